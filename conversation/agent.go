@@ -1,0 +1,69 @@
+package conversation
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+)
+
+// The agents that the engine itself knows of.
+const (
+	Coordinator AgentName = "coordinator" // talks to the user; the default of a session
+	Outside     AgentName = "outside"     // no model of ours runs: an outside runtime delivers the parts
+)
+
+// Profile is an agent: who a session or a delegation is answered by.
+type Profile struct {
+	Name        AgentName
+	Description string    // shown to the agents that may delegate to it
+	Prompt      string    // the system prompt
+	Model       string    // a name of the configuration; "" = the default model
+	Tools       []string  // names of allowed tools; "*" = all
+	MaxSteps    int       // 0 = task.max_steps
+	MayAsk      bool      // has askUser
+	Delegates   bool      // has delegate, delegateParallel and amend (up to delegation.max_depth)
+	Delegable   bool      // may be delegated to
+	EngineTools bool      // false: the backend cannot call tools (command-line agents); coverage is "seen"
+	Coverage    *Coverage // nil = the session's policy
+}
+
+// Rules is what a machine is given once: the configuration that its decisions
+// depend on. Apply never reads it.
+type Rules struct {
+	Policy Policy
+	Agents map[AgentName]Profile
+	Tools  map[string]ToolRule
+}
+
+// ToolRule is what the machine needs of a tool.
+type ToolRule struct {
+	Spec  ToolSpec
+	Check func(args json.RawMessage) error // pure; nil = anything goes
+}
+
+// The engine's own tools. They are decisions, not tools that run: the machine
+// executes them.
+const (
+	ToolRespond          = "respondToUser"
+	ToolAsk              = "askUser"
+	ToolDelegate         = "delegate"
+	ToolDelegateParallel = "delegateParallel"
+	ToolAmend            = "amend"
+	ToolCover            = "coverMessage"
+)
+
+const aliasPrefix = "delegateTo"
+
+// DelegateAlias is the tool name that delegates to one agent: delegateToResearcher.
+func DelegateAlias(agent AgentName) string {
+	name := aliasPrefix
+	for _, word := range strings.FieldsFunc(string(agent), func(r rune) bool { return r == '-' || r == '_' || r == ' ' }) {
+		name += strings.ToUpper(word[:1]) + word[1:]
+	}
+	return name
+}
+
+// allows is true when the profile may use a tool of the tools room.
+func (p Profile) allows(tool string) bool {
+	return slices.Contains(p.Tools, "*") || slices.Contains(p.Tools, tool)
+}

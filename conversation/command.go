@@ -1,0 +1,297 @@
+package conversation
+
+import "time"
+
+// Command is an input to a session: what a person said, what a model answered,
+// what a tool returned, that time has passed. Every command enters by the
+// session's mailbox and by Decide; there is no other door. The set is closed.
+//
+// Every command may be delivered twice, late, or after the thing that it speaks
+// of has ended; Decide then changes nothing and says so.
+//
+//sumtype:decl
+type Command interface {
+	// Name is the command's label in metrics and logs.
+	Name() string
+	isCommand()
+}
+
+// Given is what the shell hands to Decide with each command, because the
+// machine has no clock and cannot see the rest of the node.
+type Given struct {
+	At   time.Time
+	Slot bool // a task of this session may become RUNNING now
+}
+
+// Create opens a root session. On a session that exists already it changes
+// nothing and answers as the first time.
+type Create struct {
+	Title  string
+	Agent  AgentName // "" = coordinator
+	Owner  UserID
+	Access Access
+	Policy Overrides
+}
+
+// Duplicate is the shell's hint that the store already knows the key that a
+// command brings. It is needed only for keys that the session has forgotten.
+type Duplicate struct {
+	Message  MessageID
+	Seq      Seq
+	Task     TaskID
+	SameText bool
+}
+
+// Say is a message from a user, a channel, a runtime or a parent session.
+type Say struct {
+	Author      UserID
+	Via         Via
+	ClientMsgID ClientMsgID
+	Text        string
+	InReplyTo   MessageID
+	Mode        Mode // ModeDefault: the policy decides, and an open blocking question takes the message
+	ChannelMode Mode // the default of the channel that it came through; below the session's own policy
+	Duplicate   *Duplicate
+}
+
+// Answer answers an open question by its id.
+type Answer struct {
+	Author      UserID
+	Via         Via
+	ClientMsgID ClientMsgID
+	Question    QuestionID
+	Text        string
+	Duplicate   *Duplicate
+}
+
+// Reply answers the newest open question of a task, a blocking one first: the
+// reply route of the tasks API.
+type Reply struct {
+	Author      UserID
+	Via         Via
+	ClientMsgID ClientMsgID
+	Task        TaskID
+	Text        string
+	Duplicate   *Duplicate
+}
+
+// Edit changes the text of a message that nothing has read yet.
+type Edit struct {
+	By      UserID
+	Message MessageID
+	Text    string
+}
+
+// Withdraw takes back a message that nothing has read yet.
+type Withdraw struct {
+	By      UserID
+	Message MessageID
+}
+
+// Move puts a waiting message before another; Before "" = to the front.
+type Move struct {
+	By      UserID
+	Message MessageID
+	Before  MessageID
+}
+
+// Cancel ends a task early. Task "" = the running one.
+type Cancel struct {
+	Task   TaskID
+	By     CancelBy // ByUser or ByParent
+	Reason string
+	Drop   bool // also the waiting messages accepted before
+}
+
+// Update changes what a session is called, who may see it and its policies.
+type Update struct {
+	Title  *string
+	Access *Access
+	Policy Overrides // a nil value in it removes the override
+}
+
+// Close ends a session: it takes no more messages.
+type Close struct{ Reason string }
+
+// Seen moves a user's read cursor. It is stored but is no event.
+type Seen struct {
+	User UserID
+	Seq  Seq
+}
+
+// AddPart is a part delivered by an outside runtime.
+type AddPart struct {
+	Author    UserID
+	Source    string // as the runtime calls it; "" = a plain message without a key
+	Index     PartIndex
+	Text      string
+	Final     bool
+	Duplicate *Duplicate
+}
+
+// Tell is the first message of a sub-session and creates it: the objective of a
+// delegation. Told again, it is answered with the result, or with every open question.
+type Tell struct {
+	Agent     AgentName
+	Owner     UserID
+	Access    Access
+	Objective string
+}
+
+// Recovered is the first command after a session was loaded: it decides what
+// becomes of what was open when the process ended.
+type Recovered struct{}
+
+// Tick says that the time of NextDue has come.
+type Tick struct{}
+
+// SlotGranted answers a WantSlot effect: Given.Slot is true with it.
+type SlotGranted struct{}
+
+// Drain parks the open step: its model call was stopped because the node goes away.
+type Drain struct{}
+
+// ModelAnswered is the answer of a model call.
+type ModelAnswered struct {
+	Step    StepNumber
+	Attempt int
+	Model   string
+	Answer  ModelAnswer
+	Took    time.Duration
+}
+
+// ModelFailed is the failure of a model call.
+type ModelFailed struct {
+	Step       StepNumber
+	Attempt    int
+	Model      string
+	Failure    Failure // the sentence is shown to clients: no secrets, no internals
+	Permanent  bool    // another attempt would fail the same way
+	RetryAfter time.Duration
+	Jitter     float64 // in [0, 1): the shell's random draw for the back-off
+	Usage      *Usage
+	Took       time.Duration
+}
+
+// ToolDone is the end of a tool call, or of the forwarding of an amendment.
+type ToolDone struct {
+	Call   CallID
+	Status CallStatus
+	Result string
+	Took   time.Duration
+}
+
+// DelegationAsked says that a delegation has an open question. The question's
+// id is the sub-session's own.
+type DelegationAsked struct {
+	Delegation CallID
+	Question   QuestionID
+	Text       string
+	Choices    []string
+	ExpiresAt  time.Time
+	Default    *string
+	Approval   *Approval
+}
+
+// DelegationQuestionClosed says that a delegation's question closed without an
+// answer from here: it expired, or its task ended.
+type DelegationQuestionClosed struct {
+	Delegation CallID
+	Question   QuestionID
+	Reason     ClosedReason
+	Default    *string // with QuestionExpired: the default that answered it
+}
+
+// DelegationDone is the end of a delegation.
+type DelegationDone struct {
+	Delegation CallID
+	Status     CallStatus
+	Summary    string
+	Took       time.Duration
+}
+
+// Compacted brings the summary of the log up to Upto.
+type Compacted struct {
+	Upto         Seq
+	Summary      string
+	TokensBefore int
+	TokensAfter  int
+}
+
+// Name labels the command.
+func (Create) Name() string                   { return "create" }
+func (Say) Name() string                      { return "send" }
+func (Answer) Name() string                   { return "answer" }
+func (Reply) Name() string                    { return "reply" }
+func (Edit) Name() string                     { return "edit" }
+func (Withdraw) Name() string                 { return "withdraw" }
+func (Move) Name() string                     { return "move" }
+func (Cancel) Name() string                   { return "cancel" }
+func (Update) Name() string                   { return "update" }
+func (Close) Name() string                    { return "close" }
+func (Seen) Name() string                     { return "seen" }
+func (AddPart) Name() string                  { return "add_part" }
+func (Tell) Name() string                     { return "tell" }
+func (Recovered) Name() string                { return "recovered" }
+func (Tick) Name() string                     { return "tick" }
+func (SlotGranted) Name() string              { return "slot_granted" }
+func (Drain) Name() string                    { return "drain" }
+func (ModelAnswered) Name() string            { return "model_answered" }
+func (ModelFailed) Name() string              { return "model_failed" }
+func (ToolDone) Name() string                 { return "tool_done" }
+func (DelegationAsked) Name() string          { return "delegation_asked" }
+func (DelegationQuestionClosed) Name() string { return "delegation_question_closed" }
+func (DelegationDone) Name() string           { return "delegation_done" }
+func (Compacted) Name() string                { return "compacted" }
+
+func (Create) isCommand()                   {}
+func (Say) isCommand()                      {}
+func (Answer) isCommand()                   {}
+func (Reply) isCommand()                    {}
+func (Edit) isCommand()                     {}
+func (Withdraw) isCommand()                 {}
+func (Move) isCommand()                     {}
+func (Cancel) isCommand()                   {}
+func (Update) isCommand()                   {}
+func (Close) isCommand()                    {}
+func (Seen) isCommand()                     {}
+func (AddPart) isCommand()                  {}
+func (Tell) isCommand()                     {}
+func (Recovered) isCommand()                {}
+func (Tick) isCommand()                     {}
+func (SlotGranted) isCommand()              {}
+func (Drain) isCommand()                    {}
+func (ModelAnswered) isCommand()            {}
+func (ModelFailed) isCommand()              {}
+func (ToolDone) isCommand()                 {}
+func (DelegationAsked) isCommand()          {}
+func (DelegationQuestionClosed) isCommand() {}
+func (DelegationDone) isCommand()           {}
+func (Compacted) isCommand()                {}
+
+// Decided is what Decide makes of a command: what happened, what is to be done,
+// and what to tell the sender. The sender is told only when every event applied
+// up to now is durable.
+type Decided struct {
+	Events  []Event
+	Effects []Effect
+	Cursors []Cursor
+	Rows    []TaskRow // tasks whose status changed, as they are now
+	Receipt Receipt
+	Err     *Error // the command was refused; there are no events then
+}
+
+// Receipt is the positive answer to a command; which fields count depends on it.
+type Receipt struct {
+	Message     MessageID
+	Seq         Seq
+	Duplicate   bool // the first delivery took effect; Disposition may be 0 then: see the event at Seq
+	Disposition Disposition
+	Task        TaskID
+	OldStatus   TaskStatus
+	NewStatus   TaskStatus
+	PartIndex   PartIndex
+	Kept        bool // a reply was kept for the task's next question
+	Nothing     bool // a blank part: nothing was stored
+	Policy      Overrides
+}

@@ -1,0 +1,484 @@
+package conversation
+
+import "time"
+
+// Event is something that happened in a session. Events are the only thing that
+// changes a session, they are stored in order, and each one is shown to clients:
+// there is no stored event that a client does not see, and no durable event of
+// the protocol that is not stored.
+type Event struct {
+	Seq  Seq       // from 1, gapless in a session
+	At   time.Time // milliseconds, UTC, never decreasing in a session
+	Task TaskID    // the task that it belongs to; "" if none
+	Body EventBody
+}
+
+// EventKind numbers the kinds of events. Stored: do not reorder, never reuse.
+type EventKind uint8
+
+// The kinds of events, in the order of protocol.md.
+const (
+	KindSessionCreated EventKind = iota + 1
+	KindSessionUpdated
+	KindSessionClosed
+	KindMessageAccepted
+	KindMessageEdited
+	KindMessageWithdrawn
+	KindMessageMoved
+	KindMessageResolved
+	KindTaskStatus
+	KindTaskCancelling
+	KindStepStarted
+	KindStepFinished
+	KindPartialResponse
+	KindResponse
+	KindQuestion
+	KindQuestionAnswered
+	KindQuestionClosed
+	KindToolStarted
+	KindToolFinished
+	KindDelegationStarted
+	KindDelegationFinished
+	KindCoverageNudge
+	KindContextCompacted
+)
+
+var kindNames = [...]string{
+	"", "session_created", "session_updated", "session_closed",
+	"message_accepted", "message_edited", "message_withdrawn", "message_moved", "message_resolved",
+	"task_status", "task_cancelling", "step_started", "step_finished", "partial_response", "response",
+	"question", "question_answered", "question_closed", "tool_started", "tool_finished",
+	"delegation_started", "delegation_finished", "coverage_nudge", "context_compacted",
+}
+
+// EventKinds lists every kind, for tests that must cover them all.
+func EventKinds() []EventKind {
+	kinds := make([]EventKind, 0, len(kindNames)-1)
+	for i := 1; i < len(kindNames); i++ {
+		kinds = append(kinds, EventKind(i))
+	}
+	return kinds
+}
+
+// String is the event's "type" in the protocol.
+func (k EventKind) String() string { return name(kindNames[:], int(k)) }
+
+// EventBody is what an event says. The set of bodies is closed. Fields under
+// "private" are stored but are not part of the frame that clients get.
+//
+//sumtype:decl
+type EventBody interface {
+	Kind() EventKind
+	isEvent()
+}
+
+// SessionCreated is the first event of every session.
+type SessionCreated struct {
+	Title  string
+	Agent  AgentName
+	Owner  UserID
+	Access Access
+	Policy Overrides // policies that differ from the configuration
+}
+
+// SessionUpdated names what changed; nil fields did not.
+type SessionUpdated struct {
+	Title  *string
+	Access *Access
+	Policy Overrides // only the keys that changed; nil = none
+}
+
+// SessionClosed ends a session: it takes no more messages.
+type SessionClosed struct{ Reason string }
+
+// MessageAccepted says that a message is the server's business from now on: it
+// is stored, and exactly one MessageResolved will follow.
+type MessageAccepted struct {
+	Message     MessageID
+	ClientMsgID ClientMsgID
+	Author      UserID
+	Text        string
+	Disposition Disposition
+	Via         Via
+	Mode        Mode       // what the author asked for; ModeDefault if nothing
+	InReplyTo   MessageID  // the author's hint; "" if none
+	Question    QuestionID // with Answered: the question that it answers
+
+	// private
+
+	NotBefore time.Time // collect: when its task may start; zero = at once
+	Steer     bool      // a later steer message may join the task that it created
+	First     bool      // interrupt: its task goes before all others
+	Kept      bool      // a reply kept for the task's next question (reply.on_busy=queue)
+}
+
+// MessageEdited replaces the text of a message that nothing has read yet.
+type MessageEdited struct {
+	Message MessageID
+	Text    string
+}
+
+// MessageWithdrawn takes a message back that nothing has read yet. Heir is the
+// message that takes its place as the task's trigger, if it was that.
+type MessageWithdrawn struct {
+	Message MessageID
+	Heir    MessageID
+}
+
+// MessageMoved puts a waiting message before another one; Before "" = to the front.
+type MessageMoved struct {
+	Message MessageID
+	Before  MessageID
+}
+
+// MessageResolved says what became of a message. Exactly one for each accepted message.
+type MessageResolved struct {
+	Message  MessageID
+	How      Resolution
+	Part     *PartIndex // the part that answered it
+	Question QuestionID // the question that it was merged into
+}
+
+// TaskStatusChanged moves a task to another status. Without Old it creates a
+// QUEUED task of leftover messages.
+type TaskStatusChanged struct {
+	Trigger  MessageID
+	Old      TaskStatus // 0: the task is born with this event
+	New      TaskStatus
+	Messages []MessageID // leftovers: the messages of the new task, trigger first
+	Reason   string
+	Error    *Failure
+}
+
+// Failure is an error as events carry it.
+type Failure struct {
+	Code    Code
+	Message string
+}
+
+// CancelBy says who ends a task early.
+type CancelBy uint8
+
+// The reasons for an early end. Stored: do not reorder.
+const (
+	ByUser CancelBy = iota + 1
+	ByInterrupt
+	ByError
+	ByParent
+)
+
+var cancelByNames = [...]string{"", "user", "interrupt", "error", "parent"}
+
+func (b CancelBy) String() string { return name(cancelByNames[:], int(b)) }
+
+// TaskCancelling is the first phase of every end but COMPLETE: nothing new is
+// started, what is open is told to stop, and Until bounds the wait for it.
+type TaskCancelling struct {
+	By     CancelBy
+	Until  time.Time
+	Reason string
+
+	// private
+
+	Error *Failure // with ByError: what the task will end with
+	Drop  bool     // the waiting messages accepted before this end with the task
+}
+
+// Cause says why an attempt after the first was made.
+type Cause uint8
+
+// The causes. Stored: do not reorder.
+const (
+	CauseError       Cause = iota + 1 // counts against retry.max_attempts
+	CauseInterrupted                  // counts against retry.max_interrupted
+	CauseDrain                        // counts against nothing
+)
+
+var causeNames = [...]string{"", "error", "interrupted", "drain"}
+
+func (c Cause) String() string { return name(causeNames[:], int(c)) }
+
+// StepStarted opens a step, or another attempt of it. A model call is in flight
+// exactly while a step is open.
+type StepStarted struct {
+	Step      StepNumber
+	Attempt   int // from 1
+	Agent     AgentName
+	Read      []MessageID // the messages that this step's model call newly sees, in order; the same in every attempt
+	Cause     Cause       // 0 for the first attempt
+	Error     *Failure    // of the attempt before
+	Usage     *Usage      // of the attempt before
+	NotBefore time.Time   // zero = at once
+
+	// private
+
+	WrapUp bool // the last step at task.max_steps: tools off, reads nothing new
+}
+
+// StepOutcome is how a step ended.
+type StepOutcome uint8
+
+// The outcomes. Stored: do not reorder.
+const (
+	StepOK StepOutcome = iota + 1
+	StepError
+	StepCancelled
+)
+
+var outcomeNames = [...]string{"", "ok", "error", "cancelled"}
+
+func (o StepOutcome) String() string { return name(outcomeNames[:], int(o)) }
+
+// Decision is what a step's answer asks for.
+type Decision uint8
+
+// The decisions. Stored: do not reorder.
+const (
+	DecisionAnswer Decision = iota + 1
+	DecisionAsk
+	DecisionDelegate
+	DecisionTool
+)
+
+var decisionNames = [...]string{"", "ANSWER", "ASK", "DELEGATE", "TOOL"}
+
+func (d Decision) String() string { return name(decisionNames[:], int(d)) }
+
+// StepFinished closes a step.
+type StepFinished struct {
+	Step      StepNumber
+	Attempt   int
+	Outcome   StepOutcome
+	Decisions []Decision
+	Model     string
+	Usage     Usage
+	Took      time.Duration // the attempt's model call; milliseconds in the frame
+	Error     *Failure
+
+	// private
+
+	ResponseID string       // the provider's id of the answer, opaque
+	Items      []Item       // the answer as it came, in order
+	Results    []CallResult // results that were known at once: "delivered", "question sent, continuing", …
+}
+
+// CallResult pairs a call of an answer, by the provider's call id, with a result text.
+type CallResult struct {
+	ID   string
+	Text string
+}
+
+// ResponseKind marks a response that is not the model's final answer.
+type ResponseKind uint8
+
+// The kinds of responses. Stored: do not reorder.
+const (
+	ResponsePlain ResponseKind = iota
+	ResponseError
+	ResponseLimit
+	ResponseEmpty
+)
+
+var responseKindNames = [...]string{"", "error", "limit", "empty"}
+
+func (k ResponseKind) String() string { return name(responseKindNames[:], int(k)) }
+
+// Part is what PartialResponse and Response have in common: one assistant
+// message, keyed by (Source, Index). A part without Source is a plain message
+// of an outside runtime and has no key.
+type Part struct {
+	Message   MessageID
+	Source    SourceID
+	Index     PartIndex
+	Text      string
+	InReplyTo MessageID // "" if none
+	Draft     DraftID   // the streamed draft that it replaces; "" if none
+}
+
+// PartialResponse shows a part while its task goes on.
+type PartialResponse struct{ Part }
+
+// Response shows the last part of a task.
+type Response struct {
+	Part
+	ResponseKind ResponseKind
+	Promoted     bool // the part was shown before; the same message id, source, index and text
+}
+
+// Asked is the event "question": a question is open from now on.
+type Asked struct {
+	Question   QuestionID
+	Text       string
+	Blocking   bool
+	Choices    []string
+	ExpiresAt  time.Time // zero = never
+	Default    *string   // the answer if it expires
+	Delegation CallID    // the delegation that asks; "" if the task itself does
+	Approval   *Approval
+
+	// private
+
+	ModelCall string // the provider's id of the call that asked
+}
+
+// Approval is a question about a tool call that waits to be allowed.
+type Approval struct {
+	Call CallID
+	Tool string
+	Args string // JSON
+}
+
+// QuestionAnswered closes a question with an answer.
+type QuestionAnswered struct {
+	Question QuestionID
+	Message  MessageID // the message that answered; "" for a default
+	Text     string
+	By       string // the author, or "default"
+}
+
+// ClosedReason says why a question closed without an answer.
+type ClosedReason uint8
+
+// The reasons. Stored: do not reorder.
+const (
+	QuestionExpired ClosedReason = iota + 1
+	QuestionSuperseded
+	QuestionCancelled
+)
+
+var closedReasonNames = [...]string{"", "expired", "superseded", "cancelled"}
+
+func (r ClosedReason) String() string { return name(closedReasonNames[:], int(r)) }
+
+// QuestionClosed closes a question without an answer.
+type QuestionClosed struct {
+	Question QuestionID
+	Reason   ClosedReason
+}
+
+// CallStatus is how a call ended.
+type CallStatus uint8
+
+// The statuses of calls. Stored: do not reorder.
+const (
+	CallOK CallStatus = iota + 1
+	CallError
+	CallTimeout
+	CallCancelled
+	CallDenied
+	CallUnknown // started before a crash, outcome unknown
+	CallFailed  // delegations: the other agent's task ended in ERROR
+)
+
+var callStatusNames = [...]string{"", "ok", "error", "timeout", "cancelled", "denied", "unknown", "failed"}
+
+func (s CallStatus) String() string { return name(callStatusNames[:], int(s)) }
+
+// ToolStarted is durable before the tool runs.
+type ToolStarted struct {
+	Call       CallID
+	Tool       string
+	Args       string // JSON, whole; a frame shows at most 4 KiB of it
+	Deadline   time.Time
+	Delegation CallID // with a delegate's tool shown in the parent; "" otherwise
+
+	// private
+
+	ModelCall  string // the provider's call id
+	Idempotent bool   // may run again with the same call id after a crash
+}
+
+// ToolFinished ends a tool call.
+type ToolFinished struct {
+	Call    CallID
+	Status  CallStatus
+	Summary string // whole result; a frame shows at most 4 KiB of it
+	Took    time.Duration
+}
+
+// DelegationStarted gives an objective to another agent.
+type DelegationStarted struct {
+	Delegation CallID
+	Agent      AgentName
+	Objective  string
+	Session    SessionID // the sub-session
+	Deadline   time.Time
+
+	// private
+
+	ModelCall string // the provider's call id; several delegations may share it (delegateParallel)
+}
+
+// DelegationFinished ends a delegation: ok, failed, timeout or cancelled.
+type DelegationFinished struct {
+	Delegation CallID
+	Status     CallStatus
+	Summary    string
+	Took       time.Duration
+}
+
+// CoverageNudge reminds the model of messages that it has read and not addressed.
+type CoverageNudge struct {
+	Messages []MessageID
+	Nudge    int // from 1, counts in the task
+}
+
+// ContextCompacted says that the model's view of the log up to Upto is a summary.
+type ContextCompacted struct {
+	Upto         Seq
+	TokensBefore int
+	TokensAfter  int
+
+	// private
+
+	Summary string
+}
+
+// Kind numbers the event's kind.
+func (SessionCreated) Kind() EventKind     { return KindSessionCreated }
+func (SessionUpdated) Kind() EventKind     { return KindSessionUpdated }
+func (SessionClosed) Kind() EventKind      { return KindSessionClosed }
+func (MessageAccepted) Kind() EventKind    { return KindMessageAccepted }
+func (MessageEdited) Kind() EventKind      { return KindMessageEdited }
+func (MessageWithdrawn) Kind() EventKind   { return KindMessageWithdrawn }
+func (MessageMoved) Kind() EventKind       { return KindMessageMoved }
+func (MessageResolved) Kind() EventKind    { return KindMessageResolved }
+func (TaskStatusChanged) Kind() EventKind  { return KindTaskStatus }
+func (TaskCancelling) Kind() EventKind     { return KindTaskCancelling }
+func (StepStarted) Kind() EventKind        { return KindStepStarted }
+func (StepFinished) Kind() EventKind       { return KindStepFinished }
+func (PartialResponse) Kind() EventKind    { return KindPartialResponse }
+func (Response) Kind() EventKind           { return KindResponse }
+func (Asked) Kind() EventKind              { return KindQuestion }
+func (QuestionAnswered) Kind() EventKind   { return KindQuestionAnswered }
+func (QuestionClosed) Kind() EventKind     { return KindQuestionClosed }
+func (ToolStarted) Kind() EventKind        { return KindToolStarted }
+func (ToolFinished) Kind() EventKind       { return KindToolFinished }
+func (DelegationStarted) Kind() EventKind  { return KindDelegationStarted }
+func (DelegationFinished) Kind() EventKind { return KindDelegationFinished }
+func (CoverageNudge) Kind() EventKind      { return KindCoverageNudge }
+func (ContextCompacted) Kind() EventKind   { return KindContextCompacted }
+
+func (SessionCreated) isEvent()     {}
+func (SessionUpdated) isEvent()     {}
+func (SessionClosed) isEvent()      {}
+func (MessageAccepted) isEvent()    {}
+func (MessageEdited) isEvent()      {}
+func (MessageWithdrawn) isEvent()   {}
+func (MessageMoved) isEvent()       {}
+func (MessageResolved) isEvent()    {}
+func (TaskStatusChanged) isEvent()  {}
+func (TaskCancelling) isEvent()     {}
+func (StepStarted) isEvent()        {}
+func (StepFinished) isEvent()       {}
+func (PartialResponse) isEvent()    {}
+func (Response) isEvent()           {}
+func (Asked) isEvent()              {}
+func (QuestionAnswered) isEvent()   {}
+func (QuestionClosed) isEvent()     {}
+func (ToolStarted) isEvent()        {}
+func (ToolFinished) isEvent()       {}
+func (DelegationStarted) isEvent()  {}
+func (DelegationFinished) isEvent() {}
+func (CoverageNudge) isEvent()      {}
+func (ContextCompacted) isEvent()   {}

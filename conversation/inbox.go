@@ -1,0 +1,433 @@
+package conversation
+
+import (
+	"slices"
+	"strings"
+)
+
+// The inbox: how messages enter, which task they join, and what may still be
+// done with one that nothing has read. machine.md, section 9.
+
+// rememberedText is how much of an unresolved message's text the state keeps, in
+// code points: enough for a question that it turns out to answer.
+const rememberedText = 1000
+
+// excerptLength is how much of a text lists and titles show, in code points.
+const excerptLength = 60
+
+func (s *Session) decideSay(c Say) *Error {
+	if strings.TrimSpace(c.Text) == "" {
+		return Errorf(BadRequest, "text must not be blank")
+	}
+	if done, err := s.duplicate(c.Author, c.ClientMsgID, c.Text, c.Duplicate); done || err != nil {
+		return err
+	}
+	if s.state.Closed {
+		return Errorf(SessionIsClosed, "the session is closed and takes no more messages")
+	}
+	if s.key.Session.Depth() > 0 {
+		return s.acceptAmendment(c)
+	}
+	if c.Mode == ModeDefault {
+		if taken, err := s.answerPlain(c); taken || err != nil {
+			return err
+		}
+	}
+	return s.enqueue(c, s.mode(c))
+}
+
+// duplicate answers a message that was accepted before: from the session's own
+// memory, or from the hint that the store gave. Other text under the same id is
+// a conflict.
+func (s *Session) duplicate(author UserID, id ClientMsgID, text string, hint *Duplicate) (bool, *Error) {
+	if id == "" {
+		return false, nil
+	}
+	d := hint
+	if d == nil {
+		r, ok := s.state.recall(author, id)
+		if !ok {
+			return false, nil
+		}
+		d = &Duplicate{Message: s.messageID(r.Message), Seq: Seq(r.Seq), SameText: r.Text == textKey(text)}
+	}
+	if !d.SameText {
+		return false, Errorf(Conflict, "client_msg_id %q was used for another text", id)
+	}
+	s.out.Receipt = Receipt{Message: d.Message, Seq: d.Seq, Task: d.Task, Duplicate: true}
+	return true, nil
+}
+
+// mode is what the message does: its own wish, the session's policy, the
+// channel's default, the configuration's.
+func (s *Session) mode(c Say) Mode {
+	_, overridden := s.state.Policy["inbox.mode"]
+	switch {
+	case s.state.Agent == Outside:
+		return ModeQueue // each message waits for the parts that carry its id
+	case c.Mode != ModeDefault:
+		return c.Mode
+	case !overridden && c.ChannelMode != ModeDefault:
+		return c.ChannelMode
+	default:
+		return s.policy.Mode
+	}
+}
+
+// enqueue accepts a message into the task that its mode gives it.
+func (s *Session) enqueue(c Say, mode Mode) *Error {
+	switch mode {
+	case ModeReject:
+		if s.busy() {
+			return Errorf(SessionBusy, "%s", s.policy.Texts.Busy)
+		}
+	case ModeSteer:
+		if t := s.steerTarget(); t != nil {
+			return s.join(c, t)
+		}
+	case ModeCollect:
+		if t := s.collecting(); t != nil {
+			return s.join(c, t)
+		}
+	}
+	if full := s.inboxFull(); full != nil {
+		return full
+	}
+	if mode == ModeInterrupt {
+		if t := s.running(); t != nil && t.Cancelling == nil {
+			s.cancelTask(t, ByInterrupt, "a newer message interrupts", nil, false)
+			if t.Step == nil && len(t.Calls) == 0 {
+				s.end(t)
+			}
+		}
+	}
+	body := MessageAccepted{
+		Disposition: Queued, Steer: mode == ModeSteer, First: mode == ModeInterrupt,
+	}
+	if mode == ModeCollect {
+		body.NotBefore = stamp(s.now.Add(s.policy.CollectWindow))
+	}
+	if s.startsAtOnce(body) {
+		body.Disposition = Started
+	}
+	id := s.taskID(s.state.TaskCount + 1)
+	s.accept(c, id, body)
+	s.noteRow(s.task(id), nil)
+	s.triage()
+	return nil
+}
+
+// join accepts a message into a task that is there.
+func (s *Session) join(c Say, t *task) *Error {
+	if full := s.inboxFull(); full != nil {
+		return full
+	}
+	s.accept(c, s.taskID(t.N), MessageAccepted{Disposition: Joined})
+	s.triage()
+	return nil
+}
+
+func (s *Session) inboxFull() *Error {
+	if s.policy.MaxQueued > 0 && s.waiting() >= s.policy.MaxQueued {
+		return Errorf(InboxFull, "%d messages are waiting in this session; wait until some are read", s.policy.MaxQueued)
+	}
+	return nil
+}
+
+// accept emits message_accepted; the fields that depend on the mode are in body.
+func (s *Session) accept(c Say, task TaskID, body MessageAccepted) Event {
+	body.Message = s.messageID(s.state.Messages + 1)
+	body.ClientMsgID, body.Author, body.Text, body.Via = c.ClientMsgID, c.Author, c.Text, c.Via
+	body.Mode, body.InReplyTo = c.Mode, c.InReplyTo
+	e := s.emitEvent(Event{Seq: s.state.Head + 1, At: s.now, Task: task, Body: body})
+	s.out.Receipt = Receipt{Message: body.Message, Seq: e.Seq, Disposition: body.Disposition, Task: task}
+	return e
+}
+
+// startsAtOnce foresees whether settle will make a new task RUNNING in this commit.
+func (s *Session) startsAtOnce(body MessageAccepted) bool {
+	if s.running() != nil || body.NotBefore.After(s.now) || !s.slot && s.state.Agent != Outside {
+		return false
+	}
+	if body.First {
+		return true
+	}
+	next := s.runnable()
+	for _, t := range s.state.Tasks {
+		if t.Status == TaskAwaiting && !s.awaits(t) {
+			return false // it goes back into the queue, before us
+		}
+	}
+	return next == nil
+}
+
+// steerTarget is the task that a steer message joins: the RUNNING one, else the
+// next QUEUED one that a steer message or a reply put there, else the newest
+// AWAITING one without a blocking question of its own. One that waits at its
+// step limit is joined by nothing: it reads no message any more.
+func (s *Session) steerTarget() *task {
+	if t := s.running(); t != nil && t.Cancelling == nil {
+		return t
+	}
+	var queued, awaiting *task
+	for _, t := range s.state.Tasks {
+		if t.Cancelling != nil {
+			continue
+		}
+		switch {
+		case t.Status == TaskQueued && (t.Steer || t.Order == orderReplied):
+			if queued == nil || t.Order > queued.Order {
+				queued = t
+			}
+		case t.Status == TaskAwaiting && !t.blocked() && t.Steps < s.maxSteps():
+			if awaiting == nil || t.N > awaiting.N {
+				awaiting = t
+			}
+		}
+	}
+	if queued != nil {
+		return queued
+	}
+	return awaiting
+}
+
+func (s *Session) collecting() *task {
+	for _, t := range s.state.Tasks {
+		if t.Status == TaskQueued && t.Collect && !t.ran() && t.Cancelling == nil {
+			return t
+		}
+	}
+	return nil
+}
+
+// busy is what inbox.mode=reject refuses: something runs or is about to.
+func (s *Session) busy() bool {
+	for _, t := range s.state.Tasks {
+		if t.Status == TaskRunning || t.Status == TaskQueued {
+			return true
+		}
+	}
+	return false
+}
+
+// triage asks for the policy's agent when three or more messages wait (D-29).
+func (s *Session) triage() {
+	if s.policy.TriageAgent != "" && s.waiting() >= triageFrom {
+		s.do(Triage{Agent: s.policy.TriageAgent, Waiting: s.View().Inbox})
+	}
+}
+
+const triageFrom = 3
+
+func (s *Session) applyAccepted(e Event, t *task, b MessageAccepted) {
+	st := &s.state
+	n := ordinal(string(b.Message), 'm')
+	st.Messages, st.Activity = max(st.Messages, n), e.At
+	if b.ClientMsgID != "" {
+		st.remember(recent{Key: clientKey(b.Author, b.ClientMsgID), Text: textKey(b.Text), Message: n, Seq: uint32(e.Seq)})
+	}
+	switch b.Disposition {
+	case Answered:
+		return // resolved in the same commit
+	case Started, Queued:
+		if t == nil {
+			t = s.newTask(e, b.Message)
+			t.Steer, t.Collect, t.NotBefore = b.Steer, !b.NotBefore.IsZero(), b.NotBefore
+			if b.First { // also before an earlier interrupt that still waits
+				t.Order = orderFirst
+				st.Tasks = slices.Insert(st.Tasks[:len(st.Tasks)-1:len(st.Tasks)-1], 0, t)
+			}
+		}
+	}
+	if t != nil {
+		m := &message{
+			ID: b.Message, Author: b.Author, Via: b.Via, Seq: e.Seq, At: e.At, Kept: b.Kept,
+			Text: Excerpt(b.Text, rememberedText), Words: significantWords(b.Text),
+		}
+		if b.Kept {
+			m.Text = b.Text
+		}
+		t.Messages = append(t.Messages, m)
+	}
+}
+
+// editable finds a message that nothing has read. One that was read or resolved
+// is a conflict, one that never was is not found.
+func (s *Session) editable(id MessageID) (*task, *message, *Error) {
+	t, m := s.message(id)
+	if m == nil {
+		if n := ordinal(string(id), 'm'); n > 0 && n <= s.state.Messages && s.messageID(n) == id {
+			return nil, nil, Errorf(Conflict, "the message was read already")
+		}
+		return nil, nil, Errorf(NotFound, "there is no such message in this session")
+	}
+	if m.Read != 0 {
+		return nil, nil, Errorf(Conflict, "the message was read already")
+	}
+	return t, m, nil
+}
+
+// mine lets only its author, or the session's owner, change a message.
+func (s *Session) mine(m *message, by UserID) *Error {
+	if m.Author != by && s.state.Owner != by {
+		return Errorf(Forbidden, "only its author may change a message")
+	}
+	return nil
+}
+
+func (s *Session) decideEdit(c Edit) *Error {
+	if strings.TrimSpace(c.Text) == "" {
+		return Errorf(BadRequest, "text must not be blank")
+	}
+	t, m, err := s.editable(c.Message)
+	if err == nil {
+		err = s.mine(m, c.By)
+	}
+	if err != nil {
+		return err
+	}
+	s.out.Receipt.Message = m.ID
+	if m.Text == c.Text {
+		return nil // it says that already
+	}
+	s.emit(t, MessageEdited{Message: m.ID, Text: c.Text})
+	return nil
+}
+
+func (s *Session) decideWithdraw(c Withdraw) *Error {
+	s.out.Receipt.Message = c.Message
+	if n := ordinal(string(c.Message), 'm'); s.messageID(n) == c.Message && slices.Contains(s.state.Withdrawn, n) {
+		return nil
+	}
+	t, m, err := s.editable(c.Message)
+	if err == nil {
+		err = s.mine(m, c.By)
+	}
+	if err != nil {
+		return err
+	}
+	var heir MessageID
+	if t.Trigger == m.ID && !t.ran() {
+		for _, other := range t.Messages {
+			if other != m && !other.Kept {
+				heir = other.ID
+				break
+			}
+		}
+	}
+	last := t.Trigger == m.ID && !t.ran() && heir == ""
+	s.emit(t, MessageWithdrawn{Message: m.ID, Heir: heir})
+	s.resolve(t, m.ID, ResolvedWithdrawn, nil, "")
+	if last {
+		s.cancelTask(t, ByUser, "its only message was withdrawn", nil, false)
+	}
+	return nil
+}
+
+// maxWithdrawn bounds how many withdrawn messages are remembered.
+const maxWithdrawn = 16
+
+func (s *Session) applyWithdrawn(t *task, b MessageWithdrawn) {
+	st := &s.state
+	st.Withdrawn = append(st.Withdrawn, ordinal(string(b.Message), 'm'))
+	if extra := len(st.Withdrawn) - maxWithdrawn; extra > 0 {
+		st.Withdrawn = append([]uint32(nil), st.Withdrawn[extra:]...)
+	}
+	if t != nil && b.Heir != "" {
+		t.Trigger = b.Heir
+	}
+}
+
+// decideMove orders what waits: messages within their task, QUEUED tasks among
+// each other. Everyone who may see the session may.
+func (s *Session) decideMove(c Move) *Error {
+	t, m, err := s.editable(c.Message)
+	if err != nil {
+		return err
+	}
+	if c.Before != "" {
+		bt, b, err := s.editable(c.Before)
+		if err != nil {
+			return err
+		}
+		if b == m {
+			return Errorf(BadRequest, "a message cannot be moved before itself")
+		}
+		if bt != t && (t.Status != TaskQueued || bt.Status != TaskQueued) {
+			return Errorf(Conflict, "the two messages wait for different tasks, and one of them runs already")
+		}
+	}
+	s.out.Receipt.Message = m.ID
+	if !s.moves(t, m, c.Before) {
+		return nil
+	}
+	s.emit(t, MessageMoved{Message: m.ID, Before: c.Before})
+	return nil
+}
+
+// moves is false when everything stands as wished already.
+func (s *Session) moves(t *task, m *message, before MessageID) bool {
+	if before == "" {
+		first := t.firstUnread()
+		return t.Messages[first] != m || t.Status == TaskQueued && s.runnableFirst() != t
+	}
+	bt, b := s.message(before)
+	if bt == t {
+		i := slices.Index(t.Messages, m)
+		return i+1 >= len(t.Messages) || t.Messages[i+1] != b
+	}
+	i := slices.Index(s.state.Tasks, t)
+	return t.Order != bt.Order || i+1 >= len(s.state.Tasks) || s.state.Tasks[i+1] != bt
+}
+
+func (s *Session) runnableFirst() *task {
+	var first *task
+	for _, t := range s.state.Tasks {
+		if t.Status == TaskQueued && (first == nil || t.Order > first.Order) {
+			first = t
+		}
+	}
+	return first
+}
+
+func (t *task) firstUnread() int {
+	for i, m := range t.Messages {
+		if m.Read == 0 {
+			return i
+		}
+	}
+	return len(t.Messages)
+}
+
+func (s *Session) applyMoved(b MessageMoved) {
+	t, m := s.message(b.Message)
+	if m == nil {
+		return
+	}
+	bt, before := s.message(b.Before)
+	if b.Before == "" || bt == t {
+		i := slices.Index(t.Messages, m)
+		t.Messages = slices.Delete(slices.Clone(t.Messages), i, i+1)
+		at := t.firstUnread()
+		if before != nil {
+			at = slices.Index(t.Messages, before)
+		}
+		t.Messages = slices.Insert(t.Messages, at, m)
+	}
+	if t.Status != TaskQueued || bt == t {
+		return
+	}
+	i := slices.Index(s.state.Tasks, t)
+	s.state.Tasks = slices.Delete(slices.Clone(s.state.Tasks), i, i+1)
+	at := 0
+	if bt != nil {
+		at, t.Order = slices.Index(s.state.Tasks, bt), bt.Order
+	} else {
+		for _, other := range s.state.Tasks {
+			if other.Status == TaskQueued {
+				t.Order = max(t.Order, other.Order)
+			}
+		}
+	}
+	s.state.Tasks = slices.Insert(s.state.Tasks, at, t)
+}

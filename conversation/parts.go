@@ -1,0 +1,166 @@
+package conversation
+
+import "strings"
+
+// Parts: what is shown to the user, keyed by (source, index). machine.md, section 3.
+
+// pending is the text of an answer while settle finds out whether it is the
+// task's final one. It lives within one Decide.
+type pending struct {
+	task   *task
+	texts  []pendingText
+	silent bool // the answer was a no-reply sentinel and nothing else
+}
+
+type pendingText struct {
+	text  string
+	draft DraftID
+}
+
+func (p *pending) take(t *task) ([]pendingText, bool) {
+	if p.task != t {
+		return nil, false
+	}
+	texts, silent := p.texts, p.silent
+	*p = pending{}
+	return texts, silent
+}
+
+// showPending shows the text of the answer as partial: the task goes on.
+func (s *Session) showPending(t *task) bool {
+	texts, _ := s.pending.take(t)
+	for _, p := range texts {
+		s.showText(t, p)
+	}
+	return len(texts) > 0
+}
+
+// showText shows plain text of an answer as a partial part.
+func (s *Session) showText(t *task, p pendingText) {
+	part := s.nextPart(t, p.text, t.replyTarget(), p.draft)
+	s.emit(t, PartialResponse{part})
+	s.answered(t, part.InReplyTo, part.Index)
+}
+
+// nextPart is the next part of the task's source.
+func (s *Session) nextPart(t *task, text string, inReplyTo MessageID, draft DraftID) Part {
+	return Part{
+		Message: s.partID(s.state.Parts + 1), Source: SourceID(t.Trigger), Index: t.NextPart,
+		Text: text, InReplyTo: inReplyTo, Draft: draft,
+	}
+}
+
+// replyTarget is the message that plain text answers: the oldest unresolved one
+// that the last step read, else the oldest unresolved one that the task has
+// read, else the trigger.
+func (t *task) replyTarget() MessageID {
+	if id := t.targetAmong(func(*message) bool { return true }); id != "" {
+		return id
+	}
+	return t.Trigger
+}
+
+func (t *task) targetAmong(eligible func(*message) bool) MessageID {
+	var oldest MessageID
+	for _, m := range t.Messages {
+		if m.Read == 0 || !eligible(m) {
+			continue
+		}
+		if m.ReadBy == t.LastStep {
+			return m.ID
+		}
+		if oldest == "" {
+			oldest = m.ID
+		}
+	}
+	return oldest
+}
+
+// answered resolves a message that a part names; only the first part does.
+func (s *Session) answered(t *task, id MessageID, part PartIndex) {
+	if m := t.message(id); m != nil && m.Read != 0 {
+		s.resolve(t, id, ResolvedAnswered, &part, "")
+	}
+}
+
+func (s *Session) applyPart(e Event, t *task, p Part, promoted bool) {
+	s.state.Activity = e.At
+	if promoted {
+		return
+	}
+	s.state.Parts = max(s.state.Parts, ordinal(string(p.Message), 'p'))
+	if t == nil || p.Source != SourceID(t.Trigger) {
+		return
+	}
+	t.NextPart = max(t.NextPart, p.Index+1)
+	t.LastPart = &p
+}
+
+// isSentinel is true for a text that means "nothing to say": exactly one of the
+// policy's words, after optional leading mentions.
+func (p Policy) isSentinel(text string) bool {
+	if p.Fallback {
+		return false
+	}
+	rest := strings.TrimSpace(text)
+	for strings.HasPrefix(rest, "@") {
+		i := strings.IndexAny(rest, " \t\r\n")
+		if i < 0 {
+			return false
+		}
+		rest = strings.TrimSpace(rest[i:])
+	}
+	for _, word := range p.Sentinels {
+		if rest == word {
+			return true
+		}
+	}
+	return false
+}
+
+// SentinelPrefix is true while streamed text may still turn out to be a
+// no-reply sentinel, so that it is held back from the screen.
+func (p Policy) SentinelPrefix(text string) bool {
+	if p.Fallback || len(p.Sentinels) == 0 {
+		return false
+	}
+	rest := strings.TrimSpace(text)
+	for strings.HasPrefix(rest, "@") {
+		i := strings.IndexAny(rest, " \t\r\n")
+		if i < 0 {
+			return true
+		}
+		rest = strings.TrimSpace(rest[i:])
+	}
+	for _, word := range p.Sentinels {
+		if strings.HasPrefix(word, rest) {
+			return true
+		}
+	}
+	return false
+}
+
+// texts picks what an answer shows: blank items are dropped before anything is
+// numbered, sentinels by policy, and parts.enabled=false joins the rest.
+func (s *Session) texts(step StepNumber, attempt int, items []Item) (texts []pendingText, silent bool) {
+	sentinel := false
+	for i, item := range items {
+		if item.Kind != ItemText || strings.TrimSpace(item.Text) == "" {
+			continue
+		}
+		if s.policy.isSentinel(item.Text) {
+			sentinel = true
+			continue
+		}
+		p := pendingText{text: item.Text}
+		if item.Streamed {
+			p.draft = Draft(step, attempt, i)
+		}
+		if !s.policy.PartsEnabled && len(texts) > 0 {
+			texts[0].text += "\n\n" + p.text
+			continue
+		}
+		texts = append(texts, p)
+	}
+	return texts, sentinel && len(texts) == 0
+}

@@ -1,0 +1,252 @@
+package conversation
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Policy is how a session behaves where the requirements leave a choice
+// (requirements.md, section 5). The zero value is not usable: DefaultPolicy.
+type Policy struct {
+	Mode          Mode          // inbox.mode
+	CollectWindow time.Duration // inbox.collect_window
+	MaxQueued     int           // inbox.max_queued: waiting messages of one session; 0 = no limit
+	TriageAgent   AgentName     // inbox.triage_agent: "" = none
+	Coverage      Coverage      // coverage.mode
+	MaxNudges     int           // coverage.max_nudges, per task
+	MaxSteps      int           // task.max_steps
+	ReplyOnBusy   ReplyOnBusy   // reply.on_busy
+	EmptyAnswer   EmptyAnswer   // empty_answer
+	Sentinels     []string      // no_reply.sentinels
+	Fallback      bool          // no_reply.fallback: sentinels are shown as they are
+	PartsEnabled  bool          // parts.enabled
+	MaxAttempts   int           // retry.max_attempts
+	MaxInterrupts int           // retry.max_interrupted
+	BackoffMin    time.Duration // retry.backoff_min
+	BackoffMax    time.Duration // retry.backoff_max
+	CancelGrace   time.Duration // cancel.grace
+	ToolTimeout   time.Duration // tools.timeout
+	DelegateTime  time.Duration // delegation.timeout
+	MaxDepth      int           // delegation.max_depth
+	MaxParallel   int           // delegation.max_parallel, per task
+	MaxWait       time.Duration // admission.max_wait: 0 = for ever
+	Context       Context
+	Texts         Texts
+}
+
+// Context bounds what a model is shown, in tokens as Tokens estimates them. A
+// session cannot have limits of its own: they belong to the models. The zero
+// value is no limit at all.
+type Context struct {
+	Budget     int // context.budget: a larger request is shown less of what is oldest; 0 = no limit
+	Threshold  int // context.threshold: a larger context is summarised; 0 = never
+	Keep       int // context.keep: of ended tasks, what stays verbatim when the rest is summarised
+	Summary    int // context.summary: a longer summary is cut
+	ToolResult int // context.tool_result: bytes of a call's result that are shown; 0 = all of it
+}
+
+// Texts are the sentences that the engine itself says to users.
+type Texts struct {
+	Busy       string // inbox.mode=reject (A-15)
+	Overloaded string // admission.on_full=reject (A-16)
+	Empty      string // empty_answer=apologise (A-08)
+	Failed     string // a task that ends in ERROR (A-07)
+	Limit      string // task.max_steps reached and no wrap-up came
+}
+
+// Coverage says whether a task may finish with messages that it has not addressed.
+type Coverage uint8
+
+// The coverage modes. Stored: do not reorder.
+const (
+	CoverageStrict Coverage = iota
+	CoverageSeen
+	CoverageOff
+)
+
+var coverageNames = [...]string{"strict", "seen", "off"}
+
+func (c Coverage) String() string { return name(coverageNames[:], int(c)) }
+
+// ReplyOnBusy says what becomes of a reply to a task that does not wait for one.
+type ReplyOnBusy uint8
+
+// The choices. Stored: do not reorder.
+const (
+	ReplyConflict ReplyOnBusy = iota
+	ReplyQueue
+)
+
+var replyOnBusyNames = [...]string{"conflict", "queue"}
+
+func (r ReplyOnBusy) String() string { return name(replyOnBusyNames[:], int(r)) }
+
+// EmptyAnswer says what becomes of a task that has shown nothing and gets an
+// empty answer.
+type EmptyAnswer uint8
+
+// The choices. Stored: do not reorder.
+const (
+	EmptyApologise EmptyAnswer = iota
+	EmptySilent
+	EmptyRetry
+)
+
+var emptyAnswerNames = [...]string{"apologise", "silent", "retry"}
+
+func (e EmptyAnswer) String() string { return name(emptyAnswerNames[:], int(e)) }
+
+// DefaultPolicy is the policy of a configuration that says nothing.
+func DefaultPolicy() Policy {
+	return Policy{
+		Mode:          ModeSteer,
+		CollectWindow: 2 * time.Second,
+		MaxQueued:     1000,
+		Coverage:      CoverageStrict,
+		MaxNudges:     1,
+		MaxSteps:      30,
+		EmptyAnswer:   EmptyApologise,
+		Sentinels:     []string{"NO_REPLY", "NO", "NO_", "HEARTBEAT_OK"},
+		PartsEnabled:  true,
+		MaxAttempts:   3,
+		MaxInterrupts: 5,
+		BackoffMin:    time.Second,
+		BackoffMax:    30 * time.Second,
+		CancelGrace:   7 * time.Second,
+		ToolTimeout:   60 * time.Second,
+		DelegateTime:  10 * time.Minute,
+		MaxDepth:      3,
+		MaxParallel:   8,
+		Context:       Context{Budget: 100_000, Threshold: 80_000, Keep: 20_000, Summary: 2_000, ToolResult: 16 << 10},
+		Texts: Texts{
+			Busy:       "Please wait, I'm still thinking…",
+			Overloaded: "AI is busy, please try again in a moment",
+			Empty:      "I wasn't able to generate a response",
+			Failed:     "I encountered an error while working on this. Please try again.",
+			Limit:      "I stopped here: this task reached its limit of steps.",
+		},
+	}
+}
+
+// Overrides are the policies of one session that differ from the configuration:
+// dotted key → JSON value.
+type Overrides map[string]json.RawMessage
+
+// With is p with the overrides of a session in place. An unknown key or a value
+// out of range is a bad_request that names the key.
+func (p Policy) With(o Overrides) (Policy, *Error) {
+	for _, key := range slices.Sorted(maps.Keys(o)) {
+		set, ok := overridable[key]
+		if !ok {
+			return p, Errorf(BadRequest, "%q is not a policy of a session; there are: %s", key, strings.Join(OverrideKeys(), ", "))
+		}
+		if err := set(&p, o[key]); err != nil {
+			return p, Errorf(BadRequest, "policy %s: %v", key, err)
+		}
+	}
+	return p, nil
+}
+
+// OverrideKeys lists the policies that a session may have of its own.
+func OverrideKeys() []string { return slices.Sorted(maps.Keys(overridable)) }
+
+var overridable = map[string]func(*Policy, json.RawMessage) error{
+	"inbox.mode":              choice(modeNames[:], 1, func(p *Policy, i int) { p.Mode = Mode(i) }),
+	"inbox.collect_window":    duration(func(p *Policy) *time.Duration { return &p.CollectWindow }),
+	"inbox.max_queued":        count(0, func(p *Policy) *int { return &p.MaxQueued }),
+	"inbox.triage_agent":      text(func(p *Policy) *string { return (*string)(&p.TriageAgent) }),
+	"coverage.mode":           choice(coverageNames[:], 0, func(p *Policy, i int) { p.Coverage = Coverage(i) }),
+	"coverage.max_nudges":     count(0, func(p *Policy) *int { return &p.MaxNudges }),
+	"task.max_steps":          count(1, func(p *Policy) *int { return &p.MaxSteps }),
+	"reply.on_busy":           choice(replyOnBusyNames[:], 0, func(p *Policy, i int) { p.ReplyOnBusy = ReplyOnBusy(i) }),
+	"empty_answer":            choice(emptyAnswerNames[:], 0, func(p *Policy, i int) { p.EmptyAnswer = EmptyAnswer(i) }),
+	"no_reply.sentinels":      list(func(p *Policy) *[]string { return &p.Sentinels }),
+	"no_reply.fallback":       truth(func(p *Policy) *bool { return &p.Fallback }),
+	"parts.enabled":           truth(func(p *Policy) *bool { return &p.PartsEnabled }),
+	"retry.max_attempts":      count(1, func(p *Policy) *int { return &p.MaxAttempts }),
+	"retry.max_interrupted":   count(1, func(p *Policy) *int { return &p.MaxInterrupts }),
+	"retry.backoff_min":       duration(func(p *Policy) *time.Duration { return &p.BackoffMin }),
+	"retry.backoff_max":       duration(func(p *Policy) *time.Duration { return &p.BackoffMax }),
+	"cancel.grace":            duration(func(p *Policy) *time.Duration { return &p.CancelGrace }),
+	"tools.timeout":           duration(func(p *Policy) *time.Duration { return &p.ToolTimeout }),
+	"delegation.timeout":      duration(func(p *Policy) *time.Duration { return &p.DelegateTime }),
+	"delegation.max_depth":    count(0, func(p *Policy) *int { return &p.MaxDepth }),
+	"delegation.max_parallel": count(1, func(p *Policy) *int { return &p.MaxParallel }),
+}
+
+func choice(names []string, from int, set func(*Policy, int)) func(*Policy, json.RawMessage) error {
+	return func(p *Policy, raw json.RawMessage) error {
+		var s string
+		i := -1
+		if err := json.Unmarshal(raw, &s); err == nil {
+			i, _ = index(names, s)
+			if s == "" {
+				i = -1
+			}
+		}
+		if i < from || (i == 0 && names[0] != s) {
+			return fmt.Errorf("must be one of %s", strings.Join(names[from:], ", "))
+		}
+		set(p, i)
+		return nil
+	}
+}
+
+func count(least int, field func(*Policy) *int) func(*Policy, json.RawMessage) error {
+	return func(p *Policy, raw json.RawMessage) error {
+		var n int
+		if err := json.Unmarshal(raw, &n); err != nil || n < least {
+			return fmt.Errorf("must be a whole number of at least %d", least)
+		}
+		*field(p) = n
+		return nil
+	}
+}
+
+func duration(field func(*Policy) *time.Duration) func(*Policy, json.RawMessage) error {
+	return func(p *Policy, raw json.RawMessage) error {
+		var s string
+		if err := json.Unmarshal(raw, &s); err != nil {
+			return fmt.Errorf(`must be a duration such as "2s"`)
+		}
+		d, err := time.ParseDuration(s)
+		if err != nil || d < 0 {
+			return fmt.Errorf(`must be a duration such as "2s"`)
+		}
+		*field(p) = d
+		return nil
+	}
+}
+
+func truth(field func(*Policy) *bool) func(*Policy, json.RawMessage) error {
+	return func(p *Policy, raw json.RawMessage) error {
+		if err := json.Unmarshal(raw, field(p)); err != nil || string(raw) == "null" {
+			return fmt.Errorf("must be true or false")
+		}
+		return nil
+	}
+}
+
+func text(field func(*Policy) *string) func(*Policy, json.RawMessage) error {
+	return func(p *Policy, raw json.RawMessage) error {
+		if err := json.Unmarshal(raw, field(p)); err != nil || string(raw) == "null" {
+			return fmt.Errorf("must be a text")
+		}
+		return nil
+	}
+}
+
+func list(field func(*Policy) *[]string) func(*Policy, json.RawMessage) error {
+	return func(p *Policy, raw json.RawMessage) error {
+		var l []string
+		if err := json.Unmarshal(raw, &l); err != nil || l == nil {
+			return fmt.Errorf("must be a list of texts")
+		}
+		*field(p) = l
+		return nil
+	}
+}

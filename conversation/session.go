@@ -1,0 +1,747 @@
+package conversation
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Session is the machine: the whole open state of one conversation, and the
+// rules by which it changes. It is not safe for concurrent use; its owner is
+// the session's actor.
+//
+// The rules are methods in one file for each family: inbox.go, task.go,
+// step.go, parts.go, question.go, call.go, coverage.go, outside.go. Each file
+// holds the decisions of its family and the Apply of its events.
+type Session struct {
+	key    SessionKey
+	rules  *Rules
+	policy Policy // the configuration's with the session's overrides
+	state  state
+
+	ticked time.Time // the last Tick: what was due then has been done
+
+	// Of the Decide that is under way; empty between commands.
+	now     time.Time
+	slot    bool
+	out     *Decided
+	pending pending
+}
+
+// Decide takes a command and says what happens because of it. Each event is
+// applied as it is decided (by Apply, which alone changes the state), so the
+// session has moved on when Decide returns; the caller's duty is to make the
+// events durable before anything of them is seen, and to throw the session away
+// if that fails.
+func (s *Session) Decide(given Given, c Command) Decided {
+	var out Decided
+	c = cleaned(c)
+	s.out, s.slot, s.pending = &out, given.Slot || s.key.Session.Depth() > 0, pending{}
+	s.now = stamp(given.At)
+	if s.now.Before(s.state.Last) {
+		s.now = s.state.Last // a clock may jump back; a session's time does not
+	}
+	if s.now.Before(s.ticked) {
+		s.ticked = s.now // what becomes due between the two is not done yet
+	}
+	err := s.decide(c)
+	if err == nil {
+		s.settle()
+	}
+	if err != nil {
+		out = Decided{Err: err, Effects: out.Effects}
+	}
+	if out.Err == nil && out.Receipt.Seq == 0 {
+		out.Receipt.Seq = s.state.Head
+	}
+	s.out, s.pending = nil, pending{}
+	return out
+}
+
+func (s *Session) decide(c Command) *Error {
+	switch c := c.(type) {
+	case Create:
+		return s.decideCreate(c)
+	case Tell:
+		return s.decideTell(c)
+	case Recovered, Tick, SlotGranted, Drain, ModelAnswered, ModelFailed, ToolDone,
+		DelegationAsked, DelegationQuestionClosed, DelegationDone, Compacted:
+		if s.Exists() {
+			s.decideInner(c)
+		}
+		return nil
+	case Cancel:
+		if !s.Exists() {
+			return s.absent()
+		}
+		return s.decideCancel(c)
+	}
+	if !s.Exists() {
+		return s.absent()
+	}
+	if s.key.Session.Depth() > 0 && !fromParent(c) {
+		return Errorf(Forbidden, "a delegation's session can only be read")
+	}
+	switch c := c.(type) {
+	case Say:
+		return s.decideSay(c)
+	case Answer:
+		return s.decideAnswer(c)
+	case Reply:
+		return s.decideReply(c)
+	case Edit:
+		return s.decideEdit(c)
+	case Withdraw:
+		return s.decideWithdraw(c)
+	case Move:
+		return s.decideMove(c)
+	case Update:
+		return s.decideUpdate(c)
+	case Close:
+		return s.decideClose(c)
+	case Seen:
+		return s.decideSeen(c)
+	case AddPart:
+		return s.decideAddPart(c)
+	default:
+		return Errorf(Internal, "the command %T is not known", c)
+	}
+}
+
+// decideInner takes the commands that come from the shell itself: nobody waits
+// for their answer, and one that is out of date changes nothing.
+func (s *Session) decideInner(c Command) {
+	switch c := c.(type) {
+	case Recovered:
+		s.recover()
+	case Tick:
+		s.tick()
+	case Drain:
+		s.drain()
+	case ModelAnswered:
+		s.modelAnswered(c)
+	case ModelFailed:
+		s.modelFailed(c)
+	case ToolDone:
+		s.toolDone(c)
+	case DelegationAsked:
+		s.delegationAsked(c)
+	case DelegationQuestionClosed:
+		s.delegationQuestionClosed(c)
+	case DelegationDone:
+		s.delegationDone(c)
+	case Compacted:
+		s.compacted(c)
+	case SlotGranted:
+		// The slot is in Given; settle uses it.
+	}
+}
+
+// fromParent is true for what a parent session may tell a sub-session.
+func fromParent(c Command) bool {
+	switch c := c.(type) {
+	case Say:
+		return c.Via == ViaDelegation
+	case Answer:
+		return c.Via == ViaDelegation
+	case Seen:
+		return true
+	default:
+		return false
+	}
+}
+
+func (s *Session) absent() *Error { return Errorf(NotFound, "there is no such session") }
+
+// emit decides an event: it is applied at once and goes into the commit.
+func (s *Session) emit(t *task, body EventBody) Event {
+	e := Event{Seq: s.state.Head + 1, At: s.now, Body: stored(body)}
+	if t != nil {
+		e.Task = s.taskID(t.N)
+	}
+	return s.emitEvent(e)
+}
+
+func (s *Session) emitEvent(e Event) Event {
+	if err := s.Apply(e); err != nil {
+		panic("conversation: decided an event that does not apply: " + err.Error())
+	}
+	s.out.Events = append(s.out.Events, e)
+	return e
+}
+
+// stored rounds a body to what the store keeps (milliseconds; nil for empty), so
+// that a replayed session equals the live one.
+func stored(body EventBody) EventBody {
+	switch b := body.(type) {
+	case SessionCreated:
+		if len(b.Policy) == 0 {
+			b.Policy = nil
+		}
+		return b
+	case StepStarted:
+		b.NotBefore = stampOrZero(b.NotBefore)
+		return b
+	case StepFinished:
+		b.Took = b.Took.Truncate(time.Millisecond)
+		if len(b.Items) == 0 {
+			b.Items = nil
+		}
+		return b
+	case TaskCancelling:
+		b.Until = stampOrZero(b.Until)
+		return b
+	case Asked:
+		b.ExpiresAt = stampOrZero(b.ExpiresAt)
+		if len(b.Choices) == 0 {
+			b.Choices = nil
+		}
+		return b
+	case ToolFinished:
+		b.Took = b.Took.Truncate(time.Millisecond)
+		return b
+	case DelegationFinished:
+		b.Took = b.Took.Truncate(time.Millisecond)
+		return b
+	default:
+		return body
+	}
+}
+
+func stampOrZero(t time.Time) time.Time {
+	if t.IsZero() {
+		return t
+	}
+	return stamp(t)
+}
+
+// cleaned makes what models and tools say valid UTF-8, which is all that the
+// store and the screens can show, and gives each call of an answer an id of its
+// own, which is how its result is paired.
+func cleaned(c Command) Command {
+	valid := func(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+	switch c := c.(type) {
+	case ModelAnswered:
+		items := make([]Item, len(c.Answer.Items))
+		for i, item := range c.Answer.Items {
+			item.Text, item.Args, item.Tool, item.ID = valid(item.Text), valid(item.Args), valid(item.Tool), valid(item.ID)
+			same := func(other Item) bool { return other.Kind == ItemCall && other.ID == item.ID }
+			if item.Kind == ItemCall && (item.ID == "" || slices.ContainsFunc(items[:i], same)) {
+				item.ID = fmt.Sprintf("call-%d-%d", c.Step, i)
+			}
+			items[i] = item
+		}
+		c.Answer.Items = items
+		return c
+	case ToolDone:
+		c.Result = valid(c.Result)
+		return c
+	case DelegationDone:
+		c.Summary = valid(c.Summary)
+		return c
+	default:
+		return c
+	}
+}
+
+// do adds an effect.
+func (s *Session) do(e Effect) { s.out.Effects = append(s.out.Effects, e) }
+
+// Apply changes the state by an event. Decide uses it, and replay: recovery is
+// the same code over the same events. It never looks at the configuration. An
+// error means that the log is not one that this program wrote.
+func (s *Session) Apply(e Event) error {
+	if e.Seq != s.state.Head+1 {
+		return fmt.Errorf("event %d of %s follows %d", e.Seq, s.key, s.state.Head)
+	}
+	st := &s.state
+	t := s.task(e.Task)
+	switch b := e.Body.(type) {
+	case SessionCreated:
+		st.Title, st.Agent, st.Owner, st.Access, st.Policy = b.Title, b.Agent, b.Owner, b.Access, b.Policy
+		st.Created, st.Activity, st.FreeSince = e.At, e.At, e.At
+		s.refreshPolicy()
+	case SessionUpdated:
+		s.applyUpdated(b)
+	case SessionClosed:
+		st.Closed = true
+	case MessageAccepted:
+		s.applyAccepted(e, t, b)
+	case MessageEdited:
+		if _, m := s.message(b.Message); m != nil {
+			m.Words = significantWords(b.Text)
+			if m.Text = b.Text; !m.Kept {
+				m.Text = Excerpt(b.Text, rememberedText)
+			}
+		}
+	case MessageWithdrawn:
+		s.applyWithdrawn(t, b)
+	case MessageMoved:
+		s.applyMoved(b)
+	case MessageResolved:
+		if mt, _ := s.message(b.Message); mt != nil {
+			mt.drop(b.Message)
+		}
+	case TaskStatusChanged:
+		if t != nil && b.New.Ended() {
+			st.taskEnds(t, e.Seq)
+		}
+		s.applyStatus(e, t, b)
+	case TaskCancelling:
+		if t != nil {
+			t.Cancelling = &cancelling{By: b.By, Until: b.Until, Error: b.Error, Drop: b.Drop, Seq: e.Seq}
+		}
+	case StepStarted:
+		if _, m := s.first(b); m != nil {
+			st.Origin = &origin{Accepted: m.Seq, Read: e.Seq}
+		}
+		s.applyStepStarted(e, t, b)
+	case StepFinished:
+		s.applyStepFinished(t, b)
+	case PartialResponse:
+		s.applyPart(e, t, b.Part, false)
+	case Response:
+		s.applyPart(e, t, b.Part, b.Promoted)
+		if s.key.Session.Depth() > 0 {
+			st.Final = &final{Response: e.Seq}
+		}
+	case Asked:
+		s.applyAsked(e, t, b)
+	case QuestionAnswered:
+		s.applyQuestionAnswered(b)
+	case QuestionClosed:
+		s.applyQuestionClosed(b)
+	case ToolStarted:
+		s.applyToolStarted(e, t, b)
+	case ToolFinished:
+		s.applyCallEnded(t, b.Call)
+	case DelegationStarted:
+		s.applyDelegationStarted(e, t, b)
+	case DelegationFinished:
+		s.applyCallEnded(t, b.Delegation)
+	case CoverageNudge:
+		if t != nil {
+			t.Nudges, t.News = b.Nudge, true
+		}
+	case ContextCompacted:
+		s.applyCompacted(b)
+	default:
+		return fmt.Errorf("event %d of %s: %w", e.Seq, s.key, ErrTooNew)
+	}
+	st.Head, st.Last = e.Seq, e.At
+	return nil
+}
+
+// settle brings the session to rest after a command: machine.md, section 2.
+// It ends because each round closes a question, opens a step, starts, parks or
+// ends a task, and no round undoes what another did.
+func (s *Session) settle() {
+	if !s.Exists() {
+		return
+	}
+	for s.settleOnce() {
+	}
+	if t := s.runnable(); t != nil && s.running() == nil && !s.slot {
+		s.do(WantSlot{Task: s.taskID(t.N)})
+	}
+}
+
+func (s *Session) settleOnce() bool {
+	for _, t := range s.state.Tasks {
+		if t.Cancelling != nil {
+			if t.Step == nil && len(t.Calls) == 0 {
+				s.end(t)
+				return true
+			}
+			continue
+		}
+		switch t.Status {
+		case TaskRunning:
+			if s.state.Agent != Outside && s.advance(t) {
+				return true
+			}
+		case TaskAwaiting:
+			if !s.awaits(t) {
+				s.setStatus(t, TaskQueued, "", nil)
+				return true
+			}
+		}
+	}
+	if s.running() == nil {
+		if t := s.runnable(); t != nil && (s.slot || s.state.Agent == Outside) {
+			s.setStatus(t, TaskRunning, "", nil)
+			return true
+		}
+	}
+	return false
+}
+
+func (s *Session) decideCreate(c Create) *Error {
+	if s.Exists() {
+		s.out.Receipt.Duplicate = true
+		return nil
+	}
+	if c.Agent == "" {
+		c.Agent = Coordinator
+	}
+	if _, ok := s.rules.Agents[c.Agent]; !ok {
+		return Errorf(BadRequest, "there is no agent %q", c.Agent)
+	}
+	if _, err := s.rules.Policy.With(c.Policy); err != nil {
+		return err
+	}
+	if len(c.Policy) == 0 {
+		c.Policy = nil
+	}
+	s.emit(nil, SessionCreated{Title: c.Title, Agent: c.Agent, Owner: c.Owner, Access: c.Access, Policy: c.Policy})
+	return nil
+}
+
+func (s *Session) decideUpdate(c Update) *Error {
+	up := SessionUpdated{}
+	if c.Title != nil && *c.Title != s.state.Title {
+		up.Title = c.Title
+	}
+	if c.Access != nil && *c.Access != s.state.Access {
+		up.Access = c.Access
+	}
+	for key, value := range c.Policy {
+		removed := strings.TrimSpace(string(value)) == "null" || value == nil
+		if !removed {
+			if _, err := s.rules.Policy.With(Overrides{key: value}); err != nil {
+				return err
+			}
+		} else if _, known := overridable[key]; !known {
+			_, err := s.rules.Policy.With(Overrides{key: value})
+			return err
+		}
+		old, had := s.state.Policy[key]
+		if removed && !had || !removed && had && string(old) == string(value) {
+			continue
+		}
+		if up.Policy == nil {
+			up.Policy = Overrides{}
+		}
+		if removed {
+			value = []byte("null")
+		}
+		up.Policy[key] = value
+	}
+	if up.Title != nil || up.Access != nil || up.Policy != nil {
+		s.emit(nil, up)
+	}
+	s.out.Receipt.Policy = s.state.Policy
+	return nil
+}
+
+func (s *Session) applyUpdated(b SessionUpdated) {
+	st := &s.state
+	if b.Title != nil {
+		st.Title = *b.Title
+	}
+	if b.Access != nil {
+		st.Access = *b.Access
+	}
+	if b.Policy == nil {
+		return
+	}
+	next := Overrides{} // a new map: receipts and views may still hold the old one
+	for key, value := range st.Policy {
+		next[key] = value
+	}
+	for key, value := range b.Policy {
+		if string(value) == "null" {
+			delete(next, key)
+		} else {
+			next[key] = value
+		}
+	}
+	if len(next) == 0 {
+		next = nil
+	}
+	st.Policy = next
+	s.refreshPolicy()
+}
+
+func (s *Session) decideClose(c Close) *Error {
+	if !s.state.Closed {
+		s.emit(nil, SessionClosed(c))
+	}
+	return nil
+}
+
+func (s *Session) decideSeen(c Seen) *Error {
+	if c.Seq > s.state.Head {
+		return Errorf(BadRequest, "seq %d is beyond the session's head %d", c.Seq, s.state.Head)
+	}
+	s.out.Cursors = append(s.out.Cursors, Cursor(c))
+	return nil
+}
+
+// compacted takes a summary. One that is blank, or of no more than the last one
+// covers, has nothing to replace.
+func (s *Session) compacted(c Compacted) {
+	last := Seq(0)
+	if s.state.Compacted != nil {
+		last = s.state.Compacted.Upto
+	}
+	if c.Upto > last && c.Upto < s.state.Head && !isBlank(c.Summary) {
+		s.emit(nil, ContextCompacted{Upto: c.Upto, TokensBefore: c.TokensBefore, TokensAfter: c.TokensAfter, Summary: c.Summary})
+	}
+}
+
+// recover decides what becomes of what was open when the process ended:
+// machine.md, section 1.
+func (s *Session) recover() {
+	for _, t := range append([]*task(nil), s.state.Tasks...) {
+		for _, c := range append([]*call(nil), t.Calls...) {
+			switch {
+			case c.delegation() || c.Held:
+			case t.Cancelling != nil && c.Idempotent:
+				s.finishTool(t, c, CallCancelled, "cancelled", 0)
+			case !c.Idempotent:
+				s.finishTool(t, c, CallUnknown, "outcome unknown: the server stopped while this call ran; it may or may not have taken effect", 0)
+			}
+		}
+		if t.Step != nil {
+			s.resumeStep(t)
+		}
+		if t.Cancelling != nil {
+			s.stopCalls(t)
+		}
+		if s.key.Session.Depth() > 0 {
+			s.reportQuestions(t) // the parent may have forgotten us, and then says so
+		}
+	}
+}
+
+// tick does what has become due.
+func (s *Session) tick() {
+	before := s.ticked
+	s.ticked = s.now
+	for _, t := range append([]*task(nil), s.state.Tasks...) {
+		if st := t.Step; st != nil && st.NotBefore.After(before) && !st.NotBefore.After(s.now) && !st.Parked {
+			s.do(s.askModel(t))
+		}
+		for _, q := range append([]*question(nil), t.Questions...) {
+			if at := q.Asked.ExpiresAt; q.own() && !at.IsZero() && !at.After(s.now) {
+				s.expire(t, q)
+			}
+		}
+		s.tickCalls(t)
+	}
+	if t := s.runnable(); t != nil && s.running() == nil && s.policy.MaxWait > 0 &&
+		!s.waitingSince(t).Add(s.policy.MaxWait).After(s.now) && !s.slot {
+		s.cancelTask(t, ByError, "no capacity", &Failure{Code: Overloaded, Message: s.policy.Texts.Overloaded}, false)
+	}
+}
+
+// waitingSince is when a runnable task began to wait for nothing but a slot.
+func (s *Session) waitingSince(t *task) time.Time {
+	since := t.Updated
+	for _, at := range []time.Time{s.state.FreeSince, t.NotBefore} {
+		if at.After(since) {
+			since = at
+		}
+	}
+	return since
+}
+
+// Outstanding derives from the state every acquiring effect that must be in
+// progress now. After a load it is what to start. It holds no attempt whose
+// time is still to come: the Tick at NextTick returns that.
+func (s *Session) Outstanding(now time.Time) []Effect {
+	now = stamp(now)
+	if now.Before(s.state.Last) {
+		now = s.state.Last
+	}
+	var all []Effect
+	for _, t := range s.state.Tasks {
+		if st := t.Step; st != nil && !st.Parked && !st.NotBefore.After(now) {
+			all = append(all, s.askModel(t))
+		}
+		for _, c := range t.Calls {
+			all = append(all, s.callEffects(t, c)...)
+		}
+	}
+	if t := s.runnableAt(now); t != nil && s.running() == nil && s.key.Session.Depth() == 0 && s.state.Agent != Outside {
+		all = append(all, WantSlot{Task: s.taskID(t.N)})
+	}
+	return all
+}
+
+// Wants is true while an acquiring effect that Decide returned is still called
+// for: a cancel, an end or another attempt may have come while its commit was
+// in flight.
+func (s *Session) Wants(e Effect) bool {
+	switch e := e.(type) {
+	case AskModel:
+		t := s.task(e.Task)
+		return t != nil && t.Step != nil && t.Step.N == e.Step && t.Step.Attempt == e.Attempt && !t.Step.Parked
+	case RunTool:
+		t, c := s.call(e.Call)
+		return c != nil && !c.Held && t.Cancelling == nil
+	case AmendDelegation:
+		t, c := s.call(e.Call)
+		return c != nil && t.Cancelling == nil
+	case StartDelegation:
+		t, c := s.call(e.Call)
+		return c != nil && (e.Stop || t.Cancelling == nil)
+	case RouteAnswer:
+		_, c := s.call(e.Delegation)
+		return c != nil
+	case WantSlot:
+		return s.running() == nil && slices.ContainsFunc(s.state.Tasks, func(t *task) bool {
+			return t.Status == TaskQueued && t.Cancelling == nil
+		})
+	case Report:
+		return s.state.Final != nil && s.state.Final.Status != 0
+	case ReportQuestion:
+		_, q := s.question(e.Asked.Question)
+		return q != nil
+	case ReportQuestionClosed:
+		return true
+	default:
+		return true
+	}
+}
+
+// NextDue is when the session must be loaded if it is not: a time that has
+// passed while anything is open that only a loaded session can bring to its
+// end, else the next deadline; the zero time = nothing to do.
+func (s *Session) NextDue() time.Time {
+	for _, t := range s.state.Tasks {
+		if t.Step != nil || t.Cancelling != nil || s.key.Session.Depth() > 0 {
+			return s.state.Last
+		}
+		for _, c := range t.Calls {
+			if !c.Held {
+				return s.state.Last
+			}
+		}
+		if t.Status == TaskQueued && !t.NotBefore.After(s.state.Last) {
+			return s.state.Last
+		}
+	}
+	return s.NextTick()
+}
+
+// NextTick is when a loaded session needs a Tick; the zero time = not at all.
+// An answer in the past means at once.
+func (s *Session) NextTick() time.Time {
+	var next time.Time
+	sooner := func(at time.Time) {
+		if !at.IsZero() && (next.IsZero() || at.Before(next)) {
+			next = at
+		}
+	}
+	done := s.ticked // only a Tick does what has become due
+	for _, t := range s.state.Tasks {
+		if t.Step != nil && t.Step.NotBefore.After(done) && !t.Step.Parked {
+			sooner(t.Step.NotBefore)
+		}
+		if t.Status == TaskQueued && t.NotBefore.After(done) {
+			sooner(t.NotBefore)
+		}
+		for _, q := range t.Questions {
+			if q.own() {
+				sooner(q.Asked.ExpiresAt)
+			}
+		}
+		if t.Cancelling != nil && len(t.Calls) > 0 {
+			sooner(t.Cancelling.Until)
+			continue
+		}
+		for _, c := range t.Calls {
+			sooner(s.callDue(c))
+		}
+	}
+	if s.policy.MaxWait > 0 && s.running() == nil {
+		if t := s.runnableAt(s.state.Last); t != nil {
+			sooner(s.waitingSince(t).Add(s.policy.MaxWait))
+		}
+	}
+	return next
+}
+
+// clock is the latest time that the session has heard of.
+func (s *Session) clock() time.Time {
+	if s.now.After(s.state.Last) {
+		return s.now
+	}
+	return s.state.Last
+}
+
+// Head is the seq of the last applied event.
+func (s *Session) Head() Seq { return s.state.Head }
+
+// Key names the session.
+func (s *Session) Key() SessionKey { return s.key }
+
+// Policy is the session's effective policy.
+func (s *Session) Policy() Policy { return s.policy }
+
+// Exists is false until the first event was applied.
+func (s *Session) Exists() bool { return s.state.Head > 0 }
+
+// Visible is true when user may see the session.
+func (s *Session) Visible(user UserID) bool {
+	return s.state.Owner == user || s.state.Access == AccessTenant
+}
+
+// NeedsLookup is true when only the store can say whether a client's message is
+// new: the command then needs its Duplicate hint.
+func (s *Session) NeedsLookup(author UserID, id ClientMsgID) bool {
+	if !s.state.Forgotten || id == "" {
+		return false
+	}
+	_, known := s.state.recall(author, id)
+	return !known
+}
+
+// Busy is true while a step or a call is open: the session must stay in memory.
+func (s *Session) Busy() bool {
+	for _, t := range s.state.Tasks {
+		if t.Step != nil || t.Cancelling != nil || t.Status == TaskRunning {
+			return true
+		}
+		for _, c := range t.Calls {
+			if !c.Held {
+				return true
+			}
+		}
+	}
+	return s.runnableAt(s.clock()) != nil
+}
+
+// HoldsSlot is true while a root task is RUNNING.
+func (s *Session) HoldsSlot() bool {
+	return s.key.Session.Depth() == 0 && s.state.Agent != Outside && s.running() != nil
+}
+
+// WouldQueue is true when a new task could not start at once even with a free
+// slot: another one runs, or waits before it.
+func (s *Session) WouldQueue() bool { return s.running() != nil || s.runnableAt(s.clock()) != nil }
+
+// Keys are the keys that a commit of events must bring.
+func Keys(events []Event) []KeyAt {
+	var keys []KeyAt
+	for _, e := range events {
+		switch b := e.Body.(type) {
+		case MessageAccepted:
+			if b.ClientMsgID != "" {
+				keys = append(keys, KeyAt{Key{Author: b.Author, Client: b.ClientMsgID}, e.Seq})
+			}
+		case PartialResponse:
+			if b.Source != "" {
+				keys = append(keys, KeyAt{Key{Source: b.Source, Part: b.Index}, e.Seq})
+			}
+		case Response:
+			if b.Source != "" && !b.Promoted {
+				keys = append(keys, KeyAt{Key{Source: b.Source, Part: b.Index}, e.Seq})
+			}
+		}
+	}
+	return keys
+}

@@ -1,0 +1,418 @@
+package conversation
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"strconv"
+	"time"
+)
+
+// state is everything a session remembers. It holds what is open and short
+// excerpts; texts stay in the log, with three exceptions that end with their
+// task: the last part shown (a promotion repeats it), open questions, and the
+// answers to a running delegation's questions.
+//
+// It is stored as JSON in snapshots: a snapshot is a cache of the log, so a
+// program that cannot read one replays the log instead.
+type state struct {
+	Version  int
+	Title    string    `json:",omitempty"`
+	Agent    AgentName `json:",omitempty"`
+	Owner    UserID    `json:",omitempty"`
+	Access   Access    `json:",omitempty"`
+	Policy   Overrides `json:",omitempty"`
+	Closed   bool      `json:",omitempty"`
+	Created  time.Time
+	Activity time.Time // of the last message or part
+	Last     time.Time // of the last event
+	Head     Seq
+
+	// How many of each kind have been named so far; the next id is one more.
+	Messages, Parts, TaskCount, Questions, Calls, Delegations uint32
+	Step                                                      StepNumber
+
+	Tasks     []*task   `json:",omitempty"` // that have not ended, in the order in which they were born or moved
+	Recent    recents   `json:",omitempty"` // a ring of the last client ids
+	NextSlot  int       `json:",omitempty"` // where the ring goes on
+	Forgotten bool      `json:",omitempty"` // client ids have left the ring
+	Withdrawn []uint32  `json:",omitempty"` // the last few withdrawn messages, so that withdrawing again is harmless
+	FreeSince time.Time // when a task last stopped being RUNNING
+	Final     *final    `json:",omitempty"` // of a sub-session: how its task ended
+
+	// Where a transcript begins (context.go). A snapshot of before they were kept
+	// lacks them: its session is shown the window, without the original request.
+	Origin    *origin      `json:",omitempty"`
+	Compacted *compaction  `json:",omitempty"`
+	Ended     []endedTasks `json:",omitempty"` // the last tasks that ended, oldest first
+}
+
+// snapshotVersion changes with the meaning of state.
+const snapshotVersion = 1
+
+// recentMessages is how many client ids a session remembers by itself; the
+// store's keys know all of them.
+const recentMessages = 256
+
+// recent is a message by its author's id: hashes, because texts and ids of 256
+// messages would cost more than everything else together.
+type recent struct {
+	Key     [2]uint32 // hash of (author, client id)
+	Text    uint32    // hash of the text as first said
+	Message uint32
+	Seq     uint32 // a session of four billion events is not expected
+}
+
+// recents is the ring. In a snapshot it is one string: it is most of it.
+type recents []recent
+
+// MarshalJSON writes 20 bytes an entry.
+func (r recents) MarshalJSON() ([]byte, error) {
+	raw := make([]byte, 0, 20*len(r))
+	for _, e := range r {
+		for _, v := range []uint32{e.Key[0], e.Key[1], e.Text, e.Message, e.Seq} {
+			raw = binary.BigEndian.AppendUint32(raw, v)
+		}
+	}
+	return json.Marshal(raw)
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (r *recents) UnmarshalJSON(data []byte) error {
+	var raw []byte
+	if err := json.Unmarshal(data, &raw); err != nil {
+		return err
+	}
+	if len(raw)%20 != 0 {
+		return fmt.Errorf("%d bytes of client ids", len(raw))
+	}
+	*r = make(recents, 0, len(raw)/20)
+	for ; len(raw) > 0; raw = raw[20:] {
+		at := func(i int) uint32 { return binary.BigEndian.Uint32(raw[4*i:]) }
+		*r = append(*r, recent{Key: [2]uint32{at(0), at(1)}, Text: at(2), Message: at(3), Seq: at(4)})
+	}
+	return nil
+}
+
+// final is how the only task of a sub-session ended.
+type final struct {
+	Status   CallStatus
+	Response Seq // its last response; 0 = none was shown
+}
+
+// task is a task that has not ended.
+type task struct {
+	N          uint32
+	Status     TaskStatus
+	Trigger    MessageID
+	Order      order     `json:",omitempty"`
+	Steer      bool      `json:",omitempty"` // put into the queue by a steer message: more may join
+	Collect    bool      `json:",omitempty"` // put into the queue by a collect message
+	NotBefore  time.Time `json:",omitzero"`
+	Created    time.Time
+	Updated    time.Time
+	First      Seq
+	Since      Seq `json:",omitempty"` // of leftovers: their oldest message was accepted before the task was born
+	Last       Seq
+	Messages   []*message  `json:",omitempty"` // not resolved yet; the read ones come first
+	Step       *step       `json:",omitempty"` // the open step
+	LastStep   StepNumber  `json:",omitempty"`
+	Steps      int         `json:",omitempty"`
+	Cancelling *cancelling `json:",omitempty"`
+	Calls      []*call     `json:",omitempty"` // without a result yet
+	Questions  []*question `json:",omitempty"` // open, oldest first
+	Round      bool        `json:",omitempty"` // a result of the last step's own calls is unseen
+	News       bool        `json:",omitempty"` // something from outside that round is unseen (unread messages aside)
+	Nudges     int         `json:",omitempty"`
+	Empties    int         `json:",omitempty"` // empty answers in a row
+	NextPart   PartIndex   `json:",omitempty"`
+	LastPart   *Part       `json:",omitempty"` // the last part shown
+}
+
+// order is why a QUEUED task goes before others. Stored in snapshots only.
+type order uint8
+
+const (
+	orderFIFO order = iota
+	orderLeftover
+	orderReplied
+	orderFirst // an interrupt
+)
+
+// message is an accepted message without a resolution.
+type message struct {
+	ID     MessageID
+	Author UserID
+	Via    Via `json:",omitempty"`
+	Seq    Seq
+	At     time.Time
+	Read   Seq        `json:",omitempty"` // the step_started that showed it to a model; 0 = unread
+	ReadBy StepNumber `json:",omitempty"`
+	Kept   bool       `json:",omitempty"` // waits for the task's next question instead of a step
+	Text   string     // whole for a kept reply, else at most rememberedText of it
+	Words  []uint32   `json:",omitempty"` // hashes of its significant words
+}
+
+// step is an open step.
+type step struct {
+	N          StepNumber
+	Attempt    int
+	Seq        Seq         // of attempt 1: what the model is shown ends here
+	Read       []MessageID `json:",omitempty"`
+	Agent      AgentName
+	NotBefore  time.Time `json:",omitzero"`
+	Errors     int       `json:",omitempty"` // attempts after the first, by cause
+	Interrupts int       `json:",omitempty"`
+	Parked     bool      `json:",omitempty"` // stopped by a drain, not begun again
+	WrapUp     bool      `json:",omitempty"`
+}
+
+// cancelling is the first phase of an early end.
+type cancelling struct {
+	By    CancelBy
+	Until time.Time
+	Error *Failure `json:",omitempty"`
+	Drop  bool     `json:",omitempty"`
+	Seq   Seq
+}
+
+// call is a tool call or delegation without a result.
+type call struct {
+	ID         CallID
+	Step       StepNumber
+	Tool       string    `json:",omitempty"` // "" for a delegation
+	Agent      AgentName `json:",omitempty"`
+	Held       bool      `json:",omitempty"` // waits for an approval; not started
+	Idempotent bool      `json:",omitempty"`
+	Seq        Seq
+	At         time.Time
+	Deadline   time.Time            `json:",omitzero"`
+	Target     CallID               `json:",omitempty"` // amend: the delegation
+	Answers    map[QuestionID]reply `json:",omitempty"` // delegation: answers given, by the sub-session's id
+}
+
+func (c *call) delegation() bool { return c.Tool == "" }
+
+// reply is an answer that was routed down.
+type reply struct {
+	Text string
+	By   UserID
+}
+
+// question is an open question.
+type question struct {
+	Asked Asked
+	Seq   Seq
+	At    time.Time
+	Step  StepNumber // of the task's own questions
+}
+
+func (q *question) own() bool { return q.Asked.Delegation == "" }
+
+// New is a session with an empty log.
+func New(key SessionKey, rules *Rules) *Session {
+	return &Session{key: key, rules: rules, policy: rules.Policy, state: state{Version: snapshotVersion}}
+}
+
+// Restore is the session whose Snapshot data is. An error means that the
+// snapshot is of no use and the log must be replayed from its start.
+func Restore(key SessionKey, rules *Rules, data []byte) (*Session, error) {
+	s := New(key, rules)
+	s.state = state{} // a version that is not there must not look like ours
+	if err := json.Unmarshal(data, &s.state); err != nil {
+		return nil, fmt.Errorf("snapshot of %s: %w", key, err)
+	}
+	if s.state.Version != snapshotVersion {
+		return nil, fmt.Errorf("snapshot of %s: version %d instead of %d", key, s.state.Version, snapshotVersion)
+	}
+	s.refreshPolicy()
+	return s, nil
+}
+
+// Snapshot is the state after the last applied event, for Restore.
+func (s *Session) Snapshot() []byte {
+	data, err := json.Marshal(&s.state)
+	if err != nil {
+		panic("conversation: the state holds something that is no JSON: " + err.Error())
+	}
+	return data
+}
+
+// refreshPolicy makes the session's policy from the configuration and its own
+// overrides. An override that an older configuration allowed and this one does
+// not is left out: a session must stay loadable.
+func (s *Session) refreshPolicy() {
+	s.policy = s.rules.Policy
+	for key, value := range s.state.Policy {
+		if p, err := s.policy.With(Overrides{key: value}); err == nil {
+			s.policy = p
+		}
+	}
+}
+
+// Ids are counters with the session's id: unique in the server without a look-up.
+
+func (s *Session) messageID(n uint32) MessageID {
+	return MessageID("m" + strconv.FormatUint(uint64(n), 10) + "-" + string(s.key.Session))
+}
+
+func (s *Session) partID(n uint32) MessageID {
+	return MessageID("p" + strconv.FormatUint(uint64(n), 10) + "-" + string(s.key.Session))
+}
+
+func (s *Session) taskID(n uint32) TaskID {
+	return TaskID("t" + strconv.FormatUint(uint64(n), 10) + "-" + string(s.key.Session))
+}
+
+func (s *Session) questionID(n uint32) QuestionID {
+	return QuestionID("q" + strconv.FormatUint(uint64(n), 10))
+}
+
+func clientKey(author UserID, id ClientMsgID) [2]uint32 {
+	h := fnv.New64a()
+	h.Write([]byte(author))
+	h.Write([]byte{0})
+	h.Write([]byte(id))
+	sum := h.Sum64()
+	return [2]uint32{uint32(sum >> 32), uint32(sum)}
+}
+
+func textKey(text string) uint32 {
+	h := fnv.New32a()
+	h.Write([]byte(text))
+	return h.Sum32()
+}
+
+// remember keeps a client's id. The ring's oldest entry makes room.
+func (st *state) remember(r recent) {
+	if len(st.Recent) < recentMessages {
+		st.Recent = append(st.Recent, r)
+		return
+	}
+	st.Recent[st.NextSlot] = r
+	st.NextSlot = (st.NextSlot + 1) % recentMessages
+	st.Forgotten = true
+}
+
+func (st *state) recall(author UserID, id ClientMsgID) (recent, bool) {
+	key := clientKey(author, id)
+	for _, r := range st.Recent {
+		if r.Key == key {
+			return r, true
+		}
+	}
+	return recent{}, false
+}
+
+func (s *Session) task(id TaskID) *task {
+	n := ordinal(string(id), 't')
+	for _, t := range s.state.Tasks {
+		if t.N == n && s.taskID(n) == id {
+			return t
+		}
+	}
+	return nil
+}
+
+// running is the task that is RUNNING, also while it is being cancelled.
+func (s *Session) running() *task {
+	for _, t := range s.state.Tasks {
+		if t.Status == TaskRunning {
+			return t
+		}
+	}
+	return nil
+}
+
+// message finds a message without a resolution, and its task.
+func (s *Session) message(id MessageID) (*task, *message) {
+	for _, t := range s.state.Tasks {
+		if m := t.message(id); m != nil {
+			return t, m
+		}
+	}
+	return nil, nil
+}
+
+func (t *task) message(id MessageID) *message {
+	for _, m := range t.Messages {
+		if m.ID == id {
+			return m
+		}
+	}
+	return nil
+}
+
+func (t *task) drop(id MessageID) {
+	for i, m := range t.Messages {
+		if m.ID == id {
+			t.Messages = append(t.Messages[:i:i], t.Messages[i+1:]...)
+			return
+		}
+	}
+}
+
+func (t *task) call(id CallID) *call {
+	for _, c := range t.Calls {
+		if c.ID == id {
+			return c
+		}
+	}
+	return nil
+}
+
+func (t *task) question(id QuestionID) *question {
+	for _, q := range t.Questions {
+		if q.Asked.Question == id {
+			return q
+		}
+	}
+	return nil
+}
+
+// call finds an open call, and its task.
+func (s *Session) call(id CallID) (*task, *call) {
+	for _, t := range s.state.Tasks {
+		if c := t.call(id); c != nil {
+			return t, c
+		}
+	}
+	return nil, nil
+}
+
+// question finds an open question, and its task.
+func (s *Session) question(id QuestionID) (*task, *question) {
+	for _, t := range s.state.Tasks {
+		if q := t.question(id); q != nil {
+			return t, q
+		}
+	}
+	return nil, nil
+}
+
+// unread is true when a step would read something: kept replies wait for a question.
+func (t *task) unread() bool {
+	for i := len(t.Messages) - 1; i >= 0; i-- {
+		if m := t.Messages[i]; m.Read != 0 {
+			return false
+		} else if !m.Kept {
+			return true
+		}
+	}
+	return false
+}
+
+// waiting counts the accepted messages of the session that nothing has read.
+func (s *Session) waiting() int {
+	n := 0
+	for _, t := range s.state.Tasks {
+		for i := len(t.Messages) - 1; i >= 0 && t.Messages[i].Read == 0; i-- {
+			n++
+		}
+	}
+	return n
+}
+
+// ran is true once a step of the task was started.
+func (t *task) ran() bool { return t.Steps > 0 }

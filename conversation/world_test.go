@@ -1,0 +1,929 @@
+package conversation
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+var (
+	worldSeed     = flag.Uint64("world.seed", 0, "run the property test of this seed alone, once")
+	worldCommands = flag.Int("world.commands", 1_000_000, "random commands in all")
+)
+
+// TestWorld drives sessions with random commands, crashes between any two
+// commits, failed commits, stale and doubled deliveries and clock jumps, then
+// lets a friendly world bring everything to its end and looks at the logs:
+// machine.md, section 10. N-01 N-02 N-07 N-08 D-26 M-16 M-18 M-33
+func TestWorld(t *testing.T) {
+	if *worldSeed != 0 {
+		newWorld(t, *worldSeed).run()
+		return
+	}
+	base := uint64(time.Now().UnixNano())
+	total := *worldCommands
+	if testing.Short() {
+		total /= 20
+	}
+	done := 0
+	for i := uint64(0); done < total; i++ {
+		w := newWorld(t, base+i)
+		w.run()
+		done += w.commands
+		if t.Failed() {
+			return
+		}
+	}
+	t.Logf("%d commands from seed %d", done, base)
+}
+
+// world is a root session and its sub-sessions, with everything that the shell
+// would do for them, badly.
+type world struct {
+	t        *testing.T
+	seed     uint64
+	r        *rand.Rand
+	rules    *Rules
+	now      time.Time
+	nodes    map[SessionID]*node
+	order    []SessionID
+	commands int
+	friendly bool
+	said     int
+	ran      map[string]int // non-idempotent tool runs by session and call
+}
+
+// node is one session and its shell.
+type node struct {
+	id      SessionID
+	durable []Event
+	live    *Session // nil = passive
+	batch   []Event  // decided, not durable
+	effects []Effect // acquiring, of the batch
+	waiting []mail   // to other sessions, of the batch
+	models  []AskModel
+	tools   []RunTool
+	amends  []AmendDelegation
+	tells   []StartDelegation
+	slot    bool
+	stale   []Command // delivered before; may come again
+	answers []RouteAnswer
+}
+
+type mail struct {
+	to SessionID
+	c  Command
+}
+
+func newWorld(t *testing.T, seed uint64) *world {
+	rules := testRules()
+	r := rand.New(rand.NewPCG(seed, 7))
+	rules.Policy.MaxSteps = 1 + r.IntN(8)
+	rules.Policy.MaxAttempts = 1 + r.IntN(3)
+	rules.Policy.MaxInterrupts = 1 + r.IntN(4)
+	rules.Policy.Coverage = Coverage(r.IntN(3))
+	rules.Policy.EmptyAnswer = EmptyAnswer(r.IntN(3))
+	rules.Policy.ReplyOnBusy = ReplyOnBusy(r.IntN(2))
+	rules.Policy.PartsEnabled = r.IntN(4) > 0
+	rules.Policy.MaxParallel = 1 + r.IntN(4)
+	rules.Policy.MaxQueued = 5 + r.IntN(20)
+	rules.Policy.MaxDepth = 1 + r.IntN(3)
+	if r.IntN(4) == 0 {
+		rules.Policy.MaxWait = time.Minute
+	}
+	w := &world{
+		t: t, seed: seed, r: r, rules: rules, now: time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC),
+		nodes: map[SessionID]*node{}, ran: map[string]int{},
+	}
+	agent := Coordinator
+	if r.IntN(12) == 0 {
+		agent = Outside
+	} else if r.IntN(12) == 0 {
+		agent = "mute"
+	}
+	w.add("s")
+	w.give("s", Create{Owner: "u", Agent: agent})
+	return w
+}
+
+func (w *world) add(id SessionID) *node {
+	if n := w.nodes[id]; n != nil {
+		return n
+	}
+	n := &node{id: id}
+	w.nodes[id] = n
+	w.order = append(w.order, id)
+	return n
+}
+
+func (w *world) fatalf(format string, args ...any) {
+	w.t.Helper()
+	var log strings.Builder
+	for _, id := range w.order {
+		fmt.Fprintf(&log, "--- %s\n", id)
+		for _, e := range w.nodes[id].durable {
+			fmt.Fprintf(&log, "%3d %s %s %s\n", e.Seq, e.Body.Kind(), e.Task, body(e.Body))
+		}
+	}
+	w.t.Fatalf("%s\nseed %d; again: go test ./conversation -run TestWorld -world.seed=%d\n%s",
+		fmt.Sprintf(format, args...), w.seed, w.seed, log.String())
+}
+
+func (w *world) run() {
+	for range 30 + w.r.IntN(250) {
+		w.act()
+	}
+	w.finish()
+	w.judge()
+}
+
+// wake loads a passive session: replay, then Recovered, whose commit comes
+// before anything else happens.
+func (w *world) wake(n *node) {
+	if n.live != nil {
+		return
+	}
+	n.live = New(SessionKey{"default", n.id}, w.rules)
+	for _, e := range n.durable {
+		if err := n.live.Apply(e); err != nil {
+			w.fatalf("replay: %v", err)
+		}
+	}
+	if len(n.durable) == 0 {
+		return
+	}
+	n.slot = n.live.HoldsSlot()
+	w.decide(n, Recovered{})
+	w.commit(n)
+	if n.live != nil {
+		for _, e := range n.live.Outstanding(w.now) {
+			w.start(n, e)
+		}
+	}
+}
+
+// give delivers a command to a session.
+func (w *world) give(id SessionID, c Command) Decided {
+	n := w.add(id)
+	w.wake(n)
+	if n.live == nil {
+		return Decided{}
+	}
+	d := w.decide(n, c)
+	if w.friendly || w.r.IntN(2) == 0 {
+		w.commit(n)
+	}
+	return d
+}
+
+func (w *world) decide(n *node, c Command) Decided {
+	w.commands++
+	slot := n.slot || w.r.IntN(4) > 0 || w.friendly
+	d := n.live.Decide(Given{At: w.now, Slot: slot}, c)
+	if d.Err != nil && len(d.Events) > 0 {
+		w.fatalf("%s was refused with events", c.Name())
+	}
+	n.batch = append(n.batch, d.Events...)
+	for _, e := range d.Effects {
+		if e.Acquiring() {
+			n.effects = append(n.effects, e)
+			continue
+		}
+		w.release(n, e)
+	}
+	w.invariants(n)
+	return d
+}
+
+// release does what must not wait for the commit.
+func (w *world) release(n *node, e Effect) {
+	switch e := e.(type) {
+	case StopModel:
+		n.models = slices.DeleteFunc(n.models, func(m AskModel) bool {
+			if m.Step == e.Step && w.r.IntN(3) == 0 { // its answer may be under way already
+				n.stale = append(n.stale, ModelAnswered{Step: m.Step, Attempt: m.Attempt})
+			}
+			return m.Step == e.Step
+		})
+	case StopCall:
+		w.stopCall(n, e.Call)
+	case RefuseDelegation:
+		w.post(n.id+"/"+SessionID(e.Delegation), Cancel{By: ByParent})
+	}
+}
+
+func (w *world) stopCall(n *node, id CallID) {
+	if id[0] == 'd' {
+		w.post(n.id+"/"+SessionID(id), Cancel{By: ByParent})
+		if sub := w.nodes[n.id+"/"+SessionID(id)]; sub == nil || len(sub.durable)+len(sub.batch) == 0 {
+			w.post(n.id, DelegationDone{Delegation: id, Status: CallCancelled, Summary: "cancelled"})
+		}
+		return
+	}
+	n.tools = slices.DeleteFunc(n.tools, func(c RunTool) bool { return c.Call == id })
+	n.amends = slices.DeleteFunc(n.amends, func(c AmendDelegation) bool { return c.Call == id })
+	w.post(n.id, ToolDone{Call: id, Status: CallCancelled, Result: "cancelled"})
+}
+
+// post sends a message between sessions or from a child: it may get lost or
+// come twice while the world is not friendly.
+func (w *world) post(to SessionID, c Command) {
+	n := w.add("mail")
+	if !w.friendly && w.r.IntN(10) == 0 {
+		return
+	}
+	n.waiting = append(n.waiting, mail{to, c})
+	if !w.friendly && w.r.IntN(10) == 0 {
+		n.waiting = append(n.waiting, mail{to, c})
+	}
+}
+
+// commit makes the batch durable, or fails in one of the two ways.
+func (w *world) commit(n *node) {
+	if n.live == nil || len(n.batch) == 0 && len(n.effects) == 0 {
+		return
+	}
+	if !w.friendly && w.r.IntN(25) == 0 { // a failed commit: memory is thrown away
+		if w.r.IntN(2) == 0 {
+			n.durable = append(n.durable, n.batch...)
+		}
+		w.crash(n)
+		return
+	}
+	n.durable = append(n.durable, n.batch...)
+	effects := n.effects
+	n.batch, n.effects = nil, nil
+	// An answer that a crashed activation had asked for may have closed the step.
+	n.models = slices.DeleteFunc(n.models, func(m AskModel) bool { return !n.live.Wants(m) })
+	for _, e := range effects {
+		if n.live.Wants(e) {
+			w.start(n, e)
+		}
+	}
+	n.slot = n.live.HoldsSlot()
+}
+
+// crash loses a session's memory and everything that ran for it.
+func (w *world) crash(n *node) {
+	for _, m := range n.models {
+		n.stale = append(n.stale, ModelAnswered{Step: m.Step, Attempt: m.Attempt})
+	}
+	n.live, n.batch, n.effects, n.models, n.tools, n.amends, n.tells, n.answers = nil, nil, nil, nil, nil, nil, nil, nil
+}
+
+// start does an acquiring effect whose commit is durable.
+func (w *world) start(n *node, e Effect) {
+	switch e := e.(type) {
+	case AskModel:
+		if !slices.Contains(n.models, e) {
+			n.models = append(n.models, e)
+		}
+		if len(n.models) > 1 {
+			w.fatalf("two model calls in %s: %v", n.id, n.models)
+		}
+		w.paired(n, e)
+	case RunTool:
+		e.Args = ""
+		if slices.Contains(n.tools, e) {
+			return
+		}
+		n.tools = append(n.tools, e)
+		if e.Tool != "clock" {
+			key := string(n.id) + "/" + string(e.Call)
+			if w.ran[key]++; w.ran[key] > 1 {
+				w.fatalf("the tool call %s ran twice", key)
+			}
+		}
+	case AmendDelegation:
+		e.Text = "amended"
+		if !slices.Contains(n.amends, e) {
+			n.amends = append(n.amends, e)
+		}
+	case StartDelegation:
+		e.Objective = ""
+		if e.Stop {
+			w.stopCall(n, e.Call)
+			return
+		}
+		if !slices.Contains(n.tells, e) {
+			n.tells = append(n.tells, e)
+		}
+	case RouteAnswer:
+		w.post(n.id+"/"+SessionID(e.Delegation), Answer{Author: e.By, Via: ViaDelegation, ClientMsgID: ClientMsgID("answer-" + e.Question), Question: e.Question, Text: e.Text})
+	case Report:
+		parent, call, _ := n.id.Parent()
+		w.post(parent, DelegationDone{Delegation: call, Status: e.Status, Summary: "result of " + string(n.id)})
+	case ReportQuestion:
+		parent, call, _ := n.id.Parent()
+		a := e.Asked
+		w.post(parent, DelegationAsked{Delegation: call, Question: a.Question, Text: a.Text, Choices: a.Choices, ExpiresAt: a.ExpiresAt, Default: a.Default, Approval: a.Approval})
+	case ReportQuestionClosed:
+		parent, call, _ := n.id.Parent()
+		w.post(parent, DelegationQuestionClosed{Delegation: call, Question: e.Question, Reason: e.Reason, Default: e.Default})
+	case WantSlot:
+		// The grant is an action of its own.
+	}
+}
+
+// paired: every call that a model is shown has its result.
+func (w *world) paired(n *node, ask AskModel) {
+	if w.r.IntN(8) > 0 {
+		return
+	}
+	tr := NewTranscript()
+	for _, e := range n.durable {
+		tr.Add(e)
+	}
+	r := tr.Request(SessionKey{"default", n.id}, w.rules, ask)
+	all := r.All()
+	if n.live.Head() == Seq(len(n.durable)) { // a transcript of what is left of the log shows the same
+		live, rebuilt := fmt.Sprintf("%+v", r), fmt.Sprintf("%+v", windowed(n.live, w.rules, n.durable).Request(n.live.Key(), w.rules, ask))
+		if live != rebuilt {
+			w.fatalf("%s: the rebuilt transcript of step %d differs, compacted %+v, ended %+v\nlive    %s\nrebuilt %s", n.id, ask.Step, n.live.state.Compacted, n.live.state.Ended, live, rebuilt)
+		}
+	}
+	for i, e := range all {
+		if e.Role != RoleAssistant {
+			continue
+		}
+		for _, item := range e.Items {
+			if item.Kind != ItemCall {
+				continue
+			}
+			ok := slices.ContainsFunc(all[i+1:], func(o Entry) bool { return o.Role == RoleTool && o.CallID == item.ID })
+			if !ok {
+				w.fatalf("%s: the call %s of step %d is shown without a result", n.id, item.ID, ask.Step)
+			}
+		}
+		if e.Task == ask.Task {
+			for _, o := range all[i+1:] {
+				if o.Role == RoleTool && o.Task == ask.Task && o.Text == placeholder {
+					w.fatalf("%s: step %d is shown a call of its own task without its result", n.id, ask.Step)
+				}
+			}
+		}
+	}
+}
+
+// act does one random thing.
+func (w *world) act() {
+	n := w.nodes[w.order[w.r.IntN(len(w.order))]]
+	if n.id == "mail" {
+		w.deliver()
+		return
+	}
+	switch w.r.IntN(20) {
+	case 0, 1, 2, 3:
+		w.user()
+	case 4, 5, 6, 7:
+		w.model(n)
+	case 8, 9:
+		w.tool(n)
+	case 10, 11:
+		w.commit(n)
+	case 12:
+		w.deliver()
+	case 13:
+		w.tell(n)
+	case 14:
+		w.jump()
+		if n.live != nil {
+			w.give(n.id, Tick{})
+		}
+	case 15:
+		if n.live != nil && n.slot || w.r.IntN(2) == 0 {
+			w.give(n.id, SlotGranted{})
+		}
+	case 16:
+		if w.r.IntN(3) == 0 {
+			w.crash(n)
+		} else if len(n.durable) > 0 {
+			w.give(n.id, Compacted{Upto: Seq(w.r.IntN(len(n.durable) + 1)), Summary: fmt.Sprintf("summary at %d", len(n.durable))})
+		}
+	case 17:
+		if len(n.stale) > 0 && len(n.durable) > 0 {
+			w.give(n.id, n.stale[w.r.IntN(len(n.stale))])
+		}
+	case 18:
+		if n.live != nil && w.r.IntN(4) == 0 {
+			w.commit(n)
+			if n.live != nil {
+				w.decide(n, Drain{})
+				w.commit(n)
+				w.crash(n)
+			}
+		}
+	default:
+		w.deliver()
+	}
+}
+
+func (w *world) jump() {
+	switch w.r.IntN(6) {
+	case 0:
+		w.now = w.now.Add(-time.Duration(w.r.IntN(5000)) * time.Millisecond)
+	case 1:
+		w.now = w.now.Add(time.Duration(w.r.IntN(900)) * time.Second)
+	default:
+		w.now = w.now.Add(time.Duration(w.r.IntN(4000)) * time.Millisecond)
+	}
+}
+
+func (w *world) deliver() {
+	box := w.add("mail")
+	if len(box.waiting) == 0 {
+		return
+	}
+	m := box.waiting[0]
+	box.waiting = box.waiting[1:]
+	target := w.nodes[m.to]
+	if target == nil || len(target.durable)+len(target.batch) == 0 {
+		if _, tell := m.c.(Tell); !tell {
+			if _, isCancel := m.c.(Cancel); isCancel {
+				if parent, call, ok := m.to.Parent(); ok {
+					w.post(parent, DelegationDone{Delegation: call, Status: CallCancelled, Summary: "cancelled"})
+				}
+			}
+			return
+		}
+	}
+	d := w.give(m.to, m.c)
+	if say, ok := m.c.(Say); ok && say.Via == ViaDelegation { // an amendment's outcome goes back
+		parent, _, _ := m.to.Parent()
+		status := CallOK
+		if d.Err != nil {
+			status = CallError
+		}
+		w.post(parent, ToolDone{Call: CallID(say.ClientMsgID), Status: status, Result: "amendment"})
+	}
+}
+
+// tell repeats what a proxy repeats: tells and amendments.
+func (w *world) tell(n *node) {
+	for _, d := range n.tells {
+		if n.live == nil || !n.live.Wants(d) {
+			continue
+		}
+		w.post(d.Session, Tell{Agent: d.Agent, Owner: "u", Objective: "objective of " + string(d.Session)})
+	}
+	for _, a := range n.amends {
+		if n.live == nil || !n.live.Wants(a) {
+			continue
+		}
+		w.post(n.id+"/"+SessionID(a.Delegation), Say{Author: "u", Via: ViaDelegation, ClientMsgID: ClientMsgID(a.Call), Text: a.Text})
+	}
+}
+
+// user does what clients do, to the root session.
+func (w *world) user() {
+	root := w.nodes["s"]
+	w.wake(root)
+	if root.live == nil {
+		return
+	}
+	v := root.live.View()
+	w.said++
+	id := ClientMsgID(fmt.Sprint("c", w.said))
+	text := fmt.Sprintf("message number %d about topic%d", w.said, w.r.IntN(5))
+	any := func(n int) int { return w.r.IntN(n) }
+	someMessage := func() MessageID {
+		if len(v.Inbox) > 0 && any(8) > 0 {
+			return v.Inbox[any(len(v.Inbox))].Message
+		}
+		return MessageID(fmt.Sprintf("m%d-s", 1+any(10)))
+	}
+	switch any(14) {
+	case 0:
+		w.give("s", Edit{By: "u", Message: someMessage(), Text: "edited " + text})
+	case 1:
+		w.give("s", Withdraw{By: "u", Message: someMessage()})
+	case 2:
+		m := Move{By: "u", Message: someMessage()}
+		if any(2) == 0 {
+			m.Before = someMessage()
+		}
+		w.give("s", m)
+	case 3:
+		c := Cancel{By: ByUser, Drop: any(3) == 0}
+		if len(v.Tasks) > 0 && any(2) == 0 {
+			c.Task = v.Tasks[any(len(v.Tasks))].Task
+		}
+		w.give("s", c)
+	case 4, 5:
+		if len(v.Questions) > 0 {
+			q := v.Questions[any(len(v.Questions))].Asked
+			answers := []string{"yes", "no", "red", `{"path":"/x"}`}
+			w.give("s", Answer{Author: "u", Via: ViaWebSocket, ClientMsgID: id, Question: q.Question, Text: answers[any(len(answers))]})
+		}
+	case 6:
+		if len(v.Tasks) > 0 {
+			w.give("s", Reply{Author: "u", Via: ViaHTTP, ClientMsgID: id, Task: v.Tasks[any(len(v.Tasks))].Task, Text: []string{"yes", "no", "blue"}[any(3)]})
+		}
+	case 7:
+		if v.Agent == Outside && len(v.Tasks) > 0 {
+			w.outside(v)
+			return
+		}
+		fallthrough
+	default:
+		mode := ModeDefault
+		if any(3) == 0 {
+			mode = Mode(1 + any(5))
+		}
+		d := w.give("s", Say{Author: "u", Via: ViaWebSocket, ClientMsgID: id, Text: text, Mode: mode})
+		if d.Err == nil && any(5) == 0 && root.live != nil {
+			again := w.give("s", Say{Author: "u", Via: ViaWebSocket, ClientMsgID: id, Text: text, Mode: mode})
+			if root.live != nil && again.Err == nil && d.Receipt.Message != "" && again.Receipt.Duplicate && again.Receipt.Message != d.Receipt.Message {
+				w.fatalf("the same message got two ids: %s and %s", d.Receipt.Message, again.Receipt.Message)
+			}
+		}
+	}
+}
+
+func (w *world) outside(v View) {
+	t := v.Tasks[0]
+	n := w.nodes["s"]
+	next := PartIndex(0)
+	for _, e := range append(slices.Clone(n.durable), n.batch...) {
+		switch b := e.Body.(type) {
+		case PartialResponse:
+			if b.Source == SourceID(t.Trigger) {
+				next++
+			}
+		case Response:
+			if b.Source == SourceID(t.Trigger) {
+				next++
+			}
+		}
+	}
+	w.give("s", AddPart{Author: "r", Source: string(t.Trigger), Index: next, Text: "outside part", Final: w.friendly || w.r.IntN(3) == 0})
+}
+
+// model lets a model call end.
+func (w *world) model(n *node) {
+	if len(n.models) == 0 || n.live == nil {
+		return
+	}
+	ask := n.models[0]
+	n.models = n.models[1:]
+	if !w.friendly && w.r.IntN(8) == 0 {
+		w.give(n.id, ModelFailed{
+			Step: ask.Step, Attempt: ask.Attempt, Failure: Failure{Code: Timeout, Message: "slow"}, Permanent: w.r.IntN(6) == 0, Jitter: w.r.Float64(),
+		})
+		return
+	}
+	c := ModelAnswered{Step: ask.Step, Attempt: ask.Attempt, Model: "test", Answer: ModelAnswer{Items: w.answer(n, ask)}}
+	n.stale = append(n.stale, c)
+	w.give(n.id, c)
+}
+
+// answer invents an answer: anything from silence to several calls.
+func (w *world) answer(n *node, ask AskModel) []Item {
+	if w.friendly {
+		return []Item{{Kind: ItemText, Text: "final answer about everything"}}
+	}
+	var items []Item
+	for i := range w.r.IntN(4) {
+		id := fmt.Sprintf("k%d.%d.%d", ask.Step, ask.Attempt, i)
+		call := func(tool, format string, args ...any) {
+			items = append(items, Item{Kind: ItemCall, ID: id, Tool: tool, Args: fmt.Sprintf(format, args...)})
+		}
+		k := 1 + w.r.IntN(3)
+		switch w.r.IntN(17) {
+		case 0:
+			call(ToolRespond, `{"message":"part about topic%d","inReplyTo":%d}`, k, k)
+		case 1:
+			call(ToolRespond, `{"message":"to nobody"}`)
+		case 2:
+			call(ToolAsk, `{"question":"which one?","blocking":%v}`, w.r.IntN(2) == 0)
+		case 3:
+			call(ToolAsk, `{"question":"soon?","blocking":false,"expiresIn":"3s"%s}`, []string{"", `,"default":"never mind"`}[w.r.IntN(2)])
+		case 4, 5:
+			call(ToolDelegate, `{"agent":%q,"objective":"do it"%s}`, []string{"developer", "researcher", "nobody"}[w.r.IntN(3)], []string{"", `,"deadline":"5s"`}[w.r.IntN(2)])
+		case 6:
+			call(ToolDelegateParallel, `{"jobs":[{"agent":"developer","objective":"a"},{"agent":"researcher","objective":"b"}]}`)
+		case 7:
+			call(ToolAmend, `{"delegation":"d%d","text":"change it"}`, k)
+		case 8, 9:
+			call(ToolCover, `{"messageId":%d,"as":%q}`, k, []string{"amendment", "duplicate", "dismissed", "answer", "wrong"}[w.r.IntN(5)])
+		case 10:
+			call("clock", `{}`)
+		case 11:
+			call("mail", `{"to":"max"}`)
+		case 12:
+			call("rm", `{"path":"/tmp/x"}`)
+		case 13:
+			call("rm", `{}`)
+		case 14:
+			items = append(items, Item{Kind: ItemText, Text: []string{"", "  ", "NO_REPLY", "@u NO"}[w.r.IntN(4)]})
+		default:
+			items = append(items, Item{Kind: ItemText, Text: fmt.Sprintf("text about topic%d", w.r.IntN(5))})
+		}
+	}
+	return items
+}
+
+// tool lets a tool call end.
+func (w *world) tool(n *node) {
+	if len(n.tools) == 0 || n.live == nil {
+		return
+	}
+	i := w.r.IntN(len(n.tools))
+	c := n.tools[i]
+	n.tools = slices.Delete(n.tools, i, i+1)
+	done := ToolDone{Call: c.Call, Status: []CallStatus{CallOK, CallError, CallTimeout}[w.r.IntN(3)], Result: "tool result"}
+	n.stale = append(n.stale, done)
+	w.give(n.id, done)
+}
+
+// invariants hold after every single command.
+func (w *world) invariants(n *node) {
+	running, steps := 0, 0
+	for _, t := range n.live.state.Tasks {
+		if t.Status == TaskRunning {
+			running++
+		}
+		if t.Step != nil {
+			steps++
+			if t.Status != TaskRunning {
+				w.fatalf("%s: %s has an open step and is %s", n.id, n.live.taskID(t.N), t.Status)
+			}
+		}
+		if t.Status.Ended() {
+			w.fatalf("%s: an ended task is still there", n.id)
+		}
+	}
+	if running > 1 || steps > 1 {
+		w.fatalf("%s: %d tasks RUNNING, %d steps open", n.id, running, steps)
+	}
+	if w.r.IntN(16) > 0 {
+		return
+	}
+	again := New(n.live.key, w.rules)
+	for _, e := range append(slices.Clone(n.durable), n.batch...) {
+		if err := again.Apply(e); err != nil {
+			w.fatalf("replay: %v", err)
+		}
+	}
+	if a, b := string(n.live.Snapshot()), string(again.Snapshot()); a != b {
+		w.fatalf("%s: replayed state differs\nlive   %s\nreplay %s", n.id, a, b)
+	}
+	if a, b := describeAll(n.live.Outstanding(w.now)), describeAll(again.Outstanding(w.now)); a != b {
+		w.fatalf("%s: Outstanding(replayed) differs\nlive   %s\nreplay %s", n.id, a, b)
+	}
+	for _, e := range n.live.Outstanding(w.now) {
+		if !n.live.Wants(e) {
+			w.fatalf("%s: outstanding, but not wanted: %s", n.id, describe(e))
+		}
+	}
+}
+
+func describeAll(effects []Effect) string {
+	var all []string
+	for _, e := range effects {
+		all = append(all, describe(e))
+	}
+	return strings.Join(all, "; ")
+}
+
+// finish is the friendly world: no failures, every question is answered, every
+// call ends, time goes on.
+func (w *world) finish() {
+	w.friendly = true
+	for _, id := range w.order {
+		if n := w.nodes[id]; n.id != "mail" && n.live != nil {
+			w.commit(n)
+		}
+	}
+	for round := 0; ; round++ {
+		busy := false
+		for _, id := range slices.Clone(w.order) {
+			n := w.nodes[id]
+			if id == "mail" || len(n.durable) == 0 {
+				continue
+			}
+			w.wake(n)
+			w.commit(n)
+			if n.live.running() == nil && n.live.runnableAt(w.now) != nil {
+				w.give(id, SlotGranted{})
+			}
+			for len(n.models) > 0 {
+				w.model(n)
+			}
+			for len(n.tools) > 0 {
+				w.tool(n)
+			}
+			w.tell(n)
+			if at := n.live.NextTick(); !at.IsZero() && !at.After(w.now) {
+				w.give(id, Tick{})
+			}
+			v := n.live.View()
+			busy = busy || len(v.Tasks) > 0
+			if id != "s" {
+				for _, q := range v.Questions { // a proxy repeats until it is heard
+					w.start(n, ReportQuestion{Asked: q.Asked})
+				}
+				continue
+			}
+			if v.Agent == Outside && len(v.Tasks) > 0 {
+				w.outside(v)
+			}
+			for _, q := range v.Questions {
+				w.said++
+				w.give("s", Answer{Author: "u", Via: ViaWebSocket, ClientMsgID: ClientMsgID(fmt.Sprint("c", w.said)), Question: q.Asked.Question, Text: "yes"})
+			}
+		}
+		if box := w.add("mail"); len(box.waiting) > 0 {
+			busy = true
+			for len(box.waiting) > 0 {
+				w.deliver()
+			}
+		}
+		if !busy {
+			return
+		}
+		w.now = w.now.Add(time.Second)
+		if round > 2000 {
+			for _, id := range w.order {
+				if n := w.nodes[id]; n.live != nil {
+					w.t.Logf("%s: %+v due %v tick %v outstanding %s", id, n.live.View().Tasks, n.live.NextDue(), n.live.NextTick(), describeAll(n.live.Outstanding(w.now)))
+				}
+			}
+			w.fatalf("it does not end")
+		}
+	}
+}
+
+// judge reads the logs of a world that has come to its end.
+func (w *world) judge() {
+	for _, id := range w.order {
+		n := w.nodes[id]
+		if id == "mail" {
+			continue
+		}
+		if n.live != nil && (n.live.HoldsSlot() || n.live.Busy()) {
+			w.fatalf("%s: still busy at the end", id)
+		}
+		w.judgeLog(n)
+	}
+}
+
+func (w *world) judgeLog(n *node) {
+	type taskLog struct {
+		trigger   MessageID
+		status    TaskStatus
+		responses int
+		shown     bool
+		steps     int
+		openStep  bool
+	}
+	accepted, resolved, read := map[MessageID]bool{}, map[MessageID]Resolution{}, map[MessageID]bool{}
+	questions, calls := map[QuestionID]TaskID{}, map[CallID]TaskID{}
+	tasks := map[TaskID]*taskLog{}
+	parts := map[SourceID]PartIndex{}
+	clients := map[Key]bool{}
+	var last time.Time
+	for i, e := range n.durable {
+		if e.Seq != Seq(i+1) {
+			w.fatalf("%s: seq %d at place %d", n.id, e.Seq, i+1)
+		}
+		if e.At.Before(last) {
+			w.fatalf("%s: time goes back at %d", n.id, e.Seq)
+		}
+		last = e.At
+		for _, k := range Keys([]Event{e}) {
+			if clients[k.Key] {
+				w.fatalf("%s: %s twice", n.id, k.Key)
+			}
+			clients[k.Key] = true
+		}
+		tl := tasks[e.Task]
+		if tl != nil && tl.status.Ended() {
+			w.fatalf("%s: event %d belongs to a task that has ended", n.id, e.Seq)
+		}
+		part := func(p Part) {
+			if p.Source == "" {
+				return
+			}
+			if p.Index != parts[p.Source] {
+				w.fatalf("%s: part %d of %s comes after %d parts", n.id, p.Index, p.Source, parts[p.Source])
+			}
+			parts[p.Source]++
+		}
+		switch b := e.Body.(type) {
+		case MessageAccepted:
+			accepted[b.Message] = true
+			if (b.Disposition == Started || b.Disposition == Queued) && !b.Kept {
+				tasks[e.Task] = &taskLog{trigger: b.Message, status: TaskQueued}
+			}
+		case MessageResolved:
+			if !accepted[b.Message] {
+				w.fatalf("%s: %s resolved before it was accepted", n.id, b.Message)
+			}
+			if how, twice := resolved[b.Message]; twice {
+				w.fatalf("%s: %s resolved twice: %s and %s", n.id, b.Message, how, b.How)
+			}
+			if b.How == ResolvedAnswered && !read[b.Message] && !w.isOutside(n) {
+				w.fatalf("%s: %s answered unread", n.id, b.Message)
+			}
+			resolved[b.Message] = b.How
+		case TaskStatusChanged:
+			if b.Old == 0 {
+				tasks[e.Task] = &taskLog{trigger: b.Trigger, status: TaskQueued}
+				break
+			}
+			if tl.status != b.Old {
+				w.fatalf("%s: task %s goes from %s, but is %s", n.id, e.Task, b.Old, tl.status)
+			}
+			tl.status = b.New
+			if !b.New.Ended() {
+				break
+			}
+			for q, t := range questions {
+				if t == e.Task {
+					w.fatalf("%s: task %s ended with question %s open", n.id, e.Task, q)
+				}
+			}
+			for c, t := range calls {
+				if t == e.Task {
+					w.fatalf("%s: task %s ended with call %s open", n.id, e.Task, c)
+				}
+			}
+			want := 0
+			if b.New == TaskError || b.New == TaskComplete && tl.shown {
+				want = 1
+			}
+			if tl.responses != want {
+				w.fatalf("%s: task %s ended %s with %d responses instead of %d", n.id, e.Task, b.New, tl.responses, want)
+			}
+			if tl.openStep {
+				w.fatalf("%s: task %s ended with an open step", n.id, e.Task)
+			}
+		case StepStarted:
+			if b.Attempt == 1 {
+				tl.steps++
+				if tl.openStep {
+					w.fatalf("%s: two open steps in %s", n.id, e.Task)
+				}
+				if tl.steps > w.rules.Policy.MaxSteps+1 {
+					w.fatalf("%s: %d steps in %s", n.id, tl.steps, e.Task)
+				}
+			}
+			tl.openStep = true
+			for _, m := range b.Read {
+				read[m] = true
+			}
+		case StepFinished:
+			tl.openStep = false
+		case PartialResponse:
+			part(b.Part)
+			if tl != nil {
+				tl.shown = true
+			}
+		case Response:
+			if tl != nil {
+				tl.responses++
+				tl.shown = true
+			}
+			if !b.Promoted {
+				part(b.Part)
+			}
+		case Asked:
+			questions[b.Question] = e.Task
+		case QuestionAnswered:
+			delete(questions, b.Question)
+		case QuestionClosed:
+			delete(questions, b.Question)
+		case ToolStarted:
+			calls[b.Call] = e.Task
+		case ToolFinished:
+			delete(calls, b.Call)
+		case DelegationStarted:
+			calls[b.Delegation] = e.Task
+		case DelegationFinished:
+			delete(calls, b.Delegation)
+		}
+	}
+	for m := range accepted {
+		if _, ok := resolved[m]; !ok {
+			w.fatalf("%s: %s was never resolved", n.id, m)
+		}
+	}
+	for id, tl := range tasks {
+		if !tl.status.Ended() {
+			w.fatalf("%s: task %s ended up %s", n.id, id, tl.status)
+		}
+	}
+	if n.id != "s" && len(tasks) > 1 {
+		w.fatalf("%s: %d tasks in a sub-session", n.id, len(tasks))
+	}
+}
+
+func (w *world) isOutside(n *node) bool {
+	c, ok := n.durable[0].Body.(SessionCreated)
+	return ok && c.Agent == Outside
+}
