@@ -1,0 +1,166 @@
+package persistence
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"parley/conversation"
+	"parley/conversation/wire"
+)
+
+// turn is the commit of half a simple turn: a message of 300 bytes or its answer.
+func turn(key conversation.SessionKey, h *conversation.Head, now time.Time, text string) conversation.Commit {
+	seq := h.Last + 1
+	task := conversation.TaskID(fmt.Sprintf("t%d-%s", seq, key.Session))
+	return conversation.Commit{
+		Epoch: h.Epoch, After: h.Last, ID: conversation.CommitID(fmt.Sprintf("n1.%d.%d", h.Epoch, seq)),
+		Events: []conversation.Event{
+			{Seq: seq, At: now, Task: task, Body: conversation.MessageAccepted{
+				Message: "m1-abcdefghijklmnop", ClientMsgID: "c1", Author: "alice", Text: text, Disposition: conversation.Started, Via: conversation.ViaWebSocket}},
+			{Seq: seq + 1, At: now, Task: task, Body: conversation.TaskStatusChanged{Trigger: "m1-abcdefghijklmnop", Old: conversation.TaskQueued, New: conversation.TaskRunning}},
+			{Seq: seq + 2, At: now, Task: task, Body: conversation.StepStarted{Step: 1, Attempt: 1, Agent: "coordinator"}},
+		},
+		Keys:    []conversation.KeyAt{{Key: conversation.Key{Author: "alice", Client: conversation.ClientMsgID(fmt.Sprintf("c%d", seq))}, Seq: seq}},
+		Tasks:   []conversation.TaskRow{{Task: task, Status: conversation.TaskRunning, Owner: "alice", Trigger: "m1-abcdefghijklmnop", CreatedAt: now, UpdatedAt: now, First: seq, Last: seq + 1}},
+		Summary: conversation.Summary{Title: "A title", Agent: "coordinator", Owner: "alice", CreatedAt: now, Activity: now, Open: 1},
+		WakeAt:  now,
+	}
+}
+
+// BenchmarkCommit compares a durable commit of W sessions at once with the floor
+// under it: Pebble given the same bytes in one synced batch. Run it with
+// -benchtime=2s; commits/s is the number to read.
+func BenchmarkCommit(b *testing.B) {
+	text := string(make([]byte, 300))
+	for _, writers := range []int{1, 16, 128, 1024} {
+		each := func(b *testing.B, write func(w, i int)) {
+			var next atomic.Int64
+			var wg sync.WaitGroup
+			b.ResetTimer()
+			for w := range writers {
+				wg.Go(func() {
+					for i := int(next.Add(1)); i <= b.N; i = int(next.Add(1)) {
+						write(w, i)
+					}
+				})
+			}
+			wg.Wait()
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "commits/s")
+		}
+		open := func(b *testing.B) *DB {
+			o := Defaults()
+			o.Ballast = 0
+			db, err := Open(b.TempDir(), o)
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.Cleanup(func() { _ = db.Close() })
+			return db
+		}
+		b.Run(fmt.Sprintf("raw/W=%d", writers), func(b *testing.B) {
+			db := open(b)
+			_, values := rawCommit(b, db, text)
+			each(b, func(w, i int) {
+				batch := db.p.NewBatch()
+				for k, v := range values {
+					_ = batch.Set(fmt.Appendf(nil, "\x7f%d-%d-%d-........................", w, i, k), v, nil)
+				}
+				if err := db.p.Apply(batch, pebble.Sync); err != nil {
+					b.Error(err)
+				}
+				_ = batch.Close()
+			})
+		})
+		b.Run(fmt.Sprintf("commit/W=%d", writers), func(b *testing.B) {
+			db := open(b)
+			keys := make([]conversation.SessionKey, writers)
+			heads := make([]conversation.Head, writers)
+			for w := range writers {
+				keys[w] = conversation.SessionKey{Tenant: "acme", Session: conversation.SessionID(fmt.Sprintf("abcdefghijkl%04d", w))}
+				h, err := db.Acquire(b.Context(), keys[w], conversation.AcquireHow{Create: true})
+				if err != nil {
+					b.Fatal(err)
+				}
+				heads[w] = h
+			}
+			each(b, func(w, _ int) {
+				c := turn(keys[w], &heads[w], time.Now(), text)
+				if err := db.Commit(b.Context(), keys[w], c); err != nil {
+					b.Error(err)
+					return
+				}
+				heads[w].Last += conversation.Seq(len(c.Events))
+			})
+		})
+	}
+}
+
+// rawCommit is the keys and values that a commit writes.
+func rawCommit(b *testing.B, db *DB, text string) (keys, values [][]byte) {
+	key := conversation.SessionKey{Tenant: "acme", Session: "abcdefghijklmnop"}
+	c := turn(key, &conversation.Head{Epoch: 1}, time.Now(), text)
+	batch := db.p.NewBatch()
+	defer func() { _ = batch.Close() }()
+	buf := db.buffer()
+	if _, err := db.fill(batch, buf, key, &head{row: wire.HeadRow{Epoch: 1}}, c); err != nil {
+		b.Fatal(err)
+	}
+	for r := batch.Reader(); len(r) > 0; {
+		_, k, v, ok, err := r.Next()
+		if err != nil || !ok {
+			break
+		}
+		keys, values = append(keys, append([]byte(nil), k...)), append(values, append([]byte(nil), v...))
+	}
+	return keys, values
+}
+
+// BenchmarkTail reads the last 50 events of a session of 100,000, as a client does
+// that opens a long thread (M-34).
+func BenchmarkTail(b *testing.B) {
+	db, err := Open(b.TempDir(), Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	db.writes = pebble.NoSync
+	key := conversation.SessionKey{Tenant: "acme", Session: "abcdefghijklmnop"}
+	h, err := db.Acquire(b.Context(), key, conversation.AcquireHow{Create: true})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for h.Last < 100_000 {
+		c := turn(key, &h, time.Now(), strings.Repeat("x", 300))
+		if err := db.Commit(b.Context(), key, c); err != nil {
+			b.Fatal(err)
+		}
+		h.Last += conversation.Seq(len(c.Events))
+	}
+	if err := db.p.Flush(); err != nil {
+		b.Fatal(err)
+	}
+	var took []time.Duration
+	for b.Loop() {
+		begun := time.Now()
+		n := 0
+		for rec, err := range db.Records(b.Context(), key, conversation.Range{Reverse: true, After: h.Last - 50}) {
+			if err != nil {
+				b.Fatal(err)
+			}
+			n += len(rec.Events)
+		}
+		if n < 50 {
+			b.Fatalf("%d events", n)
+		}
+		took = append(took, time.Since(begun))
+	}
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-µs")
+}

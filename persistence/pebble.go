@@ -1,0 +1,705 @@
+// Package persistence is the embedded store: Pebble behind conversation.Store.
+//
+// One record for each commit, under its last seq, with everything that belongs
+// to it in the same batch; keys.go has the layout. Every commit is synced before
+// it returns; the commits of many sessions share a sync (group commit), which is
+// why durability costs little once there is something to do.
+package persistence
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"parley/conversation"
+	"parley/conversation/wire"
+	"parley/metrics"
+)
+
+// DB is a store on Pebble. Open and OpenEphemeral make one.
+type DB struct {
+	p       *pebble.DB
+	log     conversation.LogID
+	slots   *slots
+	health  *health
+	guard   *guard // nil: no disk to watch
+	metrics *metrics.Persistence
+	unwatch func()
+	unlock  func() error // gives the directory up
+
+	// life is held for reading while a call touches p, and never while a caller's
+	// code runs, so that Close waits for calls and not for loops.
+	life     sync.RWMutex
+	closed   bool
+	closing  sync.Once
+	closeErr error
+
+	writes  *pebble.WriteOptions // pebble.Sync; the control of the crash tests takes it away
+	flying  atomic.Int64         // batches that may be visible and are not durable yet
+	scratch sync.Pool            // *[]byte
+}
+
+var _ conversation.Store = (*DB)(nil)
+
+// listedEvery is how far activity has to move before a session moves in the list
+// of sessions: each move is a deletion and a write at the head of that list.
+const listedEvery = time.Second
+
+// LogID implements conversation.Store.
+func (db *DB) LogID() conversation.LogID { return db.log }
+
+// Health is nil, or why the store needs a person or a new process.
+func (db *DB) Health() error { return db.health.err() }
+
+// Space is how much of the disk is left, as of the last check.
+func (db *DB) Space() Space {
+	if db.guard == nil {
+		return Space{}
+	}
+	return db.guard.space()
+}
+
+// enter begins a call; leave must follow if it returns nil.
+func (db *DB) enter(ctx context.Context) error {
+	db.life.RLock()
+	if db.closed {
+		db.life.RUnlock()
+		return conversation.ErrClosed
+	}
+	if err := ctx.Err(); err != nil {
+		db.life.RUnlock()
+		return err
+	}
+	return nil
+}
+
+func (db *DB) leave() { db.life.RUnlock() }
+
+// writer holds the locks of a session's writer.
+type writer struct {
+	db        *DB
+	key, root conversation.SessionKey
+	own, tree *slot
+}
+
+func (db *DB) writer(key conversation.SessionKey) writer {
+	w := writer{db: db, key: key, root: rootOf(key)}
+	w.own = db.slots.use(key)
+	w.tree = w.own
+	if w.root != key {
+		w.tree = db.slots.use(w.root)
+	}
+	w.tree.tree.RLock()
+	w.own.mu.Lock()
+	return w
+}
+
+func (w writer) done() {
+	w.own.mu.Unlock()
+	w.tree.tree.RUnlock()
+	w.db.slots.done(w.key, w.own)
+	if w.tree != w.own {
+		w.db.slots.done(w.root, w.tree)
+	}
+}
+
+func rootOf(key conversation.SessionKey) conversation.SessionKey {
+	return conversation.SessionKey{Tenant: key.Tenant, Session: key.Session.Root()}
+}
+
+// buffer lends a byte slice for keys and values; Pebble copies what it is given.
+func (db *DB) buffer() *[]byte {
+	if b, ok := db.scratch.Get().(*[]byte); ok {
+		return b
+	}
+	b := make([]byte, 0, 1024)
+	return &b
+}
+
+func (db *DB) giveBack(b *[]byte) {
+	if cap(*b) <= 64<<10 {
+		*b = (*b)[:0]
+		db.scratch.Put(b)
+	}
+}
+
+// Acquire implements conversation.Store.
+func (db *DB) Acquire(ctx context.Context, key conversation.SessionKey, how conversation.AcquireHow) (conversation.Head, error) {
+	if err := db.enter(ctx); err != nil {
+		return conversation.Head{}, err
+	}
+	defer db.leave()
+	if err := db.writable(); err != nil {
+		return conversation.Head{}, err
+	}
+	w := db.writer(key)
+	defer w.done()
+	h, err := db.acquire(w, how)
+	if err != nil {
+		return conversation.Head{}, fmt.Errorf("acquire %s: %w", key, err)
+	}
+	return h, nil
+}
+
+func (db *DB) acquire(w writer, how conversation.AcquireHow) (conversation.Head, error) {
+	h, err := db.headOf(w.key, w.own)
+	if err != nil {
+		return conversation.Head{}, err
+	}
+	if h == nil {
+		if !how.Create || how.IfEpoch != 0 {
+			return conversation.Head{}, conversation.ErrNotFound
+		}
+		if erased, err := db.erased(w.key); err != nil || erased {
+			return conversation.Head{}, errors.Join(err, onlyIf(erased, conversation.ErrNotFound))
+		}
+		if err := db.allow(false); err != nil {
+			return conversation.Head{}, err
+		}
+		h = &head{keys: &seenKeys{}}
+	} else {
+		if how.IfEpoch != 0 && how.IfEpoch != h.row.Epoch {
+			return conversation.Head{}, conversation.ErrFenced
+		}
+		if err := db.allow(true); err != nil {
+			return conversation.Head{}, err
+		}
+	}
+	next := *h
+	next.row.Epoch++
+	b := db.p.NewBatch()
+	buf := db.buffer()
+	db.putHead(b, buf, w.key, &next)
+	db.giveBack(buf)
+	w.own.head = nil
+	if err := db.apply(b); err != nil {
+		return conversation.Head{}, err
+	}
+	w.own.head = &next
+	return db.readHead(w.key, &next)
+}
+
+func onlyIf(cond bool, err error) error {
+	if cond {
+		return err
+	}
+	return nil
+}
+
+// erased looks for a tombstone of the session or of one above it.
+func (db *DB) erased(key conversation.SessionKey) (bool, error) {
+	for {
+		_, closer, err := db.p.Get(keyTombstone(nil, key))
+		if err == nil {
+			return true, closer.Close()
+		}
+		if !errors.Is(err, pebble.ErrNotFound) {
+			return false, err
+		}
+		parent, _, ok := key.Session.Parent()
+		if !ok {
+			return false, nil
+		}
+		key.Session = parent
+	}
+}
+
+// Commit implements conversation.Store.
+func (db *DB) Commit(ctx context.Context, key conversation.SessionKey, c conversation.Commit) error {
+	start := time.Now()
+	err := db.commit(ctx, key, c)
+	if err != nil {
+		db.countFailure(err)
+		return fmt.Errorf("commit to %s: %w", key, err)
+	}
+	db.metrics.CommitSeconds.Observe(time.Since(start).Seconds())
+	db.metrics.CommitEvents.Observe(float64(len(c.Events)))
+	return nil
+}
+
+func (db *DB) countFailure(err error) {
+	var dup *conversation.DuplicateError
+	code := "unknown"
+	switch {
+	case errors.As(err, &dup):
+		code = "duplicate"
+		kind := "message"
+		if dup.Key.Source != "" {
+			kind = "part"
+		}
+		db.metrics.Duplicates.WithLabelValues(kind).Inc()
+	case errors.Is(err, conversation.ErrFenced):
+		code = "fenced"
+	case errors.Is(err, conversation.ErrConflict):
+		code = "conflict"
+	case errors.Is(err, conversation.ErrFull):
+		code = "full"
+	case errors.Is(err, conversation.ErrClosed):
+		code = "closed"
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		code = "cancelled"
+	}
+	db.metrics.CommitErrors.WithLabelValues(code).Inc()
+}
+
+func (db *DB) commit(ctx context.Context, key conversation.SessionKey, c conversation.Commit) error {
+	if err := db.enter(ctx); err != nil {
+		return err
+	}
+	defer db.leave()
+	if err := db.writable(); err != nil {
+		return err
+	}
+	w := db.writer(key)
+	defer w.done()
+
+	h, err := db.headOf(key, w.own)
+	if err != nil {
+		return err
+	}
+	if h == nil || h.row.Epoch != c.Epoch {
+		return conversation.ErrFenced
+	}
+	if h.row.Last != c.After {
+		return conversation.ErrConflict
+	}
+	for i, e := range c.Events {
+		if want := c.After + conversation.Seq(i) + 1; e.Seq != want {
+			return fmt.Errorf("%w: event %d of the commit has seq %d instead of %d", conversation.ErrConflict, i, e.Seq, want)
+		}
+	}
+	buf := db.buffer()
+	defer db.giveBack(buf)
+	hashes, err := db.unique(buf, key, h, c.Keys)
+	if err != nil {
+		return err
+	}
+	if err := db.allow(c.Inner); err != nil {
+		return err
+	}
+	b := db.p.NewBatch()
+	next, err := db.fill(b, buf, key, h, c)
+	if err != nil {
+		_ = b.Close()
+		return err
+	}
+	w.own.head = nil // unknown until the batch is durable
+	if err := db.apply(b); err != nil {
+		return err
+	}
+	next.know(hashes)
+	w.own.head = next
+	return nil
+}
+
+// writable is ErrClosed with the reason when a failure ended all writing.
+func (db *DB) writable() error {
+	if err := db.health.dead(); err != nil {
+		return fmt.Errorf("%w: %w", conversation.ErrClosed, err)
+	}
+	return nil
+}
+
+func (db *DB) allow(inner bool) error {
+	if db.guard == nil {
+		return nil
+	}
+	return db.guard.allow(inner)
+}
+
+// apply makes a batch durable. It has to be called with the locks of what the
+// batch changes. An error means that the outcome is unknown.
+func (db *DB) apply(b *pebble.Batch) error {
+	db.flying.Add(1)
+	defer db.flying.Add(-1)
+	if err := db.p.Apply(b, db.writes); err != nil {
+		return err
+	}
+	// A failed log write is reported to the logger only: Apply then says nil.
+	if err := db.health.dead(); err != nil {
+		return err
+	}
+	return b.Close()
+}
+
+// settle returns when everything that was visible when it was called is
+// durable. What a reader of many sessions has seen must not vanish in a crash.
+// With nothing in flight it is free, else it shares the sync of what is.
+func (db *DB) settle() error {
+	if db.flying.Load() == 0 {
+		return nil
+	}
+	if err := db.p.LogData(nil, pebble.Sync); err != nil {
+		return err
+	}
+	return db.health.dead()
+}
+
+// unique fails with *DuplicateError if one of the keys is stored, or twice in
+// keys; else it returns their hashes.
+func (db *DB) unique(buf *[]byte, key conversation.SessionKey, h *head, keys []conversation.KeyAt) ([]uint64, error) {
+	hashes := make([]uint64, len(keys))
+	for i, k := range keys {
+		hashes[i] = db.slots.hash(k.Key)
+		seq := conversation.Seq(0)
+		if h.keys == nil || h.keys.may(hashes[i]) {
+			var err error
+			if seq, err = db.seqOf(buf, key, k.Key); err != nil {
+				return nil, err
+			}
+		}
+		for j := 0; j < i && seq == 0; j++ {
+			if hashes[j] == hashes[i] && sameKey(keys[j].Key, k.Key) {
+				seq = keys[j].Seq
+			}
+		}
+		if seq != 0 {
+			return nil, &conversation.DuplicateError{Key: k.Key, Seq: seq}
+		}
+	}
+	return hashes, nil
+}
+
+func sameKey(a, b conversation.Key) bool {
+	if a.Source != "" || b.Source != "" {
+		return a.Source == b.Source && a.Part == b.Part
+	}
+	return a.Author == b.Author && a.Client == b.Client
+}
+
+// seqOf is the event that owns a key, 0 if there is none. A part key without an
+// index is part 0.
+func (db *DB) seqOf(buf *[]byte, key conversation.SessionKey, k conversation.Key) (conversation.Seq, error) {
+	*buf = keyUnique((*buf)[:0], key, k)
+	seq, err := db.seqAt(*buf)
+	if err != nil || seq != 0 || k.Source == "" || k.Part != 0 {
+		return seq, err
+	}
+	*buf = keyLegacyPart((*buf)[:0], key, k.Source)
+	return db.seqAt(*buf)
+}
+
+func (db *DB) seqAt(at []byte) (conversation.Seq, error) {
+	v, closer, err := db.p.Get(at)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	seq, err := cutSeq(v)
+	return seq, errors.Join(err, closer.Close())
+}
+
+func cutSeq(v []byte) (conversation.Seq, error) {
+	if len(v) != 8 {
+		return 0, fmt.Errorf("a stored seq has %d bytes instead of 8", len(v))
+	}
+	return conversation.Seq(binary.BigEndian.Uint64(v)), nil
+}
+
+// fill writes a commit into b and returns the head after it.
+func (db *DB) fill(b *pebble.Batch, buf *[]byte, key conversation.SessionKey, h *head, c conversation.Commit) (*head, error) {
+	next := *h
+	next.row.LastCommit = c.ID
+	// put encodes key and value side by side into the borrowed buffer. Writing to
+	// a batch cannot fail before it is applied.
+	put := func(k func([]byte) []byte, v func([]byte) []byte) {
+		at := k((*buf)[:0])
+		n := len(at)
+		if v != nil {
+			at = v(at)
+		}
+		*buf = at
+		_ = b.Set(at[:n], at[n:], nil)
+	}
+	drop := func(k []byte) {
+		*buf = k
+		_ = b.Delete(k, nil)
+	}
+	seq := func(s conversation.Seq) func([]byte) []byte {
+		return func(v []byte) []byte { return appendU64(v, uint64(s)) }
+	}
+
+	if n := len(c.Events); n > 0 {
+		next.row.Last = c.Events[n-1].Seq
+		put(func(k []byte) []byte { return keyRecord(k, key, next.row.Last) },
+			func(v []byte) []byte {
+				return wire.AppendRecord(v, conversation.Record{ID: c.ID, Events: c.Events})
+			})
+	}
+	if c.Snapshot != nil {
+		next.row.SnapshotAt = next.row.Last
+		put(func(k []byte) []byte { return keySnapshot(k, key) },
+			func(v []byte) []byte { return append(v, c.Snapshot...) })
+	}
+	for _, k := range c.Keys {
+		put(func(b []byte) []byte { return keyUnique(b, key, k.Key) }, seq(k.Seq))
+	}
+	root := key.Session.Depth() == 0
+	// A task's CreatedAt never changes, so its entry in the list is only written over.
+	for _, row := range c.Tasks {
+		row.Key = key
+		put(func(k []byte) []byte { return keyTask(k, key, row.Task) },
+			func(v []byte) []byte { return wire.AppendTaskRow(v, row) })
+		if root {
+			put(func(k []byte) []byte { return keyTaskTime(k, key.Tenant, row.CreatedAt.UnixMilli(), row.Task) },
+				func(v []byte) []byte { return append(append(v, byte(row.Status)), key.Session...) })
+		}
+	}
+	if err := db.fillCursors(put, seq, buf, key, c.Cursors); err != nil {
+		return nil, err
+	}
+	if !c.Summary.CreatedAt.IsZero() {
+		sum := c.Summary
+		sum.Key, sum.Last = key, next.row.Last
+		next.summary = wire.AppendSummary(nil, sum)
+		at := sum.Activity.UnixMilli()
+		if root && (!next.listed || at >= next.activity+listedEvery.Milliseconds()) {
+			if next.listed {
+				drop(keyActivity((*buf)[:0], key, next.activity))
+			}
+			next.activity, next.listed = at, true
+			put(func(k []byte) []byte { return keyActivity(k, key, at) }, nil)
+		}
+	}
+	if was, is := h.row.WakeAt, truncated(c.WakeAt); !was.Equal(is) {
+		if !was.IsZero() {
+			drop(keyDue((*buf)[:0], key, was.UnixMilli()))
+		}
+		if !is.IsZero() {
+			put(func(k []byte) []byte { return keyDue(k, key, is.UnixMilli()) }, nil)
+		}
+		next.row.WakeAt = is
+	}
+	db.putHead(b, buf, key, &next)
+	return &next, nil
+}
+
+// fillCursors writes the cursors that move forward.
+func (db *DB) fillCursors(put func(k, v func([]byte) []byte), seq func(conversation.Seq) func([]byte) []byte, buf *[]byte, key conversation.SessionKey, cursors []conversation.Cursor) error {
+	var far map[conversation.UserID]conversation.Seq
+	if len(cursors) > 0 {
+		far = make(map[conversation.UserID]conversation.Seq, len(cursors))
+	}
+	for _, cur := range cursors {
+		was, known := far[cur.User]
+		if !known {
+			*buf = keyCursor((*buf)[:0], key, cur.User)
+			var err error
+			if was, err = db.seqAt(*buf); err != nil {
+				return err
+			}
+		}
+		if far[cur.User] = max(was, cur.Seq); cur.Seq > was {
+			put(func(k []byte) []byte { return keyCursor(k, key, cur.User) }, seq(cur.Seq))
+		}
+	}
+	return nil
+}
+
+// truncated is the time as it is stored.
+func truncated(t time.Time) time.Time {
+	if t.IsZero() {
+		return time.Time{}
+	}
+	return time.UnixMilli(t.UnixMilli()).UTC()
+}
+
+func (db *DB) putHead(b *pebble.Batch, buf *[]byte, key conversation.SessionKey, h *head) {
+	at := keyHead((*buf)[:0], key)
+	n := len(at)
+	at = wire.AppendHead(at, h.row) // encoded behind the key, then framed behind itself
+	m := len(at)
+	at = appendHead(at, h, at[n:m])
+	_ = b.Set(at[:n], at[m:], nil)
+	*buf = at
+}
+
+// headOf is the head of a session whose slot is locked; nil if there is none. It
+// does not keep what it read: that is for writers, who set it when they are done.
+func (db *DB) headOf(key conversation.SessionKey, sl *slot) (*head, error) {
+	if sl.head != nil {
+		return sl.head, nil
+	}
+	return db.loadHead(db.p, key)
+}
+
+func (db *DB) loadHead(from pebble.Reader, key conversation.SessionKey) (*head, error) {
+	v, closer, err := from.Get(keyHead(nil, key))
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	h, err := decodeHead(v)
+	return h, errors.Join(err, closer.Close())
+}
+
+// readHead joins a head with its snapshot.
+func (db *DB) readHead(key conversation.SessionKey, h *head) (conversation.Head, error) {
+	out := conversation.Head{
+		Epoch: h.row.Epoch, Last: h.row.Last, LastCommit: h.row.LastCommit, SnapshotAt: h.row.SnapshotAt,
+	}
+	v, closer, err := db.p.Get(keySnapshot(nil, key))
+	if errors.Is(err, pebble.ErrNotFound) {
+		return out, nil
+	}
+	if err != nil {
+		return conversation.Head{}, err
+	}
+	out.Snapshot = append([]byte{}, v...)
+	return out, closer.Close()
+}
+
+// Delete implements conversation.Store.
+func (db *DB) Delete(ctx context.Context, key conversation.SessionKey) error {
+	if err := db.enter(ctx); err != nil {
+		return err
+	}
+	defer db.leave()
+	if err := db.writable(); err != nil {
+		return err
+	}
+	root := rootOf(key)
+	tree := db.slots.use(root)
+	defer db.slots.done(root, tree)
+	tree.tree.Lock() // every writer of the tree is out, and stays out
+	defer tree.tree.Unlock()
+	if err := db.erase(key); err != nil {
+		return fmt.Errorf("erase %s: %w", key, err)
+	}
+	return nil
+}
+
+func (db *DB) erase(key conversation.SessionKey) error {
+	h, err := db.loadHead(db.p, key)
+	if err != nil {
+		return err
+	}
+	if h == nil {
+		return conversation.ErrNotFound
+	}
+	gone, err := db.below(key)
+	if err != nil {
+		return err
+	}
+	gone = append(gone, erasee{key, h})
+	b := db.p.NewBatch()
+	for _, e := range gone {
+		if !e.head.row.WakeAt.IsZero() {
+			_ = b.Delete(keyDue(nil, e.key, e.head.row.WakeAt.UnixMilli()), nil)
+		}
+		if e.head.listed {
+			_ = b.Delete(keyActivity(nil, e.key, e.head.activity), nil)
+		}
+	}
+	if key.Session.Depth() == 0 {
+		if err := db.eraseTaskTimes(b, key); err != nil {
+			_ = b.Close()
+			return err
+		}
+	}
+	for _, prefix := range [][]byte{sessionPrefix(nil, key), subsPrefix(nil, key)} {
+		_ = b.DeleteRange(prefix, after(prefix), nil)
+	}
+	_ = b.Set(keyTombstone(nil, key), appendU64(nil, uint64(h.row.Epoch)+1), nil)
+	err = db.apply(b)
+	for _, e := range gone { // whatever came of it: what was known is not sure any more
+		db.forget(e.key)
+	}
+	return err
+}
+
+type erasee struct {
+	key  conversation.SessionKey
+	head *head
+}
+
+// below lists the sub-sessions of a session.
+func (db *DB) below(key conversation.SessionKey) (subs []erasee, err error) {
+	prefix := subsPrefix(nil, key)
+	it, err := db.p.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: after(prefix)})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, it.Close()) }()
+	for ok := it.First(); ok; {
+		sub, rest, fits := cutSession(it.Key()[1:])
+		if !fits || len(rest) != 1 || rest[0] != kindHead {
+			return nil, fmt.Errorf("%w: key %x is not a head", errHead, it.Key())
+		}
+		h, err := decodeHead(it.Value())
+		if err != nil {
+			return nil, err
+		}
+		subs = append(subs, erasee{sub, h})
+		ok = it.SeekGE(after(sessionPrefix(nil, sub)))
+	}
+	return subs, it.Error()
+}
+
+// eraseTaskTimes drops the tasks of a session from the list of all tasks.
+func (db *DB) eraseTaskTimes(b *pebble.Batch, key conversation.SessionKey) (err error) {
+	prefix := append(sessionPrefix(nil, key), kindTask)
+	it, err := db.p.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: after(prefix)})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, it.Close()) }()
+	for ok := it.First(); ok; ok = it.Next() {
+		row, err := wire.DecodeTaskRow(it.Value())
+		if err != nil {
+			return err
+		}
+		_ = b.Delete(keyTaskTime(nil, key.Tenant, row.CreatedAt.UnixMilli(), row.Task), nil)
+	}
+	return it.Error()
+}
+
+// forget drops the head of a session whose tree is locked.
+func (db *DB) forget(key conversation.SessionKey) {
+	sl := db.slots.use(key)
+	sl.mu.Lock()
+	sl.head = nil
+	sl.mu.Unlock()
+	db.slots.done(key, sl)
+}
+
+// Close waits for calls to end, flushes, so that the next Open has no log to
+// replay, and gives the directory up. Idempotent.
+func (db *DB) Close() error {
+	db.closing.Do(func() {
+		db.life.Lock()
+		db.closed = true
+		db.life.Unlock()
+		db.closeErr = db.shut()
+	})
+	return db.closeErr
+}
+
+func (db *DB) shut() error {
+	db.unwatch() // waits for a scrape, which may be in a call: not under db.life
+	if db.guard != nil {
+		db.guard.close()
+	}
+	if err := db.health.dead(); err != nil {
+		return errors.Join(err, db.unlock()) // what Pebble would still write is not to be trusted
+	}
+	var err error
+	if db.Space().State != SpaceHard { // on a full disk a flush would be tried for ever
+		err = db.p.Flush()
+	}
+	err = errors.Join(err, db.p.Close(), db.unlock())
+	if err != nil {
+		return fmt.Errorf("close the store: %w", err)
+	}
+	return nil
+}

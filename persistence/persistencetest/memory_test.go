@@ -1,0 +1,113 @@
+package persistencetest_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+
+	"parley/conversation"
+	"parley/persistence/persistencetest"
+)
+
+func TestMemory(t *testing.T) {
+	persistencetest.Run(t, func(*testing.T) conversation.Store { return persistencetest.NewMemory() })
+}
+
+var session = conversation.SessionKey{Tenant: "acme", Session: "s1"}
+
+func commit(after conversation.Seq) conversation.Commit {
+	return conversation.Commit{Epoch: 1, After: after, ID: "c", Events: []conversation.Event{
+		{Seq: after + 1, Body: conversation.SessionClosed{Reason: "done"}},
+	}}
+}
+
+func acquired(t *testing.T) *persistencetest.Memory {
+	t.Helper()
+	m := persistencetest.NewMemory()
+	if _, err := m.Acquire(t.Context(), session, conversation.AcquireHow{Create: true}); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func last(t *testing.T, m *persistencetest.Memory) conversation.Seq {
+	t.Helper()
+	h, err := m.Head(t.Context(), session)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h.Last
+}
+
+// Both kinds of failure, and the history of what was written.
+func TestMemoryFailures(t *testing.T) {
+	m := acquired(t)
+	boom := errors.New("boom")
+	m.FailCommit(func(n int, _ conversation.SessionKey, _ conversation.Commit) (error, bool) {
+		switch n {
+		case 1:
+			return boom, false
+		case 2:
+			return boom, true
+		}
+		return nil, false
+	})
+	if err := m.Commit(t.Context(), session, commit(0)); !errors.Is(err, boom) || last(t, m) != 0 {
+		t.Errorf("failed before it was written: %v, last %d", err, last(t, m))
+	}
+	if err := m.Commit(t.Context(), session, commit(0)); !errors.Is(err, boom) || last(t, m) != 1 {
+		t.Errorf("failed after it was written: %v, last %d", err, last(t, m))
+	}
+	if err := m.Commit(t.Context(), session, commit(1)); err != nil {
+		t.Error(err)
+	}
+	if n := len(m.Commits()); n != 2 {
+		t.Errorf("%d commits in the history", n)
+	}
+	if err := m.Close(); err != nil {
+		t.Fatal(err)
+	}
+	m.Reopen()
+	if last(t, m) != 2 {
+		t.Error("a reopened store is empty")
+	}
+}
+
+// Gates work inside of a bubble, where a held commit counts as blocked.
+func TestMemoryGates(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := acquired(t)
+		for _, at := range []persistencetest.Moment{persistencetest.BeforeWrite, persistencetest.AfterWrite} {
+			begun := last(t, m)
+			g := m.Hold(at, func(_ conversation.SessionKey, c conversation.Commit) bool { return c.After == begun })
+			done := make(chan error, 1)
+			go func() { done <- m.Commit(t.Context(), session, commit(begun)) }()
+			<-g.Held()
+			synctest.Wait()
+			select {
+			case err := <-done:
+				t.Fatalf("the commit went through a closed gate: %v", err)
+			default:
+			}
+			if want := begun + conversation.Seq(at); last(t, m) != want {
+				t.Errorf("moment %d: last seq %d at the gate, want %d", at, last(t, m), want)
+			}
+			g.Release()
+			g.Release()
+			if err := <-done; err != nil || last(t, m) != begun+1 {
+				t.Errorf("moment %d: %v, last seq %d", at, err, last(t, m))
+			}
+		}
+
+		g := m.Hold(persistencetest.BeforeWrite, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- m.Commit(ctx, session, commit(2)) }()
+		<-g.Held()
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) || last(t, m) != 2 {
+			t.Errorf("a commit whose context ended at the gate: %v, last seq %d", err, last(t, m))
+		}
+	})
+}

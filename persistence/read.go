@@ -1,0 +1,625 @@
+package persistence
+
+import (
+	"container/heap"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"parley/conversation"
+	"parley/conversation/wire"
+)
+
+// Reads are done in pages: between two pages nothing of the engine is held, so a
+// caller may take its time in the loop, call the store, or Close it. Nothing is
+// ever preallocated by a limit that a caller names.
+const (
+	pageRecords = 128
+	pageBytes   = 1 << 20
+	pageRows    = 256
+)
+
+var (
+	errGap    = errors.New("the log has a gap")
+	errCursor = conversation.Errorf(conversation.BadRequest, "the page cursor is not one of this server's")
+)
+
+// reading begins a read of one session: the view that open makes is durable,
+// because it is made while no commit of the session is in flight.
+func (db *DB) reading(key conversation.SessionKey, open func(sl *slot) error) error {
+	sl := db.slots.use(key)
+	defer db.slots.done(key, sl)
+	sl.mu.RLock()
+	defer sl.mu.RUnlock()
+	return open(sl)
+}
+
+// count counts a read.
+func (db *DB) count(op string) { db.metrics.Reads.WithLabelValues(op).Inc() }
+
+// Head implements conversation.Store.
+func (db *DB) Head(ctx context.Context, key conversation.SessionKey) (conversation.Head, error) {
+	if err := db.enter(ctx); err != nil {
+		return conversation.Head{}, err
+	}
+	defer db.leave()
+	db.count("head")
+	var out conversation.Head
+	err := db.reading(key, func(sl *slot) error {
+		h, err := db.headOf(key, sl)
+		if err != nil {
+			return err
+		}
+		if h == nil {
+			return conversation.ErrNotFound
+		}
+		out, err = db.readHead(key, h)
+		return err
+	})
+	return out, wrap("head of", key, err)
+}
+
+func wrap(what string, key conversation.SessionKey, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s %s: %w", what, key, err)
+}
+
+// Find implements conversation.Store.
+func (db *DB) Find(ctx context.Context, key conversation.SessionKey, keys []conversation.Key) ([]conversation.Seq, error) {
+	if err := db.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer db.leave()
+	db.count("find")
+	found := make([]conversation.Seq, len(keys))
+	buf := db.buffer()
+	defer db.giveBack(buf)
+	err := db.reading(key, func(*slot) error {
+		for i, k := range keys {
+			var err error
+			if found[i], err = db.seqOf(buf, key, k); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, wrap("keys of", key, err)
+	}
+	return found, nil
+}
+
+// Records implements conversation.Store.
+func (db *DB) Records(ctx context.Context, key conversation.SessionKey, r conversation.Range) iter.Seq2[conversation.Record, error] {
+	return func(yield func(conversation.Record, error) bool) {
+		left := r.Limit
+		if left <= 0 {
+			left = math.MaxInt
+		}
+		scan := recordScan{key: key, after: r.After, before: r.Before, reverse: r.Reverse}
+		for left > 0 && !scan.done {
+			page, err := db.recordPage(ctx, &scan, min(left, pageRecords))
+			for _, rec := range page {
+				if !yield(rec, nil) {
+					return
+				}
+			}
+			if err != nil {
+				yield(conversation.Record{}, wrap("records of", key, err))
+				return
+			}
+			left -= len(page)
+		}
+	}
+}
+
+// recordScan is where a walk over a session's records stands. It checks that the
+// log is gapless on its way: each record has to begin where the one before ended.
+type recordScan struct {
+	key           conversation.SessionKey
+	after, before conversation.Seq
+	reverse       bool
+
+	begun bool
+	next  conversation.Seq // the event that the next record has to hold
+	end   conversation.Seq // the last event that is wanted, in the direction of the walk
+	done  bool
+}
+
+// recordPage reads the next records of a walk. Records that were read before an
+// error are returned with it.
+func (db *DB) recordPage(ctx context.Context, s *recordScan, limit int) (page []conversation.Record, err error) {
+	if err := db.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer db.leave()
+	var it *pebble.Iterator
+	err = db.reading(s.key, func(sl *slot) error {
+		if !s.begun {
+			db.count("records")
+			h, err := db.headOf(s.key, sl)
+			if err != nil {
+				return err
+			}
+			s.begin(h)
+		}
+		if s.done {
+			return nil
+		}
+		prefix := append(sessionPrefix(nil, s.key), kindRecord)
+		it, err = db.p.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: after(prefix)})
+		return err
+	})
+	if err != nil || s.done {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, it.Close()) }()
+
+	bytes := 0
+	ok := it.SeekGE(keyRecord(nil, s.key, s.next))
+	for ; ok && !s.done && len(page) < limit && bytes < pageBytes; ok = s.step(it) {
+		rec, err := wire.DecodeRecord(it.Value())
+		if err != nil {
+			return page, err
+		}
+		if err := s.took(rec); err != nil {
+			return page, err
+		}
+		page = append(page, rec)
+		bytes += len(it.Value())
+	}
+	if err := it.Error(); err != nil {
+		return page, err
+	}
+	if !ok && !s.done {
+		return page, db.missing(s)
+	}
+	return page, nil
+}
+
+func (s *recordScan) step(it *pebble.Iterator) bool {
+	if s.reverse {
+		return it.Prev()
+	}
+	return it.Next()
+}
+
+// begin fixes the ends of the walk by the head of its first moment.
+func (s *recordScan) begin(h *head) {
+	s.begun = true
+	if h == nil {
+		s.done = true
+		return
+	}
+	first, last := s.after+1, h.row.Last
+	if s.before != 0 {
+		last = min(last, s.before-1)
+	}
+	s.done = first > last
+	s.next, s.end = first, last
+	if s.reverse {
+		s.next, s.end = last, first
+	}
+}
+
+// took moves the walk behind a record, which has to hold s.next.
+func (s *recordScan) took(rec conversation.Record) error {
+	first, last := rec.Events[0].Seq, rec.Events[len(rec.Events)-1].Seq
+	if s.next < first || s.next > last {
+		return fmt.Errorf("%w: seq %d is missing", errGap, s.next)
+	}
+	if s.reverse {
+		s.done, s.next = first <= s.end, first-1
+	} else {
+		s.done, s.next = last >= s.end, last+1
+	}
+	return nil
+}
+
+// missing says why a walk found less than its head promised.
+func (db *DB) missing(s *recordScan) error {
+	h, err := db.loadHead(db.p, s.key)
+	if err != nil {
+		return err
+	}
+	if h == nil {
+		return conversation.ErrNotFound // erased meanwhile
+	}
+	return fmt.Errorf("%w: seq %d is missing", errGap, s.next)
+}
+
+// Summary implements conversation.Store.
+func (db *DB) Summary(ctx context.Context, key conversation.SessionKey) (conversation.Summary, error) {
+	if err := db.enter(ctx); err != nil {
+		return conversation.Summary{}, err
+	}
+	defer db.leave()
+	db.count("summary")
+	var out conversation.Summary
+	err := db.reading(key, func(sl *slot) error {
+		h, err := db.headOf(key, sl)
+		if err != nil {
+			return err
+		}
+		if h == nil || h.summary == nil {
+			return conversation.ErrNotFound
+		}
+		out, err = readSummary(key, h)
+		return err
+	})
+	return out, wrap("summary of", key, err)
+}
+
+func readSummary(key conversation.SessionKey, h *head) (conversation.Summary, error) {
+	s, err := wire.DecodeSummary(h.summary)
+	s.Key, s.Last = key, h.row.Last
+	return s, err
+}
+
+// Task implements conversation.Store.
+func (db *DB) Task(ctx context.Context, key conversation.SessionKey, task conversation.TaskID) (conversation.TaskRow, error) {
+	if err := db.enter(ctx); err != nil {
+		return conversation.TaskRow{}, err
+	}
+	defer db.leave()
+	db.count("task")
+	var row conversation.TaskRow
+	err := db.reading(key, func(*slot) error {
+		var err error
+		row, err = taskRow(db.p, key, task)
+		return err
+	})
+	return row, wrap("task "+string(task)+" of", key, err)
+}
+
+func taskRow(from pebble.Reader, key conversation.SessionKey, task conversation.TaskID) (conversation.TaskRow, error) {
+	v, closer, err := from.Get(keyTask(nil, key, task))
+	if errors.Is(err, pebble.ErrNotFound) {
+		return conversation.TaskRow{}, conversation.ErrNotFound
+	}
+	if err != nil {
+		return conversation.TaskRow{}, err
+	}
+	row, err := wire.DecodeTaskRow(v)
+	return row, errors.Join(err, closer.Close())
+}
+
+// pages yields the items of a list page by page; next returns less than asked
+// for when there are no more.
+func pages[T any](limit int, next func(n int) ([]T, error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		left := limit
+		if left <= 0 {
+			left = math.MaxInt
+		}
+		for left > 0 {
+			want := min(left, pageRows)
+			items, err := next(want)
+			for _, item := range items {
+				if !yield(item, nil) {
+					return
+				}
+			}
+			if err != nil {
+				var zero T
+				yield(zero, err)
+				return
+			}
+			if len(items) < want {
+				return
+			}
+			left -= len(items)
+		}
+	}
+}
+
+// view runs read on a snapshot of everything, and returns when all that it saw
+// is durable.
+func (db *DB) view(ctx context.Context, op string, read func(s *pebble.Snapshot) error) (err error) {
+	if err := db.enter(ctx); err != nil {
+		return err
+	}
+	defer db.leave()
+	db.count(op)
+	s := db.p.NewSnapshot()
+	if err := errors.Join(read(s), s.Close()); err != nil {
+		return fmt.Errorf("%s: %w", op, err)
+	}
+	return db.settle()
+}
+
+// Sessions implements conversation.Store. A session that moves in the list while
+// it is read may be seen twice or not at all. Activity is the one that the list
+// is ordered by: up to a second behind that of Summary.
+func (db *DB) Sessions(ctx context.Context, p conversation.Page) iter.Seq2[conversation.Summary, error] {
+	from, id, err := parseCursor(p.Cursor)
+	return func(yield func(conversation.Summary, error) bool) {
+		if err != nil {
+			yield(conversation.Summary{}, err)
+			return
+		}
+		at := listed{key: conversation.SessionKey{Tenant: p.Tenant, Session: conversation.SessionID(id)}, activity: from}
+		db.sessions(ctx, p, at)(yield)
+	}
+}
+
+func (db *DB) sessions(ctx context.Context, p conversation.Page, at listed) iter.Seq2[conversation.Summary, error] {
+	begun := p.Cursor != ""
+	return pages(p.Limit, func(n int) (items []conversation.Summary, _ error) {
+		err := db.view(ctx, "sessions", func(s *pebble.Snapshot) error {
+			var found []listed
+			var err error
+			if p.Oldest {
+				found, err = oldest(s, at, begun, n)
+			} else {
+				found, err = newest(s, at, begun, n)
+			}
+			if err != nil {
+				return err
+			}
+			for _, f := range found {
+				sum, err := db.listEntry(s, f, p.For)
+				if err != nil {
+					return err
+				}
+				items = append(items, sum)
+				at, begun = f, true
+			}
+			return nil
+		})
+		return items, err
+	})
+}
+
+// listed is an entry of table 03.
+type listed struct {
+	key      conversation.SessionKey
+	activity int64
+}
+
+func (db *DB) listEntry(from *pebble.Snapshot, f listed, reader conversation.UserID) (conversation.Summary, error) {
+	h, err := db.loadHead(from, f.key)
+	if err != nil {
+		return conversation.Summary{}, err
+	}
+	if h == nil || h.summary == nil {
+		return conversation.Summary{}, fmt.Errorf("%w: %s is listed", errHead, f.key)
+	}
+	sum, err := readSummary(f.key, h)
+	if err != nil {
+		return conversation.Summary{}, err
+	}
+	sum.Activity = time.UnixMilli(f.activity).UTC()
+	if reader == "" {
+		return sum, nil
+	}
+	v, closer, err := from.Get(keyCursor(nil, f.key, reader))
+	if errors.Is(err, pebble.ErrNotFound) {
+		return sum, nil
+	}
+	if err != nil {
+		return conversation.Summary{}, err
+	}
+	sum.Seen, err = cutSeq(v)
+	return sum, errors.Join(err, closer.Close())
+}
+
+// newest reads entries of one tenant, newest first, behind at if begun.
+func newest(from *pebble.Snapshot, at listed, begun bool, n int) (found []listed, err error) {
+	lower := tenantPrefix(nil, tableActivity, at.key.Tenant)
+	upper := after(lower)
+	if begun {
+		lower = append(keyActivity(nil, at.key, at.activity), 0)
+	}
+	err = walk(from, lower, upper, func(k, _ []byte) (bool, error) {
+		key, ms, ok := cutActivity(k)
+		if !ok {
+			return false, fmt.Errorf("key %x is not one of the list of sessions", k)
+		}
+		found = append(found, listed{key, ms})
+		return len(found) < n, nil
+	})
+	return found, err
+}
+
+// walk calls each for every key in [lower, upper) until it says no.
+func walk(from pebble.Reader, lower, upper []byte, each func(k, v []byte) (more bool, err error)) (err error) {
+	it, err := from.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, it.Close()) }()
+	for ok := it.First(); ok; ok = it.Next() {
+		more, err := each(it.Key(), it.Value())
+		if err != nil || !more {
+			return err
+		}
+	}
+	return it.Error()
+}
+
+// oldest reads entries of all tenants, oldest first, behind at if begun: the
+// exact reverse of newest within a tenant, merged over the tenants. That costs a
+// seek for each tenant and each entry, for a sweeper that comes once in a while;
+// an index of its own would cost every commit.
+func oldest(from *pebble.Snapshot, at listed, begun bool, n int) (found []listed, err error) {
+	lower := []byte{tableActivity}
+	it, err := from.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: after(lower)})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, it.Close()) }()
+
+	var next oldestFirst
+	before := func(tenant conversation.TenantID, key []byte) error {
+		if !it.SeekLT(key) {
+			return it.Error()
+		}
+		key2, ms, ok := cutActivity(it.Key())
+		if !ok {
+			return fmt.Errorf("key %x is not one of the list of sessions", it.Key())
+		}
+		if key2.Tenant == tenant {
+			heap.Push(&next, listed{key2, ms})
+		}
+		return nil
+	}
+	for ok := it.First(); ok; {
+		tenant, _, fits := cutString(it.Key()[1:])
+		if !fits {
+			return nil, fmt.Errorf("key %x is not one of the list of sessions", it.Key())
+		}
+		id := conversation.TenantID(tenant)
+		end := after(tenantPrefix(nil, tableActivity, id))
+		start := end
+		if begun {
+			at.key.Tenant = id
+			start = keyActivity(nil, at.key, at.activity)
+		}
+		if err := before(id, start); err != nil {
+			return nil, err
+		}
+		ok = it.SeekGE(end)
+	}
+	if err := it.Error(); err != nil {
+		return nil, err
+	}
+	for next.Len() > 0 && len(found) < n {
+		l := heap.Pop(&next).(listed)
+		found = append(found, l)
+		if err := before(l.key.Tenant, keyActivity(nil, l.key, l.activity)); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+// oldestFirst is a heap of the oldest entry of each tenant.
+type oldestFirst []listed
+
+func (o oldestFirst) Len() int      { return len(o) }
+func (o oldestFirst) Swap(i, j int) { o[i], o[j] = o[j], o[i] }
+func (o oldestFirst) Less(i, j int) bool {
+	if o[i].activity != o[j].activity {
+		return o[i].activity < o[j].activity
+	}
+	if o[i].key.Session != o[j].key.Session {
+		return o[i].key.Session > o[j].key.Session
+	}
+	return o[i].key.Tenant > o[j].key.Tenant
+}
+func (o *oldestFirst) Push(x any) { *o = append(*o, x.(listed)) }
+func (o *oldestFirst) Pop() any {
+	old := *o
+	x := old[len(old)-1]
+	*o = old[:len(old)-1]
+	return x
+}
+
+// Tasks implements conversation.Store. With a Session it lists that session's
+// rows, a sub-session's too.
+func (db *DB) Tasks(ctx context.Context, f conversation.TaskFilter) iter.Seq2[conversation.TaskRow, error] {
+	from, id, err := parseCursor(f.Cursor)
+	return func(yield func(conversation.TaskRow, error) bool) {
+		if err != nil {
+			yield(conversation.TaskRow{}, err)
+			return
+		}
+		prefix := tenantPrefix(nil, tableTasks, f.Tenant)
+		start := keyTaskTime(nil, f.Tenant, from, conversation.TaskID(id))
+		if f.Session != "" {
+			key := conversation.SessionKey{Tenant: f.Tenant, Session: f.Session}
+			prefix = append(sessionPrefix(nil, key), kindTask)
+			start = keyTask(nil, key, conversation.TaskID(id))
+		}
+		lower := prefix
+		if f.Cursor != "" {
+			lower = append(start, 0)
+		}
+		db.tasks(ctx, f, lower, after(prefix))(yield)
+	}
+}
+
+func (db *DB) tasks(ctx context.Context, f conversation.TaskFilter, lower, upper []byte) iter.Seq2[conversation.TaskRow, error] {
+	return pages(f.Limit, func(n int) (items []conversation.TaskRow, _ error) {
+		err := db.view(ctx, "tasks", func(s *pebble.Snapshot) error {
+			return walk(s, lower, upper, func(k, v []byte) (bool, error) {
+				row, ok, err := pickTask(s, f, k, v)
+				if err != nil {
+					return false, err
+				}
+				if ok {
+					items = append(items, row)
+					lower = append(append(lower[:0:0], k...), 0)
+				}
+				return len(items) < n, ctx.Err()
+			})
+		})
+		return items, err
+	})
+}
+
+// pickTask reads the row that a key of table 05, or of a session's rows, leads
+// to, if the filter wants it.
+func pickTask(from *pebble.Snapshot, f conversation.TaskFilter, k, v []byte) (row conversation.TaskRow, ok bool, err error) {
+	if f.Session != "" {
+		row, err = wire.DecodeTaskRow(v)
+		return row, err == nil && (f.Status == 0 || row.Status == f.Status), err
+	}
+	task, created, fits := cutTaskTime(k)
+	if !fits || len(v) == 0 {
+		return row, false, fmt.Errorf("key %x is not one of the list of tasks", k)
+	}
+	if f.Status != 0 && conversation.TaskStatus(v[0]) != f.Status {
+		return row, false, nil
+	}
+	row, err = taskRow(from, conversation.SessionKey{Tenant: f.Tenant, Session: conversation.SessionID(v[1:])}, task)
+	if errors.Is(err, conversation.ErrNotFound) {
+		return row, false, nil // an index entry that leads nowhere must not spoil the list
+	}
+	return row, err == nil && row.CreatedAt.UnixMilli() == created, err
+}
+
+// Due implements conversation.Store.
+func (db *DB) Due(ctx context.Context, until time.Time) iter.Seq2[conversation.SessionKey, error] {
+	return func(yield func(conversation.SessionKey, error) bool) {
+		lower := []byte{tableDue}
+		upper := appendU64([]byte{tableDue}, ordered(until.UnixMilli())+1)
+		pages(0, func(n int) (items []conversation.SessionKey, _ error) {
+			err := db.view(ctx, "due", func(s *pebble.Snapshot) error {
+				return walk(s, lower, upper, func(k, _ []byte) (bool, error) {
+					key, _, ok := cutDue(k)
+					if !ok {
+						return false, fmt.Errorf("key %x is not one of the list of what is due", k)
+					}
+					items = append(items, key)
+					lower = append(append(lower[:0:0], k...), 0)
+					return len(items) < n, nil
+				})
+			})
+			return items, err
+		})(yield)
+	}
+}
+
+// parseCursor reads "<milliseconds>.<id>".
+func parseCursor(cursor string) (ms int64, id string, err error) {
+	if cursor == "" {
+		return 0, "", nil
+	}
+	digits, id, ok := strings.Cut(cursor, ".")
+	ms, err = strconv.ParseInt(digits, 10, 64)
+	if !ok || err != nil {
+		return 0, "", errCursor
+	}
+	return ms, id, nil
+}

@@ -1,0 +1,82 @@
+package persistence
+
+import (
+	"log/slog"
+	"os"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"parley/conversation"
+	"parley/persistence/persistencetest"
+)
+
+// withLegacy can write what stores of before part indexes held.
+type withLegacy struct{ *DB }
+
+func (db withLegacy) PutLegacyPart(key conversation.SessionKey, source conversation.SourceID, seq conversation.Seq) error {
+	db.forget(key) // such a session is never one that this process made
+	return db.p.Set(keyLegacyPart(nil, key, source), appendU64(nil, uint64(seq)), pebble.Sync)
+}
+
+// testOptions are small, and say which process a failure would have ended.
+func testOptions(t testing.TB) Options {
+	o := Options{MemTableBytes: 4 << 20, CacheBytes: 4 << 20}
+	if os.Getenv("PARLEY_TEST_LOG") != "" {
+		o.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
+	}
+	o.OnFatal = func(err error) { t.Errorf("the process would have ended: %v", err) }
+	return o
+}
+
+func openMem(t testing.TB, fs vfs.FS, o Options) *DB {
+	t.Helper()
+	db, err := openOn(fs, "store", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return db
+}
+
+func TestStore(t *testing.T) {
+	t.Run("memory file system", func(t *testing.T) {
+		persistencetest.Run(t, func(t *testing.T) conversation.Store {
+			return withLegacy{openMem(t, vfs.NewMem(), testOptions(t))}
+		})
+	})
+	// With room for few heads every commit finds its session forgotten.
+	t.Run("one head in memory", func(t *testing.T) {
+		persistencetest.Run(t, func(t *testing.T) conversation.Store {
+			o := testOptions(t)
+			o.Heads = 1
+			return withLegacy{openMem(t, vfs.NewMem(), o)}
+		})
+	})
+	t.Run("disk", func(t *testing.T) {
+		persistencetest.Run(t, func(t *testing.T) conversation.Store {
+			db, err := Open(t.TempDir(), testOptions(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = db.Close() })
+			return withLegacy{db}
+		})
+	})
+	// nothing is left of an ephemeral store.
+	t.Run("ephemeral", func(t *testing.T) {
+		persistencetest.Run(t, func(t *testing.T) conversation.Store {
+			db, err := OpenEphemeral(testOptions(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = db.Close() })
+			return withLegacy{db}
+		})
+	})
+}
