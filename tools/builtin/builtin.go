@@ -1,0 +1,81 @@
+// Package builtin holds the tools that every server has: they need no
+// configuration and reach nothing outside of the process.
+package builtin
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"parley/conversation"
+)
+
+// Options is what the tools are made of.
+type Options struct {
+	// Now is the clock; nil = time.Now.
+	Now func() time.Time
+	// Log is where search_session reads; nil leaves that tool out.
+	Log Log
+}
+
+// New makes the tools: clock, calculate, wait and search_session.
+func New(o Options) []conversation.Tool {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	tools := []conversation.Tool{newClock(o.Now), newCalculate(), newWait()}
+	if o.Log != nil {
+		tools = append(tools, newSearch(o.Log))
+	}
+	return tools
+}
+
+// contract is what the tools have in common: a spec and the check of its schema.
+type contract struct {
+	spec   conversation.ToolSpec
+	schema *jsonschema.Resolved
+}
+
+// newContract compiles the schema. A mistake in it is one of this program, found
+// by any test, so it panics.
+func newContract(spec conversation.ToolSpec) contract {
+	var schema jsonschema.Schema
+	if err := json.Unmarshal(spec.Schema, &schema); err != nil {
+		panic(fmt.Sprintf("the schema of %s: %v", spec.Name, err))
+	}
+	resolved, err := schema.Resolve(nil)
+	if err != nil {
+		panic(fmt.Sprintf("the schema of %s: %v", spec.Name, err))
+	}
+	return contract{spec: spec, schema: resolved}
+}
+
+// Spec describes the tool.
+func (c contract) Spec() conversation.ToolSpec { return c.spec }
+
+// decode checks arguments against the schema and reads them. No arguments are
+// an empty object. The error is fit for a model.
+func (c contract) decode(args json.RawMessage, into any) error {
+	if strings.TrimSpace(string(args)) == "" {
+		args = json.RawMessage("{}")
+	}
+	var value any
+	if err := json.Unmarshal(args, &value); err != nil {
+		return fmt.Errorf("the arguments of %s are not JSON: %s", c.spec.Name, short(err.Error()))
+	}
+	if err := c.schema.Validate(value); err != nil {
+		return fmt.Errorf("the arguments do not fit %s: %s", c.spec.Name, short(strings.TrimPrefix(err.Error(), "validating root: ")))
+	}
+	if err := json.Unmarshal(args, into); err != nil {
+		return fmt.Errorf("the arguments do not fit %s: %s", c.spec.Name, short(err.Error()))
+	}
+	return nil
+}
+
+// short keeps what others wrote small and whole: libraries quote the input.
+func short(text string) string {
+	return conversation.Excerpt(strings.ToValidUTF8(text, "�"), 300)
+}

@@ -1,0 +1,95 @@
+package mcp
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+const (
+	// maxError bounds an error's text, in bytes.
+	maxError = 2 << 10
+	// leastResult is the smallest bound of a result: its mark must fit.
+	leastResult = 128
+	// noContent is the text of a result that has none.
+	noContent = "(no content)"
+)
+
+// text is a result as a model is shown it: texts as they are, the rest by name.
+func text(r *sdk.CallToolResult) string {
+	var parts []string
+	for _, content := range r.Content {
+		if part := one(content); strings.TrimSpace(part) != "" {
+			parts = append(parts, part)
+		}
+	}
+	if len(parts) == 0 && r.StructuredContent != nil {
+		if raw, err := json.Marshal(r.StructuredContent); err == nil {
+			parts = append(parts, string(raw))
+		}
+	}
+	if len(parts) == 0 {
+		return noContent
+	}
+	return strings.Join(parts, "\n")
+}
+
+func one(content sdk.Content) string {
+	switch c := content.(type) {
+	case *sdk.TextContent:
+		return c.Text
+	case *sdk.ImageContent:
+		return named(c.MIMEType, "image", len(c.Data))
+	case *sdk.AudioContent:
+		return named(c.MIMEType, "audio", len(c.Data))
+	case *sdk.ResourceLink:
+		name := c.Title
+		if name == "" {
+			name = c.Name
+		}
+		return fmt.Sprintf("[%s: %s]", or(name, "resource"), c.URI)
+	case *sdk.EmbeddedResource:
+		switch {
+		case c.Resource == nil:
+			return "[resource]"
+		case c.Resource.Blob != nil:
+			return fmt.Sprintf("[%s, %s, %d bytes]", c.Resource.URI, or(c.Resource.MIMEType, "data"), len(c.Resource.Blob))
+		}
+		return c.Resource.Text
+	default:
+		return "[content of an unknown type]"
+	}
+}
+
+func named(mime, kind string, size int) string {
+	return fmt.Sprintf("[%s, %d bytes]", or(mime, kind), size)
+}
+
+func or(text, otherwise string) string {
+	if text == "" {
+		return otherwise
+	}
+	return text
+}
+
+// cut keeps the head and the tail of a text that is too long, whole code points
+// of it, and says between them how much is missing.
+func cut(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	mark := fmt.Sprintf("\n[… %d bytes left out …]\n", len(text)-limit)
+	keep := max(limit-len(mark), 0)
+	head, tail := keep*3/4, keep-keep*3/4
+	for head > 0 && !utf8.RuneStart(text[head]) {
+		head--
+	}
+	from := len(text) - tail
+	for from < len(text) && !utf8.RuneStart(text[from]) {
+		from++
+	}
+	return text[:head] + mark + text[from:]
+}

@@ -1,0 +1,306 @@
+package mcp
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/net/http/httpguts"
+)
+
+// Options is what the tools of other servers are made of.
+type Options struct {
+	// Servers are the configured servers. Where two tools come to the same name the
+	// earlier server has it.
+	Servers []Server
+	// Taken are the names of tools that exist already: built in, and the engine's
+	// own. No server gets them.
+	Taken []string
+	// Limits bound what a server may do; the zero value is refused: DefaultLimits.
+	Limits Limits
+	// Logger gets connections and losses; what servers write to standard error goes
+	// there at debug. nil = nowhere. Secrets are left out of all of it.
+	Logger *slog.Logger
+	// Lookup reads an environment variable; nil = os.LookupEnv.
+	Lookup func(name string) (value string, ok bool)
+	// OnStatus is called on each change of a server's status, from that server's
+	// goroutine: in order for each server, and it must not block. nil = nobody.
+	OnStatus func(Status)
+}
+
+// Approval says whether a person must allow the calls of a tool.
+type Approval string
+
+// The approvals.
+const (
+	ApprovalAsk   Approval = "ask"
+	ApprovalNever Approval = "never"
+)
+
+// Server is one configured server: a [[mcp]] block. DefaultServer fills what a
+// block does not say; a number that is 0 is refused where nothing else is said.
+type Server struct {
+	// Name names the server in logs, statuses and errors: 1 to 32 of a-z A-Z 0-9 _ -.
+	Name string
+
+	// Command is a program to start, which speaks over its standard input and
+	// output: a name to be found in PATH, or a path. Either this or URL.
+	Command string
+	// Args are its arguments. They can be seen by every process of the machine:
+	// secrets belong into Env.
+	Args []string
+	// Env is its environment, beside the variables that Inherit names.
+	Env map[string]Secret
+	// Inherit names the variables that it gets from this process if they are set.
+	// No others: this process's keys are not every server's business.
+	Inherit []string
+	// Dir is the directory that it runs in; "" = this process's own.
+	Dir string
+
+	// URL is the address of a streamable HTTP endpoint. References as in Secret may
+	// stand in it; a user and password may not.
+	URL string
+	// Headers go with each request to that address, and to no other.
+	Headers map[string]Secret
+
+	// Protocol is the version of the protocol that is tried first; "" = the newest,
+	// and 2025-11-25 after a connection that came to nothing for want of an answer.
+	Protocol string
+	// Prefix goes before the names of its tools; "" = nothing.
+	Prefix string
+	// Allow are the tools that are used, by the server's names; "*" = all.
+	Allow []string
+	// Approval of its tools, but for those in Ask and Never.
+	Approval Approval
+	// Ask and Never are exceptions to Approval, by the server's names.
+	Ask, Never []string
+	// Idempotent are the tools that may run again with the same arguments after a
+	// crash, by the server's names; "*" = all. What a server says of itself about
+	// this is not believed.
+	Idempotent []string
+	// Timeout is how long a call may take; 0 = tools.timeout.
+	Timeout time.Duration
+	// ConnectTimeout is how long it may take to start the server, to agree with it
+	// and to list its tools.
+	ConnectTimeout time.Duration
+}
+
+// DefaultServer is a block that says nothing but its name.
+func DefaultServer(name string) Server {
+	return Server{
+		Name:           name,
+		Inherit:        []string{"HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER"},
+		Prefix:         name + "_",
+		Allow:          []string{"*"},
+		Approval:       ApprovalAsk,
+		ConnectTimeout: 30 * time.Second,
+	}
+}
+
+// Limits bound what any server may do. All must be more than 0.
+type Limits struct {
+	// Result is the longest result of a call, in bytes; the middle of a longer one
+	// is left out.
+	Result int
+	// Message is the longest message of a server, in bytes; a longer one ends the
+	// connection.
+	Message int
+	// Tools is the number of tools of one server; Description and Schema bound
+	// each, in bytes. A longer description is cut, a tool with a larger schema is
+	// left out.
+	Tools, Description, Schema int
+	// StderrLine is how much of a line on standard error is logged, in bytes.
+	StderrLine int
+	// BackoffMin and BackoffMax bound the wait before the next attempt to connect:
+	// it doubles from the one to the other, and a random half of it is taken off.
+	// A connection that lasted for BackoffMax starts it over.
+	BackoffMin, BackoffMax time.Duration
+	// StopGrace is how long a server may take to part from us; then how long its
+	// program may take to end after its standard input was closed, and again after
+	// SIGTERM; SIGKILL is next.
+	StopGrace time.Duration
+}
+
+// DefaultLimits are the limits of a configuration that says nothing.
+func DefaultLimits() Limits {
+	return Limits{
+		Result:      64 << 10,
+		Message:     16 << 20,
+		Tools:       128, // what the providers of models take in one request
+		Description: 1 << 10,
+		Schema:      64 << 10,
+		StderrLine:  1 << 10,
+		BackoffMin:  time.Second,
+		BackoffMax:  time.Minute,
+		StopGrace:   3 * time.Second,
+	}
+}
+
+var (
+	serverName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,32}$`)
+	toolPrefix = regexp.MustCompile(`^[a-zA-Z0-9_-]{0,32}$`)
+	envName    = regexp.MustCompile(`^[^=\x00]+$`)
+)
+
+// ours are the headers that the protocol and HTTP need for themselves.
+var ours = []string{
+	"Accept", "Connection", "Content-Length", "Content-Type", "Host", "Last-Event-Id", "Mcp-Method", "Mcp-Name",
+	"Mcp-Protocol-Version", "Mcp-Session-Id", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
+}
+
+// validate says everything that is wrong at once, by the names of the configuration.
+func (o *Options) validate() error {
+	var errs []error
+	for name, n := range map[string]int{
+		"result": o.Limits.Result, "message": o.Limits.Message, "tools": o.Limits.Tools,
+		"description": o.Limits.Description, "schema": o.Limits.Schema, "stderr_line": o.Limits.StderrLine,
+	} {
+		if n < 1 {
+			errs = append(errs, fmt.Errorf("%s must be at least 1, and is %d", name, n))
+		}
+	}
+	if o.Limits.Result > 0 && o.Limits.Result < leastResult {
+		errs = append(errs, fmt.Errorf("result must be at least %d, and is %d", leastResult, o.Limits.Result))
+	}
+	if o.Limits.BackoffMin <= 0 || o.Limits.BackoffMax < o.Limits.BackoffMin {
+		errs = append(errs, fmt.Errorf("backoff_min must be more than 0, and backoff_max not less than it; they are %s and %s", o.Limits.BackoffMin, o.Limits.BackoffMax))
+	}
+	if o.Limits.StopGrace <= 0 {
+		errs = append(errs, fmt.Errorf("stop_grace must be more than 0, and is %s", o.Limits.StopGrace))
+	}
+	names := map[string]bool{}
+	for i := range o.Servers {
+		s := &o.Servers[i]
+		if names[s.Name] {
+			errs = append(errs, fmt.Errorf("mcp %q: there are two servers of this name", s.Name))
+		}
+		names[s.Name] = true
+		for _, err := range s.validate() {
+			errs = append(errs, fmt.Errorf("mcp %q: %w", s.Name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (s *Server) validate() (errs []error) {
+	refuse := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if !serverName.MatchString(s.Name) {
+		refuse("name must be 1 to 32 letters, digits, _ and -")
+	}
+	switch {
+	case (s.Command == "") == (s.URL == ""):
+		refuse("either command or url must be given, and not both")
+	case s.Command != "" && len(s.Headers) > 0:
+		refuse("headers go with a url, not with a command")
+	case s.URL != "" && (len(s.Args) > 0 || len(s.Env) > 0 || s.Dir != ""):
+		refuse("args, env and dir go with a command, not with a url")
+	}
+	for _, text := range append([]string{s.Command, s.Dir}, s.Args...) {
+		if strings.ContainsRune(text, 0) {
+			refuse("command, args and dir must not hold a zero byte")
+			break
+		}
+	}
+	if s.URL != "" {
+		if err := checkURL(s.URL); err != nil {
+			refuse("url: %w", err)
+		}
+	}
+	for name, value := range s.Headers {
+		if !httpguts.ValidHeaderFieldName(name) {
+			refuse("headers: %q is not the name of a header", name)
+		} else if slices.Contains(ours, http.CanonicalHeaderKey(name)) {
+			refuse("headers: %s is set by the protocol", name)
+		}
+		if err := value.check(); err != nil {
+			refuse("headers: %s: %w", name, err)
+		}
+	}
+	for name, value := range s.Env {
+		if !envName.MatchString(name) {
+			refuse("env: %q is not the name of a variable", name)
+		}
+		if err := value.check(); err != nil {
+			refuse("env: %s: %w", name, err)
+		}
+	}
+	if !toolPrefix.MatchString(s.Prefix) {
+		refuse("prefix must be at most 32 letters, digits, _ and -, and is %q", s.Prefix)
+	}
+	if len(s.Allow) == 0 {
+		refuse(`allow must name tools, or be ["*"]`)
+	}
+	if s.Approval != ApprovalAsk && s.Approval != ApprovalNever {
+		refuse("approval must be %q or %q, not %q", ApprovalAsk, ApprovalNever, s.Approval)
+	}
+	for _, name := range s.Ask {
+		if slices.Contains(s.Never, name) {
+			refuse("%q is in both ask and never", name)
+		}
+	}
+	for what, names := range map[string][]string{"ask": s.Ask, "never": s.Never} {
+		if slices.Contains(names, "*") {
+			refuse(`%s must name tools; approval says what holds for all`, what)
+		}
+	}
+	if s.Timeout < 0 || s.Timeout > time.Hour {
+		refuse("timeout must be between 0 and 1h, and is %s", s.Timeout)
+	}
+	if s.ConnectTimeout <= 0 {
+		refuse("connect_timeout must be more than 0, and is %s", s.ConnectTimeout)
+	}
+	return errs
+}
+
+// checkURL looks at an address whose references are not filled in yet. Its
+// errors do not repeat it: a key may stand in it.
+func checkURL(template string) error {
+	if err := (Secret{template}).check(); err != nil {
+		return err
+	}
+	u, err := url.Parse(reference.ReplaceAllString(template, "x"))
+	switch {
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
+		return errors.New("must be a whole address that begins with http:// or https://")
+	case u.User != nil:
+		return errors.New("must not hold a user or password; use a header")
+	case u.Fragment != "":
+		return errors.New("must not have a fragment")
+	}
+	return nil
+}
+
+// allows is true for tools that are used.
+func (s *Server) allows(tool string) bool { return all(s.Allow, tool) }
+
+// asks is true for tools whose calls a person must allow.
+func (s *Server) asks(tool string) bool {
+	if s.Approval == ApprovalAsk {
+		return !slices.Contains(s.Never, tool)
+	}
+	return slices.Contains(s.Ask, tool)
+}
+
+func all(names []string, name string) bool {
+	return slices.Contains(names, "*") || slices.Contains(names, name)
+}
+
+// named are the tools that the configuration names one by one.
+func (s *Server) named() []string {
+	var names []string
+	for _, list := range [][]string{s.Allow, s.Ask, s.Never, s.Idempotent} {
+		for _, name := range list {
+			if name != "*" {
+				names = append(names, name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}

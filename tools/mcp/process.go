@@ -1,0 +1,213 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"golang.org/x/time/rate"
+)
+
+// writeTimeout is how long a message may wait for a server that does not read;
+// then the connection is given up.
+const writeTimeout = 10 * time.Second
+
+// process is a connection to a program of our own: a process group, spoken to
+// over standard input and output.
+type process struct {
+	cmd    *exec.Cmd
+	stdin  io.WriteCloser
+	stdout io.ReadCloser
+	stderr *stderr
+	limits Limits
+
+	started bool
+	stop    sync.Once
+	fate    string // how it ended; after end
+}
+
+// newProcess prepares a program; Connect starts it.
+func newProcess(s *Server, env []string, limits Limits, log *slog.Logger, redact redactor) *process {
+	cmd := exec.Command(s.Command, s.Args...)
+	cmd.Env = env
+	cmd.Dir = s.Dir
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // its children are stopped with it
+	// One that left the group may hold standard error open for ever.
+	cmd.WaitDelay = time.Second
+	p := &process{cmd: cmd, limits: limits}
+	p.stderr = &stderr{log: log, redact: redact, limit: limits.StderrLine, may: rate.NewLimiter(20, 200)}
+	cmd.Stderr = p.stderr
+	return p
+}
+
+// Connect starts the program.
+func (p *process) Connect(ctx context.Context) (sdk.Connection, error) {
+	var err error
+	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	if p.stdout, err = p.cmd.StdoutPipe(); err != nil {
+		return nil, err
+	}
+	if err := p.cmd.Start(); err != nil {
+		return nil, err
+	}
+	p.started = true
+	// The reader stays open: end reads it to see the program's end.
+	return (&sdk.IOTransport{Reader: io.NopCloser(p.stdout), Writer: patient{p.stdin}, MaxLineLength: p.limits.Message}).Connect(ctx)
+}
+
+// end stops the whole group and returns when it is gone: standard input is
+// closed, then SIGTERM, then SIGKILL, each after the grace.
+//
+// The program is waited for only after the group was killed: until then its id,
+// which is the group's, cannot be given to another process.
+func (p *process) end() string {
+	p.stop.Do(func() {
+		if !p.started {
+			return
+		}
+		_ = p.stdin.Close()
+		quiet := make(chan struct{}) // nobody of the group writes any more
+		go func() {
+			defer close(quiet)
+			_, _ = io.Copy(io.Discard, p.stdout)
+		}()
+		if !within(quiet, p.limits.StopGrace) {
+			p.signal(syscall.SIGTERM)
+			within(quiet, p.limits.StopGrace)
+		}
+		p.signal(syscall.SIGKILL)
+		_ = p.cmd.Wait() // closes our end of stdout, should one that left the group still hold the other
+		<-quiet
+		if status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || !status.Signaled() || status.Signal() != syscall.SIGKILL && status.Signal() != syscall.SIGTERM {
+			p.fate = p.cmd.ProcessState.String()
+			if last := p.stderr.lastLine(); last != "" {
+				p.fate += ": " + last
+			}
+		}
+	})
+	return p.fate
+}
+
+func (p *process) signal(s syscall.Signal) { _ = syscall.Kill(-p.cmd.Process.Pid, s) }
+
+func within(done <-chan struct{}, grace time.Duration) bool {
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+// patient is a pipe whose writes end: a server that does not read must not hold
+// up the calls for ever.
+type patient struct{ io.WriteCloser }
+
+func (w patient) Write(data []byte) (int, error) {
+	if pipe, ok := w.WriteCloser.(interface{ SetWriteDeadline(time.Time) error }); ok {
+		_ = pipe.SetWriteDeadline(time.Now().Add(writeTimeout))
+	}
+	return w.WriteCloser.Write(data)
+}
+
+// stderr logs what a program writes to its standard error: line by line, each
+// cut, so many a second.
+type stderr struct {
+	log    *slog.Logger
+	redact redactor
+	limit  int
+	may    *rate.Limiter
+
+	mu      sync.Mutex
+	line    []byte
+	cut     int // bytes of the line that were dropped
+	dropped int // lines since the last one that was logged
+	last    string
+}
+
+// Write never fails: a program must not die of its logs.
+func (e *stderr) Write(data []byte) (int, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for rest := data; len(rest) > 0; {
+		line, after, ended := bytes.Cut(rest, []byte("\n"))
+		rest = after
+		room := min(len(line), e.limit-len(e.line))
+		e.line = append(e.line, line[:room]...)
+		e.cut += len(line) - room
+		if ended {
+			e.flush()
+		}
+	}
+	return len(data), nil
+}
+
+func (e *stderr) flush() {
+	text := string(bytes.TrimSpace(e.line))
+	dropped := e.cut
+	e.line, e.cut = e.line[:0], 0
+	if text == "" {
+		return
+	}
+	text = e.redact.clean(text)
+	e.last = text
+	if !e.log.Enabled(context.Background(), slog.LevelDebug) {
+		return
+	}
+	if !e.may.Allow() {
+		e.dropped++
+		return
+	}
+	attrs := []any{"text", text}
+	if dropped > 0 {
+		attrs = append(attrs, "bytes_cut", dropped)
+	}
+	if e.dropped > 0 {
+		attrs = append(attrs, "lines_left_out", e.dropped)
+		e.dropped = 0
+	}
+	e.log.Debug("standard error of an MCP server", attrs...)
+}
+
+// lastLine is the newest line that says something.
+func (e *stderr) lastLine() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.line) > 0 {
+		e.flush()
+	}
+	return short(e.last)
+}
+
+// environment is what a program gets: what it may inherit, then its own.
+func environment(s *Server, lookup func(string) (string, bool)) (env, secrets []string, err error) {
+	for _, name := range s.Inherit {
+		if value, ok := lookup(name); ok {
+			if _, own := s.Env[name]; !own {
+				env = append(env, name+"="+value)
+			}
+		}
+	}
+	for _, name := range sorted(s.Env) {
+		value, found, err := fill(name, s.Env[name], lookup, false)
+		if err != nil {
+			return nil, nil, fmt.Errorf("env: %s: %w", name, err)
+		}
+		env, secrets = append(env, name+"="+value), append(secrets, found...)
+	}
+	if env == nil {
+		env = []string{} // nil would be this process's own
+	}
+	return env, secrets, nil
+}

@@ -1,0 +1,129 @@
+package mcp
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"parley/conversation"
+)
+
+// contract is the schema of a tool's arguments: as models are shown it, and
+// compiled.
+type contract struct {
+	shown   json.RawMessage
+	compile *jsonschema.Resolved
+}
+
+// newContract makes a server's schema fit for models. A schema that the
+// providers of models would refuse is an error: it would fail every request
+// that carries it.
+func newContract(input any, limit int) (contract, error) {
+	raw, err := json.Marshal(input)
+	if err != nil {
+		return contract{}, fmt.Errorf("its schema is not JSON: %w", err)
+	}
+	var schema map[string]any
+	if err := json.Unmarshal(raw, &schema); err != nil {
+		return contract{}, errors.New("its schema is not an object")
+	}
+	if schema == nil {
+		schema = map[string]any{}
+	}
+	switch schema["type"] {
+	case nil:
+		schema["type"] = "object"
+	case "object":
+	default:
+		return contract{}, errors.New("its schema is not of type object")
+	}
+	if schema["properties"] == nil { // some providers insist on it
+		schema["properties"] = map[string]any{}
+	}
+	shown, err := json.Marshal(schema)
+	if err != nil {
+		return contract{}, fmt.Errorf("its schema is not JSON: %w", err)
+	}
+	if len(shown) > limit {
+		return contract{}, fmt.Errorf("its schema has %d bytes, more than %d", len(shown), limit)
+	}
+	compiled, err := compile(shown)
+	if err != nil {
+		// Schemas are written for other regular expressions than Go's. Such a
+		// pattern is left to the server, the rest is still checked here.
+		dropPatterns(schema)
+		lenient, _ := json.Marshal(schema)
+		if compiled, err = compile(lenient); err != nil {
+			return contract{}, fmt.Errorf("its schema cannot be compiled: %w", err)
+		}
+	}
+	return contract{shown, compiled}, nil
+}
+
+func compile(raw []byte) (*jsonschema.Resolved, error) {
+	var schema jsonschema.Schema
+	if err := json.Unmarshal(raw, &schema); err != nil {
+		return nil, err
+	}
+	return schema.Resolve(nil) // without a loader nothing is fetched from elsewhere
+}
+
+// dropPatterns removes what is no regular expression of Go.
+func dropPatterns(node any) {
+	switch node := node.(type) {
+	case []any:
+		for _, child := range node {
+			dropPatterns(child)
+		}
+	case map[string]any:
+		if text, ok := node["pattern"].(string); ok && !compiles(text) {
+			delete(node, "pattern")
+		}
+		if patterns, ok := node["patternProperties"].(map[string]any); ok {
+			for text := range patterns {
+				if !compiles(text) {
+					delete(patterns, text)
+					// What it allowed must not be refused for it.
+					delete(node, "additionalProperties")
+				}
+			}
+		}
+		for key, child := range node {
+			switch key {
+			case "const", "enum", "default", "examples": // values, not schemas
+			default:
+				dropPatterns(child)
+			}
+		}
+	}
+}
+
+func compiles(pattern string) bool {
+	_, err := regexp.Compile(pattern)
+	return err == nil
+}
+
+// check refuses arguments that do not fit, in words for a model, and gives the
+// rest in the form that is sent: no arguments are an empty object.
+func (c contract) check(tool string, args json.RawMessage) (json.RawMessage, error) {
+	if strings.TrimSpace(string(args)) == "" {
+		args = json.RawMessage("{}")
+	}
+	var value any
+	if err := json.Unmarshal(args, &value); err != nil {
+		return nil, fmt.Errorf("the arguments of %s are not JSON: %s", tool, short(err.Error()))
+	}
+	if err := c.compile.Validate(value); err != nil {
+		return nil, fmt.Errorf("the arguments do not fit %s: %s", tool, short(strings.TrimPrefix(err.Error(), "validating root: ")))
+	}
+	return args, nil
+}
+
+// short keeps what others wrote small and whole: libraries quote the input.
+func short(text string) string {
+	return conversation.Excerpt(strings.ToValidUTF8(text, "\uFFFD"), 300)
+}

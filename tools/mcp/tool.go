@@ -1,0 +1,96 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"parley/conversation"
+)
+
+// tool is a tool of a server. What models and people were told of it stays as
+// it was at the start, whatever the server says later: an approval must not come
+// to mean something else.
+type tool struct {
+	server   *server
+	name     string // the server's
+	spec     conversation.ToolSpec
+	contract contract
+	print    [32]byte
+}
+
+var _ conversation.Tool = (*tool)(nil)
+
+func newTool(s *server, name, as string, f found) *tool {
+	return &tool{server: s, name: name, contract: f.contract, print: f.print, spec: conversation.ToolSpec{
+		Name:        as,
+		Description: f.description,
+		Schema:      f.contract.shown,
+		Approval:    s.asks(name),
+		Idempotent:  all(s.Idempotent, name),
+		Timeout:     s.Timeout,
+	}}
+}
+
+// Spec describes the tool.
+func (t *tool) Spec() conversation.ToolSpec { return t.spec }
+
+// Check refuses arguments that the schema refuses.
+func (t *tool) Check(args json.RawMessage) error {
+	_, err := t.contract.check(t.spec.Name, args)
+	return err
+}
+
+// Run calls the server once. It never calls again by itself: what came of a call
+// without an answer is not known.
+func (t *tool) Run(ctx context.Context, call conversation.ToolCall) (string, error) {
+	args, err := t.contract.check(t.spec.Name, call.Args)
+	if err != nil {
+		return "", err
+	}
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	s := t.server
+	l, redact, err := s.reach(t.name)
+	if err != nil {
+		return "", err
+	}
+	var show func(string, *int)
+	if call.Progress != nil {
+		show = func(note string, percent *int) { call.Progress(short(printable(redact.clean(note))), percent) }
+	}
+	result, err := l.call(ctx, t.name, args, show)
+	if err != nil {
+		return "", t.failure(ctx, redact, err)
+	}
+	if result.NeedsInput() {
+		return "", fmt.Errorf("the server %s asks for more input, which it cannot be given", s.Name)
+	}
+	answer := redact.clean(text(result))
+	if result.IsError {
+		return "", errors.New(cut(answer, maxError))
+	}
+	return cut(answer, s.o.Limits.Result), nil
+}
+
+// undelivered is the message of the library's own error for a request that a
+// transport did not take; it looks like one of the server.
+const undelivered = "rejected by transport"
+
+// failure says in words for a model why a call has no result.
+func (t *tool) failure(ctx context.Context, redact redactor, err error) error {
+	var refused *jsonrpc.Error
+	switch {
+	case ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)):
+		return err
+	case errors.As(err, &refused) && refused.Message != undelivered:
+		return errors.New(cut(fmt.Sprintf("the server %s refused the call: %s", t.server.Name, redact.clean(or(strings.TrimSpace(refused.Message), "it gives no reason"))), maxError))
+	}
+	t.server.log.Warn("a call of an MCP server's tool has no result", "tool", t.spec.Name, "err", t.server.reason(err))
+	return fmt.Errorf("the server %s gave no answer to the call; whether it was carried out is not known", t.server.Name)
+}
