@@ -1,0 +1,147 @@
+package command
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"parley/conversation"
+)
+
+// items gathers the items of one answer from the blocks of text that an agent
+// writes. A block is one text, unless lines of it begin with the ask marker.
+type items struct {
+	marker string // "" = none
+	limit  int    // code points of an item
+	step   conversation.StepNumber
+
+	list   []conversation.Item
+	asked  int
+	open   *draft                // the block that streams
+	deltas []conversation.Output // to be shown
+}
+
+// draft is a block that is not whole yet.
+type draft struct {
+	raw   strings.Builder // up to a little more than the limit
+	count int             // its code points so far
+	shown string
+}
+
+// delta takes more of the block that streams.
+func (a *items) delta(text string) {
+	d := a.draft()
+	if d.count <= a.limit { // the rest is cut off
+		d.raw.WriteString(text)
+		a.sofar(d.raw.String())
+	}
+}
+
+// sofar takes the block that streams, as far as it has come.
+func (a *items) sofar(text string) {
+	if d := a.draft(); d.count <= a.limit {
+		d.count = utf8.RuneCountInString(text)
+		a.show(a.certain(text))
+	}
+}
+
+func (a *items) draft() *draft {
+	if a.open == nil {
+		a.open = &draft{}
+	}
+	return a.open
+}
+
+// certain is what of an unfinished block can neither be cut off any more nor
+// turn out to be a question.
+func (a *items) certain(raw string) string {
+	if a.marker != "" {
+		if marked := a.marked(raw); len(marked) > 0 {
+			raw = raw[:marked[0]]
+		}
+		last := strings.LastIndexByte(raw, '\n') + 1
+		if strings.HasPrefix(a.marker, raw[last:]) {
+			raw = raw[:last]
+		}
+	}
+	text := clean(raw)
+	if utf8.RuneCountInString(text) > a.limit-utf8.RuneCountInString(cutMark) {
+		text = text[:room(text, a.limit)]
+	}
+	return text
+}
+
+// show queues what of a text has not been shown yet of the next item.
+func (a *items) show(text string) {
+	d := a.draft()
+	if len(text) <= len(d.shown) || !strings.HasPrefix(text, d.shown) {
+		return
+	}
+	a.deltas = append(a.deltas, conversation.Output{Item: len(a.list), Delta: text[len(d.shown):]})
+	d.shown = text
+}
+
+// block takes a whole block: the one that streams, if one does. cut: its end is
+// lost.
+func (a *items) block(text string, cut bool) {
+	text = clean(text)
+	starts := append(a.questions(text), len(text))
+	if said := clean(text[:starts[0]]); said != "" || cut && len(starts) == 1 {
+		said = fit(said, a.limit, cut && len(starts) == 1)
+		a.show(said)
+		a.list = append(a.list, conversation.Item{Kind: conversation.ItemText, Text: said})
+	}
+	a.open = nil
+	for i, start := range starts[:len(starts)-1] {
+		a.asked++
+		question := strings.TrimSpace(text[start+len(a.marker) : starts[i+1]])
+		question = fit(question, a.limit, cut && i == len(starts)-2)
+		args, _ := json.Marshal(map[string]any{"question": question, "blocking": true}) // a string and a bool: it cannot fail
+		a.list = append(a.list, conversation.Item{
+			Kind: conversation.ItemCall, ID: fmt.Sprintf("ask%d.%d", a.step, a.asked), Tool: conversation.ToolAsk, Args: string(args),
+		})
+	}
+}
+
+// marked are the places of the lines that begin with the marker.
+func (a *items) marked(text string) []int {
+	if a.marker == "" {
+		return nil
+	}
+	var marked []int
+	for at := 0; at <= len(text); {
+		if strings.HasPrefix(text[at:], a.marker) {
+			marked = append(marked, at)
+		}
+		next := strings.IndexByte(text[at:], '\n')
+		if next < 0 {
+			break
+		}
+		at += next + 1
+	}
+	return marked
+}
+
+// questions are those of them that ask something, up to the next one or the end.
+func (a *items) questions(text string) []int {
+	marked := a.marked(text)
+	var starts []int
+	for i, at := range marked {
+		end := len(text)
+		if i+1 < len(marked) {
+			end = marked[i+1]
+		}
+		if strings.TrimSpace(text[at+len(a.marker):end]) != "" {
+			starts = append(starts, at)
+		}
+	}
+	return starts
+}
+
+// news hands over the deltas to be shown.
+func (a *items) news() []conversation.Output {
+	news := a.deltas
+	a.deltas = nil
+	return news
+}

@@ -1,0 +1,405 @@
+// Package command asks a command-line agent: any program that takes a prompt
+// with -p and writes its answer to its standard output, as claude does.
+//
+// Each call is a process of its own, in a process group of its own, so that
+// neither a crash nor anything that it leaves running touches the server or
+// another call. The agent is stateless: the prompt tells it the conversation.
+//
+// An agent acts on the world by itself, so a call that failed is not made again:
+// its failures are permanent, unless no process was started.
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"parley/conversation"
+)
+
+// Model is a command-line agent. It holds no state of a conversation and may be
+// used by any number of goroutines.
+type Model struct {
+	o     Options
+	log   *slog.Logger
+	slots chan struct{} // one for each process whose group has not gone
+	pulse time.Duration
+
+	running, waiting                 atomic.Int64
+	started, failed, timeouts, kills atomic.Int64
+	cut                              atomic.Int64
+}
+
+var _ conversation.Model = (*Model)(nil)
+
+// pulse is the time between two signs of life to a caller who waits for an
+// answer: most agents write when they have done their work, and the engine gives
+// up a model that says nothing. The limit of a process is its timeout.
+const pulse = 10 * time.Second
+
+// New checks the options; errors have the names of the configuration. Whether
+// the program is there is looked at by Check.
+func New(o Options) (*Model, error) {
+	if err := o.validate(); err != nil {
+		return nil, fmt.Errorf("command: %w", err)
+	}
+	if o.Label == "" {
+		o.Label = "command:" + strings.Join(strings.Fields(filepath.Base(o.Command)), "_")
+	}
+	m := &Model{o: o, log: o.Logger, slots: make(chan struct{}, o.MaxConcurrent), pulse: pulse}
+	if m.log == nil {
+		m.log = slog.New(slog.DiscardHandler)
+	}
+	return m, nil
+}
+
+// Label names the model.
+func (m *Model) Label() string { return m.o.Label }
+
+// Check says why the agent could not be started, without starting it.
+func (m *Model) Check() error {
+	if m.o.Dir != "" {
+		info, err := os.Stat(m.o.Dir)
+		if err != nil {
+			return fmt.Errorf("dir: %w", err)
+		}
+		if !info.IsDir() {
+			return fmt.Errorf("dir: %s is not a directory", m.o.Dir)
+		}
+	}
+	program := m.o.Command
+	if strings.ContainsRune(program, filepath.Separator) && !filepath.IsAbs(program) {
+		program = filepath.Join(m.o.Dir, program) // as the process itself would see it
+		if !strings.ContainsRune(program, filepath.Separator) {
+			program = "." + string(filepath.Separator) + program
+		}
+	}
+	if _, err := exec.LookPath(program); err != nil {
+		return fmt.Errorf("command: %w", err)
+	}
+	return nil
+}
+
+// Stats are counts of a model, for metrics.
+type Stats struct {
+	Running  int64 // processes whose group has not gone
+	Waiting  int64 // calls that wait because max_concurrent processes run
+	Started  int64 // processes so far
+	Failed   int64 // calls that ended with a failure, timeouts included
+	Timeouts int64 // processes that ran into the timeout
+	Kills    int64 // processes that had to be killed after the grace
+	Cut      int64 // answers that lost something at max_output
+}
+
+// Stats are the counts as of now.
+func (m *Model) Stats() Stats {
+	return Stats{
+		Running: m.running.Load(), Waiting: m.waiting.Load(), Started: m.started.Load(), Failed: m.failed.Load(),
+		Timeouts: m.timeouts.Load(), Kills: m.kills.Load(), Cut: m.cut.Load(),
+	}
+}
+
+// errStopped: the caller has stopped reading.
+var errStopped = errors.New("the caller has stopped reading")
+
+// Stream asks once. An output without a delta is a sign of life. It returns
+// when every process of the call has gone, also when ctx ends or the caller
+// breaks: within the grace and a moment. Errors are the context's, or a
+// *conversation.ModelError.
+func (m *Model) Stream(ctx context.Context, r conversation.Request) iter.Seq2[conversation.Output, error] {
+	return func(yield func(conversation.Output, error) bool) {
+		c := &call{m: m, r: &r, streamed: map[int]bool{}, yield: yield}
+		answer, err := c.ask(ctx)
+		switch {
+		case errors.Is(err, errStopped):
+		case err != nil:
+			var failure *conversation.ModelError
+			if errors.As(err, &failure) {
+				m.failed.Add(1)
+			}
+			yield(conversation.Output{}, err)
+		default:
+			yield(conversation.Output{Done: answer}, nil)
+		}
+	}
+}
+
+// call is one call.
+type call struct {
+	m        *Model
+	r        *conversation.Request
+	yield    func(conversation.Output, error) bool
+	stopped  bool // the caller reads no more
+	streamed map[int]bool
+}
+
+// show hands on an output if the caller wants any; false: no more.
+func (c *call) show(out conversation.Output) bool {
+	if c.r.Stream && !c.stopped {
+		if out.Delta != "" {
+			c.streamed[out.Item] = true
+		}
+		c.stopped = !c.yield(out, nil)
+	}
+	return !c.stopped
+}
+
+func (c *call) ask(ctx context.Context) (*conversation.ModelAnswer, error) {
+	o := &c.m.o
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	prompt, byStdin, ok := readPrompt(c.r, o.AskMarker, o.ContextPairs).deliver(o.PromptVia)
+	if !ok {
+		return nil, failure(conversation.TooLarge, true, "the message is too long for the command-line agent", nil)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if err := c.slot(ctx); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		c.m.release()
+		return nil, err
+	}
+	began := time.Now()
+	p, err := c.start(ctx, prompt, byStdin)
+	if err != nil {
+		c.m.release()
+		return nil, notStarted(err)
+	}
+	c.m.started.Add(1)
+	reader := c.reader()
+	beat := time.NewTicker(c.m.pulse)
+	defer beat.Stop()
+	for output, done := p.output, p.done; done != nil; {
+		news := []conversation.Output{{}}
+		select {
+		case chunk, more := <-output:
+			if !more {
+				output = nil
+				continue
+			}
+			reader.feed(chunk)
+			if deltas := reader.news(); len(deltas) > 0 {
+				news = deltas
+			}
+		case <-beat.C:
+		case <-done:
+			done = nil
+			continue
+		}
+		for _, out := range news {
+			if !c.show(out) {
+				cancel()
+				break
+			}
+		}
+	}
+	if c.stopped {
+		return nil, errStopped
+	}
+	c.account(p, prompt, time.Since(began))
+	if p.why == endedByCaller {
+		return nil, ctx.Err()
+	}
+	return c.end(p, reader, prompt)
+}
+
+// slot waits until a process may be started; the first to come is the first to
+// get one.
+func (c *call) slot(ctx context.Context) error {
+	m := c.m
+	select {
+	case m.slots <- struct{}{}:
+		m.running.Add(1)
+		return nil
+	default:
+	}
+	m.waiting.Add(1)
+	defer m.waiting.Add(-1)
+	ctx, cancel := context.WithCancel(ctx)
+	got := make(chan bool)
+	go func() { // ends with this function
+		select {
+		case m.slots <- struct{}{}:
+			m.running.Add(1)
+			got <- true
+		case <-ctx.Done():
+			got <- false
+		}
+	}()
+	giveUp := func(err error) error {
+		cancel()
+		if <-got {
+			m.release()
+		}
+		return err
+	}
+	beat := time.NewTicker(m.pulse)
+	defer beat.Stop()
+	for {
+		select {
+		case ok := <-got:
+			cause := ctx.Err()
+			cancel()
+			if !ok {
+				return cause
+			}
+			return nil
+		case <-beat.C:
+			if !c.show(conversation.Output{}) {
+				return giveUp(errStopped)
+			}
+		}
+	}
+}
+
+func (m *Model) release() {
+	m.running.Add(-1)
+	<-m.slots
+}
+
+func (c *call) start(ctx context.Context, prompt string, byStdin bool) (*process, error) {
+	o := &c.m.o
+	args := append([]string(nil), o.Args...)
+	if o.Format == FormatStreamJSON {
+		args = append(args, "--output-format", "stream-json", "--verbose")
+	}
+	args = append(args, "-p")
+	var input *string
+	if byStdin {
+		input = &prompt
+	} else {
+		args = append(args, prompt)
+	}
+	cmd := exec.Command(o.Command, args...)
+	cmd.Dir = o.Dir
+	return startProcess(ctx, cmd, input, limits{
+		timeout: o.Timeout, grace: o.Grace, freed: c.m.release,
+		stuck: func(since time.Duration) {
+			c.m.log.Error("a process of the command-line agent does not die; it keeps its slot",
+				"session", c.r.Session, "task", c.r.Task, "group", cmd.Process.Pid, "killed_for", since)
+		},
+	})
+}
+
+// account counts and logs a run. What the agent wrote to its standard error is
+// for the log only, and not with the prompt in it.
+func (c *call) account(p *process, prompt string, took time.Duration) {
+	m := c.m
+	if p.why == endedTimeout {
+		m.timeouts.Add(1)
+	}
+	if p.killed {
+		m.kills.Add(1)
+	}
+	level, what := slog.LevelDebug, "the command-line agent has answered"
+	stderr, cut := p.stderr.text()
+	switch {
+	case p.why == endedByCaller:
+		what = "the command-line agent was stopped"
+	case p.why == endedTimeout:
+		level, what = slog.LevelWarn, "the command-line agent timed out"
+	case !p.succeeded():
+		level, what = slog.LevelWarn, "the command-line agent failed"
+	case p.why == endedOpen:
+		level, what = slog.LevelWarn, "the command-line agent has answered and left processes behind that held its output"
+	case p.stderr.total > 0:
+		level = slog.LevelInfo
+	}
+	m.log.Log(context.Background(), level, what,
+		"session", c.r.Session, "task", c.r.Task, "step", c.r.Step, "model", m.o.Label, "took", took.Round(time.Millisecond),
+		"exit", p.state.String(), "killed", p.killed,
+		"stderr", without(stderr, prompt), "stderr_bytes", p.stderr.total, "stderr_cut", cut)
+}
+
+// without takes a prompt out of a text: as a whole, and each of its lines that
+// is long enough to mean something.
+func without(text, prompt string) string {
+	if text == "" {
+		return text
+	}
+	const gone = "[prompt]"
+	if len(prompt) >= 4 { // less would blacken half of the text and is no secret
+		text = strings.ReplaceAll(text, prompt, gone)
+	}
+	for line := range strings.Lines(prompt) {
+		line = strings.TrimSpace(line)
+		for _, label := range []string{"User: ", "Assistant: "} {
+			line = strings.TrimPrefix(line, label)
+		}
+		if len(line) >= 8 {
+			text = strings.ReplaceAll(text, line, gone)
+		}
+	}
+	return text
+}
+
+// end is what the run of a process comes to.
+func (c *call) end(p *process, reader reader, prompt string) (*conversation.ModelAnswer, error) {
+	o := &c.m.o
+	if p.why == endedTimeout {
+		seconds := strconv.FormatFloat(o.Timeout.Seconds(), 'f', -1, 64)
+		return nil, failure(conversation.Timeout, true, strings.ReplaceAll(o.TimeoutText, "{seconds}", seconds), nil)
+	}
+	if !p.succeeded() {
+		return nil, failure(conversation.Internal, true, "the command-line agent failed ("+p.state.String()+")", nil)
+	}
+	whole := reader.end()
+	if reader.cut() {
+		c.m.cut.Add(1)
+		c.m.log.Warn("the command-line agent wrote more than is kept", "session", c.r.Session, "task", c.r.Task, "max_output", o.MaxOutput)
+	}
+	if kind := reader.failed(); kind != "" {
+		return nil, failure(conversation.Internal, true, "the command-line agent failed", errors.New("its result says "+strconv.Quote(kind)))
+	}
+	if !whole {
+		return nil, failure(conversation.Unavailable, false, "the command-line agent's answer ended in the middle", nil)
+	}
+	for _, out := range reader.news() {
+		if !c.show(out) {
+			return nil, errStopped
+		}
+	}
+	items, usage := reader.answer()
+	if usage == (conversation.Usage{}) {
+		usage = conversation.Usage{InputTokens: tokens(prompt), Estimated: true}
+		for _, item := range items {
+			usage.OutputTokens += tokens(item.Text) + tokens(item.Args)
+		}
+	}
+	for i := range items {
+		items[i].Streamed = c.streamed[i]
+	}
+	return &conversation.ModelAnswer{Items: items, Usage: usage}, nil
+}
+
+// tokens is a guess: text has some four bytes a token.
+func tokens(text string) int { return (len(text) + 3) / 4 }
+
+// notStarted is the failure of a start. Nothing ran, so that it may be tried
+// again if that can help. The system's error names the program, not the prompt.
+func notStarted(err error) error {
+	switch {
+	case tooLong(err):
+		return failure(conversation.TooLarge, true, "the message is too long for the command-line agent", err)
+	case wantsOfResources(err):
+		return failure(conversation.Unavailable, false, "the command-line agent cannot be started now", err)
+	default:
+		return failure(conversation.Internal, true, "the command-line agent could not be started", err)
+	}
+}
+
+func failure(code conversation.Code, permanent bool, sentence string, err error) error {
+	return &conversation.ModelError{Failure: conversation.Failure{Code: code, Message: sentence}, Permanent: permanent, Err: err}
+}

@@ -1,0 +1,146 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Format is how the agent writes its answer.
+type Format string
+
+// The formats.
+const (
+	// FormatText: what the agent writes to its standard output is the answer, and
+	// is streamed as it comes.
+	FormatText Format = "text"
+	// FormatStreamJSON: the agent is given "--output-format stream-json --verbose"
+	// (without the second the claude command refuses the first) and writes one
+	// JSON object a line. With "--include-partial-messages" among the arguments
+	// its text is streamed as it comes.
+	FormatStreamJSON Format = "stream-json"
+)
+
+// PromptVia is how the prompt gets to the agent.
+type PromptVia string
+
+// The ways.
+const (
+	// PromptAuto: as an argument, but by standard input where an argument would not
+	// do: it is longer than 96 KiB, begins with "-", or holds a zero byte.
+	PromptAuto PromptVia = "auto"
+	// PromptArg: always as an argument. Turns are left out, the oldest first, until
+	// it fits.
+	PromptArg PromptVia = "arg"
+	// PromptStdin: always by standard input, with a bare -p.
+	PromptStdin PromptVia = "stdin"
+)
+
+// Options is what a model is made of. The zero value is not usable:
+// DefaultOptions. A number that is 0 is refused, never taken for its default.
+type Options struct {
+	// Command is the program: a name to be found in PATH, or a path.
+	Command string
+	// Args are its arguments; they stand before -p.
+	Args []string
+	// Dir is the directory that it runs in; "" = the server's own.
+	Dir string
+	// ContextPairs is how many earlier turns (a message and its answer) the prompt
+	// tells, the newest ones.
+	ContextPairs int
+	// Timeout is how long one process may run.
+	Timeout time.Duration
+	// Grace is the time between asking the process group to stop (SIGTERM) and
+	// killing it, and how long output may stay quiet after the process itself has
+	// ended while others of its group still hold its output open.
+	Grace time.Duration
+	// MaxConcurrent is how many processes run at once; more calls wait.
+	MaxConcurrent int
+	// MaxResponseLength bounds a text or question of an answer, in code points, the
+	// mark of a cut text included.
+	MaxResponseLength int
+	// MaxOutput bounds how much of one process's output is kept, in bytes. The rest
+	// is read and dropped, and the answer is marked as cut.
+	MaxOutput int
+	// Format is how the agent writes.
+	Format Format
+	// PromptVia is how it is asked.
+	PromptVia PromptVia
+	// AskMarker makes a line that begins with it, and what follows it, a blocking
+	// question to the user, for example "ASK:"; "" = never.
+	AskMarker string
+	// TimeoutText is what the user is told after a timeout; {seconds} stands for
+	// Timeout.
+	TimeoutText string
+	// Label names the model in events, hello and metrics; "" = "command:" and the
+	// program's name.
+	Label string
+	// Logger gets what the agent writes to its standard error; nil = nobody does.
+	Logger *slog.Logger
+}
+
+// DefaultOptions are the options of a configuration that says nothing.
+func DefaultOptions() Options {
+	return Options{
+		Command:           "claude",
+		ContextPairs:      10,
+		Timeout:           120 * time.Second,
+		Grace:             5 * time.Second,
+		MaxConcurrent:     3,
+		MaxResponseLength: 4000,
+		MaxOutput:         16 << 20,
+		Format:            FormatText,
+		PromptVia:         PromptAuto,
+		TimeoutText:       "Response timed out after {seconds} seconds.",
+	}
+}
+
+// validate says everything that is wrong at once, by the names of the
+// configuration.
+func (o *Options) validate() error {
+	var errs []error
+	refuse := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if strings.TrimSpace(o.Command) == "" {
+		refuse("command must name a program")
+	}
+	for _, text := range append([]string{o.Command, o.Dir}, o.Args...) {
+		if strings.ContainsRune(text, 0) {
+			refuse("command, args and dir must not hold a zero byte")
+			break
+		}
+	}
+	if o.ContextPairs < 1 {
+		refuse("context_pairs must be at least 1, and is %d", o.ContextPairs)
+	}
+	if o.Timeout <= 0 {
+		refuse("timeout must be more than 0, and is %s", o.Timeout)
+	}
+	if o.Grace <= 0 {
+		refuse("grace must be more than 0, and is %s", o.Grace)
+	}
+	if o.MaxConcurrent < 1 {
+		refuse("max_concurrent must be at least 1, and is %d", o.MaxConcurrent)
+	}
+	if least := utf8.RuneCountInString(cutMark) + 1; o.MaxResponseLength < least {
+		refuse("max_response_length must be at least %d (%q must fit), and is %d", least, cutMark, o.MaxResponseLength)
+	}
+	if o.MaxOutput < 1 {
+		refuse("max_output must be at least 1, and is %d", o.MaxOutput)
+	}
+	if o.Format != FormatText && o.Format != FormatStreamJSON {
+		refuse("format must be %q or %q, not %q", FormatText, FormatStreamJSON, o.Format)
+	}
+	if o.PromptVia != PromptAuto && o.PromptVia != PromptArg && o.PromptVia != PromptStdin {
+		refuse("prompt_via must be %q, %q or %q, not %q", PromptAuto, PromptArg, PromptStdin, o.PromptVia)
+	}
+	if o.AskMarker != "" && (strings.TrimSpace(o.AskMarker) != o.AskMarker || strings.ContainsAny(o.AskMarker, "\r\n")) {
+		refuse("ask_marker must be one line without space around it, and is %q", o.AskMarker)
+	}
+	if strings.TrimSpace(o.TimeoutText) == "" {
+		refuse("timeout_text must not be blank")
+	}
+	return errors.Join(errs...)
+}

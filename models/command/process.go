@@ -1,0 +1,267 @@
+package command
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/exec"
+	"sync/atomic"
+	"time"
+)
+
+// ending is why a run is over.
+type ending int
+
+const (
+	endedWell     ending = iota // the process ended and its output was closed
+	endedOpen                   // the process ended; others kept its output open and did not use it
+	endedTimeout                // it took too long
+	endedByCaller               // the caller has gone away
+)
+
+// process is one run of the agent, in a process group of its own.
+//
+// Its goroutines are its own: two read what it writes, one feeds it the prompt
+// if that goes by standard input, one waits for its end, and the keeper sees to
+// it that the whole group ends and joins the others. Whoever starts a process
+// reads output to its end and then waits for done.
+type process struct {
+	output chan []byte   // its standard output, until that is closed
+	done   chan struct{} // closed when the group has gone and all goroutines but the keeper have ended
+
+	// To be read when done is closed:
+	why    ending
+	state  *os.ProcessState
+	stderr tail
+	killed bool // it did not stop when it was asked to
+
+	cmd    *exec.Cmd
+	limits limits
+	exited chan struct{} // closed when the process itself has ended
+	closed chan struct{} // closed when its standard output is
+	quiet  chan struct{} // closed when its standard error is
+	fed    chan struct{} // closed when it needs no more input
+	heard  atomic.Int64  // bytes of output
+}
+
+// limits are the times of a run, and what happens at them.
+type limits struct {
+	timeout time.Duration
+	grace   time.Duration
+	freed   func()                    // once, when the group has gone
+	stuck   func(since time.Duration) // once, when the group is still there a second after it was killed
+}
+
+// Times that nobody has a reason to set.
+const (
+	groupPoll  = 20 * time.Millisecond  // between two looks at a group that is to end
+	groupStuck = time.Second            // a killed group that is there for longer is worth a line in the log
+	pipeDrain  = 100 * time.Millisecond // to read what is in a pipe when the group has gone
+)
+
+// startProcess starts the agent. Without input its standard input is at its end
+// from the start. After an error nothing runs, and freed is not called.
+func startProcess(ctx context.Context, cmd *exec.Cmd, input *string, l limits) (*process, error) {
+	p := &process{
+		output: make(chan []byte), done: make(chan struct{}), cmd: cmd, limits: l,
+		exited: make(chan struct{}), closed: make(chan struct{}), quiet: make(chan struct{}), fed: make(chan struct{}),
+	}
+	cmd.SysProcAttr = ownGroup()
+	var ours, theirs []*os.File
+	shut := func(files []*os.File) {
+		for _, f := range files {
+			_ = f.Close() // nothing was written that could be lost
+		}
+	}
+	for range 3 {
+		r, w, err := os.Pipe()
+		if err != nil {
+			shut(ours)
+			shut(theirs)
+			return nil, err
+		}
+		ours, theirs = append(ours, r), append(theirs, w)
+	}
+	// The pipe for the input runs the other way.
+	ours[0], theirs[0] = theirs[0], ours[0]
+	if input != nil {
+		cmd.Stdin = theirs[0]
+	}
+	cmd.Stdout, cmd.Stderr = theirs[1], theirs[2]
+	err := cmd.Start()
+	shut(theirs)
+	if err != nil {
+		shut(ours)
+		return nil, err
+	}
+	in, out, errs := ours[0], ours[1], ours[2]
+	go p.wait()
+	go p.feed(in, input)
+	go p.readOutput(out)
+	go p.readErrors(errs)
+	go p.keep(ctx, in, out, errs)
+	return p, nil
+}
+
+// succeeded is true for a process that ended by itself with status 0.
+func (p *process) succeeded() bool { return p.state != nil && p.state.Success() }
+
+func (p *process) wait() {
+	defer close(p.exited)
+	p.state, _ = p.cmd.Process.Wait() // it fails only for processes that are not ours
+}
+
+// feed gives the agent its prompt. An agent may end without having read it all.
+func (p *process) feed(in *os.File, input *string) {
+	defer close(p.fed)
+	if input != nil {
+		_, _ = io.WriteString(in, *input)
+	}
+	_ = in.Close()
+}
+
+// readOutput reads up to the close of the stream, not only to the end of the
+// process: what is in the pipe then counts as well.
+func (p *process) readOutput(out *os.File) {
+	defer close(p.closed)
+	defer close(p.output)
+	for {
+		chunk := make([]byte, 32<<10)
+		n, err := out.Read(chunk)
+		if n > 0 {
+			p.heard.Add(int64(n))
+			p.output <- chunk[:n]
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (p *process) readErrors(errs *os.File) {
+	defer close(p.quiet)
+	_, _ = io.Copy(&p.stderr, errs)
+}
+
+// keep is the keeper.
+func (p *process) keep(ctx context.Context, in, out, errs *os.File) {
+	defer close(p.done)
+	p.why = p.watch(ctx)
+	if p.why == endedTimeout || p.why == endedByCaller {
+		p.killed = !p.stop()
+	}
+	p.kill()
+	p.limits.freed()
+	// One that has left the group may still hold the pipes.
+	_ = in.Close()
+	until := time.Now().Add(pipeDrain)
+	_ = out.SetReadDeadline(until) // pipes have deadlines
+	_ = errs.SetReadDeadline(until)
+	<-p.fed
+	<-p.closed
+	<-p.quiet
+	_ = out.Close()
+	_ = errs.Close()
+}
+
+// watch waits for the end of the run, or for a reason to end it.
+func (p *process) watch(ctx context.Context) ending {
+	limit := time.NewTimer(p.limits.timeout)
+	defer limit.Stop()
+	var linger <-chan time.Time
+	var heard int64
+	exited, closed := p.exited, p.closed
+	for exited != nil || closed != nil {
+		select {
+		case <-exited:
+			exited, heard, linger = nil, p.heard.Load(), time.After(p.limits.grace)
+		case <-closed:
+			closed = nil
+		case <-linger:
+			if now := p.heard.Load(); now != heard {
+				heard, linger = now, time.After(p.limits.grace)
+				continue
+			}
+			return endedOpen
+		case <-limit.C:
+			if exited == nil {
+				return endedOpen // it has done its work in time
+			}
+			return endedTimeout
+		case <-ctx.Done():
+			return endedByCaller
+		}
+	}
+	return endedWell
+}
+
+// stop asks the group to stop and is true if it does so in time.
+func (p *process) stop() bool {
+	signalGroup(p.cmd.Process.Pid, stopSignal)
+	return p.ends(p.limits.grace)
+}
+
+// kill ends what is left of the group: of one whose process has ended by itself,
+// too. It returns when all of it has gone.
+func (p *process) kill() {
+	signalGroup(p.cmd.Process.Pid, killSignal)
+	if !p.ends(groupStuck) {
+		p.limits.stuck(groupStuck)
+		for !p.ends(groupStuck) {
+		}
+	}
+}
+
+// ends waits for the end of the group, for so long.
+func (p *process) ends(within time.Duration) bool {
+	limit := time.NewTimer(within)
+	defer limit.Stop()
+	look := time.NewTicker(groupPoll)
+	defer look.Stop()
+	exited := p.exited
+	for {
+		if exited == nil && !groupLives(p.cmd.Process.Pid) {
+			return true
+		}
+		select {
+		case <-exited:
+			exited = nil
+		case <-look.C:
+		case <-limit.C:
+			return false
+		}
+	}
+}
+
+// tail keeps the end of what is written to it.
+type tail struct {
+	kept  []byte
+	total int64
+}
+
+// maxTail is how much of an agent's standard error is kept for the log, in bytes.
+const maxTail = 8 << 10
+
+func (t *tail) Write(b []byte) (int, error) {
+	t.total += int64(len(b))
+	t.kept = append(t.kept, b...)
+	if len(t.kept) > 4*maxTail {
+		t.kept = append(t.kept[:0], t.kept[len(t.kept)-maxTail:]...)
+	}
+	return len(b), nil
+}
+
+// text is the end in whole lines; cut is true if there was more before it.
+func (t *tail) text() (text string, cut bool) {
+	kept := t.kept[max(0, len(t.kept)-maxTail):]
+	if t.total == int64(len(kept)) {
+		return clean(string(kept)), false
+	}
+	// The first line is half a line, of which nobody knows what it says.
+	for i, c := range kept {
+		if c == '\n' {
+			return clean(string(kept[i+1:])), true
+		}
+	}
+	return "", true
+}

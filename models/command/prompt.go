@@ -1,0 +1,224 @@
+package command
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"parley/conversation"
+)
+
+// A command-line agent is stateless: its prompt tells it everything, in the
+// words of.
+const (
+	contextHead = "Previous conversation context:"
+	currentHead = "Current message:"
+	outputHead  = "[Previous Output]"
+	replyHead   = "[User Reply]"
+	goOnHead    = "[Continue Task]"
+	goOn        = "Continue the task with the user's reply; do not start it over."
+	nothingNew  = "Continue with the task."
+)
+
+// noResult is what the transcript shows as the result of a call that has none
+// yet: a question that is still open.
+const noResult = "no result yet"
+
+// turn is what a user said and what was answered: a pair of the window.
+type turn struct{ user, assistant string }
+
+// round is what the task at hand has put out up to a question, and the reply.
+type round struct{ output, reply string }
+
+// prompt is what the agent is to be told.
+type prompt struct {
+	summary string  // of the conversation before the window
+	turns   []turn  // the window, oldest first
+	message string  // what the task is about now
+	rounds  []round // its questions since, with their replies
+}
+
+// readPrompt finds the prompt in a request, with the newest pairs of turns and
+// of rounds. A message without an answer is no turn: the turns that failed
+// leave nothing behind.
+func readPrompt(r *conversation.Request, marker string, pairs int) prompt {
+	entries := r.Entries
+	if n := len(entries); n > 0 && len(r.Open) > 0 && generated(&entries[n-1]) {
+		entries = entries[:n-1] // the list of open messages is for agents that can name them
+	}
+	var p prompt
+	var turns []*turn
+	threads := map[conversation.TaskID]*thread{r.Task: {}}
+	for i := 0; i < len(entries); i++ {
+		e := &entries[i]
+		if e.Task == "" && e.Task != r.Task && generated(e) {
+			p.summary = e.Text
+			continue
+		}
+		th := threads[e.Task]
+		if th == nil {
+			th = &thread{}
+			threads[e.Task] = th
+		}
+		switch e.Role {
+		case conversation.RoleUser:
+			th.heard = append(th.heard, e.Text)
+		case conversation.RoleAssistant:
+			results := map[string]string{}
+			for ; i+1 < len(entries) && entries[i+1].Role == conversation.RoleTool; i++ {
+				results[entries[i+1].CallID] = entries[i+1].Text
+			}
+			if t := th.answer(e.Items, results, marker); t != nil {
+				turns = append(turns, t)
+			}
+		}
+	}
+	own := threads[r.Task]
+	p.message, p.rounds = own.now()
+	for _, t := range turns {
+		if !slices.Contains(own.run, t) { // the rounds tell it already
+			p.turns = append(p.turns, *t)
+		}
+	}
+	p.turns = newest(p.turns, pairs)
+	p.rounds = newest(p.rounds, pairs)
+	return p
+}
+
+func newest[T any](list []T, n int) []T { return list[max(0, len(list)-n):] }
+
+// generated is true for entries that nobody said and that bring no news.
+func generated(e *conversation.Entry) bool {
+	return e.Role == conversation.RoleUser && e.Message == "" && e.Question == "" && e.Delegation == "" && len(e.Nudge) == 0
+}
+
+// thread is what one task has heard and said so far.
+type thread struct {
+	heard []string // since its last answer
+	// The questions since the last answer that asked nothing:
+	message string // what was heard before the first of them
+	rounds  []round
+	run     []*turn // the same as turns
+}
+
+// answer takes what the task's agent said. It is nil if nothing of it was for
+// the user.
+func (th *thread) answer(items []conversation.Item, results map[string]string, marker string) *turn {
+	output, reply := spoken(items, results, marker)
+	if output == "" {
+		return nil
+	}
+	t := &turn{user: strings.Join(th.heard, "\n\n"), assistant: output}
+	th.heard = nil
+	if reply == "" {
+		th.message, th.rounds, th.run = "", nil, nil
+		return t
+	}
+	if len(th.rounds) == 0 {
+		th.message = t.user
+	} else if last := &th.rounds[len(th.rounds)-1]; t.user != last.reply {
+		last.reply = t.user // more was said with the reply
+	}
+	th.rounds, th.run = append(th.rounds, round{output, reply}), append(th.run, t)
+	th.heard = []string{reply}
+	return t
+}
+
+// now is what the task is about: what was heard since its last answer, or, if
+// that asked, the message from before with the questions and replies.
+func (th *thread) now() (message string, rounds []round) {
+	heard := strings.Join(th.heard, "\n\n")
+	if len(th.rounds) > 0 {
+		rounds = slices.Clone(th.rounds)
+		rounds[len(rounds)-1].reply = heard
+		return th.message, rounds
+	}
+	if heard == "" {
+		heard = nothingNew
+	}
+	return heard, nil
+}
+
+// spoken is what an answer's items say to the user, and the replies to its
+// questions as far as there are any.
+func spoken(items []conversation.Item, results map[string]string, marker string) (output, reply string) {
+	var said, questions, replies []string
+	for _, item := range items {
+		if item.Kind == conversation.ItemText {
+			said = append(said, item.Text)
+			continue
+		}
+		var args struct{ Message, Question string }
+		_ = json.Unmarshal([]byte(item.Args), &args) // without them it said nothing
+		switch item.Tool {
+		case conversation.ToolRespond:
+			said = append(said, args.Message)
+		case conversation.ToolAsk:
+			said = append(said, strings.TrimSpace(marker+" "+args.Question))
+			if text, known := results[item.ID]; known && text != noResult {
+				questions, replies = append(questions, args.Question), append(replies, text)
+			}
+		}
+	}
+	if len(replies) > 1 {
+		for i := range replies {
+			replies[i] = "> " + questions[i] + "\n" + replies[i]
+		}
+	}
+	said = slices.DeleteFunc(said, func(s string) bool { return strings.TrimSpace(s) == "" })
+	return strings.Join(said, "\n\n"), strings.Join(replies, "\n\n")
+}
+
+// String is the prompt as the agent gets it. The first message of a
+// conversation is sent bare.
+func (p prompt) String() string {
+	var b strings.Builder
+	if p.summary != "" || len(p.turns) > 0 {
+		b.WriteString(contextHead + "\n")
+		if p.summary != "" {
+			b.WriteString(p.summary + "\n")
+		}
+		for _, t := range p.turns {
+			if t.user != "" {
+				b.WriteString("User: " + t.user + "\n")
+			}
+			b.WriteString("Assistant: " + t.assistant + "\n")
+		}
+		b.WriteString("\n" + currentHead + "\n")
+	}
+	b.WriteString(p.message)
+	for _, r := range p.rounds {
+		b.WriteString("\n\n" + outputHead + "\n" + r.output + "\n\n" + replyHead + "\n" + r.reply)
+	}
+	if len(p.rounds) > 0 {
+		b.WriteString("\n\n" + goOnHead + "\n" + goOn)
+	}
+	return b.String()
+}
+
+// The limits of an argument. Linux takes 128 KiB with the zero byte at its end
+// (MAX_ARG_STRLEN); prompts leave the rest to long environments.
+const (
+	maxArg  = 128<<10 - 1
+	autoArg = 96 << 10
+)
+
+// deliver is how the prompt goes to the agent: as an argument, or by standard
+// input. False: not even without its turns would it fit into an argument.
+func (p prompt) deliver(via PromptVia) (text string, stdin, ok bool) {
+	text = p.String()
+	switch via {
+	case PromptStdin:
+		return text, true, true
+	case PromptArg:
+		// No argument can hold a zero byte.
+		text = strings.ReplaceAll(text, "\x00", "")
+		for len(text) > maxArg && len(p.turns) > 0 {
+			p.turns = p.turns[1:]
+			text = strings.ReplaceAll(p.String(), "\x00", "")
+		}
+		return text, false, len(text) <= maxArg
+	default:
+		return text, len(text) > autoArg || strings.HasPrefix(text, "-") || strings.ContainsRune(text, 0), true
+	}
+}

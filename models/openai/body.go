@@ -1,0 +1,387 @@
+package openai
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"parley/conversation"
+)
+
+// Body is what the body of an answer says. Its items are in the order of the
+// body; ids are the provider's, as far as it gave any.
+type Body struct {
+	ID    string
+	Items []conversation.Item
+	Usage *conversation.Usage // nil = not told
+
+	places []place
+	reason string // why it is not the whole answer; "" = it is
+	err    *apiError
+}
+
+// Texts are the parts of the answer (M-02).
+func (b Body) Texts() []string {
+	var texts []string
+	for _, item := range b.Items {
+		if item.Kind == conversation.ItemText {
+			texts = append(texts, item.Text)
+		}
+	}
+	return texts
+}
+
+// Calls are the calls of the answer (M-02).
+func (b Body) Calls() []conversation.Item {
+	var calls []conversation.Item
+	for _, item := range b.Items {
+		if item.Kind == conversation.ItemCall {
+			calls = append(calls, item)
+		}
+	}
+	return calls
+}
+
+// place is where an item stands: which output item, and which block of it.
+type place struct{ output, block int }
+
+// The kinds of places that are no output item of a Responses body.
+const (
+	placeText = -1 // the one text of a chat message
+	placeMore = -2 // found by a fallback
+)
+
+// wireBody is everything that is looked at in a body. All of it is raw: one
+// field of a wrong type must not hide the others.
+type wireBody struct {
+	ID                json.RawMessage `json:"id"`
+	Status            json.RawMessage `json:"status"`
+	Output            json.RawMessage `json:"output"`
+	OutputText        json.RawMessage `json:"output_text"`
+	Text              json.RawMessage `json:"text"`
+	Content           json.RawMessage `json:"content"`
+	Choices           json.RawMessage `json:"choices"`
+	Usage             json.RawMessage `json:"usage"`
+	Error             json.RawMessage `json:"error"`
+	IncompleteDetails json.RawMessage `json:"incomplete_details"`
+}
+
+// ParseBody reads the body of an answer, whatever it looks like. It is a pure
+// function and fails on nothing:
+//
+//   - output[]: each text block is a part, each function call a call, in order;
+//   - choices[0].message, as Chat Completions has it;
+//   - else output_text, text or content, the first that says something: one part;
+//   - what is not JSON at all is one part of plain text.
+func ParseBody(raw []byte) Body {
+	raw = bytes.TrimSpace(raw)
+	b := Body{}
+	if len(raw) == 0 {
+		return b
+	}
+	if !json.Valid(raw) {
+		b.add(place{placeMore, 0}, conversation.Item{Kind: conversation.ItemText, Text: strings.ToValidUTF8(string(raw), "\uFFFD")})
+		return b
+	}
+	if raw[0] != '{' {
+		b.readOutput(raw) // an output without its envelope, or a bare string
+		return b
+	}
+	var in wireBody
+	_ = json.Unmarshal(raw, &in)
+	b.ID = stringIn(in.ID)
+	b.Usage = usageIn(in.Usage)
+	b.reason = reasonIn(in.Status, in.IncompleteDetails)
+	b.err = failureIn(in.Error)
+	b.readOutput(in.Output)
+	if len(b.Items) == 0 {
+		b.readChoices(in.Choices)
+	}
+	for _, fallback := range []json.RawMessage{in.OutputText, in.Text, in.Content} {
+		if len(b.Items) > 0 {
+			break
+		}
+		if text := strings.Join(textsIn(fallback), ""); strings.TrimSpace(text) != "" {
+			b.add(place{placeMore, 0}, conversation.Item{Kind: conversation.ItemText, Text: text})
+		}
+	}
+	return b
+}
+
+func (b *Body) add(at place, item conversation.Item) {
+	b.Items = append(b.Items, item)
+	b.places = append(b.places, at)
+}
+
+// wireItem is an output item, or a block of one.
+type wireItem struct {
+	Type      string          `json:"type"`
+	Role      string          `json:"role"`
+	ID        string          `json:"id"`
+	CallID    string          `json:"call_id"`
+	Name      string          `json:"name"`
+	Arguments json.RawMessage `json:"arguments"`
+	Input     json.RawMessage `json:"input"`
+	Text      json.RawMessage `json:"text"`
+	Refusal   json.RawMessage `json:"refusal"`
+	Content   json.RawMessage `json:"content"`
+	Function  *struct {
+		Name      string          `json:"name"`
+		Arguments json.RawMessage `json:"arguments"`
+	} `json:"function"`
+}
+
+func (b *Body) readOutput(raw json.RawMessage) {
+	for i, element := range elements(raw) {
+		if text := stringIn(element); text != "" {
+			b.add(place{i, 0}, conversation.Item{Kind: conversation.ItemText, Text: text})
+			continue
+		}
+		var in wireItem
+		_ = json.Unmarshal(element, &in)
+		if call, is := in.call(); is {
+			b.add(place{i, 0}, call)
+			continue
+		}
+		if !in.isMessage() {
+			continue // reasoning, a search of the provider's own, an echo of the user
+		}
+		blocks := elements(in.Content)
+		if len(blocks) == 0 {
+			blocks = []json.RawMessage{element}
+		}
+		for k, block := range blocks {
+			text := stringIn(block)
+			var part wireItem
+			if text == "" {
+				_ = json.Unmarshal(block, &part)
+				if call, is := part.call(); is {
+					b.add(place{i, k}, call)
+					continue
+				}
+				if !part.isText() && len(in.Content) > 0 {
+					continue
+				}
+				text = strings.Join(textsIn(part.Text), "") + stringIn(part.Refusal)
+			}
+			if text != "" {
+				b.add(place{i, k}, conversation.Item{Kind: conversation.ItemText, ID: in.ID, Text: text})
+			}
+		}
+	}
+}
+
+// isMessage is true for an output item that is the assistant's words.
+func (in *wireItem) isMessage() bool {
+	switch in.Type {
+	case "", "message", "output_message", "output_text", "text", "refusal":
+		return in.Role == "" || in.Role == "assistant"
+	default:
+		return false
+	}
+}
+
+// isText is true for a block of text.
+func (in *wireItem) isText() bool {
+	switch in.Type {
+	case "", "output_text", "text", "refusal":
+		return true
+	default:
+		return false
+	}
+}
+
+// call reads a call in any of the shapes that are about.
+func (in *wireItem) call() (conversation.Item, bool) {
+	switch in.Type {
+	case "function_call", "tool_call", "tool_use", "function":
+	default:
+		if in.Function == nil {
+			return conversation.Item{}, false
+		}
+	}
+	item := conversation.Item{Kind: conversation.ItemCall, ID: in.CallID, Tool: in.Name}
+	if item.ID == "" {
+		item.ID = in.ID
+	}
+	raw := in.Arguments
+	if len(raw) == 0 {
+		raw = in.Input
+	}
+	if in.Function != nil {
+		item.Tool, raw = in.Function.Name, in.Function.Arguments
+	}
+	item.Args = argsIn(raw)
+	return item, item.Tool != ""
+}
+
+// readChoices reads a body of Chat Completions.
+func (b *Body) readChoices(raw json.RawMessage) {
+	choices := elements(raw)
+	if len(choices) == 0 {
+		return
+	}
+	var choice struct {
+		FinishReason string          `json:"finish_reason"`
+		Text         json.RawMessage `json:"text"`
+		Message      struct {
+			Content   json.RawMessage `json:"content"`
+			Refusal   json.RawMessage `json:"refusal"`
+			ToolCalls json.RawMessage `json:"tool_calls"`
+		} `json:"message"`
+	}
+	_ = json.Unmarshal(choices[0], &choice)
+	switch choice.FinishReason {
+	case "length", "content_filter", "error":
+		b.reason = choice.FinishReason
+	}
+	texts := textsIn(choice.Message.Content)
+	if len(texts) == 0 {
+		texts = append(textsIn(choice.Message.Refusal), textsIn(choice.Text)...)
+	}
+	for k, text := range texts {
+		b.add(place{placeText, k}, conversation.Item{Kind: conversation.ItemText, Text: text})
+	}
+	for i, element := range elements(choice.Message.ToolCalls) {
+		var in wireItem
+		_ = json.Unmarshal(element, &in)
+		if call, is := in.call(); is {
+			b.add(place{i, 0}, call)
+		}
+	}
+}
+
+// elements are the elements of an array; anything else is an array of one.
+func elements(raw json.RawMessage) []json.RawMessage {
+	raw = bytes.TrimSpace(raw)
+	if len(raw) == 0 || bytes.Equal(raw, []byte("null")) {
+		return nil
+	}
+	if raw[0] != '[' {
+		return []json.RawMessage{raw}
+	}
+	var list []json.RawMessage
+	_ = json.Unmarshal(raw, &list)
+	return list
+}
+
+func stringIn(raw json.RawMessage) string {
+	var s string
+	_ = json.Unmarshal(raw, &s)
+	return s
+}
+
+// textsIn reads text in any shape: a string, {"value": "…"}, or an array of
+// strings and blocks.
+func textsIn(raw json.RawMessage) []string {
+	var texts []string
+	for _, element := range elements(raw) {
+		text := stringIn(element)
+		if text == "" && len(element) > 0 && element[0] == '{' {
+			var block struct {
+				Type  string          `json:"type"`
+				Text  json.RawMessage `json:"text"`
+				Value string          `json:"value"`
+			}
+			_ = json.Unmarshal(element, &block)
+			if part := (wireItem{Type: block.Type}); !part.isText() {
+				continue
+			}
+			if text = block.Value; text == "" {
+				text = stringIn(block.Text)
+			}
+			if text == "" && len(block.Text) > 0 && block.Text[0] == '{' {
+				var nested struct {
+					Value string `json:"value"`
+				}
+				_ = json.Unmarshal(block.Text, &nested)
+				text = nested.Value
+			}
+		}
+		if text != "" {
+			texts = append(texts, text)
+		}
+	}
+	return texts
+}
+
+// argsIn reads arguments: a string of JSON, or the JSON itself.
+func argsIn(raw json.RawMessage) string {
+	if len(raw) > 0 && raw[0] == '"' {
+		raw = json.RawMessage(stringIn(raw))
+	}
+	if args := strings.TrimSpace(string(raw)); args != "" && args != "null" {
+		return args
+	}
+	return "{}"
+}
+
+func usageIn(raw json.RawMessage) *conversation.Usage {
+	var in struct {
+		Input      int `json:"input_tokens"`
+		Output     int `json:"output_tokens"`
+		Prompt     int `json:"prompt_tokens"`
+		Completion int `json:"completion_tokens"`
+	}
+	_ = json.Unmarshal(raw, &in)
+	u := &conversation.Usage{InputTokens: max(in.Input, in.Prompt, 0), OutputTokens: max(in.Output, in.Completion, 0)}
+	if u.InputTokens == 0 && u.OutputTokens == 0 {
+		return nil
+	}
+	return u
+}
+
+// reasonIn is why a Responses body is not the whole answer.
+func reasonIn(status, details json.RawMessage) string {
+	switch stringIn(status) {
+	case "incomplete":
+		var in struct {
+			Reason string `json:"reason"`
+		}
+		_ = json.Unmarshal(details, &in)
+		return in.Reason
+	case "failed", "cancelled":
+		return "error"
+	default:
+		return ""
+	}
+}
+
+func failureIn(raw json.RawMessage) *apiError {
+	if len(raw) == 0 || bytes.Equal(raw, []byte("null")) {
+		return nil
+	}
+	told := &apiError{}
+	if json.Unmarshal(raw, told) != nil && told.Message == "" {
+		told.Message = stringIn(raw)
+	}
+	return told
+}
+
+// cutJSON is true for JSON that ends in the middle: a lost connection, not
+// another format.
+func cutJSON(raw []byte) bool {
+	raw = bytes.TrimSpace(raw)
+	if len(raw) == 0 || raw[0] != '{' && raw[0] != '[' {
+		return false
+	}
+	var v json.RawMessage
+	return errors.Is(json.NewDecoder(bytes.NewReader(raw)).Decode(&v), io.ErrUnexpectedEOF)
+}
+
+// errReason is what an answer without any item is worth.
+func errReason(reason string) error {
+	switch reason {
+	case "content_filter":
+		return &conversation.ModelError{Permanent: true, Failure: conversation.Failure{
+			Code: conversation.BadRequest, Message: "the model's provider withheld the answer (content filter)",
+		}}
+	case "error":
+		return &apiError{Type: "server_error", Message: "the answer says that it failed"}
+	default:
+		return fmt.Errorf("the answer is incomplete: %s", reason)
+	}
+}

@@ -1,0 +1,251 @@
+package routing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"parley/conversation"
+)
+
+// Limits bound how often one model is asked, and how many calls run at once.
+// The zero value bounds nothing.
+type Limits struct {
+	// MaxConcurrent is how many calls run at once; more wait, in the order in which
+	// they came. 0 = no limit.
+	MaxConcurrent int
+	// Calls in each Per is how many calls may begin; more wait. 0 = no limit.
+	Calls int
+	Per   time.Duration
+	// Burst is how many calls may begin at the same instant after a quiet time;
+	// 0 = as many as the rate allows in a second, and at least 1.
+	Burst int
+}
+
+func (l *Limits) validate() error {
+	var errs []error
+	if l.MaxConcurrent < 0 {
+		errs = append(errs, fmt.Errorf("max_concurrent must not be negative, and is %d", l.MaxConcurrent))
+	}
+	if l.Calls < 0 || l.Calls > 0 && l.Per <= 0 {
+		errs = append(errs, fmt.Errorf("rate must be a number of calls in a time, not %d in %s", l.Calls, l.Per))
+	}
+	if l.Burst < 0 || l.Burst > 0 && l.Calls == 0 {
+		errs = append(errs, fmt.Errorf("burst must be at least 1 and goes with a rate, and is %d", l.Burst))
+	}
+	return errors.Join(errs...)
+}
+
+// Stats are counts of a limited model, for metrics.
+type Stats struct {
+	Running int64 // calls that run
+	Waiting int64 // calls that wait for their turn
+	Calls   int64 // calls that began, so far
+	Waited  int64 // of those, calls that had to wait
+}
+
+// Limited is a model within limits. All who ask the model, as their own or as
+// somebody's fallback, must go through the same Limited.
+type Limited struct {
+	model conversation.Model
+	gate  *gate         // nil = no limit
+	rate  *rate.Limiter // nil = no limit
+
+	running, waiting, calls, waited atomic.Int64
+}
+
+var _ conversation.Model = (*Limited)(nil)
+
+// pulse is the time between two signs of life to a caller that waits for its
+// turn: the engine gives up a model that says nothing.
+const pulse = 10 * time.Second
+
+// NewLimited puts limits to a model.
+func NewLimited(model conversation.Model, limits Limits) (*Limited, error) {
+	if model == nil {
+		return nil, errors.New("routing: a model is needed")
+	}
+	if err := limits.validate(); err != nil {
+		return nil, fmt.Errorf("routing: %w", err)
+	}
+	l := &Limited{model: model}
+	if limits.MaxConcurrent > 0 {
+		l.gate = &gate{free: limits.MaxConcurrent}
+	}
+	if limits.Calls > 0 {
+		perSecond := float64(limits.Calls) / limits.Per.Seconds()
+		burst := limits.Burst
+		if burst == 0 {
+			burst = max(1, int(perSecond))
+		}
+		l.rate = rate.NewLimiter(rate.Limit(perSecond), burst)
+	}
+	return l, nil
+}
+
+// Label is the model's.
+func (l *Limited) Label() string { return l.model.Label() }
+
+// Stats are the counts as of now.
+func (l *Limited) Stats() Stats {
+	return Stats{Running: l.running.Load(), Waiting: l.waiting.Load(), Calls: l.calls.Load(), Waited: l.waited.Load()}
+}
+
+// Stream waits for its turn and asks once. While it waits it gives signs of
+// life, if the caller wants a stream; ctx and the caller's break end the wait.
+func (l *Limited) Stream(ctx context.Context, r conversation.Request) iter.Seq2[conversation.Output, error] {
+	return func(yield func(conversation.Output, error) bool) {
+		alive := func() bool { return !r.Stream || yield(conversation.Output{}, nil) }
+		leave, err := l.enter(ctx, alive)
+		if err != nil {
+			if !errors.Is(err, errStopped) {
+				yield(conversation.Output{}, err)
+			}
+			return
+		}
+		defer leave()
+		for out, err := range l.model.Stream(ctx, r) {
+			if !yield(out, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// errStopped: the caller has stopped reading.
+var errStopped = errors.New("the caller has stopped reading")
+
+// enter waits for a slot and then for the rate. What is held while the rate
+// makes it wait is a slot that could not be used either.
+func (l *Limited) enter(ctx context.Context, alive func() bool) (leave func(), err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	l.waiting.Add(1)
+	defer l.waiting.Add(-1)
+	waited := false
+	if l.gate != nil {
+		ticket := l.gate.ask()
+		waited = !ticket.granted()
+		if err := wait(ctx, ticket.turn, alive); err != nil {
+			l.gate.giveUp(ticket)
+			return nil, err
+		}
+	}
+	if l.rate != nil {
+		booked := l.rate.Reserve()
+		if delay := booked.Delay(); delay > 0 {
+			waited = true
+			timer := time.NewTimer(delay)
+			err := wait(ctx, timer.C, alive)
+			timer.Stop()
+			if err != nil {
+				booked.Cancel()
+				if l.gate != nil {
+					l.gate.leave()
+				}
+				return nil, err
+			}
+		}
+	}
+	l.calls.Add(1)
+	if waited {
+		l.waited.Add(1)
+	}
+	l.running.Add(1)
+	return func() {
+		l.running.Add(-1)
+		if l.gate != nil {
+			l.gate.leave()
+		}
+	}, nil
+}
+
+// wait waits for turn with signs of life.
+func wait[T any](ctx context.Context, turn <-chan T, alive func() bool) error {
+	select {
+	case <-turn:
+		return nil
+	default:
+	}
+	beat := time.NewTicker(pulse)
+	defer beat.Stop()
+	for {
+		select {
+		case <-turn:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-beat.C:
+			if !alive() {
+				return errStopped
+			}
+		}
+	}
+}
+
+// gate lets so many in at once, first come, first served.
+type gate struct {
+	mu    sync.Mutex
+	free  int
+	queue []*ticket
+}
+
+type ticket struct{ turn chan struct{} } // closed when the slot is its own
+
+func (t *ticket) granted() bool {
+	select {
+	case <-t.turn:
+		return true
+	default:
+		return false
+	}
+}
+
+func (g *gate) ask() *ticket {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	t := &ticket{turn: make(chan struct{})}
+	if g.free > 0 {
+		g.free--
+		close(t.turn)
+	} else {
+		g.queue = append(g.queue, t)
+	}
+	return t
+}
+
+// giveUp takes a ticket back. One that has got its slot meanwhile passes it on.
+func (g *gate) giveUp(t *ticket) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if i := slices.Index(g.queue, t); i >= 0 {
+		g.queue = slices.Delete(g.queue, i, i+1)
+		return
+	}
+	g.pass()
+}
+
+func (g *gate) leave() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.pass()
+}
+
+// pass hands a slot to the next, or keeps it. mu is held.
+func (g *gate) pass() {
+	if len(g.queue) == 0 {
+		g.free++
+		return
+	}
+	next := g.queue[0]
+	g.queue = slices.Delete(g.queue, 0, 1)
+	close(next.turn)
+}

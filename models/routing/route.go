@@ -1,0 +1,197 @@
+// Package routing joins models: limits on how often and how many at once one is
+// asked, and others to ask when it fails.
+package routing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"slices"
+
+	"parley/conversation"
+)
+
+// Options is what a route is made of besides its own model.
+type Options struct {
+	// Fallback are the models to ask when the route's own fails, in order.
+	Fallback []conversation.Model
+	// MaxAttempts is how many attempts the engine makes at a step:
+	// retry.max_attempts. At least 1.
+	MaxAttempts int
+	// Logger gets each change of model; nil = nobody does.
+	Logger *slog.Logger
+}
+
+// Model asks its own model, and the others when that fails. It holds no state:
+// which model an attempt begins with follows from the attempt's number.
+//
+// Each fallback has one of the last attempts of a step, the route's own model
+// has those before: with three attempts and one fallback it is asked twice. So
+// every model has its turn before the step fails, also after text was shown,
+// because between attempts what was shown is withdrawn. Within an attempt the
+// next model is asked at once after a permanent failure, and in the last attempt
+// after any; but never when text was shown.
+type Model struct {
+	name        string
+	models      []conversation.Model // the route's own is the first
+	maxAttempts int
+	log         *slog.Logger
+}
+
+var _ conversation.Model = (*Model)(nil)
+
+// New makes the route of a model. name is the configuration's.
+func New(name string, primary conversation.Model, o Options) (*Model, error) {
+	models := append([]conversation.Model{primary}, o.Fallback...)
+	if slices.Contains(models, nil) {
+		return nil, fmt.Errorf("routing: %s: a model is missing", name)
+	}
+	if o.MaxAttempts < 1 {
+		return nil, fmt.Errorf("routing: %s: the attempts must be at least 1, and are %d", name, o.MaxAttempts)
+	}
+	m := &Model{name: name, models: models, maxAttempts: o.MaxAttempts, log: o.Logger}
+	if m.log == nil {
+		m.log = slog.New(slog.DiscardHandler)
+	}
+	return m, nil
+}
+
+// Label names the route's own model. An answer of another one says so.
+func (m *Model) Label() string { return m.models[0].Label() }
+
+// first is the model that an attempt begins with.
+func (m *Model) first(attempt int) int {
+	own := max(1, m.maxAttempts-len(m.models)+1)
+	return min(max(attempt-own, 0), len(m.models)-1)
+}
+
+// Stream makes one attempt. If more than one model failed in it, the error is the
+// last one's, permanent only if all were, with the usage of all.
+func (m *Model) Stream(ctx context.Context, r conversation.Request) iter.Seq2[conversation.Output, error] {
+	return func(yield func(conversation.Output, error) bool) {
+		a := attempt{m: m, ctx: ctx, r: &r, permanent: true}
+		for i := m.first(r.Attempt); ; i++ {
+			outcome, err := a.ask(m.models[i], yield)
+			if outcome == over {
+				return
+			}
+			a.account(err)
+			if outcome == shown || i+1 == len(m.models) || ctx.Err() != nil || !a.moveOn(err) {
+				if err != nil {
+					yield(conversation.Output{}, a.sum(err))
+				}
+				return // without an error: cut short, which the engine sees
+			}
+			m.log.Warn("a model failed; asking the next one", "route", m.name, "session", r.Session, "task", r.Task,
+				"step", r.Step, "attempt", r.Attempt, "model", m.models[i].Label(), "next", m.models[i+1].Label(), "err", reason(err))
+			a.failures++
+		}
+	}
+}
+
+// outcome is how one model's answer ended.
+type outcome uint8
+
+const (
+	over   outcome = iota // with the whole answer, or the caller has stopped reading
+	silent                // with a failure, before any text
+	shown                 // with a failure, after some text
+)
+
+// attempt is one attempt at a step, over one or more models.
+type attempt struct {
+	m         *Model
+	ctx       context.Context
+	r         *conversation.Request
+	failures  int // models that failed before this one
+	permanent bool
+	usage     conversation.Usage
+	counted   bool
+}
+
+func (a *attempt) ask(model conversation.Model, yield func(conversation.Output, error) bool) (outcome, error) {
+	end := silent
+	for out, err := range model.Stream(a.ctx, *a.r) {
+		if err != nil {
+			return end, err
+		}
+		if out.Done != nil {
+			if model != a.m.models[0] {
+				a.m.log.Info("a fallback model has answered", "route", a.m.name, "session", a.r.Session, "task", a.r.Task,
+					"step", a.r.Step, "attempt", a.r.Attempt, "model", model.Label())
+			}
+			whole := *out.Done
+			if whole.Model == "" && model != a.m.models[0] {
+				whole.Model = model.Label()
+			}
+			if a.counted {
+				whole.Usage = plus(whole.Usage, a.usage)
+			}
+			out.Done = &whole
+			yield(out, nil)
+			return over, nil
+		}
+		if out.Delta != "" {
+			end = shown
+		}
+		if !yield(out, nil) {
+			return over, nil
+		}
+	}
+	return end, nil
+}
+
+// account notes a failure; nil is an answer that was cut short.
+func (a *attempt) account(err error) {
+	var known *conversation.ModelError
+	if !errors.As(err, &known) {
+		a.permanent = false
+		return
+	}
+	a.permanent = a.permanent && known.Permanent
+	if known.Usage != nil {
+		a.usage, a.counted = plus(a.usage, *known.Usage), true
+	}
+}
+
+// moveOn is true when the next model is to be asked in the same attempt.
+func (a *attempt) moveOn(err error) bool {
+	var known *conversation.ModelError
+	return a.r.Attempt >= a.m.maxAttempts || errors.As(err, &known) && known.Permanent
+}
+
+// sum is the error of the whole attempt.
+func (a *attempt) sum(err error) error {
+	var known *conversation.ModelError
+	if a.failures == 0 || !errors.As(err, &known) {
+		return err
+	}
+	all := *known
+	all.Permanent = a.permanent
+	if a.counted {
+		all.Usage = &a.usage
+	}
+	return &all
+}
+
+func plus(a, b conversation.Usage) conversation.Usage {
+	return conversation.Usage{
+		InputTokens: a.InputTokens + b.InputTokens, OutputTokens: a.OutputTokens + b.OutputTokens,
+		Estimated: a.Estimated || b.Estimated,
+	}
+}
+
+// reason is a failure for the log. Adapters keep secrets out of theirs.
+func reason(err error) string {
+	var known *conversation.ModelError
+	switch {
+	case err == nil:
+		return "the answer ended in the middle"
+	case errors.As(err, &known) && known.Err != nil:
+		return known.Failure.Message + ": " + known.Err.Error()
+	default:
+		return err.Error()
+	}
+}

@@ -1,0 +1,571 @@
+package scripted
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"parley/conversation"
+)
+
+// N-12: the scripted model drives every feature: each directive, alone and in programs.
+func TestDirectives(t *testing.T) {
+	cases := []struct {
+		name string
+		say  []string // messages that are there when the task starts
+		want []string
+	}{
+		{"say is the final answer", []string{"/say hi there"}, []string{"text hi there", "end"}},
+		{"say with lines left", []string{"/say one\n/say two"}, []string{"partial m1: one", "text two", "end"}},
+		{"say without text", []string{"/say"}, []string{"text I cannot follow line 1: it is used as /say TEXT.", "end"}},
+		{"blank lines and carriage returns", []string{"\r\n/partial a\r\n\r\n/say b\r\n"}, []string{"partial m1: a", "text b", "end"}},
+		{"a line that is no directive", []string{"/partial a\nthanks"}, []string{"partial m1: a", `text I cannot follow line 2: "thanks" is not a directive.`, "end"}},
+		{"an unknown directive further down", []string{"/partial a\n/dance"}, []string{"partial m1: a", "text I cannot follow line 2: there is no directive /dance.", "end"}},
+		{"the newest message goes first", []string{"/say old", "/say new"}, []string{"partial m2: new", "text old", "end"}},
+		{"partial", []string{"/partial A"}, []string{"partial m1: A", "nothing", "end"}},
+		// D-08: any number of parts in one task.
+		{"partial many times", []string{"/partial A\n/partial B\n/say C"}, []string{"partial m1: A", "partial m1: B", "text C", "end"}},
+		// M-21: blank items are items of the answer; the engine drops them.
+		{"parts", []string{"/parts A | B b |  | C"}, []string{"text A", "text B b", "text ", "text C", "end"}},
+		{"parts of nothing", []string{"/parts"}, []string{"text ", "nudge", "nothing", "end"}},
+		{"stream", []string{"/stream 3 ha"}, []string{"text ha ha ha", "end"}},
+		{"stream of too much", []string{"/stream 100001 ha"}, []string{"text I cannot follow line 1: /stream answers at most 100000 words and 1048576 bytes.", "end"}},
+		{"stream of two words", []string{"/stream 3 ha hi"}, []string{"text I cannot follow line 1: it is used as /stream N WORD.", "end"}},
+		{"tool", []string{`/tool calculate {"expression":"1+1"}` + "\n/say it is $result"}, []string{`tool calculate {"expression":"1+1"} -> <1+1>`, "text it is <1+1>", "end"}},
+		{"tool without arguments", []string{"/tool clock\n/say $result o'clock"}, []string{"tool clock {} -> 12:00", "text 12:00 o'clock", "end"}},
+		{
+			"results inside of JSON are escaped", []string{"/tool echo {}\n/tool calculate {\"expression\":\"$result\"}\n/say $result"},
+			[]string{"tool echo {} -> a\"b\\c\n<d>", `tool calculate {"expression":"a\"b\\c\n<d>"} -> <a"b\c` + "\n<d>>", "text <a\"b\\c\n<d>>", "end"},
+		},
+		{"a tool that is not there", []string{"/tool nothing {}\n/say $result"}, []string{"tool nothing {} -> error: there is no tool nothing", "text error: there is no tool nothing", "end"}},
+		{"result without a call stays a word", []string{"/say $result and $reply, $1 $text $resulting"}, []string{"text $result and $reply, $1 $text $resulting", "end"}},
+		{"a result is not read again", []string{"/tool dollars {}\n/say $result"}, []string{"tool dollars {} -> $result $reply", "text $result $reply", "end"}},
+		{"delegate", []string{"/delegate researcher /say found it\n/say $result"}, []string{"delegate d1 researcher: /say found it", "text found it", "end"}},
+		{
+			"a delegate's program", []string{"/delegate researcher /tool clock {} && /wait 1s && /say at $result\n/say $result"},
+			[]string{"delegate d1 researcher: /tool clock {} && /wait 1s && /say at $result", "text at 12:00", "end"},
+		},
+		{
+			"a delegate is given the results of before", []string{"/tool clock {}\n/delegate researcher /partial $result && /tool calculate {\"expression\":\"2\"} && /say $result\n/say $result"},
+			[]string{"tool clock {} -> 12:00", `delegate d1 researcher: /partial 12:00 && /tool calculate {"expression":"2"} && /say $result`, "text <2>", "end"},
+		},
+		{
+			"parallel", []string{"/parallel researcher /say A || developer /say B\n/say $result"},
+			[]string{"delegate d1 researcher: /say A", "delegate d2 developer: /say B", "text [d1 researcher] A\n[d2 developer] B", "end"},
+		},
+		{"parallel without a job", []string{"/parallel researcher"}, []string{"text I cannot follow line 1: it is used as /parallel AGENT TEXT || AGENT TEXT.", "end"}},
+		{"cover goes with the next line", []string{"/say A", "/cover 1 duplicate\n/say B"}, []string{"cover m1 duplicate", "partial m2: B", "text A", "end"}},
+		{"cover alone goes with another message", []string{"/say A", "/cover 2 dismissed"}, []string{"cover m2 dismissed", "text A", "end"}},
+		{"cover as amendment", []string{"/cover 1 amendment\n/say B"}, []string{"cover m1 amendment", "text B", "end"}},
+		{"cover of a message that is not open", []string{"/cover 7 amendment\n/say B"}, []string{"cover 7 amendment", "text B", "end"}},
+		{"cover as something else", []string{"/cover 1 answer"}, []string{"text I cannot follow line 1: it is used as /cover N amendment|duplicate|dismissed.", "end"}},
+		{"amend without a delegation", []string{"/amend 1 x\n/say y"}, []string{"amend 1: x", "text y", "end"}},
+		{"ignore", []string{"/ignore"}, []string{"nothing", "nudge", "nothing", "end"}},
+		{"ignore ends the program", []string{"/partial A\n/ignore\n/say B"}, []string{"partial m1: A", "nothing", "end"}},
+		{"ignore leaves the others alone", []string{"/say A", "/ignore\n/say B"}, []string{"text A", "nudge", "nothing", "end"}},
+		// D-21, D-23: an empty answer meets the coverage guard, which nudges once.
+		{"empty", []string{"/empty"}, []string{"nothing", "nudge", "nothing", "end"}},
+		{"empty, then an answer", []string{"/empty\n/say A"}, []string{"nothing", "nudge", "text A", "end"}},
+		{"no reply", []string{"/noreply"}, []string{"no reply", "end"}},
+		{"fail", []string{"/fail 429\n/say A"}, []string{"fail 429", "text A", "end"}},
+		{"fail many times", []string{"/fail 500 2\n/fail timeout\n/say A"}, []string{"fail 500", "fail 500", "fail timeout", "text A", "end"}},
+		{"fail in the middle", []string{"/partial A\n/fail truncated\n/say B"}, []string{"partial m1: A", "fail truncated", "text B", "end"}},
+		{"fail at the end", []string{"/say A", "/fail 500"}, []string{"fail 500", "text A", "nudge", "nothing", "end"}},
+		{"fail at the end is over", []string{"/fail 500"}, []string{"fail 500", "nothing", "nudge", "nothing", "end"}},
+		{"fail of an unknown kind", []string{"/fail often"}, []string{"text I cannot follow line 1: it is used as /fail KIND [N], KIND being 429, 500, timeout or truncated and N at most 1000.", "end"}},
+		{"wait at the end has no call of its own", []string{"/say A\n/wait 1s"}, []string{"text A", "end"}},
+		{"wait for something else", []string{"/wait long"}, []string{"text I cannot follow line 1: it is used as /wait DURATION, for example /wait 2s.", "end"}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			w := newTalk(t)
+			w.tool("echo", func(string) string { return "a\"b\\c\n<d>" })
+			w.tool("dollars", func(string) string { return "$result $reply" })
+			for _, text := range c.say {
+				w.user(text)
+			}
+			w.run().expect(c.want...)
+		})
+	}
+}
+
+func TestWait(t *testing.T) {
+	t.Run("holds for the next line", func(t *testing.T) {
+		w := newTalk(t)
+		w.user("/partial A\n/wait 1s\n/wait 500ms\n/say B")
+		w.run().expect("partial m1: A", "text B", "end")
+		if !slices.Equal(w.delays, []string{"1.5s"}) {
+			t.Fatalf("delays %v", w.delays)
+		}
+	})
+	t.Run("before loop holds for its first call", func(t *testing.T) {
+		w := newTalk(t)
+		w.user("/wait 3s\n/loop")
+		for range 3 {
+			w.step()
+		}
+		w.expect("tool clock {} -> 12:00", "tool clock {} -> 12:00", "tool clock {} -> 12:00")
+		if !slices.Equal(w.delays, []string{"3s"}) {
+			t.Fatalf("delays %v", w.delays)
+		}
+	})
+}
+
+// D-26: a model that never answers, and what it says at the step limit.
+func TestLoop(t *testing.T) {
+	w := newTalk(t)
+	w.user("/loop")
+	w.step()
+	w.user("/say hello")
+	w.step()
+	w.step()
+	w.expect("tool clock {} -> 12:00", "partial m2: hello", "tool clock {} -> 12:00")
+	w.r.WrapUp, w.r.Tools = true, nil
+	w.step()
+	w.user("/partial late")
+	w.step()
+	w.expect("tool clock {} -> 12:00", "partial m2: hello", "tool clock {} -> 12:00", "nothing", "text late")
+}
+
+// D-13, D-14, R-14: blocking questions, any number of rounds.
+func TestAsk(t *testing.T) {
+	w := newTalk(t)
+	w.user("/ask Which one? [red/light blue]\n/say $reply it is\n/ask Sure?\n/say $reply then")
+	w.run()
+	w.reply("red").run()
+	w.reply("yes").run()
+	w.expect("ask true: Which one? [red light blue]", "partial m1: red it is", "ask true: Sure? []", "text yes then", "end")
+}
+
+// D-15, D-16, N-04: questions that do not block.
+func TestAskOpen(t *testing.T) {
+	t.Run("work goes on", func(t *testing.T) {
+		w := newTalk(t)
+		w.user("/askopen Which? [A/B]\n/partial working\n/say $reply")
+		w.run().expect("ask false: Which? [A B]", "partial m1: working", "nothing")
+		w.answerTo("q1", "B").run()
+		w.expect("ask false: Which? [A B]", "partial m1: working", "nothing", "text B", "end")
+	})
+	t.Run("a plain message with a choice answers it", func(t *testing.T) {
+		w := newTalk(t)
+		w.user("/askopen Which auth? [OAuth/JWT]\n/say so $reply")
+		w.run()
+		w.user("I think jwt, please")
+		w.run().expect("ask false: Which auth? [OAuth JWT]", "nothing", "cover m2 answer: Which auth?", "text so JWT", "end")
+	})
+	t.Run("a plain message without any rule answers a question without choices", func(t *testing.T) {
+		w := newTalk(t)
+		w.user("/askopen What is it called?\n/say so $reply")
+		w.run()
+		w.user("Rumpelstiltskin")
+		w.run().expect("ask false: What is it called? []", "nothing", "cover m2 answer: What is it called?", "text so Rumpelstiltskin", "end")
+	})
+	t.Run("something else does not", func(t *testing.T) {
+		w := newTalk(t)
+		w.user("/askopen Which? [A/B]\n/say so $reply")
+		w.run()
+		w.user("What's the weather?")
+		w.user("Either A or B")
+		w.run()
+		if len(w.open) != 1 {
+			t.Fatalf("the question is closed: %q", w.log)
+		}
+	})
+	t.Run("several, answered in any order", func(t *testing.T) {
+		w := newTalk(t)
+		w.user("/askopen First?\n/askopen Second?\n/say got $reply")
+		w.run()
+		w.answerTo("q2", "two").run()
+		w.expect("ask false: First? []", "ask false: Second? []", "nothing", "text got two")
+	})
+	t.Run("one that expired has no answer", func(t *testing.T) {
+		w := newTalk(t)
+		w.user("/askopen First?\n/say got $reply")
+		w.run()
+		delete(w.open, "q1")
+		w.add(conversation.Entry{Role: conversation.RoleUser, Question: "q1", Text: "[question q1 expired: no answer]"})
+		w.unseen = true
+		w.run().expect("ask false: First? []", "nothing", "text got no answer", "end")
+	})
+	t.Run("each group of questions has its own reply", func(t *testing.T) {
+		w := newTalk(t)
+		w.user("/askopen First?\n/partial got $reply\n/askopen Second?\n/say got $reply")
+		w.run()
+		w.answerTo("q1", "one").run()
+		w.answerTo("q2", "two").run()
+		w.expect("ask false: First? []", "nothing", "partial m1: got one", "ask false: Second? []", "nothing", "text got two", "end")
+	})
+	t.Run("a question too short to be quoted is the newest one", func(t *testing.T) {
+		w := newTalk(t)
+		w.user("/askopen A?\n/say $reply")
+		w.run()
+		w.user("Rumpelstiltskin")
+		w.run().expect("ask false: A? []", "nothing", "cover m2 answer: ", "text Rumpelstiltskin", "end")
+	})
+	t.Run("a refused question has its refusal as reply", func(t *testing.T) {
+		w := newTalk(t)
+		w.user("/askopen First?\n/say $reply")
+		w.step()
+		w.r.Entries[len(w.r.Entries)-1].Text = "error: this agent may not ask the user"
+		w.open = nil
+		w.run()
+		w.expect("ask false: First? []", "text error: this agent may not ask the user", "end")
+	})
+}
+
+// D-18, N-08: delegations that run while other messages are answered.
+func TestSlowDelegations(t *testing.T) {
+	t.Run("a line without need of the result goes on, in replies", func(t *testing.T) {
+		w := newTalk(t)
+		w.slow = true
+		w.user("/delegate researcher /say found\n/say after\n/say $result")
+		w.run()
+		w.user("/say hi")
+		w.run()
+		w.finish("d1").run()
+		w.expect("delegate d1 researcher: /say found", "partial m2: hi", "partial m1: after", "nothing", "text found", "end")
+	})
+	t.Run("parallel, one late", func(t *testing.T) {
+		w := newTalk(t)
+		w.slow = true
+		w.user("/parallel researcher /say A || developer /say B\n/say $result")
+		w.run()
+		w.user("/say hi")
+		w.finish("d1").run()
+		w.finish("d2").run()
+		w.expect("delegate d1 researcher: /say A", "delegate d2 developer: /say B", "partial m2: hi", "nothing", "text [d1 researcher] A\n[d2 developer] B", "end")
+	})
+	t.Run("amend by number", func(t *testing.T) {
+		w := newTalk(t)
+		w.slow = true
+		w.user("/parallel researcher /say A || developer /say B\n/say $result")
+		w.run()
+		w.user("/amend 2 /say C\n/cover 2 amendment")
+		w.run()
+		w.finish("d2").run()
+		w.finish("d1").run()
+		w.expect("delegate d1 researcher: /say A", "delegate d2 developer: /say B", "amend d2: /say C", "cover m2 amendment", "nothing", "text [d1 researcher] A\n[d2 developer] C", "end")
+	})
+	t.Run("a call without a result yet", func(t *testing.T) {
+		w := newTalk(t)
+		w.user("/tool clock {}\n/say it is $result")
+		w.step()
+		w.r.Entries[len(w.r.Entries)-1].Text = "no result yet"
+		w.step()
+		w.expect("tool clock {} -> 12:00", "nothing")
+	})
+	t.Run("a delegation that failed late", func(t *testing.T) {
+		w := newTalk(t)
+		w.slow = true
+		w.user("/delegate researcher /say A\n/say it: $result")
+		w.run()
+		w.user("/say hi")
+		w.run()
+		w.running = nil
+		w.add(conversation.Entry{Role: conversation.RoleUser, Delegation: "d1", Text: "[delegation d1 (researcher) timeout: the delegation did not finish in time]"})
+		w.unseen = true
+		w.run()
+		if last := w.log[len(w.log)-2]; last != "text it: timeout: the delegation did not finish in time" {
+			t.Fatal(last)
+		}
+	})
+}
+
+// The worked examples, word for word, with zero nudges (D-23).
+func TestWorkedExamples(t *testing.T) {
+	const (
+		fixed   = "The login bug is fixed: the session is renewed after sign-in. (The scripted developer changed no code.)"
+		weather = "I cannot tell you the weather: no weather tool is configured here."
+		which   = "Which auth provider, OAuth or JWT?"
+		sent    = "The report is sent to Max. (The scripted communicator sent nothing.)"
+	)
+	t.Run("D-18 two independent tasks", func(t *testing.T) {
+		w := newTalk(t)
+		w.slow = true
+		w.user("Fix the login bug")
+		w.run()
+		w.user("What's the weather?")
+		w.run()
+		w.finish("d1").run()
+		w.expect("delegate d1 developer: Fix the login bug", "partial m2: "+weather, "nothing", "text "+fixed, "end")
+		if !slices.Equal(w.delays, []string{"200ms"}) {
+			t.Fatalf("the developer takes %v", w.delays)
+		}
+	})
+	t.Run("D-17 amendment", func(t *testing.T) {
+		w := newTalk(t)
+		w.slow = true
+		w.user("Fix the login bug")
+		w.run()
+		w.user("Actually use OAuth instead")
+		w.run()
+		w.finish("d1").run()
+		w.expect("delegate d1 developer: Fix the login bug", "amend d1: Actually use OAuth instead", "cover m2 amendment", "nothing",
+			"text "+fixed+" Changed on the way: Actually use OAuth instead.", "end")
+	})
+	t.Run("D-17 both read at once", func(t *testing.T) {
+		w := newTalk(t)
+		w.user("Fix the login bug")
+		w.user("Actually use OAuth instead")
+		w.run()
+		w.expect("delegate d1 developer: Fix the login bug / Actually use OAuth instead", "cover m2 amendment",
+			"text "+fixed+" Changed on the way: Actually use OAuth instead.", "end")
+	})
+	t.Run("D-17 the delegation ended while the amendment was under way", func(t *testing.T) {
+		w := newTalk(t)
+		w.slow = true
+		w.user("Fix the login bug")
+		w.run()
+		w.user("Actually use OAuth instead")
+		w.step()
+		w.log[1] = "" // the machine executed the amendment after the end
+		w.running[0].changes = nil
+		for i, e := range w.r.Entries {
+			if e.Text == "amended" {
+				w.r.Entries[i].Text = "error: the delegation has ended and cannot be amended"
+			}
+		}
+		w.finish("d1").run()
+		w.finish("d2").run()
+		w.expect("delegate d1 developer: Fix the login bug", "", "cover m2 amendment",
+			"delegate d2 developer: Fix the login bug / Actually use OAuth instead",
+			"text "+fixed+" Changed on the way: Actually use OAuth instead.", "end")
+	})
+	t.Run("D-17 the delegation ended before the amendment was read", func(t *testing.T) {
+		w := newTalk(t)
+		w.slow = true
+		w.user("Fix the login bug")
+		w.run()
+		w.user("Actually use OAuth instead")
+		w.finish("d1").run()
+		w.finish("d2").run()
+		w.expect("delegate d1 developer: Fix the login bug", "delegate d2 developer: Fix the login bug / Actually use OAuth instead", "cover m2 amendment",
+			"text "+fixed+" Changed on the way: Actually use OAuth instead.", "end")
+	})
+	t.Run("D-17 nothing to change", func(t *testing.T) {
+		w := newTalk(t)
+		w.user("Actually use OAuth instead")
+		w.run()
+		w.expect(`text There is nothing being worked on that I could change. Tell me the whole task, for example "Fix the login bug".`, "end")
+	})
+	for _, auth := range []string{"JWT", "OAuth"} {
+		t.Run("D-19 parallel questions "+auth, func(t *testing.T) {
+			w := newTalk(t)
+			w.slow = true
+			w.user("Set up auth")
+			w.run()
+			w.user("Send the report to Max")
+			w.run()
+			w.finish("d1").run()
+			w.user(auth)
+			w.run()
+			w.finish("d2").run()
+			w.expect("ask false: "+which+" [OAuth JWT]", "nothing",
+				"delegate d1 communicator: Send the report to Max", "partial m2: "+sent, "nothing",
+				"cover m3 answer: "+which, "delegate d2 developer: Set up auth with "+auth,
+				"text Auth is set up with "+auth+". (The scripted developer changed no code.)", "end")
+		})
+	}
+	t.Run("D-19 the answer comes while the report is under way", func(t *testing.T) {
+		w := newTalk(t)
+		w.slow = true
+		w.user("Set up auth")
+		w.run()
+		w.user("Send the report to Max")
+		w.run()
+		w.user("JWT")
+		w.run()
+		w.finish("d2").run()
+		w.finish("d1").run()
+		w.expect("ask false: "+which+" [OAuth JWT]", "nothing",
+			"delegate d1 communicator: Send the report to Max",
+			"cover m3 answer: "+which, "delegate d2 developer: Set up auth with JWT",
+			"partial m1: Auth is set up with JWT. (The scripted developer changed no code.)", "nothing",
+			"partial m2: "+sent, "nothing", "end")
+	})
+	t.Run("D-19 answered by its id", func(t *testing.T) {
+		w := newTalk(t)
+		w.user("Set up auth")
+		w.run()
+		w.answerTo("q1", "JWT").run()
+		w.expect("ask false: "+which+" [OAuth JWT]", "nothing", "delegate d1 developer: Set up auth with JWT",
+			"text Auth is set up with JWT. (The scripted developer changed no code.)", "end")
+	})
+	t.Run("D-18 the weather comes from a tool if there is one", func(t *testing.T) {
+		w := newTalk(t)
+		w.r.Tools = append(w.r.Tools, conversation.ToolSpec{
+			Name: "get_weather", Schema: []byte(`{"type":"object","properties":{"city":{"type":"string"}},"required":["city"]}`),
+		})
+		w.tools["get_weather"] = func(string) string { return "15 °C and sunny." }
+		w.user("What's the weather in New York?")
+		w.run().expect(`tool get_weather {"city":"New York"} -> 15 °C and sunny.`, "partial m1: The weather tool says: 15 °C and sunny.", "nothing", "end")
+	})
+}
+
+func TestPlainText(t *testing.T) {
+	hello := `text Hello! I am a scripted demo model: rules, not AI. Say "help" to see what I understand.`
+	cases := []struct{ say, want string }{
+		{"hi", hello},
+		{"Hello there!", hello},
+		{"thanks a lot", "text You are welcome."},
+		{"Good bye", `text You said: Good bye. I am a scripted demo model: rules, not AI. Say "help" to see what I understand.`},
+		{"bye", "text Goodbye!"},
+		{"What did I say first?", `text The first thing you said here: "What did I say first?"`},
+		{"/usr/bin is full", `text You said: /usr/bin is full. I am a scripted demo model: rules, not AI. Say "help" to see what I understand.`},
+		{"/dance", `text You said: /dance. I am a scripted demo model: rules, not AI. Say "help" to see what I understand.`},
+		{"12 * (3 + 4)", `tool calculate {"expression":"12 * (3 + 4)"} -> <12 * (3 + 4)>`},
+		{"What is 2**10?", `tool calculate {"expression":"2**10"} -> <2**10>`},
+		{"what's 1 + 1 =", `tool calculate {"expression":"1 + 1 "} -> <1 + 1 >`},
+		{"calculate sqrt(2)", `tool calculate {"expression":"sqrt(2)"} -> <sqrt(2)>`},
+		{"42", `text You said: 42. I am a scripted demo model: rules, not AI. Say "help" to see what I understand.`},
+		{"What time is it?", "tool clock {} -> 12:00"},
+		{"what time is it in Europe/Berlin?", `tool clock {"zone":"Europe/Berlin"} -> 12:00`},
+		{"$result $text", `text You said: $result $text. I am a scripted demo model: rules, not AI. Say "help" to see what I understand.`},
+	}
+	for _, c := range cases {
+		t.Run(c.say, func(t *testing.T) {
+			w := newTalk(t)
+			w.user(c.say)
+			w.run()
+			if w.log[0] != c.want || w.nudges > 0 {
+				t.Fatalf("got %q", w.log)
+			}
+		})
+	}
+	t.Run("help", func(t *testing.T) {
+		w := newTalk(t)
+		w.user("help")
+		w.run()
+		for name := range directives() {
+			if !strings.Contains(w.log[0], "/"+name) && name != "empty" {
+				t.Errorf("help does not speak of /%s", name)
+			}
+		}
+		for _, word := range []string{"[models.NAME]", "provider", "base_url", "/empty", "rules, not AI"} {
+			if !strings.Contains(w.log[0], word) {
+				t.Errorf("help does not speak of %s", word)
+			}
+		}
+	})
+	t.Run("the first thing said", func(t *testing.T) {
+		w := newTalk(t)
+		w.user("Blue is nice")
+		w.run()
+		w.closed, w.r.Task = false, "t2-s1"
+		w.user("what did I say first?")
+		w.run()
+		if got := w.final[1]; got != `The first thing you said here: "Blue is nice"` {
+			t.Fatal(got)
+		}
+	})
+	t.Run("without tools it says so", func(t *testing.T) {
+		for say, tool := range map[string]string{"1+1": "calculate", "what time is it": "clock", "Fix the login bug": "delegate"} {
+			w := newTalk(t)
+			w.without(tool)
+			w.user(say)
+			w.run().expect(`text For that I would need the tool "`+tool+`", and it is not available to me here.`, "end")
+		}
+	})
+	t.Run("messages of other tasks are no programs", func(t *testing.T) {
+		w := newTalk(t)
+		w.user("/say one")
+		w.r.Task = "t2-s1"
+		w.user("/say two")
+		w.run()
+		if w.log[0] != "text two" {
+			t.Fatalf("%q", w.log)
+		}
+	})
+}
+
+// In a delegation's session.
+func TestDelegate(t *testing.T) {
+	sub := func(t *testing.T) *talk {
+		w := newTalk(t)
+		w.r.Session, w.r.Task, w.r.Agent, w.r.Depth = "s1/d1", "t1-s1/d1", "developer", 1
+		return w
+	}
+	t.Run("plain objectives", func(t *testing.T) {
+		w := sub(t)
+		w.user("Paint it blue")
+		w.run().expect("text Done: Paint it blue. (The scripted developer does no real work.)", "end")
+		if !slices.Equal(w.delays, []string{"200ms"}) {
+			t.Fatalf("%v", w.delays)
+		}
+	})
+	t.Run("a change that was read with the objective", func(t *testing.T) {
+		w := sub(t)
+		w.user("Paint it blue")
+		w.user("rather red")
+		w.run().expect("text Done: Paint it blue. (The scripted developer does no real work.) Changed on the way: rather red.", "nudge", "nothing", "end")
+	})
+	t.Run("changes after the answer was drafted", func(t *testing.T) {
+		w := sub(t)
+		w.user("Paint it blue")
+		w.step()
+		w.user("rather red")
+		w.user("and shiny")
+		w.step()
+		w.step()
+		w.expect("text Done: Paint it blue. (The scripted developer does no real work.)",
+			"text Done: Paint it blue. (The scripted developer does no real work.) Changed on the way: rather red; and shiny.", "nothing")
+	})
+	t.Run("a program is not changed by plain words", func(t *testing.T) {
+		w := sub(t)
+		w.user("/say done")
+		w.step()
+		w.user("rather red")
+		w.step()
+		w.expect("text done", "nothing")
+	})
+	t.Run("a root session does not split at &&", func(t *testing.T) {
+		w := newTalk(t)
+		w.user("/say a && /say b")
+		w.run().expect("text a && /say b", "end")
+	})
+}
+
+// The transcript is bounded: what is missing must not confuse.
+func TestBoundedTranscript(t *testing.T) {
+	w := newTalk(t)
+	w.slow = true
+	w.user("/delegate researcher /say found\n/say $result")
+	w.run()
+	w.user("/say hi")
+	w.run()
+	w.finish("d1").run()
+	for cut := range w.r.Entries {
+		r := w.r
+		r.Entries = w.r.Entries[cut:]
+		w.script.answer(&r)
+	}
+}
+
+// Random text never panics, is answered with something or left to the next
+// one, and the same request gets the same answer.
+func FuzzAnswer(f *testing.F) {
+	for _, seed := range []string{"/say a\n/ask b [c/d]", "/parallel a b || c", "Set up auth", "/delegate developer /tool x {} && /say $result", "/fail 429 3\n/wait 1s", "actually", "\xff/say\xfe", "/parts |||", "calculate ((", "/loop\n/loop", "/cover 1 duplicate", "/amend 9 $reply"} {
+		f.Add(seed, "JWT", uint8(0))
+		f.Add(seed, seed, uint8(1))
+	}
+	f.Fuzz(func(t *testing.T, first, second string, depth uint8) {
+		w := newTalk(t)
+		w.r.Depth = int(depth % 2)
+		w.slow = true
+		w.user(first)
+		for range 4 {
+			w.step()
+			w.blocked = ""
+		}
+		w.user(second)
+		for range 6 {
+			w.step()
+			if w.blocked != "" {
+				w.reply("yes")
+			}
+			if len(w.running) > 0 && len(w.running[0].objective) < 1000 {
+				w.running = w.running[1:]
+			}
+		}
+	})
+}

@@ -1,0 +1,534 @@
+package scripted
+
+import (
+	"encoding/json"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"parley/conversation"
+)
+
+// reading is what the model makes of a request: the programs of the task's
+// messages and how far each one is. It lives for one answer.
+type reading struct {
+	script   *script
+	request  *conversation.Request
+	programs []*program          // oldest first
+	marks    map[string]bool     // "<message>:<line>" of every line that was answered
+	calls    map[string][]*call  // by the mark of their line, in order
+	asks     []*ask              // in order
+	used     map[string]int      // how many items carry a mark
+	late     map[string][]string // what delegations brought after their step, by call id
+}
+
+// program is a message and what it makes the model do.
+type program struct {
+	message conversation.MessageID
+	at      int // the message's place among the entries
+	actions []action
+	vars    map[string]string // of a rule
+	changed []conversation.MessageID
+}
+
+// call is a call that the model made.
+type call struct {
+	id     string
+	tool   string
+	args   string
+	at     int // the place of its answer among the entries
+	result string
+	ended  int // the place of its result; 0 = it has none yet
+}
+
+// ask is a question of this model, in any task of the session.
+type ask struct {
+	call     *call
+	ordinal  int // counts what got a question id, as far as the transcript shows it
+	question string
+	choices  []string
+	reply    string
+	answered int // the place of the answer; 0 = none yet
+}
+
+// What the transcript shows of calls whose result is still to come.
+const (
+	continuing = "question sent, continuing"
+	noResult   = "no result yet"
+)
+
+var (
+	startedLine  = regexp.MustCompile(`^delegation (\S+) \(([^()]*)\) started; its result follows$`)
+	finishedText = regexp.MustCompile(`(?s)^\[delegation \S+ \([^()]*\) ([a-z]+): (.*)\]$`)
+	answeredText = regexp.MustCompile(`(?s)^\[(?:answer to question \S+|question \S+ expired): (.*)\]$`)
+)
+
+// read makes a reading of the request.
+func (s *script) read(r *conversation.Request) *reading {
+	t := &reading{
+		script: s, request: r,
+		marks: map[string]bool{}, calls: map[string][]*call{}, used: map[string]int{}, late: map[string][]string{},
+	}
+	var (
+		byID     = map[string]*call{}
+		texts    = map[conversation.MessageID]string{}
+		numbered []*call // what got a question id, in order
+		answers  []int   // the places of generated answers
+	)
+	for at := range r.Entries {
+		e := &r.Entries[at]
+		if e.Task != r.Task {
+			continue // other tasks' programs are over, or wait
+		}
+		switch e.Role {
+		case conversation.RoleAssistant:
+			for mark := range strings.FieldsSeq(e.ResponseID) {
+				t.marks[mark] = true
+			}
+			for _, item := range e.Items {
+				mark, ok := markOf(item.ID)
+				if !ok {
+					continue
+				}
+				t.marks[mark] = true
+				t.used[mark]++
+				if item.Kind != conversation.ItemCall {
+					continue
+				}
+				c := &call{id: item.ID, tool: item.Tool, args: item.Args, at: at}
+				t.calls[mark] = append(t.calls[mark], c)
+				byID[c.id] = c
+				switch {
+				case c.tool == conversation.ToolAsk:
+					numbered = append(numbered, c)
+					t.asks = append(t.asks, newAsk(c))
+				case c.tool == conversation.ToolCover:
+					t.covered(c, texts)
+				case t.approved(c.tool): // an approval is a question, too
+					numbered = append(numbered, c)
+				}
+			}
+		case conversation.RoleTool:
+			if c := byID[e.CallID]; c != nil && e.Text != noResult {
+				c.result, c.ended = e.Text, at+1
+			}
+		case conversation.RoleUser:
+			switch {
+			case e.Delegation != "":
+				t.late[string(e.Delegation)] = append(t.late[string(e.Delegation)], late(e.Text))
+			case e.Question != "":
+				answers = append(answers, at)
+			case e.Message != "":
+				texts[e.Message] = e.Text
+			}
+		}
+	}
+	t.number(numbered)
+	for _, at := range answers {
+		t.replied(at)
+	}
+	for _, a := range t.asks {
+		// A blocking question's result is its answer; so is the refusal of any question.
+		if a.answered == 0 && a.call.ended > 0 && a.call.result != continuing {
+			a.reply, a.answered = a.call.result, a.call.ended
+		}
+	}
+	t.write()
+	return t
+}
+
+func newAsk(c *call) *ask {
+	a := &ask{call: c}
+	var args askArgs
+	if json.Unmarshal([]byte(c.args), &args) == nil {
+		a.question, a.choices = args.Question, args.Choices
+	}
+	return a
+}
+
+// number counts the questions as the session does; refused calls asked nothing.
+func (t *reading) number(calls []*call) {
+	n := 0
+	for _, c := range calls {
+		if refused(c) {
+			continue
+		}
+		n++
+		for _, a := range t.asks {
+			if a.call == c {
+				a.ordinal = n
+			}
+		}
+	}
+}
+
+// refused is true for a call that the engine refused or that failed.
+func refused(c *call) bool { return c.ended > 0 && strings.HasPrefix(c.result, "error") }
+
+// approved is true when each call of the tool must be allowed by a person.
+func (t *reading) approved(tool string) bool {
+	for _, spec := range t.request.Tools {
+		if spec.Name == tool {
+			return spec.Approval
+		}
+	}
+	return false
+}
+
+// covered notes the answer that one of this model's coverMessage calls gave to a question.
+func (t *reading) covered(c *call, texts map[conversation.MessageID]string) {
+	var args coverArgs
+	if json.Unmarshal([]byte(c.args), &args) != nil || args.As != "answer" {
+		return
+	}
+	for i := len(t.asks) - 1; i >= 0; i-- {
+		if a := t.asks[i]; a.answered == 0 && (args.Question == "" || a.question == args.Question) {
+			a.answered = c.at + 1
+			a.reply = texts[conversation.MessageID(args.Message)]
+			if choice, ok := a.choose(a.reply); ok {
+				a.reply = choice
+			}
+			return
+		}
+	}
+}
+
+// replied pairs an explicit answer with its question. The transcript names the
+// session's question id, which this model never learns; questions are counted
+// from 1 in a session, so the count of what was asked is tried first, and the
+// oldest one without an answer next.
+func (t *reading) replied(at int) {
+	e := t.request.Entries[at]
+	text := e.Text
+	if m := answeredText.FindStringSubmatch(text); m != nil {
+		text = m[1]
+	}
+	var oldest, counted *ask
+	n, _ := strconv.Atoi(strings.TrimPrefix(string(e.Question), "q"))
+	for _, a := range t.asks {
+		if a.call.at > at || a.answered > 0 || (a.call.ended > 0 && a.call.result != continuing) {
+			continue
+		}
+		if e.CallID != "" && a.call.id == e.CallID {
+			a.reply, a.answered = text, at+1
+			return
+		}
+		if oldest == nil {
+			oldest = a
+		}
+		if a.ordinal == n {
+			counted = a
+		}
+	}
+	if counted == nil {
+		counted = oldest
+	}
+	if counted != nil {
+		counted.reply, counted.answered = text, at+1
+	}
+}
+
+// late reads the text of a delegation that ended after its step.
+func late(text string) string {
+	m := finishedText.FindStringSubmatch(text)
+	switch {
+	case m == nil:
+		return text
+	case m[1] == "finished":
+		return m[2]
+	default:
+		return m[1] + ": " + m[2]
+	}
+}
+
+// result is what a call brought; ok is false while it is still to come.
+func (t *reading) result(c *call) (string, bool) {
+	for _, running := range t.request.Running {
+		if running.ID == c.id {
+			return "", false
+		}
+	}
+	if c.ended == 0 {
+		return "", false
+	}
+	lines := strings.Split(c.result, "\n")
+	for i, line := range lines {
+		m := startedLine.FindStringSubmatch(line)
+		if m == nil {
+			continue
+		}
+		brought := t.late[m[1]]
+		if len(brought) == 0 {
+			return "", false
+		}
+		lines[i] = brought[len(brought)-1]
+		if c.tool == conversation.ToolDelegateParallel {
+			lines[i] = "[" + m[1] + " " + m[2] + "] " + lines[i]
+		}
+	}
+	return strings.Join(lines, "\n"), true
+}
+
+// write makes the programs.
+func (t *reading) write() {
+	var (
+		first   *program // of a delegation
+		plain   bool     // first is not a program of directives
+		changes []conversation.Entry
+	)
+	for at := range t.request.Entries {
+		e := &t.request.Entries[at] // there may be hundreds, most of them of other tasks
+		if e.Role != conversation.RoleUser || e.Message == "" || e.Question != "" || e.Task != t.request.Task {
+			continue
+		}
+		p := &program{message: e.Message, at: at}
+		delegated := t.request.Depth > 0
+		if lines, ok := t.script.language.program(e.Text, delegated); ok {
+			p.actions = t.script.language.compile(lines, 1)
+		} else if delegated && first != nil {
+			changes = append(changes, *e) // a delegate's later messages change its objective
+			continue
+		} else {
+			t.rule(p, strings.TrimSpace(e.Text))
+			plain = plain || first == nil
+		}
+		if first == nil {
+			first = p
+		}
+		t.programs = append(t.programs, p)
+	}
+	if plain && t.request.Depth > 0 {
+		t.change(first, changes)
+	}
+}
+
+// rule writes a plain message's program.
+func (t *reading) rule(p *program, text string) {
+	mark := lineMark(p.message, 1)
+	if a := t.answers(p, text, mark); a != nil {
+		p.actions = []action{*a}
+		return
+	}
+	objective, added := text, ""
+	if t.request.Depth > 0 {
+		objective, added, _ = strings.Cut(text, "\n") // see changed
+		added = strings.TrimSpace(added)
+	}
+	rule, groups := t.script.find(t.request, objective)
+	p.vars = map[string]string{
+		"text": objective, "quote": conversation.Excerpt(objective, 200), "agent": string(t.request.Agent),
+		"first": t.first(), "changes": added,
+	}
+	if rule == nil {
+		unknown := t.script.session
+		if t.request.Depth > 0 {
+			unknown = t.script.delegation
+		}
+		p.actions = []action{{verb: verbSay, line: 1, text: unknown}}
+		return
+	}
+	value := objective
+	for i, group := range groups {
+		if i > 0 && i <= 9 {
+			p.vars[strconv.Itoa(i)] = group
+		}
+		if i == 1 && group != "" {
+			value = group
+		}
+	}
+	p.actions = rule.do
+	missing := ""
+	for i, name := range rule.needs {
+		spec, ok := offered(t.request, name)
+		if !ok && missing == "" {
+			missing = name
+		}
+		if i == 0 {
+			p.vars["tool"], p.vars["args"] = spec.Name, argsFor(spec.Schema, value)
+		}
+	}
+	// A program that was begun is gone on with, whatever tools the wrap-up has.
+	switch {
+	case t.marks[lineMark(p.message, otherwiseFrom)]:
+		p.actions = rule.otherwise
+	case t.begun(p.message):
+		p.actions = append(p.actions[:len(p.actions):len(p.actions)], t.again(p)...)
+	case missing != "":
+		p.actions = rule.otherwise
+		p.vars["tool"] = missing
+	case rule.do[0].verb == verbChange && !t.changeable(p):
+		p.actions = rule.otherwise
+	}
+}
+
+// again is what is left to do when a delegation ended just before the amendment
+// that a message made reached it: the delegation is made again.
+func (t *reading) again(p *program) []action {
+	if p.actions[0].verb != verbChange {
+		return nil
+	}
+	for _, c := range t.calls[lineMark(p.message, p.actions[0].line)] {
+		if c.tool == conversation.ToolAmend && (refused(c) || strings.Contains(c.result, "cannot be amended")) {
+			return []action{{verb: verbRedo, line: p.actions[0].line + 1}}
+		}
+	}
+	return nil
+}
+
+// begun is true when a line of the message was answered.
+func (t *reading) begun(message conversation.MessageID) bool {
+	for mark := range t.marks {
+		if m, _, ok := cutMark(mark); ok && m == string(message) {
+			return true
+		}
+	}
+	return false
+}
+
+// answers tells whether a plain message answers an open question: it names one
+// of its choices; or the question has none, and no rule knows the text. D-16:
+// no id is needed.
+func (t *reading) answers(p *program, text, mark string) *action {
+	for _, c := range t.calls[mark] {
+		var args coverArgs
+		if c.tool == conversation.ToolCover && json.Unmarshal([]byte(c.args), &args) == nil && args.As == "answer" {
+			return &action{verb: verbAnswer, line: 1, text: args.Question} // done already
+		}
+	}
+	if t.begun(p.message) {
+		return nil
+	}
+	known, _ := t.script.find(t.request, text)
+	for i := len(t.asks) - 1; i >= 0; i-- {
+		a := t.asks[i]
+		if a.answered > 0 || a.call.ended == 0 || a.call.at > p.at || !t.ours(a) {
+			continue
+		}
+		if _, chosen := a.choose(text); chosen || (len(a.choices) == 0 && known == nil) {
+			return &action{verb: verbAnswer, line: 1, text: a.question}
+		}
+	}
+	return nil
+}
+
+// ours is true when the question was asked for a message of this task.
+func (t *reading) ours(a *ask) bool {
+	mark, _ := markOf(a.call.id)
+	message, _, _ := cutMark(mark)
+	for _, p := range t.programs {
+		if string(p.message) == message {
+			return true
+		}
+	}
+	return false
+}
+
+// choose finds the one choice that the text names as words.
+func (a *ask) choose(text string) (choice string, ok bool) {
+	for _, c := range a.choices {
+		if !containsWord(text, c) {
+			continue
+		}
+		if ok {
+			return "", false
+		}
+		choice, ok = c, true
+	}
+	return choice, ok
+}
+
+func containsWord(text, word string) bool {
+	pattern, err := regexp.Compile(`(?i)(?:^|[^\pL\pN])` + regexp.QuoteMeta(word) + `(?:$|[^\pL\pN])`)
+	return err == nil && pattern.MatchString(text)
+}
+
+// first is the first thing that a user said in the transcript.
+func (t *reading) first() string {
+	for _, e := range t.request.Entries {
+		if e.Role == conversation.RoleUser && e.Message != "" {
+			return conversation.Excerpt(e.Text, 200)
+		}
+	}
+	return ""
+}
+
+// change lets a delegate's later messages change what its first one makes it
+// say. While the first program still has lines they change those; when it has
+// said everything, its last line is said again with the change.
+func (t *reading) change(first *program, changes []conversation.Entry) {
+	texts := []string{}
+	if first.vars["changes"] != "" {
+		texts = append(texts, first.vars["changes"])
+	}
+	for _, e := range changes {
+		texts = append(texts, strings.TrimSpace(e.Text))
+		if !t.marks[lineMark(e.Message, 1)] {
+			first.changed = append(first.changed, e.Message)
+		}
+	}
+	first.vars["changes"] = ""
+	if len(texts) > 0 {
+		first.vars["changes"] = expand(t.script.changes, func(name string) (string, bool) {
+			return strings.Join(texts, "; "), name == "text"
+		})
+	}
+	if len(first.changed) == 0 || t.next(first) != nil {
+		return
+	}
+	for i := len(first.actions) - 1; i >= 0; i-- {
+		if last := first.actions[i]; uses(last.text, "changes") {
+			newest := first.changed[len(first.changed)-1]
+			last.line, last.delay, last.fails = 1, 0, nil
+			t.programs = append(t.programs, &program{
+				message: newest, at: first.at, actions: []action{last}, vars: first.vars, changed: first.changed,
+			})
+			return
+		}
+	}
+}
+
+// next is the first action of a program that is still to be answered; nil = none.
+func (t *reading) next(p *program) *action {
+	for i := range p.actions {
+		a := &p.actions[i]
+		if a.verb == verbLoop || !t.marks[lineMark(p.message, a.line)] {
+			return a
+		}
+	}
+	return nil
+}
+
+// lineMark names a line of a message. Items carry it as their id, answers carry
+// the marks of all their lines as response id.
+func lineMark(message conversation.MessageID, line int) string {
+	return string(message) + ":" + strconv.Itoa(line)
+}
+
+// itemID names an item: its line's mark, and a number if it is not the first one of the line.
+func itemID(mark string, n int) string {
+	if n == 0 {
+		return mark
+	}
+	return mark + "." + strconv.Itoa(n)
+}
+
+// markOf is the mark in an item's id; ok is false for ids of other models.
+func markOf(id string) (mark string, ok bool) {
+	message, line, ok := cutMark(id)
+	if !ok {
+		return "", false
+	}
+	line, _, _ = strings.Cut(line, ".")
+	if _, err := strconv.Atoi(line); err != nil {
+		return "", false
+	}
+	return message + ":" + line, true
+}
+
+func cutMark(mark string) (message, line string, ok bool) {
+	i := strings.LastIndexByte(mark, ':')
+	if i <= 0 {
+		return "", "", false
+	}
+	return mark[:i], mark[i+1:], true
+}
