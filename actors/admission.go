@@ -1,0 +1,166 @@
+package actors
+
+import (
+	"sync"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"parley/conversation"
+	"parley/metrics"
+)
+
+// admission hands out the node's slots: a slot belongs to a root task that is
+// RUNNING. Who waits is served first come, first served within a tenant, and
+// tenants take turns, so that one tenant's burst does not keep the others out.
+type admission struct {
+	grant   func(*want) // delivers a grant; must not block
+	metrics *metrics.Actors
+
+	mu      sync.Mutex
+	limit   int
+	used    int
+	waiting int
+	queues  map[conversation.TenantID][]*want
+	turns   []conversation.TenantID // tenants with someone waiting, next first
+}
+
+// want is one session's wish for a slot. Its state is guarded by admission.mu.
+type want struct {
+	late
+	pid    *actor.PID
+	tenant conversation.TenantID
+	since  time.Time
+	state  wantState
+}
+
+type wantState uint8
+
+const (
+	wantWaiting wantState = iota
+	wantGranted           // a slot is counted for it, and a grant is on its way
+	wantOver              // taken or dropped
+)
+
+func newAdmission(limit int, m *metrics.Actors, grant func(*want)) *admission {
+	return &admission{limit: limit, metrics: m, grant: grant, queues: map[conversation.TenantID][]*want{}}
+}
+
+// try takes a slot if one is free and nobody waits for it.
+func (a *admission) try() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.used >= a.limit || a.waiting > 0 {
+		return false
+	}
+	a.used++
+	a.metrics.Slots.Set(float64(a.used))
+	return true
+}
+
+// force takes a slot whether one is free or not: for a task that is RUNNING already.
+func (a *admission) force() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.used++
+	a.metrics.Slots.Set(float64(a.used))
+}
+
+// quiet is true when nobody waits.
+func (a *admission) quiet() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.waiting == 0
+}
+
+// free is true when try would succeed.
+func (a *admission) free() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.used < a.limit && a.waiting == 0
+}
+
+// give gives a slot back.
+func (a *admission) give() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.used--
+	a.serve()
+}
+
+// want queues for a slot; the grant may be delivered before it returns.
+func (a *admission) want(w *want) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.queues[w.tenant]) == 0 {
+		a.turns = append(a.turns, w.tenant)
+	}
+	a.queues[w.tenant] = append(a.queues[w.tenant], w)
+	a.waiting++
+	a.serve()
+}
+
+// take accepts a grant; false when the wish was dropped before.
+func (a *admission) take(w *want) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if w.state != wantGranted {
+		return false
+	}
+	w.state = wantOver
+	return true
+}
+
+// drop takes a wish back, and its slot if one was granted and not taken.
+func (a *admission) drop(w *want) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch w.state {
+	case wantWaiting:
+		queue := a.queues[w.tenant]
+		for i, other := range queue {
+			if other == w {
+				a.queues[w.tenant] = append(queue[:i:i], queue[i+1:]...)
+				a.waiting--
+				break
+			}
+		}
+		if len(a.queues[w.tenant]) == 0 {
+			delete(a.queues, w.tenant)
+			for i, t := range a.turns {
+				if t == w.tenant {
+					a.turns = append(a.turns[:i:i], a.turns[i+1:]...)
+					break
+				}
+			}
+		}
+	case wantGranted:
+		a.used--
+	}
+	w.state = wantOver
+	a.serve()
+}
+
+// serve hands free slots to those who wait. The caller holds mu.
+func (a *admission) serve() {
+	for a.used < a.limit && a.waiting > 0 {
+		tenant := a.turns[0]
+		queue := a.queues[tenant]
+		w := queue[0]
+		queue[0] = nil
+		a.turns = a.turns[1:]
+		if queue = queue[1:]; len(queue) > 0 {
+			a.queues[tenant] = queue
+			a.turns = append(a.turns, tenant)
+		} else {
+			delete(a.queues, tenant)
+		}
+		a.waiting--
+		a.used++
+		w.state = wantGranted
+		a.metrics.AdmissionWait.Observe(time.Since(w.since).Seconds())
+		a.grant(w)
+	}
+	a.metrics.Slots.Set(float64(a.used))
+	a.metrics.SlotWaiters.Set(float64(a.waiting))
+}

@@ -1,0 +1,114 @@
+package actors
+
+import (
+	"parley/conversation"
+)
+
+// cache is the window of the log that models are shown. It is dropped when the
+// session idles and read again from the log when a model is asked.
+type cache struct {
+	transcript *conversation.Transcript // nil while it is being read
+	tail       []conversation.Event     // became durable meanwhile
+	asks       []conversation.AskModel  // wait for it
+}
+
+// cached is a window that was read again.
+type cached struct {
+	late
+	c          *cache
+	transcript *conversation.Transcript
+	err        error
+}
+
+func (c *cache) add(events []conversation.Event) {
+	if c.transcript == nil {
+		c.tail = append(c.tail, events...)
+		return
+	}
+	for _, e := range events {
+		c.transcript.Add(e)
+	}
+}
+
+// ask starts a model call as soon as the transcript is there.
+func (s *session) ask(effect conversation.AskModel) {
+	if s.model != nil && s.model.ask.Step == effect.Step && s.model.ask.Attempt == effect.Attempt {
+		return
+	}
+	if s.cache == nil {
+		s.readCache()
+	}
+	if s.cache.transcript == nil {
+		for _, other := range s.cache.asks {
+			if other.Step == effect.Step && other.Attempt == effect.Attempt {
+				return
+			}
+		}
+		s.cache.asks = append(s.cache.asks, effect)
+		return
+	}
+	s.startModel(effect)
+}
+
+func (s *session) readCache() {
+	c := &cache{}
+	s.cache = c
+	e, key, self := s.e, s.key, s.self
+	after := s.machine.TranscriptFrom()
+	origin, pinned := s.machine.TranscriptOrigin()
+	e.goWork("reading a transcript", func() {
+		transcript := conversation.TranscriptOf(key, e.rules)
+		if pinned {
+			for record, err := range e.deps.Store.Records(e.base, key, origin) {
+				if err != nil {
+					e.system.Root.Send(self, &cached{c: c, err: err})
+					return
+				}
+				for _, event := range record.Events {
+					transcript.Pin(event)
+				}
+			}
+		}
+		for record, err := range e.deps.Store.Records(e.base, key, conversation.Range{After: after}) {
+			if err != nil {
+				e.system.Root.Send(self, &cached{c: c, err: err})
+				return
+			}
+			for _, event := range record.Events {
+				if event.Seq > after { // a record may begin before
+					transcript.Add(event)
+				}
+			}
+		}
+		e.system.Root.Send(self, &cached{c: c, transcript: transcript})
+	}, func(err error) { e.system.Root.Send(self, &cached{c: c, err: err}) })
+}
+
+// cached takes the window into use. When the log cannot be read, the model
+// cannot be asked: the attempt has failed, and the machine decides what follows.
+func (s *session) cached(m *cached) {
+	if s.phase == phaseLeaving || s.cache != m.c {
+		return
+	}
+	asks := m.c.asks
+	if m.err != nil {
+		s.e.log.Error("a transcript cannot be read", "session", s.key.Session, "tenant", s.key.Tenant, "err", m.err)
+		s.cache = nil
+		for _, ask := range asks {
+			s.own(conversation.ModelFailed{
+				Step: ask.Step, Attempt: ask.Attempt, Jitter: draw(),
+				Failure: conversation.Failure{Code: conversation.Unavailable, Message: "the conversation could not be read"},
+			})
+		}
+		return
+	}
+	m.c.transcript = m.transcript
+	tail := m.c.tail
+	m.c.tail, m.c.asks = nil, nil
+	m.c.add(tail)
+	for _, ask := range asks {
+		if s.draining == drainNot && s.machine.Wants(ask) {
+			s.startModel(ask)
+		}
+	}
+}

@@ -1,0 +1,255 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"parley/conversation"
+)
+
+// batch is what goes to the store as one commit, and what waits for it. While
+// one is on its way the next one gathers.
+type batch struct {
+	events   []conversation.Event
+	cursors  []conversation.Cursor
+	rows     []conversation.TaskRow
+	waiters  []*told
+	effects  []conversation.Effect       // acquiring ones
+	drafts   []conversation.DraftDropped // shown; they end here unless a part takes their place
+	outside  bool                        // it holds a command from outside
+	snapshot bool                        // it is committed even if it holds nothing else
+	commit   conversation.Commit
+}
+
+// committed is the end of a commit.
+type committed struct {
+	late
+	b     *batch
+	epoch conversation.Epoch // raised if the outcome had to be looked for
+	err   error
+}
+
+// batch is the one that gathers.
+func (s *session) batch() *batch {
+	if s.pending == nil {
+		s.pending = &batch{}
+	}
+	return s.pending
+}
+
+// add gathers a decision. Of a task's rows the last one counts.
+func (b *batch) add(d conversation.Decided, outside bool) {
+	b.events = append(b.events, d.Events...)
+	b.cursors = append(b.cursors, d.Cursors...)
+	b.outside = b.outside || outside && len(d.Events) > 0
+rows:
+	for _, row := range d.Rows {
+		for i := range b.rows {
+			if b.rows[i].Task == row.Task {
+				b.rows[i] = row
+				continue rows
+			}
+		}
+		b.rows = append(b.rows, row)
+	}
+}
+
+// flush sends the gathered batch on its way, if none is under way. A batch with
+// nothing to store is complete at once: all before it is durable.
+func (s *session) flush() {
+	for s.flight == nil && s.pending != nil && s.phase != phaseLeaving {
+		b := s.pending
+		s.pending = nil
+		if len(b.events) == 0 && len(b.cursors) == 0 && !b.snapshot {
+			s.complete(b)
+			continue
+		}
+		s.flight = b
+		s.commit(b)
+		return
+	}
+}
+
+// commit starts a commit. The machine's state is that after the last of the
+// batch's events now: everything decided is in it.
+func (s *session) commit(b *batch) {
+	for user, seq := range s.seen {
+		b.cursors = append(b.cursors, conversation.Cursor{User: user, Seq: seq})
+	}
+	b.waiters = append(b.waiters, s.seenWait...)
+	s.seen, s.seenWait = nil, nil
+	b.commit = conversation.Commit{
+		Epoch: s.epoch, After: s.durable, ID: s.e.nextCommit(),
+		Events: b.events, Keys: conversation.Keys(b.events), Tasks: b.rows, Cursors: b.cursors,
+		Summary: s.machine.Summary(), WakeAt: s.machine.NextDue(), Inner: !b.outside,
+	}
+	if b.snapshot || int(s.machine.Head()-s.snapped) >= s.e.cfg.SnapshotEvery {
+		b.commit.Snapshot = s.machine.Snapshot()
+	}
+	s.e.m.CommitEvents.Observe(float64(len(b.events)))
+	s.e.m.CommitWaiters.Observe(float64(len(b.waiters)))
+	e, key, self := s.e, s.key, s.self
+	end := func(epoch conversation.Epoch, err error) {
+		e.system.Root.Send(self, &committed{b: b, epoch: epoch, err: err})
+	}
+	e.goWork("a commit", func() {
+		err := e.deps.Store.Commit(e.base, key, b.commit)
+		epoch := b.commit.Epoch
+		if unclear(err) {
+			epoch, err = e.settle(key, &b.commit, err)
+		}
+		end(epoch, err)
+	}, func(err error) { end(0, err) })
+}
+
+// unclear is true for errors that leave open whether a commit was written.
+func unclear(err error) bool {
+	if err == nil {
+		return false
+	}
+	for _, known := range []error{
+		conversation.ErrFenced, conversation.ErrConflict, conversation.ErrFull, conversation.ErrNotFound, conversation.ErrTooNew, conversation.ErrClosed,
+	} {
+		if errors.Is(err, known) {
+			return false
+		}
+	}
+	var duplicate *conversation.DuplicateError
+	return !errors.As(err, &duplicate)
+}
+
+// settle finds out what became of a commit whose outcome was not seen: it takes
+// the session again, on the terms that nobody else did meanwhile, and looks at
+// the head. It gives up after a while; the caller then forgets its memory, which
+// is always safe.
+func (e *Engine) settle(key conversation.SessionKey, c *conversation.Commit, err error) (conversation.Epoch, error) {
+	e.log.Warn("the outcome of a commit is not known; looking for it", "session", key.Session, "tenant", key.Tenant, "commit", c.ID, "err", err)
+	e.m.FailedCommits.WithLabelValues("unclear").Inc()
+	ctx, cancel := context.WithTimeout(e.base, e.cfg.SettleTimeout)
+	defer cancel()
+	pause := 10 * time.Millisecond
+	for {
+		head, failed := e.deps.Store.Acquire(ctx, key, conversation.AcquireHow{IfEpoch: c.Epoch})
+		switch {
+		case failed == nil && head.LastCommit == c.ID:
+			return head.Epoch, nil
+		case failed == nil && head.Last == c.After:
+			c.Epoch = head.Epoch
+			if failed = e.deps.Store.Commit(ctx, key, *c); !unclear(failed) {
+				return c.Epoch, failed
+			}
+		case failed == nil:
+			return 0, conversation.ErrFenced
+		case !unclear(failed):
+			return 0, failed
+		}
+		select {
+		case <-ctx.Done():
+			return 0, errors.Join(err, failed)
+		case <-time.After(pause/2 + rand.N(pause)):
+			pause = min(2*pause, time.Second)
+		}
+	}
+}
+
+// committed takes the end of a commit.
+func (s *session) committed(m *committed) {
+	if s.phase == phaseLeaving || s.flight != m.b {
+		return
+	}
+	if m.err != nil {
+		s.commitFailed(m.err)
+		return
+	}
+	s.flight = nil
+	s.epoch = m.epoch
+	if m.b.commit.Snapshot != nil {
+		s.snapped = m.b.commit.After + conversation.Seq(len(m.b.events))
+	}
+	s.complete(m.b)
+	if s.phase == phaseLeaving {
+		return
+	}
+	s.flush()
+	if s.flight != nil {
+		return
+	}
+	if s.phase == phaseRecovering {
+		s.recovered()
+	}
+	s.look()
+	if reason := s.leaving; reason != "" {
+		s.leaving = ""
+		if s.idle() || s.draining != drainNot {
+			s.leave(reason, errUnreachable())
+		}
+	}
+}
+
+func (s *session) commitFailed(err error) {
+	var duplicate *conversation.DuplicateError
+	unavailable := conversation.Errorf(conversation.Unavailable, "this could not be stored; please try again")
+	unavailable.RetryAfter, unavailable.Err = time.Second, err
+	switch {
+	case errors.Is(err, conversation.ErrFull):
+		s.e.fullUntil.Store(time.Now().Add(s.e.cfg.FullPause).UnixNano())
+		s.fail("full", err, errFull())
+	case errors.Is(err, conversation.ErrFenced):
+		s.fail("fenced", err, unavailable)
+	case errors.Is(err, conversation.ErrNotFound):
+		s.fail("erased", err, errNotFound())
+	case errors.As(err, &duplicate):
+		s.fail("duplicate", err, unavailable)
+	case errors.Is(err, conversation.ErrConflict):
+		s.fail("conflict", err, unavailable)
+	case errors.Is(err, conversation.ErrClosed):
+		s.fail("closed", err, unavailable)
+	default:
+		s.fail("unknown", err, unavailable)
+	}
+}
+
+// complete is what may happen once a batch is durable, in this order: the
+// answers, the events for everybody, then what they call for.
+func (s *session) complete(b *batch) {
+	if n := len(b.events); n > 0 {
+		s.durable = b.events[n-1].Seq
+		s.active = time.Now()
+	}
+	for _, t := range b.waiters {
+		if t.view != nil && t.err == nil {
+			t.state.Drafts = s.drafts() // as of now: what was shown up to here will not be shown again
+		}
+		t.answer(s.e, nil)
+	}
+	if len(b.events) > 0 {
+		s.e.deps.Publisher.Publish(s.key, b.events)
+		s.shown.Store(uint64(s.durable))
+		s.note(b.events)
+		if s.cache != nil {
+			s.cache.add(b.events)
+		}
+		s.endCalls(b.events)
+		s.tasksEnded(b.events)
+	}
+	s.dropDrafts(unclaimed(b.drafts, b.events))
+	s.freeSlot()
+	for _, effect := range b.effects {
+		if s.draining == drainNot && s.machine.Wants(effect) {
+			s.acquire(effect)
+		}
+	}
+}
+
+// storeSeen commits read cursors that no other commit has taken along.
+func (s *session) storeSeen() {
+	b := s.batch()
+	for user, seq := range s.seen {
+		b.cursors = append(b.cursors, conversation.Cursor{User: user, Seq: seq})
+	}
+	b.waiters = append(b.waiters, s.seenWait...)
+	s.seen, s.seenWait = nil, nil
+	s.flush()
+}

@@ -1,0 +1,117 @@
+package actors
+
+import (
+	"context"
+	"errors"
+
+	"parley/conversation"
+)
+
+// compaction is a summary in the making: one model call in a goroutine of its
+// own, owned by the session. No step waits for it. It may be stopped at any time:
+// nothing is lost but the call.
+type compaction struct {
+	plan  conversation.Compaction
+	abort context.CancelFunc
+}
+
+// compactEnd is how it ended.
+type compactEnd struct {
+	late
+	c      *compaction
+	answer *conversation.ModelAnswer
+	err    error
+}
+
+var errNoSummary = errors.New("the model's answer ended in the middle")
+
+// compact starts a summary if the context calls for one. There is at most one at
+// a time; after a failure the next one waits for the end of a task.
+func (s *session) compact() {
+	e := s.e
+	if s.summary != nil || s.noSummary || s.draining != drainNot || s.phase != phaseReady || s.cache == nil || s.cache.transcript == nil {
+		return
+	}
+	agent := s.machine.Summary().Agent
+	model, ok := e.deps.Models[e.rules.Agents[agent].Model]
+	if !ok || agent == conversation.Outside {
+		return
+	}
+	plan, due := s.cache.transcript.Compaction(s.key, e.rules, agent)
+	if !due {
+		return
+	}
+	ctx, cancel := context.WithTimeout(e.base, e.cfg.ModelLimit)
+	c := &compaction{plan: plan, abort: cancel}
+	s.summary = c
+	self := s.self
+	end := func(answer *conversation.ModelAnswer, err error) {
+		e.system.Root.Send(self, &compactEnd{c: c, answer: answer, err: err})
+	}
+	e.goWork("a summary", func() {
+		defer cancel()
+		end(summarise(ctx, model, plan.Request))
+	}, func(err error) { end(nil, err) })
+}
+
+func summarise(ctx context.Context, model conversation.Model, r conversation.Request) (*conversation.ModelAnswer, error) {
+	for out, err := range model.Stream(ctx, r) {
+		if err != nil {
+			return nil, err
+		}
+		if out.Done != nil {
+			return out.Done, nil
+		}
+	}
+	return nil, errNoSummary
+}
+
+// compacted takes the end of a summary. A failure harms nothing: requests are
+// cut to the budget until another one is made.
+func (s *session) compacted(m *compactEnd) {
+	if s.phase == phaseLeaving || s.summary != m.c {
+		return
+	}
+	s.summary = nil
+	log := s.e.log.With("session", s.key.Session, "tenant", s.key.Tenant, "upto", m.c.plan.Upto)
+	if m.err != nil {
+		s.noSummary = true
+		s.e.m.Compactions.WithLabelValues("failed").Inc()
+		var known *conversation.ModelError
+		if errors.As(m.err, &known) && known.Usage != nil {
+			s.tokens(*known.Usage)
+		}
+		log.Warn("the conversation could not be summarised; it is tried again after the next task", "err", m.err)
+		return
+	}
+	s.tokens(m.answer.Usage)
+	cmd, ok := m.c.plan.Compacted(*m.answer)
+	if !ok {
+		s.noSummary = true
+		s.e.m.Compactions.WithLabelValues("empty").Inc()
+		log.Warn("the model summarised the conversation with nothing; it is tried again after the next task")
+		return
+	}
+	s.e.m.Compactions.WithLabelValues("ok").Inc()
+	log.Info("the conversation was summarised", "tokens_before", cmd.TokensBefore, "tokens_after", cmd.TokensAfter)
+	s.own(cmd)
+}
+
+// tasksEnded looks at the context when a task has ended: nobody waits then.
+func (s *session) tasksEnded(events []conversation.Event) {
+	for i := range events {
+		if b, ok := events[i].Body.(conversation.TaskStatusChanged); ok && b.New.Ended() {
+			s.noSummary = false
+			s.compact()
+			return
+		}
+	}
+}
+
+// stop ends the making without a word.
+func (c *compaction) stop(s *session) {
+	if c != nil {
+		c.abort()
+		s.e.m.Compactions.WithLabelValues("stopped").Inc()
+	}
+}

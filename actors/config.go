@@ -1,0 +1,139 @@
+package actors
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"parley/conversation"
+)
+
+// OnFull says what becomes of a message that needs a task when every slot is
+// taken (admission.on_full).
+type OnFull uint8
+
+// The choices.
+const (
+	OnFullWait   OnFull = iota // it is accepted, and its task stays QUEUED
+	OnFullReject               // it is refused before anything is stored
+)
+
+// Config is what an Engine needs to know. DefaultConfig fills in every limit;
+// New refuses a limit of zero and names it, so that a zero is never silently
+// the default.
+type Config struct {
+	Rules conversation.Rules // policies, agents and tools; given to every session
+	Node  conversation.NodeID
+
+	MaxConcurrent int    // admission.max_concurrent: root tasks RUNNING at once on this node; default 64
+	OnFull        OnFull // admission.on_full; default wait
+
+	Idle        time.Duration // a session without work leaves memory after this long; default 15 min
+	IdleJitter  time.Duration // plus up to this, so that a burst does not leave at once; default 5 min, 0 = none
+	CacheIdle   time.Duration // what can be read again from the log is dropped after this long; default 30 s
+	MaxWaiting  int           // commands of one session that may wait while it loads or looks something up; default 1,024
+	MaxPending  int           // commands of one session that may wait for a commit; default 4,096
+	SeenEvery   time.Duration // read cursors are stored at most this often; default 1 s
+	MaxFolds    int           // passive sessions that are folded for a view at once; default 64
+	MaxFoldWait int           // views that may wait for that; default 4,096
+
+	SnapshotEvery  int           // events between two snapshots; default 256
+	SnapshotOnIdle int           // events that make a snapshot pay when a session leaves memory; default 32
+	SettleTimeout  time.Duration // how long the outcome of an unclear commit is looked for; default 30 s
+	FullPause      time.Duration // how long messages are refused at the door after the store was full; default 1 s
+
+	DeltaEvery   time.Duration // streamed text is shown at most this often; default 30 ms
+	ModelIdle    time.Duration // a model that says nothing for this long has failed; default 2 min
+	ModelLimit   time.Duration // a model call takes at most this long; default 10 min
+	ToolOutput   int           // bytes of a tool's result that are kept; default 256 KiB
+	ToolGrace    time.Duration // how long a tool may go on after its deadline before it is given up; default 5 s
+	ToolDeadline time.Duration // for a tool call that brings no deadline of its own; default 60 s
+
+	TellEvery time.Duration // a delegation is told again this often until it has an answer; default 5 s
+	TellRetry time.Duration // the first pause after a refused delivery between sessions; default 250 ms
+
+	DueEvery     time.Duration // scan for sessions with work to do; default 15 s
+	DueParallel  int           // sessions that a scan loads at once; default 256
+	DrainTimeout time.Duration // drain.timeout: how long open steps may go on; default 10 s
+	RetentionAge time.Duration // retention.max_age: idle sessions are erased after this long; 0 = never
+	SweepEvery   time.Duration // how often that is looked at; default 10 min
+}
+
+// DefaultConfig is a configuration with every limit at its default. Rules and
+// Node are the caller's.
+func DefaultConfig() Config {
+	return Config{
+		MaxConcurrent:  64,
+		Idle:           15 * time.Minute,
+		IdleJitter:     5 * time.Minute,
+		CacheIdle:      30 * time.Second,
+		MaxWaiting:     1024,
+		MaxPending:     4096,
+		SeenEvery:      time.Second,
+		MaxFolds:       64,
+		MaxFoldWait:    4096,
+		SnapshotEvery:  256,
+		SnapshotOnIdle: 32,
+		SettleTimeout:  30 * time.Second,
+		FullPause:      time.Second,
+		DeltaEvery:     30 * time.Millisecond,
+		ModelIdle:      2 * time.Minute,
+		ModelLimit:     10 * time.Minute,
+		ToolOutput:     256 << 10,
+		ToolGrace:      5 * time.Second,
+		ToolDeadline:   time.Minute,
+		TellEvery:      5 * time.Second,
+		TellRetry:      250 * time.Millisecond,
+		DueEvery:       15 * time.Second,
+		DueParallel:    256,
+		DrainTimeout:   10 * time.Second,
+		SweepEvery:     10 * time.Minute,
+	}
+}
+
+// validate names every limit that cannot be used.
+func (c *Config) validate() error {
+	var errs []error
+	positive := func(name string, v int64) {
+		if v <= 0 {
+			errs = append(errs, fmt.Errorf("actors: %s must be more than 0", name))
+		}
+	}
+	positive("MaxConcurrent", int64(c.MaxConcurrent))
+	positive("Idle", int64(c.Idle))
+	positive("CacheIdle", int64(c.CacheIdle))
+	positive("MaxWaiting", int64(c.MaxWaiting))
+	positive("MaxPending", int64(c.MaxPending))
+	positive("SeenEvery", int64(c.SeenEvery))
+	positive("MaxFolds", int64(c.MaxFolds))
+	positive("MaxFoldWait", int64(c.MaxFoldWait))
+	positive("SnapshotEvery", int64(c.SnapshotEvery))
+	positive("SnapshotOnIdle", int64(c.SnapshotOnIdle))
+	positive("SettleTimeout", int64(c.SettleTimeout))
+	positive("FullPause", int64(c.FullPause))
+	positive("DeltaEvery", int64(c.DeltaEvery))
+	positive("ModelIdle", int64(c.ModelIdle))
+	positive("ModelLimit", int64(c.ModelLimit))
+	positive("ToolOutput", int64(c.ToolOutput))
+	positive("ToolGrace", int64(c.ToolGrace))
+	positive("ToolDeadline", int64(c.ToolDeadline))
+	positive("TellEvery", int64(c.TellEvery))
+	positive("TellRetry", int64(c.TellRetry))
+	positive("DueEvery", int64(c.DueEvery))
+	positive("DueParallel", int64(c.DueParallel))
+	positive("DrainTimeout", int64(c.DrainTimeout))
+	positive("SweepEvery", int64(c.SweepEvery))
+	if err := c.Rules.CheckContext(); err != nil {
+		errs = append(errs, fmt.Errorf("actors: %w", err))
+	}
+	if c.IdleJitter < 0 {
+		errs = append(errs, errors.New("actors: IdleJitter must not be negative"))
+	}
+	if c.RetentionAge < 0 {
+		errs = append(errs, errors.New("actors: RetentionAge must not be negative"))
+	}
+	if c.OnFull > OnFullReject {
+		errs = append(errs, fmt.Errorf("actors: OnFull %d is not known", c.OnFull))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,112 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"parley/conversation"
+)
+
+// Drain brings every session to rest and out of memory. From now on commands are
+// refused (unavailable) and nothing new is started; open model and tool calls
+// may go on for DrainTimeout, then they are stopped and their steps are parked,
+// to begin again after the restart at nobody's expense. It returns when all is
+// stored, or ctx's error when that takes longer than the caller can wait.
+func (e *Engine) Drain(ctx context.Context) error {
+	if e.phase.CompareAndSwap(phaseNew, phaseStopped) {
+		return nil
+	}
+	if !e.phase.CompareAndSwap(phaseRunning, phaseDraining) {
+		return errors.New("actors: the engine does not run")
+	}
+	e.registry.shut(false)
+	e.log.Info("draining", "sessions", e.registry.count(), "timeout", e.cfg.DrainTimeout)
+	e.registry.everyone(&drain{level: drainSoft})
+	gone := make(chan struct{})
+	go func() { e.living.Wait(); close(gone) }() // Run's end is the latest end of it
+	patience := time.NewTimer(e.cfg.DrainTimeout)
+	defer patience.Stop()
+	for {
+		select {
+		case <-gone:
+			e.log.Info("drained")
+			return nil
+		case <-patience.C:
+			e.registry.everyone(&drain{level: drainHard})
+		case <-ctx.Done():
+			e.log.Error("the drain was not done in time", "sessions", e.registry.count())
+			return ctx.Err()
+		}
+	}
+}
+
+// drain takes the engine's word that the node goes away.
+func (s *session) drain(level drainLevel) {
+	if s.phase == phaseLeaving || s.draining >= level {
+		return
+	}
+	s.draining = level
+	if level == drainHard {
+		for _, pid := range s.calls {
+			s.ctx.Stop(pid) // what became of the calls is unknown, and says so after the restart
+		}
+		s.calls = nil
+		s.leaveIfUnloaded()
+	}
+	if s.want != nil {
+		s.e.admission.drop(s.want)
+		s.want = nil
+	}
+}
+
+// leaveIfUnloaded: a session that still loads has nothing that could be lost.
+func (s *session) leaveIfUnloaded() {
+	if s.phase == phaseLoading {
+		s.leave("drained", errStopping())
+	}
+}
+
+// drainOn goes on with the drain: when nothing runs any more, the open step is
+// parked, and when that is durable the session leaves.
+func (s *session) drainOn() {
+	if s.lookup != nil || len(s.queue) > 0 {
+		return
+	}
+	if s.draining == drainSoft && (s.model != nil || s.runsTools()) {
+		return
+	}
+	if !s.parked {
+		s.parked = true
+		open := s.machine.Busy()
+		stopped := s.model != nil
+		s.decide(&told{cmd: conversation.Drain{}})
+		outcome := "idle"
+		switch {
+		case stopped:
+			outcome = "stopped"
+		case open:
+			outcome = "parked"
+		}
+		s.e.m.Drains.WithLabelValues(outcome).Inc()
+	}
+	if s.phase != phaseReady || s.flight != nil || s.pending != nil || s.leaving != "" {
+		return
+	}
+	if s.seen != nil {
+		s.storeSeen()
+		return
+	}
+	s.passivate("drained")
+}
+
+// runsTools is true while a tool call runs; a delegation's work runs, and is
+// parked, in its own session.
+func (s *session) runsTools() bool {
+	for call := range s.calls {
+		if !isDelegation(call) {
+			return true
+		}
+	}
+	return false
+}

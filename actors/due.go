@@ -1,0 +1,74 @@
+package actors
+
+import (
+	"context"
+	"time"
+
+	"parley/conversation"
+)
+
+// dueLoop looks for sessions with work to do: at the start, every so often, and
+// when a session says so.
+func (e *Engine) dueLoop(ctx context.Context) {
+	tick := time.NewTicker(e.cfg.DueEvery)
+	defer tick.Stop()
+	for {
+		e.scanDue(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		case <-e.scanSoon:
+		}
+	}
+}
+
+// scanIn has the next scan begin after d.
+func (e *Engine) scanIn(d time.Duration) {
+	time.AfterFunc(d, func() {
+		select {
+		case e.scanSoon <- struct{}{}:
+		default:
+		}
+	})
+}
+
+// scanDue loads the sessions that have something to do, the longest due first.
+// Only so many load at once: those who speak to sessions now must not wait
+// behind a backlog.
+func (e *Engine) scanDue(ctx context.Context) {
+	if e.phase.Load() != phaseRunning || e.storeFull(time.Now()) {
+		return
+	}
+	loading := make(chan struct{}, e.cfg.DueParallel)
+	n := 0
+	outcome := "ok"
+	// What becomes due before the next scan is loaded now: its own timer is exact.
+	for key, err := range e.deps.Store.Due(ctx, time.Now().Add(e.cfg.DueEvery)) {
+		if err != nil {
+			if ctx.Err() == nil {
+				e.log.Error("the scan for due sessions failed", "err", err)
+				outcome = "failed"
+			}
+			break
+		}
+		if e.registry.active(key) {
+			continue
+		}
+		select {
+		case loading <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+		if e.phase.Load() != phaseRunning {
+			return
+		}
+		n++
+		e.m.DueFound.Inc()
+		e.tellInner(key, nil, func(conversation.Receipt, error) { <-loading })
+	}
+	e.m.DueScans.WithLabelValues(outcome).Inc()
+	if n > 0 {
+		e.log.Info("sessions with open work were loaded", "sessions", n)
+	}
+}

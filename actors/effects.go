@@ -1,0 +1,115 @@
+package actors
+
+import (
+	"fmt"
+	"time"
+
+	"parley/conversation"
+)
+
+// acquire does what was decided, now that it is durable.
+func (s *session) acquire(effect conversation.Effect) {
+	switch f := effect.(type) {
+	case conversation.AskModel:
+		s.ask(f)
+	case conversation.RunTool:
+		s.runTool(f)
+	case conversation.StartDelegation:
+		s.delegate(f)
+	case conversation.AmendDelegation:
+		s.amend(f)
+	case conversation.RouteAnswer:
+		if pid := s.calls[f.Delegation]; pid != nil {
+			s.e.system.Root.Send(pid, &route{f: f})
+		}
+	case conversation.WantSlot:
+		if s.want == nil && !s.slot {
+			s.want = &want{pid: s.self, tenant: s.key.Tenant, since: time.Now()}
+			s.e.admission.want(s.want)
+		}
+	case conversation.Report, conversation.ReportQuestion, conversation.ReportQuestionClosed:
+		s.report(f)
+	case conversation.Triage:
+		s.triage(f)
+	default:
+		panic(fmt.Sprintf("actors: nobody does %T", effect))
+	}
+}
+
+// release stops what was decided to stop, at once.
+func (s *session) release(effect conversation.Effect) {
+	switch f := effect.(type) {
+	case conversation.StopModel:
+		if s.model != nil && s.model.ask.Step == f.Step {
+			b := s.batch()
+			b.drafts = append(b.drafts, s.model.stop()...)
+			s.model = nil
+		}
+	case conversation.StopCall:
+		s.stopCall(f.Call)
+	case conversation.RefuseDelegation:
+		sub := conversation.SessionKey{Tenant: s.key.Tenant, Session: s.key.Session + "/" + conversation.SessionID(f.Delegation)}
+		s.e.tellUntil(sub, conversation.Cancel{By: conversation.ByParent, Reason: "its parent does not wait for it"})
+	default:
+		panic(fmt.Sprintf("actors: nobody stops %T", effect))
+	}
+}
+
+// stopCall cancels a call. One that was not started yet, or that a failure took
+// away, has stopped already and is answered like that. After a load the
+// machine's outstanding effects say what is to be stopped, so nothing is done.
+func (s *session) stopCall(call conversation.CallID) {
+	if pid := s.calls[call]; pid != nil {
+		s.e.system.Root.Send(pid, &stopCall{})
+		return
+	}
+	if s.phase == phaseRecovering {
+		return
+	}
+	if isDelegation(call) {
+		s.send(&callEnd{cmd: conversation.DelegationDone{Delegation: call, Status: conversation.CallCancelled}})
+		return
+	}
+	s.send(&callEnd{cmd: conversation.ToolDone{Call: call, Status: conversation.CallCancelled, Result: "cancelled before it started"}})
+}
+
+// isDelegation tells a delegation's id from a tool call's.
+func isDelegation(call conversation.CallID) bool { return len(call) > 0 && call[0] == 'd' }
+
+// callEnd is what a child has to say about its call.
+type callEnd struct {
+	late
+	cmd conversation.Command
+}
+
+// callEnded hands the end of a call to the machine.
+func (s *session) callEnded(m *callEnd) {
+	if s.phase != phaseLeaving {
+		s.own(m.cmd)
+	}
+}
+
+// over tells a call's child that its call has ended.
+type over struct{ late }
+
+// endCalls stops the children of calls that have ended.
+func (s *session) endCalls(events []conversation.Event) {
+	if len(s.calls) == 0 {
+		return
+	}
+	for _, event := range events {
+		var call conversation.CallID
+		switch b := event.Body.(type) {
+		case conversation.ToolFinished:
+			call = b.Call
+		case conversation.DelegationFinished:
+			call = b.Delegation
+		default:
+			continue
+		}
+		if pid := s.calls[call]; pid != nil {
+			delete(s.calls, call)
+			s.e.system.Root.Send(pid, &over{})
+		}
+	}
+}

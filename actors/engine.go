@@ -1,0 +1,383 @@
+// Package actors is the runtime: it gives the pure machine of package
+// conversation a mailbox, children and a home.
+//
+// Who owns what: the Engine owns the actor system, the registry, admission and
+// the scans; Run owns their goroutines. A session's actor owns its machine, the
+// commit in flight, its model call (a goroutine) and its tool calls and
+// delegations (child actors); all of them answer into the session's mailbox and
+// nowhere else. Types of the actor library stay inside this package.
+package actors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"parley/conversation"
+	"parley/metrics"
+)
+
+// Deps are the rooms that an Engine works with.
+type Deps struct {
+	Store     conversation.Store
+	Publisher conversation.Publisher
+	Models    map[string]conversation.Model // by the configuration's name; "" = the default
+	Tools     map[string]conversation.Tool  // by name
+	Logger    *slog.Logger
+	Metrics   *metrics.Actors
+}
+
+// Engine runs sessions. Its methods may be called from any goroutine.
+type Engine struct {
+	cfg   Config
+	rules *conversation.Rules
+	deps  Deps
+	log   *slog.Logger
+	m     *metrics.Actors
+
+	system    *actor.ActorSystem
+	props     *actor.Props
+	registry  *registry
+	admission *admission
+
+	base    context.Context // of everything that a session starts; ends when Run does
+	cancel  context.CancelFunc
+	work    sync.WaitGroup // goroutines that sessions have started
+	spare   chan func()    // to a goroutine that waits for more work
+	living  sync.WaitGroup // session actors
+	phase   atomic.Int32
+	door    sync.RWMutex // held for reading by callers that start work themselves, for writing by halt
+	started chan struct{}
+	stopped chan struct{} // closed when Run has returned
+
+	commitPrefix string
+	commits      atomic.Uint64
+	fullUntil    atomic.Int64 // nanoseconds; the store is taken for full until then
+	scanSoon     chan struct{}
+	folds        chan struct{}
+	folding      atomic.Int64
+}
+
+// The phases of an engine.
+const (
+	phaseNew int32 = iota
+	phaseRunning
+	phaseDraining
+	phaseStopped
+)
+
+// New checks the configuration and makes an engine. It starts nothing.
+func New(cfg Config, d Deps) (*Engine, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	if d.Store == nil || d.Publisher == nil || d.Metrics == nil {
+		return nil, errors.New("actors: a store, a publisher and metrics are required")
+	}
+	if d.Logger == nil {
+		d.Logger = slog.New(slog.DiscardHandler)
+	}
+	for name, profile := range cfg.Rules.Agents {
+		if _, ok := d.Models[profile.Model]; !ok && name != conversation.Outside {
+			return nil, fmt.Errorf("actors: agent %q wants the model %q, which is not configured", name, profile.Model)
+		}
+	}
+	e := &Engine{
+		cfg: cfg, rules: &cfg.Rules, deps: d, log: d.Logger, m: d.Metrics,
+		started:      make(chan struct{}),
+		stopped:      make(chan struct{}),
+		commitPrefix: string(cfg.Node) + "-" + strconv.FormatInt(time.Now().UnixNano(), 36) + "-",
+		scanSoon:     make(chan struct{}, 1),
+		folds:        make(chan struct{}, cfg.MaxFolds),
+	}
+	e.base, e.cancel = context.WithCancel(context.Background())
+	e.spare = make(chan func())
+	e.system = actor.NewActorSystem(
+		actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger {
+			return slog.New(&quiet{d.Logger.With("lib", "actor").Handler()})
+		}),
+		// A late result for an ended session is normal, and its text is nobody's business.
+		actor.WithDeadLetterRequestLogging(false),
+	)
+	e.props = actor.PropsFromProducer(func() actor.Actor { return &session{e: e} }, actor.WithDispatcher(sessions{e}),
+		actor.WithMailbox(actor.UnboundedLockfree()))
+	e.registry = newRegistry(e.spawn, func(pid *actor.PID, m any) { e.system.Root.Send(pid, m) })
+	e.admission = newAdmission(cfg.MaxConcurrent, d.Metrics, func(w *want) { e.system.Root.Send(w.pid, w) })
+	return e, nil
+}
+
+// spawn starts a session's actor. The registry calls it.
+func (e *Engine) spawn(key conversation.SessionKey) *actor.PID {
+	e.living.Add(1)
+	pid := e.system.Root.Spawn(e.props)
+	e.system.Root.Send(pid, &begin{key: key})
+	return pid
+}
+
+// Run serves until ctx ends, then stops every session at once and waits for
+// them. Drain before that lets open steps come to their end. A second call is
+// an error.
+func (e *Engine) Run(ctx context.Context) error {
+	if !e.phase.CompareAndSwap(phaseNew, phaseRunning) {
+		return errors.New("actors: the engine has run already")
+	}
+	close(e.started)
+	defer close(e.stopped)
+	var scans sync.WaitGroup
+	scans.Go(func() { e.dueLoop(ctx) })
+	if e.cfg.RetentionAge > 0 {
+		scans.Go(func() { e.sweepLoop(ctx) })
+	}
+	<-ctx.Done()
+	scans.Wait()
+	e.halt()
+	return nil
+}
+
+// Started is closed when Run has begun: from then on commands are taken.
+func (e *Engine) Started() <-chan struct{} { return e.started }
+
+// halt stops every session at once, as a crash would, but answers all who wait.
+func (e *Engine) halt() {
+	e.door.Lock()
+	e.phase.Store(phaseStopped)
+	e.door.Unlock()
+	e.registry.shut(false)
+	e.registry.everyone(&leaveNow{reason: "halt", err: errStopping()})
+	e.living.Wait()
+	e.registry.shut(true)
+	e.cancel()
+	done := make(chan struct{})
+	go func() { e.work.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(e.cfg.ToolGrace):
+		e.log.Error("model or tool calls ignore their cancellation; going on without them")
+	}
+}
+
+// Ready is nil while the engine takes commands; else it says why not.
+func (e *Engine) Ready() error {
+	switch e.phase.Load() {
+	case phaseRunning:
+		return nil
+	case phaseNew:
+		return errors.New("the engine has not started yet")
+	case phaseDraining:
+		return errors.New("the engine is draining")
+	default:
+		return errors.New("the engine has stopped")
+	}
+}
+
+// Create opens a session, or finds that it is there already (created false).
+// done is called like Tell's.
+func (e *Engine) Create(key conversation.SessionKey, c conversation.Create, done func(created bool, err error)) {
+	e.enter(key, &told{as: c.Owner, cmd: c, done: func(r conversation.Receipt, err error) {
+		done(err == nil && !r.Duplicate, err)
+	}})
+}
+
+// Tell hands a command to a session. done is called exactly once, after
+// everything that the answer depends on is durable and before the events of its
+// commit are published; it must not block. It runs on the session's goroutine,
+// or on the caller's when the command is refused at the door.
+//
+// as is who asks: for a user who may not see the session it does not exist
+// (not_found); "" is the engine itself. The error is always a
+// *conversation.Error; a retryable one may be told again as it is, for every
+// command is idempotent.
+func (e *Engine) Tell(key conversation.SessionKey, as conversation.UserID, c conversation.Command, done func(conversation.Receipt, error)) {
+	e.enter(key, &told{as: as, cmd: c, done: done})
+}
+
+// enter is the door for everything that comes from outside of the room.
+func (e *Engine) enter(key conversation.SessionKey, t *told) {
+	t.at, t.outside = time.Now(), true
+	e.m.Waiting.Inc()
+	switch {
+	case e.phase.Load() != phaseRunning:
+		t.refuse(e, "stopping", errStopping())
+	case isOutside(t.cmd) && e.storeFull(t.at):
+		t.refuse(e, "storage", errFull())
+	case key.Session.Depth() > 0 && t.as != "":
+		e.belowRoot(key, t, func() { e.dispatch(key, t) })
+	default:
+		e.dispatch(key, t)
+	}
+}
+
+// belowRoot lets a user through to a sub-session who may see its root: that is
+// where access is given and taken away.
+func (e *Engine) belowRoot(key conversation.SessionKey, t *told, next func()) {
+	e.door.RLock()
+	defer e.door.RUnlock()
+	if e.phase.Load() == phaseStopped {
+		t.refuse(e, "stopping", errStopping())
+		return
+	}
+	e.goWork("asking for a root", func() {
+		summary, err := e.deps.Store.Summary(e.base, rootKey(key))
+		switch {
+		case errors.Is(err, conversation.ErrNotFound), err == nil && summary.Owner != t.as && summary.Access != conversation.AccessTenant:
+			t.answer(e, errNotFound())
+		case err != nil:
+			answer := errUnreachable()
+			answer.Err = err
+			t.answer(e, answer)
+		default:
+			t.as = ""
+			next()
+		}
+	}, func(err error) { t.answer(e, conversation.AsError(err)) })
+}
+
+// dispatch delivers or, when the session cannot be reached now, says so.
+func (e *Engine) dispatch(key conversation.SessionKey, t *told) {
+	if !e.registry.deliver(key, t, true) {
+		t.answer(e, errUnreachable())
+	}
+}
+
+// tellInner hands a command from one session of a tree to another: it gets
+// through while the engine drains, as long as the receiver is in memory.
+func (e *Engine) tellInner(key conversation.SessionKey, c conversation.Command, done func(conversation.Receipt, error)) {
+	t := &told{cmd: c, done: done, at: time.Now()}
+	e.m.Waiting.Inc()
+	e.dispatch(key, t)
+}
+
+// Records iterates over a session's stored records.
+func (e *Engine) Records(ctx context.Context, key conversation.SessionKey, r conversation.Range) iter.Seq2[conversation.Record, error] {
+	return e.deps.Store.Records(ctx, key, r)
+}
+
+// Summary reads a session's list entry.
+func (e *Engine) Summary(ctx context.Context, key conversation.SessionKey) (conversation.Summary, error) {
+	return e.deps.Store.Summary(ctx, key)
+}
+
+// Sessions lists sessions.
+func (e *Engine) Sessions(ctx context.Context, p conversation.Page) iter.Seq2[conversation.Summary, error] {
+	return e.deps.Store.Sessions(ctx, p)
+}
+
+// Task reads one task's row.
+func (e *Engine) Task(ctx context.Context, key conversation.SessionKey, task conversation.TaskID) (conversation.TaskRow, error) {
+	return e.deps.Store.Task(ctx, key, task)
+}
+
+// Tasks lists task rows.
+func (e *Engine) Tasks(ctx context.Context, f conversation.TaskFilter) iter.Seq2[conversation.TaskRow, error] {
+	return e.deps.Store.Tasks(ctx, f)
+}
+
+// LogID is the identity of the store's logs.
+func (e *Engine) LogID() conversation.LogID { return e.deps.Store.LogID() }
+
+// goWork runs f in a goroutine that Run waits for. A panic in it is logged and
+// handed to failed, if there is one. A goroutine that has finished waits a while
+// for more work: commits and model calls need deep stacks, and growing a new one
+// each time cost an eighth of a turn.
+func (e *Engine) goWork(what string, f func(), failed func(error)) {
+	task := func() {
+		defer func() {
+			if r := recover(); r != nil {
+				e.panicked(what, r)
+				if failed != nil {
+					failed(fmt.Errorf("panic in %s: %v", what, r))
+				}
+			}
+		}()
+		f()
+	}
+	select {
+	case e.spare <- task: // one waits
+	default:
+		e.work.Go(func() { e.worker(task) })
+	}
+}
+
+// sessions runs the sessions' mailboxes in the same goroutines: the library
+// starts a new one for each wake-up.
+type sessions struct{ e *Engine }
+
+// Schedule runs a mailbox until it is empty.
+func (d sessions) Schedule(run func()) {
+	select {
+	case d.e.spare <- run:
+	default:
+		go d.e.worker(run) // ends by itself, a second after the engine at the latest
+	}
+}
+
+// Throughput is how many messages a session may take before others get a turn:
+// the library's own number.
+func (sessions) Throughput() int { return 300 }
+
+// spareFor is how long a goroutine without work is kept.
+const spareFor = time.Second
+
+func (e *Engine) worker(task func()) {
+	task()
+	end := time.NewTimer(spareFor)
+	defer end.Stop()
+	for {
+		select {
+		case task := <-e.spare:
+			task()
+			end.Reset(spareFor)
+		case <-end.C:
+			return
+		case <-e.base.Done():
+			return
+		}
+	}
+}
+
+// nextCommit names a commit: unique among all that this process and any before it made.
+func (e *Engine) nextCommit() conversation.CommitID {
+	return conversation.CommitID(e.commitPrefix + strconv.FormatUint(e.commits.Add(1), 36))
+}
+
+func (e *Engine) storeFull(now time.Time) bool { return now.UnixNano() < e.fullUntil.Load() }
+
+func errStopping() *conversation.Error {
+	err := conversation.Errorf(conversation.Unavailable, "the server is restarting; please try again in a moment")
+	err.RetryAfter = time.Second
+	return err
+}
+
+func errUnreachable() *conversation.Error {
+	err := conversation.Errorf(conversation.Unavailable, "the session cannot be reached right now; please try again in a moment")
+	err.RetryAfter = time.Second
+	return err
+}
+
+func errFull() *conversation.Error {
+	err := conversation.Errorf(conversation.StorageFull, "the server's storage is full; nothing was stored")
+	err.RetryAfter = 10 * time.Second
+	return err
+}
+
+func errNotFound() *conversation.Error {
+	return conversation.Errorf(conversation.NotFound, "there is no such session")
+}
+
+// quiet lets only warnings and errors of the actor library through.
+type quiet struct{ slog.Handler }
+
+func (q *quiet) Enabled(ctx context.Context, l slog.Level) bool {
+	return l >= slog.LevelWarn && q.Handler.Enabled(ctx, l)
+}
+
+func (q *quiet) WithAttrs(a []slog.Attr) slog.Handler { return &quiet{q.Handler.WithAttrs(a)} }
+func (q *quiet) WithGroup(g string) slog.Handler      { return &quiet{q.Handler.WithGroup(g)} }

@@ -1,0 +1,102 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"parley/conversation"
+)
+
+// Erase removes a session with its sub-sessions, for good. as is who asks: a
+// user who may not see it gets not_found, one who may see it but does not own it
+// forbidden; "" is the engine itself. Whoever waits for an answer of the session
+// gets not_found.
+func (e *Engine) Erase(ctx context.Context, key conversation.SessionKey, as conversation.UserID) error {
+	return e.erase(ctx, key, as, "user")
+}
+
+func (e *Engine) erase(ctx context.Context, key conversation.SessionKey, as conversation.UserID, reason string) error {
+	if e.phase.Load() != phaseRunning {
+		return errStopping()
+	}
+	if key.Session.Depth() > 0 {
+		return conversation.Errorf(conversation.Forbidden, "a delegation's session is erased with its root")
+	}
+	summary, err := e.deps.Store.Summary(ctx, key)
+	if errors.Is(err, conversation.ErrNotFound) {
+		return errNotFound()
+	}
+	if err != nil {
+		return conversation.AsError(err)
+	}
+	if as != "" && as != summary.Owner {
+		if summary.Access != conversation.AccessTenant {
+			return errNotFound()
+		}
+		return conversation.Errorf(conversation.Forbidden, "only its owner may erase a session")
+	}
+	// Nobody may load it again before it is gone.
+	gone := e.registry.block(key, &leaveNow{reason: "erased", err: errNotFound()})
+	defer e.registry.unblock(key)
+	select {
+	case <-gone:
+	case <-ctx.Done():
+		return conversation.AsError(ctx.Err())
+	}
+	switch err := e.deps.Store.Delete(ctx, key); {
+	case errors.Is(err, conversation.ErrNotFound):
+		return errNotFound()
+	case err != nil:
+		return conversation.AsError(err)
+	}
+	e.m.Erased.WithLabelValues(reason).Inc()
+	e.log.Info("session erased", "session", key.Session, "tenant", key.Tenant, "reason", reason)
+	e.deps.Publisher.Gone(key, "erased")
+	return nil
+}
+
+// sweepLoop erases what retention.max_age no longer keeps.
+func (e *Engine) sweepLoop(ctx context.Context) {
+	tick := time.NewTicker(e.cfg.SweepEvery)
+	defer tick.Stop()
+	for {
+		e.sweep(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// sweep erases idle sessions, oldest first. One with open work is never erased.
+func (e *Engine) sweep(ctx context.Context) {
+	limit := time.Now().Add(-e.cfg.RetentionAge)
+	var old []conversation.SessionKey
+	for summary, err := range e.deps.Store.Sessions(ctx, conversation.Page{Oldest: true}) {
+		if err != nil {
+			if ctx.Err() == nil {
+				e.log.Error("the sweep for old sessions failed", "err", err)
+			}
+			break
+		}
+		// The list's order may lag by a second.
+		if summary.Activity.After(limit.Add(2 * time.Second)) {
+			break
+		}
+		if summary.Activity.Before(limit) && summary.Open == 0 {
+			old = append(old, summary.Key)
+		}
+	}
+	for _, key := range old {
+		// It may have woken up since the list was read.
+		now, err := e.deps.Store.Summary(ctx, key)
+		if err != nil || now.Open > 0 || !now.Activity.Before(limit) {
+			continue
+		}
+		if err := e.erase(ctx, key, "", "retention"); err != nil && ctx.Err() == nil {
+			e.log.Warn("an old session was not erased", "session", key.Session, "tenant", key.Tenant, "err", err)
+		}
+	}
+}

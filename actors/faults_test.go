@@ -1,0 +1,279 @@
+package actors
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"parley/actors/actorstest"
+	"parley/conversation"
+)
+
+// faulty is a store whose reads fail when they are told to.
+type faulty struct {
+	conversation.Store
+	mu   sync.Mutex
+	what map[string]error
+}
+
+func (f *faulty) set(what string, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.what == nil {
+		f.what = map[string]error{}
+	}
+	f.what[what] = err
+}
+
+func (f *faulty) of(what string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.what[what]
+}
+
+func (f *faulty) Acquire(ctx context.Context, key conversation.SessionKey, how conversation.AcquireHow) (conversation.Head, error) {
+	if err := f.of("acquire"); err != nil {
+		return conversation.Head{}, err
+	}
+	return f.Store.Acquire(ctx, key, how)
+}
+
+func (f *faulty) Head(ctx context.Context, key conversation.SessionKey) (conversation.Head, error) {
+	if err := f.of("head"); err != nil {
+		return conversation.Head{}, err
+	}
+	return f.Store.Head(ctx, key)
+}
+
+func (f *faulty) Find(ctx context.Context, key conversation.SessionKey, keys []conversation.Key) ([]conversation.Seq, error) {
+	if err := f.of("find"); err != nil {
+		return nil, err
+	}
+	return f.Store.Find(ctx, key, keys)
+}
+
+func (f *faulty) Records(ctx context.Context, key conversation.SessionKey, r conversation.Range) iter.Seq2[conversation.Record, error] {
+	if err := f.of("records"); err != nil {
+		return func(yield func(conversation.Record, error) bool) { yield(conversation.Record{}, err) }
+	}
+	return f.Store.Records(ctx, key, r)
+}
+
+func inFaultyWorld(t *testing.T, f func(t *testing.T, w *world, store *faulty)) {
+	t.Helper()
+	store := &faulty{}
+	inWorld(t, func(w *world) { store.Store, w.through = w.store, store }, func(t *testing.T, w *world) { f(t, w, store) })
+}
+
+func TestLoadFails(t *testing.T) {
+	for _, c := range []struct {
+		what string
+		err  error
+		code conversation.Code
+		says string
+	}{
+		{"acquire", fmt.Errorf("event 7: %w", conversation.ErrTooNew), conversation.Unavailable, "newer version"},
+		{"acquire", conversation.ErrFull, conversation.StorageFull, "full"},
+		{"acquire", conversation.ErrClosed, conversation.Unavailable, "restarting"},
+		{"acquire", errLine, conversation.Unavailable, "cannot be reached"},
+		{"records", errLine, conversation.Unavailable, "cannot be reached"},
+		{"records", conversation.ErrTooNew, conversation.Unavailable, "newer version"},
+	} {
+		t.Run(c.what+" "+c.err.Error(), func(t *testing.T) {
+			inFaultyWorld(t, func(t *testing.T, w *world, store *faulty) {
+				w.create(talk)
+				w.e.registry.deliver(talk, &leaveNow{reason: "idle", err: errUnreachable()}, false)
+				store.set(c.what, c.err)
+				a, b := w.tell(talk, say("a", "hello")), w.tell(talk, say("b", "hello"))
+				if err := w.refused(a, c.code); !strings.Contains(err.Message, c.says) || strings.Contains(err.Message, "dead") {
+					t.Errorf("it says %q", err.Message)
+				}
+				w.refused(b, c.code)
+				if w.e.registry.active(talk) {
+					t.Error("a session that was not loaded is in memory")
+				}
+				store.set(c.what, nil)
+				w.ok(w.tell(talk, say("a", "hello")))
+				w.reply(actorstest.Text("hi"))
+			})
+		})
+	}
+}
+
+func TestReadsFail(t *testing.T) {
+	inFaultyWorld(t, func(t *testing.T, w *world, store *faulty) {
+		w.create(talk)
+		w.e.registry.deliver(talk, &leaveNow{reason: "idle", err: errUnreachable()}, false)
+		synctest.Wait()
+		for _, what := range []string{"head", "records"} {
+			store.set(what, errLine)
+			var failed error
+			w.e.View(talk, ada, func(_ conversation.View, err error) { failed = err })
+			synctest.Wait()
+			if failed == nil || conversation.AsError(failed).Code != conversation.Unavailable {
+				t.Errorf("%s: %v", what, failed)
+			}
+			store.set(what, nil)
+		}
+		var missing error
+		w.e.View(session2(1), ada, func(_ conversation.View, err error) { missing = err })
+		synctest.Wait()
+		if conversation.AsError(missing).Code != conversation.NotFound {
+			t.Errorf("%v", missing)
+		}
+
+		// A look-up that fails refuses its command and lets the next ones through.
+		part := conversation.AddPart{Author: ada, Source: "n1", Text: "x"}
+		store.set("find", errLine)
+		a, b := w.tell(talk, part), w.tell(talk, conversation.Update{})
+		w.refused(a, conversation.Unavailable)
+		w.ok(b)
+		store.set("find", nil)
+		w.ok(w.tell(talk, part))
+
+		// A transcript that cannot be read is a failed attempt.
+		time.Sleep(w.cfg.CacheIdle + time.Second)
+		store.set("records", errLine)
+		w.ok(w.tell(talk, say("a", "hello")))
+		time.Sleep(time.Millisecond)
+		store.set("records", nil)
+		time.Sleep(time.Minute)
+		if call := w.call(); call.Request.Attempt < 2 {
+			t.Errorf("attempt %d", call.Request.Attempt)
+		}
+		w.reply(actorstest.Text("hi"))
+	})
+}
+
+// A snapshot that cannot be used costs time, not the session.
+func TestBrokenSnapshot(t *testing.T) {
+	inWorld(t, func(w *world) { w.cfg.SnapshotEvery = 1 }, func(t *testing.T, w *world) {
+		w.create(talk)
+		w.ok(w.tell(talk, say("a", "hello")))
+		w.reply(actorstest.Text("hi"))
+		head, err := w.store.Acquire(t.Context(), talk, conversation.AcquireHow{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		summary, _ := w.store.Summary(t.Context(), talk)
+		if err := w.store.Commit(t.Context(), talk, conversation.Commit{
+			Epoch: head.Epoch, After: head.Last, ID: "x", Snapshot: []byte("nonsense"), Summary: summary,
+		}); err != nil {
+			t.Fatal(err)
+		}
+		w.restart()
+		if !w.ok(w.tell(talk, say("a", "hello"))).Duplicate {
+			t.Error("forgotten")
+		}
+	})
+}
+
+// A sub-session that can never take its objective ends its delegation.
+func TestDelegationThatCannotStart(t *testing.T) {
+	inWorld(t, nil, func(t *testing.T, w *world) {
+		w.create(talk)
+		w.ok(w.tell(talk, say("a", "find out")))
+		call := w.call()
+		profile := w.e.rules.Agents[researcher]
+		gate := func(conversation.SessionKey, conversation.Commit) bool { return true }
+		held := w.store.Hold(0, gate)
+		call.Answer(actorstest.Use("x", conversation.ToolDelegate, `{"agent":"researcher","objective":"look"}`))
+		<-held.Held()
+		delete(w.e.rules.Agents, researcher)
+		held.Release()
+		if f := w.ended(talk); f.Status != conversation.CallFailed {
+			t.Errorf("%+v", f)
+		}
+		w.e.rules.Agents[researcher] = profile
+		w.reply(actorstest.Text("it did not work"))
+	})
+}
+
+// M-29, M-30, N-14: parts are logged, and what happens is counted.
+func TestMeasured(t *testing.T) {
+	var log bytes.Buffer
+	inWorld(t, func(w *world) { w.log = slog.NewJSONHandler(&log, nil) }, func(t *testing.T, w *world) {
+		w.create(talk)
+		w.ok(w.tell(talk, say("a", "hello")))
+		w.ok(w.tell(talk, say("a", "hello")))
+		w.call().Cut()
+		synctest.Wait()
+		time.Sleep(time.Minute)
+		w.reply(actorstest.Use("x", conversation.ToolRespond, `{"message":"one"}`))
+		w.reply(actorstest.Text("two"))
+		want := map[string]float64{
+			"parley_commands_total{code=ok,type=send}":            2,
+			"parley_duplicates_total{type=send}":                  1,
+			"parley_parts_total{kind=partial}":                    1,
+			"parley_parts_total{kind=final}":                      1,
+			"parley_model_calls_total{outcome=cut}":               1,
+			"parley_model_calls_total{outcome=ok}":                2,
+			"parley_model_retries_total{cause=error}":             1,
+			"parley_decisions_total{decision=ANSWER}":             1,
+			"parley_messages_resolved_total{how=answered}":        1,
+			"parley_task_status_total{status=COMPLETE}":           1,
+			"parley_messages_accepted_total{disposition=started}": 1,
+			"parley_model_tokens_total{direction=output}":         10,
+			"parley_sessions_active{}":                            1,
+			"parley_commands_waiting{}":                           0,
+			"parley_admission_slots_in_use{}":                     0,
+			"parley_session_activations_total{outcome=ok}":        1,
+			"parley_source_parts{}":                               1,
+			"parley_task_steps{}":                                 1,
+			"parley_first_part_duration_seconds{}":                1,
+			"parley_message_ack_duration_seconds{}":               2,
+		}
+		families, err := w.metrics.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]float64{}
+		for _, family := range families {
+			for _, m := range family.GetMetric() {
+				var labels []string
+				for _, label := range m.GetLabel() {
+					labels = append(labels, label.GetName()+"="+label.GetValue())
+				}
+				name := family.GetName() + "{" + strings.Join(labels, ",") + "}"
+				got[name] = m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
+			}
+		}
+		for name, n := range want {
+			if v, ok := got[name]; !ok || v != n {
+				t.Errorf("%s is %v, not %v", name, v, n)
+			}
+		}
+		parts := 0
+		for line := range strings.Lines(log.String()) {
+			var entry struct {
+				Msg       string `json:"msg"`
+				Source    string `json:"source_id"`
+				Index     *int   `json:"part_index"`
+				MessageID string `json:"message_id"`
+			}
+			if err := json.Unmarshal([]byte(line), &entry); err != nil {
+				t.Fatal(err)
+			}
+			if entry.Msg == "part persisted" {
+				if entry.Source != "m1-aaaaaaaaaaaaaaaa" || entry.Index == nil || *entry.Index != parts || entry.MessageID == "" {
+					t.Errorf("%s", line)
+				}
+				parts++
+			}
+			if strings.Contains(line, "hello") || strings.Contains(line, `"two"`) {
+				t.Errorf("a text is in the log: %s", line)
+			}
+		}
+		if parts != 2 {
+			t.Errorf("%d parts are logged", parts)
+		}
+	})
+}

@@ -1,0 +1,459 @@
+package actors
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"parley/conversation"
+)
+
+// session is the actor of one session: the shell around its machine. It never
+// blocks and never calls out: loading, committing and looking up run in
+// goroutines whose results come back as messages.
+//
+// The reply barrier: memory may run ahead of the disk, nothing outside ever
+// does. Every answer goes into the pending batch and leaves with it.
+//
+// Most sessions are idle most of the time, so what only a working one needs is
+// nil until then.
+type session struct {
+	e    *Engine
+	key  conversation.SessionKey
+	self *actor.PID
+	ctx  actor.Context // valid only while Receive runs
+
+	phase    phase
+	draining drainLevel
+	parked   bool   // the drain's command was decided
+	slot     bool   // one of the node's slots is counted for this session
+	ticking  bool   // NextTick lies in the past and a Tick changed nothing
+	leaving  string // not "": it leaves for this reason once its snapshot is stored
+
+	machine *conversation.Session
+	epoch   conversation.Epoch
+	durable conversation.Seq // the last durable event
+	shown   *atomic.Uint64   // the last durable event that was published: "after" of ephemeral things
+	snapped conversation.Seq // the snapshot's seq
+
+	pending *batch // decided, not on its way yet; nil = nothing
+	flight  *batch // on its way to the store
+	queue   []*told
+	lookup  *told // waits for the store to say whether its key is known
+	finding bool
+
+	seen     map[conversation.UserID]conversation.Seq // read cursors that wait for a commit
+	seenWait []*told
+
+	slotFree conversation.Seq // the slot goes back when this is durable
+	want     *want
+
+	model *modelCall
+	calls map[conversation.CallID]*actor.PID // tool calls and delegations that run
+	up    *actor.PID                         // to the parent session
+	cache *cache
+
+	summary   *compaction // in the making
+	noSummary bool        // one has failed; the next is made after a task
+
+	timer    *time.Timer
+	timerAt  time.Time
+	timerN   uint32
+	active   time.Time // when something last happened
+	seenAt   time.Time
+	retryAt  time.Time // not before this again …
+	tickedAt time.Time // … what was due at this time, and a Tick changed nothing
+	jitter   time.Duration
+	tally    *tally
+}
+
+type phase uint8
+
+const (
+	phaseLoading    phase = iota
+	phaseRecovering       // what was open when the process ended is being decided
+	phaseReady
+	phaseLeaving // out of the registry; what still arrives is handed back
+)
+
+type drainLevel uint8
+
+const (
+	drainNot  drainLevel = iota
+	drainSoft            // nothing new is started
+	drainHard            // what runs is stopped
+)
+
+// late is part of every message that may arrive when its receiver has ended,
+// which is normal.
+type late struct{}
+
+// IgnoreDeadLetterLogging tells the actor library.
+func (late) IgnoreDeadLetterLogging() {}
+
+// The messages of the mailbox, beside *told and *want (a grant).
+type (
+	begin struct {
+		late
+		key conversation.SessionKey
+	}
+	timeout struct {
+		late
+		n uint32
+	}
+	drain struct {
+		late
+		level drainLevel
+	}
+	// leaveNow ends the session without a further commit.
+	leaveNow struct {
+		late
+		reason string
+		err    *conversation.Error
+	}
+)
+
+// Receive takes one message. A panic in it ends this session, and only this one:
+// its memory cannot be trusted any more, its log can.
+func (s *session) Receive(ctx actor.Context) {
+	s.ctx = ctx
+	var current *told
+	defer func() {
+		s.ctx = nil
+		if r := recover(); r != nil {
+			s.ctx = ctx
+			s.e.panicked("session "+s.key.String(), r)
+			err := &conversation.Error{Code: conversation.Internal, Message: "something went wrong on the server", Err: fmt.Errorf("panic: %v", r)}
+			if current != nil {
+				current.answer(s.e, err)
+			}
+			s.leave("panic", err)
+			s.ctx = nil
+		}
+	}()
+	switch m := ctx.Message().(type) {
+	case *told:
+		current = m
+		s.take(m)
+	case *committed:
+		s.committed(m)
+	case *modelEnd:
+		s.modelEnded(m)
+	case *callEnd:
+		s.callEnded(m)
+	case *compactEnd:
+		s.compacted(m)
+	case *begin:
+		s.begin(ctx, m.key)
+	case *loaded:
+		s.loaded(m)
+	case *found:
+		s.found(m)
+	case *cached:
+		s.cached(m)
+	case *want:
+		s.granted(m)
+	case *timeout:
+		s.timedOut(m)
+	case *drain:
+		s.drain(m.level)
+	case *leaveNow:
+		s.leave(m.reason, m.err)
+	case *actor.Started, *actor.Stopping, *actor.Terminated:
+		return
+	case *actor.Stopped:
+		s.e.living.Done()
+		return
+	}
+	if s.phase == phaseReady {
+		s.rest()
+	}
+}
+
+// rest looks at what a session has to do between two messages.
+func (s *session) rest() {
+	if !s.machine.Exists() && s.flight == nil && s.pending == nil && len(s.queue) == 0 {
+		s.leave("absent", errNotFound())
+		return
+	}
+	if s.draining != drainNot {
+		s.drainOn()
+	}
+	if s.phase == phaseReady {
+		s.arm()
+	}
+}
+
+func (s *session) begin(ctx actor.Context, key conversation.SessionKey) {
+	s.key, s.self = key, ctx.Self()
+	s.active, s.shown = time.Now(), new(atomic.Uint64)
+	if s.e.cfg.IdleJitter > 0 {
+		s.jitter = rand.N(s.e.cfg.IdleJitter)
+	}
+	s.e.m.Active.Inc()
+	s.load(false)
+}
+
+// root is false for the session of a delegation.
+func (s *session) root() bool { return s.key.Session.Depth() == 0 }
+
+func (s *session) send(m any) { s.e.system.Root.Send(s.self, m) }
+
+// take is the one door in: everything that may change the session comes here.
+func (s *session) take(t *told) {
+	switch {
+	case s.phase == phaseLeaving:
+		s.handBack(t)
+	case s.phase != phaseReady || s.lookup != nil:
+		s.hold(t)
+	default:
+		s.process(t)
+	}
+}
+
+// hold keeps a command until the session can decide it. What the session itself
+// has to say is never refused: it is bounded by what the session has started.
+func (s *session) hold(t *told) {
+	if t.outside && len(s.queue) >= s.e.cfg.MaxWaiting {
+		t.refuse(s.e, "session_waiting", errBusy())
+		return
+	}
+	s.queue = append(s.queue, t)
+}
+
+// handBack gives a command to the session's next activation.
+func (s *session) handBack(t *told) {
+	switch {
+	case t.view != nil:
+		s.e.viewNow(s.key, t)
+	case t.done != nil || t.outside:
+		s.e.dispatch(s.key, t)
+	}
+}
+
+// unhold goes on with what was held, until something must wait again.
+func (s *session) unhold() {
+	for s.phase == phaseReady && s.lookup == nil && len(s.queue) > 0 {
+		t := s.queue[0]
+		s.queue[0] = nil
+		if s.queue = s.queue[1:]; len(s.queue) == 0 {
+			s.queue = nil
+		}
+		s.process(t)
+	}
+}
+
+// process answers at the door, asks the store first, or decides.
+func (s *session) process(t *told) {
+	s.active = time.Now()
+	switch {
+	case !s.machine.Exists() && !creates(t.cmd) && (t.cmd != nil || t.view != nil),
+		t.as != "" && s.machine.Exists() && !s.machine.Visible(t.as):
+		t.err = errNotFound()
+		s.await(t)
+	case t.view != nil:
+		t.state = s.machine.View()
+		t.state.Log = s.e.deps.Store.LogID()
+		s.await(t)
+	case t.cmd == nil:
+		s.await(t)
+	case t.outside && s.draining == drainHard:
+		t.refuse(s.e, "stopping", errStopping())
+		return
+	case t.outside && s.pending != nil && len(s.pending.waiters) >= s.e.cfg.MaxPending:
+		t.refuse(s.e, "session_pending", errBusy())
+		return
+	case s.mustLook(t):
+		s.lookup = t
+		s.look()
+		return
+	case s.noRoom(t.cmd):
+		t.refuse(s.e, "admission", conversation.Errorf(conversation.Overloaded, "%s", s.machine.Policy().Texts.Overloaded))
+		return
+	default:
+		s.decide(t)
+		return
+	}
+	s.flush()
+}
+
+// decide gives a command to the machine and gathers what comes of it. What only
+// stops something is done at once; the rest waits for the commit.
+func (s *session) decide(t *told) {
+	slot, took := s.reserve(t.cmd)
+	d := s.machine.Decide(conversation.Given{At: time.Now(), Slot: slot}, t.cmd)
+	s.keepSlot(took)
+	b := s.batch()
+	b.drafts = append(b.drafts, t.drafts...)
+	for _, effect := range d.Effects {
+		if effect.Acquiring() {
+			b.effects = append(b.effects, effect)
+		} else {
+			s.release(effect)
+		}
+	}
+	t.receipt, t.err = d.Receipt, d.Err
+	if len(d.Cursors) > 0 && len(d.Events) == 0 {
+		s.seeLater(d.Cursors, t)
+	} else {
+		b.add(d, isOutside(t.cmd))
+		b.waiters = append(b.waiters, t)
+	}
+	if s.want != nil && !s.machine.Wants(conversation.WantSlot{}) {
+		s.e.admission.drop(s.want)
+		s.want = nil
+	}
+	s.flush()
+}
+
+// own gives the session a command of its own.
+func (s *session) own(c conversation.Command) { s.take(&told{cmd: c}) }
+
+// await puts an answer that changes nothing behind all that was decided before it.
+func (s *session) await(t *told) { b := s.batch(); b.waiters = append(b.waiters, t) }
+
+// seeLater gathers read cursors: they are stored with the next commit, or alone
+// once in a while.
+func (s *session) seeLater(cursors []conversation.Cursor, t *told) {
+	if s.seen == nil {
+		s.seen = map[conversation.UserID]conversation.Seq{}
+		s.seenAt = time.Now().Add(s.e.cfg.SeenEvery)
+	}
+	for _, c := range cursors {
+		s.seen[c.User] = max(s.seen[c.User], c.Seq)
+	}
+	s.seenWait = append(s.seenWait, t)
+}
+
+// reserve tries to have a slot ready for a task that the command may start. A
+// slot that the session has is kept for its next task only when nobody waits.
+func (s *session) reserve(c conversation.Command) (slot, took bool) {
+	if !s.root() {
+		return true, false
+	}
+	if _, granted := c.(conversation.SlotGranted); granted {
+		return s.slot, false
+	}
+	if s.draining != drainNot || s.e.phase.Load() != phaseRunning {
+		return false, false
+	}
+	if s.slot {
+		return s.e.admission.quiet(), false
+	}
+	took = s.e.admission.try()
+	return took, took
+}
+
+// keepSlot makes the count agree with what was decided.
+func (s *session) keepSlot(took bool) {
+	holds := s.machine.HoldsSlot()
+	switch {
+	case holds && !s.slot:
+		if !took {
+			s.e.admission.force() // the task was RUNNING before this process knew of it
+		}
+		s.slot, s.slotFree = true, 0
+	case holds:
+		s.slotFree = 0
+	case took:
+		s.e.admission.give()
+	case s.slot && s.slotFree == 0:
+		s.slotFree = s.machine.Head()
+	}
+}
+
+// freeSlot gives the slot back when it is durable that no task needs it.
+func (s *session) freeSlot() {
+	if s.slot && !s.machine.HoldsSlot() && s.durable >= s.slotFree {
+		s.slot, s.slotFree = false, 0
+		s.e.admission.give()
+	}
+}
+
+// granted takes a slot that was waited for.
+func (s *session) granted(w *want) {
+	if s.want != w || !s.e.admission.take(w) {
+		return
+	}
+	s.want = nil
+	// A node that stops starts nothing more: the slots that its sessions give
+	// back must not make others RUNNING, for they would be too many after the start.
+	if s.slot || s.draining != drainNot || s.e.phase.Load() != phaseRunning {
+		s.e.admission.give()
+		return
+	}
+	s.slot, s.slotFree = true, s.machine.Head()
+	s.own(conversation.SlotGranted{})
+}
+
+// leave ends the session's time in memory: everyone who waits gets err, what
+// runs is stopped, and what still arrives goes to the next activation. The log
+// is all that stays.
+func (s *session) leave(reason string, err *conversation.Error) {
+	if s.phase == phaseLeaving {
+		return
+	}
+	s.phase = phaseLeaving
+	e := s.e
+	e.registry.remove(s.key, s.self)
+	for _, b := range []*batch{s.flight, s.pending} {
+		if b != nil {
+			for _, t := range b.waiters {
+				t.answer(e, err)
+			}
+		}
+	}
+	if s.lookup != nil {
+		s.lookup.answer(e, err)
+	}
+	for _, t := range append(s.seenWait, s.queue...) {
+		t.answer(e, err)
+	}
+	if s.model != nil {
+		s.dropDrafts(s.model.stop())
+	}
+	s.summary.stop(s)
+	for _, pid := range s.calls {
+		s.ctx.Stop(pid)
+	}
+	if s.want != nil {
+		e.admission.drop(s.want)
+	}
+	if s.slot {
+		e.admission.give()
+	}
+	if s.timer != nil {
+		s.timer.Stop()
+	}
+	e.m.Active.Dec()
+	e.m.Passivations.WithLabelValues(reason).Inc()
+	self := s.self
+	*s = session{e: e, key: s.key, self: self, ctx: s.ctx, phase: phaseLeaving}
+	// Nothing is delivered any more, so this comes behind all that was.
+	s.ctx.Poison(self)
+}
+
+// fail ends the session because its memory is ahead of what is stored. Whoever
+// waits may tell it again.
+func (s *session) fail(kind string, cause error, err *conversation.Error) {
+	s.e.m.FailedCommits.WithLabelValues(kind).Inc()
+	s.e.log.Error("a commit failed; the session starts again from its log",
+		"session", s.key.Session, "tenant", s.key.Tenant, "kind", kind, "err", cause)
+	busy := s.machine != nil && s.machine.Busy()
+	if kind == "fenced" && s.root() {
+		s.e.registry.tree(rootKey(s.key), &leaveNow{reason: "fenced", err: err})
+	}
+	s.leave("failed", err)
+	if busy && kind != "fenced" && kind != "full" {
+		s.e.scanIn(time.Second) // its open work goes on by itself
+	}
+}
+
+func errBusy() *conversation.Error {
+	err := conversation.Errorf(conversation.Overloaded, "too many commands wait in this session; please try again in a moment")
+	err.RetryAfter = time.Second
+	return err
+}

@@ -1,0 +1,113 @@
+package actors
+
+import (
+	"runtime/debug"
+	"time"
+
+	"parley/conversation"
+)
+
+// told is something that a session is asked: a command, a view, or (neither)
+// just to be in memory. It is answered exactly once.
+type told struct {
+	as      conversation.UserID
+	cmd     conversation.Command
+	done    func(conversation.Receipt, error)
+	view    func(conversation.View, error)
+	at      time.Time                   // when it was told; zero for the session's own commands
+	outside bool                        // it came through the engine's door
+	looked  bool                        // the store was asked for its key
+	drafts  []conversation.DraftDropped // of a model call's end: what it has shown
+
+	// The answer, until everything that it depends on is durable.
+	receipt conversation.Receipt
+	err     *conversation.Error
+	state   conversation.View
+
+	answered bool
+}
+
+func (t *told) name() string {
+	switch {
+	case t.cmd != nil:
+		return t.cmd.Name()
+	case t.view != nil:
+		return "view"
+	default:
+		return "wake"
+	}
+}
+
+// answer gives the answer, or err instead of it. A second call does nothing. A
+// panic of the receiver is its own and harms nobody else.
+func (t *told) answer(e *Engine, err *conversation.Error) {
+	if t.answered {
+		return
+	}
+	t.answered = true
+	if err == nil {
+		err = t.err
+	}
+	code := "ok"
+	if err != nil {
+		code = string(err.Code)
+	}
+	e.m.Commands.WithLabelValues(t.name(), code).Inc()
+	if err == nil && t.receipt.Duplicate {
+		e.m.Duplicates.WithLabelValues(t.name()).Inc()
+	}
+	if !t.at.IsZero() {
+		e.m.Waiting.Dec()
+		if _, say := t.cmd.(conversation.Say); say && err == nil {
+			e.m.Ack.Observe(time.Since(t.at).Seconds())
+		}
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			e.panicked("the receiver of an answer", r)
+		}
+	}()
+	switch {
+	case t.done != nil && err != nil:
+		t.done(conversation.Receipt{}, err)
+	case t.done != nil:
+		t.done(t.receipt, nil)
+	case t.view != nil && err != nil:
+		t.view(conversation.View{}, err)
+	case t.view != nil:
+		t.view(t.state, nil)
+	}
+}
+
+// refuse answers a command that the machine never sees, because of a limit.
+func (t *told) refuse(e *Engine, limit string, err *conversation.Error) {
+	e.m.Refusals.WithLabelValues(limit).Inc()
+	t.answer(e, err)
+}
+
+// isOutside is true for commands that bring new work from outside. Results,
+// answers and cancels are not: they may be stored below the soft disk watermark.
+func isOutside(c conversation.Command) bool {
+	switch c.(type) {
+	case conversation.Create, conversation.Say, conversation.Edit, conversation.Withdraw, conversation.Move,
+		conversation.Update, conversation.Close, conversation.Seen, conversation.AddPart:
+		return true
+	default:
+		return false
+	}
+}
+
+// creates is true for commands that an absent session may be made for.
+func creates(c conversation.Command) bool {
+	switch c.(type) {
+	case conversation.Create, conversation.Tell:
+		return true
+	default:
+		return false
+	}
+}
+
+func (e *Engine) panicked(what string, r any) {
+	e.m.Panics.Inc()
+	e.log.Error("panic in "+what, "panic", r, "stack", string(debug.Stack()))
+}

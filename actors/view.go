@@ -1,0 +1,90 @@
+package actors
+
+import (
+	"errors"
+	"time"
+
+	"parley/conversation"
+)
+
+// View reads what is open in a session. A session in memory answers as of its
+// durable head; one that is not is folded read-only from the store and stays
+// where it is. done is called exactly once, from any goroutine, and must not
+// block; for a user who may not see the session it is not_found.
+func (e *Engine) View(key conversation.SessionKey, as conversation.UserID, done func(conversation.View, error)) {
+	t := &told{as: as, view: done, at: time.Now(), outside: true}
+	e.m.Waiting.Inc()
+	switch phase := e.phase.Load(); {
+	case phase == phaseNew || phase == phaseStopped:
+		t.refuse(e, "stopping", errStopping())
+	case key.Session.Depth() > 0 && as != "":
+		e.belowRoot(key, t, func() { e.viewNow(key, t) })
+	default:
+		e.viewNow(key, t)
+	}
+}
+
+func (e *Engine) viewNow(key conversation.SessionKey, t *told) {
+	if !e.registry.deliver(key, t, false) {
+		e.foldView(key, t)
+	}
+}
+
+// foldView answers for a session that is not in memory. Few are folded at once,
+// so that a burst of readers does not take the memory that writers need.
+func (e *Engine) foldView(key conversation.SessionKey, t *told) {
+	if e.folding.Add(1) > int64(e.cfg.MaxFoldWait) {
+		e.folding.Add(-1)
+		t.refuse(e, "views", errBusy())
+		return
+	}
+	e.door.RLock()
+	defer e.door.RUnlock()
+	if e.phase.Load() == phaseStopped {
+		e.folding.Add(-1)
+		t.refuse(e, "stopping", errStopping())
+		return
+	}
+	e.goWork("a view", func() {
+		defer e.folding.Add(-1)
+		select {
+		case e.folds <- struct{}{}:
+			defer func() { <-e.folds }()
+		case <-e.base.Done():
+			t.answer(e, errStopping())
+			return
+		}
+		v, err := e.passiveView(key)
+		switch {
+		case errors.Is(err, conversation.ErrNotFound), err == nil && t.as != "" && !v.Visible(t.as):
+			t.answer(e, errNotFound())
+		case err != nil:
+			e.log.Error("a session cannot be read", "session", key.Session, "tenant", key.Tenant, "err", err)
+			answer := errUnreachable()
+			answer.Err = err
+			t.answer(e, answer)
+		default:
+			t.state = v
+			t.answer(e, nil)
+		}
+	}, func(err error) {
+		t.answer(e, conversation.AsError(err))
+	})
+}
+
+func (e *Engine) passiveView(key conversation.SessionKey) (conversation.View, error) {
+	head, err := e.deps.Store.Head(e.base, key)
+	if err != nil {
+		return conversation.View{}, err
+	}
+	machine, _, err := e.fold(e.base, key, head)
+	if err != nil {
+		return conversation.View{}, err
+	}
+	if !machine.Exists() {
+		return conversation.View{}, conversation.ErrNotFound
+	}
+	v := machine.View()
+	v.Log = e.deps.Store.LogID()
+	return v, nil
+}
