@@ -1,0 +1,131 @@
+package metrics
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// Actors are the collectors of the actors room: what sessions do.
+type Actors struct {
+	Commands      *prometheus.CounterVec   // by type and code ("ok", or the error's)
+	Ack           prometheus.Histogram     // seconds from Tell to the positive answer of a send
+	FirstPart     prometheus.Histogram     // seconds from a message's acknowledgement to the first part of its task
+	CommitEvents  prometheus.Histogram     // events in one commit
+	CommitWaiters prometheus.Histogram     // commands answered by one commit
+	Waiting       prometheus.Gauge         // commands taken and not answered yet
+	Active        prometheus.Gauge         // sessions in memory
+	Activations   *prometheus.CounterVec   // by outcome
+	Passivations  *prometheus.CounterVec   // by reason
+	Load          prometheus.Histogram     // seconds to load a session
+	Parts         *prometheus.CounterVec   // persisted parts by kind (partial, final)
+	SourceParts   prometheus.Histogram     // parts of one source when its task ends
+	Duplicates    *prometheus.CounterVec   // by command
+	Recoveries    *prometheus.CounterVec   // what was found open after a load: step, call
+	ModelCalls    *prometheus.CounterVec   // by outcome
+	ModelSeconds  *prometheus.HistogramVec // by outcome
+	ModelTokens   *prometheus.CounterVec   // by direction
+	RequestTokens prometheus.Histogram     // estimated tokens of what models were shown
+	Compactions   *prometheus.CounterVec   // summaries of conversations by outcome
+	ToolCalls     *prometheus.CounterVec   // by outcome
+	Delegations   *prometheus.CounterVec   // ended, by outcome
+	Depth         *prometheus.CounterVec   // started delegations, by depth
+	Retries       *prometheus.CounterVec   // attempts after the first, by cause
+	Nudges        prometheus.Counter
+	Resolutions   *prometheus.CounterVec // by how
+	Dispositions  *prometheus.CounterVec // of accepted messages
+	Modes         *prometheus.CounterVec // of accepted messages, as asked for
+	Decisions     *prometheus.CounterVec // of steps, by decision
+	Tasks         *prometheus.CounterVec // status changes, by new status
+	TaskSteps     prometheus.Histogram   // steps of a task when it ends
+	Questions     *prometheus.CounterVec // by what happened: opened, answered, default, expired, superseded, cancelled
+	QuestionAge   prometheus.Histogram   // seconds from opening to the answer
+	Refusals      *prometheus.CounterVec // commands refused before the machine saw them, by limit
+	AdmissionWait prometheus.Histogram   // seconds from wanting a slot to having it
+	Slots         prometheus.Gauge       // in use
+	SlotWaiters   prometheus.Gauge       // sessions that wait for a slot
+	Drains        *prometheus.CounterVec // sessions drained, by what became of their work
+	FailedCommits *prometheus.CounterVec // by kind
+	DueFound      prometheus.Counter     // sessions activated by the scan for due work
+	DueScans      *prometheus.CounterVec // by outcome
+	Erased        *prometheus.CounterVec // by reason
+	Panics        prometheus.Counter     // recovered in sessions, models and tools
+	Deltas        prometheus.Counter     // shown
+}
+
+// NewActors registers the collectors of the actors room.
+func NewActors(r prometheus.Registerer) *Actors {
+	counter := func(name, help string) prometheus.Counter {
+		c := prometheus.NewCounter(prometheus.CounterOpts{Name: "parley_" + name, Help: help})
+		r.MustRegister(c)
+		return c
+	}
+	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
+		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "parley_" + name, Help: help}, labels)
+		r.MustRegister(c)
+		return c
+	}
+	gauge := func(name, help string) prometheus.Gauge {
+		g := prometheus.NewGauge(prometheus.GaugeOpts{Name: "parley_" + name, Help: help})
+		r.MustRegister(g)
+		return g
+	}
+	histogram := func(name, help string, buckets []float64) prometheus.Histogram {
+		h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "parley_" + name, Help: help, Buckets: buckets})
+		r.MustRegister(h)
+		return h
+	}
+	fast := prometheus.ExponentialBuckets(0.0005, 2, 15)     // 0.5 ms to 8 s
+	slow := prometheus.ExponentialBuckets(0.01, 2.5, 12)     // 10 ms to 4 min
+	long := prometheus.ExponentialBuckets(1, 4, 10)          // 1 s to 3 days
+	counts := prometheus.ExponentialBuckets(1, 2, 11)        // 1 to 1,024
+	tokens := prometheus.ExponentialBuckets(128, 2, 14)      // 128 to 1 million
+	small := []float64{1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64} // parts, steps
+
+	modelSeconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "parley_model_call_duration_seconds", Help: "Duration of model calls by outcome.", Buckets: slow,
+	}, []string{"outcome"})
+	r.MustRegister(modelSeconds)
+
+	return &Actors{
+		Commands:      counters("commands_total", "Commands taken by sessions, by type and answer code.", "type", "code"),
+		Ack:           histogram("message_ack_duration_seconds", "Time from a message's arrival to its acknowledgement.", fast),
+		FirstPart:     histogram("first_part_duration_seconds", "Time from a message's acknowledgement to the first part of its task.", slow),
+		CommitEvents:  histogram("commit_events", "Events in one commit.", counts),
+		CommitWaiters: histogram("commit_waiters", "Commands answered by one commit.", counts),
+		Waiting:       gauge("commands_waiting", "Commands taken and not answered yet."),
+		Active:        gauge("sessions_active", "Sessions in memory."),
+		Activations:   counters("session_activations_total", "Sessions loaded into memory, by outcome.", "outcome"),
+		Passivations:  counters("session_passivations_total", "Sessions that left memory, by reason.", "reason"),
+		Load:          histogram("session_load_duration_seconds", "Time to load a session.", fast),
+		Parts:         counters("parts_total", "Parts persisted, by kind.", "kind"),
+		SourceParts:   histogram("source_parts", "Parts of one source when its task ends.", small),
+		Duplicates:    counters("duplicates_total", "Commands that had taken effect before, by type.", "type"),
+		Recoveries:    counters("recoveries_total", "Work found open when a session was loaded, by kind.", "kind"),
+		ModelCalls:    counters("model_calls_total", "Model calls by outcome.", "outcome"),
+		ModelSeconds:  modelSeconds,
+		ModelTokens:   counters("model_tokens_total", "Tokens of model calls, by direction.", "direction"),
+		RequestTokens: histogram("model_request_tokens", "Estimated tokens of a step's request: prompt, tools and transcript.", tokens),
+		Compactions:   counters("compactions_total", "Summaries of conversations, by outcome.", "outcome"),
+		ToolCalls:     counters("tool_calls_total", "Tool calls ended, by outcome.", "outcome"),
+		Delegations:   counters("delegations_total", "Delegations ended, by outcome.", "outcome"),
+		Depth:         counters("delegations_started_total", "Delegations started, by depth.", "depth"),
+		Retries:       counters("model_retries_total", "Attempts after the first, by cause.", "cause"),
+		Nudges:        counter("coverage_nudges_total", "Reminders of messages that were read and not addressed."),
+		Resolutions:   counters("messages_resolved_total", "Messages resolved, by how.", "how"),
+		Dispositions:  counters("messages_accepted_total", "Messages accepted, by disposition.", "disposition"),
+		Modes:         counters("message_modes_total", "Messages accepted, by the mode their author asked for.", "mode"),
+		Decisions:     counters("decisions_total", "Decisions of steps.", "decision"),
+		Tasks:         counters("task_status_total", "Status changes of tasks, by new status.", "status"),
+		TaskSteps:     histogram("task_steps", "Steps of a task when it ends.", small),
+		Questions:     counters("questions_total", "Questions, by what happened to them.", "event"),
+		QuestionAge:   histogram("question_age_seconds", "Time from a question to its answer.", long),
+		Refusals:      counters("refusals_total", "Commands refused at the door, by limit.", "limit"),
+		AdmissionWait: histogram("admission_wait_seconds", "Time that a task waited for a slot.", slow),
+		Slots:         gauge("admission_slots_in_use", "Root tasks that are RUNNING."),
+		SlotWaiters:   gauge("admission_waiters", "Sessions that wait for a slot."),
+		Drains:        counters("drained_sessions_total", "Sessions drained, by what became of their work.", "outcome"),
+		FailedCommits: counters("failed_commits_total", "Commits that failed, by kind.", "kind"),
+		DueFound:      counter("due_activations_total", "Sessions activated by the scan for due work."),
+		DueScans:      counters("due_scans_total", "Scans for due work, by outcome.", "outcome"),
+		Erased:        counters("sessions_erased_total", "Sessions erased, by reason.", "reason"),
+		Panics:        counter("panics_total", "Panics recovered in sessions, models and tools."),
+		Deltas:        counter("deltas_total", "Pieces of streamed text shown."),
+	}
+}

@@ -1,0 +1,212 @@
+package metrics
+
+import (
+	"strconv"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Persistence is what the store counts. The codes of CommitErrors are fenced,
+// conflict, duplicate, full, closed, cancelled and unknown.
+type Persistence struct {
+	CommitSeconds prometheus.Histogram   // from the call to durable
+	CommitEvents  prometheus.Histogram   // the batch size: events in one commit
+	CommitErrors  *prometheus.CounterVec // code
+	Duplicates    *prometheus.CounterVec // kind: part, message
+	Reads         *prometheus.CounterVec // op
+
+	store *storeCollector
+}
+
+// NewPersistence makes the store's metrics and registers them.
+func NewPersistence(r prometheus.Registerer) *Persistence {
+	p := &Persistence{
+		CommitSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "parley_store_commit_seconds",
+			Help:    "Time of a successful commit, from the call until it is durable.",
+			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10},
+		}),
+		CommitEvents: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "parley_store_commit_events",
+			Help:    "Events in a successful commit.",
+			Buckets: []float64{0, 1, 2, 4, 8, 16, 32, 64, 128},
+		}),
+		CommitErrors: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "parley_store_commit_errors_total",
+			Help: "Commits that failed, by reason.",
+		}, []string{"code"}),
+		Duplicates: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "parley_store_duplicates_total",
+			Help: "Commits refused because a key was stored already, by the key's kind.",
+		}, []string{"kind"}),
+		Reads: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "parley_store_reads_total",
+			Help: "Reads of the store, by operation.",
+		}, []string{"op"}),
+		store: &storeCollector{},
+	}
+	for _, code := range []string{"fenced", "conflict", "duplicate", "full", "closed", "cancelled", "unknown"} {
+		p.CommitErrors.WithLabelValues(code)
+	}
+	for _, kind := range []string{"part", "message"} {
+		p.Duplicates.WithLabelValues(kind)
+	}
+	r.MustRegister(p.CommitSeconds, p.CommitEvents, p.CommitErrors, p.Duplicates, p.Reads, p.store)
+	return p
+}
+
+// Watch shows the numbers of an open embedded store with every scrape; ok =
+// false leaves them out. stop must be called before the store goes away. Stores
+// of one process are watched one at a time: the last one counts.
+func (p *Persistence) Watch(stats func() (s StoreStats, ok bool)) (stop func()) {
+	w := &watched{stats: stats}
+	p.store.mu.Lock()
+	p.store.now = w
+	p.store.mu.Unlock()
+	return func() {
+		p.store.mu.Lock()
+		defer p.store.mu.Unlock()
+		if p.store.now == w {
+			p.store.now = nil
+		}
+	}
+}
+
+// StoreStats is the state of an embedded store at one moment, without a word of
+// the engine behind it.
+type StoreStats struct {
+	Fsync             Distribution // seconds
+	WALBytesIn        uint64       // bytes that commits brought
+	WALBytesWritten   uint64       // bytes that went to the log files
+	WALFiles          int64
+	LevelBytes        []int64 // by level, from 0
+	LevelFiles        []int64
+	ReadAmplification int
+	CompactionDebt    uint64 // bytes
+	Compactions       int64
+	Flushes           int64
+	MemTableBytes     uint64
+	BlockCacheBytes   int64
+	BlockCacheHits    int64
+	BlockCacheMisses  int64
+	FilterHits        int64
+	FilterMisses      int64
+	WriteStalls       int64
+	WriteStallSeconds float64
+	BackgroundErrors  int64
+	Heads             int64  // sessions whose head is kept in memory
+	DiskFree          uint64 // bytes; 0 with DiskKnown = false
+	DiskKnown         bool
+	SoftFree          uint64 // the watermarks, bytes; 0 = off
+	HardFree          uint64
+	DiskState         int // 0 ok, 1 below soft, 2 below hard
+	Healthy           bool
+}
+
+// Distribution is a histogram as it was read.
+type Distribution struct {
+	Count   uint64
+	Sum     float64
+	Buckets map[float64]uint64 // cumulative, by upper bound
+}
+
+type watched struct {
+	stats func() (StoreStats, bool)
+}
+
+type storeCollector struct {
+	mu  sync.Mutex
+	now *watched
+}
+
+func storeDesc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("parley_store_"+name, help, labels, nil)
+}
+
+var (
+	descFsync       = storeDesc("wal_fsync_seconds", "Time of a write-ahead log sync.")
+	descWALBytes    = storeDesc("wal_bytes_total", "Bytes brought to (in) and written to (written) the write-ahead log.", "dir")
+	descWALFiles    = storeDesc("wal_files", "Live write-ahead log files.")
+	descLevelBytes  = storeDesc("level_bytes", "Bytes of table files, by level.", "level")
+	descLevelFiles  = storeDesc("level_files", "Table files, by level.", "level")
+	descReadAmp     = storeDesc("read_amplification", "Tables that a read may have to look at.")
+	descDebt        = storeDesc("compaction_debt_bytes", "Bytes that wait to be compacted.")
+	descCompactions = storeDesc("compactions_total", "Compactions.")
+	descFlushes     = storeDesc("flushes_total", "Memory tables written to disk.")
+	descMemTable    = storeDesc("memtable_bytes", "Bytes of memory tables.")
+	descCacheBytes  = storeDesc("block_cache_bytes", "Bytes in the block cache.")
+	descCache       = storeDesc("block_cache_requests_total", "Look-ups in the block cache, by result.", "result")
+	descFilter      = storeDesc("filter_requests_total", "Questions to bloom filters, by result; a hit saved a read.", "result")
+	descStalls      = storeDesc("write_stalls_total", "Times that writes had to wait for flushes or compactions.")
+	descStallTime   = storeDesc("write_stall_seconds_total", "Time that writes had to wait for flushes or compactions.")
+	descBackground  = storeDesc("background_errors_total", "Failed flushes and compactions; they are tried again.")
+	descHeads       = storeDesc("heads", "Sessions whose head is kept in memory.")
+	descFree        = storeDesc("disk_free_bytes", "Free space where the store lives.")
+	descWatermark   = storeDesc("disk_watermark_bytes", "Free space below which commands (soft) or all commits (hard) are refused; 0 = off.", "watermark")
+	descDiskState   = storeDesc("disk_state", "0 = enough space, 1 = below the soft watermark, 2 = below the hard one.")
+	descHealthy     = storeDesc("healthy", "1 = the store works, 0 = it reported a failure that needs a person.")
+)
+
+// Describe implements prometheus.Collector.
+func (c *storeCollector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{
+		descFsync, descWALBytes, descWALFiles, descLevelBytes, descLevelFiles, descReadAmp, descDebt,
+		descCompactions, descFlushes, descMemTable, descCacheBytes, descCache, descFilter, descStalls,
+		descStallTime, descBackground, descHeads, descFree, descWatermark, descDiskState, descHealthy,
+	} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c *storeCollector) Collect(ch chan<- prometheus.Metric) {
+	c.mu.Lock()
+	defer c.mu.Unlock() // a store that stops being watched waits for a scrape to end
+	if c.now == nil {
+		return
+	}
+	s, ok := c.now.stats()
+	if !ok {
+		return
+	}
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	counter := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
+	}
+	ch <- prometheus.MustNewConstHistogram(descFsync, s.Fsync.Count, s.Fsync.Sum, s.Fsync.Buckets)
+	counter(descWALBytes, float64(s.WALBytesIn), "in")
+	counter(descWALBytes, float64(s.WALBytesWritten), "written")
+	gauge(descWALFiles, float64(s.WALFiles))
+	for level := range s.LevelBytes {
+		gauge(descLevelBytes, float64(s.LevelBytes[level]), strconv.Itoa(level))
+		gauge(descLevelFiles, float64(s.LevelFiles[level]), strconv.Itoa(level))
+	}
+	gauge(descReadAmp, float64(s.ReadAmplification))
+	gauge(descDebt, float64(s.CompactionDebt))
+	counter(descCompactions, float64(s.Compactions))
+	counter(descFlushes, float64(s.Flushes))
+	gauge(descMemTable, float64(s.MemTableBytes))
+	gauge(descCacheBytes, float64(s.BlockCacheBytes))
+	counter(descCache, float64(s.BlockCacheHits), "hit")
+	counter(descCache, float64(s.BlockCacheMisses), "miss")
+	counter(descFilter, float64(s.FilterHits), "hit")
+	counter(descFilter, float64(s.FilterMisses), "miss")
+	counter(descStalls, float64(s.WriteStalls))
+	counter(descStallTime, s.WriteStallSeconds)
+	counter(descBackground, float64(s.BackgroundErrors))
+	gauge(descHeads, float64(s.Heads))
+	if s.DiskKnown {
+		gauge(descFree, float64(s.DiskFree))
+	}
+	gauge(descWatermark, float64(s.SoftFree), "soft")
+	gauge(descWatermark, float64(s.HardFree), "hard")
+	gauge(descDiskState, float64(s.DiskState))
+	healthy := 0.0
+	if s.Healthy {
+		healthy = 1
+	}
+	gauge(descHealthy, healthy)
+}
