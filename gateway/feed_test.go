@@ -1,0 +1,164 @@
+package gateway
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"parley/conversation"
+	"parley/gateway/gatewaytest"
+	"parley/metrics"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// queueOf is a live feed whose writer never comes.
+func queueOf(frames int) (*Hub, *feed) {
+	m := metrics.NewGateway(prometheus.NewRegistry())
+	hub := NewHub(m)
+	out := newOutbox(Limits{QueueFrames: frames, QueueBytes: 1 << 20}, m)
+	f := &feed{out: out, key: gatewaytest.Key("s1"), deltas: true, state: feedLive, synced: true, cursor: 5, until: 5}
+	hub.add(f)
+	return hub, f
+}
+
+// drain takes everything that waits, as payloads.
+func drain(o *outbox) (payloads []string) {
+	for {
+		t := o.take(nil)
+		if t.frames == 0 {
+			return payloads
+		}
+		for b := t.data; len(b) > 0; {
+			var p []byte
+			_, p, b = nextFrame(b)
+			payloads = append(payloads, string(p))
+		}
+	}
+}
+
+// Over half of the queue deltas of a draft merge, and what may be missed is dropped.
+func TestOverHalf(t *testing.T) {
+	hub, f := queueOf(10)
+	want := ""
+	for i := range 100 {
+		text := string(rune('a' + i%26))
+		hub.Show(f.key, 5, conversation.Delta{Draft: "1.1.0", At: len(want), Text: text})
+		want += text
+		hub.Show(f.key, 5, conversation.Progress{Call: "c1", Note: "n"})
+	}
+	got, frames := "", drain(f.out)
+	if len(frames) > 10 {
+		t.Errorf("%d frames wait, the limit is 10", len(frames))
+	}
+	for _, p := range frames {
+		var d struct {
+			Type string
+			Data struct {
+				At   int
+				Text string
+			}
+		}
+		if err := json.Unmarshal([]byte(p), &d); err != nil {
+			t.Fatal(err)
+		}
+		if d.Type != "delta" {
+			continue
+		}
+		if d.Data.At != len(got) {
+			t.Errorf("a delta at %d after %d characters", d.Data.At, len(got))
+		}
+		got += d.Data.Text
+	}
+	if got != want {
+		t.Errorf("the deltas say %q, want %q", got, want)
+	}
+}
+
+// A delta is never merged across an event, nor into another draft, nor over a hole.
+func TestMergeOnlyWhatBelongsTogether(t *testing.T) {
+	hub, f := queueOf(4)
+	hub.Show(f.key, 5, conversation.Delta{Draft: "1.1.0", At: 0, Text: "a"})
+	hub.Show(f.key, 5, conversation.Delta{Draft: "1.1.1", At: 0, Text: "x"})
+	hub.Publish(f.key, []conversation.Event{{Seq: 6, Body: conversation.SessionClosed{}}})
+	hub.Show(f.key, 6, conversation.Delta{Draft: "1.1.0", At: 1, Text: "b"})
+	hub.Show(f.key, 5, conversation.Delta{Draft: "1.1.1", At: 7, Text: "y"})
+	got := strings.Join(drain(f.out), "\n")
+	for _, p := range []string{`"at":0,"text":"a"`, `"at":0,"text":"x"`, `"at":1,"text":"b"`} {
+		if !strings.Contains(got, p) {
+			t.Errorf("no %s in\n%s", p, got)
+		}
+	}
+	if strings.Contains(got, "xy") || strings.Contains(got, "ab") {
+		t.Errorf("merged over a hole:\n%s", got)
+	}
+}
+
+// Nothing ephemeral is shown before the event that it came after.
+func TestNeverBeforeItsEvent(t *testing.T) {
+	hub, f := queueOf(10)
+	hub.Show(f.key, 6, conversation.Thinking{Step: 1})
+	if got := drain(f.out); len(got) != 0 {
+		t.Errorf("shown: %v", got)
+	}
+	hub.Publish(f.key, []conversation.Event{{Seq: 6, Body: conversation.SessionClosed{}}})
+	hub.Show(f.key, 6, conversation.Thinking{Step: 1})
+	if got := drain(f.out); len(got) != 2 {
+		t.Errorf("shown: %v", got)
+	}
+}
+
+// Events that come again are dropped; a gap is filled from the log, not shown.
+func TestOverlapAndGap(t *testing.T) {
+	hub, f := queueOf(10)
+	closed := func(seqs ...conversation.Seq) (events []conversation.Event) {
+		for _, s := range seqs {
+			events = append(events, conversation.Event{Seq: s, Body: conversation.SessionClosed{}})
+		}
+		return events
+	}
+	hub.Publish(f.key, closed(4, 5))
+	if got := drain(f.out); len(got) != 0 || f.state != feedLive {
+		t.Errorf("again: %v", got)
+	}
+	hub.Publish(f.key, closed(7))
+	if got := drain(f.out); len(got) != 0 || f.state != feedBehind || f.until != 7 {
+		t.Errorf("a gap: %v, state %d", got, f.state)
+	}
+}
+
+// The same bytes go to every feed: an event is encoded once.
+func TestEncodedOnce(t *testing.T) {
+	hub, f := queueOf(10)
+	other := &feed{out: newOutbox(DefaultConfig().Limits, hub.m), key: f.key, state: feedLive, synced: true, cursor: 5}
+	blind := &feed{out: newOutbox(DefaultConfig().Limits, hub.m), key: f.key, state: feedLive, synced: true, cursor: 5, redact: true}
+	hub.add(other)
+	hub.add(blind)
+	hub.Publish(f.key, []conversation.Event{{Seq: 6, Body: conversation.ToolFinished{Summary: "secret"}}})
+	hub.Publish(f.key, []conversation.Event{{Seq: 7, Body: conversation.SessionClosed{}}})
+	for i := range 2 {
+		a, b, c := &f.out.at(i).data[0], &other.out.at(i).data[0], &blind.out.at(i).data[0]
+		if a != b {
+			t.Errorf("item %d was encoded for each", i)
+		}
+		if same := a == c; same != (i == 1) {
+			t.Errorf("item %d: redacted and whole are the same: %v", i, same)
+		}
+	}
+}
+
+// promtool's rules for names and help texts.
+func TestMetricNames(t *testing.T) {
+	r := prometheus.NewRegistry()
+	m := metrics.NewGateway(r)
+	m.Commands.WithLabelValues("send", "ok").Inc()
+	families, err := r.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if !strings.HasPrefix(f.GetName(), "parley_gateway_") || f.GetHelp() == "" {
+			t.Errorf("%s: %q", f.GetName(), f.GetHelp())
+		}
+	}
+}

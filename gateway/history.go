@@ -1,0 +1,190 @@
+package gateway
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"parley/conversation"
+)
+
+// entry is one item of a conversation as people read it: what a user said, with
+// what became of it, or what was answered.
+type entry struct {
+	seq       conversation.Seq
+	at        time.Time
+	task      conversation.TaskID
+	said      *conversation.MessageAccepted // a user's message; nil for a part
+	part      *conversation.Part
+	final     bool
+	kind      conversation.ResponseKind
+	edited    bool
+	ended     bool // a part: its task has ended
+	read      time.Time
+	resolved  time.Time
+	delivered time.Time
+	how       conversation.Resolution
+}
+
+// settled is true when nothing about the entry will change any more.
+func (e *entry) settled() bool {
+	if e.said == nil {
+		return e.final || e.ended || e.task == ""
+	}
+	if e.resolved.IsZero() {
+		return false
+	}
+	return !e.delivered.IsZero() || e.undelivered()
+}
+
+// undelivered is true for a message whose answer is not delivered because there
+// is none.
+func (e *entry) undelivered() bool {
+	switch e.how {
+	case conversation.ResolvedWithdrawn, conversation.ResolvedCancelled, conversation.ResolvedFailed:
+		return true
+	default:
+		return false
+	}
+}
+
+// history reads a page of the conversation that follows the event after. What
+// became of a message comes later in the log, so it reads on until everything on
+// the page is settled, or to the end.
+func (c *core) history(ctx context.Context, key conversation.SessionKey, after conversation.Seq, limit int) (page []*entry, more bool, err error) {
+	byMessage := make(map[conversation.MessageID]*entry)
+	for e, err := range c.events(ctx, key, after, 0) {
+		if err != nil {
+			return nil, false, err
+		}
+		if item := begins(e, byMessage); item != nil {
+			if len(page) < limit {
+				page = append(page, item)
+				byMessage[item.id()] = item
+			} else {
+				more = true
+			}
+		} else {
+			happens(e, page, byMessage)
+		}
+		if more && !slices.ContainsFunc(page, func(i *entry) bool { return !i.settled() }) {
+			break
+		}
+	}
+	return page, more, nil
+}
+
+func (e *entry) id() conversation.MessageID {
+	if e.said != nil {
+		return e.said.Message
+	}
+	return e.part.Message
+}
+
+// begins is the new entry that an event starts, if it does.
+func begins(e *conversation.Event, known map[conversation.MessageID]*entry) *entry {
+	switch b := e.Body.(type) {
+	case conversation.MessageAccepted:
+		return &entry{seq: e.Seq, at: e.At, task: e.Task, said: &b}
+	case conversation.PartialResponse:
+		return &entry{seq: e.Seq, at: e.At, task: e.Task, part: &b.Part}
+	case conversation.Response:
+		if b.Promoted { // shown before; it is final now
+			if shown := known[b.Message]; shown != nil {
+				shown.final, shown.kind = true, b.ResponseKind
+			}
+			return nil
+		}
+		return &entry{seq: e.Seq, at: e.At, task: e.Task, part: &b.Part, final: true, kind: b.ResponseKind}
+	default:
+		return nil
+	}
+}
+
+// happens notes what an event says about entries of the page.
+func happens(e *conversation.Event, page []*entry, known map[conversation.MessageID]*entry) {
+	switch b := e.Body.(type) {
+	case conversation.MessageEdited:
+		if i := known[b.Message]; i != nil && i.said != nil {
+			i.said.Text, i.edited = b.Text, true
+		}
+	case conversation.StepStarted:
+		for _, m := range b.Read {
+			if i := known[m]; i != nil && i.read.IsZero() {
+				i.read = e.At
+			}
+		}
+	case conversation.MessageResolved:
+		if i := known[b.Message]; i != nil {
+			i.resolved, i.how = e.At, b.How
+		}
+	case conversation.TaskStatusChanged:
+		for _, m := range b.Messages { // leftovers belong to their new task
+			if i := known[m]; i != nil {
+				i.task = e.Task
+			}
+		}
+		if !b.New.Ended() {
+			return
+		}
+		for _, i := range page {
+			if i.task != e.Task {
+				continue
+			}
+			if i.said == nil {
+				i.ended = true // nothing will promote it any more
+			} else if b.New == conversation.TaskComplete && !i.resolved.IsZero() && !i.undelivered() && i.delivered.IsZero() {
+				i.delivered = e.At
+			}
+		}
+	}
+}
+
+func (e *entry) append(dst []byte) []byte {
+	o := open(dst)
+	if e.said != nil {
+		e.appendMessage(&o)
+	} else {
+		o.text("type", "part")
+		appendPart(&o, e.part, e.kind, e.final, e.seq, e.at)
+		o.optional("task", string(e.task))
+	}
+	return o.close()
+}
+
+func (e *entry) appendMessage(o *object) {
+	m := e.said
+	o.text("type", "message")
+	o.text("message", string(m.Message))
+	o.text("client_msg_id", string(m.ClientMsgID))
+	o.text("author", string(m.Author))
+	o.text("text", m.Text)
+	o.flag("edited", e.edited)
+	o.text("via", m.Via.String())
+	o.optional("in_reply_to", string(m.InReplyTo))
+	o.optional("question", string(m.Question))
+	o.optional("task", string(e.task))
+	o.uint("seq", uint64(e.seq))
+	o.time("accepted_at", e.at)
+	o.optionalTime("read_at", e.read)
+	o.optionalTime("resolved_at", e.resolved)
+	o.optionalTime("delivered_at", e.delivered)
+	if e.how != 0 {
+		o.text("how", e.how.String())
+	}
+}
+
+// appendPart writes a part as lists show it.
+func appendPart(o *object, p *conversation.Part, kind conversation.ResponseKind, final bool, seq conversation.Seq, at time.Time) {
+	o.text("message", string(p.Message))
+	if p.Source != "" {
+		o.text("source", string(p.Source))
+		o.uint("part", uint64(p.Index))
+	}
+	o.text("text", p.Text)
+	o.optional("in_reply_to", string(p.InReplyTo))
+	o.flag("final", final)
+	o.optional("kind", kind.String())
+	o.uint("seq", uint64(seq))
+	o.time("created_at", at)
+}

@@ -1,0 +1,174 @@
+package gateway
+
+import (
+	"strconv"
+	"time"
+	"unicode/utf8"
+)
+
+// The append functions write JSON without reflection and without an allocation
+// of their own: every event of every session goes through them.
+
+const hexDigits = "0123456789abcdef"
+
+// plain marks the ASCII bytes that a JSON string may hold as they are.
+var plain = func() (t [utf8.RuneSelf]bool) {
+	for i := range t {
+		t[i] = i >= 0x20 && i != '"' && i != '\\'
+	}
+	return t
+}()
+
+// appendString appends s as a JSON string. Invalid UTF-8 becomes U+FFFD, so that
+// a frame is always valid.
+func appendString[T ~string](dst []byte, s T) []byte {
+	dst = append(dst, '"')
+	start := 0
+	for i := 0; i < len(s); {
+		if b := s[i]; b < utf8.RuneSelf {
+			if plain[b] {
+				i++
+				continue
+			}
+			dst = append(dst, s[start:i]...)
+			switch b {
+			case '"', '\\':
+				dst = append(dst, '\\', b)
+			case '\n':
+				dst = append(dst, '\\', 'n')
+			case '\r':
+				dst = append(dst, '\\', 'r')
+			case '\t':
+				dst = append(dst, '\\', 't')
+			default:
+				dst = append(dst, '\\', 'u', '0', '0', hexDigits[b>>4], hexDigits[b&0xf])
+			}
+			i++
+			start = i
+			continue
+		}
+		r, size := utf8.DecodeRuneInString(string(s[i:min(len(s), i+utf8.UTFMax)]))
+		if r == utf8.RuneError && size == 1 {
+			dst = append(dst, s[start:i]...)
+			dst = append(dst, "\ufffd"...)
+			i++
+			start = i
+			continue
+		}
+		i += size
+	}
+	dst = append(dst, s[start:]...)
+	return append(dst, '"')
+}
+
+// appendTime appends t as RFC 3339 with milliseconds, UTC, in quotes.
+func appendTime(dst []byte, t time.Time) []byte {
+	t = t.UTC()
+	year, month, day := t.Date()
+	if year < 0 || year > 9999 {
+		year = 9999 // four digits or nothing; such a time is "never"
+	}
+	hour, minute, second := t.Clock()
+	ms := t.Nanosecond() / int(time.Millisecond)
+	return append(dst, '"',
+		digit(year/1000), digit(year/100), digit(year/10), digit(year), '-',
+		digit(int(month)/10), digit(int(month)), '-', digit(day/10), digit(day), 'T',
+		digit(hour/10), digit(hour), ':', digit(minute/10), digit(minute), ':', digit(second/10), digit(second), '.',
+		digit(ms/100), digit(ms/10), digit(ms), 'Z', '"')
+}
+
+func digit(n int) byte { return byte('0' + n%10) }
+
+func appendUint[T ~uint64 | ~uint32](dst []byte, n T) []byte {
+	return strconv.AppendUint(dst, uint64(n), 10)
+}
+
+func appendInt[T ~int | ~int64](dst []byte, n T) []byte {
+	return strconv.AppendInt(dst, int64(n), 10)
+}
+
+func appendBool(dst []byte, b bool) []byte { return strconv.AppendBool(dst, b) }
+
+// appendStrings appends a list; a nil list is [], never null.
+func appendStrings[T ~string](dst []byte, list []T) []byte {
+	dst = append(dst, '[')
+	for i, s := range list {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = appendString(dst, s)
+	}
+	return append(dst, ']')
+}
+
+// object appends the members of a JSON object one after the other. Its methods
+// return nothing, so that an encoder reads like the table of the protocol.
+type object struct {
+	b     []byte
+	comma bool
+}
+
+func open(dst []byte) object { return object{b: append(dst, '{')} }
+
+func (o *object) close() []byte { return append(o.b, '}') }
+
+// key appends the name of the next member; the caller appends its value to o.b.
+func (o *object) key(name string) {
+	if o.comma {
+		o.b = append(o.b, ',')
+	}
+	o.comma = true
+	o.b = append(o.b, '"')
+	o.b = append(o.b, name...)
+	o.b = append(o.b, '"', ':')
+}
+
+func (o *object) text(name, s string) {
+	o.key(name)
+	o.b = appendString(o.b, s)
+}
+
+// optional appends a text member unless it is empty.
+func (o *object) optional(name, s string) {
+	if s != "" {
+		o.text(name, s)
+	}
+}
+
+func (o *object) uint(name string, n uint64) {
+	o.key(name)
+	o.b = strconv.AppendUint(o.b, n, 10)
+}
+
+func (o *object) int(name string, n int64) {
+	o.key(name)
+	o.b = strconv.AppendInt(o.b, n, 10)
+}
+
+func (o *object) bool(name string, v bool) {
+	o.key(name)
+	o.b = strconv.AppendBool(o.b, v)
+}
+
+// flag appends a member that is only there when it is true.
+func (o *object) flag(name string, v bool) {
+	if v {
+		o.bool(name, true)
+	}
+}
+
+func (o *object) time(name string, t time.Time) {
+	o.key(name)
+	o.b = appendTime(o.b, t)
+}
+
+func (o *object) optionalTime(name string, t time.Time) {
+	if !t.IsZero() {
+		o.time(name, t)
+	}
+}
+
+func (o *object) raw(name, value string) {
+	o.key(name)
+	o.b = append(o.b, value...)
+}

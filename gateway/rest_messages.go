@@ -1,0 +1,375 @@
+package gateway
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"parley/conversation"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+// say gives a session a message and completes the receipt of a repetition.
+func (s *Server) say(ctx context.Context, key conversation.SessionKey, say conversation.Say) (conversation.Receipt, error) {
+	r, err := s.tell(ctx, key, say.Author, say)
+	if err == nil && r.Disposition == 0 {
+		err = s.complete(ctx, key, &r)
+	}
+	return r, err
+}
+
+func (s *Server) postMessage(c *fiber.Ctx) error {
+	key, err := writableSession(c)
+	if err != nil {
+		return err
+	}
+	b, err := body(c)
+	if err != nil {
+		return err
+	}
+	d, bad := readSend(b, s.cfg.Limits)
+	if bad != nil {
+		return bad
+	}
+	id, err := clientMsgID(c, d.clientID, "")
+	if err != nil {
+		return err
+	}
+	wait, err := s.waitOf(c)
+	if err != nil {
+		return err
+	}
+	who := principal(c)
+	say := conversation.Say{
+		Author: who.User, Via: conversation.ViaHTTP, ClientMsgID: id, Text: *d.text,
+		InReplyTo: conversation.MessageID(d.inReplyTo), Mode: d.mode,
+	}
+	if wait > 0 {
+		return s.sayAndWait(c, key, say, wait)
+	}
+	ctx, cancel := s.deadline()
+	defer cancel()
+	r, err := s.say(ctx, key, say)
+	if err != nil {
+		return err
+	}
+	return reply(c, fiber.StatusAccepted, func(o *object) { appendReceipt(o, r) })
+}
+
+// waitOf reads ?wait=30s; longer than Times.WaitMax is that.
+func (s *Server) waitOf(c *fiber.Ctx) (time.Duration, error) {
+	q := c.Query("wait")
+	if q == "" {
+		return 0, nil
+	}
+	wait, err := time.ParseDuration(q)
+	if err != nil || wait < 0 {
+		return 0, conversation.Errorf(conversation.BadRequest, `wait must be a duration such as "30s"`)
+	}
+	return min(wait, s.cfg.Times.WaitMax), nil
+}
+
+// sayAndWait answers when the message is resolved or its task awaits a reply. It
+// watches the session from before it speaks, so nothing can be missed.
+func (s *Server) sayAndWait(c *fiber.Ctx, key conversation.SessionKey, say conversation.Say, wait time.Duration) error {
+	w := s.hub.watch(key)
+	defer s.hub.unwatch(w)
+	ctx, cancel := s.deadline()
+	defer cancel()
+	r, err := s.say(ctx, key, say)
+	if err != nil {
+		return err
+	}
+	ctx, cancelWait := context.WithTimeout(s.alive, wait)
+	defer cancelWait()
+	o := outcome{message: r.Message, task: r.Task, read: r.Seq, redact: principal(c).redact()}
+	for {
+		done, err := s.look(ctx, key, &o)
+		if err != nil && ctx.Err() == nil {
+			return err
+		}
+		if done {
+			return reply(c, fiber.StatusOK, o.append)
+		}
+		select {
+		case <-w.hit:
+		case <-ctx.Done():
+			late := &conversation.Error{
+				Code:    conversation.Timeout,
+				Message: "the message was accepted and is not answered yet: read its task, or repeat the request with the same client_msg_id or Idempotency-Key",
+			}
+			return s.problemWith(c, late, func(o *object) { appendReceipt(o, r) })
+		}
+	}
+}
+
+// outcome is what became of one message so far.
+type outcome struct {
+	message  conversation.MessageID
+	task     conversation.TaskID
+	how      conversation.Resolution
+	status   conversation.TaskStatus
+	parts    []taskPart
+	question *conversation.QuestionView
+	read     conversation.Seq // the log was read up to here
+	redact   bool             // the reader lacks read:tools
+}
+
+// look reads on in the log; true when there is something to tell.
+func (c *core) look(ctx context.Context, key conversation.SessionKey, o *outcome) (bool, error) {
+	for e, err := range c.events(ctx, key, o.read, 0) {
+		if err != nil {
+			return false, err
+		}
+		o.read = e.Seq
+		o.add(e)
+	}
+	if o.how == 0 && o.status != conversation.TaskAwaiting {
+		if o.status == 0 { // nothing was read about the task: is the session still there?
+			_, err := c.sessions.Summary(ctx, key)
+			return false, err
+		}
+		return false, nil
+	}
+	if o.task != "" {
+		row, err := c.sessions.Task(ctx, key, o.task)
+		if err != nil {
+			return false, err
+		}
+		o.status = row.Status
+	}
+	return o.how != 0 || o.status == conversation.TaskAwaiting, nil
+}
+
+func (o *outcome) add(e *conversation.Event) {
+	switch b := e.Body.(type) {
+	case conversation.MessageResolved:
+		if b.Message == o.message {
+			o.how = b.How
+		}
+		return
+	case conversation.TaskStatusChanged:
+		for _, m := range b.Messages {
+			if m == o.message { // left over: it belongs to its new task
+				o.task, o.parts = e.Task, nil
+			}
+		}
+	}
+	if e.Task != o.task {
+		return
+	}
+	switch b := e.Body.(type) {
+	case conversation.TaskStatusChanged:
+		o.status = b.New
+	case conversation.PartialResponse:
+		o.parts = append(o.parts, taskPart{part: b.Part, seq: e.Seq, at: e.At})
+	case conversation.Response:
+		if b.Promoted {
+			for i := range o.parts {
+				if o.parts[i].part.Message == b.Message {
+					o.parts[i].final = true
+					return
+				}
+			}
+		}
+		o.parts = append(o.parts, taskPart{part: b.Part, kind: b.ResponseKind, final: true, seq: e.Seq, at: e.At})
+	case conversation.Asked:
+		o.question = &conversation.QuestionView{Task: e.Task, Asked: b, At: e.At}
+	case conversation.QuestionAnswered, conversation.QuestionClosed:
+		o.question = nil
+	}
+}
+
+// own are the parts that answer this very message; if none names it, all that
+// its task has said since.
+func (o *outcome) own() []taskPart {
+	var own []taskPart
+	for _, p := range o.parts {
+		if p.part.InReplyTo == o.message {
+			own = append(own, p)
+		}
+	}
+	if len(own) == 0 {
+		return o.parts
+	}
+	return own
+}
+
+func (o *outcome) append(out *object) {
+	out.text("message", string(o.message))
+	out.optional("task", string(o.task))
+	if o.how != 0 {
+		out.text("how", o.how.String())
+	}
+	if o.status != 0 {
+		out.text("status", o.status.String())
+	}
+	list(out, "parts", o.own(), func(o *object, p taskPart) {
+		appendPart(o, &p.part, p.kind, p.final, p.seq, p.at)
+	})
+	if o.how == 0 && o.question != nil {
+		out.key("question")
+		in := open(out.b)
+		appendOpenQuestion(&in, *o.question, o.redact)
+		out.b = in.close()
+	}
+}
+
+func (s *Server) listMessages(c *fiber.Ctx) error {
+	key, err := sessionOf(c)
+	if err != nil {
+		return err
+	}
+	limit, cursor, err := paging(c)
+	if err != nil {
+		return err
+	}
+	after, _, err := sequence(cursor, "cursor")
+	if err != nil {
+		return err
+	}
+	ctx, cancel := s.deadline()
+	defer cancel()
+	if _, err := s.visible(ctx, principal(c), key); err != nil {
+		return err
+	}
+	page, more, err := s.history(ctx, key, after, limit)
+	if err != nil {
+		return err
+	}
+	var list []byte
+	for i, e := range page {
+		if i > 0 {
+			list = append(list, ',')
+		}
+		list = e.append(list)
+	}
+	next := ""
+	if more {
+		next = strconv.FormatUint(uint64(page[len(page)-1].seq), 10)
+	}
+	return items(c, list, next)
+}
+
+// messageOf is the message of a session that a request wants to change.
+func messageOf(c *fiber.Ctx) (conversation.SessionKey, conversation.MessageID, error) {
+	key, err := writableSession(c)
+	if err != nil {
+		return key, "", err
+	}
+	id, err := param(c, "message")
+	return key, conversation.MessageID(id), err
+}
+
+func (s *Server) editMessage(c *fiber.Ctx) error {
+	key, id, err := messageOf(c)
+	if err != nil {
+		return err
+	}
+	var text *string
+	err = readBody(c, func(m member) error {
+		if string(m.name) == "text" {
+			return m.textPointer(&text)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if bad := checkText("text", text, s.cfg.Limits); bad != nil {
+		return bad
+	}
+	return s.change(c, key, conversation.Edit{By: principal(c).User, Message: id, Text: *text})
+}
+
+func (s *Server) withdrawMessage(c *fiber.Ctx) error {
+	key, id, err := messageOf(c)
+	if err != nil {
+		return err
+	}
+	return s.change(c, key, conversation.Withdraw{By: principal(c).User, Message: id})
+}
+
+// change gives the session a command whose answer is {seq}.
+func (s *Server) change(c *fiber.Ctx, key conversation.SessionKey, cmd conversation.Command) error {
+	ctx, cancel := s.deadline()
+	defer cancel()
+	r, err := s.tell(ctx, key, principal(c).User, cmd)
+	if err != nil {
+		return err
+	}
+	return reply(c, fiber.StatusOK, func(o *object) { o.uint("seq", uint64(r.Seq)) })
+}
+
+// postPart takes a part from an outside runtime. The same (source, index) again
+// is the same message.
+func (s *Server) postPart(c *fiber.Ctx) error {
+	key, err := writableSession(c)
+	if err != nil {
+		return err
+	}
+	var text *string
+	var source string
+	var index *uint64
+	var final bool
+	err = readBody(c, func(m member) error {
+		switch string(m.name) {
+		case "source_id":
+			return m.text(&source)
+		case "part_index":
+			return m.wholePointer(&index)
+		case "text":
+			return m.textPointer(&text)
+		case "final":
+			return m.bool(&final)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	switch {
+	case text == nil:
+		return missing("text")
+	case s.cfg.Limits.TextBytes > 0 && len(*text) > s.cfg.Limits.TextBytes:
+		return conversation.Errorf(conversation.TooLarge, "text must be at most %d bytes", s.cfg.Limits.TextBytes)
+	case len(source) > maxSourceID:
+		return conversation.Errorf(conversation.BadRequest, "source_id must be at most %d bytes", maxSourceID)
+	case index != nil && *index > 1<<31:
+		return conversation.Errorf(conversation.BadRequest, "part_index is too large")
+	}
+	if source == "" {
+		// An Idempotency-Key makes a plain message repeatable. It is its user's, and
+		// never the same as a source_id of that name: else another part were lost.
+		if source, err = idempotencyKey(c, "key:"+string(principal(c).User)); err != nil {
+			return err
+		}
+	}
+	part := conversation.AddPart{Author: principal(c).User, Source: source, Text: *text, Final: final}
+	if index != nil {
+		part.Index = conversation.PartIndex(*index)
+	}
+	ctx, cancel := s.deadline()
+	defer cancel()
+	r, err := s.tell(ctx, key, principal(c).User, part)
+	if err != nil {
+		return err
+	}
+	if r.Nothing {
+		return c.SendStatus(fiber.StatusNoContent)
+	}
+	status := fiber.StatusCreated
+	if r.Duplicate {
+		status = fiber.StatusOK
+	}
+	return reply(c, status, func(o *object) {
+		o.text("message", string(r.Message))
+		o.uint("seq", uint64(r.Seq))
+		o.uint("part_index", uint64(r.PartIndex))
+		o.bool("duplicate", r.Duplicate)
+	})
+}
+
+// maxSourceID bounds what a runtime calls its source, in bytes.
+const maxSourceID = 256

@@ -1,0 +1,234 @@
+package gateway
+
+import (
+	"parley/conversation"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+func (s *Server) createSession(c *fiber.Ctx) error {
+	b, err := body(c)
+	if err != nil {
+		return err
+	}
+	d, bad := readCreate(b)
+	if bad != nil {
+		return bad
+	}
+	if d.clientID == "" {
+		if d.clientID, err = idempotencyKey(c, ""); err != nil {
+			return err
+		}
+	}
+	key, created, err := s.openSession(principal(c), d)
+	if err != nil {
+		return err
+	}
+	status := fiber.StatusOK
+	if created {
+		status = fiber.StatusCreated
+	}
+	c.Set(fiber.HeaderLocation, "/api/sessions/"+string(key.Session))
+	return reply(c, status, func(o *object) { o.text("session", string(key.Session)) })
+}
+
+// openSession makes a session, or finds the one that the same request has made.
+func (s *Server) openSession(who *Principal, d createData) (conversation.SessionKey, bool, error) {
+	key := newSession(who, d.clientID)
+	d.create.Owner = who.User
+	type made struct {
+		created bool
+		err     error
+	}
+	answer := make(chan made, 1)
+	s.sessions.Create(key, d.create, func(created bool, err error) { answer <- made{created, err} })
+	ctx, cancel := s.deadline()
+	defer cancel()
+	select {
+	case m := <-answer:
+		return key, m.created, m.err
+	case <-ctx.Done():
+		return key, false, errNoAnswer
+	}
+}
+
+func (s *Server) listSessions(c *fiber.Ctx) error {
+	limit, cursor, err := paging(c)
+	if err == nil {
+		err = activityCursor(cursor)
+	}
+	if err != nil {
+		return err
+	}
+	who := principal(c)
+	ctx, cancel := s.deadline()
+	defer cancel()
+	var list []byte
+	var last conversation.Summary
+	n, next := 0, ""
+	for row, err := range s.sessions.Sessions(ctx, conversation.Page{Tenant: who.Tenant, For: who.User, Cursor: cursor}) {
+		if err != nil {
+			return err
+		}
+		if row.Owner != who.User && row.Access != conversation.AccessTenant {
+			continue
+		}
+		if n == limit {
+			next = last.PageCursor()
+			break
+		}
+		list = appendSummary(list, n, row)
+		last = row
+		n++
+	}
+	return items(c, list, next)
+}
+
+func appendSummary(dst []byte, n int, row conversation.Summary) []byte {
+	if n > 0 {
+		dst = append(dst, ',')
+	}
+	o := open(dst)
+	o.text("session", string(row.Key.Session))
+	o.text("title", row.Title)
+	o.text("agent", string(row.Agent))
+	o.text("owner", string(row.Owner))
+	o.text("access", row.Access.String())
+	o.bool("closed", row.Closed)
+	o.time("created_at", row.CreatedAt)
+	o.time("activity_at", row.Activity)
+	o.uint("head", uint64(row.Last))
+	o.uint("seen", uint64(row.Seen))
+	o.int("open_tasks", int64(row.Open))
+	o.int("awaiting_tasks", int64(row.Awaiting))
+	return o.close()
+}
+
+func (s *Server) readSession(c *fiber.Ctx) error {
+	key, err := sessionOf(c)
+	if err != nil {
+		return err
+	}
+	return s.showSession(c, key)
+}
+
+func (s *Server) showSession(c *fiber.Ctx, key conversation.SessionKey) error {
+	who := principal(c)
+	ctx, cancel := s.deadline()
+	defer cancel()
+	v, err := s.view(ctx, key, who.User)
+	if err != nil {
+		return err
+	}
+	return reply(c, fiber.StatusOK, func(o *object) {
+		o.text("session", string(key.Session))
+		o.text("log", string(v.Log))
+		o.uint("head", uint64(v.Head))
+		o.bool("closed", v.Closed)
+		o.time("created_at", v.CreatedAt)
+		appendState(o, v, who.redact())
+	})
+}
+
+func (s *Server) patchSession(c *fiber.Ctx) error {
+	key, err := writableSession(c)
+	if err != nil {
+		return err
+	}
+	var update conversation.Update
+	var access *string
+	var closed *bool
+	var reason string
+	err = readBody(c, func(m member) error {
+		switch string(m.name) {
+		case "title":
+			return m.textPointer(&update.Title)
+		case "access":
+			return m.textPointer(&access)
+		case "policy":
+			return m.overrides(&update.Policy)
+		case "closed":
+			return m.boolPointer(&closed)
+		case "reason":
+			return m.text(&reason)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if access != nil {
+		if *access == "" {
+			return conversation.Errorf(conversation.BadRequest, "access must be private or tenant")
+		}
+		level, bad := readAccess(*access)
+		if bad != nil {
+			return bad
+		}
+		update.Access = &level
+	}
+	switch {
+	case update.Title != nil && len(*update.Title) > maxTitle:
+		return conversation.Errorf(conversation.BadRequest, "title must be at most %d bytes", maxTitle)
+	case len(reason) > maxTitle:
+		return conversation.Errorf(conversation.BadRequest, "reason must be at most %d bytes", maxTitle)
+	case closed != nil && !*closed:
+		return conversation.Errorf(conversation.BadRequest, "a session cannot be opened again: closed must be true or absent")
+	}
+	changes := update.Title != nil || update.Access != nil || len(update.Policy) > 0
+	if !changes && closed == nil {
+		return conversation.Errorf(conversation.BadRequest, "the body names nothing to change: title, access, policy or closed")
+	}
+	ctx, cancel := s.deadline()
+	defer cancel()
+	who := principal(c)
+	if changes {
+		if _, err := s.tell(ctx, key, who.User, update); err != nil {
+			return err
+		}
+	}
+	if closed != nil {
+		if _, err := s.tell(ctx, key, who.User, conversation.Close{Reason: reason}); err != nil {
+			return err
+		}
+	}
+	return s.showSession(c, key)
+}
+
+func (s *Server) deleteSession(c *fiber.Ctx) error {
+	key, err := writableSession(c)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := s.deadline()
+	defer cancel()
+	if err := s.sessions.Erase(ctx, key, principal(c).User); err != nil {
+		return err
+	}
+	return c.SendStatus(fiber.StatusNoContent)
+}
+
+func (s *Server) cancelSession(c *fiber.Ctx) error {
+	key, err := writableSession(c)
+	if err != nil {
+		return err
+	}
+	b, err := body(c)
+	if err != nil {
+		return err
+	}
+	cancelled, bad := readCancel(b)
+	if bad != nil {
+		return bad
+	}
+	ctx, cancel := s.deadline()
+	defer cancel()
+	r, err := s.tell(ctx, key, principal(c).User, cancelled)
+	if err != nil {
+		return err
+	}
+	return reply(c, fiber.StatusAccepted, func(o *object) {
+		o.text("task", string(r.Task))
+		o.text("old_status", r.OldStatus.String())
+	})
+}

@@ -1,0 +1,841 @@
+package gateway_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"parley/conversation"
+	"parley/gateway"
+	"parley/gateway/gatewaytest"
+)
+
+func TestSessionsRoutes(t *testing.T) {
+	r := start(t)
+	a := r.call("POST", "/api/sessions", `{"title":"one","access":"private","policy":{"inbox.mode":"queue"}}`, "Idempotency-Key", "k1").want(t, 201)
+	id := a.get(t, "session")
+	if a.header.Get("Location") != "/api/sessions/"+id {
+		t.Errorf("Location %q", a.header.Get("Location"))
+	}
+	if again := r.call("POST", "/api/sessions", `{"title":"one"}`, "Idempotency-Key", "k1").want(t, 200).get(t, "session"); again != id {
+		t.Errorf("a repeated key made %s", again)
+	}
+	if other := r.call("POST", "/api/sessions", "").want(t, 201).get(t, "session"); other == id {
+		t.Error("two sessions are one")
+	}
+	read := r.call("GET", "/api/sessions/"+id, "").want(t, 200)
+	for name, want := range map[string]string{"session": id, "head": "1", "log": "log-1", "closed": "false"} {
+		if got := read.get(t, name); got != want {
+			t.Errorf("%s = %s, want %s", name, got, want)
+		}
+	}
+	if state := read.get(t, "state"); !strings.Contains(state, `"policy":{"inbox.mode":"queue"}`) || !strings.Contains(state, `"questions":[]`) {
+		t.Errorf("state %s", state)
+	}
+	patched := r.call("PATCH", "/api/sessions/"+id, `{"title":"two","access":"tenant","policy":{"task.max_steps":3}}`).want(t, 200)
+	if state := patched.get(t, "state"); !strings.Contains(state, `"title":"two"`) || !strings.Contains(state, `"access":"tenant"`) || !strings.Contains(state, `"task.max_steps":3`) {
+		t.Errorf("state %s", state)
+	}
+	for _, bad := range []string{`{}`, `{"title":1}`, `{"access":"all"}`, `{"access":""}`, `{"closed":false}`, `{"policy":{"x":1}}`, `{"title":"` + strings.Repeat("x", 600) + `"}`} {
+		r.call("PATCH", "/api/sessions/"+id, bad).problem(t, 400, "bad_request")
+	}
+	r.call("PATCH", "/api/sessions/"+id, `{"closed":true,"reason":"done"}`).want(t, 200)
+	r.call("POST", "/api/sessions/"+id+"/messages", `{"text":"x"}`).problem(t, 410, "session_closed")
+	r.call("DELETE", "/api/sessions/"+id, "").want(t, 204)
+	r.call("GET", "/api/sessions/"+id, "").problem(t, 404, "not_found")
+	r.call("DELETE", "/api/sessions/"+id, "").problem(t, 404, "not_found")
+}
+
+// Lists are paged to their end, each item once.
+func TestListSessions(t *testing.T) {
+	r := start(t)
+	for _, s := range []string{"s1", "s2", "s3", "s4", "s5"} {
+		r.sessions.Open(s, "local")
+	}
+	r.sessions.Open("s6", "somebody")
+	var seen []string
+	cursor := ""
+	for range 10 {
+		a := r.call("GET", "/api/sessions?limit=2&cursor="+cursor, "").want(t, 200)
+		var page struct {
+			Items []struct{ Session string }
+			Next  *string `json:"next_cursor"`
+		}
+		if err := json.Unmarshal(a.body, &page); err != nil {
+			t.Fatal(err)
+		}
+		for _, i := range page.Items {
+			seen = append(seen, i.Session)
+		}
+		if page.Next == nil {
+			break
+		}
+		cursor = *page.Next
+	}
+	if got := strings.Join(seen, " "); got != "s5 s4 s3 s2 s1" {
+		t.Errorf("listed %s", got)
+	}
+	for _, bad := range []string{"x", "x.y", "5", "5."} {
+		r.call("GET", "/api/sessions?cursor="+bad, "").problem(t, 400, "bad_request")
+		r.call("GET", "/api/tasks?cursor="+bad, "").problem(t, 400, "bad_request")
+	}
+	for _, bad := range []string{"0", "-1", "x", "1.5"} {
+		r.call("GET", "/api/sessions?limit="+bad, "").problem(t, 400, "bad_request")
+	}
+}
+
+func TestMessagesRoutes(t *testing.T) {
+	r := start(t)
+	r.sessions.Open("s1", "local")
+	a := r.call("POST", "/api/sessions/s1/messages", `{"text":"hi","client_msg_id":"a"}`).want(t, 202)
+	if got := string(a.body); got != `{"message":"m1-s1","seq":2,"duplicate":false,"disposition":"started","task":"t1-s1"}` {
+		t.Errorf("%s", got)
+	}
+	if got := string(r.call("POST", "/api/sessions/s1/messages", `{"text":"hi"}`, "Idempotency-Key", "a").want(t, 202).body); got != `{"message":"m1-s1","seq":2,"duplicate":true,"disposition":"started","task":"t1-s1"}` {
+		t.Errorf("repeated: %s", got)
+	}
+	r.call("POST", "/api/sessions/s1/messages", `{"text":"other","client_msg_id":"a"}`).problem(t, 409, "conflict")
+	r.call("POST", "/api/sessions/s1/messages", `{"text":"x"}`).want(t, 202)
+	r.call("POST", "/api/sessions/s1/messages", `{"text":"x"}`, "Idempotency-Key", strings.Repeat("k", 200)).want(t, 202)
+	r.call("POST", "/api/sessions/s1/messages", `{"text":"x"}`, "Idempotency-Key", strings.Repeat("k", 256)).problem(t, 400, "bad_request")
+	r.call("PATCH", "/api/sessions/s1/messages/m1-s1", `{"text":"ho"}`).want(t, 200)
+	r.call("PATCH", "/api/sessions/s1/messages/m1-s1", `{}`).problem(t, 400, "bad_request")
+	r.call("DELETE", "/api/sessions/s1/messages/m1-s1", "").want(t, 200)
+	r.call("POST", "/api/sessions/s1%2Fd1/messages", `{"text":"x"}`).problem(t, 403, "forbidden")
+	r.call("POST", "/api/sessions/s1/messages?wait=soon", `{"text":"x"}`).problem(t, 400, "bad_request")
+}
+
+// worked plays a task to its end: read, answered in two parts, resolved, complete.
+func worked(task conversation.TaskID, m conversation.MessageID) []conversation.Event {
+	p := func(n string, i conversation.PartIndex, text string) conversation.Part {
+		return conversation.Part{Message: conversation.MessageID("p" + n + "-s1"), Source: conversation.SourceID(m), Index: i, Text: text, InReplyTo: m}
+	}
+	return []conversation.Event{
+		{Task: task, Body: conversation.TaskStatusChanged{Trigger: m, Old: conversation.TaskQueued, New: conversation.TaskRunning}},
+		{Task: task, Body: conversation.StepStarted{Step: 1, Attempt: 1, Agent: "coordinator", Read: []conversation.MessageID{m}}},
+		{Task: task, Body: conversation.PartialResponse{Part: p("1", 0, "first")}},
+		{Task: task, Body: conversation.Response{Part: p("2", 1, "second")}},
+		{Task: task, Body: conversation.MessageResolved{Message: m, How: conversation.ResolvedAnswered}},
+		{Task: task, Body: conversation.TaskStatusChanged{Trigger: m, Old: conversation.TaskRunning, New: conversation.TaskComplete}},
+	}
+}
+
+// ?wait= answers when this very message is resolved, when its task awaits, or in
+// time with 504 and what is known; a repetition of it waits for the same message.
+func TestWait(t *testing.T) {
+	r := start(t)
+	key := r.sessions.Open("s1", "local")
+	post := func(wait string, done chan answer) {
+		done <- r.call("POST", "/api/sessions/s1/messages?wait="+wait, `{"text":"hi","client_msg_id":"a"}`)
+	}
+	late := make(chan answer, 1)
+	go post("10ms", late)
+	a := (<-late).problem(t, 504, "timeout")
+	if a.get(t, "message") != "m1-s1" || a.get(t, "task") != "t1-s1" {
+		t.Errorf("%s", a.body)
+	}
+	done := make(chan answer, 2)
+	go post("20s", done)
+	go post("20s", done)
+	r.sessions.Commit(key, worked("t1-s1", "m1-s1")...)
+	for range 2 {
+		a := (<-done).want(t, 200)
+		if a.get(t, "how") != "answered" || a.get(t, "status") != "COMPLETE" || a.get(t, "message") != "m1-s1" || a.get(t, "task") != "t1-s1" {
+			t.Errorf("%s", a.body)
+		}
+		var body struct{ Parts []struct{ Text string } }
+		if json.Unmarshal(a.body, &body) != nil || len(body.Parts) != 2 || body.Parts[1].Text != "second" {
+			t.Errorf("%s", a.body)
+		}
+	}
+	// Long done: answered at once.
+	r.call("POST", "/api/sessions/s1/messages?wait=20s", `{"text":"hi","client_msg_id":"a"}`).want(t, 200)
+
+	waiting := make(chan answer, 1)
+	go func() {
+		waiting <- r.call("POST", "/api/sessions/s1/messages?wait=20s", `{"text":"ask me","client_msg_id":"b"}`)
+	}()
+	waitFor(t, func() bool { return r.call("GET", "/api/tasks/t2-s1", "").status == 200 })
+	r.sessions.Commit(key,
+		conversation.Event{Task: "t2-s1", Body: conversation.Asked{Question: "q1", Text: "Which?", Blocking: true}},
+		conversation.Event{Task: "t2-s1", Body: conversation.TaskStatusChanged{Trigger: "m2-s1", Old: conversation.TaskRunning, New: conversation.TaskAwaiting}})
+	if a := (<-waiting).want(t, 200); a.get(t, "status") != "AWAITING_RESPONSE" || a.get(t, "how") != "" || !strings.Contains(a.get(t, "question"), "Which?") {
+		t.Errorf("%s", a.body)
+	}
+}
+
+// M-20: the life of a message is shown in GET messages: accepted, read, resolved,
+// delivered; parts are among them in order.
+func TestListMessages(t *testing.T) {
+	r := start(t)
+	key := r.sessions.Open("s1", "local")
+	r.call("POST", "/api/sessions/s1/messages", `{"text":"hi","client_msg_id":"a"}`).want(t, 202)
+	a := r.call("GET", "/api/sessions/s1/messages", "").want(t, 200)
+	if s := string(a.body); strings.Contains(s, "read_at") || strings.Contains(s, "how") || !strings.Contains(s, `"accepted_at":"2026`) {
+		t.Errorf("%s", s)
+	}
+	r.sessions.Commit(key, worked("t1-s1", "m1-s1")...)
+	r.call("POST", "/api/sessions/s1/messages", `{"text":"more","client_msg_id":"b"}`).want(t, 202)
+	a = r.call("GET", "/api/sessions/s1/messages", "").want(t, 200)
+	var page struct {
+		Items []struct {
+			Type, Message, Text, How, Via, Author string
+			Final                                 bool
+			Seq                                   int
+			Accepted                              string `json:"accepted_at"`
+			Read                                  string `json:"read_at"`
+			Resolved                              string `json:"resolved_at"`
+			Delivered                             string `json:"delivered_at"`
+		}
+		Next *string `json:"next_cursor"`
+	}
+	if err := json.Unmarshal(a.body, &page); err != nil || len(page.Items) != 4 || page.Next != nil {
+		t.Fatalf("%v: %s", err, a.body)
+	}
+	m := page.Items[0]
+	if m.Type != "message" || m.How != "answered" || m.Via != "http" || m.Author != "local" ||
+		!(m.Accepted < m.Read && m.Read < m.Resolved && m.Resolved < m.Delivered) {
+		t.Errorf("%+v", m)
+	}
+	if p := page.Items[2]; p.Type != "part" || p.Text != "second" || !p.Final {
+		t.Errorf("%+v", p)
+	}
+	if p := page.Items[1]; p.Final {
+		t.Errorf("%+v", p)
+	}
+	var all []string
+	cursor := ""
+	for {
+		a := r.call("GET", "/api/sessions/s1/messages?limit=1&cursor="+cursor, "").want(t, 200)
+		page.Items, page.Next = nil, nil
+		if err := json.Unmarshal(a.body, &page); err != nil {
+			t.Fatal(err)
+		}
+		for _, i := range page.Items {
+			all = append(all, i.Message)
+			if i.Message == "m1-s1" && i.Delivered == "" {
+				t.Errorf("on a short page: %+v", i)
+			}
+		}
+		if page.Next == nil {
+			break
+		}
+		cursor = *page.Next
+	}
+	if got := strings.Join(all, " "); got != "m1-s1 p1-s1 p2-s1 m2-s1" {
+		t.Errorf("paged %s", got)
+	}
+}
+
+// M-10, M-11, M-13, M-14, M-21: parts of outside runtimes.
+func TestPartsRoute(t *testing.T) {
+	r := start(t)
+	r.sessions.Open("s1", "local")
+	post := func(body string, headers ...string) answer {
+		return r.call("POST", "/api/sessions/s1/parts", body, headers...)
+	}
+	if got := string(post(`{"source_id":"n1","part_index":0,"text":"a"}`).want(t, 201).body); got != `{"message":"p1-s1","seq":2,"part_index":0,"duplicate":false}` {
+		t.Errorf("%s", got)
+	}
+	for _, again := range []string{`{"source_id":"n1","part_index":0,"text":"a"}`, `{"source_id":"n1","text":"a"}`} {
+		if got := string(post(again).want(t, 200).body); got != `{"message":"p1-s1","seq":2,"part_index":0,"duplicate":true}` {
+			t.Errorf("%s", got)
+		}
+	}
+	post(`{"source_id":"n1","part_index":1,"text":"b","final":true}`).want(t, 201)
+	post(`{"text":"plain"}`).want(t, 201)
+	post(`{"text":"plain"}`).want(t, 201)
+	post(`{"text":"plain"}`, "Idempotency-Key", "k").want(t, 201)
+	post(`{"text":"plain"}`, "Idempotency-Key", "k").want(t, 200)
+	// A key and a source_id of the same name are two things.
+	post(`{"source_id":"k","text":"of source k"}`).want(t, 201)
+	post(`{"text":"plain"}`, "Idempotency-Key", "n1").want(t, 201)
+	post(`{"source_id":"n1","part_index":2,"text":" \n"}`).want(t, 204)
+	for _, bad := range []string{`{}`, `{"text":1}`, `{"text":"x","part_index":-1}`, `{"text":"x","part_index":"0"}`, `{"text":"x","final":"yes"}`, `{"text":"x","source_id":5}`} {
+		post(bad).problem(t, 400, "bad_request")
+	}
+}
+
+// R-02…R-07, R-13, R-19: the reply protocol, words and statuses verbatim.
+func TestReplyProtocol(t *testing.T) {
+	r := start(t)
+	key := r.sessions.Open("s1", "local")
+	a := r.call("POST", "/api/tasks", `{"prompt":"do it","session":"s1","client_msg_id":"a"}`).want(t, 202)
+	if got := string(a.body); got != `{"task_id":"t1-s1","session":"s1","status":"QUEUED"}` || a.header.Get("Location") != "/api/tasks/t1-s1" {
+		t.Errorf("%s", got)
+	}
+	// R-06
+	p := r.call("POST", "/api/tasks/t1-s1/reply", `{"reply":"x"}`).problem(t, 409, "task_not_awaiting")
+	if p.get(t, "task_status") != "QUEUED" {
+		t.Errorf("%s", p.body)
+	}
+	r.sessions.Commit(key,
+		conversation.Event{Task: "t1-s1", Body: conversation.PartialResponse{Part: conversation.Part{Message: "p1-s1", Source: "m1-s1", Text: "working"}}},
+		conversation.Event{Task: "t1-s1", Body: conversation.Asked{Question: "q1", Text: "Which?", Blocking: true}},
+		conversation.Event{Task: "t1-s1", Body: conversation.TaskStatusChanged{Trigger: "m1-s1", Old: conversation.TaskRunning, New: conversation.TaskAwaiting}})
+	r.sessions.Do(func() {}) // the commit is done
+	got := r.call("GET", "/api/tasks/t1-s1", "").want(t, 200)
+	for name, want := range map[string]string{"task_id": "t1-s1", "session": "s1", "status": "AWAITING_RESPONSE", "prompt": "do it", "output": "working\n\nWhich?", "reply_history": "[]", "user_reply": ""} {
+		if g := got.get(t, name); g != want {
+			t.Errorf("%s = %q, want %q", name, g, want)
+		}
+	}
+	if q := got.get(t, "question"); !strings.Contains(q, `"question":"q1"`) {
+		t.Errorf("question %s", q)
+	}
+	// R-04
+	for _, bad := range []string{``, `{}`, `{"reply":""}`, `{"reply":"  \n"}`, `{"reply":null}`, `{"reply":5}`, `{"reply":["x"]}`, `[]`} {
+		r.call("POST", "/api/tasks/t1-s1/reply", bad).problem(t, 400, "bad_request")
+	}
+	r.call("POST", "/api/tasks/t1-s1/reply", `{"reply":`).problem(t, 400, "invalid_json")
+	// R-05
+	for _, none := range []string{"t9-s1", "t1-nobody", "nonsense", "t1-", "x1-s1"} {
+		r.call("POST", "/api/tasks/"+none+"/reply", `{"reply":"x"}`).problem(t, 404, "not_found")
+		r.call("GET", "/api/tasks/"+none, "").problem(t, 404, "not_found")
+	}
+	// R-03, R-02: several lines, trimmed outside only
+	ok := r.call("POST", "/api/tasks/t1-s1/reply", `{"reply":"  line 1\nline 2 \n"}`).want(t, 200)
+	if string(ok.body) != `{"success":true,"task_id":"t1-s1","old_status":"AWAITING_RESPONSE","new_status":"QUEUED"}` {
+		t.Errorf("%s", ok.body)
+	}
+	// R-19
+	r.call("POST", "/api/tasks/t1-s1/reply", `{"reply":"again"}`).problem(t, 409, "task_not_awaiting")
+	// R-07, R-13
+	got = r.call("GET", "/api/tasks/t1-s1", "").want(t, 200)
+	if got.get(t, "user_reply") != "line 1\nline 2" || got.get(t, "status") != "QUEUED" || !strings.Contains(got.get(t, "reply_history"), `{"content":"line 1\nline 2","timestamp":"2026-`) {
+		t.Errorf("%s", got.body)
+	}
+	if got.get(t, "output") != "working" {
+		t.Errorf("the answered question is still in the output: %s", got.body)
+	}
+	// R-12
+	r.sessions.Commit(key, conversation.Event{Task: "t1-s1", Body: conversation.StepStarted{Step: 2, Attempt: 1}})
+	r.sessions.Do(func() {})
+	if got = r.call("GET", "/api/tasks/t1-s1", "").want(t, 200); got.get(t, "user_reply") != "" || got.get(t, "reply_history") == "[]" {
+		t.Errorf("%s", got.body)
+	}
+	r.call("POST", "/api/tasks/t1-s1/cancel", "").want(t, 202)
+	p = r.call("POST", "/api/tasks/t1-s1/cancel", "").problem(t, 409, "conflict")
+	if p.get(t, "task_status") != "CANCELLED" {
+		t.Errorf("%s", p.body)
+	}
+	r.call("POST", "/api/tasks/t9-s1/cancel", "").problem(t, 404, "not_found")
+}
+
+// A repeated reply gets its first answer again, also when the engine has forgotten it.
+func TestRepeatedReply(t *testing.T) {
+	r := start(t)
+	key := r.sessions.Open("s1", "local")
+	r.call("POST", "/api/tasks", `{"prompt":"do it","session":"s1"}`).want(t, 202)
+	r.sessions.Commit(key, conversation.Event{Task: "t1-s1", Body: conversation.TaskStatusChanged{Trigger: "m1-s1", Old: conversation.TaskRunning, New: conversation.TaskAwaiting}})
+	first := r.call("POST", "/api/tasks/t1-s1/reply", `{"reply":"x"}`, "Idempotency-Key", "k").want(t, 200)
+	r.sessions.Do(func() {
+		r.sessions.Script = func(x gatewaytest.Told) (gatewaytest.Answer, bool) {
+			if _, ok := x.Command.(conversation.Reply); !ok {
+				return gatewaytest.Answer{}, false
+			}
+			return gatewaytest.Answer{Receipt: conversation.Receipt{Message: "m2-s1", Seq: 4, Duplicate: true}}, true
+		}
+	})
+	again := r.call("POST", "/api/tasks/t1-s1/reply", `{"reply":"x"}`, "Idempotency-Key", "k").want(t, 200)
+	if string(first.body) != string(again.body) {
+		t.Errorf("first %s\nagain %s", first.body, again.body)
+	}
+}
+
+// The first answer said that the task goes on waiting, for another of its questions
+// was open. What moved the task since is not the repeated reply's.
+func TestRepeatedReplyThatMovedNothing(t *testing.T) {
+	r := start(t)
+	key := r.sessions.Open("s1", "local")
+	r.call("POST", "/api/tasks", `{"prompt":"do it","session":"s1"}`).want(t, 202)
+	r.sessions.Commit(key, conversation.Event{Task: "t1-s1", Body: conversation.TaskStatusChanged{Trigger: "m1-s1", Old: conversation.TaskRunning, New: conversation.TaskAwaiting}})
+	r.sessions.Commit(key,
+		conversation.Event{Task: "t1-s1", Body: conversation.MessageAccepted{Message: "m2-s1", ClientMsgID: "k", Author: "local", Text: "x", Disposition: conversation.Answered, Via: conversation.ViaHTTP, Question: "q1"}},
+		conversation.Event{Task: "t1-s1", Body: conversation.QuestionAnswered{Question: "q1", Message: "m2-s1", Text: "x", By: "local"}},
+		conversation.Event{Task: "t1-s1", Body: conversation.MessageResolved{Message: "m2-s1", How: conversation.ResolvedMerged, Question: "q1"}})
+	r.sessions.Commit(key,
+		conversation.Event{Task: "t1-s1", Body: conversation.QuestionAnswered{Question: "q2", Text: "d", By: "default"}},
+		conversation.Event{Task: "t1-s1", Body: conversation.TaskStatusChanged{Trigger: "m1-s1", Old: conversation.TaskAwaiting, New: conversation.TaskQueued}})
+	r.sessions.Do(func() {
+		r.sessions.Script = func(x gatewaytest.Told) (gatewaytest.Answer, bool) {
+			switch x.Command.(type) {
+			case conversation.Reply, conversation.Answer:
+				return gatewaytest.Answer{Receipt: conversation.Receipt{Message: "m2-s1", Seq: 4, Duplicate: true}}, true
+			}
+			return gatewaytest.Answer{}, false
+		}
+	})
+	again := r.call("POST", "/api/tasks/t1-s1/reply", `{"reply":"x"}`, "Idempotency-Key", "k").want(t, 200)
+	if string(again.body) != `{"success":true,"task_id":"t1-s1","old_status":"AWAITING_RESPONSE","new_status":"AWAITING_RESPONSE"}` {
+		t.Errorf("%s", again.body)
+	}
+	const want = `{"message":"m2-s1","seq":4,"duplicate":true,"task":"t1-s1","old_status":"AWAITING_RESPONSE","new_status":"AWAITING_RESPONSE"}`
+	again = r.call("POST", "/api/sessions/s1/questions/q1/answer", `{"text":"x","client_msg_id":"k"}`).want(t, 200)
+	if string(again.body) != want {
+		t.Errorf("HTTP: %s", again.body)
+	}
+	c := gatewaytest.Connect(t, r.addr)
+	if f := c.Do("answer", "s1", obj{"client_msg_id": "k", "question": "q1", "text": "x"}); string(f.Data) != want {
+		t.Errorf("WebSocket: %s", f.Raw)
+	}
+}
+
+// admission.on_full=reject: a task that is refused at the door leaves no session behind.
+func TestRefusedTask(t *testing.T) {
+	r := start(t)
+	r.sessions.Do(func() {
+		r.sessions.Script = func(x gatewaytest.Told) (gatewaytest.Answer, bool) {
+			_, ok := x.Command.(conversation.Say)
+			return gatewaytest.Answer{Err: conversation.Errorf(conversation.Overloaded, "busy")}, ok
+		}
+	})
+	r.call("POST", "/api/tasks", `{"prompt":"x"}`).problem(t, 503, "overloaded")
+	if got := r.call("GET", "/api/sessions", "").want(t, 200).get(t, "items"); got != "[]" {
+		t.Errorf("left behind: %s", got)
+	}
+	// With a key the session waits for the client's next attempt.
+	for range 2 {
+		r.call("POST", "/api/tasks", `{"prompt":"x"}`, "Idempotency-Key", "k").problem(t, 503, "overloaded")
+	}
+	r.sessions.Do(func() { r.sessions.Script = nil })
+	r.call("POST", "/api/tasks", `{"prompt":"x"}`, "Idempotency-Key", "k").want(t, 202)
+}
+
+func TestTasksRoutes(t *testing.T) {
+	r := start(t)
+	// without a session a new one is made, the same one for the same key
+	a := r.call("POST", "/api/tasks", `{"prompt":"x","agent":"outside"}`, "Idempotency-Key", "k").want(t, 202)
+	b := r.call("POST", "/api/tasks", `{"prompt":"x","agent":"outside"}`, "Idempotency-Key", "k").want(t, 202)
+	if string(a.body) != string(b.body) {
+		t.Errorf("first %s\nagain %s", a.body, b.body)
+	}
+	c := r.call("POST", "/api/tasks", `{"prompt":"y"}`).want(t, 202)
+	if c.get(t, "session") == a.get(t, "session") {
+		t.Error("another task got the same session")
+	}
+	for _, bad := range []string{`{}`, `{"prompt":" "}`, `{"prompt":1}`, `{"prompt":"x","session":"s1","agent":"y"}`} {
+		r.call("POST", "/api/tasks", bad).problem(t, 400, "bad_request")
+	}
+	r.call("POST", "/api/tasks", `{"prompt":"x","session":"nobody"}`).problem(t, 404, "not_found")
+	list := func(query string) []string {
+		var page struct {
+			Items []struct {
+				Task string `json:"task_id"`
+			}
+		}
+		if err := json.Unmarshal(r.call("GET", "/api/tasks"+query, "").want(t, 200).body, &page); err != nil {
+			t.Fatal(err)
+		}
+		var ids []string
+		for _, i := range page.Items {
+			ids = append(ids, i.Task)
+		}
+		return ids
+	}
+	if got := list(""); len(got) != 2 || got[0] != c.get(t, "task_id") {
+		t.Errorf("listed %v", got)
+	}
+	if got := list("?session=" + a.get(t, "session")); len(got) != 1 {
+		t.Errorf("listed %v", got)
+	}
+	if got := list("?status=COMPLETE"); len(got) != 0 {
+		t.Errorf("listed %v", got)
+	}
+	if got := list("?status=QUEUED&limit=1"); len(got) != 1 {
+		t.Errorf("listed %v", got)
+	}
+	r.call("GET", "/api/tasks?status=DONE", "").problem(t, 400, "bad_request")
+	r.call("GET", "/api/tasks?session=nobody", "").problem(t, 404, "not_found")
+}
+
+// A task of leftovers shows the prompt that was said before it was born.
+func TestLeftoverTask(t *testing.T) {
+	r := start(t)
+	key := r.sessions.Open("s1", "local")
+	r.call("POST", "/api/sessions/s1/messages", `{"text":"said early"}`).want(t, 202)
+	r.sessions.Commit(key,
+		conversation.Event{Body: conversation.MessageEdited{Message: "m1-s1", Text: "said better"}},
+		conversation.Event{Task: "t7-s1", Body: conversation.TaskStatusChanged{Trigger: "m1-s1", New: conversation.TaskQueued, Messages: []conversation.MessageID{"m1-s1"}}})
+	r.sessions.Do(func() {})
+	if a := r.call("GET", "/api/tasks/t7-s1", "").want(t, 200); a.get(t, "prompt") != "said better" {
+		t.Errorf("%s", a.body)
+	}
+}
+
+func TestQuestionsAndCalls(t *testing.T) {
+	r := start(t)
+	key := r.sessions.Open("s1", "local")
+	r.sessions.With(key, func(l *gatewaytest.Log) {
+		l.Questions = []conversation.QuestionView{{Task: "t1-s1", Asked: conversation.Asked{Question: "q1", Text: "Which?"}, At: gatewaytest.Epoch}}
+	})
+	if a := r.call("GET", "/api/sessions/s1/questions", "").want(t, 200); !strings.Contains(string(a.body), `{"question":"q1","text":"Which?","blocking":false,"task":"t1-s1","asked_at":"2026-11-21T09:00:00.000Z"}`) {
+		t.Errorf("%s", a.body)
+	}
+	if a := r.call("POST", "/api/sessions/s1/questions/d1.q1/answer", `{"text":"A"}`).want(t, 200); a.get(t, "new_status") != "QUEUED" {
+		t.Errorf("%s", a.body)
+	}
+	r.call("POST", "/api/sessions/s1/questions/q1/answer", `{}`).problem(t, 400, "bad_request")
+	long := `{"text":"` + strings.Repeat("x", 10_000) + `"}`
+	r.sessions.Commit(key, conversation.Event{Task: "t1-s1", Body: conversation.ToolStarted{Call: "c1", Tool: "x", Args: long}},
+		conversation.Event{Task: "t1-s1", Body: conversation.DelegationStarted{Delegation: "d1", Agent: "developer", Objective: "o", Session: "s1/d1"}},
+		conversation.Event{Task: "t1-s1", Body: conversation.ToolFinished{Call: "c1", Status: conversation.CallOK, Summary: strings.Repeat("y", 9000), Took: time.Second}})
+	r.sessions.Do(func() {})
+	a := r.call("GET", "/api/sessions/s1/calls/c1", "").want(t, 200)
+	if a.get(t, "args") != long || len(a.get(t, "result")) != 9000 || a.get(t, "status") != "ok" || a.get(t, "ms") != "1000" {
+		t.Errorf("%s", a.body)
+	}
+	if a := r.call("GET", "/api/sessions/s1/calls/d1", "").want(t, 200); a.get(t, "session") != "s1/d1" || a.get(t, "status") != "" {
+		t.Errorf("%s", a.body)
+	}
+	r.call("GET", "/api/sessions/s1/calls/c9", "").problem(t, 404, "not_found")
+	if a := r.call("POST", "/api/sessions/s1/cancel", `{"reason":"enough"}`).want(t, 202); a.get(t, "task") != "t1-s1" {
+		t.Errorf("%s", a.body)
+	}
+	r.call("POST", "/api/sessions/s1/cancel", "").problem(t, 404, "not_found")
+}
+
+func TestEventsPages(t *testing.T) {
+	r := start(t)
+	key := r.sessions.Open("s1", "local")
+	sub := r.sessions.Open("s1/d1", "local")
+	r.sessions.Say(key, 9)
+	r.sessions.Say(sub, 1)
+	r.sessions.Do(func() {})
+	var page struct {
+		Items []gatewaytest.Frame
+		Next  *string `json:"next_cursor"`
+	}
+	next, since := uint64(1), "0"
+	for {
+		page.Next = nil
+		if err := json.Unmarshal(r.call("GET", "/api/sessions/s1/events?limit=4&since="+since, "").want(t, 200).body, &page); err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range page.Items {
+			if f.Seq != next {
+				t.Fatalf("event %d, want %d", f.Seq, next)
+			}
+			next++
+		}
+		if page.Next == nil {
+			break
+		}
+		since = *page.Next
+	}
+	if next != 11 {
+		t.Errorf("%d events", next-1)
+	}
+	if err := json.Unmarshal(r.call("GET", "/api/sessions/s1%2Fd1/events", "").want(t, 200).body, &page); err != nil || len(page.Items) != 2 || page.Items[0].Session != "s1/d1" {
+		t.Errorf("a sub-session: %v %v", err, page.Items)
+	}
+	r.call("GET", "/api/sessions/s1/events?since=x", "").problem(t, 400, "bad_request")
+	r.call("GET", "/api/sessions/%ff/events", "").problem(t, 404, "not_found")
+}
+
+// Every error is a problem, also those of the HTTP library.
+func TestProblems(t *testing.T) {
+	r := start(t, limits(func(l *gateway.Limits) { l.BodyBytes, l.TextBytes = 10_000, 1000 }))
+	r.sessions.Open("s1", "local")
+	r.call("GET", "/nothing", "").problem(t, 404, "not_found")
+	r.call("GET", "/api/sessions/nobody", "").problem(t, 404, "not_found")
+	r.call("GET", "/api/sessions/a%00b", "").problem(t, 404, "not_found")
+	r.call("PUT", "/api/sessions", "").problem(t, 405, "method_not_allowed")
+	r.call("GET", "/ws", "").problem(t, 426, "upgrade_required")
+	r.call("POST", "/api/sessions/s1/messages", `{"text":"`+strings.Repeat("x", 1001)+`"}`).problem(t, 413, "too_large")
+	r.call("POST", "/api/sessions/s1/messages", strings.Repeat("x", 20_000)).problem(t, 413, "too_large")
+	r.call("GET", "/livez", "", "Cookie", strings.Repeat("x", 3000)).want(t, 200)
+	r.call("GET", "/livez", "", "Cookie", strings.Repeat("x", 5000)).problem(t, 431, "too_large")
+	for _, kind := range []string{"text/plain", "application/x-www-form-urlencoded", "application/jsonx", "nonsense/"} {
+		r.call("POST", "/api/sessions/s1/messages", `{"text":"x"}`, "Content-Type", kind).problem(t, 415, "unsupported_media_type")
+	}
+	r.call("POST", "/api/sessions/s1/messages", `{"text":"x"}`, "Content-Encoding", "gzip").problem(t, 415, "unsupported_media_type")
+	r.call("POST", "/api/sessions/s1/messages", `{"text":"x"}`, "Content-Type", "application/json; charset=utf-8").want(t, 202)
+	r.call("POST", "/api/sessions/s1/messages", `{"text"}`).problem(t, 400, "invalid_json")
+	r.call("POST", "/api/sessions/s1/messages", "{\"text\":\"\xff\"}").problem(t, 400, "invalid_json")
+	var next error
+	r.sessions.Do(func() {
+		r.sessions.Script = func(gatewaytest.Told) (gatewaytest.Answer, bool) { return gatewaytest.Answer{Err: next}, true }
+	})
+	for code, status := range map[conversation.Code]int{
+		conversation.SessionBusy: 409, conversation.QuestionNotOpen: 409, conversation.InboxFull: 429, conversation.RateLimited: 429,
+		conversation.Overloaded: 503, conversation.Unavailable: 503, conversation.Timeout: 504, conversation.StorageFull: 507, conversation.Internal: 500,
+		conversation.Forbidden: 403, conversation.Unauthenticated: 401, conversation.TokenExpired: 401,
+	} {
+		next = conversation.Errorf(code, "says the engine")
+		a := r.call("POST", "/api/sessions/s1/messages", `{"text":"x"}`).problem(t, status, code)
+		if (status == 429 || status == 503) != (a.header.Get("Retry-After") != "") {
+			t.Errorf("%s: Retry-After %q", code, a.header.Get("Retry-After"))
+		}
+	}
+	next = errTest
+	if a := r.call("POST", "/api/sessions/s1/messages", `{"text":"x"}`).problem(t, 500, "internal"); strings.Contains(string(a.body), "secret") {
+		t.Errorf("%s", a.body)
+	}
+	a := r.call("GET", "/nothing", "", "X-Request-Id", "mine-7")
+	if a.get(t, "request_id") != "mine-7" {
+		t.Errorf("%s", a.body)
+	}
+	if a := r.call("GET", "/nothing", "", "X-Request-Id", strings.Repeat("x", 65)); a.get(t, "request_id") == strings.Repeat("x", 65) {
+		t.Error("any request id is taken")
+	}
+}
+
+// A panic of a handler is a problem without its text.
+func TestPanicInHandler(t *testing.T) {
+	r := start(t, func(_ *gateway.Config, d *gateway.Deps) { d.Authenticator = panicking{} })
+	a := r.call("GET", "/api/sessions", "").problem(t, 500, "internal")
+	if strings.Contains(string(a.body), "secret") || !strings.Contains(r.log.String(), "secret internals") {
+		t.Errorf("%s\nlog %s", a.body, r.log)
+	}
+	if n := r.metric("parley_gateway_panics_total"); n != 1 {
+		t.Errorf("counted %v", n)
+	}
+}
+
+// A hung engine is a timeout, not a hung request.
+func TestEngineHangs(t *testing.T) {
+	r := start(t, times(func(x *gateway.Times) { x.Request = 20 * time.Millisecond }))
+	r.sessions.Open("s1", "local")
+	hold := r.sessions.Hold()
+	defer hold()
+	r.call("POST", "/api/sessions/s1/messages", `{"text":"x"}`).problem(t, 504, "timeout")
+	r.call("GET", "/api/sessions/s1", "").problem(t, 504, "timeout")
+	r.call("POST", "/api/sessions", `{}`).problem(t, 504, "timeout")
+	r.call("GET", "/api/sessions/s1/stream", "").problem(t, 504, "timeout")
+}
+
+// Origin and Host, on every route, before anything else.
+func TestOriginAndHost(t *testing.T) {
+	r := start(t, func(c *gateway.Config, _ *gateway.Deps) {
+		c.AllowedOrigins = []string{"https://chat.example"}
+		c.PublicHosts = []string{"api.example"}
+	})
+	_, port, _ := strings.Cut(r.addr, ":")
+	for _, x := range []struct {
+		host, origin string
+		ok           bool
+	}{
+		{"", "", true}, // a program
+		{"", "http://" + r.addr, true},
+		{"", "HTTP://" + r.addr, true},
+		{"localhost:" + port, "http://localhost:" + port, true},
+		{"", "https://chat.example", true},
+		{"", "https://chat.example:443", true},
+		{"api.example", "http://api.example", true},
+		{"api.example", "https://api.example", true},
+		{"", "http://evil.example", false},
+		{"", "null", false},
+		{"", "http://chat.example", false},
+		{"", "https://chat.example.evil.example", false},
+		{"", "http://127.0.0.1:1", false},
+		{"", "http://localhost:" + port, false},
+		{"", "file://" + r.addr, false},
+		{"evil.example:" + port, "http://evil.example:" + port, false}, // DNS rebinding
+		{"evil.example", "", false},
+		{"192.168.0.1", "", false},
+	} {
+		for _, path := range []string{"/api/sessions", "/livez", "/metrics", "/nothing"} {
+			var headers []string
+			if x.host != "" {
+				headers = append(headers, "Host", x.host)
+			}
+			if x.origin != "" {
+				headers = append(headers, "Origin", x.origin)
+			}
+			a := r.call("GET", path, "", headers...)
+			if !x.ok {
+				a.problem(t, 403, "forbidden")
+			} else if a.status == 403 {
+				t.Errorf("%+v %s: %s", x, path, a.body)
+			}
+		}
+		header := http.Header{}
+		if x.origin != "" {
+			header.Set("Origin", x.origin)
+		}
+		if x.host != "" {
+			continue // the client library sets Host itself
+		}
+		_, response, err := gatewaytest.TryDial(t, r.addr, header)
+		if (err == nil) != x.ok || (!x.ok && (response == nil || response.StatusCode != 403)) {
+			t.Errorf("socket %+v: %v %v", x, response, err)
+		}
+	}
+	if n := r.metric("parley_gateway_handshakes_total", "result", "forbidden"); n != 7 {
+		t.Errorf("counted %v refused handshakes", n)
+	}
+}
+
+// Pages of an allowed origin may read answers; others are not even told so.
+func TestAllowedOriginReads(t *testing.T) {
+	r := start(t, func(c *gateway.Config, _ *gateway.Deps) { c.AllowedOrigins = []string{"https://chat.example"} })
+	a := r.call("GET", "/api/sessions", "", "Origin", "https://chat.example").want(t, 200)
+	if a.header.Get("Access-Control-Allow-Origin") != "https://chat.example" || a.header.Get("Vary") != "Origin" {
+		t.Errorf("%v", a.header)
+	}
+	a = r.call("OPTIONS", "/api/sessions", "", "Origin", "https://chat.example", "Access-Control-Request-Method", "POST").want(t, 204)
+	if !strings.Contains(a.header.Get("Access-Control-Allow-Headers"), "Idempotency-Key") {
+		t.Errorf("%v", a.header)
+	}
+	a = r.call("OPTIONS", "/api/sessions", "", "Origin", "https://evil.example", "Access-Control-Request-Method", "POST").problem(t, 403, "forbidden")
+	if a.header.Get("Access-Control-Allow-Origin") != "" {
+		t.Errorf("%v", a.header)
+	}
+	if a := r.call("GET", "/api/sessions", "").want(t, 200); a.header.Get("Access-Control-Allow-Origin") != "" {
+		t.Errorf("%v", a.header)
+	}
+}
+
+// Strings of a request that a session keeps are still the same after the next request.
+func TestRetainedStrings(t *testing.T) {
+	r := start(t)
+	r.sessions.Open("s1", "local")
+	var told []conversation.Command
+	r.sessions.Do(func() {
+		r.sessions.Script = func(x gatewaytest.Told) (gatewaytest.Answer, bool) {
+			told = append(told, x.Command)
+			return gatewaytest.Answer{Receipt: conversation.Receipt{Message: "m1", Disposition: conversation.Started}}, true
+		}
+	})
+	want := []string{"aaaa", "bbbb", "cccc", "dddd"}
+	for _, id := range want {
+		r.call("PATCH", "/api/sessions/s1/messages/"+id, `{"text":"`+id+`"}`).want(t, 200)
+		r.call("POST", "/api/sessions/s1/messages", `{"text":"x"}`, "Idempotency-Key", id).want(t, 202)
+	}
+	for i, id := range want {
+		edit, _ := told[2*i].(conversation.Edit)
+		say, _ := told[2*i+1].(conversation.Say)
+		if string(edit.Message) != id || edit.Text != id || string(say.ClientMsgID) != id {
+			t.Errorf("%s became %+v and %+v", id, edit, say)
+		}
+	}
+}
+
+// auth.mode=none is for loopback only; the refusal names the ways out.
+func TestNoAuthNeedsLoopback(t *testing.T) {
+	hub := gateway.NewHub(nil)
+	sessions := gatewaytest.NewSessions(hub)
+	defer sessions.Close()
+	for listen, ok := range map[string]bool{
+		"127.0.0.1:0": true, "localhost:0": true, "[::1]:0": true, "127.9.9.9:80": true,
+		":8080": false, "0.0.0.0:8080": false, "[::]:8080": false, "192.168.1.1:80": false, "chat.example:80": false,
+	} {
+		cfg := gateway.DefaultConfig()
+		cfg.Listen = listen
+		_, err := gateway.New(cfg, gateway.Deps{Sessions: sessions, Hub: hub})
+		if (err == nil) != ok {
+			t.Errorf("%s: %v", listen, err)
+		}
+		if err != nil && (!strings.Contains(err.Error(), "auth.mode") || !strings.Contains(err.Error(), "127.0.0.1") || !strings.Contains(err.Error(), "keys")) {
+			t.Errorf("%s: the refusal names no way out: %v", listen, err)
+		}
+		if _, err := gateway.New(cfg, gateway.Deps{Sessions: sessions, Hub: hub, Authenticator: badAuth{}}); err != nil {
+			t.Errorf("%s with keys: %v", listen, err)
+		}
+	}
+}
+
+func TestConfig(t *testing.T) {
+	hub := gateway.NewHub(nil)
+	sessions := gatewaytest.NewSessions(hub)
+	defer sessions.Close()
+	for want, change := range map[string]func(*gateway.Config){
+		"listen":           func(c *gateway.Config) { c.Listen = "nonsense" },
+		"admin.listen":     func(c *gateway.Config) { c.AdminListen = "nonsense" },
+		"allowed_origins":  func(c *gateway.Config) { c.AllowedOrigins = []string{"chat.example"} },
+		"public_hosts":     func(c *gateway.Config) { c.PublicHosts = []string{"http://x/"} },
+		"replay_page":      func(c *gateway.Config) { c.Limits.ReplayPage = 0 },
+		"head_bytes":       func(c *gateway.Config) { c.Limits.HeadBytes = 100 },
+		"frame_bytes":      func(c *gateway.Config) { c.Limits.FrameBytes = -1 },
+		"commands_burst":   func(c *gateway.Config) { c.Limits.CommandsBurst = 0 },
+		"commands_per_sec": func(c *gateway.Config) { c.Limits.CommandsPerSecond = -1 },
+		"heartbeat":        func(c *gateway.Config) { c.Times.Heartbeat = 0 },
+		"read deadline":    func(c *gateway.Config) { c.Times.ReadDeadline = c.Times.Heartbeat },
+	} {
+		cfg := gateway.DefaultConfig()
+		change(&cfg)
+		if _, err := gateway.New(cfg, gateway.Deps{Sessions: sessions, Hub: hub}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+	if _, err := gateway.New(gateway.DefaultConfig(), gateway.Deps{}); err == nil {
+		t.Error("a server without an engine")
+	}
+}
+
+// /metrics and pprof are on the main address only when that is loopback, and on
+// the administration's own when there is one.
+func TestAdministration(t *testing.T) {
+	r := start(t, func(c *gateway.Config, _ *gateway.Deps) { c.AdminListen = "127.0.0.1:0" })
+	if a := r.call("GET", "/metrics", "").want(t, 200); !strings.Contains(string(a.body), "parley_gateway_connections") && !strings.Contains(string(a.body), "parley_gateway_frames_in_total") {
+		t.Errorf("%.200s", a.body)
+	}
+	r.call("GET", "/debug/pprof/", "").want(t, 200)
+	for _, path := range []string{"/metrics", "/debug/pprof/cmdline"} {
+		response, err := r.http.Get("http://" + r.server.AdminAddr().String() + path)
+		if err != nil || response.StatusCode != 200 {
+			t.Errorf("%s: %v %v", path, response, err)
+		} else {
+			_ = response.Body.Close()
+		}
+	}
+	public := start(t, withAuth(badAuth{}), func(c *gateway.Config, _ *gateway.Deps) { c.Listen = "0.0.0.0:0" })
+	_, port, _ := strings.Cut(public.addr, "]:")
+	public.addr = "127.0.0.1:" + port
+	public.call("GET", "/metrics", "").problem(t, 404, "not_found")
+	public.call("GET", "/debug/pprof/", "").problem(t, 404, "not_found")
+	public.call("GET", "/api/sessions", "").problem(t, 401, "unauthenticated")
+	public.call("GET", "/api/sessions", "", "Authorization", "Bearer nochat").problem(t, 403, "forbidden")
+	public.call("GET", "/api/sessions", "", "Authorization", "bearer good").want(t, 200)
+	public.call("POST", "/api/sessions/s1/parts", `{"text":"x"}`, "Authorization", "Bearer good").problem(t, 403, "forbidden")
+}
+
+func TestHealth(t *testing.T) {
+	r := start(t)
+	r.call("GET", "/livez", "").want(t, 200)
+	r.call("GET", "/readyz", "").want(t, 200)
+	if a := r.call("GET", "/version", "").want(t, 200); a.get(t, "version") != "test" || a.get(t, "node") != "n1" || a.get(t, "proto") != "1" {
+		t.Errorf("%s", a.body)
+	}
+	r.sessions.NotReady = errTest
+	if a := r.call("GET", "/readyz", "").problem(t, 503, "unavailable"); strings.Contains(string(a.body), "secret") {
+		t.Errorf("%s", a.body)
+	}
+	r.call("GET", "/livez", "").want(t, 200)
+	if n := r.metric("parley_gateway_http_requests_total", "route", "/readyz", "method", "GET", "status", "5xx"); n != 1 {
+		t.Errorf("counted %v", n)
+	}
+	if n := r.metric("parley_gateway_http_request_seconds", "route", "/readyz"); n != 2 {
+		t.Errorf("timed %v", n)
+	}
+}
+
+// The page has a policy that lets it do nothing but what it needs.
+func TestPage(t *testing.T) {
+	r := start(t, func(_ *gateway.Config, d *gateway.Deps) {
+		d.Page = fstest.MapFS{
+			"index.html":    {Data: []byte("<!doctype html>")},
+			"assets/app.js": {Data: []byte("export {}")},
+			"style.css":     {Data: []byte("body{}")},
+		}
+	})
+	a := r.call("GET", "/", "").want(t, 200)
+	if a.header.Get("Content-Type") != "text/html; charset=utf-8" || !strings.Contains(a.header.Get("Content-Security-Policy"), "script-src 'self'") ||
+		a.header.Get("X-Content-Type-Options") != "nosniff" || a.header.Get("X-Frame-Options") != "DENY" {
+		t.Errorf("%v", a.header)
+	}
+	for path, kind := range map[string]string{"/assets/app.js": "text/javascript; charset=utf-8", "/assets/style.css": "text/css; charset=utf-8"} {
+		a := r.call("GET", path, "").want(t, 200)
+		if a.header.Get("Content-Type") != kind {
+			t.Errorf("%s: %s", path, a.header.Get("Content-Type"))
+		}
+		r.call("GET", path, "", "If-None-Match", a.header.Get("Etag")).want(t, 304)
+	}
+	r.call("GET", "/assets/../server.go", "").problem(t, 404, "not_found")
+	r.call("GET", "/assets/none.js", "").problem(t, 404, "not_found")
+	start(t).call("GET", "/", "").problem(t, 404, "not_found")
+}

@@ -1,0 +1,275 @@
+// Package gateway is where clients meet conversations: WebSockets, HTTP and
+// server-sent events in, commands to the engine; events of the engine out, to
+// everybody who follows.
+//
+// Fiber's types are in server.go, conn.go, auth.go and the rest files only. The
+// gateway knows the engine as Sessions and is known to it as a
+// conversation.Publisher.
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"parley/metrics"
+
+	shim "github.com/gofiber/contrib/websocket"
+	"github.com/gofiber/fiber/v2"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Deps is what the gateway works with.
+type Deps struct {
+	Sessions      Sessions            // required
+	Hub           *Hub                // required; the same one that the engine publishes to
+	Authenticator Authenticator       // nil = NoAuth
+	Page          fs.FS               // index.html and its assets; nil = no page
+	Logger        *slog.Logger        // nil = nothing is logged
+	Metrics       *metrics.Gateway    // nil = counted for nobody
+	Gatherer      prometheus.Gatherer // what /metrics shows; nil = no /metrics
+}
+
+// Server serves one address, and another one for administration if wanted.
+type Server struct {
+	*core
+	door     door
+	counts   *counts
+	conns    *registry
+	names    names
+	app      *fiber.App
+	page     *page
+	gatherer prometheus.Gatherer
+
+	alive context.Context // ends when the server has let everybody go
+	die   context.CancelFunc
+
+	streams  atomic.Int64 // open SSE streams
+	draining atomic.Bool
+	drained  chan struct{}
+	drain    sync.Once
+	result   error // of the drain
+
+	mu    sync.Mutex
+	main  net.Listener
+	admin net.Listener
+	extra *http.Server
+}
+
+// New checks the configuration and prepares the server; nothing listens yet.
+func New(cfg Config, d Deps) (*Server, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	if d.Sessions == nil || d.Hub == nil {
+		return nil, errors.New("gateway: Sessions and Hub are required")
+	}
+	if d.Authenticator == nil {
+		d.Authenticator = NoAuth{}
+	}
+	if d.Logger == nil {
+		d.Logger = slog.New(slog.DiscardHandler)
+	}
+	if d.Metrics == nil {
+		d.Metrics = metrics.NewGateway(prometheus.NewRegistry())
+	}
+	if d.Authenticator.Mode() == "none" && !loopback(cfg.Listen) {
+		return nil, fmt.Errorf("auth.mode is none, so everybody who reaches %s could read and write everything: "+
+			"either listen on a loopback address (--listen 127.0.0.1:8080) or set auth.mode to keys or jwt", cfg.Listen)
+	}
+	if cfg.Limits.HeadBytes == 0 {
+		cfg.Limits.HeadBytes = 4 << 10
+	}
+	page, err := newPage(d.Page)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{
+		core: &core{
+			cfg: cfg, sessions: d.Sessions, hub: d.Hub, auth: d.Authenticator,
+			log: d.Logger, m: d.Metrics, now: time.Now,
+		},
+		door: newDoor(cfg), counts: newCounts(cfg.Limits), conns: newRegistry(),
+		page: page, gatherer: d.Gatherer, drained: make(chan struct{}),
+	}
+	s.alive, s.die = context.WithCancel(context.Background())
+	s.app = fiber.New(fiber.Config{
+		AppName:                      "parley",
+		DisableStartupMessage:        true,
+		Immutable:                    true, // strings of a request outlive it: they go to sessions
+		BodyLimit:                    cfg.Limits.BodyBytes,
+		ReadTimeout:                  15 * time.Second,
+		IdleTimeout:                  60 * time.Second,
+		WriteTimeout:                 0, // it would cut streams
+		ReadBufferSize:               cfg.Limits.HeadBytes,
+		ErrorHandler:                 s.problem,
+		CaseSensitive:                true,
+		UnescapePath:                 false, // ids of sub-sessions hold an escaped slash
+		DisablePreParseMultipartForm: true,
+	})
+	s.routes()
+	return s, nil
+}
+
+// Listen opens the server's addresses. Run does it if nobody has.
+func (s *Server) Listen() (net.Addr, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.main != nil {
+		return s.main.Addr(), nil
+	}
+	main, err := net.Listen("tcp", s.cfg.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", s.cfg.Listen, err)
+	}
+	if s.cfg.AdminListen != "" {
+		if s.admin, err = net.Listen("tcp", s.cfg.AdminListen); err != nil {
+			_ = main.Close()
+			return nil, fmt.Errorf("admin.listen on %s: %w", s.cfg.AdminListen, err)
+		}
+	}
+	s.main = main
+	return main.Addr(), nil
+}
+
+// AdminAddr is the address of the administration listener; nil = there is none.
+func (s *Server) AdminAddr() net.Addr {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.admin == nil {
+		return nil
+	}
+	return s.admin.Addr()
+}
+
+// Run serves until ctx ends and drains then, or until Drain was called. It
+// returns when every socket, stream and request has ended.
+func (s *Server) Run(ctx context.Context) error {
+	if _, err := s.Listen(); err != nil {
+		return err
+	}
+	failed := make(chan error, 2)
+	var served sync.WaitGroup
+	served.Go(func() {
+		if err := s.app.Listener(s.main); err != nil && !errors.Is(err, net.ErrClosed) && !s.draining.Load() {
+			failed <- fmt.Errorf("serve: %w", err)
+		}
+	})
+	if s.admin != nil {
+		s.extra = s.adminServer()
+		served.Go(func() {
+			if err := s.extra.Serve(s.admin); err != nil && !errors.Is(err, http.ErrServerClosed) {
+				failed <- fmt.Errorf("serve administration: %w", err)
+			}
+		})
+	}
+	s.log.Info("gateway listens", "address", s.main.Addr().String(), "auth", s.auth.Mode())
+	var err error
+	select {
+	case <-ctx.Done():
+	case <-s.drained:
+	case err = <-failed:
+	}
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.Times.Drain)
+	defer cancel()
+	err = errors.Join(err, s.Drain(end))
+	served.Wait()
+	return err
+}
+
+// Announce begins the end: not ready any more, no new sockets, and every client
+// is told to come back later. Sockets stay and are served.
+func (s *Server) Announce() {
+	if s.draining.CompareAndSwap(false, true) {
+		s.conns.announce(s.cfg.Times.DrainSpread)
+	}
+}
+
+// Drain closes every socket with 1012 and stops serving. It returns when all is
+// closed; when ctx ends before that, by force and with the context's error.
+// Idempotent.
+func (s *Server) Drain(ctx context.Context) error {
+	s.drain.Do(func() {
+		s.Announce()
+		s.conns.shut()
+		err := s.conns.clear(ctx)
+		left := 5 * time.Second
+		if deadline, ok := ctx.Deadline(); ok {
+			left = max(time.Until(deadline), 100*time.Millisecond)
+		}
+		if stop := s.app.ShutdownWithTimeout(left); stop != nil {
+			err = errors.Join(err, fmt.Errorf("shut down: %w", stop))
+		}
+		s.mu.Lock()
+		main, admin, extra := s.main, s.admin, s.extra
+		s.mu.Unlock()
+		if main != nil {
+			_ = main.Close()
+		}
+		if extra != nil {
+			_ = extra.Close()
+		} else if admin != nil {
+			_ = admin.Close()
+		}
+		s.die()
+		s.result = err
+		close(s.drained)
+	})
+	<-s.drained
+	return s.result
+}
+
+// Close drains without waiting for slow clients. Idempotent.
+func (s *Server) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	return s.Drain(ctx)
+}
+
+// upgrade is GET /ws. The shim is used for the handshake only: its own checks of
+// origins are off (ours run before, on every route), compression stays off (a
+// read limit does not hold for what a compressed frame becomes), and its recover
+// handler, which tells panics to the client, is replaced.
+func (s *Server) upgrade() fiber.Handler {
+	handshake := shim.New(func(ws *shim.Conn) {
+		credential, _ := ws.Locals(localCredential).(Credential)
+		s.serveConn(ws.Conn, credential)
+	}, shim.Config{
+		Subprotocols:    []string{"parley.v1"},
+		ReadBufferSize:  1024,
+		WriteBufferSize: 512,
+		WriteBufferPool: &sync.Pool{}, // the library writes next to nothing by itself
+		RecoverHandler: func(ws *shim.Conn) {
+			if r := recover(); r != nil {
+				s.m.Panics.Inc()
+				s.log.Error("panic", "where", "socket", "panic", r, "stack", stack())
+				_ = ws.WriteControl(shim.CloseMessage, shim.FormatCloseMessage(1011, "internal error"), time.Now().Add(time.Second))
+			}
+		},
+	})
+	return func(c *fiber.Ctx) error {
+		if !shim.IsWebSocketUpgrade(c) {
+			s.m.Handshakes.WithLabelValues("not_websocket").Inc()
+			return fiber.ErrUpgradeRequired
+		}
+		if s.draining.Load() {
+			s.m.Handshakes.WithLabelValues("unavailable").Inc()
+			return errDraining
+		}
+		c.Locals(localCredential, credentialOf(c))
+		err := handshake(c)
+		if err != nil {
+			s.m.Handshakes.WithLabelValues("not_websocket").Inc()
+			return err
+		}
+		s.m.Handshakes.WithLabelValues("ok").Inc()
+		return nil
+	}
+}

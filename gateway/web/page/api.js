@@ -1,0 +1,52 @@
+// The HTTP side: JSON in, JSON out, errors as RFC 9457 says.
+
+/** A request that was refused or could not be made. */
+export class APIError extends Error {
+  constructor(status, body) {
+    super(body.detail || body.title || (status ? `The server answered ${status}.` : 'The server cannot be reached.'));
+    this.name = 'APIError';
+    this.status = status;
+    this.code = body.code || (status ? '' : 'disconnected');
+    this.where = body.request_id || '';
+    this.body = body;
+  }
+}
+
+/** Where the credential comes from; set by the application. */
+export const credential = { token: () => '' };
+
+export async function request(method, path, body, { key } = {}) {
+  const headers = { Accept: 'application/json' };
+  if (body !== undefined) headers['Content-Type'] = 'application/json';
+  if (key) headers['Idempotency-Key'] = key;
+  const token = credential.token();
+  if (token) headers.Authorization = `Bearer ${token}`;
+  let res;
+  try {
+    res = await fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body), cache: 'no-store' });
+  } catch {
+    throw new APIError(0, {});
+  }
+  const text = await res.text();
+  let data = {};
+  try { data = text ? JSON.parse(text) : {}; } catch { /* not ours: the status says enough */ }
+  if (!res.ok) throw new APIError(res.status, { request_id: res.headers.get('X-Request-ID') || '', ...data });
+  return data;
+}
+
+const seg = encodeURIComponent;
+
+export const sessions = {
+  list: (cursor = '') => request('GET', `/api/sessions?limit=100${cursor ? `&cursor=${seg(cursor)}` : ''}`),
+  patch: (id, fields) => request('PATCH', `/api/sessions/${seg(id)}`, fields),
+  remove: (id) => request('DELETE', `/api/sessions/${seg(id)}`),
+  events: (id, since, limit) => request('GET', `/api/sessions/${seg(id)}/events?since=${since}&limit=${limit}`),
+  call: (id, call) => request('GET', `/api/sessions/${seg(id)}/calls/${seg(call)}`),
+};
+
+export const tasks = {
+  list: ({ status = '', cursor = '' } = {}) => request('GET', `/api/tasks?limit=50${status ? `&status=${seg(status)}` : ''}${cursor ? `&cursor=${seg(cursor)}` : ''}`),
+  get: (id) => request('GET', `/api/tasks/${seg(id)}`),
+  reply: (id, reply, key) => request('POST', `/api/tasks/${seg(id)}/reply`, { reply }, { key }),
+  cancel: (id) => request('POST', `/api/tasks/${seg(id)}/cancel`, {}),
+};

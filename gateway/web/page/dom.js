@@ -1,0 +1,107 @@
+// Small helpers for the DOM. Texts enter by textContent or as text nodes only.
+
+/** An element: h('button', {class: 'x', onclick: f, 'aria-label': 'y'}, child, ...). */
+export function h(tag, props = {}, ...children) {
+  const e = document.createElement(tag);
+  for (const [name, value] of Object.entries(props || {})) {
+    if (value === undefined || value === null || value === false) continue;
+    if (name === 'class') e.className = value;
+    else if (name.startsWith('on')) e.addEventListener(name.slice(2), value);
+    else if (name in e && typeof value !== 'string') e[name] = value;
+    else e.setAttribute(name, value === true ? '' : value);
+  }
+  for (const c of children.flat()) if (c !== null && c !== undefined && c !== false) e.append(c);
+  return e;
+}
+
+const SVG = 'http://www.w3.org/2000/svg';
+const PATHS = {
+  send: 'M12 19V5M6 11l6-6 6 6', stop: 'M7 7h10v10H7z', plus: 'M12 5v14M5 12h14', menu: 'M4 7h16M4 12h16M4 17h16',
+  up: 'M12 18V6M7 11l5-5 5 5', edit: 'M4 20h4L19 9l-4-4L4 16zM13 7l4 4', x: 'M6 6l12 12M18 6L6 18', down: 'M6 9l6 6 6-6',
+  sun: 'M12 8a4 4 0 1 0 0 8 4 4 0 0 0 0-8M12 2v2M12 20v2M4.9 4.9l1.4 1.4M17.7 17.7l1.4 1.4M2 12h2M20 12h2M4.9 19.1l1.4-1.4M17.7 6.3l1.4-1.4',
+  moon: 'M20 14.5A8 8 0 1 1 9.5 4a6.5 6.5 0 0 0 10.5 10.5z', auto: 'M12 3a9 9 0 1 0 0 18 9 9 0 0 0 0-18zM12 3v18', tasks: 'M4 6h2M10 6h10M4 12h2M10 12h10M4 18h2M10 18h10',
+  trash: 'M5 7h14M10 7V4h4v3M7 7l1 13h8l1-13', back: 'M15 5l-7 7 7 7', search: 'M11 4a7 7 0 1 0 0 14 7 7 0 0 0 0-14zM16 16l4.5 4.5', more: 'M6 12h.01M12 12h.01M18 12h.01',
+};
+
+/** A line icon; it says nothing to screen readers, its button has the label. */
+export function icon(name) {
+  const svg = document.createElementNS(SVG, 'svg');
+  for (const [k, v] of Object.entries({ viewBox: '0 0 24 24', width: '18', height: '18', fill: 'none', stroke: 'currentColor', 'stroke-width': name === 'more' ? '3' : '2', 'stroke-linecap': 'round', 'stroke-linejoin': 'round', 'aria-hidden': 'true' })) svg.setAttribute(k, v);
+  const path = document.createElementNS(SVG, 'path');
+  path.setAttribute('d', PATHS[name]);
+  svg.append(path);
+  return svg;
+}
+
+export function iconButton(name, label, onclick, cls = '') {
+  return h('button', { type: 'button', class: `icon-button ${cls}`, 'aria-label': label, title: label, onclick }, icon(name));
+}
+
+/** Makes the children of parent those of items, keeping elements of keys that stay. */
+export function reconcile(parent, items, cache, key, build, patch) {
+  const live = new Set();
+  let cursor = parent.firstChild;
+  for (const it of items) {
+    const k = key(it);
+    live.add(k);
+    let entry = cache.get(k);
+    if (entry && entry.item !== it) {
+      if (!patch?.(entry.el, it, entry.item)) {
+        const fresh = build(it);
+        if (cursor === entry.el) cursor = fresh;
+        entry.el.replaceWith(fresh);
+        entry.el = fresh;
+      }
+      entry.item = it;
+    } else if (!entry) {
+      entry = { el: build(it), item: it };
+      cache.set(k, entry);
+    }
+    if (cursor === entry.el) cursor = cursor.nextSibling;
+    else parent.insertBefore(entry.el, cursor);
+  }
+  for (const [k, entry] of cache) {
+    if (!live.has(k)) { entry.el.remove(); cache.delete(k); }
+  }
+}
+
+let tray;
+
+/** A notice that goes away by itself; errors stay longer and name their request. */
+export function toast(text, { tone = 'info', where = '', ms } = {}) {
+  tray ??= document.getElementById('toasts');
+  const close = iconButton('x', 'Dismiss', () => box.remove(), 'small');
+  const box = h('div', { class: `toast ${tone}`, role: tone === 'bad' ? 'alert' : 'status' },
+    h('div', {}, h('p', {}, text), where ? h('p', { class: 'where' }, `Request ${where}`) : null), close);
+  tray.append(box);
+  while (tray.children.length > 4) tray.firstChild.remove();
+  setTimeout(() => box.remove(), ms || (tone === 'bad' ? 12000 : 5000));
+}
+
+/** Shows what went wrong in words a person can use. */
+export function complain(what, err) {
+  toast(`${what} ${err?.message || 'Something went wrong.'}`.trim(), { tone: 'bad', where: err?.where });
+}
+
+/** A short time for lists, the whole one as a title. */
+export function time(ts) {
+  const t = new Date(ts);
+  if (!ts || Number.isNaN(t.getTime())) return h('time');
+  const today = new Date().toDateString() === t.toDateString();
+  const text = today ? t.toLocaleTimeString([], { hour: '2-digit', minute: '2-digit' }) : t.toLocaleDateString([], { day: 'numeric', month: 'short' });
+  return h('time', { datetime: ts, title: t.toLocaleString() }, text);
+}
+
+/** 950 -> "0.9 s", 65000 -> "1 min 5 s". */
+export function duration(ms) {
+  if (!(ms >= 0)) return '';
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  if (ms < 60000) return `${(ms / 1000).toFixed(ms < 9950 ? 1 : 0)} s`;
+  return `${Math.floor(ms / 60000)} min ${Math.round((ms % 60000) / 1000)} s`;
+}
+
+/** A random id that the server can recognise a retry by. */
+export function newID() {
+  const b = crypto.getRandomValues(new Uint8Array(12));
+  return Array.from(b, (x) => x.toString(16).padStart(2, '0')).join('');
+}

@@ -1,0 +1,161 @@
+// Text from people and models, shown safely. parse() makes a small tree of what
+// this page knows of Markdown (fenced code, headings, lists, quotes, code,
+// emphasis, links, @mentions); everything else stays the text that it was.
+// render() builds it from elements and text nodes alone: there is no way from a
+// text to markup.
+
+/** Blocks of a text: {type: p|h|code|list|quote|rule, ...}. */
+export function parse(text) {
+  const lines = String(text ?? '').replace(/\r\n?/g, '\n').split('\n');
+  const blocks = [];
+  let para = [];
+  const flush = () => {
+    while (para.length && !para[para.length - 1].trim()) para.pop();
+    if (para.length) blocks.push({ type: 'p', inline: inline(para.join('\n')) });
+    para = [];
+  };
+  for (let i = 0; i < lines.length; i++) {
+    const s = lines[i];
+    let m;
+    if ((m = /^ {0,3}(`{3,}|~{3,})\s*([\w+#.-]*)/.exec(s)) && !s.slice(m[0].length).includes('`')) {
+      flush();
+      const body = [];
+      for (i++; i < lines.length && !isFence(lines[i], m[1]); i++) body.push(lines[i]);
+      blocks.push({ type: 'code', lang: m[2], text: body.join('\n') });
+    } else if (!s.trim()) {
+      flush();
+    } else if ((m = /^(#{1,6}) +(.+)$/.exec(s))) {
+      flush();
+      blocks.push({ type: 'h', level: m[1].length, inline: inline(m[2]) });
+    } else if (/^ {0,3}(-{3,}|\*{3,}|_{3,}) *$/.test(s)) {
+      flush();
+      blocks.push({ type: 'rule' });
+    } else if ((m = item(s)) && (para.length === 0 || !m.ordered || m.start === 1)) {
+      flush();
+      const ordered = m.ordered;
+      const list = { type: 'list', ordered, start: m.start, items: [] };
+      for (; i < lines.length; i++) {
+        const next = item(lines[i]);
+        if (next && next.ordered === ordered) list.items.push([next.text]);
+        else if (/^\s+\S/.test(lines[i]) && list.items.length) list.items[list.items.length - 1].push(lines[i].trim());
+        else break;
+      }
+      i--;
+      list.items = list.items.map((parts) => inline(parts.join('\n')));
+      blocks.push(list);
+    } else if (/^ {0,3}> ?/.test(s)) {
+      flush();
+      const quoted = [];
+      for (; i < lines.length && /^ {0,3}> ?/.test(lines[i]); i++) quoted.push(lines[i].replace(/^ {0,3}> ?/, ''));
+      i--;
+      blocks.push({ type: 'quote', inline: inline(quoted.join('\n')) });
+    } else {
+      para.push(s);
+    }
+  }
+  flush();
+  return blocks;
+}
+
+function isFence(line, open) {
+  const t = line.trim();
+  return t.length >= open.length && t === open[0].repeat(t.length);
+}
+
+function item(s) {
+  let m = /^ {0,3}[-*+] +(\S.*)$/.exec(s);
+  if (m) return { ordered: false, start: 1, text: m[1] };
+  m = /^ {0,3}(\d{1,9})[.)] +(\S.*)$/.exec(s);
+  return m ? { ordered: true, start: Number(m[1]), text: m[2] } : null;
+}
+
+// Each alternative starts with another character and ends at the first thing
+// that fits within a bound, so the scan stays linear; what does not fit is text.
+const TOKEN = /(`{1,8})([^`]|[^`][^]{0,4000}?[^`])\1(?!`)|\*\*([^*\n]+)\*\*|\*([^*\s][^*\n]*)\*|\[([^\][\n]{1,500})\]\((https?:\/\/[^\s()<>]{1,2000}|mailto:[^\s()<>]{1,500})\)|(https?:\/\/[^\s<>"'`]{1,2000})|(?<![\p{L}\p{N}_@/.])@([\p{L}\p{N}_][\p{L}\p{N}_-]{0,63})/gu;
+
+/** Inline pieces of a text: strings, and {type: code|strong|em|link|mention, ...}. */
+export function inline(text, depth = 0) {
+  const out = [];
+  let at = 0;
+  const push = (piece) => { if (piece !== '') out.push(piece); };
+  for (const m of text.matchAll(TOKEN)) {
+    push(text.slice(at, m.index));
+    at = m.index + m[0].length;
+    if (m[2] !== undefined) push({ type: 'code', text: m[2] });
+    else if (m[3] !== undefined) push({ type: 'strong', inline: depth < 4 ? inline(m[3], depth + 1) : [m[3]] });
+    else if (m[4] !== undefined) push({ type: 'em', inline: depth < 4 ? inline(m[4], depth + 1) : [m[4]] });
+    else if (m[5] !== undefined) push({ type: 'link', href: m[6], text: m[5] });
+    else if (m[7] !== undefined) {
+      const href = m[7].replace(/[.,;:!?)\]}]+$/, '');
+      push({ type: 'link', href, text: href });
+      push(m[7].slice(href.length));
+    } else push({ type: 'mention', name: m[8] });
+  }
+  push(text.slice(at));
+  return out;
+}
+
+/** Elements for a text, in a fragment. */
+export function render(text, doc = document) {
+  const out = doc.createDocumentFragment();
+  for (const b of parse(text)) out.append(block(b, doc));
+  return out;
+}
+
+function block(b, doc) {
+  switch (b.type) {
+    case 'code': {
+      const box = el(doc, 'div', 'code');
+      const head = el(doc, 'div', 'code-head');
+      head.append(el(doc, 'span', '', b.lang || 'text'));
+      const copy = el(doc, 'button', 'link-button', 'Copy');
+      copy.type = 'button';
+      copy.addEventListener('click', async () => {
+        try { await navigator.clipboard.writeText(b.text); copy.textContent = 'Copied'; } catch { copy.textContent = 'Copy failed'; }
+        setTimeout(() => { copy.textContent = 'Copy'; }, 1600);
+      });
+      head.append(copy);
+      const pre = el(doc, 'pre');
+      pre.tabIndex = 0; // it scrolls sideways
+      pre.append(el(doc, 'code', '', b.text));
+      box.append(head, pre);
+      return box;
+    }
+    case 'h': { const h = el(doc, 'p', `heading heading-${Math.min(b.level, 3)}`); spans(h, b.inline, doc); return h; }
+    case 'rule': return el(doc, 'hr');
+    case 'quote': { const q = el(doc, 'blockquote'); spans(q, b.inline, doc); return q; }
+    case 'list': {
+      const list = el(doc, b.ordered ? 'ol' : 'ul');
+      if (b.ordered && b.start !== 1) list.start = b.start;
+      for (const i of b.items) { const li = el(doc, 'li'); spans(li, i, doc); list.append(li); }
+      return list;
+    }
+    default: { const p = el(doc, 'p'); spans(p, b.inline, doc); return p; }
+  }
+}
+
+function spans(parent, pieces, doc) {
+  for (const piece of pieces) {
+    if (typeof piece === 'string') { parent.append(piece); continue; }
+    switch (piece.type) {
+      case 'code': parent.append(el(doc, 'code', '', piece.text)); break;
+      case 'mention': parent.append(el(doc, 'span', 'mention', `@${piece.name}`)); break;
+      case 'link': {
+        const a = el(doc, 'a', '', piece.text);
+        a.href = piece.href; // the pattern lets http, https and mailto through, nothing else
+        a.target = '_blank';
+        a.rel = 'noopener noreferrer nofollow';
+        parent.append(a);
+        break;
+      }
+      default: { const e = el(doc, piece.type); spans(e, piece.inline, doc); parent.append(e); }
+    }
+  }
+}
+
+function el(doc, tag, cls, text) {
+  const e = doc.createElement(tag);
+  if (cls) e.className = cls;
+  if (text !== undefined) e.textContent = text;
+  return e;
+}

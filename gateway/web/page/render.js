@@ -1,0 +1,365 @@
+// The conversation on the screen: rows of the view as elements, changed in place
+// where that spares a screen reader the same words twice.
+
+import { composer } from './composer.js';
+import { duration, h, iconButton, reconcile, time } from './dom.js';
+import { render as formatted } from './format.js';
+import { activitySummary, became, excerpt, visibleRows, waitingMessages, working } from './store.js';
+
+const NEAR = 60; // px from the end that still count as being there
+
+/**
+ * Conversation draws one view into its parts of the page. actions: retry(row),
+ * discard(row), answer(question, text), approveEdited(question, args), edit,
+ * withdraw, move, dropWaiting, loadOlder() -> Promise of whether it worked, show(key), readonly(),
+ * showCall(call, button), openSession(id), example(text), atEnd(bool).
+ */
+export class Conversation {
+  constructor(parts, actions) {
+    Object.assign(this, parts);
+    this.actions = actions;
+    this.rows = new Map();
+    this.draftCache = new Map();
+    this.waitingCache = new Map();
+    this.stick = true;
+    this.unread = 0;
+    this.scroller.addEventListener('scroll', () => this.scrolled(), { passive: true });
+    // Late growth (fonts, unfolding, the keyboard of a phone) must not lose the end.
+    this.observer = new ResizeObserver(() => { if (this.stick) this.toEnd(); });
+    this.observer.observe(this.scroller);
+    this.observer.observe(this.scroller.firstElementChild);
+    this.jump.addEventListener('click', () => { this.stick = true; this.toEnd(); this.scrolled(); });
+  }
+
+  /** Forgets the elements of another conversation. */
+  reset() {
+    for (const e of [this.log, this.drafts, this.activity, this.tray]) e.replaceChildren();
+    for (const cache of [this.rows, this.draftCache, this.waitingCache]) cache.clear();
+    this.lastLines = null;
+    this.stick = true;
+    this.unread = 0;
+    this.failed = false;
+    this.indicatorText = undefined;
+    this.working.hidden = true;
+  }
+
+  update(view) {
+    const before = this.rows.size;
+    const first = this.log.firstElementChild;
+    const height = this.scroller.scrollHeight;
+    const top = this.scroller.scrollTop;
+    this.view = view;
+    const rows = visibleRows(view);
+    reconcile(this.log, rows, this.rows, (r) => r.key, (r) => this.build(r), (el, r, old) => el.patch?.(r, old));
+    reconcile(this.drafts, [...view.drafts.values()].filter((d) => d.text.trim()), this.draftCache, (d) => d.draft, (d) => draft(d), (el, d) => el.patch(d));
+    this.showActivity(view);
+    this.showWaiting(view);
+    this.showWorking(view);
+    this.showTyping(view);
+    this.older.hidden = view.first <= 1 || !view.synced || rows.length === 0;
+    if (this.stick) this.toEnd();
+    else if (first && first !== this.log.firstElementChild && this.log.contains(first)) {
+      this.scroller.scrollTop = top + (this.scroller.scrollHeight - height); // older rows came above
+    } else if (this.rows.size > before && before > 0) {
+      this.unread += this.rows.size - before;
+    }
+    this.showJump();
+    this.fill();
+  }
+
+  build(row) {
+    switch (row.type) {
+      case 'user': return userRow(row, this.actions);
+      case 'part': return partRow(row, this.actions);
+      case 'question': return questionRow(row, this.actions);
+      case 'activity': return h('div', { class: 'row activity-row' }, fold(row.lines, this.actions));
+      default: return h('div', { class: 'row note', 'data-tone': row.tone }, h('span', {}, row.text));
+    }
+  }
+
+  showActivity(view) {
+    if (this.lastLines === view.lines || (this.lastLines?.length === view.lines.length && view.lines.every((l, i) => l === this.lastLines[i]))) return;
+    this.lastLines = view.lines;
+    if (!view.lines.length) { this.activity.replaceChildren(); return; }
+    const opened = this.activity.querySelector('details')?.open ?? true;
+    const details = fold(view.lines, this.actions);
+    details.open = opened;
+    this.activity.replaceChildren(details);
+  }
+
+  showWaiting(view) {
+    const waiting = waitingMessages(view);
+    const readonly = view.session.includes('/') || view.closed;
+    this.tray.hidden = waiting.length === 0;
+    if (!waiting.length) { this.tray.replaceChildren(); this.waitingCache.clear(); this.trayList = null; return; }
+    if (!this.trayList) {
+      this.trayTitle = h('span', { class: 'tray-title' });
+      this.trayList = h('ol', { class: 'tray-list' });
+      const drop = readonly ? null : h('button', { type: 'button', class: 'link-button', onclick: () => this.actions.dropWaiting() }, 'Stop and drop all');
+      this.tray.replaceChildren(h('div', { class: 'tray-head' }, this.trayTitle, drop), this.trayList);
+    }
+    this.trayTitle.textContent = waiting.length === 1 ? '1 message is waiting to be read' : `${waiting.length} messages are waiting to be read`;
+    const items = waiting.map((m, i) => ({ ...m, above: i > 0 ? waiting[i - 1].message : '', sig: `${i}|${i > 0 ? waiting[i - 1].message : ''}|${m.text}` }));
+    // Equal entries keep their element, so an edit in progress is not lost.
+    const stable = items.map((m) => { const old = this.waitingCache.get(m.message)?.item; return old && old.sig === m.sig ? old : m; });
+    reconcile(this.trayList, stable, this.waitingCache, (m) => m.message, (m) => waitingItem(m, this.actions, readonly), (el) => el.editing === true);
+  }
+
+  showWorking(view) {
+    const w = working(view);
+    const show = w && w.state !== 'awaiting' ? w : null;
+    this.working.hidden = !show;
+    this.working.dataset.state = show ? show.state : '';
+    const text = show ? show.text : '';
+    if (text !== this.indicatorText) { this.workingText.textContent = text; this.indicatorText = text; }
+  }
+
+  showTyping(view) {
+    const who = [...view.typing.keys()];
+    this.typing.hidden = who.length === 0;
+    this.typing.textContent = who.length === 0 ? '' : who.length === 1 ? `${who[0]} is typing…` : `${who.length} people are typing…`;
+  }
+
+  toEnd() { this.scroller.scrollTop = this.scroller.scrollHeight; }
+
+  scrolled() {
+    const s = this.scroller;
+    const end = s.scrollHeight - s.scrollTop - s.clientHeight < NEAR;
+    if (end !== this.stick) { this.stick = end; this.actions.atEnd(end); }
+    if (end) this.unread = 0;
+    this.showJump();
+    if (s.scrollTop < 200 && !this.older.hidden && !this.loading) this.loadOlder();
+  }
+
+  // A window that does not fill the screen cannot be scrolled for more.
+  fill() {
+    if (!this.older.hidden && !this.loading && !this.failed && this.scroller.scrollHeight <= this.scroller.clientHeight) this.loadOlder();
+  }
+
+  async loadOlder() {
+    this.loading = true;
+    this.older.classList.add('busy');
+    try { this.failed = !(await this.actions.loadOlder()); } finally { this.loading = false; this.older.classList.remove('busy'); }
+    this.fill();
+  }
+
+  showJump() {
+    this.jump.hidden = this.stick;
+    this.jumpText.textContent = this.unread ? `${this.unread} new` : 'Latest';
+  }
+
+  show(key) {
+    const el = this.rows.get(key)?.el;
+    if (!el) return;
+    el.scrollIntoView({ block: 'center', behavior: matchMedia('(prefers-reduced-motion: reduce)').matches ? 'auto' : 'smooth' });
+    el.classList.remove('flash');
+    void el.offsetWidth; // starts the animation anew
+    el.classList.add('flash');
+  }
+}
+
+// ---- rows ------------------------------------------------------------------
+
+function quoteChip(quote, actions, label) {
+  if (!quote) return null;
+  return h('button', { type: 'button', class: 'quote', 'aria-label': `${label}: ${quote.text}`, disabled: !quote.key, onclick: () => actions.show(quote.key) }, h('span', {}, quote.text));
+}
+
+function userRow(row, actions) {
+  const state = h('span', { class: 'state', 'aria-live': 'off' });
+  const body = h('div', { class: 'text' });
+  const stamp = h('span', { class: 'stamp' });
+  const controls = h('span', { class: 'controls' });
+  const who = h('div', { class: 'who' });
+  const chip = h('div', { class: 'chip-slot' });
+  const bubble = h('div', { class: 'bubble' }, chip, body);
+  const el = h('article', { class: 'row user' }, who, bubble, h('div', { class: 'meta' }, state, controls, stamp));
+  let shown = {};
+  el.patch = (r) => {
+    el.classList.toggle('mine', !!r.mine);
+    el.setAttribute('aria-label', r.mine ? 'You' : r.author || 'Someone');
+    if (shown.mine !== r.mine || shown.author !== r.author) {
+      who.hidden = !!r.mine;
+      who.textContent = r.via === 'delegation' ? 'Objective' : r.author || '';
+    }
+    if (shown.text !== r.text) body.replaceChildren(formatted(r.text));
+    if (JSON.stringify(shown.quote) !== JSON.stringify(r.quote)) chip.replaceChildren(...[quoteChip(r.quote, actions, r.question ? 'Answers the question' : 'In reply to')].filter(Boolean));
+    if (shown.ts !== r.ts) stamp.replaceChildren(time(r.ts));
+    const b = became(r);
+    const text = (b.text + (r.edited ? ' · edited' : '') + (r.via && !['websocket', 'http', 'delegation'].includes(r.via) ? ` · via ${r.via}` : ''));
+    if (state.textContent !== text) state.textContent = text;
+    state.dataset.tone = b.tone;
+    if (b.title) state.title = b.title; else state.removeAttribute('title');
+    el.dataset.state = r.state;
+    el.dataset.message = r.message || '';
+    if (shown.state !== r.state || !shown.key) {
+      controls.replaceChildren();
+      if (r.pending && r.state === 'failed') {
+        state.title = r.error || '';
+        controls.append(
+          h('button', { type: 'button', class: 'link-button', onclick: () => actions.retry(r) }, 'Retry'),
+          h('button', { type: 'button', class: 'link-button', onclick: () => actions.discard(r) }, 'Discard'));
+      }
+    }
+    shown = r;
+    return true;
+  };
+  el.patch(row);
+  return el;
+}
+
+const KINDS = { error: 'Error', limit: 'Step limit reached', empty: 'No answer' };
+
+function partRow(row, actions) {
+  const body = h('div', { class: 'text' });
+  const el = h('article', { class: 'row assistant', 'aria-label': 'Assistant' },
+    h('div', { class: 'bubble' }, quoteChip(row.quote, actions, 'In reply to'), row.kind ? h('div', { class: 'kind' }, KINDS[row.kind] || row.kind) : null, body),
+    h('div', { class: 'meta' }, row.lines.length ? fold(row.lines, actions) : null, h('span', { class: 'stamp' }, time(row.ts))));
+  body.append(formatted(row.text));
+  mark(row);
+  function mark(r) {
+    el.dataset.message = r.message;
+    el.dataset.final = r.final ? 'true' : 'false';
+    el.dataset.kind = r.kind || '';
+  }
+  el.patch = (r, old) => {
+    if (r.text !== old.text || r.kind !== old.kind || r.lines !== old.lines || r.quote !== old.quote) return false;
+    mark(r);
+    return true;
+  };
+  return el;
+}
+
+function draft(d) {
+  const body = h('div', { class: 'text' });
+  const el = h('div', { class: 'row assistant draft' }, h('div', { class: 'bubble' }, body));
+  el.patch = (x) => {
+    // A very long draft is not parsed again for every word of it.
+    if (x.text.length < 6000) body.replaceChildren(formatted(x.text)); else body.textContent = x.text;
+    return true;
+  };
+  el.patch(d);
+  return el;
+}
+
+const CLOSED = { expired: 'Expired without an answer', superseded: 'No longer needed: a newer message took its place', cancelled: 'Cancelled' };
+
+function questionRow(row, actions) {
+  const title = row.approval ? 'Approval needed' : row.asker ? `${row.asker} asks` : 'Question';
+  const badge = h('span', { class: 'badge working-badge' }, 'still working');
+  const body = h('div', { class: 'text' }, formatted(row.text));
+  const box = h('div', { class: 'bubble' });
+  const el = h('article', { class: 'row question', 'aria-label': title }, box, h('div', { class: 'meta' }, row.lines.length ? fold(row.lines, actions) : null, h('span', { class: 'stamp' }, time(row.ts))));
+  el.dataset.question = row.question;
+  const head = h('div', { class: 'question-head' }, h('span', { class: 'question-title' }, title), badge);
+  const foot = h('div', { class: 'question-foot' });
+  box.append(head, body);
+  if (row.approval) {
+    box.append(h('div', { class: 'code' }, h('div', { class: 'code-head' }, h('span', {}, row.approval.tool)), h('pre', { tabIndex: 0 }, h('code', {}, pretty(row.approval.args)))));
+  }
+  box.append(foot);
+
+  const act = async (buttons, work) => {
+    for (const b of buttons) b.disabled = true;
+    const ok = await work();
+    if (!ok) for (const b of buttons) b.disabled = false;
+    return ok;
+  };
+  function open(r) {
+    const controls = h('div', { class: 'choices' });
+    const buttons = [];
+    const choice = (label, work, cls = '') => {
+      const b = h('button', { type: 'button', class: `choice ${cls}`, onclick: () => act(buttons, work) }, label);
+      buttons.push(b);
+      controls.append(b);
+    };
+    const under = [];
+    if (r.approval) {
+      choice('Approve', () => actions.answer(r.question, 'yes'), 'good');
+      choice('Decline', () => actions.answer(r.question, 'no'), 'bad');
+      const editor = h('div', { class: 'editor', hidden: true });
+      choice('Edit arguments', async () => { editor.hidden = !editor.hidden; if (!editor.hidden) { c.refresh(); c.focus(); } return false; });
+      const c = composer({
+        label: 'Arguments', placeholder: 'Arguments', value: pretty(r.approval.args), compact: true, sendLabel: 'Approve',
+        submit: (text) => actions.approveEdited(r, text), onEscape: () => { editor.hidden = true; },
+      });
+      editor.append(h('p', { class: 'hint' }, 'Approves the call with these arguments instead.'), c.element);
+      under.push(editor);
+    } else {
+      for (const c of r.choices) choice(c, () => actions.answer(r.question, c));
+      const c = composer({ label: `Answer: ${excerpt(r.text, 60)}`, placeholder: 'Type your reply...', compact: true, sendLabel: 'Reply', submit: (text) => actions.answer(r.question, text) });
+      under.push(c.element);
+    }
+    if (r.expires_at) under.push(h('p', { class: 'hint' }, `Open until ${new Date(r.expires_at).toLocaleString()}${r.default !== null ? `; then “${excerpt(r.default, 40)}” counts` : ''}`));
+    foot.replaceChildren(...(buttons.length ? [controls] : []), ...under);
+  }
+  function closed(r) {
+    const text = r.state === 'answered'
+      ? h('p', { class: 'outcome' }, h('strong', {}, r.by === 'default' ? 'Default answer: ' : 'Answer: '), excerpt(r.approval ? r.answer.replace(/:\n[^]*/, '') : r.answer, 200))
+      : h('p', { class: 'outcome' }, CLOSED[r.reason] || 'Closed');
+    foot.replaceChildren(text);
+  }
+  el.patch = (r, old) => {
+    el.dataset.state = r.state;
+    badge.hidden = !(r.state === 'open' && !r.blocking && r.working);
+    if (!old || r.state !== old.state || r.answer !== old.answer) {
+      if (r.state === 'open' && !actions.readonly()) open(r); else if (r.state === 'open') foot.replaceChildren(); else closed(r);
+    }
+    return !old || (r.text === old.text && r.lines === old.lines);
+  };
+  el.patch(row);
+  return el;
+}
+
+function pretty(args) {
+  if (args && typeof args === 'object') return JSON.stringify(args, null, 2);
+  try { return JSON.stringify(JSON.parse(args), null, 2); } catch { return String(args ?? ''); }
+}
+
+const ENDINGS = { ok: 'done', error: 'failed', failed: 'failed', timeout: 'timed out', cancelled: 'cancelled', denied: 'declined', unknown: 'outcome unknown', started: 'started', running: 'running' };
+
+function fold(lines, actions) {
+  const running = lines.some((l) => l.status === 'running');
+  const bad = lines.some((l) => ['error', 'failed', 'timeout', 'unknown', 'denied'].includes(l.status));
+  const details = h('details', { class: `activity${running ? ' running' : ''}${bad ? ' bad' : ''}` }, h('summary', {}, activitySummary(lines)));
+  const ul = h('ul', {});
+  for (const l of lines) ul.append(activityLine(l, actions));
+  details.append(ul);
+  return details;
+}
+
+function activityLine(l, actions) {
+  const status = l.status === 'note' ? '' : ENDINGS[l.status] || l.status;
+  const what = [h('span', { class: 'name' }, (l.within ? `${l.within} › ` : '') + (l.kind === 'delegation' ? `→ ${l.name}` : l.name))];
+  if (status) what.push(h('span', { class: 'ending' }, status + (l.ms !== undefined ? ` · ${duration(l.ms)}` : '')));
+  if (l.sub && !l.ended) what.push(h('button', { type: 'button', class: 'link-button', onclick: () => actions.openSession(l.sub) }, 'Open'));
+  if (l.call && l.ended !== true && l.status !== 'running' && l.status !== 'started') what.push(h('button', { type: 'button', class: 'link-button', onclick: (e) => actions.showCall(l.call, e.currentTarget) }, 'Details'));
+  return h('li', { 'data-status': l.status, 'data-kind': l.kind },
+    h('div', { class: 'line-head' }, ...what),
+    l.text ? h('div', { class: 'line-text' }, excerpt(l.text, 300)) : null,
+    l.result ? h('div', { class: 'line-text result' }, excerpt(l.result, 300)) : null);
+}
+
+function waitingItem(m, actions, readonly) {
+  const text = h('span', { class: 'tray-text' }, excerpt(m.text, 140));
+  const tools = h('span', { class: 'tray-tools' });
+  const el = h('li', {}, text, tools);
+  if (readonly) return el;
+  const edit = iconButton('edit', 'Edit this message', () => {
+    el.editing = true;
+    const done = () => { el.editing = false; el.replaceChildren(text, tools); edit.focus(); };
+    const c = composer({
+      label: 'Edit the message', placeholder: 'Text', value: m.text, compact: true, sendLabel: 'Save', onEscape: done,
+      submit: async (t) => { const ok = await actions.edit(m.message, t); if (ok) text.textContent = excerpt(t, 140); done(); return false; },
+    });
+    el.replaceChildren(c.element, iconButton('x', 'Keep it as it was', done, 'small'));
+    c.focus();
+  }, 'small');
+  // Of a message that came before this page was opened only the beginning is known.
+  if (m.excerpt) edit.disabled = true;
+  if (m.above) tools.append(iconButton('up', 'Move up', () => actions.moveUp(m.message), 'small'));
+  tools.append(
+    edit,
+    iconButton('x', 'Withdraw this message', () => actions.withdraw(m.message), 'small'));
+  return el;
+}

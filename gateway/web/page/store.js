@@ -1,0 +1,591 @@
+// What a conversation looks like, as a pure function of what the server said.
+//
+// reduce(view, inputs) takes frames of the protocol and a few local inputs, whose
+// type starts with "@", and returns a new view. It never changes the view that it
+// was given, and a row that did not change is the same object as before: that is
+// how the renderer knows what to leave alone.
+//
+// Local inputs:
+//   @followed    {data}                      the answer to follow, when the view starts anew
+//   @resumed     {data}                      the answer to follow, when the view goes on
+//   @older       {frames}                    events from before the first one held
+//   @send        {client_msg_id, text, ...}  the user sent a message; nobody confirmed it yet
+//   @sent        {client_msg_id, ...}        the server's answer to it
+//   @send_failed {client_msg_id, error}      it could not be sent; the user may try again
+//   @discard     {client_msg_id}             the user gave it up
+//   @quiet       {user}                      that user has stopped typing
+
+/** A conversation of which nothing is known yet. */
+export function emptyView(session, me = '') {
+  return {
+    session, me,
+    log: '', head: 0, first: 0, last: 0, synced: false, gone: null,
+    title: '', agent: '', owner: '', access: 'private', policy: {}, closed: false,
+    order: [],             // keys of rows, as shown
+    rows: new Map(),       // key -> row: user, part, question, activity, note
+    messages: new Map(),   // message id -> {key, text, author, disposition, state}
+    waiting: [],           // ids of accepted messages that no model call has seen, in their order
+    tasks: new Map(),      // open tasks
+    calls: new Map(),      // open tool calls and delegations
+    lines: [],             // activity since the last bubble of its task
+    drafts: new Map(),     // texts of open steps while they stream
+    thinking: null,        // {agent, step}
+    typing: new Map(),     // user -> ts
+    pending: new Map(),    // client_msg_id -> what the user sent and the log does not show yet
+    frames: [],            // the durable frames held, for folding again under older ones
+    base: null,            // the state that came with follow
+  };
+}
+
+/** Applies inputs in order. */
+export function reduce(view, inputs) {
+  const v = fork(view);
+  for (const input of inputs) {
+    if (input.session && input.session !== v.session) continue;
+    step(v, input);
+  }
+  return v;
+}
+
+function fork(v) {
+  return {
+    ...v,
+    order: v.order.slice(), waiting: v.waiting.slice(), lines: v.lines.slice(), frames: v.frames.slice(),
+    rows: new Map(v.rows), messages: new Map(v.messages), tasks: new Map(v.tasks), calls: new Map(v.calls),
+    drafts: new Map(v.drafts), typing: new Map(v.typing), pending: new Map(v.pending),
+  };
+}
+
+function step(v, f) {
+  if (f.type[0] !== '@' && typeof f.seq === 'number') {
+    if (v.last && f.seq <= v.last) return;
+    if (!v.first) v.first = f.seq;
+    v.last = f.seq;
+    v.head = Math.max(v.head, f.seq);
+    v.frames.push(f);
+    durable[f.type]?.(v, f, f.data || {});
+    return;
+  }
+  (local[f.type] || ephemeral[f.type])?.(v, f, f.data || {});
+}
+
+// ---- events that are stored ------------------------------------------------
+
+const durable = {
+  session_created(v, f, d) { about(v, d); },
+  session_updated(v, f, d) {
+    if (d.title !== undefined) v.title = d.title || '';
+    if (d.access !== undefined) v.access = d.access;
+    if (d.policy) {
+      v.policy = { ...v.policy };
+      for (const [key, value] of Object.entries(d.policy)) {
+        if (value === null) delete v.policy[key]; else v.policy[key] = value;
+      }
+      const keys = Object.keys(d.policy).map((k) => (d.policy[k] === null ? `${k} back to the default` : `${k} = ${d.policy[k]}`));
+      if (keys.length) note(v, f, 'info', `Policy changed: ${keys.join(', ')}`);
+    }
+  },
+  session_closed(v, f, d) {
+    v.closed = true;
+    note(v, f, 'info', d.reason ? `This conversation was closed: ${d.reason}` : 'This conversation was closed.');
+  },
+
+  message_accepted(v, f, d) {
+    const mine = d.author === v.me && d.via !== 'delegation'; // a delegation speaks in its owner's name
+    if (mine) v.pending.delete(d.client_msg_id);
+    const key = userKey(d.author, d.client_msg_id || d.message);
+    const state = d.disposition === 'answered' ? 'read' : 'queued';
+    insert(v, {
+      key, type: 'user', message: d.message, client_msg_id: d.client_msg_id, author: d.author, mine,
+      text: spoken(v, d.question, d.text), via: d.via, mode: d.mode || '', disposition: d.disposition, state, ts: f.ts, task: f.task || '',
+      question: d.question || '', quote: d.question ? questionQuote(v, d.question) : quoteOf(v, d.in_reply_to),
+    });
+    v.messages.set(d.message, { key, text: d.text, author: d.author, disposition: d.disposition, state });
+    if (state === 'queued' && !v.waiting.includes(d.message)) v.waiting.push(d.message);
+    if (f.task && (d.disposition === 'started' || d.disposition === 'queued') && !v.tasks.has(f.task)) {
+      v.tasks.set(f.task, { task: f.task, status: 'QUEUED', trigger: d.message, cancelling: false, since: f.ts });
+    }
+    v.typing.delete(d.author);
+  },
+  message_edited(v, f, d) {
+    const m = v.messages.get(d.message);
+    if (!m) return;
+    v.messages.set(d.message, { ...m, text: d.text });
+    change(v, m.key, { text: d.text, edited: true });
+  },
+  message_withdrawn(v, f, d) { setState(v, d.message, 'withdrawn'); },
+  message_moved(v, f, d) {
+    const rest = v.waiting.filter((id) => id !== d.message);
+    if (rest.length === v.waiting.length) return;
+    const at = d.before ? rest.indexOf(d.before) : 0;
+    rest.splice(at < 0 ? rest.length : at, 0, d.message);
+    v.waiting = rest;
+  },
+  message_resolved(v, f, d) {
+    setState(v, d.message, d.how, { part: d.part ?? null, mergedInto: d.question || '' });
+  },
+
+  task_status(v, f, d) {
+    const id = d.task || f.task;
+    const now = d.new_status;
+    const was = v.tasks.get(id);
+    if (ENDED.has(now)) {
+      v.tasks.delete(id);
+      settle(v, f, id, now, d, was);
+    } else {
+      v.tasks.set(id, { ...(was || { task: id, cancelling: false }), status: now, trigger: d.trigger || was?.trigger, since: f.ts });
+    }
+    if (now !== 'RUNNING') {
+      dropDrafts(v, (draft) => draft.task === id || !draft.task);
+      if (v.thinking && (!v.thinking.task || v.thinking.task === id)) v.thinking = null;
+    }
+    for (const key of v.order) {
+      const row = v.rows.get(key);
+      if (row.type === 'question' && row.state === 'open' && row.task === id) change(v, key, { working: now === 'RUNNING' });
+    }
+  },
+  task_cancelling(v, f, d) {
+    const id = d.task || f.task;
+    const task = v.tasks.get(id);
+    if (task) v.tasks.set(id, { ...task, cancelling: true, until: d.until, by: d.by, reason: d.reason || '' });
+  },
+
+  step_started(v, f, d) {
+    for (const id of d.read || []) setState(v, id, 'read');
+    dropDrafts(v, (draft) => !draft.draft.startsWith(`${d.step}.${d.attempt}.`));
+    v.thinking = { agent: d.agent || '', step: d.step, task: f.task || '', notBefore: d.not_before || '' };
+    if (d.attempt > 1) {
+      const why = { error: 'the model call failed', interrupted: 'it was interrupted', drain: 'the server restarted' }[d.cause] || 'again';
+      line(v, f, {
+        id: `s${d.step}.${d.attempt}`, kind: 'retry', name: `Attempt ${d.attempt}`, status: 'note',
+        text: d.error?.message ? `${why}: ${d.error.message}` : why,
+      });
+    }
+  },
+  step_finished(v, f, d) {
+    if (v.thinking?.step === d.step) v.thinking = null;
+    if (d.outcome === 'error') {
+      line(v, f, { id: `s${d.step}.end`, kind: 'retry', name: 'Model call', status: 'error', text: d.error?.message || 'no attempt left', ms: d.ms });
+    }
+  },
+
+  partial_response(v, f, d) { part(v, f, d, false); },
+  response(v, f, d) { part(v, f, d, true); },
+
+  question(v, f, d) { ask(v, f, d, f.task || ''); },
+  question_answered(v, f, d) {
+    change(v, questionKey(d.question), { state: 'answered', working: false, answer: spoken(v, d.question, d.text), by: d.by });
+    if (d.message) {
+      const m = v.messages.get(d.message);
+      if (m && !v.rows.get(m.key)?.quote) change(v, m.key, { quote: questionQuote(v, d.question), question: d.question });
+    }
+  },
+  question_closed(v, f, d) { change(v, questionKey(d.question), { state: 'closed', working: false, reason: d.reason }); },
+
+  tool_started(v, f, d) {
+    v.calls.set(d.call, { call: d.call, kind: 'tool', name: d.tool, within: d.delegation || '', task: f.task || '', since: f.ts, deadline: d.deadline });
+    line(v, f, { id: d.call, kind: 'tool', name: d.tool, within: d.delegation || '', text: payload(d.args), status: 'running', call: d.call });
+  },
+  tool_finished(v, f, d) { finishCall(v, f, d, d.call, 'tool'); },
+  delegation_started(v, f, d) {
+    v.calls.set(d.delegation, { call: d.delegation, kind: 'delegation', name: d.agent, objective: d.objective, task: f.task || '', since: f.ts, deadline: d.deadline, sub: d.session });
+    line(v, f, { id: d.delegation, kind: 'delegation', name: d.agent, text: d.objective, status: 'running', sub: d.session || '' });
+  },
+  delegation_finished(v, f, d) { finishCall(v, f, d, d.delegation, 'delegation'); },
+
+  coverage_nudge(v, f, d) {
+    const n = (d.messages || []).length;
+    line(v, f, { id: `n${f.seq}`, kind: 'nudge', name: 'Reminder', status: 'note', text: n === 1 ? 'one message was not addressed yet' : `${n} messages were not addressed yet` });
+  },
+  context_compacted(v, f, d) {
+    note(v, f, 'info', `Earlier messages were summarised for the model (${number(d.tokens_before)} → ${number(d.tokens_after)} tokens).`);
+  },
+};
+
+/** The types of stored events that the page knows: all of them. */
+export const DURABLE = Object.keys(durable);
+
+// ---- events that are not stored --------------------------------------------
+
+const ephemeral = {
+  synced(v) {
+    // Everything up to the head that follow spoke of has been shown, so its state
+    // is the truth about what is open, also where the window starts later.
+    if (v.synced) return;
+    v.synced = true;
+    const s = v.base;
+    if (!s) return;
+    if (Array.isArray(s.tasks)) {
+      const old = v.tasks;
+      v.tasks = new Map();
+      for (const t of s.tasks) {
+        const id = t.task;
+        v.tasks.set(id, { task: id, since: t.created_at || '', ...old.get(id), status: t.status, trigger: t.trigger, cancelling: !!t.cancelling });
+      }
+    }
+    if (Array.isArray(s.inbox)) {
+      v.waiting = [];
+      for (const m of s.inbox) {
+        v.waiting.push(m.message);
+        if (!v.messages.has(m.message)) {
+          v.messages.set(m.message, { key: '', text: m.excerpt || '', author: m.author, disposition: 'queued', state: 'queued', excerpt: true });
+        }
+      }
+    }
+    if (Array.isArray(s.calls)) {
+      const open = new Map();
+      for (const c of s.calls) {
+        const id = c.call;
+        open.set(id, v.calls.get(id) || { call: id, kind: c.tool ? 'tool' : 'delegation', name: c.tool || c.agent, task: c.task || '', since: '', deadline: c.deadline, sub: c.session });
+      }
+      v.calls = open;
+    }
+    for (const q of s.questions || []) {
+      if (!v.rows.has(questionKey(q.question))) ask(v, { ts: q.asked_at || '' }, q, q.task || '');
+    }
+    for (const key of v.order) {
+      const row = v.rows.get(key);
+      if (row.type === 'question' && row.state === 'open') change(v, key, { working: v.tasks.get(row.task)?.status === 'RUNNING' });
+    }
+  },
+  delta(v, f, d) {
+    const old = v.drafts.get(d.draft) || { draft: d.draft, task: f.task || '', text: '', points: 0 };
+    v.drafts.set(d.draft, splice(old, d.at ?? old.points, d.text || ''));
+  },
+  draft_state(v, f, d) {
+    v.drafts.set(d.draft, { draft: d.draft, task: f.task || '', text: d.text || '', points: points(d.text || '') });
+  },
+  draft_dropped(v, f, d) { v.drafts.delete(d.draft); },
+  progress(v, f, d) {
+    const call = v.calls.get(d.call);
+    if (call) v.calls.set(d.call, { ...call, note: d.note || '', percent: d.percent });
+  },
+  thinking(v, f, d) { v.thinking = { agent: d.agent || '', step: d.step, task: f.task || '', notBefore: '' }; },
+  typing(v, f, d) {
+    if (d.user === v.me) return;
+    if (d.on) v.typing.set(d.user, f.ts || ''); else v.typing.delete(d.user);
+  },
+  gone(v, f, d) { v.gone = /\s/.test(d.reason || '') ? d.reason : 'This conversation was erased.'; },
+};
+
+// ---- what happens on this side ---------------------------------------------
+
+const local = {
+  '@followed'(v, f, d) {
+    const fresh = emptyView(v.session, v.me);
+    // What the user has sent and nobody confirmed outlives every reload.
+    Object.assign(v, fresh, { pending: v.pending, log: d.log || '', head: d.head || 0, base: d.state || null });
+    if (d.state) about(v, d.state);
+  },
+  '@resumed'(v, f, d) {
+    v.log = d.log || v.log;
+    v.head = Math.max(v.head, d.head || 0);
+    v.base = d.state || v.base;
+    v.synced = false;
+    v.drafts = new Map();
+    v.typing = new Map();
+  },
+  '@older'(v, f) {
+    const older = (f.frames || []).filter((x) => typeof x.seq === 'number' && x.seq < v.first).sort((a, b) => a.seq - b.seq);
+    if (!older.length) { v.first = Math.min(v.first, f.from || v.first); return; }
+    const fresh = emptyView(v.session, v.me);
+    for (const x of [...older, ...v.frames]) step(fresh, x);
+    // Rows come from the log; what is open now is known better from the present.
+    for (const key of v.order) if (!fresh.rows.has(key) && v.rows.get(key).type === 'question') insert(fresh, v.rows.get(key));
+    for (const [key, row] of fresh.rows) {
+      const old = v.rows.get(key);
+      if (old && same(old, row)) fresh.rows.set(key, old);
+    }
+    for (const [id, m] of v.messages) if (!fresh.messages.has(id)) fresh.messages.set(id, m);
+    v.first = fresh.first;
+    v.order = fresh.order; v.rows = fresh.rows; v.messages = fresh.messages; v.lines = fresh.lines; v.frames = fresh.frames;
+  },
+  '@send'(v, f) {
+    v.pending.set(f.client_msg_id, {
+      key: userKey(v.me, f.client_msg_id), type: 'user', client_msg_id: f.client_msg_id, author: v.me, mine: true,
+      text: f.text, mode: f.mode || '', in_reply_to: f.in_reply_to || '', state: 'sending', ts: f.ts, pending: true,
+      quote: quoteOf(v, f.in_reply_to),
+    });
+  },
+  '@sent'(v, f) {
+    const p = v.pending.get(f.client_msg_id);
+    if (!p) return;
+    // The event is on its way. If the window holds the message already, the
+    // answer was to a repeated send and the bubble is there.
+    if (f.message && v.messages.has(f.message)) v.pending.delete(f.client_msg_id);
+    else v.pending.set(f.client_msg_id, { ...p, state: 'sent', message: f.message || '' });
+  },
+  '@send_failed'(v, f) {
+    const p = v.pending.get(f.client_msg_id);
+    if (p) v.pending.set(f.client_msg_id, { ...p, state: 'failed', error: f.error });
+  },
+  '@discard'(v, f) { v.pending.delete(f.client_msg_id); },
+  '@quiet'(v, f) { v.typing.delete(f.user); },
+};
+
+// ---- rules that several events share ---------------------------------------
+
+export const ENDED = new Set(['COMPLETE', 'ERROR', 'CANCELLED']);
+
+function about(v, d) {
+  v.title = d.title || '';
+  v.agent = d.agent || '';
+  v.owner = d.owner || '';
+  v.access = d.access || 'private';
+  v.policy = d.policy || {};
+  if (d.closed !== undefined) v.closed = !!d.closed;
+}
+
+function userKey(author, id) { return `u:${author}:${id}`; }
+function questionKey(id) { return `q:${id}`; }
+
+function insert(v, row) {
+  if (!v.rows.has(row.key)) v.order.push(row.key);
+  v.rows.set(row.key, row);
+}
+
+function change(v, key, fields) {
+  const row = v.rows.get(key);
+  if (!row) return;
+  for (const name of Object.keys(fields)) {
+    if (row[name] !== fields[name]) { v.rows.set(key, { ...row, ...fields }); return; }
+  }
+}
+
+function setState(v, id, state, fields = {}) {
+  v.waiting = v.waiting.filter((x) => x !== id);
+  const m = v.messages.get(id);
+  if (!m) return;
+  if (state === 'read' && m.state !== 'queued') return;
+  v.messages.set(id, { ...m, state });
+  change(v, m.key, { state, ...fields });
+}
+
+function note(v, f, tone, text) { insert(v, { key: `n:${f.seq}`, type: 'note', tone, text, ts: f.ts }); }
+
+// A bubble names what it answers only when the last thing that a user said above
+// it is something else.
+function quoteOf(v, id) {
+  if (!id) return null;
+  for (let i = v.order.length - 1; i >= 0; i--) {
+    const row = v.rows.get(v.order[i]);
+    if (row.type === 'user') {
+      if (row.message === id) return null;
+      break;
+    }
+  }
+  const m = v.messages.get(id);
+  if (m) return { key: m.key, text: excerpt(m.text) };
+  const part = v.rows.get(`p:${id}`);
+  return { key: part ? part.key : '', text: part ? excerpt(part.text) : 'an earlier message' };
+}
+
+function questionQuote(v, id) {
+  const q = v.rows.get(questionKey(id));
+  return { key: questionKey(id), text: q ? excerpt(q.text) : 'an earlier question' };
+}
+
+function part(v, f, d, final) {
+  const key = `p:${d.message}`;
+  if (d.draft) v.drafts.delete(d.draft);
+  if (v.rows.has(key)) {
+    // Promoted: the part was shown before and is the final answer now.
+    change(v, key, { final, kind: d.kind || '', promoted: !!d.promoted, text: d.text });
+    return;
+  }
+  insert(v, {
+    key, type: 'part', message: d.message, source: d.source ?? '', part: d.part ?? null, text: d.text,
+    in_reply_to: d.in_reply_to || '', quote: quoteOf(v, d.in_reply_to), final, kind: d.kind || '', promoted: !!d.promoted,
+    task: f.task || '', ts: f.ts, lines: freeze(v, f.task || ''),
+  });
+}
+
+function ask(v, f, d, task) {
+  insert(v, {
+    key: questionKey(d.question), type: 'question', question: d.question, text: d.text, blocking: !!d.blocking,
+    choices: d.choices || [], expires_at: d.expires_at || '', default: d.default ?? null, delegation: d.delegation || '',
+    asker: d.delegation ? v.calls.get(d.delegation)?.name || d.delegation : '',
+    approval: d.approval || null, state: 'open', reason: '', answer: null, by: '', task, ts: f.ts,
+    working: v.tasks.get(task)?.status === 'RUNNING', lines: d.delegation ? [] : freeze(v, task),
+  });
+}
+
+function line(v, f, l) { v.lines.push({ task: f.task || '', ts: f.ts, within: '', text: '', ...l }); }
+
+// An approval with other arguments is JSON on the wire; people see what it means.
+function spoken(v, question, text) {
+  if (!question || text[0] !== '{' || !v.rows.get(questionKey(question))?.approval) return text;
+  try {
+    const card = JSON.parse(text);
+    const args = typeof card.approve === 'boolean' ? card.args : card;
+    if (card.approve === false) return 'no';
+    return args === undefined ? 'yes' : `yes, with these arguments:\n\`\`\`json\n${JSON.stringify(args, null, 2)}\n\`\`\``;
+  } catch { return text; }
+}
+
+// What was done before a bubble stays with it; what comes later gathers below.
+function freeze(v, task) {
+  if (!task) return [];
+  const out = v.lines.filter((l) => l.task === task).map((l) => (l.status === 'running' ? { ...l, status: 'started' } : l));
+  v.lines = v.lines.filter((l) => l.task !== task);
+  return out;
+}
+
+function finishCall(v, f, d, id, kind) {
+  const call = v.calls.get(id);
+  v.calls.delete(id);
+  const end = { status: d.status, ms: d.ms, result: payload(d.summary) };
+  const i = v.lines.findIndex((l) => l.id === id);
+  if (i >= 0) v.lines[i] = { ...v.lines[i], ...end };
+  // Its start is frozen under a bubble already: the end is a line of its own.
+  else line(v, f, { id: `${id}:end`, kind, name: call?.name || approvedTool(v, id) || (kind === 'tool' ? 'tool' : 'delegation'), within: call?.within || '', sub: call?.sub || '', call: kind === 'tool' ? id : '', ended: true, ...end });
+}
+
+// A call that was declined never started; the question knows what it was.
+function approvedTool(v, call) {
+  for (const row of v.rows.values()) if (row.approval?.call === call) return row.approval.tool;
+  return '';
+}
+
+function settle(v, f, id, status, d, was) {
+  const lines = freeze(v, id);
+  for (const [call, c] of v.calls) if (c.task === id) v.calls.delete(call);
+  if (lines.length) insert(v, { key: `a:${f.seq}`, type: 'activity', lines, task: id, ts: f.ts });
+  if (status === 'CANCELLED' && d.old_status !== 'QUEUED') { // what never ran has nothing to stop
+    const by = was?.by === 'interrupt' ? 'Interrupted by a newer message' : 'Stopped';
+    const reason = d.reason || was?.reason;
+    note(v, f, 'stop', reason && reason !== was?.by ? `${by}: ${reason}` : `${by}.`);
+  } else if (status === 'ERROR') {
+    const shown = v.order.some((key) => { const r = v.rows.get(key); return r.task === id && r.kind === 'error'; });
+    if (!shown) note(v, f, 'error', d.error?.message || 'This task ended with an error.');
+  }
+}
+
+function dropDrafts(v, which) { for (const [id, draft] of v.drafts) if (which(draft)) v.drafts.delete(id); }
+
+// Offsets of deltas count code points, JavaScript's strings do not.
+function points(text) { let n = 0; for (const _ of text) n++; return n; }
+
+function splice(draft, at, text) {
+  if (at === draft.points) return { ...draft, text: draft.text + text, points: draft.points + points(text) };
+  const have = Array.from(draft.text);
+  // Later than what is here: something was lost. The part will bring all of it.
+  const head = at > have.length ? draft.text + '…' : have.slice(0, at).join('');
+  return { ...draft, text: head + text, points: at + points(text) };
+}
+
+function payload(x) {
+  if (x === undefined || x === null) return '';
+  if (typeof x === 'string') return x;
+  if (x.redacted) return '(hidden)';
+  return JSON.stringify(x);
+}
+
+function same(a, b) { return JSON.stringify(a) === JSON.stringify(b); }
+function number(n) { return String(n ?? '?').replace(/\B(?=(\d{3})+(?!\d))/g, ','); }
+
+/** Shortens a text to one line of at most n code points. */
+export function excerpt(text, n = 90) {
+  const flat = String(text ?? '').replace(/\s+/g, ' ').trim();
+  const all = Array.from(flat);
+  return all.length > n ? all.slice(0, n).join('') + '…' : flat;
+}
+
+// ---- what the renderer asks ------------------------------------------------
+
+/** All rows in order: the log's, then what is not in it yet. */
+export function visibleRows(v) {
+  const rows = v.order.map((key) => v.rows.get(key));
+  for (const p of v.pending.values()) if (!v.rows.has(p.key)) rows.push(p);
+  return rows;
+}
+
+/** Waiting messages that can still be edited, withdrawn and moved. */
+export function waitingMessages(v) {
+  return v.waiting.map((id) => ({ message: id, ...v.messages.get(id) })).filter((m) => m.disposition !== 'started' && m.state === 'queued');
+}
+
+/** What became of a user's message, in words. */
+export function became(row) {
+  switch (row.state) {
+    case 'sending': return { text: 'Sending…', tone: 'quiet' };
+    case 'sent': return { text: 'Sent', tone: 'quiet' };
+    case 'failed': return row.pending ? { text: 'Not sent', tone: 'bad' } : { text: 'Failed', tone: 'bad', title: 'Its task ended with an error' };
+    case 'queued': return row.disposition === 'started' ? { text: 'Accepted', tone: 'quiet' } : { text: 'Waiting', tone: 'wait', title: 'Accepted and stored; it will be read at the next step' };
+    case 'read': return { text: 'Read', tone: 'quiet' };
+    case 'answered': return { text: 'Answered', tone: 'good' };
+    case 'merged': return row.mergedInto || row.question
+      ? { text: 'Taken as an answer', tone: 'good', title: 'Used as the answer to a question' }
+      : { text: 'Merged', tone: 'good', title: 'Became part of another request' };
+    case 'dismissed': return { text: 'Nothing to say', tone: 'quiet' };
+    case 'withdrawn': return { text: 'Withdrawn', tone: 'quiet' };
+    case 'cancelled': return { text: 'Cancelled', tone: 'quiet' };
+    case 'unanswered': return { text: 'Unanswered', tone: 'wait', title: 'It was read, but nothing addressed it' };
+    default: return { text: row.state || '', tone: 'quiet' };
+  }
+}
+
+/**
+ * What the working indicator says, or null. It follows the tasks' status alone:
+ * it is there from the first RUNNING to the task's end, whatever is shown between.
+ */
+export function working(v) {
+  const tasks = [...v.tasks.values()];
+  const running = tasks.find((t) => t.status === 'RUNNING' || t.cancelling);
+  if (running) {
+    if (running.cancelling) return { state: 'stopping', task: running.task, since: running.since, text: 'Stopping…' };
+    const calls = [...v.calls.values()].filter((c) => !c.within);
+    if (v.thinking && (!v.thinking.task || v.thinking.task === running.task)) {
+      const busy = calls.filter((c) => c.kind === 'delegation').map((c) => c.name);
+      return { state: 'working', task: running.task, since: running.since, text: busy.length ? `Thinking, while ${list(busy)} ${busy.length > 1 ? 'work' : 'works'}` : 'Thinking' };
+    }
+    if (calls.length) {
+      const text = calls.map((c) => (c.kind === 'delegation' ? `${c.name} is working` : `Using ${c.name}`) + (c.note ? ` (${c.note}${c.percent != null ? `, ${c.percent} %` : ''})` : '')).join(' · ');
+      return { state: 'working', task: running.task, since: running.since, text };
+    }
+    return { state: 'working', task: running.task, since: running.since, text: 'Working' };
+  }
+  const awaiting = tasks.filter((t) => t.status === 'AWAITING_RESPONSE');
+  if (awaiting.length) return { state: 'awaiting', task: awaiting[awaiting.length - 1].task, text: 'Waiting for your answer' };
+  const queued = tasks.find((t) => t.status === 'QUEUED');
+  if (queued) return { state: 'queued', task: queued.task, text: 'Queued, starts as soon as there is room' };
+  return null;
+}
+
+function list(names) { return names.length < 2 ? names.join('') : `${names.slice(0, -1).join(', ')} and ${names[names.length - 1]}`; }
+
+/** Open questions, newest last. */
+export function openQuestions(v) {
+  return v.order.map((key) => v.rows.get(key)).filter((r) => r.type === 'question' && r.state === 'open');
+}
+
+/** An entry of GET /api/sessions as the list shows it. */
+export function sessionEntry(x) {
+  return {
+    id: x.session, title: x.title || '', agent: x.agent || '', closed: !!x.closed,
+    activity: x.activity_at || x.created_at || '',
+    last: x.head || 0, seen: x.seen || 0, open: x.open_tasks || 0, awaiting: x.awaiting_tasks || 0,
+  };
+}
+
+/** One line of what was done, in words: the summary of a folded group. */
+export function activitySummary(lines) {
+  const tools = new Map(); const given = new Map(); const ended = new Map(); let notes = 0; let bad = 0;
+  for (const l of lines) {
+    const id = l.id.replace(/:end$/, '');
+    if (l.kind === 'tool') tools.set(id, l.name);
+    else if (l.kind === 'delegation') (l.ended ? ended : given).set(id, l.name);
+    else notes++;
+    if (['error', 'failed', 'timeout', 'unknown', 'denied'].includes(l.status)) bad++;
+  }
+  const out = [];
+  if (given.size) out.push(given.size < 4 ? `Delegated to ${list(unique(given))}` : `${given.size} delegations`);
+  if (ended.size) out.push(ended.size < 4 ? `${list(unique(ended))} finished` : `${ended.size} delegations finished`);
+  if (tools.size) out.push(unique(tools).length < 4 ? `used ${list(unique(tools))}` : `${tools.size} tool calls`);
+  if (notes) out.push(notes === 1 ? '1 note' : `${notes} notes`);
+  if (bad) out.push(bad === 1 ? '1 problem' : `${bad} problems`);
+  const text = out.join(' · ');
+  return given.size || ended.size ? text : text.replace(/^./, (c) => c.toUpperCase());
+}
+
+function unique(names) { return [...new Set(names.values())]; }

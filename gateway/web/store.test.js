@@ -1,0 +1,151 @@
+// Transcripts of frames and what the page shows for them: testdata/*.json. Each
+// step feeds frames ("in") and compares what is on the screen ("show"), written
+// as lines that a person can read. "seq" and "ts" are filled in where they lack.
+// REWRITE=1 node --test store.test.js writes what is shown now; read the difference then.
+
+import assert from 'node:assert/strict';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import test from 'node:test';
+import { DURABLE, activitySummary, became, emptyView, reduce, sessionEntry, visibleRows, waitingMessages, working } from './page/store.js';
+
+const dir = new URL('./testdata/', import.meta.url);
+const stored = new Set(DURABLE);
+const seen = new Set();
+
+function lines(list) { return list.map((l) => `${l.kind} ${l.name} ${l.status}`).join(', '); }
+
+// The screen as lines. Rows first, then what is below them.
+function screen(v) {
+  const out = visibleRows(v).map((r) => {
+    const quote = r.quote ? ` > ${JSON.stringify(r.quote.text)}` : '';
+    const under = r.lines?.length ? ` {${lines(r.lines)}}` : '';
+    switch (r.type) {
+      case 'user': return `${r.mine ? 'me' : r.author}${r.edited ? ' (edited)' : ''}: ${r.text} [${became(r).text}]${quote}`;
+      case 'part': return `${r.final ? 'final' : 'part'}${r.kind ? ` (${r.kind})` : ''}: ${r.text}${quote}${under}`;
+      case 'question': return `ask ${r.question}${r.blocking ? '' : ' (open)'}${r.working ? ' (still working)' : ''}: ${r.text} [${r.state}${r.answer !== null ? ` ${r.answer}` : ''}${r.reason ? ` ${r.reason}` : ''}]${r.choices.length ? ` ${r.choices.join('/')}` : ''}${under}`;
+      case 'activity': return `did: {${lines(r.lines)}}`;
+      default: return `note: ${r.text}`;
+    }
+  });
+  if (v.drafts.size) out.push(...[...v.drafts.values()].map((d) => `draft: ${d.text}`));
+  if (v.lines.length) out.push(`live: {${lines(v.lines)}}`);
+  const waiting = waitingMessages(v);
+  if (waiting.length) out.push(`waiting: ${waiting.map((m) => m.text).join(' | ')}`);
+  const w = working(v);
+  if (w) out.push(`${w.state}: ${w.text}`);
+  if (v.typing.size) out.push(`typing: ${[...v.typing.keys()].join(', ')}`);
+  if (v.gone) out.push(`gone: ${v.gone}`);
+  return out;
+}
+
+function frames(list, clock) {
+  return list.map((f) => {
+    seen.add(f.type);
+    const out = { session: 's', ...f };
+    if (stored.has(f.type)) {
+      out.seq ??= ++clock.seq;
+      clock.seq = out.seq;
+      out.ts ??= new Date(Date.UTC(2026, 0, 1, 0, 0, out.seq)).toISOString();
+    }
+    return out;
+  });
+}
+
+function frozen(x) {
+  if (x && typeof x === 'object' && !Object.isFrozen(x)) {
+    Object.freeze(x);
+    for (const k of Object.keys(x)) frozen(x[k]);
+    if (x instanceof Map) for (const value of x.values()) frozen(value);
+  }
+  return x;
+}
+
+// One line a frame and one line a row, so that a difference can be read.
+function written(t) {
+  const list = (a) => (a.length ? `[\n${a.map((x) => `        ${JSON.stringify(x)}`).join(',\n')}\n      ]` : '[]');
+  const steps = t.steps.map((s) => `    {\n      "in": ${list(s.in)},\n      "show": ${list(s.show)}\n    }`);
+  return `{\n  "name": ${JSON.stringify(t.name)},\n  "steps": [\n${steps.join(',\n')}\n  ]\n}\n`;
+}
+
+for (const file of readdirSync(dir).filter((f) => f.endsWith('.json')).sort()) {
+  const t = JSON.parse(readFileSync(new URL(file, dir), 'utf8'));
+  test(`${file}: ${t.name}`, () => {
+    const clock = { seq: 0 };
+    let view = emptyView('s', 'me');
+    let single = view;
+    const all = [];
+    for (const step of t.steps) {
+      const input = frames(step.in, clock);
+      all.push(...input);
+      frozen(view); // reduce must not change what it is given
+      view = reduce(view, input);
+      for (const f of input) single = reduce(single, [f]);
+      if (process.env.REWRITE) step.show = screen(view);
+      assert.deepEqual(screen(view), step.show, `after ${step.in.map((f) => f.type).join(', ')}`);
+      assert.deepEqual(screen(single), step.show, 'frame by frame the same as in one go');
+    }
+    if (process.env.REWRITE) writeFileSync(new URL(file, dir), written(t));
+    // Delivered twice, every stored event changes nothing.
+    assert.deepEqual(screen(reduce(view, all.filter((f) => f.seq))), screen(view), 'at least once is as good as once');
+  });
+}
+
+test('the transcripts show every stored event', () => {
+  assert.deepEqual(DURABLE.filter((type) => !seen.has(type)), []);
+});
+
+test('rows that did not change stay the same objects', () => {
+  const clock = { seq: 0 };
+  const a = reduce(emptyView('s', 'me'), frames([
+    { type: 'session_created', data: {} },
+    { type: 'message_accepted', task: 't1', data: { message: 'm1', client_msg_id: 'a', author: 'me', text: 'one', disposition: 'started', via: 'websocket' } },
+    { type: 'response', task: 't1', data: { message: 'p1', source: 'm1', part: 0, text: 'two', in_reply_to: 'm1', final: true } },
+  ], clock));
+  const b = reduce(a, frames([{ type: 'message_resolved', task: 't1', data: { message: 'm1', how: 'answered', part: 0 } }], clock));
+  assert.equal(a.rows.get('p:p1'), b.rows.get('p:p1'));
+  assert.notEqual(a.rows.get('u:me:a'), b.rows.get('u:me:a'));
+});
+
+test('frames of other sessions are not taken', () => {
+  const v = reduce(emptyView('s', 'me'), [{ type: 'message_accepted', session: 'other', seq: 1, ts: '', data: { message: 'm', author: 'me', client_msg_id: 'x', text: 'no', disposition: 'queued' } }]);
+  assert.deepEqual(screen(v), []);
+});
+
+test('deltas count code points', () => {
+  const d = (at, text) => ({ type: 'delta', session: 's', task: 't', data: { draft: '1.1.0', at, text } });
+  const text = (...deltas) => reduce(emptyView('s', 'me'), deltas).drafts.get('1.1.0').text;
+  assert.equal(text(d(0, 'a👍🏽'), d(3, 'b')), 'a👍🏽b');
+  assert.equal(text(d(0, 'abc'), d(1, 'bcd')), 'abcd', 'an overlap replaces');
+  assert.equal(text(d(0, 'abc'), d(7, 'xyz')), 'abc…xyz', 'a hole is shown');
+});
+
+// Older pages may come in any size: the conversation is the same as if it had
+// been read from its beginning.
+test('folding older events under newer ones gives the whole conversation', () => {
+  const t = JSON.parse(readFileSync(new URL('two-tasks.json', dir), 'utf8'));
+  const all = frames(t.steps.flatMap((s) => s.in).filter((f) => stored.has(f.type)), { seq: 0 });
+  const follow = (since) => ({ type: '@followed', session: 's', data: { head: all.length, state: { tasks: [], inbox: [], questions: [], calls: [] } } });
+  const whole = reduce(emptyView('s', 'me'), [follow(0), ...all, { type: 'synced', session: 's', data: {} }]);
+  for (let from = 1; from < all.length; from++) {
+    let v = reduce(emptyView('s', 'me'), [follow(from), ...all.slice(from), { type: 'synced', session: 's', data: {} }]);
+    for (let at = from; at > 0;) {
+      const to = Math.max(0, at - 3);
+      v = reduce(v, [{ type: '@older', session: 's', frames: all.slice(to, at) }]);
+      at = to;
+    }
+    assert.deepEqual(screen(v), screen(whole), `window from ${from + 1}`);
+    assert.equal(v.first, 1);
+  }
+});
+
+test('a list entry has every field, whatever the server leaves out', () => {
+  assert.deepEqual(sessionEntry({ session: 'a' }), { id: 'a', title: '', agent: '', closed: false, activity: '', last: 0, seen: 0, open: 0, awaiting: 0 });
+  assert.deepEqual(sessionEntry({ session: 'b', title: 't', agent: 'x', closed: true, activity_at: 'z', head: 9, seen: 4, open_tasks: 3, awaiting_tasks: 2 }), { id: 'b', title: 't', agent: 'x', closed: true, activity: 'z', last: 9, seen: 4, open: 3, awaiting: 2 });
+});
+
+test('a folded group says who did what', () => {
+  const l = (id, kind, name, status, ended) => ({ id, kind, name, status, ended });
+  assert.equal(activitySummary([l('d1', 'delegation', 'developer', 'started')]), 'Delegated to developer');
+  assert.equal(activitySummary([l('d1:end', 'delegation', 'developer', 'ok', true), l('c1', 'tool', 'clock', 'ok')]), 'developer finished · used clock');
+  assert.equal(activitySummary([l('c1', 'tool', 'clock', 'ok'), l('c2', 'tool', 'clock', 'error')]), 'Used clock · 1 problem');
+});
