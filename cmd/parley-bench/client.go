@@ -1,0 +1,202 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/fasthttp/websocket"
+)
+
+// A client is one socket of protocol v1. It is used by one goroutine at a time
+// and does as little as it can: it shares the machine with the server that it measures.
+type client struct {
+	ws    *websocket.Conn
+	next  int
+	frame frame // the last one read
+}
+
+// A refusal is an error answer of the server.
+type refusal struct {
+	Code, Message string
+	Retryable     bool
+}
+
+func (r *refusal) Error() string { return r.Code + ": " + r.Message }
+
+var dialer = websocket.Dialer{
+	HandshakeTimeout: 30 * time.Second,
+	Subprotocols:     []string{"parley.v1"},
+	ReadBufferSize:   4096,
+	WriteBufferSize:  1024,
+}
+
+// dial connects and says hello.
+func dial(addr string) (*client, error) {
+	ws, response, err := dialer.Dial("ws://"+addr+"/ws", http.Header{})
+	if err != nil {
+		if response != nil {
+			return nil, fmt.Errorf("connect: %w (%s)", err, response.Status)
+		}
+		return nil, fmt.Errorf("connect: %w", err)
+	}
+	c := &client{ws: ws}
+	if _, err := c.ask("hello", "", `{"proto":1,"client":{"name":"parley-bench","version":"1"}}`); err != nil {
+		ws.Close()
+		return nil, fmt.Errorf("hello: %w", err)
+	}
+	return c, nil
+}
+
+func (c *client) close() { c.ws.Close() }
+
+// write sends a command and returns the id of its answer.
+func (c *client) write(typ, session, data string) (id string, err error) {
+	c.next++
+	id = strconv.Itoa(c.next)
+	b := make([]byte, 0, 96+len(data))
+	b = append(b, `{"type":"`...)
+	b = append(b, typ...)
+	b = append(b, `","id":"`...)
+	b = append(b, id...)
+	if session != "" {
+		b = append(b, `","session":"`...)
+		b = append(b, session...)
+	}
+	b = append(b, `","data":`...)
+	b = append(b, data...)
+	b = append(b, '}')
+	return id, c.ws.WriteMessage(websocket.TextMessage, b)
+}
+
+// read waits for the next frame. It is valid until the next read.
+func (c *client) read() (*frame, error) {
+	kind, b, err := c.ws.ReadMessage()
+	if err != nil {
+		return nil, err
+	}
+	if kind != websocket.TextMessage {
+		return nil, fmt.Errorf("a frame of kind %d", kind)
+	}
+	if err := c.frame.scan(b); err != nil {
+		return nil, fmt.Errorf("%w: %s", err, b)
+	}
+	return &c.frame, nil
+}
+
+// answer reads until the answer to id and hands every event before it to seen.
+func (c *client) answer(id string, seen func(*frame) error) (json.RawMessage, error) {
+	for {
+		f, err := c.read()
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case f.re == nil:
+			if seen != nil {
+				if err := seen(f); err != nil {
+					return nil, err
+				}
+			}
+		case string(f.re) != id:
+			return nil, fmt.Errorf("an answer to %q while waiting for %q", f.re, id)
+		case string(f.typ) == "ok":
+			return f.data, nil
+		default:
+			r := &refusal{}
+			if err := json.Unmarshal(f.err, r); err != nil {
+				return nil, fmt.Errorf("an unreadable error: %s", f.raw)
+			}
+			return nil, r
+		}
+	}
+}
+
+// ask sends a command and waits for its answer; events before it are dropped.
+func (c *client) ask(typ, session, data string) (json.RawMessage, error) {
+	id, err := c.write(typ, session, data)
+	if err != nil {
+		return nil, err
+	}
+	return c.answer(id, nil)
+}
+
+// create opens a session.
+func (c *client) create() (string, error) {
+	data, err := c.ask("create", "", `{}`)
+	if err != nil {
+		return "", fmt.Errorf("create: %w", err)
+	}
+	var created struct{ Session string }
+	if err := json.Unmarshal(data, &created); err != nil || created.Session == "" {
+		return "", fmt.Errorf("create: answer %s", data)
+	}
+	return created.Session, nil
+}
+
+// follow follows from since and reads until synced. It returns the events that
+// came and the head.
+func (c *client) follow(session string, since uint64) (events int, head uint64, err error) {
+	return c.followAt(session, `{"since":`+strconv.FormatUint(since, 10)+`}`)
+}
+
+// followTail follows and is shown the last event only.
+func (c *client) followTail(session string) error {
+	_, _, err := c.followAt(session, `{"tail":1}`)
+	return err
+}
+
+func (c *client) followAt(session, from string) (events int, head uint64, err error) {
+	id, err := c.write("follow", session, from)
+	if err != nil {
+		return 0, 0, err
+	}
+	if _, err := c.answer(id, nil); err != nil {
+		return 0, 0, fmt.Errorf("follow: %w", err)
+	}
+	for {
+		f, err := c.read()
+		if err != nil {
+			return 0, 0, err
+		}
+		if f.seq > 0 {
+			events++
+			head = f.seq
+		}
+		if string(f.typ) == "synced" {
+			return events, head, nil
+		}
+	}
+}
+
+// turn sends a message and reads until its task is COMPLETE. The socket must
+// follow the session. It returns the time until the response, and how many
+// events came.
+func (c *client) turn(session, clientMsgID, text string) (took time.Duration, events int, err error) {
+	began := time.Now()
+	if _, err := c.write("send", session, `{"client_msg_id":"`+clientMsgID+`","text":"`+text+`"}`); err != nil {
+		return 0, 0, err
+	}
+	for {
+		f, err := c.read()
+		switch {
+		case err != nil:
+			return 0, events, err
+		case string(f.typ) == "error":
+			return 0, events, fmt.Errorf("send: %s", f.raw)
+		case f.seq == 0:
+			continue
+		}
+		events++
+		switch string(f.typ) {
+		case "response":
+			took = time.Since(began)
+		case "task_status":
+			if f.ended() {
+				return took, events, nil
+			}
+		}
+	}
+}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A result is what one measurement gave: things done, in how long, and how long
+// single ones took.
+type result struct {
+	count int
+	took  time.Duration
+	times []time.Duration
+}
+
+func (r result) perSecond() float64 {
+	if r.took <= 0 {
+		return 0
+	}
+	return float64(r.count) / r.took.Seconds()
+}
+
+// percentile p (0 to 1) of the times, by the nearest rank.
+func (r result) percentile(p float64) time.Duration {
+	if len(r.times) == 0 {
+		return 0
+	}
+	slices.Sort(r.times)
+	return r.times[min(len(r.times)-1, int(p*float64(len(r.times))))]
+}
+
+// closedLoop runs n workers for d, each doing one thing after the other. open
+// makes a worker ready before the clock starts; its step says how many things
+// it did.
+func closedLoop(n int, d time.Duration, open func(worker int) (step func() (int, error), end func(), err error)) (result, error) {
+	steps := make([]func() (int, error), n)
+	for i := range n {
+		step, end, err := open(i)
+		if err != nil {
+			return result{}, err
+		}
+		defer end()
+		steps[i] = step
+	}
+	counts, times, errs := make([]int, n), make([][]time.Duration, n), make([]error, n)
+	var group sync.WaitGroup
+	began := time.Now()
+	for i := range n {
+		group.Go(func() {
+			for time.Since(began) < d {
+				start := time.Now()
+				did, err := steps[i]()
+				if err != nil {
+					errs[i] = err
+					return
+				}
+				counts[i] += did
+				times[i] = append(times[i], time.Since(start))
+			}
+		})
+	}
+	group.Wait()
+	r := result{took: time.Since(began), times: slices.Concat(times...)}
+	for _, c := range counts {
+		r.count += c
+	}
+	return r, errors.Join(errs...)
+}
+
+// allAtOnce starts n workers together and measures each, and all of them.
+func allAtOnce(n int, do func(worker int) (int, error)) (result, error) {
+	counts, times, errs := make([]int, n), make([]time.Duration, n), make([]error, n)
+	start := make(chan struct{})
+	var group sync.WaitGroup
+	var began time.Time
+	for i := range n {
+		group.Go(func() {
+			<-start
+			counts[i], errs[i] = do(i)
+			times[i] = time.Since(began)
+		})
+	}
+	began = time.Now()
+	close(start)
+	group.Wait()
+	r := result{took: time.Since(began), times: times}
+	for _, c := range counts {
+		r.count += c
+	}
+	return r, errors.Join(errs...)
+}
+
+// rounds is one sender and n followers: a round ends when every follower has seen it.
+type rounds struct {
+	n         int
+	delivered atomic.Int64
+	missing   atomic.Int64
+	done      chan error
+}
+
+func newRounds(n int) *rounds {
+	return &rounds{n: n, done: make(chan error, n+1)}
+}
+
+// seen says that one follower has got the round, with so many frames.
+func (r *rounds) seen(frames int) {
+	r.delivered.Add(int64(frames))
+	if r.missing.Add(-1) == 0 {
+		r.done <- nil
+	}
+}
+
+func (r *rounds) fail(err error) { r.done <- err }
+
+func (r *rounds) run(d time.Duration, send func() error) (result, error) {
+	var times []time.Duration
+	began := time.Now()
+	for time.Since(began) < d {
+		r.missing.Store(int64(r.n))
+		start := time.Now()
+		if err := send(); err != nil {
+			return result{}, err
+		}
+		if err := <-r.done; err != nil {
+			return result{}, err
+		}
+		times = append(times, time.Since(start))
+	}
+	return result{count: int(r.delivered.Load()), took: time.Since(began), times: times}, nil
+}

@@ -1,0 +1,188 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// A server is a parley in a process of its own, on a loopback address.
+type server struct {
+	cmd  *exec.Cmd
+	addr string
+	log  *tail
+}
+
+// unlimited lifts every limit that is there to keep one client from hurting
+// others: the load comes from one address and one user.
+var unlimited = []string{
+	"limits.commands_per_second=0", "limits.commands_burst=0", "limits.follows_per_connection=0",
+	"limits.connections_per_user=0", "limits.connections_per_tenant=0",
+	"limits.connections_before_hello=0", "limits.connections_before_hello_per_address=0",
+	"admission.max_concurrent=100000", "scripted.token_delay=0s", "log.level=warn", "log.format=json",
+}
+
+// startServer starts the program at path and waits until it listens.
+func startServer(path, data string, set ...string) (*server, error) {
+	args := []string{"serve", "--listen", "127.0.0.1:0", "--data", data}
+	for _, kv := range append(append([]string{}, unlimited...), set...) {
+		args = append(args, "--set", kv)
+	}
+	cmd := exec.Command(path, args...)
+	cmd.Dir = filepath.Dir(data)                                                                                // where no config.toml lies but the load's own
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, "PARLEY_") }) // the load decides, not the shell
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	s := &server{cmd: cmd, log: &tail{}}
+	cmd.Stderr = s.log
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", path, err)
+	}
+	lines := bufio.NewScanner(stdout)
+	for lines.Scan() {
+		if _, rest, ok := strings.Cut(lines.Text(), "http://"); ok {
+			s.addr, _, _ = strings.Cut(strings.TrimSuffix(rest, "/"), " ")
+			go io.Copy(io.Discard, stdout) //nolint:errcheck // ends with the process
+			return s, nil
+		}
+	}
+	err = cmd.Wait()
+	return nil, fmt.Errorf("the server did not start: %w\n%s", err, s.log)
+}
+
+// stop drains the server and waits for its end.
+func (s *server) stop() error {
+	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	if err := s.cmd.Wait(); err != nil {
+		return fmt.Errorf("the server ended badly: %w\n%s", err, s.log)
+	}
+	return nil
+}
+
+// kill ends the server as a power cut of the process would: kill -9.
+func (s *server) kill() {
+	_ = s.cmd.Process.Kill()
+	_ = s.cmd.Wait()
+}
+
+// cpu is the processor time that the server has used.
+func (s *server) cpu() time.Duration {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(s.cmd.Process.Pid) + "/stat")
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := strings.Cut(string(b), ") ")
+	fields := strings.Fields(rest)
+	if len(fields) < 13 {
+		return 0
+	}
+	user, _ := strconv.Atoi(fields[11])
+	system, _ := strconv.Atoi(fields[12])
+	return time.Duration(user+system) * 10 * time.Millisecond // the kernel's USER_HZ is 100 on every Linux that Go runs on
+}
+
+// heap is the live heap of the server after a garbage collection, in bytes.
+func (s *server) heap(ctx context.Context) (float64, error) {
+	for range 2 { // the second one frees what finalizers of the first let go
+		if _, err := s.get(ctx, "/debug/pprof/heap?gc=1"); err != nil {
+			return 0, err
+		}
+	}
+	return s.metric(ctx, "go_memstats_heap_alloc_bytes")
+}
+
+// metric is the sum of all series of a name at /metrics; an absent one is 0.
+func (s *server) metric(ctx context.Context, name string) (float64, error) {
+	body, err := s.get(ctx, "/metrics")
+	if err != nil {
+		return 0, err
+	}
+	sum := 0.0
+	for line := range strings.Lines(string(body)) {
+		rest, ok := strings.CutPrefix(line, name)
+		if !ok || (rest[0] != ' ' && rest[0] != '{') {
+			continue
+		}
+		fields := strings.Fields(rest)
+		v, err := strconv.ParseFloat(fields[len(fields)-1], 64)
+		if err != nil {
+			return 0, fmt.Errorf("metric %s: %w", name, err)
+		}
+		sum += v
+	}
+	return sum, nil
+}
+
+func (s *server) get(ctx context.Context, path string) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.addr+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = fmt.Errorf("GET %s: %s: %.200s", path, response.Status, body)
+	}
+	return body, err
+}
+
+// tail keeps the last of what was written to it, for error messages.
+type tail struct {
+	mu sync.Mutex
+	b  []byte
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.b = append(t.b, p...)
+	if len(t.b) > 8192 {
+		t.b = t.b[len(t.b)-4096:]
+	}
+	return len(p), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return string(t.b)
+}
+
+// buildServer builds the server when no path was given; cleanup removes it.
+func buildServer(path string) (built string, cleanup func(), err error) {
+	if path != "" {
+		abs, err := filepath.Abs(path)
+		return abs, func() {}, err
+	}
+	dir, err := os.MkdirTemp("", "parley-bench-")
+	if err != nil {
+		return "", nil, err
+	}
+	cleanup = func() { os.RemoveAll(dir) }
+	built = filepath.Join(dir, "parley")
+	if out, err := exec.Command("go", "build", "-o", built, "parley/cmd/parley").CombinedOutput(); err != nil {
+		cleanup()
+		return "", nil, fmt.Errorf("build the server (or name one with --server): %w\n%s", err, out)
+	}
+	return built, cleanup, nil
+}

@@ -1,0 +1,349 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// turns is workload A: n clients, each with its own session, each sends a
+// message and waits for the response and the end of its task before the next.
+// events is how many events one turn brings a client.
+func turns(s *server, n int, d time.Duration) (r result, events int, err error) {
+	r, err = closedLoop(n, d, func(worker int) (func() (int, error), func(), error) {
+		c, err := dial(s.addr)
+		if err != nil {
+			return nil, nil, err
+		}
+		session, err := c.create()
+		if err != nil {
+			return nil, nil, err
+		}
+		if _, _, err := c.follow(session, 0); err != nil {
+			return nil, nil, err
+		}
+		sent := 0
+		return func() (int, error) {
+			sent++
+			_, came, err := c.turn(session, strconv.Itoa(sent), "/say x")
+			if worker == 0 {
+				events = came
+			}
+			return 1, err
+		}, c.close, nil
+	})
+	return r, events, err
+}
+
+// fan is workload B: one session, n followers, one sender. A round ends when
+// every follower has every event of the turn.
+func fan(s *server, n int, d time.Duration) (r result, perRound int, err error) {
+	sender, err := dial(s.addr)
+	if err != nil {
+		return result{}, 0, err
+	}
+	defer sender.close()
+	session, err := sender.create()
+	if err != nil {
+		return result{}, 0, err
+	}
+	if _, _, err := sender.follow(session, 0); err != nil {
+		return result{}, 0, err
+	}
+	_, perRound, err = sender.turn(session, "warm", "/say x")
+	if err != nil {
+		return result{}, 0, err
+	}
+	rounds := newRounds(n)
+	for i := range n {
+		c, err := dial(s.addr)
+		if err != nil {
+			return result{}, 0, fmt.Errorf("follower %d: %w", i, err)
+		}
+		defer c.close()
+		if err := c.followTail(session); err != nil {
+			return result{}, 0, err
+		}
+		go func() {
+			events, last := 0, uint64(0)
+			for {
+				f, err := c.read()
+				switch {
+				case err != nil:
+					rounds.fail(fmt.Errorf("follower %d: %w", i, err))
+					return
+				case f.seq == 0:
+					continue
+				case last != 0 && f.seq != last+1:
+					rounds.fail(fmt.Errorf("follower %d: seq %d after %d", i, f.seq, last))
+					return
+				}
+				last = f.seq
+				events++
+				if string(f.typ) == "task_status" && f.ended() {
+					rounds.seen(events)
+					events = 0
+				}
+			}
+		}()
+	}
+	sent := 0
+	r, err = rounds.run(d, func() error {
+		sent++
+		_, _, err := sender.turn(session, strconv.Itoa(sent), "/say x")
+		return err
+	})
+	return r, perRound, err
+}
+
+// resume is workload C: n clients, each with its own session, come back at once
+// after they have missed `missed` events or a few more.
+func resume(s *server, n, missed int) (r result, frameBytes int, err error) {
+	sessions, err := grow(s, n, func(events int) bool { return events >= missed+1 })
+	if err != nil {
+		return result{}, 0, err
+	}
+	clients := make([]*client, n)
+	for i := range clients {
+		if clients[i], err = dial(s.addr); err != nil {
+			return result{}, 0, err
+		}
+		defer clients[i].close()
+	}
+	r, err = allAtOnce(n, func(i int) (int, error) {
+		events, head, err := clients[i].follow(sessions[i].id, sessions[i].head-uint64(missed))
+		switch {
+		case err != nil:
+			return 0, err
+		case events != missed || head != sessions[i].head:
+			return 0, fmt.Errorf("resume: %d events up to %d, want %d up to %d", events, head, missed, sessions[i].head)
+		}
+		return events, nil
+	})
+	return r, sessions[0].frameBytes, err
+}
+
+// A grown session is one with a history.
+type grown struct {
+	id         string
+	head       uint64
+	frameBytes int // of one event, on the average
+}
+
+// grow makes n sessions with turns until enough says so of each one's head.
+func grow(s *server, n int, enough func(head int) bool) ([]grown, error) {
+	return inParallel(s, n, func(c *client, _ int) (grown, error) { return c.grow(enough) })
+}
+
+// inParallel does n things over a few sockets.
+func inParallel[T any](s *server, n int, do func(c *client, i int) (T, error)) ([]T, error) {
+	const workers = 32
+	results, errs := make([]T, n), make([]error, workers)
+	next := make(chan int, n)
+	for i := range n {
+		next <- i
+	}
+	close(next)
+	var group sync.WaitGroup
+	for w := range workers {
+		group.Go(func() {
+			c, err := dial(s.addr)
+			if err != nil {
+				errs[w] = err
+				return
+			}
+			defer c.close()
+			for i := range next {
+				if results[i], errs[w] = do(c, i); errs[w] != nil {
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+	return results, errors.Join(errs...)
+}
+
+func (c *client) grow(enough func(head int) bool) (grown, error) {
+	id, err := c.create()
+	if err != nil {
+		return grown{}, err
+	}
+	if _, _, err := c.follow(id, 0); err != nil {
+		return grown{}, err
+	}
+	g := grown{id: id, head: 1}
+	for sent := 0; !enough(int(g.head)); sent++ {
+		_, events, err := c.turn(id, strconv.Itoa(sent), "/say x")
+		if err != nil {
+			return grown{}, err
+		}
+		g.head += uint64(events)
+		g.frameBytes = len(c.frame.raw)
+	}
+	_, err = c.ask("unfollow", id, `{}`)
+	return g, err
+}
+
+// perSession is the heap that one idle session takes in memory, with `tasks`
+// ended tasks in its log: the growth over n of them.
+func perSession(ctx context.Context, path, dir string, n, tasks int) (float64, error) {
+	s, err := startServer(path, dir, "session.idle=1h", "session.cache_idle=100ms")
+	if err != nil {
+		return 0, err
+	}
+	defer s.kill()
+	// The first sessions also fill pools and caches of the process.
+	if _, err := grow(s, 64, endedTasks(tasks)); err != nil {
+		return 0, err
+	}
+	if err := settled(ctx); err != nil {
+		return 0, err
+	}
+	before, err := s.heap(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if _, err := grow(s, n, endedTasks(tasks)); err != nil {
+		return 0, err
+	}
+	if err := settled(ctx); err != nil {
+		return 0, err
+	}
+	after, err := s.heap(ctx)
+	return (after - before) / float64(n), err
+}
+
+// endedTasks says yes at the call after so many turns.
+func endedTasks(tasks int) func(int) bool {
+	const eventsATurn = 7
+	return func(head int) bool { return head >= 1+tasks*eventsATurn }
+}
+
+// settled lets transcripts leave memory (session.cache_idle above).
+func settled(ctx context.Context) error {
+	select {
+	case <-time.After(2 * time.Second):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// activation is how long the answer to a message takes, from a session of so
+// many events that is not in memory (cold) and from the same one right after (warm).
+func activation(ctx context.Context, path, dir string, n, events int) (cold, warm result, err error) {
+	s, err := startServer(path, dir, "session.idle=500ms", "session.idle_jitter=0s", "session.cache_idle=100ms")
+	if err != nil {
+		return cold, warm, err
+	}
+	defer s.kill()
+	sessions, err := grow(s, n, func(head int) bool { return head >= events })
+	if err != nil {
+		return cold, warm, err
+	}
+	if err := settled(ctx); err != nil {
+		return cold, warm, err
+	}
+	c, err := dial(s.addr)
+	if err != nil {
+		return cold, warm, err
+	}
+	defer c.close()
+	ask := func(session, id string) (time.Duration, error) {
+		began := time.Now()
+		_, err := c.ask("send", session, `{"client_msg_id":"`+id+`","text":"/say x"}`)
+		return time.Since(began), err
+	}
+	for _, g := range sessions {
+		for i, r := range []*result{&cold, &warm} {
+			took, err := ask(g.id, "again"+strconv.Itoa(i))
+			if err != nil {
+				return cold, warm, err
+			}
+			r.count++
+			r.times = append(r.times, took)
+		}
+	}
+	return cold, warm, nil
+}
+
+// The metrics by which recovery counts tasks.
+const (
+	runningNow = "parley_admission_slots_in_use"
+	waitingNow = "parley_admission_waiters"
+	askedAgain = `parley_model_retries_total{cause="interrupted"}`
+	becameSo   = `parley_task_status_total{status="RUNNING"}`
+)
+
+// recovery kills a server that has acknowledged n messages, in a session each,
+// whose tasks all wait for a model that takes an hour: RUNNING, or, with queued,
+// QUEUED behind a single one that runs. It measures from the start of the next
+// process until it listens, and until all n are RUNNING with a model call that
+// was asked in that process.
+func recovery(ctx context.Context, path, dir string, n int, queued bool) (listens, running time.Duration, err error) {
+	set, ran := []string{}, n
+	if queued {
+		set, ran = append(set, "admission.max_concurrent=1"), 1
+	}
+	s, err := startServer(path, dir, set...)
+	if err != nil {
+		return 0, 0, err
+	}
+	_, err = inParallel(s, n, func(c *client, _ int) (string, error) {
+		session, err := c.create()
+		if err != nil {
+			return "", err
+		}
+		_, err = c.ask("send", session, `{"client_msg_id":"1","text":"/wait 1h\n/say x"}`)
+		return session, err
+	})
+	if err == nil {
+		err = reached(ctx, s, map[string]int{runningNow: ran, waitingNow: n - ran})
+	}
+	s.kill()
+	if err != nil {
+		return 0, 0, fmt.Errorf("before the kill: %w", err)
+	}
+	began := time.Now()
+	if s, err = startServer(path, dir); err != nil {
+		return 0, 0, err
+	}
+	defer s.kill()
+	listens = time.Since(began)
+	if err := reached(ctx, s, map[string]int{runningNow: n, askedAgain: ran, becameSo: n - ran}); err != nil {
+		return listens, 0, fmt.Errorf("after the kill: %w", err)
+	}
+	return listens, time.Since(began), nil
+}
+
+// reached waits until metrics have their values.
+func reached(ctx context.Context, s *server, want map[string]int) error {
+	began := time.Now()
+	for {
+		missing := ""
+		for name, n := range want {
+			has, err := s.metric(ctx, name)
+			if err != nil {
+				return err
+			}
+			if int(has) != n {
+				missing = fmt.Sprintf("%s is %v, not %d", name, has, n)
+			}
+		}
+		switch {
+		case missing == "":
+			return nil
+		case time.Since(began) > time.Minute:
+			return fmt.Errorf("after a minute %s", missing)
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}

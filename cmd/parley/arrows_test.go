@@ -1,0 +1,334 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write golden files instead of comparing with them")
+
+const root = "../.."
+
+// arrows is every import between rooms that there may be: room → rooms it may
+// import; a room's own line goes before that of a pattern. A room that is
+// missing here, or an import that is not listed, fails.
+// A new arrow is a decision about the architecture: write it down in
+// docs/ARCHITECTURE.md first.
+var arrows = map[string][]string{
+	"conversation":                  {},
+	"conversation/wire":             {"conversation", "conversation/wire/internal/pb"},
+	"conversation/wire/internal/pb": {},
+	"metrics":                       {},
+	"persistence":                   {"conversation", "conversation/wire", "metrics"},
+	"persistence/persistencetest":   {"conversation", "conversation/wire"},
+	"actors":                        {"conversation", "conversation/wire", "metrics"},
+	"gateway":                       {"conversation", "metrics"},
+	"gateway/web":                   {},
+	"models/*":                      {"conversation"},
+	"tools/*":                       {"conversation"},
+
+	// Suites and kits for tests.
+	"actors/actorstest":   {"actors", "conversation"},
+	"gateway/gatewaytest": {"conversation", "gateway"},
+
+	"cmd/parley": {
+		"actors", "conversation", "gateway", "gateway/web", "metrics", "persistence", "tools/builtin", "tools/mcp",
+		"models/anthropic", "models/command", "models/openai", "models/routing", "models/scripted",
+	},
+	"cmd/parley-bench": {}, // it knows the server from outside only
+}
+
+// testArrows are the imports that only tests of a room may have, beside its own.
+var testArrows = map[string][]string{
+	"conversation":      {"conversation/wire"},
+	"persistence":       {"persistence/persistencetest"},
+	"actors":            {"actors/actorstest", "persistence/persistencetest", "models/scripted"},
+	"actors/actorstest": {"persistence/persistencetest", "models/scripted"},
+	"gateway":           {"gateway/gatewaytest", "gateway/web"},
+	"models/*":          {"models/modelstest"},
+	"tools/*":           {"tools/toolstest"},
+	"cmd/parley":        {"conversation/wire", "persistence/persistencetest", "models/modelstest"},
+}
+
+// libraries says where the libraries live whose types must not travel: prefix
+// of the import path → rooms, or files, that may import it.
+var libraries = map[string][]string{
+	"github.com/asynkron/protoactor-go": {"actors"},
+	// The load generator measures the bare store and the bare socket in the same
+	// run as the server; that is the point of a floor.
+	"github.com/cockroachdb/pebble":    {"persistence", "cmd/parley-bench/floor.go"},
+	"github.com/gofiber/":              {"gateway/server.go", "gateway/conn.go", "gateway/rest*.go", "gateway/sse.go", "gateway/auth.go"},
+	"github.com/valyala/fasthttp":      {"gateway/server.go", "gateway/conn.go", "gateway/rest*.go", "gateway/sse.go", "gateway/auth.go", "cmd/parley-bench/echo.go"},
+	"github.com/fasthttp/websocket":    {"gateway", "cmd/parley-bench"},
+	"github.com/openai/":               {"models/openai"},
+	"github.com/anthropics/":           {"models/anthropic"},
+	"github.com/expr-lang/":            {"tools/builtin"},
+	"github.com/modelcontextprotocol/": {"tools/mcp", "cmd/parley-bench"},
+	"github.com/rivo/uniseg":           {"models/command"},
+	"golang.org/x/time/":               {"models/routing", "tools/mcp"},
+	"database/sql":                     {},
+	"github.com/prometheus/":           {"metrics", "persistence", "gateway", "actors", "cmd/parley"},
+	"github.com/pelletier/go-toml":     {"cmd/parley", "models/scripted"},
+	"github.com/alecthomas/kong":       {"cmd/parley", "cmd/parley-bench"},
+	"google.golang.org/protobuf":       {"conversation/wire", "conversation/wire/internal/pb"},
+}
+
+// Tests wait for what they wait for. time.Sleep is allowed where it takes no
+// time, in a testing/synctest bubble, and where a moment is a test's input.
+func TestNoSleeps(t *testing.T) {
+	files := token.NewFileSet()
+	for _, p := range packages(t) {
+		for _, name := range slices.Concat(p.GoFiles, p.TestGoFiles, p.XTestGoFiles) {
+			if name == "bench_test.go" { // benchmarks measure real time and assert nothing
+				continue
+			}
+			at := strings.TrimPrefix(path.Join(p.ImportPath, name), "parley/")
+			parsed, err := parser.ParseFile(files, filepath.Join(p.Dir, name), nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			bubble := slices.ContainsFunc(parsed.Imports, func(i *ast.ImportSpec) bool { return i.Path.Value == `"testing/synctest"` })
+			ast.Inspect(parsed, func(n ast.Node) bool {
+				call, ok := n.(*ast.SelectorExpr)
+				if !ok || call.Sel.Name != "Sleep" {
+					return true
+				}
+				if pkg, ok := call.X.(*ast.Ident); ok && pkg.Name == "time" && !bubble && at != "cmd/parley-bench/crash.go" {
+					t.Errorf("%s sleeps at %s", at, files.Position(n.Pos()))
+				}
+				return true
+			})
+		}
+	}
+}
+
+// goPackage is what "go list -json" says of a package.
+type goPackage struct {
+	ImportPath                         string
+	Dir                                string
+	Imports, TestImports, XTestImports []string
+	GoFiles, TestGoFiles, XTestGoFiles []string
+}
+
+func packages(t *testing.T) []goPackage {
+	t.Helper()
+	list := exec.Command("go", "list", "-json=ImportPath,Dir,Imports,TestImports,XTestImports,GoFiles,TestGoFiles,XTestGoFiles", "./...")
+	list.Dir = root
+	out, err := list.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var all []goPackage
+	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p goPackage
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+	if len(all) < 5 {
+		t.Fatalf("go list found %d packages only", len(all))
+	}
+	return all
+}
+
+func TestImportArrows(t *testing.T) {
+	for _, p := range packages(t) {
+		from := strings.TrimPrefix(p.ImportPath, "parley/")
+		allowed, known := lineOf(arrows, from)
+		if !known {
+			t.Errorf("room %s has no line in arrows", from)
+			continue
+		}
+		check := func(imports, allowed []string, kind string) {
+			for _, i := range imports {
+				to, ours := strings.CutPrefix(i, "parley/")
+				if ours && to != from && !slices.Contains(allowed, to) {
+					t.Errorf("%s imports %s%s; it may import only %v", from, to, kind, allowed)
+				}
+			}
+		}
+		check(p.Imports, allowed, "")
+		more, _ := lineOf(testArrows, from)
+		inTests := slices.Concat(allowed, more)
+		if from == "cmd/parley" { // cmd joins everything, its tests may as well
+			inTests = slices.Concat(inTests, []string{"cmd/parley-bench"})
+		}
+		check(p.TestImports, inTests, " in its tests")
+		check(p.XTestImports, inTests, " in its tests")
+	}
+}
+
+func lineOf(table map[string][]string, room string) ([]string, bool) {
+	if line, ok := table[room]; ok {
+		return line, true
+	}
+	line, ok := table[path.Dir(room)+"/*"]
+	return line, ok
+}
+
+func TestTheCoreImportsTheStandardLibraryOnly(t *testing.T) {
+	for _, p := range packages(t) {
+		if p.ImportPath != "parley/conversation" {
+			continue
+		}
+		for _, i := range p.Imports {
+			if first, _, _ := strings.Cut(i, "/"); strings.Contains(first, ".") || first == "parley" {
+				t.Errorf("conversation imports %s", i)
+			}
+		}
+		// What the standard library has for clocks and chance does not belong there either.
+		for _, i := range []string{"math/rand", "math/rand/v2", "crypto/rand", "os", "net", "net/http", "sync", "log/slog"} {
+			if slices.Contains(p.Imports, i) {
+				t.Errorf("conversation imports %s: the machine is pure", i)
+			}
+		}
+	}
+}
+
+func TestLibrariesStayInTheirRooms(t *testing.T) {
+	files := token.NewFileSet()
+	for _, p := range packages(t) {
+		room := strings.TrimPrefix(p.ImportPath, "parley/")
+		for _, name := range p.GoFiles { // tests may use what they like
+			parsed, err := parser.ParseFile(files, filepath.Join(p.Dir, name), nil, parser.ImportsOnly)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, spec := range parsed.Imports {
+				imported, _ := strconv.Unquote(spec.Path.Value)
+				for prefix, where := range libraries {
+					if !strings.HasPrefix(imported, prefix) {
+						continue
+					}
+					allowed := slices.ContainsFunc(where, func(w string) bool {
+						file, _ := path.Match(w, path.Join(room, name))
+						return file || w == room
+					})
+					if !allowed {
+						t.Errorf("%s imports %s, which may be used in %v only", path.Join(room, name), imported, where)
+					}
+				}
+			}
+		}
+	}
+}
+
+// docs/deps.txt lists every module that is linked into the server, so that a new
+// one shows in review. Run with -rewrite after reading what it brings.
+func TestLinkedModules(t *testing.T) {
+	list := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", "./cmd/parley")
+	list.Dir = root
+	out, err := list.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	modules := strings.Fields(string(out))
+	slices.Sort(modules)
+	modules = slices.DeleteFunc(slices.Compact(modules), func(m string) bool { return m == "parley" })
+	got := strings.Join(modules, "\n") + "\n"
+	golden := filepath.Join(root, "docs", "deps.txt")
+	if *rewrite {
+		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range modules {
+		if !slices.Contains(strings.Fields(string(want)), m) {
+			t.Errorf("%s is linked in and not in docs/deps.txt", m)
+		}
+	}
+	for _, m := range strings.Fields(string(want)) {
+		if !slices.Contains(modules, m) {
+			t.Errorf("%s is in docs/deps.txt and not linked in any more", m)
+		}
+	}
+}
+
+// Each direct dependency of go.mod has a line of reason in docs/DEPENDENCIES.md.
+func TestEveryDirectDependencyHasAReason(t *testing.T) {
+	mod, err := os.ReadFile(filepath.Join(root, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	reasons, err := os.ReadFile(filepath.Join(root, "docs", "DEPENDENCIES.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(mod)) {
+		name, rest, _ := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "require "), " ")
+		if !strings.HasPrefix(rest, "v") || strings.Contains(rest, "// indirect") {
+			continue
+		}
+		if !bytes.Contains(reasons, []byte("`"+name+"`")) {
+			t.Errorf("docs/DEPENDENCIES.md does not say why %s is needed", name)
+		}
+	}
+}
+
+// D-03, D-28: the engine does not sort messages into kinds, and none of the
+// rejected designs is there under its name. The words are put together here so
+// that this file does not hold them.
+func TestRejectedDesignsAreAbsent(t *testing.T) {
+	anywhere := []string{
+		"mapIntakeTo" + "Inbox" + "Classification", "inbox_" + "classified", "Inbox" + "Class" + "if", "deferTo" + "NextTurn",
+		"Plan" + "Task", "Inbox" + "Task", "MessageKind" + "Amendment", "classifyInbox" + "Message",
+	}
+	labels := []string{`"AMEND` + `MENT"`, `"EXPAN` + `SION"`, `"PARAL` + `LEL"`}
+	source := []string{".go", ".js", ".html", ".md", ".toml", ".proto", ".yaml", ".yml", ".json"}
+	seen := 0
+	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := d.Name()
+		if d.IsDir() && p != root && (name == "data" || name == "bin" || strings.HasPrefix(name, ".")) {
+			return filepath.SkipDir
+		}
+		if d.IsDir() || !slices.Contains(source, filepath.Ext(name)) {
+			return nil
+		}
+		data, err := os.ReadFile(p)
+		if err != nil {
+			return err
+		}
+		seen++
+		for _, word := range slices.Concat(anywhere, labels) {
+			if bytes.Contains(data, []byte(word)) {
+				t.Errorf("%s holds %s", p, word)
+			}
+		}
+		if strings.HasPrefix(p, filepath.Join(root, "cmd", "parley", "prompts")) && bytes.Contains(bytes.ToLower(data), []byte("classif")) {
+			t.Errorf("%s: a prompt speaks of classification", p)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if seen < 20 {
+		t.Errorf("only %d files were looked at", seen)
+	}
+}

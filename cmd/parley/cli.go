@@ -1,0 +1,99 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// commandLine is what may be typed. The flags belong to every command, because
+// "config check" and "doctor" must see what "serve" would see.
+type commandLine struct {
+	Config string   `placeholder:"FILE" help:"Configuration file (default: config.toml if it exists)."`
+	Listen string   `placeholder:"ADDR" help:"Address of the main listener; the key listen (default 127.0.0.1:8080)."`
+	Data   string   `placeholder:"DIR" help:"Data directory; the key data (default ./data)."`
+	Set    []string `placeholder:"KEY=VALUE" sep:"none" help:"Any key of the configuration, for example --set inbox.mode=queue. May be repeated."`
+
+	Serve  struct{} `cmd:"" default:"1" help:"Run the server (the default command)."`
+	Conf   confCmd  `cmd:"" name:"config" help:"Look at the configuration."`
+	Doctor struct{} `cmd:"" help:"Check the configuration, the data directory and the port without starting."`
+	Ver    struct{} `cmd:"" name:"version" help:"Print the version."`
+}
+
+type confCmd struct {
+	Check struct{} `cmd:"" help:"Check the configuration; say everything that is wrong with it."`
+	Print struct{} `cmd:"" help:"Print the effective configuration as TOML, with secrets masked."`
+}
+
+// UsageError is a command line that cannot be understood. Exit code 2.
+type UsageError struct{ text string }
+
+func (e *UsageError) Error() string { return e.text }
+
+// errHelp says that help was asked for and printed.
+var errHelp = errors.New("help was printed")
+
+// ParseFlags reads the command line and, for the commands that need it, the
+// configuration. A *UsageError or a *ConfigError means exit code 2.
+func (m *Main) ParseFlags(args []string) error {
+	var line commandLine
+	helped := false
+	parser, err := kong.New(&line,
+		kong.Name("parley"),
+		kong.Description("A conversation engine: people write whenever they like, everyone gets their own answer, in order, durably, live."),
+		kong.Writers(m.Stdout, m.Stderr),
+		kong.Exit(func(int) { helped = true }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+	)
+	if err != nil {
+		return fmt.Errorf("command line: %w", err)
+	}
+	parsed, err := parser.Parse(args)
+	if helped {
+		return errHelp
+	}
+	if err != nil {
+		return &UsageError{err.Error() + "; \"parley --help\" shows what there is"}
+	}
+	m.command = parsed.Command()
+	if m.command == "version" {
+		return nil
+	}
+	from := sources{path: "config.toml", environ: m.Environ, listen: line.Listen, data: line.Data, set: line.Set}
+	if line.Config != "" {
+		from.path, from.required = line.Config, true
+	}
+	if _, err := os.Stat(from.path); err == nil {
+		m.configPath = from.path
+	}
+	m.Config, err = loadConfig(from)
+	return err
+}
+
+// version is what this program calls itself: the module's version, else the
+// commit that it was built from.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	v := info.Main.Version
+	if v == "" || v == "(devel)" {
+		v = "dev"
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" && !strings.Contains(v, s.Value[:min(12, len(s.Value))]) {
+			v += "+" + s.Value[:min(12, len(s.Value))]
+		}
+	}
+	return v
+}
+
+func (m *Main) printVersion() {
+	fmt.Fprintf(m.Stdout, "parley %s %s %s/%s\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}

@@ -1,0 +1,210 @@
+package main
+
+import (
+	"net"
+	"net/netip"
+	"net/url"
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"parley/conversation"
+	"parley/models/scripted"
+	"parley/persistence"
+	"parley/tools/builtin"
+)
+
+// check complains about values that are well-formed one by one but make no
+// sense together, or that this version cannot do.
+func (l *loader) check() {
+	c := &l.config
+	l.addresses(c)
+	l.atMost(c.Retry.BackoffMin > c.Retry.BackoffMax, "retry.backoff_min", "retry.backoff_max")
+	l.atMost(c.Storage.SoftFree >= 0 && c.Storage.HardFree > c.Storage.SoftFree, "storage.hard_free", "storage.soft_free")
+	l.context(c)
+	l.atMost(c.Model.IdleTimeout > c.Model.HardTimeout, "model.idle_timeout", "model.hard_timeout")
+	l.atMost(c.Limits.FrameBytes > 0 && (c.Limits.TextBytes > c.Limits.FrameBytes || c.Limits.TextBytes == 0),
+		"limits.text_bytes", "limits.frame_bytes")
+	if c.Gateway.ReadDeadline <= c.Gateway.Heartbeat {
+		l.wrong("gateway.read_deadline", "must be more than gateway.heartbeat, or clients that only listen would be cut off")
+	}
+	if c.Limits.CommandsPerSecond > 0 && c.Limits.CommandsBurst == 0 {
+		l.wrong("limits.commands_burst", "must be at least 1 while limits.commands_per_second is set, else every command would be refused")
+	}
+	if c.Data == "" && c.Memory.Mode == "durable" {
+		l.wrong("data", `must name a directory, or set memory.mode = "ephemeral" to keep nothing`)
+	}
+	if slices.ContainsFunc(c.NoReply.Sentinels, func(s string) bool { return strings.TrimSpace(s) == "" }) {
+		l.wrong("no_reply.sentinels", "holds a blank text; leave the list empty to have none")
+	}
+	for _, t := range []struct{ key, text string }{
+		{"texts.busy", c.Texts.Busy},
+		{"texts.overloaded", c.Texts.Overloaded},
+		{"texts.empty", c.Texts.Empty},
+		{"texts.failed", c.Texts.Failed},
+		{"texts.limit", c.Texts.Limit},
+	} {
+		if strings.TrimSpace(t.text) == "" {
+			l.wrong(t.key, "must not be blank: a person would see an empty message")
+		}
+	}
+	if c.Auth.Mode != "none" {
+		l.wrong("auth.mode", `must be "none" (one local user, on a loopback address): this version has no other way to know who a client is`)
+	}
+	if m := c.Command.AskMarker; strings.TrimSpace(m) != m || strings.ContainsAny(m, "\r\n") {
+		l.wrong("command_agent.ask_marker", "must be one line without space around it")
+	}
+	if c.Scripted.Script != "" {
+		data, err := os.ReadFile(c.Scripted.Script)
+		if err == nil {
+			_, err = scripted.New(scripted.Options{Script: data})
+		}
+		if err != nil {
+			l.wrong("scripted.script", "must be a file of rules: "+err.Error())
+		}
+	}
+	l.mcpList(c)
+	l.agentList(c)
+	l.modelList(c)
+}
+
+// context refuses limits that contradict each other; that an agent's prompt and
+// tools fit as well is checked where the tools are known, at the start.
+func (l *loader) context(c *Config) {
+	limits := c.policy().Context
+	if l.broken["context.budget"] || l.broken["context.threshold"] || l.broken["context.keep"] || l.broken["context.summary"] || l.broken["context.tool_result"] {
+		return
+	}
+	if err := limits.Check(); err != nil {
+		key, sentence, _ := strings.Cut(err.Error(), " = ")
+		_, sentence, _ = strings.Cut(sentence, ": ")
+		l.wrong(key, sentence)
+	}
+}
+
+// wrong complains about a key, at the place that set it last.
+func (l *loader) wrong(key, sentence string) {
+	if l.broken[key] {
+		return
+	}
+	f := l.fields[key]
+	where, ok := l.origin[key]
+	if !ok {
+		where = problem{where: "default"}
+	}
+	l.complain(where, "%s = %s: %s", key, f.text(reflect.ValueOf(&l.config).Elem()), sentence)
+}
+
+func (l *loader) atMost(violated bool, small, large string) {
+	if !violated || l.broken[small] || l.broken[large] {
+		return
+	}
+	value := l.fields[large].text(reflect.ValueOf(&l.config).Elem())
+	key, word := small, "must be at most "+large
+	if _, ok := l.origin[small]; !ok { // the other one was set: say it there
+		value = l.fields[small].text(reflect.ValueOf(&l.config).Elem())
+		key, word = large, "must be at least "+small
+	}
+	l.wrong(key, word+", which is "+value)
+}
+
+func (l *loader) addresses(c *Config) {
+	host, ok := hostPort(c.Listen)
+	switch {
+	case !ok:
+		l.wrong("listen", `must be "host:port", for example "127.0.0.1:8080"`)
+	case !loopback(host): // auth.mode is "none": there is no other yet
+		l.wrong("listen", `must be a loopback address such as "127.0.0.1:8080" while auth.mode is "none", `+
+			"because everyone who reaches it could read and write every session; to serve others put a proxy that asks who they are before it "+
+			"and name its host in gateway.public_hosts")
+	}
+	if c.Admin.Listen != "" {
+		if _, ok := hostPort(c.Admin.Listen); !ok {
+			l.wrong("admin.listen", `must be "host:port", for example "127.0.0.1:9090", or "" for none`)
+		} else if c.Admin.Listen == c.Listen && !strings.HasSuffix(c.Listen, ":0") {
+			l.wrong("admin.listen", "must differ from listen")
+		}
+	}
+	for _, o := range c.Gateway.AllowedOrigins {
+		u, err := url.Parse(o)
+		if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || strings.TrimSuffix(u.Path, "/") != "" || u.RawQuery != "" {
+			l.wrong("gateway.allowed_origins", `each must be an origin such as "https://app.example.org", without a path`)
+			break
+		}
+	}
+	for _, h := range c.Gateway.PublicHosts {
+		if h == "" || strings.ContainsAny(h, "/ ?#@") {
+			l.wrong("gateway.public_hosts", `each must be a host such as "chat.example.org"`)
+			break
+		}
+	}
+}
+
+func hostPort(s string) (host string, ok bool) {
+	host, port, err := net.SplitHostPort(s)
+	if err != nil {
+		return "", false
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	return host, err == nil && n <= 65535
+}
+
+func loopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.IsLoopback()
+}
+
+var agentName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,63}$`)
+
+func (l *loader) agentList(c *Config) {
+	names := map[string]bool{}
+	for _, a := range c.Agents {
+		names[a.Name] = true
+	}
+	delete(names, string(conversation.Outside))
+	tools := map[string]bool{"*": true}
+	for _, t := range builtin.New(builtin.Options{Log: (*persistence.DB)(nil)}) {
+		tools[t.Spec().Name] = true
+	}
+	for _, a := range c.Agents {
+		where, ok := l.origin["agents."+a.Name]
+		if !ok || a.Name == "" {
+			continue // built in and untouched, or complained about already
+		}
+		if a.Name == string(conversation.Outside) {
+			l.complain(where, "agent %q is built in and cannot be changed: an outside runtime answers its sessions", a.Name)
+			continue
+		}
+		if !agentName.MatchString(a.Name) {
+			l.complain(where, "agent %q: a name is lower-case letters, digits, - and _, and starts with a letter", a.Name)
+		}
+		if strings.TrimSpace(a.Prompt) == "" && a.PromptFile == "" {
+			l.complain(where, "agent %q needs a prompt or a prompt_file", a.Name)
+		}
+		for _, t := range a.Tools {
+			if !tools[t] && !c.mayExist(t) {
+				delete(tools, "*")
+				l.complain(where, "agent %q: there is no tool %q; there are: %s, and \"*\" for all", a.Name, t, strings.Join(sortedKeys(tools), ", "))
+				tools["*"] = true
+			}
+		}
+	}
+	if t := c.Inbox.TriageAgent; t != "" && !names[t] {
+		l.wrong("inbox.triage_agent", "must name an agent; there are: "+strings.Join(sortedKeys(names), ", "))
+	}
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

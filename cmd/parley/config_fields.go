@@ -1,0 +1,408 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pelletier/go-toml/v2"
+
+	"parley/persistence"
+)
+
+// A field is one key of a configuration struct: where it lives and what it allows.
+type field struct {
+	key     string // dotted: "inbox.mode"
+	index   []int  // for reflect.Value.FieldByIndex
+	typ     reflect.Type
+	choices []string // allowed texts; nil = any
+	min     string   // smallest value, as written; "" = none
+	max     string   // largest value, as written; "" = none
+	auto    bool     // "auto" is allowed as well
+	secret  bool     // masked by "config print"
+}
+
+var (
+	durationType = reflect.TypeFor[time.Duration]()
+	bytesType    = reflect.TypeFor[Bytes]()
+	stringsType  = reflect.TypeFor[[]string]()
+	textsType    = reflect.TypeFor[map[string]string]()
+	anyType      = reflect.TypeFor[map[string]any]()
+	numberType   = reflect.TypeFor[*float64]()
+)
+
+// fieldsOf lists the keys of a struct in the order of its fields; lists of
+// tables (agents, models, mcp) are left out: they have keys of their own.
+func fieldsOf(t reflect.Type) []field {
+	var list []field
+	for i := range t.NumField() {
+		f := t.Field(i)
+		key := f.Tag.Get("toml")
+		switch {
+		case f.Type.Kind() == reflect.Struct:
+			for _, sub := range fieldsOf(f.Type) {
+				sub.key = key + "." + sub.key
+				sub.index = append([]int{i}, sub.index...)
+				list = append(list, sub)
+			}
+		case key == "", f.Type.Kind() == reflect.Slice && f.Type != stringsType:
+		default:
+			fd := field{
+				key: key, index: []int{i}, typ: f.Type,
+				min: f.Tag.Get("min"), max: f.Tag.Get("max"), auto: f.Tag.Get("auto") == "true", secret: f.Tag.Get("secret") == "true",
+			}
+			if c, ok := f.Tag.Lookup("choices"); ok {
+				fd.choices = strings.Split(c, ",")
+			}
+			list = append(list, fd)
+		}
+	}
+	return list
+}
+
+// env is the environment variable of the key.
+func (f field) env() string {
+	return "PARLEY_" + strings.ToUpper(strings.ReplaceAll(f.key, ".", "_"))
+}
+
+// want says in words what the field takes.
+func (f field) want() string {
+	var s string
+	switch {
+	case f.choices != nil:
+		named := make([]string, 0, len(f.choices))
+		for _, c := range f.choices {
+			named = append(named, strconv.Quote(c))
+		}
+		return "one of " + strings.Join(named, ", ")
+	case f.typ == durationType:
+		s = `a duration such as "1.5s" or "10m"`
+	case f.typ == bytesType:
+		s = `a number of bytes or a size such as "256 KiB"`
+	case f.typ == stringsType:
+		return `a list of texts such as ["a", "b"]`
+	case f.typ == textsType:
+		return `a table of texts such as { name = "value" }`
+	case f.typ == anyType:
+		return `a table such as { name = "value" }`
+	case f.typ == numberType:
+		s = "a number"
+	case f.typ.Kind() == reflect.Bool:
+		return "true or false"
+	case f.typ.Kind() == reflect.Int:
+		s = "a whole number"
+	default:
+		return "a text"
+	}
+	switch {
+	case f.min != "" && f.max != "":
+		s += " from " + f.min + " to " + f.max
+	case f.min != "":
+		s += " of at least " + f.min
+	}
+	if f.auto {
+		s += `, or "auto"`
+	}
+	return s
+}
+
+// set puts a TOML value (as go-toml decodes it into any) into the field.
+func (f field) set(root reflect.Value, v any) error {
+	target := root.FieldByIndex(f.index)
+	switch {
+	case f.typ == durationType:
+		d, err := f.duration(v)
+		if err != nil {
+			return err
+		}
+		target.SetInt(int64(d))
+	case f.typ == bytesType:
+		b, err := f.bytes(v)
+		if err != nil {
+			return err
+		}
+		target.SetInt(int64(b))
+	case f.typ == stringsType:
+		list, ok := v.([]any)
+		if !ok {
+			return f.mismatch()
+		}
+		texts := make([]string, 0, len(list))
+		for _, item := range list {
+			s, ok := item.(string)
+			if !ok {
+				return f.mismatch()
+			}
+			texts = append(texts, s)
+		}
+		target.Set(reflect.ValueOf(texts))
+	case f.typ == textsType:
+		table, ok := v.(map[string]any)
+		if !ok {
+			return f.mismatch()
+		}
+		texts := map[string]string{}
+		for k, item := range table {
+			if texts[k], ok = item.(string); !ok {
+				return f.mismatch()
+			}
+		}
+		target.Set(reflect.ValueOf(texts))
+	case f.typ == anyType:
+		table, ok := v.(map[string]any)
+		if !ok {
+			return f.mismatch()
+		}
+		target.Set(reflect.ValueOf(table))
+	case f.typ == numberType:
+		n, ok := v.(float64)
+		if whole, is := v.(int64); is {
+			n, ok = float64(whole), true
+		}
+		low, _ := strconv.ParseFloat(f.min, 64)
+		high, err := strconv.ParseFloat(f.max, 64)
+		if !ok || math.IsNaN(n) || f.min != "" && n < low || err == nil && n > high {
+			return f.mismatch()
+		}
+		target.Set(reflect.ValueOf(&n))
+	case f.typ.Kind() == reflect.Bool:
+		b, ok := v.(bool)
+		if !ok {
+			return f.mismatch()
+		}
+		target.SetBool(b)
+	case f.typ.Kind() == reflect.Int:
+		n, ok := v.(int64)
+		if !ok || !f.within(n, func(s string) int64 { n, _ := strconv.ParseInt(s, 10, 64); return n }) {
+			return f.mismatch()
+		}
+		target.SetInt(n)
+	default:
+		s, ok := v.(string)
+		if !ok || (f.choices != nil && !slices.Contains(f.choices, s)) {
+			return f.mismatch()
+		}
+		target.SetString(s)
+	}
+	return nil
+}
+
+func (f field) mismatch() error { return fmt.Errorf("must be %s", f.want()) }
+
+func (f field) duration(v any) (time.Duration, error) {
+	s, ok := v.(string)
+	if v == int64(0) {
+		s, ok = "0s", true // nobody needs a unit for nothing
+	}
+	if !ok {
+		return 0, f.mismatch()
+	}
+	d, err := time.ParseDuration(s)
+	parse := func(s string) int64 { d, _ := time.ParseDuration(s); return int64(d) }
+	if err != nil || !f.within(int64(d), parse) {
+		return 0, f.mismatch()
+	}
+	return d, nil
+}
+
+func (f field) bytes(v any) (Bytes, error) {
+	var b Bytes
+	switch v := v.(type) {
+	case int64:
+		b = Bytes(v)
+	case string:
+		if f.auto && v == "auto" {
+			return persistence.Auto, nil
+		}
+		var ok bool
+		if b, ok = parseBytes(v); !ok {
+			return 0, f.mismatch()
+		}
+	default:
+		return 0, f.mismatch()
+	}
+	if !f.within(int64(b), func(s string) int64 { b, _ := parseBytes(s); return int64(b) }) {
+		return 0, f.mismatch()
+	}
+	return b, nil
+}
+
+func (f field) within(n int64, parse func(string) int64) bool {
+	return (f.min == "" || n >= parse(f.min)) && (f.max == "" || n <= parse(f.max))
+}
+
+// setText puts a value into the field that came as plain text, from the
+// environment or the command line. A list is written as in TOML or with commas.
+func (f field) setText(root reflect.Value, s string) error {
+	var v any = s
+	switch {
+	case f.typ == stringsType:
+		if strings.HasPrefix(strings.TrimSpace(s), "[") {
+			var doc map[string]any
+			if err := toml.Unmarshal([]byte("v = "+s), &doc); err != nil {
+				return f.mismatch()
+			}
+			v = doc["v"]
+			break
+		}
+		list := []any{}
+		for item := range strings.SplitSeq(s, ",") {
+			if item = strings.TrimSpace(item); item != "" {
+				list = append(list, item)
+			}
+		}
+		v = list
+	case f.typ.Kind() == reflect.Bool:
+		b, err := strconv.ParseBool(s)
+		if err != nil {
+			return f.mismatch()
+		}
+		v = b
+	case f.typ.Kind() == reflect.Int:
+		n, err := strconv.ParseInt(s, 10, 64)
+		if err != nil {
+			return f.mismatch()
+		}
+		v = n
+	}
+	return f.set(root, v)
+}
+
+// text is the field's value as TOML writes it.
+func (f field) text(root reflect.Value) string {
+	v := root.FieldByIndex(f.index)
+	if f.secret && !v.IsZero() {
+		return `"***"`
+	}
+	switch v := v.Interface().(type) {
+	case time.Duration:
+		return strconv.Quote(shortDuration(v))
+	case Bytes:
+		return v.toml()
+	case []string:
+		quoted := make([]string, 0, len(v))
+		for _, s := range v {
+			quoted = append(quoted, quoteTOML(s))
+		}
+		return "[" + strings.Join(quoted, ", ") + "]"
+	case string:
+		return quoteTOML(v)
+	case map[string]string:
+		return inlineTable(v, func(name, value string) string { return quoteTOML(shownValue(name, value)) })
+	case map[string]any:
+		return inlineTable(v, func(_ string, value any) string { return tomlValue(value) })
+	case *float64:
+		return tomlValue(*v)
+	default:
+		return fmt.Sprint(v)
+	}
+}
+
+func inlineTable[V any](table map[string]V, text func(name string, value V) string) string {
+	pairs := make([]string, 0, len(table))
+	for _, name := range sortedKeys(table) {
+		pairs = append(pairs, quoteTOML(name)+" = "+text(name, table[name]))
+	}
+	return "{ " + strings.Join(pairs, ", ") + " }"
+}
+
+// tomlValue is any value of a document as TOML writes it.
+func tomlValue(v any) string {
+	switch v := v.(type) {
+	case string:
+		return quoteTOML(v)
+	case map[string]any:
+		return inlineTable(v, func(_ string, value any) string { return tomlValue(value) })
+	case []any:
+		list := make([]string, 0, len(v))
+		for _, item := range v {
+			list = append(list, tomlValue(item))
+		}
+		return "[" + strings.Join(list, ", ") + "]"
+	case float64:
+		s := strconv.FormatFloat(v, 'g', -1, 64)
+		if !strings.ContainsAny(s, ".en") { // nan, inf and exponents are floats as they are
+			s += ".0"
+		}
+		return s
+	default:
+		return fmt.Sprint(v)
+	}
+}
+
+// unset is true for a field without a value that TOML could write.
+func (f field) unset(root reflect.Value) bool {
+	v := root.FieldByIndex(f.index)
+	return (v.Kind() == reflect.Pointer || v.Kind() == reflect.Map) && (v.IsNil() || v.Kind() == reflect.Map && v.Len() == 0)
+}
+
+// shortDuration is d without the zero units that time.Duration prints ("10m0s").
+func shortDuration(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+var byteUnits = []struct {
+	name string
+	size Bytes
+}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"GB", 1e9}, {"MB", 1e6}, {"kB", 1e3}, {"B", 1}}
+
+func parseBytes(s string) (Bytes, bool) {
+	number, unit := strings.TrimSpace(s), Bytes(1)
+	for _, u := range byteUnits {
+		if rest, ok := strings.CutSuffix(number, u.name); ok {
+			number, unit = strings.TrimSpace(rest), u.size
+			break
+		}
+	}
+	n, err := strconv.ParseInt(number, 10, 64)
+	if err != nil || n > math.MaxInt64/int64(unit) || n < math.MinInt64/int64(unit) {
+		return 0, false
+	}
+	return Bytes(n) * unit, true
+}
+
+func (b Bytes) toml() string {
+	if b == persistence.Auto {
+		return `"auto"`
+	}
+	for _, u := range byteUnits[:3] {
+		if b != 0 && b%u.size == 0 {
+			return fmt.Sprintf(`"%d %s"`, b/u.size, u.name)
+		}
+	}
+	return strconv.FormatInt(int64(b), 10)
+}
+
+// quoteTOML writes s as a basic string; Go's escapes beyond \uXXXX are not TOML's.
+func quoteTOML(s string) string {
+	var b strings.Builder
+	b.WriteByte('"')
+	for _, r := range s {
+		switch {
+		case r == '"' || r == '\\':
+			b.WriteByte('\\')
+			b.WriteRune(r)
+		case r == '\n':
+			b.WriteString(`\n`)
+		case r == '\t':
+			b.WriteString(`\t`)
+		case r < 0x20 || r == 0x7f:
+			fmt.Fprintf(&b, `\u%04X`, r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
+}

@@ -1,0 +1,246 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/url"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"parley/conversation"
+	"parley/tools/mcp"
+)
+
+// MCPBlock is an [[mcp]] block: a server whose tools agents may use.
+type MCPBlock struct {
+	Name     string            `toml:"name"`
+	Command  string            `toml:"command"` // a program to start; or
+	Args     []string          `toml:"args"`
+	Env      map[string]string `toml:"env"`
+	Inherit  []string          `toml:"inherit"` // variables that it gets from this process
+	Dir      string            `toml:"dir"`     // "" = this process's own
+	URL      string            `toml:"url"`     // the address of a streamable HTTP endpoint
+	Headers  map[string]string `toml:"headers"`
+	Protocol string            `toml:"protocol"` // the version that is tried first; "" = the newest
+
+	Prefix     string   `toml:"prefix"`   // before the names of its tools
+	Allow      []string `toml:"allow"`    // tools that are used, by the server's names; "*" = all
+	Approval   string   `toml:"approval"` // whether a person must allow calls
+	Ask        []string `toml:"ask"`      // exceptions to approval = "never"
+	Never      []string `toml:"never"`    // exceptions to approval = "ask"
+	Idempotent []string `toml:"idempotent"`
+
+	Timeout        time.Duration `toml:"timeout" min:"0s" max:"1h"` // of a call; 0 = tools.timeout
+	ConnectTimeout time.Duration `toml:"connect_timeout" min:"1ms"`
+}
+
+// MCPLimitsConfig bounds what any MCP server may do.
+type MCPLimitsConfig struct {
+	Result      Bytes         `toml:"result" min:"256"`    // of a call; the middle of a longer one is left out
+	Message     Bytes         `toml:"message" min:"1"`     // a longer one ends the connection
+	Tools       int           `toml:"tools" min:"1"`       // of one server
+	Description Bytes         `toml:"description" min:"1"` // of a tool; the rest is cut
+	Schema      Bytes         `toml:"schema" min:"1"`      // of a tool; one with a larger one is left out
+	StderrLine  Bytes         `toml:"stderr_line" min:"1"` // that is logged
+	BackoffMin  time.Duration `toml:"backoff_min" min:"1ms"`
+	BackoffMax  time.Duration `toml:"backoff_max" min:"1ms"`
+	StopGrace   time.Duration `toml:"stop_grace" min:"1ms"`
+}
+
+func defaultMCPLimits() MCPLimitsConfig {
+	d := mcp.DefaultLimits()
+	return MCPLimitsConfig{
+		Result: Bytes(d.Result), Message: Bytes(d.Message), Tools: d.Tools, Description: Bytes(d.Description),
+		Schema: Bytes(d.Schema), StderrLine: Bytes(d.StderrLine), BackoffMin: d.BackoffMin, BackoffMax: d.BackoffMax, StopGrace: d.StopGrace,
+	}
+}
+
+// mcpBlock is a block that says nothing but its name.
+func mcpBlock(name string) MCPBlock {
+	d := mcp.DefaultServer(name)
+	return MCPBlock{
+		Name: name, Args: []string{}, Inherit: d.Inherit, Prefix: d.Prefix, Allow: d.Allow, Approval: string(d.Approval),
+		Ask: []string{}, Never: []string{}, Idempotent: []string{}, ConnectTimeout: d.ConnectTimeout,
+	}
+}
+
+// mcp reads the [[mcp]] blocks.
+func (l *loader) mcp(at map[string]problem, value any) {
+	blocks, ok := value.([]any)
+	if !ok {
+		l.complain(at["mcp"], "mcp: write each server as a block that starts with [[mcp]]")
+		return
+	}
+	fields := map[string]field{}
+	for _, f := range fieldsOf(reflect.TypeFor[MCPBlock]()) {
+		fields[f.key] = f
+	}
+	for i, b := range blocks {
+		prefix := fmt.Sprintf("mcp.%d", i)
+		table, ok := b.(map[string]any)
+		if !ok {
+			l.complain(at["mcp"], "mcp: write each server as a block that starts with [[mcp]]")
+			return
+		}
+		name, _ := table["name"].(string)
+		block := mcpBlock(name)
+		l.block(at, prefix, fmt.Sprintf("mcp %q", name), fields, table, reflect.ValueOf(&block).Elem())
+		where := at[prefix]
+		for _, m := range []map[string]string{block.Env, block.Headers} {
+			for k, v := range m {
+				m[k] = filesBeside(where, v)
+			}
+			l.references(slices.Collect(maps.Values(m))...)
+		}
+		block.URL = filesBeside(where, block.URL)
+		l.references(block.URL)
+		l.config.MCP = append(l.config.MCP, block)
+	}
+}
+
+var mcpName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,32}$`)
+var mcpPrefix = regexp.MustCompile(`^[a-zA-Z0-9_-]{0,32}$`)
+
+func (l *loader) mcpList(c *Config) {
+	l.atMost(c.MCPLimits.BackoffMin > c.MCPLimits.BackoffMax, "mcp_limits.backoff_min", "mcp_limits.backoff_max")
+	seen := map[string]bool{}
+	for i := range c.MCP {
+		b := &c.MCP[i]
+		prefix := fmt.Sprintf("mcp.%d", i)
+		say := func(key, format string, args ...any) {
+			if !l.broken[prefix+"."+key] {
+				l.complain(l.at(prefix, key), "mcp %q: "+format, append([]any{b.Name}, args...)...)
+			}
+		}
+		switch {
+		case b.Name == "":
+			say("name", "a server needs a name: name = \"…\"")
+		case !mcpName.MatchString(b.Name):
+			say("name", "a name is 1 to 32 letters, digits, _ and -")
+		case seen[b.Name]:
+			say("name", "there are two servers of this name")
+		}
+		seen[b.Name] = true
+		switch {
+		case (b.Command == "") == (b.URL == ""):
+			say("", "give command or url, and not both")
+		case b.Command != "" && len(b.Headers) > 0:
+			say("headers", "headers go with a url, not with a command")
+		case b.URL != "" && (len(b.Args) > 0 || len(b.Env) > 0 || b.Dir != ""):
+			say("", "args, env and dir go with a command, not with a url")
+		}
+		if err := checkEndpoint(b.URL); err != nil {
+			say("url", "url: %v", err)
+		}
+		for what, m := range map[string]map[string]string{"env": b.Env, "headers": b.Headers} {
+			for _, name := range sortedKeys(m) {
+				if err := inline(name, m[name]); err != nil {
+					say(what, "%s: %s: %v", what, name, err)
+				}
+			}
+		}
+		if _, said := l.origin[prefix+".prefix"]; said && !mcpPrefix.MatchString(b.Prefix) {
+			say("prefix", "prefix = %q: must be at most 32 letters, digits, _ and -", b.Prefix)
+		}
+		if len(b.Allow) == 0 {
+			say("allow", `allow must name tools, or be ["*"]; leave the block out to use none`)
+		}
+		if b.Approval != string(mcp.ApprovalAsk) && b.Approval != string(mcp.ApprovalNever) {
+			say("approval", "approval = %q: must be %q or %q", b.Approval, mcp.ApprovalAsk, mcp.ApprovalNever)
+		}
+		for _, name := range b.Ask {
+			if slices.Contains(b.Never, name) {
+				say("ask", "%q is in both ask and never", name)
+			}
+		}
+		if slices.Contains(slices.Concat(b.Ask, b.Never), "*") {
+			say("ask", "ask and never name tools; approval says what holds for all")
+		}
+	}
+}
+
+// checkEndpoint looks at an address. Its errors do not repeat it.
+func checkEndpoint(address string) error {
+	if address == "" {
+		return nil
+	}
+	u, err := url.Parse(reference.ReplaceAllString(address, "x"))
+	switch {
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
+		return fmt.Errorf("must be a whole address that begins with http:// or https://")
+	case u.User != nil:
+		return fmt.Errorf("must not hold a user or password; use a header")
+	case u.Fragment != "":
+		return fmt.Errorf("must not have a fragment")
+	}
+	for pair := range strings.SplitSeq(rawQuery(address), "&") {
+		if name, value, ok := strings.Cut(pair, "="); ok {
+			if err := inline(name, value); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func rawQuery(address string) string {
+	_, query, _ := strings.Cut(address, "?")
+	return query
+}
+
+// mcpOptions is the configuration as the tools room knows it.
+func (c *Config) mcpOptions(taken []string, look lookup, log *slog.Logger) mcp.Options {
+	m := c.MCPLimits
+	o := mcp.Options{
+		Taken: taken, Logger: log, Lookup: look,
+		Limits: mcp.Limits{
+			Result: int(m.Result), Message: int(m.Message), Tools: m.Tools, Description: int(m.Description), Schema: int(m.Schema),
+			StderrLine: int(m.StderrLine), BackoffMin: m.BackoffMin, BackoffMax: m.BackoffMax, StopGrace: m.StopGrace,
+		},
+	}
+	for _, b := range c.MCP {
+		o.Servers = append(o.Servers, mcp.Server{
+			Name: b.Name, Command: b.Command, Args: b.Args, Env: secrets(b.Env), Inherit: b.Inherit, Dir: b.Dir, URL: b.URL,
+			Headers: secrets(b.Headers), Protocol: b.Protocol, Prefix: b.Prefix, Allow: b.Allow, Approval: mcp.Approval(b.Approval),
+			Ask: b.Ask, Never: b.Never, Idempotent: b.Idempotent, Timeout: b.Timeout, ConnectTimeout: b.ConnectTimeout,
+		})
+	}
+	return o
+}
+
+func secrets(m map[string]string) map[string]mcp.Secret {
+	list := map[string]mcp.Secret{}
+	for name, value := range m {
+		list[name] = mcp.NewSecret(spelled(value))
+	}
+	return list
+}
+
+// openMCP starts the configured servers; nil if there are none.
+func (c *Config) openMCP(ctx context.Context, own []conversation.Tool, look lookup, log *slog.Logger) (*mcp.Servers, error) {
+	if len(c.MCP) == 0 {
+		return nil, nil
+	}
+	taken := []string{
+		conversation.ToolRespond, conversation.ToolAsk, conversation.ToolDelegate, conversation.ToolDelegateParallel,
+		conversation.ToolAmend, conversation.ToolCover,
+	}
+	for _, t := range own {
+		taken = append(taken, t.Spec().Name)
+	}
+	for _, a := range c.Agents {
+		taken = append(taken, conversation.DelegateAlias(conversation.AgentName(a.Name)))
+	}
+	return mcp.Open(ctx, c.mcpOptions(taken, look, log))
+}
+
+// mayExist is true for the name of a tool that an MCP server may bring; which
+// ones it has is known when it is connected.
+func (c *Config) mayExist(tool string) bool {
+	return slices.ContainsFunc(c.MCP, func(b MCPBlock) bool { return strings.HasPrefix(tool, b.Prefix) })
+}

@@ -1,0 +1,388 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"parley/models/anthropic"
+	"parley/models/command"
+	"parley/models/openai"
+)
+
+// The providers of models.
+const (
+	providerOpenAI    = "openai"
+	providerAnthropic = "anthropic"
+	providerCommand   = "command"
+	providerScripted  = "scripted"
+)
+
+// scriptedName is the model that is always there, set up by [scripted]; autoName
+// stands for a choice in model.default.
+const (
+	scriptedName = "scripted"
+	autoName     = "auto"
+)
+
+// ModelBlock is a [models.NAME] block. The tag for names the providers that know
+// a key; without it all do. Keys are never in it, only where they are to be found.
+type ModelBlock struct {
+	Name     string
+	Provider string `toml:"provider" choices:"openai,anthropic,command,scripted"`
+
+	API             string            `toml:"api" choices:"responses,chat" for:"openai"`
+	BaseURL         string            `toml:"base_url" for:"openai,anthropic"`
+	Model           string            `toml:"model" for:"openai,anthropic"`    // the provider's name of it
+	KeyEnv          string            `toml:"key_env" for:"openai,anthropic"`  // the variable that holds the key
+	KeyFile         string            `toml:"key_file" for:"openai,anthropic"` // or the file that does, beside the configuration file
+	Headers         map[string]string `toml:"headers" for:"openai,anthropic"`
+	Extra           map[string]any    `toml:"extra" for:"openai,anthropic"` // more fields of the request's body
+	Stream          bool              `toml:"stream" for:"openai,anthropic"`
+	MaxOutputTokens int               `toml:"max_output_tokens" min:"0" for:"openai,anthropic"` // 0 = the provider's own limit, or 8192 where it wants one
+	Temperature     *float64          `toml:"temperature" min:"0" max:"2" for:"openai,anthropic"`
+	Alternate       bool              `toml:"alternate" for:"openai"`
+	IdleTimeout     time.Duration     `toml:"idle_timeout" min:"0s" for:"openai,anthropic"` // 0 = model.idle_timeout only
+	ConnectTimeout  time.Duration     `toml:"connect_timeout" min:"1ms" for:"openai,anthropic"`
+	MaxBytes        Bytes             `toml:"max_bytes" min:"1" for:"openai,anthropic"`
+	Proxy           string            `toml:"proxy" for:"openai,anthropic"` // "" = none
+
+	Command           string        `toml:"command" for:"command"`
+	Args              []string      `toml:"args" for:"command"`
+	Dir               string        `toml:"dir" for:"command"` // "" = the server's own
+	ContextPairs      int           `toml:"context_pairs" min:"1" for:"command"`
+	Timeout           time.Duration `toml:"timeout" min:"1ms" for:"command"`
+	Grace             time.Duration `toml:"grace" min:"1ms" for:"command"`
+	MaxResponseLength int           `toml:"max_response_length" min:"1" for:"command"`
+	MaxOutput         Bytes         `toml:"max_output" min:"1" for:"command"`
+	Format            string        `toml:"format" choices:"text,stream-json" for:"command"`
+	PromptVia         string        `toml:"prompt_via" choices:"auto,arg,stdin" for:"command"`
+	AskMarker         string        `toml:"ask_marker" for:"command"` // not given: command_agent.ask_marker
+	TimeoutText       string        `toml:"timeout_text" for:"command"`
+
+	TokenDelay time.Duration `toml:"token_delay" min:"0s" max:"10s" for:"scripted"`
+	Script     string        `toml:"script" for:"scripted"`
+
+	Label         string   `toml:"label" for:"openai,anthropic,command"` // "" = the provider and its model
+	Order         int      `toml:"order"`                                // for model.default = "auto": the lowest first
+	Fallback      []string `toml:"fallback"`                             // models to ask when this one fails
+	Rate          string   `toml:"rate"`                                 // calls that may begin: "10/s", "60/m", "1000/h"; "" = no limit
+	Burst         int      `toml:"burst" min:"0"`                        // of the rate; 0 = a second's worth
+	MaxConcurrent int      `toml:"max_concurrent" min:"0"`               // 0 = no limit; a command-line agent needs one
+}
+
+// modelBlock is a block of a provider that says nothing else.
+func modelBlock(name, provider string) ModelBlock {
+	b := ModelBlock{Name: name, Provider: provider, Fallback: []string{}}
+	switch provider {
+	case providerOpenAI:
+		b.API, b.BaseURL, b.Stream = string(openai.Responses), openai.DefaultBaseURL, true
+		b.ConnectTimeout, b.MaxBytes = openai.DefaultConnectTimeout, openai.DefaultMaxBytes
+	case providerAnthropic:
+		b.BaseURL, b.Stream, b.MaxOutputTokens = anthropic.DefaultBaseURL, true, anthropic.DefaultMaxOutputTokens
+		b.ConnectTimeout, b.MaxBytes = anthropic.DefaultConnectTimeout, anthropic.DefaultMaxBytes
+	case providerCommand:
+		o := command.DefaultOptions()
+		b.Command, b.Args, b.ContextPairs, b.Timeout, b.Grace = o.Command, []string{}, o.ContextPairs, o.Timeout, o.Grace
+		b.MaxConcurrent, b.MaxResponseLength, b.MaxOutput = o.MaxConcurrent, o.MaxResponseLength, Bytes(o.MaxOutput)
+		b.Format, b.PromptVia, b.TimeoutText = string(o.Format), string(o.PromptVia), o.TimeoutText
+	case providerScripted:
+		b.TokenDelay = DefaultConfig().Scripted.TokenDelay
+	}
+	return b
+}
+
+// keysOf are the keys of a block of the provider.
+func keysOf(provider string) []field {
+	var list []field
+	t := reflect.TypeFor[ModelBlock]()
+	for _, f := range fieldsOf(t) {
+		of, limited := t.Field(f.index[0]).Tag.Lookup("for")
+		if !limited || slices.Contains(strings.Split(of, ","), provider) {
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+// models reads the [models.NAME] blocks.
+func (l *loader) models(at map[string]problem, value any) {
+	blocks, ok := value.(map[string]any)
+	if !ok {
+		l.complain(at["models"], "models: write each model as a section [models.NAME]")
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(blocks)) {
+		prefix := "models." + name
+		where := at[prefix]
+		table, ok := blocks[name].(map[string]any)
+		if !ok {
+			l.complain(where, "models: write each model as a section [models.NAME] and its keys below")
+			continue
+		}
+		provider, _ := table["provider"].(string)
+		fields := map[string]field{}
+		for _, f := range keysOf(provider) {
+			fields[f.key] = f
+		}
+		b := modelBlock(name, provider)
+		if known := fields["provider"].choices; !slices.Contains(known, provider) {
+			l.complain(cmp.Or(at[prefix+".provider"], where), "model %q: provider = %q: must be one of %q", name, provider, known)
+			l.origin[prefix] = where
+			continue // what else it has depends on that
+		}
+		l.block(at, prefix, fmt.Sprintf("model %q", name), fields, table, reflect.ValueOf(&b).Elem())
+		if b.KeyFile != "" {
+			b.KeyFile = beside(where, b.KeyFile)
+		}
+		for h, v := range b.Headers {
+			b.Headers[h] = filesBeside(where, v)
+		}
+		if _, given := table["ask_marker"]; !given && provider == providerCommand {
+			l.marked = append(l.marked, name)
+		}
+		l.named(b.KeyEnv)
+		l.references(slices.Collect(maps.Values(b.Headers))...)
+		l.config.Models = append(l.config.Models, b)
+	}
+}
+
+// block reads the keys of one block into target.
+func (l *loader) block(at map[string]problem, prefix, who string, fields map[string]field, table map[string]any, target reflect.Value) {
+	l.origin[prefix] = at[prefix]
+	for _, k := range slices.Sorted(maps.Keys(table)) {
+		where := at[prefix+"."+k]
+		f, ok := fields[k]
+		switch {
+		case !ok && keyLike.MatchString(k):
+			l.complain(where, "%s: there is no key %s: a key does not stand in the file, but in the environment (key_env = \"NAME\") or in a file of its own (key_file)", who, k)
+			continue
+		case !ok:
+			l.complain(where, "%s has no key %s; it has: %s", who, k, strings.Join(slices.Sorted(maps.Keys(fields)), ", "))
+			continue
+		}
+		l.origin[prefix+"."+k] = where
+		if err := f.set(target, table[k]); err != nil {
+			l.breaks(prefix + "." + k)
+			shown := showValue(table[k])
+			if strings.HasPrefix(k, "key_") {
+				shown = "…" // somebody may have put the key itself there
+			}
+			l.complain(where, "%s: %s = %s: %v", who, k, shown, err)
+		}
+	}
+}
+
+// keyLike are names under which people write keys.
+var keyLike = regexp.MustCompile(`(?i)^(api_?)?(key|token|secret|password)$`)
+
+func (l *loader) breaks(key string) {
+	if l.broken == nil {
+		l.broken = map[string]bool{}
+	}
+	l.broken[key] = true
+}
+
+// beside is a path relative to the configuration file, so that the two can be
+// moved together.
+func beside(where problem, path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	file, _, _ := strings.Cut(where.where, ":")
+	return filepath.Join(filepath.Dir(file), path)
+}
+
+// named notes variables that the file names: one that begins with PARLEY_ is
+// not a misspelt key.
+func (l *loader) named(variables ...string) {
+	if l.variables == nil {
+		l.variables = map[string]bool{}
+	}
+	for _, v := range variables {
+		l.variables[v] = true
+	}
+}
+
+// at is the place of a block's key, or of the block.
+func (l *loader) at(block, key string) problem {
+	if where, ok := l.origin[block+"."+key]; ok {
+		return where
+	}
+	return l.origin[block]
+}
+
+// modelList complains about blocks that make no sense, and about models that are
+// asked for and cannot be had.
+func (l *loader) modelList(c *Config) {
+	for i := range c.Models {
+		b := &c.Models[i]
+		if slices.Contains(l.marked, b.Name) {
+			b.AskMarker = c.Command.AskMarker
+		}
+		l.modelBlock(c, b)
+	}
+	if name := c.Model.Default; name != autoName && name != scriptedName && c.block(name) == nil && !l.failed("models."+name) {
+		l.wrong("model.default", "must be "+c.modelNames()+`, or "auto"`)
+	}
+	l.unready(c, l.origin["model.default"], "model.default", c.Model.Default)
+	for _, a := range c.Agents {
+		if a.Model == "" {
+			continue
+		}
+		where := l.origin["agents."+a.Name]
+		if a.Model != scriptedName && c.block(a.Model) == nil {
+			if !l.failed("models." + a.Model) {
+				l.complain(where, `agent %q: model = %q: must be %s, or "" (model.default)`, a.Name, a.Model, c.modelNames())
+			}
+			continue
+		}
+		l.unready(c, where, fmt.Sprintf("agent %q", a.Name), a.Model)
+	}
+}
+
+// failed is true for a block that is in the file and could not be read.
+func (l *loader) failed(block string) bool {
+	_, there := l.origin[block]
+	return there
+}
+
+// unready complains about a model that is asked for by name and whose key is
+// missing. A program that is missing is doctor's: it may be installed later.
+func (l *loader) unready(c *Config, where problem, who, name string) {
+	b := c.block(name)
+	if b == nil || b.Provider == providerCommand || l.broken["models."+name] {
+		return
+	}
+	if err := b.ready(l.lookup); err != nil {
+		if where.where == "" {
+			where = l.origin["models."+name]
+		}
+		l.complain(where, "%s asks for the model %q, which cannot be used: %v", who, name, err)
+	}
+}
+
+var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+func (l *loader) modelBlock(c *Config, b *ModelBlock) {
+	block := "models." + b.Name
+	before := len(l.problems)
+	say := func(key, format string, args ...any) {
+		if !l.broken[block+"."+key] {
+			l.complain(l.at(block, key), "model %q: "+format, append([]any{b.Name}, args...)...)
+		}
+	}
+	switch {
+	case b.Name == scriptedName:
+		say("", "the name is the built-in model's, which [scripted] sets up; choose another one")
+	case b.Name == autoName:
+		say("", "the name means a choice in model.default; choose another one")
+	case !agentName.MatchString(b.Name):
+		say("", "a name is lower-case letters, digits, - and _, and starts with a letter")
+	}
+	seen := map[string]bool{b.Name: true}
+	for _, f := range b.Fallback {
+		if f != scriptedName && c.block(f) == nil && !l.failed("models."+f) {
+			say("fallback", "fallback: there is no model %q; there are: %s", f, c.modelNames())
+		} else if seen[f] {
+			say("fallback", "fallback: %q is the model itself or there twice", f)
+		}
+		seen[f] = true
+	}
+	if _, _, err := parseRate(b.Rate); err != nil {
+		say("rate", "rate = %q: %v", b.Rate, err)
+	}
+	if b.Burst > 0 && b.Rate == "" {
+		say("burst", "burst goes with a rate")
+	}
+	if b.KeyEnv != "" && b.KeyFile != "" {
+		say("key_file", "give key_env or key_file, not both")
+	}
+	if b.KeyEnv != "" && !envName.MatchString(b.KeyEnv) {
+		say("key_env", "key_env must be the name of a variable of the environment, not a key")
+	}
+	for _, name := range slices.Sorted(maps.Keys(b.Headers)) {
+		if err := inline(name, b.Headers[name]); err != nil {
+			say("headers", "headers: %s: %v", name, err)
+		}
+	}
+	if u, err := url.Parse(b.Proxy); err == nil && u.User != nil {
+		if _, has := u.User.Password(); has {
+			say("proxy", "proxy holds a password: write it as env:NAME or file:PATH")
+		}
+	}
+	if len(l.problems) > before || l.brokenBlock(block) {
+		l.breaks(block)
+		return
+	}
+	// The adapter knows the rest. It is given something in place of each secret.
+	stand := func(value string) (string, error) {
+		if value == b.Proxy {
+			return "http://proxy", nil
+		}
+		return "key", nil
+	}
+	if _, err := b.build(c, stand, nil); err != nil {
+		for line := range strings.SplitSeq(err.Error(), "\n") {
+			say("", "%s", strings.TrimPrefix(line, b.Provider+": "))
+		}
+		l.breaks(block)
+	}
+}
+
+func (l *loader) brokenBlock(block string) bool {
+	for key := range l.broken {
+		if strings.HasPrefix(key, block+".") {
+			return true
+		}
+	}
+	return false
+}
+
+// block is the configured model of a name, nil if there is none.
+func (c *Config) block(name string) *ModelBlock {
+	i := slices.IndexFunc(c.Models, func(b ModelBlock) bool { return b.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &c.Models[i]
+}
+
+func (c *Config) modelNames() string {
+	names := []string{strconv.Quote(scriptedName)}
+	for _, b := range c.Models {
+		names = append(names, strconv.Quote(b.Name))
+	}
+	return strings.Join(names, ", ")
+}
+
+var (
+	rateText = regexp.MustCompile(`^\s*([0-9]+)\s*/\s*(s|m|h)\s*$`)
+	rateUnit = map[string]time.Duration{"s": time.Second, "m": time.Minute, "h": time.Hour}
+)
+
+func parseRate(s string) (calls int, per time.Duration, err error) {
+	if s == "" {
+		return 0, 0, nil
+	}
+	m := rateText.FindStringSubmatch(s)
+	if m == nil {
+		return 0, 0, errRate
+	}
+	calls, err = strconv.Atoi(m[1])
+	if err != nil || calls < 1 {
+		return 0, 0, errRate
+	}
+	return calls, rateUnit[m[2]], nil
+}
+
+var errRate = errors.New(`must be a number of calls in a second, minute or hour such as "10/s", "60/m" or "1000/h"`)

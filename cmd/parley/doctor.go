@@ -1,0 +1,166 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"parley/persistence"
+	"parley/tools/builtin"
+)
+
+// errDoctor says that at least one check failed; the checks have said which.
+var errDoctor = errors.New("this server would not start as it is; see above")
+
+// doctor looks at what a start needs, without starting: the configuration (read
+// already), the data directory, the address, the models and the MCP servers. No
+// model is asked anything; MCP servers are started or connected to, and let go.
+func (m *Main) doctor(ctx context.Context) error {
+	bad := false
+	say := func(what string, err error, fine string) {
+		if err != nil {
+			bad = true
+			fmt.Fprintf(m.Stdout, "BAD %-13s %v\n", what, m.explain(err))
+			return
+		}
+		fmt.Fprintf(m.Stdout, "ok  %-13s %s\n", what, fine)
+	}
+	note := func(what, text string) { fmt.Fprintf(m.Stdout, "-   %-13s %s\n", what, text) }
+	file := "built-in defaults"
+	if m.configPath != "" {
+		file = m.configPath
+	}
+	say("configuration", nil, file)
+	if m.Config.Memory.Mode == "ephemeral" {
+		say("data", nil, "none: memory.mode is ephemeral")
+	} else {
+		say("data", m.checkData(), m.Config.Data)
+	}
+	say("address", checkAddress(ctx, m.Config.Listen), m.Config.Listen)
+	if m.Config.Admin.Listen != "" {
+		say("admin address", checkAddress(ctx, m.Config.Admin.Listen), m.Config.Admin.Listen)
+	}
+	m.checkModels(say, note)
+	m.checkMCP(ctx, say, note)
+	if bad {
+		return errDoctor
+	}
+	return nil
+}
+
+// checkData opens the store that is there, as a start would; where there is
+// none it only looks whether one could be made.
+func (m *Main) checkData() error {
+	dir := m.Config.Data
+	entries, err := os.ReadDir(dir)
+	if err == nil && len(entries) > 0 {
+		db, err := persistence.Open(dir, persistence.Options{})
+		if err != nil {
+			return err
+		}
+		return db.Close()
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for errors.Is(err, fs.ErrNotExist) && filepath.Dir(dir) != dir {
+		dir = filepath.Dir(dir)
+		_, err = os.Stat(dir)
+	}
+	probe, err := os.MkdirTemp(dir, ".parley-doctor-")
+	if err != nil {
+		return err
+	}
+	return os.Remove(probe)
+}
+
+func checkAddress(ctx context.Context, addr string) error {
+	var config net.ListenConfig
+	l, err := config.Listen(ctx, "tcp", addr)
+	if err != nil {
+		return err
+	}
+	return l.Close()
+}
+
+// checkModels says of each model whether it has what it needs: its key, its
+// program (A-26). One that nobody uses need not.
+func (m *Main) checkModels(say func(what string, err error, fine string), note func(what, text string)) {
+	c, look := &m.Config, lookupIn(m.Environ)
+	def, why := c.defaultModel(look)
+	used := map[string]bool{def: true}
+	for _, name := range c.agentModels() {
+		used[name] = true
+	}
+	if b := c.block(def); b == nil || b.Provider == providerScripted {
+		say("model", nil, modelNotice)
+	} else {
+		say("model", nil, def)
+	}
+	if why != "" {
+		note("model", `model.default is "auto": `+why)
+	}
+	for i := range c.Models {
+		b := &c.Models[i]
+		what, fine := "model "+b.Name, b.Provider
+		switch b.Provider {
+		case providerCommand:
+			fine = "the program " + b.Command + " is there"
+		case providerOpenAI, providerAnthropic:
+			fine = b.Model + " at " + host(b.BaseURL) + ", not asked; its key is there"
+			if b.key() == "" {
+				fine = b.Model + " at " + host(b.BaseURL) + ", not asked; without a key"
+			}
+		}
+		err := b.ready(look)
+		if err != nil && !used[b.Name] {
+			note(what, "not used, and could not be: "+err.Error())
+			continue
+		}
+		say(what, err, fine)
+	}
+}
+
+func host(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return u.Host
+}
+
+// checkMCP connects to the MCP servers. One that is not there does not keep the
+// engine from starting.
+func (m *Main) checkMCP(ctx context.Context, say func(what string, err error, fine string), note func(what, text string)) {
+	own := builtin.New(builtin.Options{Log: (*persistence.DB)(nil)})
+	servers, err := m.Config.openMCP(ctx, own, lookupIn(m.Environ), slog.New(slog.DiscardHandler))
+	if err != nil {
+		say("mcp", err, "")
+		return
+	}
+	if servers == nil {
+		return
+	}
+	defer servers.Close()
+	for _, s := range servers.Status() {
+		what := "mcp " + s.Name
+		if s.Connects == 0 {
+			note(what, "not connected; the server would start without its tools: "+s.Err)
+			continue
+		}
+		say(what, nil, fmt.Sprintf("%s, %d tools: %s", s.Target, len(s.Tools), strings.Join(s.Tools, ", ")))
+		if len(s.Missing) > 0 {
+			note(what, "it does not have: "+strings.Join(s.Missing, ", "))
+		}
+		for _, r := range s.Refused {
+			note(what, "cannot be used: "+r)
+		}
+	}
+}

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// mcpVariable makes this test program an MCP server on its standard streams.
+const mcpVariable = "PARLEY_TEST_MCP"
+
+type greeting struct {
+	Name string `json:"name"`
+}
+
+func serveMCP() {
+	server := sdk.NewServer(&sdk.Implementation{Name: "greeter", Version: "1"}, nil)
+	greet := func(_ context.Context, _ *sdk.CallToolRequest, in greeting) (*sdk.CallToolResult, any, error) {
+		text := fmt.Sprintf("Hello %s, the token has %d characters.", in.Name, len(os.Getenv("GREETER_TOKEN")))
+		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text}}}, nil, nil
+	}
+	sdk.AddTool(server, &sdk.Tool{Name: "greet", Description: "Greets."}, greet)
+	sdk.AddTool(server, &sdk.Tool{Name: "shout", Description: "Greets loudly."}, greet)
+	_ = server.Run(context.Background(), &sdk.StdioTransport{})
+}
+
+// An [[mcp]] block's tools are there for the agents that may use them, with the
+// configured approval; a server that is broken keeps nothing from starting.
+func TestMCPToolsOfTheConfiguration(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := write(t, `[[mcp]]
+name = "hello"
+command = "`+self+`"
+env = { "`+mcpVariable+`" = "1", "GREETER_TOKEN" = "env:GREETER_TOKEN" }
+allow = ["greet", "shout", "absent"]
+never = ["greet"]
+prefix = "hi_"
+[[mcp]]
+name = "broken"
+command = "no-such-program"
+[[agents]]
+name = "researcher"
+tools = ["clock"]
+[[agents]]
+name = "communicator"
+tools = ["hi_greet", "hi_nothing"]
+`)
+	environ := []string{"GREETER_TOKEN=123456789"}
+	l := startWith(t, t.TempDir(), func(m *Main) { m.Environ = environ }, "--config", path)
+	u := l.user()
+	s := u.create(nil)
+	u.follow(s, 0)
+	ask := func(id, text string) string {
+		u.send(s, id, text)
+		got := of(u.until(done), "response")
+		if len(got) != 1 {
+			t.Fatalf("%s: %s", text, shown(got))
+		}
+		return got[0].text("text")
+	}
+	if got := ask("1", "/tool hi_greet {\"name\":\"Max\"}\n/say $result"); got != "Hello Max, the token has 9 characters." {
+		t.Errorf("the tool says %q", got)
+	}
+	if got := ask("2", "/tool hi_greet {\"nome\":\"Max\"}\n/say $result"); !strings.Contains(got, "arguments do not fit hi_greet") {
+		t.Errorf("wrong arguments: %q", got)
+	}
+	// The allow list of each agent.
+	if got := ask("3", "/delegate researcher /tool hi_greet {\"name\":\"Max\"} && /say $result\n/say $result"); strings.Contains(got, "Hello") {
+		t.Errorf("an agent used a tool that it may not: %q", got)
+	}
+	if got := ask("4", "/delegate communicator /tool hi_greet {\"name\":\"Max\"} && /say $result\n/say $result"); !strings.Contains(got, "Hello Max") {
+		t.Errorf("an agent cannot use its tool: %q", got)
+	}
+	// What is not in never, a person must allow.
+	waiting := u.send(s, "5", "/tool hi_shout {\"name\":\"Max\"}\n/say $result")
+	question := u.until(is("question"))
+	if q := question[len(question)-1]; q.Data["approval"] == nil {
+		t.Errorf("the question is no approval: %s", q.raw)
+	}
+	u.ask("cancel", s, map[string]any{"task": waiting["task"]})
+	u.until(done)
+	l.stop()
+	for _, want := range []string{"broken", "hi_nothing"} {
+		if !strings.Contains(l.err.String(), want) {
+			t.Errorf("the log does not speak of %s:\n%s", want, l.end())
+		}
+	}
+
+	m := NewMain()
+	var out syncBuffer
+	m.Stdout, m.Stderr, m.Environ = &out, &out, environ
+	code := m.Execute(t.Context(), []string{"doctor", "--config", path, "--listen", "127.0.0.1:0", "--data", t.TempDir()})
+	lines := strings.Split(out.String(), "\n")
+	for _, want := range []string{"ok  mcp hello     ", "-   mcp hello     it does not have: absent", "-   mcp broken    not connected; the server would start without its tools"} {
+		if !slices.ContainsFunc(lines, func(line string) bool { return strings.HasPrefix(line, want) }) {
+			t.Errorf("doctor does not say %q", want)
+		}
+	}
+	if code != exitOK || !strings.Contains(out.String(), "2 tools: hi_greet, hi_shout") {
+		t.Errorf("doctor: code %d\n%s", code, out.String())
+	}
+}
+
+// What the tools room refuses at the start is a wrong configuration, too.
+func TestWrongMCPOptions(t *testing.T) {
+	code, _, stderr := run("serve", "--listen", "127.0.0.1:0", "--data", t.TempDir(), "--config",
+		write(t, "[[mcp]]\nname = \"x\"\nurl = \"http://127.0.0.1:1\"\nheaders = { \"Host\" = \"h\" }\n"))
+	if code != exitUsage || !strings.Contains(stderr, "Host is set by the protocol") {
+		t.Errorf("code %d: %s", code, stderr)
+	}
+}
