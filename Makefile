@@ -1,0 +1,74 @@
+# make alone prints what there is. CI runs "make test" and then "make race"
+# (.ci/run), so whatever is red there is red here by the same name.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+GO ?= go
+
+# The rooms in which goroutines meet. The others are pure or single-threaded,
+# and a second pass over them would buy nothing for its minutes.
+CONCURRENT := ./actors/... ./gateway/... ./persistence/... ./tools/... ./models/... ./cmd/...
+
+.PHONY: help run build test race lint generate golden bench crash e2e ci setup
+
+help: ## this list
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: ## build and start the server with config.toml (http://127.0.0.1:8080)
+	$(GO) run ./cmd/parley
+
+build: ## bin/parley and bin/parley-bench, static
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./cmd/...
+
+setup: ## install what the tests need and this machine lacks (Debian, root)
+	@bash .ci/setup
+
+test: setup ## everything but -race: vet, gofmt, all tests
+	@echo "== go vet"
+	$(GO) vet ./...
+	$(GO) vet -tags e2e ./cmd/parley
+	@echo "== gofmt"
+	@unformatted=$$(gofmt -l $$(git ls-files -co --exclude-standard '*.go')); \
+	if [ -n "$$unformatted" ]; then echo "not gofmt'ed:"; echo "$$unformatted"; exit 1; fi
+	@echo "== go test"
+	$(GO) test -timeout 15m ./...
+	@echo "== the page in a browser"
+	$(GO) test -tags e2e -timeout 5m -run '^TestPage' ./cmd/parley
+
+race: ## the tests of the concurrent rooms under the race detector
+	@echo "== go test -race"
+	$(GO) test -race -short -timeout 20m $(CONCURRENT)
+
+GOLANGCI := .tools/golangci-lint
+
+$(GOLANGCI):
+	@echo "== installing golangci-lint v2.15.0 (about four minutes, once)"
+	GOBIN=$(CURDIR)/.tools $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+
+lint: $(GOLANGCI) ## golangci-lint with the reasons in .golangci.yml
+	$(GOLANGCI) run ./...
+
+generate: ## protobuf code again (protoc; protoc-gen-go is built at its pinned version)
+	GOBIN=$(CURDIR)/.tools $(GO) install google.golang.org/protobuf/cmd/protoc-gen-go
+	PATH="$(CURDIR)/.tools:$$PATH" $(GO) generate ./...
+
+golden: ## rewrite the golden files; read the diff and explain it in the commit
+	$(GO) test ./conversation/... ./gateway/... ./metrics/... ./cmd/parley -run 'Golden|Transcript|LinkedModules' -rewrite
+	@git --no-pager diff --stat
+
+bench: ## the tables of the README: server against its floors (about 3 minutes)
+	@mkdir -p bin
+	$(GO) build -o bin/ ./cmd/...
+	./bin/parley-bench run --server ./bin/parley
+
+crash: ## kill -9 under load, again and again (SEED=… ROUNDS=…)
+	@mkdir -p bin
+	$(GO) build -o bin/ ./cmd/...
+	./bin/parley-bench crash --server ./bin/parley --rounds $(or $(ROUNDS),50) $(if $(SEED),--seed $(SEED))
+
+e2e: setup ## the tests that start the whole server, and the browser
+	$(GO) test -tags e2e -count=1 -timeout 10m ./cmd/... ./gateway/web/...
+
+ci: ## what CI runs
+	bash .ci/run
