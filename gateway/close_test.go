@@ -20,6 +20,9 @@ import (
 	"github.com/coder/websocket"
 )
 
+// patience is how long a test waits for what must come; no test takes so long.
+const patience = 2 * time.Minute
+
 func limits(f func(*gateway.Limits)) setup {
 	return func(c *gateway.Config, _ *gateway.Deps) { f(&c.Limits) }
 }
@@ -238,7 +241,7 @@ func waitFor(t *testing.T, so func() bool) {
 	t.Helper()
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
-	for end := time.Now().Add(20 * time.Second); !so(); <-tick.C {
+	for end := time.Now().Add(patience); !so(); <-tick.C {
 		if time.Now().After(end) {
 			t.Fatal("it never came to be so")
 		}
@@ -337,7 +340,7 @@ func dialRaw(t *testing.T, addr string, headers ...string) *raw {
 	if _, err := io.WriteString(conn, request+"\r\n"); err != nil {
 		t.Fatal(err)
 	}
-	_ = conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+	_ = conn.SetReadDeadline(time.Now().Add(patience))
 	for !bytes.Contains(s.buf, []byte("\r\n\r\n")) {
 		s.more()
 	}

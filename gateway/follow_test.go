@@ -296,7 +296,8 @@ func TestRedaction(t *testing.T) {
 // N-11: a client that does not read delays nobody. Its live feed is detached, and
 // when it reads again it gets everything from the log, in order.
 func TestSlowConsumer(t *testing.T) {
-	r := start(t, limits(func(l *gateway.Limits) { l.QueueFrames, l.QueueBytes, l.ReplayPage = 16, 64<<10, 10 }))
+	r := start(t, limits(func(l *gateway.Limits) { l.QueueFrames, l.QueueBytes, l.ReplayPage = 16, 64<<10, 10 }),
+		times(func(x *gateway.Times) { x.Write, x.ReadDeadline = time.Hour, time.Hour })) // the fast one may need its time for 30 MB
 	key := r.sessions.Open("s1", "local")
 	slow := dialRaw(t, r.addr)
 	slow.send(1, gatewaytest.Command("hello", "1", "", obj{"proto": 1, "caps": []string{"deltas"}}))
@@ -395,7 +396,7 @@ func TestChaos(t *testing.T) {
 		all.Go(func() {
 			cursor := uint64(0)
 			for cursor < n+1 {
-				ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+				ctx, cancel := context.WithTimeout(context.Background(), patience)
 				ws, _, err := websocket.Dial(ctx, "ws://"+r.addr+"/ws", nil)
 				if err != nil {
 					cancel()

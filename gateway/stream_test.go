@@ -21,7 +21,7 @@ type sse struct{ id, event, data, comment string }
 // streamOf opens a stream and reads events from it.
 func (r *rig) streamOf(path string, headers ...string) (next func() (sse, bool), cancel func()) {
 	r.t.Helper()
-	ctx, stop := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, stop := context.WithTimeout(context.Background(), patience)
 	req, err := http.NewRequestWithContext(ctx, "GET", "http://"+r.addr+path, nil)
 	if err != nil {
 		r.t.Fatal(err)

@@ -23,7 +23,7 @@ import (
 )
 
 // patience bounds every wait of these tests; nothing waits for it to pass.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // TestMain lets this test program be the server, too: a child process with
 // PARLEY_TEST_SERVE set runs main's code and can be killed.

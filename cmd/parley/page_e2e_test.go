@@ -14,7 +14,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
@@ -147,7 +146,7 @@ func (b *bench) run(js string) { b.t.Helper(); eval[bool](b, "("+js+", true)") }
 // wait returns when a JavaScript expression has become true.
 func (b *bench) wait(js string) {
 	b.t.Helper()
-	if _, err := chromedp.Run(b.tab, chromedp.Poll[bool](js, chromedp.WithPollingTimeout(20*time.Second))); err != nil {
+	if _, err := chromedp.Run(b.tab, chromedp.Poll[bool](js, chromedp.WithPollingTimeout(patience))); err != nil {
 		text, _ := chromedp.Run(b.tab, chromedp.Evaluate[string]("document.body.innerText"))
 		b.mu.Lock()
 		defer b.mu.Unlock()

@@ -121,9 +121,9 @@ func (m *Main) serve(ctx context.Context) error {
 	}()
 
 	m.addr = addr.String()
-	close(m.listening)
 	notice := c.notice(def, models[""])
 	m.announce(db, server.AdminAddr(), notice)
+	close(m.listening)
 	log.Info("parley serves", "address", m.addr, "data", m.dataName(), "model", notice, "version", version(), "config", m.configPath)
 
 	select {

@@ -15,7 +15,7 @@ import (
 
 // patience is how long a test waits for a thing that should be there at once. It
 // only bounds a failing test; no passing test waits for it.
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
 // Frame is a frame of the server.
 type Frame struct {

@@ -211,7 +211,7 @@ func (w *world) open() *world {
 // until waits for a status.
 func (w *world) until(what string, ok func(Status) bool) Status {
 	w.t.Helper()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(2 * time.Minute)
 	for {
 		select {
 		case st := <-w.states:
