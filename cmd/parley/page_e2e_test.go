@@ -11,9 +11,11 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
@@ -29,14 +31,15 @@ import (
 
 // bench is a server and a browser.
 type bench struct {
-	t    *testing.T
-	data string
-	addr string
-	stop func()
-	logs bytes.Buffer
-	mu   sync.Mutex
-	tab  context.Context
-	said []chromedp.ConsoleMessage
+	t      *testing.T
+	config string // the configuration file
+	data   string
+	addr   string
+	stop   func()
+	logs   bytes.Buffer
+	mu     sync.Mutex
+	tab    context.Context
+	said   []chromedp.ConsoleMessage
 }
 
 func (b *bench) Write(p []byte) (int, error) {
@@ -54,7 +57,7 @@ func (b *bench) serve() {
 	}
 	m := NewMain()
 	m.Stdout, m.Stderr, m.Environ = b, b, nil
-	if err := m.ParseFlags([]string{"--listen", listen, "--data", b.data, "--set", "scripted.token_delay=5ms"}); err != nil {
+	if err := m.ParseFlags([]string{"--listen", listen, "--config", b.config, "--data", b.data, "--set", "scripted.token_delay=5ms"}); err != nil {
 		b.t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -91,28 +94,49 @@ func browser() (string, bool) {
 	return "", false
 }
 
-func newBench(t *testing.T) *bench {
+// newBench starts both; more are options of the browser, beyond the usual ones.
+func newBench(t *testing.T, config string, more ...chromedp.ExecAllocatorOption) *bench {
+	b := &bench{t: t, config: config, data: t.TempDir()}
+	needBrowser(t)
+	b.serve()
+	t.Cleanup(func() { b.stop() })
+	b.browse(more...)
+	return b
+}
+
+// needBrowser skips the test where there is none.
+func needBrowser(t *testing.T) string {
+	t.Helper()
 	path, ok := browser()
 	if !ok {
 		t.Skip("NOT TESTED: the page in a browser. There is no chromium in PATH; CHROMIUM may name one")
 	}
-	b := &bench{t: t, data: t.TempDir()}
-	b.serve()
-	t.Cleanup(func() { b.stop() })
+	return path
+}
+
+// browse starts the browser.
+func (b *bench) browse(more ...chromedp.ExecAllocatorOption) {
+	b.t.Helper()
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU,
+		chromedp.ExecPath(needBrowser(b.t)), chromedp.NoSandbox, chromedp.DisableGPU,
 		chromedp.Flag("disable-background-networking", true), chromedp.Flag("disable-component-update", true),
 		chromedp.Flag("disable-dev-shm-usage", true),
 		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND , EXCLUDE 127.0.0.1"), chromedp.Flag("proxy-server", "direct://"),
-		chromedp.UserDataDir(t.TempDir()))
-	ctx, cancel := chromedp.NewExecAllocator(t.Context(), options...)
-	t.Cleanup(cancel)
+		chromedp.UserDataDir(b.t.TempDir()))
+	ctx, cancel := chromedp.NewExecAllocator(b.t.Context(), append(options, more...)...)
+	b.t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewContext(ctx)
-	t.Cleanup(cancel)
-	b.tab = ctx
+	b.t.Cleanup(cancel)
+	b.watch(ctx)
+}
+
+// watch makes this tab the bench's own and listens to its console.
+func (b *bench) watch(tab context.Context) {
+	b.t.Helper()
+	b.tab = tab
 	b.size(1200, 800)
 	go func() { // ends with the tab
-		for m, err := range chromedp.Console(ctx) {
+		for m, err := range chromedp.Console(tab) {
 			if err != nil {
 				return
 			}
@@ -121,7 +145,51 @@ func newBench(t *testing.T) *bench {
 			b.mu.Unlock()
 		}
 	}()
-	return b
+}
+
+// second is another tab of the same browser on the same server.
+func (b *bench) second() *bench {
+	b.t.Helper()
+	tab, cancel := chromedp.NewContext(b.tab)
+	b.t.Cleanup(cancel)
+	other := &bench{t: b.t, addr: b.addr}
+	other.watch(tab)
+	return other
+}
+
+// heard waits until the console has said something with these words.
+func (b *bench) heard(words string) {
+	b.t.Helper()
+	for until := time.Now().Add(patience); ; {
+		b.mu.Lock()
+		said := slices.ContainsFunc(b.said, func(m chromedp.ConsoleMessage) bool { return strings.Contains(m.Text, words) })
+		b.mu.Unlock()
+		if said {
+			return
+		}
+		if time.Now().After(until) {
+			b.t.Fatalf("the console does not say %q", words)
+		}
+		eval[bool](b, `true`) // what the browser had to say before comes before its answer, or soon
+	}
+}
+
+// quiet fails if the console holds an error or a warning: an exception, something
+// that did not load, a violation of the content security policy.
+func (b *bench) quiet() {
+	b.t.Helper()
+	b.run(`console.info('that is all')`)
+	b.heard("that is all")
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, m := range b.said {
+		if strings.Contains(m.Text, "ERR_CONNECTION_REFUSED") { // while the server was down
+			continue
+		}
+		if m.Type == "error" || m.Type == "warning" || m.Type == chromedp.ConsoleException {
+			b.t.Errorf("the console says %s: %s (%s:%d)", m.Type, m.Text, m.URL, m.Line)
+		}
+	}
 }
 
 func (b *bench) do(steps ...chromedp.Action[chromedp.Void]) {
@@ -177,6 +245,29 @@ func (b *bench) say(text string) {
 	b.key(kb.Enter)
 }
 
+// put makes this the text of the message box, at once; paste sends it, too.
+func (b *bench) put(text string) {
+	b.t.Helper()
+	b.do(chromedp.Focus("#message"))
+	b.run(fmt.Sprintf(`(e => { e.value = %q; e.dispatchEvent(new Event('input', {bubbles: true})); })(document.querySelector('#message'))`, text))
+}
+
+func (b *bench) paste(text string) {
+	b.t.Helper()
+	b.put(text)
+	b.key(kb.Enter)
+}
+
+// during sends a message that is delegated to the developer, and the second one
+// while that goes on: written before, so that the two seconds are enough.
+func (b *bench) during(first, second string) {
+	b.t.Helper()
+	b.say(first)
+	b.put(second)
+	b.wait(mine(first, "read") + ` && document.querySelector('#activity').textContent.includes('developer')`)
+	b.key(kb.Enter)
+}
+
 func (b *bench) open(hash string) {
 	b.t.Helper()
 	b.do(chromedp.Navigate("http://" + b.addr + "/" + hash))
@@ -186,7 +277,7 @@ func (b *bench) open(hash string) {
 func (b *bench) fresh() {
 	b.t.Helper()
 	b.run(`document.querySelector('#new').click()`)
-	b.wait(`!!document.querySelector('.examples') && document.querySelectorAll('#log .row').length === 0 && document.activeElement.id === 'message'`)
+	b.wait(`!!document.querySelector('.examples') && document.querySelectorAll('#log .row').length === 0 && document.activeElement.id === 'message' && !document.activeElement.value`)
 }
 
 func (b *bench) picture(name string) {
@@ -217,7 +308,7 @@ const (
 )
 
 func TestPage(t *testing.T) {
-	b := newBench(t)
+	b := newBench(t, emptyConfig(t))
 	b.open("")
 
 	t.Run("it is what it says, and says so", func(t *testing.T) {
@@ -241,10 +332,7 @@ func TestPage(t *testing.T) {
 			if (saw.at(-1) !== s) saw.push(s);
 			if (document.querySelector('.draft')) drafts++;
 		}).observe(document.querySelector('#scroller'), {subtree: true, childList: true, attributes: true, characterData: true}))`)
-		b.say("Fix the login bug")
-		b.wait(mine("Fix the login bug", "read"))
-		b.wait(`document.querySelector('#activity').textContent.includes('developer')`)
-		b.say("What's the weather?")
+		b.during("Fix the login bug", "What's the weather?")
 		b.wait(answers + ` === 1`)
 		if eval[int](b, finals) != 0 {
 			t.Fatal("the first answer is shown as the final one")
@@ -278,7 +366,7 @@ func TestPage(t *testing.T) {
 		}
 		b.wait(`[...document.querySelectorAll('#sessions .session-title')].some(e => e.textContent === 'Fix the login bug')`)
 		b.wait(`!document.querySelector('#sessions .badge')`)
-		b.picture("page")
+		b.picture("two-tasks")
 		b.run(`document.documentElement.dataset.theme = 'dark'`)
 		b.picture("dark")
 		b.run(`delete document.documentElement.dataset.theme`)
@@ -312,7 +400,9 @@ func TestPage(t *testing.T) {
 		if high := eval[float64](b, `document.querySelector('#message').offsetHeight`); high <= low {
 			t.Errorf("the box did not grow: %v, then %v", low, high)
 		}
-		b.run(`document.querySelector('#message').dispatchEvent(new KeyboardEvent('keydown', {key: 'Enter', isComposing: true, bubbles: true, cancelable: true}))`)
+		for _, event := range []string{`isComposing: true`, `keyCode: 229`} {
+			b.run(`document.querySelector('#message').dispatchEvent(new KeyboardEvent('keydown', {key: 'Enter', ` + event + `, bubbles: true, cancelable: true}))`)
+		}
 		if v := eval[string](b, `document.querySelector('#message').value`); v != "one\ntwo" {
 			t.Errorf("the Enter that ends a composition sent the message; the box holds %q", v)
 		}
@@ -417,7 +507,7 @@ func TestPage(t *testing.T) {
 			t.Errorf("R-18: the reply was sent %d times although the status had changed", n)
 		}
 		b.wait(`document.querySelector('#reply-box').hidden`)
-		b.run(`window.fetch = real`)
+		b.run(`(window.fetch = real, dispatchEvent(new HashChangeEvent('hashchange')))`) // looks again
 		b.wait(`!document.querySelector('#reply-box').hidden`)
 		if v := eval[string](b, `document.querySelector('#task-reply').value`); v != "north\nplease" {
 			t.Errorf("the reply that was refused is lost; the box holds %q", v)
@@ -494,16 +584,7 @@ func TestPage(t *testing.T) {
 		b.run(`document.querySelector('#theme').click()`)
 	})
 
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, m := range b.said {
-		if strings.Contains(m.Text, "ERR_CONNECTION_REFUSED") { // while the server was down
-			continue
-		}
-		if m.Type == "error" || m.Type == "warning" || m.Type == chromedp.ConsoleException {
-			t.Errorf("the console says %s: %s (%s:%d)", m.Type, m.Text, m.URL, m.Line)
-		}
-	}
+	b.quiet()
 }
 
 // in is the same bench for a sub-test.
@@ -516,7 +597,7 @@ func (b *bench) in(t *testing.T) *bench {
 
 // The policy that the page is written for is the one that it is served with.
 func TestPageHeaders(t *testing.T) {
-	b := &bench{t: t, data: t.TempDir()}
+	b := &bench{t: t, config: emptyConfig(t), data: t.TempDir()}
 	b.serve()
 	defer func() { b.stop() }()
 	res, err := http.Get("http://" + b.addr + "/")

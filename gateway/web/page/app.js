@@ -134,7 +134,7 @@ function signIn(reason) {
 
 function confirmed(text, action) {
   return new Promise((resolve) => {
-    const dialog = h('dialog', { class: 'dialog' }, h('form', { method: 'dialog' }, h('p', {}, text),
+    const dialog = h('dialog', { class: 'dialog', 'aria-label': action }, h('form', { method: 'dialog' }, h('p', {}, text),
       h('div', { class: 'dialog-actions' },
         h('button', { type: 'submit', class: 'plain-button', value: '' }, 'Keep'),
         h('button', { type: 'submit', class: 'danger', value: 'yes' }, action))));
@@ -188,6 +188,8 @@ function paint() {
   if (view) chat.update(view);
   drawHead();
   drawComposer();
+  const w = badge(view?.session);
+  if (w !== shownBadge) { shownBadge = w; drawList(); }
   markSeen();
 }
 
@@ -201,7 +203,8 @@ function drawEmpty() {
 }
 
 function drawHead() {
-  const name = !view || !view.session ? 'New conversation' : view.title || 'Untitled conversation';
+  // Until the conversation itself is here, the list knows its title.
+  const name = !view || !view.session ? 'New conversation' : view.title || entries.find((e) => e.id === view.session)?.title || 'Untitled conversation';
   if (!renaming && $('title').textContent !== name) $('title').textContent = name;
   const sub = [];
   if (view?.session.includes('/')) sub.push(`Delegated to ${view.agent || 'an agent'}, read only`);
@@ -224,6 +227,7 @@ function drawComposer() {
   if (main.element.hidden !== ro) { main.element.hidden = ro; main.refresh(); }
   const w = view ? working(view) : null;
   const busy = !!w && w.state !== 'awaiting';
+  if ((!w || ro) && document.activeElement === stop) actions.toInput();
   stop.hidden = !w || ro;
   stop.disabled = w?.state === 'stopping';
   modeBox.hidden = !busy || ro;
@@ -236,6 +240,7 @@ function drawComposer() {
 
 let seenTimer = 0;
 let lastSeen = '';
+const seen = new Map();    // session -> how far this page has shown it; the list may be older
 const seenNow = () => (view?.session && view.synced && view.last && document.visibilityState === 'visible' && chat.stick && !$('conversation').hidden ? `${view.session}@${view.last}` : '');
 
 // The cursor of what this user has read; told a little later, because it moves a lot.
@@ -251,8 +256,8 @@ function tellSeen() {
   if (!mark || mark === lastSeen) return;
   lastSeen = mark;
   client.tell('seen', view.session, { seq: view.last });
-  const e = entries.find((x) => x.id === view.session);
-  if (e) { e.seen = Math.max(e.seen, view.last); drawList(); }
+  seen.set(view.session, view.last);
+  drawList();
 }
 
 // ---- sending ---------------------------------------------------------------
@@ -287,6 +292,9 @@ async function create(p) {
     const { session } = await client.command('create', '', { client_session_id: draft.create, title: excerpt(p.text, 60) });
     if (view?.create !== draft.create || view.session) return;
     view = { ...view, session, title: excerpt(p.text, 60), create: '' };
+    // What was typed meanwhile belongs here, not to the next new conversation.
+    drafts.set(session, drafts.get('') || '');
+    drafts.delete('');
     keep();
     history.replaceState(null, '', `#/s/${encodeURIComponent(session)}`);
     client.follow(session);
@@ -353,16 +361,7 @@ const actions = {
   },
   discard(row) { view = reduce(view, [{ type: '@discard', session: view.session, client_msg_id: row.client_msg_id }]); if (view.session) keep(); paint(); },
   answer: (question, text) => command('The answer was not taken.', 'answer', { client_msg_id: newID(), question, text }),
-  // A card may approve a call with other arguments than the model's.
-  approveEdited(q, text) {
-    let args;
-    try { args = JSON.parse(text); } catch { /* judged below */ }
-    if (!args || typeof args !== 'object' || Array.isArray(args)) {
-      toast('The arguments must be a JSON object.', { tone: 'bad' });
-      return false;
-    }
-    return actions.answer(q.question, JSON.stringify({ approve: true, args }));
-  },
+  toInput: () => { if (!('ontouchstart' in window)) main.focus(); },
   edit: (message, text) => command('The message was not changed.', 'edit', { message, text }),
   withdraw: (message) => command('The message was not withdrawn.', 'withdraw', { message }),
   moveUp(message) {
@@ -372,17 +371,17 @@ const actions = {
   },
   dropWaiting: () => command('Nothing was stopped.', 'cancel', { waiting: 'drop' }),
   openSession: (id) => { location.hash = `#/s/${encodeURIComponent(id)}`; },
-  async showCall(call, button) {
-    button.disabled = true;
+  async showCall(call) {
     try {
       const c = await api.call(view.session, call);
+      if (document.querySelector('dialog')) return; // pressed twice
       const dialog = h('dialog', { class: 'dialog wide', 'aria-label': c.tool || 'Tool call' },
         h('form', { method: 'dialog' }, h('h2', {}, c.tool || call), h('h3', {}, 'Arguments'), h('pre', { tabIndex: 0 }, text(c.args)), h('h3', {}, 'Result'), h('pre', { tabIndex: 0 }, text(c.result ?? c.summary)),
           h('div', { class: 'dialog-actions' }, h('button', { type: 'submit', class: 'plain-button' }, 'Close'))));
       dialog.addEventListener('close', () => dialog.remove());
       document.body.append(dialog);
       dialog.showModal();
-    } catch (err) { complain('The call could not be loaded.', err); } finally { button.disabled = false; }
+    } catch (err) { complain('The call could not be loaded.', err); }
   },
   atEnd: (end) => { if (end) markSeen(); },
   async loadOlder() {
@@ -430,6 +429,7 @@ $('composer-slot').append(main.element);
 async function cancel() {
   const w = view && working(view);
   if (!w) return;
+  if (document.activeElement === stop) actions.toInput();
   stop.disabled = true;
   await command('Nothing was stopped.', 'cancel', w.task ? { task: w.task } : {});
   drawComposer();
@@ -517,18 +517,31 @@ async function refreshList() {
   drawList();
 }
 
+// What the list says beside a conversation; of the one that is open the page
+// knows it before the list is loaded again.
+let shownBadge = '';
+function badge(session) {
+  if (view?.synced && view.session === session) {
+    const w = working(view);
+    return !w ? '' : w.state === 'awaiting' ? 'awaiting you' : 'working';
+  }
+  const e = entries.find((x) => x.id === session);
+  return !e ? '' : e.awaiting ? 'awaiting you' : e.open ? 'working' : '';
+}
+
 function drawList() {
   const want = $('search').value.trim().toLowerCase();
   const shown = entries.filter((e) => !want || e.title.toLowerCase().includes(want));
   const focused = document.activeElement?.dataset?.session;
   $('sessions').replaceChildren(...shown.map((e) => {
     const current = !tasksView.visible && view?.session.split('/')[0] === e.id;
-    const unread = !current && e.seen > 0 ? e.last > e.seen : !current && e.seen === 0 && e.last > 1;
+    const upto = Math.max(e.seen, seen.get(e.id) || 0);
+    const unread = !current && e.last > Math.max(upto, 1);
     return h('li', {}, h('a', { href: `#/s/${encodeURIComponent(e.id)}`, 'data-session': e.id, class: unread ? 'unread' : '', 'aria-current': current ? 'page' : null },
       unread ? h('span', { class: 'visually-hidden' }, 'Unread: ') : null,
       h('span', { class: 'session-title' }, e.title || 'Untitled conversation'),
       h('span', { class: 'session-meta' },
-        e.awaiting ? h('span', { class: 'badge awaiting' }, 'awaiting you') : e.open ? h('span', { class: 'badge' }, 'working') : null,
+        badge(e.id) ? h('span', { class: `badge ${badge(e.id) === 'working' ? '' : 'awaiting'}` }, badge(e.id)) : null,
         time(e.activity))));
   }));
   if (focused) $('sessions').querySelector(`[data-session="${CSS.escape(focused)}"]`)?.focus();
@@ -593,7 +606,7 @@ function open(session) {
   }
   main.value = drafts.get(session) || '';
   paint();
-  if (!('ontouchstart' in window)) main.focus();
+  actions.toInput();
 }
 
 function restoreOutbox() {

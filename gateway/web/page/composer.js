@@ -1,5 +1,6 @@
 // A text box that grows with its text: Enter sends, Shift+Enter breaks the line,
-// and an Enter that ends an input method's composition does neither.
+// and an Enter that ends an input method's composition does neither. In a box of
+// many lines by nature (multiline) Enter breaks the line and Ctrl+Enter sends.
 
 import { h, icon } from './dom.js';
 
@@ -8,12 +9,12 @@ import { h, icon } from './dom.js';
  * submit(text) gets the trimmed text; if it returns a promise, the box is busy
  * until it ends, and keeps its text unless the promise gives true.
  */
-export function composer({ label, placeholder, submit, onInput, sendLabel = 'Send', compact = false, value = '', id, onEscape }) {
+export function composer({ label, placeholder, submit, onInput, sendLabel = 'Send', compact = false, multiline = false, value = '', id, onEscape }) {
   let busy = false;
   let taken = false; // an Enter that is down was used for sending
-  const input = h('textarea', { rows: 1, placeholder, 'aria-label': label, class: 'composer-input', id, enterkeyhint: 'send', autocomplete: 'off' });
-  const button = h('button', { type: 'button', class: 'send', 'aria-label': sendLabel, title: `${sendLabel} (Enter)`, onclick: () => go() }, compact ? sendLabel : icon('send'));
-  const element = h('div', { class: `composer${compact ? ' compact' : ''}` }, input, button);
+  const input = h('textarea', { rows: 1, placeholder, 'aria-label': label, class: 'composer-input', id, dir: 'auto', enterkeyhint: multiline ? 'enter' : 'send', autocomplete: 'off', spellcheck: multiline ? 'false' : null });
+  const button = h('button', { type: 'button', class: 'send', 'aria-label': sendLabel, title: `${sendLabel} (${multiline ? 'Ctrl+Enter' : 'Enter'})`, onclick: () => go() }, compact ? sendLabel : icon('send'));
+  const element = h('div', { class: `composer${compact ? ' compact' : ''}${multiline ? ' multiline' : ''}` }, input, button);
   input.value = value;
 
   // The height follows the text up to the style sheet's max-height; from there
@@ -30,7 +31,9 @@ export function composer({ label, placeholder, submit, onInput, sendLabel = 'Sen
   async function go() {
     const text = input.value.trim();
     if (!text || busy) return;
-    busy = true; refresh();
+    busy = true;
+    if (document.activeElement === button) input.focus(); // a disabled button would lose the focus
+    refresh();
     try {
       if (await submit(text)) clear();
     } finally {
@@ -43,7 +46,8 @@ export function composer({ label, placeholder, submit, onInput, sendLabel = 'Sen
   input.addEventListener('keydown', (e) => {
     // 229 is what some browsers report for the Enter that ends a composition.
     if (e.isComposing || e.keyCode === 229) return;
-    taken = e.key === 'Enter' && !e.shiftKey && !e.ctrlKey && !e.altKey && !e.metaKey;
+    const ctrl = e.ctrlKey || e.metaKey;
+    taken = e.key === 'Enter' && !e.shiftKey && !e.altKey && ctrl === multiline;
     if (taken) { e.preventDefault(); go(); }
     else if (e.key === 'Escape' && onEscape) { e.stopPropagation(); onEscape(); }
   });

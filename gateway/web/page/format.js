@@ -121,16 +121,16 @@ function block(b, doc) {
       box.append(head, pre);
       return box;
     }
-    case 'h': { const h = el(doc, 'p', `heading heading-${Math.min(b.level, 3)}`); spans(h, b.inline, doc); return h; }
+    case 'h': { const h = words(el(doc, 'p', `heading heading-${Math.min(b.level, 3)}`)); spans(h, b.inline, doc); return h; }
     case 'rule': return el(doc, 'hr');
-    case 'quote': { const q = el(doc, 'blockquote'); spans(q, b.inline, doc); return q; }
+    case 'quote': { const q = words(el(doc, 'blockquote')); spans(q, b.inline, doc); return q; }
     case 'list': {
-      const list = el(doc, b.ordered ? 'ol' : 'ul');
+      const list = words(el(doc, b.ordered ? 'ol' : 'ul'));
       if (b.ordered && b.start !== 1) list.start = b.start;
       for (const i of b.items) { const li = el(doc, 'li'); spans(li, i, doc); list.append(li); }
       return list;
     }
-    default: { const p = el(doc, 'p'); spans(p, b.inline, doc); return p; }
+    default: { const p = words(el(doc, 'p')); spans(p, b.inline, doc); return p; }
   }
 }
 
@@ -152,6 +152,9 @@ function spans(parent, pieces, doc) {
     }
   }
 }
+
+// Each block is written in the direction of its own first letter.
+function words(e) { e.dir = 'auto'; return e; }
 
 function el(doc, tag, cls, text) {
   const e = doc.createElement(tag);

@@ -4,15 +4,15 @@
 import { composer } from './composer.js';
 import { duration, h, iconButton, reconcile, time } from './dom.js';
 import { render as formatted } from './format.js';
-import { activitySummary, became, excerpt, visibleRows, waitingMessages, working } from './store.js';
+import { activitySummary, became, excerpt, outcome, visibleRows, waitingMessages, working } from './store.js';
 
 const NEAR = 60; // px from the end that still count as being there
 
 /**
  * Conversation draws one view into its parts of the page. actions: retry(row),
- * discard(row), answer(question, text), approveEdited(question, args), edit,
+ * discard(row), answer(question, text), toInput(), edit,
  * withdraw, move, dropWaiting, loadOlder() -> Promise of whether it worked, show(key), readonly(),
- * showCall(call, button), openSession(id), example(text), atEnd(bool).
+ * showCall(call), openSession(id), example(text), atEnd(bool).
  */
 export class Conversation {
   constructor(parts, actions) {
@@ -25,7 +25,10 @@ export class Conversation {
     this.unread = 0;
     this.scroller.addEventListener('scroll', () => this.scrolled(), { passive: true });
     // Late growth (fonts, unfolding, the keyboard of a phone) must not lose the end.
-    this.observer = new ResizeObserver(() => { if (this.stick) this.toEnd(); });
+    this.observer = new ResizeObserver(() => {
+      [this.inner, this.outer] = [this.scroller.scrollHeight, this.scroller.clientHeight];
+      if (this.stick) this.toEnd();
+    });
     this.observer.observe(this.scroller);
     this.observer.observe(this.scroller.firstElementChild);
     this.jump.addEventListener('click', () => { this.stick = true; this.toEnd(); this.scrolled(); });
@@ -91,6 +94,7 @@ export class Conversation {
     const waiting = waitingMessages(view);
     const readonly = view.session.includes('/') || view.closed;
     this.tray.hidden = waiting.length === 0;
+    if (!waiting.length && this.tray.contains(document.activeElement)) this.actions.toInput();
     if (!waiting.length) { this.tray.replaceChildren(); this.waitingCache.clear(); this.trayList = null; return; }
     if (!this.trayList) {
       this.trayTitle = h('span', { class: 'tray-title' });
@@ -102,7 +106,27 @@ export class Conversation {
     const items = waiting.map((m, i) => ({ ...m, above: i > 0 ? waiting[i - 1].message : '', sig: `${i}|${i > 0 ? waiting[i - 1].message : ''}|${m.text}` }));
     // Equal entries keep their element, so an edit in progress is not lost.
     const stable = items.map((m) => { const old = this.waitingCache.get(m.message)?.item; return old && old.sig === m.sig ? old : m; });
+    const at = this.trayFocus();
     reconcile(this.trayList, stable, this.waitingCache, (m) => m.message, (m) => waitingItem(m, this.actions, readonly), (el) => el.editing === true);
+    if (at) this.focusTray(at);
+  }
+
+  // Entries that move are built anew; whoever works by keyboard stays on the
+  // same button of the same message, or on the next message when it is gone.
+  trayFocus() {
+    const button = document.activeElement;
+    const items = [...this.trayList.children];
+    const i = items.findIndex((li) => li.contains(button));
+    if (i < 0 || items[i].editing) return null;
+    return { button, li: items[i], message: items[i].dataset.message, label: button.getAttribute('aria-label'), i };
+  }
+
+  focusTray({ button, li, message, label, i }) {
+    if (button.isConnected && this.trayList.contains(li)) return;
+    const items = [...this.trayList.children];
+    const to = items.find((x) => x.dataset.message === message) || items[Math.min(i, items.length - 1)];
+    const buttons = [...to.querySelectorAll('button:not(:disabled)')];
+    (buttons.find((b) => b.getAttribute('aria-label') === label) || buttons[0])?.focus();
   }
 
   showWorking(view) {
@@ -124,6 +148,8 @@ export class Conversation {
 
   scrolled() {
     const s = this.scroller;
+    // The browser scrolls, too, when a size changes; nobody left the end by that.
+    if (s.scrollHeight !== this.inner || s.clientHeight !== this.outer) return;
     const end = s.scrollHeight - s.scrollTop - s.clientHeight < NEAR;
     if (end !== this.stick) { this.stick = end; this.actions.atEnd(end); }
     if (end) this.unread = 0;
@@ -242,28 +268,30 @@ function draft(d) {
   return el;
 }
 
-const CLOSED = { expired: 'Expired without an answer', superseded: 'No longer needed: a newer message took its place', cancelled: 'Cancelled' };
-
 function questionRow(row, actions) {
-  const title = row.approval ? 'Approval needed' : row.asker ? `${row.asker} asks` : 'Question';
+  const title = row.approval ? (row.asker ? `${row.asker} needs your approval` : 'Approval needed') : row.asker ? `${row.asker} asks` : 'Question';
   const badge = h('span', { class: 'badge working-badge' }, 'still working');
   const body = h('div', { class: 'text' }, formatted(row.text));
   const box = h('div', { class: 'bubble' });
-  const el = h('article', { class: 'row question', 'aria-label': title }, box, h('div', { class: 'meta' }, row.lines.length ? fold(row.lines, actions) : null, h('span', { class: 'stamp' }, time(row.ts))));
+  const el = h('article', { class: `row question${row.approval ? ' approval' : ''}`, 'aria-label': title }, box, h('div', { class: 'meta' }, row.lines.length ? fold(row.lines, actions) : null, h('span', { class: 'stamp' }, time(row.ts))));
   el.dataset.question = row.question;
   const head = h('div', { class: 'question-head' }, h('span', { class: 'question-title' }, title), badge);
   const foot = h('div', { class: 'question-foot' });
   box.append(head, body);
   if (row.approval) {
-    box.append(h('div', { class: 'code' }, h('div', { class: 'code-head' }, h('span', {}, row.approval.tool)), h('pre', { tabIndex: 0 }, h('code', {}, pretty(row.approval.args)))));
+    box.append(callBlock(row.approval));
   }
   box.append(foot);
 
+  // One answer at a time. A disabled button would lose the focus, so it is only said.
+  let busy = false;
   const act = async (buttons, work) => {
-    for (const b of buttons) b.disabled = true;
+    if (busy) return;
+    busy = true;
+    for (const b of buttons) b.setAttribute('aria-disabled', 'true');
     const ok = await work();
-    if (!ok) for (const b of buttons) b.disabled = false;
-    return ok;
+    busy = false;
+    if (!ok) for (const b of buttons) b.removeAttribute('aria-disabled');
   };
   function open(r) {
     const controls = h('div', { class: 'choices' });
@@ -278,26 +306,45 @@ function questionRow(row, actions) {
       choice('Approve', () => actions.answer(r.question, 'yes'), 'good');
       choice('Decline', () => actions.answer(r.question, 'no'), 'bad');
       const editor = h('div', { class: 'editor', hidden: true });
-      choice('Edit arguments', async () => { editor.hidden = !editor.hidden; if (!editor.hidden) { c.refresh(); c.focus(); } return false; });
+      const wrong = h('p', { class: 'form-error', role: 'alert', hidden: true });
+      const edit = h('button', { type: 'button', class: 'choice', 'aria-expanded': 'false', onclick: () => {
+        editor.hidden = !editor.hidden;
+        edit.setAttribute('aria-expanded', String(!editor.hidden));
+        if (!editor.hidden) { c.refresh(); c.focus(); }
+      } }, 'Edit arguments');
+      controls.append(edit);
       const c = composer({
-        label: 'Arguments', placeholder: 'Arguments', value: pretty(r.approval.args), compact: true, sendLabel: 'Approve',
-        submit: (text) => actions.approveEdited(r, text), onEscape: () => { editor.hidden = true; },
+        label: 'Arguments', placeholder: 'Arguments', value: pretty(r.approval.args), compact: true, multiline: true, sendLabel: 'Approve',
+        submit: async (text) => {
+          const [args, problem] = readArguments(text);
+          if (!problem) return actions.answer(r.question, JSON.stringify({ approve: true, args }));
+          wrong.textContent = problem;
+          wrong.hidden = false;
+          c.input.setAttribute('aria-invalid', 'true');
+          c.focus();
+          return false;
+        },
+        onInput: () => { wrong.hidden = true; c.input.removeAttribute('aria-invalid'); },
+        onEscape: () => { editor.hidden = true; edit.setAttribute('aria-expanded', 'false'); edit.focus(); },
       });
-      editor.append(h('p', { class: 'hint' }, 'Approves the call with these arguments instead.'), c.element);
+      c.input.setAttribute('aria-describedby', wrong.id = `wrong-${r.question}`);
+      editor.append(h('p', { class: 'hint' }, 'The call is made with these arguments instead.', h('span', { class: 'keys' }, ' Ctrl+Enter approves.')), c.element, wrong);
       under.push(editor);
     } else {
       for (const c of r.choices) choice(c, () => actions.answer(r.question, c));
       const c = composer({ label: `Answer: ${excerpt(r.text, 60)}`, placeholder: 'Type your reply...', compact: true, sendLabel: 'Reply', submit: (text) => actions.answer(r.question, text) });
       under.push(c.element);
     }
-    if (r.expires_at) under.push(h('p', { class: 'hint' }, `Open until ${new Date(r.expires_at).toLocaleString()}${r.default !== null ? `; then “${excerpt(r.default, 40)}” counts` : ''}`));
+    if (r.expires_at) under.push(h('p', { class: 'hint' }, 'Open until ', time(r.expires_at), r.default !== null ? `; then “${excerpt(r.default, 40)}” counts` : ''));
     foot.replaceChildren(...(buttons.length ? [controls] : []), ...under);
   }
   function closed(r) {
-    const text = r.state === 'answered'
-      ? h('p', { class: 'outcome' }, h('strong', {}, r.by === 'default' ? 'Default answer: ' : 'Answer: '), excerpt(r.approval ? r.answer.replace(/:\n[^]*/, '') : r.answer, 200))
-      : h('p', { class: 'outcome' }, CLOSED[r.reason] || 'Closed');
-    foot.replaceChildren(text);
+    const o = outcome(r);
+    const line = h('p', { class: 'outcome', 'data-tone': o.tone, tabIndex: -1 }, h('strong', {}, o.label), o.text ? h('bdi', {}, excerpt(o.text, 200)) : null);
+    // Whoever answered by keyboard stands on a control that goes away now.
+    const inside = foot.contains(document.activeElement);
+    foot.replaceChildren(line);
+    if (inside) line.focus({ preventScroll: true });
   }
   el.patch = (r, old) => {
     el.dataset.state = r.state;
@@ -309,6 +356,20 @@ function questionRow(row, actions) {
   };
   el.patch(row);
   return el;
+}
+
+/** The call that an approval is about: its tool and its arguments. */
+export function callBlock({ tool, args }) {
+  return h('div', { class: 'code' }, h('div', { class: 'code-head' }, h('span', {}, tool)), h('pre', { tabIndex: 0, 'aria-label': `Arguments of ${tool}` }, h('code', {}, pretty(args))));
+}
+
+// The arguments that a person typed: [object, ''] or [null, what is wrong].
+function readArguments(text) {
+  try {
+    const args = JSON.parse(text);
+    if (args && typeof args === 'object' && !Array.isArray(args)) return [args, ''];
+  } catch (err) { return [null, `This is not valid JSON, nothing was sent. ${err.message}`]; }
+  return [null, 'The arguments must be a JSON object, {…}. Nothing was sent.'];
 }
 
 function pretty(args) {
@@ -333,7 +394,7 @@ function activityLine(l, actions) {
   const what = [h('span', { class: 'name' }, (l.within ? `${l.within} › ` : '') + (l.kind === 'delegation' ? `→ ${l.name}` : l.name))];
   if (status) what.push(h('span', { class: 'ending' }, status + (l.ms !== undefined ? ` · ${duration(l.ms)}` : '')));
   if (l.sub && !l.ended) what.push(h('button', { type: 'button', class: 'link-button', onclick: () => actions.openSession(l.sub) }, 'Open'));
-  if (l.call && l.ended !== true && l.status !== 'running' && l.status !== 'started') what.push(h('button', { type: 'button', class: 'link-button', onclick: (e) => actions.showCall(l.call, e.currentTarget) }, 'Details'));
+  if (l.call && l.ended !== true && l.status !== 'running' && l.status !== 'started') what.push(h('button', { type: 'button', class: 'link-button', onclick: () => actions.showCall(l.call) }, 'Details'));
   return h('li', { 'data-status': l.status, 'data-kind': l.kind },
     h('div', { class: 'line-head' }, ...what),
     l.text ? h('div', { class: 'line-text' }, excerpt(l.text, 300)) : null,
@@ -343,7 +404,7 @@ function activityLine(l, actions) {
 function waitingItem(m, actions, readonly) {
   const text = h('span', { class: 'tray-text' }, excerpt(m.text, 140));
   const tools = h('span', { class: 'tray-tools' });
-  const el = h('li', {}, text, tools);
+  const el = h('li', { 'data-message': m.message }, text, tools);
   if (readonly) return el;
   const edit = iconButton('edit', 'Edit this message', () => {
     el.editing = true;

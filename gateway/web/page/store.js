@@ -443,7 +443,8 @@ function finishCall(v, f, d, id, kind) {
 
 // A call that was declined never started; the question knows what it was.
 function approvedTool(v, call) {
-  for (const row of v.rows.values()) if (row.approval?.call === call) return row.approval.tool;
+  // A delegate counts its calls itself: its c1 is not this session's.
+  for (const row of v.rows.values()) if (row.approval?.call === call && !row.delegation) return row.approval.tool;
   return '';
 }
 
@@ -554,6 +555,18 @@ export function working(v) {
 
 function list(names) { return names.length < 2 ? names.join('') : `${names.slice(0, -1).join(', ')} and ${names[names.length - 1]}`; }
 
+const CLOSED = { expired: 'Expired without an answer', superseded: 'No longer needed: a newer message took its place', cancelled: 'Cancelled' };
+const NO = /^(no?|nope|declined?|deny|denied|reject|don't|do not|stop)[.!]*$/i; // the server's words; what else it takes is a yes
+
+/** What became of a question, in words: {tone, label, text}, or null while it is open. */
+export function outcome(row) {
+  if (row.state === 'open') return null;
+  if (row.state !== 'answered') return { tone: 'quiet', label: CLOSED[row.reason] || 'Closed', text: '' };
+  if (!row.approval) return { tone: 'good', label: row.by === 'default' ? 'No answer came; the default counts' : 'Answered', text: row.answer };
+  if (NO.test(row.answer.trim())) return { tone: 'bad', label: 'Declined', text: '' };
+  return { tone: 'good', label: row.answer.startsWith('yes, with') ? 'Approved with other arguments' : 'Approved', text: '' };
+}
+
 /** Open questions, newest last. */
 export function openQuestions(v) {
   return v.order.map((key) => v.rows.get(key)).filter((r) => r.type === 'question' && r.state === 'open');
@@ -570,19 +583,22 @@ export function sessionEntry(x) {
 
 /** One line of what was done, in words: the summary of a folded group. */
 export function activitySummary(lines) {
-  const tools = new Map(); const given = new Map(); const ended = new Map(); let notes = 0; let bad = 0;
+  const tools = new Map(); const given = new Map(); const ended = new Map(); const declined = new Map(); let again = 0; let reminders = 0; let bad = 0;
   for (const l of lines) {
     const id = l.id.replace(/:end$/, '');
-    if (l.kind === 'tool') tools.set(id, l.name);
+    if (l.kind === 'tool') (l.status === 'denied' ? declined : tools).set(id, l.name);
     else if (l.kind === 'delegation') (l.ended ? ended : given).set(id, l.name);
-    else notes++;
-    if (['error', 'failed', 'timeout', 'unknown', 'denied'].includes(l.status)) bad++;
+    else if (l.kind === 'nudge') reminders++;
+    else if (l.status === 'note') again++;
+    if (['error', 'failed', 'timeout', 'unknown'].includes(l.status)) bad++;
   }
   const out = [];
   if (given.size) out.push(given.size < 4 ? `Delegated to ${list(unique(given))}` : `${given.size} delegations`);
   if (ended.size) out.push(ended.size < 4 ? `${list(unique(ended))} finished` : `${ended.size} delegations finished`);
   if (tools.size) out.push(unique(tools).length < 4 ? `used ${list(unique(tools))}` : `${tools.size} tool calls`);
-  if (notes) out.push(notes === 1 ? '1 note' : `${notes} notes`);
+  if (declined.size) out.push(`declined ${list(unique(declined))}`);
+  if (again) out.push(again === 1 ? 'tried again' : `tried again ${again} times`);
+  if (reminders) out.push(reminders === 1 ? 'reminded once' : `reminded ${reminders} times`);
   if (bad) out.push(bad === 1 ? '1 problem' : `${bad} problems`);
   const text = out.join(' · ');
   return given.size || ended.size ? text : text.replace(/^./, (c) => c.toUpperCase());

@@ -5,6 +5,7 @@ import { tasks as api } from './api.js';
 import { composer } from './composer.js';
 import { complain, h, iconButton, newID, time, icon } from './dom.js';
 import { render as formatted } from './format.js';
+import { callBlock } from './render.js';
 import { ENDED, excerpt } from './store.js';
 
 export const STATUS = {
@@ -122,18 +123,22 @@ export class Tasks {
   }
 
   buildDetail() {
+    this.asked = '';
     this.fact = h('dl', { class: 'facts' });
     this.prompt = h('div', { class: 'text' });
     this.output = h('div', { class: 'outputs' });
     this.history = h('ol', { class: 'history' });
     this.historyBox = h('section', { class: 'card', hidden: true }, h('h2', {}, 'Replies'), this.history);
     this.error = h('p', { class: 'form-error', role: 'alert', hidden: true });
-    this.question = h('div', { class: 'text' });
+    this.question = h('div', { class: 'question-body' });
     this.box = composer({ label: 'Reply', placeholder: 'Type your reply...', id: 'task-reply', compact: true, sendLabel: 'Send', submit: (text) => this.reply(text), onInput: () => { this.error.hidden = true; } });
     this.box.input.addEventListener('input', () => { this.key = ''; });
     this.replyBox = h('section', { class: 'card reply-card', id: 'reply-box', hidden: true }, h('h2', {}, 'Waiting for your reply'), this.question, this.box.element);
     this.cancel = h('button', { type: 'button', class: 'plain-button', hidden: true, onclick: () => this.stop() }, 'Cancel task');
-    this.root.append(this.head('Task', true), h('div', { class: 'scroller' }, h('div', { class: 'column task-detail' },
+    const head = this.head('Task', true);
+    this.name = head.querySelector('h1');
+    this.name.after(h('p', { class: 'subtitle' }, 'Task'));
+    this.root.append(head, h('div', { class: 'scroller' }, h('div', { class: 'column task-detail' },
       this.fact,
       h('section', { class: 'card' }, h('h2', {}, 'Prompt'), this.prompt),
       h('section', { class: 'card' }, h('h2', {}, 'Output'), this.output),
@@ -150,7 +155,10 @@ export class Tasks {
       h('div', {}, h('dt', {}, 'Created'), h('dd', {}, time(task.created_at))),
       h('div', {}, h('dt', {}, 'Updated'), h('dd', {}, time(task.updated_at))),
       h('div', {}, h('dt', {}, 'Conversation'), h('dd', {}, h('a', { href: `#/s/${encodeURIComponent(sessionOf(task))}` }, 'Open'))));
-    if (before?.prompt !== task.prompt) this.prompt.replaceChildren(formatted(task.prompt));
+    if (before?.prompt !== task.prompt) {
+      this.name.textContent = excerpt(task.prompt, 80) || 'Task';
+      this.prompt.replaceChildren(formatted(task.prompt));
+    }
     const q = typeof task.question === 'string' ? task.question : task.question?.text || '';
     const parts = (task.parts || []).map((p) => (typeof p === 'string' ? p : p.text));
     const sig = JSON.stringify([parts, task.output, task.error, task.status]);
@@ -168,10 +176,21 @@ export class Tasks {
     const was = this.replyBox.hidden;
     this.replyBox.hidden = !awaiting;
     if (awaiting) {
-      if (this.asked !== q) { this.asked = q; this.question.replaceChildren(formatted(q)); }
+      const asked = task.question?.question || q;
+      if (this.asked !== asked) { this.asked = asked; this.drawQuestion(task.question, q); }
       if (was) { this.error.hidden = true; this.box.refresh(); }
     }
     this.cancel.hidden = ENDED.has(task.status);
+  }
+
+  // A question with choices, or about a call, can be answered with a button, too.
+  drawQuestion(question, text) {
+    const choice = (label, reply, cls = '') => h('button', { type: 'button', class: `choice ${cls}`, onclick: () => this.reply(reply) }, label);
+    const { approval } = question || {};
+    const choices = approval ? [choice('Approve', 'yes', 'good'), choice('Decline', 'no', 'bad')] : (question?.choices || []).map((c) => choice(c, c));
+    this.question.replaceChildren(...[
+      h('div', { class: 'text' }, formatted(text)), approval && callBlock(approval),
+      choices.length > 0 && h('div', { class: 'choices' }, choices)].filter(Boolean));
   }
 
   // The status is read again right before the reply is sent, because the page may
