@@ -2,8 +2,11 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -15,7 +18,9 @@ import (
 type client struct {
 	ws    *websocket.Conn
 	next  int
-	frame frame // the last one read
+	frame frame  // the last one read
+	in    []byte // its bytes
+	out   []byte // the last command's
 }
 
 // A refusal is an error answer of the server.
@@ -56,8 +61,7 @@ func (c *client) close() { c.ws.Close() }
 func (c *client) write(typ, session, data string) (id string, err error) {
 	c.next++
 	id = strconv.Itoa(c.next)
-	b := make([]byte, 0, 96+len(data))
-	b = append(b, `{"type":"`...)
+	b := append(c.out[:0], `{"type":"`...)
 	b = append(b, typ...)
 	b = append(b, `","id":"`...)
 	b = append(b, id...)
@@ -68,22 +72,42 @@ func (c *client) write(typ, session, data string) (id string, err error) {
 	b = append(b, `","data":`...)
 	b = append(b, data...)
 	b = append(b, '}')
+	c.out = b
 	return id, c.ws.WriteMessage(websocket.TextMessage, b)
 }
 
 // read waits for the next frame. It is valid until the next read.
 func (c *client) read() (*frame, error) {
-	kind, b, err := c.ws.ReadMessage()
+	kind, r, err := c.ws.NextReader()
 	if err != nil {
 		return nil, err
 	}
 	if kind != websocket.TextMessage {
 		return nil, fmt.Errorf("a frame of kind %d", kind)
 	}
-	if err := c.frame.scan(b); err != nil {
-		return nil, fmt.Errorf("%w: %s", err, b)
+	if c.in, err = readInto(c.in[:0], r); err != nil {
+		return nil, err
+	}
+	if err := c.frame.scan(c.in); err != nil {
+		return nil, fmt.Errorf("%w: %s", err, c.in)
 	}
 	return &c.frame, nil
+}
+
+// readInto appends all of r to b. The library's own way makes new memory for
+// each frame, and its collection would be measured along with the server.
+func readInto(b []byte, r io.Reader) ([]byte, error) {
+	for {
+		b = slices.Grow(b, 512)
+		n, err := r.Read(b[len(b):cap(b)])
+		b = b[:len(b)+n]
+		if errors.Is(err, io.EOF) {
+			return b, nil
+		}
+		if err != nil {
+			return b, err
+		}
+	}
 }
 
 // answer reads until the answer to id and hands every event before it to seen.

@@ -19,8 +19,8 @@ func (b *bench) printf(format string, args ...any) { fmt.Fprintf(b.out, format, 
 
 func (b *bench) turns(ctx context.Context) error {
 	b.printf("\n### Turns: each client sends `/say x` in its own session and waits for the end of the task\n\n")
-	b.printf("| clients | turns/s | p50 | p99 | events/turn | commits/turn | server CPU/turn | bare store, 2 commits a turn | turns ÷ store | bare socket, round trips/s | turns ÷ socket |\n")
-	b.printf("|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n")
+	b.printf("| clients | turns/s | p50 | p99 | events/turn | commits/turn | server CPU/turn | client CPU/turn | bare store, 2 commits a turn | turns ÷ store | bare socket, round trips/s | turns ÷ socket |\n")
+	b.printf("|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n")
 	for _, n := range []int{1, 50, 200} {
 		s, err := startServer(b.path, b.data(fmt.Sprintf("turns-%d", n)))
 		if err != nil {
@@ -31,7 +31,9 @@ func (b *bench) turns(ctx context.Context) error {
 			s.kill()
 			return err
 		}
+		own := ownCPU()
 		r, events, err := turns(s, n, b.d)
+		own = ownCPU() - own
 		if err != nil {
 			s.kill()
 			return fmt.Errorf("%d clients: %w", n, err)
@@ -53,9 +55,9 @@ func (b *bench) turns(ctx context.Context) error {
 			return err
 		}
 		twoCommits := store.perSecond() / 2
-		b.printf("| %d | %.0f | %s | %s | %d | %.1f | %s | %.0f (p50 %s) | %.2f | %.0f (p50 %s) | %.2f |\n",
+		b.printf("| %d | %.0f | %s | %s | %d | %.1f | %s | %s | %.0f (p50 %s) | %.2f | %.0f (p50 %s) | %.2f |\n",
 			n, r.perSecond(), short(r.percentile(0.5)), short(r.percentile(0.99)), events,
-			(afterCommits-beforeCommits)/float64(r.count), short((after-before)/time.Duration(max(1, r.count))),
+			(afterCommits-beforeCommits)/float64(r.count), short((after-before)/time.Duration(max(1, r.count))), short(own/time.Duration(max(1, r.count))),
 			twoCommits, short(2*store.percentile(0.5)), r.perSecond()/twoCommits,
 			echo.perSecond(), short(echo.percentile(0.5)), r.perSecond()/echo.perSecond())
 	}
@@ -123,7 +125,7 @@ func (b *bench) resume(context.Context) error {
 func (b *bench) memory(ctx context.Context) error {
 	b.printf("\n### Memory: live heap of one idle session in memory\n\n")
 	b.printf("| ended tasks in its log | sessions | bytes a session |\n|---:|---:|---:|\n")
-	for _, m := range []struct{ tasks, sessions int }{{0, 5000}, {10, 1000}, {100, 150}} {
+	for _, m := range []struct{ tasks, sessions int }{{0, 5000}, {10, 1000}, {100, 500}} {
 		n := m.sessions / b.scale
 		bytes, err := perSession(ctx, b.path, b.data(fmt.Sprintf("memory-%d", m.tasks)), n, m.tasks)
 		if err != nil {

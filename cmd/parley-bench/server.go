@@ -97,6 +97,16 @@ func (s *server) cpu() time.Duration {
 	return time.Duration(user+system) * 10 * time.Millisecond // the kernel's USER_HZ is 100 on every Linux that Go runs on
 }
 
+// ownCPU is the processor time that this process has used: the load's part of
+// what server and load share.
+func ownCPU() time.Duration {
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		return 0
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
+}
+
 // heap is the live heap of the server after a garbage collection, in bytes.
 func (s *server) heap(ctx context.Context) (float64, error) {
 	for range 2 { // the second one frees what finalizers of the first let go

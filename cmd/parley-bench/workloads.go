@@ -196,8 +196,8 @@ func perSession(ctx context.Context, path, dir string, n, tasks int) (float64, e
 		return 0, err
 	}
 	defer s.kill()
-	// The first sessions also fill pools and caches of the process.
-	if _, err := grow(s, 64, endedTasks(tasks)); err != nil {
+	// As many before them fill pools and caches of the process.
+	if _, err := grow(s, n, endedTasks(tasks)); err != nil {
 		return 0, err
 	}
 	if err := settled(ctx); err != nil {
