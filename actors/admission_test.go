@@ -18,8 +18,10 @@ import (
 func TestSlots(t *testing.T) {
 	var granted []*want
 	a := newAdmission(2, metrics.NewActors(prometheus.NewRegistry()), func(w *want) { granted = append(granted, w) })
-	if !a.try() || !a.try() || a.try() {
-		t.Fatal("not two slots")
+	for i, want := range []bool{true, true, false} {
+		if a.try() != want {
+			t.Fatalf("slot %d of 2", i+1)
+		}
 	}
 	names := map[*want]string{}
 	ask := func(tenant conversation.TenantID, name string) *want {
@@ -250,5 +252,22 @@ func TestDueLater(t *testing.T) {
 		if w.count(talk, conversation.KindResponse) != 1 {
 			t.Errorf("%v", kinds(w.stored(talk)))
 		}
+	})
+}
+
+// A command that starts nothing takes no slot, not even for a moment: with
+// admission.on_full=reject others would be refused for it.
+func TestNoSlotForNothing(t *testing.T) {
+	inWorld(t, nil, func(t *testing.T, w *world) {
+		s := &session{e: w.e, key: talk}
+		for _, c := range []conversation.Command{conversation.Create{}, conversation.Seen{}, conversation.Update{}, conversation.AddPart{}} {
+			if s.reserve(c) || w.slots() != 0 {
+				t.Errorf("%s takes a slot", c.Name())
+			}
+		}
+		if !s.reserve(say("a", "hello")) || w.slots() != 1 {
+			t.Error("a message takes none")
+		}
+		w.e.admission.give()
 	})
 }

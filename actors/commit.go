@@ -18,7 +18,7 @@ type batch struct {
 	waiters  []*told
 	effects  []conversation.Effect       // acquiring ones
 	drafts   []conversation.DraftDropped // shown; they end here unless a part takes their place
-	outside  bool                        // it holds a command from outside
+	addsWork bool                        // it holds something that a client has added
 	snapshot bool                        // it is committed even if it holds nothing else
 	commit   conversation.Commit
 }
@@ -40,10 +40,14 @@ func (s *session) batch() *batch {
 }
 
 // add gathers a decision. Of a task's rows the last one counts.
-func (b *batch) add(d conversation.Decided, outside bool) {
-	b.events = append(b.events, d.Events...)
+func (b *batch) add(d conversation.Decided, addsWork bool) {
+	if b.events == nil {
+		b.events = d.Events // they are ours
+	} else {
+		b.events = append(b.events, d.Events...)
+	}
 	b.cursors = append(b.cursors, d.Cursors...)
-	b.outside = b.outside || outside && len(d.Events) > 0
+	b.addsWork = b.addsWork || addsWork && len(d.Events) > 0
 rows:
 	for _, row := range d.Rows {
 		for i := range b.rows {
@@ -83,10 +87,10 @@ func (s *session) commit(b *batch) {
 	b.commit = conversation.Commit{
 		Epoch: s.epoch, After: s.durable, ID: s.e.nextCommit(),
 		Events: b.events, Keys: conversation.Keys(b.events), Tasks: b.rows, Cursors: b.cursors,
-		Summary: s.machine.Summary(), WakeAt: s.machine.NextDue(), Inner: !b.outside,
+		Summary: s.machine.Summary(), WakeAt: s.machine.NextDue(), Inner: !b.addsWork,
 	}
 	if b.snapshot || int(s.machine.Head()-s.snapped) >= s.e.cfg.SnapshotEvery {
-		b.commit.Snapshot = s.machine.Snapshot()
+		s.snapshot(b)
 	}
 	s.e.m.CommitEvents.Observe(float64(len(b.events)))
 	s.e.m.CommitWaiters.Observe(float64(len(b.waiters)))
@@ -96,12 +100,32 @@ func (s *session) commit(b *batch) {
 	}
 	e.goWork("a commit", func() {
 		err := e.deps.Store.Commit(e.base, key, b.commit)
+		if errors.Is(err, conversation.ErrFull) && !b.commit.Inner {
+			// There was room when the new thing was let in. What runs is in this commit
+			// or behind it, and must not end for it; nothing more is let in.
+			e.refusedByStore()
+			b.commit.Inner = true
+			err = e.deps.Store.Commit(e.base, key, b.commit)
+		}
 		epoch := b.commit.Epoch
 		if unclear(err) {
 			epoch, err = e.settle(key, &b.commit, err)
 		}
 		end(epoch, err)
 	}, func(err error) { end(0, err) })
+}
+
+// snapshot gives a batch the snapshot of its session. Without one the next load
+// reads more of the log, and that is all; the next is tried as far from here as
+// from a good one.
+func (s *session) snapshot(b *batch) {
+	data, err := s.machine.Snapshot()
+	if err != nil {
+		s.snapped = s.machine.Head()
+		s.e.log.Error("no snapshot of the session can be made", "session", s.key.Session, "tenant", s.key.Tenant, "err", err)
+		return
+	}
+	b.commit.Snapshot = data
 }
 
 // unclear is true for errors that leave open whether a commit was written.
@@ -194,7 +218,7 @@ func (s *session) commitFailed(err error) {
 	unavailable.RetryAfter, unavailable.Err = time.Second, err
 	switch {
 	case errors.Is(err, conversation.ErrFull):
-		s.e.fullUntil.Store(time.Now().Add(s.e.cfg.FullPause).UnixNano())
+		s.e.refusedByStore()
 		s.fail("full", err, errFull())
 	case errors.Is(err, conversation.ErrFenced):
 		s.fail("fenced", err, unavailable)

@@ -136,12 +136,7 @@ func TestFullDoor(t *testing.T) {
 		w.ok(w.tell(talk, say("a", "hello")))
 		other := conversation.SessionKey{Tenant: "acme", Session: "bbbbbbbbbbbbbbbb"}
 		w.create(other)
-		w.store.FailCommit(func(_ int, _ conversation.SessionKey, c conversation.Commit) (error, bool) {
-			if c.Inner {
-				return nil, false
-			}
-			return conversation.ErrFull, false
-		})
+		w.store.Fill(persistencetest.Soft)
 		w.refused(w.tell(other, say("a", "hello")), conversation.StorageFull)
 		w.refused(w.tell(talk, say("b", "more")), conversation.StorageFull)
 		if !w.e.registry.active(talk) {
@@ -151,7 +146,9 @@ func TestFullDoor(t *testing.T) {
 		if w.count(talk, conversation.KindTaskStatus) != 2 {
 			t.Errorf("%v", kinds(w.stored(talk)))
 		}
-		w.store.FailCommit(nil)
+		w.store.Fill(persistencetest.Roomy)
+		w.ok(w.tell(talk, say("b", "more")))
+		w.reply(actorstest.Text("at last"))
 	})
 }
 
@@ -328,6 +325,34 @@ func TestSnapshots(t *testing.T) {
 		}
 		if w.ok(w.tell(talk, say("more", "hello"))).Duplicate {
 			t.Error("a new message is taken for a repetition")
+		}
+	})
+}
+
+// A snapshot that cannot be used is replaced with the next commit: else every load
+// would read the whole log until the next one is due.
+func TestUselessSnapshotIsReplaced(t *testing.T) {
+	store := &racing{}
+	inWorld(t, func(w *world) {
+		w.cfg.SnapshotEvery = 20
+		w.model.Auto = func(conversation.Request) []conversation.Item { return []conversation.Item{actorstest.Text("ok")} }
+		store.Store, w.through = w.store, store
+	}, func(t *testing.T, w *world) {
+		w.create(talk)
+		for i := range 10 {
+			w.ok(w.tell(talk, say(fmt.Sprint(i), "hello")))
+		}
+		w.forget(talk)
+		store.onAcquire(func(h *conversation.Head) {
+			if h.SnapshotAt == 0 || h.Last-h.SnapshotAt >= 15 {
+				t.Errorf("the snapshot is at %d of %d", h.SnapshotAt, h.Last)
+			}
+			h.Snapshot = []byte("from another time")
+		})
+		before := len(w.store.Commits())
+		w.ok(w.tell(talk, conversation.Update{Title: new("a title")}))
+		if commits := w.store.Commits()[before:]; len(commits) != 1 || commits[0].Commit.Snapshot == nil {
+			t.Errorf("%d commits, and the first has no snapshot", len(commits))
 		}
 	})
 }

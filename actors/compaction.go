@@ -41,16 +41,21 @@ func (s *session) compact() {
 	if !due {
 		return
 	}
+	s.startSummary(model, &compaction{plan: plan})
+}
+
+// startSummary asks the model.
+func (s *session) startSummary(model conversation.Model, c *compaction) {
+	e, self := s.e, s.self
 	ctx, cancel := context.WithTimeout(e.base, e.cfg.ModelLimit)
-	c := &compaction{plan: plan, abort: cancel}
+	c.abort = cancel
 	s.summary = c
-	self := s.self
 	end := func(answer *conversation.ModelAnswer, err error) {
 		e.system.Root.Send(self, &compactEnd{c: c, answer: answer, err: err})
 	}
 	e.goWork("a summary", func() {
 		defer cancel()
-		end(summarise(ctx, model, plan.Request))
+		end(summarise(ctx, model, c.plan.Request))
 	}, func(err error) { end(nil, err) })
 }
 

@@ -64,7 +64,10 @@ func (w *world) open(summary bool) *actorstest.Call {
 }
 
 // summaries are the counts of summaries by outcome.
-func (w *world) summaries() map[string]float64 {
+func (w *world) summaries() map[string]float64 { return w.counts("parley_compactions_total") }
+
+// counts are a metric's values by its only label.
+func (w *world) counts(metric string) map[string]float64 {
 	w.t.Helper()
 	families, err := w.metrics.Gather()
 	if err != nil {
@@ -72,7 +75,7 @@ func (w *world) summaries() map[string]float64 {
 	}
 	all := map[string]float64{}
 	for _, f := range families {
-		if f.GetName() == "parley_compactions_total" {
+		if f.GetName() == metric {
 			for _, m := range f.Metric {
 				all[m.Label[0].GetValue()] = m.Counter.GetValue()
 			}

@@ -157,7 +157,7 @@ func (d *delegation) amend(f conversation.AmendDelegation) {
 		return
 	}
 	id := "amend-" + string(f.Call)
-	d.out.put(&letter{id: id,
+	d.out.put(&letter{id: id, patient: true,
 		cmd: conversation.Say{
 			Author: d.owner, Via: conversation.ViaDelegation, ClientMsgID: conversation.ClientMsgID(id), Text: f.Text, Mode: conversation.ModeSteer,
 		},
@@ -251,6 +251,8 @@ func (s *session) report(effect conversation.Effect) {
 		root.Send(up, &letter{id: "asked-" + string(q.Question), cmd: conversation.DelegationAsked{
 			Delegation: call, Question: q.Question, Text: q.Text, Choices: q.Choices, ExpiresAt: q.ExpiresAt, Default: q.Default, Approval: q.Approval,
 		}})
+	case conversation.ReportQuestions:
+		root.Send(up, &letter{id: "questions", cmd: conversation.DelegationQuestions{Delegation: call, Open: f.Open}})
 	case conversation.ReportQuestionClosed:
 		root.Send(up, &letter{id: "closed-" + string(f.Question), cmd: conversation.DelegationQuestionClosed{
 			Delegation: call, Question: f.Question, Reason: f.Reason, Default: f.Default,

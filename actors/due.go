@@ -35,9 +35,9 @@ func (e *Engine) scanIn(d time.Duration) {
 
 // scanDue loads the sessions that have something to do, the longest due first.
 // Only so many load at once: those who speak to sessions now must not wait
-// behind a backlog.
+// behind a backlog. What runs may be stored until the hard disk watermark.
 func (e *Engine) scanDue(ctx context.Context) {
-	if e.phase.Load() != phaseRunning || e.storeFull(time.Now()) {
+	if e.phase.Load() != phaseRunning || e.deps.Store.Room(true) != nil {
 		return
 	}
 	loading := make(chan struct{}, e.cfg.DueParallel)

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/asynkron/protoactor-go/actor"
+
 	"parley/conversation"
 )
 
@@ -27,7 +29,7 @@ func (s *session) acquire(effect conversation.Effect) {
 			s.want = &want{pid: s.self, tenant: s.key.Tenant, since: time.Now()}
 			s.e.admission.want(s.want)
 		}
-	case conversation.Report, conversation.ReportQuestion, conversation.ReportQuestionClosed:
+	case conversation.Report, conversation.ReportQuestion, conversation.ReportQuestions, conversation.ReportQuestionClosed:
 		s.report(f)
 	case conversation.Triage:
 		s.triage(f)
@@ -86,6 +88,35 @@ type callEnd struct {
 func (s *session) callEnded(m *callEnd) {
 	if s.phase != phaseLeaving {
 		s.own(m.cmd)
+	}
+}
+
+// stopChild ends a child that has failed: a tool that ran twice could do its
+// harm twice. childEnded says so to the machine.
+var stopChild = actor.NewOneForOneStrategy(0, 0, func(any) actor.Directive { return actor.StopDirective })
+
+// childEnded takes the end of a child. A call that is still open then has no
+// other end: its child has failed.
+func (s *session) childEnded(pid *actor.PID) {
+	if s.phase == phaseLeaving {
+		return
+	}
+	if s.up != nil && s.up.Equal(pid) {
+		s.up = nil // the parent tells again, and then hears everything again
+		return
+	}
+	for call, child := range s.calls {
+		if !child.Equal(pid) {
+			continue
+		}
+		delete(s.calls, call)
+		if isDelegation(call) {
+			s.release(conversation.RefuseDelegation{Delegation: call})
+			s.own(conversation.DelegationDone{Delegation: call, Status: conversation.CallFailed, Summary: "the delegation failed on the server"})
+		} else {
+			s.own(conversation.ToolDone{Call: call, Status: conversation.CallUnknown, Result: "outcome unknown: the call failed on the server; it may or may not have taken effect"})
+		}
+		return
 	}
 }
 

@@ -50,8 +50,7 @@ type Engine struct {
 
 	base    context.Context // of everything that a session starts; ends when Run does
 	cancel  context.CancelFunc
-	work    sync.WaitGroup // goroutines that sessions have started
-	spare   chan func()    // to a goroutine that waits for more work
+	workers workers        // goroutines that sessions have started
 	living  sync.WaitGroup // session actors
 	phase   atomic.Int32
 	door    sync.RWMutex // held for reading by callers that start work themselves, for writing by halt
@@ -99,7 +98,7 @@ func New(cfg Config, d Deps) (*Engine, error) {
 		folds:        make(chan struct{}, cfg.MaxFolds),
 	}
 	e.base, e.cancel = context.WithCancel(context.Background())
-	e.spare = make(chan func())
+	e.workers.panicked = e.panicked
 	e.system = actor.NewActorSystem(
 		actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger {
 			return slog.New(&quiet{d.Logger.With("lib", "actor").Handler()})
@@ -108,7 +107,7 @@ func New(cfg Config, d Deps) (*Engine, error) {
 		actor.WithDeadLetterRequestLogging(false),
 	)
 	e.props = actor.PropsFromProducer(func() actor.Actor { return &session{e: e} }, actor.WithDispatcher(sessions{e}),
-		actor.WithMailbox(actor.UnboundedLockfree()))
+		actor.WithMailbox(actor.UnboundedLockfree()), actor.WithSupervisor(stopChild))
 	e.registry = newRegistry(e.spawn, func(pid *actor.PID, m any) { e.system.Root.Send(pid, m) })
 	e.admission = newAdmission(cfg.MaxConcurrent, d.Metrics, func(w *want) { e.system.Root.Send(w.pid, w) })
 	return e, nil
@@ -155,8 +154,9 @@ func (e *Engine) halt() {
 	e.living.Wait()
 	e.registry.shut(true)
 	e.cancel()
+	e.workers.stop()
 	done := make(chan struct{})
-	go func() { e.work.Wait(); close(done) }()
+	go func() { e.workers.counted.Wait(); close(done) }()
 	select {
 	case <-done:
 	case <-time.After(e.cfg.ToolGrace):
@@ -178,10 +178,14 @@ func (e *Engine) Ready() error {
 	}
 }
 
-// Create opens a session, or finds that it is there already (created false).
-// done is called like Tell's.
+// Create opens a session, or finds that it is there already (created false). The
+// key of an erased one is a conflict: an erased session never comes back. done is
+// called like Tell's.
 func (e *Engine) Create(key conversation.SessionKey, c conversation.Create, done func(created bool, err error)) {
 	e.enter(key, &told{as: c.Owner, cmd: c, done: func(r conversation.Receipt, err error) {
+		if refused := conversation.AsError(err); refused != nil && refused.Code == conversation.NotFound {
+			err = conversation.Errorf(conversation.Conflict, "the session of this name has been erased; a new one needs another name")
+		}
 		done(err == nil && !r.Duplicate, err)
 	}})
 }
@@ -201,12 +205,12 @@ func (e *Engine) Tell(key conversation.SessionKey, as conversation.UserID, c con
 
 // enter is the door for everything that comes from outside of the room.
 func (e *Engine) enter(key conversation.SessionKey, t *told) {
-	t.at, t.outside = time.Now(), true
+	t.at, t.fromClient, t.addsWork = time.Now(), true, addsWork(t.cmd)
 	e.m.Waiting.Inc()
 	switch {
 	case e.phase.Load() != phaseRunning:
 		t.refuse(e, "stopping", errStopping())
-	case isOutside(t.cmd) && e.storeFull(t.at):
+	case t.addsWork && e.full(t.at):
 		t.refuse(e, "storage", errFull())
 	case key.Session.Depth() > 0 && t.as != "":
 		e.belowRoot(key, t, func() { e.dispatch(key, t) })
@@ -283,72 +287,19 @@ func (e *Engine) Tasks(ctx context.Context, f conversation.TaskFilter) iter.Seq2
 // LogID is the identity of the store's logs.
 func (e *Engine) LogID() conversation.LogID { return e.deps.Store.LogID() }
 
-// goWork runs f in a goroutine that Run waits for. A panic in it is logged and
-// handed to failed, if there is one. A goroutine that has finished waits a while
-// for more work: commits and model calls need deep stacks, and growing a new one
-// each time cost an eighth of a turn.
-func (e *Engine) goWork(what string, f func(), failed func(error)) {
-	task := func() {
-		defer func() {
-			if r := recover(); r != nil {
-				e.panicked(what, r)
-				if failed != nil {
-					failed(fmt.Errorf("panic in %s: %v", what, r))
-				}
-			}
-		}()
-		f()
-	}
-	select {
-	case e.spare <- task: // one waits
-	default:
-		e.work.Go(func() { e.worker(task) })
-	}
-}
-
-// sessions runs the sessions' mailboxes in the same goroutines: the library
-// starts a new one for each wake-up.
-type sessions struct{ e *Engine }
-
-// Schedule runs a mailbox until it is empty.
-func (d sessions) Schedule(run func()) {
-	select {
-	case d.e.spare <- run:
-	default:
-		go d.e.worker(run) // ends by itself, a second after the engine at the latest
-	}
-}
-
-// Throughput is how many messages a session may take before others get a turn:
-// the library's own number.
-func (sessions) Throughput() int { return 300 }
-
-// spareFor is how long a goroutine without work is kept.
-const spareFor = time.Second
-
-func (e *Engine) worker(task func()) {
-	task()
-	end := time.NewTimer(spareFor)
-	defer end.Stop()
-	for {
-		select {
-		case task := <-e.spare:
-			task()
-			end.Reset(spareFor)
-		case <-end.C:
-			return
-		case <-e.base.Done():
-			return
-		}
-	}
-}
-
 // nextCommit names a commit: unique among all that this process and any before it made.
 func (e *Engine) nextCommit() conversation.CommitID {
 	return conversation.CommitID(e.commitPrefix + strconv.FormatUint(e.commits.Add(1), 36))
 }
 
-func (e *Engine) storeFull(now time.Time) bool { return now.UnixNano() < e.fullUntil.Load() }
+// full is true while the store takes nothing new: it says so, or has refused
+// something a moment ago.
+func (e *Engine) full(now time.Time) bool {
+	return now.UnixNano() < e.fullUntil.Load() || e.deps.Store.Room(false) != nil
+}
+
+// refusedByStore has the door closed for a while.
+func (e *Engine) refusedByStore() { e.fullUntil.Store(time.Now().Add(e.cfg.FullPause).UnixNano()) }
 
 func errStopping() *conversation.Error {
 	err := conversation.Errorf(conversation.Unavailable, "the server is restarting; please try again in a moment")

@@ -13,10 +13,6 @@ import (
 // forbidden; "" is the engine itself. Whoever waits for an answer of the session
 // gets not_found.
 func (e *Engine) Erase(ctx context.Context, key conversation.SessionKey, as conversation.UserID) error {
-	return e.erase(ctx, key, as, "user")
-}
-
-func (e *Engine) erase(ctx context.Context, key conversation.SessionKey, as conversation.UserID, reason string) error {
 	if e.phase.Load() != phaseRunning {
 		return errStopping()
 	}
@@ -36,13 +32,30 @@ func (e *Engine) erase(ctx context.Context, key conversation.SessionKey, as conv
 		}
 		return conversation.Errorf(conversation.Forbidden, "only its owner may erase a session")
 	}
+	return e.erase(ctx, key, "user", errNotFound(), nil)
+}
+
+// erase takes a session out of memory and out of the store, and out of the store
+// only if may still agrees when nobody can change it any more; nil = always.
+// Whoever waits for an answer of the session gets answer.
+func (e *Engine) erase(ctx context.Context, key conversation.SessionKey, reason string, answer *conversation.Error, may func(conversation.Summary) bool) error {
 	// Nobody may load it again before it is gone.
-	gone := e.registry.block(key, &leaveNow{reason: "erased", err: errNotFound()})
+	gone := e.registry.block(key, &leaveNow{reason: "erased", err: answer})
 	defer e.registry.unblock(key)
 	select {
 	case <-gone:
 	case <-ctx.Done():
 		return conversation.AsError(ctx.Err())
+	}
+	if may != nil {
+		now, err := e.deps.Store.Summary(ctx, key)
+		if err != nil {
+			return conversation.AsError(err)
+		}
+		if !may(now) {
+			e.scanIn(time.Second) // what it was doing goes on
+			return nil
+		}
 	}
 	switch err := e.deps.Store.Delete(ctx, key); {
 	case errors.Is(err, conversation.ErrNotFound):
@@ -73,6 +86,7 @@ func (e *Engine) sweepLoop(ctx context.Context) {
 // sweep erases idle sessions, oldest first. One with open work is never erased.
 func (e *Engine) sweep(ctx context.Context) {
 	limit := time.Now().Add(-e.cfg.RetentionAge)
+	may := func(s conversation.Summary) bool { return s.Open == 0 && s.Activity.Before(limit) }
 	var old []conversation.SessionKey
 	for summary, err := range e.deps.Store.Sessions(ctx, conversation.Page{Oldest: true}) {
 		if err != nil {
@@ -85,17 +99,18 @@ func (e *Engine) sweep(ctx context.Context) {
 		if summary.Activity.After(limit.Add(2 * time.Second)) {
 			break
 		}
-		if summary.Activity.Before(limit) && summary.Open == 0 {
+		if may(summary) {
 			old = append(old, summary.Key)
 		}
 	}
 	for _, key := range old {
-		// It may have woken up since the list was read.
+		// It may have woken up since the list was read, and may do so until nobody can
+		// reach it any more.
 		now, err := e.deps.Store.Summary(ctx, key)
-		if err != nil || now.Open > 0 || !now.Activity.Before(limit) {
+		if err != nil || !may(now) || e.phase.Load() != phaseRunning {
 			continue
 		}
-		if err := e.erase(ctx, key, "", "retention"); err != nil && ctx.Err() == nil {
+		if err := e.erase(ctx, key, "retention", errUnreachable(), may); err != nil && ctx.Err() == nil {
 			e.log.Warn("an old session was not erased", "session", key.Session, "tenant", key.Tenant, "err", err)
 		}
 	}

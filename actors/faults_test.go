@@ -67,6 +67,49 @@ func (f *faulty) Records(ctx context.Context, key conversation.SessionKey, r con
 	return f.Store.Records(ctx, key, r)
 }
 
+// racing is a store in which something happens at the worst moment.
+type racing struct {
+	conversation.Store
+	mu         sync.Mutex
+	acquired   func(*conversation.Head)
+	summarised func()
+}
+
+// onAcquire has f called after each Acquire, onSummary after each Summary; nil ends that.
+func (r *racing) onAcquire(f func(*conversation.Head)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.acquired = f
+}
+
+func (r *racing) onSummary(f func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.summarised = f
+}
+
+func (r *racing) Acquire(ctx context.Context, key conversation.SessionKey, how conversation.AcquireHow) (conversation.Head, error) {
+	h, err := r.Store.Acquire(ctx, key, how)
+	r.mu.Lock()
+	f := r.acquired
+	r.mu.Unlock()
+	if f != nil {
+		f(&h)
+	}
+	return h, err
+}
+
+func (r *racing) Summary(ctx context.Context, key conversation.SessionKey) (conversation.Summary, error) {
+	s, err := r.Store.Summary(ctx, key)
+	r.mu.Lock()
+	f := r.summarised
+	r.mu.Unlock()
+	if f != nil {
+		f()
+	}
+	return s, err
+}
+
 func inFaultyWorld(t *testing.T, f func(t *testing.T, w *world, store *faulty)) {
 	t.Helper()
 	store := &faulty{}

@@ -2,6 +2,7 @@ package actors
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -10,23 +11,26 @@ import (
 )
 
 // outbox delivers commands to one other session of the tree, in order, each one
-// until it is acknowledged, which is after the receiver's commit. Its owner is
-// an actor that passes delivered and resend on to it.
+// until it is acknowledged, which is after the receiver's commit. Only patient
+// letters let others pass. Its owner is an actor that passes delivered and resend
+// on to it.
 type outbox struct {
 	e       *Engine
 	to      conversation.SessionKey
 	self    *actor.PID
-	letters []*letter
-	sending bool
+	letters []*letter // the patient ones at the end, but for one on its way
+	sending bool      // the first letter is on its way
+	resting bool      // it was refused, and is sent again after the pause
 	pause   time.Duration
 }
 
 // letter is one command and what is done when it was taken, or refused for good.
 type letter struct {
 	late
-	id   string // a letter with the same id is not queued twice; "" = always
-	cmd  conversation.Command
-	done func(err *conversation.Error) // may be nil; runs in the owner
+	id      string // a letter with the same id is not queued twice; "" = always
+	cmd     conversation.Command
+	patient bool                          // it adds work, so it may be refused for long: what answers or stops does not wait for it
+	done    func(err *conversation.Error) // may be nil; runs in the owner
 }
 
 type (
@@ -44,12 +48,29 @@ func (o *outbox) put(l *letter) {
 			return
 		}
 	}
-	o.letters = append(o.letters, l)
+	at := len(o.letters)
+	if !l.patient {
+		at = o.firstPatient()
+	}
+	o.letters = slices.Insert(o.letters, at, l)
+	if at == 0 {
+		o.resting = false
+	}
 	o.next()
 }
 
+// firstPatient is the place before the patient letters that are not on their way.
+func (o *outbox) firstPatient() int {
+	for i, l := range o.letters {
+		if l.patient && (i > 0 || !o.sending) {
+			return i
+		}
+	}
+	return len(o.letters)
+}
+
 func (o *outbox) next() {
-	if o.sending || len(o.letters) == 0 {
+	if o.sending || o.resting || len(o.letters) == 0 {
 		return
 	}
 	o.sending = true
@@ -60,16 +81,25 @@ func (o *outbox) next() {
 }
 
 func (o *outbox) delivered(m *delivered) {
-	if len(o.letters) == 0 || o.letters[0] != m.l {
+	if !o.sending || o.letters[0] != m.l {
 		return
 	}
-	if again(m.err) {
+	behind := o.firstPatient()
+	o.sending = false
+	switch {
+	case !again(m.err):
+	case m.l.patient && behind > 1:
+		o.letters = slices.Insert(slices.Delete(o.letters, 0, 1), behind-1, m.l)
+		o.next()
+		return
+	default:
 		o.pause = min(max(2*o.pause, o.e.cfg.TellRetry), o.e.cfg.TellEvery)
+		o.resting = true
 		root, self := o.e.system.Root, o.self
 		time.AfterFunc(o.pause, func() { root.Send(self, &resend{}) })
 		return
 	}
-	o.pause, o.sending = 0, false
+	o.pause = 0
 	o.letters = o.letters[1:]
 	if m.l.done != nil {
 		m.l.done(asError(m.err))
@@ -78,10 +108,8 @@ func (o *outbox) delivered(m *delivered) {
 }
 
 func (o *outbox) resend() {
-	if o.sending {
-		o.sending = false
-		o.next()
-	}
+	o.resting = false
+	o.next()
 }
 
 // again is true for refusals that may pass.
@@ -117,6 +145,9 @@ func (u *uplink) Receive(ctx actor.Context) {
 		u.out.resend()
 	}
 }
+
+// wake brings a session into memory, as soon as the store allows it.
+func (e *Engine) wake(key conversation.SessionKey) { e.tellUntil(key, nil) }
 
 // tellUntil hands a command to another session of the tree and repeats it until
 // it is taken or refused for good.

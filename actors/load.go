@@ -37,14 +37,15 @@ func (e *Engine) read(ctx context.Context, key conversation.SessionKey, create b
 		return &loaded{create: create, err: err}
 	}
 	m := &loaded{create: create, head: head}
-	m.machine, m.transcript, m.err = e.fold(ctx, key, head)
+	m.machine, m.transcript, m.err = e.fold(ctx, key, &m.head)
 	return m
 }
 
 // fold rebuilds a machine from a snapshot and the log behind it. A snapshot that
-// is of no use costs time, not the session. The transcript comes along only when
-// the whole log was read and is short enough to be kept.
-func (e *Engine) fold(ctx context.Context, key conversation.SessionKey, head conversation.Head) (*conversation.Session, *conversation.Transcript, error) {
+// is of no use costs time, not the session: it is taken out of head. The
+// transcript comes along only when the whole log was read and is short enough to
+// be kept.
+func (e *Engine) fold(ctx context.Context, key conversation.SessionKey, head *conversation.Head) (*conversation.Session, *conversation.Transcript, error) {
 	machine := conversation.New(key, e.rules)
 	if head.Snapshot != nil {
 		restored, err := conversation.Restore(key, e.rules, head.Snapshot)
@@ -53,6 +54,9 @@ func (e *Engine) fold(ctx context.Context, key conversation.SessionKey, head con
 			e.log.Warn("a snapshot cannot be used; reading the whole log", "session", key.Session, "tenant", key.Tenant, "err", err)
 		case restored.Head() <= head.Last:
 			machine = restored
+		}
+		if machine.Head() == 0 {
+			head.Snapshot, head.SnapshotAt = nil, 0
 		}
 	}
 	var transcript *conversation.Transcript
@@ -91,6 +95,7 @@ func (s *session) loaded(m *loaded) {
 	s.e.m.Activations.WithLabelValues("ok").Inc()
 	s.machine, s.epoch = m.machine, m.head.Epoch
 	s.durable, s.snapped = m.machine.Head(), m.head.SnapshotAt
+	s.e.deps.Publisher.Stored(s.key, s.durable)
 	s.shown.Store(uint64(s.durable))
 	if m.transcript != nil {
 		s.cache = &cache{transcript: m.transcript}

@@ -33,7 +33,7 @@ func (s *session) keysOf(c conversation.Command) (keys []conversation.Key, text 
 		return message(c.Author, c.ClientMsgID), c.Text
 	case conversation.AddPart:
 		if c.Source == "" {
-			return nil, ""
+			return message(c.Author, c.ClientMsgID), c.Said()
 		}
 		keys = []conversation.Key{{Source: conversation.SourceID("ext:" + c.Source), Part: c.Index}}
 		// Where no model of ours answers, a part may belong to a message of the session.
@@ -41,6 +41,8 @@ func (s *session) keysOf(c conversation.Command) (keys []conversation.Key, text 
 			keys = append(keys, conversation.Key{Source: conversation.SourceID(c.Source), Part: c.Index})
 		}
 		return keys, c.Text
+	case conversation.Cancel:
+		return message(c.Author, c.ClientMsgID), c.Said()
 	default:
 		return nil, ""
 	}
@@ -97,9 +99,11 @@ func (e *Engine) find(session conversation.SessionKey, keys []conversation.Key, 
 	case conversation.MessageAccepted:
 		dup.Message, stored = b.Message, b.Text
 	case conversation.PartialResponse:
-		dup.Message, stored = b.Message, b.Text
+		dup.Message, stored = b.Message, b.Said()
 	case conversation.Response:
-		dup.Message, stored = b.Message, b.Text
+		dup.Message, stored = b.Message, b.Said()
+	case conversation.TaskCancelling:
+		stored = b.Said()
 	}
 	if _, say := c.(conversation.Say); !say { // replies are stored without outer white space
 		stored, text = strings.TrimSpace(stored), strings.TrimSpace(text)
@@ -137,9 +141,12 @@ func (s *session) found(m *found) {
 		case conversation.AddPart:
 			c.Duplicate = m.dup
 			t.cmd = c
+		case conversation.Cancel:
+			c.Duplicate = m.dup
+			t.cmd = c
 		}
 	}
-	s.process(t)
+	s.queue = slices.Insert(s.queue, 0, t)
 	s.unhold()
 }
 

@@ -4,14 +4,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -36,7 +33,8 @@ type modelCall struct {
 
 	mu     sync.Mutex
 	over   bool
-	drafts []*draft // by item
+	heard  time.Time // when the model said something last
+	drafts []*draft  // by item
 	timer  *time.Timer
 	flown  time.Time // when text was shown last
 }
@@ -69,6 +67,7 @@ func (s *session) startModel(ask conversation.AskModel) {
 	}
 	e := s.e
 	c := &modelCall{e: e, key: s.key, self: s.self, after: s.shown, ask: ask, began: time.Now()}
+	c.heard = c.began
 	c.heldBack = s.machine.Policy().SentinelPrefix
 	s.model = c
 	model, ok := e.deps.Models[e.rules.Agents[ask.Agent].Model]
@@ -94,18 +93,7 @@ func (s *session) startModel(ask conversation.AskModel) {
 // run asks the model. A model that ignores its cancelled context does not keep
 // the attempt from ending in time.
 func (c *modelCall) run(ctx context.Context, model conversation.Model, request conversation.Request) {
-	giveUp := func(sentence string) func() {
-		return func() {
-			c.end("timeout", c.failure(conversation.Timeout, sentence, false))
-			c.abort()
-		}
-	}
-	silence := time.AfterFunc(c.e.cfg.ModelIdle, giveUp("the model said nothing for too long"))
-	defer silence.Stop()
-	limit := time.AfterFunc(c.e.cfg.ModelLimit, giveUp("the model took too long"))
-	defer limit.Stop()
 	for out, err := range model.Stream(ctx, request) {
-		silence.Reset(c.e.cfg.ModelIdle)
 		switch {
 		case err != nil:
 			c.failed(err)
@@ -115,11 +103,35 @@ func (c *modelCall) run(ctx context.Context, model conversation.Model, request c
 				Step: c.ask.Step, Attempt: c.ask.Attempt, Model: cmp.Or(out.Done.Model, c.label), Answer: *out.Done, Took: time.Since(c.began),
 			})
 			return
-		case out.Delta != "":
+		default:
 			c.delta(out.Item, out.Delta)
 		}
 	}
 	c.end("cut", c.failure(conversation.Unavailable, "the model's answer ended in the middle", false))
+}
+
+// due is when the model has been too slow, unless it says something before. The
+// session's timer looks then: one of its own would cost each call more than the
+// rest of it does.
+func (c *modelCall) due() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return sooner(c.heard.Add(c.e.cfg.ModelIdle), c.began.Add(c.e.cfg.ModelLimit))
+}
+
+// overdue ends the attempt if the model has been too slow.
+func (c *modelCall) overdue(now time.Time) {
+	if c.due().After(now) {
+		return
+	}
+	sentence := "the model said nothing for too long"
+	if !c.began.Add(c.e.cfg.ModelLimit).After(now) {
+		sentence = "the model took too long"
+	}
+	c.end("timeout", c.failure(conversation.Timeout, sentence, false))
+	if c.abort != nil {
+		c.abort()
+	}
 }
 
 func (c *modelCall) failure(code conversation.Code, sentence string, permanent bool) conversation.ModelFailed {
@@ -160,6 +172,7 @@ func (c *modelCall) end(outcome string, cmd conversation.Command) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.over {
+		c.e.wasted(cmd)
 		return
 	}
 	c.show()
@@ -192,11 +205,14 @@ func (c *modelCall) close(outcome string) {
 	c.e.m.ModelSeconds.WithLabelValues(outcome).Observe(time.Since(c.began).Seconds())
 }
 
-// delta gathers text and shows it: the first at once, then every so often.
+// delta gathers text and shows it: the first at once, then every so often. Without
+// text it is a sign of life.
 func (c *modelCall) delta(item int, text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.over || item < 0 || item > maxItems {
+	now := time.Now()
+	c.heard = now
+	if c.over || text == "" || item < 0 || item > maxItems {
 		return
 	}
 	for len(c.drafts) <= item {
@@ -207,7 +223,7 @@ func (c *modelCall) delta(item int, text string) {
 	if c.timer != nil {
 		return // it will be shown soon
 	}
-	wait := c.e.cfg.DeltaEvery - time.Since(c.flown)
+	wait := c.e.cfg.DeltaEvery - now.Sub(c.flown)
 	if wait <= 0 {
 		c.show()
 		return
@@ -274,6 +290,7 @@ func wholeRunes(text []byte) int {
 // was stopped meanwhile is stale.
 func (s *session) modelEnded(m *modelEnd) {
 	if s.phase == phaseLeaving || s.model != m.call {
+		s.e.wasted(m.cmd)
 		return
 	}
 	s.model = nil
@@ -323,57 +340,4 @@ func unclaimed(drafts []conversation.DraftDropped, events []conversation.Event) 
 			}
 		})
 	})
-}
-
-// triage asks an agent for the order of the waiting messages: its answer names
-// them by number, and each one named is moved to its place. Anything else that
-// it says has no effect (D-29).
-func (s *session) triage(f conversation.Triage) {
-	e, key := s.e, s.key
-	model, ok := e.deps.Models[e.rules.Agents[f.Agent].Model]
-	if !ok || len(f.Waiting) == 0 {
-		return
-	}
-	owner := s.machine.Summary().Owner
-	var list strings.Builder
-	list.WriteString("These messages wait. Answer with their numbers in the order in which they should be worked on, and nothing else.\n")
-	for i, m := range f.Waiting {
-		fmt.Fprintf(&list, "%d. %s\n", i+1, m.Excerpt)
-	}
-	request := conversation.Request{
-		Session: key.Session, Agent: f.Agent, System: e.rules.Agents[f.Agent].Prompt,
-		Entries: []conversation.Entry{{Role: conversation.RoleUser, Text: list.String()}},
-	}
-	e.goWork("triage", func() {
-		ctx, cancel := context.WithTimeout(e.base, e.cfg.ModelIdle)
-		defer cancel()
-		for out, err := range model.Stream(ctx, request) {
-			if err != nil {
-				return // the order stays as it is
-			}
-			if out.Done == nil {
-				continue
-			}
-			order := ordinals(out.Done.Items, len(f.Waiting))
-			// The last one first, each to the front: so they end in order.
-			for _, i := range slices.Backward(order) {
-				e.tellInner(key, conversation.Move{By: owner, Message: f.Waiting[i].Message}, nil)
-			}
-			return
-		}
-	}, nil)
-}
-
-// ordinals reads the numbers 1…n of a text, each once, as indexes.
-func ordinals(items []conversation.Item, n int) []int {
-	var order []int
-	for _, item := range items {
-		for _, word := range strings.FieldsFunc(item.Text, func(r rune) bool { return !unicode.IsDigit(r) }) {
-			var i int
-			if _, err := fmt.Sscan(word, &i); err == nil && i >= 1 && i <= n && !slices.Contains(order, i-1) {
-				order = append(order, i-1)
-			}
-		}
-	}
-	return order
 }

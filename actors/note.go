@@ -1,6 +1,8 @@
 package actors
 
 import (
+	"context"
+	"log/slog"
 	"strconv"
 	"time"
 
@@ -98,16 +100,25 @@ func (s *session) notePart(p conversation.Part, kind string) {
 	if kind == "promoted" {
 		return
 	}
-	s.e.log.Info("part persisted", "tenant", s.key.Tenant, "session", s.key.Session,
-		"source_id", p.Source, "part_index", p.Index, "message_id", p.Message)
+	if s.e.log.Enabled(context.Background(), slog.LevelInfo) { // its values cost memory also when nobody wants them
+		s.e.log.Info("part persisted", "tenant", s.key.Tenant, "session", s.key.Session,
+			"source_id", p.Source, "part_index", p.Index, "message_id", p.Message)
+	}
 	if p.Source == "" {
 		return
 	}
-	t := s.tallied()
-	t.parts[p.Source]++
+	t := s.tally
+	if t == nil {
+		return
+	}
+	// Only triggers are counted, from their first part on: nobody says when another
+	// source ends, so it would be remembered for ever.
 	if at, ok := t.acked[conversation.MessageID(p.Source)]; ok {
 		delete(t.acked, conversation.MessageID(p.Source))
+		t.parts[p.Source] = 1
 		s.e.m.FirstPart.Observe(time.Since(at).Seconds())
+	} else if t.parts[p.Source] > 0 {
+		t.parts[p.Source]++
 	}
 }
 
@@ -134,8 +145,20 @@ func (s *session) taskEnded(task conversation.TaskID, trigger conversation.Messa
 	delete(t.parts, conversation.SourceID(trigger))
 	delete(t.acked, trigger)
 	if !s.machine.Busy() && len(t.asked) == 0 {
-		s.tally = nil
+		s.untallied()
 	}
+}
+
+// untallied forgets what was remembered. The maps stay as long as the transcript
+// does: the next task comes soon, or both go.
+func (s *session) untallied() {
+	if s.cache == nil {
+		s.tally = nil
+		return
+	}
+	clear(s.tally.acked)
+	clear(s.tally.parts)
+	clear(s.tally.steps)
 }
 
 func (s *session) questionEnded(q conversation.QuestionID, at time.Time) {
@@ -146,7 +169,21 @@ func (s *session) questionEnded(q conversation.QuestionID, at time.Time) {
 	}
 }
 
-func (s *session) tokens(u conversation.Usage) {
-	s.e.m.ModelTokens.WithLabelValues("input").Add(float64(u.InputTokens))
-	s.e.m.ModelTokens.WithLabelValues("output").Add(float64(u.OutputTokens))
+func (s *session) tokens(u conversation.Usage) { s.e.tokens(u) }
+
+func (e *Engine) tokens(u conversation.Usage) {
+	e.m.ModelTokens.WithLabelValues("input").Add(float64(u.InputTokens))
+	e.m.ModelTokens.WithLabelValues("output").Add(float64(u.OutputTokens))
+}
+
+// wasted counts what the end of a model call has cost that nobody waits for.
+func (e *Engine) wasted(end conversation.Command) {
+	switch c := end.(type) {
+	case conversation.ModelAnswered:
+		e.tokens(c.Answer.Usage)
+	case conversation.ModelFailed:
+		if c.Usage != nil {
+			e.tokens(*c.Usage)
+		}
+	}
 }

@@ -26,12 +26,14 @@ type session struct {
 	self *actor.PID
 	ctx  actor.Context // valid only while Receive runs
 
-	phase    phase
-	draining drainLevel
-	parked   bool   // the drain's command was decided
-	slot     bool   // one of the node's slots is counted for this session
-	ticking  bool   // NextTick lies in the past and a Tick changed nothing
-	leaving  string // not "": it leaves for this reason once its snapshot is stored
+	phase     phase
+	draining  drainLevel
+	parked    bool   // the drain's command was decided
+	slot      bool   // one of the node's slots is counted for this session
+	reserved  bool   // one is counted for what is being decided
+	finding   bool   // the store is being asked for lookup's key
+	noSummary bool   // a summary has failed; the next is made after a task
+	leaving   string // not "": it leaves for this reason once its snapshot is stored
 
 	machine *conversation.Session
 	epoch   conversation.Epoch
@@ -43,7 +45,6 @@ type session struct {
 	flight  *batch // on its way to the store
 	queue   []*told
 	lookup  *told // waits for the store to say whether its key is known
-	finding bool
 
 	seen     map[conversation.UserID]conversation.Seq // read cursors that wait for a commit
 	seenWait []*told
@@ -56,18 +57,17 @@ type session struct {
 	up    *actor.PID                         // to the parent session
 	cache *cache
 
-	summary   *compaction // in the making
-	noSummary bool        // one has failed; the next is made after a task
+	summary  *compaction // in the making
+	triaging *triage
 
-	timer    *time.Timer
-	timerAt  time.Time
-	timerN   uint32
-	active   time.Time // when something last happened
-	seenAt   time.Time
-	retryAt  time.Time // not before this again …
-	tickedAt time.Time // … what was due at this time, and a Tick changed nothing
-	jitter   time.Duration
-	tally    *tally
+	timer   *time.Timer
+	timerAt time.Time
+	timerN  uint32
+	active  time.Time // when something last happened
+	seenAt  time.Time
+	futile  *futile // nil: the last Tick changed something
+	jitter  time.Duration
+	tally   *tally
 }
 
 type phase uint8
@@ -122,17 +122,10 @@ func (s *session) Receive(ctx actor.Context) {
 	s.ctx = ctx
 	var current *told
 	defer func() {
-		s.ctx = nil
 		if r := recover(); r != nil {
-			s.ctx = ctx
-			s.e.panicked("session "+s.key.String(), r)
-			err := &conversation.Error{Code: conversation.Internal, Message: "something went wrong on the server", Err: fmt.Errorf("panic: %v", r)}
-			if current != nil {
-				current.answer(s.e, err)
-			}
-			s.leave("panic", err)
-			s.ctx = nil
+			s.panicked(r, current)
 		}
+		s.ctx = nil
 	}()
 	switch m := ctx.Message().(type) {
 	case *told:
@@ -146,6 +139,8 @@ func (s *session) Receive(ctx actor.Context) {
 		s.callEnded(m)
 	case *compactEnd:
 		s.compacted(m)
+	case *triageEnd:
+		s.triaged(m)
 	case *begin:
 		s.begin(ctx, m.key)
 	case *loaded:
@@ -162,7 +157,9 @@ func (s *session) Receive(ctx actor.Context) {
 		s.drain(m.level)
 	case *leaveNow:
 		s.leave(m.reason, m.err)
-	case *actor.Started, *actor.Stopping, *actor.Terminated:
+	case *actor.Terminated:
+		s.childEnded(m.Who)
+	case *actor.Started, *actor.Stopping:
 		return
 	case *actor.Stopped:
 		s.e.living.Done()
@@ -170,6 +167,21 @@ func (s *session) Receive(ctx actor.Context) {
 	}
 	if s.phase == phaseReady {
 		s.rest()
+	}
+}
+
+// panicked ends the session after a panic. A commit on its way may still be
+// stored: the next activation says so to those who follow.
+func (s *session) panicked(r any, current *told) {
+	e, key, inFlight := s.e, s.key, s.flight != nil
+	e.panicked("session "+key.String(), r)
+	err := &conversation.Error{Code: conversation.Internal, Message: "something went wrong on the server", Err: fmt.Errorf("panic: %v", r)}
+	if current != nil {
+		current.answer(e, err)
+	}
+	s.leave("panic", err)
+	if inFlight {
+		e.wake(key)
 	}
 }
 
@@ -217,7 +229,7 @@ func (s *session) take(t *told) {
 // hold keeps a command until the session can decide it. What the session itself
 // has to say is never refused: it is bounded by what the session has started.
 func (s *session) hold(t *told) {
-	if t.outside && len(s.queue) >= s.e.cfg.MaxWaiting {
+	if t.fromClient && len(s.queue) >= s.e.cfg.MaxWaiting && !stops(t.cmd) {
 		t.refuse(s.e, "session_waiting", errBusy())
 		return
 	}
@@ -229,7 +241,7 @@ func (s *session) handBack(t *told) {
 	switch {
 	case t.view != nil:
 		s.e.viewNow(s.key, t)
-	case t.done != nil || t.outside:
+	case t.done != nil || t.fromClient:
 		s.e.dispatch(s.key, t)
 	}
 }
@@ -237,12 +249,14 @@ func (s *session) handBack(t *told) {
 // unhold goes on with what was held, until something must wait again.
 func (s *session) unhold() {
 	for s.phase == phaseReady && s.lookup == nil && len(s.queue) > 0 {
-		t := s.queue[0]
+		s.process(s.queue[0]) // it stays in the queue until then: a panic answers it too
+		if len(s.queue) == 0 {
+			return // the session has left
+		}
 		s.queue[0] = nil
 		if s.queue = s.queue[1:]; len(s.queue) == 0 {
 			s.queue = nil
 		}
-		s.process(t)
 	}
 }
 
@@ -255,16 +269,20 @@ func (s *session) process(t *told) {
 		t.err = errNotFound()
 		s.await(t)
 	case t.view != nil:
-		t.state = s.machine.View()
-		t.state.Log = s.e.deps.Store.LogID()
+		state := s.machine.View()
+		state.Log = s.e.deps.Store.LogID()
+		t.state = &state
 		s.await(t)
 	case t.cmd == nil:
 		s.await(t)
-	case t.outside && s.draining == drainHard:
+	case t.fromClient && s.draining == drainHard:
 		t.refuse(s.e, "stopping", errStopping())
 		return
-	case t.outside && s.pending != nil && len(s.pending.waiters) >= s.e.cfg.MaxPending:
+	case t.fromClient && s.pending != nil && len(s.pending.waiters) >= s.e.cfg.MaxPending && !stops(t.cmd):
 		t.refuse(s.e, "session_pending", errBusy())
+		return
+	case t.addsWork && s.e.full(s.active): // the disk has filled up while it waited
+		t.refuse(s.e, "storage", errFull())
 		return
 	case s.mustLook(t):
 		s.lookup = t
@@ -283,9 +301,8 @@ func (s *session) process(t *told) {
 // decide gives a command to the machine and gathers what comes of it. What only
 // stops something is done at once; the rest waits for the commit.
 func (s *session) decide(t *told) {
-	slot, took := s.reserve(t.cmd)
-	d := s.machine.Decide(conversation.Given{At: time.Now(), Slot: slot}, t.cmd)
-	s.keepSlot(took)
+	d := s.machine.Decide(conversation.Given{At: time.Now(), Slot: s.reserve(t.cmd)}, t.cmd)
+	s.keepSlot()
 	b := s.batch()
 	b.drafts = append(b.drafts, t.drafts...)
 	for _, effect := range d.Effects {
@@ -299,7 +316,7 @@ func (s *session) decide(t *told) {
 	if len(d.Cursors) > 0 && len(d.Events) == 0 {
 		s.seeLater(d.Cursors, t)
 	} else {
-		b.add(d, isOutside(t.cmd))
+		b.add(d, t.addsWork)
 		b.waiters = append(b.waiters, t)
 	}
 	if s.want != nil && !s.machine.Wants(conversation.WantSlot{}) {
@@ -330,25 +347,39 @@ func (s *session) seeLater(cursors []conversation.Cursor, t *told) {
 
 // reserve tries to have a slot ready for a task that the command may start. A
 // slot that the session has is kept for its next task only when nobody waits.
-func (s *session) reserve(c conversation.Command) (slot, took bool) {
+func (s *session) reserve(c conversation.Command) bool {
 	if !s.root() {
-		return true, false
+		return true
 	}
 	if _, granted := c.(conversation.SlotGranted); granted {
-		return s.slot, false
+		return s.slot
 	}
 	if s.draining != drainNot || s.e.phase.Load() != phaseRunning {
-		return false, false
+		return false
 	}
 	if s.slot {
-		return s.e.admission.quiet(), false
+		return s.e.admission.quiet()
 	}
-	took = s.e.admission.try()
-	return took, took
+	s.reserved = mayStart(c) && s.e.admission.try()
+	return s.reserved
+}
+
+// mayStart is false for commands after which no task is RUNNING that was not
+// before. Others must not be refused for want of a slot that nobody uses.
+func mayStart(c conversation.Command) bool {
+	switch c.(type) {
+	case conversation.Create, conversation.Seen, conversation.Update, conversation.Edit, conversation.Move,
+		conversation.AddPart, conversation.Compacted, conversation.Drain:
+		return false
+	default:
+		return true
+	}
 }
 
 // keepSlot makes the count agree with what was decided.
-func (s *session) keepSlot(took bool) {
+func (s *session) keepSlot() {
+	took := s.reserved
+	s.reserved = false
 	holds := s.machine.HoldsSlot()
 	switch {
 	case holds && !s.slot:
@@ -416,13 +447,14 @@ func (s *session) leave(reason string, err *conversation.Error) {
 		s.dropDrafts(s.model.stop())
 	}
 	s.summary.stop(s)
+	s.triaging.stop()
 	for _, pid := range s.calls {
 		s.ctx.Stop(pid)
 	}
 	if s.want != nil {
 		e.admission.drop(s.want)
 	}
-	if s.slot {
+	if s.slot || s.reserved {
 		e.admission.give()
 	}
 	if s.timer != nil {
@@ -446,8 +478,12 @@ func (s *session) fail(kind string, cause error, err *conversation.Error) {
 	if kind == "fenced" && s.root() {
 		s.e.registry.tree(rootKey(s.key), &leaveNow{reason: "fenced", err: err})
 	}
+	key := s.key
 	s.leave("failed", err)
-	if busy && kind != "fenced" && kind != "full" {
+	switch {
+	case kind == "unknown":
+		s.e.wake(key) // what is stored all the same was never published
+	case busy && kind != "fenced" && kind != "full":
 		s.e.scanIn(time.Second) // its open work goes on by itself
 	}
 }

@@ -351,6 +351,46 @@ func TestLimits(t *testing.T) {
 			w.reply(actorstest.Text("hi"))
 		})
 	})
+	// N-06: a stop is not refused, whatever waits.
+	t.Run("a stop while a commit is waited for", func(t *testing.T) {
+		inWorld(t, func(w *world) { w.cfg.MaxPending = 3 }, func(t *testing.T, w *world) {
+			w.create(talk)
+			w.ok(w.tell(talk, say("a", "hello")))
+			call := w.call()
+			gate := w.store.Hold(persistencetest.BeforeWrite, nil)
+			for i := range 4 {
+				w.tell(talk, say(fmt.Sprint(i), "hello"))
+			}
+			w.refused(w.tell(talk, say("too many", "hello")), conversation.Overloaded)
+			stop := w.tell(talk, conversation.Cancel{By: conversation.ByUser, Drop: true})
+			w.silent(stop)
+			if !call.Over() {
+				t.Error("the model call goes on")
+			}
+			gate.Release()
+			w.ok(stop)
+		})
+	})
+	t.Run("a stop while the session is loaded", func(t *testing.T) {
+		store := &racing{}
+		inWorld(t, func(w *world) {
+			w.cfg.MaxWaiting = 1
+			store.Store, w.through = w.store, store
+		}, func(t *testing.T, w *world) {
+			w.create(talk)
+			w.forget(talk)
+			loading, goOn := make(chan struct{}), make(chan struct{})
+			store.onAcquire(func(*conversation.Head) { store.onAcquire(nil); close(loading); <-goOn })
+			first := w.tell(talk, say("a", "hello"))
+			<-loading
+			w.refused(w.tell(talk, say("b", "hello")), conversation.Overloaded)
+			stop := w.tell(talk, conversation.Cancel{By: conversation.ByUser})
+			w.silent(stop)
+			close(goOn)
+			w.ok(first)
+			w.ok(stop)
+		})
+	})
 	t.Run("views of passive sessions", func(t *testing.T) {
 		inWorld(t, func(w *world) { w.cfg.MaxFolds, w.cfg.MaxFoldWait = 1, 1 }, func(t *testing.T, w *world) {
 			w.create(talk)
@@ -555,6 +595,33 @@ func TestSweep(t *testing.T) {
 			t.Errorf("old %v, young %v, working %v", exists(old), exists(young), exists(working))
 		}
 		w.reply(actorstest.Text("done"))
+	})
+}
+
+// A message that is accepted while the sweeper is about to erase its session
+// keeps the session alive.
+func TestSweepLooksAgain(t *testing.T) {
+	store := &racing{}
+	inWorld(t, func(w *world) {
+		w.cfg.RetentionAge = time.Hour
+		store.Store, w.through = w.store, store
+	}, func(t *testing.T, w *world) {
+		w.create(talk)
+		accepted := make(chan error, 1)
+		store.onSummary(func() { // the sweeper has seen that it is old
+			store.onSummary(nil)
+			w.e.Tell(talk, ada, say("a", "hello again"), func(_ conversation.Receipt, err error) { accepted <- err })
+			if err := <-accepted; err != nil {
+				t.Error(err)
+			}
+		})
+		time.Sleep(75 * time.Minute)
+		synctest.Wait()
+		if erased := w.pub.Erased(); len(erased) > 0 {
+			t.Fatalf("erased with an acknowledged message: %v", erased)
+		}
+		w.reply(actorstest.Text("hello"))
+		w.whole(talk)
 	})
 }
 

@@ -10,8 +10,12 @@ import (
 // was due.
 const tickAgain = time.Second
 
+// futile is a Tick that changed nothing although something was due.
+type futile struct{ due, retry time.Time }
+
 // arm sets the session's one timer to the next thing that time brings: a Tick,
-// stored read cursors, dropped caches, the end of its stay in memory. A timer
+// stored read cursors, a model that is too slow, dropped caches, the end of its
+// stay in memory. A timer
 // that fires too early is harmless, so it is not moved for things that come
 // later; each one has a number, so that a late one is recognised.
 func (s *session) arm() {
@@ -22,9 +26,12 @@ func (s *session) arm() {
 	if s.seen != nil {
 		next = sooner(next, s.seenAt)
 	}
+	if s.model != nil {
+		next = sooner(next, s.model.due())
+	}
 	if at := s.machine.NextTick(); !at.IsZero() {
-		if s.ticking && at.Equal(s.tickedAt) {
-			at = later(at, s.retryAt)
+		if s.futile != nil && at.Equal(s.futile.due) {
+			at = later(at, s.futile.retry)
 		}
 		next = sooner(next, at)
 	}
@@ -64,16 +71,20 @@ func (s *session) timedOut(m *timeout) {
 		return // armed again when it is
 	}
 	now := time.Now()
+	if s.model != nil {
+		s.model.overdue(now)
+	}
 	if s.seen != nil && !s.seenAt.After(now) {
 		s.storeSeen()
 	}
-	if at := s.machine.NextTick(); !at.IsZero() && !at.After(now) && (!s.ticking || !at.Equal(s.tickedAt) || !s.retryAt.After(now)) {
+	if at := s.machine.NextTick(); !at.IsZero() && !at.After(now) && (s.futile == nil || !at.Equal(s.futile.due) || !s.futile.retry.After(now)) {
 		head := s.machine.Head()
 		if s.lookup == nil {
 			s.decide(&told{cmd: conversation.Tick{}})
 		}
-		s.ticking = s.machine.Head() == head
-		s.tickedAt, s.retryAt = at, now.Add(tickAgain)
+		if s.futile = nil; s.machine.Head() == head {
+			s.futile = &futile{due: at, retry: now.Add(tickAgain)}
+		}
 	}
 	switch quiet := now.Sub(s.active); {
 	case quiet < min(s.e.cfg.CacheIdle, s.stay()):
@@ -83,6 +94,9 @@ func (s *session) timedOut(m *timeout) {
 		s.passivate("idle")
 	default:
 		s.cache = nil
+		if s.tally != nil && len(s.tally.asked) == 0 {
+			s.tally = nil
+		}
 	}
 }
 
@@ -98,7 +112,7 @@ func (s *session) stay() time.Duration {
 // idle is true when nothing would be lost or stopped by leaving memory.
 func (s *session) idle() bool {
 	return s.flight == nil && s.pending == nil && len(s.queue) == 0 && s.lookup == nil && s.seen == nil &&
-		s.model == nil && s.summary == nil && len(s.calls) == 0 && s.want == nil && !s.machine.Busy()
+		s.model == nil && s.summary == nil && s.triaging == nil && len(s.calls) == 0 && s.want == nil && !s.machine.Busy()
 }
 
 // passivate leaves memory, with a snapshot first if that saves the next load

@@ -10,19 +10,20 @@ import (
 // told is something that a session is asked: a command, a view, or (neither)
 // just to be in memory. It is answered exactly once.
 type told struct {
-	as      conversation.UserID
-	cmd     conversation.Command
-	done    func(conversation.Receipt, error)
-	view    func(conversation.View, error)
-	at      time.Time                   // when it was told; zero for the session's own commands
-	outside bool                        // it came through the engine's door
-	looked  bool                        // the store was asked for its key
-	drafts  []conversation.DraftDropped // of a model call's end: what it has shown
+	as         conversation.UserID
+	cmd        conversation.Command
+	done       func(conversation.Receipt, error)
+	view       func(conversation.View, error)
+	at         time.Time                   // when it was told; zero for the session's own commands
+	fromClient bool                        // it came through the engine's door
+	addsWork   bool                        // of those: it is refused below the soft disk watermark
+	looked     bool                        // the store was asked for its key
+	drafts     []conversation.DraftDropped // of a model call's end: what it has shown
 
 	// The answer, until everything that it depends on is durable.
 	receipt conversation.Receipt
 	err     *conversation.Error
-	state   conversation.View
+	state   *conversation.View // of a view
 
 	answered bool
 }
@@ -75,7 +76,7 @@ func (t *told) answer(e *Engine, err *conversation.Error) {
 	case t.view != nil && err != nil:
 		t.view(conversation.View{}, err)
 	case t.view != nil:
-		t.view(t.state, nil)
+		t.view(*t.state, nil)
 	}
 }
 
@@ -85,9 +86,11 @@ func (t *told) refuse(e *Engine, limit string, err *conversation.Error) {
 	t.answer(e, err)
 }
 
-// isOutside is true for commands that bring new work from outside. Results,
-// answers and cancels are not: they may be stored below the soft disk watermark.
-func isOutside(c conversation.Command) bool {
+// addsWork is true for commands that bring something new when a client says them.
+// Answers and cancels do not, and neither does what a session says to another or
+// to itself: running work hangs on them, so they may be stored below the soft
+// disk watermark.
+func addsWork(c conversation.Command) bool {
 	switch c.(type) {
 	case conversation.Create, conversation.Say, conversation.Edit, conversation.Withdraw, conversation.Move,
 		conversation.Update, conversation.Close, conversation.Seen, conversation.AddPart:
@@ -95,6 +98,13 @@ func isOutside(c conversation.Command) bool {
 	default:
 		return false
 	}
+}
+
+// stops is true for commands that stop something. They are never refused because
+// others wait: what runs would run on (N-06).
+func stops(c conversation.Command) bool {
+	_, cancel := c.(conversation.Cancel)
+	return cancel
 }
 
 // creates is true for commands that an absent session may be made for.

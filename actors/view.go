@@ -12,7 +12,7 @@ import (
 // where it is. done is called exactly once, from any goroutine, and must not
 // block; for a user who may not see the session it is not_found.
 func (e *Engine) View(key conversation.SessionKey, as conversation.UserID, done func(conversation.View, error)) {
-	t := &told{as: as, view: done, at: time.Now(), outside: true}
+	t := &told{as: as, view: done, at: time.Now(), fromClient: true}
 	e.m.Waiting.Inc()
 	switch phase := e.phase.Load(); {
 	case phase == phaseNew || phase == phaseStopped:
@@ -64,7 +64,7 @@ func (e *Engine) foldView(key conversation.SessionKey, t *told) {
 			answer.Err = err
 			t.answer(e, answer)
 		default:
-			t.state = v
+			t.state = &v
 			t.answer(e, nil)
 		}
 	}, func(err error) {
@@ -77,7 +77,7 @@ func (e *Engine) passiveView(key conversation.SessionKey) (conversation.View, er
 	if err != nil {
 		return conversation.View{}, err
 	}
-	machine, _, err := e.fold(e.base, key, head)
+	machine, _, err := e.fold(e.base, key, &head)
 	if err != nil {
 		return conversation.View{}, err
 	}

@@ -7,11 +7,13 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/asynkron/protoactor-go/actor"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
@@ -55,7 +57,7 @@ func inWorld(t *testing.T, change func(*world), f func(t *testing.T, w *world)) 
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{t: t, cfg: testConfig(), store: persistencetest.NewMemory(), journal: &actorstest.Journal{}}
-		w.pub = &actorstest.Publisher{Journal: w.journal}
+		w.pub = &actorstest.Publisher{Journal: w.journal, Log: w.logged}
 		w.model = &actorstest.Model{Name: "fake", Journal: w.journal}
 		if change != nil {
 			change(w)
@@ -259,6 +261,45 @@ func (w *world) stored(key conversation.SessionKey) []conversation.Event {
 		events = append(events, r.Events...)
 	}
 	return events
+}
+
+// logged is what the store has of a session behind a seq.
+func (w *world) logged(key conversation.SessionKey, after conversation.Seq) []conversation.Event {
+	var events []conversation.Event
+	for r := range w.store.Records(context.Background(), key, conversation.Range{After: after}) {
+		events = append(events, r.Events...)
+	}
+	return slices.DeleteFunc(events, func(e conversation.Event) bool { return e.Seq <= after })
+}
+
+// forget takes a session out of memory.
+func (w *world) forget(key conversation.SessionKey) {
+	w.e.registry.deliver(key, &leaveNow{reason: "idle", err: errUnreachable()}, false)
+	synctest.Wait()
+}
+
+// children are the child actors of a session.
+func (w *world) children(key conversation.SessionKey) []*actor.PID {
+	sh := w.e.registry.shard(key)
+	sh.mu.Lock()
+	parent := sh.pids[key]
+	sh.mu.Unlock()
+	var pids []*actor.PID
+	for _, bucket := range w.e.system.ProcessRegistry.LocalPIDs.LocalPIDs {
+		for _, id := range bucket.Keys() {
+			if parent != nil && strings.HasPrefix(id, parent.Id+"/") {
+				pids = append(pids, w.e.system.NewLocalPID(id))
+			}
+		}
+	}
+	return pids
+}
+
+// slots is how many slots are counted as used.
+func (w *world) slots() int {
+	w.e.admission.mu.Lock()
+	defer w.e.admission.mu.Unlock()
+	return w.e.admission.used
 }
 
 func kinds(events []conversation.Event) []string {

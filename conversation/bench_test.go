@@ -91,7 +91,7 @@ func BenchmarkSnapshot(b *testing.B) {
 			b.ReportAllocs()
 			size := 0
 			for b.Loop() {
-				size = len(s.Snapshot())
+				size = len(snapshot(b, s))
 			}
 			b.ReportMetric(float64(size), "bytes")
 		})
@@ -100,7 +100,7 @@ func BenchmarkSnapshot(b *testing.B) {
 
 func BenchmarkRestore(b *testing.B) {
 	s, _ := benchLog(b, 100)
-	data := s.Snapshot()
+	data := snapshot(b, s)
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := Restore(s.key, benchRules, data); err != nil {
@@ -117,7 +117,7 @@ func BenchmarkSessionBytes(b *testing.B) {
 		tasks   int
 		waiting bool
 	}{
-		{"ended=0", 0, false}, {"ended=10", 10, false}, {"ended=100", 100, false}, {"queued=10", 10, true}, {"queued=100", 100, true},
+		{"ended=0", 0, false}, {"ended=1", 1, false}, {"ended=100", 100, false}, {"ended=300", 300, false}, {"queued=10", 10, true}, {"queued=100", 100, true},
 	} {
 		b.Run(state.name, func(b *testing.B) {
 			const sessions = 10_000

@@ -3,6 +3,7 @@ package conversation
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -114,7 +115,7 @@ func arguments(item Item, into any) error {
 		raw = "{}"
 	}
 	if err := json.Unmarshal([]byte(raw), into); err != nil {
-		return fmt.Errorf("the arguments are not what %s takes: %v", item.Tool, err)
+		return fmt.Errorf("the arguments are not what %s takes: %w", item.Tool, err)
 	}
 	return nil
 }
@@ -271,7 +272,7 @@ func (p *planner) ask(item Item) (planned, error) {
 	if args.ExpiresIn != "" {
 		at, ok := s.deadline(args.ExpiresIn)
 		if !ok {
-			return planned{}, fmt.Errorf(`expiresIn must be a duration such as "10m"`)
+			return planned{}, fmt.Errorf(`expiresIn must be a duration such as "10m", of %d days at most`, maxDeadline/(24*time.Hour))
 		}
 		b.ExpiresAt = at
 	}
@@ -287,7 +288,7 @@ func (s *Session) delegateAlias(tool string) (AgentName, bool) {
 	if !strings.HasPrefix(tool, aliasPrefix) {
 		return "", false
 	}
-	for name := range s.rules.Agents {
+	for _, name := range slices.Sorted(maps.Keys(s.rules.Agents)) { // of two with one alias always the same one
 		if DelegateAlias(name) == tool {
 			return name, true
 		}
@@ -351,7 +352,7 @@ func (p *planner) delegate(item Item, jobs []job) (planned, error) {
 		if j.Deadline != "" {
 			at, ok := s.deadline(j.Deadline)
 			if !ok {
-				return planned{}, fmt.Errorf(`deadline must be a duration such as "10m", or a time to come`)
+				return planned{}, fmt.Errorf(`deadline must be a duration such as "10m", or a time to come, %d days ahead at most`, maxDeadline/(24*time.Hour))
 			}
 			j.deadline = at
 		}
@@ -528,9 +529,8 @@ func (s *Session) finishDelegation(t *task, c *call, status CallStatus, summary 
 // delegationAsked records a delegation's question here too: its user is this
 // session's user. Asked again, an answered question is answered again.
 func (s *Session) delegationAsked(c DelegationAsked) {
-	t, d := s.call(c.Delegation)
-	if d == nil || !d.delegation() || t.Cancelling != nil || s.wrapping(t) {
-		s.do(RefuseDelegation{Delegation: c.Delegation})
+	t, d := s.awaited(c.Delegation)
+	if d == nil {
 		return
 	}
 	if a, done := d.Answers[c.Question]; done {
@@ -548,6 +548,40 @@ func (s *Session) delegationAsked(c DelegationAsked) {
 	s.emit(t, b)
 	if s.key.Session.Depth() > 0 {
 		s.do(ReportQuestion{Asked: b})
+	}
+}
+
+// awaited finds a running delegation, and its task. One that this session does
+// not wait for, or not any more, is told to cancel itself.
+func (s *Session) awaited(id CallID) (*task, *call) {
+	t, d := s.call(id)
+	if d == nil || !d.delegation() || s.stops(t) {
+		s.do(RefuseDelegation{Delegation: id})
+		return nil, nil
+	}
+	return t, d
+}
+
+// stops is true while the delegations of a task are told to end.
+func (s *Session) stops(t *task) bool { return t.Cancelling != nil || s.wrapping(t) }
+
+// delegationQuestions closes what a delegation has not open any more: it has
+// said so before, but a crash came before this session had stored it.
+func (s *Session) delegationQuestions(c DelegationQuestions) {
+	t, d := s.awaited(c.Delegation)
+	if d == nil {
+		return
+	}
+	for _, q := range slices.Clone(t.Questions) {
+		id := inner(q.Asked.Question)
+		if q.Asked.Delegation != c.Delegation || slices.Contains(c.Open, id) {
+			continue
+		}
+		closed := DelegationQuestionClosed{Delegation: c.Delegation, Question: id, Reason: QuestionCancelled}
+		if !q.Asked.ExpiresAt.IsZero() {
+			closed.Reason, closed.Default = QuestionExpired, q.Asked.Default
+		}
+		s.delegationQuestionClosed(closed)
 	}
 }
 
@@ -574,11 +608,10 @@ func (s *Session) callEffects(t *task, c *call) []Effect {
 	case c.Held:
 		return nil
 	case c.delegation():
-		effects := []Effect{StartDelegation{
+		return []Effect{StartDelegation{
 			Task: id, Call: c.ID, Agent: c.Agent, Session: s.key.Session + "/" + SessionID(c.ID), Seq: c.Seq, Deadline: c.Deadline,
-			Stop: t.Cancelling != nil || s.wrapping(t),
+			Stop: s.stops(t),
 		}}
-		return effects
 	case t.Cancelling != nil:
 		return nil
 	case c.Tool == ToolAmend:
@@ -620,9 +653,9 @@ func (s *Session) tickCalls(t *task) {
 			switch {
 			case t.Cancelling.Until.After(s.now):
 			case c.delegation():
-				s.finishDelegation(t, c, CallCancelled, "cancelled", s.now.Sub(c.At))
+				s.finishDelegation(t, c, CallCancelled, "cancelled", s.at().Sub(c.At))
 			default:
-				s.finishTool(t, c, CallUnknown, "outcome unknown: the call did not stop in time", s.now.Sub(c.At))
+				s.finishTool(t, c, CallUnknown, "outcome unknown: the call did not stop in time", s.at().Sub(c.At))
 			}
 			continue
 		}
@@ -632,9 +665,9 @@ func (s *Session) tickCalls(t *task) {
 		}
 		s.do(StopCall{Call: c.ID})
 		if c.delegation() {
-			s.finishDelegation(t, c, CallTimeout, "the delegation did not finish in time", s.now.Sub(c.At))
+			s.finishDelegation(t, c, CallTimeout, "the delegation did not finish in time", s.at().Sub(c.At))
 		} else {
-			s.finishTool(t, c, CallTimeout, "the call did not finish in time", s.now.Sub(c.At))
+			s.finishTool(t, c, CallTimeout, "the call did not finish in time", s.at().Sub(c.At))
 		}
 	}
 }
@@ -667,11 +700,15 @@ func (s *Session) decideTell(c Tell) *Error {
 	return nil
 }
 
-// reportQuestions tells the parent of a sub-session what is open.
+// reportQuestions tells the parent of a sub-session what is open, and that
+// nothing else is.
 func (s *Session) reportQuestions(t *task) {
+	var open []QuestionID
 	for _, q := range t.Questions {
 		s.do(ReportQuestion{Asked: q.Asked})
+		open = append(open, q.Asked.Question)
 	}
+	s.do(ReportQuestions{Open: open})
 }
 
 // acceptAmendment joins a text of the parent to the sub-session's only task.

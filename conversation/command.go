@@ -95,12 +95,16 @@ type Move struct {
 	Before  MessageID
 }
 
-// Cancel ends a task early. Task "" = the running one.
+// Cancel ends a task early. Task "" = the running one. With a client's id it
+// takes effect once: told again after its task has ended, it must not end the next.
 type Cancel struct {
-	Task   TaskID
-	By     CancelBy // ByUser or ByParent
-	Reason string
-	Drop   bool // also the waiting messages accepted before
+	Task        TaskID
+	By          CancelBy // ByUser or ByParent
+	Author      UserID   // with ClientMsgID: who asks
+	ClientMsgID ClientMsgID
+	Reason      string
+	Drop        bool // also the waiting messages accepted before
+	Duplicate   *Duplicate
 }
 
 // Update changes what a session is called, who may see it and its policies.
@@ -119,15 +123,34 @@ type Seen struct {
 	Seq  Seq
 }
 
-// AddPart is a part delivered by an outside runtime.
+// AddPart is a part delivered by an outside runtime. A plain message, which has
+// no source, is repeatable by its client's id alone.
 type AddPart struct {
-	Author    UserID
-	Source    string // as the runtime calls it; "" = a plain message without a key
-	Index     PartIndex
-	Text      string
-	Final     bool
-	Duplicate *Duplicate
+	Author      UserID
+	Source      string // as the runtime calls it; "" = a plain message
+	Index       PartIndex
+	ClientMsgID ClientMsgID // without Source
+	Text        string
+	Final       bool
+	Duplicate   *Duplicate
 }
+
+// Said is what a command of this client id must say again to be the same one.
+// Like that of a part it begins with a byte that no message's text has, so that
+// a message under the same id never passes for a repetition.
+func (c Cancel) Said() string { return saidToCancel(c.Reason, c.Drop) }
+
+// Said is what a command of this client id must say again to be the same one.
+func (c AddPart) Said() string { return saidAsPart(c.Text) }
+
+func saidToCancel(reason string, drop bool) string {
+	if drop {
+		return "\xffcancel, drop " + reason
+	}
+	return "\xffcancel " + reason
+}
+
+func saidAsPart(text string) string { return "\xffpart " + text }
 
 // Tell is the first message of a sub-session and creates it: the objective of a
 // delegation. Told again, it is answered with the result, or with every open question.
@@ -193,6 +216,13 @@ type DelegationAsked struct {
 	Approval   *Approval
 }
 
+// DelegationQuestions says that a delegation works, and which questions it has
+// open, by the sub-session's own ids: all of them.
+type DelegationQuestions struct {
+	Delegation CallID
+	Open       []QuestionID
+}
+
 // DelegationQuestionClosed says that a delegation's question closed without an
 // answer from here: it expired, or its task ended.
 type DelegationQuestionClosed struct {
@@ -240,6 +270,7 @@ func (ModelAnswered) Name() string            { return "model_answered" }
 func (ModelFailed) Name() string              { return "model_failed" }
 func (ToolDone) Name() string                 { return "tool_done" }
 func (DelegationAsked) Name() string          { return "delegation_asked" }
+func (DelegationQuestions) Name() string      { return "delegation_questions" }
 func (DelegationQuestionClosed) Name() string { return "delegation_question_closed" }
 func (DelegationDone) Name() string           { return "delegation_done" }
 func (Compacted) Name() string                { return "compacted" }
@@ -265,6 +296,7 @@ func (ModelAnswered) isCommand()            {}
 func (ModelFailed) isCommand()              {}
 func (ToolDone) isCommand()                 {}
 func (DelegationAsked) isCommand()          {}
+func (DelegationQuestions) isCommand()      {}
 func (DelegationQuestionClosed) isCommand() {}
 func (DelegationDone) isCommand()           {}
 func (Compacted) isCommand()                {}

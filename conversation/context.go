@@ -498,7 +498,7 @@ type origin struct {
 // endedTasks is where tasks that ended lie in the log: those whose last event
 // comes up to End and after that of the entry before tell of nothing before
 // First. Stored in snapshots.
-type endedTasks struct{ First, End Seq }
+type endedTasks struct{ First, End uint32 }
 
 // Tasks that lie close together are remembered as one, and so are all that lie
 // further back than a summary that is still being made.
@@ -511,11 +511,11 @@ const (
 // not cover it, and a transcript must then be fed all of it. Being told of more
 // than it needs costs a transcript nothing but time.
 func (st *state) taskEnds(t *task, end Seq) {
-	next := endedTasks{t.since(), end}
+	next := endedTasks{uint32(t.since()), uint32(end)}
 	if n := len(st.Ended); n > 0 {
 		last := &st.Ended[n-1]
-		if first := min(last.First, next.First); end-first <= endedSpan {
-			last.First, last.End = first, end
+		if first := min(last.First, next.First); next.End-first <= endedSpan {
+			last.First, last.End = first, next.End
 			return
 		}
 	}
@@ -553,8 +553,8 @@ func (s *Session) applyCompacted(b ContextCompacted) {
 		from = min(from, t.since()-1)
 	}
 	for _, t := range st.Ended {
-		if t.End > b.Upto {
-			from = min(from, t.First-1)
+		if Seq(t.End) > b.Upto {
+			from = min(from, Seq(t.First)-1)
 		}
 	}
 	st.Compacted = &compaction{Upto: b.Upto, From: from}

@@ -388,7 +388,7 @@ func TestCompactionOfALongConversation(t *testing.T) {
 			if len(w.log)-int(w.s.TranscriptFrom()) > TranscriptWindow+7 {
 				t.Errorf("at %d %d events must be read", i, len(w.log)-int(w.s.TranscriptFrom()))
 			}
-			restored, err := Restore(w.key, w.rules, w.s.Snapshot())
+			restored, err := Restore(w.key, w.rules, snapshot(t, w.s))
 			if err != nil || restored.TranscriptFrom() != w.s.TranscriptFrom() {
 				t.Fatalf("a snapshot remembers another place: %v", err)
 			}
@@ -409,7 +409,7 @@ func TestCompactionOfALongConversation(t *testing.T) {
 func TestOldSnapshot(t *testing.T) {
 	w := limited(t, DefaultPolicy().Context)
 	var old map[string]any
-	if err := json.Unmarshal(w.s.Snapshot(), &old); err != nil {
+	if err := json.Unmarshal(snapshot(t, w.s), &old); err != nil {
 		t.Fatal(err)
 	}
 	for _, field := range []string{"Origin", "Ended"} {

@@ -15,7 +15,7 @@ func (s *Session) nudge(t *task) bool {
 	if s.coverage() != CoverageStrict || t.Nudges >= s.policy.MaxNudges {
 		return false
 	}
-	if s.pending.task == t && s.pending.silent {
+	if s.out.pending.task == t && s.out.pending.silent {
 		return false // NO_REPLY counts as covered
 	}
 	missing := s.uncovered(t)
@@ -46,8 +46,8 @@ func (s *Session) coverage() Coverage {
 // pending text.
 func (s *Session) uncovered(t *task) []MessageID {
 	var texts []pendingText
-	if s.pending.task == t {
-		texts = s.pending.texts
+	if s.out.pending.task == t {
+		texts = s.out.pending.texts
 	}
 	done := map[MessageID]bool{}
 	for range texts {

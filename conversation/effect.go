@@ -88,6 +88,11 @@ type Report struct {
 // ReportQuestion tells the parent of a sub-session that a question is open.
 type ReportQuestion struct{ Asked Asked }
 
+// ReportQuestions tells the parent of a sub-session that it works, and which
+// questions are open: all of them, so that the parent closes any other. It
+// follows a recovery and every repeated tell, whatever got lost before.
+type ReportQuestions struct{ Open []QuestionID }
+
 // ReportQuestionClosed tells the parent of a sub-session that a question closed
 // without the parent's doing.
 type ReportQuestionClosed struct {
@@ -118,6 +123,7 @@ func (WantSlot) Acquiring() bool             { return true }
 func (Triage) Acquiring() bool               { return true }
 func (Report) Acquiring() bool               { return true }
 func (ReportQuestion) Acquiring() bool       { return true }
+func (ReportQuestions) Acquiring() bool      { return true }
 func (ReportQuestionClosed) Acquiring() bool { return true }
 func (StopModel) Acquiring() bool            { return false }
 func (StopCall) Acquiring() bool             { return false }
@@ -132,6 +138,7 @@ func (WantSlot) isEffect()             {}
 func (Triage) isEffect()               {}
 func (Report) isEffect()               {}
 func (ReportQuestion) isEffect()       {}
+func (ReportQuestions) isEffect()      {}
 func (ReportQuestionClosed) isEffect() {}
 func (StopModel) isEffect()            {}
 func (StopCall) isEffect()             {}

@@ -63,7 +63,7 @@ var askSpec = ToolSpec{
 	Name: ToolAsk,
 	Description: "Ask the user. With blocking=true (the default) the task waits for the answer; with blocking=false it goes on, and the answer " +
 		"comes back as a message. Prefer blocking=false when there is other work to do.",
-	Schema: json.RawMessage(`{"type":"object","properties":{"question":{"type":"string","minLength":1},"blocking":{"type":"boolean","default":true},"choices":{"type":"array","items":{"type":"string"}},"expiresIn":{"type":"string","description":"a duration such as 10m"},"default":{"type":"string","description":"the answer if it expires"}},"required":["question"]}`),
+	Schema: json.RawMessage(`{"type":"object","properties":{"question":{"type":"string","minLength":1},"blocking":{"type":"boolean","default":true},"choices":{"type":"array","items":{"type":"string"}},"expiresIn":{"type":"string","description":"a duration such as 10m, 365 days at most"},"default":{"type":"string","description":"the answer if it expires"}},"required":["question"]}`),
 }
 
 var amendSpec = ToolSpec{
@@ -72,7 +72,7 @@ var amendSpec = ToolSpec{
 	Schema:      json.RawMessage(`{"type":"object","properties":{"delegation":{"type":"string"},"text":{"type":"string","minLength":1}},"required":["delegation","text"]}`),
 }
 
-const jobFields = `"objective":{"type":"string","minLength":1},"context":{"type":"string"},"deadline":{"type":"string","description":"a duration such as 10m"}`
+const jobFields = `"objective":{"type":"string","minLength":1},"context":{"type":"string"},"deadline":{"type":"string","description":"a duration such as 10m, 365 days at most"}`
 
 func agentEnum(names []AgentName) string {
 	enum, _ := json.Marshal(names)

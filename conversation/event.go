@@ -172,7 +172,9 @@ var cancelByNames = [...]string{"", "user", "interrupt", "error", "parent"}
 func (b CancelBy) String() string { return name(cancelByNames[:], int(b)) }
 
 // TaskCancelling is the first phase of every end but COMPLETE: nothing new is
-// started, what is open is told to stop, and Until bounds the wait for it.
+// started, what is open is told to stop, and Until bounds the wait for it. A
+// command with a client's id that finds its task in that phase says it again,
+// with the same Until: the log is where its id is kept.
 type TaskCancelling struct {
 	By     CancelBy
 	Until  time.Time
@@ -180,9 +182,14 @@ type TaskCancelling struct {
 
 	// private
 
-	Error *Failure // with ByError: what the task will end with
-	Drop  bool     // the waiting messages accepted before this end with the task
+	Error       *Failure // with ByError: what the task will end with
+	Drop        bool     // the waiting messages accepted before this end with the task
+	Author      UserID   // who asked, if the client has a name for its command
+	ClientMsgID ClientMsgID
 }
+
+// Said is what the command said; see Cancel.Said.
+func (b TaskCancelling) Said() string { return saidToCancel(b.Reason, b.Drop) }
 
 // Cause says why an attempt after the first was made.
 type Cause uint8
@@ -293,7 +300,15 @@ type Part struct {
 	Text      string
 	InReplyTo MessageID // "" if none
 	Draft     DraftID   // the streamed draft that it replaces; "" if none
+
+	// private
+
+	Author      UserID // of a plain message, if the runtime has a name for it
+	ClientMsgID ClientMsgID
 }
+
+// Said is what the command said that a plain message came with; see AddPart.Said.
+func (p Part) Said() string { return saidAsPart(p.Text) }
 
 // PartialResponse shows a part while its task goes on.
 type PartialResponse struct{ Part }

@@ -3,6 +3,7 @@ package conversation
 import (
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // The inbox: how messages enter, which task they join, and what may still be
@@ -139,7 +140,7 @@ func (s *Session) accept(c Say, task TaskID, body MessageAccepted) Event {
 	body.Message = s.messageID(s.state.Messages + 1)
 	body.ClientMsgID, body.Author, body.Text, body.Via = c.ClientMsgID, c.Author, c.Text, c.Via
 	body.Mode, body.InReplyTo = c.Mode, c.InReplyTo
-	e := s.emitEvent(Event{Seq: s.state.Head + 1, At: s.now, Task: task, Body: body})
+	e := s.emitOf(task, body)
 	s.out.Receipt = Receipt{Message: body.Message, Seq: e.Seq, Disposition: body.Disposition, Task: task}
 	return e
 }
@@ -287,8 +288,8 @@ func (s *Session) decideEdit(c Edit) *Error {
 		return err
 	}
 	s.out.Receipt.Message = m.ID
-	if m.Text == c.Text {
-		return nil // it says that already
+	if m.Text == c.Text && (m.Kept || utf8.RuneCountInString(c.Text) <= rememberedText) {
+		return nil // it says that already; of a longer text only the beginning is known
 	}
 	s.emit(t, MessageEdited{Message: m.ID, Text: c.Text})
 	return nil
@@ -318,14 +319,18 @@ func (s *Session) decideWithdraw(c Withdraw) *Error {
 	last := t.Trigger == m.ID && !t.ran() && heir == ""
 	s.emit(t, MessageWithdrawn{Message: m.ID, Heir: heir})
 	s.resolve(t, m.ID, ResolvedWithdrawn, nil, "")
+	if heir != "" {
+		s.noteRow(t, nil)
+	}
 	if last {
 		s.cancelTask(t, ByUser, "its only message was withdrawn", nil, false)
 	}
 	return nil
 }
 
-// maxWithdrawn bounds how many withdrawn messages are remembered.
-const maxWithdrawn = 16
+// maxWithdrawn bounds how many withdrawn messages are remembered: as many as
+// client ids are.
+const maxWithdrawn = 256
 
 func (s *Session) applyWithdrawn(t *task, b MessageWithdrawn) {
 	st := &s.state

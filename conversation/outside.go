@@ -8,16 +8,20 @@ func (s *Session) decideAddPart(c AddPart) *Error {
 		s.out.Receipt.Nothing = true
 		return nil
 	}
-	if d := c.Duplicate; d != nil {
-		s.out.Receipt = Receipt{Message: d.Message, Seq: d.Seq, PartIndex: c.Index, Duplicate: true}
-		return nil
+	if done, err := s.deliveredBefore(c); done || err != nil {
+		return err
 	}
 	if s.state.Closed {
 		return Errorf(SessionIsClosed, "the session is closed")
 	}
 	part := Part{Message: s.partID(s.state.Parts + 1), Text: c.Text}
 	var t *task
-	if c.Source != "" {
+	if c.Source == "" {
+		part.Author, part.ClientMsgID = c.Author, c.ClientMsgID
+		if part.ClientMsgID == "" {
+			part.Author = "" // it is kept for the key's sake alone
+		}
+	} else {
 		part.Source, part.Index = SourceID("ext:"+c.Source), c.Index
 		if n := ordinal(c.Source, 'm'); s.state.Agent == Outside && n > 0 && n <= s.state.Messages && s.messageID(n) == MessageID(c.Source) {
 			if t = s.outsideTask(MessageID(c.Source)); t == nil {
@@ -43,6 +47,36 @@ func (s *Session) decideAddPart(c AddPart) *Error {
 	}
 	s.out.Receipt = Receipt{Message: part.Message, Seq: e.Seq, PartIndex: part.Index}
 	return nil
+}
+
+// deliveredBefore answers a part that was delivered before: the store knows all
+// that have a source, and the session the last plain ones. What a source has said
+// under an index stays; a client's id under which something else was said is a
+// mistake of the client.
+func (s *Session) deliveredBefore(c AddPart) (bool, *Error) {
+	d := c.Duplicate
+	if c.Source != "" {
+		if d == nil {
+			return false, nil
+		}
+		s.out.Receipt = Receipt{Message: d.Message, Seq: d.Seq, PartIndex: c.Index, Duplicate: true}
+		return true, nil
+	}
+	if c.ClientMsgID == "" {
+		return false, nil
+	}
+	if d == nil {
+		r, ok := s.state.recall(c.Author, c.ClientMsgID)
+		if !ok {
+			return false, nil
+		}
+		d = &Duplicate{Message: s.partID(r.Message), Seq: Seq(r.Seq), SameText: r.Text == textKey(c.Said())}
+	}
+	if !d.SameText {
+		return false, Errorf(Conflict, "the id %q was used for something else", c.ClientMsgID)
+	}
+	s.out.Receipt = Receipt{Message: d.Message, Seq: d.Seq, Duplicate: true}
+	return true, nil
 }
 
 func (s *Session) outsideTask(trigger MessageID) *task {

@@ -28,7 +28,7 @@ func (p *pending) take(t *task) ([]pendingText, bool) {
 
 // showPending shows the text of the answer as partial: the task goes on.
 func (s *Session) showPending(t *task) bool {
-	texts, _ := s.pending.take(t)
+	texts, _ := s.out.pending.take(t)
 	for _, p := range texts {
 		s.showText(t, p)
 	}
@@ -88,9 +88,16 @@ func (s *Session) applyPart(e Event, t *task, p Part, promoted bool) {
 	if promoted {
 		return
 	}
-	s.state.Parts = max(s.state.Parts, ordinal(string(p.Message), 'p'))
+	n := ordinal(string(p.Message), 'p')
+	s.state.Parts = max(s.state.Parts, n)
+	if p.ClientMsgID != "" {
+		s.state.remember(recent{Key: clientKey(p.Author, p.ClientMsgID), Text: textKey(p.Said()), Message: n, Seq: uint32(e.Seq)})
+	}
 	if t == nil || p.Source != SourceID(t.Trigger) {
 		return
+	}
+	if m := t.message(t.Trigger); m != nil && m.Read == 0 && s.state.Agent == Outside {
+		m.Read = e.Seq // no step says so where none of our models runs: its runtime has begun to answer it
 	}
 	t.NextPart = max(t.NextPart, p.Index+1)
 	t.LastPart = &p
@@ -156,7 +163,8 @@ func (s *Session) texts(step StepNumber, attempt int, items []Item) (texts []pen
 		if item.Streamed {
 			p.draft = Draft(step, attempt, i)
 		}
-		if !s.policy.PartsEnabled && len(texts) > 0 {
+		// A delegate's answer is one text: its parent is told that and no other.
+		if (!s.policy.PartsEnabled || s.key.Session.Depth() > 0) && len(texts) > 0 {
 			texts[0].text += "\n\n" + p.text
 			continue
 		}

@@ -227,6 +227,9 @@ func (s *Session) decideReply(c Reply) *Error {
 	if done, err := s.duplicate(c.Author, c.ClientMsgID, text, c.Duplicate); done || err != nil {
 		return err
 	}
+	if s.state.Closed {
+		return Errorf(SessionIsClosed, "the session is closed and takes no more messages")
+	}
 	say := Say{Author: c.Author, Via: c.Via, ClientMsgID: c.ClientMsgID, Text: text}
 	t := s.task(c.Task)
 	if t == nil {
@@ -249,7 +252,7 @@ func (s *Session) decideReply(c Reply) *Error {
 		if full := s.inboxFull(); full != nil {
 			return full
 		}
-		s.accept(say, s.taskID(t.N), MessageAccepted{Disposition: Queued, Kept: true})
+		s.accept(say, s.taskID(t.N), MessageAccepted{Disposition: Joined, Kept: true})
 		s.out.Receipt.Kept, s.out.Receipt.OldStatus, s.out.Receipt.NewStatus = true, t.Status, t.Status
 		return nil
 	}
@@ -332,13 +335,18 @@ func isObject(text string) bool {
 
 func isBlank(text string) bool { return strings.TrimSpace(text) == "" }
 
+// maxDeadline is how far ahead a time of a model's arguments may lie. It keeps
+// every stored time within what JSON can say, and what would never come out.
+const maxDeadline = 365 * 24 * time.Hour
+
 // deadline reads a duration ("10m") or an RFC 3339 time of a model's arguments.
 func (s *Session) deadline(text string) (time.Time, bool) {
-	if d, err := time.ParseDuration(text); err == nil && d > 0 {
-		return stamp(s.now.Add(d)), true
+	at, err := time.Parse(time.RFC3339, text)
+	if d, notDuration := time.ParseDuration(text); notDuration == nil {
+		at, err = s.now.Add(d), nil
 	}
-	if at, err := time.Parse(time.RFC3339, text); err == nil && at.After(s.now) {
-		return stamp(at), true
+	if ahead := at.Sub(s.now); err != nil || ahead <= 0 || ahead > maxDeadline {
+		return time.Time{}, false
 	}
-	return time.Time{}, false
+	return stamp(at), true
 }

@@ -39,6 +39,10 @@ type Store interface {
 	// Acquire with IfEpoch, then compare Head.LastCommit with the commit's ID.
 	Commit(ctx context.Context, key SessionKey, c Commit) error
 
+	// Room is ErrFull while a Commit with this Inner would be refused for want of
+	// space. It does not block, and promises nothing about the next moment.
+	Room(inner bool) error
+
 	// Head reads the head without acquiring. ErrNotFound.
 	Head(ctx context.Context, key SessionKey) (Head, error)
 
@@ -124,6 +128,17 @@ type Commit struct {
 	Inner    bool      // results, answers and cancels: allowed down to the hard disk watermark
 }
 
+// Accepts is true for a commit that accepts a message: it moves its session to the
+// head of the list of sessions at once.
+func (c *Commit) Accepts() bool {
+	for _, e := range c.Events {
+		if _, ok := e.Body.(MessageAccepted); ok {
+			return true
+		}
+	}
+	return false
+}
+
 // Key is what makes a write happen once: a part's (source, index), or a
 // message's (author, client id).
 type Key struct {
@@ -176,7 +191,7 @@ type Summary struct {
 	Access    Access
 	Closed    bool
 	CreatedAt time.Time
-	Activity  time.Time // of the last commit with a message or part; the list's order may lag by a second
+	Activity  time.Time // of the last commit with a message or part; in a list it may lag by a second, but never behind a user's message
 	Last      Seq
 	Open      int // tasks that have not ended
 	Awaiting  int // tasks AWAITING_RESPONSE
@@ -232,6 +247,10 @@ type Publisher interface {
 	Publish(key SessionKey, events []Event)
 	// Show hands on an ephemeral thing; after is the last durable seq.
 	Show(key SessionKey, after Seq, e Ephemeral)
+	// Stored says how far a session's log reaches when it comes into memory. What
+	// of it was not published, because whoever stored it ended before, will not be:
+	// followers read it from the log.
+	Stored(key SessionKey, head Seq)
 	// Gone says that a session was erased.
 	Gone(key SessionKey, reason string)
 }
@@ -264,6 +283,11 @@ type Item struct {
 	Tool     string // ItemCall
 	Args     string // ItemCall: JSON
 	Streamed bool   // deltas of it were shown
+	// Opaque is what the provider wants to be given back before the item in the
+	// next steps of the same task, such as signed reasoning. It is stored, shown to
+	// nobody, and only for the model that OpaqueBy names.
+	Opaque   string
+	OpaqueBy string
 }
 
 // ModelAnswer is a whole answer.

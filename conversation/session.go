@@ -17,15 +17,22 @@ import (
 type Session struct {
 	key    SessionKey
 	rules  *Rules
-	policy Policy // the configuration's with the session's overrides
+	policy *Policy // the configuration's, or a copy of it with the session's overrides; never written
 	state  state
 
 	ticked time.Time // the last Tick: what was due then has been done
 
-	// Of the Decide that is under way; empty between commands.
-	now     time.Time
-	slot    bool
-	out     *Decided
+	now     time.Time // the clock's, at the last Decide; zero after a load
+	drained bool      // the node goes away: a step that opens is parked
+
+	// Of the Decide that is under way.
+	slot bool
+	out  *deciding // nil between commands: most sessions rest most of the time
+}
+
+// deciding is what a Decide brings forth, and what it needs for that.
+type deciding struct {
+	Decided
 	pending pending
 }
 
@@ -35,13 +42,10 @@ type Session struct {
 // events durable before anything of them is seen, and to throw the session away
 // if that fails.
 func (s *Session) Decide(given Given, c Command) Decided {
-	var out Decided
+	var out deciding
 	c = cleaned(c)
-	s.out, s.slot, s.pending = &out, given.Slot || s.key.Session.Depth() > 0, pending{}
+	s.out, s.slot = &out, given.Slot || s.key.Session.Depth() > 0
 	s.now = stamp(given.At)
-	if s.now.Before(s.state.Last) {
-		s.now = s.state.Last // a clock may jump back; a session's time does not
-	}
 	if s.now.Before(s.ticked) {
 		s.ticked = s.now // what becomes due between the two is not done yet
 	}
@@ -49,14 +53,17 @@ func (s *Session) Decide(given Given, c Command) Decided {
 	if err == nil {
 		s.settle()
 	}
+	if err == nil && s.drained {
+		s.drain() // a late result has opened another step
+	}
 	if err != nil {
-		out = Decided{Err: err, Effects: out.Effects}
+		out.Decided = Decided{Err: err, Effects: out.Effects}
 	}
 	if out.Err == nil && out.Receipt.Seq == 0 {
 		out.Receipt.Seq = s.state.Head
 	}
-	s.out, s.pending = nil, pending{}
-	return out
+	s.out = nil
+	return out.Decided
 }
 
 func (s *Session) decide(c Command) *Error {
@@ -66,7 +73,7 @@ func (s *Session) decide(c Command) *Error {
 	case Tell:
 		return s.decideTell(c)
 	case Recovered, Tick, SlotGranted, Drain, ModelAnswered, ModelFailed, ToolDone,
-		DelegationAsked, DelegationQuestionClosed, DelegationDone, Compacted:
+		DelegationAsked, DelegationQuestions, DelegationQuestionClosed, DelegationDone, Compacted:
 		if s.Exists() {
 			s.decideInner(c)
 		}
@@ -118,7 +125,7 @@ func (s *Session) decideInner(c Command) {
 	case Tick:
 		s.tick()
 	case Drain:
-		s.drain()
+		s.drained = true
 	case ModelAnswered:
 		s.modelAnswered(c)
 	case ModelFailed:
@@ -127,6 +134,8 @@ func (s *Session) decideInner(c Command) {
 		s.toolDone(c)
 	case DelegationAsked:
 		s.delegationAsked(c)
+	case DelegationQuestions:
+		s.delegationQuestions(c)
 	case DelegationQuestionClosed:
 		s.delegationQuestionClosed(c)
 	case DelegationDone:
@@ -156,19 +165,30 @@ func (s *Session) absent() *Error { return Errorf(NotFound, "there is no such se
 
 // emit decides an event: it is applied at once and goes into the commit.
 func (s *Session) emit(t *task, body EventBody) Event {
-	e := Event{Seq: s.state.Head + 1, At: s.now, Body: stored(body)}
-	if t != nil {
-		e.Task = s.taskID(t.N)
+	if t == nil {
+		return s.emitOf("", body)
 	}
-	return s.emitEvent(e)
+	return s.emitOf(s.taskID(t.N), body)
 }
 
-func (s *Session) emitEvent(e Event) Event {
+// emitOf decides an event of a task that may be born by it.
+func (s *Session) emitOf(task TaskID, body EventBody) Event {
+	e := Event{Seq: s.state.Head + 1, At: s.at(), Task: task, Body: stored(body)}
 	if err := s.Apply(e); err != nil {
 		panic("conversation: decided an event that does not apply: " + err.Error())
 	}
 	s.out.Events = append(s.out.Events, e)
 	return e
+}
+
+// at is the time of what happens now. A clock may be set back; a session's time
+// does not go back. What is to happen later is reckoned from the clock itself:
+// else a clock that was an hour ahead would keep each retry waiting for an hour.
+func (s *Session) at() time.Time {
+	if s.now.Before(s.state.Last) {
+		return s.state.Last
+	}
+	return s.now
 }
 
 // stored rounds a body to what the store keeps (milliseconds; nil for empty), so
@@ -227,8 +247,8 @@ func cleaned(c Command) Command {
 		for i, item := range c.Answer.Items {
 			item.Text, item.Args, item.Tool, item.ID = valid(item.Text), valid(item.Args), valid(item.Tool), valid(item.ID)
 			same := func(other Item) bool { return other.Kind == ItemCall && other.ID == item.ID }
-			if item.Kind == ItemCall && (item.ID == "" || slices.ContainsFunc(items[:i], same)) {
-				item.ID = fmt.Sprintf("call-%d-%d", c.Step, i)
+			for n := i; item.Kind == ItemCall && (item.ID == "" || slices.ContainsFunc(items[:i], same)); n++ {
+				item.ID = fmt.Sprintf("call-%d-%d", c.Step, n)
 			}
 			items[i] = item
 		}
@@ -289,9 +309,7 @@ func (s *Session) Apply(e Event) error {
 		}
 		s.applyStatus(e, t, b)
 	case TaskCancelling:
-		if t != nil {
-			t.Cancelling = &cancelling{By: b.By, Until: b.Until, Error: b.Error, Drop: b.Drop, Seq: e.Seq}
-		}
+		s.applyCancelling(e, t, b)
 	case StepStarted:
 		if _, m := s.first(b); m != nil {
 			st.Origin = &origin{Accepted: m.Seq, Read: e.Seq}
@@ -378,6 +396,9 @@ func (s *Session) settleOnce() bool {
 }
 
 func (s *Session) decideCreate(c Create) *Error {
+	if s.key.Session.Depth() > 0 { // it would never be told its objective
+		return Errorf(Forbidden, "a delegation's session is opened by its parent alone")
+	}
 	if s.Exists() {
 		s.out.Receipt.Duplicate = true
 		return nil
@@ -511,7 +532,7 @@ func (s *Session) recover() {
 			s.stopCalls(t)
 		}
 		if s.key.Session.Depth() > 0 {
-			s.reportQuestions(t) // the parent may have forgotten us, and then says so
+			s.reportQuestions(t) // the parent may not wait for us any more, and then says so
 		}
 	}
 }
@@ -553,9 +574,6 @@ func (s *Session) waitingSince(t *task) time.Time {
 // time is still to come: the Tick at NextTick returns that.
 func (s *Session) Outstanding(now time.Time) []Effect {
 	now = stamp(now)
-	if now.Before(s.state.Last) {
-		now = s.state.Last
-	}
 	var all []Effect
 	for _, t := range s.state.Tasks {
 		if st := t.Step; st != nil && !st.Parked && !st.NotBefore.After(now) {
@@ -565,64 +583,59 @@ func (s *Session) Outstanding(now time.Time) []Effect {
 			all = append(all, s.callEffects(t, c)...)
 		}
 	}
-	if t := s.runnableAt(now); t != nil && s.running() == nil && s.key.Session.Depth() == 0 && s.state.Agent != Outside {
-		all = append(all, WantSlot{Task: s.taskID(t.N)})
+	if s.wantsSlot(now) {
+		all = append(all, WantSlot{Task: s.taskID(s.runnableAt(now).N)})
 	}
 	return all
 }
 
 // Wants is true while an acquiring effect that Decide returned is still called
 // for: a cancel, an end or another attempt may have come while its commit was
-// in flight.
+// in flight. What goes on for a while must be outstanding, texts aside; a thing
+// that is only said must still be true.
 func (s *Session) Wants(e Effect) bool {
-	switch e := e.(type) {
+	switch f := e.(type) {
 	case AskModel:
-		t := s.task(e.Task)
-		return t != nil && t.Step != nil && t.Step.N == e.Step && t.Step.Attempt == e.Attempt && !t.Step.Parked
 	case RunTool:
-		t, c := s.call(e.Call)
-		return c != nil && !c.Held && t.Cancelling == nil
+		f.Args = ""
+		e = f
 	case AmendDelegation:
-		t, c := s.call(e.Call)
-		return c != nil && t.Cancelling == nil
+		f.Text = ""
+		e = f
 	case StartDelegation:
-		t, c := s.call(e.Call)
-		return c != nil && (e.Stop || t.Cancelling == nil)
-	case RouteAnswer:
-		_, c := s.call(e.Delegation)
-		return c != nil
+		f.Objective = ""
+		e = f
 	case WantSlot:
-		return s.running() == nil && slices.ContainsFunc(s.state.Tasks, func(t *task) bool {
-			return t.Status == TaskQueued && t.Cancelling == nil
-		})
+		return s.wantsSlot(s.clock())
+	case RouteAnswer:
+		_, c := s.call(f.Delegation)
+		return c != nil
 	case Report:
 		return s.state.Final != nil && s.state.Final.Status != 0
 	case ReportQuestion:
-		_, q := s.question(e.Asked.Question)
+		_, q := s.question(f.Asked.Question)
 		return q != nil
-	case ReportQuestionClosed:
-		return true
-	default:
+	case ReportQuestions:
+		return len(s.state.Tasks) > 0
+	case ReportQuestionClosed, Triage:
 		return true
 	}
+	return slices.Contains(s.Outstanding(s.clock()), e)
+}
+
+func (s *Session) wantsSlot(now time.Time) bool {
+	return s.key.Session.Depth() == 0 && s.state.Agent != Outside && s.running() == nil && s.runnableAt(now) != nil
 }
 
 // NextDue is when the session must be loaded if it is not: a time that has
 // passed while anything is open that only a loaded session can bring to its
 // end, else the next deadline; the zero time = nothing to do.
 func (s *Session) NextDue() time.Time {
-	for _, t := range s.state.Tasks {
-		if t.Step != nil || t.Cancelling != nil || s.key.Session.Depth() > 0 {
-			return s.state.Last
+	if s.Busy() || s.key.Session.Depth() > 0 && len(s.state.Tasks) > 0 {
+		if s.clock().Before(s.state.Last) {
+			return s.clock()
 		}
-		for _, c := range t.Calls {
-			if !c.Held {
-				return s.state.Last
-			}
-		}
-		if t.Status == TaskQueued && !t.NotBefore.After(s.state.Last) {
-			return s.state.Last
-		}
+		return s.state.Last
 	}
 	return s.NextTick()
 }
@@ -658,19 +671,20 @@ func (s *Session) NextTick() time.Time {
 		}
 	}
 	if s.policy.MaxWait > 0 && s.running() == nil {
-		if t := s.runnableAt(s.state.Last); t != nil {
+		if t := s.runnableAt(s.clock()); t != nil {
 			sooner(s.waitingSince(t).Add(s.policy.MaxWait))
 		}
 	}
 	return next
 }
 
-// clock is the latest time that the session has heard of.
+// clock is the time that the session has last heard of. A Tick may bring no
+// event, and yet what it made runnable is due from then on.
 func (s *Session) clock() time.Time {
-	if s.now.After(s.state.Last) {
-		return s.now
+	if s.now.IsZero() {
+		return s.state.Last
 	}
-	return s.state.Last
+	return s.now
 }
 
 // Head is the seq of the last applied event.
@@ -680,7 +694,7 @@ func (s *Session) Head() Seq { return s.state.Head }
 func (s *Session) Key() SessionKey { return s.key }
 
 // Policy is the session's effective policy.
-func (s *Session) Policy() Policy { return s.policy }
+func (s *Session) Policy() Policy { return *s.policy }
 
 // Exists is false until the first event was applied.
 func (s *Session) Exists() bool { return s.state.Head > 0 }
@@ -700,10 +714,11 @@ func (s *Session) NeedsLookup(author UserID, id ClientMsgID) bool {
 	return !known
 }
 
-// Busy is true while a step or a call is open: the session must stay in memory.
+// Busy is true while a step or a call is open, or a task wants a slot: the
+// session must stay in memory. A task of an outside runtime has none of these.
 func (s *Session) Busy() bool {
 	for _, t := range s.state.Tasks {
-		if t.Step != nil || t.Cancelling != nil || t.Status == TaskRunning {
+		if t.Step != nil || t.Cancelling != nil {
 			return true
 		}
 		for _, c := range t.Calls {
@@ -712,7 +727,7 @@ func (s *Session) Busy() bool {
 			}
 		}
 	}
-	return s.runnableAt(s.clock()) != nil
+	return s.running() == nil && s.runnableAt(s.clock()) != nil
 }
 
 // HoldsSlot is true while a root task is RUNNING.
@@ -727,19 +742,28 @@ func (s *Session) WouldQueue() bool { return s.running() != nil || s.runnableAt(
 // Keys are the keys that a commit of events must bring.
 func Keys(events []Event) []KeyAt {
 	var keys []KeyAt
+	client := func(seq Seq, author UserID, id ClientMsgID) {
+		if id != "" {
+			keys = append(keys, KeyAt{Key{Author: author, Client: id}, seq})
+		}
+	}
+	part := func(seq Seq, p Part) {
+		if p.Source != "" {
+			keys = append(keys, KeyAt{Key{Source: p.Source, Part: p.Index}, seq})
+		}
+		client(seq, p.Author, p.ClientMsgID)
+	}
 	for _, e := range events {
 		switch b := e.Body.(type) {
 		case MessageAccepted:
-			if b.ClientMsgID != "" {
-				keys = append(keys, KeyAt{Key{Author: b.Author, Client: b.ClientMsgID}, e.Seq})
-			}
+			client(e.Seq, b.Author, b.ClientMsgID)
+		case TaskCancelling:
+			client(e.Seq, b.Author, b.ClientMsgID)
 		case PartialResponse:
-			if b.Source != "" {
-				keys = append(keys, KeyAt{Key{Source: b.Source, Part: b.Index}, e.Seq})
-			}
+			part(e.Seq, b.Part)
 		case Response:
-			if b.Source != "" && !b.Promoted {
-				keys = append(keys, KeyAt{Key{Source: b.Source, Part: b.Index}, e.Seq})
+			if !b.Promoted {
+				part(e.Seq, b.Part)
 			}
 		}
 	}

@@ -1,10 +1,8 @@
 package conversation
 
 import (
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
-	"hash/fnv"
 	"strconv"
 	"time"
 )
@@ -17,13 +15,10 @@ import (
 // It is stored as JSON in snapshots: a snapshot is a cache of the log, so a
 // program that cannot read one replays the log instead.
 type state struct {
-	Version  int
 	Title    string    `json:",omitempty"`
 	Agent    AgentName `json:",omitempty"`
 	Owner    UserID    `json:",omitempty"`
-	Access   Access    `json:",omitempty"`
 	Policy   Overrides `json:",omitempty"`
-	Closed   bool      `json:",omitempty"`
 	Created  time.Time
 	Activity time.Time // of the last message or part
 	Last     time.Time // of the last event
@@ -33,11 +28,14 @@ type state struct {
 	Messages, Parts, TaskCount, Questions, Calls, Delegations uint32
 	Step                                                      StepNumber
 
+	Version   uint8
+	Access    Access `json:",omitempty"`
+	Closed    bool   `json:",omitempty"`
+	Forgotten bool   `json:",omitempty"` // client ids have left Recent
+
 	Tasks     []*task   `json:",omitempty"` // that have not ended, in the order in which they were born or moved
-	Recent    recents   `json:",omitempty"` // a ring of the last client ids
-	NextSlot  int       `json:",omitempty"` // where the ring goes on
-	Forgotten bool      `json:",omitempty"` // client ids have left the ring
-	Withdrawn []uint32  `json:",omitempty"` // the last few withdrawn messages, so that withdrawing again is harmless
+	Recent    recents   `json:",omitzero"`  // the last client ids
+	Withdrawn []uint32  `json:",omitempty"` // the last withdrawn messages, so that withdrawing again is harmless
 	FreeSince time.Time // when a task last stopped being RUNNING
 	Final     *final    `json:",omitempty"` // of a sub-session: how its task ended
 
@@ -50,50 +48,6 @@ type state struct {
 
 // snapshotVersion changes with the meaning of state.
 const snapshotVersion = 1
-
-// recentMessages is how many client ids a session remembers by itself; the
-// store's keys know all of them.
-const recentMessages = 256
-
-// recent is a message by its author's id: hashes, because texts and ids of 256
-// messages would cost more than everything else together.
-type recent struct {
-	Key     [2]uint32 // hash of (author, client id)
-	Text    uint32    // hash of the text as first said
-	Message uint32
-	Seq     uint32 // a session of four billion events is not expected
-}
-
-// recents is the ring. In a snapshot it is one string: it is most of it.
-type recents []recent
-
-// MarshalJSON writes 20 bytes an entry.
-func (r recents) MarshalJSON() ([]byte, error) {
-	raw := make([]byte, 0, 20*len(r))
-	for _, e := range r {
-		for _, v := range []uint32{e.Key[0], e.Key[1], e.Text, e.Message, e.Seq} {
-			raw = binary.BigEndian.AppendUint32(raw, v)
-		}
-	}
-	return json.Marshal(raw)
-}
-
-// UnmarshalJSON reads what MarshalJSON wrote.
-func (r *recents) UnmarshalJSON(data []byte) error {
-	var raw []byte
-	if err := json.Unmarshal(data, &raw); err != nil {
-		return err
-	}
-	if len(raw)%20 != 0 {
-		return fmt.Errorf("%d bytes of client ids", len(raw))
-	}
-	*r = make(recents, 0, len(raw)/20)
-	for ; len(raw) > 0; raw = raw[20:] {
-		at := func(i int) uint32 { return binary.BigEndian.Uint32(raw[4*i:]) }
-		*r = append(*r, recent{Key: [2]uint32{at(0), at(1)}, Text: at(2), Message: at(3), Seq: at(4)})
-	}
-	return nil
-}
 
 // final is how the only task of a sub-session ended.
 type final struct {
@@ -212,7 +166,7 @@ func (q *question) own() bool { return q.Asked.Delegation == "" }
 
 // New is a session with an empty log.
 func New(key SessionKey, rules *Rules) *Session {
-	return &Session{key: key, rules: rules, policy: rules.Policy, state: state{Version: snapshotVersion}}
+	return &Session{key: key, rules: rules, policy: &rules.Policy, state: state{Version: snapshotVersion}}
 }
 
 // Restore is the session whose Snapshot data is. An error means that the
@@ -220,8 +174,15 @@ func New(key SessionKey, rules *Rules) *Session {
 func Restore(key SessionKey, rules *Rules, data []byte) (*Session, error) {
 	s := New(key, rules)
 	s.state = state{} // a version that is not there must not look like ours
-	if err := json.Unmarshal(data, &s.state); err != nil {
+	stored := struct {
+		*state
+		NextSlot int // of older snapshots: where in Recent the oldest one stands
+	}{state: &s.state}
+	if err := json.Unmarshal(data, &stored); err != nil {
 		return nil, fmt.Errorf("snapshot of %s: %w", key, err)
+	}
+	if n := stored.NextSlot; n > 0 && n < s.state.Recent.n {
+		s.state.Recent.turned(n)
 	}
 	if s.state.Version != snapshotVersion {
 		return nil, fmt.Errorf("snapshot of %s: version %d instead of %d", key, s.state.Version, snapshotVersion)
@@ -230,25 +191,31 @@ func Restore(key SessionKey, rules *Rules, data []byte) (*Session, error) {
 	return s, nil
 }
 
-// Snapshot is the state after the last applied event, for Restore.
-func (s *Session) Snapshot() []byte {
+// Snapshot is the state after the last applied event, for Restore. An error
+// means that the state holds what JSON cannot say; the log, from which it comes,
+// is as good without.
+func (s *Session) Snapshot() ([]byte, error) {
 	data, err := json.Marshal(&s.state)
 	if err != nil {
-		panic("conversation: the state holds something that is no JSON: " + err.Error())
+		return nil, fmt.Errorf("snapshot of %s: %w", s.key, err)
 	}
-	return data
+	return data, nil
 }
 
 // refreshPolicy makes the session's policy from the configuration and its own
 // overrides. An override that an older configuration allowed and this one does
 // not is left out: a session must stay loadable.
 func (s *Session) refreshPolicy() {
-	s.policy = s.rules.Policy
+	if s.policy = &s.rules.Policy; len(s.state.Policy) == 0 {
+		return // as nearly all: they share one
+	}
+	own := s.rules.Policy
 	for key, value := range s.state.Policy {
-		if p, err := s.policy.With(Overrides{key: value}); err == nil {
-			s.policy = p
+		if p, err := own.With(Overrides{key: value}); err == nil {
+			own = p
 		}
 	}
+	s.policy = &own
 }
 
 // Ids are counters with the session's id: unique in the server without a look-up.
@@ -269,45 +236,15 @@ func (s *Session) questionID(n uint32) QuestionID {
 	return QuestionID("q" + strconv.FormatUint(uint64(n), 10))
 }
 
-func clientKey(author UserID, id ClientMsgID) [2]uint32 {
-	h := fnv.New64a()
-	h.Write([]byte(author))
-	h.Write([]byte{0})
-	h.Write([]byte(id))
-	sum := h.Sum64()
-	return [2]uint32{uint32(sum >> 32), uint32(sum)}
-}
-
-func textKey(text string) uint32 {
-	h := fnv.New32a()
-	h.Write([]byte(text))
-	return h.Sum32()
-}
-
-// remember keeps a client's id. The ring's oldest entry makes room.
-func (st *state) remember(r recent) {
-	if len(st.Recent) < recentMessages {
-		st.Recent = append(st.Recent, r)
-		return
-	}
-	st.Recent[st.NextSlot] = r
-	st.NextSlot = (st.NextSlot + 1) % recentMessages
-	st.Forgotten = true
-}
-
-func (st *state) recall(author UserID, id ClientMsgID) (recent, bool) {
-	key := clientKey(author, id)
-	for _, r := range st.Recent {
-		if r.Key == key {
-			return r, true
+func (s *Session) task(id TaskID) *task {
+	n, tasks := ordinal(string(id), 't'), s.state.Tasks
+	// Most stand as they were born: the place of the first one tells that of this one.
+	if len(tasks) > 0 && n > tasks[0].N && int(n-tasks[0].N) < len(tasks) {
+		if t := tasks[n-tasks[0].N]; t.N == n && s.taskID(n) == id {
+			return t
 		}
 	}
-	return recent{}, false
-}
-
-func (s *Session) task(id TaskID) *task {
-	n := ordinal(string(id), 't')
-	for _, t := range s.state.Tasks {
+	for _, t := range tasks {
 		if t.N == n && s.taskID(n) == id {
 			return t
 		}
@@ -347,10 +284,19 @@ func (t *task) message(id MessageID) *message {
 func (t *task) drop(id MessageID) {
 	for i, m := range t.Messages {
 		if m.ID == id {
-			t.Messages = append(t.Messages[:i:i], t.Messages[i+1:]...)
+			t.Messages = without(t.Messages, i)
 			return
 		}
 	}
+}
+
+// without leaves the list as it is for those who still go through it. The first
+// one goes most often, and without a copy.
+func without[T any](list []*T, i int) []*T {
+	if i == 0 {
+		return list[1:]
+	}
+	return append(list[:i:i], list[i+1:]...)
 }
 
 func (t *task) call(id CallID) *call {

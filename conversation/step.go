@@ -43,8 +43,13 @@ func (s *Session) applyStepStarted(e Event, t *task, b StepStarted) {
 		t.Step = &step{N: b.Step, Attempt: 1, Seq: e.Seq, Read: b.Read, Agent: b.Agent, WrapUp: b.WrapUp, NotBefore: b.NotBefore}
 		t.LastStep, t.Round, t.News = b.Step, false, false
 		t.Steps++
+		next := 0 // they are read in their order
 		for _, m := range t.Messages {
-			if slices.Contains(b.Read, m.ID) {
+			inOrder := next < len(b.Read) && b.Read[next] == m.ID
+			if inOrder {
+				next++
+			}
+			if inOrder || slices.Contains(b.Read[next:], m.ID) {
 				m.Read, m.ReadBy = e.Seq, b.Step
 			}
 		}
@@ -156,7 +161,7 @@ func (s *Session) modelAnswered(c ModelAnswered) {
 		for _, p := range calls {
 			p.run()
 		}
-		s.pending = pending{task: t, texts: texts, silent: silent}
+		s.out.pending = pending{task: t, texts: texts, silent: silent}
 		return
 	}
 	// With any other call the task goes on, so the text is partial: in the

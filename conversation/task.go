@@ -227,7 +227,7 @@ func (s *Session) applyStatus(e Event, t *task, b TaskStatusChanged) {
 	}
 	for i := range st.Tasks {
 		if st.Tasks[i] == t {
-			st.Tasks = append(st.Tasks[:i:i], st.Tasks[i+1:]...)
+			st.Tasks = without(st.Tasks, i)
 			break
 		}
 	}
@@ -258,6 +258,9 @@ func (s *Session) decideCancel(c Cancel) *Error {
 	if s.key.Session.Depth() > 0 && c.By != ByParent {
 		return Errorf(Forbidden, "a delegation's session can only be read")
 	}
+	if done, err := s.cancelledBefore(c); done || err != nil {
+		return err
+	}
 	var t *task
 	switch {
 	case c.Task != "":
@@ -276,12 +279,19 @@ func (s *Session) decideCancel(c Cancel) *Error {
 	}
 	s.out.Receipt.Task, s.out.Receipt.OldStatus = s.taskID(t.N), t.Status
 	before := s.state.Head
+	said := TaskCancelling{By: c.By, Reason: c.Reason, Drop: c.Drop, Author: c.Author, ClientMsgID: c.ClientMsgID}
 	if t.Cancelling == nil {
-		s.cancelTask(t, c.By, c.Reason, nil, c.Drop)
-	} else if c.Drop { // it was not said with the first one
-		for _, m := range append([]*message(nil), t.Messages...) {
-			if m.Read == 0 {
-				s.resolve(t, m.ID, ResolvedCancelled, nil, "")
+		s.beginCancel(t, said)
+	} else {
+		if said.ClientMsgID != "" {
+			said.Until = t.Cancelling.Until
+			s.emit(t, said)
+		}
+		if c.Drop { // it was not said with the first one
+			for _, m := range append([]*message(nil), t.Messages...) {
+				if m.Read == 0 {
+					s.resolve(t, m.ID, ResolvedCancelled, nil, "")
+				}
 			}
 		}
 	}
@@ -295,10 +305,47 @@ func (s *Session) decideCancel(c Cancel) *Error {
 	return nil
 }
 
+// cancelledBefore answers a cancel that a client repeats as the first time,
+// whatever runs by now.
+func (s *Session) cancelledBefore(c Cancel) (bool, *Error) {
+	if c.ClientMsgID == "" {
+		return false, nil
+	}
+	d := c.Duplicate
+	if d == nil {
+		r, ok := s.state.recall(c.Author, c.ClientMsgID)
+		if !ok {
+			return false, nil
+		}
+		d = &Duplicate{Seq: Seq(r.Seq), Task: s.taskID(r.Message), SameText: r.Text == textKey(c.Said())}
+	}
+	if !d.SameText || c.Task != "" && c.Task != d.Task {
+		return false, Errorf(Conflict, "the id %q was used for another command", c.ClientMsgID)
+	}
+	s.out.Receipt = Receipt{Task: d.Task, Seq: d.Seq, Duplicate: true}
+	return true, nil
+}
+
+func (s *Session) applyCancelling(e Event, t *task, b TaskCancelling) {
+	if b.ClientMsgID != "" {
+		s.state.remember(recent{
+			Key: clientKey(b.Author, b.ClientMsgID), Text: textKey(b.Said()), Message: ordinal(string(e.Task), 't'), Seq: uint32(e.Seq),
+		})
+	}
+	if t != nil && t.Cancelling == nil {
+		t.Cancelling = &cancelling{By: b.By, Until: b.Until, Error: b.Error, Drop: b.Drop, Seq: e.Seq}
+	}
+}
+
 // cancelTask is the first phase of an early end: nothing new is started, and
 // everything open is told to stop. settle does the second when all has stopped.
 func (s *Session) cancelTask(t *task, by CancelBy, reason string, failure *Failure, drop bool) {
-	s.emit(t, TaskCancelling{By: by, Until: s.now.Add(s.policy.CancelGrace), Reason: reason, Error: failure, Drop: drop})
+	s.beginCancel(t, TaskCancelling{By: by, Reason: reason, Error: failure, Drop: drop})
+}
+
+func (s *Session) beginCancel(t *task, said TaskCancelling) {
+	said.Until = s.now.Add(s.policy.CancelGrace)
+	s.emit(t, said)
 	if st := t.Step; st != nil {
 		s.do(StopModel{Step: st.N})
 		s.emit(t, StepFinished{Step: st.N, Attempt: st.Attempt, Outcome: StepCancelled})
@@ -342,17 +389,14 @@ func (s *Session) requeue(t *task) {
 		ids[i] = m.ID
 	}
 	id := s.taskID(s.state.TaskCount + 1)
-	s.emitEvent(Event{
-		Seq: s.state.Head + 1, At: s.now, Task: id,
-		Body: TaskStatusChanged{Trigger: ids[0], New: TaskQueued, Messages: ids},
-	})
+	s.emitOf(id, TaskStatusChanged{Trigger: ids[0], New: TaskQueued, Messages: ids})
 	s.noteRow(s.task(id), nil)
 }
 
 // complete is line 9: the task has nothing more to do. False is impossible; the
 // result keeps settle's shape.
 func (s *Session) complete(t *task, limited bool) bool {
-	texts, silent := s.pending.take(t)
+	texts, silent := s.out.pending.take(t)
 	open := t.readUnresolved()
 	empty := len(texts) == 0 && !silent && t.LastPart == nil && open
 	if empty && s.policy.EmptyAnswer == EmptyRetry && t.Empties <= maxEmptyRetries && !limited {

@@ -3,6 +3,7 @@ package conversation
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -35,6 +36,8 @@ type Transcript struct {
 	tools    []ToolSpec // of the agent toolsOf, made once
 	toolsOf  AgentName
 	toolsN   int       // their tokens
+	system   string    // the last prompt
+	systemN  int       // its tokens
 	origin   MessageID // the original request
 	pinning  map[MessageID]string
 	messages map[MessageID]string   // accepted, not read yet
@@ -289,22 +292,22 @@ func (t *Transcript) stepFinished(task TaskID, b StepFinished) {
 		if item.Kind != ItemCall {
 			continue
 		}
-		entry := Entry{Role: RoleTool, Task: task, CallID: item.ID, Text: placeholder}
+		entry := Entry{Role: RoleTool, Task: task, CallID: item.ID, Text: NoResult}
 		for _, r := range b.Results {
 			if r.ID == item.ID {
 				entry.Text = r.Text
 			}
 		}
 		t.append(t.head, pinNone, entry)
-		if entry.Text == placeholder {
+		if entry.Text == NoResult {
 			t.slots[slotKey{task, item.ID}] = &slot{}
 		}
 	}
 }
 
-// placeholder is the result of a call that has none yet and needs none in this
-// request: its task waits while another one is shown.
-const placeholder = "no result yet"
+// NoResult is the result of a call that has none yet and needs none in this
+// request: its task waits while another one is shown. Models compare with it.
+const NoResult = "no result yet"
 
 // setResult fills a call's place: the newest of its task with that id.
 func (t *Transcript) setResult(task TaskID, modelCall, text string) {
@@ -362,7 +365,7 @@ func (sl *slot) text() string {
 		case !c.done && c.agent != "":
 			lines = append(lines, fmt.Sprintf("delegation %s (%s) started; its result follows", c.call, c.agent))
 		case !c.done:
-			lines = append(lines, placeholder)
+			lines = append(lines, NoResult)
 		case len(sl.jobs) > 1:
 			lines = append(lines, fmt.Sprintf("[%s %s] %s", c.call, c.agent, c.result))
 		default:
@@ -401,6 +404,25 @@ func (t *Transcript) endTask(task TaskID) {
 		}
 	}
 	t.ended[task] = t.head
+	t.dropOpaque(task)
+}
+
+// dropOpaque lets go of what providers wanted back within the task.
+func (t *Transcript) dropOpaque(task TaskID) {
+	opaque := func(item Item) bool { return item.Opaque != "" }
+	for i := range t.entries {
+		if e := &t.entries[i]; e.Task != task || !slices.ContainsFunc(e.Items, opaque) {
+			continue
+		}
+		if t.shared { // a request still shows it
+			t.entries, t.shared = slices.Clone(t.entries), false
+		}
+		e := &t.entries[i]
+		e.Items = slices.Clone(e.Items)
+		for k := range e.Items {
+			e.Items[k].Opaque, e.Items[k].OpaqueBy = "", ""
+		}
+	}
 }
 
 // trim leaves out the oldest entries of ended tasks, in whole units: it cuts
@@ -501,7 +523,10 @@ func (t *Transcript) Request(key SessionKey, rules *Rules, ask AskModel) Request
 	if len(r.Open) > 0 {
 		r.Last = append(r.Last, Entry{Role: RoleUser, Task: ask.Task, Text: openMessages(r.Open)})
 	}
-	t.fixed = Tokens(r.System) + entriesTokens(r.Last)
+	if t.system != r.System {
+		t.system, t.systemN = r.System, Tokens(r.System)
+	}
+	t.fixed = t.systemN + entriesTokens(r.Last)
 	if r.Tools != nil {
 		t.fixed += t.toolsN
 	}
@@ -515,7 +540,7 @@ func openMessages(open []OpenMessage) string {
 	var b strings.Builder
 	b.WriteString("Open messages:")
 	for _, o := range open {
-		fmt.Fprintf(&b, " [%d] %q", o.Ordinal, o.Excerpt)
+		b.WriteString(" [" + strconv.Itoa(o.Ordinal) + "] " + strconv.Quote(o.Excerpt))
 	}
 	return b.String()
 }

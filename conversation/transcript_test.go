@@ -135,7 +135,7 @@ func TestTranscriptLateResults(t *testing.T) {
 // when another task is shown: providers refuse a call without one.
 func TestTranscriptOtherTaskWaits(t *testing.T) {
 	w := script(t, "create", `send a "deploy"`, `model k1:askUser{"question":"Where?"}`, `send b "weather?" mode=queue`)
-	wantEntries(t, w.shown(), "user deploy", "assistant k1", "tool k1 "+placeholder, "user weather?", `user Open messages: [1] "weather?"`)
+	wantEntries(t, w.shown(), "user deploy", "assistant k1", "tool k1 "+NoResult, "user weather?", `user Open messages: [1] "weather?"`)
 }
 
 // Whatever arrives while a step is open, another attempt of it is shown what the
@@ -189,6 +189,39 @@ func TestCallsWithoutIDs(t *testing.T) {
 	}
 	wantEntries(t, w.shown(), "user go", "assistant call-1-0", "assistant call-1-1", "assistant k", "assistant call-1-3",
 		"tool call-1-0 0", "tool call-1-1 1", "tool k 2", "tool call-1-3 3", `user Open messages: [1] "go"`)
+}
+
+// What a provider wants back is there in the steps of its task, also after a
+// restart, and gone when the task has ended. A request that was given keeps it.
+func TestTranscriptOpaque(t *testing.T) {
+	w := script(t, "create", `send a "go"`)
+	w.feed(ModelAnswered{Step: 1, Attempt: 1, Answer: ModelAnswer{Items: []Item{
+		{Kind: ItemCall, ID: "k1", Tool: "clock", Args: "{}", Opaque: "sealed", OpaqueBy: "openai:m"},
+	}}})
+	w.feed(ToolDone{Call: "c1", Status: CallOK, Result: "12:00"})
+	opaque := func(r Request) (found []string) {
+		for _, e := range r.Entries {
+			for _, item := range e.Items {
+				found = append(found, item.Opaque+item.OpaqueBy)
+			}
+		}
+		return found
+	}
+	within := w.shown()
+	again := NewTranscript()
+	for _, e := range w.log {
+		again.Add(e)
+	}
+	w.tr, again = again, w.tr
+	restarted := w.shown()
+	w.tr = again
+	w.feed(Cancel{Author: "u", Task: "t1-s"})
+	w.feed(Say{Author: "u", Text: "next"})
+	after := w.shown()
+	want := []string{"sealedopenai:m"}
+	if !slices.Equal(opaque(within), want) || !slices.Equal(opaque(restarted), want) || !slices.Equal(opaque(after), []string{""}) {
+		t.Errorf("within its task %q, after a restart %q, in the next task %q", opaque(within), opaque(restarted), opaque(after))
+	}
 }
 
 // Blank text of an answer is not shown again: providers refuse it, and a refused

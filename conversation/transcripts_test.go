@@ -85,7 +85,8 @@ type scene struct {
 	now   time.Time
 	slot  bool
 	keys  map[Key]Seq // that the store would hold
-	asked []Effect    // the acquiring effects so far, for "wants"
+	rows  map[TaskID]TaskRow
+	asked []Effect // the acquiring effects so far, for "wants"
 }
 
 func testRules() *Rules {
@@ -123,7 +124,7 @@ func testRules() *Rules {
 func newScene(t *testing.T) *scene {
 	w := &scene{
 		t: t, key: SessionKey{"default", "s"}, rules: testRules(), now: time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC), slot: true,
-		keys: map[Key]Seq{},
+		keys: map[Key]Seq{}, rows: map[TaskID]TaskRow{},
 	}
 	w.load()
 	return w
@@ -241,6 +242,9 @@ func (w *scene) run(out *strings.Builder, line string) {
 		w.decide(out, Move{By: by, Message: w.long(arg(0)), Before: w.long(opts["before"])})
 	case "cancel":
 		c := Cancel{By: ByUser, Task: TaskID(w.long(arg(0))), Reason: opts["reason"], Drop: opts["waiting"] == "drop"}
+		if opts["id"] != "" {
+			c.Author, c.ClientMsgID, c.Duplicate = by, ClientMsgID(opts["id"]), w.hint(opts)
+		}
 		if opts["by"] == "parent" {
 			c.By = ByParent
 		}
@@ -255,7 +259,7 @@ func (w *scene) run(out *strings.Builder, line string) {
 		if strings.HasPrefix(source, "m") {
 			source = string(w.long(source))
 		}
-		w.decide(out, AddPart{Author: by, Source: source, Index: PartIndex(n), Text: arg(0), Final: opts["final"] == "true", Duplicate: w.hint(opts)})
+		w.decide(out, AddPart{Author: by, Source: source, Index: PartIndex(n), Text: arg(0), Final: opts["final"] == "true", ClientMsgID: ClientMsgID(opts["id"]), Duplicate: w.hint(opts)})
 	case "model":
 		step, attempt := w.openStep(opts["step"])
 		w.decide(out, ModelAnswered{Step: step, Attempt: attempt, Model: "test", Answer: ModelAnswer{Items: items(args)}})
@@ -290,6 +294,12 @@ func (w *scene) run(out *strings.Builder, line string) {
 			c.Approval = &Approval{Call: "c1", Tool: opts["tool"], Args: opts["args"]}
 		}
 		w.decide(out, c)
+	case "questions":
+		var open []QuestionID
+		for _, id := range args[1:] {
+			open = append(open, QuestionID(id))
+		}
+		w.decide(out, DelegationQuestions{Delegation: CallID(arg(0)), Open: open})
 	case "closed":
 		c := DelegationQuestionClosed{Delegation: CallID(arg(0)), Question: QuestionID(arg(1)), Reason: QuestionExpired}
 		if d, ok := opts["default"]; ok {
@@ -379,17 +389,27 @@ func (w *scene) decide(out *strings.Builder, c Command) {
 			w.t.Fatal(err)
 		}
 	}
-	if a, b := string(w.s.Snapshot()), string(again.Snapshot()); a != b {
+	if a, b := string(snapshot(w.t, w.s)), string(snapshot(w.t, again)); a != b {
 		w.t.Fatalf("after %s the replayed session differs:\nlive   %s\nreplay %s", c.Name(), a, b)
 	}
-	restored, err := Restore(w.key, w.rules, w.s.Snapshot())
-	if err != nil || string(restored.Snapshot()) != string(w.s.Snapshot()) {
+	restored, err := Restore(w.key, w.rules, snapshot(w.t, w.s))
+	if err != nil || string(snapshot(w.t, restored)) != string(snapshot(w.t, w.s)) {
 		w.t.Fatalf("after %s the restored session differs: %v", c.Name(), err)
 	}
 }
 
-// check is what must hold of every commit: keys are new, each task whose status
-// changed has its row, and a model is shown every call with its result, the same
+// snapshot is a session's; there must be one after every command.
+func snapshot(t testing.TB, s *Session) []byte {
+	t.Helper()
+	data, err := s.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// check is what must hold of every commit: keys are new, each task has the row
+// that says how it stands, and a model is shown every call with its result, the same
 // from a transcript that was rebuilt.
 func (w *scene) check(d Decided) {
 	for _, k := range Keys(d.Events) {
@@ -398,20 +418,18 @@ func (w *scene) check(d Decided) {
 		}
 		w.keys[k.Key] = k.Seq
 	}
-	rows := map[TaskID]TaskStatus{}
-	for _, e := range d.Events {
-		if b, ok := e.Body.(TaskStatusChanged); ok {
-			rows[e.Task] = b.New
-		}
-	}
 	for _, row := range d.Rows {
-		if want, changed := rows[row.Task]; changed && want != row.Status {
-			w.t.Fatalf("the row of %s says %s instead of %s", row.Task, row.Status, want)
-		}
-		delete(rows, row.Task)
+		w.rows[row.Task] = row
 	}
-	if len(rows) > 0 {
-		w.t.Fatalf("no rows for the tasks whose status changed: %v", rows)
+	for _, e := range d.Events {
+		if b, ok := e.Body.(TaskStatusChanged); ok && b.New.Ended() && w.rows[e.Task].Status != b.New {
+			w.t.Fatalf("the row of %s says %s instead of %s", e.Task, w.rows[e.Task].Status, b.New)
+		}
+	}
+	for _, t := range w.s.View().Tasks {
+		if row := w.rows[t.Task]; row.Status != t.Status || row.Trigger != t.Trigger {
+			w.t.Fatalf("the row of %s says %s, trigger %s, instead of %s, trigger %s", t.Task, row.Status, row.Trigger, t.Status, t.Trigger)
+		}
 	}
 	for _, e := range d.Effects {
 		ask, ok := e.(AskModel)
@@ -471,6 +489,9 @@ func (w *scene) hint(opts map[string]string) *Duplicate {
 		return nil
 	}
 	id, _, other := strings.Cut(opts["hint"], ",")
+	if strings.HasPrefix(id, "t") {
+		return &Duplicate{Task: TaskID(w.long(id)), Seq: 99, SameText: !other}
+	}
 	return &Duplicate{Message: w.long(id), Seq: 99, SameText: !other}
 }
 
@@ -517,7 +538,7 @@ func (w *scene) request(out *strings.Builder) {
 
 func external(c Command) bool {
 	switch c.(type) {
-	case ModelAnswered, ModelFailed, ToolDone, DelegationDone, DelegationAsked, DelegationQuestionClosed, Tick, Recovered, Drain, SlotGranted:
+	case ModelAnswered, ModelFailed, ToolDone, DelegationDone, DelegationAsked, DelegationQuestions, DelegationQuestionClosed, Tick, Recovered, Drain, SlotGranted:
 		return false
 	default:
 		return true

@@ -14,7 +14,7 @@ import (
 
 var allCommands = []Command{
 	Create{}, Say{}, Answer{}, Reply{}, Edit{}, Withdraw{}, Move{}, Cancel{}, Update{}, Close{}, Seen{}, AddPart{}, Tell{}, Recovered{}, Tick{},
-	SlotGranted{}, Drain{}, ModelAnswered{}, ModelFailed{}, ToolDone{}, DelegationAsked{}, DelegationQuestionClosed{}, DelegationDone{}, Compacted{},
+	SlotGranted{}, Drain{}, ModelAnswered{}, ModelFailed{}, ToolDone{}, DelegationAsked{}, DelegationQuestions{}, DelegationQuestionClosed{}, DelegationDone{}, Compacted{},
 }
 
 var allBodies = []EventBody{
@@ -24,7 +24,7 @@ var allBodies = []EventBody{
 }
 
 var allEffects = []Effect{
-	AskModel{}, RunTool{}, StartDelegation{}, AmendDelegation{}, RouteAnswer{}, WantSlot{}, Triage{}, Report{}, ReportQuestion{}, ReportQuestionClosed{},
+	AskModel{}, RunTool{}, StartDelegation{}, AmendDelegation{}, RouteAnswer{}, WantSlot{}, Triage{}, Report{}, ReportQuestion{}, ReportQuestions{}, ReportQuestionClosed{},
 	StopModel{}, StopCall{}, RefuseDelegation{},
 }
 

@@ -44,17 +44,20 @@ func TestWorld(t *testing.T) {
 // world is a root session and its sub-sessions, with everything that the shell
 // would do for them, badly.
 type world struct {
-	t        *testing.T
-	seed     uint64
-	r        *rand.Rand
-	rules    *Rules
-	now      time.Time
-	nodes    map[SessionID]*node
-	order    []SessionID
-	commands int
-	friendly bool
-	said     int
-	ran      map[string]int // non-idempotent tool runs by session and call
+	t         *testing.T
+	seed      uint64
+	r         *rand.Rand
+	rules     *Rules
+	now       time.Time
+	latest    time.Time // that the clock has ever said
+	nodes     map[SessionID]*node
+	order     []SessionID
+	commands  int
+	friendly  bool
+	restarted bool // the process has started again before the friendly end
+	said      int
+	cancels   []Cancel       // with ids, as clients repeat them
+	ran       map[string]int // non-idempotent tool runs by session and call
 }
 
 // node is one session and its shell.
@@ -72,6 +75,10 @@ type node struct {
 	slot    bool
 	stale   []Command // delivered before; may come again
 	answers []RouteAnswer
+	stopped map[CallID]bool // told to stop in this activation
+	want    bool            // a slot is waited for
+	due     time.Time       // what the store has of it: when it must be in memory,
+	open    int             // and how many tasks have not ended
 }
 
 type mail struct {
@@ -99,6 +106,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 		t: t, seed: seed, r: r, rules: rules, now: time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC),
 		nodes: map[SessionID]*node{}, ran: map[string]int{},
 	}
+	w.latest = w.now
 	agent := Coordinator
 	if r.IntN(12) == 0 {
 		agent = Outside
@@ -182,12 +190,16 @@ func (w *world) give(id SessionID, c Command) Decided {
 
 func (w *world) decide(n *node, c Command) Decided {
 	w.commands++
-	slot := n.slot || w.r.IntN(4) > 0 || w.friendly
+	slot := n.slot || !w.friendly && w.r.IntN(4) > 0
+	if _, granted := c.(SlotGranted); granted {
+		slot = true
+	}
 	d := n.live.Decide(Given{At: w.now, Slot: slot}, c)
 	if d.Err != nil && len(d.Events) > 0 {
 		w.fatalf("%s was refused with events", c.Name())
 	}
 	n.batch = append(n.batch, d.Events...)
+	w.soon(n, d.Events)
 	for _, e := range d.Effects {
 		if e.Acquiring() {
 			n.effects = append(n.effects, e)
@@ -216,7 +228,32 @@ func (w *world) release(n *node, e Effect) {
 	}
 }
 
+// soon: what is to happen later is reckoned from the clock as it is now, even if
+// it has been set back.
+func (w *world) soon(n *node, events []Event) {
+	for _, e := range events {
+		switch b := e.Body.(type) {
+		case StepStarted:
+			if b.Cause == CauseError && b.NotBefore.After(w.now.Add(w.rules.Policy.BackoffMax)) {
+				w.fatalf("%s: at %v the retry %d waits until %v", n.id, w.now, e.Seq, b.NotBefore)
+			}
+		case ToolStarted:
+			if b.Deadline.After(w.now.Add(w.rules.Policy.ToolTimeout)) {
+				w.fatalf("%s: at %v the call %s may take until %v", n.id, w.now, b.Call, b.Deadline)
+			}
+		case MessageAccepted:
+			if b.NotBefore.After(w.now.Add(w.rules.Policy.CollectWindow)) {
+				w.fatalf("%s: at %v the message %s waits until %v", n.id, w.now, b.Message, b.NotBefore)
+			}
+		}
+	}
+}
+
 func (w *world) stopCall(n *node, id CallID) {
+	if n.stopped == nil {
+		n.stopped = map[CallID]bool{}
+	}
+	n.stopped[id] = true
 	if id[0] == 'd' {
 		w.post(n.id+"/"+SessionID(id), Cancel{By: ByParent})
 		if sub := w.nodes[n.id+"/"+SessionID(id)]; sub == nil || len(sub.durable)+len(sub.batch) == 0 {
@@ -248,13 +285,15 @@ func (w *world) commit(n *node) {
 		return
 	}
 	if !w.friendly && w.r.IntN(25) == 0 { // a failed commit: memory is thrown away
-		if w.r.IntN(2) == 0 {
-			n.durable = append(n.durable, n.batch...)
+		if w.r.IntN(2) == 0 && len(n.batch) > 0 {
+			w.store(n)
 		}
 		w.crash(n)
 		return
 	}
-	n.durable = append(n.durable, n.batch...)
+	if len(n.batch) > 0 {
+		w.store(n)
+	}
 	effects := n.effects
 	n.batch, n.effects = nil, nil
 	// An answer that a crashed activation had asked for may have closed the step.
@@ -267,12 +306,20 @@ func (w *world) commit(n *node) {
 	n.slot = n.live.HoldsSlot()
 }
 
+// store writes what is decided, and with it when the session must be in memory
+// again. Read cursors and snapshots come without events.
+func (w *world) store(n *node) {
+	n.durable = append(n.durable, n.batch...)
+	n.due, n.open = n.live.NextDue(), n.live.Summary().Open
+}
+
 // crash loses a session's memory and everything that ran for it.
 func (w *world) crash(n *node) {
 	for _, m := range n.models {
 		n.stale = append(n.stale, ModelAnswered{Step: m.Step, Attempt: m.Attempt})
 	}
 	n.live, n.batch, n.effects, n.models, n.tools, n.amends, n.tells, n.answers = nil, nil, nil, nil, nil, nil, nil, nil
+	n.stopped, n.want = nil, false
 }
 
 // start does an acquiring effect whose commit is durable.
@@ -290,6 +337,9 @@ func (w *world) start(n *node, e Effect) {
 		e.Args = ""
 		if slices.Contains(n.tools, e) {
 			return
+		}
+		if n.stopped[e.Call] {
+			w.fatalf("%s: the call %s is started after it was stopped", n.id, e.Call)
 		}
 		n.tools = append(n.tools, e)
 		if e.Tool != "clock" {
@@ -309,6 +359,9 @@ func (w *world) start(n *node, e Effect) {
 			w.stopCall(n, e.Call)
 			return
 		}
+		if n.stopped[e.Call] {
+			w.fatalf("%s: the delegation %s is started after it was stopped", n.id, e.Call)
+		}
 		if !slices.Contains(n.tells, e) {
 			n.tells = append(n.tells, e)
 		}
@@ -321,11 +374,14 @@ func (w *world) start(n *node, e Effect) {
 		parent, call, _ := n.id.Parent()
 		a := e.Asked
 		w.post(parent, DelegationAsked{Delegation: call, Question: a.Question, Text: a.Text, Choices: a.Choices, ExpiresAt: a.ExpiresAt, Default: a.Default, Approval: a.Approval})
+	case ReportQuestions:
+		parent, call, _ := n.id.Parent()
+		w.post(parent, DelegationQuestions{Delegation: call, Open: e.Open})
 	case ReportQuestionClosed:
 		parent, call, _ := n.id.Parent()
 		w.post(parent, DelegationQuestionClosed{Delegation: call, Question: e.Question, Reason: e.Reason, Default: e.Default})
 	case WantSlot:
-		// The grant is an action of its own.
+		n.want = true
 	}
 }
 
@@ -361,7 +417,7 @@ func (w *world) paired(n *node, ask AskModel) {
 		}
 		if e.Task == ask.Task {
 			for _, o := range all[i+1:] {
-				if o.Role == RoleTool && o.Task == ask.Task && o.Text == placeholder {
+				if o.Role == RoleTool && o.Task == ask.Task && o.Text == NoResult {
 					w.fatalf("%s: step %d is shown a call of its own task without its result", n.id, ask.Step)
 				}
 			}
@@ -405,6 +461,10 @@ func (w *world) act() {
 			w.give(n.id, Compacted{Upto: Seq(w.r.IntN(len(n.durable) + 1)), Summary: fmt.Sprintf("summary at %d", len(n.durable))})
 		}
 	case 17:
+		if n.live != nil && len(n.batch) == 0 && len(n.durable) > 0 && w.r.IntN(2) == 0 {
+			w.store(n)
+			return
+		}
 		if len(n.stale) > 0 && len(n.durable) > 0 {
 			w.give(n.id, n.stale[w.r.IntN(len(n.stale))])
 		}
@@ -413,6 +473,7 @@ func (w *world) act() {
 			w.commit(n)
 			if n.live != nil {
 				w.decide(n, Drain{})
+				w.deliver() // what others say meanwhile
 				w.commit(n)
 				w.crash(n)
 			}
@@ -425,11 +486,18 @@ func (w *world) act() {
 func (w *world) jump() {
 	switch w.r.IntN(6) {
 	case 0:
-		w.now = w.now.Add(-time.Duration(w.r.IntN(5000)) * time.Millisecond)
+		back := time.Duration(w.r.IntN(5000)) * time.Millisecond
+		if w.r.IntN(8) == 0 { // it was wrong, and is set right
+			back = time.Duration(w.r.IntN(3600)) * time.Second
+		}
+		w.now = w.now.Add(-back)
 	case 1:
 		w.now = w.now.Add(time.Duration(w.r.IntN(900)) * time.Second)
 	default:
 		w.now = w.now.Add(time.Duration(w.r.IntN(4000)) * time.Millisecond)
+	}
+	if w.now.After(w.latest) {
+		w.latest = w.now
 	}
 }
 
@@ -512,7 +580,15 @@ func (w *world) user() {
 		if len(v.Tasks) > 0 && any(2) == 0 {
 			c.Task = v.Tasks[any(len(v.Tasks))].Task
 		}
-		w.give("s", c)
+		if any(2) == 0 {
+			c.Author, c.ClientMsgID = "u", id
+		}
+		if len(w.cancels) > 0 && any(3) == 0 {
+			c = w.cancels[any(len(w.cancels))] // its client has not seen the answer
+		}
+		if d := w.give("s", c); d.Err == nil && c.ClientMsgID != "" && !d.Receipt.Duplicate {
+			w.cancels = append(w.cancels, c)
+		}
 	case 4, 5:
 		if len(v.Questions) > 0 {
 			q := v.Questions[any(len(v.Questions))].Asked
@@ -524,6 +600,13 @@ func (w *world) user() {
 			w.give("s", Reply{Author: "u", Via: ViaHTTP, ClientMsgID: id, Task: v.Tasks[any(len(v.Tasks))].Task, Text: []string{"yes", "no", "blue"}[any(3)]})
 		}
 	case 7:
+		if any(4) == 0 {
+			part := AddPart{Author: "r", ClientMsgID: id, Text: "a plain " + text, Final: any(4) == 0}
+			for range 1 + any(2) {
+				w.give("s", part)
+			}
+			return
+		}
 		if v.Agent == Outside && len(v.Tasks) > 0 {
 			w.outside(v)
 			return
@@ -649,6 +732,9 @@ func (w *world) invariants(n *node) {
 		}
 		if t.Step != nil {
 			steps++
+			if n.live.drained && !t.Step.Parked && !t.Step.NotBefore.After(w.now) {
+				w.fatalf("%s: step %d is open after a drain", n.id, t.Step.N)
+			}
 			if t.Status != TaskRunning {
 				w.fatalf("%s: %s has an open step and is %s", n.id, n.live.taskID(t.N), t.Status)
 			}
@@ -669,7 +755,7 @@ func (w *world) invariants(n *node) {
 			w.fatalf("replay: %v", err)
 		}
 	}
-	if a, b := string(n.live.Snapshot()), string(again.Snapshot()); a != b {
+	if a, b := string(snapshot(w.t, n.live)), string(snapshot(w.t, again)); a != b {
 		w.fatalf("%s: replayed state differs\nlive   %s\nreplay %s", n.id, a, b)
 	}
 	if a, b := describeAll(n.live.Outstanding(w.now)), describeAll(again.Outstanding(w.now)); a != b {
@@ -690,14 +776,28 @@ func describeAll(effects []Effect) string {
 	return strings.Join(all, "; ")
 }
 
-// finish is the friendly world: no failures, every question is answered, every
-// call ends, time goes on.
+// finish is the friendly world: most times the process starts again, and then
+// there are no failures, every question is answered, every call ends, time goes
+// on. It is as stern as the shell: sessions are in memory only when the store says
+// that they are due or somebody speaks to them, and tasks start only with a slot
+// that was asked for. After the start nobody works or answers for a delegation
+// that is not waited for: such a one must be told to stop.
 func (w *world) finish() {
 	w.friendly = true
+	if w.now.Before(w.latest) {
+		w.now = w.latest
+	}
+	w.restarted = w.r.IntN(4) > 0
 	for _, id := range w.order {
 		if n := w.nodes[id]; n.id != "mail" && n.live != nil {
 			w.commit(n)
+			if w.restarted {
+				w.crash(n)
+			}
 		}
+	}
+	if w.restarted {
+		w.loadDue()
 	}
 	for round := 0; ; round++ {
 		busy := false
@@ -706,15 +806,21 @@ func (w *world) finish() {
 			if id == "mail" || len(n.durable) == 0 {
 				continue
 			}
+			busy = busy || n.open > 0
+			visited := id == "s" && n.open > 0 && round%10 == 9 // its user looks whether there are questions
+			if n.live == nil && (n.due.IsZero() || n.due.After(w.now)) && !visited {
+				continue
+			}
 			w.wake(n)
 			w.commit(n)
-			if n.live.running() == nil && n.live.runnableAt(w.now) != nil {
+			if n.want {
+				n.want = false
 				w.give(id, SlotGranted{})
 			}
-			for len(n.models) > 0 {
+			for len(n.models) > 0 && w.awaited(id) {
 				w.model(n)
 			}
-			for len(n.tools) > 0 {
+			for len(n.tools) > 0 && w.awaited(id) {
 				w.tool(n)
 			}
 			w.tell(n)
@@ -749,11 +855,57 @@ func (w *world) finish() {
 		w.now = w.now.Add(time.Second)
 		if round > 2000 {
 			for _, id := range w.order {
-				if n := w.nodes[id]; n.live != nil {
+				n := w.nodes[id]
+				w.t.Logf("%s: %d tasks, due %v, now %v", id, n.open, n.due, w.now)
+				if n.live != nil {
 					w.t.Logf("%s: %+v due %v tick %v outstanding %s", id, n.live.View().Tasks, n.live.NextDue(), n.live.NextTick(), describeAll(n.live.Outstanding(w.now)))
 				}
 			}
 			w.fatalf("it does not end")
+		}
+	}
+}
+
+// awaited is false for a sub-session whose parent has ended the delegation.
+func (w *world) awaited(id SessionID) bool {
+	parent, call, sub := id.Parent()
+	return !sub || !w.restarted || !slices.ContainsFunc(w.nodes[parent].durable, func(e Event) bool {
+		b, ended := e.Body.(DelegationFinished)
+		return ended && b.Delegation == call
+	})
+}
+
+// loadDue is the start of a process: what is due is loaded and says what it has
+// to say. After that no session asks anything for a delegation that the
+// delegation does not ask.
+func (w *world) loadDue() {
+	box := w.add("mail")
+	box.waiting = nil
+	for _, id := range slices.Clone(w.order) {
+		if n := w.nodes[id]; !n.due.IsZero() && !n.due.After(w.now) {
+			w.wake(n)
+			w.tell(n)
+		}
+	}
+	for len(box.waiting) > 0 {
+		w.deliver()
+	}
+	for _, id := range w.order {
+		n := w.nodes[id]
+		if n.live == nil {
+			continue
+		}
+		for _, q := range n.live.View().Questions {
+			if q.Asked.Delegation == "" {
+				continue
+			}
+			sub := w.nodes[id+"/"+SessionID(q.Asked.Delegation)]
+			if sub == nil || sub.live == nil {
+				w.fatalf("%s asks %s for a delegation that does not run", id, q.Asked.Question)
+			}
+			if _, open := sub.live.question(inner(q.Asked.Question)); open == nil {
+				w.fatalf("%s asks %s, which %s does not", id, q.Asked.Question, sub.id)
+			}
 		}
 	}
 }

@@ -66,6 +66,7 @@ type pending struct {
 	kind  string
 	id    string
 	named bool
+	mute  bool // an unnamed command that gets no answer: not even a refusal, which nobody asked for
 	at    time.Time
 }
 
@@ -81,7 +82,9 @@ func (p pending) ok(data func(o *object)) {
 func (p pending) fail(err error) {
 	e := p.c.refusal(err)
 	p.count(string(e.Code))
-	p.c.out.answer(func(b []byte) []byte { return appendError(b, p.id, p.named, e) })
+	if !p.mute {
+		p.c.out.answer(func(b []byte) []byte { return appendError(b, p.id, p.named, e) })
+	}
 }
 
 func (p pending) count(code string) {
@@ -93,6 +96,8 @@ func (p pending) count(code string) {
 func (c *client) handle(b []byte) {
 	cmd, bad := readCommand(b)
 	p := pending{c: c, kind: "unknown", id: cmd.id, named: cmd.named, at: c.now()}
+	do, known := commandTable[cmd.kind]
+	p.mute = bad == nil && do.silent && !cmd.named && c.who != nil
 	if wait, flooded := c.bucket.take(p.at); wait > 0 {
 		c.m.RateLimited.Inc()
 		p.fail(&conversation.Error{Code: conversation.RateLimited, Message: "too many commands on this connection", RetryAfter: wait})
@@ -113,7 +118,6 @@ func (c *client) handle(b []byte) {
 		p.fail(bad)
 		return
 	}
-	do, known := commandTable[cmd.kind]
 	if !known {
 		p.fail(conversation.Errorf(conversation.UnknownType, "%q is not a command", conversation.Excerpt(cmd.kind, 40)))
 		return
@@ -146,7 +150,7 @@ func (c *client) handle(b []byte) {
 type commandRule struct {
 	session bool // names a session
 	writes  bool // changes it
-	silent  bool // needs no id and gets no answer then
+	silent  bool // needs no id and gets no answer then, whatever comes of it
 	run     func(c *client, p pending, key conversation.SessionKey, data []byte)
 }
 
@@ -553,12 +557,14 @@ func (c *client) typing(p pending, key conversation.SessionKey, data []byte) {
 	c.mu.Lock()
 	f := c.follows[key]
 	c.mu.Unlock()
-	if f != nil {
+	if f != nil && !f.dead() {
+		// A follow that is still to be answered proves nothing yet; what is typed
+		// meanwhile is shown to nobody, as it may be at any other time.
 		if after, following := f.position(); following {
 			c.hub.typing(f, after, c.who.User, *on)
-			p.ok(nil)
-			return
 		}
+		p.ok(nil)
+		return
 	}
 	// Following is the proof that the user may see the session.
 	p.fail(conversation.Errorf(conversation.BadRequest, "typing is for sessions that this connection follows"))

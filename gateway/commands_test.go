@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"parley/conversation"
+	"parley/gateway"
 	"parley/gateway/gatewaytest"
 )
 
@@ -157,9 +158,9 @@ func TestBadCommands(t *testing.T) {
 		{`{"type":"follow","id":"1","session":"s1","data":{"since":-1}}`, "bad_request", "since must be a whole number"},
 		{`{"type":"follow","id":"1","session":"s1","data":{"tail":1.5}}`, "bad_request", "tail must be a whole number"},
 		{`{"type":"follow","id":"1","session":"nobody"}`, "not_found", ""},
-		{`{"type":"seen","session":"s1","data":{}}`, "bad_request", "seq is missing"},
-		{`{"type":"typing","session":"s1","data":{"on":1}}`, "bad_request", "on must be true or false"},
-		{`{"type":"typing","session":"s1","data":{"on":true}}`, "bad_request", "follow"},
+		{`{"type":"seen","id":"1","session":"s1","data":{}}`, "bad_request", "seq is missing"},
+		{`{"type":"typing","id":"1","session":"s1","data":{"on":1}}`, "bad_request", "on must be true or false"},
+		{`{"type":"typing","id":"1","session":"s1","data":{"on":true}}`, "bad_request", "follow"},
 		{`{"type":"refresh","id":"1","data":{}}`, "bad_request", "token is missing"},
 		{`{"type":"refresh","id":"1","data":{"token":"t"}}`, "bad_request", "auth.mode is none"},
 	} {
@@ -232,5 +233,64 @@ func TestOldDuplicate(t *testing.T) {
 	}
 	if f := c.Do("send", "s1", obj{"client_msg_id": "a", "text": "y"}); f.Error == nil || f.Error.Code != "conflict" {
 		t.Errorf("another text: %s", f.Raw)
+	}
+}
+
+// seen and typing without an id get no answer, whatever comes of them: a refusal
+// that nobody asked for would be taken for that of another command. With an id
+// they are answered; while a follow is on its way typing is shown to nobody.
+func TestUnnamedCommandsAreNotAnswered(t *testing.T) {
+	r := start(t, withAuth(badAuth{}))
+	r.sessions.Open("s1", "ann")
+	r.sessions.Open("s2", "bob")
+	c := gatewaytest.Dial(t, r.addr)
+	c.Do("hello", "", obj{"proto": 1, "token": "good"})
+	next := func(after string) {
+		t.Helper()
+		id := c.Send("ping", "", nil)
+		if f := c.Read(); f.Re == nil || *f.Re != id {
+			t.Errorf("%s\n was answered %s", after, f.Raw)
+		}
+	}
+	for _, frame := range []string{
+		`{"type":"typing","session":"s1","data":{"on":true}}`,
+		`{"type":"typing","session":"s1","data":{"on":1}}`,
+		`{"type":"typing","session":"s2","data":{"on":true}}`,
+		`{"type":"typing","data":{"on":true}}`,
+		`{"type":"seen","session":"s1","data":{}}`,
+		`{"type":"seen","session":"a b","data":{"seq":1}}`,
+		`{"type":"seen","id":null,"session":"s2","data":{"seq":1}}`,
+	} {
+		c.Write(frame)
+		r.sessions.Do(func() {}) // what it asked the engine for is answered
+		next(frame)
+	}
+	if n := r.metric("parley_gateway_commands_total", "type", "typing", "code", "bad_request"); n != 4 {
+		t.Errorf("counted %v refusals of typing", n)
+	}
+
+	release := r.sessions.Hold()
+	follow := c.Send("follow", "s1", obj{"since": 1})
+	c.Write(`{"type":"typing","session":"s1","data":{"on":true}}`)
+	next("typing while a follow is on its way")
+	if f := c.Do("typing", "s1", obj{"on": true}); f.Type != "ok" {
+		t.Errorf("typing while a follow is on its way: %s", f.Raw)
+	}
+	release()
+	if f := c.Read(); f.Type != "ok" || f.Re == nil || *f.Re != follow {
+		t.Errorf("%s", f.Raw)
+	}
+}
+
+// A refusal for haste is no exception.
+func TestUnnamedCommandsInHaste(t *testing.T) {
+	r := start(t, limits(func(l *gateway.Limits) { l.CommandsPerSecond, l.CommandsBurst = 0.001, 2 }))
+	c := gatewaytest.Connect(t, r.addr)
+	for range 3 {
+		c.Write(`{"type":"typing","session":"s1","data":{"on":true}}`)
+	}
+	id := c.Send("ping", "", nil)
+	if f := c.Read(); f.Re == nil || *f.Re != id || f.Error == nil || f.Error.Code != "rate_limited" {
+		t.Errorf("%s", f.Raw)
 	}
 }

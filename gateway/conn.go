@@ -301,7 +301,13 @@ func (c *conn) write() {
 
 // writeAll writes what comes until the connection ends.
 func (c *conn) writeAll() {
-	beat := time.NewTimer(c.cfg.Times.Heartbeat)
+	var due atomic.Bool // a heartbeat
+	// A timer of the select would cost each sleep of the writer as much as the
+	// channel itself.
+	beat := time.AfterFunc(c.cfg.Times.Heartbeat, func() {
+		due.Store(true)
+		c.out.nudge()
+	})
 	defer beat.Stop()
 	var scratch *[]byte
 	release := func() {
@@ -347,9 +353,10 @@ func (c *conn) writeAll() {
 			return
 		}
 		release()
-		select {
-		case <-c.out.wake:
-		case <-beat.C:
+		if !due.Load() { // it may have become so while the writer was not asleep
+			<-c.out.wake
+		}
+		if due.CompareAndSwap(true, false) {
 			beat.Reset(c.heartbeat())
 		}
 	}

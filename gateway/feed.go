@@ -51,10 +51,7 @@ func (f *feed) publish(first, last conversation.Seq, data []byte) {
 	f.until = max(f.until, last)
 	switch {
 	case f.state == feedBehind:
-		if !slices.Contains(o.behind, f) { // it was waiting for just this
-			o.behind = append(o.behind, f)
-			o.rouse()
-		}
+		f.getInRow()
 	case f.state != feedLive || last <= f.cursor:
 	case first != f.cursor+1: // events that never came: the log has them
 		f.fallBehind()
@@ -67,6 +64,32 @@ func (f *feed) publish(first, last conversation.Seq, data []byte) {
 		}
 		o.push(item{data: data, frames: frames})
 		f.cursor = last
+	}
+}
+
+// stored has the feed read from the log what was never published, up to head.
+func (f *feed) stored(head conversation.Seq) {
+	o := f.out
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if head <= f.until {
+		return
+	}
+	f.until = head
+	switch {
+	case f.state == feedBehind:
+		f.getInRow()
+	case f.state == feedLive && head > f.cursor:
+		f.fallBehind()
+	}
+}
+
+// getInRow has the writer look at a feed that is behind, if it waits for just
+// that. The caller holds out.mu.
+func (f *feed) getInRow() {
+	if o := f.out; !slices.Contains(o.behind, f) {
+		o.behind = append(o.behind, f)
+		o.rouse()
 	}
 }
 
@@ -164,19 +187,26 @@ func (f *feed) gone(frame []byte) {
 	f.kill()
 }
 
+// wants is false for drafts that the client did not ask for.
+func (f *feed) wants(e conversation.Ephemeral) bool {
+	switch e.(type) {
+	case conversation.Delta, conversation.DraftDropped:
+		return f.deltas
+	default:
+		return true
+	}
+}
+
 // show hands an ephemeral frame to the feed. It is dropped when the event that
 // it came after has not been queued yet, and when the client is slow.
 func (f *feed) show(after conversation.Seq, e conversation.Ephemeral, data []byte) {
+	if !f.wants(e) {
+		return
+	}
 	o := f.out
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delta, isDelta := e.(conversation.Delta)
-	if isDelta && !f.deltas {
-		return
-	}
-	if _, dropped := e.(conversation.DraftDropped); dropped && !f.deltas {
-		return
-	}
 	if f.state != feedLive || after > f.cursor {
 		f.missed = f.missed || isDelta
 		return

@@ -94,6 +94,30 @@ func TestMergeOnlyWhatBelongsTogether(t *testing.T) {
 	}
 }
 
+// What is stored behind a live feed is read from the log, although nothing is
+// published behind it; what the feed has is not read again.
+func TestStoredBehindLiveFeed(t *testing.T) {
+	hub, f := queueOf(10)
+	hub.Stored(f.key, 5)
+	if f.state != feedLive || len(f.out.behind) != 0 {
+		t.Error("the feed reads what it has")
+	}
+	hub.Stored(f.key, 7)
+	if f.state != feedBehind || f.until != 7 || len(f.out.behind) != 1 {
+		t.Errorf("state %d, until %d, %d feeds are read for", f.state, f.until, len(f.out.behind))
+	}
+	f.out.behind = nil // the writer has read up to 7, and waits
+	f.cursor = 7
+	hub.Stored(f.key, 7)
+	if len(f.out.behind) != 0 {
+		t.Error("the feed reads what it has")
+	}
+	hub.Stored(f.key, 9)
+	if f.until != 9 || len(f.out.behind) != 1 {
+		t.Errorf("until %d, %d feeds are read for", f.until, len(f.out.behind))
+	}
+}
+
 // Nothing ephemeral is shown before the event that it came after.
 func TestNeverBeforeItsEvent(t *testing.T) {
 	hub, f := queueOf(10)

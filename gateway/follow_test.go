@@ -91,6 +91,26 @@ func TestEqualBytes(t *testing.T) {
 	}
 }
 
+// What was stored and never published is read from the log as soon as that is
+// known, once and in order, by those who are live and those who are not.
+func TestStoredNotPublished(t *testing.T) {
+	r := start(t)
+	key := r.sessions.Open("s1", "local")
+	c := gatewaytest.Connect(t, r.addr)
+	c.Do("follow", "s1", obj{"since": 0})
+	r.sessions.Say(key, 3)
+	for range 3 {
+		r.sessions.Store(key, conversation.Event{Body: conversation.SessionUpdated{Title: new("a title")}}, conversation.Event{Body: conversation.SessionUpdated{Title: new("a title")}})
+		r.sessions.Store(key)
+		r.sessions.Say(key, 1)
+	}
+	for want := uint64(1); want <= 13; want++ {
+		if f := c.Until(func(f gatewaytest.Frame) bool { return f.Seq > 0 }); f.Seq != want {
+			t.Fatalf("want event %d: %s", want, f.Raw)
+		}
+	}
+}
+
 // seeded is a random source whose seed can be given again.
 func seeded(t *testing.T) *rand.Rand {
 	t.Helper()

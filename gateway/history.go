@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"parley/conversation"
@@ -19,7 +20,8 @@ type entry struct {
 	final     bool
 	kind      conversation.ResponseKind
 	edited    bool
-	ended     bool // a part: its task has ended
+	ended     bool             // a part: its task has ended
+	answer    conversation.Seq // it was taken as an answer there, and nothing has read it yet
 	read      time.Time
 	resolved  time.Time
 	delivered time.Time
@@ -57,6 +59,7 @@ func (c *core) history(ctx context.Context, key conversation.SessionKey, after c
 		if err != nil {
 			return nil, false, err
 		}
+		reads(e, page, byMessage)
 		if item := begins(e, byMessage); item != nil {
 			if len(page) < limit {
 				page = append(page, item)
@@ -101,18 +104,65 @@ func begins(e *conversation.Event, known map[conversation.MessageID]*entry) *ent
 	}
 }
 
+// reads notes that a message of the page was read. Mostly a step says so. What
+// answers a question is in no step's list: the task's next step is shown it as the
+// question's result; an answer to a delegation is taken by it at once, and an
+// approval by the call that it allows or refuses. An outside runtime has no steps:
+// the first part that it has for a message is the sign.
+func reads(e *conversation.Event, page []*entry, known map[conversation.MessageID]*entry) {
+	read := func(id conversation.MessageID) {
+		if i := known[id]; i != nil && i.said != nil && i.read.IsZero() {
+			i.read, i.answer = e.At, 0
+		}
+	}
+	switch b := e.Body.(type) {
+	case conversation.StepStarted:
+		for _, m := range b.Read {
+			read(m)
+		}
+		for _, i := range page {
+			if i.answer != 0 && i.task == e.Task && b.Attempt == 1 { // a later attempt is shown the same as the first
+				read(i.id())
+			}
+		}
+	case conversation.QuestionAnswered:
+		if strings.Contains(string(b.Question), ".") { // a delegation's
+			read(b.Message)
+		} else if i := known[b.Message]; i != nil && i.said != nil && i.read.IsZero() {
+			i.answer = e.Seq
+		}
+	case conversation.ToolStarted:
+		approves(e, page, read)
+	case conversation.ToolFinished:
+		if b.Status == conversation.CallDenied {
+			approves(e, page, read)
+		}
+	case conversation.PartialResponse:
+		read(conversation.MessageID(b.Source))
+	case conversation.Response:
+		if b.ResponseKind == conversation.ResponsePlain {
+			read(conversation.MessageID(b.Source))
+		}
+	}
+}
+
+// approves finds the answer that let a call go on, or refused it: it stands right
+// before, with its resolution in between. Any other call starts behind the end of
+// its step.
+func approves(e *conversation.Event, page []*entry, read func(conversation.MessageID)) {
+	for _, i := range page {
+		if i.answer != 0 && i.answer+2 == e.Seq && i.task == e.Task && i.said.Disposition == conversation.Answered {
+			read(i.id())
+		}
+	}
+}
+
 // happens notes what an event says about entries of the page.
 func happens(e *conversation.Event, page []*entry, known map[conversation.MessageID]*entry) {
 	switch b := e.Body.(type) {
 	case conversation.MessageEdited:
 		if i := known[b.Message]; i != nil && i.said != nil {
 			i.said.Text, i.edited = b.Text, true
-		}
-	case conversation.StepStarted:
-		for _, m := range b.Read {
-			if i := known[m]; i != nil && i.read.IsZero() {
-				i.read = e.At
-			}
 		}
 	case conversation.MessageResolved:
 		if i := known[b.Message]; i != nil {

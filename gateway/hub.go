@@ -185,7 +185,7 @@ func (h *Hub) Show(key conversation.SessionKey, after conversation.Seq, e conver
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	t := s.topics[key]
-	if t == nil || len(t.feeds) == 0 {
+	if t == nil || !slices.ContainsFunc(t.feeds, func(f *feed) bool { return f.wants(e) }) {
 		return
 	}
 	data := textFrame(func(b []byte) []byte { return appendEphemeral(b, key.Session, after, e) })
@@ -208,6 +208,24 @@ func (h *Hub) typing(from *feed, after conversation.Seq, user conversation.UserI
 		if f.out != from.out {
 			f.show(after, nil, data)
 		}
+	}
+}
+
+// Stored implements conversation.Publisher: a feed that was not given all of it
+// reads the rest from the log.
+func (h *Hub) Stored(key conversation.SessionKey, head conversation.Seq) {
+	s := h.shard(key)
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	t := s.topics[key]
+	if t == nil {
+		return
+	}
+	for _, f := range t.feeds {
+		f.stored(head)
+	}
+	for _, w := range t.watchers {
+		w.tell()
 	}
 }
 

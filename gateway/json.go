@@ -83,12 +83,6 @@ func appendUint[T ~uint64 | ~uint32](dst []byte, n T) []byte {
 	return strconv.AppendUint(dst, uint64(n), 10)
 }
 
-func appendInt[T ~int | ~int64](dst []byte, n T) []byte {
-	return strconv.AppendInt(dst, int64(n), 10)
-}
-
-func appendBool(dst []byte, b bool) []byte { return strconv.AppendBool(dst, b) }
-
 // appendStrings appends a list; a nil list is [], never null.
 func appendStrings[T ~string](dst []byte, list []T) []byte {
 	dst = append(dst, '[')

@@ -97,6 +97,13 @@ func (o *outbox) rouse() {
 	}
 }
 
+// nudge wakes the writer for something that is not in the queue.
+func (o *outbox) nudge() {
+	o.mu.Lock()
+	o.rouse()
+	o.mu.Unlock()
+}
+
 // at is the i-th waiting item. The caller holds mu.
 func (o *outbox) at(i int) *item { return &o.ring[(o.head+i)%len(o.ring)] }
 

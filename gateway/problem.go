@@ -75,8 +75,8 @@ func codeOf(status int) (conversation.Code, string) {
 	}
 }
 
-// appendProblem is an RFC 9457 body. Extra members say what the code alone cannot.
-func appendProblem(dst []byte, e *conversation.Error, status int, instance, requestID string, extra func(o *object)) []byte {
+// appendProblem is an RFC 9457 body.
+func appendProblem(dst []byte, e *conversation.Error, status int, instance, requestID string) []byte {
 	o := open(dst)
 	o.text("type", "about:blank")
 	o.text("title", http.StatusText(status))
@@ -91,9 +91,6 @@ func appendProblem(dst []byte, e *conversation.Error, status int, instance, requ
 	}
 	if e.TaskStatus != 0 {
 		o.text("task_status", e.TaskStatus.String())
-	}
-	if extra != nil {
-		extra(&o)
 	}
 	return o.close()
 }

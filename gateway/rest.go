@@ -131,9 +131,7 @@ func fitRequestID(id string) bool {
 }
 
 // problem answers a request with an error, as application/problem+json.
-func (s *Server) problem(c *fiber.Ctx, err error) error { return s.problemWith(c, err, nil) }
-
-func (s *Server) problemWith(c *fiber.Ctx, err error, extra func(o *object)) error {
+func (s *Server) problem(c *fiber.Ctx, err error) error {
 	var e *conversation.Error
 	var library *fiber.Error
 	status := 0
@@ -163,7 +161,7 @@ func (s *Server) problemWith(c *fiber.Ctx, err error, extra func(o *object)) err
 	}
 	c.Status(status)
 	c.Set(fiber.HeaderContentType, "application/problem+json")
-	return c.Send(appendProblem(nil, e, status, c.Path(), id, extra))
+	return c.Send(appendProblem(nil, e, status, c.Path(), id))
 }
 
 // reply answers a request with a JSON object.
@@ -298,7 +296,7 @@ func sequence(value, name string) (seq conversation.Seq, ok bool, err error) {
 
 // idempotencyKey is the request's Idempotency-Key as a client id; "" if there is
 // none. The route is part of it, so that one key may be used on several.
-func idempotencyKey(c *fiber.Ctx, route string) (string, error) {
+func idempotencyKey(c *fiber.Ctx, route string) (conversation.ClientMsgID, error) {
 	key := c.Get("Idempotency-Key")
 	if key == "" {
 		return "", nil
@@ -313,7 +311,7 @@ func idempotencyKey(c *fiber.Ctx, route string) (string, error) {
 		sum := sha256.Sum256([]byte(key))
 		key = "sha256:" + hex.EncodeToString(sum[:])
 	}
-	return key, nil
+	return conversation.ClientMsgID(key), nil
 }
 
 // clientMsgID is how the client calls its message: in the body, by its
@@ -324,9 +322,9 @@ func clientMsgID(c *fiber.Ctx, given, route string) (conversation.ClientMsgID, e
 	}
 	key, err := idempotencyKey(c, route)
 	if err == nil && key == "" {
-		key = "srv-" + rand.Text()
+		key = conversation.ClientMsgID("srv-" + rand.Text())
 	}
-	return conversation.ClientMsgID(key), err
+	return key, err
 }
 
 // deadline is a context for one request.

@@ -70,8 +70,9 @@ func (s *Server) waitOf(c *fiber.Ctx) (time.Duration, error) {
 	return min(wait, s.cfg.Times.WaitMax), nil
 }
 
-// sayAndWait answers when the message is resolved or its task awaits a reply. It
-// watches the session from before it speaks, so nothing can be missed.
+// sayAndWait answers when the message is resolved or its task awaits a reply, or
+// in time with what is known of it. It watches the session from before it speaks,
+// so nothing can be missed.
 func (s *Server) sayAndWait(c *fiber.Ctx, key conversation.SessionKey, say conversation.Say, wait time.Duration) error {
 	w := s.hub.watch(key)
 	defer s.hub.unwatch(w)
@@ -94,12 +95,8 @@ func (s *Server) sayAndWait(c *fiber.Ctx, key conversation.SessionKey, say conve
 		}
 		select {
 		case <-w.hit:
-		case <-ctx.Done():
-			late := &conversation.Error{
-				Code:    conversation.Timeout,
-				Message: "the message was accepted and is not answered yet: read its task, or repeat the request with the same client_msg_id or Idempotency-Key",
-			}
-			return s.problemWith(c, late, func(o *object) { appendReceipt(o, r) })
+		case <-ctx.Done(): // nothing has failed: it is accepted, as without ?wait
+			return reply(c, fiber.StatusAccepted, func(o *object) { appendReceipt(o, r) })
 		}
 	}
 }
@@ -303,7 +300,7 @@ func (s *Server) change(c *fiber.Ctx, key conversation.SessionKey, cmd conversat
 }
 
 // postPart takes a part from an outside runtime. The same (source, index) again
-// is the same message.
+// is the same message, and so is a plain one under the same Idempotency-Key.
 func (s *Server) postPart(c *fiber.Ctx) error {
 	key, err := writableSession(c)
 	if err != nil {
@@ -339,15 +336,12 @@ func (s *Server) postPart(c *fiber.Ctx) error {
 	case index != nil && *index > 1<<31:
 		return conversation.Errorf(conversation.BadRequest, "part_index is too large")
 	}
-	if source == "" {
-		// An Idempotency-Key makes a plain message repeatable. It is its user's, and
-		// never the same as a source_id of that name: else another part were lost.
-		if source, err = idempotencyKey(c, "key:"+string(principal(c).User)); err != nil {
+	part := conversation.AddPart{Author: principal(c).User, Source: source, Text: *text, Final: final}
+	if source == "" { // a plain message: its Idempotency-Key alone makes it repeatable
+		if part.ClientMsgID, err = idempotencyKey(c, "part"); err != nil {
 			return err
 		}
-	}
-	part := conversation.AddPart{Author: principal(c).User, Source: source, Text: *text, Final: final}
-	if index != nil {
+	} else if index != nil {
 		part.Index = conversation.PartIndex(*index)
 	}
 	ctx, cancel := s.deadline()

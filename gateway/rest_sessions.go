@@ -1,6 +1,8 @@
 package gateway
 
 import (
+	"context"
+
 	"parley/conversation"
 
 	"github.com/gofiber/fiber/v2"
@@ -16,9 +18,11 @@ func (s *Server) createSession(c *fiber.Ctx) error {
 		return bad
 	}
 	if d.clientID == "" {
-		if d.clientID, err = idempotencyKey(c, ""); err != nil {
+		key, err := idempotencyKey(c, "")
+		if err != nil {
 			return err
 		}
+		d.clientID = string(key)
 	}
 	key, created, err := s.openSession(principal(c), d)
 	if err != nil {
@@ -221,9 +225,12 @@ func (s *Server) cancelSession(c *fiber.Ctx) error {
 	if bad != nil {
 		return bad
 	}
+	if cancelled.ClientMsgID, err = idempotencyKey(c, "cancel"); err != nil {
+		return err
+	}
 	ctx, cancel := s.deadline()
 	defer cancel()
-	r, err := s.tell(ctx, key, principal(c).User, cancelled)
+	r, err := s.cancel(ctx, key, principal(c).User, cancelled)
 	if err != nil {
 		return err
 	}
@@ -231,4 +238,15 @@ func (s *Server) cancelSession(c *fiber.Ctx) error {
 		o.text("task", string(r.Task))
 		o.text("old_status", r.OldStatus.String())
 	})
+}
+
+// cancel ends a task and completes the receipt of a repetition, which is that of
+// the first time: what runs by now is not what the client wanted to end.
+func (s *Server) cancel(ctx context.Context, key conversation.SessionKey, as conversation.UserID, c conversation.Cancel) (conversation.Receipt, error) {
+	c.Author = as
+	r, err := s.tell(ctx, key, as, c)
+	if err == nil && r.Duplicate {
+		r.OldStatus, err = s.statusBefore(ctx, key, r.Task, r.Seq)
+	}
+	return r, err
 }

@@ -312,10 +312,13 @@ func (s *Server) cancelTask(c *fiber.Ctx) error {
 		return bad
 	}
 	cancelled.Task = task
+	if cancelled.ClientMsgID, err = idempotencyKey(c, "cancel-task:"+string(task)); err != nil {
+		return err
+	}
 	ctx, cancel := s.deadline()
 	defer cancel()
 	who := principal(c)
-	r, err := s.tell(ctx, key, who.User, cancelled)
+	r, err := s.cancel(ctx, key, who.User, cancelled)
 	if err != nil {
 		var e *conversation.Error
 		if errors.As(err, &e) && e.Code == conversation.NotFound {

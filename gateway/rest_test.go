@@ -47,6 +47,16 @@ func TestSessionsRoutes(t *testing.T) {
 	r.call("DELETE", "/api/sessions/"+id, "").want(t, 204)
 	r.call("GET", "/api/sessions/"+id, "").problem(t, 404, "not_found")
 	r.call("DELETE", "/api/sessions/"+id, "").problem(t, 404, "not_found")
+	// The key of an erased session stays taken: a repetition must not bring it back,
+	// and "there is no such session" is no answer to somebody who opens one.
+	r.call("POST", "/api/sessions", `{"title":"one"}`, "Idempotency-Key", "k1").problem(t, 409, "conflict")
+	r.call("POST", "/api/sessions", `{"client_session_id":"k1"}`).problem(t, 409, "conflict")
+	if f := gatewaytest.Connect(t, r.addr).Do("create", "", obj{"client_session_id": "k1"}); f.Error == nil || f.Error.Code != "conflict" {
+		t.Errorf("%s", f.Raw)
+	}
+	task := r.call("POST", "/api/tasks", `{"prompt":"x"}`, "Idempotency-Key", "k1").want(t, 202).get(t, "session")
+	r.call("DELETE", "/api/sessions/"+task, "").want(t, 204)
+	r.call("POST", "/api/tasks", `{"prompt":"x"}`, "Idempotency-Key", "k1").problem(t, 409, "conflict")
 }
 
 // Lists are paged to their end, each item once.
@@ -124,7 +134,8 @@ func worked(task conversation.TaskID, m conversation.MessageID) []conversation.E
 }
 
 // ?wait= answers when this very message is resolved, when its task awaits, or in
-// time with 504 and what is known; a repetition of it waits for the same message.
+// time as if nobody had waited: it is accepted, and nothing has failed. A
+// repetition of it waits for the same message.
 func TestWait(t *testing.T) {
 	r := start(t)
 	key := r.sessions.Open("s1", "local")
@@ -133,9 +144,8 @@ func TestWait(t *testing.T) {
 	}
 	late := make(chan answer, 1)
 	go post("10ms", late)
-	a := (<-late).problem(t, 504, "timeout")
-	if a.get(t, "message") != "m1-s1" || a.get(t, "task") != "t1-s1" {
-		t.Errorf("%s", a.body)
+	if got := string((<-late).want(t, 202).body); got != `{"message":"m1-s1","seq":2,"duplicate":false,"disposition":"started","task":"t1-s1"}` {
+		t.Errorf("%s", got)
 	}
 	done := make(chan answer, 2)
 	go post("20s", done)
@@ -248,8 +258,20 @@ func TestPartsRoute(t *testing.T) {
 	post(`{"source_id":"n1","part_index":1,"text":"b","final":true}`).want(t, 201)
 	post(`{"text":"plain"}`).want(t, 201)
 	post(`{"text":"plain"}`).want(t, 201)
-	post(`{"text":"plain"}`, "Idempotency-Key", "k").want(t, 201)
-	post(`{"text":"plain"}`, "Idempotency-Key", "k").want(t, 200)
+	a := post(`{"text":"plain","part_index":3}`, "Idempotency-Key", "k").want(t, 201)
+	again := post(`{"text":"plain","part_index":3}`, "Idempotency-Key", "k").want(t, 200)
+	if got := string(again.body); got != strings.Replace(string(a.body), `"duplicate":false`, `"duplicate":true`, 1) || a.get(t, "part_index") != "0" {
+		t.Errorf("%s\nagain %s", a.body, got)
+	}
+	// A plain message shows neither source nor part: its key is nobody's business.
+	for _, path := range []string{"messages", "events"} {
+		body := string(r.call("GET", "/api/sessions/s1/"+path, "").want(t, 200).body)
+		at := strings.Index(body, `"message":"`+a.get(t, "message")+`"`)
+		shown, _, _ := strings.Cut(body[max(at, 0):], `"text"`)
+		if at < 0 || strings.Contains(shown, "source") || strings.Contains(shown, `"part"`) || strings.Contains(body, "part:") {
+			t.Errorf("%s: %s", path, body)
+		}
+	}
 	// A key and a source_id of the same name are two things.
 	post(`{"source_id":"k","text":"of source k"}`).want(t, 201)
 	post(`{"text":"plain"}`, "Idempotency-Key", "n1").want(t, 201)
@@ -323,6 +345,39 @@ func TestReplyProtocol(t *testing.T) {
 		t.Errorf("%s", p.body)
 	}
 	r.call("POST", "/api/tasks/t9-s1/cancel", "").problem(t, 404, "not_found")
+}
+
+// A repeated cancel gets its first answer again on both routes, and what runs by
+// then goes on. Without a key a cancel is a new one each time.
+func TestRepeatedCancel(t *testing.T) {
+	for route, first := range map[string]string{
+		"/api/sessions/s1/cancel": `{"task":"t1-s1","old_status":"RUNNING"}`,
+		"/api/tasks/t1-s1/cancel": `{"task_id":"t1-s1","old_status":"RUNNING"}`,
+	} {
+		r := start(t)
+		key := r.sessions.Open("s1", "local")
+		r.call("POST", "/api/sessions/s1/messages", `{"text":"one"}`).want(t, 202)
+		r.sessions.Commit(key, conversation.Event{Task: "t1-s1", Body: conversation.TaskStatusChanged{Trigger: "m1-s1", Old: conversation.TaskQueued, New: conversation.TaskRunning}})
+		r.sessions.Do(func() {})
+		if got := string(r.call("POST", route, "", "Idempotency-Key", "k").want(t, 202).body); got != first {
+			t.Errorf("%s: %s", route, got)
+		}
+		r.call("POST", "/api/sessions/s1/messages", `{"text":"two"}`).want(t, 202)
+		if got := string(r.call("POST", route, "", "Idempotency-Key", "k").want(t, 202).body); got != first {
+			t.Errorf("%s: again %s", route, got)
+		}
+		if got := r.call("GET", "/api/tasks/t2-s1", "").want(t, 200).get(t, "status"); got != "QUEUED" {
+			t.Errorf("%s: the second task is %s", route, got)
+		}
+		r.call("POST", route, "", "Idempotency-Key", strings.Repeat("k", 256)).problem(t, 400, "bad_request")
+		// A key is one of its route.
+		r.call("POST", "/api/tasks/t2-s1/cancel", "", "Idempotency-Key", "k").want(t, 202)
+		if strings.HasPrefix(route, "/api/tasks") {
+			r.call("POST", route, "", "Idempotency-Key", "l").problem(t, 409, "conflict")
+		} else {
+			r.call("POST", route, "", "Idempotency-Key", "l").problem(t, 404, "not_found")
+		}
+	}
 }
 
 // A repeated reply gets its first answer again, also when the engine has forgotten it.

@@ -109,7 +109,7 @@ func rawCommit(b *testing.B, db *DB, text string) (keys, values [][]byte) {
 	batch := db.p.NewBatch()
 	defer func() { _ = batch.Close() }()
 	buf := db.buffer()
-	if _, err := db.fill(batch, buf, key, &head{row: wire.HeadRow{Epoch: 1}}, c); err != nil {
+	if err := db.fill(batch, buf, key, &head{row: wire.HeadRow{Epoch: 1}}, c); err != nil {
 		b.Fatal(err)
 	}
 	for r := batch.Reader(); len(r) > 0; {

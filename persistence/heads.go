@@ -7,91 +7,127 @@ import (
 	"hash/maphash"
 	"slices"
 	"sync"
+	"time"
 
 	"parley/conversation"
 	"parley/conversation/wire"
 )
 
-// head is what the writer of a session has to know to write the next commit.
+// head is where a session stands, as it is stored.
 type head struct {
 	row      wire.HeadRow
 	activity int64  // milliseconds: where table 03 has the session; only if listed
 	listed   bool   // it is in table 03
 	summary  []byte // encoded; nil = never committed
-
-	// keys is not nil while this process has made the session and keys has seen
-	// all part and client keys that it has: a key that it has not seen cannot be
-	// stored, and need not be looked for. A third of the CPU time of a commit went
-	// into looking for keys that are new.
-	keys *seenKeys
 }
 
-// seenKeys remembers hashes of keys in 1 KiB a session: the hashes themselves
-// as long as they fit, then a Bloom filter of that size with four bits a key.
-// What it has not seen is certainly new; at maxSeen keys three of ten new ones
-// look as if it had seen them, and it is dropped.
-type seenKeys struct {
-	n     int
-	few   []uint64
-	bloom *[128]uint64
+// known is what the writer of a session needs of its head for the next commit,
+// and which of the session's keys it has seen. There is one for every session in
+// use: what a commit brings itself, or only a reader asks for, is not in it.
+type known struct {
+	epoch      conversation.Epoch // 0 = nothing is known here
+	last       conversation.Seq
+	snapshotAt conversation.Seq
+	wakeAt     int64 // milliseconds; only if wakes
+	activity   int64 // as head's
+
+	// Hashes of the part and client keys that were stored, as two bytes each while
+	// they are few, then as a Bloom filter with four bits a key: 1 KiB at most. With
+	// complete, this process has made the session and all keys are among them, so
+	// that one which it has not seen cannot be stored and need not be looked for: a
+	// third of the CPU time of a commit went into looking for keys that are new. At
+	// maxSeen keys four of ten new ones look as if they had been seen; from then on
+	// they are looked for.
+	seen     []uint16
+	keys     uint16 // how many were seen
+	complete bool
+
+	wakes, listed bool
 }
 
 const (
-	maxFew  = 128
-	maxSeen = 3000
+	maxFew     = 256 // longer lists take longer to search than four bits
+	maxSeen    = 3000
+	filterSize = 512 // of 16 bits
 )
 
-// bits are the four places of a hash in the filter's 8,192 bits.
-func bits(hash uint64) [4]uint64 {
-	return [4]uint64{hash & 8191, hash >> 13 & 8191, hash >> 26 & 8191, hash >> 39 & 8191}
+// from is what is known once h is durable; the keys stay.
+func (k *known) from(h *head) {
+	k.epoch, k.last, k.snapshotAt = h.row.Epoch, h.row.Last, h.row.SnapshotAt
+	k.activity, k.listed = h.activity, h.listed
+	k.wakeAt, k.wakes = 0, !h.row.WakeAt.IsZero()
+	if k.wakes {
+		k.wakeAt = h.row.WakeAt.UnixMilli()
+	}
 }
 
-// may is false for a key that was never added.
-func (k *seenKeys) may(hash uint64) bool {
-	if k.bloom == nil {
-		return slices.Contains(k.few, hash)
+// head lacks the last commit's id and the summary.
+func (k *known) head() head {
+	h := head{activity: k.activity, listed: k.listed}
+	h.row.Epoch, h.row.Last, h.row.SnapshotAt = k.epoch, k.last, k.snapshotAt
+	if k.wakes {
+		h.row.WakeAt = time.UnixMilli(k.wakeAt).UTC()
 	}
-	for _, bit := range bits(hash) {
-		if k.bloom[bit/64]&(1<<(bit%64)) == 0 {
+	return h
+}
+
+// short is what a hash is remembered by.
+func short(hash uint64) uint16 { return uint16(hash >> 48) }
+
+// bits are the four places of a short hash in the filter's 8,192 bits.
+func bits(short uint16) [4]uint16 {
+	mixed := (uint64(short) + 1) * 0x9e3779b97f4a7c15
+	place := func(shift int) uint16 { return uint16(mixed >> shift & 8191) }
+	return [4]uint16{place(51), place(38), place(25), place(12)}
+}
+
+// may is false for the hash of a key that was certainly never stored.
+func (k *known) may(hash uint64) bool {
+	if !k.complete {
+		return true
+	}
+	if k.keys <= maxFew {
+		return slices.Contains(k.seen, short(hash))
+	}
+	for _, bit := range bits(short(hash)) {
+		if k.seen[bit/16]&(1<<(bit%16)) == 0 {
 			return false
 		}
 	}
 	return true
 }
 
-func (k *seenKeys) add(hash uint64) {
-	k.n++
-	if k.bloom == nil && len(k.few) < maxFew {
-		k.few = append(k.few, hash)
+// add takes hashes of keys that were stored.
+func (k *known) add(hashes []uint64) {
+	if !k.complete {
 		return
 	}
-	if k.bloom == nil {
-		k.bloom = new([128]uint64)
-		for _, old := range k.few {
-			k.mark(old)
-		}
-		k.few = nil
-	}
-	k.mark(hash)
-}
-
-func (k *seenKeys) mark(hash uint64) {
-	for _, bit := range bits(hash) {
-		k.bloom[bit/64] |= 1 << (bit % 64)
-	}
-}
-
-// know adds the hashes of keys that were stored.
-func (h *head) know(hashes []uint64) {
-	if h.keys == nil {
-		return
-	}
-	if h.keys.n+len(hashes) > maxSeen {
-		h.keys = nil
+	if int(k.keys)+len(hashes) > maxSeen {
+		k.seen, k.complete = nil, false
 		return
 	}
 	for _, hash := range hashes {
-		h.keys.add(hash)
+		if k.keys++; k.keys <= maxFew {
+			if len(k.seen) == cap(k.seen) { // in small steps: append's would leave a third of it unused
+				k.seen = append(slices.Grow([]uint16(nil), len(k.seen)+max(8, len(k.seen)/8)), k.seen...)
+			}
+			k.seen = append(k.seen, short(hash))
+			continue
+		}
+		if k.keys == maxFew+1 {
+			few := k.seen
+			k.seen = make([]uint16, filterSize)
+			for _, old := range few {
+				k.mark(old)
+			}
+		}
+		k.mark(short(hash))
+	}
+}
+
+func (k *known) mark(short uint16) {
+	for _, bit := range bits(short) {
+		k.seen[bit/16] |= 1 << (bit % 16)
 	}
 }
 
@@ -147,7 +183,7 @@ func decodeHead(b []byte) (*head, error) {
 	return h, nil
 }
 
-// slot is a session's lock and, while a writer is at work, its head.
+// slot is a session's lock and, while a writer is at work, what it knows of the head.
 type slot struct {
 	// tree, of a root session's slot, is held for reading by every writer of the
 	// session and of its sub-sessions, and for writing by Delete, so that a
@@ -156,10 +192,10 @@ type slot struct {
 
 	// mu is held by a writer until its batch is durable, and by a reader of the
 	// session while it opens its view: so nobody reads what is not on disk yet.
-	mu   sync.RWMutex
-	head *head // nil = not known here
+	mu sync.RWMutex
+	known
 
-	users int // guarded by the shard
+	users int32 // guarded by the shard
 }
 
 // slots holds the slots in use, and a bounded number of unused ones for their
@@ -218,7 +254,7 @@ func (s *slots) done(key conversation.SessionKey, sl *slot) {
 	if sl.users--; sl.users > 0 {
 		return
 	}
-	if sl.head == nil {
+	if sl.epoch == 0 {
 		delete(sh.m, key)
 		return
 	}

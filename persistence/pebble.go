@@ -48,7 +48,8 @@ type DB struct {
 var _ conversation.Store = (*DB)(nil)
 
 // listedEvery is how far activity has to move before a session moves in the list
-// of sessions: each move is a deletion and a write at the head of that list.
+// of sessions, unless it is a user's message: each move is a deletion and a write
+// at the head of that list.
 const listedEvery = time.Second
 
 // LogID implements conversation.Store.
@@ -148,10 +149,11 @@ func (db *DB) Acquire(ctx context.Context, key conversation.SessionKey, how conv
 }
 
 func (db *DB) acquire(w writer, how conversation.AcquireHow) (conversation.Head, error) {
-	h, err := db.headOf(w.key, w.own)
+	h, err := db.loadHead(db.p, w.key)
 	if err != nil {
 		return conversation.Head{}, err
 	}
+	after := w.own.known
 	if h == nil {
 		if !how.Create || how.IfEpoch != 0 {
 			return conversation.Head{}, conversation.ErrNotFound
@@ -159,30 +161,32 @@ func (db *DB) acquire(w writer, how conversation.AcquireHow) (conversation.Head,
 		if erased, err := db.erased(w.key); err != nil || erased {
 			return conversation.Head{}, errors.Join(err, onlyIf(erased, conversation.ErrNotFound))
 		}
-		if err := db.allow(false); err != nil {
+		// A delegation's session is made by work that runs.
+		if err := db.Room(w.key.Session.Depth() > 0); err != nil {
 			return conversation.Head{}, err
 		}
-		h = &head{keys: &seenKeys{}}
+		h = &head{}
+		after = known{complete: true}
 	} else {
 		if how.IfEpoch != 0 && how.IfEpoch != h.row.Epoch {
 			return conversation.Head{}, conversation.ErrFenced
 		}
-		if err := db.allow(true); err != nil {
+		if err := db.Room(true); err != nil {
 			return conversation.Head{}, err
 		}
 	}
-	next := *h
-	next.row.Epoch++
+	h.row.Epoch++
 	b := db.p.NewBatch()
 	buf := db.buffer()
-	db.putHead(b, buf, w.key, &next)
+	db.putHead(b, buf, w.key, h)
 	db.giveBack(buf)
-	w.own.head = nil
+	w.own.known = known{}
 	if err := db.apply(b); err != nil {
 		return conversation.Head{}, err
 	}
-	w.own.head = &next
-	return db.readHead(w.key, &next)
+	after.from(h)
+	w.own.known = after
+	return db.readHead(w.key, h)
 }
 
 func onlyIf(cond bool, err error) error {
@@ -259,11 +263,18 @@ func (db *DB) commit(ctx context.Context, key conversation.SessionKey, c convers
 	w := db.writer(key)
 	defer w.done()
 
-	h, err := db.headOf(key, w.own)
-	if err != nil {
-		return err
+	h := w.own.known.head()
+	if h.row.Epoch == 0 || c.Summary.CreatedAt.IsZero() { // the summary stays as it is stored
+		stored, err := db.loadHead(db.p, key)
+		if err != nil {
+			return err
+		}
+		if stored == nil {
+			return conversation.ErrFenced
+		}
+		h = *stored
 	}
-	if h == nil || h.row.Epoch != c.Epoch {
+	if h.row.Epoch != c.Epoch {
 		return conversation.ErrFenced
 	}
 	if h.row.Last != c.After {
@@ -276,25 +287,26 @@ func (db *DB) commit(ctx context.Context, key conversation.SessionKey, c convers
 	}
 	buf := db.buffer()
 	defer db.giveBack(buf)
-	hashes, err := db.unique(buf, key, h, c.Keys)
+	hashes, err := db.unique(buf, key, &w.own.known, c.Keys)
 	if err != nil {
 		return err
 	}
-	if err := db.allow(c.Inner); err != nil {
+	if err := db.Room(c.Inner); err != nil {
 		return err
 	}
 	b := db.p.NewBatch()
-	next, err := db.fill(b, buf, key, h, c)
-	if err != nil {
+	if err := db.fill(b, buf, key, &h, c); err != nil {
 		_ = b.Close()
 		return err
 	}
-	w.own.head = nil // unknown until the batch is durable
+	after := w.own.known
+	w.own.known = known{} // until the batch is durable
 	if err := db.apply(b); err != nil {
 		return err
 	}
-	next.know(hashes)
-	w.own.head = next
+	after.from(&h)
+	after.add(hashes)
+	w.own.known = after
 	return nil
 }
 
@@ -306,7 +318,8 @@ func (db *DB) writable() error {
 	return nil
 }
 
-func (db *DB) allow(inner bool) error {
+// Room implements conversation.Store.
+func (db *DB) Room(inner bool) error {
 	if db.guard == nil {
 		return nil
 	}
@@ -343,12 +356,12 @@ func (db *DB) settle() error {
 
 // unique fails with *DuplicateError if one of the keys is stored, or twice in
 // keys; else it returns their hashes.
-func (db *DB) unique(buf *[]byte, key conversation.SessionKey, h *head, keys []conversation.KeyAt) ([]uint64, error) {
+func (db *DB) unique(buf *[]byte, key conversation.SessionKey, known *known, keys []conversation.KeyAt) ([]uint64, error) {
 	hashes := make([]uint64, len(keys))
 	for i, k := range keys {
 		hashes[i] = db.slots.hash(k.Key)
 		seq := conversation.Seq(0)
-		if h.keys == nil || h.keys.may(hashes[i]) {
+		if known.may(hashes[i]) {
 			var err error
 			if seq, err = db.seqOf(buf, key, k.Key); err != nil {
 				return nil, err
@@ -404,10 +417,9 @@ func cutSeq(v []byte) (conversation.Seq, error) {
 	return conversation.Seq(binary.BigEndian.Uint64(v)), nil
 }
 
-// fill writes a commit into b and returns the head after it.
-func (db *DB) fill(b *pebble.Batch, buf *[]byte, key conversation.SessionKey, h *head, c conversation.Commit) (*head, error) {
-	next := *h
-	next.row.LastCommit = c.ID
+// fill writes a commit into b and makes h the head after it.
+func (db *DB) fill(b *pebble.Batch, buf *[]byte, key conversation.SessionKey, h *head, c conversation.Commit) error {
+	h.row.LastCommit = c.ID
 	// put encodes key and value side by side into the borrowed buffer. Writing to
 	// a batch cannot fail before it is applied.
 	put := func(k func([]byte) []byte, v func([]byte) []byte) {
@@ -428,14 +440,14 @@ func (db *DB) fill(b *pebble.Batch, buf *[]byte, key conversation.SessionKey, h 
 	}
 
 	if n := len(c.Events); n > 0 {
-		next.row.Last = c.Events[n-1].Seq
-		put(func(k []byte) []byte { return keyRecord(k, key, next.row.Last) },
+		h.row.Last = c.Events[n-1].Seq
+		put(func(k []byte) []byte { return keyRecord(k, key, h.row.Last) },
 			func(v []byte) []byte {
 				return wire.AppendRecord(v, conversation.Record{ID: c.ID, Events: c.Events})
 			})
 	}
 	if c.Snapshot != nil {
-		next.row.SnapshotAt = next.row.Last
+		h.row.SnapshotAt = h.row.Last
 		put(func(k []byte) []byte { return keySnapshot(k, key) },
 			func(v []byte) []byte { return append(v, c.Snapshot...) })
 	}
@@ -454,18 +466,18 @@ func (db *DB) fill(b *pebble.Batch, buf *[]byte, key conversation.SessionKey, h 
 		}
 	}
 	if err := db.fillCursors(put, seq, buf, key, c.Cursors); err != nil {
-		return nil, err
+		return err
 	}
 	if !c.Summary.CreatedAt.IsZero() {
 		sum := c.Summary
-		sum.Key, sum.Last = key, next.row.Last
-		next.summary = wire.AppendSummary(nil, sum)
+		sum.Key, sum.Last = key, h.row.Last
+		h.summary = wire.AppendSummary(make([]byte, 0, 192), sum) // most fit
 		at := sum.Activity.UnixMilli()
-		if root && (!next.listed || at >= next.activity+listedEvery.Milliseconds()) {
-			if next.listed {
-				drop(keyActivity((*buf)[:0], key, next.activity))
+		if root && (!h.listed || at >= h.activity+listedEvery.Milliseconds() || at > h.activity && c.Accepts()) {
+			if h.listed {
+				drop(keyActivity((*buf)[:0], key, h.activity))
 			}
-			next.activity, next.listed = at, true
+			h.activity, h.listed = at, true
 			put(func(k []byte) []byte { return keyActivity(k, key, at) }, nil)
 		}
 	}
@@ -476,10 +488,10 @@ func (db *DB) fill(b *pebble.Batch, buf *[]byte, key conversation.SessionKey, h 
 		if !is.IsZero() {
 			put(func(k []byte) []byte { return keyDue(k, key, is.UnixMilli()) }, nil)
 		}
-		next.row.WakeAt = is
+		h.row.WakeAt = is
 	}
-	db.putHead(b, buf, key, &next)
-	return &next, nil
+	db.putHead(b, buf, key, h)
+	return nil
 }
 
 // fillCursors writes the cursors that move forward.
@@ -522,13 +534,17 @@ func (db *DB) putHead(b *pebble.Batch, buf *[]byte, key conversation.SessionKey,
 	*buf = at
 }
 
-// headOf is the head of a session whose slot is locked; nil if there is none. It
-// does not keep what it read: that is for writers, who set it when they are done.
-func (db *DB) headOf(key conversation.SessionKey, sl *slot) (*head, error) {
-	if sl.head != nil {
-		return sl.head, nil
+// lastOf is the last seq of a session whose slot is locked; ok is false if there
+// is none.
+func (db *DB) lastOf(key conversation.SessionKey, sl *slot) (last conversation.Seq, ok bool, err error) {
+	if sl.epoch != 0 {
+		return sl.last, true, nil
 	}
-	return db.loadHead(db.p, key)
+	h, err := db.loadHead(db.p, key)
+	if err != nil || h == nil {
+		return 0, false, err
+	}
+	return h.row.Last, true, nil
 }
 
 func (db *DB) loadHead(from pebble.Reader, key conversation.SessionKey) (*head, error) {
@@ -668,7 +684,7 @@ func (db *DB) eraseTaskTimes(b *pebble.Batch, key conversation.SessionKey) (err 
 func (db *DB) forget(key conversation.SessionKey) {
 	sl := db.slots.use(key)
 	sl.mu.Lock()
-	sl.head = nil
+	sl.known = known{}
 	sl.mu.Unlock()
 	db.slots.done(key, sl)
 }

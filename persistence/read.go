@@ -52,8 +52,8 @@ func (db *DB) Head(ctx context.Context, key conversation.SessionKey) (conversati
 	defer db.leave()
 	db.count("head")
 	var out conversation.Head
-	err := db.reading(key, func(sl *slot) error {
-		h, err := db.headOf(key, sl)
+	err := db.reading(key, func(*slot) error {
+		h, err := db.loadHead(db.p, key)
 		if err != nil {
 			return err
 		}
@@ -146,11 +146,11 @@ func (db *DB) recordPage(ctx context.Context, s *recordScan, limit int) (page []
 	err = db.reading(s.key, func(sl *slot) error {
 		if !s.begun {
 			db.count("records")
-			h, err := db.headOf(s.key, sl)
+			last, ok, err := db.lastOf(s.key, sl)
 			if err != nil {
 				return err
 			}
-			s.begin(h)
+			s.begin(last, ok)
 		}
 		if s.done {
 			return nil
@@ -194,13 +194,13 @@ func (s *recordScan) step(it *pebble.Iterator) bool {
 }
 
 // begin fixes the ends of the walk by the head of its first moment.
-func (s *recordScan) begin(h *head) {
+func (s *recordScan) begin(last conversation.Seq, ok bool) {
 	s.begun = true
-	if h == nil {
+	if !ok {
 		s.done = true
 		return
 	}
-	first, last := s.after+1, h.row.Last
+	first := s.after + 1
 	if s.before != 0 {
 		last = min(last, s.before-1)
 	}
@@ -245,8 +245,8 @@ func (db *DB) Summary(ctx context.Context, key conversation.SessionKey) (convers
 	defer db.leave()
 	db.count("summary")
 	var out conversation.Summary
-	err := db.reading(key, func(sl *slot) error {
-		h, err := db.headOf(key, sl)
+	err := db.reading(key, func(*slot) error {
+		h, err := db.loadHead(db.p, key)
 		if err != nil {
 			return err
 		}

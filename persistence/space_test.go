@@ -81,6 +81,9 @@ func TestWatermarks(t *testing.T) {
 			if inner {
 				written = c.inner
 			}
+			if err := db.Room(inner); written && err != nil || !written && !errors.Is(err, conversation.ErrFull) {
+				t.Errorf("%d bytes free, inner %v: room: %v", c.free, inner, err)
+			}
 			commit := crashCommit(k, h.Epoch, h.Last)
 			commit.Inner = inner
 			err := db.Commit(t.Context(), k, commit)

@@ -47,6 +47,9 @@ func (j *Journal) Index(prefix string) int {
 // Publisher remembers what it was shown.
 type Publisher struct {
 	Journal *Journal // gets "publish <kind>" for each event and "show <type>"; may be nil
+	// Log reads the events behind a seq. With it the publisher catches up from the
+	// log as a follower does when it is told that more is stored than it was shown.
+	Log func(key conversation.SessionKey, after conversation.Seq) []conversation.Event
 
 	mu     sync.Mutex
 	events map[conversation.SessionKey][]conversation.Event
@@ -72,6 +75,19 @@ func (p *Publisher) Publish(key conversation.SessionKey, events []conversation.E
 	p.events[key] = append(p.events[key], events...)
 	for _, e := range events {
 		p.Journal.Add("publish " + e.Body.Kind().String())
+	}
+}
+
+// Stored implements conversation.Publisher.
+func (p *Publisher) Stored(key conversation.SessionKey, head conversation.Seq) {
+	p.mu.Lock()
+	var last conversation.Seq
+	if shown := p.events[key]; len(shown) > 0 {
+		last = shown[len(shown)-1].Seq
+	}
+	p.mu.Unlock()
+	if p.Log != nil && head > last {
+		p.Publish(key, p.Log(key, last))
 	}
 }
 

@@ -7,63 +7,6 @@ import (
 	"parley/conversation/wire/internal/pb"
 )
 
-// putEvent panics on a body that is none of the vocabulary's: a test holds the
-// switch against conversation.EventKinds.
-func putEvent(e conversation.Event) *pb.Event {
-	out := &pb.Event{Seq: uint64(e.Seq), At: putTime(e.At), Task: string(e.Task)}
-	switch b := e.Body.(type) {
-	case conversation.SessionCreated:
-		out.Body = &pb.Event_SessionCreated{SessionCreated: putSessionCreated(b)}
-	case conversation.SessionUpdated:
-		out.Body = &pb.Event_SessionUpdated{SessionUpdated: putSessionUpdated(b)}
-	case conversation.SessionClosed:
-		out.Body = &pb.Event_SessionClosed{SessionClosed: putSessionClosed(b)}
-	case conversation.MessageAccepted:
-		out.Body = &pb.Event_MessageAccepted{MessageAccepted: putMessageAccepted(b)}
-	case conversation.MessageEdited:
-		out.Body = &pb.Event_MessageEdited{MessageEdited: putMessageEdited(b)}
-	case conversation.MessageWithdrawn:
-		out.Body = &pb.Event_MessageWithdrawn{MessageWithdrawn: putMessageWithdrawn(b)}
-	case conversation.MessageMoved:
-		out.Body = &pb.Event_MessageMoved{MessageMoved: putMessageMoved(b)}
-	case conversation.MessageResolved:
-		out.Body = &pb.Event_MessageResolved{MessageResolved: putMessageResolved(b)}
-	case conversation.TaskStatusChanged:
-		out.Body = &pb.Event_TaskStatus{TaskStatus: putTaskStatusChanged(b)}
-	case conversation.TaskCancelling:
-		out.Body = &pb.Event_TaskCancelling{TaskCancelling: putTaskCancelling(b)}
-	case conversation.StepStarted:
-		out.Body = &pb.Event_StepStarted{StepStarted: putStepStarted(b)}
-	case conversation.StepFinished:
-		out.Body = &pb.Event_StepFinished{StepFinished: putStepFinished(b)}
-	case conversation.PartialResponse:
-		out.Body = &pb.Event_PartialResponse{PartialResponse: putPartialResponse(b)}
-	case conversation.Response:
-		out.Body = &pb.Event_Response{Response: putResponse(b)}
-	case conversation.Asked:
-		out.Body = &pb.Event_Question{Question: putAsked(b)}
-	case conversation.QuestionAnswered:
-		out.Body = &pb.Event_QuestionAnswered{QuestionAnswered: putQuestionAnswered(b)}
-	case conversation.QuestionClosed:
-		out.Body = &pb.Event_QuestionClosed{QuestionClosed: putQuestionClosed(b)}
-	case conversation.ToolStarted:
-		out.Body = &pb.Event_ToolStarted{ToolStarted: putToolStarted(b)}
-	case conversation.ToolFinished:
-		out.Body = &pb.Event_ToolFinished{ToolFinished: putToolFinished(b)}
-	case conversation.DelegationStarted:
-		out.Body = &pb.Event_DelegationStarted{DelegationStarted: putDelegationStarted(b)}
-	case conversation.DelegationFinished:
-		out.Body = &pb.Event_DelegationFinished{DelegationFinished: putDelegationFinished(b)}
-	case conversation.CoverageNudge:
-		out.Body = &pb.Event_CoverageNudge{CoverageNudge: putCoverageNudge(b)}
-	case conversation.ContextCompacted:
-		out.Body = &pb.Event_ContextCompacted{ContextCompacted: putContextCompacted(b)}
-	default:
-		panic(fmt.Sprintf("wire: there is no encoding for an event body of type %T", e.Body))
-	}
-	return out
-}
-
 func readEvent(p *pb.Event) (conversation.Event, error) {
 	if number := unknownBody(p); number != 0 {
 		return conversation.Event{}, fmt.Errorf("%w: event kind %d", conversation.ErrTooNew, number-10)

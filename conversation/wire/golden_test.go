@@ -244,7 +244,11 @@ func TestBodyNumbersFollowTheKinds(t *testing.T) {
 		t.Errorf("%d bodies for %d kinds", bodies.Len(), len(conversation.EventKinds()))
 	}
 	for _, body := range samples() {
-		p := putEvent(conversation.Event{Body: body}).ProtoReflect()
+		var record pb.Record
+		if err := proto.Unmarshal(AppendRecord(nil, one(body))[1:], &record); err != nil {
+			t.Fatal(err)
+		}
+		p := record.Events[0].ProtoReflect()
 		f := p.WhichOneof(p.Descriptor().Oneofs().ByName("body"))
 		if f.Number() != protoreflect.FieldNumber(10+body.Kind()) {
 			t.Errorf("%s is written as field %d", body.Kind(), f.Number())

@@ -7,16 +7,6 @@ import (
 
 // The session and its messages.
 
-func putSessionCreated(e conversation.SessionCreated) *pb.SessionCreated {
-	return &pb.SessionCreated{
-		Title:  e.Title,
-		Agent:  string(e.Agent),
-		Owner:  string(e.Owner),
-		Access: uint32(e.Access),
-		Policy: putOverrides(e.Policy),
-	}
-}
-
 func (r *reader) sessionCreated(p *pb.SessionCreated) conversation.SessionCreated {
 	return conversation.SessionCreated{
 		Title:  p.Title,
@@ -24,14 +14,6 @@ func (r *reader) sessionCreated(p *pb.SessionCreated) conversation.SessionCreate
 		Owner:  conversation.UserID(p.Owner),
 		Access: r.access(p.Access),
 		Policy: readOverrides(p.Policy),
-	}
-}
-
-func putSessionUpdated(e conversation.SessionUpdated) *pb.SessionUpdated {
-	return &pb.SessionUpdated{
-		Title:  text(e.Title),
-		Access: pointer[uint32](e.Access),
-		Policy: putOverrides(e.Policy),
 	}
 }
 
@@ -44,30 +26,8 @@ func (r *reader) sessionUpdated(p *pb.SessionUpdated) conversation.SessionUpdate
 	}
 }
 
-func putSessionClosed(e conversation.SessionClosed) *pb.SessionClosed {
-	return &pb.SessionClosed{Reason: e.Reason}
-}
-
 func (*reader) sessionClosed(p *pb.SessionClosed) conversation.SessionClosed {
 	return conversation.SessionClosed{Reason: p.Reason}
-}
-
-func putMessageAccepted(e conversation.MessageAccepted) *pb.MessageAccepted {
-	return &pb.MessageAccepted{
-		Message:     string(e.Message),
-		ClientMsgId: string(e.ClientMsgID),
-		Author:      string(e.Author),
-		Text:        e.Text,
-		Disposition: uint32(e.Disposition),
-		Via:         uint32(e.Via),
-		Mode:        uint32(e.Mode),
-		InReplyTo:   string(e.InReplyTo),
-		Question:    string(e.Question),
-		NotBefore:   putTime(e.NotBefore),
-		Steer:       e.Steer,
-		First:       e.First,
-		Kept:        e.Kept,
-	}
 }
 
 func (r *reader) messageAccepted(p *pb.MessageAccepted) conversation.MessageAccepted {
@@ -88,16 +48,8 @@ func (r *reader) messageAccepted(p *pb.MessageAccepted) conversation.MessageAcce
 	}
 }
 
-func putMessageEdited(e conversation.MessageEdited) *pb.MessageEdited {
-	return &pb.MessageEdited{Message: string(e.Message), Text: e.Text}
-}
-
 func (*reader) messageEdited(p *pb.MessageEdited) conversation.MessageEdited {
 	return conversation.MessageEdited{Message: conversation.MessageID(p.Message), Text: p.Text}
-}
-
-func putMessageWithdrawn(e conversation.MessageWithdrawn) *pb.MessageWithdrawn {
-	return &pb.MessageWithdrawn{Message: string(e.Message), Heir: string(e.Heir)}
 }
 
 func (*reader) messageWithdrawn(p *pb.MessageWithdrawn) conversation.MessageWithdrawn {
@@ -107,23 +59,10 @@ func (*reader) messageWithdrawn(p *pb.MessageWithdrawn) conversation.MessageWith
 	}
 }
 
-func putMessageMoved(e conversation.MessageMoved) *pb.MessageMoved {
-	return &pb.MessageMoved{Message: string(e.Message), Before: string(e.Before)}
-}
-
 func (*reader) messageMoved(p *pb.MessageMoved) conversation.MessageMoved {
 	return conversation.MessageMoved{
 		Message: conversation.MessageID(p.Message),
 		Before:  conversation.MessageID(p.Before),
-	}
-}
-
-func putMessageResolved(e conversation.MessageResolved) *pb.MessageResolved {
-	return &pb.MessageResolved{
-		Message:  string(e.Message),
-		How:      uint32(e.How),
-		Part:     pointer[uint32](e.Part),
-		Question: string(e.Question),
 	}
 }
 

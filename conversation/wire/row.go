@@ -10,20 +10,20 @@ import (
 
 // AppendTaskRow adds the encoding of row to dst.
 func AppendTaskRow(dst []byte, row conversation.TaskRow) []byte {
-	return appendMessage(dst, &pb.TaskRow{
-		Tenant:    string(row.Key.Tenant),
-		Session:   string(row.Key.Session),
-		Task:      string(row.Task),
-		Status:    uint32(row.Status),
-		Agent:     string(row.Agent),
-		Owner:     string(row.Owner),
-		Trigger:   string(row.Trigger),
-		CreatedAt: putTime(row.CreatedAt),
-		UpdatedAt: putTime(row.UpdatedAt),
-		First:     uint64(row.First),
-		Last:      uint64(row.Last),
-		Error:     putFailure(row.Error),
-	})
+	w := newWriter(dst)
+	w.text(1, string(row.Key.Tenant))
+	w.text(2, string(row.Key.Session))
+	w.text(3, string(row.Task))
+	w.uint(4, uint64(row.Status))
+	w.text(5, string(row.Agent))
+	w.text(6, string(row.Owner))
+	w.text(7, string(row.Trigger))
+	w.time(8, row.CreatedAt)
+	w.time(9, row.UpdatedAt)
+	w.uint(10, uint64(row.First))
+	w.uint(11, uint64(row.Last))
+	w.failure(12, row.Error)
+	return w.b
 }
 
 // DecodeTaskRow reads what AppendTaskRow wrote. Errors wrap
@@ -55,20 +55,20 @@ func DecodeTaskRow(b []byte) (conversation.TaskRow, error) {
 
 // AppendSummary adds the encoding of s, without Seen, to dst.
 func AppendSummary(dst []byte, s conversation.Summary) []byte {
-	return appendMessage(dst, &pb.Summary{
-		Tenant:    string(s.Key.Tenant),
-		Session:   string(s.Key.Session),
-		Title:     s.Title,
-		Agent:     string(s.Agent),
-		Owner:     string(s.Owner),
-		Access:    uint32(s.Access),
-		Closed:    s.Closed,
-		CreatedAt: putTime(s.CreatedAt),
-		Activity:  putTime(s.Activity),
-		Last:      uint64(s.Last),
-		Open:      int64(s.Open),
-		Awaiting:  int64(s.Awaiting),
-	})
+	w := newWriter(dst)
+	w.text(1, string(s.Key.Tenant))
+	w.text(2, string(s.Key.Session))
+	w.text(3, s.Title)
+	w.text(4, string(s.Agent))
+	w.text(5, string(s.Owner))
+	w.uint(6, uint64(s.Access))
+	w.bool(7, s.Closed)
+	w.time(8, s.CreatedAt)
+	w.time(9, s.Activity)
+	w.uint(10, uint64(s.Last))
+	w.int(11, int64(s.Open))
+	w.int(12, int64(s.Awaiting))
+	return w.b
 }
 
 // DecodeSummary reads what AppendSummary wrote; Seen is 0. Errors wrap
@@ -112,14 +112,14 @@ type HeadRow struct {
 
 // AppendHead adds the encoding of h to dst.
 func AppendHead(dst []byte, h HeadRow) []byte {
-	return appendMessage(dst, &pb.HeadRow{
-		Epoch:      uint64(h.Epoch),
-		Last:       uint64(h.Last),
-		LastCommit: string(h.LastCommit),
-		SnapshotAt: uint64(h.SnapshotAt),
-		WakeAt:     putTime(h.WakeAt),
-		Erased:     h.Erased,
-	})
+	w := newWriter(dst)
+	w.uint(1, uint64(h.Epoch))
+	w.uint(2, uint64(h.Last))
+	w.text(3, string(h.LastCommit))
+	w.uint(4, uint64(h.SnapshotAt))
+	w.time(5, h.WakeAt)
+	w.bool(6, h.Erased)
+	return w.b
 }
 
 // DecodeHead reads what AppendHead wrote. Errors wrap conversation.ErrTooNew or

@@ -24,6 +24,9 @@ func samplePart() conversation.Part {
 		Text:      "Grüße: 4 — done ✓",
 		InReplyTo: "m2-abc",
 		Draft:     "7.1.0",
+
+		Author:      "bob",
+		ClientMsgID: "part:7",
 	}
 }
 
@@ -85,6 +88,9 @@ func samples() []conversation.EventBody {
 			Reason: "no longer needed",
 			Error:  sampleFailure(),
 			Drop:   true,
+
+			Author:      "bob",
+			ClientMsgID: "cancel:3",
 		},
 		conversation.StepStarted{
 			Step:      7,
@@ -110,7 +116,7 @@ func samples() []conversation.EventBody {
 			ResponseID: "resp_68c1",
 			Items: []conversation.Item{
 				{Kind: conversation.ItemText, ID: "i1", Text: "One moment.", Streamed: true},
-				{Kind: conversation.ItemCall, ID: "i2", Text: "-", Tool: "clock", Args: `{"zone":"UTC"}`, Streamed: true},
+				{Kind: conversation.ItemCall, ID: "i2", Text: "-", Tool: "clock", Args: `{"zone":"UTC"}`, Streamed: true, Opaque: "\xffsigned", OpaqueBy: "openai:m"},
 			},
 			Results: []conversation.CallResult{{ID: "i3", Text: "delivered"}},
 		},

@@ -41,13 +41,6 @@ func (r *reader) callStatus(v uint32) conversation.CallStatus {
 	return enum(r, v, conversation.CallFailed)
 }
 
-func putTime(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixMilli()
-}
-
 func readTime(ms int64) time.Time {
 	if ms == 0 {
 		return time.Time{}
@@ -64,18 +57,14 @@ func (r *reader) duration(ms int64) time.Duration {
 	return time.Duration(ms) * time.Millisecond
 }
 
-// putStrings and readStrings change the type of a list of names; nil for none.
-func putStrings[S ~string](in []S) []string { return convert[string](in) }
-
-func readStrings[S ~string](in []string) []S { return convert[S](in) }
-
-func convert[To, From ~string](in []From) []To {
+// readStrings changes the type of a list of names; nil for none.
+func readStrings[S ~string](in []string) []S {
 	if len(in) == 0 {
 		return nil
 	}
-	out := make([]To, len(in))
+	out := make([]S, len(in))
 	for i, s := range in {
-		out[i] = To(s)
+		out[i] = S(s)
 	}
 	return out
 }
@@ -97,18 +86,6 @@ func text(in *string) *string {
 	return &out
 }
 
-// putOverrides writes a removed override as "", which is not JSON.
-func putOverrides(in conversation.Overrides) map[string]string {
-	if len(in) == 0 {
-		return nil
-	}
-	out := make(map[string]string, len(in))
-	for key, value := range in {
-		out[key] = string(value)
-	}
-	return out
-}
-
 func readOverrides(in map[string]string) conversation.Overrides {
 	if len(in) == 0 {
 		return nil
@@ -124,22 +101,11 @@ func readOverrides(in map[string]string) conversation.Overrides {
 	return out
 }
 
-func putFailure(in *conversation.Failure) *pb.Failure {
-	if in == nil {
-		return nil
-	}
-	return &pb.Failure{Code: string(in.Code), Message: in.Message}
-}
-
 func readFailure(in *pb.Failure) *conversation.Failure {
 	if in == nil {
 		return nil
 	}
 	return &conversation.Failure{Code: conversation.Code(in.Code), Message: in.Message}
-}
-
-func putUsage(in conversation.Usage) *pb.Usage {
-	return &pb.Usage{InputTokens: int64(in.InputTokens), OutputTokens: int64(in.OutputTokens), Estimated: in.Estimated}
 }
 
 func readUsage(in *pb.Usage) conversation.Usage {
@@ -148,24 +114,6 @@ func readUsage(in *pb.Usage) conversation.Usage {
 		OutputTokens: int(in.GetOutputTokens()),
 		Estimated:    in.GetEstimated(),
 	}
-}
-
-func putItems(in []conversation.Item) []*pb.Item {
-	if len(in) == 0 {
-		return nil
-	}
-	out := make([]*pb.Item, len(in))
-	for i, item := range in {
-		out[i] = &pb.Item{
-			Kind:     uint32(item.Kind),
-			Id:       item.ID,
-			Text:     item.Text,
-			Tool:     item.Tool,
-			Args:     item.Args,
-			Streamed: item.Streamed,
-		}
-	}
-	return out
 }
 
 func (r *reader) items(in []*pb.Item) []conversation.Item {
@@ -181,18 +129,9 @@ func (r *reader) items(in []*pb.Item) []conversation.Item {
 			Tool:     item.Tool,
 			Args:     item.Args,
 			Streamed: item.Streamed,
+			Opaque:   string(item.Opaque),
+			OpaqueBy: item.OpaqueBy,
 		}
-	}
-	return out
-}
-
-func putResults(in []conversation.CallResult) []*pb.CallResult {
-	if len(in) == 0 {
-		return nil
-	}
-	out := make([]*pb.CallResult, len(in))
-	for i, result := range in {
-		out[i] = &pb.CallResult{Id: result.ID, Text: result.Text}
 	}
 	return out
 }
@@ -208,17 +147,6 @@ func readResults(in []*pb.CallResult) []conversation.CallResult {
 	return out
 }
 
-func putPart(in conversation.Part) *pb.Part {
-	return &pb.Part{
-		Message:   string(in.Message),
-		Source:    string(in.Source),
-		Index:     uint32(in.Index),
-		Text:      in.Text,
-		InReplyTo: string(in.InReplyTo),
-		Draft:     string(in.Draft),
-	}
-}
-
 func readPart(in *pb.Part) conversation.Part {
 	return conversation.Part{
 		Message:   conversation.MessageID(in.GetMessage()),
@@ -227,14 +155,10 @@ func readPart(in *pb.Part) conversation.Part {
 		Text:      in.GetText(),
 		InReplyTo: conversation.MessageID(in.GetInReplyTo()),
 		Draft:     conversation.DraftID(in.GetDraft()),
-	}
-}
 
-func putApproval(in *conversation.Approval) *pb.Approval {
-	if in == nil {
-		return nil
+		Author:      conversation.UserID(in.GetAuthor()),
+		ClientMsgID: conversation.ClientMsgID(in.GetClientMsgId()),
 	}
-	return &pb.Approval{Call: string(in.Call), Tool: in.Tool, Args: in.Args}
 }
 
 func readApproval(in *pb.Approval) *conversation.Approval {

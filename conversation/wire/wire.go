@@ -22,7 +22,6 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"parley/conversation"
 	"parley/conversation/wire/internal/pb"
@@ -38,11 +37,12 @@ var ErrCorrupt = errors.New("the stored bytes cannot be read")
 
 // AppendRecord adds the encoding of r to dst.
 func AppendRecord(dst []byte, r conversation.Record) []byte {
-	out := pb.Record{Id: string(r.ID), Events: make([]*pb.Event, len(r.Events))}
-	for i, e := range r.Events {
-		out.Events[i] = putEvent(e)
+	w := newWriter(dst)
+	w.text(1, string(r.ID))
+	for i := range r.Events {
+		w.event(2, &r.Events[i])
 	}
-	return appendMessage(dst, &out)
+	return w.b
 }
 
 // DecodeRecord reads what AppendRecord wrote. Errors wrap conversation.ErrTooNew
@@ -66,24 +66,6 @@ func DecodeRecord(b []byte) (conversation.Record, error) {
 	return out, nil
 }
 
-func appendMessage(dst []byte, m proto.Message) []byte {
-	options := proto.MarshalOptions{Deterministic: true}
-	start := len(dst)
-	dst = append(dst, format)
-	out, err := options.MarshalAppend(dst, m)
-	if err == nil {
-		return out
-	}
-	// Texts of tools and of command-line models may hold any bytes. A turn must
-	// not be lost for that, and protobuf refuses them only here.
-	repairText(m.ProtoReflect())
-	out, err = options.MarshalAppend(dst[:start+1], m)
-	if err != nil {
-		panic(fmt.Sprintf("wire: %T of %d bytes: %v", m, proto.Size(m), err)) // more than 2 GiB
-	}
-	return out
-}
-
 func decodeMessage(b []byte, m proto.Message) error {
 	if len(b) == 0 {
 		return fmt.Errorf("%w: it is empty", ErrCorrupt)
@@ -95,41 +77,6 @@ func decodeMessage(b []byte, m proto.Message) error {
 		return fmt.Errorf("%w: %w", ErrCorrupt, err)
 	}
 	return nil
-}
-
-// repairText replaces each byte that is not UTF-8 in every text of m, as
-// encoding/json does: a client that reads the log sees what it was shown live.
-func repairText(m protoreflect.Message) {
-	fix := func(v protoreflect.Value) protoreflect.Value {
-		return protoreflect.ValueOfString(string([]rune(v.String())))
-	}
-	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
-		switch {
-		case f.IsMap(): // of texts to texts: there are no others
-			entries := v.Map()
-			repaired := m.NewField(f).Map()
-			entries.Range(func(k protoreflect.MapKey, v protoreflect.Value) bool {
-				repaired.Set(fix(k.Value()).MapKey(), fix(v))
-				return true
-			})
-			m.Set(f, protoreflect.ValueOfMap(repaired))
-		case f.IsList():
-			list := v.List()
-			for i := range list.Len() {
-				switch f.Kind() {
-				case protoreflect.StringKind:
-					list.Set(i, fix(list.Get(i)))
-				case protoreflect.MessageKind:
-					repairText(list.Get(i).Message())
-				}
-			}
-		case f.Kind() == protoreflect.StringKind:
-			m.Set(f, fix(v))
-		case f.Kind() == protoreflect.MessageKind:
-			repairText(v.Message())
-		}
-		return true
-	})
 }
 
 // firstBody is the lowest field number of an event's body.

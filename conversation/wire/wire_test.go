@@ -11,8 +11,10 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
 
 	"parley/conversation"
+	"parley/conversation/wire/internal/pb"
 )
 
 func one(body conversation.EventBody) conversation.Record {
@@ -31,6 +33,23 @@ func roundTrip(t *testing.T, want conversation.Record) {
 	}
 	if again := AppendRecord(nil, want); !bytes.Equal(b, again) {
 		t.Fatalf("encoded twice, two encodings:\n%x\n%x", b, again)
+	}
+	asGenerated(t, b, &pb.Record{})
+}
+
+// asGenerated fails when the generated code would write other bytes than the
+// writer has: both must follow events.proto and store.proto.
+func asGenerated(t *testing.T, b []byte, m proto.Message) {
+	t.Helper()
+	if err := proto.Unmarshal(b[1:], m); err != nil {
+		t.Fatal(err)
+	}
+	want, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(b[1:], want) || b[0] != format {
+		t.Fatalf("written as\n%x\nand by the generated code as\n%x\nof %v", b[1:], want, m)
 	}
 }
 
@@ -134,6 +153,10 @@ func TestRowsComeBackExactly(t *testing.T) {
 	everyFieldSet(t, reflect.ValueOf(head), "HeadRow")
 	comesBack(t, AppendHead, DecodeHead, head)
 	comesBack(t, AppendHead, DecodeHead, HeadRow{})
+
+	asGenerated(t, AppendTaskRow(nil, row), &pb.TaskRow{})
+	asGenerated(t, AppendSummary(nil, summary), &pb.Summary{})
+	asGenerated(t, AppendHead(nil, head), &pb.HeadRow{})
 }
 
 func comesBack[T any](t *testing.T, add func([]byte, T) []byte, decode func([]byte) (T, error), want T) {

@@ -40,9 +40,10 @@ type Sessions struct {
 	queue  []func()
 	closed bool
 
-	mu   sync.Mutex // guards logs and tick
-	logs map[conversation.SessionKey]*Log
-	tick int
+	mu     sync.Mutex // guards logs, erased and tick
+	logs   map[conversation.SessionKey]*Log
+	erased map[conversation.SessionKey]bool // for ever
+	tick   int
 }
 
 // Told is a command as it came.
@@ -82,6 +83,7 @@ type Log struct {
 	said  map[string]conversation.MessageAccepted
 	seqOf map[string]conversation.Seq
 	parts map[string]conversation.Receipt
+	stops map[string]conversation.Receipt
 	seen  map[conversation.UserID]conversation.Seq
 	m, t  int
 }
@@ -111,7 +113,7 @@ const LogID conversation.LogID = "log-1"
 func NewSessions(p conversation.Publisher) *Sessions {
 	s := &Sessions{
 		publisher: p, stopped: make(chan struct{}),
-		logs: make(map[conversation.SessionKey]*Log),
+		logs: make(map[conversation.SessionKey]*Log), erased: make(map[conversation.SessionKey]bool),
 	}
 	s.more = sync.NewCond(&s.work)
 	go s.run()
@@ -205,6 +207,15 @@ func (s *Sessions) Commit(key conversation.SessionKey, events ...conversation.Ev
 	})
 }
 
+// Store stores events as one record, as a session does that ends before it can
+// publish them; the next activation says how far the log reaches.
+func (s *Sessions) Store(key conversation.SessionKey, events ...conversation.Event) {
+	s.With(key, func(l *Log) {
+		s.store(l, events)
+		s.publisher.Stored(key, l.Head())
+	})
+}
+
 // Say commits n messages, one a commit, without a command.
 func (s *Sessions) Say(key conversation.SessionKey, n int) {
 	for i := range n {
@@ -288,7 +299,7 @@ func (s *Sessions) create(key conversation.SessionKey, c conversation.Create) bo
 	l = &Log{
 		Key: key, Owner: c.Owner, Access: c.Access, Title: c.Title, Agent: c.Agent, Policy: c.Policy,
 		said: make(map[string]conversation.MessageAccepted), seqOf: make(map[string]conversation.Seq),
-		parts: make(map[string]conversation.Receipt), seen: make(map[conversation.UserID]conversation.Seq),
+		parts: make(map[string]conversation.Receipt), stops: make(map[string]conversation.Receipt), seen: make(map[conversation.UserID]conversation.Seq),
 	}
 	s.logs[key] = l
 	s.mu.Unlock()
@@ -300,7 +311,16 @@ func (s *Sessions) create(key conversation.SessionKey, c conversation.Create) bo
 
 // Create opens a session.
 func (s *Sessions) Create(key conversation.SessionKey, c conversation.Create, done func(bool, error)) {
-	s.do(func() { done(s.create(key, c), nil) })
+	s.do(func() {
+		s.mu.Lock()
+		erased := s.erased[key]
+		s.mu.Unlock()
+		if erased {
+			done(false, conversation.Errorf(conversation.Conflict, "the session of this name has been erased"))
+			return
+		}
+		done(s.create(key, c), nil)
+	})
 }
 
 func (l *Log) visible(as conversation.UserID) bool {
@@ -378,6 +398,7 @@ func (s *Sessions) Erase(_ context.Context, key conversation.SessionKey, as conv
 			err = errNoSession
 			return
 		}
+		s.erased[key] = true
 		maps.DeleteFunc(s.logs, func(k conversation.SessionKey, _ *Log) bool {
 			return k == key || (k.Tenant == key.Tenant && strings.HasPrefix(string(k.Session), string(key.Session)+"/"))
 		})
@@ -612,11 +633,16 @@ func (l *Log) answer(c conversation.Command) Answer {
 }
 
 func (l *Log) cancel(c conversation.Cancel) Answer {
+	name := string(c.Author) + "\x00" + string(c.ClientMsgID)
+	if before, ok := l.stops[name]; ok && c.ClientMsgID != "" {
+		return Answer{Receipt: before}
+	}
 	for _, r := range l.Rows {
 		if r.Task == c.Task || (c.Task == "" && !r.Status.Ended()) {
 			if r.Status.Ended() {
 				break
 			}
+			l.stops[name] = conversation.Receipt{Task: r.Task, Seq: l.Head() + 1, Duplicate: true}
 			return Answer{
 				Events: []conversation.Event{
 					{Task: r.Task, Body: conversation.TaskCancelling{By: c.By, Until: Epoch, Reason: c.Reason}},
@@ -634,7 +660,10 @@ func (l *Log) addPart(c conversation.AddPart, id func(int, string) string) Answe
 		return Answer{Receipt: conversation.Receipt{Nothing: true}}
 	}
 	name := fmt.Sprintf("%s/%d", c.Source, c.Index)
-	if before, ok := l.parts[name]; ok && c.Source != "" {
+	if c.Source == "" {
+		name = fmt.Sprintf("%s\x00%s", c.Author, c.ClientMsgID)
+	}
+	if before, ok := l.parts[name]; ok && (c.Source != "" || c.ClientMsgID != "") {
 		before.Duplicate = true
 		return Answer{Receipt: before}
 	}

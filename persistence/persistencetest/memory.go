@@ -32,6 +32,7 @@ type Memory struct {
 	calls    int // of Commit, for the fault hook
 	fail     func(n int, key conversation.SessionKey, c conversation.Commit) (err error, applied bool)
 	gates    []*Gate
+	space    Space
 	history  []Committed
 }
 
@@ -79,6 +80,37 @@ func (m *Memory) FailCommit(f func(n int, key conversation.SessionKey, c convers
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.fail = f
+}
+
+// Space is how full the store is.
+type Space uint8
+
+// The states of the space.
+const (
+	Roomy Space = iota
+	Soft        // only what is Inner is written, and nothing is created but below a root
+	Hard        // nothing is written
+)
+
+// Fill makes the store as full as that.
+func (m *Memory) Fill(s Space) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.space = s
+}
+
+// Room implements conversation.Store.
+func (m *Memory) Room(inner bool) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.room(inner)
+}
+
+func (m *Memory) room(inner bool) error {
+	if m.space == Roomy || inner && m.space == Soft {
+		return nil
+	}
+	return conversation.ErrFull
 }
 
 // Moment is where a Gate stands.
@@ -157,6 +189,9 @@ func (m *Memory) Acquire(ctx context.Context, key conversation.SessionKey, how c
 		if !how.Create || how.IfEpoch != 0 || m.isErased(key) {
 			return conversation.Head{}, conversation.ErrNotFound
 		}
+		if err := m.room(key.Session.Depth() > 0); err != nil {
+			return conversation.Head{}, err
+		}
 		s = &session{
 			keys:    map[conversation.Key]conversation.Seq{},
 			legacy:  map[conversation.SourceID]conversation.Seq{},
@@ -167,6 +202,9 @@ func (m *Memory) Acquire(ctx context.Context, key conversation.SessionKey, how c
 	}
 	if how.IfEpoch != 0 && how.IfEpoch != s.head.Epoch {
 		return conversation.Head{}, conversation.ErrFenced
+	}
+	if err := m.room(true); err != nil {
+		return conversation.Head{}, err
 	}
 	s.head.Epoch++
 	return s.headCopy(), nil
@@ -264,6 +302,9 @@ func (m *Memory) commit(ctx context.Context, n int, fail func(int, conversation.
 		}
 		fresh[norm] = k.Seq
 	}
+	if err := m.room(c.Inner); err != nil {
+		return err
+	}
 	if fail != nil {
 		if err, applied := fail(n, key, c); err != nil {
 			if applied {
@@ -304,7 +345,7 @@ func (m *Memory) apply(s *session, key conversation.SessionKey, c conversation.C
 		sum := c.Summary
 		sum.Key, sum.Seen = key, 0
 		s.summary = wire.AppendSummary(nil, sum)
-		if at := sum.Activity.UnixMilli(); !s.hasListed || at >= s.activity+1000 {
+		if at := sum.Activity.UnixMilli(); !s.hasListed || at >= s.activity+1000 || c.Accepts() {
 			s.activity, s.hasListed = at, true
 		}
 	}

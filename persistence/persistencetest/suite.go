@@ -580,13 +580,17 @@ func due(f *fixture) {
 	f.equal(len(collect(f, f.Due(f.ctx, at(50)))), 304, "many")
 }
 
+// active commits a part: activity that is no user's message.
 func (f *fixture) active(id string, heads map[string]*conversation.Head, when time.Time) {
 	f.Helper()
 	if heads[id] == nil {
 		h := f.acquire(key(id))
 		heads[id] = &h
 	}
-	f.commit(key(id), heads[id], 1, func(c *conversation.Commit) { c.Summary = summary(when) })
+	f.commit(key(id), heads[id], 1, func(c *conversation.Commit) {
+		c.Events[0].Body = conversation.PartialResponse{Part: conversation.Part{Message: "p1", Source: "m1", Text: "Hello"}}
+		c.Summary = summary(when)
+	})
 }
 
 func sessionsByActivity(f *fixture) {
@@ -600,7 +604,7 @@ func sessionsByActivity(f *fixture) {
 	f.active("a/d1", heads, at(9))
 	f.equal(f.ids(page), "b c a", "newest first, without sub-sessions")
 
-	// The list moves at most once a second for each session.
+	// For parts the list moves at most once a second for each session.
 	f.active("a", heads, at(1.999))
 	f.equal(f.ids(page), "b c a", "after 999 ms")
 	f.active("a", heads, at(2.5))
@@ -610,6 +614,10 @@ func sessionsByActivity(f *fixture) {
 	f.equal(f.ids(page), "a b c", "b after 999 ms")
 	f.active("b", heads, at(3))
 	f.equal(f.ids(page), "b a c", "b after 1 s")
+
+	// A user's message moves its session at once.
+	f.commit(key("c"), heads["c"], 1, func(c *conversation.Commit) { c.Summary = summary(at(3.001)) })
+	f.equal(f.ids(page), "c b a", "c 1 ms after b, with a message")
 
 	// Order and activity agree within the list; Summary is exact.
 	for _, s := range collect(f, f.Sessions(f.ctx, page)) {
@@ -624,7 +632,7 @@ func sessionsByActivity(f *fixture) {
 	if err := f.Delete(f.ctx, key("b")); err != nil {
 		f.Fatal(err)
 	}
-	f.equal(f.ids(page), "a c", "after an erasure")
+	f.equal(f.ids(page), "c a", "after an erasure")
 }
 
 func sessionPages(f *fixture) {
@@ -1010,8 +1018,8 @@ func closedStore(f *fixture) {
 }
 
 func logID(f *fixture) {
-	if f.LogID() == "" || f.LogID() != f.LogID() {
-		f.Errorf("log id %q", f.LogID())
+	if first, again := f.LogID(), f.LogID(); first == "" || again != first {
+		f.Errorf("log id %q, then %q", first, again)
 	}
 }
 

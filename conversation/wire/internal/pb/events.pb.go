@@ -655,6 +655,8 @@ type Item struct {
 	Tool          string                 `protobuf:"bytes,4,opt,name=tool,proto3" json:"tool,omitempty"`
 	Args          string                 `protobuf:"bytes,5,opt,name=args,proto3" json:"args,omitempty"` // JSON
 	Streamed      bool                   `protobuf:"varint,6,opt,name=streamed,proto3" json:"streamed,omitempty"`
+	Opaque        []byte                 `protobuf:"bytes,7,opt,name=opaque,proto3" json:"opaque,omitempty"`
+	OpaqueBy      string                 `protobuf:"bytes,8,opt,name=opaque_by,json=opaqueBy,proto3" json:"opaque_by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -731,6 +733,20 @@ func (x *Item) GetStreamed() bool {
 	return false
 }
 
+func (x *Item) GetOpaque() []byte {
+	if x != nil {
+		return x.Opaque
+	}
+	return nil
+}
+
+func (x *Item) GetOpaqueBy() string {
+	if x != nil {
+		return x.OpaqueBy
+	}
+	return ""
+}
+
 type CallResult struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -784,13 +800,16 @@ func (x *CallResult) GetText() string {
 }
 
 type Part struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Message       string                 `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
-	Source        string                 `protobuf:"bytes,2,opt,name=source,proto3" json:"source,omitempty"`
-	Index         uint32                 `protobuf:"varint,3,opt,name=index,proto3" json:"index,omitempty"`
-	Text          string                 `protobuf:"bytes,4,opt,name=text,proto3" json:"text,omitempty"`
-	InReplyTo     string                 `protobuf:"bytes,5,opt,name=in_reply_to,json=inReplyTo,proto3" json:"in_reply_to,omitempty"`
-	Draft         string                 `protobuf:"bytes,6,opt,name=draft,proto3" json:"draft,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Message   string                 `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
+	Source    string                 `protobuf:"bytes,2,opt,name=source,proto3" json:"source,omitempty"`
+	Index     uint32                 `protobuf:"varint,3,opt,name=index,proto3" json:"index,omitempty"`
+	Text      string                 `protobuf:"bytes,4,opt,name=text,proto3" json:"text,omitempty"`
+	InReplyTo string                 `protobuf:"bytes,5,opt,name=in_reply_to,json=inReplyTo,proto3" json:"in_reply_to,omitempty"`
+	Draft     string                 `protobuf:"bytes,6,opt,name=draft,proto3" json:"draft,omitempty"`
+	// private
+	Author        string `protobuf:"bytes,7,opt,name=author,proto3" json:"author,omitempty"`
+	ClientMsgId   string `protobuf:"bytes,8,opt,name=client_msg_id,json=clientMsgId,proto3" json:"client_msg_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -863,6 +882,20 @@ func (x *Part) GetInReplyTo() string {
 func (x *Part) GetDraft() string {
 	if x != nil {
 		return x.Draft
+	}
+	return ""
+}
+
+func (x *Part) GetAuthor() string {
+	if x != nil {
+		return x.Author
+	}
+	return ""
+}
+
+func (x *Part) GetClientMsgId() string {
+	if x != nil {
+		return x.ClientMsgId
 	}
 	return ""
 }
@@ -1564,6 +1597,8 @@ type TaskCancelling struct {
 	// private
 	Error         *Failure `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
 	Drop          bool     `protobuf:"varint,5,opt,name=drop,proto3" json:"drop,omitempty"`
+	Author        string   `protobuf:"bytes,6,opt,name=author,proto3" json:"author,omitempty"`
+	ClientMsgId   string   `protobuf:"bytes,7,opt,name=client_msg_id,json=clientMsgId,proto3" json:"client_msg_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1631,6 +1666,20 @@ func (x *TaskCancelling) GetDrop() bool {
 		return x.Drop
 	}
 	return false
+}
+
+func (x *TaskCancelling) GetAuthor() string {
+	if x != nil {
+		return x.Author
+	}
+	return ""
+}
+
+func (x *TaskCancelling) GetClientMsgId() string {
+	if x != nil {
+		return x.ClientMsgId
+	}
+	return ""
 }
 
 type StepStarted struct {
@@ -2678,25 +2727,29 @@ const file_conversation_wire_events_proto_rawDesc = "" +
 	"\x05Usage\x12!\n" +
 	"\finput_tokens\x18\x01 \x01(\x03R\vinputTokens\x12#\n" +
 	"\routput_tokens\x18\x02 \x01(\x03R\foutputTokens\x12\x1c\n" +
-	"\testimated\x18\x03 \x01(\bR\testimated\"\x82\x01\n" +
+	"\testimated\x18\x03 \x01(\bR\testimated\"\xb7\x01\n" +
 	"\x04Item\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\rR\x04kind\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x12\n" +
 	"\x04text\x18\x03 \x01(\tR\x04text\x12\x12\n" +
 	"\x04tool\x18\x04 \x01(\tR\x04tool\x12\x12\n" +
 	"\x04args\x18\x05 \x01(\tR\x04args\x12\x1a\n" +
-	"\bstreamed\x18\x06 \x01(\bR\bstreamed\"0\n" +
+	"\bstreamed\x18\x06 \x01(\bR\bstreamed\x12\x16\n" +
+	"\x06opaque\x18\a \x01(\fR\x06opaque\x12\x1b\n" +
+	"\topaque_by\x18\b \x01(\tR\bopaqueBy\"0\n" +
 	"\n" +
 	"CallResult\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
-	"\x04text\x18\x02 \x01(\tR\x04text\"\x98\x01\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\"\xd4\x01\n" +
 	"\x04Part\x12\x18\n" +
 	"\amessage\x18\x01 \x01(\tR\amessage\x12\x16\n" +
 	"\x06source\x18\x02 \x01(\tR\x06source\x12\x14\n" +
 	"\x05index\x18\x03 \x01(\rR\x05index\x12\x12\n" +
 	"\x04text\x18\x04 \x01(\tR\x04text\x12\x1e\n" +
 	"\vin_reply_to\x18\x05 \x01(\tR\tinReplyTo\x12\x14\n" +
-	"\x05draft\x18\x06 \x01(\tR\x05draft\"F\n" +
+	"\x05draft\x18\x06 \x01(\tR\x05draft\x12\x16\n" +
+	"\x06author\x18\a \x01(\tR\x06author\x12\"\n" +
+	"\rclient_msg_id\x18\b \x01(\tR\vclientMsgId\"F\n" +
 	"\bApproval\x12\x12\n" +
 	"\x04call\x18\x01 \x01(\tR\x04call\x12\x12\n" +
 	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x12\n" +
@@ -2758,13 +2811,15 @@ const file_conversation_wire_events_proto_rawDesc = "" +
 	"\x03new\x18\x03 \x01(\rR\x03new\x12\x1a\n" +
 	"\bmessages\x18\x04 \x03(\tR\bmessages\x12\x16\n" +
 	"\x06reason\x18\x05 \x01(\tR\x06reason\x12*\n" +
-	"\x05error\x18\x06 \x01(\v2\x14.parley.wire.FailureR\x05error\"\x8e\x01\n" +
+	"\x05error\x18\x06 \x01(\v2\x14.parley.wire.FailureR\x05error\"\xca\x01\n" +
 	"\x0eTaskCancelling\x12\x0e\n" +
 	"\x02by\x18\x01 \x01(\rR\x02by\x12\x14\n" +
 	"\x05until\x18\x02 \x01(\x03R\x05until\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12*\n" +
 	"\x05error\x18\x04 \x01(\v2\x14.parley.wire.FailureR\x05error\x12\x12\n" +
-	"\x04drop\x18\x05 \x01(\bR\x04drop\"\x89\x02\n" +
+	"\x04drop\x18\x05 \x01(\bR\x04drop\x12\x16\n" +
+	"\x06author\x18\x06 \x01(\tR\x06author\x12\"\n" +
+	"\rclient_msg_id\x18\a \x01(\tR\vclientMsgId\"\x89\x02\n" +
 	"\vStepStarted\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x03R\aattempt\x12\x14\n" +

@@ -1,0 +1,110 @@
+package actors
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+
+	"parley/conversation"
+)
+
+// triage is a question for the order of the waiting messages: one model call in a
+// goroutine of its own, owned by the session. There is at most one at a time; what
+// arrives meanwhile is asked about when it has ended.
+type triage struct {
+	about conversation.Triage
+	next  *conversation.Triage // the waiting messages have changed since
+	abort context.CancelFunc
+}
+
+// triageEnd is how it ended: the messages by their new order, as indexes.
+type triageEnd struct {
+	late
+	t     *triage
+	order []int
+}
+
+// triage asks an agent for the order of the waiting messages: its answer names
+// them by number, and each one named is moved to its place. Anything else that
+// it says has no effect (D-29).
+func (s *session) triage(f conversation.Triage) {
+	if s.triaging != nil {
+		s.triaging.next = &f
+		return
+	}
+	e, self := s.e, s.self
+	model, ok := e.deps.Models[e.rules.Agents[f.Agent].Model]
+	if !ok || len(f.Waiting) == 0 {
+		return
+	}
+	var list strings.Builder
+	list.WriteString("These messages wait. Answer with their numbers in the order in which they should be worked on, and nothing else.\n")
+	for i, m := range f.Waiting {
+		fmt.Fprintf(&list, "%d. %s\n", i+1, m.Excerpt)
+	}
+	request := conversation.Request{
+		Session: s.key.Session, Agent: f.Agent, System: e.rules.Agents[f.Agent].Prompt,
+		Entries: []conversation.Entry{{Role: conversation.RoleUser, Text: list.String()}},
+	}
+	ctx, cancel := context.WithTimeout(e.base, e.cfg.ModelIdle)
+	t := &triage{about: f, abort: cancel}
+	s.triaging = t
+	e.goWork("triage", func() {
+		defer cancel()
+		e.system.Root.Send(self, &triageEnd{t: t, order: askOrder(ctx, model, request, len(f.Waiting))})
+	}, func(error) { e.system.Root.Send(self, &triageEnd{t: t}) })
+}
+
+// askOrder is the order of n messages that the model wants; nil leaves it as it is.
+func askOrder(ctx context.Context, model conversation.Model, r conversation.Request, n int) []int {
+	for out, err := range model.Stream(ctx, r) {
+		if err != nil {
+			return nil
+		}
+		if out.Done != nil {
+			return ordinals(out.Done.Items, n)
+		}
+	}
+	return nil
+}
+
+// triaged moves the messages. Each move is the owner's, and one of a message that
+// waits no more is refused.
+func (s *session) triaged(m *triageEnd) {
+	if s.phase == phaseLeaving || s.triaging != m.t {
+		return
+	}
+	t := s.triaging
+	s.triaging = nil
+	owner := s.machine.Summary().Owner
+	// The last one first, each to the front: so they end in order.
+	for _, i := range slices.Backward(m.order) {
+		s.own(conversation.Move{By: owner, Message: t.about.Waiting[i].Message})
+	}
+	if t.next != nil && s.draining == drainNot && s.machine.Wants(*t.next) {
+		s.triage(*t.next)
+	}
+}
+
+// stop ends the question without a word.
+func (t *triage) stop() {
+	if t != nil {
+		t.abort()
+	}
+}
+
+// ordinals reads the numbers 1…n of a text, each once, as indexes.
+func ordinals(items []conversation.Item, n int) []int {
+	var order []int
+	for _, item := range items {
+		for _, word := range strings.FieldsFunc(item.Text, func(r rune) bool { return !unicode.IsDigit(r) }) {
+			var i int
+			if _, err := fmt.Sscan(word, &i); err == nil && i >= 1 && i <= n && !slices.Contains(order, i-1) {
+				order = append(order, i-1)
+			}
+		}
+	}
+	return order
+}
