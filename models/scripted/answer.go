@@ -2,6 +2,7 @@ package scripted
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -50,9 +51,10 @@ type (
 // answer decides: a pure function of the request.
 //
 // Of several messages with lines left the newest goes first. Most lines are an
-// answer of their own. A line that only covers a message is answered together
-// with the next thing there is to do, of this message or another: nothing comes
-// back from covering that would make the machine ask again.
+// answer of their own. A line that only covers a message, or is plain text while
+// others have lines left, is answered together with the next thing there is to
+// do, of this message or another: nothing comes back from it that would make the
+// machine ask again, and the lines would be lost.
 func (s *script) answer(r *conversation.Request) decision {
 	if summary, asked := summarise(r); asked {
 		return summary
@@ -114,29 +116,18 @@ func (t *reading) ready(p *program, a *action) bool {
 	return true
 }
 
-// needs is true when a template of the action holds the variable.
+// needs is true when an action holds the variable where it counts.
 func (t *reading) needs(a *action, name string) bool {
-	for _, text := range t.templates(a, name) {
-		if uses(text, name) {
-			return true
-		}
+	visible := func(objective string) bool {
+		return uses(objective[:t.script.language.visible(objective, name)], name)
 	}
-	return false
-}
-
-// templates are the texts of an action in which a variable counts.
-func (t *reading) templates(a *action, name string) []string {
 	switch a.verb {
 	case verbDelegate:
-		return []string{a.text[:t.script.language.visible(a.text, name)]}
+		return visible(a.text)
 	case verbParallel:
-		var out []string
-		for _, j := range a.jobs {
-			out = append(out, j.objective[:t.script.language.visible(j.objective, name)])
-		}
-		return out
+		return slices.ContainsFunc(a.jobs, func(j job) bool { return visible(j.objective) })
 	default:
-		return []string{a.text}
+		return uses(a.text, name)
 	}
 }
 
@@ -155,7 +146,7 @@ func (t *reading) value(p *program, at *action, name string) (string, state) {
 	}
 	for i := len(p.actions) - 1; i >= 0; i-- {
 		a := &p.actions[i]
-		if a.line >= at.line || a.verb.produces() != "result" {
+		if a.line >= at.line || !a.produces("result") {
 			continue
 		}
 		calls := t.calls[lineMark(p.message, a.line)]
@@ -184,7 +175,7 @@ func (t *reading) reply(p *program, at *action) (string, state) {
 		if t.needs(a, "reply") {
 			group = nil
 		}
-		if a.verb.produces() == "reply" {
+		if a.produces("reply") {
 			group = append(group, lineMark(p.message, a.line))
 			all = append(all, lineMark(p.message, a.line))
 		}
@@ -268,10 +259,13 @@ func (t *reading) do(d *decision, p *program, a *action) (rides bool) {
 		for part := range strings.SplitSeq(a.text, "|") {
 			d.text(t, mark, strings.TrimSpace(t.fill(p, a, part, false)))
 		}
+		return true
 	case verbStream:
 		d.text(t, mark, strings.TrimSuffix(strings.Repeat(a.text+" ", a.n), " "))
+		return true
 	case verbNoReply:
 		d.text(t, mark, "NO_REPLY")
+		return true
 	case verbEmpty:
 	case verbPass:
 		return true

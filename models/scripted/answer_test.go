@@ -28,6 +28,7 @@ func TestDirectives(t *testing.T) {
 		// M-21: blank items are items of the answer; the engine drops them.
 		{"parts", []string{"/parts A | B b |  | C"}, []string{"text A", "text B b", "text ", "text C", "end"}},
 		{"parts of nothing", []string{"/parts"}, []string{"text ", "nudge", "nothing", "end"}},
+		{"text with lines left", []string{"/stream 2 ha\n/parts A | B\n/noreply\n/say z"}, []string{"text ha ha", "text A", "text B", "no reply", "text z", "end"}},
 		{"stream", []string{"/stream 3 ha"}, []string{"text ha ha ha", "end"}},
 		{"stream of too much", []string{"/stream 100001 ha"}, []string{"text I cannot follow line 1: /stream answers at most 100000 words and 1048576 bytes.", "end"}},
 		{"stream of two words", []string{"/stream 3 ha hi"}, []string{"text I cannot follow line 1: it is used as /stream N WORD.", "end"}},
@@ -250,7 +251,7 @@ func TestSlowDelegations(t *testing.T) {
 		w := newTalk(t)
 		w.user("/tool clock {}\n/say it is $result")
 		w.step()
-		w.r.Entries[len(w.r.Entries)-1].Text = "no result yet"
+		w.r.Entries[len(w.r.Entries)-1].Text = conversation.NoResult
 		w.step()
 		w.expect("tool clock {} -> 12:00", "nothing")
 	})

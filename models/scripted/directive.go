@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"parley/conversation"
 )
 
 // verb is what an action makes the model answer.
@@ -101,13 +103,24 @@ func directives() language {
 // language is the set of directives that a text may use.
 type language map[string]parser
 
-var directiveName = regexp.MustCompile(`^/([a-z]+)(?:\s|$)`)
+// named is the word that makes a line a directive: a slash, letters, and then
+// white space or the end. "" = the line is none.
+func named(line string) string {
+	if line == "" || line[0] != '/' {
+		return ""
+	}
+	end := 1
+	for end < len(line) && line[end] >= 'a' && line[end] <= 'z' {
+		end++
+	}
+	if end < len(line) && !strings.ContainsRune(" \t\n\r\f", rune(line[end])) {
+		return ""
+	}
+	return line[1:end]
+}
 
 // has is true when the line begins with a directive of the language.
-func (l language) has(line string) bool {
-	m := directiveName.FindStringSubmatch(line)
-	return m != nil && l[m[1]] != nil
-}
+func (l language) has(line string) bool { return l[named(line)] != nil }
 
 // program splits a message into its lines if it is a program: if its first
 // line is a directive. In a sub-session " && " separates lines as well.
@@ -132,15 +145,15 @@ func (l language) program(text string, delegated bool) ([]string, bool) {
 
 // parse reads one line.
 func (l language) parse(line string) (action, modifier, error) {
-	m := directiveName.FindStringSubmatch(line)
-	if m == nil {
+	name := named(line)
+	if name == "" {
 		return action{}, modifier{}, fmt.Errorf("%s is not a directive", quote(line))
 	}
-	p := l[m[1]]
+	p := l[name]
 	if p == nil {
-		return action{}, modifier{}, fmt.Errorf("there is no directive /%s", m[1])
+		return action{}, modifier{}, fmt.Errorf("there is no directive /%s", name)
 	}
-	return p(strings.TrimSpace(line[len(m[1])+1:]))
+	return p(strings.TrimSpace(line[len(name)+1:]))
 }
 
 // compile turns lines into actions, numbered from first. A line that cannot be
@@ -331,6 +344,9 @@ var variable = regexp.MustCompile(`\$(?:[a-z]+|[1-9])`)
 // expand replaces the variables that lookup knows, in one pass: what is put in
 // is never read again.
 func expand(template string, lookup func(name string) (string, bool)) string {
+	if strings.IndexByte(template, '$') < 0 {
+		return template // most are plain text
+	}
 	return variable.ReplaceAllStringFunc(template, func(name string) string {
 		if value, ok := lookup(name[1:]); ok {
 			return value
@@ -349,15 +365,18 @@ func uses(template, name string) bool {
 	return found
 }
 
-// produces tells which variable a verb's result is for later lines: "" for most.
-func (v verb) produces() string {
-	switch v {
-	case verbTool, verbDelegate, verbParallel:
-		return "result"
+// produces is true when the action's result is what the variable stands for in
+// later lines. A question is one however it is asked.
+func (a *action) produces(variable string) bool {
+	switch a.verb {
+	case verbTool:
+		return variable == "result" || variable == "reply" && a.name == conversation.ToolAsk
+	case verbDelegate, verbParallel:
+		return variable == "result"
 	case verbAsk, verbAskOpen:
-		return "reply"
+		return variable == "reply"
 	default:
-		return ""
+		return false
 	}
 }
 
@@ -371,7 +390,7 @@ func (l language) visible(objective, name string) (upto int) {
 	at := 0
 	for piece := range strings.SplitSeq(objective, " && ") {
 		at += len(piece)
-		if a, _, err := l.parse(strings.TrimSpace(piece)); err == nil && a.verb.produces() == name {
+		if a, _, err := l.parse(strings.TrimSpace(piece)); err == nil && a.produces(name) {
 			return at
 		}
 		at += len(" && ")

@@ -319,6 +319,17 @@ func TestWorkedExamplesOnTheMachine(t *testing.T) {
 		p.expect("d1 researcher: /say A", "d2 developer: /say B", "partial m2: hi", "m2 answered",
 			"response m1: [d1 researcher] A\n[d2 developer] B", "m1 answered", "COMPLETE")
 	})
+	t.Run("N-04 a question asked as a tool", func(t *testing.T) {
+		p := newPlay(t, false)
+		p.say("/tool askUser {\"question\":\"Which?\"}\n/say got $reply")
+		p.say("A")
+		p.expect("question Which?", "AWAITING_RESPONSE", "answered A", "m2 merged", "response m1: got A", "m1 answered", "COMPLETE")
+		p = newPlay(t, false)
+		p.say("/tool askUser {\"question\":\"Which?\",\"blocking\":false}\n/say got $reply")
+		p.do(p.stage("s1"), conversation.Answer{Author: "u", ClientMsgID: "x", Question: p.asked[0].Question, Text: "B"})
+		p.rest()
+		p.expect("question Which?", "AWAITING_RESPONSE", "answered B", "m2 merged", "response m1: got B", "m1 answered", "COMPLETE")
+	})
 	t.Run("N-04 a delegate's question", func(t *testing.T) {
 		p := newPlay(t, false)
 		p.say("/delegate researcher /ask Which? [A/B] && /say took $reply\n/say $result")

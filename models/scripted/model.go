@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"iter"
 	"strings"
+	"sync/atomic"
 	"time"
 	"unicode"
 
@@ -31,6 +32,13 @@ type Options struct {
 type Model struct {
 	delay  time.Duration
 	script *script
+	prompt atomic.Pointer[counted] // the last system prompt: there are few, and they are long
+}
+
+// counted is a text and its number of words.
+type counted struct {
+	text  string
+	words int
 }
 
 var _ conversation.Model = (*Model)(nil)
@@ -65,7 +73,7 @@ func (m *Model) Stream(ctx context.Context, r conversation.Request) iter.Seq2[co
 			yield(conversation.Output{}, err)
 			return
 		}
-		usage := conversation.Usage{InputTokens: wordsOf(&r), Estimated: true}
+		usage := conversation.Usage{InputTokens: m.wordsOf(&r), Estimated: true}
 		if d.fail == failCut {
 			m.cut(ctx, &r, d, yield)
 			return
@@ -190,17 +198,22 @@ func count(text string) int {
 	return n
 }
 
-// about counts words by the white space between them, many times faster: it
-// runs over everything that the model is shown, in each call.
+// about counts words by the spaces between them, many times faster: it runs over
+// everything that the model is shown, in each call.
 func about(text string) int {
 	if text == "" {
 		return 0
 	}
-	return 1 + strings.Count(text, " ") + strings.Count(text, "\n")
+	return 1 + strings.Count(text, " ")
 }
 
-func wordsOf(r *conversation.Request) int {
-	n := about(r.System)
+func (m *Model) wordsOf(r *conversation.Request) int {
+	prompt := m.prompt.Load()
+	if prompt == nil || prompt.text != r.System {
+		prompt = &counted{r.System, about(r.System)}
+		m.prompt.Store(prompt)
+	}
+	n := prompt.words
 	for i := range r.Entries {
 		e := &r.Entries[i]
 		n += about(e.Text)

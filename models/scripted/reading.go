@@ -3,6 +3,7 @@ package scripted
 import (
 	"encoding/json"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,6 +15,7 @@ import (
 type reading struct {
 	script   *script
 	request  *conversation.Request
+	said     []int               // the places of the task's messages
 	programs []*program          // oldest first
 	marks    map[string]bool     // "<message>:<line>" of every line that was answered
 	calls    map[string][]*call  // by the mark of their line, in order
@@ -51,11 +53,9 @@ type ask struct {
 	answered int // the place of the answer; 0 = none yet
 }
 
-// What the transcript shows of calls whose result is still to come.
-const (
-	continuing = "question sent, continuing"
-	noResult   = "no result yet"
-)
+// continuing is what the transcript shows of a question whose answer is still to
+// come; of other calls it is conversation.NoResult.
+const continuing = "question sent, continuing"
 
 var (
 	startedLine  = regexp.MustCompile(`^delegation (\S+) \(([^()]*)\) started; its result follows$`)
@@ -67,11 +67,10 @@ var (
 func (s *script) read(r *conversation.Request) *reading {
 	t := &reading{
 		script: s, request: r,
-		marks: map[string]bool{}, calls: map[string][]*call{}, used: map[string]int{}, late: map[string][]string{},
+		marks: map[string]bool{}, used: map[string]int{},
 	}
 	var (
-		byID     = map[string]*call{}
-		texts    = map[conversation.MessageID]string{}
+		byID     map[string]*call
 		numbered []*call // what got a question id, in order
 		answers  []int   // the places of generated answers
 	)
@@ -96,6 +95,9 @@ func (s *script) read(r *conversation.Request) *reading {
 					continue
 				}
 				c := &call{id: item.ID, tool: item.Tool, args: item.Args, at: at}
+				if byID == nil {
+					byID, t.calls = map[string]*call{}, map[string][]*call{}
+				}
 				t.calls[mark] = append(t.calls[mark], c)
 				byID[c.id] = c
 				switch {
@@ -103,23 +105,26 @@ func (s *script) read(r *conversation.Request) *reading {
 					numbered = append(numbered, c)
 					t.asks = append(t.asks, newAsk(c))
 				case c.tool == conversation.ToolCover:
-					t.covered(c, texts)
+					t.covered(c)
 				case t.approved(c.tool): // an approval is a question, too
 					numbered = append(numbered, c)
 				}
 			}
 		case conversation.RoleTool:
-			if c := byID[e.CallID]; c != nil && e.Text != noResult {
+			if c := byID[e.CallID]; c != nil && e.Text != conversation.NoResult {
 				c.result, c.ended = e.Text, at+1
 			}
 		case conversation.RoleUser:
 			switch {
 			case e.Delegation != "":
+				if t.late == nil {
+					t.late = map[string][]string{}
+				}
 				t.late[string(e.Delegation)] = append(t.late[string(e.Delegation)], late(e.Text))
 			case e.Question != "":
 				answers = append(answers, at)
 			case e.Message != "":
-				texts[e.Message] = e.Text
+				t.said = append(t.said, at)
 			}
 		}
 	}
@@ -176,7 +181,7 @@ func (t *reading) approved(tool string) bool {
 }
 
 // covered notes the answer that one of this model's coverMessage calls gave to a question.
-func (t *reading) covered(c *call, texts map[conversation.MessageID]string) {
+func (t *reading) covered(c *call) {
 	var args coverArgs
 	if json.Unmarshal([]byte(c.args), &args) != nil || args.As != "answer" {
 		return
@@ -184,13 +189,23 @@ func (t *reading) covered(c *call, texts map[conversation.MessageID]string) {
 	for i := len(t.asks) - 1; i >= 0; i-- {
 		if a := t.asks[i]; a.answered == 0 && (args.Question == "" || a.question == args.Question) {
 			a.answered = c.at + 1
-			a.reply = texts[conversation.MessageID(args.Message)]
+			a.reply = t.text(conversation.MessageID(args.Message))
 			if choice, ok := a.choose(a.reply); ok {
 				a.reply = choice
 			}
 			return
 		}
 	}
+}
+
+// text is what a message of the task says.
+func (t *reading) text(message conversation.MessageID) string {
+	for _, at := range slices.Backward(t.said) {
+		if e := &t.request.Entries[at]; e.Message == message {
+			return e.Text
+		}
+	}
+	return ""
 }
 
 // replied pairs an explicit answer with its question. The transcript names the
@@ -276,11 +291,8 @@ func (t *reading) write() {
 		plain   bool     // first is not a program of directives
 		changes []conversation.Entry
 	)
-	for at := range t.request.Entries {
-		e := &t.request.Entries[at] // there may be hundreds, most of them of other tasks
-		if e.Role != conversation.RoleUser || e.Message == "" || e.Question != "" || e.Task != t.request.Task {
-			continue
-		}
+	for _, at := range t.said {
+		e := &t.request.Entries[at]
 		p := &program{message: e.Message, at: at}
 		delegated := t.request.Depth > 0
 		if lines, ok := t.script.language.program(e.Text, delegated); ok {

@@ -44,8 +44,6 @@ type delegation struct {
 	agent     conversation.AgentName
 	objective string
 	late      bool // its step is over: the result comes as an entry of its own
-	done      bool
-	text      string
 	changes   []string
 }
 
