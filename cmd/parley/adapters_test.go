@@ -19,6 +19,7 @@ import (
 	"parley/models/modelstest"
 	"parley/models/openai"
 	"parley/models/scripted"
+	"parley/models/upstream"
 )
 
 // The worked examples of the conversation rules (D-17 to D-19, and a question
@@ -75,10 +76,14 @@ func TestWorkedExamplesThroughAdapters(t *testing.T) {
 
 const realKey = "sk-real-0123456789abcdef"
 
+func connection(a modelstest.Access) upstream.Options {
+	return upstream.Options{BaseURL: a.BaseURL, Model: a.Model, APIKey: a.Key, Headers: a.Headers,
+		Stream: a.Stream, IdleTimeout: a.IdleTimeout, MaxBytes: a.MaxBytes}
+}
+
 func dialOpenAI(api openai.API) modelstest.Dial {
 	return func(t testing.TB, a modelstest.Access) conversation.Model {
-		m, err := openai.New(openai.Options{API: api, BaseURL: a.BaseURL, Model: a.Model, APIKey: a.Key, Headers: a.Headers,
-			Stream: a.Stream, IdleTimeout: a.IdleTimeout, MaxBytes: a.MaxBytes})
+		m, err := openai.New(openai.Options{API: api, Options: connection(a)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -87,8 +92,7 @@ func dialOpenAI(api openai.API) modelstest.Dial {
 }
 
 func dialAnthropic(t testing.TB, a modelstest.Access) conversation.Model {
-	m, err := anthropic.New(anthropic.Options{BaseURL: a.BaseURL, Model: a.Model, APIKey: a.Key, Headers: a.Headers,
-		Stream: a.Stream, IdleTimeout: a.IdleTimeout, MaxBytes: a.MaxBytes})
+	m, err := anthropic.New(anthropic.Options{Options: connection(a)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,6 +39,8 @@ var arrows = map[string][]string{
 	"actors":                        {"conversation", "conversation/wire", "metrics"},
 	"gateway":                       {"conversation", "metrics"},
 	"gateway/web":                   {},
+	"models/openai":                 {"conversation", "models/upstream"},
+	"models/anthropic":              {"conversation", "models/upstream"},
 	"models/*":                      {"conversation"},
 	"tools/*":                       {"conversation"},
 
@@ -49,6 +51,7 @@ var arrows = map[string][]string{
 	"cmd/parley": {
 		"actors", "conversation", "gateway", "gateway/web", "metrics", "persistence", "tools/builtin", "tools/mcp",
 		"models/anthropic", "models/command", "models/openai", "models/routing", "models/scripted",
+		"models/upstream",
 	},
 	"cmd/parley-bench": {}, // it knows the server from outside only
 }

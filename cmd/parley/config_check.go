@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"net"
 	"net/netip"
 	"net/url"
@@ -163,9 +164,15 @@ func loopback(host string) bool {
 var agentName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,63}$`)
 
 func (l *loader) agentList(c *Config) {
-	names := map[string]bool{}
+	names, aliases := map[string]bool{}, map[string]string{}
 	for _, a := range c.Agents {
 		names[a.Name] = true
+		alias := conversation.DelegateAlias(conversation.AgentName(a.Name))
+		if other, taken := aliases[alias]; taken && other != a.Name {
+			l.complain(cmp.Or(l.origin["agents."+a.Name], l.origin["agents."+other]),
+				"agents %q and %q: both are delegated to by the tool %s, so one needs another name", other, a.Name, alias)
+		}
+		aliases[alias] = a.Name
 	}
 	delete(names, string(conversation.Outside))
 	tools := map[string]bool{"*": true}

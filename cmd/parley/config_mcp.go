@@ -110,7 +110,7 @@ func (l *loader) mcpList(c *Config) {
 	l.atMost(c.MCPLimits.BackoffMin > c.MCPLimits.BackoffMax, "mcp_limits.backoff_min", "mcp_limits.backoff_max")
 	seen := map[string]bool{}
 	for i := range c.MCP {
-		b := &c.MCP[i]
+		b, before := &c.MCP[i], len(l.problems)
 		prefix := fmt.Sprintf("mcp.%d", i)
 		say := func(key, format string, args ...any) {
 			if !l.broken[prefix+"."+key] {
@@ -161,6 +161,16 @@ func (l *loader) mcpList(c *Config) {
 		if slices.Contains(slices.Concat(b.Ask, b.Never), "*") {
 			say("ask", "ask and never name tools; approval says what holds for all")
 		}
+		if len(l.problems) > before || l.brokenBlock(prefix) {
+			continue
+		}
+		// The tools room knows the rest.
+		server := b.server()
+		if err := server.Validate(); err != nil {
+			for line := range strings.SplitSeq(err.Error(), "\n") {
+				say("", "%s", line)
+			}
+		}
 	}
 }
 
@@ -203,14 +213,19 @@ func (c *Config) mcpOptions(taken []string, look lookup, log *slog.Logger) mcp.O
 			StderrLine: int(m.StderrLine), BackoffMin: m.BackoffMin, BackoffMax: m.BackoffMax, StopGrace: m.StopGrace,
 		},
 	}
-	for _, b := range c.MCP {
-		o.Servers = append(o.Servers, mcp.Server{
-			Name: b.Name, Command: b.Command, Args: b.Args, Env: secrets(b.Env), Inherit: b.Inherit, Dir: b.Dir, URL: b.URL,
-			Headers: secrets(b.Headers), Protocol: b.Protocol, Prefix: b.Prefix, Allow: b.Allow, Approval: mcp.Approval(b.Approval),
-			Ask: b.Ask, Never: b.Never, Idempotent: b.Idempotent, Timeout: b.Timeout, ConnectTimeout: b.ConnectTimeout,
-		})
+	for i := range c.MCP {
+		o.Servers = append(o.Servers, c.MCP[i].server())
 	}
 	return o
+}
+
+// server is the block as the tools room knows it.
+func (b *MCPBlock) server() mcp.Server {
+	return mcp.Server{
+		Name: b.Name, Command: b.Command, Args: b.Args, Env: secrets(b.Env), Inherit: b.Inherit, Dir: b.Dir, URL: b.URL,
+		Headers: secrets(b.Headers), Protocol: b.Protocol, Prefix: b.Prefix, Allow: b.Allow, Approval: mcp.Approval(b.Approval),
+		Ask: b.Ask, Never: b.Never, Idempotent: b.Idempotent, Timeout: b.Timeout, ConnectTimeout: b.ConnectTimeout,
+	}
 }
 
 func secrets(m map[string]string) map[string]mcp.Secret {

@@ -17,6 +17,7 @@ import (
 	"parley/models/anthropic"
 	"parley/models/command"
 	"parley/models/openai"
+	"parley/models/upstream"
 )
 
 // The providers of models.
@@ -86,10 +87,10 @@ func modelBlock(name, provider string) ModelBlock {
 	switch provider {
 	case providerOpenAI:
 		b.API, b.BaseURL, b.Stream = string(openai.Responses), openai.DefaultBaseURL, true
-		b.ConnectTimeout, b.MaxBytes = openai.DefaultConnectTimeout, openai.DefaultMaxBytes
+		b.ConnectTimeout, b.MaxBytes = upstream.DefaultConnectTimeout, upstream.DefaultMaxBytes
 	case providerAnthropic:
 		b.BaseURL, b.Stream, b.MaxOutputTokens = anthropic.DefaultBaseURL, true, anthropic.DefaultMaxOutputTokens
-		b.ConnectTimeout, b.MaxBytes = anthropic.DefaultConnectTimeout, anthropic.DefaultMaxBytes
+		b.ConnectTimeout, b.MaxBytes = upstream.DefaultConnectTimeout, upstream.DefaultMaxBytes
 	case providerCommand:
 		o := command.DefaultOptions()
 		b.Command, b.Args, b.ContextPairs, b.Timeout, b.Grace = o.Command, []string{}, o.ContextPairs, o.Timeout, o.Grace

@@ -383,3 +383,23 @@ func write(t *testing.T, text string) string {
 	}
 	return path
 }
+
+// Two agents whose names give one delegation tool are refused: a model could not
+// say which one it means.
+func TestAgentsWithOneAlias(t *testing.T) {
+	agent := func(name string) string { return "[[agents]]\nname = \"" + name + "\"\nprompt = \"You are one.\"\n" }
+	for _, c := range []struct {
+		first, second string
+		ok            bool
+	}{{"code-review", "code_review", false}, {"code-review", "codereview", true}} {
+		path := write(t, agent(c.first)+agent(c.second))
+		_, err := loadConfig(sources{path: path, required: true})
+		if c.ok != (err == nil) {
+			t.Errorf("%s and %s: %v", c.first, c.second, err)
+		}
+		want := `:4: agents "code-review" and "code_review": both are delegated to by the tool delegateToCodeReview`
+		if err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}

@@ -257,6 +257,33 @@ type user struct {
 	hello   map[string]any
 }
 
+// measured waits until the metrics have these series; promtool likes them.
+func (l *live) measured(series ...string) {
+	l.t.Helper()
+	for deadline := time.Now().Add(patience); ; {
+		_, page := l.do("GET", "/metrics", "")
+		lines := strings.Split(string(page), "\n")
+		missing := slices.DeleteFunc(slices.Clone(series), func(want string) bool { return slices.Contains(lines, want) })
+		if len(missing) == 0 {
+			promtoolLikes(l.t, page)
+			return
+		}
+		if time.Now().After(deadline) {
+			l.t.Fatalf("the metrics do not have\n%s\nbut\n%s", strings.Join(missing, "\n"), page)
+		}
+	}
+}
+
+// promtoolLikes looks at the names and helps of metrics (N-14).
+func promtoolLikes(t *testing.T, page []byte) {
+	t.Helper()
+	promtool := exec.Command("promtool", "check", "metrics")
+	promtool.Stdin = bytes.NewReader(page)
+	if out, err := promtool.CombinedOutput(); err != nil || len(bytes.TrimSpace(out)) > 0 {
+		t.Errorf("promtool check metrics (make setup installs it): %v\n%s", err, out)
+	}
+}
+
 func (l *live) user(caps ...string) *user {
 	l.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)

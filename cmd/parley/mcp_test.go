@@ -87,6 +87,14 @@ tools = ["hi_greet", "hi_nothing"]
 	}
 	u.ask("cancel", s, map[string]any{"task": waiting["task"]})
 	u.until(done)
+	l.measured(
+		`parley_mcp_server_up{server="hello"} 1`, `parley_mcp_server_up{server="broken"} 0`,
+		`parley_mcp_server_tools{server="hello"} 2`, `parley_mcp_server_tools{server="broken"} 0`,
+		`parley_mcp_connection_attempts_total{server="hello"} 1`, `parley_mcp_connections_total{server="hello"} 1`,
+		`parley_mcp_connections_total{server="broken"} 0`,
+		`parley_mcp_calls_total{outcome="ok",server="hello"} 2`, `parley_mcp_calls_total{outcome="error",server="hello"} 0`,
+		`parley_mcp_calls_total{outcome="unanswered",server="hello"} 0`,
+	)
 	l.stop()
 	for _, want := range []string{"broken", "hi_nothing"} {
 		if !strings.Contains(l.err.String(), want) {
@@ -109,11 +117,13 @@ tools = ["hi_greet", "hi_nothing"]
 	}
 }
 
-// What the tools room refuses at the start is a wrong configuration, too.
+// What the tools room refuses is a wrong configuration, with its place in the file.
 func TestWrongMCPOptions(t *testing.T) {
-	code, _, stderr := run("serve", "--listen", "127.0.0.1:0", "--data", t.TempDir(), "--config",
-		write(t, "[[mcp]]\nname = \"x\"\nurl = \"http://127.0.0.1:1\"\nheaders = { \"Host\" = \"h\" }\n"))
-	if code != exitUsage || !strings.Contains(stderr, "Host is set by the protocol") {
-		t.Errorf("code %d: %s", code, stderr)
+	path := write(t, "[[mcp]]\nname = \"x\"\nurl = \"http://127.0.0.1:1\"\nheaders = { \"Host\" = \"h\" }\n")
+	for _, args := range [][]string{{"config", "check"}, {"serve", "--listen", "127.0.0.1:0", "--data", t.TempDir()}} {
+		code, _, stderr := run(append(args, "--config", path)...)
+		if code != exitUsage || !strings.Contains(stderr, `config.toml:1: mcp "x": headers: Host is set by the protocol`) {
+			t.Errorf("%v: code %d: %s", args, code, stderr)
+		}
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"parley/models/openai"
 	"parley/models/routing"
 	"parley/models/scripted"
+	"parley/models/upstream"
 )
 
 // fill puts what its references stand for into a value.
@@ -116,18 +117,15 @@ func (b *ModelBlock) build(c *Config, fill fill, log *slog.Logger) (conversation
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	if b.Provider == providerAnthropic {
-		return anthropic.New(anthropic.Options{
-			BaseURL: b.BaseURL, Model: b.Model, APIKey: key, Headers: headers, Stream: b.Stream && c.Model.Stream,
-			MaxOutputTokens: b.MaxOutputTokens, Temperature: b.Temperature, Extra: b.Extra, IdleTimeout: b.IdleTimeout,
-			ConnectTimeout: b.ConnectTimeout, MaxBytes: int64(b.MaxBytes), Proxy: proxy, Label: b.Label,
-		})
-	}
-	return openai.New(openai.Options{
-		API: openai.API(b.API), BaseURL: b.BaseURL, Model: b.Model, APIKey: key, Headers: headers, Stream: b.Stream && c.Model.Stream,
-		MaxOutputTokens: b.MaxOutputTokens, Temperature: b.Temperature, Alternate: b.Alternate, Extra: b.Extra, IdleTimeout: b.IdleTimeout,
+	o := upstream.Options{
+		BaseURL: b.BaseURL, Model: b.Model, APIKey: key, Headers: headers, Stream: b.Stream && c.Model.Stream,
+		MaxOutputTokens: b.MaxOutputTokens, Temperature: b.Temperature, Extra: b.Extra, IdleTimeout: b.IdleTimeout,
 		ConnectTimeout: b.ConnectTimeout, MaxBytes: int64(b.MaxBytes), Proxy: proxy, Label: b.Label,
-	})
+	}
+	if b.Provider == providerAnthropic {
+		return anthropic.New(anthropic.Options{Options: o})
+	}
+	return openai.New(openai.Options{Options: o, API: openai.API(b.API), Alternate: b.Alternate})
 }
 
 func (b *ModelBlock) command(log *slog.Logger) command.Options {
@@ -177,20 +175,40 @@ func (c *Config) defaultModel(look lookup) (name, why string) {
 	return scriptedName, "no configured model has what it needs (" + strings.Join(not, "; ") + ")"
 }
 
-// models are the models of a run by name, "" being the default, and what closes
-// them. Only those that somebody uses are made. wrap may be nil.
-func (c *Config) models(look lookup, log *slog.Logger, wrap func(conversation.Model) conversation.Model) (map[string]conversation.Model, func() error, error) {
-	made := map[string]conversation.Model{} // within their limits, without fallbacks
-	var closers []io.Closer
-	closeAll := func() error {
-		var errs []error
-		for _, c := range closers {
-			errs = append(errs, c.Close())
-		}
-		return errors.Join(errs...)
+// modelSet are the models of a run. Only those that somebody uses are made.
+type modelSet struct {
+	routes    map[string]conversation.Model // by name, "" being the default
+	limited   map[string]*routing.Limited   // by name, those that have limits
+	commands  map[string]*command.Model     // by name, command-line agents
+	fallbacks map[string]fallbacks          // by the name of the model that has them
+	made      map[string]conversation.Model // by name, within their limits, without fallbacks
+	closers   []io.Closer
+}
+
+// fallbacks are a route and the names of its fallbacks, in order.
+type fallbacks struct {
+	route *routing.Model
+	names []string
+}
+
+// Close lets go of what the models hold.
+func (s *modelSet) Close() error {
+	var errs []error
+	for _, c := range s.closers {
+		errs = append(errs, c.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// models makes the models of a run, which are to be closed also after an error.
+// wrap may be nil.
+func (c *Config) models(look lookup, log *slog.Logger, wrap func(conversation.Model) conversation.Model) (*modelSet, error) {
+	s := &modelSet{
+		routes: map[string]conversation.Model{}, limited: map[string]*routing.Limited{}, commands: map[string]*command.Model{},
+		fallbacks: map[string]fallbacks{}, made: map[string]conversation.Model{},
 	}
 	get := func(name string) (conversation.Model, error) {
-		if m := made[name]; m != nil {
+		if m := s.made[name]; m != nil {
 			return m, nil
 		}
 		m, limits, err := c.one(name, look, log)
@@ -198,38 +216,42 @@ func (c *Config) models(look lookup, log *slog.Logger, wrap func(conversation.Mo
 			return nil, err
 		}
 		if closer, ok := m.(io.Closer); ok {
-			closers = append(closers, closer)
+			s.closers = append(s.closers, closer)
+		}
+		if agent := commandAgent(m); agent != nil {
+			s.commands[name] = agent
 		}
 		if wrap != nil {
 			m = wrap(m)
 		}
 		if limits != (routing.Limits{}) {
-			if m, err = routing.NewLimited(m, limits); err != nil {
+			l, err := routing.NewLimited(m, limits)
+			if err != nil {
 				return nil, err
 			}
+			s.limited[name], m = l, l
 		}
-		made[name] = m
+		s.made[name] = m
 		return m, nil
 	}
 	def, why := c.defaultModel(look)
 	if why != "" {
 		log.Info("model.default is auto: a model was chosen", "model", def, "because", why)
 	}
-	routes := map[string]conversation.Model{}
 	for _, name := range append(c.agentModels(), def, scriptedName) {
-		if routes[name] != nil {
+		if s.routes[name] != nil {
 			continue
 		}
 		primary, err := get(name)
 		if err != nil {
-			return nil, closeAll, fmt.Errorf("model %q: %w", name, err)
+			return s, fmt.Errorf("model %q: %w", name, err)
 		}
-		routes[name] = primary
+		s.routes[name] = primary
 		b := c.block(name)
 		if b == nil || len(b.Fallback) == 0 {
 			continue
 		}
-		o := routing.Options{MaxAttempts: c.Retry.MaxAttempts, Logger: log}
+		o, names := routing.Options{MaxAttempts: c.Retry.MaxAttempts, Logger: log}, []string(nil)
 		for _, other := range b.Fallback {
 			if fb := c.block(other); fb != nil {
 				if err := fb.ready(look); err != nil {
@@ -239,16 +261,27 @@ func (c *Config) models(look lookup, log *slog.Logger, wrap func(conversation.Mo
 			}
 			m, err := get(other)
 			if err != nil {
-				return nil, closeAll, fmt.Errorf("model %q: %w", other, err)
+				return s, fmt.Errorf("model %q: %w", other, err)
 			}
-			o.Fallback = append(o.Fallback, m)
+			o.Fallback, names = append(o.Fallback, m), append(names, other)
 		}
-		if routes[name], err = routing.New(name, primary, o); err != nil {
-			return nil, closeAll, err
+		route, err := routing.New(name, primary, o)
+		if err != nil {
+			return s, err
 		}
+		s.routes[name], s.fallbacks[name] = route, fallbacks{route, names}
 	}
-	routes[""] = routes[def]
-	return routes, closeAll, nil
+	s.routes[""] = s.routes[def]
+	return s, nil
+}
+
+// commandAgent is the command-line agent that a block has made, nil for others.
+func commandAgent(m conversation.Model) *command.Model {
+	if s, ok := m.(signs); ok {
+		m = s.Model
+	}
+	agent, _ := m.(*command.Model)
+	return agent
 }
 
 func (c *Config) agentModels() []string {

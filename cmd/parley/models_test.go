@@ -279,14 +279,14 @@ func TestModelIsChosen(t *testing.T) {
 				t.Errorf("chosen %s, because %s; want %s, because %s", got, why, c.want, c.why)
 			}
 			var log bytes.Buffer
-			models, closeAll, err := config.models(lookupIn(environ), newLogger(&log, LogConfig{Level: "info", Format: "json"}), nil)
-			if err != nil || models[""] == nil || models["scripted"] == nil {
+			models, err := config.models(lookupIn(environ), newLogger(&log, LogConfig{Level: "info", Format: "json"}), nil)
+			if err != nil || models.routes[""] == nil || models.routes["scripted"] == nil {
 				t.Fatalf("%v: %v", models, err)
 			}
 			if !strings.Contains(log.String(), `"model":"`+c.want+`"`) {
 				t.Errorf("the log does not say which: %s", log.String())
 			}
-			if err := closeAll(); err != nil {
+			if err := models.Close(); err != nil {
 				t.Error(err)
 			}
 		})
@@ -376,11 +376,11 @@ func TestDocumentedModelsWork(t *testing.T) {
 			t.Errorf("%v:\n%s", err, example)
 			continue
 		}
-		models, closeAll, err := c.models(lookupIn(environ), newLogger(&bytes.Buffer{}, LogConfig{}), nil)
-		if err != nil || models[""] == nil || len(c.MCP) == 0 && models[""].Label() == "scripted" {
+		models, err := c.models(lookupIn(environ), newLogger(&bytes.Buffer{}, LogConfig{}), nil)
+		if err != nil || models.routes[""] == nil || len(c.MCP) == 0 && models.routes[""].Label() == "scripted" {
 			t.Errorf("%v:\n%s", err, example)
 		}
-		if err := closeAll(); err != nil {
+		if err := models.Close(); err != nil {
 			t.Error(err)
 		}
 	}
@@ -406,6 +406,13 @@ func TestFallbackAnswers(t *testing.T) {
 	if got := of(u.until(done), "response"); len(got) != 1 || got[0].text("text") != "hello" {
 		t.Errorf("the answer: %s", shown(got))
 	}
+	l.measured(
+		`parley_model_fallback_calls_total{fallback="scripted",model="real"} 1`,
+		`parley_model_fallback_answers_total{fallback="scripted",model="real"} 1`,
+		`parley_model_limit_calls_total{model="real"} 1`, `parley_model_limit_calls_running{model="real"} 0`,
+		`parley_model_limit_calls_waiting{model="real"} 0`, `parley_model_limit_waits_total{model="real"} 0`,
+		`parley_model_limit_given_up_total{model="real"} 0`,
+	)
 	l.stop()
 	for _, want := range []string{"a fallback cannot be used and is left out", "a model failed; asking the next one", "a fallback model has answered"} {
 		if !strings.Contains(l.err.String(), want) {
@@ -465,6 +472,12 @@ func TestCommandAgent(t *testing.T) {
 		if got := of(u.until(done), "response"); len(got) != 1 || got[0].text("text") != "You chose: B" {
 			t.Errorf("the answer: %s", shown(got))
 		}
+		l.measured(
+			`parley_command_agent_starts_total{model="agent"} 3`, `parley_command_agent_processes{model="agent"} 0`,
+			`parley_command_agent_calls_waiting{model="agent"} 0`, `parley_command_agent_failures_total{model="agent"} 0`,
+			`parley_command_agent_timeouts_total{model="agent"} 0`, `parley_command_agent_kills_total{model="agent"} 0`,
+			`parley_command_agent_cut_answers_total{model="agent"} 0`,
+		)
 		l.stop()
 	}
 	doctor := func(path string) (int, string) {
@@ -524,8 +537,7 @@ func TestEveryKeyOfBlocksIsUsed(t *testing.T) {
 			if err != nil {
 				return err.Error() // a changed value that the adapter refuses has reached it
 			}
-			options, _, _ := strings.Cut(fmt.Sprintf("%+v", m), " client:")
-			options, _, _ = strings.Cut(options, " base:")
+			options, _, _ := strings.Cut(fmt.Sprintf("%+v", m), " Client:")
 			options, _, _ = strings.Cut(options, " log:")
 			options, _, _ = strings.Cut(options, " script:")
 			return options + fmt.Sprintf("%+v", b.limits())

@@ -118,7 +118,7 @@ func secretFile(path string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("the file %s cannot be read: %w", path, errors.Unwrap(err))
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }()
 	data, err := io.ReadAll(io.LimitReader(file, maxSecretFile+1))
 	if err != nil {
 		return "", fmt.Errorf("the file %s cannot be read: %w", path, errors.Unwrap(err))

@@ -46,11 +46,12 @@ func (m *Main) serve(ctx context.Context) error {
 	m.closers = append(m.closers, db.Close)
 
 	look := lookupIn(m.Environ)
-	models, closeModels, err := c.models(look, log.With("room", "models"), m.wrap)
-	m.closers = append(m.closers, closeModels)
+	models, err := c.models(look, log.With("room", "models"), m.wrap)
+	m.closers = append(m.closers, models.Close)
 	if err != nil {
 		return err
 	}
+	models.watch(registry)
 	def, _ := c.defaultModel(look)
 	tools := builtin.New(builtin.Options{Log: db})
 	servers, err := c.openMCP(ctx, tools, look, log.With("room", "tools"))
@@ -63,6 +64,7 @@ func (m *Main) serve(ctx context.Context) error {
 	if servers != nil {
 		m.closers = append(m.closers, func() error { servers.Close(); return nil })
 		tools = append(tools, servers.Tools()...)
+		watchMCP(registry, servers)
 	}
 	byName := map[string]conversation.Tool{}
 	for _, t := range tools {
@@ -78,13 +80,13 @@ func (m *Main) serve(ctx context.Context) error {
 	gatewayMetrics := metrics.NewGateway(registry)
 	hub := gateway.NewHub(gatewayMetrics)
 	engine, err := actors.New(c.engine(node, tools, def), actors.Deps{
-		Store: db, Publisher: hub, Models: models,
+		Store: db, Publisher: hub, Models: models.routes,
 		Tools: byName, Logger: log.With("room", "actors"), Metrics: metrics.NewActors(registry),
 	})
 	if err != nil {
 		return err
 	}
-	server, err := gateway.New(c.gateway(node, models[""].Label()), gateway.Deps{
+	server, err := gateway.New(c.gateway(node, models.routes[""].Label()), gateway.Deps{
 		Sessions: newDoors(engine, c.Channels), Hub: hub, Page: web.Files,
 		Logger: log.With("room", "gateway"), Metrics: gatewayMetrics, Gatherer: registry,
 	})
@@ -121,7 +123,7 @@ func (m *Main) serve(ctx context.Context) error {
 	}()
 
 	m.addr = addr.String()
-	notice := c.notice(def, models[""])
+	notice := c.notice(def, models.routes[""])
 	m.announce(db, server.AdminAddr(), notice)
 	close(m.listening)
 	log.Info("parley serves", "address", m.addr, "data", m.dataName(), "model", notice, "version", version(), "config", m.configPath)

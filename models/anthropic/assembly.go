@@ -2,26 +2,23 @@ package anthropic
 
 import (
 	"bytes"
-	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
 	"parley/conversation"
+	"parley/models/upstream"
 )
 
 // assembly puts one answer together, from frames or from a whole body.
 type assembly struct {
-	show    func(conversation.Output) error // nil = no deltas are wanted
-	names   *names
-	request *conversation.Request
-	id      string
-	items   []conversation.Item
-	at      map[int]int // where a content block stands in items
-	usage   usage
-	reason  string
+	upstream.Assembly
+	at     map[int]int // where a content block stands in Items
+	usage  usage
+	reason string
+	before []thought // what stands before the next item
 }
 
 type usage struct {
@@ -31,8 +28,8 @@ type usage struct {
 	Output  int `json:"output_tokens"`
 }
 
-func newAssembly(n *names, r *conversation.Request, show func(conversation.Output) error) *assembly {
-	return &assembly{show: show, names: n, request: r, at: map[int]int{}}
+func newAssembly(n *upstream.Names, r *conversation.Request, show func(conversation.Output) error) *assembly {
+	return &assembly{Assembly: upstream.NewAssembly(r, n, show), at: map[int]int{}}
 }
 
 // message is a message of the API, whole or in its first frame.
@@ -52,6 +49,10 @@ type block struct {
 	ID    string          `json:"id"`
 	Name  string          `json:"name"`
 	Input json.RawMessage `json:"input"`
+
+	Thinking  string `json:"thinking"`
+	Signature string `json:"signature"`
+	Data      string `json:"data"`
 }
 
 // frame is an event of a stream. Only what is read of it.
@@ -65,6 +66,8 @@ type frame struct {
 		Text        string `json:"text"`
 		PartialJSON string `json:"partial_json"`
 		StopReason  string `json:"stop_reason"`
+		Thinking    string `json:"thinking"`
+		Signature   string `json:"signature"`
 	} `json:"delta"`
 	Usage usage     `json:"usage"`
 	Error *apiError `json:"error"`
@@ -73,7 +76,7 @@ type frame struct {
 // frame takes one event; over means that the answer is whole.
 func (a *assembly) frame(name string, data []byte) (over bool, err error) {
 	if data = bytes.TrimSpace(data); len(data) == 0 {
-		return false, a.alive()
+		return false, a.Alive()
 	}
 	var f frame
 	if err := unmarshal(data, &f); err != nil {
@@ -84,7 +87,7 @@ func (a *assembly) frame(name string, data []byte) (over bool, err error) {
 	}
 	switch f.Type {
 	case "message_start":
-		a.id, a.usage = f.Message.ID, f.Message.Usage
+		a.ID, a.usage = f.Message.ID, f.Message.Usage
 	case "content_block_start":
 		if err := a.start(f.Index, f.Block); err != nil {
 			return false, err
@@ -93,10 +96,14 @@ func (a *assembly) frame(name string, data []byte) (over bool, err error) {
 		i, known := a.at[f.Index]
 		switch {
 		case !known: // thinking, or a kind of block of later days
+			if n := len(a.before); n > 0 && a.before[n-1].index == f.Index {
+				a.before[n-1].Thinking += f.Delta.Thinking
+				a.before[n-1].Signature += f.Delta.Signature
+			}
 		case f.Delta.Type == "text_delta":
-			return false, a.text(i, f.Delta.Text)
+			return false, a.Text(i, f.Delta.Text)
 		case f.Delta.Type == "input_json_delta":
-			a.items[i].Args += f.Delta.PartialJSON
+			a.Items[i].Args += f.Delta.PartialJSON
 		}
 	case "message_delta":
 		a.usage.merge(f.Usage)
@@ -111,7 +118,7 @@ func (a *assembly) frame(name string, data []byte) (over bool, err error) {
 		}
 		return false, f.Error
 	}
-	return false, a.alive()
+	return false, a.Alive()
 }
 
 // merge takes the counts of a later frame, which are cumulative.
@@ -122,8 +129,8 @@ func (u *usage) merge(later usage) {
 	u.Output = max(u.Output, later.Output)
 }
 
-// start makes the item of a content block. Blocks that are neither text nor a
-// call of ours are left out.
+// start makes the item of a content block. Thinking is kept for the item that
+// follows it; other blocks that are neither text nor a call of ours are left out.
 func (a *assembly) start(index int, b block) error {
 	item := conversation.Item{Kind: conversation.ItemText}
 	switch b.Type {
@@ -133,37 +140,21 @@ func (a *assembly) start(index int, b block) error {
 		if input := strings.TrimSpace(string(b.Input)); input != "{}" && input != "null" {
 			item.Args = input
 		}
+	case "thinking", "redacted_thinking":
+		a.before = append(a.before, thought{Type: b.Type, Thinking: b.Thinking, Signature: b.Signature, Data: b.Data, index: index})
+		return nil
 	default:
 		return nil
 	}
-	a.at[index] = len(a.items)
-	a.items = append(a.items, item)
+	// What is not signed would not be taken back.
+	a.before = slices.DeleteFunc(a.before, func(t thought) bool { return t.Signature == "" && t.Data == "" })
+	item.Opaque, a.before = upstream.Pack(a.before), nil
+	a.at[index] = len(a.Items)
+	a.Items = append(a.Items, item)
 	if b.Type == "text" && b.Text != "" {
-		return a.text(a.at[index], b.Text)
+		return a.Text(a.at[index], b.Text)
 	}
 	return nil
-}
-
-// text takes more text of an item and shows it.
-func (a *assembly) text(i int, delta string) error {
-	if delta == "" {
-		return nil
-	}
-	item := &a.items[i]
-	item.Text += delta
-	if a.show == nil {
-		return nil
-	}
-	item.Streamed = true
-	return a.show(conversation.Output{Item: i, Delta: delta})
-}
-
-// alive says that the provider works on something that is not shown.
-func (a *assembly) alive() error {
-	if a.show == nil {
-		return nil
-	}
-	return a.show(conversation.Output{Item: max(0, len(a.items)-1)})
 }
 
 // whole takes a body.
@@ -181,7 +172,8 @@ func (a *assembly) whole(raw []byte) error {
 	if m.Type != "message" {
 		return fmt.Errorf("the body is a %q, not a message", m.Type)
 	}
-	a.id, a.usage, a.reason, a.show = m.ID, m.Usage, m.StopReason, nil
+	a.Hide()
+	a.ID, a.usage, a.reason = m.ID, m.Usage, m.StopReason
 	for i, b := range m.Content {
 		if err := a.start(i, b); err != nil {
 			return err
@@ -193,71 +185,30 @@ func (a *assembly) whole(raw []byte) error {
 // unmarshal reads JSON. A field of a wrong type is as good as missing.
 func unmarshal(data []byte, into any) error {
 	if err := json.Unmarshal(data, into); err != nil && !json.Valid(data) {
-		return fmt.Errorf("%w: it is not JSON: %w", errCut, err)
+		return fmt.Errorf("%w: it is not JSON: %w", upstream.ErrCut, err)
 	}
 	return nil
 }
 
 // answer is the whole answer.
 func (a *assembly) answer() (*conversation.ModelAnswer, error) {
-	if len(a.items) == 0 && a.reason == "refusal" {
+	if len(a.Items) == 0 && a.reason == "refusal" {
 		return nil, &conversation.ModelError{Permanent: true, Failure: conversation.Failure{
 			Code: conversation.BadRequest, Message: "the model refused to answer",
 		}}
 	}
-	used := map[string]bool{}
-	for i := range a.request.Entries {
-		for k := range a.request.Entries[i].Items {
-			used[a.request.Entries[i].Items[k].ID] = true
-		}
-	}
-	for i := range a.items {
-		item := &a.items[i]
-		if item.Kind == conversation.ItemText {
+	for i := range a.Items {
+		if item := &a.Items[i]; item.Kind == conversation.ItemText {
 			item.ID = strconv.Itoa(i) // blocks of text have no id of their own
-			if a.id != "" {
-				item.ID = a.id + "." + item.ID
+			if a.ID != "" {
+				item.ID = a.ID + "." + item.ID
 			}
-			continue
 		}
-		item.Tool = a.names.ours(item.Tool)
-		if strings.TrimSpace(item.Args) == "" {
-			item.Args = "{}"
-		}
-		// Results are paired by the id, in the whole conversation.
-		if item.ID == "" || used[item.ID] {
-			item.ID = newCallID()
-		}
-		used[item.ID] = true
 	}
 	u := a.usage
-	answer := &conversation.ModelAnswer{ResponseID: a.id, Items: a.items, Usage: conversation.Usage{
-		InputTokens: u.Input + u.Written + u.Cached, OutputTokens: u.Output,
-	}}
-	if answer.Usage == (conversation.Usage{}) {
-		answer.Usage = estimate(a.request, a.items)
+	told := &conversation.Usage{InputTokens: u.Input + u.Written + u.Cached, OutputTokens: u.Output}
+	if *told == (conversation.Usage{}) {
+		told = nil
 	}
-	return answer, nil
-}
-
-func newCallID() string {
-	var b [12]byte
-	_, _ = rand.Read(b[:]) // never fails
-	return "toolu_" + hex.EncodeToString(b[:])
-}
-
-// estimate counts for a gateway that does not: four bytes are about a token.
-func estimate(r *conversation.Request, items []conversation.Item) conversation.Usage {
-	size := func(items []conversation.Item) int {
-		n := 0
-		for i := range items {
-			n += len(items[i].Text) + len(items[i].Args)
-		}
-		return n
-	}
-	in := len(r.System)
-	for i := range r.Entries {
-		in += len(r.Entries[i].Text) + size(r.Entries[i].Items)
-	}
-	return conversation.Usage{InputTokens: (in + 3) / 4, OutputTokens: (size(items) + 3) / 4, Estimated: true}
+	return a.Answer("toolu_", told), nil
 }

@@ -8,26 +8,27 @@ import (
 	"github.com/anthropics/anthropic-sdk-go/v2/packages/param"
 
 	"parley/conversation"
+	"parley/models/upstream"
 )
 
 // params is a request of the Messages API: stateless, with the whole transcript.
-func (m *Model) params(r *conversation.Request, n *names) sdk.MessageNewParams {
+func (m *Model) params(r *conversation.Request, n *upstream.Names) sdk.MessageNewParams {
 	p := sdk.MessageNewParams{
 		Model:     sdk.Model(m.o.Model),
 		MaxTokens: int64(m.o.MaxOutputTokens),
-		Messages:  messages(r.All(), n),
+		Messages:  messages(r, n, m.Origin()),
 		Metadata:  sdk.MetadataParam{UserID: param.NewOpt(string(r.Session))},
 	}
 	if strings.TrimSpace(r.System) != "" {
 		p.System = []sdk.TextBlockParam{{Text: r.System}}
 	}
 	for _, t := range r.Tools {
-		p.Tools = append(p.Tools, toolParam(n.theirs(t.Name), t.Description, t.Schema))
+		p.Tools = append(p.Tools, toolParam(n.Theirs(t.Name), t.Description, t.Schema))
 	}
 	if len(p.Tools) == 0 {
 		// A transcript with calls is refused without tools, so they are named, and forbidden.
 		for _, name := range calledIn(r.Entries) {
-			p.Tools = append(p.Tools, toolParam(n.theirs(name), "Not available now.", nil))
+			p.Tools = append(p.Tools, toolParam(n.Theirs(name), "Not available now.", nil))
 		}
 		if len(p.Tools) > 0 {
 			p.ToolChoice = sdk.ToolChoiceUnionParam{OfNone: &sdk.ToolChoiceNoneParam{}}
@@ -95,10 +96,13 @@ const (
 	toolSide = conversation.RoleTool // never a role of a turn
 )
 
+// maxCallID is the longest id that is given back as it is.
+const maxCallID = 128
+
 // messages are the entries as the API wants them: the user begins and ends, the
 // roles alternate, and the results of calls stand first in the message that
 // follows them.
-func messages(entries []conversation.Entry, n *names) []sdk.MessageParam {
+func messages(r *conversation.Request, n *upstream.Names, origin string) []sdk.MessageParam {
 	var list []sdk.MessageParam
 	last := toolSide
 	say := func(role conversation.Role, blocks ...sdk.ContentBlockParamUnion) {
@@ -120,25 +124,28 @@ func messages(entries []conversation.Entry, n *names) []sdk.MessageParam {
 			list = append(list, sdk.NewAssistantMessage(blocks...))
 		}
 	}
-	for _, t := range turns(entries) {
-		if t.role == conversation.RoleUser {
-			say(conversation.RoleUser, sdk.NewTextBlock(t.text))
+	for _, t := range upstream.Turns(r, origin) {
+		if t.Role == conversation.RoleUser {
+			say(conversation.RoleUser, sdk.NewTextBlock(t.Text))
 			continue
 		}
 		if len(list) == 0 {
 			say(conversation.RoleUser, sdk.NewTextBlock(opening))
 		}
 		var blocks, results []sdk.ContentBlockParamUnion
-		for _, item := range t.items {
+		for _, item := range t.Items {
+			for _, thought := range upstream.Unpack[thought](&item) {
+				blocks = append(blocks, thought.block())
+			}
 			if item.Kind == conversation.ItemText {
 				// The API refuses an assistant's last text with a space at its end.
 				blocks = append(blocks, sdk.NewTextBlock(strings.TrimRight(item.Text, " \t\r\n")))
 				continue
 			}
-			blocks = append(blocks, sdk.NewToolUseBlock(callID(item.ID), inputOf(item.Args), n.theirs(item.Tool)))
+			blocks = append(blocks, sdk.NewToolUseBlock(upstream.CallID(item.ID, maxCallID), inputOf(item.Args), n.Theirs(item.Tool)))
 		}
-		for _, result := range t.results {
-			results = append(results, sdk.NewToolResultBlock(callID(result.id), result.text, false))
+		for _, result := range t.Results {
+			results = append(results, sdk.NewToolResultBlock(upstream.CallID(result.ID, maxCallID), result.Text, false))
 		}
 		say(conversation.RoleAssistant, blocks...)
 		say(conversation.RoleUser, results...)
@@ -160,4 +167,42 @@ func inputOf(args string) any {
 		return map[string]any{}
 	}
 	return raw
+}
+
+// thought is a block of thinking: signed, or encrypted. The API wants those of
+// the turn at hand back, unchanged, together with the results of its calls.
+type thought struct {
+	Type      string `json:"type"`
+	Thinking  string `json:"thinking"`
+	Signature string `json:"signature"`
+	Data      string `json:"data"`
+
+	index int // in the answer
+}
+
+func (t *thought) block() sdk.ContentBlockParamUnion {
+	if t.Type == "redacted_thinking" {
+		return sdk.NewRedactedThinkingBlock(t.Data)
+	}
+	return sdk.NewThinkingBlock(t.Signature, t.Thinking)
+}
+
+// mayThink is false if the answer at hand was begun without thinking, by another
+// model for example: the API refuses to begin with it behind a result.
+func mayThink(list []sdk.MessageParam) bool {
+	may := true
+	for i := len(list) - 1; i > 0 && list[i].OfUser != nil && list[i].OfUser.Content[0].OfToolResult != nil; i -= 2 {
+		first := list[i-1].OfAssistant.Content[0]
+		may = first.OfThinking != nil || first.OfRedactedThinking != nil
+	}
+	return may
+}
+
+// noThinking takes the place of what Extra says of thinking.
+var noThinking = map[string]any{"type": "disabled"}
+
+// mustThink is true if Extra says that each answer begins with thinking.
+func (m *Model) mustThink() bool {
+	thinking, _ := m.o.Extra["thinking"].(map[string]any)
+	return thinking["type"] == "enabled"
 }

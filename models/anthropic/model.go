@@ -7,111 +7,56 @@ package anthropic
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"iter"
-	"mime"
 	"net/http"
-	"net/url"
-	"strings"
-	"time"
 
 	sdk "github.com/anthropics/anthropic-sdk-go/v2"
 	"github.com/anthropics/anthropic-sdk-go/v2/option"
 	"github.com/anthropics/anthropic-sdk-go/v2/packages/ssestream"
 
 	"parley/conversation"
+	"parley/models/upstream"
 )
 
 // DefaultBaseURL is the address of Anthropic's own service.
 const DefaultBaseURL = "https://api.anthropic.com"
 
-// Defaults of Options.
-const (
-	DefaultMaxOutputTokens = 8192
-	DefaultMaxBytes        = 64 << 20
-	DefaultConnectTimeout  = 10 * time.Second
-)
+// DefaultMaxOutputTokens bounds an answer, which the API wants to be told.
+const DefaultMaxOutputTokens = 8192
 
-// Options is what a model is made of. Nothing is read from the environment or
-// from files: whoever makes a model brings the key along.
-type Options struct {
-	// BaseURL is the address up to and without /v1/messages; "" = DefaultBaseURL.
-	BaseURL string
-	// Model is the provider's name of the model. Needed.
-	Model string
-	// APIKey is sent as "Authorization: Bearer …"; "" = not sent. A gateway that
-	// wants x-api-key gets that by Headers.
-	APIKey string
-	// Headers are sent along, for example anthropic-beta. Their values are treated
-	// as secrets. An Authorization header takes the place of APIKey.
-	Headers map[string]string
-	// Stream asks for a stream when the caller wants deltas. False: the upstream
-	// call is not a streaming one, and there are no deltas (M-01).
-	Stream bool
-	// MaxOutputTokens bounds an answer, which the API wants to be told;
-	// 0 = DefaultMaxOutputTokens.
-	MaxOutputTokens int
-	// Temperature, from 0 to 1; nil = the provider's default.
-	Temperature *float64
-	// Extra are fields of the request's body that these options do not know, by
-	// name, for example {"cache_control": {"type": "ephemeral"}}. They win over the
-	// rest. Thinking must stay off: its blocks would have to be given back.
-	Extra map[string]any
-	// IdleTimeout ends a call when not a byte comes from the provider for this
-	// long; 0 = never (the engine has a watchdog of its own).
-	IdleTimeout time.Duration
-	// ConnectTimeout bounds dialling and the TLS handshake, each;
-	// 0 = DefaultConnectTimeout.
-	ConnectTimeout time.Duration
-	// MaxBytes bounds what is read of one answer, framing included (a stream has
-	// many times the bytes of its text); 0 = DefaultMaxBytes.
-	MaxBytes int64
-	// Proxy is the address of an HTTP proxy; "" = none.
-	Proxy string
-	// Label names the model in events, hello and metrics; "" = "anthropic:" and Model.
-	Label string
-}
+// Options is what a model is made of. The base URL ends before /v1/messages.
+// Thinking is switched on in Extra; its blocks are given back within a task.
+type Options struct{ upstream.Options }
 
 // Model is a model behind the Messages API. It holds no state of a conversation
 // and may be used by any number of goroutines.
 type Model struct {
-	o         Options
-	client    sdk.Client
-	transport *http.Transport
-	secrets   []string
+	o Options
+	*upstream.Client
+	sdk sdk.Client
 }
 
 var _ conversation.Model = (*Model)(nil)
 
 // New checks the options. It does not connect. Errors name no secret.
 func New(o Options) (*Model, error) {
-	if o.BaseURL == "" {
-		o.BaseURL = DefaultBaseURL
-	}
 	if o.MaxOutputTokens == 0 {
 		o.MaxOutputTokens = DefaultMaxOutputTokens
 	}
-	if o.ConnectTimeout == 0 {
-		o.ConnectTimeout = DefaultConnectTimeout
-	}
-	if o.MaxBytes == 0 {
-		o.MaxBytes = DefaultMaxBytes
-	}
-	if o.Label == "" {
-		o.Label = "anthropic:" + strings.Join(strings.Fields(o.Model), "_")
-	}
-	base, proxy, err := o.validate()
+	client, err := upstream.New(o.Options, upstream.Provider{
+		Name: "anthropic", BaseURL: DefaultBaseURL, MaxTemperature: 1,
+		ErrorIn: func(body []byte) upstream.Told { return errorIn(body) },
+	})
 	if err != nil {
 		return nil, fmt.Errorf("anthropic: %w", err)
 	}
-	m := &Model{o: o, transport: newTransport(o.ConnectTimeout, proxy), secrets: secretsOf(o)}
+	o.Options = client.Options()
 	options := []option.RequestOption{
 		option.WithoutEnvironmentDefaults(),
 		option.WithoutOpenTelemetry(),
-		option.WithBaseURL(base.String()),
-		option.WithHTTPClient(&http.Client{Transport: m.transport, CheckRedirect: stay}),
+		option.WithBaseURL(client.Base().String()),
+		option.WithHTTPClient(client.HTTP()),
 		option.WithMaxRetries(0), // repeating a step is the engine's: it is durable there
 	}
 	if o.APIKey != "" {
@@ -120,138 +65,38 @@ func New(o Options) (*Model, error) {
 	for name, value := range o.Headers {
 		options = append(options, option.WithHeader(name, value))
 	}
-	m.client = sdk.NewClient(options...)
-	return m, nil
+	return &Model{Client: client, o: o, sdk: sdk.NewClient(options...)}, nil
 }
 
-// validate says everything that is wrong at once.
-func (o *Options) validate() (base, proxy *url.URL, err error) {
-	var errs []error
-	refuse := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if strings.TrimSpace(o.Model) == "" {
-		refuse("the name of the model is missing")
-	}
-	if base, err = url.Parse(o.BaseURL); err != nil || base.Host == "" || (base.Scheme != "http" && base.Scheme != "https") {
-		refuse("the base URL is not an http or https address")
-	} else if base.RawQuery != "" || base.Fragment != "" || base.User != nil {
-		refuse("the base URL must have no user, query or fragment; keys go into the key or the headers")
-	}
-	if o.Proxy != "" {
-		if proxy, err = url.Parse(o.Proxy); err != nil || proxy.Host == "" {
-			refuse("the proxy is not an address")
-		}
-	}
-	if !sendable(o.APIKey) || strings.TrimSpace(o.APIKey) != o.APIKey {
-		refuse("the key has characters that no key has; is there a line break at its end?")
-	}
-	for name, value := range o.Headers {
-		if name == "" || strings.ContainsFunc(name, notToken) || !sendable(value) {
-			refuse("the header %q is not a valid one", name)
-		}
-	}
-	if o.MaxOutputTokens < 0 {
-		refuse("the most output tokens must not be negative, and are %d", o.MaxOutputTokens)
-	}
-	if o.Temperature != nil && (*o.Temperature < 0 || *o.Temperature > 1) {
-		refuse("the temperature is from 0 to 1, not %g", *o.Temperature)
-	}
-	if o.IdleTimeout < 0 || o.ConnectTimeout < 0 || o.MaxBytes < 0 {
-		refuse("timeouts and limits must not be negative")
-	}
-	return base, proxy, errors.Join(errs...)
-}
-
-// sendable is true for what may stand behind a header's name.
-func sendable(value string) bool {
-	return !strings.ContainsFunc(value, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f })
-}
-
-func notToken(c rune) bool {
-	return !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.ContainsRune("!#$%&'*+-.^_`|~", c))
-}
-
-// Label names the model.
-func (m *Model) Label() string { return m.o.Label }
-
-// Close lets go of idle connections. Calls that run go on.
-func (m *Model) Close() error {
-	m.transport.CloseIdleConnections()
-	return nil
-}
-
-// errStopped: the caller has stopped reading.
-var errStopped = errors.New("the caller has stopped reading")
-
-// Stream asks once. An output without a delta is a sign of life: the provider
-// works on something that is not shown. Errors are the context's, or a
-// *conversation.ModelError.
+// Stream asks once.
 func (m *Model) Stream(ctx context.Context, r conversation.Request) iter.Seq2[conversation.Output, error] {
-	return func(yield func(conversation.Output, error) bool) {
-		answer, err := m.ask(ctx, &r, func(out conversation.Output) error {
-			if !yield(out, nil) {
-				return errStopped
-			}
-			return nil
-		})
-		switch {
-		case errors.Is(err, errStopped):
-		case err != nil:
-			yield(conversation.Output{}, m.failure(ctx, err))
-		default:
-			yield(conversation.Output{Done: answer}, nil)
+	return m.Ask(ctx, func(ctx context.Context, c *upstream.Call) (*conversation.ModelAnswer, error) {
+		streaming := m.o.Stream && r.Stream
+		names := upstream.NewNames(&r)
+		options := []option.RequestOption{option.WithJSONSet("stream", streaming), option.WithMiddleware(c.Middleware)}
+		for key, value := range m.o.Extra {
+			options = append(options, option.WithJSONSet(key, value))
 		}
-	}
-}
-
-// ask makes one call. The connection is given up when it returns, whatever the
-// provider would still send.
-func (m *Model) ask(parent context.Context, r *conversation.Request, show func(conversation.Output) error) (*conversation.ModelAnswer, error) {
-	if err := parent.Err(); err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithCancelCause(parent)
-	defer cancel(nil)
-	w := m.watch(cancel)
-	defer w.stop()
-
-	streaming := m.o.Stream && r.Stream
-	n := newNames(r)
-	options := []option.RequestOption{option.WithJSONSet("stream", streaming), option.WithMiddleware(w.middleware)}
-	for key, value := range m.o.Extra {
-		options = append(options, option.WithJSONSet(key, value))
-	}
-	var res *http.Response
-	err := m.client.Post(ctx, "v1/messages", m.params(r, n), &res, options...)
-	if err == nil {
-		defer res.Body.Close()
+		params := m.params(&r, names)
+		if m.mustThink() && !mayThink(params.Messages) {
+			options = append(options, option.WithJSONSet("thinking", noThinking))
+		}
+		var res *http.Response
+		if err := m.sdk.Post(ctx, "v1/messages", params, &res, options...); err != nil {
+			return nil, err
+		}
+		defer func() { _ = res.Body.Close() }()
+		show := c.Show
 		if !streaming {
 			show = nil
 		}
-		a := newAssembly(n, r, show)
-		if err = read(res, streaming, a); err == nil {
-			return a.answer()
+		a := newAssembly(names, &r, show)
+		a.Origin = m.Origin()
+		if err := upstream.Read(res, streaming, func() error { return readStream(res, a) }, a.whole); err != nil {
+			return nil, err
 		}
-	}
-	if cause := context.Cause(ctx); cause != nil && parent.Err() == nil && !errors.Is(err, errStopped) {
-		return nil, cause
-	}
-	return nil, err
-}
-
-// read takes the answer in whatever form it came.
-func read(res *http.Response, streaming bool, a *assembly) error {
-	media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
-	if media == "text/html" {
-		return errHTML // a proxy's page, not a model's words
-	}
-	if media == "text/event-stream" || streaming && media == "" {
-		return readStream(res, a)
-	}
-	raw, err := io.ReadAll(res.Body)
-	if err != nil {
-		return err
-	}
-	return a.whole(raw)
+		return a.answer()
+	})
 }
 
 // readStream reads server-sent events until message_stop. A stream that ends
@@ -268,5 +113,5 @@ func readStream(res *http.Response, a *assembly) error {
 	if err := frames.Err(); err != nil {
 		return err
 	}
-	return errCut
+	return upstream.ErrCut
 }

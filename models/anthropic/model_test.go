@@ -1,32 +1,30 @@
 package anthropic
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
-	"io"
-	"net/http"
-	"net/http/httptest"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
 	"parley/conversation"
 	"parley/models/modelstest"
+	"parley/models/upstream"
 )
+
+var streaming = upstream.Options{Stream: true}
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func dial(t testing.TB, a modelstest.Access) conversation.Model {
 	t.Helper()
 	m, err := New(Options{
-		BaseURL: a.BaseURL, APIKey: a.Key, Model: a.Model, Headers: a.Headers, Stream: a.Stream,
-		IdleTimeout: a.IdleTimeout, MaxBytes: a.MaxBytes,
-	})
+		Options: upstream.Options{BaseURL: a.BaseURL, APIKey: a.Key, Model: a.Model, Headers: a.Headers, Stream: a.Stream,
+			IdleTimeout: a.IdleTimeout, MaxBytes: a.MaxBytes,
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,22 +37,12 @@ func TestSuite(t *testing.T) {
 
 func BenchmarkCall(b *testing.B) { modelstest.Bench(b, modelstest.Messages(), dial) }
 
-// serve is a provider that sends one thing, whatever it is asked; asked is the
-// body of the last request.
+// serve is a model of a provider that sends one thing, whatever it is asked;
+// asked is the body of the last request.
 func serve(t *testing.T, media, body string, o Options) (m *Model, asked *map[string]any) {
 	t.Helper()
-	asked = new(map[string]any)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		raw, _ := io.ReadAll(req.Body)
-		*asked = nil
-		if err := json.Unmarshal(raw, asked); err != nil {
-			t.Error(err)
-		}
-		w.Header().Set("Content-Type", media)
-		_, _ = io.WriteString(w, body)
-	}))
-	t.Cleanup(server.Close)
-	o.BaseURL = server.URL
+	url, asked := modelstest.Fixed(t, media, body)
+	o.BaseURL = url
 	if o.Model == "" {
 		o.Model = "m"
 	}
@@ -64,19 +52,6 @@ func serve(t *testing.T, media, body string, o Options) (m *Model, asked *map[st
 	}
 	t.Cleanup(func() { _ = m.Close() })
 	return m, asked
-}
-
-func collect(ctx context.Context, m *Model, r conversation.Request) (deltas string, done *conversation.ModelAnswer, err error) {
-	for out, e := range m.Stream(ctx, r) {
-		if e != nil {
-			err = e
-		}
-		if out.Done != nil {
-			done = out.Done
-		}
-		deltas += out.Delta
-	}
-	return deltas, done, err
 }
 
 const empty = `{"type":"message","id":"msg_1","content":[],"stop_reason":"end_turn"}`
@@ -97,7 +72,7 @@ func TestRoles(t *testing.T) {
 		{Role: conversation.RoleAssistant, Items: []conversation.Item{{Kind: conversation.ItemText, Text: "z2"}}},
 	}
 	m, asked := serve(t, "application/json", empty, Options{})
-	if _, _, err := collect(t.Context(), m, conversation.Request{Session: "s1", Entries: entries}); err != nil {
+	if _, _, err := modelstest.Collect(t.Context(), m, conversation.Request{Session: "s1", Entries: entries}); err != nil {
 		t.Fatal(err)
 	}
 	var got []string
@@ -128,11 +103,11 @@ func TestRoles(t *testing.T) {
 
 func TestRequests(t *testing.T) {
 	temperature := 0.5
-	m, asked := serve(t, "application/json", empty, Options{MaxOutputTokens: 9, Temperature: &temperature, Extra: map[string]any{"top_k": 3}})
+	m, asked := serve(t, "application/json", empty, Options{upstream.Options{MaxOutputTokens: 9, Temperature: &temperature, Extra: map[string]any{"top_k": 3}}})
 	r := conversation.Request{Session: "s1", Tools: []conversation.ToolSpec{{
 		Name: "f", Schema: json.RawMessage(`{"type":"object","properties":{"a":{"$ref":"#/$defs/A"}},"required":["a"],"additionalProperties":false,"$defs":{"A":{"type":"string"}}}`),
 	}}}
-	if _, _, err := collect(t.Context(), m, r); err != nil {
+	if _, _, err := modelstest.Collect(t.Context(), m, r); err != nil {
 		t.Fatal(err)
 	}
 	body := *asked
@@ -148,13 +123,10 @@ func TestRequests(t *testing.T) {
 		t.Errorf("the tool is %v, want the schema %v", tool, want)
 	}
 	m, asked = serve(t, "application/json", empty, Options{})
-	if _, _, err := collect(t.Context(), m, conversation.Request{}); err != nil || (*asked)["max_tokens"] != float64(DefaultMaxOutputTokens) {
+	if _, _, err := modelstest.Collect(t.Context(), m, conversation.Request{}); err != nil || (*asked)["max_tokens"] != float64(DefaultMaxOutputTokens) {
 		t.Errorf("%v, %v", err, *asked)
 	}
 }
-
-// sse makes a stream of frames.
-func sse(frames ...string) string { return "data: " + strings.Join(frames, "\n\ndata: ") + "\n\n" }
 
 func TestStreams(t *testing.T) {
 	const begin, end = `{"type":"message_start","message":{"id":"msg_1","usage":{"input_tokens":1}}}`, `{"type":"message_stop"}`
@@ -163,29 +135,29 @@ func TestStreams(t *testing.T) {
 		stream string
 		items  []conversation.Item
 	}{
-		"thinking is not shown": {sse(begin,
+		"thinking is not shown": {modelstest.SSE(begin,
 			`{"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":""}}`,
 			`{"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":"hm"}}`,
 			`{"type":"content_block_start","index":1,"content_block":{"type":"text","text":"a"}}`,
 			`{"type":"content_block_delta","index":1,"delta":{"type":"text_delta","text":"b"}}`, end),
 			[]conversation.Item{{Kind: conversation.ItemText, ID: "msg_1.0", Text: "ab", Streamed: true}}},
-		"a call without arguments": {sse(begin,
+		"a call without arguments": {modelstest.SSE(begin,
 			`{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"toolu_1","name":"f","input":{}}}`, end),
 			[]conversation.Item{{Kind: conversation.ItemCall, ID: "toolu_1", Tool: "f", Args: "{}"}}},
-		"a call in one piece": {sse(begin,
+		"a call in one piece": {modelstest.SSE(begin,
 			`{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"toolu_1","name":"f","input":{"a":1}}}`, end),
 			[]conversation.Item{{Kind: conversation.ItemCall, ID: "toolu_1", Tool: "f", Args: `{"a":1}`}}},
-		"a call without an id": {sse(begin,
+		"a call without an id": {modelstest.SSE(begin,
 			`{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","name":"f"}}`, end),
 			[]conversation.Item{{Kind: conversation.ItemCall, Tool: "f", Args: `{}`}}},
-		"nothing to say":                    {sse(begin, `{"type":"message_delta","delta":{"stop_reason":"end_turn"}}`, end), nil},
-		"events and deltas of a later day":  {sse(begin, `{"type":"brand_new"}`, `{"type":"content_block_delta","index":7,"delta":{"type":"new_delta"}}`, end), nil},
+		"nothing to say":                    {modelstest.SSE(begin, `{"type":"message_delta","delta":{"stop_reason":"end_turn"}}`, end), nil},
+		"events and deltas of a later day":  {modelstest.SSE(begin, `{"type":"brand_new"}`, `{"type":"content_block_delta","index":7,"delta":{"type":"new_delta"}}`, end), nil},
 		"types in the event names only":     {"event: message_stop\ndata: {}\n\n", nil},
-		"a field of a wrong type is no end": {sse(`{"type":"message_start","message":{"id":7,"usage":"x"}}`, end), nil},
+		"a field of a wrong type is no end": {modelstest.SSE(`{"type":"message_start","message":{"id":7,"usage":"x"}}`, end), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m, _ := serve(t, "text/event-stream", c.stream, Options{Stream: true})
-			_, done, err := collect(t.Context(), m, conversation.Request{Stream: true})
+			m, _ := serve(t, "text/event-stream", c.stream, Options{Options: streaming})
+			_, done, err := modelstest.Collect(t.Context(), m, conversation.Request{Stream: true})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -205,16 +177,16 @@ func TestStreams(t *testing.T) {
 		code      conversation.Code
 		permanent bool
 	}{
-		"overloaded":            {sse(begin, `{"type":"error","error":{"type":"overloaded_error","message":"x"}}`), conversation.Unavailable, false},
-		"an error of no words":  {sse(begin, `{"type":"error"}`), conversation.Unavailable, false},
-		"too long":              {sse(begin, `{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 2 > 1"}}`), conversation.TooLarge, true},
-		"refused":               {sse(begin, `{"type":"message_delta","delta":{"stop_reason":"refusal"}}`, end), conversation.BadRequest, true},
+		"overloaded":            {modelstest.SSE(begin, `{"type":"error","error":{"type":"overloaded_error","message":"x"}}`), conversation.Unavailable, false},
+		"an error of no words":  {modelstest.SSE(begin, `{"type":"error"}`), conversation.Unavailable, false},
+		"too long":              {modelstest.SSE(begin, `{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 2 > 1"}}`), conversation.TooLarge, true},
+		"refused":               {modelstest.SSE(begin, `{"type":"message_delta","delta":{"stop_reason":"refusal"}}`, end), conversation.BadRequest, true},
 		"nothing":               {"", conversation.Unavailable, false},
-		"a stop reason, no end": {sse(begin, `{"type":"message_delta","delta":{"stop_reason":"end_turn"}}`), conversation.Unavailable, false},
+		"a stop reason, no end": {modelstest.SSE(begin, `{"type":"message_delta","delta":{"stop_reason":"end_turn"}}`), conversation.Unavailable, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m, _ := serve(t, "text/event-stream", c.stream, Options{Stream: true})
-			_, done, err := collect(t.Context(), m, conversation.Request{Stream: true})
+			m, _ := serve(t, "text/event-stream", c.stream, Options{Options: streaming})
+			_, done, err := modelstest.Collect(t.Context(), m, conversation.Request{Stream: true})
 			var failure *conversation.ModelError
 			if done != nil || !errors.As(err, &failure) || failure.Failure.Code != c.code || failure.Permanent != c.permanent {
 				t.Fatalf("got %+v, %+v", done, err)
@@ -224,40 +196,99 @@ func TestStreams(t *testing.T) {
 	t.Run("a body that is no message", func(t *testing.T) {
 		m, _ := serve(t, "application/json", `{"output_text":"x"}`, Options{})
 		var failure *conversation.ModelError
-		if _, done, err := collect(t.Context(), m, conversation.Request{}); done != nil || !errors.As(err, &failure) || failure.Permanent {
+		if _, done, err := modelstest.Collect(t.Context(), m, conversation.Request{}); done != nil || !errors.As(err, &failure) || failure.Permanent {
 			t.Fatalf("got %+v, %v", done, err)
 		}
 	})
 }
 
 func TestOptions(t *testing.T) {
-	for name, o := range map[string]Options{
-		"no model":            {Model: " "},
-		"no address":          {Model: "m", BaseURL: "localhost:11434"},
-		"a key in the URL":    {Model: "m", BaseURL: "https://host/?key=hidden"},
-		"a user in the URL":   {Model: "m", BaseURL: "https://u:hidden@host"},
-		"a key's line break":  {Model: "m", APIKey: "hidden\n"},
-		"a header's name":     {Model: "m", Headers: map[string]string{"X Y": "hidden"}},
-		"a header's value":    {Model: "m", Headers: map[string]string{"X": "hidden\n"}},
-		"a negative limit":    {Model: "m", MaxOutputTokens: -1},
-		"a temperature":       {Model: "m", Temperature: func() *float64 { f := 1.1; return &f }()},
-		"a negative timeout":  {Model: "m", IdleTimeout: -time.Second},
-		"a negative size":     {Model: "m", MaxBytes: -1},
-		"a proxy of nowhere":  {Model: "m", Proxy: "hidden"},
-		"an address, not one": {Model: "m", BaseURL: "http://u:hidden@%zz"},
+	for name, o := range map[string]upstream.Options{
+		"no model":         {},
+		"a temperature":    {Model: "m", Temperature: new(1.1)},
+		"a key in the URL": {Model: "m", BaseURL: "https://host/?key=hidden"},
 	} {
-		if _, err := New(o); err == nil {
-			t.Errorf("%s is accepted", name)
+		if _, err := New(Options{o}); err == nil || !strings.HasPrefix(err.Error(), "anthropic: ") {
+			t.Errorf("%s: %v", name, err)
 		} else if strings.Contains(err.Error(), "hidden") {
 			t.Errorf("%s: the error tells a secret: %v", name, err)
 		}
 	}
-	m, err := New(Options{Model: "a model"})
+	m, err := New(Options{upstream.Options{Model: "a model", Temperature: new(1.0)}})
 	if err != nil || m.Label() != "anthropic:a_model" || m.o.BaseURL != DefaultBaseURL {
 		t.Errorf("%v %+v", err, m)
 	}
-	if m, err = New(Options{Model: "m", Label: "local", Proxy: "http://proxy:3128"}); err != nil || m.Label() != "local" {
-		t.Error(err, m)
+}
+
+// Thinking goes back before what followed it, in the next step of the task, and
+// to nobody else. Where an answer was begun without it, the request does without.
+func TestThinkingGoesBack(t *testing.T) {
+	const whole = `{"type":"message","id":"msg_1","content":[
+		{"type":"thinking","thinking":"hm","signature":"c2ln"},{"type":"redacted_thinking","data":"c2VhbGVk"},{"type":"thinking","thinking":"unsigned"},
+		{"type":"text","text":"I look."},{"type":"thinking","thinking":"","signature":"bW9yZQ"},{"type":"tool_use","id":"toolu_1","name":"f","input":{}}]}`
+	stream := modelstest.SSE(`{"type":"message_start","message":{"id":"msg_1"}}`,
+		`{"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":"","signature":""}}`,
+		`{"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":"h"}}`,
+		`{"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":"m"}}`,
+		`{"type":"content_block_delta","index":0,"delta":{"type":"signature_delta","signature":"c2ln"}}`,
+		`{"type":"content_block_start","index":1,"content_block":{"type":"redacted_thinking","data":"c2VhbGVk"}}`,
+		`{"type":"content_block_start","index":2,"content_block":{"type":"text","text":"I look."}}`,
+		`{"type":"content_block_start","index":3,"content_block":{"type":"thinking","thinking":""}}`,
+		`{"type":"content_block_delta","index":3,"delta":{"type":"signature_delta","signature":"bW9yZQ"}}`,
+		`{"type":"content_block_start","index":4,"content_block":{"type":"tool_use","id":"toolu_1","name":"f","input":{}}}`, `{"type":"message_stop"}`)
+	thinks := Options{upstream.Options{Model: "c", Stream: true, Extra: map[string]any{"thinking": map[string]any{"type": "enabled", "budget_tokens": 1024}}}}
+	shown := func(m *Model, asked *map[string]any, r conversation.Request) (blocks, thinking string) {
+		if _, _, err := modelstest.Collect(t.Context(), m, r); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, v := range (*asked)["messages"].([]any) {
+			for _, b := range v.(map[string]any)["content"].([]any) {
+				block := b.(map[string]any)
+				line := block["type"].(string)
+				for _, key := range []string{"thinking", "signature", "data"} {
+					if text, is := block[key].(string); is {
+						line += " " + text
+					}
+				}
+				got = append(got, line)
+			}
+		}
+		return strings.Join(got, ", "), (*asked)["thinking"].(map[string]any)["type"].(string)
+	}
+	for media, body := range map[string]string{"application/json": whole, "text/event-stream": stream} {
+		m, asked := serve(t, media, body, thinks)
+		r := conversation.Request{Session: "s1", Task: "t1-s1", Stream: true, Entries: []conversation.Entry{{Role: conversation.RoleUser, Task: "t1-s1", Text: "go"}}}
+		_, done, err := modelstest.Collect(t.Context(), m, r)
+		if err != nil || len(done.Items) != 2 || (*asked)["thinking"].(map[string]any)["type"] != "enabled" {
+			t.Fatalf("%v %+v", err, done)
+		}
+		r.Entries = append(r.Entries,
+			conversation.Entry{Role: conversation.RoleAssistant, Task: "t1-s1", Items: done.Items},
+			conversation.Entry{Role: conversation.RoleTool, Task: "t1-s1", CallID: "toolu_1", Text: "found"})
+		const own = "text, thinking hm c2ln, redacted_thinking c2VhbGVk, text, thinking  bW9yZQ, tool_use, tool_result"
+		if got, thinking := shown(m, asked, r); got != own || thinking != "enabled" {
+			t.Errorf("%s: the next step shows %s, thinking %s", media, got, thinking)
+		}
+		other := thinks
+		other.Model = "c2"
+		m2, asked2 := serve(t, media, body, other)
+		if got, thinking := shown(m2, asked2, r); got != "text, text, tool_use, tool_result" || thinking != "disabled" {
+			t.Errorf("%s: another model is shown %s, thinking %s", media, got, thinking)
+		}
+		// A step without thinking may follow one with it; a new request begins anew.
+		r.Entries = append(r.Entries,
+			conversation.Entry{Role: conversation.RoleAssistant, Task: "t1-s1", Items: []conversation.Item{{Kind: conversation.ItemCall, ID: "toolu_2", Tool: "f", Args: "{}"}}},
+			conversation.Entry{Role: conversation.RoleTool, Task: "t1-s1", CallID: "toolu_2", Text: "more"})
+		if got, thinking := shown(m, asked, r); got != own+", tool_use, tool_result" || thinking != "enabled" {
+			t.Errorf("%s: the third step shows %s, thinking %s", media, got, thinking)
+		}
+		r.Task, r.Entries = "t2-s1", append(r.Entries,
+			conversation.Entry{Role: conversation.RoleAssistant, Task: "t1-s1", Items: []conversation.Item{{Kind: conversation.ItemText, Text: "done"}}},
+			conversation.Entry{Role: conversation.RoleUser, Task: "t2-s1", Text: "next"})
+		if got, thinking := shown(m, asked, r); strings.Contains(got, "thinking") || thinking != "enabled" {
+			t.Errorf("%s: another task shows %s, thinking %s", media, got, thinking)
+		}
 	}
 }
 
@@ -268,7 +299,7 @@ func FuzzFrames(f *testing.F) {
 	f.Add([]byte(`{"type":"message_start","message":{"id":"m","usage":{"input_tokens":1}}}`), []byte(`{"type":"message_stop"}`))
 	f.Fuzz(func(t *testing.T, one, two []byte) {
 		shown := map[int]string{}
-		a := newAssembly(&names{}, &conversation.Request{}, func(out conversation.Output) error {
+		a := newAssembly(&upstream.Names{}, &conversation.Request{}, func(out conversation.Output) error {
 			shown[out.Item] += out.Delta
 			return nil
 		})
@@ -286,6 +317,6 @@ func FuzzFrames(f *testing.F) {
 				t.Fatalf("item %d: streamed is %v, the text is %q, and %q was shown", i, item.Streamed, item.Text, shown[i])
 			}
 		}
-		_ = newAssembly(&names{}, &conversation.Request{}, nil).whole(one)
+		_ = newAssembly(&upstream.Names{}, &conversation.Request{}, nil).whole(one)
 	})
 }

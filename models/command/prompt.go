@@ -20,10 +20,6 @@ const (
 	nothingNew  = "Continue with the task."
 )
 
-// noResult is what the transcript shows as the result of a call that has none
-// yet: a question that is still open.
-const noResult = "no result yet"
-
 // turn is what a user said and what was answered: a pair of the window.
 type turn struct{ user, assistant string }
 
@@ -155,7 +151,7 @@ func spoken(items []conversation.Item, results map[string]string, marker string)
 			said = append(said, args.Message)
 		case conversation.ToolAsk:
 			said = append(said, strings.TrimSpace(marker+" "+args.Question))
-			if text, known := results[item.ID]; known && text != noResult {
+			if text, known := results[item.ID]; known && text != conversation.NoResult { // else a question that is still open
 				questions, replies = append(questions, args.Question), append(replies, text)
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"parley/conversation"
+	"parley/models/upstream"
 )
 
 // Body is what the body of an answer says. Its items are in the order of the
@@ -19,7 +20,8 @@ type Body struct {
 	Usage *conversation.Usage // nil = not told
 
 	places []place
-	reason string // why it is not the whole answer; "" = it is
+	before []json.RawMessage // reasoning that stands before the next item
+	reason string            // why it is not the whole answer; "" = it is
 	err    *apiError
 }
 
@@ -112,6 +114,7 @@ func ParseBody(raw []byte) Body {
 }
 
 func (b *Body) add(at place, item conversation.Item) {
+	item.Opaque, b.before = upstream.Pack(b.before), nil
 	b.Items = append(b.Items, item)
 	b.places = append(b.places, at)
 }
@@ -128,6 +131,7 @@ type wireItem struct {
 	Text      json.RawMessage `json:"text"`
 	Refusal   json.RawMessage `json:"refusal"`
 	Content   json.RawMessage `json:"content"`
+	Encrypted string          `json:"encrypted_content"`
 	Function  *struct {
 		Name      string          `json:"name"`
 		Arguments json.RawMessage `json:"arguments"`
@@ -146,8 +150,12 @@ func (b *Body) readOutput(raw json.RawMessage) {
 			b.add(place{i, 0}, call)
 			continue
 		}
+		if in.Type == "reasoning" && in.Encrypted != "" {
+			b.before = append(b.before, element) // to be given back as it is
+			continue
+		}
 		if !in.isMessage() {
-			continue // reasoning, a search of the provider's own, an echo of the user
+			continue // reasoning that is kept nowhere, a search of the provider's own, an echo of the user
 		}
 		blocks := elements(in.Content)
 		if len(blocks) == 0 {

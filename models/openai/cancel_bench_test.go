@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/models/upstream"
 )
 
 // BenchmarkCancel measures from cancelling a call in mid-stream to the upstream
@@ -23,7 +24,7 @@ func BenchmarkCancel(b *testing.B) {
 		gone <- time.Now()
 	}))
 	defer server.Close()
-	m, err := New(Options{API: "chat", BaseURL: server.URL + "/v1", Model: "m", APIKey: "k", Stream: true})
+	m, err := New(Options{API: Chat, Options: upstream.Options{BaseURL: server.URL + "/v1", Model: "m", APIKey: "k", Stream: true}})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -10,10 +10,11 @@ import (
 	"github.com/openai/openai-go/v3/shared"
 
 	"parley/conversation"
+	"parley/models/upstream"
 )
 
 // chatParams is a request of Chat Completions.
-func (m *Model) chatParams(r *conversation.Request, n *names, streaming bool) sdk.ChatCompletionNewParams {
+func (m *Model) chatParams(r *conversation.Request, n *upstream.Names, streaming bool) sdk.ChatCompletionNewParams {
 	p := sdk.ChatCompletionNewParams{
 		Model:    m.o.Model,
 		Messages: m.chatMessages(r, n),
@@ -24,7 +25,7 @@ func (m *Model) chatParams(r *conversation.Request, n *names, streaming bool) sd
 	}
 	if m.o.MaxOutputTokens > 0 {
 		// OpenAI's newer models refuse max_tokens; some others know nothing else.
-		if m.base.Host == "api.openai.com" {
+		if m.Base().Host == "api.openai.com" {
 			p.MaxCompletionTokens = param.NewOpt(int64(m.o.MaxOutputTokens))
 		} else {
 			p.MaxTokens = param.NewOpt(int64(m.o.MaxOutputTokens))
@@ -34,7 +35,7 @@ func (m *Model) chatParams(r *conversation.Request, n *names, streaming bool) sd
 		p.Temperature = param.NewOpt(*m.o.Temperature)
 	}
 	for _, t := range r.Tools {
-		f := shared.FunctionDefinitionParam{Name: n.theirs(t.Name), Parameters: schemaOf(t.Schema)}
+		f := shared.FunctionDefinitionParam{Name: n.Theirs(t.Name), Parameters: schemaOf(t.Schema)}
 		if t.Description != "" {
 			f.Description = param.NewOpt(t.Description)
 		}
@@ -46,19 +47,19 @@ func (m *Model) chatParams(r *conversation.Request, n *names, streaming bool) sd
 // maxChatCallID is the longest id of a call that OpenAI's Chat Completions take.
 const maxChatCallID = 40
 
-func (m *Model) chatMessages(r *conversation.Request, n *names) []sdk.ChatCompletionMessageParamUnion {
+func (m *Model) chatMessages(r *conversation.Request, n *upstream.Names) []sdk.ChatCompletionMessageParamUnion {
 	var list []sdk.ChatCompletionMessageParamUnion
 	if r.System != "" {
 		list = append(list, sdk.SystemMessage(r.System))
 	}
-	all := turns(r.All())
+	all := upstream.Turns(r, m.Origin())
 	for i := 0; i < len(all); i++ {
 		t := all[i]
-		if t.role == conversation.RoleUser {
-			text := t.text
-			for m.o.Alternate && i+1 < len(all) && all[i+1].role == conversation.RoleUser {
+		if t.Role == conversation.RoleUser {
+			text := t.Text
+			for m.o.Alternate && i+1 < len(all) && all[i+1].Role == conversation.RoleUser {
 				i++
-				text += "\n\n" + all[i].text
+				text += "\n\n" + all[i].Text
 			}
 			list = append(list, sdk.UserMessage(text))
 			continue
@@ -67,15 +68,15 @@ func (m *Model) chatMessages(r *conversation.Request, n *names) []sdk.ChatComple
 		// apart for the model by a blank line.
 		var texts []string
 		var said sdk.ChatCompletionAssistantMessageParam
-		for _, item := range t.items {
+		for _, item := range t.Items {
 			if item.Kind == conversation.ItemText {
 				texts = append(texts, item.Text)
 				continue
 			}
 			said.ToolCalls = append(said.ToolCalls, sdk.ChatCompletionMessageToolCallUnionParam{
 				OfFunction: &sdk.ChatCompletionMessageFunctionToolCallParam{
-					ID:       callID(item.ID, maxChatCallID),
-					Function: sdk.ChatCompletionMessageFunctionToolCallFunctionParam{Name: n.theirs(item.Tool), Arguments: item.Args},
+					ID:       upstream.CallID(item.ID, maxChatCallID),
+					Function: sdk.ChatCompletionMessageFunctionToolCallFunctionParam{Name: n.Theirs(item.Tool), Arguments: item.Args},
 				},
 			})
 		}
@@ -83,8 +84,8 @@ func (m *Model) chatMessages(r *conversation.Request, n *names) []sdk.ChatComple
 			said.Content.OfString = param.NewOpt(strings.Join(texts, "\n\n"))
 		}
 		list = append(list, sdk.ChatCompletionMessageParamUnion{OfAssistant: &said})
-		for _, result := range t.results {
-			list = append(list, sdk.ToolMessage(result.text, callID(result.id, maxChatCallID)))
+		for _, result := range t.Results {
+			list = append(list, sdk.ToolMessage(result.Text, upstream.CallID(result.ID, maxChatCallID)))
 		}
 	}
 	return list
@@ -131,7 +132,7 @@ func (a *assembly) chatFrame(_ string, data []byte) (over bool, err error) {
 		return false, told
 	}
 	if f.ID != "" {
-		a.id = f.ID
+		a.ID = f.ID
 	}
 	if u := usageIn(f.Usage); u != nil {
 		a.usage = u
@@ -152,11 +153,11 @@ func (a *assembly) chatFrame(_ string, data []byte) (over bool, err error) {
 		}
 		for _, call := range choice.Delta.ToolCalls {
 			// Without an index, an id begins a call and anything else goes on with the last.
-			at := place{len(a.items), 0}
+			at := place{len(a.Items), 0}
 			if call.Index != nil {
 				at.output = *call.Index
-			} else if call.ID == "" && len(a.items) > 0 {
-				at.output = len(a.items) - 1
+			} else if call.ID == "" && len(a.Items) > 0 {
+				at.output = len(a.Items) - 1
 			}
 			_, item := a.item(at, conversation.ItemCall)
 			if item.ID == "" {
@@ -176,7 +177,7 @@ func (a *assembly) chatFrame(_ string, data []byte) (over bool, err error) {
 		}
 	}
 	if !shown {
-		return false, a.alive()
+		return false, a.Alive()
 	}
 	return false, nil
 }

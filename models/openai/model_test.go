@@ -1,22 +1,20 @@
 package openai
 
 import (
-	"context"
 	"encoding/json"
-	"io"
-	"maps"
-	"net/http"
-	"net/http/httptest"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
 	"parley/conversation"
 	"parley/models/modelstest"
+	"parley/models/upstream"
 )
+
+var streaming = upstream.Options{Stream: true}
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
@@ -24,9 +22,9 @@ func dial(api API) modelstest.Dial {
 	return func(t testing.TB, a modelstest.Access) conversation.Model {
 		t.Helper()
 		m, err := New(Options{
-			API: api, BaseURL: a.BaseURL, APIKey: a.Key, Model: a.Model, Headers: a.Headers, Stream: a.Stream,
-			IdleTimeout: a.IdleTimeout, MaxBytes: a.MaxBytes,
-		})
+			API: api, Options: upstream.Options{BaseURL: a.BaseURL, APIKey: a.Key, Model: a.Model, Headers: a.Headers, Stream: a.Stream,
+				IdleTimeout: a.IdleTimeout, MaxBytes: a.MaxBytes,
+			}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -49,22 +47,12 @@ func BenchmarkCall(b *testing.B) {
 	b.Run("chat", func(b *testing.B) { modelstest.Bench(b, modelstest.Chat(), dial(Chat)) })
 }
 
-// serve is a provider that sends one thing, whatever it is asked; asked is the
-// body of the last request.
+// serve is a model of a provider that sends one thing, whatever it is asked;
+// asked is the body of the last request.
 func serve(t *testing.T, media, body string, o Options) (m *Model, asked *map[string]any) {
 	t.Helper()
-	asked = new(map[string]any)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		raw, _ := io.ReadAll(req.Body)
-		*asked = nil
-		if err := json.Unmarshal(raw, asked); err != nil {
-			t.Error(err)
-		}
-		w.Header().Set("Content-Type", media)
-		_, _ = io.WriteString(w, body)
-	}))
-	t.Cleanup(server.Close)
-	o.BaseURL = server.URL + "/v1"
+	url, asked := modelstest.Fixed(t, media, body)
+	o.BaseURL = url + "/v1"
 	if o.Model == "" {
 		o.Model = "m"
 	}
@@ -75,22 +63,6 @@ func serve(t *testing.T, media, body string, o Options) (m *Model, asked *map[st
 	t.Cleanup(func() { _ = m.Close() })
 	return m, asked
 }
-
-func collect(ctx context.Context, m *Model, r conversation.Request) (deltas string, done *conversation.ModelAnswer, err error) {
-	for out, e := range m.Stream(ctx, r) {
-		if e != nil {
-			err = e
-		}
-		if out.Done != nil {
-			done = out.Done
-		}
-		deltas += out.Delta
-	}
-	return deltas, done, err
-}
-
-// sse makes a stream of frames.
-func sse(frames ...string) string { return "data: " + strings.Join(frames, "\n\ndata: ") + "\n\n" }
 
 // What servers send that do not follow the letter of the references.
 func TestStreamsOfOthers(t *testing.T) {
@@ -103,65 +75,65 @@ func TestStreamsOfOthers(t *testing.T) {
 		stream string
 		want   want
 	}{
-		"responses without an output at the end": {Responses, sse(
+		"responses without an output at the end": {Responses, modelstest.SSE(
 			`{"type":"response.output_text.delta","output_index":0,"content_index":0,"delta":"a"}`,
 			`{"type":"response.output_text.delta","output_index":0,"content_index":1,"delta":"b"}`,
 			`{"type":"response.completed","response":{"id":"r","output":[],"output_text":"ab"}}`,
 		), want{"ab", []string{"text: a", "text: b"}}},
-		"responses without deltas": {Responses, sse(
+		"responses without deltas": {Responses, modelstest.SSE(
 			`{"type":"response.output_text.done","output_index":0,"content_index":0,"text":"whole"}`,
 			`{"type":"response.completed","response":{"output":[{"type":"message","content":[{"type":"output_text","text":"whole"}]}]}}`,
 		), want{"", []string{"text: whole"}}},
-		"responses with only the end": {Responses, sse(
+		"responses with only the end": {Responses, modelstest.SSE(
 			`{"type":"response.completed","response":{"output_text":"M-04"}}`,
 		), want{"", []string{"text: M-04"}}},
-		"responses with a refusal": {Responses, sse(
+		"responses with a refusal": {Responses, modelstest.SSE(
 			`{"type":"response.refusal.delta","output_index":0,"content_index":0,"delta":"I will not."}`,
 			`{"type":"response.completed","response":{"output":[{"type":"message","content":[{"type":"refusal","refusal":"I will not."}]}]}}`,
 		), want{"I will not.", []string{"text: I will not."}}},
 		"responses with types in the event names only": {Responses,
 			"event: response.output_text.delta\ndata: {\"delta\":\"a\"}\n\nevent: response.completed\ndata: {\"response\":{}}\n\n",
 			want{"a", []string{"text: a"}}},
-		"responses at the limit of tokens": {Responses, sse(
+		"responses at the limit of tokens": {Responses, modelstest.SSE(
 			`{"type":"response.output_text.delta","delta":"as far as it g"}`,
 			`{"type":"response.incomplete","response":{"status":"incomplete","incomplete_details":{"reason":"max_output_tokens"}}}`,
 		), want{"as far as it g", []string{"text: as far as it g"}}},
-		"responses with a call in one piece": {Responses, sse(
+		"responses with a call in one piece": {Responses, modelstest.SSE(
 			`{"type":"response.output_item.done","output_index":0,"item":{"type":"function_call","call_id":"c","name":"f","arguments":{"a":1}}}`,
 			`{"type":"response.completed","response":{}}`,
 		), want{"", []string{`call f {"a":1}`}}},
-		"chat with null errors, numbers for text and unknown fields": {Chat, sse(
+		"chat with null errors, numbers for text and unknown fields": {Chat, modelstest.SSE(
 			`{"error":null,"choices":[{"delta":{"content":"a"}}]}`,
 			`{"choices":[{"delta":{"content":7}}],"x":{}}`,
 			`{"choices":[{"delta":{"content":"b"},"finish_reason":"stop"}]}`,
 		), want{"ab", []string{"text: ab"}}},
-		"chat with content in blocks": {Chat, sse(
+		"chat with content in blocks": {Chat, modelstest.SSE(
 			`{"choices":[{"delta":{"content":[{"type":"thinking","thinking":"hm"},{"type":"text","text":"a"}]}}]}`,
 			`{"choices":[{"delta":{},"finish_reason":"stop"}]}`,
 		), want{"a", []string{"text: a"}}},
-		"chat with reasoning": {Chat, sse(
+		"chat with reasoning": {Chat, modelstest.SSE(
 			`{"choices":[{"delta":{"reasoning_content":"hm","content":null}}]}`,
 			`{"choices":[{"delta":{"content":"a"},"finish_reason":"stop"}]}`,
 		), want{"a", []string{"text: a"}}},
-		"chat with calls without index, id and arguments": {Chat, sse(
+		"chat with calls without index, id and arguments": {Chat, modelstest.SSE(
 			`{"choices":[{"delta":{"tool_calls":[{"id":"x","function":{"name":"f","arguments":"{\"a\""}}]}}]}`,
 			`{"choices":[{"delta":{"tool_calls":[{"function":{"arguments":":1}"}}]}}]}`,
 			`{"choices":[{"delta":{"tool_calls":[{"index":5,"function":{"name":"g"}}]},"finish_reason":"tool_calls"}]}`,
 		), want{"", []string{`call f {"a":1}`, `call g {}`}}},
-		"chat with a call before the text": {Chat, sse(
+		"chat with a call before the text": {Chat, modelstest.SSE(
 			`{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"x","function":{"name":"f","arguments":{"a":1}}}]}}]}`,
 			`{"choices":[{"delta":{"content":"later"},"finish_reason":"stop"}]}`, `[DONE]`,
 		), want{"later", []string{`call f {"a":1}`, "text: later"}}},
-		"chat without [DONE] and usage": {Chat, sse(
+		"chat without [DONE] and usage": {Chat, modelstest.SSE(
 			`{"choices":[{"delta":{"content":"a"},"finish_reason":"length"}]}`,
 		), want{"a", []string{"text: a"}}},
-		"chat with a second choice": {Chat, sse(
+		"chat with a second choice": {Chat, modelstest.SSE(
 			`{"choices":[{"index":1,"delta":{"content":"other"}},{"index":0,"delta":{"content":"a"},"finish_reason":"stop"}]}`,
 		), want{"a", []string{"text: a"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m, _ := serve(t, "text/event-stream", c.stream, Options{API: c.api, Stream: true})
-			deltas, done, err := collect(t.Context(), m, conversation.Request{Stream: true})
+			m, _ := serve(t, "text/event-stream", c.stream, Options{API: c.api, Options: streaming})
+			deltas, done, err := modelstest.Collect(t.Context(), m, conversation.Request{Stream: true})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -183,21 +155,21 @@ func TestStreamsOfOthers(t *testing.T) {
 		code      conversation.Code
 		permanent bool
 	}{
-		"a proxy's [DONE] without a finish_reason": {Chat, sse(`{"choices":[{"delta":{"content":"a"}}]}`, `[DONE]`), conversation.Unavailable, false},
-		"a finish_reason of error":                 {Chat, sse(`{"choices":[{"delta":{"content":"a"},"finish_reason":"error"}]}`), conversation.Unavailable, false},
-		"a chat withheld":                          {Chat, sse(`{"choices":[{"delta":{},"finish_reason":"content_filter"}]}`), conversation.BadRequest, true},
-		"a failure without words":                  {Responses, sse(`{"type":"response.failed","response":{"status":"failed"}}`), conversation.Unavailable, false},
-		"a failure in the middle":                  {Responses, sse(`{"type":"error","code":"server_error","message":"x"}`), conversation.Unavailable, false},
-		"a failure in an object":                   {Responses, sse(`{"type":"error","error":{"type":"invalid_request_error","code":"context_length_exceeded","message":"x"}}`), conversation.TooLarge, true},
-		"a prompt refused":                         {Responses, sse(`{"type":"response.failed","response":{"error":{"code":"invalid_prompt","message":"x"}}}`), conversation.BadRequest, true},
-		"a response withheld":                      {Responses, sse(`{"type":"response.incomplete","response":{"status":"incomplete","incomplete_details":{"reason":"content_filter"}}}`), conversation.BadRequest, true},
+		"a proxy's [DONE] without a finish_reason": {Chat, modelstest.SSE(`{"choices":[{"delta":{"content":"a"}}]}`, `[DONE]`), conversation.Unavailable, false},
+		"a finish_reason of error":                 {Chat, modelstest.SSE(`{"choices":[{"delta":{"content":"a"},"finish_reason":"error"}]}`), conversation.Unavailable, false},
+		"a chat withheld":                          {Chat, modelstest.SSE(`{"choices":[{"delta":{},"finish_reason":"content_filter"}]}`), conversation.BadRequest, true},
+		"a failure without words":                  {Responses, modelstest.SSE(`{"type":"response.failed","response":{"status":"failed"}}`), conversation.Unavailable, false},
+		"a failure in the middle":                  {Responses, modelstest.SSE(`{"type":"error","code":"server_error","message":"x"}`), conversation.Unavailable, false},
+		"a failure in an object":                   {Responses, modelstest.SSE(`{"type":"error","error":{"type":"invalid_request_error","code":"context_length_exceeded","message":"x"}}`), conversation.TooLarge, true},
+		"a prompt refused":                         {Responses, modelstest.SSE(`{"type":"response.failed","response":{"error":{"code":"invalid_prompt","message":"x"}}}`), conversation.BadRequest, true},
+		"a response withheld":                      {Responses, modelstest.SSE(`{"type":"response.incomplete","response":{"status":"incomplete","incomplete_details":{"reason":"content_filter"}}}`), conversation.BadRequest, true},
 		"nothing":                                  {Responses, "", conversation.Unavailable, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m, _ := serve(t, "text/event-stream", c.stream, Options{API: c.api, Stream: true})
-			_, done, err := collect(t.Context(), m, conversation.Request{Stream: true})
-			failure, is := err.(*conversation.ModelError)
-			if done != nil || !is || failure.Failure.Code != c.code || failure.Permanent != c.permanent {
+			m, _ := serve(t, "text/event-stream", c.stream, Options{API: c.api, Options: streaming})
+			_, done, err := modelstest.Collect(t.Context(), m, conversation.Request{Stream: true})
+			var failure *conversation.ModelError
+			if done != nil || !errors.As(err, &failure) || failure.Failure.Code != c.code || failure.Permanent != c.permanent {
 				t.Fatalf("got %+v, %+v", done, err)
 			}
 		})
@@ -210,7 +182,7 @@ func TestLenientBodies(t *testing.T) {
 		"application/json": `{"output_text":"said"}`, "text/plain": "said", "application/problem+json": `"said"`,
 	} {
 		m, _ := serve(t, media, body, Options{})
-		_, done, err := collect(t.Context(), m, conversation.Request{})
+		_, done, err := modelstest.Collect(t.Context(), m, conversation.Request{})
 		if err != nil || len(done.Items) != 1 || done.Items[0].Text != "said" || !done.Usage.Estimated {
 			t.Errorf("%s: %v %+v", body, err, done)
 		}
@@ -229,8 +201,10 @@ func TestRequests(t *testing.T) {
 		{Role: conversation.RoleUser, Text: "c"},
 	}
 	t.Run("ids are given back", func(t *testing.T) {
-		m, asked := serve(t, "application/json", `{"output_text":"x"}`, Options{MaxOutputTokens: 9, Temperature: &temperature, Extra: map[string]any{"reasoning": map[string]any{"effort": "low"}, "user": "else"}})
-		if _, _, err := collect(t.Context(), m, conversation.Request{Session: "s1", Entries: entries}); err != nil {
+		m, asked := serve(t, "application/json", `{"output_text":"x"}`, Options{Options: upstream.Options{
+			MaxOutputTokens: 9, Temperature: &temperature, Extra: map[string]any{"reasoning": map[string]any{"effort": "low"}, "user": "else"},
+		}})
+		if _, _, err := modelstest.Collect(t.Context(), m, conversation.Request{Session: "s1", Entries: entries}); err != nil {
 			t.Fatal(err)
 		}
 		body := *asked
@@ -251,8 +225,8 @@ func TestRequests(t *testing.T) {
 	})
 	t.Run("roles alternate if they must", func(t *testing.T) {
 		for alternate, want := range map[bool]int{false: 4, true: 3} {
-			m, asked := serve(t, "application/json", `{"choices":[{"message":{"content":"x"}}]}`, Options{API: Chat, Alternate: alternate, MaxOutputTokens: 9})
-			if _, _, err := collect(t.Context(), m, conversation.Request{Entries: entries}); err != nil {
+			m, asked := serve(t, "application/json", `{"choices":[{"message":{"content":"x"}}]}`, Options{API: Chat, Alternate: alternate, Options: upstream.Options{MaxOutputTokens: 9}})
+			if _, _, err := modelstest.Collect(t.Context(), m, conversation.Request{Entries: entries}); err != nil {
 				t.Fatal(err)
 			}
 			messages := (*asked)["messages"].([]any)
@@ -265,11 +239,11 @@ func TestRequests(t *testing.T) {
 		}
 	})
 	t.Run("the name of the limit at OpenAI", func(t *testing.T) {
-		m, err := New(Options{API: Chat, Model: "m", MaxOutputTokens: 9})
+		m, err := New(Options{API: Chat, Options: upstream.Options{Model: "m", MaxOutputTokens: 9}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		raw, err := json.Marshal(m.chatParams(&conversation.Request{}, &names{}, false))
+		raw, err := json.Marshal(m.chatParams(&conversation.Request{}, &upstream.Names{}, false))
 		if err != nil || !strings.Contains(string(raw), `"max_completion_tokens":9`) || strings.Contains(string(raw), `"max_tokens"`) {
 			t.Errorf("%s %v", raw, err)
 		}
@@ -278,57 +252,86 @@ func TestRequests(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	for name, o := range map[string]Options{
-		"an unknown api":      {API: "assistants", Model: "m"},
-		"no model":            {Model: " "},
-		"no address":          {Model: "m", BaseURL: "localhost:11434"},
-		"another scheme":      {Model: "m", BaseURL: "ftp://host/v1"},
-		"a key in the URL":    {Model: "m", BaseURL: "https://host/v1?key=hidden"},
-		"a user in the URL":   {Model: "m", BaseURL: "https://u:hidden@host/v1"},
-		"a key's line break":  {Model: "m", APIKey: "hidden\n"},
-		"a key of two lines":  {Model: "m", APIKey: "hidden\r\nX: y"},
-		"a header's name":     {Model: "m", Headers: map[string]string{"X Y": "hidden"}},
-		"a header's value":    {Model: "m", Headers: map[string]string{"X": "hidden\n"}},
-		"a negative limit":    {Model: "m", MaxOutputTokens: -1},
-		"a temperature":       {Model: "m", Temperature: func() *float64 { f := 2.1; return &f }()},
-		"a negative timeout":  {Model: "m", IdleTimeout: -time.Second},
-		"a negative size":     {Model: "m", MaxBytes: -1},
-		"a proxy of nowhere":  {Model: "m", Proxy: "hidden"},
-		"a proxy, not a URL":  {Model: "m", Proxy: "http://u:hidden@%zz"},
-		"an address, not one": {Model: "m", BaseURL: "http://u:hidden@%zz"},
+		"an unknown api":   {API: "assistants", Options: upstream.Options{Model: "m"}},
+		"no model":         {},
+		"a temperature":    {Options: upstream.Options{Model: "m", Temperature: new(2.1)}},
+		"a key in the URL": {Options: upstream.Options{Model: "m", BaseURL: "https://host/v1?key=hidden"}},
 	} {
-		if _, err := New(o); err == nil {
-			t.Errorf("%s is accepted", name)
+		if _, err := New(o); err == nil || !strings.HasPrefix(err.Error(), "openai: ") {
+			t.Errorf("%s: %v", name, err)
 		} else if strings.Contains(err.Error(), "hidden") {
 			t.Errorf("%s: the error tells a secret: %v", name, err)
 		}
 	}
-	m, err := New(Options{Model: "org/a model"})
+	// Everything that is wrong is said at once.
+	_, err := New(Options{API: "assistants"})
+	if err == nil || !strings.Contains(err.Error(), "the api") || !strings.Contains(err.Error(), "the name of the model") {
+		t.Error(err)
+	}
+	m, err := New(Options{Options: upstream.Options{Model: "org/a model", Temperature: new(2.0)}})
 	if err != nil || m.Label() != "openai:org/a_model" || m.o.BaseURL != DefaultBaseURL || m.o.API != Responses {
 		t.Errorf("%v %+v", err, m)
 	}
-	if m, err = New(Options{Model: "m", Label: "local", Proxy: "http://proxy:3128"}); err != nil || m.Label() != "local" {
-		t.Error(err, m)
-	}
-	want, err := m.transport.Proxy(httptest.NewRequest(http.MethodPost, "https://host/", nil))
-	if err != nil || want.Host != "proxy:3128" {
-		t.Errorf("the proxy is %v, %v", want, err)
-	}
 }
 
-// Two tools whose names differ only in what providers refuse stay two.
-func TestNames(t *testing.T) {
-	n := &names{}
-	seen := map[string]string{}
-	for _, name := range []string{"plain_name-1", "a.b", "a/b", "a:b", strings.Repeat("x", 65), strings.Repeat("x", 66), "日本"} {
-		theirs := n.theirs(name)
-		if !sane(theirs, maxToolName) || seen[theirs] != "" {
-			t.Errorf("%q becomes %q, as %q does", name, theirs, seen[theirs])
+// A reasoning model behind the stateless Responses API goes on from its own
+// reasoning: what came encrypted goes back, as it came and in its place, in the
+// next step of the task, and to nobody else.
+func TestReasoningGoesBack(t *testing.T) {
+	const answer = `{"id":"resp_1","output":[
+		{"type":"reasoning","id":"rs_0","summary":[{"type":"summary_text","text":"not stored by OpenAI"}]},
+		{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"c2VhbGVk"},
+		{"type":"message","id":"msg_1","content":[{"type":"output_text","text":"I look."}]},
+		{"type":"reasoning","id":"rs_2","summary":[],"encrypted_content":"bW9yZQ"},
+		{"type":"function_call","call_id":"call_1","name":"f","arguments":"{}"}]}`
+	reasons := Options{Options: upstream.Options{Model: "o", Stream: true, Extra: map[string]any{"include": []string{"reasoning.encrypted_content"}}}}
+	for media, body := range map[string]string{
+		"application/json":  answer,
+		"text/event-stream": modelstest.SSE(`{"type":"response.completed","response":` + strings.ReplaceAll(answer, "\n", "") + `}`),
+	} {
+		m, asked := serve(t, media, body, reasons)
+		r := conversation.Request{Session: "s1", Task: "t1-s1", Stream: true, Entries: []conversation.Entry{{Role: conversation.RoleUser, Task: "t1-s1", Text: "go"}}}
+		_, done, err := modelstest.Collect(t.Context(), m, r)
+		if err != nil || len(done.Items) != 2 {
+			t.Fatalf("%v %+v", err, done)
 		}
-		seen[theirs] = name
-	}
-	for _, theirs := range slices.Sorted(maps.Keys(seen)) {
-		if got := n.ours(theirs); got != seen[theirs] {
-			t.Errorf("%q comes back as %q, not %q", theirs, got, seen[theirs])
+		if (*asked)["store"] != false || !slices.Equal((*asked)["include"].([]any), []any{"reasoning.encrypted_content"}) {
+			t.Errorf("asked for %v, %v", (*asked)["store"], (*asked)["include"])
+		}
+		r.Entries = append(r.Entries,
+			conversation.Entry{Role: conversation.RoleAssistant, Task: "t1-s1", Items: done.Items},
+			conversation.Entry{Role: conversation.RoleTool, Task: "t1-s1", CallID: "call_1", Text: "found"})
+		input := func(m *Model, asked *map[string]any, r conversation.Request) string {
+			if _, _, err := modelstest.Collect(t.Context(), m, r); err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, v := range (*asked)["input"].([]any) {
+				item := v.(map[string]any)
+				line, _ := item["type"].(string)
+				for _, key := range []string{"role", "id", "encrypted_content", "call_id"} {
+					if text, _ := item[key].(string); text != "" {
+						line += " " + text
+					}
+				}
+				got = append(got, strings.TrimSpace(line))
+			}
+			return strings.Join(got, "\n")
+		}
+		own := "user\nreasoning rs_1 c2VhbGVk\nmessage assistant msg_1\nreasoning rs_2 bW9yZQ\nfunction_call call_1\nfunction_call_output call_1"
+		without := "user\nmessage assistant msg_1\nfunction_call call_1\nfunction_call_output call_1"
+		if got := input(m, asked, r); got != own {
+			t.Errorf("%s: the next step shows\n%s\nnot\n%s", media, got, own)
+		}
+		other := reasons
+		other.Model = "o2"
+		m2, asked2 := serve(t, media, body, other)
+		if got := input(m2, asked2, r); got != without {
+			t.Errorf("%s: another model is shown\n%s", media, got)
+		}
+		r.Task = "t2-s1"
+		if got := input(m, asked, r); got != without {
+			t.Errorf("%s: another task shows\n%s", media, got)
 		}
 	}
 }

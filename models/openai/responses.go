@@ -4,21 +4,23 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/openai/openai-go/v3/option"
 	"github.com/openai/openai-go/v3/packages/param"
 	"github.com/openai/openai-go/v3/responses"
 
 	"parley/conversation"
+	"parley/models/upstream"
 )
 
 // responsesParams is a request of the Responses API. It is stateless, with the
 // whole transcript in it: what the provider would remember knows nothing of late
 // results, other tasks and compaction.
-func (m *Model) responsesParams(r *conversation.Request, n *names) responses.ResponseNewParams {
+func (m *Model) responsesParams(r *conversation.Request, n *upstream.Names) responses.ResponseNewParams {
 	p := responses.ResponseNewParams{
 		Model: m.o.Model,
-		Input: responses.ResponseNewParamsInputUnion{OfInputItemList: inputItems(r.All(), n)},
+		Input: responses.ResponseNewParamsInputUnion{OfInputItemList: m.inputItems(r, n)},
 		Store: param.NewOpt(false),
 		User:  param.NewOpt(string(r.Session)),
 	}
@@ -32,7 +34,7 @@ func (m *Model) responsesParams(r *conversation.Request, n *names) responses.Res
 		p.Temperature = param.NewOpt(*m.o.Temperature)
 	}
 	for _, t := range r.Tools {
-		tool := responses.FunctionToolParam{Name: n.theirs(t.Name), Parameters: schemaOf(t.Schema), Strict: param.NewOpt(false)}
+		tool := responses.FunctionToolParam{Name: n.Theirs(t.Name), Parameters: schemaOf(t.Schema), Strict: param.NewOpt(false)}
 		if t.Description != "" {
 			tool.Description = param.NewOpt(t.Description)
 		}
@@ -44,17 +46,20 @@ func (m *Model) responsesParams(r *conversation.Request, n *names) responses.Res
 // maxCallID is the longest id of a call that the Responses API takes.
 const maxCallID = 64
 
-func inputItems(entries []conversation.Entry, n *names) responses.ResponseInputParam {
+func (m *Model) inputItems(r *conversation.Request, n *upstream.Names) responses.ResponseInputParam {
 	var list responses.ResponseInputParam
-	for _, t := range turns(entries) {
-		if t.role == conversation.RoleUser {
-			list = append(list, responses.ResponseInputItemParamOfMessage(t.text, responses.EasyInputMessageRoleUser))
+	for _, t := range upstream.Turns(r, m.Origin()) {
+		if t.Role == conversation.RoleUser {
+			list = append(list, responses.ResponseInputItemParamOfMessage(t.Text, responses.EasyInputMessageRoleUser))
 			continue
 		}
-		for i := 0; i < len(t.items); i++ {
-			item := t.items[i]
+		for i := 0; i < len(t.Items); i++ {
+			item := t.Items[i]
+			for _, raw := range upstream.Unpack[json.RawMessage](&item) {
+				list = append(list, param.Override[responses.ResponseInputItemUnionParam](raw))
+			}
 			if item.Kind == conversation.ItemCall {
-				list = append(list, responses.ResponseInputItemParamOfFunctionCall(item.Args, callID(item.ID, maxCallID), n.theirs(item.Tool)))
+				list = append(list, responses.ResponseInputItemParamOfFunctionCall(item.Args, upstream.CallID(item.ID, maxCallID), n.Theirs(item.Tool)))
 				continue
 			}
 			if !givenBack(item.ID) {
@@ -63,19 +68,23 @@ func inputItems(entries []conversation.Entry, n *names) responses.ResponseInputP
 			}
 			// The blocks of one message of the provider's go back as one message.
 			blocks := []responses.ResponseOutputMessageContentUnionParam{outputText(item.Text)}
-			for ; i+1 < len(t.items) && t.items[i+1].Kind == conversation.ItemText && t.items[i+1].ID == item.ID; i++ {
-				blocks = append(blocks, outputText(t.items[i+1].Text))
+			for ; i+1 < len(t.Items) && t.Items[i+1].Kind == conversation.ItemText && t.Items[i+1].ID == item.ID && t.Items[i+1].Opaque == ""; i++ {
+				blocks = append(blocks, outputText(t.Items[i+1].Text))
 			}
 			list = append(list, responses.ResponseInputItemParamOfOutputMessage(blocks, item.ID, responses.ResponseOutputMessageStatusCompleted))
 		}
-		for _, result := range t.results {
-			out := responses.ResponseInputItemParamOfFunctionCallOutput(result.text)
-			out.OfFunctionCallOutput.CallID = param.NewOpt(callID(result.id, maxCallID))
+		for _, result := range t.Results {
+			out := responses.ResponseInputItemParamOfFunctionCallOutput(result.Text)
+			out.OfFunctionCallOutput.CallID = param.NewOpt(upstream.CallID(result.ID, maxCallID))
 			list = append(list, out)
 		}
 	}
 	return list
 }
+
+// givenBack is true for the id of a message that is the provider's own. Agents
+// change models within a conversation, and OpenAI refuses other ids.
+func givenBack(id string) bool { return strings.HasPrefix(id, "msg") && upstream.Sane(id, maxCallID) }
 
 func outputText(text string) responses.ResponseOutputMessageContentUnionParam {
 	return responses.ResponseOutputMessageContentUnionParam{
@@ -125,11 +134,11 @@ func (a *assembly) responsesFrame(name string, data []byte) (over bool, err erro
 		return false, nil
 	case "response.output_item.added", "response.output_item.done":
 		a.responsesItem(f.OutputIndex, f.Item)
-		return false, a.alive()
+		return false, a.Alive()
 	case "response.function_call_arguments.delta":
 		_, item := a.item(place{f.OutputIndex, 0}, conversation.ItemCall)
 		item.Args += stringIn(f.Delta)
-		return false, a.alive()
+		return false, a.Alive()
 	case "response.function_call_arguments.done":
 		_, item := a.item(place{f.OutputIndex, 0}, conversation.ItemCall)
 		item.Args = argsIn(f.Arguments)
@@ -152,7 +161,7 @@ func (a *assembly) responsesFrame(name string, data []byte) (over bool, err erro
 			return false, told
 		}
 	}
-	return false, a.alive()
+	return false, a.Alive()
 }
 
 // responsesItem takes the head of an output item, or the whole of it.
@@ -184,11 +193,11 @@ type question struct {
 	body      any
 	options   []option.RequestOption
 	streaming bool
-	names     *names
+	names     *upstream.Names
 }
 
 func (m *Model) question(r *conversation.Request) *question {
-	q := &question{streaming: m.o.Stream && r.Stream, names: newNames(r)}
+	q := &question{streaming: m.o.Stream && r.Stream, names: upstream.NewNames(r)}
 	if m.o.API == Chat {
 		q.path, q.body = "chat/completions", m.chatParams(r, q.names, q.streaming)
 	} else {
@@ -202,4 +211,21 @@ func (m *Model) question(r *conversation.Request) *question {
 		q.options = append(q.options, option.WithJSONSet(key, value))
 	}
 	return q
+}
+
+// schemaOf is a tool's schema as providers want it: an object with properties,
+// even if there are none.
+func schemaOf(raw json.RawMessage) map[string]any {
+	schema := map[string]any{}
+	_ = json.Unmarshal(raw, &schema)
+	if schema == nil {
+		schema = map[string]any{}
+	}
+	if _, has := schema["type"]; !has {
+		schema["type"] = "object"
+	}
+	if _, has := schema["properties"]; !has {
+		schema["properties"] = map[string]any{}
+	}
+	return schema
 }

@@ -49,6 +49,7 @@ type Stats struct {
 	Waiting int64 // calls that wait for their turn
 	Calls   int64 // calls that began, so far
 	Waited  int64 // of those, calls that had to wait
+	GaveUp  int64 // calls that ended while they waited: cancelled, or the caller has gone
 }
 
 // Limited is a model within limits. All who ask the model, as their own or as
@@ -58,7 +59,7 @@ type Limited struct {
 	gate  *gate         // nil = no limit
 	rate  *rate.Limiter // nil = no limit
 
-	running, waiting, calls, waited atomic.Int64
+	running, waiting, calls, waited, gaveUp atomic.Int64
 }
 
 var _ conversation.Model = (*Limited)(nil)
@@ -95,7 +96,9 @@ func (l *Limited) Label() string { return l.model.Label() }
 
 // Stats are the counts as of now.
 func (l *Limited) Stats() Stats {
-	return Stats{Running: l.running.Load(), Waiting: l.waiting.Load(), Calls: l.calls.Load(), Waited: l.waited.Load()}
+	return Stats{
+		Running: l.running.Load(), Waiting: l.waiting.Load(), Calls: l.calls.Load(), Waited: l.waited.Load(), GaveUp: l.gaveUp.Load(),
+	}
 }
 
 // Stream waits for its turn and asks once. While it waits it gives signs of
@@ -136,6 +139,7 @@ func (l *Limited) enter(ctx context.Context, alive func() bool) (leave func(), e
 		waited = !ticket.granted()
 		if err := wait(ctx, ticket.turn, alive); err != nil {
 			l.gate.giveUp(ticket)
+			l.gaveUp.Add(1)
 			return nil, err
 		}
 	}
@@ -148,6 +152,7 @@ func (l *Limited) enter(ctx context.Context, alive func() bool) (leave func(), e
 			timer.Stop()
 			if err != nil {
 				booked.Cancel()
+				l.gaveUp.Add(1)
 				if l.gate != nil {
 					l.gate.leave()
 				}

@@ -9,6 +9,7 @@ import (
 	"iter"
 	"log/slog"
 	"slices"
+	"sync/atomic"
 
 	"parley/conversation"
 )
@@ -38,6 +39,16 @@ type Model struct {
 	models      []conversation.Model // the route's own is the first
 	maxAttempts int
 	log         *slog.Logger
+	asked       []tally // one for each model
+}
+
+// tally counts what became of calls.
+type tally struct{ calls, answers atomic.Int64 }
+
+// FallbackStats are counts of one fallback of a route, for metrics.
+type FallbackStats struct {
+	Calls   int64 // that it was asked instead of the route's own model, so far
+	Answers int64 // of those, whole answers
 }
 
 var _ conversation.Model = (*Model)(nil)
@@ -51,7 +62,7 @@ func New(name string, primary conversation.Model, o Options) (*Model, error) {
 	if o.MaxAttempts < 1 {
 		return nil, fmt.Errorf("routing: %s: the attempts must be at least 1, and are %d", name, o.MaxAttempts)
 	}
-	m := &Model{name: name, models: models, maxAttempts: o.MaxAttempts, log: o.Logger}
+	m := &Model{name: name, models: models, maxAttempts: o.MaxAttempts, log: o.Logger, asked: make([]tally, len(models))}
 	if m.log == nil {
 		m.log = slog.New(slog.DiscardHandler)
 	}
@@ -60,6 +71,16 @@ func New(name string, primary conversation.Model, o Options) (*Model, error) {
 
 // Label names the route's own model. An answer of another one says so.
 func (m *Model) Label() string { return m.models[0].Label() }
+
+// Fallbacks are the counts as of now, in the order of Options.Fallback.
+func (m *Model) Fallbacks() []FallbackStats {
+	stats := make([]FallbackStats, len(m.asked)-1)
+	for i := range stats {
+		t := &m.asked[i+1]
+		stats[i] = FallbackStats{Calls: t.calls.Load(), Answers: t.answers.Load()}
+	}
+	return stats
+}
 
 // first is the model that an attempt begins with.
 func (m *Model) first(attempt int) int {
@@ -73,7 +94,7 @@ func (m *Model) Stream(ctx context.Context, r conversation.Request) iter.Seq2[co
 	return func(yield func(conversation.Output, error) bool) {
 		a := attempt{m: m, ctx: ctx, r: &r, permanent: true}
 		for i := m.first(r.Attempt); ; i++ {
-			outcome, err := a.ask(m.models[i], yield)
+			outcome, err := a.ask(i, yield)
 			if outcome == over {
 				return
 			}
@@ -111,19 +132,21 @@ type attempt struct {
 	counted   bool
 }
 
-func (a *attempt) ask(model conversation.Model, yield func(conversation.Output, error) bool) (outcome, error) {
-	end := silent
+func (a *attempt) ask(i int, yield func(conversation.Output, error) bool) (outcome, error) {
+	model, end := a.m.models[i], silent
+	a.m.asked[i].calls.Add(1)
 	for out, err := range model.Stream(a.ctx, *a.r) {
 		if err != nil {
 			return end, err
 		}
 		if out.Done != nil {
-			if model != a.m.models[0] {
+			a.m.asked[i].answers.Add(1)
+			if i > 0 {
 				a.m.log.Info("a fallback model has answered", "route", a.m.name, "session", a.r.Session, "task", a.r.Task,
 					"step", a.r.Step, "attempt", a.r.Attempt, "model", model.Label())
 			}
 			whole := *out.Done
-			if whole.Model == "" && model != a.m.models[0] {
+			if whole.Model == "" && i > 0 {
 				whole.Model = model.Label()
 			}
 			if a.counted {

@@ -229,6 +229,13 @@ func TestFallback(t *testing.T) {
 			if m.Label() != "0" {
 				t.Errorf("the label is %q", m.Label())
 			}
+			for i, n := range m.Fallbacks() {
+				number := fmt.Sprint(i + 1)
+				want := FallbackStats{Calls: int64(strings.Count(asked, number)), Answers: int64(strings.Count(by, number))}
+				if n != want {
+					t.Errorf("fallback %s has counted %+v, want %+v", number, n, want)
+				}
+			}
 		})
 	}
 }
@@ -338,7 +345,7 @@ func TestConcurrency(t *testing.T) {
 		if f.most != 2 || time.Since(began) != 3*time.Second || !slices.IsSorted(order) {
 			t.Errorf("%d at once, %s in all, in the order %v", f.most, time.Since(began), order)
 		}
-		if s := l.Stats(); s != (Stats{Calls: 6, Waited: 4}) {
+		if s := l.Stats(); s != (Stats{Calls: 6, Waited: 4, GaveUp: 1}) {
 			t.Errorf("in the end: %+v", s)
 		}
 	})

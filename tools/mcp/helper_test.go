@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"maps"
 	"os"
 	"strings"
 	"sync"
@@ -100,7 +101,18 @@ func said(text string) *sdk.CallToolResult {
 type memory struct {
 	server *sdk.Server
 	mu     sync.Mutex
-	there  *sdk.ServerSession
+	there  *peerEnd
+}
+
+// peerEnd is the peer's end of a line.
+type peerEnd struct {
+	sdk.Transport
+	conn sdk.Connection
+}
+
+func (p *peerEnd) Connect(ctx context.Context) (conn sdk.Connection, err error) {
+	p.conn, err = p.Transport.Connect(ctx)
+	return p.conn, err
 }
 
 func (m *memory) Connect(ctx context.Context) (sdk.Connection, error) {
@@ -108,24 +120,25 @@ func (m *memory) Connect(ctx context.Context) (sdk.Connection, error) {
 		return nil, errors.New("nobody is there")
 	}
 	ours, theirs := sdk.NewInMemoryTransports()
-	session, err := m.server.Connect(context.WithoutCancel(ctx), theirs, nil)
-	if err != nil {
+	there := &peerEnd{Transport: theirs}
+	if _, err := m.server.Connect(context.WithoutCancel(ctx), there, nil); err != nil {
 		return nil, err
 	}
 	m.mu.Lock()
-	m.there = session
+	m.there = there
 	m.mu.Unlock()
 	return ours.Connect(ctx)
 }
 
-// end is also how a peer dies.
+// end is also how a peer dies: its end is cut. A session of the SDK that is asked
+// to close waits for its handlers, and one of them may wait for the close.
 func (m *memory) end() string {
 	m.mu.Lock()
-	session := m.there
+	there := m.there
 	m.there = nil
 	m.mu.Unlock()
-	if session != nil {
-		go func() { _ = session.Close() }()
+	if there != nil {
+		_ = there.conn.Close()
 	}
 	return ""
 }
@@ -274,5 +287,13 @@ func (w *world) run(name, args, want string) {
 	}
 	if err != nil || got != want {
 		w.t.Errorf("%s(%s) is %.200q, %v; want %q", name, args, got, err, want)
+	}
+}
+
+// counted compares what the first server has counted of its calls.
+func (w *world) counted(want map[Outcome]int) {
+	w.t.Helper()
+	if got := w.Status()[0].Calls; !maps.Equal(got, want) {
+		w.t.Errorf("the calls are counted as %v, not %v", got, want)
 	}
 }

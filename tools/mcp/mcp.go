@@ -43,7 +43,7 @@ func Open(ctx context.Context, o Options) (*Servers, error) {
 }
 
 func prepare(o Options) (*Servers, error) {
-	if err := o.validate(); err != nil {
+	if err := o.Validate(); err != nil {
 		return nil, err
 	}
 	if o.Logger == nil {

@@ -130,6 +130,7 @@ func TestCalls(t *testing.T) {
 			t.Errorf("the error is %.100v", err)
 		}
 	})
+	w.counted(map[Outcome]int{CallOK: 5, CallError: 2}) // what was not sent is no call
 }
 
 func TestLongResults(t *testing.T) {
@@ -165,7 +166,7 @@ func TestStop(t *testing.T) {
 	for name, reason := range map[string]error{"peer_slow": context.Canceled, "peer_deaf": context.DeadlineExceeded} {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
-			if reason == context.DeadlineExceeded {
+			if errors.Is(reason, context.DeadlineExceeded) {
 				ctx, cancel = context.WithTimeout(t.Context(), 20*time.Millisecond)
 			}
 			defer cancel()
@@ -175,7 +176,7 @@ func TestStop(t *testing.T) {
 				done <- err
 			}()
 			<-p.started
-			if reason == context.Canceled {
+			if errors.Is(reason, context.Canceled) {
 				cancel()
 			}
 			if err := <-done; !errors.Is(err, reason) {
@@ -187,6 +188,7 @@ func TestStop(t *testing.T) {
 			w.run("peer_echo", `{"text":"still here"}`, "you said still here")
 		})
 	}
+	w.counted(map[Outcome]int{CallCancelled: 1, CallTimeout: 1, CallOK: 2})
 }
 
 func TestProgress(t *testing.T) {
@@ -246,6 +248,7 @@ func TestDiesAndComesBack(t *testing.T) {
 			t.Errorf("the status is %+v", st)
 		}
 		w.run("peer_echo", `{"text":"b"}`, "you said b")
+		w.counted(map[Outcome]int{CallOK: 2, CallUnanswered: 1, CallUnavailable: 1})
 	})
 }
 
@@ -290,8 +293,7 @@ func TestFlapping(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := newPeer()
 		attempts := 0
-		var w *world
-		w = inMemory(t, single(p), func(int) (*sdk.Server, error) { attempts++; return p.Server, nil })
+		w := inMemory(t, single(p), func(int) (*sdk.Server, error) { attempts++; return p.Server, nil })
 		die := make(chan struct{})
 		go func() {
 			defer close(die)

@@ -154,8 +154,9 @@ var ours = []string{
 	"Mcp-Protocol-Version", "Mcp-Session-Id", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
 }
 
-// validate says everything that is wrong at once, by the names of the configuration.
-func (o *Options) validate() error {
+// Validate says everything that is wrong at once, by the names of the
+// configuration. It starts nothing and reads no secret; errors name none.
+func (o *Options) Validate() error {
 	var errs []error
 	for name, n := range map[string]int{
 		"result": o.Limits.Result, "message": o.Limits.Message, "tools": o.Limits.Tools,
@@ -181,14 +182,18 @@ func (o *Options) validate() error {
 			errs = append(errs, fmt.Errorf("mcp %q: there are two servers of this name", s.Name))
 		}
 		names[s.Name] = true
-		for _, err := range s.validate() {
-			errs = append(errs, fmt.Errorf("mcp %q: %w", s.Name, err))
+		if err := s.Validate(); err != nil {
+			for line := range strings.SplitSeq(err.Error(), "\n") {
+				errs = append(errs, fmt.Errorf("mcp %q: %s", s.Name, line))
+			}
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func (s *Server) validate() (errs []error) {
+// Validate says everything that is wrong with one server, a line for each thing.
+func (s *Server) Validate() error {
+	var errs []error
 	refuse := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if !serverName.MatchString(s.Name) {
 		refuse("name must be 1 to 32 letters, digits, _ and -")
@@ -255,7 +260,7 @@ func (s *Server) validate() (errs []error) {
 	if s.ConnectTimeout <= 0 {
 		refuse("connect_timeout must be more than 0, and is %s", s.ConnectTimeout)
 	}
-	return errs
+	return errors.Join(errs...)
 }
 
 // checkURL looks at an address whose references are not filled in yet. Its

@@ -47,7 +47,7 @@ func TestOptions(t *testing.T) {
 		o := Options{Servers: []Server{DefaultServer("files"), DefaultServer("web")}, Limits: DefaultLimits()}
 		o.Servers[0].Command, o.Servers[1].URL = "files", "https://example.org/mcp?key=${env:KEY}"
 		change(&o)
-		err := o.validate()
+		err := o.Validate()
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q: %v", want, err)
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"net/url"
 	"path/filepath"
@@ -29,6 +30,24 @@ const (
 	StateClosed     State = "closed"
 )
 
+// Outcome is what became of a call of a server's tool.
+type Outcome string
+
+// The outcomes. Names of a closed set: fit for a metric's label.
+const (
+	CallOK          Outcome = "ok"
+	CallError       Outcome = "error"       // the server or its tool says what was wrong
+	CallUnavailable Outcome = "unavailable" // not made: the server is not connected, or does not have the tool any more
+	CallUnanswered  Outcome = "unanswered"  // the connection was lost; nobody knows what came of it
+	CallTimeout     Outcome = "timeout"
+	CallCancelled   Outcome = "cancelled"
+)
+
+// Outcomes are all outcomes.
+func Outcomes() []Outcome {
+	return []Outcome{CallOK, CallError, CallUnavailable, CallUnanswered, CallTimeout, CallCancelled}
+}
+
 // Status is what is known of a server, for doctor and metrics. No secret is in it.
 type Status struct {
 	Name     string
@@ -42,6 +61,8 @@ type Status struct {
 	Err      string    // why it is not connected, or why it was not before; "" = never was a failure
 	Protocol string    // the version agreed on
 	Server   string    // what the server calls itself
+
+	Calls map[Outcome]int // of its tools, so far; one that was refused for its arguments is none
 
 	Tools   []string // that it brought: names as models know them, in this run
 	Missing []string // tools that the configuration names and the server does not have, by its names
@@ -78,6 +99,7 @@ type server struct {
 	mine   map[string]*tool  // what it brought, by its names; nil before Open is over
 	refuse map[string]string // what the server has that cannot be used, and why
 	clash  map[string]string // and what has no name of its own; set once
+	calls  map[Outcome]int
 }
 
 // found is a tool of a server that may be used.
@@ -90,7 +112,7 @@ type found struct {
 func newServer(c Server, o *Options) *server {
 	s := &server{
 		Server: c, o: o, log: o.Logger.With("mcp", c.Name),
-		settled: make(chan struct{}), done: make(chan struct{}),
+		settled: make(chan struct{}), done: make(chan struct{}), calls: map[Outcome]int{},
 		status: Status{Name: c.Name, Kind: "stdio", Target: filepath.Base(c.Command), State: StateConnecting, Since: time.Now()},
 	}
 	s.dial = s.dialProcess
@@ -380,6 +402,12 @@ func (s *server) reach(name string) (*link, redactor, error) {
 	return s.link, s.redact, nil
 }
 
+func (s *server) count(o Outcome) {
+	s.mu.Lock()
+	s.calls[o]++
+	s.mu.Unlock()
+}
+
 func (s *server) current() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -443,6 +471,7 @@ func (s *server) compare() {
 
 func (s *server) copyStatus() Status {
 	st := s.status
+	st.Calls = maps.Clone(s.calls)
 	for _, list := range []*[]string{&st.Tools, &st.Missing, &st.Refused, &st.Gone, &st.Changed, &st.Later} {
 		*list = slices.Clone(*list)
 	}

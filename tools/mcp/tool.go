@@ -55,27 +55,34 @@ func (t *tool) Run(ctx context.Context, call conversation.ToolCall) (string, err
 	if err := ctx.Err(); err != nil {
 		return "", err
 	}
+	answer, outcome, err := t.call(ctx, args, call.Progress)
+	t.server.count(outcome)
+	return answer, err
+}
+
+func (t *tool) call(ctx context.Context, args json.RawMessage, progress func(string, *int)) (string, Outcome, error) {
 	s := t.server
 	l, redact, err := s.reach(t.name)
 	if err != nil {
-		return "", err
+		return "", CallUnavailable, err
 	}
 	var show func(string, *int)
-	if call.Progress != nil {
-		show = func(note string, percent *int) { call.Progress(short(printable(redact.clean(note))), percent) }
+	if progress != nil {
+		show = func(note string, percent *int) { progress(short(printable(redact.clean(note))), percent) }
 	}
 	result, err := l.call(ctx, t.name, args, show)
 	if err != nil {
-		return "", t.failure(ctx, redact, err)
+		outcome, err := t.failure(ctx, redact, err)
+		return "", outcome, err
 	}
 	if result.NeedsInput() {
-		return "", fmt.Errorf("the server %s asks for more input, which it cannot be given", s.Name)
+		return "", CallError, fmt.Errorf("the server %s asks for more input, which it cannot be given", s.Name)
 	}
 	answer := redact.clean(text(result))
 	if result.IsError {
-		return "", errors.New(cut(answer, maxError))
+		return "", CallError, errors.New(cut(answer, maxError))
 	}
-	return cut(answer, s.o.Limits.Result), nil
+	return cut(answer, s.o.Limits.Result), CallOK, nil
 }
 
 // undelivered is the message of the library's own error for a request that a
@@ -83,14 +90,16 @@ func (t *tool) Run(ctx context.Context, call conversation.ToolCall) (string, err
 const undelivered = "rejected by transport"
 
 // failure says in words for a model why a call has no result.
-func (t *tool) failure(ctx context.Context, redact redactor, err error) error {
+func (t *tool) failure(ctx context.Context, redact redactor, err error) (Outcome, error) {
 	var refused *jsonrpc.Error
 	switch {
-	case ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)):
-		return err
+	case ctx.Err() != nil && errors.Is(err, context.DeadlineExceeded):
+		return CallTimeout, err
+	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+		return CallCancelled, err
 	case errors.As(err, &refused) && refused.Message != undelivered:
-		return errors.New(cut(fmt.Sprintf("the server %s refused the call: %s", t.server.Name, redact.clean(or(strings.TrimSpace(refused.Message), "it gives no reason"))), maxError))
+		return CallError, errors.New(cut(fmt.Sprintf("the server %s refused the call: %s", t.server.Name, redact.clean(or(strings.TrimSpace(refused.Message), "it gives no reason"))), maxError))
 	}
 	t.server.log.Warn("a call of an MCP server's tool has no result", "tool", t.spec.Name, "err", t.server.reason(err))
-	return fmt.Errorf("the server %s gave no answer to the call; whether it was carried out is not known", t.server.Name)
+	return CallUnanswered, fmt.Errorf("the server %s gave no answer to the call; whether it was carried out is not known", t.server.Name)
 }

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"parley/metrics"
+	"parley/tools/mcp"
+)
+
+// Models and tools know no metrics: they count, and what they have counted is
+// read here with every scrape. Labels are names of the configuration.
+
+// watch shows what the models of a run have counted.
+func (s *modelSet) watch(r prometheus.Registerer) {
+	metrics.WatchModelLimits(r, func() (list []metrics.ModelLimits) {
+		for _, name := range sortedKeys(s.limited) {
+			n := s.limited[name].Stats()
+			list = append(list, metrics.ModelLimits{
+				Model: name, Running: n.Running, Waiting: n.Waiting, Calls: n.Calls, Waited: n.Waited, GaveUp: n.GaveUp,
+			})
+		}
+		return list
+	})
+	metrics.WatchModelFallbacks(r, func() (list []metrics.ModelFallback) {
+		for _, name := range sortedKeys(s.fallbacks) {
+			f := s.fallbacks[name]
+			for i, n := range f.route.Fallbacks() {
+				list = append(list, metrics.ModelFallback{Model: name, Fallback: f.names[i], Calls: n.Calls, Answers: n.Answers})
+			}
+		}
+		return list
+	})
+	metrics.WatchCommandAgents(r, func() (list []metrics.CommandAgent) {
+		for _, name := range sortedKeys(s.commands) {
+			n := s.commands[name].Stats()
+			list = append(list, metrics.CommandAgent{
+				Model: name, Running: n.Running, Waiting: n.Waiting, Started: n.Started, Failed: n.Failed,
+				Timeouts: n.Timeouts, Kills: n.Kills, Cut: n.Cut,
+			})
+		}
+		return list
+	})
+}
+
+// watchMCP shows where the connections to MCP servers stand.
+func watchMCP(r prometheus.Registerer, servers *mcp.Servers) {
+	metrics.WatchMCPServers(r, func() (list []metrics.MCPServer) {
+		for _, st := range servers.Status() {
+			s := metrics.MCPServer{
+				Name: st.Name, Up: st.State == mcp.StateConnected, Attempts: int64(st.Attempts), Connects: int64(st.Connects), Calls: map[string]int64{},
+			}
+			if s.Up {
+				s.Tools = len(st.Tools) - len(st.Gone)
+			}
+			for _, outcome := range mcp.Outcomes() {
+				s.Calls[string(outcome)] = int64(st.Calls[outcome])
+			}
+			list = append(list, s)
+		}
+		return list
+	})
+}

@@ -1,0 +1,48 @@
+package modelstest
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"parley/conversation"
+)
+
+// Fixed is a provider that sends one thing, whatever it is asked; asked is the
+// body of the last request.
+func Fixed(t *testing.T, media, body string) (url string, asked *map[string]any) {
+	t.Helper()
+	asked = new(map[string]any)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		raw, _ := io.ReadAll(req.Body)
+		*asked = nil
+		if err := json.Unmarshal(raw, asked); err != nil {
+			t.Error(err)
+		}
+		w.Header().Set("Content-Type", media)
+		_, _ = io.WriteString(w, body)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL, asked
+}
+
+// SSE makes a stream of frames.
+func SSE(frames ...string) string { return "data: " + strings.Join(frames, "\n\ndata: ") + "\n\n" }
+
+// Collect asks a model, and gathers what it says.
+func Collect(ctx context.Context, m conversation.Model, r conversation.Request) (deltas string, done *conversation.ModelAnswer, err error) {
+	for out, e := range m.Stream(ctx, r) {
+		if e != nil {
+			err = e
+		}
+		if out.Done != nil {
+			done = out.Done
+		}
+		deltas += out.Delta
+	}
+	return deltas, done, err
+}

@@ -1,0 +1,163 @@
+// Package upstream is what every model behind HTTP needs, whatever its wire
+// format: a connection that tells no secret and follows no redirect, a watch over
+// the bytes of a call, failures told in the engine's words, and the transcript
+// folded the way providers want it. Adapters add the wire format.
+package upstream
+
+import (
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"mime"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	"parley/conversation"
+)
+
+// Provider is what an adapter knows of its provider.
+type Provider struct {
+	Name           string  // begins the labels of its models
+	BaseURL        string  // of its own service
+	MaxTemperature float64 // the highest that it takes
+	// ErrorIn finds the error object in the body of a refusal. It never returns nil.
+	ErrorIn func(body []byte) Told
+}
+
+// Client asks one model over HTTP. It holds no state of a conversation and may be
+// used by any number of goroutines.
+type Client struct {
+	o         Options
+	provider  Provider
+	base      *url.URL
+	transport *http.Transport
+	secrets   []string
+}
+
+// New checks the options. It does not connect. Errors name no secret.
+func New(o Options, p Provider) (*Client, error) {
+	o.fill(p)
+	base, proxy, err := o.validate(p)
+	if err != nil {
+		return nil, err
+	}
+	return &Client{o: o, provider: p, base: base, transport: newTransport(o.ConnectTimeout, proxy), secrets: o.secrets()}, nil
+}
+
+// newTransport is one model's own pool of connections. It takes no proxy from
+// the environment.
+func newTransport(connect time.Duration, proxy *url.URL) *http.Transport {
+	t := &http.Transport{
+		DialContext:         (&net.Dialer{Timeout: connect, KeepAlive: 30 * time.Second}).DialContext,
+		TLSHandshakeTimeout: connect,
+		ForceAttemptHTTP2:   true,
+		MaxIdleConnsPerHost: 64,
+		IdleConnTimeout:     90 * time.Second,
+	}
+	if proxy != nil {
+		t.Proxy = http.ProxyURL(proxy)
+	}
+	return t
+}
+
+// Options are the client's, with the defaults filled in.
+func (c *Client) Options() Options { return c.o }
+
+// Base is the address of the provider.
+func (c *Client) Base() *url.URL { return c.base }
+
+// HTTP is what an SDK sends its requests with.
+func (c *Client) HTTP() *http.Client {
+	return &http.Client{Transport: c.transport, CheckRedirect: stay}
+}
+
+// stay does not follow redirects: a key is sent to the configured address only.
+func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
+// Origin names who wrote an answer, as far as it matters to who can read what is
+// opaque in it.
+func (c *Client) Origin() string { return c.provider.Name + ":" + c.o.Model + "@" + c.base.Host }
+
+// Label names the model.
+func (c *Client) Label() string { return c.o.Label }
+
+// Close lets go of idle connections. Calls that run go on.
+func (c *Client) Close() error {
+	c.transport.CloseIdleConnections()
+	return nil
+}
+
+// Call is one call on its way.
+type Call struct {
+	*watch
+	// Show hands deltas and signs of life on, for an answer that streams.
+	Show func(conversation.Output) error
+}
+
+// Wire sends a request and reads its answer in a provider's format. The call's
+// Middleware must be the one closest to the wire.
+type Wire func(ctx context.Context, c *Call) (*conversation.ModelAnswer, error)
+
+// errStopped: the caller has stopped reading.
+var errStopped = errors.New("the caller has stopped reading")
+
+// Ask asks once. An output without a delta is a sign of life: the provider
+// works on something that is not shown. Errors are the context's, or a
+// *conversation.ModelError.
+func (c *Client) Ask(ctx context.Context, wire Wire) iter.Seq2[conversation.Output, error] {
+	return func(yield func(conversation.Output, error) bool) {
+		answer, err := c.call(ctx, wire, func(out conversation.Output) error {
+			if !yield(out, nil) {
+				return errStopped
+			}
+			return nil
+		})
+		switch {
+		case errors.Is(err, errStopped):
+		case err != nil:
+			yield(conversation.Output{}, c.failure(ctx, err))
+		default:
+			yield(conversation.Output{Done: answer}, nil)
+		}
+	}
+}
+
+// call makes one call. The connection is given up when it returns, whatever the
+// provider would still send.
+func (c *Client) call(parent context.Context, wire Wire, show func(conversation.Output) error) (*conversation.ModelAnswer, error) {
+	if err := parent.Err(); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancelCause(parent)
+	defer cancel(nil)
+	w := newWatch(c.o.IdleTimeout, c.o.MaxBytes, cancel)
+	defer w.stop()
+	answer, err := wire(ctx, &Call{watch: w, Show: show})
+	if err == nil {
+		return answer, nil
+	}
+	if cause := context.Cause(ctx); cause != nil && parent.Err() == nil && !errors.Is(err, errStopped) {
+		return nil, cause
+	}
+	return nil, err
+}
+
+// Read takes an answer in whatever form it came: some gateways send a whole body
+// though a stream was asked for, and the other way round.
+func Read(res *http.Response, streaming bool, stream func() error, whole func(body []byte) error) error {
+	media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
+	if media == "text/html" {
+		return errHTML // a proxy's page, not a model's words
+	}
+	if media == "text/event-stream" || streaming && media == "" {
+		return stream()
+	}
+	raw, err := io.ReadAll(res.Body)
+	if err != nil {
+		return err
+	}
+	return whole(raw)
+}

@@ -1,0 +1,176 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"parley/conversation"
+)
+
+// What a call fails with before its failure is told.
+var (
+	// ErrCut is for adapters: the answer ended before its end.
+	ErrCut     = errors.New("the stream ended without its terminal event")
+	errIdle    = errors.New("not a byte came within the idle timeout")
+	errTooLong = errors.New("the answer is longer than the limit")
+	errHTML    = errors.New("the answer is a page of HTML")
+)
+
+// statusError is a refusal: an HTTP status that is not a success.
+type statusError struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+func (e *statusError) Error() string { return fmt.Sprintf("HTTP status %d", e.status) }
+
+// Told is the error object of a provider, from a body or from a frame.
+type Told interface {
+	error
+	Sentence() string // what the provider says to people; "" = nothing
+	Status() int      // the status that goes with it, for one inside of a stream
+	TooLong() bool    // the conversation does not fit into the model's context
+	UsedUp() bool     // the quota or the money is used up
+}
+
+// failure turns whatever went wrong into the context's error or a
+// *conversation.ModelError. What the provider said goes to the log only.
+func (c *Client) failure(ctx context.Context, err error) error {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return ctx.Err()
+	}
+	var known *conversation.ModelError
+	if errors.As(err, &known) {
+		return known
+	}
+	f := &conversation.ModelError{}
+	say := func(code conversation.Code, permanent bool, sentence string) {
+		f.Failure, f.Permanent = conversation.Failure{Code: code, Message: sentence}, permanent
+	}
+	var refused *statusError
+	var told Told
+	var network net.Error
+	switch {
+	case errors.As(err, &refused):
+		told = c.provider.ErrorIn(refused.body)
+		bySay(refused.status, told, say)
+		f.RetryAfter = retryAfter(refused.header, time.Now())
+	case errors.As(err, &told):
+		bySay(told.Status(), told, say)
+	case errors.Is(err, errTooLong):
+		say(conversation.TooLarge, true, "the model's answer is longer than the server accepts")
+	case errors.Is(err, ErrCut):
+		say(conversation.Unavailable, false, "the model's answer ended in the middle")
+	case errors.Is(err, errHTML):
+		say(conversation.Unavailable, false, "the model's address answered with a web page")
+	case errors.Is(err, errIdle), errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
+		say(conversation.Timeout, false, "the model did not answer in time")
+	default:
+		say(conversation.Unavailable, false, "the connection to the model failed")
+	}
+	f.Err = c.forLog(ctx, err, told)
+	return f
+}
+
+// bySay chooses the sentence for a status and what the provider told.
+func bySay(status int, told Told, say func(code conversation.Code, permanent bool, sentence string)) {
+	switch {
+	case told.TooLong():
+		say(conversation.TooLarge, true, "the conversation is too long for the model")
+	case told.UsedUp() || status == http.StatusPaymentRequired:
+		say(conversation.RateLimited, true, "the quota at the model's provider is used up")
+	case status == http.StatusTooManyRequests:
+		say(conversation.RateLimited, false, "the model refused the request because of too many requests (429)")
+	case status == http.StatusUnauthorized, status == http.StatusForbidden:
+		say(conversation.Internal, true, fmt.Sprintf("the model's provider does not accept the server's credentials (%d)", status))
+	case status == http.StatusNotFound:
+		say(conversation.Internal, true, "the model's provider does not know this model or address (404)")
+	case status == http.StatusRequestTimeout, status == http.StatusGatewayTimeout:
+		say(conversation.Timeout, false, fmt.Sprintf("the model did not answer in time (%d)", status))
+	case status == http.StatusRequestEntityTooLarge:
+		say(conversation.TooLarge, true, "the request is too large for the model's provider (413)")
+	case status == http.StatusConflict, status == http.StatusTooEarly:
+		say(conversation.Unavailable, false, fmt.Sprintf("the model cannot be asked now (%d)", status))
+	case status >= 500:
+		say(conversation.Unavailable, false, fmt.Sprintf("the model failed (%d)", status))
+	case status >= 400:
+		say(conversation.BadRequest, true, fmt.Sprintf("the model's provider refused the request (%d)", status))
+	default:
+		say(conversation.Internal, true, fmt.Sprintf("the model's address does not answer as a model does (%d)", status))
+	}
+}
+
+// retryAfter reads when the provider wants to be asked again; 0 = it did not say.
+func retryAfter(h http.Header, now time.Time) time.Duration {
+	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil {
+		return wait(ms, time.Millisecond)
+	}
+	value := h.Get("Retry-After")
+	if s, err := strconv.ParseFloat(value, 64); err == nil {
+		return wait(s, time.Second)
+	}
+	if at, err := http.ParseTime(value); err == nil {
+		return max(0, at.Sub(now))
+	}
+	return 0
+}
+
+// maxRetryAfter keeps nonsense of a provider from overflowing; the engine has a
+// lower limit of its own.
+const maxRetryAfter = 24 * time.Hour
+
+func wait(n float64, unit time.Duration) time.Duration {
+	if !(n > 0) { // NaN too
+		return 0
+	}
+	if n >= float64(maxRetryAfter/unit) {
+		return maxRetryAfter
+	}
+	return time.Duration(n * float64(unit))
+}
+
+// forLog says what happened in words for the log: no secret, no URL, nothing
+// that leads back to the request with its headers.
+func (c *Client) forLog(ctx context.Context, err error, told Told) error {
+	var wrapped *url.Error
+	if errors.As(err, &wrapped) {
+		err = wrapped.Err
+	}
+	text := err.Error()
+	if told != nil && told.Sentence() != "" && !strings.Contains(text, told.Sentence()) {
+		text += ": " + told.Error()
+	}
+	const enough = 500
+	if text = c.redact(text); len(text) > enough {
+		text = strings.ToValidUTF8(text[:enough], "") + "…"
+	}
+	return &logError{text: text, cause: ctx.Err()}
+}
+
+// logError keeps of its cause only that a context ended.
+type logError struct {
+	text  string
+	cause error
+}
+
+func (e *logError) Error() string { return e.text }
+func (e *logError) Unwrap() error { return e.cause }
+
+// redact blackens secrets. Very short ones would blacken half of the text and
+// are no secrets.
+func (c *Client) redact(text string) string {
+	for _, secret := range c.secrets {
+		if len(secret) >= 4 {
+			text = strings.ReplaceAll(text, secret, "[redacted]")
+		}
+	}
+	return text
+}

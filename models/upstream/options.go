@@ -1,0 +1,132 @@
+package upstream
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Defaults of Options.
+const (
+	DefaultMaxBytes       = 64 << 20
+	DefaultConnectTimeout = 10 * time.Second
+)
+
+// Options is what any model behind HTTP is made of. Nothing is read from the
+// environment or from files: whoever makes a model brings the key along.
+type Options struct {
+	// BaseURL is the provider's address, up to and without the path of the API;
+	// "" = the provider's own service.
+	BaseURL string
+	// Model is the provider's name of the model. Needed.
+	Model string
+	// APIKey is sent as "Authorization: Bearer …"; "" = not sent, as local servers
+	// like it. A gateway that wants another header gets that by Headers.
+	APIKey string
+	// Headers are sent along, for example x-openclaw-agent-id or anthropic-beta.
+	// Their values are treated as secrets. An Authorization header takes the place
+	// of APIKey.
+	Headers map[string]string
+	// Stream asks for a stream when the caller wants deltas. False: the upstream
+	// call is not a streaming one, and there are no deltas (M-01).
+	Stream bool
+	// MaxOutputTokens bounds an answer; 0 = the adapter's default.
+	MaxOutputTokens int
+	// Temperature, from 0 to the provider's highest; nil = the provider's default.
+	Temperature *float64
+	// Extra are fields of the request's body that these options do not know, by
+	// name, for example {"reasoning": {"effort": "low"}}. They win over the rest.
+	Extra map[string]any
+	// IdleTimeout ends a call when not a byte comes from the provider for this
+	// long; 0 = never (the engine has a watchdog of its own).
+	IdleTimeout time.Duration
+	// ConnectTimeout bounds dialling and the TLS handshake, each;
+	// 0 = DefaultConnectTimeout.
+	ConnectTimeout time.Duration
+	// MaxBytes bounds what is read of one answer, framing included (a stream has
+	// many times the bytes of its text); 0 = DefaultMaxBytes.
+	MaxBytes int64
+	// Proxy is the address of an HTTP proxy; "" = none.
+	Proxy string
+	// Label names the model in events, hello and metrics; "" = the provider and Model.
+	Label string
+}
+
+// fill puts the defaults in.
+func (o *Options) fill(p Provider) {
+	if o.BaseURL == "" {
+		o.BaseURL = p.BaseURL
+	}
+	if o.ConnectTimeout == 0 {
+		o.ConnectTimeout = DefaultConnectTimeout
+	}
+	if o.MaxBytes == 0 {
+		o.MaxBytes = DefaultMaxBytes
+	}
+	if o.Label == "" {
+		o.Label = p.Name + ":" + strings.Join(strings.Fields(o.Model), "_")
+	}
+}
+
+// validate says everything that is wrong at once, and names no secret.
+func (o *Options) validate(p Provider) (base, proxy *url.URL, err error) {
+	var errs []error
+	refuse := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if strings.TrimSpace(o.Model) == "" {
+		refuse("the name of the model is missing")
+	}
+	if base, err = url.Parse(o.BaseURL); err != nil || base.Host == "" || (base.Scheme != "http" && base.Scheme != "https") {
+		refuse("the base URL is not an http or https address")
+	} else if base.RawQuery != "" || base.Fragment != "" || base.User != nil {
+		refuse("the base URL must have no user, query or fragment; keys go into the key or the headers")
+	}
+	if o.Proxy != "" {
+		if proxy, err = url.Parse(o.Proxy); err != nil || proxy.Host == "" {
+			refuse("the proxy is not an address")
+		}
+	}
+	if !sendable(o.APIKey) || strings.TrimSpace(o.APIKey) != o.APIKey {
+		refuse("the key has characters that no key has; is there a line break at its end?")
+	}
+	for name, value := range o.Headers {
+		if name == "" || strings.ContainsFunc(name, notToken) || !sendable(value) {
+			refuse("the header %q is not a valid one", name)
+		}
+	}
+	if o.MaxOutputTokens < 0 {
+		refuse("the most output tokens must not be negative, and are %d", o.MaxOutputTokens)
+	}
+	if o.Temperature != nil && (*o.Temperature < 0 || *o.Temperature > p.MaxTemperature) {
+		refuse("the temperature is from 0 to %g, not %g", p.MaxTemperature, *o.Temperature)
+	}
+	if o.IdleTimeout < 0 || o.ConnectTimeout < 0 || o.MaxBytes < 0 {
+		refuse("timeouts and limits must not be negative")
+	}
+	return base, proxy, errors.Join(errs...)
+}
+
+// sendable is true for what may stand behind a header's name.
+func sendable(value string) bool {
+	return !strings.ContainsFunc(value, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f })
+}
+
+func notToken(c rune) bool {
+	return !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.ContainsRune("!#$%&'*+-.^_`|~", c))
+}
+
+// secrets are the texts that must appear in no error.
+func (o *Options) secrets() []string {
+	secrets := []string{o.APIKey}
+	for _, value := range o.Headers {
+		secrets = append(secrets, value, strings.TrimPrefix(value, "Bearer "))
+	}
+	if o.Proxy != "" {
+		if proxy, err := url.Parse(o.Proxy); err == nil {
+			password, _ := proxy.User.Password()
+			secrets = append(secrets, password)
+		}
+	}
+	return secrets
+}

@@ -1,0 +1,91 @@
+package upstream
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"parley/conversation"
+)
+
+// Turn is what one side says: a user's text, or an assistant's items with a
+// result for each call among them.
+type Turn struct {
+	Role    conversation.Role // RoleUser or RoleAssistant
+	Text    string
+	Items   []conversation.Item
+	Results []Result
+}
+
+// Result is what came of a call.
+type Result struct{ ID, Text string }
+
+// noResult stands for a result that the transcript does not have: providers
+// refuse a call without one.
+const noResult = "no result"
+
+// Turns are what the request shows as the wire formats want it: each call
+// followed by its result, no blank texts, and a result whose call is gone as
+// plain words. Opaque is left to those items only whose provider wants it back:
+// of the same origin, in the same task.
+func Turns(r *conversation.Request, origin string) []Turn {
+	entries := r.All()
+	var list []Turn
+	for i := 0; i < len(entries); i++ {
+		e := &entries[i]
+		switch e.Role {
+		case conversation.RoleUser:
+			if strings.TrimSpace(e.Text) != "" {
+				list = append(list, Turn{Role: conversation.RoleUser, Text: e.Text})
+			}
+		case conversation.RoleAssistant:
+			t := Turn{Role: conversation.RoleAssistant}
+			for _, item := range e.Items {
+				if item.OpaqueBy != origin || e.Task != r.Task {
+					item.Opaque, item.OpaqueBy = "", ""
+				}
+				switch {
+				case item.Kind == conversation.ItemCall:
+					if !json.Valid([]byte(item.Args)) {
+						item.Args = "{}" // the result says what was wrong with them
+					}
+					t.Items = append(t.Items, item)
+					t.Results = append(t.Results, Result{ID: item.ID, Text: noResult})
+				case strings.TrimSpace(item.Text) != "":
+					t.Items = append(t.Items, item)
+				}
+			}
+			var strays []Turn
+			for ; i+1 < len(entries) && entries[i+1].Role == conversation.RoleTool; i++ {
+				if stray := t.pair(&entries[i+1]); stray != nil {
+					strays = append(strays, *stray)
+				}
+			}
+			if len(t.Items) > 0 {
+				list = append(list, t)
+			}
+			list = append(list, strays...)
+		case conversation.RoleTool:
+			list = append(list, *stray(e))
+		}
+	}
+	return list
+}
+
+// pair puts a result at its call. It returns it if there is no such call.
+func (t *Turn) pair(e *conversation.Entry) *Turn {
+	for i := range t.Results {
+		if t.Results[i].ID == e.CallID {
+			t.Results[i].Text = e.Text
+			if strings.TrimSpace(e.Text) == "" {
+				t.Results[i].Text = "(no output)"
+			}
+			return nil
+		}
+	}
+	return stray(e)
+}
+
+func stray(e *conversation.Entry) *Turn {
+	return &Turn{Role: conversation.RoleUser, Text: fmt.Sprintf("[result of call %s: %s]", e.CallID, e.Text)}
+}
