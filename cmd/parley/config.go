@@ -46,6 +46,7 @@ type Config struct {
 	Admin      AdminConfig      `toml:"admin"`
 	Limits     LimitsConfig     `toml:"limits"`
 	Storage    StorageConfig    `toml:"storage"`
+	Process    ProcessConfig    `toml:"process"`
 	Log        LogConfig        `toml:"log"`
 	Texts      TextsConfig      `toml:"texts"`
 	Channels   ChannelsConfig   `toml:"channels"`
@@ -260,6 +261,11 @@ type StorageConfig struct {
 	FullPause     time.Duration `toml:"full_pause" min:"1ms"`     // commands are refused for this long after the store was full
 }
 
+// ProcessConfig is about the process as a whole.
+type ProcessConfig struct {
+	HeapFloor Bytes `toml:"heap_floor" min:"0"` // the heap grows to this before it is collected; 0 = Go's own rule
+}
+
 // LogConfig is about the program's own log, on standard error.
 type LogConfig struct {
 	Level  string `toml:"level" choices:"debug,info,warn,error"`
@@ -366,6 +372,7 @@ func DefaultConfig() Config {
 			QueueFrames: g.Limits.QueueFrames, QueueBytes: Bytes(g.Limits.QueueBytes),
 			BodyBytes: Bytes(g.Limits.BodyBytes), Streams: g.Limits.Streams,
 		},
+		Process: ProcessConfig{HeapFloor: 128 << 20},
 		Storage: StorageConfig{
 			SoftFree: persistence.Auto, HardFree: persistence.Auto, Ballast: Bytes(persistence.Defaults().Ballast),
 			CheckEvery: time.Second, MemTable: 128 << 20, Cache: 64 << 20, Heads: 16384,

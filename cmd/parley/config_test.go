@@ -306,6 +306,7 @@ func TestEveryKeyIsUsed(t *testing.T) {
 		"model.default": "TestModelIsChosen", "model.stream": "TestStreamingCanBeTurnedOff", "scripted.token_delay": "scripted.Options",
 		"scripted.script": "scripted.Options", "command_agent.ask_marker": "TestAskMarkerOfAllAgents", "auth.mode": "refused but none",
 		"log.level": "newLogger", "log.format": "newLogger", "channels.websocket.mode": "newDoors", "channels.http.mode": "newDoors",
+		"process.heap_floor": "TestHeapFloorOfTheServer",
 	}
 	reach := func(c Config) string {
 		return fmt.Sprintf("%+v %+v %+v %+v", c.engine("n", nil, scriptedName), c.gateway("n", "m"), c.store(), c.mcpOptions(nil, nil, nil))

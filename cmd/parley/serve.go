@@ -32,6 +32,7 @@ func (m *Main) serve(ctx context.Context) error {
 	registry := metrics.NewRegistry()
 	node := conversation.NodeID("local")
 
+	defer keepHeapFloor(uint64(c.Process.HeapFloor))()
 	fatal := make(chan error, 1)
 	options := c.store()
 	options.Logger, options.Metrics = log.With("room", "persistence"), metrics.NewPersistence(registry)
