@@ -7,7 +7,7 @@ import (
 	"parley/conversation"
 )
 
-// compaction is a summary in the making: one model call in a goroutine of its
+// compaction is a summary in the making, until it is stored: one model call in a goroutine of its
 // own, owned by the session. No step waits for it. It may be stopped at any time:
 // nothing is lost but the call.
 type compaction struct {
@@ -77,10 +77,9 @@ func (s *session) compacted(m *compactEnd) {
 	if s.phase == phaseLeaving || s.summary != m.c {
 		return
 	}
-	s.summary = nil
 	log := s.e.log.With("session", s.key.Session, "tenant", s.key.Tenant, "upto", m.c.plan.Upto)
 	if m.err != nil {
-		s.noSummary = true
+		s.summary, s.noSummary = nil, true
 		s.e.m.Compactions.WithLabelValues("failed").Inc()
 		var known *conversation.ModelError
 		if errors.As(m.err, &known) && known.Usage != nil {
@@ -92,14 +91,16 @@ func (s *session) compacted(m *compactEnd) {
 	s.tokens(m.answer.Usage)
 	cmd, ok := m.c.plan.Compacted(*m.answer)
 	if !ok {
-		s.noSummary = true
+		s.summary, s.noSummary = nil, true
 		s.e.m.Compactions.WithLabelValues("empty").Inc()
 		log.Warn("the model summarised the conversation with nothing; it is tried again after the next task")
 		return
 	}
 	s.e.m.Compactions.WithLabelValues("ok").Inc()
 	log.Info("the conversation was summarised", "tokens_before", cmd.TokensBefore, "tokens_after", cmd.TokensAfter)
-	s.own(cmd)
+	// It is in the making until it is stored: what a task that ends meanwhile looks
+	// at is still as long as before.
+	s.take(&told{cmd: cmd, done: func(_ conversation.Receipt, err error) { s.summary, s.noSummary = nil, err != nil }})
 }
 
 // tasksEnded looks at the context when a task has ended: nobody waits then.

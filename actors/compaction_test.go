@@ -11,6 +11,7 @@ import (
 
 	"parley/actors/actorstest"
 	"parley/conversation"
+	"parley/persistence/persistencetest"
 )
 
 // narrow gives the model little room: three long messages call for a summary.
@@ -148,6 +149,28 @@ func TestCompaction(t *testing.T) {
 			synctest.Wait()
 			if n := w.summaries()["ok"]; n < 1 || n != float64(w.count(talk, conversation.KindContextCompacted)) {
 				t.Errorf("%v", w.summaries())
+			}
+			w.whole(talk)
+		})
+	})
+	t.Run("once, also while it is being stored", func(t *testing.T) {
+		inWorld(t, narrow, func(t *testing.T, w *world) {
+			w.create(talk)
+			for _, name := range []string{"one", "two", "three"} {
+				w.chat(name)
+			}
+			w.ok(w.tell(talk, say("four", "four")))
+			gate := w.store.Hold(persistencetest.BeforeWrite, holds(conversation.KindResponse))
+			w.step().Answer(actorstest.Text("4"))
+			<-gate.Held()
+			w.asking().Answer(actorstest.Text("They said one and two."))
+			synctest.Wait() // it waits for the commit of the task's end
+			gate.Release()
+			if w.asking() != nil {
+				t.Error("asked again before the summary was stored")
+			}
+			if n := w.count(talk, conversation.KindContextCompacted); n != 1 {
+				t.Errorf("%d summaries are stored", n)
 			}
 			w.whole(talk)
 		})
