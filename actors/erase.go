@@ -95,8 +95,7 @@ func (e *Engine) sweep(ctx context.Context) {
 			}
 			break
 		}
-		// The list's order may lag by a second.
-		if summary.Activity.After(limit.Add(2 * time.Second)) {
+		if summary.Activity.After(limit) {
 			break
 		}
 		if may(summary) {

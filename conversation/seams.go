@@ -128,17 +128,6 @@ type Commit struct {
 	Inner    bool      // results, answers and cancels: allowed down to the hard disk watermark
 }
 
-// Accepts is true for a commit that accepts a message: it moves its session to the
-// head of the list of sessions at once.
-func (c *Commit) Accepts() bool {
-	for _, e := range c.Events {
-		if _, ok := e.Body.(MessageAccepted); ok {
-			return true
-		}
-	}
-	return false
-}
-
 // Key is what makes a write happen once: a part's (source, index), or a
 // message's (author, client id).
 type Key struct {
@@ -191,7 +180,7 @@ type Summary struct {
 	Access    Access
 	Closed    bool
 	CreatedAt time.Time
-	Activity  time.Time // of the last commit with a message or part; in a list it may lag by a second, but never behind a user's message
+	Activity  time.Time // of the last commit with a message or part
 	Last      Seq
 	Open      int // tasks that have not ended
 	Awaiting  int // tasks AWAITING_RESPONSE

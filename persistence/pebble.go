@@ -47,11 +47,6 @@ type DB struct {
 
 var _ conversation.Store = (*DB)(nil)
 
-// listedEvery is how far activity has to move before a session moves in the list
-// of sessions, unless it is a user's message: each move is a deletion and a write
-// at the head of that list.
-const listedEvery = time.Second
-
 // LogID implements conversation.Store.
 func (db *DB) LogID() conversation.LogID { return db.log }
 
@@ -473,7 +468,7 @@ func (db *DB) fill(b *pebble.Batch, buf *[]byte, key conversation.SessionKey, h 
 		sum.Key, sum.Last = key, h.row.Last
 		h.summary = wire.AppendSummary(make([]byte, 0, 192), sum) // most fit
 		at := sum.Activity.UnixMilli()
-		if root && (!h.listed || at >= h.activity+listedEvery.Milliseconds() || at > h.activity && c.Accepts()) {
+		if root && (!h.listed || at > h.activity) {
 			if h.listed {
 				drop(keyActivity((*buf)[:0], key, h.activity))
 			}

@@ -339,7 +339,7 @@ func (db *DB) view(ctx context.Context, op string, read func(s *pebble.Snapshot)
 
 // Sessions implements conversation.Store. A session that moves in the list while
 // it is read may be seen twice or not at all. Activity is the one that the list
-// is ordered by: up to a second behind that of Summary.
+// is ordered by, in milliseconds.
 func (db *DB) Sessions(ctx context.Context, p conversation.Page) iter.Seq2[conversation.Summary, error] {
 	from, id, err := parseCursor(p.Cursor)
 	return func(yield func(conversation.Summary, error) bool) {

@@ -345,7 +345,7 @@ func (m *Memory) apply(s *session, key conversation.SessionKey, c conversation.C
 		sum := c.Summary
 		sum.Key, sum.Seen = key, 0
 		s.summary = wire.AppendSummary(nil, sum)
-		if at := sum.Activity.UnixMilli(); !s.hasListed || at >= s.activity+1000 || c.Accepts() {
+		if at := sum.Activity.UnixMilli(); !s.hasListed || at > s.activity {
 			s.activity, s.hasListed = at, true
 		}
 	}
