@@ -258,7 +258,7 @@ func (s *Session) editable(id MessageID) (*task, *message, *Error) {
 	t, m := s.message(id)
 	if m == nil {
 		if n := ordinal(string(id), 'm'); n > 0 && n <= s.state.Messages && s.messageID(n) == id {
-			return nil, nil, Errorf(Conflict, "the message was read already")
+			return nil, nil, Errorf(Conflict, "the message does not wait any more")
 		}
 		return nil, nil, Errorf(NotFound, "there is no such message in this session")
 	}

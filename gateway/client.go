@@ -560,7 +560,7 @@ func (c *client) typing(p pending, key conversation.SessionKey, data []byte) {
 	if f != nil && !f.dead() {
 		// A follow that is still to be answered proves nothing yet; what is typed
 		// meanwhile is shown to nobody, as it may be at any other time.
-		if after, following := f.position(); following {
+		if after, following := f.published(); following {
 			c.hub.typing(f, after, c.who.User, *on)
 		}
 		p.ok(nil)

@@ -263,6 +263,14 @@ func (f *feed) position() (conversation.Seq, bool) {
 	return f.cursor, f.state == feedLive || f.state == feedBehind
 }
 
+// published is the last event that is known to be published, and whether the feed
+// has begun and not ended.
+func (f *feed) published() (conversation.Seq, bool) {
+	f.out.mu.Lock()
+	defer f.out.mu.Unlock()
+	return f.until, f.state == feedLive || f.state == feedBehind
+}
+
 // catchUp reads one page of the log for a feed that is behind and queues it. It
 // runs in the writer's goroutine, which alone moves the cursor of such a feed.
 // live is true when the feed goes on with what is published.

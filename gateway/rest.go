@@ -76,6 +76,11 @@ func (s *Server) route(method, path string, handlers ...fiber.Handler) {
 
 const localRoute = "route"
 
+// readTooLarge times body_bytes is read of a request that is too large. The HTTP
+// library closes the connection of one that is larger still, and then most
+// clients, which go on writing, do not get to read why.
+const readTooLarge = 4
+
 // observe is around every request: it names it, times it, survives its panic and
 // turns its error into a problem.
 func (s *Server) observe(c *fiber.Ctx) (err error) {
@@ -111,6 +116,9 @@ func (s *Server) observe(c *fiber.Ctx) (err error) {
 		s.m.Requests.WithLabelValues(route, method, strconv.Itoa(c.Response().StatusCode()/100)+"xx").Inc()
 		s.m.RequestSeconds.WithLabelValues(route, method).Observe(s.now().Sub(start).Seconds())
 	}()
+	if len(c.Request().Body()) > s.cfg.Limits.BodyBytes {
+		return s.problem(c, fiber.ErrRequestEntityTooLarge)
+	}
 	if failed := c.Next(); failed != nil {
 		return s.problem(c, failed)
 	}

@@ -1,7 +1,11 @@
 package gateway_test
 
 import (
+	"bufio"
 	"encoding/json"
+	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -591,6 +595,29 @@ func TestEventsPages(t *testing.T) {
 	r.call("GET", "/api/sessions/%ff/events", "").problem(t, 404, "not_found")
 }
 
+// A body that is a little too large is read to its end, and the connection stays:
+// else its client would write into a closed connection and never read the answer.
+func TestTooLargeBodyIsRead(t *testing.T) {
+	r := start(t, limits(func(l *gateway.Limits) { l.BodyBytes = 10_000 }))
+	conn, err := net.Dial("tcp", r.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(patience))
+	answers := bufio.NewReader(conn)
+	for _, c := range []struct{ size, status int }{{39_000, 413}, {10_000, 413}, {10, 404}} {
+		fmt.Fprintf(conn, "POST /api/sessions/nobody/messages HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n{\"text\":\"%s\"}", r.addr, c.size+11, strings.Repeat("x", c.size))
+		a, err := http.ReadResponse(answers, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, a.Body); err != nil || a.StatusCode != c.status {
+			t.Errorf("%d bytes: %d, %v", c.size, a.StatusCode, err)
+		}
+	}
+}
+
 // Every error is a problem, also those of the HTTP library.
 func TestProblems(t *testing.T) {
 	r := start(t, limits(func(l *gateway.Limits) { l.BodyBytes, l.TextBytes = 10_000, 1000 }))
@@ -601,7 +628,9 @@ func TestProblems(t *testing.T) {
 	r.call("PUT", "/api/sessions", "").problem(t, 405, "method_not_allowed")
 	r.call("GET", "/ws", "").problem(t, 426, "upgrade_required")
 	r.call("POST", "/api/sessions/s1/messages", `{"text":"`+strings.Repeat("x", 1001)+`"}`).problem(t, 413, "too_large")
-	r.call("POST", "/api/sessions/s1/messages", strings.Repeat("x", 20_000)).problem(t, 413, "too_large")
+	for _, size := range []int{10_001, 40_000, 50_000} {
+		r.call("POST", "/api/sessions/s1/messages", strings.Repeat("x", size)).problem(t, 413, "too_large")
+	}
 	r.call("GET", "/livez", "", "Cookie", strings.Repeat("x", 3000)).want(t, 200)
 	r.call("GET", "/livez", "", "Cookie", strings.Repeat("x", 5000)).problem(t, 431, "too_large")
 	for _, kind := range []string{"text/plain", "application/x-www-form-urlencoded", "application/jsonx", "nonsense/"} {

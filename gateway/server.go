@@ -104,7 +104,7 @@ func New(cfg Config, d Deps) (*Server, error) {
 		AppName:                      "parley",
 		DisableStartupMessage:        true,
 		Immutable:                    true, // strings of a request outlive it: they go to sessions
-		BodyLimit:                    cfg.Limits.BodyBytes,
+		BodyLimit:                    readTooLarge * cfg.Limits.BodyBytes,
 		ReadTimeout:                  15 * time.Second,
 		IdleTimeout:                  60 * time.Second,
 		WriteTimeout:                 0, // it would cut streams
