@@ -53,8 +53,11 @@ func (s *session) startSummary(model conversation.Model, c *compaction) {
 	end := func(answer *conversation.ModelAnswer, err error) {
 		e.system.Root.Send(self, &compactEnd{c: c, answer: answer, err: err})
 	}
+	// A model that ignores its cancelled context is not waited for.
+	given := context.AfterFunc(ctx, func() { end(nil, ctx.Err()) })
 	e.goWork("a summary", func() {
 		defer cancel()
+		defer given()
 		end(summarise(ctx, model, c.plan.Request))
 	}, func(err error) { end(nil, err) })
 }

@@ -51,8 +51,11 @@ func (s *session) triage(f conversation.Triage) {
 	ctx, cancel := context.WithTimeout(e.base, e.cfg.ModelIdle)
 	t := &triage{about: f, abort: cancel}
 	s.triaging = t
+	// A model that ignores its cancelled context is not waited for.
+	given := context.AfterFunc(ctx, func() { e.system.Root.Send(self, &triageEnd{t: t}) })
 	e.goWork("triage", func() {
 		defer cancel()
+		defer given()
 		e.system.Root.Send(self, &triageEnd{t: t, order: askOrder(ctx, model, request, len(f.Waiting))})
 	}, func(error) { e.system.Root.Send(self, &triageEnd{t: t}) })
 }

@@ -1,9 +1,13 @@
 package actors
 
 import (
+	"context"
 	"fmt"
+	"iter"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"parley/actors/actorstest"
 	"parley/conversation"
@@ -56,5 +60,45 @@ func TestTriageIsOne(t *testing.T) {
 			t.Errorf("%d questions are open after the session has left", n)
 		}
 		w.ok(w.tell(talk, conversation.Cancel{By: conversation.ByUser, Drop: true}))
+	})
+}
+
+// deaf is a model that never answers and ignores its context.
+type deaf struct {
+	asked *atomic.Int32
+	free  chan struct{}
+}
+
+func (d deaf) Stream(context.Context, conversation.Request) iter.Seq2[conversation.Output, error] {
+	return func(func(conversation.Output, error) bool) { d.asked.Add(1); <-d.free }
+}
+
+func (deaf) Label() string { return "deaf" }
+
+func TestTriageOfDeafModel(t *testing.T) {
+	d := deaf{asked: new(atomic.Int32)}
+	inWorld(t, func(w *world) {
+		d.free = make(chan struct{})
+		w.cfg.Rules.Policy.Mode = conversation.ModeQueue
+		w.cfg.Rules.Policy.TriageAgent = researcher
+		p := w.cfg.Rules.Agents[researcher]
+		p.Model = "deaf"
+		w.cfg.Rules.Agents[researcher] = p
+		w.models = map[string]conversation.Model{"": w.model, "deaf": d}
+	}, func(t *testing.T, w *world) {
+		defer close(d.free)
+		w.create(talk)
+		for i := range 5 {
+			w.ok(w.tell(talk, say(fmt.Sprint(i), fmt.Sprint("text ", i))))
+		}
+		synctest.Wait()
+		if n := d.asked.Load(); n != 1 {
+			t.Fatalf("asked %d times", n)
+		}
+		time.Sleep(w.cfg.ModelIdle + time.Second)
+		synctest.Wait()
+		if n := d.asked.Load(); n != 2 { // about those that came meanwhile
+			t.Errorf("asked %d times after the first was given up", n)
+		}
 	})
 }
