@@ -46,10 +46,11 @@ func TestHeapFloorFollows(t *testing.T) {
 	}
 	stop := keepHeapFloor(128 << 20)
 	until(func(percent int) bool { return percent > 200 })
-	alive := make([]byte, 100<<20)
-	until(func(percent int) bool { return percent == 100 })
-	runtime.KeepAlive(alive)
-	alive = nil
+	func() {
+		alive := make([]byte, 100<<20)
+		until(func(percent int) bool { return percent == 100 })
+		runtime.KeepAlive(alive)
+	}()
 	until(func(percent int) bool { return percent > 200 })
 	stop()
 	if got := current(); got != 100 {
