@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"sync/atomic"
 	"time"
-	"unicode/utf8"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -70,7 +69,7 @@ func (c *toolCall) Receive(ctx actor.Context) {
 		if !c.ended {
 			c.ended = true
 			c.e.system.Root.Send(c.parent, &callEnd{cmd: conversation.ToolDone{
-				Call: c.f.Call, Status: m.status, Result: cutMiddle(m.result, c.e.cfg.ToolOutput), Took: time.Since(c.began),
+				Call: c.f.Call, Status: m.status, Result: conversation.CutMiddle(m.result, c.e.cfg.ToolOutput), Took: time.Since(c.began),
 			}})
 		}
 	case *over:
@@ -157,23 +156,4 @@ func (e *Engine) progress(key conversation.SessionKey, f conversation.RunTool, n
 		e.deps.Publisher.Show(conversation.SessionKey{Tenant: key.Tenant, Session: parent}, 0, conversation.Progress{Call: call, Note: note, Percent: percent})
 		id = parent
 	}
-}
-
-// cutMiddle keeps the head and the tail of a text that is too long, and says
-// between them how much is missing.
-func cutMiddle(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	mark := fmt.Sprintf("\n[… %d bytes left out …]\n", len(text)-limit)
-	keep := max(limit-len(mark), 0)
-	head, tail := keep*3/4, keep-keep*3/4
-	for head > 0 && !utf8.RuneStart(text[head]) {
-		head--
-	}
-	from := len(text) - tail
-	for from < len(text) && !utf8.RuneStart(text[from]) {
-		from++
-	}
-	return text[:head] + mark + text[from:]
 }

@@ -161,7 +161,7 @@ func TestToolCall(t *testing.T) {
 			}
 			w.reply(actorstest.Text("done"))
 		})
-		if s := cutMiddle("short", 5); s != "short" {
+		if s := conversation.CutMiddle("short", 5); s != "short" {
 			t.Errorf("%q", s)
 		}
 	})

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -73,23 +72,4 @@ func or(text, otherwise string) string {
 		return otherwise
 	}
 	return text
-}
-
-// cut keeps the head and the tail of a text that is too long, whole code points
-// of it, and says between them how much is missing.
-func cut(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	mark := fmt.Sprintf("\n[… %d bytes left out …]\n", len(text)-limit)
-	keep := max(limit-len(mark), 0)
-	head, tail := keep*3/4, keep-keep*3/4
-	for head > 0 && !utf8.RuneStart(text[head]) {
-		head--
-	}
-	from := len(text) - tail
-	for from < len(text) && !utf8.RuneStart(text[from]) {
-		from++
-	}
-	return text[:head] + mark + text[from:]
 }

@@ -80,9 +80,9 @@ func (t *tool) call(ctx context.Context, args json.RawMessage, progress func(str
 	}
 	answer := redact.clean(text(result))
 	if result.IsError {
-		return "", CallError, errors.New(cut(answer, maxError))
+		return "", CallError, errors.New(conversation.CutMiddle(answer, maxError))
 	}
-	return cut(answer, s.o.Limits.Result), CallOK, nil
+	return conversation.CutMiddle(answer, s.o.Limits.Result), CallOK, nil
 }
 
 // undelivered is the message of the library's own error for a request that a
@@ -98,7 +98,7 @@ func (t *tool) failure(ctx context.Context, redact redactor, err error) (Outcome
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		return CallCancelled, err
 	case errors.As(err, &refused) && refused.Message != undelivered:
-		return CallError, errors.New(cut(fmt.Sprintf("the server %s refused the call: %s", t.server.Name, redact.clean(or(strings.TrimSpace(refused.Message), "it gives no reason"))), maxError))
+		return CallError, errors.New(conversation.CutMiddle(fmt.Sprintf("the server %s refused the call: %s", t.server.Name, redact.clean(or(strings.TrimSpace(refused.Message), "it gives no reason"))), maxError))
 	}
 	t.server.log.Warn("a call of an MCP server's tool has no result", "tool", t.spec.Name, "err", t.server.reason(err))
 	return CallUnanswered, fmt.Errorf("the server %s gave no answer to the call; whether it was carried out is not known", t.server.Name)
