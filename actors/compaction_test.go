@@ -1,10 +1,13 @@
 package actors
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -97,6 +100,21 @@ func texts(r conversation.Request) []string {
 	return all
 }
 
+// deafToSummaries is a model that answers steps only.
+type deafToSummaries struct {
+	conversation.Model
+	deaf
+}
+
+func (d deafToSummaries) Stream(ctx context.Context, r conversation.Request) iter.Seq2[conversation.Output, error] {
+	if n := len(r.Last); n > 0 && strings.HasPrefix(r.Last[n-1].Text, conversation.SummaryAsk) {
+		return d.deaf.Stream(ctx, r)
+	}
+	return d.Model.Stream(ctx, r)
+}
+
+func (deafToSummaries) Label() string { return "deaf to summaries" }
+
 func TestCompaction(t *testing.T) {
 	t.Run("once, beside the work", func(t *testing.T) {
 		inWorld(t, narrow, func(t *testing.T, w *world) {
@@ -173,6 +191,25 @@ func TestCompaction(t *testing.T) {
 				t.Errorf("%d summaries are stored", n)
 			}
 			w.whole(talk)
+		})
+	})
+	t.Run("a model that ignores its context is not waited for", func(t *testing.T) {
+		d := deafToSummaries{deaf: deaf{asked: new(atomic.Int32)}}
+		inWorld(t, func(w *world) {
+			narrow(w)
+			d.free, d.Model = make(chan struct{}), w.model
+			w.models = map[string]conversation.Model{"": d}
+		}, func(t *testing.T, w *world) {
+			defer close(d.free)
+			w.create(talk)
+			for _, name := range []string{"one", "two", "three"} {
+				w.chat(name)
+			}
+			time.Sleep(w.cfg.ModelLimit + time.Second)
+			synctest.Wait()
+			if n := d.asked.Load(); n != 1 || w.summaries()["failed"] != 1 {
+				t.Errorf("asked %d times, %v", n, w.summaries())
+			}
 		})
 	})
 	t.Run("failure is harmless", func(t *testing.T) {

@@ -272,6 +272,29 @@ func TestTypingAndGone(t *testing.T) {
 	}
 }
 
+// Typing of somebody who is far behind comes after what the others have seen.
+func TestTypingFromBehind(t *testing.T) {
+	r := start(t, limits(func(l *gateway.Limits) { l.QueueFrames, l.QueueBytes, l.ReplayPage = 16, 64<<10, 10 }),
+		times(func(x *gateway.Times) { x.Write, x.ReadDeadline = time.Hour, time.Hour }))
+	key := r.sessions.Open("s1", "local")
+	text := strings.Repeat("x", 60_000)
+	for range 500 { // 30 MB: more than the kernel takes for a client that does not read
+		r.sessions.Commit(key, conversation.Event{Body: conversation.MessageEdited{Message: "m1", Text: text}})
+	}
+	ahead := gatewaytest.Connect(t, r.addr)
+	ahead.Do("follow", "s1", obj{"since": 501})
+	ahead.Until(func(f gatewaytest.Frame) bool { return f.Type == "synced" })
+	behind := dialRaw(t, r.addr)
+	behind.send(1, gatewaytest.Command("hello", "1", "", obj{"proto": 1}))
+	behind.send(1, gatewaytest.Command("follow", "2", "s1", obj{"since": 0}))
+	behind.read()
+	behind.read() // both are answered, and no more is read
+	behind.send(1, `{"type":"typing","session":"s1","data":{"on":true}}`)
+	if f := ahead.Read(); f.Type != "typing" || !strings.Contains(string(f.Raw), `"after":501`) {
+		t.Errorf("%.200s", f.Raw)
+	}
+}
+
 // What one may not see is not found, on every command.
 func TestInvisible(t *testing.T) {
 	r := start(t, withAuth(badAuth{}))
