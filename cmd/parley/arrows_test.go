@@ -34,7 +34,8 @@ var arrows = map[string][]string{
 	"conversation/wire":             {"conversation", "conversation/wire/internal/pb"},
 	"conversation/wire/internal/pb": {},
 	"metrics":                       {},
-	"persistence":                   {"conversation", "conversation/wire", "metrics"},
+	"persistence":                   {},
+	"persistence/pebble":            {"conversation", "conversation/wire", "metrics"},
 	"persistence/persistencetest":   {"conversation", "conversation/wire"},
 	"actors":                        {"conversation", "conversation/wire", "metrics"},
 	"gateway":                       {"conversation", "metrics"},
@@ -49,7 +50,7 @@ var arrows = map[string][]string{
 	"gateway/gatewaytest": {"conversation", "gateway"},
 
 	"cmd/parley": {
-		"actors", "conversation", "gateway", "gateway/web", "metrics", "persistence", "tools/builtin", "tools/mcp",
+		"actors", "conversation", "gateway", "gateway/web", "metrics", "persistence/pebble", "tools/builtin", "tools/mcp",
 		"models/anthropic", "models/command", "models/openai", "models/routing", "models/scripted",
 		"models/upstream",
 	},
@@ -58,14 +59,14 @@ var arrows = map[string][]string{
 
 // testArrows are the imports that only tests of a room may have, beside its own.
 var testArrows = map[string][]string{
-	"conversation":      {"conversation/wire"},
-	"persistence":       {"persistence/persistencetest"},
-	"actors":            {"actors/actorstest", "persistence/persistencetest", "models/scripted"},
-	"actors/actorstest": {"persistence/persistencetest", "models/scripted"},
-	"gateway":           {"gateway/gatewaytest", "gateway/web"},
-	"models/*":          {"models/modelstest"},
-	"tools/*":           {"tools/toolstest"},
-	"cmd/parley":        {"conversation/wire", "persistence/persistencetest", "models/modelstest"},
+	"conversation":       {"conversation/wire"},
+	"persistence/pebble": {"persistence/persistencetest"},
+	"actors":             {"actors/actorstest", "persistence/persistencetest", "models/scripted"},
+	"actors/actorstest":  {"persistence/persistencetest", "models/scripted"},
+	"gateway":            {"gateway/gatewaytest", "gateway/web"},
+	"models/*":           {"models/modelstest"},
+	"tools/*":            {"tools/toolstest"},
+	"cmd/parley":         {"conversation/wire", "persistence/persistencetest", "models/modelstest"},
 }
 
 // libraries says where the libraries live whose types must not travel: prefix
@@ -74,7 +75,7 @@ var libraries = map[string][]string{
 	"github.com/asynkron/protoactor-go": {"actors"},
 	// The load generator measures the bare store and the bare socket in the same
 	// run as the server; that is the point of a floor.
-	"github.com/cockroachdb/pebble":    {"persistence", "cmd/parley-bench/floor.go"},
+	"github.com/cockroachdb/pebble":    {"persistence/pebble", "cmd/parley-bench/floor.go"},
 	"github.com/gofiber/":              {"gateway/server.go", "gateway/conn.go", "gateway/rest*.go", "gateway/sse.go", "gateway/auth.go"},
 	"github.com/valyala/fasthttp":      {"gateway/server.go", "gateway/conn.go", "gateway/rest*.go", "gateway/sse.go", "gateway/auth.go", "cmd/parley-bench/echo.go"},
 	"github.com/fasthttp/websocket":    {"gateway", "cmd/parley-bench"},
@@ -85,7 +86,7 @@ var libraries = map[string][]string{
 	"github.com/rivo/uniseg":           {"models/command"},
 	"golang.org/x/time/":               {"models/routing", "tools/mcp"},
 	"database/sql":                     {},
-	"github.com/prometheus/":           {"metrics", "persistence", "gateway", "actors", "cmd/parley"},
+	"github.com/prometheus/":           {"metrics", "persistence/pebble", "gateway", "actors", "cmd/parley"},
 	"github.com/pelletier/go-toml":     {"cmd/parley", "models/scripted"},
 	"github.com/alecthomas/kong":       {"cmd/parley", "cmd/parley-bench"},
 	"google.golang.org/protobuf":       {"conversation/wire", "conversation/wire/internal/pb"},

@@ -16,7 +16,7 @@ import (
 	"parley/conversation"
 	"parley/gateway"
 	"parley/metrics"
-	"parley/persistence"
+	"parley/persistence/pebble"
 )
 
 // BenchmarkSessionMemory reports what a session takes in memory in all rooms
@@ -95,9 +95,9 @@ func settledHeap() float64 {
 // answers at once; with leave, sessions leave memory soon.
 func memoryEngine(b *testing.B, leave bool) (*actors.Engine, *sync.WaitGroup) {
 	b.Helper()
-	o := persistence.Defaults()
+	o := pebble.Defaults()
 	o.Ballast, o.Heads = 0, 64
-	db, err := persistence.Open(b.TempDir(), o)
+	db, err := pebble.Open(b.TempDir(), o)
 	if err != nil {
 		b.Fatal(err)
 	}

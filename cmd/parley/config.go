@@ -6,7 +6,7 @@ import (
 	"parley/actors"
 	"parley/conversation"
 	"parley/gateway"
-	"parley/persistence"
+	"parley/persistence/pebble"
 )
 
 // Config is everything that an operator may say. A field's toml tag is its key
@@ -308,7 +308,7 @@ type AgentConfig struct {
 }
 
 // Bytes is a size: in a file a number of bytes, or a text such as "256 KiB".
-// Where "auto" is allowed it is persistence.Auto, a negative number.
+// Where "auto" is allowed it is pebble.Auto, a negative number.
 type Bytes int64
 
 // DefaultConfig is the configuration of someone who says nothing.
@@ -374,7 +374,7 @@ func DefaultConfig() Config {
 		},
 		Process: ProcessConfig{HeapFloor: 128 << 20},
 		Storage: StorageConfig{
-			SoftFree: persistence.Auto, HardFree: persistence.Auto, Ballast: Bytes(persistence.Defaults().Ballast),
+			SoftFree: pebble.Auto, HardFree: pebble.Auto, Ballast: Bytes(pebble.Defaults().Ballast),
 			CheckEvery: time.Second, MemTable: 128 << 20, Cache: 64 << 20, Heads: 16384,
 			SettleTimeout: a.SettleTimeout, FullPause: a.FullPause,
 		},

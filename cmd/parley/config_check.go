@@ -14,7 +14,7 @@ import (
 
 	"parley/conversation"
 	"parley/models/scripted"
-	"parley/persistence"
+	"parley/persistence/pebble"
 	"parley/tools/builtin"
 )
 
@@ -176,7 +176,7 @@ func (l *loader) agentList(c *Config) {
 	}
 	delete(names, string(conversation.Outside))
 	tools := map[string]bool{"*": true}
-	for _, t := range builtin.New(builtin.Options{Log: (*persistence.DB)(nil)}) {
+	for _, t := range builtin.New(builtin.Options{Log: (*pebble.DB)(nil)}) {
 		tools[t.Spec().Name] = true
 	}
 	for _, a := range c.Agents {

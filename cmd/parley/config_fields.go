@@ -11,7 +11,7 @@ import (
 
 	"github.com/pelletier/go-toml/v2"
 
-	"parley/persistence"
+	"parley/persistence/pebble"
 )
 
 // A field is one key of a configuration struct: where it lives and what it allows.
@@ -216,7 +216,7 @@ func (f field) bytes(v any) (Bytes, error) {
 		b = Bytes(v)
 	case string:
 		if f.auto && v == "auto" {
-			return persistence.Auto, nil
+			return pebble.Auto, nil
 		}
 		var ok bool
 		if b, ok = parseBytes(v); !ok {
@@ -373,7 +373,7 @@ func parseBytes(s string) (Bytes, bool) {
 }
 
 func (b Bytes) toml() string {
-	if b == persistence.Auto {
+	if b == pebble.Auto {
 		return `"auto"`
 	}
 	for _, u := range byteUnits[:3] {

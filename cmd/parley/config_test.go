@@ -302,7 +302,7 @@ func TestConfigReachesThePolicy(t *testing.T) {
 // by main as said here.
 func TestEveryKeyIsUsed(t *testing.T) {
 	byMain := map[string]string{
-		"listen": "the gateway's", "data": "persistence.Open", "memory.mode": "Open or OpenEphemeral",
+		"listen": "the gateway's", "data": "pebble.Open", "memory.mode": "Open or OpenEphemeral",
 		"model.default": "TestModelIsChosen", "model.stream": "TestStreamingCanBeTurnedOff", "scripted.token_delay": "scripted.Options",
 		"scripted.script": "scripted.Options", "command_agent.ask_marker": "TestAskMarkerOfAllAgents", "auth.mode": "refused but none",
 		"log.level": "newLogger", "log.format": "newLogger", "channels.websocket.mode": "newDoors", "channels.http.mode": "newDoors",

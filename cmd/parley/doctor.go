@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"parley/persistence"
+	"parley/persistence/pebble"
 	"parley/tools/builtin"
 )
 
@@ -61,7 +61,7 @@ func (m *Main) checkData() error {
 	dir := m.Config.Data
 	entries, err := os.ReadDir(dir)
 	if err == nil && len(entries) > 0 {
-		db, err := persistence.Open(dir, persistence.Options{})
+		db, err := pebble.Open(dir, pebble.Options{})
 		if err != nil {
 			return err
 		}
@@ -139,7 +139,7 @@ func host(address string) string {
 // checkMCP connects to the MCP servers. One that is not there does not keep the
 // engine from starting.
 func (m *Main) checkMCP(ctx context.Context, say func(what string, err error, fine string), note func(what, text string)) {
-	own := builtin.New(builtin.Options{Log: (*persistence.DB)(nil)})
+	own := builtin.New(builtin.Options{Log: (*pebble.DB)(nil)})
 	servers, err := m.Config.openMCP(ctx, own, lookupIn(m.Environ), slog.New(slog.DiscardHandler))
 	if err != nil {
 		say("mcp", err, "")

@@ -7,13 +7,13 @@ import (
 	"net"
 	"syscall"
 
-	"parley/persistence"
+	"parley/persistence/pebble"
 )
 
 // explain turns the failures that everybody meets once into a sentence that
 // says what to do. Anything else stays as it is.
 func (m *Main) explain(err error) error {
-	var open *persistence.OpenError
+	var open *pebble.OpenError
 	if errors.As(err, &open) { // the store speaks for itself
 		return errors.New(open.Sentence)
 	}

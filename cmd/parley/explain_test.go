@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"parley/persistence"
+	"parley/persistence/pebble"
 )
 
 func TestExplain(t *testing.T) {
@@ -26,7 +26,7 @@ func TestExplain(t *testing.T) {
 		{"port in use", listen(syscall.EADDRINUSE), "127.0.0.1:80 is in use by another process"},
 		{"port below 1024", listen(syscall.EACCES), "may not listen on 127.0.0.1:80"},
 		{"no such interface", listen(syscall.EADDRNOTAVAIL), "no interface of this machine"},
-		{"the store's own sentence", fmt.Errorf("x: %w", &persistence.OpenError{Sentence: "d was written by a newer parley", Err: errors.New("cause")}), "d was written by a newer parley"},
+		{"the store's own sentence", fmt.Errorf("x: %w", &pebble.OpenError{Sentence: "d was written by a newer parley", Err: errors.New("cause")}), "d was written by a newer parley"},
 		{"permission", &fs.PathError{Op: "open", Path: "rules.toml", Err: syscall.EACCES}, "this user may not open rules.toml"},
 		{"anything else", errors.New("strange"), "strange"},
 	} {

@@ -13,7 +13,7 @@ import (
 	"parley/gateway"
 	"parley/gateway/web"
 	"parley/metrics"
-	"parley/persistence"
+	"parley/persistence/pebble"
 	"parley/tools/builtin"
 )
 
@@ -155,11 +155,11 @@ func report(to chan<- error, err error) {
 	}
 }
 
-func (m *Main) openStore(o persistence.Options) (*persistence.DB, error) {
+func (m *Main) openStore(o pebble.Options) (*pebble.DB, error) {
 	if m.Config.Memory.Mode == "ephemeral" {
-		return persistence.OpenEphemeral(o)
+		return pebble.OpenEphemeral(o)
 	}
-	return persistence.Open(m.Config.Data, o)
+	return pebble.Open(m.Config.Data, o)
 }
 
 func (m *Main) dataName() string {
@@ -170,7 +170,7 @@ func (m *Main) dataName() string {
 }
 
 // announce tells the person at the terminal where to go.
-func (m *Main) announce(db *persistence.DB, admin net.Addr, model string) {
+func (m *Main) announce(db *pebble.DB, admin net.Addr, model string) {
 	fmt.Fprintf(m.Stdout, "parley %s listens on http://%s\n  data   %s (log %s)\n  model  %s\n",
 		version(), m.addr, m.dataName(), db.LogID(), model)
 	if admin != nil {
@@ -178,8 +178,8 @@ func (m *Main) announce(db *persistence.DB, admin net.Addr, model string) {
 	}
 }
 
-func (c Config) store() persistence.Options {
-	return persistence.Options{
+func (c Config) store() pebble.Options {
+	return pebble.Options{
 		MemTableBytes: int64(c.Storage.MemTable), CacheBytes: int64(c.Storage.Cache), Heads: c.Storage.Heads,
 		SoftFree: int64(c.Storage.SoftFree), HardFree: int64(c.Storage.HardFree), Ballast: int64(c.Storage.Ballast),
 		CheckEvery: c.Storage.CheckEvery,

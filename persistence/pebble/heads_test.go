@@ -1,4 +1,4 @@
-package persistence
+package pebble
 
 import (
 	"math/rand/v2"

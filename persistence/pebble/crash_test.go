@@ -1,4 +1,4 @@
-package persistence
+package pebble
 
 import (
 	"bufio"
@@ -48,7 +48,7 @@ func crashSeed(t *testing.T) *rand.Rand {
 	if s, err := strconv.ParseInt(os.Getenv("PARLEY_SEED"), 10, 64); err == nil {
 		seed = s
 	}
-	t.Logf("rerun with PARLEY_SEED=%d go test ./persistence -run '^%s$'", seed, t.Name())
+	t.Logf("rerun with PARLEY_SEED=%d go test ./persistence/pebble -run '^%s$'", seed, t.Name())
 	return rand.New(rand.NewPCG(uint64(seed), 0))
 }
 
