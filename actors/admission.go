@@ -14,40 +14,40 @@ import (
 // RUNNING. Who waits is served first come, first served within a tenant, and
 // tenants take turns, so that one tenant's burst does not keep the others out.
 type admission struct {
-	grant   func(*want) // delivers a grant; must not block
+	grant   func(*slotRequest) // delivers a grant; must not block
 	metrics *metrics.Actors
 
 	mu      sync.Mutex
 	limit   int
 	used    int
 	waiting int
-	queues  map[conversation.TenantID][]*want
+	queues  map[conversation.TenantID][]*slotRequest
 	turns   []conversation.TenantID // tenants with someone waiting, next first
 }
 
-// want is one session's wish for a slot. Its state is guarded by admission.mu.
-type want struct {
-	late
+// slotRequest is one session's wish for a slot. Its state is guarded by admission.mu.
+type slotRequest struct {
+	deadLetterOK
 	pid    *actor.PID
 	tenant conversation.TenantID
 	since  time.Time
-	state  wantState
+	state  requestState
 }
 
-type wantState uint8
+type requestState uint8
 
 const (
-	wantWaiting wantState = iota
-	wantGranted           // a slot is counted for it, and a grant is on its way
-	wantOver              // taken or dropped
+	requestWaiting requestState = iota
+	requestGranted              // a slot is counted for it, and a grant is on its way
+	requestDone                 // taken or dropped
 )
 
-func newAdmission(limit int, m *metrics.Actors, grant func(*want)) *admission {
-	return &admission{limit: limit, metrics: m, grant: grant, queues: map[conversation.TenantID][]*want{}}
+func newAdmission(limit int, m *metrics.Actors, grant func(*slotRequest)) *admission {
+	return &admission{limit: limit, metrics: m, grant: grant, queues: map[conversation.TenantID][]*slotRequest{}}
 }
 
-// try takes a slot if one is free and nobody waits for it.
-func (a *admission) try() bool {
+// tryAcquire takes a slot if one is free and nobody waits for it.
+func (a *admission) tryAcquire() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.used >= a.limit || a.waiting > 0 {
@@ -58,16 +58,16 @@ func (a *admission) try() bool {
 	return true
 }
 
-// force takes a slot whether one is free or not: for a task that is RUNNING already.
-func (a *admission) force() {
+// forceAcquire takes a slot whether one is free or not: for a task that is RUNNING already.
+func (a *admission) forceAcquire() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.used++
 	a.metrics.Slots.Set(float64(a.used))
 }
 
-// quiet is true when nobody waits.
-func (a *admission) quiet() bool {
+// nobodyWaits is true when nobody waits.
+func (a *admission) nobodyWaits() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.waiting == 0
@@ -80,16 +80,16 @@ func (a *admission) free() bool {
 	return a.used < a.limit && a.waiting == 0
 }
 
-// give gives a slot back.
-func (a *admission) give() {
+// release gives a slot back.
+func (a *admission) release() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.used--
 	a.serve()
 }
 
-// want queues for a slot; the grant may be delivered before it returns.
-func (a *admission) want(w *want) {
+// enqueue queues for a slot; the grant may be delivered before it returns.
+func (a *admission) enqueue(w *slotRequest) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.queues[w.tenant]) == 0 {
@@ -100,23 +100,23 @@ func (a *admission) want(w *want) {
 	a.serve()
 }
 
-// take accepts a grant; false when the wish was dropped before.
-func (a *admission) take(w *want) bool {
+// accept accepts a grant; false when the wish was dropped before.
+func (a *admission) accept(w *slotRequest) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if w.state != wantGranted {
+	if w.state != requestGranted {
 		return false
 	}
-	w.state = wantOver
+	w.state = requestDone
 	return true
 }
 
-// drop takes a wish back, and its slot if one was granted and not taken.
-func (a *admission) drop(w *want) {
+// withdraw takes a wish back, and its slot if one was granted and not taken.
+func (a *admission) withdraw(w *slotRequest) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch w.state {
-	case wantWaiting:
+	case requestWaiting:
 		queue := a.queues[w.tenant]
 		for i, other := range queue {
 			if other == w {
@@ -134,10 +134,10 @@ func (a *admission) drop(w *want) {
 				}
 			}
 		}
-	case wantGranted:
+	case requestGranted:
 		a.used--
 	}
-	w.state = wantOver
+	w.state = requestDone
 	a.serve()
 }
 
@@ -157,7 +157,7 @@ func (a *admission) serve() {
 		}
 		a.waiting--
 		a.used++
-		w.state = wantGranted
+		w.state = requestGranted
 		a.metrics.AdmissionWait.Observe(time.Since(w.since).Seconds())
 		a.grant(w)
 	}

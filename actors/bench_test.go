@@ -18,25 +18,25 @@ import (
 	"parley/persistence/persistencetest"
 )
 
-// nobody is a publisher without followers.
-type nobody struct{ ended func() }
+// discardPublisher is a publisher without followers.
+type discardPublisher struct{ ended func() }
 
-func (n nobody) Publish(_ conversation.SessionKey, events []conversation.Event) {
+func (n discardPublisher) Publish(_ conversation.SessionKey, events []conversation.Event) {
 	for i := range events {
 		if b, ok := events[i].Body.(conversation.TaskStatusChanged); ok && b.New.Ended() && n.ended != nil {
 			n.ended()
 		}
 	}
 }
-func (nobody) Show(conversation.SessionKey, conversation.Seq, conversation.Ephemeral) {}
-func (nobody) Stored(conversation.SessionKey, conversation.Seq)                       {}
-func (nobody) Gone(conversation.SessionKey, string)                                   {}
+func (discardPublisher) Show(conversation.SessionKey, conversation.Seq, conversation.Ephemeral) {}
+func (discardPublisher) Stored(conversation.SessionKey, conversation.Seq)                       {}
+func (discardPublisher) Gone(conversation.SessionKey, string)                                   {}
 
 // benchEngine is an engine over a store in maps and a model that answers at once.
 func benchEngine(b *testing.B, cfg Config, store conversation.Store, model conversation.Model, ended func()) (e *Engine, stop func()) {
 	b.Helper()
 	e, err := New(cfg, Deps{
-		Store: store, Publisher: nobody{ended}, Models: map[string]conversation.Model{"": model},
+		Store: store, Publisher: discardPublisher{ended}, Models: map[string]conversation.Model{"": model},
 		Logger: slog.New(slog.DiscardHandler), Metrics: metrics.NewActors(prometheus.NewRegistry()),
 	})
 	if err != nil {
@@ -66,7 +66,7 @@ func BenchmarkTurns(b *testing.B) {
 	var turns sync.WaitGroup
 	cfg := testConfig()
 	cfg.MaxConcurrent = sessions
-	e, _ := benchEngine(b, cfg, persistencetest.NewMemory(), instant{}, turns.Done)
+	e, _ := benchEngine(b, cfg, persistencetest.NewMemory(), instantModel{}, turns.Done)
 	for i := range sessions {
 		done := make(chan struct{})
 		e.Create(session2(i), conversation.Create{Owner: ada}, func(bool, error) { close(done) })
@@ -116,7 +116,7 @@ func BenchmarkRecovery(b *testing.B) {
 		stored.Wait()
 		stop()
 		b.StartTimer()
-		_, stop = benchEngine(b, cfg, store, instant{}, answered.Done)
+		_, stop = benchEngine(b, cfg, store, instantModel{}, answered.Done)
 		answered.Wait()
 		b.StopTimer()
 		stop()
@@ -134,7 +134,7 @@ func BenchmarkIdleSession(b *testing.B) {
 			cfg := testConfig()
 			cfg.MaxConcurrent = sessions
 			cfg.CacheIdle = time.Second
-			e, _ := benchEngine(b, cfg, forgetful{}, instant{}, turns.Done)
+			e, _ := benchEngine(b, cfg, discardStore{}, instantModel{}, turns.Done)
 			heap := func() float64 {
 				time.Sleep(3 * cfg.CacheIdle) // transcripts go, and goroutines that wait for work
 				var m runtime.MemStats
@@ -172,36 +172,36 @@ func BenchmarkIdleSession(b *testing.B) {
 	}
 }
 
-// forgetful is a store that takes everything and has nothing.
-type forgetful struct{ conversation.Store }
+// discardStore is a store that takes everything and has nothing.
+type discardStore struct{ conversation.Store }
 
-func (forgetful) LogID() conversation.LogID { return "log" }
+func (discardStore) LogID() conversation.LogID { return "log" }
 
-func (forgetful) Acquire(_ context.Context, _ conversation.SessionKey, how conversation.AcquireHow) (conversation.Head, error) {
+func (discardStore) Acquire(_ context.Context, _ conversation.SessionKey, how conversation.AcquireHow) (conversation.Head, error) {
 	if !how.Create {
 		return conversation.Head{}, conversation.ErrNotFound
 	}
 	return conversation.Head{Epoch: 1}, nil
 }
 
-func (forgetful) Commit(context.Context, conversation.SessionKey, conversation.Commit) error {
+func (discardStore) Commit(context.Context, conversation.SessionKey, conversation.Commit) error {
 	return nil
 }
 
-func (forgetful) Records(context.Context, conversation.SessionKey, conversation.Range) iter.Seq2[conversation.Record, error] {
+func (discardStore) Records(context.Context, conversation.SessionKey, conversation.Range) iter.Seq2[conversation.Record, error] {
 	return func(func(conversation.Record, error) bool) {}
 }
 
-func (forgetful) Due(context.Context, time.Time) iter.Seq2[conversation.SessionKey, error] {
+func (discardStore) Due(context.Context, time.Time) iter.Seq2[conversation.SessionKey, error] {
 	return func(func(conversation.SessionKey, error) bool) {}
 }
 
-// instant answers every request at once and remembers nothing.
-type instant struct{}
+// instantModel answers every request at once and remembers nothing.
+type instantModel struct{}
 
-func (instant) Label() string { return "instant" }
+func (instantModel) Label() string { return "instant" }
 
-func (instant) Stream(context.Context, conversation.Request) iter.Seq2[conversation.Output, error] {
+func (instantModel) Stream(context.Context, conversation.Request) iter.Seq2[conversation.Output, error] {
 	return func(yield func(conversation.Output, error) bool) {
 		yield(conversation.Output{Done: &conversation.ModelAnswer{Items: []conversation.Item{actorstest.Text("hi")}}}, nil)
 	}

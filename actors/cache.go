@@ -14,7 +14,7 @@ type cache struct {
 
 // cached is a window that was read again.
 type cached struct {
-	late
+	deadLetterOK
 	c          *cache
 	transcript *conversation.Transcript
 	err        error
@@ -56,10 +56,10 @@ func (s *session) readCache() {
 	e, key, self := s.e, s.key, s.self
 	after := s.machine.TranscriptFrom()
 	origin, pinned := s.machine.TranscriptOrigin()
-	e.goWork("reading a transcript", func() {
+	e.spawnWork("reading a transcript", func() {
 		transcript := conversation.TranscriptOf(key, e.rules)
 		if pinned {
-			for record, err := range e.deps.Store.Records(e.base, key, origin) {
+			for record, err := range e.deps.Store.Records(e.workCtx, key, origin) {
 				if err != nil {
 					e.system.Root.Send(self, &cached{c: c, err: err})
 					return
@@ -69,7 +69,7 @@ func (s *session) readCache() {
 				}
 			}
 		}
-		for record, err := range e.deps.Store.Records(e.base, key, conversation.Range{After: after}) {
+		for record, err := range e.deps.Store.Records(e.workCtx, key, conversation.Range{After: after}) {
 			if err != nil {
 				e.system.Root.Send(self, &cached{c: c, err: err})
 				return
@@ -87,7 +87,7 @@ func (s *session) readCache() {
 // cached takes the window into use. When the log cannot be read, the model
 // cannot be asked: the attempt has failed, and the machine decides what follows.
 func (s *session) cached(m *cached) {
-	if s.phase == phaseLeaving || s.cache != m.c {
+	if s.phase == phaseUnloaded || s.cache != m.c {
 		return
 	}
 	asks := m.c.asks
@@ -95,7 +95,7 @@ func (s *session) cached(m *cached) {
 		s.e.log.Error("a transcript cannot be read", "session", s.key.Session, "tenant", s.key.Tenant, "err", m.err)
 		s.cache = nil
 		for _, ask := range asks {
-			s.own(conversation.ModelFailed{
+			s.tellSelf(conversation.ModelFailed{
 				Step: ask.Step, Attempt: ask.Attempt, Jitter: draw(),
 				Failure: conversation.Failure{Code: conversation.Unavailable, Message: "the conversation could not be read"},
 			})

@@ -15,7 +15,7 @@ type batch struct {
 	events   []conversation.Event
 	cursors  []conversation.Cursor
 	rows     []conversation.TaskRow
-	waiters  []*told
+	waiters  []*envelope
 	effects  []conversation.Effect       // acquiring ones
 	drafts   []conversation.DraftDropped // shown; they end here unless a part takes their place
 	addsWork bool                        // it holds something that a client has added
@@ -25,7 +25,7 @@ type batch struct {
 
 // committed is the end of a commit.
 type committed struct {
-	late
+	deadLetterOK
 	b     *batch
 	epoch conversation.Epoch // raised if the outcome had to be looked for
 	err   error
@@ -63,14 +63,14 @@ rows:
 // flush sends the gathered batch on its way, if none is under way. A batch with
 // nothing to store is complete at once: all before it is durable.
 func (s *session) flush() {
-	for s.flight == nil && s.pending != nil && s.phase != phaseLeaving {
+	for s.inFlight == nil && s.pending != nil && s.phase != phaseUnloaded {
 		b := s.pending
 		s.pending = nil
 		if len(b.events) == 0 && len(b.cursors) == 0 && !b.snapshot {
 			s.complete(b)
 			continue
 		}
-		s.flight = b
+		s.inFlight = b
 		s.commit(b)
 		return
 	}
@@ -89,8 +89,8 @@ func (s *session) commit(b *batch) {
 		Events: b.events, Keys: conversation.Keys(b.events), Tasks: b.rows, Cursors: b.cursors,
 		Summary: s.machine.Summary(), WakeAt: s.machine.NextDue(), Inner: !b.addsWork,
 	}
-	if b.snapshot || int(s.machine.Head()-s.snapped) >= s.e.cfg.SnapshotEvery {
-		s.snapshot(b)
+	if b.snapshot || int(s.machine.Head()-s.snapshotAt) >= s.e.cfg.SnapshotEvery {
+		s.addSnapshot(b)
 	}
 	s.e.m.CommitEvents.Observe(float64(len(b.events)))
 	s.e.m.CommitWaiters.Observe(float64(len(b.waiters)))
@@ -98,38 +98,38 @@ func (s *session) commit(b *batch) {
 	end := func(epoch conversation.Epoch, err error) {
 		e.system.Root.Send(self, &committed{b: b, epoch: epoch, err: err})
 	}
-	e.goWork("a commit", func() {
-		err := e.deps.Store.Commit(e.base, key, b.commit)
+	e.spawnWork("a commit", func() {
+		err := e.deps.Store.Commit(e.workCtx, key, b.commit)
 		if errors.Is(err, conversation.ErrFull) && !b.commit.Inner {
 			// There was room when the new thing was let in. What runs is in this commit
 			// or behind it, and must not end for it; nothing more is let in.
 			e.refusedByStore()
 			b.commit.Inner = true
-			err = e.deps.Store.Commit(e.base, key, b.commit)
+			err = e.deps.Store.Commit(e.workCtx, key, b.commit)
 		}
 		epoch := b.commit.Epoch
-		if unclear(err) {
-			epoch, err = e.settle(key, &b.commit, err)
+		if outcomeUnknown(err) {
+			epoch, err = e.resolveCommit(key, &b.commit, err)
 		}
 		end(epoch, err)
 	}, func(err error) { end(0, err) })
 }
 
-// snapshot gives a batch the snapshot of its session. Without one the next load
+// addSnapshot gives a batch the snapshot of its session. Without one the next load
 // reads more of the log, and that is all; the next is tried as far from here as
 // from a good one.
-func (s *session) snapshot(b *batch) {
+func (s *session) addSnapshot(b *batch) {
 	data, err := s.machine.Snapshot()
 	if err != nil {
-		s.snapped = s.machine.Head()
+		s.snapshotAt = s.machine.Head()
 		s.e.log.Error("no snapshot of the session can be made", "session", s.key.Session, "tenant", s.key.Tenant, "err", err)
 		return
 	}
 	b.commit.Snapshot = data
 }
 
-// unclear is true for errors that leave open whether a commit was written.
-func unclear(err error) bool {
+// outcomeUnknown is true for errors that leave open whether a commit was written.
+func outcomeUnknown(err error) bool {
 	if err == nil {
 		return false
 	}
@@ -144,14 +144,14 @@ func unclear(err error) bool {
 	return !errors.As(err, &duplicate)
 }
 
-// settle finds out what became of a commit whose outcome was not seen: it takes
+// resolveCommit finds out what became of a commit whose outcome was not seen: it takes
 // the session again, on the terms that nobody else did meanwhile, and looks at
 // the head. It gives up after a while; the caller then forgets its memory, which
 // is always safe.
-func (e *Engine) settle(key conversation.SessionKey, c *conversation.Commit, err error) (conversation.Epoch, error) {
+func (e *Engine) resolveCommit(key conversation.SessionKey, c *conversation.Commit, err error) (conversation.Epoch, error) {
 	e.log.Warn("the outcome of a commit is not known; looking for it", "session", key.Session, "tenant", key.Tenant, "commit", c.ID, "err", err)
 	e.m.FailedCommits.WithLabelValues("unclear").Inc()
-	ctx, cancel := context.WithTimeout(e.base, e.cfg.SettleTimeout)
+	ctx, cancel := context.WithTimeout(e.workCtx, e.cfg.SettleTimeout)
 	defer cancel()
 	pause := 10 * time.Millisecond
 	for {
@@ -161,12 +161,12 @@ func (e *Engine) settle(key conversation.SessionKey, c *conversation.Commit, err
 			return head.Epoch, nil
 		case failed == nil && head.Last == c.After:
 			c.Epoch = head.Epoch
-			if failed = e.deps.Store.Commit(ctx, key, *c); !unclear(failed) {
+			if failed = e.deps.Store.Commit(ctx, key, *c); !outcomeUnknown(failed) {
 				return c.Epoch, failed
 			}
 		case failed == nil:
 			return 0, conversation.ErrFenced
-		case !unclear(failed):
+		case !outcomeUnknown(failed):
 			return 0, failed
 		}
 		select {
@@ -180,34 +180,34 @@ func (e *Engine) settle(key conversation.SessionKey, c *conversation.Commit, err
 
 // committed takes the end of a commit.
 func (s *session) committed(m *committed) {
-	if s.phase == phaseLeaving || s.flight != m.b {
+	if s.phase == phaseUnloaded || s.inFlight != m.b {
 		return
 	}
 	if m.err != nil {
 		s.commitFailed(m.err)
 		return
 	}
-	s.flight = nil
+	s.inFlight = nil
 	s.epoch = m.epoch
 	if m.b.commit.Snapshot != nil {
-		s.snapped = m.b.commit.After + conversation.Seq(len(m.b.events))
+		s.snapshotAt = m.b.commit.After + conversation.Seq(len(m.b.events))
 	}
 	s.complete(m.b)
-	if s.phase == phaseLeaving {
+	if s.phase == phaseUnloaded {
 		return
 	}
 	s.flush()
-	if s.flight != nil {
+	if s.inFlight != nil {
 		return
 	}
 	if s.phase == phaseRecovering {
 		s.recovered()
 	}
-	s.look()
-	if reason := s.leaving; reason != "" {
-		s.leaving = ""
-		if s.idle() || s.draining != drainNot {
-			s.leave(reason, errUnreachable())
+	s.checkDuplicate()
+	if reason := s.unloadReason; reason != "" {
+		s.unloadReason = ""
+		if s.isIdle() || s.draining != drainNot {
+			s.unload(reason, errUnreachable())
 		}
 	}
 }
@@ -240,25 +240,25 @@ func (s *session) commitFailed(err error) {
 func (s *session) complete(b *batch) {
 	if n := len(b.events); n > 0 {
 		s.durable = b.events[n-1].Seq
-		s.active = time.Now()
+		s.lastActive = time.Now()
 	}
 	for _, t := range b.waiters {
 		if t.view != nil && t.err == nil {
-			t.state.Drafts = s.drafts() // as of now: what was shown up to here will not be shown again
+			t.state.Drafts = s.draftViews() // as of now: what was shown up to here will not be shown again
 		}
 		t.answer(s.e, nil)
 	}
 	if len(b.events) > 0 {
 		s.e.deps.Publisher.Publish(s.key, b.events)
-		s.shown.Store(uint64(s.durable))
-		s.note(b.events)
+		s.published.Store(uint64(s.durable))
+		s.observe(b.events)
 		if s.cache != nil {
 			s.cache.add(b.events)
 		}
 		s.endCalls(b.events)
 		s.tasksEnded(b.events)
 	}
-	s.dropDrafts(unclaimed(b.drafts, b.events))
+	s.dropDrafts(withoutPart(b.drafts, b.events))
 	s.freeSlot()
 	for _, effect := range b.effects {
 		if s.draining == drainNot && s.machine.Wants(effect) {

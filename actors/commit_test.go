@@ -23,71 +23,71 @@ func holds(kind conversation.EventKind) func(conversation.SessionKey, conversati
 // N-01: a message is acknowledged only after it is on disk, D-10: and shown only
 // then. Answer first, then the events, then what they call for.
 func TestReplyBarrier(t *testing.T) {
-	inWorld(t, nil, func(t *testing.T, w *world) {
-		w.create(talk)
-		gate := w.store.Hold(persistencetest.BeforeWrite, holds(conversation.KindMessageAccepted))
-		first := w.tell(talk, say("a", "hello"))
-		w.silent(first)
+	withHarness(t, nil, func(t *testing.T, h *harness) {
+		h.create(mainKey)
+		gate := h.store.Hold(persistencetest.BeforeWrite, holds(conversation.KindMessageAccepted))
+		first := h.tell(mainKey, say("a", "hello"))
+		h.silent(first)
 
 		// What depends on it waits too, although it changes nothing.
-		again := w.tell(talk, say("a", "hello"))
-		other := w.tell(talk, say("a", "something else"))
+		again := h.tell(mainKey, say("a", "hello"))
+		other := h.tell(mainKey, say("a", "something else"))
 		var seen conversation.View
-		w.e.View(talk, ada, func(v conversation.View, _ error) { w.journal.Add("answer view"); seen = v })
-		w.silent(again)
-		w.silent(other)
-		if i := w.journal.Index("answer view"); i >= 0 {
+		h.e.View(mainKey, ada, func(v conversation.View, _ error) { h.journal.Add("answer view"); seen = v })
+		h.silent(again)
+		h.silent(other)
+		if i := h.journal.Index("answer view"); i >= 0 {
 			t.Error("a view left before the commit that it shows")
 		}
-		if w.journal.Index("publish message_accepted") >= 0 || len(w.model.Calls()) > 0 {
-			t.Errorf("something was seen before the commit: %v", w.journal.Lines())
+		if h.journal.Index("publish message_accepted") >= 0 || len(h.model.Calls()) > 0 {
+			t.Errorf("something was seen before the commit: %v", h.journal.Lines())
 		}
 
 		gate.Release()
-		w.ok(first)
-		if !w.ok(again).Duplicate {
+		h.ok(first)
+		if !h.ok(again).Duplicate {
 			t.Error("the repetition is not marked as one")
 		}
-		w.refused(other, conversation.Conflict)
+		h.refused(other, conversation.Conflict)
 		if seen.Head != 4 || len(seen.Tasks) != 1 {
 			t.Errorf("the view is of %d, tasks %v", seen.Head, seen.Tasks)
 		}
 		order := []int{
-			w.journal.Index("answer send"), w.journal.Index("publish message_accepted"), w.journal.Index("model 1.1"),
+			h.journal.Index("answer send"), h.journal.Index("publish message_accepted"), h.journal.Index("model 1.1"),
 		}
 		if !slices.IsSorted(order) || order[0] < 0 {
-			t.Errorf("order %v in %v", order, w.journal.Lines())
+			t.Errorf("order %v in %v", order, h.journal.Lines())
 		}
-		w.reply(actorstest.Text("hi"))
+		h.reply(actorstest.Text("hi"))
 	})
 }
 
 func TestGathering(t *testing.T) {
-	inWorld(t, nil, func(t *testing.T, w *world) {
-		w.create(talk)
-		gate := w.store.Hold(persistencetest.BeforeWrite, holds(conversation.KindMessageAccepted))
+	withHarness(t, nil, func(t *testing.T, h *harness) {
+		h.create(mainKey)
+		gate := h.store.Hold(persistencetest.BeforeWrite, holds(conversation.KindMessageAccepted))
 		var answers []*answer
 		for i := range 10 {
-			answers = append(answers, w.tell(talk, say(fmt.Sprint(i), "text")))
+			answers = append(answers, h.tell(mainKey, say(fmt.Sprint(i), "text")))
 		}
 		for _, a := range answers {
-			w.silent(a)
+			h.silent(a)
 		}
-		before := len(w.store.Commits())
+		before := len(h.store.Commits())
 		gate.Release()
 		var last conversation.Seq
 		for i, a := range answers {
-			r := w.ok(a)
-			if r.Seq <= last || r.Message != conversation.MessageID(fmt.Sprintf("m%d-%s", i+1, talk.Session)) {
+			r := h.ok(a)
+			if r.Seq <= last || r.Message != conversation.MessageID(fmt.Sprintf("m%d-%s", i+1, mainKey.Session)) {
 				t.Errorf("message %d is %+v", i, r)
 			}
 			last = r.Seq
 		}
-		if n := len(w.store.Commits()) - before; n != 2 {
+		if n := len(h.store.Commits()) - before; n != 2 {
 			t.Errorf("%d commits for one message and nine behind it, not 2", n)
 		}
-		w.whole(talk)
-		w.reply(actorstest.Text("one"))
+		h.assertComplete(mainKey)
+		h.reply(actorstest.Text("one"))
 	})
 }
 
@@ -104,25 +104,25 @@ func TestFailedCommit(t *testing.T) {
 		{"duplicate", &conversation.DuplicateError{Key: conversation.Key{Author: ada, Client: "a"}, Seq: 2}, conversation.Unavailable},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			inWorld(t, nil, func(t *testing.T, w *world) {
-				w.create(talk)
-				w.store.FailCommit(func(int, conversation.SessionKey, conversation.Commit) (error, bool) { return c.err, false })
-				if err := w.refused(w.tell(talk, say("a", "hello")), c.code); !err.Retryable() {
+			withHarness(t, nil, func(t *testing.T, h *harness) {
+				h.create(mainKey)
+				h.store.FailCommit(func(int, conversation.SessionKey, conversation.Commit) (error, bool) { return c.err, false })
+				if err := h.refused(h.tell(mainKey, say("a", "hello")), c.code); !err.Retryable() {
 					t.Error("the refusal is not retryable")
 				}
-				if w.e.registry.active(talk) {
+				if h.e.registry.active(mainKey) {
 					t.Error("the session kept its memory")
 				}
-				if n := len(w.model.Calls()); n != 0 {
+				if n := len(h.model.Calls()); n != 0 {
 					t.Errorf("%d model calls for a message that was not stored", n)
 				}
-				w.store.FailCommit(nil)
-				time.Sleep(w.cfg.FullPause) // the store is taken for full that long
-				if r := w.ok(w.tell(talk, say("a", "hello"))); r.Duplicate || r.Disposition != conversation.Started {
+				h.store.FailCommit(nil)
+				time.Sleep(h.cfg.FullPause) // the store is taken for full that long
+				if r := h.ok(h.tell(mainKey, say("a", "hello"))); r.Duplicate || r.Disposition != conversation.Started {
 					t.Errorf("the repetition got %+v", r)
 				}
-				w.reply(actorstest.Text("hi"))
-				w.whole(talk)
+				h.reply(actorstest.Text("hi"))
+				h.assertComplete(mainKey)
 			})
 		})
 	}
@@ -131,24 +131,24 @@ func TestFailedCommit(t *testing.T) {
 // A message that would make the full store fuller is refused at the door; the
 // result of running work is not, and neither is a cancel.
 func TestFullDoor(t *testing.T) {
-	inWorld(t, nil, func(t *testing.T, w *world) {
-		w.create(talk)
-		w.ok(w.tell(talk, say("a", "hello")))
+	withHarness(t, nil, func(t *testing.T, h *harness) {
+		h.create(mainKey)
+		h.ok(h.tell(mainKey, say("a", "hello")))
 		other := conversation.SessionKey{Tenant: "acme", Session: "bbbbbbbbbbbbbbbb"}
-		w.create(other)
-		w.store.Fill(persistencetest.Soft)
-		w.refused(w.tell(other, say("a", "hello")), conversation.StorageFull)
-		w.refused(w.tell(talk, say("b", "more")), conversation.StorageFull)
-		if !w.e.registry.active(talk) {
+		h.create(other)
+		h.store.Fill(persistencetest.Soft)
+		h.refused(h.tell(other, say("a", "hello")), conversation.StorageFull)
+		h.refused(h.tell(mainKey, say("b", "more")), conversation.StorageFull)
+		if !h.e.registry.active(mainKey) {
 			t.Fatal("a message to a full store took the running session's memory")
 		}
-		w.ok(w.tell(talk, conversation.Cancel{By: conversation.ByUser}))
-		if w.count(talk, conversation.KindTaskStatus) != 2 {
-			t.Errorf("%v", kinds(w.stored(talk)))
+		h.ok(h.tell(mainKey, conversation.Cancel{By: conversation.ByUser}))
+		if h.count(mainKey, conversation.KindTaskStatus) != 2 {
+			t.Errorf("%v", kinds(h.stored(mainKey)))
 		}
-		w.store.Fill(persistencetest.Roomy)
-		w.ok(w.tell(talk, say("b", "more")))
-		w.reply(actorstest.Text("at last"))
+		h.store.Fill(persistencetest.Roomy)
+		h.ok(h.tell(mainKey, say("b", "more")))
+		h.reply(actorstest.Text("at last"))
 	})
 }
 
@@ -157,52 +157,52 @@ var errLine = errors.New("the line is dead")
 func TestUnknownOutcome(t *testing.T) {
 	for _, applied := range []bool{true, false} {
 		t.Run(fmt.Sprintf("written=%v", applied), func(t *testing.T) {
-			inWorld(t, nil, func(t *testing.T, w *world) {
-				w.create(talk)
+			withHarness(t, nil, func(t *testing.T, h *harness) {
+				h.create(mainKey)
 				once := false
-				w.store.FailCommit(func(int, conversation.SessionKey, conversation.Commit) (error, bool) {
+				h.store.FailCommit(func(int, conversation.SessionKey, conversation.Commit) (error, bool) {
 					if once {
 						return nil, false
 					}
 					once = true
 					return errLine, applied
 				})
-				w.ok(w.tell(talk, say("a", "hello")))
-				if w.count(talk, conversation.KindMessageAccepted) != 1 {
-					t.Errorf("%v", kinds(w.stored(talk)))
+				h.ok(h.tell(mainKey, say("a", "hello")))
+				if h.count(mainKey, conversation.KindMessageAccepted) != 1 {
+					t.Errorf("%v", kinds(h.stored(mainKey)))
 				}
-				w.reply(actorstest.Text("hi")) // with the new epoch
-				w.whole(talk)
-				if w.count(talk, conversation.KindResponse) != 1 {
-					t.Errorf("%v", kinds(w.stored(talk)))
+				h.reply(actorstest.Text("hi")) // with the new epoch
+				h.assertComplete(mainKey)
+				if h.count(mainKey, conversation.KindResponse) != 1 {
+					t.Errorf("%v", kinds(h.stored(mainKey)))
 				}
 			})
 		})
 	}
 	t.Run("never known", func(t *testing.T) {
-		inWorld(t, nil, func(t *testing.T, w *world) {
-			w.create(talk)
-			w.store.FailCommit(func(int, conversation.SessionKey, conversation.Commit) (error, bool) { return errLine, false })
-			a := w.tell(talk, say("a", "hello"))
-			w.silent(a)
-			time.Sleep(w.cfg.SettleTimeout + time.Second)
-			w.refused(a, conversation.Unavailable)
-			w.store.FailCommit(nil)
-			w.ok(w.tell(talk, say("a", "hello")))
-			w.reply(actorstest.Text("hi"))
+		withHarness(t, nil, func(t *testing.T, h *harness) {
+			h.create(mainKey)
+			h.store.FailCommit(func(int, conversation.SessionKey, conversation.Commit) (error, bool) { return errLine, false })
+			a := h.tell(mainKey, say("a", "hello"))
+			h.silent(a)
+			time.Sleep(h.cfg.SettleTimeout + time.Second)
+			h.refused(a, conversation.Unavailable)
+			h.store.FailCommit(nil)
+			h.ok(h.tell(mainKey, say("a", "hello")))
+			h.reply(actorstest.Text("hi"))
 		})
 	})
 	t.Run("somebody else took it", func(t *testing.T) {
-		inWorld(t, nil, func(t *testing.T, w *world) {
-			w.create(talk)
-			w.store.FailCommit(func(int, conversation.SessionKey, conversation.Commit) (error, bool) { return errLine, false })
-			a := w.tell(talk, say("a", "hello"))
-			w.silent(a)
-			if _, err := w.store.Acquire(t.Context(), talk, conversation.AcquireHow{}); err != nil {
+		withHarness(t, nil, func(t *testing.T, h *harness) {
+			h.create(mainKey)
+			h.store.FailCommit(func(int, conversation.SessionKey, conversation.Commit) (error, bool) { return errLine, false })
+			a := h.tell(mainKey, say("a", "hello"))
+			h.silent(a)
+			if _, err := h.store.Acquire(t.Context(), mainKey, conversation.AcquireHow{}); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Minute)
-			w.refused(a, conversation.Unavailable)
+			h.refused(a, conversation.Unavailable)
 		})
 	})
 }
@@ -210,49 +210,49 @@ func TestUnknownOutcome(t *testing.T) {
 // N-10: a fenced session stops and does not take the session back by itself;
 // its sub-sessions stop with it.
 func TestFenced(t *testing.T) {
-	inWorld(t, nil, func(t *testing.T, w *world) {
-		w.create(talk)
-		w.ok(w.tell(talk, say("a", "hello")))
-		w.reply(actorstest.Use("x", conversation.ToolDelegate, `{"agent":"researcher","objective":"look"}`))
-		sub := conversation.SessionKey{Tenant: talk.Tenant, Session: talk.Session + "/d1"}
-		if !w.e.registry.active(sub) {
+	withHarness(t, nil, func(t *testing.T, h *harness) {
+		h.create(mainKey)
+		h.ok(h.tell(mainKey, say("a", "hello")))
+		h.reply(actorstest.Use("x", conversation.ToolDelegate, `{"agent":"researcher","objective":"look"}`))
+		sub := conversation.SessionKey{Tenant: mainKey.Tenant, Session: mainKey.Session + "/d1"}
+		if !h.e.registry.active(sub) {
 			t.Fatal("the sub-session is not in memory")
 		}
-		head, err := w.store.Acquire(t.Context(), talk, conversation.AcquireHow{})
+		head, err := h.store.Acquire(t.Context(), mainKey, conversation.AcquireHow{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.refused(w.tell(talk, say("b", "still there?")), conversation.Unavailable)
-		if w.e.registry.active(talk) || w.e.registry.active(sub) {
+		h.refused(h.tell(mainKey, say("b", "still there?")), conversation.Unavailable)
+		if h.e.registry.active(mainKey) || h.e.registry.active(sub) {
 			t.Error("fenced, and still in memory")
 		}
-		if len(w.model.Open()) != 0 {
+		if len(h.model.Open()) != 0 {
 			t.Error("a fenced session's model call goes on")
 		}
-		if now, _ := w.store.Head(t.Context(), talk); now.Epoch != head.Epoch {
+		if now, _ := h.store.Head(t.Context(), mainKey); now.Epoch != head.Epoch {
 			t.Errorf("epoch %d after %d: it took the session back by itself", now.Epoch, head.Epoch)
 		}
-		if w.journal.Index("publish message_accepted") < 0 || len(w.pub.Events(talk)) != len(w.stored(talk)) {
+		if h.journal.Index("publish message_accepted") < 0 || len(h.pub.Events(mainKey)) != len(h.stored(mainKey)) {
 			t.Error("something was shown that is not stored")
 		}
 	})
 }
 
 func TestPanic(t *testing.T) {
-	inWorld(t, nil, func(t *testing.T, w *world) {
-		w.create(talk)
-		w.e.deps.Publisher = &brokenPublisher{w.pub, true}
-		a := w.tell(talk, say("a", "hello"))
-		w.ok(a) // it was durable and answered before the publisher broke
+	withHarness(t, nil, func(t *testing.T, h *harness) {
+		h.create(mainKey)
+		h.e.deps.Publisher = &brokenPublisher{h.pub, true}
+		a := h.tell(mainKey, say("a", "hello"))
+		h.ok(a) // it was durable and answered before the publisher broke
 		synctest.Wait()
-		if w.e.registry.active(talk) {
+		if h.e.registry.active(mainKey) {
 			t.Error("the session goes on with memory that cannot be trusted")
 		}
-		w.e.deps.Publisher = w.pub
-		if !w.ok(w.tell(talk, say("a", "hello"))).Duplicate {
+		h.e.deps.Publisher = h.pub
+		if !h.ok(h.tell(mainKey, say("a", "hello"))).Duplicate {
 			t.Error("what was answered is lost")
 		}
-		w.reply(actorstest.Text("hi"))
+		h.reply(actorstest.Text("hi"))
 	})
 }
 
@@ -264,26 +264,26 @@ type brokenPublisher struct {
 func (b *brokenPublisher) Publish(conversation.SessionKey, []conversation.Event) { panic("broken") }
 
 func TestSeenIsCoalesced(t *testing.T) {
-	inWorld(t, nil, func(t *testing.T, w *world) {
-		w.create(talk)
-		before := len(w.store.Commits())
+	withHarness(t, nil, func(t *testing.T, h *harness) {
+		h.create(mainKey)
+		before := len(h.store.Commits())
 		var answers []*answer
 		for range 5 {
-			answers = append(answers, w.tell(talk, conversation.Seen{User: ada, Seq: 1}))
+			answers = append(answers, h.tell(mainKey, conversation.Seen{User: ada, Seq: 1}))
 		}
-		w.silent(answers[0])
+		h.silent(answers[0])
 		// Others do not wait for it.
-		if v := w.view(talk); v.Head != 1 {
+		if v := h.view(mainKey); v.Head != 1 {
 			t.Errorf("head %d", v.Head)
 		}
-		time.Sleep(w.cfg.SeenEvery)
+		time.Sleep(h.cfg.SeenEvery)
 		for _, a := range answers {
-			w.ok(a)
+			h.ok(a)
 		}
-		if n := len(w.store.Commits()) - before; n != 1 {
+		if n := len(h.store.Commits()) - before; n != 1 {
 			t.Errorf("%d commits", n)
 		}
-		for s, err := range w.store.Sessions(t.Context(), conversation.Page{Tenant: talk.Tenant, For: ada}) {
+		for s, err := range h.store.Sessions(t.Context(), conversation.Page{Tenant: mainKey.Tenant, For: ada}) {
 			if err != nil || s.Seen != 1 {
 				t.Errorf("seen %d, %v", s.Seen, err)
 			}
@@ -292,38 +292,38 @@ func TestSeenIsCoalesced(t *testing.T) {
 }
 
 func TestSnapshots(t *testing.T) {
-	inWorld(t, func(w *world) {
-		w.cfg.SnapshotEvery = 20
-		w.cfg.SnapshotOnIdle = 5
-		w.model.Auto = func(conversation.Request) []conversation.Item { return []conversation.Item{actorstest.Text("ok")} }
-	}, func(t *testing.T, w *world) {
-		w.create(talk)
+	withHarness(t, func(h *harness) {
+		h.cfg.SnapshotEvery = 20
+		h.cfg.SnapshotOnIdle = 5
+		h.model.Auto = func(conversation.Request) []conversation.Item { return []conversation.Item{actorstest.Text("ok")} }
+	}, func(t *testing.T, h *harness) {
+		h.create(mainKey)
 		for i := range 20 {
-			w.ok(w.tell(talk, say(fmt.Sprint(i), "hello")))
+			h.ok(h.tell(mainKey, say(fmt.Sprint(i), "hello")))
 		}
 		n := 0
-		for _, c := range w.store.Commits() {
+		for _, c := range h.store.Commits() {
 			if c.Commit.Snapshot != nil {
 				n++
-				if _, err := conversation.Restore(talk, &w.cfg.Rules, c.Commit.Snapshot); err != nil {
+				if _, err := conversation.Restore(mainKey, &h.cfg.Rules, c.Commit.Snapshot); err != nil {
 					t.Error(err)
 				}
 			}
 		}
-		if events := len(w.stored(talk)); n < events/20-2 || n > events/20 {
+		if events := len(h.stored(mainKey)); n < events/20-2 || n > events/20 {
 			t.Errorf("%d snapshots in %d events", n, events)
 		}
-		before := len(w.store.Commits())
-		time.Sleep(w.cfg.Idle + time.Second)
+		before := len(h.store.Commits())
+		time.Sleep(h.cfg.Idle + time.Second)
 		synctest.Wait()
-		if w.e.registry.active(talk) {
+		if h.e.registry.active(mainKey) {
 			t.Fatal("still in memory")
 		}
-		head, _ := w.store.Head(t.Context(), talk)
-		if commits := w.store.Commits(); len(commits) > before && head.SnapshotAt != head.Last {
+		head, _ := h.store.Head(t.Context(), mainKey)
+		if commits := h.store.Commits(); len(commits) > before && head.SnapshotAt != head.Last {
 			t.Errorf("the snapshot is at %d of %d", head.SnapshotAt, head.Last)
 		}
-		if w.ok(w.tell(talk, say("more", "hello"))).Duplicate {
+		if h.ok(h.tell(mainKey, say("more", "hello"))).Duplicate {
 			t.Error("a new message is taken for a repetition")
 		}
 	})
@@ -333,25 +333,25 @@ func TestSnapshots(t *testing.T) {
 // would read the whole log until the next one is due.
 func TestUselessSnapshotIsReplaced(t *testing.T) {
 	store := &racing{}
-	inWorld(t, func(w *world) {
-		w.cfg.SnapshotEvery = 20
-		w.model.Auto = func(conversation.Request) []conversation.Item { return []conversation.Item{actorstest.Text("ok")} }
-		store.Store, w.through = w.store, store
-	}, func(t *testing.T, w *world) {
-		w.create(talk)
+	withHarness(t, func(h *harness) {
+		h.cfg.SnapshotEvery = 20
+		h.model.Auto = func(conversation.Request) []conversation.Item { return []conversation.Item{actorstest.Text("ok")} }
+		store.Store, h.through = h.store, store
+	}, func(t *testing.T, h *harness) {
+		h.create(mainKey)
 		for i := range 10 {
-			w.ok(w.tell(talk, say(fmt.Sprint(i), "hello")))
+			h.ok(h.tell(mainKey, say(fmt.Sprint(i), "hello")))
 		}
-		w.forget(talk)
+		h.forget(mainKey)
 		store.onAcquire(func(h *conversation.Head) {
 			if h.SnapshotAt == 0 || h.Last-h.SnapshotAt >= 15 {
 				t.Errorf("the snapshot is at %d of %d", h.SnapshotAt, h.Last)
 			}
 			h.Snapshot = []byte("from another time")
 		})
-		before := len(w.store.Commits())
-		w.ok(w.tell(talk, conversation.Update{Title: new("a title")}))
-		if commits := w.store.Commits()[before:]; len(commits) != 1 || commits[0].Commit.Snapshot == nil {
+		before := len(h.store.Commits())
+		h.ok(h.tell(mainKey, conversation.Update{Title: new("a title")}))
+		if commits := h.store.Commits()[before:]; len(commits) != 1 || commits[0].Commit.Snapshot == nil {
 			t.Errorf("%d commits, and the first has no snapshot", len(commits))
 		}
 	})

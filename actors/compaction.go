@@ -11,13 +11,13 @@ import (
 // own, owned by the session. No step waits for it. It may be stopped at any time:
 // nothing is lost but the call.
 type compaction struct {
-	plan  conversation.Compaction
-	abort context.CancelFunc
+	plan   conversation.Compaction
+	cancel context.CancelFunc
 }
 
 // compactEnd is how it ended.
 type compactEnd struct {
-	late
+	deadLetterOK
 	c      *compaction
 	answer *conversation.ModelAnswer
 	err    error
@@ -29,7 +29,7 @@ var errNoSummary = errors.New("the model's answer ended in the middle")
 // a time; after a failure the next one waits for the end of a task.
 func (s *session) compact() {
 	e := s.e
-	if s.summary != nil || s.noSummary || s.draining != drainNot || s.phase != phaseReady || s.cache == nil || s.cache.transcript == nil {
+	if s.compaction != nil || s.compactionFailed || s.draining != drainNot || s.phase != phaseReady || s.cache == nil || s.cache.transcript == nil {
 		return
 	}
 	agent := s.machine.Summary().Agent
@@ -47,15 +47,15 @@ func (s *session) compact() {
 // startSummary asks the model.
 func (s *session) startSummary(model conversation.Model, c *compaction) {
 	e, self := s.e, s.self
-	ctx, cancel := context.WithTimeout(e.base, e.cfg.ModelLimit)
-	c.abort = cancel
-	s.summary = c
+	ctx, cancel := context.WithTimeout(e.workCtx, e.cfg.ModelLimit)
+	c.cancel = cancel
+	s.compaction = c
 	end := func(answer *conversation.ModelAnswer, err error) {
 		e.system.Root.Send(self, &compactEnd{c: c, answer: answer, err: err})
 	}
 	// A model that ignores its cancelled context is not waited for.
 	given := context.AfterFunc(ctx, func() { end(nil, ctx.Err()) })
-	e.goWork("a summary", func() {
+	e.spawnWork("a summary", func() {
 		defer cancel()
 		defer given()
 		end(summarise(ctx, model, c.plan.Request))
@@ -77,12 +77,12 @@ func summarise(ctx context.Context, model conversation.Model, r conversation.Req
 // compacted takes the end of a summary. A failure harms nothing: requests are
 // cut to the budget until another one is made.
 func (s *session) compacted(m *compactEnd) {
-	if s.phase == phaseLeaving || s.summary != m.c {
+	if s.phase == phaseUnloaded || s.compaction != m.c {
 		return
 	}
 	log := s.e.log.With("session", s.key.Session, "tenant", s.key.Tenant, "upto", m.c.plan.Upto)
 	if m.err != nil {
-		s.summary, s.noSummary = nil, true
+		s.compaction, s.compactionFailed = nil, true
 		s.e.m.Compactions.WithLabelValues("failed").Inc()
 		var known *conversation.ModelError
 		if errors.As(m.err, &known) && known.Usage != nil {
@@ -94,7 +94,7 @@ func (s *session) compacted(m *compactEnd) {
 	s.tokens(m.answer.Usage)
 	cmd, ok := m.c.plan.Compacted(*m.answer)
 	if !ok {
-		s.summary, s.noSummary = nil, true
+		s.compaction, s.compactionFailed = nil, true
 		s.e.m.Compactions.WithLabelValues("empty").Inc()
 		log.Warn("the model summarised the conversation with nothing; it is tried again after the next task")
 		return
@@ -103,14 +103,14 @@ func (s *session) compacted(m *compactEnd) {
 	log.Info("the conversation was summarised", "tokens_before", cmd.TokensBefore, "tokens_after", cmd.TokensAfter)
 	// It is in the making until it is stored: what a task that ends meanwhile looks
 	// at is still as long as before.
-	s.take(&told{cmd: cmd, done: func(_ conversation.Receipt, err error) { s.summary, s.noSummary = nil, err != nil }})
+	s.accept(&envelope{cmd: cmd, done: func(_ conversation.Receipt, err error) { s.compaction, s.compactionFailed = nil, err != nil }})
 }
 
 // tasksEnded looks at the context when a task has ended: nobody waits then.
 func (s *session) tasksEnded(events []conversation.Event) {
 	for i := range events {
 		if b, ok := events[i].Body.(conversation.TaskStatusChanged); ok && b.New.Ended() {
-			s.noSummary = false
+			s.compactionFailed = false
 			s.compact()
 			return
 		}
@@ -120,7 +120,7 @@ func (s *session) tasksEnded(events []conversation.Event) {
 // stop ends the making without a word.
 func (c *compaction) stop(s *session) {
 	if c != nil {
-		c.abort()
+		c.cancel()
 		s.e.m.Compactions.WithLabelValues("stopped").Inc()
 	}
 }

@@ -18,48 +18,48 @@ import (
 )
 
 // narrow gives the model little room: three long messages call for a summary.
-func narrow(w *world) {
-	a := w.cfg.Rules.Agents[conversation.Coordinator]
+func narrow(h *harness) {
+	a := h.cfg.Rules.Agents[conversation.Coordinator]
 	a.EngineTools = false // their descriptions take room
-	w.cfg.Rules.Agents[conversation.Coordinator] = a
-	r := w.cfg.Rules.Agents[researcher]
+	h.cfg.Rules.Agents[conversation.Coordinator] = a
+	r := h.cfg.Rules.Agents[researcher]
 	r.EngineTools = false
-	w.cfg.Rules.Agents[researcher] = r
-	w.cfg.Rules.Policy.Context = conversation.Context{Budget: 600, Threshold: 400, Keep: 40, Summary: 20}
+	h.cfg.Rules.Agents[researcher] = r
+	h.cfg.Rules.Policy.Context = conversation.Context{Budget: 600, Threshold: 400, Keep: 40, Summary: 20}
 }
 
 // long is a message of about 120 tokens.
 func long(name string) string { return name + " " + strings.Repeat("blah", 120) }
 
 // chat says something long and has it answered.
-func (w *world) chat(name string) {
-	w.t.Helper()
-	w.ok(w.tell(talk, say(name, long(name))))
-	w.step().Answer(actorstest.Text("answer to " + name))
+func (h *harness) chat(name string) {
+	h.t.Helper()
+	h.ok(h.tell(mainKey, say(name, long(name))))
+	h.step().Answer(actorstest.Text("answer to " + name))
 	synctest.Wait()
 }
 
 // step and asking are the open model calls: the step's, and the summary's.
-func (w *world) step() *actorstest.Call {
-	w.t.Helper()
-	call := w.open(false)
+func (h *harness) step() *actorstest.Call {
+	h.t.Helper()
+	call := h.open(false)
 	if call == nil {
-		w.t.Fatal("no step is open")
+		h.t.Fatal("no step is open")
 	}
 	return call
 }
 
-func (w *world) asking() *actorstest.Call { return w.open(true) }
+func (h *harness) asking() *actorstest.Call { return h.open(true) }
 
-func (w *world) open(summary bool) *actorstest.Call {
-	w.t.Helper()
+func (h *harness) open(summary bool) *actorstest.Call {
+	h.t.Helper()
 	synctest.Wait()
 	var found *actorstest.Call
-	for _, c := range w.model.Open() {
+	for _, c := range h.model.Open() {
 		last := c.Request.Last
 		if asks := len(last) > 0 && strings.HasPrefix(last[len(last)-1].Text, conversation.SummaryAsk); asks == summary {
 			if found != nil {
-				w.t.Fatalf("two calls are open, summary %v", summary)
+				h.t.Fatalf("two calls are open, summary %v", summary)
 			}
 			found = c
 		}
@@ -68,14 +68,14 @@ func (w *world) open(summary bool) *actorstest.Call {
 }
 
 // summaries are the counts of summaries by outcome.
-func (w *world) summaries() map[string]float64 { return w.counts("parley_compactions_total") }
+func (h *harness) summaries() map[string]float64 { return h.counts("parley_compactions_total") }
 
 // counts are a metric's values by its only label.
-func (w *world) counts(metric string) map[string]float64 {
-	w.t.Helper()
-	families, err := w.metrics.Gather()
+func (h *harness) counts(metric string) map[string]float64 {
+	h.t.Helper()
+	families, err := h.metrics.Gather()
 	if err != nil {
-		w.t.Fatal(err)
+		h.t.Fatal(err)
 	}
 	all := map[string]float64{}
 	for _, f := range families {
@@ -100,32 +100,32 @@ func texts(r conversation.Request) []string {
 	return all
 }
 
-// deafToSummaries is a model that answers steps only.
-type deafToSummaries struct {
+// ignoresContextInSummaries is a model that answers steps only.
+type ignoresContextInSummaries struct {
 	conversation.Model
-	deaf
+	ignoresContext
 }
 
-func (d deafToSummaries) Stream(ctx context.Context, r conversation.Request) iter.Seq2[conversation.Output, error] {
+func (d ignoresContextInSummaries) Stream(ctx context.Context, r conversation.Request) iter.Seq2[conversation.Output, error] {
 	if n := len(r.Last); n > 0 && strings.HasPrefix(r.Last[n-1].Text, conversation.SummaryAsk) {
-		return d.deaf.Stream(ctx, r)
+		return d.ignoresContext.Stream(ctx, r)
 	}
 	return d.Model.Stream(ctx, r)
 }
 
-func (deafToSummaries) Label() string { return "deaf to summaries" }
+func (ignoresContextInSummaries) Label() string { return "ignores context" }
 
 func TestCompaction(t *testing.T) {
 	t.Run("once, beside the work", func(t *testing.T) {
-		inWorld(t, narrow, func(t *testing.T, w *world) {
-			w.create(talk)
-			w.chat("one")
-			if w.asking() != nil {
+		withHarness(t, narrow, func(t *testing.T, h *harness) {
+			h.create(mainKey)
+			h.chat("one")
+			if h.asking() != nil {
 				t.Fatal("asked below the threshold")
 			}
-			w.chat("two")
-			w.chat("three")
-			call := w.asking()
+			h.chat("two")
+			h.chat("three")
+			call := h.asking()
 			if call == nil {
 				t.Fatal("above the threshold nobody is asked")
 			}
@@ -133,10 +133,10 @@ func TestCompaction(t *testing.T) {
 				t.Errorf("%+v", r)
 			}
 			// Work goes on while it is being made, and it is asked for once.
-			w.chat("four")
-			w.ok(w.tell(talk, say("five", long("five"))))
-			five := w.step()
-			if n := len(w.model.Calls()); n != 6 {
+			h.chat("four")
+			h.ok(h.tell(mainKey, say("five", long("five"))))
+			five := h.step()
+			if n := len(h.model.Calls()); n != 6 {
 				t.Errorf("%d calls", n)
 			}
 			if n := five.Request.Tokens(); n > 600 {
@@ -145,7 +145,7 @@ func TestCompaction(t *testing.T) {
 			call.Answer(actorstest.Text("They said one and two."))
 			synctest.Wait()
 			var event conversation.ContextCompacted
-			for _, e := range w.stored(talk) {
+			for _, e := range h.stored(mainKey) {
 				if b, ok := e.Body.(conversation.ContextCompacted); ok {
 					event = b
 				}
@@ -155,60 +155,60 @@ func TestCompaction(t *testing.T) {
 			}
 			five.Answer(actorstest.Text("5"))
 			synctest.Wait()
-			if second := w.asking(); second != nil { // what was said meanwhile is long as well
+			if second := h.asking(); second != nil { // what was said meanwhile is long as well
 				second.Answer(actorstest.Text("They said a lot."))
 			}
-			w.ok(w.tell(talk, say("six", "six")))
-			got := texts(w.step().Request)
+			h.ok(h.tell(mainKey, say("six", "six")))
+			got := texts(h.step().Request)
 			if len(got) < 2 || got[0] != "one" || !strings.HasPrefix(got[1], "[summary of the conversation so far: They said") || slices.Contains(got, "two") {
 				t.Errorf("%q", got)
 			}
-			w.step().Answer(actorstest.Text("6"))
+			h.step().Answer(actorstest.Text("6"))
 			synctest.Wait()
-			if n := w.summaries()["ok"]; n < 1 || n != float64(w.count(talk, conversation.KindContextCompacted)) {
-				t.Errorf("%v", w.summaries())
+			if n := h.summaries()["ok"]; n < 1 || n != float64(h.count(mainKey, conversation.KindContextCompacted)) {
+				t.Errorf("%v", h.summaries())
 			}
-			w.whole(talk)
+			h.assertComplete(mainKey)
 		})
 	})
 	t.Run("once, also while it is being stored", func(t *testing.T) {
-		inWorld(t, narrow, func(t *testing.T, w *world) {
-			w.create(talk)
+		withHarness(t, narrow, func(t *testing.T, h *harness) {
+			h.create(mainKey)
 			for _, name := range []string{"one", "two", "three"} {
-				w.chat(name)
+				h.chat(name)
 			}
-			w.ok(w.tell(talk, say("four", "four")))
-			gate := w.store.Hold(persistencetest.BeforeWrite, holds(conversation.KindResponse))
-			w.step().Answer(actorstest.Text("4"))
+			h.ok(h.tell(mainKey, say("four", "four")))
+			gate := h.store.Hold(persistencetest.BeforeWrite, holds(conversation.KindResponse))
+			h.step().Answer(actorstest.Text("4"))
 			<-gate.Held()
-			w.asking().Answer(actorstest.Text("They said one and two."))
+			h.asking().Answer(actorstest.Text("They said one and two."))
 			synctest.Wait() // it waits for the commit of the task's end
 			gate.Release()
-			if w.asking() != nil {
+			if h.asking() != nil {
 				t.Error("asked again before the summary was stored")
 			}
-			if n := w.count(talk, conversation.KindContextCompacted); n != 1 {
+			if n := h.count(mainKey, conversation.KindContextCompacted); n != 1 {
 				t.Errorf("%d summaries are stored", n)
 			}
-			w.whole(talk)
+			h.assertComplete(mainKey)
 		})
 	})
 	t.Run("a model that ignores its context is not waited for", func(t *testing.T) {
-		d := deafToSummaries{deaf: deaf{asked: new(atomic.Int32)}}
-		inWorld(t, func(w *world) {
-			narrow(w)
-			d.free, d.Model = make(chan struct{}), w.model
-			w.models = map[string]conversation.Model{"": d}
-		}, func(t *testing.T, w *world) {
+		d := ignoresContextInSummaries{ignoresContext: ignoresContext{asked: new(atomic.Int32)}}
+		withHarness(t, func(h *harness) {
+			narrow(h)
+			d.free, d.Model = make(chan struct{}), h.model
+			h.models = map[string]conversation.Model{"": d}
+		}, func(t *testing.T, h *harness) {
 			defer close(d.free)
-			w.create(talk)
+			h.create(mainKey)
 			for _, name := range []string{"one", "two", "three"} {
-				w.chat(name)
+				h.chat(name)
 			}
-			time.Sleep(w.cfg.ModelLimit + time.Second)
+			time.Sleep(h.cfg.ModelLimit + time.Second)
 			synctest.Wait()
-			if n := d.asked.Load(); n != 1 || w.summaries()["failed"] != 1 {
-				t.Errorf("asked %d times, %v", n, w.summaries())
+			if n := d.asked.Load(); n != 1 || h.summaries()["failed"] != 1 {
+				t.Errorf("asked %d times, %v", n, h.summaries())
 			}
 		})
 	})
@@ -220,102 +220,102 @@ func TestCompaction(t *testing.T) {
 			"never":  func(*actorstest.Call) { time.Sleep(DefaultConfig().ModelLimit + time.Second) },
 		} {
 			t.Run(name, func(t *testing.T) {
-				inWorld(t, narrow, func(t *testing.T, w *world) {
-					w.create(talk)
+				withHarness(t, narrow, func(t *testing.T, h *harness) {
+					h.create(mainKey)
 					for _, name := range []string{"one", "two", "three"} {
-						w.chat(name)
+						h.chat(name)
 					}
-					fail(w.asking())
-					if w.asking() != nil {
+					fail(h.asking())
+					if h.asking() != nil {
 						t.Error("asked again at once")
 					}
-					w.ok(w.tell(talk, say("four", long("four"))))
-					if w.asking() != nil {
+					h.ok(h.tell(mainKey, say("four", long("four"))))
+					if h.asking() != nil {
 						t.Error("asked again before a task has ended")
 					}
-					w.step().Answer(actorstest.Text("4"))
-					again := w.asking()
+					h.step().Answer(actorstest.Text("4"))
+					again := h.asking()
 					if again == nil {
 						t.Fatal("not asked again after the task")
 					}
 					again.Answer(actorstest.Text("summary"))
 					synctest.Wait()
-					if n := w.count(talk, conversation.KindContextCompacted); n != 1 {
+					if n := h.count(mainKey, conversation.KindContextCompacted); n != 1 {
 						t.Errorf("%d summaries", n)
 					}
-					w.whole(talk)
+					h.assertComplete(mainKey)
 				})
 			})
 		}
 	})
 	t.Run("a panic is harmless", func(t *testing.T) {
-		inWorld(t, narrow, func(t *testing.T, w *world) {
-			w.create(talk)
-			w.chat("one")
-			w.chat("two")
-			w.ok(w.tell(talk, say("three", long("three"))))
-			w.e.deps.Models[""] = &panicky{Model: w.model}
-			w.step().Answer(actorstest.Text("3"))
+		withHarness(t, narrow, func(t *testing.T, h *harness) {
+			h.create(mainKey)
+			h.chat("one")
+			h.chat("two")
+			h.ok(h.tell(mainKey, say("three", long("three"))))
+			h.e.deps.Models[""] = &panicky{Model: h.model}
+			h.step().Answer(actorstest.Text("3"))
 			synctest.Wait()
-			if got := w.summaries(); got["failed"] != 1 {
+			if got := h.summaries(); got["failed"] != 1 {
 				t.Errorf("%v", got)
 			}
-			w.chat("four")
+			h.chat("four")
 		})
 	})
 	t.Run("a restart keeps the summary", func(t *testing.T) {
-		inWorld(t, narrow, func(t *testing.T, w *world) {
-			w.create(talk)
+		withHarness(t, narrow, func(t *testing.T, h *harness) {
+			h.create(mainKey)
 			for _, name := range []string{"one", "two", "three"} {
-				w.chat(name)
+				h.chat(name)
 			}
-			w.asking().Answer(actorstest.Text("They said one and two."))
+			h.asking().Answer(actorstest.Text("They said one and two."))
 			synctest.Wait()
-			w.ok(w.tell(talk, say("four", "four")))
-			before := texts(w.step().Request)
-			w.reply(actorstest.Text("4"))
-			w.restart()
-			w.ok(w.tell(talk, say("five", "five")))
-			after := texts(w.step().Request)
+			h.ok(h.tell(mainKey, say("four", "four")))
+			before := texts(h.step().Request)
+			h.reply(actorstest.Text("4"))
+			h.restart()
+			h.ok(h.tell(mainKey, say("five", "five")))
+			after := texts(h.step().Request)
 			if want := append(before, "five"); !slices.Equal(after, want) || !slices.ContainsFunc(after, func(s string) bool { return strings.HasPrefix(s, "[summary") }) {
 				t.Errorf("%q, want %q", after, want)
 			}
-			w.reply(actorstest.Text("5"))
+			h.reply(actorstest.Text("5"))
 		})
 	})
 	t.Run("a crash stops it", func(t *testing.T) {
-		inWorld(t, narrow, func(t *testing.T, w *world) {
-			w.create(talk)
+		withHarness(t, narrow, func(t *testing.T, h *harness) {
+			h.create(mainKey)
 			for _, name := range []string{"one", "two", "three"} {
-				w.chat(name)
+				h.chat(name)
 			}
-			call := w.asking()
-			w.stop()
-			if got := w.summaries(); !call.Over() || got["stopped"] != 1 {
+			call := h.asking()
+			h.stop()
+			if got := h.summaries(); !call.Over() || got["stopped"] != 1 {
 				t.Errorf("%v", got)
 			}
-			w.start()
-			w.ok(w.tell(talk, say("four", long("four")))) // found long when it is read again
-			if w.asking() == nil {
+			h.start()
+			h.ok(h.tell(mainKey, say("four", long("four")))) // found long when it is read again
+			if h.asking() == nil {
 				t.Error("not asked again")
 			}
-			w.asking().Answer(actorstest.Text("summary"))
-			w.step().Answer(actorstest.Text("4"))
+			h.asking().Answer(actorstest.Text("summary"))
+			h.step().Answer(actorstest.Text("4"))
 			synctest.Wait()
-			if n := w.count(talk, conversation.KindContextCompacted); n != 1 {
+			if n := h.count(mainKey, conversation.KindContextCompacted); n != 1 {
 				t.Errorf("%d summaries", n)
 			}
 		})
 	})
 	t.Run("a drain stops it", func(t *testing.T) {
-		inWorld(t, narrow, func(t *testing.T, w *world) {
-			w.create(talk)
+		withHarness(t, narrow, func(t *testing.T, h *harness) {
+			h.create(mainKey)
 			for _, name := range []string{"one", "two", "three"} {
-				w.chat(name)
+				h.chat(name)
 			}
-			call := w.asking()
+			call := h.asking()
 			began := time.Now()
-			if err := w.e.Drain(t.Context()); err != nil || time.Since(began) > 0 {
+			if err := h.e.Drain(t.Context()); err != nil || time.Since(began) > 0 {
 				t.Errorf("%v after %s", err, time.Since(began))
 			}
 			if synctest.Wait(); !call.Over() {
@@ -328,25 +328,25 @@ func TestCompaction(t *testing.T) {
 // A transcript that is read again when the session has idled is the one that was
 // there: the summary, what came after it, and the first message.
 func TestTranscriptAfterIdle(t *testing.T) {
-	inWorld(t, func(w *world) {
-		w.model.Auto = func(r conversation.Request) []conversation.Item {
+	withHarness(t, func(h *harness) {
+		h.model.Auto = func(r conversation.Request) []conversation.Item {
 			return []conversation.Item{actorstest.Text(fmt.Sprintf("answer of step %d", r.Step))}
 		}
-	}, func(t *testing.T, w *world) {
-		w.create(talk)
+	}, func(t *testing.T, h *harness) {
+		h.create(mainKey)
 		for i := range 400 { // 2,800 events
-			w.ok(w.tell(talk, say(fmt.Sprint(i), fmt.Sprintf("message %d", i))))
+			h.ok(h.tell(mainKey, say(fmt.Sprint(i), fmt.Sprintf("message %d", i))))
 		}
-		if n := w.summaries()["ok"]; n < 3 {
+		if n := h.summaries()["ok"]; n < 3 {
 			t.Fatalf("%v summaries", n)
 		}
 		last := func() []string {
-			calls := w.model.Calls()
+			calls := h.model.Calls()
 			return texts(calls[len(calls)-1].Request)
 		}
 		before := last()
-		time.Sleep(w.cfg.CacheIdle + time.Second)
-		w.ok(w.tell(talk, say("x", "message x")))
+		time.Sleep(h.cfg.CacheIdle + time.Second)
+		h.ok(h.tell(mainKey, say("x", "message x")))
 		if after := last(); !slices.Equal(after, append(before, "message x")) || after[0] != "message 0" {
 			t.Errorf("%q\nwant %q", after, before)
 		}

@@ -7,10 +7,10 @@ import (
 	"parley/conversation"
 )
 
-// found is the store's answer about the key of a command.
-type found struct {
-	late
-	t   *told
+// duplicateResult is the store's answer about the key of a command.
+type duplicateResult struct {
+	deadLetterOK
+	t   *envelope
 	dup *conversation.Duplicate // nil: the key is new
 	err error
 }
@@ -48,9 +48,9 @@ func (s *session) keysOf(c conversation.Command) (keys []conversation.Key, text 
 	}
 }
 
-// mustLook is true when a command cannot be decided before the store was asked.
-func (s *session) mustLook(t *told) bool {
-	if t.looked {
+// needsDuplicateCheck is true when a command cannot be decided before the store was asked.
+func (s *session) needsDuplicateCheck(t *envelope) bool {
+	if t.duplicateChecked {
 		return false
 	}
 	keys, _ := s.keysOf(t.cmd)
@@ -64,24 +64,24 @@ func (s *session) mustLook(t *told) bool {
 	return s.machine.NeedsLookup(keys[0].Author, keys[0].Client) || s.noRoom(t.cmd)
 }
 
-// look asks the store, as soon as everything decided so far is in it. Other
+// checkDuplicate asks the store, as soon as everything decided so far is in it. Other
 // commands queue behind.
-func (s *session) look() {
-	if s.lookup == nil || s.finding || s.flight != nil || s.pending != nil {
+func (s *session) checkDuplicate() {
+	if s.checking == nil || s.checkRunning || s.inFlight != nil || s.pending != nil {
 		return
 	}
-	s.finding = true
-	t, e, session, self := s.lookup, s.e, s.key, s.self
+	s.checkRunning = true
+	t, e, session, self := s.checking, s.e, s.key, s.self
 	keys, text := s.keysOf(t.cmd)
-	e.goWork("a look-up", func() {
+	e.spawnWork("a look-up", func() {
 		dup, err := e.find(session, keys, text, t.cmd)
-		e.system.Root.Send(self, &found{t: t, dup: dup, err: err})
-	}, func(err error) { e.system.Root.Send(self, &found{t: t, err: err}) })
+		e.system.Root.Send(self, &duplicateResult{t: t, dup: dup, err: err})
+	}, func(err error) { e.system.Root.Send(self, &duplicateResult{t: t, err: err}) })
 }
 
 // find makes the hint that the machine needs.
 func (e *Engine) find(session conversation.SessionKey, keys []conversation.Key, text string, c conversation.Command) (*conversation.Duplicate, error) {
-	seqs, err := e.deps.Store.Find(e.base, session, keys)
+	seqs, err := e.deps.Store.Find(e.workCtx, session, keys)
 	if err != nil {
 		return nil, err
 	}
@@ -112,19 +112,19 @@ func (e *Engine) find(session conversation.SessionKey, keys []conversation.Key, 
 	return dup, nil
 }
 
-// found decides the command that was looked up, then goes on with those behind it.
-func (s *session) found(m *found) {
-	if s.phase != phaseReady || s.lookup != m.t {
+// duplicateChecked decides the command that was looked up, then goes on with those behind it.
+func (s *session) duplicateChecked(m *duplicateResult) {
+	if s.phase != phaseReady || s.checking != m.t {
 		return
 	}
-	s.lookup, s.finding = nil, false
+	s.checking, s.checkRunning = nil, false
 	t := m.t
-	t.looked = true
+	t.duplicateChecked = true
 	if m.err != nil {
 		err := errUnreachable()
 		err.Err = m.err
 		t.answer(s.e, err)
-		s.unhold()
+		s.processQueue()
 		return
 	}
 	if m.dup != nil {
@@ -147,7 +147,7 @@ func (s *session) found(m *found) {
 		}
 	}
 	s.queue = slices.Insert(s.queue, 0, t)
-	s.unhold()
+	s.processQueue()
 }
 
 // noRoom is true for a message that admission.on_full=reject refuses: it would

@@ -37,16 +37,16 @@ func (s *session) amend(f conversation.AmendDelegation) {
 // The messages of a delegation's child, beside *stopCall and *over.
 type (
 	route struct {
-		late
+		deadLetterOK
 		f conversation.RouteAnswer
 	}
 	amendment struct {
-		late
+		deadLetterOK
 		f conversation.AmendDelegation
 	}
-	tellAgain struct{ late }
+	tellAgain struct{ deadLetterOK }
 	readTexts struct {
-		late
+		deadLetterOK
 		objective string
 		amend     *conversation.AmendDelegation
 		err       error
@@ -55,34 +55,34 @@ type (
 
 // delegation is the child actor of one delegation: the one ordered way down.
 type delegation struct {
-	e      *Engine
-	key    conversation.SessionKey // of the parent
-	parent *actor.PID
-	f      conversation.StartDelegation
-	owner  conversation.UserID
-	access conversation.Access
-	stop   bool
-	over   bool
-	out    outbox
-	timer  *time.Timer
+	e         *Engine
+	key       conversation.SessionKey // of the parent
+	parent    *actor.PID
+	f         conversation.StartDelegation
+	owner     conversation.UserID
+	access    conversation.Access
+	stop      bool
+	callEnded bool
+	queue     deliveryQueue
+	timer     *time.Timer
 }
 
 // Receive is the actor's.
 func (d *delegation) Receive(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
 	case *actor.Started:
-		d.out = outbox{e: d.e, self: ctx.Self(), to: conversation.SessionKey{Tenant: d.key.Tenant, Session: d.f.Session}}
-		d.again()
+		d.queue = deliveryQueue{e: d.e, self: ctx.Self(), to: conversation.SessionKey{Tenant: d.key.Tenant, Session: d.f.Session}}
+		d.tell()
 		d.later()
 	case *tellAgain:
-		if len(d.out.letters) == 0 {
-			d.again()
+		if len(d.queue.queue) == 0 {
+			d.tell()
 		}
 		d.later()
 	case *readTexts:
 		d.read(m)
 	case *route:
-		d.out.put(&letter{id: "answer-" + string(m.f.Question), cmd: conversation.Answer{
+		d.queue.enqueue(&delivery{id: "answer-" + string(m.f.Question), cmd: conversation.Answer{
 			Author: m.f.By, Via: conversation.ViaDelegation, ClientMsgID: conversation.ClientMsgID("answer-" + m.f.Question),
 			Question: m.f.Question, Text: m.f.Text,
 		}})
@@ -91,20 +91,20 @@ func (d *delegation) Receive(ctx actor.Context) {
 	case *stopCall:
 		if !d.stop {
 			d.stop = true
-			d.again()
+			d.tell()
 		}
-	case *over:
-		d.over = true
-	case *delivered:
-		d.out.delivered(m)
-	case *resend:
-		d.out.resend()
+	case *callOver:
+		d.callEnded = true
+	case *deliveryDone:
+		d.queue.done(m)
+	case *retryDelivery:
+		d.queue.retry()
 	case *actor.Stopping:
 		if d.timer != nil {
 			d.timer.Stop()
 		}
 	}
-	if d.over && (!d.stop || len(d.out.letters) == 0) {
+	if d.callEnded && (!d.stop || len(d.queue.queue) == 0) {
 		ctx.Stop(ctx.Self())
 	}
 }
@@ -112,43 +112,43 @@ func (d *delegation) Receive(ctx actor.Context) {
 // later has the sub-session told again: whatever was lost on the way up, a
 // repeated tell brings it again.
 func (d *delegation) later() {
-	root, self := d.e.system.Root, d.out.self
+	root, self := d.e.system.Root, d.queue.self
 	d.timer = time.AfterFunc(d.e.cfg.TellEvery, func() { root.Send(self, &tellAgain{}) })
 }
 
-// again tells the sub-session its objective, or to cancel itself.
-func (d *delegation) again() {
+// tell tells the sub-session its objective, or to cancel itself.
+func (d *delegation) tell() {
 	switch {
 	case d.stop:
-		d.out.put(&letter{id: "cancel", cmd: conversation.Cancel{By: conversation.ByParent, Reason: "cancelled by its parent"}, done: d.cancelled})
+		d.queue.enqueue(&delivery{id: "cancel", cmd: conversation.Cancel{By: conversation.ByParent, Reason: "cancelled by its parent"}, done: d.cancelDone})
 	case d.f.Objective == "":
 		d.readLog(d.f.Seq, nil)
 	default:
-		d.out.put(&letter{id: "tell", done: d.told, cmd: conversation.Tell{
+		d.queue.enqueue(&delivery{id: "tell", done: d.tellDone, cmd: conversation.Tell{
 			Agent: d.f.Agent, Owner: d.owner, Access: d.access, Objective: d.f.Objective,
 		}})
 	}
 }
 
-// told: a sub-session that refuses its objective for good will never answer.
-func (d *delegation) told(err *conversation.Error) {
+// tellDone: a sub-session that refuses its objective for good will never answer.
+func (d *delegation) tellDone(err *conversation.Error) {
 	if err != nil {
 		d.done(conversation.CallFailed, "the delegation could not start: "+err.Message)
 	}
 }
 
-// cancelled: a sub-session that is not there, or has nothing to cancel, has stopped.
-func (d *delegation) cancelled(err *conversation.Error) {
+// cancelDone: a sub-session that is not there, or has nothing to cancel, has stopped.
+func (d *delegation) cancelDone(err *conversation.Error) {
 	if err != nil {
 		d.done(conversation.CallCancelled, "cancelled")
 	}
 }
 
 func (d *delegation) done(status conversation.CallStatus, summary string) {
-	d.tell(conversation.DelegationDone{Delegation: d.f.Call, Status: status, Summary: summary})
+	d.report(conversation.DelegationDone{Delegation: d.f.Call, Status: status, Summary: summary})
 }
 
-func (d *delegation) tell(c conversation.Command) { d.e.system.Root.Send(d.parent, &callEnd{cmd: c}) }
+func (d *delegation) report(c conversation.Command) { d.e.system.Root.Send(d.parent, &callEnd{cmd: c}) }
 
 // amend hands a text down; the outcome is the result of the amend call.
 func (d *delegation) amend(f conversation.AmendDelegation) {
@@ -157,7 +157,7 @@ func (d *delegation) amend(f conversation.AmendDelegation) {
 		return
 	}
 	id := "amend-" + string(f.Call)
-	d.out.put(&letter{id: id, patient: true,
+	d.queue.enqueue(&delivery{id: id, lowPriority: true,
 		cmd: conversation.Say{
 			Author: d.owner, Via: conversation.ViaDelegation, ClientMsgID: conversation.ClientMsgID(id), Text: f.Text, Mode: conversation.ModeSteer,
 		},
@@ -166,14 +166,14 @@ func (d *delegation) amend(f conversation.AmendDelegation) {
 			if err != nil {
 				end.Status, end.Result = conversation.CallError, err.Message
 			}
-			d.tell(end)
+			d.report(end)
 		}})
 }
 
 // readLog reads a text that only the log has after a recovery.
 func (d *delegation) readLog(seq conversation.Seq, amend *conversation.AmendDelegation) {
-	e, key, root, self := d.e, d.key, d.e.system.Root, d.out.self
-	e.goWork("reading a call", func() {
+	e, key, root, self := d.e, d.key, d.e.system.Root, d.queue.self
+	e.spawnWork("reading a call", func() {
 		m := &readTexts{amend: amend}
 		event, err := e.event(key, seq)
 		switch b := event.Body.(type) {
@@ -198,12 +198,12 @@ func (d *delegation) readLog(seq conversation.Seq, amend *conversation.AmendDele
 func (d *delegation) read(m *readTexts) {
 	switch {
 	case m.amend != nil && (m.err != nil || m.amend.Text == ""):
-		d.tell(conversation.ToolDone{Call: m.amend.Call, Status: conversation.CallError, Result: "the text could not be read"})
+		d.report(conversation.ToolDone{Call: m.amend.Call, Status: conversation.CallError, Result: "the text could not be read"})
 	case m.amend != nil:
 		d.amend(*m.amend)
 	case m.objective != "":
 		d.f.Objective = m.objective
-		d.again()
+		d.tell()
 	default:
 		// The next tellAgain reads again.
 		d.e.log.Error("the objective of a delegation cannot be read", "session", d.key.Session, "tenant", d.key.Tenant, "call", d.f.Call, "err", m.err)
@@ -217,22 +217,22 @@ func (s *session) report(effect conversation.Effect) {
 	if !ok {
 		return
 	}
-	if s.up == nil {
-		link := &uplink{out: outbox{e: s.e, to: conversation.SessionKey{Tenant: s.key.Tenant, Session: parent}}}
-		s.up = s.ctx.Spawn(actor.PropsFromProducer(func() actor.Actor { return link }))
+	if s.uplink == nil {
+		link := &uplink{queue: deliveryQueue{e: s.e, to: conversation.SessionKey{Tenant: s.key.Tenant, Session: parent}}}
+		s.uplink = s.ctx.Spawn(actor.PropsFromProducer(func() actor.Actor { return link }))
 	}
-	up, root := s.up, s.e.system.Root
+	up, root := s.uplink, s.e.system.Root
 	switch f := effect.(type) {
 	case conversation.Report:
 		done := conversation.DelegationDone{
 			Delegation: call, Status: f.Status, Summary: f.Summary, Took: time.Since(s.machine.Summary().CreatedAt).Round(time.Millisecond),
 		}
 		if f.Summary != "" || f.Seq == 0 {
-			root.Send(up, &letter{id: "done", cmd: done})
+			root.Send(up, &delivery{id: "done", cmd: done})
 			return
 		}
 		e, key := s.e, s.key
-		e.goWork("reading a result", func() {
+		e.spawnWork("reading a result", func() {
 			event, err := e.event(key, f.Seq)
 			switch b := event.Body.(type) {
 			case conversation.Response:
@@ -244,17 +244,17 @@ func (s *session) report(effect conversation.Effect) {
 				e.log.Error("the result of a delegation cannot be read", "session", key.Session, "tenant", key.Tenant, "err", err)
 				return
 			}
-			root.Send(up, &letter{id: "done", cmd: done})
+			root.Send(up, &delivery{id: "done", cmd: done})
 		}, nil)
 	case conversation.ReportQuestion:
 		q := f.Asked
-		root.Send(up, &letter{id: "asked-" + string(q.Question), cmd: conversation.DelegationAsked{
+		root.Send(up, &delivery{id: "asked-" + string(q.Question), cmd: conversation.DelegationAsked{
 			Delegation: call, Question: q.Question, Text: q.Text, Choices: q.Choices, ExpiresAt: q.ExpiresAt, Default: q.Default, Approval: q.Approval,
 		}})
 	case conversation.ReportQuestions:
-		root.Send(up, &letter{id: "questions", cmd: conversation.DelegationQuestions{Delegation: call, Open: f.Open}})
+		root.Send(up, &delivery{id: "questions", cmd: conversation.DelegationQuestions{Delegation: call, Open: f.Open}})
 	case conversation.ReportQuestionClosed:
-		root.Send(up, &letter{id: "closed-" + string(f.Question), cmd: conversation.DelegationQuestionClosed{
+		root.Send(up, &delivery{id: "closed-" + string(f.Question), cmd: conversation.DelegationQuestionClosed{
 			Delegation: call, Question: f.Question, Reason: f.Reason, Default: f.Default,
 		}})
 	}

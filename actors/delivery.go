@@ -10,110 +10,110 @@ import (
 	"parley/conversation"
 )
 
-// outbox delivers commands to one other session of the tree, in order, each one
-// until it is acknowledged, which is after the receiver's commit. Only patient
-// letters let others pass. Its owner is an actor that passes delivered and resend
+// deliveryQueue delivers commands to one other session of the tree, in order, each one
+// until it is acknowledged, which is after the receiver's commit. Only low-priority
+// ones let others pass. Its owner is an actor that passes deliveryDone and retryDelivery
 // on to it.
-type outbox struct {
-	e       *Engine
-	to      conversation.SessionKey
-	self    *actor.PID
-	letters []*letter // the patient ones at the end, but for one on its way
-	sending bool      // the first letter is on its way
-	resting bool      // it was refused, and is sent again after the pause
-	pause   time.Duration
+type deliveryQueue struct {
+	e          *Engine
+	to         conversation.SessionKey
+	self       *actor.PID
+	queue      []*delivery // the low-priority ones at the end, but for one on its way
+	sending    bool        // the first one is on its way
+	backingOff bool        // it was refused, and is sent again after the pause
+	pause      time.Duration
 }
 
-// letter is one command and what is done when it was taken, or refused for good.
-type letter struct {
-	late
-	id      string // a letter with the same id is not queued twice; "" = always
-	cmd     conversation.Command
-	patient bool                          // it adds work, so it may be refused for long: what answers or stops does not wait for it
-	done    func(err *conversation.Error) // may be nil; runs in the owner
+// delivery is one command and what is done when it was taken, or refused for good.
+type delivery struct {
+	deadLetterOK
+	id          string // one with the same id is not queued twice; "" = always
+	cmd         conversation.Command
+	lowPriority bool                          // it adds work, so it may be refused for long: what answers or stops does not wait for it
+	done        func(err *conversation.Error) // may be nil; runs in the owner
 }
 
 type (
-	delivered struct {
-		late
-		l   *letter
+	deliveryDone struct {
+		deadLetterOK
+		d   *delivery
 		err error
 	}
-	resend struct{ late }
+	retryDelivery struct{ deadLetterOK }
 )
 
-func (o *outbox) put(l *letter) {
-	for _, other := range o.letters {
-		if l.id != "" && other.id == l.id {
+func (q *deliveryQueue) enqueue(d *delivery) {
+	for _, other := range q.queue {
+		if d.id != "" && other.id == d.id {
 			return
 		}
 	}
-	at := len(o.letters)
-	if !l.patient {
-		at = o.firstPatient()
+	at := len(q.queue)
+	if !d.lowPriority {
+		at = q.firstLowPriority()
 	}
-	o.letters = slices.Insert(o.letters, at, l)
+	q.queue = slices.Insert(q.queue, at, d)
 	if at == 0 {
-		o.resting = false
+		q.backingOff = false
 	}
-	o.next()
+	q.next()
 }
 
-// firstPatient is the place before the patient letters that are not on their way.
-func (o *outbox) firstPatient() int {
-	for i, l := range o.letters {
-		if l.patient && (i > 0 || !o.sending) {
+// firstLowPriority is the place before the low-priority ones that are not on their way.
+func (q *deliveryQueue) firstLowPriority() int {
+	for i, d := range q.queue {
+		if d.lowPriority && (i > 0 || !q.sending) {
 			return i
 		}
 	}
-	return len(o.letters)
+	return len(q.queue)
 }
 
-func (o *outbox) next() {
-	if o.sending || o.resting || len(o.letters) == 0 {
+func (q *deliveryQueue) next() {
+	if q.sending || q.backingOff || len(q.queue) == 0 {
 		return
 	}
-	o.sending = true
-	l, root, self := o.letters[0], o.e.system.Root, o.self
-	o.e.tellInner(o.to, l.cmd, func(_ conversation.Receipt, err error) {
-		root.Send(self, &delivered{l: l, err: err})
+	q.sending = true
+	d, root, self := q.queue[0], q.e.system.Root, q.self
+	q.e.tellInner(q.to, d.cmd, func(_ conversation.Receipt, err error) {
+		root.Send(self, &deliveryDone{d: d, err: err})
 	})
 }
 
-func (o *outbox) delivered(m *delivered) {
-	if !o.sending || o.letters[0] != m.l {
+func (q *deliveryQueue) done(m *deliveryDone) {
+	if !q.sending || q.queue[0] != m.d {
 		return
 	}
-	behind := o.firstPatient()
-	o.sending = false
+	behind := q.firstLowPriority()
+	q.sending = false
 	switch {
-	case !again(m.err):
-	case m.l.patient && behind > 1:
-		o.letters = slices.Insert(slices.Delete(o.letters, 0, 1), behind-1, m.l)
-		o.next()
+	case !retryable(m.err):
+	case m.d.lowPriority && behind > 1:
+		q.queue = slices.Insert(slices.Delete(q.queue, 0, 1), behind-1, m.d)
+		q.next()
 		return
 	default:
-		o.pause = min(max(2*o.pause, o.e.cfg.TellRetry), o.e.cfg.TellEvery)
-		o.resting = true
-		root, self := o.e.system.Root, o.self
-		time.AfterFunc(o.pause, func() { root.Send(self, &resend{}) })
+		q.pause = min(max(2*q.pause, q.e.cfg.TellRetry), q.e.cfg.TellEvery)
+		q.backingOff = true
+		root, self := q.e.system.Root, q.self
+		time.AfterFunc(q.pause, func() { root.Send(self, &retryDelivery{}) })
 		return
 	}
-	o.pause = 0
-	o.letters = o.letters[1:]
-	if m.l.done != nil {
-		m.l.done(asError(m.err))
+	q.pause = 0
+	q.queue = q.queue[1:]
+	if m.d.done != nil {
+		m.d.done(asError(m.err))
 	}
-	o.next()
+	q.next()
 }
 
-func (o *outbox) resend() {
-	o.resting = false
-	o.next()
+func (q *deliveryQueue) retry() {
+	q.backingOff = false
+	q.next()
 }
 
-// again is true for refusals that may pass.
-func again(err error) bool {
+// retryable is true for refusals that may pass.
+func retryable(err error) bool {
 	e := asError(err)
 	return e != nil && e.Retryable()
 }
@@ -130,19 +130,19 @@ func asError(err error) *conversation.Error {
 }
 
 // uplink is the child actor by which a sub-session speaks to its parent.
-type uplink struct{ out outbox }
+type uplink struct{ queue deliveryQueue }
 
 // Receive is the actor's.
 func (u *uplink) Receive(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
 	case *actor.Started:
-		u.out.self = ctx.Self()
-	case *letter:
-		u.out.put(m)
-	case *delivered:
-		u.out.delivered(m)
-	case *resend:
-		u.out.resend()
+		u.queue.self = ctx.Self()
+	case *delivery:
+		u.queue.enqueue(m)
+	case *deliveryDone:
+		u.queue.done(m)
+	case *retryDelivery:
+		u.queue.retry()
 	}
 }
 
@@ -152,21 +152,21 @@ func (e *Engine) wake(key conversation.SessionKey) { e.tellUntil(key, nil) }
 // tellUntil hands a command to another session of the tree and repeats it until
 // it is taken or refused for good.
 func (e *Engine) tellUntil(key conversation.SessionKey, c conversation.Command) {
-	e.goWork("telling a session", func() {
+	e.spawnWork("telling a session", func() {
 		for pause := e.cfg.TellRetry; ; pause = min(2*pause, e.cfg.TellEvery) {
 			answer := make(chan error, 1)
 			e.tellInner(key, c, func(_ conversation.Receipt, err error) { answer <- err })
 			select {
 			case err := <-answer:
-				if !again(err) {
+				if !retryable(err) {
 					return
 				}
-			case <-e.base.Done():
+			case <-e.workCtx.Done():
 				return
 			}
 			select {
 			case <-time.After(pause):
-			case <-e.base.Done():
+			case <-e.workCtx.Done():
 				return
 			}
 			if e.phase.Load() != phaseRunning {

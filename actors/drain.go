@@ -20,7 +20,7 @@ func (e *Engine) Drain(ctx context.Context) error {
 	if !e.phase.CompareAndSwap(phaseRunning, phaseDraining) {
 		return errors.New("actors: the engine does not run")
 	}
-	e.registry.shut(false)
+	e.registry.close(false)
 	e.log.Info("draining", "sessions", e.registry.count(), "timeout", e.cfg.DrainTimeout)
 	e.registry.everyone(&drain{level: drainSoft})
 	gone := make(chan struct{})
@@ -43,7 +43,7 @@ func (e *Engine) Drain(ctx context.Context) error {
 
 // drain takes the engine's word that the node goes away.
 func (s *session) drain(level drainLevel) {
-	if s.phase == phaseLeaving || s.draining >= level {
+	if s.phase == phaseUnloaded || s.draining >= level {
 		return
 	}
 	s.draining = level
@@ -52,25 +52,25 @@ func (s *session) drain(level drainLevel) {
 			s.ctx.Stop(pid) // what became of the calls is unknown, and says so after the restart
 		}
 		s.calls = nil
-		s.leaveIfUnloaded()
+		s.stopLoading()
 	}
-	if s.want != nil {
-		s.e.admission.drop(s.want)
-		s.want = nil
+	if s.slotRequest != nil {
+		s.e.admission.withdraw(s.slotRequest)
+		s.slotRequest = nil
 	}
 }
 
-// leaveIfUnloaded: a session that still loads has nothing that could be lost.
-func (s *session) leaveIfUnloaded() {
+// stopLoading: a session that still loads has nothing that could be lost.
+func (s *session) stopLoading() {
 	if s.phase == phaseLoading {
-		s.leave("drained", errStopping())
+		s.unload("drained", errStopping())
 	}
 }
 
-// drainOn goes on with the drain: when nothing runs any more, the open step is
+// continueDrain goes on with the drain: when nothing runs any more, the open step is
 // parked, and when that is durable the session leaves.
-func (s *session) drainOn() {
-	if s.lookup != nil || len(s.queue) > 0 {
+func (s *session) continueDrain() {
+	if s.checking != nil || len(s.queue) > 0 {
 		return
 	}
 	if s.draining == drainSoft && (s.model != nil || s.runsTools()) {
@@ -80,7 +80,7 @@ func (s *session) drainOn() {
 		s.parked = true
 		open := s.machine.Busy()
 		stopped := s.model != nil
-		s.decide(&told{cmd: conversation.Drain{}})
+		s.decide(&envelope{cmd: conversation.Drain{}})
 		outcome := "idle"
 		switch {
 		case stopped:
@@ -90,7 +90,7 @@ func (s *session) drainOn() {
 		}
 		s.e.m.Drains.WithLabelValues(outcome).Inc()
 	}
-	if s.phase != phaseReady || s.flight != nil || s.pending != nil || s.leaving != "" {
+	if s.phase != phaseReady || s.inFlight != nil || s.pending != nil || s.unloadReason != "" {
 		return
 	}
 	if s.seen != nil {

@@ -25,9 +25,9 @@ func (s *session) acquire(effect conversation.Effect) {
 			s.e.system.Root.Send(pid, &route{f: f})
 		}
 	case conversation.WantSlot:
-		if s.want == nil && !s.slot {
-			s.want = &want{pid: s.self, tenant: s.key.Tenant, since: time.Now()}
-			s.e.admission.want(s.want)
+		if s.slotRequest == nil && !s.slot {
+			s.slotRequest = &slotRequest{pid: s.self, tenant: s.key.Tenant, since: time.Now()}
+			s.e.admission.enqueue(s.slotRequest)
 		}
 	case conversation.Report, conversation.ReportQuestion, conversation.ReportQuestions, conversation.ReportQuestionClosed:
 		s.report(f)
@@ -80,14 +80,14 @@ func isDelegation(call conversation.CallID) bool { return len(call) > 0 && call[
 
 // callEnd is what a child has to say about its call.
 type callEnd struct {
-	late
+	deadLetterOK
 	cmd conversation.Command
 }
 
 // callEnded hands the end of a call to the machine.
 func (s *session) callEnded(m *callEnd) {
-	if s.phase != phaseLeaving {
-		s.own(m.cmd)
+	if s.phase != phaseUnloaded {
+		s.tellSelf(m.cmd)
 	}
 }
 
@@ -98,11 +98,11 @@ var stopChild = actor.NewOneForOneStrategy(0, 0, func(any) actor.Directive { ret
 // childEnded takes the end of a child. A call that is still open then has no
 // other end: its child has failed.
 func (s *session) childEnded(pid *actor.PID) {
-	if s.phase == phaseLeaving {
+	if s.phase == phaseUnloaded {
 		return
 	}
-	if s.up != nil && s.up.Equal(pid) {
-		s.up = nil // the parent tells again, and then hears everything again
+	if s.uplink != nil && s.uplink.Equal(pid) {
+		s.uplink = nil // the parent tells again, and then hears everything again
 		return
 	}
 	for call, child := range s.calls {
@@ -112,16 +112,16 @@ func (s *session) childEnded(pid *actor.PID) {
 		delete(s.calls, call)
 		if isDelegation(call) {
 			s.release(conversation.RefuseDelegation{Delegation: call})
-			s.own(conversation.DelegationDone{Delegation: call, Status: conversation.CallFailed, Summary: "the delegation failed on the server"})
+			s.tellSelf(conversation.DelegationDone{Delegation: call, Status: conversation.CallFailed, Summary: "the delegation failed on the server"})
 		} else {
-			s.own(conversation.ToolDone{Call: call, Status: conversation.CallUnknown, Result: "outcome unknown: the call failed on the server; it may or may not have taken effect"})
+			s.tellSelf(conversation.ToolDone{Call: call, Status: conversation.CallUnknown, Result: "outcome unknown: the call failed on the server; it may or may not have taken effect"})
 		}
 		return
 	}
 }
 
-// over tells a call's child that its call has ended.
-type over struct{ late }
+// callOver tells a call's child that its call has ended.
+type callOver struct{ deadLetterOK }
 
 // endCalls stops the children of calls that have ended.
 func (s *session) endCalls(events []conversation.Event) {
@@ -140,7 +140,7 @@ func (s *session) endCalls(events []conversation.Event) {
 		}
 		if pid := s.calls[call]; pid != nil {
 			delete(s.calls, call)
-			s.e.system.Root.Send(pid, &over{})
+			s.e.system.Root.Send(pid, &callOver{})
 		}
 	}
 }

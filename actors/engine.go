@@ -48,12 +48,12 @@ type Engine struct {
 	registry  *registry
 	admission *admission
 
-	base    context.Context // of everything that a session starts; ends when Run does
+	workCtx context.Context // of everything that a session starts; ends when Run does
 	cancel  context.CancelFunc
 	workers workers        // goroutines that sessions have started
 	living  sync.WaitGroup // session actors
 	phase   atomic.Int32
-	door    sync.RWMutex // held for reading by callers that start work themselves, for writing by halt
+	stopMu  sync.RWMutex // held for reading by callers that start work themselves, for writing by stopAll
 	started chan struct{}
 	stopped chan struct{} // closed when Run has returned
 
@@ -97,11 +97,11 @@ func New(cfg Config, d Deps) (*Engine, error) {
 		scanSoon:     make(chan struct{}, 1),
 		folds:        make(chan struct{}, cfg.MaxFolds),
 	}
-	e.base, e.cancel = context.WithCancel(context.Background())
+	e.workCtx, e.cancel = context.WithCancel(context.Background())
 	e.workers.panicked = e.panicked
 	e.system = actor.NewActorSystem(
 		actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger {
-			return slog.New(&quiet{d.Logger.With("lib", "actor").Handler()})
+			return slog.New(&warningsOnly{d.Logger.With("lib", "actor").Handler()})
 		}),
 		// A late result for an ended session is normal, and its text is nobody's business.
 		actor.WithDeadLetterRequestLogging(false),
@@ -109,7 +109,7 @@ func New(cfg Config, d Deps) (*Engine, error) {
 	e.props = actor.PropsFromProducer(func() actor.Actor { return &session{e: e} }, actor.WithDispatcher(sessions{e}),
 		actor.WithMailbox(actor.UnboundedLockfree()), actor.WithSupervisor(stopChild))
 	e.registry = newRegistry(e.spawn, func(pid *actor.PID, m any) { e.system.Root.Send(pid, m) })
-	e.admission = newAdmission(cfg.MaxConcurrent, d.Metrics, func(w *want) { e.system.Root.Send(w.pid, w) })
+	e.admission = newAdmission(cfg.MaxConcurrent, d.Metrics, func(w *slotRequest) { e.system.Root.Send(w.pid, w) })
 	return e, nil
 }
 
@@ -137,22 +137,22 @@ func (e *Engine) Run(ctx context.Context) error {
 	}
 	<-ctx.Done()
 	scans.Wait()
-	e.halt()
+	e.stopAll()
 	return nil
 }
 
 // Started is closed when Run has begun: from then on commands are taken.
 func (e *Engine) Started() <-chan struct{} { return e.started }
 
-// halt stops every session at once, as a crash would, but answers all who wait.
-func (e *Engine) halt() {
-	e.door.Lock()
+// stopAll stops every session at once, as a crash would, but answers all who wait.
+func (e *Engine) stopAll() {
+	e.stopMu.Lock()
 	e.phase.Store(phaseStopped)
-	e.door.Unlock()
-	e.registry.shut(false)
-	e.registry.everyone(&leaveNow{reason: "halt", err: errStopping()})
+	e.stopMu.Unlock()
+	e.registry.close(false)
+	e.registry.everyone(&unloadNow{reason: "halt", err: errStopping()})
 	e.living.Wait()
-	e.registry.shut(true)
+	e.registry.close(true)
 	e.cancel()
 	e.workers.stop()
 	done := make(chan struct{})
@@ -182,7 +182,7 @@ func (e *Engine) Ready() error {
 // key of an erased one is a conflict: an erased session never comes back. done is
 // called like Tell's.
 func (e *Engine) Create(key conversation.SessionKey, c conversation.Create, done func(created bool, err error)) {
-	e.enter(key, &told{as: c.Owner, cmd: c, done: func(r conversation.Receipt, err error) {
+	e.enter(key, &envelope{as: c.Owner, cmd: c, done: func(r conversation.Receipt, err error) {
 		if refused := conversation.AsError(err); refused != nil && refused.Code == conversation.NotFound {
 			err = conversation.Errorf(conversation.Conflict, "the session of this name has been erased; a new one needs another name")
 		}
@@ -200,11 +200,11 @@ func (e *Engine) Create(key conversation.SessionKey, c conversation.Create, done
 // *conversation.Error; a retryable one may be told again as it is, for every
 // command is idempotent.
 func (e *Engine) Tell(key conversation.SessionKey, as conversation.UserID, c conversation.Command, done func(conversation.Receipt, error)) {
-	e.enter(key, &told{as: as, cmd: c, done: done})
+	e.enter(key, &envelope{as: as, cmd: c, done: done})
 }
 
 // enter is the door for everything that comes from outside of the room.
-func (e *Engine) enter(key conversation.SessionKey, t *told) {
+func (e *Engine) enter(key conversation.SessionKey, t *envelope) {
 	t.at, t.fromClient, t.addsWork = time.Now(), true, addsWork(t.cmd)
 	e.m.Waiting.Inc()
 	switch {
@@ -221,15 +221,15 @@ func (e *Engine) enter(key conversation.SessionKey, t *told) {
 
 // belowRoot lets a user through to a sub-session who may see its root: that is
 // where access is given and taken away.
-func (e *Engine) belowRoot(key conversation.SessionKey, t *told, next func()) {
-	e.door.RLock()
-	defer e.door.RUnlock()
+func (e *Engine) belowRoot(key conversation.SessionKey, t *envelope, next func()) {
+	e.stopMu.RLock()
+	defer e.stopMu.RUnlock()
 	if e.phase.Load() == phaseStopped {
 		t.refuse(e, "stopping", errStopping())
 		return
 	}
-	e.goWork("asking for a root", func() {
-		summary, err := e.deps.Store.Summary(e.base, rootKey(key))
+	e.spawnWork("asking for a root", func() {
+		summary, err := e.deps.Store.Summary(e.workCtx, rootKey(key))
 		switch {
 		case errors.Is(err, conversation.ErrNotFound), err == nil && summary.Owner != t.as && summary.Access != conversation.AccessTenant:
 			t.answer(e, errNotFound())
@@ -245,7 +245,7 @@ func (e *Engine) belowRoot(key conversation.SessionKey, t *told, next func()) {
 }
 
 // dispatch delivers or, when the session cannot be reached now, says so.
-func (e *Engine) dispatch(key conversation.SessionKey, t *told) {
+func (e *Engine) dispatch(key conversation.SessionKey, t *envelope) {
 	if !e.registry.deliver(key, t, true) {
 		t.answer(e, errUnreachable())
 	}
@@ -254,7 +254,7 @@ func (e *Engine) dispatch(key conversation.SessionKey, t *told) {
 // tellInner hands a command from one session of a tree to another: it gets
 // through while the engine drains, as long as the receiver is in memory.
 func (e *Engine) tellInner(key conversation.SessionKey, c conversation.Command, done func(conversation.Receipt, error)) {
-	t := &told{cmd: c, done: done, at: time.Now()}
+	t := &envelope{cmd: c, done: done, at: time.Now()}
 	e.m.Waiting.Inc()
 	e.dispatch(key, t)
 }
@@ -323,12 +323,14 @@ func errNotFound() *conversation.Error {
 	return conversation.Errorf(conversation.NotFound, "there is no such session")
 }
 
-// quiet lets only warnings and errors of the actor library through.
-type quiet struct{ slog.Handler }
+// warningsOnly lets only warnings and errors of the actor library through.
+type warningsOnly struct{ slog.Handler }
 
-func (q *quiet) Enabled(ctx context.Context, l slog.Level) bool {
+func (q *warningsOnly) Enabled(ctx context.Context, l slog.Level) bool {
 	return l >= slog.LevelWarn && q.Handler.Enabled(ctx, l)
 }
 
-func (q *quiet) WithAttrs(a []slog.Attr) slog.Handler { return &quiet{q.Handler.WithAttrs(a)} }
-func (q *quiet) WithGroup(g string) slog.Handler      { return &quiet{q.Handler.WithGroup(g)} }
+func (q *warningsOnly) WithAttrs(a []slog.Attr) slog.Handler {
+	return &warningsOnly{q.Handler.WithAttrs(a)}
+}
+func (q *warningsOnly) WithGroup(g string) slog.Handler { return &warningsOnly{q.Handler.WithGroup(g)} }

@@ -7,18 +7,18 @@ import (
 	"parley/conversation"
 )
 
-// told is something that a session is asked: a command, a view, or (neither)
+// envelope is something that a session is asked: a command, a view, or (neither)
 // just to be in memory. It is answered exactly once.
-type told struct {
-	as         conversation.UserID
-	cmd        conversation.Command
-	done       func(conversation.Receipt, error)
-	view       func(conversation.View, error)
-	at         time.Time                   // when it was told; zero for the session's own commands
-	fromClient bool                        // it came through the engine's door
-	addsWork   bool                        // of those: it is refused below the soft disk watermark
-	looked     bool                        // the store was asked for its key
-	drafts     []conversation.DraftDropped // of a model call's end: what it has shown
+type envelope struct {
+	as               conversation.UserID
+	cmd              conversation.Command
+	done             func(conversation.Receipt, error)
+	view             func(conversation.View, error)
+	at               time.Time                   // when it was told; zero for the session's own commands
+	fromClient       bool                        // it came through the engine's door
+	addsWork         bool                        // of those: it is refused below the soft disk watermark
+	duplicateChecked bool                        // the store was asked for its key
+	drafts           []conversation.DraftDropped // of a model call's end: what it has shown
 
 	// The answer, until everything that it depends on is durable.
 	receipt conversation.Receipt
@@ -28,7 +28,7 @@ type told struct {
 	answered bool
 }
 
-func (t *told) name() string {
+func (t *envelope) name() string {
 	switch {
 	case t.cmd != nil:
 		return t.cmd.Name()
@@ -41,7 +41,7 @@ func (t *told) name() string {
 
 // answer gives the answer, or err instead of it. A second call does nothing. A
 // panic of the receiver is its own and harms nobody else.
-func (t *told) answer(e *Engine, err *conversation.Error) {
+func (t *envelope) answer(e *Engine, err *conversation.Error) {
 	if t.answered {
 		return
 	}
@@ -81,7 +81,7 @@ func (t *told) answer(e *Engine, err *conversation.Error) {
 }
 
 // refuse answers a command that the machine never sees, because of a limit.
-func (t *told) refuse(e *Engine, limit string, err *conversation.Error) {
+func (t *envelope) refuse(e *Engine, limit string, err *conversation.Error) {
 	e.m.Refusals.WithLabelValues(limit).Inc()
 	t.answer(e, err)
 }

@@ -80,22 +80,22 @@ func TestWorkedExamples(t *testing.T) {
 // returns how many commits there were and the texts of the parts in order.
 func runExample(t *testing.T, lines []line, crash int, at persistencetest.Moment) (commits int, texts []string) {
 	t.Helper()
-	inWorld(t, func(w *world) {
+	withHarness(t, func(h *harness) {
 		model, err := scripted.New(scripted.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.models = map[string]conversation.Model{"": model}
+		h.models = map[string]conversation.Model{"": model}
 		for _, name := range []conversation.AgentName{"developer", "communicator"} {
-			profile := w.cfg.Rules.Agents[researcher]
+			profile := h.cfg.Rules.Agents[researcher]
 			profile.Name = name
-			w.cfg.Rules.Agents[name] = profile
+			h.cfg.Rules.Agents[name] = profile
 		}
-	}, func(t *testing.T, w *world) {
+	}, func(t *testing.T, h *harness) {
 		var held <-chan struct{}
 		if crash > 0 {
 			n := 0
-			held = w.store.Hold(at, func(conversation.SessionKey, conversation.Commit) bool {
+			held = h.store.Hold(at, func(conversation.SessionKey, conversation.Commit) bool {
 				n++
 				return n == crash
 			}).Held()
@@ -104,16 +104,16 @@ func runExample(t *testing.T, lines []line, crash int, at persistencetest.Moment
 			select {
 			case <-held:
 				held = nil
-				w.restart()
+				h.restart()
 			case <-time.After(d):
 			}
 			synctest.Wait()
 		}
-		w.create(talk)
+		h.create(mainKey)
 		for i, line := range lines {
 			pass(line.after)
 			for tries := 0; ; tries++ {
-				a := w.tell(talk, say(fmt.Sprint(i), line.text))
+				a := h.tell(mainKey, say(fmt.Sprint(i), line.text))
 				pass(time.Millisecond)
 				if times, _, err := a.get(); times == 1 && err == nil {
 					break
@@ -125,15 +125,15 @@ func runExample(t *testing.T, lines []line, crash int, at persistencetest.Moment
 		}
 		for range 60 {
 			pass(time.Second)
-			if len(w.view(talk).Tasks) == 0 {
+			if len(h.view(mainKey).Tasks) == 0 {
 				break
 			}
 		}
-		if v := w.view(talk); len(v.Tasks) != 0 {
+		if v := h.view(mainKey); len(v.Tasks) != 0 {
 			t.Fatalf("it does not end: %+v, questions %+v, calls %+v", v.Tasks, v.Questions, v.Calls)
 		}
 		accepted, resolved, responses := 0, 0, 0
-		for _, e := range w.stored(talk) {
+		for _, e := range h.stored(mainKey) {
 			switch b := e.Body.(type) {
 			case conversation.MessageAccepted:
 				accepted++
@@ -154,7 +154,7 @@ func runExample(t *testing.T, lines []line, crash int, at persistencetest.Moment
 		if accepted != len(lines) || resolved != len(lines) || responses != 1 {
 			t.Errorf("%d messages accepted, %d resolved, %d responses", accepted, resolved, responses)
 		}
-		commits = len(w.store.Commits())
+		commits = len(h.store.Commits())
 	})
 	return commits, texts
 }

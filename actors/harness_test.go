@@ -30,11 +30,11 @@ const (
 	ada        conversation.UserID    = "ada"
 )
 
-var talk = conversation.SessionKey{Tenant: "acme", Session: "aaaaaaaaaaaaaaaa"}
+var mainKey = conversation.SessionKey{Tenant: "acme", Session: "aaaaaaaaaaaaaaaa"}
 
-// world is an engine with everything around it. It lives inside a synctest
+// harness is an engine with everything around it. It lives inside a synctest
 // bubble: time stands still until nothing can go on without it.
-type world struct {
+type harness struct {
 	t       *testing.T
 	cfg     Config
 	store   *persistencetest.Memory
@@ -52,19 +52,19 @@ type world struct {
 	ran     chan error
 }
 
-// inWorld runs f in a bubble with an engine that runs, and ends it.
-func inWorld(t *testing.T, change func(*world), f func(t *testing.T, w *world)) {
+// withHarness runs f in a bubble with an engine that runs, and ends it.
+func withHarness(t *testing.T, change func(*harness), f func(t *testing.T, h *harness)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, cfg: testConfig(), store: persistencetest.NewMemory(), journal: &actorstest.Journal{}}
-		w.pub = &actorstest.Publisher{Journal: w.journal, Log: w.logged}
-		w.model = &actorstest.Model{Name: "fake", Journal: w.journal}
+		h := &harness{t: t, cfg: testConfig(), store: persistencetest.NewMemory(), journal: &actorstest.Journal{}}
+		h.pub = &actorstest.Publisher{Journal: h.journal, Log: h.logged}
+		h.model = &actorstest.Model{Name: "fake", Journal: h.journal}
 		if change != nil {
-			change(w)
+			change(h)
 		}
-		w.start()
-		defer w.stop() // also after a failure: the scans would keep the bubble alive for ever
-		f(t, w)
+		h.start()
+		defer h.stop() // also after a failure: the scans would keep the bubble alive for ever
+		f(t, h)
 	})
 }
 
@@ -84,62 +84,62 @@ func testConfig() Config {
 	return cfg
 }
 
-func (w *world) start() {
-	w.t.Helper()
-	for name, tool := range w.tools {
-		w.cfg.Rules.Tools[name] = conversation.ToolRule{Spec: tool.Spec()}
+func (h *harness) start() {
+	h.t.Helper()
+	for name, tool := range h.tools {
+		h.cfg.Rules.Tools[name] = conversation.ToolRule{Spec: tool.Spec()}
 	}
-	w.metrics = prometheus.NewRegistry()
-	w.m = metrics.NewActors(w.metrics)
-	if w.log == nil {
-		w.log = slog.DiscardHandler
+	h.metrics = prometheus.NewRegistry()
+	h.m = metrics.NewActors(h.metrics)
+	if h.log == nil {
+		h.log = slog.DiscardHandler
 	}
 	if os.Getenv("PARLEY_TEST_LOG") != "" {
-		w.log = slog.NewTextHandler(os.Stderr, nil)
+		h.log = slog.NewTextHandler(os.Stderr, nil)
 	}
-	if w.through == nil {
-		w.through = w.store
+	if h.through == nil {
+		h.through = h.store
 	}
-	if w.models == nil {
-		w.models = map[string]conversation.Model{"": w.model}
+	if h.models == nil {
+		h.models = map[string]conversation.Model{"": h.model}
 	}
-	e, err := New(w.cfg, Deps{
-		Store: w.through, Publisher: w.pub, Models: maps.Clone(w.models), Tools: w.tools,
-		Logger: slog.New(w.log), Metrics: w.m,
+	e, err := New(h.cfg, Deps{
+		Store: h.through, Publisher: h.pub, Models: maps.Clone(h.models), Tools: h.tools,
+		Logger: slog.New(h.log), Metrics: h.m,
 	})
 	if err != nil {
-		w.t.Fatal(err)
+		h.t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(w.t.Context())
-	w.e, w.cancel, w.ran = e, cancel, make(chan error, 1)
-	go func() { w.ran <- e.Run(ctx) }()
+	ctx, cancel := context.WithCancel(h.t.Context())
+	h.e, h.cancel, h.ran = e, cancel, make(chan error, 1)
+	go func() { h.ran <- e.Run(ctx) }()
 	synctest.Wait()
 }
 
 // stop ends the engine as a crash would, but without leaving anything behind.
-func (w *world) stop() {
-	w.t.Helper()
-	w.cancel()
-	if err := <-w.ran; err != nil {
-		w.t.Error(err)
+func (h *harness) stop() {
+	h.t.Helper()
+	h.cancel()
+	if err := <-h.ran; err != nil {
+		h.t.Error(err)
 	}
 	time.Sleep(time.Minute) // what waits for time to pass must come to its end too
 	synctest.Wait()
-	if n := w.e.registry.count(); n != 0 {
-		w.t.Errorf("%d sessions are in memory after the end", n)
+	if n := h.e.registry.count(); n != 0 {
+		h.t.Errorf("%d sessions are in memory after the end", n)
 	}
-	w.e.admission.mu.Lock()
-	defer w.e.admission.mu.Unlock()
-	if w.e.admission.used != 0 || w.e.admission.waiting != 0 {
-		w.t.Errorf("%d slots are in use and %d waited for after the end", w.e.admission.used, w.e.admission.waiting)
+	h.e.admission.mu.Lock()
+	defer h.e.admission.mu.Unlock()
+	if h.e.admission.used != 0 || h.e.admission.waiting != 0 {
+		h.t.Errorf("%d slots are in use and %d waited for after the end", h.e.admission.used, h.e.admission.waiting)
 	}
 }
 
 // restart is a crash and a new process on the same store.
-func (w *world) restart() {
-	w.t.Helper()
-	w.stop()
-	w.start()
+func (h *harness) restart() {
+	h.t.Helper()
+	h.stop()
+	h.start()
 }
 
 // answer is what a command was answered.
@@ -157,10 +157,10 @@ func (a *answer) get() (times int, r conversation.Receipt, err error) {
 }
 
 // tell tells and does not wait.
-func (w *world) tell(key conversation.SessionKey, c conversation.Command) *answer {
+func (h *harness) tell(key conversation.SessionKey, c conversation.Command) *answer {
 	a := &answer{}
-	w.e.Tell(key, ada, c, func(r conversation.Receipt, err error) {
-		w.journal.Add("answer " + c.Name())
+	h.e.Tell(key, ada, c, func(r conversation.Receipt, err error) {
+		h.journal.Add("answer " + c.Name())
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		a.times++
@@ -170,49 +170,49 @@ func (w *world) tell(key conversation.SessionKey, c conversation.Command) *answe
 }
 
 // ok waits until nothing moves, and wants the answer to be positive.
-func (w *world) ok(a *answer) conversation.Receipt {
-	w.t.Helper()
+func (h *harness) ok(a *answer) conversation.Receipt {
+	h.t.Helper()
 	synctest.Wait()
 	times, r, err := a.get()
 	if times != 1 || err != nil {
-		w.t.Fatalf("answered %d times, with %+v, %v", times, r, err)
+		h.t.Fatalf("answered %d times, with %+v, %v", times, r, err)
 	}
 	return r
 }
 
 // refused waits until nothing moves, and wants the answer to be a refusal.
-func (w *world) refused(a *answer, code conversation.Code) *conversation.Error {
-	w.t.Helper()
+func (h *harness) refused(a *answer, code conversation.Code) *conversation.Error {
+	h.t.Helper()
 	synctest.Wait()
 	times, r, err := a.get()
 	if times != 1 || err == nil || conversation.AsError(err).Code != code {
-		w.t.Fatalf("answered %d times, with %+v, %v; wanted %s", times, r, err, code)
+		h.t.Fatalf("answered %d times, with %+v, %v; wanted %s", times, r, err, code)
 	}
 	return conversation.AsError(err)
 }
 
 // silent waits until nothing moves, and wants no answer yet.
-func (w *world) silent(a *answer) {
-	w.t.Helper()
+func (h *harness) silent(a *answer) {
+	h.t.Helper()
 	synctest.Wait()
 	if times, r, err := a.get(); times != 0 {
-		w.t.Fatalf("answered %d times too early, with %+v, %v", times, r, err)
+		h.t.Fatalf("answered %d times too early, with %+v, %v", times, r, err)
 	}
 }
 
-func (w *world) create(key conversation.SessionKey) {
-	w.t.Helper()
-	w.createAs(key, conversation.Create{Owner: ada})
+func (h *harness) create(key conversation.SessionKey) {
+	h.t.Helper()
+	h.createAs(key, conversation.Create{Owner: ada})
 }
 
-func (w *world) createAs(key conversation.SessionKey, c conversation.Create) {
-	w.t.Helper()
+func (h *harness) createAs(key conversation.SessionKey, c conversation.Create) {
+	h.t.Helper()
 	var created bool
 	var failed error
-	w.e.Create(key, c, func(ok bool, err error) { created, failed = ok, err })
+	h.e.Create(key, c, func(ok bool, err error) { created, failed = ok, err })
 	synctest.Wait()
 	if !created || failed != nil {
-		w.t.Fatalf("created %v, %v", created, failed)
+		h.t.Fatalf("created %v, %v", created, failed)
 	}
 }
 
@@ -221,42 +221,42 @@ func say(id, text string) conversation.Say {
 }
 
 // call is the only open model call.
-func (w *world) call() *actorstest.Call {
-	w.t.Helper()
+func (h *harness) call() *actorstest.Call {
+	h.t.Helper()
 	synctest.Wait()
-	open := w.model.Open()
+	open := h.model.Open()
 	if len(open) != 1 {
-		w.t.Fatalf("%d model calls are open", len(open))
+		h.t.Fatalf("%d model calls are open", len(open))
 	}
 	return open[0]
 }
 
 // reply answers the only open model call.
-func (w *world) reply(items ...conversation.Item) {
-	w.t.Helper()
-	w.call().Answer(items...)
+func (h *harness) reply(items ...conversation.Item) {
+	h.t.Helper()
+	h.call().Answer(items...)
 	synctest.Wait()
 }
 
-func (w *world) view(key conversation.SessionKey) conversation.View {
-	w.t.Helper()
+func (h *harness) view(key conversation.SessionKey) conversation.View {
+	h.t.Helper()
 	var v conversation.View
 	err := fmt.Errorf("no answer")
-	w.e.View(key, ada, func(view conversation.View, failed error) { v, err = view, failed })
+	h.e.View(key, ada, func(view conversation.View, failed error) { v, err = view, failed })
 	synctest.Wait()
 	if err != nil {
-		w.t.Fatalf("view of %s: %v", key, err)
+		h.t.Fatalf("view of %s: %v", key, err)
 	}
 	return v
 }
 
 // stored is what the store has of a session.
-func (w *world) stored(key conversation.SessionKey) []conversation.Event {
-	w.t.Helper()
+func (h *harness) stored(key conversation.SessionKey) []conversation.Event {
+	h.t.Helper()
 	var events []conversation.Event
-	for r, err := range w.store.Records(w.t.Context(), key, conversation.Range{}) {
+	for r, err := range h.store.Records(h.t.Context(), key, conversation.Range{}) {
 		if err != nil {
-			w.t.Fatal(err)
+			h.t.Fatal(err)
 		}
 		events = append(events, r.Events...)
 	}
@@ -264,31 +264,31 @@ func (w *world) stored(key conversation.SessionKey) []conversation.Event {
 }
 
 // logged is what the store has of a session behind a seq.
-func (w *world) logged(key conversation.SessionKey, after conversation.Seq) []conversation.Event {
+func (h *harness) logged(key conversation.SessionKey, after conversation.Seq) []conversation.Event {
 	var events []conversation.Event
-	for r := range w.store.Records(context.Background(), key, conversation.Range{After: after}) {
+	for r := range h.store.Records(context.Background(), key, conversation.Range{After: after}) {
 		events = append(events, r.Events...)
 	}
 	return slices.DeleteFunc(events, func(e conversation.Event) bool { return e.Seq <= after })
 }
 
 // forget takes a session out of memory.
-func (w *world) forget(key conversation.SessionKey) {
-	w.e.registry.deliver(key, &leaveNow{reason: "idle", err: errUnreachable()}, false)
+func (h *harness) forget(key conversation.SessionKey) {
+	h.e.registry.deliver(key, &unloadNow{reason: "idle", err: errUnreachable()}, false)
 	synctest.Wait()
 }
 
 // children are the child actors of a session.
-func (w *world) children(key conversation.SessionKey) []*actor.PID {
-	sh := w.e.registry.shard(key)
+func (h *harness) children(key conversation.SessionKey) []*actor.PID {
+	sh := h.e.registry.shard(key)
 	sh.mu.Lock()
 	parent := sh.pids[key]
 	sh.mu.Unlock()
 	var pids []*actor.PID
-	for _, bucket := range w.e.system.ProcessRegistry.LocalPIDs.LocalPIDs {
+	for _, bucket := range h.e.system.ProcessRegistry.LocalPIDs.LocalPIDs {
 		for _, id := range bucket.Keys() {
 			if parent != nil && strings.HasPrefix(id, parent.Id+"/") {
-				pids = append(pids, w.e.system.NewLocalPID(id))
+				pids = append(pids, h.e.system.NewLocalPID(id))
 			}
 		}
 	}
@@ -296,10 +296,10 @@ func (w *world) children(key conversation.SessionKey) []*actor.PID {
 }
 
 // slots is how many slots are counted as used.
-func (w *world) slots() int {
-	w.e.admission.mu.Lock()
-	defer w.e.admission.mu.Unlock()
-	return w.e.admission.used
+func (h *harness) slots() int {
+	h.e.admission.mu.Lock()
+	defer h.e.admission.mu.Unlock()
+	return h.e.admission.used
 }
 
 func kinds(events []conversation.Event) []string {
@@ -311,10 +311,10 @@ func kinds(events []conversation.Event) []string {
 }
 
 // count is how many events of a kind the store has.
-func (w *world) count(key conversation.SessionKey, kind conversation.EventKind) int {
-	w.t.Helper()
+func (h *harness) count(key conversation.SessionKey, kind conversation.EventKind) int {
+	h.t.Helper()
 	n := 0
-	for _, e := range w.stored(key) {
+	for _, e := range h.stored(key) {
 		if e.Body.Kind() == kind {
 			n++
 		}
@@ -322,11 +322,11 @@ func (w *world) count(key conversation.SessionKey, kind conversation.EventKind) 
 	return n
 }
 
-// whole wants everything stored to be published, once and in order.
-func (w *world) whole(key conversation.SessionKey) {
-	w.t.Helper()
-	stored, published := kinds(w.stored(key)), kinds(w.pub.Events(key))
+// assertComplete wants everything stored to be published, once and in order.
+func (h *harness) assertComplete(key conversation.SessionKey) {
+	h.t.Helper()
+	stored, published := kinds(h.stored(key)), kinds(h.pub.Events(key))
 	if !slices.Equal(stored, published) {
-		w.t.Errorf("stored    %v\npublished %v", stored, published)
+		h.t.Errorf("stored    %v\npublished %v", stored, published)
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 // loaded is a session as it was read from the store.
 type loaded struct {
-	late
+	deadLetterOK
 	head       conversation.Head
 	machine    *conversation.Session
 	transcript *conversation.Transcript // nil when only the end of the log was read
@@ -22,9 +22,9 @@ type loaded struct {
 func (s *session) load(create bool) {
 	s.phase = phaseLoading
 	e, key, self := s.e, s.key, s.self
-	e.goWork("loading a session", func() {
+	e.spawnWork("loading a session", func() {
 		began := time.Now()
-		m := e.read(e.base, key, create)
+		m := e.read(e.workCtx, key, create)
 		e.m.Load.Observe(time.Since(began).Seconds())
 		e.system.Root.Send(self, m)
 	}, func(err error) { e.system.Root.Send(self, &loaded{err: err}) })
@@ -94,17 +94,17 @@ func (s *session) loaded(m *loaded) {
 	}
 	s.e.m.Activations.WithLabelValues("ok").Inc()
 	s.machine, s.epoch = m.machine, m.head.Epoch
-	s.durable, s.snapped = m.machine.Head(), m.head.SnapshotAt
+	s.durable, s.snapshotAt = m.machine.Head(), m.head.SnapshotAt
 	s.e.deps.Publisher.Stored(s.key, s.durable)
-	s.shown.Store(uint64(s.durable))
+	s.published.Store(uint64(s.durable))
 	if m.transcript != nil {
 		s.cache = &cache{transcript: m.transcript}
 	}
 	s.phase = phaseRecovering
 	if s.machine.Exists() && s.draining == drainNot {
-		s.decide(&told{cmd: conversation.Recovered{}})
+		s.decide(&envelope{cmd: conversation.Recovered{}})
 	}
-	if s.phase == phaseRecovering && s.flight == nil {
+	if s.phase == phaseRecovering && s.inFlight == nil {
 		s.recovered()
 	}
 }
@@ -117,7 +117,7 @@ func (s *session) recovered() {
 			s.acquire(effect)
 		}
 	}
-	s.unhold()
+	s.processQueue()
 }
 
 func (s *session) loadFailed(m *loaded) {
@@ -141,7 +141,7 @@ func (s *session) loadFailed(m *loaded) {
 	default:
 		log.Error("a session cannot be loaded")
 	}
-	s.leave("unloadable", answer)
+	s.unload("unloadable", answer)
 }
 
 // absent answers for a session that does not exist, unless somebody waits who
@@ -162,7 +162,7 @@ func (s *session) absent(create bool) {
 		s.queue = s.queue[1:]
 	}
 	s.e.m.Activations.WithLabelValues("absent").Inc()
-	s.leave("absent", errNotFound())
+	s.unload("absent", errNotFound())
 }
 
 // event reads one stored event.
@@ -170,7 +170,7 @@ func (e *Engine) event(key conversation.SessionKey, seq conversation.Seq) (conve
 	if seq == 0 {
 		return conversation.Event{}, conversation.ErrNotFound
 	}
-	for record, err := range e.deps.Store.Records(e.base, key, conversation.Range{After: seq - 1, Before: seq + 1, Limit: 1}) {
+	for record, err := range e.deps.Store.Records(e.workCtx, key, conversation.Range{After: seq - 1, Before: seq + 1, Limit: 1}) {
 		if err != nil {
 			return conversation.Event{}, err
 		}

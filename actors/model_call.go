@@ -20,36 +20,36 @@ import (
 // ends exactly once: with an answer or a failure for the session's mailbox, or
 // silently when the session stops it.
 type modelCall struct {
-	e     *Engine
-	key   conversation.SessionKey
-	self  *actor.PID     // the session
-	after *atomic.Uint64 // the session's last published event
-	ask   conversation.AskModel
-	label string
-	began time.Time
-	abort context.CancelFunc
+	e      *Engine
+	key    conversation.SessionKey
+	self   *actor.PID     // the session
+	after  *atomic.Uint64 // the session's last published event
+	ask    conversation.AskModel
+	label  string
+	began  time.Time
+	cancel context.CancelFunc
 
 	heldBack func(text string) bool // it may still become a no-reply sentinel
 
-	mu     sync.Mutex
-	over   bool
-	heard  time.Time // when the model said something last
-	drafts []*draft  // by item
-	timer  *time.Timer
-	flown  time.Time // when text was shown last
+	mu         sync.Mutex
+	ended      bool
+	lastOutput time.Time // when the model said something last
+	drafts     []*draft  // by item
+	timer      *time.Timer
+	lastShown  time.Time // when text was shown last
 }
 
 // draft is the streamed text of one item.
 type draft struct {
-	text  []byte
-	shown int // bytes
-	runes int // shown code points
-	free  bool
+	text     []byte
+	shown    int // bytes
+	runes    int // shown code points
+	released bool
 }
 
 // modelEnd is how a model call ended.
 type modelEnd struct {
-	late
+	deadLetterOK
 	call   *modelCall
 	cmd    conversation.Command
 	drafts []conversation.DraftDropped
@@ -66,8 +66,8 @@ func (s *session) startModel(ask conversation.AskModel) {
 		s.dropDrafts(s.model.stop())
 	}
 	e := s.e
-	c := &modelCall{e: e, key: s.key, self: s.self, after: s.shown, ask: ask, began: time.Now()}
-	c.heard = c.began
+	c := &modelCall{e: e, key: s.key, self: s.self, after: s.published, ask: ask, began: time.Now()}
+	c.lastOutput = c.began
 	c.heldBack = s.machine.Policy().SentinelPrefix
 	s.model = c
 	model, ok := e.deps.Models[e.rules.Agents[ask.Agent].Model]
@@ -79,10 +79,10 @@ func (s *session) startModel(ask conversation.AskModel) {
 	request := s.cache.transcript.Request(s.key, e.rules, ask)
 	e.m.RequestTokens.Observe(float64(s.cache.transcript.Shown()))
 	s.compact()
-	ctx, cancel := context.WithCancel(e.base)
-	c.abort = cancel
+	ctx, cancel := context.WithCancel(e.workCtx)
+	c.cancel = cancel
 	e.deps.Publisher.Show(s.key, s.durable, conversation.Thinking{Task: ask.Task, Agent: ask.Agent, Step: ask.Step})
-	e.goWork("a model call", func() {
+	e.spawnWork("a model call", func() {
 		defer cancel()
 		c.run(ctx, model, request)
 	}, func(error) {
@@ -116,7 +116,7 @@ func (c *modelCall) run(ctx context.Context, model conversation.Model, request c
 func (c *modelCall) due() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return sooner(c.heard.Add(c.e.cfg.ModelIdle), c.began.Add(c.e.cfg.ModelLimit))
+	return earlier(c.lastOutput.Add(c.e.cfg.ModelIdle), c.began.Add(c.e.cfg.ModelLimit))
 }
 
 // overdue ends the attempt if the model has been too slow.
@@ -129,8 +129,8 @@ func (c *modelCall) overdue(now time.Time) {
 		sentence = "the model took too long"
 	}
 	c.end("timeout", c.failure(conversation.Timeout, sentence, false))
-	if c.abort != nil {
-		c.abort()
+	if c.cancel != nil {
+		c.cancel()
 	}
 }
 
@@ -171,12 +171,12 @@ func (c *modelCall) failed(err error) {
 func (c *modelCall) end(outcome string, cmd conversation.Command) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.over {
-		c.e.wasted(cmd)
+	if c.ended {
+		c.e.countUnused(cmd)
 		return
 	}
 	c.show()
-	c.close(outcome)
+	c.finish(outcome)
 	c.e.system.Root.Send(c.self, &modelEnd{call: c, cmd: cmd, drafts: c.shownDrafts()})
 }
 
@@ -185,19 +185,19 @@ func (c *modelCall) end(outcome string, cmd conversation.Command) {
 func (c *modelCall) stop() []conversation.DraftDropped {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.over {
+	if c.ended {
 		return nil
 	}
-	c.close("cancelled")
-	if c.abort != nil {
-		c.abort()
+	c.finish("cancelled")
+	if c.cancel != nil {
+		c.cancel()
 	}
 	return c.shownDrafts()
 }
 
-// close is the one way to the end. The caller holds mu.
-func (c *modelCall) close(outcome string) {
-	c.over = true
+// finish is the one way to the end. The caller holds mu.
+func (c *modelCall) finish(outcome string) {
+	c.ended = true
 	if c.timer != nil {
 		c.timer.Stop()
 	}
@@ -211,8 +211,8 @@ func (c *modelCall) delta(item int, text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
-	c.heard = now
-	if c.over || text == "" || item < 0 || item > maxItems {
+	c.lastOutput = now
+	if c.ended || text == "" || item < 0 || item > maxItems {
 		return
 	}
 	for len(c.drafts) <= item {
@@ -223,7 +223,7 @@ func (c *modelCall) delta(item int, text string) {
 	if c.timer != nil {
 		return // it will be shown soon
 	}
-	wait := c.e.cfg.DeltaEvery - now.Sub(c.flown)
+	wait := c.e.cfg.DeltaEvery - now.Sub(c.lastShown)
 	if wait <= 0 {
 		c.show()
 		return
@@ -232,7 +232,7 @@ func (c *modelCall) delta(item int, text string) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.timer = nil
-		if !c.over {
+		if !c.ended {
 			c.show()
 		}
 	})
@@ -244,10 +244,10 @@ const maxItems = 1024
 // show hands on all text that may be shown. The caller holds mu.
 func (c *modelCall) show() {
 	for item, d := range c.drafts {
-		if !d.free && c.heldBack(string(d.text)) {
+		if !d.released && c.heldBack(string(d.text)) {
 			continue
 		}
-		d.free = true
+		d.released = true
 		end := wholeRunes(d.text)
 		if end == d.shown {
 			continue
@@ -259,7 +259,7 @@ func (c *modelCall) show() {
 		c.e.m.Deltas.Inc()
 		d.shown = end
 		d.runes += utf8.RuneCountInString(text)
-		c.flown = time.Now()
+		c.lastShown = time.Now()
 	}
 }
 
@@ -289,16 +289,16 @@ func wholeRunes(text []byte) int {
 // modelEnded takes the outcome of the session's model call; one of a call that
 // was stopped meanwhile is stale.
 func (s *session) modelEnded(m *modelEnd) {
-	if s.phase == phaseLeaving || s.model != m.call {
-		s.e.wasted(m.cmd)
+	if s.phase == phaseUnloaded || s.model != m.call {
+		s.e.countUnused(m.cmd)
 		return
 	}
 	s.model = nil
-	s.take(&told{cmd: m.cmd, drafts: m.drafts})
+	s.accept(&envelope{cmd: m.cmd, drafts: m.drafts})
 }
 
-// drafts are the texts that stream right now.
-func (s *session) drafts() []conversation.DraftView {
+// draftViews are the texts that stream right now.
+func (s *session) draftViews() []conversation.DraftView {
 	c := s.model
 	if c == nil {
 		return nil
@@ -323,8 +323,8 @@ func (s *session) dropDrafts(ids []conversation.DraftDropped) {
 	}
 }
 
-// unclaimed are the drafts that no part of a commit takes the place of.
-func unclaimed(drafts []conversation.DraftDropped, events []conversation.Event) []conversation.DraftDropped {
+// withoutPart are the drafts that no part of a commit takes the place of.
+func withoutPart(drafts []conversation.DraftDropped, events []conversation.Event) []conversation.DraftDropped {
 	if len(drafts) == 0 {
 		return nil
 	}

@@ -9,8 +9,8 @@ import (
 	"parley/conversation"
 )
 
-// note counts and logs what has become durable.
-func (s *session) note(events []conversation.Event) {
+// observe counts and logs what has become durable.
+func (s *session) observe(events []conversation.Event) {
 	m := s.e.m
 	for i := range events {
 		event := &events[i]
@@ -23,7 +23,7 @@ func (s *session) note(events []conversation.Event) {
 			}
 			m.Modes.WithLabelValues(mode).Inc()
 			if b.Disposition == conversation.Started || b.Disposition == conversation.Queued {
-				s.tallied().acked[b.Message] = time.Now()
+				s.tallyOf().acked[b.Message] = time.Now()
 			}
 		case conversation.MessageResolved:
 			m.Resolutions.WithLabelValues(b.How.String()).Inc()
@@ -43,7 +43,7 @@ func (s *session) note(events []conversation.Event) {
 				s.tokens(*b.Usage)
 			}
 			if b.Attempt == 1 {
-				s.tallied().steps[event.Task]++
+				s.tallyOf().steps[event.Task]++
 			}
 		case conversation.StepFinished:
 			s.tokens(b.Usage)
@@ -51,16 +51,16 @@ func (s *session) note(events []conversation.Event) {
 				m.Decisions.WithLabelValues(d.String()).Inc()
 			}
 		case conversation.PartialResponse:
-			s.notePart(b.Part, "partial")
+			s.observePart(b.Part, "partial")
 		case conversation.Response:
 			kind := "final"
 			if b.Promoted {
 				kind = "promoted"
 			}
-			s.notePart(b.Part, kind)
+			s.observePart(b.Part, kind)
 		case conversation.Asked:
 			m.Questions.WithLabelValues("opened").Inc()
-			s.tallied().asked[b.Question] = event.At
+			s.tallyOf().asked[b.Question] = event.At
 		case conversation.QuestionAnswered:
 			how := "answered"
 			if b.By == "default" && b.Message == "" {
@@ -95,7 +95,7 @@ type tally struct {
 	asked map[conversation.QuestionID]time.Time
 }
 
-func (s *session) notePart(p conversation.Part, kind string) {
+func (s *session) observePart(p conversation.Part, kind string) {
 	s.e.m.Parts.WithLabelValues(kind).Inc()
 	if kind == "promoted" {
 		return
@@ -122,8 +122,8 @@ func (s *session) notePart(p conversation.Part, kind string) {
 	}
 }
 
-// tallied makes the tally when something is to be remembered.
-func (s *session) tallied() *tally {
+// tallyOf makes the tally when something is to be remembered.
+func (s *session) tallyOf() *tally {
 	if s.tally == nil {
 		s.tally = &tally{
 			acked: map[conversation.MessageID]time.Time{}, parts: map[conversation.SourceID]int{},
@@ -134,7 +134,7 @@ func (s *session) tallied() *tally {
 }
 
 func (s *session) taskEnded(task conversation.TaskID, trigger conversation.MessageID) {
-	t := s.tallied()
+	t := s.tallyOf()
 	if n := t.steps[task]; n > 0 {
 		s.e.m.TaskSteps.Observe(float64(n))
 	}
@@ -145,13 +145,13 @@ func (s *session) taskEnded(task conversation.TaskID, trigger conversation.Messa
 	delete(t.parts, conversation.SourceID(trigger))
 	delete(t.acked, trigger)
 	if !s.machine.Busy() && len(t.asked) == 0 {
-		s.untallied()
+		s.clearTally()
 	}
 }
 
-// untallied forgets what was remembered. The maps stay as long as the transcript
+// clearTally forgets what was remembered. The maps stay as long as the transcript
 // does: the next task comes soon, or both go.
-func (s *session) untallied() {
+func (s *session) clearTally() {
 	if s.cache == nil {
 		s.tally = nil
 		return
@@ -162,7 +162,7 @@ func (s *session) untallied() {
 }
 
 func (s *session) questionEnded(q conversation.QuestionID, at time.Time) {
-	t := s.tallied()
+	t := s.tallyOf()
 	if since, ok := t.asked[q]; ok {
 		delete(t.asked, q)
 		s.e.m.QuestionAge.Observe(at.Sub(since).Seconds())
@@ -176,8 +176,8 @@ func (e *Engine) tokens(u conversation.Usage) {
 	e.m.ModelTokens.WithLabelValues("output").Add(float64(u.OutputTokens))
 }
 
-// wasted counts what the end of a model call has cost that nobody waits for.
-func (e *Engine) wasted(end conversation.Command) {
+// countUnused counts what the end of a model call has cost that nobody waits for.
+func (e *Engine) countUnused(end conversation.Command) {
 	switch c := end.(type) {
 	case conversation.ModelAnswered:
 		e.tokens(c.Answer.Usage)

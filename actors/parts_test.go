@@ -47,18 +47,18 @@ func TestPartsFaults(t *testing.T) {
 func partsWithFault(t *testing.T, n int, kind string) (hit bool, retries int) {
 	t.Helper()
 	model := &onceModel{t: t}
-	inWorld(t, func(w *world) {
+	withHarness(t, func(h *harness) {
 		inner, err := scripted.New(scripted.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		model.inner = inner
-		model.stored = func() []string { return partTexts(w.stored(talk)) }
-		w.models = map[string]conversation.Model{"": model}
-	}, func(t *testing.T, w *world) {
-		w.create(talk)
+		model.stored = func() []string { return partTexts(h.stored(mainKey)) }
+		h.models = map[string]conversation.Model{"": model}
+	}, func(t *testing.T, h *harness) {
+		h.create(mainKey)
 		calls := 0
-		w.store.FailCommit(func(int, conversation.SessionKey, conversation.Commit) (error, bool) {
+		h.store.FailCommit(func(int, conversation.SessionKey, conversation.Commit) (error, bool) {
 			if calls++; calls != n-1 {
 				return nil, false
 			}
@@ -73,7 +73,7 @@ func partsWithFault(t *testing.T, n int, kind string) (hit bool, retries int) {
 			}
 		})
 		for ; ; retries++ {
-			a := w.tell(talk, say("a", "/partial one\n/partial two\n/parts three |  | four"))
+			a := h.tell(mainKey, say("a", "/partial one\n/partial two\n/parts three |  | four"))
 			time.Sleep(time.Second)
 			synctest.Wait()
 			if times, _, err := a.get(); times == 1 && err == nil {
@@ -84,13 +84,13 @@ func partsWithFault(t *testing.T, n int, kind string) (hit bool, retries int) {
 			}
 		}
 		for range 60 {
-			if len(w.view(talk).Tasks) == 0 {
+			if len(h.view(mainKey).Tasks) == 0 {
 				break
 			}
 			time.Sleep(time.Second)
 			synctest.Wait()
 		}
-		events := w.stored(talk)
+		events := h.stored(mainKey)
 		if got, want := partTexts(events), []string{"0 one", "1 two", "2 three", "3 four"}; !slices.Equal(got, want) {
 			t.Errorf("parts %q, want %q", got, want)
 		}

@@ -41,7 +41,7 @@ func TestRandomLives(t *testing.T) {
 }
 
 type life struct {
-	*world
+	*harness
 	random  *rand.Rand
 	keys    []conversation.SessionKey
 	answers []*answer
@@ -51,13 +51,13 @@ type life struct {
 
 func randomLife(t *testing.T, seed uint64) {
 	random := rand.New(rand.NewPCG(seed, 1))
-	inWorld(t, func(w *world) {
-		w.cfg.MaxConcurrent = 1 + random.IntN(3)
-		w.cfg.Rules.Policy.MaxInterrupts = 1000
-		w.cfg.Rules.Policy.MaxAttempts = 1000
-		w.cfg.SnapshotEvery = 5 + random.IntN(50)
-		w.cfg.SnapshotOnIdle = 1 + random.IntN(10)
-		w.tools = map[string]conversation.Tool{
+	withHarness(t, func(h *harness) {
+		h.cfg.MaxConcurrent = 1 + random.IntN(3)
+		h.cfg.Rules.Policy.MaxInterrupts = 1000
+		h.cfg.Rules.Policy.MaxAttempts = 1000
+		h.cfg.SnapshotEvery = 5 + random.IntN(50)
+		h.cfg.SnapshotOnIdle = 1 + random.IntN(10)
+		h.tools = map[string]conversation.Tool{
 			"quick": &actorstest.Tool{Is: conversation.ToolSpec{Name: "quick", Idempotent: true}, Do: func(context.Context, conversation.ToolCall) (string, error) {
 				return "ok", nil
 			}},
@@ -73,22 +73,22 @@ func randomLife(t *testing.T, seed uint64) {
 				return "ok", nil
 			}},
 		}
-	}, func(t *testing.T, w *world) {
-		l := &life{world: w, random: random, acked: map[conversation.SessionKey]map[conversation.MessageID]string{}}
+	}, func(t *testing.T, h *harness) {
+		l := &life{harness: h, random: random, acked: map[conversation.SessionKey]map[conversation.MessageID]string{}}
 		for i := range 3 {
 			l.keys = append(l.keys, session2(i))
-			w.create(session2(i))
+			h.create(session2(i))
 		}
 		for range 150 {
 			l.step()
 		}
-		l.settle()
+		l.waitUntilIdle()
 		l.check()
 	})
 }
 
 func (l *life) step() {
-	w, random := l.world, l.random
+	h, random := l.harness, l.random
 	key := l.keys[random.IntN(len(l.keys))]
 	switch random.IntN(24) {
 	case 0, 1, 2, 3, 4, 5, 6:
@@ -101,31 +101,31 @@ func (l *life) step() {
 			Author: ada, ClientMsgID: conversation.ClientMsgID(id), Text: "message " + id, Mode: conversation.Mode(random.IntN(6)),
 		})
 	case 7, 8, 9, 10, 11, 12, 13:
-		if open := w.model.Open(); len(open) > 0 {
+		if open := h.model.Open(); len(open) > 0 {
 			l.speak(open[random.IntN(len(open))])
 		}
 	case 14:
-		l.answers = append(l.answers, w.tell(key, conversation.Cancel{By: conversation.ByUser, Drop: random.IntN(2) == 0}))
+		l.answers = append(l.answers, h.tell(key, conversation.Cancel{By: conversation.ByUser, Drop: random.IntN(2) == 0}))
 	case 15:
 		m := conversation.MessageID(fmt.Sprintf("m%d-%s", 1+random.IntN(l.n+1), key.Session))
 		for _, c := range []conversation.Command{
 			conversation.Withdraw{By: ada, Message: m}, conversation.Edit{By: ada, Message: m, Text: "edited"}, conversation.Move{By: ada, Message: m},
 		} {
 			if random.IntN(3) == 0 {
-				l.answers = append(l.answers, w.tell(key, c))
+				l.answers = append(l.answers, h.tell(key, c))
 			}
 		}
 	case 16:
 		l.answerQuestions(key)
 	case 17:
-		l.answers = append(l.answers, w.tell(key, conversation.AddPart{
+		l.answers = append(l.answers, h.tell(key, conversation.AddPart{
 			Author: ada, Source: fmt.Sprint(random.IntN(5)), Index: conversation.PartIndex(random.IntN(3)), Text: "part",
-		}), w.tell(key, conversation.Seen{User: ada, Seq: 1}))
+		}), h.tell(key, conversation.Seen{User: ada, Seq: 1}))
 	case 18:
-		w.store.FailCommit(nil)
+		h.store.FailCommit(nil)
 		if random.IntN(2) == 0 {
 			faults := []error{conversation.ErrFull, conversation.ErrConflict, errLine, errLine, errLine}
-			w.store.FailCommit(func(n int, _ conversation.SessionKey, _ conversation.Commit) (error, bool) {
+			h.store.FailCommit(func(n int, _ conversation.SessionKey, _ conversation.Commit) (error, bool) {
 				if n%3 != 0 {
 					return nil, false
 				}
@@ -134,15 +134,15 @@ func (l *life) step() {
 			})
 		}
 	case 19:
-		w.e.registry.deliver(key, &leaveNow{reason: "idle", err: errUnreachable()}, false)
+		h.e.registry.deliver(key, &unloadNow{reason: "idle", err: errUnreachable()}, false)
 	case 20:
 		if random.IntN(4) == 0 {
 			if random.IntN(2) == 0 {
-				ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
-				_ = w.e.Drain(ctx) // a failing store may keep it from its end
+				ctx, cancel := context.WithTimeout(h.t.Context(), time.Minute)
+				_ = h.e.Drain(ctx) // a failing store may keep it from its end
 				cancel()
 			}
-			w.restart()
+			h.restart()
 		}
 	case 21:
 		time.Sleep(time.Duration(random.IntN(1200)) * time.Second)
@@ -223,8 +223,8 @@ func (l *life) answerQuestions(key conversation.SessionKey) {
 	synctest.Wait()
 }
 
-// settle is the friendly world.
-func (l *life) settle() {
+// waitUntilIdle is the friendly world.
+func (l *life) waitUntilIdle() {
 	l.store.FailCommit(nil)
 	for range 400 {
 		synctest.Wait()

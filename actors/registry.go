@@ -168,8 +168,8 @@ func (r *registry) everyone(m any) {
 	}
 }
 
-// shut ends loading; with hard, it ends deliveries too.
-func (r *registry) shut(hard bool) {
+// close ends loading; with hard, it ends deliveries too.
+func (r *registry) close(hard bool) {
 	for i := range r.shards {
 		sh := &r.shards[i]
 		sh.mu.Lock()

@@ -8,17 +8,17 @@ import (
 // Run waits for what sessions have started, also when a goroutine does it that
 // was there for their mailboxes.
 func TestRunWaitsForWork(t *testing.T) {
-	inWorld(t, nil, func(t *testing.T, w *world) {
-		sessions{w.e}.Schedule(func() {})
+	withHarness(t, nil, func(t *testing.T, h *harness) {
+		sessions{h.e}.Schedule(func() {})
 		synctest.Wait()
 		release := make(chan struct{})
-		w.e.goWork("the test", func() { <-release }, nil)
-		w.cancel()
+		h.e.spawnWork("the test", func() { <-release }, nil)
+		h.cancel()
 		synctest.Wait()
 		select {
-		case err := <-w.ran:
+		case err := <-h.ran:
 			t.Error("Run has returned while work runs")
-			w.ran <- err
+			h.ran <- err
 		default:
 		}
 		close(release)

@@ -26,48 +26,48 @@ type session struct {
 	self *actor.PID
 	ctx  actor.Context // valid only while Receive runs
 
-	phase     phase
-	draining  drainLevel
-	parked    bool   // the drain's command was decided
-	slot      bool   // one of the node's slots is counted for this session
-	reserved  bool   // one is counted for what is being decided
-	finding   bool   // the store is being asked for lookup's key
-	noSummary bool   // a summary has failed; the next is made after a task
-	leaving   string // not "": it leaves for this reason once its snapshot is stored
+	phase            phase
+	draining         drainLevel
+	parked           bool   // the drain's command was decided
+	slot             bool   // one of the node's slots is counted for this session
+	reserved         bool   // one is counted for what is being decided
+	checkRunning     bool   // the store is being asked for the key of checking
+	compactionFailed bool   // a summary has failed; the next is made after a task
+	unloadReason     string // not "": it leaves for this reason once its snapshot is stored
 
-	machine *conversation.Session
-	epoch   conversation.Epoch
-	durable conversation.Seq // the last durable event
-	shown   *atomic.Uint64   // the last durable event that was published: "after" of ephemeral things
-	snapped conversation.Seq // the snapshot's seq
+	machine    *conversation.Session
+	epoch      conversation.Epoch
+	durable    conversation.Seq // the last durable event
+	published  *atomic.Uint64   // the last durable event that was published: "after" of ephemeral things
+	snapshotAt conversation.Seq // the snapshot's seq
 
-	pending *batch // decided, not on its way yet; nil = nothing
-	flight  *batch // on its way to the store
-	queue   []*told
-	lookup  *told // waits for the store to say whether its key is known
+	pending  *batch // decided, not on its way yet; nil = nothing
+	inFlight *batch // on its way to the store
+	queue    []*envelope
+	checking *envelope // waits for the store to say whether its key is known
 
 	seen     map[conversation.UserID]conversation.Seq // read cursors that wait for a commit
-	seenWait []*told
+	seenWait []*envelope
 
-	slotFree conversation.Seq // the slot goes back when this is durable
-	want     *want
+	slotFree    conversation.Seq // the slot goes back when this is durable
+	slotRequest *slotRequest
 
-	model *modelCall
-	calls map[conversation.CallID]*actor.PID // tool calls and delegations that run
-	up    *actor.PID                         // to the parent session
-	cache *cache
+	model  *modelCall
+	calls  map[conversation.CallID]*actor.PID // tool calls and delegations that run
+	uplink *actor.PID                         // to the parent session
+	cache  *cache
 
-	summary  *compaction // in the making
-	triaging *triage
+	compaction *compaction // in the making
+	triaging   *triage
 
-	timer   *time.Timer
-	timerAt time.Time
-	timerN  uint32
-	active  time.Time // when something last happened
-	seenAt  time.Time
-	futile  *futile // nil: the last Tick changed something
-	jitter  time.Duration
-	tally   *tally
+	timer      *time.Timer
+	timerAt    time.Time
+	timerGen   uint32
+	lastActive time.Time // when something last happened
+	seenAt     time.Time
+	noopTick   *noopTick // nil: the last Tick changed something
+	jitter     time.Duration
+	tally      *tally
 }
 
 type phase uint8
@@ -76,7 +76,7 @@ const (
 	phaseLoading    phase = iota
 	phaseRecovering       // what was open when the process ended is being decided
 	phaseReady
-	phaseLeaving // out of the registry; what still arrives is handed back
+	phaseUnloaded // out of the registry; what still arrives is handed back
 )
 
 type drainLevel uint8
@@ -87,30 +87,30 @@ const (
 	drainHard            // what runs is stopped
 )
 
-// late is part of every message that may arrive when its receiver has ended,
+// deadLetterOK is part of every message that may arrive when its receiver has ended,
 // which is normal.
-type late struct{}
+type deadLetterOK struct{}
 
 // IgnoreDeadLetterLogging tells the actor library.
-func (late) IgnoreDeadLetterLogging() {}
+func (deadLetterOK) IgnoreDeadLetterLogging() {}
 
-// The messages of the mailbox, beside *told and *want (a grant).
+// The messages of the mailbox, beside *envelope and *slotRequest (a grant).
 type (
 	begin struct {
-		late
+		deadLetterOK
 		key conversation.SessionKey
 	}
 	timeout struct {
-		late
-		n uint32
+		deadLetterOK
+		gen uint32
 	}
 	drain struct {
-		late
+		deadLetterOK
 		level drainLevel
 	}
 	// leaveNow ends the session without a further commit.
-	leaveNow struct {
-		late
+	unloadNow struct {
+		deadLetterOK
 		reason string
 		err    *conversation.Error
 	}
@@ -120,7 +120,7 @@ type (
 // its memory cannot be trusted any more, its log can.
 func (s *session) Receive(ctx actor.Context) {
 	s.ctx = ctx
-	var current *told
+	var current *envelope
 	defer func() {
 		if r := recover(); r != nil {
 			s.panicked(r, current)
@@ -128,9 +128,9 @@ func (s *session) Receive(ctx actor.Context) {
 		s.ctx = nil
 	}()
 	switch m := ctx.Message().(type) {
-	case *told:
+	case *envelope:
 		current = m
-		s.take(m)
+		s.accept(m)
 	case *committed:
 		s.committed(m)
 	case *modelEnd:
@@ -145,18 +145,18 @@ func (s *session) Receive(ctx actor.Context) {
 		s.begin(ctx, m.key)
 	case *loaded:
 		s.loaded(m)
-	case *found:
-		s.found(m)
+	case *duplicateResult:
+		s.duplicateChecked(m)
 	case *cached:
 		s.cached(m)
-	case *want:
+	case *slotRequest:
 		s.granted(m)
 	case *timeout:
 		s.timedOut(m)
 	case *drain:
 		s.drain(m.level)
-	case *leaveNow:
-		s.leave(m.reason, m.err)
+	case *unloadNow:
+		s.unload(m.reason, m.err)
 	case *actor.Terminated:
 		s.childEnded(m.Who)
 	case *actor.Started, *actor.Stopping:
@@ -166,33 +166,33 @@ func (s *session) Receive(ctx actor.Context) {
 		return
 	}
 	if s.phase == phaseReady {
-		s.rest()
+		s.afterMessage()
 	}
 }
 
 // panicked ends the session after a panic. A commit on its way may still be
 // stored: the next activation says so to those who follow.
-func (s *session) panicked(r any, current *told) {
-	e, key, inFlight := s.e, s.key, s.flight != nil
+func (s *session) panicked(r any, current *envelope) {
+	e, key, inFlight := s.e, s.key, s.inFlight != nil
 	e.panicked("session "+key.String(), r)
 	err := &conversation.Error{Code: conversation.Internal, Message: "something went wrong on the server", Err: fmt.Errorf("panic: %v", r)}
 	if current != nil {
 		current.answer(e, err)
 	}
-	s.leave("panic", err)
+	s.unload("panic", err)
 	if inFlight {
 		e.wake(key)
 	}
 }
 
-// rest looks at what a session has to do between two messages.
-func (s *session) rest() {
-	if !s.machine.Exists() && s.flight == nil && s.pending == nil && len(s.queue) == 0 {
-		s.leave("absent", errNotFound())
+// afterMessage looks at what a session has to do between two messages.
+func (s *session) afterMessage() {
+	if !s.machine.Exists() && s.inFlight == nil && s.pending == nil && len(s.queue) == 0 {
+		s.unload("absent", errNotFound())
 		return
 	}
 	if s.draining != drainNot {
-		s.drainOn()
+		s.continueDrain()
 	}
 	if s.phase == phaseReady {
 		s.arm()
@@ -201,7 +201,7 @@ func (s *session) rest() {
 
 func (s *session) begin(ctx actor.Context, key conversation.SessionKey) {
 	s.key, s.self = key, ctx.Self()
-	s.active, s.shown = time.Now(), new(atomic.Uint64)
+	s.lastActive, s.published = time.Now(), new(atomic.Uint64)
 	if s.e.cfg.IdleJitter > 0 {
 		s.jitter = rand.N(s.e.cfg.IdleJitter)
 	}
@@ -214,12 +214,12 @@ func (s *session) root() bool { return s.key.Session.Depth() == 0 }
 
 func (s *session) send(m any) { s.e.system.Root.Send(s.self, m) }
 
-// take is the one door in: everything that may change the session comes here.
-func (s *session) take(t *told) {
+// accept is the one door in: everything that may change the session comes here.
+func (s *session) accept(t *envelope) {
 	switch {
-	case s.phase == phaseLeaving:
-		s.handBack(t)
-	case s.phase != phaseReady || s.lookup != nil:
+	case s.phase == phaseUnloaded:
+		s.redirect(t)
+	case s.phase != phaseReady || s.checking != nil:
 		s.hold(t)
 	default:
 		s.process(t)
@@ -228,7 +228,7 @@ func (s *session) take(t *told) {
 
 // hold keeps a command until the session can decide it. What the session itself
 // has to say is never refused: it is bounded by what the session has started.
-func (s *session) hold(t *told) {
+func (s *session) hold(t *envelope) {
 	if t.fromClient && len(s.queue) >= s.e.cfg.MaxWaiting && !stops(t.cmd) {
 		t.refuse(s.e, "session_waiting", errBusy())
 		return
@@ -236,8 +236,8 @@ func (s *session) hold(t *told) {
 	s.queue = append(s.queue, t)
 }
 
-// handBack gives a command to the session's next activation.
-func (s *session) handBack(t *told) {
+// redirect gives a command to the session's next activation.
+func (s *session) redirect(t *envelope) {
 	switch {
 	case t.view != nil:
 		s.e.viewNow(s.key, t)
@@ -246,9 +246,9 @@ func (s *session) handBack(t *told) {
 	}
 }
 
-// unhold goes on with what was held, until something must wait again.
-func (s *session) unhold() {
-	for s.phase == phaseReady && s.lookup == nil && len(s.queue) > 0 {
+// processQueue goes on with what was held, until something must wait again.
+func (s *session) processQueue() {
+	for s.phase == phaseReady && s.checking == nil && len(s.queue) > 0 {
 		s.process(s.queue[0]) // it stays in the queue until then: a panic answers it too
 		if len(s.queue) == 0 {
 			return // the session has left
@@ -261,32 +261,32 @@ func (s *session) unhold() {
 }
 
 // process answers at the door, asks the store first, or decides.
-func (s *session) process(t *told) {
-	s.active = time.Now()
+func (s *session) process(t *envelope) {
+	s.lastActive = time.Now()
 	switch {
 	case !s.machine.Exists() && !creates(t.cmd) && (t.cmd != nil || t.view != nil),
 		t.as != "" && s.machine.Exists() && !s.machine.Visible(t.as):
 		t.err = errNotFound()
-		s.await(t)
+		s.answerWhenDurable(t)
 	case t.view != nil:
 		state := s.machine.View()
 		state.Log = s.e.deps.Store.LogID()
 		t.state = &state
-		s.await(t)
+		s.answerWhenDurable(t)
 	case t.cmd == nil:
-		s.await(t)
+		s.answerWhenDurable(t)
 	case t.fromClient && s.draining == drainHard:
 		t.refuse(s.e, "stopping", errStopping())
 		return
 	case t.fromClient && s.pending != nil && len(s.pending.waiters) >= s.e.cfg.MaxPending && !stops(t.cmd):
 		t.refuse(s.e, "session_pending", errBusy())
 		return
-	case t.addsWork && s.e.full(s.active): // the disk has filled up while it waited
+	case t.addsWork && s.e.full(s.lastActive): // the disk has filled up while it waited
 		t.refuse(s.e, "storage", errFull())
 		return
-	case s.mustLook(t):
-		s.lookup = t
-		s.look()
+	case s.needsDuplicateCheck(t):
+		s.checking = t
+		s.checkDuplicate()
 		return
 	case s.noRoom(t.cmd):
 		t.refuse(s.e, "admission", conversation.Errorf(conversation.Overloaded, "%s", s.machine.Policy().Texts.Overloaded))
@@ -300,7 +300,7 @@ func (s *session) process(t *told) {
 
 // decide gives a command to the machine and gathers what comes of it. What only
 // stops something is done at once; the rest waits for the commit.
-func (s *session) decide(t *told) {
+func (s *session) decide(t *envelope) {
 	d := s.machine.Decide(conversation.Given{At: time.Now(), Slot: s.reserve(t.cmd)}, t.cmd)
 	s.keepSlot()
 	b := s.batch()
@@ -314,27 +314,27 @@ func (s *session) decide(t *told) {
 	}
 	t.receipt, t.err = d.Receipt, d.Err
 	if len(d.Cursors) > 0 && len(d.Events) == 0 {
-		s.seeLater(d.Cursors, t)
+		s.keepCursors(d.Cursors, t)
 	} else {
 		b.add(d, t.addsWork)
 		b.waiters = append(b.waiters, t)
 	}
-	if s.want != nil && !s.machine.Wants(conversation.WantSlot{}) {
-		s.e.admission.drop(s.want)
-		s.want = nil
+	if s.slotRequest != nil && !s.machine.Wants(conversation.WantSlot{}) {
+		s.e.admission.withdraw(s.slotRequest)
+		s.slotRequest = nil
 	}
 	s.flush()
 }
 
-// own gives the session a command of its own.
-func (s *session) own(c conversation.Command) { s.take(&told{cmd: c}) }
+// tellSelf gives the session a command of its own.
+func (s *session) tellSelf(c conversation.Command) { s.accept(&envelope{cmd: c}) }
 
-// await puts an answer that changes nothing behind all that was decided before it.
-func (s *session) await(t *told) { b := s.batch(); b.waiters = append(b.waiters, t) }
+// answerWhenDurable puts an answer that changes nothing behind all that was decided before it.
+func (s *session) answerWhenDurable(t *envelope) { b := s.batch(); b.waiters = append(b.waiters, t) }
 
-// seeLater gathers read cursors: they are stored with the next commit, or alone
+// keepCursors gathers read cursors: they are stored with the next commit, or alone
 // once in a while.
-func (s *session) seeLater(cursors []conversation.Cursor, t *told) {
+func (s *session) keepCursors(cursors []conversation.Cursor, t *envelope) {
 	if s.seen == nil {
 		s.seen = map[conversation.UserID]conversation.Seq{}
 		s.seenAt = time.Now().Add(s.e.cfg.SeenEvery)
@@ -358,9 +358,9 @@ func (s *session) reserve(c conversation.Command) bool {
 		return false
 	}
 	if s.slot {
-		return s.e.admission.quiet()
+		return s.e.admission.nobodyWaits()
 	}
-	s.reserved = mayStart(c) && s.e.admission.try()
+	s.reserved = mayStart(c) && s.e.admission.tryAcquire()
 	return s.reserved
 }
 
@@ -384,13 +384,13 @@ func (s *session) keepSlot() {
 	switch {
 	case holds && !s.slot:
 		if !took {
-			s.e.admission.force() // the task was RUNNING before this process knew of it
+			s.e.admission.forceAcquire() // the task was RUNNING before this process knew of it
 		}
 		s.slot, s.slotFree = true, 0
 	case holds:
 		s.slotFree = 0
 	case took:
-		s.e.admission.give()
+		s.e.admission.release()
 	case s.slot && s.slotFree == 0:
 		s.slotFree = s.machine.Head()
 	}
@@ -400,45 +400,45 @@ func (s *session) keepSlot() {
 func (s *session) freeSlot() {
 	if s.slot && !s.machine.HoldsSlot() && s.durable >= s.slotFree {
 		s.slot, s.slotFree = false, 0
-		s.e.admission.give()
+		s.e.admission.release()
 	}
 }
 
 // granted takes a slot that was waited for.
-func (s *session) granted(w *want) {
-	if s.want != w || !s.e.admission.take(w) {
+func (s *session) granted(w *slotRequest) {
+	if s.slotRequest != w || !s.e.admission.accept(w) {
 		return
 	}
-	s.want = nil
+	s.slotRequest = nil
 	// A node that stops starts nothing more: the slots that its sessions give
 	// back must not make others RUNNING, for they would be too many after the start.
 	if s.slot || s.draining != drainNot || s.e.phase.Load() != phaseRunning {
-		s.e.admission.give()
+		s.e.admission.release()
 		return
 	}
 	s.slot, s.slotFree = true, s.machine.Head()
-	s.own(conversation.SlotGranted{})
+	s.tellSelf(conversation.SlotGranted{})
 }
 
-// leave ends the session's time in memory: everyone who waits gets err, what
+// unload ends the session's time in memory: everyone who waits gets err, what
 // runs is stopped, and what still arrives goes to the next activation. The log
 // is all that stays.
-func (s *session) leave(reason string, err *conversation.Error) {
-	if s.phase == phaseLeaving {
+func (s *session) unload(reason string, err *conversation.Error) {
+	if s.phase == phaseUnloaded {
 		return
 	}
-	s.phase = phaseLeaving
+	s.phase = phaseUnloaded
 	e := s.e
 	e.registry.remove(s.key, s.self)
-	for _, b := range []*batch{s.flight, s.pending} {
+	for _, b := range []*batch{s.inFlight, s.pending} {
 		if b != nil {
 			for _, t := range b.waiters {
 				t.answer(e, err)
 			}
 		}
 	}
-	if s.lookup != nil {
-		s.lookup.answer(e, err)
+	if s.checking != nil {
+		s.checking.answer(e, err)
 	}
 	for _, t := range append(s.seenWait, s.queue...) {
 		t.answer(e, err)
@@ -446,16 +446,16 @@ func (s *session) leave(reason string, err *conversation.Error) {
 	if s.model != nil {
 		s.dropDrafts(s.model.stop())
 	}
-	s.summary.stop(s)
+	s.compaction.stop(s)
 	s.triaging.stop()
 	for _, pid := range s.calls {
 		s.ctx.Stop(pid)
 	}
-	if s.want != nil {
-		e.admission.drop(s.want)
+	if s.slotRequest != nil {
+		e.admission.withdraw(s.slotRequest)
 	}
 	if s.slot || s.reserved {
-		e.admission.give()
+		e.admission.release()
 	}
 	if s.timer != nil {
 		s.timer.Stop()
@@ -463,7 +463,7 @@ func (s *session) leave(reason string, err *conversation.Error) {
 	e.m.Active.Dec()
 	e.m.Passivations.WithLabelValues(reason).Inc()
 	self := s.self
-	*s = session{e: e, key: s.key, self: self, ctx: s.ctx, phase: phaseLeaving}
+	*s = session{e: e, key: s.key, self: self, ctx: s.ctx, phase: phaseUnloaded}
 	// Nothing is delivered any more, so this comes behind all that was.
 	s.ctx.Poison(self)
 }
@@ -476,10 +476,10 @@ func (s *session) fail(kind string, cause error, err *conversation.Error) {
 		"session", s.key.Session, "tenant", s.key.Tenant, "kind", kind, "err", cause)
 	busy := s.machine != nil && s.machine.Busy()
 	if kind == "fenced" && s.root() {
-		s.e.registry.tree(rootKey(s.key), &leaveNow{reason: "fenced", err: err})
+		s.e.registry.tree(rootKey(s.key), &unloadNow{reason: "fenced", err: err})
 	}
 	key := s.key
-	s.leave("failed", err)
+	s.unload("failed", err)
 	switch {
 	case kind == "unknown":
 		s.e.wake(key) // what is stored all the same was never published

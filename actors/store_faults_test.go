@@ -110,10 +110,10 @@ func (r *racing) Summary(ctx context.Context, key conversation.SessionKey) (conv
 	return s, err
 }
 
-func inFaultyWorld(t *testing.T, f func(t *testing.T, w *world, store *faulty)) {
+func withFaultyStore(t *testing.T, f func(t *testing.T, h *harness, store *faulty)) {
 	t.Helper()
 	store := &faulty{}
-	inWorld(t, func(w *world) { store.Store, w.through = w.store, store }, func(t *testing.T, w *world) { f(t, w, store) })
+	withHarness(t, func(h *harness) { store.Store, h.through = h.store, store }, func(t *testing.T, h *harness) { f(t, h, store) })
 }
 
 func TestLoadFails(t *testing.T) {
@@ -131,35 +131,35 @@ func TestLoadFails(t *testing.T) {
 		{"records", conversation.ErrTooNew, conversation.Unavailable, "newer version"},
 	} {
 		t.Run(c.what+" "+c.err.Error(), func(t *testing.T) {
-			inFaultyWorld(t, func(t *testing.T, w *world, store *faulty) {
-				w.create(talk)
-				w.e.registry.deliver(talk, &leaveNow{reason: "idle", err: errUnreachable()}, false)
+			withFaultyStore(t, func(t *testing.T, h *harness, store *faulty) {
+				h.create(mainKey)
+				h.e.registry.deliver(mainKey, &unloadNow{reason: "idle", err: errUnreachable()}, false)
 				store.set(c.what, c.err)
-				a, b := w.tell(talk, say("a", "hello")), w.tell(talk, say("b", "hello"))
-				if err := w.refused(a, c.code); !strings.Contains(err.Message, c.says) || strings.Contains(err.Message, "dead") {
+				a, b := h.tell(mainKey, say("a", "hello")), h.tell(mainKey, say("b", "hello"))
+				if err := h.refused(a, c.code); !strings.Contains(err.Message, c.says) || strings.Contains(err.Message, "dead") {
 					t.Errorf("it says %q", err.Message)
 				}
-				w.refused(b, c.code)
-				if w.e.registry.active(talk) {
+				h.refused(b, c.code)
+				if h.e.registry.active(mainKey) {
 					t.Error("a session that was not loaded is in memory")
 				}
 				store.set(c.what, nil)
-				w.ok(w.tell(talk, say("a", "hello")))
-				w.reply(actorstest.Text("hi"))
+				h.ok(h.tell(mainKey, say("a", "hello")))
+				h.reply(actorstest.Text("hi"))
 			})
 		})
 	}
 }
 
 func TestReadsFail(t *testing.T) {
-	inFaultyWorld(t, func(t *testing.T, w *world, store *faulty) {
-		w.create(talk)
-		w.e.registry.deliver(talk, &leaveNow{reason: "idle", err: errUnreachable()}, false)
+	withFaultyStore(t, func(t *testing.T, h *harness, store *faulty) {
+		h.create(mainKey)
+		h.e.registry.deliver(mainKey, &unloadNow{reason: "idle", err: errUnreachable()}, false)
 		synctest.Wait()
 		for _, what := range []string{"head", "records"} {
 			store.set(what, errLine)
 			var failed error
-			w.e.View(talk, ada, func(_ conversation.View, err error) { failed = err })
+			h.e.View(mainKey, ada, func(_ conversation.View, err error) { failed = err })
 			synctest.Wait()
 			if failed == nil || conversation.AsError(failed).Code != conversation.Unavailable {
 				t.Errorf("%s: %v", what, failed)
@@ -167,7 +167,7 @@ func TestReadsFail(t *testing.T) {
 			store.set(what, nil)
 		}
 		var missing error
-		w.e.View(session2(1), ada, func(_ conversation.View, err error) { missing = err })
+		h.e.View(session2(1), ada, func(_ conversation.View, err error) { missing = err })
 		synctest.Wait()
 		if conversation.AsError(missing).Code != conversation.NotFound {
 			t.Errorf("%v", missing)
@@ -176,44 +176,44 @@ func TestReadsFail(t *testing.T) {
 		// A look-up that fails refuses its command and lets the next ones through.
 		part := conversation.AddPart{Author: ada, Source: "n1", Text: "x"}
 		store.set("find", errLine)
-		a, b := w.tell(talk, part), w.tell(talk, conversation.Update{})
-		w.refused(a, conversation.Unavailable)
-		w.ok(b)
+		a, b := h.tell(mainKey, part), h.tell(mainKey, conversation.Update{})
+		h.refused(a, conversation.Unavailable)
+		h.ok(b)
 		store.set("find", nil)
-		w.ok(w.tell(talk, part))
+		h.ok(h.tell(mainKey, part))
 
 		// A transcript that cannot be read is a failed attempt.
-		time.Sleep(w.cfg.CacheIdle + time.Second)
+		time.Sleep(h.cfg.CacheIdle + time.Second)
 		store.set("records", errLine)
-		w.ok(w.tell(talk, say("a", "hello")))
+		h.ok(h.tell(mainKey, say("a", "hello")))
 		time.Sleep(time.Millisecond)
 		store.set("records", nil)
 		time.Sleep(time.Minute)
-		if call := w.call(); call.Request.Attempt < 2 {
+		if call := h.call(); call.Request.Attempt < 2 {
 			t.Errorf("attempt %d", call.Request.Attempt)
 		}
-		w.reply(actorstest.Text("hi"))
+		h.reply(actorstest.Text("hi"))
 	})
 }
 
 // A snapshot that cannot be used costs time, not the session.
 func TestBrokenSnapshot(t *testing.T) {
-	inWorld(t, func(w *world) { w.cfg.SnapshotEvery = 1 }, func(t *testing.T, w *world) {
-		w.create(talk)
-		w.ok(w.tell(talk, say("a", "hello")))
-		w.reply(actorstest.Text("hi"))
-		head, err := w.store.Acquire(t.Context(), talk, conversation.AcquireHow{})
+	withHarness(t, func(h *harness) { h.cfg.SnapshotEvery = 1 }, func(t *testing.T, h *harness) {
+		h.create(mainKey)
+		h.ok(h.tell(mainKey, say("a", "hello")))
+		h.reply(actorstest.Text("hi"))
+		head, err := h.store.Acquire(t.Context(), mainKey, conversation.AcquireHow{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		summary, _ := w.store.Summary(t.Context(), talk)
-		if err := w.store.Commit(t.Context(), talk, conversation.Commit{
+		summary, _ := h.store.Summary(t.Context(), mainKey)
+		if err := h.store.Commit(t.Context(), mainKey, conversation.Commit{
 			Epoch: head.Epoch, After: head.Last, ID: "x", Snapshot: []byte("nonsense"), Summary: summary,
 		}); err != nil {
 			t.Fatal(err)
 		}
-		w.restart()
-		if !w.ok(w.tell(talk, say("a", "hello"))).Duplicate {
+		h.restart()
+		if !h.ok(h.tell(mainKey, say("a", "hello"))).Duplicate {
 			t.Error("forgotten")
 		}
 	})
@@ -221,37 +221,37 @@ func TestBrokenSnapshot(t *testing.T) {
 
 // A sub-session that can never take its objective ends its delegation.
 func TestDelegationThatCannotStart(t *testing.T) {
-	inWorld(t, nil, func(t *testing.T, w *world) {
-		w.create(talk)
-		w.ok(w.tell(talk, say("a", "find out")))
-		call := w.call()
-		profile := w.e.rules.Agents[researcher]
+	withHarness(t, nil, func(t *testing.T, h *harness) {
+		h.create(mainKey)
+		h.ok(h.tell(mainKey, say("a", "find out")))
+		call := h.call()
+		profile := h.e.rules.Agents[researcher]
 		gate := func(conversation.SessionKey, conversation.Commit) bool { return true }
-		held := w.store.Hold(0, gate)
+		held := h.store.Hold(0, gate)
 		call.Answer(actorstest.Use("x", conversation.ToolDelegate, `{"agent":"researcher","objective":"look"}`))
 		<-held.Held()
-		delete(w.e.rules.Agents, researcher)
+		delete(h.e.rules.Agents, researcher)
 		held.Release()
-		if f := w.ended(talk); f.Status != conversation.CallFailed {
+		if f := h.ended(mainKey); f.Status != conversation.CallFailed {
 			t.Errorf("%+v", f)
 		}
-		w.e.rules.Agents[researcher] = profile
-		w.reply(actorstest.Text("it did not work"))
+		h.e.rules.Agents[researcher] = profile
+		h.reply(actorstest.Text("it did not work"))
 	})
 }
 
 // M-29, M-30, N-14: parts are logged, and what happens is counted.
 func TestMeasured(t *testing.T) {
 	var log bytes.Buffer
-	inWorld(t, func(w *world) { w.log = slog.NewJSONHandler(&log, nil) }, func(t *testing.T, w *world) {
-		w.create(talk)
-		w.ok(w.tell(talk, say("a", "hello")))
-		w.ok(w.tell(talk, say("a", "hello")))
-		w.call().Cut()
+	withHarness(t, func(h *harness) { h.log = slog.NewJSONHandler(&log, nil) }, func(t *testing.T, h *harness) {
+		h.create(mainKey)
+		h.ok(h.tell(mainKey, say("a", "hello")))
+		h.ok(h.tell(mainKey, say("a", "hello")))
+		h.call().Cut()
 		synctest.Wait()
 		time.Sleep(time.Minute)
-		w.reply(actorstest.Use("x", conversation.ToolRespond, `{"message":"one"}`))
-		w.reply(actorstest.Text("two"))
+		h.reply(actorstest.Use("x", conversation.ToolRespond, `{"message":"one"}`))
+		h.reply(actorstest.Text("two"))
 		want := map[string]float64{
 			"parley_commands_total{code=ok,type=send}":            2,
 			"parley_duplicates_total{type=send}":                  1,
@@ -274,7 +274,7 @@ func TestMeasured(t *testing.T) {
 			"parley_first_part_duration_seconds{}":                1,
 			"parley_message_ack_duration_seconds{}":               2,
 		}
-		families, err := w.metrics.Gather()
+		families, err := h.metrics.Gather()
 		if err != nil {
 			t.Fatal(err)
 		}

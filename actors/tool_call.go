@@ -14,7 +14,7 @@ import (
 )
 
 // stopCall tells the child of a call to stop; its end comes back as usual.
-type stopCall struct{ late }
+type stopCall struct{ deadLetterOK }
 
 var (
 	errToolStopped = errors.New("stopped")
@@ -26,7 +26,7 @@ func (s *session) runTool(f conversation.RunTool) {
 	if s.calls[f.Call] != nil {
 		return
 	}
-	child := &toolCall{e: s.e, key: s.key, parent: s.self, after: s.shown, f: f}
+	child := &toolCall{e: s.e, key: s.key, parent: s.self, after: s.published, f: f}
 	s.keepCall(f.Call, s.ctx.Spawn(actor.PropsFromProducer(func() actor.Actor { return child })))
 }
 
@@ -53,7 +53,7 @@ type toolCall struct {
 
 // toolEnd is the end of the tool's goroutine; nobody else ends it in time.
 type toolEnd struct {
-	late
+	deadLetterOK
 	status conversation.CallStatus
 	result string
 }
@@ -72,7 +72,7 @@ func (c *toolCall) Receive(ctx actor.Context) {
 				Call: c.f.Call, Status: m.status, Result: conversation.CutMiddle(m.result, c.e.cfg.ToolOutput), Took: time.Since(c.began),
 			}})
 		}
-	case *over:
+	case *callOver:
 		ctx.Stop(ctx.Self())
 	case *actor.Stopping:
 		c.cancel(errToolStopped)
@@ -86,7 +86,7 @@ func (c *toolCall) start(self *actor.PID) {
 	if deadline.IsZero() {
 		deadline = c.began.Add(c.e.cfg.ToolDeadline)
 	}
-	ctx, cancel := context.WithCancelCause(c.e.base)
+	ctx, cancel := context.WithCancelCause(c.e.workCtx)
 	c.cancel = cancel
 	e, key, f, after := c.e, c.key, c.f, c.after
 	end := func(status conversation.CallStatus, result string) {
@@ -97,7 +97,7 @@ func (c *toolCall) start(self *actor.PID) {
 	c.timer = time.AfterFunc(time.Until(deadline)+e.cfg.ToolGrace, func() {
 		end(conversation.CallTimeout, "the tool did not end in time and did not stop")
 	})
-	e.goWork("the tool "+f.Tool, func() {
+	e.spawnWork("the tool "+f.Tool, func() {
 		defer limit.Stop()
 		defer cancel(nil)
 		status, result := e.runTool(ctx, key, f, after)

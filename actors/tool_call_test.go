@@ -13,31 +13,31 @@ import (
 	"parley/conversation"
 )
 
-// withTool is a world whose model has just called the tool "hammer".
-func withTool(t *testing.T, spec conversation.ToolSpec, do func(context.Context, conversation.ToolCall) (string, error), f func(*testing.T, *world, *actorstest.Tool)) {
+// withTool is a harness whose model has just called the tool "hammer".
+func withTool(t *testing.T, spec conversation.ToolSpec, do func(context.Context, conversation.ToolCall) (string, error), f func(*testing.T, *harness, *actorstest.Tool)) {
 	t.Helper()
 	spec.Name = "hammer"
 	tool := &actorstest.Tool{Is: spec, Do: do}
-	inWorld(t, func(w *world) { w.tools = map[string]conversation.Tool{"hammer": tool} }, func(t *testing.T, w *world) {
-		w.create(talk)
-		w.ok(w.tell(talk, say("a", "hit it")))
-		w.reply(actorstest.Use("x", "hammer", `{"nail":1}`))
-		f(t, w, tool)
+	withHarness(t, func(h *harness) { h.tools = map[string]conversation.Tool{"hammer": tool} }, func(t *testing.T, h *harness) {
+		h.create(mainKey)
+		h.ok(h.tell(mainKey, say("a", "hit it")))
+		h.reply(actorstest.Use("x", "hammer", `{"nail":1}`))
+		f(t, h, tool)
 	})
 }
 
 // finished is the only tool_finished that is stored.
-func (w *world) finished() conversation.ToolFinished {
-	w.t.Helper()
+func (h *harness) finished() conversation.ToolFinished {
+	h.t.Helper()
 	synctest.Wait()
 	var all []conversation.ToolFinished
-	for _, e := range w.stored(talk) {
+	for _, e := range h.stored(mainKey) {
 		if b, ok := e.Body.(conversation.ToolFinished); ok {
 			all = append(all, b)
 		}
 	}
 	if len(all) != 1 {
-		w.t.Fatalf("%d calls have ended", len(all))
+		h.t.Fatalf("%d calls have ended", len(all))
 	}
 	return all[0]
 }
@@ -54,13 +54,13 @@ func TestToolCall(t *testing.T) {
 			half := 50
 			c.Progress("half", &half)
 			return "args " + string(c.Args) + " of " + string(c.Call), nil
-		}, func(t *testing.T, w *world, _ *actorstest.Tool) {
+		}, func(t *testing.T, h *harness, _ *actorstest.Tool) {
 			time.Sleep(2 * time.Second)
-			if f := w.finished(); f.Status != conversation.CallOK || f.Summary != `args {"nail":1} of c1` || f.Took != time.Second {
+			if f := h.finished(); f.Status != conversation.CallOK || f.Summary != `args {"nail":1} of c1` || f.Took != time.Second {
 				t.Errorf("%+v", f)
 			}
 			progress := false
-			for _, s := range w.pub.Shown(talk) {
+			for _, s := range h.pub.Shown(mainKey) {
 				if p, ok := s.What.(conversation.Progress); ok && p.Call == "c1" && p.Note == "half" && *p.Percent == 50 {
 					progress = true
 				}
@@ -68,8 +68,8 @@ func TestToolCall(t *testing.T) {
 			if !progress {
 				t.Error("its progress is not shown")
 			}
-			w.reply(actorstest.Text("done"))
-			if w.e.registry.active(talk) && len(w.view(talk).Calls) != 0 {
+			h.reply(actorstest.Text("done"))
+			if h.e.registry.active(mainKey) && len(h.view(mainKey).Calls) != 0 {
 				t.Error("the call is still there")
 			}
 		})
@@ -77,44 +77,44 @@ func TestToolCall(t *testing.T) {
 	t.Run("errors", func(t *testing.T) {
 		withTool(t, conversation.ToolSpec{}, func(context.Context, conversation.ToolCall) (string, error) {
 			return "", errors.New("the nail is bent")
-		}, func(t *testing.T, w *world, _ *actorstest.Tool) {
-			if f := w.finished(); f.Status != conversation.CallError || f.Summary != "the nail is bent" {
+		}, func(t *testing.T, h *harness, _ *actorstest.Tool) {
+			if f := h.finished(); f.Status != conversation.CallError || f.Summary != "the nail is bent" {
 				t.Errorf("%+v", f)
 			}
-			w.reply(actorstest.Text("done"))
+			h.reply(actorstest.Text("done"))
 		})
 	})
 	t.Run("panics", func(t *testing.T) {
 		withTool(t, conversation.ToolSpec{}, func(context.Context, conversation.ToolCall) (string, error) {
 			panic("secret")
-		}, func(t *testing.T, w *world, _ *actorstest.Tool) {
-			if f := w.finished(); f.Status != conversation.CallError || strings.Contains(f.Summary, "secret") {
+		}, func(t *testing.T, h *harness, _ *actorstest.Tool) {
+			if f := h.finished(); f.Status != conversation.CallError || strings.Contains(f.Summary, "secret") {
 				t.Errorf("%+v", f)
 			}
-			w.reply(actorstest.Text("done"))
+			h.reply(actorstest.Text("done"))
 		})
 	})
 	t.Run("deadline", func(t *testing.T) {
-		withTool(t, conversation.ToolSpec{Timeout: 10 * time.Second}, untilCancelled, func(t *testing.T, w *world, _ *actorstest.Tool) {
+		withTool(t, conversation.ToolSpec{Timeout: 10 * time.Second}, untilCancelled, func(t *testing.T, h *harness, _ *actorstest.Tool) {
 			time.Sleep(10*time.Second + time.Millisecond)
-			if f := w.finished(); f.Status != conversation.CallTimeout {
+			if f := h.finished(); f.Status != conversation.CallTimeout {
 				t.Errorf("%+v", f)
 			}
-			w.reply(actorstest.Text("done"))
+			h.reply(actorstest.Text("done"))
 		})
 	})
 	t.Run("deaf", func(t *testing.T) {
 		withTool(t, conversation.ToolSpec{Timeout: 10 * time.Second}, func(context.Context, conversation.ToolCall) (string, error) {
 			time.Sleep(40 * time.Second)
 			return "too late", nil
-		}, func(t *testing.T, w *world, _ *actorstest.Tool) {
+		}, func(t *testing.T, h *harness, _ *actorstest.Tool) {
 			time.Sleep(20 * time.Second)
-			if f := w.finished(); f.Status != conversation.CallTimeout {
+			if f := h.finished(); f.Status != conversation.CallTimeout {
 				t.Errorf("%+v", f)
 			}
-			w.reply(actorstest.Text("done"))
+			h.reply(actorstest.Text("done"))
 			time.Sleep(30 * time.Second)
-			w.finished() // once
+			h.finished() // once
 		})
 	})
 	t.Run("N-06 cancelled and awaited", func(t *testing.T) {
@@ -122,16 +122,16 @@ func TestToolCall(t *testing.T) {
 			<-ctx.Done()
 			time.Sleep(3 * time.Second) // it cleans up
 			return "", ctx.Err()
-		}, func(t *testing.T, w *world, _ *actorstest.Tool) {
-			w.ok(w.tell(talk, conversation.Cancel{By: conversation.ByUser}))
-			if n := w.count(talk, conversation.KindToolFinished); n != 0 {
+		}, func(t *testing.T, h *harness, _ *actorstest.Tool) {
+			h.ok(h.tell(mainKey, conversation.Cancel{By: conversation.ByUser}))
+			if n := h.count(mainKey, conversation.KindToolFinished); n != 0 {
 				t.Error("it is not waited for")
 			}
 			time.Sleep(4 * time.Second)
-			if f := w.finished(); f.Status != conversation.CallCancelled {
+			if f := h.finished(); f.Status != conversation.CallCancelled {
 				t.Errorf("%+v", f)
 			}
-			if len(w.view(talk).Tasks) != 0 {
+			if len(h.view(mainKey).Tasks) != 0 {
 				t.Error("the task has not ended")
 			}
 		})
@@ -140,10 +140,10 @@ func TestToolCall(t *testing.T) {
 		withTool(t, conversation.ToolSpec{}, func(context.Context, conversation.ToolCall) (string, error) {
 			time.Sleep(30 * time.Second)
 			return "", nil
-		}, func(t *testing.T, w *world, _ *actorstest.Tool) {
-			w.ok(w.tell(talk, conversation.Cancel{By: conversation.ByUser}))
-			time.Sleep(w.cfg.Rules.Policy.CancelGrace + 2*time.Second)
-			if f := w.finished(); f.Status != conversation.CallUnknown {
+		}, func(t *testing.T, h *harness, _ *actorstest.Tool) {
+			h.ok(h.tell(mainKey, conversation.Cancel{By: conversation.ByUser}))
+			time.Sleep(h.cfg.Rules.Policy.CancelGrace + 2*time.Second)
+			if f := h.finished(); f.Status != conversation.CallUnknown {
 				t.Errorf("%+v", f)
 			}
 			time.Sleep(30 * time.Second)
@@ -153,13 +153,13 @@ func TestToolCall(t *testing.T) {
 		long := strings.Repeat("ä", 200<<10) + "end"
 		withTool(t, conversation.ToolSpec{}, func(context.Context, conversation.ToolCall) (string, error) {
 			return long, nil
-		}, func(t *testing.T, w *world, _ *actorstest.Tool) {
-			f := w.finished()
-			if len(f.Summary) > w.cfg.ToolOutput || len(f.Summary) < w.cfg.ToolOutput-200 || !utf8.ValidString(f.Summary) ||
+		}, func(t *testing.T, h *harness, _ *actorstest.Tool) {
+			f := h.finished()
+			if len(f.Summary) > h.cfg.ToolOutput || len(f.Summary) < h.cfg.ToolOutput-200 || !utf8.ValidString(f.Summary) ||
 				!strings.HasPrefix(f.Summary, "ää") || !strings.HasSuffix(f.Summary, "ääend") || !strings.Contains(f.Summary, "left out") {
 				t.Errorf("%d bytes", len(f.Summary))
 			}
-			w.reply(actorstest.Text("done"))
+			h.reply(actorstest.Text("done"))
 		})
 		if s := conversation.CutMiddle("short", 5); s != "short" {
 			t.Errorf("%q", s)
@@ -170,12 +170,12 @@ func TestToolCall(t *testing.T) {
 // N-07: a call that was open in a crash runs again only if that is harmless.
 func TestToolAfterCrash(t *testing.T) {
 	t.Run("unknown", func(t *testing.T) {
-		withTool(t, conversation.ToolSpec{}, untilCancelled, func(t *testing.T, w *world, tool *actorstest.Tool) {
-			w.restart()
-			if f := w.finished(); f.Status != conversation.CallUnknown || tool.Runs() != 1 {
+		withTool(t, conversation.ToolSpec{}, untilCancelled, func(t *testing.T, h *harness, tool *actorstest.Tool) {
+			h.restart()
+			if f := h.finished(); f.Status != conversation.CallUnknown || tool.Runs() != 1 {
 				t.Errorf("%+v after %d runs", f, tool.Runs())
 			}
-			w.reply(actorstest.Text("done"))
+			h.reply(actorstest.Text("done"))
 		})
 	})
 	t.Run("idempotent", func(t *testing.T) {
@@ -188,12 +188,12 @@ func TestToolAfterCrash(t *testing.T) {
 				return untilCancelled(ctx, c)
 			}
 			return "hit", nil
-		}, func(t *testing.T, w *world, tool *actorstest.Tool) {
-			w.restart()
-			if f := w.finished(); f.Status != conversation.CallOK || tool.Runs() != 2 || args[0] != args[1] {
+		}, func(t *testing.T, h *harness, tool *actorstest.Tool) {
+			h.restart()
+			if f := h.finished(); f.Status != conversation.CallOK || tool.Runs() != 2 || args[0] != args[1] {
 				t.Errorf("%+v after %v", f, args)
 			}
-			w.reply(actorstest.Text("done"))
+			h.reply(actorstest.Text("done"))
 		})
 	})
 }

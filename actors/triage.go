@@ -14,14 +14,14 @@ import (
 // goroutine of its own, owned by the session. There is at most one at a time; what
 // arrives meanwhile is asked about when it has ended.
 type triage struct {
-	about conversation.Triage
-	next  *conversation.Triage // the waiting messages have changed since
-	abort context.CancelFunc
+	about  conversation.Triage
+	next   *conversation.Triage // the waiting messages have changed since
+	cancel context.CancelFunc
 }
 
 // triageEnd is how it ended: the messages by their new order, as indexes.
 type triageEnd struct {
-	late
+	deadLetterOK
 	t     *triage
 	order []int
 }
@@ -48,12 +48,12 @@ func (s *session) triage(f conversation.Triage) {
 		Session: s.key.Session, Agent: f.Agent, System: e.rules.Agents[f.Agent].Prompt,
 		Entries: []conversation.Entry{{Role: conversation.RoleUser, Text: list.String()}},
 	}
-	ctx, cancel := context.WithTimeout(e.base, e.cfg.ModelIdle)
-	t := &triage{about: f, abort: cancel}
+	ctx, cancel := context.WithTimeout(e.workCtx, e.cfg.ModelIdle)
+	t := &triage{about: f, cancel: cancel}
 	s.triaging = t
 	// A model that ignores its cancelled context is not waited for.
 	given := context.AfterFunc(ctx, func() { e.system.Root.Send(self, &triageEnd{t: t}) })
-	e.goWork("triage", func() {
+	e.spawnWork("triage", func() {
 		defer cancel()
 		defer given()
 		e.system.Root.Send(self, &triageEnd{t: t, order: askOrder(ctx, model, request, len(f.Waiting))})
@@ -76,7 +76,7 @@ func askOrder(ctx context.Context, model conversation.Model, r conversation.Requ
 // triaged moves the messages. Each move is the owner's, and one of a message that
 // waits no more is refused.
 func (s *session) triaged(m *triageEnd) {
-	if s.phase == phaseLeaving || s.triaging != m.t {
+	if s.phase == phaseUnloaded || s.triaging != m.t {
 		return
 	}
 	t := s.triaging
@@ -84,7 +84,7 @@ func (s *session) triaged(m *triageEnd) {
 	owner := s.machine.Summary().Owner
 	// The last one first, each to the front: so they end in order.
 	for _, i := range slices.Backward(m.order) {
-		s.own(conversation.Move{By: owner, Message: t.about.Waiting[i].Message})
+		s.tellSelf(conversation.Move{By: owner, Message: t.about.Waiting[i].Message})
 	}
 	if t.next != nil && s.draining == drainNot && s.machine.Wants(*t.next) {
 		s.triage(*t.next)
@@ -94,7 +94,7 @@ func (s *session) triaged(m *triageEnd) {
 // stop ends the question without a word.
 func (t *triage) stop() {
 	if t != nil {
-		t.abort()
+		t.cancel()
 	}
 }
 

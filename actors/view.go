@@ -12,7 +12,7 @@ import (
 // where it is. done is called exactly once, from any goroutine, and must not
 // block; for a user who may not see the session it is not_found.
 func (e *Engine) View(key conversation.SessionKey, as conversation.UserID, done func(conversation.View, error)) {
-	t := &told{as: as, view: done, at: time.Now(), fromClient: true}
+	t := &envelope{as: as, view: done, at: time.Now(), fromClient: true}
 	e.m.Waiting.Inc()
 	switch phase := e.phase.Load(); {
 	case phase == phaseNew || phase == phaseStopped:
@@ -24,7 +24,7 @@ func (e *Engine) View(key conversation.SessionKey, as conversation.UserID, done 
 	}
 }
 
-func (e *Engine) viewNow(key conversation.SessionKey, t *told) {
+func (e *Engine) viewNow(key conversation.SessionKey, t *envelope) {
 	if !e.registry.deliver(key, t, false) {
 		e.foldView(key, t)
 	}
@@ -32,25 +32,25 @@ func (e *Engine) viewNow(key conversation.SessionKey, t *told) {
 
 // foldView answers for a session that is not in memory. Few are folded at once,
 // so that a burst of readers does not take the memory that writers need.
-func (e *Engine) foldView(key conversation.SessionKey, t *told) {
+func (e *Engine) foldView(key conversation.SessionKey, t *envelope) {
 	if e.folding.Add(1) > int64(e.cfg.MaxFoldWait) {
 		e.folding.Add(-1)
 		t.refuse(e, "views", errBusy())
 		return
 	}
-	e.door.RLock()
-	defer e.door.RUnlock()
+	e.stopMu.RLock()
+	defer e.stopMu.RUnlock()
 	if e.phase.Load() == phaseStopped {
 		e.folding.Add(-1)
 		t.refuse(e, "stopping", errStopping())
 		return
 	}
-	e.goWork("a view", func() {
+	e.spawnWork("a view", func() {
 		defer e.folding.Add(-1)
 		select {
 		case e.folds <- struct{}{}:
 			defer func() { <-e.folds }()
-		case <-e.base.Done():
+		case <-e.workCtx.Done():
 			t.answer(e, errStopping())
 			return
 		}
@@ -73,11 +73,11 @@ func (e *Engine) foldView(key conversation.SessionKey, t *told) {
 }
 
 func (e *Engine) passiveView(key conversation.SessionKey) (conversation.View, error) {
-	head, err := e.deps.Store.Head(e.base, key)
+	head, err := e.deps.Store.Head(e.workCtx, key)
 	if err != nil {
 		return conversation.View{}, err
 	}
-	machine, _, err := e.fold(e.base, key, &head)
+	machine, _, err := e.fold(e.workCtx, key, &head)
 	if err != nil {
 		return conversation.View{}, err
 	}

@@ -35,8 +35,8 @@ type task struct {
 // spareFor is how often workers that were not needed are let go.
 const spareFor = time.Second
 
-// give hands a task to a worker that waits; false when none does.
-func (w *workers) give(t task) bool {
+// reuse hands a task to a worker that waits; false when none does.
+func (w *workers) reuse(t task) bool {
 	w.mu.Lock()
 	last := len(w.idle) - 1
 	if last < 0 {
@@ -57,7 +57,7 @@ func (w *workers) run(t task) {
 	self := &worker{next: make(chan task, 1)}
 	for ok := true; ok; {
 		w.do(t)
-		if !w.rest(self) {
+		if !w.park(self) {
 			return
 		}
 		t, ok = <-self.next
@@ -81,8 +81,8 @@ func (w *workers) do(t task) {
 	t.do()
 }
 
-// rest lets a worker wait; false when it is not needed any more.
-func (w *workers) rest(one *worker) bool {
+// park lets a worker wait; false when it is not needed any more.
+func (w *workers) park(one *worker) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.stopped {
@@ -100,7 +100,7 @@ func (w *workers) rest(one *worker) bool {
 func (w *workers) sweep() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.letGo(w.unused)
+	w.stopIdle(w.unused)
 	w.unused = len(w.idle)
 	if w.sweeps = len(w.idle) > 0; w.sweeps {
 		time.AfterFunc(spareFor, w.sweep)
@@ -112,11 +112,11 @@ func (w *workers) stop() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.stopped = true
-	w.letGo(len(w.idle))
+	w.stopIdle(len(w.idle))
 }
 
-// letGo ends n workers from the bottom. The caller holds mu.
-func (w *workers) letGo(n int) {
+// stopIdle ends n workers from the bottom. The caller holds mu.
+func (w *workers) stopIdle(n int) {
 	for _, one := range w.idle[:n] {
 		close(one.next)
 	}
@@ -126,12 +126,12 @@ func (w *workers) letGo(n int) {
 	w.unused = 0
 }
 
-// goWork runs f in a goroutine, and Run waits for its end. A panic in it is logged
+// spawnWork runs f in a goroutine, and Run waits for its end. A panic in it is logged
 // and handed to failed, if there is one.
-func (e *Engine) goWork(what string, f func(), failed func(error)) {
+func (e *Engine) spawnWork(what string, f func(), failed func(error)) {
 	e.workers.counted.Add(1)
 	t := task{what: what, do: f, failed: failed}
-	if !e.workers.give(t) {
+	if !e.workers.reuse(t) {
 		go e.workers.run(t)
 	}
 }
@@ -143,7 +143,7 @@ type sessions struct{ e *Engine }
 // Schedule runs a mailbox until it is empty.
 func (d sessions) Schedule(run func()) {
 	t := task{do: run} // the mailbox recovers from panics itself
-	if !d.e.workers.give(t) {
+	if !d.e.workers.reuse(t) {
 		go d.e.workers.run(t) // ends when the engine does; the sessions are waited for, not this
 	}
 }

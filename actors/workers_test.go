@@ -19,7 +19,7 @@ func TestWorkers(t *testing.T) {
 			return len(w.idle)
 		}
 		start := func(do func()) (reused bool) {
-			if reused = w.give(task{do: do}); !reused {
+			if reused = w.reuse(task{do: do}); !reused {
 				go w.run(task{do: do})
 			}
 			return reused
@@ -85,7 +85,7 @@ func TestWorkerSurvivesPanic(t *testing.T) {
 		if logged != "the test" || failed == nil || failed.Error() != "panic in the test: oh" {
 			t.Errorf("logged %q, failed with %v", logged, failed)
 		}
-		if !w.give(task{do: func() {}}) {
+		if !w.reuse(task{do: func() {}}) {
 			t.Error("the goroutine has gone")
 		}
 		synctest.Wait()
