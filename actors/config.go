@@ -3,6 +3,7 @@ package actors
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"parley/conversation"
@@ -18,45 +19,67 @@ const (
 	OnFullReject               // it is refused before anything is stored
 )
 
+var onFullNames = [...]string{OnFullWait: "wait", OnFullReject: "reject"}
+
+// String is the choice as the configuration writes it.
+func (o OnFull) String() string {
+	if int(o) < len(onFullNames) {
+		return onFullNames[o]
+	}
+	return fmt.Sprintf("OnFull(%d)", uint8(o))
+}
+
+// UnmarshalText reads what String writes.
+func (o *OnFull) UnmarshalText(text []byte) error {
+	i := slices.Index(onFullNames[:], string(text))
+	if i < 0 {
+		return fmt.Errorf("%q is no choice of admission.on_full", text)
+	}
+	*o = OnFull(i)
+	return nil
+}
+
 // Config is what an Engine needs to know. DefaultConfig fills in every limit;
 // New refuses a limit of zero and names it, so that a zero is never silently
 // the default.
+//
+// The tags describe a field to the configuration: conversation.FieldError lists them.
 type Config struct {
 	Rules conversation.Rules // policies, agents and tools; given to every session
 	Node  conversation.NodeID
 
-	MaxConcurrent int    // admission.max_concurrent: root tasks RUNNING at once on this node; default 64
-	OnFull        OnFull // admission.on_full; default wait
+	MaxConcurrent int    `key:"admission.max_concurrent" min:"1" max:"1000000"` // root tasks RUNNING at once on this node; default 64
+	OnFull        OnFull `key:"admission.on_full" choices:"wait,reject"`        // default wait
 
-	Idle        time.Duration // a session without work leaves memory after this long; default 15 min
-	IdleJitter  time.Duration // plus up to this, so that a burst does not leave at once; default 5 min, 0 = none
-	CacheIdle   time.Duration // what can be read again from the log is dropped after this long; default 30 s
-	MaxWaiting  int           // commands of one session that may wait while it loads or looks something up; default 1,024
-	MaxPending  int           // commands of one session that may wait for a commit; default 4,096
-	SeenEvery   time.Duration // read cursors are stored at most this often; default 1 s
-	MaxFolds    int           // passive sessions that are folded for a view at once; default 64
-	MaxFoldWait int           // views that may wait for that; default 4,096
+	Idle        time.Duration `key:"session.idle" min:"1ms"`        // a session without work leaves memory after this long; default 15 min
+	IdleJitter  time.Duration `key:"session.idle_jitter" min:"0s"`  // plus up to this, so that a burst does not leave at once; default 5 min, 0 = none
+	CacheIdle   time.Duration `key:"session.cache_idle" min:"1ms"`  // what can be read again from the log is dropped after this long; default 30 s
+	MaxWaiting  int           `key:"session.max_waiting" min:"1"`   // commands of one session that may wait while it loads or looks something up; default 1,024
+	MaxPending  int           `key:"session.max_pending" min:"1"`   // commands of one session that may wait for a commit; default 4,096
+	SeenEvery   time.Duration `key:"session.seen_every" min:"1ms"`  // read cursors are stored at most this often; default 1 s
+	MaxFolds    int           `key:"session.max_folds" min:"1"`     // passive sessions that are folded for a view at once; default 64
+	MaxFoldWait int           `key:"session.max_fold_wait" min:"1"` // views that may wait for that; default 4,096
 
-	SnapshotEvery  int           // events between two snapshots; default 256
-	SnapshotOnIdle int           // events that make a snapshot pay when a session leaves memory; default 32
-	SettleTimeout  time.Duration // how long the outcome of an unclear commit is looked for; default 30 s
-	FullPause      time.Duration // how long messages are refused at the door after the store was full; default 1 s
+	SnapshotEvery  int           `key:"session.snapshot_every" min:"1"`   // events between two snapshots; default 256
+	SnapshotOnIdle int           `key:"session.snapshot_on_idle" min:"1"` // events that make a snapshot pay when a session leaves memory; default 32
+	SettleTimeout  time.Duration `key:"storage.settle_timeout" min:"1ms"` // how long the outcome of an unclear commit is looked for; default 30 s
+	FullPause      time.Duration `key:"storage.full_pause" min:"1ms"`     // how long messages are refused at the door after the store was full; default 1 s
 
-	DeltaEvery   time.Duration // streamed text is shown at most this often; default 30 ms
-	ModelIdle    time.Duration // a model that says nothing for this long has failed; default 2 min
-	ModelLimit   time.Duration // a model call takes at most this long; default 10 min
-	ToolOutput   int           // bytes of a tool's result that are kept; default 256 KiB
-	ToolGrace    time.Duration // how long a tool may go on after its deadline before it is given up; default 5 s
+	DeltaEvery   time.Duration `key:"model.delta_every" min:"1ms"`           // streamed text is shown at most this often; default 30 ms
+	ModelIdle    time.Duration `key:"model.idle_timeout" min:"1ms"`          // a model that says nothing for this long has failed; default 2 min
+	ModelLimit   time.Duration `key:"model.hard_timeout" min:"1ms"`          // a model call takes at most this long; default 10 min
+	ToolOutput   int           `key:"tools.max_output" min:"1" unit:"bytes"` // bytes of a tool's result that are kept; default 256 KiB
+	ToolGrace    time.Duration `key:"tools.grace" min:"1ms"`                 // how long a tool may go on after its deadline before it is given up; default 5 s
 	ToolDeadline time.Duration // for a tool call that brings no deadline of its own; default 60 s
 
-	TellEvery time.Duration // a delegation is told again this often until it has an answer; default 5 s
-	TellRetry time.Duration // the first pause after a refused delivery between sessions; default 250 ms
+	TellEvery time.Duration `key:"delegation.tell_every" min:"1ms"` // a delegation is told again this often until it has an answer; default 5 s
+	TellRetry time.Duration `key:"delegation.tell_retry" min:"1ms"` // the first pause after a refused delivery between sessions; default 250 ms
 
-	DueEvery     time.Duration // scan for sessions with work to do; default 15 s
-	DueParallel  int           // sessions that a scan loads at once; default 256
-	DrainTimeout time.Duration // drain.timeout: how long open steps may go on; default 10 s
-	RetentionAge time.Duration // retention.max_age: idle sessions are erased after this long; 0 = never
-	SweepEvery   time.Duration // how often that is looked at; default 10 min
+	DueEvery     time.Duration `key:"due.every" min:"1ms"`             // scan for sessions with work to do; default 15 s
+	DueParallel  int           `key:"due.parallel" min:"1"`            // sessions that a scan loads at once; default 256
+	DrainTimeout time.Duration `key:"drain.timeout" min:"1ms"`         // how long open steps may go on; default 10 s
+	RetentionAge time.Duration `key:"retention.max_age" min:"0s"`      // idle sessions are erased after this long; 0 = never
+	SweepEvery   time.Duration `key:"retention.sweep_every" min:"1ms"` // how often that is looked at; default 10 min
 }
 
 // DefaultConfig is a configuration with every limit at its default. Rules and

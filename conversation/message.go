@@ -179,6 +179,16 @@ func ParseMode(s string) (Mode, bool) {
 	return Mode(i), ok
 }
 
+// UnmarshalText reads what String writes; "" is ModeDefault.
+func (m *Mode) UnmarshalText(text []byte) error {
+	mode, ok := ParseMode(string(text))
+	if !ok {
+		return fmt.Errorf("%q is no mode", text)
+	}
+	*m = mode
+	return nil
+}
+
 // Disposition is what an accepted message did at once.
 type Disposition uint8
 

@@ -12,28 +12,28 @@ import (
 // Policy is how a session behaves where the requirements leave a choice
 // (requirements.md, section 5). The zero value is not usable: DefaultPolicy.
 type Policy struct {
-	Mode          Mode          // inbox.mode
-	CollectWindow time.Duration // inbox.collect_window
-	MaxQueued     int           // inbox.max_queued: waiting messages of one session; 0 = no limit
-	TriageAgent   AgentName     // inbox.triage_agent: "" = none
-	Coverage      Coverage      // coverage.mode
-	MaxNudges     int           // coverage.max_nudges, per task
-	MaxSteps      int           // task.max_steps
-	ReplyOnBusy   ReplyOnBusy   // reply.on_busy
-	EmptyAnswer   EmptyAnswer   // empty_answer
-	Sentinels     []string      // no_reply.sentinels
-	Fallback      bool          // no_reply.fallback: sentinels are shown as they are
-	PartsEnabled  bool          // parts.enabled
-	MaxAttempts   int           // retry.max_attempts
-	MaxInterrupts int           // retry.max_interrupted
-	BackoffMin    time.Duration // retry.backoff_min
-	BackoffMax    time.Duration // retry.backoff_max
-	CancelGrace   time.Duration // cancel.grace
-	ToolTimeout   time.Duration // tools.timeout
-	DelegateTime  time.Duration // delegation.timeout
-	MaxDepth      int           // delegation.max_depth
-	MaxParallel   int           // delegation.max_parallel, per task
-	MaxWait       time.Duration // admission.max_wait: 0 = for ever
+	Mode          Mode          `key:"inbox.mode" choices:"steer,queue,collect,interrupt,reject"`
+	CollectWindow time.Duration `key:"inbox.collect_window" min:"1ms" max:"1h"`
+	MaxQueued     int           `key:"inbox.max_queued" min:"0" max:"1000000"` // waiting messages of one session; 0 = no limit
+	TriageAgent   AgentName     `key:"inbox.triage_agent"`                     // "" = none
+	Coverage      Coverage      `key:"coverage.mode" choices:"strict,seen,off"`
+	MaxNudges     int           `key:"coverage.max_nudges" min:"0" max:"100"` // per task
+	MaxSteps      int           `key:"task.max_steps" min:"1" max:"100000"`
+	ReplyOnBusy   ReplyOnBusy   `key:"reply.on_busy" choices:"conflict,queue"`
+	EmptyAnswer   EmptyAnswer   `key:"empty_answer" choices:"apologise,silent,retry"`
+	Sentinels     []string      `key:"no_reply.sentinels"`
+	Fallback      bool          `key:"no_reply.fallback"` // sentinels are shown as they are
+	PartsEnabled  bool          `key:"parts.enabled"`
+	MaxAttempts   int           `key:"retry.max_attempts" min:"1" max:"100"`
+	MaxInterrupts int           `key:"retry.max_interrupted" min:"0" max:"1000"`
+	BackoffMin    time.Duration `key:"retry.backoff_min" min:"0s"`
+	BackoffMax    time.Duration `key:"retry.backoff_max" min:"0s"`
+	CancelGrace   time.Duration `key:"cancel.grace" min:"0s"`
+	ToolTimeout   time.Duration `key:"tools.timeout" min:"1ms"`
+	DelegateTime  time.Duration `key:"delegation.timeout" min:"1ms"`
+	MaxDepth      int           `key:"delegation.max_depth" min:"0" max:"16"`
+	MaxParallel   int           `key:"delegation.max_parallel" min:"1" max:"1000"` // per task
+	MaxWait       time.Duration `key:"admission.max_wait" min:"0s"`                // 0 = for ever
 	Context       Context
 	Texts         Texts
 }
@@ -42,20 +42,20 @@ type Policy struct {
 // session cannot have limits of its own: they belong to the models. The zero
 // value is no limit at all.
 type Context struct {
-	Budget     int // context.budget: a larger request is shown less of what is oldest; 0 = no limit
-	Threshold  int // context.threshold: a larger context is summarised; 0 = never
-	Keep       int // context.keep: of ended tasks, what stays verbatim when the rest is summarised
-	Summary    int // context.summary: a longer summary is cut
-	ToolResult int // context.tool_result: bytes of a call's result that are shown; 0 = all of it
+	Budget     int `key:"context.budget" min:"0"`                   // a larger request is shown less of what is oldest; 0 = no limit
+	Threshold  int `key:"context.threshold" min:"0"`                // a larger context is summarised; 0 = never
+	Keep       int `key:"context.keep" min:"0"`                     // of ended tasks, what stays verbatim when the rest is summarised
+	Summary    int `key:"context.summary" min:"0"`                  // a longer summary is cut
+	ToolResult int `key:"context.tool_result" min:"0" unit:"bytes"` // bytes of a call's result that are shown; 0 = all of it
 }
 
 // Texts are the sentences that the engine itself says to users.
 type Texts struct {
-	Busy       string // inbox.mode=reject (A-15)
-	Overloaded string // admission.on_full=reject (A-16)
-	Empty      string // empty_answer=apologise (A-08)
-	Failed     string // a task that ends in ERROR (A-07)
-	Limit      string // task.max_steps reached and no wrap-up came
+	Busy       string `key:"texts.busy"`       // inbox.mode=reject (A-15)
+	Overloaded string `key:"texts.overloaded"` // admission.on_full=reject (A-16)
+	Empty      string `key:"texts.empty"`      // empty_answer=apologise (A-08)
+	Failed     string `key:"texts.failed"`     // a task that ends in ERROR (A-07)
+	Limit      string `key:"texts.limit"`      // task.max_steps reached and no wrap-up came
 }
 
 // Coverage says whether a task may finish with messages that it has not addressed.
@@ -72,6 +72,16 @@ var coverageNames = [...]string{"strict", "seen", "off"}
 
 func (c Coverage) String() string { return name(coverageNames[:], int(c)) }
 
+// UnmarshalText reads what String writes.
+func (c *Coverage) UnmarshalText(text []byte) error {
+	i, ok := index(coverageNames[:], string(text))
+	if !ok {
+		return fmt.Errorf("%q is no coverage mode", text)
+	}
+	*c = Coverage(i)
+	return nil
+}
+
 // ReplyOnBusy says what becomes of a reply to a task that does not wait for one.
 type ReplyOnBusy uint8
 
@@ -84,6 +94,16 @@ const (
 var replyOnBusyNames = [...]string{"conflict", "queue"}
 
 func (r ReplyOnBusy) String() string { return name(replyOnBusyNames[:], int(r)) }
+
+// UnmarshalText reads what String writes.
+func (r *ReplyOnBusy) UnmarshalText(text []byte) error {
+	i, ok := index(replyOnBusyNames[:], string(text))
+	if !ok {
+		return fmt.Errorf("%q is no choice of reply.on_busy", text)
+	}
+	*r = ReplyOnBusy(i)
+	return nil
+}
 
 // EmptyAnswer says what becomes of a task that has shown nothing and gets an
 // empty answer.
@@ -99,6 +119,16 @@ const (
 var emptyAnswerNames = [...]string{"apologise", "silent", "retry"}
 
 func (e EmptyAnswer) String() string { return name(emptyAnswerNames[:], int(e)) }
+
+// UnmarshalText reads what String writes.
+func (e *EmptyAnswer) UnmarshalText(text []byte) error {
+	i, ok := index(emptyAnswerNames[:], string(text))
+	if !ok {
+		return fmt.Errorf("%q is no choice of empty_answer", text)
+	}
+	*e = EmptyAnswer(i)
+	return nil
+}
 
 // DefaultPolicy is the policy of a configuration that says nothing.
 func DefaultPolicy() Policy {

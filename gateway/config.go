@@ -13,11 +13,13 @@ import (
 
 // Config is what the gateway is told once. Zero values are filled in by
 // DefaultConfig, not by New: 0 means what the comment says.
+//
+// The tags describe a field to the configuration: conversation.FieldError lists them.
 type Config struct {
-	Listen         string   // host:port of sockets, HTTP and page
-	AdminListen    string   // host:port of /metrics and pprof; "" = none of its own
-	AllowedOrigins []string // origins besides the server's own that pages may connect from: "https://chat.example"
-	PublicHosts    []string // names that this server is reached by, besides what it is bound to: "chat.example"
+	Listen         string   `key:"listen"`                  // host:port of sockets, HTTP and page
+	AdminListen    string   `key:"admin.listen"`            // host:port of /metrics and pprof; "" = none of its own
+	AllowedOrigins []string `key:"gateway.allowed_origins"` // origins besides the server's own that pages may connect from: "https://chat.example"
+	PublicHosts    []string `key:"gateway.public_hosts"`    // names that this server is reached by, besides what it is bound to: "chat.example"
 	Node           conversation.NodeID
 	Version        string
 	Model          string // the default model's label, shown in hello
@@ -28,36 +30,36 @@ type Config struct {
 // Limits are the bounds of what clients may do; 0 = none. Those of protocol v1
 // are told in the answer to hello.
 type Limits struct {
-	FrameBytes                      int     // frame_bytes: one WebSocket message from a client
-	TextBytes                       int     // text_bytes: one message's text
-	CommandsPerSecond               float64 // commands_per_second, per connection
-	CommandsBurst                   int     // commands_burst, per connection
-	FollowsPerConnection            int     // follows_per_connection
-	ConnectionsPerUser              int     // connections_per_user
-	ConnectionsPerTenant            int     // connections_per_tenant
-	ConnectionsBeforeHello          int     // connections_before_hello
-	ConnectionsBeforeHelloByAddress int     // connections_before_hello_per_address
-	ReplayPage                      int     // replay_page: events read from the log at once; at least 1
+	FrameBytes                      int     `key:"limits.frame_bytes" min:"0" unit:"bytes"` // one WebSocket message from a client
+	TextBytes                       int     `key:"limits.text_bytes" min:"0" unit:"bytes"`  // one message's text
+	CommandsPerSecond               float64 `key:"limits.commands_per_second" min:"0"`      // per connection
+	CommandsBurst                   int     `key:"limits.commands_burst" min:"0"`           // per connection
+	FollowsPerConnection            int     `key:"limits.follows_per_connection" min:"0"`
+	ConnectionsPerUser              int     `key:"limits.connections_per_user" min:"0"`
+	ConnectionsPerTenant            int     `key:"limits.connections_per_tenant" min:"0"`
+	ConnectionsBeforeHello          int     `key:"limits.connections_before_hello" min:"0"`
+	ConnectionsBeforeHelloByAddress int     `key:"limits.connections_before_hello_per_address" min:"0"`
+	ReplayPage                      int     `key:"limits.replay_page" min:"1" max:"10000"` // events read from the log at once; at least 1
 
-	ReplayMax   int // how far back a follow may begin, in events
-	QueueFrames int // frames that may wait for one connection; at least 1
-	QueueBytes  int // bytes that may wait for one connection; at least 1
-	BodyBytes   int // one HTTP request's body; at least 1
+	ReplayMax   int `key:"limits.replay_max" min:"0"`               // how far back a follow may begin, in events
+	QueueFrames int `key:"limits.queue_frames" min:"1"`             // frames that may wait for one connection; at least 1
+	QueueBytes  int `key:"limits.queue_bytes" min:"1" unit:"bytes"` // bytes that may wait for one connection; at least 1
+	BodyBytes   int `key:"limits.body_bytes" min:"1" unit:"bytes"`  // one HTTP request's body; at least 1
 	HeadBytes   int // one HTTP request's line and headers; 0 = 4 KiB. Each socket keeps a buffer of this size
-	Streams     int // open SSE streams of the node
+	Streams     int `key:"limits.streams" min:"0"` // open SSE streams of the node
 }
 
 // Times are the gateway's waits.
 type Times struct {
-	Hello        time.Duration // how long a connection may be without hello
-	Heartbeat    time.Duration // without traffic, how often the server speaks up
-	ReadDeadline time.Duration // silence of a client that ends its connection
-	Write        time.Duration // a write blocked for longer ends its connection
-	Close        time.Duration // how long the server waits for the answer to its close frame
-	Request      time.Duration // an HTTP request, or the wait for an engine's answer
-	WaitMax      time.Duration // the longest ?wait=
-	Comment      time.Duration // SSE: how often a comment is sent on a silent stream
-	DrainSpread  time.Duration // clients are told to come back within this time, each at another moment
+	Hello        time.Duration `key:"gateway.hello_timeout" min:"1ms"`   // how long a connection may be without hello
+	Heartbeat    time.Duration `key:"gateway.heartbeat" min:"1ms"`       // without traffic, how often the server speaks up
+	ReadDeadline time.Duration `key:"gateway.read_deadline" min:"1ms"`   // silence of a client that ends its connection
+	Write        time.Duration `key:"gateway.write_timeout" min:"1ms"`   // a write blocked for longer ends its connection
+	Close        time.Duration `key:"gateway.close_timeout" min:"1ms"`   // how long the server waits for the answer to its close frame
+	Request      time.Duration `key:"gateway.request_timeout" min:"1ms"` // an HTTP request, or the wait for an engine's answer
+	WaitMax      time.Duration `key:"gateway.wait_max" min:"1ms"`        // the longest ?wait=
+	Comment      time.Duration `key:"gateway.sse_comment" min:"1ms"`     // SSE: how often a comment is sent on a silent stream
+	DrainSpread  time.Duration `key:"gateway.drain_spread" min:"0s"`     // clients are told to come back within this time, each at another moment
 	Drain        time.Duration // Run's own drain when its context ends
 }
 

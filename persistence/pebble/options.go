@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"parley/conversation"
 	"parley/metrics"
 )
 
@@ -15,6 +16,8 @@ const Auto = -1
 
 // Options of a store. The zero value works: no watermarks, no ballast, defaults
 // for the rest. A server starts from Defaults.
+//
+// The tags describe a field to the configuration: conversation.FieldError lists them.
 type Options struct {
 	Logger  *slog.Logger         // nil = silent
 	Metrics *metrics.Persistence // nil = not shown
@@ -24,23 +27,24 @@ type Options struct {
 	// flushes and compactions come so often that they share the CPU with turns.
 	// The tables grow on demand: an idle store holds a few hundred KiB. At most a
 	// 64th of the disk, so that one can be written below the hard watermark.
-	MemTableBytes int64
-	CacheBytes    int64 // block cache; 0 = 64 MiB
-	Heads         int   // sessions whose head is kept in memory for the next commit; 0 = 16384
+	MemTableBytes int64 `key:"storage.mem_table" min:"1" unit:"bytes"`
+	CacheBytes    int64 `key:"storage.cache" min:"1" unit:"bytes"` // block cache; 0 = 64 MiB
+	Heads         int   `key:"storage.heads" min:"1"`              // sessions whose head is kept in memory for the next commit; 0 = 16384
 
 	// SoftFree and HardFree are the disk watermarks, in bytes of free space.
 	// Below SoftFree commits that are not Inner are refused with ErrFull, below
 	// HardFree all are. 0 = off. Auto: SoftFree is max(512 MiB, 8 memory tables),
 	// but at most a tenth of the disk; HardFree is a quarter of SoftFree.
-	SoftFree, HardFree int64
+	SoftFree int64 `key:"storage.soft_free" min:"0" unit:"bytes" auto:"-1"`
+	HardFree int64 `key:"storage.hard_free" min:"0" unit:"bytes" auto:"-1"`
 
 	// Ballast is the size of a file that is given up when the disk is full all
 	// the same, so that what is in memory can still be written; 0 = none. At most
 	// a hundredth of the disk. Only where the file system can reserve space.
-	Ballast int64
+	Ballast int64 `key:"storage.ballast" min:"0" unit:"bytes"`
 
 	// CheckEvery is how often free space is read; 0 = 1 s.
-	CheckEvery time.Duration
+	CheckEvery time.Duration `key:"storage.check_every" min:"1ms"`
 
 	// FreeSpace reads free and total bytes of the disk that dir is on; nil asks
 	// the operating system.
@@ -53,9 +57,28 @@ type Options struct {
 	OnFatal func(error)
 }
 
-// Defaults are the options of a server.
+// The defaults where Options say 0.
+const (
+	defaultMemTable   = 128 << 20
+	defaultCache      = 64 << 20
+	defaultHeads      = 16384
+	defaultCheckEvery = time.Second
+)
+
+// Defaults are the options of a server: nothing in them is 0 that has a default.
 func Defaults() Options {
-	return Options{SoftFree: Auto, HardFree: Auto, Ballast: 64 << 20}
+	return Options{
+		MemTableBytes: defaultMemTable, CacheBytes: defaultCache, Heads: defaultHeads,
+		SoftFree: Auto, HardFree: Auto, Ballast: 64 << 20, CheckEvery: defaultCheckEvery,
+	}
+}
+
+// Validate says which options contradict each other.
+func (o Options) Validate() []conversation.FieldError {
+	if o.SoftFree >= 0 && o.HardFree > o.SoftFree {
+		return []conversation.FieldError{{Key: "storage.hard_free", AtMost: "storage.soft_free"}}
+	}
+	return nil
 }
 
 func (o Options) filled() Options {
@@ -66,16 +89,16 @@ func (o Options) filled() Options {
 		o.Metrics = metrics.NewPersistence(prometheus.NewRegistry())
 	}
 	if o.MemTableBytes <= 0 {
-		o.MemTableBytes = 128 << 20
+		o.MemTableBytes = defaultMemTable
 	}
 	if o.CacheBytes <= 0 {
-		o.CacheBytes = 64 << 20
+		o.CacheBytes = defaultCache
 	}
 	if o.Heads <= 0 {
-		o.Heads = 16384
+		o.Heads = defaultHeads
 	}
 	if o.CheckEvery <= 0 {
-		o.CheckEvery = time.Second
+		o.CheckEvery = defaultCheckEvery
 	}
 	if o.OnFatal == nil {
 		o.OnFatal = func(error) { os.Exit(1) }

@@ -104,27 +104,32 @@ func DefaultServer(name string) Server {
 }
 
 // Limits bound what any server may do. All must be more than 0.
+//
+// The tags describe a field to the configuration: conversation.FieldError lists them.
 type Limits struct {
 	// Result is the longest result of a call, in bytes; the middle of a longer one
 	// is left out.
-	Result int
+	Result int `key:"mcp_limits.result" min:"256" unit:"bytes"`
 	// Message is the longest message of a server, in bytes; a longer one ends the
 	// connection.
-	Message int
-	// Tools is the number of tools of one server; Description and Schema bound
-	// each, in bytes. A longer description is cut, a tool with a larger schema is
-	// left out.
-	Tools, Description, Schema int
+	Message int `key:"mcp_limits.message" min:"1" unit:"bytes"`
+	// Tools is the number of tools of one server.
+	Tools int `key:"mcp_limits.tools" min:"1"`
+	// Description bounds each tool's description, in bytes; the rest is cut.
+	Description int `key:"mcp_limits.description" min:"1" unit:"bytes"`
+	// Schema bounds each tool's schema, in bytes; a tool with a larger one is left out.
+	Schema int `key:"mcp_limits.schema" min:"1" unit:"bytes"`
 	// StderrLine is how much of a line on standard error is logged, in bytes.
-	StderrLine int
+	StderrLine int `key:"mcp_limits.stderr_line" min:"1" unit:"bytes"`
 	// BackoffMin and BackoffMax bound the wait before the next attempt to connect:
 	// it doubles from the one to the other, and a random half of it is taken off.
 	// A connection that lasted for BackoffMax starts it over.
-	BackoffMin, BackoffMax time.Duration
+	BackoffMin time.Duration `key:"mcp_limits.backoff_min" min:"1ms"`
+	BackoffMax time.Duration `key:"mcp_limits.backoff_max" min:"1ms"`
 	// StopGrace is how long a server may take to part from us; then how long its
 	// program may take to end after its standard input was closed, and again after
 	// SIGTERM; SIGKILL is next.
-	StopGrace time.Duration
+	StopGrace time.Duration `key:"mcp_limits.stop_grace" min:"1ms"`
 }
 
 // DefaultLimits are the limits of a configuration that says nothing.
