@@ -2,86 +2,14 @@ package actors
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"parley/actors/actorstest"
 	"parley/conversation"
-	"parley/metrics"
 	"parley/persistence/persistencetest"
 )
-
-func TestSlots(t *testing.T) {
-	var granted []*slotRequest
-	a := newAdmission(2, metrics.NewActors(prometheus.NewRegistry()), func(w *slotRequest) { granted = append(granted, w) })
-	for i, want := range []bool{true, true, false} {
-		if a.tryAcquire() != want {
-			t.Fatalf("slot %d of 2", i+1)
-		}
-	}
-	names := map[*slotRequest]string{}
-	ask := func(tenant conversation.TenantID, name string) *slotRequest {
-		w := &slotRequest{tenant: tenant}
-		names[w] = name
-		a.enqueue(w)
-		return w
-	}
-	ask("acme", "a1")
-	ask("acme", "a2")
-	gone := ask("acme", "a3")
-	ask("acme", "a4")
-	ask("beta", "b1")
-	ask("beta", "b2")
-	a.withdraw(gone)
-	if a.nobodyWaits() || a.free() || a.tryAcquire() {
-		t.Error("somebody waits, and the next may pass")
-	}
-	var order []string
-	for len(granted) < 5 {
-		n := len(granted)
-		a.release()
-		if len(granted) != n+1 {
-			t.Fatalf("a free slot went to %d", len(granted)-n)
-		}
-		order = append(order, names[granted[n]])
-		if !a.accept(granted[n]) || a.accept(granted[n]) {
-			t.Error("a grant is taken once")
-		}
-	}
-	if want := []string{"a1", "b1", "a2", "b2", "a4"}; !slices.Equal(order, want) {
-		t.Errorf("order %v, not %v", order, want)
-	}
-	a.forceAcquire()
-	if a.used != 3 {
-		t.Errorf("%d in use", a.used)
-	}
-	a.release()
-	a.release()
-	if !a.free() {
-		t.Error("nothing is free")
-	}
-	// A grant that is dropped goes to the next.
-	a.forceAcquire()
-	first, second := ask("acme", "x"), ask("acme", "y")
-	a.release()
-	if first.state != requestGranted {
-		t.Fatal("not granted")
-	}
-	a.withdraw(first)
-	if second.state != requestGranted || a.accept(first) || !a.accept(second) {
-		t.Error("a dropped grant is lost")
-	}
-	a.withdraw(second)
-	a.release()
-	a.release()
-	if a.used != 0 || a.waiting != 0 || len(a.queues) != 0 || len(a.turns) != 0 {
-		t.Errorf("left over: %d, %d, %v, %v", a.used, a.waiting, a.queues, a.turns)
-	}
-}
 
 func session2(i int) conversation.SessionKey {
 	return conversation.SessionKey{Tenant: "acme", Session: conversation.SessionID(fmt.Sprintf("s%015d", i))}
@@ -211,7 +139,7 @@ func TestDue(t *testing.T) {
 		}
 		h.restart()
 		began := time.Now()
-		if n := h.e.registry.count(); n != sessions {
+		if n := h.e.registry.Count(); n != sessions {
 			t.Errorf("%d of %d sessions were loaded", n, sessions)
 		}
 		done := map[conversation.SessionID]bool{}
@@ -244,7 +172,7 @@ func TestDueLater(t *testing.T) {
 		h.reply(actorstest.Use("x", conversation.ToolAsk, `{"question":"Which?","expiresIn":"2h","default":"the first"}`))
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if h.e.registry.active(mainKey) {
+		if h.active(mainKey) {
 			t.Fatal("still in memory")
 		}
 		time.Sleep(time.Hour + h.cfg.DueEvery)
@@ -268,6 +196,6 @@ func TestNoSlotForNothing(t *testing.T) {
 		if !s.reserve(say("a", "hello")) || h.slots() != 1 {
 			t.Error("a message takes none")
 		}
-		h.e.admission.release()
+		h.e.slots.Release()
 	})
 }

@@ -164,7 +164,7 @@ func BenchmarkIdleSession(b *testing.B) {
 			for b.Loop() {
 				_ = after // the figure is a size; there is nothing to repeat
 			}
-			if n := e.registry.count(); n != 64+sessions {
+			if n := e.registry.Count(); n != 64+sessions {
 				b.Fatalf("%d sessions are in memory", n)
 			}
 			b.ReportMetric((after-before)/sessions, "bytes/session")

@@ -56,7 +56,7 @@ func (s *session) readCache() {
 	e, key, self := s.e, s.key, s.self
 	after := s.machine.TranscriptFrom()
 	origin, pinned := s.machine.TranscriptOrigin()
-	e.spawnWork("reading a transcript", func() {
+	e.workers.Go("reading a transcript", func() {
 		transcript := conversation.TranscriptOf(key, e.rules)
 		if pinned {
 			for record, err := range e.deps.Store.Records(e.workCtx, key, origin) {

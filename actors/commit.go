@@ -98,7 +98,7 @@ func (s *session) commit(b *batch) {
 	end := func(epoch conversation.Epoch, err error) {
 		e.system.Root.Send(self, &committed{b: b, epoch: epoch, err: err})
 	}
-	e.spawnWork("a commit", func() {
+	e.workers.Go("a commit", func() {
 		err := e.deps.Store.Commit(e.workCtx, key, b.commit)
 		if errors.Is(err, conversation.ErrFull) && !b.commit.Inner {
 			// There was room when the new thing was let in. What runs is in this commit
@@ -259,7 +259,7 @@ func (s *session) complete(b *batch) {
 		s.tasksEnded(b.events)
 	}
 	s.dropDrafts(withoutPart(b.drafts, b.events))
-	s.freeSlot()
+	s.slot.Durable(s.e.slots, s.machine.HoldsSlot(), s.durable)
 	for _, effect := range b.effects {
 		if s.draining == drainNot && s.machine.Wants(effect) {
 			s.acquire(effect)

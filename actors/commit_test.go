@@ -110,7 +110,7 @@ func TestFailedCommit(t *testing.T) {
 				if err := h.refused(h.tell(mainKey, say("a", "hello")), c.code); !err.Retryable() {
 					t.Error("the refusal is not retryable")
 				}
-				if h.e.registry.active(mainKey) {
+				if h.active(mainKey) {
 					t.Error("the session kept its memory")
 				}
 				if n := len(h.model.Calls()); n != 0 {
@@ -139,7 +139,7 @@ func TestFullDoor(t *testing.T) {
 		h.store.Fill(persistencetest.Soft)
 		h.refused(h.tell(other, say("a", "hello")), conversation.StorageFull)
 		h.refused(h.tell(mainKey, say("b", "more")), conversation.StorageFull)
-		if !h.e.registry.active(mainKey) {
+		if !h.active(mainKey) {
 			t.Fatal("a message to a full store took the running session's memory")
 		}
 		h.ok(h.tell(mainKey, conversation.Cancel{By: conversation.ByUser}))
@@ -215,7 +215,7 @@ func TestFenced(t *testing.T) {
 		h.ok(h.tell(mainKey, say("a", "hello")))
 		h.reply(actorstest.Use("x", conversation.ToolDelegate, `{"agent":"researcher","objective":"look"}`))
 		sub := conversation.SessionKey{Tenant: mainKey.Tenant, Session: mainKey.Session + "/d1"}
-		if !h.e.registry.active(sub) {
+		if !h.active(sub) {
 			t.Fatal("the sub-session is not in memory")
 		}
 		head, err := h.store.Acquire(t.Context(), mainKey, conversation.AcquireHow{})
@@ -223,7 +223,7 @@ func TestFenced(t *testing.T) {
 			t.Fatal(err)
 		}
 		h.refused(h.tell(mainKey, say("b", "still there?")), conversation.Unavailable)
-		if h.e.registry.active(mainKey) || h.e.registry.active(sub) {
+		if h.active(mainKey) || h.active(sub) {
 			t.Error("fenced, and still in memory")
 		}
 		if len(h.model.Open()) != 0 {
@@ -245,7 +245,7 @@ func TestPanic(t *testing.T) {
 		a := h.tell(mainKey, say("a", "hello"))
 		h.ok(a) // it was durable and answered before the publisher broke
 		synctest.Wait()
-		if h.e.registry.active(mainKey) {
+		if h.active(mainKey) {
 			t.Error("the session goes on with memory that cannot be trusted")
 		}
 		h.e.deps.Publisher = h.pub
@@ -316,7 +316,7 @@ func TestSnapshots(t *testing.T) {
 		before := len(h.store.Commits())
 		time.Sleep(h.cfg.Idle + time.Second)
 		synctest.Wait()
-		if h.e.registry.active(mainKey) {
+		if h.active(mainKey) {
 			t.Fatal("still in memory")
 		}
 		head, _ := h.store.Head(t.Context(), mainKey)

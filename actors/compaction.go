@@ -55,7 +55,7 @@ func (s *session) startSummary(model conversation.Model, c *compaction) {
 	}
 	// A model that ignores its cancelled context is not waited for.
 	given := context.AfterFunc(ctx, func() { end(nil, ctx.Err()) })
-	e.spawnWork("a summary", func() {
+	e.workers.Go("a summary", func() {
 		defer cancel()
 		defer given()
 		end(summarise(ctx, model, c.plan.Request))

@@ -73,7 +73,7 @@ func (s *session) checkDuplicate() {
 	s.checkRunning = true
 	t, e, session, self := s.checking, s.e, s.key, s.self
 	keys, text := s.keysOf(t.cmd)
-	e.spawnWork("a look-up", func() {
+	e.workers.Go("a look-up", func() {
 		dup, err := e.find(session, keys, text, t.cmd)
 		e.system.Root.Send(self, &duplicateResult{t: t, dup: dup, err: err})
 	}, func(err error) { e.system.Root.Send(self, &duplicateResult{t: t, err: err}) })
@@ -155,8 +155,8 @@ func (s *session) duplicateChecked(m *duplicateResult) {
 // in its own session anyway is that session's affair (A-17: busy comes first).
 func (s *session) noRoom(c conversation.Command) bool {
 	say, ok := c.(conversation.Say)
-	if !ok || s.e.cfg.OnFull != OnFullReject || say.Duplicate != nil || !s.root() || s.slot ||
-		s.machine.WouldQueue() || s.e.admission.free() {
+	if !ok || s.e.cfg.OnFull != OnFullReject || say.Duplicate != nil || !s.root() || s.slot.Held() ||
+		s.machine.WouldQueue() || s.e.slots.Free() {
 		return false
 	}
 	v := s.machine.View()

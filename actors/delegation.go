@@ -173,7 +173,7 @@ func (d *delegation) amend(f conversation.AmendDelegation) {
 // readLog reads a text that only the log has after a recovery.
 func (d *delegation) readLog(seq conversation.Seq, amend *conversation.AmendDelegation) {
 	e, key, root, self := d.e, d.key, d.e.system.Root, d.queue.self
-	e.spawnWork("reading a call", func() {
+	e.workers.Go("reading a call", func() {
 		m := &readTexts{amend: amend}
 		event, err := e.event(key, seq)
 		switch b := event.Body.(type) {
@@ -232,7 +232,7 @@ func (s *session) report(effect conversation.Effect) {
 			return
 		}
 		e, key := s.e, s.key
-		e.spawnWork("reading a result", func() {
+		e.workers.Go("reading a result", func() {
 			event, err := e.event(key, f.Seq)
 			switch b := event.Body.(type) {
 			case conversation.Response:

@@ -152,7 +152,7 @@ func (e *Engine) wake(key conversation.SessionKey) { e.tellUntil(key, nil) }
 // tellUntil hands a command to another session of the tree and repeats it until
 // it is taken or refused for good.
 func (e *Engine) tellUntil(key conversation.SessionKey, c conversation.Command) {
-	e.spawnWork("telling a session", func() {
+	e.workers.Go("telling a session", func() {
 		for pause := e.cfg.TellRetry; ; pause = min(2*pause, e.cfg.TellEvery) {
 			answer := make(chan error, 1)
 			e.tellInner(key, c, func(_ conversation.Receipt, err error) { answer <- err })

@@ -20,9 +20,9 @@ func (e *Engine) Drain(ctx context.Context) error {
 	if !e.phase.CompareAndSwap(phaseRunning, phaseDraining) {
 		return errors.New("actors: the engine does not run")
 	}
-	e.registry.close(false)
-	e.log.Info("draining", "sessions", e.registry.count(), "timeout", e.cfg.DrainTimeout)
-	e.registry.everyone(&drain{level: drainSoft})
+	e.registry.StopLoading()
+	e.log.Info("draining", "sessions", e.registry.Count(), "timeout", e.cfg.DrainTimeout)
+	e.registry.SendAll(&drain{level: drainSoft})
 	gone := make(chan struct{})
 	go func() { e.living.Wait(); close(gone) }() // Run's end is the latest end of it
 	patience := time.NewTimer(e.cfg.DrainTimeout)
@@ -33,9 +33,9 @@ func (e *Engine) Drain(ctx context.Context) error {
 			e.log.Info("drained")
 			return nil
 		case <-patience.C:
-			e.registry.everyone(&drain{level: drainHard})
+			e.registry.SendAll(&drain{level: drainHard})
 		case <-ctx.Done():
-			e.log.Error("the drain was not done in time", "sessions", e.registry.count())
+			e.log.Error("the drain was not done in time", "sessions", e.registry.Count())
 			return ctx.Err()
 		}
 	}
@@ -54,10 +54,7 @@ func (s *session) drain(level drainLevel) {
 		s.calls = nil
 		s.stopLoading()
 	}
-	if s.slotRequest != nil {
-		s.e.admission.withdraw(s.slotRequest)
-		s.slotRequest = nil
-	}
+	s.slot.Withdraw(s.e.slots)
 }
 
 // stopLoading: a session that still loads has nothing that could be lost.

@@ -31,8 +31,8 @@ func TestDrain(t *testing.T) {
 			if err := h.e.Drain(t.Context()); err != nil {
 				t.Error(err)
 			}
-			if time.Since(began) != 0 || h.e.registry.count() != 0 || h.e.Ready() == nil {
-				t.Errorf("after %v: %d sessions, %v", time.Since(began), h.e.registry.count(), h.e.Ready())
+			if time.Since(began) != 0 || h.e.registry.Count() != 0 || h.e.Ready() == nil {
+				t.Errorf("after %v: %d sessions, %v", time.Since(began), h.e.registry.Count(), h.e.Ready())
 			}
 			if err := h.refused(h.tell(mainKey, say("a", "hello")), conversation.Unavailable); !err.Retryable() {
 				t.Error("not retryable")

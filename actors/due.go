@@ -52,7 +52,7 @@ func (e *Engine) scanDue(ctx context.Context) {
 			}
 			break
 		}
-		if e.registry.active(key) {
+		if e.registry.Actor(key) != nil {
 			continue
 		}
 		select {

@@ -2,10 +2,10 @@ package actors
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"parley/actors/internal/admission"
 	"parley/conversation"
 )
 
@@ -25,10 +25,8 @@ func (s *session) acquire(effect conversation.Effect) {
 			s.e.system.Root.Send(pid, &route{f: f})
 		}
 	case conversation.WantSlot:
-		if s.slotRequest == nil && !s.slot {
-			s.slotRequest = &slotRequest{pid: s.self, tenant: s.key.Tenant, since: time.Now()}
-			s.e.admission.enqueue(s.slotRequest)
-		}
+		root, self := s.e.system.Root, s.self
+		s.slot.Request(s.e.slots, s.key.Tenant, func(r *admission.Request) { root.Send(self, &slotGrant{request: r}) })
 	case conversation.Report, conversation.ReportQuestion, conversation.ReportQuestions, conversation.ReportQuestionClosed:
 		s.report(f)
 	case conversation.Triage:

@@ -21,6 +21,9 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"parley/actors/internal/admission"
+	"parley/actors/internal/registry"
+	"parley/actors/internal/workers"
 	"parley/conversation"
 	"parley/metrics"
 )
@@ -43,14 +46,14 @@ type Engine struct {
 	log   *slog.Logger
 	m     *metrics.Actors
 
-	system    *actor.ActorSystem
-	props     *actor.Props
-	registry  *registry
-	admission *admission
+	system   *actor.ActorSystem
+	props    *actor.Props
+	registry *registry.Registry
+	slots    *admission.Slots
 
 	workCtx context.Context // of everything that a session starts; ends when Run does
 	cancel  context.CancelFunc
-	workers workers        // goroutines that sessions have started
+	workers *workers.Pool  // goroutines that sessions have started
 	living  sync.WaitGroup // session actors
 	phase   atomic.Int32
 	stopMu  sync.RWMutex // held for reading by callers that start work themselves, for writing by stopAll
@@ -98,7 +101,7 @@ func New(cfg Config, d Deps) (*Engine, error) {
 		folds:        make(chan struct{}, cfg.MaxFolds),
 	}
 	e.workCtx, e.cancel = context.WithCancel(context.Background())
-	e.workers.panicked = e.panicked
+	e.workers = workers.New(e.panicked)
 	e.system = actor.NewActorSystem(
 		actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger {
 			return slog.New(&warningsOnly{d.Logger.With("lib", "actor").Handler()})
@@ -106,10 +109,10 @@ func New(cfg Config, d Deps) (*Engine, error) {
 		// A late result for an ended session is normal, and its text is nobody's business.
 		actor.WithDeadLetterRequestLogging(false),
 	)
-	e.props = actor.PropsFromProducer(func() actor.Actor { return &session{e: e} }, actor.WithDispatcher(sessions{e}),
+	e.props = actor.PropsFromProducer(func() actor.Actor { return &session{e: e} }, actor.WithDispatcher(e.workers),
 		actor.WithMailbox(actor.UnboundedLockfree()), actor.WithSupervisor(stopChild))
-	e.registry = newRegistry(e.spawn, func(pid *actor.PID, m any) { e.system.Root.Send(pid, m) })
-	e.admission = newAdmission(cfg.MaxConcurrent, d.Metrics, func(w *slotRequest) { e.system.Root.Send(w.pid, w) })
+	e.registry = registry.New(e.spawn, func(pid *actor.PID, m any) { e.system.Root.Send(pid, m) })
+	e.slots = admission.New(cfg.MaxConcurrent, d.Metrics)
 	return e, nil
 }
 
@@ -149,14 +152,14 @@ func (e *Engine) stopAll() {
 	e.stopMu.Lock()
 	e.phase.Store(phaseStopped)
 	e.stopMu.Unlock()
-	e.registry.close(false)
-	e.registry.everyone(&unloadNow{reason: "halt", err: errStopping()})
+	e.registry.StopLoading()
+	e.registry.SendAll(&unloadNow{reason: "halt", err: errStopping()})
 	e.living.Wait()
-	e.registry.close(true)
+	e.registry.Close()
 	e.cancel()
-	e.workers.stop()
+	e.workers.Stop()
 	done := make(chan struct{})
-	go func() { e.workers.counted.Wait(); close(done) }()
+	go func() { e.workers.Wait(); close(done) }()
 	select {
 	case <-done:
 	case <-time.After(e.cfg.ToolGrace):
@@ -228,8 +231,8 @@ func (e *Engine) belowRoot(key conversation.SessionKey, t *envelope, next func()
 		t.refuse(e, "stopping", errStopping())
 		return
 	}
-	e.spawnWork("asking for a root", func() {
-		summary, err := e.deps.Store.Summary(e.workCtx, rootKey(key))
+	e.workers.Go("asking for a root", func() {
+		summary, err := e.deps.Store.Summary(e.workCtx, registry.RootKey(key))
 		switch {
 		case errors.Is(err, conversation.ErrNotFound), err == nil && summary.Owner != t.as && summary.Access != conversation.AccessTenant:
 			t.answer(e, errNotFound())
@@ -246,7 +249,7 @@ func (e *Engine) belowRoot(key conversation.SessionKey, t *envelope, next func()
 
 // dispatch delivers or, when the session cannot be reached now, says so.
 func (e *Engine) dispatch(key conversation.SessionKey, t *envelope) {
-	if !e.registry.deliver(key, t, true) {
+	if !e.registry.Deliver(key, t, true) {
 		t.answer(e, errUnreachable())
 	}
 }

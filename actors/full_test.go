@@ -66,7 +66,7 @@ func TestFullWhileHeld(t *testing.T) {
 		h.forget(mainKey)
 		store.onAcquire(func(*conversation.Head) { h.store.Fill(persistencetest.Soft) })
 		h.refused(h.tell(mainKey, say("a", "hello")), conversation.StorageFull)
-		if !h.e.registry.active(mainKey) {
+		if !h.active(mainKey) {
 			t.Error("the refusal cost the session its memory")
 		}
 	})

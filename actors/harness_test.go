@@ -125,13 +125,11 @@ func (h *harness) stop() {
 	}
 	time.Sleep(time.Minute) // what waits for time to pass must come to its end too
 	synctest.Wait()
-	if n := h.e.registry.count(); n != 0 {
+	if n := h.e.registry.Count(); n != 0 {
 		h.t.Errorf("%d sessions are in memory after the end", n)
 	}
-	h.e.admission.mu.Lock()
-	defer h.e.admission.mu.Unlock()
-	if h.e.admission.used != 0 || h.e.admission.waiting != 0 {
-		h.t.Errorf("%d slots are in use and %d waited for after the end", h.e.admission.used, h.e.admission.waiting)
+	if used, waiting := h.e.slots.Used(); used != 0 || waiting != 0 {
+		h.t.Errorf("%d slots are in use and %d waited for after the end", used, waiting)
 	}
 }
 
@@ -274,16 +272,16 @@ func (h *harness) logged(key conversation.SessionKey, after conversation.Seq) []
 
 // forget takes a session out of memory.
 func (h *harness) forget(key conversation.SessionKey) {
-	h.e.registry.deliver(key, &unloadNow{reason: "idle", err: errUnreachable()}, false)
+	h.e.registry.Deliver(key, &unloadNow{reason: "idle", err: errUnreachable()}, false)
 	synctest.Wait()
 }
 
+// active is true while a session is in memory.
+func (h *harness) active(key conversation.SessionKey) bool { return h.e.registry.Actor(key) != nil }
+
 // children are the child actors of a session.
 func (h *harness) children(key conversation.SessionKey) []*actor.PID {
-	sh := h.e.registry.shard(key)
-	sh.mu.Lock()
-	parent := sh.pids[key]
-	sh.mu.Unlock()
+	parent := h.e.registry.Actor(key)
 	var pids []*actor.PID
 	for _, bucket := range h.e.system.ProcessRegistry.LocalPIDs.LocalPIDs {
 		for _, id := range bucket.Keys() {
@@ -297,9 +295,8 @@ func (h *harness) children(key conversation.SessionKey) []*actor.PID {
 
 // slots is how many slots are counted as used.
 func (h *harness) slots() int {
-	h.e.admission.mu.Lock()
-	defer h.e.admission.mu.Unlock()
-	return h.e.admission.used
+	used, _ := h.e.slots.Used()
+	return used
 }
 
 func kinds(events []conversation.Event) []string {

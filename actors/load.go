@@ -22,7 +22,7 @@ type loaded struct {
 func (s *session) load(create bool) {
 	s.phase = phaseLoading
 	e, key, self := s.e, s.key, s.self
-	e.spawnWork("loading a session", func() {
+	e.workers.Go("loading a session", func() {
 		began := time.Now()
 		m := e.read(e.workCtx, key, create)
 		e.m.Load.Observe(time.Since(began).Seconds())

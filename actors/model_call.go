@@ -82,7 +82,7 @@ func (s *session) startModel(ask conversation.AskModel) {
 	ctx, cancel := context.WithCancel(e.workCtx)
 	c.cancel = cancel
 	e.deps.Publisher.Show(s.key, s.durable, conversation.Thinking{Task: ask.Task, Agent: ask.Agent, Step: ask.Step})
-	e.spawnWork("a model call", func() {
+	e.workers.Go("a model call", func() {
 		defer cancel()
 		c.run(ctx, model, request)
 	}, func(error) {

@@ -134,7 +134,7 @@ func (l *life) step() {
 			})
 		}
 	case 19:
-		h.e.registry.deliver(key, &unloadNow{reason: "idle", err: errUnreachable()}, false)
+		h.e.registry.Deliver(key, &unloadNow{reason: "idle", err: errUnreachable()}, false)
 	case 20:
 		if random.IntN(4) == 0 {
 			if random.IntN(2) == 0 {

@@ -51,7 +51,7 @@ func TestOutsideSessionLeavesMemory(t *testing.T) {
 		h.ok(h.tell(mainKey, say("b", "two")))
 		time.Sleep(48 * time.Hour)
 		synctest.Wait()
-		if h.e.registry.active(mainKey) {
+		if h.active(mainKey) {
 			t.Error("in memory after two idle days")
 		}
 		h.ok(h.tell(mainKey, conversation.AddPart{Author: ada, Source: string(first.Message), Text: "1", Final: true}))

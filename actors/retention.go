@@ -40,8 +40,8 @@ func (e *Engine) Erase(ctx context.Context, key conversation.SessionKey, as conv
 // Whoever waits for an answer of the session gets answer.
 func (e *Engine) erase(ctx context.Context, key conversation.SessionKey, reason string, answer *conversation.Error, may func(conversation.Summary) bool) error {
 	// Nobody may load it again before it is gone.
-	gone := e.registry.block(key, &unloadNow{reason: "erased", err: answer})
-	defer e.registry.unblock(key)
+	gone := e.registry.Block(key, &unloadNow{reason: "erased", err: answer})
+	defer e.registry.Unblock(key)
 	select {
 	case <-gone:
 	case <-ctx.Done():

@@ -9,10 +9,10 @@ import (
 // was there for their mailboxes.
 func TestRunWaitsForWork(t *testing.T) {
 	withHarness(t, nil, func(t *testing.T, h *harness) {
-		sessions{h.e}.Schedule(func() {})
+		h.e.workers.Schedule(func() {})
 		synctest.Wait()
 		release := make(chan struct{})
-		h.e.spawnWork("the test", func() { <-release }, nil)
+		h.e.workers.Go("the test", func() { <-release }, nil)
 		h.cancel()
 		synctest.Wait()
 		select {

@@ -8,6 +8,8 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"parley/actors/internal/admission"
+	"parley/actors/internal/registry"
 	"parley/conversation"
 )
 
@@ -29,8 +31,6 @@ type session struct {
 	phase            phase
 	draining         drainLevel
 	parked           bool   // the drain's command was decided
-	slot             bool   // one of the node's slots is counted for this session
-	reserved         bool   // one is counted for what is being decided
 	checkRunning     bool   // the store is being asked for the key of checking
 	compactionFailed bool   // a summary has failed; the next is made after a task
 	unloadReason     string // not "": it leaves for this reason once its snapshot is stored
@@ -49,8 +49,7 @@ type session struct {
 	seen     map[conversation.UserID]conversation.Seq // read cursors that wait for a commit
 	seenWait []*envelope
 
-	slotFree    conversation.Seq // the slot goes back when this is durable
-	slotRequest *slotRequest
+	slot admission.Slot
 
 	model  *modelCall
 	calls  map[conversation.CallID]*actor.PID // tool calls and delegations that run
@@ -94,8 +93,12 @@ type deadLetterOK struct{}
 // IgnoreDeadLetterLogging tells the actor library.
 func (deadLetterOK) IgnoreDeadLetterLogging() {}
 
-// The messages of the mailbox, beside *envelope and *slotRequest (a grant).
+// The messages of the mailbox, beside *envelope and those of other files.
 type (
+	slotGrant struct {
+		deadLetterOK
+		request *admission.Request
+	}
 	begin struct {
 		deadLetterOK
 		key conversation.SessionKey
@@ -149,8 +152,8 @@ func (s *session) Receive(ctx actor.Context) {
 		s.duplicateChecked(m)
 	case *cached:
 		s.cached(m)
-	case *slotRequest:
-		s.granted(m)
+	case *slotGrant:
+		s.slotGranted(m)
 	case *timeout:
 		s.timedOut(m)
 	case *drain:
@@ -302,7 +305,7 @@ func (s *session) process(t *envelope) {
 // stops something is done at once; the rest waits for the commit.
 func (s *session) decide(t *envelope) {
 	d := s.machine.Decide(conversation.Given{At: time.Now(), Slot: s.reserve(t.cmd)}, t.cmd)
-	s.keepSlot()
+	s.slot.Update(s.e.slots, s.machine.HoldsSlot(), s.machine.Head())
 	b := s.batch()
 	b.drafts = append(b.drafts, t.drafts...)
 	for _, effect := range d.Effects {
@@ -319,9 +322,8 @@ func (s *session) decide(t *envelope) {
 		b.add(d, t.addsWork)
 		b.waiters = append(b.waiters, t)
 	}
-	if s.slotRequest != nil && !s.machine.Wants(conversation.WantSlot{}) {
-		s.e.admission.withdraw(s.slotRequest)
-		s.slotRequest = nil
+	if s.slot.Waiting() && !s.machine.Wants(conversation.WantSlot{}) {
+		s.slot.Withdraw(s.e.slots)
 	}
 	s.flush()
 }
@@ -345,23 +347,18 @@ func (s *session) keepCursors(cursors []conversation.Cursor, t *envelope) {
 	s.seenWait = append(s.seenWait, t)
 }
 
-// reserve tries to have a slot ready for a task that the command may start. A
-// slot that the session has is kept for its next task only when nobody waits.
+// reserve tries to have a slot ready for a task that the command may start.
 func (s *session) reserve(c conversation.Command) bool {
 	if !s.root() {
 		return true
 	}
 	if _, granted := c.(conversation.SlotGranted); granted {
-		return s.slot
+		return s.slot.Held()
 	}
 	if s.draining != drainNot || s.e.phase.Load() != phaseRunning {
 		return false
 	}
-	if s.slot {
-		return s.e.admission.nobodyWaits()
-	}
-	s.reserved = mayStart(c) && s.e.admission.tryAcquire()
-	return s.reserved
+	return s.slot.Reserve(s.e.slots, mayStart(c))
 }
 
 // mayStart is false for commands after which no task is RUNNING that was not
@@ -376,48 +373,17 @@ func mayStart(c conversation.Command) bool {
 	}
 }
 
-// keepSlot makes the count agree with what was decided.
-func (s *session) keepSlot() {
-	took := s.reserved
-	s.reserved = false
-	holds := s.machine.HoldsSlot()
-	switch {
-	case holds && !s.slot:
-		if !took {
-			s.e.admission.forceAcquire() // the task was RUNNING before this process knew of it
-		}
-		s.slot, s.slotFree = true, 0
-	case holds:
-		s.slotFree = 0
-	case took:
-		s.e.admission.release()
-	case s.slot && s.slotFree == 0:
-		s.slotFree = s.machine.Head()
-	}
-}
-
-// freeSlot gives the slot back when it is durable that no task needs it.
-func (s *session) freeSlot() {
-	if s.slot && !s.machine.HoldsSlot() && s.durable >= s.slotFree {
-		s.slot, s.slotFree = false, 0
-		s.e.admission.release()
-	}
-}
-
-// granted takes a slot that was waited for.
-func (s *session) granted(w *slotRequest) {
-	if s.slotRequest != w || !s.e.admission.accept(w) {
+// slotGranted takes a slot that was waited for. A node that stops starts nothing
+// more: the slots that its sessions give back must not make others RUNNING, for
+// there would be too many after the start.
+func (s *session) slotGranted(m *slotGrant) {
+	if s.phase == phaseUnloaded {
 		return
 	}
-	s.slotRequest = nil
-	// A node that stops starts nothing more: the slots that its sessions give
-	// back must not make others RUNNING, for they would be too many after the start.
-	if s.slot || s.draining != drainNot || s.e.phase.Load() != phaseRunning {
-		s.e.admission.release()
-		return
+	use := s.draining == drainNot && s.e.phase.Load() == phaseRunning
+	if s.slot.Granted(s.e.slots, m.request, use, s.machine.Head()) {
+		s.tellSelf(conversation.SlotGranted{})
 	}
-	s.slot, s.slotFree = true, s.machine.Head()
-	s.tellSelf(conversation.SlotGranted{})
 }
 
 // unload ends the session's time in memory: everyone who waits gets err, what
@@ -429,7 +395,7 @@ func (s *session) unload(reason string, err *conversation.Error) {
 	}
 	s.phase = phaseUnloaded
 	e := s.e
-	e.registry.remove(s.key, s.self)
+	e.registry.Remove(s.key, s.self)
 	for _, b := range []*batch{s.inFlight, s.pending} {
 		if b != nil {
 			for _, t := range b.waiters {
@@ -451,12 +417,7 @@ func (s *session) unload(reason string, err *conversation.Error) {
 	for _, pid := range s.calls {
 		s.ctx.Stop(pid)
 	}
-	if s.slotRequest != nil {
-		e.admission.withdraw(s.slotRequest)
-	}
-	if s.slot || s.reserved {
-		e.admission.release()
-	}
+	s.slot.Return(e.slots)
 	if s.timer != nil {
 		s.timer.Stop()
 	}
@@ -476,7 +437,7 @@ func (s *session) fail(kind string, cause error, err *conversation.Error) {
 		"session", s.key.Session, "tenant", s.key.Tenant, "kind", kind, "err", cause)
 	busy := s.machine != nil && s.machine.Busy()
 	if kind == "fenced" && s.root() {
-		s.e.registry.tree(rootKey(s.key), &unloadNow{reason: "fenced", err: err})
+		s.e.registry.SendTree(registry.RootKey(s.key), &unloadNow{reason: "fenced", err: err})
 	}
 	key := s.key
 	s.unload("failed", err)

@@ -52,7 +52,7 @@ func TestCreate(t *testing.T) {
 		if _, err := h.store.Head(t.Context(), mainKey); !errors.Is(err, conversation.ErrNotFound) {
 			t.Errorf("a refused create left something behind: %v", err)
 		}
-		if h.e.registry.active(mainKey) {
+		if h.active(mainKey) {
 			t.Error("a session that does not exist is kept in memory")
 		}
 		h.create(mainKey)
@@ -105,7 +105,7 @@ func TestVisibility(t *testing.T) {
 		h.e.View(mainKey, "eve", func(_ conversation.View, err error) { seen = err })
 		synctest.Wait()
 		hidden("a view of a passive session", seen)
-		if h.e.registry.active(mainKey) {
+		if h.active(mainKey) {
 			t.Error("a view has loaded the session")
 		}
 		open := conversation.AccessTenant
@@ -171,16 +171,16 @@ func TestPassivation(t *testing.T) {
 			t.Fatalf("%+v", v.Tasks)
 		}
 		time.Sleep(h.cfg.Idle - time.Second)
-		if !h.e.registry.active(mainKey) {
+		if !h.active(mainKey) {
 			t.Error("left too early")
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if h.e.registry.active(mainKey) {
+		if h.active(mainKey) {
 			t.Error("still in memory")
 		}
 		passive := h.view(mainKey)
-		if h.e.registry.active(mainKey) || len(passive.Questions) != 1 || passive.Log != h.e.LogID() {
+		if h.active(mainKey) || len(passive.Questions) != 1 || passive.Log != h.e.LogID() {
 			t.Errorf("a passive view: %+v", passive)
 		}
 		if r := h.ok(h.tell(mainKey, say("b", "that one"))); r.Disposition != conversation.Answered {
@@ -200,7 +200,7 @@ func TestBusySessionStays(t *testing.T) {
 		h.ok(h.tell(mainKey, say("a", "hello")))
 		call := h.call()
 		time.Sleep(2 * time.Hour)
-		if !h.e.registry.active(mainKey) || call.Over() {
+		if !h.active(mainKey) || call.Over() {
 			t.Error("a working session left memory")
 		}
 		h.reply(actorstest.Text("at last"))
@@ -495,7 +495,7 @@ func TestAnsweredExactlyOnce(t *testing.T) {
 				case 1:
 					e.View(key, ada, func(_ conversation.View, err error) { done(err) })
 				case 2: // it leaves memory now, whatever it does
-					e.registry.deliver(key, &unloadNow{reason: "idle", err: errUnreachable()}, false)
+					e.registry.Deliver(key, &unloadNow{reason: "idle", err: errUnreachable()}, false)
 					e.Tell(key, ada, conversation.Cancel{By: conversation.ByUser}, func(_ conversation.Receipt, err error) { done(err) })
 				default:
 					e.Tell(key, ada, say(fmt.Sprint(id), "hello"), func(_ conversation.Receipt, err error) { done(err) })
@@ -664,7 +664,7 @@ func TestVisibilityBelowRoot(t *testing.T) {
 		}
 		h.reply(actorstest.Text("done"))
 		time.Sleep(2 * h.cfg.CacheIdle)
-		if synctest.Wait(); h.e.registry.active(sub) || !h.e.registry.active(mainKey) {
+		if synctest.Wait(); h.active(sub) || !h.active(mainKey) {
 			t.Error("an ended delegation stays in memory")
 		}
 	})

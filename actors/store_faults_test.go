@@ -133,14 +133,14 @@ func TestLoadFails(t *testing.T) {
 		t.Run(c.what+" "+c.err.Error(), func(t *testing.T) {
 			withFaultyStore(t, func(t *testing.T, h *harness, store *faulty) {
 				h.create(mainKey)
-				h.e.registry.deliver(mainKey, &unloadNow{reason: "idle", err: errUnreachable()}, false)
+				h.e.registry.Deliver(mainKey, &unloadNow{reason: "idle", err: errUnreachable()}, false)
 				store.set(c.what, c.err)
 				a, b := h.tell(mainKey, say("a", "hello")), h.tell(mainKey, say("b", "hello"))
 				if err := h.refused(a, c.code); !strings.Contains(err.Message, c.says) || strings.Contains(err.Message, "dead") {
 					t.Errorf("it says %q", err.Message)
 				}
 				h.refused(b, c.code)
-				if h.e.registry.active(mainKey) {
+				if h.active(mainKey) {
 					t.Error("a session that was not loaded is in memory")
 				}
 				store.set(c.what, nil)
@@ -154,7 +154,7 @@ func TestLoadFails(t *testing.T) {
 func TestReadsFail(t *testing.T) {
 	withFaultyStore(t, func(t *testing.T, h *harness, store *faulty) {
 		h.create(mainKey)
-		h.e.registry.deliver(mainKey, &unloadNow{reason: "idle", err: errUnreachable()}, false)
+		h.e.registry.Deliver(mainKey, &unloadNow{reason: "idle", err: errUnreachable()}, false)
 		synctest.Wait()
 		for _, what := range []string{"head", "records"} {
 			store.set(what, errLine)

@@ -97,7 +97,7 @@ func (c *toolCall) start(self *actor.PID) {
 	c.timer = time.AfterFunc(time.Until(deadline)+e.cfg.ToolGrace, func() {
 		end(conversation.CallTimeout, "the tool did not end in time and did not stop")
 	})
-	e.spawnWork("the tool "+f.Tool, func() {
+	e.workers.Go("the tool "+f.Tool, func() {
 		defer limit.Stop()
 		defer cancel(nil)
 		status, result := e.runTool(ctx, key, f, after)

@@ -69,7 +69,7 @@ func TestToolCall(t *testing.T) {
 				t.Error("its progress is not shown")
 			}
 			h.reply(actorstest.Text("done"))
-			if h.e.registry.active(mainKey) && len(h.view(mainKey).Calls) != 0 {
+			if h.active(mainKey) && len(h.view(mainKey).Calls) != 0 {
 				t.Error("the call is still there")
 			}
 		})

@@ -53,7 +53,7 @@ func (s *session) triage(f conversation.Triage) {
 	s.triaging = t
 	// A model that ignores its cancelled context is not waited for.
 	given := context.AfterFunc(ctx, func() { e.system.Root.Send(self, &triageEnd{t: t}) })
-	e.spawnWork("triage", func() {
+	e.workers.Go("triage", func() {
 		defer cancel()
 		defer given()
 		e.system.Root.Send(self, &triageEnd{t: t, order: askOrder(ctx, model, request, len(f.Waiting))})

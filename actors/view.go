@@ -25,7 +25,7 @@ func (e *Engine) View(key conversation.SessionKey, as conversation.UserID, done 
 }
 
 func (e *Engine) viewNow(key conversation.SessionKey, t *envelope) {
-	if !e.registry.deliver(key, t, false) {
+	if !e.registry.Deliver(key, t, false) {
 		e.foldView(key, t)
 	}
 }
@@ -45,7 +45,7 @@ func (e *Engine) foldView(key conversation.SessionKey, t *envelope) {
 		t.refuse(e, "stopping", errStopping())
 		return
 	}
-	e.spawnWork("a view", func() {
+	e.workers.Go("a view", func() {
 		defer e.folding.Add(-1)
 		select {
 		case e.folds <- struct{}{}:

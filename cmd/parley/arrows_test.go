@@ -37,7 +37,10 @@ var arrows = map[string][]string{
 	"persistence":                   {},
 	"persistence/pebble":            {"conversation", "conversation/wire", "metrics"},
 	"persistence/persistencetest":   {"conversation", "conversation/wire"},
-	"actors":                        {"conversation", "conversation/wire", "metrics"},
+	"actors":                        {"conversation", "metrics", "actors/internal/admission", "actors/internal/registry", "actors/internal/workers"},
+	"actors/internal/admission":     {"conversation", "metrics"},
+	"actors/internal/registry":      {"conversation"},
+	"actors/internal/workers":       {},
 	"gateway":                       {"conversation", "metrics"},
 	"gateway/web":                   {},
 	"models/openai":                 {"conversation", "models/upstream"},
@@ -72,7 +75,7 @@ var testArrows = map[string][]string{
 // libraries says where the libraries live whose types must not travel: prefix
 // of the import path → rooms, or files, that may import it.
 var libraries = map[string][]string{
-	"github.com/asynkron/protoactor-go": {"actors"},
+	"github.com/asynkron/protoactor-go": {"actors", "actors/internal/registry"},
 	// The load generator measures the bare store and the bare socket in the same
 	// run as the server; that is the point of a floor.
 	"github.com/cockroachdb/pebble":    {"persistence/pebble", "cmd/parley-bench/floor.go"},

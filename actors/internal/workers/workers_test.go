@@ -1,4 +1,4 @@
-package actors
+package workers
 
 import (
 	"errors"
@@ -8,11 +8,11 @@ import (
 )
 
 // Workers that have finished take the next tasks, the last one first; those that
-// nobody needs for a while go, and all go at the end. A goroutine that stays
+// are not needed for a while end, and all end after Stop. A goroutine that stays
 // keeps the bubble from ending, and fails the test.
-func TestWorkers(t *testing.T) {
+func TestReuse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &workers{panicked: func(string, any) {}}
+		w := &Pool{panicked: func(string, any) {}}
 		waiting := func() int {
 			w.mu.Lock()
 			defer w.mu.Unlock()
@@ -42,17 +42,17 @@ func TestWorkers(t *testing.T) {
 		close(release)
 		expect("all have finished", 5)
 
-		time.Sleep(spareFor) // the first sweep: they have all been needed
+		time.Sleep(sweepEvery) // the first sweep: they have all been needed
 		for range 3 {
 			if !start(func() {}) {
 				t.Error("a new goroutine although workers wait")
 			}
 			expect("one at a time", 5)
 		}
-		time.Sleep(spareFor)
+		time.Sleep(sweepEvery)
 		expect("one was needed, four were not", 1)
-		time.Sleep(spareFor)
-		expect("nobody was needed", 0)
+		time.Sleep(sweepEvery)
+		expect("none was needed", 0)
 
 		ran := false
 		if start(func() { ran = true }) {
@@ -64,24 +64,23 @@ func TestWorkers(t *testing.T) {
 		}
 		release = make(chan struct{})
 		start(func() { <-release })
-		w.stop()
+		w.Stop()
 		expect("stopped", 0)
 		close(release)
-		expect("the last one goes when it has finished", 0)
+		expect("the last one ends with its task", 0)
 	})
 }
 
 // A panic ends the task and nothing else.
-func TestWorkerSurvivesPanic(t *testing.T) {
+func TestPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var logged string
-		w := &workers{panicked: func(what string, _ any) { logged = what }}
-		defer w.stop()
+		w := &Pool{panicked: func(what string, _ any) { logged = what }}
+		defer w.Stop()
 		var failed error
-		w.counted.Add(1) // as goWork does
-		go w.run(task{what: "the test", do: func() { panic(errors.New("oh")) }, failed: func(err error) { failed = err }})
+		w.Go("the test", func() { panic(errors.New("oh")) }, func(err error) { failed = err })
 		synctest.Wait()
-		w.counted.Wait()
+		w.Wait()
 		if logged != "the test" || failed == nil || failed.Error() != "panic in the test: oh" {
 			t.Errorf("logged %q, failed with %v", logged, failed)
 		}

@@ -1,0 +1,123 @@
+package admission
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"parley/conversation"
+	"parley/metrics"
+)
+
+func TestSlots(t *testing.T) {
+	var granted []*Request
+	a := New(2, metrics.NewActors(prometheus.NewRegistry()))
+	for i, want := range []bool{true, true, false} {
+		if a.TryAcquire() != want {
+			t.Fatalf("slot %d of 2", i+1)
+		}
+	}
+	names := map[*Request]string{}
+	ask := func(tenant conversation.TenantID, name string) *Request {
+		r := a.enqueue(tenant, func(r *Request) { granted = append(granted, r) })
+		names[r] = name
+		return r
+	}
+	ask("acme", "a1")
+	ask("acme", "a2")
+	gone := ask("acme", "a3")
+	ask("acme", "a4")
+	ask("beta", "b1")
+	ask("beta", "b2")
+	a.withdraw(gone)
+	if a.QueueEmpty() || a.Free() || a.TryAcquire() {
+		t.Error("a request waits, and a newer one may pass")
+	}
+	var order []string
+	for len(granted) < 5 {
+		n := len(granted)
+		a.Release()
+		if len(granted) != n+1 {
+			t.Fatalf("a free slot went to %d", len(granted)-n)
+		}
+		order = append(order, names[granted[n]])
+		if !a.accept(granted[n]) || a.accept(granted[n]) {
+			t.Error("a grant is accepted once")
+		}
+	}
+	if want := []string{"a1", "b1", "a2", "b2", "a4"}; !slices.Equal(order, want) {
+		t.Errorf("order %v, not %v", order, want)
+	}
+	a.ForceAcquire()
+	if a.used != 3 {
+		t.Errorf("%d in use", a.used)
+	}
+	a.Release()
+	a.Release()
+	if !a.Free() {
+		t.Error("nothing is free")
+	}
+	// A grant that is withdrawn goes to the next.
+	a.ForceAcquire()
+	first, second := ask("acme", "x"), ask("acme", "y")
+	a.Release()
+	if first.state != requestGranted {
+		t.Fatal("not granted")
+	}
+	a.withdraw(first)
+	if second.state != requestGranted || a.accept(first) || !a.accept(second) {
+		t.Error("a withdrawn grant is lost")
+	}
+	a.withdraw(second)
+	a.Release()
+	a.Release()
+	if a.used != 0 || a.waiting != 0 || len(a.queues) != 0 || len(a.turns) != 0 {
+		t.Errorf("left over: %d, %d, %v, %v", a.used, a.waiting, a.queues, a.turns)
+	}
+}
+
+// A session's slot goes back when it is durable that no task needs it, not before.
+func TestSlot(t *testing.T) {
+	node := New(1, metrics.NewActors(prometheus.NewRegistry()))
+	used := func(when string, want int) {
+		t.Helper()
+		if got, _ := node.Used(); got != want {
+			t.Errorf("%s: %d slots in use, not %d", when, got, want)
+		}
+	}
+	var a, b Slot
+	if a.Reserve(node, false) || !a.Reserve(node, true) {
+		t.Fatal("only a command that may start a task reserves a slot")
+	}
+	used("reserved", 1)
+	a.Update(node, false, 1)
+	used("no task has started", 0)
+
+	a.Reserve(node, true)
+	a.Update(node, true, 2)
+	a.Durable(node, true, 2)
+	used("a task runs", 1)
+	var grant *Request
+	b.Request(node, "acme", func(r *Request) { grant = r })
+	if !b.Waiting() || a.Reserve(node, true) {
+		t.Error("the slot is kept although another session waits")
+	}
+	a.Update(node, false, 5)
+	a.Durable(node, false, 4)
+	if grant != nil || !a.Held() {
+		t.Error("the slot is back before the end of the task is durable")
+	}
+	a.Durable(node, false, 5)
+	if grant == nil || a.Held() {
+		t.Fatal("the slot is not passed on")
+	}
+	if !b.Granted(node, grant, true, 7) || !b.Held() || b.Granted(node, grant, true, 7) {
+		t.Error("the grant is not accepted once")
+	}
+	a.Update(node, true, 9) // it was RUNNING before this process knew of it
+	used("over the limit", 2)
+	a.Return(node)
+	b.Return(node)
+	used("all have gone", 0)
+}

@@ -1,0 +1,101 @@
+package admission
+
+import "parley/conversation"
+
+// Slot is one session's share in the slots of its node: a slot that is counted
+// for its running task, or a request for one. The zero value has neither. It
+// belongs to the session's actor and is used by it alone.
+type Slot struct {
+	held     bool             // one of the node's slots is counted for this session
+	reserved bool             // one is counted for the command that is being decided
+	freeAt   conversation.Seq // not 0: the slot goes back when this event is durable
+	request  *Request         // nil = the session waits for no slot
+}
+
+// Held is true while a slot is counted for the session.
+func (s *Slot) Held() bool { return s.held }
+
+// Waiting is true while the session waits for a slot.
+func (s *Slot) Waiting() bool { return s.request != nil }
+
+// Reserve tries to have a slot ready for a command that may start a task; true
+// when there is one. A slot that the session holds is kept for its next task only
+// when no other session waits. Update must follow when the command is decided.
+func (s *Slot) Reserve(node *Slots, mayStart bool) bool {
+	if s.held {
+		return node.QueueEmpty()
+	}
+	s.reserved = mayStart && node.TryAcquire()
+	return s.reserved
+}
+
+// Update makes the count agree with what was decided: running tells whether a
+// task needs a slot now, head is the last event that was decided. A slot that is
+// needed no more stays counted until head is durable.
+func (s *Slot) Update(node *Slots, running bool, head conversation.Seq) {
+	reserved := s.reserved
+	s.reserved = false
+	switch {
+	case running && !s.held:
+		if !reserved {
+			node.ForceAcquire() // the task was RUNNING before this process knew of it
+		}
+		s.held, s.freeAt = true, 0
+	case running:
+		s.freeAt = 0
+	case reserved:
+		node.Release()
+	case s.held && s.freeAt == 0:
+		s.freeAt = head
+	}
+}
+
+// Durable gives the slot back if it is durable that no task needs it: durable is
+// the last event that is.
+func (s *Slot) Durable(node *Slots, running bool, durable conversation.Seq) {
+	if s.held && !running && durable >= s.freeAt {
+		s.held, s.freeAt = false, 0
+		node.Release()
+	}
+}
+
+// Request queues for a slot, unless the session has one or is in the queue
+// already. grant must not block; it is to bring the request back to Granted.
+func (s *Slot) Request(node *Slots, tenant conversation.TenantID, grant func(*Request)) {
+	if s.request == nil && !s.held {
+		s.request = node.enqueue(tenant, grant)
+	}
+}
+
+// Granted accepts a grant; true when the session holds a slot by it. With use
+// false the slot goes to the next one at once. head is the last event that was
+// decided: if no task starts, the slot goes back after that one.
+func (s *Slot) Granted(node *Slots, r *Request, use bool, head conversation.Seq) bool {
+	if s.request != r || !node.accept(r) {
+		return false
+	}
+	s.request = nil
+	if s.held || !use {
+		node.Release()
+		return false
+	}
+	s.held, s.freeAt = true, head
+	return true
+}
+
+// Withdraw takes the session out of the queue.
+func (s *Slot) Withdraw(node *Slots) {
+	if s.request != nil {
+		node.withdraw(s.request)
+		s.request = nil
+	}
+}
+
+// Return gives back everything that the session has: it leaves memory.
+func (s *Slot) Return(node *Slots) {
+	s.Withdraw(node)
+	if s.held || s.reserved {
+		node.Release()
+	}
+	*s = Slot{}
+}

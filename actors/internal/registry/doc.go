@@ -1,0 +1,14 @@
+// Package registry knows which sessions are in memory and delivers to them.
+//
+// Sub-sessions have actors of their own and live on the node of their root; a
+// root with its sub-sessions is a tree, and trees can be reached as one.
+//
+// A message is put into the mailbox while the registry's lock is held, and an
+// actor that wants to end takes itself out first (Remove) and then has itself
+// poisoned. So every message that was delivered is either processed or seen by
+// the ending actor, which hands it on; none is lost in between.
+//
+// The engine makes one Registry, delivers through it and closes it at the end;
+// session actors remove themselves. Erasure blocks a tree while it is deleted. The
+// package owns no goroutine.
+package registry
