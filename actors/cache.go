@@ -2,21 +2,22 @@ package actors
 
 import (
 	"parley/conversation"
+	"parley/conversation/transcript"
 )
 
 // cache is the window of the log that models are shown. It is dropped when the
 // session idles and read again from the log when a model is asked.
 type cache struct {
-	transcript *conversation.Transcript // nil while it is being read
-	tail       []conversation.Event     // became durable meanwhile
-	asks       []conversation.AskModel  // wait for it
+	transcript *transcript.Transcript  // nil while it is being read
+	tail       []conversation.Event    // became durable meanwhile
+	asks       []conversation.AskModel // wait for it
 }
 
 // cached is a window that was read again.
 type cached struct {
 	deadLetterOK
 	c          *cache
-	transcript *conversation.Transcript
+	transcript *transcript.Transcript
 	err        error
 }
 
@@ -57,7 +58,7 @@ func (s *session) readCache() {
 	after := s.machine.TranscriptFrom()
 	origin, pinned := s.machine.TranscriptOrigin()
 	e.workers.Go("reading a transcript", func() {
-		transcript := conversation.TranscriptOf(key, e.rules)
+		shown := transcript.Of(key, e.rules)
 		if pinned {
 			for record, err := range e.deps.Store.Records(e.workCtx, key, origin) {
 				if err != nil {
@@ -65,7 +66,7 @@ func (s *session) readCache() {
 					return
 				}
 				for _, event := range record.Events {
-					transcript.Pin(event)
+					shown.Pin(event)
 				}
 			}
 		}
@@ -76,11 +77,11 @@ func (s *session) readCache() {
 			}
 			for _, event := range record.Events {
 				if event.Seq > after { // a record may begin before
-					transcript.Add(event)
+					shown.Add(event)
 				}
 			}
 		}
-		e.system.Root.Send(self, &cached{c: c, transcript: transcript})
+		e.system.Root.Send(self, &cached{c: c, transcript: shown})
 	}, func(err error) { e.system.Root.Send(self, &cached{c: c, err: err}) })
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"parley/actors/actorstest"
 	"parley/conversation"
+	"parley/conversation/machine"
 	"parley/persistence/persistencetest"
 )
 
@@ -305,7 +306,7 @@ func TestSnapshots(t *testing.T) {
 		for _, c := range h.store.Commits() {
 			if c.Commit.Snapshot != nil {
 				n++
-				if _, err := conversation.Restore(mainKey, &h.cfg.Rules, c.Commit.Snapshot); err != nil {
+				if _, err := machine.Restore(mainKey, &h.cfg.Rules, c.Commit.Snapshot); err != nil {
 					t.Error(err)
 				}
 			}

@@ -5,13 +5,14 @@ import (
 	"errors"
 
 	"parley/conversation"
+	"parley/conversation/transcript"
 )
 
 // compaction is a summary in the making, until it is stored: one model call in a goroutine of its
 // own, owned by the session. No step waits for it. It may be stopped at any time:
 // nothing is lost but the call.
 type compaction struct {
-	plan   conversation.Compaction
+	plan   transcript.Compaction
 	cancel context.CancelFunc
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/transcript"
 )
 
 // OnFull says what becomes of a message that needs a task when every slot is
@@ -146,7 +147,7 @@ func (c *Config) validate() error {
 	positive("DueParallel", int64(c.DueParallel))
 	positive("DrainTimeout", int64(c.DrainTimeout))
 	positive("SweepEvery", int64(c.SweepEvery))
-	if err := c.Rules.CheckContext(); err != nil {
+	if err := transcript.CheckContext(&c.Rules); err != nil {
 		errs = append(errs, fmt.Errorf("actors: %w", err))
 	}
 	if c.IdleJitter < 0 {

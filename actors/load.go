@@ -6,14 +6,16 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/machine"
+	"parley/conversation/transcript"
 )
 
 // loaded is a session as it was read from the store.
 type loaded struct {
 	deadLetterOK
 	head       conversation.Head
-	machine    *conversation.Session
-	transcript *conversation.Transcript // nil when only the end of the log was read
+	machine    *machine.Session
+	transcript *transcript.Transcript // nil when only the end of the log was read
 	create     bool
 	err        error
 }
@@ -45,41 +47,41 @@ func (e *Engine) read(ctx context.Context, key conversation.SessionKey, create b
 // is of no use costs time, not the session: it is taken out of head. The
 // transcript comes along only when the whole log was read and is short enough to
 // be kept.
-func (e *Engine) fold(ctx context.Context, key conversation.SessionKey, head *conversation.Head) (*conversation.Session, *conversation.Transcript, error) {
-	machine := conversation.New(key, e.rules)
+func (e *Engine) fold(ctx context.Context, key conversation.SessionKey, head *conversation.Head) (*machine.Session, *transcript.Transcript, error) {
+	session := machine.New(key, e.rules)
 	if head.Snapshot != nil {
-		restored, err := conversation.Restore(key, e.rules, head.Snapshot)
+		restored, err := machine.Restore(key, e.rules, head.Snapshot)
 		switch {
 		case err != nil:
 			e.log.Warn("a snapshot cannot be used; reading the whole log", "session", key.Session, "tenant", key.Tenant, "err", err)
 		case restored.Head() <= head.Last:
-			machine = restored
+			session = restored
 		}
-		if machine.Head() == 0 {
+		if session.Head() == 0 {
 			head.Snapshot, head.SnapshotAt = nil, 0
 		}
 	}
-	var transcript *conversation.Transcript
-	if machine.Head() == 0 && head.Last <= conversation.TranscriptWindow {
-		transcript = conversation.TranscriptOf(key, e.rules)
+	var shown *transcript.Transcript
+	if session.Head() == 0 && head.Last <= conversation.TranscriptWindow {
+		shown = transcript.Of(key, e.rules)
 	}
-	for record, err := range e.deps.Store.Records(ctx, key, conversation.Range{After: machine.Head()}) {
+	for record, err := range e.deps.Store.Records(ctx, key, conversation.Range{After: session.Head()}) {
 		if err != nil {
 			return nil, nil, err
 		}
 		for _, event := range record.Events {
-			if event.Seq <= machine.Head() {
+			if event.Seq <= session.Head() {
 				continue
 			}
-			if err := machine.Apply(event); err != nil {
+			if err := session.Apply(event); err != nil {
 				return nil, nil, err
 			}
-			if transcript != nil {
-				transcript.Add(event)
+			if shown != nil {
+				shown.Add(event)
 			}
 		}
 	}
-	return machine, transcript, nil
+	return session, shown, nil
 }
 
 // loaded takes the session into use: first it decides what becomes of what was
@@ -150,7 +152,7 @@ func (s *session) absent(create bool) {
 	for !create && len(s.queue) > 0 {
 		t := s.queue[0]
 		if creates(t.cmd) {
-			trial := conversation.New(s.key, s.e.rules).Decide(conversation.Given{At: time.Now()}, t.cmd)
+			trial := machine.New(s.key, s.e.rules).Decide(conversation.Given{At: time.Now()}, t.cmd)
 			if trial.Err == nil {
 				s.load(true)
 				return

@@ -11,6 +11,7 @@ import (
 	"parley/actors/internal/admission"
 	"parley/actors/internal/registry"
 	"parley/conversation"
+	"parley/conversation/machine"
 )
 
 // session is the actor of one session: the shell around its machine. It never
@@ -35,7 +36,7 @@ type session struct {
 	compactionFailed bool   // a summary has failed; the next is made after a task
 	unloadReason     string // not "": it leaves for this reason once its snapshot is stored
 
-	machine    *conversation.Session
+	machine    *machine.Session
 	epoch      conversation.Epoch
 	durable    conversation.Seq // the last durable event
 	published  *atomic.Uint64   // the last durable event that was published: "after" of ephemeral things

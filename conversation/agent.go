@@ -52,18 +52,18 @@ const (
 	ToolCover            = "coverMessage"
 )
 
-const aliasPrefix = "delegateTo"
+const DelegatePrefix = "delegateTo"
 
 // DelegateAlias is the tool name that delegates to one agent: delegateToResearcher.
 func DelegateAlias(agent AgentName) string {
-	name := aliasPrefix
+	name := DelegatePrefix
 	for _, word := range strings.FieldsFunc(string(agent), func(r rune) bool { return r == '-' || r == '_' || r == ' ' }) {
 		name += strings.ToUpper(word[:1]) + word[1:]
 	}
 	return name
 }
 
-// allows is true when the profile may use a tool of the tools room.
-func (p Profile) allows(tool string) bool {
+// Allows is true when the profile may use a tool of the tools room.
+func (p Profile) Allows(tool string) bool {
 	return slices.Contains(p.Tools, "*") || slices.Contains(p.Tools, tool)
 }

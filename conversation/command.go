@@ -16,13 +16,6 @@ type Command interface {
 	isCommand()
 }
 
-// Given is what the shell hands to Decide with each command, because the
-// machine has no clock and cannot see the rest of the node.
-type Given struct {
-	At   time.Time
-	Slot bool // a task of this session may become RUNNING now
-}
-
 // Create opens a root session. On a session that exists already it changes
 // nothing and answers as the first time.
 type Create struct {
@@ -246,84 +239,4 @@ type Compacted struct {
 	Summary      string
 	TokensBefore int
 	TokensAfter  int
-}
-
-// Name labels the command.
-func (Create) Name() string                   { return "create" }
-func (Say) Name() string                      { return "send" }
-func (Answer) Name() string                   { return "answer" }
-func (Reply) Name() string                    { return "reply" }
-func (Edit) Name() string                     { return "edit" }
-func (Withdraw) Name() string                 { return "withdraw" }
-func (Move) Name() string                     { return "move" }
-func (Cancel) Name() string                   { return "cancel" }
-func (Update) Name() string                   { return "update" }
-func (Close) Name() string                    { return "close" }
-func (Seen) Name() string                     { return "seen" }
-func (AddPart) Name() string                  { return "add_part" }
-func (Tell) Name() string                     { return "tell" }
-func (Recovered) Name() string                { return "recovered" }
-func (Tick) Name() string                     { return "tick" }
-func (SlotGranted) Name() string              { return "slot_granted" }
-func (Drain) Name() string                    { return "drain" }
-func (ModelAnswered) Name() string            { return "model_answered" }
-func (ModelFailed) Name() string              { return "model_failed" }
-func (ToolDone) Name() string                 { return "tool_done" }
-func (DelegationAsked) Name() string          { return "delegation_asked" }
-func (DelegationQuestions) Name() string      { return "delegation_questions" }
-func (DelegationQuestionClosed) Name() string { return "delegation_question_closed" }
-func (DelegationDone) Name() string           { return "delegation_done" }
-func (Compacted) Name() string                { return "compacted" }
-
-func (Create) isCommand()                   {}
-func (Say) isCommand()                      {}
-func (Answer) isCommand()                   {}
-func (Reply) isCommand()                    {}
-func (Edit) isCommand()                     {}
-func (Withdraw) isCommand()                 {}
-func (Move) isCommand()                     {}
-func (Cancel) isCommand()                   {}
-func (Update) isCommand()                   {}
-func (Close) isCommand()                    {}
-func (Seen) isCommand()                     {}
-func (AddPart) isCommand()                  {}
-func (Tell) isCommand()                     {}
-func (Recovered) isCommand()                {}
-func (Tick) isCommand()                     {}
-func (SlotGranted) isCommand()              {}
-func (Drain) isCommand()                    {}
-func (ModelAnswered) isCommand()            {}
-func (ModelFailed) isCommand()              {}
-func (ToolDone) isCommand()                 {}
-func (DelegationAsked) isCommand()          {}
-func (DelegationQuestions) isCommand()      {}
-func (DelegationQuestionClosed) isCommand() {}
-func (DelegationDone) isCommand()           {}
-func (Compacted) isCommand()                {}
-
-// Decided is what Decide makes of a command: what happened, what is to be done,
-// and what to tell the sender. The sender is told only when every event applied
-// up to now is durable.
-type Decided struct {
-	Events  []Event
-	Effects []Effect
-	Cursors []Cursor
-	Rows    []TaskRow // tasks whose status changed, as they are now
-	Receipt Receipt
-	Err     *Error // the command was refused; there are no events then
-}
-
-// Receipt is the positive answer to a command; which fields count depends on it.
-type Receipt struct {
-	Message     MessageID
-	Seq         Seq
-	Duplicate   bool // the first delivery took effect; Disposition may be 0 then: see the event at Seq
-	Disposition Disposition
-	Task        TaskID
-	OldStatus   TaskStatus
-	NewStatus   TaskStatus
-	PartIndex   PartIndex
-	Kept        bool // a reply was kept for the task's next question
-	Nothing     bool // a blank part: nothing was stored
-	Policy      Overrides
 }

@@ -113,37 +113,6 @@ type StopCall struct{ Call CallID }
 // to cancel itself.
 type RefuseDelegation struct{ Delegation CallID }
 
-// Acquiring implements Effect.
-func (AskModel) Acquiring() bool             { return true }
-func (RunTool) Acquiring() bool              { return true }
-func (StartDelegation) Acquiring() bool      { return true }
-func (AmendDelegation) Acquiring() bool      { return true }
-func (RouteAnswer) Acquiring() bool          { return true }
-func (WantSlot) Acquiring() bool             { return true }
-func (Triage) Acquiring() bool               { return true }
-func (Report) Acquiring() bool               { return true }
-func (ReportQuestion) Acquiring() bool       { return true }
-func (ReportQuestions) Acquiring() bool      { return true }
-func (ReportQuestionClosed) Acquiring() bool { return true }
-func (StopModel) Acquiring() bool            { return false }
-func (StopCall) Acquiring() bool             { return false }
-func (RefuseDelegation) Acquiring() bool     { return false }
-
-func (AskModel) isEffect()             {}
-func (RunTool) isEffect()              {}
-func (StartDelegation) isEffect()      {}
-func (AmendDelegation) isEffect()      {}
-func (RouteAnswer) isEffect()          {}
-func (WantSlot) isEffect()             {}
-func (Triage) isEffect()               {}
-func (Report) isEffect()               {}
-func (ReportQuestion) isEffect()       {}
-func (ReportQuestions) isEffect()      {}
-func (ReportQuestionClosed) isEffect() {}
-func (StopModel) isEffect()            {}
-func (StopCall) isEffect()             {}
-func (RefuseDelegation) isEffect()     {}
-
 // Ephemeral is a thing that clients are shown and that is never stored: it has
 // no seq and may be lost. The set is closed.
 //
@@ -178,8 +147,3 @@ type Thinking struct {
 	Agent AgentName
 	Step  StepNumber
 }
-
-func (Delta) isEphemeral()        {}
-func (DraftDropped) isEphemeral() {}
-func (Progress) isEphemeral()     {}
-func (Thinking) isEphemeral()     {}

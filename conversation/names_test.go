@@ -51,25 +51,6 @@ func TestSessionID(t *testing.T) {
 	}
 }
 
-// Ids of another session are not found, however much they look alike.
-func TestForeignIDs(t *testing.T) {
-	w := newScene(t)
-	var out strings.Builder
-	for _, line := range []string{"create", `send a "One"`, `send b "Two"`} {
-		w.run(&out, line)
-	}
-	for _, c := range []Command{
-		Edit{By: "u", Message: "m2-x", Text: "x"}, Edit{By: "u", Message: "m02-s", Text: "x"}, Withdraw{By: "u", Message: "m2"},
-		Withdraw{By: "u", Message: "t2-s"}, Move{By: "u", Message: "m2-s/d1"}, Cancel{By: ByUser, Task: "t1-x"}, Cancel{By: ByUser, Task: "m1-s"},
-		Reply{Author: "u", Task: "t1-x", Text: "x"}, Reply{Author: "u", Task: "t2-s", Text: "x"}, Answer{Author: "u", Question: "q1", Text: "x"},
-		Answer{Author: "u", Question: "d1.q1", Text: "x"}, Edit{By: "u", Message: "m0-s", Text: "x"},
-	} {
-		if d := w.s.Decide(Given{At: w.now}, c); d.Err == nil || d.Err.Code != NotFound || len(d.Events) > 0 {
-			t.Errorf("%+v: %v", c, d.Err)
-		}
-	}
-}
-
 func TestExcerpt(t *testing.T) {
 	tests := []struct {
 		text string
@@ -122,7 +103,7 @@ func TestEnumNames(t *testing.T) {
 	}
 	for _, s := range []fmt.Stringer{
 		Mode(99), Via(99), Disposition(99), Resolution(99), TaskStatus(99), Access(99), Coverage(99), ReplyOnBusy(99), EmptyAnswer(99),
-		EventKind(99), CancelBy(99), Cause(99), StepOutcome(99), Decision(99), ResponseKind(99), ClosedReason(99), CallStatus(99), ItemKind(99), IntakeKind(99),
+		EventKind(99), CancelBy(99), Cause(99), StepOutcome(99), Decision(99), ResponseKind(99), ClosedReason(99), CallStatus(99), ItemKind(99),
 	} {
 		if s.String() != "unknown(99)" {
 			t.Errorf("%T(99) = %q", s, s)

@@ -181,8 +181,85 @@ func (p Policy) With(o Overrides) (Policy, *Error) {
 	return p, nil
 }
 
+// IsSentinel is true for a text that means "nothing to say": exactly one of the
+// policy's words, after optional leading mentions.
+func (p Policy) IsSentinel(text string) bool {
+	if p.Fallback {
+		return false
+	}
+	rest := strings.TrimSpace(text)
+	for strings.HasPrefix(rest, "@") {
+		i := strings.IndexAny(rest, " \t\r\n")
+		if i < 0 {
+			return false
+		}
+		rest = strings.TrimSpace(rest[i:])
+	}
+	for _, word := range p.Sentinels {
+		if rest == word {
+			return true
+		}
+	}
+	return false
+}
+
+// SentinelPrefix is true while streamed text may still turn out to be a
+// no-reply sentinel, so that it is held back from the screen.
+func (p Policy) SentinelPrefix(text string) bool {
+	if p.Fallback || len(p.Sentinels) == 0 {
+		return false
+	}
+	rest := strings.TrimSpace(text)
+	for strings.HasPrefix(rest, "@") {
+		i := strings.IndexAny(rest, " \t\r\n")
+		if i < 0 {
+			return true
+		}
+		rest = strings.TrimSpace(rest[i:])
+	}
+	for _, word := range p.Sentinels {
+		if strings.HasPrefix(word, rest) {
+			return true
+		}
+	}
+	return false
+}
+
+// Check refuses limits that contradict each other: a compaction at the threshold
+// must leave the context below it, or the next one would follow at once.
+func (c Context) Check() error {
+	for _, v := range []struct {
+		name string
+		n    int
+	}{
+		{"budget", c.Budget}, {"threshold", c.Threshold}, {"keep", c.Keep}, {"summary", c.Summary}, {"tool_result", c.ToolResult},
+	} {
+		if v.n < 0 {
+			return fmt.Errorf("context.%s = %d: must not be negative", v.name, v.n)
+		}
+	}
+	switch {
+	case c.Budget > 0 && c.ToolResult/BytesPerToken >= c.Budget:
+		return fmt.Errorf("context.tool_result = %d: a single result would fill context.budget, which is %d tokens", c.ToolResult, c.Budget)
+	case c.Threshold == 0:
+		return nil
+	case c.Budget > 0 && c.Threshold >= c.Budget:
+		return fmt.Errorf("context.threshold = %d: must be less than context.budget, which is %d: a compaction takes time, and what is said meanwhile needs room",
+			c.Threshold, c.Budget)
+	case c.Summary == 0:
+		return fmt.Errorf("context.summary = 0: must be at least 1 while context.threshold is set")
+	case c.Keep+c.Summary >= c.Threshold:
+		return fmt.Errorf("context.keep = %d: what stays after a compaction (keep and context.summary, which is %d) must be less than context.threshold, which is %d",
+			c.Keep, c.Summary, c.Threshold)
+	}
+	return nil
+}
+
 // OverrideKeys lists the policies that a session may have of its own.
 func OverrideKeys() []string { return slices.Sorted(maps.Keys(overridable)) }
+
+// Overridable is true for the policies that a session may have of its own.
+func Overridable(key string) bool { return overridable[key] != nil }
 
 var overridable = map[string]func(*Policy, json.RawMessage) error{
 	"inbox.mode":              choice(modeNames[:], 1, func(p *Policy, i int) { p.Mode = Mode(i) }),

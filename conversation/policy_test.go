@@ -91,46 +91,29 @@ func TestOverrides(t *testing.T) {
 	}
 }
 
-// A session's override that an older configuration allowed must not keep the
-// session from being loaded: it is left out, the others hold.
-func TestOverridesOfTheLog(t *testing.T) {
-	s := New(SessionKey{"t", "s"}, testRules())
-	err := s.Apply(Event{Seq: 1, Body: SessionCreated{Agent: Coordinator, Policy: Overrides{
-		"task.max_steps": json.RawMessage(`0`), "inbox.gone": json.RawMessage(`1`), "inbox.mode": json.RawMessage(`"queue"`),
-	}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if p := s.Policy(); p.MaxSteps != 30 || p.Mode != ModeQueue {
-		t.Errorf("max_steps %d, mode %s", p.MaxSteps, p.Mode)
-	}
-}
-
-// The back-off is full jitter within an exponential limit, never above
-// retry.backoff_max and never below what the provider asked for within it.
-func TestBackoff(t *testing.T) {
-	s := New(SessionKey{"t", "s"}, testRules())
-	const most = 0.999999999
-	tests := []struct {
-		retries    int
-		jitter     float64
-		retryAfter time.Duration
-		want       time.Duration
+func TestContextLimits(t *testing.T) {
+	good := DefaultPolicy().Context
+	for _, test := range []struct {
+		name   string
+		change func(*Context)
+		want   string // in the error; "" = fine
 	}{
-		{0, 0, 0, 0},
-		{0, 0.5, 0, 500 * time.Millisecond},
-		{0, most, 0, time.Second},
-		{1, 0.5, 0, time.Second},
-		{3, most, 0, 8 * time.Second},
-		{10, most, 0, 30 * time.Second},
-		{1000, most, 0, 30 * time.Second},
-		{0, 0.5, 5 * time.Second, 5 * time.Second},
-		{9, 0.5, 5 * time.Second, 15 * time.Second},
-		{0, 0, time.Hour, 30 * time.Second},
-	}
-	for _, test := range tests {
-		if got := s.backoff(test.retries, test.jitter, test.retryAfter); got != test.want {
-			t.Errorf("backoff(%d, %v, %v) = %v, want %v", test.retries, test.jitter, test.retryAfter, got, test.want)
+		{"the default", func(*Context) {}, ""},
+		{"no limits", func(c *Context) { *c = Context{} }, ""},
+		{"never summarised", func(c *Context) { c.Threshold, c.Keep = 0, 1<<30 }, ""},
+		{"no budget", func(c *Context) { c.Budget = 0 }, ""},
+		{"just right", func(c *Context) { *c = Context{Budget: 12, Threshold: 11, Keep: 9, Summary: 1} }, ""},
+		{"threshold = budget", func(c *Context) { c.Threshold = c.Budget }, "context.threshold = 100000"},
+		{"keep + summary = threshold", func(c *Context) { c.Keep = c.Threshold - c.Summary }, "context.keep = 78000"},
+		{"no summary", func(c *Context) { c.Summary = 0 }, "context.summary = 0"},
+		{"a result fills it", func(c *Context) { c.ToolResult = 4 * c.Budget }, "context.tool_result = 400000"},
+		{"negative", func(c *Context) { c.Keep = -1 }, "context.keep = -1"},
+	} {
+		c := good
+		test.change(&c)
+		err := c.Check()
+		if (err == nil) != (test.want == "") || err != nil && !strings.HasPrefix(err.Error(), test.want) {
+			t.Errorf("%s: %v, want %q", test.name, err, test.want)
 		}
 	}
 }

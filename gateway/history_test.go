@@ -6,20 +6,21 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/machine"
 	"parley/gateway/gatewaytest"
 )
 
-// machine is a session that decides for itself; what it decides goes into the log
+// liveSession is a session that decides for itself; what it decides goes into the log
 // of the stand-in, a second after what was before it.
-type machine struct {
+type liveSession struct {
 	*testing.T
 	r    *rig
-	s    *conversation.Session
+	s    *machine.Session
 	now  time.Time
 	full bool // no task may start
 }
 
-func newMachine(t *testing.T, r *rig, agent conversation.AgentName) *machine {
+func newLiveSession(t *testing.T, r *rig, agent conversation.AgentName) *liveSession {
 	profile := func(name conversation.AgentName) conversation.Profile {
 		return conversation.Profile{Name: name, Tools: []string{"*"}, MayAsk: true, EngineTools: true, Delegates: true, Delegable: true}
 	}
@@ -34,14 +35,14 @@ func newMachine(t *testing.T, r *rig, agent conversation.AgentName) *machine {
 		},
 	}
 	rules.Policy.ReplyOnBusy, rules.Policy.MaxWait = conversation.ReplyQueue, time.Second
-	m := &machine{T: t, r: r, s: conversation.New(gatewaytest.Key("s1"), rules), now: gatewaytest.Epoch}
+	m := &liveSession{T: t, r: r, s: machine.New(gatewaytest.Key("s1"), rules), now: gatewaytest.Epoch}
 	r.sessions.Open("s1", "local") // with the first event
 	m.s.Decide(conversation.Given{At: m.now}, conversation.Create{Agent: agent, Owner: "local"})
 	return m
 }
 
 // do gives a command and returns when it was decided.
-func (m *machine) do(c conversation.Command) time.Time {
+func (m *liveSession) do(c conversation.Command) time.Time {
 	m.Helper()
 	m.now = m.now.Add(time.Second)
 	d := m.s.Decide(conversation.Given{At: m.now, Slot: !m.full}, c)
@@ -53,18 +54,18 @@ func (m *machine) do(c conversation.Command) time.Time {
 	return m.now
 }
 
-func (m *machine) say(text string) time.Time {
+func (m *liveSession) say(text string) time.Time {
 	m.Helper()
 	return m.do(conversation.Say{Author: "local", Via: conversation.ViaHTTP, ClientMsgID: conversation.ClientMsgID(text), Text: text})
 }
 
-func (m *machine) answer(question conversation.QuestionID, text string) time.Time {
+func (m *liveSession) answer(question conversation.QuestionID, text string) time.Time {
 	m.Helper()
 	return m.do(conversation.Answer{Author: "local", Via: conversation.ViaHTTP, ClientMsgID: conversation.ClientMsgID(text), Question: question, Text: text})
 }
 
 // model answers the open step with calls of tools by name and arguments; "" = text.
-func (m *machine) model(step conversation.StepNumber, items ...[2]string) time.Time {
+func (m *liveSession) model(step conversation.StepNumber, items ...[2]string) time.Time {
 	m.Helper()
 	var answer conversation.ModelAnswer
 	for _, i := range items {
@@ -87,88 +88,88 @@ func TestReadAt(t *testing.T) {
 	for _, x := range []struct {
 		name  string
 		agent conversation.AgentName
-		do    func(m *machine) moment
+		do    func(m *liveSession) moment
 	}{
-		{"a message", "", func(m *machine) moment {
+		{"a message", "", func(m *liveSession) moment {
 			first := m.say("one")
 			m.say("two")
 			return moment{"m1": first, "m2": m.model(1, [2]string{"", "so far"})}
 		}},
-		{"a message of a cancelled task", "", func(m *machine) moment {
+		{"a message of a cancelled task", "", func(m *liveSession) moment {
 			first := m.say("one")
 			m.do(conversation.Say{Author: "local", Via: conversation.ViaHTTP, ClientMsgID: "x", Text: "two", Mode: conversation.ModeQueue})
 			m.do(conversation.Cancel{By: conversation.ByUser, Task: "t2-s1"})
 			return moment{"m1": first, "m2": {}}
 		}},
-		{"a message that no task was started for", "", func(m *machine) moment {
+		{"a message that no task was started for", "", func(m *liveSession) moment {
 			m.full = true
 			m.say("one")
 			m.do(conversation.Tick{})
 			return moment{"m1": {}}
 		}},
-		{"the answer to a question", "", func(m *machine) moment {
+		{"the answer to a question", "", func(m *liveSession) moment {
 			m.say("one")
 			m.model(1, ask("true"))
 			return moment{"m2": m.answer("q1", "this")}
 		}},
-		{"the first of two answers", "", func(m *machine) moment {
+		{"the first of two answers", "", func(m *liveSession) moment {
 			m.say("one")
 			m.model(1, ask("true"), ask("true"))
 			m.answer("q1", "this")
 			both := m.answer("q2", "that")
 			return moment{"m2": both, "m3": both}
 		}},
-		{"an answer that was never used", "", func(m *machine) moment {
+		{"an answer that was never used", "", func(m *liveSession) moment {
 			m.say("one")
 			m.model(1, ask("true"), ask("true"))
 			m.answer("q1", "this")
 			m.do(conversation.Cancel{By: conversation.ByUser, Task: "t1-s1"})
 			return moment{"m2": {}}
 		}},
-		{"an answer while a step is open", "", func(m *machine) moment {
+		{"an answer while a step is open", "", func(m *liveSession) moment {
 			m.say("one")
 			m.model(1, ask("false"), [2]string{conversation.ToolRespond, `{"message":"meanwhile"}`})
 			m.answer("q1", "this")
 			m.do(conversation.ModelFailed{Step: 2, Attempt: 1, Failure: conversation.Failure{Code: conversation.Timeout, Message: "slow"}})
 			return moment{"m2": m.do(conversation.ModelAnswered{Step: 2, Attempt: 2, Answer: conversation.ModelAnswer{Items: []conversation.Item{{Kind: conversation.ItemText, Text: "so far"}}}})}
 		}},
-		{"an answer while a tool runs", "", func(m *machine) moment {
+		{"an answer while a tool runs", "", func(m *liveSession) moment {
 			m.say("one")
 			m.model(1, ask("true"), [2]string{"mail", `{}`})
 			m.answer("q1", "this")
 			return moment{"m2": m.do(conversation.ToolDone{Call: "c1", Status: conversation.CallOK, Result: "sent"})}
 		}},
-		{"yes to a call", "", func(m *machine) moment {
+		{"yes to a call", "", func(m *liveSession) moment {
 			m.say("one")
 			m.model(1, [2]string{"rm", `{}`})
 			return moment{"m2": m.answer("q1", "yes")}
 		}},
-		{"no to a call, with another question open", "", func(m *machine) moment {
+		{"no to a call, with another question open", "", func(m *liveSession) moment {
 			m.say("one")
 			m.model(1, [2]string{"rm", `{}`}, ask("true"))
 			this := m.answer("q1", "no")
 			return moment{"m2": this, "m3": m.answer("q2", "that")}
 		}},
-		{"an answer, then yes to a call", "", func(m *machine) moment {
+		{"an answer, then yes to a call", "", func(m *liveSession) moment {
 			m.say("one")
 			m.model(1, [2]string{"rm", `{}`}, ask("true"))
 			m.answer("q2", "that")
 			yes := m.answer("q1", "yes")
 			return moment{"m2": m.do(conversation.ToolDone{Call: "c1", Status: conversation.CallOK, Result: "gone"}), "m3": yes}
 		}},
-		{"an answer to a delegation", "", func(m *machine) moment {
+		{"an answer to a delegation", "", func(m *liveSession) moment {
 			m.say("one")
 			m.model(1, [2]string{conversation.ToolDelegate, `{"agent":"developer","objective":"x"}`})
 			m.do(conversation.DelegationAsked{Delegation: "d1", Question: "q1", Text: "Which?"})
 			return moment{"m2": m.answer("d1.q1", "this")}
 		}},
-		{"a reply that was kept for the next question", "", func(m *machine) moment {
+		{"a reply that was kept for the next question", "", func(m *liveSession) moment {
 			m.say("one")
 			m.do(conversation.Reply{Author: "local", Via: conversation.ViaHTTP, ClientMsgID: "k", Task: "t1-s1", Text: "later"})
 			m.model(1, ask("true"), [2]string{"mail", `{}`})
 			return moment{"m2": m.do(conversation.ToolDone{Call: "c1", Status: conversation.CallOK, Result: "sent"})}
 		}},
-		{"a message to an outside runtime", conversation.Outside, func(m *machine) moment {
+		{"a message to an outside runtime", conversation.Outside, func(m *liveSession) moment {
 			m.say("one")
 			m.say("two")
 			m.do(conversation.AddPart{Author: "runtime", Text: "a note"})
@@ -176,14 +177,14 @@ func TestReadAt(t *testing.T) {
 			m.do(conversation.AddPart{Author: "runtime", Source: "m1-s1", Index: 1, Text: "done", Final: true})
 			return moment{"m1": part, "m2": {}}
 		}},
-		{"a message that an outside runtime answers at once", conversation.Outside, func(m *machine) moment {
+		{"a message that an outside runtime answers at once", conversation.Outside, func(m *liveSession) moment {
 			m.say("one")
 			return moment{"m1": m.do(conversation.AddPart{Author: "runtime", Source: "m1-s1", Text: "done", Final: true})}
 		}},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			r := start(t)
-			m := newMachine(t, r, x.agent)
+			m := newLiveSession(t, r, x.agent)
 			want := x.do(m)
 			var page struct {
 				Items []struct {

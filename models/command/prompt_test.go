@@ -7,14 +7,16 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/machine"
+	"parley/conversation/transcript"
 )
 
 // stage is the real machine and its transcript, without a shell: the test plays
 // the model, or lets one answer.
 type stage struct {
 	t          *testing.T
-	machine    *conversation.Session
-	transcript *conversation.Transcript
+	machine    *machine.Session
+	transcript *transcript.Transcript
 	rules      conversation.Rules
 	key        conversation.SessionKey
 	now        time.Time
@@ -31,7 +33,7 @@ func newStage(t *testing.T) *stage {
 		Policy: conversation.DefaultPolicy(),
 		Agents: map[conversation.AgentName]conversation.Profile{conversation.Coordinator: {Name: conversation.Coordinator, MayAsk: true}},
 	}
-	s.machine, s.transcript = conversation.New(s.key, &s.rules), conversation.NewTranscript()
+	s.machine, s.transcript = machine.New(s.key, &s.rules), transcript.New()
 	s.do(conversation.Create{Owner: "u"})
 	return s
 }

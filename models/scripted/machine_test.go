@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/machine"
+	"parley/conversation/transcript"
 )
 
 // play is the real machine with this model: a shell without a store and
@@ -33,8 +35,8 @@ type play struct {
 
 type stage struct {
 	key        conversation.SessionKey
-	machine    *conversation.Session
-	transcript *conversation.Transcript
+	machine    *machine.Session
+	transcript *transcript.Transcript
 	answers    map[conversation.Seq]string // the texts of final responses, which reports may only refer to
 }
 
@@ -62,7 +64,7 @@ func (p *play) stage(id conversation.SessionID) *stage {
 	s := p.sessions[id]
 	if s == nil {
 		key := conversation.SessionKey{Tenant: "t", Session: id}
-		s = &stage{key: key, machine: conversation.New(key, &p.rules), transcript: conversation.NewTranscript(), answers: map[conversation.Seq]string{}}
+		s = &stage{key: key, machine: machine.New(key, &p.rules), transcript: transcript.New(), answers: map[conversation.Seq]string{}}
 		p.sessions[id] = s
 	}
 	return s

@@ -1,0 +1,108 @@
+package machine
+
+import (
+	"parley/conversation"
+)
+
+// compaction is what a session remembers of its last summary. Stored in
+// snapshots.
+type compaction struct {
+	Upto conversation.Seq
+	From conversation.Seq // a transcript must be fed with what follows: tasks that had not ended by Upto stay whole
+}
+
+// origin is the session's original request: the first message that a model read.
+// Stored in snapshots.
+type origin struct {
+	Accepted conversation.Seq
+	Read     conversation.Seq
+}
+
+// endedTasks is where tasks that ended lie in the log: those whose last event
+// comes up to End and after that of the entry before tell of nothing before
+// First. Stored in snapshots.
+type endedTasks struct{ First, End uint32 }
+
+// Tasks that lie close together are remembered as one, and so are all that lie
+// further back than a summary that is still being made.
+const (
+	endedSpan  = 128 // events
+	endedSpans = 16
+)
+
+// taskEnds remembers where a task lies: a summary up to a seq before its end does
+// not cover it, and a transcript must then be fed all of it. Being told of more
+// than it needs costs a transcript nothing but time.
+func (st *state) taskEnds(t *task, end conversation.Seq) {
+	next := endedTasks{uint32(t.since()), uint32(end)}
+	if n := len(st.Ended); n > 0 {
+		last := &st.Ended[n-1]
+		if first := min(last.First, next.First); next.End-first <= endedSpan {
+			last.First, last.End = first, next.End
+			return
+		}
+	}
+	st.Ended = append(st.Ended, next)
+	if len(st.Ended) > endedSpans {
+		st.Ended[1].First = min(st.Ended[0].First, st.Ended[1].First)
+		st.Ended = append(st.Ended[:0], st.Ended[1:]...)
+	}
+}
+
+// since is the first event that tells of the task or its messages.
+func (t *task) since() conversation.Seq {
+	first := t.First
+	if t.Since > 0 {
+		first = min(first, t.Since)
+	}
+	for _, m := range t.Messages {
+		first = min(first, m.Seq)
+	}
+	return first
+}
+
+// first is the original request, if this is the step that reads it.
+func (s *Session) first(b conversation.StepStarted) (*task, *message) {
+	if s.state.Step > 0 || b.Step != 1 || len(b.Read) == 0 {
+		return nil, nil
+	}
+	return s.message(b.Read[0])
+}
+
+func (s *Session) applyCompacted(b conversation.ContextCompacted) {
+	st := &s.state
+	from := b.Upto
+	for _, t := range st.Tasks {
+		from = min(from, t.since()-1)
+	}
+	for _, t := range st.Ended {
+		if conversation.Seq(t.End) > b.Upto {
+			from = min(from, conversation.Seq(t.First)-1)
+		}
+	}
+	st.Compacted = &compaction{Upto: b.Upto, From: from}
+}
+
+// TranscriptFrom is the seq after which a transcript must be fed: what the last
+// summary does not cover, or without one the window; and everything since the
+// first event of a task that has not ended.
+func (s *Session) TranscriptFrom() conversation.Seq {
+	from := s.state.Head - min(s.state.Head, conversation.TranscriptWindow)
+	if c := s.state.Compacted; c != nil {
+		from = c.From
+	}
+	for _, t := range s.state.Tasks {
+		from = min(from, t.since()-1)
+	}
+	return from
+}
+
+// TranscriptOrigin is where the original request is told, from accepted to read,
+// for Transcript.Pin. ok is false if TranscriptFrom includes it.
+func (s *Session) TranscriptOrigin() (r conversation.Range, ok bool) {
+	o := s.state.Origin
+	if o == nil || s.TranscriptFrom() < o.Accepted {
+		return conversation.Range{}, false
+	}
+	return conversation.Range{After: o.Accepted - 1, Before: o.Read + 1}, true
+}

@@ -1,0 +1,53 @@
+package machine
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"parley/conversation"
+)
+
+// A session's override that an older configuration allowed must not keep the
+// session from being loaded: it is left out, the others hold.
+func TestOverridesOfTheLog(t *testing.T) {
+	s := New(conversation.SessionKey{Tenant: "t", Session: "s"}, testRules())
+	err := s.Apply(conversation.Event{Seq: 1, Body: conversation.SessionCreated{Agent: conversation.Coordinator, Policy: conversation.Overrides{
+		"task.max_steps": json.RawMessage(`0`), "inbox.gone": json.RawMessage(`1`), "inbox.mode": json.RawMessage(`"queue"`),
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := s.Policy(); p.MaxSteps != 30 || p.Mode != conversation.ModeQueue {
+		t.Errorf("max_steps %d, mode %s", p.MaxSteps, p.Mode)
+	}
+}
+
+// The back-off is full jitter within an exponential limit, never above
+// retry.backoff_max and never below what the provider asked for within it.
+func TestBackoff(t *testing.T) {
+	s := New(conversation.SessionKey{Tenant: "t", Session: "s"}, testRules())
+	const most = 0.999999999
+	tests := []struct {
+		retries    int
+		jitter     float64
+		retryAfter time.Duration
+		want       time.Duration
+	}{
+		{0, 0, 0, 0},
+		{0, 0.5, 0, 500 * time.Millisecond},
+		{0, most, 0, time.Second},
+		{1, 0.5, 0, time.Second},
+		{3, most, 0, 8 * time.Second},
+		{10, most, 0, 30 * time.Second},
+		{1000, most, 0, 30 * time.Second},
+		{0, 0.5, 5 * time.Second, 5 * time.Second},
+		{9, 0.5, 5 * time.Second, 15 * time.Second},
+		{0, 0, time.Hour, 30 * time.Second},
+	}
+	for _, test := range tests {
+		if got := s.backoff(test.retries, test.jitter, test.retryAfter); got != test.want {
+			t.Errorf("backoff(%d, %v, %v) = %v, want %v", test.retries, test.jitter, test.retryAfter, got, test.want)
+		}
+	}
+}

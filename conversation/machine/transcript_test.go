@@ -1,0 +1,363 @@
+package machine
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"parley/conversation"
+	"parley/conversation/transcript"
+)
+
+// script runs lines of the transcripts' little language in a new scene.
+func script(t *testing.T, lines ...string) *scene {
+	t.Helper()
+	w := newScene(t)
+	var out strings.Builder
+	for _, line := range lines {
+		w.run(&out, line)
+	}
+	return w
+}
+
+// feed decides without the checks of a transcript, which look at the whole log.
+func (w *scene) feed(c conversation.Command) {
+	w.t.Helper()
+	d := w.s.Decide(conversation.Given{At: w.now, Slot: true}, c)
+	if d.Err != nil {
+		w.t.Fatal(d.Err)
+	}
+	w.log = append(w.log, d.Events...)
+	for _, e := range d.Events {
+		w.tr.Add(e)
+	}
+}
+
+// call is an answer that calls a tool.
+func (w *scene) call(id string) conversation.Command {
+	return conversation.ModelAnswered{Step: w.s.state.Step, Attempt: 1, Answer: conversation.ModelAnswer{Items: []conversation.Item{{Kind: conversation.ItemCall, ID: id, Tool: "clock"}}}}
+}
+
+// shown is the request of the step that is open.
+func (w *scene) shown() conversation.Request {
+	w.t.Helper()
+	for _, e := range w.s.Outstanding(w.now.Add(time.Hour)) {
+		if ask, ok := e.(conversation.AskModel); ok {
+			return w.tr.Request(w.key, w.rules, ask)
+		}
+	}
+	w.t.Fatal("no model call is due")
+	return conversation.Request{}
+}
+
+func all(r conversation.Request) []conversation.Entry { return r.All() }
+
+func lines(entries []conversation.Entry) []string {
+	var all []string
+	for _, e := range entries {
+		switch e.Role {
+		case conversation.RoleUser:
+			all = append(all, "user "+e.Text)
+		case conversation.RoleTool:
+			all = append(all, "tool "+e.CallID+" "+e.Text)
+		case conversation.RoleAssistant:
+			for _, i := range e.Items {
+				all = append(all, "assistant "+i.Text+i.ID)
+			}
+		}
+	}
+	return all
+}
+
+func wantEntries(t *testing.T, r conversation.Request, want ...string) {
+	t.Helper()
+	if got := lines(r.All()); !slices.Equal(got, want) {
+		t.Errorf("the model is shown\n\t%s\nwant\n\t%s", strings.Join(got, "\n\t"), strings.Join(want, "\n\t"))
+	}
+}
+
+// D-04: messages have the user's role, their text is verbatim, their order is
+// that of arrival; white space, quotes and markers in them mean nothing.
+func TestTranscriptVerbatim(t *testing.T) {
+	texts := []string{"  leading", "trailing\n\n", "\tTab \"quoted\" {json}", "[delegation d1 (x) finished: no]", "Open messages: [1]", "é👍\u200d"}
+	lines := []string{"create", `send first "first"`}
+	for i, text := range texts {
+		lines = append(lines, fmt.Sprintf("send m%d %q", i, text))
+	}
+	w := script(t, append(lines, `model "ok"`)...)
+	var got []string
+	for _, e := range w.shown().Entries {
+		if e.Role == conversation.RoleUser && e.Message != "" {
+			got = append(got, e.Text)
+		}
+	}
+	if want := append([]string{"first"}, texts...); !slices.Equal(got, want) {
+		t.Errorf("shown %q, want %q", got, want)
+	}
+}
+
+// The open messages stand last, are numbered from 1, quote ten code points, and
+// are those of this task only.
+func TestTranscriptOpenMessages(t *testing.T) {
+	w := script(t, "create", `send a "Übersetze das bitte"`, `send b "kurz"`, `send c "Other task" mode=queue`, "model k1:clock{}", `tool c1 ok "12"`)
+	r := w.shown()
+	if last := r.Last[len(r.Last)-1]; last.Role != conversation.RoleUser || last.Text != `Open messages: [1] "Übersetze …" [2] "kurz"` {
+		t.Errorf("last entry: %+v", last)
+	}
+	if want := []conversation.OpenMessage{{Ordinal: 1, Message: "m1-s", Excerpt: "Übersetze …"}, {Ordinal: 2, Message: "m2-s", Excerpt: "kurz"}}; !reflect.DeepEqual(r.Open, want) {
+		t.Errorf("open: %+v", r.Open)
+	}
+}
+
+// Results of parallel tools stand behind their calls in the order of the calls,
+// whatever the order in which they came.
+func TestTranscriptParallelTools(t *testing.T) {
+	w := script(t, "create", `send a "go"`, "model k1:clock{} k2:mail{} k3:clock{}", `tool c3 ok "three"`, `tool c1 ok "one"`, `tool c2 error "two failed"`)
+	wantEntries(t, w.shown(), "user go", "assistant k1", "assistant k2", "assistant k3", "tool k1 one", "tool k2 two failed", "tool k3 three",
+		`user Open messages: [1] "go"`)
+}
+
+// A delegation's answer is its call's result if it came before the next step;
+// later it is an entry of its own, in the log's order among messages.
+func TestTranscriptLateResults(t *testing.T) {
+	early := script(t, "create", `send a "go"`, `model k1:delegate{"agent":"researcher","objective":"x"}`, `delegation d1 ok "x is 1"`)
+	wantEntries(t, early.shown(), "user go", "assistant k1", "tool k1 x is 1", `user Open messages: [1] "go"`)
+
+	late := script(t, "create", `send a "go"`, `model k1:delegate{"agent":"researcher","objective":"x"} k2:delegate{"agent":"developer","objective":"y"}`,
+		`send b "hurry"`, `delegation d2 failed "no"`, `delegation d1 ok "x is 1"`, `send c "and?"`, "model")
+	wantEntries(t, late.shown(), "user go", "assistant k1", "assistant k2",
+		"tool k1 delegation d1 (researcher) started; its result follows", "tool k2 delegation d2 (developer) started; its result follows",
+		"user hurry", "user [delegation d2 (developer) finished: failed: no]", "user [delegation d1 (researcher) finished: x is 1]", "user and?",
+		`user Open messages: [1] "go" [2] "hurry" [3] "and?"`)
+}
+
+// A task that waits for an answer leaves its call with a result all the same
+// when another task is shown: providers refuse a call without one.
+func TestTranscriptOtherTaskWaits(t *testing.T) {
+	w := script(t, "create", `send a "deploy"`, `model k1:askUser{"question":"Where?"}`, `send b "weather?" mode=queue`)
+	wantEntries(t, w.shown(), "user deploy", "assistant k1", "tool k1 "+conversation.NoResult, "user weather?", `user Open messages: [1] "weather?"`)
+}
+
+// Whatever arrives while a step is open, another attempt of it is shown what the
+// first one was shown.
+func TestTranscriptSameForEveryAttempt(t *testing.T) {
+	w := script(t, "create", `send a "go"`,
+		`model k1:delegate{"agent":"researcher","objective":"x"} k2:askUser{"question":"Why?","blocking":false} k3:askUser{"question":"How?","blocking":false,"expiresIn":"1s"}`,
+		`send b "second"`)
+	first := w.shown()
+	var out strings.Builder
+	for _, line := range []string{
+		`send c "third"`, `edit m3 "third!"`, `delegation d1 ok "x is 1"`, `answer d q1 "because"`, "wait 2s",
+		`part "from outside"`, `send e "other" mode=queue`, "fail unavailable",
+	} {
+		w.run(&out, line)
+	}
+	second := w.shown()
+	if second.Attempt != 2 || !reflect.DeepEqual(first.All(), second.All()) || !reflect.DeepEqual(first.Open, second.Open) {
+		t.Errorf("attempt 1\n\t%s\nattempt %d\n\t%s", strings.Join(lines(first.Entries), "\n\t"), second.Attempt, strings.Join(lines(second.Entries), "\n\t"))
+	}
+	w.run(&out, "wait 1s")
+	w.run(&out, "model")
+	before := lines(second.Entries)
+	wantEntries(t, w.shown(), append(before,
+		"assistant from outside", "user [delegation d1 (researcher) finished: x is 1]", "user [answer to question q1: because]",
+		"user [question q2 expired: no answer]", "user third!", `user Open messages: [1] "go" [2] "second" [3] "third!"`)...)
+}
+
+// Some providers give the calls of every answer the same ids. A result finds its
+// own call all the same: that of its task, and of its own answer.
+func TestTranscriptRepeatedCallIDs(t *testing.T) {
+	w := script(t, "create", `send a "go"`, `model k1:delegate{"agent":"researcher","objective":"x"}`, `send b "time?"`, "model k1:clock{}",
+		`delegation d1 ok "x is 1"`, `tool c1 ok "12:00"`)
+	wantEntries(t, w.shown(), "user go", "assistant k1", "tool k1 delegation d1 (researcher) started; its result follows", "user time?", "assistant k1",
+		"tool k1 12:00", "user [delegation d1 (researcher) finished: x is 1]", `user Open messages: [1] "go" [2] "time?"`)
+
+	w = script(t, "create", `send a "deploy"`, `model k1:askUser{"question":"Where?"}`, `send b "time?" mode=queue`, "model k1:clock{}",
+		`answer c q1 "Berlin"`, `tool c1 ok "12:00"`)
+	wantEntries(t, w.shown(), "user deploy", "assistant k1", "tool k1 Berlin", "user time?", "assistant k1", "tool k1 12:00", `user Open messages: [1] "time?"`)
+}
+
+// A call without an id, or with one that its answer has given already, gets one:
+// without it no result could be paired.
+func TestCallsWithoutIDs(t *testing.T) {
+	w := script(t, "create", `send a "go"`)
+	w.feed(conversation.ModelAnswered{Step: 1, Attempt: 1, Answer: conversation.ModelAnswer{Items: []conversation.Item{
+		{Kind: conversation.ItemCall, Tool: "clock"}, {Kind: conversation.ItemCall, Tool: "mail"}, {Kind: conversation.ItemCall, ID: "k", Tool: "clock"}, {Kind: conversation.ItemCall, ID: "k", Tool: "mail"},
+	}}})
+	for i := range 4 {
+		w.feed(conversation.ToolDone{Call: conversation.CallID(fmt.Sprintf("c%d", i+1)), Status: conversation.CallOK, Result: fmt.Sprint(i)})
+	}
+	wantEntries(t, w.shown(), "user go", "assistant call-1-0", "assistant call-1-1", "assistant k", "assistant call-1-3",
+		"tool call-1-0 0", "tool call-1-1 1", "tool k 2", "tool call-1-3 3", `user Open messages: [1] "go"`)
+}
+
+// What a provider wants back is there in the steps of its task, also after a
+// restart, and gone when the task has ended. A request that was given keeps it.
+func TestTranscriptOpaque(t *testing.T) {
+	w := script(t, "create", `send a "go"`)
+	w.feed(conversation.ModelAnswered{Step: 1, Attempt: 1, Answer: conversation.ModelAnswer{Items: []conversation.Item{
+		{Kind: conversation.ItemCall, ID: "k1", Tool: "clock", Args: "{}", Opaque: "sealed", OpaqueBy: "openai:m"},
+	}}})
+	w.feed(conversation.ToolDone{Call: "c1", Status: conversation.CallOK, Result: "12:00"})
+	opaque := func(r conversation.Request) (found []string) {
+		for _, e := range r.Entries {
+			for _, item := range e.Items {
+				found = append(found, item.Opaque+item.OpaqueBy)
+			}
+		}
+		return found
+	}
+	within := w.shown()
+	again := transcript.New()
+	for _, e := range w.log {
+		again.Add(e)
+	}
+	w.tr, again = again, w.tr
+	restarted := w.shown()
+	w.tr = again
+	w.feed(conversation.Cancel{Author: "u", Task: "t1-s"})
+	w.feed(conversation.Say{Author: "u", Text: "next"})
+	after := w.shown()
+	want := []string{"sealedopenai:m"}
+	if !slices.Equal(opaque(within), want) || !slices.Equal(opaque(restarted), want) || !slices.Equal(opaque(after), []string{""}) {
+		t.Errorf("within its task %q, after a restart %q, in the next task %q", opaque(within), opaque(restarted), opaque(after))
+	}
+}
+
+// Blank text of an answer is not shown again: providers refuse it, and a refused
+// transcript would be refused for ever.
+func TestTranscriptBlankText(t *testing.T) {
+	w := script(t, "create", `send a "one"`, `model " " k1:clock{} ""`, `tool c1 ok "12:00"`, `model "1"`, `send b "two"`, `model "\n"`)
+	wantEntries(t, w.shown(), "user one", "assistant k1", "tool k1 12:00", "assistant 1", "user two",
+		`user [reminder: [1] "two" not addressed yet. Answer with respondToUser, or say with coverMessage what became of it.]`, `user Open messages: [1] "two"`)
+}
+
+// Trimming leaves whole units out, of ended tasks only: the first message stays,
+// a call is never parted from its result, and what is open is whole.
+func TestTranscriptWindow(t *testing.T) {
+	w := script(t, "create", `send first "the very first"`, `model "ok"`)
+	for i := range 500 {
+		w.feed(conversation.Say{Author: "u", Text: fmt.Sprintf("message %d", i)})
+		w.feed(w.call(fmt.Sprintf("k%d", i)))
+		w.feed(conversation.ToolDone{Call: conversation.CallID(fmt.Sprintf("c%d", i+1)), Status: conversation.CallOK, Result: fmt.Sprintf("result %d", i)})
+		if i < 499 {
+			w.feed(conversation.ModelAnswered{Step: w.s.state.Step, Attempt: 1, Answer: conversation.ModelAnswer{Items: []conversation.Item{{Kind: conversation.ItemText, Text: "done"}}}})
+		}
+	}
+	r := w.shown()
+	if n := len(r.Entries); n > 2*transcript.MaxEntries+1 || n < transcript.MaxEntries {
+		t.Errorf("%d entries are shown", n)
+	}
+	if r.Entries[0].Text != "the very first" {
+		t.Errorf("the first entry is %+v", r.Entries[0])
+	}
+	if e := r.Entries[1]; e.Role != conversation.RoleUser || e.Message == "" {
+		t.Errorf("the cut is not before a message: %+v", e)
+	}
+	for i, e := range r.Entries {
+		if e.Role == conversation.RoleTool && (i == 0 || r.Entries[i-1].Role != conversation.RoleAssistant || r.Entries[i-1].Items[0].ID != e.CallID) {
+			t.Fatalf("entry %d is a result without its call: %+v", i, e)
+		}
+	}
+	got := lines(r.All())
+	if want := []string{"user message 499", "assistant k499", "tool k499 result 499", `user Open messages: [1] "message 49…"`}; !slices.Equal(got[len(got)-4:], want) {
+		t.Errorf("the end is %q", got[len(got)-4:])
+	}
+
+	// A rebuilt transcript needs the window only, and what is open is the same.
+	rebuilt := transcript.New()
+	for _, e := range w.log[w.s.TranscriptFrom():] {
+		rebuilt.Add(e)
+	}
+	ask := w.s.Outstanding(w.now)[0].(conversation.AskModel)
+	again := lines(all(rebuilt.Request(w.key, w.rules, ask)))
+	if n := 100; !slices.Equal(again[len(again)-n:], got[len(got)-n:]) {
+		t.Error("the end of the rebuilt transcript differs")
+	}
+}
+
+// An open task is never trimmed, however long it is.
+func TestTranscriptKeepsOpenTask(t *testing.T) {
+	w := script(t, `create policy={"task.max_steps":1000}`, `send a "start"`)
+	for i := range 700 {
+		w.feed(w.call(fmt.Sprintf("k%d", i)))
+		w.feed(conversation.ToolDone{Call: conversation.CallID(fmt.Sprintf("c%d", i+1)), Status: conversation.CallOK, Result: "r"})
+	}
+	if r := w.shown(); len(r.All()) != 1+2*700+1 {
+		t.Errorf("%d entries", len(r.Entries))
+	}
+}
+
+// A summary replaces tasks that have ended; an open one stays whole.
+func TestTranscriptCompaction(t *testing.T) {
+	w := script(t, "create", `send a "one"`, `model "1"`, `send b "two"`, `compact 8 "They counted."`)
+	wantEntries(t, w.shown(), "user one", "user [summary of the conversation so far: They counted.]", "user two", `user Open messages: [1] "two"`)
+}
+
+// What an agent may call (D-08, D-13, D-20): the engine's tools by its profile
+// and depth, and each schema is an object that names its required fields.
+func TestToolsFor(t *testing.T) {
+	rules := testRules()
+	names := func(p conversation.Profile, depth int) []string {
+		var all []string
+		for _, spec := range transcript.ToolsFor(rules, p, depth) {
+			all = append(all, spec.Name)
+		}
+		return all
+	}
+	root := []string{conversation.ToolRespond, conversation.ToolCover, conversation.ToolAsk, conversation.ToolDelegate, conversation.ToolDelegateParallel, conversation.ToolAmend, "delegateToDeveloper", "delegateToResearcher", "clock", "mail", "rm"}
+	if got := names(rules.Agents[conversation.Coordinator], 0); !slices.Equal(got, root) {
+		t.Errorf("coordinator: %q", got)
+	}
+	if got := names(rules.Agents["developer"], 3); !slices.Equal(got, []string{conversation.ToolRespond, conversation.ToolAsk, "clock", "mail", "rm"}) {
+		t.Errorf("at the depth limit: %q", got)
+	}
+	if got := names(rules.Agents["mute"], 0); got != nil {
+		t.Errorf("an agent that cannot call tools: %q", got)
+	}
+	p := rules.Agents[conversation.Coordinator]
+	p.Tools, p.MayAsk, p.Delegates = []string{"clock"}, false, false
+	if got := names(p, 0); !slices.Equal(got, []string{conversation.ToolRespond, conversation.ToolCover, "clock"}) {
+		t.Errorf("a restricted agent: %q", got)
+	}
+	for _, spec := range transcript.ToolsFor(rules, rules.Agents[conversation.Coordinator], 0)[:8] {
+		var schema struct {
+			Type       string
+			Properties map[string]any
+			Required   []string
+		}
+		if err := arguments(conversation.Item{Tool: spec.Name, Args: string(spec.Schema)}, &schema); err != nil || schema.Type != "object" || len(schema.Required) == 0 || spec.Description == "" {
+			t.Errorf("%s: %v %s", spec.Name, err, spec.Schema)
+		}
+		for _, name := range schema.Required {
+			if schema.Properties[name] == nil {
+				t.Errorf("%s requires %q, which it does not describe", spec.Name, name)
+			}
+		}
+	}
+}
+
+// D-24: the words that count for the fallback of coverage.
+func TestSharedWords(t *testing.T) {
+	tests := []struct {
+		message, answer string
+		want            bool
+	}{
+		{"Water the garden", "The garden has water.", true},
+		{"Water the garden", "The garden is fine.", true}, // half of the words
+		{"Fix the login bug", "The login bug is fixed.", true},
+		{"Feed the cat", "The dog is fed.", false},
+		{"What about that?", "About what?", false}, // no significant words at all
+		{"Book hotel, flight, taxi", "The hotel is booked.", false},
+		{"GARDEN", "garden", true},
+		{"Straße", "STRASSE", false},
+	}
+	for _, test := range tests {
+		if got := shares(significantWords(test.message), wordsOf([]pendingText{{text: test.answer}})); got != test.want {
+			t.Errorf("%q by %q: %v", test.message, test.answer, got)
+		}
+	}
+}

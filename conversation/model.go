@@ -1,0 +1,153 @@
+package conversation
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"time"
+)
+
+// Usage counts what a model call cost.
+type Usage struct {
+	InputTokens  int
+	OutputTokens int
+	Estimated    bool // counted by us, not by the provider
+}
+
+// ItemKind tells the items of a model's answer apart.
+type ItemKind uint8
+
+// The kinds of items. Stored: do not reorder.
+const (
+	ItemText ItemKind = iota + 1
+	ItemCall
+)
+
+var itemKindNames = [...]string{"", "text", "call"}
+
+func (k ItemKind) String() string { return name(itemKindNames[:], int(k)) }
+
+// Item is one output item of a model's answer.
+type Item struct {
+	Kind     ItemKind
+	ID       string // the provider's id of the item; for a call it pairs the result
+	Text     string // ItemText
+	Tool     string // ItemCall
+	Args     string // ItemCall: JSON
+	Streamed bool   // deltas of it were shown
+	// Opaque is what the provider wants to be given back before the item in the
+	// next steps of the same task, such as signed reasoning. It is stored, shown to
+	// nobody, and only for the model that OpaqueBy names.
+	Opaque   string
+	OpaqueBy string
+}
+
+// ModelAnswer is a whole answer.
+type ModelAnswer struct {
+	Model      string // who answered, when that is not the Model's own Label: a fallback
+	ResponseID string // the provider's id, opaque
+	Items      []Item
+	Usage      Usage
+}
+
+// Output is one piece of a model's streaming answer: at most one of the fields
+// but Item is set. With none of them it is a sign of life.
+type Output struct {
+	Item  int          // which output item Delta and Call belong to, from 0
+	Delta string       // more text of the item
+	Done  *ModelAnswer // the terminal piece: the whole answer; a stream that ends without it was cut
+}
+
+// Model answers requests. An implementation holds no state of a conversation.
+type Model interface {
+	// Label names the backend and model for events, hello and metrics: "scripted".
+	Label() string
+	// Stream asks once. The sequence ends after the piece with Done, or with an
+	// error; a *ModelError says what kind. It stops when ctx ends or the caller breaks.
+	Stream(ctx context.Context, r Request) iter.Seq2[Output, error]
+}
+
+// ModelError is a failure that an adapter understood.
+type ModelError struct {
+	Model      string // who failed, when that is not the Model's own Label
+	Failure    Failure
+	Permanent  bool // asking again would fail the same way
+	RetryAfter time.Duration
+	Usage      *Usage
+	Err        error // for the log
+}
+
+func (e *ModelError) Error() string { return e.Failure.Message }
+func (e *ModelError) Unwrap() error { return e.Err }
+
+// Request is everything that a model is shown.
+type Request struct {
+	Session SessionID
+	Task    TaskID
+	Agent   AgentName
+	Depth   int // 0 for the session that a user talks to
+	System  string
+	Step    StepNumber
+	Attempt int
+	WrapUp  bool          // the last answer of a task at its step limit; no tools
+	Stream  bool          // deltas are wanted
+	Entries []Entry       // the transcript; shared with the engine: read only
+	Last    []Entry       // what is generated anew for each request and comes behind the transcript
+	Open    []OpenMessage // messages that the task has read and that are not resolved
+	Running []RunningCall // calls without a result yet, oldest first
+	Tools   []ToolSpec
+}
+
+// All is everything that the model is shown: the transcript, then the generated
+// last entries.
+func (r *Request) All() []Entry { return slices.Concat(r.Entries, r.Last) }
+
+// Role is who speaks in an Entry.
+type Role uint8
+
+// The roles.
+const (
+	RoleUser Role = iota + 1
+	RoleAssistant
+	RoleTool
+)
+
+// Entry is one entry of the transcript that a model is shown.
+type Entry struct {
+	Role       Role
+	Task       TaskID
+	Message    MessageID   // RoleUser: the message that it is, verbatim; "" for generated entries
+	Text       string      // RoleUser, RoleTool
+	ResponseID string      // RoleAssistant: the provider's id of the answer
+	Items      []Item      // RoleAssistant
+	CallID     string      // RoleTool: the provider's id of the call that it is the result of; RoleUser with Question: of the call that asked
+	Question   QuestionID  // RoleUser, generated: the non-blocking question that it answers
+	Delegation CallID      // RoleUser, generated: the delegation that finished
+	Nudge      []MessageID // RoleUser, generated: the messages that a coverage nudge names
+}
+
+// OpenMessage is a line of the generated "Open messages" entry.
+type OpenMessage struct {
+	Ordinal int // from 1; inReplyTo and coverMessage may use it
+	Message MessageID
+	Excerpt string
+}
+
+// RunningCall is a call without a result yet.
+type RunningCall struct {
+	Call  CallID
+	ID    string // the provider's call id
+	Tool  string // the tool; "delegate" for delegations
+	Agent AgentName
+}
+
+// TranscriptWindow is how many of the newest events a rebuilt transcript is fed
+// with at least.
+const TranscriptWindow = 1000
+
+// NoResult is the result of a call that has none yet and needs none in this
+// request: its task waits while another one is shown. Models compare with it.
+const NoResult = "no result yet"
+
+// SummaryAsk is how the last entry of a request for a summary starts.
+const SummaryAsk = "[summarise the conversation above"

@@ -1,0 +1,15 @@
+package conversation
+
+// Publisher is shown what has become durable, and what need not be.
+type Publisher interface {
+	// Publish hands on durable events, in order. It never blocks.
+	Publish(key SessionKey, events []Event)
+	// Show hands on an ephemeral thing; after is the last durable seq.
+	Show(key SessionKey, after Seq, e Ephemeral)
+	// Stored says how far a session's log reaches when it comes into memory. What
+	// of it was not published, because whoever stored it ended before, will not be:
+	// followers read it from the log.
+	Stored(key SessionKey, head Seq)
+	// Gone says that a session was erased.
+	Gone(key SessionKey, reason string)
+}

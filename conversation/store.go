@@ -1,0 +1,260 @@
+package conversation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+)
+
+// Store keeps sessions: one ordered log of records each, with the keys, rows
+// and indexes that belong to it, committed together by one writer at a time.
+//
+// Errors are the Err… values below, *DuplicateError, the context's error, or
+// something else; for Commit "something else" means that the outcome is unknown
+// (see Commit).
+type Store interface {
+	// LogID is the identity of this store's logs. It changes when a backup is restored.
+	LogID() LogID
+
+	// Acquire makes the caller the only writer of the session: the epoch is
+	// raised, and every Commit with an older one fails with ErrFenced from then
+	// on. Durable when it returns.
+	//
+	// With how.Create an absent session is made (an erased one is not:
+	// ErrNotFound); without it an absent session is ErrNotFound. With
+	// how.IfEpoch ≠ 0 it succeeds only if the epoch is that one, else ErrFenced.
+	Acquire(ctx context.Context, key SessionKey, how AcquireHow) (Head, error)
+
+	// Commit appends one record and everything that goes with it, all or
+	// nothing, durable when it returns nil.
+	//
+	// Epoch must be the acquired one (ErrFenced) and After the last seq
+	// (ErrConflict). A key that exists already fails the whole commit with
+	// *DuplicateError. ErrFull: below a disk watermark. ErrClosed. After any of
+	// these nothing was written. After any other error the outcome is unknown:
+	// Acquire with IfEpoch, then compare Head.LastCommit with the commit's ID.
+	Commit(ctx context.Context, key SessionKey, c Commit) error
+
+	// Room is ErrFull while a Commit with this Inner would be refused for want of
+	// space. It does not block, and promises nothing about the next moment.
+	Room(inner bool) error
+
+	// Head reads the head without acquiring. ErrNotFound.
+	Head(ctx context.Context, key SessionKey) (Head, error)
+
+	// Find looks keys up; the result has one Seq for each key, 0 if absent.
+	Find(ctx context.Context, key SessionKey, keys []Key) ([]Seq, error)
+
+	// Records iterates over stored records in order. An absent session has none.
+	// It ends with an error value, so that a broken block never looks like a
+	// short history. ErrTooNew: a record of a version that this program does not know.
+	Records(ctx context.Context, key SessionKey, r Range) iter.Seq2[Record, error]
+
+	// Summary reads one session's list entry. ErrNotFound.
+	Summary(ctx context.Context, key SessionKey) (Summary, error)
+
+	// Sessions lists root sessions of a tenant, newest activity first; oldest
+	// first for all tenants with Page.Oldest (the sweeper).
+	Sessions(ctx context.Context, p Page) iter.Seq2[Summary, error]
+
+	// Task reads one task's row. ErrNotFound.
+	Task(ctx context.Context, key SessionKey, task TaskID) (TaskRow, error)
+
+	// Tasks lists rows of root sessions' tasks, newest first.
+	Tasks(ctx context.Context, f TaskFilter) iter.Seq2[TaskRow, error]
+
+	// Due lists the sessions with something to do by then, the longest due first.
+	Due(ctx context.Context, until time.Time) iter.Seq2[SessionKey, error]
+
+	// Delete erases a session and its sub-sessions. A tombstone keeps the epoch,
+	// so that a writer of before is fenced. ErrNotFound.
+	Delete(ctx context.Context, key SessionKey) error
+
+	// Close releases the store. Idempotent.
+	Close() error
+}
+
+// The errors of a Store after which nothing was written.
+var (
+	ErrFenced   = errors.New("another writer has acquired the session")
+	ErrConflict = errors.New("the session's last sequence is not the expected one")
+	ErrFull     = errors.New("storage is full")
+	ErrNotFound = errors.New("no such session")
+	ErrTooNew   = errors.New("written by a newer version")
+	ErrClosed   = errors.New("the store is closed")
+)
+
+// DuplicateError says which key of a commit was already there, and where.
+type DuplicateError struct {
+	Key Key
+	Seq Seq
+}
+
+func (e *DuplicateError) Error() string {
+	return fmt.Sprintf("%s is stored already, at seq %d", e.Key, e.Seq)
+}
+
+// AcquireHow says on what terms a session is acquired.
+type AcquireHow struct {
+	Create  bool
+	IfEpoch Epoch // 0 = whatever the epoch is
+}
+
+// Head is where a session's log ends.
+type Head struct {
+	Epoch      Epoch
+	Last       Seq
+	LastCommit CommitID
+	Snapshot   []byte // the machine's state as of SnapshotAt; nil = none
+	SnapshotAt Seq
+}
+
+// Commit is one atomic write.
+type Commit struct {
+	Epoch    Epoch
+	After    Seq // the last seq before this commit; the first of Events is After+1
+	ID       CommitID
+	Events   []Event // may be empty: cursors or a snapshot alone
+	Keys     []KeyAt
+	Tasks    []TaskRow
+	Cursors  []Cursor // a cursor never moves back
+	Snapshot []byte   // as of the last of Events; nil = none
+	Summary  Summary
+	WakeAt   time.Time // zero = nothing to do
+	Inner    bool      // results, answers and cancels: allowed down to the hard disk watermark
+}
+
+// Key is what makes a write happen once: a part's (source, index), or a
+// message's (author, client id).
+type Key struct {
+	Source SourceID // a part's key if not ""
+	Part   PartIndex
+	Author UserID
+	Client ClientMsgID
+}
+
+func (k Key) String() string {
+	if k.Source != "" {
+		return fmt.Sprintf("part (%s, %d)", k.Source, k.Part)
+	}
+	return fmt.Sprintf("message (%s, %s)", k.Author, k.Client)
+}
+
+// KeyAt is a key and the event that owns it.
+type KeyAt struct {
+	Key Key
+	Seq Seq
+}
+
+// Cursor is how far a user has read.
+type Cursor struct {
+	User UserID
+	Seq  Seq
+}
+
+// Record is what one commit stored.
+type Record struct {
+	ID     CommitID
+	Events []Event // never empty
+}
+
+// Range selects records: those that hold an event with After < seq, and, if
+// Before ≠ 0, seq < Before. Records are whole: the first and the last may hold
+// events outside of the range.
+type Range struct {
+	After, Before Seq
+	Limit         int // records; 0 = all
+	Reverse       bool
+}
+
+// Summary is a session's entry in lists.
+type Summary struct {
+	Key       SessionKey
+	Title     string
+	Agent     AgentName
+	Owner     UserID
+	Access    Access
+	Closed    bool
+	CreatedAt time.Time
+	Activity  time.Time // of the last commit with a message or part
+	Last      Seq
+	Open      int // tasks that have not ended
+	Awaiting  int // tasks AWAITING_RESPONSE
+	Seen      Seq // filled on reading: the cursor of Page.For
+}
+
+// Page selects sessions.
+type Page struct {
+	Tenant TenantID // ignored with Oldest
+	For    UserID   // whose read cursors to fill in; "" = nobody's
+	Oldest bool
+	Cursor string // opaque; Summary.Cursor of the last one seen
+	Limit  int    // 0 = all
+}
+
+// PageCursor is the cursor that continues a list after s.
+func (s Summary) PageCursor() string {
+	return fmt.Sprintf("%d.%s", s.Activity.UnixMilli(), s.Key.Session)
+}
+
+// TaskRow is a task's entry in lists: what can be read without its log.
+type TaskRow struct {
+	Key       SessionKey
+	Task      TaskID
+	Status    TaskStatus
+	Agent     AgentName
+	Owner     UserID
+	Trigger   MessageID
+	CreatedAt time.Time
+	UpdatedAt time.Time
+	First     Seq // the event that created it
+	Last      Seq // the last event of its status
+	Error     *Failure
+}
+
+// TaskFilter selects task rows.
+type TaskFilter struct {
+	Tenant  TenantID
+	Session SessionID  // "" = all root sessions
+	Status  TaskStatus // 0 = any
+	Cursor  string     // TaskRow.PageCursor of the last one seen
+	Limit   int
+}
+
+// PageCursor is the cursor that continues a list after r.
+func (r TaskRow) PageCursor() string {
+	return fmt.Sprintf("%d.%s", r.CreatedAt.UnixMilli(), r.Task)
+}
+
+// Keys are the keys that a commit of events must bring.
+func Keys(events []Event) []KeyAt {
+	var keys []KeyAt
+	client := func(seq Seq, author UserID, id ClientMsgID) {
+		if id != "" {
+			keys = append(keys, KeyAt{Key{Author: author, Client: id}, seq})
+		}
+	}
+	part := func(seq Seq, p Part) {
+		if p.Source != "" {
+			keys = append(keys, KeyAt{Key{Source: p.Source, Part: p.Index}, seq})
+		}
+		client(seq, p.Author, p.ClientMsgID)
+	}
+	for _, e := range events {
+		switch b := e.Body.(type) {
+		case MessageAccepted:
+			client(e.Seq, b.Author, b.ClientMsgID)
+		case TaskCancelling:
+			client(e.Seq, b.Author, b.ClientMsgID)
+		case PartialResponse:
+			part(e.Seq, b.Part)
+		case Response:
+			if !b.Promoted {
+				part(e.Seq, b.Part)
+			}
+		}
+	}
+	return keys
+}

@@ -1,0 +1,35 @@
+package conversation
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+)
+
+// ToolSpec describes a tool to the machine and to models.
+type ToolSpec struct {
+	Name        string
+	Description string
+	Schema      json.RawMessage // JSON Schema of the arguments, an object
+	Approval    bool            // a person must allow each call
+	Idempotent  bool            // may run again with the same call id after a crash
+	Timeout     time.Duration   // 0 = tools.timeout
+}
+
+// Tool acts on the world.
+type Tool interface {
+	Spec() ToolSpec
+	// Check validates arguments without running anything; its error is shown to the model.
+	Check(args json.RawMessage) error
+	// Run runs once. An error is a result for the model (status error, or timeout
+	// and cancelled when ctx ended); its text must be fit for a model and a client.
+	Run(ctx context.Context, c ToolCall) (string, error)
+}
+
+// ToolCall is what a tool knows of the call.
+type ToolCall struct {
+	Key      SessionKey
+	Call     CallID
+	Args     json.RawMessage
+	Progress func(note string, percent *int) // never nil; may be called from any goroutine
+}

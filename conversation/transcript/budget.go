@@ -1,0 +1,148 @@
+package transcript
+
+import (
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"unicode/utf8"
+
+	"parley/conversation"
+)
+
+// CheckContext refuses limits that cannot hold for one of the agents, because
+// its prompt and tools alone take too much.
+func CheckContext(r *conversation.Rules) error {
+	c := r.Policy.Context
+	if err := c.Check(); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Agents)) {
+		profile := r.Agents[name]
+		fixed := conversation.Tokens(profile.Prompt) + conversation.ToolTokens(ToolsFor(r, profile, 0))
+		if c.Threshold > 0 && fixed+c.Keep+c.Summary >= c.Threshold {
+			return fmt.Errorf("context.threshold = %d: must be more than what is always there: %d tokens of prompt and tools of the agent %q, context.keep (%d) and context.summary (%d)",
+				c.Threshold, fixed, name, c.Keep, c.Summary)
+		}
+		if c.Budget > 0 && fixed >= c.Budget {
+			return fmt.Errorf("context.budget = %d: must be more than the %d tokens of prompt and tools of the agent %q", c.Budget, fixed, name)
+		}
+	}
+	return nil
+}
+
+// cutResult is a call's result as a model is shown it: head and tail of a long
+// one, and between them where the whole is.
+func cutResult(session conversation.SessionID, call conversation.CallID, text string, limit int) string {
+	if limit <= 0 || len(text) <= limit {
+		return text
+	}
+	where := fmt.Sprintf("\n[… %d bytes left out; call %s: whole result at GET /api/sessions/%s/calls/%s …]\n",
+		len(text)-limit, call, url.PathEscape(string(session)), call)
+	return headAndTail(text, limit, where)
+}
+
+// headAndTail keeps limit bytes of a text, three quarters of them from its start.
+func headAndTail(text string, limit int, between string) string {
+	tail := limit / 4
+	head := limit - tail
+	for head > 0 && !utf8.RuneStart(text[head]) {
+		head--
+	}
+	from := len(text) - tail
+	for from < len(text) && !utf8.RuneStart(text[from]) {
+		from++
+	}
+	return text[:head] + between + text[from:]
+}
+
+// fit leaves out of a request's entries what is over the budget, in whole units:
+// first tasks that have ended, the oldest first, then other tasks that wait,
+// then answers of this task with all their results. What is pinned stays, and so
+// do this task's messages and its newest answer. The result is the transcript's
+// own slice when nothing must go; it is never written to.
+func (t *Transcript) fit(task conversation.TaskID, budget int) []conversation.Entry {
+	tokens := t.Size()
+	defer func() { t.shown = tokens }()
+	whole := t.entries[:len(t.entries):len(t.entries)]
+	if budget <= 0 || tokens <= budget {
+		return whole
+	}
+	gone := make([]bool, len(whole))
+	n, place := 0, -1
+	drop := func(i int) {
+		if !gone[i] && t.traces[i].pin == pinNone {
+			gone[i] = true
+			tokens -= t.traces[i].tokens
+			if n++; place < 0 || i < place {
+				place = i
+			}
+		}
+	}
+	tokens += leftOutTokens // the entry that says so
+	for _, ended := range []bool{true, false} {
+		for i := range whole {
+			if tokens <= budget {
+				break
+			}
+			if gone[i] || whole[i].Task == task && task != "" || t.traces[i].pin != pinNone || t.over(whole[i].Task) != ended {
+				continue
+			}
+			for k := i; k < len(whole); k++ { // the whole task
+				if whole[k].Task == whole[i].Task {
+					drop(k)
+				}
+				if whole[i].Task == "" {
+					break // what an outside runtime said stands alone
+				}
+			}
+		}
+	}
+	newest := -1
+	for i := range whole {
+		if whole[i].Role == conversation.RoleAssistant && whole[i].Task == task {
+			newest = i
+		}
+	}
+	for i := 0; i < newest && tokens > budget; i++ {
+		if whole[i].Role != conversation.RoleAssistant || whole[i].Task != task {
+			continue
+		}
+		drop(i)
+		for k := i + 1; k < len(whole) && whole[k].Role == conversation.RoleTool; k++ {
+			drop(k)
+		}
+	}
+	if n == 0 {
+		return whole
+	}
+	kept := make([]conversation.Entry, 0, len(whole)-n+1)
+	for i := range whole {
+		if i == place {
+			kept = append(kept, conversation.Entry{Role: conversation.RoleUser, Text: fmt.Sprintf(leftOut, n)})
+		}
+		if !gone[i] {
+			kept = append(kept, whole[i])
+		}
+	}
+	return kept
+}
+
+// over is true for tasks that have ended, and for what belongs to none.
+func (t *Transcript) over(task conversation.TaskID) bool {
+	_, ended := t.ended[task]
+	return ended || task == ""
+}
+
+// Size estimates the tokens of the whole context: the transcript, with the
+// prompt, the tools and the generated entries of the last request.
+func (t *Transcript) Size() int { return t.fixed + t.tokens }
+
+// Shown estimates the tokens of the last request as it was made.
+func (t *Transcript) Shown() int { return t.shown }
+
+// leftOut stands where the first entry was left out of a request.
+const (
+	leftOut       = "[%d earlier entries of the conversation are left out here]"
+	leftOutTokens = conversation.EntryTokens + 20
+)

@@ -1,0 +1,107 @@
+package transcript
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"parley/conversation"
+)
+
+// The engine's own tools as data: what models are told of them. The rules that
+// execute them are in call.go.
+
+// ToolsFor lists what an agent may call at a depth: the engine's tools, then
+// the allowed ones of the tools room, by name.
+func ToolsFor(r *conversation.Rules, p conversation.Profile, depth int) []conversation.ToolSpec {
+	if !p.EngineTools {
+		return nil
+	}
+	tools := []conversation.ToolSpec{respondSpec}
+	if depth == 0 {
+		tools = append(tools, coverSpec)
+	}
+	if p.MayAsk {
+		tools = append(tools, askSpec)
+	}
+	if p.Delegates && depth < r.Policy.MaxDepth {
+		var names []conversation.AgentName
+		for _, name := range slices.Sorted(maps.Keys(r.Agents)) {
+			if r.Agents[name].Delegable {
+				names = append(names, name)
+			}
+		}
+		if len(names) > 0 {
+			tools = append(tools, delegateSpec(names), parallelSpec(names), amendSpec)
+			for _, name := range names {
+				tools = append(tools, aliasSpec(name, r.Agents[name].Description))
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Tools)) {
+		if p.Allows(name) {
+			tools = append(tools, r.Tools[name].Spec)
+		}
+	}
+	return tools
+}
+
+var respondSpec = conversation.ToolSpec{
+	Name: conversation.ToolRespond,
+	Description: "Say something to the user now, without ending the task. Use it once for each message that you can answer already, " +
+		"and name the message in inReplyTo (its number in the list of open messages, its id, or its first words).",
+	Schema: json.RawMessage(`{"type":"object","properties":{"message":{"type":"string","minLength":1},"inReplyTo":{"type":["string","integer"]}},"required":["message"]}`),
+}
+
+var coverSpec = conversation.ToolSpec{
+	Name: conversation.ToolCover,
+	Description: "Say what became of an open message that gets no answer of its own: it changed the work under way (amendment), repeated " +
+		"another (duplicate), needs nothing (dismissed), or answers one of your open questions (answer; name the question).",
+	Schema: json.RawMessage(`{"type":"object","properties":{"messageId":{"type":["string","integer"]},"as":{"enum":["amendment","duplicate","dismissed","answer"]},"question":{"type":"string"}},"required":["messageId","as"]}`),
+}
+
+var askSpec = conversation.ToolSpec{
+	Name: conversation.ToolAsk,
+	Description: "Ask the user. With blocking=true (the default) the task waits for the answer; with blocking=false it goes on, and the answer " +
+		"comes back as a message. Prefer blocking=false when there is other work to do.",
+	Schema: json.RawMessage(`{"type":"object","properties":{"question":{"type":"string","minLength":1},"blocking":{"type":"boolean","default":true},"choices":{"type":"array","items":{"type":"string"}},"expiresIn":{"type":"string","description":"a duration such as 10m, 365 days at most"},"default":{"type":"string","description":"the answer if it expires"}},"required":["question"]}`),
+}
+
+var amendSpec = conversation.ToolSpec{
+	Name:        conversation.ToolAmend,
+	Description: "Tell a running delegation something new, for example that the user has changed the request.",
+	Schema:      json.RawMessage(`{"type":"object","properties":{"delegation":{"type":"string"},"text":{"type":"string","minLength":1}},"required":["delegation","text"]}`),
+}
+
+const jobFields = `"objective":{"type":"string","minLength":1},"context":{"type":"string"},"deadline":{"type":"string","description":"a duration such as 10m, 365 days at most"}`
+
+func agentEnum(names []conversation.AgentName) string {
+	enum, _ := json.Marshal(names)
+	return `"agent":{"enum":` + string(enum) + `}`
+}
+
+func delegateSpec(names []conversation.AgentName) conversation.ToolSpec {
+	return conversation.ToolSpec{
+		Name:        conversation.ToolDelegate,
+		Description: "Give an objective to another agent. It works by itself; its result comes back later, and you may go on meanwhile.",
+		Schema:      json.RawMessage(fmt.Sprintf(`{"type":"object","properties":{%s,%s},"required":["agent","objective"]}`, agentEnum(names), jobFields)),
+	}
+}
+
+func parallelSpec(names []conversation.AgentName) conversation.ToolSpec {
+	return conversation.ToolSpec{
+		Name:        conversation.ToolDelegateParallel,
+		Description: "Give several objectives to agents at once. All results come back; one that fails does not end the others.",
+		Schema: json.RawMessage(fmt.Sprintf(`{"type":"object","properties":{"jobs":{"type":"array","minItems":1,"items":{"type":"object","properties":{%s,%s},"required":["agent","objective"]}}},"required":["jobs"]}`,
+			agentEnum(names), jobFields)),
+	}
+}
+
+func aliasSpec(name conversation.AgentName, description string) conversation.ToolSpec {
+	return conversation.ToolSpec{
+		Name:        conversation.DelegateAlias(name),
+		Description: "Delegate to " + string(name) + ": " + description,
+		Schema:      json.RawMessage(fmt.Sprintf(`{"type":"object","properties":{%s},"required":["objective"]}`, jobFields)),
+	}
+}

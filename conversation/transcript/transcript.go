@@ -1,0 +1,540 @@
+package transcript
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"parley/conversation"
+)
+
+// Transcript is how the log is shown to a model: a cache of the shell, fed with
+// every event in order, dropped when idle and rebuilt from records.
+//
+// Entries come into being when a step starts or finishes, so what a step's
+// model call is shown is fixed from the step's start on, in every attempt:
+//
+//   - step_started: what came since the last one (parts of outside runtimes,
+//     late results, answers, nudges), then the messages that it reads, verbatim
+//     and in order;
+//   - step_finished: the answer, and right behind it a result for each of its
+//     calls. A result that is still to come stands as a placeholder until then.
+//
+// What a summary covers is replaced by it (compaction.go); the original request and
+// the summary are pinned: they are never left out.
+type Transcript struct {
+	session  conversation.SessionID // for the address of whole results; "" = not known
+	limit    int                    // bytes of a call's result
+	head     conversation.Seq
+	base     conversation.Seq // what lies before was never added, or is summarised
+	fed      bool
+	entries  []conversation.Entry // appended to; what a request was given is never written again
+	traces   []trace              // of the entry in the same place; never shared
+	tokens   int                  // of all entries
+	fixed    int                  // of the last request, beside the entries
+	shown    int                  // of the last request
+	shared   bool
+	tools    []conversation.ToolSpec // of the agent toolsOf, made once
+	toolsOf  conversation.AgentName
+	toolsN   int                    // their tokens
+	system   string                 // the last prompt
+	systemN  int                    // its tokens
+	origin   conversation.MessageID // the original request
+	pinning  map[conversation.MessageID]string
+	messages map[conversation.MessageID]string        // accepted, not read yet
+	open     map[conversation.TaskID][]openEntry      // read and not resolved
+	news     map[conversation.TaskID][]noted          // for the task's next step
+	slots    map[slotKey]*slot                        // results to come
+	calls    map[conversation.CallID]*openCall        // running calls and delegations
+	asked    map[conversation.QuestionID]*asked       // open questions of the session's own tasks
+	running  []conversation.CallID                    // the keys of calls, oldest first
+	ended    map[conversation.TaskID]conversation.Seq // tasks whose entries may be left out, and when they ended
+}
+
+// trace is what the transcript knows of an entry.
+type trace struct {
+	seq    conversation.Seq // of the event that made it
+	tokens int
+	pin    pinned
+}
+
+type pinned uint8
+
+const (
+	pinNone pinned = iota
+	pinOrigin
+	pinSummary
+)
+
+// noted is an entry to come, and the event that made it.
+type noted struct {
+	seq   conversation.Seq
+	entry conversation.Entry
+}
+
+type openEntry struct {
+	id   conversation.MessageID
+	text string
+}
+
+// slotKey is how a call finds its place: providers repeat their ids in other
+// answers.
+type slotKey struct {
+	task conversation.TaskID
+	call string // the provider's call id
+}
+
+// slot is the place of a call's result.
+type slot struct {
+	sealed bool // the next step has started: a delegation's answer comes as news
+	jobs   []*openCall
+}
+
+type openCall struct {
+	call      conversation.CallID
+	modelCall string
+	slot      *slot
+	task      conversation.TaskID
+	tool      string
+	agent     conversation.AgentName
+	result    string
+	done      bool
+}
+
+type asked struct {
+	task      conversation.TaskID
+	modelCall string
+	blocking  bool
+}
+
+// maxEntries is how many entries a model is shown of tasks that have ended.
+const MaxEntries = 300
+
+// NewTranscript is empty, and shows results of calls whole.
+func New() *Transcript {
+	return &Transcript{
+		messages: map[conversation.MessageID]string{}, open: map[conversation.TaskID][]openEntry{}, news: map[conversation.TaskID][]noted{},
+		slots: map[slotKey]*slot{}, calls: map[conversation.CallID]*openCall{}, asked: map[conversation.QuestionID]*asked{}, ended: map[conversation.TaskID]conversation.Seq{},
+	}
+}
+
+// TranscriptOf is empty, and cuts the results of calls as the policy says.
+func Of(key conversation.SessionKey, rules *conversation.Rules) *Transcript {
+	t := New()
+	t.session, t.limit = key.Session, rules.Policy.Context.ToolResult
+	return t
+}
+
+// Head is the seq of the last event added.
+func (t *Transcript) Head() conversation.Seq { return t.head }
+
+// Add takes the next event; events of the past are ignored.
+func (t *Transcript) Add(e conversation.Event) {
+	if e.Seq <= t.head {
+		return
+	}
+	if !t.fed {
+		t.fed, t.base = true, e.Seq-1
+	}
+	t.head = e.Seq
+	switch b := e.Body.(type) {
+	case conversation.MessageAccepted:
+		if b.Disposition != conversation.Answered {
+			t.messages[b.Message] = b.Text
+		}
+	case conversation.MessageEdited:
+		if _, waits := t.messages[b.Message]; waits {
+			t.messages[b.Message] = b.Text
+		}
+	case conversation.MessageResolved:
+		delete(t.messages, b.Message)
+		t.open[e.Task] = slices.DeleteFunc(t.open[e.Task], func(o openEntry) bool { return o.id == b.Message })
+	case conversation.TaskStatusChanged:
+		if b.New.Ended() {
+			t.endTask(e.Task)
+		}
+	case conversation.StepStarted:
+		if b.Attempt == 1 {
+			t.stepStarted(e.Task, b)
+		}
+	case conversation.StepFinished:
+		if b.Outcome == conversation.StepOK {
+			t.stepFinished(e.Task, b)
+		}
+	case conversation.Asked:
+		if b.Delegation == "" && b.Approval == nil {
+			t.asked[b.Question] = &asked{task: e.Task, modelCall: b.ModelCall, blocking: b.Blocking}
+		}
+		if b.Approval != nil && b.Delegation == "" {
+			t.startCall(&openCall{call: b.Approval.Call, modelCall: b.ModelCall, task: e.Task, tool: b.Approval.Tool})
+		}
+	case conversation.QuestionAnswered:
+		t.questionEnded(b.Question, b.Message, b.Text, fmt.Sprintf("[answer to question %s: %s]", b.Question, b.Text))
+	case conversation.QuestionClosed:
+		news := ""
+		if b.Reason == conversation.QuestionExpired {
+			news = fmt.Sprintf("[question %s expired: no answer]", b.Question)
+		}
+		t.questionEnded(b.Question, "", "no answer", news)
+	case conversation.ToolStarted:
+		if c := t.calls[b.Call]; c == nil {
+			t.startCall(&openCall{call: b.Call, modelCall: b.ModelCall, task: e.Task, tool: b.Tool})
+		}
+	case conversation.DelegationStarted:
+		t.startCall(&openCall{call: b.Delegation, modelCall: b.ModelCall, task: e.Task, tool: conversation.ToolDelegate, agent: b.Agent})
+	case conversation.ToolFinished:
+		t.callEnded(b.Call, b.Summary)
+	case conversation.DelegationFinished:
+		text := b.Summary
+		if b.Status != conversation.CallOK {
+			text = strings.TrimSuffix(b.Status.String()+": "+b.Summary, ": ")
+		}
+		t.callEnded(b.Delegation, text)
+	case conversation.CoverageNudge:
+		t.tell(e.Task, conversation.Entry{
+			Role: conversation.RoleUser, Task: e.Task, Nudge: b.Messages,
+			Text: "[reminder: " + t.quote(e.Task, b.Messages) + " not addressed yet. Answer with respondToUser, or say with coverMessage what became of it.]",
+		})
+	case conversation.ContextCompacted:
+		t.compact(b)
+	case conversation.PartialResponse:
+		t.outsidePart(e.Task, b.Part)
+	case conversation.Response:
+		if b.ResponseKind == conversation.ResponsePlain && !b.Promoted {
+			t.outsidePart(e.Task, b.Part)
+		}
+	}
+}
+
+// outsidePart shows what an outside runtime said; our own parts are in the
+// answers that they came from.
+func (t *Transcript) outsidePart(task conversation.TaskID, p conversation.Part) {
+	if task == "" {
+		t.tell(task, conversation.Entry{Role: conversation.RoleAssistant, Items: []conversation.Item{{Kind: conversation.ItemText, Text: p.Text}}})
+	}
+}
+
+// tell notes an entry for the task's next step; "" = for the next step of any.
+func (t *Transcript) tell(task conversation.TaskID, e conversation.Entry) {
+	t.news[task] = append(t.news[task], noted{t.head, e})
+}
+
+func (t *Transcript) append(seq conversation.Seq, pin pinned, e conversation.Entry) {
+	m := trace{seq: seq, tokens: e.Tokens(), pin: pin}
+	t.entries, t.traces = append(t.entries, e), append(t.traces, m)
+	t.tokens += m.tokens
+}
+
+// Pin takes, before the first Add, the events of Session.TranscriptOrigin: of
+// all that they tell, the original request alone is shown.
+func (t *Transcript) Pin(e conversation.Event) {
+	if t.fed || t.origin != "" {
+		return
+	}
+	if t.pinning == nil {
+		t.pinning = map[conversation.MessageID]string{}
+	}
+	switch b := e.Body.(type) {
+	case conversation.MessageAccepted:
+		t.pinning[b.Message] = b.Text
+	case conversation.MessageEdited:
+		t.pinning[b.Message] = b.Text
+	case conversation.StepStarted:
+		if b.Step != 1 || len(b.Read) == 0 {
+			return
+		}
+		t.origin = b.Read[0]
+		t.append(e.Seq, pinOrigin, conversation.Entry{Role: conversation.RoleUser, Task: e.Task, Message: t.origin, Text: t.pinning[t.origin]})
+		t.ended[e.Task] = e.Seq // a task whose request is pinned like this has ended
+		t.pinning = nil
+	}
+}
+
+func (t *Transcript) stepStarted(task conversation.TaskID, b conversation.StepStarted) {
+	for key, sl := range t.slots {
+		if key.task == task {
+			sl.sealed = true
+		}
+	}
+	for _, of := range []conversation.TaskID{"", task} { // "": what outside runtimes said meanwhile
+		for _, n := range t.news[of] {
+			t.append(n.seq, pinNone, n.entry)
+		}
+		delete(t.news, of)
+	}
+	for _, id := range b.Read {
+		text, known := t.messages[id]
+		if !known {
+			continue // before the window
+		}
+		delete(t.messages, id)
+		pin := pinNone
+		if b.Step == 1 && t.origin == "" {
+			pin, t.origin = pinOrigin, id
+		}
+		t.append(t.head, pin, conversation.Entry{Role: conversation.RoleUser, Task: task, Message: id, Text: text})
+		t.open[task] = append(t.open[task], openEntry{id, text})
+	}
+	t.trim()
+}
+
+func (t *Transcript) stepFinished(task conversation.TaskID, b conversation.StepFinished) {
+	// Blank text says nothing, and there are providers that refuse it.
+	items := slices.DeleteFunc(slices.Clone(b.Items), func(i conversation.Item) bool { return i.Kind == conversation.ItemText && conversation.IsBlank(i.Text) })
+	if len(items) == 0 && b.ResponseID == "" {
+		return
+	}
+	t.append(t.head, pinNone, conversation.Entry{Role: conversation.RoleAssistant, Task: task, ResponseID: b.ResponseID, Items: items})
+	for _, item := range items {
+		if item.Kind != conversation.ItemCall {
+			continue
+		}
+		entry := conversation.Entry{Role: conversation.RoleTool, Task: task, CallID: item.ID, Text: conversation.NoResult}
+		for _, r := range b.Results {
+			if r.ID == item.ID {
+				entry.Text = r.Text
+			}
+		}
+		t.append(t.head, pinNone, entry)
+		if entry.Text == conversation.NoResult {
+			t.slots[slotKey{task, item.ID}] = &slot{}
+		}
+	}
+}
+
+// setResult fills a call's place: the newest of its task with that id.
+func (t *Transcript) setResult(task conversation.TaskID, modelCall, text string) {
+	for i := len(t.entries) - 1; i >= 0; i-- {
+		if e := &t.entries[i]; e.Role == conversation.RoleTool && e.Task == task && e.CallID == modelCall {
+			if t.shared { // a request still shows the old one
+				t.entries, t.shared = slices.Clone(t.entries), false
+			}
+			t.entries[i].Text = text
+			tokens := t.entries[i].Tokens()
+			t.tokens += tokens - t.traces[i].tokens
+			t.traces[i].tokens = tokens
+			return
+		}
+	}
+}
+
+func (t *Transcript) startCall(c *openCall) {
+	t.calls[c.call] = c
+	t.running = append(t.running, c.call)
+	if sl := t.slots[slotKey{c.task, c.modelCall}]; sl != nil {
+		c.slot, sl.jobs = sl, append(sl.jobs, c)
+		t.setResult(c.task, c.modelCall, sl.text())
+	}
+}
+
+func (t *Transcript) callEnded(id conversation.CallID, result string) {
+	c := t.calls[id]
+	if c == nil {
+		return
+	}
+	delete(t.calls, id)
+	t.running = slices.DeleteFunc(t.running, func(other conversation.CallID) bool { return other == id })
+	result = cutResult(t.session, id, result, t.limit)
+	c.done, c.result = true, result
+	sl := c.slot
+	if sl != nil && !sl.sealed {
+		t.setResult(c.task, c.modelCall, sl.text())
+	} else {
+		t.tell(c.task, conversation.Entry{
+			Role: conversation.RoleUser, Task: c.task, Delegation: id, Text: fmt.Sprintf("[delegation %s (%s) finished: %s]", id, c.agent, result),
+		})
+	}
+	key := slotKey{c.task, c.modelCall}
+	if sl != nil && t.slots[key] == sl && !slices.ContainsFunc(sl.jobs, func(j *openCall) bool { return !j.done }) {
+		delete(t.slots, key)
+	}
+}
+
+// text is a call's result as far as it is known.
+func (sl *slot) text() string {
+	lines := make([]string, 0, len(sl.jobs))
+	for _, c := range sl.jobs {
+		switch {
+		case !c.done && c.agent != "":
+			lines = append(lines, fmt.Sprintf("delegation %s (%s) started; its result follows", c.call, c.agent))
+		case !c.done:
+			lines = append(lines, conversation.NoResult)
+		case len(sl.jobs) > 1:
+			lines = append(lines, fmt.Sprintf("[%s %s] %s", c.call, c.agent, c.result))
+		default:
+			lines = append(lines, c.result)
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// questionEnded pairs a blocking question's call with its answer; the answer to
+// a non-blocking one is news, unless the model gave it by a message that it had
+// read.
+func (t *Transcript) questionEnded(id conversation.QuestionID, by conversation.MessageID, result, news string) {
+	q := t.asked[id]
+	if q == nil {
+		return
+	}
+	delete(t.asked, id)
+	if q.blocking {
+		t.setResult(q.task, q.modelCall, result)
+		delete(t.slots, slotKey{q.task, q.modelCall})
+		return
+	}
+	read := slices.ContainsFunc(t.open[q.task], func(o openEntry) bool { return o.id == by })
+	if news != "" && !read {
+		t.tell(q.task, conversation.Entry{Role: conversation.RoleUser, Task: q.task, Question: id, CallID: q.modelCall, Text: news})
+	}
+}
+
+func (t *Transcript) endTask(task conversation.TaskID) {
+	delete(t.open, task)
+	delete(t.news, task)
+	for key := range t.slots {
+		if key.task == task {
+			delete(t.slots, key)
+		}
+	}
+	t.ended[task] = t.head
+	t.dropOpaque(task)
+}
+
+// dropOpaque lets go of what providers wanted back within the task.
+func (t *Transcript) dropOpaque(task conversation.TaskID) {
+	opaque := func(item conversation.Item) bool { return item.Opaque != "" }
+	for i := range t.entries {
+		if e := &t.entries[i]; e.Task != task || !slices.ContainsFunc(e.Items, opaque) {
+			continue
+		}
+		if t.shared { // a request still shows it
+			t.entries, t.shared = slices.Clone(t.entries), false
+		}
+		e := &t.entries[i]
+		e.Items = slices.Clone(e.Items)
+		for k := range e.Items {
+			e.Items[k].Opaque, e.Items[k].OpaqueBy = "", ""
+		}
+	}
+}
+
+// trim leaves out the oldest entries of ended tasks, in whole units: it cuts
+// before a message, never between a call and its result. What is pinned stays.
+// It bounds what is kept in memory; what a summary does not cover by then is
+// only in the log.
+func (t *Transcript) trim() {
+	if len(t.entries) <= 2*MaxEntries {
+		return
+	}
+	limit := len(t.entries) - MaxEntries
+	cut := 0
+	for i, e := range t.entries {
+		if t.traces[i].pin != pinNone {
+			continue
+		}
+		if e.Role == conversation.RoleUser && e.Message != "" && i <= limit {
+			cut = i
+		}
+		if !t.over(e.Task) {
+			break
+		}
+	}
+	if cut <= 1 {
+		return
+	}
+	entries, ms := make([]conversation.Entry, 0, len(t.entries)), make([]trace, 0, len(t.entries))
+	for i := range t.entries {
+		if i >= cut || t.traces[i].pin != pinNone {
+			entries, ms = append(entries, t.entries[i]), append(ms, t.traces[i])
+		} else {
+			t.tokens -= t.traces[i].tokens
+		}
+	}
+	t.entries, t.traces, t.shared = entries, ms, false
+	t.forget()
+}
+
+// forget drops ended tasks of which nothing is left to be shown.
+func (t *Transcript) forget() {
+	present := map[conversation.TaskID]conversation.Seq{}
+	for _, e := range t.entries {
+		if end, ended := t.ended[e.Task]; ended {
+			present[e.Task] = end
+		}
+	}
+	t.ended = present
+}
+
+func (t *Transcript) quote(task conversation.TaskID, ids []conversation.MessageID) string {
+	var quoted []string
+	for _, o := range t.openOf(task) {
+		if slices.Contains(ids, o.Message) {
+			quoted = append(quoted, fmt.Sprintf("[%d] %q", o.Ordinal, o.Excerpt))
+		}
+	}
+	return strings.Join(quoted, " ")
+}
+
+func (t *Transcript) openOf(task conversation.TaskID) []conversation.OpenMessage {
+	var open []conversation.OpenMessage
+	for i, o := range t.open[task] {
+		open = append(open, conversation.OpenMessage{Ordinal: i + 1, Message: o.id, Excerpt: conversation.Excerpt(o.text, openExcerpt)})
+	}
+	return open
+}
+
+// openExcerpt is how much of a message the "Open messages" entry quotes.
+const openExcerpt = 10
+
+// Request is what the model is shown for an AskModel effect. The step must have
+// been started by the events added so far; what was added since does not show,
+// except that a summary may have come, which is of other tasks. A request that is
+// over the budget is shown less: see fit.
+func (t *Transcript) Request(key conversation.SessionKey, rules *conversation.Rules, ask conversation.AskModel) conversation.Request {
+	profile := rules.Agents[ask.Agent]
+	t.shared = true
+	r := conversation.Request{
+		Session: key.Session, Task: ask.Task, Agent: ask.Agent, Depth: key.Session.Depth(), System: profile.Prompt,
+		Step: ask.Step, Attempt: ask.Attempt, WrapUp: ask.WrapUp, Stream: true,
+		Open: t.openOf(ask.Task),
+	}
+	for _, id := range t.running {
+		if c := t.calls[id]; c.task == ask.Task {
+			r.Running = append(r.Running, conversation.RunningCall{Call: id, ID: c.modelCall, Tool: c.tool, Agent: c.agent})
+		}
+	}
+	if !ask.WrapUp {
+		if t.toolsOf != ask.Agent || t.tools == nil {
+			t.tools, t.toolsOf = ToolsFor(rules, profile, r.Depth), ask.Agent
+			t.toolsN = conversation.ToolTokens(t.tools)
+		}
+		r.Tools = t.tools
+	}
+	if ask.WrapUp {
+		r.Last = append(r.Last, conversation.Entry{Role: conversation.RoleUser, Task: ask.Task, Text: "[wrap up: this is the last step of the task. Say in one answer what was done and what is left.]"})
+	}
+	if len(r.Open) > 0 {
+		r.Last = append(r.Last, conversation.Entry{Role: conversation.RoleUser, Task: ask.Task, Text: openMessages(r.Open)})
+	}
+	if t.system != r.System {
+		t.system, t.systemN = r.System, conversation.Tokens(r.System)
+	}
+	t.fixed = t.systemN + conversation.EntriesTokens(r.Last)
+	if r.Tools != nil {
+		t.fixed += t.toolsN
+	}
+	r.Entries = t.fit(ask.Task, rules.Policy.Context.Budget)
+	return r
+}
+
+// openMessages is the generated last entry of a request: rebuilt each time,
+// never stored.
+func openMessages(open []conversation.OpenMessage) string {
+	var b strings.Builder
+	b.WriteString("Open messages:")
+	for _, o := range open {
+		b.WriteString(" [" + strconv.Itoa(o.Ordinal) + "] " + strconv.Quote(o.Excerpt))
+	}
+	return b.String()
+}

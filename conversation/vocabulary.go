@@ -1,0 +1,169 @@
+package conversation
+
+// The members of the closed sets: which types are commands, events, effects and
+// ephemerals, and what each is called. A new member is declared beside its
+// siblings and listed here; tests find out where else it must be known.
+
+// Commands has one zero value of each command, for tables and tests that must
+// cover them all.
+func Commands() []Command {
+	return []Command{
+		Create{}, Say{}, Answer{}, Reply{}, Edit{}, Withdraw{}, Move{}, Cancel{}, Update{}, Close{}, Seen{}, AddPart{}, Tell{}, Recovered{}, Tick{},
+		SlotGranted{}, Drain{}, ModelAnswered{}, ModelFailed{}, ToolDone{}, DelegationAsked{}, DelegationQuestions{}, DelegationQuestionClosed{}, DelegationDone{}, Compacted{},
+	}
+}
+
+// EventBodies has one zero value of each event's body.
+func EventBodies() []EventBody {
+	return []EventBody{
+		SessionCreated{}, SessionUpdated{}, SessionClosed{}, MessageAccepted{}, MessageEdited{}, MessageWithdrawn{}, MessageMoved{}, MessageResolved{},
+		TaskStatusChanged{}, TaskCancelling{}, StepStarted{}, StepFinished{}, PartialResponse{}, Response{}, Asked{}, QuestionAnswered{}, QuestionClosed{},
+		ToolStarted{}, ToolFinished{}, DelegationStarted{}, DelegationFinished{}, CoverageNudge{}, ContextCompacted{},
+	}
+}
+
+// Effects has one zero value of each effect.
+func Effects() []Effect {
+	return []Effect{
+		AskModel{}, RunTool{}, StartDelegation{}, AmendDelegation{}, RouteAnswer{}, WantSlot{}, Triage{}, Report{}, ReportQuestion{}, ReportQuestions{}, ReportQuestionClosed{},
+		StopModel{}, StopCall{}, RefuseDelegation{},
+	}
+}
+
+// Name labels the command.
+func (Create) Name() string                   { return "create" }
+func (Say) Name() string                      { return "send" }
+func (Answer) Name() string                   { return "answer" }
+func (Reply) Name() string                    { return "reply" }
+func (Edit) Name() string                     { return "edit" }
+func (Withdraw) Name() string                 { return "withdraw" }
+func (Move) Name() string                     { return "move" }
+func (Cancel) Name() string                   { return "cancel" }
+func (Update) Name() string                   { return "update" }
+func (Close) Name() string                    { return "close" }
+func (Seen) Name() string                     { return "seen" }
+func (AddPart) Name() string                  { return "add_part" }
+func (Tell) Name() string                     { return "tell" }
+func (Recovered) Name() string                { return "recovered" }
+func (Tick) Name() string                     { return "tick" }
+func (SlotGranted) Name() string              { return "slot_granted" }
+func (Drain) Name() string                    { return "drain" }
+func (ModelAnswered) Name() string            { return "model_answered" }
+func (ModelFailed) Name() string              { return "model_failed" }
+func (ToolDone) Name() string                 { return "tool_done" }
+func (DelegationAsked) Name() string          { return "delegation_asked" }
+func (DelegationQuestions) Name() string      { return "delegation_questions" }
+func (DelegationQuestionClosed) Name() string { return "delegation_question_closed" }
+func (DelegationDone) Name() string           { return "delegation_done" }
+func (Compacted) Name() string                { return "compacted" }
+
+func (Create) isCommand()                   {}
+func (Say) isCommand()                      {}
+func (Answer) isCommand()                   {}
+func (Reply) isCommand()                    {}
+func (Edit) isCommand()                     {}
+func (Withdraw) isCommand()                 {}
+func (Move) isCommand()                     {}
+func (Cancel) isCommand()                   {}
+func (Update) isCommand()                   {}
+func (Close) isCommand()                    {}
+func (Seen) isCommand()                     {}
+func (AddPart) isCommand()                  {}
+func (Tell) isCommand()                     {}
+func (Recovered) isCommand()                {}
+func (Tick) isCommand()                     {}
+func (SlotGranted) isCommand()              {}
+func (Drain) isCommand()                    {}
+func (ModelAnswered) isCommand()            {}
+func (ModelFailed) isCommand()              {}
+func (ToolDone) isCommand()                 {}
+func (DelegationAsked) isCommand()          {}
+func (DelegationQuestions) isCommand()      {}
+func (DelegationQuestionClosed) isCommand() {}
+func (DelegationDone) isCommand()           {}
+func (Compacted) isCommand()                {}
+
+// Kind numbers the event's kind.
+func (SessionCreated) Kind() EventKind     { return KindSessionCreated }
+func (SessionUpdated) Kind() EventKind     { return KindSessionUpdated }
+func (SessionClosed) Kind() EventKind      { return KindSessionClosed }
+func (MessageAccepted) Kind() EventKind    { return KindMessageAccepted }
+func (MessageEdited) Kind() EventKind      { return KindMessageEdited }
+func (MessageWithdrawn) Kind() EventKind   { return KindMessageWithdrawn }
+func (MessageMoved) Kind() EventKind       { return KindMessageMoved }
+func (MessageResolved) Kind() EventKind    { return KindMessageResolved }
+func (TaskStatusChanged) Kind() EventKind  { return KindTaskStatus }
+func (TaskCancelling) Kind() EventKind     { return KindTaskCancelling }
+func (StepStarted) Kind() EventKind        { return KindStepStarted }
+func (StepFinished) Kind() EventKind       { return KindStepFinished }
+func (PartialResponse) Kind() EventKind    { return KindPartialResponse }
+func (Response) Kind() EventKind           { return KindResponse }
+func (Asked) Kind() EventKind              { return KindQuestion }
+func (QuestionAnswered) Kind() EventKind   { return KindQuestionAnswered }
+func (QuestionClosed) Kind() EventKind     { return KindQuestionClosed }
+func (ToolStarted) Kind() EventKind        { return KindToolStarted }
+func (ToolFinished) Kind() EventKind       { return KindToolFinished }
+func (DelegationStarted) Kind() EventKind  { return KindDelegationStarted }
+func (DelegationFinished) Kind() EventKind { return KindDelegationFinished }
+func (CoverageNudge) Kind() EventKind      { return KindCoverageNudge }
+func (ContextCompacted) Kind() EventKind   { return KindContextCompacted }
+
+func (SessionCreated) isEvent()     {}
+func (SessionUpdated) isEvent()     {}
+func (SessionClosed) isEvent()      {}
+func (MessageAccepted) isEvent()    {}
+func (MessageEdited) isEvent()      {}
+func (MessageWithdrawn) isEvent()   {}
+func (MessageMoved) isEvent()       {}
+func (MessageResolved) isEvent()    {}
+func (TaskStatusChanged) isEvent()  {}
+func (TaskCancelling) isEvent()     {}
+func (StepStarted) isEvent()        {}
+func (StepFinished) isEvent()       {}
+func (PartialResponse) isEvent()    {}
+func (Response) isEvent()           {}
+func (Asked) isEvent()              {}
+func (QuestionAnswered) isEvent()   {}
+func (QuestionClosed) isEvent()     {}
+func (ToolStarted) isEvent()        {}
+func (ToolFinished) isEvent()       {}
+func (DelegationStarted) isEvent()  {}
+func (DelegationFinished) isEvent() {}
+func (CoverageNudge) isEvent()      {}
+func (ContextCompacted) isEvent()   {}
+
+// Acquiring implements Effect.
+func (AskModel) Acquiring() bool             { return true }
+func (RunTool) Acquiring() bool              { return true }
+func (StartDelegation) Acquiring() bool      { return true }
+func (AmendDelegation) Acquiring() bool      { return true }
+func (RouteAnswer) Acquiring() bool          { return true }
+func (WantSlot) Acquiring() bool             { return true }
+func (Triage) Acquiring() bool               { return true }
+func (Report) Acquiring() bool               { return true }
+func (ReportQuestion) Acquiring() bool       { return true }
+func (ReportQuestions) Acquiring() bool      { return true }
+func (ReportQuestionClosed) Acquiring() bool { return true }
+func (StopModel) Acquiring() bool            { return false }
+func (StopCall) Acquiring() bool             { return false }
+func (RefuseDelegation) Acquiring() bool     { return false }
+
+func (AskModel) isEffect()             {}
+func (RunTool) isEffect()              {}
+func (StartDelegation) isEffect()      {}
+func (AmendDelegation) isEffect()      {}
+func (RouteAnswer) isEffect()          {}
+func (WantSlot) isEffect()             {}
+func (Triage) isEffect()               {}
+func (Report) isEffect()               {}
+func (ReportQuestion) isEffect()       {}
+func (ReportQuestions) isEffect()      {}
+func (ReportQuestionClosed) isEffect() {}
+func (StopModel) isEffect()            {}
+func (StopCall) isEffect()             {}
+func (RefuseDelegation) isEffect()     {}
+
+func (Delta) isEphemeral()        {}
+func (DraftDropped) isEphemeral() {}
+func (Progress) isEphemeral()     {}
+func (Thinking) isEphemeral()     {}
