@@ -18,8 +18,8 @@ help: ## this list
 run: ## build and start the server with config.toml (http://127.0.0.1:8080)
 	$(GO) run ./cmd/parley
 
-build: ## bin/parley and bin/parley-bench, static
-	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./cmd/...
+build: ## bin/parley and bin/parley-bench, static, without symbol tables
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w" -o bin/ ./cmd/...
 
 setup: ## install what the tests need and this machine lacks (Debian, root)
 	@bash .ci/setup

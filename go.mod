@@ -25,6 +25,7 @@ require (
 	github.com/prometheus/client_model v0.6.3
 	github.com/rivo/uniseg v0.4.7
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3
+	github.com/tmaxmax/go-sse v0.11.0
 	github.com/valyala/fasthttp v1.72.0
 	go.uber.org/goleak v1.3.0
 	golang.org/x/net v0.60.0

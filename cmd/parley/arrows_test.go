@@ -85,8 +85,9 @@ var libraries = map[string][]string{
 	"github.com/gofiber/":              {"gateway/server.go", "gateway/conn.go", "gateway/rest*.go", "gateway/sse.go", "gateway/auth.go"},
 	"github.com/valyala/fasthttp":      {"gateway/server.go", "gateway/conn.go", "gateway/rest*.go", "gateway/sse.go", "gateway/auth.go", "cmd/parley-bench/echo.go"},
 	"github.com/fasthttp/websocket":    {"gateway", "cmd/parley-bench"},
-	"github.com/openai/":               {"models/openai"},
-	"github.com/anthropics/":           {"models/anthropic"},
+	"github.com/openai/":               {}, // tests only: the two link 58 MB (ADR 9)
+	"github.com/anthropics/":           {},
+	"github.com/tmaxmax/go-sse":        {"models/upstream"},
 	"github.com/expr-lang/":            {"tools/builtin"},
 	"github.com/modelcontextprotocol/": {"tools/mcp", "cmd/parley-bench"},
 	"github.com/rivo/uniseg":           {"models/command"},

@@ -2,75 +2,141 @@ package anthropic
 
 import (
 	"encoding/json"
+	"maps"
 	"strings"
-
-	sdk "github.com/anthropics/anthropic-sdk-go/v2"
-	"github.com/anthropics/anthropic-sdk-go/v2/packages/param"
 
 	"parley/conversation"
 	"parley/models/upstream"
 )
 
-// params is a request of the Messages API: stateless, with the whole transcript.
-func (m *Model) params(r *conversation.Request, n *upstream.Names) sdk.MessageNewParams {
-	p := sdk.MessageNewParams{
-		Model:     sdk.Model(m.o.Model),
-		MaxTokens: int64(m.o.MaxOutputTokens),
-		Messages:  messages(r, n, m.Origin()),
-		Metadata:  sdk.MetadataParam{UserID: param.NewOpt(string(r.Session))},
+// request is the body of a request. Its members stand in the order in which they
+// are sent: the provider caches by prefix.
+type request struct {
+	MaxTokens   int         `json:"max_tokens"`
+	Messages    []*turn     `json:"messages"`
+	Model       string      `json:"model"`
+	Metadata    metadata    `json:"metadata"`
+	System      []textBlock `json:"system,omitempty"`
+	ToolChoice  *toolChoice `json:"tool_choice,omitempty"`
+	Tools       []tool      `json:"tools,omitempty"`
+	Temperature *float64    `json:"temperature,omitempty"`
+	Stream      bool        `json:"stream"`
+}
+
+type metadata struct {
+	UserID string `json:"user_id"`
+}
+
+type toolChoice struct {
+	Type string `json:"type"`
+}
+
+type tool struct {
+	InputSchema json.RawMessage `json:"input_schema"`
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+}
+
+// turn is a message of a request. Its blocks are of the types below.
+type turn struct {
+	Content []any  `json:"content"`
+	Role    string `json:"role"`
+}
+
+type textBlock struct {
+	Text string `json:"text"`
+	Type string `json:"type"`
+}
+
+type callBlock struct {
+	ID    string          `json:"id"`
+	Input json.RawMessage `json:"input"` // an object
+	Name  string          `json:"name"`
+	Type  string          `json:"type"`
+}
+
+type resultBlock struct {
+	ToolUseID string      `json:"tool_use_id"`
+	IsError   bool        `json:"is_error"`
+	Content   []textBlock `json:"content"`
+	Type      string      `json:"type"`
+}
+
+type thinkingBlock struct {
+	Signature string `json:"signature"`
+	Thinking  string `json:"thinking"`
+	Type      string `json:"type"`
+}
+
+type redactedBlock struct {
+	Data string `json:"data"`
+	Type string `json:"type"`
+}
+
+func textOf(text string) textBlock { return textBlock{Text: text, Type: "text"} }
+
+// body is a request of the Messages API: stateless, with the whole transcript.
+func (m *Model) body(r *conversation.Request, n *upstream.Names, streaming bool) ([]byte, error) {
+	q := &request{
+		MaxTokens: m.o.MaxOutputTokens, Messages: messages(r, n, m.Origin()), Model: m.o.Model,
+		Metadata: metadata{UserID: string(r.Session)}, Temperature: m.o.Temperature, Stream: streaming,
 	}
 	if strings.TrimSpace(r.System) != "" {
-		p.System = []sdk.TextBlockParam{{Text: r.System}}
+		q.System = []textBlock{textOf(r.System)}
+	}
+	add := func(name, description string, schema json.RawMessage) error {
+		written, err := schemaOf(schema)
+		q.Tools = append(q.Tools, tool{InputSchema: written, Name: n.Theirs(name), Description: description})
+		return err
 	}
 	for _, t := range r.Tools {
-		p.Tools = append(p.Tools, toolParam(n.Theirs(t.Name), t.Description, t.Schema))
+		if err := add(t.Name, t.Description, t.Schema); err != nil {
+			return nil, err
+		}
 	}
-	if len(p.Tools) == 0 {
+	if len(q.Tools) == 0 {
 		// A transcript with calls is refused without tools, so they are named, and forbidden.
 		for _, name := range calledIn(r.Entries) {
-			p.Tools = append(p.Tools, toolParam(n.Theirs(name), "Not available now.", nil))
+			if err := add(name, "Not available now.", nil); err != nil {
+				return nil, err
+			}
 		}
-		if len(p.Tools) > 0 {
-			p.ToolChoice = sdk.ToolChoiceUnionParam{OfNone: &sdk.ToolChoiceNoneParam{}}
+		if len(q.Tools) > 0 {
+			q.ToolChoice = &toolChoice{Type: "none"}
 		}
 	}
-	if m.o.Temperature != nil {
-		// The SDK of this version has no such field; models that take it still do.
-		p.SetExtraFields(map[string]any{"temperature": *m.o.Temperature})
+	extra := m.o.Extra
+	if m.mustThink() && !mayThink(q.Messages) {
+		extra = maps.Clone(extra)
+		extra["thinking"] = noThinking
 	}
-	return p
+	return upstream.Encode(q, extra)
 }
 
-func toolParam(name, description string, schema json.RawMessage) sdk.ToolUnionParam {
-	tool := sdk.ToolParam{Name: name, InputSchema: schemaOf(schema)}
-	if description != "" {
-		tool.Description = param.NewOpt(description)
+// schemaOf is a tool's schema as the API wants it: an object with properties,
+// even if there are none, and the names of those that are required.
+func schemaOf(raw json.RawMessage) (json.RawMessage, error) {
+	var schema struct {
+		Properties any      `json:"properties"`
+		Required   []string `json:"required,omitempty"`
+		Type       string   `json:"type"`
 	}
-	return sdk.ToolUnionParam{OfTool: &tool}
-}
-
-// schemaOf is a tool's schema as the SDK wants it: an object.
-func schemaOf(raw json.RawMessage) sdk.ToolInputSchemaParam {
+	schema.Properties, schema.Type = map[string]any{}, "object"
 	fields := map[string]any{}
 	_ = json.Unmarshal(raw, &fields)
-	schema := sdk.ToolInputSchemaParam{Properties: map[string]any{}}
 	if properties, has := fields["properties"]; has {
 		schema.Properties = properties
 	}
-	if list, _ := fields["required"].([]any); len(list) > 0 {
-		for _, name := range list {
-			if text, is := name.(string); is {
-				schema.Required = append(schema.Required, text)
-			}
+	list, _ := fields["required"].([]any)
+	for _, name := range list {
+		if text, is := name.(string); is {
+			schema.Required = append(schema.Required, text)
 		}
 	}
 	delete(fields, "properties")
 	delete(fields, "required")
 	delete(fields, "type")
-	if len(fields) > 0 {
-		schema.ExtraFields = fields
-	}
-	return schema
+	return upstream.Encode(&schema, fields)
 }
 
 // calledIn are the tools that a transcript calls, each once.
@@ -90,10 +156,15 @@ func calledIn(entries []conversation.Entry) []string {
 
 // Texts for the places where the API wants a user to speak and nobody has.
 const (
-	opening  = "[the conversation so far]"
-	carryOn  = "[go on]"
-	nobody   = "[nothing was said]"
-	toolSide = conversation.RoleTool // never a role of a turn
+	opening = "[the conversation so far]"
+	carryOn = "[go on]"
+	nobody  = "[nothing was said]"
+)
+
+// The roles of the API.
+const (
+	roleUser      = "user"
+	roleAssistant = "assistant"
 )
 
 // maxCallID is the longest id that is given back as it is.
@@ -102,69 +173,62 @@ const maxCallID = 128
 // messages are the entries as the API wants them: the user begins and ends, the
 // roles alternate, and the results of calls stand first in the message that
 // follows them.
-func messages(r *conversation.Request, n *upstream.Names, origin string) []sdk.MessageParam {
-	var list []sdk.MessageParam
-	last := toolSide
-	say := func(role conversation.Role, blocks ...sdk.ContentBlockParamUnion) {
+func messages(r *conversation.Request, n *upstream.Names, origin string) []*turn {
+	var list []*turn
+	last := ""
+	say := func(role string, blocks ...any) {
 		if len(blocks) == 0 {
 			return
 		}
 		if role == last {
-			if m := &list[len(list)-1]; m.OfUser != nil {
-				m.OfUser.Content = append(m.OfUser.Content, blocks...)
-			} else {
-				m.OfAssistant.Content = append(m.OfAssistant.Content, blocks...)
-			}
+			m := list[len(list)-1]
+			m.Content = append(m.Content, blocks...)
 			return
 		}
 		last = role
-		if role == conversation.RoleUser {
-			list = append(list, sdk.NewUserMessage(blocks...))
-		} else {
-			list = append(list, sdk.NewAssistantMessage(blocks...))
-		}
+		list = append(list, &turn{Content: blocks, Role: role})
 	}
 	for _, t := range upstream.Turns(r, origin) {
 		if t.Role == conversation.RoleUser {
-			say(conversation.RoleUser, sdk.NewTextBlock(t.Text))
+			say(roleUser, textOf(t.Text))
 			continue
 		}
 		if len(list) == 0 {
-			say(conversation.RoleUser, sdk.NewTextBlock(opening))
+			say(roleUser, textOf(opening))
 		}
-		var blocks, results []sdk.ContentBlockParamUnion
+		var blocks, results []any
 		for _, item := range t.Items {
 			for _, thought := range upstream.Unpack[thought](&item) {
 				blocks = append(blocks, thought.block())
 			}
 			if item.Kind == conversation.ItemText {
 				// The API refuses an assistant's last text with a space at its end.
-				blocks = append(blocks, sdk.NewTextBlock(strings.TrimRight(item.Text, " \t\r\n")))
+				blocks = append(blocks, textOf(strings.TrimRight(item.Text, " \t\r\n")))
 				continue
 			}
-			blocks = append(blocks, sdk.NewToolUseBlock(upstream.CallID(item.ID, maxCallID), inputOf(item.Args), n.Theirs(item.Tool)))
+			blocks = append(blocks, callBlock{ID: upstream.CallID(item.ID, maxCallID), Input: inputOf(item.Args), Name: n.Theirs(item.Tool), Type: "tool_use"})
 		}
 		for _, result := range t.Results {
-			results = append(results, sdk.NewToolResultBlock(upstream.CallID(result.ID, maxCallID), result.Text, false))
+			results = append(results, resultBlock{ToolUseID: upstream.CallID(result.ID, maxCallID), Content: []textBlock{textOf(result.Text)}, Type: "tool_result"})
 		}
-		say(conversation.RoleAssistant, blocks...)
-		say(conversation.RoleUser, results...)
+		say(roleAssistant, blocks...)
+		say(roleUser, results...)
 	}
 	switch last {
-	case conversation.RoleAssistant:
-		say(conversation.RoleUser, sdk.NewTextBlock(carryOn))
-	case toolSide:
-		say(conversation.RoleUser, sdk.NewTextBlock(nobody))
+	case roleAssistant:
+		say(roleUser, textOf(carryOn))
+	case "":
+		say(roleUser, textOf(nobody))
 	}
 	return list
 }
 
 // inputOf is a call's arguments as the API wants them: an object.
-func inputOf(args string) any {
+func inputOf(args string) json.RawMessage {
 	raw := json.RawMessage(args)
 	var object map[string]json.RawMessage
 	if json.Unmarshal(raw, &object) != nil || object == nil {
-		return map[string]any{}
+		return json.RawMessage("{}")
 	}
 	return raw
 }
@@ -180,20 +244,27 @@ type thought struct {
 	index int // in the answer
 }
 
-func (t *thought) block() sdk.ContentBlockParamUnion {
+func (t *thought) block() any {
 	if t.Type == "redacted_thinking" {
-		return sdk.NewRedactedThinkingBlock(t.Data)
+		return redactedBlock{Data: t.Data, Type: t.Type}
 	}
-	return sdk.NewThinkingBlock(t.Signature, t.Thinking)
+	return thinkingBlock{Signature: t.Signature, Thinking: t.Thinking, Type: "thinking"}
 }
 
 // mayThink is false if the answer at hand was begun without thinking, by another
 // model for example: the API refuses to begin with it behind a result.
-func mayThink(list []sdk.MessageParam) bool {
+func mayThink(list []*turn) bool {
 	may := true
-	for i := len(list) - 1; i > 0 && list[i].OfUser != nil && list[i].OfUser.Content[0].OfToolResult != nil; i -= 2 {
-		first := list[i-1].OfAssistant.Content[0]
-		may = first.OfThinking != nil || first.OfRedactedThinking != nil
+	for i := len(list) - 1; i > 0 && list[i].Role == roleUser; i -= 2 {
+		if _, is := list[i].Content[0].(resultBlock); !is {
+			break
+		}
+		switch list[i-1].Content[0].(type) {
+		case thinkingBlock, redactedBlock:
+			may = true
+		default:
+			may = false
+		}
 	}
 	return may
 }

@@ -1,19 +1,11 @@
 // Package anthropic asks models over Anthropic's Messages API: Anthropic itself,
-// or a gateway that speaks it.
-//
-// Requests are built and sent with the official SDK. Streams are read here,
-// because the SDK takes one that was cut for a whole one.
+// or a gateway that speaks it. A stream that was cut is never an answer.
 package anthropic
 
 import (
 	"context"
 	"fmt"
 	"iter"
-	"net/http"
-
-	sdk "github.com/anthropics/anthropic-sdk-go/v2"
-	"github.com/anthropics/anthropic-sdk-go/v2/option"
-	"github.com/anthropics/anthropic-sdk-go/v2/packages/ssestream"
 
 	"parley/conversation"
 	"parley/models/upstream"
@@ -21,6 +13,10 @@ import (
 
 // DefaultBaseURL is the address of Anthropic's own service.
 const DefaultBaseURL = "https://api.anthropic.com"
+
+// Version is the version of the API that requests are written for. A header
+// "anthropic-version" of the options takes its place.
+const Version = "2026-10-21"
 
 // DefaultMaxOutputTokens bounds an answer, which the API wants to be told.
 const DefaultMaxOutputTokens = 8192
@@ -34,7 +30,6 @@ type Options struct{ upstream.Options }
 type Model struct {
 	o Options
 	*upstream.Client
-	sdk sdk.Client
 }
 
 var _ conversation.Model = (*Model)(nil)
@@ -47,25 +42,13 @@ func New(o Options) (*Model, error) {
 	client, err := upstream.New(o.Options, upstream.Provider{
 		Name: "anthropic", BaseURL: DefaultBaseURL, MaxTemperature: 1,
 		ErrorIn: func(body []byte) upstream.Told { return errorIn(body) },
+		Headers: map[string]string{"anthropic-version": Version},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("anthropic: %w", err)
 	}
 	o.Options = client.Options()
-	options := []option.RequestOption{
-		option.WithoutEnvironmentDefaults(),
-		option.WithoutOpenTelemetry(),
-		option.WithBaseURL(client.Base().String()),
-		option.WithHTTPClient(client.HTTP()),
-		option.WithMaxRetries(0), // repeating a step is the engine's: it is durable there
-	}
-	if o.APIKey != "" {
-		options = append(options, option.WithAPIKey(o.APIKey))
-	}
-	for name, value := range o.Headers {
-		options = append(options, option.WithHeader(name, value))
-	}
-	return &Model{Client: client, o: o, sdk: sdk.NewClient(options...)}, nil
+	return &Model{Client: client, o: o}, nil
 }
 
 // Stream asks once.
@@ -73,16 +56,12 @@ func (m *Model) Stream(ctx context.Context, r conversation.Request) iter.Seq2[co
 	return m.Ask(ctx, func(ctx context.Context, c *upstream.Call) (*conversation.ModelAnswer, error) {
 		streaming := m.o.Stream && r.Stream
 		names := upstream.NewNames(&r)
-		options := []option.RequestOption{option.WithJSONSet("stream", streaming), option.WithMiddleware(c.Middleware)}
-		for key, value := range m.o.Extra {
-			options = append(options, option.WithJSONSet(key, value))
+		body, err := m.body(&r, names, streaming)
+		if err != nil {
+			return nil, err
 		}
-		params := m.params(&r, names)
-		if m.mustThink() && !mayThink(params.Messages) {
-			options = append(options, option.WithJSONSet("thinking", noThinking))
-		}
-		var res *http.Response
-		if err := m.sdk.Post(ctx, "v1/messages", params, &res, options...); err != nil {
+		res, err := c.Post(ctx, "v1/messages", "", body)
+		if err != nil {
 			return nil, err
 		}
 		defer func() { _ = res.Body.Close() }()
@@ -92,26 +71,9 @@ func (m *Model) Stream(ctx context.Context, r conversation.Request) iter.Seq2[co
 		}
 		a := newAssembly(names, &r, show)
 		a.Origin = m.Origin()
-		if err := upstream.Read(res, streaming, func() error { return readStream(res, a) }, a.whole); err != nil {
+		if err := upstream.Read(res, streaming, func() error { return upstream.Events(res.Body, a.frame) }, a.whole); err != nil {
 			return nil, err
 		}
 		return a.answer()
 	})
-}
-
-// readStream reads server-sent events until message_stop. A stream that ends
-// without it was cut, and is never an answer.
-func readStream(res *http.Response, a *assembly) error {
-	frames := ssestream.NewDecoder(res)
-	for frames.Next() {
-		event := frames.Event()
-		over, err := a.frame(event.Type, event.Data)
-		if err != nil || over {
-			return err
-		}
-	}
-	if err := frames.Err(); err != nil {
-		return err
-	}
-	return upstream.ErrCut
 }

@@ -39,6 +39,7 @@ type Reply struct {
 	Delta    int  // characters in a delta; 0 = 7
 	Bytes    bool // each byte is sent alone
 	NoUsage  bool // the provider does not count
+	Strict   bool // nothing but what the reference has: no liberties of gateways
 	Swap     bool // a body for who asked for a stream, and the other way round
 }
 

@@ -277,11 +277,14 @@ func chatBody(s Scenario, r Reply) string {
 func chatFrames(s Scenario, r Reply) []frame {
 	var list []frame
 	chunk := func(delta fields, reason any) fields {
-		return fields{
+		f := fields{
 			"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1700000000, "model": "m",
-			"error":   nil, // as some gateways do, and the SDK takes it for a failure
 			"choices": []any{fields{"index": 0, "delta": delta, "logprobs": nil, "finish_reason": reason}},
 		}
+		if !r.Strict {
+			f["error"] = nil // as some gateways do, and OpenAI's SDK takes it for a failure
+		}
+		return f
 	}
 	add := func(data any, delta, end bool) {
 		list = append(list, frame{text: event("", data), delta: delta, end: end})

@@ -5,52 +5,84 @@ import (
 	"encoding/json"
 	"strings"
 
-	sdk "github.com/openai/openai-go/v3"
-	"github.com/openai/openai-go/v3/packages/param"
-	"github.com/openai/openai-go/v3/shared"
-
 	"parley/conversation"
 	"parley/models/upstream"
 )
 
-// chatParams is a request of Chat Completions.
-func (m *Model) chatParams(r *conversation.Request, n *upstream.Names, streaming bool) sdk.ChatCompletionNewParams {
-	p := sdk.ChatCompletionNewParams{
-		Model:    m.o.Model,
-		Messages: m.chatMessages(r, n),
-		User:     param.NewOpt(string(r.Session)),
+// chatRequest is the body of a request of Chat Completions. Its members stand in
+// the order in which they are sent: providers cache by prefix.
+type chatRequest struct {
+	Messages            []chatMessage  `json:"messages,omitempty"`
+	Model               string         `json:"model"`
+	MaxCompletionTokens int            `json:"max_completion_tokens,omitempty"`
+	MaxTokens           int            `json:"max_tokens,omitempty"`
+	Temperature         *float64       `json:"temperature,omitempty"`
+	User                string         `json:"user"`
+	StreamOptions       *streamOptions `json:"stream_options,omitempty"`
+	Tools               []chatTool     `json:"tools,omitempty"`
+	Stream              bool           `json:"stream"`
+}
+
+type streamOptions struct {
+	IncludeUsage bool `json:"include_usage"`
+}
+
+type chatMessage struct {
+	Content    *string    `json:"content,omitempty"` // nil = only calls
+	ToolCalls  []chatCall `json:"tool_calls,omitempty"`
+	ToolCallID string     `json:"tool_call_id,omitempty"`
+	Role       string     `json:"role"`
+}
+
+type chatCall struct {
+	ID       string           `json:"id"`
+	Function chatCallFunction `json:"function"`
+	Type     string           `json:"type"`
+}
+
+type chatCallFunction struct {
+	Arguments string `json:"arguments"`
+	Name      string `json:"name"`
+}
+
+type chatTool struct {
+	Function chatFunction `json:"function"`
+	Type     string       `json:"type"`
+}
+
+type chatFunction struct {
+	Name        string         `json:"name"`
+	Description string         `json:"description,omitempty"`
+	Parameters  map[string]any `json:"parameters"`
+}
+
+func (m *Model) chatRequest(r *conversation.Request, n *upstream.Names, streaming bool) *chatRequest {
+	q := &chatRequest{
+		Messages: m.chatMessages(r, n), Model: m.o.Model, Temperature: m.o.Temperature, User: string(r.Session), Stream: streaming,
 	}
 	if streaming {
-		p.StreamOptions = sdk.ChatCompletionStreamOptionsParam{IncludeUsage: param.NewOpt(true)}
+		q.StreamOptions = &streamOptions{IncludeUsage: true}
 	}
-	if m.o.MaxOutputTokens > 0 {
-		// OpenAI's newer models refuse max_tokens; some others know nothing else.
-		if m.Base().Host == "api.openai.com" {
-			p.MaxCompletionTokens = param.NewOpt(int64(m.o.MaxOutputTokens))
-		} else {
-			p.MaxTokens = param.NewOpt(int64(m.o.MaxOutputTokens))
-		}
-	}
-	if m.o.Temperature != nil {
-		p.Temperature = param.NewOpt(*m.o.Temperature)
+	// OpenAI's newer models refuse max_tokens; some others know nothing else.
+	if m.Base().Host == "api.openai.com" {
+		q.MaxCompletionTokens = m.o.MaxOutputTokens
+	} else {
+		q.MaxTokens = m.o.MaxOutputTokens
 	}
 	for _, t := range r.Tools {
-		f := shared.FunctionDefinitionParam{Name: n.Theirs(t.Name), Parameters: schemaOf(t.Schema)}
-		if t.Description != "" {
-			f.Description = param.NewOpt(t.Description)
-		}
-		p.Tools = append(p.Tools, sdk.ChatCompletionFunctionTool(f))
+		f := chatFunction{Name: n.Theirs(t.Name), Description: t.Description, Parameters: schemaOf(t.Schema)}
+		q.Tools = append(q.Tools, chatTool{Function: f, Type: "function"})
 	}
-	return p
+	return q
 }
 
 // maxChatCallID is the longest id of a call that OpenAI's Chat Completions take.
 const maxChatCallID = 40
 
-func (m *Model) chatMessages(r *conversation.Request, n *upstream.Names) []sdk.ChatCompletionMessageParamUnion {
-	var list []sdk.ChatCompletionMessageParamUnion
+func (m *Model) chatMessages(r *conversation.Request, n *upstream.Names) []chatMessage {
+	var list []chatMessage
 	if r.System != "" {
-		list = append(list, sdk.SystemMessage(r.System))
+		list = append(list, chatMessage{Role: "system", Content: &r.System})
 	}
 	all := upstream.Turns(r, m.Origin())
 	for i := 0; i < len(all); i++ {
@@ -61,31 +93,27 @@ func (m *Model) chatMessages(r *conversation.Request, n *upstream.Names) []sdk.C
 				i++
 				text += "\n\n" + all[i].Text
 			}
-			list = append(list, sdk.UserMessage(text))
+			list = append(list, chatMessage{Role: "user", Content: &text})
 			continue
 		}
 		// One message holds one text; its parts were shown apart, so they stay
 		// apart for the model by a blank line.
 		var texts []string
-		var said sdk.ChatCompletionAssistantMessageParam
+		said := chatMessage{Role: "assistant"}
 		for _, item := range t.Items {
 			if item.Kind == conversation.ItemText {
 				texts = append(texts, item.Text)
 				continue
 			}
-			said.ToolCalls = append(said.ToolCalls, sdk.ChatCompletionMessageToolCallUnionParam{
-				OfFunction: &sdk.ChatCompletionMessageFunctionToolCallParam{
-					ID:       upstream.CallID(item.ID, maxChatCallID),
-					Function: sdk.ChatCompletionMessageFunctionToolCallFunctionParam{Name: n.Theirs(item.Tool), Arguments: item.Args},
-				},
-			})
+			f := chatCallFunction{Name: n.Theirs(item.Tool), Arguments: item.Args}
+			said.ToolCalls = append(said.ToolCalls, chatCall{ID: upstream.CallID(item.ID, maxChatCallID), Function: f, Type: "function"})
 		}
 		if len(texts) > 0 {
-			said.Content.OfString = param.NewOpt(strings.Join(texts, "\n\n"))
+			said.Content = new(strings.Join(texts, "\n\n"))
 		}
-		list = append(list, sdk.ChatCompletionMessageParamUnion{OfAssistant: &said})
+		list = append(list, said)
 		for _, result := range t.Results {
-			list = append(list, sdk.ToolMessage(result.Text, upstream.CallID(result.ID, maxChatCallID)))
+			list = append(list, chatMessage{Role: "tool", Content: &result.Text, ToolCallID: upstream.CallID(result.ID, maxChatCallID)})
 		}
 	}
 	return list

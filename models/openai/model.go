@@ -2,10 +2,9 @@
 // API, and Chat Completions. By its base URL that is OpenAI itself, Ollama,
 // vLLM, llama.cpp, OpenRouter, or any gateway that speaks Open Responses.
 //
-// Requests are built and sent with the official SDK. Answers are read here, and
-// leniently, because few of those servers conform: the SDK takes a stream that
-// was cut for a whole one, a frame with "error": null for a failure, and an
-// answer in output_text for an empty one.
+// Answers are read leniently, because few of those servers conform to the
+// references: bodies in many shapes, "error": null, an answer in output_text only.
+// A stream that was cut is never an answer.
 package openai
 
 import (
@@ -14,10 +13,6 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
-
-	sdk "github.com/openai/openai-go/v3"
-	"github.com/openai/openai-go/v3/option"
-	"github.com/openai/openai-go/v3/packages/ssestream"
 
 	"parley/conversation"
 	"parley/models/upstream"
@@ -54,7 +49,6 @@ type Options struct {
 type Model struct {
 	o Options
 	*upstream.Client
-	sdk sdk.Client
 }
 
 var _ conversation.Model = (*Model)(nil)
@@ -76,31 +70,19 @@ func New(o Options) (*Model, error) {
 		return nil, fmt.Errorf("openai: %w", err)
 	}
 	o.Options = client.Options()
-	m := &Model{Client: client, o: o}
-	// A Client made by hand reads nothing from the environment; NewClient would.
-	m.sdk = sdk.Client{Options: []option.RequestOption{
-		option.WithBaseURL(client.Base().String()),
-		option.WithHTTPClient(client.HTTP()),
-		option.WithMaxRetries(0), // repeating a step is the engine's: it is durable there
-	}}
-	if client.Base().Scheme == "http" {
-		m.sdk.Options = append(m.sdk.Options, option.WithUnsafeAllowHTTP())
-	}
-	if o.APIKey != "" {
-		m.sdk.Options = append(m.sdk.Options, option.WithAPIKey(o.APIKey))
-	}
-	for name, value := range o.Headers {
-		m.sdk.Options = append(m.sdk.Options, option.WithHeader(name, value))
-	}
-	return m, nil
+	return &Model{Client: client, o: o}, nil
 }
 
 // Stream asks once.
 func (m *Model) Stream(ctx context.Context, r conversation.Request) iter.Seq2[conversation.Output, error] {
 	return m.Ask(ctx, func(ctx context.Context, c *upstream.Call) (*conversation.ModelAnswer, error) {
 		q := m.question(&r)
-		var res *http.Response
-		if err := m.sdk.Post(ctx, q.path, q.body, &res, append(q.options, option.WithMiddleware(c.Middleware))...); err != nil {
+		body, err := upstream.Encode(q.body, m.o.Extra)
+		if err != nil {
+			return nil, err
+		}
+		res, err := c.Post(ctx, q.path, q.accept, body)
+		if err != nil {
 			return nil, err
 		}
 		defer func() { _ = res.Body.Close() }()
@@ -120,23 +102,17 @@ func (m *Model) Stream(ctx context.Context, r conversation.Request) iter.Seq2[co
 // readStream reads server-sent events until the terminal one. A stream that
 // ends without it was cut, and is never an answer.
 func (m *Model) readStream(res *http.Response, a *assembly) error {
-	frames := ssestream.NewDecoder(res)
 	take := a.responsesFrame
 	if m.o.API == Chat {
 		take = a.chatFrame
 	}
-	for frames.Next() {
-		event := frames.Event()
-		over, err := take(event.Type, event.Data)
-		if err != nil || over {
-			return err
-		}
-	}
-	if a.finished {
+	var refused error
+	err := upstream.Events(res.Body, func(name string, data []byte) (over bool, err error) {
+		over, refused = take(name, data)
+		return over, refused
+	})
+	if refused == nil && a.finished {
 		return nil // the connection broke behind the end of the answer
 	}
-	if err := frames.Err(); err != nil {
-		return err
-	}
-	return upstream.ErrCut
+	return err
 }

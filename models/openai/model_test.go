@@ -176,7 +176,7 @@ func TestStreamsOfOthers(t *testing.T) {
 	}
 }
 
-// M-03: bodies in which the SDK would find nothing reach the lenient reading.
+// M-03: bodies in which a strict client finds nothing reach the lenient reading.
 func TestLenientBodies(t *testing.T) {
 	for media, body := range map[string]string{
 		"application/json": `{"output_text":"said"}`, "text/plain": "said", "application/problem+json": `"said"`,
@@ -243,7 +243,7 @@ func TestRequests(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		raw, err := json.Marshal(m.chatParams(&conversation.Request{}, &upstream.Names{}, false))
+		raw, err := json.Marshal(m.chatRequest(&conversation.Request{}, &upstream.Names{}, false))
 		if err != nil || !strings.Contains(string(raw), `"max_completion_tokens":9`) || strings.Contains(string(raw), `"max_tokens"`) {
 			t.Errorf("%s %v", raw, err)
 		}

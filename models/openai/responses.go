@@ -6,77 +6,111 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/openai/openai-go/v3/option"
-	"github.com/openai/openai-go/v3/packages/param"
-	"github.com/openai/openai-go/v3/responses"
-
 	"parley/conversation"
 	"parley/models/upstream"
 )
 
-// responsesParams is a request of the Responses API. It is stateless, with the
-// whole transcript in it: what the provider would remember knows nothing of late
-// results, other tasks and compaction.
-func (m *Model) responsesParams(r *conversation.Request, n *upstream.Names) responses.ResponseNewParams {
-	p := responses.ResponseNewParams{
-		Model: m.o.Model,
-		Input: responses.ResponseNewParamsInputUnion{OfInputItemList: m.inputItems(r, n)},
-		Store: param.NewOpt(false),
-		User:  param.NewOpt(string(r.Session)),
-	}
-	if r.System != "" {
-		p.Instructions = param.NewOpt(r.System)
-	}
-	if m.o.MaxOutputTokens > 0 {
-		p.MaxOutputTokens = param.NewOpt(int64(m.o.MaxOutputTokens))
-	}
-	if m.o.Temperature != nil {
-		p.Temperature = param.NewOpt(*m.o.Temperature)
+// responsesRequest is the body of a request of the Responses API. Its members
+// stand in the order in which they are sent: providers cache by prefix.
+type responsesRequest struct {
+	Instructions    string          `json:"instructions,omitempty"`
+	MaxOutputTokens int             `json:"max_output_tokens,omitempty"`
+	Store           bool            `json:"store"`
+	Temperature     *float64        `json:"temperature,omitempty"`
+	User            string          `json:"user"`
+	Input           []any           `json:"input,omitempty"` // the types below, and what the provider wants back as it was
+	Model           string          `json:"model"`
+	Tools           []responsesTool `json:"tools,omitempty"`
+	Stream          bool            `json:"stream"`
+}
+
+type responsesTool struct {
+	Strict      bool           `json:"strict"`
+	Parameters  map[string]any `json:"parameters"`
+	Name        string         `json:"name"`
+	Description string         `json:"description,omitempty"`
+	Type        string         `json:"type"`
+}
+
+// inputText is what a user said, or an assistant of another model.
+type inputText struct {
+	Content string `json:"content"`
+	Role    string `json:"role"`
+}
+
+// inputOwn is a message of the provider's own, under its id.
+type inputOwn struct {
+	ID      string       `json:"id"`
+	Content []outputText `json:"content"`
+	Status  string       `json:"status"`
+	Role    string       `json:"role"`
+	Type    string       `json:"type"`
+}
+
+type outputText struct {
+	Annotations []struct{} `json:"annotations"` // wanted, and empty
+	Text        string     `json:"text"`
+	Type        string     `json:"type"`
+}
+
+type inputCall struct {
+	Arguments string `json:"arguments"`
+	CallID    string `json:"call_id"`
+	Name      string `json:"name"`
+	Type      string `json:"type"`
+}
+
+type inputResult struct {
+	Output string `json:"output"`
+	CallID string `json:"call_id"`
+	Type   string `json:"type"`
+}
+
+// responsesRequest is stateless, with the whole transcript in it: what the
+// provider would remember knows nothing of late results, other tasks and compaction.
+func (m *Model) responsesRequest(r *conversation.Request, n *upstream.Names, streaming bool) *responsesRequest {
+	q := &responsesRequest{
+		Instructions: r.System, MaxOutputTokens: m.o.MaxOutputTokens, Temperature: m.o.Temperature, User: string(r.Session),
+		Input: m.inputItems(r, n), Model: m.o.Model, Stream: streaming,
 	}
 	for _, t := range r.Tools {
-		tool := responses.FunctionToolParam{Name: n.Theirs(t.Name), Parameters: schemaOf(t.Schema), Strict: param.NewOpt(false)}
-		if t.Description != "" {
-			tool.Description = param.NewOpt(t.Description)
-		}
-		p.Tools = append(p.Tools, responses.ToolUnionParam{OfFunction: &tool})
+		q.Tools = append(q.Tools, responsesTool{Name: n.Theirs(t.Name), Description: t.Description, Parameters: schemaOf(t.Schema), Type: "function"})
 	}
-	return p
+	return q
 }
 
 // maxCallID is the longest id of a call that the Responses API takes.
 const maxCallID = 64
 
-func (m *Model) inputItems(r *conversation.Request, n *upstream.Names) responses.ResponseInputParam {
-	var list responses.ResponseInputParam
+func (m *Model) inputItems(r *conversation.Request, n *upstream.Names) []any {
+	var list []any
 	for _, t := range upstream.Turns(r, m.Origin()) {
 		if t.Role == conversation.RoleUser {
-			list = append(list, responses.ResponseInputItemParamOfMessage(t.Text, responses.EasyInputMessageRoleUser))
+			list = append(list, inputText{t.Text, "user"})
 			continue
 		}
 		for i := 0; i < len(t.Items); i++ {
 			item := t.Items[i]
 			for _, raw := range upstream.Unpack[json.RawMessage](&item) {
-				list = append(list, param.Override[responses.ResponseInputItemUnionParam](raw))
+				list = append(list, raw)
 			}
 			if item.Kind == conversation.ItemCall {
-				list = append(list, responses.ResponseInputItemParamOfFunctionCall(item.Args, upstream.CallID(item.ID, maxCallID), n.Theirs(item.Tool)))
+				list = append(list, inputCall{item.Args, upstream.CallID(item.ID, maxCallID), n.Theirs(item.Tool), "function_call"})
 				continue
 			}
 			if !givenBack(item.ID) {
-				list = append(list, responses.ResponseInputItemParamOfMessage(item.Text, responses.EasyInputMessageRoleAssistant))
+				list = append(list, inputText{item.Text, "assistant"})
 				continue
 			}
 			// The blocks of one message of the provider's go back as one message.
-			blocks := []responses.ResponseOutputMessageContentUnionParam{outputText(item.Text)}
+			own := inputOwn{ID: item.ID, Content: textBlocks(item.Text), Status: "completed", Role: "assistant", Type: "message"}
 			for ; i+1 < len(t.Items) && t.Items[i+1].Kind == conversation.ItemText && t.Items[i+1].ID == item.ID && t.Items[i+1].Opaque == ""; i++ {
-				blocks = append(blocks, outputText(t.Items[i+1].Text))
+				own.Content = append(own.Content, textBlocks(t.Items[i+1].Text)...)
 			}
-			list = append(list, responses.ResponseInputItemParamOfOutputMessage(blocks, item.ID, responses.ResponseOutputMessageStatusCompleted))
+			list = append(list, own)
 		}
 		for _, result := range t.Results {
-			out := responses.ResponseInputItemParamOfFunctionCallOutput(result.Text)
-			out.OfFunctionCallOutput.CallID = param.NewOpt(upstream.CallID(result.ID, maxCallID))
-			list = append(list, out)
+			list = append(list, inputResult{result.Text, upstream.CallID(result.ID, maxCallID), "function_call_output"})
 		}
 	}
 	return list
@@ -86,10 +120,8 @@ func (m *Model) inputItems(r *conversation.Request, n *upstream.Names) responses
 // change models within a conversation, and OpenAI refuses other ids.
 func givenBack(id string) bool { return strings.HasPrefix(id, "msg") && upstream.Sane(id, maxCallID) }
 
-func outputText(text string) responses.ResponseOutputMessageContentUnionParam {
-	return responses.ResponseOutputMessageContentUnionParam{
-		OfOutputText: &responses.ResponseOutputTextParam{Text: text, Annotations: []responses.ResponseOutputTextAnnotationUnionParam{}},
-	}
+func textBlocks(text string) []outputText {
+	return []outputText{{Annotations: []struct{}{}, Text: text, Type: "output_text"}}
 }
 
 // responsesFrame is an event of a Responses stream. Only what is read of it.
@@ -190,8 +222,8 @@ func unmarshal(data []byte, into any) error {
 // question is a call to be made.
 type question struct {
 	path      string
+	accept    string
 	body      any
-	options   []option.RequestOption
 	streaming bool
 	names     *upstream.Names
 }
@@ -199,16 +231,12 @@ type question struct {
 func (m *Model) question(r *conversation.Request) *question {
 	q := &question{streaming: m.o.Stream && r.Stream, names: upstream.NewNames(r)}
 	if m.o.API == Chat {
-		q.path, q.body = "chat/completions", m.chatParams(r, q.names, q.streaming)
+		q.path, q.body = "chat/completions", m.chatRequest(r, q.names, q.streaming)
 	} else {
-		q.path, q.body = "responses", m.responsesParams(r, q.names)
+		q.path, q.body = "responses", m.responsesRequest(r, q.names, q.streaming)
 	}
-	q.options = append(q.options, option.WithJSONSet("stream", q.streaming))
 	if q.streaming {
-		q.options = append(q.options, option.WithHeader("Accept", "text/event-stream"))
-	}
-	for key, value := range m.o.Extra {
-		q.options = append(q.options, option.WithJSONSet(key, value))
+		q.accept = "text/event-stream"
 	}
 	return q
 }

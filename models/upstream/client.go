@@ -25,6 +25,8 @@ type Provider struct {
 	MaxTemperature float64 // the highest that it takes
 	// ErrorIn finds the error object in the body of a refusal. It never returns nil.
 	ErrorIn func(body []byte) Told
+	// Headers are sent with every request, unless the options have one of the same name.
+	Headers map[string]string
 }
 
 // Client asks one model over HTTP. It holds no state of a conversation and may be
@@ -34,6 +36,8 @@ type Client struct {
 	provider  Provider
 	base      *url.URL
 	transport *http.Transport
+	http      *http.Client
+	header    http.Header // of every request; not to be changed
 	secrets   []string
 }
 
@@ -44,7 +48,11 @@ func New(o Options, p Provider) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Client{o: o, provider: p, base: base, transport: newTransport(o.ConnectTimeout, proxy), secrets: o.secrets()}, nil
+	transport := newTransport(o.ConnectTimeout, proxy)
+	return &Client{
+		o: o, provider: p, base: base, transport: transport, header: o.header(p), secrets: o.secrets(),
+		http: &http.Client{Transport: transport, CheckRedirect: stay},
+	}, nil
 }
 
 // newTransport is one model's own pool of connections. It takes no proxy from
@@ -69,11 +77,6 @@ func (c *Client) Options() Options { return c.o }
 // Base is the address of the provider.
 func (c *Client) Base() *url.URL { return c.base }
 
-// HTTP is what an SDK sends its requests with.
-func (c *Client) HTTP() *http.Client {
-	return &http.Client{Transport: c.transport, CheckRedirect: stay}
-}
-
 // stay does not follow redirects: a key is sent to the configured address only.
 func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
@@ -92,13 +95,13 @@ func (c *Client) Close() error {
 
 // Call is one call on its way.
 type Call struct {
-	*watch
+	client *Client
+	watch  *watch
 	// Show hands deltas and signs of life on, for an answer that streams.
 	Show func(conversation.Output) error
 }
 
-// Wire sends a request and reads its answer in a provider's format. The call's
-// Middleware must be the one closest to the wire.
+// Wire sends a request with Call.Post and reads its answer in a provider's format.
 type Wire func(ctx context.Context, c *Call) (*conversation.ModelAnswer, error)
 
 // errStopped: the caller has stopped reading.
@@ -135,7 +138,7 @@ func (c *Client) call(parent context.Context, wire Wire, show func(conversation.
 	defer cancel(nil)
 	w := newWatch(c.o.IdleTimeout, c.o.MaxBytes, cancel)
 	defer w.stop()
-	answer, err := wire(ctx, &Call{watch: w, Show: show})
+	answer, err := wire(ctx, &Call{client: c, watch: w, Show: show})
 	if err == nil {
 		return answer, nil
 	}

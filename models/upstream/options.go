@@ -3,6 +3,7 @@ package upstream
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"strings"
 	"time"
@@ -105,6 +106,22 @@ func (o *Options) validate(p Provider) (base, proxy *url.URL, err error) {
 		refuse("timeouts and limits must not be negative")
 	}
 	return base, proxy, errors.Join(errs...)
+}
+
+// header makes the header of every request: the provider's own lines, the key,
+// and what the options say, which wins.
+func (o *Options) header(p Provider) http.Header {
+	h := http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json"}, "User-Agent": {"parley"}}
+	for name, value := range p.Headers {
+		h.Set(name, value)
+	}
+	if o.APIKey != "" {
+		h.Set("Authorization", "Bearer "+o.APIKey)
+	}
+	for name, value := range o.Headers {
+		h.Set(name, value)
+	}
+	return h
 }
 
 // sendable is true for what may stand behind a header's name.

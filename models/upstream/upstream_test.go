@@ -65,14 +65,10 @@ func wire(res func(context.Context, *Call) (*http.Response, error)) Wire {
 	}
 }
 
-// ask sends a request as an SDK would, with the middleware closest to the wire.
+// ask sends an empty request.
 func ask(ctx context.Context, c *Client) (text string, failure *conversation.ModelError, err error) {
 	for out, e := range c.Ask(ctx, wire(func(ctx context.Context, call *Call) (*http.Response, error) {
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.Base().String(), nil)
-		if err != nil {
-			return nil, err
-		}
-		return call.Middleware(req, c.HTTP().Do)
+		return call.Post(ctx, "words", "", nil)
 	})) {
 		if out.Done != nil {
 			text = out.Done.Items[0].Text
@@ -207,6 +203,11 @@ func (b *body) Read(p []byte) (int, error) {
 
 func (b *body) Close() error { return nil }
 
+// answering is a transport without a network.
+type answering func(*http.Request) *http.Response
+
+func (a answering) RoundTrip(req *http.Request) (*http.Response, error) { return a(req), nil }
+
 // The watch over a call: silence ends it, bytes hold that off, and their number
 // has a limit.
 func TestWatch(t *testing.T) {
@@ -225,18 +226,10 @@ func TestWatch(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				client := open(t, c.o)
-				var failure *conversation.ModelError
-				text := ""
-				for out, err := range client.Ask(t.Context(), wire(func(ctx context.Context, call *Call) (*http.Response, error) {
-					return call.Middleware(nil, func(*http.Request) (*http.Response, error) {
-						return &http.Response{StatusCode: http.StatusOK, Body: &body{ctx: ctx, every: c.every, bytes: c.bytes}}, nil
-					})
-				})) {
-					if out.Done != nil {
-						text = out.Done.Items[0].Text
-					}
-					errors.As(err, &failure)
-				}
+				client.http = &http.Client{Transport: answering(func(req *http.Request) *http.Response {
+					return &http.Response{StatusCode: http.StatusOK, Body: &body{ctx: req.Context(), every: c.every, bytes: c.bytes}}
+				})}
+				text, failure, _ := ask(t.Context(), client)
 				switch {
 				case c.code == "" && (failure != nil || len(text) != c.bytes):
 					t.Errorf("%q, %+v", text, failure)

@@ -1,0 +1,44 @@
+package anthropic
+
+import (
+	"flag"
+	"testing"
+
+	"parley/conversation"
+	"parley/models/modelstest"
+	"parley/models/upstream"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write golden files instead of comparing with them")
+
+// What is sent, byte by byte: the provider caches by prefix.
+func TestGoldenRequests(t *testing.T) {
+	var cases []modelstest.RequestCase
+	add := func(name string, o upstream.Options, r conversation.Request) {
+		o.Model = "model-1"
+		cases = append(cases, modelstest.RequestCase{Name: name, Request: r, Answer: empty, Model: func(t *testing.T, url string) conversation.Model {
+			o.BaseURL = url + "/some"
+			m, err := New(Options{o})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return m
+		}})
+	}
+	hello := conversation.Request{Session: "s1", Entries: []conversation.Entry{{Role: conversation.RoleUser, Text: "hello"}}}
+	full := modelstest.FullRequest("")
+	wrapUp := full
+	wrapUp.Tools = nil
+	add("nothing", upstream.Options{}, conversation.Request{Session: "s1"})
+	add("bare", upstream.Options{}, hello)
+	add("full", upstream.Options{APIKey: "key", Stream: true}, full)
+	add("without-tools", upstream.Options{APIKey: "key", Stream: true}, wrapUp)
+	add("options", upstream.Options{
+		APIKey: "key", Headers: map[string]string{"X-Extra": "more", "anthropic-beta": "x-1"}, MaxOutputTokens: 900, Temperature: new(0.25),
+		Extra: map[string]any{"thinking": map[string]any{"type": "enabled", "budget_tokens": 1024, "a": "<b>"}},
+	}, full)
+	add("replaced", upstream.Options{
+		APIKey: "key", Headers: map[string]string{"Authorization": "Basic more", "Anthropic-Version": "2023-06-01"}, Extra: map[string]any{"metadata": "else & <more>"}, Temperature: new(1.0),
+	}, hello)
+	modelstest.GoldenRequests(t, *rewrite, cases)
+}
