@@ -33,7 +33,7 @@ var arrows = map[string][]string{
 	"conversation":                  {},
 	"conversation/machine":          {"conversation"},
 	"conversation/transcript":       {"conversation"},
-	"conversation/wire":             {"conversation", "conversation/wire/internal/pb"},
+	"conversation/wire":             {"conversation"},
 	"conversation/wire/internal/pb": {},
 	"metrics":                       {},
 	"persistence":                   {},
@@ -65,6 +65,7 @@ var arrows = map[string][]string{
 // testArrows are the imports that only tests of a room may have, beside its own.
 var testArrows = map[string][]string{
 	"conversation":         {"conversation/wire"},
+	"conversation/wire":    {"conversation/wire/internal/pb"}, // the oracle of its reader and writer
 	"persistence/pebble":   {"persistence/persistencetest"},
 	"actors":               {"actors/actorstest", "persistence/persistencetest", "models/scripted"},
 	"actors/actorstest":    {"persistence/persistencetest", "models/scripted"},
@@ -96,7 +97,12 @@ var libraries = map[string][]string{
 	"github.com/prometheus/":           {"metrics", "persistence/pebble", "gateway", "actors", "cmd/parley"},
 	"github.com/pelletier/go-toml":     {"cmd/parley", "models/scripted"},
 	"github.com/alecthomas/kong":       {"cmd/parley", "cmd/parley-bench"},
-	"google.golang.org/protobuf":       {"conversation/wire", "conversation/wire/internal/pb"},
+
+	// Generated code, and what it needs, is for the tests of wire only.
+	"google.golang.org/protobuf/encoding/protowire": {"conversation/wire"},
+	"google.golang.org/protobuf/proto":              {"conversation/wire/internal/pb"},
+	"google.golang.org/protobuf/reflect":            {"conversation/wire/internal/pb"},
+	"google.golang.org/protobuf/runtime":            {"conversation/wire/internal/pb"},
 }
 
 // Tests wait for what they wait for. time.Sleep is allowed where it takes no

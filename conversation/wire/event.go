@@ -3,68 +3,187 @@ package wire
 import (
 	"fmt"
 
+	"google.golang.org/protobuf/encoding/protowire"
+
 	"parley/conversation"
-	"parley/conversation/wire/internal/pb"
 )
 
-func readEvent(p *pb.Event) (conversation.Event, error) {
-	if number := unknownBody(p); number != 0 {
-		return conversation.Event{}, fmt.Errorf("%w: event kind %d", conversation.ErrTooNew, number-10)
+// A body's field number is its kind's and this.
+const bodies = 10
+
+// firstBody is the lowest field number of an event's body.
+const firstBody = bodies + protowire.Number(conversation.KindSessionCreated)
+
+func (w *writer) event(field protowire.Number, e *conversation.Event) {
+	at := w.begin(field)
+	w.uint(1, uint64(e.Seq))
+	w.time(2, e.At)
+	w.text(3, string(e.Task))
+	body := w.begin(bodies + protowire.Number(e.Body.Kind()))
+	w.body(e.Body)
+	w.end(body)
+	w.end(at)
+}
+
+// event reads an event. Its Seq is right also when there is an error.
+func (r *reader) event() (conversation.Event, error) {
+	var (
+		e       conversation.Event
+		newer   protowire.Number // the first body that this program does not know
+		refused []refusal        // of e.Body
+	)
+	for r.next() {
+		switch r.number {
+		case 1:
+			unsigned(r, &e.Seq)
+		case 2:
+			moment(r, &e.At)
+		case 3:
+			text(r, &e.Task)
+		default:
+			if r.number < firstBody {
+				continue
+			}
+			kind := conversation.EventKind(0)
+			in, ok := r.message()
+			if ok && r.number <= bodies+lastKind {
+				kind = conversation.EventKind(r.number - bodies)
+			}
+			// Of several bodies the last counts; two of the same kind are merged.
+			if e.Body != nil && e.Body.Kind() == kind {
+				in.refused = refused
+			}
+			body := in.body(kind, e.Body)
+			switch {
+			case body != nil:
+				e.Body, refused = body, in.refused
+			case newer == 0:
+				newer = r.number
+			}
+		}
 	}
-	var r reader
-	out := conversation.Event{Seq: conversation.Seq(p.Seq), At: readTime(p.At), Task: conversation.TaskID(p.Task)}
-	switch b := p.Body.(type) {
-	case *pb.Event_SessionCreated:
-		out.Body = r.sessionCreated(b.SessionCreated)
-	case *pb.Event_SessionUpdated:
-		out.Body = r.sessionUpdated(b.SessionUpdated)
-	case *pb.Event_SessionClosed:
-		out.Body = r.sessionClosed(b.SessionClosed)
-	case *pb.Event_MessageAccepted:
-		out.Body = r.messageAccepted(b.MessageAccepted)
-	case *pb.Event_MessageEdited:
-		out.Body = r.messageEdited(b.MessageEdited)
-	case *pb.Event_MessageWithdrawn:
-		out.Body = r.messageWithdrawn(b.MessageWithdrawn)
-	case *pb.Event_MessageMoved:
-		out.Body = r.messageMoved(b.MessageMoved)
-	case *pb.Event_MessageResolved:
-		out.Body = r.messageResolved(b.MessageResolved)
-	case *pb.Event_TaskStatus:
-		out.Body = r.taskStatusChanged(b.TaskStatus)
-	case *pb.Event_TaskCancelling:
-		out.Body = r.taskCancelling(b.TaskCancelling)
-	case *pb.Event_StepStarted:
-		out.Body = r.stepStarted(b.StepStarted)
-	case *pb.Event_StepFinished:
-		out.Body = r.stepFinished(b.StepFinished)
-	case *pb.Event_PartialResponse:
-		out.Body = r.partialResponse(b.PartialResponse)
-	case *pb.Event_Response:
-		out.Body = r.response(b.Response)
-	case *pb.Event_Question:
-		out.Body = r.asked(b.Question)
-	case *pb.Event_QuestionAnswered:
-		out.Body = r.questionAnswered(b.QuestionAnswered)
-	case *pb.Event_QuestionClosed:
-		out.Body = r.questionClosed(b.QuestionClosed)
-	case *pb.Event_ToolStarted:
-		out.Body = r.toolStarted(b.ToolStarted)
-	case *pb.Event_ToolFinished:
-		out.Body = r.toolFinished(b.ToolFinished)
-	case *pb.Event_DelegationStarted:
-		out.Body = r.delegationStarted(b.DelegationStarted)
-	case *pb.Event_DelegationFinished:
-		out.Body = r.delegationFinished(b.DelegationFinished)
-	case *pb.Event_CoverageNudge:
-		out.Body = r.coverageNudge(b.CoverageNudge)
-	case *pb.Event_ContextCompacted:
-		out.Body = r.contextCompacted(b.ContextCompacted)
+	switch {
+	case newer != 0:
+		return e, fmt.Errorf("%w: event kind %d", conversation.ErrTooNew, newer-bodies)
+	case e.Body == nil:
+		return e, fmt.Errorf("%w: the event has no body", ErrCorrupt)
+	}
+	body := reader{damage: r.damage, refused: refused}
+	if err := body.end(); err != nil {
+		return e, fmt.Errorf("%s: %w", e.Body.Kind(), err)
+	}
+	return e, nil
+}
+
+// lastKind is the last kind of event that this program knows.
+const lastKind = protowire.Number(conversation.KindContextCompacted)
+
+// body panics on a body that is none of the vocabulary's: a test holds the
+// switch against conversation.EventKinds.
+func (w *writer) body(body conversation.EventBody) {
+	switch b := body.(type) {
+	case conversation.SessionCreated:
+		w.sessionCreated(b)
+	case conversation.SessionUpdated:
+		w.sessionUpdated(b)
+	case conversation.SessionClosed:
+		w.sessionClosed(b)
+	case conversation.MessageAccepted:
+		w.messageAccepted(b)
+	case conversation.MessageEdited:
+		w.messageEdited(b)
+	case conversation.MessageWithdrawn:
+		w.messageWithdrawn(b)
+	case conversation.MessageMoved:
+		w.messageMoved(b)
+	case conversation.MessageResolved:
+		w.messageResolved(b)
+	case conversation.TaskStatusChanged:
+		w.taskStatusChanged(b)
+	case conversation.TaskCancelling:
+		w.taskCancelling(b)
+	case conversation.StepStarted:
+		w.stepStarted(b)
+	case conversation.StepFinished:
+		w.stepFinished(b)
+	case conversation.PartialResponse:
+		w.partialResponse(b)
+	case conversation.Response:
+		w.response(b)
+	case conversation.Asked:
+		w.asked(b)
+	case conversation.QuestionAnswered:
+		w.questionAnswered(b)
+	case conversation.QuestionClosed:
+		w.questionClosed(b)
+	case conversation.ToolStarted:
+		w.toolStarted(b)
+	case conversation.ToolFinished:
+		w.toolFinished(b)
+	case conversation.DelegationStarted:
+		w.delegationStarted(b)
+	case conversation.DelegationFinished:
+		w.delegationFinished(b)
+	case conversation.CoverageNudge:
+		w.coverageNudge(b)
+	case conversation.ContextCompacted:
+		w.contextCompacted(b)
 	default:
-		return conversation.Event{}, fmt.Errorf("%w: the event says nothing", ErrCorrupt)
+		panic(fmt.Sprintf("wire: there is no encoding for an event body of type %T", body))
 	}
-	if r.err != nil {
-		return conversation.Event{}, fmt.Errorf("%s: %w", out.Body.Kind(), r.err)
+}
+
+// body reads a body of a kind; nil if the kind is unknown. Fields that are not
+// there keep their value of earlier, which is the event's body so far, if that
+// is of the same kind.
+func (r *reader) body(kind conversation.EventKind, earlier conversation.EventBody) conversation.EventBody {
+	switch kind {
+	case conversation.KindSessionCreated:
+		return r.sessionCreated(earlier)
+	case conversation.KindSessionUpdated:
+		return r.sessionUpdated(earlier)
+	case conversation.KindSessionClosed:
+		return r.sessionClosed(earlier)
+	case conversation.KindMessageAccepted:
+		return r.messageAccepted(earlier)
+	case conversation.KindMessageEdited:
+		return r.messageEdited(earlier)
+	case conversation.KindMessageWithdrawn:
+		return r.messageWithdrawn(earlier)
+	case conversation.KindMessageMoved:
+		return r.messageMoved(earlier)
+	case conversation.KindMessageResolved:
+		return r.messageResolved(earlier)
+	case conversation.KindTaskStatus:
+		return r.taskStatusChanged(earlier)
+	case conversation.KindTaskCancelling:
+		return r.taskCancelling(earlier)
+	case conversation.KindStepStarted:
+		return r.stepStarted(earlier)
+	case conversation.KindStepFinished:
+		return r.stepFinished(earlier)
+	case conversation.KindPartialResponse:
+		return r.partialResponse(earlier)
+	case conversation.KindResponse:
+		return r.response(earlier)
+	case conversation.KindQuestion:
+		return r.asked(earlier)
+	case conversation.KindQuestionAnswered:
+		return r.questionAnswered(earlier)
+	case conversation.KindQuestionClosed:
+		return r.questionClosed(earlier)
+	case conversation.KindToolStarted:
+		return r.toolStarted(earlier)
+	case conversation.KindToolFinished:
+		return r.toolFinished(earlier)
+	case conversation.KindDelegationStarted:
+		return r.delegationStarted(earlier)
+	case conversation.KindDelegationFinished:
+		return r.delegationFinished(earlier)
+	case conversation.KindCoverageNudge:
+		return r.coverageNudge(earlier)
+	case conversation.KindContextCompacted:
+		return r.contextCompacted(earlier)
 	}
-	return out, nil
+	return nil
 }

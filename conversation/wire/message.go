@@ -1,76 +1,143 @@
 package wire
 
 import (
+	"google.golang.org/protobuf/encoding/protowire"
+
 	"parley/conversation"
-	"parley/conversation/wire/internal/pb"
 )
 
-// The session and its messages.
+// The users' messages.
 
-func (r *reader) sessionCreated(p *pb.SessionCreated) conversation.SessionCreated {
-	return conversation.SessionCreated{
-		Title:  p.Title,
-		Agent:  conversation.AgentName(p.Agent),
-		Owner:  conversation.UserID(p.Owner),
-		Access: r.access(p.Access),
-		Policy: readOverrides(p.Policy),
+func (w *writer) messageAccepted(b conversation.MessageAccepted) {
+	w.text(1, string(b.Message))
+	w.text(2, string(b.ClientMsgID))
+	w.text(3, string(b.Author))
+	w.text(4, b.Text)
+	w.uint(5, uint64(b.Disposition))
+	w.uint(6, uint64(b.Via))
+	w.uint(7, uint64(b.Mode))
+	w.text(8, string(b.InReplyTo))
+	w.text(9, string(b.Question))
+	w.time(10, b.NotBefore)
+	w.bool(11, b.Steer)
+	w.bool(12, b.First)
+	w.bool(13, b.Kept)
+}
+
+func (r *reader) messageAccepted(earlier conversation.EventBody) conversation.EventBody {
+	b, _ := earlier.(conversation.MessageAccepted)
+	for r.next() {
+		switch r.number {
+		case 1:
+			text(r, &b.Message)
+		case 2:
+			text(r, &b.ClientMsgID)
+		case 3:
+			text(r, &b.Author)
+		case 4:
+			text(r, &b.Text)
+		case 5:
+			enum(r, &b.Disposition, conversation.Answered)
+		case 6:
+			enum(r, &b.Via, conversation.ViaDelegation)
+		case 7:
+			enum(r, &b.Mode, conversation.ModeReject)
+		case 8:
+			text(r, &b.InReplyTo)
+		case 9:
+			text(r, &b.Question)
+		case 10:
+			moment(r, &b.NotBefore)
+		case 11:
+			boolean(r, &b.Steer)
+		case 12:
+			boolean(r, &b.First)
+		case 13:
+			boolean(r, &b.Kept)
+		}
 	}
+	return b
 }
 
-func (r *reader) sessionUpdated(p *pb.SessionUpdated) conversation.SessionUpdated {
-	r.access(p.GetAccess())
-	return conversation.SessionUpdated{
-		Title:  text(p.Title),
-		Access: pointer[conversation.Access](p.Access),
-		Policy: readOverrides(p.Policy),
+func (w *writer) messageEdited(b conversation.MessageEdited) {
+	w.text(1, string(b.Message))
+	w.text(2, b.Text)
+}
+
+func (r *reader) messageEdited(earlier conversation.EventBody) conversation.EventBody {
+	b, _ := earlier.(conversation.MessageEdited)
+	for r.next() {
+		switch r.number {
+		case 1:
+			text(r, &b.Message)
+		case 2:
+			text(r, &b.Text)
+		}
 	}
+	return b
 }
 
-func (*reader) sessionClosed(p *pb.SessionClosed) conversation.SessionClosed {
-	return conversation.SessionClosed{Reason: p.Reason}
+func (w *writer) messageWithdrawn(b conversation.MessageWithdrawn) {
+	w.text(1, string(b.Message))
+	w.text(2, string(b.Heir))
 }
 
-func (r *reader) messageAccepted(p *pb.MessageAccepted) conversation.MessageAccepted {
-	return conversation.MessageAccepted{
-		Message:     conversation.MessageID(p.Message),
-		ClientMsgID: conversation.ClientMsgID(p.ClientMsgId),
-		Author:      conversation.UserID(p.Author),
-		Text:        p.Text,
-		Disposition: enum(r, p.Disposition, conversation.Answered),
-		Via:         enum(r, p.Via, conversation.ViaDelegation),
-		Mode:        enum(r, p.Mode, conversation.ModeReject),
-		InReplyTo:   conversation.MessageID(p.InReplyTo),
-		Question:    conversation.QuestionID(p.Question),
-		NotBefore:   readTime(p.NotBefore),
-		Steer:       p.Steer,
-		First:       p.First,
-		Kept:        p.Kept,
+func (r *reader) messageWithdrawn(earlier conversation.EventBody) conversation.EventBody {
+	b, _ := earlier.(conversation.MessageWithdrawn)
+	for r.next() {
+		switch r.number {
+		case 1:
+			text(r, &b.Message)
+		case 2:
+			text(r, &b.Heir)
+		}
 	}
+	return b
 }
 
-func (*reader) messageEdited(p *pb.MessageEdited) conversation.MessageEdited {
-	return conversation.MessageEdited{Message: conversation.MessageID(p.Message), Text: p.Text}
+func (w *writer) messageMoved(b conversation.MessageMoved) {
+	w.text(1, string(b.Message))
+	w.text(2, string(b.Before))
 }
 
-func (*reader) messageWithdrawn(p *pb.MessageWithdrawn) conversation.MessageWithdrawn {
-	return conversation.MessageWithdrawn{
-		Message: conversation.MessageID(p.Message),
-		Heir:    conversation.MessageID(p.Heir),
+func (r *reader) messageMoved(earlier conversation.EventBody) conversation.EventBody {
+	b, _ := earlier.(conversation.MessageMoved)
+	for r.next() {
+		switch r.number {
+		case 1:
+			text(r, &b.Message)
+		case 2:
+			text(r, &b.Before)
+		}
 	}
+	return b
 }
 
-func (*reader) messageMoved(p *pb.MessageMoved) conversation.MessageMoved {
-	return conversation.MessageMoved{
-		Message: conversation.MessageID(p.Message),
-		Before:  conversation.MessageID(p.Before),
+func (w *writer) messageResolved(b conversation.MessageResolved) {
+	w.text(1, string(b.Message))
+	w.uint(2, uint64(b.How))
+	if b.Part != nil {
+		w.optionalUint(3, uint64(*b.Part))
 	}
+	w.text(4, string(b.Question))
 }
 
-func (r *reader) messageResolved(p *pb.MessageResolved) conversation.MessageResolved {
-	return conversation.MessageResolved{
-		Message:  conversation.MessageID(p.Message),
-		How:      enum(r, p.How, conversation.ResolvedUnanswered),
-		Part:     pointer[conversation.PartIndex](p.Part),
-		Question: conversation.QuestionID(p.Question),
+func (r *reader) messageResolved(earlier conversation.EventBody) conversation.EventBody {
+	b, _ := earlier.(conversation.MessageResolved)
+	for r.next() {
+		switch r.number {
+		case 1:
+			text(r, &b.Message)
+		case 2:
+			enum(r, &b.How, conversation.ResolvedUnanswered)
+		case 3:
+			if r.typ == protowire.VarintType {
+				b.Part = new(conversation.PartIndex)
+				unsigned(r, b.Part)
+			}
+		case 4:
+			text(r, &b.Question)
+		}
 	}
+	return b
 }

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"parley/conversation"
-	"parley/conversation/wire/internal/pb"
 )
 
 // AppendTaskRow adds the encoding of row to dst.
@@ -29,26 +28,41 @@ func AppendTaskRow(dst []byte, row conversation.TaskRow) []byte {
 // DecodeTaskRow reads what AppendTaskRow wrote. Errors wrap
 // conversation.ErrTooNew or ErrCorrupt.
 func DecodeTaskRow(b []byte) (conversation.TaskRow, error) {
-	var p pb.TaskRow
-	if err := decodeMessage(b, &p); err != nil {
+	var (
+		row    conversation.TaskRow
+		damage error
+	)
+	r := newReader(b, &damage)
+	for r.next() {
+		switch r.number {
+		case 1:
+			text(&r, &row.Key.Tenant)
+		case 2:
+			text(&r, &row.Key.Session)
+		case 3:
+			text(&r, &row.Task)
+		case 4:
+			enum(&r, &row.Status, conversation.TaskCancelled)
+		case 5:
+			text(&r, &row.Agent)
+		case 6:
+			text(&r, &row.Owner)
+		case 7:
+			text(&r, &row.Trigger)
+		case 8:
+			moment(&r, &row.CreatedAt)
+		case 9:
+			moment(&r, &row.UpdatedAt)
+		case 10:
+			unsigned(&r, &row.First)
+		case 11:
+			unsigned(&r, &row.Last)
+		case 12:
+			r.failure(&row.Error)
+		}
+	}
+	if err := r.end(); err != nil {
 		return conversation.TaskRow{}, fmt.Errorf("task row: %w", err)
-	}
-	var r reader
-	row := conversation.TaskRow{
-		Key:       sessionKey(p.Tenant, p.Session),
-		Task:      conversation.TaskID(p.Task),
-		Status:    r.taskStatus(p.Status),
-		Agent:     conversation.AgentName(p.Agent),
-		Owner:     conversation.UserID(p.Owner),
-		Trigger:   conversation.MessageID(p.Trigger),
-		CreatedAt: readTime(p.CreatedAt),
-		UpdatedAt: readTime(p.UpdatedAt),
-		First:     conversation.Seq(p.First),
-		Last:      conversation.Seq(p.Last),
-		Error:     readFailure(p.Error),
-	}
-	if r.err != nil {
-		return conversation.TaskRow{}, fmt.Errorf("task row: %w", r.err)
 	}
 	return row, nil
 }
@@ -74,26 +88,41 @@ func AppendSummary(dst []byte, s conversation.Summary) []byte {
 // DecodeSummary reads what AppendSummary wrote; Seen is 0. Errors wrap
 // conversation.ErrTooNew or ErrCorrupt.
 func DecodeSummary(b []byte) (conversation.Summary, error) {
-	var p pb.Summary
-	if err := decodeMessage(b, &p); err != nil {
+	var (
+		s      conversation.Summary
+		damage error
+	)
+	r := newReader(b, &damage)
+	for r.next() {
+		switch r.number {
+		case 1:
+			text(&r, &s.Key.Tenant)
+		case 2:
+			text(&r, &s.Key.Session)
+		case 3:
+			text(&r, &s.Title)
+		case 4:
+			text(&r, &s.Agent)
+		case 5:
+			text(&r, &s.Owner)
+		case 6:
+			enum(&r, &s.Access, conversation.AccessTenant)
+		case 7:
+			boolean(&r, &s.Closed)
+		case 8:
+			moment(&r, &s.CreatedAt)
+		case 9:
+			moment(&r, &s.Activity)
+		case 10:
+			unsigned(&r, &s.Last)
+		case 11:
+			integer(&r, &s.Open)
+		case 12:
+			integer(&r, &s.Awaiting)
+		}
+	}
+	if err := r.end(); err != nil {
 		return conversation.Summary{}, fmt.Errorf("summary: %w", err)
-	}
-	var r reader
-	s := conversation.Summary{
-		Key:       sessionKey(p.Tenant, p.Session),
-		Title:     p.Title,
-		Agent:     conversation.AgentName(p.Agent),
-		Owner:     conversation.UserID(p.Owner),
-		Access:    r.access(p.Access),
-		Closed:    p.Closed,
-		CreatedAt: readTime(p.CreatedAt),
-		Activity:  readTime(p.Activity),
-		Last:      conversation.Seq(p.Last),
-		Open:      int(p.Open),
-		Awaiting:  int(p.Awaiting),
-	}
-	if r.err != nil {
-		return conversation.Summary{}, fmt.Errorf("summary: %w", r.err)
 	}
 	return s, nil
 }
@@ -125,23 +154,29 @@ func AppendHead(dst []byte, h HeadRow) []byte {
 // DecodeHead reads what AppendHead wrote. Errors wrap conversation.ErrTooNew or
 // ErrCorrupt.
 func DecodeHead(b []byte) (HeadRow, error) {
-	var p pb.HeadRow
-	if err := decodeMessage(b, &p); err != nil {
+	var (
+		h      HeadRow
+		damage error
+	)
+	r := newReader(b, &damage)
+	for r.next() {
+		switch r.number {
+		case 1:
+			unsigned(&r, &h.Epoch)
+		case 2:
+			unsigned(&r, &h.Last)
+		case 3:
+			text(&r, &h.LastCommit)
+		case 4:
+			unsigned(&r, &h.SnapshotAt)
+		case 5:
+			moment(&r, &h.WakeAt)
+		case 6:
+			boolean(&r, &h.Erased)
+		}
+	}
+	if err := r.end(); err != nil {
 		return HeadRow{}, fmt.Errorf("head: %w", err)
 	}
-	return HeadRow{
-		Epoch:      conversation.Epoch(p.Epoch),
-		Last:       conversation.Seq(p.Last),
-		LastCommit: conversation.CommitID(p.LastCommit),
-		SnapshotAt: conversation.Seq(p.SnapshotAt),
-		WakeAt:     readTime(p.WakeAt),
-		Erased:     p.Erased,
-	}, nil
-}
-
-func sessionKey(tenant, session string) conversation.SessionKey {
-	return conversation.SessionKey{
-		Tenant:  conversation.TenantID(tenant),
-		Session: conversation.SessionID(session),
-	}
+	return h, nil
 }

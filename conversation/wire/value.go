@@ -2,168 +2,173 @@ package wire
 
 import (
 	"encoding/json"
-	"fmt"
-	"math"
-	"time"
+	"maps"
+	"slices"
+
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"parley/conversation"
-	"parley/conversation/wire/internal/pb"
 )
 
-// reader turns messages into the vocabulary's values and keeps the first thing
-// that was wrong, so that the code for each body is one literal.
-type reader struct{ err error }
+// What several events hold.
 
-func (r *reader) fail(err error) {
-	if r.err == nil {
-		r.err = err
+// overrides writes a removed override as "", which is not JSON.
+func (w *writer) overrides(field protowire.Number, o conversation.Overrides) {
+	for _, key := range slices.Sorted(maps.Keys(o)) {
+		at := w.begin(field)
+		w.optionalText(1, key)
+		w.optionalText(2, string(o[key]))
+		w.end(at)
 	}
 }
 
-// enum reads a stored number whose largest known value is last.
-func enum[E ~uint8](r *reader, v uint32, last E) E {
-	if v > uint32(last) {
-		r.fail(fmt.Errorf("%w: %T %d", conversation.ErrTooNew, last, v))
-		return 0
+// overrides reads one entry of the map.
+func (r *reader) overrides(into *conversation.Overrides) {
+	in, ok := r.message()
+	if !ok {
+		return
 	}
-	return E(v)
-}
-
-func (r *reader) access(v uint32) conversation.Access {
-	return enum(r, v, conversation.AccessTenant)
-}
-
-func (r *reader) taskStatus(v uint32) conversation.TaskStatus {
-	return enum(r, v, conversation.TaskCancelled)
-}
-
-func (r *reader) callStatus(v uint32) conversation.CallStatus {
-	return enum(r, v, conversation.CallFailed)
-}
-
-func readTime(ms int64) time.Time {
-	if ms == 0 {
-		return time.Time{}
-	}
-	return time.UnixMilli(ms).UTC()
-}
-
-func (r *reader) duration(ms int64) time.Duration {
-	const most = math.MaxInt64 / int64(time.Millisecond)
-	if ms > most || ms < -most {
-		r.fail(fmt.Errorf("%w: a duration of %d ms", ErrCorrupt, ms))
-		return 0
-	}
-	return time.Duration(ms) * time.Millisecond
-}
-
-// readStrings changes the type of a list of names; nil for none.
-func readStrings[S ~string](in []string) []S {
-	if len(in) == 0 {
-		return nil
-	}
-	out := make([]S, len(in))
-	for i, s := range in {
-		out[i] = S(s)
-	}
-	return out
-}
-
-// pointer changes the type of a value that may be absent.
-func pointer[To, From ~uint32 | ~uint8](in *From) *To {
-	if in == nil {
-		return nil
-	}
-	out := To(*in)
-	return &out
-}
-
-func text(in *string) *string {
-	if in == nil {
-		return nil
-	}
-	out := *in
-	return &out
-}
-
-func readOverrides(in map[string]string) conversation.Overrides {
-	if len(in) == 0 {
-		return nil
-	}
-	out := make(conversation.Overrides, len(in))
-	for key, value := range in {
-		if value == "" {
-			out[key] = nil
-			continue
-		}
-		out[key] = json.RawMessage(value)
-	}
-	return out
-}
-
-func readFailure(in *pb.Failure) *conversation.Failure {
-	if in == nil {
-		return nil
-	}
-	return &conversation.Failure{Code: conversation.Code(in.Code), Message: in.Message}
-}
-
-func readUsage(in *pb.Usage) conversation.Usage {
-	return conversation.Usage{
-		InputTokens:  int(in.GetInputTokens()),
-		OutputTokens: int(in.GetOutputTokens()),
-		Estimated:    in.GetEstimated(),
-	}
-}
-
-func (r *reader) items(in []*pb.Item) []conversation.Item {
-	if len(in) == 0 {
-		return nil
-	}
-	out := make([]conversation.Item, len(in))
-	for i, item := range in {
-		out[i] = conversation.Item{
-			Kind:     enum(r, item.Kind, conversation.ItemCall),
-			ID:       item.Id,
-			Text:     item.Text,
-			Tool:     item.Tool,
-			Args:     item.Args,
-			Streamed: item.Streamed,
-			Opaque:   string(item.Opaque),
-			OpaqueBy: item.OpaqueBy,
+	var key, value string
+	for in.next() {
+		switch in.number {
+		case 1:
+			text(&in, &key)
+		case 2:
+			text(&in, &value)
 		}
 	}
-	return out
-}
-
-func readResults(in []*pb.CallResult) []conversation.CallResult {
-	if len(in) == 0 {
-		return nil
+	if *into == nil {
+		*into = conversation.Overrides{}
 	}
-	out := make([]conversation.CallResult, len(in))
-	for i, result := range in {
-		out[i] = conversation.CallResult{ID: result.Id, Text: result.Text}
-	}
-	return out
-}
-
-func readPart(in *pb.Part) conversation.Part {
-	return conversation.Part{
-		Message:   conversation.MessageID(in.GetMessage()),
-		Source:    conversation.SourceID(in.GetSource()),
-		Index:     conversation.PartIndex(in.GetIndex()),
-		Text:      in.GetText(),
-		InReplyTo: conversation.MessageID(in.GetInReplyTo()),
-		Draft:     conversation.DraftID(in.GetDraft()),
-
-		Author:      conversation.UserID(in.GetAuthor()),
-		ClientMsgID: conversation.ClientMsgID(in.GetClientMsgId()),
+	if value == "" {
+		(*into)[key] = nil
+	} else {
+		(*into)[key] = json.RawMessage(value)
 	}
 }
 
-func readApproval(in *pb.Approval) *conversation.Approval {
-	if in == nil {
-		return nil
+func (w *writer) failure(field protowire.Number, f *conversation.Failure) {
+	if f == nil {
+		return
 	}
-	return &conversation.Approval{Call: conversation.CallID(in.Call), Tool: in.Tool, Args: in.Args}
+	at := w.begin(field)
+	w.text(1, string(f.Code))
+	w.text(2, f.Message)
+	w.end(at)
+}
+
+func (r *reader) failure(into **conversation.Failure) {
+	in, ok := r.message()
+	if !ok {
+		return
+	}
+	if *into == nil {
+		*into = new(conversation.Failure)
+	}
+	for in.next() {
+		switch in.number {
+		case 1:
+			text(&in, &(*into).Code)
+		case 2:
+			text(&in, &(*into).Message)
+		}
+	}
+}
+
+func (w *writer) usage(field protowire.Number, u conversation.Usage) {
+	at := w.begin(field)
+	w.int(1, int64(u.InputTokens))
+	w.int(2, int64(u.OutputTokens))
+	w.bool(3, u.Estimated)
+	w.end(at)
+}
+
+func (r *reader) usage(into *conversation.Usage) {
+	in, _ := r.message()
+	for in.next() {
+		switch in.number {
+		case 1:
+			integer(&in, &into.InputTokens)
+		case 2:
+			integer(&in, &into.OutputTokens)
+		case 3:
+			boolean(&in, &into.Estimated)
+		}
+	}
+}
+
+func (w *writer) items(field protowire.Number, items []conversation.Item) {
+	for i := range items {
+		item := &items[i]
+		at := w.begin(field)
+		w.uint(1, uint64(item.Kind))
+		w.text(2, item.ID)
+		w.text(3, item.Text)
+		w.text(4, item.Tool)
+		w.text(5, item.Args)
+		w.bool(6, item.Streamed)
+		w.bytes(7, item.Opaque)
+		w.text(8, item.OpaqueBy)
+		w.end(at)
+	}
+}
+
+// items reads one of them.
+func (r *reader) items(into *[]conversation.Item) {
+	in, ok := r.message()
+	if !ok {
+		return
+	}
+	var item conversation.Item
+	for in.next() {
+		switch in.number {
+		case 1:
+			enum(&in, &item.Kind, conversation.ItemCall)
+		case 2:
+			text(&in, &item.ID)
+		case 3:
+			text(&in, &item.Text)
+		case 4:
+			text(&in, &item.Tool)
+		case 5:
+			text(&in, &item.Args)
+		case 6:
+			boolean(&in, &item.Streamed)
+		case 7:
+			opaque(&in, &item.Opaque)
+		case 8:
+			text(&in, &item.OpaqueBy)
+		}
+	}
+	if err := in.end(); err != nil {
+		r.refuse("%w", err)
+	}
+	*into = append(*into, item)
+}
+
+func (w *writer) results(field protowire.Number, results []conversation.CallResult) {
+	for i := range results {
+		at := w.begin(field)
+		w.text(1, results[i].ID)
+		w.text(2, results[i].Text)
+		w.end(at)
+	}
+}
+
+// results reads one of them.
+func (r *reader) results(into *[]conversation.CallResult) {
+	in, ok := r.message()
+	if !ok {
+		return
+	}
+	var result conversation.CallResult
+	for in.next() {
+		switch in.number {
+		case 1:
+			text(&in, &result.ID)
+		case 2:
+			text(&in, &result.Text)
+		}
+	}
+	*into = append(*into, result)
 }

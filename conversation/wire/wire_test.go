@@ -513,24 +513,3 @@ func FuzzDecodeRows(f *testing.F) {
 		}
 	})
 }
-
-func BenchmarkAppendRecord(b *testing.B) {
-	r := sampleRecord()
-	var buffer []byte
-	b.ReportAllocs()
-	for b.Loop() {
-		buffer = AppendRecord(buffer[:0], r)
-	}
-	b.SetBytes(int64(len(buffer)))
-}
-
-func BenchmarkDecodeRecord(b *testing.B) {
-	stored := AppendRecord(nil, sampleRecord())
-	b.SetBytes(int64(len(stored)))
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := DecodeRecord(stored); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
