@@ -16,9 +16,12 @@ import (
 	"net"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
+	"parley/gateway/fanout"
+	"parley/gateway/rest"
+	"parley/gateway/service"
+	"parley/gateway/ws"
 	"parley/metrics"
 
 	shim "github.com/gofiber/contrib/websocket"
@@ -28,34 +31,28 @@ import (
 
 // Deps is what the gateway works with.
 type Deps struct {
-	Sessions      Sessions            // required
-	Hub           *Hub                // required; the same one that the engine publishes to
-	Authenticator Authenticator       // nil = NoAuth
-	Page          fs.FS               // index.html and its assets; nil = no page
-	Logger        *slog.Logger        // nil = nothing is logged
-	Metrics       *metrics.Gateway    // nil = counted for nobody
-	Gatherer      prometheus.Gatherer // what /metrics shows; nil = no /metrics
+	Sessions      service.Sessions      // required
+	Hub           *fanout.Hub           // required; the same one that the engine publishes to
+	Authenticator service.Authenticator // nil = NoAuth
+	Page          fs.FS                 // index.html and its assets; nil = no page
+	Logger        *slog.Logger          // nil = nothing is logged
+	Metrics       *metrics.Gateway      // nil = counted for nobody
+	Gatherer      prometheus.Gatherer   // what /metrics shows; nil = no /metrics
 }
 
 // Server serves one address, and another one for administration if wanted.
 type Server struct {
-	*core
-	door     door
-	counts   *counts
-	conns    *registry
-	names    names
+	services *service.Services
+	cfg      Config
+	hosts    hostPolicy
+	ws       *ws.Sockets
+	rest     *rest.API
 	app      *fiber.App
-	page     *page
-	gatherer prometheus.Gatherer
+	die      context.CancelFunc // ends services.alive
 
-	alive context.Context // ends when the server has let everybody go
-	die   context.CancelFunc
-
-	streams  atomic.Int64 // open SSE streams
-	draining atomic.Bool
-	drained  chan struct{}
-	drain    sync.Once
-	result   error // of the drain
+	drained chan struct{}
+	drain   sync.Once
+	result  error // of the drain
 
 	mu    sync.Mutex
 	main  net.Listener
@@ -72,7 +69,7 @@ func New(cfg Config, d Deps) (*Server, error) {
 		return nil, errors.New("gateway: Sessions and Hub are required")
 	}
 	if d.Authenticator == nil {
-		d.Authenticator = NoAuth{}
+		d.Authenticator = service.NoAuth{}
 	}
 	if d.Logger == nil {
 		d.Logger = slog.New(slog.DiscardHandler)
@@ -87,34 +84,36 @@ func New(cfg Config, d Deps) (*Server, error) {
 	if cfg.Limits.HeadBytes == 0 {
 		cfg.Limits.HeadBytes = 4 << 10
 	}
-	page, err := newPage(d.Page)
+	page, err := rest.NewPage(d.Page)
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{
-		core: &core{
-			cfg: cfg, sessions: d.Sessions, hub: d.Hub, auth: d.Authenticator,
-			log: d.Logger, m: d.Metrics, now: time.Now,
-		},
-		door: newDoor(cfg), counts: newCounts(cfg.Limits), conns: newRegistry(),
-		page: page, gatherer: d.Gatherer, drained: make(chan struct{}),
+	s := &Server{cfg: cfg, hosts: newHostPolicy(cfg), drained: make(chan struct{})}
+	s.services = &service.Services{
+		Limits: cfg.Limits, Times: cfg.Times, Node: cfg.Node, Version: cfg.Version, Model: cfg.Model,
+		Sessions: d.Sessions, Hub: d.Hub, Auth: d.Authenticator, Connections: service.NewConnections(),
+		Log: d.Logger, Metrics: d.Metrics, Now: time.Now,
 	}
-	s.alive, s.die = context.WithCancel(context.Background())
+	s.services.Alive, s.die = context.WithCancel(context.Background())
+	s.ws = ws.New(s.services)
+	s.rest = rest.New(s.services, page, d.Gatherer)
 	s.app = fiber.New(fiber.Config{
 		AppName:                      "parley",
 		DisableStartupMessage:        true,
 		Immutable:                    true, // strings of a request outlive it: they go to sessions
-		BodyLimit:                    readTooLarge * cfg.Limits.BodyBytes,
+		BodyLimit:                    rest.ReadTooLarge * cfg.Limits.BodyBytes,
 		ReadTimeout:                  15 * time.Second,
 		IdleTimeout:                  60 * time.Second,
 		WriteTimeout:                 0, // it would cut streams
 		ReadBufferSize:               cfg.Limits.HeadBytes,
-		ErrorHandler:                 s.problem,
+		ErrorHandler:                 s.rest.Problem,
 		CaseSensitive:                true,
 		UnescapePath:                 false, // ids of sub-sessions hold an escaped slash
 		DisablePreParseMultipartForm: true,
 	})
-	s.routes()
+	s.app.Use(s.rest.Observe, s.guard)
+	s.app.Get("/ws", s.rest.Named("/ws"), s.upgrade())
+	s.rest.Register(s.app, loopback(cfg.Listen))
 	return s, nil
 }
 
@@ -158,26 +157,26 @@ func (s *Server) Run(ctx context.Context) error {
 	failed := make(chan error, 2)
 	var served sync.WaitGroup
 	served.Go(func() {
-		if err := s.app.Listener(s.main); err != nil && !errors.Is(err, net.ErrClosed) && !s.draining.Load() {
+		if err := s.app.Listener(s.main); err != nil && !errors.Is(err, net.ErrClosed) && !s.services.Connections.Draining() {
 			failed <- fmt.Errorf("serve: %w", err)
 		}
 	})
 	if s.admin != nil {
-		s.extra = s.adminServer()
+		s.extra = s.rest.AdminServer()
 		served.Go(func() {
 			if err := s.extra.Serve(s.admin); err != nil && !errors.Is(err, http.ErrServerClosed) {
 				failed <- fmt.Errorf("serve administration: %w", err)
 			}
 		})
 	}
-	s.log.Info("gateway listens", "address", s.main.Addr().String(), "auth", s.auth.Mode())
+	s.services.Log.Info("gateway listens", "address", s.main.Addr().String(), "auth", s.services.Auth.Mode())
 	var err error
 	select {
 	case <-ctx.Done():
 	case <-s.drained:
 	case err = <-failed:
 	}
-	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.Times.Drain)
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.services.Times.Drain)
 	defer cancel()
 	err = errors.Join(err, s.Drain(end))
 	served.Wait()
@@ -187,9 +186,7 @@ func (s *Server) Run(ctx context.Context) error {
 // Announce begins the end: not ready any more, no new sockets, and every client
 // is told to come back later. Sockets stay and are served.
 func (s *Server) Announce() {
-	if s.draining.CompareAndSwap(false, true) {
-		s.conns.announce(s.cfg.Times.DrainSpread)
-	}
+	s.services.Connections.Announce(s.services.Times.DrainSpread)
 }
 
 // Drain closes every socket with 1012 and stops serving. It returns when all is
@@ -198,8 +195,8 @@ func (s *Server) Announce() {
 func (s *Server) Drain(ctx context.Context) error {
 	s.drain.Do(func() {
 		s.Announce()
-		s.conns.shut()
-		err := s.conns.clear(ctx)
+		s.services.Connections.Shut()
+		err := s.services.Connections.Clear(ctx)
 		left := 5 * time.Second
 		if deadline, ok := ctx.Deadline(); ok {
 			left = max(time.Until(deadline), 100*time.Millisecond)
@@ -239,8 +236,8 @@ func (s *Server) Close() error {
 // handler, which tells panics to the client, is replaced.
 func (s *Server) upgrade() fiber.Handler {
 	handshake := shim.New(func(ws *shim.Conn) {
-		credential, _ := ws.Locals(localCredential).(Credential)
-		s.serveConn(ws.Conn, credential)
+		credential, _ := ws.Locals(rest.LocalCredential).(service.Credential)
+		s.ws.Serve(ws.Conn, credential)
 	}, shim.Config{
 		Subprotocols:    []string{"parley.v1"},
 		ReadBufferSize:  1024,
@@ -248,28 +245,28 @@ func (s *Server) upgrade() fiber.Handler {
 		WriteBufferPool: &sync.Pool{}, // the library writes next to nothing by itself
 		RecoverHandler: func(ws *shim.Conn) {
 			if r := recover(); r != nil {
-				s.m.Panics.Inc()
-				s.log.Error("panic", "where", "socket", "panic", r, "stack", stack())
+				s.services.Metrics.Panics.Inc()
+				s.services.Log.Error("panic", "where", "socket", "panic", r, "stack", service.Stack())
 				_ = ws.WriteControl(shim.CloseMessage, shim.FormatCloseMessage(1011, "internal error"), time.Now().Add(time.Second))
 			}
 		},
 	})
 	return func(c *fiber.Ctx) error {
 		if !shim.IsWebSocketUpgrade(c) {
-			s.m.Handshakes.WithLabelValues("not_websocket").Inc()
+			s.services.Metrics.Handshakes.WithLabelValues("not_websocket").Inc()
 			return fiber.ErrUpgradeRequired
 		}
-		if s.draining.Load() {
-			s.m.Handshakes.WithLabelValues("unavailable").Inc()
-			return errDraining
+		if s.services.Connections.Draining() {
+			s.services.Metrics.Handshakes.WithLabelValues("unavailable").Inc()
+			return service.ErrDraining
 		}
-		c.Locals(localCredential, credentialOf(c))
+		c.Locals(rest.LocalCredential, rest.CredentialOf(c))
 		err := handshake(c)
 		if err != nil {
-			s.m.Handshakes.WithLabelValues("not_websocket").Inc()
+			s.services.Metrics.Handshakes.WithLabelValues("not_websocket").Inc()
 			return err
 		}
-		s.m.Handshakes.WithLabelValues("ok").Inc()
+		s.services.Metrics.Handshakes.WithLabelValues("ok").Inc()
 		return nil
 	}
 }

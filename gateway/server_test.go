@@ -215,3 +215,19 @@ func (r *rig) metric(name string, labels ...string) float64 {
 	}
 	return sum
 }
+
+// promtool's rules for names and help texts.
+func TestMetricNames(t *testing.T) {
+	r := prometheus.NewRegistry()
+	m := metrics.NewGateway(r)
+	m.Commands.WithLabelValues("send", "ok").Inc()
+	families, err := r.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if !strings.HasPrefix(f.GetName(), "parley_gateway_") || f.GetHelp() == "" {
+			t.Errorf("%s: %q", f.GetName(), f.GetHelp())
+		}
+	}
+}

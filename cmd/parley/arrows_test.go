@@ -43,8 +43,13 @@ var arrows = map[string][]string{
 	"actors/internal/admission":     {"conversation", "metrics"},
 	"actors/internal/registry":      {"conversation"},
 	"actors/internal/workers":       {},
-	"gateway":                       {"conversation", "metrics"},
+	"gateway":                       {"conversation", "gateway/fanout", "gateway/protocol", "gateway/rest", "gateway/service", "gateway/ws", "metrics"},
+	"gateway/fanout":                {"conversation", "gateway/protocol", "metrics"},
+	"gateway/protocol":              {"conversation"},
+	"gateway/rest":                  {"conversation", "gateway/fanout", "gateway/protocol", "gateway/service"},
+	"gateway/service":               {"conversation", "gateway/fanout", "gateway/protocol", "metrics"},
 	"gateway/web":                   {},
+	"gateway/ws":                    {"conversation", "gateway/fanout", "gateway/protocol", "gateway/service"},
 	"models/openai":                 {"conversation", "models/upstream"},
 	"models/anthropic":              {"conversation", "models/upstream"},
 	"models/*":                      {"conversation"},
@@ -52,7 +57,7 @@ var arrows = map[string][]string{
 
 	// Suites and kits for tests.
 	"actors/actorstest":   {"actors", "conversation"},
-	"gateway/gatewaytest": {"conversation", "gateway"},
+	"gateway/gatewaytest": {"conversation"},
 
 	"cmd/parley": {
 		"actors", "conversation", "gateway", "gateway/web", "metrics", "persistence/pebble", "tools/builtin", "tools/mcp",
@@ -74,6 +79,7 @@ var testArrows = map[string][]string{
 	"tools/*":              {"tools/toolstest"},
 	"cmd/parley":           {"conversation/wire", "persistence/persistencetest", "models/modelstest"},
 	"conversation/machine": {"conversation/transcript"},
+	"gateway/*":            {"gateway/gatewaytest"},
 }
 
 // libraries says where the libraries live whose types must not travel: prefix
@@ -83,9 +89,9 @@ var libraries = map[string][]string{
 	// The load generator measures the bare store and the bare socket in the same
 	// run as the server; that is the point of a floor.
 	"github.com/cockroachdb/pebble":    {"persistence/pebble", "cmd/parley-bench/floor.go"},
-	"github.com/gofiber/":              {"gateway/server.go", "gateway/conn.go", "gateway/rest*.go", "gateway/sse.go", "gateway/auth.go"},
-	"github.com/valyala/fasthttp":      {"gateway/server.go", "gateway/conn.go", "gateway/rest*.go", "gateway/sse.go", "gateway/auth.go", "cmd/parley-bench/echo.go"},
-	"github.com/fasthttp/websocket":    {"gateway", "cmd/parley-bench"},
+	"github.com/gofiber/":              {"gateway/server.go", "gateway/guard.go", "gateway/rest"},
+	"github.com/valyala/fasthttp":      {"gateway/rest", "cmd/parley-bench/echo.go"},
+	"github.com/fasthttp/websocket":    {"gateway/ws", "cmd/parley-bench"},
 	"github.com/openai/":               {}, // tests only: the two link 58 MB (ADR 9)
 	"github.com/anthropics/":           {},
 	"github.com/tmaxmax/go-sse":        {"models/upstream"},
@@ -94,7 +100,7 @@ var libraries = map[string][]string{
 	"github.com/rivo/uniseg":           {"models/command"},
 	"golang.org/x/time/":               {"models/routing", "tools/mcp"},
 	"database/sql":                     {},
-	"github.com/prometheus/":           {"metrics", "persistence/pebble", "gateway", "actors", "cmd/parley"},
+	"github.com/prometheus/":           {"metrics", "persistence/pebble", "gateway", "gateway/fanout", "gateway/rest", "actors", "cmd/parley"},
 	"github.com/pelletier/go-toml":     {"cmd/parley", "models/scripted"},
 	"github.com/alecthomas/kong":       {"cmd/parley", "cmd/parley-bench"},
 

@@ -76,7 +76,7 @@ func gatewayFolder() (string, error) {
 	}
 	for {
 		if _, err := os.Stat(filepath.Join(folder, "go.mod")); err == nil {
-			return filepath.Join(folder, "gateway"), nil
+			return filepath.Join(folder, "gateway", "protocol"), nil
 		}
 		up := filepath.Dir(folder)
 		if up == folder {
@@ -635,4 +635,37 @@ func (s *streamed) line(line string) error {
 		return errors.New("neither a comment nor a field that the document has")
 	}
 	return nil
+}
+
+// Canonical is v as JSON with sorted members.
+func Canonical(t testing.TB, v any) string {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var plain any
+	if err := json.Unmarshal(b, &plain); err != nil {
+		t.Fatal(err)
+	}
+	b, err = json.Marshal(plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// Inside walks into a document.
+func Inside(v any, path ...string) any {
+	for _, p := range path {
+		m, _ := v.(map[string]any)
+		v = m[p]
+	}
+	return v
+}
+
+// Schemas are the schemas of asyncapi.yaml, by name.
+func (c *Contract) Schemas() map[string]any {
+	m, _ := Inside(c.Async, "components", "schemas").(map[string]any)
+	return m
 }

@@ -1,0 +1,31 @@
+package fanout
+
+import (
+	"testing"
+
+	"parley/gateway/gatewaytest"
+	"parley/gateway/protocol"
+	"parley/metrics"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// BenchmarkPublish is what a turn costs from the engine's call to a queue.
+func BenchmarkPublish(b *testing.B) {
+	m := metrics.NewGateway(prometheus.NewRegistry())
+	hub := NewHub(m)
+	key := gatewaytest.Key("s1")
+	out := NewQueue(nil, protocol.DefaultLimits(), m)
+	f := &Subscription{Out: out, Key: key, state: stateLive, synced: true}
+	hub.Add(f)
+	scratch := make([]byte, 0, WriteBytes)
+	commits := gatewaytest.Turn(1)
+	b.ReportAllocs()
+	for b.Loop() {
+		for _, c := range commits {
+			f.cursor = c[0].Seq - 1
+			hub.Publish(key, c)
+		}
+		out.Take(scratch)
+	}
+}

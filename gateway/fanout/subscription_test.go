@@ -1,0 +1,173 @@
+package fanout
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"parley/conversation"
+	"parley/gateway/gatewaytest"
+	"parley/gateway/protocol"
+	"parley/metrics"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// queueOf is a live feed whose writer never comes.
+func queueOf(frames int) (*Hub, *Subscription) {
+	m := metrics.NewGateway(prometheus.NewRegistry())
+	hub := NewHub(m)
+	out := NewQueue(nil, protocol.Limits{QueueFrames: frames, QueueBytes: 1 << 20}, m)
+	f := &Subscription{Out: out, Key: gatewaytest.Key("s1"), Deltas: true, state: stateLive, synced: true, cursor: 5, until: 5}
+	hub.Add(f)
+	return hub, f
+}
+
+// drain takes everything that waits, as payloads.
+func drain(o *Queue) (payloads []string) {
+	for {
+		t := o.Take(nil)
+		if t.Frames == 0 {
+			return payloads
+		}
+		for b := t.Data; len(b) > 0; {
+			var p []byte
+			_, p, b = protocol.NextFrame(b)
+			payloads = append(payloads, string(p))
+		}
+	}
+}
+
+// Over half of the queue deltas of a draft merge, and what may be missed is dropped.
+func TestOverHalf(t *testing.T) {
+	hub, f := queueOf(10)
+	want := ""
+	for i := range 100 {
+		text := string(rune('a' + i%26))
+		hub.Show(f.Key, 5, conversation.Delta{Draft: "1.1.0", At: len(want), Text: text})
+		want += text
+		hub.Show(f.Key, 5, conversation.Progress{Call: "c1", Note: "n"})
+	}
+	got, frames := "", drain(f.Out)
+	if len(frames) > 10 {
+		t.Errorf("%d frames wait, the limit is 10", len(frames))
+	}
+	for _, p := range frames {
+		var d struct {
+			Type string
+			Data struct {
+				At   int
+				Text string
+			}
+		}
+		if err := json.Unmarshal([]byte(p), &d); err != nil {
+			t.Fatal(err)
+		}
+		if d.Type != "delta" {
+			continue
+		}
+		if d.Data.At != len(got) {
+			t.Errorf("a delta at %d after %d characters", d.Data.At, len(got))
+		}
+		got += d.Data.Text
+	}
+	if got != want {
+		t.Errorf("the deltas say %q, want %q", got, want)
+	}
+}
+
+// A delta is never merged across an event, nor into another draft, nor over a hole.
+func TestMergeOnlyWhatBelongsTogether(t *testing.T) {
+	hub, f := queueOf(4)
+	hub.Show(f.Key, 5, conversation.Delta{Draft: "1.1.0", At: 0, Text: "a"})
+	hub.Show(f.Key, 5, conversation.Delta{Draft: "1.1.1", At: 0, Text: "x"})
+	hub.Publish(f.Key, []conversation.Event{{Seq: 6, Body: conversation.SessionClosed{}}})
+	hub.Show(f.Key, 6, conversation.Delta{Draft: "1.1.0", At: 1, Text: "b"})
+	hub.Show(f.Key, 5, conversation.Delta{Draft: "1.1.1", At: 7, Text: "y"})
+	got := strings.Join(drain(f.Out), "\n")
+	for _, p := range []string{`"at":0,"text":"a"`, `"at":0,"text":"x"`, `"at":1,"text":"b"`} {
+		if !strings.Contains(got, p) {
+			t.Errorf("no %s in\n%s", p, got)
+		}
+	}
+	if strings.Contains(got, "xy") || strings.Contains(got, "ab") {
+		t.Errorf("merged over a hole:\n%s", got)
+	}
+}
+
+// What is stored behind a live feed is read from the log, although nothing is
+// published behind it; what the feed has is not read again.
+func TestStoredBehindLiveFeed(t *testing.T) {
+	hub, f := queueOf(10)
+	hub.Stored(f.Key, 5)
+	if f.state != stateLive || len(f.Out.behind) != 0 {
+		t.Error("the feed reads what it has")
+	}
+	hub.Stored(f.Key, 7)
+	if f.state != stateBehind || f.until != 7 || len(f.Out.behind) != 1 {
+		t.Errorf("state %d, until %d, %d feeds are read for", f.state, f.until, len(f.Out.behind))
+	}
+	f.Out.behind = nil // the writer has read up to 7, and waits
+	f.cursor = 7
+	hub.Stored(f.Key, 7)
+	if len(f.Out.behind) != 0 {
+		t.Error("the feed reads what it has")
+	}
+	hub.Stored(f.Key, 9)
+	if f.until != 9 || len(f.Out.behind) != 1 {
+		t.Errorf("until %d, %d feeds are read for", f.until, len(f.Out.behind))
+	}
+}
+
+// Nothing ephemeral is shown before the event that it came after.
+func TestNeverBeforeItsEvent(t *testing.T) {
+	hub, f := queueOf(10)
+	hub.Show(f.Key, 6, conversation.Thinking{Step: 1})
+	if got := drain(f.Out); len(got) != 0 {
+		t.Errorf("shown: %v", got)
+	}
+	hub.Publish(f.Key, []conversation.Event{{Seq: 6, Body: conversation.SessionClosed{}}})
+	hub.Show(f.Key, 6, conversation.Thinking{Step: 1})
+	if got := drain(f.Out); len(got) != 2 {
+		t.Errorf("shown: %v", got)
+	}
+}
+
+// Events that come again are dropped; a gap is filled from the log, not shown.
+func TestOverlapAndGap(t *testing.T) {
+	hub, f := queueOf(10)
+	closed := func(seqs ...conversation.Seq) (events []conversation.Event) {
+		for _, s := range seqs {
+			events = append(events, conversation.Event{Seq: s, Body: conversation.SessionClosed{}})
+		}
+		return events
+	}
+	hub.Publish(f.Key, closed(4, 5))
+	if got := drain(f.Out); len(got) != 0 || f.state != stateLive {
+		t.Errorf("again: %v", got)
+	}
+	hub.Publish(f.Key, closed(7))
+	if got := drain(f.Out); len(got) != 0 || f.state != stateBehind || f.until != 7 {
+		t.Errorf("a gap: %v, state %d", got, f.state)
+	}
+}
+
+// The same bytes go to every feed: an event is encoded once.
+func TestEncodedOnce(t *testing.T) {
+	hub, f := queueOf(10)
+	other := &Subscription{Out: NewQueue(nil, protocol.DefaultLimits(), hub.m), Key: f.Key, state: stateLive, synced: true, cursor: 5}
+	blind := &Subscription{Out: NewQueue(nil, protocol.DefaultLimits(), hub.m), Key: f.Key, state: stateLive, synced: true, cursor: 5, Redact: true}
+	hub.Add(other)
+	hub.Add(blind)
+	hub.Publish(f.Key, []conversation.Event{{Seq: 6, Body: conversation.ToolFinished{Summary: "secret"}}})
+	hub.Publish(f.Key, []conversation.Event{{Seq: 7, Body: conversation.SessionClosed{}}})
+	for i := range 2 {
+		a, b, c := &f.Out.at(i).Data[0], &other.Out.at(i).Data[0], &blind.Out.at(i).Data[0]
+		if a != b {
+			t.Errorf("item %d was encoded for each", i)
+		}
+		if same := a == c; same != (i == 1) {
+			t.Errorf("item %d: redacted and whole are the same: %v", i, same)
+		}
+	}
+}

@@ -1,0 +1,114 @@
+package gateway
+
+import (
+	"net"
+	"net/netip"
+	"strings"
+)
+
+// Any page on the web can make a browser open ws://127.0.0.1 or post to it, so
+// Origin and Host are checked on every route, also on loopback. Host is checked
+// because a name that is made to point here (DNS rebinding) would be its own origin.
+
+// hostPolicy knows by which names the server may be called and from where.
+type hostPolicy struct {
+	hosts   map[string]bool // lower case, without port
+	anyIP   bool            // bound to all addresses: any address is a good name, for nobody can rebind an address
+	origins map[string]bool // as parseOrigin spells them
+}
+
+func newHostPolicy(cfg Config) hostPolicy {
+	d := hostPolicy{
+		hosts:   map[string]bool{"localhost": true, "127.0.0.1": true, "::1": true},
+		origins: make(map[string]bool),
+	}
+	if host, _, err := net.SplitHostPort(cfg.Listen); err == nil {
+		ip, err := netip.ParseAddr(host)
+		switch {
+		case host == "", err == nil && ip.IsUnspecified():
+			d.anyIP = true
+		default:
+			d.hosts[strings.ToLower(host)] = true
+		}
+	}
+	for _, h := range cfg.PublicHosts {
+		name, _ := splitHost(h)
+		d.hosts[name] = true
+	}
+	for _, o := range cfg.AllowedOrigins {
+		if origin, ok := parseOrigin(o); ok {
+			d.origins[origin.String()] = true
+		}
+	}
+	return d
+}
+
+// knowsHost is true when a request may be addressed to host.
+func (d hostPolicy) knowsHost(host string) bool {
+	name, _ := splitHost(host)
+	if name == "" {
+		return false
+	}
+	if d.hosts[name] {
+		return true
+	}
+	_, err := netip.ParseAddr(name)
+	return d.anyIP && err == nil
+}
+
+// admits is true when a page of origin may talk to the server called host. No
+// origin at all is a program, not a page.
+func (d hostPolicy) admits(origin, host string) bool {
+	if origin == "" {
+		return true
+	}
+	o, ok := parseOrigin(origin)
+	if !ok {
+		return false
+	}
+	name, port := splitHost(host)
+	if port == "" {
+		port = o.defaultPort()
+	}
+	return (o.host == name && o.port == port) || d.origins[o.String()]
+}
+
+// originOf is a parsed Origin header, its port filled in.
+type originOf struct{ scheme, host, port string }
+
+func (o originOf) String() string { return o.scheme + "://" + o.host + ":" + o.port }
+
+func (o originOf) defaultPort() string {
+	if o.scheme == "https" {
+		return "443"
+	}
+	return "80"
+}
+
+// parseOrigin reads "scheme://host[:port]"; anything else, "null" included, is none.
+func parseOrigin(s string) (originOf, bool) {
+	scheme, rest, ok := strings.Cut(s, "://")
+	if !ok || rest == "" || strings.ContainsAny(rest, "/?#@\\ ") {
+		return originOf{}, false
+	}
+	o := originOf{scheme: strings.ToLower(scheme)}
+	if o.scheme != "http" && o.scheme != "https" {
+		return originOf{}, false
+	}
+	o.host, o.port = splitHost(rest)
+	if o.port == "" {
+		o.port = o.defaultPort()
+	}
+	return o, o.host != ""
+}
+
+// splitHost splits "host[:port]" and "[v6][:port]"; the host is lower case,
+// without brackets and without a trailing dot.
+func splitHost(s string) (host, port string) {
+	host = s
+	if h, p, err := net.SplitHostPort(s); err == nil {
+		host, port = h, p
+	}
+	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	return strings.ToLower(strings.TrimSuffix(host, ".")), port
+}

@@ -1,0 +1,382 @@
+package protocol
+
+import (
+	"errors"
+	"strings"
+
+	"parley/conversation"
+)
+
+// maxCommandID and MaxClientMsgID bound what clients name things by, in bytes.
+const (
+	maxCommandID   = 64
+	MaxClientMsgID = 128
+)
+
+// Command is a client's frame: what it wants, and how it wants the answer named.
+type Command struct {
+	Kind    string
+	ID      string
+	Named   bool // id was given and is fit to be repeated
+	Session string
+	Data    []byte // a JSON object; nil = none was given
+}
+
+// ReadCommand reads the envelope. What could be read of it is returned also with
+// an error, so that the answer can name the command.
+func ReadCommand(b []byte) (Command, *conversation.Error) {
+	var c Command
+	var first error // a wrong member does not keep the others from being read
+	err := ScanObject(b, func(m Member) error {
+		if err := c.take(m); err != nil && first == nil {
+			first = err
+		}
+		return nil
+	})
+	if err == nil {
+		err = first
+	} else {
+		c.ID, c.Named = "", false
+	}
+	if err != nil {
+		return c, BadInput(err, "the frame")
+	}
+	if c.Kind == "" {
+		return c, conversation.Errorf(conversation.BadRequest, "type is missing")
+	}
+	return c, nil
+}
+
+func (c *Command) take(m Member) error {
+	switch string(m.Name) {
+	case "type":
+		return m.Text(&c.Kind)
+	case "id":
+		if m.null() {
+			return nil
+		}
+		if err := m.Text(&c.ID); err != nil {
+			return err
+		}
+		if len(c.ID) > maxCommandID {
+			c.ID = ""
+			return conversation.Errorf(conversation.BadRequest, "id must be at most %d bytes", maxCommandID)
+		}
+		c.Named = true
+	case "session":
+		return m.Text(&c.Session)
+	case "data":
+		if m.null() {
+			return nil
+		}
+		if m.Raw[0] != '{' {
+			return m.wrong("an object")
+		}
+		c.Data = m.Raw
+	}
+	return nil
+}
+
+// BadInput names what is wrong with what a client sent.
+func BadInput(err error, what string) *conversation.Error {
+	var e *conversation.Error
+	switch {
+	case errors.As(err, &e):
+		return e
+	case errors.Is(err, errNotObject):
+		return conversation.Errorf(conversation.BadRequest, "%s must be a JSON object", what)
+	default:
+		return conversation.Errorf(conversation.InvalidJSON, "%s is not valid JSON", what)
+	}
+}
+
+// ReadData reads the members of a command's data; none at all is an empty object.
+func ReadData(data []byte, visit func(m Member) error) *conversation.Error {
+	if data == nil {
+		return nil
+	}
+	if err := ScanObject(data, visit); err != nil {
+		return BadInput(err, "data")
+	}
+	return nil
+}
+
+func Missing(field string) *conversation.Error {
+	return conversation.Errorf(conversation.BadRequest, "%s is missing", field)
+}
+
+func blank(field string) *conversation.Error {
+	return conversation.Errorf(conversation.BadRequest, "%s must not be blank", field)
+}
+
+type Hello struct {
+	Proto  *uint64
+	Token  string
+	Name   string
+	client string
+	Deltas bool
+	html   bool
+}
+
+func ReadHello(data []byte) (Hello, *conversation.Error) {
+	var d Hello
+	var caps []string
+	err := ReadData(data, func(m Member) error {
+		switch string(m.Name) {
+		case "proto":
+			return m.WholePointer(&d.Proto)
+		case "token":
+			return m.Text(&d.Token)
+		case "client":
+			return readClient(m, &d)
+		case "caps":
+			return m.texts(&caps)
+		}
+		return nil
+	})
+	if err == nil && d.Proto == nil {
+		err = Missing("proto")
+	}
+	for _, c := range caps { // unknown ones are of a later version
+		d.Deltas = d.Deltas || c == "deltas"
+		d.html = d.html || c == "html"
+	}
+	return d, err
+}
+
+func readClient(m Member, d *Hello) error {
+	if m.null() {
+		return nil
+	}
+	if m.Raw[0] != '{' {
+		return m.wrong("an object")
+	}
+	return ScanObject(m.Raw, func(m Member) error {
+		switch string(m.Name) {
+		case "name":
+			return m.Text(&d.Name)
+		case "version":
+			return m.Text(&d.client)
+		}
+		return nil
+	})
+}
+
+type Create struct {
+	ClientID string
+	Create   conversation.Create
+}
+
+// ReadCreate reads what create and POST /api/sessions have in common.
+func ReadCreate(data []byte) (Create, *conversation.Error) {
+	var d Create
+	var agent, access string
+	err := ReadData(data, func(m Member) error {
+		switch string(m.Name) {
+		case "client_session_id":
+			return m.Text(&d.ClientID)
+		case "title":
+			return m.Text(&d.Create.Title)
+		case "agent":
+			return m.Text(&agent)
+		case "access":
+			return m.Text(&access)
+		case "policy":
+			return m.Overrides(&d.Create.Policy)
+		}
+		return nil
+	})
+	if err != nil {
+		return d, err
+	}
+	if len(d.ClientID) > MaxClientMsgID {
+		return d, conversation.Errorf(conversation.BadRequest, "client_session_id must be at most %d bytes", MaxClientMsgID)
+	}
+	if len(d.Create.Title) > MaxTitle {
+		return d, conversation.Errorf(conversation.BadRequest, "title must be at most %d bytes", MaxTitle)
+	}
+	d.Create.Agent = conversation.AgentName(agent)
+	d.Create.Access, err = ReadAccess(access)
+	return d, err
+}
+
+// MaxTitle bounds a session's title, in bytes.
+const MaxTitle = 512
+
+func ReadAccess(s string) (conversation.Access, *conversation.Error) {
+	a, ok := conversation.ParseAccess(s)
+	if !ok {
+		return 0, conversation.Errorf(conversation.BadRequest, "access must be private or tenant")
+	}
+	return a, nil
+}
+
+type Follow struct {
+	Since *uint64
+	Tail  *uint64
+	Log   string
+}
+
+func ReadFollow(data []byte) (Follow, *conversation.Error) {
+	var d Follow
+	err := ReadData(data, func(m Member) error {
+		switch string(m.Name) {
+		case "since":
+			return m.WholePointer(&d.Since)
+		case "tail":
+			return m.WholePointer(&d.Tail)
+		case "log":
+			return m.Text(&d.Log)
+		}
+		return nil
+	})
+	return d, err
+}
+
+type Send struct {
+	ClientID  string
+	Text      *string
+	InReplyTo string
+	Mode      conversation.Mode
+}
+
+// ReadSend reads what send and POST messages have in common; the client's id may
+// still be missing.
+func ReadSend(data []byte, l Limits) (Send, *conversation.Error) {
+	var d Send
+	var mode string
+	err := ReadData(data, func(m Member) error {
+		switch string(m.Name) {
+		case "client_msg_id":
+			return m.Text(&d.ClientID)
+		case "text":
+			return m.TextPointer(&d.Text)
+		case "in_reply_to":
+			return m.Text(&d.InReplyTo)
+		case "mode":
+			return m.Text(&mode)
+		}
+		return nil
+	})
+	if err != nil {
+		return d, err
+	}
+	if err := CheckText("text", d.Text, l); err != nil {
+		return d, err
+	}
+	if err := CheckClientID(d.ClientID); err != nil {
+		return d, err
+	}
+	d.Mode, err = readMode(mode)
+	return d, err
+}
+
+func readMode(s string) (conversation.Mode, *conversation.Error) {
+	mode, ok := conversation.ParseMode(s)
+	if !ok {
+		return 0, conversation.Errorf(conversation.BadRequest, "mode must be steer, queue, collect, interrupt or reject")
+	}
+	return mode, nil
+}
+
+// CheckText holds for everything that a user says.
+func CheckText(field string, text *string, l Limits) *conversation.Error {
+	switch {
+	case text == nil:
+		return Missing(field)
+	case strings.TrimSpace(*text) == "":
+		return blank(field)
+	case l.TextBytes > 0 && len(*text) > l.TextBytes:
+		return conversation.Errorf(conversation.TooLarge, "%s must be at most %d bytes", field, l.TextBytes)
+	}
+	return nil
+}
+
+func CheckClientID(id string) *conversation.Error {
+	if len(id) > MaxClientMsgID {
+		return conversation.Errorf(conversation.BadRequest, "client_msg_id must be at most %d bytes", MaxClientMsgID)
+	}
+	return nil
+}
+
+type Answer struct {
+	ClientID string
+	Question string
+	Text     *string
+}
+
+func ReadAnswer(data []byte, l Limits) (Answer, *conversation.Error) {
+	var d Answer
+	err := ReadData(data, func(m Member) error {
+		switch string(m.Name) {
+		case "client_msg_id":
+			return m.Text(&d.ClientID)
+		case "question":
+			return m.Text(&d.Question)
+		case "text":
+			return m.TextPointer(&d.Text)
+		}
+		return nil
+	})
+	if err == nil {
+		err = CheckText("text", d.Text, l)
+	}
+	if err == nil {
+		err = CheckClientID(d.ClientID)
+	}
+	return d, err
+}
+
+type Message struct {
+	Message string
+	Text    *string
+	Before  string
+}
+
+// ReadMessage reads the data of edit, withdraw and move.
+func ReadMessage(data []byte) (Message, *conversation.Error) {
+	var d Message
+	err := ReadData(data, func(m Member) error {
+		switch string(m.Name) {
+		case "message":
+			return m.Text(&d.Message)
+		case "text":
+			return m.TextPointer(&d.Text)
+		case "before":
+			return m.Text(&d.Before)
+		}
+		return nil
+	})
+	if err == nil && d.Message == "" {
+		err = Missing("message")
+	}
+	return d, err
+}
+
+// ReadCancel reads the data of cancel and the body of the cancel routes.
+func ReadCancel(data []byte) (conversation.Cancel, *conversation.Error) {
+	c := conversation.Cancel{By: conversation.ByUser}
+	var task, waiting string
+	err := ReadData(data, func(m Member) error {
+		switch string(m.Name) {
+		case "task":
+			return m.Text(&task)
+		case "reason":
+			return m.Text(&c.Reason)
+		case "waiting":
+			return m.Text(&waiting)
+		}
+		return nil
+	})
+	if err != nil {
+		return c, err
+	}
+	if waiting != "" && waiting != "drop" {
+		return c, conversation.Errorf(conversation.BadRequest, `waiting must be "drop" or absent`)
+	}
+	if len(c.Reason) > MaxTitle {
+		return c, conversation.Errorf(conversation.BadRequest, "reason must be at most %d bytes", MaxTitle)
+	}
+	c.Task, c.Drop = conversation.TaskID(task), waiting == "drop"
+	return c, nil
+}

@@ -1,0 +1,55 @@
+package protocol
+
+import "strconv"
+
+// Limits are the bounds of what clients may do; 0 = none. Those of protocol v1
+// are told in the answer to hello.
+type Limits struct {
+	FrameBytes                      int     `key:"limits.frame_bytes" min:"0" unit:"bytes"` // one WebSocket message from a client
+	TextBytes                       int     `key:"limits.text_bytes" min:"0" unit:"bytes"`  // one message's text
+	CommandsPerSecond               float64 `key:"limits.commands_per_second" min:"0"`      // per connection
+	CommandsBurst                   int     `key:"limits.commands_burst" min:"0"`           // per connection
+	FollowsPerConnection            int     `key:"limits.follows_per_connection" min:"0"`
+	ConnectionsPerUser              int     `key:"limits.connections_per_user" min:"0"`
+	ConnectionsPerTenant            int     `key:"limits.connections_per_tenant" min:"0"`
+	ConnectionsBeforeHello          int     `key:"limits.connections_before_hello" min:"0"`
+	ConnectionsBeforeHelloByAddress int     `key:"limits.connections_before_hello_per_address" min:"0"`
+	ReplayPage                      int     `key:"limits.replay_page" min:"1" max:"10000"` // events read from the log at once; at least 1
+
+	ReplayMax   int `key:"limits.replay_max" min:"0"`               // how far back a follow may begin, in events
+	QueueFrames int `key:"limits.queue_frames" min:"1"`             // frames that may wait for one connection; at least 1
+	QueueBytes  int `key:"limits.queue_bytes" min:"1" unit:"bytes"` // bytes that may wait for one connection; at least 1
+	BodyBytes   int `key:"limits.body_bytes" min:"1" unit:"bytes"`  // one HTTP request's body; at least 1
+	HeadBytes   int // one HTTP request's line and headers; 0 = 4 KiB. Each socket keeps a buffer of this size
+	Streams     int `key:"limits.streams" min:"0"` // open SSE streams of the node
+}
+
+// appendLimits shows the limits of the protocol by their names.
+func (l Limits) Append(o *Object) {
+	o.Key("limits")
+	in := NewObject(o.Bytes)
+	in.Int("frame_bytes", int64(l.FrameBytes))
+	in.Int("text_bytes", int64(l.TextBytes))
+	in.Key("commands_per_second")
+	in.Bytes = strconv.AppendFloat(in.Bytes, l.CommandsPerSecond, 'f', -1, 64)
+	in.Int("commands_burst", int64(l.CommandsBurst))
+	in.Int("follows_per_connection", int64(l.FollowsPerConnection))
+	in.Int("connections_per_user", int64(l.ConnectionsPerUser))
+	in.Int("connections_per_tenant", int64(l.ConnectionsPerTenant))
+	in.Int("connections_before_hello", int64(l.ConnectionsBeforeHello))
+	in.Int("connections_before_hello_per_address", int64(l.ConnectionsBeforeHelloByAddress))
+	in.Int("replay_page", int64(l.ReplayPage))
+	o.Bytes = in.Close()
+}
+
+// DefaultLimits are those of a configuration that says nothing.
+func DefaultLimits() Limits {
+	return Limits{
+		FrameBytes: 256 << 10, TextBytes: 128 << 10,
+		CommandsPerSecond: 20, CommandsBurst: 40,
+		FollowsPerConnection: 64, ConnectionsPerUser: 100, ConnectionsPerTenant: 10_000,
+		ConnectionsBeforeHello: 200, ConnectionsBeforeHelloByAddress: 20,
+		ReplayPage: 500, ReplayMax: 5000,
+		QueueFrames: 1024, QueueBytes: 1 << 20, BodyBytes: 1 << 20, HeadBytes: 4 << 10, Streams: 1000,
+	}
+}

@@ -1,0 +1,26 @@
+package protocol
+
+import "parley/conversation"
+
+// AppendReceipt writes what a sender is told about a message.
+func AppendReceipt(o *Object, r conversation.Receipt) {
+	o.Text("message", string(r.Message))
+	o.Uint("seq", uint64(r.Seq))
+	o.Bool("duplicate", r.Duplicate)
+	o.Text("disposition", r.Disposition.String())
+	o.Optional("task", string(r.Task))
+}
+
+// AppendAnswerReceipt writes what is told about an answer to a question.
+func AppendAnswerReceipt(o *Object, r conversation.Receipt) {
+	o.Text("message", string(r.Message))
+	o.Uint("seq", uint64(r.Seq))
+	o.Bool("duplicate", r.Duplicate)
+	o.Optional("task", string(r.Task))
+	if r.OldStatus != 0 {
+		o.Text("old_status", r.OldStatus.String())
+	}
+	if r.NewStatus != 0 {
+		o.Text("new_status", r.NewStatus.String())
+	}
+}

@@ -1,0 +1,109 @@
+package protocol
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+	"unicode/utf8"
+)
+
+// Any bytes at all: the decoder does not panic, agrees with encoding/json about
+// what is JSON, and reads the same texts.
+func FuzzReadCommand(f *testing.F) {
+	for _, s := range []string{
+		`{"type":"send","id":"4","session":"s1","data":{"client_msg_id":"a","text":"x"}}`,
+		`{"type":"policy","id":"4","session":"s1","data":{"inbox.mode":"queue","x":null,"y":[1,{"z":2}]}}`,
+		`{"type":"hello","id":"1","data":{"proto":1,"caps":["deltas"],"client":{"name":"n","version":"v"}}}`,
+		`{"type":"\u0070ing","id":"\ud83d\ude00\ud800","data":{"t":-1.5e+3}}`,
+		`{}`, `[]`, `null`, `{"a":}`, `{"a":1,}`, `{"a":01}`, `"\x"`, `{"type":"a","type":"b"}`, ` { "type" : "x" } `, `{"a":"` + "\x01" + `"}`,
+	} {
+		f.Add([]byte(s))
+	}
+	l := DefaultLimits()
+	f.Fuzz(func(t *testing.T, b []byte) {
+		c, bad := ReadCommand(b)
+		err := ScanObject(b, func(Member) error { return nil })
+		if !deep(b) && (err == nil) != (json.Valid(b) && firstByte(b) == '{') {
+			t.Fatalf("%q: scan says %v, json says %v", b, err, json.Valid(b))
+		}
+		if errors.Is(err, errNotObject) && !json.Valid(b) {
+			t.Fatalf("%q is not JSON", b)
+		}
+		if bad == nil && utf8.Valid(b) {
+			var want struct{ Type string }
+			var members map[string]json.RawMessage
+			_ = json.Unmarshal(b, &members)
+			if json.Unmarshal(members["type"], &want.Type) == nil && want.Type != c.Kind {
+				t.Fatalf("%q: type %q, want %q", b, c.Kind, want.Type)
+			}
+		}
+		// Every decoder of data takes anything.
+		_, _ = ReadHello(c.Data)
+		_, _ = ReadCreate(c.Data)
+		_, _ = ReadFollow(c.Data)
+		_, _ = ReadSend(c.Data, l)
+		_, _ = ReadAnswer(c.Data, l)
+		_, _ = ReadMessage(c.Data)
+		_, _ = ReadCancel(c.Data)
+		if c.Data != nil {
+			o, err := ReadOverrides(c.Data)
+			for _, v := range o {
+				if err == nil && v != nil && !json.Valid(v) {
+					t.Fatalf("%q: policy %q", b, v)
+				}
+			}
+		}
+	})
+}
+
+func firstByte(b []byte) byte {
+	if i := skipSpace(b, 0); i < len(b) {
+		return b[i]
+	}
+	return 0
+}
+
+// deep is true for values that we refuse for their nesting and encoding/json does not.
+func deep(b []byte) bool {
+	n, most := 0, 0
+	for _, c := range b {
+		switch c {
+		case '{', '[':
+			n++
+			most = max(most, n)
+		case '}', ']':
+			n--
+		}
+	}
+	return most > maxNesting/2
+}
+
+func TestNesting(t *testing.T) {
+	nest := func(n int) []byte {
+		b := []byte(`{"a":`)
+		for range n {
+			b = append(b, '[')
+		}
+		for range n {
+			b = append(b, ']')
+		}
+		return append(b, '}')
+	}
+	if err := ScanObject(nest(maxNesting-1), func(Member) error { return nil }); err != nil {
+		t.Errorf("%d levels: %v", maxNesting-1, err)
+	}
+	if err := ScanObject(nest(maxNesting+2), func(Member) error { return nil }); err == nil {
+		t.Error("any depth is taken")
+	}
+}
+
+func TestUnescape(t *testing.T) {
+	for in, want := range map[string]string{
+		`plain`: "plain", `a\"b\\c\/d`: `a"b\c/d`, `\b\f\n\r\t`: "\b\f\n\r\t", `\u00e9`: "é", `\ud83d\ude00`: "😀",
+		`\ud83d`: "\ufffd", `\ud83dx`: "\ufffdx", `\ude00\ud83d`: "\ufffd\ufffd", `\ud83d\u0041`: "\ufffdA",
+	} {
+		if got := unescape([]byte(in)); got != want {
+			t.Errorf("%s became %q, want %q", in, got, want)
+		}
+	}
+}

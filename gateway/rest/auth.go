@@ -1,0 +1,48 @@
+package rest
+
+import (
+	"strings"
+
+	"parley/conversation"
+	"parley/gateway/service"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+// The names of what is kept with a request.
+const (
+	LocalCredential = "credential"
+	localPrincipal  = "principal"
+	localRequestID  = "request_id"
+)
+
+// CredentialOf is what a request brings to say who it is.
+func CredentialOf(c *fiber.Ctx) service.Credential {
+	credential := service.Credential{Address: c.IP(), Ticket: c.Query("ticket")}
+	if scheme, token, ok := strings.Cut(c.Get(fiber.HeaderAuthorization), " "); ok && strings.EqualFold(scheme, "bearer") {
+		credential.Token = strings.TrimSpace(token)
+	}
+	return credential
+}
+
+// authenticated lets a request through whose credential is good for scope.
+func (s *API) authenticated(scope string) fiber.Handler {
+	return func(c *fiber.Ctx) error {
+		who, err := s.Auth.Authenticate(c.UserContext(), CredentialOf(c))
+		if err != nil {
+			s.Log.Warn("authentication failed", "address", c.IP(), "code", string(s.Refusal(err).Code), "route", c.Path())
+			return err
+		}
+		if !who.May(scope) {
+			return conversation.Errorf(conversation.Forbidden, "this needs the scope %s", scope)
+		}
+		c.Locals(localPrincipal, who)
+		return c.Next()
+	}
+}
+
+// principal is who a request speaks for.
+func principal(c *fiber.Ctx) *service.Principal {
+	who, _ := c.Locals(localPrincipal).(*service.Principal)
+	return who
+}

@@ -1,0 +1,52 @@
+package rest
+
+import (
+	"strconv"
+
+	"parley/gateway/protocol"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+// listEvents is the log as pages: the same frames that sockets get.
+func (s *API) listEvents(c *fiber.Ctx) error {
+	key, err := sessionOf(c)
+	if err != nil {
+		return err
+	}
+	limit, cursor, err := paging(c)
+	if err != nil {
+		return err
+	}
+	if q := c.Query("since"); q != "" {
+		cursor = q
+	}
+	since, _, err := sequence(cursor, "since")
+	if err != nil {
+		return err
+	}
+	ctx, cancel := s.deadline()
+	defer cancel()
+	who := principal(c)
+	if _, err := s.Visible(ctx, who, key); err != nil {
+		return err
+	}
+	var list []byte
+	n, next, last := 0, "", since
+	for e, err := range s.Events(ctx, key, since, 0) {
+		if err != nil {
+			return err
+		}
+		if n == limit {
+			next = strconv.FormatUint(uint64(last), 10)
+			break
+		}
+		if n > 0 {
+			list = append(list, ',')
+		}
+		list = protocol.AppendEvent(list, key.Session, e, who.Redact())
+		last = e.Seq
+		n++
+	}
+	return items(c, list, next)
+}

@@ -1,0 +1,370 @@
+package rest
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"parley/conversation"
+	"parley/gateway/protocol"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+// say gives a session a message and completes the receipt of a repetition.
+func (s *API) say(ctx context.Context, key conversation.SessionKey, say conversation.Say) (conversation.Receipt, error) {
+	r, err := s.tell(ctx, key, say.Author, say)
+	if err == nil && r.Disposition == 0 {
+		err = s.Complete(ctx, key, &r)
+	}
+	return r, err
+}
+
+func (s *API) postMessage(c *fiber.Ctx) error {
+	key, err := writableSession(c)
+	if err != nil {
+		return err
+	}
+	b, err := body(c)
+	if err != nil {
+		return err
+	}
+	d, bad := protocol.ReadSend(b, s.Limits)
+	if bad != nil {
+		return bad
+	}
+	id, err := clientMsgID(c, d.ClientID, "")
+	if err != nil {
+		return err
+	}
+	wait, err := s.waitOf(c)
+	if err != nil {
+		return err
+	}
+	who := principal(c)
+	say := conversation.Say{
+		Author: who.User, Via: conversation.ViaHTTP, ClientMsgID: id, Text: *d.Text,
+		InReplyTo: conversation.MessageID(d.InReplyTo), Mode: d.Mode,
+	}
+	if wait > 0 {
+		return s.sayAndWait(c, key, say, wait)
+	}
+	ctx, cancel := s.deadline()
+	defer cancel()
+	r, err := s.say(ctx, key, say)
+	if err != nil {
+		return err
+	}
+	return reply(c, fiber.StatusAccepted, func(o *protocol.Object) { protocol.AppendReceipt(o, r) })
+}
+
+// waitOf reads ?wait=30s; longer than Times.WaitMax is that.
+func (s *API) waitOf(c *fiber.Ctx) (time.Duration, error) {
+	q := c.Query("wait")
+	if q == "" {
+		return 0, nil
+	}
+	wait, err := time.ParseDuration(q)
+	if err != nil || wait < 0 {
+		return 0, conversation.Errorf(conversation.BadRequest, `wait must be a duration such as "30s"`)
+	}
+	return min(wait, s.Times.WaitMax), nil
+}
+
+// sayAndWait answers when the message is resolved or its task awaits a reply, or
+// in time with what is known of it. It watches the session from before it speaks,
+// so nothing can be missed.
+func (s *API) sayAndWait(c *fiber.Ctx, key conversation.SessionKey, say conversation.Say, wait time.Duration) error {
+	w := s.Hub.Watch(key)
+	defer s.Hub.Unwatch(w)
+	ctx, cancel := s.deadline()
+	defer cancel()
+	r, err := s.say(ctx, key, say)
+	if err != nil {
+		return err
+	}
+	ctx, cancelWait := context.WithTimeout(s.Alive, wait)
+	defer cancelWait()
+	o := outcome{message: r.Message, task: r.Task, read: r.Seq, redact: principal(c).Redact()}
+	for {
+		done, err := s.look(ctx, key, &o)
+		if err != nil && ctx.Err() == nil {
+			return err
+		}
+		if done {
+			return reply(c, fiber.StatusOK, o.append)
+		}
+		select {
+		case <-w.Hit:
+		case <-ctx.Done(): // nothing has failed: it is accepted, as without ?wait
+			return reply(c, fiber.StatusAccepted, func(o *protocol.Object) { protocol.AppendReceipt(o, r) })
+		}
+	}
+}
+
+// outcome is what became of one message so far.
+type outcome struct {
+	message  conversation.MessageID
+	task     conversation.TaskID
+	how      conversation.Resolution
+	status   conversation.TaskStatus
+	parts    []taskPart
+	question *conversation.QuestionView
+	read     conversation.Seq // the log was read up to here
+	redact   bool             // the reader lacks read:tools
+}
+
+// look reads on in the log; true when there is something to tell.
+func (c *API) look(ctx context.Context, key conversation.SessionKey, o *outcome) (bool, error) {
+	for e, err := range c.Events(ctx, key, o.read, 0) {
+		if err != nil {
+			return false, err
+		}
+		o.read = e.Seq
+		o.add(e)
+	}
+	if o.how == 0 && o.status != conversation.TaskAwaiting {
+		if o.status == 0 { // nothing was read about the task: is the session still there?
+			_, err := c.Sessions.Summary(ctx, key)
+			return false, err
+		}
+		return false, nil
+	}
+	if o.task != "" {
+		row, err := c.Sessions.Task(ctx, key, o.task)
+		if err != nil {
+			return false, err
+		}
+		o.status = row.Status
+	}
+	return o.how != 0 || o.status == conversation.TaskAwaiting, nil
+}
+
+func (o *outcome) add(e *conversation.Event) {
+	switch b := e.Body.(type) {
+	case conversation.MessageResolved:
+		if b.Message == o.message {
+			o.how = b.How
+		}
+		return
+	case conversation.TaskStatusChanged:
+		for _, m := range b.Messages {
+			if m == o.message { // left over: it belongs to its new task
+				o.task, o.parts = e.Task, nil
+			}
+		}
+	}
+	if e.Task != o.task {
+		return
+	}
+	switch b := e.Body.(type) {
+	case conversation.TaskStatusChanged:
+		o.status = b.New
+	case conversation.PartialResponse:
+		o.parts = append(o.parts, taskPart{part: b.Part, seq: e.Seq, at: e.At})
+	case conversation.Response:
+		if b.Promoted {
+			for i := range o.parts {
+				if o.parts[i].part.Message == b.Message {
+					o.parts[i].final = true
+					return
+				}
+			}
+		}
+		o.parts = append(o.parts, taskPart{part: b.Part, kind: b.ResponseKind, final: true, seq: e.Seq, at: e.At})
+	case conversation.Asked:
+		o.question = &conversation.QuestionView{Task: e.Task, Asked: b, At: e.At}
+	case conversation.QuestionAnswered, conversation.QuestionClosed:
+		o.question = nil
+	}
+}
+
+// own are the parts that answer this very message; if none names it, all that
+// its task has said since.
+func (o *outcome) own() []taskPart {
+	var own []taskPart
+	for _, p := range o.parts {
+		if p.part.InReplyTo == o.message {
+			own = append(own, p)
+		}
+	}
+	if len(own) == 0 {
+		return o.parts
+	}
+	return own
+}
+
+func (o *outcome) append(out *protocol.Object) {
+	out.Text("message", string(o.message))
+	out.Optional("task", string(o.task))
+	if o.how != 0 {
+		out.Text("how", o.how.String())
+	}
+	if o.status != 0 {
+		out.Text("status", o.status.String())
+	}
+	protocol.AppendList(out, "parts", o.own(), func(o *protocol.Object, p taskPart) {
+		appendPart(o, &p.part, p.kind, p.final, p.seq, p.at)
+	})
+	if o.how == 0 && o.question != nil {
+		out.Key("question")
+		in := protocol.NewObject(out.Bytes)
+		protocol.AppendOpenQuestion(&in, *o.question, o.redact)
+		out.Bytes = in.Close()
+	}
+}
+
+func (s *API) listMessages(c *fiber.Ctx) error {
+	key, err := sessionOf(c)
+	if err != nil {
+		return err
+	}
+	limit, cursor, err := paging(c)
+	if err != nil {
+		return err
+	}
+	after, _, err := sequence(cursor, "cursor")
+	if err != nil {
+		return err
+	}
+	ctx, cancel := s.deadline()
+	defer cancel()
+	if _, err := s.Visible(ctx, principal(c), key); err != nil {
+		return err
+	}
+	page, more, err := s.history(ctx, key, after, limit)
+	if err != nil {
+		return err
+	}
+	var list []byte
+	for i, e := range page {
+		if i > 0 {
+			list = append(list, ',')
+		}
+		list = e.append(list)
+	}
+	next := ""
+	if more {
+		next = strconv.FormatUint(uint64(page[len(page)-1].seq), 10)
+	}
+	return items(c, list, next)
+}
+
+// messageOf is the message of a session that a request wants to change.
+func messageOf(c *fiber.Ctx) (conversation.SessionKey, conversation.MessageID, error) {
+	key, err := writableSession(c)
+	if err != nil {
+		return key, "", err
+	}
+	id, err := param(c, "message")
+	return key, conversation.MessageID(id), err
+}
+
+func (s *API) editMessage(c *fiber.Ctx) error {
+	key, id, err := messageOf(c)
+	if err != nil {
+		return err
+	}
+	var text *string
+	err = readBody(c, func(m protocol.Member) error {
+		if string(m.Name) == "text" {
+			return m.TextPointer(&text)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if bad := protocol.CheckText("text", text, s.Limits); bad != nil {
+		return bad
+	}
+	return s.change(c, key, conversation.Edit{By: principal(c).User, Message: id, Text: *text})
+}
+
+func (s *API) withdrawMessage(c *fiber.Ctx) error {
+	key, id, err := messageOf(c)
+	if err != nil {
+		return err
+	}
+	return s.change(c, key, conversation.Withdraw{By: principal(c).User, Message: id})
+}
+
+// change gives the session a command whose answer is {seq}.
+func (s *API) change(c *fiber.Ctx, key conversation.SessionKey, cmd conversation.Command) error {
+	ctx, cancel := s.deadline()
+	defer cancel()
+	r, err := s.tell(ctx, key, principal(c).User, cmd)
+	if err != nil {
+		return err
+	}
+	return reply(c, fiber.StatusOK, func(o *protocol.Object) { o.Uint("seq", uint64(r.Seq)) })
+}
+
+// postPart takes a part from an outside runtime. The same (source, index) again
+// is the same message, and so is a plain one under the same Idempotency-Key.
+func (s *API) postPart(c *fiber.Ctx) error {
+	key, err := writableSession(c)
+	if err != nil {
+		return err
+	}
+	var text *string
+	var source string
+	var index *uint64
+	var final bool
+	err = readBody(c, func(m protocol.Member) error {
+		switch string(m.Name) {
+		case "source_id":
+			return m.Text(&source)
+		case "part_index":
+			return m.WholePointer(&index)
+		case "text":
+			return m.TextPointer(&text)
+		case "final":
+			return m.Bool(&final)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	switch {
+	case text == nil:
+		return protocol.Missing("text")
+	case s.Limits.TextBytes > 0 && len(*text) > s.Limits.TextBytes:
+		return conversation.Errorf(conversation.TooLarge, "text must be at most %d bytes", s.Limits.TextBytes)
+	case len(source) > maxSourceID:
+		return conversation.Errorf(conversation.BadRequest, "source_id must be at most %d bytes", maxSourceID)
+	case index != nil && *index > 1<<31:
+		return conversation.Errorf(conversation.BadRequest, "part_index is too large")
+	}
+	part := conversation.AddPart{Author: principal(c).User, Source: source, Text: *text, Final: final}
+	if source == "" { // a plain message: its Idempotency-Key alone makes it repeatable
+		if part.ClientMsgID, err = idempotencyKey(c, "part"); err != nil {
+			return err
+		}
+	} else if index != nil {
+		part.Index = conversation.PartIndex(*index)
+	}
+	ctx, cancel := s.deadline()
+	defer cancel()
+	r, err := s.tell(ctx, key, principal(c).User, part)
+	if err != nil {
+		return err
+	}
+	if r.Nothing {
+		return c.SendStatus(fiber.StatusNoContent)
+	}
+	status := fiber.StatusCreated
+	if r.Duplicate {
+		status = fiber.StatusOK
+	}
+	return reply(c, status, func(o *protocol.Object) {
+		o.Text("message", string(r.Message))
+		o.Uint("seq", uint64(r.Seq))
+		o.Uint("part_index", uint64(r.PartIndex))
+		o.Bool("duplicate", r.Duplicate)
+	})
+}
+
+// maxSourceID bounds what a runtime calls its source, in bytes.
+const maxSourceID = 256

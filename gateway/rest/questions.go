@@ -1,0 +1,95 @@
+package rest
+
+import (
+	"parley/conversation"
+	"parley/gateway/protocol"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+func (s *API) listQuestions(c *fiber.Ctx) error {
+	key, err := sessionOf(c)
+	if err != nil {
+		return err
+	}
+	who := principal(c)
+	ctx, cancel := s.deadline()
+	defer cancel()
+	v, err := s.view(ctx, key, who.User)
+	if err != nil {
+		return err
+	}
+	var b []byte
+	for i, q := range v.Questions {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		o := protocol.NewObject(b)
+		protocol.AppendOpenQuestion(&o, q, who.Redact())
+		b = o.Close()
+	}
+	return items(c, b, "")
+}
+
+func (s *API) postAnswer(c *fiber.Ctx) error {
+	key, err := writableSession(c)
+	if err != nil {
+		return err
+	}
+	question, err := param(c, "question")
+	if err != nil {
+		return err
+	}
+	b, err := body(c)
+	if err != nil {
+		return err
+	}
+	d, bad := protocol.ReadAnswer(b, s.Limits)
+	if bad != nil {
+		return bad
+	}
+	id, err := clientMsgID(c, d.ClientID, "answer:"+question)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := s.deadline()
+	defer cancel()
+	who := principal(c)
+	r, err := s.tell(ctx, key, who.User, conversation.Answer{
+		Author: who.User, Via: conversation.ViaHTTP, ClientMsgID: id,
+		Question: conversation.QuestionID(question), Text: *d.Text,
+	})
+	if err == nil && r.Duplicate {
+		err = s.CompleteReply(ctx, key, &r)
+	}
+	if err != nil {
+		return err
+	}
+	return reply(c, fiber.StatusOK, func(o *protocol.Object) { protocol.AppendAnswerReceipt(o, r) })
+}
+
+// readCall is a call whole: a frame shows at most 4 KiB of its arguments and result.
+func (s *API) readCall(c *fiber.Ctx) error {
+	key, err := sessionOf(c)
+	if err != nil {
+		return err
+	}
+	id, err := param(c, "call")
+	if err != nil {
+		return err
+	}
+	ctx, cancel := s.deadline()
+	defer cancel()
+	who := principal(c)
+	if _, err := s.Visible(ctx, who, key); err != nil {
+		return err
+	}
+	found, err := s.findCall(ctx, key, conversation.CallID(id))
+	if err != nil {
+		return err
+	}
+	if found.started == nil {
+		return conversation.Errorf(conversation.NotFound, "there is no such call in the session")
+	}
+	return reply(c, fiber.StatusOK, func(o *protocol.Object) { found.append(o, who.Redact()) })
+}

@@ -1,0 +1,254 @@
+package rest
+
+import (
+	"context"
+
+	"parley/conversation"
+	"parley/gateway/protocol"
+	"parley/gateway/service"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+func (s *API) createSession(c *fiber.Ctx) error {
+	b, err := body(c)
+	if err != nil {
+		return err
+	}
+	d, bad := protocol.ReadCreate(b)
+	if bad != nil {
+		return bad
+	}
+	if d.ClientID == "" {
+		key, err := idempotencyKey(c, "")
+		if err != nil {
+			return err
+		}
+		d.ClientID = string(key)
+	}
+	key, created, err := s.openSession(principal(c), d)
+	if err != nil {
+		return err
+	}
+	status := fiber.StatusOK
+	if created {
+		status = fiber.StatusCreated
+	}
+	c.Set(fiber.HeaderLocation, "/api/sessions/"+string(key.Session))
+	return reply(c, status, func(o *protocol.Object) { o.Text("session", string(key.Session)) })
+}
+
+// openSession makes a session, or finds the one that the same request has made.
+func (s *API) openSession(who *service.Principal, d protocol.Create) (conversation.SessionKey, bool, error) {
+	key := service.NewSessionKey(who, d.ClientID)
+	d.Create.Owner = who.User
+	type made struct {
+		created bool
+		err     error
+	}
+	answer := make(chan made, 1)
+	s.Sessions.Create(key, d.Create, func(created bool, err error) { answer <- made{created, err} })
+	ctx, cancel := s.deadline()
+	defer cancel()
+	select {
+	case m := <-answer:
+		return key, m.created, m.err
+	case <-ctx.Done():
+		return key, false, errNoAnswer
+	}
+}
+
+func (s *API) listSessions(c *fiber.Ctx) error {
+	limit, cursor, err := paging(c)
+	if err == nil {
+		err = activityCursor(cursor)
+	}
+	if err != nil {
+		return err
+	}
+	who := principal(c)
+	ctx, cancel := s.deadline()
+	defer cancel()
+	var list []byte
+	var last conversation.Summary
+	n, next := 0, ""
+	for row, err := range s.Sessions.Sessions(ctx, conversation.Page{Tenant: who.Tenant, For: who.User, Cursor: cursor}) {
+		if err != nil {
+			return err
+		}
+		if row.Owner != who.User && row.Access != conversation.AccessTenant {
+			continue
+		}
+		if n == limit {
+			next = last.PageCursor()
+			break
+		}
+		list = appendSummary(list, n, row)
+		last = row
+		n++
+	}
+	return items(c, list, next)
+}
+
+func appendSummary(dst []byte, n int, row conversation.Summary) []byte {
+	if n > 0 {
+		dst = append(dst, ',')
+	}
+	o := protocol.NewObject(dst)
+	o.Text("session", string(row.Key.Session))
+	o.Text("title", row.Title)
+	o.Text("agent", string(row.Agent))
+	o.Text("owner", string(row.Owner))
+	o.Text("access", row.Access.String())
+	o.Bool("closed", row.Closed)
+	o.Time("created_at", row.CreatedAt)
+	o.Time("activity_at", row.Activity)
+	o.Uint("head", uint64(row.Last))
+	o.Uint("seen", uint64(row.Seen))
+	o.Int("open_tasks", int64(row.Open))
+	o.Int("awaiting_tasks", int64(row.Awaiting))
+	return o.Close()
+}
+
+func (s *API) readSession(c *fiber.Ctx) error {
+	key, err := sessionOf(c)
+	if err != nil {
+		return err
+	}
+	return s.showSession(c, key)
+}
+
+func (s *API) showSession(c *fiber.Ctx, key conversation.SessionKey) error {
+	who := principal(c)
+	ctx, cancel := s.deadline()
+	defer cancel()
+	v, err := s.view(ctx, key, who.User)
+	if err != nil {
+		return err
+	}
+	return reply(c, fiber.StatusOK, func(o *protocol.Object) {
+		o.Text("session", string(key.Session))
+		o.Text("log", string(v.Log))
+		o.Uint("head", uint64(v.Head))
+		o.Bool("closed", v.Closed)
+		o.Time("created_at", v.CreatedAt)
+		protocol.AppendState(o, v, who.Redact())
+	})
+}
+
+func (s *API) patchSession(c *fiber.Ctx) error {
+	key, err := writableSession(c)
+	if err != nil {
+		return err
+	}
+	var update conversation.Update
+	var access *string
+	var closed *bool
+	var reason string
+	err = readBody(c, func(m protocol.Member) error {
+		switch string(m.Name) {
+		case "title":
+			return m.TextPointer(&update.Title)
+		case "access":
+			return m.TextPointer(&access)
+		case "policy":
+			return m.Overrides(&update.Policy)
+		case "closed":
+			return m.BoolPointer(&closed)
+		case "reason":
+			return m.Text(&reason)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if access != nil {
+		if *access == "" {
+			return conversation.Errorf(conversation.BadRequest, "access must be private or tenant")
+		}
+		level, bad := protocol.ReadAccess(*access)
+		if bad != nil {
+			return bad
+		}
+		update.Access = &level
+	}
+	switch {
+	case update.Title != nil && len(*update.Title) > protocol.MaxTitle:
+		return conversation.Errorf(conversation.BadRequest, "title must be at most %d bytes", protocol.MaxTitle)
+	case len(reason) > protocol.MaxTitle:
+		return conversation.Errorf(conversation.BadRequest, "reason must be at most %d bytes", protocol.MaxTitle)
+	case closed != nil && !*closed:
+		return conversation.Errorf(conversation.BadRequest, "a session cannot be opened again: closed must be true or absent")
+	}
+	changes := update.Title != nil || update.Access != nil || len(update.Policy) > 0
+	if !changes && closed == nil {
+		return conversation.Errorf(conversation.BadRequest, "the body names nothing to change: title, access, policy or closed")
+	}
+	ctx, cancel := s.deadline()
+	defer cancel()
+	who := principal(c)
+	if changes {
+		if _, err := s.tell(ctx, key, who.User, update); err != nil {
+			return err
+		}
+	}
+	if closed != nil {
+		if _, err := s.tell(ctx, key, who.User, conversation.Close{Reason: reason}); err != nil {
+			return err
+		}
+	}
+	return s.showSession(c, key)
+}
+
+func (s *API) deleteSession(c *fiber.Ctx) error {
+	key, err := writableSession(c)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := s.deadline()
+	defer cancel()
+	if err := s.Sessions.Erase(ctx, key, principal(c).User); err != nil {
+		return err
+	}
+	return c.SendStatus(fiber.StatusNoContent)
+}
+
+func (s *API) cancelSession(c *fiber.Ctx) error {
+	key, err := writableSession(c)
+	if err != nil {
+		return err
+	}
+	b, err := body(c)
+	if err != nil {
+		return err
+	}
+	cancelled, bad := protocol.ReadCancel(b)
+	if bad != nil {
+		return bad
+	}
+	if cancelled.ClientMsgID, err = idempotencyKey(c, "cancel"); err != nil {
+		return err
+	}
+	ctx, cancel := s.deadline()
+	defer cancel()
+	r, err := s.cancel(ctx, key, principal(c).User, cancelled)
+	if err != nil {
+		return err
+	}
+	return reply(c, fiber.StatusAccepted, func(o *protocol.Object) {
+		o.Text("task", string(r.Task))
+		o.Text("old_status", r.OldStatus.String())
+	})
+}
+
+// cancel ends a task and completes the receipt of a repetition, which is that of
+// the first time: what runs by now is not what the client wanted to end.
+func (s *API) cancel(ctx context.Context, key conversation.SessionKey, as conversation.UserID, c conversation.Cancel) (conversation.Receipt, error) {
+	c.Author = as
+	r, err := s.tell(ctx, key, as, c)
+	if err == nil && r.Duplicate {
+		r.OldStatus, err = s.StatusBefore(ctx, key, r.Task, r.Seq)
+	}
+	return r, err
+}

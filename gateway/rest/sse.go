@@ -1,0 +1,224 @@
+package rest
+
+import (
+	"bufio"
+	"context"
+	"net"
+	"sync"
+	"time"
+
+	"parley/conversation"
+	"parley/gateway/fanout"
+	"parley/gateway/protocol"
+	"parley/gateway/service"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+// stream is one server-sent event stream. It is a follower like a socket: the
+// same outbox, the same feed, the same frames in another wrapping. Its writer is
+// the goroutine of the HTTP library.
+type stream struct {
+	*service.Services
+	key    conversation.SessionKey
+	out    *fanout.Queue
+	feed   *fanout.Subscription
+	ctx    context.Context
+	cancel context.CancelFunc
+	net    net.Conn // of the request, for deadlines only
+	once   sync.Once
+}
+
+// stream serves GET /api/sessions/:id/stream. Everything that the writer needs is
+// taken out of the request before it runs: the request is reused by then.
+func (s *API) stream(c *fiber.Ctx) error {
+	key, err := sessionOf(c)
+	if err != nil {
+		return err
+	}
+	cursor := c.Get("Last-Event-ID")
+	if cursor == "" {
+		cursor = c.Query("since")
+	}
+	since, resumes, err := sequence(cursor, "since")
+	if err != nil {
+		return err
+	}
+	if s.Connections.Draining() {
+		return service.ErrDraining
+	}
+	if service.OverLimit(int(s.streams.Load()), s.Limits.Streams) {
+		s.Metrics.Refused.WithLabelValues("streams").Inc()
+		return conversation.Errorf(conversation.Overloaded, "there are too many streams open")
+	}
+	who := principal(c)
+	st := &stream{Services: s.Services, key: key, out: fanout.NewQueue(s.Sessions, s.Limits, s.Metrics), net: c.Context().Conn()}
+	st.feed = &fanout.Subscription{Out: st.out, Key: key, As: who.User, Redact: who.Redact(), Deltas: true}
+	st.ctx, st.cancel = context.WithCancel(s.Alive)
+	if err := s.beginStream(st, since, resumes); err != nil {
+		s.Hub.Remove(st.feed)
+		st.cancel()
+		return err
+	}
+	if !s.Connections.Add(st) {
+		st.Leave()
+	}
+	s.streams.Add(1)
+	s.Metrics.Streams.Inc()
+	c.Set(fiber.HeaderContentType, "text/event-stream")
+	c.Set(fiber.HeaderCacheControl, "no-cache, no-transform")
+	c.Set("X-Accel-Buffering", "no")
+	c.Context().SetConnectionClose() // the deadlines set below must not meet another request
+	c.Context().SetBodyStreamWriter(func(w *bufio.Writer) {
+		defer func() {
+			s.Hub.Remove(st.feed)
+			st.out.Abandon()
+			st.cancel()
+			s.streams.Add(-1)
+			s.Metrics.Streams.Dec()
+			if r := recover(); r != nil {
+				s.Metrics.Panics.Inc()
+				s.Log.Error("panic", "where", "stream", "panic", r, "stack", service.Stack())
+			}
+			s.Connections.Remove(st) // last: a drain that sees nobody left may end the process
+		}()
+		st.write(w)
+	})
+	return nil
+}
+
+// beginStream subscribes, asks for the session's state and starts the replay.
+func (s *API) beginStream(st *stream, since conversation.Seq, resumes bool) error {
+	s.Hub.Add(st.feed)
+	ctx, cancel := s.deadline()
+	defer cancel()
+	answer := make(chan error, 1)
+	s.Sessions.View(st.key, st.feed.As, func(v conversation.View, err error) {
+		if err == nil && since > v.Head {
+			err = conversation.Errorf(conversation.Conflict, "since is beyond the log's head, %d: the log is another one", v.Head)
+		}
+		if err != nil {
+			answer <- err
+			return
+		}
+		result := "resumed"
+		if !resumes {
+			since, result = v.Head, "tail"
+		}
+		s.Metrics.Resumes.WithLabelValues(result).Inc()
+		if st.feed.Begin(fanout.FrameBatch{}, since, v.Head, len(v.Drafts) > 0, nil) {
+			st.feed.Drafts(v)
+		}
+		answer <- nil
+	})
+	select {
+	case err := <-answer:
+		return err
+	case <-ctx.Done():
+		return errNoAnswer
+	}
+}
+
+// write is the stream's writer.
+func (st *stream) write(w *bufio.Writer) {
+	if !st.send(w, []byte("retry: 2000\n\n")) {
+		return
+	}
+	quiet := time.NewTicker(st.Times.Comment)
+	defer quiet.Stop()
+	scratch := make([]byte, 0, 4096)
+	var text []byte
+	for {
+		t := st.out.Take(scratch)
+		if t.Frames > 0 {
+			text = text[:0]
+			for b := t.Data; len(b) > 0; {
+				var op byte
+				var payload []byte
+				op, payload, b = protocol.NextFrame(b)
+				if op == protocol.OpText {
+					text = appendServerSent(text, payload)
+				}
+			}
+			if !st.send(w, text) {
+				return
+			}
+			if cap(text) > protocol.MaxPooled {
+				text = nil
+			}
+			st.Metrics.FramesOut.Add(float64(t.Frames))
+			st.Metrics.BytesOut.Add(float64(len(text)))
+			st.Metrics.Writes.Inc()
+			quiet.Reset(st.Times.Comment)
+			if t.Last {
+				return
+			}
+		}
+		if t.Behind != nil {
+			live, err := t.Behind.CatchUp(st.ctx)
+			if err != nil {
+				if st.ctx.Err() == nil {
+					st.Log.Error("replay failed", "session", string(st.key.Session), "error", err)
+				}
+				return
+			}
+			if live {
+				t.Behind.ResumeDrafts()
+			}
+			continue
+		}
+		if t.Frames > 0 {
+			continue
+		}
+		if t.Ended || st.feed.Dead() {
+			return
+		}
+		select {
+		case <-st.out.Wake:
+		case <-quiet.C:
+			if !st.send(w, []byte(": hb\n\n")) {
+				return
+			}
+		}
+	}
+}
+
+// send hands text to the HTTP library. A client that takes nothing for longer
+// than Times.Write is cut off, as on a socket.
+func (st *stream) send(w *bufio.Writer, text []byte) bool {
+	_ = st.net.SetWriteDeadline(st.Now().Add(st.Times.Write))
+	_, err := w.Write(text)
+	return err == nil && w.Flush() == nil
+}
+
+// appendServerSent wraps a frame: durable ones have an id, so that a browser
+// resumes by itself.
+func appendServerSent(dst, payload []byte) []byte {
+	kind, seq := protocol.Peek(payload)
+	if seq != nil {
+		dst = append(dst, "id: "...)
+		dst = append(dst, seq...)
+		dst = append(dst, '\n')
+	}
+	dst = append(dst, "event: "...)
+	dst = append(dst, kind...)
+	dst = append(dst, "\ndata: "...)
+	dst = append(dst, payload...)
+	return append(dst, "\n\n"...)
+}
+
+func (st *stream) GoAway(code int, reason string, retryIn time.Duration) {
+	st.out.Answer(func(b []byte) []byte { return protocol.AppendGoaway(b, code, reason, retryIn) })
+}
+
+// Leave ends the stream after what is queued. There is no close frame in a
+// stream: a comment ends it.
+func (st *stream) Leave() {
+	st.once.Do(func() { st.out.Finish(protocol.AppendFrame(nil, protocol.OpClose, func(b []byte) []byte { return b })) })
+}
+
+func (st *stream) Kill() {
+	st.cancel()
+	st.out.Abandon()
+	_ = st.net.Close()
+}

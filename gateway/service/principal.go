@@ -1,0 +1,61 @@
+package service
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"parley/conversation"
+)
+
+// The scopes of protocol v1.
+const (
+	ScopeChat      = "chat"
+	ScopeRuntime   = "runtime"
+	ScopeReadTools = "read:tools"
+	ScopeAdmin     = "admin"
+)
+
+// Principal is who speaks. It comes only from a credential.
+type Principal struct {
+	Tenant  conversation.TenantID
+	User    conversation.UserID
+	Scopes  []string
+	Expires time.Time // when the credential ends; zero = never
+}
+
+// May is true when the principal has the scope.
+func (p *Principal) May(scope string) bool { return slices.Contains(p.Scopes, scope) }
+
+// Redact is true when calls' arguments and results must not be shown.
+func (p *Principal) Redact() bool { return !p.May(ScopeReadTools) }
+
+// Credential is what a client brings. Tokens never appear in logs.
+type Credential struct {
+	Token   string // from hello, or "Authorization: Bearer"; "" = none
+	Ticket  string // from ?ticket=; "" = none
+	Address string // the client's network address, for an audit line
+}
+
+// Authenticator turns credentials into principals.
+type Authenticator interface {
+	// Mode is auth.mode: "none", "keys", "jwt".
+	Mode() string
+	// Authenticate fails with unauthenticated, token_expired or forbidden.
+	Authenticate(ctx context.Context, c Credential) (*Principal, error)
+}
+
+// NoAuth is auth.mode=none: whoever reaches the server is the user "local" with
+// every scope. New accepts it only on a loopback address.
+type NoAuth struct{}
+
+// Mode implements Authenticator.
+func (NoAuth) Mode() string { return "none" }
+
+// Authenticate implements Authenticator. Credentials are ignored.
+func (NoAuth) Authenticate(context.Context, Credential) (*Principal, error) {
+	return &Principal{
+		Tenant: "default", User: "local",
+		Scopes: []string{ScopeChat, ScopeRuntime, ScopeReadTools, ScopeAdmin},
+	}, nil
+}

@@ -1,0 +1,141 @@
+package service
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base32"
+	"errors"
+	"log/slog"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"parley/conversation"
+	"parley/gateway/fanout"
+	"parley/gateway/protocol"
+	"parley/metrics"
+)
+
+// Services is what every way in works with.
+type Services struct {
+	Limits      protocol.Limits
+	Times       Times
+	Node        conversation.NodeID
+	Version     string
+	Model       string // the default model's label, shown in hello
+	Sessions    Sessions
+	Hub         *fanout.Hub
+	Auth        Authenticator
+	Connections *Connections
+	Log         *slog.Logger
+	Metrics     *metrics.Gateway
+	Now         func() time.Time
+	Alive       context.Context // ends when the server has let everybody go
+}
+
+// Times are the gateway's waits.
+type Times struct {
+	Hello        time.Duration `key:"gateway.hello_timeout" min:"1ms"`   // how long a connection may be without hello
+	Heartbeat    time.Duration `key:"gateway.heartbeat" min:"1ms"`       // without traffic, how often the server speaks up
+	ReadDeadline time.Duration `key:"gateway.read_deadline" min:"1ms"`   // silence of a client that ends its connection
+	Write        time.Duration `key:"gateway.write_timeout" min:"1ms"`   // a write blocked for longer ends its connection
+	Close        time.Duration `key:"gateway.close_timeout" min:"1ms"`   // how long the server waits for the answer to its close frame
+	Request      time.Duration `key:"gateway.request_timeout" min:"1ms"` // an HTTP request, or the wait for an engine's answer
+	WaitMax      time.Duration `key:"gateway.wait_max" min:"1ms"`        // the longest ?wait=
+	Comment      time.Duration `key:"gateway.sse_comment" min:"1ms"`     // SSE: how often a comment is sent on a silent stream
+	DrainSpread  time.Duration `key:"gateway.drain_spread" min:"0s"`     // clients are told to come back within this time, each at another moment
+	Drain        time.Duration // Run's own drain when its context ends
+}
+
+var ErrDraining = &conversation.Error{Code: conversation.Unavailable, Message: "the server is going away", RetryAfter: 1e9}
+
+// Refusal turns any error of the engine or its store into one that a client may
+// see. Foreign errors are logged here, because nobody else sees them.
+func (s *Services) Refusal(err error) *conversation.Error {
+	var e *conversation.Error
+	switch {
+	case errors.As(err, &e):
+	case errors.Is(err, conversation.ErrNotFound):
+		e = errNoSession
+	case errors.Is(err, conversation.ErrFull):
+		e = &conversation.Error{Code: conversation.StorageFull, Message: "the server's storage is full", Err: err}
+	case errors.Is(err, conversation.ErrTooNew), errors.Is(err, conversation.ErrClosed), errors.Is(err, conversation.ErrFenced):
+		e = &conversation.Error{Code: conversation.Unavailable, Message: "the session cannot be served here at the moment", Err: err}
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		e = &conversation.Error{Code: conversation.Timeout, Message: "it took too long", Err: err}
+	default:
+		e = conversation.AsError(err)
+	}
+	if e.Err != nil || e.Code == conversation.Internal {
+		s.Log.Error("request failed", "code", string(e.Code), "error", err)
+	}
+	return e
+}
+
+var errNoSession = &conversation.Error{Code: conversation.NotFound, Message: "there is no such session"}
+
+// maxSessionID bounds a session id: sixteen characters and a few levels of "/call".
+const maxSessionID = 128
+
+// SessionKey checks the spelling of a session's id. What cannot be one does not exist.
+func SessionKey(tenant conversation.TenantID, id string) (conversation.SessionKey, *conversation.Error) {
+	if id == "" {
+		return conversation.SessionKey{}, conversation.Errorf(conversation.BadRequest, "session is missing")
+	}
+	if len(id) > maxSessionID || id[0] == '/' || id[len(id)-1] == '/' {
+		return conversation.SessionKey{}, errNoSession
+	}
+	for i := range len(id) {
+		switch c := id[i]; {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '-', c == '_', c == '.', c == '/':
+		default:
+			return conversation.SessionKey{}, errNoSession
+		}
+	}
+	return conversation.SessionKey{Tenant: tenant, Session: conversation.SessionID(id)}, nil
+}
+
+// Writable refuses commands to a delegation's session: a client may only read it.
+func Writable(key conversation.SessionKey) *conversation.Error {
+	if key.Session.Depth() > 0 {
+		return conversation.Errorf(conversation.Forbidden, "the session of a delegation can only be read")
+	}
+	return nil
+}
+
+// Visible is the summary of a session that p may see; of a sub-session it is the
+// root that decides.
+func (s *Services) Visible(ctx context.Context, p *Principal, key conversation.SessionKey) (conversation.Summary, error) {
+	root := conversation.SessionKey{Tenant: key.Tenant, Session: key.Session.Root()}
+	row, err := s.Sessions.Summary(ctx, root)
+	if err != nil {
+		return row, err
+	}
+	if row.Owner != p.User && row.Access != conversation.AccessTenant {
+		return row, errNoSession
+	}
+	if root != key {
+		return s.Sessions.Summary(ctx, key)
+	}
+	return row, nil
+}
+
+// NewSessionKey is a key for a new session: random, or the same one for the same
+// client_session_id, so that a repeated create finds what the first one made.
+func NewSessionKey(who *Principal, clientID string) conversation.SessionKey {
+	var bits [10]byte
+	if clientID == "" {
+		_, _ = rand.Read(bits[:]) // never fails
+	} else {
+		sum := sha256.Sum256([]byte(string(who.Tenant) + "\x00" + string(who.User) + "\x00" + clientID))
+		copy(bits[:], sum[:])
+	}
+	id := strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(bits[:]))
+	return conversation.SessionKey{Tenant: who.Tenant, Session: conversation.SessionID(id)}
+}
+
+func Stack() string { return string(debug.Stack()) }
+
+// OverLimit is true when n uses up a limit; 0 = no limit.
+func OverLimit(n, limit int) bool { return limit > 0 && n >= limit }

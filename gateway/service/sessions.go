@@ -1,0 +1,38 @@
+package service
+
+import (
+	"context"
+	"iter"
+
+	"parley/conversation"
+)
+
+// Sessions is what the gateway needs of the engine. Everything that a client
+// asks for goes through it; actors.Engine fits it.
+//
+// Errors are *conversation.Error where a client may see them; the reads of the
+// store return its errors (conversation.ErrNotFound and so on). A session that
+// "as" may not see answers not_found.
+type Sessions interface {
+	// Create opens a root session; on one that exists it changes nothing.
+	Create(key conversation.SessionKey, c conversation.Create, done func(created bool, err error))
+	// Tell gives a session a command. done is called exactly once, after all that
+	// the answer depends on is durable and before the events of its commit are
+	// published; it must not block.
+	Tell(key conversation.SessionKey, as conversation.UserID, c conversation.Command, done func(conversation.Receipt, error))
+	// View shows a session as of its durable head.
+	View(key conversation.SessionKey, as conversation.UserID, done func(conversation.View, error))
+	// Erase deletes a session and everything below it.
+	Erase(ctx context.Context, key conversation.SessionKey, as conversation.UserID) error
+
+	// Records, Summary, Sessions, Task and Tasks read what is stored, for whoever
+	// asks: the gateway checks who may see it.
+	Records(ctx context.Context, key conversation.SessionKey, r conversation.Range) iter.Seq2[conversation.Record, error]
+	Summary(ctx context.Context, key conversation.SessionKey) (conversation.Summary, error)
+	Sessions(ctx context.Context, p conversation.Page) iter.Seq2[conversation.Summary, error]
+	Task(ctx context.Context, key conversation.SessionKey, task conversation.TaskID) (conversation.TaskRow, error)
+	Tasks(ctx context.Context, f conversation.TaskFilter) iter.Seq2[conversation.TaskRow, error]
+
+	// Ready says why the engine cannot work now; nil = it can.
+	Ready() error
+}

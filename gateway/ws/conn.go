@@ -1,0 +1,450 @@
+package ws
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unicode/utf8"
+
+	"parley/conversation"
+	"parley/gateway/fanout"
+	"parley/gateway/protocol"
+	"parley/gateway/service"
+
+	"github.com/fasthttp/websocket"
+)
+
+// conn is one WebSocket: a reader (Fiber's handler, which blocks until all else
+// has ended) and a writer, which alone writes to the socket. What the library
+// would write by itself (pongs, the answer to a close frame) goes through the
+// queue as well.
+//
+// It keeps the inner connection only, never contrib's wrapper: that one goes back
+// to a pool and becomes another client's.
+type conn struct {
+	*handler
+	ws    *websocket.Conn
+	net   net.Conn
+	clock struct {
+		read  atomic.Int64 // unix ns of the last frame from the client, of any kind
+		write atomic.Int64 // unix ns of the last write
+	}
+	code    atomic.Int32 // the close code; 0 = not closing
+	wasOpen atomic.Bool  // hello was accepted
+	settled sync.Once    // counted as no longer before hello
+	writer  chan struct{}
+	cancel  context.CancelFunc
+	buf     []byte // the reader's
+}
+
+// Sockets serves WebSockets.
+type Sockets struct {
+	*service.Services
+	counts *connLimits
+	names  connNames
+}
+
+func New(s *service.Services) *Sockets {
+	return &Sockets{Services: s, counts: newConnLimits(s.Limits)}
+}
+
+func (s *Sockets) newConn(ws *websocket.Conn, credential service.Credential) *conn {
+	ctx, cancel := context.WithCancel(s.Alive)
+	c := &conn{ws: ws, net: socketOf(ws), writer: make(chan struct{}), cancel: cancel}
+	now := s.Now()
+	c.handler = &handler{
+		Services: s.Services, name: s.names.next(), credential: credential, counts: s.counts,
+		out: fanout.NewQueue(s.Sessions, s.Limits, s.Metrics), ctx: ctx, close: c.closeWith, opened: c.helloSaid,
+		bucket: newBucket(s.Limits, now),
+	}
+	c.clock.read.Store(now.UnixNano())
+	c.clock.write.Store(now.UnixNano())
+	return c
+}
+
+// socketOf is the socket itself. What the library hands out is a wrapper of
+// fasthttp's that goes back to a pool, and whose Close does nothing.
+func socketOf(ws *websocket.Conn) net.Conn {
+	if wrapper, ok := ws.NetConn().(interface{ UnsafeConn() net.Conn }); ok {
+		return wrapper.UnsafeConn()
+	}
+	return ws.NetConn()
+}
+
+// Serve runs the connection to its end. It is Fiber's goroutine; when it returns
+// nothing of the connection runs any more.
+func (s *Sockets) Serve(ws *websocket.Conn, credential service.Credential) {
+	c := s.newConn(ws, credential)
+	c.Metrics.Connections.WithLabelValues("before_hello").Inc()
+	limit := s.counts.arrive(credential.Address)
+	if limit != "" {
+		// Refused after the handshake, because a browser cannot see why a
+		// handshake failed. Costs one write and at most Times.Close.
+		c.Metrics.Refused.WithLabelValues(limit).Inc()
+		c.settled.Do(func() {})
+		c.closeWith(protocol.CloseOverloaded, limit)
+	}
+	if !s.Connections.Add(c) {
+		c.closeWith(protocol.CloseRestart, "the server is going away")
+	}
+	go c.write()
+	c.read(limit == "")
+
+	c.unfollowAll()
+	c.cancel()
+	c.out.Abandon()
+	<-c.writer
+	_ = c.net.Close()
+	c.jobs.Wait()
+	c.settled.Do(func() { s.counts.settle(credential.Address) })
+	state := "before_hello"
+	if c.wasOpen.Load() {
+		state = "open"
+		s.counts.leave(c.who)
+	}
+	c.Metrics.Connections.WithLabelValues(state).Dec()
+	c.Metrics.CloseCodes.WithLabelValues(protocol.CloseLabel(int(c.code.Load()))).Inc()
+	c.Log.Debug("connection closed", "conn", c.name, "code", c.code.Load())
+	s.Connections.Remove(c) // last: a drain that sees nobody left may end the process
+}
+
+// helloSaid moves the connection from those who have not said who they are.
+func (c *conn) helloSaid() {
+	c.settled.Do(func() { c.counts.settle(c.credential.Address) })
+	c.wasOpen.Store(true)
+	c.Metrics.Connections.WithLabelValues("before_hello").Dec()
+	c.Metrics.Connections.WithLabelValues("open").Inc()
+	c.Log.Debug("connection open", "conn", c.name, "tenant", string(c.who.Tenant), "user", string(c.who.User), "client", conversation.Excerpt(c.caps.Name, 40))
+	c.clock.read.Store(c.Now().UnixNano())
+	c.deadline(c.Times.ReadDeadline)
+}
+
+// closeWith ends the connection: what is queued, then the close frame, then the
+// client's answer to it or Times.Close. Only the first code counts.
+func (c *conn) closeWith(code int, reason string) {
+	if !c.code.CompareAndSwap(0, int32(code)) {
+		return
+	}
+	c.out.Finish(protocol.CloseFrame(code, reason))
+}
+
+func (c *conn) closing() bool { return c.code.Load() != 0 }
+
+// read takes frames until the connection ends.
+func (c *conn) read(welcome bool) {
+	defer c.finish()
+	defer c.survive("reader")
+	c.handlers()
+	if welcome {
+		c.deadline(c.Times.Hello)
+	} else {
+		c.deadline(c.Times.Close)
+	}
+	for {
+		kind, r, err := c.ws.NextReader()
+		if err != nil {
+			c.readFailed(err)
+			return
+		}
+		if c.closing() {
+			continue // the rest is not for us; only the answer to our close frame is
+		}
+		c.touch(c.Now())
+		if kind != websocket.TextMessage {
+			c.Metrics.FramesIn.Inc()
+			c.closeWith(protocol.CloseBinary, "frames are text")
+			continue
+		}
+		if err := c.message(r); err != nil {
+			c.readFailed(err)
+			return
+		}
+		c.makeRoom()
+	}
+}
+
+// message reads one text message, bounded, and hands it on.
+func (c *conn) message(r io.Reader) error {
+	limit := c.Limits.FrameBytes
+	c.buf = c.buf[:0]
+	for {
+		if service.OverLimit(len(c.buf)-1, limit) {
+			c.tooBig()
+			return nil
+		}
+		if len(c.buf) == cap(c.buf) {
+			c.buf = append(c.buf, make([]byte, max(512, cap(c.buf)))...)[:len(c.buf)]
+		}
+		n, err := r.Read(c.buf[len(c.buf):cap(c.buf)])
+		c.buf = c.buf[:len(c.buf)+n]
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if service.OverLimit(len(c.buf)-1, limit) {
+		c.tooBig()
+		return nil
+	}
+	c.Metrics.FramesIn.Inc()
+	c.Metrics.BytesIn.Add(float64(len(c.buf)))
+	if !utf8.Valid(c.buf) {
+		c.closeWith(protocol.CloseUTF8, "text must be UTF-8")
+		return nil
+	}
+	c.handle(c.buf)
+	if cap(c.buf) > 8<<10 {
+		c.buf = nil // most connections send little
+	}
+	return nil
+}
+
+// tooBig refuses a frame over the limit; the rest of it is not read.
+func (c *conn) tooBig() {
+	c.Metrics.Refused.WithLabelValues("frame_bytes").Inc()
+	responder{c: c.handler, kind: "unknown", at: c.Now()}.fail(
+		conversation.Errorf(conversation.TooLarge, "a frame must be at most %d bytes", c.Limits.FrameBytes))
+	c.closeWith(protocol.CloseTooBig, "the frame is too big")
+	c.buf = nil
+}
+
+// makeRoom holds the reader back while answers pile up that the client does not
+// take. A write that is blocked for too long ends the wait.
+func (c *conn) makeRoom() {
+	waited := false
+	for c.out.Full() {
+		waited = true
+		select {
+		case <-c.out.Room:
+		case <-c.writer:
+			return
+		}
+	}
+	if waited && !c.closing() {
+		c.deadline(c.Times.ReadDeadline) // the silence was ours
+	}
+}
+
+// handlers let the writer write what the library would write from the reader.
+func (c *conn) handlers() {
+	c.ws.SetReadLimit(0) // ours counts bytes and says why; see message
+	c.ws.SetPingHandler(func(data string) error {
+		c.touch(c.Now())
+		if !c.closing() {
+			c.out.Control(protocol.OpPong, []byte(data))
+		}
+		return nil
+	})
+	c.ws.SetPongHandler(func(string) error {
+		c.touch(c.Now())
+		return nil
+	})
+	c.ws.SetCloseHandler(func(code int, _ string) error {
+		echo := code
+		if code == websocket.CloseNoStatusReceived {
+			echo = protocol.CloseNormal
+		}
+		c.closeWith(echo, "")
+		return nil
+	})
+}
+
+// touch notes that the client lives and moves the read deadline, at most once a
+// second: a deadline costs more than a clock.
+func (c *conn) touch(now time.Time) {
+	if !c.wasOpen.Load() || c.closing() {
+		return
+	}
+	since := now.UnixNano() - c.clock.read.Load()
+	if since >= int64(min(time.Second, c.Times.Heartbeat/4)) {
+		c.clock.read.Store(now.UnixNano())
+		c.deadline(c.Times.ReadDeadline)
+		if c.closing() { // meanwhile: the writer's deadline counts
+			c.deadline(c.Times.Close)
+		}
+	}
+}
+
+func (c *conn) deadline(d time.Duration) { _ = c.net.SetReadDeadline(c.Now().Add(d)) }
+
+// readFailed says why the connection ends, if the client can still be told.
+func (c *conn) readFailed(err error) {
+	switch {
+	case c.closing():
+	case errors.Is(err, os.ErrDeadlineExceeded) && !c.wasOpen.Load():
+		c.closeWith(protocol.CloseHelloTimeout, "no hello")
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		c.closeWith(protocol.CloseHeartbeat, "no sign of life")
+	default:
+		c.code.CompareAndSwap(0, 1006) // it just went away
+		c.out.Abandon()
+	}
+}
+
+// finish waits until the writer has written the close frame, or has failed to.
+func (c *conn) finish() {
+	if !c.closing() {
+		c.out.Abandon()
+	}
+	<-c.writer
+}
+
+// write is the writer: the only goroutine that writes to the socket.
+func (c *conn) write() {
+	defer close(c.writer)
+	crashed := true
+	defer func() {
+		if crashed { // nobody is left to write a close frame
+			_ = c.net.Close()
+		}
+	}()
+	defer c.survive("writer")
+	c.writeAll()
+	crashed = false
+}
+
+// writeAll writes what comes until the connection ends.
+func (c *conn) writeAll() {
+	var due atomic.Bool // a heartbeat
+	// A timer of the select would cost each sleep of the writer as much as the
+	// channel itself.
+	beat := time.AfterFunc(c.Times.Heartbeat, func() {
+		due.Store(true)
+		c.out.Nudge()
+	})
+	defer beat.Stop()
+	var scratch *[]byte
+	release := func() {
+		if scratch != nil {
+			writeBuffers.Put(scratch)
+			scratch = nil
+		}
+	}
+	defer release()
+	for {
+		if scratch == nil {
+			scratch = writeBuffers.Get().(*[]byte)
+		}
+		t := c.out.Take(*scratch)
+		if t.Frames > 0 {
+			if !c.flush(t.Data, t.Frames) {
+				return
+			}
+			if t.Last {
+				// The reader waits for the client's own close frame, not for ever.
+				c.deadline(c.Times.Close)
+				return
+			}
+		}
+		if t.Behind != nil {
+			live, err := t.Behind.CatchUp(c.ctx)
+			if err != nil {
+				if c.ctx.Err() == nil {
+					c.Log.Error("replay failed", "session", string(t.Behind.Key.Session), "error", err)
+				}
+				t.Behind.Stop()
+				c.closeWith(protocol.CloseInternal, "the log could not be read")
+			}
+			if live {
+				t.Behind.ResumeDrafts()
+			}
+			continue
+		}
+		if t.Frames > 0 {
+			continue
+		}
+		if t.Ended {
+			return
+		}
+		release()
+		if !due.Load() { // it may have become so while the writer was not asleep
+			<-c.out.Wake
+		}
+		if due.CompareAndSwap(true, false) {
+			beat.Reset(c.heartbeat())
+		}
+	}
+}
+
+// writeBuffers are what the frames of one write are gathered in. A connection
+// has one only while it has something to write.
+var writeBuffers = sync.Pool{New: func() any { b := make([]byte, 0, fanout.WriteBytes+1024); return &b }}
+
+// flush writes whole frames. A write that is blocked for longer than Times.Write
+// ends the connection with 4004, if the client reads again at once to hear of it.
+func (c *conn) flush(data []byte, frames int) bool {
+	now := c.Now()
+	_ = c.net.SetWriteDeadline(now.Add(c.Times.Write))
+	n, err := c.net.Write(data)
+	c.Metrics.Writes.Inc()
+	c.Metrics.BytesOut.Add(float64(n))
+	if err == nil {
+		c.Metrics.FramesOut.Add(float64(frames))
+		c.clock.write.Store(now.UnixNano())
+		return true
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) && c.code.CompareAndSwap(0, protocol.CloseSlow) {
+		// A frame may be half out: end it before the close frame.
+		rest := remainder(data, n)
+		_ = c.net.SetWriteDeadline(c.Now().Add(c.Times.Close))
+		_, _ = c.net.Write(append(append([]byte(nil), rest...), protocol.CloseFrame(protocol.CloseSlow, "too slow")...))
+	}
+	_ = c.net.Close() // the reader ends as well
+	return false
+}
+
+// remainder is the rest of the frame that a write of n bytes has begun.
+func remainder(data []byte, n int) []byte {
+	b := data
+	for len(b) > 0 {
+		_, _, rest := protocol.NextFrame(b)
+		if end := len(data) - len(rest); end >= n {
+			return data[n:end]
+		}
+		b = rest
+	}
+	return nil
+}
+
+// heartbeat speaks up when it was quiet, and says when to look again. A ping asks
+// for a sign of life also of a client that only listens; hb is for clients whose
+// language hides pings.
+func (c *conn) heartbeat() time.Duration {
+	now := c.Now()
+	every := c.Times.Heartbeat
+	if at := c.expires.Load(); at != 0 && now.UnixMilli() >= at {
+		c.closeWith(protocol.CloseTokenExpired, "the token has expired")
+		return every
+	}
+	heard, spoke := now.Sub(time.Unix(0, c.clock.read.Load())), now.Sub(time.Unix(0, c.clock.write.Load()))
+	quiet := every - every/20
+	if heard >= quiet || spoke >= quiet {
+		c.out.Control(protocol.OpPing, nil)
+	}
+	if spoke >= quiet {
+		c.out.Answer(func(b []byte) []byte { return protocol.AppendHeartbeat(b, now) })
+	}
+	next := every
+	if at := c.expires.Load(); at != 0 {
+		next = min(next, max(time.Millisecond, time.UnixMilli(at).Sub(now)))
+	}
+	if heard < quiet && spoke < quiet {
+		next = min(next, every-max(heard, spoke))
+	}
+	return max(next, time.Millisecond)
+}
+
+func (c *conn) GoAway(code int, reason string, retryIn time.Duration) {
+	c.out.Answer(func(b []byte) []byte { return protocol.AppendGoaway(b, code, reason, retryIn) })
+}
+
+func (c *conn) Leave() { c.closeWith(protocol.CloseRestart, "the server is going away") }
+
+func (c *conn) Kill() { _ = c.net.Close() }

@@ -1,0 +1,155 @@
+package ws
+
+import (
+	"parley/conversation"
+	"parley/gateway/fanout"
+	"parley/gateway/protocol"
+	"parley/gateway/service"
+)
+
+// defaultTail is how many events a follow without "since" begins with.
+const defaultTail = 50
+
+// follow subscribes first and asks for the session's state then, so that nothing
+// can happen in between unseen: what is published meanwhile only raises the mark
+// up to which the log will be read.
+func (c *handler) follow(p responder, key conversation.SessionKey, data []byte) {
+	d, bad := protocol.ReadFollow(data)
+	if bad != nil {
+		p.fail(bad)
+		return
+	}
+	f := &fanout.Subscription{Out: c.out, Key: key, As: c.who.User, Redact: c.who.Redact(), Deltas: c.caps.Deltas}
+	older, bad := c.enroll(f)
+	if bad != nil {
+		p.fail(bad)
+		return
+	}
+	c.Hub.Add(f)
+	c.Sessions.View(key, c.who.User, func(v conversation.View, err error) {
+		if err != nil {
+			c.dismiss(f, older)
+			p.fail(err)
+			return
+		}
+		r := resume(v, d, c.Limits.ReplayMax)
+		p.count("ok")
+		c.Metrics.Resumes.WithLabelValues(r.result()).Inc()
+		scratch := protocol.GetBuffer()
+		*scratch = protocol.AppendFrame((*scratch)[:0], protocol.OpText, func(b []byte) []byte {
+			return protocol.AppendOK(b, p.id, func(o *protocol.Object) { protocol.AppendFollowed(o, v, r.since, r.resumed, r.reason, f.Redact) })
+		})
+		live := f.Begin(fanout.FrameBatch{Data: *scratch, Frames: 1, Pooled: scratch}, r.since, v.Head, len(v.Drafts) > 0, older)
+		if older != nil {
+			c.Hub.Remove(older)
+		}
+		if live && f.Deltas {
+			f.Drafts(v)
+		}
+	})
+}
+
+// enroll makes f the connection's feed of its session and returns the one before.
+func (c *handler) enroll(f *fanout.Subscription) (older *fanout.Subscription, refused *conversation.Error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	older = c.follows[f.Key]
+	if older == nil && service.OverLimit(len(c.follows), c.Limits.FollowsPerConnection) {
+		for key, other := range c.follows { // sessions that were erased do not count
+			if other.Dead() {
+				delete(c.follows, key)
+			}
+		}
+		if service.OverLimit(len(c.follows), c.Limits.FollowsPerConnection) {
+			c.Metrics.Refused.WithLabelValues("follows_per_connection").Inc()
+			return nil, conversation.Errorf(conversation.TooLarge, "a connection may follow at most %d sessions", c.Limits.FollowsPerConnection)
+		}
+	}
+	if c.follows == nil {
+		c.follows = make(map[conversation.SessionKey]*fanout.Subscription)
+	}
+	c.follows[f.Key] = f
+	return older, nil
+}
+
+// dismiss takes back a follow that was refused; the one before goes on.
+func (c *handler) dismiss(f, older *fanout.Subscription) {
+	c.mu.Lock()
+	current := c.follows[f.Key] == f
+	if current {
+		delete(c.follows, f.Key)
+		if older != nil {
+			c.follows[f.Key] = older
+		}
+	}
+	c.mu.Unlock()
+	c.Hub.Remove(f)
+	if !current && older != nil {
+		c.Hub.Remove(older)
+	}
+}
+
+func (c *handler) unfollow(p responder, key conversation.SessionKey, _ []byte) {
+	c.mu.Lock()
+	f := c.follows[key]
+	delete(c.follows, key)
+	c.mu.Unlock()
+	if f != nil {
+		c.Hub.Remove(f)
+	}
+	p.ok(nil)
+}
+
+// unfollowAll ends every feed, at the end of the connection.
+func (c *handler) unfollowAll() {
+	c.mu.Lock()
+	all := c.follows
+	c.follows = nil
+	c.mu.Unlock()
+	for _, f := range all {
+		c.Hub.Remove(f)
+	}
+}
+
+// resumption is where a follow begins, and what the client is told about it.
+type resumption struct {
+	since   conversation.Seq
+	resumed bool
+	reason  string // why not, although the client asked for it
+}
+
+func (r resumption) result() string {
+	switch {
+	case r.resumed:
+		return "resumed"
+	case r.reason != "":
+		return r.reason
+	default:
+		return "tail"
+	}
+}
+
+// resume decides where a follow begins: at the client's cursor if the log is
+// still the same and not too much has happened, else at its tail.
+func resume(v conversation.View, d protocol.Follow, most int) resumption {
+	tail := uint64(defaultTail)
+	if d.Tail != nil {
+		tail = *d.Tail
+	}
+	if most > 0 {
+		tail = min(tail, uint64(most))
+	}
+	r := resumption{since: v.Head - conversation.Seq(min(tail, uint64(v.Head)))}
+	switch {
+	case d.Since == nil:
+	case d.Log != "" && d.Log != string(v.Log):
+		r.reason = "other_log"
+	case *d.Since > uint64(v.Head):
+		r.reason = "ahead"
+	case most > 0 && uint64(v.Head)-*d.Since > uint64(most):
+		r.reason = "too_far"
+	default:
+		r.since, r.resumed = conversation.Seq(*d.Since), true
+	}
+	return r
+}

@@ -1,0 +1,533 @@
+package ws
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"parley/conversation"
+	"parley/gateway/fanout"
+	"parley/gateway/protocol"
+	"parley/gateway/service"
+)
+
+// handler is the protocol's side of a connection: it reads commands, asks the
+// engine, and puts answers into the outbox. It knows nothing of sockets.
+//
+// handle is called by one goroutine, the reader; the engine's answers come on
+// others.
+type handler struct {
+	*service.Services
+	name       string
+	credential service.Credential
+	counts     *connLimits
+	out        *fanout.Queue
+	ctx        context.Context               // ends with the connection
+	close      func(code int, reason string) // ends the connection after what is queued
+	opened     func()                        // hello was accepted
+	jobs       sync.WaitGroup                // what runs for this client besides reader and writer
+	bucket     bucket
+	who        *service.Principal // nil before hello; only the reader changes it
+	caps       protocol.Hello
+	expires    atomic.Int64 // unix milliseconds; 0 = never
+
+	mu      sync.Mutex
+	follows map[conversation.SessionKey]*fanout.Subscription
+}
+
+// responder is a command whose answer is still to be given.
+type responder struct {
+	c     *handler
+	kind  string
+	id    string
+	named bool
+	mute  bool // an unnamed command that gets no answer: not even a refusal, which nobody asked for
+	at    time.Time
+}
+
+// ok gives the positive answer. A command without an id gets none.
+func (p responder) ok(data func(o *protocol.Object)) {
+	p.count("ok")
+	if p.named {
+		p.c.out.Answer(func(b []byte) []byte { return protocol.AppendOK(b, p.id, data) })
+	}
+}
+
+// fail gives the negative answer.
+func (p responder) fail(err error) {
+	e := p.c.Refusal(err)
+	p.count(string(e.Code))
+	if !p.mute {
+		p.c.out.Answer(func(b []byte) []byte { return protocol.AppendError(b, p.id, p.named, e) })
+	}
+}
+
+func (p responder) count(code string) {
+	p.c.Metrics.Commands.WithLabelValues(p.kind, code).Inc()
+	p.c.Metrics.CommandSeconds.Observe(p.c.Now().Sub(p.at).Seconds())
+}
+
+// handle reads one frame and does what it asks for.
+func (c *handler) handle(b []byte) {
+	cmd, bad := protocol.ReadCommand(b)
+	p := responder{c: c, kind: "unknown", id: cmd.ID, named: cmd.Named, at: c.Now()}
+	do, known := commandTable[cmd.Kind]
+	p.mute = bad == nil && do.silent && !cmd.Named && c.who != nil
+	if wait, flooded := c.bucket.take(p.at); wait > 0 {
+		c.Metrics.RateLimited.Inc()
+		p.fail(&conversation.Error{Code: conversation.RateLimited, Message: "too many commands on this connection", RetryAfter: wait})
+		if flooded {
+			c.close(protocol.CloseRateLimited, "too many commands")
+		}
+		return
+	}
+	if c.who == nil && (bad != nil || cmd.Kind != "hello") {
+		if bad == nil {
+			bad = conversation.Errorf(conversation.BadRequest, "the first command must be hello")
+		}
+		p.fail(bad)
+		c.close(protocol.CloseProtocol, "the first command must be hello")
+		return
+	}
+	if bad != nil {
+		p.fail(bad)
+		return
+	}
+	if !known {
+		p.fail(conversation.Errorf(conversation.UnknownType, "%q is not a command", conversation.Excerpt(cmd.Kind, 40)))
+		return
+	}
+	p.kind = cmd.Kind
+	if !cmd.Named && !do.silent {
+		p.fail(protocol.Missing("id"))
+		return
+	}
+	if !do.session {
+		do.run(c, p, conversation.SessionKey{}, cmd.Data)
+		return
+	}
+	if !c.who.May(service.ScopeChat) {
+		p.fail(conversation.Errorf(conversation.Forbidden, "this needs the scope %s", service.ScopeChat))
+		return
+	}
+	key, bad := service.SessionKey(c.who.Tenant, cmd.Session)
+	if bad == nil && do.writes {
+		bad = service.Writable(key)
+	}
+	if bad != nil {
+		p.fail(bad)
+		return
+	}
+	do.run(c, p, key, cmd.Data)
+}
+
+// commandRule is a row of the protocol's table of commands.
+type commandRule struct {
+	session bool // names a session
+	writes  bool // changes it
+	silent  bool // needs no id and gets no answer then, whatever comes of it
+	run     func(c *handler, p responder, key conversation.SessionKey, data []byte)
+}
+
+// commandTable is the protocol's table of commands. It is never changed.
+var commandTable = map[string]commandRule{
+	"hello":    {run: (*handler).hello},
+	"create":   {run: (*handler).create},
+	"follow":   {run: (*handler).follow, session: true},
+	"unfollow": {run: (*handler).unfollow, session: true},
+	"send":     {run: (*handler).send, session: true, writes: true},
+	"answer":   {run: (*handler).answerQuestion, session: true, writes: true},
+	"edit":     {run: (*handler).edit, session: true, writes: true},
+	"withdraw": {run: (*handler).withdraw, session: true, writes: true},
+	"move":     {run: (*handler).move, session: true, writes: true},
+	"cancel":   {run: (*handler).cancel, session: true, writes: true},
+	"policy":   {run: (*handler).policy, session: true, writes: true},
+	"seen":     {run: (*handler).seen, session: true, silent: true},
+	"typing":   {run: (*handler).typing, session: true, silent: true},
+	"refresh":  {run: (*handler).refresh},
+	"ping":     {run: (*handler).ping},
+}
+
+func (c *handler) hello(p responder, _ conversation.SessionKey, data []byte) {
+	if c.who != nil {
+		p.fail(conversation.Errorf(conversation.BadRequest, "hello was said already"))
+		return
+	}
+	d, bad := protocol.ReadHello(data)
+	if bad != nil {
+		p.fail(bad)
+		return
+	}
+	if *d.Proto != 1 {
+		p.fail(conversation.Errorf(conversation.BadRequest, "proto must be 1"))
+		c.close(protocol.CloseVersion, "this server speaks parley.v1")
+		return
+	}
+	credential := c.credential
+	if d.Token != "" {
+		credential.Token = d.Token
+	}
+	who, err := c.Auth.Authenticate(c.ctx, credential)
+	if err != nil {
+		e := c.Refusal(err)
+		c.Log.Warn("authentication failed", "address", c.credential.Address, "code", string(e.Code), "conn", c.name)
+		p.fail(e)
+		if e.Code == conversation.Forbidden {
+			c.close(protocol.CloseForbidden, "forbidden")
+		} else {
+			c.close(protocol.CloseUnauthenticated, "not authenticated")
+		}
+		return
+	}
+	if limit := c.counts.enter(who); limit != "" {
+		c.Metrics.Refused.WithLabelValues(limit).Inc()
+		p.fail(conversation.Errorf(conversation.Overloaded, "too many connections (%s)", limit))
+		c.close(protocol.CloseLimit, limit)
+		return
+	}
+	c.who, c.caps = who, d
+	c.setExpiry(who)
+	c.opened()
+	p.ok(func(o *protocol.Object) {
+		o.Text("conn", c.name)
+		o.Int("proto", 1)
+		o.Text("user", string(who.User))
+		o.Text("tenant", string(who.Tenant))
+		o.Text("node", string(c.Node))
+		o.Text("version", c.Version)
+		o.Text("model", c.Model)
+		o.Int("heartbeat_ms", c.Times.Heartbeat.Milliseconds())
+		c.Limits.Append(o)
+	})
+}
+
+func (c *handler) setExpiry(who *service.Principal) {
+	if who.Expires.IsZero() {
+		c.expires.Store(0)
+	} else {
+		c.expires.Store(who.Expires.UnixMilli())
+	}
+}
+
+// refresh replaces a token before it expires; it must speak for the same user.
+func (c *handler) refresh(p responder, _ conversation.SessionKey, data []byte) {
+	var token string
+	bad := protocol.ReadData(data, func(m protocol.Member) error {
+		if string(m.Name) == "token" {
+			return m.Text(&token)
+		}
+		return nil
+	})
+	switch {
+	case bad != nil:
+		p.fail(bad)
+		return
+	case token == "":
+		p.fail(protocol.Missing("token"))
+		return
+	case c.Auth.Mode() == "none":
+		p.fail(conversation.Errorf(conversation.BadRequest, "auth.mode is none: there is no token to refresh"))
+		return
+	}
+	who, err := c.Auth.Authenticate(c.ctx, service.Credential{Token: token, Address: c.credential.Address})
+	if err != nil {
+		p.fail(err)
+		return
+	}
+	if who.Tenant != c.who.Tenant || who.User != c.who.User {
+		p.fail(conversation.Errorf(conversation.Forbidden, "the token belongs to another user"))
+		return
+	}
+	c.who = who
+	c.setExpiry(who)
+	p.ok(func(o *protocol.Object) { o.OptionalTime("expires_at", who.Expires) })
+}
+
+func (c *handler) ping(p responder, _ conversation.SessionKey, data []byte) {
+	var t []byte
+	bad := protocol.ReadData(data, func(m protocol.Member) error {
+		if string(m.Name) == "t" {
+			t = m.Raw
+		}
+		return nil
+	})
+	switch {
+	case bad != nil:
+		p.fail(bad)
+	case len(t) > protocol.MaxTitle:
+		p.fail(conversation.Errorf(conversation.BadRequest, "t must be at most %d bytes", protocol.MaxTitle))
+	default:
+		p.ok(func(o *protocol.Object) {
+			if t != nil {
+				o.Key("t")
+				o.Bytes = protocol.AppendCompact(o.Bytes, t)
+			}
+		})
+	}
+}
+
+func (c *handler) create(p responder, _ conversation.SessionKey, data []byte) {
+	if !c.who.May(service.ScopeChat) {
+		p.fail(conversation.Errorf(conversation.Forbidden, "this needs the scope %s", service.ScopeChat))
+		return
+	}
+	d, bad := protocol.ReadCreate(data)
+	if bad != nil {
+		p.fail(bad)
+		return
+	}
+	key := service.NewSessionKey(c.who, d.ClientID)
+	d.Create.Owner = c.who.User
+	c.Sessions.Create(key, d.Create, func(_ bool, err error) {
+		if err != nil {
+			p.fail(err)
+			return
+		}
+		p.ok(func(o *protocol.Object) { o.Text("session", string(key.Session)) })
+	})
+}
+
+func (c *handler) send(p responder, key conversation.SessionKey, data []byte) {
+	d, bad := protocol.ReadSend(data, c.Limits)
+	if bad == nil && d.ClientID == "" {
+		bad = protocol.Missing("client_msg_id")
+	}
+	if bad != nil {
+		p.fail(bad)
+		return
+	}
+	say := conversation.Say{
+		Author: c.who.User, Via: conversation.ViaWebSocket, ClientMsgID: conversation.ClientMsgID(d.ClientID),
+		Text: *d.Text, InReplyTo: conversation.MessageID(d.InReplyTo), Mode: d.Mode,
+	}
+	c.Sessions.Tell(key, c.who.User, say, func(r conversation.Receipt, err error) {
+		switch {
+		case err != nil:
+			p.fail(err)
+		case r.Disposition == 0: // a repetition of long ago: only the log knows what came of it
+			c.spawn(func() {
+				if err := c.Complete(c.ctx, key, &r); err != nil {
+					p.fail(err)
+					return
+				}
+				p.sent(r)
+			})
+		default:
+			p.sent(r)
+		}
+	})
+}
+
+// sent answers a send. It is the most frequent answer of all, so it is written
+// without a closure for its data.
+func (p responder) sent(r conversation.Receipt) {
+	p.count("ok")
+	scratch := protocol.GetBuffer()
+	b := append((*scratch)[:0], 0, 0, 0, 0)
+	b = append(b, `{"type":"ok","re":`...)
+	b = protocol.AppendString(b, p.id)
+	b = append(b, `,"data":`...)
+	o := protocol.NewObject(b)
+	protocol.AppendReceipt(&o, r)
+	b = append(o.Close(), '}')
+	*scratch = protocol.SealFrame(b, 0, protocol.OpText)
+	p.c.out.Give(fanout.FrameBatch{Data: *scratch, Frames: 1, Pooled: scratch})
+}
+
+func (c *handler) answerQuestion(p responder, key conversation.SessionKey, data []byte) {
+	d, bad := protocol.ReadAnswer(data, c.Limits)
+	switch {
+	case bad != nil:
+	case d.ClientID == "":
+		bad = protocol.Missing("client_msg_id")
+	case d.Question == "":
+		bad = protocol.Missing("question")
+	}
+	if bad != nil {
+		p.fail(bad)
+		return
+	}
+	answer := conversation.Answer{
+		Author: c.who.User, Via: conversation.ViaWebSocket, ClientMsgID: conversation.ClientMsgID(d.ClientID),
+		Question: conversation.QuestionID(d.Question), Text: *d.Text,
+	}
+	c.Sessions.Tell(key, c.who.User, answer, func(r conversation.Receipt, err error) {
+		switch {
+		case err != nil:
+			p.fail(err)
+		case r.Duplicate: // only the log knows what came of the first delivery
+			c.spawn(func() {
+				if err := c.CompleteReply(c.ctx, key, &r); err != nil {
+					p.fail(err)
+					return
+				}
+				p.ok(func(o *protocol.Object) { protocol.AppendAnswerReceipt(o, r) })
+			})
+		default:
+			p.ok(func(o *protocol.Object) { protocol.AppendAnswerReceipt(o, r) })
+		}
+	})
+}
+
+// tell gives the session a command whose answer is {seq}.
+func (c *handler) tell(p responder, key conversation.SessionKey, cmd conversation.Command) {
+	c.Sessions.Tell(key, c.who.User, cmd, func(r conversation.Receipt, err error) {
+		if err != nil {
+			p.fail(err)
+			return
+		}
+		p.ok(func(o *protocol.Object) { o.Uint("seq", uint64(r.Seq)) })
+	})
+}
+
+func (c *handler) edit(p responder, key conversation.SessionKey, data []byte) {
+	d, bad := protocol.ReadMessage(data)
+	if bad == nil {
+		bad = protocol.CheckText("text", d.Text, c.Limits)
+	}
+	if bad != nil {
+		p.fail(bad)
+		return
+	}
+	c.tell(p, key, conversation.Edit{By: c.who.User, Message: conversation.MessageID(d.Message), Text: *d.Text})
+}
+
+func (c *handler) withdraw(p responder, key conversation.SessionKey, data []byte) {
+	d, bad := protocol.ReadMessage(data)
+	if bad != nil {
+		p.fail(bad)
+		return
+	}
+	c.tell(p, key, conversation.Withdraw{By: c.who.User, Message: conversation.MessageID(d.Message)})
+}
+
+func (c *handler) move(p responder, key conversation.SessionKey, data []byte) {
+	d, bad := protocol.ReadMessage(data)
+	if bad != nil {
+		p.fail(bad)
+		return
+	}
+	c.tell(p, key, conversation.Move{By: c.who.User, Message: conversation.MessageID(d.Message), Before: conversation.MessageID(d.Before)})
+}
+
+func (c *handler) cancel(p responder, key conversation.SessionKey, data []byte) {
+	cancel, bad := protocol.ReadCancel(data)
+	if bad != nil {
+		p.fail(bad)
+		return
+	}
+	c.Sessions.Tell(key, c.who.User, cancel, func(r conversation.Receipt, err error) {
+		if err != nil {
+			p.fail(err)
+			return
+		}
+		p.ok(func(o *protocol.Object) {
+			o.Text("task", string(r.Task))
+			o.Text("old_status", r.OldStatus.String())
+		})
+	})
+}
+
+func (c *handler) policy(p responder, key conversation.SessionKey, data []byte) {
+	var policies conversation.Overrides
+	if data != nil {
+		var err error
+		if policies, err = protocol.ReadOverrides(data); err != nil {
+			p.fail(protocol.BadInput(err, "data"))
+			return
+		}
+	}
+	if len(policies) == 0 {
+		p.fail(conversation.Errorf(conversation.BadRequest, "data names no policy"))
+		return
+	}
+	c.Sessions.Tell(key, c.who.User, conversation.Update{Policy: policies}, func(r conversation.Receipt, err error) {
+		if err != nil {
+			p.fail(err)
+			return
+		}
+		p.ok(func(o *protocol.Object) {
+			o.Uint("seq", uint64(r.Seq))
+			protocol.AppendPolicy(o, r.Policy)
+		})
+	})
+}
+
+func (c *handler) seen(p responder, key conversation.SessionKey, data []byte) {
+	var seq *uint64
+	bad := protocol.ReadData(data, func(m protocol.Member) error {
+		if string(m.Name) == "seq" {
+			return m.WholePointer(&seq)
+		}
+		return nil
+	})
+	if bad == nil && seq == nil {
+		bad = protocol.Missing("seq")
+	}
+	if bad != nil {
+		p.fail(bad)
+		return
+	}
+	c.Sessions.Tell(key, c.who.User, conversation.Seen{User: c.who.User, Seq: conversation.Seq(*seq)}, func(_ conversation.Receipt, err error) {
+		if err != nil {
+			p.fail(err)
+			return
+		}
+		p.ok(nil)
+	})
+}
+
+func (c *handler) typing(p responder, key conversation.SessionKey, data []byte) {
+	var on *bool
+	bad := protocol.ReadData(data, func(m protocol.Member) error {
+		if string(m.Name) == "on" {
+			return m.BoolPointer(&on)
+		}
+		return nil
+	})
+	if bad == nil && on == nil {
+		bad = protocol.Missing("on")
+	}
+	if bad != nil {
+		p.fail(bad)
+		return
+	}
+	c.mu.Lock()
+	f := c.follows[key]
+	c.mu.Unlock()
+	if f != nil && !f.Dead() {
+		// A follow that is still to be answered proves nothing yet; what is typed
+		// meanwhile is shown to nobody, as it may be at any other time.
+		if after, following := f.Published(); following {
+			c.Hub.Typing(f, after, c.who.User, *on)
+		}
+		p.ok(nil)
+		return
+	}
+	// Following is the proof that the user may see the session.
+	p.fail(conversation.Errorf(conversation.BadRequest, "typing is for sessions that this connection follows"))
+}
+
+// spawn runs a job that the connection waits for when it ends.
+func (c *handler) spawn(job func()) {
+	c.jobs.Go(func() {
+		defer c.survive("job")
+		job()
+	})
+}
+
+// survive turns a panic of a goroutine into a log line and the end of the connection.
+func (c *handler) survive(where string) {
+	if r := recover(); r != nil {
+		c.Metrics.Panics.Inc()
+		c.Log.Error("panic", "where", where, "conn", c.name, "panic", r, "stack", service.Stack())
+		c.close(protocol.CloseInternal, "internal error")
+	}
+}
+
+// connNames numbers connections within the process.
+type connNames struct{ last atomic.Uint64 }
+
+func (n *connNames) next() string { return "c" + strconv.FormatUint(n.last.Add(1), 10) }

@@ -1,0 +1,121 @@
+package ws
+
+import (
+	"sync"
+	"time"
+
+	"parley/conversation"
+	"parley/gateway/protocol"
+	"parley/gateway/service"
+)
+
+// bucket is a connection's allowance of commands: rate a second, burst at once.
+// It belongs to the reader.
+type bucket struct {
+	rate   float64 // 0 = no limit
+	burst  float64
+	tokens float64
+	at     time.Time
+	flood  int // frames refused since the last accepted one
+}
+
+// floodFactor times the burst is how many refusals in a row end a connection.
+const floodFactor = 5
+
+func newBucket(l protocol.Limits, now time.Time) bucket {
+	return bucket{rate: l.CommandsPerSecond, burst: float64(l.CommandsBurst), tokens: float64(l.CommandsBurst), at: now}
+}
+
+// take takes one token. Without one it says how long to wait, and whether the
+// client has ignored that for too long.
+func (b *bucket) take(now time.Time) (wait time.Duration, flooded bool) {
+	if b.rate == 0 {
+		return 0, false
+	}
+	b.tokens = min(b.burst, b.tokens+now.Sub(b.at).Seconds()*b.rate)
+	b.at = now
+	if b.tokens >= 1 {
+		b.tokens--
+		b.flood = 0
+		return 0, false
+	}
+	b.flood++
+	return time.Duration((1 - b.tokens) / b.rate * float64(time.Second)), float64(b.flood) > floodFactor*b.burst
+}
+
+// connLimits limits how many connections there are, by state and by whom.
+type connLimits struct {
+	limits protocol.Limits
+
+	mu      sync.Mutex
+	waiting int // before hello
+	address map[string]int
+	user    map[userKey]int
+	tenant  map[conversation.TenantID]int
+}
+
+type userKey struct {
+	tenant conversation.TenantID
+	user   conversation.UserID
+}
+
+func newConnLimits(l protocol.Limits) *connLimits {
+	return &connLimits{
+		limits: l, address: make(map[string]int),
+		user: make(map[userKey]int), tenant: make(map[conversation.TenantID]int),
+	}
+}
+
+// arrive counts a connection that has not said hello. Which limit refuses it is
+// the result; "" = none.
+func (c *connLimits) arrive(address string) (refusedBy string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if service.OverLimit(c.waiting, c.limits.ConnectionsBeforeHello) {
+		return "connections_before_hello"
+	}
+	if service.OverLimit(c.address[address], c.limits.ConnectionsBeforeHelloByAddress) {
+		return "connections_before_hello_per_address"
+	}
+	c.waiting++
+	c.address[address]++
+	return ""
+}
+
+// settle ends the time before hello, by hello or by the end of the connection.
+func (c *connLimits) settle(address string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waiting--
+	if c.address[address]--; c.address[address] == 0 {
+		delete(c.address, address)
+	}
+}
+
+// enter counts a connection of a principal.
+func (c *connLimits) enter(p *service.Principal) (refusedBy string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	k := userKey{p.Tenant, p.User}
+	if service.OverLimit(c.user[k], c.limits.ConnectionsPerUser) {
+		return "connections_per_user"
+	}
+	if service.OverLimit(c.tenant[p.Tenant], c.limits.ConnectionsPerTenant) {
+		return "connections_per_tenant"
+	}
+	c.user[k]++
+	c.tenant[p.Tenant]++
+	return ""
+}
+
+func (c *connLimits) leave(p *service.Principal) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	k := userKey{p.Tenant, p.User}
+	if c.user[k]--; c.user[k] == 0 {
+		delete(c.user, k)
+	}
+	if c.tenant[p.Tenant]--; c.tenant[p.Tenant] == 0 {
+		delete(c.tenant, p.Tenant)
+	}
+}
