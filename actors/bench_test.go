@@ -177,6 +177,8 @@ type discardStore struct{ conversation.Store }
 
 func (discardStore) LogID() conversation.LogID { return "log" }
 
+func (discardStore) Room(bool) error { return nil }
+
 func (discardStore) Acquire(_ context.Context, _ conversation.SessionKey, how conversation.AcquireHow) (conversation.Head, error) {
 	if !how.Create {
 		return conversation.Head{}, conversation.ErrNotFound
