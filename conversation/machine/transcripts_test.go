@@ -19,9 +19,9 @@ import (
 var rewrite = flag.Bool("rewrite", false, "write the transcripts' outputs anew; commit the difference only if you can explain it")
 
 // TestTranscripts runs testdata/*.txt: commands, then "----", then everything
-// the machine made of them. Each file names the requirement rows that it shows
-// in its header. After every command the log is replayed into a second machine,
-// which must be the same.
+// the machine made of them, each command's under an echo of it ("> tick") if
+// there are several. After every command the log is replayed into a second
+// machine, which must be the same.
 func TestTranscripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -63,9 +63,15 @@ func runTranscript(t *testing.T, text string) string {
 			continue
 		}
 		var result strings.Builder
+		first := i
 		for ; i < len(lines) && lines[i] != "----" && strings.TrimSpace(lines[i]) != ""; i++ {
-			out.WriteString(lines[i] + "\n")
-			w.run(&result, lines[i])
+		}
+		for _, command := range lines[first:i] {
+			out.WriteString(command + "\n")
+			if i > first+1 {
+				result.WriteString("> " + command + "\n")
+			}
+			w.run(&result, command)
 		}
 		if i < len(lines) && lines[i] == "----" {
 			for i++; i < len(lines) && strings.TrimSpace(lines[i]) != ""; i++ {
