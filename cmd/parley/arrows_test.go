@@ -60,11 +60,19 @@ var arrows = map[string][]string{
 	"gateway/gatewaytest": {"conversation"},
 
 	"cmd/parley": {
-		"actors", "conversation", "gateway", "gateway/web", "metrics", "persistence/pebble", "tools/builtin", "tools/mcp",
-		"models/anthropic", "models/command", "models/openai", "models/routing", "models/scripted",
-		"models/upstream",
+		"actors", "cmd/parley/internal/assemble", "cmd/parley/internal/config", "cmd/parley/internal/store", "conversation",
+		"gateway", "gateway/web", "metrics", "tools/builtin",
 	},
-	"cmd/parley-bench": {}, // it knows the server from outside only
+	"cmd/parley/internal/assemble": {
+		"actors", "cmd/parley/internal/config", "cmd/parley/internal/store", "conversation", "gateway", "metrics",
+		"models/command", "models/routing", "tools/mcp",
+	},
+	"cmd/parley/internal/config": {
+		"actors", "cmd/parley/internal/store", "conversation", "gateway", "models/anthropic", "models/command", "models/openai",
+		"models/routing", "models/scripted", "models/upstream", "tools/builtin", "tools/mcp",
+	},
+	"cmd/parley/internal/store": {"conversation", "persistence/pebble"}, // the one place that names a concrete store
+	"cmd/parley-bench":          {},                                     // it knows the server from outside only
 }
 
 // testArrows are the imports that only tests of a room may have, beside its own.
@@ -77,9 +85,13 @@ var testArrows = map[string][]string{
 	"gateway":              {"gateway/gatewaytest", "gateway/web", "conversation/machine"},
 	"models/*":             {"models/modelstest", "conversation/machine", "conversation/transcript"},
 	"tools/*":              {"tools/toolstest"},
-	"cmd/parley":           {"conversation/wire", "persistence/persistencetest", "models/modelstest"},
 	"conversation/machine": {"conversation/transcript"},
 	"gateway/*":            {"gateway/gatewaytest"},
+
+	"cmd/parley": {
+		"conversation/wire", "persistence/pebble", "persistence/persistencetest",
+		"models/anthropic", "models/modelstest", "models/openai", "models/scripted", "models/upstream",
+	},
 }
 
 // libraries says where the libraries live whose types must not travel: prefix
@@ -100,8 +112,8 @@ var libraries = map[string][]string{
 	"github.com/rivo/uniseg":           {"models/command"},
 	"golang.org/x/time/":               {"models/routing", "tools/mcp"},
 	"database/sql":                     {},
-	"github.com/prometheus/":           {"metrics", "persistence/pebble", "gateway", "gateway/fanout", "gateway/rest", "actors", "cmd/parley"},
-	"github.com/pelletier/go-toml":     {"cmd/parley", "models/scripted"},
+	"github.com/prometheus/":           {"metrics", "persistence/pebble", "gateway", "gateway/fanout", "gateway/rest", "actors", "cmd/parley/internal/assemble"},
+	"github.com/pelletier/go-toml":     {"cmd/parley/internal/config", "models/scripted"},
 	"github.com/alecthomas/kong":       {"cmd/parley", "cmd/parley-bench"},
 
 	// Generated code, and what it needs, is for the tests of wire only.
@@ -344,7 +356,7 @@ func TestRejectedDesignsAreAbsent(t *testing.T) {
 				t.Errorf("%s holds %s", p, word)
 			}
 		}
-		if strings.HasPrefix(p, filepath.Join(root, "cmd", "parley", "prompts")) && bytes.Contains(bytes.ToLower(data), []byte("classif")) {
+		if strings.HasPrefix(p, filepath.Join(root, "cmd", "parley", "internal", "config", "prompts")) && bytes.Contains(bytes.ToLower(data), []byte("classif")) {
 			t.Errorf("%s: a prompt speaks of classification", p)
 		}
 		return nil

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+
+	"parley/cmd/parley/internal/config"
 )
 
 // commandLine is what may be typed. The flags belong to every command, because
@@ -39,7 +41,7 @@ func (e *UsageError) Error() string { return e.text }
 var errHelp = errors.New("help was printed")
 
 // ParseFlags reads the command line and, for the commands that need it, the
-// configuration. A *UsageError or a *ConfigError means exit code 2.
+// configuration. A *UsageError or a *config.Error means exit code 2.
 func (m *Main) ParseFlags(args []string) error {
 	var line commandLine
 	helped := false
@@ -64,14 +66,14 @@ func (m *Main) ParseFlags(args []string) error {
 	if m.command == "version" {
 		return nil
 	}
-	from := sources{path: "config.toml", environ: m.Environ, listen: line.Listen, data: line.Data, set: line.Set}
+	from := config.Sources{Path: "config.toml", Environ: m.Environ, Listen: line.Listen, Data: line.Data, Set: line.Set}
 	if line.Config != "" {
-		from.path, from.required = line.Config, true
+		from.Path, from.Required = line.Config, true
 	}
-	if _, err := os.Stat(from.path); err == nil {
-		m.configPath = from.path
+	if _, err := os.Stat(from.Path); err == nil {
+		m.configPath = from.Path
 	}
-	m.Config, err = loadConfig(from)
+	m.Config, err = config.Load(from)
 	return err
 }
 

@@ -4,16 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net"
 	"net/url"
-	"os"
-	"path/filepath"
 	"strings"
 
-	"parley/persistence/pebble"
-	"parley/tools/builtin"
+	"parley/cmd/parley/internal/assemble"
+	"parley/cmd/parley/internal/config"
+	"parley/cmd/parley/internal/store"
 )
 
 // errDoctor says that at least one check failed; the checks have said which.
@@ -41,7 +39,7 @@ func (m *Main) doctor(ctx context.Context) error {
 	if m.Config.Memory.Mode == "ephemeral" {
 		say("data", nil, "none: memory.mode is ephemeral")
 	} else {
-		say("data", m.checkData(), m.Config.Data)
+		say("data", store.Check(m.Config.Data), m.Config.Data)
 	}
 	say("address", checkAddress(ctx, m.Config.Listen), m.Config.Listen)
 	if m.Config.Admin.Listen != "" {
@@ -53,32 +51,6 @@ func (m *Main) doctor(ctx context.Context) error {
 		return errDoctor
 	}
 	return nil
-}
-
-// checkData opens the store that is there, as a start would; where there is
-// none it only looks whether one could be made.
-func (m *Main) checkData() error {
-	dir := m.Config.Data
-	entries, err := os.ReadDir(dir)
-	if err == nil && len(entries) > 0 {
-		db, err := pebble.Open(dir, pebble.Options{})
-		if err != nil {
-			return err
-		}
-		return db.Close()
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	for errors.Is(err, fs.ErrNotExist) && filepath.Dir(dir) != dir {
-		dir = filepath.Dir(dir)
-		_, err = os.Stat(dir)
-	}
-	probe, err := os.MkdirTemp(dir, ".parley-doctor-")
-	if err != nil {
-		return err
-	}
-	return os.Remove(probe)
 }
 
 func checkAddress(ctx context.Context, addr string) error {
@@ -93,14 +65,14 @@ func checkAddress(ctx context.Context, addr string) error {
 // checkModels says of each model whether it has what it needs: its key, its
 // program. One that nobody uses need not.
 func (m *Main) checkModels(say func(what string, err error, fine string), note func(what, text string)) {
-	c, look := &m.Config, lookupIn(m.Environ)
-	def, why := c.defaultModel(look)
+	c, look := &m.Config, config.LookupIn(m.Environ)
+	def, why := c.DefaultModel(look)
 	used := map[string]bool{def: true}
-	for _, name := range c.agentModels() {
+	for _, name := range c.AgentModels() {
 		used[name] = true
 	}
-	if b := c.block(def); b == nil || b.Provider == providerScripted {
-		say("model", nil, modelNotice)
+	if b := c.Block(def); b == nil || b.Provider == config.ProviderScripted {
+		say("model", nil, assemble.ScriptedNotice)
 	} else {
 		say("model", nil, def)
 	}
@@ -111,15 +83,15 @@ func (m *Main) checkModels(say func(what string, err error, fine string), note f
 		b := &c.Models[i]
 		what, fine := "model "+b.Name, b.Provider
 		switch b.Provider {
-		case providerCommand:
+		case config.ProviderCommand:
 			fine = "the program " + b.Command + " is there"
-		case providerOpenAI, providerAnthropic:
+		case config.ProviderOpenAI, config.ProviderAnthropic:
 			fine = b.Model + " at " + host(b.BaseURL) + ", not asked; its key is there"
-			if b.key() == "" {
+			if b.Key() == "" {
 				fine = b.Model + " at " + host(b.BaseURL) + ", not asked; without a key"
 			}
 		}
-		err := b.ready(look)
+		err := b.Ready(look)
 		if err != nil && !used[b.Name] {
 			note(what, "not used, and could not be: "+err.Error())
 			continue
@@ -139,8 +111,7 @@ func host(address string) string {
 // checkMCP connects to the MCP servers. One that is not there does not keep the
 // engine from starting.
 func (m *Main) checkMCP(ctx context.Context, say func(what string, err error, fine string), note func(what, text string)) {
-	own := builtin.New(builtin.Options{Log: (*pebble.DB)(nil)})
-	servers, err := m.Config.openMCP(ctx, own, lookupIn(m.Environ), slog.New(slog.DiscardHandler))
+	servers, err := assemble.OpenMCP(ctx, &m.Config, config.BuiltinTools(), config.LookupIn(m.Environ), slog.New(slog.DiscardHandler))
 	if err != nil {
 		say("mcp", err, "")
 		return

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"context"
-	"iter"
-
 	"parley/actors"
+	"parley/cmd/parley/internal/config"
 	"parley/conversation"
 )
 
@@ -15,7 +13,7 @@ type doors struct {
 	modes map[conversation.Via]conversation.Mode
 }
 
-func newDoors(e *actors.Engine, c ChannelsConfig) doors {
+func newDoors(e *actors.Engine, c config.ChannelsConfig) doors {
 	d := doors{Engine: e, modes: map[conversation.Via]conversation.Mode{}}
 	d.modes[conversation.ViaWebSocket], _ = conversation.ParseMode(c.WebSocket.Mode)
 	d.modes[conversation.ViaHTTP], _ = conversation.ParseMode(c.HTTP.Mode)
@@ -29,13 +27,4 @@ func (d doors) Tell(key conversation.SessionKey, as conversation.UserID, c conve
 		c = say
 	}
 	d.Engine.Tell(key, as, c, done)
-}
-
-// whole is a model whose answers are not streamed (model.stream = false).
-type whole struct{ conversation.Model }
-
-// Stream is the model's, without deltas.
-func (w whole) Stream(ctx context.Context, r conversation.Request) iter.Seq2[conversation.Output, error] {
-	r.Stream = false
-	return w.Model.Stream(ctx, r)
 }

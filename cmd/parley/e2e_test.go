@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"parley/cmd/parley/internal/config"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -448,7 +449,7 @@ func TestCommands(t *testing.T) {
 	}{
 		{"version", []string{"version"}, exitOK, "parley "},
 		{"help", []string{"--help"}, exitOK, "config print"},
-		{"config check", []string{"config", "check", "--config", shipped}, exitOK, "no problem found"},
+		{"config check", []string{"config", "check", "--config", filepath.Join(root, "config.toml")}, exitOK, "no problem found"},
 		{"config print", []string{"config", "print", "--set", "inbox.mode=queue"}, exitOK, "[inbox]\nmode = \"queue\"\n"},
 		{"doctor is content", []string{"doctor", "--listen", "127.0.0.1:0", "--data", filepath.Join(t.TempDir(), "a", "b")}, exitOK, "ok  data"},
 		{"doctor finds the store locked", []string{"doctor", "--listen", "127.0.0.1:0", "--data", data}, exitFailed, "BAD data"},
@@ -505,7 +506,7 @@ func TestBusyTexts(t *testing.T) {
 		u.follow(s, 0)
 		u.send(s, "1", "/wait 1h\n/say x")
 		refused := u.try("send", other, map[string]any{"client_msg_id": "1", "text": "/say y"})
-		if refused.Error == nil || refused.Error.Code != "overloaded" || refused.Error.Message != DefaultConfig().Texts.Overloaded {
+		if refused.Error == nil || refused.Error.Code != "overloaded" || refused.Error.Message != config.Default().Texts.Overloaded {
 			t.Errorf("the second task: %s", refused.raw)
 		}
 		u.ask("cancel", s, map[string]any{})

@@ -7,15 +7,14 @@ import (
 	"net"
 	"syscall"
 
-	"parley/persistence/pebble"
+	"parley/cmd/parley/internal/store"
 )
 
 // explain turns the failures that everybody meets once into a sentence that
 // says what to do. Anything else stays as it is.
 func (m *Main) explain(err error) error {
-	var open *pebble.OpenError
-	if errors.As(err, &open) { // the store speaks for itself
-		return errors.New(open.Sentence)
+	if sentence := store.OpenSentence(err); sentence != "" {
+		return errors.New(sentence)
 	}
 	var op *net.OpError
 	switch {

@@ -6,11 +6,13 @@ import (
 	"os"
 
 	"github.com/lmittmann/tint"
+
+	"parley/cmd/parley/internal/config"
 )
 
 // newLogger is the program's log on w: text for people at a terminal, JSON for
 // everything else, unless log.format says otherwise.
-func newLogger(w io.Writer, c LogConfig) *slog.Logger {
+func newLogger(w io.Writer, c config.LogConfig) *slog.Logger {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(c.Level)); err != nil {
 		level = slog.LevelInfo

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"syscall"
 
+	"parley/cmd/parley/internal/config"
 	"parley/conversation"
 )
 
@@ -41,7 +42,7 @@ type Main struct {
 	Stdout, Stderr io.Writer
 	Environ        []string // as os.Environ
 
-	Config Config // filled by ParseFlags
+	Config config.Config // filled by ParseFlags
 
 	command    string // of the command line: "serve", "config check", …
 	configPath string // the file that was read; "" = none
@@ -71,11 +72,11 @@ func (m *Main) Execute(ctx context.Context, args []string) int {
 		err = m.Run(ctx)
 	}
 	var usage *UsageError
-	var config *ConfigError
+	var wrong *config.Error
 	switch {
 	case err == nil, errors.Is(err, errHelp):
 		return exitOK
-	case errors.As(err, &usage), errors.As(err, &config):
+	case errors.As(err, &usage), errors.As(err, &wrong):
 		fmt.Fprintf(m.Stderr, "parley: %v\n", err)
 		return exitUsage
 	default:
@@ -99,7 +100,7 @@ func (m *Main) Run(ctx context.Context) error {
 		fmt.Fprintf(m.Stdout, "%s: no problem found\n", source)
 		return nil
 	case "config print":
-		return printConfig(m.Stdout, m.Config)
+		return config.Print(m.Stdout, m.Config)
 	case "doctor":
 		return m.doctor(ctx)
 	default:

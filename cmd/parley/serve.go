@@ -9,16 +9,15 @@ import (
 	"time"
 
 	"parley/actors"
+	"parley/cmd/parley/internal/assemble"
+	"parley/cmd/parley/internal/config"
+	"parley/cmd/parley/internal/store"
 	"parley/conversation"
 	"parley/gateway"
 	"parley/gateway/web"
 	"parley/metrics"
-	"parley/persistence/pebble"
 	"parley/tools/builtin"
 )
-
-// modelNotice is said wherever the scripted model could be taken for more than it is.
-const modelNotice = "scripted demo model: rules, not AI"
 
 // closing is how long the end may take beyond drain.timeout: parking steps,
 // telling clients, closing the store.
@@ -27,45 +26,49 @@ const closing = 15 * time.Second
 // serve joins the rooms, runs until ctx ends, and drains: readiness off and
 // clients told, then the engine, then the sockets, then (by Close) the store.
 func (m *Main) serve(ctx context.Context) error {
-	c := m.Config
+	c := &m.Config
 	log := newLogger(m.Stderr, c.Log)
 	registry := metrics.NewRegistry()
 	node := conversation.NodeID("local")
 
 	defer keepHeapFloor(uint64(c.Process.HeapFloor))()
 	fatal := make(chan error, 1)
-	options := c.store()
+	options := assemble.StoreOptions(c)
 	options.Logger, options.Metrics = log.With("room", "persistence"), metrics.NewPersistence(registry)
 	options.OnFatal = func(err error) { // nothing can be made durable any more: end, and start again from what is
 		log.Error("the store failed; ending", "error", err)
 		os.Exit(exitFailed)
 	}
-	db, err := m.openStore(options)
+	dir := c.Data
+	if c.Memory.Mode == "ephemeral" {
+		dir = ""
+	}
+	db, err := store.Open(dir, options)
 	if err != nil {
 		return err
 	}
 	m.closers = append(m.closers, db.Close)
 
-	look := lookupIn(m.Environ)
-	models, err := c.models(look, log.With("room", "models"), m.wrap)
+	look := config.LookupIn(m.Environ)
+	models, err := assemble.OpenModels(c, look, log.With("room", "models"), m.wrap)
 	m.closers = append(m.closers, models.Close)
 	if err != nil {
 		return err
 	}
-	models.watch(registry)
-	def, _ := c.defaultModel(look)
+	models.Watch(registry)
+	def, _ := c.DefaultModel(look)
 	tools := builtin.New(builtin.Options{Log: db})
-	servers, err := c.openMCP(ctx, tools, look, log.With("room", "tools"))
+	servers, err := assemble.OpenMCP(ctx, c, tools, look, log.With("room", "tools"))
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return nil // told to stop before it had begun
 	case err != nil:
-		return &ConfigError{[]problem{{where: "mcp", text: err.Error()}}}
+		return config.NewError("mcp", err)
 	}
 	if servers != nil {
 		m.closers = append(m.closers, func() error { servers.Close(); return nil })
 		tools = append(tools, servers.Tools()...)
-		watchMCP(registry, servers)
+		assemble.WatchMCP(registry, servers)
 	}
 	byName := map[string]conversation.Tool{}
 	for _, t := range tools {
@@ -80,14 +83,14 @@ func (m *Main) serve(ctx context.Context) error {
 	}
 	gatewayMetrics := metrics.NewGateway(registry)
 	hub := gateway.NewHub(gatewayMetrics)
-	engine, err := actors.New(c.engine(node, tools, def), actors.Deps{
-		Store: db, Publisher: hub, Models: models.routes,
+	engine, err := actors.New(assemble.Engine(c, node, tools, def), actors.Deps{
+		Store: db, Publisher: hub, Models: models.Routes,
 		Tools: byName, Logger: log.With("room", "actors"), Metrics: metrics.NewActors(registry),
 	})
 	if err != nil {
 		return err
 	}
-	server, err := gateway.New(c.gateway(node, models.routes[""].Label()), gateway.Deps{
+	server, err := gateway.New(assemble.Gateway(c, node, version(), models.Routes[""].Label()), gateway.Deps{
 		Sessions: newDoors(engine, c.Channels), Hub: hub, Page: web.Files,
 		Logger: log.With("room", "gateway"), Metrics: gatewayMetrics, Gatherer: registry,
 	})
@@ -124,7 +127,7 @@ func (m *Main) serve(ctx context.Context) error {
 	}()
 
 	m.addr = addr.String()
-	notice := c.notice(def, models.routes[""])
+	notice := assemble.Notice(c, def, models.Routes[""])
 	m.announce(db, server.AdminAddr(), notice)
 	close(m.listening)
 	log.Info("parley serves", "address", m.addr, "data", m.dataName(), "model", notice, "version", version(), "config", m.configPath)
@@ -155,13 +158,6 @@ func report(to chan<- error, err error) {
 	}
 }
 
-func (m *Main) openStore(o pebble.Options) (*pebble.DB, error) {
-	if m.Config.Memory.Mode == "ephemeral" {
-		return pebble.OpenEphemeral(o)
-	}
-	return pebble.Open(m.Config.Data, o)
-}
-
 func (m *Main) dataName() string {
 	if m.Config.Memory.Mode == "ephemeral" {
 		return "in memory only (memory.mode is ephemeral)"
@@ -170,63 +166,10 @@ func (m *Main) dataName() string {
 }
 
 // announce tells the person at the terminal where to go.
-func (m *Main) announce(db *pebble.DB, admin net.Addr, model string) {
+func (m *Main) announce(db store.Store, admin net.Addr, model string) {
 	fmt.Fprintf(m.Stdout, "parley %s listens on http://%s\n  data   %s (log %s)\n  model  %s\n",
 		version(), m.addr, m.dataName(), db.LogID(), model)
 	if admin != nil {
 		fmt.Fprintf(m.Stdout, "  admin  http://%s/metrics\n", admin)
 	}
-}
-
-func (c Config) store() pebble.Options {
-	return pebble.Options{
-		MemTableBytes: int64(c.Storage.MemTable), CacheBytes: int64(c.Storage.Cache), Heads: c.Storage.Heads,
-		SoftFree: int64(c.Storage.SoftFree), HardFree: int64(c.Storage.HardFree), Ballast: int64(c.Storage.Ballast),
-		CheckEvery: c.Storage.CheckEvery,
-	}
-}
-
-func (c Config) engine(node conversation.NodeID, tools []conversation.Tool, def string) actors.Config {
-	e := actors.DefaultConfig()
-	e.Rules, e.Node = c.rules(tools, def), node
-	e.MaxConcurrent = c.Admission.MaxConcurrent
-	if c.Admission.OnFull == "reject" {
-		e.OnFull = actors.OnFullReject
-	}
-	s := c.Session
-	e.Idle, e.IdleJitter, e.CacheIdle = s.Idle, s.IdleJitter, s.CacheIdle
-	e.MaxWaiting, e.MaxPending = s.MaxWaiting, s.MaxPending
-	e.MaxFolds, e.MaxFoldWait = s.MaxFolds, s.MaxFoldWait
-	e.SeenEvery, e.SnapshotEvery, e.SnapshotOnIdle = s.SeenEvery, s.SnapshotEvery, s.SnapshotOnIdle
-	e.SettleTimeout, e.FullPause = c.Storage.SettleTimeout, c.Storage.FullPause
-	e.DeltaEvery, e.ModelIdle, e.ModelLimit = c.Model.DeltaEvery, c.Model.IdleTimeout, c.Model.HardTimeout
-	e.ToolOutput, e.ToolGrace, e.ToolDeadline = int(c.Tools.MaxOutput), c.Tools.Grace, c.Tools.Timeout
-	e.TellEvery, e.TellRetry = c.Delegation.TellEvery, c.Delegation.TellRetry
-	e.DueEvery, e.DueParallel = c.Due.Every, c.Due.Parallel
-	e.DrainTimeout = c.Drain.Timeout
-	e.RetentionAge, e.SweepEvery = c.Retention.MaxAge, c.Retention.SweepEvery
-	return e
-}
-
-func (c Config) gateway(node conversation.NodeID, model string) gateway.Config {
-	g := gateway.DefaultConfig()
-	g.Listen, g.AdminListen = c.Listen, c.Admin.Listen
-	g.AllowedOrigins, g.PublicHosts = c.Gateway.AllowedOrigins, c.Gateway.PublicHosts
-	g.Node, g.Version, g.Model = node, version(), model
-	l := c.Limits
-	g.Limits = gateway.Limits{
-		FrameBytes: int(l.FrameBytes), TextBytes: int(l.TextBytes),
-		CommandsPerSecond: float64(l.CommandsPerSecond), CommandsBurst: l.CommandsBurst,
-		FollowsPerConnection: l.FollowsPerConnection,
-		ConnectionsPerUser:   l.ConnectionsPerUser, ConnectionsPerTenant: l.ConnectionsPerTenant,
-		ConnectionsBeforeHello:          l.ConnectionsBeforeHello,
-		ConnectionsBeforeHelloByAddress: l.ConnectionsBeforeHelloPerAddress,
-		ReplayPage:                      l.ReplayPage, ReplayMax: l.ReplayMax,
-		QueueFrames: l.QueueFrames, QueueBytes: int(l.QueueBytes), BodyBytes: int(l.BodyBytes), Streams: l.Streams,
-	}
-	w := c.Gateway
-	g.Times.Hello, g.Times.Heartbeat, g.Times.ReadDeadline = w.HelloTimeout, w.Heartbeat, w.ReadDeadline
-	g.Times.Write, g.Times.Close, g.Times.Request = w.WriteTimeout, w.CloseTimeout, w.RequestTimeout
-	g.Times.WaitMax, g.Times.Comment, g.Times.DrainSpread = w.WaitMax, w.SSEComment, w.DrainSpread
-	return g
 }

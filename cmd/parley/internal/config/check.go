@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"cmp"
@@ -14,7 +14,6 @@ import (
 
 	"parley/conversation"
 	"parley/models/scripted"
-	"parley/persistence/pebble"
 	"parley/tools/builtin"
 )
 
@@ -75,7 +74,7 @@ func (l *loader) check() {
 // context refuses limits that contradict each other; that an agent's prompt and
 // tools fit as well is checked where the tools are known, at the start.
 func (l *loader) context(c *Config) {
-	limits := c.policy().Context
+	limits := c.Policy().Context
 	if l.broken["context.budget"] || l.broken["context.threshold"] || l.broken["context.keep"] || l.broken["context.summary"] || l.broken["context.tool_result"] {
 		return
 	}
@@ -176,7 +175,7 @@ func (l *loader) agentList(c *Config) {
 	}
 	delete(names, string(conversation.Outside))
 	tools := map[string]bool{"*": true}
-	for _, t := range builtin.New(builtin.Options{Log: (*pebble.DB)(nil)}) {
+	for _, t := range BuiltinTools() {
 		tools[t.Spec().Name] = true
 	}
 	for _, a := range c.Agents {
@@ -206,6 +205,13 @@ func (l *loader) agentList(c *Config) {
 		l.wrong("inbox.triage_agent", "must name an agent; there are: "+strings.Join(sortedKeys(names), ", "))
 	}
 }
+
+// noLog stands for the log that search_session reads: only names are wanted here.
+type noLog struct{ builtin.Log }
+
+// BuiltinTools are the tools that are always there. They know no log: only their
+// names are of use.
+func BuiltinTools() []conversation.Tool { return builtin.New(builtin.Options{Log: noLog{}}) }
 
 func sortedKeys[V any](m map[string]V) []string {
 	keys := make([]string, 0, len(m))

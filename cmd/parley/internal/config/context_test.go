@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"reflect"
@@ -11,12 +11,12 @@ import (
 // The limits of the context reach the machine as they stand in the file.
 func TestContextLimitsReachTheMachine(t *testing.T) {
 	path := write(t, "[context]\nbudget = 9000\nthreshold = 8000\nkeep = 700\nsummary = 60\ntool_result = \"5 KiB\"\n")
-	c, err := loadConfig(sources{path: path, required: true})
+	c, err := Load(Sources{Path: path, Required: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := conversation.Context{Budget: 9000, Threshold: 8000, Keep: 700, Summary: 60, ToolResult: 5 << 10}
-	if got := c.policy().Context; !reflect.DeepEqual(got, want) {
+	if got := c.Policy().Context; !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 }
@@ -33,7 +33,7 @@ func TestImpossibleContextIsRefused(t *testing.T) {
 		{"context.keep=77999", ""},
 		{"context.threshold=0", ""},
 	} {
-		_, err := loadConfig(sources{set: []string{test.set}})
+		_, err := Load(Sources{Set: []string{test.set}})
 		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v, want %q", test.set, err, test.want)
 		}

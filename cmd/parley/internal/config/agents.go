@@ -1,7 +1,6 @@
-package main
+package config
 
 import (
-	"cmp"
 	"embed"
 	"strings"
 
@@ -13,8 +12,8 @@ var prompts embed.FS
 
 // builtinAgents are the agents of a configuration that names none. "outside"
 // is not among them: no setting of it could be changed.
-func builtinAgents() []AgentConfig {
-	return []AgentConfig{
+func builtinAgents() []Agent {
+	return []Agent{
 		{
 			Name: "coordinator", Description: "Talks to the user, answers, and hands work to the other agents.",
 			Prompt: prompt("coordinator"), Tools: []string{"*"}, MayAsk: true, Delegates: true,
@@ -43,8 +42,8 @@ func prompt(agent string) string {
 	return strings.TrimSpace(string(text))
 }
 
-// policy is the configuration as the machine knows it.
-func (c Config) policy() conversation.Policy {
+// Policy is the configuration as the machine knows it.
+func (c Config) Policy() conversation.Policy {
 	mode, _ := conversation.ParseMode(c.Inbox.Mode)
 	return conversation.Policy{
 		Mode:          mode,
@@ -80,33 +79,8 @@ func (c Config) policy() conversation.Policy {
 	}
 }
 
-// rules is what every session's machine is given; def is the default model's name.
-func (c Config) rules(tools []conversation.Tool, def string) conversation.Rules {
-	r := conversation.Rules{
-		Policy: c.policy(),
-		Agents: map[conversation.AgentName]conversation.Profile{
-			conversation.Outside: {
-				Name:        conversation.Outside,
-				Description: "Answered by a runtime outside of this server.",
-			},
-		},
-		Tools: map[string]conversation.ToolRule{},
-	}
-	for _, a := range c.Agents {
-		p := a.profile()
-		if b := c.block(cmp.Or(a.Model, def)); b != nil && b.Provider == providerCommand {
-			p.EngineTools = false // a command-line agent cannot call them
-		}
-		r.Agents[p.Name] = p
-	}
-	for _, t := range tools {
-		spec := t.Spec()
-		r.Tools[spec.Name] = conversation.ToolRule{Spec: spec, Check: t.Check}
-	}
-	return r
-}
-
-func (a AgentConfig) profile() conversation.Profile {
+// Profile is the agent as the machine knows it.
+func (a Agent) Profile() conversation.Profile {
 	p := conversation.Profile{
 		Name: conversation.AgentName(a.Name), Description: a.Description, Prompt: a.Prompt, Model: a.Model,
 		Tools: a.Tools, MaxSteps: a.MaxSteps, MayAsk: a.MayAsk, Delegates: a.Delegates, Delegable: a.Delegable,

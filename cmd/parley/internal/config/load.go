@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"cmp"
@@ -22,11 +22,17 @@ type problem struct {
 	text  string
 }
 
-// ConfigError is everything that is wrong with a configuration, so that it can
+// Error is everything that is wrong with a configuration, so that it can
 // be put right at one go. Exit code 2.
-type ConfigError struct{ problems []problem }
+type Error struct{ problems []problem }
 
-func (e *ConfigError) Error() string {
+// NewError is an Error of one problem that is found after reading: where names a
+// section or source.
+func NewError(where string, err error) *Error {
+	return &Error{[]problem{{where: where, text: err.Error()}}}
+}
+
+func (e *Error) Error() string {
 	lines := make([]string, 0, len(e.problems))
 	for _, p := range e.problems {
 		lines = append(lines, p.where+": "+p.text)
@@ -34,50 +40,50 @@ func (e *ConfigError) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// sources are where a configuration comes from, weakest first.
-type sources struct {
-	path     string   // the file
-	required bool     // the file was asked for: its absence is an error
-	environ  []string // KEY=VALUE, as os.Environ
-	listen   string   // --listen; "" = not given
-	data     string   // --data
-	set      []string // --set KEY=VALUE
+// Sources are where a configuration comes from, weakest first.
+type Sources struct {
+	Path     string   // the file
+	Required bool     // the file was asked for: its absence is an error
+	Environ  []string // KEY=VALUE, as os.Environ
+	Listen   string   // --listen; "" = not given
+	Data     string   // --data
+	Set      []string // --set KEY=VALUE
 }
 
-// loadConfig reads defaults < file < environment < command line. Its error is a
-// *ConfigError with every problem of every source, or the file's read error.
-func loadConfig(s sources) (Config, error) {
+// Load reads defaults < file < environment < command line. Its error is a
+// *Error with every problem of every source, or the file's read error.
+func Load(s Sources) (Config, error) {
 	l := loader{
-		lookup: lookupIn(s.environ),
-		config: DefaultConfig(),
+		lookup: LookupIn(s.Environ),
+		config: Default(),
 		fields: map[string]field{},
 		origin: map[string]problem{},
 	}
 	for _, f := range fieldsOf(reflect.TypeFor[Config]()) {
 		l.fields[f.key] = f
 	}
-	if s.path != "" {
-		data, err := os.ReadFile(s.path)
+	if s.Path != "" {
+		data, err := os.ReadFile(s.Path)
 		switch {
-		case errors.Is(err, fs.ErrNotExist) && !s.required:
+		case errors.Is(err, fs.ErrNotExist) && !s.Required:
 		case errors.Is(err, fs.ErrNotExist):
-			l.complain(problem{where: s.path}, "there is no such file; leave --config out to run with the defaults")
+			l.complain(problem{where: s.Path}, "there is no such file; leave --config out to run with the defaults")
 		case err != nil:
-			l.complain(problem{where: s.path}, "cannot be read: %v", errors.Unwrap(err))
+			l.complain(problem{where: s.Path}, "cannot be read: %v", errors.Unwrap(err))
 		default:
-			l.file(s.path, data)
+			l.file(s.Path, data)
 		}
 	}
-	l.environ(s.environ)
-	l.flag("--listen", "listen", s.listen)
-	l.flag("--data", "data", s.data)
-	for _, kv := range s.set {
+	l.environ(s.Environ)
+	l.flag("--listen", "listen", s.Listen)
+	l.flag("--data", "data", s.Data)
+	for _, kv := range s.Set {
 		l.assign(kv)
 	}
 	l.check()
 	if len(l.problems) > 0 {
 		slices.SortStableFunc(l.problems, func(a, b problem) int { return cmp.Compare(a.line, b.line) })
-		return l.config, &ConfigError{l.problems}
+		return l.config, &Error{l.problems}
 	}
 	return l.config, nil
 }
@@ -89,7 +95,7 @@ type loader struct {
 	problems []problem
 	broken   map[string]bool // keys with a complaint already
 
-	lookup    lookup
+	lookup    Lookup
 	variables map[string]bool // of the environment, that the file names
 	marked    []string        // command-line agents without an ask_marker of their own
 }
@@ -177,7 +183,7 @@ func (l *loader) agents(at map[string]problem, value any) {
 		return
 	}
 	fields := map[string]field{}
-	for _, f := range fieldsOf(reflect.TypeFor[AgentConfig]()) {
+	for _, f := range fieldsOf(reflect.TypeFor[Agent]()) {
 		fields[f.key] = f
 	}
 	seen := map[string]bool{}
@@ -195,8 +201,8 @@ func (l *loader) agents(at map[string]problem, value any) {
 			l.complain(at[prefix], "agent %q is there twice", name)
 		}
 		seen[name] = true
-		agent := AgentConfig{MayAsk: true, Tools: []string{"*"}}
-		place := slices.IndexFunc(l.config.Agents, func(a AgentConfig) bool { return a.Name == name })
+		agent := Agent{MayAsk: true, Tools: []string{"*"}}
+		place := slices.IndexFunc(l.config.Agents, func(a Agent) bool { return a.Name == name })
 		if place >= 0 {
 			agent = l.config.Agents[place]
 			if _, ok := table["prompt_file"]; ok {
@@ -226,7 +232,7 @@ func (l *loader) agents(at map[string]problem, value any) {
 
 // promptFile puts the file's text into Prompt. The path is relative to the
 // configuration file, so that the two can be moved together.
-func (l *loader) promptFile(where problem, a AgentConfig) AgentConfig {
+func (l *loader) promptFile(where problem, a Agent) Agent {
 	if a.PromptFile == "" {
 		return a
 	}

@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"cmp"
@@ -22,17 +22,17 @@ import (
 
 // The providers of models.
 const (
-	providerOpenAI    = "openai"
-	providerAnthropic = "anthropic"
-	providerCommand   = "command"
-	providerScripted  = "scripted"
+	ProviderOpenAI    = "openai"
+	ProviderAnthropic = "anthropic"
+	ProviderCommand   = "command"
+	ProviderScripted  = "scripted"
 )
 
-// scriptedName is the model that is always there, set up by [scripted]; autoName
+// ScriptedName is the model that is always there, set up by [scripted]; AutoName
 // stands for a choice in model.default.
 const (
-	scriptedName = "scripted"
-	autoName     = "auto"
+	ScriptedName = "scripted"
+	AutoName     = "auto"
 )
 
 // ModelBlock is a [models.NAME] block. The tag for names the providers that know
@@ -85,19 +85,19 @@ type ModelBlock struct {
 func modelBlock(name, provider string) ModelBlock {
 	b := ModelBlock{Name: name, Provider: provider, Fallback: []string{}}
 	switch provider {
-	case providerOpenAI:
+	case ProviderOpenAI:
 		b.API, b.BaseURL, b.Stream = string(openai.Responses), openai.DefaultBaseURL, true
 		b.ConnectTimeout, b.MaxBytes = upstream.DefaultConnectTimeout, upstream.DefaultMaxBytes
-	case providerAnthropic:
+	case ProviderAnthropic:
 		b.BaseURL, b.Stream, b.MaxOutputTokens = anthropic.DefaultBaseURL, true, anthropic.DefaultMaxOutputTokens
 		b.ConnectTimeout, b.MaxBytes = upstream.DefaultConnectTimeout, upstream.DefaultMaxBytes
-	case providerCommand:
+	case ProviderCommand:
 		o := command.DefaultOptions()
 		b.Command, b.Args, b.ContextPairs, b.Timeout, b.Grace = o.Command, []string{}, o.ContextPairs, o.Timeout, o.Grace
 		b.MaxConcurrent, b.MaxResponseLength, b.MaxOutput = o.MaxConcurrent, o.MaxResponseLength, Bytes(o.MaxOutput)
 		b.Format, b.PromptVia, b.TimeoutText = string(o.Format), string(o.PromptVia), o.TimeoutText
-	case providerScripted:
-		b.TokenDelay = DefaultConfig().Scripted.TokenDelay
+	case ProviderScripted:
+		b.TokenDelay = Default().Scripted.TokenDelay
 	}
 	return b
 }
@@ -148,7 +148,7 @@ func (l *loader) models(at map[string]problem, value any) {
 		for h, v := range b.Headers {
 			b.Headers[h] = filesBeside(where, v)
 		}
-		if _, given := table["ask_marker"]; !given && provider == providerCommand {
+		if _, given := table["ask_marker"]; !given && provider == ProviderCommand {
 			l.marked = append(l.marked, name)
 		}
 		l.named(b.KeyEnv)
@@ -232,7 +232,7 @@ func (l *loader) modelList(c *Config) {
 		}
 		l.modelBlock(c, b)
 	}
-	if name := c.Model.Default; name != autoName && name != scriptedName && c.block(name) == nil && !l.failed("models."+name) {
+	if name := c.Model.Default; name != AutoName && name != ScriptedName && c.Block(name) == nil && !l.failed("models."+name) {
 		l.wrong("model.default", "must be "+c.modelNames()+`, or "auto"`)
 	}
 	l.unready(c, l.origin["model.default"], "model.default", c.Model.Default)
@@ -241,7 +241,7 @@ func (l *loader) modelList(c *Config) {
 			continue
 		}
 		where := l.origin["agents."+a.Name]
-		if a.Model != scriptedName && c.block(a.Model) == nil {
+		if a.Model != ScriptedName && c.Block(a.Model) == nil {
 			if !l.failed("models." + a.Model) {
 				l.complain(where, `agent %q: model = %q: must be %s, or "" (model.default)`, a.Name, a.Model, c.modelNames())
 			}
@@ -260,11 +260,11 @@ func (l *loader) failed(block string) bool {
 // unready complains about a model that is asked for by name and whose key is
 // missing. A program that is missing is doctor's: it may be installed later.
 func (l *loader) unready(c *Config, where problem, who, name string) {
-	b := c.block(name)
-	if b == nil || b.Provider == providerCommand || l.broken["models."+name] {
+	b := c.Block(name)
+	if b == nil || b.Provider == ProviderCommand || l.broken["models."+name] {
 		return
 	}
-	if err := b.ready(l.lookup); err != nil {
+	if err := b.Ready(l.lookup); err != nil {
 		if where.where == "" {
 			where = l.origin["models."+name]
 		}
@@ -283,16 +283,16 @@ func (l *loader) modelBlock(c *Config, b *ModelBlock) {
 		}
 	}
 	switch {
-	case b.Name == scriptedName:
+	case b.Name == ScriptedName:
 		say("", "the name is the built-in model's, which [scripted] sets up; choose another one")
-	case b.Name == autoName:
+	case b.Name == AutoName:
 		say("", "the name means a choice in model.default; choose another one")
 	case !agentName.MatchString(b.Name):
 		say("", "a name is lower-case letters, digits, - and _, and starts with a letter")
 	}
 	seen := map[string]bool{b.Name: true}
 	for _, f := range b.Fallback {
-		if f != scriptedName && c.block(f) == nil && !l.failed("models."+f) {
+		if f != ScriptedName && c.Block(f) == nil && !l.failed("models."+f) {
 			say("fallback", "fallback: there is no model %q; there are: %s", f, c.modelNames())
 		} else if seen[f] {
 			say("fallback", "fallback: %q is the model itself or there twice", f)
@@ -332,7 +332,7 @@ func (l *loader) modelBlock(c *Config, b *ModelBlock) {
 		}
 		return "key", nil
 	}
-	if _, err := b.build(c, stand, nil); err != nil {
+	if _, err := b.Build(c, stand, nil); err != nil {
 		for line := range strings.SplitSeq(err.Error(), "\n") {
 			say("", "%s", strings.TrimPrefix(line, b.Provider+": "))
 		}
@@ -349,8 +349,8 @@ func (l *loader) brokenBlock(block string) bool {
 	return false
 }
 
-// block is the configured model of a name, nil if there is none.
-func (c *Config) block(name string) *ModelBlock {
+// Block is the configured model of a name, nil if there is none.
+func (c *Config) Block(name string) *ModelBlock {
 	i := slices.IndexFunc(c.Models, func(b ModelBlock) bool { return b.Name == name })
 	if i < 0 {
 		return nil
@@ -359,7 +359,7 @@ func (c *Config) block(name string) *ModelBlock {
 }
 
 func (c *Config) modelNames() string {
-	names := []string{strconv.Quote(scriptedName)}
+	names := []string{strconv.Quote(ScriptedName)}
 	for _, b := range c.Models {
 		names = append(names, strconv.Quote(b.Name))
 	}

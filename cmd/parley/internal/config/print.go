@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"fmt"
@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// printConfig writes the configuration as a TOML document that reads back as
+// Print writes the configuration as a TOML document that reads back as
 // the same configuration, secrets aside: those are masked.
-func printConfig(w io.Writer, c Config) error {
+func Print(w io.Writer, c Config) error {
 	var b strings.Builder
 	section := ""
 	root := reflect.ValueOf(&c).Elem()

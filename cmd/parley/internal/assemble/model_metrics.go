@@ -1,17 +1,18 @@
-package main
+package assemble
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
+	"maps"
+	"slices"
 
 	"parley/metrics"
-	"parley/tools/mcp"
 )
 
 // Models and tools know no metrics: they count, and what they have counted is
 // read here with every scrape. Labels are names of the configuration.
 
-// watch shows what the models of a run have counted.
-func (s *modelSet) watch(r prometheus.Registerer) {
+// Watch shows what the models of a run have counted.
+func (s *Models) Watch(r prometheus.Registerer) {
 	metrics.WatchModelLimits(r, func() (list []metrics.ModelLimits) {
 		for _, name := range sortedKeys(s.limited) {
 			n := s.limited[name].Stats()
@@ -42,21 +43,4 @@ func (s *modelSet) watch(r prometheus.Registerer) {
 	})
 }
 
-// watchMCP shows where the connections to MCP servers stand.
-func watchMCP(r prometheus.Registerer, servers *mcp.Servers) {
-	metrics.WatchMCPServers(r, func() (list []metrics.MCPServer) {
-		for _, st := range servers.Status() {
-			s := metrics.MCPServer{
-				Name: st.Name, Up: st.State == mcp.StateConnected, Attempts: int64(st.Attempts), Connects: int64(st.Connects), Calls: map[string]int64{},
-			}
-			if s.Up {
-				s.Tools = len(st.Tools) - len(st.Gone)
-			}
-			for _, outcome := range mcp.Outcomes() {
-				s.Calls[string(outcome)] = int64(st.Calls[outcome])
-			}
-			list = append(list, s)
-		}
-		return list
-	})
-}
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

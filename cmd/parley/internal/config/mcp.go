@@ -1,9 +1,7 @@
-package main
+package config
 
 import (
-	"context"
 	"fmt"
-	"log/slog"
 	"maps"
 	"net/url"
 	"reflect"
@@ -12,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"parley/conversation"
 	"parley/tools/mcp"
 )
 
@@ -165,7 +162,7 @@ func (l *loader) mcpList(c *Config) {
 			continue
 		}
 		// The tools room knows the rest.
-		server := b.server()
+		server := b.Server()
 		if err := server.Validate(); err != nil {
 			for line := range strings.SplitSeq(err.Error(), "\n") {
 				say("", "%s", line)
@@ -203,24 +200,8 @@ func rawQuery(address string) string {
 	return query
 }
 
-// mcpOptions is the configuration as the tools room knows it.
-func (c *Config) mcpOptions(taken []string, look lookup, log *slog.Logger) mcp.Options {
-	m := c.MCPLimits
-	o := mcp.Options{
-		Taken: taken, Logger: log, Lookup: look,
-		Limits: mcp.Limits{
-			Result: int(m.Result), Message: int(m.Message), Tools: m.Tools, Description: int(m.Description), Schema: int(m.Schema),
-			StderrLine: int(m.StderrLine), BackoffMin: m.BackoffMin, BackoffMax: m.BackoffMax, StopGrace: m.StopGrace,
-		},
-	}
-	for i := range c.MCP {
-		o.Servers = append(o.Servers, c.MCP[i].server())
-	}
-	return o
-}
-
-// server is the block as the tools room knows it.
-func (b *MCPBlock) server() mcp.Server {
+// Server is the block as the tools room knows it.
+func (b *MCPBlock) Server() mcp.Server {
 	return mcp.Server{
 		Name: b.Name, Command: b.Command, Args: b.Args, Env: secrets(b.Env), Inherit: b.Inherit, Dir: b.Dir, URL: b.URL,
 		Headers: secrets(b.Headers), Protocol: b.Protocol, Prefix: b.Prefix, Allow: b.Allow, Approval: mcp.Approval(b.Approval),
@@ -234,24 +215,6 @@ func secrets(m map[string]string) map[string]mcp.Secret {
 		list[name] = mcp.NewSecret(spelled(value))
 	}
 	return list
-}
-
-// openMCP starts the configured servers; nil if there are none.
-func (c *Config) openMCP(ctx context.Context, own []conversation.Tool, look lookup, log *slog.Logger) (*mcp.Servers, error) {
-	if len(c.MCP) == 0 {
-		return nil, nil
-	}
-	taken := []string{
-		conversation.ToolRespond, conversation.ToolAsk, conversation.ToolDelegate, conversation.ToolDelegateParallel,
-		conversation.ToolAmend, conversation.ToolCover,
-	}
-	for _, t := range own {
-		taken = append(taken, t.Spec().Name)
-	}
-	for _, a := range c.Agents {
-		taken = append(taken, conversation.DelegateAlias(conversation.AgentName(a.Name)))
-	}
-	return mcp.Open(ctx, c.mcpOptions(taken, look, log))
 }
 
 // mayExist is true for the name of a tool that an MCP server may bring; which

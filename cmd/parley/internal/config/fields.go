@@ -1,7 +1,8 @@
-package main
+package config
 
 import (
 	"fmt"
+	"iter"
 	"math"
 	"reflect"
 	"slices"
@@ -11,7 +12,7 @@ import (
 
 	"github.com/pelletier/go-toml/v2"
 
-	"parley/persistence/pebble"
+	"parley/cmd/parley/internal/store"
 )
 
 // A field is one key of a configuration struct: where it lives and what it allows.
@@ -216,7 +217,7 @@ func (f field) bytes(v any) (Bytes, error) {
 		b = Bytes(v)
 	case string:
 		if f.auto && v == "auto" {
-			return pebble.Auto, nil
+			return store.Auto, nil
 		}
 		var ok bool
 		if b, ok = parseBytes(v); !ok {
@@ -334,6 +335,38 @@ func tomlValue(v any) string {
 	}
 }
 
+// EachKeyChanged yields each key with a configuration that differs from Default in
+// that key alone, for tests of what reads the configuration. The values are of
+// the right type; whether they make sense together is not looked at.
+func EachKeyChanged() iter.Seq2[string, Config] {
+	return func(yield func(string, Config) bool) {
+		for _, f := range fieldsOf(reflect.TypeFor[Config]()) {
+			c := Default()
+			f.change(reflect.ValueOf(&c).Elem())
+			if !yield(f.key, c) {
+				return
+			}
+		}
+	}
+}
+
+// change gives the field another value.
+func (f field) change(root reflect.Value) {
+	v := root.FieldByIndex(f.index)
+	switch {
+	case f.choices != nil:
+		v.SetString(f.choices[len(f.choices)-1])
+	case v.Kind() == reflect.String:
+		v.SetString("changed")
+	case v.Kind() == reflect.Bool:
+		v.SetBool(!v.Bool())
+	case v.Kind() == reflect.Slice:
+		v.Set(reflect.ValueOf([]string{"changed"}))
+	default:
+		v.SetInt(v.Int() + 12345)
+	}
+}
+
 // unset is true for a field without a value that TOML could write.
 func (f field) unset(root reflect.Value) bool {
 	v := root.FieldByIndex(f.index)
@@ -373,7 +406,7 @@ func parseBytes(s string) (Bytes, bool) {
 }
 
 func (b Bytes) toml() string {
-	if b == pebble.Auto {
+	if b == store.Auto {
 		return `"auto"`
 	}
 	for _, u := range byteUnits[:3] {

@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"errors"
@@ -14,11 +14,11 @@ import (
 // file:PATH, or within other text ${env:NAME} and ${file:PATH}. What it stands
 // for is read when it is needed and never kept in Config.
 
-// lookup reads an environment variable.
-type lookup func(name string) (value string, ok bool)
+// Lookup reads an environment variable.
+type Lookup func(name string) (value string, ok bool)
 
-// lookupIn reads the variables of a list as os.Environ makes it.
-func lookupIn(environ []string) lookup {
+// LookupIn reads the variables of a list as os.Environ makes it.
+func LookupIn(environ []string) Lookup {
 	return func(name string) (string, bool) {
 		for _, kv := range slices.Backward(environ) {
 			if n, value, ok := strings.Cut(kv, "="); ok && n == name {
@@ -81,9 +81,9 @@ func shownValue(name, value string) string {
 	return value
 }
 
-// filled is a value with what its references stand for. Its errors name the
+// Fill is a value with what its references stand for. Its errors name the
 // references only.
-func filled(value string, look lookup) (string, error) {
+func Fill(value string, look Lookup) (string, error) {
 	var errs []error
 	text := reference.ReplaceAllStringFunc(spelled(value), func(found string) string {
 		parts := reference.FindStringSubmatch(found)
@@ -102,7 +102,7 @@ func filled(value string, look lookup) (string, error) {
 	return text, errors.Join(errs...)
 }
 
-func variable(name string, look lookup) (string, error) {
+func variable(name string, look Lookup) (string, error) {
 	value, _ := look(name)
 	if value = strings.TrimSpace(value); value == "" {
 		return "", fmt.Errorf("the variable %s is not set", name)

@@ -1,12 +1,12 @@
-package main
+package config
 
 import (
 	"time"
 
 	"parley/actors"
+	"parley/cmd/parley/internal/store"
 	"parley/conversation"
 	"parley/gateway"
-	"parley/persistence/pebble"
 )
 
 // Config is everything that an operator may say. A field's toml tag is its key
@@ -61,7 +61,7 @@ type Config struct {
 
 	// Agents are the built-in ones, changed by [[agents]] blocks of the same
 	// name, and then the added ones in the order of the file.
-	Agents []AgentConfig `toml:"agents"`
+	Agents []Agent `toml:"agents"`
 }
 
 // MemoryConfig says how long anything is remembered.
@@ -292,8 +292,8 @@ type ChannelConfig struct {
 	Mode string `toml:"mode" choices:",steer,queue,collect,interrupt,reject"` // "" = inbox.mode
 }
 
-// AgentConfig is one agent.
-type AgentConfig struct {
+// Agent is one agent.
+type Agent struct {
 	Name        string   `toml:"name"`
 	Description string   `toml:"description"`                    // shown to the agents that may delegate to it
 	Prompt      string   `toml:"prompt"`                         // the system prompt
@@ -308,11 +308,11 @@ type AgentConfig struct {
 }
 
 // Bytes is a size: in a file a number of bytes, or a text such as "256 KiB".
-// Where "auto" is allowed it is pebble.Auto, a negative number.
+// Where "auto" is allowed it is store.Auto, a negative number.
 type Bytes int64
 
-// DefaultConfig is the configuration of someone who says nothing.
-func DefaultConfig() Config {
+// Default is the configuration of someone who says nothing.
+func Default() Config {
 	p, a, g := conversation.DefaultPolicy(), actors.DefaultConfig(), gateway.DefaultConfig()
 	return Config{
 		Listen:      "127.0.0.1:8080",
@@ -374,7 +374,7 @@ func DefaultConfig() Config {
 		},
 		Process: ProcessConfig{HeapFloor: 128 << 20},
 		Storage: StorageConfig{
-			SoftFree: pebble.Auto, HardFree: pebble.Auto, Ballast: Bytes(pebble.Defaults().Ballast),
+			SoftFree: store.Auto, HardFree: store.Auto, Ballast: Bytes(store.Defaults().Ballast),
 			CheckEvery: time.Second, MemTable: 128 << 20, Cache: 64 << 20, Heads: 16384,
 			SettleTimeout: a.SettleTimeout, FullPause: a.FullPause,
 		},

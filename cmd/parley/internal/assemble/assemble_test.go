@@ -1,0 +1,148 @@
+package assemble
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"parley/cmd/parley/internal/config"
+	"parley/conversation"
+)
+
+// model.default = "auto": the first block, by order and then by name, that has
+// what it needs; else scripted. The reason says which.
+func TestModelIsChosen(t *testing.T) {
+	key := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(key, []byte(" k \n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	with := func(name, provider, rest string) string {
+		return "[models." + name + "]\nprovider = \"" + provider + "\"\n" + rest + "\n"
+	}
+	withKey := "model = \"m\"\nkey_env = \"A_KEY\""
+	for _, c := range []struct{ name, file, environ, want, why string }{
+		{"nothing is configured", "", "A_KEY=k", "scripted", "no other model is configured"},
+		{"its key is there", with("b", "openai", withKey), "A_KEY=k", "b", "the first configured model"},
+		{"its key is missing", with("b", "openai", withKey), "", "scripted", "b: the variable A_KEY is not set"},
+		{"its key is blank", with("b", "openai", withKey), "A_KEY= ", "scripted", "A_KEY is not set"},
+		{"by name", with("b", "openai", withKey) + with("a", "anthropic", withKey), "A_KEY=k", "a", ""},
+		{"by order", with("b", "openai", withKey+"\norder = -1") + with("a", "anthropic", withKey), "A_KEY=k", "b", ""},
+		{"a key in a file", with("b", "openai", "model = \"m\"\nkey_file = \""+key+"\""), "", "b", ""},
+		{"no such file", with("b", "openai", "model = \"m\"\nkey_file = \"none\""), "", "scripted", "cannot be read"},
+		{"a server of one's own needs no key", with("b", "openai", "model = \"m\"\nbase_url = \"http://127.0.0.1:11434/v1\""), "", "b", ""},
+		{"the provider's own does", with("b", "openai", "model = \"m\""), "", "scripted", "it has no key"},
+		{"or a header", with("b", "anthropic", "model = \"m\"\nheaders = { x-api-key = \"env:A_KEY\" }"), "A_KEY=k", "b", ""},
+		{"a program that is there", with("b", "command", "command = \"sh\""), "", "b", ""},
+		{"a program that is not", with("b", "command", "command = \"no-such-program\""), "", "scripted", "no-such-program"},
+		{"a scripted block is not chosen", with("b", "scripted", ""), "", "scripted", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			environ := []string{c.environ}
+			read, err := config.Load(config.Sources{Path: write(t, "[model]\ndefault = \"auto\"\n"+c.file), Required: true, Environ: environ})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, why := read.DefaultModel(config.LookupIn(environ))
+			if got != c.want || !strings.Contains(why, c.why) || why == "" {
+				t.Errorf("chosen %s, because %s; want %s, because %s", got, why, c.want, c.why)
+			}
+			var log bytes.Buffer
+			models, err := OpenModels(&read, config.LookupIn(environ), slog.New(slog.NewJSONHandler(&log, nil)), nil)
+			if err != nil || models.Routes[""] == nil || models.Routes["scripted"] == nil {
+				t.Fatalf("%v: %v", models, err)
+			}
+			if !strings.Contains(log.String(), `"model":"`+c.want+`"`) {
+				t.Errorf("the log does not say which: %s", log.String())
+			}
+			if err := models.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// command_agent.ask_marker is for the blocks that say nothing else, also when it
+// comes from the command line; an agent of such a model has no engine tools.
+func TestAskMarkerOfAllAgents(t *testing.T) {
+	path := write(t, "[models.a]\nprovider = \"command\"\n[models.b]\nprovider = \"command\"\nask_marker = \"B:\"\n[[agents]]\nname = \"developer\"\nmodel = \"a\"\n")
+	c, err := config.Load(config.Sources{Path: path, Required: true, Set: []string{"command_agent.ask_marker=Q:"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, b := c.Block("a").AskMarker, c.Block("b").AskMarker; a != "Q:" || b != "B:" {
+		t.Errorf("the markers are %q and %q", a, b)
+	}
+	agents := Rules(&c, nil, config.ScriptedName).Agents
+	if agents["developer"].EngineTools || !agents[conversation.Coordinator].EngineTools {
+		t.Errorf("engine tools: %v, %v", agents["developer"].EngineTools, agents[conversation.Coordinator].EngineTools)
+	}
+	if Rules(&c, nil, "a").Agents[conversation.Coordinator].EngineTools {
+		t.Error("the default model has engine tools")
+	}
+}
+
+// Each example of docs/MODELS.md is a configuration that works.
+func TestDocumentedModelsWork(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("../../../..", "docs", "MODELS.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	environ := []string{"OPENAI_API_KEY=k", "ANTHROPIC_API_KEY=k"}
+	n := 0
+	for _, part := range strings.Split(string(text), "```toml\n")[1:] {
+		example, _, _ := strings.Cut(part, "```")
+		n++
+		c, err := config.Load(config.Sources{Path: write(t, example), Required: true, Environ: environ})
+		if err != nil {
+			t.Errorf("%v:\n%s", err, example)
+			continue
+		}
+		models, err := OpenModels(&c, config.LookupIn(environ), slog.New(slog.DiscardHandler), nil)
+		if err != nil || models.Routes[""] == nil || len(c.MCP) == 0 && models.Routes[""].Label() == "scripted" {
+			t.Errorf("%v:\n%s", err, example)
+		}
+		if err := models.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if n < 5 {
+		t.Errorf("%d examples only", n)
+	}
+}
+
+// A key that changes nothing would be a lie: each one reaches a room, or is used
+// by main as said here.
+func TestEveryKeyIsUsed(t *testing.T) {
+	byMain := map[string]string{
+		"listen": "the gateway's", "data": "pebble.Open", "memory.mode": "Open or OpenEphemeral",
+		"model.default": "TestModelIsChosen", "model.stream": "TestStreamingCanBeTurnedOff", "scripted.token_delay": "scripted.Options",
+		"scripted.script": "scripted.Options", "command_agent.ask_marker": "TestAskMarkerOfAllAgents", "auth.mode": "refused but none",
+		"log.level": "newLogger", "log.format": "newLogger", "channels.websocket.mode": "newDoors", "channels.http.mode": "newDoors",
+		"process.heap_floor": "TestHeapFloorOfTheServer",
+	}
+	reach := func(c config.Config) string {
+		return fmt.Sprintf("%+v %+v %+v %+v", Engine(&c, "n", nil, config.ScriptedName), Gateway(&c, "n", "v", "m"), StoreOptions(&c), mcpOptions(&c, nil, nil, nil))
+	}
+	before := reach(config.Default())
+	for key, c := range config.EachKeyChanged() {
+		_, excused := byMain[key]
+		if used := reach(c) != before; !used && !excused {
+			t.Errorf("%s reaches nothing", key)
+		} else if used && excused && key != "listen" {
+			t.Errorf("%s reaches a room after all: take it off the list", key)
+		}
+	}
+}
+
+func write(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "config.toml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

@@ -1,0 +1,330 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+const everyBlock = `
+[model]
+default = "auto"
+[command_agent]
+ask_marker = "ASK:"
+[models.gpt]
+provider = "openai"
+api = "chat"
+base_url = "http://127.0.0.1:1/v1"
+model = "gpt-x"
+key_env = "PARLEY_GPT_KEY"
+headers = { "X-Team" = "a", "X-Token" = "env:TEAM_TOKEN" }
+extra = { reasoning = { effort = "low" }, stop = ["x", 1, 1.5, true] }
+stream = false
+max_output_tokens = 100
+temperature = 1
+alternate = true
+idle_timeout = "5s"
+connect_timeout = "2s"
+max_bytes = "1 MiB"
+proxy = "env:THE_PROXY"
+label = "local"
+order = 2
+fallback = ["claude", "scripted"]
+rate = "60/m"
+burst = 5
+max_concurrent = 7
+[models.claude]
+provider = "anthropic"
+model = "c"
+key_file = "claude.key"
+[models.agent]
+provider = "command"
+command = "sh"
+args = ["-c", "true"]
+timeout = "1s"
+[models.mute]
+provider = "command"
+ask_marker = ""
+[models.demo]
+provider = "scripted"
+token_delay = "1ms"
+[[mcp]]
+name = "files"
+command = "server"
+env = { "FILES_TOKEN" = "env:FILES_TOKEN", "MODE" = "fast" }
+never = ["read"]
+[[mcp]]
+name = "web"
+url = "https://mcp.example.org/x?key=${env:WEB_KEY}"
+headers = { "Authorization" = "Bearer ${file:web.key}" }
+prefix = ""
+`
+
+func TestBlocksAreRead(t *testing.T) {
+	path := write(t, everyBlock)
+	from := Sources{Path: path, Required: true, Environ: []string{"PARLEY_GPT_KEY=k", "TEAM_TOKEN=tt", "THE_PROXY=http://u:p@proxy:1"}}
+	c, err := Load(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := 1.0
+	gpt := modelBlock("gpt", "openai")
+	gpt.API, gpt.BaseURL, gpt.Model, gpt.KeyEnv = "chat", "http://127.0.0.1:1/v1", "gpt-x", "PARLEY_GPT_KEY"
+	gpt.Headers = map[string]string{"X-Team": "a", "X-Token": "${env:TEAM_TOKEN}"}
+	gpt.Extra = map[string]any{"reasoning": map[string]any{"effort": "low"}, "stop": []any{"x", int64(1), 1.5, true}}
+	gpt.Stream, gpt.MaxOutputTokens, gpt.Temperature, gpt.Alternate = false, 100, &one, true
+	gpt.IdleTimeout, gpt.ConnectTimeout, gpt.MaxBytes, gpt.Proxy = 5*time.Second, 2*time.Second, 1<<20, "env:THE_PROXY"
+	gpt.Label, gpt.Order, gpt.Fallback, gpt.Rate, gpt.Burst, gpt.MaxConcurrent = "local", 2, []string{"claude", "scripted"}, "60/m", 5, 7
+	claude := modelBlock("claude", "anthropic")
+	claude.Model, claude.KeyFile = "c", filepath.Join(filepath.Dir(path), "claude.key")
+	agent := modelBlock("agent", "command")
+	agent.Command, agent.Args, agent.Timeout, agent.AskMarker = "sh", []string{"-c", "true"}, time.Second, "ASK:"
+	demo := modelBlock("demo", "scripted")
+	demo.TokenDelay = time.Millisecond
+	if want := []ModelBlock{agent, claude, demo, gpt, modelBlock("mute", "command")}; !reflect.DeepEqual(c.Models, want) {
+		t.Errorf("models:\n got %+v\nwant %+v", c.Models, want)
+	}
+	files, web := mcpBlock("files"), mcpBlock("web")
+	files.Command, files.Env, files.Never = "server", map[string]string{"FILES_TOKEN": "${env:FILES_TOKEN}", "MODE": "fast"}, []string{"read"}
+	web.URL, web.Prefix = "https://mcp.example.org/x?key=${env:WEB_KEY}", ""
+	web.Headers = map[string]string{"Authorization": "Bearer ${file:" + filepath.Join(filepath.Dir(path), "web.key") + "}"}
+	if want := []MCPBlock{files, web}; !reflect.DeepEqual(c.MCP, want) {
+		t.Errorf("mcp:\n got %+v\nwant %+v", c.MCP, want)
+	}
+
+	var out bytes.Buffer
+	if err := Print(&out, c); err != nil {
+		t.Fatal(err)
+	}
+	from.Path = write(t, out.String())
+	again, err := Load(from)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out.String())
+	}
+	if !reflect.DeepEqual(c, again) {
+		t.Errorf("printed and read back:\n got %+v\nwant %+v", again, c)
+	}
+}
+
+// Everything that is wrong with blocks is said at once, at its line, and never
+// with the value that may be a secret.
+func TestEveryProblemOfBlocksIsNamed(t *testing.T) {
+	const secret = "sk-0123456789"
+	path := write(t, `[model]
+default = "absent"
+[models.a]
+provider = "gpt"
+[models.b]
+provider = "openai"
+model = "m"
+key = "sk-0123456789"
+key_env = "sk-0123456789"
+api = "soap"
+args = ["x"]
+temperature = 3
+fallback = ["b", "nobody"]
+rate = "many"
+burst = 2
+headers = { "Authorization" = "Bearer sk-0123456789" }
+proxy = "http://u:sk-0123456789@proxy"
+[models.c]
+provider = "openai"
+base_url = "ftp://x?key=sk-0123456789"
+[models.d]
+provider = "command"
+timeout = "0s"
+context_pairs = 0
+[models.e]
+provider = "command"
+max_concurrent = 0
+[models.scripted]
+provider = "scripted"
+[models.f]
+provider = "anthropic"
+model = "m"
+key_env = "NOT_SET"
+key_file = "also"
+[[mcp]]
+name = "x y"
+[[mcp]]
+name = "z"
+command = "c"
+url = "https://u:sk-0123456789@h"
+env = { "API_KEY" = "sk-0123456789" }
+allow = []
+approval = "maybe"
+[[mcp]]
+name = "z"
+url = "https://h?token=sk-0123456789"
+tools = 1
+[[agents]]
+name = "coordinator"
+model = "nobody"
+tools = ["z_tool", "other_tool"]
+[[agents]]
+name = "developer"
+model = "g"
+[models.g]
+provider = "openai"
+model = "m"
+key_env = "NOT_SET"
+[models.h]
+provider = "openai"
+model = "m"
+[mcp_limits]
+backoff_min = "1h"
+`)
+	_, err := Load(Sources{Path: path, Required: true, Set: []string{"models.g.model=x", "mcp=1"}})
+	var bad *Error
+	if !errors.As(err, &bad) {
+		t.Fatalf("got %v, want a *Error", err)
+	}
+	got := strings.ReplaceAll(bad.Error(), path, "config.toml")
+	for _, want := range []string{
+		`config.toml:2: model.default = "absent": must be "scripted", "b", "c", "d", "e"`,
+		`config.toml:4: model "a": provider = "gpt": must be one of`,
+		`config.toml:8: model "b": there is no key key: a key does not stand in the file`,
+		`config.toml:9: model "b": key_env must be the name of a variable`,
+		`config.toml:10: model "b": api = "soap": must be one of "responses", "chat"`,
+		`config.toml:11: model "b" has no key args; it has: alternate, api, base_url`,
+		`config.toml:12: model "b": temperature = 3: must be a number from 0 to 2`,
+		`config.toml:13: model "b": fallback: "b" is the model itself`,
+		`config.toml:13: model "b": fallback: there is no model "nobody"`,
+		`config.toml:14: model "b": rate = "many": must be a number of calls`,
+		`config.toml:16: model "b": headers: Authorization: a secret does not stand in the file`,
+		`config.toml:17: model "b": proxy holds a password`,
+		`config.toml:18: model "c": the name of the model is missing`,
+		`config.toml:18: model "c": the base URL is not an http or https address`,
+		// A-34: an option that is 0 is an error by its name.
+		`config.toml:23: model "d": timeout = "0s": must be a duration`,
+		`config.toml:24: model "d": context_pairs = 0: must be a whole number of at least 1`,
+		`config.toml:25: model "e": max_concurrent must be at least 1`,
+		`config.toml:28: model "scripted": the name is the built-in model's`,
+		`config.toml:34: model "f": give key_env or key_file, not both`,
+		`config.toml:36: mcp "x y": a name is 1 to 32`,
+		`config.toml:35: mcp "x y": give command or url, and not both`,
+		`config.toml:37: mcp "z": give command or url, and not both`,
+		`config.toml:40: mcp "z": url: must not hold a user or password`,
+		`config.toml:41: mcp "z": env: API_KEY: a secret does not stand in the file`,
+		`config.toml:42: mcp "z": allow must name tools`,
+		`config.toml:43: mcp "z": approval = "maybe": must be "ask" or "never"`,
+		`config.toml:45: mcp "z": there are two servers of this name`,
+		`config.toml:46: mcp "z": url: a secret does not stand in the file`,
+		`config.toml:47: mcp "z" has no key tools`,
+		`config.toml:48: agent "coordinator": there is no tool "other_tool"`,
+		`config.toml:48: agent "coordinator": model = "nobody": must be "scripted", "b"`,
+		`config.toml:52: agent "developer" asks for the model "g", which cannot be used: the variable NOT_SET is not set`,
+		`config.toml:63: mcp_limits.backoff_min = "1h": must be at most mcp_limits.backoff_max`,
+		`--set models.g.model: models can only be changed in the file`,
+		`--set mcp: mcp can only be changed in the file`,
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("not said: %s", want)
+		}
+	}
+	if n := len(bad.problems); n != 35 {
+		t.Errorf("%d problems, want 35:\n%s", n, got)
+	}
+	if strings.Contains(got, secret) {
+		t.Errorf("a secret is repeated:\n%s", got)
+	}
+}
+
+// A key that changes nothing would be a lie: each one of a block reaches its
+// adapter or its limits, or is used as said here.
+func TestEveryKeyOfBlocksIsUsed(t *testing.T) {
+	elsewhere := map[string]string{"provider": "build", "order": "TestModelIsChosen", "fallback": "TestFallbackAnswers", "burst": "goes with rate"}
+	for _, provider := range []string{ProviderOpenAI, ProviderAnthropic, ProviderCommand, ProviderScripted} {
+		start := modelBlock("x", provider)
+		start.Model, start.Rate = "m", "1/s"
+		script := write(t, "[[rule]]\n")
+		c := Default()
+		reach := func(b ModelBlock) string {
+			m, err := b.Build(&c, func(value string) (string, error) {
+				if value == b.Proxy {
+					return "http://filled-proxy", nil
+				}
+				return "filled-" + value, nil
+			}, nil)
+			if err != nil {
+				return err.Error() // a changed value that the adapter refuses has reached it
+			}
+			options, _, _ := strings.Cut(fmt.Sprintf("%+v", m), " Client:")
+			options, _, _ = strings.Cut(options, " log:")
+			options, _, _ = strings.Cut(options, " script:")
+			return options + fmt.Sprintf("%+v", b.Limits())
+		}
+		before := reach(start)
+		if before != reach(start) || strings.Contains(before, "0xc") {
+			t.Fatalf("%s: not the same twice: %s", provider, before)
+		}
+		for _, f := range keysOf(provider) {
+			b := start
+			v := reflect.ValueOf(&b).Elem().FieldByIndex(f.index)
+			switch {
+			case f.choices != nil:
+				for _, choice := range f.choices {
+					if v.String() != choice {
+						v.SetString(choice)
+						break
+					}
+				}
+			case f.key == "base_url":
+				v.SetString("http://127.0.0.1/v7")
+			case f.key == "script":
+				v.SetString(script)
+			case f.key == "rate":
+				v.SetString("7/m")
+			case f.key == "proxy":
+				v.SetString("env:PROXY")
+			case f.typ == numberType:
+				one := 1.0
+				v.Set(reflect.ValueOf(&one))
+			case f.typ == textsType:
+				v.Set(reflect.ValueOf(map[string]string{"x": "env:Y"}))
+			case f.typ == anyType:
+				v.Set(reflect.ValueOf(map[string]any{"x": "y"}))
+			case v.Kind() == reflect.String:
+				v.SetString("changed")
+			case v.Kind() == reflect.Bool:
+				v.SetBool(!v.Bool())
+			case v.Kind() == reflect.Slice:
+				v.Set(reflect.ValueOf([]string{"changed"}))
+			default:
+				v.SetInt(v.Int() + 1)
+			}
+			used := reach(b) != before
+			if _, excused := elsewhere[f.key]; !used && !excused {
+				t.Errorf("%s: %s reaches nothing", provider, f.key)
+			}
+		}
+	}
+	block, change := mcpBlock("x"), func(b *MCPBlock, f field) {
+		v := reflect.ValueOf(b).Elem().FieldByIndex(f.index)
+		switch {
+		case f.typ == textsType:
+			v.Set(reflect.ValueOf(map[string]string{"x": "env:Y"}))
+		case v.Kind() == reflect.String:
+			v.SetString("changed")
+		case v.Kind() == reflect.Slice:
+			v.Set(reflect.ValueOf([]string{"changed"}))
+		default:
+			v.SetInt(v.Int() + 1)
+		}
+	}
+	reach := func(b MCPBlock) string {
+		return fmt.Sprintf("%+v", b.Server())
+	}
+	for _, f := range fieldsOf(reflect.TypeFor[MCPBlock]()) {
+		b := block
+		change(&b, f)
+		if reach(b) == reach(block) {
+			t.Errorf("mcp: %s reaches nothing", f.key)
+		}
+	}
+}
