@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"parley/actors/internal/mail"
 	"parley/conversation"
 	"parley/conversation/transcript"
 )
@@ -15,7 +16,7 @@ type cache struct {
 
 // cached is a window that was read again.
 type cached struct {
-	deadLetterOK
+	mail.DeadLetterOK
 	c          *cache
 	transcript *transcript.Transcript
 	err        error

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"parley/actors/internal/mail"
 	"parley/conversation"
 )
 
@@ -25,7 +26,7 @@ type batch struct {
 
 // committed is the end of a commit.
 type committed struct {
-	deadLetterOK
+	mail.DeadLetterOK
 	b     *batch
 	epoch conversation.Epoch // raised if the outcome had to be looked for
 	err   error
@@ -255,7 +256,7 @@ func (s *session) complete(b *batch) {
 		if s.cache != nil {
 			s.cache.add(b.events)
 		}
-		s.endCalls(b.events)
+		s.calls.Ended(s.e.calls, b.events)
 		s.tasksEnded(b.events)
 	}
 	s.dropDrafts(withoutPart(b.drafts, b.events))

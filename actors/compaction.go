@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"parley/actors/internal/mail"
 	"parley/conversation"
 	"parley/conversation/transcript"
 )
@@ -18,7 +19,7 @@ type compaction struct {
 
 // compactEnd is how it ended.
 type compactEnd struct {
-	deadLetterOK
+	mail.DeadLetterOK
 	c      *compaction
 	answer *conversation.ModelAnswer
 	err    error

@@ -4,12 +4,13 @@ import (
 	"slices"
 	"strings"
 
+	"parley/actors/internal/mail"
 	"parley/conversation"
 )
 
 // duplicateResult is the store's answer about the key of a command.
 type duplicateResult struct {
-	deadLetterOK
+	mail.DeadLetterOK
 	t   *envelope
 	dup *conversation.Duplicate // nil: the key is new
 	err error

@@ -48,10 +48,7 @@ func (s *session) drain(level drainLevel) {
 	}
 	s.draining = level
 	if level == drainHard {
-		for _, pid := range s.calls {
-			s.ctx.Stop(pid) // what became of the calls is unknown, and says so after the restart
-		}
-		s.calls = nil
+		s.calls.StopAll(s.ctx)
 		s.stopLoading()
 	}
 	s.slot.Withdraw(s.e.slots)
@@ -70,7 +67,7 @@ func (s *session) continueDrain() {
 	if s.checking != nil || len(s.queue) > 0 {
 		return
 	}
-	if s.draining == drainSoft && (s.model != nil || s.runsTools()) {
+	if s.draining == drainSoft && (s.model != nil || s.calls.RunsTools()) {
 		return
 	}
 	if !s.parked {
@@ -95,15 +92,4 @@ func (s *session) continueDrain() {
 		return
 	}
 	s.passivate("drained")
-}
-
-// runsTools is true while a tool call runs; a delegation's work runs, and is
-// parked, in its own session.
-func (s *session) runsTools() bool {
-	for call := range s.calls {
-		if !isDelegation(call) {
-			return true
-		}
-	}
-	return false
 }

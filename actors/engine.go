@@ -22,6 +22,8 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"parley/actors/internal/admission"
+	"parley/actors/internal/calls"
+	"parley/actors/internal/delivery"
 	"parley/actors/internal/registry"
 	"parley/actors/internal/workers"
 	"parley/conversation"
@@ -50,6 +52,7 @@ type Engine struct {
 	props    *actor.Props
 	registry *registry.Registry
 	slots    *admission.Slots
+	calls    *calls.Env // what tool calls and delegations need of the engine
 
 	workCtx context.Context // of everything that a session starts; ends when Run does
 	cancel  context.CancelFunc
@@ -110,8 +113,17 @@ func New(cfg Config, d Deps) (*Engine, error) {
 		actor.WithDeadLetterRequestLogging(false),
 	)
 	e.props = actor.PropsFromProducer(func() actor.Actor { return &session{e: e} }, actor.WithDispatcher(e.workers),
-		actor.WithMailbox(actor.UnboundedLockfree()), actor.WithSupervisor(stopChild))
-	e.registry = registry.New(e.spawn, func(pid *actor.PID, m any) { e.system.Root.Send(pid, m) })
+		actor.WithMailbox(actor.UnboundedLockfree()), actor.WithSupervisor(calls.StopOnFailure))
+	e.registry = registry.New(e.spawn, e.send)
+	e.calls = &calls.Env{
+		Context: e.workCtx, Tools: d.Tools, Publisher: d.Publisher, Log: d.Logger,
+		Go: e.workers.Go, Send: e.send, Event: e.event,
+		Tell: func(key conversation.SessionKey, c conversation.Command, done func(error)) {
+			e.tellInner(key, c, func(_ conversation.Receipt, err error) { done(err) })
+		},
+		ToolOutput: cfg.ToolOutput, ToolGrace: cfg.ToolGrace, ToolDeadline: cfg.ToolDeadline,
+		TellEvery: cfg.TellEvery, TellRetry: cfg.TellRetry,
+	}
 	e.slots = admission.New(cfg.MaxConcurrent, d.Metrics)
 	return e, nil
 }
@@ -123,6 +135,9 @@ func (e *Engine) spawn(key conversation.SessionKey) *actor.PID {
 	e.system.Root.Send(pid, &begin{key: key})
 	return pid
 }
+
+// send puts a message into an actor's mailbox.
+func (e *Engine) send(pid *actor.PID, m any) { e.system.Root.Send(pid, m) }
 
 // Run serves until ctx ends, then stops every session at once and waits for
 // them. Drain before that lets open steps come to their end. A second call is
@@ -261,6 +276,19 @@ func (e *Engine) tellInner(key conversation.SessionKey, c conversation.Command, 
 	e.m.Waiting.Inc()
 	e.dispatch(key, t)
 }
+
+// tellUntil hands a command to another session of the tree and repeats it until
+// it is taken or refused for good.
+func (e *Engine) tellUntil(key conversation.SessionKey, c conversation.Command) {
+	e.workers.Go("telling a session", func() {
+		delivery.Repeat(e.workCtx, e.cfg.TellRetry, e.cfg.TellEvery, func(done func(error)) {
+			e.tellInner(key, c, func(_ conversation.Receipt, err error) { done(err) })
+		}, func() bool { return e.phase.Load() == phaseRunning }) // else the sub-session speaks again after the restart
+	}, nil)
+}
+
+// wake brings a session into memory, as soon as the store allows it.
+func (e *Engine) wake(key conversation.SessionKey) { e.tellUntil(key, nil) }
 
 // Records iterates over a session's stored records.
 func (e *Engine) Records(ctx context.Context, key conversation.SessionKey, r conversation.Range) iter.Seq2[conversation.Record, error] {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"parley/actors/internal/mail"
 	"parley/conversation"
 	"parley/conversation/machine"
 	"parley/conversation/transcript"
@@ -12,7 +13,7 @@ import (
 
 // loaded is a session as it was read from the store.
 type loaded struct {
-	deadLetterOK
+	mail.DeadLetterOK
 	head       conversation.Head
 	machine    *machine.Session
 	transcript *transcript.Transcript // nil when only the end of the log was read

@@ -13,6 +13,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"parley/actors/internal/mail"
 	"parley/conversation"
 )
 
@@ -49,7 +50,7 @@ type draft struct {
 
 // modelEnd is how a model call ended.
 type modelEnd struct {
-	deadLetterOK
+	mail.DeadLetterOK
 	call   *modelCall
 	cmd    conversation.Command
 	drafts []conversation.DraftDropped

@@ -6,6 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/asynkron/protoactor-go/actor"
+
 	"parley/actors/actorstest"
 	"parley/conversation"
 	"parley/persistence/persistencetest"
@@ -97,13 +99,18 @@ func TestUnknownOutcomeIsPublished(t *testing.T) {
 	})
 }
 
+// unreadable is a message that makes its receiver panic, whatever actor that is.
+type unreadable struct{}
+
+func (unreadable) GetAutoResponse(actor.Context) any { panic("unreadable") }
+
 // A child that fails is not restarted: a tool that is not idempotent runs once,
 // and the model is told that nobody knows what became of it.
 func TestFailedToolCall(t *testing.T) {
 	withTool(t, conversation.ToolSpec{}, untilCancelled, func(t *testing.T, h *harness, tool *actorstest.Tool) {
 		synctest.Wait()
 		for _, pid := range h.children(mainKey) {
-			h.e.system.Root.Send(pid, (*toolEnd)(nil)) // it cannot be read
+			h.e.system.Root.Send(pid, unreadable{})
 		}
 		synctest.Wait()
 		if f := h.finished(); f.Status != conversation.CallUnknown || tool.Runs() != 1 {
@@ -119,7 +126,7 @@ func TestFailedDelegation(t *testing.T) {
 	withHarness(t, nil, func(t *testing.T, h *harness) {
 		h.delegated()
 		for _, pid := range h.children(mainKey) {
-			h.e.system.Root.Send(pid, (*route)(nil))
+			h.e.system.Root.Send(pid, unreadable{})
 		}
 		synctest.Wait()
 		if f := h.ended(mainKey); f.Status != conversation.CallFailed {
@@ -140,7 +147,7 @@ func TestFailedUplink(t *testing.T) {
 		h.delegated()
 		h.reply(actorstest.Use("k2", conversation.ToolAsk, `{"question":"Which?"}`))
 		for _, pid := range h.children(sub) {
-			h.e.system.Root.Send(pid, (*delivery)(nil))
+			h.e.system.Root.Send(pid, unreadable{})
 		}
 		synctest.Wait()
 		q := h.view(mainKey).Questions[0].Asked.Question

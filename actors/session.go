@@ -9,6 +9,8 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"parley/actors/internal/admission"
+	"parley/actors/internal/calls"
+	"parley/actors/internal/mail"
 	"parley/actors/internal/registry"
 	"parley/conversation"
 	"parley/conversation/machine"
@@ -53,8 +55,8 @@ type session struct {
 	slot admission.Slot
 
 	model  *modelCall
-	calls  map[conversation.CallID]*actor.PID // tool calls and delegations that run
-	uplink *actor.PID                         // to the parent session
+	calls  calls.Set    // tool calls and delegations that run
+	uplink calls.Uplink // to the parent session
 	cache  *cache
 
 	compaction *compaction // in the making
@@ -87,34 +89,27 @@ const (
 	drainHard            // what runs is stopped
 )
 
-// deadLetterOK is part of every message that may arrive when its receiver has ended,
-// which is normal.
-type deadLetterOK struct{}
-
-// IgnoreDeadLetterLogging tells the actor library.
-func (deadLetterOK) IgnoreDeadLetterLogging() {}
-
 // The messages of the mailbox, beside *envelope and those of other files.
 type (
 	slotGrant struct {
-		deadLetterOK
+		mail.DeadLetterOK
 		request *admission.Request
 	}
 	begin struct {
-		deadLetterOK
+		mail.DeadLetterOK
 		key conversation.SessionKey
 	}
 	timeout struct {
-		deadLetterOK
+		mail.DeadLetterOK
 		gen uint32
 	}
 	drain struct {
-		deadLetterOK
+		mail.DeadLetterOK
 		level drainLevel
 	}
 	// leaveNow ends the session without a further commit.
 	unloadNow struct {
-		deadLetterOK
+		mail.DeadLetterOK
 		reason string
 		err    *conversation.Error
 	}
@@ -139,7 +134,7 @@ func (s *session) Receive(ctx actor.Context) {
 		s.committed(m)
 	case *modelEnd:
 		s.modelEnded(m)
-	case *callEnd:
+	case *calls.End:
 		s.callEnded(m)
 	case *compactEnd:
 		s.compacted(m)
@@ -415,9 +410,7 @@ func (s *session) unload(reason string, err *conversation.Error) {
 	}
 	s.compaction.stop(s)
 	s.triaging.stop()
-	for _, pid := range s.calls {
-		s.ctx.Stop(pid)
-	}
+	s.calls.StopAll(s.ctx)
 	s.slot.Return(e.slots)
 	if s.timer != nil {
 		s.timer.Stop()

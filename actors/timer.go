@@ -111,7 +111,7 @@ func (s *session) idleTimeout() time.Duration {
 // isIdle is true when nothing would be lost or stopped by leaving memory.
 func (s *session) isIdle() bool {
 	return s.inFlight == nil && s.pending == nil && len(s.queue) == 0 && s.checking == nil && s.seen == nil &&
-		s.model == nil && s.compaction == nil && s.triaging == nil && len(s.calls) == 0 && !s.slot.Waiting() && !s.machine.Busy()
+		s.model == nil && s.compaction == nil && s.triaging == nil && s.calls.Empty() && !s.slot.Waiting() && !s.machine.Busy()
 }
 
 // passivate leaves memory, with a snapshot first if that saves the next load

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode"
 
+	"parley/actors/internal/mail"
 	"parley/conversation"
 )
 
@@ -21,7 +22,7 @@ type triage struct {
 
 // triageEnd is how it ended: the messages by their new order, as indexes.
 type triageEnd struct {
-	deadLetterOK
+	mail.DeadLetterOK
 	t     *triage
 	order []int
 }

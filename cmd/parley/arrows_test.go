@@ -39,21 +39,28 @@ var arrows = map[string][]string{
 	"persistence":                   {},
 	"persistence/pebble":            {"conversation", "conversation/wire", "metrics"},
 	"persistence/persistencetest":   {"conversation", "conversation/wire"},
-	"actors":                        {"conversation", "metrics", "actors/internal/admission", "actors/internal/registry", "actors/internal/workers", "conversation/machine", "conversation/transcript"},
-	"actors/internal/admission":     {"conversation", "metrics"},
-	"actors/internal/registry":      {"conversation"},
-	"actors/internal/workers":       {},
-	"gateway":                       {"conversation", "gateway/fanout", "gateway/protocol", "gateway/rest", "gateway/service", "gateway/ws", "metrics"},
-	"gateway/fanout":                {"conversation", "gateway/protocol", "metrics"},
-	"gateway/protocol":              {"conversation"},
-	"gateway/rest":                  {"conversation", "gateway/fanout", "gateway/protocol", "gateway/service"},
-	"gateway/service":               {"conversation", "gateway/fanout", "gateway/protocol", "metrics"},
-	"gateway/web":                   {},
-	"gateway/ws":                    {"conversation", "gateway/fanout", "gateway/protocol", "gateway/service"},
-	"models/openai":                 {"conversation", "models/upstream"},
-	"models/anthropic":              {"conversation", "models/upstream"},
-	"models/*":                      {"conversation"},
-	"tools/*":                       {"conversation"},
+	"actors": {
+		"conversation", "conversation/machine", "conversation/transcript", "metrics",
+		"actors/internal/admission", "actors/internal/calls", "actors/internal/delivery", "actors/internal/mail",
+		"actors/internal/registry", "actors/internal/workers",
+	},
+	"actors/internal/admission": {"conversation", "metrics"},
+	"actors/internal/calls":     {"conversation", "actors/internal/delivery", "actors/internal/mail"},
+	"actors/internal/delivery":  {"conversation", "actors/internal/mail"},
+	"actors/internal/mail":      {},
+	"actors/internal/registry":  {"conversation"},
+	"actors/internal/workers":   {},
+	"gateway":                   {"conversation", "gateway/fanout", "gateway/protocol", "gateway/rest", "gateway/service", "gateway/ws", "metrics"},
+	"gateway/fanout":            {"conversation", "gateway/protocol", "metrics"},
+	"gateway/protocol":          {"conversation"},
+	"gateway/rest":              {"conversation", "gateway/fanout", "gateway/protocol", "gateway/service"},
+	"gateway/service":           {"conversation", "gateway/fanout", "gateway/protocol", "metrics"},
+	"gateway/web":               {},
+	"gateway/ws":                {"conversation", "gateway/fanout", "gateway/protocol", "gateway/service"},
+	"models/openai":             {"conversation", "models/upstream"},
+	"models/anthropic":          {"conversation", "models/upstream"},
+	"models/*":                  {"conversation"},
+	"tools/*":                   {"conversation"},
 
 	// Suites and kits for tests.
 	"actors/actorstest":   {"actors", "conversation"},
@@ -97,7 +104,7 @@ var testArrows = map[string][]string{
 // libraries says where the libraries live whose types must not travel: prefix
 // of the import path → rooms, or files, that may import it.
 var libraries = map[string][]string{
-	"github.com/asynkron/protoactor-go": {"actors", "actors/internal/registry"},
+	"github.com/asynkron/protoactor-go": {"actors", "actors/internal/calls", "actors/internal/registry"},
 	// The load generator measures the bare store and the bare socket in the same
 	// run as the server; that is the point of a floor.
 	"github.com/cockroachdb/pebble":    {"persistence/pebble", "cmd/parley-bench/floor.go"},
