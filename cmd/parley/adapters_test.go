@@ -19,7 +19,6 @@ import (
 	"parley/models/modelstest"
 	"parley/models/openai"
 	"parley/models/scripted"
-	"parley/models/upstream"
 )
 
 // The worked examples of the conversation rules (D-17 to D-19, and a question
@@ -76,14 +75,14 @@ func TestWorkedExamplesThroughAdapters(t *testing.T) {
 
 const realKey = "sk-real-0123456789abcdef"
 
-func connection(a modelstest.Access) upstream.Options {
-	return upstream.Options{BaseURL: a.BaseURL, Model: a.Model, APIKey: a.Key, Headers: a.Headers,
+func connection(a modelstest.Access) openai.Connection {
+	return openai.Connection{BaseURL: a.BaseURL, Model: a.Model, APIKey: a.Key, Headers: a.Headers,
 		Stream: a.Stream, IdleTimeout: a.IdleTimeout, MaxBytes: a.MaxBytes}
 }
 
 func dialOpenAI(api openai.API) modelstest.Dial {
 	return func(t testing.TB, a modelstest.Access) conversation.Model {
-		m, err := openai.New(openai.Options{API: api, Options: connection(a)})
+		m, err := openai.New(openai.Options{API: api, Connection: connection(a)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -92,7 +91,7 @@ func dialOpenAI(api openai.API) modelstest.Dial {
 }
 
 func dialAnthropic(t testing.TB, a modelstest.Access) conversation.Model {
-	m, err := anthropic.New(anthropic.Options{Options: connection(a)})
+	m, err := anthropic.New(anthropic.Options{Connection: connection(a)})
 	if err != nil {
 		t.Fatal(err)
 	}

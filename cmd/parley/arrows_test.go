@@ -57,10 +57,12 @@ var arrows = map[string][]string{
 	"gateway/service":           {"conversation", "gateway/fanout", "gateway/protocol", "metrics"},
 	"gateway/web":               {},
 	"gateway/ws":                {"conversation", "gateway/fanout", "gateway/protocol", "gateway/service"},
-	"models/openai":             {"conversation", "models/upstream"},
-	"models/anthropic":          {"conversation", "models/upstream"},
-	"models/*":                  {"conversation"},
-	"tools/*":                   {"conversation"},
+
+	"models/openai":     {"conversation", "models/internal/httpmodel"},
+	"models/anthropic":  {"conversation", "models/internal/httpmodel"},
+	"models/internal/*": {"conversation"},
+	"models/*":          {"conversation"},
+	"tools/*":           {"conversation"},
 
 	// Suites and kits for tests.
 	"actors/actorstest":   {"actors", "conversation"},
@@ -76,7 +78,7 @@ var arrows = map[string][]string{
 	},
 	"cmd/parley/internal/config": {
 		"actors", "cmd/parley/internal/store", "conversation", "gateway", "models/anthropic", "models/command", "models/openai",
-		"models/routing", "models/scripted", "models/upstream", "tools/builtin", "tools/mcp",
+		"models/routing", "models/scripted", "tools/builtin", "tools/mcp",
 	},
 	"cmd/parley/internal/store": {"conversation", "persistence/pebble"}, // the one place that names a concrete store
 	"cmd/parley-bench":          {},                                     // it knows the server from outside only
@@ -97,7 +99,7 @@ var testArrows = map[string][]string{
 
 	"cmd/parley": {
 		"conversation/wire", "persistence/pebble", "persistence/persistencetest",
-		"models/anthropic", "models/modelstest", "models/openai", "models/scripted", "models/upstream",
+		"models/anthropic", "models/modelstest", "models/openai", "models/scripted",
 	},
 }
 
@@ -113,7 +115,7 @@ var libraries = map[string][]string{
 	"github.com/fasthttp/websocket":    {"gateway/ws", "cmd/parley-bench"},
 	"github.com/openai/":               {}, // tests only: the two link 58 MB (ADR 9)
 	"github.com/anthropics/":           {},
-	"github.com/tmaxmax/go-sse":        {"models/upstream"},
+	"github.com/tmaxmax/go-sse":        {"models/internal/httpmodel"},
 	"github.com/expr-lang/":            {"tools/builtin"},
 	"github.com/modelcontextprotocol/": {"tools/mcp", "cmd/parley-bench"},
 	"github.com/rivo/uniseg":           {"models/command"},

@@ -9,12 +9,12 @@ import (
 	"strings"
 
 	"parley/conversation"
-	"parley/models/upstream"
+	"parley/models/internal/httpmodel"
 )
 
 // assembly puts one answer together, from frames or from a whole body.
 type assembly struct {
-	upstream.Assembly
+	httpmodel.Assembly
 	at     map[int]int // where a content block stands in Items
 	usage  usage
 	reason string
@@ -28,8 +28,8 @@ type usage struct {
 	Output  int `json:"output_tokens"`
 }
 
-func newAssembly(n *upstream.Names, r *conversation.Request, show func(conversation.Output) error) *assembly {
-	return &assembly{Assembly: upstream.NewAssembly(r, n, show), at: map[int]int{}}
+func newAssembly(n *httpmodel.Names, r *conversation.Request, show func(conversation.Output) error) *assembly {
+	return &assembly{Assembly: httpmodel.NewAssembly(r, n, show), at: map[int]int{}}
 }
 
 // message is a message of the API, whole or in its first frame.
@@ -148,7 +148,7 @@ func (a *assembly) start(index int, b block) error {
 	}
 	// What is not signed would not be taken back.
 	a.before = slices.DeleteFunc(a.before, func(t thought) bool { return t.Signature == "" && t.Data == "" })
-	item.Opaque, a.before = upstream.Pack(a.before), nil
+	item.Opaque, a.before = httpmodel.Pack(a.before), nil
 	a.at[index] = len(a.Items)
 	a.Items = append(a.Items, item)
 	if b.Type == "text" && b.Text != "" {
@@ -185,7 +185,7 @@ func (a *assembly) whole(raw []byte) error {
 // unmarshal reads JSON. A field of a wrong type is as good as missing.
 func unmarshal(data []byte, into any) error {
 	if err := json.Unmarshal(data, into); err != nil && !json.Valid(data) {
-		return fmt.Errorf("%w: it is not JSON: %w", upstream.ErrCut, err)
+		return fmt.Errorf("%w: it is not JSON: %w", httpmodel.ErrCut, err)
 	}
 	return nil
 }

@@ -5,10 +5,10 @@ import (
 	"net/http"
 	"strings"
 
-	"parley/models/upstream"
+	"parley/models/internal/httpmodel"
 )
 
-var _ upstream.Told = (*apiError)(nil)
+var _ httpmodel.Told = (*apiError)(nil)
 
 // apiError is the error object, in bodies and in frames.
 type apiError struct {

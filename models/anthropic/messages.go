@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"parley/conversation"
-	"parley/models/upstream"
+	"parley/models/internal/httpmodel"
 )
 
 // request is the body of a request. Its members stand in the order in which they
@@ -76,7 +76,7 @@ type redactedBlock struct {
 func textOf(text string) textBlock { return textBlock{Text: text, Type: "text"} }
 
 // body is a request of the Messages API: stateless, with the whole transcript.
-func (m *Model) body(r *conversation.Request, n *upstream.Names, streaming bool) ([]byte, error) {
+func (m *Model) body(r *conversation.Request, n *httpmodel.Names, streaming bool) ([]byte, error) {
 	q := &request{
 		MaxTokens: m.o.MaxOutputTokens, Messages: messages(r, n, m.Origin()), Model: m.o.Model,
 		Metadata: metadata{UserID: string(r.Session)}, Temperature: m.o.Temperature, Stream: streaming,
@@ -110,7 +110,7 @@ func (m *Model) body(r *conversation.Request, n *upstream.Names, streaming bool)
 		extra = maps.Clone(extra)
 		extra["thinking"] = noThinking
 	}
-	return upstream.Encode(q, extra)
+	return httpmodel.Encode(q, extra)
 }
 
 // schemaOf is a tool's schema as the API wants it: an object with properties,
@@ -136,7 +136,7 @@ func schemaOf(raw json.RawMessage) (json.RawMessage, error) {
 	delete(fields, "properties")
 	delete(fields, "required")
 	delete(fields, "type")
-	return upstream.Encode(&schema, fields)
+	return httpmodel.Encode(&schema, fields)
 }
 
 // calledIn are the tools that a transcript calls, each once.
@@ -173,7 +173,7 @@ const maxCallID = 128
 // messages are the entries as the API wants them: the user begins and ends, the
 // roles alternate, and the results of calls stand first in the message that
 // follows them.
-func messages(r *conversation.Request, n *upstream.Names, origin string) []*turn {
+func messages(r *conversation.Request, n *httpmodel.Names, origin string) []*turn {
 	var list []*turn
 	last := ""
 	say := func(role string, blocks ...any) {
@@ -188,7 +188,7 @@ func messages(r *conversation.Request, n *upstream.Names, origin string) []*turn
 		last = role
 		list = append(list, &turn{Content: blocks, Role: role})
 	}
-	for _, t := range upstream.Turns(r, origin) {
+	for _, t := range httpmodel.Turns(r, origin) {
 		if t.Role == conversation.RoleUser {
 			say(roleUser, textOf(t.Text))
 			continue
@@ -198,7 +198,7 @@ func messages(r *conversation.Request, n *upstream.Names, origin string) []*turn
 		}
 		var blocks, results []any
 		for _, item := range t.Items {
-			for _, thought := range upstream.Unpack[thought](&item) {
+			for _, thought := range httpmodel.Unpack[thought](&item) {
 				blocks = append(blocks, thought.block())
 			}
 			if item.Kind == conversation.ItemText {
@@ -206,10 +206,10 @@ func messages(r *conversation.Request, n *upstream.Names, origin string) []*turn
 				blocks = append(blocks, textOf(strings.TrimRight(item.Text, " \t\r\n")))
 				continue
 			}
-			blocks = append(blocks, callBlock{ID: upstream.CallID(item.ID, maxCallID), Input: inputOf(item.Args), Name: n.Theirs(item.Tool), Type: "tool_use"})
+			blocks = append(blocks, callBlock{ID: httpmodel.CallID(item.ID, maxCallID), Input: inputOf(item.Args), Name: n.Theirs(item.Tool), Type: "tool_use"})
 		}
 		for _, result := range t.Results {
-			results = append(results, resultBlock{ToolUseID: upstream.CallID(result.ID, maxCallID), Content: []textBlock{textOf(result.Text)}, Type: "tool_result"})
+			results = append(results, resultBlock{ToolUseID: httpmodel.CallID(result.ID, maxCallID), Content: []textBlock{textOf(result.Text)}, Type: "tool_result"})
 		}
 		say(roleAssistant, blocks...)
 		say(roleUser, results...)

@@ -8,7 +8,7 @@ import (
 	"iter"
 
 	"parley/conversation"
-	"parley/models/upstream"
+	"parley/models/internal/httpmodel"
 )
 
 // DefaultBaseURL is the address of Anthropic's own service.
@@ -21,15 +21,26 @@ const Version = "2026-10-21"
 // DefaultMaxOutputTokens bounds an answer, which the API wants to be told.
 const DefaultMaxOutputTokens = 8192
 
+// Connection is the part of the options that all models behind HTTP share. It is
+// one type for all adapters, so that one value serves whichever is chosen.
+type Connection = httpmodel.Options
+
+// Defaults of Connection: the time to dial and shake hands, each, and the bytes
+// that are read of one answer.
+const (
+	DefaultConnectTimeout = httpmodel.DefaultConnectTimeout
+	DefaultMaxBytes       = httpmodel.DefaultMaxBytes
+)
+
 // Options is what a model is made of. The base URL ends before /v1/messages.
 // Thinking is switched on in Extra; its blocks are given back within a task.
-type Options struct{ upstream.Options }
+type Options struct{ Connection }
 
 // Model is a model behind the Messages API. It holds no state of a conversation
 // and may be used by any number of goroutines.
 type Model struct {
 	o Options
-	*upstream.Client
+	*httpmodel.Client
 }
 
 var _ conversation.Model = (*Model)(nil)
@@ -39,23 +50,23 @@ func New(o Options) (*Model, error) {
 	if o.MaxOutputTokens == 0 {
 		o.MaxOutputTokens = DefaultMaxOutputTokens
 	}
-	client, err := upstream.New(o.Options, upstream.Provider{
+	client, err := httpmodel.New(o.Connection, httpmodel.Provider{
 		Name: "anthropic", BaseURL: DefaultBaseURL, MaxTemperature: 1,
-		ErrorIn: func(body []byte) upstream.Told { return errorIn(body) },
+		ErrorIn: func(body []byte) httpmodel.Told { return errorIn(body) },
 		Headers: map[string]string{"anthropic-version": Version},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("anthropic: %w", err)
 	}
-	o.Options = client.Options()
+	o.Connection = client.Options()
 	return &Model{Client: client, o: o}, nil
 }
 
 // Stream asks once.
 func (m *Model) Stream(ctx context.Context, r conversation.Request) iter.Seq2[conversation.Output, error] {
-	return m.Ask(ctx, func(ctx context.Context, c *upstream.Call) (*conversation.ModelAnswer, error) {
+	return m.Ask(ctx, func(ctx context.Context, c *httpmodel.Call) (*conversation.ModelAnswer, error) {
 		streaming := m.o.Stream && r.Stream
-		names := upstream.NewNames(&r)
+		names := httpmodel.NewNames(&r)
 		body, err := m.body(&r, names, streaming)
 		if err != nil {
 			return nil, err
@@ -71,7 +82,7 @@ func (m *Model) Stream(ctx context.Context, r conversation.Request) iter.Seq2[co
 		}
 		a := newAssembly(names, &r, show)
 		a.Origin = m.Origin()
-		if err := upstream.Read(res, streaming, func() error { return upstream.Events(res.Body, a.frame) }, a.whole); err != nil {
+		if err := httpmodel.Read(res, streaming, func() error { return httpmodel.Events(res.Body, a.frame) }, a.whole); err != nil {
 			return nil, err
 		}
 		return a.answer()

@@ -11,18 +11,18 @@ import (
 	"go.uber.org/goleak"
 
 	"parley/conversation"
+	"parley/models/internal/httpmodel"
 	"parley/models/modelstest"
-	"parley/models/upstream"
 )
 
-var streaming = upstream.Options{Stream: true}
+var streaming = Connection{Stream: true}
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func dial(t testing.TB, a modelstest.Access) conversation.Model {
 	t.Helper()
 	m, err := New(Options{
-		Options: upstream.Options{BaseURL: a.BaseURL, APIKey: a.Key, Model: a.Model, Headers: a.Headers, Stream: a.Stream,
+		Connection: Connection{BaseURL: a.BaseURL, APIKey: a.Key, Model: a.Model, Headers: a.Headers, Stream: a.Stream,
 			IdleTimeout: a.IdleTimeout, MaxBytes: a.MaxBytes,
 		}})
 	if err != nil {
@@ -103,7 +103,7 @@ func TestRoles(t *testing.T) {
 
 func TestRequests(t *testing.T) {
 	temperature := 0.5
-	m, asked := serve(t, "application/json", empty, Options{upstream.Options{MaxOutputTokens: 9, Temperature: &temperature, Extra: map[string]any{"top_k": 3}}})
+	m, asked := serve(t, "application/json", empty, Options{Connection{MaxOutputTokens: 9, Temperature: &temperature, Extra: map[string]any{"top_k": 3}}})
 	r := conversation.Request{Session: "s1", Tools: []conversation.ToolSpec{{
 		Name: "f", Schema: json.RawMessage(`{"type":"object","properties":{"a":{"$ref":"#/$defs/A"}},"required":["a"],"additionalProperties":false,"$defs":{"A":{"type":"string"}}}`),
 	}}}
@@ -156,7 +156,7 @@ func TestStreams(t *testing.T) {
 		"a field of a wrong type is no end": {modelstest.SSE(`{"type":"message_start","message":{"id":7,"usage":"x"}}`, end), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m, _ := serve(t, "text/event-stream", c.stream, Options{Options: streaming})
+			m, _ := serve(t, "text/event-stream", c.stream, Options{Connection: streaming})
 			_, done, err := modelstest.Collect(t.Context(), m, conversation.Request{Stream: true})
 			if err != nil {
 				t.Fatal(err)
@@ -185,7 +185,7 @@ func TestStreams(t *testing.T) {
 		"a stop reason, no end": {modelstest.SSE(begin, `{"type":"message_delta","delta":{"stop_reason":"end_turn"}}`), conversation.Unavailable, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m, _ := serve(t, "text/event-stream", c.stream, Options{Options: streaming})
+			m, _ := serve(t, "text/event-stream", c.stream, Options{Connection: streaming})
 			_, done, err := modelstest.Collect(t.Context(), m, conversation.Request{Stream: true})
 			var failure *conversation.ModelError
 			if done != nil || !errors.As(err, &failure) || failure.Failure.Code != c.code || failure.Permanent != c.permanent {
@@ -203,7 +203,7 @@ func TestStreams(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	for name, o := range map[string]upstream.Options{
+	for name, o := range map[string]Connection{
 		"no model":         {},
 		"a temperature":    {Model: "m", Temperature: new(1.1)},
 		"a key in the URL": {Model: "m", BaseURL: "https://host/?key=hidden"},
@@ -214,7 +214,7 @@ func TestOptions(t *testing.T) {
 			t.Errorf("%s: the error tells a secret: %v", name, err)
 		}
 	}
-	m, err := New(Options{upstream.Options{Model: "a model", Temperature: new(1.0)}})
+	m, err := New(Options{Connection{Model: "a model", Temperature: new(1.0)}})
 	if err != nil || m.Label() != "anthropic:a_model" || m.o.BaseURL != DefaultBaseURL {
 		t.Errorf("%v %+v", err, m)
 	}
@@ -236,7 +236,7 @@ func TestThinkingGoesBack(t *testing.T) {
 		`{"type":"content_block_start","index":3,"content_block":{"type":"thinking","thinking":""}}`,
 		`{"type":"content_block_delta","index":3,"delta":{"type":"signature_delta","signature":"bW9yZQ"}}`,
 		`{"type":"content_block_start","index":4,"content_block":{"type":"tool_use","id":"toolu_1","name":"f","input":{}}}`, `{"type":"message_stop"}`)
-	thinks := Options{upstream.Options{Model: "c", Stream: true, Extra: map[string]any{"thinking": map[string]any{"type": "enabled", "budget_tokens": 1024}}}}
+	thinks := Options{Connection{Model: "c", Stream: true, Extra: map[string]any{"thinking": map[string]any{"type": "enabled", "budget_tokens": 1024}}}}
 	shown := func(m *Model, asked *map[string]any, r conversation.Request) (blocks, thinking string) {
 		if _, _, err := modelstest.Collect(t.Context(), m, r); err != nil {
 			t.Fatal(err)
@@ -299,7 +299,7 @@ func FuzzFrames(f *testing.F) {
 	f.Add([]byte(`{"type":"message_start","message":{"id":"m","usage":{"input_tokens":1}}}`), []byte(`{"type":"message_stop"}`))
 	f.Fuzz(func(t *testing.T, one, two []byte) {
 		shown := map[int]string{}
-		a := newAssembly(&upstream.Names{}, &conversation.Request{}, func(out conversation.Output) error {
+		a := newAssembly(&httpmodel.Names{}, &conversation.Request{}, func(out conversation.Output) error {
 			shown[out.Item] += out.Delta
 			return nil
 		})
@@ -317,6 +317,6 @@ func FuzzFrames(f *testing.F) {
 				t.Fatalf("item %d: streamed is %v, the text is %q, and %q was shown", i, item.Streamed, item.Text, shown[i])
 			}
 		}
-		_ = newAssembly(&upstream.Names{}, &conversation.Request{}, nil).whole(one)
+		_ = newAssembly(&httpmodel.Names{}, &conversation.Request{}, nil).whole(one)
 	})
 }

@@ -6,7 +6,6 @@ import (
 
 	"parley/conversation"
 	"parley/models/modelstest"
-	"parley/models/upstream"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write golden files instead of comparing with them")
@@ -14,7 +13,7 @@ var rewrite = flag.Bool("rewrite", false, "write golden files instead of compari
 // What is sent, byte by byte: the provider caches by prefix.
 func TestGoldenRequests(t *testing.T) {
 	var cases []modelstest.RequestCase
-	add := func(name string, o upstream.Options, r conversation.Request) {
+	add := func(name string, o Connection, r conversation.Request) {
 		o.Model = "model-1"
 		cases = append(cases, modelstest.RequestCase{Name: name, Request: r, Answer: empty, Model: func(t *testing.T, url string) conversation.Model {
 			o.BaseURL = url + "/some"
@@ -29,15 +28,15 @@ func TestGoldenRequests(t *testing.T) {
 	full := modelstest.FullRequest("")
 	wrapUp := full
 	wrapUp.Tools = nil
-	add("nothing", upstream.Options{}, conversation.Request{Session: "s1"})
-	add("bare", upstream.Options{}, hello)
-	add("full", upstream.Options{APIKey: "key", Stream: true}, full)
-	add("without-tools", upstream.Options{APIKey: "key", Stream: true}, wrapUp)
-	add("options", upstream.Options{
+	add("nothing", Connection{}, conversation.Request{Session: "s1"})
+	add("bare", Connection{}, hello)
+	add("full", Connection{APIKey: "key", Stream: true}, full)
+	add("without-tools", Connection{APIKey: "key", Stream: true}, wrapUp)
+	add("options", Connection{
 		APIKey: "key", Headers: map[string]string{"X-Extra": "more", "anthropic-beta": "x-1"}, MaxOutputTokens: 900, Temperature: new(0.25),
 		Extra: map[string]any{"thinking": map[string]any{"type": "enabled", "budget_tokens": 1024, "a": "<b>"}},
 	}, full)
-	add("replaced", upstream.Options{
+	add("replaced", Connection{
 		APIKey: "key", Headers: map[string]string{"Authorization": "Basic more", "Anthropic-Version": "2023-06-01"}, Extra: map[string]any{"metadata": "else & <more>"}, Temperature: new(1.0),
 	}, hello)
 	modelstest.GoldenRequests(t, *rewrite, cases)

@@ -2,20 +2,20 @@ package openai
 
 import (
 	"parley/conversation"
-	"parley/models/upstream"
+	"parley/models/internal/httpmodel"
 )
 
 // assembly puts one answer together, from frames or from a whole body.
 type assembly struct {
-	upstream.Assembly
+	httpmodel.Assembly
 	at       map[place]int // where an item of the provider's stands in Items
 	usage    *conversation.Usage
 	reason   string
 	finished bool // the terminal frame came
 }
 
-func newAssembly(n *upstream.Names, r *conversation.Request, show func(conversation.Output) error) *assembly {
-	return &assembly{Assembly: upstream.NewAssembly(r, n, show), at: map[place]int{}}
+func newAssembly(n *httpmodel.Names, r *conversation.Request, show func(conversation.Output) error) *assembly {
+	return &assembly{Assembly: httpmodel.NewAssembly(r, n, show), at: map[place]int{}}
 }
 
 // item finds an item, or makes it behind those that came before it.
@@ -41,7 +41,7 @@ func (a *assembly) text(at place, id, delta string) error {
 // whole takes a body. What it says of an item wins over what was streamed of it.
 func (a *assembly) whole(raw []byte) error {
 	if cutJSON(raw) {
-		return upstream.ErrCut
+		return httpmodel.ErrCut
 	}
 	return a.take(ParseBody(raw))
 }

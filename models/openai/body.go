@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"parley/conversation"
-	"parley/models/upstream"
+	"parley/models/internal/httpmodel"
 )
 
 // Body is what the body of an answer says. Its items are in the order of the
@@ -114,7 +114,7 @@ func ParseBody(raw []byte) Body {
 }
 
 func (b *Body) add(at place, item conversation.Item) {
-	item.Opaque, b.before = upstream.Pack(b.before), nil
+	item.Opaque, b.before = httpmodel.Pack(b.before), nil
 	b.Items = append(b.Items, item)
 	b.places = append(b.places, at)
 }

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 
 	"parley/conversation"
-	"parley/models/upstream"
+	"parley/models/internal/httpmodel"
 )
 
 // lines are items in words: "text: …" or "call TOOL ARGS".
@@ -141,7 +141,7 @@ func FuzzFrames(f *testing.F) {
 	f.Add([]byte(`{"choices":[{"delta":{"tool_calls":[{"id":"x","function":{"name":"f","arguments":"{"}}]},"finish_reason":"stop"}]}`), false)
 	f.Fuzz(func(t *testing.T, data []byte, responses bool) {
 		shown := map[int]string{}
-		a := newAssembly(&upstream.Names{}, &conversation.Request{}, func(out conversation.Output) error {
+		a := newAssembly(&httpmodel.Names{}, &conversation.Request{}, func(out conversation.Output) error {
 			shown[out.Item] += out.Delta
 			return nil
 		})

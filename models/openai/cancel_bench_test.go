@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"parley/conversation"
-	"parley/models/upstream"
 )
 
 // BenchmarkCancel measures from cancelling a call in mid-stream to the upstream
@@ -24,7 +23,7 @@ func BenchmarkCancel(b *testing.B) {
 		gone <- time.Now()
 	}))
 	defer server.Close()
-	m, err := New(Options{API: Chat, Options: upstream.Options{BaseURL: server.URL + "/v1", Model: "m", APIKey: "k", Stream: true}})
+	m, err := New(Options{API: Chat, Connection: Connection{BaseURL: server.URL + "/v1", Model: "m", APIKey: "k", Stream: true}})
 	if err != nil {
 		b.Fatal(err)
 	}

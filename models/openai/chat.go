@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"parley/conversation"
-	"parley/models/upstream"
+	"parley/models/internal/httpmodel"
 )
 
 // chatRequest is the body of a request of Chat Completions. Its members stand in
@@ -56,7 +56,7 @@ type chatFunction struct {
 	Parameters  map[string]any `json:"parameters"`
 }
 
-func (m *Model) chatRequest(r *conversation.Request, n *upstream.Names, streaming bool) *chatRequest {
+func (m *Model) chatRequest(r *conversation.Request, n *httpmodel.Names, streaming bool) *chatRequest {
 	q := &chatRequest{
 		Messages: m.chatMessages(r, n), Model: m.o.Model, Temperature: m.o.Temperature, User: string(r.Session), Stream: streaming,
 	}
@@ -79,12 +79,12 @@ func (m *Model) chatRequest(r *conversation.Request, n *upstream.Names, streamin
 // maxChatCallID is the longest id of a call that OpenAI's Chat Completions take.
 const maxChatCallID = 40
 
-func (m *Model) chatMessages(r *conversation.Request, n *upstream.Names) []chatMessage {
+func (m *Model) chatMessages(r *conversation.Request, n *httpmodel.Names) []chatMessage {
 	var list []chatMessage
 	if r.System != "" {
 		list = append(list, chatMessage{Role: "system", Content: &r.System})
 	}
-	all := upstream.Turns(r, m.Origin())
+	all := httpmodel.Turns(r, m.Origin())
 	for i := 0; i < len(all); i++ {
 		t := all[i]
 		if t.Role == conversation.RoleUser {
@@ -106,14 +106,14 @@ func (m *Model) chatMessages(r *conversation.Request, n *upstream.Names) []chatM
 				continue
 			}
 			f := chatCallFunction{Name: n.Theirs(item.Tool), Arguments: item.Args}
-			said.ToolCalls = append(said.ToolCalls, chatCall{ID: upstream.CallID(item.ID, maxChatCallID), Function: f, Type: "function"})
+			said.ToolCalls = append(said.ToolCalls, chatCall{ID: httpmodel.CallID(item.ID, maxChatCallID), Function: f, Type: "function"})
 		}
 		if len(texts) > 0 {
 			said.Content = new(strings.Join(texts, "\n\n"))
 		}
 		list = append(list, said)
 		for _, result := range t.Results {
-			list = append(list, chatMessage{Role: "tool", Content: &result.Text, ToolCallID: upstream.CallID(result.ID, maxChatCallID)})
+			list = append(list, chatMessage{Role: "tool", Content: &result.Text, ToolCallID: httpmodel.CallID(result.ID, maxChatCallID)})
 		}
 	}
 	return list

@@ -6,10 +6,10 @@ import (
 	"net/http"
 	"strings"
 
-	"parley/models/upstream"
+	"parley/models/internal/httpmodel"
 )
 
-var _ upstream.Told = (*apiError)(nil)
+var _ httpmodel.Told = (*apiError)(nil)
 
 // apiError is the error object of both wire formats, in bodies and in frames.
 type apiError struct {

@@ -15,7 +15,7 @@ import (
 	"net/http"
 
 	"parley/conversation"
-	"parley/models/upstream"
+	"parley/models/internal/httpmodel"
 )
 
 // API is a wire format.
@@ -30,13 +30,24 @@ const (
 // DefaultBaseURL is the address of OpenAI's own service.
 const DefaultBaseURL = "https://api.openai.com/v1"
 
+// Connection is the part of the options that all models behind HTTP share. It is
+// one type for all adapters, so that one value serves whichever is chosen.
+type Connection = httpmodel.Options
+
+// Defaults of Connection: the time to dial and shake hands, each, and the bytes
+// that are read of one answer.
+const (
+	DefaultConnectTimeout = httpmodel.DefaultConnectTimeout
+	DefaultMaxBytes       = httpmodel.DefaultMaxBytes
+)
+
 // Options is what a model is made of. MaxOutputTokens of 0 is the provider's own
 // limit. A reasoning model behind the Responses API goes on from its reasoning
 // after a call if Extra asks for it: {"include": ["reasoning.encrypted_content"]},
 // which other models refuse. The base URL ends before /responses or /chat/completions, for example
 // http://127.0.0.1:11434/v1 for Ollama.
 type Options struct {
-	upstream.Options
+	Connection
 	// API is the wire format; "" = Responses.
 	API API
 	// Alternate joins consecutive user messages of Chat Completions into one with
@@ -48,7 +59,7 @@ type Options struct {
 // conversation and may be used by any number of goroutines.
 type Model struct {
 	o Options
-	*upstream.Client
+	*httpmodel.Client
 }
 
 var _ conversation.Model = (*Model)(nil)
@@ -62,22 +73,22 @@ func New(o Options) (*Model, error) {
 	if o.API != Responses && o.API != Chat {
 		wrong = fmt.Errorf("the api is %q or %q, not %q", Responses, Chat, o.API)
 	}
-	client, err := upstream.New(o.Options, upstream.Provider{
+	client, err := httpmodel.New(o.Connection, httpmodel.Provider{
 		Name: "openai", BaseURL: DefaultBaseURL, MaxTemperature: 2,
-		ErrorIn: func(body []byte) upstream.Told { return errorIn(body) },
+		ErrorIn: func(body []byte) httpmodel.Told { return errorIn(body) },
 	})
 	if err = errors.Join(wrong, err); err != nil {
 		return nil, fmt.Errorf("openai: %w", err)
 	}
-	o.Options = client.Options()
+	o.Connection = client.Options()
 	return &Model{Client: client, o: o}, nil
 }
 
 // Stream asks once.
 func (m *Model) Stream(ctx context.Context, r conversation.Request) iter.Seq2[conversation.Output, error] {
-	return m.Ask(ctx, func(ctx context.Context, c *upstream.Call) (*conversation.ModelAnswer, error) {
+	return m.Ask(ctx, func(ctx context.Context, c *httpmodel.Call) (*conversation.ModelAnswer, error) {
 		q := m.question(&r)
-		body, err := upstream.Encode(q.body, m.o.Extra)
+		body, err := httpmodel.Encode(q.body, m.o.Extra)
 		if err != nil {
 			return nil, err
 		}
@@ -92,7 +103,7 @@ func (m *Model) Stream(ctx context.Context, r conversation.Request) iter.Seq2[co
 		}
 		a := newAssembly(q.names, &r, show)
 		a.Origin = m.Origin()
-		if err := upstream.Read(res, q.streaming, func() error { return m.readStream(res, a) }, a.whole); err != nil {
+		if err := httpmodel.Read(res, q.streaming, func() error { return m.readStream(res, a) }, a.whole); err != nil {
 			return nil, err
 		}
 		return a.answer()
@@ -107,7 +118,7 @@ func (m *Model) readStream(res *http.Response, a *assembly) error {
 		take = a.chatFrame
 	}
 	var refused error
-	err := upstream.Events(res.Body, func(name string, data []byte) (over bool, err error) {
+	err := httpmodel.Events(res.Body, func(name string, data []byte) (over bool, err error) {
 		over, refused = take(name, data)
 		return over, refused
 	})

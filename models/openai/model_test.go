@@ -10,11 +10,11 @@ import (
 	"go.uber.org/goleak"
 
 	"parley/conversation"
+	"parley/models/internal/httpmodel"
 	"parley/models/modelstest"
-	"parley/models/upstream"
 )
 
-var streaming = upstream.Options{Stream: true}
+var streaming = Connection{Stream: true}
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
@@ -22,7 +22,7 @@ func dial(api API) modelstest.Dial {
 	return func(t testing.TB, a modelstest.Access) conversation.Model {
 		t.Helper()
 		m, err := New(Options{
-			API: api, Options: upstream.Options{BaseURL: a.BaseURL, APIKey: a.Key, Model: a.Model, Headers: a.Headers, Stream: a.Stream,
+			API: api, Connection: Connection{BaseURL: a.BaseURL, APIKey: a.Key, Model: a.Model, Headers: a.Headers, Stream: a.Stream,
 				IdleTimeout: a.IdleTimeout, MaxBytes: a.MaxBytes,
 			}})
 		if err != nil {
@@ -132,7 +132,7 @@ func TestStreamsOfOthers(t *testing.T) {
 		), want{"a", []string{"text: a"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m, _ := serve(t, "text/event-stream", c.stream, Options{API: c.api, Options: streaming})
+			m, _ := serve(t, "text/event-stream", c.stream, Options{API: c.api, Connection: streaming})
 			deltas, done, err := modelstest.Collect(t.Context(), m, conversation.Request{Stream: true})
 			if err != nil {
 				t.Fatal(err)
@@ -166,7 +166,7 @@ func TestStreamsOfOthers(t *testing.T) {
 		"nothing":                                  {Responses, "", conversation.Unavailable, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m, _ := serve(t, "text/event-stream", c.stream, Options{API: c.api, Options: streaming})
+			m, _ := serve(t, "text/event-stream", c.stream, Options{API: c.api, Connection: streaming})
 			_, done, err := modelstest.Collect(t.Context(), m, conversation.Request{Stream: true})
 			var failure *conversation.ModelError
 			if done != nil || !errors.As(err, &failure) || failure.Failure.Code != c.code || failure.Permanent != c.permanent {
@@ -201,7 +201,7 @@ func TestRequests(t *testing.T) {
 		{Role: conversation.RoleUser, Text: "c"},
 	}
 	t.Run("ids are given back", func(t *testing.T) {
-		m, asked := serve(t, "application/json", `{"output_text":"x"}`, Options{Options: upstream.Options{
+		m, asked := serve(t, "application/json", `{"output_text":"x"}`, Options{Connection: Connection{
 			MaxOutputTokens: 9, Temperature: &temperature, Extra: map[string]any{"reasoning": map[string]any{"effort": "low"}, "user": "else"},
 		}})
 		if _, _, err := modelstest.Collect(t.Context(), m, conversation.Request{Session: "s1", Entries: entries}); err != nil {
@@ -225,7 +225,7 @@ func TestRequests(t *testing.T) {
 	})
 	t.Run("roles alternate if they must", func(t *testing.T) {
 		for alternate, want := range map[bool]int{false: 4, true: 3} {
-			m, asked := serve(t, "application/json", `{"choices":[{"message":{"content":"x"}}]}`, Options{API: Chat, Alternate: alternate, Options: upstream.Options{MaxOutputTokens: 9}})
+			m, asked := serve(t, "application/json", `{"choices":[{"message":{"content":"x"}}]}`, Options{API: Chat, Alternate: alternate, Connection: Connection{MaxOutputTokens: 9}})
 			if _, _, err := modelstest.Collect(t.Context(), m, conversation.Request{Entries: entries}); err != nil {
 				t.Fatal(err)
 			}
@@ -239,11 +239,11 @@ func TestRequests(t *testing.T) {
 		}
 	})
 	t.Run("the name of the limit at OpenAI", func(t *testing.T) {
-		m, err := New(Options{API: Chat, Options: upstream.Options{Model: "m", MaxOutputTokens: 9}})
+		m, err := New(Options{API: Chat, Connection: Connection{Model: "m", MaxOutputTokens: 9}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		raw, err := json.Marshal(m.chatRequest(&conversation.Request{}, &upstream.Names{}, false))
+		raw, err := json.Marshal(m.chatRequest(&conversation.Request{}, &httpmodel.Names{}, false))
 		if err != nil || !strings.Contains(string(raw), `"max_completion_tokens":9`) || strings.Contains(string(raw), `"max_tokens"`) {
 			t.Errorf("%s %v", raw, err)
 		}
@@ -252,10 +252,10 @@ func TestRequests(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	for name, o := range map[string]Options{
-		"an unknown api":   {API: "assistants", Options: upstream.Options{Model: "m"}},
+		"an unknown api":   {API: "assistants", Connection: Connection{Model: "m"}},
 		"no model":         {},
-		"a temperature":    {Options: upstream.Options{Model: "m", Temperature: new(2.1)}},
-		"a key in the URL": {Options: upstream.Options{Model: "m", BaseURL: "https://host/v1?key=hidden"}},
+		"a temperature":    {Connection: Connection{Model: "m", Temperature: new(2.1)}},
+		"a key in the URL": {Connection: Connection{Model: "m", BaseURL: "https://host/v1?key=hidden"}},
 	} {
 		if _, err := New(o); err == nil || !strings.HasPrefix(err.Error(), "openai: ") {
 			t.Errorf("%s: %v", name, err)
@@ -268,7 +268,7 @@ func TestOptions(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "the api") || !strings.Contains(err.Error(), "the name of the model") {
 		t.Error(err)
 	}
-	m, err := New(Options{Options: upstream.Options{Model: "org/a model", Temperature: new(2.0)}})
+	m, err := New(Options{Connection: Connection{Model: "org/a model", Temperature: new(2.0)}})
 	if err != nil || m.Label() != "openai:org/a_model" || m.o.BaseURL != DefaultBaseURL || m.o.API != Responses {
 		t.Errorf("%v %+v", err, m)
 	}
@@ -284,7 +284,7 @@ func TestReasoningGoesBack(t *testing.T) {
 		{"type":"message","id":"msg_1","content":[{"type":"output_text","text":"I look."}]},
 		{"type":"reasoning","id":"rs_2","summary":[],"encrypted_content":"bW9yZQ"},
 		{"type":"function_call","call_id":"call_1","name":"f","arguments":"{}"}]}`
-	reasons := Options{Options: upstream.Options{Model: "o", Stream: true, Extra: map[string]any{"include": []string{"reasoning.encrypted_content"}}}}
+	reasons := Options{Connection: Connection{Model: "o", Stream: true, Extra: map[string]any{"include": []string{"reasoning.encrypted_content"}}}}
 	for media, body := range map[string]string{
 		"application/json":  answer,
 		"text/event-stream": modelstest.SSE(`{"type":"response.completed","response":` + strings.ReplaceAll(answer, "\n", "") + `}`),

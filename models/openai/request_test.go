@@ -6,7 +6,6 @@ import (
 
 	"parley/conversation"
 	"parley/models/modelstest"
-	"parley/models/upstream"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write golden files instead of comparing with them")
@@ -41,12 +40,12 @@ func TestGoldenRequests(t *testing.T) {
 		add("nothing", api, Options{}, false)
 		cases[len(cases)-1].Request.Entries = nil
 		add("bare", api, Options{}, false)
-		add("full", api, Options{Options: upstream.Options{APIKey: "key", Stream: true}}, true)
-		add("options", api, Options{Alternate: true, Options: upstream.Options{
+		add("full", api, Options{Connection: Connection{APIKey: "key", Stream: true}}, true)
+		add("options", api, Options{Alternate: true, Connection: Connection{
 			APIKey: "key", Headers: map[string]string{"X-Extra": "more", "OpenAI-Organization": "org"}, MaxOutputTokens: 900, Temperature: new(0.25),
 			Extra: map[string]any{"reasoning": map[string]any{"effort": "low", "a": "<b>"}},
 		}}, true)
-		add("replaced", api, Options{Options: upstream.Options{
+		add("replaced", api, Options{Connection: Connection{
 			APIKey: "key", Headers: map[string]string{"Authorization": "Basic more"}, Extra: map[string]any{"user": "else & <more>"}, Temperature: new(1.0),
 		}}, false)
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"parley/conversation"
-	"parley/models/upstream"
+	"parley/models/internal/httpmodel"
 )
 
 // responsesRequest is the body of a request of the Responses API. Its members
@@ -68,7 +68,7 @@ type inputResult struct {
 
 // responsesRequest is stateless, with the whole transcript in it: what the
 // provider would remember knows nothing of late results, other tasks and compaction.
-func (m *Model) responsesRequest(r *conversation.Request, n *upstream.Names, streaming bool) *responsesRequest {
+func (m *Model) responsesRequest(r *conversation.Request, n *httpmodel.Names, streaming bool) *responsesRequest {
 	q := &responsesRequest{
 		Instructions: r.System, MaxOutputTokens: m.o.MaxOutputTokens, Temperature: m.o.Temperature, User: string(r.Session),
 		Input: m.inputItems(r, n), Model: m.o.Model, Stream: streaming,
@@ -82,20 +82,20 @@ func (m *Model) responsesRequest(r *conversation.Request, n *upstream.Names, str
 // maxCallID is the longest id of a call that the Responses API takes.
 const maxCallID = 64
 
-func (m *Model) inputItems(r *conversation.Request, n *upstream.Names) []any {
+func (m *Model) inputItems(r *conversation.Request, n *httpmodel.Names) []any {
 	var list []any
-	for _, t := range upstream.Turns(r, m.Origin()) {
+	for _, t := range httpmodel.Turns(r, m.Origin()) {
 		if t.Role == conversation.RoleUser {
 			list = append(list, inputText{t.Text, "user"})
 			continue
 		}
 		for i := 0; i < len(t.Items); i++ {
 			item := t.Items[i]
-			for _, raw := range upstream.Unpack[json.RawMessage](&item) {
+			for _, raw := range httpmodel.Unpack[json.RawMessage](&item) {
 				list = append(list, raw)
 			}
 			if item.Kind == conversation.ItemCall {
-				list = append(list, inputCall{item.Args, upstream.CallID(item.ID, maxCallID), n.Theirs(item.Tool), "function_call"})
+				list = append(list, inputCall{item.Args, httpmodel.CallID(item.ID, maxCallID), n.Theirs(item.Tool), "function_call"})
 				continue
 			}
 			if !givenBack(item.ID) {
@@ -110,7 +110,7 @@ func (m *Model) inputItems(r *conversation.Request, n *upstream.Names) []any {
 			list = append(list, own)
 		}
 		for _, result := range t.Results {
-			list = append(list, inputResult{result.Text, upstream.CallID(result.ID, maxCallID), "function_call_output"})
+			list = append(list, inputResult{result.Text, httpmodel.CallID(result.ID, maxCallID), "function_call_output"})
 		}
 	}
 	return list
@@ -118,7 +118,7 @@ func (m *Model) inputItems(r *conversation.Request, n *upstream.Names) []any {
 
 // givenBack is true for the id of a message that is the provider's own. Agents
 // change models within a conversation, and OpenAI refuses other ids.
-func givenBack(id string) bool { return strings.HasPrefix(id, "msg") && upstream.Sane(id, maxCallID) }
+func givenBack(id string) bool { return strings.HasPrefix(id, "msg") && httpmodel.Sane(id, maxCallID) }
 
 func textBlocks(text string) []outputText {
 	return []outputText{{Annotations: []struct{}{}, Text: text, Type: "output_text"}}
@@ -225,11 +225,11 @@ type question struct {
 	accept    string
 	body      any
 	streaming bool
-	names     *upstream.Names
+	names     *httpmodel.Names
 }
 
 func (m *Model) question(r *conversation.Request) *question {
-	q := &question{streaming: m.o.Stream && r.Stream, names: upstream.NewNames(r)}
+	q := &question{streaming: m.o.Stream && r.Stream, names: httpmodel.NewNames(r)}
 	if m.o.API == Chat {
 		q.path, q.body = "chat/completions", m.chatRequest(r, q.names, q.streaming)
 	} else {

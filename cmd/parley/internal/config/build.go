@@ -18,7 +18,6 @@ import (
 	"parley/models/openai"
 	"parley/models/routing"
 	"parley/models/scripted"
-	"parley/models/upstream"
 )
 
 // Key is where the block's key is to be found; "" = it has none.
@@ -112,15 +111,15 @@ func (b *ModelBlock) Build(c *Config, fill func(value string) (string, error), l
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	o := upstream.Options{
+	o := openai.Connection{
 		BaseURL: b.BaseURL, Model: b.Model, APIKey: key, Headers: headers, Stream: b.Stream && c.Model.Stream,
 		MaxOutputTokens: b.MaxOutputTokens, Temperature: b.Temperature, Extra: b.Extra, IdleTimeout: b.IdleTimeout,
 		ConnectTimeout: b.ConnectTimeout, MaxBytes: int64(b.MaxBytes), Proxy: proxy, Label: b.Label,
 	}
 	if b.Provider == ProviderAnthropic {
-		return anthropic.New(anthropic.Options{Options: o})
+		return anthropic.New(anthropic.Options{Connection: o})
 	}
-	return openai.New(openai.Options{Options: o, API: openai.API(b.API), Alternate: b.Alternate})
+	return openai.New(openai.Options{Connection: o, API: openai.API(b.API), Alternate: b.Alternate})
 }
 
 func (b *ModelBlock) command(log *slog.Logger) command.Options {

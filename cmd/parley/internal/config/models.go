@@ -17,7 +17,6 @@ import (
 	"parley/models/anthropic"
 	"parley/models/command"
 	"parley/models/openai"
-	"parley/models/upstream"
 )
 
 // The providers of models.
@@ -87,10 +86,10 @@ func modelBlock(name, provider string) ModelBlock {
 	switch provider {
 	case ProviderOpenAI:
 		b.API, b.BaseURL, b.Stream = string(openai.Responses), openai.DefaultBaseURL, true
-		b.ConnectTimeout, b.MaxBytes = upstream.DefaultConnectTimeout, upstream.DefaultMaxBytes
+		b.ConnectTimeout, b.MaxBytes = openai.DefaultConnectTimeout, openai.DefaultMaxBytes
 	case ProviderAnthropic:
 		b.BaseURL, b.Stream, b.MaxOutputTokens = anthropic.DefaultBaseURL, true, anthropic.DefaultMaxOutputTokens
-		b.ConnectTimeout, b.MaxBytes = upstream.DefaultConnectTimeout, upstream.DefaultMaxBytes
+		b.ConnectTimeout, b.MaxBytes = anthropic.DefaultConnectTimeout, anthropic.DefaultMaxBytes
 	case ProviderCommand:
 		o := command.DefaultOptions()
 		b.Command, b.Args, b.ContextPairs, b.Timeout, b.Grace = o.Command, []string{}, o.ContextPairs, o.Timeout, o.Grace

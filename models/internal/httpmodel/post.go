@@ -1,4 +1,4 @@
-package upstream
+package httpmodel
 
 import (
 	"bytes"
