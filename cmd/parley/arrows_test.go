@@ -74,11 +74,11 @@ var arrows = map[string][]string{
 	},
 	"cmd/parley/internal/assemble": {
 		"actors", "cmd/parley/internal/config", "cmd/parley/internal/store", "conversation", "gateway", "metrics",
-		"models/command", "models/routing", "tools/mcp",
+		"models/command", "models/fallback", "models/limit", "tools/mcp",
 	},
 	"cmd/parley/internal/config": {
 		"actors", "cmd/parley/internal/store", "conversation", "gateway", "models/anthropic", "models/command", "models/openai",
-		"models/routing", "models/scripted", "tools/builtin", "tools/mcp",
+		"models/limit", "models/scripted", "tools/builtin", "tools/mcp",
 	},
 	"cmd/parley/internal/store": {"conversation", "persistence/pebble"}, // the one place that names a concrete store
 	"cmd/parley-bench":          {},                                     // it knows the server from outside only
@@ -119,7 +119,7 @@ var libraries = map[string][]string{
 	"github.com/expr-lang/":            {"tools/builtin"},
 	"github.com/modelcontextprotocol/": {"tools/mcp", "cmd/parley-bench"},
 	"github.com/rivo/uniseg":           {"models/command"},
-	"golang.org/x/time/":               {"models/routing", "tools/mcp"},
+	"golang.org/x/time/":               {"models/limit", "tools/mcp"},
 	"database/sql":                     {},
 	"github.com/prometheus/":           {"metrics", "persistence/pebble", "gateway", "gateway/fanout", "gateway/rest", "actors", "cmd/parley/internal/assemble"},
 	"github.com/pelletier/go-toml":     {"cmd/parley/internal/config", "models/scripted"},

@@ -114,38 +114,14 @@ func (p *provider) open(t *testing.T, reply Reply, change ...func(*Access)) (con
 	return closing(t, p.dial(t, a)), u
 }
 
-// outcome is a stream, read to its end.
-type outcome struct {
-	text  string // all deltas
-	lives int    // pieces without one
-	done  *conversation.ModelAnswer
-	err   error
-}
-
-func ask(ctx context.Context, m conversation.Model, r conversation.Request) (o outcome) {
-	for out, err := range m.Stream(ctx, r) {
-		switch {
-		case err != nil:
-			o.err = err
-		case out.Done != nil:
-			o.done = out.Done
-		case out.Delta == "":
-			o.lives++
-		default:
-			o.text += out.Delta
-		}
-	}
-	return o
-}
-
 func (p *provider) notStreaming(t *testing.T) {
 	for _, s := range whole() {
 		m, u := p.open(t, Reply{Scenario: s}, func(a *Access) { a.Stream = false })
-		o := ask(t.Context(), m, s.Request())
-		if o.err != nil || o.text != "" || o.lives > 0 {
+		o := Ask(t.Context(), m, s.Request())
+		if o.Err != nil || o.Text != "" || o.Lives > 0 {
 			t.Fatalf("%s: %+v", s.Name, o)
 		}
-		compare(t, p.wire.Carries(s.Items), o.done.Items)
+		compare(t, p.wire.Carries(s.Items), o.Done.Items)
 		if asked := u.Asked(); len(asked) != 1 || asked[0].Stream {
 			t.Errorf("%s: the upstream calls are %+v", s.Name, asked)
 		}
@@ -156,12 +132,12 @@ func (p *provider) notStreaming(t *testing.T) {
 func (p *provider) otherForm(t *testing.T, s Scenario) {
 	for _, stream := range []bool{true, false} {
 		m, _ := p.open(t, Reply{Scenario: s, Swap: true}, func(a *Access) { a.Stream = stream })
-		o := ask(t.Context(), m, s.Request())
-		if o.err != nil || o.text != "" {
+		o := Ask(t.Context(), m, s.Request())
+		if o.Err != nil || o.Text != "" {
 			t.Fatalf("stream=%v: %+v", stream, o)
 		}
-		compare(t, s.Items, o.done.Items)
-		if o.done.Items[0].Streamed {
+		compare(t, s.Items, o.Done.Items)
+		if o.Done.Items[0].Streamed {
 			t.Errorf("stream=%v: nothing was streamed", stream)
 		}
 	}
@@ -171,9 +147,9 @@ func (p *provider) huge(t *testing.T) {
 	s := Scenario{Items: []Item{text(strings.Repeat("0123456789abcdeé", 1<<17))}} // 2 MiB
 	for _, stream := range []bool{true, false} {
 		m, _ := p.open(t, Reply{Scenario: s, Delta: 1 << 14}, func(a *Access) { a.Stream = stream })
-		o := ask(t.Context(), m, s.Request())
-		if o.err != nil || o.done.Items[0].Text != s.Items[0].Text || stream && o.text != s.Items[0].Text {
-			t.Fatalf("stream=%v: %d bytes streamed, %v", stream, len(o.text), o.err)
+		o := Ask(t.Context(), m, s.Request())
+		if o.Err != nil || o.Done.Items[0].Text != s.Items[0].Text || stream && o.Text != s.Items[0].Text {
+			t.Fatalf("stream=%v: %d bytes streamed, %v", stream, len(o.Text), o.Err)
 		}
 	}
 }
@@ -183,10 +159,10 @@ func (p *provider) limit(t *testing.T) {
 	for _, stream := range []bool{true, false} {
 		for limit, fits := range map[int64]bool{900: false, 1 << 20: true} {
 			m, _ := p.open(t, Reply{Scenario: s}, func(a *Access) { a.Stream, a.MaxBytes = stream, limit })
-			o := ask(t.Context(), m, s.Request())
+			o := Ask(t.Context(), m, s.Request())
 			if fits {
-				if o.err != nil || o.done == nil {
-					t.Errorf("stream=%v, at most %d bytes: %v", stream, limit, o.err)
+				if o.Err != nil || o.Done == nil {
+					t.Errorf("stream=%v, at most %d bytes: %v", stream, limit, o.Err)
 				}
 				continue
 			}
@@ -199,8 +175,8 @@ func (p *provider) limit(t *testing.T) {
 func (p *provider) request(t *testing.T) {
 	s := whole()[0]
 	m, u := p.open(t, Reply{Scenario: s})
-	if o := ask(t.Context(), m, s.Request()); o.err != nil {
-		t.Fatal(o.err)
+	if o := Ask(t.Context(), m, s.Request()); o.Err != nil {
+		t.Fatal(o.Err)
 	}
 	asked := u.Asked()
 	if len(asked) != 1 {
@@ -218,8 +194,8 @@ func (p *provider) request(t *testing.T) {
 	}
 	// A gateway's own way to log in takes the place of the key.
 	m, u = p.open(t, Reply{Scenario: s}, func(a *Access) { a.Headers = map[string]string{"Authorization": "Basic " + secret} })
-	if o := ask(t.Context(), m, s.Request()); o.err != nil {
-		t.Fatal(o.err)
+	if o := Ask(t.Context(), m, s.Request()); o.Err != nil {
+		t.Fatal(o.Err)
 	}
 	if got := u.Asked()[0].Header.Values("Authorization"); !slices.Equal(got, []string{"Basic " + secret}) {
 		t.Errorf("the authorization is %q", got)
@@ -250,8 +226,8 @@ func (p *provider) transcript(t *testing.T) {
 		user("Third"), said(), user("Open messages: [1] \"Third\""),
 	}
 	m, u := p.open(t, Reply{Scenario: s})
-	if o := ask(t.Context(), m, r); o.err != nil {
-		t.Fatal(o.err)
+	if o := Ask(t.Context(), m, r); o.Err != nil {
+		t.Fatal(o.Err)
 	}
 	want := []string{
 		"user: First:  two spaces\nand a line",
@@ -278,8 +254,8 @@ func (p *provider) lastStep(t *testing.T) {
 		{Role: conversation.RoleAssistant, Items: []Item{text("Said.")}},
 	}
 	m, u := p.open(t, Reply{Scenario: s})
-	if o := ask(t.Context(), m, r); o.err != nil {
-		t.Fatal(o.err)
+	if o := Ask(t.Context(), m, r); o.Err != nil {
+		t.Fatal(o.Err)
 	}
 	got := u.Asked()[0].Said
 	for _, want := range []string{"user: [result of call call_lost: a result without its call]", "call call_1 lookup {}", "result call_1 no result", "assistant: Said."} {
@@ -288,8 +264,8 @@ func (p *provider) lastStep(t *testing.T) {
 		}
 	}
 	r.Entries = nil
-	if o := ask(t.Context(), m, r); o.err != nil {
-		t.Fatalf("an empty transcript: %v", o.err)
+	if o := Ask(t.Context(), m, r); o.Err != nil {
+		t.Fatalf("an empty transcript: %v", o.Err)
 	}
 }
 
@@ -304,20 +280,20 @@ func (p *provider) foreign(t *testing.T) {
 		conversation.Entry{Role: conversation.RoleAssistant, Items: []Item{{Kind: conversation.ItemText, ID: "m1-s1:1", Text: "x"}, {Kind: conversation.ItemCall, ID: id, Tool: name, Args: `{}`}}},
 		conversation.Entry{Role: conversation.RoleTool, CallID: id, Text: "found"})
 	m, u := p.open(t, Reply{Scenario: whole()[0]})
-	if o := ask(t.Context(), m, r); o.err != nil {
-		t.Fatal(o.err)
+	if o := Ask(t.Context(), m, r); o.Err != nil {
+		t.Fatal(o.Err)
 	}
 	theirs := u.Asked()[0].Tools[0]
 	m, _ = p.open(t, Reply{Scenario: Scenario{Items: []Item{call(theirs, `{"a":1}`)}}})
-	o := ask(t.Context(), m, r)
-	if o.err != nil || len(o.done.Items) != 1 || o.done.Items[0].Tool != name {
-		t.Fatalf("%v %+v", o.err, o.done)
+	o := Ask(t.Context(), m, r)
+	if o.Err != nil || len(o.Done.Items) != 1 || o.Done.Items[0].Tool != name {
+		t.Fatalf("%v %+v", o.Err, o.Done)
 	}
 	// An id that the conversation has already cannot pair another result.
-	first := o.done.Items[0].ID
+	first := o.Done.Items[0].ID
 	r.Entries[1].Items[1].ID, r.Entries[2].CallID = first, first
-	if o = ask(t.Context(), m, r); o.err != nil || o.done.Items[0].ID == first || o.done.Items[0].ID == "" {
-		t.Fatalf("the call's id is %q again, %v", first, o.err)
+	if o = Ask(t.Context(), m, r); o.Err != nil || o.Done.Items[0].ID == first || o.Done.Items[0].ID == "" {
+		t.Fatalf("the call's id is %q again, %v", first, o.Err)
 	}
 }
 
@@ -326,16 +302,16 @@ func (p *provider) usage(t *testing.T) {
 	for _, stream := range []bool{true, false} {
 		for _, counted := range []bool{true, false} {
 			m, _ := p.open(t, Reply{Scenario: s, NoUsage: !counted}, func(a *Access) { a.Stream = stream })
-			o := ask(t.Context(), m, s.Request())
-			if o.err != nil {
-				t.Fatal(o.err)
+			o := Ask(t.Context(), m, s.Request())
+			if o.Err != nil {
+				t.Fatal(o.Err)
 			}
-			if got := o.done.Usage; counted && got != (conversation.Usage{InputTokens: usageIn, OutputTokens: usageOut}) {
+			if got := o.Done.Usage; counted && got != (conversation.Usage{InputTokens: usageIn, OutputTokens: usageOut}) {
 				t.Errorf("stream=%v: the usage is %+v", stream, got)
 			} else if !counted && (!got.Estimated || got.InputTokens < 1 || got.OutputTokens < 1) {
 				t.Errorf("stream=%v: the estimate is %+v", stream, got)
 			}
-			if o.done.ResponseID == "" {
+			if o.Done.ResponseID == "" {
 				t.Error("the answer has no id")
 			}
 		}
@@ -346,18 +322,18 @@ func (p *provider) usage(t *testing.T) {
 func (p *provider) alive(t *testing.T) {
 	s := Scenario{Items: []Item{call("lookup", `{"query":"`+strings.Repeat("x", 200)+`"}`)}}
 	m, _ := p.open(t, Reply{Scenario: s})
-	if o := ask(t.Context(), m, s.Request()); o.err != nil || o.lives < 20 || o.text != "" {
+	if o := Ask(t.Context(), m, s.Request()); o.Err != nil || o.Lives < 20 || o.Text != "" {
 		t.Fatalf("%+v", o)
 	}
 }
 
 // wants checks a failure: its kind, that it is safe to show, and that no answer
 // came with it.
-func wants(t *testing.T, o outcome, code conversation.Code, permanent bool) *conversation.ModelError {
+func wants(t *testing.T, o Heard, code conversation.Code, permanent bool) *conversation.ModelError {
 	t.Helper()
 	var e *conversation.ModelError
-	if o.done != nil || !errors.As(o.err, &e) {
-		t.Fatalf("the outcome is %+v, %T, not a model error", o, o.err)
+	if o.Done != nil || !errors.As(o.Err, &e) {
+		t.Fatalf("the outcome is %+v, %T, not a model error", o, o.Err)
 	}
 	if e.Failure.Code != code || e.Permanent != permanent {
 		t.Errorf("the failure is %s, permanent %v, not %s, %v: %v", e.Failure.Code, e.Permanent, code, permanent, e.Err)
@@ -439,7 +415,7 @@ func (p *provider) refusals(t *testing.T) Column {
 			}
 			for _, stream := range []bool{true, false} {
 				m, u := p.open(t, c.reply, func(a *Access) { a.Stream = stream })
-				e := wants(t, ask(t.Context(), m, whole()[0].Request()), c.code, c.permanent)
+				e := wants(t, Ask(t.Context(), m, whole()[0].Request()), c.code, c.permanent)
 				if e.RetryAfter < c.from || e.RetryAfter > c.to {
 					t.Errorf("ask again after %s, not %s to %s", e.RetryAfter, c.from, c.to)
 				}
@@ -453,7 +429,7 @@ func (p *provider) refusals(t *testing.T) Column {
 		gone := httptest.NewServer(http.NotFoundHandler())
 		gone.Close()
 		m := closing(t, p.dial(t, Access{BaseURL: gone.URL + p.wire.Base, Key: key, Model: "m", Headers: map[string]string{"X-Extra": secret}, Stream: true}))
-		wants(t, ask(t.Context(), m, whole()[0].Request()), conversation.Unavailable, false)
+		wants(t, Ask(t.Context(), m, whole()[0].Request()), conversation.Unavailable, false)
 	})
 	return col
 }
@@ -475,29 +451,29 @@ func (p *provider) broken(t *testing.T) Column {
 	} {
 		col.run(t, c.name, func(t *testing.T) {
 			m, _ := p.open(t, Reply{Scenario: s, End: c.end})
-			o := ask(t.Context(), m, s.Request())
+			o := Ask(t.Context(), m, s.Request())
 			wants(t, o, c.code, false)
-			if o.text == "" || !strings.HasPrefix(s.Items[0].Text, o.text) {
-				t.Errorf("before that came %q", o.text)
+			if o.Text == "" || !strings.HasPrefix(s.Items[0].Text, o.Text) {
+				t.Errorf("before that came %q", o.Text)
 			}
 		})
 	}
 	for name, end := range map[string]End{"a body cut": MidFrame, "a body's connection lost": Broken} {
 		col.run(t, name, func(t *testing.T) {
 			m, _ := p.open(t, Reply{Scenario: s, End: end}, func(a *Access) { a.Stream = false })
-			wants(t, ask(t.Context(), m, s.Request()), conversation.Unavailable, false)
+			wants(t, Ask(t.Context(), m, s.Request()), conversation.Unavailable, false)
 		})
 	}
 	// M-07: no crash; where the provider is known for it, plain text.
 	col.run(t, "a body that is not JSON", func(t *testing.T) {
 		m, _ := p.open(t, Reply{Scenario: s, End: Garbled}, func(a *Access) { a.Stream = false })
-		o := ask(t.Context(), m, s.Request())
+		o := Ask(t.Context(), m, s.Request())
 		if !p.wire.plain {
 			wants(t, o, conversation.Unavailable, false)
 			return
 		}
-		if o.err != nil || len(o.done.Items) != 1 || o.done.Items[0].Text != "This is {not JSON." {
-			t.Fatalf("%v %+v", o.err, o.done)
+		if o.Err != nil || len(o.Done.Items) != 1 || o.Done.Items[0].Text != "This is {not JSON." {
+			t.Fatalf("%v %+v", o.Err, o.Done)
 		}
 	})
 	return col
@@ -509,7 +485,7 @@ func (p *provider) timeouts(t *testing.T) {
 	for name, reply := range map[string]Reply{"silent": {Silent: true}, "stalled": {Scenario: held}} {
 		t.Run(name, func(t *testing.T) {
 			m, u := p.open(t, reply, func(a *Access) { a.IdleTimeout = 30 * time.Millisecond })
-			o := ask(t.Context(), m, held.Request())
+			o := Ask(t.Context(), m, held.Request())
 			if e := wants(t, o, conversation.Timeout, false); errors.Is(e, context.DeadlineExceeded) {
 				t.Error("the caller had no deadline")
 			}
@@ -519,7 +495,7 @@ func (p *provider) timeouts(t *testing.T) {
 			m, u := p.open(t, reply)
 			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 			defer cancel()
-			if e := wants(t, ask(ctx, m, held.Request()), conversation.Timeout, false); !errors.Is(e, context.DeadlineExceeded) {
+			if e := wants(t, Ask(ctx, m, held.Request()), conversation.Timeout, false); !errors.Is(e, context.DeadlineExceeded) {
 				t.Error("the error does not say that the caller's deadline has passed")
 			}
 			u.AwaitGone(t)
@@ -559,16 +535,16 @@ func (p *provider) disconnect(t *testing.T) {
 		t.Run(fmt.Sprintf("cancel before the first byte, stream=%v", stream), func(t *testing.T) {
 			m, u := p.open(t, Reply{Silent: true}, func(a *Access) { a.Stream = stream })
 			ctx, cancel := context.WithCancel(t.Context())
-			ended := make(chan outcome, 1)
-			go func() { ended <- ask(ctx, m, held.Request()) }()
+			ended := make(chan Heard, 1)
+			go func() { ended <- Ask(ctx, m, held.Request()) }()
 			select { // until the provider has the request
 			case <-u.came:
 			case o := <-ended:
-				t.Fatalf("the call ended with %v", o.err)
+				t.Fatalf("the call ended with %v", o.Err)
 			}
 			cancel()
 			u.AwaitGone(t)
-			if o := <-ended; !errors.Is(o.err, context.Canceled) || o.done != nil {
+			if o := <-ended; !errors.Is(o.Err, context.Canceled) || o.Done != nil {
 				t.Fatalf("%+v", o)
 			}
 		})
@@ -592,8 +568,8 @@ func (p *provider) environment(t *testing.T) {
 	t.Setenv("ANTHROPIC_CUSTOM_HEADERS", "X-Shell: from-the-shell")
 	for _, own := range []string{key, ""} {
 		m, u := p.open(t, Reply{Scenario: whole()[0]}, func(a *Access) { a.Key = own })
-		if o := ask(t.Context(), m, whole()[0].Request()); o.err != nil {
-			t.Fatal(o.err)
+		if o := Ask(t.Context(), m, whole()[0].Request()); o.Err != nil {
+			t.Fatal(o.Err)
 		}
 		want := ""
 		if own != "" {
@@ -619,8 +595,8 @@ func (p *provider) many(t *testing.T) {
 	for range 8 {
 		all.Go(func() {
 			for range 3 {
-				o := ask(context.Background(), m, s.Request())
-				if o.err != nil || o.text != s.Items[0].Text || len(o.done.Items) != 2 {
+				o := Ask(context.Background(), m, s.Request())
+				if o.Err != nil || o.Text != s.Items[0].Text || len(o.Done.Items) != 2 {
 					t.Errorf("%+v", o)
 				}
 			}
@@ -688,8 +664,8 @@ func Bench(b *testing.B, wire Wire, dial Dial) {
 			m := closing(b, dial(b, a))
 			b.ReportAllocs()
 			for b.Loop() {
-				if o := ask(b.Context(), m, c.r); o.err != nil || o.done == nil {
-					b.Fatal(o.err)
+				if o := Ask(b.Context(), m, c.r); o.Err != nil || o.Done == nil {
+					b.Fatal(o.Err)
 				}
 			}
 		})

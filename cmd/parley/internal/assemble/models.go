@@ -9,7 +9,8 @@ import (
 	"parley/cmd/parley/internal/config"
 	"parley/conversation"
 	"parley/models/command"
-	"parley/models/routing"
+	"parley/models/fallback"
+	"parley/models/limit"
 )
 
 // ScriptedNotice is said wherever the scripted model could be taken for more than it is.
@@ -18,7 +19,7 @@ const ScriptedNotice = "scripted demo model: rules, not AI"
 // Models are the models of a run. Only those that somebody uses are made.
 type Models struct {
 	Routes    map[string]conversation.Model // by name, "" being the default
-	limited   map[string]*routing.Limited   // by name, those that have limits
+	limited   map[string]*limit.Model       // by name, those that have limits
 	commands  map[string]*command.Model     // by name, command-line agents
 	fallbacks map[string]fallbacks          // by the name of the model that has them
 	made      map[string]conversation.Model // by name, within their limits, without fallbacks
@@ -27,7 +28,7 @@ type Models struct {
 
 // fallbacks are a route and the names of its fallbacks, in order.
 type fallbacks struct {
-	route *routing.Model
+	route *fallback.Model
 	names []string
 }
 
@@ -44,7 +45,7 @@ func (s *Models) Close() error {
 // wrap may be nil.
 func OpenModels(c *config.Config, look config.Lookup, log *slog.Logger, wrap func(conversation.Model) conversation.Model) (*Models, error) {
 	s := &Models{
-		Routes: map[string]conversation.Model{}, limited: map[string]*routing.Limited{}, commands: map[string]*command.Model{},
+		Routes: map[string]conversation.Model{}, limited: map[string]*limit.Model{}, commands: map[string]*command.Model{},
 		fallbacks: map[string]fallbacks{}, made: map[string]conversation.Model{},
 	}
 	get := func(name string) (conversation.Model, error) {
@@ -64,8 +65,8 @@ func OpenModels(c *config.Config, look config.Lookup, log *slog.Logger, wrap fun
 		if wrap != nil {
 			m = wrap(m)
 		}
-		if limits != (routing.Limits{}) {
-			l, err := routing.NewLimited(m, limits)
+		if limits != (limit.Limits{}) {
+			l, err := limit.New(m, limits)
 			if err != nil {
 				return nil, err
 			}
@@ -91,7 +92,7 @@ func OpenModels(c *config.Config, look config.Lookup, log *slog.Logger, wrap fun
 		if b == nil || len(b.Fallback) == 0 {
 			continue
 		}
-		o, names := routing.Options{MaxAttempts: c.Retry.MaxAttempts, Logger: log}, []string(nil)
+		o, names := fallback.Options{MaxAttempts: c.Retry.MaxAttempts, Logger: log}, []string(nil)
 		for _, other := range b.Fallback {
 			if fb := c.Block(other); fb != nil {
 				if err := fb.Ready(look); err != nil {
@@ -105,7 +106,7 @@ func OpenModels(c *config.Config, look config.Lookup, log *slog.Logger, wrap fun
 			}
 			o.Fallback, names = append(o.Fallback, m), append(names, other)
 		}
-		route, err := routing.New(name, primary, o)
+		route, err := fallback.New(name, primary, o)
 		if err != nil {
 			return s, err
 		}
@@ -116,11 +117,11 @@ func OpenModels(c *config.Config, look config.Lookup, log *slog.Logger, wrap fun
 }
 
 // one makes the model of a name.
-func one(c *config.Config, name string, look config.Lookup, log *slog.Logger) (conversation.Model, routing.Limits, error) {
+func one(c *config.Config, name string, look config.Lookup, log *slog.Logger) (conversation.Model, limit.Limits, error) {
 	b := c.Block(name)
 	if b == nil {
 		m, err := c.ScriptedModel(c.Scripted.TokenDelay, c.Scripted.Script)
-		return m, routing.Limits{}, err
+		return m, limit.Limits{}, err
 	}
 	if b.Provider == config.ProviderCommand {
 		if err := b.Ready(look); err != nil { // it may come: each call looks again

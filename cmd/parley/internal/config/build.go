@@ -15,8 +15,8 @@ import (
 	"parley/conversation"
 	"parley/models/anthropic"
 	"parley/models/command"
+	"parley/models/limit"
 	"parley/models/openai"
-	"parley/models/routing"
 	"parley/models/scripted"
 )
 
@@ -224,8 +224,8 @@ func (s signs) Stream(ctx context.Context, r conversation.Request) iter.Seq2[con
 
 // Limits are the block's. A command-line agent counts its processes itself: its
 // slot is taken until the last of them has gone.
-func (b *ModelBlock) Limits() routing.Limits {
-	l := routing.Limits{MaxConcurrent: b.MaxConcurrent, Burst: b.Burst}
+func (b *ModelBlock) Limits() limit.Limits {
+	l := limit.Limits{MaxConcurrent: b.MaxConcurrent, Burst: b.Burst}
 	l.Calls, l.Per, _ = parseRate(b.Rate)
 	if b.Provider == ProviderCommand {
 		l.MaxConcurrent = 0

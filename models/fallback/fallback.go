@@ -1,6 +1,5 @@
-// Package routing joins models: limits on how often and how many at once one is
-// asked, and others to ask when it fails.
-package routing
+// Package fallback asks other models when one fails.
+package fallback
 
 import (
 	"context"
@@ -45,8 +44,8 @@ type Model struct {
 // tally counts what became of calls.
 type tally struct{ calls, answers atomic.Int64 }
 
-// FallbackStats are counts of one fallback of a route, for metrics.
-type FallbackStats struct {
+// Stats are counts of one fallback of a route, for metrics.
+type Stats struct {
 	Calls   int64 // that it was asked instead of the route's own model, so far
 	Answers int64 // of those, whole answers
 }
@@ -57,10 +56,10 @@ var _ conversation.Model = (*Model)(nil)
 func New(name string, primary conversation.Model, o Options) (*Model, error) {
 	models := append([]conversation.Model{primary}, o.Fallback...)
 	if slices.Contains(models, nil) {
-		return nil, fmt.Errorf("routing: %s: a model is missing", name)
+		return nil, fmt.Errorf("fallback: %s: a model is missing", name)
 	}
 	if o.MaxAttempts < 1 {
-		return nil, fmt.Errorf("routing: %s: the attempts must be at least 1, and are %d", name, o.MaxAttempts)
+		return nil, fmt.Errorf("fallback: %s: the attempts must be at least 1, and are %d", name, o.MaxAttempts)
 	}
 	m := &Model{name: name, models: models, maxAttempts: o.MaxAttempts, log: o.Logger, asked: make([]tally, len(models))}
 	if m.log == nil {
@@ -73,11 +72,11 @@ func New(name string, primary conversation.Model, o Options) (*Model, error) {
 func (m *Model) Label() string { return m.models[0].Label() }
 
 // Fallbacks are the counts as of now, in the order of Options.Fallback.
-func (m *Model) Fallbacks() []FallbackStats {
-	stats := make([]FallbackStats, len(m.asked)-1)
+func (m *Model) Fallbacks() []Stats {
+	stats := make([]Stats, len(m.asked)-1)
 	for i := range stats {
 		t := &m.asked[i+1]
-		stats[i] = FallbackStats{Calls: t.calls.Load(), Answers: t.answers.Load()}
+		stats[i] = Stats{Calls: t.calls.Load(), Answers: t.answers.Load()}
 	}
 	return stats
 }

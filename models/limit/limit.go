@@ -1,4 +1,6 @@
-package routing
+// Package limit bounds how often one model is asked, and how many of its calls run
+// at once.
+package limit
 
 import (
 	"context"
@@ -52,9 +54,9 @@ type Stats struct {
 	GaveUp  int64 // calls that ended while they waited: cancelled, or the caller has gone
 }
 
-// Limited is a model within limits. All who ask the model, as their own or as
-// somebody's fallback, must go through the same Limited.
-type Limited struct {
+// Model is a model within limits. All who ask the model, as their own or as
+// somebody's fallback, must go through the same Model.
+type Model struct {
 	model conversation.Model
 	gate  *gate         // nil = no limit
 	rate  *rate.Limiter // nil = no limit
@@ -62,21 +64,21 @@ type Limited struct {
 	running, waiting, calls, waited, gaveUp atomic.Int64
 }
 
-var _ conversation.Model = (*Limited)(nil)
+var _ conversation.Model = (*Model)(nil)
 
 // pulse is the time between two signs of life to a caller that waits for its
 // turn: the engine gives up a model that says nothing.
 const pulse = 10 * time.Second
 
-// NewLimited puts limits to a model.
-func NewLimited(model conversation.Model, limits Limits) (*Limited, error) {
+// New puts limits to a model.
+func New(model conversation.Model, limits Limits) (*Model, error) {
 	if model == nil {
-		return nil, errors.New("routing: a model is needed")
+		return nil, errors.New("limit: a model is needed")
 	}
 	if err := limits.validate(); err != nil {
-		return nil, fmt.Errorf("routing: %w", err)
+		return nil, fmt.Errorf("limit: %w", err)
 	}
-	l := &Limited{model: model}
+	l := &Model{model: model}
 	if limits.MaxConcurrent > 0 {
 		l.gate = &gate{free: limits.MaxConcurrent}
 	}
@@ -92,10 +94,10 @@ func NewLimited(model conversation.Model, limits Limits) (*Limited, error) {
 }
 
 // Label is the model's.
-func (l *Limited) Label() string { return l.model.Label() }
+func (l *Model) Label() string { return l.model.Label() }
 
 // Stats are the counts as of now.
-func (l *Limited) Stats() Stats {
+func (l *Model) Stats() Stats {
 	return Stats{
 		Running: l.running.Load(), Waiting: l.waiting.Load(), Calls: l.calls.Load(), Waited: l.waited.Load(), GaveUp: l.gaveUp.Load(),
 	}
@@ -103,7 +105,7 @@ func (l *Limited) Stats() Stats {
 
 // Stream waits for its turn and asks once. While it waits it gives signs of
 // life, if the caller wants a stream; ctx and the caller's break end the wait.
-func (l *Limited) Stream(ctx context.Context, r conversation.Request) iter.Seq2[conversation.Output, error] {
+func (l *Model) Stream(ctx context.Context, r conversation.Request) iter.Seq2[conversation.Output, error] {
 	return func(yield func(conversation.Output, error) bool) {
 		alive := func() bool { return !r.Stream || yield(conversation.Output{}, nil) }
 		leave, err := l.enter(ctx, alive)
@@ -127,7 +129,7 @@ var errStopped = errors.New("the caller has stopped reading")
 
 // enter waits for a slot and then for the rate. What is held while the rate
 // makes it wait is a slot that could not be used either.
-func (l *Limited) enter(ctx context.Context, alive func() bool) (leave func(), err error) {
+func (l *Model) enter(ctx context.Context, alive func() bool) (leave func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}

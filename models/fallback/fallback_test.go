@@ -1,0 +1,181 @@
+package fallback
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"parley/conversation"
+	"parley/models/modelstest"
+)
+
+// ask makes an attempt at a step, with a stream.
+func ask(ctx context.Context, m conversation.Model, attempt int) modelstest.Heard {
+	return modelstest.Ask(ctx, m, conversation.Request{Session: "s1", Task: "t1-s1", Step: 1, Attempt: attempt, Stream: true})
+}
+
+// A model with fallbacks is a model like any other.
+func TestSuite(t *testing.T) {
+	modelstest.Run(t, func(t *testing.T, s modelstest.Scenario) (conversation.Model, conversation.Request) {
+		m, err := New("route", modelstest.Playing(s), Options{MaxAttempts: 3, Fallback: []conversation.Model{&modelstest.Fake{Name: "other", Turns: []modelstest.Turn{{Says: "wrong"}}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m, s.Request()
+	})
+}
+
+// Who is asked in which attempt, and what comes of it.
+func TestFallback(t *testing.T) {
+	answers, breaks := modelstest.Turn{Says: "yes"}, modelstest.Turn{Err: modelstest.Failing(false, 0)}
+	refuses, cut := modelstest.Turn{Err: modelstest.Failing(true, 0)}, modelstest.Turn{Cut: true}
+	halfway := modelstest.Turn{Says: "hal", Err: modelstest.Failing(false, 0)}
+	strange := modelstest.Turn{Err: errors.New("strange")}
+	for _, c := range []struct {
+		name    string
+		models  []modelstest.Turn // the route's own and the fallbacks, each with one behaviour
+		attempt int
+		asked   string // who was asked, by number
+		by      string // who answered; "" = nobody
+		perm    bool
+	}{
+		{"the own one answers", []modelstest.Turn{answers, answers}, 1, "0", "0", false},
+		{"it fails and is asked again", []modelstest.Turn{breaks, answers}, 1, "0", "", false},
+		{"it has the attempt before the last, too", []modelstest.Turn{breaks, answers}, 2, "0", "", false},
+		{"the fallback has the last attempt", []modelstest.Turn{breaks, answers}, 3, "1", "1", false},
+		{"and those after it", []modelstest.Turn{breaks, answers}, 7, "1", "1", false},
+		{"two fallbacks have the last two", []modelstest.Turn{breaks, answers, answers}, 2, "1", "1", false},
+		{"the second one", []modelstest.Turn{breaks, breaks, answers}, 3, "2", "2", false},
+		{"more fallbacks than attempts: one after the other", []modelstest.Turn{breaks, breaks, breaks, breaks, answers}, 3, "234", "4", false},
+		{"a permanent failure does not wait", []modelstest.Turn{refuses, answers}, 1, "01", "1", false},
+		{"nobody is left: one could be asked again", []modelstest.Turn{refuses, breaks}, 1, "01", "", false},
+		{"nobody is left: no use asking again", []modelstest.Turn{refuses, refuses}, 1, "01", "", true},
+		{"never after text was shown", []modelstest.Turn{halfway, answers}, 1, "0", "", false},
+		{"not in the last attempt either", []modelstest.Turn{breaks, breaks, halfway, answers, answers}, 3, "2", "", false},
+		{"a cut answer is a failure", []modelstest.Turn{breaks, breaks, cut, answers}, 3, "23", "3", false},
+		{"a cut answer of the last one", []modelstest.Turn{cut}, 3, "0", "", false},
+		{"an error that nobody understands", []modelstest.Turn{strange, answers}, 1, "0", "", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var models []*modelstest.Fake
+			for i, behaviour := range c.models {
+				models = append(models, &modelstest.Fake{Name: fmt.Sprint(i), Turns: []modelstest.Turn{behaviour}})
+			}
+			var fallback []conversation.Model
+			for _, f := range models[1:] {
+				fallback = append(fallback, f)
+			}
+			var log bytes.Buffer
+			m, err := New("route", models[0], Options{Fallback: fallback, MaxAttempts: 3, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			if err != nil {
+				t.Fatal(err)
+			}
+			h := ask(t.Context(), m, c.attempt)
+			asked := ""
+			for _, f := range models {
+				asked += strings.Repeat(f.Name, len(f.Calls()))
+			}
+			by := ""
+			if h.Done != nil {
+				by = h.Done.ResponseID
+			}
+			var known *conversation.ModelError
+			perm := errors.As(h.Err, &known) && known.Permanent
+			if asked != c.asked || by != c.by || perm != c.perm {
+				t.Errorf("asked %q, answered by %q, permanent %v; want %q, %q, %v (%v)", asked, by, perm, c.asked, c.by, c.perm, h.Err)
+			}
+			// The log says who answered if it was not the route's own.
+			if said := strings.Contains(log.String(), "a fallback model has answered"); said != (by != "" && by != "0") {
+				t.Errorf("the log says %s", log.String())
+			}
+			if m.Label() != "0" {
+				t.Errorf("the label is %q", m.Label())
+			}
+			for i, n := range m.Fallbacks() {
+				number := fmt.Sprint(i + 1)
+				want := Stats{Calls: int64(strings.Count(asked, number)), Answers: int64(strings.Count(by, number))}
+				if n != want {
+					t.Errorf("fallback %s has counted %+v, want %+v", number, n, want)
+				}
+			}
+		})
+	}
+}
+
+// What failed models counted is part of what the answer, or the failure, cost.
+func TestUsageOfFailuresCounts(t *testing.T) {
+	first := &modelstest.Fake{Name: "first", Turns: []modelstest.Turn{{Err: modelstest.Failing(true, 5)}}}
+	for _, c := range []struct {
+		last modelstest.Turn
+		want int
+	}{{modelstest.Turn{Says: "yes"}, 15}, {modelstest.Turn{Err: modelstest.Failing(false, 7)}, 12}} {
+		m, err := New("route", first, Options{Fallback: []conversation.Model{&modelstest.Fake{Name: "last", Turns: []modelstest.Turn{c.last}}}, MaxAttempts: 3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := ask(t.Context(), m, 1)
+		var known *conversation.ModelError
+		got := 0
+		if h.Done != nil {
+			got = h.Done.Usage.InputTokens
+		} else if errors.As(h.Err, &known) && known.Usage != nil {
+			got = known.Usage.InputTokens
+		}
+		if got != c.want {
+			t.Errorf("%d tokens, want %d", got, c.want)
+		}
+	}
+}
+
+// An answer says who gave it when that is not the route's own model, so that
+// events name the model that really answered.
+func TestAnswerNamesItsModel(t *testing.T) {
+	for _, c := range []struct {
+		own  modelstest.Turn
+		want string
+	}{{modelstest.Turn{Says: "mine"}, ""}, {modelstest.Turn{Err: modelstest.Failing(true, 0)}, "last"}} {
+		own := &modelstest.Fake{Name: "own", Turns: []modelstest.Turn{c.own}}
+		m, err := New("route", own, Options{Fallback: []conversation.Model{&modelstest.Fake{Name: "last", Turns: []modelstest.Turn{{Says: "yours"}}}}, MaxAttempts: 3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h := ask(t.Context(), m, 1); h.Done == nil || h.Done.Model != c.want {
+			t.Errorf("answered by %+v, want %q", h.Done, c.want)
+		}
+	}
+}
+
+// A cancelled call asks nobody else.
+func TestCancelledCallDoesNotFallBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		other := &modelstest.Fake{Name: "other", Turns: []modelstest.Turn{{Says: "wrong"}}}
+		m, err := New("route", &modelstest.Fake{Name: "own", Turns: []modelstest.Turn{{Takes: time.Hour}}}, Options{Fallback: []conversation.Model{other}, MaxAttempts: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if h := ask(ctx, m, 1); !errors.Is(h.Err, context.DeadlineExceeded) || len(other.Calls()) != 0 {
+			t.Errorf("%+v, the other was asked %d times", h, len(other.Calls()))
+		}
+	})
+}
+
+func TestWrongOptions(t *testing.T) {
+	f := &modelstest.Fake{Name: "f"}
+	if _, err := New("r", nil, Options{MaxAttempts: 1}); err == nil {
+		t.Error("no model")
+	}
+	if _, err := New("r", f, Options{MaxAttempts: 1, Fallback: []conversation.Model{nil}}); err == nil {
+		t.Error("no fallback")
+	}
+	if _, err := New("r", f, Options{}); err == nil {
+		t.Error("no attempts")
+	}
+}
