@@ -58,11 +58,14 @@ var arrows = map[string][]string{
 	"gateway/web":               {},
 	"gateway/ws":                {"conversation", "gateway/fanout", "gateway/protocol", "gateway/service"},
 
-	"models/openai":     {"conversation", "models/internal/httpmodel"},
-	"models/anthropic":  {"conversation", "models/internal/httpmodel"},
-	"models/internal/*": {"conversation"},
-	"models/*":          {"conversation"},
-	"tools/*":           {"conversation"},
+	"models/anthropic":          {"conversation", "models/internal/httpmodel"},
+	"models/command":            {"conversation", "models/internal/gate"},
+	"models/internal/gate":      {},
+	"models/internal/httpmodel": {"conversation", "models/internal/gate"},
+	"models/limit":              {"conversation", "models/internal/gate"},
+	"models/openai":             {"conversation", "models/internal/httpmodel"},
+	"models/*":                  {"conversation"},
+	"tools/*":                   {"conversation"},
 
 	// Suites and kits for tests.
 	"actors/actorstest":   {"actors", "conversation"},

@@ -71,10 +71,10 @@ func play(part string, args []string) {
 	case "quiet": // says something, then nothing until it is stopped
 		fmt.Print(read(args[0]))
 		<-time.After(time.Hour)
-	case "gate": // answers when it gets a byte of the named pipe
+	case "pipe": // answers when it gets a byte of the named pipe
 		fmt.Print("through")
-		gate, _ := os.Open(args[0])
-		io.ReadFull(gate, make([]byte, 1))
+		pipe, _ := os.Open(args[0])
+		io.ReadFull(pipe, make([]byte, 1))
 	case "late": // leaves a process that writes when this one has ended
 		r, _, _ := os.Pipe() // the other end is closed by the end of this process
 		late := exec.Command(os.Args[0], asAgent, "after", "x")
@@ -116,10 +116,10 @@ func file(t *testing.T, text string) string {
 	return path
 }
 
-// gate is a named pipe, and what lets one agent through it.
-func gate(t *testing.T) (path string, letOne func()) {
+// namedPipe makes a named pipe; letOne lets one agent through it.
+func namedPipe(t *testing.T) (path string, letOne func()) {
 	t.Helper()
-	path = filepath.Join(t.TempDir(), "gate")
+	path = filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -152,8 +152,8 @@ func open(t *testing.T, o Options) *Model {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { // whatever happened
-		if s := m.Stats(); s.Running != 0 || s.Waiting != 0 || len(m.slots) != 0 {
-			t.Errorf("at the end %+v and %d slots are taken", s, len(m.slots))
+		if s := m.Stats(); s.Running != 0 || s.Waiting != 0 || m.gate.Taken() != 0 {
+			t.Errorf("at the end %+v and %d slots are taken", s, m.gate.Taken())
 		}
 	})
 	return m

@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/models/internal/gate"
 )
 
 // Model is a command-line agent. It holds no state of a conversation and may be
@@ -31,7 +32,7 @@ import (
 type Model struct {
 	o     Options
 	log   *slog.Logger
-	slots chan struct{} // one for each process whose group has not gone
+	gate  *gate.Gate // one slot for each process whose group has not gone
 	pulse time.Duration
 
 	running, waiting                 atomic.Int64
@@ -40,11 +41,6 @@ type Model struct {
 }
 
 var _ conversation.Model = (*Model)(nil)
-
-// pulse is the time between two signs of life to a caller who waits for an
-// answer: most agents write when they have done their work, and the engine gives
-// up a model that says nothing. The limit of a process is its timeout.
-const pulse = 10 * time.Second
 
 // New checks the options; errors have the names of the configuration. Whether
 // the program is there is looked at by Check.
@@ -55,7 +51,7 @@ func New(o Options) (*Model, error) {
 	if o.Label == "" {
 		o.Label = "command:" + strings.Join(strings.Fields(filepath.Base(o.Command)), "_")
 	}
-	m := &Model{o: o, log: o.Logger, slots: make(chan struct{}, o.MaxConcurrent), pulse: pulse}
+	m := &Model{o: o, log: o.Logger, gate: gate.New(o.MaxConcurrent), pulse: gate.Pulse}
 	if m.log == nil {
 		m.log = slog.New(slog.DiscardHandler)
 	}
@@ -108,9 +104,6 @@ func (m *Model) Stats() Stats {
 	}
 }
 
-// errStopped: the caller has stopped reading.
-var errStopped = errors.New("the caller has stopped reading")
-
 // Stream asks once. An output without a delta is a sign of life. It returns
 // when every process of the call has gone, also when ctx ends or the caller
 // breaks: within the grace and a moment. Errors are the context's, or a
@@ -120,7 +113,7 @@ func (m *Model) Stream(ctx context.Context, r conversation.Request) iter.Seq2[co
 		c := &call{m: m, r: &r, streamed: map[int]bool{}, yield: yield}
 		answer, err := c.ask(ctx)
 		switch {
-		case errors.Is(err, errStopped):
+		case errors.Is(err, gate.ErrStopped):
 		case err != nil:
 			var failure *conversation.ModelError
 			if errors.As(err, &failure) {
@@ -179,6 +172,8 @@ func (c *call) ask(ctx context.Context) (*conversation.ModelAnswer, error) {
 	}
 	c.m.started.Add(1)
 	reader := c.reader()
+	// Most agents write when they have done their work; the caller hears meanwhile
+	// that they live. The limit of a process is its timeout.
 	beat := time.NewTicker(c.m.pulse)
 	defer beat.Stop()
 	for output, done := p.output, p.done; done != nil; {
@@ -206,7 +201,7 @@ func (c *call) ask(ctx context.Context) (*conversation.ModelAnswer, error) {
 		}
 	}
 	if c.stopped {
-		return nil, errStopped
+		return nil, gate.ErrStopped
 	}
 	c.account(p, prompt, time.Since(began))
 	if p.why == endedByCaller {
@@ -219,54 +214,18 @@ func (c *call) ask(ctx context.Context) (*conversation.ModelAnswer, error) {
 // get one.
 func (c *call) slot(ctx context.Context) error {
 	m := c.m
-	select {
-	case m.slots <- struct{}{}:
-		m.running.Add(1)
-		return nil
-	default:
-	}
 	m.waiting.Add(1)
 	defer m.waiting.Add(-1)
-	ctx, cancel := context.WithCancel(ctx)
-	got := make(chan bool)
-	go func() { // ends with this function
-		select {
-		case m.slots <- struct{}{}:
-			m.running.Add(1)
-			got <- true
-		case <-ctx.Done():
-			got <- false
-		}
-	}()
-	giveUp := func(err error) error {
-		cancel()
-		if <-got {
-			m.release()
-		}
+	if _, err := m.gate.Enter(ctx, m.pulse, func() bool { return c.show(conversation.Output{}) }); err != nil {
 		return err
 	}
-	beat := time.NewTicker(m.pulse)
-	defer beat.Stop()
-	for {
-		select {
-		case ok := <-got:
-			cause := ctx.Err()
-			cancel()
-			if !ok {
-				return cause
-			}
-			return nil
-		case <-beat.C:
-			if !c.show(conversation.Output{}) {
-				return giveUp(errStopped)
-			}
-		}
-	}
+	m.running.Add(1)
+	return nil
 }
 
 func (m *Model) release() {
 	m.running.Add(-1)
-	<-m.slots
+	m.gate.Leave()
 }
 
 func (c *call) start(ctx context.Context, prompt string, byStdin bool) (*process, error) {
@@ -368,7 +327,7 @@ func (c *call) end(p *process, reader reader, prompt string) (*conversation.Mode
 	}
 	for _, out := range reader.news() {
 		if !c.show(out) {
-			return nil, errStopped
+			return nil, gate.ErrStopped
 		}
 	}
 	items, usage := reader.answer()

@@ -422,8 +422,8 @@ func TestCancel(t *testing.T) {
 // The engine gives up a model that says nothing for too long; a process that
 // thinks, and a call that waits for a slot, say that they live.
 func TestSignsOfLife(t *testing.T) {
-	path, letOne := gate(t)
-	o := agent("gate", path)
+	path, letOne := namedPipe(t)
+	o := agent("pipe", path)
 	o.MaxConcurrent = 1
 	m := open(t, o)
 	m.pulse = 5 * time.Millisecond
@@ -473,8 +473,8 @@ func TestSignsOfLife(t *testing.T) {
 // has gone, and a call that is given up while it waits takes no slot.
 func TestConcurrency(t *testing.T) {
 	const most = 2
-	path, letOne := gate(t)
-	o := agent("gate", path)
+	path, letOne := namedPipe(t)
+	o := agent("pipe", path)
 	o.MaxConcurrent = most
 	m := open(t, o)
 	var calls sync.WaitGroup
@@ -528,8 +528,8 @@ func TestConcurrency(t *testing.T) {
 
 // the crash of one process is nothing to another.
 func TestCrashAlone(t *testing.T) {
-	path, letOne := gate(t)
-	well := open(t, agent("gate", path))
+	path, letOne := namedPipe(t)
+	well := open(t, agent("pipe", path))
 	crashing := open(t, agent("crash"))
 	var calls sync.WaitGroup
 	calls.Go(func() {

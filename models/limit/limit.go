@@ -7,14 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
 
 	"parley/conversation"
+	"parley/models/internal/gate"
 )
 
 // Limits bound how often one model is asked, and how many calls run at once.
@@ -58,17 +57,13 @@ type Stats struct {
 // somebody's fallback, must go through the same Model.
 type Model struct {
 	model conversation.Model
-	gate  *gate         // nil = no limit
+	gate  *gate.Gate    // nil = no limit
 	rate  *rate.Limiter // nil = no limit
 
 	running, waiting, calls, waited, gaveUp atomic.Int64
 }
 
 var _ conversation.Model = (*Model)(nil)
-
-// pulse is the time between two signs of life to a caller that waits for its
-// turn: the engine gives up a model that says nothing.
-const pulse = 10 * time.Second
 
 // New puts limits to a model.
 func New(model conversation.Model, limits Limits) (*Model, error) {
@@ -80,7 +75,7 @@ func New(model conversation.Model, limits Limits) (*Model, error) {
 	}
 	l := &Model{model: model}
 	if limits.MaxConcurrent > 0 {
-		l.gate = &gate{free: limits.MaxConcurrent}
+		l.gate = gate.New(limits.MaxConcurrent)
 	}
 	if limits.Calls > 0 {
 		perSecond := float64(limits.Calls) / limits.Per.Seconds()
@@ -110,7 +105,7 @@ func (l *Model) Stream(ctx context.Context, r conversation.Request) iter.Seq2[co
 		alive := func() bool { return !r.Stream || yield(conversation.Output{}, nil) }
 		leave, err := l.enter(ctx, alive)
 		if err != nil {
-			if !errors.Is(err, errStopped) {
+			if !errors.Is(err, gate.ErrStopped) {
 				yield(conversation.Output{}, err)
 			}
 			return
@@ -124,9 +119,6 @@ func (l *Model) Stream(ctx context.Context, r conversation.Request) iter.Seq2[co
 	}
 }
 
-// errStopped: the caller has stopped reading.
-var errStopped = errors.New("the caller has stopped reading")
-
 // enter waits for a slot and then for the rate. What is held while the rate
 // makes it wait is a slot that could not be used either.
 func (l *Model) enter(ctx context.Context, alive func() bool) (leave func(), err error) {
@@ -137,10 +129,8 @@ func (l *Model) enter(ctx context.Context, alive func() bool) (leave func(), err
 	defer l.waiting.Add(-1)
 	waited := false
 	if l.gate != nil {
-		ticket := l.gate.ask()
-		waited = !ticket.granted()
-		if err := wait(ctx, ticket.turn, alive); err != nil {
-			l.gate.giveUp(ticket)
+		var err error
+		if waited, err = l.gate.Enter(ctx, gate.Pulse, alive); err != nil {
 			l.gaveUp.Add(1)
 			return nil, err
 		}
@@ -150,13 +140,13 @@ func (l *Model) enter(ctx context.Context, alive func() bool) (leave func(), err
 		if delay := booked.Delay(); delay > 0 {
 			waited = true
 			timer := time.NewTimer(delay)
-			err := wait(ctx, timer.C, alive)
+			err := gate.Wait(ctx, gate.Pulse, timer.C, alive)
 			timer.Stop()
 			if err != nil {
 				booked.Cancel()
 				l.gaveUp.Add(1)
 				if l.gate != nil {
-					l.gate.leave()
+					l.gate.Leave()
 				}
 				return nil, err
 			}
@@ -170,89 +160,7 @@ func (l *Model) enter(ctx context.Context, alive func() bool) (leave func(), err
 	return func() {
 		l.running.Add(-1)
 		if l.gate != nil {
-			l.gate.leave()
+			l.gate.Leave()
 		}
 	}, nil
-}
-
-// wait waits for turn with signs of life.
-func wait[T any](ctx context.Context, turn <-chan T, alive func() bool) error {
-	select {
-	case <-turn:
-		return nil
-	default:
-	}
-	beat := time.NewTicker(pulse)
-	defer beat.Stop()
-	for {
-		select {
-		case <-turn:
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-beat.C:
-			if !alive() {
-				return errStopped
-			}
-		}
-	}
-}
-
-// gate lets so many in at once, first come, first served.
-type gate struct {
-	mu    sync.Mutex
-	free  int
-	queue []*ticket
-}
-
-type ticket struct{ turn chan struct{} } // closed when the slot is its own
-
-func (t *ticket) granted() bool {
-	select {
-	case <-t.turn:
-		return true
-	default:
-		return false
-	}
-}
-
-func (g *gate) ask() *ticket {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	t := &ticket{turn: make(chan struct{})}
-	if g.free > 0 {
-		g.free--
-		close(t.turn)
-	} else {
-		g.queue = append(g.queue, t)
-	}
-	return t
-}
-
-// giveUp takes a ticket back. One that has got its slot meanwhile passes it on.
-func (g *gate) giveUp(t *ticket) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if i := slices.Index(g.queue, t); i >= 0 {
-		g.queue = slices.Delete(g.queue, i, i+1)
-		return
-	}
-	g.pass()
-}
-
-func (g *gate) leave() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.pass()
-}
-
-// pass hands a slot to the next, or keeps it. mu is held.
-func (g *gate) pass() {
-	if len(g.queue) == 0 {
-		g.free++
-		return
-	}
-	next := g.queue[0]
-	g.queue = slices.Delete(g.queue, 0, 1)
-	close(next.turn)
 }

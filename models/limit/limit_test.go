@@ -81,27 +81,6 @@ func TestConcurrency(t *testing.T) {
 	})
 }
 
-// Giving up at the moment of getting the slot passes it on.
-func TestSlotThatNobodyWantsAnyMore(t *testing.T) {
-	g := &gate{free: 1}
-	first, second, third := g.ask(), g.ask(), g.ask()
-	if !first.granted() || second.granted() {
-		t.Fatal("the first has the slot")
-	}
-	g.leave()
-	if !second.granted() {
-		t.Fatal("the second has it next")
-	}
-	g.giveUp(second)
-	if !third.granted() {
-		t.Fatal("the third was forgotten")
-	}
-	g.leave()
-	if g.free != 1 || len(g.queue) != 0 {
-		t.Errorf("%d are free, %d wait", g.free, len(g.queue))
-	}
-}
-
 // The rate holds from both sides: what it allows begins at once, the rest later.
 func TestRate(t *testing.T) {
 	for _, c := range []struct {
@@ -179,7 +158,7 @@ func TestSignsOfLifeWhileWaiting(t *testing.T) {
 			t.Errorf("%+v", h)
 		}
 		all.Wait()
-		if l.Stats().Running != 0 || l.gate.free != 1 {
+		if l.Stats().Running != 0 || l.gate.Taken() != 0 {
 			t.Errorf("a slot is lost: %+v", l.Stats())
 		}
 	})

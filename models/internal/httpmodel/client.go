@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/models/internal/gate"
 )
 
 // Provider is what an adapter knows of its provider.
@@ -104,9 +105,6 @@ type Call struct {
 // Wire sends a request with Call.Post and reads its answer in a provider's format.
 type Wire func(ctx context.Context, c *Call) (*conversation.ModelAnswer, error)
 
-// errStopped: the caller has stopped reading.
-var errStopped = errors.New("the caller has stopped reading")
-
 // Ask asks once. An output without a delta is a sign of life: the provider
 // works on something that is not shown. Errors are the context's, or a
 // *conversation.ModelError.
@@ -114,12 +112,12 @@ func (c *Client) Ask(ctx context.Context, wire Wire) iter.Seq2[conversation.Outp
 	return func(yield func(conversation.Output, error) bool) {
 		answer, err := c.call(ctx, wire, func(out conversation.Output) error {
 			if !yield(out, nil) {
-				return errStopped
+				return gate.ErrStopped
 			}
 			return nil
 		})
 		switch {
-		case errors.Is(err, errStopped):
+		case errors.Is(err, gate.ErrStopped):
 		case err != nil:
 			yield(conversation.Output{}, c.failure(ctx, err))
 		default:
@@ -142,7 +140,7 @@ func (c *Client) call(parent context.Context, wire Wire, show func(conversation.
 	if err == nil {
 		return answer, nil
 	}
-	if cause := context.Cause(ctx); cause != nil && parent.Err() == nil && !errors.Is(err, errStopped) {
+	if cause := context.Cause(ctx); cause != nil && parent.Err() == nil && !errors.Is(err, gate.ErrStopped) {
 		return nil, cause
 	}
 	return nil, err
