@@ -1,0 +1,173 @@
+package main
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+func document(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, "docs", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// eachFile calls f with every file below the folders that has one of the endings.
+func eachFile(t *testing.T, folders, endings []string, f func(path, text string)) {
+	t.Helper()
+	for _, folder := range folders {
+		err := filepath.WalkDir(filepath.Join(root, folder), func(p string, d fs.DirEntry, err error) error {
+			name := ""
+			if d != nil {
+				name = d.Name()
+			}
+			switch {
+			case err != nil:
+				return err
+			case d.IsDir() && (name == "data" || name == "bin" || len(name) > 2 && name[0] == '.'):
+				return filepath.SkipDir
+			case d.IsDir() || !slices.Contains(endings, filepath.Ext(name)):
+				return nil
+			}
+			text, err := os.ReadFile(p)
+			if err == nil {
+				f(strings.TrimPrefix(filepath.ToSlash(p), root+"/"), string(text))
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+var ruleStart = regexp.MustCompile(`(?m)^\*\*(\d+\.\d+[a-z]?)\*\* `)
+
+// ruleNames matches "Rule 2.4" and "Rules 2.4, 2.4a and 3.1"; a document's name
+// before it says whose rule it is, else it is one of MACHINE.md.
+var ruleNames = regexp.MustCompile(`(PROTOCOL\.md, )?\b[Rr]ules? (\d+\.\d+[a-z]?(?:(?:,? and |, | to | )\d+\.\d+[a-z]?)*)`)
+
+var ruleNumber = regexp.MustCompile(`\d+\.\d+[a-z]?`)
+
+// rulesNamed returns the rules of MACHINE.md, or of PROTOCOL.md, that a text names.
+func rulesNamed(text string, protocol bool) []string {
+	var all []string
+	for _, m := range ruleNames.FindAllStringSubmatch(text, -1) {
+		if (m[1] != "") == protocol {
+			all = append(all, ruleNumber.FindAllString(m[2], -1)...)
+		}
+	}
+	return all
+}
+
+func rules(t *testing.T, document string) []string {
+	t.Helper()
+	var all []string
+	for _, m := range ruleStart.FindAllStringSubmatch(document, -1) {
+		all = append(all, m[1])
+	}
+	if len(all) < 10 {
+		t.Fatalf("only %d numbered rules", len(all))
+	}
+	return all
+}
+
+// The two contracts are one numbered rule a paragraph, in order, in lines that
+// fit beside code.
+func TestHouseRulesAreNumbered(t *testing.T) {
+	for _, name := range []string{"MACHINE.md", "PROTOCOL.md"} {
+		text := document(t, name)
+		for i, line := range strings.Split(text, "\n") {
+			if n := utf8.RuneCountInString(line); n > 120 {
+				t.Errorf("docs/%s:%d has %d characters, more than 120", name, i+1, n)
+			}
+		}
+		section, last := 0, 0
+		for _, number := range rules(t, text) {
+			before, after, _ := strings.Cut(number, ".")
+			s, _ := strconv.Atoi(before)
+			n, err := strconv.Atoi(after)
+			if err != nil { // 2.4a follows 2.4
+				n, _ = strconv.Atoi(strings.TrimRight(after, "abcdefgh"))
+				last--
+			}
+			if s != section {
+				section, last = s, 0
+			}
+			if n != last+1 {
+				t.Errorf("docs/%s: rule %s follows %d.%d", name, number, section, last)
+			}
+			last = n
+		}
+	}
+}
+
+// Each rule of the machine is shown by a transcript that names it in its header,
+// and every rule that is named somewhere exists.
+func TestHouseRulesAreShown(t *testing.T) {
+	known := rules(t, document(t, "MACHINE.md"))
+	shown := map[string]bool{}
+	eachFile(t, []string{"conversation", "actors"}, []string{".txt", ".go"}, func(path, text string) {
+		for _, number := range rulesNamed(text, false) {
+			switch {
+			case !slices.Contains(known, number):
+				t.Errorf("%s names rule %s, which docs/MACHINE.md does not have", path, number)
+			case strings.HasPrefix(path, "conversation/machine/testdata/"):
+				shown[number] = true
+			}
+		}
+	})
+	for _, number := range known {
+		if !shown[number] {
+			t.Errorf("no transcript names rule %s in its header", number)
+		}
+	}
+	protocol := rules(t, document(t, "PROTOCOL.md"))
+	eachFile(t, []string{"gateway", "cmd", "conversation"}, []string{".go", ".txt"}, func(path, text string) {
+		for _, number := range rulesNamed(text, true) {
+			if !slices.Contains(protocol, number) {
+				t.Errorf("%s names rule %s, which docs/PROTOCOL.md does not have", path, number)
+			}
+		}
+	})
+}
+
+var requirementID = regexp.MustCompile(`\b[DMARN]-\d\d\b`)
+
+// An id of a requirement leads from a test to its row and back.
+func TestHouseRequirements(t *testing.T) {
+	text := document(t, "REQUIREMENTS.md")
+	later := map[string]bool{} // row → it is not served yet
+	for _, m := range regexp.MustCompile(`(?m)^\| ([DMARN]-\d\d) \| (.*) \|$`).FindAllStringSubmatch(text, -1) {
+		if _, twice := later[m[1]]; twice {
+			t.Errorf("row %s stands there twice", m[1])
+		}
+		later[m[1]] = strings.HasSuffix(m[2], "**(not yet)**")
+	}
+	if len(later) < 100 {
+		t.Fatalf("only %d rows", len(later))
+	}
+	tested := map[string]bool{}
+	eachFile(t, []string{"."}, []string{".go", ".txt", ".txtar", ".js", ".toml", ".yaml", ".md"}, func(path, text string) {
+		for _, id := range requirementID.FindAllString(text, -1) {
+			if _, known := later[id]; !known {
+				t.Errorf("%s names %s, which docs/REQUIREMENTS.md does not have", path, id)
+			}
+			tested[id] = tested[id] || strings.HasSuffix(path, "_test.go") || strings.Contains(path, "testdata/")
+		}
+	})
+	for id, notYet := range later {
+		if notYet == tested[id] {
+			t.Errorf("row %s of docs/REQUIREMENTS.md: not yet served: %v; a test names it: %v", id, notYet, tested[id])
+		}
+	}
+}
