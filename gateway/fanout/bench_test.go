@@ -1,6 +1,7 @@
 package fanout
 
 import (
+	"context"
 	"testing"
 
 	"parley/gateway/gatewaytest"
@@ -15,9 +16,9 @@ func BenchmarkPublish(b *testing.B) {
 	m := metrics.NewGateway(prometheus.NewRegistry())
 	hub := NewHub(m)
 	key := gatewaytest.Key("s1")
-	out := NewQueue(nil, protocol.DefaultLimits(), m)
-	f := &Subscription{Out: out, Key: key, state: stateLive, synced: true}
-	hub.Add(f)
+	out := hub.NewQueue(nil, protocol.DefaultLimits())
+	f := &Subscription{queue: out, key: key, phase: phaseLive, synced: true}
+	hub.add(f)
 	scratch := make([]byte, 0, WriteBytes)
 	commits := gatewaytest.Turn(1)
 	b.ReportAllocs()
@@ -26,6 +27,6 @@ func BenchmarkPublish(b *testing.B) {
 			f.cursor = c[0].Seq - 1
 			hub.Publish(key, c)
 		}
-		out.Take(scratch)
+		out.Take(context.Background(), scratch)
 	}
 }

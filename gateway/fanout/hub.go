@@ -21,30 +21,15 @@ const hubShards = 64
 
 // Hub is the follow table of a node: who is shown what a session publishes. It
 // never blocks a session: everything that it does is to append to queues.
-//
-// Lock order: a shard's lock, then an outbox's. Nobody calls the hub while
-// holding an outbox's lock.
 type Hub struct {
-	m      *metrics.Gateway
-	seed   maphash.Seed
-	shards [hubShards]hubShard
+	metrics *metrics.Gateway
+	seed    maphash.Seed
+	shards  [hubShards]hubShard
 }
 
 type hubShard struct {
-	mu     sync.RWMutex
-	topics map[conversation.SessionKey]*topic
-}
-
-// topic is one followed session.
-type topic struct {
-	feeds    []*Subscription
-	watchers []*watcher
-}
-
-// watcher waits for something to happen in a session: an HTTP request with ?wait=.
-type watcher struct {
-	key conversation.SessionKey
-	Hit chan struct{} // capacity 1: look again
+	mu        sync.RWMutex
+	followers map[conversation.SessionKey][]*Subscription // never an empty list
 }
 
 // NewHub makes an empty follow table. m may be nil.
@@ -52,9 +37,9 @@ func NewHub(m *metrics.Gateway) *Hub {
 	if m == nil {
 		m = metrics.NewGateway(prometheus.NewRegistry())
 	}
-	h := &Hub{m: m, seed: maphash.MakeSeed()}
+	h := &Hub{metrics: m, seed: maphash.MakeSeed()}
 	for i := range h.shards {
-		h.shards[i].topics = make(map[conversation.SessionKey]*topic)
+		h.shards[i].followers = make(map[conversation.SessionKey][]*Subscription)
 	}
 	return h
 }
@@ -64,65 +49,30 @@ func (h *Hub) shard(key conversation.SessionKey) *hubShard {
 	return &h.shards[maphash.String(h.seed, string(key.Session.Root()))%hubShards]
 }
 
-func (h *Hub) Add(f *Subscription) {
-	s := h.shard(f.Key)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	t := s.topic(f.Key)
-	t.feeds = append(t.feeds, f)
-	h.m.Follows.Inc()
+func (h *Hub) add(s *Subscription) {
+	shard := h.shard(s.key)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	shard.followers[s.key] = append(shard.followers[s.key], s)
+	h.metrics.Follows.Inc()
 }
 
-func (s *hubShard) topic(key conversation.SessionKey) *topic {
-	t := s.topics[key]
-	if t == nil {
-		t = &topic{}
-		s.topics[key] = t
+// remove takes a subscription out; one that is not there is no matter.
+func (h *Hub) remove(s *Subscription) {
+	shard := h.shard(s.key)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	list := shard.followers[s.key]
+	i := slices.Index(list, s)
+	if i < 0 {
+		return
 	}
-	return t
-}
-
-// Remove ends a feed; a feed that is not there is no matter.
-func (h *Hub) Remove(f *Subscription) {
-	s := h.shard(f.Key)
-	s.mu.Lock()
-	if t := s.topics[f.Key]; t != nil {
-		if i := slices.Index(t.feeds, f); i >= 0 {
-			t.feeds = slices.Delete(t.feeds, i, i+1)
-			h.m.Follows.Dec()
-		}
-		s.drop(f.Key, t)
+	h.metrics.Follows.Dec()
+	if len(list) == 1 {
+		delete(shard.followers, s.key)
+		return
 	}
-	s.mu.Unlock()
-	f.Stop()
-}
-
-func (s *hubShard) drop(key conversation.SessionKey, t *topic) {
-	if len(t.feeds) == 0 && len(t.watchers) == 0 {
-		delete(s.topics, key)
-	}
-}
-
-func (h *Hub) Watch(key conversation.SessionKey) *watcher {
-	w := &watcher{key: key, Hit: make(chan struct{}, 1)}
-	s := h.shard(key)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	t := s.topic(key)
-	t.watchers = append(t.watchers, w)
-	return w
-}
-
-func (h *Hub) Unwatch(w *watcher) {
-	s := h.shard(w.key)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if t := s.topics[w.key]; t != nil {
-		if i := slices.Index(t.watchers, w); i >= 0 {
-			t.watchers = slices.Delete(t.watchers, i, i+1)
-		}
-		s.drop(w.key, t)
-	}
+	shard.followers[s.key] = slices.Delete(list, i, i+1)
 }
 
 // Publish implements conversation.Publisher. Events are encoded once for all
@@ -131,35 +81,27 @@ func (h *Hub) Publish(key conversation.SessionKey, events []conversation.Event) 
 	if len(events) == 0 {
 		return
 	}
-	s := h.shard(key)
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	t := s.topics[key]
-	if t == nil {
-		return
-	}
-	if len(t.feeds) > 0 {
-		h.m.PublishedEvents.Add(float64(len(events)))
-		h.fan(t, key, events)
-	}
-	for _, w := range t.watchers {
-		w.tell()
+	shard := h.shard(key)
+	shard.mu.RLock()
+	defer shard.mu.RUnlock()
+	if list := shard.followers[key]; len(list) > 0 {
+		h.metrics.PublishedEvents.Add(float64(len(events)))
+		publish(list, key, events)
 	}
 }
 
-// fan gives every feed the same bytes: one of at most two encodings.
-func (h *Hub) fan(t *topic, key conversation.SessionKey, events []conversation.Event) {
-	first, last := events[0].Seq, events[len(events)-1].Seq
+// publish gives every follower the same bytes: one of at most two encodings.
+func publish(list []*Subscription, key conversation.SessionKey, events []conversation.Event) {
 	var whole, redacted []byte
-	for _, f := range t.feeds {
+	for _, s := range list {
 		data := &whole
-		if f.Redact && slices.ContainsFunc(events, func(e conversation.Event) bool { return protocol.Sensitive(e.Body) }) {
+		if s.redact && slices.ContainsFunc(events, func(e conversation.Event) bool { return protocol.Sensitive(e.Body) }) {
 			data = &redacted
 		}
 		if *data == nil {
 			*data = encodeBatch(key.Session, events, data == &redacted)
 		}
-		f.publish(first, last, *data)
+		s.publish(events, *data)
 	}
 }
 
@@ -168,10 +110,7 @@ func encodeBatch(session conversation.SessionID, events []conversation.Event, re
 	scratch := protocol.GetBuffer()
 	buf := (*scratch)[:0]
 	for i := range events {
-		start := len(buf)
-		buf = append(buf, 0, 0, 0, 0)
-		buf = protocol.AppendEvent(buf, session, &events[i], redact)
-		buf = protocol.SealFrame(buf, start, protocol.OpText)
+		buf = protocol.AppendEventFrame(buf, session, &events[i], redact)
 	}
 	out := append([]byte(nil), buf...)
 	*scratch = buf
@@ -181,81 +120,63 @@ func encodeBatch(session conversation.SessionID, events []conversation.Event, re
 
 // Show implements conversation.Publisher.
 func (h *Hub) Show(key conversation.SessionKey, after conversation.Seq, e conversation.Ephemeral) {
-	s := h.shard(key)
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	t := s.topics[key]
-	if t == nil || !slices.ContainsFunc(t.feeds, func(f *Subscription) bool { return f.wants(e) }) {
+	shard := h.shard(key)
+	shard.mu.RLock()
+	defer shard.mu.RUnlock()
+	list := shard.followers[key]
+	if !slices.ContainsFunc(list, func(s *Subscription) bool { return s.wants(e) }) {
 		return
 	}
-	data := protocol.TextFrame(func(b []byte) []byte { return protocol.AppendEphemeral(b, key.Session, after, e) })
-	for _, f := range t.feeds {
-		f.show(after, e, data)
+	frame := protocol.TextFrame(func(b []byte) []byte { return protocol.AppendEphemeral(b, key.Session, after, e) })
+	for _, s := range list {
+		s.show(after, e, nil, frame)
 	}
 }
 
-// Typing shows to all followers but the one who types that a user does.
-func (h *Hub) Typing(from *Subscription, after conversation.Seq, user conversation.UserID, on bool) {
-	s := h.shard(from.Key)
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	t := s.topics[from.Key]
-	if t == nil || len(t.feeds) < 2 {
+// typing shows to all followers but the client of from that a user types.
+func (h *Hub) typing(from *Subscription, after conversation.Seq, user conversation.UserID, on bool) {
+	shard := h.shard(from.key)
+	shard.mu.RLock()
+	defer shard.mu.RUnlock()
+	list := shard.followers[from.key]
+	if len(list) < 2 {
 		return
 	}
-	data := protocol.TextFrame(func(b []byte) []byte { return protocol.AppendTyping(b, from.Key.Session, after, user, on) })
-	for _, f := range t.feeds {
-		if f.Out != from.Out {
-			f.show(after, nil, data)
+	frame := protocol.TextFrame(func(b []byte) []byte { return protocol.AppendTyping(b, from.key.Session, after, user, on) })
+	typing := &Typing{User: user, On: on}
+	for _, s := range list {
+		if s.queue != from.queue {
+			s.show(after, nil, typing, frame)
 		}
 	}
 }
 
-// Stored implements conversation.Publisher: a feed that was not given all of it
-// reads the rest from the log.
+// Stored implements conversation.Publisher: a subscription that was not given all
+// of it reads the rest from the log.
 func (h *Hub) Stored(key conversation.SessionKey, head conversation.Seq) {
-	s := h.shard(key)
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	t := s.topics[key]
-	if t == nil {
-		return
-	}
-	for _, f := range t.feeds {
-		f.stored(head)
-	}
-	for _, w := range t.watchers {
-		w.tell()
+	shard := h.shard(key)
+	shard.mu.RLock()
+	defer shard.mu.RUnlock()
+	for _, s := range shard.followers[key] {
+		s.stored(head)
 	}
 }
 
 // Gone implements conversation.Publisher: the session and everything below it
-// were erased; their follows end.
+// were erased; their subscriptions end.
 func (h *Hub) Gone(key conversation.SessionKey, reason string) {
-	s := h.shard(key)
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	shard := h.shard(key)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
 	below := string(key.Session) + "/"
-	for k, t := range s.topics {
+	for k, list := range shard.followers {
 		if k.Tenant != key.Tenant || (k.Session != key.Session && !strings.HasPrefix(string(k.Session), below)) {
 			continue
 		}
-		for _, f := range t.feeds {
-			after, _ := f.position()
-			f.gone(protocol.TextFrame(func(b []byte) []byte { return protocol.AppendGone(b, k.Session, after, reason) }))
-			h.m.Follows.Dec()
+		for _, s := range list {
+			s.gone(reason)
+			h.metrics.Follows.Dec()
 		}
-		for _, w := range t.watchers {
-			w.tell()
-		}
-		t.feeds = nil
-		s.drop(k, t)
-	}
-}
-
-func (w *watcher) tell() {
-	select {
-	case w.Hit <- struct{}{}:
-	default:
+		delete(shard.followers, k)
 	}
 }

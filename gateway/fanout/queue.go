@@ -7,34 +7,16 @@ import (
 
 	"parley/conversation"
 	"parley/gateway/protocol"
-	"parley/metrics"
 )
 
 // What one write may carry. More in one write is no gain, and a smaller piece
 // lets an answer overtake sooner.
 const (
 	writeFrames = 64
-	WriteBytes  = 64 << 10
+	WriteBytes  = 64 << 10 // what Take gives at once, unless one batch is larger
 )
 
-// FrameBatch is one entry of an outbox: one frame, or several that were built together.
-type FrameBatch struct {
-	Data   []byte
-	Frames int
-	Pooled *[]byte // scratch memory that goes back when data was copied
-	delta  *waitingDelta
-	last   bool // a close frame: nothing is written after it
-}
-
-// waitingDelta is what a queued delta says, so that a later one can be merged
-// into it when the client is slow.
-type waitingDelta struct {
-	feed  *Subscription
-	after conversation.Seq
-	delta conversation.Delta
-}
-
-// Source is the engine as those who follow need it.
+// Source is the engine as followers need it. service.Sessions has it.
 type Source interface {
 	// View shows a session as of its durable head.
 	View(key conversation.SessionKey, as conversation.UserID, done func(conversation.View, error))
@@ -42,213 +24,265 @@ type Source interface {
 	Records(ctx context.Context, key conversation.SessionKey, r conversation.Range) iter.Seq2[conversation.Record, error]
 }
 
-// Queue is what is still to be written to one client: a bounded queue, and the
-// feeds that fill it. Anybody may put something in; exactly one writer takes it
-// out. Putting never blocks.
-//
-// The bound is kept by detaching feeds, not by refusing: a live event that finds
-// no room detaches its feed, and the writer goes on from the log when it has
-// caught up. Answers are always taken; the reader stops reading commands while
-// the queue is full.
-type Queue struct {
-	m          *metrics.Gateway
-	source     Source
-	replayPage int
-	maxFrames  int
-	maxBytes   int
-
-	mu       sync.Mutex
-	ring     []FrameBatch // grows on demand: most connections are idle most of the time
-	head, n  int
-	frames   int
-	bytes    int
-	sleeping bool            // the writer waits for wake
-	Wake     chan struct{}   // capacity 1
-	crowded  bool            // the reader waits for room
-	Room     chan struct{}   // capacity 1
-	closed   bool            // nothing is taken in any more
-	behind   []*Subscription // feeds that go on from the log, in turn
+// frameBatch is one entry of a queue: one frame, or several that were built together.
+type frameBatch struct {
+	data   []byte
+	frames int
+	pooled *[]byte // scratch memory that goes back when data was copied
+	value  *value  // of a waiting delta, and of all entries of a subscription with values
+	last   bool    // a close frame: nothing is written after it
 }
 
-func NewQueue(from Source, l protocol.Limits, m *metrics.Gateway) *Queue {
+// Queue is what still has to be written to one client: frames, bounded in number
+// and bytes, and the subscriptions that fill it. Any goroutine may put something
+// in; exactly one takes it out. Putting never blocks.
+//
+// The bound is kept by detaching subscriptions, not by refusing: a live event
+// that finds no room detaches its subscription, which goes on from the log when
+// the taker has caught up. Answers are always taken in; the reader of commands
+// stops reading while the queue is full.
+type Queue struct {
+	hub    *Hub
+	source Source
+	limits protocol.Limits
+
+	mu          sync.Mutex
+	ring        []frameBatch // grows on demand: most connections are idle most of the time
+	head, n     int
+	frames      int
+	bytes       int
+	takerWaits  bool
+	wake        chan struct{} // capacity 1
+	readerWaits bool
+	room        chan struct{}   // capacity 1
+	closed      bool            // nothing is taken in any more
+	replays     []*Subscription // those that go on from the log, in turn
+
+	next *Subscription // the taker's: it reads the log for this one before it takes again
+}
+
+// NewQueue makes the queue of one client, whose subscriptions read from source.
+// Its bounds are l.QueueFrames and l.QueueBytes, a page of the log l.ReplayPage.
+func (h *Hub) NewQueue(source Source, l protocol.Limits) *Queue {
 	return &Queue{
-		m: m, source: from, replayPage: l.ReplayPage,
-		maxFrames: l.QueueFrames, maxBytes: l.QueueBytes,
-		Wake: make(chan struct{}, 1), Room: make(chan struct{}, 1),
+		hub: h, source: source, limits: l,
+		wake: make(chan struct{}, 1), room: make(chan struct{}, 1),
 	}
 }
 
-// push appends an item. The caller holds mu.
-func (o *Queue) push(it FrameBatch) {
-	if o.closed {
+// push appends a batch. The caller holds mu.
+func (q *Queue) push(b frameBatch) {
+	if q.closed {
 		return
 	}
-	if o.n == len(o.ring) {
-		grown := make([]FrameBatch, max(4, 2*len(o.ring)))
-		for i := range o.n {
-			grown[i] = o.ring[(o.head+i)%len(o.ring)]
+	if q.n == len(q.ring) {
+		grown := make([]frameBatch, max(4, 2*len(q.ring)))
+		for i := range q.n {
+			grown[i] = q.ring[(q.head+i)%len(q.ring)]
 		}
-		o.ring, o.head = grown, 0
+		q.ring, q.head = grown, 0
 	}
-	o.ring[(o.head+o.n)%len(o.ring)] = it
-	o.n++
-	o.frames += it.Frames
-	o.bytes += len(it.Data)
-	if it.last {
-		o.closed = true
+	q.ring[(q.head+q.n)%len(q.ring)] = b
+	q.n++
+	q.frames += b.frames
+	q.bytes += len(b.data)
+	if b.last {
+		q.closed = true
 	}
-	o.rouse()
+	q.wakeTaker()
 }
 
-// rouse wakes the writer if it sleeps. The caller holds mu.
-func (o *Queue) rouse() {
-	if o.sleeping {
-		o.sleeping = false
+// wakeTaker wakes the taker if it waits. The caller holds mu.
+func (q *Queue) wakeTaker() {
+	if q.takerWaits {
+		q.takerWaits = false
 		select {
-		case o.Wake <- struct{}{}:
+		case q.wake <- struct{}{}:
 		default:
 		}
 	}
 }
 
-// Nudge wakes the writer for something that is not in the queue.
-func (o *Queue) Nudge() {
-	o.mu.Lock()
-	o.rouse()
-	o.mu.Unlock()
+// Wake gives a value when there is something to take; the taker waits for it after
+// a Take that gave nothing.
+func (q *Queue) Wake() <-chan struct{} { return q.wake }
+
+// Nudge wakes the taker for something that is not in the queue.
+func (q *Queue) Nudge() {
+	q.mu.Lock()
+	q.wakeTaker()
+	q.mu.Unlock()
 }
 
-// at is the i-th waiting item. The caller holds mu.
-func (o *Queue) at(i int) *FrameBatch { return &o.ring[(o.head+i)%len(o.ring)] }
+// at is the i-th waiting batch. The caller holds mu.
+func (q *Queue) at(i int) *frameBatch { return &q.ring[(q.head+i)%len(q.ring)] }
 
-// pop takes the first item. The caller holds mu.
-func (o *Queue) pop() FrameBatch {
-	it := o.ring[o.head]
-	o.ring[o.head] = FrameBatch{}
-	o.head = (o.head + 1) % len(o.ring)
-	o.n--
-	o.frames -= it.Frames
-	o.bytes -= len(it.Data)
-	if o.n == 0 && len(o.ring) > 64 {
-		o.ring, o.head = nil, 0
+// pop takes the first batch. The caller holds mu.
+func (q *Queue) pop() frameBatch {
+	b := q.ring[q.head]
+	q.ring[q.head] = frameBatch{}
+	q.head = (q.head + 1) % len(q.ring)
+	q.n--
+	q.frames -= b.frames
+	q.bytes -= len(b.data)
+	if q.n == 0 && len(q.ring) > 64 {
+		q.ring, q.head = nil, 0
 	}
-	return it
+	return b
 }
 
 // roomFor is true when the queue can take so much more. The caller holds mu.
-func (o *Queue) roomFor(frames, bytes int) bool {
-	return o.n == 0 || (o.frames+frames <= o.maxFrames && o.bytes+bytes <= o.maxBytes)
+func (q *Queue) roomFor(frames, bytes int) bool {
+	return q.n == 0 || (q.frames+frames <= q.limits.QueueFrames && q.bytes+bytes <= q.limits.QueueBytes)
 }
 
-// overHalf is when ephemeral frames begin to give way. The caller holds mu.
-func (o *Queue) overHalf() bool {
-	return 2*o.frames > o.maxFrames || 2*o.bytes > o.maxBytes
+// halfFull is when ephemeral frames begin to give way. The caller holds mu.
+func (q *Queue) halfFull() bool {
+	return 2*q.frames > q.limits.QueueFrames || 2*q.bytes > q.limits.QueueBytes
 }
 
 // Answer queues one text frame whose payload is appended by payload.
-func (o *Queue) Answer(payload func(dst []byte) []byte) {
-	scratch := protocol.GetBuffer()
-	*scratch = protocol.AppendFrame((*scratch)[:0], protocol.OpText, payload)
-	o.Give(FrameBatch{Data: *scratch, Frames: 1, Pooled: scratch})
+func (q *Queue) Answer(payload func(dst []byte) []byte) {
+	buf := protocol.GetBuffer()
+	*buf = protocol.AppendFrame((*buf)[:0], protocol.OpText, payload)
+	q.AnswerBuffer(buf)
 }
 
-// Give queues an item.
-func (o *Queue) Give(it FrameBatch) {
-	o.mu.Lock()
-	o.push(it)
-	o.mu.Unlock()
+// AnswerBuffer queues one frame that was built in a buffer of protocol.GetBuffer,
+// which belongs to the queue from then on.
+func (q *Queue) AnswerBuffer(frame *[]byte) {
+	q.give(frameBatch{data: *frame, frames: 1, pooled: frame})
+}
+
+func (q *Queue) give(b frameBatch) {
+	q.mu.Lock()
+	q.push(b)
+	q.mu.Unlock()
 }
 
 // Control queues a control frame.
-func (o *Queue) Control(op byte, payload []byte) {
-	o.Give(FrameBatch{Data: protocol.AppendFrame(nil, op, func(b []byte) []byte { return append(b, payload...) }), Frames: 1})
+func (q *Queue) Control(op byte, payload []byte) {
+	q.give(frameBatch{data: protocol.AppendFrame(nil, op, func(b []byte) []byte { return append(b, payload...) }), frames: 1})
 }
 
-// Finish queues the last item; nothing is taken in after it.
-func (o *Queue) Finish(data []byte) {
-	o.Give(FrameBatch{Data: data, Frames: 1, last: true})
+// Finish queues the last frame; nothing is taken in after it.
+func (q *Queue) Finish(frame []byte) {
+	q.give(frameBatch{data: frame, frames: 1, last: true})
 }
 
-// Abandon throws away what waits and ends the writer.
-func (o *Queue) Abandon() {
-	o.mu.Lock()
-	o.closed = true
-	o.ring, o.head, o.n, o.frames, o.bytes = nil, 0, 0, 0, 0
-	o.behind = nil
-	o.rouse()
-	o.letIn()
-	o.mu.Unlock()
+// Abandon throws away what waits; the taker is told that the queue has ended.
+func (q *Queue) Abandon() {
+	q.mu.Lock()
+	q.closed = true
+	q.ring, q.head, q.n, q.frames, q.bytes = nil, 0, 0, 0, 0
+	q.replays = nil
+	q.wakeTaker()
+	q.wakeReader()
+	q.mu.Unlock()
 }
 
-// letIn wakes the reader if it waits for room. The caller holds mu.
-func (o *Queue) letIn() {
-	if o.crowded {
-		o.crowded = false
+// wakeReader wakes the reader of commands if it waits for room. The caller holds mu.
+func (q *Queue) wakeReader() {
+	if q.readerWaits {
+		q.readerWaits = false
 		select {
-		case o.Room <- struct{}{}:
+		case q.room <- struct{}{}:
 		default:
 		}
 	}
 }
 
-// Full tells the reader to wait for a value on room before it reads on.
-func (o *Queue) Full() bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.closed || o.roomFor(1, 0) {
+// Full tells the reader of commands to wait for a value on Room before it reads on.
+func (q *Queue) Full() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed || q.roomFor(1, 0) {
 		return false
 	}
-	o.crowded = true
+	q.readerWaits = true
 	return true
 }
 
-// taken is what one call of take gives the writer to do.
-type taken struct {
-	Data   []byte // to be written; valid until the next call
+// Room gives a value when a full queue has room again, or has ended.
+func (q *Queue) Room() <-chan struct{} { return q.room }
+
+// Taken is what one call of Take brings. With none of it the taker waits for Wake.
+type Taken struct {
+	Data   []byte // whole frames to be written; valid until the next call
 	Frames int
-	Last   bool          // nothing comes after it
-	Ended  bool          // the outbox was abandoned or is finished
-	Behind *Subscription // a feed that goes on from the log
+	Last   bool // nothing comes after Data
+	Ended  bool // the queue was abandoned or is finished
+
+	Err     error                  // the log could not be read; the subscription has ended
+	Session conversation.SessionID // that Err is about
 }
 
-// Take moves waiting items into scratch, at most one write's worth. An item that
-// is larger alone is given as it is. With nothing to write it names a feed that
-// is behind; with neither, the writer must wait for wake.
-func (o *Queue) Take(scratch []byte) taken {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	var t taken
-	if o.n > 0 {
-		o.m.QueueFrames.Observe(float64(o.frames))
-		o.m.QueueBytes.Observe(float64(o.bytes))
+// Take moves waiting frames into scratch, at most one write's worth. A batch that
+// is larger alone is given as it is. In between it reads the log for one
+// subscription after the other, within ctx.
+func (q *Queue) Take(ctx context.Context, scratch []byte) Taken {
+	for {
+		if s := q.next; s != nil {
+			q.next = nil
+			if err := s.replay(ctx); err != nil {
+				s.Close()
+				return Taken{Err: err, Session: s.key.Session}
+			}
+		}
+		if t := q.take(scratch); t.Frames > 0 || t.Ended || q.next == nil {
+			return t
+		}
 	}
+}
+
+func (q *Queue) take(scratch []byte) Taken {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var t Taken
+	q.observe()
 	t.Data = scratch[:0]
-	for o.n > 0 && !t.Last {
-		next := o.at(0)
-		if t.Frames > 0 && (t.Frames+next.Frames > writeFrames || len(t.Data)+len(next.Data) > WriteBytes) {
+	for q.n > 0 && !t.Last {
+		first := q.at(0)
+		if t.Frames > 0 && (t.Frames+first.frames > writeFrames || len(t.Data)+len(first.data) > WriteBytes) {
 			break
 		}
-		it := o.pop()
-		t.Frames += it.Frames
-		t.Last = it.last
-		if len(t.Data) == 0 && len(it.Data) > WriteBytes && it.Pooled == nil {
-			t.Data = it.Data
+		b := q.pop()
+		t.Frames += b.frames
+		t.Last = b.last
+		if len(t.Data) == 0 && len(b.data) > WriteBytes && b.pooled == nil {
+			t.Data = b.data
 			break
 		}
-		t.Data = append(t.Data, it.Data...)
-		if it.Pooled != nil {
-			protocol.PutBuffer(it.Pooled)
+		t.Data = append(t.Data, b.data...)
+		if b.pooled != nil {
+			protocol.PutBuffer(b.pooled)
 		}
 	}
-	if o.roomFor(1, 0) {
-		o.letIn()
-	}
-	if len(o.behind) > 0 && !o.closed && !o.overHalf() {
-		t.Behind = o.behind[0]
-	}
-	if t.Frames == 0 && t.Behind == nil {
-		t.Ended = o.closed
-		o.sleeping = !o.closed
-	}
+	t.Ended = q.taken(t.Frames > 0)
 	return t
+}
+
+// observe counts what waits. The caller holds mu.
+func (q *Queue) observe() {
+	if q.n > 0 {
+		q.hub.metrics.QueueFrames.Observe(float64(q.frames))
+		q.hub.metrics.QueueBytes.Observe(float64(q.bytes))
+	}
+}
+
+// taken ends a take: it lets the reader of commands go on, chooses the
+// subscription to be read for next, and notes that the taker will wait. ended is
+// true when there is nothing and never will be. The caller holds mu.
+func (q *Queue) taken(some bool) (ended bool) {
+	if q.roomFor(1, 0) {
+		q.wakeReader()
+	}
+	if len(q.replays) > 0 && !q.closed && !q.halfFull() {
+		q.next = q.replays[0]
+	}
+	if !some && q.next == nil {
+		ended = q.closed
+		q.takerWaits = !q.closed
+	}
+	return ended
 }

@@ -3,116 +3,123 @@ package fanout
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"parley/conversation"
 	"parley/gateway/protocol"
 )
 
-// CatchUp reads one page of the log for a feed that is behind and queues it. It
-// runs in the writer's goroutine, which alone moves the cursor of such a feed.
-// live is true when the feed goes on with what is published.
-func (f *Subscription) CatchUp(ctx context.Context) (live bool, err error) {
-	o := f.Out
-	o.mu.Lock()
-	cursor, target := f.cursor, f.until
-	if !f.synced {
-		target = f.head
+// replay reads one page of the log for a subscription that is behind and queues
+// it. It runs in the taker's goroutine, which alone moves the cursor of such a
+// subscription.
+func (s *Subscription) replay(ctx context.Context) error {
+	live, err := s.replayPage(ctx)
+	if live {
+		s.resumeDrafts()
 	}
-	o.mu.Unlock()
+	return err
+}
 
-	var page []byte
-	last := cursor
+// replayPage is replay without what follows; live is true when the subscription
+// goes on with what is published.
+func (s *Subscription) replayPage(ctx context.Context) (live bool, err error) {
+	q := s.queue
+	q.mu.Lock()
+	cursor, target := s.cursor, s.until
+	if !s.synced {
+		target = s.head
+	}
+	q.mu.Unlock()
+
+	p := page{last: cursor}
 	if target > cursor {
-		page, last, err = f.readPage(ctx, cursor, target)
-		if err != nil {
+		if p, err = s.readPage(ctx, cursor, target); err != nil {
 			return false, err
 		}
-		o.m.ReplayedEvents.Add(float64(last - cursor))
+		q.hub.metrics.ReplayedEvents.Add(float64(p.last - cursor))
 	}
 
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if f.state != stateBehind {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if s.phase != phaseReplay {
 		return false, nil // it ended meanwhile
 	}
-	f.leaveRow() // and to its end again, unless it is done
-	if last > cursor {
-		o.push(FrameBatch{Data: page, Frames: int(last - cursor)})
-		f.cursor = last
+	s.cancelReplay() // and back to the end of the list, unless it is done
+	if p.last > cursor {
+		q.push(frameBatch{data: p.frames, frames: int(p.last - cursor), value: s.eventsValue(p.events)})
+		s.cursor = p.last
 	}
-	if f.goLive() {
+	if s.goLive() {
 		return true, nil
 	}
-	if last == cursor && target > cursor {
+	if p.last == cursor && target > cursor {
 		// Published, yet not in the log: it was erased a moment ago, and the hub
 		// will say so. Until then there is nothing to read.
 		return false, nil
 	}
-	o.behind = append(o.behind, f)
+	q.replays = append(q.replays, s)
 	return false, nil
+}
+
+// page is a piece of the log.
+type page struct {
+	frames []byte
+	events []conversation.Event // only for subscriptions with values
+	last   conversation.Seq
 }
 
 // readPage builds the frames of the events after the cursor, up to target: at
 // most limits.replay_page of them, and about one write's worth of bytes.
-func (f *Subscription) readPage(ctx context.Context, cursor, target conversation.Seq) ([]byte, conversation.Seq, error) {
+func (s *Subscription) readPage(ctx context.Context, cursor, target conversation.Seq) (page, error) {
 	scratch := protocol.GetBuffer()
 	defer protocol.PutBuffer(scratch)
 	buf := (*scratch)[:0]
-	last := cursor
-	limit := f.Out.replayPage
-	for record, err := range f.Out.source.Records(ctx, f.Key, conversation.Range{After: cursor, Before: target + 1, Limit: limit}) {
+	p := page{last: cursor}
+	limit := s.queue.limits.ReplayPage
+	full := false
+	for record, err := range s.queue.source.Records(ctx, s.key, conversation.Range{After: cursor, Before: target + 1, Limit: limit}) {
 		if err != nil {
-			return nil, cursor, err
+			return page{}, err
 		}
 		for i := range record.Events {
 			e := &record.Events[i]
-			if e.Seq <= last || e.Seq > target {
+			if e.Seq <= p.last || e.Seq > target {
 				continue
 			}
-			if e.Seq != last+1 {
-				return nil, cursor, fmt.Errorf("the log of %s has %d after %d", f.Key.Session, e.Seq, last)
+			if e.Seq != p.last+1 {
+				return page{}, fmt.Errorf("the log of %s has %d after %d", s.key.Session, e.Seq, p.last)
 			}
-			start := len(buf)
-			buf = append(buf, 0, 0, 0, 0)
-			buf = protocol.AppendEvent(buf, f.Key.Session, e, f.Redact)
-			buf = protocol.SealFrame(buf, start, protocol.OpText)
-			last = e.Seq
-			if int(last-cursor) >= limit || len(buf) >= WriteBytes-4096 {
-				*scratch = buf
-				return append([]byte(nil), buf...), last, nil
+			buf = protocol.AppendEventFrame(buf, s.key.Session, e, s.redact)
+			if s.values {
+				p.events = append(p.events, *e)
 			}
+			p.last = e.Seq
+			if full = int(p.last-cursor) >= limit || len(buf) >= WriteBytes-4096; full {
+				break
+			}
+		}
+		if full {
+			break
 		}
 	}
 	*scratch = buf
-	return append([]byte(nil), buf...), last, nil
+	p.frames = slices.Clone(buf)
+	return p, nil
 }
 
-// Drafts shows what streams right now.
-func (f *Subscription) Drafts(v conversation.View) {
-	o := f.Out
-	for _, d := range v.Drafts {
-		frame := protocol.TextFrame(func(b []byte) []byte { return protocol.AppendDraftState(b, f.Key.Session, v.Head, d) })
-		o.mu.Lock()
-		if f.state == stateLive && v.Head <= f.cursor {
-			o.push(FrameBatch{Data: frame, Frames: 1})
-		}
-		o.mu.Unlock()
-	}
-}
-
-// ResumeDrafts shows what streams to a feed that has just gone live and has
-// missed deltas meanwhile.
-func (f *Subscription) ResumeDrafts() {
-	f.Out.mu.Lock()
-	wanted := f.missed && f.Deltas && f.state == stateLive
-	f.missed = false
-	f.Out.mu.Unlock()
+// resumeDrafts shows what streams to a subscription that has just gone live and
+// has missed deltas meanwhile.
+func (s *Subscription) resumeDrafts() {
+	s.queue.mu.Lock()
+	wanted := s.missed && s.drafts && s.phase == phaseLive
+	s.missed = false
+	s.queue.mu.Unlock()
 	if !wanted {
 		return
 	}
-	f.Out.source.View(f.Key, f.As, func(v conversation.View, err error) {
+	s.queue.source.View(s.key, s.as, func(v conversation.View, err error) {
 		if err == nil {
-			f.Drafts(v)
+			s.showDrafts(v)
 		}
 	})
 }

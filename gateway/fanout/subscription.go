@@ -1,6 +1,7 @@
 package fanout
 
 import (
+	"context"
 	"slices"
 	"unicode/utf8"
 
@@ -8,265 +9,379 @@ import (
 	"parley/gateway/protocol"
 )
 
-// subscriptionState is how a feed gets its events.
-type subscriptionState uint8
+// Options say what to follow, and how.
+type Options struct {
+	Key    conversation.SessionKey
+	As     conversation.UserID // the session must be visible to this user
+	Redact bool                // frames without arguments and results of tools; values are never redacted
+	Drafts bool                // show text while it streams (Delta, DraftDropped)
+	Values bool                // deliver events as values also; see Next
+
+	// For Subscribe only.
+
+	Since   conversation.Seq // begin after this event; 0 = at the first one
+	FromNow bool             // begin after the last stored event; Since is ignored
+}
+
+// phase is how a subscription gets its events.
+type phase uint8
 
 const (
-	stateWaiting subscriptionState = iota // follows already, but its answer has not been given
-	stateBehind                           // the writer reads from the log
-	stateLive                             // what is published goes straight into the queue
-	stateEnded                            // unfollowed, replaced or erased
+	phaseWaiting phase = iota // in the hub already, but where it begins is not known yet
+	phaseReplay               // the taker reads from the log
+	phaseLive                 // what is published goes straight into the queue
+	phaseEnded                // closed, replaced or erased
 )
 
-// Subscription is one client's view of one session: a cursor that only moves forward,
-// one event at a time. It is fed either by the hub (live) or by the writer from
-// the log (behind); the change from one to the other happens under the outbox's
-// lock, when the cursor has reached everything that was published. So there is
-// never a gap and never an overlap.
+// Subscription is one client's view of one session: a cursor that only moves
+// forward, one event at a time. Its events come either from the hub (live) or
+// from the log, read by the taker of its queue (replay); the change from one to
+// the other happens under the queue's lock, when the cursor has reached all that
+// was published. So there is never a gap and never an overlap.
 //
 // The log is read only up to what the hub has published. The answer to a command
 // is queued before its events are published, so it is always written first.
 type Subscription struct {
-	Out    *Queue
-	Key    conversation.SessionKey
-	As     conversation.UserID
-	Redact bool // the reader lacks read:tools
-	Deltas bool // the client wants drafts
+	queue  *Queue
+	key    conversation.SessionKey
+	as     conversation.UserID
+	redact bool
+	drafts bool
+	values bool
 
-	// guarded by out.mu
+	// guarded by queue.mu
 
-	state  subscriptionState
+	phase  phase
 	cursor conversation.Seq // the last event that was queued
 	until  conversation.Seq // the last event that is known to be published
-	head   conversation.Seq // synced is said when the cursor comes here
-	synced bool             // it was said
-	missed bool             // deltas passed by while the feed was not live
+	head   conversation.Seq // synced is shown when the cursor comes here
+	synced bool             // it was shown
+	missed bool             // deltas passed by while the subscription was not live
 }
 
-// publish hands a batch of durable events to the feed; data are their frames.
-func (f *Subscription) publish(first, last conversation.Seq, data []byte) {
-	o := f.Out
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	f.until = max(f.until, last)
-	switch {
-	case f.state == stateBehind:
-		f.getInRow()
-	case f.state != stateLive || last <= f.cursor:
-	case first != f.cursor+1: // events that never came: the log has them
-		f.fallBehind()
-	default:
-		frames := int(last-first) + 1
-		if !o.roomFor(frames, len(data)) {
-			o.m.LagDetaches.Inc()
-			f.fallBehind()
+// NewSubscription prepares a subscription whose events go into q. It follows
+// nothing until Follow is called.
+func (q *Queue) NewSubscription(o Options) *Subscription {
+	return &Subscription{queue: q, key: o.Key, as: o.As, redact: o.Redact, drafts: o.Drafts, values: o.Values}
+}
+
+// Key is the session that is followed.
+func (s *Subscription) Key() conversation.SessionKey { return s.key }
+
+// Start is where a subscription begins, and with what.
+type Start struct {
+	Since   conversation.Seq        // the first event shown is the one after it
+	Answer  func(dst []byte) []byte // appends the payload of a frame that comes first; nil = none
+	Replace *Subscription           // ends with the answer; nil = none
+}
+
+// Follow adds the subscription to the hub and asks for the session's state; begin
+// is called once with the answer, on a goroutine of the engine or before Follow
+// returns, and must not block. It says where to begin; its error closes the
+// subscription.
+//
+// The subscription is in the hub before the state is asked for, so nothing can
+// happen unseen in between: what is published meanwhile only raises the mark up
+// to which the log will be read.
+func (s *Subscription) Follow(begin func(v conversation.View, err error) (Start, error)) {
+	s.queue.hub.add(s)
+	s.queue.source.View(s.key, s.as, func(v conversation.View, err error) {
+		start, err := begin(v, err)
+		if err != nil {
+			s.Close()
 			return
 		}
-		o.push(FrameBatch{Data: data, Frames: frames})
-		f.cursor = last
+		live := s.start(start, v)
+		if start.Replace != nil {
+			start.Replace.Close()
+		}
+		if live && s.drafts {
+			s.showDrafts(v)
+		}
+	})
+}
+
+// start queues the answer and starts the replay. live is true when there is
+// nothing to replay.
+func (s *Subscription) start(start Start, v conversation.View) (live bool) {
+	q := s.queue
+	var answer *[]byte
+	if start.Answer != nil {
+		answer = protocol.GetBuffer()
+		*answer = protocol.AppendFrame((*answer)[:0], protocol.OpText, start.Answer)
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if start.Replace != nil && s.phase == phaseWaiting {
+		start.Replace.end()
+	}
+	if answer != nil {
+		q.push(frameBatch{data: *answer, frames: 1, pooled: answer})
+	}
+	if s.phase != phaseWaiting { // closed before it began: the command is answered all the same
+		return false
+	}
+	s.cursor, s.head = start.Since, v.Head
+	s.until = max(s.until, v.Head)
+	s.missed = len(v.Drafts) > 0
+	if s.goLive() {
+		return true
+	}
+	s.phase = phaseReplay
+	q.replays = append(q.replays, s)
+	q.wakeTaker()
+	return false
+}
+
+// Close ends the subscription, wherever it is. What it has queued stays queued.
+// Idempotent.
+func (s *Subscription) Close() {
+	s.queue.hub.remove(s)
+	s.queue.mu.Lock()
+	defer s.queue.mu.Unlock()
+	s.end()
+	s.queue.wakeTaker()
+}
+
+// end ends the subscription. The caller holds queue.mu.
+func (s *Subscription) end() {
+	s.phase = phaseEnded
+	s.cancelReplay()
+}
+
+// Ended is true when the subscription was closed, replaced or its session erased.
+func (s *Subscription) Ended() bool {
+	s.queue.mu.Lock()
+	defer s.queue.mu.Unlock()
+	return s.phase == phaseEnded
+}
+
+// position is the last event that was queued, the last one that is known to be
+// published, and whether the subscription has begun and not ended.
+func (s *Subscription) position() (cursor, until conversation.Seq, following bool) {
+	s.queue.mu.Lock()
+	defer s.queue.mu.Unlock()
+	return s.cursor, s.until, s.phase == phaseLive || s.phase == phaseReplay
+}
+
+// publish takes a batch of durable events; frames are their bytes.
+func (s *Subscription) publish(events []conversation.Event, frames []byte) {
+	first, last := events[0].Seq, events[len(events)-1].Seq
+	q := s.queue
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	s.until = max(s.until, last)
+	switch {
+	case s.phase == phaseReplay:
+		s.requestReplay()
+	case s.phase != phaseLive || last <= s.cursor:
+	case first != s.cursor+1: // events that never came: the log has them
+		s.fallBehind()
+	default:
+		if !q.roomFor(len(events), len(frames)) {
+			q.hub.metrics.LagDetaches.Inc()
+			s.fallBehind()
+			return
+		}
+		q.push(frameBatch{data: frames, frames: len(events), value: s.eventsValue(events)})
+		s.cursor = last
 	}
 }
 
-// stored has the feed read from the log what was never published, up to head.
-func (f *Subscription) stored(head conversation.Seq) {
-	o := f.Out
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if head <= f.until {
+// stored has the rest of the log up to head read, which was never published.
+func (s *Subscription) stored(head conversation.Seq) {
+	q := s.queue
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if head <= s.until {
 		return
 	}
-	f.until = head
+	s.until = head
 	switch {
-	case f.state == stateBehind:
-		f.getInRow()
-	case f.state == stateLive && head > f.cursor:
-		f.fallBehind()
+	case s.phase == phaseReplay:
+		s.requestReplay()
+	case s.phase == phaseLive && head > s.cursor:
+		s.fallBehind()
 	}
 }
 
-// getInRow has the writer look at a feed that is behind, if it waits for just
-// that. The caller holds out.mu.
-func (f *Subscription) getInRow() {
-	if o := f.Out; !slices.Contains(o.behind, f) {
-		o.behind = append(o.behind, f)
-		o.rouse()
+// requestReplay has the taker read the log again for a subscription that waits for
+// more of it. The caller holds queue.mu.
+func (s *Subscription) requestReplay() {
+	if q := s.queue; !slices.Contains(q.replays, s) {
+		q.replays = append(q.replays, s)
+		q.wakeTaker()
 	}
 }
 
-// fallBehind hands the feed to the writer. The caller holds out.mu.
-func (f *Subscription) fallBehind() {
-	f.state = stateBehind
-	f.missed = true
-	f.Out.behind = append(f.Out.behind, f)
-	f.Out.rouse()
+// fallBehind goes on from the log. The caller holds queue.mu.
+func (s *Subscription) fallBehind() {
+	s.phase = phaseReplay
+	s.missed = true
+	s.queue.replays = append(s.queue.replays, s)
+	s.queue.wakeTaker()
+}
+
+// cancelReplay takes the subscription out of those that the taker reads for. The
+// caller holds queue.mu.
+func (s *Subscription) cancelReplay() {
+	if i := slices.Index(s.queue.replays, s); i >= 0 {
+		s.queue.replays = slices.Delete(s.queue.replays, i, i+1)
+	}
 }
 
 // goLive ends the reading from the log if there is nothing left to read. The
-// caller holds out.mu and has taken the feed out of out.behind.
-func (f *Subscription) goLive() bool {
-	if !f.synced && f.cursor >= f.head {
-		f.synced = true
-		scratch := protocol.GetBuffer()
-		*scratch = protocol.AppendFrame((*scratch)[:0], protocol.OpText, func(b []byte) []byte { return protocol.AppendSynced(b, f.Key.Session, f.head) })
-		f.Out.push(FrameBatch{Data: *scratch, Frames: 1, Pooled: scratch})
+// caller holds queue.mu and has taken the subscription out of queue.replays.
+func (s *Subscription) goLive() bool {
+	if !s.synced && s.cursor >= s.head {
+		s.synced = true
+		buf := protocol.GetBuffer()
+		*buf = protocol.AppendFrame((*buf)[:0], protocol.OpText, func(b []byte) []byte { return protocol.AppendSynced(b, s.key.Session, s.head) })
+		s.queue.push(frameBatch{data: *buf, frames: 1, pooled: buf, value: s.otherValue(value{synced: true})})
 	}
-	if f.synced && f.cursor >= f.until {
-		f.state = stateLive
+	if s.synced && s.cursor >= s.until {
+		s.phase = phaseLive
 		return true
 	}
 	return false
 }
 
-// Begin gives the answer to follow and starts the replay. Older is the feed that
-// this one replaces, if any; it ends with the answer. live is true when there is
-// nothing to replay.
-func (f *Subscription) Begin(answer FrameBatch, since, head conversation.Seq, drafts bool, older *Subscription) (live bool) {
-	o := f.Out
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if f.state != stateWaiting { // unfollowed before it began: the command is answered all the same
-		if answer.Frames > 0 {
-			o.push(answer)
-		}
-		return false
+// gone shows that the session was erased and ends the subscription.
+func (s *Subscription) gone(reason string) {
+	q := s.queue
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if s.phase == phaseLive || s.phase == phaseReplay {
+		frame := protocol.TextFrame(func(b []byte) []byte { return protocol.AppendGone(b, s.key.Session, s.cursor, reason) })
+		q.push(frameBatch{data: frame, frames: 1, value: s.otherValue(value{gone: true, reason: reason})})
 	}
-	if older != nil {
-		older.kill()
-	}
-	if answer.Frames > 0 {
-		o.push(answer)
-	}
-	f.cursor, f.head = since, head
-	f.until = max(f.until, head)
-	f.missed = drafts
-	if f.goLive() {
-		return true
-	}
-	f.state = stateBehind
-	o.behind = append(o.behind, f)
-	o.rouse()
-	return false
-}
-
-// kill ends the feed. The caller holds out.mu.
-func (f *Subscription) kill() {
-	f.state = stateEnded
-	f.leaveRow()
-}
-
-// leaveRow takes the feed out of those that the writer reads for. The caller
-// holds out.mu.
-func (f *Subscription) leaveRow() {
-	if i := slices.Index(f.Out.behind, f); i >= 0 {
-		f.Out.behind = slices.Delete(f.Out.behind, i, i+1)
-	}
-}
-
-// Dead is true when the feed has ended.
-func (f *Subscription) Dead() bool {
-	f.Out.mu.Lock()
-	defer f.Out.mu.Unlock()
-	return f.state == stateEnded
-}
-
-// Stop ends the feed, wherever it is.
-func (f *Subscription) Stop() {
-	f.Out.mu.Lock()
-	defer f.Out.mu.Unlock()
-	f.kill()
-}
-
-// gone tells the client that the session was erased and ends the feed.
-func (f *Subscription) gone(frame []byte) {
-	o := f.Out
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if f.state == stateLive || f.state == stateBehind {
-		o.push(FrameBatch{Data: frame, Frames: 1})
-	}
-	f.kill()
+	s.end()
+	q.wakeTaker()
 }
 
 // wants is false for drafts that the client did not ask for.
-func (f *Subscription) wants(e conversation.Ephemeral) bool {
+func (s *Subscription) wants(e conversation.Ephemeral) bool {
 	switch e.(type) {
 	case conversation.Delta, conversation.DraftDropped:
-		return f.Deltas
+		return s.drafts
 	default:
 		return true
 	}
 }
 
-// show hands an ephemeral frame to the feed. It is dropped when the event that
-// it came after has not been queued yet, and when the client is slow.
-func (f *Subscription) show(after conversation.Seq, e conversation.Ephemeral, data []byte) {
-	if !f.wants(e) {
+// show takes an ephemeral frame: of e, or of typing. It is dropped when the event
+// that it came after has not been queued yet, and when the client is slow.
+func (s *Subscription) show(after conversation.Seq, e conversation.Ephemeral, typing *Typing, frame []byte) {
+	if !s.wants(e) {
 		return
 	}
-	o := f.Out
-	o.mu.Lock()
-	defer o.mu.Unlock()
+	q := s.queue
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	delta, isDelta := e.(conversation.Delta)
-	if f.state != stateLive || after > f.cursor {
-		f.missed = f.missed || isDelta
+	if s.phase != phaseLive || after > s.cursor {
+		s.missed = s.missed || isDelta
 		return
 	}
-	switch {
-	case isDelta:
-		if o.overHalf() && f.merge(after, delta) {
-			o.m.DeltasMerged.Inc()
-			return
-		}
-		if !o.roomFor(1, len(data)) {
-			o.m.EphemeralDrops.Inc()
-			return
-		}
-		o.push(FrameBatch{Data: data, Frames: 1, delta: &waitingDelta{feed: f, after: after, delta: delta}})
-	default:
-		_, dropped := e.(conversation.DraftDropped)
-		if !o.roomFor(1, len(data)) || (o.overHalf() && !dropped) {
-			o.m.EphemeralDrops.Inc()
-			return
-		}
-		o.push(FrameBatch{Data: data, Frames: 1})
+	if isDelta && q.halfFull() && s.merge(after, delta) {
+		q.hub.metrics.DeltasMerged.Inc()
+		return
 	}
+	_, dropped := e.(conversation.DraftDropped)
+	if !q.roomFor(1, len(frame)) || (q.halfFull() && !isDelta && !dropped) {
+		q.hub.metrics.EphemeralDrops.Inc()
+		return
+	}
+	b := frameBatch{data: frame, frames: 1}
+	if isDelta || s.values { // a delta may be merged with the next one
+		b.value = &value{of: s, after: after, ephemeral: e, typing: typing}
+	}
+	q.push(b)
 }
 
 // merge adds a delta to one of the same draft that still waits. The caller holds
-// out.mu.
-func (f *Subscription) merge(after conversation.Seq, d conversation.Delta) bool {
-	o := f.Out
-	for i := o.n - 1; i >= 0; i-- {
-		it := o.at(i)
-		w := it.delta
-		if w == nil || w.feed != f || w.delta.Draft != d.Draft {
+// queue.mu.
+func (s *Subscription) merge(after conversation.Seq, d conversation.Delta) bool {
+	q := s.queue
+	for i := q.n - 1; i >= 0; i-- {
+		it := q.at(i)
+		if it.value == nil || it.value.of != s {
 			continue
 		}
-		if w.after != after || w.delta.At+utf8.RuneCountInString(w.delta.Text) != d.At {
+		waiting, isDelta := it.value.ephemeral.(conversation.Delta)
+		if !isDelta || waiting.Draft != d.Draft {
+			continue
+		}
+		if it.value.after != after || waiting.At+utf8.RuneCountInString(waiting.Text) != d.At {
 			return false
 		}
-		merged := w.delta
-		merged.Text += d.Text
-		o.bytes -= len(it.Data)
-		it.Data = protocol.TextFrame(func(b []byte) []byte { return protocol.AppendDelta(b, f.Key.Session, after, &merged) })
-		it.delta = &waitingDelta{feed: f, after: after, delta: merged}
-		o.bytes += len(it.Data)
+		waiting.Text += d.Text
+		q.bytes -= len(it.data)
+		it.data = protocol.TextFrame(func(b []byte) []byte { return protocol.AppendDelta(b, s.key.Session, after, &waiting) })
+		it.value = &value{of: s, after: after, ephemeral: waiting}
+		q.bytes += len(it.data)
 		return true
 	}
 	return false
 }
 
-// position is the cursor, and whether the feed has begun and not ended.
-func (f *Subscription) position() (conversation.Seq, bool) {
-	f.Out.mu.Lock()
-	defer f.Out.mu.Unlock()
-	return f.cursor, f.state == stateLive || f.state == stateBehind
+// showDrafts shows what streams right now.
+func (s *Subscription) showDrafts(v conversation.View) {
+	q := s.queue
+	for _, d := range v.Drafts {
+		frame := protocol.TextFrame(func(b []byte) []byte { return protocol.AppendDraftState(b, s.key.Session, v.Head, d) })
+		q.mu.Lock()
+		if s.phase == phaseLive && v.Head <= s.cursor {
+			q.push(frameBatch{data: frame, frames: 1, value: s.otherValue(value{after: v.Head, draft: &d})})
+		}
+		q.mu.Unlock()
+	}
 }
 
-// Published is the last event that is known to be published, and whether the feed
-// has begun and not ended.
-func (f *Subscription) Published() (conversation.Seq, bool) {
-	f.Out.mu.Lock()
-	defer f.Out.mu.Unlock()
-	return f.until, f.state == stateLive || f.state == stateBehind
+// Typing shows to all other followers of the session that a user types, or has
+// stopped. Before the subscription has begun it shows nothing: that the user may
+// see the session is not proved yet.
+func (s *Subscription) Typing(user conversation.UserID, on bool) {
+	if _, after, following := s.position(); following {
+		s.queue.hub.typing(s, after, user, on)
+	}
 }
+
+// Subscribe follows one session, with a queue of its own, and returns the session's
+// state when it is known where the subscription begins. It fails with the
+// engine's error when o.As may not see the session, with a conflict when o.Since
+// is beyond the log's end (then the log is another one than the client knew),
+// and with the context's error when ctx ends first; ctx ends nothing else.
+func (h *Hub) Subscribe(ctx context.Context, source Source, l protocol.Limits, o Options) (*Subscription, conversation.View, error) {
+	type begun struct {
+		view conversation.View
+		err  error
+	}
+	s := h.NewQueue(source, l).NewSubscription(o)
+	answer := make(chan begun, 1)
+	s.Follow(func(v conversation.View, err error) (Start, error) {
+		since := o.Since
+		if o.FromNow {
+			since = v.Head
+		}
+		if err == nil && since > v.Head {
+			err = conversation.Errorf(conversation.Conflict, "since is beyond the log's head, %d: the log is another one", v.Head)
+		}
+		answer <- begun{v, err}
+		return Start{Since: since}, err
+	})
+	select {
+	case b := <-answer:
+		if b.err != nil {
+			s.Close()
+			return nil, conversation.View{}, b.err
+		}
+		return s, b.view, nil
+	case <-ctx.Done():
+		s.Close()
+		return nil, conversation.View{}, ctx.Err()
+	}
+}
+
+// Queue is where the subscription's frames wait.
+func (s *Subscription) Queue() *Queue { return s.queue }

@@ -13,20 +13,20 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// queueOf is a live feed whose writer never comes.
+// queueOf is a live subscription whose writer never comes.
 func queueOf(frames int) (*Hub, *Subscription) {
 	m := metrics.NewGateway(prometheus.NewRegistry())
 	hub := NewHub(m)
-	out := NewQueue(nil, protocol.Limits{QueueFrames: frames, QueueBytes: 1 << 20}, m)
-	f := &Subscription{Out: out, Key: gatewaytest.Key("s1"), Deltas: true, state: stateLive, synced: true, cursor: 5, until: 5}
-	hub.Add(f)
+	out := hub.NewQueue(nil, protocol.Limits{QueueFrames: frames, QueueBytes: 1 << 20})
+	f := &Subscription{queue: out, key: gatewaytest.Key("s1"), drafts: true, phase: phaseLive, synced: true, cursor: 5, until: 5}
+	hub.add(f)
 	return hub, f
 }
 
 // drain takes everything that waits, as payloads.
 func drain(o *Queue) (payloads []string) {
 	for {
-		t := o.Take(nil)
+		t := o.take(nil) // without reading the log
 		if t.Frames == 0 {
 			return payloads
 		}
@@ -39,16 +39,16 @@ func drain(o *Queue) (payloads []string) {
 }
 
 // Over half of the queue deltas of a draft merge, and what may be missed is dropped.
-func TestOverHalf(t *testing.T) {
+func TestHalfFull(t *testing.T) {
 	hub, f := queueOf(10)
 	want := ""
 	for i := range 100 {
 		text := string(rune('a' + i%26))
-		hub.Show(f.Key, 5, conversation.Delta{Draft: "1.1.0", At: len(want), Text: text})
+		hub.Show(f.key, 5, conversation.Delta{Draft: "1.1.0", At: len(want), Text: text})
 		want += text
-		hub.Show(f.Key, 5, conversation.Progress{Call: "c1", Note: "n"})
+		hub.Show(f.key, 5, conversation.Progress{Call: "c1", Note: "n"})
 	}
-	got, frames := "", drain(f.Out)
+	got, frames := "", drain(f.queue)
 	if len(frames) > 10 {
 		t.Errorf("%d frames wait, the limit is 10", len(frames))
 	}
@@ -79,12 +79,12 @@ func TestOverHalf(t *testing.T) {
 // A delta is never merged across an event, nor into another draft, nor over a hole.
 func TestMergeOnlyWhatBelongsTogether(t *testing.T) {
 	hub, f := queueOf(4)
-	hub.Show(f.Key, 5, conversation.Delta{Draft: "1.1.0", At: 0, Text: "a"})
-	hub.Show(f.Key, 5, conversation.Delta{Draft: "1.1.1", At: 0, Text: "x"})
-	hub.Publish(f.Key, []conversation.Event{{Seq: 6, Body: conversation.SessionClosed{}}})
-	hub.Show(f.Key, 6, conversation.Delta{Draft: "1.1.0", At: 1, Text: "b"})
-	hub.Show(f.Key, 5, conversation.Delta{Draft: "1.1.1", At: 7, Text: "y"})
-	got := strings.Join(drain(f.Out), "\n")
+	hub.Show(f.key, 5, conversation.Delta{Draft: "1.1.0", At: 0, Text: "a"})
+	hub.Show(f.key, 5, conversation.Delta{Draft: "1.1.1", At: 0, Text: "x"})
+	hub.Publish(f.key, []conversation.Event{{Seq: 6, Body: conversation.SessionClosed{}}})
+	hub.Show(f.key, 6, conversation.Delta{Draft: "1.1.0", At: 1, Text: "b"})
+	hub.Show(f.key, 5, conversation.Delta{Draft: "1.1.1", At: 7, Text: "y"})
+	got := strings.Join(drain(f.queue), "\n")
 	for _, p := range []string{`"at":0,"text":"a"`, `"at":0,"text":"x"`, `"at":1,"text":"b"`} {
 		if !strings.Contains(got, p) {
 			t.Errorf("no %s in\n%s", p, got)
@@ -95,40 +95,40 @@ func TestMergeOnlyWhatBelongsTogether(t *testing.T) {
 	}
 }
 
-// What is stored behind a live feed is read from the log, although nothing is
-// published behind it; what the feed has is not read again.
-func TestStoredBehindLiveFeed(t *testing.T) {
+// What is stored behind a live subscription is read from the log, although nothing is
+// published behind it; what the subscription has is not read again.
+func TestStoredBehindLiveSubscription(t *testing.T) {
 	hub, f := queueOf(10)
-	hub.Stored(f.Key, 5)
-	if f.state != stateLive || len(f.Out.behind) != 0 {
-		t.Error("the feed reads what it has")
+	hub.Stored(f.key, 5)
+	if f.phase != phaseLive || len(f.queue.replays) != 0 {
+		t.Error("the subscription reads what it has")
 	}
-	hub.Stored(f.Key, 7)
-	if f.state != stateBehind || f.until != 7 || len(f.Out.behind) != 1 {
-		t.Errorf("state %d, until %d, %d feeds are read for", f.state, f.until, len(f.Out.behind))
+	hub.Stored(f.key, 7)
+	if f.phase != phaseReplay || f.until != 7 || len(f.queue.replays) != 1 {
+		t.Errorf("state %d, until %d, %d subscriptions are read for", f.phase, f.until, len(f.queue.replays))
 	}
-	f.Out.behind = nil // the writer has read up to 7, and waits
+	f.queue.replays = nil // the writer has read up to 7, and waits
 	f.cursor = 7
-	hub.Stored(f.Key, 7)
-	if len(f.Out.behind) != 0 {
-		t.Error("the feed reads what it has")
+	hub.Stored(f.key, 7)
+	if len(f.queue.replays) != 0 {
+		t.Error("the subscription reads what it has")
 	}
-	hub.Stored(f.Key, 9)
-	if f.until != 9 || len(f.Out.behind) != 1 {
-		t.Errorf("until %d, %d feeds are read for", f.until, len(f.Out.behind))
+	hub.Stored(f.key, 9)
+	if f.until != 9 || len(f.queue.replays) != 1 {
+		t.Errorf("until %d, %d subscriptions are read for", f.until, len(f.queue.replays))
 	}
 }
 
 // Nothing ephemeral is shown before the event that it came after.
 func TestNeverBeforeItsEvent(t *testing.T) {
 	hub, f := queueOf(10)
-	hub.Show(f.Key, 6, conversation.Thinking{Step: 1})
-	if got := drain(f.Out); len(got) != 0 {
+	hub.Show(f.key, 6, conversation.Thinking{Step: 1})
+	if got := drain(f.queue); len(got) != 0 {
 		t.Errorf("shown: %v", got)
 	}
-	hub.Publish(f.Key, []conversation.Event{{Seq: 6, Body: conversation.SessionClosed{}}})
-	hub.Show(f.Key, 6, conversation.Thinking{Step: 1})
-	if got := drain(f.Out); len(got) != 2 {
+	hub.Publish(f.key, []conversation.Event{{Seq: 6, Body: conversation.SessionClosed{}}})
+	hub.Show(f.key, 6, conversation.Thinking{Step: 1})
+	if got := drain(f.queue); len(got) != 2 {
 		t.Errorf("shown: %v", got)
 	}
 }
@@ -142,27 +142,27 @@ func TestOverlapAndGap(t *testing.T) {
 		}
 		return events
 	}
-	hub.Publish(f.Key, closed(4, 5))
-	if got := drain(f.Out); len(got) != 0 || f.state != stateLive {
+	hub.Publish(f.key, closed(4, 5))
+	if got := drain(f.queue); len(got) != 0 || f.phase != phaseLive {
 		t.Errorf("again: %v", got)
 	}
-	hub.Publish(f.Key, closed(7))
-	if got := drain(f.Out); len(got) != 0 || f.state != stateBehind || f.until != 7 {
-		t.Errorf("a gap: %v, state %d", got, f.state)
+	hub.Publish(f.key, closed(7))
+	if got := drain(f.queue); len(got) != 0 || f.phase != phaseReplay || f.until != 7 {
+		t.Errorf("a gap: %v, state %d", got, f.phase)
 	}
 }
 
-// The same bytes go to every feed: an event is encoded once.
+// The same bytes go to every subscription: an event is encoded once.
 func TestEncodedOnce(t *testing.T) {
 	hub, f := queueOf(10)
-	other := &Subscription{Out: NewQueue(nil, protocol.DefaultLimits(), hub.m), Key: f.Key, state: stateLive, synced: true, cursor: 5}
-	blind := &Subscription{Out: NewQueue(nil, protocol.DefaultLimits(), hub.m), Key: f.Key, state: stateLive, synced: true, cursor: 5, Redact: true}
-	hub.Add(other)
-	hub.Add(blind)
-	hub.Publish(f.Key, []conversation.Event{{Seq: 6, Body: conversation.ToolFinished{Summary: "secret"}}})
-	hub.Publish(f.Key, []conversation.Event{{Seq: 7, Body: conversation.SessionClosed{}}})
+	other := &Subscription{queue: hub.NewQueue(nil, protocol.DefaultLimits()), key: f.key, phase: phaseLive, synced: true, cursor: 5}
+	blind := &Subscription{queue: hub.NewQueue(nil, protocol.DefaultLimits()), key: f.key, phase: phaseLive, synced: true, cursor: 5, redact: true}
+	hub.add(other)
+	hub.add(blind)
+	hub.Publish(f.key, []conversation.Event{{Seq: 6, Body: conversation.ToolFinished{Summary: "secret"}}})
+	hub.Publish(f.key, []conversation.Event{{Seq: 7, Body: conversation.SessionClosed{}}})
 	for i := range 2 {
-		a, b, c := &f.Out.at(i).Data[0], &other.Out.at(i).Data[0], &blind.Out.at(i).Data[0]
+		a, b, c := &f.queue.at(i).data[0], &other.queue.at(i).data[0], &blind.queue.at(i).data[0]
 		if a != b {
 			t.Errorf("item %d was encoded for each", i)
 		}

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"sync"
 	"unicode/utf8"
+
+	"parley/conversation"
 )
 
 // A frame is built once and its bytes are shared by every socket: the WebSocket
@@ -54,6 +56,13 @@ func SealFrame(dst []byte, start int, op byte) []byte {
 		binary.BigEndian.PutUint64(dst[start+2:], uint64(n))
 		return dst
 	}
+}
+
+// AppendEventFrame appends the text frame of a durable event.
+func AppendEventFrame(dst []byte, session conversation.SessionID, e *conversation.Event, redact bool) []byte {
+	start := len(dst)
+	dst = append(dst, 0, 0, 0, 0)
+	return SealFrame(AppendEvent(dst, session, e, redact), start, OpText)
 }
 
 // NextFrame takes the first frame off b, which AppendFrame has built.

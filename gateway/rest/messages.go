@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/gateway/fanout"
 	"parley/gateway/protocol"
+	"parley/gateway/service"
 
 	"github.com/gofiber/fiber/v2"
 )
@@ -72,11 +74,9 @@ func (s *API) waitOf(c *fiber.Ctx) (time.Duration, error) {
 }
 
 // sayAndWait answers when the message is resolved or its task awaits a reply, or
-// in time with what is known of it. It watches the session from before it speaks,
-// so nothing can be missed.
+// in time with what is known of it. It follows the session from the message on, so
+// nothing can be missed.
 func (s *API) sayAndWait(c *fiber.Ctx, key conversation.SessionKey, say conversation.Say, wait time.Duration) error {
-	w := s.Hub.Watch(key)
-	defer s.Hub.Unwatch(w)
 	ctx, cancel := s.deadline()
 	defer cancel()
 	r, err := s.say(ctx, key, say)
@@ -85,19 +85,49 @@ func (s *API) sayAndWait(c *fiber.Ctx, key conversation.SessionKey, say conversa
 	}
 	ctx, cancelWait := context.WithTimeout(s.Alive, wait)
 	defer cancelWait()
-	o := outcome{message: r.Message, task: r.Task, read: r.Seq, redact: principal(c).Redact()}
-	for {
-		done, err := s.look(ctx, key, &o)
-		if err != nil && ctx.Err() == nil {
+	o := outcome{message: r.Message, task: r.Task, redact: principal(c).Redact()}
+	err = s.await(ctx, key, say.Author, r.Seq, &o)
+	switch {
+	case err == nil:
+		return reply(c, fiber.StatusOK, o.append)
+	case ctx.Err() != nil: // nothing has failed: it is accepted, as without ?wait
+		return reply(c, fiber.StatusAccepted, func(o *protocol.Object) { protocol.AppendReceipt(o, r) })
+	default:
+		return err
+	}
+}
+
+// await follows a session after the event since until there is something to tell.
+func (s *API) await(ctx context.Context, key conversation.SessionKey, as conversation.UserID, since conversation.Seq, o *outcome) error {
+	sub, _, err := s.Hub.Subscribe(ctx, s.Sessions, s.Limits, fanout.Options{Key: key, As: as, Since: since, Values: true})
+	if err != nil {
+		return err
+	}
+	defer sub.Close()
+	for synced := false; ; {
+		d, err := sub.Next(ctx)
+		switch {
+		case err != nil:
 			return err
+		case d.Gone:
+			return service.ErrNoSession
 		}
-		if done {
-			return reply(c, fiber.StatusOK, o.append)
+		for i := range d.Events {
+			o.add(&d.Events[i])
 		}
-		select {
-		case <-w.Hit:
-		case <-ctx.Done(): // nothing has failed: it is accepted, as without ?wait
-			return reply(c, fiber.StatusAccepted, func(o *protocol.Object) { protocol.AppendReceipt(o, r) })
+		synced = synced || d.Synced // before that it may be what was, not what is
+		if !synced || (o.how == 0 && o.status != conversation.TaskAwaiting) {
+			continue
+		}
+		if o.task != "" {
+			row, err := s.Sessions.Task(ctx, key, o.task)
+			if err != nil {
+				return err
+			}
+			o.status = row.Status
+		}
+		if o.how != 0 || o.status == conversation.TaskAwaiting {
+			return nil
 		}
 	}
 }
@@ -110,34 +140,7 @@ type outcome struct {
 	status   conversation.TaskStatus
 	parts    []taskPart
 	question *conversation.QuestionView
-	read     conversation.Seq // the log was read up to here
-	redact   bool             // the reader lacks read:tools
-}
-
-// look reads on in the log; true when there is something to tell.
-func (c *API) look(ctx context.Context, key conversation.SessionKey, o *outcome) (bool, error) {
-	for e, err := range c.Events(ctx, key, o.read, 0) {
-		if err != nil {
-			return false, err
-		}
-		o.read = e.Seq
-		o.add(e)
-	}
-	if o.how == 0 && o.status != conversation.TaskAwaiting {
-		if o.status == 0 { // nothing was read about the task: is the session still there?
-			_, err := c.Sessions.Summary(ctx, key)
-			return false, err
-		}
-		return false, nil
-	}
-	if o.task != "" {
-		row, err := c.Sessions.Task(ctx, key, o.task)
-		if err != nil {
-			return false, err
-		}
-		o.status = row.Status
-	}
-	return o.how != 0 || o.status == conversation.TaskAwaiting, nil
+	redact   bool // the reader lacks read:tools
 }
 
 func (o *outcome) add(e *conversation.Event) {

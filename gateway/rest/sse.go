@@ -21,8 +21,8 @@ import (
 type stream struct {
 	*service.Services
 	key    conversation.SessionKey
-	out    *fanout.Queue
-	feed   *fanout.Subscription
+	sub    *fanout.Subscription
+	out    *fanout.Queue // of sub
 	ctx    context.Context
 	cancel context.CancelFunc
 	net    net.Conn // of the request, for deadlines only
@@ -52,14 +52,17 @@ func (s *API) stream(c *fiber.Ctx) error {
 		return conversation.Errorf(conversation.Overloaded, "there are too many streams open")
 	}
 	who := principal(c)
-	st := &stream{Services: s.Services, key: key, out: fanout.NewQueue(s.Sessions, s.Limits, s.Metrics), net: c.Context().Conn()}
-	st.feed = &fanout.Subscription{Out: st.out, Key: key, As: who.User, Redact: who.Redact(), Deltas: true}
-	st.ctx, st.cancel = context.WithCancel(s.Alive)
-	if err := s.beginStream(st, since, resumes); err != nil {
-		s.Hub.Remove(st.feed)
-		st.cancel()
+	sub, err := s.subscribe(fanout.Options{Key: key, As: who.User, Redact: who.Redact(), Drafts: true, Since: since, FromNow: !resumes})
+	if err != nil {
 		return err
 	}
+	result := "resumed"
+	if !resumes {
+		result = "tail"
+	}
+	s.Metrics.Resumes.WithLabelValues(result).Inc()
+	st := &stream{Services: s.Services, key: key, sub: sub, out: sub.Queue(), net: c.Context().Conn()}
+	st.ctx, st.cancel = context.WithCancel(s.Alive)
 	if !s.Connections.Add(st) {
 		st.Leave()
 	}
@@ -71,7 +74,7 @@ func (s *API) stream(c *fiber.Ctx) error {
 	c.Context().SetConnectionClose() // the deadlines set below must not meet another request
 	c.Context().SetBodyStreamWriter(func(w *bufio.Writer) {
 		defer func() {
-			s.Hub.Remove(st.feed)
+			st.sub.Close()
 			st.out.Abandon()
 			st.cancel()
 			s.streams.Add(-1)
@@ -87,36 +90,15 @@ func (s *API) stream(c *fiber.Ctx) error {
 	return nil
 }
 
-// beginStream subscribes, asks for the session's state and starts the replay.
-func (s *API) beginStream(st *stream, since conversation.Seq, resumes bool) error {
-	s.Hub.Add(st.feed)
+// subscribe follows a session, within the time that a request has.
+func (s *API) subscribe(o fanout.Options) (*fanout.Subscription, error) {
 	ctx, cancel := s.deadline()
 	defer cancel()
-	answer := make(chan error, 1)
-	s.Sessions.View(st.key, st.feed.As, func(v conversation.View, err error) {
-		if err == nil && since > v.Head {
-			err = conversation.Errorf(conversation.Conflict, "since is beyond the log's head, %d: the log is another one", v.Head)
-		}
-		if err != nil {
-			answer <- err
-			return
-		}
-		result := "resumed"
-		if !resumes {
-			since, result = v.Head, "tail"
-		}
-		s.Metrics.Resumes.WithLabelValues(result).Inc()
-		if st.feed.Begin(fanout.FrameBatch{}, since, v.Head, len(v.Drafts) > 0, nil) {
-			st.feed.Drafts(v)
-		}
-		answer <- nil
-	})
-	select {
-	case err := <-answer:
-		return err
-	case <-ctx.Done():
-		return errNoAnswer
+	sub, _, err := s.Hub.Subscribe(ctx, s.Sessions, s.Limits, o)
+	if err != nil && ctx.Err() != nil {
+		err = errNoAnswer
 	}
+	return sub, err
 }
 
 // write is the stream's writer.
@@ -129,8 +111,14 @@ func (st *stream) write(w *bufio.Writer) {
 	scratch := make([]byte, 0, 4096)
 	var text []byte
 	for {
-		t := st.out.Take(scratch)
-		if t.Frames > 0 {
+		t := st.out.Take(st.ctx, scratch)
+		switch {
+		case t.Err != nil:
+			if st.ctx.Err() == nil {
+				st.Log.Error("replay failed", "session", string(st.key.Session), "error", t.Err)
+			}
+			return
+		case t.Frames > 0:
 			text = text[:0]
 			for b := t.Data; len(b) > 0; {
 				var op byte
@@ -143,38 +131,22 @@ func (st *stream) write(w *bufio.Writer) {
 			if !st.send(w, text) {
 				return
 			}
-			if cap(text) > protocol.MaxPooled {
-				text = nil
-			}
 			st.Metrics.FramesOut.Add(float64(t.Frames))
 			st.Metrics.BytesOut.Add(float64(len(text)))
 			st.Metrics.Writes.Inc()
+			if cap(text) > protocol.MaxPooled {
+				text = nil
+			}
 			quiet.Reset(st.Times.Comment)
 			if t.Last {
 				return
 			}
-		}
-		if t.Behind != nil {
-			live, err := t.Behind.CatchUp(st.ctx)
-			if err != nil {
-				if st.ctx.Err() == nil {
-					st.Log.Error("replay failed", "session", string(st.key.Session), "error", err)
-				}
-				return
-			}
-			if live {
-				t.Behind.ResumeDrafts()
-			}
 			continue
-		}
-		if t.Frames > 0 {
-			continue
-		}
-		if t.Ended || st.feed.Dead() {
+		case t.Ended, st.sub.Ended():
 			return
 		}
 		select {
-		case <-st.out.Wake:
+		case <-st.out.Wake():
 		case <-quiet.C:
 			if !st.send(w, []byte(": hb\n\n")) {
 				return

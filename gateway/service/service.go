@@ -57,7 +57,7 @@ func (s *Services) Refusal(err error) *conversation.Error {
 	switch {
 	case errors.As(err, &e):
 	case errors.Is(err, conversation.ErrNotFound):
-		e = errNoSession
+		e = ErrNoSession
 	case errors.Is(err, conversation.ErrFull):
 		e = &conversation.Error{Code: conversation.StorageFull, Message: "the server's storage is full", Err: err}
 	case errors.Is(err, conversation.ErrTooNew), errors.Is(err, conversation.ErrClosed), errors.Is(err, conversation.ErrFenced):
@@ -73,7 +73,7 @@ func (s *Services) Refusal(err error) *conversation.Error {
 	return e
 }
 
-var errNoSession = &conversation.Error{Code: conversation.NotFound, Message: "there is no such session"}
+var ErrNoSession = &conversation.Error{Code: conversation.NotFound, Message: "there is no such session"}
 
 // maxSessionID bounds a session id: sixteen characters and a few levels of "/call".
 const maxSessionID = 128
@@ -84,13 +84,13 @@ func SessionKey(tenant conversation.TenantID, id string) (conversation.SessionKe
 		return conversation.SessionKey{}, conversation.Errorf(conversation.BadRequest, "session is missing")
 	}
 	if len(id) > maxSessionID || id[0] == '/' || id[len(id)-1] == '/' {
-		return conversation.SessionKey{}, errNoSession
+		return conversation.SessionKey{}, ErrNoSession
 	}
 	for i := range len(id) {
 		switch c := id[i]; {
 		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '-', c == '_', c == '.', c == '/':
 		default:
-			return conversation.SessionKey{}, errNoSession
+			return conversation.SessionKey{}, ErrNoSession
 		}
 	}
 	return conversation.SessionKey{Tenant: tenant, Session: conversation.SessionID(id)}, nil
@@ -113,7 +113,7 @@ func (s *Services) Visible(ctx context.Context, p *Principal, key conversation.S
 		return row, err
 	}
 	if row.Owner != p.User && row.Access != conversation.AccessTenant {
-		return row, errNoSession
+		return row, ErrNoSession
 	}
 	if root != key {
 		return s.Sessions.Summary(ctx, key)

@@ -59,7 +59,7 @@ func (s *Sockets) newConn(ws *websocket.Conn, credential service.Credential) *co
 	now := s.Now()
 	c.handler = &handler{
 		Services: s.Services, name: s.names.next(), credential: credential, counts: s.counts,
-		out: fanout.NewQueue(s.Sessions, s.Limits, s.Metrics), ctx: ctx, close: c.closeWith, opened: c.helloSaid,
+		out: s.Hub.NewQueue(s.Sessions, s.Limits), ctx: ctx, close: c.closeWith, opened: c.helloSaid,
 		bucket: newBucket(s.Limits, now),
 	}
 	c.clock.read.Store(now.UnixNano())
@@ -222,7 +222,7 @@ func (c *conn) makeRoom() {
 	for c.out.Full() {
 		waited = true
 		select {
-		case <-c.out.Room:
+		case <-c.out.Room():
 		case <-c.writer:
 			return
 		}
@@ -332,40 +332,30 @@ func (c *conn) writeAll() {
 		if scratch == nil {
 			scratch = writeBuffers.Get().(*[]byte)
 		}
-		t := c.out.Take(*scratch)
-		if t.Frames > 0 {
+		t := c.out.Take(c.ctx, *scratch)
+		switch {
+		case t.Err != nil:
+			if c.ctx.Err() == nil {
+				c.Log.Error("replay failed", "session", string(t.Session), "error", t.Err)
+			}
+			c.closeWith(protocol.CloseInternal, "the log could not be read")
+			continue
+		case t.Frames > 0:
 			if !c.flush(t.Data, t.Frames) {
 				return
 			}
 			if t.Last {
-				// The reader waits for the client's own close frame, not for ever.
+				// The reader waits for the client's own close frame, but not for long.
 				c.deadline(c.Times.Close)
 				return
 			}
-		}
-		if t.Behind != nil {
-			live, err := t.Behind.CatchUp(c.ctx)
-			if err != nil {
-				if c.ctx.Err() == nil {
-					c.Log.Error("replay failed", "session", string(t.Behind.Key.Session), "error", err)
-				}
-				t.Behind.Stop()
-				c.closeWith(protocol.CloseInternal, "the log could not be read")
-			}
-			if live {
-				t.Behind.ResumeDrafts()
-			}
 			continue
-		}
-		if t.Frames > 0 {
-			continue
-		}
-		if t.Ended {
+		case t.Ended:
 			return
 		}
 		release()
 		if !due.Load() { // it may have become so while the writer was not asleep
-			<-c.out.Wake
+			<-c.out.Wake()
 		}
 		if due.CompareAndSwap(true, false) {
 			beat.Reset(c.heartbeat())

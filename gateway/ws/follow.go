@@ -19,33 +19,28 @@ func (c *handler) follow(p responder, key conversation.SessionKey, data []byte) 
 		p.fail(bad)
 		return
 	}
-	f := &fanout.Subscription{Out: c.out, Key: key, As: c.who.User, Redact: c.who.Redact(), Deltas: c.caps.Deltas}
+	f := c.out.NewSubscription(fanout.Options{Key: key, As: c.who.User, Redact: c.who.Redact(), Drafts: c.caps.Deltas})
 	older, bad := c.enroll(f)
 	if bad != nil {
 		p.fail(bad)
 		return
 	}
-	c.Hub.Add(f)
-	c.Sessions.View(key, c.who.User, func(v conversation.View, err error) {
+	redact := c.who.Redact()
+	f.Follow(func(v conversation.View, err error) (fanout.Start, error) {
 		if err != nil {
 			c.dismiss(f, older)
 			p.fail(err)
-			return
+			return fanout.Start{}, err
 		}
 		r := resume(v, d, c.Limits.ReplayMax)
 		p.count("ok")
 		c.Metrics.Resumes.WithLabelValues(r.result()).Inc()
-		scratch := protocol.GetBuffer()
-		*scratch = protocol.AppendFrame((*scratch)[:0], protocol.OpText, func(b []byte) []byte {
-			return protocol.AppendOK(b, p.id, func(o *protocol.Object) { protocol.AppendFollowed(o, v, r.since, r.resumed, r.reason, f.Redact) })
-		})
-		live := f.Begin(fanout.FrameBatch{Data: *scratch, Frames: 1, Pooled: scratch}, r.since, v.Head, len(v.Drafts) > 0, older)
-		if older != nil {
-			c.Hub.Remove(older)
+		answer := func(b []byte) []byte {
+			return protocol.AppendOK(b, p.id, func(o *protocol.Object) {
+				protocol.AppendFollowed(o, v, r.since, r.resumed, r.reason, redact)
+			})
 		}
-		if live && f.Deltas {
-			f.Drafts(v)
-		}
+		return fanout.Start{Since: r.since, Answer: answer, Replace: older}, nil
 	})
 }
 
@@ -53,10 +48,10 @@ func (c *handler) follow(p responder, key conversation.SessionKey, data []byte) 
 func (c *handler) enroll(f *fanout.Subscription) (older *fanout.Subscription, refused *conversation.Error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	older = c.follows[f.Key]
+	older = c.follows[f.Key()]
 	if older == nil && service.OverLimit(len(c.follows), c.Limits.FollowsPerConnection) {
 		for key, other := range c.follows { // sessions that were erased do not count
-			if other.Dead() {
+			if other.Ended() {
 				delete(c.follows, key)
 			}
 		}
@@ -68,24 +63,24 @@ func (c *handler) enroll(f *fanout.Subscription) (older *fanout.Subscription, re
 	if c.follows == nil {
 		c.follows = make(map[conversation.SessionKey]*fanout.Subscription)
 	}
-	c.follows[f.Key] = f
+	c.follows[f.Key()] = f
 	return older, nil
 }
 
 // dismiss takes back a follow that was refused; the one before goes on.
 func (c *handler) dismiss(f, older *fanout.Subscription) {
 	c.mu.Lock()
-	current := c.follows[f.Key] == f
+	current := c.follows[f.Key()] == f
 	if current {
-		delete(c.follows, f.Key)
+		delete(c.follows, f.Key())
 		if older != nil {
-			c.follows[f.Key] = older
+			c.follows[f.Key()] = older
 		}
 	}
 	c.mu.Unlock()
-	c.Hub.Remove(f)
+	f.Close()
 	if !current && older != nil {
-		c.Hub.Remove(older)
+		older.Close()
 	}
 }
 
@@ -95,7 +90,7 @@ func (c *handler) unfollow(p responder, key conversation.SessionKey, _ []byte) {
 	delete(c.follows, key)
 	c.mu.Unlock()
 	if f != nil {
-		c.Hub.Remove(f)
+		f.Close()
 	}
 	p.ok(nil)
 }
@@ -107,7 +102,7 @@ func (c *handler) unfollowAll() {
 	c.follows = nil
 	c.mu.Unlock()
 	for _, f := range all {
-		c.Hub.Remove(f)
+		f.Close()
 	}
 }
 

@@ -333,7 +333,7 @@ func (p responder) sent(r conversation.Receipt) {
 	protocol.AppendReceipt(&o, r)
 	b = append(o.Close(), '}')
 	*scratch = protocol.SealFrame(b, 0, protocol.OpText)
-	p.c.out.Give(fanout.FrameBatch{Data: *scratch, Frames: 1, Pooled: scratch})
+	p.c.out.AnswerBuffer(scratch)
 }
 
 func (c *handler) answerQuestion(p responder, key conversation.SessionKey, data []byte) {
@@ -497,12 +497,10 @@ func (c *handler) typing(p responder, key conversation.SessionKey, data []byte) 
 	c.mu.Lock()
 	f := c.follows[key]
 	c.mu.Unlock()
-	if f != nil && !f.Dead() {
+	if f != nil && !f.Ended() {
 		// A follow that is still to be answered proves nothing yet; what is typed
 		// meanwhile is shown to nobody, as it may be at any other time.
-		if after, following := f.Published(); following {
-			c.Hub.Typing(f, after, c.who.User, *on)
-		}
+		f.Typing(c.who.User, *on)
 		p.ok(nil)
 		return
 	}
