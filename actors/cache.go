@@ -1,6 +1,8 @@
 package actors
 
 import (
+	"math/rand/v2"
+
 	"parley/actors/internal/mail"
 	"parley/conversation"
 	"parley/conversation/transcript"
@@ -34,7 +36,7 @@ func (c *cache) add(events []conversation.Event) {
 
 // ask starts a model call as soon as the transcript is there.
 func (s *session) ask(effect conversation.AskModel) {
-	if s.model != nil && s.model.ask.Step == effect.Step && s.model.ask.Attempt == effect.Attempt {
+	if s.model != nil && s.model.For().Step == effect.Step && s.model.For().Attempt == effect.Attempt {
 		return
 	}
 	if s.cache == nil {
@@ -98,7 +100,7 @@ func (s *session) cached(m *cached) {
 		s.cache = nil
 		for _, ask := range asks {
 			s.tellSelf(conversation.ModelFailed{
-				Step: ask.Step, Attempt: ask.Attempt, Jitter: draw(),
+				Step: ask.Step, Attempt: ask.Attempt, Jitter: rand.Float64(),
 				Failure: conversation.Failure{Code: conversation.Unavailable, Message: "the conversation could not be read"},
 			})
 		}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"parley/actors/internal/mail"
+	"parley/actors/internal/modelcall"
+	"parley/actors/internal/observe"
 	"parley/conversation"
 )
 
@@ -244,22 +246,24 @@ func (s *session) complete(b *batch) {
 		s.lastActive = time.Now()
 	}
 	for _, t := range b.waiters {
-		if t.view != nil && t.err == nil {
-			t.state.Drafts = s.draftViews() // as of now: what was shown up to here will not be shown again
+		if t.view != nil && t.err == nil && s.model != nil {
+			t.state.Drafts = s.model.Drafts() // as of now: what was shown up to here will not be shown again
 		}
 		t.answer(s.e, nil)
 	}
 	if len(b.events) > 0 {
 		s.e.deps.Publisher.Publish(s.key, b.events)
 		s.published.Store(uint64(s.durable))
-		s.observe(b.events)
+		s.observer.Events(s.e.observe, observe.Session{
+			Key: s.key, Recovering: s.phase == phaseRecovering, Machine: s.machine, Warm: s.cache != nil,
+		}, b.events)
 		if s.cache != nil {
 			s.cache.add(b.events)
 		}
 		s.calls.Ended(s.e.calls, b.events)
 		s.tasksEnded(b.events)
 	}
-	s.dropDrafts(withoutPart(b.drafts, b.events))
+	s.dropDrafts(modelcall.WithoutPart(b.drafts, b.events))
 	s.slot.Durable(s.e.slots, s.machine.HoldsSlot(), s.durable)
 	for _, effect := range b.effects {
 		if s.draining == drainNot && s.machine.Wants(effect) {

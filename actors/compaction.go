@@ -5,6 +5,8 @@ import (
 	"errors"
 
 	"parley/actors/internal/mail"
+	"parley/actors/internal/modelcall"
+	"parley/actors/internal/observe"
 	"parley/conversation"
 	"parley/conversation/transcript"
 )
@@ -25,8 +27,6 @@ type compactEnd struct {
 	err    error
 }
 
-var errNoSummary = errors.New("the model's answer ended in the middle")
-
 // compact starts a summary if the context calls for one. There is at most one at
 // a time; after a failure the next one waits for the end of a task.
 func (s *session) compact() {
@@ -43,37 +43,12 @@ func (s *session) compact() {
 	if !due {
 		return
 	}
-	s.startSummary(model, &compaction{plan: plan})
-}
-
-// startSummary asks the model.
-func (s *session) startSummary(model conversation.Model, c *compaction) {
-	e, self := s.e, s.self
-	ctx, cancel := context.WithTimeout(e.workCtx, e.cfg.ModelLimit)
-	c.cancel = cancel
+	self := s.self
+	c := &compaction{plan: plan}
+	c.cancel = modelcall.Once(e.models, "a summary", e.cfg.ModelLimit, model, plan.Request, func(answer *conversation.ModelAnswer, err error) {
+		e.send(self, &compactEnd{c: c, answer: answer, err: err})
+	})
 	s.compaction = c
-	end := func(answer *conversation.ModelAnswer, err error) {
-		e.system.Root.Send(self, &compactEnd{c: c, answer: answer, err: err})
-	}
-	// A model that ignores its cancelled context is not waited for.
-	given := context.AfterFunc(ctx, func() { end(nil, ctx.Err()) })
-	e.workers.Go("a summary", func() {
-		defer cancel()
-		defer given()
-		end(summarise(ctx, model, c.plan.Request))
-	}, func(err error) { end(nil, err) })
-}
-
-func summarise(ctx context.Context, model conversation.Model, r conversation.Request) (*conversation.ModelAnswer, error) {
-	for out, err := range model.Stream(ctx, r) {
-		if err != nil {
-			return nil, err
-		}
-		if out.Done != nil {
-			return out.Done, nil
-		}
-	}
-	return nil, errNoSummary
 }
 
 // compacted takes the end of a summary. A failure harms nothing: requests are
@@ -82,26 +57,27 @@ func (s *session) compacted(m *compactEnd) {
 	if s.phase == phaseUnloaded || s.compaction != m.c {
 		return
 	}
-	log := s.e.log.With("session", s.key.Session, "tenant", s.key.Tenant, "upto", m.c.plan.Upto)
+	e := s.e
+	log := e.log.With("session", s.key.Session, "tenant", s.key.Tenant, "upto", m.c.plan.Upto)
 	if m.err != nil {
 		s.compaction, s.compactionFailed = nil, true
-		s.e.m.Compactions.WithLabelValues("failed").Inc()
+		e.m.Compactions.WithLabelValues("failed").Inc()
 		var known *conversation.ModelError
 		if errors.As(m.err, &known) && known.Usage != nil {
-			s.tokens(*known.Usage)
+			observe.Tokens(e.m, *known.Usage)
 		}
 		log.Warn("the conversation could not be summarised; it is tried again after the next task", "err", m.err)
 		return
 	}
-	s.tokens(m.answer.Usage)
+	observe.Tokens(e.m, m.answer.Usage)
 	cmd, ok := m.c.plan.Compacted(*m.answer)
 	if !ok {
 		s.compaction, s.compactionFailed = nil, true
-		s.e.m.Compactions.WithLabelValues("empty").Inc()
+		e.m.Compactions.WithLabelValues("empty").Inc()
 		log.Warn("the model summarised the conversation with nothing; it is tried again after the next task")
 		return
 	}
-	s.e.m.Compactions.WithLabelValues("ok").Inc()
+	e.m.Compactions.WithLabelValues("ok").Inc()
 	log.Info("the conversation was summarised", "tokens_before", cmd.TokensBefore, "tokens_after", cmd.TokensAfter)
 	// It is in the making until it is stored: what a task that ends meanwhile looks
 	// at is still as long as before.

@@ -42,9 +42,9 @@ func (s *session) acquire(effect conversation.Effect) {
 func (s *session) release(effect conversation.Effect) {
 	switch f := effect.(type) {
 	case conversation.StopModel:
-		if s.model != nil && s.model.ask.Step == f.Step {
+		if s.model != nil && s.model.For().Step == f.Step {
 			b := s.batch()
-			b.drafts = append(b.drafts, s.model.stop()...)
+			b.drafts = append(b.drafts, s.model.Stop()...)
 			s.model = nil
 		}
 	case conversation.StopCall:

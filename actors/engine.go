@@ -24,6 +24,8 @@ import (
 	"parley/actors/internal/admission"
 	"parley/actors/internal/calls"
 	"parley/actors/internal/delivery"
+	"parley/actors/internal/modelcall"
+	"parley/actors/internal/observe"
 	"parley/actors/internal/registry"
 	"parley/actors/internal/workers"
 	"parley/conversation"
@@ -53,6 +55,8 @@ type Engine struct {
 	registry *registry.Registry
 	slots    *admission.Slots
 	calls    *calls.Env // what tool calls and delegations need of the engine
+	models   *modelcall.Env
+	observe  *observe.Env
 
 	workCtx context.Context // of everything that a session starts; ends when Run does
 	cancel  context.CancelFunc
@@ -124,6 +128,11 @@ func New(cfg Config, d Deps) (*Engine, error) {
 		ToolOutput: cfg.ToolOutput, ToolGrace: cfg.ToolGrace, ToolDeadline: cfg.ToolDeadline,
 		TellEvery: cfg.TellEvery, TellRetry: cfg.TellRetry,
 	}
+	e.models = &modelcall.Env{
+		Context: e.workCtx, Publisher: d.Publisher, Metrics: d.Metrics, Log: d.Logger, Go: e.workers.Go,
+		ShowEvery: cfg.DeltaEvery, IdleLimit: cfg.ModelIdle, Limit: cfg.ModelLimit,
+	}
+	e.observe = &observe.Env{Metrics: d.Metrics, Log: d.Logger}
 	e.slots = admission.New(cfg.MaxConcurrent, d.Metrics)
 	return e, nil
 }

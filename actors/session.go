@@ -11,6 +11,8 @@ import (
 	"parley/actors/internal/admission"
 	"parley/actors/internal/calls"
 	"parley/actors/internal/mail"
+	"parley/actors/internal/modelcall"
+	"parley/actors/internal/observe"
 	"parley/actors/internal/registry"
 	"parley/conversation"
 	"parley/conversation/machine"
@@ -54,9 +56,9 @@ type session struct {
 
 	slot admission.Slot
 
-	model  *modelCall
-	calls  calls.Set    // tool calls and delegations that run
-	uplink calls.Uplink // to the parent session
+	model  *modelcall.Call // the attempt that runs
+	calls  calls.Set       // tool calls and delegations that run
+	uplink calls.Uplink    // to the parent session
 	cache  *cache
 
 	compaction *compaction // in the making
@@ -69,7 +71,7 @@ type session struct {
 	seenAt     time.Time
 	noopTick   *noopTick // nil: the last Tick changed something
 	jitter     time.Duration
-	tally      *tally
+	observer   observe.Observer
 }
 
 type phase uint8
@@ -132,7 +134,7 @@ func (s *session) Receive(ctx actor.Context) {
 		s.accept(m)
 	case *committed:
 		s.committed(m)
-	case *modelEnd:
+	case *modelcall.End:
 		s.modelEnded(m)
 	case *calls.End:
 		s.callEnded(m)
@@ -406,7 +408,7 @@ func (s *session) unload(reason string, err *conversation.Error) {
 		t.answer(e, err)
 	}
 	if s.model != nil {
-		s.dropDrafts(s.model.stop())
+		s.dropDrafts(s.model.Stop())
 	}
 	s.compaction.stop(s)
 	s.triaging.stop()

@@ -26,7 +26,7 @@ func (s *session) arm() {
 		next = earlier(next, s.seenAt)
 	}
 	if s.model != nil {
-		next = earlier(next, s.model.due())
+		next = earlier(next, s.model.Due())
 	}
 	if at := s.machine.NextTick(); !at.IsZero() {
 		if s.noopTick != nil && at.Equal(s.noopTick.due) {
@@ -71,7 +71,7 @@ func (s *session) timedOut(m *timeout) {
 	}
 	now := time.Now()
 	if s.model != nil {
-		s.model.overdue(now)
+		s.model.EndIfOverdue(now)
 	}
 	if s.seen != nil && !s.seenAt.After(now) {
 		s.storeSeen()
@@ -93,9 +93,7 @@ func (s *session) timedOut(m *timeout) {
 		s.passivate("idle")
 	default:
 		s.cache = nil
-		if s.tally != nil && len(s.tally.asked) == 0 {
-			s.tally = nil
-		}
+		s.observer.Forget()
 	}
 }
 

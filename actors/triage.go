@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"parley/actors/internal/mail"
+	"parley/actors/internal/modelcall"
 	"parley/conversation"
 )
 
@@ -49,29 +50,16 @@ func (s *session) triage(f conversation.Triage) {
 		Session: s.key.Session, Agent: f.Agent, System: e.rules.Agents[f.Agent].Prompt,
 		Entries: []conversation.Entry{{Role: conversation.RoleUser, Text: list.String()}},
 	}
-	ctx, cancel := context.WithTimeout(e.workCtx, e.cfg.ModelIdle)
-	t := &triage{about: f, cancel: cancel}
+	t := &triage{about: f}
+	n := len(f.Waiting)
+	t.cancel = modelcall.Once(e.models, "triage", e.cfg.ModelIdle, model, request, func(answer *conversation.ModelAnswer, _ error) {
+		end := &triageEnd{t: t}
+		if answer != nil { // else the order stays
+			end.order = ordinals(answer.Items, n)
+		}
+		e.send(self, end)
+	})
 	s.triaging = t
-	// A model that ignores its cancelled context is not waited for.
-	given := context.AfterFunc(ctx, func() { e.system.Root.Send(self, &triageEnd{t: t}) })
-	e.workers.Go("triage", func() {
-		defer cancel()
-		defer given()
-		e.system.Root.Send(self, &triageEnd{t: t, order: askOrder(ctx, model, request, len(f.Waiting))})
-	}, func(error) { e.system.Root.Send(self, &triageEnd{t: t}) })
-}
-
-// askOrder is the order of n messages that the model wants; nil leaves it as it is.
-func askOrder(ctx context.Context, model conversation.Model, r conversation.Request, n int) []int {
-	for out, err := range model.Stream(ctx, r) {
-		if err != nil {
-			return nil
-		}
-		if out.Done != nil {
-			return ordinals(out.Done.Items, n)
-		}
-	}
-	return nil
 }
 
 // triaged moves the messages. Each move is the owner's, and one of a message that

@@ -1,0 +1,251 @@
+package modelcall
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"parley/actors/internal/mail"
+	"parley/actors/internal/observe"
+	"parley/conversation"
+	"parley/metrics"
+)
+
+// Env is what model calls need of the engine. All fields are required.
+type Env struct {
+	Context   context.Context // of every call; ends with the engine
+	Publisher conversation.Publisher
+	Metrics   *metrics.Actors
+	Log       *slog.Logger
+	Go        func(what string, do func(), failed func(error)) // runs do in a goroutine; failed is told of a panic in it
+
+	ShowEvery time.Duration // streamed text is shown at most this often
+	IdleLimit time.Duration // a model that says nothing for this long has failed
+	Limit     time.Duration // a call takes at most this long
+}
+
+// Options are what one call is for.
+type Options struct {
+	Key       conversation.SessionKey
+	Ask       conversation.AskModel
+	Model     conversation.Model // nil: the call fails, because none is configured
+	Request   conversation.Request
+	HeldBack  func(text string) bool // true while a text may still become a no-reply sentinel, which is not shown
+	Published *atomic.Uint64         // the session's last published event
+	Report    func(*End)             // hands the outcome to the session; must not block
+}
+
+// Call is one attempt of a model call. It ends exactly once: with an End for the
+// session, or silently when the session stops it. Its methods may be called from
+// any goroutine.
+type Call struct {
+	env    *Env
+	o      Options
+	label  string
+	began  time.Time
+	cancel context.CancelFunc
+
+	mu         sync.Mutex
+	ended      bool
+	lastOutput time.Time // when the model said something last
+	drafts     drafts
+	timer      *time.Timer // nil: no text waits to be shown
+	lastShown  time.Time   // when text was shown last
+}
+
+// End is a message to the session: how its call has ended. Drafts are the texts
+// that were shown; they end with the call, unless a part takes their place.
+type End struct {
+	mail.DeadLetterOK
+	Call    *Call
+	Command conversation.Command
+	Drafts  []conversation.DraftDropped
+}
+
+// Start begins a call. The start of its step must be durable.
+func Start(env *Env, o Options) *Call {
+	c := &Call{env: env, o: o, began: time.Now(), drafts: drafts{ask: o.Ask}}
+	c.lastOutput = c.began
+	if o.Model == nil {
+		c.end("permanent", c.failure(conversation.Internal, "no model is configured for this agent", true))
+		return c
+	}
+	c.label = o.Model.Label()
+	ctx, cancel := context.WithCancel(env.Context)
+	c.cancel = cancel
+	env.Go("a model call", func() {
+		defer cancel()
+		c.run(ctx)
+	}, func(error) {
+		c.end("panic", c.failure(conversation.Internal, "something went wrong while asking the model", false))
+	})
+	return c
+}
+
+// For is what the call was started for.
+func (c *Call) For() conversation.AskModel { return c.o.Ask }
+
+// Drafts are the texts that stream right now.
+func (c *Call) Drafts() []conversation.DraftView {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.drafts.views()
+}
+
+// run asks the model. A model that ignores its cancelled context does not keep
+// the attempt from ending in time.
+func (c *Call) run(ctx context.Context) {
+	for out, err := range c.o.Model.Stream(ctx, c.o.Request) {
+		switch {
+		case err != nil:
+			c.failed(err)
+			return
+		case out.Done != nil:
+			c.end("ok", conversation.ModelAnswered{
+				Step: c.o.Ask.Step, Attempt: c.o.Ask.Attempt, Model: cmp.Or(out.Done.Model, c.label), Answer: *out.Done, Took: time.Since(c.began),
+			})
+			return
+		default:
+			c.delta(out.Item, out.Delta)
+		}
+	}
+	c.end("cut", c.failure(conversation.Unavailable, "the model's answer ended in the middle", false))
+}
+
+// Due is when the model has been too slow, unless it says something before. The
+// session's timer looks then: one of its own would cost each call more than the
+// rest of it does.
+func (c *Call) Due() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	idle, limit := c.lastOutput.Add(c.env.IdleLimit), c.began.Add(c.env.Limit)
+	if idle.Before(limit) {
+		return idle
+	}
+	return limit
+}
+
+// EndIfOverdue ends the attempt if the model has been too slow.
+func (c *Call) EndIfOverdue(now time.Time) {
+	if c.Due().After(now) {
+		return
+	}
+	sentence := "the model said nothing for too long"
+	if !c.began.Add(c.env.Limit).After(now) {
+		sentence = "the model took too long"
+	}
+	c.end("timeout", c.failure(conversation.Timeout, sentence, false))
+	if c.cancel != nil {
+		c.cancel()
+	}
+}
+
+func (c *Call) failure(code conversation.Code, sentence string, permanent bool) conversation.ModelFailed {
+	f := conversation.ModelFailed{
+		Step: c.o.Ask.Step, Attempt: c.o.Ask.Attempt, Model: c.label, Permanent: permanent, Jitter: rand.Float64(),
+		Failure: conversation.Failure{Code: code, Message: sentence},
+	}
+	f.Took = time.Since(c.began)
+	return f
+}
+
+// failed ends the attempt with an adapter's error. One that the adapter did not
+// understand is told to nobody but the log.
+func (c *Call) failed(err error) {
+	var known *conversation.ModelError
+	if !errors.As(err, &known) {
+		if !errors.Is(err, context.Canceled) {
+			c.env.Log.Error("a model call failed", "session", c.o.Key.Session, "tenant", c.o.Key.Tenant, "model", c.label, "err", err)
+		}
+		c.end("error", c.failure(conversation.Unavailable, "the model could not be asked", false))
+		return
+	}
+	if known.Err != nil {
+		c.env.Log.Warn("a model call failed", "session", c.o.Key.Session, "tenant", c.o.Key.Tenant, "model", c.label,
+			"code", known.Failure.Code, "err", known.Err)
+	}
+	f := c.failure(known.Failure.Code, known.Failure.Message, known.Permanent)
+	f.Model, f.RetryAfter, f.Usage = cmp.Or(known.Model, c.label), known.RetryAfter, known.Usage
+	outcome := "error"
+	if known.Permanent {
+		outcome = "permanent"
+	}
+	c.end(outcome, f)
+}
+
+// end hands the outcome to the session, behind everything that was streamed.
+func (c *Call) end(outcome string, cmd conversation.Command) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended {
+		observe.Unused(c.env.Metrics, cmd)
+		return
+	}
+	c.show()
+	c.finish(outcome)
+	c.o.Report(&End{Call: c, Command: cmd, Drafts: c.drafts.shown()})
+}
+
+// Stop ends the attempt without a word: nothing of it is shown any more when
+// Stop has returned. The drafts that were shown are the caller's to end.
+func (c *Call) Stop() []conversation.DraftDropped {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended {
+		return nil
+	}
+	c.finish("cancelled")
+	if c.cancel != nil {
+		c.cancel()
+	}
+	return c.drafts.shown()
+}
+
+// finish is the one way to the end. The caller holds mu.
+func (c *Call) finish(outcome string) {
+	c.ended = true
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+	c.env.Metrics.ModelCalls.WithLabelValues(outcome).Inc()
+	c.env.Metrics.ModelSeconds.WithLabelValues(outcome).Observe(time.Since(c.began).Seconds())
+}
+
+// delta gathers text and shows it: the first at once, then every so often. Without
+// text it is a sign of life.
+func (c *Call) delta(item int, text string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	c.lastOutput = now
+	if c.ended || !c.drafts.add(item, text) || c.timer != nil { // with a timer it will be shown soon
+		return
+	}
+	wait := c.env.ShowEvery - now.Sub(c.lastShown)
+	if wait <= 0 {
+		c.show()
+		return
+	}
+	c.timer = time.AfterFunc(wait, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.timer = nil
+		if !c.ended {
+			c.show()
+		}
+	})
+}
+
+// show hands on all text that may be shown. The caller holds mu.
+func (c *Call) show() {
+	c.drafts.show(c.o.HeldBack, func(delta conversation.Delta) {
+		c.env.Publisher.Show(c.o.Key, conversation.Seq(c.o.Published.Load()), delta)
+		c.env.Metrics.Deltas.Inc()
+		c.lastShown = time.Now()
+	})
+}

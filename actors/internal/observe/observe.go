@@ -1,0 +1,213 @@
+// Package observe counts and logs what has become durable in a session, and what
+// the models of a session have cost. An Observer belongs to the actor of its
+// session. The package owns no goroutine.
+package observe
+
+import (
+	"context"
+	"log/slog"
+	"strconv"
+	"time"
+
+	"parley/conversation"
+	"parley/metrics"
+)
+
+// Env is where the observations go.
+type Env struct {
+	Metrics *metrics.Actors
+	Log     *slog.Logger
+}
+
+// Session is the state of the session that matters to its metrics.
+type Session struct {
+	Key        conversation.SessionKey
+	Recovering bool                     // it was loaded, and decides what becomes of what was open
+	Machine    interface{ Busy() bool } // asked for open work when a task has ended
+	Warm       bool                     // its transcript is in memory: the next task comes soon, or both go
+}
+
+// Observer is what the metrics of one session's running work need to remember. It
+// is lost when the session leaves memory: the numbers then lack that task, nothing
+// else does. The zero value remembers nothing.
+type Observer struct{ tally *tally }
+
+// Events counts and logs events that have become durable.
+func (o *Observer) Events(env *Env, s Session, events []conversation.Event) {
+	m := env.Metrics
+	for i := range events {
+		event := &events[i]
+		switch b := event.Body.(type) {
+		case conversation.MessageAccepted:
+			m.Dispositions.WithLabelValues(b.Disposition.String()).Inc()
+			mode := b.Mode.String()
+			if b.Mode == conversation.ModeDefault {
+				mode = "default"
+			}
+			m.Modes.WithLabelValues(mode).Inc()
+			if b.Disposition == conversation.Started || b.Disposition == conversation.Queued {
+				o.remember().acked[b.Message] = time.Now()
+			}
+		case conversation.MessageResolved:
+			m.Resolutions.WithLabelValues(b.How.String()).Inc()
+		case conversation.TaskStatusChanged:
+			m.Tasks.WithLabelValues(b.New.String()).Inc()
+			if b.New.Ended() {
+				o.taskEnded(m, s, event.Task, b.Trigger)
+			}
+		case conversation.StepStarted:
+			if b.Cause != 0 {
+				m.Retries.WithLabelValues(b.Cause.String()).Inc()
+			}
+			if b.Cause == conversation.CauseInterrupted || b.Cause == conversation.CauseDrain && s.Recovering {
+				m.Recoveries.WithLabelValues("step").Inc()
+			}
+			if b.Usage != nil {
+				Tokens(m, *b.Usage)
+			}
+			if b.Attempt == 1 {
+				o.remember().steps[event.Task]++
+			}
+		case conversation.StepFinished:
+			Tokens(m, b.Usage)
+			for _, d := range b.Decisions {
+				m.Decisions.WithLabelValues(d.String()).Inc()
+			}
+		case conversation.PartialResponse:
+			o.part(env, s.Key, b.Part, "partial")
+		case conversation.Response:
+			kind := "final"
+			if b.Promoted {
+				kind = "promoted"
+			}
+			o.part(env, s.Key, b.Part, kind)
+		case conversation.Asked:
+			m.Questions.WithLabelValues("opened").Inc()
+			o.remember().asked[b.Question] = event.At
+		case conversation.QuestionAnswered:
+			how := "answered"
+			if b.By == "default" && b.Message == "" {
+				how = "default"
+			}
+			m.Questions.WithLabelValues(how).Inc()
+			o.questionEnded(m, b.Question, event.At)
+		case conversation.QuestionClosed:
+			m.Questions.WithLabelValues(b.Reason.String()).Inc()
+			o.questionEnded(m, b.Question, event.At)
+		case conversation.ToolFinished:
+			m.ToolCalls.WithLabelValues(b.Status.String()).Inc()
+			if b.Status == conversation.CallUnknown && s.Recovering {
+				m.Recoveries.WithLabelValues("call").Inc()
+			}
+		case conversation.DelegationStarted:
+			m.Depth.WithLabelValues(strconv.Itoa(b.Session.Depth())).Inc()
+		case conversation.DelegationFinished:
+			m.Delegations.WithLabelValues(b.Status.String()).Inc()
+		case conversation.CoverageNudge:
+			m.Nudges.Inc()
+		}
+	}
+}
+
+// tally is made when there is something to remember.
+type tally struct {
+	acked map[conversation.MessageID]time.Time // triggers whose task has shown nothing yet
+	parts map[conversation.SourceID]int
+	steps map[conversation.TaskID]int
+	asked map[conversation.QuestionID]time.Time
+}
+
+func (o *Observer) part(env *Env, key conversation.SessionKey, p conversation.Part, kind string) {
+	m := env.Metrics
+	m.Parts.WithLabelValues(kind).Inc()
+	if kind == "promoted" {
+		return
+	}
+	if env.Log.Enabled(context.Background(), slog.LevelInfo) { // the values of a line cost memory also when it is not written
+		env.Log.Info("part persisted", "tenant", key.Tenant, "session", key.Session,
+			"source_id", p.Source, "part_index", p.Index, "message_id", p.Message)
+	}
+	if p.Source == "" {
+		return
+	}
+	t := o.tally
+	if t == nil {
+		return
+	}
+	// Only triggers are counted, from their first part on: another source has no end,
+	// so it would never be forgotten.
+	if at, ok := t.acked[conversation.MessageID(p.Source)]; ok {
+		delete(t.acked, conversation.MessageID(p.Source))
+		t.parts[p.Source] = 1
+		m.FirstPart.Observe(time.Since(at).Seconds())
+	} else if t.parts[p.Source] > 0 {
+		t.parts[p.Source]++
+	}
+}
+
+// remember makes the tally.
+func (o *Observer) remember() *tally {
+	if o.tally == nil {
+		o.tally = &tally{
+			acked: map[conversation.MessageID]time.Time{}, parts: map[conversation.SourceID]int{},
+			steps: map[conversation.TaskID]int{}, asked: map[conversation.QuestionID]time.Time{},
+		}
+	}
+	return o.tally
+}
+
+func (o *Observer) taskEnded(m *metrics.Actors, s Session, task conversation.TaskID, trigger conversation.MessageID) {
+	t := o.remember()
+	if n := t.steps[task]; n > 0 {
+		m.TaskSteps.Observe(float64(n))
+	}
+	if n := t.parts[conversation.SourceID(trigger)]; n > 0 {
+		m.SourceParts.Observe(float64(n))
+	}
+	delete(t.steps, task)
+	delete(t.parts, conversation.SourceID(trigger))
+	delete(t.acked, trigger)
+	switch {
+	case s.Machine.Busy() || len(t.asked) > 0:
+	case s.Warm: // the maps stay as long as the transcript does
+		clear(t.acked)
+		clear(t.parts)
+		clear(t.steps)
+	default:
+		o.tally = nil
+	}
+}
+
+// Forget drops what is remembered, unless a question is open.
+func (o *Observer) Forget() {
+	if o.tally != nil && len(o.tally.asked) == 0 {
+		o.tally = nil
+	}
+}
+
+func (o *Observer) questionEnded(m *metrics.Actors, q conversation.QuestionID, at time.Time) {
+	t := o.remember()
+	if since, ok := t.asked[q]; ok {
+		delete(t.asked, q)
+		m.QuestionAge.Observe(at.Sub(since).Seconds())
+	}
+}
+
+// Tokens counts what a model call has cost.
+func Tokens(m *metrics.Actors, u conversation.Usage) {
+	m.ModelTokens.WithLabelValues("input").Add(float64(u.InputTokens))
+	m.ModelTokens.WithLabelValues("output").Add(float64(u.OutputTokens))
+}
+
+// Unused counts what a model call has cost whose end has come too late to be
+// decided; other commands cost nothing.
+func Unused(m *metrics.Actors, end conversation.Command) {
+	switch c := end.(type) {
+	case conversation.ModelAnswered:
+		Tokens(m, c.Answer.Usage)
+	case conversation.ModelFailed:
+		if c.Usage != nil {
+			Tokens(m, *c.Usage)
+		}
+	}
+}
