@@ -36,14 +36,14 @@ func (m *Main) doctor(ctx context.Context) error {
 		file = m.configPath
 	}
 	say("configuration", nil, file)
-	if m.Config.Memory.Mode == "ephemeral" {
+	if m.Config.Ephemeral() {
 		say("data", nil, "none: memory.mode is ephemeral")
 	} else {
 		say("data", store.Check(m.Config.Data), m.Config.Data)
 	}
-	say("address", checkAddress(ctx, m.Config.Listen), m.Config.Listen)
-	if m.Config.Admin.Listen != "" {
-		say("admin address", checkAddress(ctx, m.Config.Admin.Listen), m.Config.Admin.Listen)
+	say("address", checkAddress(ctx, m.Config.Gateway.Listen), m.Config.Gateway.Listen)
+	if m.Config.Gateway.AdminListen != "" {
+		say("admin address", checkAddress(ctx, m.Config.Gateway.AdminListen), m.Config.Gateway.AdminListen)
 	}
 	m.checkModels(say, note)
 	m.checkMCP(ctx, say, note)

@@ -13,11 +13,10 @@ type doors struct {
 	modes map[conversation.Via]conversation.Mode
 }
 
-func newDoors(e *actors.Engine, c config.ChannelsConfig) doors {
-	d := doors{Engine: e, modes: map[conversation.Via]conversation.Mode{}}
-	d.modes[conversation.ViaWebSocket], _ = conversation.ParseMode(c.WebSocket.Mode)
-	d.modes[conversation.ViaHTTP], _ = conversation.ParseMode(c.HTTP.Mode)
-	return d
+func newDoors(e *actors.Engine, c config.Channels) doors {
+	return doors{Engine: e, modes: map[conversation.Via]conversation.Mode{
+		conversation.ViaWebSocket: c.WebSocket, conversation.ViaHTTP: c.HTTP,
+	}}
 }
 
 // Tell is the engine's.

@@ -12,7 +12,7 @@ import (
 
 // newLogger is the program's log on w: text for people at a terminal, JSON for
 // everything else, unless log.format says otherwise.
-func newLogger(w io.Writer, c config.LogConfig) *slog.Logger {
+func newLogger(w io.Writer, c config.Log) *slog.Logger {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(c.Level)); err != nil {
 		level = slog.LevelInfo

@@ -12,7 +12,7 @@ import (
 func TestLogFormats(t *testing.T) {
 	for format, want := range map[string]string{"auto": `"msg":"hello"`, "json": `"msg":"hello"`, "text": "INF hello"} {
 		var b bytes.Buffer
-		log := newLogger(&b, config.LogConfig{Level: "info", Format: format})
+		log := newLogger(&b, config.Log{Level: "info", Format: format})
 		log.Debug("unseen")
 		log.Info("hello")
 		if !strings.Contains(b.String(), want) || strings.Contains(b.String(), "unseen") {

@@ -33,14 +33,14 @@ func (m *Main) serve(ctx context.Context) error {
 
 	defer keepHeapFloor(uint64(c.Process.HeapFloor))()
 	fatal := make(chan error, 1)
-	options := assemble.StoreOptions(c)
+	options := c.Store
 	options.Logger, options.Metrics = log.With("room", "persistence"), metrics.NewPersistence(registry)
 	options.OnFatal = func(err error) { // nothing can be made durable any more: end, and start again from what is
 		log.Error("the store failed; ending", "error", err)
 		os.Exit(exitFailed)
 	}
 	dir := c.Data
-	if c.Memory.Mode == "ephemeral" {
+	if c.Ephemeral() {
 		dir = ""
 	}
 	db, err := store.Open(dir, options)
@@ -134,10 +134,10 @@ func (m *Main) serve(ctx context.Context) error {
 
 	select {
 	case <-ctx.Done():
-		log.Info("stopping", "drain_timeout", c.Drain.Timeout.String())
+		log.Info("stopping", "drain_timeout", c.Engine.DrainTimeout.String())
 	case err = <-fatal:
 	}
-	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.Drain.Timeout+closing)
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.Engine.DrainTimeout+closing)
 	defer cancel()
 	server.Announce()
 	if drain := engine.Drain(end); drain != nil {
@@ -159,7 +159,7 @@ func report(to chan<- error, err error) {
 }
 
 func (m *Main) dataName() string {
-	if m.Config.Memory.Mode == "ephemeral" {
+	if m.Config.Ephemeral() {
 		return "in memory only (memory.mode is ephemeral)"
 	}
 	return m.Config.Data

@@ -125,7 +125,7 @@ func TestEveryKeyIsUsed(t *testing.T) {
 		"process.heap_floor": "TestHeapFloorOfTheServer",
 	}
 	reach := func(c config.Config) string {
-		return fmt.Sprintf("%+v %+v %+v %+v", Engine(&c, "n", nil, config.ScriptedName), Gateway(&c, "n", "v", "m"), StoreOptions(&c), mcpOptions(&c, nil, nil, nil))
+		return fmt.Sprintf("%+v %+v %+v %+v", Engine(&c, "n", nil, config.ScriptedName), Gateway(&c, "n", "v", "m"), c.Store, mcpOptions(&c, nil, nil, nil))
 	}
 	before := reach(config.Default())
 	for key, c := range config.EachKeyChanged() {

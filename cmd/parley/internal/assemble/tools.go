@@ -14,14 +14,7 @@ import (
 
 // mcpOptions is the configuration as the tools room knows it.
 func mcpOptions(c *config.Config, taken []string, look config.Lookup, log *slog.Logger) mcp.Options {
-	m := c.MCPLimits
-	o := mcp.Options{
-		Taken: taken, Logger: log, Lookup: look,
-		Limits: mcp.Limits{
-			Result: int(m.Result), Message: int(m.Message), Tools: m.Tools, Description: int(m.Description), Schema: int(m.Schema),
-			StderrLine: int(m.StderrLine), BackoffMin: m.BackoffMin, BackoffMax: m.BackoffMax, StopGrace: m.StopGrace,
-		},
-	}
+	o := mcp.Options{Taken: taken, Logger: log, Lookup: look, Limits: c.MCPLimits}
 	for i := range c.MCP {
 		o.Servers = append(o.Servers, c.MCP[i].Server())
 	}

@@ -42,43 +42,6 @@ func prompt(agent string) string {
 	return strings.TrimSpace(string(text))
 }
 
-// Policy is the configuration as the machine knows it.
-func (c Config) Policy() conversation.Policy {
-	mode, _ := conversation.ParseMode(c.Inbox.Mode)
-	return conversation.Policy{
-		Mode:          mode,
-		CollectWindow: c.Inbox.CollectWindow,
-		MaxQueued:     c.Inbox.MaxQueued,
-		TriageAgent:   conversation.AgentName(c.Inbox.TriageAgent),
-		Coverage:      coverageOf(c.Coverage.Mode),
-		MaxNudges:     c.Coverage.MaxNudges,
-		MaxSteps:      c.Task.MaxSteps,
-		ReplyOnBusy:   named(c.Reply.OnBusy, conversation.ReplyConflict, conversation.ReplyQueue),
-		EmptyAnswer:   named(c.EmptyAnswer, conversation.EmptyApologise, conversation.EmptySilent, conversation.EmptyRetry),
-		Sentinels:     c.NoReply.Sentinels,
-		Fallback:      c.NoReply.Fallback,
-		PartsEnabled:  c.Parts.Enabled,
-		MaxAttempts:   c.Retry.MaxAttempts,
-		MaxInterrupts: c.Retry.MaxInterrupted,
-		BackoffMin:    c.Retry.BackoffMin,
-		BackoffMax:    c.Retry.BackoffMax,
-		CancelGrace:   c.Cancel.Grace,
-		ToolTimeout:   c.Tools.Timeout,
-		DelegateTime:  c.Delegation.Timeout,
-		MaxDepth:      c.Delegation.MaxDepth,
-		MaxParallel:   c.Delegation.MaxParallel,
-		MaxWait:       c.Admission.MaxWait,
-		Context: conversation.Context{
-			Budget: c.Context.Budget, Threshold: c.Context.Threshold, Keep: c.Context.Keep,
-			Summary: c.Context.Summary, ToolResult: int(c.Context.ToolResult),
-		},
-		Texts: conversation.Texts{
-			Busy: c.Texts.Busy, Overloaded: c.Texts.Overloaded, Empty: c.Texts.Empty,
-			Failed: c.Texts.Failed, Limit: c.Texts.Limit,
-		},
-	}
-}
-
 // Profile is the agent as the machine knows it.
 func (a Agent) Profile() conversation.Profile {
 	p := conversation.Profile{
@@ -87,22 +50,9 @@ func (a Agent) Profile() conversation.Profile {
 		EngineTools: true,
 	}
 	if a.Coverage != "" {
-		c := coverageOf(a.Coverage)
-		p.Coverage = &c
+		c := new(conversation.Coverage)
+		_ = c.UnmarshalText([]byte(a.Coverage)) // the loader has checked it
+		p.Coverage = c
 	}
 	return p
-}
-
-func coverageOf(s string) conversation.Coverage {
-	return named(s, conversation.CoverageStrict, conversation.CoverageSeen, conversation.CoverageOff)
-}
-
-// named is the value whose name is s; the loader has checked that there is one.
-func named[T interface{ String() string }](s string, values ...T) T {
-	for _, v := range values {
-		if v.String() == s {
-			return v
-		}
-	}
-	return values[0]
 }

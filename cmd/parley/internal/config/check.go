@@ -22,39 +22,39 @@ import (
 func (l *loader) check() {
 	c := &l.config
 	l.addresses(c)
-	l.atMost(c.Retry.BackoffMin > c.Retry.BackoffMax, "retry.backoff_min", "retry.backoff_max")
-	l.atMost(c.Storage.SoftFree >= 0 && c.Storage.HardFree > c.Storage.SoftFree, "storage.hard_free", "storage.soft_free")
+	l.atMost(c.Policy().BackoffMin > c.Policy().BackoffMax, "retry.backoff_min", "retry.backoff_max")
+	l.atMost(c.Store.SoftFree >= 0 && c.Store.HardFree > c.Store.SoftFree, "storage.hard_free", "storage.soft_free")
 	l.context(c)
-	l.atMost(c.Model.IdleTimeout > c.Model.HardTimeout, "model.idle_timeout", "model.hard_timeout")
-	l.atMost(c.Limits.FrameBytes > 0 && (c.Limits.TextBytes > c.Limits.FrameBytes || c.Limits.TextBytes == 0),
+	l.atMost(c.Engine.ModelIdle > c.Engine.ModelLimit, "model.idle_timeout", "model.hard_timeout")
+	l.atMost(c.Gateway.Limits.FrameBytes > 0 && (c.Gateway.Limits.TextBytes > c.Gateway.Limits.FrameBytes || c.Gateway.Limits.TextBytes == 0),
 		"limits.text_bytes", "limits.frame_bytes")
-	if c.Gateway.ReadDeadline <= c.Gateway.Heartbeat {
+	if c.Gateway.Times.ReadDeadline <= c.Gateway.Times.Heartbeat {
 		l.wrong("gateway.read_deadline", "must be more than gateway.heartbeat, or clients that only listen would be cut off")
 	}
-	if c.Limits.CommandsPerSecond > 0 && c.Limits.CommandsBurst == 0 {
+	if c.Gateway.Limits.CommandsPerSecond > 0 && c.Gateway.Limits.CommandsBurst == 0 {
 		l.wrong("limits.commands_burst", "must be at least 1 while limits.commands_per_second is set, else every command would be refused")
 	}
-	if c.Data == "" && c.Memory.Mode == "durable" {
+	if c.Data == "" && !c.Ephemeral() {
 		l.wrong("data", `must name a directory, or set memory.mode = "ephemeral" to keep nothing`)
 	}
-	if slices.ContainsFunc(c.NoReply.Sentinels, func(s string) bool { return strings.TrimSpace(s) == "" }) {
+	if slices.ContainsFunc(c.Policy().Sentinels, func(s string) bool { return strings.TrimSpace(s) == "" }) {
 		l.wrong("no_reply.sentinels", "holds a blank text; leave the list empty to have none")
 	}
 	for _, t := range []struct{ key, text string }{
-		{"texts.busy", c.Texts.Busy},
-		{"texts.overloaded", c.Texts.Overloaded},
-		{"texts.empty", c.Texts.Empty},
-		{"texts.failed", c.Texts.Failed},
-		{"texts.limit", c.Texts.Limit},
+		{"texts.busy", c.Policy().Texts.Busy},
+		{"texts.overloaded", c.Policy().Texts.Overloaded},
+		{"texts.empty", c.Policy().Texts.Empty},
+		{"texts.failed", c.Policy().Texts.Failed},
+		{"texts.limit", c.Policy().Texts.Limit},
 	} {
 		if strings.TrimSpace(t.text) == "" {
 			l.wrong(t.key, "must not be blank: a person would see an empty message")
 		}
 	}
-	if c.Auth.Mode != "none" {
+	if c.Auth != "none" {
 		l.wrong("auth.mode", `must be "none" (one local user, on a loopback address): this version has no other way to know who a client is`)
 	}
-	if m := c.Command.AskMarker; strings.TrimSpace(m) != m || strings.ContainsAny(m, "\r\n") {
+	if m := c.AskMarker; strings.TrimSpace(m) != m || strings.ContainsAny(m, "\r\n") {
 		l.wrong("command_agent.ask_marker", "must be one line without space around it")
 	}
 	if c.Scripted.Script != "" {
@@ -112,7 +112,7 @@ func (l *loader) atMost(violated bool, small, large string) {
 }
 
 func (l *loader) addresses(c *Config) {
-	host, ok := hostPort(c.Listen)
+	host, ok := hostPort(c.Gateway.Listen)
 	switch {
 	case !ok:
 		l.wrong("listen", `must be "host:port", for example "127.0.0.1:8080"`)
@@ -121,10 +121,10 @@ func (l *loader) addresses(c *Config) {
 			"because everyone who reaches it could read and write every session; to serve others put a proxy that asks who they are before it "+
 			"and name its host in gateway.public_hosts")
 	}
-	if c.Admin.Listen != "" {
-		if _, ok := hostPort(c.Admin.Listen); !ok {
+	if c.Gateway.AdminListen != "" {
+		if _, ok := hostPort(c.Gateway.AdminListen); !ok {
 			l.wrong("admin.listen", `must be "host:port", for example "127.0.0.1:9090", or "" for none`)
-		} else if c.Admin.Listen == c.Listen && !strings.HasSuffix(c.Listen, ":0") {
+		} else if c.Gateway.AdminListen == c.Gateway.Listen && !strings.HasSuffix(c.Gateway.Listen, ":0") {
 			l.wrong("admin.listen", "must differ from listen")
 		}
 	}
@@ -201,7 +201,7 @@ func (l *loader) agentList(c *Config) {
 			}
 		}
 	}
-	if t := c.Inbox.TriageAgent; t != "" && !names[t] {
+	if t := string(c.Policy().TriageAgent); t != "" && !names[t] {
 		l.wrong("inbox.triage_agent", "must name an agent; there are: "+strings.Join(sortedKeys(names), ", "))
 	}
 }

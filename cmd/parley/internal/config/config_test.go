@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"os"
+	"parley/conversation"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -77,10 +78,11 @@ func TestLaterSourcesWin(t *testing.T) {
 		Listen, Data   string
 		Sentinels, Pub []string
 		Delay          time.Duration
-		Frame          Bytes
+		Frame          int
 		Parts          bool
 	}
-	got := seen{c.Inbox.Mode, c.Inbox.MaxQueued, c.Task.MaxSteps, c.Listen, c.Data, c.NoReply.Sentinels, c.Gateway.PublicHosts, c.Scripted.TokenDelay, c.Limits.FrameBytes, c.Parts.Enabled}
+	p := c.Policy()
+	got := seen{p.Mode.String(), p.MaxQueued, p.MaxSteps, c.Gateway.Listen, c.Data, p.Sentinels, c.Gateway.PublicHosts, c.Scripted.TokenDelay, c.Gateway.Limits.FrameBytes, p.PartsEnabled}
 	want := seen{"collect", 7, 5, "127.0.0.1:2", "elsewhere", []string{"A", "B"}, []string{"x,y.example"}, 0, 1 << 20, false}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
@@ -223,10 +225,11 @@ func TestAgentsChangeAndAdd(t *testing.T) {
 
 func TestPrintedConfigReadsBack(t *testing.T) {
 	first := Default()
-	first.Inbox.Mode, first.Texts.Busy, first.Gateway.PublicHosts = "queue", "a \"b\"\\\n\tc \x01 …", []string{"a.example", "b.example:1"}
-	first.Retry.BackoffMin, first.Limits.FrameBytes, first.Limits.TextBytes = 90*time.Second, 123457, 1000
+	p, l := first.Policy(), &first.Gateway.Limits
+	p.Mode, p.Texts.Busy, first.Gateway.PublicHosts = conversation.ModeQueue, "a \"b\"\\\n\tc \x01 …", []string{"a.example", "b.example:1"}
+	p.BackoffMin, l.FrameBytes, l.TextBytes = 90*time.Second, 123457, 1000
 	first.Agents = append(first.Agents, Agent{Name: "x", Prompt: "p", Tools: []string{"clock"}, MaxSteps: 3})
-	first.Retry.BackoffMax = 3 * time.Hour
+	p.BackoffMax = 3 * time.Hour
 	var out bytes.Buffer
 	if err := Print(&out, first); err != nil {
 		t.Fatal(err)
@@ -242,8 +245,8 @@ func TestPrintedConfigReadsBack(t *testing.T) {
 
 func TestSecretsAreMasked(t *testing.T) {
 	type secretive struct {
-		Token string `toml:"token" secret:"true"`
-		Name  string `toml:"name"`
+		Token string `key:"token" secret:"true"`
+		Name  string `key:"name"`
 	}
 	v := reflect.ValueOf(&secretive{Token: "hush", Name: "n"}).Elem()
 	var got []string
@@ -288,7 +291,7 @@ func TestConfigReachesThePolicy(t *testing.T) {
 			}
 		}
 	}
-	before, after := reflect.ValueOf(Default().Policy()), reflect.ValueOf(changed.Policy())
+	before, after := reflect.ValueOf(conversation.DefaultPolicy()), reflect.ValueOf(*changed.Policy())
 	for i := range before.NumField() {
 		if reflect.DeepEqual(before.Field(i).Interface(), after.Field(i).Interface()) {
 			t.Errorf("no key changes conversation.Policy.%s", before.Type().Field(i).Name)

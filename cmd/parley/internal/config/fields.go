@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding"
 	"fmt"
 	"iter"
 	"math"
@@ -11,8 +12,6 @@ import (
 	"time"
 
 	"github.com/pelletier/go-toml/v2"
-
-	"parley/cmd/parley/internal/store"
 )
 
 // A field is one key of a configuration struct: where it lives and what it allows.
@@ -23,47 +22,50 @@ type field struct {
 	choices []string // allowed texts; nil = any
 	min     string   // smallest value, as written; "" = none
 	max     string   // largest value, as written; "" = none
-	auto    bool     // "auto" is allowed as well
+	auto    string   // the number that "auto" stands for; "" = "auto" is not allowed
+	bytes   bool     // the number is a size
 	secret  bool     // masked by "config print"
 }
 
 var (
 	durationType = reflect.TypeFor[time.Duration]()
-	bytesType    = reflect.TypeFor[Bytes]()
+	textType     = reflect.TypeFor[encoding.TextUnmarshaler]()
 	stringsType  = reflect.TypeFor[[]string]()
 	textsType    = reflect.TypeFor[map[string]string]()
 	anyType      = reflect.TypeFor[map[string]any]()
 	numberType   = reflect.TypeFor[*float64]()
 )
 
-// fieldsOf lists the keys of a struct in the order of its fields; lists of
-// tables (agents, models, mcp) are left out: they have keys of their own.
+// fieldsOf lists the keys of a struct in the order of its fields, with those of
+// the structs in it; a field without a key tag has no key.
 func fieldsOf(t reflect.Type) []field {
 	var list []field
 	for i := range t.NumField() {
 		f := t.Field(i)
-		key := f.Tag.Get("toml")
+		key, ok := f.Tag.Lookup("key")
 		switch {
-		case f.Type.Kind() == reflect.Struct:
-			for _, sub := range fieldsOf(f.Type) {
-				sub.key = key + "." + sub.key
-				sub.index = append([]int{i}, sub.index...)
-				list = append(list, sub)
-			}
-		case key == "", f.Type.Kind() == reflect.Slice && f.Type != stringsType:
-		default:
+		case ok:
 			fd := field{
 				key: key, index: []int{i}, typ: f.Type,
-				min: f.Tag.Get("min"), max: f.Tag.Get("max"), auto: f.Tag.Get("auto") == "true", secret: f.Tag.Get("secret") == "true",
+				min: f.Tag.Get("min"), max: f.Tag.Get("max"), auto: f.Tag.Get("auto"), bytes: f.Tag.Get("unit") == "bytes",
+				secret: f.Tag.Get("secret") == "true",
 			}
 			if c, ok := f.Tag.Lookup("choices"); ok {
 				fd.choices = strings.Split(c, ",")
 			}
 			list = append(list, fd)
+		case f.Type.Kind() == reflect.Struct:
+			for _, sub := range fieldsOf(f.Type) {
+				sub.index = append([]int{i}, sub.index...)
+				list = append(list, sub)
+			}
 		}
 	}
 	return list
 }
+
+// named is true for a type that reads its own texts.
+func (f field) named() bool { return reflect.PointerTo(f.typ).Implements(textType) }
 
 // env is the environment variable of the key.
 func (f field) env() string {
@@ -82,7 +84,7 @@ func (f field) want() string {
 		return "one of " + strings.Join(named, ", ")
 	case f.typ == durationType:
 		s = `a duration such as "1.5s" or "10m"`
-	case f.typ == bytesType:
+	case f.bytes:
 		s = `a number of bytes or a size such as "256 KiB"`
 	case f.typ == stringsType:
 		return `a list of texts such as ["a", "b"]`
@@ -94,7 +96,7 @@ func (f field) want() string {
 		s = "a number"
 	case f.typ.Kind() == reflect.Bool:
 		return "true or false"
-	case f.typ.Kind() == reflect.Int:
+	case f.whole():
 		s = "a whole number"
 	default:
 		return "a text"
@@ -105,7 +107,7 @@ func (f field) want() string {
 	case f.min != "":
 		s += " of at least " + f.min
 	}
-	if f.auto {
+	if f.auto != "" {
 		s += `, or "auto"`
 	}
 	return s
@@ -121,12 +123,12 @@ func (f field) set(root reflect.Value, v any) error {
 			return err
 		}
 		target.SetInt(int64(d))
-	case f.typ == bytesType:
-		b, err := f.bytes(v)
+	case f.bytes:
+		b, err := f.size(v)
 		if err != nil {
 			return err
 		}
-		target.SetInt(int64(b))
+		target.SetInt(b)
 	case f.typ == stringsType:
 		list, ok := v.([]any)
 		if !ok {
@@ -176,10 +178,14 @@ func (f field) set(root reflect.Value, v any) error {
 			return f.mismatch()
 		}
 		target.SetBool(b)
-	case f.typ.Kind() == reflect.Int:
+	case f.whole():
 		n, ok := v.(int64)
 		if !ok || !f.within(n, func(s string) int64 { n, _ := strconv.ParseInt(s, 10, 64); return n }) {
 			return f.mismatch()
+		}
+		if f.typ.Kind() == reflect.Float64 {
+			target.SetFloat(float64(n))
+			break
 		}
 		target.SetInt(n)
 	default:
@@ -187,9 +193,19 @@ func (f field) set(root reflect.Value, v any) error {
 		if !ok || (f.choices != nil && !slices.Contains(f.choices, s)) {
 			return f.mismatch()
 		}
-		target.SetString(s)
+		if !f.named() {
+			target.SetString(s)
+		} else if target.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(s)) != nil {
+			return f.mismatch()
+		}
 	}
 	return nil
+}
+
+// whole is true for a whole number that is neither a time nor a size.
+func (f field) whole() bool {
+	k := f.typ.Kind()
+	return !f.named() && !f.bytes && f.typ != durationType && (k == reflect.Int || k == reflect.Int64 || k == reflect.Float64)
 }
 
 func (f field) mismatch() error { return fmt.Errorf("must be %s", f.want()) }
@@ -210,14 +226,14 @@ func (f field) duration(v any) (time.Duration, error) {
 	return d, nil
 }
 
-func (f field) bytes(v any) (Bytes, error) {
-	var b Bytes
+func (f field) size(v any) (int64, error) {
+	var b int64
 	switch v := v.(type) {
 	case int64:
-		b = Bytes(v)
+		b = v
 	case string:
-		if f.auto && v == "auto" {
-			return store.Auto, nil
+		if f.auto != "" && v == "auto" {
+			return strconv.ParseInt(f.auto, 10, 64)
 		}
 		var ok bool
 		if b, ok = parseBytes(v); !ok {
@@ -226,7 +242,7 @@ func (f field) bytes(v any) (Bytes, error) {
 	default:
 		return 0, f.mismatch()
 	}
-	if !f.within(int64(b), func(s string) int64 { b, _ := parseBytes(s); return int64(b) }) {
+	if !f.within(b, func(s string) int64 { b, _ := parseBytes(s); return b }) {
 		return 0, f.mismatch()
 	}
 	return b, nil
@@ -263,7 +279,7 @@ func (f field) setText(root reflect.Value, s string) error {
 			return f.mismatch()
 		}
 		v = b
-	case f.typ.Kind() == reflect.Int:
+	case f.whole():
 		n, err := strconv.ParseInt(s, 10, 64)
 		if err != nil {
 			return f.mismatch()
@@ -279,19 +295,23 @@ func (f field) text(root reflect.Value) string {
 	if f.secret && !v.IsZero() {
 		return `"***"`
 	}
+	switch {
+	case f.bytes:
+		return f.sizeText(v.Int())
+	case v.Kind() == reflect.String:
+		return quoteTOML(v.String())
+	case f.named():
+		return quoteTOML(fmt.Sprint(v.Interface()))
+	}
 	switch v := v.Interface().(type) {
 	case time.Duration:
 		return strconv.Quote(shortDuration(v))
-	case Bytes:
-		return v.toml()
 	case []string:
 		quoted := make([]string, 0, len(v))
 		for _, s := range v {
 			quoted = append(quoted, quoteTOML(s))
 		}
 		return "[" + strings.Join(quoted, ", ") + "]"
-	case string:
-		return quoteTOML(v)
 	case map[string]string:
 		return inlineTable(v, func(name, value string) string { return quoteTOML(shownValue(name, value)) })
 	case map[string]any:
@@ -354,10 +374,14 @@ func EachKeyChanged() iter.Seq2[string, Config] {
 func (f field) change(root reflect.Value) {
 	v := root.FieldByIndex(f.index)
 	switch {
+	case f.named():
+		_ = v.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(f.choices[len(f.choices)-1]))
 	case f.choices != nil:
 		v.SetString(f.choices[len(f.choices)-1])
 	case v.Kind() == reflect.String:
 		v.SetString("changed")
+	case v.Kind() == reflect.Float64:
+		v.SetFloat(v.Float() + 12345)
 	case v.Kind() == reflect.Bool:
 		v.SetBool(!v.Bool())
 	case v.Kind() == reflect.Slice:
@@ -387,11 +411,11 @@ func shortDuration(d time.Duration) string {
 
 var byteUnits = []struct {
 	name string
-	size Bytes
+	size int64
 }{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"GB", 1e9}, {"MB", 1e6}, {"kB", 1e3}, {"B", 1}}
 
-func parseBytes(s string) (Bytes, bool) {
-	number, unit := strings.TrimSpace(s), Bytes(1)
+func parseBytes(s string) (int64, bool) {
+	number, unit := strings.TrimSpace(s), int64(1)
 	for _, u := range byteUnits {
 		if rest, ok := strings.CutSuffix(number, u.name); ok {
 			number, unit = strings.TrimSpace(rest), u.size
@@ -399,14 +423,14 @@ func parseBytes(s string) (Bytes, bool) {
 		}
 	}
 	n, err := strconv.ParseInt(number, 10, 64)
-	if err != nil || n > math.MaxInt64/int64(unit) || n < math.MinInt64/int64(unit) {
+	if err != nil || n > math.MaxInt64/unit || n < math.MinInt64/unit {
 		return 0, false
 	}
-	return Bytes(n) * unit, true
+	return n * unit, true
 }
 
-func (b Bytes) toml() string {
-	if b == store.Auto {
+func (f field) sizeText(b int64) string {
+	if f.auto != "" && f.auto == strconv.FormatInt(b, 10) {
 		return `"auto"`
 	}
 	for _, u := range byteUnits[:3] {
@@ -414,7 +438,7 @@ func (b Bytes) toml() string {
 			return fmt.Sprintf(`"%d %s"`, b/u.size, u.name)
 		}
 	}
-	return strconv.FormatInt(int64(b), 10)
+	return strconv.FormatInt(b, 10)
 }
 
 // quoteTOML writes s as a basic string; Go's escapes beyond \uXXXX are not TOML's.

@@ -15,46 +15,25 @@ import (
 
 // MCPBlock is an [[mcp]] block: a server whose tools agents may use.
 type MCPBlock struct {
-	Name     string            `toml:"name"`
-	Command  string            `toml:"command"` // a program to start; or
-	Args     []string          `toml:"args"`
-	Env      map[string]string `toml:"env"`
-	Inherit  []string          `toml:"inherit"` // variables that it gets from this process
-	Dir      string            `toml:"dir"`     // "" = this process's own
-	URL      string            `toml:"url"`     // the address of a streamable HTTP endpoint
-	Headers  map[string]string `toml:"headers"`
-	Protocol string            `toml:"protocol"` // the version that is tried first; "" = the newest
+	Name     string            `key:"name"`
+	Command  string            `key:"command"` // a program to start; or
+	Args     []string          `key:"args"`
+	Env      map[string]string `key:"env"`
+	Inherit  []string          `key:"inherit"` // variables that it gets from this process
+	Dir      string            `key:"dir"`     // "" = this process's own
+	URL      string            `key:"url"`     // the address of a streamable HTTP endpoint
+	Headers  map[string]string `key:"headers"`
+	Protocol string            `key:"protocol"` // the version that is tried first; "" = the newest
 
-	Prefix     string   `toml:"prefix"`   // before the names of its tools
-	Allow      []string `toml:"allow"`    // tools that are used, by the server's names; "*" = all
-	Approval   string   `toml:"approval"` // whether a person must allow calls
-	Ask        []string `toml:"ask"`      // exceptions to approval = "never"
-	Never      []string `toml:"never"`    // exceptions to approval = "ask"
-	Idempotent []string `toml:"idempotent"`
+	Prefix     string   `key:"prefix"`   // before the names of its tools
+	Allow      []string `key:"allow"`    // tools that are used, by the server's names; "*" = all
+	Approval   string   `key:"approval"` // whether a person must allow calls
+	Ask        []string `key:"ask"`      // exceptions to approval = "never"
+	Never      []string `key:"never"`    // exceptions to approval = "ask"
+	Idempotent []string `key:"idempotent"`
 
-	Timeout        time.Duration `toml:"timeout" min:"0s" max:"1h"` // of a call; 0 = tools.timeout
-	ConnectTimeout time.Duration `toml:"connect_timeout" min:"1ms"`
-}
-
-// MCPLimitsConfig bounds what any MCP server may do.
-type MCPLimitsConfig struct {
-	Result      Bytes         `toml:"result" min:"256"`    // of a call; the middle of a longer one is left out
-	Message     Bytes         `toml:"message" min:"1"`     // a longer one ends the connection
-	Tools       int           `toml:"tools" min:"1"`       // of one server
-	Description Bytes         `toml:"description" min:"1"` // of a tool; the rest is cut
-	Schema      Bytes         `toml:"schema" min:"1"`      // of a tool; one with a larger one is left out
-	StderrLine  Bytes         `toml:"stderr_line" min:"1"` // that is logged
-	BackoffMin  time.Duration `toml:"backoff_min" min:"1ms"`
-	BackoffMax  time.Duration `toml:"backoff_max" min:"1ms"`
-	StopGrace   time.Duration `toml:"stop_grace" min:"1ms"`
-}
-
-func defaultMCPLimits() MCPLimitsConfig {
-	d := mcp.DefaultLimits()
-	return MCPLimitsConfig{
-		Result: Bytes(d.Result), Message: Bytes(d.Message), Tools: d.Tools, Description: Bytes(d.Description),
-		Schema: Bytes(d.Schema), StderrLine: Bytes(d.StderrLine), BackoffMin: d.BackoffMin, BackoffMax: d.BackoffMax, StopGrace: d.StopGrace,
-	}
+	Timeout        time.Duration `key:"timeout" min:"0s" max:"1h"` // of a call; 0 = tools.timeout
+	ConnectTimeout time.Duration `key:"connect_timeout" min:"1ms"`
 }
 
 // mcpBlock is a block that says nothing but its name.

@@ -38,46 +38,46 @@ const (
 // a key; without it all do. Keys are never in it, only where they are to be found.
 type ModelBlock struct {
 	Name     string
-	Provider string `toml:"provider" choices:"openai,anthropic,command,scripted"`
+	Provider string `key:"provider" choices:"openai,anthropic,command,scripted"`
 
-	API             string            `toml:"api" choices:"responses,chat" for:"openai"`
-	BaseURL         string            `toml:"base_url" for:"openai,anthropic"`
-	Model           string            `toml:"model" for:"openai,anthropic"`    // the provider's name of it
-	KeyEnv          string            `toml:"key_env" for:"openai,anthropic"`  // the variable that holds the key
-	KeyFile         string            `toml:"key_file" for:"openai,anthropic"` // or the file that does, beside the configuration file
-	Headers         map[string]string `toml:"headers" for:"openai,anthropic"`
-	Extra           map[string]any    `toml:"extra" for:"openai,anthropic"` // more fields of the request's body
-	Stream          bool              `toml:"stream" for:"openai,anthropic"`
-	MaxOutputTokens int               `toml:"max_output_tokens" min:"0" for:"openai,anthropic"` // 0 = the provider's own limit, or 8192 where it wants one
-	Temperature     *float64          `toml:"temperature" min:"0" max:"2" for:"openai,anthropic"`
-	Alternate       bool              `toml:"alternate" for:"openai"`
-	IdleTimeout     time.Duration     `toml:"idle_timeout" min:"0s" for:"openai,anthropic"` // 0 = model.idle_timeout only
-	ConnectTimeout  time.Duration     `toml:"connect_timeout" min:"1ms" for:"openai,anthropic"`
-	MaxBytes        Bytes             `toml:"max_bytes" min:"1" for:"openai,anthropic"`
-	Proxy           string            `toml:"proxy" for:"openai,anthropic"` // "" = none
+	API             string            `key:"api" choices:"responses,chat" for:"openai"`
+	BaseURL         string            `key:"base_url" for:"openai,anthropic"`
+	Model           string            `key:"model" for:"openai,anthropic"`    // the provider's name of it
+	KeyEnv          string            `key:"key_env" for:"openai,anthropic"`  // the variable that holds the key
+	KeyFile         string            `key:"key_file" for:"openai,anthropic"` // or the file that does, beside the configuration file
+	Headers         map[string]string `key:"headers" for:"openai,anthropic"`
+	Extra           map[string]any    `key:"extra" for:"openai,anthropic"` // more fields of the request's body
+	Stream          bool              `key:"stream" for:"openai,anthropic"`
+	MaxOutputTokens int               `key:"max_output_tokens" min:"0" for:"openai,anthropic"` // 0 = the provider's own limit, or 8192 where it wants one
+	Temperature     *float64          `key:"temperature" min:"0" max:"2" for:"openai,anthropic"`
+	Alternate       bool              `key:"alternate" for:"openai"`
+	IdleTimeout     time.Duration     `key:"idle_timeout" min:"0s" for:"openai,anthropic"` // 0 = model.idle_timeout only
+	ConnectTimeout  time.Duration     `key:"connect_timeout" min:"1ms" for:"openai,anthropic"`
+	MaxBytes        int64             `key:"max_bytes" unit:"bytes" min:"1" for:"openai,anthropic"`
+	Proxy           string            `key:"proxy" for:"openai,anthropic"` // "" = none
 
-	Command           string        `toml:"command" for:"command"`
-	Args              []string      `toml:"args" for:"command"`
-	Dir               string        `toml:"dir" for:"command"` // "" = the server's own
-	ContextPairs      int           `toml:"context_pairs" min:"1" for:"command"`
-	Timeout           time.Duration `toml:"timeout" min:"1ms" for:"command"`
-	Grace             time.Duration `toml:"grace" min:"1ms" for:"command"`
-	MaxResponseLength int           `toml:"max_response_length" min:"1" for:"command"`
-	MaxOutput         Bytes         `toml:"max_output" min:"1" for:"command"`
-	Format            string        `toml:"format" choices:"text,stream-json" for:"command"`
-	PromptVia         string        `toml:"prompt_via" choices:"auto,arg,stdin" for:"command"`
-	AskMarker         string        `toml:"ask_marker" for:"command"` // not given: command_agent.ask_marker
-	TimeoutText       string        `toml:"timeout_text" for:"command"`
+	Command           string        `key:"command" for:"command"`
+	Args              []string      `key:"args" for:"command"`
+	Dir               string        `key:"dir" for:"command"` // "" = the server's own
+	ContextPairs      int           `key:"context_pairs" min:"1" for:"command"`
+	Timeout           time.Duration `key:"timeout" min:"1ms" for:"command"`
+	Grace             time.Duration `key:"grace" min:"1ms" for:"command"`
+	MaxResponseLength int           `key:"max_response_length" min:"1" for:"command"`
+	MaxOutput         int64         `key:"max_output" unit:"bytes" min:"1" for:"command"`
+	Format            string        `key:"format" choices:"text,stream-json" for:"command"`
+	PromptVia         string        `key:"prompt_via" choices:"auto,arg,stdin" for:"command"`
+	AskMarker         string        `key:"ask_marker" for:"command"` // not given: command_agent.ask_marker
+	TimeoutText       string        `key:"timeout_text" for:"command"`
 
-	TokenDelay time.Duration `toml:"token_delay" min:"0s" max:"10s" for:"scripted"`
-	Script     string        `toml:"script" for:"scripted"`
+	TokenDelay time.Duration `key:"token_delay" min:"0s" max:"10s" for:"scripted"`
+	Script     string        `key:"script" for:"scripted"`
 
-	Label         string   `toml:"label" for:"openai,anthropic,command"` // "" = the provider and its model
-	Order         int      `toml:"order"`                                // for model.default = "auto": the lowest first
-	Fallback      []string `toml:"fallback"`                             // models to ask when this one fails
-	Rate          string   `toml:"rate"`                                 // calls that may begin: "10/s", "60/m", "1000/h"; "" = no limit
-	Burst         int      `toml:"burst" min:"0"`                        // of the rate; 0 = a second's worth
-	MaxConcurrent int      `toml:"max_concurrent" min:"0"`               // 0 = no limit; a command-line agent needs one
+	Label         string   `key:"label" for:"openai,anthropic,command"` // "" = the provider and its model
+	Order         int      `key:"order"`                                // for model.default = "auto": the lowest first
+	Fallback      []string `key:"fallback"`                             // models to ask when this one fails
+	Rate          string   `key:"rate"`                                 // calls that may begin: "10/s", "60/m", "1000/h"; "" = no limit
+	Burst         int      `key:"burst" min:"0"`                        // of the rate; 0 = a second's worth
+	MaxConcurrent int      `key:"max_concurrent" min:"0"`               // 0 = no limit; a command-line agent needs one
 }
 
 // modelBlock is a block of a provider that says nothing else.
@@ -93,7 +93,7 @@ func modelBlock(name, provider string) ModelBlock {
 	case ProviderCommand:
 		o := command.DefaultOptions()
 		b.Command, b.Args, b.ContextPairs, b.Timeout, b.Grace = o.Command, []string{}, o.ContextPairs, o.Timeout, o.Grace
-		b.MaxConcurrent, b.MaxResponseLength, b.MaxOutput = o.MaxConcurrent, o.MaxResponseLength, Bytes(o.MaxOutput)
+		b.MaxConcurrent, b.MaxResponseLength, b.MaxOutput = o.MaxConcurrent, o.MaxResponseLength, int64(o.MaxOutput)
 		b.Format, b.PromptVia, b.TimeoutText = string(o.Format), string(o.PromptVia), o.TimeoutText
 	case ProviderScripted:
 		b.TokenDelay = Default().Scripted.TokenDelay
@@ -227,7 +227,7 @@ func (l *loader) modelList(c *Config) {
 	for i := range c.Models {
 		b := &c.Models[i]
 		if slices.Contains(l.marked, b.Name) {
-			b.AskMarker = c.Command.AskMarker
+			b.AskMarker = c.AskMarker
 		}
 		l.modelBlock(c, b)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -11,18 +12,25 @@ import (
 // the same configuration, secrets aside: those are masked.
 func Print(w io.Writer, c Config) error {
 	var b strings.Builder
-	section := ""
 	root := reflect.ValueOf(&c).Elem()
+	sections, bySection := []string{""}, map[string][]string{}
 	for _, f := range fieldsOf(root.Type()) {
-		name, key := "", f.key
+		section, key := "", f.key
 		if i := strings.LastIndexByte(key, '.'); i >= 0 {
-			name, key = key[:i], key[i+1:]
+			section, key = key[:i], key[i+1:]
 		}
-		if name != section {
-			section = name
+		if !slices.Contains(sections, section) {
+			sections = append(sections, section)
+		}
+		bySection[section] = append(bySection[section], key+" = "+f.text(root)+"\n")
+	}
+	for _, section := range sections {
+		if section != "" {
 			fmt.Fprintf(&b, "\n[%s]\n", section)
 		}
-		fmt.Fprintf(&b, "%s = %s\n", key, f.text(root))
+		for _, line := range bySection[section] {
+			b.WriteString(line)
+		}
 	}
 	for i := range c.Models {
 		fmt.Fprintf(&b, "\n[models.%s]\n", c.Models[i].Name)
