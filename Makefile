@@ -59,7 +59,7 @@ golden: ## rewrite the golden files; read the diff and explain it in the commit
 	$(GO) test ./conversation/machine ./conversation/wire ./gateway/... ./metrics/... ./cmd/parley -run 'Golden|Transcript|LinkedModules' -rewrite
 	@git --no-pager diff --stat
 
-bench: ## the tables of the README: server against its floors (about 3 minutes)
+bench: ## the tables of the README: server against its baselines (about 3 minutes)
 	@mkdir -p bin
 	$(GO) build -o bin/ ./cmd/...
 	./bin/parley-bench run --server ./bin/parley

@@ -86,7 +86,11 @@ var arrows = map[string][]string{
 		"models/limit", "models/scripted", "tools/builtin", "tools/mcp",
 	},
 	"cmd/parley/internal/store": {"conversation", "persistence/pebble"}, // the one place that names a concrete store
-	"cmd/parley-bench":          {},                                     // it knows the server from outside only
+
+	// It knows the server from outside only.
+	"cmd/parley-bench":                  {"cmd/parley-bench/internal/load", "cmd/parley-bench/internal/checker"},
+	"cmd/parley-bench/internal/load":    {},
+	"cmd/parley-bench/internal/checker": {"cmd/parley-bench/internal/load"},
 }
 
 // testArrows are the imports that only tests of a room may have, beside its own.
@@ -113,16 +117,16 @@ var testArrows = map[string][]string{
 var libraries = map[string][]string{
 	"github.com/asynkron/protoactor-go": {"actors", "actors/internal/calls", "actors/internal/registry"},
 	// The load generator measures the bare store and the bare socket in the same
-	// run as the server; that is the point of a floor.
-	"github.com/cockroachdb/pebble":    {"persistence/pebble", "cmd/parley-bench/floor.go"},
+	// run as the server; that is the point of a baseline.
+	"github.com/cockroachdb/pebble":    {"persistence/pebble", "cmd/parley-bench/internal/load/baseline_store.go"},
 	"github.com/gofiber/":              {"gateway/server.go", "gateway/guard.go", "gateway/rest"},
-	"github.com/valyala/fasthttp":      {"gateway/rest", "cmd/parley-bench/echo.go"},
-	"github.com/fasthttp/websocket":    {"gateway/ws", "cmd/parley-bench"},
+	"github.com/valyala/fasthttp":      {"gateway/rest", "cmd/parley-bench/internal/load/baseline_socket.go"},
+	"github.com/fasthttp/websocket":    {"gateway/ws", "cmd/parley-bench/internal/load"},
 	"github.com/openai/":               {}, // tests only: the two link 58 MB (ADR 9)
 	"github.com/anthropics/":           {},
 	"github.com/tmaxmax/go-sse":        {"models/internal/httpmodel"},
 	"github.com/expr-lang/":            {"tools/builtin"},
-	"github.com/modelcontextprotocol/": {"tools/mcp", "cmd/parley-bench"},
+	"github.com/modelcontextprotocol/": {"tools/mcp", "cmd/parley-bench/internal/checker"},
 	"github.com/rivo/uniseg":           {"models/command"},
 	"golang.org/x/time/":               {"models/limit", "tools/mcp"},
 	"database/sql":                     {},
@@ -157,7 +161,7 @@ func TestNoSleeps(t *testing.T) {
 				if !ok || call.Sel.Name != "Sleep" {
 					return true
 				}
-				if pkg, ok := call.X.(*ast.Ident); ok && pkg.Name == "time" && !bubble && at != "cmd/parley-bench/crash.go" {
+				if pkg, ok := call.X.(*ast.Ident); ok && pkg.Name == "time" && !bubble && at != "cmd/parley-bench/internal/checker/crash.go" {
 					t.Errorf("%s sleeps at %s", at, files.Position(n.Pos()))
 				}
 				return true

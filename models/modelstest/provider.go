@@ -632,7 +632,7 @@ func Bench(b *testing.B, wire Wire, dial Dial) {
 		long.Entries = append(long.Entries, r.Entries[0], conversation.Entry{Role: conversation.RoleAssistant, Items: []Item{{Kind: conversation.ItemText, ID: "msg_1", Text: s.Items[0].Text}}})
 	}
 	long.Entries = append(long.Entries, r.Entries[0])
-	// The floor: the same bytes without an adapter.
+	// The baseline: the same bytes without an adapter.
 	b.Run("bare HTTP, 100 deltas", func(b *testing.B) {
 		client := &http.Client{Transport: &http.Transport{}}
 		defer client.CloseIdleConnections()

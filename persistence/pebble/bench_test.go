@@ -34,8 +34,8 @@ func turn(key conversation.SessionKey, h *conversation.Head, now time.Time, text
 	}
 }
 
-// BenchmarkCommit compares a durable commit of W sessions at once with the floor
-// under it: Pebble given the same bytes in one synced batch. Run it with
+// BenchmarkCommit compares a durable commit of W sessions at once with its baseline:
+// Pebble given the same bytes in one synced batch. Run it with
 // -benchtime=2s; commits/s is the number to read.
 func BenchmarkCommit(b *testing.B) {
 	text := string(make([]byte, 300))

@@ -1,4 +1,4 @@
-package main
+package load
 
 import (
 	"bufio"
@@ -18,8 +18,11 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// The floor under the sockets: the same library as the gateway's with nothing
-// around it, in a process of its own.
+// Echo is the command of the sockets' baseline: the same library as the gateway's
+// with nothing around it, in a process of its own.
+type Echo struct{}
+
+// Run serves on a port of the loopback, whose address it prints, until it is killed.
 //
 //	/echo          sends every frame back
 //	/fan?n=&size=  a frame of any socket is n frames of size bytes for all of them
@@ -27,7 +30,7 @@ import (
 //
 // The many frames are laid out once and go out in one write a socket: fewer
 // calls of the system are not possible.
-func serveEcho() error {
+func (Echo) Run() error {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
@@ -141,8 +144,8 @@ func dialEcho(addr, route string) (*websocket.Conn, error) {
 	return ws, err
 }
 
-// echoFloor is how many round trips of size bytes n sockets make in d.
-func echoFloor(n, size int, d time.Duration) (result, error) {
+// echoBaseline is how many round trips of size bytes n sockets make in d.
+func echoBaseline(n, size int, d time.Duration) (result, error) {
 	addr, stop, err := startEcho()
 	if err != nil {
 		return result{}, err
@@ -164,9 +167,9 @@ func echoFloor(n, size int, d time.Duration) (result, error) {
 	})
 }
 
-// fanFloor is how many deliveries a second one sender and n sockets make, each
+// fanBaseline is how many deliveries a second one sender and n sockets make, each
 // round of perRound frames of size bytes ending when all have them.
-func fanFloor(n, perRound, size int, d time.Duration) (result, error) {
+func fanBaseline(n, perRound, size int, d time.Duration) (result, error) {
 	addr, stop, err := startEcho()
 	if err != nil {
 		return result{}, err
@@ -209,8 +212,8 @@ func fanFloor(n, perRound, size int, d time.Duration) (result, error) {
 	return rounds.run(d, func() error { return sender.WriteMessage(websocket.TextMessage, []byte("go")) })
 }
 
-// bulkFloor is how fast n sockets are sent `each` frames of size bytes, all at once.
-func bulkFloor(n, each, size int) (result, error) {
+// bulkBaseline is how fast n sockets are sent `each` frames of size bytes, all at once.
+func bulkBaseline(n, each, size int) (result, error) {
 	addr, stop, err := startEcho()
 	if err != nil {
 		return result{}, err

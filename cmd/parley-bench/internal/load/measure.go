@@ -1,4 +1,4 @@
-package main
+package load
 
 import (
 	"errors"
@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A result is what one measurement gave: things done, in how long, and how long
-// single ones took.
+// result is that of one measurement: how many things were done, in which time, and
+// how long each of them took.
 type result struct {
 	count int
 	took  time.Duration

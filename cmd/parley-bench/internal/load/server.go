@@ -1,4 +1,4 @@
-package main
+package load
 
 import (
 	"bufio"
@@ -18,11 +18,11 @@ import (
 	"time"
 )
 
-// A server is a parley in a process of its own, on a loopback address.
-type server struct {
+// Server is a parley in a process of its own, on a loopback address.
+type Server struct {
 	cmd  *exec.Cmd
-	addr string
-	log  *tail
+	Addr string
+	Log  *tail
 }
 
 // unlimited lifts every limit that is there to keep one client from hurting
@@ -34,55 +34,56 @@ var unlimited = []string{
 	"admission.max_concurrent=100000", "scripted.token_delay=0s", "log.level=warn", "log.format=json",
 }
 
-// startServer starts the program at path and waits until it listens.
-func startServer(path, data string, set ...string) (*server, error) {
+// StartServer starts the program at path with a data directory and settings
+// ("key=value"), and waits until it listens.
+func StartServer(path, data string, set ...string) (*Server, error) {
 	args := []string{"serve", "--listen", "127.0.0.1:0", "--data", data}
 	for _, kv := range append(append([]string{}, unlimited...), set...) {
 		args = append(args, "--set", kv)
 	}
 	cmd := exec.Command(path, args...)
-	cmd.Dir = filepath.Dir(data)                                                                                // where no config.toml lies but the load's own
+	cmd.Dir = filepath.Dir(data)                                                                                // no config.toml lies there but one that the caller wrote
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, "PARLEY_") }) // the load decides, not the shell
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
 	}
-	s := &server{cmd: cmd, log: &tail{}}
-	cmd.Stderr = s.log
+	s := &Server{cmd: cmd, Log: &tail{}}
+	cmd.Stderr = s.Log
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", path, err)
 	}
 	lines := bufio.NewScanner(stdout)
 	for lines.Scan() {
 		if _, rest, ok := strings.Cut(lines.Text(), "http://"); ok {
-			s.addr, _, _ = strings.Cut(strings.TrimSuffix(rest, "/"), " ")
+			s.Addr, _, _ = strings.Cut(strings.TrimSuffix(rest, "/"), " ")
 			go io.Copy(io.Discard, stdout) //nolint:errcheck // ends with the process
 			return s, nil
 		}
 	}
 	err = cmd.Wait()
-	return nil, fmt.Errorf("the server did not start: %w\n%s", err, s.log)
+	return nil, fmt.Errorf("the server did not start: %w\n%s", err, s.Log)
 }
 
-// stop drains the server and waits for its end.
-func (s *server) stop() error {
+// Stop drains the server and waits for its end.
+func (s *Server) Stop() error {
 	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}
 	if err := s.cmd.Wait(); err != nil {
-		return fmt.Errorf("the server ended badly: %w\n%s", err, s.log)
+		return fmt.Errorf("the server ended badly: %w\n%s", err, s.Log)
 	}
 	return nil
 }
 
-// kill ends the server as a power cut of the process would: kill -9.
-func (s *server) kill() {
+// Kill ends the server with kill -9.
+func (s *Server) Kill() {
 	_ = s.cmd.Process.Kill()
 	_ = s.cmd.Wait()
 }
 
 // cpu is the processor time that the server has used.
-func (s *server) cpu() time.Duration {
+func (s *Server) cpu() time.Duration {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(s.cmd.Process.Pid) + "/stat")
 	if err != nil {
 		return 0
@@ -97,8 +98,7 @@ func (s *server) cpu() time.Duration {
 	return time.Duration(user+system) * 10 * time.Millisecond // the kernel's USER_HZ is 100 on every Linux that Go runs on
 }
 
-// ownCPU is the processor time that this process has used: the load's part of
-// what server and load share.
+// ownCPU is the processor time that this process, the load generator, has used.
 func ownCPU() time.Duration {
 	var used syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
@@ -108,9 +108,9 @@ func ownCPU() time.Duration {
 }
 
 // heap is the live heap of the server after a garbage collection, in bytes.
-func (s *server) heap(ctx context.Context) (float64, error) {
+func (s *Server) heap(ctx context.Context) (float64, error) {
 	for range 2 { // the second one frees what finalizers of the first let go
-		if _, err := s.get(ctx, "/debug/pprof/heap?gc=1"); err != nil {
+		if _, err := s.Get(ctx, "/debug/pprof/heap?gc=1"); err != nil {
 			return 0, err
 		}
 	}
@@ -118,8 +118,8 @@ func (s *server) heap(ctx context.Context) (float64, error) {
 }
 
 // metric is the sum of all series of a name at /metrics; an absent one is 0.
-func (s *server) metric(ctx context.Context, name string) (float64, error) {
-	body, err := s.get(ctx, "/metrics")
+func (s *Server) metric(ctx context.Context, name string) (float64, error) {
+	body, err := s.Get(ctx, "/metrics")
 	if err != nil {
 		return 0, err
 	}
@@ -139,8 +139,9 @@ func (s *server) metric(ctx context.Context, name string) (float64, error) {
 	return sum, nil
 }
 
-func (s *server) get(ctx context.Context, path string) ([]byte, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.addr+path, nil)
+// Get is the body of an answer with status 200; any other status is an error.
+func (s *Server) Get(ctx context.Context, path string) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.Addr+path, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -178,8 +179,8 @@ func (t *tail) String() string {
 	return string(t.b)
 }
 
-// buildServer builds the server when no path was given; cleanup removes it.
-func buildServer(path string) (built string, cleanup func(), err error) {
+// BuildServer builds the server when no path was given; cleanup removes it.
+func BuildServer(path string) (built string, cleanup func(), err error) {
 	if path != "" {
 		abs, err := filepath.Abs(path)
 		return abs, func() {}, err

@@ -1,4 +1,4 @@
-package main
+package load
 
 import (
 	"crypto/rand"
@@ -10,11 +10,11 @@ import (
 	"github.com/cockroachdb/pebble/v2/bloom"
 )
 
-// storeFloor is how many durable commits a second the store's engine makes by
+// storeBaseline is how many durable commits a second the store's engine makes by
 // itself: writers that each commit one batch of four keys with size bytes
 // altogether and wait for the sync, as often as they can.
-func storeFloor(writers, size int, d time.Duration) (result, error) {
-	dir, err := os.MkdirTemp("", "parley-floor-")
+func storeBaseline(writers, size int, d time.Duration) (result, error) {
+	dir, err := os.MkdirTemp("", "parley-baseline-")
 	if err != nil {
 		return result{}, err
 	}
@@ -56,7 +56,7 @@ func storeFloor(writers, size int, d time.Duration) (result, error) {
 	})
 }
 
-// quiet keeps the engine's chatter out of the table; what is fatal stays fatal.
+// quiet drops all messages of the engine but the fatal ones.
 type quiet struct{}
 
 func (quiet) Infof(string, ...any)  {}

@@ -1,4 +1,4 @@
-package main
+package load
 
 import (
 	"bytes"
@@ -6,18 +6,19 @@ import (
 	"strconv"
 )
 
-// A frame is the outside of a server frame; its fields point into raw.
-type frame struct {
-	raw, typ, re, session, data, err []byte
-	seq                              uint64
+// Frame holds the top-level fields of a frame of the server; they point into Raw.
+// Re is nil if the frame is no answer, Seq 0 if it is no event.
+type Frame struct {
+	Raw, Type, Re, Session, Data, Err []byte
+	Seq                               uint64
 }
 
 var errFrame = errors.New("not a frame of the protocol")
 
-// scan finds the top-level fields without looking into them. encoding/json would
+// Scan finds the top-level fields without looking into them. encoding/json would
 // cost the load generator more than the server needs to write the frame.
-func (f *frame) scan(b []byte) error {
-	*f = frame{raw: b}
+func (f *Frame) Scan(b []byte) error {
+	*f = Frame{Raw: b}
 	i := 1
 	if len(b) < 2 || b[0] != '{' {
 		return errFrame
@@ -40,38 +41,38 @@ func (f *frame) scan(b []byte) error {
 		value := b[from:to]
 		switch string(key) {
 		case "type":
-			f.typ = unquote(value)
+			f.Type = unquote(value)
 		case "re":
-			f.re = unquote(value)
-			if f.re == nil {
-				f.re = []byte{} // null: an answer all the same
+			f.Re = unquote(value)
+			if f.Re == nil {
+				f.Re = []byte{} // null: an answer all the same
 			}
 		case "session":
-			f.session = unquote(value)
+			f.Session = unquote(value)
 		case "seq":
 			n, err := strconv.ParseUint(string(value), 10, 64)
 			if err != nil {
 				return errFrame
 			}
-			f.seq = n
+			f.Seq = n
 		case "data":
-			f.data = value
+			f.Data = value
 		case "error":
-			f.err = value
+			f.Err = value
 		}
 		i = to
 	}
-	if f.typ == nil {
+	if f.Type == nil {
 		return errFrame
 	}
 	return nil
 }
 
 // ended is true for a task_status of a task that will not run again.
-func (f *frame) ended() bool {
-	return bytes.Contains(f.data, []byte(`"new_status":"COMPLETE"`)) ||
-		bytes.Contains(f.data, []byte(`"new_status":"ERROR"`)) ||
-		bytes.Contains(f.data, []byte(`"new_status":"CANCELLED"`))
+func (f *Frame) ended() bool {
+	return bytes.Contains(f.Data, []byte(`"new_status":"COMPLETE"`)) ||
+		bytes.Contains(f.Data, []byte(`"new_status":"ERROR"`)) ||
+		bytes.Contains(f.Data, []byte(`"new_status":"CANCELLED"`))
 }
 
 // skip is the index behind the JSON value that starts at i.

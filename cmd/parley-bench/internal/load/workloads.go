@@ -1,4 +1,4 @@
-package main
+package load
 
 import (
 	"context"
@@ -12,9 +12,9 @@ import (
 // turns is workload A: n clients, each with its own session, each sends a
 // message and waits for the response and the end of its task before the next.
 // events is how many events one turn brings a client.
-func turns(s *server, n int, d time.Duration) (r result, events int, err error) {
+func turns(s *Server, n int, d time.Duration) (r result, events int, err error) {
 	r, err = closedLoop(n, d, func(worker int) (func() (int, error), func(), error) {
-		c, err := dial(s.addr)
+		c, err := Dial(s.Addr)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -33,19 +33,19 @@ func turns(s *server, n int, d time.Duration) (r result, events int, err error) 
 				events = came
 			}
 			return 1, err
-		}, c.close, nil
+		}, c.Close, nil
 	})
 	return r, events, err
 }
 
 // fan is workload B: one session, n followers, one sender. A round ends when
 // every follower has every event of the turn.
-func fan(s *server, n int, d time.Duration) (r result, perRound int, err error) {
-	sender, err := dial(s.addr)
+func fan(s *Server, n int, d time.Duration) (r result, perRound int, err error) {
+	sender, err := Dial(s.Addr)
 	if err != nil {
 		return result{}, 0, err
 	}
-	defer sender.close()
+	defer sender.Close()
 	session, err := sender.create()
 	if err != nil {
 		return result{}, 0, err
@@ -59,31 +59,31 @@ func fan(s *server, n int, d time.Duration) (r result, perRound int, err error) 
 	}
 	rounds := newRounds(n)
 	for i := range n {
-		c, err := dial(s.addr)
+		c, err := Dial(s.Addr)
 		if err != nil {
 			return result{}, 0, fmt.Errorf("follower %d: %w", i, err)
 		}
-		defer c.close()
+		defer c.Close()
 		if err := c.followTail(session); err != nil {
 			return result{}, 0, err
 		}
 		go func() {
 			events, last := 0, uint64(0)
 			for {
-				f, err := c.read()
+				f, err := c.Read()
 				switch {
 				case err != nil:
 					rounds.fail(fmt.Errorf("follower %d: %w", i, err))
 					return
-				case f.seq == 0:
+				case f.Seq == 0:
 					continue
-				case last != 0 && f.seq != last+1:
-					rounds.fail(fmt.Errorf("follower %d: seq %d after %d", i, f.seq, last))
+				case last != 0 && f.Seq != last+1:
+					rounds.fail(fmt.Errorf("follower %d: seq %d after %d", i, f.Seq, last))
 					return
 				}
-				last = f.seq
+				last = f.Seq
 				events++
-				if string(f.typ) == "task_status" && f.ended() {
+				if string(f.Type) == "task_status" && f.ended() {
 					rounds.seen(events)
 					events = 0
 				}
@@ -101,17 +101,17 @@ func fan(s *server, n int, d time.Duration) (r result, perRound int, err error) 
 
 // resume is workload C: n clients, each with its own session, come back at once
 // after they have missed `missed` events or a few more.
-func resume(s *server, n, missed int) (r result, frameBytes int, err error) {
+func resume(s *Server, n, missed int) (r result, frameBytes int, err error) {
 	sessions, err := grow(s, n, func(events int) bool { return events >= missed+1 })
 	if err != nil {
 		return result{}, 0, err
 	}
-	clients := make([]*client, n)
+	clients := make([]*Conn, n)
 	for i := range clients {
-		if clients[i], err = dial(s.addr); err != nil {
+		if clients[i], err = Dial(s.Addr); err != nil {
 			return result{}, 0, err
 		}
-		defer clients[i].close()
+		defer clients[i].Close()
 	}
 	r, err = allAtOnce(n, func(i int) (int, error) {
 		events, head, err := clients[i].follow(sessions[i].id, sessions[i].head-uint64(missed))
@@ -126,7 +126,7 @@ func resume(s *server, n, missed int) (r result, frameBytes int, err error) {
 	return r, sessions[0].frameBytes, err
 }
 
-// A grown session is one with a history.
+// grown is a session with a history.
 type grown struct {
 	id         string
 	head       uint64
@@ -134,12 +134,12 @@ type grown struct {
 }
 
 // grow makes n sessions with turns until enough says so of each one's head.
-func grow(s *server, n int, enough func(head int) bool) ([]grown, error) {
-	return inParallel(s, n, func(c *client, _ int) (grown, error) { return c.grow(enough) })
+func grow(s *Server, n int, enough func(head int) bool) ([]grown, error) {
+	return inParallel(s, n, func(c *Conn, _ int) (grown, error) { return c.grow(enough) })
 }
 
 // inParallel does n things over a few sockets.
-func inParallel[T any](s *server, n int, do func(c *client, i int) (T, error)) ([]T, error) {
+func inParallel[T any](s *Server, n int, do func(c *Conn, i int) (T, error)) ([]T, error) {
 	const workers = 32
 	results, errs := make([]T, n), make([]error, workers)
 	next := make(chan int, n)
@@ -150,12 +150,12 @@ func inParallel[T any](s *server, n int, do func(c *client, i int) (T, error)) (
 	var group sync.WaitGroup
 	for w := range workers {
 		group.Go(func() {
-			c, err := dial(s.addr)
+			c, err := Dial(s.Addr)
 			if err != nil {
 				errs[w] = err
 				return
 			}
-			defer c.close()
+			defer c.Close()
 			for i := range next {
 				if results[i], errs[w] = do(c, i); errs[w] != nil {
 					return
@@ -167,7 +167,7 @@ func inParallel[T any](s *server, n int, do func(c *client, i int) (T, error)) (
 	return results, errors.Join(errs...)
 }
 
-func (c *client) grow(enough func(head int) bool) (grown, error) {
+func (c *Conn) grow(enough func(head int) bool) (grown, error) {
 	id, err := c.create()
 	if err != nil {
 		return grown{}, err
@@ -182,25 +182,25 @@ func (c *client) grow(enough func(head int) bool) (grown, error) {
 			return grown{}, err
 		}
 		g.head += uint64(events)
-		g.frameBytes = len(c.frame.raw)
+		g.frameBytes = len(c.frame.Raw)
 	}
-	_, err = c.ask("unfollow", id, `{}`)
+	_, err = c.Ask("unfollow", id, `{}`)
 	return g, err
 }
 
 // perSession is the heap that one idle session takes in memory, with `tasks`
 // ended tasks in its log: the growth over n of them.
-func perSession(ctx context.Context, path, dir string, n, tasks int) (float64, error) {
-	s, err := startServer(path, dir, "session.idle=1h", "session.cache_idle=100ms")
+func perSession(ctx context.Context, path, dir string, n, tasks int, eviction time.Duration) (float64, error) {
+	s, err := StartServer(path, dir, "session.idle=1h", "session.cache_idle=100ms")
 	if err != nil {
 		return 0, err
 	}
-	defer s.kill()
+	defer s.Kill()
 	// As many before them fill pools and caches of the process.
 	if _, err := grow(s, n, endedTasks(tasks)); err != nil {
 		return 0, err
 	}
-	if err := settled(ctx); err != nil {
+	if err := waitForEviction(ctx, eviction); err != nil {
 		return 0, err
 	}
 	before, err := s.heap(ctx)
@@ -210,23 +210,23 @@ func perSession(ctx context.Context, path, dir string, n, tasks int) (float64, e
 	if _, err := grow(s, n, endedTasks(tasks)); err != nil {
 		return 0, err
 	}
-	if err := settled(ctx); err != nil {
+	if err := waitForEviction(ctx, eviction); err != nil {
 		return 0, err
 	}
 	after, err := s.heap(ctx)
 	return (after - before) / float64(n), err
 }
 
-// endedTasks says yes at the call after so many turns.
+// endedTasks is true of a head that comes after so many turns.
 func endedTasks(tasks int) func(int) bool {
 	const eventsATurn = 7
 	return func(head int) bool { return head >= 1+tasks*eventsATurn }
 }
 
-// settled lets transcripts leave memory (session.cache_idle above).
-func settled(ctx context.Context) error {
+// waitForEviction lets transcripts leave memory (session.cache_idle above).
+func waitForEviction(ctx context.Context, wait time.Duration) error {
 	select {
-	case <-time.After(2 * time.Second):
+	case <-time.After(wait):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -235,27 +235,27 @@ func settled(ctx context.Context) error {
 
 // activation is how long the answer to a message takes, from a session of so
 // many events that is not in memory (cold) and from the same one right after (warm).
-func activation(ctx context.Context, path, dir string, n, events int) (cold, warm result, err error) {
-	s, err := startServer(path, dir, "session.idle=500ms", "session.idle_jitter=0s", "session.cache_idle=100ms")
+func activation(ctx context.Context, path, dir string, n, events int, eviction time.Duration) (cold, warm result, err error) {
+	s, err := StartServer(path, dir, "session.idle=500ms", "session.idle_jitter=0s", "session.cache_idle=100ms")
 	if err != nil {
 		return cold, warm, err
 	}
-	defer s.kill()
+	defer s.Kill()
 	sessions, err := grow(s, n, func(head int) bool { return head >= events })
 	if err != nil {
 		return cold, warm, err
 	}
-	if err := settled(ctx); err != nil {
+	if err := waitForEviction(ctx, eviction); err != nil {
 		return cold, warm, err
 	}
-	c, err := dial(s.addr)
+	c, err := Dial(s.Addr)
 	if err != nil {
 		return cold, warm, err
 	}
-	defer c.close()
+	defer c.Close()
 	ask := func(session, id string) (time.Duration, error) {
 		began := time.Now()
-		_, err := c.ask("send", session, `{"client_msg_id":"`+id+`","text":"/say x"}`)
+		_, err := c.Ask("send", session, `{"client_msg_id":"`+id+`","text":"/say x"}`)
 		return time.Since(began), err
 	}
 	for _, g := range sessions {
@@ -289,30 +289,30 @@ func recovery(ctx context.Context, path, dir string, n int, queued bool) (listen
 	if queued {
 		set, ran = append(set, "admission.max_concurrent=1"), 1
 	}
-	s, err := startServer(path, dir, set...)
+	s, err := StartServer(path, dir, set...)
 	if err != nil {
 		return 0, 0, err
 	}
-	_, err = inParallel(s, n, func(c *client, _ int) (string, error) {
+	_, err = inParallel(s, n, func(c *Conn, _ int) (string, error) {
 		session, err := c.create()
 		if err != nil {
 			return "", err
 		}
-		_, err = c.ask("send", session, `{"client_msg_id":"1","text":"/wait 1h\n/say x"}`)
+		_, err = c.Ask("send", session, `{"client_msg_id":"1","text":"/wait 1h\n/say x"}`)
 		return session, err
 	})
 	if err == nil {
 		err = reached(ctx, s, map[string]int{runningNow: ran, waitingNow: n - ran})
 	}
-	s.kill()
+	s.Kill()
 	if err != nil {
 		return 0, 0, fmt.Errorf("before the kill: %w", err)
 	}
 	began := time.Now()
-	if s, err = startServer(path, dir); err != nil {
+	if s, err = StartServer(path, dir); err != nil {
 		return 0, 0, err
 	}
-	defer s.kill()
+	defer s.Kill()
 	listens = time.Since(began)
 	if err := reached(ctx, s, map[string]int{runningNow: n, askedAgain: ran, becameSo: n - ran}); err != nil {
 		return listens, 0, fmt.Errorf("after the kill: %w", err)
@@ -321,7 +321,7 @@ func recovery(ctx context.Context, path, dir string, n int, queued bool) (listen
 }
 
 // reached waits until metrics have their values.
-func reached(ctx context.Context, s *server, want map[string]int) error {
+func reached(ctx context.Context, s *Server, want map[string]int) error {
 	began := time.Now()
 	for {
 		missing := ""

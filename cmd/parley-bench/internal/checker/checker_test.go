@@ -1,4 +1,4 @@
-package main
+package checker
 
 import (
 	"fmt"
@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"parley/cmd/parley-bench/internal/load"
 )
 
 // at writes the seq and time of each event of a log.
@@ -54,9 +56,9 @@ func good() []string {
 	}
 }
 
-// The judge of the crash loop must find each kind of broken promise, or a green
+// The model must find each kind of violation, or a green
 // loop says nothing.
-func TestLedgerFindsBrokenPromises(t *testing.T) {
+func TestModelFindsViolations(t *testing.T) {
 	with := func(i int, event string) func([]string) []string {
 		return func(log []string) []string { log[i-1] = event; return log }
 	}
@@ -122,83 +124,83 @@ func TestLedgerFindsBrokenPromises(t *testing.T) {
 		})
 	}
 	t.Run("a gap", func(t *testing.T) {
-		l := newLedger()
-		if err := l.add([]byte(`{"type":"session_created","seq":2,"ts":"2026-11-21T10:00:00Z","data":{}}`)); err == nil {
+		md := newModel()
+		if err := md.apply([]byte(`{"type":"session_created","seq":2,"ts":"2026-11-21T10:00:00Z","data":{}}`)); err == nil {
 			t.Error("not found")
 		}
 	})
 	t.Run("a step back in time", func(t *testing.T) {
-		l := newLedger()
-		_ = l.add([]byte(`{"type":"session_created","seq":1,"ts":"2026-11-21T10:00:01Z","data":{}}`))
-		if err := l.add([]byte(`{"type":"session_updated","seq":2,"ts":"2026-11-21T10:00:00Z","data":{}}`)); err == nil {
+		md := newModel()
+		_ = md.apply([]byte(`{"type":"session_created","seq":1,"ts":"2026-11-21T10:00:01Z","data":{}}`))
+		if err := md.apply([]byte(`{"type":"session_updated","seq":2,"ts":"2026-11-21T10:00:00Z","data":{}}`)); err == nil {
 			t.Error("not found")
 		}
 	})
 }
 
-// fold judges a log up to the word end.
+// fold checks a log up to the word end.
 func fold(log []string) error {
-	l := newLedger()
+	md := newModel()
 	for _, raw := range at(log...) {
 		if raw == "end" {
 			break
 		}
-		if err := l.add([]byte(raw)); err != nil {
+		if err := md.apply([]byte(raw)); err != nil {
 			return err
 		}
 	}
-	return l.closed()
+	return md.checkEnd()
 }
 
-// What the witness was told and shown is held against the log.
-func TestVerifyFindsBrokenPromises(t *testing.T) {
+// The log is compared with the history.
+func TestCheckFindsViolations(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		change func(*witness, []string) []string // of what it knows, and of the log
+		change func(*client, []string) []string // of what it knows, and of the log
 		says   string
 	}{
-		{"nothing is wrong", func(_ *witness, l []string) []string { return l }, ""},
-		{"it missed the end", func(w *witness, l []string) []string { w.seen = w.seen[:9]; return l }, ""},
-		{"the end of the log is lost", func(w *witness, l []string) []string { return l[:20] }, "the log ends at 20"},
-		{"changed bytes", func(_ *witness, l []string) []string {
+		{"nothing is wrong", func(_ *client, l []string) []string { return l }, ""},
+		{"it missed the end", func(cl *client, l []string) []string { cl.history = cl.history[:9]; return l }, ""},
+		{"the end of the log is lost", func(cl *client, l []string) []string { return l[:20] }, "the log ends at 20"},
+		{"changed bytes", func(_ *client, l []string) []string {
 			l[18] = strings.Replace(l[18], `"y"`, `"z"`, 1)
 			return l
 		}, "seq 19 was shown as"},
-		{"an acknowledged message is lost", func(w *witness, l []string) []string { w.acked["w-9"] = "m9"; return l }, "w-9 was acknowledged and is not in the log"},
-		{"under another id", func(w *witness, l []string) []string { w.acked["w-1"] = "m9"; return l }, "w-1 was acknowledged as m9 and is m1"},
-		{"a refused message was taken", func(w *witness, l []string) []string { w.refused["w-1"] = "session_busy"; return l }, "w-1 was refused"},
-		{"a foreign message", func(w *witness, l []string) []string { delete(w.texts, "w-1"); return l }, "that nobody sent"},
-		{"another text", func(w *witness, l []string) []string { w.texts["w-1"] = "x"; return l }, `"x" and is stored as "one"`},
-		{"reordered", func(w *witness, l []string) []string { w.order = []string{"w-2", "w-1", "w-3"}; return l }, "sent before"},
-		{"an edit without effect", func(w *witness, l []string) []string {
-			w.changes = []*deed{{kind: "edit", target: "m2", text: "four"}}
+		{"an acknowledged message is lost", func(cl *client, l []string) []string { cl.acknowledged["w-9"] = "m9"; return l }, "w-9 was acknowledged and is not in the log"},
+		{"under another id", func(cl *client, l []string) []string { cl.acknowledged["w-1"] = "m9"; return l }, "w-1 was acknowledged as m9 and is m1"},
+		{"a refused message was taken", func(cl *client, l []string) []string { cl.refused["w-1"] = "session_busy"; return l }, "w-1 was refused"},
+		{"a foreign message", func(cl *client, l []string) []string { delete(cl.texts, "w-1"); return l }, "that nobody sent"},
+		{"another text", func(cl *client, l []string) []string { cl.texts["w-1"] = "x"; return l }, `"x" and is stored as "one"`},
+		{"reordered", func(cl *client, l []string) []string { cl.order = []string{"w-2", "w-1", "w-3"}; return l }, "sent before"},
+		{"an edit without effect", func(cl *client, l []string) []string {
+			cl.changes = []*operation{{kind: "edit", target: "m2", text: "four"}}
 			return l
 		}, "the edit of m2"},
-		{"an edit", func(w *witness, l []string) []string {
-			w.changes = []*deed{{kind: "edit", target: "m2", text: "three"}}
+		{"an edit", func(cl *client, l []string) []string {
+			cl.changes = []*operation{{kind: "edit", target: "m2", text: "three"}}
 			return l
 		}, ""},
-		{"a withdrawal without effect", func(w *witness, l []string) []string {
-			w.changes = []*deed{{kind: "withdraw", target: "m2"}}
+		{"a withdrawal without effect", func(cl *client, l []string) []string {
+			cl.changes = []*operation{{kind: "withdraw", target: "m2"}}
 			return l
 		}, "the withdrawal of m2"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			log := at(good()...)
-			w := newWitness(0, 1)
-			w.session, w.order = "s", []string{"w-1", "w-2", "w-3"}
-			w.texts = map[string]string{"w-1": "one", "w-2": "two", "w-3": "yes"}
-			w.acked = map[string]string{"w-1": "m1", "w-2": "m2", "w-3": ""}
+			cl := newClient(0, 1)
+			cl.session, cl.order = "s", []string{"w-1", "w-2", "w-3"}
+			cl.texts = map[string]string{"w-1": "one", "w-2": "two", "w-3": "yes"}
+			cl.acknowledged = map[string]string{"w-1": "m1", "w-2": "m2", "w-3": ""}
 			for _, raw := range log {
-				w.seen = append(w.seen, []byte(raw))
+				cl.history = append(cl.history, []byte(raw))
 			}
-			log = c.change(w, log)
+			log = c.change(cl, log)
 			web := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
 				since, _ := strconv.Atoi(r.URL.Query().Get("since"))
 				_, _ = out.Write([]byte(`{"items":[` + strings.Join(log[since:min(len(log), since+8)], ",") + `]}`))
 			}))
 			defer web.Close()
-			_, err := w.verify(t.Context(), &server{addr: strings.TrimPrefix(web.URL, "http://")}, newDeposition())
+			_, err := cl.check(t.Context(), &load.Server{Addr: strings.TrimPrefix(web.URL, "http://")}, newSideEffects())
 			switch {
 			case c.says == "" && err != nil:
 				t.Errorf("a false alarm: %v", err)
@@ -209,14 +211,14 @@ func TestVerifyFindsBrokenPromises(t *testing.T) {
 	}
 }
 
-func TestNoteFindsGapsAndChanges(t *testing.T) {
-	w := newWitness(0, 1)
+func TestRecordFindsGapsAndChanges(t *testing.T) {
+	cl := newClient(0, 1)
 	see := func(raw string) error {
-		var f frame
-		if err := f.scan([]byte(raw)); err != nil {
+		var f load.Frame
+		if err := f.Scan([]byte(raw)); err != nil {
 			t.Fatal(err)
 		}
-		return w.note(&f)
+		return cl.record(&f)
 	}
 	for _, c := range []struct {
 		raw string
@@ -236,42 +238,42 @@ func TestNoteFindsGapsAndChanges(t *testing.T) {
 }
 
 // A refusal is fine where the contract allows it, and nowhere else.
-func TestAnswersThatAreNotFine(t *testing.T) {
+func TestAnswersThatAreNotAllowed(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		do   func(w *witness) error
+		do   func(cl *client) error
 		says string
 	}{
-		{"a busy session", func(w *witness) error {
-			return w.refusal(&deed{kind: "send", client: "w-1"}, &refusal{Code: "session_busy"})
+		{"a busy session", func(cl *client) error {
+			return cl.handleRefusal(&operation{kind: "send", clientMsgID: "w-1"}, &load.Refusal{Code: "session_busy"})
 		}, ""},
-		{"a message already read", func(w *witness) error {
-			return w.refusal(&deed{kind: "edit", target: "m1"}, &refusal{Code: "conflict"})
+		{"a message already read", func(cl *client) error {
+			return cl.handleRefusal(&operation{kind: "edit", target: "m1"}, &load.Refusal{Code: "conflict"})
 		}, ""},
-		{"a conflict of a message sent again", func(w *witness) error {
-			return w.refusal(&deed{kind: "send", client: "w-1", again: true}, &refusal{Code: "conflict"})
+		{"a conflict of a message sent again", func(cl *client) error {
+			return cl.handleRefusal(&operation{kind: "send", clientMsgID: "w-1", repeated: true}, &load.Refusal{Code: "conflict"})
 		}, "was refused"},
-		{"a refused repetition", func(w *witness) error {
-			return w.refusal(&deed{kind: "send", client: "w-1", again: true}, &refusal{Code: "session_busy"})
+		{"a refused repetition", func(cl *client) error {
+			return cl.handleRefusal(&operation{kind: "send", clientMsgID: "w-1", repeated: true}, &load.Refusal{Code: "session_busy"})
 		}, "was refused"},
-		{"an internal error", func(w *witness) error {
-			return w.refusal(&deed{kind: "send", client: "w-1"}, &refusal{Code: "internal"})
+		{"an internal error", func(cl *client) error {
+			return cl.handleRefusal(&operation{kind: "send", clientMsgID: "w-1"}, &load.Refusal{Code: "internal"})
 		}, "was refused"},
-		{"a repetition", func(w *witness) error {
-			w.acked["w-1"] = "m1"
-			return w.accepted(&deed{kind: "send", client: "w-1", again: true}, "m1", true)
+		{"a repetition", func(cl *client) error {
+			cl.acknowledged["w-1"] = "m1"
+			return cl.handleOK(&operation{kind: "send", clientMsgID: "w-1", repeated: true}, "m1", true)
 		}, ""},
-		{"a repetition taken for new", func(w *witness) error {
-			w.acked["w-1"] = "m1"
-			return w.accepted(&deed{kind: "send", client: "w-1", again: true}, "m2", false)
+		{"a repetition taken for new", func(cl *client) error {
+			cl.acknowledged["w-1"] = "m1"
+			return cl.handleOK(&operation{kind: "send", clientMsgID: "w-1", repeated: true}, "m2", false)
 		}, "was sent again and is m2"},
-		{"a repetition of what was lost", func(w *witness) error {
-			return w.accepted(&deed{kind: "send", client: "w-1", lost: true}, "m1", true)
+		{"a repetition of what was lost", func(cl *client) error {
+			return cl.handleOK(&operation{kind: "send", clientMsgID: "w-1", maybeDone: true}, "m1", true)
 		}, ""},
-		{"a new message taken for a repetition", func(w *witness) error { return w.accepted(&deed{kind: "send", client: "w-1"}, "m1", true) }, "was sent once"},
+		{"a new message taken for a repetition", func(cl *client) error { return cl.handleOK(&operation{kind: "send", clientMsgID: "w-1"}, "m1", true) }, "was sent once"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			err := c.do(newWitness(0, 1))
+			err := c.do(newClient(0, 1))
 			if c.says == "" && err != nil || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
 				t.Errorf("it says %v, want %q", err, c.says)
 			}
@@ -280,7 +282,7 @@ func TestAnswersThatAreNotFine(t *testing.T) {
 }
 
 // A tool that is not idempotent runs at most once.
-func TestJudgeOfTheJournal(t *testing.T) {
+func TestSideEffects(t *testing.T) {
 	for _, c := range []struct {
 		name, file string
 		says       string
@@ -293,27 +295,27 @@ func TestJudgeOfTheJournal(t *testing.T) {
 		{"a line that is not there", "", "it is not there"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			l := newLedger()
+			md := newModel()
 			for n, status := range map[string]string{"1": "ok", "2": "unknown", "4": "unknown"} {
-				l.calls[n] = &call{id: n, tool: "journal_append", status: status, args: []byte(`{"line":"line-w0-` + n + `"}`)}
+				md.calls[n] = &call{id: n, tool: "journal_append", status: status, args: []byte(`{"line":"line-w0-` + n + `"}`)}
 			}
-			l.order = []*said{{text: "line-w0-1", read: 1}, {text: "line-w0-2", disposition: "answered"}, {text: "line-w0-4"}}
-			d := newDeposition()
-			d.hear(l)
-			err := d.judge(c.file)
+			md.messageOrder = []*message{{text: "line-w0-1", read: 1}, {text: "line-w0-2", disposition: "answered"}, {text: "line-w0-4"}}
+			effects := newSideEffects()
+			effects.add(md)
+			err := effects.check(c.file)
 			if c.says == "" && err != nil || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
 				t.Errorf("it says %v, want %q", err, c.says)
 			}
 		})
 	}
 	t.Run("two calls for a line", func(t *testing.T) {
-		l := newLedger()
+		md := newModel()
 		for _, id := range []string{"c1", "c2"} {
-			l.calls[id] = &call{id: id, tool: "approved_append", status: "error", args: []byte(`{"line":"line-w0-1"}`)}
+			md.calls[id] = &call{id: id, tool: "approved_append", status: "error", args: []byte(`{"line":"line-w0-1"}`)}
 		}
-		d := newDeposition()
-		d.hear(l)
-		if err := d.judge(""); err == nil {
+		effects := newSideEffects()
+		effects.add(md)
+		if err := effects.check(""); err == nil {
 			t.Error("not found")
 		}
 	})
@@ -342,13 +344,13 @@ func TestAppendLineAtOnce(t *testing.T) {
 	}
 }
 
-// Every program of the load is one that the judge can follow: it names its lines.
+// A seed gives the same operations again, and each line is in one of them only.
 func TestLoadIsRepeatable(t *testing.T) {
 	say := func() (all []string) {
-		d := newWitness(3, 99).deeds
-		l := newLedger()
+		d := newClient(3, 99).generator
+		md := newModel()
 		for range 200 {
-			all = append(all, d.next(l, nil).data)
+			all = append(all, d.next(md, nil).data)
 		}
 		return all
 	}
@@ -361,7 +363,7 @@ func TestLoadIsRepeatable(t *testing.T) {
 		if strings.Contains(first[i], "LINE") {
 			t.Errorf("no line in %s", first[i])
 		}
-		for _, line := range lineMark.FindAllString(first[i], -1) {
+		for _, line := range linePattern.FindAllString(first[i], -1) {
 			if lines[line] {
 				t.Errorf("%s is there twice", line)
 			}

@@ -1,4 +1,4 @@
-package main
+package load
 
 import (
 	"encoding/json"
@@ -13,23 +13,23 @@ import (
 	"github.com/fasthttp/websocket"
 )
 
-// A client is one socket of protocol v1. It is used by one goroutine at a time
+// Conn is one socket of protocol v1. It is used by one goroutine at a time
 // and does as little as it can: it shares the machine with the server that it measures.
-type client struct {
+type Conn struct {
 	ws    *websocket.Conn
 	next  int
-	frame frame  // the last one read
+	frame Frame  // the last one read
 	in    []byte // its bytes
 	out   []byte // the last command's
 }
 
-// A refusal is an error answer of the server.
-type refusal struct {
+// Refusal is an error answer of the server.
+type Refusal struct {
 	Code, Message string
 	Retryable     bool
 }
 
-func (r *refusal) Error() string { return r.Code + ": " + r.Message }
+func (r *Refusal) Error() string { return r.Code + ": " + r.Message }
 
 var dialer = websocket.Dialer{
 	HandshakeTimeout: 30 * time.Second,
@@ -38,8 +38,8 @@ var dialer = websocket.Dialer{
 	WriteBufferSize:  1024,
 }
 
-// dial connects and says hello.
-func dial(addr string) (*client, error) {
+// Dial connects and says hello.
+func Dial(addr string) (*Conn, error) {
 	ws, response, err := dialer.Dial("ws://"+addr+"/ws", http.Header{})
 	if err != nil {
 		if response != nil {
@@ -47,18 +47,32 @@ func dial(addr string) (*client, error) {
 		}
 		return nil, fmt.Errorf("connect: %w", err)
 	}
-	c := &client{ws: ws}
-	if _, err := c.ask("hello", "", `{"proto":1,"client":{"name":"parley-bench","version":"1"}}`); err != nil {
+	c := &Conn{ws: ws}
+	if _, err := c.Ask("hello", "", `{"proto":1,"client":{"name":"parley-bench","version":"1"}}`); err != nil {
 		ws.Close()
 		return nil, fmt.Errorf("hello: %w", err)
 	}
 	return c, nil
 }
 
-func (c *client) close() { c.ws.Close() }
+// Close drops the connection, without a closing handshake.
+func (c *Conn) Close() { c.ws.Close() }
 
-// write sends a command and returns the id of its answer.
-func (c *client) write(typ, session, data string) (id string, err error) {
+// SetReadDeadline ends reads that wait until then.
+func (c *Conn) SetReadDeadline(t time.Time) error { return c.ws.SetReadDeadline(t) }
+
+// CloseCode is the code with which the server closed the connection that gave
+// err; 0 if it did not.
+func CloseCode(err error) int {
+	var closed *websocket.CloseError
+	if errors.As(err, &closed) {
+		return closed.Code
+	}
+	return 0
+}
+
+// Write sends a command and returns the id of its answer.
+func (c *Conn) Write(typ, session, data string) (id string, err error) {
 	c.next++
 	id = strconv.Itoa(c.next)
 	b := append(c.out[:0], `{"type":"`...)
@@ -76,8 +90,8 @@ func (c *client) write(typ, session, data string) (id string, err error) {
 	return id, c.ws.WriteMessage(websocket.TextMessage, b)
 }
 
-// read waits for the next frame. It is valid until the next read.
-func (c *client) read() (*frame, error) {
+// Read waits for the next frame. It is valid until the next read.
+func (c *Conn) Read() (*Frame, error) {
 	kind, r, err := c.ws.NextReader()
 	if err != nil {
 		return nil, err
@@ -88,14 +102,14 @@ func (c *client) read() (*frame, error) {
 	if c.in, err = readInto(c.in[:0], r); err != nil {
 		return nil, err
 	}
-	if err := c.frame.scan(c.in); err != nil {
+	if err := c.frame.Scan(c.in); err != nil {
 		return nil, fmt.Errorf("%w: %s", err, c.in)
 	}
 	return &c.frame, nil
 }
 
-// readInto appends all of r to b. The library's own way makes new memory for
-// each frame, and its collection would be measured along with the server.
+// readInto appends all of r to b. The library's ReadMessage allocates for each
+// frame, and the garbage collection would be measured along with the server.
 func readInto(b []byte, r io.Reader) ([]byte, error) {
 	for {
 		b = slices.Grow(b, 512)
@@ -110,46 +124,46 @@ func readInto(b []byte, r io.Reader) ([]byte, error) {
 	}
 }
 
-// answer reads until the answer to id and hands every event before it to seen.
-func (c *client) answer(id string, seen func(*frame) error) (json.RawMessage, error) {
+// Answer reads until the answer to id and hands every event before it to seen.
+func (c *Conn) Answer(id string, seen func(*Frame) error) (json.RawMessage, error) {
 	for {
-		f, err := c.read()
+		f, err := c.Read()
 		if err != nil {
 			return nil, err
 		}
 		switch {
-		case f.re == nil:
+		case f.Re == nil:
 			if seen != nil {
 				if err := seen(f); err != nil {
 					return nil, err
 				}
 			}
-		case string(f.re) != id:
-			return nil, fmt.Errorf("an answer to %q while waiting for %q", f.re, id)
-		case string(f.typ) == "ok":
-			return f.data, nil
+		case string(f.Re) != id:
+			return nil, fmt.Errorf("an answer to %q while waiting for %q", f.Re, id)
+		case string(f.Type) == "ok":
+			return f.Data, nil
 		default:
-			r := &refusal{}
-			if err := json.Unmarshal(f.err, r); err != nil {
-				return nil, fmt.Errorf("an unreadable error: %s", f.raw)
+			r := &Refusal{}
+			if err := json.Unmarshal(f.Err, r); err != nil {
+				return nil, fmt.Errorf("an unreadable error: %s", f.Raw)
 			}
 			return nil, r
 		}
 	}
 }
 
-// ask sends a command and waits for its answer; events before it are dropped.
-func (c *client) ask(typ, session, data string) (json.RawMessage, error) {
-	id, err := c.write(typ, session, data)
+// Ask sends a command and waits for its answer; events before it are dropped.
+func (c *Conn) Ask(typ, session, data string) (json.RawMessage, error) {
+	id, err := c.Write(typ, session, data)
 	if err != nil {
 		return nil, err
 	}
-	return c.answer(id, nil)
+	return c.Answer(id, nil)
 }
 
 // create opens a session.
-func (c *client) create() (string, error) {
-	data, err := c.ask("create", "", `{}`)
+func (c *Conn) create() (string, error) {
+	data, err := c.Ask("create", "", `{}`)
 	if err != nil {
 		return "", fmt.Errorf("create: %w", err)
 	}
@@ -162,34 +176,34 @@ func (c *client) create() (string, error) {
 
 // follow follows from since and reads until synced. It returns the events that
 // came and the head.
-func (c *client) follow(session string, since uint64) (events int, head uint64, err error) {
+func (c *Conn) follow(session string, since uint64) (events int, head uint64, err error) {
 	return c.followAt(session, `{"since":`+strconv.FormatUint(since, 10)+`}`)
 }
 
 // followTail follows and is shown the last event only.
-func (c *client) followTail(session string) error {
+func (c *Conn) followTail(session string) error {
 	_, _, err := c.followAt(session, `{"tail":1}`)
 	return err
 }
 
-func (c *client) followAt(session, from string) (events int, head uint64, err error) {
-	id, err := c.write("follow", session, from)
+func (c *Conn) followAt(session, from string) (events int, head uint64, err error) {
+	id, err := c.Write("follow", session, from)
 	if err != nil {
 		return 0, 0, err
 	}
-	if _, err := c.answer(id, nil); err != nil {
+	if _, err := c.Answer(id, nil); err != nil {
 		return 0, 0, fmt.Errorf("follow: %w", err)
 	}
 	for {
-		f, err := c.read()
+		f, err := c.Read()
 		if err != nil {
 			return 0, 0, err
 		}
-		if f.seq > 0 {
+		if f.Seq > 0 {
 			events++
-			head = f.seq
+			head = f.Seq
 		}
-		if string(f.typ) == "synced" {
+		if string(f.Type) == "synced" {
 			return events, head, nil
 		}
 	}
@@ -198,23 +212,23 @@ func (c *client) followAt(session, from string) (events int, head uint64, err er
 // turn sends a message and reads until its task is COMPLETE. The socket must
 // follow the session. It returns the time until the response, and how many
 // events came.
-func (c *client) turn(session, clientMsgID, text string) (took time.Duration, events int, err error) {
+func (c *Conn) turn(session, clientMsgID, text string) (took time.Duration, events int, err error) {
 	began := time.Now()
-	if _, err := c.write("send", session, `{"client_msg_id":"`+clientMsgID+`","text":"`+text+`"}`); err != nil {
+	if _, err := c.Write("send", session, `{"client_msg_id":"`+clientMsgID+`","text":"`+text+`"}`); err != nil {
 		return 0, 0, err
 	}
 	for {
-		f, err := c.read()
+		f, err := c.Read()
 		switch {
 		case err != nil:
 			return 0, events, err
-		case string(f.typ) == "error":
-			return 0, events, fmt.Errorf("send: %s", f.raw)
-		case f.seq == 0:
+		case string(f.Type) == "error":
+			return 0, events, fmt.Errorf("send: %s", f.Raw)
+		case f.Seq == 0:
 			continue
 		}
 		events++
-		switch string(f.typ) {
+		switch string(f.Type) {
 		case "response":
 			took = time.Since(began)
 		case "task_status":

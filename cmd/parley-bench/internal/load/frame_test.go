@@ -1,4 +1,4 @@
-package main
+package load
 
 import "testing"
 
@@ -20,8 +20,8 @@ func TestScan(t *testing.T) {
 		{in: `[]`, broken: true},
 		{in: ``, broken: true},
 	} {
-		var f frame
-		err := f.scan([]byte(c.in))
+		var f Frame
+		err := f.Scan([]byte(c.in))
 		if (err != nil) != c.broken {
 			t.Errorf("%s: error %v", c.in, err)
 			continue
@@ -29,8 +29,8 @@ func TestScan(t *testing.T) {
 		if c.broken {
 			continue
 		}
-		if string(f.typ) != c.typ || string(f.re) != c.re || (f.re != nil) != c.answer || f.seq != c.seq || string(f.data) != c.data {
-			t.Errorf("%s: type %q re %q seq %d data %s", c.in, f.typ, f.re, f.seq, f.data)
+		if string(f.Type) != c.typ || string(f.Re) != c.re || (f.Re != nil) != c.answer || f.Seq != c.seq || string(f.Data) != c.data {
+			t.Errorf("%s: type %q re %q seq %d data %s", c.in, f.Type, f.Re, f.Seq, f.Data)
 		}
 	}
 }
@@ -38,7 +38,7 @@ func TestScan(t *testing.T) {
 func FuzzScan(f *testing.F) {
 	f.Add([]byte(`{"type":"ok","re":"12","data":{"a":[1,{"b":"}\""}]}}`))
 	f.Fuzz(func(_ *testing.T, b []byte) {
-		var fr frame
-		_ = fr.scan(b) // must come back, without a panic
+		var fr Frame
+		_ = fr.Scan(b) // must come back, without a panic
 	})
 }

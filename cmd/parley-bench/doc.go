@@ -1,0 +1,10 @@
+// Command parley-bench works on a parley server from outside, in a process of its
+// own, over the loopback. It has two modes, each in a package below internal:
+//
+//	run    load: turns, fan-out, resumes, memory, activation and recovery, each
+//	       beside a baseline that is measured in the same run
+//	crash  checker: kills the server under load, again and again, and checks that
+//	       it kept what it acknowledged
+//
+// It knows the server by its protocol, its command line and its metrics only.
+package main

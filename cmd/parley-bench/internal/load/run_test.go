@@ -1,0 +1,43 @@
+package load
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestMain makes the test binary the child process of the socket baselines, too.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == "echo" {
+		if err := (Echo{}).Run(); err != nil {
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// "parley-bench run --quick" runs every workload against a real server, and every
+// baseline, in small: none of them may rot between two measurements.
+func TestSmoke(t *testing.T) {
+	var out strings.Builder
+	if err := (&Measure{Only: "all", Quick: true}).run(t.Context(), &out); err != nil {
+		t.Fatalf("%v\nafter\n%s", err, out.String())
+	}
+	text := out.String()
+	if !strings.HasPrefix(text, "A smoke test: these numbers mean nothing.\n") {
+		t.Errorf("it does not say first that it is a smoke test:\n%s", text)
+	}
+	for title, rows := range map[string]int{"Turns": 2, "Fan-out": 3, "Resume": 3, "Memory": 2, "Activation": 2, "Recovery": 2} {
+		_, table, found := strings.Cut(text, "\n### "+title+": ")
+		table, _, _ = strings.Cut(table, "\n### ")
+		// Rows begin behind the line of dashes.
+		if got := strings.Count(table, "\n|") - 2; !found || got != rows {
+			t.Errorf("%s has %d rows, want %d:\n%s", title, got, rows, text)
+		}
+	}
+	if empty := regexp.MustCompile(`(NaN|[+-]Inf|\| 0s)`).FindString(text); empty != "" {
+		t.Errorf("%q is no measurement:\n%s", empty, text)
+	}
+}
