@@ -70,8 +70,9 @@ var arrows = map[string][]string{
 	"tools/*":                   {"conversation"},
 
 	// Suites and kits for tests.
-	"actors/actorstest":   {"actors", "conversation"},
-	"gateway/gatewaytest": {"conversation"},
+	"actors/actorstest":        {"actors", "conversation"},
+	"gateway/gatewaytest":      {"conversation"},
+	"gateway/gatewaytest/chat": {"conversation", "gateway/fanout", "gateway/protocol"},
 
 	"cmd/parley": {
 		"actors", "cmd/parley/internal/assemble", "cmd/parley/internal/config", "cmd/parley/internal/store", "conversation",
@@ -95,16 +96,17 @@ var arrows = map[string][]string{
 
 // testArrows are the imports that only tests of a room may have, beside its own.
 var testArrows = map[string][]string{
-	"conversation":         {"conversation/wire"},
-	"conversation/wire":    {"conversation/wire/internal/pb"}, // the oracle of its reader and writer
-	"persistence/pebble":   {"persistence/persistencetest"},
-	"actors":               {"actors/actorstest", "persistence/persistencetest", "models/scripted"},
-	"actors/actorstest":    {"persistence/persistencetest", "models/scripted"},
-	"gateway":              {"gateway/gatewaytest", "gateway/web", "conversation/machine"},
-	"models/*":             {"models/modelstest", "conversation/machine", "conversation/transcript"},
-	"tools/*":              {"tools/toolstest"},
-	"conversation/machine": {"conversation/transcript"},
-	"gateway/*":            {"gateway/gatewaytest"},
+	"conversation":             {"conversation/wire"},
+	"conversation/wire":        {"conversation/wire/internal/pb"}, // the oracle of its reader and writer
+	"persistence/pebble":       {"persistence/persistencetest"},
+	"actors":                   {"actors/actorstest", "persistence/persistencetest", "models/scripted"},
+	"actors/actorstest":        {"persistence/persistencetest", "models/scripted"},
+	"gateway":                  {"gateway/gatewaytest", "gateway/web", "conversation/machine"},
+	"models/*":                 {"models/modelstest", "conversation/machine", "conversation/transcript"},
+	"tools/*":                  {"tools/toolstest"},
+	"conversation/machine":     {"conversation/transcript"},
+	"gateway/*":                {"gateway/gatewaytest"},
+	"gateway/gatewaytest/chat": {"gateway/gatewaytest"},
 
 	"cmd/parley": {
 		"conversation/wire", "persistence/pebble", "persistence/persistencetest",
