@@ -82,11 +82,8 @@ func (s *session) flush() {
 // commit starts a commit. The machine's state is that after the last of the
 // batch's events now: everything decided is in it.
 func (s *session) commit(b *batch) {
-	for user, seq := range s.seen {
-		b.cursors = append(b.cursors, conversation.Cursor{User: user, Seq: seq})
-	}
-	b.waiters = append(b.waiters, s.seenWait...)
-	s.seen, s.seenWait = nil, nil
+	s.cursors.addTo(b)
+	s.cursors = nil
 	b.commit = conversation.Commit{
 		Epoch: s.epoch, After: s.durable, ID: s.e.nextCommit(),
 		Events: b.events, Keys: conversation.Keys(b.events), Tasks: b.rows, Cursors: b.cursors,
@@ -270,15 +267,4 @@ func (s *session) complete(b *batch) {
 			s.acquire(effect)
 		}
 	}
-}
-
-// storeSeen commits read cursors that no other commit has taken along.
-func (s *session) storeSeen() {
-	b := s.batch()
-	for user, seq := range s.seen {
-		b.cursors = append(b.cursors, conversation.Cursor{User: user, Seq: seq})
-	}
-	b.waiters = append(b.waiters, s.seenWait...)
-	s.seen, s.seenWait = nil, nil
-	s.flush()
 }

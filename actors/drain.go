@@ -49,16 +49,11 @@ func (s *session) drain(level drainLevel) {
 	s.draining = level
 	if level == drainHard {
 		s.calls.StopAll(s.ctx)
-		s.stopLoading()
+		if s.phase == phaseLoading { // it has nothing that could be lost
+			s.unload("drained", errStopping())
+		}
 	}
 	s.slot.Withdraw(s.e.slots)
-}
-
-// stopLoading: a session that still loads has nothing that could be lost.
-func (s *session) stopLoading() {
-	if s.phase == phaseLoading {
-		s.unload("drained", errStopping())
-	}
 }
 
 // continueDrain goes on with the drain: when nothing runs any more, the open step is
@@ -87,8 +82,8 @@ func (s *session) continueDrain() {
 	if s.phase != phaseReady || s.inFlight != nil || s.pending != nil || s.unloadReason != "" {
 		return
 	}
-	if s.seen != nil {
-		s.storeSeen()
+	if s.cursors != nil {
+		s.storeCursors()
 		return
 	}
 	s.passivate("drained")

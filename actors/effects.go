@@ -67,13 +67,6 @@ func (s *session) asParent() calls.Session {
 	return calls.Session{Key: s.key, Self: s.self, Spawner: s.ctx, Published: s.published}
 }
 
-// callEnded hands the end of a call to the machine.
-func (s *session) callEnded(m *calls.End) {
-	if s.phase != phaseUnloaded {
-		s.tellSelf(m.Command)
-	}
-}
-
 // childEnded takes the end of a child. A call that is still open then has failed.
 func (s *session) childEnded(pid *actor.PID) {
 	if s.phase == phaseUnloaded || s.uplink.Terminated(pid) {

@@ -51,8 +51,7 @@ type session struct {
 	queue    []*envelope
 	checking *envelope // waits for the store to say whether its key is known
 
-	seen     map[conversation.UserID]conversation.Seq // read cursors that wait for a commit
-	seenWait []*envelope
+	cursors *cursors // read cursors that wait for a commit
 
 	slot admission.Slot
 
@@ -64,11 +63,8 @@ type session struct {
 	compaction *compaction // in the making
 	triaging   *triage
 
-	timer      *time.Timer
-	timerAt    time.Time
-	timerGen   uint32
+	alarm      alarm
 	lastActive time.Time // when something last happened
-	seenAt     time.Time
 	noopTick   *noopTick // nil: the last Tick changed something
 	jitter     time.Duration
 	observer   observe.Observer
@@ -100,10 +96,6 @@ type (
 	begin struct {
 		mail.DeadLetterOK
 		key conversation.SessionKey
-	}
-	timeout struct {
-		mail.DeadLetterOK
-		gen uint32
 	}
 	drain struct {
 		mail.DeadLetterOK
@@ -137,7 +129,7 @@ func (s *session) Receive(ctx actor.Context) {
 	case *modelcall.End:
 		s.modelEnded(m)
 	case *calls.End:
-		s.callEnded(m)
+		s.tellSelf(m.Command)
 	case *compactEnd:
 		s.compacted(m)
 	case *triageEnd:
@@ -315,7 +307,7 @@ func (s *session) decide(t *envelope) {
 	}
 	t.receipt, t.err = d.Receipt, d.Err
 	if len(d.Cursors) > 0 && len(d.Events) == 0 {
-		s.keepCursors(d.Cursors, t)
+		s.cursors = s.cursors.add(d.Cursors, t, s.e.cfg.SeenEvery)
 	} else {
 		b.add(d, t.addsWork)
 		b.waiters = append(b.waiters, t)
@@ -331,19 +323,6 @@ func (s *session) tellSelf(c conversation.Command) { s.accept(&envelope{cmd: c})
 
 // answerWhenDurable puts an answer that changes nothing behind all that was decided before it.
 func (s *session) answerWhenDurable(t *envelope) { b := s.batch(); b.waiters = append(b.waiters, t) }
-
-// keepCursors gathers read cursors: they are stored with the next commit, or alone
-// once in a while.
-func (s *session) keepCursors(cursors []conversation.Cursor, t *envelope) {
-	if s.seen == nil {
-		s.seen = map[conversation.UserID]conversation.Seq{}
-		s.seenAt = time.Now().Add(s.e.cfg.SeenEvery)
-	}
-	for _, c := range cursors {
-		s.seen[c.User] = max(s.seen[c.User], c.Seq)
-	}
-	s.seenWait = append(s.seenWait, t)
-}
 
 // reserve tries to have a slot ready for a task that the command may start.
 func (s *session) reserve(c conversation.Command) bool {
@@ -404,7 +383,12 @@ func (s *session) unload(reason string, err *conversation.Error) {
 	if s.checking != nil {
 		s.checking.answer(e, err)
 	}
-	for _, t := range append(s.seenWait, s.queue...) {
+	if s.cursors != nil {
+		for _, t := range s.cursors.waiters {
+			t.answer(e, err)
+		}
+	}
+	for _, t := range s.queue {
 		t.answer(e, err)
 	}
 	if s.model != nil {
@@ -414,9 +398,7 @@ func (s *session) unload(reason string, err *conversation.Error) {
 	s.triaging.stop()
 	s.calls.StopAll(s.ctx)
 	s.slot.Return(e.slots)
-	if s.timer != nil {
-		s.timer.Stop()
-	}
+	s.alarm.stop()
 	e.m.Active.Dec()
 	e.m.Passivations.WithLabelValues(reason).Inc()
 	self := s.self

@@ -3,6 +3,9 @@ package actors
 import (
 	"time"
 
+	"github.com/asynkron/protoactor-go/actor"
+
+	"parley/actors/internal/mail"
 	"parley/conversation"
 )
 
@@ -13,17 +16,58 @@ const tickAgain = time.Second
 // noopTick is a Tick that changed nothing although something was due.
 type noopTick struct{ due, retry time.Time }
 
-// arm sets the session's one timer to the next thing that time brings: a Tick,
-// stored read cursors, a model that is too slow, dropped caches, the end of its
-// time in memory. A timer that fires too early is harmless, so it is not moved for things that come
-// later; each one has a number, so that a late one is recognised.
+// alarm is a session's one timer. One that rings too early is harmless, so it is
+// not moved to a later time; each setting has a number, so that a late ring of an
+// earlier one is recognised.
+type alarm struct {
+	timer *time.Timer
+	at    time.Time // zero: it is not set
+	n     uint32
+}
+
+// timeout is the ring of an alarm: a message to its session.
+type timeout struct {
+	mail.DeadLetterOK
+	n uint32
+}
+
+// set has the alarm ring in a session's mailbox at the latest at a time.
+func (a *alarm) set(at time.Time, e *Engine, session *actor.PID) {
+	if !a.at.IsZero() && !at.Before(a.at) {
+		return
+	}
+	a.stop()
+	a.n++
+	a.at = at
+	n := a.n
+	a.timer = time.AfterFunc(time.Until(at), func() { e.send(session, &timeout{n: n}) })
+}
+
+// rings is true for the ring of the last setting. The alarm is not set then.
+func (a *alarm) rings(m *timeout) bool {
+	if m.n != a.n {
+		return false
+	}
+	a.at = time.Time{}
+	return true
+}
+
+func (a *alarm) stop() {
+	if a.timer != nil {
+		a.timer.Stop()
+	}
+}
+
+// arm sets the alarm to the next thing that time brings: a Tick, stored read
+// cursors, a model that is too slow, dropped caches, the end of the session's time
+// in memory.
 func (s *session) arm() {
 	next := s.lastActive.Add(s.idleTimeout())
 	if s.cache != nil {
 		next = earlier(next, s.lastActive.Add(s.e.cfg.CacheIdle))
 	}
-	if s.seen != nil {
-		next = earlier(next, s.seenAt)
+	if s.cursors != nil {
+		next = earlier(next, s.cursors.due)
 	}
 	if s.model != nil {
 		next = earlier(next, s.model.Due())
@@ -34,16 +78,7 @@ func (s *session) arm() {
 		}
 		next = earlier(next, at)
 	}
-	if s.timer != nil && !s.timerAt.IsZero() && !next.Before(s.timerAt) {
-		return
-	}
-	if s.timer != nil {
-		s.timer.Stop()
-	}
-	s.timerGen++
-	s.timerAt = next
-	n, root, self := s.timerGen, s.e.system.Root, s.self
-	s.timer = time.AfterFunc(time.Until(next), func() { root.Send(self, &timeout{gen: n}) })
+	s.alarm.set(next, s.e, s.self)
 }
 
 func earlier(a, b time.Time) time.Time {
@@ -62,19 +97,15 @@ func later(a, b time.Time) time.Time {
 
 // timedOut does what has become due.
 func (s *session) timedOut(m *timeout) {
-	if m.gen != s.timerGen {
+	if !s.alarm.rings(m) || s.phase != phaseReady { // it is set again when the session is ready
 		return
-	}
-	s.timerAt = time.Time{}
-	if s.phase != phaseReady {
-		return // armed again when it is
 	}
 	now := time.Now()
 	if s.model != nil {
 		s.model.EndIfOverdue(now)
 	}
-	if s.seen != nil && !s.seenAt.After(now) {
-		s.storeSeen()
+	if s.cursors != nil && !s.cursors.due.After(now) {
+		s.storeCursors()
 	}
 	if at := s.machine.NextTick(); !at.IsZero() && !at.After(now) && (s.noopTick == nil || !at.Equal(s.noopTick.due) || !s.noopTick.retry.After(now)) {
 		head := s.machine.Head()
@@ -108,7 +139,7 @@ func (s *session) idleTimeout() time.Duration {
 
 // isIdle is true when nothing would be lost or stopped by leaving memory.
 func (s *session) isIdle() bool {
-	return s.inFlight == nil && s.pending == nil && len(s.queue) == 0 && s.checking == nil && s.seen == nil &&
+	return s.inFlight == nil && s.pending == nil && len(s.queue) == 0 && s.checking == nil && s.cursors == nil &&
 		s.model == nil && s.compaction == nil && s.triaging == nil && s.calls.Empty() && !s.slot.Waiting() && !s.machine.Busy()
 }
 
