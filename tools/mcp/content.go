@@ -17,11 +17,12 @@ const (
 	noContent = "(no content)"
 )
 
-// text is a result as a model is shown it: texts as they are, the rest by name.
-func text(r *sdk.CallToolResult) string {
+// resultText makes the text of a result that a model is shown: texts as they are,
+// other content by its name.
+func resultText(r *sdk.CallToolResult) string {
 	var parts []string
 	for _, content := range r.Content {
-		if part := one(content); strings.TrimSpace(part) != "" {
+		if part := contentText(content); strings.TrimSpace(part) != "" {
 			parts = append(parts, part)
 		}
 	}
@@ -36,7 +37,7 @@ func text(r *sdk.CallToolResult) string {
 	return strings.Join(parts, "\n")
 }
 
-func one(content sdk.Content) string {
+func contentText(content sdk.Content) string {
 	switch c := content.(type) {
 	case *sdk.TextContent:
 		return c.Text
@@ -49,13 +50,13 @@ func one(content sdk.Content) string {
 		if name == "" {
 			name = c.Name
 		}
-		return fmt.Sprintf("[%s: %s]", or(name, "resource"), c.URI)
+		return fmt.Sprintf("[%s: %s]", orElse(name, "resource"), c.URI)
 	case *sdk.EmbeddedResource:
 		switch {
 		case c.Resource == nil:
 			return "[resource]"
 		case c.Resource.Blob != nil:
-			return fmt.Sprintf("[%s, %s, %d bytes]", c.Resource.URI, or(c.Resource.MIMEType, "data"), len(c.Resource.Blob))
+			return fmt.Sprintf("[%s, %s, %d bytes]", c.Resource.URI, orElse(c.Resource.MIMEType, "data"), len(c.Resource.Blob))
 		}
 		return c.Resource.Text
 	default:
@@ -64,10 +65,10 @@ func one(content sdk.Content) string {
 }
 
 func named(mime, kind string, size int) string {
-	return fmt.Sprintf("[%s, %d bytes]", or(mime, kind), size)
+	return fmt.Sprintf("[%s, %d bytes]", orElse(mime, kind), size)
 }
 
-func or(text, otherwise string) string {
+func orElse(text, otherwise string) string {
 	if text == "" {
 		return otherwise
 	}

@@ -97,14 +97,14 @@ func said(text string) *sdk.CallToolResult {
 	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text}}}
 }
 
-// memory is a line to a peer in the same process.
+// memory is a transport to a peer in the same process.
 type memory struct {
 	server *sdk.Server
 	mu     sync.Mutex
 	there  *peerEnd
 }
 
-// peerEnd is the peer's end of a line.
+// peerEnd is the peer's end of a transport.
 type peerEnd struct {
 	sdk.Transport
 	conn sdk.Connection
@@ -130,9 +130,9 @@ func (m *memory) Connect(ctx context.Context) (sdk.Connection, error) {
 	return ours.Connect(ctx)
 }
 
-// end is also how a peer dies: its end is cut. A session of the SDK that is asked
+// terminate is also how a peer dies: its end is closed. A session of the SDK that is asked
 // to close waits for its handlers, and one of them may wait for the close.
-func (m *memory) end() string {
+func (m *memory) terminate() string {
 	m.mu.Lock()
 	there := m.there
 	m.there = nil
@@ -147,7 +147,7 @@ func (m *memory) end() string {
 type world struct {
 	*Servers
 	t      *testing.T
-	lines  []func() *memory // of each server: its line of now
+	lines  []func() *memory // of each server: its transport now
 	log    *logged
 	states chan Status
 }
@@ -196,7 +196,7 @@ func inMemory(t *testing.T, o Options, dial ...func(attempt int) (*sdk.Server, e
 		var mu sync.Mutex
 		var now *memory
 		attempt := 0
-		servers.servers[i].dial = func() (line, redactor, error) {
+		servers.servers[i].dial = func() (transport, redactor, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			attempt++

@@ -14,7 +14,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// errTooLong says that a server sent more at once than it may.
+// errTooLong is the error of a message that is longer than Limits.Message.
 var errTooLong = errors.New("the server sent a message that is too long")
 
 // endpoint is a connection to a streamable HTTP server.
@@ -26,8 +26,8 @@ type endpoint struct {
 	ctx     context.Context // ends all requests
 	cancel  context.CancelFunc
 
-	mu   sync.Mutex
-	lost func(error) // told of requests that did not get through; may be nil
+	mu     sync.Mutex
+	failed func(error) // called for requests that did not get through; may be nil
 }
 
 func newEndpoint(s *Server, limits Limits, lookup func(string) (string, bool)) (e *endpoint, secrets []string, err error) {
@@ -109,11 +109,11 @@ func (e *endpoint) RoundTrip(r *http.Request) (*http.Response, error) {
 		ended := ctx.Err() != nil
 		release()
 		if !ended {
-			e.tell(err)
+			e.reportFailure(err)
 		}
 		return nil, err
 	}
-	body := &bounded{ReadCloser: resp.Body, left: int64(e.limits.Message), release: release}
+	body := &limitedBody{ReadCloser: resp.Body, left: int64(e.limits.Message), release: release}
 	if kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); kind == "text/event-stream" && resp.StatusCode/100 == 2 {
 		body.left = -1 // a stream may go on; the length of its events is bounded
 	}
@@ -121,35 +121,35 @@ func (e *endpoint) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-func (e *endpoint) tell(err error) {
+func (e *endpoint) reportFailure(err error) {
 	e.mu.Lock()
-	lost := e.lost
+	report := e.failed
 	e.mu.Unlock()
-	if lost != nil {
-		lost(err)
+	if report != nil {
+		report(err)
 	}
 }
 
-func (e *endpoint) onLost(f func(error)) {
+func (e *endpoint) onFailure(f func(error)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.lost = f
+	e.failed = f
 }
 
-func (e *endpoint) end() string {
+func (e *endpoint) terminate() string {
 	e.cancel()
 	e.base.CloseIdleConnections()
 	return ""
 }
 
-// bounded is a body that fails after so many bytes; left < 0 = never.
-type bounded struct {
+// limitedBody fails when more than left bytes are read; left < 0 = no limit.
+type limitedBody struct {
 	io.ReadCloser
 	left    int64
 	release func()
 }
 
-func (b *bounded) Read(p []byte) (int, error) {
+func (b *limitedBody) Read(p []byte) (int, error) {
 	if b.left < 0 {
 		return b.ReadCloser.Read(p)
 	}
@@ -165,7 +165,7 @@ func (b *bounded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (b *bounded) Close() error {
+func (b *limitedBody) Close() error {
 	err := b.ReadCloser.Close()
 	b.release()
 	return err

@@ -245,7 +245,7 @@ func TestHTTPMessages(t *testing.T) {
 
 func TestBounded(t *testing.T) {
 	for limit, want := range map[int64]error{4: errTooLong, 5: nil, 6: nil, -1: nil} {
-		b := &bounded{ReadCloser: io.NopCloser(strings.NewReader("12345")), left: limit, release: func() {}}
+		b := &limitedBody{ReadCloser: io.NopCloser(strings.NewReader("12345")), left: limit, release: func() {}}
 		got, err := io.ReadAll(b)
 		if !errors.Is(err, want) || want == nil && string(got) != "12345" {
 			t.Errorf("limit %d: %q, %v", limit, got, err)

@@ -22,7 +22,7 @@ import (
 	"parley/conversation"
 )
 
-// Servers are the configured servers and their tools.
+// Servers holds the configured servers and their tools.
 type Servers struct {
 	o       Options
 	servers []*server
@@ -65,18 +65,18 @@ func (s *Servers) open(ctx context.Context) error {
 	}
 	for _, server := range s.servers {
 		select {
-		case <-server.settled:
+		case <-server.firstAttempt:
 		case <-ctx.Done():
 			s.Close()
 			return ctx.Err()
 		}
 	}
-	s.gather()
+	s.nameTools()
 	return nil
 }
 
-// gather fixes the tools of this run.
-func (s *Servers) gather() {
+// nameTools fixes the tools of this run and gives each its name.
+func (s *Servers) nameTools() {
 	owner := map[string]string{}
 	for _, name := range s.o.Taken {
 		owner[name] = "the engine"
@@ -84,17 +84,17 @@ func (s *Servers) gather() {
 	for _, server := range s.servers {
 		tools, clashes := map[string]*tool{}, map[string]string{}
 		server.mu.Lock()
-		has := server.found
+		has := server.available
 		server.mu.Unlock()
 		names := sorted(has)
-		// Names that need no change come first: they are what people expect.
+		// Names that need no change come first: people expect to find those.
 		slices.SortStableFunc(names, func(a, b string) int {
 			return changed(server.Prefix, a) - changed(server.Prefix, b)
 		})
 		for _, name := range names {
 			as := toolName(server.Prefix, name)
 			if owner[as] == server.Name {
-				as = marked(as, server.Prefix+name)
+				as = withHash(as, server.Prefix+name)
 			}
 			if by, taken := owner[as]; taken {
 				clashes[name] = fmt.Sprintf("the name %s is taken by %s", as, by)
@@ -106,7 +106,7 @@ func (s *Servers) gather() {
 		for _, name := range sorted(tools) {
 			s.tools = append(s.tools, tools[name])
 		}
-		server.bring(tools, clashes)
+		server.setTools(tools, clashes)
 	}
 }
 
@@ -117,10 +117,10 @@ func changed(prefix, name string) int {
 	return 1
 }
 
-// Tools are the tools of this run, in the order of the servers and of their names.
+// Tools returns the tools of this run, in the order of the servers and of their names.
 func (s *Servers) Tools() []conversation.Tool { return slices.Clone(s.tools) }
 
-// Status is what is known of each server, in the order of the configuration.
+// Status returns the status of each server, in the order of the configuration.
 func (s *Servers) Status() []Status {
 	all := make([]Status, len(s.servers))
 	for i, server := range s.servers {
@@ -142,7 +142,7 @@ func (s *Servers) Close() {
 	})
 }
 
-// loopback is true for addresses of this machine.
+// loopback reports whether host is an address of this machine.
 func loopback(host string) bool {
 	ip := net.ParseIP(strings.Trim(host, "[]"))
 	return host == "localhost" || ip != nil && ip.IsLoopback()

@@ -228,7 +228,7 @@ func TestDiesAndComesBack(t *testing.T) {
 		}()
 		<-p.started
 		down.Store(true)
-		w.lines[0]().end()
+		w.lines[0]().terminate()
 		if err := <-done; err == nil || !strings.Contains(err.Error(), "the server peer gave no answer") {
 			t.Errorf("a call that was running ends with %v", err)
 		}
@@ -300,7 +300,7 @@ func TestFlapping(t *testing.T) {
 			defer close(die)
 			for st := range w.states {
 				if st.State == StateConnected {
-					w.lines[0]().end()
+					w.lines[0]().terminate()
 				}
 				if st.State == StateClosed {
 					return

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// Options is what the tools of other servers are made of.
+// Options says which servers there are and bounds what they may do.
 type Options struct {
 	// Servers are the configured servers. Where two tools come to the same name the
 	// earlier server has it.
@@ -30,7 +30,7 @@ type Options struct {
 	// Lookup reads an environment variable; nil = os.LookupEnv.
 	Lookup func(name string) (value string, ok bool)
 	// OnStatus is called on each change of a server's status, from that server's
-	// goroutine: in order for each server, and it must not block. nil = nobody.
+	// goroutine: in order for each server, and it must not block. nil = not called.
 	OnStatus func(Status)
 }
 
@@ -153,8 +153,8 @@ var (
 	envName    = regexp.MustCompile(`^[^=\x00]+$`)
 )
 
-// ours are the headers that the protocol and HTTP need for themselves.
-var ours = []string{
+// reservedHeaders are the headers that the protocol and HTTP need for themselves.
+var reservedHeaders = []string{
 	"Accept", "Connection", "Content-Length", "Content-Type", "Host", "Last-Event-Id", "Mcp-Method", "Mcp-Name",
 	"Mcp-Protocol-Version", "Mcp-Session-Id", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
 }
@@ -225,7 +225,7 @@ func (s *Server) Validate() error {
 	for name, value := range s.Headers {
 		if !httpguts.ValidHeaderFieldName(name) {
 			refuse("headers: %q is not the name of a header", name)
-		} else if slices.Contains(ours, http.CanonicalHeaderKey(name)) {
+		} else if slices.Contains(reservedHeaders, http.CanonicalHeaderKey(name)) {
 			refuse("headers: %s is set by the protocol", name)
 		}
 		if err := value.check(); err != nil {
@@ -286,22 +286,22 @@ func checkURL(template string) error {
 	return nil
 }
 
-// allows is true for tools that are used.
-func (s *Server) allows(tool string) bool { return all(s.Allow, tool) }
+// allows reports whether a tool is used.
+func (s *Server) allows(tool string) bool { return matchesAny(s.Allow, tool) }
 
-// asks is true for tools whose calls a person must allow.
-func (s *Server) asks(tool string) bool {
+// needsApproval reports whether a person must allow the calls of a tool.
+func (s *Server) needsApproval(tool string) bool {
 	if s.Approval == ApprovalAsk {
 		return !slices.Contains(s.Never, tool)
 	}
 	return slices.Contains(s.Ask, tool)
 }
 
-func all(names []string, name string) bool {
+func matchesAny(names []string, name string) bool {
 	return slices.Contains(names, "*") || slices.Contains(names, name)
 }
 
-// named are the tools that the configuration names one by one.
+// named returns the tools that the configuration names one by one.
 func (s *Server) named() []string {
 	var names []string
 	for _, list := range [][]string{s.Allow, s.Ask, s.Never, s.Idempotent} {

@@ -166,7 +166,7 @@ func TestSchemas(t *testing.T) {
 		if err := json.Unmarshal([]byte(raw), &input); err != nil {
 			t.Fatal(err)
 		}
-		c, err := newContract(input, 500)
+		c, err := newArgSchema(input, 500)
 		if wrong, ok := strings.CutPrefix(want, "!"); ok {
 			if err == nil || !strings.Contains(err.Error(), wrong) {
 				t.Errorf("%.100s: %v", raw, err)

@@ -28,9 +28,9 @@ type process struct {
 	stderr *stderr
 	limits Limits
 
-	started bool
-	stop    sync.Once
-	fate    string // how it ended; after end
+	started    bool
+	stop       sync.Once
+	exitReason string // how it exited; to be read after terminate
 }
 
 // newProcess prepares a program; Connect starts it.
@@ -39,7 +39,7 @@ func newProcess(s *Server, env []string, limits Limits, log *slog.Logger, redact
 	cmd.Env = env
 	cmd.Dir = s.Dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // its children are stopped with it
-	// One that left the group may hold standard error open for ever.
+	// A process that left the group may hold standard error open without end.
 	cmd.WaitDelay = time.Second
 	p := &process{cmd: cmd, limits: limits}
 	p.stderr = &stderr{log: log, redact: redact, limit: limits.StderrLine, may: rate.NewLimiter(20, 200)}
@@ -61,7 +61,7 @@ func (p *process) Connect(ctx context.Context) (sdk.Connection, error) {
 	}
 	p.started = true
 	// The reader stays open: end reads it to see the program's end.
-	return (&sdk.IOTransport{Reader: io.NopCloser(p.stdout), Writer: patient{p.stdin}, MaxLineLength: p.limits.Message}).Connect(ctx)
+	return (&sdk.IOTransport{Reader: io.NopCloser(p.stdout), Writer: deadlineWriter{p.stdin}, MaxLineLength: p.limits.Message}).Connect(ctx)
 }
 
 // end stops the whole group and returns when it is gone: standard input is
@@ -69,13 +69,13 @@ func (p *process) Connect(ctx context.Context) (sdk.Connection, error) {
 //
 // The program is waited for only after the group was killed: until then its id,
 // which is the group's, cannot be given to another process.
-func (p *process) end() string {
+func (p *process) terminate() string {
 	p.stop.Do(func() {
 		if !p.started {
 			return
 		}
 		_ = p.stdin.Close()
-		quiet := make(chan struct{}) // nobody of the group writes any more
+		quiet := make(chan struct{}) // closed when no process of the group writes any more
 		go func() {
 			defer close(quiet)
 			_, _ = io.Copy(io.Discard, p.stdout)
@@ -88,13 +88,13 @@ func (p *process) end() string {
 		_ = p.cmd.Wait() // closes our end of stdout, should one that left the group still hold the other
 		<-quiet
 		if status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || !status.Signaled() || status.Signal() != syscall.SIGKILL && status.Signal() != syscall.SIGTERM {
-			p.fate = p.cmd.ProcessState.String()
+			p.exitReason = p.cmd.ProcessState.String()
 			if last := p.stderr.lastLine(); last != "" {
-				p.fate += ": " + last
+				p.exitReason += ": " + last
 			}
 		}
 	})
-	return p.fate
+	return p.exitReason
 }
 
 func (p *process) signal(s syscall.Signal) { _ = syscall.Kill(-p.cmd.Process.Pid, s) }
@@ -110,30 +110,30 @@ func within(done <-chan struct{}, grace time.Duration) bool {
 	}
 }
 
-// patient is a pipe whose writes end: a server that does not read must not hold
-// up the calls for ever.
-type patient struct{ io.WriteCloser }
+// deadlineWriter bounds each write to a pipe by writeTimeout: a server that does not
+// read must not block the calls without end.
+type deadlineWriter struct{ io.WriteCloser }
 
-func (w patient) Write(data []byte) (int, error) {
+func (w deadlineWriter) Write(data []byte) (int, error) {
 	if pipe, ok := w.WriteCloser.(interface{ SetWriteDeadline(time.Time) error }); ok {
 		_ = pipe.SetWriteDeadline(time.Now().Add(writeTimeout))
 	}
 	return w.WriteCloser.Write(data)
 }
 
-// stderr logs what a program writes to its standard error: line by line, each
-// cut, so many a second.
+// stderr logs the standard error of a program line by line. It bounds the length of
+// a line and the number of lines in a second.
 type stderr struct {
 	log    *slog.Logger
 	redact redactor
 	limit  int
 	may    *rate.Limiter
 
-	mu      sync.Mutex
-	line    []byte
-	cut     int // bytes of the line that were dropped
-	dropped int // lines since the last one that was logged
-	last    string
+	mu           sync.Mutex
+	line         []byte
+	droppedBytes int // bytes of the line that were dropped
+	droppedLines int // lines since the last one that was logged
+	last         string
 }
 
 // Write never fails: a program must not die of its logs.
@@ -145,7 +145,7 @@ func (e *stderr) Write(data []byte) (int, error) {
 		rest = after
 		room := min(len(line), e.limit-len(e.line))
 		e.line = append(e.line, line[:room]...)
-		e.cut += len(line) - room
+		e.droppedBytes += len(line) - room
 		if ended {
 			e.flush()
 		}
@@ -155,8 +155,8 @@ func (e *stderr) Write(data []byte) (int, error) {
 
 func (e *stderr) flush() {
 	text := string(bytes.TrimSpace(e.line))
-	dropped := e.cut
-	e.line, e.cut = e.line[:0], 0
+	dropped := e.droppedBytes
+	e.line, e.droppedBytes = e.line[:0], 0
 	if text == "" {
 		return
 	}
@@ -166,31 +166,32 @@ func (e *stderr) flush() {
 		return
 	}
 	if !e.may.Allow() {
-		e.dropped++
+		e.droppedLines++
 		return
 	}
 	attrs := []any{"text", text}
 	if dropped > 0 {
 		attrs = append(attrs, "bytes_cut", dropped)
 	}
-	if e.dropped > 0 {
-		attrs = append(attrs, "lines_left_out", e.dropped)
-		e.dropped = 0
+	if e.droppedLines > 0 {
+		attrs = append(attrs, "lines_left_out", e.droppedLines)
+		e.droppedLines = 0
 	}
 	e.log.Debug("standard error of an MCP server", attrs...)
 }
 
-// lastLine is the newest line that says something.
+// lastLine returns the newest line that is not blank.
 func (e *stderr) lastLine() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if len(e.line) > 0 {
 		e.flush()
 	}
-	return short(e.last)
+	return excerpt(e.last)
 }
 
-// environment is what a program gets: what it may inherit, then its own.
+// environment makes the environment of a program: the variables that it may inherit,
+// then its own.
 func environment(s *Server, lookup func(string) (string, bool)) (env, secrets []string, err error) {
 	for _, name := range s.Inherit {
 		if value, ok := lookup(name); ok {

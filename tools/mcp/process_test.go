@@ -171,7 +171,7 @@ func TestCloseKillsTheGroup(t *testing.T) {
 			}
 			limits := DefaultLimits()
 			limits.StopGrace = 50 * time.Millisecond
-			w := inMemory(t, Options{Servers: []Server{program(t, "peer", role)}, Limits: limits, Lookup: func(name string) (string, bool) { return or(os.Getenv(name), "x"), true }}).open()
+			w := inMemory(t, Options{Servers: []Server{program(t, "peer", role)}, Limits: limits, Lookup: func(name string) (string, bool) { return orElse(os.Getenv(name), "x"), true }}).open()
 			w.run("peer_fork", `{"text":"`+fifo+`"}`, "forked")
 			reader, err := os.Open(fifo)
 			if err != nil {
@@ -194,7 +194,7 @@ func TestCloseKillsTheGroup(t *testing.T) {
 // A call ends in time although the server does not even read.
 func TestProgramThatDoesNotRead(t *testing.T) {
 	w := programs(t, program(t, "peer", "serve"))
-	pid := w.servers[0].link.line.(*process).cmd.Process.Pid
+	pid := w.servers[0].conn.transport.(*process).cmd.Process.Pid
 	if err := syscall.Kill(-pid, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}

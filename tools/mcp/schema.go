@@ -12,24 +12,24 @@ import (
 	"parley/conversation"
 )
 
-// contract is the schema of a tool's arguments: as models are shown it, and
-// compiled.
-type contract struct {
+// argSchema is the schema of a tool's arguments, in the form that models are shown
+// and compiled.
+type argSchema struct {
 	shown   json.RawMessage
 	compile *jsonschema.Resolved
 }
 
-// newContract makes a server's schema fit for models. A schema that the
+// newArgSchema makes a server's schema fit for models. A schema that the
 // providers of models would refuse is an error: it would fail every request
 // that carries it.
-func newContract(input any, limit int) (contract, error) {
+func newArgSchema(input any, limit int) (argSchema, error) {
 	raw, err := json.Marshal(input)
 	if err != nil {
-		return contract{}, fmt.Errorf("its schema is not JSON: %w", err)
+		return argSchema{}, fmt.Errorf("its schema is not JSON: %w", err)
 	}
 	var schema map[string]any
 	if err := json.Unmarshal(raw, &schema); err != nil {
-		return contract{}, errors.New("its schema is not an object")
+		return argSchema{}, errors.New("its schema is not an object")
 	}
 	if schema == nil {
 		schema = map[string]any{}
@@ -39,17 +39,17 @@ func newContract(input any, limit int) (contract, error) {
 		schema["type"] = "object"
 	case "object":
 	default:
-		return contract{}, errors.New("its schema is not of type object")
+		return argSchema{}, errors.New("its schema is not of type object")
 	}
 	if schema["properties"] == nil { // some providers insist on it
 		schema["properties"] = map[string]any{}
 	}
 	shown, err := json.Marshal(schema)
 	if err != nil {
-		return contract{}, fmt.Errorf("its schema is not JSON: %w", err)
+		return argSchema{}, fmt.Errorf("its schema is not JSON: %w", err)
 	}
 	if len(shown) > limit {
-		return contract{}, fmt.Errorf("its schema has %d bytes, more than %d", len(shown), limit)
+		return argSchema{}, fmt.Errorf("its schema has %d bytes, more than %d", len(shown), limit)
 	}
 	compiled, err := compile(shown)
 	if err != nil {
@@ -58,10 +58,10 @@ func newContract(input any, limit int) (contract, error) {
 		dropPatterns(schema)
 		lenient, _ := json.Marshal(schema)
 		if compiled, err = compile(lenient); err != nil {
-			return contract{}, fmt.Errorf("its schema cannot be compiled: %w", err)
+			return argSchema{}, fmt.Errorf("its schema cannot be compiled: %w", err)
 		}
 	}
-	return contract{shown, compiled}, nil
+	return argSchema{shown, compiled}, nil
 }
 
 func compile(raw []byte) (*jsonschema.Resolved, error) {
@@ -72,7 +72,7 @@ func compile(raw []byte) (*jsonschema.Resolved, error) {
 	return schema.Resolve(nil) // without a loader nothing is fetched from elsewhere
 }
 
-// dropPatterns removes what is no regular expression of Go.
+// dropPatterns removes patterns that are not regular expressions of Go.
 func dropPatterns(node any) {
 	switch node := node.(type) {
 	case []any:
@@ -87,7 +87,7 @@ func dropPatterns(node any) {
 			for text := range patterns {
 				if !compiles(text) {
 					delete(patterns, text)
-					// What it allowed must not be refused for it.
+					// Properties that this pattern allowed must not be refused now.
 					delete(node, "additionalProperties")
 				}
 			}
@@ -109,21 +109,22 @@ func compiles(pattern string) bool {
 
 // check refuses arguments that do not fit, in words for a model, and gives the
 // rest in the form that is sent: no arguments are an empty object.
-func (c contract) check(tool string, args json.RawMessage) (json.RawMessage, error) {
+func (c argSchema) check(tool string, args json.RawMessage) (json.RawMessage, error) {
 	if strings.TrimSpace(string(args)) == "" {
 		args = json.RawMessage("{}")
 	}
 	var value any
 	if err := json.Unmarshal(args, &value); err != nil {
-		return nil, fmt.Errorf("the arguments of %s are not JSON: %s", tool, short(err.Error()))
+		return nil, fmt.Errorf("the arguments of %s are not JSON: %s", tool, excerpt(err.Error()))
 	}
 	if err := c.compile.Validate(value); err != nil {
-		return nil, fmt.Errorf("the arguments do not fit %s: %s", tool, short(strings.TrimPrefix(err.Error(), "validating root: ")))
+		return nil, fmt.Errorf("the arguments do not fit %s: %s", tool, excerpt(strings.TrimPrefix(err.Error(), "validating root: ")))
 	}
 	return args, nil
 }
 
-// short keeps what others wrote small and whole: libraries quote the input.
-func short(text string) string {
+// excerpt cuts a text of others to 300 characters of valid UTF-8: errors of libraries
+// quote the input.
+func excerpt(text string) string {
 	return conversation.Excerpt(strings.ToValidUTF8(text, "\uFFFD"), 300)
 }

@@ -30,7 +30,7 @@ const (
 	StateClosed     State = "closed"
 )
 
-// Outcome is what became of a call of a server's tool.
+// Outcome is the result of a call of a server's tool.
 type Outcome string
 
 // The outcomes. Names of a closed set: fit for a metric's label.
@@ -38,7 +38,7 @@ const (
 	CallOK          Outcome = "ok"
 	CallError       Outcome = "error"       // the server or its tool says what was wrong
 	CallUnavailable Outcome = "unavailable" // not made: the server is not connected, or does not have the tool any more
-	CallUnanswered  Outcome = "unanswered"  // the connection was lost; nobody knows what came of it
+	CallUnanswered  Outcome = "unanswered"  // the connection was lost; whether the call was carried out is not known
 	CallTimeout     Outcome = "timeout"
 	CallCancelled   Outcome = "cancelled"
 )
@@ -48,7 +48,8 @@ func Outcomes() []Outcome {
 	return []Outcome{CallOK, CallError, CallUnavailable, CallUnanswered, CallTimeout, CallCancelled}
 }
 
-// Status is what is known of a server, for doctor and metrics. No secret is in it.
+// Status describes a server and its connection, for doctor and metrics. No secret is
+// in it.
 type Status struct {
 	Name     string
 	Kind     string // "stdio" or "http"
@@ -72,8 +73,8 @@ type Status struct {
 	Later   []string // tools of the server that there will be after the next start, by its names
 }
 
-// fallback is the version that a server is asked for that did not answer to the
-// newest one: some stay silent to what they do not know.
+// fallback is the version that is tried with a server that did not answer to the
+// newest one: some servers do not answer to a version that they do not know.
 const fallback = "2025-11-25"
 
 // refreshEvery is the least time between two readings of a changed list.
@@ -84,35 +85,35 @@ type server struct {
 	Server
 	o   *Options
 	log *slog.Logger
-	// dial makes the transport of one attempt, and what leaves its secrets out.
-	dial func() (line, redactor, error)
+	// dial makes the transport of one attempt, and the redactor of its secrets.
+	dial func() (transport, redactor, error)
 
-	settled chan struct{} // the first attempt is over
-	cancel  context.CancelFunc
-	done    chan struct{}
+	firstAttempt chan struct{} // closed when the first attempt has ended
+	cancel       context.CancelFunc
+	done         chan struct{}
 
-	mu     sync.Mutex
-	status Status
-	link   *link
-	redact redactor
-	found  map[string]found  // what the server has, by its names; nil = never listed
-	mine   map[string]*tool  // what it brought, by its names; nil before Open is over
-	refuse map[string]string // what the server has that cannot be used, and why
-	clash  map[string]string // and what has no name of its own; set once
-	calls  map[Outcome]int
+	mu          sync.Mutex
+	status      Status
+	conn        *connection
+	redact      redactor
+	available   map[string]remoteTool // the tools that the server has now, by its names; nil = never listed
+	tools       map[string]*tool      // the tools of this run, by its names; nil until Open has ended
+	unusable    map[string]string     // why a tool of the server cannot be used, by its names
+	nameClashes map[string]string     // and why one has no name of its own; set once
+	calls       map[Outcome]int
 }
 
-// found is a tool of a server that may be used.
-type found struct {
+// remoteTool is a tool that a server has and that may be used.
+type remoteTool struct {
 	description string
-	contract    contract
-	print       [sha256.Size]byte
+	schema      argSchema
+	fingerprint [sha256.Size]byte
 }
 
 func newServer(c Server, o *Options) *server {
 	s := &server{
 		Server: c, o: o, log: o.Logger.With("mcp", c.Name),
-		settled: make(chan struct{}), done: make(chan struct{}), calls: map[Outcome]int{},
+		firstAttempt: make(chan struct{}), done: make(chan struct{}), calls: map[Outcome]int{},
 		status: Status{Name: c.Name, Kind: "stdio", Target: filepath.Base(c.Command), State: StateConnecting, Since: time.Now()},
 	}
 	s.dial = s.dialProcess
@@ -132,7 +133,7 @@ func target(template string) string {
 	return u.Scheme + "://" + u.Host
 }
 
-func (s *server) dialProcess() (line, redactor, error) {
+func (s *server) dialProcess() (transport, redactor, error) {
 	env, secrets, err := environment(&s.Server, s.o.Lookup)
 	if err != nil {
 		return nil, redactor{}, err
@@ -141,7 +142,7 @@ func (s *server) dialProcess() (line, redactor, error) {
 	return newProcess(&s.Server, env, s.o.Limits, s.log, redact), redact, nil
 }
 
-func (s *server) dialEndpoint() (line, redactor, error) {
+func (s *server) dialEndpoint() (transport, redactor, error) {
 	e, secrets, err := newEndpoint(&s.Server, s.o.Limits, s.o.Lookup)
 	if err != nil {
 		return nil, redactor{}, err
@@ -177,12 +178,12 @@ func (s *server) run(ctx context.Context) {
 		l, err := s.connect(ctx, protocol)
 		began := time.Now()
 		if err == nil {
-			s.settle()
-			s.log.Info("an MCP server is connected", "tools", len(s.known()))
+			s.endFirstAttempt()
+			s.log.Info("an MCP server is connected", "tools", len(s.toolNames()))
 			err = s.serve(ctx, l)
-			s.drop()
-			if fate := l.close(s.o.Limits.StopGrace); fate != "" && ctx.Err() == nil {
-				err = fmt.Errorf("it ended: %s", fate)
+			s.forgetConnection()
+			if reason := l.close(s.o.Limits.StopGrace); reason != "" && ctx.Err() == nil {
+				err = fmt.Errorf("it ended: %s", reason)
 			}
 			if time.Since(began) >= s.o.Limits.BackoffMax {
 				failures = 0
@@ -195,14 +196,14 @@ func (s *server) run(ctx context.Context) {
 			}
 		}
 		if ctx.Err() != nil {
-			s.settle()
+			s.endFirstAttempt()
 			return
 		}
 		wait := backoff(s.o.Limits, failures)
 		failures++
 		reason := s.reason(err)
 		s.set(func(st *Status) { st.State, st.Err, st.Retry = StateWaiting, reason, time.Now().Add(wait) })
-		s.settle()
+		s.endFirstAttempt()
 		s.log.Warn("an MCP server is not connected", "err", reason, "retry_in", wait)
 		timer := time.NewTimer(wait)
 		select {
@@ -224,8 +225,8 @@ func backoff(l Limits, failures int) time.Duration {
 }
 
 // connect makes a connection and reads the tools.
-func (s *server) connect(ctx context.Context, protocol string) (*link, error) {
-	ln, redact, err := s.dial()
+func (s *server) connect(ctx context.Context, protocol string) (*connection, error) {
+	t, redact, err := s.dial()
 	if err != nil {
 		return nil, err
 	}
@@ -234,7 +235,7 @@ func (s *server) connect(ctx context.Context, protocol string) (*link, error) {
 	s.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, s.ConnectTimeout)
 	defer cancel()
-	l, err := open(ctx, ln, protocol)
+	l, err := open(ctx, t, protocol)
 	if err != nil {
 		return nil, err
 	}
@@ -247,16 +248,16 @@ func (s *server) connect(ctx context.Context, protocol string) (*link, error) {
 	}
 	version, name := l.protocol()
 	s.mu.Lock()
-	s.link = l
+	s.conn = l
 	s.mu.Unlock()
 	s.set(func(st *Status) {
-		st.State, st.Connects, st.Protocol, st.Server = StateConnected, st.Connects+1, version, short(redact.clean(name))
+		st.State, st.Connects, st.Protocol, st.Server = StateConnected, st.Connects+1, version, excerpt(redact.clean(name))
 	})
 	return l, nil
 }
 
 // serve waits for the end of a connection and reads the tools anew when they change.
-func (s *server) serve(ctx context.Context, l *link) error {
+func (s *server) serve(ctx context.Context, l *connection) error {
 	pause := time.NewTimer(0)
 	defer pause.Stop()
 	<-pause.C
@@ -264,7 +265,7 @@ func (s *server) serve(ctx context.Context, l *link) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-l.lost:
+		case <-l.disconnected:
 			return l.err
 		case <-l.changed:
 		}
@@ -274,38 +275,38 @@ func (s *server) serve(ctx context.Context, l *link) error {
 		}
 		cancel()
 		s.set(func(*Status) {})
-		pause.Reset(refreshEvery) // a server that says so all the time is not asked all the time
+		pause.Reset(refreshEvery) // a server may send such notes all the time
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-l.lost:
+		case <-l.disconnected:
 			return l.err
 		case <-pause.C:
 		}
 	}
 }
 
-func (s *server) drop() {
+func (s *server) forgetConnection() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.link = nil
+	s.conn = nil
 }
 
-func (s *server) settle() {
+func (s *server) endFirstAttempt() {
 	select {
-	case <-s.settled:
+	case <-s.firstAttempt:
 	default:
-		close(s.settled)
+		close(s.firstAttempt)
 	}
 }
 
-// refresh reads what tools the server has.
-func (s *server) refresh(ctx context.Context, l *link) error {
+// refresh reads the list of tools from the server.
+func (s *server) refresh(ctx context.Context, l *connection) error {
 	list, more, err := l.tools(ctx, s.o.Limits.Tools)
 	if err != nil {
 		return err
 	}
-	has, refuse := map[string]found{}, map[string]string{}
+	has, refuse := map[string]remoteTool{}, map[string]string{}
 	if more {
 		refuse["…"] = fmt.Sprintf("it has more than %d tools", s.o.Limits.Tools)
 	}
@@ -313,22 +314,22 @@ func (s *server) refresh(ctx context.Context, l *link) error {
 		if !s.allows(t.Name) || t.Name == "" {
 			continue
 		}
-		c, err := newContract(t.InputSchema, s.o.Limits.Schema)
+		c, err := newArgSchema(t.InputSchema, s.o.Limits.Schema)
 		if err != nil {
 			refuse[t.Name] = err.Error()
 			continue
 		}
-		f := found{description: s.describe(t), contract: c}
-		f.print = sha256.Sum256(append(append([]byte(f.description), 0), c.shown...))
+		f := remoteTool{description: s.describe(t), schema: c}
+		f.fingerprint = sha256.Sum256(append(append([]byte(f.description), 0), c.shown...))
 		has[t.Name] = f
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.found, s.refuse = has, refuse
+	s.available, s.unusable = has, refuse
 	return nil
 }
 
-// describe is what a model is told of a tool.
+// describe makes the description of a tool that models are shown.
 func (s *server) describe(t *sdk.Tool) string {
 	text := t.Description
 	for _, other := range []string{t.Title, "The tool " + t.Name + " of the server " + s.Name + "."} {
@@ -344,7 +345,7 @@ func (s *server) describe(t *sdk.Tool) string {
 	return text
 }
 
-// printable is a text without control characters.
+// printable removes control characters from a text.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' && r != '\n' && r != '\t' || r == 0x7f {
@@ -354,19 +355,20 @@ func printable(text string) string {
 	}, text)
 }
 
-// known are the names of what the server has, in order.
-func (s *server) known() []string {
+// toolNames returns the names of the tools that the server has, in order.
+func (s *server) toolNames() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return sorted(s.found)
+	return sorted(s.available)
 }
 
-// sessionID is how the library tells of session ids, which are as good as keys.
+// sessionID matches session ids in errors of the library. A session id is as good as
+// a key.
 var sessionID = regexp.MustCompile(`(?i)session IDs?:? ("[^"]*"( and "[^"]*")?|[^ ):]+)`)
 
 // reason is an error as it may be logged and shown.
 func (s *server) reason(err error) string {
-	return short(printable(sessionID.ReplaceAllString(s.cleaner().clean(err.Error()), "session")))
+	return excerpt(printable(sessionID.ReplaceAllString(s.cleaner().clean(err.Error()), "session")))
 }
 
 func (s *server) cleaner() redactor {
@@ -375,10 +377,10 @@ func (s *server) cleaner() redactor {
 	return s.redact
 }
 
-// bring fixes the tools of this run.
-func (s *server) bring(tools map[string]*tool, clashes map[string]string) {
+// setTools fixes the tools of this run.
+func (s *server) setTools(tools map[string]*tool, clashes map[string]string) {
 	s.mu.Lock()
-	s.mine, s.clash = tools, clashes
+	s.tools, s.nameClashes = tools, clashes
 	s.mu.Unlock()
 	s.set(func(*Status) {})
 	st := s.current()
@@ -389,17 +391,18 @@ func (s *server) bring(tools map[string]*tool, clashes map[string]string) {
 	}
 }
 
-// reach is what a call goes over; an error is for the model.
-func (s *server) reach(name string) (*link, redactor, error) {
+// connectionFor returns the connection for a call of the tool. Its error is written
+// for the model.
+func (s *server) connectionFor(name string) (*connection, redactor, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.link == nil {
+	if s.conn == nil {
 		return nil, s.redact, fmt.Errorf("the server %s is not connected at the moment", s.Name)
 	}
-	if _, ok := s.found[name]; !ok {
+	if _, ok := s.available[name]; !ok {
 		return nil, s.redact, fmt.Errorf("the server %s does not have this tool any more", s.Name)
 	}
-	return s.link, s.redact, nil
+	return s.conn, s.redact, nil
 }
 
 func (s *server) count(o Outcome) {
@@ -430,40 +433,41 @@ func (s *server) set(change func(*Status)) {
 	}
 }
 
-// compare says how what the server has differs from what it brought.
+// compare writes into the status how the tools that the server has now differ from
+// the tools of this run.
 func (s *server) compare() {
 	st := &s.status
 	st.Tools, st.Missing, st.Refused, st.Gone, st.Changed, st.Later = nil, nil, nil, nil, nil, nil
-	for _, name := range sorted(s.mine) {
-		t := s.mine[name]
+	for _, name := range sorted(s.tools) {
+		t := s.tools[name]
 		st.Tools = append(st.Tools, t.spec.Name)
-		if s.found == nil {
+		if s.available == nil {
 			continue
 		}
-		if f, ok := s.found[name]; !ok {
+		if f, ok := s.available[name]; !ok {
 			st.Gone = append(st.Gone, t.spec.Name)
-		} else if f.print != t.print {
+		} else if f.fingerprint != t.fingerprint {
 			st.Changed = append(st.Changed, t.spec.Name)
 		}
 	}
-	for _, reasons := range []map[string]string{s.refuse, s.clash} {
+	for _, reasons := range []map[string]string{s.unusable, s.nameClashes} {
 		for _, name := range sorted(reasons) {
-			st.Refused = append(st.Refused, short(printable(s.redact.clean(name+": "+reasons[name]))))
+			st.Refused = append(st.Refused, excerpt(printable(s.redact.clean(name+": "+reasons[name]))))
 		}
 	}
-	if s.found == nil {
+	if s.available == nil {
 		return
 	}
 	for _, name := range s.named() {
-		if _, ok := s.found[name]; !ok && s.refuse[name] == "" {
+		if _, ok := s.available[name]; !ok && s.unusable[name] == "" {
 			st.Missing = append(st.Missing, name)
 		}
 	}
-	if s.mine == nil {
+	if s.tools == nil {
 		return
 	}
-	for _, name := range sorted(s.found) {
-		if s.mine[name] == nil && s.clash[name] == "" {
+	for _, name := range sorted(s.available) {
+		if s.tools[name] == nil && s.nameClashes[name] == "" {
 			st.Later = append(st.Later, name)
 		}
 	}

@@ -12,26 +12,25 @@ import (
 	"parley/conversation"
 )
 
-// tool is a tool of a server. What models and people were told of it stays as
-// it was at the start, whatever the server says later: an approval must not come
-// to mean something else.
+// tool is a tool of a server. Its description and schema stay as they were at the
+// start, even if the server changes them later: an approval must keep its meaning.
 type tool struct {
-	server   *server
-	name     string // the server's
-	spec     conversation.ToolSpec
-	contract contract
-	print    [32]byte
+	server      *server
+	name        string // the server's
+	spec        conversation.ToolSpec
+	schema      argSchema
+	fingerprint [32]byte
 }
 
 var _ conversation.Tool = (*tool)(nil)
 
-func newTool(s *server, name, as string, f found) *tool {
-	return &tool{server: s, name: name, contract: f.contract, print: f.print, spec: conversation.ToolSpec{
+func newTool(s *server, name, as string, f remoteTool) *tool {
+	return &tool{server: s, name: name, schema: f.schema, fingerprint: f.fingerprint, spec: conversation.ToolSpec{
 		Name:        as,
 		Description: f.description,
-		Schema:      f.contract.shown,
-		Approval:    s.asks(name),
-		Idempotent:  all(s.Idempotent, name),
+		Schema:      f.schema.shown,
+		Approval:    s.needsApproval(name),
+		Idempotent:  matchesAny(s.Idempotent, name),
 		Timeout:     s.Timeout,
 	}}
 }
@@ -41,14 +40,14 @@ func (t *tool) Spec() conversation.ToolSpec { return t.spec }
 
 // Check refuses arguments that the schema refuses.
 func (t *tool) Check(args json.RawMessage) error {
-	_, err := t.contract.check(t.spec.Name, args)
+	_, err := t.schema.check(t.spec.Name, args)
 	return err
 }
 
-// Run calls the server once. It never calls again by itself: what came of a call
-// without an answer is not known.
+// Run calls the server once. It never repeats a call by itself: whether a call
+// without an answer was carried out is not known.
 func (t *tool) Run(ctx context.Context, call conversation.ToolCall) (string, error) {
-	args, err := t.contract.check(t.spec.Name, call.Args)
+	args, err := t.schema.check(t.spec.Name, call.Args)
 	if err != nil {
 		return "", err
 	}
@@ -62,13 +61,13 @@ func (t *tool) Run(ctx context.Context, call conversation.ToolCall) (string, err
 
 func (t *tool) call(ctx context.Context, args json.RawMessage, progress func(string, *int)) (string, Outcome, error) {
 	s := t.server
-	l, redact, err := s.reach(t.name)
+	l, redact, err := s.connectionFor(t.name)
 	if err != nil {
 		return "", CallUnavailable, err
 	}
 	var show func(string, *int)
 	if progress != nil {
-		show = func(note string, percent *int) { progress(short(printable(redact.clean(note))), percent) }
+		show = func(note string, percent *int) { progress(excerpt(printable(redact.clean(note))), percent) }
 	}
 	result, err := l.call(ctx, t.name, args, show)
 	if err != nil {
@@ -78,18 +77,19 @@ func (t *tool) call(ctx context.Context, args json.RawMessage, progress func(str
 	if result.NeedsInput() {
 		return "", CallError, fmt.Errorf("the server %s asks for more input, which it cannot be given", s.Name)
 	}
-	answer := redact.clean(text(result))
+	answer := redact.clean(resultText(result))
 	if result.IsError {
 		return "", CallError, errors.New(conversation.CutMiddle(answer, maxError))
 	}
 	return conversation.CutMiddle(answer, s.o.Limits.Result), CallOK, nil
 }
 
-// undelivered is the message of the library's own error for a request that a
-// transport did not take; it looks like one of the server.
+// undelivered is the message of the library's error for a request that could not be
+// sent. The library gives it the type of an error of the server.
 const undelivered = "rejected by transport"
 
-// failure says in words for a model why a call has no result.
+// failure says why a call has no result: as an outcome, and as an error written for
+// the model.
 func (t *tool) failure(ctx context.Context, redact redactor, err error) (Outcome, error) {
 	var refused *jsonrpc.Error
 	switch {
@@ -98,7 +98,7 @@ func (t *tool) failure(ctx context.Context, redact redactor, err error) (Outcome
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		return CallCancelled, err
 	case errors.As(err, &refused) && refused.Message != undelivered:
-		return CallError, errors.New(conversation.CutMiddle(fmt.Sprintf("the server %s refused the call: %s", t.server.Name, redact.clean(or(strings.TrimSpace(refused.Message), "it gives no reason"))), maxError))
+		return CallError, errors.New(conversation.CutMiddle(fmt.Sprintf("the server %s refused the call: %s", t.server.Name, redact.clean(orElse(strings.TrimSpace(refused.Message), "it gives no reason"))), maxError))
 	}
 	t.server.log.Warn("a call of an MCP server's tool has no result", "tool", t.spec.Name, "err", t.server.reason(err))
 	return CallUnanswered, fmt.Errorf("the server %s gave no answer to the call; whether it was carried out is not known", t.server.Name)

@@ -15,24 +15,23 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// line is a transport of one connection that can be torn down whatever state it
-// is in.
-type line interface {
+// transport is the transport of one connection. It can be ended in any state.
+type transport interface {
 	sdk.Transport
-	// end ends it and everything that hangs on it; what it returns says how a
-	// program ended that ended by itself. Idempotent.
-	end() string
+	// terminate ends the transport and everything that depends on it. For a program
+	// that had already exited by itself it returns how; otherwise "". Idempotent.
+	terminate() string
 }
 
 var (
-	_ line = (*process)(nil)
-	_ line = (*endpoint)(nil)
+	_ transport = (*process)(nil)
+	_ transport = (*endpoint)(nil)
 )
 
-// errLost ends calls whose connection is gone.
-var errLost = errors.New("the connection was lost")
+// errDisconnected ends calls whose connection is gone.
+var errDisconnected = errors.New("the connection was lost")
 
-// errNoAnswer is a connection that came to nothing in its time.
+// errNoAnswer is the error of an attempt to connect that got no answer in time.
 var errNoAnswer = errors.New("it did not answer in time")
 
 // progressEvery is the least time between two notes of one call that are shown.
@@ -41,18 +40,18 @@ const progressEvery = 100 * time.Millisecond
 // maxPages bounds a list of tools, however small its pages are.
 const maxPages = 100
 
-// link is one live connection. Its goroutines are owned by the server's, which
-// opens and closes it.
-type link struct {
-	line    line
-	conn    sdk.Connection
-	session *sdk.ClientSession
-	ctx     context.Context // ends its calls
-	cancel  context.CancelFunc
-	changed chan struct{} // the list of tools is another
-	lost    chan struct{}
-	once    sync.Once
-	err     error // why it is lost; after lost
+// connection is one live connection. The server's goroutine opens and closes it,
+// and so owns the goroutines in it.
+type connection struct {
+	transport    transport
+	conn         sdk.Connection
+	session      *sdk.ClientSession
+	ctx          context.Context // ends its calls
+	cancel       context.CancelFunc
+	changed      chan struct{} // a value when the server says that its list of tools has changed
+	disconnected chan struct{}
+	once         sync.Once
+	err          error // why it is disconnected; to be read after disconnected is closed
 
 	tokens   atomic.Uint64
 	progress sync.Map // token → func(*sdk.ProgressNotificationParams)
@@ -63,11 +62,11 @@ type link struct {
 }
 
 // Connect hands the library the connection that open made.
-func (l *link) Connect(context.Context) (sdk.Connection, error) { return l.conn, nil }
+func (l *connection) Connect(context.Context) (sdk.Connection, error) { return l.conn, nil }
 
 // open connects. It returns when ctx ends, and leaves nothing behind after an error.
-func open(ctx context.Context, ln line, protocol string) (*link, error) {
-	l := &link{line: ln, changed: make(chan struct{}, 1), lost: make(chan struct{})}
+func open(ctx context.Context, t transport, protocol string) (*connection, error) {
+	l := &connection{transport: t, changed: make(chan struct{}, 1), disconnected: make(chan struct{})}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	client := sdk.NewClient(&sdk.Implementation{Name: "parley", Version: "1"}, &sdk.ClientOptions{
 		// The library's own log could hold addresses and session ids.
@@ -87,14 +86,14 @@ func open(ctx context.Context, ln line, protocol string) (*link, error) {
 		},
 		MultiRoundTrip: &sdk.MultiRoundTripOptions{Disabled: true},
 	})
-	if e, ok := ln.(*endpoint); ok {
-		e.onLost(l.fail)
+	if e, ok := t.(*endpoint); ok {
+		e.onFailure(l.fail)
 	}
-	// Made here and not by the library, so that what was begun can always be ended.
+	// We make the connection, not the library, so that we can always end it.
 	var err error
-	if l.conn, err = ln.Connect(ctx); err != nil {
+	if l.conn, err = t.Connect(ctx); err != nil {
 		l.cancel()
-		ln.end()
+		t.terminate()
 		return nil, err
 	}
 	done := make(chan error, 1)
@@ -107,58 +106,58 @@ func open(ctx context.Context, ln line, protocol string) (*link, error) {
 	case err = <-done:
 	case <-ctx.Done():
 		// The library may wait for a server that neither reads nor ends.
-		l.cut()
+		l.abort()
 		if err = <-done; err == nil {
 			err = ctx.Err()
 		}
 	}
 	if err != nil {
 		l.cancel()
-		l.cut()
+		l.abort()
 		if l.session != nil {
 			_ = l.session.Close()
 		}
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("%w: %w", errNoAnswer, ctx.Err())
 		}
-		if fate := ln.end(); fate != "" {
-			return nil, fmt.Errorf("it ended: %s", fate)
+		if reason := t.terminate(); reason != "" {
+			return nil, fmt.Errorf("it ended: %s", reason)
 		}
 		return nil, err
 	}
 	l.wg.Go(func() {
 		err := l.session.Wait()
 		if err == nil {
-			err = errLost
+			err = errDisconnected
 		}
 		l.fail(err)
 	})
 	return l, nil
 }
 
-// fail says that the connection is gone.
-func (l *link) fail(err error) {
+// fail marks the connection as disconnected. Only the first error counts.
+func (l *connection) fail(err error) {
 	l.once.Do(func() {
 		l.err = err
 		l.cancel()
-		close(l.lost)
+		close(l.disconnected)
 	})
 }
 
-// cut ends the connection without asking.
-func (l *link) cut() {
+// abort ends the connection without telling the server.
+func (l *connection) abort() {
 	closed := make(chan struct{})
-	go func() { // may wait for a write, which the line's end unblocks
+	go func() { // may wait for a write, which terminate unblocks
 		defer close(closed)
 		_ = l.conn.Close()
 	}()
-	l.line.end()
+	l.transport.terminate()
 	<-closed
 }
 
 // close ends calls, connection and program, and returns when they are gone. The
 // server is asked first and may take the grace.
-func (l *link) close(grace time.Duration) (fate string) {
+func (l *connection) close(grace time.Duration) (reason string) {
 	l.mu.Lock()
 	l.closing = true
 	l.mu.Unlock()
@@ -169,14 +168,15 @@ func (l *link) close(grace time.Duration) (fate string) {
 		_ = l.session.Close()
 	}()
 	within(closed, grace)
-	fate = l.line.end()
+	reason = l.transport.terminate()
 	<-closed
 	l.wg.Wait()
-	return fate
+	return reason
 }
 
-// protocol is the version that was agreed on, and who the server says it is.
-func (l *link) protocol() (version, server string) {
+// protocol returns the version that both sides agreed on, and the name that the
+// server gives itself.
+func (l *connection) protocol() (version, server string) {
 	r := l.session.InitializeResult()
 	if r == nil {
 		return "", ""
@@ -188,7 +188,7 @@ func (l *link) protocol() (version, server string) {
 }
 
 // tools lists the tools of the server; more says that there are more than limit.
-func (l *link) tools(ctx context.Context, limit int) (tools []*sdk.Tool, more bool, err error) {
+func (l *connection) tools(ctx context.Context, limit int) (tools []*sdk.Tool, more bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer context.AfterFunc(l.ctx, cancel)()
 	defer cancel()
@@ -216,11 +216,11 @@ func (l *link) tools(ctx context.Context, limit int) (tools []*sdk.Tool, more bo
 }
 
 // call calls a tool once. It returns when ctx ends, whatever the server does.
-func (l *link) call(ctx context.Context, tool string, args json.RawMessage, show func(note string, percent *int)) (*sdk.CallToolResult, error) {
+func (l *connection) call(ctx context.Context, tool string, args json.RawMessage, show func(note string, percent *int)) (*sdk.CallToolResult, error) {
 	l.mu.Lock()
 	if l.closing || l.ctx.Err() != nil {
 		l.mu.Unlock()
-		return nil, errLost
+		return nil, errDisconnected
 	}
 	l.wg.Add(1)
 	l.mu.Unlock()
@@ -253,19 +253,19 @@ func (l *link) call(ctx context.Context, tool string, args json.RawMessage, show
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		case l.ctx.Err() != nil:
-			return nil, errLost
+			return nil, errDisconnected
 		}
 		return nil, o.err
 	case <-inner.Done():
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		return nil, errLost
+		return nil, errDisconnected
 	}
 }
 
-// progressOf shows what a server says of a call, not too often. The calls of one
-// token come one after the other.
+// progressOf hands a server's progress notes of one call to show, at most one every
+// progressEvery. The library calls it for one note after the other.
 func progressOf(show func(string, *int)) func(*sdk.ProgressNotificationParams) {
 	var last time.Time
 	return func(p *sdk.ProgressNotificationParams) {
