@@ -15,10 +15,10 @@ import (
 // assembly puts one answer together, from frames or from a whole body.
 type assembly struct {
 	httpmodel.Assembly
-	at     map[int]int // where a content block stands in Items
-	usage  usage
-	reason string
-	before []thought // what stands before the next item
+	at       map[int]int // where a content block stands in Items
+	usage    usage
+	reason   string
+	thinking []thought // what stands before the next item
 }
 
 type usage struct {
@@ -76,7 +76,7 @@ type frame struct {
 // frame takes one event; over means that the answer is whole.
 func (a *assembly) frame(name string, data []byte) (over bool, err error) {
 	if data = bytes.TrimSpace(data); len(data) == 0 {
-		return false, a.Alive()
+		return false, a.KeepAlive()
 	}
 	var f frame
 	if err := unmarshal(data, &f); err != nil {
@@ -89,16 +89,16 @@ func (a *assembly) frame(name string, data []byte) (over bool, err error) {
 	case "message_start":
 		a.ID, a.usage = f.Message.ID, f.Message.Usage
 	case "content_block_start":
-		if err := a.start(f.Index, f.Block); err != nil {
+		if err := a.startBlock(f.Index, f.Block); err != nil {
 			return false, err
 		}
 	case "content_block_delta":
 		i, known := a.at[f.Index]
 		switch {
 		case !known: // thinking, or a kind of block of later days
-			if n := len(a.before); n > 0 && a.before[n-1].index == f.Index {
-				a.before[n-1].Thinking += f.Delta.Thinking
-				a.before[n-1].Signature += f.Delta.Signature
+			if n := len(a.thinking); n > 0 && a.thinking[n-1].index == f.Index {
+				a.thinking[n-1].Thinking += f.Delta.Thinking
+				a.thinking[n-1].Signature += f.Delta.Signature
 			}
 		case f.Delta.Type == "text_delta":
 			return false, a.Text(i, f.Delta.Text)
@@ -118,7 +118,7 @@ func (a *assembly) frame(name string, data []byte) (over bool, err error) {
 		}
 		return false, f.Error
 	}
-	return false, a.Alive()
+	return false, a.KeepAlive()
 }
 
 // merge takes the counts of a later frame, which are cumulative.
@@ -129,9 +129,9 @@ func (u *usage) merge(later usage) {
 	u.Output = max(u.Output, later.Output)
 }
 
-// start makes the item of a content block. Thinking is kept for the item that
+// startBlock makes the item of a content block. Thinking is kept for the item that
 // follows it; other blocks that are neither text nor a call of ours are left out.
-func (a *assembly) start(index int, b block) error {
+func (a *assembly) startBlock(index int, b block) error {
 	item := conversation.Item{Kind: conversation.ItemText}
 	switch b.Type {
 	case "text":
@@ -141,14 +141,14 @@ func (a *assembly) start(index int, b block) error {
 			item.Args = input
 		}
 	case "thinking", "redacted_thinking":
-		a.before = append(a.before, thought{Type: b.Type, Thinking: b.Thinking, Signature: b.Signature, Data: b.Data, index: index})
+		a.thinking = append(a.thinking, thought{Type: b.Type, Thinking: b.Thinking, Signature: b.Signature, Data: b.Data, index: index})
 		return nil
 	default:
 		return nil
 	}
 	// What is not signed would not be taken back.
-	a.before = slices.DeleteFunc(a.before, func(t thought) bool { return t.Signature == "" && t.Data == "" })
-	item.Opaque, a.before = httpmodel.Pack(a.before), nil
+	a.thinking = slices.DeleteFunc(a.thinking, func(t thought) bool { return t.Signature == "" && t.Data == "" })
+	item.Opaque, a.thinking = httpmodel.Pack(a.thinking), nil
 	a.at[index] = len(a.Items)
 	a.Items = append(a.Items, item)
 	if b.Type == "text" && b.Text != "" {
@@ -157,8 +157,8 @@ func (a *assembly) start(index int, b block) error {
 	return nil
 }
 
-// whole takes a body.
-func (a *assembly) whole(raw []byte) error {
+// readBody takes a body.
+func (a *assembly) readBody(raw []byte) error {
 	var m message
 	if err := unmarshal(raw, &m); err != nil {
 		return err
@@ -172,10 +172,10 @@ func (a *assembly) whole(raw []byte) error {
 	if m.Type != "message" {
 		return fmt.Errorf("the body is a %q, not a message", m.Type)
 	}
-	a.Hide()
+	a.StopStreaming()
 	a.ID, a.usage, a.reason = m.ID, m.Usage, m.StopReason
 	for i, b := range m.Content {
-		if err := a.start(i, b); err != nil {
+		if err := a.startBlock(i, b); err != nil {
 			return err
 		}
 	}

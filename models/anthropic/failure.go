@@ -8,7 +8,7 @@ import (
 	"parley/models/internal/httpmodel"
 )
 
-var _ httpmodel.Told = (*apiError)(nil)
+var _ httpmodel.ProviderError = (*apiError)(nil)
 
 // apiError is the error object, in bodies and in frames.
 type apiError struct {
@@ -48,18 +48,18 @@ func (e *apiError) Status() int {
 // statusOverloaded is the provider's own status for overload.
 const statusOverloaded = 529
 
-// UsedUp is true where the account has no money left.
-func (e *apiError) UsedUp() bool { return e.Type == "billing_error" }
+// QuotaExceeded is true where the account has no money left.
+func (e *apiError) QuotaExceeded() bool { return e.Type == "billing_error" }
 
-// TooLong knows the sentence of the provider for a full context; there is no
+// ContextExceeded knows the sentence of the provider for a full context; there is no
 // type of its own for that.
-func (e *apiError) TooLong() bool {
+func (e *apiError) ContextExceeded() bool {
 	message := strings.ToLower(e.Message)
 	return strings.Contains(message, "prompt is too long") || strings.Contains(message, "exceed context limit")
 }
 
-// errorIn finds the error object of {"type":"error","error":{…}}. It is never nil.
-func errorIn(body []byte) *apiError {
+// parseError finds the error object of {"type":"error","error":{…}}. It is never nil.
+func parseError(body []byte) *apiError {
 	var in struct {
 		Error json.RawMessage `json:"error"`
 	}

@@ -86,7 +86,7 @@ func (m *Model) body(r *conversation.Request, n *httpmodel.Names, streaming bool
 	}
 	add := func(name, description string, schema json.RawMessage) error {
 		written, err := schemaOf(schema)
-		q.Tools = append(q.Tools, tool{InputSchema: written, Name: n.Theirs(name), Description: description})
+		q.Tools = append(q.Tools, tool{InputSchema: written, Name: n.ToProvider(name), Description: description})
 		return err
 	}
 	for _, t := range r.Tools {
@@ -156,9 +156,9 @@ func calledIn(entries []conversation.Entry) []string {
 
 // Texts for the places where the API wants a user to speak and nobody has.
 const (
-	opening = "[the conversation so far]"
-	carryOn = "[go on]"
-	nobody  = "[nothing was said]"
+	openingText  = "[the conversation so far]"
+	continueText = "[go on]"
+	emptyText    = "[nothing was said]"
 )
 
 // The roles of the API.
@@ -194,7 +194,7 @@ func messages(r *conversation.Request, n *httpmodel.Names, origin string) []*tur
 			continue
 		}
 		if len(list) == 0 {
-			say(roleUser, textOf(opening))
+			say(roleUser, textOf(openingText))
 		}
 		var blocks, results []any
 		for _, item := range t.Items {
@@ -206,7 +206,7 @@ func messages(r *conversation.Request, n *httpmodel.Names, origin string) []*tur
 				blocks = append(blocks, textOf(strings.TrimRight(item.Text, " \t\r\n")))
 				continue
 			}
-			blocks = append(blocks, callBlock{ID: httpmodel.CallID(item.ID, maxCallID), Input: inputOf(item.Args), Name: n.Theirs(item.Tool), Type: "tool_use"})
+			blocks = append(blocks, callBlock{ID: httpmodel.CallID(item.ID, maxCallID), Input: inputOf(item.Args), Name: n.ToProvider(item.Tool), Type: "tool_use"})
 		}
 		for _, result := range t.Results {
 			results = append(results, resultBlock{ToolUseID: httpmodel.CallID(result.ID, maxCallID), Content: []textBlock{textOf(result.Text)}, Type: "tool_result"})
@@ -216,9 +216,9 @@ func messages(r *conversation.Request, n *httpmodel.Names, origin string) []*tur
 	}
 	switch last {
 	case roleAssistant:
-		say(roleUser, textOf(carryOn))
+		say(roleUser, textOf(continueText))
 	case "":
-		say(roleUser, textOf(nobody))
+		say(roleUser, textOf(emptyText))
 	}
 	return list
 }

@@ -52,8 +52,8 @@ func New(o Options) (*Model, error) {
 	}
 	client, err := httpmodel.New(o.Connection, httpmodel.Provider{
 		Name: "anthropic", BaseURL: DefaultBaseURL, MaxTemperature: 1,
-		ErrorIn: func(body []byte) httpmodel.Told { return errorIn(body) },
-		Headers: map[string]string{"anthropic-version": Version},
+		ParseError: func(body []byte) httpmodel.ProviderError { return parseError(body) },
+		Headers:    map[string]string{"anthropic-version": Version},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("anthropic: %w", err)
@@ -82,7 +82,7 @@ func (m *Model) Stream(ctx context.Context, r conversation.Request) iter.Seq2[co
 		}
 		a := newAssembly(names, &r, show)
 		a.Origin = m.Origin()
-		if err := httpmodel.Read(res, streaming, func() error { return httpmodel.Events(res.Body, a.frame) }, a.whole); err != nil {
+		if err := httpmodel.ReadAnswer(res, streaming, func() error { return httpmodel.ReadEvents(res.Body, a.frame) }, a.readBody); err != nil {
 			return nil, err
 		}
 		return a.answer()

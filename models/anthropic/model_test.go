@@ -89,8 +89,8 @@ func TestRoles(t *testing.T) {
 		got = append(got, line)
 	}
 	want := []string{
-		"user: text=" + opening, "assistant: text=before", "user: text=a text=b",
-		"assistant: text=x tool_use text=y", "user: tool_result text=c", "assistant: text=z text=z2", "user: text=" + carryOn,
+		"user: text=" + openingText, "assistant: text=before", "user: text=a text=b",
+		"assistant: text=x tool_use text=y", "user: tool_result text=c", "assistant: text=z text=z2", "user: text=" + continueText,
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("the messages are\n%s\nnot\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -317,6 +317,6 @@ func FuzzFrames(f *testing.F) {
 				t.Fatalf("item %d: streamed is %v, the text is %q, and %q was shown", i, item.Streamed, item.Text, shown[i])
 			}
 		}
-		_ = newAssembly(&httpmodel.Names{}, &conversation.Request{}, nil).whole(one)
+		_ = newAssembly(&httpmodel.Names{}, &conversation.Request{}, nil).readBody(one)
 	})
 }

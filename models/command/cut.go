@@ -10,17 +10,17 @@ import (
 // cutMark ends a text that was too long.
 const cutMark = "[...truncated]"
 
-// fit cuts a text to at most limit code points, mark included, between two
+// truncate cuts a text to at most limit code points, mark included, between two
 // graphemes. cut marks a text that fits as well: its end was lost before.
-func fit(text string, limit int, cut bool) string {
+func truncate(text string, limit int, cut bool) string {
 	if !cut && utf8.RuneCountInString(text) <= limit {
 		return text
 	}
-	return text[:room(text, limit)] + cutMark
+	return text[:prefixWithin(text, limit)] + cutMark
 }
 
-// room is how many bytes of a text fit before the mark: whole graphemes only.
-func room(text string, limit int) int {
+// prefixWithin is how many bytes of a text fit before the mark: whole graphemes only.
+func prefixWithin(text string, limit int) int {
 	limit -= utf8.RuneCountInString(cutMark)
 	// A grapheme that crosses the limit begins before it, so what is far behind
 	// the limit need not be looked at, however long the text is.

@@ -58,9 +58,9 @@ func groupLives(group int) bool {
 	return false
 }
 
-// wantsOfResources is true when a process could not be started for want of
+// lacksResources is true when a process could not be started for want of
 // something that may be there again in a moment.
-func wantsOfResources(err error) bool {
+func lacksResources(err error) bool {
 	for _, e := range []error{syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE, syscall.ETXTBSY} {
 		if errors.Is(err, e) {
 			return true

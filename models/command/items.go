@@ -34,15 +34,15 @@ func (a *items) delta(text string) {
 	d := a.draft()
 	if d.count <= a.limit { // the rest is cut off
 		d.raw.WriteString(text)
-		a.sofar(d.raw.String())
+		a.replaceBlock(d.raw.String())
 	}
 }
 
-// sofar takes the block that streams, as far as it has come.
-func (a *items) sofar(text string) {
+// replaceBlock takes the block that streams, as far as it has come.
+func (a *items) replaceBlock(text string) {
 	if d := a.draft(); d.count <= a.limit {
 		d.count = utf8.RuneCountInString(text)
-		a.show(a.certain(text))
+		a.show(a.settledText(text))
 	}
 }
 
@@ -53,11 +53,11 @@ func (a *items) draft() *draft {
 	return a.open
 }
 
-// certain is what of an unfinished block can neither be cut off any more nor
+// settledText is what of an unfinished block can neither be cut off any more nor
 // turn out to be a question.
-func (a *items) certain(raw string) string {
+func (a *items) settledText(raw string) string {
 	if a.marker != "" {
-		if marked := a.marked(raw); len(marked) > 0 {
+		if marked := a.markedLines(raw); len(marked) > 0 {
 			raw = raw[:marked[0]]
 		}
 		last := strings.LastIndexByte(raw, '\n') + 1
@@ -67,7 +67,7 @@ func (a *items) certain(raw string) string {
 	}
 	text := clean(raw)
 	if utf8.RuneCountInString(text) > a.limit-utf8.RuneCountInString(cutMark) {
-		text = text[:room(text, a.limit)]
+		text = text[:prefixWithin(text, a.limit)]
 	}
 	return text
 }
@@ -88,7 +88,7 @@ func (a *items) block(text string, cut bool) {
 	text = clean(text)
 	starts := append(a.questions(text), len(text))
 	if said := clean(text[:starts[0]]); said != "" || cut && len(starts) == 1 {
-		said = fit(said, a.limit, cut && len(starts) == 1)
+		said = truncate(said, a.limit, cut && len(starts) == 1)
 		a.show(said)
 		a.list = append(a.list, conversation.Item{Kind: conversation.ItemText, Text: said})
 	}
@@ -96,7 +96,7 @@ func (a *items) block(text string, cut bool) {
 	for i, start := range starts[:len(starts)-1] {
 		a.asked++
 		question := strings.TrimSpace(text[start+len(a.marker) : starts[i+1]])
-		question = fit(question, a.limit, cut && i == len(starts)-2)
+		question = truncate(question, a.limit, cut && i == len(starts)-2)
 		args, _ := json.Marshal(map[string]any{"question": question, "blocking": true}) // a string and a bool: it cannot fail
 		a.list = append(a.list, conversation.Item{
 			Kind: conversation.ItemCall, ID: fmt.Sprintf("ask%d.%d", a.step, a.asked), Tool: conversation.ToolAsk, Args: string(args),
@@ -104,8 +104,8 @@ func (a *items) block(text string, cut bool) {
 	}
 }
 
-// marked are the places of the lines that begin with the marker.
-func (a *items) marked(text string) []int {
+// markedLines are the places of the lines that begin with the marker.
+func (a *items) markedLines(text string) []int {
 	if a.marker == "" {
 		return nil
 	}
@@ -125,7 +125,7 @@ func (a *items) marked(text string) []int {
 
 // questions are those of them that ask something, up to the next one or the end.
 func (a *items) questions(text string) []int {
-	marked := a.marked(text)
+	marked := a.markedLines(text)
 	var starts []int
 	for i, at := range marked {
 		end := len(text)
@@ -139,8 +139,8 @@ func (a *items) questions(text string) []int {
 	return starts
 }
 
-// news hands over the deltas to be shown.
-func (a *items) news() []conversation.Output {
+// takeDeltas hands over the deltas to be shown.
+func (a *items) takeDeltas() []conversation.Output {
 	news := a.deltas
 	a.deltas = nil
 	return news

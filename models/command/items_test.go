@@ -55,7 +55,7 @@ func TestAskMarker(t *testing.T) {
 					rest = rest[n:]
 				}
 				a.block(c.output, false)
-				for _, out := range a.news() {
+				for _, out := range a.takeDeltas() {
 					streamed += out.Delta
 					if out.Item != 0 {
 						t.Errorf("a delta of item %d", out.Item)
@@ -96,10 +96,10 @@ func TestCutWhileStreaming(t *testing.T) {
 		}
 		a.block(text, false)
 		streamed := ""
-		for _, out := range a.news() {
+		for _, out := range a.takeDeltas() {
 			streamed += out.Delta
 		}
-		want := fit(clean(text), 30, false)
+		want := truncate(clean(text), 30, false)
 		if got := a.list[0].Text; got != want || len([]rune(got)) > 30 || (length > 30) != strings.HasSuffix(got, cutMark) {
 			t.Errorf("%d code points became %q", length, got)
 		}
@@ -163,7 +163,7 @@ func TestStreamJSON(t *testing.T) {
 				}
 				whole := s.end()
 				var streamed []string
-				for _, out := range s.news() {
+				for _, out := range s.takeDeltas() {
 					streamed = append(streamed, fmt.Sprintf("%d:%s", out.Item, out.Delta))
 				}
 				if got := strings.Join(streamed, "|"); got != c.stream {

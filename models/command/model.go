@@ -135,8 +135,8 @@ type call struct {
 	streamed map[int]bool
 }
 
-// show hands on an output if the caller wants any; false: no more.
-func (c *call) show(out conversation.Output) bool {
+// emit hands on an output if the caller wants any; false: no more.
+func (c *call) emit(out conversation.Output) bool {
 	if c.r.Stream && !c.stopped {
 		if out.Delta != "" {
 			c.streamed[out.Item] = true
@@ -185,7 +185,7 @@ func (c *call) ask(ctx context.Context) (*conversation.ModelAnswer, error) {
 				continue
 			}
 			reader.feed(chunk)
-			if deltas := reader.news(); len(deltas) > 0 {
+			if deltas := reader.takeDeltas(); len(deltas) > 0 {
 				news = deltas
 			}
 		case <-beat.C:
@@ -194,7 +194,7 @@ func (c *call) ask(ctx context.Context) (*conversation.ModelAnswer, error) {
 			continue
 		}
 		for _, out := range news {
-			if !c.show(out) {
+			if !c.emit(out) {
 				cancel()
 				break
 			}
@@ -203,7 +203,7 @@ func (c *call) ask(ctx context.Context) (*conversation.ModelAnswer, error) {
 	if c.stopped {
 		return nil, gate.ErrStopped
 	}
-	c.account(p, prompt, time.Since(began))
+	c.logRun(p, prompt, time.Since(began))
 	if p.why == endedByCaller {
 		return nil, ctx.Err()
 	}
@@ -216,7 +216,7 @@ func (c *call) slot(ctx context.Context) error {
 	m := c.m
 	m.waiting.Add(1)
 	defer m.waiting.Add(-1)
-	if _, err := m.gate.Enter(ctx, m.pulse, func() bool { return c.show(conversation.Output{}) }); err != nil {
+	if _, err := m.gate.Enter(ctx, m.pulse, func() bool { return c.emit(conversation.Output{}) }); err != nil {
 		return err
 	}
 	m.running.Add(1)
@@ -252,9 +252,9 @@ func (c *call) start(ctx context.Context, prompt string, byStdin bool) (*process
 	})
 }
 
-// account counts and logs a run. What the agent wrote to its standard error is
+// logRun counts and logs a run. What the agent wrote to its standard error is
 // for the log only, and not with the prompt in it.
-func (c *call) account(p *process, prompt string, took time.Duration) {
+func (c *call) logRun(p *process, prompt string, took time.Duration) {
 	m := c.m
 	if p.why == endedTimeout {
 		m.timeouts.Add(1)
@@ -271,7 +271,7 @@ func (c *call) account(p *process, prompt string, took time.Duration) {
 		level, what = slog.LevelWarn, "the command-line agent timed out"
 	case !p.succeeded():
 		level, what = slog.LevelWarn, "the command-line agent failed"
-	case p.why == endedOpen:
+	case p.why == endedOutputOpen:
 		level, what = slog.LevelWarn, "the command-line agent has answered and left processes behind that held its output"
 	case p.stderr.total > 0:
 		level = slog.LevelInfo
@@ -279,12 +279,12 @@ func (c *call) account(p *process, prompt string, took time.Duration) {
 	m.log.Log(context.Background(), level, what,
 		"session", c.r.Session, "task", c.r.Task, "step", c.r.Step, "model", m.o.Label, "took", took.Round(time.Millisecond),
 		"exit", p.state.String(), "killed", p.killed,
-		"stderr", without(stderr, prompt), "stderr_bytes", p.stderr.total, "stderr_cut", cut)
+		"stderr", redactPrompt(stderr, prompt), "stderr_bytes", p.stderr.total, "stderr_cut", cut)
 }
 
-// without takes a prompt out of a text: as a whole, and each of its lines that
+// redactPrompt takes a prompt out of a text: as a whole, and each of its lines that
 // is long enough to mean something.
-func without(text, prompt string) string {
+func redactPrompt(text, prompt string) string {
 	if text == "" {
 		return text
 	}
@@ -325,8 +325,8 @@ func (c *call) end(p *process, reader reader, prompt string) (*conversation.Mode
 	if !whole {
 		return nil, failure(conversation.Unavailable, false, "the command-line agent's answer ended in the middle", nil)
 	}
-	for _, out := range reader.news() {
-		if !c.show(out) {
+	for _, out := range reader.takeDeltas() {
+		if !c.emit(out) {
 			return nil, gate.ErrStopped
 		}
 	}
@@ -352,7 +352,7 @@ func notStarted(err error) error {
 	switch {
 	case tooLong(err):
 		return failure(conversation.TooLarge, true, "the message is too long for the command-line agent", err)
-	case wantsOfResources(err):
+	case lacksResources(err):
 		return failure(conversation.Unavailable, false, "the command-line agent cannot be started now", err)
 	default:
 		return failure(conversation.Internal, true, "the command-line agent could not be started", err)

@@ -294,7 +294,7 @@ func TestNotStarted(t *testing.T) {
 // nothing of the prompt is in the log, whatever the agent repeats of it.
 func TestLogHidesPrompt(t *testing.T) {
 	p := prompt{turns: []turn{{"the code is 4711-0815", "I will remember"}}, message: "and the other one\nis 1234-5678"}
-	got := without("bad option: and the other one\nusage: is 1234-5678 or 'the code is 4711-0815'\ndone", p.String())
+	got := redactPrompt("bad option: and the other one\nusage: is 1234-5678 or 'the code is 4711-0815'\ndone", p.String())
 	if got != "bad option: [prompt]\nusage: [prompt] or '[prompt]'\ndone" {
 		t.Errorf("the log says %q", got)
 	}
@@ -561,7 +561,7 @@ func TestCut(t *testing.T) {
 		"lines":           {"a\r\n" + strings.Repeat("z", 30), 16, "a" + cutMark},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := fit(c.text, c.limit, false)
+			got := truncate(c.text, c.limit, false)
 			if got != c.want || utf8.RuneCountInString(got) > c.limit {
 				t.Errorf("%d code points: %q", utf8.RuneCountInString(got), got)
 			}

@@ -13,10 +13,10 @@ import (
 type ending int
 
 const (
-	endedWell     ending = iota // the process ended and its output was closed
-	endedOpen                   // the process ended; others kept its output open and did not use it
-	endedTimeout                // it took too long
-	endedByCaller               // the caller has gone away
+	endedCleanly    ending = iota // the process ended and its output was closed
+	endedOutputOpen               // the process ended; others kept its output open and did not use it
+	endedTimeout                  // it took too long
+	endedByCaller                 // the caller has gone away
 )
 
 // process is one run of the agent, in a process group of its own.
@@ -35,13 +35,13 @@ type process struct {
 	stderr tail
 	killed bool // it did not stop when it was asked to
 
-	cmd    *exec.Cmd
-	limits limits
-	exited chan struct{} // closed when the process itself has ended
-	closed chan struct{} // closed when its standard output is
-	quiet  chan struct{} // closed when its standard error is
-	fed    chan struct{} // closed when it needs no more input
-	heard  atomic.Int64  // bytes of output
+	cmd          *exec.Cmd
+	limits       limits
+	exited       chan struct{} // closed when the process itself has ended
+	stdoutClosed chan struct{} // closed when its standard output is
+	stderrClosed chan struct{} // closed when its standard error is
+	stdinClosed  chan struct{} // closed when it needs no more input
+	stdoutBytes  atomic.Int64  // bytes of output
 }
 
 // limits are the times of a run, and what happens at them.
@@ -64,7 +64,7 @@ const (
 func startProcess(ctx context.Context, cmd *exec.Cmd, input *string, l limits) (*process, error) {
 	p := &process{
 		output: make(chan []byte), done: make(chan struct{}), cmd: cmd, limits: l,
-		exited: make(chan struct{}), closed: make(chan struct{}), quiet: make(chan struct{}), fed: make(chan struct{}),
+		exited: make(chan struct{}), stdoutClosed: make(chan struct{}), stderrClosed: make(chan struct{}), stdinClosed: make(chan struct{}),
 	}
 	cmd.SysProcAttr = ownGroup()
 	var ours, theirs []*os.File
@@ -99,7 +99,7 @@ func startProcess(ctx context.Context, cmd *exec.Cmd, input *string, l limits) (
 	go p.feed(in, input)
 	go p.readOutput(out)
 	go p.readErrors(errs)
-	go p.keep(ctx, in, out, errs)
+	go p.supervise(ctx, in, out, errs)
 	return p, nil
 }
 
@@ -113,7 +113,7 @@ func (p *process) wait() {
 
 // feed gives the agent its prompt. An agent may end without having read it all.
 func (p *process) feed(in *os.File, input *string) {
-	defer close(p.fed)
+	defer close(p.stdinClosed)
 	if input != nil {
 		_, _ = io.WriteString(in, *input)
 	}
@@ -123,13 +123,13 @@ func (p *process) feed(in *os.File, input *string) {
 // readOutput reads up to the close of the stream, not only to the end of the
 // process: what is in the pipe then counts as well.
 func (p *process) readOutput(out *os.File) {
-	defer close(p.closed)
+	defer close(p.stdoutClosed)
 	defer close(p.output)
 	for {
 		chunk := make([]byte, 32<<10)
 		n, err := out.Read(chunk)
 		if n > 0 {
-			p.heard.Add(int64(n))
+			p.stdoutBytes.Add(int64(n))
 			p.output <- chunk[:n]
 		}
 		if err != nil {
@@ -139,12 +139,12 @@ func (p *process) readOutput(out *os.File) {
 }
 
 func (p *process) readErrors(errs *os.File) {
-	defer close(p.quiet)
+	defer close(p.stderrClosed)
 	_, _ = io.Copy(&p.stderr, errs)
 }
 
-// keep is the keeper.
-func (p *process) keep(ctx context.Context, in, out, errs *os.File) {
+// supervise is the keeper.
+func (p *process) supervise(ctx context.Context, in, out, errs *os.File) {
 	defer close(p.done)
 	p.why = p.watch(ctx)
 	if p.why == endedTimeout || p.why == endedByCaller {
@@ -157,9 +157,9 @@ func (p *process) keep(ctx context.Context, in, out, errs *os.File) {
 	until := time.Now().Add(pipeDrain)
 	_ = out.SetReadDeadline(until) // pipes have deadlines
 	_ = errs.SetReadDeadline(until)
-	<-p.fed
-	<-p.closed
-	<-p.quiet
+	<-p.stdinClosed
+	<-p.stdoutClosed
+	<-p.stderrClosed
 	_ = out.Close()
 	_ = errs.Close()
 }
@@ -170,50 +170,50 @@ func (p *process) watch(ctx context.Context) ending {
 	defer limit.Stop()
 	var linger <-chan time.Time
 	var heard int64
-	exited, closed := p.exited, p.closed
+	exited, closed := p.exited, p.stdoutClosed
 	for exited != nil || closed != nil {
 		select {
 		case <-exited:
-			exited, heard, linger = nil, p.heard.Load(), time.After(p.limits.grace)
+			exited, heard, linger = nil, p.stdoutBytes.Load(), time.After(p.limits.grace)
 		case <-closed:
 			closed = nil
 		case <-linger:
-			if now := p.heard.Load(); now != heard {
+			if now := p.stdoutBytes.Load(); now != heard {
 				heard, linger = now, time.After(p.limits.grace)
 				continue
 			}
-			return endedOpen
+			return endedOutputOpen
 		case <-limit.C:
 			if exited == nil {
-				return endedOpen // it has done its work in time
+				return endedOutputOpen // it has done its work in time
 			}
 			return endedTimeout
 		case <-ctx.Done():
 			return endedByCaller
 		}
 	}
-	return endedWell
+	return endedCleanly
 }
 
 // stop asks the group to stop and is true if it does so in time.
 func (p *process) stop() bool {
 	signalGroup(p.cmd.Process.Pid, stopSignal)
-	return p.ends(p.limits.grace)
+	return p.waitGroupGone(p.limits.grace)
 }
 
 // kill ends what is left of the group: of one whose process has ended by itself,
 // too. It returns when all of it has gone.
 func (p *process) kill() {
 	signalGroup(p.cmd.Process.Pid, killSignal)
-	if !p.ends(groupStuck) {
+	if !p.waitGroupGone(groupStuck) {
 		p.limits.stuck(groupStuck)
-		for !p.ends(groupStuck) {
+		for !p.waitGroupGone(groupStuck) {
 		}
 	}
 }
 
-// ends waits for the end of the group, for so long.
-func (p *process) ends(within time.Duration) bool {
+// waitGroupGone waits for the end of the group, for so long.
+func (p *process) waitGroupGone(within time.Duration) bool {
 	limit := time.NewTimer(within)
 	defer limit.Stop()
 	look := time.NewTicker(groupPoll)

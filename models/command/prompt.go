@@ -39,7 +39,7 @@ type prompt struct {
 // leave nothing behind.
 func readPrompt(r *conversation.Request, marker string, pairs int) prompt {
 	entries := r.Entries
-	if n := len(entries); n > 0 && len(r.Open) > 0 && generated(&entries[n-1]) {
+	if n := len(entries); n > 0 && len(r.Open) > 0 && isGenerated(&entries[n-1]) {
 		entries = entries[:n-1] // the list of open messages is for agents that can name them
 	}
 	var p prompt
@@ -47,7 +47,7 @@ func readPrompt(r *conversation.Request, marker string, pairs int) prompt {
 	threads := map[conversation.TaskID]*thread{r.Task: {}}
 	for i := 0; i < len(entries); i++ {
 		e := &entries[i]
-		if e.Task == "" && e.Task != r.Task && generated(e) {
+		if e.Task == "" && e.Task != r.Task && isGenerated(e) {
 			p.summary = e.Text
 			continue
 		}
@@ -58,7 +58,7 @@ func readPrompt(r *conversation.Request, marker string, pairs int) prompt {
 		}
 		switch e.Role {
 		case conversation.RoleUser:
-			th.heard = append(th.heard, e.Text)
+			th.pending = append(th.pending, e.Text)
 		case conversation.RoleAssistant:
 			results := map[string]string{}
 			for ; i+1 < len(entries) && entries[i+1].Role == conversation.RoleTool; i++ {
@@ -70,7 +70,7 @@ func readPrompt(r *conversation.Request, marker string, pairs int) prompt {
 		}
 	}
 	own := threads[r.Task]
-	p.message, p.rounds = own.now()
+	p.message, p.rounds = own.current()
 	for _, t := range turns {
 		if !slices.Contains(own.run, t) { // the rounds tell it already
 			p.turns = append(p.turns, *t)
@@ -83,14 +83,14 @@ func readPrompt(r *conversation.Request, marker string, pairs int) prompt {
 
 func newest[T any](list []T, n int) []T { return list[max(0, len(list)-n):] }
 
-// generated is true for entries that nobody said and that bring no news.
-func generated(e *conversation.Entry) bool {
+// isGenerated is true for entries that nobody said and that bring no news.
+func isGenerated(e *conversation.Entry) bool {
 	return e.Role == conversation.RoleUser && e.Message == "" && e.Question == "" && e.Delegation == "" && len(e.Nudge) == 0
 }
 
 // thread is what one task has heard and said so far.
 type thread struct {
-	heard []string // since its last answer
+	pending []string // since its last answer
 	// The questions since the last answer that asked nothing:
 	message string // what was heard before the first of them
 	rounds  []round
@@ -100,12 +100,12 @@ type thread struct {
 // answer takes what the task's agent said. It is nil if nothing of it was for
 // the user.
 func (th *thread) answer(items []conversation.Item, results map[string]string, marker string) *turn {
-	output, reply := spoken(items, results, marker)
+	output, reply := answerText(items, results, marker)
 	if output == "" {
 		return nil
 	}
-	t := &turn{user: strings.Join(th.heard, "\n\n"), assistant: output}
-	th.heard = nil
+	t := &turn{user: strings.Join(th.pending, "\n\n"), assistant: output}
+	th.pending = nil
 	if reply == "" {
 		th.message, th.rounds, th.run = "", nil, nil
 		return t
@@ -116,14 +116,14 @@ func (th *thread) answer(items []conversation.Item, results map[string]string, m
 		last.reply = t.user // more was said with the reply
 	}
 	th.rounds, th.run = append(th.rounds, round{output, reply}), append(th.run, t)
-	th.heard = []string{reply}
+	th.pending = []string{reply}
 	return t
 }
 
-// now is what the task is about: what was heard since its last answer, or, if
+// current is what the task is about: what was heard since its last answer, or, if
 // that asked, the message from before with the questions and replies.
-func (th *thread) now() (message string, rounds []round) {
-	heard := strings.Join(th.heard, "\n\n")
+func (th *thread) current() (message string, rounds []round) {
+	heard := strings.Join(th.pending, "\n\n")
 	if len(th.rounds) > 0 {
 		rounds = slices.Clone(th.rounds)
 		rounds[len(rounds)-1].reply = heard
@@ -135,9 +135,9 @@ func (th *thread) now() (message string, rounds []round) {
 	return heard, nil
 }
 
-// spoken is what an answer's items say to the user, and the replies to its
+// answerText is what an answer's items say to the user, and the replies to its
 // questions as far as there are any.
-func spoken(items []conversation.Item, results map[string]string, marker string) (output, reply string) {
+func answerText(items []conversation.Item, results map[string]string, marker string) (output, reply string) {
 	var said, questions, replies []string
 	for _, item := range items {
 		if item.Kind == conversation.ItemText {

@@ -9,10 +9,10 @@ import (
 // reader makes an answer of an agent's output.
 type reader interface {
 	feed(chunk []byte)
-	news() []conversation.Output // deltas since the last time
-	end() (whole bool)           // the output is over; false: in the middle
-	failed() string              // the kind of failure that the agent reports; "" = none
-	cut() bool                   // something was over max_output
+	takeDeltas() []conversation.Output // deltas since the last time
+	end() (whole bool)                 // the output is over; false: in the middle
+	failed() string                    // the kind of failure that the agent reports; "" = none
+	cut() bool                         // something was over max_output
 	answer() ([]conversation.Item, conversation.Usage)
 }
 
@@ -42,7 +42,7 @@ func (t *plainText) feed(chunk []byte) {
 	t.more = t.more || n < len(chunk)
 	if draft := t.draft(); draft.count <= t.limit {
 		// The characters that the limit may let through, and one more.
-		t.sofar(string(wholeRunes(t.kept[:min(len(t.kept), utf8.UTFMax*(t.limit+1))])))
+		t.replaceBlock(string(wholeRunes(t.kept[:min(len(t.kept), utf8.UTFMax*(t.limit+1))])))
 	}
 }
 

@@ -105,7 +105,7 @@ func (s *streamJSON) read(line []byte) {
 		_ = json.Unmarshal(l.Message, &message) // without content it says nothing
 		for _, b := range blocksOf(message.Content) {
 			if b.Type == "text" {
-				s.said(b.Text)
+				s.addBlock(b.Text)
 			}
 		}
 	case "result":
@@ -152,7 +152,7 @@ func (s *streamJSON) event(raw json.RawMessage) {
 		if s.streaming {
 			text := s.endStreaming()
 			s.confirm = append(s.confirm, text)
-			s.take(text)
+			s.keepBlock(text)
 		}
 	}
 }
@@ -163,8 +163,8 @@ func (s *streamJSON) endStreaming() string {
 	return text
 }
 
-// said takes a whole block, which may have been streamed before.
-func (s *streamJSON) said(text string) {
+// addBlock takes a whole block, which may have been streamed before.
+func (s *streamJSON) addBlock(text string) {
 	if i := slices.Index(s.confirm, text); i >= 0 {
 		s.confirm = slices.Delete(s.confirm, i, i+1)
 		return
@@ -172,10 +172,10 @@ func (s *streamJSON) said(text string) {
 	if s.streaming {
 		s.endStreaming()
 	}
-	s.take(text)
+	s.keepBlock(text)
 }
 
-func (s *streamJSON) take(text string) {
+func (s *streamJSON) keepBlock(text string) {
 	if strings.TrimSpace(text) != "" {
 		s.blocks++
 	}
@@ -192,15 +192,15 @@ func (s *streamJSON) end() bool {
 	switch {
 	case s.result != nil:
 		if s.streaming {
-			s.take(s.endStreaming())
+			s.keepBlock(s.endStreaming())
 		}
 		if s.blocks == 0 {
-			s.take(s.result.Result)
+			s.keepBlock(s.result.Result)
 		}
 	case s.streaming:
 		return false
 	case !s.known: // an agent that does not speak the format
-		s.take(string(s.plain))
+		s.keepBlock(string(s.plain))
 	}
 	return true
 }

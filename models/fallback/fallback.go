@@ -38,11 +38,11 @@ type Model struct {
 	models      []conversation.Model // the route's own is the first
 	maxAttempts int
 	log         *slog.Logger
-	asked       []tally // one for each model
+	counts      []counts // one for each model
 }
 
-// tally counts what became of calls.
-type tally struct{ calls, answers atomic.Int64 }
+// counts counts what became of calls.
+type counts struct{ calls, answers atomic.Int64 }
 
 // Stats are counts of one fallback of a route, for metrics.
 type Stats struct {
@@ -61,7 +61,7 @@ func New(name string, primary conversation.Model, o Options) (*Model, error) {
 	if o.MaxAttempts < 1 {
 		return nil, fmt.Errorf("fallback: %s: the attempts must be at least 1, and are %d", name, o.MaxAttempts)
 	}
-	m := &Model{name: name, models: models, maxAttempts: o.MaxAttempts, log: o.Logger, asked: make([]tally, len(models))}
+	m := &Model{name: name, models: models, maxAttempts: o.MaxAttempts, log: o.Logger, counts: make([]counts, len(models))}
 	if m.log == nil {
 		m.log = slog.New(slog.DiscardHandler)
 	}
@@ -73,9 +73,9 @@ func (m *Model) Label() string { return m.models[0].Label() }
 
 // Fallbacks are the counts as of now, in the order of Options.Fallback.
 func (m *Model) Fallbacks() []Stats {
-	stats := make([]Stats, len(m.asked)-1)
+	stats := make([]Stats, len(m.counts)-1)
 	for i := range stats {
-		t := &m.asked[i+1]
+		t := &m.counts[i+1]
 		stats[i] = Stats{Calls: t.calls.Load(), Answers: t.answers.Load()}
 	}
 	return stats
@@ -94,18 +94,18 @@ func (m *Model) Stream(ctx context.Context, r conversation.Request) iter.Seq2[co
 		a := attempt{m: m, ctx: ctx, r: &r, permanent: true}
 		for i := m.first(r.Attempt); ; i++ {
 			outcome, err := a.ask(i, yield)
-			if outcome == over {
+			if outcome == ended {
 				return
 			}
-			a.account(err)
-			if outcome == shown || i+1 == len(m.models) || ctx.Err() != nil || !a.moveOn(err) {
+			a.recordFailure(err)
+			if outcome == failedAfterText || i+1 == len(m.models) || ctx.Err() != nil || !a.asksNext(err) {
 				if err != nil {
-					yield(conversation.Output{}, a.sum(err))
+					yield(conversation.Output{}, a.combinedError(err))
 				}
 				return // without an error: cut short, which the engine sees
 			}
 			m.log.Warn("a model failed; asking the next one", "route", m.name, "session", r.Session, "task", r.Task,
-				"step", r.Step, "attempt", r.Attempt, "model", m.models[i].Label(), "next", m.models[i+1].Label(), "err", reason(err))
+				"step", r.Step, "attempt", r.Attempt, "model", m.models[i].Label(), "next", m.models[i+1].Label(), "err", logText(err))
 			a.failures++
 		}
 	}
@@ -115,9 +115,9 @@ func (m *Model) Stream(ctx context.Context, r conversation.Request) iter.Seq2[co
 type outcome uint8
 
 const (
-	over   outcome = iota // with the whole answer, or the caller has stopped reading
-	silent                // with a failure, before any text
-	shown                 // with a failure, after some text
+	ended            outcome = iota // with the whole answer, or the caller has stopped reading
+	failedBeforeText                // with a failure, before any text
+	failedAfterText                 // with a failure, after some text
 )
 
 // attempt is one attempt at a step, over one or more models.
@@ -132,14 +132,14 @@ type attempt struct {
 }
 
 func (a *attempt) ask(i int, yield func(conversation.Output, error) bool) (outcome, error) {
-	model, end := a.m.models[i], silent
-	a.m.asked[i].calls.Add(1)
+	model, end := a.m.models[i], failedBeforeText
+	a.m.counts[i].calls.Add(1)
 	for out, err := range model.Stream(a.ctx, *a.r) {
 		if err != nil {
 			return end, err
 		}
 		if out.Done != nil {
-			a.m.asked[i].answers.Add(1)
+			a.m.counts[i].answers.Add(1)
 			if i > 0 {
 				a.m.log.Info("a fallback model has answered", "route", a.m.name, "session", a.r.Session, "task", a.r.Task,
 					"step", a.r.Step, "attempt", a.r.Attempt, "model", model.Label())
@@ -149,24 +149,24 @@ func (a *attempt) ask(i int, yield func(conversation.Output, error) bool) (outco
 				whole.Model = model.Label()
 			}
 			if a.counted {
-				whole.Usage = plus(whole.Usage, a.usage)
+				whole.Usage = addUsage(whole.Usage, a.usage)
 			}
 			out.Done = &whole
 			yield(out, nil)
-			return over, nil
+			return ended, nil
 		}
 		if out.Delta != "" {
-			end = shown
+			end = failedAfterText
 		}
 		if !yield(out, nil) {
-			return over, nil
+			return ended, nil
 		}
 	}
 	return end, nil
 }
 
-// account notes a failure; nil is an answer that was cut short.
-func (a *attempt) account(err error) {
+// recordFailure notes a failure; nil is an answer that was cut short.
+func (a *attempt) recordFailure(err error) {
 	var known *conversation.ModelError
 	if !errors.As(err, &known) {
 		a.permanent = false
@@ -174,18 +174,18 @@ func (a *attempt) account(err error) {
 	}
 	a.permanent = a.permanent && known.Permanent
 	if known.Usage != nil {
-		a.usage, a.counted = plus(a.usage, *known.Usage), true
+		a.usage, a.counted = addUsage(a.usage, *known.Usage), true
 	}
 }
 
-// moveOn is true when the next model is to be asked in the same attempt.
-func (a *attempt) moveOn(err error) bool {
+// asksNext is true when the next model is to be asked in the same attempt.
+func (a *attempt) asksNext(err error) bool {
 	var known *conversation.ModelError
 	return a.r.Attempt >= a.m.maxAttempts || errors.As(err, &known) && known.Permanent
 }
 
-// sum is the error of the whole attempt.
-func (a *attempt) sum(err error) error {
+// combinedError is the error of the whole attempt.
+func (a *attempt) combinedError(err error) error {
 	var known *conversation.ModelError
 	if a.failures == 0 || !errors.As(err, &known) {
 		return err
@@ -198,15 +198,15 @@ func (a *attempt) sum(err error) error {
 	return &all
 }
 
-func plus(a, b conversation.Usage) conversation.Usage {
+func addUsage(a, b conversation.Usage) conversation.Usage {
 	return conversation.Usage{
 		InputTokens: a.InputTokens + b.InputTokens, OutputTokens: a.OutputTokens + b.OutputTokens,
 		Estimated: a.Estimated || b.Estimated,
 	}
 }
 
-// reason is a failure for the log. Adapters keep secrets out of theirs.
-func reason(err error) string {
+// logText is a failure for the log. Adapters keep secrets out of theirs.
+func logText(err error) string {
 	var known *conversation.ModelError
 	switch {
 	case err == nil:

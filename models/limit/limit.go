@@ -103,7 +103,7 @@ func (l *Model) Stats() Stats {
 func (l *Model) Stream(ctx context.Context, r conversation.Request) iter.Seq2[conversation.Output, error] {
 	return func(yield func(conversation.Output, error) bool) {
 		alive := func() bool { return !r.Stream || yield(conversation.Output{}, nil) }
-		leave, err := l.enter(ctx, alive)
+		leave, err := l.waitForTurn(ctx, alive)
 		if err != nil {
 			if !errors.Is(err, gate.ErrStopped) {
 				yield(conversation.Output{}, err)
@@ -119,9 +119,9 @@ func (l *Model) Stream(ctx context.Context, r conversation.Request) iter.Seq2[co
 	}
 }
 
-// enter waits for a slot and then for the rate. What is held while the rate
+// waitForTurn waits for a slot and then for the rate. What is held while the rate
 // makes it wait is a slot that could not be used either.
-func (l *Model) enter(ctx context.Context, alive func() bool) (leave func(), err error) {
+func (l *Model) waitForTurn(ctx context.Context, alive func() bool) (leave func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}

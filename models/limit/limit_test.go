@@ -154,7 +154,7 @@ func TestSignsOfLifeWhileWaiting(t *testing.T) {
 				}
 			}
 		})
-		if h := ask(t.Context(), l); h.Lives < 3 || h.Done == nil {
+		if h := ask(t.Context(), l); h.KeepAlives < 3 || h.Done == nil {
 			t.Errorf("%+v", h)
 		}
 		all.Wait()

@@ -8,10 +8,10 @@ import (
 
 // Heard is the stream of a model, read to its end.
 type Heard struct {
-	Text  string // all deltas
-	Lives int    // outputs without one
-	Done  *conversation.ModelAnswer
-	Err   error
+	Text       string // all deltas
+	KeepAlives int    // outputs without one
+	Done       *conversation.ModelAnswer
+	Err        error
 }
 
 // Ask makes a call and reads it to its end.
@@ -23,7 +23,7 @@ func Ask(ctx context.Context, m conversation.Model, r conversation.Request) (h H
 		case out.Done != nil:
 			h.Done = out.Done
 		case out.Delta == "":
-			h.Lives++
+			h.KeepAlives++
 		default:
 			h.Text += out.Delta
 		}

@@ -73,7 +73,7 @@ func RunUpstream(t *testing.T, wire Wire, dial Dial) Column {
 	col.run(t, "last step", p.lastStep)
 	col.run(t, "foreign ids and names", p.foreign)
 	col.run(t, "usage", p.usage)
-	col.run(t, "signs of life", p.alive)
+	col.run(t, "signs of life", p.keepAlive)
 	t.Run("refusal", func(t *testing.T) { col.add("refusal: ", p.refusals(t)) })
 	t.Run("broken", func(t *testing.T) { col.add("broken: ", p.broken(t)) })
 	col.run(t, "timeouts", p.timeouts)
@@ -115,10 +115,10 @@ func (p *provider) open(t *testing.T, reply Reply, change ...func(*Access)) (con
 }
 
 func (p *provider) notStreaming(t *testing.T) {
-	for _, s := range whole() {
+	for _, s := range wholeScenarios() {
 		m, u := p.open(t, Reply{Scenario: s}, func(a *Access) { a.Stream = false })
 		o := Ask(t.Context(), m, s.Request())
-		if o.Err != nil || o.Text != "" || o.Lives > 0 {
+		if o.Err != nil || o.Text != "" || o.KeepAlives > 0 {
 			t.Fatalf("%s: %+v", s.Name, o)
 		}
 		compare(t, p.wire.Carries(s.Items), o.Done.Items)
@@ -166,14 +166,14 @@ func (p *provider) limit(t *testing.T) {
 				}
 				continue
 			}
-			wants(t, o, conversation.TooLarge, true)
+			assertFailure(t, o, conversation.TooLarge, true)
 		}
 	}
 }
 
 // request: everything that is to be told is told, once.
 func (p *provider) request(t *testing.T) {
-	s := whole()[0]
+	s := wholeScenarios()[0]
 	m, u := p.open(t, Reply{Scenario: s})
 	if o := Ask(t.Context(), m, s.Request()); o.Err != nil {
 		t.Fatal(o.Err)
@@ -205,7 +205,7 @@ func (p *provider) request(t *testing.T) {
 // transcript: D-04 (verbatim, in order), results with their calls, users who
 // speak twice in a row, ids given back.
 func (p *provider) transcript(t *testing.T) {
-	s := whole()[0]
+	s := wholeScenarios()[0]
 	r := s.Request()
 	user := func(text string) conversation.Entry {
 		return conversation.Entry{Role: conversation.RoleUser, Text: text}
@@ -245,7 +245,7 @@ func (p *provider) transcript(t *testing.T) {
 // lastStep: no tools, but calls in the transcript; and one that begins and ends
 // with the assistant, as after a trim.
 func (p *provider) lastStep(t *testing.T) {
-	s := whole()[0]
+	s := wholeScenarios()[0]
 	r := s.Request()
 	r.Tools, r.WrapUp = nil, true
 	r.Entries = []conversation.Entry{
@@ -274,12 +274,12 @@ func (p *provider) lastStep(t *testing.T) {
 func (p *provider) foreign(t *testing.T) {
 	name := "my server.find/it:" + strings.Repeat("x", 80)
 	id := "m1-s1:1.2 of another model, " + strings.Repeat("x", 80)
-	r := whole()[0].Request()
+	r := wholeScenarios()[0].Request()
 	r.Tools = []conversation.ToolSpec{{Name: name, Description: "d"}}
 	r.Entries = append(r.Entries,
 		conversation.Entry{Role: conversation.RoleAssistant, Items: []Item{{Kind: conversation.ItemText, ID: "m1-s1:1", Text: "x"}, {Kind: conversation.ItemCall, ID: id, Tool: name, Args: `{}`}}},
 		conversation.Entry{Role: conversation.RoleTool, CallID: id, Text: "found"})
-	m, u := p.open(t, Reply{Scenario: whole()[0]})
+	m, u := p.open(t, Reply{Scenario: wholeScenarios()[0]})
 	if o := Ask(t.Context(), m, r); o.Err != nil {
 		t.Fatal(o.Err)
 	}
@@ -298,7 +298,7 @@ func (p *provider) foreign(t *testing.T) {
 }
 
 func (p *provider) usage(t *testing.T) {
-	s := whole()[0]
+	s := wholeScenarios()[0]
 	for _, stream := range []bool{true, false} {
 		for _, counted := range []bool{true, false} {
 			m, _ := p.open(t, Reply{Scenario: s, NoUsage: !counted}, func(a *Access) { a.Stream = stream })
@@ -319,17 +319,17 @@ func (p *provider) usage(t *testing.T) {
 }
 
 // alive: arguments are not shown, but while they come the model is not silent.
-func (p *provider) alive(t *testing.T) {
+func (p *provider) keepAlive(t *testing.T) {
 	s := Scenario{Items: []Item{call("lookup", `{"query":"`+strings.Repeat("x", 200)+`"}`)}}
 	m, _ := p.open(t, Reply{Scenario: s})
-	if o := Ask(t.Context(), m, s.Request()); o.Err != nil || o.Lives < 20 || o.Text != "" {
+	if o := Ask(t.Context(), m, s.Request()); o.Err != nil || o.KeepAlives < 20 || o.Text != "" {
 		t.Fatalf("%+v", o)
 	}
 }
 
-// wants checks a failure: its kind, that it is safe to show, and that no answer
+// assertFailure checks a failure: its kind, that it is safe to show, and that no answer
 // came with it.
-func wants(t *testing.T, o Heard, code conversation.Code, permanent bool) *conversation.ModelError {
+func assertFailure(t *testing.T, o Heard, code conversation.Code, permanent bool) *conversation.ModelError {
 	t.Helper()
 	var e *conversation.ModelError
 	if o.Done != nil || !errors.As(o.Err, &e) {
@@ -338,13 +338,13 @@ func wants(t *testing.T, o Heard, code conversation.Code, permanent bool) *conve
 	if e.Failure.Code != code || e.Permanent != permanent {
 		t.Errorf("the failure is %s, permanent %v, not %s, %v: %v", e.Failure.Code, e.Permanent, code, permanent, e.Err)
 	}
-	safe(t, e)
+	assertNoSecret(t, e)
 	return e
 }
 
 // safe: no secret in any text of an error, and nothing of the provider's in what
 // a client sees.
-func safe(t *testing.T, e *conversation.ModelError) {
+func assertNoSecret(t *testing.T, e *conversation.ModelError) {
 	t.Helper()
 	for _, hidden := range []string{key, secret, echo, "http://", "127.0.0.1"} {
 		if strings.Contains(e.Failure.Message, hidden) {
@@ -415,7 +415,7 @@ func (p *provider) refusals(t *testing.T) Column {
 			}
 			for _, stream := range []bool{true, false} {
 				m, u := p.open(t, c.reply, func(a *Access) { a.Stream = stream })
-				e := wants(t, Ask(t.Context(), m, whole()[0].Request()), c.code, c.permanent)
+				e := assertFailure(t, Ask(t.Context(), m, wholeScenarios()[0].Request()), c.code, c.permanent)
 				if e.RetryAfter < c.from || e.RetryAfter > c.to {
 					t.Errorf("ask again after %s, not %s to %s", e.RetryAfter, c.from, c.to)
 				}
@@ -429,7 +429,7 @@ func (p *provider) refusals(t *testing.T) Column {
 		gone := httptest.NewServer(http.NotFoundHandler())
 		gone.Close()
 		m := closing(t, p.dial(t, Access{BaseURL: gone.URL + p.wire.Base, Key: key, Model: "m", Headers: map[string]string{"X-Extra": secret}, Stream: true}))
-		wants(t, Ask(t.Context(), m, whole()[0].Request()), conversation.Unavailable, false)
+		assertFailure(t, Ask(t.Context(), m, wholeScenarios()[0].Request()), conversation.Unavailable, false)
 	})
 	return col
 }
@@ -443,7 +443,7 @@ func (p *provider) broken(t *testing.T) Column {
 		end  End
 		code conversation.Code
 	}{
-		{"no terminal event", Unsettled, conversation.Unavailable},
+		{"no terminal event", Unfinished, conversation.Unavailable},
 		{"connection lost", Broken, conversation.Unavailable},
 		{"cut in a frame", MidFrame, conversation.Unavailable},
 		{"a frame that is not JSON", Garbled, conversation.Unavailable},
@@ -452,7 +452,7 @@ func (p *provider) broken(t *testing.T) Column {
 		col.run(t, c.name, func(t *testing.T) {
 			m, _ := p.open(t, Reply{Scenario: s, End: c.end})
 			o := Ask(t.Context(), m, s.Request())
-			wants(t, o, c.code, false)
+			assertFailure(t, o, c.code, false)
 			if o.Text == "" || !strings.HasPrefix(s.Items[0].Text, o.Text) {
 				t.Errorf("before that came %q", o.Text)
 			}
@@ -461,7 +461,7 @@ func (p *provider) broken(t *testing.T) Column {
 	for name, end := range map[string]End{"a body cut": MidFrame, "a body's connection lost": Broken} {
 		col.run(t, name, func(t *testing.T) {
 			m, _ := p.open(t, Reply{Scenario: s, End: end}, func(a *Access) { a.Stream = false })
-			wants(t, Ask(t.Context(), m, s.Request()), conversation.Unavailable, false)
+			assertFailure(t, Ask(t.Context(), m, s.Request()), conversation.Unavailable, false)
 		})
 	}
 	// M-07: no crash; where the provider is known for it, plain text.
@@ -469,7 +469,7 @@ func (p *provider) broken(t *testing.T) Column {
 		m, _ := p.open(t, Reply{Scenario: s, End: Garbled}, func(a *Access) { a.Stream = false })
 		o := Ask(t.Context(), m, s.Request())
 		if !p.wire.plain {
-			wants(t, o, conversation.Unavailable, false)
+			assertFailure(t, o, conversation.Unavailable, false)
 			return
 		}
 		if o.Err != nil || len(o.Done.Items) != 1 || o.Done.Items[0].Text != "This is {not JSON." {
@@ -486,7 +486,7 @@ func (p *provider) timeouts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m, u := p.open(t, reply, func(a *Access) { a.IdleTimeout = 30 * time.Millisecond })
 			o := Ask(t.Context(), m, held.Request())
-			if e := wants(t, o, conversation.Timeout, false); errors.Is(e, context.DeadlineExceeded) {
+			if e := assertFailure(t, o, conversation.Timeout, false); errors.Is(e, context.DeadlineExceeded) {
 				t.Error("the caller had no deadline")
 			}
 			u.AwaitGone(t)
@@ -495,7 +495,7 @@ func (p *provider) timeouts(t *testing.T) {
 			m, u := p.open(t, reply)
 			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 			defer cancel()
-			if e := wants(t, Ask(ctx, m, held.Request()), conversation.Timeout, false); !errors.Is(e, context.DeadlineExceeded) {
+			if e := assertFailure(t, Ask(ctx, m, held.Request()), conversation.Timeout, false); !errors.Is(e, context.DeadlineExceeded) {
 				t.Error("the error does not say that the caller's deadline has passed")
 			}
 			u.AwaitGone(t)
@@ -538,7 +538,7 @@ func (p *provider) disconnect(t *testing.T) {
 			ended := make(chan Heard, 1)
 			go func() { ended <- Ask(ctx, m, held.Request()) }()
 			select { // until the provider has the request
-			case <-u.came:
+			case <-u.arrived:
 			case o := <-ended:
 				t.Fatalf("the call ended with %v", o.Err)
 			}
@@ -567,8 +567,8 @@ func (p *provider) environment(t *testing.T) {
 	t.Setenv("OPENAI_CUSTOM_HEADERS", "X-Shell: from-the-shell")
 	t.Setenv("ANTHROPIC_CUSTOM_HEADERS", "X-Shell: from-the-shell")
 	for _, own := range []string{key, ""} {
-		m, u := p.open(t, Reply{Scenario: whole()[0]}, func(a *Access) { a.Key = own })
-		if o := Ask(t.Context(), m, whole()[0].Request()); o.Err != nil {
+		m, u := p.open(t, Reply{Scenario: wholeScenarios()[0]}, func(a *Access) { a.Key = own })
+		if o := Ask(t.Context(), m, wholeScenarios()[0].Request()); o.Err != nil {
 			t.Fatal(o.Err)
 		}
 		want := ""

@@ -38,7 +38,7 @@ func GoldenRequests(t *testing.T, rewrite bool, cases []RequestCase) {
 				if err != nil {
 					t.Error(err)
 				}
-				got = inWords(t, req, body)
+				got = describeRequest(t, req, body)
 				w.Header().Set("Content-Type", "application/json")
 				_, _ = io.WriteString(w, c.Answer)
 			}))
@@ -82,9 +82,9 @@ func GoldenBody(t *testing.T, name string) []byte {
 	return body
 }
 
-// inWords writes a request as its golden file has it: with the body indented, and
+// describeRequest writes a request as its golden file has it: with the body indented, and
 // without the headers that HTTP itself needs or that name the client.
-func inWords(t *testing.T, req *http.Request, body []byte) string {
+func describeRequest(t *testing.T, req *http.Request, body []byte) string {
 	t.Helper()
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s\n", req.Method, req.URL)

@@ -58,7 +58,7 @@ func Run(t *testing.T, open Opener) Column {
 // run is Run for a model whose wire format carries only some orders of items.
 func run(t *testing.T, open Opener, carries func([]conversation.Item) []conversation.Item) Column {
 	col := Column{}
-	for _, s := range whole() {
+	for _, s := range wholeScenarios() {
 		s.Items = carries(s.Items)
 		col.run(t, s.Name, func(t *testing.T) { runWhole(t, s, open) })
 	}
@@ -66,7 +66,7 @@ func run(t *testing.T, open Opener, carries func([]conversation.Item) []conversa
 	col.run(t, "break", func(t *testing.T) { runBreak(t, open) })
 	col.run(t, "cut", func(t *testing.T) { runCut(t, open) })
 	col.run(t, "label", func(t *testing.T) {
-		model, _ := open(t, whole()[0])
+		model, _ := open(t, wholeScenarios()[0])
 		if label := model.Label(); label == "" || strings.ContainsAny(label, " \n\t") {
 			t.Errorf("the label is %q: it names the model in events and metrics, without spaces", label)
 		}
@@ -75,7 +75,7 @@ func run(t *testing.T, open Opener, carries func([]conversation.Item) []conversa
 }
 
 // whole are the scenarios in which the answer comes whole.
-func whole() []Scenario {
+func wholeScenarios() []Scenario {
 	return []Scenario{
 		// M-04: one text is exactly one item.
 		{Name: "plain", Items: []conversation.Item{text("Hello, this is the answer.")}},

@@ -16,12 +16,12 @@ import (
 type Upstream struct {
 	URL string // the base URL for the adapter
 
-	t     *testing.T
-	wire  Wire
-	reply Reply
-	stop  chan struct{} // closed at the end of the test
-	came  chan struct{} // a value for each request that is held without a word
-	gone  chan struct{} // a value for each request that its caller has given up
+	t       *testing.T
+	wire    Wire
+	reply   Reply
+	stop    chan struct{} // closed at the end of the test
+	arrived chan struct{} // a value for each request that is held without a word
+	gone    chan struct{} // a value for each request that its caller has given up
 
 	mu    sync.Mutex
 	asked []Asked
@@ -48,18 +48,18 @@ type End uint8
 
 // The ends. With Scenario.Cut the stream ends in the middle of the first item.
 const (
-	Whole     End = iota
-	Unsettled     // all is there but the terminal event
-	Broken        // the connection breaks in the middle of the first item
-	MidFrame      // the body ends in the middle of a frame
-	Garbled       // a frame that is not JSON
-	Refused       // a frame with an error, after some text
+	Whole      End = iota
+	Unfinished     // all is there but the terminal event
+	Broken         // the connection breaks in the middle of the first item
+	MidFrame       // the body ends in the middle of a frame
+	Garbled        // a frame that is not JSON
+	Refused        // a frame with an error, after some text
 )
 
 // NewUpstream starts a stand-in. It ends with the test.
 func NewUpstream(t *testing.T, wire Wire, reply Reply) *Upstream {
 	t.Helper()
-	u := &Upstream{t: t, wire: wire, reply: reply, stop: make(chan struct{}), came: make(chan struct{}, 16), gone: make(chan struct{}, 16)}
+	u := &Upstream{t: t, wire: wire, reply: reply, stop: make(chan struct{}), arrived: make(chan struct{}, 16), gone: make(chan struct{}, 16)}
 	server := httptest.NewServer(u)
 	t.Cleanup(func() {
 		close(u.stop)
@@ -122,7 +122,7 @@ func (u *Upstream) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	u.mu.Unlock()
 
 	if u.reply.Silent {
-		u.came <- struct{}{}
+		u.arrived <- struct{}{}
 		u.hold(req)
 		return
 	}
@@ -146,7 +146,7 @@ func (u *Upstream) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	if !streaming {
-		u.whole(w, req)
+		u.sendBody(w, req)
 		return
 	}
 	u.stream(w, req)
@@ -161,8 +161,8 @@ func (u *Upstream) hold(req *http.Request) {
 	}
 }
 
-// whole answers with one body.
-func (u *Upstream) whole(w http.ResponseWriter, req *http.Request) {
+// sendBody answers with one body.
+func (u *Upstream) sendBody(w http.ResponseWriter, req *http.Request) {
 	body := u.wire.body(u.reply.Scenario, u.reply)
 	if u.reply.Scenario.Hold {
 		u.hold(req)
@@ -173,7 +173,7 @@ func (u *Upstream) whole(w http.ResponseWriter, req *http.Request) {
 		_, _ = io.WriteString(w, body[:len(body)/2])
 		flush(w)
 		panic(http.ErrAbortHandler)
-	case u.reply.Scenario.Cut, u.reply.End == MidFrame, u.reply.End == Unsettled:
+	case u.reply.Scenario.Cut, u.reply.End == MidFrame, u.reply.End == Unfinished:
 		body = body[:len(body)/2]
 	case u.reply.End == Garbled:
 		body = "This is {not JSON."
@@ -198,7 +198,7 @@ func (u *Upstream) stream(w http.ResponseWriter, req *http.Request) {
 		case middle && s.Hold:
 			u.hold(req)
 			return
-		case middle && s.Cut, f.end && u.reply.End == Unsettled:
+		case middle && s.Cut, f.end && u.reply.End == Unfinished:
 			return
 		case middle && u.reply.End == Broken:
 			panic(http.ErrAbortHandler)

@@ -8,18 +8,18 @@ import (
 // assembly puts one answer together, from frames or from a whole body.
 type assembly struct {
 	httpmodel.Assembly
-	at       map[place]int // where an item of the provider's stands in Items
+	at       map[position]int // where an item of the provider's stands in Items
 	usage    *conversation.Usage
 	reason   string
 	finished bool // the terminal frame came
 }
 
 func newAssembly(n *httpmodel.Names, r *conversation.Request, show func(conversation.Output) error) *assembly {
-	return &assembly{Assembly: httpmodel.NewAssembly(r, n, show), at: map[place]int{}}
+	return &assembly{Assembly: httpmodel.NewAssembly(r, n, show), at: map[position]int{}}
 }
 
 // item finds an item, or makes it behind those that came before it.
-func (a *assembly) item(at place, kind conversation.ItemKind) (int, *conversation.Item) {
+func (a *assembly) item(at position, kind conversation.ItemKind) (int, *conversation.Item) {
 	i, known := a.at[at]
 	if !known {
 		i = len(a.Items)
@@ -30,7 +30,7 @@ func (a *assembly) item(at place, kind conversation.ItemKind) (int, *conversatio
 }
 
 // text takes more text of an item and shows it.
-func (a *assembly) text(at place, id, delta string) error {
+func (a *assembly) text(at position, id, delta string) error {
 	i, item := a.item(at, conversation.ItemText)
 	if item.ID == "" {
 		item.ID = id
@@ -38,15 +38,15 @@ func (a *assembly) text(at place, id, delta string) error {
 	return a.Text(i, delta)
 }
 
-// whole takes a body. What it says of an item wins over what was streamed of it.
-func (a *assembly) whole(raw []byte) error {
-	if cutJSON(raw) {
+// readBody takes a body. What it says of an item wins over what was streamed of it.
+func (a *assembly) readBody(raw []byte) error {
+	if truncatedJSON(raw) {
 		return httpmodel.ErrCut
 	}
-	return a.take(ParseBody(raw))
+	return a.merge(ParseBody(raw))
 }
 
-func (a *assembly) take(b Body) error {
+func (a *assembly) merge(b Body) error {
 	if b.err != nil {
 		return b.err
 	}
@@ -59,10 +59,10 @@ func (a *assembly) take(b Body) error {
 	}
 	a.reason = b.reason
 	for i, told := range b.Items {
-		if b.places[i].output == placeMore && len(a.Items) > 0 {
+		if b.positions[i].output == positionOfFallback && len(a.Items) > 0 {
 			continue // a convenience copy of what was streamed
 		}
-		_, item := a.item(b.places[i], told.Kind)
+		_, item := a.item(b.positions[i], told.Kind)
 		told.Streamed = item.Streamed
 		*item = told
 	}
@@ -72,7 +72,7 @@ func (a *assembly) take(b Body) error {
 // answer is the whole answer.
 func (a *assembly) answer() (*conversation.ModelAnswer, error) {
 	if a.reason == "error" || len(a.Items) == 0 && a.reason == "content_filter" {
-		return nil, errReason(a.reason)
+		return nil, errOfFinish(a.reason)
 	}
 	return a.Answer("call_", a.usage), nil
 }

@@ -19,10 +19,10 @@ type Body struct {
 	Items []conversation.Item
 	Usage *conversation.Usage // nil = not told
 
-	places []place
-	before []json.RawMessage // reasoning that stands before the next item
-	reason string            // why it is not the whole answer; "" = it is
-	err    *apiError
+	positions []position
+	reasoning []json.RawMessage // reasoning that stands before the next item
+	reason    string            // why it is not the whole answer; "" = it is
+	err       *apiError
 }
 
 // Texts are the parts of the answer (M-02).
@@ -47,13 +47,13 @@ func (b Body) Calls() []conversation.Item {
 	return calls
 }
 
-// place is where an item stands: which output item, and which block of it.
-type place struct{ output, block int }
+// position is where an item stands: which output item, and which block of it.
+type position struct{ output, block int }
 
 // The kinds of places that are no output item of a Responses body.
 const (
-	placeText = -1 // the one text of a chat message
-	placeMore = -2 // found by a fallback
+	positionOfText     = -1 // the one text of a chat message
+	positionOfFallback = -2 // found by a fallback
 )
 
 // wireBody is everything that is looked at in a body. All of it is raw: one
@@ -85,7 +85,7 @@ func ParseBody(raw []byte) Body {
 		return b
 	}
 	if !json.Valid(raw) {
-		b.add(place{placeMore, 0}, conversation.Item{Kind: conversation.ItemText, Text: strings.ToValidUTF8(string(raw), "\uFFFD")})
+		b.add(position{positionOfFallback, 0}, conversation.Item{Kind: conversation.ItemText, Text: strings.ToValidUTF8(string(raw), "\uFFFD")})
 		return b
 	}
 	if raw[0] != '{' {
@@ -97,7 +97,7 @@ func ParseBody(raw []byte) Body {
 	b.ID = stringIn(in.ID)
 	b.Usage = usageIn(in.Usage)
 	b.reason = reasonIn(in.Status, in.IncompleteDetails)
-	b.err = failureIn(in.Error)
+	b.err = errorInFrame(in.Error)
 	b.readOutput(in.Output)
 	if len(b.Items) == 0 {
 		b.readChoices(in.Choices)
@@ -107,16 +107,16 @@ func ParseBody(raw []byte) Body {
 			break
 		}
 		if text := strings.Join(textsIn(fallback), ""); strings.TrimSpace(text) != "" {
-			b.add(place{placeMore, 0}, conversation.Item{Kind: conversation.ItemText, Text: text})
+			b.add(position{positionOfFallback, 0}, conversation.Item{Kind: conversation.ItemText, Text: text})
 		}
 	}
 	return b
 }
 
-func (b *Body) add(at place, item conversation.Item) {
-	item.Opaque, b.before = httpmodel.Pack(b.before), nil
+func (b *Body) add(at position, item conversation.Item) {
+	item.Opaque, b.reasoning = httpmodel.Pack(b.reasoning), nil
 	b.Items = append(b.Items, item)
-	b.places = append(b.places, at)
+	b.positions = append(b.positions, at)
 }
 
 // wireItem is an output item, or a block of one.
@@ -141,17 +141,17 @@ type wireItem struct {
 func (b *Body) readOutput(raw json.RawMessage) {
 	for i, element := range elements(raw) {
 		if text := stringIn(element); text != "" {
-			b.add(place{i, 0}, conversation.Item{Kind: conversation.ItemText, Text: text})
+			b.add(position{i, 0}, conversation.Item{Kind: conversation.ItemText, Text: text})
 			continue
 		}
 		var in wireItem
 		_ = json.Unmarshal(element, &in)
 		if call, is := in.call(); is {
-			b.add(place{i, 0}, call)
+			b.add(position{i, 0}, call)
 			continue
 		}
 		if in.Type == "reasoning" && in.Encrypted != "" {
-			b.before = append(b.before, element) // to be given back as it is
+			b.reasoning = append(b.reasoning, element) // to be given back as it is
 			continue
 		}
 		if !in.isMessage() {
@@ -167,7 +167,7 @@ func (b *Body) readOutput(raw json.RawMessage) {
 			if text == "" {
 				_ = json.Unmarshal(block, &part)
 				if call, is := part.call(); is {
-					b.add(place{i, k}, call)
+					b.add(position{i, k}, call)
 					continue
 				}
 				if !part.isText() && len(in.Content) > 0 {
@@ -176,7 +176,7 @@ func (b *Body) readOutput(raw json.RawMessage) {
 				text = strings.Join(textsIn(part.Text), "") + stringIn(part.Refusal)
 			}
 			if text != "" {
-				b.add(place{i, k}, conversation.Item{Kind: conversation.ItemText, ID: in.ID, Text: text})
+				b.add(position{i, k}, conversation.Item{Kind: conversation.ItemText, ID: in.ID, Text: text})
 			}
 		}
 	}
@@ -251,13 +251,13 @@ func (b *Body) readChoices(raw json.RawMessage) {
 		texts = append(textsIn(choice.Message.Refusal), textsIn(choice.Text)...)
 	}
 	for k, text := range texts {
-		b.add(place{placeText, k}, conversation.Item{Kind: conversation.ItemText, Text: text})
+		b.add(position{positionOfText, k}, conversation.Item{Kind: conversation.ItemText, Text: text})
 	}
 	for i, element := range elements(choice.Message.ToolCalls) {
 		var in wireItem
 		_ = json.Unmarshal(element, &in)
 		if call, is := in.call(); is {
-			b.add(place{i, 0}, call)
+			b.add(position{i, 0}, call)
 		}
 	}
 }
@@ -358,7 +358,7 @@ func reasonIn(status, details json.RawMessage) string {
 	}
 }
 
-func failureIn(raw json.RawMessage) *apiError {
+func errorInFrame(raw json.RawMessage) *apiError {
 	if len(raw) == 0 || bytes.Equal(raw, []byte("null")) {
 		return nil
 	}
@@ -369,9 +369,9 @@ func failureIn(raw json.RawMessage) *apiError {
 	return told
 }
 
-// cutJSON is true for JSON that ends in the middle: a lost connection, not
+// truncatedJSON is true for JSON that ends in the middle: a lost connection, not
 // another format.
-func cutJSON(raw []byte) bool {
+func truncatedJSON(raw []byte) bool {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 || raw[0] != '{' && raw[0] != '[' {
 		return false
@@ -380,8 +380,8 @@ func cutJSON(raw []byte) bool {
 	return errors.Is(json.NewDecoder(bytes.NewReader(raw)).Decode(&v), io.ErrUnexpectedEOF)
 }
 
-// errReason is what an answer without any item is worth.
-func errReason(reason string) error {
+// errOfFinish is what an answer without any item is worth.
+func errOfFinish(reason string) error {
 	switch reason {
 	case "content_filter":
 		return &conversation.ModelError{Permanent: true, Failure: conversation.Failure{

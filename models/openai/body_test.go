@@ -90,12 +90,12 @@ func TestParseBody(t *testing.T) {
 func TestCutJSON(t *testing.T) {
 	whole := `{"output":[{"type":"message","content":"a \"b\" c"}],"n":1.5}`
 	for i := 1; i < len(whole); i++ {
-		if !cutJSON([]byte(whole[:i])) {
+		if !truncatedJSON([]byte(whole[:i])) {
 			t.Errorf("%s is not seen to be cut", whole[:i])
 		}
 	}
 	for _, other := range []string{whole, "", "words {", "{not JSON", `{"a":1} and more`, "[oops]"} {
-		if cutJSON([]byte(other)) {
+		if truncatedJSON([]byte(other)) {
 			t.Errorf("%s is not cut", other)
 		}
 	}
@@ -110,8 +110,8 @@ func FuzzParseBody(f *testing.F) {
 	f.Add([]byte(`{"output":[`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		b := ParseBody(raw)
-		if len(b.places) != len(b.Items) {
-			t.Fatalf("%d places for %d items", len(b.places), len(b.Items))
+		if len(b.positions) != len(b.Items) {
+			t.Fatalf("%d places for %d items", len(b.positions), len(b.Items))
 		}
 		for _, item := range b.Items {
 			switch {
@@ -126,7 +126,7 @@ func FuzzParseBody(f *testing.F) {
 		if !json.Valid(raw) && strings.TrimSpace(string(raw)) != "" && len(b.Items) != 1 {
 			t.Fatalf("what is not JSON became %d items", len(b.Items))
 		}
-		_ = cutJSON(raw)
+		_ = truncatedJSON(raw)
 		if again := ParseBody(raw); !reflect.DeepEqual(again, b) {
 			t.Fatal("it is not a pure function")
 		}

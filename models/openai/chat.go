@@ -70,7 +70,7 @@ func (m *Model) chatRequest(r *conversation.Request, n *httpmodel.Names, streami
 		q.MaxTokens = m.o.MaxOutputTokens
 	}
 	for _, t := range r.Tools {
-		f := chatFunction{Name: n.Theirs(t.Name), Description: t.Description, Parameters: schemaOf(t.Schema)}
+		f := chatFunction{Name: n.ToProvider(t.Name), Description: t.Description, Parameters: schemaOf(t.Schema)}
 		q.Tools = append(q.Tools, chatTool{Function: f, Type: "function"})
 	}
 	return q
@@ -105,7 +105,7 @@ func (m *Model) chatMessages(r *conversation.Request, n *httpmodel.Names) []chat
 				texts = append(texts, item.Text)
 				continue
 			}
-			f := chatCallFunction{Name: n.Theirs(item.Tool), Arguments: item.Args}
+			f := chatCallFunction{Name: n.ToProvider(item.Tool), Arguments: item.Args}
 			said.ToolCalls = append(said.ToolCalls, chatCall{ID: httpmodel.CallID(item.ID, maxChatCallID), Function: f, Type: "function"})
 		}
 		if len(texts) > 0 {
@@ -156,7 +156,7 @@ func (a *assembly) chatFrame(_ string, data []byte) (over bool, err error) {
 	if err := unmarshal(data, &f); err != nil {
 		return false, err
 	}
-	if told := failureIn(f.Error); told != nil {
+	if told := errorInFrame(f.Error); told != nil {
 		return false, told
 	}
 	if f.ID != "" {
@@ -175,13 +175,13 @@ func (a *assembly) chatFrame(_ string, data []byte) (over bool, err error) {
 				continue
 			}
 			shown = true
-			if err := a.text(place{placeText, 0}, "", text); err != nil {
+			if err := a.text(position{positionOfText, 0}, "", text); err != nil {
 				return false, err
 			}
 		}
 		for _, call := range choice.Delta.ToolCalls {
 			// Without an index, an id begins a call and anything else goes on with the last.
-			at := place{len(a.Items), 0}
+			at := position{len(a.Items), 0}
 			if call.Index != nil {
 				at.output = *call.Index
 			} else if call.ID == "" && len(a.Items) > 0 {
@@ -205,7 +205,7 @@ func (a *assembly) chatFrame(_ string, data []byte) (over bool, err error) {
 		}
 	}
 	if !shown {
-		return false, a.Alive()
+		return false, a.KeepAlive()
 	}
 	return false, nil
 }

@@ -9,7 +9,7 @@ import (
 	"parley/models/internal/httpmodel"
 )
 
-var _ httpmodel.Told = (*apiError)(nil)
+var _ httpmodel.ProviderError = (*apiError)(nil)
 
 // apiError is the error object of both wire formats, in bodies and in frames.
 type apiError struct {
@@ -40,12 +40,14 @@ func (e *apiError) Status() int {
 	}
 }
 
-// UsedUp is true where the account has no money left.
-func (e *apiError) UsedUp() bool { return e.is("insufficient_quota", "billing_hard_limit_reached") }
+// QuotaExceeded is true where the account has no money left.
+func (e *apiError) QuotaExceeded() bool {
+	return e.is("insufficient_quota", "billing_hard_limit_reached")
+}
 
-// TooLong knows the ways in which servers say that the context is full: OpenAI's
+// ContextExceeded knows the ways in which servers say that the context is full: OpenAI's
 // code, llama.cpp's type, and the sentence of vLLM and its relatives.
-func (e *apiError) TooLong() bool {
+func (e *apiError) ContextExceeded() bool {
 	message := strings.ToLower(e.Message)
 	return e.is("context_length_exceeded", "exceed_context_size_error") ||
 		strings.Contains(message, "maximum context length") || strings.Contains(message, "context window") && strings.Contains(message, "exceed")
@@ -61,9 +63,9 @@ func (e *apiError) is(codes ...string) bool {
 	return false
 }
 
-// errorIn finds the error object of a body: {"error": {…}}, {"error": "…"} or
+// parseError finds the error object of a body: {"error": {…}}, {"error": "…"} or
 // the object itself. It is never nil.
-func errorIn(body []byte) *apiError {
+func parseError(body []byte) *apiError {
 	var in struct {
 		Error json.RawMessage `json:"error"`
 	}

@@ -75,7 +75,7 @@ func New(o Options) (*Model, error) {
 	}
 	client, err := httpmodel.New(o.Connection, httpmodel.Provider{
 		Name: "openai", BaseURL: DefaultBaseURL, MaxTemperature: 2,
-		ErrorIn: func(body []byte) httpmodel.Told { return errorIn(body) },
+		ParseError: func(body []byte) httpmodel.ProviderError { return parseError(body) },
 	})
 	if err = errors.Join(wrong, err); err != nil {
 		return nil, fmt.Errorf("openai: %w", err)
@@ -87,7 +87,7 @@ func New(o Options) (*Model, error) {
 // Stream asks once.
 func (m *Model) Stream(ctx context.Context, r conversation.Request) iter.Seq2[conversation.Output, error] {
 	return m.Ask(ctx, func(ctx context.Context, c *httpmodel.Call) (*conversation.ModelAnswer, error) {
-		q := m.question(&r)
+		q := m.httpCall(&r)
 		body, err := httpmodel.Encode(q.body, m.o.Extra)
 		if err != nil {
 			return nil, err
@@ -103,7 +103,7 @@ func (m *Model) Stream(ctx context.Context, r conversation.Request) iter.Seq2[co
 		}
 		a := newAssembly(q.names, &r, show)
 		a.Origin = m.Origin()
-		if err := httpmodel.Read(res, q.streaming, func() error { return m.readStream(res, a) }, a.whole); err != nil {
+		if err := httpmodel.ReadAnswer(res, q.streaming, func() error { return m.readStream(res, a) }, a.readBody); err != nil {
 			return nil, err
 		}
 		return a.answer()
@@ -118,7 +118,7 @@ func (m *Model) readStream(res *http.Response, a *assembly) error {
 		take = a.chatFrame
 	}
 	var refused error
-	err := httpmodel.Events(res.Body, func(name string, data []byte) (over bool, err error) {
+	err := httpmodel.ReadEvents(res.Body, func(name string, data []byte) (over bool, err error) {
 		over, refused = take(name, data)
 		return over, refused
 	})

@@ -38,8 +38,8 @@ type inputText struct {
 	Role    string `json:"role"`
 }
 
-// inputOwn is a message of the provider's own, under its id.
-type inputOwn struct {
+// inputMessage is a message of the provider's own, under its id.
+type inputMessage struct {
 	ID      string       `json:"id"`
 	Content []outputText `json:"content"`
 	Status  string       `json:"status"`
@@ -74,7 +74,7 @@ func (m *Model) responsesRequest(r *conversation.Request, n *httpmodel.Names, st
 		Input: m.inputItems(r, n), Model: m.o.Model, Stream: streaming,
 	}
 	for _, t := range r.Tools {
-		q.Tools = append(q.Tools, responsesTool{Name: n.Theirs(t.Name), Description: t.Description, Parameters: schemaOf(t.Schema), Type: "function"})
+		q.Tools = append(q.Tools, responsesTool{Name: n.ToProvider(t.Name), Description: t.Description, Parameters: schemaOf(t.Schema), Type: "function"})
 	}
 	return q
 }
@@ -95,15 +95,15 @@ func (m *Model) inputItems(r *conversation.Request, n *httpmodel.Names) []any {
 				list = append(list, raw)
 			}
 			if item.Kind == conversation.ItemCall {
-				list = append(list, inputCall{item.Args, httpmodel.CallID(item.ID, maxCallID), n.Theirs(item.Tool), "function_call"})
+				list = append(list, inputCall{item.Args, httpmodel.CallID(item.ID, maxCallID), n.ToProvider(item.Tool), "function_call"})
 				continue
 			}
-			if !givenBack(item.ID) {
+			if !isProviderID(item.ID) {
 				list = append(list, inputText{item.Text, "assistant"})
 				continue
 			}
 			// The blocks of one message of the provider's go back as one message.
-			own := inputOwn{ID: item.ID, Content: textBlocks(item.Text), Status: "completed", Role: "assistant", Type: "message"}
+			own := inputMessage{ID: item.ID, Content: textBlocks(item.Text), Status: "completed", Role: "assistant", Type: "message"}
 			for ; i+1 < len(t.Items) && t.Items[i+1].Kind == conversation.ItemText && t.Items[i+1].ID == item.ID && t.Items[i+1].Opaque == ""; i++ {
 				own.Content = append(own.Content, textBlocks(t.Items[i+1].Text)...)
 			}
@@ -116,9 +116,11 @@ func (m *Model) inputItems(r *conversation.Request, n *httpmodel.Names) []any {
 	return list
 }
 
-// givenBack is true for the id of a message that is the provider's own. Agents
+// isProviderID is true for the id of a message that is the provider's own. Agents
 // change models within a conversation, and OpenAI refuses other ids.
-func givenBack(id string) bool { return strings.HasPrefix(id, "msg") && httpmodel.Sane(id, maxCallID) }
+func isProviderID(id string) bool {
+	return strings.HasPrefix(id, "msg") && httpmodel.ValidName(id, maxCallID)
+}
 
 func textBlocks(text string) []outputText {
 	return []outputText{{Annotations: []struct{}{}, Text: text, Type: "output_text"}}
@@ -154,7 +156,7 @@ func (a *assembly) responsesFrame(name string, data []byte) (over bool, err erro
 	if f.Type == "" {
 		f.Type = name
 	}
-	at := place{f.OutputIndex, f.ContentIndex}
+	at := position{f.OutputIndex, f.ContentIndex}
 	switch f.Type {
 	case "response.output_text.delta", "response.refusal.delta":
 		return false, a.text(at, f.ItemID, stringIn(f.Delta))
@@ -166,34 +168,34 @@ func (a *assembly) responsesFrame(name string, data []byte) (over bool, err erro
 		return false, nil
 	case "response.output_item.added", "response.output_item.done":
 		a.responsesItem(f.OutputIndex, f.Item)
-		return false, a.Alive()
+		return false, a.KeepAlive()
 	case "response.function_call_arguments.delta":
-		_, item := a.item(place{f.OutputIndex, 0}, conversation.ItemCall)
+		_, item := a.item(position{f.OutputIndex, 0}, conversation.ItemCall)
 		item.Args += stringIn(f.Delta)
-		return false, a.Alive()
+		return false, a.KeepAlive()
 	case "response.function_call_arguments.done":
-		_, item := a.item(place{f.OutputIndex, 0}, conversation.ItemCall)
+		_, item := a.item(position{f.OutputIndex, 0}, conversation.ItemCall)
 		item.Args = argsIn(f.Arguments)
 		return false, nil
 	case "response.completed", "response.incomplete", "response.done":
-		return true, a.take(ParseBody(f.Response))
+		return true, a.merge(ParseBody(f.Response))
 	case "response.failed":
 		b := ParseBody(f.Response)
 		if b.err == nil {
-			return false, errReason("error")
+			return false, errOfFinish("error")
 		}
 		return false, b.err
 	case "error":
-		if told := failureIn(f.Error); told != nil {
+		if told := errorInFrame(f.Error); told != nil {
 			return false, told
 		}
 		return false, &apiError{Code: f.Code, Message: f.Message}
 	case "":
-		if told := failureIn(f.Error); told != nil {
+		if told := errorInFrame(f.Error); told != nil {
 			return false, told
 		}
 	}
-	return false, a.Alive()
+	return false, a.KeepAlive()
 }
 
 // responsesItem takes the head of an output item, or the whole of it.
@@ -204,7 +206,7 @@ func (a *assembly) responsesItem(index int, raw json.RawMessage) {
 	if !is {
 		return
 	}
-	_, item := a.item(place{index, 0}, conversation.ItemCall)
+	_, item := a.item(position{index, 0}, conversation.ItemCall)
 	item.ID, item.Tool = call.ID, call.Tool
 	if args := argsIn(in.Arguments); args != "{}" {
 		item.Args = args
@@ -219,8 +221,8 @@ func unmarshal(data []byte, into any) error {
 	return nil
 }
 
-// question is a call to be made.
-type question struct {
+// httpCall is a call to be made.
+type httpCall struct {
 	path      string
 	accept    string
 	body      any
@@ -228,8 +230,8 @@ type question struct {
 	names     *httpmodel.Names
 }
 
-func (m *Model) question(r *conversation.Request) *question {
-	q := &question{streaming: m.o.Stream && r.Stream, names: httpmodel.NewNames(r)}
+func (m *Model) httpCall(r *conversation.Request) *httpCall {
+	q := &httpCall{streaming: m.o.Stream && r.Stream, names: httpmodel.NewNames(r)}
 	if m.o.API == Chat {
 		q.path, q.body = "chat/completions", m.chatRequest(r, q.names, q.streaming)
 	} else {

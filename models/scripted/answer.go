@@ -252,7 +252,7 @@ func (t *reading) do(d *decision, p *program, a *action) (rides bool) {
 				d.mark(t, lineMark(message, 1))
 			}
 		}
-		t.say(d, p, mark, text(), t.request.WrapUp || t.last())
+		t.say(d, p, mark, text(), t.request.WrapUp || t.isLastStep())
 	case verbPartial:
 		t.say(d, p, mark, text(), t.request.WrapUp)
 	case verbParts:
@@ -290,13 +290,13 @@ func (t *reading) do(d *decision, p *program, a *action) (rides bool) {
 		return true
 	case verbAnswer:
 		d.call(t, mark, conversation.ToolCover, encode(coverArgs{string(p.message), "answer", quotable(a.text)}))
-		t.closed(p, a.text)
+		t.closeQuestion(p, a.text)
 		return true
 	case verbChange:
-		t.changed(d, p, mark)
+		t.acknowledgeChange(d, p, mark)
 	case verbRedo:
 		if other, target := t.target(p); other != nil {
-			t.redo(d, p, other, target)
+			t.replaceObjective(d, p, other, target)
 		} else {
 			return true
 		}
@@ -313,8 +313,8 @@ func (t *reading) say(d *decision, p *program, mark, text string, final bool) {
 	d.call(t, mark, conversation.ToolRespond, encode(respondArgs{text, string(p.message)}))
 }
 
-// last is true when no message of the task has lines left and no call is running.
-func (t *reading) last() bool {
+// isLastStep is true when no message of the task has lines left and no call is running.
+func (t *reading) isLastStep() bool {
 	if len(t.request.Running) > 0 {
 		return false
 	}
@@ -334,15 +334,15 @@ func (t *reading) loopTool() string {
 		if spec.Name == clock {
 			return clock
 		}
-		if first == clock && !ofEngine(spec.Name) {
+		if first == clock && !isEngineTool(spec.Name) {
 			first = spec.Name
 		}
 	}
 	return first
 }
 
-// ofEngine is true for the tools that are decisions: the machine executes them.
-func ofEngine(tool string) bool {
+// isEngineTool is true for the tools that are decisions: the machine executes them.
+func isEngineTool(tool string) bool {
 	switch tool {
 	case conversation.ToolRespond, conversation.ToolAsk, conversation.ToolAmend, conversation.ToolCover:
 		return true
@@ -381,9 +381,9 @@ func (t *reading) open(n int) string {
 	return strconv.Itoa(n)
 }
 
-// closed notes that the message answers the newest open question of that text,
+// closeQuestion notes that the message answers the newest open question of that text,
 // so that the line that waits for it can go in the same answer.
-func (t *reading) closed(p *program, question string) {
+func (t *reading) closeQuestion(p *program, question string) {
 	for i := len(t.asks) - 1; i >= 0; i-- {
 		if a := t.asks[i]; a.answered == 0 && a.question == question {
 			a.answered = len(t.request.Entries) + 1
@@ -427,25 +427,25 @@ func (t *reading) changeable(p *program) bool {
 	return other != nil
 }
 
-// changed lets the message change what is being worked on (D-17): the newest
+// acknowledgeChange lets the message change what is being worked on (D-17): the newest
 // running delegation gets it as an amendment; one that is about to be made gets
 // it with its objective; one that ended before anybody was told of its result
 // is made again. Either way one answer will cover both messages.
-func (t *reading) changed(d *decision, p *program, mark string) {
+func (t *reading) acknowledgeChange(d *decision, p *program, mark string) {
 	text := p.vars["text"]
 	if running := t.delegations(); len(running) > 0 {
 		newest := running[len(running)-1]
 		d.call(t, mark, conversation.ToolAmend, encode(amendArgs{string(newest.Call), text}))
 	} else if other, a := t.target(p); other != nil {
-		t.redo(d, p, other, a)
+		t.replaceObjective(d, p, other, a)
 	}
 	d.call(t, mark, conversation.ToolCover, encode(coverArgs{Message: string(p.message), As: "amendment"}))
 }
 
-// redo delegates what another program does, with p's text added to the
+// replaceObjective delegates what another program does, with p's text added to the
 // objective. The call carries the other line's mark, so that its results are
 // what the other program goes on with.
-func (t *reading) redo(d *decision, p, other *program, a *action) {
+func (t *reading) replaceObjective(d *decision, p, other *program, a *action) {
 	line := lineMark(other.message, a.line)
 	d.mark(t, line)
 	objective := ""

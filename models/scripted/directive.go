@@ -194,7 +194,7 @@ func (l language) compile(lines []string, first int) []action {
 func withText(v verb, usage string) parser {
 	return func(rest string) (action, modifier, error) {
 		if rest == "" {
-			return action{}, modifier{}, used(usage)
+			return action{}, modifier{}, usageError(usage)
 		}
 		return action{verb: v, text: rest}, modifier{}, nil
 	}
@@ -203,7 +203,7 @@ func withText(v verb, usage string) parser {
 func alone(m modifier, a action, usage string) parser {
 	return func(rest string) (action, modifier, error) {
 		if rest != "" {
-			return action{}, modifier{}, used(usage)
+			return action{}, modifier{}, usageError(usage)
 		}
 		return a, m, nil
 	}
@@ -227,7 +227,7 @@ func question(v verb, usage string) parser {
 			}
 		}
 		if a.text == "" {
-			return action{}, modifier{}, used(usage)
+			return action{}, modifier{}, usageError(usage)
 		}
 		return a, modifier{}, nil
 	}
@@ -236,7 +236,7 @@ func question(v verb, usage string) parser {
 func parseTool(rest string) (action, modifier, error) {
 	name, args := cutField(rest)
 	if name == "" {
-		return action{}, modifier{}, used("/tool NAME {json}")
+		return action{}, modifier{}, usageError("/tool NAME {json}")
 	}
 	if args == "" {
 		args = "{}"
@@ -247,7 +247,7 @@ func parseTool(rest string) (action, modifier, error) {
 func parseDelegate(rest string) (action, modifier, error) {
 	agent, objective := cutField(rest)
 	if objective == "" {
-		return action{}, modifier{}, used("/delegate AGENT TEXT")
+		return action{}, modifier{}, usageError("/delegate AGENT TEXT")
 	}
 	return action{verb: verbDelegate, name: agent, text: objective}, modifier{}, nil
 }
@@ -257,7 +257,7 @@ func parseParallel(rest string) (action, modifier, error) {
 	for one := range strings.SplitSeq(rest, "||") {
 		agent, objective := cutField(strings.TrimSpace(one))
 		if objective == "" {
-			return action{}, modifier{}, used("/parallel AGENT TEXT || AGENT TEXT")
+			return action{}, modifier{}, usageError("/parallel AGENT TEXT || AGENT TEXT")
 		}
 		a.jobs = append(a.jobs, job{agent, objective})
 	}
@@ -267,7 +267,7 @@ func parseParallel(rest string) (action, modifier, error) {
 func parseWait(rest string) (action, modifier, error) {
 	d, err := time.ParseDuration(rest)
 	if err != nil || d < 0 {
-		return action{}, modifier{}, used("/wait DURATION, for example /wait 2s")
+		return action{}, modifier{}, usageError("/wait DURATION, for example /wait 2s")
 	}
 	return action{}, modifier{delay: d}, nil
 }
@@ -276,7 +276,7 @@ func parseStream(rest string) (action, modifier, error) {
 	count, word := cutField(rest)
 	n, err := strconv.Atoi(count)
 	if err != nil || n < 1 || word == "" || strings.ContainsAny(word, " \t") {
-		return action{}, modifier{}, used("/stream N WORD")
+		return action{}, modifier{}, usageError("/stream N WORD")
 	}
 	if n > maxStreamWords || n > maxStreamBytes/(len(word)+1) {
 		return action{}, modifier{}, fmt.Errorf("/stream answers at most %d words and %d bytes", maxStreamWords, maxStreamBytes)
@@ -288,7 +288,7 @@ func parseCover(rest string) (action, modifier, error) {
 	count, as := cutField(rest)
 	n, err := strconv.Atoi(count)
 	if err != nil || n < 1 || (as != "amendment" && as != "duplicate" && as != "dismissed") {
-		return action{}, modifier{}, used("/cover N amendment|duplicate|dismissed")
+		return action{}, modifier{}, usageError("/cover N amendment|duplicate|dismissed")
 	}
 	return action{verb: verbCover, n: n, as: as}, modifier{}, nil
 }
@@ -297,7 +297,7 @@ func parseAmend(rest string) (action, modifier, error) {
 	count, text := cutField(rest)
 	n, err := strconv.Atoi(count)
 	if err != nil || n < 1 || text == "" {
-		return action{}, modifier{}, used("/amend N TEXT")
+		return action{}, modifier{}, usageError("/amend N TEXT")
 	}
 	return action{verb: verbAmend, n: n, text: text}, modifier{}, nil
 }
@@ -328,7 +328,7 @@ func parseFail(rest string) (action, modifier, error) {
 	return action{}, m, nil
 }
 
-func used(usage string) error { return fmt.Errorf("it is used as %s", usage) }
+func usageError(usage string) error { return fmt.Errorf("it is used as %s", usage) }
 
 // cutField splits off the first word.
 func cutField(s string) (field, rest string) {

@@ -75,7 +75,7 @@ func (m *Model) Stream(ctx context.Context, r conversation.Request) iter.Seq2[co
 		}
 		usage := conversation.Usage{InputTokens: m.wordsOf(&r), Estimated: true}
 		if d.fail == failCut {
-			m.cut(ctx, &r, d, yield)
+			m.streamHalf(ctx, &r, d, yield)
 			return
 		}
 		if d.fail != "" {
@@ -123,9 +123,9 @@ func (m *Model) words(ctx context.Context, item int, text string, yield func(con
 	return true
 }
 
-// cut streams the first half of what would have been answered and ends without
+// streamHalf streams the first half of what would have been answered and ends without
 // a terminal piece, as a broken connection does.
-func (m *Model) cut(ctx context.Context, r *conversation.Request, d decision, yield func(conversation.Output, error) bool) {
+func (m *Model) streamHalf(ctx context.Context, r *conversation.Request, d decision, yield func(conversation.Output, error) bool) {
 	text := "This answer is cut off in the"
 	for _, item := range d.items {
 		if item.Kind == conversation.ItemText && count(item.Text) > 1 {
@@ -198,9 +198,9 @@ func count(text string) int {
 	return n
 }
 
-// about counts words by the spaces between them, many times faster: it runs over
+// estimateTokens counts words by the spaces between them, many times faster: it runs over
 // everything that the model is shown, in each call.
-func about(text string) int {
+func estimateTokens(text string) int {
 	if text == "" {
 		return 0
 	}
@@ -210,15 +210,15 @@ func about(text string) int {
 func (m *Model) wordsOf(r *conversation.Request) int {
 	prompt := m.prompt.Load()
 	if prompt == nil || prompt.text != r.System {
-		prompt = &counted{r.System, about(r.System)}
+		prompt = &counted{r.System, estimateTokens(r.System)}
 		m.prompt.Store(prompt)
 	}
 	n := prompt.words
 	for i := range r.Entries {
 		e := &r.Entries[i]
-		n += about(e.Text)
+		n += estimateTokens(e.Text)
 		for k := range e.Items {
-			n += about(e.Items[k].Text) + about(e.Items[k].Args)
+			n += estimateTokens(e.Items[k].Text) + estimateTokens(e.Items[k].Args)
 		}
 	}
 	return n

@@ -105,7 +105,7 @@ func (s *script) read(r *conversation.Request) *reading {
 					numbered = append(numbered, c)
 					t.asks = append(t.asks, newAsk(c))
 				case c.tool == conversation.ToolCover:
-					t.covered(c)
+					t.recordCover(c)
 				case t.approved(c.tool): // an approval is a question, too
 					numbered = append(numbered, c)
 				}
@@ -128,9 +128,9 @@ func (s *script) read(r *conversation.Request) *reading {
 			}
 		}
 	}
-	t.number(numbered)
+	t.numberCalls(numbered)
 	for _, at := range answers {
-		t.replied(at)
+		t.recordReply(at)
 	}
 	for _, a := range t.asks {
 		// A blocking question's result is its answer; so is the refusal of any question.
@@ -138,7 +138,7 @@ func (s *script) read(r *conversation.Request) *reading {
 			a.reply, a.answered = a.call.result, a.call.ended
 		}
 	}
-	t.write()
+	t.writePrograms()
 	return t
 }
 
@@ -151,8 +151,8 @@ func newAsk(c *call) *ask {
 	return a
 }
 
-// number counts the questions as the session does; refused calls asked nothing.
-func (t *reading) number(calls []*call) {
+// numberCalls counts the questions as the session does; refused calls asked nothing.
+func (t *reading) numberCalls(calls []*call) {
 	n := 0
 	for _, c := range calls {
 		if refused(c) {
@@ -180,8 +180,8 @@ func (t *reading) approved(tool string) bool {
 	return false
 }
 
-// covered notes the answer that one of this model's coverMessage calls gave to a question.
-func (t *reading) covered(c *call) {
+// recordCover notes the answer that one of this model's coverMessage calls gave to a question.
+func (t *reading) recordCover(c *call) {
 	var args coverArgs
 	if json.Unmarshal([]byte(c.args), &args) != nil || args.As != "answer" {
 		return
@@ -208,11 +208,11 @@ func (t *reading) text(message conversation.MessageID) string {
 	return ""
 }
 
-// replied pairs an explicit answer with its question. The transcript names the
+// recordReply pairs an explicit answer with its question. The transcript names the
 // session's question id, which this model never learns; questions are counted
 // from 1 in a session, so the count of what was asked is tried first, and the
 // oldest one without an answer next.
-func (t *reading) replied(at int) {
+func (t *reading) recordReply(at int) {
 	e := t.request.Entries[at]
 	text := e.Text
 	if m := answeredText.FindStringSubmatch(text); m != nil {
@@ -284,8 +284,8 @@ func (t *reading) result(c *call) (string, bool) {
 	return strings.Join(lines, "\n"), true
 }
 
-// write makes the programs.
-func (t *reading) write() {
+// writePrograms makes the programs.
+func (t *reading) writePrograms() {
 	var (
 		first   *program // of a delegation
 		plain   bool     // first is not a program of directives
@@ -329,7 +329,7 @@ func (t *reading) rule(p *program, text string) {
 	rule, groups := t.script.find(t.request, objective)
 	p.vars = map[string]string{
 		"text": objective, "quote": conversation.Excerpt(objective, 200), "agent": string(t.request.Agent),
-		"first": t.first(), "changes": added,
+		"first": t.firstText(), "changes": added,
 	}
 	if rule == nil {
 		unknown := t.script.session
@@ -351,7 +351,7 @@ func (t *reading) rule(p *program, text string) {
 	p.actions = rule.do
 	missing := ""
 	for i, name := range rule.needs {
-		spec, ok := offered(t.request, name)
+		spec, ok := offeredTool(t.request, name)
 		if !ok && missing == "" {
 			missing = name
 		}
@@ -363,8 +363,8 @@ func (t *reading) rule(p *program, text string) {
 	switch {
 	case t.marks[lineMark(p.message, otherwiseFrom)]:
 		p.actions = rule.otherwise
-	case t.begun(p.message):
-		p.actions = append(p.actions[:len(p.actions):len(p.actions)], t.again(p)...)
+	case t.hasBegun(p.message):
+		p.actions = append(p.actions[:len(p.actions):len(p.actions)], t.remainingActions(p)...)
 	case missing != "":
 		p.actions = rule.otherwise
 		p.vars["tool"] = missing
@@ -373,9 +373,9 @@ func (t *reading) rule(p *program, text string) {
 	}
 }
 
-// again is what is left to do when a delegation ended just before the amendment
+// remainingActions is what is left to do when a delegation ended just before the amendment
 // that a message made reached it: the delegation is made again.
-func (t *reading) again(p *program) []action {
+func (t *reading) remainingActions(p *program) []action {
 	if p.actions[0].verb != verbChange {
 		return nil
 	}
@@ -387,8 +387,8 @@ func (t *reading) again(p *program) []action {
 	return nil
 }
 
-// begun is true when a line of the message was answered.
-func (t *reading) begun(message conversation.MessageID) bool {
+// hasBegun is true when a line of the message was answered.
+func (t *reading) hasBegun(message conversation.MessageID) bool {
 	for mark := range t.marks {
 		if m, _, ok := cutMark(mark); ok && m == string(message) {
 			return true
@@ -407,13 +407,13 @@ func (t *reading) answers(p *program, text, mark string) *action {
 			return &action{verb: verbAnswer, line: 1, text: args.Question} // done already
 		}
 	}
-	if t.begun(p.message) {
+	if t.hasBegun(p.message) {
 		return nil
 	}
 	known, _ := t.script.find(t.request, text)
 	for i := len(t.asks) - 1; i >= 0; i-- {
 		a := t.asks[i]
-		if a.answered > 0 || a.call.ended == 0 || a.call.at > p.at || !t.ours(a) {
+		if a.answered > 0 || a.call.ended == 0 || a.call.at > p.at || !t.isOwnQuestion(a) {
 			continue
 		}
 		if _, chosen := a.choose(text); chosen || (len(a.choices) == 0 && known == nil) {
@@ -423,8 +423,8 @@ func (t *reading) answers(p *program, text, mark string) *action {
 	return nil
 }
 
-// ours is true when the question was asked for a message of this task.
-func (t *reading) ours(a *ask) bool {
+// isOwnQuestion is true when the question was asked for a message of this task.
+func (t *reading) isOwnQuestion(a *ask) bool {
 	mark, _ := markOf(a.call.id)
 	message, _, _ := cutMark(mark)
 	for _, p := range t.programs {
@@ -454,8 +454,8 @@ func containsWord(text, word string) bool {
 	return err == nil && pattern.MatchString(text)
 }
 
-// first is the first thing that a user said in the transcript.
-func (t *reading) first() string {
+// firstText is the first thing that a user said in the transcript.
+func (t *reading) firstText() string {
 	for _, e := range t.request.Entries {
 		if e.Role == conversation.RoleUser && e.Message != "" {
 			return conversation.Excerpt(e.Text, 200)

@@ -214,16 +214,16 @@ func (s *script) find(r *conversation.Request, text string) (*rule, []string) {
 	return nil, nil
 }
 
-// offered finds a tool: the one of that name, else the first of the tools room
+// offeredTool finds a tool: the one of that name, else the first of the tools room
 // whose name holds it.
-func offered(r *conversation.Request, name string) (conversation.ToolSpec, bool) {
+func offeredTool(r *conversation.Request, name string) (conversation.ToolSpec, bool) {
 	for _, spec := range r.Tools {
 		if spec.Name == name {
 			return spec, true
 		}
 	}
 	for _, spec := range r.Tools {
-		if !ofEngine(spec.Name) && strings.Contains(strings.ToLower(spec.Name), name) {
+		if !isEngineTool(spec.Name) && strings.Contains(strings.ToLower(spec.Name), name) {
 			return spec, true
 		}
 	}

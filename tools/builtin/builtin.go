@@ -33,15 +33,15 @@ func New(o Options) []conversation.Tool {
 	return tools
 }
 
-// contract is what the tools have in common: a spec and the check of its schema.
-type contract struct {
+// argSchema is what the tools have in common: a spec and the check of its schema.
+type argSchema struct {
 	spec   conversation.ToolSpec
 	schema *jsonschema.Resolved
 }
 
-// newContract compiles the schema. A mistake in it is one of this program, found
+// newArgSchema compiles the schema. A mistake in it is one of this program, found
 // by any test, so it panics.
-func newContract(spec conversation.ToolSpec) contract {
+func newArgSchema(spec conversation.ToolSpec) argSchema {
 	var schema jsonschema.Schema
 	if err := json.Unmarshal(spec.Schema, &schema); err != nil {
 		panic(fmt.Sprintf("the schema of %s: %v", spec.Name, err))
@@ -50,32 +50,32 @@ func newContract(spec conversation.ToolSpec) contract {
 	if err != nil {
 		panic(fmt.Sprintf("the schema of %s: %v", spec.Name, err))
 	}
-	return contract{spec: spec, schema: resolved}
+	return argSchema{spec: spec, schema: resolved}
 }
 
 // Spec describes the tool.
-func (c contract) Spec() conversation.ToolSpec { return c.spec }
+func (c argSchema) Spec() conversation.ToolSpec { return c.spec }
 
 // decode checks arguments against the schema and reads them. No arguments are
 // an empty object. The error is fit for a model.
-func (c contract) decode(args json.RawMessage, into any) error {
+func (c argSchema) decode(args json.RawMessage, into any) error {
 	if strings.TrimSpace(string(args)) == "" {
 		args = json.RawMessage("{}")
 	}
 	var value any
 	if err := json.Unmarshal(args, &value); err != nil {
-		return fmt.Errorf("the arguments of %s are not JSON: %s", c.spec.Name, short(err.Error()))
+		return fmt.Errorf("the arguments of %s are not JSON: %s", c.spec.Name, excerpt(err.Error()))
 	}
 	if err := c.schema.Validate(value); err != nil {
-		return fmt.Errorf("the arguments do not fit %s: %s", c.spec.Name, short(strings.TrimPrefix(err.Error(), "validating root: ")))
+		return fmt.Errorf("the arguments do not fit %s: %s", c.spec.Name, excerpt(strings.TrimPrefix(err.Error(), "validating root: ")))
 	}
 	if err := json.Unmarshal(args, into); err != nil {
-		return fmt.Errorf("the arguments do not fit %s: %s", c.spec.Name, short(err.Error()))
+		return fmt.Errorf("the arguments do not fit %s: %s", c.spec.Name, excerpt(err.Error()))
 	}
 	return nil
 }
 
-// short keeps what others wrote small and whole: libraries quote the input.
-func short(text string) string {
+// excerpt keeps what others wrote small and whole: libraries quote the input.
+func excerpt(text string) string {
 	return conversation.Excerpt(strings.ToValidUTF8(text, "�"), 300)
 }

@@ -26,7 +26,7 @@ const maxExpression = 1000
 // expr-lang/expr; it is evaluated here, because that language's own machine lets
 // whole numbers overflow in silence and knows more than numbers.
 type calculate struct {
-	contract
+	argSchema
 	functions map[string]function
 }
 
@@ -34,7 +34,7 @@ var _ conversation.Tool = calculate{}
 
 func newCalculate() calculate {
 	known := functions()
-	return calculate{functions: known, contract: newContract(conversation.ToolSpec{
+	return calculate{functions: known, argSchema: newArgSchema(conversation.ToolSpec{
 		Name: "calculate",
 		Description: "Calculates an arithmetic expression: + - * / % ** (or ^), parentheses, pi, e and the functions " +
 			strings.Join(slices.Sorted(maps.Keys(known)), ", ") + " (angles in radians, log is natural).",
@@ -63,7 +63,7 @@ func (c calculate) expression(args json.RawMessage) (ast.Node, error) {
 	tree, err := parser.Parse(in.Expression)
 	if err != nil {
 		first, _, _ := strings.Cut(err.Error(), "\n") // a picture of the place follows
-		return nil, fmt.Errorf("the expression cannot be read: %s", short(first))
+		return nil, fmt.Errorf("the expression cannot be read: %s", excerpt(first))
 	}
 	return tree.Node, nil
 }
@@ -89,17 +89,17 @@ func (c calculate) Run(ctx context.Context, call conversation.ToolCall) (string,
 
 // number is a whole number, exact in 64 bits, or a decimal one.
 type number struct {
-	whole bool
-	i     int64
-	f     float64
+	isWhole bool
+	i       int64
+	f       float64
 }
 
-func whole(i int64) number     { return number{whole: true, i: i, f: float64(i)} }
-func decimal(f float64) number { return number{f: f} }
+func wholeNumber(i int64) number { return number{isWhole: true, i: i, f: float64(i)} }
+func decimal(f float64) number   { return number{f: f} }
 
 // String shows 15 digits, which is what is certain of a decimal number.
 func (n number) String() string {
-	if n.whole {
+	if n.isWhole {
 		return strconv.FormatInt(n.i, 10)
 	}
 	return strconv.FormatFloat(n.f, 'g', 15, 64)
@@ -128,7 +128,7 @@ func (c calculate) evaluate(ctx context.Context, node ast.Node) (number, error) 
 	}
 	switch n := node.(type) {
 	case *ast.IntegerNode:
-		return whole(int64(n.Value)), nil
+		return wholeNumber(int64(n.Value)), nil
 	case *ast.FloatNode:
 		return finite(n.Value)
 	case *ast.IdentifierNode:
@@ -138,7 +138,7 @@ func (c calculate) evaluate(ctx context.Context, node ast.Node) (number, error) 
 		case "e", "E":
 			return decimal(math.E), nil
 		}
-		return number{}, fmt.Errorf("%q is not known; there are numbers, pi and e", short(n.Value))
+		return number{}, fmt.Errorf("%q is not known; there are numbers, pi and e", excerpt(n.Value))
 	case *ast.UnaryNode:
 		return c.unary(ctx, n)
 	case *ast.BinaryNode:
@@ -170,16 +170,16 @@ func (c calculate) unary(ctx context.Context, n *ast.UnaryNode) (number, error) 
 	case "+":
 		return value, nil
 	case "-":
-		if !value.whole {
+		if !value.isWhole {
 			return decimal(-value.f), nil
 		}
-		return binary("-", whole(0), value)
+		return binary("-", wholeNumber(0), value)
 	}
 	return number{}, errors.New("only arithmetic is calculated")
 }
 
 func binary(operator string, a, b number) (number, error) {
-	both := a.whole && b.whole
+	both := a.isWhole && b.isWhole
 	switch operator {
 	case "+":
 		if both {
@@ -203,7 +203,7 @@ func binary(operator string, a, b number) (number, error) {
 			return number{}, errZero
 		}
 		if both && a.i%b.i == 0 && (a.i != math.MinInt64 || b.i != -1) {
-			return whole(a.i / b.i), nil
+			return wholeNumber(a.i / b.i), nil
 		}
 		return finite(a.f / b.f)
 	case "%":
@@ -211,25 +211,25 @@ func binary(operator string, a, b number) (number, error) {
 			return number{}, errZero
 		}
 		if both {
-			return whole(a.i % b.i), nil
+			return wholeNumber(a.i % b.i), nil
 		}
 		return finite(math.Mod(a.f, b.f))
 	case "**", "^":
 		return power(a, b)
 	}
-	return number{}, fmt.Errorf("%q is not an operator of arithmetic", short(operator))
+	return number{}, fmt.Errorf("%q is not an operator of arithmetic", excerpt(operator))
 }
 
 func exact(i int64, holds bool) (number, error) {
 	if !holds {
 		return number{}, fmt.Errorf("%w for whole numbers (64 bits); write one of them as a decimal, such as 2.0", errOverflow)
 	}
-	return whole(i), nil
+	return wholeNumber(i), nil
 }
 
 func product(a, b int64) (number, error) {
 	if a == 0 || b == 0 {
-		return whole(0), nil
+		return wholeNumber(0), nil
 	}
 	c := a * b
 	return exact(c, c/b == a && (a != -1 || b != math.MinInt64) && (b != -1 || a != math.MinInt64))
@@ -239,10 +239,10 @@ func power(a, b number) (number, error) {
 	if a.f == 0 && b.f < 0 {
 		return number{}, errZero
 	}
-	if !a.whole || !b.whole || b.i < 0 {
+	if !a.isWhole || !b.isWhole || b.i < 0 {
 		return finite(math.Pow(a.f, b.f))
 	}
-	result, base := whole(1), a
+	result, base := wholeNumber(1), a
 	for n := b.i; n > 0; n >>= 1 {
 		var err error
 		if n&1 == 1 {
@@ -265,11 +265,11 @@ type function struct {
 	call        func(args []number) (number, error)
 }
 
-func one(f func(float64) float64) function {
+func unaryFunc(f func(float64) float64) function {
 	return function{1, 1, func(a []number) (number, error) { return finite(f(a[0].f)) }}
 }
 
-func two(f func(a, b float64) float64) function {
+func binaryFunc(f func(a, b float64) float64) function {
 	return function{2, 2, func(a []number) (number, error) { return finite(f(a[0].f, a[1].f)) }}
 }
 
@@ -279,12 +279,12 @@ func rounding(f func(float64) float64) function {
 }
 
 func rounded(n number, f func(float64) float64) (number, error) {
-	if n.whole {
+	if n.isWhole {
 		return n, nil
 	}
 	r := f(n.f)
 	if math.Abs(r) < 1<<53 {
-		return whole(int64(r)), nil
+		return wholeNumber(int64(r)), nil
 	}
 	return finite(r)
 }
@@ -304,7 +304,7 @@ func extreme(better func(a, b number) bool) function {
 }
 
 func less(a, b number) bool {
-	if a.whole && b.whole {
+	if a.isWhole && b.isWhole {
 		return a.i < b.i
 	}
 	return a.f < b.f
@@ -313,10 +313,10 @@ func less(a, b number) bool {
 func functions() map[string]function {
 	return map[string]function{
 		"abs": {1, 1, func(a []number) (number, error) {
-			if a[0].whole && a[0].i < 0 {
-				return binary("-", whole(0), a[0])
+			if a[0].isWhole && a[0].i < 0 {
+				return binary("-", wholeNumber(0), a[0])
 			}
-			if a[0].whole {
+			if a[0].isWhole {
 				return a[0], nil
 			}
 			return finite(math.Abs(a[0].f))
@@ -325,7 +325,7 @@ func functions() map[string]function {
 			if len(a) == 1 {
 				return rounded(a[0], math.Round)
 			}
-			if !a[1].whole || a[1].i < 0 || a[1].i > 15 {
+			if !a[1].isWhole || a[1].i < 0 || a[1].i > 15 {
 				return number{}, errors.New("round takes 0 to 15 digits")
 			}
 			scale := math.Pow(10, a[1].f)
@@ -337,21 +337,21 @@ func functions() map[string]function {
 		"floor": rounding(math.Floor),
 		"ceil":  rounding(math.Ceil),
 		"trunc": rounding(math.Trunc),
-		"sqrt":  one(math.Sqrt),
-		"cbrt":  one(math.Cbrt),
-		"exp":   one(math.Exp),
+		"sqrt":  unaryFunc(math.Sqrt),
+		"cbrt":  unaryFunc(math.Cbrt),
+		"exp":   unaryFunc(math.Exp),
 		"log":   logarithm(math.Log),
 		"ln":    logarithm(math.Log),
 		"log2":  logarithm(math.Log2),
 		"log10": logarithm(math.Log10),
-		"sin":   one(math.Sin),
-		"cos":   one(math.Cos),
-		"tan":   one(math.Tan),
-		"asin":  one(math.Asin),
-		"acos":  one(math.Acos),
-		"atan":  one(math.Atan),
-		"atan2": two(math.Atan2),
-		"hypot": two(math.Hypot),
+		"sin":   unaryFunc(math.Sin),
+		"cos":   unaryFunc(math.Cos),
+		"tan":   unaryFunc(math.Tan),
+		"asin":  unaryFunc(math.Asin),
+		"acos":  unaryFunc(math.Acos),
+		"atan":  unaryFunc(math.Atan),
+		"atan2": binaryFunc(math.Atan2),
+		"hypot": binaryFunc(math.Hypot),
 	}
 }
 
@@ -367,7 +367,7 @@ func logarithm(f func(float64) float64) function {
 func (c calculate) apply(ctx context.Context, name string, nodes []ast.Node) (number, error) {
 	f, ok := c.functions[name]
 	if !ok {
-		return number{}, fmt.Errorf("there is no function %q", short(name))
+		return number{}, fmt.Errorf("there is no function %q", excerpt(name))
 	}
 	if len(nodes) < f.least || len(nodes) > f.most {
 		return number{}, fmt.Errorf("%s takes another number of arguments than %d", name, len(nodes))

@@ -12,14 +12,14 @@ import (
 
 // clock tells the time.
 type clock struct {
-	contract
+	argSchema
 	now func() time.Time
 }
 
 var _ conversation.Tool = clock{}
 
 func newClock(now func() time.Time) clock {
-	return clock{now: now, contract: newContract(conversation.ToolSpec{
+	return clock{now: now, argSchema: newArgSchema(conversation.ToolSpec{
 		Name:        "clock",
 		Description: "Tells the current date and time, in UTC or in a time zone.",
 		Schema: json.RawMessage(`{
@@ -45,7 +45,7 @@ func (c clock) zone(args json.RawMessage) (*time.Location, error) {
 	}
 	zone, err := time.LoadLocation(in.Zone)
 	if err != nil {
-		return nil, fmt.Errorf("there is no time zone %q", short(in.Zone))
+		return nil, fmt.Errorf("there is no time zone %q", excerpt(in.Zone))
 	}
 	return zone, nil
 }

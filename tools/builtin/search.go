@@ -30,14 +30,14 @@ const (
 
 // search finds what was said in the session that calls it, and in no other.
 type search struct {
-	contract
+	argSchema
 	log Log
 }
 
 var _ conversation.Tool = search{}
 
 func newSearch(log Log) search {
-	return search{log: log, contract: newContract(conversation.ToolSpec{
+	return search{log: log, argSchema: newArgSchema(conversation.ToolSpec{
 		Name:        "search_session",
 		Description: "Searches everything that was said in this session, newest first, for texts that hold all words of the query.",
 		Schema: json.RawMessage(fmt.Sprintf(`{
@@ -88,7 +88,7 @@ func (s search) Run(ctx context.Context, call conversation.ToolCall) (string, er
 	var (
 		found   []string
 		records int
-		later   = edits{}
+		later   = laterEdits{}
 	)
 	for record, err := range s.log.Records(ctx, call.Key, conversation.Range{Reverse: true, Limit: maxRecords}) {
 		if ctx.Err() != nil {
@@ -102,7 +102,7 @@ func (s search) Run(ctx context.Context, call conversation.ToolCall) (string, er
 			e := record.Events[i]
 			who, text := later.said(e)
 			if at, ok := holds(text, in.words); ok {
-				found = append(found, fmt.Sprintf("#%d %s, %s: %s", e.Seq, e.At.UTC().Format(time.DateTime), who, around(text, at)))
+				found = append(found, fmt.Sprintf("#%d %s, %s: %s", e.Seq, e.At.UTC().Format(time.DateTime), who, excerptAround(text, at)))
 			}
 		}
 		if len(found) >= int(in.Limit) {
@@ -122,12 +122,12 @@ func (s search) Run(ctx context.Context, call conversation.ToolCall) (string, er
 	return fmt.Sprintf("%d found, newest first:\n%s", len(found), strings.Join(found, "\n")) + note, nil
 }
 
-// edits is what became of messages after they were said; the log is read
+// laterEdits is what became of messages after they were said; the log is read
 // backwards, so that it is known before the message is met.
-type edits map[conversation.MessageID]*string
+type laterEdits map[conversation.MessageID]*string
 
 // said is who said what in an event; no text if nobody said anything.
-func (later edits) said(e conversation.Event) (who, text string) {
+func (later laterEdits) said(e conversation.Event) (who, text string) {
 	switch b := e.Body.(type) {
 	case conversation.MessageEdited:
 		if _, known := later[b.Message]; !known {
@@ -172,9 +172,9 @@ func holds(text string, words []string) (at int, ok bool) {
 	return strings.Index(lower, words[0]), true
 }
 
-// around cuts a text to what is near a place. The place is one of the text in
+// excerptAround cuts a text to what is near a place. The place is one of the text in
 // lower case, which may have another length; near is good enough.
-func around(text string, at int) string {
+func excerptAround(text string, at int) string {
 	text = strings.ToValidUTF8(text, "�")
 	const before = 80 // bytes
 	start := min(max(0, at-before), len(text))

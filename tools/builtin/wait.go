@@ -17,12 +17,12 @@ const (
 )
 
 // wait lets time pass.
-type wait struct{ contract }
+type wait struct{ argSchema }
 
 var _ conversation.Tool = wait{}
 
 func newWait() wait {
-	return wait{newContract(conversation.ToolSpec{
+	return wait{newArgSchema(conversation.ToolSpec{
 		Name:        "wait",
 		Description: "Waits for a while, at most 60 seconds, and then says so.",
 		Schema: json.RawMessage(`{
@@ -48,7 +48,7 @@ func (w wait) duration(args json.RawMessage) (time.Duration, error) {
 	d, err := time.ParseDuration(in.Duration)
 	switch {
 	case err != nil:
-		return 0, fmt.Errorf("duration must be a number with a unit, such as 5s, not %q", short(in.Duration))
+		return 0, fmt.Errorf("duration must be a number with a unit, such as 5s, not %q", excerpt(in.Duration))
 	case d < 0 || d > maxWait:
 		return 0, fmt.Errorf("duration must be between 0s and %s", maxWait)
 	}

@@ -64,7 +64,7 @@ func (p *process) Connect(ctx context.Context) (sdk.Connection, error) {
 	return (&sdk.IOTransport{Reader: io.NopCloser(p.stdout), Writer: deadlineWriter{p.stdin}, MaxLineLength: p.limits.Message}).Connect(ctx)
 }
 
-// end stops the whole group and returns when it is gone: standard input is
+// terminate stops the whole group and returns when it is gone: standard input is
 // closed, then SIGTERM, then SIGKILL, each after the grace.
 //
 // The program is waited for only after the group was killed: until then its id,

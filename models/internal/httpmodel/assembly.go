@@ -40,8 +40,8 @@ func (a *Assembly) Text(i int, delta string) error {
 	return a.show(conversation.Output{Item: i, Delta: delta})
 }
 
-// Alive says that the provider works on something that is not shown.
-func (a *Assembly) Alive() error {
+// KeepAlive says that the provider works on something that is not shown.
+func (a *Assembly) KeepAlive() error {
 	if a.show == nil {
 		return nil
 	}
@@ -67,8 +67,8 @@ func Unpack[T any](item *conversation.Item) []T {
 	return list
 }
 
-// Hide shows nothing from now on.
-func (a *Assembly) Hide() { a.show = nil }
+// StopStreaming shows nothing from now on.
+func (a *Assembly) StopStreaming() { a.show = nil }
 
 // Answer is the whole answer. Its calls have the engine's names, arguments, and
 // ids: the provider's, or one that begins with prefix. Without usage it is estimated.
@@ -85,7 +85,7 @@ func (a *Assembly) Answer(prefix string, usage *conversation.Usage) *conversatio
 		if used == nil {
 			used = usedIDs(a.request)
 		}
-		item.Tool = a.names.Ours(item.Tool)
+		item.Tool = a.names.FromProvider(item.Tool)
 		if strings.TrimSpace(item.Args) == "" {
 			item.Args = "{}"
 		}

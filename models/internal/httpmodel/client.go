@@ -24,8 +24,8 @@ type Provider struct {
 	Name           string  // begins the labels of its models
 	BaseURL        string  // of its own service
 	MaxTemperature float64 // the highest that it takes
-	// ErrorIn finds the error object in the body of a refusal. It never returns nil.
-	ErrorIn func(body []byte) Told
+	// ParseError finds the error object in the body of a refusal. It never returns nil.
+	ParseError func(body []byte) ProviderError
 	// Headers are sent with every request, unless the options have one of the same name.
 	Headers map[string]string
 }
@@ -44,7 +44,7 @@ type Client struct {
 
 // New checks the options. It does not connect. Errors name no secret.
 func New(o Options, p Provider) (*Client, error) {
-	o.fill(p)
+	o.setDefaults(p)
 	base, proxy, err := o.validate(p)
 	if err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func New(o Options, p Provider) (*Client, error) {
 	transport := newTransport(o.ConnectTimeout, proxy)
 	return &Client{
 		o: o, provider: p, base: base, transport: transport, header: o.header(p), secrets: o.secrets(),
-		http: &http.Client{Transport: transport, CheckRedirect: stay},
+		http: &http.Client{Transport: transport, CheckRedirect: noRedirect},
 	}, nil
 }
 
@@ -78,8 +78,8 @@ func (c *Client) Options() Options { return c.o }
 // Base is the address of the provider.
 func (c *Client) Base() *url.URL { return c.base }
 
-// stay does not follow redirects: a key is sent to the configured address only.
-func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+// noRedirect does not follow redirects: a key is sent to the configured address only.
+func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // Origin names who wrote an answer, as far as it matters to who can read what is
 // opaque in it.
@@ -102,13 +102,13 @@ type Call struct {
 	Show func(conversation.Output) error
 }
 
-// Wire sends a request with Call.Post and reads its answer in a provider's format.
-type Wire func(ctx context.Context, c *Call) (*conversation.ModelAnswer, error)
+// Exchange sends a request with Call.Post and reads its answer in a provider's format.
+type Exchange func(ctx context.Context, c *Call) (*conversation.ModelAnswer, error)
 
 // Ask asks once. An output without a delta is a sign of life: the provider
 // works on something that is not shown. Errors are the context's, or a
 // *conversation.ModelError.
-func (c *Client) Ask(ctx context.Context, wire Wire) iter.Seq2[conversation.Output, error] {
+func (c *Client) Ask(ctx context.Context, wire Exchange) iter.Seq2[conversation.Output, error] {
 	return func(yield func(conversation.Output, error) bool) {
 		answer, err := c.call(ctx, wire, func(out conversation.Output) error {
 			if !yield(out, nil) {
@@ -128,7 +128,7 @@ func (c *Client) Ask(ctx context.Context, wire Wire) iter.Seq2[conversation.Outp
 
 // call makes one call. The connection is given up when it returns, whatever the
 // provider would still send.
-func (c *Client) call(parent context.Context, wire Wire, show func(conversation.Output) error) (*conversation.ModelAnswer, error) {
+func (c *Client) call(parent context.Context, wire Exchange, show func(conversation.Output) error) (*conversation.ModelAnswer, error) {
 	if err := parent.Err(); err != nil {
 		return nil, err
 	}
@@ -146,9 +146,9 @@ func (c *Client) call(parent context.Context, wire Wire, show func(conversation.
 	return nil, err
 }
 
-// Read takes an answer in whatever form it came: some gateways send a whole body
+// ReadAnswer takes an answer in whatever form it came: some gateways send a whole body
 // though a stream was asked for, and the other way round.
-func Read(res *http.Response, streaming bool, stream func() error, whole func(body []byte) error) error {
+func ReadAnswer(res *http.Response, streaming bool, stream func() error, whole func(body []byte) error) error {
 	media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	if media == "text/html" {
 		return errHTML // a proxy's page, not a model's words

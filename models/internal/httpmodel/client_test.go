@@ -23,28 +23,28 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// told is the error object of a provider that says one word.
-type told struct {
+// providerError is the error object of a provider that says one word.
+type providerError struct {
 	Message string `json:"error"`
 }
 
-func (e *told) Error() string    { return "told: " + e.Message }
-func (e *told) Sentence() string { return e.Message }
-func (e *told) Status() int      { return http.StatusTooManyRequests }
-func (e *told) TooLong() bool    { return e.Message == "long" }
-func (e *told) UsedUp() bool     { return e.Message == "poor" }
+func (e *providerError) Error() string         { return "told: " + e.Message }
+func (e *providerError) Sentence() string      { return e.Message }
+func (e *providerError) Status() int           { return http.StatusTooManyRequests }
+func (e *providerError) ContextExceeded() bool { return e.Message == "long" }
+func (e *providerError) QuotaExceeded() bool   { return e.Message == "poor" }
 
 var provider = Provider{
 	Name: "words", BaseURL: "https://words.example/v1", MaxTemperature: 2,
-	ErrorIn: func(body []byte) Told {
-		e := &told{}
+	ParseError: func(body []byte) ProviderError {
+		e := &providerError{}
 		_ = json.Unmarshal(body, e)
 		return e
 	},
 }
 
-// wire reads a body as one text.
-func wire(res func(context.Context, *Call) (*http.Response, error)) Wire {
+// exchange reads a body as one text.
+func exchange(res func(context.Context, *Call) (*http.Response, error)) Exchange {
 	return func(ctx context.Context, call *Call) (*conversation.ModelAnswer, error) {
 		got, err := res(ctx, call)
 		if err != nil {
@@ -54,7 +54,7 @@ func wire(res func(context.Context, *Call) (*http.Response, error)) Wire {
 		a := NewAssembly(&conversation.Request{}, &Names{}, call.Show)
 		a.Items = []conversation.Item{{Kind: conversation.ItemText}}
 		take := func(raw []byte) error { return a.Text(0, string(raw)) }
-		err = Read(got, true, func() error {
+		err = ReadAnswer(got, true, func() error {
 			raw, err := io.ReadAll(got.Body)
 			return errors.Join(err, take(raw))
 		}, take)
@@ -67,7 +67,7 @@ func wire(res func(context.Context, *Call) (*http.Response, error)) Wire {
 
 // ask sends an empty request.
 func ask(ctx context.Context, c *Client) (text string, failure *conversation.ModelError, err error) {
-	for out, e := range c.Ask(ctx, wire(func(ctx context.Context, call *Call) (*http.Response, error) {
+	for out, e := range c.Ask(ctx, exchange(func(ctx context.Context, call *Call) (*http.Response, error) {
 		return call.Post(ctx, "words", "", nil)
 	})) {
 		if out.Done != nil {
@@ -144,7 +144,7 @@ func TestFailures(t *testing.T) {
 func TestWhatIsToldIsForTheLog(t *testing.T) {
 	c := open(t, Options{APIKey: "sk-hidden", Headers: map[string]string{"X-Key": "Bearer veiled"}, Proxy: "http://u:masked@proxy"})
 	said := "the key sk-hidden of veiled at masked" + strings.Repeat("é", 400)
-	err := c.failure(t.Context(), &told{Message: said})
+	err := c.failure(t.Context(), &providerError{Message: said})
 	var failure *conversation.ModelError
 	if !errors.As(err, &failure) || failure.Failure.Code != conversation.RateLimited || strings.Contains(failure.Failure.Message, "key") {
 		t.Fatalf("%+v", err)
@@ -278,7 +278,7 @@ func TestRead(t *testing.T) {
 		{"text/html", true, errHTML.Error()},
 	} {
 		res := &http.Response{Header: http.Header{"Content-Type": {c.media}}, Body: io.NopCloser(strings.NewReader("x"))}
-		err := Read(res, c.streaming, func() error { return errors.New("stream") }, func([]byte) error { return errors.New("whole") })
+		err := ReadAnswer(res, c.streaming, func() error { return errors.New("stream") }, func([]byte) error { return errors.New("whole") })
 		if err.Error() != c.want {
 			t.Errorf("%q, streaming %v: read as %v, not %s", c.media, c.streaming, err, c.want)
 		}
@@ -328,18 +328,18 @@ func TestNames(t *testing.T) {
 	n := &Names{}
 	seen := map[string]string{}
 	for _, name := range []string{"plain_name-1", "a.b", "a/b", "a:b", strings.Repeat("x", 65), strings.Repeat("x", 66), "日本"} {
-		theirs := n.Theirs(name)
-		if !Sane(theirs, maxToolName) || seen[theirs] != "" {
+		theirs := n.ToProvider(name)
+		if !ValidName(theirs, maxToolName) || seen[theirs] != "" {
 			t.Errorf("%q becomes %q, as %q does", name, theirs, seen[theirs])
 		}
 		seen[theirs] = name
 	}
 	for _, theirs := range slices.Sorted(maps.Keys(seen)) {
-		if got := n.Ours(theirs); got != seen[theirs] {
+		if got := n.FromProvider(theirs); got != seen[theirs] {
 			t.Errorf("%q comes back as %q, not %q", theirs, got, seen[theirs])
 		}
 	}
-	if CallID("call_1", 40) != "call_1" || !Sane(CallID("a.b", 40), 40) || CallID("a.b", 40) == CallID("a/b", 40) {
+	if CallID("call_1", 40) != "call_1" || !ValidName(CallID("a.b", 40), 40) || CallID("a.b", 40) == CallID("a/b", 40) {
 		t.Error("ids of calls are not given back as they must be")
 	}
 }
@@ -415,17 +415,17 @@ func TestAnswer(t *testing.T) {
 		return nil
 	})
 	a.ID, a.Items = "r1", []conversation.Item{
-		{Kind: conversation.ItemCall, ID: "call_0", Tool: names.Theirs("a.b")}, {Kind: conversation.ItemCall, ID: "own", Tool: "c", Args: "{}"},
+		{Kind: conversation.ItemCall, ID: "call_0", Tool: names.ToProvider("a.b")}, {Kind: conversation.ItemCall, ID: "own", Tool: "c", Args: "{}"},
 		{Kind: conversation.ItemCall, ID: "own", Tool: "c", Args: "{}"}, {Kind: conversation.ItemText},
 	}
-	if err := errors.Join(a.Text(3, "abcde"), a.Text(3, ""), a.Alive()); err != nil {
+	if err := errors.Join(a.Text(3, "abcde"), a.Text(3, ""), a.KeepAlive()); err != nil {
 		t.Fatal(err)
 	}
 	if want := []conversation.Output{{Item: 3, Delta: "abcde"}, {Item: 3}}; !reflect.DeepEqual(shown, want) {
 		t.Errorf("shown is %+v", shown)
 	}
-	a.Hide()
-	if err := errors.Join(a.Text(3, "f"), a.Alive()); err != nil || len(shown) != 2 {
+	a.StopStreaming()
+	if err := errors.Join(a.Text(3, "f"), a.KeepAlive()); err != nil || len(shown) != 2 {
 		t.Errorf("%v, shown is %+v", err, shown)
 	}
 	done := a.Answer("pre_", nil)

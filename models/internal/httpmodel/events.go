@@ -13,10 +13,10 @@ import (
 // of a Responses stream has the whole answer in it.
 const maxEvent = 32 << 20
 
-// Events reads server-sent events and hands each to take, by name ("" = none) and
+// ReadEvents reads server-sent events and hands each to take, by name ("" = none) and
 // data, until take says that the answer is over or fails. A stream that ends
 // before that is ErrCut.
-func Events(body io.Reader, take func(name string, data []byte) (over bool, err error)) error {
+func ReadEvents(body io.Reader, take func(name string, data []byte) (over bool, err error)) error {
 	events := &wholeEvents{r: bufio.NewReader(body)}
 	for event, err := range sse.Read(events, &sse.ReadConfig{MaxEventSize: maxEvent}) {
 		switch {

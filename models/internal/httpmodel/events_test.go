@@ -51,7 +51,7 @@ func TestEvents(t *testing.T) {
 					body = iotest.OneByteReader(body)
 				}
 				var got []string
-				err := Events(body, func(name string, data []byte) (bool, error) {
+				err := ReadEvents(body, func(name string, data []byte) (bool, error) {
 					got = append(got, name+"="+string(data))
 					return string(data) == "over", nil
 				})
@@ -61,7 +61,7 @@ func TestEvents(t *testing.T) {
 			})
 		}
 	}
-	if err := Events(strings.NewReader("data: 1\n\n"), func(string, []byte) (bool, error) { return true, broken }); err != broken {
+	if err := ReadEvents(strings.NewReader("data: 1\n\n"), func(string, []byte) (bool, error) { return true, broken }); err != broken {
 		t.Errorf("the reader's error is %v", err)
 	}
 }

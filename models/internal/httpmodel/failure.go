@@ -32,13 +32,13 @@ type statusError struct {
 
 func (e *statusError) Error() string { return fmt.Sprintf("HTTP status %d", e.status) }
 
-// Told is the error object of a provider, from a body or from a frame.
-type Told interface {
+// ProviderError is the error object of a provider, from a body or from a frame.
+type ProviderError interface {
 	error
-	Sentence() string // what the provider says to people; "" = nothing
-	Status() int      // the status that goes with it, for one inside of a stream
-	TooLong() bool    // the conversation does not fit into the model's context
-	UsedUp() bool     // the quota or the money is used up
+	Sentence() string      // what the provider says to people; "" = nothing
+	Status() int           // the status that goes with it, for one inside of a stream
+	ContextExceeded() bool // the conversation does not fit into the model's context
+	QuotaExceeded() bool   // the quota or the money is used up
 }
 
 // failure turns whatever went wrong into the context's error or a
@@ -56,15 +56,15 @@ func (c *Client) failure(ctx context.Context, err error) error {
 		f.Failure, f.Permanent = conversation.Failure{Code: code, Message: sentence}, permanent
 	}
 	var refused *statusError
-	var told Told
+	var told ProviderError
 	var network net.Error
 	switch {
 	case errors.As(err, &refused):
-		told = c.provider.ErrorIn(refused.body)
-		bySay(refused.status, told, say)
+		told = c.provider.ParseError(refused.body)
+		sayByStatus(refused.status, told, say)
 		f.RetryAfter = retryAfter(refused.header, time.Now())
 	case errors.As(err, &told):
-		bySay(told.Status(), told, say)
+		sayByStatus(told.Status(), told, say)
 	case errors.Is(err, errTooLong):
 		say(conversation.TooLarge, true, "the model's answer is longer than the server accepts")
 	case errors.Is(err, ErrCut):
@@ -80,12 +80,12 @@ func (c *Client) failure(ctx context.Context, err error) error {
 	return f
 }
 
-// bySay chooses the sentence for a status and what the provider told.
-func bySay(status int, told Told, say func(code conversation.Code, permanent bool, sentence string)) {
+// sayByStatus chooses the sentence for a status and what the provider told.
+func sayByStatus(status int, told ProviderError, say func(code conversation.Code, permanent bool, sentence string)) {
 	switch {
-	case told.TooLong():
+	case told.ContextExceeded():
 		say(conversation.TooLarge, true, "the conversation is too long for the model")
-	case told.UsedUp() || status == http.StatusPaymentRequired:
+	case told.QuotaExceeded() || status == http.StatusPaymentRequired:
 		say(conversation.RateLimited, true, "the quota at the model's provider is used up")
 	case status == http.StatusTooManyRequests:
 		say(conversation.RateLimited, false, "the model refused the request because of too many requests (429)")
@@ -111,11 +111,11 @@ func bySay(status int, told Told, say func(code conversation.Code, permanent boo
 // retryAfter reads when the provider wants to be asked again; 0 = it did not say.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil {
-		return wait(ms, time.Millisecond)
+		return bounded(ms, time.Millisecond)
 	}
 	value := h.Get("Retry-After")
 	if s, err := strconv.ParseFloat(value, 64); err == nil {
-		return wait(s, time.Second)
+		return bounded(s, time.Second)
 	}
 	if at, err := http.ParseTime(value); err == nil {
 		return max(0, at.Sub(now))
@@ -127,7 +127,7 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 // lower limit of its own.
 const maxRetryAfter = 24 * time.Hour
 
-func wait(n float64, unit time.Duration) time.Duration {
+func bounded(n float64, unit time.Duration) time.Duration {
 	if !(n > 0) { // NaN too
 		return 0
 	}
@@ -139,7 +139,7 @@ func wait(n float64, unit time.Duration) time.Duration {
 
 // forLog says what happened in words for the log: no secret, no URL, nothing
 // that leads back to the request with its headers.
-func (c *Client) forLog(ctx context.Context, err error, told Told) error {
+func (c *Client) forLog(ctx context.Context, err error, told ProviderError) error {
 	var wrapped *url.Error
 	if errors.As(err, &wrapped) {
 		err = wrapped.Err

@@ -11,18 +11,18 @@ import (
 // CallID is the id under which a call and its result are given back: the
 // provider's own, or one made from it where another provider's would be refused.
 func CallID(id string, limit int) string {
-	if Sane(id, limit) {
+	if ValidName(id, limit) {
 		return id
 	}
 	return "call_" + digest(id)
 }
 
-// Sane is true for a name that every provider takes, if it is not too long.
-func Sane(name string, limit int) bool {
-	return name != "" && len(name) <= limit && !strings.ContainsFunc(name, notWord)
+// ValidName is true for a name that every provider takes, if it is not too long.
+func ValidName(name string, limit int) bool {
+	return name != "" && len(name) <= limit && !strings.ContainsFunc(name, notNameChar)
 }
 
-func notWord(c rune) bool {
+func notNameChar(c rune) bool {
 	return !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-')
 }
 
@@ -32,7 +32,7 @@ func digest(text string) string {
 }
 
 // Names translates tool names, which may be anything, to what providers take.
-type Names struct{ back map[string]string }
+type Names struct{ original map[string]string }
 
 // maxToolName is the longest name of a tool that providers take.
 const maxToolName = 64
@@ -41,34 +41,34 @@ const maxToolName = 64
 func NewNames(r *conversation.Request) *Names {
 	n := &Names{}
 	for i := range r.Tools {
-		n.Theirs(r.Tools[i].Name)
+		n.ToProvider(r.Tools[i].Name)
 	}
 	return n
 }
 
-// Theirs is the name that the provider is told.
-func (n *Names) Theirs(name string) string {
-	if Sane(name, maxToolName) {
+// ToProvider is the name that the provider is told.
+func (n *Names) ToProvider(name string) string {
+	if ValidName(name, maxToolName) {
 		return name
 	}
 	plain := strings.Map(func(c rune) rune {
-		if notWord(c) {
+		if notNameChar(c) {
 			return '_'
 		}
 		return c
 	}, name)
 	// The digest keeps two names apart that differ only in what was replaced.
 	plain = plain[:min(len(plain), maxToolName-9)] + "_" + digest(name)[:8]
-	if n.back == nil {
-		n.back = map[string]string{}
+	if n.original == nil {
+		n.original = map[string]string{}
 	}
-	n.back[plain] = name
+	n.original[plain] = name
 	return plain
 }
 
-// Ours is the name of the tool that the provider has called.
-func (n *Names) Ours(name string) string {
-	if original, changed := n.back[name]; changed {
+// FromProvider is the name of the tool that the provider has called.
+func (n *Names) FromProvider(name string) string {
+	if original, changed := n.original[name]; changed {
 		return original
 	}
 	return name

@@ -55,8 +55,8 @@ type Options struct {
 	Label string
 }
 
-// fill puts the defaults in.
-func (o *Options) fill(p Provider) {
+// setDefaults puts the defaults in.
+func (o *Options) setDefaults(p Provider) {
 	if o.BaseURL == "" {
 		o.BaseURL = p.BaseURL
 	}
@@ -88,11 +88,11 @@ func (o *Options) validate(p Provider) (base, proxy *url.URL, err error) {
 			refuse("the proxy is not an address")
 		}
 	}
-	if !sendable(o.APIKey) || strings.TrimSpace(o.APIKey) != o.APIKey {
+	if !validHeaderValue(o.APIKey) || strings.TrimSpace(o.APIKey) != o.APIKey {
 		refuse("the key has characters that no key has; is there a line break at its end?")
 	}
 	for name, value := range o.Headers {
-		if name == "" || strings.ContainsFunc(name, notToken) || !sendable(value) {
+		if name == "" || strings.ContainsFunc(name, notHeaderNameChar) || !validHeaderValue(value) {
 			refuse("the header %q is not a valid one", name)
 		}
 	}
@@ -124,12 +124,12 @@ func (o *Options) header(p Provider) http.Header {
 	return h
 }
 
-// sendable is true for what may stand behind a header's name.
-func sendable(value string) bool {
+// validHeaderValue is true for what may stand behind a header's name.
+func validHeaderValue(value string) bool {
 	return !strings.ContainsFunc(value, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f })
 }
 
-func notToken(c rune) bool {
+func notHeaderNameChar(c rune) bool {
 	return !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.ContainsRune("!#$%&'*+-.^_`|~", c))
 }
 

@@ -57,7 +57,7 @@ func Turns(r *conversation.Request, origin string) []Turn {
 			}
 			var strays []Turn
 			for ; i+1 < len(entries) && entries[i+1].Role == conversation.RoleTool; i++ {
-				if stray := t.pair(&entries[i+1]); stray != nil {
+				if stray := t.setResult(&entries[i+1]); stray != nil {
 					strays = append(strays, *stray)
 				}
 			}
@@ -66,14 +66,14 @@ func Turns(r *conversation.Request, origin string) []Turn {
 			}
 			list = append(list, strays...)
 		case conversation.RoleTool:
-			list = append(list, *stray(e))
+			list = append(list, *orphanResult(e))
 		}
 	}
 	return list
 }
 
-// pair puts a result at its call. It returns it if there is no such call.
-func (t *Turn) pair(e *conversation.Entry) *Turn {
+// setResult puts a result at its call. It returns it if there is no such call.
+func (t *Turn) setResult(e *conversation.Entry) *Turn {
 	for i := range t.Results {
 		if t.Results[i].ID == e.CallID {
 			t.Results[i].Text = e.Text
@@ -83,9 +83,9 @@ func (t *Turn) pair(e *conversation.Entry) *Turn {
 			return nil
 		}
 	}
-	return stray(e)
+	return orphanResult(e)
 }
 
-func stray(e *conversation.Entry) *Turn {
+func orphanResult(e *conversation.Entry) *Turn {
 	return &Turn{Role: conversation.RoleUser, Text: fmt.Sprintf("[result of call %s: %s]", e.CallID, e.Text)}
 }
