@@ -171,3 +171,30 @@ func TestHouseRequirements(t *testing.T) {
 		}
 	}
 }
+
+// Every arrow of the task's diagram is seen in a transcript, and the other way
+// round.
+func TestHouseTaskStates(t *testing.T) {
+	_, text, _ := strings.Cut(document(t, "STATES.md"), "## Task\n")
+	text, _, _ = strings.Cut(text, "\n## ")
+	drawn, seen := map[string]bool{}, map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^    ([A-Z_]+) --> ([A-Z_]+): `).FindAllStringSubmatch(text, -1) {
+		drawn[m[1]+" → "+m[2]] = true
+	}
+	status := regexp.MustCompile(`task_status \w+ \{.*\bold ([A-Z_]+), new ([A-Z_]+)`)
+	eachFile(t, []string{"conversation/machine/testdata"}, []string{".txt"}, func(_, text string) {
+		for _, m := range status.FindAllStringSubmatch(text, -1) {
+			seen[m[1]+" → "+m[2]] = true
+		}
+	})
+	for arrow := range drawn {
+		if !seen[arrow] {
+			t.Errorf("docs/STATES.md draws %s, which no transcript shows", arrow)
+		}
+	}
+	for arrow := range seen {
+		if !drawn[arrow] {
+			t.Errorf("transcripts show %s, which docs/STATES.md does not draw", arrow)
+		}
+	}
+}
