@@ -1,9 +1,7 @@
 package actors
 
 import (
-	"context"
 	"errors"
-	"math/rand/v2"
 	"time"
 
 	"parley/actors/internal/mail"
@@ -99,19 +97,7 @@ func (s *session) commit(b *batch) {
 		e.system.Root.Send(self, &committed{b: b, epoch: epoch, err: err})
 	}
 	e.workers.Go("a commit", func() {
-		err := e.deps.Store.Commit(e.workCtx, key, b.commit)
-		if errors.Is(err, conversation.ErrFull) && !b.commit.Inner {
-			// There was room when the new thing was let in. What runs is in this commit
-			// or behind it, and must not end for it; nothing more is let in.
-			e.refusedByStore()
-			b.commit.Inner = true
-			err = e.deps.Store.Commit(e.workCtx, key, b.commit)
-		}
-		epoch := b.commit.Epoch
-		if outcomeUnknown(err) {
-			epoch, err = e.resolveCommit(key, &b.commit, err)
-		}
-		end(epoch, err)
+		end(e.sessions.Commit(e.workCtx, key, &b.commit))
 	}, func(err error) { end(0, err) })
 }
 
@@ -126,56 +112,6 @@ func (s *session) addSnapshot(b *batch) {
 		return
 	}
 	b.commit.Snapshot = data
-}
-
-// outcomeUnknown is true for errors that leave open whether a commit was written.
-func outcomeUnknown(err error) bool {
-	if err == nil {
-		return false
-	}
-	for _, known := range []error{
-		conversation.ErrFenced, conversation.ErrConflict, conversation.ErrFull, conversation.ErrNotFound, conversation.ErrTooNew, conversation.ErrClosed,
-	} {
-		if errors.Is(err, known) {
-			return false
-		}
-	}
-	var duplicate *conversation.DuplicateError
-	return !errors.As(err, &duplicate)
-}
-
-// resolveCommit finds out what became of a commit whose outcome was not seen: it takes
-// the session again, on the terms that nobody else did meanwhile, and looks at
-// the head. It gives up after a while; the caller then forgets its memory, which
-// is always safe.
-func (e *Engine) resolveCommit(key conversation.SessionKey, c *conversation.Commit, err error) (conversation.Epoch, error) {
-	e.log.Warn("the outcome of a commit is not known; looking for it", "session", key.Session, "tenant", key.Tenant, "commit", c.ID, "err", err)
-	e.m.FailedCommits.WithLabelValues("unclear").Inc()
-	ctx, cancel := context.WithTimeout(e.workCtx, e.cfg.SettleTimeout)
-	defer cancel()
-	pause := 10 * time.Millisecond
-	for {
-		head, failed := e.deps.Store.Acquire(ctx, key, conversation.AcquireHow{IfEpoch: c.Epoch})
-		switch {
-		case failed == nil && head.LastCommit == c.ID:
-			return head.Epoch, nil
-		case failed == nil && head.Last == c.After:
-			c.Epoch = head.Epoch
-			if failed = e.deps.Store.Commit(ctx, key, *c); !outcomeUnknown(failed) {
-				return c.Epoch, failed
-			}
-		case failed == nil:
-			return 0, conversation.ErrFenced
-		case !outcomeUnknown(failed):
-			return 0, failed
-		}
-		select {
-		case <-ctx.Done():
-			return 0, errors.Join(err, failed)
-		case <-time.After(pause/2 + rand.N(pause)):
-			pause = min(2*pause, time.Second)
-		}
-	}
 }
 
 // committed takes the end of a commit.

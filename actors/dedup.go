@@ -90,7 +90,7 @@ func (e *Engine) find(session conversation.SessionKey, keys []conversation.Key, 
 	if first == 0 {
 		return nil, nil
 	}
-	event, err := e.event(session, first)
+	event, err := e.sessions.Event(e.workCtx, session, first)
 	if err != nil {
 		return nil, err
 	}

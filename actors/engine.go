@@ -27,6 +27,7 @@ import (
 	"parley/actors/internal/modelcall"
 	"parley/actors/internal/observe"
 	"parley/actors/internal/registry"
+	"parley/actors/internal/sessionlog"
 	"parley/actors/internal/workers"
 	"parley/conversation"
 	"parley/metrics"
@@ -53,6 +54,7 @@ type Engine struct {
 	system   *actor.ActorSystem
 	props    *actor.Props
 	registry *registry.Registry
+	sessions *sessionlog.Log // what is stored of them
 	slots    *admission.Slots
 	calls    *calls.Env // what tool calls and delegations need of the engine
 	models   *modelcall.Env
@@ -121,7 +123,9 @@ func New(cfg Config, d Deps) (*Engine, error) {
 	e.registry = registry.New(e.spawn, e.send)
 	e.calls = &calls.Env{
 		Context: e.workCtx, Tools: d.Tools, Publisher: d.Publisher, Log: d.Logger,
-		Go: e.workers.Go, Send: e.send, Event: e.event,
+		Go: e.workers.Go, Send: e.send, Event: func(key conversation.SessionKey, seq conversation.Seq) (conversation.Event, error) {
+			return e.sessions.Event(e.workCtx, key, seq)
+		},
 		Tell: func(key conversation.SessionKey, c conversation.Command, done func(error)) {
 			e.tellInner(key, c, func(_ conversation.Receipt, err error) { done(err) })
 		},
@@ -133,6 +137,9 @@ func New(cfg Config, d Deps) (*Engine, error) {
 		ShowEvery: cfg.DeltaEvery, IdleLimit: cfg.ModelIdle, Limit: cfg.ModelLimit,
 	}
 	e.observe = &observe.Env{Metrics: d.Metrics, Log: d.Logger}
+	e.sessions = &sessionlog.Log{
+		Store: d.Store, Rules: e.rules, Metrics: d.Metrics, Log: d.Logger, Full: e.refusedByStore, ResolveTimeout: cfg.SettleTimeout,
+	}
 	e.slots = admission.New(cfg.MaxConcurrent, d.Metrics)
 	return e, nil
 }

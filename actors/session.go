@@ -58,7 +58,7 @@ type session struct {
 	model  *modelcall.Call // the attempt that runs
 	calls  calls.Set       // tool calls and delegations that run
 	uplink calls.Uplink    // to the parent session
-	cache  *cache
+	cache  *transcriptCache
 
 	compaction *compaction // in the making
 	triaging   *triage
@@ -140,8 +140,8 @@ func (s *session) Receive(ctx actor.Context) {
 		s.loaded(m)
 	case *duplicateResult:
 		s.duplicateChecked(m)
-	case *cached:
-		s.cached(m)
+	case *transcriptRead:
+		s.transcriptRead(m)
 	case *slotGrant:
 		s.slotGranted(m)
 	case *timeout:

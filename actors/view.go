@@ -54,7 +54,7 @@ func (e *Engine) foldView(key conversation.SessionKey, t *envelope) {
 			t.answer(e, errStopping())
 			return
 		}
-		v, err := e.passiveView(key)
+		v, err := e.sessions.View(e.workCtx, key)
 		switch {
 		case errors.Is(err, conversation.ErrNotFound), err == nil && t.as != "" && !v.Visible(t.as):
 			t.answer(e, errNotFound())
@@ -70,21 +70,4 @@ func (e *Engine) foldView(key conversation.SessionKey, t *envelope) {
 	}, func(err error) {
 		t.answer(e, conversation.AsError(err))
 	})
-}
-
-func (e *Engine) passiveView(key conversation.SessionKey) (conversation.View, error) {
-	head, err := e.deps.Store.Head(e.workCtx, key)
-	if err != nil {
-		return conversation.View{}, err
-	}
-	machine, _, err := e.fold(e.workCtx, key, &head)
-	if err != nil {
-		return conversation.View{}, err
-	}
-	if !machine.Exists() {
-		return conversation.View{}, conversation.ErrNotFound
-	}
-	v := machine.View()
-	v.Log = e.deps.Store.LogID()
-	return v, nil
 }

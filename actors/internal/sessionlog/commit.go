@@ -1,0 +1,80 @@
+package sessionlog
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"parley/conversation"
+)
+
+// Commit stores a commit and finds out what became of it. A nil error: it is
+// stored, and the epoch is the writer's now, which is higher than before if the
+// outcome had to be looked for. Any other error: what the session has in memory
+// is ahead of what is stored, and must be forgotten. c belongs to Commit until it
+// returns, and may be changed by it.
+func (l *Log) Commit(ctx context.Context, key conversation.SessionKey, c *conversation.Commit) (conversation.Epoch, error) {
+	err := l.Store.Commit(ctx, key, *c)
+	if errors.Is(err, conversation.ErrFull) && !c.Inner {
+		// There was room when the new thing was let in. What runs is in this commit
+		// or behind it, and must not end for it; nothing more is let in.
+		l.Full()
+		c.Inner = true
+		err = l.Store.Commit(ctx, key, *c)
+	}
+	if outcomeUnknown(err) {
+		return l.resolve(ctx, key, c, err)
+	}
+	return c.Epoch, err
+}
+
+// outcomeUnknown is true for errors that leave open whether a commit was written.
+func outcomeUnknown(err error) bool {
+	if err == nil {
+		return false
+	}
+	for _, known := range []error{
+		conversation.ErrFenced, conversation.ErrConflict, conversation.ErrFull, conversation.ErrNotFound, conversation.ErrTooNew, conversation.ErrClosed,
+	} {
+		if errors.Is(err, known) {
+			return false
+		}
+	}
+	var duplicate *conversation.DuplicateError
+	return !errors.As(err, &duplicate)
+}
+
+// resolve finds out what became of a commit whose outcome was not seen: it takes
+// the session again, on the condition that no other writer did meanwhile, and
+// looks at the head. It gives up after a while; the caller then forgets its
+// memory, which is always safe.
+func (l *Log) resolve(ctx context.Context, key conversation.SessionKey, c *conversation.Commit, err error) (conversation.Epoch, error) {
+	l.Log.Warn("the outcome of a commit is not known; looking for it", "session", key.Session, "tenant", key.Tenant, "commit", c.ID, "err", err)
+	l.Metrics.FailedCommits.WithLabelValues("unclear").Inc()
+	ctx, cancel := context.WithTimeout(ctx, l.ResolveTimeout)
+	defer cancel()
+	pause := 10 * time.Millisecond
+	for {
+		head, failed := l.Store.Acquire(ctx, key, conversation.AcquireHow{IfEpoch: c.Epoch})
+		switch {
+		case failed == nil && head.LastCommit == c.ID:
+			return head.Epoch, nil
+		case failed == nil && head.Last == c.After:
+			c.Epoch = head.Epoch
+			if failed = l.Store.Commit(ctx, key, *c); !outcomeUnknown(failed) {
+				return c.Epoch, failed
+			}
+		case failed == nil:
+			return 0, conversation.ErrFenced
+		case !outcomeUnknown(failed):
+			return 0, failed
+		}
+		select {
+		case <-ctx.Done():
+			return 0, errors.Join(err, failed)
+		case <-time.After(pause/2 + rand.N(pause)):
+			pause = min(2*pause, time.Second)
+		}
+	}
+}

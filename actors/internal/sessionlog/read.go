@@ -1,0 +1,144 @@
+package sessionlog
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"parley/conversation"
+	"parley/conversation/machine"
+	"parley/conversation/transcript"
+	"parley/metrics"
+)
+
+// Log is the stored sessions. All fields are required.
+type Log struct {
+	Store   conversation.Store
+	Rules   *conversation.Rules
+	Metrics *metrics.Actors
+	Log     *slog.Logger
+
+	Full           func()        // told when the store has refused a commit because it is full; must not block
+	ResolveTimeout time.Duration // how long the outcome of a commit is looked for
+}
+
+// Loaded is a session as it was read.
+type Loaded struct {
+	Head       conversation.Head // without the snapshot if that was of no use
+	Machine    *machine.Session
+	Transcript *transcript.Transcript // nil when only the end of the log was read, or when the log is too long to be kept
+}
+
+// Load makes the caller the only writer of a session and rebuilds it. The error
+// is the store's, conversation.ErrNotFound for a session that does not exist; with
+// create, it is made then.
+func (l *Log) Load(ctx context.Context, key conversation.SessionKey, create bool) (Loaded, error) {
+	head, err := l.Store.Acquire(ctx, key, conversation.AcquireHow{Create: create})
+	if err != nil {
+		return Loaded{}, err
+	}
+	return l.rebuild(ctx, key, head)
+}
+
+// View folds a session that is not in memory; nothing of it changes. The error is
+// the store's.
+func (l *Log) View(ctx context.Context, key conversation.SessionKey) (conversation.View, error) {
+	head, err := l.Store.Head(ctx, key)
+	if err != nil {
+		return conversation.View{}, err
+	}
+	loaded, err := l.rebuild(ctx, key, head)
+	if err != nil {
+		return conversation.View{}, err
+	}
+	if !loaded.Machine.Exists() {
+		return conversation.View{}, conversation.ErrNotFound
+	}
+	v := loaded.Machine.View()
+	v.Log = l.Store.LogID()
+	return v, nil
+}
+
+// rebuild applies the events behind a snapshot, or all.
+func (l *Log) rebuild(ctx context.Context, key conversation.SessionKey, head conversation.Head) (Loaded, error) {
+	session := machine.New(key, l.Rules)
+	if head.Snapshot != nil {
+		restored, err := machine.Restore(key, l.Rules, head.Snapshot)
+		switch {
+		case err != nil:
+			l.Log.Warn("a snapshot cannot be used; reading the whole log", "session", key.Session, "tenant", key.Tenant, "err", err)
+		case restored.Head() <= head.Last:
+			session = restored
+		}
+		if session.Head() == 0 {
+			head.Snapshot, head.SnapshotAt = nil, 0
+		}
+	}
+	var shown *transcript.Transcript
+	if session.Head() == 0 && head.Last <= conversation.TranscriptWindow {
+		shown = transcript.Of(key, l.Rules)
+	}
+	for record, err := range l.Store.Records(ctx, key, conversation.Range{After: session.Head()}) {
+		if err != nil {
+			return Loaded{Head: head}, err
+		}
+		for _, event := range record.Events {
+			if event.Seq <= session.Head() {
+				continue
+			}
+			if err := session.Apply(event); err != nil {
+				return Loaded{Head: head}, err
+			}
+			if shown != nil {
+				shown.Add(event)
+			}
+		}
+	}
+	return Loaded{Head: head, Machine: session, Transcript: shown}, nil
+}
+
+// Transcript reads what models are shown of the events behind after. pinned is the
+// range of the events that are always shown; nil = none.
+func (l *Log) Transcript(ctx context.Context, key conversation.SessionKey, after conversation.Seq, pinned *conversation.Range) (*transcript.Transcript, error) {
+	shown := transcript.Of(key, l.Rules)
+	if pinned != nil {
+		for record, err := range l.Store.Records(ctx, key, *pinned) {
+			if err != nil {
+				return nil, err
+			}
+			for _, event := range record.Events {
+				shown.Pin(event)
+			}
+		}
+	}
+	for record, err := range l.Store.Records(ctx, key, conversation.Range{After: after}) {
+		if err != nil {
+			return nil, err
+		}
+		for _, event := range record.Events {
+			if event.Seq > after { // a record may begin before
+				shown.Add(event)
+			}
+		}
+	}
+	return shown, nil
+}
+
+// Event reads one stored event; conversation.ErrNotFound if there is none with
+// this seq, as there is none with seq 0.
+func (l *Log) Event(ctx context.Context, key conversation.SessionKey, seq conversation.Seq) (conversation.Event, error) {
+	if seq == 0 {
+		return conversation.Event{}, conversation.ErrNotFound
+	}
+	for record, err := range l.Store.Records(ctx, key, conversation.Range{After: seq - 1, Before: seq + 1, Limit: 1}) {
+		if err != nil {
+			return conversation.Event{}, err
+		}
+		for _, event := range record.Events {
+			if event.Seq == seq {
+				return event, nil
+			}
+		}
+	}
+	return conversation.Event{}, conversation.ErrNotFound
+}
