@@ -115,46 +115,27 @@ func DefaultConfig() Config {
 	}
 }
 
-// validate names every limit that cannot be used.
+// Validate says which options cannot be used, by the keys of the configuration.
+// The policy, agents and tools in Rules are not looked at.
+func (c *Config) Validate() []conversation.FieldError {
+	wrong := conversation.OutOfBounds(*c)
+	if c.ModelIdle > c.ModelLimit {
+		wrong = append(wrong, conversation.FieldError{Key: "model.idle_timeout", AtMost: "model.hard_timeout"})
+	}
+	return wrong
+}
+
+// validate is Validate, and what takes the agents and tools as well.
 func (c *Config) validate() error {
 	var errs []error
-	positive := func(name string, v int64) {
-		if v <= 0 {
-			errs = append(errs, fmt.Errorf("actors: %s must be more than 0", name))
-		}
+	for _, wrong := range c.Validate() {
+		errs = append(errs, fmt.Errorf("actors: %w", wrong))
 	}
-	positive("MaxConcurrent", int64(c.MaxConcurrent))
-	positive("Idle", int64(c.Idle))
-	positive("CacheIdle", int64(c.CacheIdle))
-	positive("MaxWaiting", int64(c.MaxWaiting))
-	positive("MaxPending", int64(c.MaxPending))
-	positive("SeenEvery", int64(c.SeenEvery))
-	positive("MaxFolds", int64(c.MaxFolds))
-	positive("MaxFoldWait", int64(c.MaxFoldWait))
-	positive("SnapshotEvery", int64(c.SnapshotEvery))
-	positive("SnapshotOnIdle", int64(c.SnapshotOnIdle))
-	positive("SettleTimeout", int64(c.SettleTimeout))
-	positive("FullPause", int64(c.FullPause))
-	positive("DeltaEvery", int64(c.DeltaEvery))
-	positive("ModelIdle", int64(c.ModelIdle))
-	positive("ModelLimit", int64(c.ModelLimit))
-	positive("ToolOutput", int64(c.ToolOutput))
-	positive("ToolGrace", int64(c.ToolGrace))
-	positive("ToolDeadline", int64(c.ToolDeadline))
-	positive("TellEvery", int64(c.TellEvery))
-	positive("TellRetry", int64(c.TellRetry))
-	positive("DueEvery", int64(c.DueEvery))
-	positive("DueParallel", int64(c.DueParallel))
-	positive("DrainTimeout", int64(c.DrainTimeout))
-	positive("SweepEvery", int64(c.SweepEvery))
+	if c.ToolDeadline <= 0 {
+		errs = append(errs, errors.New("actors: ToolDeadline must be more than 0"))
+	}
 	if err := transcript.CheckContext(&c.Rules); err != nil {
 		errs = append(errs, fmt.Errorf("actors: %w", err))
-	}
-	if c.IdleJitter < 0 {
-		errs = append(errs, errors.New("actors: IdleJitter must not be negative"))
-	}
-	if c.RetentionAge < 0 {
-		errs = append(errs, errors.New("actors: RetentionAge must not be negative"))
 	}
 	if c.OnFull > OnFullReject {
 		errs = append(errs, fmt.Errorf("actors: OnFull %d is not known", c.OnFull))

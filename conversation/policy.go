@@ -2,6 +2,7 @@ package conversation
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -225,32 +226,57 @@ func (p Policy) SentinelPrefix(text string) bool {
 	return false
 }
 
-// Check refuses limits that contradict each other: a compaction at the threshold
-// must leave the context below it, or the next one would follow at once.
-func (c Context) Check() error {
-	for _, v := range []struct {
-		name string
-		n    int
-	}{
-		{"budget", c.Budget}, {"threshold", c.Threshold}, {"keep", c.Keep}, {"summary", c.Summary}, {"tool_result", c.ToolResult},
+// Validate says what is wrong with the policy by itself: bounds, and values that
+// contradict each other or that a person would see as an empty message.
+func (p Policy) Validate() []FieldError {
+	wrong := OutOfBounds(p)
+	if p.BackoffMin > p.BackoffMax {
+		wrong = append(wrong, FieldError{Key: "retry.backoff_min", AtMost: "retry.backoff_max"})
+	}
+	var context FieldError
+	if errors.As(p.Context.Check(), &context) {
+		wrong = append(wrong, context)
+	}
+	if slices.ContainsFunc(p.Sentinels, blank) {
+		wrong = append(wrong, FieldError{Key: "no_reply.sentinels", Sentence: "holds a blank text; leave the list empty to have none"})
+	}
+	for _, t := range []struct{ key, text string }{
+		{"texts.busy", p.Texts.Busy},
+		{"texts.overloaded", p.Texts.Overloaded},
+		{"texts.empty", p.Texts.Empty},
+		{"texts.failed", p.Texts.Failed},
+		{"texts.limit", p.Texts.Limit},
 	} {
-		if v.n < 0 {
-			return fmt.Errorf("context.%s = %d: must not be negative", v.name, v.n)
+		if blank(t.text) {
+			wrong = append(wrong, FieldError{Key: t.key, Sentence: "must not be blank: a person would see an empty message"})
 		}
+	}
+	return wrong
+}
+
+// Check refuses limits that contradict each other: a compaction at the threshold
+// must leave the context below it, or the next one would follow at once. Its
+// error is a FieldError, the first that is found.
+func (c Context) Check() error {
+	if wrong := OutOfBounds(c); wrong != nil {
+		return wrong[0]
+	}
+	refuse := func(key string, value int, format string, args ...any) error {
+		return FieldError{Key: key, Value: value, Sentence: fmt.Sprintf(format, args...)}
 	}
 	switch {
 	case c.Budget > 0 && c.ToolResult/BytesPerToken >= c.Budget:
-		return fmt.Errorf("context.tool_result = %d: a single result would fill context.budget, which is %d tokens", c.ToolResult, c.Budget)
+		return refuse("context.tool_result", c.ToolResult, "a single result would fill context.budget, which is %d tokens", c.Budget)
 	case c.Threshold == 0:
 		return nil
 	case c.Budget > 0 && c.Threshold >= c.Budget:
-		return fmt.Errorf("context.threshold = %d: must be less than context.budget, which is %d: a compaction takes time, and what is said meanwhile needs room",
-			c.Threshold, c.Budget)
+		return refuse("context.threshold", c.Threshold,
+			"must be less than context.budget, which is %d: a compaction takes time, and what is said meanwhile needs room", c.Budget)
 	case c.Summary == 0:
-		return fmt.Errorf("context.summary = 0: must be at least 1 while context.threshold is set")
+		return refuse("context.summary", 0, "must be at least 1 while context.threshold is set")
 	case c.Keep+c.Summary >= c.Threshold:
-		return fmt.Errorf("context.keep = %d: what stays after a compaction (keep and context.summary, which is %d) must be less than context.threshold, which is %d",
-			c.Keep, c.Summary, c.Threshold)
+		return refuse("context.keep", c.Keep, "what stays after a compaction (keep and context.summary, which is %d) must be less than context.threshold, which is %d",
+			c.Summary, c.Threshold)
 	}
 	return nil
 }
@@ -357,3 +383,5 @@ func list(field func(*Policy) *[]string) func(*Policy, json.RawMessage) error {
 		return nil
 	}
 }
+
+func blank(s string) bool { return strings.TrimSpace(s) == "" }

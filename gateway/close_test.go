@@ -77,7 +77,7 @@ func TestCloseCodes(t *testing.T) {
 			_ = c.WS.Write(t.Context(), websocket.MessageBinary, []byte("x"))
 		}, 1003, ""},
 		{"1007 UTF-8", nil, func(c *gatewaytest.Client, _ *rig) { c.Write("{\"type\":\"\xff\"}") }, 1007, ""},
-		{"1009 too big", []setup{limits(func(l *gateway.Limits) { l.FrameBytes = 1000 })}, func(c *gatewaytest.Client, _ *rig) {
+		{"1009 too big", []setup{limits(func(l *gateway.Limits) { l.FrameBytes, l.TextBytes = 1000, 1000 })}, func(c *gatewaytest.Client, _ *rig) {
 			c.Write(hello)
 			c.Read()
 			c.Write(`{"type":"ping","id":"2","data":{"t":"` + strings.Repeat("x", 100_000) + `"}}`)

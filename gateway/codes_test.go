@@ -97,7 +97,7 @@ func TestErrorCodes(t *testing.T) {
 		{"too_large", "http, body", []setup{limits(func(l *gateway.Limits) { l.BodyBytes = 1000 })}, post(messages, strings.Repeat("x", 2000))},
 		{"too_large", "http, text", []setup{limits(func(l *gateway.Limits) { l.TextBytes = 1 })}, post(messages, hi)},
 		{"too_large", "ws, text", []setup{limits(func(l *gateway.Limits) { l.TextBytes = 1 })}, say(send)},
-		{"too_large", "ws, frame", []setup{limits(func(l *gateway.Limits) { l.FrameBytes = 1000 })}, say(`{"type":"ping","id":"` + strings.Repeat("x", 2000) + `"}`)},
+		{"too_large", "ws, frame", []setup{limits(func(l *gateway.Limits) { l.FrameBytes, l.TextBytes = 1000, 1000 })}, say(`{"type":"ping","id":"` + strings.Repeat("x", 2000) + `"}`)},
 		{"unsupported_media_type", "http", nil, post(messages, hi, "Content-Type", "text/plain")},
 		{"upgrade_required", "http", nil, get("/ws")},
 		{"rate_limited", "ws", []setup{limits(func(l *gateway.Limits) { l.CommandsPerSecond, l.CommandsBurst = 0.001, 1 })}, say(`{"type":"ping","id":"1"}`)},

@@ -1,9 +1,11 @@
 package gateway
 
 import (
-	"fmt"
+	"errors"
 	"net"
 	"net/netip"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -42,73 +44,73 @@ func DefaultConfig() Config {
 	}
 }
 
-// validate refuses what cannot work, with the key's name.
-func (c Config) validate() error {
-	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
-		return fmt.Errorf("listen %q: must be host:port", c.Listen)
+// Validate says what cannot work, by the keys of the configuration.
+func (c Config) Validate() []conversation.FieldError {
+	wrong := slices.Concat(conversation.OutOfBounds(c.Limits), conversation.OutOfBounds(c.Times))
+	refuse := func(key, sentence string) {
+		wrong = append(wrong, conversation.FieldError{Key: key, Sentence: sentence})
 	}
-	if c.AdminListen != "" {
-		if _, _, err := net.SplitHostPort(c.AdminListen); err != nil {
-			return fmt.Errorf("admin.listen %q: must be host:port", c.AdminListen)
-		}
+	if !isHostPort(c.Listen) {
+		refuse("listen", `must be "host:port", for example "127.0.0.1:8080"`)
 	}
-	for _, o := range c.AllowedOrigins {
-		if _, ok := parseOrigin(o); !ok {
-			return fmt.Errorf(`gateway.allowed_origins: %q is not an origin such as "https://chat.example"`, o)
-		}
+	switch {
+	case c.AdminListen == "":
+	case !isHostPort(c.AdminListen):
+		refuse("admin.listen", `must be "host:port", for example "127.0.0.1:9090", or "" for none`)
+	case c.AdminListen == c.Listen && !strings.HasSuffix(c.Listen, ":0"):
+		refuse("admin.listen", "must differ from listen")
 	}
-	for _, h := range c.PublicHosts {
-		if h == "" || strings.ContainsAny(h, "/@ ") {
-			return fmt.Errorf(`gateway.public_hosts: %q is not a host name such as "chat.example"`, h)
-		}
+	if slices.ContainsFunc(c.AllowedOrigins, func(o string) bool { _, ok := parseOrigin(o); return !ok }) {
+		refuse("gateway.allowed_origins", `each must be an origin such as "https://app.example.org", without a path`)
+	}
+	if slices.ContainsFunc(c.PublicHosts, func(h string) bool { return h == "" || strings.ContainsAny(h, "/ ?#@") }) {
+		refuse("gateway.public_hosts", `each must be a host such as "chat.example.org"`)
 	}
 	l := c.Limits
-	for _, x := range []struct {
-		name  string
-		value int
-		least int
-	}{
-		{"frame_bytes", l.FrameBytes, 0}, {"text_bytes", l.TextBytes, 0}, {"commands_burst", l.CommandsBurst, 0},
-		{"follows_per_connection", l.FollowsPerConnection, 0}, {"connections_per_user", l.ConnectionsPerUser, 0},
-		{"connections_per_tenant", l.ConnectionsPerTenant, 0}, {"connections_before_hello", l.ConnectionsBeforeHello, 0},
-		{"connections_before_hello_per_address", l.ConnectionsBeforeHelloByAddress, 0},
-		{"replay_page", l.ReplayPage, 1}, {"replay_max", l.ReplayMax, 0}, {"queue_frames", l.QueueFrames, 1},
-		{"queue_bytes", l.QueueBytes, 1}, {"body_bytes", l.BodyBytes, 1}, {"streams", l.Streams, 0},
-	} {
-		if x.value < x.least {
-			return fmt.Errorf("limits.%s: must be at least %d", x.name, x.least)
-		}
+	if l.FrameBytes > 0 && (l.TextBytes > l.FrameBytes || l.TextBytes == 0) {
+		wrong = append(wrong, conversation.FieldError{Key: "limits.text_bytes", AtMost: "limits.frame_bytes"})
+	}
+	if l.CommandsPerSecond > 0 && l.CommandsBurst == 0 {
+		refuse("limits.commands_burst", "must be at least 1 while limits.commands_per_second is set, else every command would be refused")
 	}
 	if l.HeadBytes != 0 && l.HeadBytes < 1024 {
-		return fmt.Errorf("limits.head_bytes: must be at least 1024, or 0 for the default")
+		refuse("limits.head_bytes", "must be at least 1024, or 0 for the default")
 	}
-	if l.CommandsPerSecond < 0 {
-		return fmt.Errorf("limits.commands_per_second: must be at least 0")
+	if c.Times.ReadDeadline <= c.Times.Heartbeat {
+		refuse("gateway.read_deadline", "must be more than gateway.heartbeat, or clients that only listen would be cut off")
 	}
-	if l.CommandsPerSecond > 0 && l.CommandsBurst < 1 {
-		return fmt.Errorf("limits.commands_burst: must be at least 1 when commands_per_second is set")
+	return wrong
+}
+
+// validate is Validate as one error, and what no key sets.
+func (c Config) validate() error {
+	var errs []error
+	for _, wrong := range c.Validate() {
+		errs = append(errs, wrong)
 	}
-	t := c.Times
-	for name, d := range map[string]time.Duration{
-		"hello": t.Hello, "heartbeat": t.Heartbeat, "read deadline": t.ReadDeadline, "write": t.Write, "close": t.Close,
-		"request": t.Request, "wait": t.WaitMax, "comment": t.Comment, "drain": t.Drain,
-	} {
-		if d <= 0 {
-			return fmt.Errorf("the gateway's %s time must be above 0", name)
-		}
+	if c.Times.Drain <= 0 {
+		errs = append(errs, errors.New("the gateway's drain time must be above 0"))
 	}
-	if t.ReadDeadline <= t.Heartbeat {
-		return fmt.Errorf("the gateway's read deadline (%v) must be above its heartbeat (%v)", t.ReadDeadline, t.Heartbeat)
+	return errors.Join(errs...)
+}
+
+func isHostPort(s string) bool {
+	_, port, err := net.SplitHostPort(s)
+	if err != nil {
+		return false
 	}
-	return nil
+	_, err = strconv.ParseUint(port, 10, 16)
+	return err == nil
 }
 
 // loopback is true when addr can be reached from this machine only.
 func loopback(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		return false
-	}
+	return err == nil && IsLoopback(host)
+}
+
+// IsLoopback is true for a host that can be reached from this machine only.
+func IsLoopback(host string) bool {
 	if strings.EqualFold(host, "localhost") {
 		return true
 	}

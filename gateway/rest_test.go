@@ -838,7 +838,7 @@ func TestConfig(t *testing.T) {
 		"commands_burst":   func(c *gateway.Config) { c.Limits.CommandsBurst = 0 },
 		"commands_per_sec": func(c *gateway.Config) { c.Limits.CommandsPerSecond = -1 },
 		"heartbeat":        func(c *gateway.Config) { c.Times.Heartbeat = 0 },
-		"read deadline":    func(c *gateway.Config) { c.Times.ReadDeadline = c.Times.Heartbeat },
+		"read_deadline":    func(c *gateway.Config) { c.Times.ReadDeadline = c.Times.Heartbeat },
 	} {
 		cfg := gateway.DefaultConfig()
 		change(&cfg)

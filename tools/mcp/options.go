@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"parley/conversation"
 	"regexp"
 	"slices"
 	"strings"
@@ -130,6 +131,16 @@ type Limits struct {
 	// program may take to end after its standard input was closed, and again after
 	// SIGTERM; SIGKILL is next.
 	StopGrace time.Duration `key:"mcp_limits.stop_grace" min:"1ms"`
+}
+
+// Validate says which limits contradict each other or are out of their bounds, by
+// the keys of the configuration.
+func (l Limits) Validate() []conversation.FieldError {
+	wrong := conversation.OutOfBounds(l)
+	if l.BackoffMin > l.BackoffMax {
+		wrong = append(wrong, conversation.FieldError{Key: "mcp_limits.backoff_min", AtMost: "mcp_limits.backoff_max"})
+	}
+	return wrong
 }
 
 // DefaultLimits are the limits of a configuration that says nothing.

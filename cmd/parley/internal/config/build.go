@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/gateway"
 	"parley/models/anthropic"
 	"parley/models/command"
 	"parley/models/limit"
@@ -245,5 +246,5 @@ func CommandAgent(m conversation.Model) *command.Model {
 // SendsKeyInClear is true if a key would go over a network without encryption.
 func (b *ModelBlock) SendsKeyInClear() bool {
 	u, err := url.Parse(b.BaseURL)
-	return err == nil && u.Scheme == "http" && !loopback(u.Hostname()) && (b.Key() != "" || len(b.Headers) > 0)
+	return err == nil && u.Scheme == "http" && !gateway.IsLoopback(u.Hostname()) && (b.Key() != "" || len(b.Headers) > 0)
 }

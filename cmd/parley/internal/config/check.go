@@ -3,16 +3,14 @@ package config
 import (
 	"cmp"
 	"net"
-	"net/netip"
-	"net/url"
 	"os"
 	"reflect"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"parley/conversation"
+	"parley/gateway"
 	"parley/models/scripted"
 	"parley/tools/builtin"
 )
@@ -21,35 +19,18 @@ import (
 // sense together, or that this version cannot do.
 func (l *loader) check() {
 	c := &l.config
-	l.addresses(c)
-	l.atMost(c.Policy().BackoffMin > c.Policy().BackoffMax, "retry.backoff_min", "retry.backoff_max")
-	l.atMost(c.Store.SoftFree >= 0 && c.Store.HardFree > c.Store.SoftFree, "storage.hard_free", "storage.soft_free")
-	l.context(c)
-	l.atMost(c.Engine.ModelIdle > c.Engine.ModelLimit, "model.idle_timeout", "model.hard_timeout")
-	l.atMost(c.Gateway.Limits.FrameBytes > 0 && (c.Gateway.Limits.TextBytes > c.Gateway.Limits.FrameBytes || c.Gateway.Limits.TextBytes == 0),
-		"limits.text_bytes", "limits.frame_bytes")
-	if c.Gateway.Times.ReadDeadline <= c.Gateway.Times.Heartbeat {
-		l.wrong("gateway.read_deadline", "must be more than gateway.heartbeat, or clients that only listen would be cut off")
+	for _, wrong := range slices.Concat(
+		c.Gateway.Validate(), c.Policy().Validate(), c.Engine.Validate(), c.Store.Validate(), c.MCPLimits.Validate(),
+	) {
+		l.fieldError(wrong)
 	}
-	if c.Gateway.Limits.CommandsPerSecond > 0 && c.Gateway.Limits.CommandsBurst == 0 {
-		l.wrong("limits.commands_burst", "must be at least 1 while limits.commands_per_second is set, else every command would be refused")
+	if host, _, err := net.SplitHostPort(c.Gateway.Listen); err == nil && !gateway.IsLoopback(host) { // auth.mode is "none": there is no other yet
+		l.wrong("listen", `must be a loopback address such as "127.0.0.1:8080" while auth.mode is "none", `+
+			"because everyone who reaches it could read and write every session; to serve others put a proxy that asks who they are before it "+
+			"and name its host in gateway.public_hosts")
 	}
 	if c.Data == "" && !c.Ephemeral() {
 		l.wrong("data", `must name a directory, or set memory.mode = "ephemeral" to keep nothing`)
-	}
-	if slices.ContainsFunc(c.Policy().Sentinels, func(s string) bool { return strings.TrimSpace(s) == "" }) {
-		l.wrong("no_reply.sentinels", "holds a blank text; leave the list empty to have none")
-	}
-	for _, t := range []struct{ key, text string }{
-		{"texts.busy", c.Policy().Texts.Busy},
-		{"texts.overloaded", c.Policy().Texts.Overloaded},
-		{"texts.empty", c.Policy().Texts.Empty},
-		{"texts.failed", c.Policy().Texts.Failed},
-		{"texts.limit", c.Policy().Texts.Limit},
-	} {
-		if strings.TrimSpace(t.text) == "" {
-			l.wrong(t.key, "must not be blank: a person would see an empty message")
-		}
 	}
 	if c.Auth != "none" {
 		l.wrong("auth.mode", `must be "none" (one local user, on a loopback address): this version has no other way to know who a client is`)
@@ -71,18 +52,19 @@ func (l *loader) check() {
 	l.modelList(c)
 }
 
-// context refuses limits that contradict each other; that an agent's prompt and
-// tools fit as well is checked where the tools are known, at the start.
-func (l *loader) context(c *Config) {
-	limits := c.Policy().Context
-	if l.broken["context.budget"] || l.broken["context.threshold"] || l.broken["context.keep"] || l.broken["context.summary"] || l.broken["context.tool_result"] {
+// fieldError complains about what a room has found.
+func (l *loader) fieldError(wrong conversation.FieldError) {
+	// The limits of the context are checked together: one that could not be read
+	// would make the others look wrong.
+	section, _, _ := strings.Cut(wrong.Key, ".")
+	if section == "context" && l.brokenBlock(section) {
 		return
 	}
-	if err := limits.Check(); err != nil {
-		key, sentence, _ := strings.Cut(err.Error(), " = ")
-		_, sentence, _ = strings.Cut(sentence, ": ")
-		l.wrong(key, sentence)
+	if wrong.AtMost != "" {
+		l.atMost(wrong.Key, wrong.AtMost)
+		return
 	}
+	l.wrong(wrong.Key, wrong.Sentence)
 }
 
 // wrong complains about a key, at the place that set it last.
@@ -98,8 +80,10 @@ func (l *loader) wrong(key, sentence string) {
 	l.complain(where, "%s = %s: %s", key, f.text(reflect.ValueOf(&l.config).Elem()), sentence)
 }
 
-func (l *loader) atMost(violated bool, small, large string) {
-	if !violated || l.broken[small] || l.broken[large] {
+// atMost complains that the value of small is larger than that of large, at the
+// one that was set.
+func (l *loader) atMost(small, large string) {
+	if l.broken[small] || l.broken[large] {
 		return
 	}
 	value := l.fields[large].text(reflect.ValueOf(&l.config).Elem())
@@ -109,55 +93,6 @@ func (l *loader) atMost(violated bool, small, large string) {
 		key, word = large, "must be at least "+small
 	}
 	l.wrong(key, word+", which is "+value)
-}
-
-func (l *loader) addresses(c *Config) {
-	host, ok := hostPort(c.Gateway.Listen)
-	switch {
-	case !ok:
-		l.wrong("listen", `must be "host:port", for example "127.0.0.1:8080"`)
-	case !loopback(host): // auth.mode is "none": there is no other yet
-		l.wrong("listen", `must be a loopback address such as "127.0.0.1:8080" while auth.mode is "none", `+
-			"because everyone who reaches it could read and write every session; to serve others put a proxy that asks who they are before it "+
-			"and name its host in gateway.public_hosts")
-	}
-	if c.Gateway.AdminListen != "" {
-		if _, ok := hostPort(c.Gateway.AdminListen); !ok {
-			l.wrong("admin.listen", `must be "host:port", for example "127.0.0.1:9090", or "" for none`)
-		} else if c.Gateway.AdminListen == c.Gateway.Listen && !strings.HasSuffix(c.Gateway.Listen, ":0") {
-			l.wrong("admin.listen", "must differ from listen")
-		}
-	}
-	for _, o := range c.Gateway.AllowedOrigins {
-		u, err := url.Parse(o)
-		if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || strings.TrimSuffix(u.Path, "/") != "" || u.RawQuery != "" {
-			l.wrong("gateway.allowed_origins", `each must be an origin such as "https://app.example.org", without a path`)
-			break
-		}
-	}
-	for _, h := range c.Gateway.PublicHosts {
-		if h == "" || strings.ContainsAny(h, "/ ?#@") {
-			l.wrong("gateway.public_hosts", `each must be a host such as "chat.example.org"`)
-			break
-		}
-	}
-}
-
-func hostPort(s string) (host string, ok bool) {
-	host, port, err := net.SplitHostPort(s)
-	if err != nil {
-		return "", false
-	}
-	n, err := strconv.ParseUint(port, 10, 16)
-	return host, err == nil && n <= 65535
-}
-
-func loopback(host string) bool {
-	if host == "localhost" {
-		return true
-	}
-	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.IsLoopback()
 }
 
 var agentName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,63}$`)

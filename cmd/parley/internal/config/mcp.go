@@ -83,7 +83,6 @@ var mcpName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,32}$`)
 var mcpPrefix = regexp.MustCompile(`^[a-zA-Z0-9_-]{0,32}$`)
 
 func (l *loader) mcpList(c *Config) {
-	l.atMost(c.MCPLimits.BackoffMin > c.MCPLimits.BackoffMax, "mcp_limits.backoff_min", "mcp_limits.backoff_max")
 	seen := map[string]bool{}
 	for i := range c.MCP {
 		b, before := &c.MCP[i], len(l.problems)
