@@ -20,7 +20,7 @@ func TestCallIDs(t *testing.T) {
 		for _, id := range ids {
 			items = append(items, conversation.Item{Kind: conversation.ItemCall, ID: id, Tool: "clock"})
 		}
-		c := cleaned(conversation.ModelAnswered{Step: 1, Answer: conversation.ModelAnswer{Items: items}}).(conversation.ModelAnswered)
+		c := sanitize(conversation.ModelAnswered{Step: 1, Answer: conversation.ModelAnswer{Items: items}}).(conversation.ModelAnswered)
 		var got []string
 		for _, item := range c.Answer.Items {
 			if item.ID == "" || slices.Contains(got, item.ID) {
@@ -28,7 +28,7 @@ func TestCallIDs(t *testing.T) {
 			}
 			got = append(got, item.ID)
 		}
-		if again := cleaned(c).(conversation.ModelAnswered); !slices.Equal(again.Answer.Items, c.Answer.Items) {
+		if again := sanitize(c).(conversation.ModelAnswered); !slices.Equal(again.Answer.Items, c.Answer.Items) {
 			t.Errorf("%q: ids that are good are changed", ids)
 		}
 	}

@@ -6,58 +6,52 @@ import (
 	"unicode/utf8"
 
 	"parley/conversation"
+	"parley/conversation/machine/internal/state"
 )
 
 // The inbox: how messages enter, which task they join, and what may still be
 // done with one that nothing has read. machine.md, section 9.
 
-// rememberedText is how much of an unresolved message's text the state keeps, in
-// code points: enough for a question that it turns out to answer.
-const rememberedText = 1000
-
-// excerptLength is how much of a text lists and titles show, in code points.
-const excerptLength = 60
-
-func (s *Session) decideSay(c conversation.Say) *conversation.Error {
+func (in inbox) decideSay(c conversation.Say) *conversation.Error {
 	if strings.TrimSpace(c.Text) == "" {
 		return conversation.Errorf(conversation.BadRequest, "text must not be blank")
 	}
-	if done, err := s.duplicate(c.Author, c.ClientMsgID, c.Text, c.Duplicate); done || err != nil {
+	if done, err := in.duplicate(c.Author, c.ClientMsgID, c.Text, c.Duplicate); done || err != nil {
 		return err
 	}
-	if s.state.Closed {
+	if in.state.Closed {
 		return conversation.Errorf(conversation.SessionIsClosed, "the session is closed and takes no more messages")
 	}
-	if s.key.Session.Depth() > 0 {
-		return s.acceptAmendment(c)
+	if in.key.Session.Depth() > 0 {
+		return in.calls().acceptAmendment(c)
 	}
 	if c.Mode == conversation.ModeDefault {
-		if taken, err := s.answerPlain(c); taken || err != nil {
+		if taken, err := in.questions().answerPlain(c); taken || err != nil {
 			return err
 		}
 	}
-	return s.enqueue(c, s.mode(c))
+	return in.enqueue(c, in.mode(c))
 }
 
 // duplicate answers a message that was accepted before: from the session's own
 // memory, or from the hint that the store gave. Other text under the same id is
 // a conflict.
-func (s *Session) duplicate(author conversation.UserID, id conversation.ClientMsgID, text string, hint *conversation.Duplicate) (bool, *conversation.Error) {
+func (in inbox) duplicate(author conversation.UserID, id conversation.ClientMsgID, text string, hint *conversation.Duplicate) (bool, *conversation.Error) {
 	if id == "" {
 		return false, nil
 	}
 	d := hint
 	if d == nil {
-		r, ok := s.state.recall(author, id)
+		r, ok := in.state.Recall(author, id)
 		if !ok {
 			return false, nil
 		}
-		d = &conversation.Duplicate{Message: s.messageID(r.Message), Seq: conversation.Seq(r.Seq), SameText: r.Text == textKey(text)}
+		d = &conversation.Duplicate{Message: in.state.MessageID(r.Message), Seq: conversation.Seq(r.Seq), SameText: r.Text == state.TextKey(text)}
 	}
 	if !d.SameText {
 		return false, conversation.Errorf(conversation.Conflict, "client_msg_id %q was used for another text", id)
 	}
-	s.out.Receipt = conversation.Receipt{Message: d.Message, Seq: d.Seq, Task: d.Task, Duplicate: true}
+	in.out.Receipt = conversation.Receipt{Message: d.Message, Seq: d.Seq, Task: d.Task, Duplicate: true}
 	return true, nil
 }
 
@@ -78,29 +72,29 @@ func (s *Session) mode(c conversation.Say) conversation.Mode {
 }
 
 // enqueue accepts a message into the task that its mode gives it.
-func (s *Session) enqueue(c conversation.Say, mode conversation.Mode) *conversation.Error {
+func (in inbox) enqueue(c conversation.Say, mode conversation.Mode) *conversation.Error {
 	switch mode {
 	case conversation.ModeReject:
-		if s.busy() {
-			return conversation.Errorf(conversation.SessionBusy, "%s", s.policy.Texts.Busy)
+		if in.state.Busy() {
+			return conversation.Errorf(conversation.SessionBusy, "%s", in.policy.Texts.Busy)
 		}
 	case conversation.ModeSteer:
-		if t := s.steerTarget(); t != nil {
-			return s.join(c, t)
+		if t := in.steerTarget(); t != nil {
+			return in.join(c, t)
 		}
 	case conversation.ModeCollect:
-		if t := s.collecting(); t != nil {
-			return s.join(c, t)
+		if t := in.state.Collecting(); t != nil {
+			return in.join(c, t)
 		}
 	}
-	if full := s.inboxFull(); full != nil {
+	if full := in.inboxFull(); full != nil {
 		return full
 	}
 	if mode == conversation.ModeInterrupt {
-		if t := s.running(); t != nil && t.Cancelling == nil {
-			s.cancelTask(t, conversation.ByInterrupt, "a newer message interrupts", nil, false)
+		if t := in.state.Running(); t != nil && t.Cancelling == nil {
+			in.cancelTask(t, conversation.ByInterrupt, "a newer message interrupts", nil, false)
 			if t.Step == nil && len(t.Calls) == 0 {
-				s.end(t)
+				in.end(t)
 			}
 		}
 	}
@@ -108,56 +102,56 @@ func (s *Session) enqueue(c conversation.Say, mode conversation.Mode) *conversat
 		Disposition: conversation.Queued, Steer: mode == conversation.ModeSteer, First: mode == conversation.ModeInterrupt,
 	}
 	if mode == conversation.ModeCollect {
-		body.NotBefore = conversation.Stamp(s.now.Add(s.policy.CollectWindow))
+		body.NotBefore = conversation.Stamp(in.now.Add(in.policy.CollectWindow))
 	}
-	if s.startsAtOnce(body) {
+	if in.startsAtOnce(body) {
 		body.Disposition = conversation.Started
 	}
-	id := s.taskID(s.state.TaskCount + 1)
-	s.accept(c, id, body)
-	s.noteRow(s.task(id), nil)
-	s.triage()
+	id := in.state.TaskID(in.state.TaskCount + 1)
+	in.accept(c, id, body)
+	in.noteRow(in.state.Task(id), nil)
+	in.triage()
 	return nil
 }
 
 // join accepts a message into a task that is there.
-func (s *Session) join(c conversation.Say, t *task) *conversation.Error {
-	if full := s.inboxFull(); full != nil {
+func (in inbox) join(c conversation.Say, t *state.Task) *conversation.Error {
+	if full := in.inboxFull(); full != nil {
 		return full
 	}
-	s.accept(c, s.taskID(t.N), conversation.MessageAccepted{Disposition: conversation.Joined})
-	s.triage()
+	in.accept(c, in.state.TaskID(t.N), conversation.MessageAccepted{Disposition: conversation.Joined})
+	in.triage()
 	return nil
 }
 
 func (s *Session) inboxFull() *conversation.Error {
-	if s.policy.MaxQueued > 0 && s.waiting() >= s.policy.MaxQueued {
+	if s.policy.MaxQueued > 0 && s.state.Waiting() >= s.policy.MaxQueued {
 		return conversation.Errorf(conversation.InboxFull, "%d messages are waiting in this session; wait until some are read", s.policy.MaxQueued)
 	}
 	return nil
 }
 
 // accept emits message_accepted; the fields that depend on the mode are in body.
-func (s *Session) accept(c conversation.Say, task conversation.TaskID, body conversation.MessageAccepted) conversation.Event {
-	body.Message = s.messageID(s.state.Messages + 1)
+func (in inbox) accept(c conversation.Say, task conversation.TaskID, body conversation.MessageAccepted) conversation.Event {
+	body.Message = in.state.MessageID(in.state.Messages + 1)
 	body.ClientMsgID, body.Author, body.Text, body.Via = c.ClientMsgID, c.Author, c.Text, c.Via
 	body.Mode, body.InReplyTo = c.Mode, c.InReplyTo
-	e := s.emitOf(task, body)
-	s.out.Receipt = conversation.Receipt{Message: body.Message, Seq: e.Seq, Disposition: body.Disposition, Task: task}
+	e := in.emitOf(task, body)
+	in.out.Receipt = conversation.Receipt{Message: body.Message, Seq: e.Seq, Disposition: body.Disposition, Task: task}
 	return e
 }
 
 // startsAtOnce foresees whether settle will make a new task RUNNING in this commit.
-func (s *Session) startsAtOnce(body conversation.MessageAccepted) bool {
-	if s.running() != nil || body.NotBefore.After(s.now) || !s.slot && s.state.Agent != conversation.Outside {
+func (in inbox) startsAtOnce(body conversation.MessageAccepted) bool {
+	if in.state.Running() != nil || body.NotBefore.After(in.now) || !in.slot && in.state.Agent != conversation.Outside {
 		return false
 	}
 	if body.First {
 		return true
 	}
-	next := s.runnable()
-	for _, t := range s.state.Tasks {
-		if t.Status == conversation.TaskAwaiting && !s.awaits(t) {
+	next := in.runnable()
+	for _, t := range in.state.Tasks {
+		if t.Status == conversation.TaskAwaiting && !in.awaits(t) {
 			return false // it goes back into the queue, before us
 		}
 	}
@@ -168,21 +162,21 @@ func (s *Session) startsAtOnce(body conversation.MessageAccepted) bool {
 // next QUEUED one that a steer message or a reply put there, else the newest
 // AWAITING one without a blocking question of its own. One that waits at its
 // step limit is joined by nothing: it reads no message any more.
-func (s *Session) steerTarget() *task {
-	if t := s.running(); t != nil && t.Cancelling == nil {
+func (s *Session) steerTarget() *state.Task {
+	if t := s.state.Running(); t != nil && t.Cancelling == nil {
 		return t
 	}
-	var queued, awaiting *task
+	var queued, awaiting *state.Task
 	for _, t := range s.state.Tasks {
 		if t.Cancelling != nil {
 			continue
 		}
 		switch {
-		case t.Status == conversation.TaskQueued && (t.Steer || t.Order == orderReplied):
+		case t.Status == conversation.TaskQueued && (t.Steer || t.Order == state.OrderReplied):
 			if queued == nil || t.Order > queued.Order {
 				queued = t
 			}
-		case t.Status == conversation.TaskAwaiting && !t.blocked() && t.Steps < s.maxSteps():
+		case t.Status == conversation.TaskAwaiting && !t.Blocked() && t.Steps < s.maxSteps():
 			if awaiting == nil || t.N > awaiting.N {
 				awaiting = t
 			}
@@ -194,72 +188,21 @@ func (s *Session) steerTarget() *task {
 	return awaiting
 }
 
-func (s *Session) collecting() *task {
-	for _, t := range s.state.Tasks {
-		if t.Status == conversation.TaskQueued && t.Collect && !t.ran() && t.Cancelling == nil {
-			return t
-		}
-	}
-	return nil
-}
-
-// busy is what inbox.mode=reject refuses: something runs or is about to.
-func (s *Session) busy() bool {
-	for _, t := range s.state.Tasks {
-		if t.Status == conversation.TaskRunning || t.Status == conversation.TaskQueued {
-			return true
-		}
-	}
-	return false
-}
-
 // triage asks for the policy's agent when three or more messages wait (D-29).
-func (s *Session) triage() {
-	if s.policy.TriageAgent != "" && s.waiting() >= triageFrom {
-		s.do(conversation.Triage{Agent: s.policy.TriageAgent, Waiting: s.View().Inbox})
+func (in inbox) triage() {
+	if in.policy.TriageAgent != "" && in.state.Waiting() >= triageFrom {
+		in.do(conversation.Triage{Agent: in.policy.TriageAgent, Waiting: in.state.View().Inbox})
 	}
 }
 
 const triageFrom = 3
 
-func (s *Session) applyAccepted(e conversation.Event, t *task, b conversation.MessageAccepted) {
-	st := &s.state
-	n := conversation.Ordinal(string(b.Message), 'm')
-	st.Messages, st.Activity = max(st.Messages, n), e.At
-	if b.ClientMsgID != "" {
-		st.remember(recent{Key: clientKey(b.Author, b.ClientMsgID), Text: textKey(b.Text), Message: n, Seq: uint32(e.Seq)})
-	}
-	switch b.Disposition {
-	case conversation.Answered:
-		return // resolved in the same commit
-	case conversation.Started, conversation.Queued:
-		if t == nil {
-			t = s.newTask(e, b.Message)
-			t.Steer, t.Collect, t.NotBefore = b.Steer, !b.NotBefore.IsZero(), b.NotBefore
-			if b.First { // also before an earlier interrupt that still waits
-				t.Order = orderFirst
-				st.Tasks = slices.Insert(st.Tasks[:len(st.Tasks)-1:len(st.Tasks)-1], 0, t)
-			}
-		}
-	}
-	if t != nil {
-		m := &message{
-			ID: b.Message, Author: b.Author, Via: b.Via, Seq: e.Seq, At: e.At, Kept: b.Kept,
-			Text: conversation.Excerpt(b.Text, rememberedText), Words: significantWords(b.Text),
-		}
-		if b.Kept {
-			m.Text = b.Text
-		}
-		t.Messages = append(t.Messages, m)
-	}
-}
-
 // editable finds a message that nothing has read. One that was read or resolved
 // is a conflict, one that never was is not found.
-func (s *Session) editable(id conversation.MessageID) (*task, *message, *conversation.Error) {
-	t, m := s.message(id)
+func (in inbox) editable(id conversation.MessageID) (*state.Task, *state.Message, *conversation.Error) {
+	t, m := in.state.Message(id)
 	if m == nil {
-		if n := conversation.Ordinal(string(id), 'm'); n > 0 && n <= s.state.Messages && s.messageID(n) == id {
+		if n := conversation.Ordinal(string(id), 'm'); n > 0 && n <= in.state.Messages && in.state.MessageID(n) == id {
 			return nil, nil, conversation.Errorf(conversation.Conflict, "the message does not wait any more")
 		}
 		return nil, nil, conversation.Errorf(conversation.NotFound, "there is no such message in this session")
@@ -271,46 +214,46 @@ func (s *Session) editable(id conversation.MessageID) (*task, *message, *convers
 }
 
 // mine lets only its author, or the session's owner, change a message.
-func (s *Session) mine(m *message, by conversation.UserID) *conversation.Error {
-	if m.Author != by && s.state.Owner != by {
+func (in inbox) mine(m *state.Message, by conversation.UserID) *conversation.Error {
+	if m.Author != by && in.state.Owner != by {
 		return conversation.Errorf(conversation.Forbidden, "only its author may change a message")
 	}
 	return nil
 }
 
-func (s *Session) decideEdit(c conversation.Edit) *conversation.Error {
+func (in inbox) decideEdit(c conversation.Edit) *conversation.Error {
 	if strings.TrimSpace(c.Text) == "" {
 		return conversation.Errorf(conversation.BadRequest, "text must not be blank")
 	}
-	t, m, err := s.editable(c.Message)
+	t, m, err := in.editable(c.Message)
 	if err == nil {
-		err = s.mine(m, c.By)
+		err = in.mine(m, c.By)
 	}
 	if err != nil {
 		return err
 	}
-	s.out.Receipt.Message = m.ID
-	if m.Text == c.Text && (m.Kept || utf8.RuneCountInString(c.Text) <= rememberedText) {
+	in.out.Receipt.Message = m.ID
+	if m.Text == c.Text && (m.Kept || utf8.RuneCountInString(c.Text) <= state.RememberedText) {
 		return nil // it says that already; of a longer text only the beginning is known
 	}
-	s.emit(t, conversation.MessageEdited{Message: m.ID, Text: c.Text})
+	in.emit(t, conversation.MessageEdited{Message: m.ID, Text: c.Text})
 	return nil
 }
 
-func (s *Session) decideWithdraw(c conversation.Withdraw) *conversation.Error {
-	s.out.Receipt.Message = c.Message
-	if n := conversation.Ordinal(string(c.Message), 'm'); s.messageID(n) == c.Message && slices.Contains(s.state.Withdrawn, n) {
+func (in inbox) decideWithdraw(c conversation.Withdraw) *conversation.Error {
+	in.out.Receipt.Message = c.Message
+	if n := conversation.Ordinal(string(c.Message), 'm'); in.state.MessageID(n) == c.Message && slices.Contains(in.state.Withdrawn, n) {
 		return nil
 	}
-	t, m, err := s.editable(c.Message)
+	t, m, err := in.editable(c.Message)
 	if err == nil {
-		err = s.mine(m, c.By)
+		err = in.mine(m, c.By)
 	}
 	if err != nil {
 		return err
 	}
 	var heir conversation.MessageID
-	if t.Trigger == m.ID && !t.ran() {
+	if t.Trigger == m.ID && !t.Ran() {
 		for _, other := range t.Messages {
 			if other != m && !other.Kept {
 				heir = other.ID
@@ -318,42 +261,27 @@ func (s *Session) decideWithdraw(c conversation.Withdraw) *conversation.Error {
 			}
 		}
 	}
-	last := t.Trigger == m.ID && !t.ran() && heir == ""
-	s.emit(t, conversation.MessageWithdrawn{Message: m.ID, Heir: heir})
-	s.resolve(t, m.ID, conversation.ResolvedWithdrawn, nil, "")
+	last := t.Trigger == m.ID && !t.Ran() && heir == ""
+	in.emit(t, conversation.MessageWithdrawn{Message: m.ID, Heir: heir})
+	in.resolve(t, m.ID, conversation.ResolvedWithdrawn, nil, "")
 	if heir != "" {
-		s.noteRow(t, nil)
+		in.noteRow(t, nil)
 	}
 	if last {
-		s.cancelTask(t, conversation.ByUser, "its only message was withdrawn", nil, false)
+		in.cancelTask(t, conversation.ByUser, "its only message was withdrawn", nil, false)
 	}
 	return nil
 }
 
-// maxWithdrawn bounds how many withdrawn messages are remembered: as many as
-// client ids are.
-const maxWithdrawn = 256
-
-func (s *Session) applyWithdrawn(t *task, b conversation.MessageWithdrawn) {
-	st := &s.state
-	st.Withdrawn = append(st.Withdrawn, conversation.Ordinal(string(b.Message), 'm'))
-	if extra := len(st.Withdrawn) - maxWithdrawn; extra > 0 {
-		st.Withdrawn = append([]uint32(nil), st.Withdrawn[extra:]...)
-	}
-	if t != nil && b.Heir != "" {
-		t.Trigger = b.Heir
-	}
-}
-
 // decideMove orders what waits: messages within their task, QUEUED tasks among
 // each other. Everyone who may see the session may.
-func (s *Session) decideMove(c conversation.Move) *conversation.Error {
-	t, m, err := s.editable(c.Message)
+func (in inbox) decideMove(c conversation.Move) *conversation.Error {
+	t, m, err := in.editable(c.Message)
 	if err != nil {
 		return err
 	}
 	if c.Before != "" {
-		bt, b, err := s.editable(c.Before)
+		bt, b, err := in.editable(c.Before)
 		if err != nil {
 			return err
 		}
@@ -364,77 +292,25 @@ func (s *Session) decideMove(c conversation.Move) *conversation.Error {
 			return conversation.Errorf(conversation.Conflict, "the two messages wait for different tasks, and one of them runs already")
 		}
 	}
-	s.out.Receipt.Message = m.ID
-	if !s.moves(t, m, c.Before) {
+	in.out.Receipt.Message = m.ID
+	if !in.moves(t, m, c.Before) {
 		return nil
 	}
-	s.emit(t, conversation.MessageMoved{Message: m.ID, Before: c.Before})
+	in.emit(t, conversation.MessageMoved{Message: m.ID, Before: c.Before})
 	return nil
 }
 
 // moves is false when everything stands as wished already.
-func (s *Session) moves(t *task, m *message, before conversation.MessageID) bool {
+func (in inbox) moves(t *state.Task, m *state.Message, before conversation.MessageID) bool {
 	if before == "" {
-		first := t.firstUnread()
-		return t.Messages[first] != m || t.Status == conversation.TaskQueued && s.runnableFirst() != t
+		first := t.FirstUnread()
+		return t.Messages[first] != m || t.Status == conversation.TaskQueued && in.state.RunnableFirst() != t
 	}
-	bt, b := s.message(before)
+	bt, b := in.state.Message(before)
 	if bt == t {
 		i := slices.Index(t.Messages, m)
 		return i+1 >= len(t.Messages) || t.Messages[i+1] != b
 	}
-	i := slices.Index(s.state.Tasks, t)
-	return t.Order != bt.Order || i+1 >= len(s.state.Tasks) || s.state.Tasks[i+1] != bt
-}
-
-func (s *Session) runnableFirst() *task {
-	var first *task
-	for _, t := range s.state.Tasks {
-		if t.Status == conversation.TaskQueued && (first == nil || t.Order > first.Order) {
-			first = t
-		}
-	}
-	return first
-}
-
-func (t *task) firstUnread() int {
-	for i, m := range t.Messages {
-		if m.Read == 0 {
-			return i
-		}
-	}
-	return len(t.Messages)
-}
-
-func (s *Session) applyMoved(b conversation.MessageMoved) {
-	t, m := s.message(b.Message)
-	if m == nil {
-		return
-	}
-	bt, before := s.message(b.Before)
-	if b.Before == "" || bt == t {
-		i := slices.Index(t.Messages, m)
-		t.Messages = slices.Delete(slices.Clone(t.Messages), i, i+1)
-		at := t.firstUnread()
-		if before != nil {
-			at = slices.Index(t.Messages, before)
-		}
-		t.Messages = slices.Insert(t.Messages, at, m)
-	}
-	if t.Status != conversation.TaskQueued || bt == t {
-		return
-	}
-	i := slices.Index(s.state.Tasks, t)
-	s.state.Tasks = slices.Delete(slices.Clone(s.state.Tasks), i, i+1)
-	at := 0
-	if bt != nil {
-		at, t.Order = slices.Index(s.state.Tasks, bt), bt.Order
-	} else {
-		for _, other := range s.state.Tasks {
-			if other.Status == conversation.TaskQueued {
-				t.Order = max(t.Order, other.Order)
-			}
-		}
-	}
-	s.state.Tasks = slices.Insert(s.state.Tasks, at, t)
+	i := slices.Index(in.state.Tasks, t)
+	return t.Order != bt.Order || i+1 >= len(in.state.Tasks) || in.state.Tasks[i+1] != bt
 }

@@ -5,18 +5,19 @@ import (
 	"testing"
 
 	"parley/conversation"
+	"parley/conversation/machine/internal/state"
 )
 
 // N-05: an edit is stored even if it says exactly what is remembered of a longer
 // text; one that says what the message says already is not.
 func TestEditToWhatIsRemembered(t *testing.T) {
-	long := strings.Repeat("x", rememberedText)
+	long := strings.Repeat("x", state.RememberedText)
 	for _, c := range []struct {
 		said, edited string
 		events       int
 	}{
-		{long + "yz", conversation.Excerpt(long+"yz", rememberedText), 1},
-		{conversation.Excerpt(long+"yz", rememberedText), conversation.Excerpt(long+"yz", rememberedText), 1}, // not known: too long to be remembered
+		{long + "yz", conversation.Excerpt(long+"yz", state.RememberedText), 1},
+		{conversation.Excerpt(long+"yz", state.RememberedText), conversation.Excerpt(long+"yz", state.RememberedText), 1}, // not known: too long to be remembered
 		{long, long, 0},
 		{long, long + "y", 1},
 		{"x", "x", 0},

@@ -18,7 +18,7 @@ func TestSnapshotOfWhatIsNoJSON(t *testing.T) {
 		conversation.SessionUpdated{Policy: conversation.Overrides{"inbox.mode": []byte(`"stee`)}},
 	} {
 		w.load()
-		if err := w.s.Apply(conversation.Event{Seq: w.s.Head() + 1, At: w.now, Task: w.s.taskID(1), Body: body}); err != nil {
+		if err := w.s.Apply(conversation.Event{Seq: w.s.Head() + 1, At: w.now, Task: w.s.state.TaskID(1), Body: body}); err != nil {
 			t.Fatal(err)
 		}
 		if data, err := w.s.Snapshot(); err == nil || data != nil {

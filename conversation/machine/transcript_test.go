@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/machine/internal/state"
 	"parley/conversation/transcript"
 )
 
@@ -356,7 +357,7 @@ func TestSharedWords(t *testing.T) {
 		{"Straße", "STRASSE", false},
 	}
 	for _, test := range tests {
-		if got := shares(significantWords(test.message), wordsOf([]pendingText{{text: test.answer}})); got != test.want {
+		if got := shares(state.SignificantWords(test.message), wordsOf([]pendingText{{text: test.answer}})); got != test.want {
 			t.Errorf("%q by %q: %v", test.message, test.answer, got)
 		}
 	}

@@ -348,7 +348,7 @@ func (w *scene) run(out *strings.Builder, line string) {
 		for _, x := range v.Questions {
 			fmt.Fprintf(out, "%s\n", w.short(describe(x)))
 		}
-		fmt.Fprintf(out, "due %s tick %s", clock(w.s.NextDue()), clock(w.s.NextTick()))
+		fmt.Fprintf(out, "due %s tick %s", clockText(w.s.NextDue()), clockText(w.s.NextTick()))
 		if w.s.Busy() {
 			out.WriteString(" busy")
 		}
@@ -688,7 +688,7 @@ func fields(rv reflect.Value) string {
 func value(f reflect.Value) string {
 	switch x := f.Interface().(type) {
 	case time.Time:
-		return clock(x)
+		return clockText(x)
 	case json.RawMessage:
 		return string(x)
 	case fmt.Stringer:
@@ -721,7 +721,7 @@ func value(f reflect.Value) string {
 
 func lowerFirst(s string) string { return strings.ToLower(s[:1]) + s[1:] }
 
-func clock(t time.Time) string {
+func clockText(t time.Time) string {
 	if t.IsZero() {
 		return "never"
 	}

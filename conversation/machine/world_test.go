@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/machine/internal/state"
 	"parley/conversation/transcript"
 )
 
@@ -739,7 +740,7 @@ func (w *world) invariants(n *node) {
 				w.fatalf("%s: step %d is open after a drain", n.id, t.Step.N)
 			}
 			if t.Status != conversation.TaskRunning {
-				w.fatalf("%s: %s has an open step and is %s", n.id, n.live.taskID(t.N), t.Status)
+				w.fatalf("%s: %s has an open step and is %s", n.id, n.live.state.TaskID(t.N), t.Status)
 			}
 		}
 		if t.Status.Ended() {
@@ -906,7 +907,7 @@ func (w *world) loadDue() {
 			if sub == nil || sub.live == nil {
 				w.fatalf("%s asks %s for a delegation that does not run", id, q.Asked.Question)
 			}
-			if _, open := sub.live.question(inner(q.Asked.Question)); open == nil {
+			if _, open := sub.live.state.Question(state.Inner(q.Asked.Question)); open == nil {
 				w.fatalf("%s asks %s, which %s does not", id, q.Asked.Question, sub.id)
 			}
 		}

@@ -1,4 +1,4 @@
-package machine
+package state
 
 import (
 	"slices"
@@ -7,20 +7,20 @@ import (
 )
 
 // View is what is open, without Log and Drafts.
-func (s *Session) View() conversation.View {
-	st := &s.state
+func (st *State) View() conversation.View {
+
 	v := conversation.View{
-		Key: s.key, Head: st.Head, Title: st.Title, Agent: st.Agent, Owner: st.Owner, Access: st.Access,
+		Key: st.key, Head: st.Head, Title: st.Title, Agent: st.Agent, Owner: st.Owner, Access: st.Access,
 		Policy: st.Policy, Closed: st.Closed, CreatedAt: st.Created,
 	}
-	for _, t := range s.inOrder() {
-		id := s.taskID(t.N)
+	for _, t := range st.inOrder() {
+		id := st.TaskID(t.N)
 		v.Tasks = append(v.Tasks, conversation.TaskView{
 			Task: id, Status: t.Status, Trigger: t.Trigger, Cancelling: t.Cancelling != nil, Steps: t.Steps, CreatedAt: t.Created,
 		})
 		for _, m := range t.Messages {
 			if m.Read == 0 {
-				v.Inbox = append(v.Inbox, conversation.InboxView{Message: m.ID, Task: id, Author: m.Author, Excerpt: conversation.Excerpt(m.Text, excerptLength), AcceptedAt: m.At})
+				v.Inbox = append(v.Inbox, conversation.InboxView{Message: m.ID, Task: id, Author: m.Author, Excerpt: conversation.Excerpt(m.Text, ExcerptLength), AcceptedAt: m.At})
 			}
 		}
 		for _, q := range t.Questions {
@@ -31,8 +31,8 @@ func (s *Session) View() conversation.View {
 				continue
 			}
 			cv := conversation.CallView{Task: id, Call: c.ID, Tool: c.Tool, Agent: c.Agent, Deadline: c.Deadline}
-			if c.delegation() {
-				cv.Session = s.key.Session + "/" + conversation.SessionID(c.ID)
+			if c.Delegation() {
+				cv.Session = st.key.Session + "/" + conversation.SessionID(c.ID)
 			}
 			v.Calls = append(v.Calls, cv)
 		}
@@ -42,8 +42,8 @@ func (s *Session) View() conversation.View {
 
 // inOrder lists the open tasks as they will run: the RUNNING one, then the
 // QUEUED ones, then those that wait for an answer.
-func (s *Session) inOrder() []*task {
-	rank := func(t *task) int {
+func (st *State) inOrder() []*Task {
+	rank := func(t *Task) int {
 		switch t.Status {
 		case conversation.TaskRunning:
 			return -10
@@ -53,16 +53,16 @@ func (s *Session) inOrder() []*task {
 			return 10
 		}
 	}
-	tasks := slices.Clone(s.state.Tasks)
-	slices.SortStableFunc(tasks, func(a, b *task) int { return rank(a) - rank(b) })
+	tasks := slices.Clone(st.Tasks)
+	slices.SortStableFunc(tasks, func(a, b *Task) int { return rank(a) - rank(b) })
 	return tasks
 }
 
 // Summary is the session's entry in lists.
-func (s *Session) Summary() conversation.Summary {
-	st := &s.state
+func (st *State) Summary() conversation.Summary {
+
 	sum := conversation.Summary{
-		Key: s.key, Title: st.Title, Agent: st.Agent, Owner: st.Owner, Access: st.Access, Closed: st.Closed,
+		Key: st.key, Title: st.Title, Agent: st.Agent, Owner: st.Owner, Access: st.Access, Closed: st.Closed,
 		CreatedAt: st.Created, Activity: st.Activity, Last: st.Head, Open: len(st.Tasks),
 	}
 	for _, t := range st.Tasks {

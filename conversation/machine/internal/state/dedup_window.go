@@ -1,4 +1,4 @@
-package machine
+package state
 
 import (
 	"bytes"
@@ -11,9 +11,9 @@ import (
 	"parley/conversation"
 )
 
-// recentMessages is how many client ids a session remembers by itself; the
+// RecentMessages is how many client ids a session remembers by itself; the
 // store's keys know all of them.
-const recentMessages = 256
+const RecentMessages = 256
 
 // recent is a message by its author's id: hashes, because texts and ids of 256
 // messages would cost more than everything else together.
@@ -24,14 +24,14 @@ type recent struct {
 	Seq     uint32 // a session of four billion events is not expected
 }
 
-// recents are the last client ids, oldest first. They are most of an idle
+// Recents are the last client ids, oldest first. They are most of an idle
 // session, so they are packed: an entry says how far it is behind the one before,
 // which is 13 bytes for a message that follows a message.
 //
 // An entry is a step byte, the key's eight bytes, the text's four. The step is how
 // much seq has grown, with the message's number one more; or farStep, and then
 // both differences follow as varints.
-type recents struct {
+type Recents struct {
 	packed []byte
 	n      int
 	base   place // before the first entry
@@ -66,8 +66,8 @@ func (p place) next(packed []byte) (r recent, size int) {
 
 func (r recent) place() place { return place{r.Message, r.Seq} }
 
-// add appends an entry.
-func (rs *recents) add(r recent) {
+// Add appends an entry.
+func (rs *Recents) Add(r recent) {
 	if rs.n == 0 {
 		rs.base = place{r.Message - 1, r.Seq}
 		rs.last = rs.base
@@ -94,24 +94,15 @@ func (rs *recents) add(r recent) {
 }
 
 // forget drops the oldest entry.
-func (rs *recents) forget() {
+func (rs *Recents) forget() {
 	r, size := rs.base.next(rs.packed)
 	rs.packed = slices.Delete(rs.packed, 0, size)
 	rs.base = r.place()
 	rs.n--
 }
 
-// turned makes entry n the oldest: snapshots used to hold a ring that went on there.
-func (rs *recents) turned(n int) {
-	all := slices.Collect(rs.all)
-	*rs = recents{}
-	for _, r := range slices.Concat(all[n:], all[:n]) {
-		rs.add(r)
-	}
-}
-
-// all goes over the entries, oldest first.
-func (rs *recents) all(yield func(recent) bool) {
+// All goes over the entries, oldest first.
+func (rs *Recents) All(yield func(recent) bool) {
 	at := rs.base
 	for packed := rs.packed; len(packed) > 0; {
 		r, size := at.next(packed)
@@ -123,12 +114,12 @@ func (rs *recents) all(yield func(recent) bool) {
 }
 
 // IsZero leaves out of a snapshot what is empty.
-func (rs recents) IsZero() bool { return rs.n == 0 }
+func (rs Recents) IsZero() bool { return rs.n == 0 }
 
 // MarshalJSON writes one string, 20 bytes an entry: it is most of a snapshot.
-func (rs recents) MarshalJSON() ([]byte, error) {
+func (rs Recents) MarshalJSON() ([]byte, error) {
 	raw := make([]byte, 0, 20*rs.n)
-	for e := range rs.all {
+	for e := range rs.All {
 		for _, v := range []uint32{e.Key[0], e.Key[1], e.Text, e.Message, e.Seq} {
 			raw = binary.BigEndian.AppendUint32(raw, v)
 		}
@@ -137,7 +128,7 @@ func (rs recents) MarshalJSON() ([]byte, error) {
 }
 
 // UnmarshalJSON reads what MarshalJSON wrote.
-func (rs *recents) UnmarshalJSON(data []byte) error {
+func (rs *Recents) UnmarshalJSON(data []byte) error {
 	var raw []byte
 	if err := json.Unmarshal(data, &raw); err != nil {
 		return err
@@ -145,10 +136,10 @@ func (rs *recents) UnmarshalJSON(data []byte) error {
 	if len(raw)%20 != 0 {
 		return fmt.Errorf("%d bytes of client ids", len(raw))
 	}
-	*rs = recents{packed: make([]byte, 0, len(raw)/20*recentSize+2*binary.MaxVarintLen64)}
+	*rs = Recents{packed: make([]byte, 0, len(raw)/20*recentSize+2*binary.MaxVarintLen64)}
 	for ; len(raw) > 0; raw = raw[20:] {
 		at := func(i int) uint32 { return binary.BigEndian.Uint32(raw[4*i:]) }
-		rs.add(recent{Key: [2]uint32{at(0), at(1)}, Text: at(2), Message: at(3), Seq: at(4)})
+		rs.Add(recent{Key: [2]uint32{at(0), at(1)}, Text: at(2), Message: at(3), Seq: at(4)})
 	}
 	return nil
 }
@@ -162,28 +153,30 @@ func clientKey(author conversation.UserID, id conversation.ClientMsgID) [2]uint3
 	return [2]uint32{uint32(sum >> 32), uint32(sum)}
 }
 
-func textKey(text string) uint32 {
+// TextKey is the fingerprint of a text by which a repetition is known.
+func TextKey(text string) uint32 {
 	h := fnv.New32a()
 	h.Write([]byte(text))
 	return h.Sum32()
 }
 
 // remember keeps a client's id. The oldest one makes room.
-func (st *state) remember(r recent) {
-	if st.Recent.n >= recentMessages {
+func (st *State) remember(r recent) {
+	if st.Recent.n >= RecentMessages {
 		st.Recent.forget()
 		st.Forgotten = true
 	}
-	st.Recent.add(r)
+	st.Recent.Add(r)
 }
 
-func (st *state) recall(author conversation.UserID, id conversation.ClientMsgID) (recent, bool) {
+// Recall finds a remembered client id; ok is false for one that is new, or forgotten.
+func (st *State) Recall(author conversation.UserID, id conversation.ClientMsgID) (recent, bool) {
 	key := clientKey(author, id)
 	at := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, key[0]), key[1])
 	if !bytes.Contains(st.Recent.packed, at) {
 		return recent{}, false // as nearly all: a search is ten times faster than reading
 	}
-	for r := range st.Recent.all {
+	for r := range st.Recent.All {
 		if r.Key == key {
 			return r, true
 		}

@@ -1,4 +1,4 @@
-package machine
+package state
 
 import (
 	"parley/conversation"
@@ -33,7 +33,7 @@ const (
 // taskEnds remembers where a task lies: a summary up to a seq before its end does
 // not cover it, and a transcript must then be fed all of it. Being told of more
 // than it needs costs a transcript nothing but time.
-func (st *state) taskEnds(t *task, end conversation.Seq) {
+func (st *State) taskEnds(t *Task, end conversation.Seq) {
 	next := endedTasks{uint32(t.since()), uint32(end)}
 	if n := len(st.Ended); n > 0 {
 		last := &st.Ended[n-1]
@@ -50,7 +50,7 @@ func (st *state) taskEnds(t *task, end conversation.Seq) {
 }
 
 // since is the first event that tells of the task or its messages.
-func (t *task) since() conversation.Seq {
+func (t *Task) since() conversation.Seq {
 	first := t.First
 	if t.Since > 0 {
 		first = min(first, t.Since)
@@ -62,15 +62,15 @@ func (t *task) since() conversation.Seq {
 }
 
 // first is the original request, if this is the step that reads it.
-func (s *Session) first(b conversation.StepStarted) (*task, *message) {
-	if s.state.Step > 0 || b.Step != 1 || len(b.Read) == 0 {
+func (st *State) first(b conversation.StepStarted) (*Task, *Message) {
+	if st.Step > 0 || b.Step != 1 || len(b.Read) == 0 {
 		return nil, nil
 	}
-	return s.message(b.Read[0])
+	return st.Message(b.Read[0])
 }
 
-func (s *Session) applyCompacted(b conversation.ContextCompacted) {
-	st := &s.state
+func (st *State) applyCompacted(b conversation.ContextCompacted) {
+
 	from := b.Upto
 	for _, t := range st.Tasks {
 		from = min(from, t.since()-1)
@@ -86,12 +86,12 @@ func (s *Session) applyCompacted(b conversation.ContextCompacted) {
 // TranscriptFrom is the seq after which a transcript must be fed: what the last
 // summary does not cover, or without one the window; and everything since the
 // first event of a task that has not ended.
-func (s *Session) TranscriptFrom() conversation.Seq {
-	from := s.state.Head - min(s.state.Head, conversation.TranscriptWindow)
-	if c := s.state.Compacted; c != nil {
+func (st *State) TranscriptFrom() conversation.Seq {
+	from := st.Head - min(st.Head, conversation.TranscriptWindow)
+	if c := st.Compacted; c != nil {
 		from = c.From
 	}
-	for _, t := range s.state.Tasks {
+	for _, t := range st.Tasks {
 		from = min(from, t.since()-1)
 	}
 	return from
@@ -99,9 +99,9 @@ func (s *Session) TranscriptFrom() conversation.Seq {
 
 // TranscriptOrigin is where the original request is told, from accepted to read,
 // for Transcript.Pin. ok is false if TranscriptFrom includes it.
-func (s *Session) TranscriptOrigin() (r conversation.Range, ok bool) {
-	o := s.state.Origin
-	if o == nil || s.TranscriptFrom() < o.Accepted {
+func (st *State) TranscriptOrigin() (r conversation.Range, ok bool) {
+	o := st.Origin
+	if o == nil || st.TranscriptFrom() < o.Accepted {
 		return conversation.Range{}, false
 	}
 	return conversation.Range{After: o.Accepted - 1, Before: o.Read + 1}, true

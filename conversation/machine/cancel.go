@@ -1,0 +1,135 @@
+package machine
+
+import (
+	"slices"
+
+	"parley/conversation"
+	"parley/conversation/machine/internal/state"
+)
+
+// decideCancel ends a task early on somebody's word.
+func (d *decision) decideCancel(c conversation.Cancel) *conversation.Error {
+	if d.key.Session.Depth() > 0 && c.By != conversation.ByParent {
+		return conversation.Errorf(conversation.Forbidden, "a delegation's session can only be read")
+	}
+	if done, err := d.cancelledBefore(c); done || err != nil {
+		return err
+	}
+	var t *state.Task
+	switch {
+	case c.Task != "":
+		t = d.state.Task(c.Task)
+	case c.By == conversation.ByParent && len(d.state.Tasks) > 0:
+		t = d.state.Tasks[0]
+	default:
+		t = d.state.Running()
+	}
+	if t == nil {
+		if c.By == conversation.ByParent && d.state.Final != nil {
+			d.report() // the parent asks again: it has not heard
+			return nil
+		}
+		return conversation.Errorf(conversation.NotFound, "there is no task to cancel")
+	}
+	d.out.Receipt.Task, d.out.Receipt.OldStatus = d.state.TaskID(t.N), t.Status
+	before := d.state.Head
+	said := conversation.TaskCancelling{By: c.By, Reason: c.Reason, Drop: c.Drop, Author: c.Author, ClientMsgID: c.ClientMsgID}
+	if t.Cancelling == nil {
+		d.beginCancel(t, said)
+	} else {
+		d.cancelAgain(t, said)
+	}
+	if c.Drop {
+		d.dropWaiting(t, c, before)
+	}
+	return nil
+}
+
+// cancelAgain takes a cancel of a task that is being cancelled already: the log
+// keeps the client's id, and what the first one did not drop may be dropped.
+func (d *decision) cancelAgain(t *state.Task, said conversation.TaskCancelling) {
+	if said.ClientMsgID != "" {
+		said.Until = t.Cancelling.Until
+		d.emit(t, said)
+	}
+	if !said.Drop {
+		return
+	}
+	for _, m := range slices.Clone(t.Messages) {
+		if m.Read == 0 {
+			d.resolve(t, m.ID, conversation.ResolvedCancelled, nil, "")
+		}
+	}
+}
+
+// dropWaiting cancels the other tasks that waited for their first run when the
+// cancel came.
+func (d *decision) dropWaiting(t *state.Task, c conversation.Cancel, before conversation.Seq) {
+	for _, other := range slices.Clone(d.state.Tasks) {
+		if other != t && other.Status == conversation.TaskQueued && !other.Ran() && other.First <= before && other.Cancelling == nil {
+			d.cancelTask(other, c.By, c.Reason, nil, false)
+		}
+	}
+}
+
+// cancelledBefore answers a cancel that a client repeats as the first time,
+// whatever runs by now.
+func (d *decision) cancelledBefore(c conversation.Cancel) (bool, *conversation.Error) {
+	if c.ClientMsgID == "" {
+		return false, nil
+	}
+	dup := c.Duplicate
+	if dup == nil {
+		r, ok := d.state.Recall(c.Author, c.ClientMsgID)
+		if !ok {
+			return false, nil
+		}
+		dup = &conversation.Duplicate{Seq: conversation.Seq(r.Seq), Task: d.state.TaskID(r.Message), SameText: r.Text == state.TextKey(c.Said())}
+	}
+	if !dup.SameText || c.Task != "" && c.Task != dup.Task {
+		return false, conversation.Errorf(conversation.Conflict, "the id %q was used for another command", c.ClientMsgID)
+	}
+	d.out.Receipt = conversation.Receipt{Task: dup.Task, Seq: dup.Seq, Duplicate: true}
+	return true, nil
+}
+
+// cancelTask is the first phase of an early end: nothing new is started, and
+// everything open is told to stop. settle does the second when all has stopped.
+func (d *decision) cancelTask(t *state.Task, by conversation.CancelBy, reason string, failure *conversation.Failure, drop bool) {
+	d.beginCancel(t, conversation.TaskCancelling{By: by, Reason: reason, Error: failure, Drop: drop})
+}
+
+func (d *decision) beginCancel(t *state.Task, said conversation.TaskCancelling) {
+	said.Until = d.now.Add(d.policy.CancelGrace)
+	d.emit(t, said)
+	if st := t.Step; st != nil {
+		d.do(conversation.StopModel{Step: st.N})
+		d.emit(t, conversation.StepFinished{Step: st.N, Attempt: st.Attempt, Outcome: conversation.StepCancelled})
+	}
+	d.questions().closeQuestions(t, conversation.QuestionCancelled)
+	d.calls().stopCalls(t)
+}
+
+// end is the second phase: CANCELLED or ERROR.
+func (d *decision) end(t *state.Task) {
+	c := t.Cancelling
+	status, how := conversation.TaskCancelled, conversation.ResolvedCancelled
+	if c.By == conversation.ByError {
+		status, how = conversation.TaskError, conversation.ResolvedFailed
+		text := d.policy.Texts.Failed
+		if c.Error != nil && (c.Error.Code == conversation.Overloaded || c.Error.Code == conversation.Timeout) {
+			text = c.Error.Message // these two are sentences for the user
+		}
+		d.emit(t, conversation.Response{Part: d.state.NextPart(t, text, "", ""), ResponseKind: conversation.ResponseError})
+	}
+	for _, m := range slices.Clone(t.Messages) {
+		if m.Read != 0 || !t.Ran() && !m.Kept || c.Drop && m.Seq < c.Seq || d.key.Session.Depth() > 0 {
+			d.resolve(t, m.ID, how, nil, "")
+		}
+	}
+	d.requeue(t)
+	d.setStatus(t, status, "", c.Error)
+	if d.key.Session.Depth() > 0 {
+		d.report()
+	}
+}

@@ -1,0 +1,183 @@
+package machine
+
+import (
+	"time"
+
+	"parley/conversation"
+	"parley/conversation/machine/internal/state"
+)
+
+// Decide takes a command and says what happens because of it. Each event is
+// applied as it is decided (by Apply, which alone changes the state), so the
+// session has moved on when Decide returns; the caller's duty is to make the
+// events durable before anything of them is seen, and to throw the session away
+// if that fails.
+func (s *Session) Decide(given conversation.Given, c conversation.Command) conversation.Decided {
+	s.clock.hear(conversation.Stamp(given.At))
+	d := decision{Session: s, now: s.clock.heard, slot: given.Slot || s.key.Session.Depth() > 0}
+	err := d.decide(sanitize(c))
+	if err == nil {
+		d.settle()
+	}
+	if err == nil && s.drained {
+		d.drain() // a late result has opened another step
+	}
+	if err != nil {
+		d.out = conversation.Decided{Err: err, Effects: d.out.Effects}
+	}
+	if err == nil && d.out.Receipt.Seq == 0 {
+		d.out.Receipt.Seq = s.state.Head
+	}
+	return d.out
+}
+
+// decision is one call of Decide: what it was given, and what it brings forth.
+// The rules are its methods; those of a family of rules are methods of a type of
+// that family, which holds nothing but the decision.
+type decision struct {
+	*Session
+	now     time.Time // the clock, as the command brought it
+	slot    bool      // a task may become RUNNING
+	out     conversation.Decided
+	pending pending
+}
+
+type (
+	inbox     struct{ *decision } // messages: accepted, edited, moved, taken back
+	questions struct{ *decision } // asked, answered, closed
+	calls     struct{ *decision } // tools and delegations: planned, started, ended
+)
+
+func (d *decision) inbox() inbox         { return inbox{d} }
+func (d *decision) questions() questions { return questions{d} }
+func (d *decision) calls() calls         { return calls{d} }
+
+func (d *decision) decide(c conversation.Command) *conversation.Error {
+	switch c := c.(type) {
+	case conversation.Create:
+		return d.decideCreate(c)
+	case conversation.Tell:
+		return d.calls().decideTell(c)
+	case conversation.Recovered, conversation.Tick, conversation.SlotGranted, conversation.Drain, conversation.ModelAnswered, conversation.ModelFailed, conversation.ToolDone,
+		conversation.DelegationAsked, conversation.DelegationQuestions, conversation.DelegationQuestionClosed, conversation.DelegationDone, conversation.Compacted:
+		if d.Exists() {
+			d.decideInner(c)
+		}
+		return nil
+	case conversation.Cancel:
+		if !d.Exists() {
+			return d.absent()
+		}
+		return d.decideCancel(c)
+	}
+	if !d.Exists() {
+		return d.absent()
+	}
+	if d.key.Session.Depth() > 0 && !fromParent(c) {
+		return conversation.Errorf(conversation.Forbidden, "a delegation's session can only be read")
+	}
+	switch c := c.(type) {
+	case conversation.Say:
+		return d.inbox().decideSay(c)
+	case conversation.Answer:
+		return d.questions().decideAnswer(c)
+	case conversation.Reply:
+		return d.questions().decideReply(c)
+	case conversation.Edit:
+		return d.inbox().decideEdit(c)
+	case conversation.Withdraw:
+		return d.inbox().decideWithdraw(c)
+	case conversation.Move:
+		return d.inbox().decideMove(c)
+	case conversation.Update:
+		return d.decideUpdate(c)
+	case conversation.Close:
+		return d.decideClose(c)
+	case conversation.Seen:
+		return d.decideSeen(c)
+	case conversation.AddPart:
+		return d.decideAddPart(c)
+	default:
+		return conversation.Errorf(conversation.Internal, "the command %T is not known", c)
+	}
+}
+
+// decideInner takes the commands that come from the shell itself: nobody waits
+// for their answer, and one that is out of date changes nothing.
+func (d *decision) decideInner(c conversation.Command) {
+	switch c := c.(type) {
+	case conversation.Recovered:
+		d.recover()
+	case conversation.Tick:
+		d.tick()
+	case conversation.Drain:
+		d.drained = true
+	case conversation.ModelAnswered:
+		d.modelAnswered(c)
+	case conversation.ModelFailed:
+		d.modelFailed(c)
+	case conversation.ToolDone:
+		d.calls().toolDone(c)
+	case conversation.DelegationAsked:
+		d.calls().delegationAsked(c)
+	case conversation.DelegationQuestions:
+		d.calls().delegationQuestions(c)
+	case conversation.DelegationQuestionClosed:
+		d.calls().delegationQuestionClosed(c)
+	case conversation.DelegationDone:
+		d.calls().delegationDone(c)
+	case conversation.Compacted:
+		d.compacted(c)
+	case conversation.SlotGranted:
+		// The slot is in Given; settle uses it.
+	}
+}
+
+// fromParent is true for what a parent session may tell a sub-session.
+func fromParent(c conversation.Command) bool {
+	switch c := c.(type) {
+	case conversation.Say:
+		return c.Via == conversation.ViaDelegation
+	case conversation.Answer:
+		return c.Via == conversation.ViaDelegation
+	case conversation.Seen:
+		return true
+	default:
+		return false
+	}
+}
+
+func (s *Session) absent() *conversation.Error {
+	return conversation.Errorf(conversation.NotFound, "there is no such session")
+}
+
+// emit decides an event: it is applied at once and goes into the commit.
+func (d *decision) emit(t *state.Task, body conversation.EventBody) conversation.Event {
+	if t == nil {
+		return d.emitOf("", body)
+	}
+	return d.emitOf(d.state.TaskID(t.N), body)
+}
+
+// emitOf decides an event of a task that may be born by it.
+func (d *decision) emitOf(task conversation.TaskID, body conversation.EventBody) conversation.Event {
+	e := conversation.Event{Seq: d.state.Head + 1, At: d.at(), Task: task, Body: normalize(body)}
+	if err := d.Apply(e); err != nil {
+		panic("conversation: decided an event that does not apply: " + err.Error())
+	}
+	d.out.Events = append(d.out.Events, e)
+	return e
+}
+
+// at is the time of what happens now. A clock may be set back; a session's time
+// does not go back. What is to happen later is reckoned from the clock itself:
+// else a clock that was an hour ahead would keep each retry waiting for an hour.
+func (d *decision) at() time.Time {
+	if d.now.Before(d.state.Last) {
+		return d.state.Last
+	}
+	return d.now
+}
+
+// do adds an effect.
+func (d *decision) do(e conversation.Effect) { d.out.Effects = append(d.out.Effects, e) }

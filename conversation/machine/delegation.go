@@ -1,0 +1,102 @@
+package machine
+
+import (
+	"slices"
+	"time"
+
+	"parley/conversation"
+	"parley/conversation/machine/internal/state"
+)
+
+// Delegations, as the parent session sees them.
+
+// delegationDone ends a delegation; its open questions end with it.
+func (cs calls) delegationDone(c conversation.DelegationDone) {
+	if t, open := cs.state.Call(c.Delegation); open != nil && open.Delegation() {
+		cs.finishDelegation(t, open, c.Status, c.Summary, c.Took)
+	}
+}
+
+func (cs calls) finishDelegation(t *state.Task, c *state.Call, status conversation.CallStatus, summary string, took time.Duration) {
+	for _, q := range slices.Clone(t.Questions) {
+		if q.Asked.Delegation == c.ID {
+			cs.emit(t, conversation.QuestionClosed{Question: q.Asked.Question, Reason: conversation.QuestionCancelled})
+		}
+	}
+	cs.emit(t, conversation.DelegationFinished{Delegation: c.ID, Status: status, Summary: summary, Took: took})
+}
+
+// delegationAsked records a delegation's question here too: its user is this
+// session's user. Asked again, an answered question is answered again.
+func (cs calls) delegationAsked(c conversation.DelegationAsked) {
+	t, d := cs.awaited(c.Delegation)
+	if d == nil {
+		return
+	}
+	if a, done := d.Answers[c.Question]; done {
+		cs.do(conversation.RouteAnswer{Delegation: c.Delegation, Question: c.Question, Text: a.Text, By: a.By})
+		return
+	}
+	id := state.Outer(c.Delegation, c.Question)
+	if t.Question(id) != nil {
+		return
+	}
+	b := conversation.Asked{
+		Question: id, Text: c.Text, Blocking: true, Choices: c.Choices, ExpiresAt: c.ExpiresAt, Default: c.Default,
+		Delegation: c.Delegation, Approval: c.Approval,
+	}
+	cs.emit(t, b)
+	if cs.key.Session.Depth() > 0 {
+		cs.do(conversation.ReportQuestion{Asked: b})
+	}
+}
+
+// awaited finds a running delegation, and its task. One that this session does
+// not wait for, or not any more, is told to cancel itself.
+func (cs calls) awaited(id conversation.CallID) (*state.Task, *state.Call) {
+	t, d := cs.state.Call(id)
+	if d == nil || !d.Delegation() || cs.stops(t) {
+		cs.do(conversation.RefuseDelegation{Delegation: id})
+		return nil, nil
+	}
+	return t, d
+}
+
+// stops is true while the delegations of a task are told to end.
+func (s *Session) stops(t *state.Task) bool { return t.Cancelling != nil || s.wrapping(t) }
+
+// delegationQuestions closes what a delegation has not open any more: it has
+// said so before, but a crash came before this session had stored it.
+func (cs calls) delegationQuestions(c conversation.DelegationQuestions) {
+	t, d := cs.awaited(c.Delegation)
+	if d == nil {
+		return
+	}
+	for _, q := range slices.Clone(t.Questions) {
+		id := state.Inner(q.Asked.Question)
+		if q.Asked.Delegation != c.Delegation || slices.Contains(c.Open, id) {
+			continue
+		}
+		closed := conversation.DelegationQuestionClosed{Delegation: c.Delegation, Question: id, Reason: conversation.QuestionCancelled}
+		if !q.Asked.ExpiresAt.IsZero() {
+			closed.Reason, closed.Default = conversation.QuestionExpired, q.Asked.Default
+		}
+		cs.delegationQuestionClosed(closed)
+	}
+}
+
+func (cs calls) delegationQuestionClosed(c conversation.DelegationQuestionClosed) {
+	id := state.Outer(c.Delegation, c.Question)
+	t, q := cs.state.Question(id)
+	if q == nil {
+		return
+	}
+	if cs.key.Session.Depth() > 0 {
+		cs.do(conversation.ReportQuestionClosed{Question: id, Reason: c.Reason, Default: c.Default})
+	}
+	if c.Reason == conversation.QuestionExpired && c.Default != nil {
+		cs.emit(t, conversation.QuestionAnswered{Question: id, Text: *c.Default, By: byDefault})
+		return
+	}
+	cs.emit(t, conversation.QuestionClosed{Question: id, Reason: c.Reason})
+}

@@ -1,0 +1,38 @@
+package machine
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+)
+
+func snapshotOf(t *testing.T, s *Session) string {
+	t.Helper()
+	data, err := s.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// N-09: an idle session is small. The figures are sizes on the heap, which do not
+// depend on the machine; what was measured is in BenchmarkSessionBytes.
+func TestSessionIsSmall(t *testing.T) {
+	for _, c := range []struct{ tasks, most int }{{0, 640}, {100, 2560}, {300, 4608}} {
+		const n = 200
+		all := make([]*Session, n)
+		before := heap()
+		for i := range all {
+			s := benchSession(t, fmt.Sprintf("%016d", i))
+			for j := range c.tasks {
+				turn(t, s, j)
+			}
+			all[i] = s
+		}
+		size := (int(heap()) - int(before)) / n
+		runtime.KeepAlive(all)
+		if size > c.most {
+			t.Errorf("after %d tasks an idle session takes %d bytes; it should be at most %d", c.tasks, size, c.most)
+		}
+	}
+}

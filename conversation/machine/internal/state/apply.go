@@ -1,0 +1,135 @@
+package state
+
+import (
+	"fmt"
+	"time"
+
+	"parley/conversation"
+)
+
+// Apply changes the state by an event.
+func (st *State) Apply(e conversation.Event) error {
+	if e.Seq != st.Head+1 {
+		return fmt.Errorf("event %d of %s follows %d", e.Seq, st.key, st.Head)
+	}
+
+	t := st.Task(e.Task)
+	switch b := e.Body.(type) {
+	case conversation.SessionCreated:
+		st.Title, st.Agent, st.Owner, st.Access, st.Policy = b.Title, b.Agent, b.Owner, b.Access, b.Policy
+		st.Created, st.Activity, st.FreeSince = e.At, e.At, e.At
+	case conversation.SessionUpdated:
+		st.applyUpdated(b)
+	case conversation.SessionClosed:
+		st.Closed = true
+	case conversation.MessageAccepted:
+		st.applyAccepted(e, t, b)
+	case conversation.MessageEdited:
+		if _, m := st.Message(b.Message); m != nil {
+			m.Words = SignificantWords(b.Text)
+			if m.Text = b.Text; !m.Kept {
+				m.Text = conversation.Excerpt(b.Text, RememberedText)
+			}
+		}
+	case conversation.MessageWithdrawn:
+		st.applyWithdrawn(t, b)
+	case conversation.MessageMoved:
+		st.applyMoved(b)
+	case conversation.MessageResolved:
+		if mt, _ := st.Message(b.Message); mt != nil {
+			mt.drop(b.Message)
+		}
+	case conversation.TaskStatusChanged:
+		if t != nil && b.New.Ended() {
+			st.taskEnds(t, e.Seq)
+		}
+		st.applyStatus(e, t, b)
+	case conversation.TaskCancelling:
+		st.applyCancelling(e, t, b)
+	case conversation.StepStarted:
+		if _, m := st.first(b); m != nil {
+			st.Origin = &origin{Accepted: m.Seq, Read: e.Seq}
+		}
+		st.applyStepStarted(e, t, b)
+	case conversation.StepFinished:
+		st.applyStepFinished(t, b)
+	case conversation.PartialResponse:
+		st.applyPart(e, t, b.Part, false)
+	case conversation.Response:
+		st.applyPart(e, t, b.Part, b.Promoted)
+		if st.key.Session.Depth() > 0 {
+			st.Final = &Final{Response: e.Seq}
+		}
+	case conversation.Asked:
+		st.applyAsked(e, t, b)
+	case conversation.QuestionAnswered:
+		st.applyQuestionAnswered(b)
+	case conversation.QuestionClosed:
+		st.applyQuestionClosed(b)
+	case conversation.ToolStarted:
+		st.applyToolStarted(e, t, b)
+	case conversation.ToolFinished:
+		st.applyCallEnded(t, b.Call)
+	case conversation.DelegationStarted:
+		st.applyDelegationStarted(e, t, b)
+	case conversation.DelegationFinished:
+		st.applyCallEnded(t, b.Delegation)
+	case conversation.CoverageNudge:
+		if t != nil {
+			t.Nudges, t.UnseenInput = b.Nudge, true
+		}
+	case conversation.ContextCompacted:
+		st.applyCompacted(b)
+	default:
+		return fmt.Errorf("event %d of %s: %w", e.Seq, st.key, conversation.ErrTooNew)
+	}
+	st.Head, st.Last = e.Seq, e.At
+	return nil
+}
+
+func (st *State) applyUpdated(b conversation.SessionUpdated) {
+
+	if b.Title != nil {
+		st.Title = *b.Title
+	}
+	if b.Access != nil {
+		st.Access = *b.Access
+	}
+	if b.Policy == nil {
+		return
+	}
+	next := conversation.Overrides{} // a new map: receipts and views may still hold the old one
+	for key, value := range st.Policy {
+		next[key] = value
+	}
+	for key, value := range b.Policy {
+		if string(value) == "null" {
+			delete(next, key)
+		} else {
+			next[key] = value
+		}
+	}
+	if len(next) == 0 {
+		next = nil
+	}
+	st.Policy = next
+}
+
+// WaitingSince is when a runnable task began to wait for nothing but a slot.
+func (st *State) WaitingSince(t *Task) time.Time {
+	since := t.Updated
+	for _, at := range []time.Time{st.FreeSince, t.NotBefore} {
+		if at.After(since) {
+			since = at
+		}
+	}
+	return since
+}
+
+// Exists is false until the first event was applied.
+func (st *State) Exists() bool { return st.Head > 0 }
+
+// Visible is true when user may see the session.
+func (st *State) Visible(user conversation.UserID) bool {
+	return st.Owner == user || st.Access == conversation.AccessTenant
+}

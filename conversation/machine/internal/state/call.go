@@ -1,0 +1,52 @@
+package state
+
+import (
+	"fmt"
+
+	"parley/conversation"
+)
+
+// NextCall is the id of the next tool call.
+func (st *State) NextCall() conversation.CallID {
+	return conversation.CallID(fmt.Sprintf("c%d", st.Calls+1))
+}
+
+func (st *State) applyToolStarted(e conversation.Event, t *Task, b conversation.ToolStarted) {
+	st.Calls = max(st.Calls, conversation.Ordinal(string(b.Call), 'c'))
+	if t == nil {
+		return
+	}
+	c := t.Call(b.Call)
+	if c == nil {
+		c = &Call{ID: b.Call, Step: t.LastStep, Tool: b.Tool, Target: b.Delegation}
+		t.Calls = append(t.Calls, c)
+	}
+	c.Held, c.Idempotent, c.Seq, c.At, c.Deadline = false, b.Idempotent, e.Seq, e.At, b.Deadline
+}
+
+func (st *State) applyDelegationStarted(e conversation.Event, t *Task, b conversation.DelegationStarted) {
+	st.Delegations = max(st.Delegations, conversation.Ordinal(string(b.Delegation), 'd'))
+	if t != nil {
+		t.Calls = append(t.Calls, &Call{
+			ID: b.Delegation, Step: t.LastStep, Agent: b.Agent, Idempotent: true, Seq: e.Seq, At: e.At, Deadline: b.Deadline,
+		})
+	}
+}
+
+// applyCallEnded: the result belongs to the last round, or comes from outside it.
+func (st *State) applyCallEnded(t *Task, id conversation.CallID) {
+	if t == nil {
+		return
+	}
+	for i, c := range t.Calls {
+		if c.ID == id {
+			if c.Step == t.LastStep {
+				t.UnseenResults = true
+			} else {
+				t.UnseenInput = true
+			}
+			t.Calls = append(t.Calls[:i:i], t.Calls[i+1:]...)
+			return
+		}
+	}
+}

@@ -1,0 +1,143 @@
+package state
+
+import (
+	"slices"
+
+	"parley/conversation"
+)
+
+// RememberedText is how much of an unresolved message's text the state keeps, in
+// code points: enough for a question that it turns out to answer.
+const RememberedText = 1000
+
+// ExcerptLength is how much of a text lists and titles show, in code points.
+const ExcerptLength = 60
+
+// Collecting is the QUEUED task that messages are collected in; nil if there is none.
+func (st *State) Collecting() *Task {
+	for _, t := range st.Tasks {
+		if t.Status == conversation.TaskQueued && t.Collect && !t.Ran() && t.Cancelling == nil {
+			return t
+		}
+	}
+	return nil
+}
+
+// Busy is what inbox.mode=reject refuses: something runs or is about to.
+func (st *State) Busy() bool {
+	for _, t := range st.Tasks {
+		if t.Status == conversation.TaskRunning || t.Status == conversation.TaskQueued {
+			return true
+		}
+	}
+	return false
+}
+
+func (st *State) applyAccepted(e conversation.Event, t *Task, b conversation.MessageAccepted) {
+
+	n := conversation.Ordinal(string(b.Message), 'm')
+	st.Messages, st.Activity = max(st.Messages, n), e.At
+	if b.ClientMsgID != "" {
+		st.remember(recent{Key: clientKey(b.Author, b.ClientMsgID), Text: TextKey(b.Text), Message: n, Seq: uint32(e.Seq)})
+	}
+	switch b.Disposition {
+	case conversation.Answered:
+		return // resolved in the same commit
+	case conversation.Started, conversation.Queued:
+		if t == nil {
+			t = st.newTask(e, b.Message)
+			t.Steer, t.Collect, t.NotBefore = b.Steer, !b.NotBefore.IsZero(), b.NotBefore
+			if b.First { // also before an earlier interrupt that still waits
+				t.Order = OrderFirst
+				st.Tasks = slices.Insert(st.Tasks[:len(st.Tasks)-1:len(st.Tasks)-1], 0, t)
+			}
+		}
+	}
+	if t != nil {
+		m := &Message{
+			ID: b.Message, Author: b.Author, Via: b.Via, Seq: e.Seq, At: e.At, Kept: b.Kept,
+			Text: conversation.Excerpt(b.Text, RememberedText), Words: SignificantWords(b.Text),
+		}
+		if b.Kept {
+			m.Text = b.Text
+		}
+		t.Messages = append(t.Messages, m)
+	}
+}
+
+// maxWithdrawn bounds how many withdrawn messages are remembered: as many as
+// client ids are.
+const maxWithdrawn = 256
+
+func (st *State) applyWithdrawn(t *Task, b conversation.MessageWithdrawn) {
+
+	st.Withdrawn = append(st.Withdrawn, conversation.Ordinal(string(b.Message), 'm'))
+	if extra := len(st.Withdrawn) - maxWithdrawn; extra > 0 {
+		st.Withdrawn = append([]uint32(nil), st.Withdrawn[extra:]...)
+	}
+	if t != nil && b.Heir != "" {
+		t.Trigger = b.Heir
+	}
+}
+
+// RunnableFirst is the QUEUED task that goes first, whether its time has come or not.
+func (st *State) RunnableFirst() *Task {
+	var first *Task
+	for _, t := range st.Tasks {
+		if t.Status == conversation.TaskQueued && (first == nil || t.Order > first.Order) {
+			first = t
+		}
+	}
+	return first
+}
+
+// FirstUnread is the place of the first message that no step has read; the length of the list if there is none.
+func (t *Task) FirstUnread() int {
+	for i, m := range t.Messages {
+		if m.Read == 0 {
+			return i
+		}
+	}
+	return len(t.Messages)
+}
+
+func (st *State) applyMoved(b conversation.MessageMoved) {
+	t, m := st.Message(b.Message)
+	if m == nil {
+		return
+	}
+	bt, before := st.Message(b.Before)
+	if b.Before == "" || bt == t {
+		i := slices.Index(t.Messages, m)
+		t.Messages = slices.Delete(slices.Clone(t.Messages), i, i+1)
+		at := t.FirstUnread()
+		if before != nil {
+			at = slices.Index(t.Messages, before)
+		}
+		t.Messages = slices.Insert(t.Messages, at, m)
+	}
+	if t.Status != conversation.TaskQueued || bt == t {
+		return
+	}
+	i := slices.Index(st.Tasks, t)
+	st.Tasks = slices.Delete(slices.Clone(st.Tasks), i, i+1)
+	at := 0
+	if bt != nil {
+		at, t.Order = slices.Index(st.Tasks, bt), bt.Order
+	} else {
+		for _, other := range st.Tasks {
+			if other.Status == conversation.TaskQueued {
+				t.Order = max(t.Order, other.Order)
+			}
+		}
+	}
+	st.Tasks = slices.Insert(st.Tasks, at, t)
+}
+func (st *State) OutsideTask(trigger conversation.MessageID) *Task {
+	for _, t := range st.Tasks {
+		if t.Trigger == trigger && t.Cancelling == nil {
+			return t
+		}
+	}
+	return nil
+}

@@ -1,0 +1,108 @@
+package state
+
+import (
+	"strings"
+
+	"parley/conversation"
+)
+
+func (st *State) applyAsked(e conversation.Event, t *Task, b conversation.Asked) {
+	if n := conversation.Ordinal(string(b.Question), 'q'); b.Delegation == "" && n > 0 {
+		st.Questions = max(st.Questions, n)
+	}
+	if t == nil {
+		return
+	}
+	t.Questions = append(t.Questions, &Question{Asked: b, Seq: e.Seq, At: e.At, Step: t.LastStep})
+	if b.Approval != nil && b.Delegation == "" {
+		st.Calls = max(st.Calls, conversation.Ordinal(string(b.Approval.Call), 'c'))
+		t.Calls = append(t.Calls, &Call{ID: b.Approval.Call, Step: t.LastStep, Tool: b.Approval.Tool, Held: true, Seq: e.Seq, At: e.At})
+	}
+}
+
+// applyQuestionAnswered closes a question. The answer is unseen, unless the
+// model itself gave it by covering a message that it had read.
+func (st *State) applyQuestionAnswered(b conversation.QuestionAnswered) {
+	t, q := st.Question(b.Question)
+	if q == nil {
+		return
+	}
+	t.closeQuestion(b.Question)
+	if !q.Own() {
+		if c := t.Call(q.Asked.Delegation); c != nil {
+			if c.Answers == nil {
+				c.Answers = map[conversation.QuestionID]reply{}
+			}
+			c.Answers[Inner(b.Question)] = reply{Text: b.Text, By: conversation.UserID(b.By)}
+		}
+		return
+	}
+	if m := t.Message(b.Message); m != nil && m.Read != 0 {
+		return
+	}
+	if q.Asked.Approval == nil { // an approval's result is the call's
+		t.UnseenInput = true
+	}
+}
+
+func (st *State) applyQuestionClosed(b conversation.QuestionClosed) {
+	t, q := st.Question(b.Question)
+	if q == nil {
+		return
+	}
+	t.closeQuestion(b.Question)
+	if q.Own() && b.Reason == conversation.QuestionExpired && q.Asked.Approval == nil {
+		t.UnseenInput = true
+	}
+}
+
+func (t *Task) closeQuestion(id conversation.QuestionID) {
+	for i, q := range t.Questions {
+		if q.Asked.Question == id {
+			t.Questions = append(t.Questions[:i:i], t.Questions[i+1:]...)
+			return
+		}
+	}
+}
+
+// Inner is a delegation's question as its own session calls it: "d1.q2" → "q2".
+func Inner(id conversation.QuestionID) conversation.QuestionID {
+	if i := strings.IndexByte(string(id), '.'); i >= 0 {
+		return id[i+1:]
+	}
+	return id
+}
+
+// Outer is the name of a delegation's question in the log of its parent: "q2" of d1 is "d1.q2".
+func Outer(d conversation.CallID, id conversation.QuestionID) conversation.QuestionID {
+	return conversation.QuestionID(d) + "." + id
+}
+
+// NewestQuestion is the newest eligible blocking question, else the newest
+// eligible one. Tasks that are being cancelled have none.
+func (st *State) NewestQuestion(eligible func(*Task, *Question) bool) (*Task, *Question) {
+	var bt *Task
+	var best *Question
+	for _, t := range st.Tasks {
+		for _, q := range t.Questions {
+			if !eligible(t, q) {
+				continue
+			}
+			if best == nil || q.Asked.Blocking && !best.Asked.Blocking ||
+				q.Asked.Blocking == best.Asked.Blocking && q.Seq > best.Seq {
+				bt, best = t, q
+			}
+		}
+	}
+	return bt, best
+}
+
+// Existed is true for the id of a question that was asked at some time.
+func (st *State) Existed(id conversation.QuestionID) bool {
+	if d, _, sub := strings.Cut(string(id), "."); sub {
+		n := conversation.Ordinal(d, 'd')
+		return n > 0 && n <= st.Delegations
+	}
+	n := conversation.Ordinal(string(id), 'q')
+	return n > 0 && n <= st.Questions
+}

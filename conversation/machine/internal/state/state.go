@@ -1,0 +1,356 @@
+package state
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"parley/conversation"
+)
+
+// State is everything a session remembers. It holds what is open and short
+// excerpts; texts stay in the log, with three exceptions that end with their
+// task: the last part shown (a promotion repeats it), open questions, and the
+// answers to a running delegation's questions.
+//
+// It is stored as JSON in snapshots: a snapshot is a cache of the log, so a
+// program that cannot read one replays the log instead.
+type State struct {
+	key conversation.SessionKey
+
+	Title    string                 `json:",omitempty"`
+	Agent    conversation.AgentName `json:",omitempty"`
+	Owner    conversation.UserID    `json:",omitempty"`
+	Policy   conversation.Overrides `json:",omitempty"`
+	Created  time.Time
+	Activity time.Time // of the last message or part
+	Last     time.Time // of the last event
+	Head     conversation.Seq
+
+	// How many of each kind have been named so far; the next id is one more.
+	Messages, Parts, TaskCount, Questions, Calls, Delegations uint32
+	Step                                                      conversation.StepNumber
+
+	Version   uint8
+	Access    conversation.Access `json:",omitempty"`
+	Closed    bool                `json:",omitempty"`
+	Forgotten bool                `json:",omitempty"` // client ids have left Recent
+
+	Tasks     []*Task   `json:",omitempty"` // that have not ended, in the order in which they were born or moved
+	Recent    Recents   `json:",omitzero"`  // the last client ids
+	Withdrawn []uint32  `json:",omitempty"` // the last withdrawn messages, so that withdrawing again is harmless
+	FreeSince time.Time // when a task last stopped being RUNNING
+	Final     *Final    `json:",omitempty"` // of a sub-session: how its only task ended
+
+	// Where a transcript begins (log_ranges.go). A snapshot of before they were kept
+	// lacks them: its session is shown the window, without the original request.
+	Origin    *origin      `json:",omitempty"`
+	Compacted *compaction  `json:",omitempty"`
+	Ended     []endedTasks `json:",omitempty"` // the last tasks that ended, oldest first
+}
+
+// snapshotVersion changes with the meaning of state.
+const snapshotVersion = 1
+
+// Final is how the only task of a sub-session ended.
+type Final struct {
+	Status   conversation.CallStatus
+	Response conversation.Seq // its last response; 0 = none was shown
+}
+
+// Task is a task that has not ended.
+type Task struct {
+	N          uint32 // "t<N>-<session>"
+	Status     conversation.TaskStatus
+	Trigger    conversation.MessageID
+	Order      Order     `json:",omitempty"`
+	Steer      bool      `json:",omitempty"` // put into the queue by a steer message: more may join
+	Collect    bool      `json:",omitempty"` // put into the queue by a collect message: more join until it starts
+	NotBefore  time.Time `json:",omitzero"`  // it does not start before; zero = at once
+	Created    time.Time
+	Updated    time.Time               // of the last change of its status
+	First      conversation.Seq        // the event that created it
+	Since      conversation.Seq        `json:",omitempty"` // of leftovers: their oldest message, which was accepted before the task was born; 0 for any other task
+	Last       conversation.Seq        // the last event of its status
+	Messages   []*Message              `json:",omitempty"` // not resolved yet; the read ones come first
+	Step       *Step                   `json:",omitempty"` // the open step; nil = no model call is in flight
+	LastStep   conversation.StepNumber `json:",omitempty"` // the last one that was started
+	Steps      int                     `json:",omitempty"` // how many were started
+	Cancelling *Cancelling             `json:",omitempty"`
+	Calls      []*Call                 `json:",omitempty"` // without a result yet
+	Questions  []*Question             `json:",omitempty"` // open, oldest first
+
+	// What the next step would show to the model. A step's start sets both to false.
+	UnseenResults bool `json:"Round,omitempty"` // a result of the last step's own calls
+	UnseenInput   bool `json:"News,omitempty"`  // something from outside that round: an answer, a late result, a nudge (unread messages aside)
+
+	Nudges       int                    `json:",omitempty"`        // coverage nudges in the task's life
+	EmptyAnswers int                    `json:"Empties,omitempty"` // empty answers in a row; any other answer sets it to 0
+	NextPart     conversation.PartIndex `json:",omitempty"`
+	LastPart     *conversation.Part     `json:",omitempty"` // the last part shown, whole: a promotion repeats it
+}
+
+// Order is why a QUEUED task goes before others. Stored in snapshots only.
+type Order uint8
+
+// The orders; a higher one goes first. Stored in snapshots: do not reorder.
+const (
+	OrderFIFO     Order = iota
+	OrderLeftover       // of messages that an earlier task left unread
+	OrderReplied        // it ran before, and has its answer
+	OrderFirst          // an interrupt
+)
+
+// Message is an accepted message without a resolution.
+type Message struct {
+	ID     conversation.MessageID
+	Author conversation.UserID
+	Via    conversation.Via `json:",omitempty"`
+	Seq    conversation.Seq
+	At     time.Time
+	Read   conversation.Seq        `json:",omitempty"` // the step_started that showed it to a model; 0 = unread
+	ReadBy conversation.StepNumber `json:",omitempty"`
+	Kept   bool                    `json:",omitempty"` // waits for the task's next question instead of a step
+	Text   string                  // whole for a kept reply, else at most rememberedText of it
+	Words  []uint32                `json:",omitempty"` // hashes of its significant words
+}
+
+// Step is an open step.
+type Step struct {
+	N          conversation.StepNumber
+	Attempt    int
+	Seq        conversation.Seq         // of attempt 1: what the model is shown ends here
+	Read       []conversation.MessageID `json:",omitempty"`
+	Agent      conversation.AgentName
+	NotBefore  time.Time `json:",omitzero"`
+	Errors     int       `json:",omitempty"` // attempts after the first, by cause
+	Interrupts int       `json:",omitempty"`
+	Parked     bool      `json:",omitempty"` // stopped by a drain, not begun again
+	WrapUp     bool      `json:",omitempty"`
+}
+
+// Cancelling is the first phase of an early end.
+type Cancelling struct {
+	By    conversation.CancelBy
+	Until time.Time
+	Error *conversation.Failure `json:",omitempty"`
+	Drop  bool                  `json:",omitempty"`
+	Seq   conversation.Seq
+}
+
+// Call is a tool call or delegation without a result.
+type Call struct {
+	ID         conversation.CallID
+	Step       conversation.StepNumber
+	Tool       string                 `json:",omitempty"` // "" for a delegation
+	Agent      conversation.AgentName `json:",omitempty"`
+	Held       bool                   `json:",omitempty"` // waits for an approval; not started
+	Idempotent bool                   `json:",omitempty"`
+	Seq        conversation.Seq
+	At         time.Time
+	Deadline   time.Time                         `json:",omitzero"`
+	Target     conversation.CallID               `json:",omitempty"` // amend: the delegation
+	Answers    map[conversation.QuestionID]reply `json:",omitempty"` // delegation: answers given, by the sub-session's id
+}
+
+// Delegation is true for a delegation, false for a tool call.
+func (c *Call) Delegation() bool { return c.Tool == "" }
+
+// reply is an answer that was routed down.
+type reply struct {
+	Text string
+	By   conversation.UserID
+}
+
+// Question is an open question.
+type Question struct {
+	Asked conversation.Asked
+	Seq   conversation.Seq
+	At    time.Time
+	Step  conversation.StepNumber // of the task's own questions
+}
+
+// Own is true for a question of the task itself, false for one of its delegations.
+func (q *Question) Own() bool { return q.Asked.Delegation == "" }
+
+// New is the state before the first event.
+func New(key conversation.SessionKey) State { return State{key: key, Version: snapshotVersion} }
+
+// Restore is the state whose snapshot data is. An error means that the
+// snapshot is of no use and the log must be replayed from its start.
+func Restore(key conversation.SessionKey, data []byte) (State, error) {
+	var st State // without a version: one that is not there must not look like ours
+	if err := json.Unmarshal(data, &st); err != nil {
+		return State{}, fmt.Errorf("snapshot of %s: %w", key, err)
+	}
+	if st.Version != snapshotVersion {
+		return State{}, fmt.Errorf("snapshot of %s: version %d instead of %d", key, st.Version, snapshotVersion)
+	}
+	st.key = key
+	return st, nil
+}
+
+// Snapshot is the state after the last applied event, for Restore. An error
+// means that the state holds what JSON cannot say; the log, from which it comes,
+// is as good without.
+func (st *State) Snapshot() ([]byte, error) {
+	data, err := json.Marshal(st)
+	if err != nil {
+		return nil, fmt.Errorf("snapshot of %s: %w", st.key, err)
+	}
+	return data, nil
+}
+
+// Ids are counters with the session's id: unique in the server without a look-up.
+
+// MessageID is the id of the n-th accepted message.
+func (st *State) MessageID(n uint32) conversation.MessageID {
+	return conversation.MessageID("m" + strconv.FormatUint(uint64(n), 10) + "-" + string(st.key.Session))
+}
+
+// PartID is the id of the n-th part.
+func (st *State) PartID(n uint32) conversation.MessageID {
+	return conversation.MessageID("p" + strconv.FormatUint(uint64(n), 10) + "-" + string(st.key.Session))
+}
+
+// TaskID is the id of the n-th task.
+func (st *State) TaskID(n uint32) conversation.TaskID {
+	return conversation.TaskID("t" + strconv.FormatUint(uint64(n), 10) + "-" + string(st.key.Session))
+}
+
+// QuestionID is the id of the n-th question.
+func (st *State) QuestionID(n uint32) conversation.QuestionID {
+	return conversation.QuestionID("q" + strconv.FormatUint(uint64(n), 10))
+}
+
+// Task finds an open task; nil if there is none.
+func (st *State) Task(id conversation.TaskID) *Task {
+	n, tasks := conversation.Ordinal(string(id), 't'), st.Tasks
+	// Most stand as they were born: the place of the first one tells that of this one.
+	if len(tasks) > 0 && n > tasks[0].N && int(n-tasks[0].N) < len(tasks) {
+		if t := tasks[n-tasks[0].N]; t.N == n && st.TaskID(n) == id {
+			return t
+		}
+	}
+	for _, t := range tasks {
+		if t.N == n && st.TaskID(n) == id {
+			return t
+		}
+	}
+	return nil
+}
+
+// Running is the task that is RUNNING, also while it is being cancelled.
+func (st *State) Running() *Task {
+	for _, t := range st.Tasks {
+		if t.Status == conversation.TaskRunning {
+			return t
+		}
+	}
+	return nil
+}
+
+// Message finds a message without a resolution, and its task.
+func (st *State) Message(id conversation.MessageID) (*Task, *Message) {
+	for _, t := range st.Tasks {
+		if m := t.Message(id); m != nil {
+			return t, m
+		}
+	}
+	return nil, nil
+}
+
+// Message finds a message of the task without a resolution; nil if there is none.
+func (t *Task) Message(id conversation.MessageID) *Message {
+	for _, m := range t.Messages {
+		if m.ID == id {
+			return m
+		}
+	}
+	return nil
+}
+
+func (t *Task) drop(id conversation.MessageID) {
+	for i, m := range t.Messages {
+		if m.ID == id {
+			t.Messages = without(t.Messages, i)
+			return
+		}
+	}
+}
+
+// without leaves the list as it is for those who still go through it. The first
+// one goes most often, and without a copy.
+func without[T any](list []*T, i int) []*T {
+	if i == 0 {
+		return list[1:]
+	}
+	return append(list[:i:i], list[i+1:]...)
+}
+
+// Call finds an open call of the task; nil if there is none.
+func (t *Task) Call(id conversation.CallID) *Call {
+	for _, c := range t.Calls {
+		if c.ID == id {
+			return c
+		}
+	}
+	return nil
+}
+
+// Question finds an open question of the task; nil if there is none.
+func (t *Task) Question(id conversation.QuestionID) *Question {
+	for _, q := range t.Questions {
+		if q.Asked.Question == id {
+			return q
+		}
+	}
+	return nil
+}
+
+// Call finds an open call, and its task.
+func (st *State) Call(id conversation.CallID) (*Task, *Call) {
+	for _, t := range st.Tasks {
+		if c := t.Call(id); c != nil {
+			return t, c
+		}
+	}
+	return nil, nil
+}
+
+// Question finds an open question, and its task.
+func (st *State) Question(id conversation.QuestionID) (*Task, *Question) {
+	for _, t := range st.Tasks {
+		if q := t.Question(id); q != nil {
+			return t, q
+		}
+	}
+	return nil, nil
+}
+
+// Unread is true when a step would read something: kept replies wait for a question.
+func (t *Task) Unread() bool {
+	for i := len(t.Messages) - 1; i >= 0; i-- {
+		if m := t.Messages[i]; m.Read != 0 {
+			return false
+		} else if !m.Kept {
+			return true
+		}
+	}
+	return false
+}
+
+// Waiting counts the accepted messages of the session that nothing has read.
+func (st *State) Waiting() int {
+	n := 0
+	for _, t := range st.Tasks {
+		for i := len(t.Messages) - 1; i >= 0 && t.Messages[i].Read == 0; i-- {
+			n++
+		}
+	}
+	return n
+}
+
+// Ran is true once a step of the task was started.
+func (t *Task) Ran() bool { return t.Steps > 0 }

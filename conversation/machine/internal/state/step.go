@@ -1,0 +1,90 @@
+package state
+
+import (
+	"slices"
+
+	"parley/conversation"
+)
+
+func (st *State) applyStepStarted(e conversation.Event, t *Task, b conversation.StepStarted) {
+	st.Step = max(st.Step, b.Step)
+	if t == nil {
+		return
+	}
+	if b.Attempt == 1 {
+		t.Step = &Step{N: b.Step, Attempt: 1, Seq: e.Seq, Read: b.Read, Agent: b.Agent, WrapUp: b.WrapUp, NotBefore: b.NotBefore}
+		t.LastStep, t.UnseenResults, t.UnseenInput = b.Step, false, false
+		t.Steps++
+		next := 0 // they are read in their order
+		for _, m := range t.Messages {
+			inOrder := next < len(b.Read) && b.Read[next] == m.ID
+			if inOrder {
+				next++
+			}
+			if inOrder || slices.Contains(b.Read[next:], m.ID) {
+				m.Read, m.ReadBy = e.Seq, b.Step
+			}
+		}
+		// What was read stands before what waits (kept replies).
+		slices.SortStableFunc(t.Messages, func(a, b *Message) int { return boolOrder(a.Read == 0) - boolOrder(b.Read == 0) })
+		return
+	}
+	open := t.Step
+	if open == nil {
+		return
+	}
+	open.Attempt, open.NotBefore = b.Attempt, b.NotBefore
+	// A drain parks the step; the next start of it, after the restart, carries
+	// the same cause and is the one that runs.
+	open.Parked = b.Cause == conversation.CauseDrain && !open.Parked
+	switch b.Cause {
+	case conversation.CauseError:
+		open.Errors++
+	case conversation.CauseInterrupted:
+		open.Interrupts++
+	}
+}
+
+func boolOrder(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// applyStepFinished closes the step. The results that its own answer brings at
+// once ("delivered", "question sent, continuing") are unseen; what a
+// coverMessage says is not.
+func (st *State) applyStepFinished(t *Task, b conversation.StepFinished) {
+	if t == nil {
+		return
+	}
+	t.Step = nil
+	shown := false
+	for _, item := range b.Items {
+		if item.Kind != conversation.ItemCall {
+			shown = true
+			continue
+		}
+		shown = true
+		if item.Tool != conversation.ToolCover && slices.ContainsFunc(b.Results, func(r conversation.CallResult) bool { return r.ID == item.ID }) {
+			t.UnseenResults = true
+		}
+	}
+	if shown || b.Outcome != conversation.StepOK {
+		t.EmptyAnswers = 0
+	} else {
+		t.EmptyAnswers++
+	}
+}
+
+// StepOf finds the task whose open step a model call speaks of; an answer for
+// another step or attempt is stale.
+func (st *State) StepOf(n conversation.StepNumber, attempt int) *Task {
+	for _, t := range st.Tasks {
+		if t.Step != nil && t.Step.N == n && t.Step.Attempt == attempt && !t.Step.Parked {
+			return t
+		}
+	}
+	return nil
+}

@@ -1,0 +1,146 @@
+package state
+
+import (
+	"time"
+
+	"parley/conversation"
+)
+
+// Within the same order the list's own order counts: born, or as moved.
+func (st *State) RunnableAt(now time.Time) *Task {
+	var next *Task
+	for _, t := range st.Tasks {
+		if t.Status == conversation.TaskQueued && t.Cancelling == nil && !t.NotBefore.After(now) &&
+			(next == nil || t.Order > next.Order) {
+			next = t
+		}
+	}
+	return next
+}
+
+// Blocked: line 2, a blocking question of the task's own steps is open.
+func (t *Task) Blocked() bool {
+	for _, q := range t.Questions {
+		if q.Own() && q.Asked.Blocking {
+			return true
+		}
+	}
+	return false
+}
+
+// Asking: line 7, a non-blocking question of the task's own steps is open.
+func (t *Task) Asking() bool {
+	for _, q := range t.Questions {
+		if q.Own() && !q.Asked.Blocking {
+			return true
+		}
+	}
+	return false
+}
+
+// ToolOpen: line 3. A call that waits for an approval is line 2's business.
+func (t *Task) ToolOpen() bool {
+	for _, c := range t.Calls {
+		if !c.Delegation() && !c.Held {
+			return true
+		}
+	}
+	return false
+}
+
+// Delegating is true while a delegation of that step runs; step 0 = of any.
+func (t *Task) Delegating(of conversation.StepNumber) bool {
+	for _, c := range t.Calls {
+		if c.Delegation() && (of == 0 || c.Step == of) {
+			return true
+		}
+	}
+	return false
+}
+
+// DelegationsAsk: every running delegation has an open question.
+func (t *Task) DelegationsAsk() bool {
+	for _, c := range t.Calls {
+		if !c.Delegation() {
+			continue
+		}
+		asks := false
+		for _, q := range t.Questions {
+			asks = asks || q.Asked.Delegation == c.ID
+		}
+		if !asks {
+			return false
+		}
+	}
+	return true
+}
+
+func (st *State) applyStatus(e conversation.Event, t *Task, b conversation.TaskStatusChanged) {
+
+	if b.Old == 0 { // leftovers of another task
+		t = st.newTask(e, b.Trigger)
+		t.Order = OrderLeftover
+		for _, id := range b.Messages {
+			if from, m := st.Message(id); m != nil {
+				from.drop(id)
+				m.Kept = false
+				t.Messages = append(t.Messages, m)
+				t.Since = t.since()
+			}
+		}
+		return
+	}
+	if t == nil {
+		return
+	}
+	if b.Old == conversation.TaskRunning {
+		st.FreeSince = e.At
+	}
+	if b.Old == conversation.TaskAwaiting && b.New == conversation.TaskQueued {
+		t.Order = OrderReplied
+	}
+	t.Status, t.Updated, t.Last = b.New, e.At, e.Seq
+	if !b.New.Ended() {
+		return
+	}
+	for i := range st.Tasks {
+		if st.Tasks[i] == t {
+			st.Tasks = without(st.Tasks, i)
+			break
+		}
+	}
+	if len(st.Tasks) == 0 {
+		st.Tasks = nil
+	}
+	if st.key.Session.Depth() > 0 {
+		if st.Final == nil {
+			st.Final = &Final{}
+		}
+		st.Final.Status = map[conversation.TaskStatus]conversation.CallStatus{conversation.TaskComplete: conversation.CallOK, conversation.TaskError: conversation.CallFailed, conversation.TaskCancelled: conversation.CallCancelled}[b.New]
+	}
+}
+
+// newTask puts a QUEUED task at the end of the list. The event names it.
+func (st *State) newTask(e conversation.Event, trigger conversation.MessageID) *Task {
+	t := &Task{
+		N: conversation.Ordinal(string(e.Task), 't'), Status: conversation.TaskQueued, Trigger: trigger,
+		Created: e.At, Updated: e.At, First: e.Seq, Last: e.Seq,
+	}
+	st.TaskCount = max(st.TaskCount, t.N)
+	st.Tasks = append(st.Tasks, t)
+	return t
+}
+
+func (st *State) applyCancelling(e conversation.Event, t *Task, b conversation.TaskCancelling) {
+	if b.ClientMsgID != "" {
+		st.remember(recent{
+			Key: clientKey(b.Author, b.ClientMsgID), Text: TextKey(b.Said()), Message: conversation.Ordinal(string(e.Task), 't'), Seq: uint32(e.Seq),
+		})
+	}
+	if t != nil && t.Cancelling == nil {
+		t.Cancelling = &Cancelling{By: b.By, Until: b.Until, Error: b.Error, Drop: b.Drop, Seq: e.Seq}
+	}
+}
+
+// ReadUnresolved is true while a message that a step has read has no resolution.
+func (t *Task) ReadUnresolved() bool { return len(t.Messages) > 0 && t.Messages[0].Read != 0 }

@@ -1,0 +1,84 @@
+package machine
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"parley/conversation"
+)
+
+// normalize rounds a body to what the store keeps (milliseconds; nil for empty), so
+// that a replayed session equals the live one.
+func normalize(body conversation.EventBody) conversation.EventBody {
+	switch b := body.(type) {
+	case conversation.SessionCreated:
+		if len(b.Policy) == 0 {
+			b.Policy = nil
+		}
+		return b
+	case conversation.StepStarted:
+		b.NotBefore = stampOrZero(b.NotBefore)
+		return b
+	case conversation.StepFinished:
+		b.Took = b.Took.Truncate(time.Millisecond)
+		if len(b.Items) == 0 {
+			b.Items = nil
+		}
+		return b
+	case conversation.TaskCancelling:
+		b.Until = stampOrZero(b.Until)
+		return b
+	case conversation.Asked:
+		b.ExpiresAt = stampOrZero(b.ExpiresAt)
+		if len(b.Choices) == 0 {
+			b.Choices = nil
+		}
+		return b
+	case conversation.ToolFinished:
+		b.Took = b.Took.Truncate(time.Millisecond)
+		return b
+	case conversation.DelegationFinished:
+		b.Took = b.Took.Truncate(time.Millisecond)
+		return b
+	default:
+		return body
+	}
+}
+
+func stampOrZero(t time.Time) time.Time {
+	if t.IsZero() {
+		return t
+	}
+	return conversation.Stamp(t)
+}
+
+// sanitize makes what models and tools say valid UTF-8, which is all that the
+// store and the screens can show, and gives each call of an answer an id of its
+// own, which is how its result is paired.
+func sanitize(c conversation.Command) conversation.Command {
+	valid := func(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+	switch c := c.(type) {
+	case conversation.ModelAnswered:
+		items := make([]conversation.Item, len(c.Answer.Items))
+		for i, item := range c.Answer.Items {
+			item.Text, item.Args, item.Tool, item.ID = valid(item.Text), valid(item.Args), valid(item.Tool), valid(item.ID)
+			same := func(other conversation.Item) bool { return other.Kind == conversation.ItemCall && other.ID == item.ID }
+			for n := i; item.Kind == conversation.ItemCall && (item.ID == "" || slices.ContainsFunc(items[:i], same)); n++ {
+				item.ID = fmt.Sprintf("call-%d-%d", c.Step, n)
+			}
+			items[i] = item
+		}
+		c.Answer.Items = items
+		return c
+	case conversation.ToolDone:
+		c.Result = valid(c.Result)
+		return c
+	case conversation.DelegationDone:
+		c.Summary = valid(c.Summary)
+		return c
+	default:
+		return c
+	}
+}

@@ -1,0 +1,177 @@
+package machine
+
+import (
+	"fmt"
+
+	"parley/conversation"
+	"parley/conversation/machine/internal/state"
+)
+
+// The settle rule: docs/MACHINE.md, section 2. After each command it looks at
+// every task, line by line, until no line changes anything any more.
+
+// progress is what a line of the settle rule has come to.
+type progress bool
+
+const (
+	settled progress = false // nothing to do for this task until the next command
+	again   progress = true  // something has changed: the rule starts from its first line
+)
+
+// A session that never settles would take its whole node with it: events without
+// end. The longest way to rest that rules take is a few rounds for each task.
+const (
+	settleRounds        = 10 // in any case
+	settleRoundsPerTask = 4
+)
+
+// settle brings the session to rest after a command. It ends because each round
+// closes a question, opens a step, starts, parks or ends a task, and no round
+// undoes what another did. Rules that break this are a mistake in the program:
+// settle panics, and the shell loses one activation instead of the node.
+func (d *decision) settle() {
+	if !d.Exists() {
+		return
+	}
+	d.repeat(d.settleOnce)
+	if t := d.runnable(); t != nil && d.state.Running() == nil && !d.slot {
+		d.do(conversation.WantSlot{Task: d.state.TaskID(t.N)})
+	}
+}
+
+// repeat reads a rule again until it is settled, within the bound.
+func (d *decision) repeat(rule func() progress) {
+	bound := settleRounds + settleRoundsPerTask*len(d.state.Tasks)
+	for rounds := 0; rule() == again; rounds++ {
+		if rounds >= bound {
+			panic(fmt.Sprintf("machine: session %s does not settle: stopped after %d rounds", d.key, rounds))
+		}
+	}
+}
+
+// settleOnce applies the rule to the first task that it changes.
+func (d *decision) settleOnce() progress {
+	for _, t := range d.state.Tasks {
+		if d.settleTask(t) == again {
+			return again
+		}
+	}
+	if d.state.Running() == nil {
+		if t := d.runnable(); t != nil && (d.slot || d.state.Agent == conversation.Outside) {
+			d.setStatus(t, conversation.TaskRunning, "", nil)
+			return again
+		}
+	}
+	return settled
+}
+
+// settleTask applies the rule to one task, whatever its status.
+func (d *decision) settleTask(t *state.Task) progress {
+	switch {
+	case t.Cancelling != nil:
+		if t.Step == nil && len(t.Calls) == 0 {
+			d.end(t)
+			return again
+		}
+	case t.Status == conversation.TaskRunning && d.state.Agent != conversation.Outside:
+		return d.advance(t)
+	case t.Status == conversation.TaskAwaiting && !d.awaits(t):
+		d.setStatus(t, conversation.TaskQueued, "", nil)
+		return again
+	}
+	return settled
+}
+
+// runnable is the QUEUED task that starts next, if its time has come.
+func (d *decision) runnable() *state.Task { return d.state.RunnableAt(d.now) }
+
+// advance applies the settle rule to a RUNNING task.
+func (d *decision) advance(t *state.Task) progress {
+	if t.Step != nil { // line 1
+		return settled
+	}
+	if t.Blocked() { // line 2
+		d.showPending(t)
+		d.setStatus(t, conversation.TaskAwaiting, "", nil)
+		return again
+	}
+	if t.ToolOpen() { // line 3
+		return d.showPending(t)
+	}
+	limited := t.Steps >= d.maxSteps()
+	news := t.UnseenInput || t.Unread() && !limited
+	if t.Delegating(t.LastStep) && !news { // line 4
+		return d.waitForDelegations(t)
+	}
+	if t.UnseenResults || news { // line 5
+		d.showPending(t)
+		if limited {
+			return d.wrapUp(t)
+		}
+		d.startStep(t, false)
+		return again
+	}
+	if t.Delegating(0) { // line 6
+		return d.waitForDelegations(t)
+	}
+	if t.Asking() && limited && t.Unread() {
+		d.questions().closeQuestions(t, conversation.QuestionSuperseded) // what waits starts the next task
+	}
+	if t.Asking() { // line 7
+		if d.questions().supersede(t) == 0 {
+			d.showPending(t)
+			d.setStatus(t, conversation.TaskAwaiting, "", nil)
+		}
+		return again
+	}
+	if !limited && d.nudge(t) == nudged { // line 8
+		return again
+	}
+	d.complete(t, limited) // line 9
+	return again
+}
+
+// awaits is true while a line of the settle rule still keeps an AWAITING task waiting.
+func (s *Session) awaits(t *state.Task) bool {
+	if t.Blocked() {
+		return true
+	}
+	if t.ToolOpen() || t.UnseenResults && !t.Delegating(t.LastStep) || t.UnseenInput || t.Unread() && t.Steps < s.maxSteps() {
+		return false
+	}
+	if t.Delegating(0) {
+		return t.DelegationsAsk()
+	}
+	return t.Asking()
+}
+
+// waitForDelegations is lines 4 and 6: the task waits, and is AWAITING while each
+// of its running delegations has asked something.
+func (d *decision) waitForDelegations(t *state.Task) progress {
+	shown := d.showPending(t)
+	if t.DelegationsAsk() {
+		d.setStatus(t, conversation.TaskAwaiting, "", nil)
+		return again
+	}
+	return shown
+}
+
+// wrapUp is the way out at the step limit: delegations end, questions close,
+// then one last step with tools off. It is settled while delegations are awaited.
+func (d *decision) wrapUp(t *state.Task) progress {
+	for _, c := range t.Calls {
+		d.do(conversation.StopCall{Call: c.ID})
+	}
+	if len(t.Calls) > 0 {
+		return settled
+	}
+	d.questions().closeQuestions(t, conversation.QuestionCancelled)
+	d.startStep(t, true)
+	return again
+}
+
+// wrapping is true while wrapUp waits for the delegations that it has stopped.
+func (s *Session) wrapping(t *state.Task) bool {
+	return t.Status == conversation.TaskRunning && t.Step == nil && t.Steps >= s.maxSteps() && !t.Blocked() && !t.ToolOpen() &&
+		(t.UnseenInput || t.UnseenResults && !t.Delegating(t.LastStep))
+}
