@@ -1,5 +1,3 @@
-// Package anthropic asks models over Anthropic's Messages API: Anthropic itself,
-// or a gateway that speaks it. A stream that was cut is never an answer.
 package anthropic
 
 import (

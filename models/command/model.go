@@ -1,12 +1,3 @@
-// Package command asks a command-line agent: any program that takes a prompt
-// with -p and writes its answer to its standard output, as claude does.
-//
-// Each call is a process of its own, in a process group of its own, so that
-// neither a crash nor anything that it leaves running touches the server or
-// another call. The agent is stateless: the prompt tells it the conversation.
-//
-// An agent acts on the world by itself, so a call that failed is not made again:
-// its failures are permanent, unless no process was started.
 package command
 
 import (

@@ -1,4 +1,3 @@
-// Package fallback asks other models when one fails.
 package fallback
 
 import (

@@ -1,5 +1,3 @@
-// Package limit bounds how often one model is asked, and how many of its calls run
-// at once.
 package limit
 
 import (

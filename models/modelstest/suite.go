@@ -1,6 +1,3 @@
-// Package modelstest is the suite that every model adapter passes: Run for any
-// model, RunUpstream for those that ask a provider over HTTP. Their providers are
-// played by Upstream, which speaks the real wire formats on the loopback.
 package modelstest
 
 import (

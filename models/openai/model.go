@@ -1,10 +1,3 @@
-// Package openai asks models that speak OpenAI's wire formats: the Responses
-// API, and Chat Completions. By its base URL that is OpenAI itself, Ollama,
-// vLLM, llama.cpp, OpenRouter, or any gateway that speaks Open Responses.
-//
-// Answers are read leniently, because few of those servers conform to the
-// references: bodies in many shapes, "error": null, an answer in output_text only.
-// A stream that was cut is never an answer.
 package openai
 
 import (

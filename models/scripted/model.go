@@ -1,9 +1,3 @@
-// Package scripted is the model that needs no network and no key: the default,
-// the demo and the double of the tests. It is rules, not AI.
-//
-// Every answer is a pure function of the request, so that a crash, a replay and
-// a retry give the same answers. What was done is read from the transcript: the
-// ids of answers and items name the message and line that they belong to.
 package scripted
 
 import (

@@ -1,5 +1,3 @@
-// Package builtin holds the tools that every server has: they need no
-// configuration and reach nothing outside of the process.
 package builtin
 
 import (

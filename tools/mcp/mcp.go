@@ -1,12 +1,3 @@
-// Package mcp makes tools of the tools that Model Context Protocol servers
-// have: programs that it starts, or streamable HTTP endpoints.
-//
-// The tools of a run are those that the servers have when Open returns. After
-// that a server may go and come back: meanwhile its tools answer that it is not
-// connected. What it brings anew is there after the next start.
-//
-// One goroutine for each server, owned by Servers, connects and reconnects; it
-// owns the goroutines of its connection.
 package mcp
 
 import (

@@ -1,4 +1,3 @@
-// Package toolstest is the suite that every tool passes.
 package toolstest
 
 import (

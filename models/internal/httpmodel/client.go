@@ -1,7 +1,3 @@
-// Package httpmodel is what every model behind HTTP needs, whatever its wire
-// format: a connection that tells no secret and follows no redirect, a watch over
-// the bytes of a call, failures told in the engine's words, and the transcript
-// folded the way providers want it. Adapters add the wire format.
 package httpmodel
 
 import (
