@@ -1,13 +1,16 @@
 package metrics
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
 
 // Actors are the collectors of the actors room: what sessions do.
 type Actors struct {
 	Commands      *prometheus.CounterVec   // by type and code ("ok", or the error's)
 	Ack           prometheus.Histogram     // seconds from Tell to the positive answer of a send
 	FirstPart     prometheus.Histogram     // seconds from a message's acknowledgement to the first part of its task
-	CommitEvents  prometheus.Histogram     // events in one commit
+	CommitEvents  prometheus.Histogram     // events in one commit, also of one that fails then; the store counts those that do not
 	CommitWaiters prometheus.Histogram     // commands answered by one commit
 	Waiting       prometheus.Gauge         // commands taken and not answered yet
 	Active        prometheus.Gauge         // sessions in memory
@@ -49,28 +52,10 @@ type Actors struct {
 	Deltas        prometheus.Counter     // shown
 }
 
-// NewActors registers the collectors of the actors room.
+// NewActors makes the collectors and registers them with r; it panics if they are
+// registered there already.
 func NewActors(r prometheus.Registerer) *Actors {
-	counter := func(name, help string) prometheus.Counter {
-		c := prometheus.NewCounter(prometheus.CounterOpts{Name: "parley_" + name, Help: help})
-		r.MustRegister(c)
-		return c
-	}
-	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
-		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "parley_" + name, Help: help}, labels)
-		r.MustRegister(c)
-		return c
-	}
-	gauge := func(name, help string) prometheus.Gauge {
-		g := prometheus.NewGauge(prometheus.GaugeOpts{Name: "parley_" + name, Help: help})
-		r.MustRegister(g)
-		return g
-	}
-	histogram := func(name, help string, buckets []float64) prometheus.Histogram {
-		h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "parley_" + name, Help: help, Buckets: buckets})
-		r.MustRegister(h)
-		return h
-	}
+	f := factory{promauto.With(r), "parley_"}
 	fast := prometheus.ExponentialBuckets(0.0005, 2, 15)     // 0.5 ms to 8 s
 	slow := prometheus.ExponentialBuckets(0.01, 2.5, 12)     // 10 ms to 4 min
 	long := prometheus.ExponentialBuckets(1, 4, 10)          // 1 s to 3 days
@@ -78,54 +63,49 @@ func NewActors(r prometheus.Registerer) *Actors {
 	tokens := prometheus.ExponentialBuckets(128, 2, 14)      // 128 to 1 million
 	small := []float64{1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64} // parts, steps
 
-	modelSeconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "parley_model_call_duration_seconds", Help: "Duration of model calls by outcome.", Buckets: slow,
-	}, []string{"outcome"})
-	r.MustRegister(modelSeconds)
-
 	return &Actors{
-		Commands:      counters("commands_total", "Commands taken by sessions, by type and answer code.", "type", "code"),
-		Ack:           histogram("message_ack_duration_seconds", "Time from a message's arrival to its acknowledgement.", fast),
-		FirstPart:     histogram("first_part_duration_seconds", "Time from a message's acknowledgement to the first part of its task.", slow),
-		CommitEvents:  histogram("commit_events", "Events in one commit.", counts),
-		CommitWaiters: histogram("commit_waiters", "Commands answered by one commit.", counts),
-		Waiting:       gauge("commands_waiting", "Commands taken and not answered yet."),
-		Active:        gauge("sessions_active", "Sessions in memory."),
-		Activations:   counters("session_activations_total", "Sessions loaded into memory, by outcome.", "outcome"),
-		Passivations:  counters("session_passivations_total", "Sessions that left memory, by reason.", "reason"),
-		Load:          histogram("session_load_duration_seconds", "Time to load a session.", fast),
-		Parts:         counters("parts_total", "Parts persisted, by kind.", "kind"),
-		SourceParts:   histogram("source_parts", "Parts of one source when its task ends.", small),
-		Duplicates:    counters("duplicates_total", "Commands that had taken effect before, by type.", "type"),
-		Recoveries:    counters("recoveries_total", "Work found open when a session was loaded, by kind.", "kind"),
-		ModelCalls:    counters("model_calls_total", "Model calls by outcome.", "outcome"),
-		ModelSeconds:  modelSeconds,
-		ModelTokens:   counters("model_tokens_total", "Tokens of model calls, by direction.", "direction"),
-		RequestTokens: histogram("model_request_tokens", "Estimated tokens of a step's request: prompt, tools and transcript.", tokens),
-		Compactions:   counters("compactions_total", "Summaries of conversations, by outcome.", "outcome"),
-		ToolCalls:     counters("tool_calls_total", "Tool calls ended, by outcome.", "outcome"),
-		Delegations:   counters("delegations_total", "Delegations ended, by outcome.", "outcome"),
-		Depth:         counters("delegations_started_total", "Delegations started, by depth.", "depth"),
-		Retries:       counters("model_retries_total", "Attempts after the first, by cause.", "cause"),
-		Nudges:        counter("coverage_nudges_total", "Reminders of messages that were read and not addressed."),
-		Resolutions:   counters("messages_resolved_total", "Messages resolved, by how.", "how"),
-		Dispositions:  counters("messages_accepted_total", "Messages accepted, by disposition.", "disposition"),
-		Modes:         counters("message_modes_total", "Messages accepted, by the mode their author asked for.", "mode"),
-		Decisions:     counters("decisions_total", "Decisions of steps.", "decision"),
-		Tasks:         counters("task_status_total", "Status changes of tasks, by new status.", "status"),
-		TaskSteps:     histogram("task_steps", "Steps of a task when it ends.", small),
-		Questions:     counters("questions_total", "Questions, by what happened to them.", "event"),
-		QuestionAge:   histogram("question_age_seconds", "Time from a question to its answer.", long),
-		Refusals:      counters("refusals_total", "Commands refused at the door, by limit.", "limit"),
-		AdmissionWait: histogram("admission_wait_seconds", "Time that a task waited for a slot.", slow),
-		Slots:         gauge("admission_slots_in_use", "Root tasks that are RUNNING."),
-		SlotWaiters:   gauge("admission_waiters", "Sessions that wait for a slot."),
-		Drains:        counters("drained_sessions_total", "Sessions drained, by what became of their work.", "outcome"),
-		FailedCommits: counters("failed_commits_total", "Commits that failed, by kind.", "kind"),
-		DueFound:      counter("due_activations_total", "Sessions activated by the scan for due work."),
-		DueScans:      counters("due_scans_total", "Scans for due work, by outcome.", "outcome"),
-		Erased:        counters("sessions_erased_total", "Sessions erased, by reason.", "reason"),
-		Panics:        counter("panics_total", "Panics recovered in sessions, models and tools."),
-		Deltas:        counter("deltas_total", "Pieces of streamed text shown."),
+		Commands:      f.counters("commands_total", "Commands taken by sessions, by type and answer code.", "type", "code"),
+		Ack:           f.histogram("message_ack_duration_seconds", "Time from a message's arrival to its acknowledgement.", fast),
+		FirstPart:     f.histogram("first_part_duration_seconds", "Time from a message's acknowledgement to the first part of its task.", slow),
+		CommitEvents:  f.histogram("commit_events", "Events in one commit.", counts),
+		CommitWaiters: f.histogram("commit_waiters", "Commands answered by one commit.", counts),
+		Waiting:       f.gauge("commands_waiting", "Commands taken and not answered yet."),
+		Active:        f.gauge("sessions_active", "Sessions in memory."),
+		Activations:   f.counters("session_activations_total", "Sessions loaded into memory, by outcome.", "outcome"),
+		Passivations:  f.counters("session_passivations_total", "Sessions that left memory, by reason.", "reason"),
+		Load:          f.histogram("session_load_duration_seconds", "Time to load a session.", fast),
+		Parts:         f.counters("parts_total", "Parts persisted, by kind.", "kind"),
+		SourceParts:   f.histogram("source_parts", "Parts of one source when its task ends.", small),
+		Duplicates:    f.counters("duplicates_total", "Commands that had taken effect before, by type.", "type"),
+		Recoveries:    f.counters("recoveries_total", "Work found open when a session was loaded, by kind.", "kind"),
+		ModelCalls:    f.counters("model_calls_total", "Model calls by outcome.", "outcome"),
+		ModelSeconds:  f.histograms("model_call_duration_seconds", "Duration of model calls by outcome.", slow, "outcome"),
+		ModelTokens:   f.counters("model_tokens_total", "Tokens of model calls, by direction.", "direction"),
+		RequestTokens: f.histogram("model_request_tokens", "Estimated tokens of a step's request: prompt, tools and transcript.", tokens),
+		Compactions:   f.counters("compactions_total", "Summaries of conversations, by outcome.", "outcome"),
+		ToolCalls:     f.counters("tool_calls_total", "Tool calls ended, by outcome.", "outcome"),
+		Delegations:   f.counters("delegations_total", "Delegations ended, by outcome.", "outcome"),
+		Depth:         f.counters("delegations_started_total", "Delegations started, by depth.", "depth"),
+		Retries:       f.counters("model_retries_total", "Attempts after the first, by cause.", "cause"),
+		Nudges:        f.counter("coverage_nudges_total", "Reminders of messages that were read and not addressed."),
+		Resolutions:   f.counters("messages_resolved_total", "Messages resolved, by how.", "how"),
+		Dispositions:  f.counters("messages_accepted_total", "Messages accepted, by disposition.", "disposition"),
+		Modes:         f.counters("message_modes_total", "Messages accepted, by the mode their author asked for.", "mode"),
+		Decisions:     f.counters("decisions_total", "Decisions of steps.", "decision"),
+		Tasks:         f.counters("task_status_total", "Status changes of tasks, by new status.", "status"),
+		TaskSteps:     f.histogram("task_steps", "Steps of a task when it ends.", small),
+		Questions:     f.counters("questions_total", "Questions, by what happened to them.", "event"),
+		QuestionAge:   f.histogram("question_age_seconds", "Time from a question to its answer.", long),
+		Refusals:      f.counters("refusals_total", "Commands refused at the door, by limit.", "limit"),
+		AdmissionWait: f.histogram("admission_wait_seconds", "Time that a task waited for a slot.", slow),
+		Slots:         f.gauge("admission_slots_in_use", "Root tasks that are RUNNING."),
+		SlotWaiters:   f.gauge("admission_waiters", "Sessions that wait for a slot."),
+		Drains:        f.counters("drained_sessions_total", "Sessions drained, by what became of their work.", "outcome"),
+		FailedCommits: f.counters("failed_commits_total", "Commits that failed, by kind.", "kind"),
+		DueFound:      f.counter("due_activations_total", "Sessions activated by the scan for due work."),
+		DueScans:      f.counters("due_scans_total", "Scans for due work, by outcome.", "outcome"),
+		Erased:        f.counters("sessions_erased_total", "Sessions erased, by reason.", "reason"),
+		Panics:        f.counter("panics_total", "Panics recovered in sessions, models and tools."),
+		Deltas:        f.counter("deltas_total", "Pieces of streamed text shown."),
 	}
 }

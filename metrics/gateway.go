@@ -1,6 +1,9 @@
 package metrics
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
 
 // Gateway holds the collectors of the gateway: sockets, frames, commands,
 // replays, HTTP requests and everything that is refused at the door.
@@ -34,90 +37,32 @@ type Gateway struct {
 
 // NewGateway makes the collectors and registers them with r.
 func NewGateway(r prometheus.Registerer) *Gateway {
-	m := &Gateway{
-		Connections: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "parley_gateway_connections", Help: "WebSocket connections by state.",
-		}, []string{"state"}),
-		Handshakes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "parley_gateway_handshakes_total", Help: "WebSocket handshakes by result.",
-		}, []string{"result"}),
-		FramesIn: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "parley_gateway_frames_in_total", Help: "Data frames read from WebSockets.",
-		}),
-		FramesOut: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "parley_gateway_frames_out_total", Help: "Frames written to WebSockets and SSE streams.",
-		}),
-		BytesIn: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "parley_gateway_in_bytes_total", Help: "Payload bytes read from WebSockets.",
-		}),
-		BytesOut: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "parley_gateway_out_bytes_total", Help: "Bytes written to WebSockets and SSE streams.",
-		}),
-		Writes: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "parley_gateway_writes_total", Help: "Write calls to WebSockets and SSE streams; each may carry many frames.",
-		}),
-		Commands: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "parley_gateway_commands_total", Help: "Commands answered on WebSockets, by type and code.",
-		}, []string{"type", "code"}),
-		CommandSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "parley_gateway_command_seconds", Help: "Time from reading a command to queueing its answer.",
-			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 14),
-		}),
-		QueueFrames: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "parley_gateway_queue_frames", Help: "Frames that waited for a connection's writer when it came for them.",
-			Buckets: prometheus.ExponentialBuckets(1, 2, 11),
-		}),
-		QueueBytes: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "parley_gateway_queue_bytes", Help: "Bytes that waited for a connection's writer when it came for them.",
-			Buckets: prometheus.ExponentialBuckets(256, 4, 8),
-		}),
-		LagDetaches: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "parley_gateway_lag_detaches_total", Help: "Live feeds detached from slow clients, which go on from the log.",
-		}),
-		DeltasMerged: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "parley_gateway_deltas_merged_total", Help: "Deltas merged into a waiting one for slow clients.",
-		}),
-		EphemeralDrops: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "parley_gateway_ephemeral_drops_total", Help: "Ephemeral frames dropped for slow clients.",
-		}),
-		Follows: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "parley_gateway_follows", Help: "Followed sessions, each follower counted.",
-		}),
-		Resumes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "parley_gateway_resumes_total", Help: "Follows by how they began.",
-		}, []string{"result"}),
-		ReplayedEvents: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "parley_gateway_replayed_events_total", Help: "Events read from the log for followers.",
-		}),
-		PublishedEvents: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "parley_gateway_published_events_total", Help: "Live events that were encoded because somebody followed.",
-		}),
-		CloseCodes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "parley_gateway_closes_total", Help: "Closed WebSockets by close code.",
-		}, []string{"code"}),
-		Requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "parley_gateway_http_requests_total", Help: "HTTP requests by route, method and status class.",
-		}, []string{"route", "method", "status"}),
-		RequestSeconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "parley_gateway_http_request_seconds", Help: "Time to answer HTTP requests; streams until their first byte.",
-			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 16),
-		}, []string{"route", "method"}),
-		Streams: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "parley_gateway_streams", Help: "Open SSE streams.",
-		}),
-		RateLimited: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "parley_gateway_rate_limited_total", Help: "Frames refused because a connection sent too many.",
-		}),
-		Refused: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "parley_gateway_refused_total", Help: "Refusals by the limit that caused them.",
-		}, []string{"limit"}),
-		Panics: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "parley_gateway_panics_total", Help: "Panics recovered in the gateway's handlers.",
-		}),
+	f := factory{promauto.With(r), "parley_gateway_"}
+	return &Gateway{
+		Connections:     f.gauges("connections", "WebSocket connections by state.", "state"),
+		Handshakes:      f.counters("handshakes_total", "WebSocket handshakes by result.", "result"),
+		FramesIn:        f.counter("frames_in_total", "Data frames read from WebSockets."),
+		FramesOut:       f.counter("frames_out_total", "Frames written to WebSockets and SSE streams."),
+		BytesIn:         f.counter("in_bytes_total", "Payload bytes read from WebSockets."),
+		BytesOut:        f.counter("out_bytes_total", "Bytes written to WebSockets and SSE streams."),
+		Writes:          f.counter("writes_total", "Write calls to WebSockets and SSE streams; each may carry many frames."),
+		Commands:        f.counters("commands_total", "Commands answered on WebSockets, by type and code.", "type", "code"),
+		CommandSeconds:  f.histogram("command_seconds", "Time from reading a command to queueing its answer.", prometheus.ExponentialBuckets(0.0005, 2, 14)),
+		QueueFrames:     f.histogram("queue_frames", "Frames that waited for a connection's writer when it came for them.", prometheus.ExponentialBuckets(1, 2, 11)),
+		QueueBytes:      f.histogram("queue_bytes", "Bytes that waited for a connection's writer when it came for them.", prometheus.ExponentialBuckets(256, 4, 8)),
+		LagDetaches:     f.counter("lag_detaches_total", "Live feeds detached from slow clients, which go on from the log."),
+		DeltasMerged:    f.counter("deltas_merged_total", "Deltas merged into a waiting one for slow clients."),
+		EphemeralDrops:  f.counter("ephemeral_drops_total", "Ephemeral frames dropped for slow clients."),
+		Follows:         f.gauge("follows", "Followed sessions, each follower counted."),
+		Resumes:         f.counters("resumes_total", "Follows by how they began.", "result"),
+		ReplayedEvents:  f.counter("replayed_events_total", "Events read from the log for followers."),
+		PublishedEvents: f.counter("published_events_total", "Live events that were encoded because somebody followed."),
+		CloseCodes:      f.counters("closes_total", "Closed WebSockets by close code.", "code"),
+		Requests:        f.counters("http_requests_total", "HTTP requests by route, method and status class.", "route", "method", "status"),
+		RequestSeconds:  f.histograms("http_request_seconds", "Time to answer HTTP requests; streams until their first byte.", prometheus.ExponentialBuckets(0.0005, 2, 16), "route", "method"),
+		Streams:         f.gauge("streams", "Open SSE streams."),
+		RateLimited:     f.counter("rate_limited_total", "Frames refused because a connection sent too many."),
+		Refused:         f.counters("refused_total", "Refusals by the limit that caused them.", "limit"),
+		Panics:          f.counter("panics_total", "Panics recovered in the gateway's handlers."),
 	}
-	r.MustRegister(m.Connections, m.Handshakes, m.FramesIn, m.FramesOut, m.BytesIn, m.BytesOut, m.Writes,
-		m.Commands, m.CommandSeconds, m.QueueFrames, m.QueueBytes, m.LagDetaches, m.DeltasMerged, m.EphemeralDrops,
-		m.Follows, m.Resumes, m.ReplayedEvents, m.PublishedEvents, m.CloseCodes, m.Requests, m.RequestSeconds,
-		m.Streams, m.RateLimited, m.Refused, m.Panics)
-	return m
 }

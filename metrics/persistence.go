@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 // Persistence is what the store counts. The codes of CommitErrors are fenced,
@@ -21,30 +22,14 @@ type Persistence struct {
 
 // NewPersistence makes the store's metrics and registers them.
 func NewPersistence(r prometheus.Registerer) *Persistence {
+	f := factory{promauto.With(r), "parley_store_"}
 	p := &Persistence{
-		CommitSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name:    "parley_store_commit_seconds",
-			Help:    "Time of a successful commit, from the call until it is durable.",
-			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10},
-		}),
-		CommitEvents: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name:    "parley_store_commit_events",
-			Help:    "Events in a successful commit.",
-			Buckets: []float64{0, 1, 2, 4, 8, 16, 32, 64, 128},
-		}),
-		CommitErrors: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "parley_store_commit_errors_total",
-			Help: "Commits that failed, by reason.",
-		}, []string{"code"}),
-		Duplicates: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "parley_store_duplicates_total",
-			Help: "Commits refused because a key was stored already, by the key's kind.",
-		}, []string{"kind"}),
-		Reads: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "parley_store_reads_total",
-			Help: "Reads of the store, by operation.",
-		}, []string{"op"}),
-		store: &storeCollector{},
+		CommitSeconds: f.histogram("commit_seconds", "Time of a successful commit, from the call until it is durable.", []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10}),
+		CommitEvents:  f.histogram("commit_events", "Events in a successful commit.", []float64{0, 1, 2, 4, 8, 16, 32, 64, 128}),
+		CommitErrors:  f.counters("commit_errors_total", "Commits that failed, by reason.", "code"),
+		Duplicates:    f.counters("duplicates_total", "Commits refused because a key was stored already, by the key's kind.", "kind"),
+		Reads:         f.counters("reads_total", "Reads of the store, by operation.", "op"),
+		store:         &storeCollector{},
 	}
 	for _, code := range []string{"fenced", "conflict", "duplicate", "full", "closed", "cancelled", "unknown"} {
 		p.CommitErrors.WithLabelValues(code)
@@ -52,7 +37,7 @@ func NewPersistence(r prometheus.Registerer) *Persistence {
 	for _, kind := range []string{"part", "message"} {
 		p.Duplicates.WithLabelValues(kind)
 	}
-	r.MustRegister(p.CommitSeconds, p.CommitEvents, p.CommitErrors, p.Duplicates, p.Reads, p.store)
+	r.MustRegister(p.store)
 	return p
 }
 

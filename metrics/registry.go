@@ -1,8 +1,3 @@
-// Package metrics holds the name of every metric and nothing else: a small
-// struct of collectors for each room, and the registry that they live in.
-//
-// Names start with parley_, use base units, and have closed label sets. No label
-// ever holds a session, a user or a text.
 package metrics
 
 import (
