@@ -10,8 +10,8 @@ import (
 	"parley/conversation"
 )
 
-// batch is what goes to the store as one commit, and what waits for it. While
-// one is on its way the next one gathers.
+// batch is one commit: what it stores, and what waits for it. While one is on its
+// way the next one gathers.
 type batch struct {
 	events   []conversation.Event
 	cursors  []conversation.Cursor
@@ -24,15 +24,15 @@ type batch struct {
 	commit   conversation.Commit
 }
 
-// committed is the end of a commit.
+// committed is a message: a commit has ended.
 type committed struct {
 	mail.DeadLetterOK
 	b     *batch
-	epoch conversation.Epoch // raised if the outcome had to be looked for
+	epoch conversation.Epoch // the writer's; higher than before if the outcome was not known at first
 	err   error
 }
 
-// batch is the one that gathers.
+// batch is the pending batch; it is made when there is none.
 func (s *session) batch() *batch {
 	if s.pending == nil {
 		s.pending = &batch{}
@@ -40,7 +40,7 @@ func (s *session) batch() *batch {
 	return s.pending
 }
 
-// add gathers a decision. Of a task's rows the last one counts.
+// add gathers the results of a decision. Of a task's rows the last one counts.
 func (b *batch) add(d conversation.Decided, addsWork bool) {
 	if b.events == nil {
 		b.events = d.Events // they are ours
@@ -101,9 +101,9 @@ func (s *session) commit(b *batch) {
 	}, func(err error) { end(0, err) })
 }
 
-// addSnapshot gives a batch the snapshot of its session. Without one the next load
-// reads more of the log, and that is all; the next is tried as far from here as
-// from a good one.
+// addSnapshot puts a snapshot of the session into a batch. If none can be made, the
+// next load reads more of the log, and the next snapshot is tried as many events
+// later as after a good one.
 func (s *session) addSnapshot(b *batch) {
 	data, err := s.machine.Snapshot()
 	if err != nil {
@@ -171,8 +171,8 @@ func (s *session) commitFailed(err error) {
 	}
 }
 
-// complete is what may happen once a batch is durable, in this order: the
-// answers, the events for everybody, then what they call for.
+// complete does what waits until a batch is durable, in this order: it answers the
+// commands, publishes the events, and does the acquiring effects.
 func (s *session) complete(b *batch) {
 	if n := len(b.events); n > 0 {
 		s.durable = b.events[n-1].Seq

@@ -11,15 +11,15 @@ import (
 	"parley/conversation/transcript"
 )
 
-// compaction is a summary in the making, until it is stored: one model call in a goroutine of its
-// own, owned by the session. No step waits for it. It may be stopped at any time:
-// nothing is lost but the call.
+// compaction is a summary that is being made, until it is stored: one model call
+// beside the steps. No step waits for it. It may be stopped at any time, and only
+// the call is lost.
 type compaction struct {
 	plan   transcript.Compaction
 	cancel context.CancelFunc
 }
 
-// compactEnd is how it ended.
+// compactEnd is a message: the model call of a compaction has ended.
 type compactEnd struct {
 	mail.DeadLetterOK
 	c      *compaction
@@ -27,7 +27,7 @@ type compactEnd struct {
 	err    error
 }
 
-// compact starts a summary if the context calls for one. There is at most one at
+// compact starts a summary if the context is long enough for one. There is at most one at
 // a time; after a failure the next one waits for the end of a task.
 func (s *session) compact() {
 	e := s.e
@@ -51,8 +51,8 @@ func (s *session) compact() {
 	s.compaction = c
 }
 
-// compacted takes the end of a summary. A failure harms nothing: requests are
-// cut to the budget until another one is made.
+// compacted takes the end of a summary. After a failure requests are cut to the
+// budget until another summary is made.
 func (s *session) compacted(m *compactEnd) {
 	if s.phase == phaseUnloaded || s.compaction != m.c {
 		return
@@ -79,12 +79,12 @@ func (s *session) compacted(m *compactEnd) {
 	}
 	e.m.Compactions.WithLabelValues("ok").Inc()
 	log.Info("the conversation was summarised", "tokens_before", cmd.TokensBefore, "tokens_after", cmd.TokensAfter)
-	// It is in the making until it is stored: what a task that ends meanwhile looks
-	// at is still as long as before.
+	// The compaction goes on until it is stored: a task that ends before would find
+	// the context as long as it was.
 	s.accept(&envelope{cmd: cmd, done: func(_ conversation.Receipt, err error) { s.compaction, s.compactionFailed = nil, err != nil }})
 }
 
-// tasksEnded looks at the context when a task has ended: nobody waits then.
+// tasksEnded starts a summary when a task has ended: no user waits then.
 func (s *session) tasksEnded(events []conversation.Event) {
 	for i := range events {
 		if b, ok := events[i].Body.(conversation.TaskStatusChanged); ok && b.New.Ended() {
@@ -95,7 +95,7 @@ func (s *session) tasksEnded(events []conversation.Event) {
 	}
 }
 
-// stop ends the making without a word.
+// stop cancels the call; its end is ignored. c may be nil.
 func (c *compaction) stop(s *session) {
 	if c != nil {
 		c.cancel()

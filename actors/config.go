@@ -63,8 +63,8 @@ type Config struct {
 
 	SnapshotEvery  int           `key:"session.snapshot_every" min:"1"`   // events between two snapshots; default 256
 	SnapshotOnIdle int           `key:"session.snapshot_on_idle" min:"1"` // events that make a snapshot pay when a session leaves memory; default 32
-	SettleTimeout  time.Duration `key:"storage.settle_timeout" min:"1ms"` // how long the outcome of an unclear commit is looked for; default 30 s
-	FullPause      time.Duration `key:"storage.full_pause" min:"1ms"`     // how long messages are refused at the door after the store was full; default 1 s
+	SettleTimeout  time.Duration `key:"storage.settle_timeout" min:"1ms"` // how long the unknown outcome of a commit is looked for; default 30 s
+	FullPause      time.Duration `key:"storage.full_pause" min:"1ms"`     // how long new work is refused after the store was full; default 1 s
 
 	DeltaEvery   time.Duration `key:"model.delta_every" min:"1ms"`           // streamed text is shown at most this often; default 30 ms
 	ModelIdle    time.Duration `key:"model.idle_timeout" min:"1ms"`          // a model that says nothing for this long has failed; default 2 min

@@ -41,7 +41,7 @@ func (e *Engine) Drain(ctx context.Context) error {
 	}
 }
 
-// drain takes the engine's word that the node goes away.
+// drain prepares the session for the end of the node.
 func (s *session) drain(level drainLevel) {
 	if s.phase == phaseUnloaded || s.draining >= level {
 		return

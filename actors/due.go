@@ -23,7 +23,7 @@ func (e *Engine) dueLoop(ctx context.Context) {
 	}
 }
 
-// scanIn has the next scan begin after d.
+// scanIn has the next scan begin after d at the latest.
 func (e *Engine) scanIn(d time.Duration) {
 	time.AfterFunc(d, func() {
 		select {
@@ -34,7 +34,7 @@ func (e *Engine) scanIn(d time.Duration) {
 }
 
 // scanDue loads the sessions that have something to do, the longest due first.
-// Only so many load at once: those who speak to sessions now must not wait
+// Config.DueParallel of them load at once: commands of clients must not wait
 // behind a backlog. What runs may be stored until the hard disk watermark.
 func (e *Engine) scanDue(ctx context.Context) {
 	if e.phase.Load() != phaseRunning || e.deps.Store.Room(true) != nil {

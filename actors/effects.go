@@ -10,7 +10,7 @@ import (
 	"parley/conversation"
 )
 
-// acquire does what was decided, now that it is durable.
+// acquire does an acquiring effect, now that its events are durable.
 func (s *session) acquire(effect conversation.Effect) {
 	switch f := effect.(type) {
 	case conversation.AskModel:
@@ -34,11 +34,11 @@ func (s *session) acquire(effect conversation.Effect) {
 	case conversation.Triage:
 		s.triage(f)
 	default:
-		panic(fmt.Sprintf("actors: nobody does %T", effect))
+		panic(fmt.Sprintf("actors: no code for the effect %T", effect))
 	}
 }
 
-// release stops what was decided to stop, at once.
+// release does a releasing effect: it stops something, at once.
 func (s *session) release(effect conversation.Effect) {
 	switch f := effect.(type) {
 	case conversation.StopModel:
@@ -58,7 +58,7 @@ func (s *session) release(effect conversation.Effect) {
 		sub := conversation.SessionKey{Tenant: s.key.Tenant, Session: s.key.Session + "/" + conversation.SessionID(f.Delegation)}
 		s.e.tellUntil(sub, conversation.Cancel{By: conversation.ByParent, Reason: "its parent does not wait for it"})
 	default:
-		panic(fmt.Sprintf("actors: nobody stops %T", effect))
+		panic(fmt.Sprintf("actors: no code for the effect %T", effect))
 	}
 }
 

@@ -1,11 +1,3 @@
-// Package actors is the runtime: it gives the pure machine of package
-// conversation a mailbox, children and a home.
-//
-// Who owns what: the Engine owns the actor system, the registry, admission and
-// the scans; Run owns their goroutines. A session's actor owns its machine, the
-// commit in flight, its model call (a goroutine) and its tool calls and
-// delegations (child actors); all of them answer into the session's mailbox and
-// nowhere else. Types of the actor library stay inside this package.
 package actors
 
 import (
@@ -33,13 +25,13 @@ import (
 	"parley/metrics"
 )
 
-// Deps are the rooms that an Engine works with.
+// Deps are what an Engine works with. Store, Publisher and Metrics are required.
 type Deps struct {
 	Store     conversation.Store
-	Publisher conversation.Publisher
-	Models    map[string]conversation.Model // by the configuration's name; "" = the default
-	Tools     map[string]conversation.Tool  // by name
-	Logger    *slog.Logger
+	Publisher conversation.Publisher        // must not block
+	Models    map[string]conversation.Model // by the configuration's name; "" = the default; each agent's must be there
+	Tools     map[string]conversation.Tool  // by name; nil = none
+	Logger    *slog.Logger                  // nil = no log
 	Metrics   *metrics.Actors
 }
 
@@ -52,7 +44,7 @@ type Engine struct {
 	m     *metrics.Actors
 
 	system   *actor.ActorSystem
-	props    *actor.Props
+	props    *actor.Props // of session actors
 	registry *registry.Registry
 	sessions *sessionlog.Log // what is stored of them
 	slots    *admission.Slots
@@ -67,14 +59,13 @@ type Engine struct {
 	phase   atomic.Int32
 	stopMu  sync.RWMutex // held for reading by callers that start work themselves, for writing by stopAll
 	started chan struct{}
-	stopped chan struct{} // closed when Run has returned
 
 	commitPrefix string
 	commits      atomic.Uint64
-	fullUntil    atomic.Int64 // nanoseconds; the store is taken for full until then
-	scanSoon     chan struct{}
-	folds        chan struct{}
-	folding      atomic.Int64
+	fullUntil    atomic.Int64  // nanoseconds; the store is taken for full until then
+	scanSoon     chan struct{} // a scan for due sessions is wanted
+	folds        chan struct{} // holds a token per passive view that is being folded
+	folding      atomic.Int64  // passive views that are folded or wait for that
 }
 
 // The phases of an engine.
@@ -104,7 +95,6 @@ func New(cfg Config, d Deps) (*Engine, error) {
 	e := &Engine{
 		cfg: cfg, rules: &cfg.Rules, deps: d, log: d.Logger, m: d.Metrics,
 		started:      make(chan struct{}),
-		stopped:      make(chan struct{}),
 		commitPrefix: string(cfg.Node) + "-" + strconv.FormatInt(time.Now().UnixNano(), 36) + "-",
 		scanSoon:     make(chan struct{}, 1),
 		folds:        make(chan struct{}, cfg.MaxFolds),
@@ -115,7 +105,7 @@ func New(cfg Config, d Deps) (*Engine, error) {
 		actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger {
 			return slog.New(&warningsOnly{d.Logger.With("lib", "actor").Handler()})
 		}),
-		// A late result for an ended session is normal, and its text is nobody's business.
+		// A late result for an ended session is normal, and its text must not be logged.
 		actor.WithDeadLetterRequestLogging(false),
 	)
 	e.props = actor.PropsFromProducer(func() actor.Actor { return &session{e: e} }, actor.WithDispatcher(e.workers),
@@ -163,7 +153,6 @@ func (e *Engine) Run(ctx context.Context) error {
 		return errors.New("actors: the engine has run already")
 	}
 	close(e.started)
-	defer close(e.stopped)
 	var scans sync.WaitGroup
 	scans.Go(func() { e.dueLoop(ctx) })
 	if e.cfg.RetentionAge > 0 {
@@ -178,7 +167,8 @@ func (e *Engine) Run(ctx context.Context) error {
 // Started is closed when Run has begun: from then on commands are taken.
 func (e *Engine) Started() <-chan struct{} { return e.started }
 
-// stopAll stops every session at once, as a crash would, but answers all who wait.
+// stopAll stops every session at once, as a crash would, but answers the commands
+// that wait.
 func (e *Engine) stopAll() {
 	e.stopMu.Lock()
 	e.phase.Store(phaseStopped)
@@ -237,7 +227,7 @@ func (e *Engine) Tell(key conversation.SessionKey, as conversation.UserID, c con
 	e.enter(key, &envelope{as: as, cmd: c, done: done})
 }
 
-// enter is the door for everything that comes from outside of the room.
+// enter takes what comes from outside of the engine.
 func (e *Engine) enter(key conversation.SessionKey, t *envelope) {
 	t.at, t.fromClient, t.addsWork = time.Now(), true, addsWork(t.cmd)
 	e.m.Waiting.Inc()
@@ -253,8 +243,8 @@ func (e *Engine) enter(key conversation.SessionKey, t *envelope) {
 	}
 }
 
-// belowRoot lets a user through to a sub-session who may see its root: that is
-// where access is given and taken away.
+// belowRoot lets a user through to a sub-session if they may see its root: access
+// is given and taken away there.
 func (e *Engine) belowRoot(key conversation.SessionKey, t *envelope, next func()) {
 	e.stopMu.RLock()
 	defer e.stopMu.RUnlock()
@@ -278,7 +268,7 @@ func (e *Engine) belowRoot(key conversation.SessionKey, t *envelope, next func()
 	}, func(err error) { t.answer(e, conversation.AsError(err)) })
 }
 
-// dispatch delivers or, when the session cannot be reached now, says so.
+// dispatch delivers an envelope, or refuses it when the session cannot be reached.
 func (e *Engine) dispatch(key conversation.SessionKey, t *envelope) {
 	if !e.registry.Deliver(key, t, true) {
 		t.answer(e, errUnreachable())
@@ -331,46 +321,21 @@ func (e *Engine) Tasks(ctx context.Context, f conversation.TaskFilter) iter.Seq2
 	return e.deps.Store.Tasks(ctx, f)
 }
 
-// LogID is the identity of the store's logs.
-func (e *Engine) LogID() conversation.LogID { return e.deps.Store.LogID() }
-
 // nextCommit names a commit: unique among all that this process and any before it made.
 func (e *Engine) nextCommit() conversation.CommitID {
 	return conversation.CommitID(e.commitPrefix + strconv.FormatUint(e.commits.Add(1), 36))
 }
 
-// full is true while the store takes nothing new: it says so, or has refused
-// something a moment ago.
+// full is true while the store takes nothing new: it says so, or it has refused a
+// commit less than Config.FullPause ago.
 func (e *Engine) full(now time.Time) bool {
 	return now.UnixNano() < e.fullUntil.Load() || e.deps.Store.Room(false) != nil
 }
 
-// refusedByStore has the door closed for a while.
+// refusedByStore has new work refused for a while.
 func (e *Engine) refusedByStore() { e.fullUntil.Store(time.Now().Add(e.cfg.FullPause).UnixNano()) }
 
-func errStopping() *conversation.Error {
-	err := conversation.Errorf(conversation.Unavailable, "the server is restarting; please try again in a moment")
-	err.RetryAfter = time.Second
-	return err
-}
-
-func errUnreachable() *conversation.Error {
-	err := conversation.Errorf(conversation.Unavailable, "the session cannot be reached right now; please try again in a moment")
-	err.RetryAfter = time.Second
-	return err
-}
-
-func errFull() *conversation.Error {
-	err := conversation.Errorf(conversation.StorageFull, "the server's storage is full; nothing was stored")
-	err.RetryAfter = 10 * time.Second
-	return err
-}
-
-func errNotFound() *conversation.Error {
-	return conversation.Errorf(conversation.NotFound, "there is no such session")
-}
-
-// warningsOnly lets only warnings and errors of the actor library through.
+// warningsOnly drops log lines of the actor library below the level of a warning.
 type warningsOnly struct{ slog.Handler }
 
 func (q *warningsOnly) Enabled(ctx context.Context, l slog.Level) bool {

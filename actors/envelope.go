@@ -7,15 +7,15 @@ import (
 	"parley/conversation"
 )
 
-// envelope is something that a session is asked: a command, a view, or (neither)
-// just to be in memory. It is answered exactly once.
+// envelope is a message to a session: a command, a request for a view, or (with
+// neither) a request to be in memory. It is answered exactly once.
 type envelope struct {
 	as               conversation.UserID
 	cmd              conversation.Command
 	done             func(conversation.Receipt, error)
 	view             func(conversation.View, error)
-	at               time.Time                   // when it was told; zero for the session's own commands
-	fromClient       bool                        // it came through the engine's door
+	at               time.Time                   // when it came to the engine; zero for the session's own commands
+	fromClient       bool                        // it came from outside, by Tell, Create or View
 	addsWork         bool                        // of those: it is refused below the soft disk watermark
 	duplicateChecked bool                        // the store was asked for its key
 	drafts           []conversation.DraftDropped // of a model call's end: what it has shown
@@ -40,7 +40,7 @@ func (t *envelope) name() string {
 }
 
 // answer gives the answer, or err instead of it. A second call does nothing. A
-// panic of the receiver is its own and harms nobody else.
+// panic of the callback is logged and ends nothing.
 func (t *envelope) answer(e *Engine, err *conversation.Error) {
 	if t.answered {
 		return
@@ -88,8 +88,8 @@ func (t *envelope) refuse(e *Engine, limit string, err *conversation.Error) {
 
 // addsWork is true for commands that bring something new when a client says them.
 // Answers and cancels do not, and neither does what a session says to another or
-// to itself: running work hangs on them, so they may be stored below the soft
-// disk watermark.
+// to itself: running work needs them, so they may be stored below the soft disk
+// watermark.
 func addsWork(c conversation.Command) bool {
 	switch c.(type) {
 	case conversation.Create, conversation.Say, conversation.Edit, conversation.Withdraw, conversation.Move,
@@ -101,7 +101,7 @@ func addsWork(c conversation.Command) bool {
 }
 
 // stops is true for commands that stop something. They are never refused because
-// others wait: what runs would run on (N-06).
+// others wait: what runs would go on.
 func stops(c conversation.Command) bool {
 	_, cancel := c.(conversation.Cancel)
 	return cancel

@@ -32,8 +32,8 @@ func (s *session) load(create bool) {
 	}, func(err error) { e.send(self, &loaded{err: err}) })
 }
 
-// loaded takes the session into use: first it decides what becomes of what was
-// open, and only when that is durable do others have their say.
+// loaded takes the session into use. First the machine decides what becomes of
+// the work that was open; when that is durable, the held commands follow.
 func (s *session) loaded(m *loaded) {
 	if s.phase != phaseLoading {
 		return
@@ -59,7 +59,7 @@ func (s *session) loaded(m *loaded) {
 	}
 }
 
-// recovered starts what is outstanding, and lets in those who waited.
+// recovered starts the outstanding effects and processes the held commands.
 func (s *session) recovered() {
 	s.phase = phaseReady
 	if s.draining == drainNot {
@@ -94,8 +94,8 @@ func (s *session) loadFailed(m *loaded) {
 	s.unload("unloadable", answer)
 }
 
-// absent answers for a session that does not exist, unless somebody waits who
-// wants to open it. A command that would be refused there makes no session.
+// absent answers the held commands of a session that does not exist, unless one of
+// them opens it. A command that would be refused there makes no session.
 func (s *session) absent(create bool) {
 	for !create && len(s.queue) > 0 {
 		t := s.queue[0]

@@ -30,8 +30,8 @@ func (s *session) startModel(ask conversation.AskModel) {
 	s.model = modelcall.Start(e.models, o)
 }
 
-// modelEnded takes the outcome of the session's model call; one of a call that
-// was stopped meanwhile is stale.
+// modelEnded takes the outcome of the session's model call. One of a call that was
+// stopped meanwhile is dropped.
 func (s *session) modelEnded(m *modelcall.End) {
 	if s.phase == phaseUnloaded || s.model != m.Call {
 		observe.Unused(s.e.m, m.Command)
@@ -41,7 +41,7 @@ func (s *session) modelEnded(m *modelcall.End) {
 	s.accept(&envelope{cmd: m.Command, drafts: m.Drafts})
 }
 
-// dropDrafts says that drafts became nothing that stays.
+// dropDrafts tells followers that drafts have ended without a part in their place.
 func (s *session) dropDrafts(ids []conversation.DraftDropped) {
 	for _, dropped := range ids {
 		s.e.deps.Publisher.Show(s.key, s.durable, dropped)

@@ -10,8 +10,8 @@ import (
 
 // Erase removes a session with its sub-sessions, for good. as is who asks: a
 // user who may not see it gets not_found, one who may see it but does not own it
-// forbidden; "" is the engine itself. Whoever waits for an answer of the session
-// gets not_found.
+// forbidden; "" is the engine itself. Commands that wait in the session get
+// not_found.
 func (e *Engine) Erase(ctx context.Context, key conversation.SessionKey, as conversation.UserID) error {
 	if e.phase.Load() != phaseRunning {
 		return errStopping()
@@ -36,10 +36,10 @@ func (e *Engine) Erase(ctx context.Context, key conversation.SessionKey, as conv
 }
 
 // erase takes a session out of memory and out of the store, and out of the store
-// only if may still agrees when nobody can change it any more; nil = always.
-// Whoever waits for an answer of the session gets answer.
+// only if may still agrees when it cannot change any more; nil = always. Commands
+// that wait in the session are refused with answer.
 func (e *Engine) erase(ctx context.Context, key conversation.SessionKey, reason string, answer *conversation.Error, may func(conversation.Summary) bool) error {
-	// Nobody may load it again before it is gone.
+	// It must not be loaded again before it is deleted.
 	gone := e.registry.Block(key, &unloadNow{reason: "erased", err: answer})
 	defer e.registry.Unblock(key)
 	select {
@@ -103,8 +103,7 @@ func (e *Engine) sweep(ctx context.Context) {
 		}
 	}
 	for _, key := range old {
-		// It may have woken up since the list was read, and may do so until nobody can
-		// reach it any more.
+		// It may have been used since the list was read, and may be until it is blocked.
 		now, err := e.deps.Store.Summary(ctx, key)
 		if err != nil || !may(now) || e.phase.Load() != phaseRunning {
 			continue

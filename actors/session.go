@@ -38,7 +38,7 @@ type session struct {
 	parked           bool   // the drain's command was decided
 	checkRunning     bool   // the store is being asked for the key of checking
 	compactionFailed bool   // a summary has failed; the next is made after a task
-	unloadReason     string // not "": it leaves for this reason once its snapshot is stored
+	unloadReason     string // not "": it unloads for this reason once its snapshot is stored
 
 	machine    *machine.Session
 	epoch      conversation.Epoch
@@ -76,7 +76,7 @@ const (
 	phaseLoading    phase = iota
 	phaseRecovering       // what was open when the process ended is being decided
 	phaseReady
-	phaseUnloaded // out of the registry; what still arrives is handed back
+	phaseUnloaded // out of the registry; what still arrives is redirected
 )
 
 type drainLevel uint8
@@ -109,8 +109,8 @@ type (
 	}
 )
 
-// Receive takes one message. A panic in it ends this session, and only this one:
-// its memory cannot be trusted any more, its log can.
+// Receive takes one message of the mailbox. A panic in it ends this session, and
+// only this one: its memory cannot be trusted any more, its log can.
 func (s *session) Receive(ctx actor.Context) {
 	s.ctx = ctx
 	var current *envelope
@@ -163,8 +163,8 @@ func (s *session) Receive(ctx actor.Context) {
 	}
 }
 
-// panicked ends the session after a panic. A commit on its way may still be
-// stored: the next activation says so to those who follow.
+// panicked unloads the session after a panic. A commit on its way may still be
+// stored: the next activation tells the followers how far the log reaches.
 func (s *session) panicked(r any, current *envelope) {
 	e, key, inFlight := s.e, s.key, s.inFlight != nil
 	e.panicked("session "+key.String(), r)
@@ -178,7 +178,7 @@ func (s *session) panicked(r any, current *envelope) {
 	}
 }
 
-// afterMessage looks at what a session has to do between two messages.
+// afterMessage does what is to be done between two messages.
 func (s *session) afterMessage() {
 	if !s.machine.Exists() && s.inFlight == nil && s.pending == nil && len(s.queue) == 0 {
 		s.unload("absent", errNotFound())
@@ -202,12 +202,13 @@ func (s *session) begin(ctx actor.Context, key conversation.SessionKey) {
 	s.load(false)
 }
 
-// root is false for the session of a delegation.
+// root is false for the session of a delegation, a sub-session.
 func (s *session) root() bool { return s.key.Session.Depth() == 0 }
 
 func (s *session) send(m any) { s.e.system.Root.Send(s.self, m) }
 
-// accept is the one door in: everything that may change the session comes here.
+// accept is the one door in: every command comes here, from clients, from other
+// sessions, and from the session's own calls.
 func (s *session) accept(t *envelope) {
 	switch {
 	case s.phase == phaseUnloaded:
@@ -219,8 +220,8 @@ func (s *session) accept(t *envelope) {
 	}
 }
 
-// hold keeps a command until the session can decide it. What the session itself
-// has to say is never refused: it is bounded by what the session has started.
+// hold keeps a command until the session can decide it. Commands of the session
+// itself are never refused: the work that it has started bounds their number.
 func (s *session) hold(t *envelope) {
 	if t.fromClient && len(s.queue) >= s.e.cfg.MaxWaiting && !stops(t.cmd) {
 		t.refuse(s.e, "session_waiting", errBusy())
@@ -239,12 +240,12 @@ func (s *session) redirect(t *envelope) {
 	}
 }
 
-// processQueue goes on with what was held, until something must wait again.
+// processQueue processes the commands that were held, until one must wait again.
 func (s *session) processQueue() {
 	for s.phase == phaseReady && s.checking == nil && len(s.queue) > 0 {
 		s.process(s.queue[0]) // it stays in the queue until then: a panic answers it too
 		if len(s.queue) == 0 {
-			return // the session has left
+			return // the session was unloaded
 		}
 		s.queue[0] = nil
 		if s.queue = s.queue[1:]; len(s.queue) == 0 {
@@ -253,7 +254,8 @@ func (s *session) processQueue() {
 	}
 }
 
-// process answers at the door, asks the store first, or decides.
+// process answers a command without deciding it, asks the store first, or decides
+// it.
 func (s *session) process(t *envelope) {
 	s.lastActive = time.Now()
 	switch {
@@ -291,8 +293,8 @@ func (s *session) process(t *envelope) {
 	s.flush()
 }
 
-// decide gives a command to the machine and gathers what comes of it. What only
-// stops something is done at once; the rest waits for the commit.
+// decide gives a command to the machine and gathers the results in the pending
+// batch. Releasing effects are done at once; everything else waits for the commit.
 func (s *session) decide(t *envelope) {
 	d := s.machine.Decide(conversation.Given{At: time.Now(), Slot: s.reserve(t.cmd)}, t.cmd)
 	s.slot.Update(s.e.slots, s.machine.HoldsSlot(), s.machine.Head())
@@ -318,10 +320,11 @@ func (s *session) decide(t *envelope) {
 	s.flush()
 }
 
-// tellSelf gives the session a command of its own.
+// tellSelf tells the session a command of its own; no one waits for an answer.
 func (s *session) tellSelf(c conversation.Command) { s.accept(&envelope{cmd: c}) }
 
-// answerWhenDurable puts an answer that changes nothing behind all that was decided before it.
+// answerWhenDurable queues an answer that changes nothing behind the pending
+// commit: it may depend on everything that was decided before it.
 func (s *session) answerWhenDurable(t *envelope) { b := s.batch(); b.waiters = append(b.waiters, t) }
 
 // reserve tries to have a slot ready for a task that the command may start.
@@ -363,9 +366,9 @@ func (s *session) slotGranted(m *slotGrant) {
 	}
 }
 
-// unload ends the session's time in memory: everyone who waits gets err, what
-// runs is stopped, and what still arrives goes to the next activation. The log
-// is all that stays.
+// unload takes the session out of memory: each waiting command is answered with
+// err, running calls are stopped, and messages that still arrive are redirected to
+// the next activation. Only the log stays.
 func (s *session) unload(reason string, err *conversation.Error) {
 	if s.phase == phaseUnloaded {
 		return
@@ -407,8 +410,8 @@ func (s *session) unload(reason string, err *conversation.Error) {
 	s.ctx.Poison(self)
 }
 
-// fail ends the session because its memory is ahead of what is stored. Whoever
-// waits may tell it again.
+// fail unloads the session because its memory is ahead of what is stored. The
+// commands that wait are refused, and may be told again.
 func (s *session) fail(kind string, cause error, err *conversation.Error) {
 	s.e.m.FailedCommits.WithLabelValues(kind).Inc()
 	s.e.log.Error("a commit failed; the session starts again from its log",
@@ -425,10 +428,4 @@ func (s *session) fail(kind string, cause error, err *conversation.Error) {
 	case busy && kind != "fenced" && kind != "full":
 		s.e.scanIn(time.Second) // its open work goes on by itself
 	}
-}
-
-func errBusy() *conversation.Error {
-	err := conversation.Errorf(conversation.Overloaded, "too many commands wait in this session; please try again in a moment")
-	err.RetryAfter = time.Second
-	return err
 }

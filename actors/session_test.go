@@ -180,7 +180,7 @@ func TestPassivation(t *testing.T) {
 			t.Error("still in memory")
 		}
 		passive := h.view(mainKey)
-		if h.active(mainKey) || len(passive.Questions) != 1 || passive.Log != h.e.LogID() {
+		if h.active(mainKey) || len(passive.Questions) != 1 || passive.Log != h.store.LogID() {
 			t.Errorf("a passive view: %+v", passive)
 		}
 		if r := h.ok(h.tell(mainKey, say("b", "that one"))); r.Disposition != conversation.Answered {

@@ -137,13 +137,13 @@ func (s *session) idleTimeout() time.Duration {
 	return s.e.cfg.Idle + s.jitter
 }
 
-// isIdle is true when nothing would be lost or stopped by leaving memory.
+// isIdle is true when unloading would lose and stop nothing.
 func (s *session) isIdle() bool {
 	return s.inFlight == nil && s.pending == nil && len(s.queue) == 0 && s.checking == nil && s.cursors == nil &&
 		s.model == nil && s.compaction == nil && s.triaging == nil && s.calls.Empty() && !s.slot.Waiting() && !s.machine.Busy()
 }
 
-// passivate leaves memory, with a snapshot first if that saves the next load
+// passivate unloads an idle session, after a snapshot if that saves the next load
 // enough work.
 func (s *session) passivate(reason string) {
 	if int(s.durable-s.snapshotAt) >= s.e.cfg.SnapshotOnIdle {

@@ -12,25 +12,25 @@ import (
 	"parley/conversation"
 )
 
-// triage is a question for the order of the waiting messages: one model call in a
-// goroutine of its own, owned by the session. There is at most one at a time; what
-// arrives meanwhile is asked about when it has ended.
+// triage asks a model for the order of the waiting messages. There is one call at
+// a time; messages that arrive meanwhile are asked about when it has ended.
 type triage struct {
 	about  conversation.Triage
 	next   *conversation.Triage // the waiting messages have changed since
 	cancel context.CancelFunc
 }
 
-// triageEnd is how it ended: the messages by their new order, as indexes.
+// triageEnd is a message: the call has ended, with the waiting messages in their
+// new order, as indexes. An empty order leaves them as they are.
 type triageEnd struct {
 	mail.DeadLetterOK
 	t     *triage
 	order []int
 }
 
-// triage asks an agent for the order of the waiting messages: its answer names
-// them by number, and each one named is moved to its place. Anything else that
-// it says has no effect (D-29).
+// triage asks an agent for the order of the waiting messages. Its answer names
+// them by number, and each one named is moved to its place; other words in it have
+// no effect.
 func (s *session) triage(f conversation.Triage) {
 	if s.triaging != nil {
 		s.triaging.next = &f
@@ -62,8 +62,8 @@ func (s *session) triage(f conversation.Triage) {
 	s.triaging = t
 }
 
-// triaged moves the messages. Each move is the owner's, and one of a message that
-// waits no more is refused.
+// triaged moves the messages, in the name of the owner. A move of a message that
+// does not wait any more is refused.
 func (s *session) triaged(m *triageEnd) {
 	if s.phase == phaseUnloaded || s.triaging != m.t {
 		return
@@ -80,7 +80,7 @@ func (s *session) triaged(m *triageEnd) {
 	}
 }
 
-// stop ends the question without a word.
+// stop cancels the call; its end is ignored. t may be nil.
 func (t *triage) stop() {
 	if t != nil {
 		t.cancel()

@@ -30,8 +30,8 @@ func (e *Engine) viewNow(key conversation.SessionKey, t *envelope) {
 	}
 }
 
-// foldView answers for a session that is not in memory. Few are folded at once,
-// so that a burst of readers does not take the memory that writers need.
+// foldView answers for a session that is not in memory. Config.MaxFolds are folded
+// at once, so that a burst of readers does not take the memory that writers need.
 func (e *Engine) foldView(key conversation.SessionKey, t *envelope) {
 	if e.folding.Add(1) > int64(e.cfg.MaxFoldWait) {
 		e.folding.Add(-1)

@@ -1,0 +1,81 @@
+// Package actors runs sessions: each session's state machine (package
+// conversation/machine) as an actor with a mailbox, child actors for calls, and a
+// commit in flight. Engine is the door; DefaultConfig and Deps say what it needs.
+//
+// # Use
+//
+//	engine, err := actors.New(cfg, deps)       // checks, starts nothing
+//	go engine.Run(ctx)                         // until ctx ends
+//	<-engine.Started()                         // from now on commands are taken
+//	engine.Create(key, create, done)           // open a session
+//	engine.Tell(key, user, command, done)      // tell it something
+//	engine.View(key, user, done)               // what is open in it
+//	engine.Drain(ctx)                          // before ctx of Run ends
+//
+// Any goroutine may call them. Callbacks run once, mostly on the goroutine of a
+// session, and must not block. Whatever is refused as retryable may be told again
+// as it is: every command is idempotent.
+//
+// # The life of a command
+//
+// Tell puts an envelope into the session's mailbox; a session that is not in
+// memory is loaded first, and what arrives meanwhile is held. The session's actor
+// takes one message after the other (session.Receive) and gives commands to the
+// machine (session.decide). The events of a decision join the pending batch; the
+// batch goes to the store as one commit, in a goroutine, and the next one gathers
+// meanwhile. When it is durable (session.complete), the waiting commands are
+// answered, then the events are published, then the acquiring effects are done:
+// a model is asked, a tool runs. Answers of models and tools are messages to the
+// same mailbox, and commands like all others.
+//
+// # Rules that everything here keeps
+//
+//   - One door. Whatever may change a session comes through its mailbox and
+//     session.accept; only decide calls the machine.
+//   - Durable before visible. Memory may run ahead of the disk, nothing outside
+//     does: answers that depend on the state wait in the batch, even those that
+//     change nothing (answerWhenDurable).
+//   - Acquiring effects wait for the commit, and are asked for again at that time
+//     (machine.Wants); releasing effects are done at once.
+//   - Receive never blocks and never calls out. Loading, committing, asking the
+//     store and asking a model run in goroutines that send a message at their end.
+//   - A session whose commit has failed forgets its memory and is loaded again from
+//     its log. A panic in Receive ends one session. A child that fails is stopped
+//     and never restarted.
+//   - Nothing is remembered per idle session but the machine and a few words: what
+//     only a working session needs is nil until then.
+//
+// # Who owns what
+//
+//	actor or goroutine           owner             ends
+//	session actor                registry          idle; failed commit; erased; drained
+//	tool call, delegation actor  session           its end is durable; the session unloads
+//	uplink actor                 sub-session       the sub-session unloads
+//	load, commit, model call,    workers, for a    the work is done; model and tool calls when
+//	  tool, duplicate check,       session           their context is cancelled, which a broken
+//	  reading the log                                one may ignore: it is given up
+//	passive view, check of a root  workers, for a caller  the work is done
+//	telling a session until taken  workers           taken, or refused for good
+//	scan for due sessions        Run               Run's context
+//	retention sweep              Run               Run's context
+//	a session's alarm            session           a timer, not a goroutine
+//
+// Run waits for all of them. Session mailboxes and the work of sessions share the
+// goroutines of internal/workers.
+//
+// # Where things are
+//
+//	engine.go      Engine: New, Run, Tell, what callers are refused
+//	envelope.go    a command with its callback, and its answer
+//	session.go     the session's actor: mailbox, holding, deciding, unloading
+//	load.go commit.go effects.go    from the store, to the store, what follows
+//	dedup.go       the question to the store whether a command was there before
+//	model_call.go transcript_cache.go compaction.go triage.go    models
+//	timer.go cursors.go             what waits for time or for the next commit
+//	drain.go due.go retention.go view.go    the engine beside the sessions
+//
+// Their parts with a narrow door are packages below internal: admission (slots),
+// calls (tool calls and delegations), delivery (from session to session), mail,
+// modelcall, observe (metrics), registry, sessionlog (the store), workers. Types of
+// the actor library stay inside of this folder.
+package actors

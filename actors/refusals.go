@@ -1,0 +1,38 @@
+package actors
+
+import (
+	"time"
+
+	"parley/conversation"
+)
+
+// What commands are refused with, beside the machine's own refusals. Each call
+// makes a new error, because callers add a cause to it.
+
+func errStopping() *conversation.Error {
+	err := conversation.Errorf(conversation.Unavailable, "the server is restarting; please try again in a moment")
+	err.RetryAfter = time.Second
+	return err
+}
+
+func errUnreachable() *conversation.Error {
+	err := conversation.Errorf(conversation.Unavailable, "the session cannot be reached right now; please try again in a moment")
+	err.RetryAfter = time.Second
+	return err
+}
+
+func errFull() *conversation.Error {
+	err := conversation.Errorf(conversation.StorageFull, "the server's storage is full; nothing was stored")
+	err.RetryAfter = 10 * time.Second
+	return err
+}
+
+func errNotFound() *conversation.Error {
+	return conversation.Errorf(conversation.NotFound, "there is no such session")
+}
+
+func errBusy() *conversation.Error {
+	err := conversation.Errorf(conversation.Overloaded, "too many commands wait in this session; please try again in a moment")
+	err.RetryAfter = time.Second
+	return err
+}
