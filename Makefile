@@ -49,7 +49,7 @@ lint: ## golangci-lint with the reasons in .golangci.yml
 
 bench-once: ## every benchmark once, so that none of them rots
 	@echo "== go test -bench, one iteration each"
-	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 10m ./...
+	$(GO) test -short -run '^$$' -bench . -benchtime 1x -timeout 5m ./...
 
 generate: ## protobuf code again (protoc; protoc-gen-go is built at its pinned version)
 	GOBIN=$(CURDIR)/.tools $(GO) install google.golang.org/protobuf/cmd/protoc-gen-go

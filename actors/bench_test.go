@@ -93,9 +93,12 @@ func BenchmarkTurns(b *testing.B) {
 }
 
 // BenchmarkRecovery measures how soon 10,000 queued messages of as many sessions
-// are all answered after a restart (N-02).
+// are all answered after a restart (N-02); with -short, 100.
 func BenchmarkRecovery(b *testing.B) {
-	const sessions = 10_000
+	sessions := 10_000
+	if testing.Short() {
+		sessions = 100
+	}
 	for b.Loop() {
 		b.StopTimer()
 		store := persistencetest.NewMemory()
@@ -125,15 +128,19 @@ func BenchmarkRecovery(b *testing.B) {
 }
 
 // BenchmarkIdleSession reports what an idle session takes in memory after so many
-// tasks, the store aside (N-09).
+// tasks, the store aside (N-09). With -short it runs in small, and its figures
+// mean nothing.
 func BenchmarkIdleSession(b *testing.B) {
 	for _, tasks := range []int{0, 1, 100} {
 		b.Run(fmt.Sprintf("tasks=%d", tasks), func(b *testing.B) {
-			const sessions = 2000
+			sessions, cacheIdle := 2000, time.Second
+			if testing.Short() {
+				sessions, cacheIdle = 50, 10*time.Millisecond
+			}
 			var turns sync.WaitGroup
 			cfg := testConfig()
 			cfg.MaxConcurrent = sessions
-			cfg.CacheIdle = time.Second
+			cfg.CacheIdle = cacheIdle
 			e, _ := benchEngine(b, cfg, discardStore{}, instantModel{}, turns.Done)
 			heap := func() float64 {
 				time.Sleep(3 * cfg.CacheIdle) // transcripts go, and goroutines that wait for work
@@ -167,7 +174,7 @@ func BenchmarkIdleSession(b *testing.B) {
 			if n := e.registry.Count(); n != 64+sessions {
 				b.Fatalf("%d sessions are in memory", n)
 			}
-			b.ReportMetric((after-before)/sessions, "bytes/session")
+			b.ReportMetric((after-before)/float64(sessions), "bytes/session")
 		})
 	}
 }

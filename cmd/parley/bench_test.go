@@ -24,7 +24,8 @@ import (
 // left memory (N-09). The store keeps the heads of few sessions that are not in
 // memory, so that what it keeps of all of them would show. What a process takes
 // once is left out: as many sessions before them fill its pools, and visits to
-// absent ones the 32,768 tables of the actor library (up to 9 MB).
+// absent ones the 32,768 tables of the actor library (up to 9 MB). With -short it
+// runs in small, within seconds, and its figures mean nothing.
 func BenchmarkSessionMemory(b *testing.B) {
 	for _, state := range []struct {
 		name  string
@@ -34,7 +35,10 @@ func BenchmarkSessionMemory(b *testing.B) {
 		{"idle/tasks=0", 0, false}, {"idle/tasks=1", 1, false}, {"idle/tasks=100", 100, false}, {"gone/tasks=10", 10, true},
 	} {
 		b.Run(state.name, func(b *testing.B) {
-			const warm, sessions = 1000, 1000
+			warm, sessions, absent, settle := 300, 1000, 100_000, 4*time.Second // session.cache_idle and the sweep of idle workers have passed
+			if testing.Short() {
+				warm, sessions, absent, settle = 10, 50, 1000, 0
+			}
 			e, ended := memoryEngine(b, state.gone)
 			key := func(i int) conversation.SessionKey {
 				return conversation.SessionKey{Tenant: "default", Session: conversation.SessionID(fmt.Sprintf("s%015d", i))}
@@ -60,7 +64,7 @@ func BenchmarkSessionMemory(b *testing.B) {
 				}
 				ended.Wait()
 			}
-			for i := range 100_000 {
+			for i := range absent {
 				ended.Add(1)
 				e.Tell(key(1_000_000+i), "u", conversation.Cancel{}, func(conversation.Receipt, error) { ended.Done() })
 				if i%1000 == 999 {
@@ -68,22 +72,22 @@ func BenchmarkSessionMemory(b *testing.B) {
 				}
 			}
 			grow(0, warm)
-			before := settledHeap()
+			before := heapAfter(settle)
 			grow(warm, warm+sessions)
-			after := settledHeap()
+			after := heapAfter(settle)
 			for b.Loop() {
 				_ = after // the figure is a size; there is nothing to repeat
 			}
-			b.ReportMetric((after-before)/sessions, "bytes/session")
+			b.ReportMetric((after-before)/float64(sessions), "bytes/session")
 			runtime.KeepAlive(e)
 		})
 	}
 }
 
-// settledHeap is the live heap when transcripts, idle goroutines and, if they
-// may, sessions have left memory.
-func settledHeap() float64 {
-	<-time.After(4 * time.Second) // session.cache_idle and the sweep of idle workers have passed
+// heapAfter is the live heap after a wait, in which transcripts, idle goroutines
+// and, if they may, sessions leave memory.
+func heapAfter(wait time.Duration) float64 {
+	<-time.After(wait)
 	var m runtime.MemStats
 	runtime.GC()
 	runtime.GC() // the first one leaves pools their last chance
