@@ -18,7 +18,7 @@ type assembly struct {
 	at       map[int]int // where a content block stands in Items
 	usage    usage
 	reason   string
-	thinking []thought // what stands before the next item
+	thinking []thought // the blocks of thinking before the next item
 }
 
 type usage struct {
@@ -55,7 +55,7 @@ type block struct {
 	Data      string `json:"data"`
 }
 
-// frame is an event of a stream. Only what is read of it.
+// frame holds the members that are read of an event of a stream.
 type frame struct {
 	Type    string  `json:"type"`
 	Index   int     `json:"index"`
@@ -121,7 +121,7 @@ func (a *assembly) frame(name string, data []byte) (over bool, err error) {
 	return false, a.KeepAlive()
 }
 
-// merge takes the counts of a later frame, which are cumulative.
+// merge adds the counts of a later frame. They are cumulative, so the larger ones hold.
 func (u *usage) merge(later usage) {
 	u.Input = max(u.Input, later.Input)
 	u.Written = max(u.Written, later.Written)
@@ -146,7 +146,7 @@ func (a *assembly) startBlock(index int, b block) error {
 	default:
 		return nil
 	}
-	// What is not signed would not be taken back.
+	// The API would refuse thinking that is not signed.
 	a.thinking = slices.DeleteFunc(a.thinking, func(t thought) bool { return t.Signature == "" && t.Data == "" })
 	item.Opaque, a.thinking = httpmodel.Pack(a.thinking), nil
 	a.at[index] = len(a.Items)
@@ -157,7 +157,7 @@ func (a *assembly) startBlock(index int, b block) error {
 	return nil
 }
 
-// readBody takes a body.
+// readBody reads a whole body.
 func (a *assembly) readBody(raw []byte) error {
 	var m message
 	if err := unmarshal(raw, &m); err != nil {
@@ -190,7 +190,7 @@ func unmarshal(data []byte, into any) error {
 	return nil
 }
 
-// answer is the whole answer.
+// answer returns the whole answer.
 func (a *assembly) answer() (*conversation.ModelAnswer, error) {
 	if len(a.Items) == 0 && a.reason == "refusal" {
 		return nil, &conversation.ModelError{Permanent: true, Failure: conversation.Failure{

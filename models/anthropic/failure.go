@@ -18,10 +18,10 @@ type apiError struct {
 
 func (e *apiError) Error() string { return e.Type + ": " + e.Message }
 
-// Sentence is the provider's.
+// Sentence returns the provider's message.
 func (e *apiError) Sentence() string { return e.Message }
 
-// Status is the status that would have come with an error inside of a stream.
+// Status returns the HTTP status that fits an error inside of a stream.
 func (e *apiError) Status() int {
 	switch e.Type {
 	case "invalid_request_error":
@@ -48,17 +48,17 @@ func (e *apiError) Status() int {
 // statusOverloaded is the provider's own status for overload.
 const statusOverloaded = 529
 
-// QuotaExceeded is true where the account has no money left.
+// QuotaExceeded reports whether the account has no money left.
 func (e *apiError) QuotaExceeded() bool { return e.Type == "billing_error" }
 
-// ContextExceeded knows the sentence of the provider for a full context; there is no
-// type of its own for that.
+// ContextExceeded reports whether the context is full. The provider has no error type
+// for that, so its sentence is recognised.
 func (e *apiError) ContextExceeded() bool {
 	message := strings.ToLower(e.Message)
 	return strings.Contains(message, "prompt is too long") || strings.Contains(message, "exceed context limit")
 }
 
-// parseError finds the error object of {"type":"error","error":{…}}. It is never nil.
+// parseError finds the error object of {"type":"error","error":{…}}. The result is never nil.
 func parseError(body []byte) *apiError {
 	var in struct {
 		Error json.RawMessage `json:"error"`

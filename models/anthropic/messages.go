@@ -75,7 +75,7 @@ type redactedBlock struct {
 
 func textOf(text string) textBlock { return textBlock{Text: text, Type: "text"} }
 
-// body is a request of the Messages API: stateless, with the whole transcript.
+// body writes the body of a request, with the whole transcript.
 func (m *Model) body(r *conversation.Request, n *httpmodel.Names, streaming bool) ([]byte, error) {
 	q := &request{
 		MaxTokens: m.o.MaxOutputTokens, Messages: messages(r, n, m.Origin()), Model: m.o.Model,
@@ -113,7 +113,7 @@ func (m *Model) body(r *conversation.Request, n *httpmodel.Names, streaming bool
 	return httpmodel.Encode(q, extra)
 }
 
-// schemaOf is a tool's schema as the API wants it: an object with properties,
+// schemaOf returns a tool's schema as the API accepts it: an object with properties,
 // even if there are none, and the names of those that are required.
 func schemaOf(raw json.RawMessage) (json.RawMessage, error) {
 	var schema struct {
@@ -139,7 +139,7 @@ func schemaOf(raw json.RawMessage) (json.RawMessage, error) {
 	return httpmodel.Encode(&schema, fields)
 }
 
-// calledIn are the tools that a transcript calls, each once.
+// calledIn returns the tools that a transcript calls, each once.
 func calledIn(entries []conversation.Entry) []string {
 	var list []string
 	seen := map[string]bool{}
@@ -154,7 +154,7 @@ func calledIn(entries []conversation.Entry) []string {
 	return list
 }
 
-// Texts for the places where the API wants a user to speak and nobody has.
+// Texts for places where the API requires a user's message and there is none.
 const (
 	openingText  = "[the conversation so far]"
 	continueText = "[go on]"
@@ -170,7 +170,7 @@ const (
 // maxCallID is the longest id that is given back as it is.
 const maxCallID = 128
 
-// messages are the entries as the API wants them: the user begins and ends, the
+// messages returns the transcript as the API accepts it: the user begins and ends, the
 // roles alternate, and the results of calls stand first in the message that
 // follows them.
 func messages(r *conversation.Request, n *httpmodel.Names, origin string) []*turn {
@@ -223,7 +223,7 @@ func messages(r *conversation.Request, n *httpmodel.Names, origin string) []*tur
 	return list
 }
 
-// inputOf is a call's arguments as the API wants them: an object.
+// inputOf returns a call's arguments, or {} if they are not an object.
 func inputOf(args string) json.RawMessage {
 	raw := json.RawMessage(args)
 	var object map[string]json.RawMessage
@@ -251,8 +251,9 @@ func (t *thought) block() any {
 	return thinkingBlock{Signature: t.Signature, Thinking: t.Thinking, Type: "thinking"}
 }
 
-// mayThink is false if the answer at hand was begun without thinking, by another
-// model for example: the API refuses to begin with it behind a result.
+// mayThink reports whether the current answer may use thinking. It may not if it was
+// begun without, by another model for example: the API refuses to start it after a
+// result.
 func mayThink(list []*turn) bool {
 	may := true
 	for i := len(list) - 1; i > 0 && list[i].Role == roleUser; i -= 2 {
@@ -269,10 +270,10 @@ func mayThink(list []*turn) bool {
 	return may
 }
 
-// noThinking takes the place of what Extra says of thinking.
+// noThinking replaces the member "thinking" of Extra.
 var noThinking = map[string]any{"type": "disabled"}
 
-// mustThink is true if Extra says that each answer begins with thinking.
+// mustThink reports whether Extra says that each answer begins with thinking.
 func (m *Model) mustThink() bool {
 	thinking, _ := m.o.Extra["thinking"].(map[string]any)
 	return thinking["type"] == "enabled"

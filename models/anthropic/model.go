@@ -16,7 +16,7 @@ const DefaultBaseURL = "https://api.anthropic.com"
 // "anthropic-version" of the options takes its place.
 const Version = "2026-10-21"
 
-// DefaultMaxOutputTokens bounds an answer, which the API wants to be told.
+// DefaultMaxOutputTokens bounds an answer, in tokens. The API requires such a bound.
 const DefaultMaxOutputTokens = 8192
 
 // Connection is the part of the options that all models behind HTTP share. It is
@@ -30,7 +30,7 @@ const (
 	DefaultMaxBytes       = httpmodel.DefaultMaxBytes
 )
 
-// Options is what a model is made of. The base URL ends before /v1/messages.
+// Options are the options of a model. The base URL ends before /v1/messages.
 // Thinking is switched on in Extra; its blocks are given back within a task.
 type Options struct{ Connection }
 

@@ -19,7 +19,7 @@ func truncate(text string, limit int, cut bool) string {
 	return text[:prefixWithin(text, limit)] + cutMark
 }
 
-// prefixWithin is how many bytes of a text fit before the mark: whole graphemes only.
+// prefixWithin returns how many bytes of a text fit before the mark: whole graphemes only.
 func prefixWithin(text string, limit int) int {
 	limit -= utf8.RuneCountInString(cutMark)
 	// A grapheme that crosses the limit begins before it, so what is far behind
@@ -40,7 +40,7 @@ func prefixWithin(text string, limit int) int {
 	return size
 }
 
-// runes is how many bytes the first n code points of a text have.
+// runes returns how many bytes the first n code points of a text have.
 func runes(text string, n int) int {
 	for i := range text {
 		if n == 0 {

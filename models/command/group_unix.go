@@ -21,11 +21,11 @@ const (
 func ownGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
 // signalGroup signals every process of a group. One that has gone already is
-// no error. The id can belong to nobody else while anything of the group is
+// no error. The id can belong to no other group while anything of the group is
 // left, and kernels do not give an id out again at once.
 func signalGroup(group int, s syscall.Signal) { _ = syscall.Kill(-group, s) }
 
-// groupLives is true while a process of the group runs. The leader's own end
+// groupLives reports whether a process of the group runs. The leader's own end
 // must have been waited for.
 func groupLives(group int) bool {
 	// Orphans are ours to bury where the server is the first process of a container.
@@ -39,7 +39,7 @@ func groupLives(group int) bool {
 	if errors.Is(err, syscall.ESRCH) {
 		return false
 	}
-	// Where the first process buries nobody, dead ones stay in the group for ever.
+	// Where process 1 does not reap, dead processes stay in the group without end.
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is a good one
 	if len(stats) == 0 {
 		return err == nil // a system without /proc
@@ -58,7 +58,7 @@ func groupLives(group int) bool {
 	return false
 }
 
-// lacksResources is true when a process could not be started for want of
+// lacksResources reports whether a process could not be started for want of
 // something that may be there again in a moment.
 func lacksResources(err error) bool {
 	for _, e := range []error{syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE, syscall.ETXTBSY} {
@@ -69,5 +69,5 @@ func lacksResources(err error) bool {
 	return false
 }
 
-// tooLong is true when the arguments were longer than the system takes.
+// tooLong reports whether the arguments were longer than the system takes.
 func tooLong(err error) bool { return errors.Is(err, syscall.E2BIG) }

@@ -22,14 +22,14 @@ type items struct {
 	deltas []conversation.Output // to be shown
 }
 
-// draft is a block that is not whole yet.
+// draft is a block that is not complete yet.
 type draft struct {
 	raw   strings.Builder // up to a little more than the limit
 	count int             // its code points so far
 	shown string
 }
 
-// delta takes more of the block that streams.
+// delta adds text to the block that streams.
 func (a *items) delta(text string) {
 	d := a.draft()
 	if d.count <= a.limit { // the rest is cut off
@@ -38,7 +38,7 @@ func (a *items) delta(text string) {
 	}
 }
 
-// replaceBlock takes the block that streams, as far as it has come.
+// replaceBlock replaces the block that streams by its text so far.
 func (a *items) replaceBlock(text string) {
 	if d := a.draft(); d.count <= a.limit {
 		d.count = utf8.RuneCountInString(text)
@@ -53,8 +53,8 @@ func (a *items) draft() *draft {
 	return a.open
 }
 
-// settledText is what of an unfinished block can neither be cut off any more nor
-// turn out to be a question.
+// settledText returns the part of an unfinished block that cannot be cut off any more
+// and cannot become a question.
 func (a *items) settledText(raw string) string {
 	if a.marker != "" {
 		if marked := a.markedLines(raw); len(marked) > 0 {
@@ -72,7 +72,7 @@ func (a *items) settledText(raw string) string {
 	return text
 }
 
-// show queues what of a text has not been shown yet of the next item.
+// show queues the part of the next item's text that has not been shown.
 func (a *items) show(text string) {
 	d := a.draft()
 	if len(text) <= len(d.shown) || !strings.HasPrefix(text, d.shown) {
@@ -82,8 +82,7 @@ func (a *items) show(text string) {
 	d.shown = text
 }
 
-// block takes a whole block: the one that streams, if one does. cut: its end is
-// lost.
+// block adds a complete block: the one that streams, if any. cut = its end is lost.
 func (a *items) block(text string, cut bool) {
 	text = clean(text)
 	starts := append(a.questions(text), len(text))
@@ -104,7 +103,7 @@ func (a *items) block(text string, cut bool) {
 	}
 }
 
-// markedLines are the places of the lines that begin with the marker.
+// markedLines returns the places of the lines that begin with the marker.
 func (a *items) markedLines(text string) []int {
 	if a.marker == "" {
 		return nil
@@ -123,7 +122,8 @@ func (a *items) markedLines(text string) []int {
 	return marked
 }
 
-// questions are those of them that ask something, up to the next one or the end.
+// questions returns those marked lines that ask something. A question goes on to the
+// next marked line, or to the end.
 func (a *items) questions(text string) []int {
 	marked := a.markedLines(text)
 	var starts []int
@@ -139,7 +139,7 @@ func (a *items) questions(text string) []int {
 	return starts
 }
 
-// takeDeltas hands over the deltas to be shown.
+// takeDeltas returns the deltas to be shown, and forgets them.
 func (a *items) takeDeltas() []conversation.Output {
 	news := a.deltas
 	a.deltas = nil

@@ -87,7 +87,7 @@ type Stats struct {
 	Cut      int64 // answers that lost something at max_output
 }
 
-// Stats are the counts as of now.
+// Stats returns the counts as of now.
 func (m *Model) Stats() Stats {
 	return Stats{
 		Running: m.running.Load(), Waiting: m.waiting.Load(), Started: m.started.Load(), Failed: m.failed.Load(),
@@ -243,8 +243,8 @@ func (c *call) start(ctx context.Context, prompt string, byStdin bool) (*process
 	})
 }
 
-// logRun counts and logs a run. What the agent wrote to its standard error is
-// for the log only, and not with the prompt in it.
+// logRun counts and logs a run. The agent's standard error goes only to the log, without
+// the prompt.
 func (c *call) logRun(p *process, prompt string, took time.Duration) {
 	m := c.m
 	if p.why == endedTimeout {
@@ -273,8 +273,8 @@ func (c *call) logRun(p *process, prompt string, took time.Duration) {
 		"stderr", redactPrompt(stderr, prompt), "stderr_bytes", p.stderr.total, "stderr_cut", cut)
 }
 
-// redactPrompt takes a prompt out of a text: as a whole, and each of its lines that
-// is long enough to mean something.
+// redactPrompt removes a prompt from a text: as a whole, and each of its lines of at
+// least 8 bytes.
 func redactPrompt(text, prompt string) string {
 	if text == "" {
 		return text
@@ -295,7 +295,7 @@ func redactPrompt(text, prompt string) string {
 	return text
 }
 
-// end is what the run of a process comes to.
+// end returns the answer of a process that has ended, or its failure.
 func (c *call) end(p *process, reader reader, prompt string) (*conversation.ModelAnswer, error) {
 	o := &c.m.o
 	if p.why == endedTimeout {
@@ -334,11 +334,11 @@ func (c *call) end(p *process, reader reader, prompt string) (*conversation.Mode
 	return &conversation.ModelAnswer{Items: items, Usage: usage}, nil
 }
 
-// tokens is a guess: text has some four bytes a token.
+// tokens returns a guess: text has some four bytes a token.
 func tokens(text string) int { return (len(text) + 3) / 4 }
 
-// notStarted is the failure of a start. Nothing ran, so that it may be tried
-// again if that can help. The system's error names the program, not the prompt.
+// notStarted returns the failure of a start. Nothing ran, so it may be tried again if
+// that can help. The system's error names the program, not the prompt.
 func notStarted(err error) error {
 	switch {
 	case tooLong(err):

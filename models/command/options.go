@@ -39,7 +39,7 @@ const (
 	PromptStdin PromptVia = "stdin"
 )
 
-// Options is what a model is made of. The zero value is not usable:
+// Options are the options of a model. The zero value is not usable:
 // DefaultOptions. A number that is 0 is refused, never taken for its default.
 type Options struct {
 	// Command is the program: a name to be found in PATH, or a path.
@@ -72,17 +72,17 @@ type Options struct {
 	// AskMarker makes a line that begins with it, and what follows it, a blocking
 	// question to the user, for example "ASK:"; "" = never.
 	AskMarker string
-	// TimeoutText is what the user is told after a timeout; {seconds} stands for
+	// TimeoutText is the sentence for the user after a timeout; {seconds} stands for
 	// Timeout.
 	TimeoutText string
 	// Label names the model in events, hello and metrics; "" = "command:" and the
 	// program's name.
 	Label string
-	// Logger gets what the agent writes to its standard error; nil = nobody does.
+	// Logger gets the agent's standard error; nil = no log.
 	Logger *slog.Logger
 }
 
-// DefaultOptions are the options of a configuration that says nothing.
+// DefaultOptions returns the options of a configuration that says nothing.
 func DefaultOptions() Options {
 	return Options{
 		Command:           "claude",

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// ending is why a run is over.
+// ending says why a run ended.
 type ending int
 
 const (
@@ -21,13 +21,13 @@ const (
 
 // process is one run of the agent, in a process group of its own.
 //
-// Its goroutines are its own: two read what it writes, one feeds it the prompt
-// if that goes by standard input, one waits for its end, and the keeper sees to
-// it that the whole group ends and joins the others. Whoever starts a process
-// reads output to its end and then waits for done.
+// It owns five goroutines: two read its output, one feeds it the prompt if that goes by
+// standard input, one waits for its end, and the supervisor ends the whole group and
+// waits for the others. The caller of startProcess reads output to its end and then
+// waits for done.
 type process struct {
 	output chan []byte   // its standard output, until that is closed
-	done   chan struct{} // closed when the group has gone and all goroutines but the keeper have ended
+	done   chan struct{} // closed when the group has gone and all goroutines but the supervisor have ended
 
 	// To be read when done is closed:
 	why    ending
@@ -44,7 +44,7 @@ type process struct {
 	stdoutBytes  atomic.Int64  // bytes of output
 }
 
-// limits are the times of a run, and what happens at them.
+// limits are the times of a run, and the functions that are called at them.
 type limits struct {
 	timeout time.Duration
 	grace   time.Duration
@@ -52,7 +52,7 @@ type limits struct {
 	stuck   func(since time.Duration) // once, when the group is still there a second after it was killed
 }
 
-// Times that nobody has a reason to set.
+// Times that need no option.
 const (
 	groupPoll  = 20 * time.Millisecond  // between two looks at a group that is to end
 	groupStuck = time.Second            // a killed group that is there for longer is worth a line in the log
@@ -103,7 +103,7 @@ func startProcess(ctx context.Context, cmd *exec.Cmd, input *string, l limits) (
 	return p, nil
 }
 
-// succeeded is true for a process that ended by itself with status 0.
+// succeeded reports whether the process ended by itself with status 0.
 func (p *process) succeeded() bool { return p.state != nil && p.state.Success() }
 
 func (p *process) wait() {
@@ -143,7 +143,7 @@ func (p *process) readErrors(errs *os.File) {
 	_, _ = io.Copy(&p.stderr, errs)
 }
 
-// supervise is the keeper.
+// supervise ends the group in time, waits for the other goroutines and closes done.
 func (p *process) supervise(ctx context.Context, in, out, errs *os.File) {
 	defer close(p.done)
 	p.why = p.watch(ctx)
@@ -195,14 +195,14 @@ func (p *process) watch(ctx context.Context) ending {
 	return endedCleanly
 }
 
-// stop asks the group to stop and is true if it does so in time.
+// stop asks the group to stop, and reports whether it did so in time.
 func (p *process) stop() bool {
 	signalGroup(p.cmd.Process.Pid, stopSignal)
 	return p.waitGroupGone(p.limits.grace)
 }
 
-// kill ends what is left of the group: of one whose process has ended by itself,
-// too. It returns when all of it has gone.
+// kill ends the rest of the group, also after its first process has ended by itself. It
+// returns when the whole group has gone.
 func (p *process) kill() {
 	signalGroup(p.cmd.Process.Pid, killSignal)
 	if !p.waitGroupGone(groupStuck) {
@@ -212,7 +212,7 @@ func (p *process) kill() {
 	}
 }
 
-// waitGroupGone waits for the end of the group, for so long.
+// waitGroupGone reports whether the group was gone within that time.
 func (p *process) waitGroupGone(within time.Duration) bool {
 	limit := time.NewTimer(within)
 	defer limit.Stop()
@@ -233,7 +233,7 @@ func (p *process) waitGroupGone(within time.Duration) bool {
 	}
 }
 
-// tail keeps the end of what is written to it.
+// tail keeps the last bytes that are written to it.
 type tail struct {
 	kept  []byte
 	total int64
@@ -251,13 +251,13 @@ func (t *tail) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// text is the end in whole lines; cut is true if there was more before it.
+// text returns the kept bytes in whole lines; cut = there was more before them.
 func (t *tail) text() (text string, cut bool) {
 	kept := t.kept[max(0, len(t.kept)-maxTail):]
 	if t.total == int64(len(kept)) {
 		return clean(string(kept)), false
 	}
-	// The first line is half a line, of which nobody knows what it says.
+	// The first line lacks its beginning.
 	for i, c := range kept {
 		if c == '\n' {
 			return clean(string(kept[i+1:])), true

@@ -8,8 +8,8 @@ import (
 	"parley/conversation"
 )
 
-// A command-line agent is stateless: its prompt tells it everything, in the
-// words of.
+// A command-line agent is stateless: its prompt holds the whole context, in the words
+// of.
 const (
 	contextHead = "Previous conversation context:"
 	currentHead = "Current message:"
@@ -20,17 +20,17 @@ const (
 	nothingNew  = "Continue with the task."
 )
 
-// turn is what a user said and what was answered: a pair of the window.
+// turn is a pair of the window: a user's message and its answer.
 type turn struct{ user, assistant string }
 
-// round is what the task at hand has put out up to a question, and the reply.
+// round is the text of the current task up to a question, and the reply to that.
 type round struct{ output, reply string }
 
-// prompt is what the agent is to be told.
+// prompt holds the parts of the agent's prompt.
 type prompt struct {
 	summary string  // of the conversation before the window
 	turns   []turn  // the window, oldest first
-	message string  // what the task is about now
+	message string  // the current message
 	rounds  []round // its questions since, with their replies
 }
 
@@ -83,22 +83,22 @@ func readPrompt(r *conversation.Request, marker string, pairs int) prompt {
 
 func newest[T any](list []T, n int) []T { return list[max(0, len(list)-n):] }
 
-// isGenerated is true for entries that nobody said and that bring no news.
+// isGenerated reports whether the engine generated an entry that brings no news.
 func isGenerated(e *conversation.Entry) bool {
 	return e.Role == conversation.RoleUser && e.Message == "" && e.Question == "" && e.Delegation == "" && len(e.Nudge) == 0
 }
 
-// thread is what one task has heard and said so far.
+// thread is the course of one task so far.
 type thread struct {
 	pending []string // since its last answer
 	// The questions since the last answer that asked nothing:
-	message string // what was heard before the first of them
+	message string // the message before the first of them
 	rounds  []round
 	run     []*turn // the same as turns
 }
 
-// answer takes what the task's agent said. It is nil if nothing of it was for
-// the user.
+// answer adds an answer of the task's agent. It returns nil if the answer had nothing
+// for the user.
 func (th *thread) answer(items []conversation.Item, results map[string]string, marker string) *turn {
 	output, reply := answerText(items, results, marker)
 	if output == "" {
@@ -120,8 +120,8 @@ func (th *thread) answer(items []conversation.Item, results map[string]string, m
 	return t
 }
 
-// current is what the task is about: what was heard since its last answer, or, if
-// that asked, the message from before with the questions and replies.
+// current returns the message that is to be answered: the text since the last answer,
+// or, if that answer asked, the message before it with the questions and replies.
 func (th *thread) current() (message string, rounds []round) {
 	heard := strings.Join(th.pending, "\n\n")
 	if len(th.rounds) > 0 {
@@ -135,8 +135,8 @@ func (th *thread) current() (message string, rounds []round) {
 	return heard, nil
 }
 
-// answerText is what an answer's items say to the user, and the replies to its
-// questions as far as there are any.
+// answerText returns the text of an answer's items for the user, and the replies to its
+// questions that have come.
 func answerText(items []conversation.Item, results map[string]string, marker string) (output, reply string) {
 	var said, questions, replies []string
 	for _, item := range items {
@@ -165,7 +165,7 @@ func answerText(items []conversation.Item, results map[string]string, marker str
 	return strings.Join(said, "\n\n"), strings.Join(replies, "\n\n")
 }
 
-// String is the prompt as the agent gets it. The first message of a
+// String returns the prompt as the agent gets it. The first message of a
 // conversation is sent bare.
 func (p prompt) String() string {
 	var b strings.Builder
@@ -199,8 +199,8 @@ const (
 	autoArg = 96 << 10
 )
 
-// deliver is how the prompt goes to the agent: as an argument, or by standard
-// input. False: not even without its turns would it fit into an argument.
+// deliver returns the prompt's text, and whether it goes by standard input instead of
+// an argument. ok is false if it does not fit into an argument even without its turns.
 func (p prompt) deliver(via PromptVia) (text string, stdin, ok bool) {
 	text = p.String()
 	switch via {

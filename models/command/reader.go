@@ -6,11 +6,11 @@ import (
 	"parley/conversation"
 )
 
-// reader makes an answer of an agent's output.
+// reader turns an agent's output into an answer.
 type reader interface {
 	feed(chunk []byte)
 	takeDeltas() []conversation.Output // deltas since the last time
-	end() (whole bool)                 // the output is over; false: in the middle
+	end() (whole bool)                 // the output has ended; false = in the middle of the answer
 	failed() string                    // the kind of failure that the agent reports; "" = none
 	cut() bool                         // something was over max_output
 	answer() ([]conversation.Item, conversation.Usage)
@@ -20,7 +20,7 @@ func (c *call) reader() reader {
 	o := &c.m.o
 	a := &items{marker: o.AskMarker, limit: o.MaxResponseLength, step: c.r.Step}
 	if c.r.WrapUp {
-		a.marker = "" // nobody would answer
+		a.marker = "" // at the step limit a question would get no answer
 	}
 	if o.Format == FormatStreamJSON {
 		return &streamJSON{items: a, most: o.MaxOutput}
@@ -55,7 +55,7 @@ func (t *plainText) end() bool {
 	return true
 }
 
-// wholeRunes leaves out the beginning of a character at the end of a text.
+// wholeRunes drops an incomplete character at the end of a text.
 func wholeRunes(text []byte) []byte {
 	for i := 1; i <= min(utf8.UTFMax, len(text)); i++ {
 		if last := text[len(text)-i:]; utf8.RuneStart(last[0]) {

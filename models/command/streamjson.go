@@ -9,8 +9,8 @@ import (
 	"parley/conversation"
 )
 
-// streamJSON reads the lines of an agent that writes stream-json: what kind of
-// line it does not know, it passes over.
+// streamJSON reads the lines of an agent that writes stream-json. It ignores lines of
+// kinds that it does not know.
 type streamJSON struct {
 	*items
 	most int // bytes of a line, and of all blocks together
@@ -29,7 +29,7 @@ type streamJSON struct {
 	usage     conversation.Usage
 }
 
-// jsonLine is what is read of a line; there is more in it.
+// jsonLine holds the members that are read of a line.
 type jsonLine struct {
 	Type    string          `json:"type"`
 	Subtype string          `json:"subtype"`
@@ -53,7 +53,7 @@ type jsonBlock struct {
 	Text string `json:"text"`
 }
 
-// feed takes output as it comes.
+// feed reads more output.
 func (s *streamJSON) feed(chunk []byte) {
 	for len(chunk) > 0 {
 		end := bytes.IndexByte(chunk, '\n')
@@ -131,7 +131,7 @@ func blocksOf(content json.RawMessage) []jsonBlock {
 	return blocks
 }
 
-// event takes a piece of a message that is being written.
+// event reads a piece of a message that is being written.
 func (s *streamJSON) event(raw json.RawMessage) {
 	var e struct {
 		Type  string    `json:"type"`
@@ -163,7 +163,7 @@ func (s *streamJSON) endStreaming() string {
 	return text
 }
 
-// addBlock takes a whole block, which may have been streamed before.
+// addBlock adds a complete block, which may have been streamed before.
 func (s *streamJSON) addBlock(text string) {
 	if i := slices.Index(s.confirm, text); i >= 0 {
 		s.confirm = slices.Delete(s.confirm, i, i+1)
@@ -186,7 +186,7 @@ func (s *streamJSON) keepBlock(text string) {
 	s.block(text, false)
 }
 
-// end takes the end of the output. False: the agent stopped in the middle.
+// end ends the output. It returns false if the agent stopped in the middle.
 func (s *streamJSON) end() bool {
 	s.endLine()
 	switch {
@@ -205,7 +205,7 @@ func (s *streamJSON) end() bool {
 	return true
 }
 
-// failed is the kind of failure that the agent itself reports; "" = none.
+// failed returns the kind of failure that the agent itself reports; "" = none.
 func (s *streamJSON) failed() string {
 	if s.result == nil || !s.result.IsError && !strings.HasPrefix(s.result.Subtype, "error") {
 		return ""

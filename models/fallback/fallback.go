@@ -12,14 +12,14 @@ import (
 	"parley/conversation"
 )
 
-// Options is what a route is made of besides its own model.
+// Options are the options of a route.
 type Options struct {
 	// Fallback are the models to ask when the route's own fails, in order.
 	Fallback []conversation.Model
 	// MaxAttempts is how many attempts the engine makes at a step:
 	// retry.max_attempts. At least 1.
 	MaxAttempts int
-	// Logger gets each change of model; nil = nobody does.
+	// Logger gets each change of model; nil = no log.
 	Logger *slog.Logger
 }
 
@@ -29,7 +29,7 @@ type Options struct {
 // Each fallback has one of the last attempts of a step, the route's own model
 // has those before: with three attempts and one fallback it is asked twice. So
 // every model has its turn before the step fails, also after text was shown,
-// because between attempts what was shown is withdrawn. Within an attempt the
+// because the engine withdraws shown text between attempts. Within an attempt the
 // next model is asked at once after a permanent failure, and in the last attempt
 // after any; but never when text was shown.
 type Model struct {
@@ -40,10 +40,10 @@ type Model struct {
 	counts      []counts // one for each model
 }
 
-// counts counts what became of calls.
+// counts counts the calls of one model, and those with a whole answer.
 type counts struct{ calls, answers atomic.Int64 }
 
-// Stats are counts of one fallback of a route, for metrics.
+// Stats are the counts of one fallback of a route, for metrics.
 type Stats struct {
 	Calls   int64 // that it was asked instead of the route's own model, so far
 	Answers int64 // of those, whole answers
@@ -51,7 +51,7 @@ type Stats struct {
 
 var _ conversation.Model = (*Model)(nil)
 
-// New makes the route of a model. name is the configuration's.
+// New makes the route of a model. name is its name in the configuration, for the log.
 func New(name string, primary conversation.Model, o Options) (*Model, error) {
 	models := append([]conversation.Model{primary}, o.Fallback...)
 	if slices.Contains(models, nil) {
@@ -70,7 +70,7 @@ func New(name string, primary conversation.Model, o Options) (*Model, error) {
 // Label names the route's own model. An answer of another one says so.
 func (m *Model) Label() string { return m.models[0].Label() }
 
-// Fallbacks are the counts as of now, in the order of Options.Fallback.
+// Fallbacks returns the counts as of now, in the order of Options.Fallback.
 func (m *Model) Fallbacks() []Stats {
 	stats := make([]Stats, len(m.counts)-1)
 	for i := range stats {
@@ -80,7 +80,7 @@ func (m *Model) Fallbacks() []Stats {
 	return stats
 }
 
-// first is the model that an attempt begins with.
+// first returns the model that an attempt begins with.
 func (m *Model) first(attempt int) int {
 	own := max(1, m.maxAttempts-len(m.models)+1)
 	return min(max(attempt-own, 0), len(m.models)-1)
@@ -164,7 +164,7 @@ func (a *attempt) ask(i int, yield func(conversation.Output, error) bool) (outco
 	return end, nil
 }
 
-// recordFailure notes a failure; nil is an answer that was cut short.
+// recordFailure notes the failure of a model; nil stands for an answer that was cut.
 func (a *attempt) recordFailure(err error) {
 	var known *conversation.ModelError
 	if !errors.As(err, &known) {
@@ -177,13 +177,13 @@ func (a *attempt) recordFailure(err error) {
 	}
 }
 
-// asksNext is true when the next model is to be asked in the same attempt.
+// asksNext reports whether the next model is asked in the same attempt.
 func (a *attempt) asksNext(err error) bool {
 	var known *conversation.ModelError
 	return a.r.Attempt >= a.m.maxAttempts || errors.As(err, &known) && known.Permanent
 }
 
-// combinedError is the error of the whole attempt.
+// combinedError returns the error of the whole attempt.
 func (a *attempt) combinedError(err error) error {
 	var known *conversation.ModelError
 	if a.failures == 0 || !errors.As(err, &known) {
@@ -204,7 +204,7 @@ func addUsage(a, b conversation.Usage) conversation.Usage {
 	}
 }
 
-// logText is a failure for the log. Adapters keep secrets out of theirs.
+// logText returns the text of a failure for the log. Adapters keep secrets out of it.
 func logText(err error) string {
 	var known *conversation.ModelError
 	switch {

@@ -42,7 +42,7 @@ func (l *Limits) validate() error {
 	return errors.Join(errs...)
 }
 
-// Stats are counts of a limited model, for metrics.
+// Stats are the counts of a limited model, for metrics.
 type Stats struct {
 	Running int64 // calls that run
 	Waiting int64 // calls that wait for their turn
@@ -51,8 +51,8 @@ type Stats struct {
 	GaveUp  int64 // calls that ended while they waited: cancelled, or the caller has gone
 }
 
-// Model is a model within limits. All who ask the model, as their own or as
-// somebody's fallback, must go through the same Model.
+// Model is a model within limits. All callers of the wrapped model must go through the
+// same Model.
 type Model struct {
 	model conversation.Model
 	gate  *gate.Gate    // nil = no limit
@@ -63,7 +63,7 @@ type Model struct {
 
 var _ conversation.Model = (*Model)(nil)
 
-// New puts limits to a model.
+// New makes a model within limits. Its error has the names of the configuration.
 func New(model conversation.Model, limits Limits) (*Model, error) {
 	if model == nil {
 		return nil, errors.New("limit: a model is needed")
@@ -86,10 +86,10 @@ func New(model conversation.Model, limits Limits) (*Model, error) {
 	return l, nil
 }
 
-// Label is the model's.
+// Label returns the label of the wrapped model.
 func (l *Model) Label() string { return l.model.Label() }
 
-// Stats are the counts as of now.
+// Stats returns the counts as of now.
 func (l *Model) Stats() Stats {
 	return Stats{
 		Running: l.running.Load(), Waiting: l.waiting.Load(), Calls: l.calls.Load(), Waited: l.waited.Load(), GaveUp: l.gaveUp.Load(),
@@ -117,8 +117,8 @@ func (l *Model) Stream(ctx context.Context, r conversation.Request) iter.Seq2[co
 	}
 }
 
-// waitForTurn waits for a slot and then for the rate. What is held while the rate
-// makes it wait is a slot that could not be used either.
+// waitForTurn waits for a slot and then for the rate. It holds the slot while it waits
+// for the rate: another call could not use it then either. leave gives the slot back.
 func (l *Model) waitForTurn(ctx context.Context, alive func() bool) (leave func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

@@ -48,7 +48,7 @@ func (f *Fake) Most() int {
 	return f.most
 }
 
-// Label is the name.
+// Label returns the name.
 func (f *Fake) Label() string { return f.Name }
 
 // Stream plays the next turn. The text is streamed only if that is wanted.
@@ -87,7 +87,7 @@ func (f *Fake) Stream(ctx context.Context, r conversation.Request) iter.Seq2[con
 	}
 }
 
-// Failing is the error of a model that has failed, and has counted so many tokens
+// Failing returns the error of a model that has failed, and has counted so many tokens
 // of input; 0 = it has not counted.
 func Failing(permanent bool, usage int) error {
 	e := &conversation.ModelError{Failure: conversation.Failure{Code: conversation.Unavailable, Message: "no luck"}, Permanent: permanent}

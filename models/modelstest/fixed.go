@@ -12,7 +12,7 @@ import (
 	"parley/conversation"
 )
 
-// Fixed is a provider that sends one thing, whatever it is asked; asked is the
+// Fixed returns a provider that sends one thing, whatever it is asked; asked is the
 // body of the last request.
 func Fixed(t *testing.T, media, body string) (url string, asked *map[string]any) {
 	t.Helper()
@@ -33,7 +33,7 @@ func Fixed(t *testing.T, media, body string) (url string, asked *map[string]any)
 // SSE makes a stream of frames.
 func SSE(frames ...string) string { return "data: " + strings.Join(frames, "\n\ndata: ") + "\n\n" }
 
-// Collect asks a model, and gathers what it says.
+// Collect makes a call and returns its deltas joined, the whole answer and the error.
 func Collect(ctx context.Context, m conversation.Model, r conversation.Request) (deltas string, done *conversation.ModelAnswer, err error) {
 	for out, e := range m.Stream(ctx, r) {
 		if e != nil {

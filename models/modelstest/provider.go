@@ -16,7 +16,7 @@ import (
 	"parley/conversation"
 )
 
-// Access is what an adapter is to be made of.
+// Access are the options that an adapter's model is made with.
 type Access struct {
 	BaseURL     string
 	Key         string
@@ -171,7 +171,7 @@ func (p *provider) limit(t *testing.T) {
 	}
 }
 
-// request: everything that is to be told is told, once.
+// request: the request has everything in it, once.
 func (p *provider) request(t *testing.T) {
 	s := wholeScenarios()[0]
 	m, u := p.open(t, Reply{Scenario: s})

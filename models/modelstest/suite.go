@@ -12,7 +12,7 @@ import (
 	"parley/conversation"
 )
 
-// Scenario is what a backend is to answer. An adapter's test arranges that: it
+// Scenario describes the answer of a backend. An adapter's test arranges that: it
 // scripts its stand-in of the provider's server, or, for the scripted model,
 // the message.
 type Scenario struct {
@@ -22,7 +22,7 @@ type Scenario struct {
 	Hold  bool                // the backend stops in the middle of the first item until the caller goes away
 }
 
-// Request is a request that fits the scenario: one message, one tool, streaming.
+// Request returns a request that fits the scenario: one message, one tool, streaming.
 func (s Scenario) Request() conversation.Request {
 	return conversation.Request{
 		Session: "s1", Task: "t1-s1", Agent: conversation.Coordinator, System: "Be brief.", Step: 1, Attempt: 1, Stream: true,

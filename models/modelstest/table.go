@@ -31,7 +31,7 @@ func (c *Column) add(name string, other Column) {
 	}
 }
 
-// Table is the table adapter × case, as Markdown. A case that an adapter does
+// Table returns the table adapter × case, as Markdown. A case that an adapter does
 // not have is left empty.
 func Table(columns ...Column) string {
 	var names []string

@@ -27,7 +27,7 @@ type Upstream struct {
 	asked []Asked
 }
 
-// Reply is what a stand-in does with a request.
+// Reply describes how a stand-in answers a request.
 type Reply struct {
 	Scenario Scenario    // the answer, if there is no Status and no Body
 	Status   int         // 0 = 200
@@ -69,7 +69,7 @@ func NewUpstream(t *testing.T, wire Wire, reply Reply) *Upstream {
 	return u
 }
 
-// Asked are the requests that came, in order.
+// Asked returns the requests that came, in order.
 func (u *Upstream) Asked() []Asked {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -234,7 +234,7 @@ type Wire struct {
 	Name string
 	Base string // what the base URL has behind the host
 	Path string // what the adapter adds to it
-	// Carries is what the format can carry of an answer's items, in its order.
+	// Carries returns the items that the format can carry, in its order.
 	Carries func(items []Item) []Item
 
 	plain      bool   // a body that is not JSON is taken for plain text (M-07)
@@ -282,7 +282,7 @@ func str(v any) string {
 	return s
 }
 
-// array and object read JSON; what is something else is empty.
+// array and object read JSON; a value of another type is empty.
 func array(v any) []any {
 	list, _ := v.([]any)
 	return list
@@ -293,7 +293,7 @@ func object(v any) map[string]any {
 	return m
 }
 
-// words is the text of a content: a string, or blocks.
+// words returns the text of a content: a string, or blocks.
 func words(content any) string {
 	if s := str(content); s != "" {
 		return s

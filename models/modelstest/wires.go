@@ -186,7 +186,7 @@ func readResponses(body map[string]any) (a Asked, wrong []string) {
 	return a, wrong
 }
 
-// badTool is what a provider refuses in a tool.
+// badTool returns the reasons for which a provider would refuse a tool.
 func badTool(name string, schema map[string]any) (wrong []string) {
 	if name == "" || len(name) > 64 || strings.ContainsFunc(name, func(c rune) bool {
 		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-", c)

@@ -18,7 +18,7 @@ func newAssembly(n *httpmodel.Names, r *conversation.Request, show func(conversa
 	return &assembly{Assembly: httpmodel.NewAssembly(r, n, show), at: map[position]int{}}
 }
 
-// item finds an item, or makes it behind those that came before it.
+// item returns the item of a position; a new one is appended.
 func (a *assembly) item(at position, kind conversation.ItemKind) (int, *conversation.Item) {
 	i, known := a.at[at]
 	if !known {
@@ -29,7 +29,7 @@ func (a *assembly) item(at position, kind conversation.ItemKind) (int, *conversa
 	return i, &a.Items[i]
 }
 
-// text takes more text of an item and shows it.
+// text adds to the text of an item and shows it.
 func (a *assembly) text(at position, id, delta string) error {
 	i, item := a.item(at, conversation.ItemText)
 	if item.ID == "" {
@@ -38,7 +38,7 @@ func (a *assembly) text(at position, id, delta string) error {
 	return a.Text(i, delta)
 }
 
-// readBody takes a body. What it says of an item wins over what was streamed of it.
+// readBody reads a whole body. Its items replace those that were streamed.
 func (a *assembly) readBody(raw []byte) error {
 	if truncatedJSON(raw) {
 		return httpmodel.ErrCut
@@ -60,7 +60,7 @@ func (a *assembly) merge(b Body) error {
 	a.reason = b.reason
 	for i, told := range b.Items {
 		if b.positions[i].output == positionOfFallback && len(a.Items) > 0 {
-			continue // a convenience copy of what was streamed
+			continue // a copy of the streamed text, for convenience
 		}
 		_, item := a.item(b.positions[i], told.Kind)
 		told.Streamed = item.Streamed
@@ -69,7 +69,7 @@ func (a *assembly) merge(b Body) error {
 	return nil
 }
 
-// answer is the whole answer.
+// answer returns the whole answer.
 func (a *assembly) answer() (*conversation.ModelAnswer, error) {
 	if a.reason == "error" || len(a.Items) == 0 && a.reason == "content_filter" {
 		return nil, errOfFinish(a.reason)

@@ -12,12 +12,12 @@ import (
 	"parley/models/internal/httpmodel"
 )
 
-// Body is what the body of an answer says. Its items are in the order of the
-// body; ids are the provider's, as far as it gave any.
+// Body is the content of an answer's body. Items are in the order of the body; ids are
+// the provider's, "" where it gave none.
 type Body struct {
 	ID    string
 	Items []conversation.Item
-	Usage *conversation.Usage // nil = not told
+	Usage *conversation.Usage // nil = the provider did not count
 
 	positions []position
 	reasoning []json.RawMessage // reasoning that stands before the next item
@@ -25,7 +25,7 @@ type Body struct {
 	err       *apiError
 }
 
-// Texts are the parts of the answer (M-02).
+// Texts returns the parts of the answer (M-02).
 func (b Body) Texts() []string {
 	var texts []string
 	for _, item := range b.Items {
@@ -36,7 +36,7 @@ func (b Body) Texts() []string {
 	return texts
 }
 
-// Calls are the calls of the answer (M-02).
+// Calls returns the calls of the answer (M-02).
 func (b Body) Calls() []conversation.Item {
 	var calls []conversation.Item
 	for _, item := range b.Items {
@@ -77,7 +77,7 @@ type wireBody struct {
 //   - output[]: each text block is a part, each function call a call, in order;
 //   - choices[0].message, as Chat Completions has it;
 //   - else output_text, text or content, the first that says something: one part;
-//   - what is not JSON at all is one part of plain text.
+//   - a body that is not JSON is one part of plain text.
 func ParseBody(raw []byte) Body {
 	raw = bytes.TrimSpace(raw)
 	b := Body{}
@@ -182,7 +182,7 @@ func (b *Body) readOutput(raw json.RawMessage) {
 	}
 }
 
-// isMessage is true for an output item that is the assistant's words.
+// isMessage reports whether an output item holds words of the assistant.
 func (in *wireItem) isMessage() bool {
 	switch in.Type {
 	case "", "message", "output_message", "output_text", "text", "refusal":
@@ -192,7 +192,7 @@ func (in *wireItem) isMessage() bool {
 	}
 }
 
-// isText is true for a block of text.
+// isText reports whether a block holds text.
 func (in *wireItem) isText() bool {
 	switch in.Type {
 	case "", "output_text", "text", "refusal":
@@ -262,7 +262,7 @@ func (b *Body) readChoices(raw json.RawMessage) {
 	}
 }
 
-// elements are the elements of an array; anything else is an array of one.
+// elements returns the elements of an array; anything else is an array of one.
 func elements(raw json.RawMessage) []json.RawMessage {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 || bytes.Equal(raw, []byte("null")) {
@@ -369,8 +369,8 @@ func errorInFrame(raw json.RawMessage) *apiError {
 	return told
 }
 
-// truncatedJSON is true for JSON that ends in the middle: a lost connection, not
-// another format.
+// truncatedJSON reports whether raw is JSON that ends in the middle: the sign of a lost
+// connection, not of another format.
 func truncatedJSON(raw []byte) bool {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 || raw[0] != '{' && raw[0] != '[' {
@@ -380,7 +380,7 @@ func truncatedJSON(raw []byte) bool {
 	return errors.Is(json.NewDecoder(bytes.NewReader(raw)).Decode(&v), io.ErrUnexpectedEOF)
 }
 
-// errOfFinish is what an answer without any item is worth.
+// errOfFinish returns the error for an answer without items that finished so.
 func errOfFinish(reason string) error {
 	switch reason {
 	case "content_filter":

@@ -119,7 +119,7 @@ func (m *Model) chatMessages(r *conversation.Request, n *httpmodel.Names) []chat
 	return list
 }
 
-// chatFrame is a chunk of a Chat Completions stream. Only what is read of it.
+// chatFrame holds the members that are read of a chunk of a Chat Completions stream.
 type chatFrame struct {
 	ID      string          `json:"id"`
 	Usage   json.RawMessage `json:"usage"`
@@ -210,7 +210,7 @@ func (a *assembly) chatFrame(_ string, data []byte) (over bool, err error) {
 	return false, nil
 }
 
-// argsDelta is a piece of arguments: a string, or all of them as an object.
+// argsDelta reads a piece of arguments: a string, or all of them as an object.
 func argsDelta(raw json.RawMessage) string {
 	if len(raw) > 0 && raw[0] == '{' {
 		return string(raw)

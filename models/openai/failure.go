@@ -20,10 +20,10 @@ type apiError struct {
 
 func (e *apiError) Error() string { return fmt.Sprintf("%v %s: %s", e.Code, e.Type, e.Message) }
 
-// Sentence is the provider's.
+// Sentence returns the provider's message.
 func (e *apiError) Sentence() string { return e.Message }
 
-// Status is the status that would have come with an error inside of a stream.
+// Status returns the HTTP status that fits an error inside of a stream.
 func (e *apiError) Status() int {
 	if n, ok := e.Code.(float64); ok && n >= 400 && n < 600 {
 		return int(n)
@@ -40,13 +40,13 @@ func (e *apiError) Status() int {
 	}
 }
 
-// QuotaExceeded is true where the account has no money left.
+// QuotaExceeded reports whether the account has no money left.
 func (e *apiError) QuotaExceeded() bool {
 	return e.is("insufficient_quota", "billing_hard_limit_reached")
 }
 
-// ContextExceeded knows the ways in which servers say that the context is full: OpenAI's
-// code, llama.cpp's type, and the sentence of vLLM and its relatives.
+// ContextExceeded reports whether the context is full. It recognises OpenAI's code,
+// llama.cpp's type, and the sentence of vLLM and its relatives.
 func (e *apiError) ContextExceeded() bool {
 	message := strings.ToLower(e.Message)
 	return e.is("context_length_exceeded", "exceed_context_size_error") ||
@@ -64,7 +64,7 @@ func (e *apiError) is(codes ...string) bool {
 }
 
 // parseError finds the error object of a body: {"error": {…}}, {"error": "…"} or
-// the object itself. It is never nil.
+// the object itself. The result is never nil.
 func parseError(body []byte) *apiError {
 	var in struct {
 		Error json.RawMessage `json:"error"`

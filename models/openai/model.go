@@ -34,7 +34,7 @@ const (
 	DefaultMaxBytes       = httpmodel.DefaultMaxBytes
 )
 
-// Options is what a model is made of. MaxOutputTokens of 0 is the provider's own
+// Options are the options of a model. MaxOutputTokens of 0 means the provider's own
 // limit. A reasoning model behind the Responses API goes on from its reasoning
 // after a call if Extra asks for it: {"include": ["reasoning.encrypted_content"]},
 // which other models refuse. The base URL ends before /responses or /chat/completions, for example

@@ -32,7 +32,7 @@ type responsesTool struct {
 	Type        string         `json:"type"`
 }
 
-// inputText is what a user said, or an assistant of another model.
+// inputText is a message of a user, or of an assistant of another model.
 type inputText struct {
 	Content string `json:"content"`
 	Role    string `json:"role"`
@@ -66,8 +66,8 @@ type inputResult struct {
 	Type   string `json:"type"`
 }
 
-// responsesRequest is stateless, with the whole transcript in it: what the
-// provider would remember knows nothing of late results, other tasks and compaction.
+// responsesRequest makes a request with the whole transcript. The provider is not asked
+// to remember anything: it would not know late results, other tasks and compaction.
 func (m *Model) responsesRequest(r *conversation.Request, n *httpmodel.Names, streaming bool) *responsesRequest {
 	q := &responsesRequest{
 		Instructions: r.System, MaxOutputTokens: m.o.MaxOutputTokens, Temperature: m.o.Temperature, User: string(r.Session),
@@ -116,8 +116,8 @@ func (m *Model) inputItems(r *conversation.Request, n *httpmodel.Names) []any {
 	return list
 }
 
-// isProviderID is true for the id of a message that is the provider's own. Agents
-// change models within a conversation, and OpenAI refuses other ids.
+// isProviderID reports whether the id of a message is one of the provider's. Agents may
+// change models within a conversation, and OpenAI refuses ids of others.
 func isProviderID(id string) bool {
 	return strings.HasPrefix(id, "msg") && httpmodel.ValidName(id, maxCallID)
 }
@@ -126,7 +126,7 @@ func textBlocks(text string) []outputText {
 	return []outputText{{Annotations: []struct{}{}, Text: text, Type: "output_text"}}
 }
 
-// responsesFrame is an event of a Responses stream. Only what is read of it.
+// responsesFrame holds the members that are read of an event of a Responses stream.
 type responsesFrame struct {
 	Type         string          `json:"type"`
 	OutputIndex  int             `json:"output_index"`
@@ -221,7 +221,7 @@ func unmarshal(data []byte, into any) error {
 	return nil
 }
 
-// httpCall is a call to be made.
+// httpCall is the request of one call.
 type httpCall struct {
 	path      string
 	accept    string
@@ -243,7 +243,7 @@ func (m *Model) httpCall(r *conversation.Request) *httpCall {
 	return q
 }
 
-// schemaOf is a tool's schema as providers want it: an object with properties,
+// schemaOf returns a tool's schema as providers accept it: an object with properties,
 // even if there are none.
 func schemaOf(raw json.RawMessage) map[string]any {
 	schema := map[string]any{}

@@ -10,7 +10,7 @@ import (
 	"parley/conversation"
 )
 
-// decision is what the model answers to a request.
+// decision is the answer to a request, before it is streamed.
 type decision struct {
 	delay time.Duration // the model call takes that long first
 	fail  string        // a kind of /fail; Items are then what would have been answered
@@ -48,7 +48,7 @@ type (
 	}
 )
 
-// answer decides: a pure function of the request.
+// answer decides the answer. It is a pure function of the request.
 //
 // Of several messages with lines left the newest goes first. Most lines are an
 // answer of their own. A line that only covers a message, or is plain text while
@@ -85,7 +85,7 @@ func (s *script) answer(r *conversation.Request) decision {
 	}
 }
 
-// pick is the newest program whose next action can go, and that action.
+// pick returns the newest program whose next action can go, and that action.
 func (t *reading) pick() (*program, *action) {
 	for i := len(t.programs) - 1; i >= 0; i-- {
 		p := t.programs[i]
@@ -96,8 +96,8 @@ func (t *reading) pick() (*program, *action) {
 	return nil, nil
 }
 
-// ready is false for an action that needs a result that is still to come, and
-// at the wrap-up for everything but text, because calls are ignored there.
+// ready reports whether an action can be done now. It cannot if it needs a result that
+// is still to come, or, at the wrap-up, if it is a call, because calls are ignored there.
 func (t *reading) ready(p *program, a *action) bool {
 	if t.request.WrapUp {
 		switch a.verb {
@@ -116,7 +116,7 @@ func (t *reading) ready(p *program, a *action) bool {
 	return true
 }
 
-// needs is true when an action holds the variable where it counts.
+// needs reports whether an action uses the variable in a place that is filled.
 func (t *reading) needs(a *action, name string) bool {
 	visible := func(objective string) bool {
 		return uses(objective[:t.script.language.visible(objective, name)], name)
@@ -139,7 +139,7 @@ const (
 	ready
 )
 
-// value is what $result or $reply stands for at an action of a program.
+// value returns the value of $result or $reply at an action of a program.
 func (t *reading) value(p *program, at *action, name string) (string, state) {
 	if name == "reply" {
 		return t.reply(p, at)
@@ -162,7 +162,7 @@ func (t *reading) value(p *program, at *action, name string) (string, state) {
 	return "", absent
 }
 
-// reply is the latest answer to the questions that the program asked since it
+// reply returns the latest answer to the questions that the program asked since it
 // last used one: any of several open questions may be answered first.
 func (t *reading) reply(p *program, at *action) (string, state) {
 	var group []string
@@ -218,7 +218,7 @@ func (t *reading) fill(p *program, a *action, template string, escape bool) stri
 	})
 }
 
-// fillObjective fills only what is the delegating program's: see visible.
+// fillObjective fills only the part that belongs to the delegating program: see visible.
 func (t *reading) fillObjective(p *program, a *action, objective string) string {
 	result := t.script.language.visible(objective, "result")
 	reply := t.script.language.visible(objective, "reply")
@@ -313,7 +313,7 @@ func (t *reading) say(d *decision, p *program, mark, text string, final bool) {
 	d.call(t, mark, conversation.ToolRespond, encode(respondArgs{text, string(p.message)}))
 }
 
-// isLastStep is true when no message of the task has lines left and no call is running.
+// isLastStep reports whether no message of the task has lines left and no call is running.
 func (t *reading) isLastStep() bool {
 	if len(t.request.Running) > 0 {
 		return false
@@ -326,7 +326,7 @@ func (t *reading) isLastStep() bool {
 	return true
 }
 
-// loopTool is a tool that /loop may call for ever: reading the clock harms nobody.
+// loopTool returns a tool that /loop may call without end, such as the harmless clock.
 func (t *reading) loopTool() string {
 	const clock = "clock"
 	first := clock
@@ -341,7 +341,7 @@ func (t *reading) loopTool() string {
 	return first
 }
 
-// isEngineTool is true for the tools that are decisions: the machine executes them.
+// isEngineTool reports whether the machine executes the tool itself.
 func isEngineTool(tool string) bool {
 	switch tool {
 	case conversation.ToolRespond, conversation.ToolAsk, conversation.ToolAmend, conversation.ToolCover:
@@ -351,7 +351,7 @@ func isEngineTool(tool string) bool {
 	}
 }
 
-// delegations are the running ones, oldest first.
+// delegations returns the running ones, oldest first.
 func (t *reading) delegations() []conversation.RunningCall {
 	var out []conversation.RunningCall
 	for _, c := range t.request.Running {
@@ -362,7 +362,7 @@ func (t *reading) delegations() []conversation.RunningCall {
 	return out
 }
 
-// delegation is the id of the n-th running delegation; the number itself if
+// delegation returns the id of the n-th running delegation; the number itself if
 // there is none, which the engine then refuses.
 func (t *reading) delegation(n int) string {
 	if running := t.delegations(); n <= len(running) {
@@ -371,7 +371,7 @@ func (t *reading) delegation(n int) string {
 	return strconv.Itoa(n)
 }
 
-// open is the id of the open message with an ordinal, or the number itself.
+// open returns the id of the open message with an ordinal, or the number itself.
 func (t *reading) open(n int) string {
 	for _, m := range t.request.Open {
 		if m.Ordinal == n {
@@ -396,7 +396,7 @@ func (t *reading) closeQuestion(p *program, question string) {
 	}
 }
 
-// target is the newest other program that delegates and has not answered yet
+// target returns the newest other program that delegates and has not answered yet
 // with the delegation's result, and the delegating action.
 func (t *reading) target(p *program) (*program, *action) {
 	for i := len(t.programs) - 1; i >= 0; i-- {
@@ -418,7 +418,7 @@ func (t *reading) target(p *program) (*program, *action) {
 	return nil, nil
 }
 
-// changeable is true when there is something that the message can change.
+// changeable reports whether there is something that the message can change.
 func (t *reading) changeable(p *program) bool {
 	if len(t.delegations()) > 0 {
 		return true
@@ -429,8 +429,8 @@ func (t *reading) changeable(p *program) bool {
 
 // acknowledgeChange lets the message change what is being worked on (D-17): the newest
 // running delegation gets it as an amendment; one that is about to be made gets
-// it with its objective; one that ended before anybody was told of its result
-// is made again. Either way one answer will cover both messages.
+// it with its objective; one whose result has not been told to the user yet is
+// made again. Either way one answer will cover both messages.
 func (t *reading) acknowledgeChange(d *decision, p *program, mark string) {
 	text := p.vars["text"]
 	if running := t.delegations(); len(running) > 0 {
@@ -443,8 +443,8 @@ func (t *reading) acknowledgeChange(d *decision, p *program, mark string) {
 }
 
 // replaceObjective delegates what another program does, with p's text added to the
-// objective. The call carries the other line's mark, so that its results are
-// what the other program goes on with.
+// objective. The call carries the other line's mark, so that the other program goes on
+// with its results.
 func (t *reading) replaceObjective(d *decision, p, other *program, a *action) {
 	line := lineMark(other.message, a.line)
 	d.mark(t, line)
@@ -458,8 +458,8 @@ func (t *reading) replaceObjective(d *decision, p, other *program, a *action) {
 	d.call(t, line, conversation.ToolDelegate, encode(delegateArgs{a.name, objective + "\n" + p.vars["text"]}))
 }
 
-// quotable is the question as a quote that finds it, or nothing, which means
-// the newest: the engine looks for a beginning of at least four bytes.
+// quotable returns the question as a quote by which the engine finds it: a beginning of
+// at least four bytes. "" means the newest question.
 func quotable(question string) string {
 	if len(question) < 4 || strings.Trim(question, "\"' ") != question {
 		return ""
@@ -467,7 +467,7 @@ func quotable(question string) string {
 	return question
 }
 
-// mark notes that the answer does a line.
+// mark notes that the answer includes a line.
 func (d *decision) mark(t *reading, mark string) {
 	t.marks[mark] = true
 	d.marks = append(d.marks, mark)
@@ -481,7 +481,7 @@ func (d *decision) call(t *reading, mark, tool, args string) {
 	d.items = append(d.items, conversation.Item{Kind: conversation.ItemCall, ID: t.id(mark), Tool: tool, Args: args})
 }
 
-// id is the next item id of a line.
+// id returns the next item id of a line.
 func (t *reading) id(mark string) string {
 	n := t.used[mark]
 	t.used[mark] = n + 1

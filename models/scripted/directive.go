@@ -10,7 +10,7 @@ import (
 	"parley/conversation"
 )
 
-// verb is what an action makes the model answer.
+// verb is the kind of an action.
 type verb uint8
 
 const (
@@ -41,7 +41,7 @@ const (
 	maxStreamBytes = 1 << 20
 )
 
-// action is one thing that one model call answers, with what comes before it.
+// action is one thing that one model call answers, with the modifiers before it.
 type action struct {
 	verb    verb
 	line    int      // its line in the message, from 1: with the message's id, its mark
@@ -58,7 +58,7 @@ type action struct {
 // job is one delegation of a /parallel.
 type job struct{ agent, objective string }
 
-// modifier is what /wait, /fail and /ignore do to the lines after them.
+// modifier is the effect of /wait, /fail or /ignore on the lines after it.
 type modifier struct {
 	delay  time.Duration
 	fails  []string
@@ -77,7 +77,7 @@ const (
 // modifier, or an error that says how the directive is used.
 type parser func(rest string) (action, modifier, error)
 
-// directives is the whole language, by name.
+// directives returns the whole language, by name.
 func directives() language {
 	return language{
 		"say":      withText(verbSay, "/say TEXT"),
@@ -103,7 +103,7 @@ func directives() language {
 // language is the set of directives that a text may use.
 type language map[string]parser
 
-// named is the word that makes a line a directive: a slash, letters, and then
+// named returns the word that makes a line a directive: a slash, letters, and then
 // white space or the end. "" = the line is none.
 func named(line string) string {
 	if line == "" || line[0] != '/' {
@@ -119,7 +119,7 @@ func named(line string) string {
 	return line[1:end]
 }
 
-// has is true when the line begins with a directive of the language.
+// has reports whether the line begins with a directive of the language.
 func (l language) has(line string) bool { return l[named(line)] != nil }
 
 // program splits a message into its lines if it is a program: if its first
@@ -156,9 +156,8 @@ func (l language) parse(line string) (action, modifier, error) {
 	return p(strings.TrimSpace(line[len(name)+1:]))
 }
 
-// compile turns lines into actions, numbered from first. A line that cannot be
-// read is an action as well: it says what is wrong with it, so that the author
-// of a program sees it.
+// compile turns lines into actions, numbered from first. A line that cannot be read
+// becomes an action that says what is wrong, so that the author of a program sees it.
 func (l language) compile(lines []string, first int) []action {
 	var (
 		actions []action
@@ -341,8 +340,8 @@ func cutField(s string) (field, rest string) {
 // variable is a name that a template may hold.
 var variable = regexp.MustCompile(`\$(?:[a-z]+|[1-9])`)
 
-// expand replaces the variables that lookup knows, in one pass: what is put in
-// is never read again.
+// expand replaces the variables that lookup knows, in one pass: variables in the
+// replacements stay.
 func expand(template string, lookup func(name string) (string, bool)) string {
 	if strings.IndexByte(template, '$') < 0 {
 		return template // most are plain text
@@ -355,7 +354,7 @@ func expand(template string, lookup func(name string) (string, bool)) string {
 	})
 }
 
-// uses is true when the template holds the variable.
+// uses reports whether the template holds the variable.
 func uses(template, name string) bool {
 	found := false
 	expand(template, func(n string) (string, bool) {
@@ -365,8 +364,8 @@ func uses(template, name string) bool {
 	return found
 }
 
-// produces is true when the action's result is what the variable stands for in
-// later lines. A question is one however it is asked.
+// produces reports whether the variable stands for this action's result in later lines.
+// All kinds of questions count.
 func (a *action) produces(variable string) bool {
 	switch a.verb {
 	case verbTool:
@@ -380,8 +379,8 @@ func (a *action) produces(variable string) bool {
 	}
 }
 
-// visible marks the part of an objective in which the variables of the one who
-// delegates count. Lines of the objective itself may produce results; from
+// visible returns the end of the part of an objective in which the delegating program's
+// variables count. Lines of the objective itself may produce results; from
 // there on the variable is the delegate's own.
 func (l language) visible(objective, name string) (upto int) {
 	if !l.has(objective) {

@@ -12,7 +12,7 @@ import (
 	"parley/conversation"
 )
 
-// Options is what a model is made of.
+// Options are the options of a model.
 type Options struct {
 	// TokenDelay is the time between two streamed words: 20 ms for people, 0 in
 	// tests (no timer is used at all then, and delegates work for less long).
@@ -53,7 +53,7 @@ func New(o Options) (*Model, error) {
 	return &Model{delay: o.TokenDelay, script: s}, nil
 }
 
-// Script is the embedded script, to start one's own from.
+// Script returns a copy of the embedded script, as a start for another one.
 func Script() []byte { return append([]byte(nil), embedded...) }
 
 // Label names the model.
@@ -117,7 +117,7 @@ func (m *Model) words(ctx context.Context, item int, text string, yield func(con
 	return true
 }
 
-// streamHalf streams the first half of what would have been answered and ends without
+// streamHalf streams the first half of the answer and ends without
 // a terminal piece, as a broken connection does.
 func (m *Model) streamHalf(ctx context.Context, r *conversation.Request, d decision, yield func(conversation.Output, error) bool) {
 	text := "This answer is cut off in the"
@@ -132,7 +132,7 @@ func (m *Model) streamHalf(ctx context.Context, r *conversation.Request, d decis
 	}
 }
 
-// failure is what a provider's failure of that kind becomes.
+// failure returns the error for a provider's failure of that kind.
 func failure(kind string, usage conversation.Usage) error {
 	e := &conversation.ModelError{Usage: &usage}
 	switch kind {
@@ -161,7 +161,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// wordEnd is where the first word of the text ends, the space behind it included.
+// wordEnd returns where the first word of the text ends, the space behind it included.
 func wordEnd(text string) int {
 	inWord, inSpace := false, false
 	for i, c := range text {
@@ -183,7 +183,7 @@ func firstHalf(text string) string {
 	return text[:end]
 }
 
-// count is the number of words: this model's tokens.
+// count returns the number of words: this model's tokens.
 func count(text string) int {
 	n := 0
 	for range strings.FieldsSeq(text) {

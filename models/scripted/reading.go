@@ -10,8 +10,8 @@ import (
 	"parley/conversation"
 )
 
-// reading is what the model makes of a request: the programs of the task's
-// messages and how far each one is. It lives for one answer.
+// reading is a request as the model understands it: the programs of the task's messages
+// and the progress of each. It is made for one answer.
 type reading struct {
 	script   *script
 	request  *conversation.Request
@@ -24,7 +24,7 @@ type reading struct {
 	late     map[string][]string // what delegations brought after their step, by call id
 }
 
-// program is a message and what it makes the model do.
+// program is a message and the actions that it asks for.
 type program struct {
 	message conversation.MessageID
 	at      int // the message's place among the entries
@@ -53,8 +53,8 @@ type ask struct {
 	answered int // the place of the answer; 0 = none yet
 }
 
-// continuing is what the transcript shows of a question whose answer is still to
-// come; of other calls it is conversation.NoResult.
+// continuing is the result that the transcript shows for a question without an answer
+// yet. Other calls without a result have conversation.NoResult.
 const continuing = "question sent, continuing"
 
 var (
@@ -167,10 +167,10 @@ func (t *reading) numberCalls(calls []*call) {
 	}
 }
 
-// refused is true for a call that the engine refused or that failed.
+// refused reports whether the engine refused a call, or the call failed.
 func refused(c *call) bool { return c.ended > 0 && strings.HasPrefix(c.result, "error") }
 
-// approved is true when each call of the tool must be allowed by a person.
+// approved reports whether each call of the tool must be allowed by a person.
 func (t *reading) approved(tool string) bool {
 	for _, spec := range t.request.Tools {
 		if spec.Name == tool {
@@ -180,7 +180,7 @@ func (t *reading) approved(tool string) bool {
 	return false
 }
 
-// recordCover notes the answer that one of this model's coverMessage calls gave to a question.
+// recordCover notes the answer to a question that a coverMessage call of this model gave.
 func (t *reading) recordCover(c *call) {
 	var args coverArgs
 	if json.Unmarshal([]byte(c.args), &args) != nil || args.As != "answer" {
@@ -198,7 +198,7 @@ func (t *reading) recordCover(c *call) {
 	}
 }
 
-// text is what a message of the task says.
+// text returns the text of a message of the task.
 func (t *reading) text(message conversation.MessageID) string {
 	for _, at := range slices.Backward(t.said) {
 		if e := &t.request.Entries[at]; e.Message == message {
@@ -256,7 +256,7 @@ func late(text string) string {
 	}
 }
 
-// result is what a call brought; ok is false while it is still to come.
+// result returns the result of a call; ok is false while it is still to come.
 func (t *reading) result(c *call) (string, bool) {
 	for _, running := range t.request.Running {
 		if running.ID == c.id {
@@ -284,7 +284,7 @@ func (t *reading) result(c *call) (string, bool) {
 	return strings.Join(lines, "\n"), true
 }
 
-// writePrograms makes the programs.
+// writePrograms makes the programs of the task's messages.
 func (t *reading) writePrograms() {
 	var (
 		first   *program // of a delegation
@@ -314,7 +314,7 @@ func (t *reading) writePrograms() {
 	}
 }
 
-// rule writes a plain message's program.
+// rule writes the program of a plain message.
 func (t *reading) rule(p *program, text string) {
 	mark := lineMark(p.message, 1)
 	if a := t.answers(p, text, mark); a != nil {
@@ -373,8 +373,8 @@ func (t *reading) rule(p *program, text string) {
 	}
 }
 
-// remainingActions is what is left to do when a delegation ended just before the amendment
-// that a message made reached it: the delegation is made again.
+// remainingActions returns the actions that are left when a delegation ended just before
+// a message's amendment reached it: the delegation is made again.
 func (t *reading) remainingActions(p *program) []action {
 	if p.actions[0].verb != verbChange {
 		return nil
@@ -387,7 +387,7 @@ func (t *reading) remainingActions(p *program) []action {
 	return nil
 }
 
-// hasBegun is true when a line of the message was answered.
+// hasBegun reports whether a line of the message was answered.
 func (t *reading) hasBegun(message conversation.MessageID) bool {
 	for mark := range t.marks {
 		if m, _, ok := cutMark(mark); ok && m == string(message) {
@@ -423,7 +423,7 @@ func (t *reading) answers(p *program, text, mark string) *action {
 	return nil
 }
 
-// isOwnQuestion is true when the question was asked for a message of this task.
+// isOwnQuestion reports whether the question was asked for a message of this task.
 func (t *reading) isOwnQuestion(a *ask) bool {
 	mark, _ := markOf(a.call.id)
 	message, _, _ := cutMark(mark)
@@ -454,7 +454,7 @@ func containsWord(text, word string) bool {
 	return err == nil && pattern.MatchString(text)
 }
 
-// firstText is the first thing that a user said in the transcript.
+// firstText returns the first thing that a user said in the transcript.
 func (t *reading) firstText() string {
 	for _, e := range t.request.Entries {
 		if e.Role == conversation.RoleUser && e.Message != "" {
@@ -499,7 +499,7 @@ func (t *reading) change(first *program, changes []conversation.Entry) {
 	}
 }
 
-// next is the first action of a program that is still to be answered; nil = none.
+// next returns the first action of a program that is still to be answered; nil = none.
 func (t *reading) next(p *program) *action {
 	for i := range p.actions {
 		a := &p.actions[i]
@@ -524,7 +524,7 @@ func itemID(mark string, n int) string {
 	return mark + "." + strconv.Itoa(n)
 }
 
-// markOf is the mark in an item's id; ok is false for ids of other models.
+// markOf returns the mark in an item's id; ok is false for ids of other models.
 func markOf(id string) (mark string, ok bool) {
 	message, line, ok := cutMark(id)
 	if !ok {

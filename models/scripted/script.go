@@ -19,13 +19,13 @@ import (
 //go:embed script.toml
 var embedded []byte
 
-// script is what the model says to plain text: rules in the order in which they
-// are tried. It never changes after it was read.
+// script holds the rules for plain text, in the order in which they are tried. It does
+// not change after it was read.
 type script struct {
 	rules      []rule
-	delegation string // what a delegate says when no rule fits
+	delegation string // the answer of a delegate when no rule fits
 	session    string // what everybody else says when no rule fits
-	missing    string // what is said when a rule needs a tool that is not there
+	missing    string // the answer when a rule needs a tool that is not there
 	changes    string // how $changes names them
 	language   language
 }
@@ -193,7 +193,7 @@ func ruleLines(data []byte) []int {
 	return lines
 }
 
-// find is the first rule that fits the text, with its captures.
+// find returns the first rule that fits the text, with its captures.
 func (s *script) find(r *conversation.Request, text string) (*rule, []string) {
 	place := "session"
 	if r.Depth > 0 {
@@ -250,7 +250,7 @@ func quote(text string) string {
 	return `"` + conversation.Excerpt(strings.Join(strings.Fields(text), " "), 200) + `"`
 }
 
-// encode is JSON as people would write it: no escapes for <, > and &.
+// encode writes JSON without escapes for <, > and &, as people would.
 func encode(v any) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -11,11 +11,11 @@ import (
 	"parley/conversation"
 )
 
-// Options is what the tools are made of.
+// Options are the options of the tools.
 type Options struct {
 	// Now is the clock; nil = time.Now.
 	Now func() time.Time
-	// Log is where search_session reads; nil leaves that tool out.
+	// Log is read by search_session; nil leaves that tool out.
 	Log Log
 }
 
@@ -31,7 +31,7 @@ func New(o Options) []conversation.Tool {
 	return tools
 }
 
-// argSchema is what the tools have in common: a spec and the check of its schema.
+// argSchema is the part that all tools share: a spec and the check of its schema.
 type argSchema struct {
 	spec   conversation.ToolSpec
 	schema *jsonschema.Resolved

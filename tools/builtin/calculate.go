@@ -68,7 +68,7 @@ func (c calculate) expression(args json.RawMessage) (ast.Node, error) {
 	return tree.Node, nil
 }
 
-// Check refuses what is not an expression.
+// Check refuses arguments that are not an expression.
 func (c calculate) Check(args json.RawMessage) error {
 	_, err := c.expression(args)
 	return err
@@ -97,7 +97,7 @@ type number struct {
 func wholeNumber(i int64) number { return number{isWhole: true, i: i, f: float64(i)} }
 func decimal(f float64) number   { return number{f: f} }
 
-// String shows 15 digits, which is what is certain of a decimal number.
+// String shows 15 digits: more of a decimal number are not certain.
 func (n number) String() string {
 	if n.isWhole {
 		return strconv.FormatInt(n.i, 10)
@@ -111,7 +111,7 @@ var (
 	errUndefined = errors.New("the result is not defined")
 )
 
-// finite refuses what is no number; decimals never become infinite unnoticed.
+// finite refuses NaN and infinity, so that no result is infinite unnoticed.
 func finite(f float64) (number, error) {
 	switch {
 	case math.IsNaN(f):

@@ -13,7 +13,7 @@ import (
 	"parley/conversation"
 )
 
-// Log is what search_session reads: the records of a session. A
+// Log reads the records of a session, for search_session. A
 // conversation.Store is one.
 type Log interface {
 	// Records iterates over stored records; it ends with an error value if the log cannot be read.
@@ -28,7 +28,7 @@ const (
 	maxExcerpt     = 240    // code points of a match
 )
 
-// search finds what was said in the session that calls it, and in no other.
+// search finds texts of the session that calls it, and of no other.
 type search struct {
 	argSchema
 	log Log
@@ -122,11 +122,11 @@ func (s search) Run(ctx context.Context, call conversation.ToolCall) (string, er
 	return fmt.Sprintf("%d found, newest first:\n%s", len(found), strings.Join(found, "\n")) + note, nil
 }
 
-// laterEdits is what became of messages after they were said; the log is read
+// laterEdits are the newest texts of edited messages; the log is read
 // backwards, so that it is known before the message is met.
 type laterEdits map[conversation.MessageID]*string
 
-// said is who said what in an event; no text if nobody said anything.
+// said returns the speaker and the text of an event; "" if it has no text.
 func (later laterEdits) said(e conversation.Event) (who, text string) {
 	switch b := e.Body.(type) {
 	case conversation.MessageEdited:
@@ -172,7 +172,7 @@ func holds(text string, words []string) (at int, ok bool) {
 	return strings.Index(lower, words[0]), true
 }
 
-// excerptAround cuts a text to what is near a place. The place is one of the text in
+// excerptAround cuts a text to the part near a place. The place is one of the text in
 // lower case, which may have another length; near is good enough.
 func excerptAround(text string, at int) string {
 	text = strings.ToValidUTF8(text, "�")

@@ -92,7 +92,7 @@ type Server struct {
 	ConnectTimeout time.Duration
 }
 
-// DefaultServer is a block that says nothing but its name.
+// DefaultServer returns a block that says nothing but its name.
 func DefaultServer(name string) Server {
 	return Server{
 		Name:           name,
@@ -143,7 +143,7 @@ func (l Limits) Validate() []conversation.FieldError {
 	return wrong
 }
 
-// DefaultLimits are the limits of a configuration that says nothing.
+// DefaultLimits returns the limits of a configuration that says nothing.
 func DefaultLimits() Limits {
 	return Limits{
 		Result:      64 << 10,

@@ -124,7 +124,7 @@ func newServer(c Server, o *Options) *server {
 	return s
 }
 
-// target is an address as it may be shown: its path and query may hold keys.
+// target returns an address as it may be shown: its path and query may hold keys.
 func target(template string) string {
 	u, err := url.Parse(reference.ReplaceAllString(template, "_"))
 	if err != nil {
@@ -215,7 +215,7 @@ func (s *server) run(ctx context.Context) {
 	}
 }
 
-// backoff is the wait after so many failures in a row.
+// backoff returns the wait after so many failures in a row.
 func backoff(l Limits, failures int) time.Duration {
 	wait := l.BackoffMax
 	if failures < 32 && l.BackoffMin<<failures > 0 {
@@ -366,7 +366,7 @@ func (s *server) toolNames() []string {
 // a key.
 var sessionID = regexp.MustCompile(`(?i)session IDs?:? ("[^"]*"( and "[^"]*")?|[^ ):]+)`)
 
-// reason is an error as it may be logged and shown.
+// reason returns an error as it may be logged and shown.
 func (s *server) reason(err error) string {
 	return excerpt(printable(sessionID.ReplaceAllString(s.cleaner().clean(err.Error()), "session")))
 }

@@ -22,14 +22,14 @@ type Cases struct {
 	Slow string   // accepted; runs until its context ends. "" = the tool is never slow
 }
 
-// Limits of what a tool may bring into a model's context.
+// Limits of the texts that a tool may bring into a model's context, in bytes.
 const (
 	maxResult      = 64 << 10
 	maxError       = 2 << 10
 	maxDescription = 1 << 10
 )
 
-// toolName is what the providers of models take as a name.
+// toolName matches the names that the providers of models accept.
 var toolName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 
 // Run runs the suite.

@@ -9,8 +9,8 @@ import (
 	"parley/conversation"
 )
 
-// Assembly is an answer that is put together, from frames or from a whole body.
-// An adapter's own embeds it.
+// Assembly puts one answer together, from frames or from a whole body. An adapter's
+// own type embeds it. It belongs to one call and one goroutine.
 type Assembly struct {
 	ID     string // the provider's, of the answer
 	Origin string // Client.Origin
@@ -21,12 +21,13 @@ type Assembly struct {
 	show    func(conversation.Output) error // nil = no deltas are wanted
 }
 
-// NewAssembly begins the answer to a request. show may be nil.
+// NewAssembly begins the answer to a request. show is Call.Show, or nil if no deltas
+// are wanted.
 func NewAssembly(r *conversation.Request, n *Names, show func(conversation.Output) error) Assembly {
 	return Assembly{request: r, names: n, show: show}
 }
 
-// Text takes more text of an item and shows it.
+// Text adds delta to the text of item i and shows it. An error is show's.
 func (a *Assembly) Text(i int, delta string) error {
 	if delta == "" {
 		return nil
@@ -40,7 +41,7 @@ func (a *Assembly) Text(i int, delta string) error {
 	return a.show(conversation.Output{Item: i, Delta: delta})
 }
 
-// KeepAlive says that the provider works on something that is not shown.
+// KeepAlive gives a sign of life: the provider works on something that is not shown.
 func (a *Assembly) KeepAlive() error {
 	if a.show == nil {
 		return nil
@@ -48,7 +49,8 @@ func (a *Assembly) KeepAlive() error {
 	return a.show(conversation.Output{Item: max(0, len(a.Items)-1)})
 }
 
-// Pack makes an item's Opaque of what its provider wants back before it.
+// Pack encodes, as an item's Opaque, the things that its provider wants back before
+// the item. No things make "".
 func Pack[T any](list []T) string {
 	if len(list) == 0 {
 		return ""
@@ -60,18 +62,19 @@ func Pack[T any](list []T) string {
 	return string(raw)
 }
 
-// Unpack is what the item's provider wants back before it.
+// Unpack decodes an item's Opaque.
 func Unpack[T any](item *conversation.Item) []T {
 	var list []T
 	_ = json.Unmarshal([]byte(item.Opaque), &list) // "" is none
 	return list
 }
 
-// StopStreaming shows nothing from now on.
+// StopStreaming ends all showing, for an answer that came as a whole body.
 func (a *Assembly) StopStreaming() { a.show = nil }
 
-// Answer is the whole answer. Its calls have the engine's names, arguments, and
-// ids: the provider's, or one that begins with prefix. Without usage it is estimated.
+// Answer returns the whole answer. Its calls get the engine's tool names, arguments
+// that are never blank, and an id: the provider's, or a new one that begins with
+// prefix. usage may be nil: then it is estimated.
 func (a *Assembly) Answer(prefix string, usage *conversation.Usage) *conversation.ModelAnswer {
 	var used map[string]bool
 	for i := range a.Items {
@@ -121,7 +124,7 @@ func newCallID(prefix string) string {
 	return prefix + hex.EncodeToString(b[:])
 }
 
-// estimate counts for a provider that does not: four bytes are about a token.
+// estimate guesses the usage for a provider that does not count: four bytes a token.
 func estimate(r *conversation.Request, items []conversation.Item) conversation.Usage {
 	size := func(items []conversation.Item) int {
 		n := 0

@@ -15,9 +15,9 @@ import (
 	"parley/models/internal/gate"
 )
 
-// Provider is what an adapter knows of its provider.
+// Provider describes an adapter's provider.
 type Provider struct {
-	Name           string  // begins the labels of its models
+	Name           string  // the beginning of the labels of its models
 	BaseURL        string  // of its own service
 	MaxTemperature float64 // the highest that it takes
 	// ParseError finds the error object in the body of a refusal. It never returns nil.
@@ -52,8 +52,8 @@ func New(o Options, p Provider) (*Client, error) {
 	}, nil
 }
 
-// newTransport is one model's own pool of connections. It takes no proxy from
-// the environment.
+// newTransport makes one model's own pool of connections. It takes no proxy from the
+// environment.
 func newTransport(connect time.Duration, proxy *url.URL) *http.Transport {
 	t := &http.Transport{
 		DialContext:         (&net.Dialer{Timeout: connect, KeepAlive: 30 * time.Second}).DialContext,
@@ -68,33 +68,33 @@ func newTransport(connect time.Duration, proxy *url.URL) *http.Transport {
 	return t
 }
 
-// Options are the client's, with the defaults filled in.
+// Options returns the options with the defaults filled in.
 func (c *Client) Options() Options { return c.o }
 
-// Base is the address of the provider.
+// Base returns the address of the provider.
 func (c *Client) Base() *url.URL { return c.base }
 
 // noRedirect does not follow redirects: a key is sent to the configured address only.
 func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// Origin names who wrote an answer, as far as it matters to who can read what is
-// opaque in it.
+// Origin names the model and its server. Opaque items of an answer go back only to
+// the origin that wrote them.
 func (c *Client) Origin() string { return c.provider.Name + ":" + c.o.Model + "@" + c.base.Host }
 
 // Label names the model.
 func (c *Client) Label() string { return c.o.Label }
 
-// Close lets go of idle connections. Calls that run go on.
+// Close closes idle connections. Calls that run go on.
 func (c *Client) Close() error {
 	c.transport.CloseIdleConnections()
 	return nil
 }
 
-// Call is one call on its way.
+// Call is one call to the provider.
 type Call struct {
 	client *Client
 	watch  *watch
-	// Show hands deltas and signs of life on, for an answer that streams.
+	// Show hands deltas and signs of life to the caller. Its error must end the call.
 	Show func(conversation.Output) error
 }
 
@@ -122,8 +122,8 @@ func (c *Client) Ask(ctx context.Context, wire Exchange) iter.Seq2[conversation.
 	}
 }
 
-// call makes one call. The connection is given up when it returns, whatever the
-// provider would still send.
+// call makes one call. When it returns the connection is given up, even if the
+// provider has more to send.
 func (c *Client) call(parent context.Context, wire Exchange, show func(conversation.Output) error) (*conversation.ModelAnswer, error) {
 	if err := parent.Err(); err != nil {
 		return nil, err
@@ -142,8 +142,8 @@ func (c *Client) call(parent context.Context, wire Exchange, show func(conversat
 	return nil, err
 }
 
-// ReadAnswer takes an answer in whatever form it came: some gateways send a whole body
-// though a stream was asked for, and the other way round.
+// ReadAnswer reads an answer as a stream or as a whole body, by its content type: some
+// gateways send a body though a stream was asked for, and the other way round.
 func ReadAnswer(res *http.Response, streaming bool, stream func() error, whole func(body []byte) error) error {
 	media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	if media == "text/html" {

@@ -42,7 +42,7 @@ func ReadEvents(body io.Reader, take func(name string, data []byte) (over bool, 
 // Streams whose lines end in CR alone are read when they are over.
 type wholeEvents struct {
 	r     *bufio.Reader
-	event []byte // what is to be given yet
+	event []byte // the bytes that are not yet handed over
 	err   error  // what the body ended with
 }
 

@@ -14,16 +14,16 @@ import (
 	"parley/conversation"
 )
 
-// What a call fails with before its failure is told.
+// Errors of a call, before failure turns them into a ModelError.
 var (
-	// ErrCut is for adapters: the answer ended before its end.
+	// ErrCut is the error of an answer that ended too early. Adapters return it, too.
 	ErrCut     = errors.New("the stream ended without its terminal event")
 	errIdle    = errors.New("not a byte came within the idle timeout")
 	errTooLong = errors.New("the answer is longer than the limit")
 	errHTML    = errors.New("the answer is a page of HTML")
 )
 
-// statusError is a refusal: an HTTP status that is not a success.
+// statusError is an HTTP status that is not a success.
 type statusError struct {
 	status int
 	header http.Header
@@ -41,8 +41,8 @@ type ProviderError interface {
 	QuotaExceeded() bool   // the quota or the money is used up
 }
 
-// failure turns whatever went wrong into the context's error or a
-// *conversation.ModelError. What the provider said goes to the log only.
+// failure turns any error into the context's error or a *conversation.ModelError. The
+// provider's own words go only to the log.
 func (c *Client) failure(ctx context.Context, err error) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return ctx.Err()
@@ -80,7 +80,7 @@ func (c *Client) failure(ctx context.Context, err error) error {
 	return f
 }
 
-// sayByStatus chooses the sentence for a status and what the provider told.
+// sayByStatus chooses code and sentence for a status and the provider's error.
 func sayByStatus(status int, told ProviderError, say func(code conversation.Code, permanent bool, sentence string)) {
 	switch {
 	case told.ContextExceeded():
@@ -108,7 +108,7 @@ func sayByStatus(status int, told ProviderError, say func(code conversation.Code
 	}
 }
 
-// retryAfter reads when the provider wants to be asked again; 0 = it did not say.
+// retryAfter reads how long the provider wants to be left alone; 0 = it did not say.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil {
 		return bounded(ms, time.Millisecond)

@@ -8,7 +8,7 @@ import (
 	"parley/conversation"
 )
 
-// CallID is the id under which a call and its result are given back: the
+// CallID returns the id under which a call and its result are given back: the
 // provider's own, or one made from it where another provider's would be refused.
 func CallID(id string, limit int) string {
 	if ValidName(id, limit) {
@@ -17,7 +17,7 @@ func CallID(id string, limit int) string {
 	return "call_" + digest(id)
 }
 
-// ValidName is true for a name that every provider takes, if it is not too long.
+// ValidName reports whether every provider accepts a name of at most limit bytes.
 func ValidName(name string, limit int) bool {
 	return name != "" && len(name) <= limit && !strings.ContainsFunc(name, notNameChar)
 }
@@ -31,13 +31,14 @@ func digest(text string) string {
 	return hex.EncodeToString(sum[:12])
 }
 
-// Names translates tool names, which may be anything, to what providers take.
+// Names translates tool names, which may hold any character, into names that providers
+// accept, and back.
 type Names struct{ original map[string]string }
 
 // maxToolName is the longest name of a tool that providers take.
 const maxToolName = 64
 
-// NewNames knows the tools of the request.
+// NewNames prepares the names of the request's tools.
 func NewNames(r *conversation.Request) *Names {
 	n := &Names{}
 	for i := range r.Tools {
@@ -46,7 +47,7 @@ func NewNames(r *conversation.Request) *Names {
 	return n
 }
 
-// ToProvider is the name that the provider is told.
+// ToProvider returns the name under which the provider knows a tool.
 func (n *Names) ToProvider(name string) string {
 	if ValidName(name, maxToolName) {
 		return name
@@ -57,7 +58,7 @@ func (n *Names) ToProvider(name string) string {
 		}
 		return c
 	}, name)
-	// The digest keeps two names apart that differ only in what was replaced.
+	// The digest tells names apart that differ only in replaced characters.
 	plain = plain[:min(len(plain), maxToolName-9)] + "_" + digest(name)[:8]
 	if n.original == nil {
 		n.original = map[string]string{}
@@ -66,7 +67,7 @@ func (n *Names) ToProvider(name string) string {
 	return plain
 }
 
-// FromProvider is the name of the tool that the provider has called.
+// FromProvider returns the name of the tool that the provider has called.
 func (n *Names) FromProvider(name string) string {
 	if original, changed := n.original[name]; changed {
 		return original

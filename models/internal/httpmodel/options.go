@@ -15,16 +15,16 @@ const (
 	DefaultConnectTimeout = 10 * time.Second
 )
 
-// Options is what any model behind HTTP is made of. Nothing is read from the
-// environment or from files: whoever makes a model brings the key along.
+// Options are the options of any model behind HTTP. Nothing is read from the
+// environment or from files: the key is given here.
 type Options struct {
 	// BaseURL is the provider's address, up to and without the path of the API;
 	// "" = the provider's own service.
 	BaseURL string
-	// Model is the provider's name of the model. Needed.
+	// Model is the provider's name of the model. Required.
 	Model string
-	// APIKey is sent as "Authorization: Bearer …"; "" = not sent, as local servers
-	// like it. A gateway that wants another header gets that by Headers.
+	// APIKey is sent as "Authorization: Bearer …"; "" = not sent, as many local
+	// servers want it. A gateway that wants another header gets that by Headers.
 	APIKey string
 	// Headers are sent along, for example x-openclaw-agent-id or anthropic-beta.
 	// Their values are treated as secrets. An Authorization header takes the place
@@ -55,7 +55,7 @@ type Options struct {
 	Label string
 }
 
-// setDefaults puts the defaults in.
+// setDefaults replaces zero values by the defaults.
 func (o *Options) setDefaults(p Provider) {
 	if o.BaseURL == "" {
 		o.BaseURL = p.BaseURL
@@ -71,7 +71,7 @@ func (o *Options) setDefaults(p Provider) {
 	}
 }
 
-// validate says everything that is wrong at once, and names no secret.
+// validate returns all mistakes at once. Its error names no secret.
 func (o *Options) validate(p Provider) (base, proxy *url.URL, err error) {
 	var errs []error
 	refuse := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -124,7 +124,7 @@ func (o *Options) header(p Provider) http.Header {
 	return h
 }
 
-// validHeaderValue is true for what may stand behind a header's name.
+// validHeaderValue reports whether HTTP allows value in a header.
 func validHeaderValue(value string) bool {
 	return !strings.ContainsFunc(value, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f })
 }
@@ -133,7 +133,7 @@ func notHeaderNameChar(c rune) bool {
 	return !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.ContainsRune("!#$%&'*+-.^_`|~", c))
 }
 
-// secrets are the texts that must appear in no error.
+// secrets returns the texts that must not appear in any error.
 func (o *Options) secrets() []string {
 	secrets := []string{o.APIKey}
 	for _, value := range o.Headers {

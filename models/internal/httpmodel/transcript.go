@@ -17,17 +17,16 @@ type Turn struct {
 	Results []Result
 }
 
-// Result is what came of a call.
+// Result is the result of a call: the provider's id of the call, and the text.
 type Result struct{ ID, Text string }
 
 // noResult stands for a result that the transcript does not have: providers
 // refuse a call without one.
 const noResult = "no result"
 
-// Turns are what the request shows as the wire formats want it: each call
-// followed by its result, no blank texts, and a result whose call is gone as
-// plain words. Opaque is left to those items only whose provider wants it back:
-// of the same origin, in the same task.
+// Turns folds the request's transcript as the wire formats want it: each call is
+// followed by its result, there are no blank texts, and a result whose call is gone
+// becomes a plain text. Only items of the same origin and task keep their Opaque.
 func Turns(r *conversation.Request, origin string) []Turn {
 	entries := r.All()
 	var list []Turn
@@ -72,7 +71,7 @@ func Turns(r *conversation.Request, origin string) []Turn {
 	return list
 }
 
-// setResult puts a result at its call. It returns it if there is no such call.
+// setResult puts a result at its call. Without such a call it returns a turn for it.
 func (t *Turn) setResult(e *conversation.Entry) *Turn {
 	for i := range t.Results {
 		if t.Results[i].ID == e.CallID {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// watch looks after the bytes of one call.
+// watch bounds the silence and the number of bytes of one call.
 type watch struct {
 	idle  time.Duration
 	timer *time.Timer // nil = no idle timeout
@@ -27,7 +27,7 @@ func (w *watch) stop() {
 	}
 }
 
-// watchedBody counts what is read, and holds the idle timer off.
+// watchedBody counts the bytes of an answer, and restarts the idle timer with each.
 type watchedBody struct {
 	io.ReadCloser
 	w *watch
