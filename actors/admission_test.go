@@ -39,7 +39,7 @@ func TestAdmissionWaits(t *testing.T) {
 	})
 }
 
-// Within a session the next task keeps the slot only when nobody else waits.
+// Within a session the next task keeps the slot only when no other session waits.
 func TestSlotIsPassedOn(t *testing.T) {
 	withHarness(t, func(h *harness) { h.cfg.MaxConcurrent, h.cfg.Rules.Policy.Mode = 1, conversation.ModeQueue }, func(t *testing.T, h *harness) {
 		h.create(session2(0))

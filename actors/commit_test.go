@@ -193,7 +193,7 @@ func TestUnknownOutcome(t *testing.T) {
 			h.reply(actorstest.Text("hi"))
 		})
 	})
-	t.Run("somebody else took it", func(t *testing.T) {
+	t.Run("another writer took it", func(t *testing.T) {
 		withHarness(t, nil, func(t *testing.T, h *harness) {
 			h.create(mainKey)
 			h.store.FailCommit(func(int, conversation.SessionKey, conversation.Commit) (error, bool) { return errLine, false })

@@ -127,7 +127,7 @@ func TestCompaction(t *testing.T) {
 			h.chat("three")
 			call := h.asking()
 			if call == nil {
-				t.Fatal("above the threshold nobody is asked")
+				t.Fatal("no model is asked although the context is above the threshold")
 			}
 			if r := call.Request; len(r.Tools) != 0 || r.Agent != conversation.Coordinator || !slices.Contains(texts(r), "one") {
 				t.Errorf("%+v", r)

@@ -27,7 +27,7 @@ func (c *cursors) add(more []conversation.Cursor, t *envelope, wait time.Duratio
 	return c
 }
 
-// addTo puts the cursors and who waits for them into a batch.
+// addTo puts the cursors, and the commands that wait for them, into a batch.
 func (c *cursors) addTo(b *batch) {
 	if c == nil {
 		return

@@ -86,7 +86,7 @@ func TestReportIsRepeated(t *testing.T) {
 					return nil, false
 				})
 				h.reply(actorstest.Text("it is 42"))
-				time.Sleep(h.cfg.TellEvery - time.Second) // nobody has told again by then
+				time.Sleep(h.cfg.TellEvery - time.Second) // it was not told again by then
 				if f := h.ended(mainKey); f.Status != conversation.CallOK || failures != 3 {
 					t.Errorf("%+v after %d failures", f, failures)
 				}

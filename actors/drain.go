@@ -10,9 +10,9 @@ import (
 
 // Drain brings every session to rest and out of memory. From now on commands are
 // refused (unavailable) and nothing new is started; open model and tool calls
-// may go on for DrainTimeout, then they are stopped and their steps are parked,
-// to begin again after the restart at nobody's expense. It returns when all is
-// stored, or ctx's error when that takes longer than the caller can wait.
+// may go on for DrainTimeout, then they are stopped and their steps are parked:
+// they begin again after the restart, and it does not count as a failed attempt.
+// Drain returns when all is stored, or ctx's error when ctx ends before.
 func (e *Engine) Drain(ctx context.Context) error {
 	if e.phase.CompareAndSwap(phaseNew, phaseStopped) {
 		return nil

@@ -115,7 +115,7 @@ func TestSoftWatermarkBelow(t *testing.T) {
 }
 
 // Open work goes on below the soft watermark, also while others are refused all
-// the time; below the hard one nobody tries.
+// the time; below the hard one it is not tried.
 func TestDueBelowWatermarks(t *testing.T) {
 	for _, c := range []struct {
 		space persistencetest.Space

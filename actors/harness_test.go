@@ -43,7 +43,7 @@ type harness struct {
 	metrics *prometheus.Registry
 	pub     *actorstest.Publisher
 	model   *actorstest.Model
-	models  map[string]conversation.Model // nil = model for everybody
+	models  map[string]conversation.Model // nil = model, for every agent
 	tools   map[string]conversation.Tool
 	journal *actorstest.Journal
 	e       *Engine
@@ -63,7 +63,7 @@ func withHarness(t *testing.T, change func(*harness), f func(t *testing.T, h *ha
 			change(h)
 		}
 		h.start()
-		defer h.stop() // also after a failure: the scans would keep the bubble alive for ever
+		defer h.stop() // also after a failure: the scans would keep the bubble alive
 		f(t, h)
 	})
 }

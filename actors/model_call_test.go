@@ -302,7 +302,7 @@ func TestTriage(t *testing.T) {
 			}
 		}
 		if triage == nil {
-			t.Fatal("nobody is asked")
+			t.Fatal("no model is asked")
 		}
 		triage.Answer(actorstest.Text("3, 1, 9 and 2"))
 		synctest.Wait()

@@ -78,7 +78,7 @@ func TestPanicDuringCommit(t *testing.T) {
 }
 
 // What was stored although the store was away for too long is published when it
-// is back, and nobody has to ask.
+// is back, without a further command.
 func TestUnknownOutcomeIsPublished(t *testing.T) {
 	withFaultyStore(t, func(t *testing.T, h *harness, store *faulty) {
 		h.create(mainKey)
@@ -105,7 +105,7 @@ type unreadable struct{}
 func (unreadable) GetAutoResponse(actor.Context) any { panic("unreadable") }
 
 // A child that fails is not restarted: a tool that is not idempotent runs once,
-// and the model is told that nobody knows what became of it.
+// and the model is told that its outcome is unknown.
 func TestFailedToolCall(t *testing.T) {
 	withTool(t, conversation.ToolSpec{}, untilCancelled, func(t *testing.T, h *harness, tool *actorstest.Tool) {
 		synctest.Wait()
@@ -134,7 +134,7 @@ func TestFailedDelegation(t *testing.T) {
 		}
 		for _, c := range h.model.Open() {
 			if c.Request.Session == sub.Session {
-				t.Error("the delegation works on for nobody")
+				t.Error("the delegation works on although its parent has given it up")
 			}
 		}
 		h.reply(actorstest.Text("sorry"))

@@ -16,9 +16,9 @@ import (
 )
 
 // N-01, N-02: random users, models, tools, failing commits, crashes, drains and
-// lost memory; then a friendly world. Everything comes to its end, nothing that
-// was acknowledged is lost, nothing was shown that is not stored, and everybody
-// was answered exactly once.
+// lost memory; then faults end. Everything comes to its end, nothing that
+// was acknowledged is lost, nothing was shown that is not stored, and every
+// command was answered exactly once.
 func TestRandomLives(t *testing.T) {
 	seeds, first := 40, uint64(time.Now().UnixNano()%1_000_000)
 	if s := os.Getenv("PARLEY_SEED"); s != "" {
@@ -223,7 +223,7 @@ func (l *life) answerQuestions(key conversation.SessionKey) {
 	synctest.Wait()
 }
 
-// waitUntilIdle is the friendly world.
+// waitUntilIdle has no more faults, answers every question and call, and waits.
 func (l *life) waitUntilIdle() {
 	l.store.FailCommit(nil)
 	for range 400 {

@@ -93,7 +93,7 @@ func TestNoSnapshotCanBeMade(t *testing.T) {
 
 // N-04 N-08: a delegation's question expires, and the process dies before the
 // parent has heard of it. After the start the parent does not ask any more: what
-// its user says next is a message, not an answer to nobody.
+// its user says next is a message, not an answer to a closed question.
 func TestQuestionClosedUnheard(t *testing.T) {
 	withHarness(t, func(h *harness) { h.cfg.ModelIdle, h.cfg.ModelLimit = time.Hour, time.Hour }, func(t *testing.T, h *harness) {
 		h.delegated()
@@ -142,14 +142,14 @@ func TestOrphanIsStopped(t *testing.T) {
 		synctest.Wait()
 		for _, call := range h.model.Open() {
 			if call.Request.Session == sub.Session {
-				t.Error("it works for nobody")
+				t.Error("it works although no task waits for it")
 			}
 		}
 		h.assertComplete(sub)
 	})
 }
 
-// lateModel is a model that answers when nobody waits any more.
+// lateModel is a model that answers after its call was given up.
 type lateModel struct{ *actorstest.Model }
 
 func (lateModel) Stream(ctx context.Context, _ conversation.Request) iter.Seq2[conversation.Output, error] {

@@ -73,7 +73,7 @@ func TestPlainPartIsRepeated(t *testing.T) {
 	})
 }
 
-// The key of an erased session is taken for ever: whoever names a session by it is
+// The key of an erased session stays taken: a user who opens a session by it is
 // told so, instead of being told that there is none.
 func TestCreateAfterErase(t *testing.T) {
 	withHarness(t, nil, func(t *testing.T, h *harness) {

@@ -53,7 +53,7 @@ func (e *Engine) erase(ctx context.Context, key conversation.SessionKey, reason 
 			return conversation.AsError(err)
 		}
 		if !may(now) {
-			e.scanIn(time.Second) // what it was doing goes on
+			e.scanIn(time.Second) // its work goes on
 			return nil
 		}
 	}

@@ -74,7 +74,7 @@ type phase uint8
 
 const (
 	phaseLoading    phase = iota
-	phaseRecovering       // what was open when the process ended is being decided
+	phaseRecovering       // the machine decides what becomes of work that was open
 	phaseReady
 	phaseUnloaded // out of the registry; what still arrives is redirected
 )
@@ -84,7 +84,7 @@ type drainLevel uint8
 const (
 	drainNot  drainLevel = iota
 	drainSoft            // nothing new is started
-	drainHard            // what runs is stopped
+	drainHard            // running work is stopped
 )
 
 // The messages of the mailbox, beside *envelope and those of other files.
@@ -342,7 +342,7 @@ func (s *session) reserve(c conversation.Command) bool {
 }
 
 // mayStart is false for commands after which no task is RUNNING that was not
-// before. Others must not be refused for want of a slot that nobody uses.
+// before. A slot that is reserved for them could have other messages refused.
 func mayStart(c conversation.Command) bool {
 	switch c.(type) {
 	case conversation.Create, conversation.Seen, conversation.Update, conversation.Edit, conversation.Move,
@@ -424,7 +424,7 @@ func (s *session) fail(kind string, cause error, err *conversation.Error) {
 	s.unload("failed", err)
 	switch {
 	case kind == "unknown":
-		s.e.wake(key) // what is stored all the same was never published
+		s.e.wake(key) // if it is stored, followers must hear of it
 	case busy && kind != "fenced" && kind != "full":
 		s.e.scanIn(time.Second) // its open work goes on by itself
 	}

@@ -542,12 +542,12 @@ func TestErase(t *testing.T) {
 			return conversation.AsError(err).Code
 		}
 		if c := code(h.e.Erase(ctx, mainKey, "eve")); c != conversation.NotFound {
-			t.Errorf("for somebody who may not see it: %s", c)
+			t.Errorf("for a user who may not see it: %s", c)
 		}
 		open := conversation.AccessTenant
 		h.ok(h.tell(mainKey, conversation.Update{Access: &open}))
 		if c := code(h.e.Erase(ctx, mainKey, "eve")); c != conversation.Forbidden {
-			t.Errorf("for somebody who does not own it: %s", c)
+			t.Errorf("for a user who does not own it: %s", c)
 		}
 		gate := h.store.Hold(persistencetest.BeforeWrite, holds(conversation.KindMessageAccepted))
 		waits := h.tell(mainKey, say("b", "more"))
@@ -566,7 +566,7 @@ func TestErase(t *testing.T) {
 			t.Errorf("the sub-session: %v", err)
 		}
 		if !slices.Contains(h.pub.Erased(), mainKey) {
-			t.Error("nobody was told")
+			t.Error("the followers were not told")
 		}
 		if c := code(h.e.Erase(ctx, mainKey, ada)); c != conversation.NotFound {
 			t.Errorf("again: %s", c)

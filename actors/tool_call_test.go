@@ -103,7 +103,7 @@ func TestToolCall(t *testing.T) {
 			h.reply(actorstest.Text("done"))
 		})
 	})
-	t.Run("deaf", func(t *testing.T) {
+	t.Run("ignores its context", func(t *testing.T) {
 		withTool(t, conversation.ToolSpec{Timeout: 10 * time.Second}, func(context.Context, conversation.ToolCall) (string, error) {
 			time.Sleep(40 * time.Second)
 			return "too late", nil
@@ -136,7 +136,7 @@ func TestToolCall(t *testing.T) {
 			}
 		})
 	})
-	t.Run("N-06 cancelled and deaf", func(t *testing.T) {
+	t.Run("N-06 cancelled and ignores its context", func(t *testing.T) {
 		withTool(t, conversation.ToolSpec{}, func(context.Context, conversation.ToolCall) (string, error) {
 			time.Sleep(30 * time.Second)
 			return "", nil

@@ -82,9 +82,9 @@ func TestTriageOfModelThatIgnoresContext(t *testing.T) {
 		h.cfg.Rules.Policy.Mode = conversation.ModeQueue
 		h.cfg.Rules.Policy.TriageAgent = researcher
 		p := h.cfg.Rules.Agents[researcher]
-		p.Model = "deaf"
+		p.Model = "ignores its context"
 		h.cfg.Rules.Agents[researcher] = p
-		h.models = map[string]conversation.Model{"": h.model, "deaf": d}
+		h.models = map[string]conversation.Model{"": h.model, "ignores its context": d}
 	}, func(t *testing.T, h *harness) {
 		defer close(d.free)
 		h.create(mainKey)

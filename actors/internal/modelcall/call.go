@@ -154,8 +154,8 @@ func (c *Call) failure(code conversation.Code, sentence string, permanent bool) 
 	return f
 }
 
-// failed ends the attempt with an adapter's error. One that the adapter did not
-// understand is told to nobody but the log.
+// failed ends the attempt with an adapter's error. The text of one that the adapter
+// did not understand goes to the log only.
 func (c *Call) failed(err error) {
 	var known *conversation.ModelError
 	if !errors.As(err, &known) {

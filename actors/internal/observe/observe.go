@@ -27,9 +27,9 @@ type Session struct {
 	Warm       bool                     // its transcript is in memory: the next task comes soon, or both go
 }
 
-// Observer is what the metrics of one session's running work need to remember. It
-// is lost when the session leaves memory: the numbers then lack that task, nothing
-// else does. The zero value remembers nothing.
+// Observer counts for one session, and remembers when its running work has begun.
+// That is lost when the session is unloaded: the numbers then lack that task. The
+// zero value remembers nothing.
 type Observer struct{ tally *tally }
 
 // Events counts and logs events that have become durable.
