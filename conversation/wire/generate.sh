@@ -17,7 +17,7 @@ trap 'rm -rf "$bin"' EXIT
 go build -o "$bin/protoc-gen-go" google.golang.org/protobuf/cmd/protoc-gen-go
 
 # The paths are given from the module's root: protobuf knows files by these
-# names in the whole process, and "events.proto" would meet somebody else's.
+# names in the whole process, and other modules have an "events.proto", too.
 protoc --proto_path=. --plugin=protoc-gen-go="$bin/protoc-gen-go" \
 	--go_out=. --go_opt=module=parley \
 	conversation/wire/events.proto conversation/wire/store.proto

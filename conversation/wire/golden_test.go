@@ -23,8 +23,8 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write the golden files anew; a changed line breaks stored logs, so explain each in the commit")
 
-// The golden files are stored bytes: what is in them must be readable for ever,
-// and the same value must give the same bytes on every node. M-08: a part is
+// The golden files are stored bytes: every later program must read them, and the
+// same value must give the same bytes on every node. M-08: a part is
 // stored with its source and its index, which may be absent.
 func TestGolden(t *testing.T) {
 	t.Run("record", func(t *testing.T) {

@@ -1,6 +1,6 @@
 // The events of a session as they are stored and as they cross between nodes.
 //
-// Rules for whoever changes this file:
+// Rules for changing this file:
 //
 //  1. Field numbers are stored. They are never reordered and never reused; a
 //     field that goes leaves a `reserved` line. testdata/numbers.golden lists
