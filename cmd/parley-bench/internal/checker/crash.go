@@ -41,7 +41,9 @@ var fastSettings = []string{
 // twice or with two outcomes; the tool with a side effect ran at most once for each
 // call; all work ended by itself; and the events that a client was shown, across
 // all its connections, are those of the log, byte for byte.
-func (c *Crash) Run(ctx context.Context) error {
+func (c *Crash) Run(ctx context.Context) error { return c.run(ctx, os.Stdout) }
+
+func (c *Crash) run(ctx context.Context, out io.Writer) error {
 	path, cleanup, err := load.BuildServer(c.Server)
 	if err != nil {
 		return err
@@ -51,12 +53,12 @@ func (c *Crash) Run(ctx context.Context) error {
 		c.Seed = uint64(time.Now().UnixNano())
 	}
 	rerun := fmt.Sprintf("parley-bench crash --seed %d --rounds %d --clients %d --least %s --most %s", c.Seed, c.Rounds, c.Clients, c.Least, c.Most)
-	fmt.Fprintln(os.Stdout, "rerun:", rerun)
+	fmt.Fprintln(out, "rerun:", rerun)
 	base, err := os.MkdirTemp("", "parley-crash-")
 	if err != nil {
 		return err
 	}
-	if err := c.rounds(ctx, path, base, os.Stdout); err != nil {
+	if err := c.rounds(ctx, path, base, out); err != nil {
 		return fmt.Errorf("%w\nrerun: %s\nthe data directory is kept: %s", err, rerun, filepath.Join(base, "data"))
 	}
 	return os.RemoveAll(base)
