@@ -159,7 +159,7 @@ func (lateModel) Stream(ctx context.Context, _ conversation.Request) iter.Seq2[c
 	}
 }
 
-// N-14, machine.md 1: an answer that comes after the stop is dropped; what it has
+// N-14, MACHINE.md, rule 1.10: an answer that comes after the stop is dropped; what it has
 // cost is counted.
 func TestLateAnswerIsCounted(t *testing.T) {
 	withHarness(t, func(h *harness) {

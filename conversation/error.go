@@ -7,7 +7,7 @@ import (
 )
 
 // Code is the part of an error that programs read. The same codes go over
-// WebSocket and HTTP (protocol.md).
+// WebSocket and HTTP (docs/PROTOCOL.md).
 type Code string
 
 // The codes of protocol v1.

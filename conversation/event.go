@@ -16,7 +16,7 @@ type Event struct {
 // EventKind numbers the kinds of events. Stored: do not reorder, never reuse.
 type EventKind uint8
 
-// The kinds of events, in the order of protocol.md.
+// The kinds of events, in the order of docs/PROTOCOL.md.
 const (
 	KindSessionCreated EventKind = iota + 1
 	KindSessionUpdated

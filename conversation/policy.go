@@ -11,7 +11,7 @@ import (
 )
 
 // Policy is how a session behaves where the requirements leave a choice
-// (requirements.md, section 5). The zero value is not usable: DefaultPolicy.
+// (docs/POLICIES.md). The zero value is not usable: DefaultPolicy.
 type Policy struct {
 	Mode          Mode          `key:"inbox.mode" choices:"steer,queue,collect,interrupt,reject"`
 	CollectWindow time.Duration `key:"inbox.collect_window" min:"1ms" max:"1h"`

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Every key of requirements 5 that a session may have of its own: from both
+// Every key of docs/POLICIES.md that a session may have of its own: from both
 // sides, and nothing else of the policy changes.
 func TestOverrides(t *testing.T) {
 	good := map[string]struct {

@@ -112,10 +112,10 @@ func TestHouseRulesAreNumbered(t *testing.T) {
 }
 
 // Each rule of the machine is shown by a transcript that names it in its header,
-// and every rule that is named somewhere exists.
+// and by code that names it in a comment; and every rule that is named exists.
 func TestHouseRulesAreShown(t *testing.T) {
 	known := rules(t, document(t, "MACHINE.md"))
-	shown := map[string]bool{}
+	shown, held := map[string]bool{}, map[string]bool{}
 	eachFile(t, []string{"conversation", "actors"}, []string{".txt", ".go"}, func(path, text string) {
 		for _, number := range rulesNamed(text, false) {
 			switch {
@@ -123,12 +123,17 @@ func TestHouseRulesAreShown(t *testing.T) {
 				t.Errorf("%s names rule %s, which docs/MACHINE.md does not have", path, number)
 			case strings.HasPrefix(path, "conversation/machine/testdata/"):
 				shown[number] = true
+			case !strings.HasSuffix(path, "_test.go"):
+				held[number] = true
 			}
 		}
 	})
 	for _, number := range known {
 		if !shown[number] {
 			t.Errorf("no transcript names rule %s in its header", number)
+		}
+		if !held[number] {
+			t.Errorf("no code names rule %s, as in the comment // Rule %s.", number, number)
 		}
 	}
 	protocol := rules(t, document(t, "PROTOCOL.md"))

@@ -10,9 +10,10 @@ import (
 
 // Calls: what an answer asks for besides text. The engine's own tools are
 // executed here; other tools and delegations are journaled and run by the
-// shell. machine.md, section 5.
+// shell. docs/MACHINE.md, section 5.
 
 // startTool journals a call; it runs when that is durable.
+// Rule 5.1.
 func (cs calls) startTool(t *state.Task, id conversation.CallID, tool, args, modelCall string) {
 	spec := cs.rules.Tools[tool].Spec
 	timeout := spec.Timeout
@@ -43,6 +44,7 @@ func (cs calls) finishTool(t *state.Task, c *state.Call, status conversation.Cal
 	cs.emit(t, conversation.ToolFinished{Call: c.ID, Status: status, Summary: summary, Took: took})
 }
 
+// Rule 5.3.
 func (cs calls) toolDone(c conversation.ToolDone) {
 	if t, open := cs.state.Call(c.Call); open != nil && !open.Delegation() && !open.Held {
 		cs.finishTool(t, open, c.Status, c.Result, c.Took)
@@ -83,6 +85,7 @@ func (cs calls) stopCalls(t *state.Task) {
 
 // callDue is when a call is over whatever the shell says: a tool gets the
 // cancel grace on top of its own deadline, which its child enforces.
+// Rule 5.3.
 func (s *Session) callDue(c *state.Call) time.Time {
 	switch {
 	case c.Held || c.Deadline.IsZero():
@@ -95,6 +98,7 @@ func (s *Session) callDue(c *state.Call) time.Time {
 }
 
 // tickCalls ends calls whose time is over.
+// Rule 1.7.
 func (cs calls) tickCalls(t *state.Task) {
 	for _, c := range slices.Clone(t.Calls) {
 		if t.Cancelling != nil {

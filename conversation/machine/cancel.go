@@ -8,6 +8,7 @@ import (
 )
 
 // decideCancel ends a task early on somebody's word.
+// Rule 7.6.
 func (d *decision) decideCancel(c conversation.Cancel) *conversation.Error {
 	if d.key.Session.Depth() > 0 && c.By != conversation.ByParent {
 		return conversation.Errorf(conversation.Forbidden, "a delegation's session can only be read")
@@ -74,6 +75,7 @@ func (d *decision) dropWaiting(t *state.Task, c conversation.Cancel, before conv
 
 // cancelledBefore answers a cancel that a client repeats as the first time,
 // whatever runs by now.
+// Rule 7.7.
 func (d *decision) cancelledBefore(c conversation.Cancel) (bool, *conversation.Error) {
 	if c.ClientMsgID == "" {
 		return false, nil
@@ -99,6 +101,7 @@ func (d *decision) cancelTask(t *state.Task, by conversation.CancelBy, reason st
 	d.beginCancel(t, conversation.TaskCancelling{By: by, Reason: reason, Error: failure, Drop: drop})
 }
 
+// Rule 7.3.
 func (d *decision) beginCancel(t *state.Task, said conversation.TaskCancelling) {
 	said.Until = d.now.Add(d.policy.CancelGrace)
 	d.emit(t, said)
@@ -111,6 +114,7 @@ func (d *decision) beginCancel(t *state.Task, said conversation.TaskCancelling) 
 }
 
 // end is the second phase: CANCELLED or ERROR.
+// Rules 7.3, 7.10.
 func (d *decision) end(t *state.Task) {
 	c := t.Cancelling
 	status, how := conversation.TaskCancelled, conversation.ResolvedCancelled

@@ -10,7 +10,7 @@ import (
 // Coverage: the last-resort net under the conversation. Obligations are not
 // kept anywhere: an accepted message without a resolution is one.
 
-// nudging is what line 8 has come to.
+// nudging is what rule 2.8 has come to.
 type nudging bool
 
 const (
@@ -18,8 +18,9 @@ const (
 	nudged    nudging = true  // the model is reminded, which is unseen: another step follows
 )
 
-// nudge is line 8: the task would finish with messages that it has read and not
+// nudge is rule 2.8: the task would finish with messages that it has read and not
 // addressed. The text of the answer counts as if it were final.
+// Rules 2.8, 8.3.
 func (d *decision) nudge(t *state.Task) nudging {
 	if d.coverage() != conversation.CoverageStrict || t.Nudges >= d.policy.MaxNudges {
 		return notNudged
@@ -37,6 +38,7 @@ func (d *decision) nudge(t *state.Task) nudging {
 }
 
 // coverage is the mode that holds for this session's agent.
+// Rules 5.8, 8.3.
 func (s *Session) coverage() conversation.Coverage {
 	if s.key.Session.Depth() > 0 {
 		return conversation.CoverageSeen
@@ -53,6 +55,7 @@ func (s *Session) coverage() conversation.Coverage {
 
 // uncovered lists what would be left unanswered if the task ended now with the
 // pending text.
+// Rule 8.3.
 func (d *decision) uncovered(t *state.Task) []conversation.MessageID {
 	var texts []pendingText
 	if d.pending.task == t {

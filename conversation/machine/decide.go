@@ -134,6 +134,7 @@ func (d *decision) decideInner(c conversation.Command) {
 }
 
 // fromParent is true for what a parent session may tell a sub-session.
+// Rule 5.9.
 func fromParent(c conversation.Command) bool {
 	switch c := c.(type) {
 	case conversation.Say:
@@ -172,6 +173,7 @@ func (d *decision) emitOf(task conversation.TaskID, body conversation.EventBody)
 // at is the time of what happens now. A clock may be set back; a session's time
 // does not go back. What is to happen later is reckoned from the clock itself:
 // else a clock that was an hour ahead would keep each retry waiting for an hour.
+// Rule 1.8.
 func (d *decision) at() time.Time {
 	if d.now.Before(d.state.Last) {
 		return d.state.Last

@@ -11,6 +11,7 @@ import (
 // Delegations, as the parent session sees them.
 
 // delegationDone ends a delegation; its open questions end with it.
+// Rule 5.11.
 func (cs calls) delegationDone(c conversation.DelegationDone) {
 	if t, open := cs.state.Call(c.Delegation); open != nil && open.Delegation() {
 		cs.finishDelegation(t, open, c.Status, c.Summary, c.Took)
@@ -28,6 +29,7 @@ func (cs calls) finishDelegation(t *state.Task, c *state.Call, status conversati
 
 // delegationAsked records a delegation's question here too: its user is this
 // session's user. Asked again, an answered question is answered again.
+// Rules 4.9, 5.6.
 func (cs calls) delegationAsked(c conversation.DelegationAsked) {
 	t, d := cs.awaited(c.Delegation)
 	if d == nil {
@@ -67,6 +69,7 @@ func (s *Session) stops(t *state.Task) bool { return t.Cancelling != nil || s.wr
 
 // delegationQuestions closes what a delegation has not open any more: it has
 // said so before, but a crash came before this session had stored it.
+// Rules 5.5, 5.6.
 func (cs calls) delegationQuestions(c conversation.DelegationQuestions) {
 	t, d := cs.awaited(c.Delegation)
 	if d == nil {

@@ -31,6 +31,7 @@ func (d *decision) tick() {
 // NextDue is when the session must be loaded if it is not: a time that has
 // passed while anything is open that only a loaded session can bring to its
 // end, else the next deadline; the zero time = nothing to do.
+// Rule 1.6.
 func (s *Session) NextDue() time.Time {
 	if s.Busy() || s.key.Session.Depth() > 0 && len(s.state.Tasks) > 0 {
 		if s.clockNow().Before(s.state.Last) {
@@ -43,6 +44,7 @@ func (s *Session) NextDue() time.Time {
 
 // NextTick is when a loaded session needs a Tick; the zero time = not at all.
 // An answer in the past means at once.
+// Rule 1.7.
 func (s *Session) NextTick() time.Time {
 	var next time.Time
 	sooner := func(at time.Time) {

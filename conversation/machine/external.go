@@ -8,6 +8,7 @@ import (
 // Parts of outside runtimes: agents that are not ours deliver what they say.
 // Requirements M, notes.
 
+// Rules 9.11, 9.12.
 func (d *decision) decideAddPart(c conversation.AddPart) *conversation.Error {
 	if conversation.IsBlank(c.Text) {
 		d.out.Receipt.Nothing = true

@@ -10,7 +10,7 @@ import (
 )
 
 // The inbox: how messages enter, which task they join, and what may still be
-// done with one that nothing has read. machine.md, section 9.
+// done with one that nothing has read. docs/MACHINE.md, section 9.
 
 func (in inbox) decideSay(c conversation.Say) *conversation.Error {
 	if strings.TrimSpace(c.Text) == "" {
@@ -36,6 +36,7 @@ func (in inbox) decideSay(c conversation.Say) *conversation.Error {
 // duplicate answers a message that was accepted before: from the session's own
 // memory, or from the hint that the store gave. Other text under the same id is
 // a conflict.
+// Rule 9.9.
 func (in inbox) duplicate(author conversation.UserID, id conversation.ClientMsgID, text string, hint *conversation.Duplicate) (bool, *conversation.Error) {
 	if id == "" {
 		return false, nil
@@ -57,6 +58,7 @@ func (in inbox) duplicate(author conversation.UserID, id conversation.ClientMsgI
 
 // mode is what the message does: its own wish, the session's policy, the
 // channel's default, the configuration's.
+// Rule 9.2.
 func (s *Session) mode(c conversation.Say) conversation.Mode {
 	_, overridden := s.state.Policy["inbox.mode"]
 	switch {
@@ -72,6 +74,7 @@ func (s *Session) mode(c conversation.Say) conversation.Mode {
 }
 
 // enqueue accepts a message into the task that its mode gives it.
+// Rules 7.8, 9.4, 9.6.
 func (in inbox) enqueue(c conversation.Say, mode conversation.Mode) *conversation.Error {
 	switch mode {
 	case conversation.ModeReject:
@@ -124,6 +127,7 @@ func (in inbox) join(c conversation.Say, t *state.Task) *conversation.Error {
 	return nil
 }
 
+// Rule 9.10.
 func (s *Session) inboxFull() *conversation.Error {
 	if s.policy.MaxQueued > 0 && s.state.Waiting() >= s.policy.MaxQueued {
 		return conversation.Errorf(conversation.InboxFull, "%d messages are waiting in this session; wait until some are read", s.policy.MaxQueued)
@@ -142,6 +146,7 @@ func (in inbox) accept(c conversation.Say, task conversation.TaskID, body conver
 }
 
 // startsAtOnce foresees whether settle will make a new task RUNNING in this commit.
+// Rule 6.2.
 func (in inbox) startsAtOnce(body conversation.MessageAccepted) bool {
 	if in.state.Running() != nil || body.NotBefore.After(in.now) || !in.slot && in.state.Agent != conversation.Outside {
 		return false
@@ -162,6 +167,7 @@ func (in inbox) startsAtOnce(body conversation.MessageAccepted) bool {
 // next QUEUED one that a steer message or a reply put there, else the newest
 // AWAITING one without a blocking question of its own. One that waits at its
 // step limit is joined by nothing: it reads no message any more.
+// Rule 9.3.
 func (s *Session) steerTarget() *state.Task {
 	if t := s.state.Running(); t != nil && t.Cancelling == nil {
 		return t
@@ -199,6 +205,7 @@ const triageFrom = 3
 
 // editable finds a message that nothing has read. One that was read or resolved
 // is a conflict, one that never was is not found.
+// Rule 9.8.
 func (in inbox) editable(id conversation.MessageID) (*state.Task, *state.Message, *conversation.Error) {
 	t, m := in.state.Message(id)
 	if m == nil {
@@ -240,6 +247,7 @@ func (in inbox) decideEdit(c conversation.Edit) *conversation.Error {
 	return nil
 }
 
+// Rule 7.9.
 func (in inbox) decideWithdraw(c conversation.Withdraw) *conversation.Error {
 	in.out.Receipt.Message = c.Message
 	if n := conversation.Ordinal(string(c.Message), 'm'); in.state.MessageID(n) == c.Message && slices.Contains(in.state.Withdrawn, n) {
@@ -275,6 +283,7 @@ func (in inbox) decideWithdraw(c conversation.Withdraw) *conversation.Error {
 
 // decideMove orders what waits: messages within their task, QUEUED tasks among
 // each other. Everyone who may see the session may.
+// Rule 9.8.
 func (in inbox) decideMove(c conversation.Move) *conversation.Error {
 	t, m, err := in.editable(c.Message)
 	if err != nil {

@@ -67,6 +67,7 @@ func (d *decision) decideUpdate(c conversation.Update) *conversation.Error {
 	return nil
 }
 
+// Rule 9.13.
 func (d *decision) decideClose(c conversation.Close) *conversation.Error {
 	if !d.state.Closed {
 		d.emit(nil, conversation.SessionClosed(c))
@@ -84,6 +85,7 @@ func (d *decision) decideSeen(c conversation.Seen) *conversation.Error {
 
 // compacted takes a summary. One that is blank, or of no more than the last one
 // covers, has nothing to replace.
+// Rule 9.14.
 func (d *decision) compacted(c conversation.Compacted) {
 	last := conversation.Seq(0)
 	if d.state.Compacted != nil {

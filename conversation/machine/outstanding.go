@@ -8,7 +8,8 @@ import (
 )
 
 // recover decides what becomes of what was open when the process ended:
-// machine.md, section 1.
+// docs/MACHINE.md, section 1.
+// Rules 1.5, 5.2.
 func (d *decision) recover() {
 	for _, t := range slices.Clone(d.state.Tasks) {
 		for _, c := range slices.Clone(t.Calls) {
@@ -56,6 +57,7 @@ func (s *Session) Outstanding(now time.Time) []conversation.Effect {
 // for: a cancel, an end or another attempt may have come while its commit was
 // in flight. What goes on for a while must be outstanding, texts aside; a thing
 // that is only said must still be true.
+// Rule 1.12.
 func (s *Session) Wants(e conversation.Effect) bool {
 	switch f := e.(type) {
 	case conversation.AskModel:
@@ -86,6 +88,7 @@ func (s *Session) Wants(e conversation.Effect) bool {
 	return slices.Contains(s.Outstanding(s.clockNow()), e)
 }
 
+// Rule 6.3.
 func (s *Session) wantsSlot(now time.Time) bool {
 	return s.key.Session.Depth() == 0 && s.state.Agent != conversation.Outside && s.state.Running() == nil && s.state.RunnableAt(now) != nil
 }
@@ -107,6 +110,7 @@ func (s *Session) Busy() bool {
 }
 
 // HoldsSlot is true while a root task is RUNNING.
+// Rules 6.1, 6.4.
 func (s *Session) HoldsSlot() bool {
 	return s.key.Session.Depth() == 0 && s.state.Agent != conversation.Outside && s.state.Running() != nil
 }

@@ -7,7 +7,7 @@ import (
 	"parley/conversation/machine/internal/state"
 )
 
-// Parts: what is shown to the user, keyed by (source, index). machine.md, section 3.
+// Parts: what is shown to the user, keyed by (source, index). docs/MACHINE.md, section 3.
 
 // pending is the text of an answer while settle finds out whether it is the
 // task's final one. It lives within one Decide.
@@ -22,6 +22,7 @@ type pendingText struct {
 	draft conversation.DraftID
 }
 
+// Rule 3.8.
 func (p *pending) take(t *state.Task) ([]pendingText, bool) {
 	if p.task != t {
 		return nil, false
@@ -32,6 +33,7 @@ func (p *pending) take(t *state.Task) ([]pendingText, bool) {
 }
 
 // showPending shows the text of the answer as partial: the task goes on.
+// Rule 3.2.
 func (d *decision) showPending(t *state.Task) progress {
 	texts, _ := d.pending.take(t)
 	for _, p := range texts {
@@ -56,6 +58,7 @@ func (d *decision) answered(t *state.Task, id conversation.MessageID, part conve
 
 // texts picks what an answer shows: blank items are dropped before anything is
 // numbered, sentinels by policy, and parts.enabled=false joins the rest.
+// Rules 2.19, 3.1.
 func (s *Session) texts(step conversation.StepNumber, attempt int, items []conversation.Item) (texts []pendingText, silent bool) {
 	sentinel := false
 	for i, item := range items {

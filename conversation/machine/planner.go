@@ -26,6 +26,7 @@ type planned struct {
 // plan is what an answer's calls ask for, each in the place of its item (text has
 // an empty place); any is false if there is no call. A bad call is not the task's
 // end: it comes back to the model as an error result.
+// Rule 5.1.
 func (cs calls) plan(t *state.Task, items []conversation.Item) (plan []planned, any bool) {
 	p := planner{d: cs, t: t}
 	for _, m := range t.Messages {
@@ -92,6 +93,7 @@ func (p *planner) plan(item conversation.Item) (planned, error) {
 }
 
 // failedCall shows a call that was refused, with the reason as its result.
+// Rule 5.3.
 func (cs calls) failedCall(t *state.Task, item conversation.Item, reason error) planned {
 	decision := conversation.DecisionTool
 	switch {
@@ -133,6 +135,7 @@ func (r *ref) UnmarshalJSON(raw []byte) error {
 }
 
 // message finds an open message that the model means.
+// Rule 2.18.
 func (p *planner) message(r ref) (conversation.MessageID, bool) {
 	want := strings.TrimSpace(string(r))
 	want = strings.TrimSuffix(strings.TrimPrefix(want, "["), "]")
@@ -187,6 +190,7 @@ func (p *planner) respond(item conversation.Item) (planned, error) {
 	return call, nil
 }
 
+// Rule 4.4.
 func (p *planner) cover(item conversation.Item) (planned, error) {
 	cs, t := p.d, p.t
 	var args struct {
@@ -323,6 +327,7 @@ func (p *planner) delegateParallel(item conversation.Item) (planned, error) {
 }
 
 // delegate checks all jobs before any of them is started: all or none.
+// Rule 5.10.
 func (p *planner) delegate(item conversation.Item, jobs []job) (planned, error) {
 	cs, t := p.d, p.t
 	profile := cs.rules.Agents[cs.state.Agent]

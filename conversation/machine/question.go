@@ -11,9 +11,10 @@ import (
 )
 
 // Questions: blocking and not, the task's own and its delegations', and
-// approvals. machine.md, section 4.
+// approvals. docs/MACHINE.md, section 4.
 
 // ask opens a question of the task's own. A kept reply answers it at once.
+// Rule 4.9.
 func (qs questions) ask(t *state.Task, b conversation.Asked) {
 	b.Question = qs.state.QuestionID(qs.state.Questions + 1)
 	qs.emit(t, b)
@@ -33,6 +34,7 @@ func (qs questions) ask(t *state.Task, b conversation.Asked) {
 }
 
 // closeQuestions closes all questions of a task without an answer.
+// Rule 4.7.
 func (qs questions) closeQuestions(t *state.Task, why conversation.ClosedReason) {
 	for _, q := range slices.Clone(t.Questions) {
 		qs.emit(t, conversation.QuestionClosed{Question: q.Asked.Question, Reason: why})
@@ -43,6 +45,7 @@ func (qs questions) closeQuestions(t *state.Task, why conversation.ClosedReason)
 }
 
 // expire closes a question whose time is over: by its default, or as expired.
+// Rules 2.13, 4.6.
 func (qs questions) expire(t *state.Task, q *state.Question) {
 	if qs.key.Session.Depth() > 0 {
 		qs.do(conversation.ReportQuestionClosed{Question: q.Asked.Question, Reason: conversation.QuestionExpired, Default: q.Asked.Default})
@@ -61,8 +64,9 @@ func (qs questions) expire(t *state.Task, q *state.Question) {
 
 const byDefault = "default"
 
-// supersede is line 7: messages that the task read after a non-blocking question
+// supersede is rule 2.7: messages that the task read after a non-blocking question
 // was asked, and that are still open, have taken its place. It counts the questions that this closed.
+// Rule 4.5.
 func (qs questions) supersede(t *state.Task) (closed int) {
 	for _, q := range slices.Clone(t.Questions) {
 		if !q.Own() || q.Asked.Blocking {
@@ -83,6 +87,7 @@ func (qs questions) supersede(t *state.Task) (closed int) {
 // answerPlain gives a plain message to an open question: the newest blocking
 // one takes it; an approval takes yes and no only; "/answer" goes to the newest
 // question of any kind.
+// Rule 4.1.
 func (qs questions) answerPlain(c conversation.Say) (bool, *conversation.Error) {
 	kind, text := Intake(c.Text, true)
 	if kind == IntakeAnswer {
@@ -103,6 +108,7 @@ func (qs questions) answerPlain(c conversation.Say) (bool, *conversation.Error) 
 	return true, qs.answerQuestion(t, q, c, c.Text)
 }
 
+// Rules 4.1, 4.4.
 func (qs questions) decideAnswer(c conversation.Answer) *conversation.Error {
 	say := conversation.Say{Author: c.Author, Via: c.Via, ClientMsgID: c.ClientMsgID, Text: c.Text}
 	if strings.TrimSpace(c.Text) == "" {
@@ -125,6 +131,7 @@ func (qs questions) decideAnswer(c conversation.Answer) *conversation.Error {
 }
 
 // decideReply is the reply route of the tasks API.
+// Rule 8.5.
 func (qs questions) decideReply(c conversation.Reply) *conversation.Error {
 	text := strings.TrimSpace(c.Text)
 	if text == "" {
@@ -171,6 +178,7 @@ func (qs questions) decideReply(c conversation.Reply) *conversation.Error {
 }
 
 // answerQuestion accepts the message as the answer and merges it into the question.
+// Rule 4.2.
 func (qs questions) answerQuestion(t *state.Task, q *state.Question, c conversation.Say, text string) *conversation.Error {
 	a := q.Asked.Approval
 	approved, args := false, ""
@@ -202,6 +210,7 @@ func (qs questions) answerQuestion(t *state.Task, q *state.Question, c conversat
 
 // verdict reads the answer to an approval: a word for yes or no, or a JSON
 // object: the edited arguments, or {"approve":bool,"args":{…}} from a card.
+// Rule 4.3.
 func (qs questions) verdict(a *conversation.Approval, text string) (approved bool, args string, err *conversation.Error) {
 	switch kind, _ := Intake(text, true); kind {
 	case IntakeYes:
@@ -244,6 +253,7 @@ func isObject(text string) bool {
 const maxDeadline = 365 * 24 * time.Hour
 
 // deadline reads a duration ("10m") or an RFC 3339 time of a model's arguments.
+// Rule 4.8.
 func (qs questions) deadline(text string) (time.Time, bool) {
 	at, err := time.Parse(time.RFC3339, text)
 	if d, notDuration := time.ParseDuration(text); notDuration == nil {

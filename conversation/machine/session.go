@@ -116,6 +116,7 @@ func (s *Session) NeedsLookup(author conversation.UserID, id conversation.Client
 }
 
 // maxSteps is the agent's own limit, or the policy's.
+// Rule 7.1.
 func (s *Session) maxSteps() int {
 	if p, ok := s.rules.Agents[s.state.Agent]; ok && p.MaxSteps > 0 {
 		return p.MaxSteps

@@ -50,6 +50,7 @@ func (d *decision) repeat(rule func() progress) {
 }
 
 // settleOnce applies the rule to the first task that it changes.
+// Rules 7.4, 9.1.
 func (d *decision) settleOnce() progress {
 	for _, t := range d.state.Tasks {
 		if d.settleTask(t) == again {
@@ -83,27 +84,29 @@ func (d *decision) settleTask(t *state.Task) progress {
 }
 
 // runnable is the QUEUED task that starts next, if its time has come.
+// Rule 2.11.
 func (d *decision) runnable() *state.Task { return d.state.RunnableAt(d.now) }
 
 // advance applies the settle rule to a RUNNING task.
+// Rule 2.14.
 func (d *decision) advance(t *state.Task) progress {
-	if t.Step != nil { // line 1
+	if t.Step != nil { // Rule 2.1.
 		return settled
 	}
-	if t.Blocked() { // line 2
+	if t.Blocked() { // Rule 2.2.
 		d.showPending(t)
 		d.setStatus(t, conversation.TaskAwaiting, "", nil)
 		return again
 	}
-	if t.ToolOpen() { // line 3
+	if t.ToolOpen() { // Rule 2.3.
 		return d.showPending(t)
 	}
 	limited := t.Steps >= d.maxSteps()
 	news := t.UnseenInput || t.Unread() && !limited
-	if t.Delegating(t.LastStep) && !news { // line 4
+	if t.Delegating(t.LastStep) && !news { // Rule 2.4.
 		return d.waitForDelegations(t)
 	}
-	if t.UnseenResults || news { // line 5
+	if t.UnseenResults || news { // Rule 2.5.
 		d.showPending(t)
 		if limited {
 			return d.wrapUp(t)
@@ -111,27 +114,28 @@ func (d *decision) advance(t *state.Task) progress {
 		d.startStep(t, false)
 		return again
 	}
-	if t.Delegating(0) { // line 6
+	if t.Delegating(0) { // Rule 2.6.
 		return d.waitForDelegations(t)
 	}
 	if t.Asking() && limited && t.Unread() {
 		d.questions().closeQuestions(t, conversation.QuestionSuperseded) // what waits starts the next task
 	}
-	if t.Asking() { // line 7
+	if t.Asking() { // Rule 2.7.
 		if d.questions().supersede(t) == 0 {
 			d.showPending(t)
 			d.setStatus(t, conversation.TaskAwaiting, "", nil)
 		}
 		return again
 	}
-	if !limited && d.nudge(t) == nudged { // line 8
+	if !limited && d.nudge(t) == nudged { // Rule 2.8.
 		return again
 	}
-	d.complete(t, limited) // line 9
+	d.complete(t, limited) // Rule 2.9.
 	return again
 }
 
 // awaits is true while a line of the settle rule still keeps an AWAITING task waiting.
+// Rule 2.10.
 func (s *Session) awaits(t *state.Task) bool {
 	if t.Blocked() {
 		return true
@@ -147,6 +151,7 @@ func (s *Session) awaits(t *state.Task) bool {
 
 // waitForDelegations is lines 4 and 6: the task waits, and is AWAITING while each
 // of its running delegations has asked something.
+// Rule 2.4a.
 func (d *decision) waitForDelegations(t *state.Task) progress {
 	shown := d.showPending(t)
 	if t.DelegationsAsk() {
@@ -158,6 +163,7 @@ func (d *decision) waitForDelegations(t *state.Task) progress {
 
 // wrapUp is the way out at the step limit: delegations end, questions close,
 // then one last step with tools off. It is settled while delegations are awaited.
+// Rule 7.2.
 func (d *decision) wrapUp(t *state.Task) progress {
 	for _, c := range t.Calls {
 		d.do(conversation.StopCall{Call: c.ID})

@@ -9,9 +9,10 @@ import (
 )
 
 // Steps: durable from their start to their end. "A model call is in flight" is
-// "a step is open". machine.md, section 1.
+// "a step is open". docs/MACHINE.md, section 1.
 
 // startStep opens a step that reads everything unread; a wrap-up reads nothing.
+// Rules 1.1, 1.4.
 func (d *decision) startStep(t *state.Task, wrapUp bool) {
 	body := conversation.StepStarted{Step: d.state.Step + 1, Attempt: 1, Agent: d.state.Agent, WrapUp: wrapUp}
 	if !wrapUp {
@@ -38,6 +39,7 @@ func (s *Session) askModel(t *state.Task) conversation.Effect {
 }
 
 // modelAnswered commits a step's answer whole: parts, calls, resolutions.
+// Rule 1.11.
 func (d *decision) modelAnswered(c conversation.ModelAnswered) {
 	t := d.state.StepOf(c.Step, c.Attempt)
 	if t == nil {
@@ -114,6 +116,7 @@ func (s *Session) isShown(item conversation.Item) bool {
 }
 
 // modelFailed makes another attempt, or ends the task.
+// Rules 1.2, 1.3.
 func (d *decision) modelFailed(c conversation.ModelFailed) {
 	t := d.state.StepOf(c.Step, c.Attempt)
 	if t == nil {
@@ -143,6 +146,7 @@ func (d *decision) modelFailed(c conversation.ModelFailed) {
 
 // failStep closes a step that has no attempt left. A wrap-up's failure is told
 // by the engine's own notice; any other ends the task in ERROR.
+// Rules 1.3, 7.2.
 func (d *decision) failStep(t *state.Task, finished conversation.StepFinished) {
 	wrapUp := t.Step.WrapUp
 	d.emit(t, finished)
@@ -174,6 +178,7 @@ func (s *Session) backoff(retries int, jitter float64, retryAfter time.Duration)
 
 // resumeStep begins another attempt of a step that was open when the process
 // ended.
+// Rules 1.5, 1.9.
 func (d *decision) resumeStep(t *state.Task) {
 	st := t.Step
 	if st.NotBefore.After(d.now) {
@@ -195,6 +200,7 @@ func (d *decision) resumeStep(t *state.Task) {
 
 // drain parks the open step: its attempt was stopped, the next one begins after
 // the restart.
+// Rule 1.9.
 func (d *decision) drain() {
 	for _, t := range d.state.Tasks {
 		if st := t.Step; st != nil && !st.Parked && !st.NotBefore.After(d.now) {

@@ -9,6 +9,7 @@ import (
 
 // decideTell is a sub-session's first message; told again, it answers with the
 // result, or with every open question.
+// Rules 5.4, 5.7.
 func (cs calls) decideTell(c conversation.Tell) *conversation.Error {
 	if cs.state.Exists() {
 		cs.out.Receipt.Duplicate = true
@@ -37,6 +38,7 @@ func (cs calls) decideTell(c conversation.Tell) *conversation.Error {
 
 // reportQuestions tells the parent of a sub-session what is open, and that
 // nothing else is.
+// Rule 5.4.
 func (cs calls) reportQuestions(t *state.Task) {
 	var open []conversation.QuestionID
 	for _, q := range t.Questions {
@@ -47,6 +49,7 @@ func (cs calls) reportQuestions(t *state.Task) {
 }
 
 // acceptAmendment joins a text of the parent to the sub-session's only task.
+// Rule 5.7.
 func (cs calls) acceptAmendment(c conversation.Say) *conversation.Error {
 	for _, t := range cs.state.Tasks {
 		if t.Cancelling == nil && t.Steps < cs.maxSteps() {

@@ -8,7 +8,7 @@ import (
 )
 
 // The life of a task: how it is queued, runs, waits and ends. The lines are
-// those of the settle rule, machine.md section 2.
+// those of the settle rule, docs/MACHINE.md, section 2.
 
 // setStatus moves a task on, and notes its row for the list of tasks.
 func (d *decision) setStatus(t *state.Task, next conversation.TaskStatus, reason string, failure *conversation.Failure) {
@@ -32,6 +32,7 @@ func (d *decision) noteRow(t *state.Task, failure *conversation.Failure) {
 
 // requeue makes one task of the messages that an ending task never read. It is
 // born before the old one ends, so that no message is ever without a task.
+// Rule 7.5.
 func (d *decision) requeue(t *state.Task) {
 	if len(t.Messages) == 0 {
 		return
@@ -45,8 +46,9 @@ func (d *decision) requeue(t *state.Task) {
 	d.noteRow(d.state.Task(id), nil)
 }
 
-// complete is line 9: the task has nothing more to do, and ends; or the model is
+// complete is rule 2.9: the task has nothing more to do, and ends; or the model is
 // asked once more, because it has said nothing (empty_answer=retry).
+// Rules 2.9, 3.3, 3.4, 3.5.
 func (d *decision) complete(t *state.Task, limited bool) {
 	texts, silent := d.pending.take(t)
 	open := t.ReadUnresolved()
@@ -82,10 +84,11 @@ func (d *decision) complete(t *state.Task, limited bool) {
 	d.finish(t, rest)
 }
 
-// maxEmptyRetries is how often empty_answer=retry asks again (requirements, section 5).
+// maxEmptyRetries is how often empty_answer=retry asks again (docs/POLICIES.md).
 const maxEmptyRetries = 3
 
 // completeLimited ends a task at its step limit, after the wrap-up.
+// Rules 7.2, 8.4.
 func (d *decision) completeLimited(t *state.Task, texts []pendingText) {
 	if len(texts) == 0 {
 		texts = []pendingText{{text: d.policy.Texts.Limit}}
@@ -100,6 +103,7 @@ func (d *decision) completeLimited(t *state.Task, texts []pendingText) {
 
 // finish ends a task COMPLETE: what it has read ends with it, what it has not
 // read starts the next one.
+// Rule 8.2.
 func (d *decision) finish(t *state.Task, rest conversation.Resolution) {
 	sub := d.key.Session.Depth() > 0
 	for _, m := range slices.Clone(t.Messages) {
@@ -115,6 +119,7 @@ func (d *decision) finish(t *state.Task, rest conversation.Resolution) {
 }
 
 // resolve says what became of a message, once: the first word counts.
+// Rule 8.1.
 func (d *decision) resolve(t *state.Task, id conversation.MessageID, how conversation.Resolution, part *conversation.PartIndex, q conversation.QuestionID) {
 	if t.Message(id) == nil {
 		return

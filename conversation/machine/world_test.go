@@ -22,7 +22,7 @@ var (
 // TestWorld drives sessions with random commands, crashes between any two
 // commits, failed commits, stale and doubled deliveries and clock jumps, then
 // lets a friendly world bring everything to its end and looks at the logs:
-// machine.md, section 10. N-01 N-02 N-07 N-08 D-26 M-16 M-18 M-33
+// docs/MACHINE.md, section 10. N-01 N-02 N-07 N-08 D-26 M-16 M-18 M-33
 func TestWorld(t *testing.T) {
 	if *worldSeed != 0 {
 		newWorld(t, *worldSeed).run()

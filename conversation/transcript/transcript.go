@@ -279,6 +279,7 @@ func (t *Transcript) stepStarted(task conversation.TaskID, b conversation.StepSt
 	t.trim()
 }
 
+// Rule 2.15.
 func (t *Transcript) stepFinished(task conversation.TaskID, b conversation.StepFinished) {
 	// Blank text says nothing, and there are providers that refuse it.
 	items := slices.DeleteFunc(slices.Clone(b.Items), func(i conversation.Item) bool { return i.Kind == conversation.ItemText && conversation.IsBlank(i.Text) })
@@ -304,6 +305,7 @@ func (t *Transcript) stepFinished(task conversation.TaskID, b conversation.StepF
 }
 
 // setResult fills a call's place: the newest of its task with that id.
+// Rule 2.15.
 func (t *Transcript) setResult(task conversation.TaskID, modelCall, text string) {
 	for i := len(t.entries) - 1; i >= 0; i-- {
 		if e := &t.entries[i]; e.Role == conversation.RoleTool && e.Task == task && e.CallID == modelCall {
@@ -328,6 +330,7 @@ func (t *Transcript) startCall(c *openCall) {
 	}
 }
 
+// Rule 2.16.
 func (t *Transcript) callEnded(id conversation.CallID, result string) {
 	c := t.calls[id]
 	if c == nil {
@@ -530,6 +533,7 @@ func (t *Transcript) Request(key conversation.SessionKey, rules *conversation.Ru
 
 // openMessages is the generated last entry of a request: rebuilt each time,
 // never stored.
+// Rule 2.17.
 func openMessages(open []conversation.OpenMessage) string {
 	var b strings.Builder
 	b.WriteString("Open messages:")

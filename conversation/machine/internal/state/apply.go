@@ -116,6 +116,7 @@ func (st *State) applyUpdated(b conversation.SessionUpdated) {
 }
 
 // WaitingSince is when a runnable task began to wait for nothing but a slot.
+// Rule 6.5.
 func (st *State) WaitingSince(t *Task) time.Time {
 	since := t.Updated
 	for _, at := range []time.Time{st.FreeSince, t.NotBefore} {

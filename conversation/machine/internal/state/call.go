@@ -34,6 +34,7 @@ func (st *State) applyDelegationStarted(e conversation.Event, t *Task, b convers
 }
 
 // applyCallEnded: the result belongs to the last round, or comes from outside it.
+// Rule 2.12.
 func (st *State) applyCallEnded(t *Task, id conversation.CallID) {
 	if t == nil {
 		return

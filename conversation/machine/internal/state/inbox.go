@@ -14,6 +14,7 @@ const RememberedText = 1000
 const ExcerptLength = 60
 
 // Collecting is the QUEUED task that messages are collected in; nil if there is none.
+// Rule 9.5.
 func (st *State) Collecting() *Task {
 	for _, t := range st.Tasks {
 		if t.Status == conversation.TaskQueued && t.Collect && !t.Ran() && t.Cancelling == nil {
@@ -24,6 +25,7 @@ func (st *State) Collecting() *Task {
 }
 
 // Busy is what inbox.mode=reject refuses: something runs or is about to.
+// Rule 9.7.
 func (st *State) Busy() bool {
 	for _, t := range st.Tasks {
 		if t.Status == conversation.TaskRunning || t.Status == conversation.TaskQueued {

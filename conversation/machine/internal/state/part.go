@@ -3,6 +3,7 @@ package state
 import "parley/conversation"
 
 // NextPart is the next part of the task's source.
+// Rule 3.7.
 func (st *State) NextPart(t *Task, text string, inReplyTo conversation.MessageID, draft conversation.DraftID) conversation.Part {
 	return conversation.Part{
 		Message: st.PartID(st.Parts + 1), Source: conversation.SourceID(t.Trigger), Index: t.NextPart,
@@ -13,6 +14,7 @@ func (st *State) NextPart(t *Task, text string, inReplyTo conversation.MessageID
 // ReplyTarget is the message that plain text answers: the oldest unresolved one
 // that the last step read, else the oldest unresolved one that the task has
 // read, else the trigger.
+// Rule 3.6.
 func (t *Task) ReplyTarget() conversation.MessageID {
 	if id := t.TargetAmong(func(*Message) bool { return true }); id != "" {
 		return id

@@ -6,6 +6,7 @@ import (
 	"parley/conversation"
 )
 
+// Rule 1.1.
 func (st *State) applyStepStarted(e conversation.Event, t *Task, b conversation.StepStarted) {
 	st.Step = max(st.Step, b.Step)
 	if t == nil {
@@ -55,6 +56,7 @@ func boolOrder(b bool) int {
 // applyStepFinished closes the step. The results that its own answer brings at
 // once ("delivered", "question sent, continuing") are unseen; what a
 // coverMessage says is not.
+// Rule 2.12.
 func (st *State) applyStepFinished(t *Task, b conversation.StepFinished) {
 	if t == nil {
 		return
@@ -80,6 +82,7 @@ func (st *State) applyStepFinished(t *Task, b conversation.StepFinished) {
 
 // StepOf finds the task whose open step a model call speaks of; an answer for
 // another step or attempt is stale.
+// Rule 1.10.
 func (st *State) StepOf(n conversation.StepNumber, attempt int) *Task {
 	for _, t := range st.Tasks {
 		if t.Step != nil && t.Step.N == n && t.Step.Attempt == attempt && !t.Step.Parked {

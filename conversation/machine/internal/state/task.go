@@ -18,7 +18,8 @@ func (st *State) RunnableAt(now time.Time) *Task {
 	return next
 }
 
-// Blocked: line 2, a blocking question of the task's own steps is open.
+// Blocked: rule 2.2, a blocking question of the task's own steps is open.
+// Rule 2.2.
 func (t *Task) Blocked() bool {
 	for _, q := range t.Questions {
 		if q.Own() && q.Asked.Blocking {
@@ -28,7 +29,8 @@ func (t *Task) Blocked() bool {
 	return false
 }
 
-// Asking: line 7, a non-blocking question of the task's own steps is open.
+// Asking: rule 2.7, a non-blocking question of the task's own steps is open.
+// Rule 2.7.
 func (t *Task) Asking() bool {
 	for _, q := range t.Questions {
 		if q.Own() && !q.Asked.Blocking {
@@ -38,7 +40,8 @@ func (t *Task) Asking() bool {
 	return false
 }
 
-// ToolOpen: line 3. A call that waits for an approval is line 2's business.
+// ToolOpen: rule 2.3. A call that waits for an approval is rule 2.2's business.
+// Rule 2.3.
 func (t *Task) ToolOpen() bool {
 	for _, c := range t.Calls {
 		if !c.Delegation() && !c.Held {
@@ -49,6 +52,7 @@ func (t *Task) ToolOpen() bool {
 }
 
 // Delegating is true while a delegation of that step runs; step 0 = of any.
+// Rules 2.4, 2.6.
 func (t *Task) Delegating(of conversation.StepNumber) bool {
 	for _, c := range t.Calls {
 		if c.Delegation() && (of == 0 || c.Step == of) {
@@ -59,6 +63,7 @@ func (t *Task) Delegating(of conversation.StepNumber) bool {
 }
 
 // DelegationsAsk: every running delegation has an open question.
+// Rule 2.4a.
 func (t *Task) DelegationsAsk() bool {
 	for _, c := range t.Calls {
 		if !c.Delegation() {
