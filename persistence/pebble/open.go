@@ -132,7 +132,7 @@ func start(fs vfs.FS, dir string, o Options, h *health, g *guard, lock *pebble.L
 			return nil, openError(dir, err)
 		}
 	}
-	db := &DB{p: p, log: log, slots: newSlots(o.Heads), health: h, guard: g, metrics: o.Metrics, unlock: unlock, writes: pebble.Sync}
+	db := &DB{p: p, log: log, cache: newWriterCache(o.Heads), health: h, guard: g, metrics: o.Metrics, unlock: unlock, writes: pebble.Sync}
 	if g != nil {
 		g.start()
 	}

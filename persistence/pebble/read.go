@@ -33,12 +33,12 @@ var (
 
 // reading begins a read of one session: the view that open makes is durable,
 // because it is made while no commit of the session is in flight.
-func (db *DB) reading(key conversation.SessionKey, open func(sl *slot) error) error {
-	sl := db.slots.use(key)
-	defer db.slots.done(key, sl)
-	sl.mu.RLock()
-	defer sl.mu.RUnlock()
-	return open(sl)
+func (db *DB) reading(key conversation.SessionKey, open func(entry *cacheEntry) error) error {
+	entry := db.cache.acquire(key)
+	defer db.cache.release(key, entry)
+	entry.mu.RLock()
+	defer entry.mu.RUnlock()
+	return open(entry)
 }
 
 // count counts a read.
@@ -52,7 +52,7 @@ func (db *DB) Head(ctx context.Context, key conversation.SessionKey) (conversati
 	defer db.leave()
 	db.count("head")
 	var out conversation.Head
-	err := db.reading(key, func(*slot) error {
+	err := db.reading(key, func(*cacheEntry) error {
 		h, err := db.loadHead(db.p, key)
 		if err != nil {
 			return err
@@ -82,8 +82,8 @@ func (db *DB) Find(ctx context.Context, key conversation.SessionKey, keys []conv
 	db.count("find")
 	found := make([]conversation.Seq, len(keys))
 	buf := db.buffer()
-	defer db.giveBack(buf)
-	err := db.reading(key, func(*slot) error {
+	defer db.putBuffer(buf)
+	err := db.reading(key, func(*cacheEntry) error {
 		for i, k := range keys {
 			var err error
 			if found[i], err = db.seqOf(buf, key, k); err != nil {
@@ -143,10 +143,10 @@ func (db *DB) recordPage(ctx context.Context, s *recordScan, limit int) (page []
 	}
 	defer db.leave()
 	var it *pebble.Iterator
-	err = db.reading(s.key, func(sl *slot) error {
+	err = db.reading(s.key, func(entry *cacheEntry) error {
 		if !s.begun {
 			db.count("records")
-			last, ok, err := db.lastOf(s.key, sl)
+			last, ok, err := db.lastOf(s.key, entry)
 			if err != nil {
 				return err
 			}
@@ -245,7 +245,7 @@ func (db *DB) Summary(ctx context.Context, key conversation.SessionKey) (convers
 	defer db.leave()
 	db.count("summary")
 	var out conversation.Summary
-	err := db.reading(key, func(*slot) error {
+	err := db.reading(key, func(*cacheEntry) error {
 		h, err := db.loadHead(db.p, key)
 		if err != nil {
 			return err
@@ -273,7 +273,7 @@ func (db *DB) Task(ctx context.Context, key conversation.SessionKey, task conver
 	defer db.leave()
 	db.count("task")
 	var row conversation.TaskRow
-	err := db.reading(key, func(*slot) error {
+	err := db.reading(key, func(*cacheEntry) error {
 		var err error
 		row, err = taskRow(db.p, key, task)
 		return err
@@ -334,7 +334,7 @@ func (db *DB) view(ctx context.Context, op string, read func(s *pebble.Snapshot)
 	if err := errors.Join(read(s), s.Close()); err != nil {
 		return fmt.Errorf("%s: %w", op, err)
 	}
-	return db.settle()
+	return db.waitDurable()
 }
 
 // Sessions implements conversation.Store. A session that moves in the list while

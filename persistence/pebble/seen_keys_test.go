@@ -8,11 +8,11 @@ import (
 // N-01, N-09: a key that was stored is never taken for new, however many there
 // are, and what remembers them is bounded. Few new keys look as if they were old,
 // else remembering would be for nothing.
-func TestKnownKeys(t *testing.T) {
+func TestSeenKeys(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
-	k := known{complete: true}
+	k := seenKeys{complete: true}
 	var stored []uint64
 	for len(stored) < maxSeen+10 {
 		next := []uint64{random.Uint64(), random.Uint64()}
@@ -27,20 +27,20 @@ func TestKnownKeys(t *testing.T) {
 			continue // a look at all of them takes time
 		}
 		for _, hash := range stored {
-			if !k.may(hash) {
+			if !k.mayContain(hash) {
 				t.Fatalf("seed %d: a key of %d is taken for new", seed, len(stored))
 			}
 		}
-		if size := 2 * cap(k.seen); size > 1024 {
+		if size := 2 * cap(k.hashes); size > 1024 {
 			t.Fatalf("%d keys take %d bytes", len(stored), size)
 		}
-		if n := len(stored); n == 200 && 2*cap(k.seen) > 512 {
-			t.Errorf("200 keys take %d bytes", 2*cap(k.seen))
+		if n := len(stored); n == 200 && 2*cap(k.hashes) > 512 {
+			t.Errorf("200 keys take %d bytes", 2*cap(k.hashes))
 		}
 		if len(stored) <= 1000 {
 			old := 0
 			for range 1000 {
-				if k.may(random.Uint64()) {
+				if k.mayContain(random.Uint64()) {
 					old++
 				}
 			}
@@ -49,7 +49,7 @@ func TestKnownKeys(t *testing.T) {
 			}
 		}
 	}
-	if k.complete || k.seen != nil || !k.may(random.Uint64()) {
+	if k.complete || k.hashes != nil || !k.mayContain(random.Uint64()) {
 		t.Error("beyond its limit it still says what is new")
 	}
 }

@@ -1,0 +1,459 @@
+package pebble
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"parley/conversation"
+	"parley/conversation/wire"
+)
+
+// Acquire implements conversation.Store.
+func (db *DB) Acquire(ctx context.Context, key conversation.SessionKey, how conversation.AcquireHow) (conversation.Head, error) {
+	if err := db.enter(ctx); err != nil {
+		return conversation.Head{}, err
+	}
+	defer db.leave()
+	if err := db.writable(); err != nil {
+		return conversation.Head{}, err
+	}
+	w := db.writer(key)
+	defer w.done()
+	h, err := db.acquire(w, how)
+	if err != nil {
+		return conversation.Head{}, fmt.Errorf("acquire %s: %w", key, err)
+	}
+	return h, nil
+}
+
+func (db *DB) acquire(w writer, how conversation.AcquireHow) (conversation.Head, error) {
+	h, err := db.loadHead(db.p, w.key)
+	if err != nil {
+		return conversation.Head{}, err
+	}
+	after := w.own.cached
+	if h == nil {
+		if !how.Create || how.IfEpoch != 0 {
+			return conversation.Head{}, conversation.ErrNotFound
+		}
+		if erased, err := db.erased(w.key); err != nil || erased {
+			return conversation.Head{}, errors.Join(err, onlyIf(erased, conversation.ErrNotFound))
+		}
+		// A delegation's session is made by work that runs.
+		if err := db.Room(w.key.Session.Depth() > 0); err != nil {
+			return conversation.Head{}, err
+		}
+		h = &head{}
+		after = cachedHead{keys: seenKeys{complete: true}}
+	} else {
+		if how.IfEpoch != 0 && how.IfEpoch != h.row.Epoch {
+			return conversation.Head{}, conversation.ErrFenced
+		}
+		if err := db.Room(true); err != nil {
+			return conversation.Head{}, err
+		}
+	}
+	h.row.Epoch++
+	b := db.p.NewBatch()
+	buf := db.buffer()
+	db.putHead(b, buf, w.key, h)
+	db.putBuffer(buf)
+	w.own.cached = cachedHead{}
+	if err := db.apply(b); err != nil {
+		return conversation.Head{}, err
+	}
+	after.update(h)
+	w.own.cached = after
+	return db.readHead(w.key, h)
+}
+
+func onlyIf(cond bool, err error) error {
+	if cond {
+		return err
+	}
+	return nil
+}
+
+// erased looks for a tombstone of the session or of one above it.
+func (db *DB) erased(key conversation.SessionKey) (bool, error) {
+	for {
+		_, closer, err := db.p.Get(keyTombstone(nil, key))
+		if err == nil {
+			return true, closer.Close()
+		}
+		if !errors.Is(err, pebble.ErrNotFound) {
+			return false, err
+		}
+		parent, _, ok := key.Session.Parent()
+		if !ok {
+			return false, nil
+		}
+		key.Session = parent
+	}
+}
+
+// Commit implements conversation.Store.
+func (db *DB) Commit(ctx context.Context, key conversation.SessionKey, c conversation.Commit) error {
+	start := time.Now()
+	err := db.commit(ctx, key, c)
+	if err != nil {
+		db.countFailure(err)
+		return fmt.Errorf("commit to %s: %w", key, err)
+	}
+	db.metrics.CommitSeconds.Observe(time.Since(start).Seconds())
+	db.metrics.CommitEvents.Observe(float64(len(c.Events)))
+	return nil
+}
+
+func (db *DB) countFailure(err error) {
+	var dup *conversation.DuplicateError
+	code := "unknown"
+	switch {
+	case errors.As(err, &dup):
+		code = "duplicate"
+		kind := "message"
+		if dup.Key.Source != "" {
+			kind = "part"
+		}
+		db.metrics.Duplicates.WithLabelValues(kind).Inc()
+	case errors.Is(err, conversation.ErrFenced):
+		code = "fenced"
+	case errors.Is(err, conversation.ErrConflict):
+		code = "conflict"
+	case errors.Is(err, conversation.ErrFull):
+		code = "full"
+	case errors.Is(err, conversation.ErrClosed):
+		code = "closed"
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		code = "cancelled"
+	}
+	db.metrics.CommitErrors.WithLabelValues(code).Inc()
+}
+
+func (db *DB) commit(ctx context.Context, key conversation.SessionKey, c conversation.Commit) error {
+	if err := db.enter(ctx); err != nil {
+		return err
+	}
+	defer db.leave()
+	if err := db.writable(); err != nil {
+		return err
+	}
+	w := db.writer(key)
+	defer w.done()
+
+	h := w.own.cached.head()
+	if h.row.Epoch == 0 || c.Summary.CreatedAt.IsZero() { // the summary stays as it is stored
+		stored, err := db.loadHead(db.p, key)
+		if err != nil {
+			return err
+		}
+		if stored == nil {
+			return conversation.ErrFenced
+		}
+		h = *stored
+	}
+	if h.row.Epoch != c.Epoch {
+		return conversation.ErrFenced
+	}
+	if h.row.Last != c.After {
+		return conversation.ErrConflict
+	}
+	for i, e := range c.Events {
+		if want := c.After + conversation.Seq(i) + 1; e.Seq != want {
+			return fmt.Errorf("%w: event %d of the commit has seq %d instead of %d", conversation.ErrConflict, i, e.Seq, want)
+		}
+	}
+	buf := db.buffer()
+	defer db.putBuffer(buf)
+	hashes, err := db.unique(buf, key, &w.own.cached.keys, c.Keys)
+	if err != nil {
+		return err
+	}
+	if err := db.Room(c.Inner); err != nil {
+		return err
+	}
+	b := db.p.NewBatch()
+	if err := db.fill(b, buf, key, &h, c); err != nil {
+		_ = b.Close()
+		return err
+	}
+	after := w.own.cached
+	w.own.cached = cachedHead{} // until the batch is durable
+	if err := db.apply(b); err != nil {
+		return err
+	}
+	after.update(&h)
+	after.keys.add(hashes)
+	w.own.cached = after
+	return nil
+}
+
+// writable is ErrClosed with the reason when a failure ended all writing.
+func (db *DB) writable() error {
+	if err := db.health.dead(); err != nil {
+		return fmt.Errorf("%w: %w", conversation.ErrClosed, err)
+	}
+	return nil
+}
+
+// Room implements conversation.Store.
+func (db *DB) Room(inner bool) error {
+	if db.guard == nil {
+		return nil
+	}
+	return db.guard.allow(inner)
+}
+
+// apply makes a batch durable. It has to be called with the locks of what the
+// batch changes. An error means that the outcome is unknown.
+func (db *DB) apply(b *pebble.Batch) error {
+	db.inFlight.Add(1)
+	defer db.inFlight.Add(-1)
+	if err := db.p.Apply(b, db.writes); err != nil {
+		return err
+	}
+	// A failed log write is reported to the logger only: Apply then says nil.
+	if err := db.health.dead(); err != nil {
+		return err
+	}
+	return b.Close()
+}
+
+// waitDurable returns when everything that was visible when it was called is
+// durable. What a reader of many sessions has seen must not vanish in a crash.
+// With nothing in flight it is free, else it shares the sync of what is.
+func (db *DB) waitDurable() error {
+	if db.inFlight.Load() == 0 {
+		return nil
+	}
+	if err := db.p.LogData(nil, pebble.Sync); err != nil {
+		return err
+	}
+	return db.health.dead()
+}
+
+// unique fails with *DuplicateError if one of the keys is stored, or twice in
+// keys; else it returns their hashes.
+func (db *DB) unique(buf *[]byte, key conversation.SessionKey, seen *seenKeys, keys []conversation.KeyAt) ([]uint64, error) {
+	hashes := make([]uint64, len(keys))
+	for i, k := range keys {
+		hashes[i] = db.cache.hash(k.Key)
+		seq := conversation.Seq(0)
+		if seen.mayContain(hashes[i]) {
+			var err error
+			if seq, err = db.seqOf(buf, key, k.Key); err != nil {
+				return nil, err
+			}
+		}
+		for j := 0; j < i && seq == 0; j++ {
+			if hashes[j] == hashes[i] && sameKey(keys[j].Key, k.Key) {
+				seq = keys[j].Seq
+			}
+		}
+		if seq != 0 {
+			return nil, &conversation.DuplicateError{Key: k.Key, Seq: seq}
+		}
+	}
+	return hashes, nil
+}
+
+func sameKey(a, b conversation.Key) bool {
+	if a.Source != "" || b.Source != "" {
+		return a.Source == b.Source && a.Part == b.Part
+	}
+	return a.Author == b.Author && a.Client == b.Client
+}
+
+// seqOf is the event that owns a key, 0 if there is none. A part key without an
+// index is part 0.
+func (db *DB) seqOf(buf *[]byte, key conversation.SessionKey, k conversation.Key) (conversation.Seq, error) {
+	*buf = keyUnique((*buf)[:0], key, k)
+	seq, err := db.seqAt(*buf)
+	if err != nil || seq != 0 || k.Source == "" || k.Part != 0 {
+		return seq, err
+	}
+	*buf = keyLegacyPart((*buf)[:0], key, k.Source)
+	return db.seqAt(*buf)
+}
+
+func (db *DB) seqAt(at []byte) (conversation.Seq, error) {
+	v, closer, err := db.p.Get(at)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	seq, err := cutSeq(v)
+	return seq, errors.Join(err, closer.Close())
+}
+
+func cutSeq(v []byte) (conversation.Seq, error) {
+	if len(v) != 8 {
+		return 0, fmt.Errorf("a stored seq has %d bytes instead of 8", len(v))
+	}
+	return conversation.Seq(binary.BigEndian.Uint64(v)), nil
+}
+
+// fill writes a commit into b and makes h the head after it.
+func (db *DB) fill(b *pebble.Batch, buf *[]byte, key conversation.SessionKey, h *head, c conversation.Commit) error {
+	h.row.LastCommit = c.ID
+	// put encodes key and value side by side into the borrowed buffer. Writing to
+	// a batch cannot fail before it is applied.
+	put := func(k func([]byte) []byte, v func([]byte) []byte) {
+		at := k((*buf)[:0])
+		n := len(at)
+		if v != nil {
+			at = v(at)
+		}
+		*buf = at
+		_ = b.Set(at[:n], at[n:], nil)
+	}
+	drop := func(k []byte) {
+		*buf = k
+		_ = b.Delete(k, nil)
+	}
+	seq := func(s conversation.Seq) func([]byte) []byte {
+		return func(v []byte) []byte { return appendU64(v, uint64(s)) }
+	}
+
+	if n := len(c.Events); n > 0 {
+		h.row.Last = c.Events[n-1].Seq
+		put(func(k []byte) []byte { return keyRecord(k, key, h.row.Last) },
+			func(v []byte) []byte {
+				return wire.AppendRecord(v, conversation.Record{ID: c.ID, Events: c.Events})
+			})
+	}
+	if c.Snapshot != nil {
+		h.row.SnapshotAt = h.row.Last
+		put(func(k []byte) []byte { return keySnapshot(k, key) },
+			func(v []byte) []byte { return append(v, c.Snapshot...) })
+	}
+	for _, k := range c.Keys {
+		put(func(b []byte) []byte { return keyUnique(b, key, k.Key) }, seq(k.Seq))
+	}
+	root := key.Session.Depth() == 0
+	// A task's CreatedAt never changes, so its entry in the list is only written over.
+	for _, row := range c.Tasks {
+		row.Key = key
+		put(func(k []byte) []byte { return keyTask(k, key, row.Task) },
+			func(v []byte) []byte { return wire.AppendTaskRow(v, row) })
+		if root {
+			put(func(k []byte) []byte { return keyTaskTime(k, key.Tenant, row.CreatedAt.UnixMilli(), row.Task) },
+				func(v []byte) []byte { return append(append(v, byte(row.Status)), key.Session...) })
+		}
+	}
+	if err := db.fillCursors(put, seq, buf, key, c.Cursors); err != nil {
+		return err
+	}
+	if !c.Summary.CreatedAt.IsZero() {
+		sum := c.Summary
+		sum.Key, sum.Last = key, h.row.Last
+		h.summary = wire.AppendSummary(make([]byte, 0, 192), sum) // most fit
+		at := sum.Activity.UnixMilli()
+		if root && (!h.listed || at > h.activity) {
+			if h.listed {
+				drop(keyActivity((*buf)[:0], key, h.activity))
+			}
+			h.activity, h.listed = at, true
+			put(func(k []byte) []byte { return keyActivity(k, key, at) }, nil)
+		}
+	}
+	if was, is := h.row.WakeAt, truncated(c.WakeAt); !was.Equal(is) {
+		if !was.IsZero() {
+			drop(keyDue((*buf)[:0], key, was.UnixMilli()))
+		}
+		if !is.IsZero() {
+			put(func(k []byte) []byte { return keyDue(k, key, is.UnixMilli()) }, nil)
+		}
+		h.row.WakeAt = is
+	}
+	db.putHead(b, buf, key, h)
+	return nil
+}
+
+// fillCursors writes the cursors that move forward.
+func (db *DB) fillCursors(put func(k, v func([]byte) []byte), seq func(conversation.Seq) func([]byte) []byte, buf *[]byte, key conversation.SessionKey, cursors []conversation.Cursor) error {
+	var far map[conversation.UserID]conversation.Seq
+	if len(cursors) > 0 {
+		far = make(map[conversation.UserID]conversation.Seq, len(cursors))
+	}
+	for _, cur := range cursors {
+		was, known := far[cur.User]
+		if !known {
+			*buf = keyCursor((*buf)[:0], key, cur.User)
+			var err error
+			if was, err = db.seqAt(*buf); err != nil {
+				return err
+			}
+		}
+		if far[cur.User] = max(was, cur.Seq); cur.Seq > was {
+			put(func(k []byte) []byte { return keyCursor(k, key, cur.User) }, seq(cur.Seq))
+		}
+	}
+	return nil
+}
+
+// truncated is the time as it is stored.
+func truncated(t time.Time) time.Time {
+	if t.IsZero() {
+		return time.Time{}
+	}
+	return time.UnixMilli(t.UnixMilli()).UTC()
+}
+
+func (db *DB) putHead(b *pebble.Batch, buf *[]byte, key conversation.SessionKey, h *head) {
+	at := keyHead((*buf)[:0], key)
+	n := len(at)
+	at = wire.AppendHead(at, h.row) // encoded behind the key, then framed behind itself
+	m := len(at)
+	at = appendHead(at, h, at[n:m])
+	_ = b.Set(at[:n], at[m:], nil)
+	*buf = at
+}
+
+// lastOf is the last seq of a session whose slot is locked; ok is false if there
+// is none.
+func (db *DB) lastOf(key conversation.SessionKey, entry *cacheEntry) (last conversation.Seq, ok bool, err error) {
+	if entry.cached.epoch != 0 {
+		return entry.cached.last, true, nil
+	}
+	h, err := db.loadHead(db.p, key)
+	if err != nil || h == nil {
+		return 0, false, err
+	}
+	return h.row.Last, true, nil
+}
+
+func (db *DB) loadHead(from pebble.Reader, key conversation.SessionKey) (*head, error) {
+	v, closer, err := from.Get(keyHead(nil, key))
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	h, err := decodeHead(v)
+	return h, errors.Join(err, closer.Close())
+}
+
+// readHead joins a head with its snapshot.
+func (db *DB) readHead(key conversation.SessionKey, h *head) (conversation.Head, error) {
+	out := conversation.Head{
+		Epoch: h.row.Epoch, Last: h.row.Last, LastCommit: h.row.LastCommit, SnapshotAt: h.row.SnapshotAt,
+	}
+	v, closer, err := db.p.Get(keySnapshot(nil, key))
+	if errors.Is(err, pebble.ErrNotFound) {
+		return out, nil
+	}
+	if err != nil {
+		return conversation.Head{}, err
+	}
+	out.Snapshot = append([]byte{}, v...)
+	return out, closer.Close()
+}

@@ -1,0 +1,126 @@
+package pebble
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"parley/conversation"
+	"parley/conversation/wire"
+)
+
+// Delete implements conversation.Store.
+func (db *DB) Delete(ctx context.Context, key conversation.SessionKey) error {
+	if err := db.enter(ctx); err != nil {
+		return err
+	}
+	defer db.leave()
+	if err := db.writable(); err != nil {
+		return err
+	}
+	root := rootOf(key)
+	tree := db.cache.acquire(root)
+	defer db.cache.release(root, tree)
+	tree.tree.Lock() // every writer of the tree is out, and stays out
+	defer tree.tree.Unlock()
+	if err := db.erase(key); err != nil {
+		return fmt.Errorf("erase %s: %w", key, err)
+	}
+	return nil
+}
+
+func (db *DB) erase(key conversation.SessionKey) error {
+	h, err := db.loadHead(db.p, key)
+	if err != nil {
+		return err
+	}
+	if h == nil {
+		return conversation.ErrNotFound
+	}
+	gone, err := db.below(key)
+	if err != nil {
+		return err
+	}
+	gone = append(gone, erasee{key, h})
+	b := db.p.NewBatch()
+	for _, e := range gone {
+		if !e.head.row.WakeAt.IsZero() {
+			_ = b.Delete(keyDue(nil, e.key, e.head.row.WakeAt.UnixMilli()), nil)
+		}
+		if e.head.listed {
+			_ = b.Delete(keyActivity(nil, e.key, e.head.activity), nil)
+		}
+	}
+	if key.Session.Depth() == 0 {
+		if err := db.eraseTaskTimes(b, key); err != nil {
+			_ = b.Close()
+			return err
+		}
+	}
+	for _, prefix := range [][]byte{sessionPrefix(nil, key), subsPrefix(nil, key)} {
+		_ = b.DeleteRange(prefix, after(prefix), nil)
+	}
+	_ = b.Set(keyTombstone(nil, key), appendU64(nil, uint64(h.row.Epoch)+1), nil)
+	err = db.apply(b)
+	for _, e := range gone { // whatever came of it: what was known is not sure any more
+		db.forget(e.key)
+	}
+	return err
+}
+
+type erasee struct {
+	key  conversation.SessionKey
+	head *head
+}
+
+// below lists the sub-sessions of a session.
+func (db *DB) below(key conversation.SessionKey) (subs []erasee, err error) {
+	prefix := subsPrefix(nil, key)
+	it, err := db.p.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: after(prefix)})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, it.Close()) }()
+	for ok := it.First(); ok; {
+		sub, rest, fits := cutSession(it.Key()[1:])
+		if !fits || len(rest) != 1 || rest[0] != kindHead {
+			return nil, fmt.Errorf("%w: key %x is not a head", errHead, it.Key())
+		}
+		h, err := decodeHead(it.Value())
+		if err != nil {
+			return nil, err
+		}
+		subs = append(subs, erasee{sub, h})
+		ok = it.SeekGE(after(sessionPrefix(nil, sub)))
+	}
+	return subs, it.Error()
+}
+
+// eraseTaskTimes drops the tasks of a session from the list of all tasks.
+func (db *DB) eraseTaskTimes(b *pebble.Batch, key conversation.SessionKey) (err error) {
+	prefix := append(sessionPrefix(nil, key), kindTask)
+	it, err := db.p.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: after(prefix)})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, it.Close()) }()
+	for ok := it.First(); ok; ok = it.Next() {
+		row, err := wire.DecodeTaskRow(it.Value())
+		if err != nil {
+			return err
+		}
+		_ = b.Delete(keyTaskTime(nil, key.Tenant, row.CreatedAt.UnixMilli(), row.Task), nil)
+	}
+	return it.Error()
+}
+
+// forget drops the head of a session whose tree is locked.
+func (db *DB) forget(key conversation.SessionKey) {
+	entry := db.cache.acquire(key)
+	entry.mu.Lock()
+	entry.cached = cachedHead{}
+	entry.mu.Unlock()
+	db.cache.release(key, entry)
+}

@@ -1,0 +1,25 @@
+// Package pebble is the embedded store: Pebble behind conversation.Store.
+//
+// One record for each commit, under its last seq, with everything that belongs
+// to it in the same batch; keys.go has the layout. Every commit is synced before
+// it returns; the commits of many sessions share a sync (group commit), which is
+// why durability costs little once there is something to do.
+//
+// Open makes or opens the store of one directory, OpenEphemeral one in memory; a
+// DB has all the methods of conversation.Store, each safe from any goroutine, and
+// Close, Checkpoint (a copy while it runs), Health and Space. Restore makes a
+// directory of a copy.
+//
+// Rules:
+//   - A directory belongs to one process; Open says which one has it.
+//   - Errors of Open are *OpenError with a sentence for the person at the terminal.
+//   - An error of Commit that is none of those that conversation.Store names leaves
+//     the outcome unknown: acquire the session again and look for the commit's id.
+//   - When a commit can no longer be made durable, Options.OnFatal is called; a
+//     server ends there and starts again from what is on disk.
+//   - A reader never sees a commit that is not durable yet.
+//
+// A DB owns one goroutine, the disk guard (watermark.go), and what Pebble starts;
+// Close ends them. cmd/parley opens the store; everything else takes the
+// interfaces of package conversation.
+package pebble
