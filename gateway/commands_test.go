@@ -69,7 +69,7 @@ func TestEveryCommandOK(t *testing.T) {
 		return gatewaytest.Answer{}, false
 	}
 	c := gatewaytest.Connect(t, r.addr)
-	s := c.Do("create", "", obj{"client_session_id": "mine", "title": "T", "agent": "outside", "access": "tenant", "policy": obj{"inbox.mode": "queue"}}).Get("session")
+	s := c.Do("create", "", obj{"client_session_id": "mine", "title": "T", "agent": "developer", "access": "tenant", "policy": obj{"inbox.mode": "queue"}}).Get("session")
 	if again := c.Do("create", "", obj{"client_session_id": "mine"}).Get("session"); again != s {
 		t.Errorf("a repeated create made %q, first %q", again, s)
 	}
@@ -80,19 +80,24 @@ func TestEveryCommandOK(t *testing.T) {
 	}{
 		{"follow", obj{"since": 0, "log": "log-1"}, ""},
 		{"send", obj{"client_msg_id": "a", "text": "hi", "mode": "queue", "in_reply_to": "p1"}, ""},
-		{"answer", obj{"client_msg_id": "b", "question": "q1", "text": "yes"}, `{"message":"m1-` + s + `","seq":3,"duplicate":false,"old_status":"AWAITING_RESPONSE","new_status":"QUEUED"}`},
-		{"edit", obj{"message": "m1", "text": "ho"}, `{"seq":4}`},
-		{"withdraw", obj{"message": "m1"}, `{"seq":5}`},
-		{"move", obj{"message": "m1", "before": "m2"}, `{"seq":6}`},
-		{"move", obj{"message": "m1"}, `{"seq":7}`},
-		{"cancel", obj{"reason": "enough", "waiting": "drop"}, `{"task":"t1-` + s + `","old_status":"QUEUED"}`},
-		{"policy", obj{"inbox.mode": "steer", "task.max_steps": 5}, `{"seq":10,"policy":{"inbox.mode":"steer","task.max_steps":5}}`},
+		{"answer", obj{"client_msg_id": "b", "question": "q1", "text": "yes"}, `{"message":"m2-` + s + `","seq":8,"duplicate":false,"task":"t1-` + s + `","old_status":"AWAITING_RESPONSE","new_status":"QUEUED"}`},
+		{"send", obj{"client_msg_id": "c", "text": "then"}, ""},
+		{"send", obj{"client_msg_id": "d", "text": "at last"}, ""},
+		{"edit", obj{"message": "m3-" + s, "text": "ho"}, `{"seq":16}`},
+		{"move", obj{"message": "m4-" + s, "before": "m3-" + s}, `{"seq":17}`},
+		{"move", obj{"message": "m3-" + s}, `{"seq":18}`},
+		{"withdraw", obj{"message": "m3-" + s}, `{"seq":22}`},
+		{"cancel", obj{"reason": "enough", "waiting": "drop"}, `{"task":"t1-` + s + `","old_status":"RUNNING"}`},
+		{"policy", obj{"inbox.mode": "steer", "task.max_steps": 5}, `{"seq":30,"policy":{"inbox.mode":"steer","task.max_steps":5}}`},
 		{"ping", obj{"t": 17}, `{"t":17}`},
 		{"ping", nil, `{}`},
 		{"seen", obj{"seq": 3}, `{}`},
 		{"typing", obj{"on": true}, `{}`},
 		{"unfollow", nil, `{}`},
 	} {
+		if x.kind == "answer" {
+			r.sessions.Model(gatewaytest.Key(s), which)
+		}
 		f := c.Do(x.kind, s, x.data)
 		if f.Type != "ok" || (x.want != "" && string(f.Data) != x.want) {
 			t.Errorf("%s was answered %s\nwant data %s", x.kind, f.Raw, x.want)
@@ -103,7 +108,7 @@ func TestEveryCommandOK(t *testing.T) {
 	if say.Via != conversation.ViaWebSocket || say.Author != "local" || say.Mode != conversation.ModeQueue || say.InReplyTo != "p1" || say.Text != "hi" || say.ClientMsgID != "a" {
 		t.Errorf("send became %+v", say)
 	}
-	if cancel, _ := told[6].(conversation.Cancel); !cancel.Drop || cancel.By != conversation.ByUser || cancel.Reason != "enough" {
+	if cancel, _ := told[8].(conversation.Cancel); !cancel.Drop || cancel.By != conversation.ByUser || cancel.Reason != "enough" {
 		t.Errorf("cancel became %+v", cancel)
 	}
 	if n := r.metric("parley_gateway_commands_total", "code", "ok"); n < 17 {

@@ -131,9 +131,7 @@ func TestEveryFrameOverTheWire(t *testing.T) {
 			go func() { ended <- s.Run(ctx) }()
 			sessions, _ := s.services.Sessions.(*gatewaytest.Sessions)
 			key := sessions.Open("s1", "local")
-			sessions.With(key, func(l *gatewaytest.Log) {
-				l.Drafts = []conversation.DraftView{{Task: "t1-s1", Draft: "1.1.0", Text: "Hel"}}
-			})
+			sessions.Drafts(key, conversation.DraftView{Task: "t1-s1", Draft: "1.1.0", Text: "Hel"})
 			transport := &http.Transport{}
 			client := &http.Client{Transport: c.Transport(t, transport)}
 			defer transport.CloseIdleConnections()

@@ -219,9 +219,7 @@ func TestFollowAgainAndUnfollow(t *testing.T) {
 func TestDrafts(t *testing.T) {
 	r := start(t)
 	key := r.sessions.Open("s1", "local")
-	r.sessions.With(key, func(l *gatewaytest.Log) {
-		l.Drafts = []conversation.DraftView{{Task: "t1-s1", Draft: "1.1.0", Text: "Hel"}}
-	})
+	r.sessions.Drafts(key, conversation.DraftView{Task: "t1-s1", Draft: "1.1.0", Text: "Hel"})
 	with, without := gatewaytest.Connect(t, r.addr, "deltas"), gatewaytest.Connect(t, r.addr)
 	with.Do("follow", "s1", obj{"since": 0})
 	without.Do("follow", "s1", obj{"since": 1})

@@ -6,52 +6,41 @@ import (
 	"time"
 
 	"parley/conversation"
-	"parley/conversation/machine"
+	"parley/conversation/machine/machinetest"
 	"parley/gateway/gatewaytest"
 )
 
-// liveSession is a session that decides for itself; what it decides goes into the log
-// of the stand-in, a second after what was before it.
+// liveSession is a session that decides for itself, each command a second after
+// the one before it.
 type liveSession struct {
 	*testing.T
-	r    *rig
-	s    *machine.Session
-	now  time.Time
-	full bool // no task may start
+	r *rig
 }
 
 func newLiveSession(t *testing.T, r *rig, agent conversation.AgentName) *liveSession {
-	profile := func(name conversation.AgentName) conversation.Profile {
-		return conversation.Profile{Name: name, Tools: []string{"*"}, MayAsk: true, EngineTools: true, Delegates: true, Delegable: true}
-	}
-	rules := &conversation.Rules{
-		Policy: conversation.DefaultPolicy(),
-		Agents: map[conversation.AgentName]conversation.Profile{
-			conversation.Coordinator: profile(conversation.Coordinator), "developer": profile("developer"), conversation.Outside: profile(conversation.Outside),
-		},
-		Tools: map[string]conversation.ToolRule{
-			"rm":   {Spec: conversation.ToolSpec{Name: "rm", Approval: true}},
-			"mail": {Spec: conversation.ToolSpec{Name: "mail"}},
-		},
-	}
-	rules.Policy.ReplyOnBusy, rules.Policy.MaxWait = conversation.ReplyQueue, time.Second
-	m := &liveSession{T: t, r: r, s: machine.New(gatewaytest.Key("s1"), rules), now: gatewaytest.Epoch}
-	r.sessions.Open("s1", "local") // with the first event
-	m.s.Decide(conversation.Given{At: m.now}, conversation.Create{Agent: agent, Owner: "local"})
+	m := &liveSession{T: t, r: r}
+	r.sessions.Play(func(w *machinetest.World) {
+		w.Pace = time.Second
+		w.Rules.Tools["rm"] = conversation.ToolRule{Spec: conversation.ToolSpec{Name: "rm", Approval: true}}
+		w.Rules.Policy.ReplyOnBusy, w.Rules.Policy.MaxWait = conversation.ReplyQueue, time.Second
+	})
+	m.do(conversation.Create{Agent: agent, Owner: "local"})
 	return m
 }
 
-// do gives a command and returns when it was decided.
-func (m *liveSession) do(c conversation.Command) time.Time {
+// do gives a command and returns when it was decided. What follows from it by
+// itself is left undone.
+func (m *liveSession) do(c conversation.Command) (at time.Time) {
 	m.Helper()
-	m.now = m.now.Add(time.Second)
-	d := m.s.Decide(conversation.Given{At: m.now, Slot: !m.full}, c)
-	if d.Err != nil {
-		m.Fatalf("%s: %v", c.Name(), d.Err)
-	}
-	m.r.sessions.Commit(gatewaytest.Key("s1"), d.Events...)
-	m.r.sessions.Do(func() {})
-	return m.now
+	m.r.sessions.Play(func(w *machinetest.World) {
+		w.Tell(gatewaytest.Key("s1"), c, func(_ conversation.Receipt, err error) {
+			if err != nil {
+				m.Errorf("%s: %v", c.Name(), err)
+			}
+		})
+		at = w.Now
+	})
+	return at
 }
 
 func (m *liveSession) say(text string) time.Time {
@@ -102,7 +91,7 @@ func TestReadAt(t *testing.T) {
 			return moment{"m1": first, "m2": {}}
 		}},
 		{"a message that no task was started for", "", func(m *liveSession) moment {
-			m.full = true
+			m.r.sessions.Play(func(w *machinetest.World) { w.Full = true })
 			m.say("one")
 			m.do(conversation.Tick{})
 			return moment{"m1": {}}

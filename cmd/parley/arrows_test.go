@@ -73,9 +73,10 @@ var arrows = map[string][]string{
 	"tools/*":                   {"conversation"},
 
 	// Suites and kits for tests.
-	"actors/actorstest":        {"actors", "conversation"},
-	"gateway/gatewaytest":      {"conversation"},
-	"gateway/gatewaytest/chat": {"conversation", "gateway/fanout", "gateway/protocol"},
+	"actors/actorstest":                {"actors", "conversation"},
+	"conversation/machine/machinetest": {"conversation", "conversation/machine", "conversation/transcript"},
+	"gateway/gatewaytest":              {"conversation", "conversation/machine/machinetest", "persistence/persistencetest"},
+	"gateway/gatewaytest/chat":         {"conversation", "gateway/fanout", "gateway/protocol"},
 
 	"cmd/parley": {
 		"actors", "cmd/parley/internal/assemble", "cmd/parley/internal/config", "cmd/parley/internal/store", "conversation",
@@ -104,7 +105,7 @@ var testArrows = map[string][]string{
 	"persistence/pebble":       {"persistence/persistencetest"},
 	"actors":                   {"actors/actorstest", "persistence/persistencetest", "models/scripted"},
 	"actors/actorstest":        {"persistence/persistencetest", "models/scripted"},
-	"gateway":                  {"gateway/gatewaytest", "gateway/web", "conversation/machine"},
+	"gateway":                  {"conversation/machine/machinetest", "gateway/gatewaytest", "gateway/web"},
 	"models/*":                 {"models/modelstest", "conversation/machine", "conversation/transcript"},
 	"tools/*":                  {"tools/toolstest"},
 	"conversation/machine":     {"conversation/transcript"},

@@ -1,0 +1,24 @@
+// Package machinetest is an engine for tests: the real machine and the real
+// transcript over a store, on one goroutine. Nothing in it answers a command by
+// itself, so a test that uses it meets the rules of docs/MACHINE.md and no
+// others.
+//
+// A World holds the sessions, one tree or many. Tell gives a session a command:
+// the machine decides, the events are committed to the store, the sender is
+// answered, the events are published, and what is to be done because of them
+// waits. Rest does it: sub-sessions are told, reports go up, answers go down.
+// Model calls and tool calls are done by the hands Model and Tool; without a hand
+// they stay open until the test ends them with Session.Answer, Session.Fail or
+// Session.Return.
+//
+// The clock is World.Now. It moves only when the test says so: by Pace with each
+// command, or by Pass. With the same commands the log is the same, byte for byte.
+//
+// Append writes events that nobody decided: for tests of what reads a log.
+//
+// A World starts no goroutine and has no lock: one goroutine at a time may use
+// it. What the store offers to readers may be read by all.
+//
+// It is used by the tests of the models, which drive a session by hand, and by
+// gateway/gatewaytest, which puts it behind the interface that the gateway knows.
+package machinetest
