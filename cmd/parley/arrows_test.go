@@ -34,6 +34,7 @@ var arrows = map[string][]string{
 	"conversation/machine":                {"conversation", "conversation/machine/internal/state"},
 	"conversation/machine/internal/state": {"conversation"},
 	"conversation/transcript":             {"conversation"},
+	"conversation/readmodel":              {"conversation"},
 	"conversation/wire":                   {"conversation"},
 	"conversation/wire/internal/pb":       {},
 	"metrics":                             {},
@@ -57,9 +58,9 @@ var arrows = map[string][]string{
 	"actors/internal/workers":    {},
 	"gateway":                    {"conversation", "gateway/fanout", "gateway/protocol", "gateway/rest", "gateway/service", "gateway/ws", "metrics"},
 	"gateway/fanout":             {"conversation", "gateway/protocol", "metrics"},
-	"gateway/protocol":           {"conversation"},
-	"gateway/rest":               {"conversation", "gateway/fanout", "gateway/protocol", "gateway/service"},
-	"gateway/service":            {"conversation", "gateway/fanout", "gateway/protocol", "metrics"},
+	"gateway/protocol":           {"conversation", "conversation/readmodel"},
+	"gateway/rest":               {"conversation", "conversation/readmodel", "gateway/fanout", "gateway/protocol", "gateway/service"},
+	"gateway/service":            {"conversation", "conversation/readmodel", "gateway/fanout", "gateway/protocol", "metrics"},
 	"gateway/web":                {},
 	"gateway/ws":                 {"conversation", "gateway/fanout", "gateway/protocol", "gateway/service"},
 
@@ -108,7 +109,7 @@ var testArrows = map[string][]string{
 	"gateway":                  {"conversation/machine/machinetest", "gateway/gatewaytest", "gateway/web"},
 	"models/*":                 {"models/modelstest", "conversation/machine", "conversation/transcript"},
 	"tools/*":                  {"tools/toolstest"},
-	"conversation/machine":     {"conversation/transcript"},
+	"conversation/machine":     {"conversation/transcript", "conversation/readmodel"},
 	"gateway/*":                {"gateway/gatewaytest"},
 	"gateway/gatewaytest/chat": {"gateway/gatewaytest"},
 
@@ -247,7 +248,7 @@ func TestTheCoreImportsTheStandardLibraryOnly(t *testing.T) {
 	for _, p := range packages(t) {
 		room := strings.TrimPrefix(p.ImportPath, "parley/")
 		switch room {
-		case "conversation", "conversation/machine", "conversation/machine/internal/state", "conversation/transcript":
+		case "conversation", "conversation/machine", "conversation/machine/internal/state", "conversation/readmodel", "conversation/transcript":
 		default:
 			continue
 		}

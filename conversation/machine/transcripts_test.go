@@ -96,6 +96,8 @@ type scene struct {
 	keys  map[conversation.Key]conversation.Seq // that the store would hold
 	rows  map[conversation.TaskID]conversation.TaskRow
 	asked []conversation.Effect // the acquiring effects so far, for "wants"
+
+	receipts []conversation.Receipt // of the messages so far
 }
 
 func testRules() *conversation.Rules {
@@ -474,6 +476,7 @@ func (w *scene) check(d conversation.Decided) {
 			}
 		}
 	}
+	w.readModels(d)
 }
 
 // windowed is the transcript as the shell reads it again: the original request,

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/readmodel"
 	"parley/gateway/fanout"
 	"parley/gateway/protocol"
 	"parley/gateway/service"
@@ -85,11 +86,11 @@ func (s *API) sayAndWait(c *fiber.Ctx, key conversation.SessionKey, say conversa
 	}
 	ctx, cancelWait := context.WithTimeout(s.Alive, wait)
 	defer cancelWait()
-	o := outcome{message: r.Message, task: r.Task, redact: principal(c).Redact()}
-	err = s.await(ctx, key, say.Author, r.Seq, &o)
+	o := readmodel.NewOutcome(r.Message, r.Task)
+	err = s.await(ctx, key, say.Author, r.Seq, o)
 	switch {
 	case err == nil:
-		return reply(c, fiber.StatusOK, o.append)
+		return reply(c, fiber.StatusOK, func(out *protocol.Object) { protocol.AppendOutcome(out, o, principal(c).Redact()) })
 	case ctx.Err() != nil: // nothing has failed: it is accepted, as without ?wait
 		return reply(c, fiber.StatusAccepted, func(o *protocol.Object) { protocol.AppendReceipt(o, r) })
 	default:
@@ -98,7 +99,7 @@ func (s *API) sayAndWait(c *fiber.Ctx, key conversation.SessionKey, say conversa
 }
 
 // await follows a session after the event since until there is something to tell.
-func (s *API) await(ctx context.Context, key conversation.SessionKey, as conversation.UserID, since conversation.Seq, o *outcome) error {
+func (s *API) await(ctx context.Context, key conversation.SessionKey, as conversation.UserID, since conversation.Seq, o *readmodel.Outcome) error {
 	sub, _, err := s.Hub.Subscribe(ctx, s.Sessions, s.Limits, fanout.Options{Key: key, As: as, Since: since, Values: true})
 	if err != nil {
 		return err
@@ -113,107 +114,22 @@ func (s *API) await(ctx context.Context, key conversation.SessionKey, as convers
 			return service.ErrNoSession
 		}
 		for i := range d.Events {
-			o.add(&d.Events[i])
+			o.Add(&d.Events[i])
 		}
 		synced = synced || d.Synced // before that it may be what was, not what is
-		if !synced || (o.how == 0 && o.status != conversation.TaskAwaiting) {
+		if !synced || (o.How == 0 && o.Status != conversation.TaskAwaiting) {
 			continue
 		}
-		if o.task != "" {
-			row, err := s.Sessions.Task(ctx, key, o.task)
+		if o.Task != "" {
+			row, err := s.Sessions.Task(ctx, key, o.Task)
 			if err != nil {
 				return err
 			}
-			o.status = row.Status
+			o.Status = row.Status
 		}
-		if o.how != 0 || o.status == conversation.TaskAwaiting {
+		if o.How != 0 || o.Status == conversation.TaskAwaiting {
 			return nil
 		}
-	}
-}
-
-// outcome is what became of one message so far.
-type outcome struct {
-	message  conversation.MessageID
-	task     conversation.TaskID
-	how      conversation.Resolution
-	status   conversation.TaskStatus
-	parts    []taskPart
-	question *conversation.QuestionView
-	redact   bool // the reader lacks read:tools
-}
-
-func (o *outcome) add(e *conversation.Event) {
-	switch b := e.Body.(type) {
-	case conversation.MessageResolved:
-		if b.Message == o.message {
-			o.how = b.How
-		}
-		return
-	case conversation.TaskStatusChanged:
-		for _, m := range b.Messages {
-			if m == o.message { // left over: it belongs to its new task
-				o.task, o.parts = e.Task, nil
-			}
-		}
-	}
-	if e.Task != o.task {
-		return
-	}
-	switch b := e.Body.(type) {
-	case conversation.TaskStatusChanged:
-		o.status = b.New
-	case conversation.PartialResponse:
-		o.parts = append(o.parts, taskPart{part: b.Part, seq: e.Seq, at: e.At})
-	case conversation.Response:
-		if b.Promoted {
-			for i := range o.parts {
-				if o.parts[i].part.Message == b.Message {
-					o.parts[i].final = true
-					return
-				}
-			}
-		}
-		o.parts = append(o.parts, taskPart{part: b.Part, kind: b.ResponseKind, final: true, seq: e.Seq, at: e.At})
-	case conversation.Asked:
-		o.question = &conversation.QuestionView{Task: e.Task, Asked: b, At: e.At}
-	case conversation.QuestionAnswered, conversation.QuestionClosed:
-		o.question = nil
-	}
-}
-
-// own are the parts that answer this very message; if none names it, all that
-// its task has said since.
-func (o *outcome) own() []taskPart {
-	var own []taskPart
-	for _, p := range o.parts {
-		if p.part.InReplyTo == o.message {
-			own = append(own, p)
-		}
-	}
-	if len(own) == 0 {
-		return o.parts
-	}
-	return own
-}
-
-func (o *outcome) append(out *protocol.Object) {
-	out.Text("message", string(o.message))
-	out.Optional("task", string(o.task))
-	if o.how != 0 {
-		out.Text("how", o.how.String())
-	}
-	if o.status != 0 {
-		out.Text("status", o.status.String())
-	}
-	protocol.AppendList(out, "parts", o.own(), func(o *protocol.Object, p taskPart) {
-		appendPart(o, &p.part, p.kind, p.final, p.seq, p.at)
-	})
-	if o.how == 0 && o.question != nil {
-		out.Key("question")
-		in := protocol.NewObject(out.Bytes)
-		protocol.AppendOpenQuestion(&in, *o.question, o.redact)
-		out.Bytes = in.Close()
 	}
 }
 
@@ -235,20 +151,20 @@ func (s *API) listMessages(c *fiber.Ctx) error {
 	if _, err := s.Visible(ctx, principal(c), key); err != nil {
 		return err
 	}
-	page, more, err := s.history(ctx, key, after, limit)
+	h, err := s.history(ctx, key, after, limit)
 	if err != nil {
 		return err
 	}
 	var list []byte
-	for i, e := range page {
+	for i, e := range h.Page {
 		if i > 0 {
 			list = append(list, ',')
 		}
-		list = e.append(list)
+		list = protocol.AppendHistoryEntry(list, e)
 	}
 	next := ""
-	if more {
-		next = strconv.FormatUint(uint64(page[len(page)-1].seq), 10)
+	if h.More {
+		next = strconv.FormatUint(uint64(h.Page[len(h.Page)-1].Seq), 10)
 	}
 	return items(c, list, next)
 }

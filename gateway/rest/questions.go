@@ -88,8 +88,8 @@ func (s *API) readCall(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	if found.started == nil {
+	if found.Started == nil {
 		return conversation.Errorf(conversation.NotFound, "there is no such call in the session")
 	}
-	return reply(c, fiber.StatusOK, func(o *protocol.Object) { found.append(o, who.Redact()) })
+	return reply(c, fiber.StatusOK, func(o *protocol.Object) { protocol.AppendCall(o, found, who.Redact()) })
 }

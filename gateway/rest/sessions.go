@@ -83,31 +83,14 @@ func (s *API) listSessions(c *fiber.Ctx) error {
 			next = last.PageCursor()
 			break
 		}
-		list = appendSummary(list, n, row)
+		if n > 0 {
+			list = append(list, ',')
+		}
+		list = protocol.AppendSummary(list, row)
 		last = row
 		n++
 	}
 	return items(c, list, next)
-}
-
-func appendSummary(dst []byte, n int, row conversation.Summary) []byte {
-	if n > 0 {
-		dst = append(dst, ',')
-	}
-	o := protocol.NewObject(dst)
-	o.Text("session", string(row.Key.Session))
-	o.Text("title", row.Title)
-	o.Text("agent", string(row.Agent))
-	o.Text("owner", string(row.Owner))
-	o.Text("access", row.Access.String())
-	o.Bool("closed", row.Closed)
-	o.Time("created_at", row.CreatedAt)
-	o.Time("activity_at", row.Activity)
-	o.Uint("head", uint64(row.Last))
-	o.Uint("seen", uint64(row.Seen))
-	o.Int("open_tasks", int64(row.Open))
-	o.Int("awaiting_tasks", int64(row.Awaiting))
-	return o.Close()
 }
 
 func (s *API) readSession(c *fiber.Ctx) error {

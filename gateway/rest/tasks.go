@@ -147,11 +147,11 @@ func (s *API) readTask(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	t, err := s.taskDetail(ctx, row)
+	t, err := s.task(ctx, row)
 	if err != nil {
 		return err
 	}
-	return reply(c, fiber.StatusOK, func(o *protocol.Object) { t.append(o, who.Redact()) })
+	return reply(c, fiber.StatusOK, func(o *protocol.Object) { protocol.AppendTask(o, t, who.Redact()) })
 }
 
 func (s *API) listTasks(c *fiber.Ctx) error {
@@ -189,7 +189,7 @@ func (s *API) listTasks(c *fiber.Ctx) error {
 	}
 	var list []byte
 	for i, row := range rows {
-		t, err := s.taskDetail(ctx, row)
+		t, err := s.task(ctx, row)
 		if err != nil {
 			return err
 		}
@@ -197,7 +197,7 @@ func (s *API) listTasks(c *fiber.Ctx) error {
 			list = append(list, ',')
 		}
 		o := protocol.NewObject(list)
-		t.append(&o, who.Redact())
+		protocol.AppendTask(&o, t, who.Redact())
 		list = o.Close()
 	}
 	return items(c, list, next)
