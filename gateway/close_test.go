@@ -64,6 +64,7 @@ func withAuth(a gateway.Authenticator) setup {
 }
 
 // Each row of the protocol's close codes, by what brings it about.
+// PROTOCOL.md, rules 1.1, 6.1, 6.2, 6.3.
 func TestCloseCodes(t *testing.T) {
 	hello := gatewaytest.Command("hello", "1", "", obj{"proto": 1})
 	for _, x := range []struct {
@@ -164,6 +165,7 @@ func (panicking) Authenticate(context.Context, gateway.Credential) (*gateway.Pri
 
 // Connection limits, both sides: as many as allowed get in, the next does not,
 // and when one leaves another may come.
+// PROTOCOL.md, rule 6.5.
 func TestConnectionLimits(t *testing.T) {
 	t.Run("before hello", func(t *testing.T) {
 		for name, set := range map[string]func(*gateway.Limits){
@@ -249,6 +251,7 @@ func waitFor(t *testing.T, so func() bool) {
 }
 
 // The token bucket counts frames, of any kind, and gives way with time.
+// PROTOCOL.md, rule 6.5.
 func TestRateLimit(t *testing.T) {
 	r := start(t, limits(func(l *gateway.Limits) { l.CommandsPerSecond, l.CommandsBurst = 10, 50 }))
 	c := gatewaytest.Connect(t, r.addr)
@@ -275,6 +278,7 @@ func TestRateLimit(t *testing.T) {
 }
 
 // Silence is answered with pings and hb; a client that does not even pong is cut.
+// PROTOCOL.md, rule 5.9.
 func TestHeartbeat(t *testing.T) {
 	fast := times(func(x *gateway.Times) { x.Heartbeat, x.ReadDeadline = 20*time.Millisecond, 60*time.Millisecond })
 	// Where the client must survive, a busy machine gets time to be late.
@@ -553,6 +557,7 @@ func TestCloseWithoutRun(t *testing.T) {
 }
 
 // Announce tells clients and readiness, and keeps serving those who are there.
+// PROTOCOL.md, rule 4.8.
 func TestAnnounce(t *testing.T) {
 	r := start(t)
 	r.call("GET", "/readyz", "").want(t, 200)
@@ -573,6 +578,7 @@ func TestAnnounce(t *testing.T) {
 }
 
 // A token may be replaced in time, by one of the same user.
+// PROTOCOL.md, rule 2.12.
 func TestRefresh(t *testing.T) {
 	r := start(t, withAuth(badAuth{time.Hour}))
 	c := gatewaytest.Dial(t, r.addr)

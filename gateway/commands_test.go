@@ -12,6 +12,7 @@ import (
 type obj = map[string]any
 
 // Transcript A of the protocol, its beginning, frame for frame.
+// PROTOCOL.md, rules 1.5, 2.1, 2.3, 2.3a, 2.5.
 func TestHelloCreateFollowSend(t *testing.T) {
 	r := start(t)
 	c := gatewaytest.Dial(t, r.addr)
@@ -61,6 +62,7 @@ func TestHelloCreateFollowSend(t *testing.T) {
 }
 
 // Every command of the protocol's table is answered ok.
+// PROTOCOL.md, rules 2.1 to 2.13.
 func TestEveryCommandOK(t *testing.T) {
 	r := start(t)
 	var told []conversation.Command
@@ -117,6 +119,7 @@ func TestEveryCommandOK(t *testing.T) {
 }
 
 // What is wrong with a command is said by name, and the connection stays.
+// PROTOCOL.md, rules 1.2, 1.3, 1.4.
 func TestBadCommands(t *testing.T) {
 	r := start(t)
 	key := r.sessions.Open("s1", "local")
@@ -226,6 +229,7 @@ func (testError) Error() string { return "secret detail" }
 var errTest = testError{}
 
 // A repetition of long ago: the engine knows only where; the log knows what.
+// PROTOCOL.md, rule 5.3.
 func TestOldDuplicate(t *testing.T) {
 	r := start(t)
 	r.sessions.Open("s1", "local")
@@ -244,6 +248,7 @@ func TestOldDuplicate(t *testing.T) {
 // seen and typing without an id get no answer, whatever comes of them: a refusal
 // that nobody asked for would be taken for that of another command. With an id
 // they are answered; while a follow is on its way typing is shown to nobody.
+// PROTOCOL.md, rules 2.10, 2.11.
 func TestUnnamedCommandsAreNotAnswered(t *testing.T) {
 	r := start(t, withAuth(badAuth{}))
 	r.sessions.Open("s1", "ann")

@@ -22,6 +22,7 @@ import (
 )
 
 // Where a follow begins.
+// PROTOCOL.md, rules 5.5, 5.6.
 func TestResume(t *testing.T) {
 	r := start(t, limits(func(l *gateway.Limits) { l.ReplayMax = 70 }))
 	key := r.sessions.Open("s1", "local")
@@ -124,6 +125,7 @@ func seeded(t *testing.T) *rand.Rand {
 
 // N-03: a follow in the middle of publishing gets every event once, in order, and
 // nothing ephemeral before the event that it came after; whatever the timing.
+// PROTOCOL.md, rule 5.1.
 func TestHandOver(t *testing.T) {
 	rnd := seeded(t)
 	r := start(t, limits(func(l *gateway.Limits) { l.ReplayPage, l.FollowsPerConnection = 7, 0 }))
@@ -216,6 +218,7 @@ func TestFollowAgainAndUnfollow(t *testing.T) {
 
 // Deltas go to those who asked for them; the draft of a stream that is under way
 // is shown after the follow.
+// PROTOCOL.md, rules 4.2, 4.4.
 func TestDrafts(t *testing.T) {
 	r := start(t)
 	key := r.sessions.Open("s1", "local")
@@ -245,6 +248,7 @@ func TestDrafts(t *testing.T) {
 }
 
 // typing goes to the other followers, gone to all of them.
+// PROTOCOL.md, rules 4.6, 4.7.
 func TestTypingAndGone(t *testing.T) {
 	r := start(t)
 	key := r.sessions.Open("s1", "local")
@@ -294,6 +298,7 @@ func TestTypingFromBehind(t *testing.T) {
 }
 
 // What one may not see is not found, on every command.
+// PROTOCOL.md, rule 9.3.
 func TestInvisible(t *testing.T) {
 	r := start(t, withAuth(badAuth{}))
 	r.sessions.Open("s1", "ann")
@@ -310,6 +315,7 @@ func TestInvisible(t *testing.T) {
 }
 
 // Without read:tools the same events come, redacted.
+// PROTOCOL.md, rule 9.4.
 func TestRedaction(t *testing.T) {
 	r := start(t, withAuth(badAuth{}))
 	key := r.sessions.Open("s1", "ann")
@@ -336,6 +342,7 @@ func TestRedaction(t *testing.T) {
 
 // N-11: a client that does not read delays nobody. Its live feed is detached, and
 // when it reads again it gets everything from the log, in order.
+// PROTOCOL.md, rule 5.7.
 func TestSlowConsumer(t *testing.T) {
 	r := start(t, limits(func(l *gateway.Limits) { l.QueueFrames, l.QueueBytes, l.ReplayPage = 16, 64<<10, 10 }),
 		times(func(x *gateway.Times) { x.Write, x.ReadDeadline = time.Hour, time.Hour })) // the fast one may need its time for 30 MB
@@ -381,6 +388,7 @@ func TestSlowConsumer(t *testing.T) {
 }
 
 // Only a write that is blocked for too long ends the connection: 4004.
+// PROTOCOL.md, rule 5.8.
 func TestBlockedWrite(t *testing.T) {
 	r := start(t, times(func(x *gateway.Times) { x.Write, x.Close = 50*time.Millisecond, 50*time.Millisecond }))
 	key := r.sessions.Open("s1", "local")
@@ -417,6 +425,7 @@ func TestAnswersAreBounded(t *testing.T) {
 
 // N-03, chaos: clients that drop their sockets at any moment and come back with
 // their cursor see the log once, in order, without a hole.
+// PROTOCOL.md, rule 5.2.
 func TestChaos(t *testing.T) {
 	rnd := seeded(t)
 	r := start(t, limits(func(l *gateway.Limits) {

@@ -69,6 +69,7 @@ func (m *liveSession) model(step conversation.StepNumber, items ...[2]string) ti
 
 // M-17, M-19, M-20: read_at is when somebody who answers was shown the message,
 // also when that was not for it to be answered, or was none of our models.
+// PROTOCOL.md, rule 8.5.
 func TestReadAt(t *testing.T) {
 	type moment = map[string]time.Time // by message; the zero time = not at all
 	ask := func(blocking string) [2]string {

@@ -18,6 +18,7 @@ import (
 	"parley/gateway/gatewaytest"
 )
 
+// PROTOCOL.md, rules 7.4, 8.1.
 func TestSessionsRoutes(t *testing.T) {
 	r := start(t)
 	a := r.call("POST", "/api/sessions", `{"title":"one","access":"private","policy":{"inbox.mode":"queue"}}`, "Idempotency-Key", "k1").want(t, 201)
@@ -65,6 +66,7 @@ func TestSessionsRoutes(t *testing.T) {
 }
 
 // Lists are paged to their end, each item once.
+// PROTOCOL.md, rule 7.5.
 func TestListSessions(t *testing.T) {
 	r := start(t)
 	for _, s := range []string{"s1", "s2", "s3", "s4", "s5"} {
@@ -102,6 +104,7 @@ func TestListSessions(t *testing.T) {
 	}
 }
 
+// PROTOCOL.md, rules 8.2, 8.6.
 func TestMessagesRoutes(t *testing.T) {
 	r := start(t)
 	r.sessions.Open("s1", "local")
@@ -130,6 +133,7 @@ var which = machinetest.Call(conversation.ToolAsk, `{"question":"Which?"}`)
 // ?wait= answers when this very message is resolved, when its task awaits, or in
 // time as if nobody had waited: it is accepted, and nothing has failed. A
 // repetition of it waits for the same message.
+// PROTOCOL.md, rule 8.3.
 func TestWait(t *testing.T) {
 	r := start(t)
 	key := r.sessions.Open("s1", "local")
@@ -171,6 +175,7 @@ func TestWait(t *testing.T) {
 
 // M-20: the life of a message is shown in GET messages: accepted, read, resolved,
 // delivered; parts are among them in order.
+// PROTOCOL.md, rule 8.4.
 func TestListMessages(t *testing.T) {
 	r := start(t)
 	key := r.sessions.Open("s1", "local")
@@ -236,6 +241,7 @@ func TestListMessages(t *testing.T) {
 }
 
 // M-10, M-11, M-13, M-14, M-21: parts of outside runtimes.
+// PROTOCOL.md, rules 8.7, 8.8.
 func TestPartsRoute(t *testing.T) {
 	r := start(t)
 	r.sessions.Open("s1", "local")
@@ -277,6 +283,7 @@ func TestPartsRoute(t *testing.T) {
 }
 
 // R-02…R-07, R-13, R-19: the reply protocol, words and statuses verbatim.
+// PROTOCOL.md, rules 8.15, 8.16.
 func TestReplyProtocol(t *testing.T) {
 	r := start(t)
 	key := r.sessions.Open("s1", "local")
@@ -342,6 +349,7 @@ func TestReplyProtocol(t *testing.T) {
 
 // A repeated cancel gets its first answer again on both routes, and what runs by
 // then goes on. Without a key a cancel is a new one each time.
+// PROTOCOL.md, rules 5.4, 8.12, 8.17.
 func TestRepeatedCancel(t *testing.T) {
 	for route, first := range map[string]string{
 		"/api/sessions/s1/cancel": `{"task":"t1-s1","old_status":"RUNNING"}`,
@@ -372,6 +380,7 @@ func TestRepeatedCancel(t *testing.T) {
 }
 
 // A repeated reply gets its first answer again, also when the engine has forgotten it.
+// PROTOCOL.md, rules 7.6, 8.16.
 func TestRepeatedReply(t *testing.T) {
 	r := start(t)
 	key := r.sessions.Open("s1", "local")
@@ -448,6 +457,7 @@ func TestRefusedTask(t *testing.T) {
 	r.call("POST", "/api/tasks", `{"prompt":"x"}`, "Idempotency-Key", "k").want(t, 202)
 }
 
+// PROTOCOL.md, rules 8.13, 8.14.
 func TestTasksRoutes(t *testing.T) {
 	r := start(t)
 	r.sessions.Full(true) // the outside runtime needs no slot
@@ -509,6 +519,7 @@ func TestLeftoverTask(t *testing.T) {
 	}
 }
 
+// PROTOCOL.md, rules 8.11, 8.12.
 func TestQuestionsAndCalls(t *testing.T) {
 	r := start(t)
 	key := r.sessions.Open("s1", "local")
@@ -540,6 +551,7 @@ func TestQuestionsAndCalls(t *testing.T) {
 	r.call("POST", "/api/sessions/s1/cancel", "").problem(t, 404, "not_found")
 }
 
+// PROTOCOL.md, rule 8.9.
 func TestEventsPages(t *testing.T) {
 	r := start(t)
 	key := r.sessions.Open("s1", "local")
@@ -601,6 +613,7 @@ func TestTooLargeBodyIsRead(t *testing.T) {
 }
 
 // Every error is a problem, also those of the HTTP library.
+// PROTOCOL.md, rule 7.1.
 func TestProblems(t *testing.T) {
 	r := start(t, limits(func(l *gateway.Limits) { l.BodyBytes, l.TextBytes = 10_000, 1000 }))
 	r.sessions.Open("s1", "local")
@@ -663,6 +676,7 @@ func TestPanicInHandler(t *testing.T) {
 }
 
 // A hung engine is a timeout, not a hung request.
+// PROTOCOL.md, rule 7.7.
 func TestEngineHangs(t *testing.T) {
 	r := start(t, times(func(x *gateway.Times) { x.Request = 20 * time.Millisecond }))
 	r.sessions.Open("s1", "local")
@@ -675,6 +689,7 @@ func TestEngineHangs(t *testing.T) {
 }
 
 // Origin and Host, on every route, before anything else.
+// PROTOCOL.md, rules 7.3, 9.6.
 func TestOriginAndHost(t *testing.T) {
 	r := start(t, func(c *gateway.Config, _ *gateway.Deps) {
 		c.AllowedOrigins = []string{"https://chat.example"}
@@ -782,6 +797,7 @@ func TestRetainedStrings(t *testing.T) {
 }
 
 // auth.mode=none is for loopback only; the refusal names the ways out.
+// PROTOCOL.md, rule 9.1.
 func TestNoAuthNeedsLoopback(t *testing.T) {
 	hub := gateway.NewHub(nil)
 	sessions := gatewaytest.NewSessions(hub)
@@ -835,6 +851,7 @@ func TestConfig(t *testing.T) {
 
 // /metrics and pprof are on the main address only when that is loopback, and on
 // the administration's own when there is one.
+// PROTOCOL.md, rule 8.20.
 func TestAdministration(t *testing.T) {
 	r := start(t, func(c *gateway.Config, _ *gateway.Deps) { c.AdminListen = "127.0.0.1:0" })
 	if a := r.call("GET", "/metrics", "").want(t, 200); !strings.Contains(string(a.body), "parley_gateway_connections") && !strings.Contains(string(a.body), "parley_gateway_frames_in_total") {
@@ -860,6 +877,7 @@ func TestAdministration(t *testing.T) {
 	public.call("POST", "/api/sessions/s1/parts", `{"text":"x"}`, "Authorization", "Bearer good").problem(t, 403, "forbidden")
 }
 
+// PROTOCOL.md, rule 8.20.
 func TestHealth(t *testing.T) {
 	r := start(t)
 	r.call("GET", "/livez", "").want(t, 200)

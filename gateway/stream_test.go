@@ -62,6 +62,7 @@ func (r *rig) streamOf(path string, headers ...string) (next func() (sse, bool),
 }
 
 // A stream resumes by Last-Event-ID or since; without either it is live only.
+// PROTOCOL.md, rule 8.10.
 func TestStream(t *testing.T) {
 	r := start(t)
 	key := r.sessions.Open("s1", "local")

@@ -39,6 +39,7 @@ func drain(o *Queue) (payloads []string) {
 }
 
 // Over half of the queue deltas of a draft merge, and what may be missed is dropped.
+// PROTOCOL.md, rule 5.7.
 func TestHalfFull(t *testing.T) {
 	hub, f := queueOf(10)
 	want := ""
@@ -120,6 +121,7 @@ func TestStoredBehindLiveSubscription(t *testing.T) {
 }
 
 // Nothing ephemeral is shown before the event that it came after.
+// PROTOCOL.md, rule 4.1.
 func TestNeverBeforeItsEvent(t *testing.T) {
 	hub, f := queueOf(10)
 	hub.Show(f.key, 6, conversation.Thinking{Step: 1})

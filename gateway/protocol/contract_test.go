@@ -249,6 +249,7 @@ func constants(t *testing.T, file string, fits func(name, typ string) bool) []st
 
 // Close codes, error codes with their statuses, and limits with their defaults
 // are those of the server.
+// PROTOCOL.md, rules 6.2, 6.4, 6.5.
 func TestCodesAndLimitsAreDocumented(t *testing.T) {
 	c := gatewaytest.Documents(t)
 	list := func(name string) (all []map[string]any) {

@@ -13,6 +13,7 @@ import (
 )
 
 // Every durable event has a golden frame; the set is that of the vocabulary.
+// PROTOCOL.md, rules 3.1 to 3.18.
 func TestGoldenEvents(t *testing.T) {
 	seen := map[conversation.EventKind]bool{}
 	for name, e := range gatewaytest.Samples() {
@@ -61,6 +62,7 @@ func TestGoldenRedacted(t *testing.T) {
 	}
 }
 
+// PROTOCOL.md, rules 4.1 to 4.8.
 func TestGoldenEphemeral(t *testing.T) {
 	for name, got := range map[string][]byte{
 		"delta":            AppendEphemeral(nil, "s1", 5, conversation.Delta{Task: "t1-s1", Draft: "1.1.0", At: 3, Text: "lo \""}),
