@@ -42,25 +42,27 @@ func ReadEvents(body io.Reader, take func(name string, data []byte) (over bool, 
 // Streams whose lines end in CR alone are read when they are over.
 type wholeEvents struct {
 	r     *bufio.Reader
-	event []byte // the bytes that are not yet handed over
-	err   error  // what the body ended with
+	event []byte // the event, or as much of it as may be
+	rest  []byte // the part of event that is not yet handed over
+	err   error  // the error that the body ended with
 }
 
 func (e *wholeEvents) Read(p []byte) (int, error) {
-	if len(e.event) == 0 && e.err == nil {
+	if len(e.rest) == 0 && e.err == nil {
 		e.next()
 	}
-	if len(e.event) == 0 {
+	if len(e.rest) == 0 {
 		return 0, e.err
 	}
-	n := copy(p, e.event)
-	e.event = e.event[n:]
+	n := copy(p, e.rest)
+	e.rest = e.rest[n:]
 	return n, nil
 }
 
 // next reads an event, or as much of it as may be; without any of it, it sets err.
 func (e *wholeEvents) next() {
-	e.event = nil
+	e.event = e.event[:0]
+	defer func() { e.rest = e.event }()
 	for len(e.event) <= maxEvent {
 		line, err := e.r.ReadSlice('\n')
 		e.event = append(e.event, line...)
