@@ -73,13 +73,13 @@ func (s *script) answer(r *conversation.Request) decision {
 		if n := r.Attempt; n >= 1 && n <= len(d.fails) {
 			d.fail = d.fails[n-1]
 		}
-		rides := t.do(&d, p, a)
+		more := t.do(&d, p, a)
 		for _, item := range d.items {
 			if mark, ok := markOf(item.ID); ok {
 				t.marks[mark] = true
 			}
 		}
-		if !rides {
+		if !more {
 			return d
 		}
 	}
@@ -241,7 +241,7 @@ func (t *reading) fillObjective(p *program, a *action, objective string) string 
 
 // do adds an action to the answer; it returns true when the answer may hold
 // more than this.
-func (t *reading) do(d *decision, p *program, a *action) (rides bool) {
+func (t *reading) do(d *decision, p *program, a *action) (more bool) {
 	mark := lineMark(p.message, a.line)
 	d.mark(t, mark)
 	text := func() string { return t.fill(p, a, a.text, false) }
