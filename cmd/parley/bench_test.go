@@ -35,7 +35,7 @@ func BenchmarkSessionMemory(b *testing.B) {
 		{"idle/tasks=0", 0, false}, {"idle/tasks=1", 1, false}, {"idle/tasks=100", 100, false}, {"gone/tasks=10", 10, true},
 	} {
 		b.Run(state.name, func(b *testing.B) {
-			warm, sessions, absent, settle := 300, 1000, 100_000, 4*time.Second // session.cache_idle and the sweep of idle workers have passed
+			warm, sessions, absent, settle := 1000, 1000, 100_000, 4*time.Second // session.cache_idle and the sweep of idle workers have passed
 			if testing.Short() {
 				warm, sessions, absent, settle = 10, 50, 1000, 0
 			}
