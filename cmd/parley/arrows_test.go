@@ -71,6 +71,8 @@ var arrows = map[string][]string{
 	"models/limit":              {"conversation", "models/internal/gate"},
 	"models/openai":             {"conversation", "models/internal/httpmodel"},
 	"models/*":                  {"conversation"},
+	"tools/mcp":                 {"conversation", "tools/mcp/secret"},
+	"tools/mcp/secret":          {},
 	"tools/*":                   {"conversation"},
 
 	// Suites and kits for tests.
@@ -89,7 +91,7 @@ var arrows = map[string][]string{
 	},
 	"cmd/parley/internal/config": {
 		"actors", "cmd/parley/internal/store", "conversation", "gateway", "models/anthropic", "models/command", "models/openai",
-		"models/limit", "models/scripted", "tools/builtin", "tools/mcp",
+		"models/limit", "models/scripted", "tools/builtin", "tools/mcp", "tools/mcp/secret",
 	},
 	"cmd/parley/internal/store": {"conversation", "persistence/pebble"}, // the one place that names a concrete store
 

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"parley/tools/mcp/secret"
 	"sync"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -31,7 +32,7 @@ type endpoint struct {
 }
 
 func newEndpoint(s *Server, limits Limits, lookup func(string) (string, bool)) (e *endpoint, secrets []string, err error) {
-	address, found, err := NewSecret(s.URL).fill(lookup)
+	address, found, err := NewSecret(s.URL).Fill(lookup)
 	if err != nil {
 		return nil, nil, fmt.Errorf("url: %w", err)
 	}
@@ -41,7 +42,7 @@ func newEndpoint(s *Server, limits Limits, lookup func(string) (string, bool)) (
 		return nil, nil, errors.New("url: what its references stand for makes no address") // the error would repeat it
 	}
 	for name, values := range u.Query() {
-		if sensitive.MatchString(name) {
+		if secret.Sensitive(name) {
 			secrets = append(secrets, values...)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"parley/conversation"
+	"parley/tools/mcp/secret"
 	"regexp"
 	"slices"
 	"strings"
@@ -239,7 +240,7 @@ func (s *Server) Validate() error {
 		} else if slices.Contains(reservedHeaders, http.CanonicalHeaderKey(name)) {
 			refuse("headers: %s is set by the protocol", name)
 		}
-		if err := value.check(); err != nil {
+		if err := value.Check(); err != nil {
 			refuse("headers: %s: %w", name, err)
 		}
 	}
@@ -247,7 +248,7 @@ func (s *Server) Validate() error {
 		if !envName.MatchString(name) {
 			refuse("env: %q is not the name of a variable", name)
 		}
-		if err := value.check(); err != nil {
+		if err := value.Check(); err != nil {
 			refuse("env: %s: %w", name, err)
 		}
 	}
@@ -282,10 +283,10 @@ func (s *Server) Validate() error {
 // checkURL looks at an address whose references are not filled in yet. Its
 // errors do not repeat it: a key may stand in it.
 func checkURL(template string) error {
-	if err := (Secret{template}).check(); err != nil {
+	if err := NewSecret(template).Check(); err != nil {
 		return err
 	}
-	u, err := url.Parse(reference.ReplaceAllString(template, "x"))
+	u, err := url.Parse(secret.Replace(template, func(secret.Reference) string { return "x" }))
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
 		return errors.New("must be a whole address that begins with http:// or https://")

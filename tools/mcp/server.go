@@ -9,6 +9,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/url"
+	"parley/tools/mcp/secret"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -126,7 +127,7 @@ func newServer(c Server, o *Options) *server {
 
 // target returns an address as it may be shown: its path and query may hold keys.
 func target(template string) string {
-	u, err := url.Parse(reference.ReplaceAllString(template, "_"))
+	u, err := url.Parse(secret.Replace(template, func(secret.Reference) string { return "_" }))
 	if err != nil {
 		return ""
 	}

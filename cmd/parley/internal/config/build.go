@@ -19,6 +19,7 @@ import (
 	"parley/models/limit"
 	"parley/models/openai"
 	"parley/models/scripted"
+	"parley/tools/mcp/secret"
 )
 
 // Key is where the block's key is to be found; "" = it has none.
@@ -58,7 +59,7 @@ func (b *ModelBlock) Ready(look Lookup) error {
 // own service that it asks, or a header carries what proves who asks.
 func (b *ModelBlock) ownServer() bool {
 	for name := range b.Headers {
-		if secretName.MatchString(name) {
+		if secret.Sensitive(name) {
 			return true
 		}
 	}
@@ -98,13 +99,13 @@ func (b *ModelBlock) Build(c *Config, fill func(value string) (string, error), l
 	}
 	if b.Proxy != "" {
 		proxy = b.Proxy
-		if reference.MatchString(spelled(proxy)) {
+		if refers(proxy) {
 			proxy = get(proxy)
 		}
 	}
 	headers := map[string]string{}
 	for name, value := range b.Headers {
-		if reference.MatchString(spelled(value)) {
+		if refers(value) {
 			value = get(value)
 		}
 		headers[name] = value

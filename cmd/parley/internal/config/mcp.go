@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"parley/tools/mcp"
+	"parley/tools/mcp/secret"
 )
 
 // MCPBlock is an [[mcp]] block: a server whose tools agents may use.
@@ -154,7 +155,7 @@ func checkEndpoint(address string) error {
 	if address == "" {
 		return nil
 	}
-	u, err := url.Parse(reference.ReplaceAllString(address, "x"))
+	u, err := url.Parse(secret.Replace(address, func(secret.Reference) string { return "x" }))
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
 		return fmt.Errorf("must be a whole address that begins with http:// or https://")
@@ -190,7 +191,7 @@ func (b *MCPBlock) Server() mcp.Server {
 func secrets(m map[string]string) map[string]mcp.Secret {
 	list := map[string]mcp.Secret{}
 	for name, value := range m {
-		list[name] = mcp.NewSecret(spelled(value))
+		list[name] = mcp.NewSecret(secret.Spelled(value))
 	}
 	return list
 }

@@ -3,11 +3,10 @@ package config
 import (
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"regexp"
 	"slices"
 	"strings"
+
+	"parley/tools/mcp/secret"
 )
 
 // A value of the configuration that may be secret says where it is: env:NAME,
@@ -15,7 +14,7 @@ import (
 // for is read when it is needed and never kept in Config.
 
 // Lookup reads an environment variable.
-type Lookup func(name string) (value string, ok bool)
+type Lookup = secret.Lookup
 
 // LookupIn reads the variables of a list as os.Environ makes it.
 func LookupIn(environ []string) Lookup {
@@ -29,32 +28,25 @@ func LookupIn(environ []string) Lookup {
 	}
 }
 
-var (
-	wholeReference = regexp.MustCompile(`^(env|file):([^{}]+)$`)
-	reference      = regexp.MustCompile(`\$\{(env|file):([^{}]+)\}`)
-	secretName     = regexp.MustCompile(`(?i)(authorization|cookie|token|secret|passw|credential|api-?_?key|[-_]key$|^key$)`)
-)
-
-// spelled is a value with its reference written in the long way.
-func spelled(value string) string { return wholeReference.ReplaceAllString(value, "$${$1:$2}") }
+// refers is true for a value with a reference.
+func refers(value string) bool { return len(secret.References(secret.Spelled(value))) > 0 }
 
 // filesBeside is a value whose files are taken relative to the configuration file.
 func filesBeside(where problem, value string) string {
-	return reference.ReplaceAllStringFunc(spelled(value), func(found string) string {
-		parts := reference.FindStringSubmatch(found)
-		if parts[1] == "file" {
-			return "${file:" + beside(where, parts[2]) + "}"
+	return secret.Replace(secret.Spelled(value), func(r secret.Reference) string {
+		if r.Kind == secret.File {
+			r.Name = beside(where, r.Name)
 		}
-		return found
+		return r.String()
 	})
 }
 
 // references notes the variables that values refer to.
 func (l *loader) references(values ...string) {
 	for _, v := range values {
-		for _, parts := range reference.FindAllStringSubmatch(spelled(v), -1) {
-			if parts[1] == "env" {
-				l.named(parts[2])
+		for _, r := range secret.References(secret.Spelled(v)) {
+			if r.Kind == secret.Env {
+				l.named(r.Name)
 			}
 		}
 	}
@@ -63,10 +55,10 @@ func (l *loader) references(values ...string) {
 // inline refuses a secret that stands in the file itself. Its error does not
 // repeat it.
 func inline(name, value string) error {
-	if strings.Count(value, "${") != len(reference.FindAllString(value, -1)) {
+	if !secret.WellFormed(value) {
 		return errors.New("a reference is written ${env:NAME} or ${file:PATH}")
 	}
-	if value != "" && secretName.MatchString(name) && !reference.MatchString(spelled(value)) {
+	if value != "" && secret.Sensitive(name) && !refers(value) {
 		return errors.New("a secret does not stand in the file: write env:NAME or file:PATH, with other text around it \"Bearer ${env:NAME}\"")
 	}
 	return nil
@@ -75,57 +67,32 @@ func inline(name, value string) error {
 // shownValue is a value as "config print" shows it: references as they are, for
 // they are no secrets, anything else behind a name that says so masked.
 func shownValue(name, value string) string {
-	if secretName.MatchString(name) && !reference.MatchString(spelled(value)) {
+	if secret.Sensitive(name) && !refers(value) {
 		return "***"
 	}
 	return value
 }
 
-// Fill is a value with what its references stand for. Its errors name the
-// references only.
+// Fill is a value with what its references stand for. Unlike secret.Text it
+// refuses blank ones: they are keys. Its errors name the references only.
 func Fill(value string, look Lookup) (string, error) {
 	var errs []error
-	text := reference.ReplaceAllStringFunc(spelled(value), func(found string) string {
-		parts := reference.FindStringSubmatch(found)
-		var secret string
-		var err error
-		if parts[1] == "env" {
-			secret, err = variable(parts[2], look)
-		} else {
-			secret, err = secretFile(parts[2])
+	text := secret.Replace(secret.Spelled(value), func(r secret.Reference) string {
+		who := "the variable "
+		if r.Kind == secret.File {
+			who = "the file "
+		}
+		text, err := r.Read(look)
+		switch {
+		case r.Kind == secret.File && (errors.Is(err, secret.ErrTooLarge) || err == nil && text == ""):
+			err = errors.New("is empty or too large for a key")
+		case err == nil && text == "":
+			err = secret.ErrNotSet
 		}
 		if err != nil {
-			errs = append(errs, err)
+			errs = append(errs, fmt.Errorf("%s%s %w", who, r.Name, err))
 		}
-		return secret
+		return text
 	})
 	return text, errors.Join(errs...)
-}
-
-func variable(name string, look Lookup) (string, error) {
-	value, _ := look(name)
-	if value = strings.TrimSpace(value); value == "" {
-		return "", fmt.Errorf("the variable %s is not set", name)
-	}
-	return value, nil
-}
-
-// maxSecretFile bounds a file with a key, in bytes.
-const maxSecretFile = 64 << 10
-
-func secretFile(path string) (string, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return "", fmt.Errorf("the file %s cannot be read: %w", path, errors.Unwrap(err))
-	}
-	defer func() { _ = file.Close() }()
-	data, err := io.ReadAll(io.LimitReader(file, maxSecretFile+1))
-	if err != nil {
-		return "", fmt.Errorf("the file %s cannot be read: %w", path, errors.Unwrap(err))
-	}
-	text := strings.TrimSpace(string(data))
-	if text == "" || len(data) > maxSecretFile {
-		return "", fmt.Errorf("the file %s is empty or too large for a key", path)
-	}
-	return text, nil
 }
