@@ -21,7 +21,7 @@ func ReadEvents(body io.Reader, take func(name string, data []byte) (over bool, 
 	for event, err := range sse.Read(events, &sse.ReadConfig{MaxEventSize: maxEvent}) {
 		switch {
 		case err == nil:
-		case events.err != nil && events.err != io.EOF:
+		case events.err != nil && !errors.Is(events.err, io.EOF):
 			return events.err // the library says only that a line has no end
 		case errors.Is(err, sse.ErrUnexpectedEOF):
 			return ErrCut
@@ -66,7 +66,7 @@ func (e *wholeEvents) next() {
 	for len(e.event) <= maxEvent {
 		line, err := e.r.ReadSlice('\n')
 		e.event = append(e.event, line...)
-		if err == bufio.ErrBufferFull {
+		if errors.Is(err, bufio.ErrBufferFull) {
 			continue
 		}
 		blank := len(bytes.TrimRight(line, "\r\n")) == 0

@@ -61,7 +61,7 @@ func TestEvents(t *testing.T) {
 			})
 		}
 	}
-	if err := ReadEvents(strings.NewReader("data: 1\n\n"), func(string, []byte) (bool, error) { return true, broken }); err != broken {
+	if err := ReadEvents(strings.NewReader("data: 1\n\n"), func(string, []byte) (bool, error) { return true, broken }); !errors.Is(err, broken) {
 		t.Errorf("the reader's error is %v", err)
 	}
 }
