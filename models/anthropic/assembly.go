@@ -206,9 +206,9 @@ func (a *assembly) answer() (*conversation.ModelAnswer, error) {
 		}
 	}
 	u := a.usage
-	told := &conversation.Usage{InputTokens: u.Input + u.Written + u.Cached, OutputTokens: u.Output}
-	if *told == (conversation.Usage{}) {
-		told = nil
+	counted := &conversation.Usage{InputTokens: u.Input + u.Written + u.Cached, OutputTokens: u.Output}
+	if *counted == (conversation.Usage{}) {
+		counted = nil
 	}
-	return a.Answer("toolu_", told), nil
+	return a.Answer("toolu_", counted), nil
 }

@@ -64,9 +64,9 @@ func parseError(body []byte) *apiError {
 		Error json.RawMessage `json:"error"`
 	}
 	_ = json.Unmarshal(body, &in)
-	told := &apiError{}
-	if json.Unmarshal(in.Error, told) != nil && told.Message == "" {
-		_ = json.Unmarshal(in.Error, &told.Message)
+	apiErr := &apiError{}
+	if json.Unmarshal(in.Error, apiErr) != nil && apiErr.Message == "" {
+		_ = json.Unmarshal(in.Error, &apiErr.Message)
 	}
-	return told
+	return apiErr
 }

@@ -221,7 +221,7 @@ func TestOptions(t *testing.T) {
 }
 
 // Thinking goes back before what followed it, in the next step of the task, and
-// to nobody else. Where an answer was begun without it, the request does without.
+// to no other model or task. Where an answer was begun without it, the request does without.
 func TestThinkingGoesBack(t *testing.T) {
 	const whole = `{"type":"message","id":"msg_1","content":[
 		{"type":"thinking","thinking":"hm","signature":"c2ln"},{"type":"redacted_thinking","data":"c2VhbGVk"},{"type":"thinking","thinking":"unsigned"},

@@ -594,7 +594,7 @@ func TestSuite(t *testing.T) {
 				}
 				o := agent("say", file(t, output(format, s)))
 				if s.Hold {
-					o.Args[1] = "quiet" // for ever
+					o.Args[1] = "quiet" // without end
 				}
 				o.Format, o.MaxResponseLength = format, 100_000
 				return open(t, o), s.Request()

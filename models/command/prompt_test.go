@@ -273,7 +273,7 @@ func askModel(t *testing.T, m *Model, r conversation.Request) (*conversation.Mod
 	return ask(t.Context(), m, r, nil)
 }
 
-// The last answer at the step limit: nobody would answer a question of it.
+// The last answer at the step limit: a question in it would get no answer.
 func TestWrapUp(t *testing.T) {
 	r := say("[wrap up: say what was done.]")
 	r.WrapUp = true

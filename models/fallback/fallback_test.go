@@ -42,7 +42,7 @@ func TestFallback(t *testing.T) {
 		models  []modelstest.Turn // the route's own and the fallbacks, each with one behaviour
 		attempt int
 		asked   string // who was asked, by number
-		by      string // who answered; "" = nobody
+		by      string // who answered; "" = no model
 		perm    bool
 	}{
 		{"the own one answers", []modelstest.Turn{answers, answers}, 1, "0", "0", false},
@@ -151,7 +151,7 @@ func TestAnswerNamesItsModel(t *testing.T) {
 	}
 }
 
-// A cancelled call asks nobody else.
+// A cancelled call asks no other model.
 func TestCancelledCallDoesNotFallBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		other := &modelstest.Fake{Name: "other", Turns: []modelstest.Turn{{Says: "wrong"}}}

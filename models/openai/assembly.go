@@ -58,13 +58,13 @@ func (a *assembly) merge(b Body) error {
 		a.usage = b.Usage
 	}
 	a.reason = b.reason
-	for i, told := range b.Items {
+	for i, newItem := range b.Items {
 		if b.positions[i].output == positionOfFallback && len(a.Items) > 0 {
 			continue // a copy of the streamed text, for convenience
 		}
-		_, item := a.item(b.positions[i], told.Kind)
-		told.Streamed = item.Streamed
-		*item = told
+		_, item := a.item(b.positions[i], newItem.Kind)
+		newItem.Streamed = item.Streamed
+		*item = newItem
 	}
 	return nil
 }

@@ -362,11 +362,11 @@ func errorInFrame(raw json.RawMessage) *apiError {
 	if len(raw) == 0 || bytes.Equal(raw, []byte("null")) {
 		return nil
 	}
-	told := &apiError{}
-	if json.Unmarshal(raw, told) != nil && told.Message == "" {
-		told.Message = stringIn(raw)
+	apiErr := &apiError{}
+	if json.Unmarshal(raw, apiErr) != nil && apiErr.Message == "" {
+		apiErr.Message = stringIn(raw)
 	}
-	return told
+	return apiErr
 }
 
 // truncatedJSON reports whether raw is JSON that ends in the middle: the sign of a lost

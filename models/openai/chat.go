@@ -156,8 +156,8 @@ func (a *assembly) chatFrame(_ string, data []byte) (over bool, err error) {
 	if err := unmarshal(data, &f); err != nil {
 		return false, err
 	}
-	if told := errorInFrame(f.Error); told != nil {
-		return false, told
+	if apiErr := errorInFrame(f.Error); apiErr != nil {
+		return false, apiErr
 	}
 	if f.ID != "" {
 		a.ID = f.ID

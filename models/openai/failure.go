@@ -70,12 +70,12 @@ func parseError(body []byte) *apiError {
 		Error json.RawMessage `json:"error"`
 	}
 	_ = json.Unmarshal(body, &in)
-	told := &apiError{}
+	apiErr := &apiError{}
 	if len(in.Error) == 0 {
 		in.Error = body
 	}
-	if json.Unmarshal(in.Error, told) != nil && told.Message == "" {
-		_ = json.Unmarshal(in.Error, &told.Message)
+	if json.Unmarshal(in.Error, apiErr) != nil && apiErr.Message == "" {
+		_ = json.Unmarshal(in.Error, &apiErr.Message)
 	}
-	return told
+	return apiErr
 }

@@ -276,7 +276,7 @@ func TestOptions(t *testing.T) {
 
 // A reasoning model behind the stateless Responses API goes on from its own
 // reasoning: what came encrypted goes back, as it came and in its place, in the
-// next step of the task, and to nobody else.
+// next step of the task, and to no other model or task.
 func TestReasoningGoesBack(t *testing.T) {
 	const answer = `{"id":"resp_1","output":[
 		{"type":"reasoning","id":"rs_0","summary":[{"type":"summary_text","text":"not stored by OpenAI"}]},

@@ -186,13 +186,13 @@ func (a *assembly) responsesFrame(name string, data []byte) (over bool, err erro
 		}
 		return false, b.err
 	case "error":
-		if told := errorInFrame(f.Error); told != nil {
-			return false, told
+		if apiErr := errorInFrame(f.Error); apiErr != nil {
+			return false, apiErr
 		}
 		return false, &apiError{Code: f.Code, Message: f.Message}
 	case "":
-		if told := errorInFrame(f.Error); told != nil {
-			return false, told
+		if apiErr := errorInFrame(f.Error); apiErr != nil {
+			return false, apiErr
 		}
 	}
 	return false, a.KeepAlive()

@@ -56,15 +56,15 @@ func (c *Client) failure(ctx context.Context, err error) error {
 		f.Failure, f.Permanent = conversation.Failure{Code: code, Message: sentence}, permanent
 	}
 	var refused *statusError
-	var told ProviderError
+	var provided ProviderError
 	var network net.Error
 	switch {
 	case errors.As(err, &refused):
-		told = c.provider.ParseError(refused.body)
-		sayByStatus(refused.status, told, say)
+		provided = c.provider.ParseError(refused.body)
+		sayByStatus(refused.status, provided, say)
 		f.RetryAfter = retryAfter(refused.header, time.Now())
-	case errors.As(err, &told):
-		sayByStatus(told.Status(), told, say)
+	case errors.As(err, &provided):
+		sayByStatus(provided.Status(), provided, say)
 	case errors.Is(err, errTooLong):
 		say(conversation.TooLarge, true, "the model's answer is longer than the server accepts")
 	case errors.Is(err, ErrCut):
@@ -76,16 +76,16 @@ func (c *Client) failure(ctx context.Context, err error) error {
 	default:
 		say(conversation.Unavailable, false, "the connection to the model failed")
 	}
-	f.Err = c.forLog(ctx, err, told)
+	f.Err = c.forLog(ctx, err, provided)
 	return f
 }
 
 // sayByStatus chooses code and sentence for a status and the provider's error.
-func sayByStatus(status int, told ProviderError, say func(code conversation.Code, permanent bool, sentence string)) {
+func sayByStatus(status int, provided ProviderError, say func(code conversation.Code, permanent bool, sentence string)) {
 	switch {
-	case told.ContextExceeded():
+	case provided.ContextExceeded():
 		say(conversation.TooLarge, true, "the conversation is too long for the model")
-	case told.QuotaExceeded() || status == http.StatusPaymentRequired:
+	case provided.QuotaExceeded() || status == http.StatusPaymentRequired:
 		say(conversation.RateLimited, true, "the quota at the model's provider is used up")
 	case status == http.StatusTooManyRequests:
 		say(conversation.RateLimited, false, "the model refused the request because of too many requests (429)")
@@ -139,14 +139,14 @@ func bounded(n float64, unit time.Duration) time.Duration {
 
 // forLog says what happened in words for the log: no secret, no URL, nothing
 // that leads back to the request with its headers.
-func (c *Client) forLog(ctx context.Context, err error, told ProviderError) error {
+func (c *Client) forLog(ctx context.Context, err error, provided ProviderError) error {
 	var wrapped *url.Error
 	if errors.As(err, &wrapped) {
 		err = wrapped.Err
 	}
 	text := err.Error()
-	if told != nil && told.Sentence() != "" && !strings.Contains(text, told.Sentence()) {
-		text += ": " + told.Error()
+	if provided != nil && provided.Sentence() != "" && !strings.Contains(text, provided.Sentence()) {
+		text += ": " + provided.Error()
 	}
 	const enough = 500
 	if text = c.redact(text); len(text) > enough {
