@@ -52,6 +52,7 @@ const (
 	ToolCover            = "coverMessage"
 )
 
+// DelegatePrefix begins the name of a tool that delegates to one agent.
 const DelegatePrefix = "delegateTo"
 
 // DelegateAlias is the tool name that delegates to one agent: delegateToResearcher.

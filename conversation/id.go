@@ -114,7 +114,7 @@ func Draft(step StepNumber, attempt, item int) DraftID {
 	return DraftID(strconv.Itoa(int(step)) + "." + strconv.Itoa(attempt) + "." + strconv.Itoa(item))
 }
 
-// ordinal reads the number of an id such as "m12-<session>"; 0 when it is none.
+// Ordinal reads the number of an id such as "m12-<session>"; 0 when it is none.
 func Ordinal(id string, letter byte) uint32 {
 	if len(id) < 2 || id[0] != letter {
 		return 0

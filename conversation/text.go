@@ -40,7 +40,7 @@ func Excerpt(text string, n int) string {
 	return text
 }
 
-// stamp is the precision of every stored time: milliseconds, UTC.
+// Stamp rounds to the precision of every stored time: milliseconds, UTC.
 func Stamp(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
 
 func name(names []string, i int) string {
@@ -59,4 +59,5 @@ func index(names []string, s string) (int, bool) {
 	return 0, false
 }
 
+// IsBlank is true for a text of nothing but white space.
 func IsBlank(text string) bool { return strings.TrimSpace(text) == "" }

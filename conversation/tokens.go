@@ -7,8 +7,9 @@ package conversation
 func Tokens(text string) int { return max((len(text)+BytesPerToken-1)/BytesPerToken, wordsIn(text)) }
 
 const (
+	// BytesPerToken is how many bytes of a text are taken for one token.
 	BytesPerToken = 4
-	// entryTokens is what a provider's format adds to an entry, an item or a tool.
+	// EntryTokens is what a provider's format adds to an entry, an item or a tool.
 	EntryTokens = 4
 )
 
@@ -50,6 +51,7 @@ func (r *Request) Tokens() int {
 	return n + EntriesTokens(r.Last)
 }
 
+// EntriesTokens estimates several entries.
 func EntriesTokens(entries []Entry) int {
 	n := 0
 	for i := range entries {
@@ -58,6 +60,7 @@ func EntriesTokens(entries []Entry) int {
 	return n
 }
 
+// ToolTokens estimates the descriptions of tools.
 func ToolTokens(tools []ToolSpec) int {
 	n := 0
 	for i := range tools {

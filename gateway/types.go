@@ -7,17 +7,29 @@ import (
 	"parley/metrics"
 )
 
-// What a server is made of, under the names of this package.
-type (
-	Hub           = fanout.Hub
-	Limits        = protocol.Limits
-	Sessions      = service.Sessions
-	Times         = service.Times
-	Principal     = service.Principal
-	Credential    = service.Credential
-	Authenticator = service.Authenticator
-	NoAuth        = service.NoAuth
-)
+// Hub brings what happens in sessions to those who follow them.
+type Hub = fanout.Hub
+
+// Limits bounds what one client may take.
+type Limits = protocol.Limits
+
+// Sessions is the engine as the gateway sees it.
+type Sessions = service.Sessions
+
+// Times are how long the gateway waits for what.
+type Times = service.Times
+
+// Principal is who speaks: a user of a tenant, with scopes.
+type Principal = service.Principal
+
+// Credential is what a client shows to say who it is.
+type Credential = service.Credential
+
+// Authenticator makes a principal of a credential.
+type Authenticator = service.Authenticator
+
+// NoAuth takes everybody for the one local user.
+type NoAuth = service.NoAuth
 
 // The scopes of protocol v1.
 const (

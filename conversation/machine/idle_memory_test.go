@@ -6,15 +6,6 @@ import (
 	"testing"
 )
 
-func snapshotOf(t *testing.T, s *Session) string {
-	t.Helper()
-	data, err := s.Snapshot()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(data)
-}
-
 // N-09: an idle session is small. The figures are sizes on the heap, which do not
 // depend on the machine; what was measured is in BenchmarkSessionBytes.
 func TestSessionIsSmall(t *testing.T) {

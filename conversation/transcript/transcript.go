@@ -108,10 +108,10 @@ type asked struct {
 	blocking  bool
 }
 
-// maxEntries is how many entries a model is shown of tasks that have ended.
+// MaxEntries is how many entries a model is shown of tasks that have ended.
 const MaxEntries = 300
 
-// NewTranscript is empty, and shows results of calls whole.
+// New makes an empty transcript that shows results of calls whole.
 func New() *Transcript {
 	return &Transcript{
 		messages: map[conversation.MessageID]string{}, open: map[conversation.TaskID][]openEntry{}, news: map[conversation.TaskID][]noted{},
@@ -119,7 +119,7 @@ func New() *Transcript {
 	}
 }
 
-// TranscriptOf is empty, and cuts the results of calls as the policy says.
+// Of makes an empty transcript that cuts the results of calls as the policy says.
 func Of(key conversation.SessionKey, rules *conversation.Rules) *Transcript {
 	t := New()
 	t.session, t.limit = key.Session, rules.Policy.Context.ToolResult

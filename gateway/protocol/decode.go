@@ -101,6 +101,7 @@ func ReadData(data []byte, visit func(m Member) error) *conversation.Error {
 	return nil
 }
 
+// Missing is the error of a command without a field that it needs.
 func Missing(field string) *conversation.Error {
 	return conversation.Errorf(conversation.BadRequest, "%s is missing", field)
 }
@@ -109,6 +110,8 @@ func blank(field string) *conversation.Error {
 	return conversation.Errorf(conversation.BadRequest, "%s must not be blank", field)
 }
 
+// Hello is the data of hello. Proto is nil if it was not given; Name is the client's
+// name with its version.
 type Hello struct {
 	Proto  *uint64
 	Token  string
@@ -118,6 +121,7 @@ type Hello struct {
 	html   bool
 }
 
+// ReadHello reads the data of hello. What is wrong with it is named in the error.
 func ReadHello(data []byte) (Hello, *conversation.Error) {
 	var d Hello
 	var caps []string
@@ -162,6 +166,7 @@ func readClient(m Member, d *Hello) error {
 	})
 }
 
+// Create is the data of create. ClientID is the client's id of the session; "" = none.
 type Create struct {
 	ClientID string
 	Create   conversation.Create
@@ -203,6 +208,7 @@ func ReadCreate(data []byte) (Create, *conversation.Error) {
 // MaxTitle bounds a session's title, in bytes.
 const MaxTitle = 512
 
+// ReadAccess reads "private" or "tenant".
 func ReadAccess(s string) (conversation.Access, *conversation.Error) {
 	a, ok := conversation.ParseAccess(s)
 	if !ok {
@@ -211,12 +217,14 @@ func ReadAccess(s string) (conversation.Access, *conversation.Error) {
 	return a, nil
 }
 
+// Follow is the data of follow; Since and Tail are nil, Log is "", if not given.
 type Follow struct {
 	Since *uint64
 	Tail  *uint64
 	Log   string
 }
 
+// ReadFollow reads the data of follow.
 func ReadFollow(data []byte) (Follow, *conversation.Error) {
 	var d Follow
 	err := ReadData(data, func(m Member) error {
@@ -233,6 +241,8 @@ func ReadFollow(data []byte) (Follow, *conversation.Error) {
 	return d, err
 }
 
+// Send is the data of send. Text is nil if it was not given; a zero Mode leaves the
+// mode to the session.
 type Send struct {
 	ClientID  string
 	Text      *string
@@ -292,6 +302,7 @@ func CheckText(field string, text *string, l Limits) *conversation.Error {
 	return nil
 }
 
+// CheckClientID refuses a client_msg_id that is too long; "" is fine here.
 func CheckClientID(id string) *conversation.Error {
 	if len(id) > MaxClientMsgID {
 		return conversation.Errorf(conversation.BadRequest, "client_msg_id must be at most %d bytes", MaxClientMsgID)
@@ -299,12 +310,14 @@ func CheckClientID(id string) *conversation.Error {
 	return nil
 }
 
+// Answer is the data of answer; Text is nil if it was not given.
 type Answer struct {
 	ClientID string
 	Question string
 	Text     *string
 }
 
+// ReadAnswer reads the data of answer and checks its text against the limits.
 func ReadAnswer(data []byte, l Limits) (Answer, *conversation.Error) {
 	var d Answer
 	err := ReadData(data, func(m Member) error {
@@ -327,6 +340,9 @@ func ReadAnswer(data []byte, l Limits) (Answer, *conversation.Error) {
 	return d, err
 }
 
+// Message is the data of edit, withdraw and move: the message that they are about,
+// its new text (nil if not given), and the message that it moves before ("" = to the
+// front).
 type Message struct {
 	Message string
 	Text    *string

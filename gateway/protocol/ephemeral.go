@@ -63,6 +63,7 @@ func AppendEphemeral(dst []byte, session conversation.SessionID, after conversat
 	}
 }
 
+// AppendDelta appends a delta's frame. after is the last durable event before it.
 func AppendDelta(dst []byte, session conversation.SessionID, after conversation.Seq, d *conversation.Delta) []byte {
 	return ephemeral(dst, "delta", session, after, d.Task, func(o *Object) {
 		o.Text("draft", string(d.Draft))
@@ -71,6 +72,7 @@ func AppendDelta(dst []byte, session conversation.SessionID, after conversation.
 	})
 }
 
+// AppendDraftState appends what is there of a draft, for a client that comes late.
 func AppendDraftState(dst []byte, session conversation.SessionID, after conversation.Seq, d conversation.DraftView) []byte {
 	return ephemeral(dst, "draft_state", session, after, d.Task, func(o *Object) {
 		o.Text("draft", string(d.Draft))
@@ -78,6 +80,7 @@ func AppendDraftState(dst []byte, session conversation.SessionID, after conversa
 	})
 }
 
+// AppendTyping appends that a user is typing, or not any more.
 func AppendTyping(dst []byte, session conversation.SessionID, after conversation.Seq, user conversation.UserID, on bool) []byte {
 	return ephemeral(dst, "typing", session, after, "", func(o *Object) {
 		o.Text("user", string(user))
@@ -93,18 +96,22 @@ func appendRendered(dst []byte, session conversation.SessionID, after conversati
 	})
 }
 
+// AppendGone appends that the session was erased.
 func AppendGone(dst []byte, session conversation.SessionID, after conversation.Seq, reason string) []byte {
 	return ephemeral(dst, "gone", session, after, "", func(o *Object) {
 		o.Text("reason", reason)
 	})
 }
 
+// AppendHeartbeat appends the connection's own sign of life.
 func AppendHeartbeat(dst []byte, now time.Time) []byte {
 	dst = append(dst, `{"type":"hb","data":{"ts":`...)
 	dst = appendTime(dst, now)
 	return append(dst, "}}"...)
 }
 
+// AppendGoaway appends that the server is about to close the connection with this
+// code; retryIn is when the client should come back.
 func AppendGoaway(dst []byte, code int, reason string, retryIn time.Duration) []byte {
 	dst = append(dst, `{"type":"goaway","data":`...)
 	o := NewObject(dst)

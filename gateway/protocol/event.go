@@ -304,6 +304,7 @@ func usage(o *Object, u conversation.Usage) {
 	o.Bytes = inner.Close()
 }
 
+// AppendFailure adds the member "error" to an object; none if f is nil.
 func AppendFailure(o *Object, f *conversation.Failure) {
 	if f == nil {
 		return

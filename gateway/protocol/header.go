@@ -12,6 +12,7 @@ import (
 // header is part of them. An SSE stream and an events page take the payload out
 // of the same bytes, so that all of them say exactly the same.
 
+// The kinds of WebSocket frames (RFC 6455, section 5.2).
 const (
 	OpText  = 1
 	OpClose = 8
@@ -96,8 +97,11 @@ var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 4096); return &b 
 // MaxPooled keeps one huge frame from staying in memory for ever.
 const MaxPooled = 128 << 10
 
+// GetBuffer takes an empty buffer from the pool; PutBuffer gives it back.
 func GetBuffer() *[]byte { return buffers.Get().(*[]byte) }
 
+// PutBuffer gives a buffer back to the pool. It must not be used after that. One
+// that has grown too large is left to the garbage collector.
 func PutBuffer(b *[]byte) {
 	if cap(*b) <= MaxPooled {
 		*b = (*b)[:0]
@@ -105,7 +109,7 @@ func PutBuffer(b *[]byte) {
 	}
 }
 
-// frame builds the bytes of one text frame and returns them in memory of their own.
+// TextFrame builds the bytes of one text frame and returns them in memory of their own.
 func TextFrame(payload func(dst []byte) []byte) []byte {
 	scratch := GetBuffer()
 	*scratch = AppendFrame((*scratch)[:0], OpText, payload)

@@ -102,6 +102,7 @@ type Object struct {
 	comma bool
 }
 
+// NewObject begins a JSON object behind dst; Close ends it.
 func NewObject(dst []byte) Object { return Object{Bytes: append(dst, '{')} }
 
 func (o *Object) Close() []byte { return append(o.Bytes, '}') }

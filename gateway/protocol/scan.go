@@ -423,6 +423,7 @@ func (m Member) Overrides(dst *conversation.Overrides) error {
 	return err
 }
 
+// ReadOverrides reads policies by their dotted keys; null takes one back.
 func ReadOverrides(b []byte) (conversation.Overrides, error) {
 	o := conversation.Overrides{}
 	err := ScanObject(b, func(m Member) error {

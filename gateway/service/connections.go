@@ -27,6 +27,7 @@ type Connection interface {
 	Kill()  // closes at once
 }
 
+// NewConnections counts none yet and lets everybody in.
 func NewConnections() *Connections {
 	return &Connections{open: make(map[Connection]struct{}), empty: make(chan struct{})}
 }

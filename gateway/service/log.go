@@ -10,9 +10,9 @@ import (
 )
 
 // Events walks over the stored events with after < seq < before (0 = to the end).
-func (c *Services) Events(ctx context.Context, key conversation.SessionKey, after, before conversation.Seq) iter.Seq2[*conversation.Event, error] {
+func (s *Services) Events(ctx context.Context, key conversation.SessionKey, after, before conversation.Seq) iter.Seq2[*conversation.Event, error] {
 	return func(yield func(*conversation.Event, error) bool) {
-		for record, err := range c.Sessions.Records(ctx, key, conversation.Range{After: after, Before: before}) {
+		for record, err := range s.Sessions.Records(ctx, key, conversation.Range{After: after, Before: before}) {
 			if err != nil {
 				yield(nil, err)
 				return
@@ -32,11 +32,11 @@ func (c *Services) Events(ctx context.Context, key conversation.SessionKey, afte
 
 // Complete fills in what the receipt of a repetition of long ago does not say:
 // the log knows what came of the first delivery.
-func (c *Services) Complete(ctx context.Context, key conversation.SessionKey, r *conversation.Receipt) error {
+func (s *Services) Complete(ctx context.Context, key conversation.SessionKey, r *conversation.Receipt) error {
 	if r.Seq == 0 {
 		return nil
 	}
-	for e, err := range c.Events(ctx, key, r.Seq-1, r.Seq+1) {
+	for e, err := range s.Events(ctx, key, r.Seq-1, r.Seq+1) {
 		if err != nil {
 			return err
 		}
@@ -47,9 +47,9 @@ func (c *Services) Complete(ctx context.Context, key conversation.SessionKey, r 
 
 // CompleteReply fills in the statuses of a repeated reply or answer: those of its
 // first answer.
-func (c *Services) CompleteReply(ctx context.Context, key conversation.SessionKey, r *conversation.Receipt) error {
+func (s *Services) CompleteReply(ctx context.Context, key conversation.SessionKey, r *conversation.Receipt) error {
 	reply := readmodel.NewRepeatedReply(*r)
-	for e, err := range c.Events(ctx, key, r.Seq-1, 0) {
+	for e, err := range s.Events(ctx, key, r.Seq-1, 0) {
 		if err != nil {
 			return err
 		}
@@ -60,7 +60,7 @@ func (c *Services) CompleteReply(ctx context.Context, key conversation.SessionKe
 	before := conversation.TaskStatus(0)
 	if reply.NeedsStatus() {
 		var err error
-		if before, err = c.StatusBefore(ctx, key, reply.Receipt.Task, r.Seq); err != nil {
+		if before, err = s.StatusBefore(ctx, key, reply.Receipt.Task, r.Seq); err != nil {
 			return err
 		}
 	}
@@ -69,8 +69,8 @@ func (c *Services) CompleteReply(ctx context.Context, key conversation.SessionKe
 }
 
 // StatusBefore is the status that a task had when the event seq came.
-func (c *Services) StatusBefore(ctx context.Context, key conversation.SessionKey, task conversation.TaskID, seq conversation.Seq) (conversation.TaskStatus, error) {
-	for e, err := range c.EventsBackward(ctx, key, seq) {
+func (s *Services) StatusBefore(ctx context.Context, key conversation.SessionKey, task conversation.TaskID, seq conversation.Seq) (conversation.TaskStatus, error) {
+	for e, err := range s.EventsBackward(ctx, key, seq) {
 		if err != nil {
 			return 0, err
 		}
@@ -82,9 +82,9 @@ func (c *Services) StatusBefore(ctx context.Context, key conversation.SessionKey
 }
 
 // EventsBackward walks over the stored events before a seq, the newest first.
-func (c *Services) EventsBackward(ctx context.Context, key conversation.SessionKey, before conversation.Seq) iter.Seq2[*conversation.Event, error] {
+func (s *Services) EventsBackward(ctx context.Context, key conversation.SessionKey, before conversation.Seq) iter.Seq2[*conversation.Event, error] {
 	return func(yield func(*conversation.Event, error) bool) {
-		for record, err := range c.Sessions.Records(ctx, key, conversation.Range{Before: before, Reverse: true}) {
+		for record, err := range s.Sessions.Records(ctx, key, conversation.Range{Before: before, Reverse: true}) {
 			if err != nil {
 				yield(nil, err)
 				return

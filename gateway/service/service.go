@@ -48,6 +48,8 @@ type Times struct {
 	Drain        time.Duration // Run's own drain when its context ends
 }
 
+// ErrDraining refuses a request while the server drains; a client may come back
+// after a second, to another server or to this one after its restart.
 var ErrDraining = &conversation.Error{Code: conversation.Unavailable, Message: "the server is going away", RetryAfter: 1e9}
 
 // Refusal turns any error of the engine or its store into one that a client may
@@ -73,6 +75,8 @@ func (s *Services) Refusal(err error) *conversation.Error {
 	return e
 }
 
+// ErrNoSession answers for a session that does not exist, and for one that the user
+// may not see.
 var ErrNoSession = &conversation.Error{Code: conversation.NotFound, Message: "there is no such session"}
 
 // maxSessionID bounds a session id: sixteen characters and a few levels of "/call".
@@ -135,6 +139,7 @@ func NewSessionKey(who *Principal, clientID string) conversation.SessionKey {
 	return conversation.SessionKey{Tenant: who.Tenant, Session: conversation.SessionID(id)}
 }
 
+// Stack is the stack of the calling goroutine, for the log line of a panic.
 func Stack() string { return string(debug.Stack()) }
 
 // OverLimit is true when n uses up a limit; 0 = no limit.

@@ -49,6 +49,7 @@ type Sockets struct {
 	names  connNames
 }
 
+// New serves WebSockets with the limits of s.
 func New(s *service.Services) *Sockets {
 	return &Sockets{Services: s, counts: newConnLimits(s.Limits)}
 }

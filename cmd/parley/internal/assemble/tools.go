@@ -21,7 +21,7 @@ func mcpOptions(c *config.Config, taken []string, look config.Lookup, log *slog.
 	return o
 }
 
-// openMCP starts the configured servers; nil if there are none.
+// OpenMCP starts the configured servers; nil if there are none.
 func OpenMCP(ctx context.Context, c *config.Config, own []conversation.Tool, look config.Lookup, log *slog.Logger) (*mcp.Servers, error) {
 	if len(c.MCP) == 0 {
 		return nil, nil
