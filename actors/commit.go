@@ -14,10 +14,11 @@ import (
 // way the next one gathers.
 type batch struct {
 	events   []conversation.Event
+	keys     []conversation.KeyAt
 	cursors  []conversation.Cursor
 	rows     []conversation.TaskRow
+	summary  conversation.Summary // as of the last decision
 	waiters  []*envelope
-	effects  []conversation.Effect       // acquiring ones
 	drafts   []conversation.DraftDropped // shown; they end here unless a part takes their place
 	addsWork bool                        // it holds something that a client has added
 	snapshot bool                        // it is committed even if it holds nothing else
@@ -43,10 +44,11 @@ func (s *session) batch() *batch {
 // add gathers the results of a decision. Of a task's rows the last one counts.
 func (b *batch) add(d conversation.Decided, addsWork bool) {
 	if b.events == nil {
-		b.events = d.Events // they are ours
+		b.events, b.keys = d.Events, d.Keys // they are ours
 	} else {
-		b.events = append(b.events, d.Events...)
+		b.events, b.keys = append(b.events, d.Events...), append(b.keys, d.Keys...)
 	}
+	b.summary = d.Summary
 	b.cursors = append(b.cursors, d.Cursors...)
 	b.addsWork = b.addsWork || addsWork && len(d.Events) > 0
 rows:
@@ -84,10 +86,13 @@ func (s *session) commit(b *batch) {
 	s.cursors = nil
 	b.commit = conversation.Commit{
 		Epoch: s.epoch, After: s.durable, ID: s.e.nextCommit(),
-		Events: b.events, Keys: conversation.Keys(b.events), Tasks: b.rows, Cursors: b.cursors,
-		Summary: s.machine.Summary(), WakeAt: s.machine.NextDue(), Inner: !b.addsWork,
+		Events: b.events, Keys: b.keys, Tasks: b.rows, Cursors: b.cursors,
+		Summary: b.summary, WakeAt: s.standing.WakeAt, Inner: !b.addsWork,
 	}
-	if b.snapshot || int(s.machine.Head()-s.snapshotAt) >= s.e.cfg.SnapshotEvery {
+	if len(b.events) == 0 { // cursors, or a snapshot: nothing was decided
+		b.commit.Summary = s.machine.Summary()
+	}
+	if b.snapshot || int(s.standing.Head-s.snapshotAt) >= s.e.cfg.SnapshotEvery {
 		s.addSnapshot(b)
 	}
 	s.e.m.CommitEvents.Observe(float64(len(b.events)))
@@ -107,7 +112,7 @@ func (s *session) commit(b *batch) {
 func (s *session) addSnapshot(b *batch) {
 	data, err := s.machine.Snapshot()
 	if err != nil {
-		s.snapshotAt = s.machine.Head()
+		s.snapshotAt = s.standing.Head
 		s.e.log.Error("no snapshot of the session can be made", "session", s.key.Session, "tenant", s.key.Tenant, "err", err)
 		return
 	}
@@ -188,7 +193,7 @@ func (s *session) complete(b *batch) {
 		s.e.deps.Publisher.Publish(s.key, b.events)
 		s.published.Store(uint64(s.durable))
 		s.observer.Events(s.e.observe, observe.Session{
-			Key: s.key, Recovering: s.phase == phaseRecovering, Machine: s.machine, Warm: s.cache != nil,
+			Key: s.key, Recovering: s.phase == phaseRecovering, Busy: s.standing.Busy, Warm: s.cache != nil,
 		}, b.events)
 		if s.cache != nil {
 			s.cache.add(b.events)
@@ -197,10 +202,20 @@ func (s *session) complete(b *batch) {
 		s.tasksEnded(b.events)
 	}
 	s.dropDrafts(modelcall.WithoutPart(b.drafts, b.events))
-	s.slot.Durable(s.e.slots, s.machine.HoldsSlot(), s.durable)
-	for _, effect := range b.effects {
-		if s.draining == drainNot && s.machine.Wants(effect) {
-			s.acquire(effect)
-		}
+	s.slot.Durable(s.e.slots, s.standing.HoldsSlot, s.durable)
+	if s.phase != phaseRecovering { // then recovered does it
+		s.acquireDurable()
+	}
+}
+
+// acquireDurable does what was decided and is durable now. A node that goes away
+// starts nothing more; what it leaves is outstanding after the next load.
+func (s *session) acquireDurable() {
+	effects := s.machine.Durable(s.durable)
+	if s.draining != drainNot {
+		return
+	}
+	for _, effect := range effects {
+		s.acquire(effect)
 	}
 }

@@ -67,7 +67,7 @@ func (s *session) continueDrain() {
 	}
 	if !s.parked {
 		s.parked = true
-		open := s.machine.Busy()
+		open := s.standing.Busy
 		stopped := s.model != nil
 		s.decide(&envelope{cmd: conversation.Drain{}})
 		outcome := "idle"

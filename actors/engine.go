@@ -229,7 +229,7 @@ func (e *Engine) Tell(key conversation.SessionKey, as conversation.UserID, c con
 
 // enter takes what comes from outside of the engine.
 func (e *Engine) enter(key conversation.SessionKey, t *envelope) {
-	t.at, t.fromClient, t.addsWork = time.Now(), true, addsWork(t.cmd)
+	t.at, t.fromClient, t.addsWork = time.Now(), true, t.class().AddsWork
 	e.m.Waiting.Inc()
 	switch {
 	case e.phase.Load() != phaseRunning:

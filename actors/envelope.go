@@ -86,35 +86,13 @@ func (t *envelope) refuse(e *Engine, limit string, err *conversation.Error) {
 	t.answer(e, err)
 }
 
-// addsWork is true for commands that bring something new when a client says them.
-// Answers and cancels do not, and neither does what a session says to another or
-// to itself: running work needs them, so they may be stored below the soft disk
-// watermark.
-func addsWork(c conversation.Command) bool {
-	switch c.(type) {
-	case conversation.Create, conversation.Say, conversation.Edit, conversation.Withdraw, conversation.Move,
-		conversation.Update, conversation.Close, conversation.Seen, conversation.AddPart:
-		return true
-	default:
-		return false
+// class is what must be known of the command before it is decided; that of a view
+// or a wake-up is the zero one.
+func (t *envelope) class() conversation.Class {
+	if t.cmd == nil {
+		return conversation.Class{}
 	}
-}
-
-// stops is true for commands that stop something. They are never refused because
-// others wait: what runs would go on.
-func stops(c conversation.Command) bool {
-	_, cancel := c.(conversation.Cancel)
-	return cancel
-}
-
-// creates is true for commands that an absent session may be made for.
-func creates(c conversation.Command) bool {
-	switch c.(type) {
-	case conversation.Create, conversation.Tell:
-		return true
-	default:
-		return false
-	}
+	return t.cmd.Class()
 }
 
 func (e *Engine) panicked(what string, r any) {

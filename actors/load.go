@@ -44,7 +44,8 @@ func (s *session) loaded(m *loaded) {
 	}
 	s.e.m.Activations.WithLabelValues("ok").Inc()
 	s.machine, s.epoch = m.Machine, m.Head.Epoch
-	s.durable, s.snapshotAt = m.Machine.Head(), m.Head.SnapshotAt
+	s.standing = m.Machine.Standing()
+	s.durable, s.snapshotAt = s.standing.Head, m.Head.SnapshotAt
 	s.e.deps.Publisher.Stored(s.key, s.durable)
 	s.published.Store(uint64(s.durable))
 	if m.Transcript != nil {
@@ -62,11 +63,7 @@ func (s *session) loaded(m *loaded) {
 // recovered starts the outstanding effects and processes the held commands.
 func (s *session) recovered() {
 	s.phase = phaseReady
-	if s.draining == drainNot {
-		for _, effect := range s.machine.Outstanding(time.Now()) {
-			s.acquire(effect)
-		}
-	}
+	s.acquireDurable()
 	s.processQueue()
 }
 
@@ -99,8 +96,8 @@ func (s *session) loadFailed(m *loaded) {
 func (s *session) absent(create bool) {
 	for !create && len(s.queue) > 0 {
 		t := s.queue[0]
-		if creates(t.cmd) {
-			trial := machine.New(s.key, s.e.rules).Decide(conversation.Given{At: time.Now()}, t.cmd)
+		if t.class().Creates {
+			trial := machine.New(s.key, s.e.rules).Decide(conversation.Inputs{At: time.Now()}, t.cmd)
 			if trial.Err == nil {
 				s.load(true)
 				return

@@ -10,9 +10,6 @@ import (
 // in memory.
 func (s *session) startModel(ask conversation.AskModel) {
 	if s.model != nil {
-		if s.model.For() == ask {
-			return
-		}
 		s.dropDrafts(s.model.Stop())
 	}
 	e, self := s.e, s.self

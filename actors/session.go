@@ -41,6 +41,7 @@ type session struct {
 	unloadReason     string // not "": it unloads for this reason once its snapshot is stored
 
 	machine    *machine.Session
+	standing   conversation.Standing // of the machine, after the last decision
 	epoch      conversation.Epoch
 	durable    conversation.Seq // the last durable event
 	published  *atomic.Uint64   // the last durable event that was published: "after" of ephemeral things
@@ -223,7 +224,7 @@ func (s *session) accept(t *envelope) {
 // hold keeps a command until the session can decide it. Commands of the session
 // itself are never refused: the work that it has started bounds their number.
 func (s *session) hold(t *envelope) {
-	if t.fromClient && len(s.queue) >= s.e.cfg.MaxWaiting && !stops(t.cmd) {
+	if t.fromClient && len(s.queue) >= s.e.cfg.MaxWaiting && !t.class().Stops {
 		t.refuse(s.e, "session_waiting", errBusy())
 		return
 	}
@@ -259,7 +260,7 @@ func (s *session) processQueue() {
 func (s *session) process(t *envelope) {
 	s.lastActive = time.Now()
 	switch {
-	case !s.machine.Exists() && !creates(t.cmd) && (t.cmd != nil || t.view != nil),
+	case !s.machine.Exists() && !t.class().Creates && (t.cmd != nil || t.view != nil),
 		t.as != "" && s.machine.Exists() && !s.machine.Visible(t.as):
 		t.err = errNotFound()
 		s.answerWhenDurable(t)
@@ -273,7 +274,7 @@ func (s *session) process(t *envelope) {
 	case t.fromClient && s.draining == drainHard:
 		t.refuse(s.e, "stopping", errStopping())
 		return
-	case t.fromClient && s.pending != nil && len(s.pending.waiters) >= s.e.cfg.MaxPending && !stops(t.cmd):
+	case t.fromClient && s.pending != nil && len(s.pending.waiters) >= s.e.cfg.MaxPending && !t.class().Stops:
 		t.refuse(s.e, "session_pending", errBusy())
 		return
 	case t.addsWork && s.e.full(s.lastActive): // the disk has filled up while it waited
@@ -284,7 +285,7 @@ func (s *session) process(t *envelope) {
 		s.checkDuplicate()
 		return
 	case s.noRoom(t.cmd):
-		t.refuse(s.e, "admission", conversation.Errorf(conversation.Overloaded, "%s", s.machine.Policy().Texts.Overloaded))
+		t.refuse(s.e, "admission", conversation.Errorf(conversation.Overloaded, "%s", s.e.rules.Policy.Texts.Overloaded))
 		return
 	default:
 		s.decide(t)
@@ -296,16 +297,13 @@ func (s *session) process(t *envelope) {
 // decide gives a command to the machine and gathers the results in the pending
 // batch. Releasing effects are done at once; everything else waits for the commit.
 func (s *session) decide(t *envelope) {
-	d := s.machine.Decide(conversation.Given{At: time.Now(), Slot: s.reserve(t.cmd)}, t.cmd)
-	s.slot.Update(s.e.slots, s.machine.HoldsSlot(), s.machine.Head())
+	d := s.machine.Decide(conversation.Inputs{At: time.Now(), Slot: s.reserve(t.cmd)}, t.cmd)
+	s.standing = d.Standing
+	s.slot.Update(s.e.slots, d.HoldsSlot, d.Head)
 	b := s.batch()
 	b.drafts = append(b.drafts, t.drafts...)
-	for _, effect := range d.Effects {
-		if effect.Acquiring() {
-			b.effects = append(b.effects, effect)
-		} else {
-			s.release(effect)
-		}
+	for _, effect := range d.Release {
+		s.release(effect)
 	}
 	t.receipt, t.err = d.Receipt, d.Err
 	if len(d.Cursors) > 0 && len(d.Events) == 0 {
@@ -314,7 +312,7 @@ func (s *session) decide(t *envelope) {
 		b.add(d, t.addsWork)
 		b.waiters = append(b.waiters, t)
 	}
-	if s.slot.Waiting() && !s.machine.Wants(conversation.WantSlot{}) {
+	if s.slot.Waiting() && !d.WantsSlot {
 		s.slot.Withdraw(s.e.slots)
 	}
 	s.flush()
@@ -338,19 +336,7 @@ func (s *session) reserve(c conversation.Command) bool {
 	if s.draining != drainNot || s.e.phase.Load() != phaseRunning {
 		return false
 	}
-	return s.slot.Reserve(s.e.slots, mayStart(c))
-}
-
-// mayStart is false for commands after which no task is RUNNING that was not
-// before. A slot that is reserved for them could have other messages refused.
-func mayStart(c conversation.Command) bool {
-	switch c.(type) {
-	case conversation.Create, conversation.Seen, conversation.Update, conversation.Edit, conversation.Move,
-		conversation.AddPart, conversation.Compacted, conversation.Drain:
-		return false
-	default:
-		return true
-	}
+	return s.slot.Reserve(s.e.slots, c.Class().MayStart)
 }
 
 // slotGranted takes a slot that was waited for. A node that stops starts nothing
@@ -361,7 +347,7 @@ func (s *session) slotGranted(m *slotGrant) {
 		return
 	}
 	use := s.draining == drainNot && s.e.phase.Load() == phaseRunning
-	if s.slot.Granted(s.e.slots, m.request, use, s.machine.Head()) {
+	if s.slot.Granted(s.e.slots, m.request, use, s.standing.Head) {
 		s.tellSelf(conversation.SlotGranted{})
 	}
 }
@@ -416,7 +402,7 @@ func (s *session) fail(kind string, cause error, err *conversation.Error) {
 	s.e.m.FailedCommits.WithLabelValues(kind).Inc()
 	s.e.log.Error("a commit failed; the session starts again from its log",
 		"session", s.key.Session, "tenant", s.key.Tenant, "kind", kind, "err", cause)
-	busy := s.machine != nil && s.machine.Busy()
+	busy := s.standing.Busy
 	if kind == "fenced" && s.root() {
 		s.e.registry.SendTree(registry.RootKey(s.key), &unloadNow{reason: "fenced", err: err})
 	}

@@ -72,7 +72,7 @@ func (s *session) arm() {
 	if s.model != nil {
 		next = earlier(next, s.model.Due())
 	}
-	if at := s.machine.NextTick(); !at.IsZero() {
+	if at := s.standing.NextTick; !at.IsZero() {
 		if s.noopTick != nil && at.Equal(s.noopTick.due) {
 			at = later(at, s.noopTick.retry)
 		}
@@ -107,12 +107,12 @@ func (s *session) timedOut(m *timeout) {
 	if s.cursors != nil && !s.cursors.due.After(now) {
 		s.storeCursors()
 	}
-	if at := s.machine.NextTick(); !at.IsZero() && !at.After(now) && (s.noopTick == nil || !at.Equal(s.noopTick.due) || !s.noopTick.retry.After(now)) {
-		head := s.machine.Head()
+	if at := s.standing.NextTick; !at.IsZero() && !at.After(now) && (s.noopTick == nil || !at.Equal(s.noopTick.due) || !s.noopTick.retry.After(now)) {
+		head := s.standing.Head
 		if s.checking == nil {
 			s.decide(&envelope{cmd: conversation.Tick{}})
 		}
-		if s.noopTick = nil; s.machine.Head() == head {
+		if s.noopTick = nil; s.standing.Head == head {
 			s.noopTick = &noopTick{due: at, retry: now.Add(tickAgain)}
 		}
 	}
@@ -131,7 +131,7 @@ func (s *session) timedOut(m *timeout) {
 // idleTimeout is how long the session remains in memory without work. A delegation that
 // has reported its end is needed no more.
 func (s *session) idleTimeout() time.Duration {
-	if !s.root() && s.machine.NextDue().IsZero() {
+	if !s.root() && s.standing.WakeAt.IsZero() {
 		return s.e.cfg.CacheIdle
 	}
 	return s.e.cfg.Idle + s.jitter
@@ -140,7 +140,7 @@ func (s *session) idleTimeout() time.Duration {
 // isIdle is true when unloading would lose and stop nothing.
 func (s *session) isIdle() bool {
 	return s.inFlight == nil && s.pending == nil && len(s.queue) == 0 && s.checking == nil && s.cursors == nil &&
-		s.model == nil && s.compaction == nil && s.triaging == nil && s.calls.Empty() && !s.slot.Waiting() && !s.machine.Busy()
+		s.model == nil && s.compaction == nil && s.triaging == nil && s.calls.Empty() && !s.slot.Waiting() && !s.standing.Busy
 }
 
 // passivate unloads an idle session, after a snapshot if that saves the next load

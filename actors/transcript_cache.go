@@ -2,6 +2,7 @@ package actors
 
 import (
 	"math/rand/v2"
+	"slices"
 
 	"parley/actors/internal/mail"
 	"parley/conversation"
@@ -35,14 +36,14 @@ func (c *transcriptCache) add(events []conversation.Event) {
 	}
 }
 
-// wait has a model call wait for the transcript, once.
-func (c *transcriptCache) wait(ask conversation.AskModel) {
-	for _, other := range c.waiting {
-		if sameAttempt(other, ask) {
-			return
-		}
+// wait has a model call wait for the transcript.
+func (c *transcriptCache) wait(ask conversation.AskModel) { c.waiting = append(c.waiting, ask) }
+
+// forget drops the model call of a step that waits: it is stopped.
+func (c *transcriptCache) forget(step conversation.StepNumber) {
+	if c != nil {
+		c.waiting = slices.DeleteFunc(c.waiting, func(ask conversation.AskModel) bool { return ask.Step == step })
 	}
-	c.waiting = append(c.waiting, ask)
 }
 
 // fill takes the transcript that was read, and gives back what waits for it.
@@ -53,12 +54,9 @@ func (c *transcriptCache) fill(shown *transcript.Transcript) []conversation.AskM
 	return waiting
 }
 
-func sameAttempt(a, b conversation.AskModel) bool { return a.Step == b.Step && a.Attempt == b.Attempt }
-
 // ask starts a model call as soon as the transcript is there.
 func (s *session) ask(effect conversation.AskModel) {
 	switch {
-	case s.model != nil && sameAttempt(s.model.For(), effect):
 	case s.cache == nil:
 		s.cache = &transcriptCache{}
 		s.cache.wait(effect)
@@ -102,7 +100,7 @@ func (s *session) transcriptRead(m *transcriptRead) {
 		return
 	}
 	for _, ask := range m.cache.fill(m.transcript) {
-		if s.draining == drainNot && s.machine.Wants(ask) {
+		if s.draining == drainNot {
 			s.startModel(ask)
 		}
 	}

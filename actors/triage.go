@@ -75,7 +75,7 @@ func (s *session) triaged(m *triageEnd) {
 	for _, i := range slices.Backward(m.order) {
 		s.tellSelf(conversation.Move{By: owner, Message: t.about.Waiting[i].Message})
 	}
-	if t.next != nil && s.draining == drainNot && s.machine.Wants(*t.next) {
+	if t.next != nil && s.draining == drainNot {
 		s.triage(*t.next)
 	}
 }

@@ -13,7 +13,26 @@ import "time"
 type Command interface {
 	// Name is the command's label in metrics and logs.
 	Name() string
+	// Class is what the shell must know of a command before it is decided.
+	Class() Class
 	isCommand()
+}
+
+// Class sorts commands for those who limit and schedule them. The zero value is a
+// command that comes from the engine itself, or only asks.
+type Class struct {
+	// AddsWork: it brings something new when a client says it, so it is refused
+	// while storage is short. Answers and cancels do not, and neither does what a
+	// session says to another or to itself: running work hangs on them.
+	AddsWork bool
+	// Stops: it ends something. It is never refused because others wait: what runs
+	// would run on (N-06).
+	Stops bool
+	// Creates: an absent session may be made for it.
+	Creates bool
+	// MayStart: a task may be RUNNING after it that was not before, so a slot is
+	// worth having at hand.
+	MayStart bool
 }
 
 // Create opens a root session. On a session that exists already it changes
@@ -26,15 +45,6 @@ type Create struct {
 	Policy Overrides
 }
 
-// Duplicate is the shell's hint that the store already knows the key that a
-// command brings. It is needed only for keys that the session has forgotten.
-type Duplicate struct {
-	Message  MessageID
-	Seq      Seq
-	Task     TaskID
-	SameText bool
-}
-
 // Say is a message from a user, a channel, a runtime or a parent session.
 type Say struct {
 	Author      UserID
@@ -43,7 +53,6 @@ type Say struct {
 	Text        string
 	InReplyTo   MessageID
 	Mode        Mode // ModeDefault: the policy decides, and an open blocking question takes the message
-	ChannelMode Mode // the default of the channel that it came through; below the session's own policy
 	Duplicate   *Duplicate
 }
 

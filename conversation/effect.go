@@ -4,17 +4,14 @@ import "time"
 
 // Effect is something to be done because of events. The set is closed.
 //
-// An acquiring effect (ask, run, tell) is done only after the commit of the
-// events that caused it is durable, and only if Wants still says so then, for a
-// cancel may have come meanwhile. A releasing effect (cancel) is done at once:
-// stopping too early harms nothing, and the failed-commit rule may need it.
+// Effects that stop something (StopModel, StopCall, RefuseDelegation) come in
+// Decided.Release and are done at once. All others start or tell something; they
+// are done only after the commit of the events that caused them, so the machine
+// keeps them until then: Session.Durable hands out those that are still to be
+// done, for a cancel may have come meanwhile.
 //
 //sumtype:decl
-type Effect interface {
-	// Acquiring is false for effects that only stop something.
-	Acquiring() bool
-	isEffect()
-}
+type Effect interface{ isEffect() }
 
 // AskModel starts one attempt of a model call, at once: an attempt that must
 // wait is returned by the Tick at its time.

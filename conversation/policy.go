@@ -37,6 +37,11 @@ type Policy struct {
 	MaxWait       time.Duration `key:"admission.max_wait" min:"0s"`                // 0 = for ever
 	Context       Context
 	Texts         Texts
+
+	// Channels are the modes of messages by the channel that they come through,
+	// where a channel has one of its own: above Mode, below a session's inbox.mode
+	// and what the message itself says. Shared and never written; nil = none.
+	Channels map[Via]Mode
 }
 
 // Context bounds what a model is shown, in tokens as Tokens estimates them. A

@@ -2,23 +2,54 @@ package conversation
 
 import "time"
 
-// Given is what the shell hands to Decide with each command, because the
+// Inputs is what the shell hands to Decide with each command, because the
 // machine has no clock and cannot see the rest of the node.
-type Given struct {
-	At   time.Time
-	Slot bool // a task of this session may become RUNNING now
+type Inputs struct {
+	At   time.Time // the wall clock; it may be set back, a session's events are not
+	Slot bool      // a task of this session may become RUNNING now; a sub-session needs none
 }
 
-// Decided is what Decide makes of a command: what happened, what is to be done,
-// and what to tell the sender. The sender is told only when every event applied
-// up to now is durable.
+// Decided says everything that the shell must do about a command. It is the
+// answer of Decide, and all that the shell need know of the session until the
+// next one. The order of duties, which package conversation's documentation
+// tells at length:
+//
+//  1. at once: Release is done, and the slot agrees with HoldsSlot;
+//  2. Events, with Keys, Rows, Cursors, Summary and WakeAt, become durable in one
+//     commit; several decisions may share it, in their order;
+//  3. only then the sender gets Receipt or Err, followers get Events, and
+//     Session.Durable hands out the effects that start something.
+//
+// If the commit fails, the session is thrown away: its memory is ahead of its
+// log. The zero value says that nothing happened.
 type Decided struct {
-	Events  []Event
-	Effects []Effect
-	Cursors []Cursor
-	Rows    []TaskRow // tasks whose status changed, as they are now
+	// Err refuses the command: there are no events then. Receipt answers it
+	// otherwise. Either may depend on events that are not durable yet, also when
+	// this decision has none, so both wait for all that was decided before.
+	Err     *Error
 	Receipt Receipt
-	Err     *Error // the command was refused; there are no events then
+
+	Events  []Event   // what happened, already applied; numbered without gaps
+	Keys    []KeyAt   // of Events: what the store must not hold yet
+	Rows    []TaskRow // tasks whose status changed, as they are now; of one task the last row counts
+	Cursors []Cursor  // read cursors: stored, but no events
+
+	// Release only stops something, and is done at once: stopping too early
+	// harms nothing, and a failed commit stops everything anyway.
+	Release []Effect
+
+	Summary Summary // the session's entry in lists, as of the last event
+	Standing
+}
+
+// Standing is how a session stands after a command. It holds until the next one.
+type Standing struct {
+	Head      Seq       // the last event; 0 = the session does not exist
+	WakeAt    time.Time // when the session must be loaded if it is not; goes with each commit. Zero = nothing to do
+	NextTick  time.Time // when a loaded session needs a Tick; one in the past means at once. Zero = not at all
+	Busy      bool      // something is open that only a loaded session can bring to its end: it must stay in memory
+	HoldsSlot bool      // a root task is RUNNING: one of the node's slots is in use, whether it was asked for or not
+	WantsSlot bool      // a task could start with a slot; a request for one is withdrawn when this is false
 }
 
 // Receipt is the positive answer to a command; which fields count depends on it.

@@ -57,6 +57,33 @@ func (DelegationQuestionClosed) Name() string { return "delegation_question_clos
 func (DelegationDone) Name() string           { return "delegation_done" }
 func (Compacted) Name() string                { return "compacted" }
 
+// Class sorts the command.
+func (Create) Class() Class                   { return Class{AddsWork: true, Creates: true} }
+func (Say) Class() Class                      { return Class{AddsWork: true, MayStart: true} }
+func (Answer) Class() Class                   { return Class{MayStart: true} }
+func (Reply) Class() Class                    { return Class{MayStart: true} }
+func (Edit) Class() Class                     { return Class{AddsWork: true} }
+func (Withdraw) Class() Class                 { return Class{AddsWork: true, MayStart: true} }
+func (Move) Class() Class                     { return Class{AddsWork: true} }
+func (Cancel) Class() Class                   { return Class{Stops: true, MayStart: true} }
+func (Update) Class() Class                   { return Class{AddsWork: true} }
+func (Close) Class() Class                    { return Class{AddsWork: true, MayStart: true} }
+func (Seen) Class() Class                     { return Class{AddsWork: true} }
+func (AddPart) Class() Class                  { return Class{AddsWork: true} }
+func (Tell) Class() Class                     { return Class{Creates: true, MayStart: true} }
+func (Recovered) Class() Class                { return Class{MayStart: true} }
+func (Tick) Class() Class                     { return Class{MayStart: true} }
+func (SlotGranted) Class() Class              { return Class{MayStart: true} }
+func (Drain) Class() Class                    { return Class{} }
+func (ModelAnswered) Class() Class            { return Class{MayStart: true} }
+func (ModelFailed) Class() Class              { return Class{MayStart: true} }
+func (ToolDone) Class() Class                 { return Class{MayStart: true} }
+func (DelegationAsked) Class() Class          { return Class{MayStart: true} }
+func (DelegationQuestions) Class() Class      { return Class{MayStart: true} }
+func (DelegationQuestionClosed) Class() Class { return Class{MayStart: true} }
+func (DelegationDone) Class() Class           { return Class{MayStart: true} }
+func (Compacted) Class() Class                { return Class{} }
+
 func (Create) isCommand()                   {}
 func (Say) isCommand()                      {}
 func (Answer) isCommand()                   {}
@@ -131,22 +158,6 @@ func (DelegationStarted) isEvent()  {}
 func (DelegationFinished) isEvent() {}
 func (CoverageNudge) isEvent()      {}
 func (ContextCompacted) isEvent()   {}
-
-// Acquiring implements Effect.
-func (AskModel) Acquiring() bool             { return true }
-func (RunTool) Acquiring() bool              { return true }
-func (StartDelegation) Acquiring() bool      { return true }
-func (AmendDelegation) Acquiring() bool      { return true }
-func (RouteAnswer) Acquiring() bool          { return true }
-func (WantSlot) Acquiring() bool             { return true }
-func (Triage) Acquiring() bool               { return true }
-func (Report) Acquiring() bool               { return true }
-func (ReportQuestion) Acquiring() bool       { return true }
-func (ReportQuestions) Acquiring() bool      { return true }
-func (ReportQuestionClosed) Acquiring() bool { return true }
-func (StopModel) Acquiring() bool            { return false }
-func (StopCall) Acquiring() bool             { return false }
-func (RefuseDelegation) Acquiring() bool     { return false }
 
 func (AskModel) isEffect()             {}
 func (RunTool) isEffect()              {}

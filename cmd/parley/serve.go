@@ -91,7 +91,7 @@ func (m *Main) serve(ctx context.Context) error {
 		return err
 	}
 	server, err := gateway.New(assemble.Gateway(c, node, version(), models.Routes[""].Label()), gateway.Deps{
-		Sessions: newDoors(engine, c.Channels), Hub: hub, Page: web.Files,
+		Sessions: engine, Hub: hub, Page: web.Files,
 		Logger: log.With("room", "gateway"), Metrics: gatewayMetrics, Gatherer: registry,
 	})
 	if err != nil {

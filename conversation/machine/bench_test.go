@@ -14,7 +14,7 @@ var benchStart = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
 func benchSession(tb testing.TB, id string) *Session {
 	s := New(conversation.SessionKey{Tenant: "default", Session: conversation.SessionID(id)}, benchRules)
-	if d := s.Decide(conversation.Given{At: benchStart}, conversation.Create{Owner: "u"}); d.Err != nil {
+	if d := s.Decide(conversation.Inputs{At: benchStart}, conversation.Create{Owner: "u"}); d.Err != nil {
 		tb.Fatal(d.Err)
 	}
 	return s
@@ -24,7 +24,7 @@ var benchRules = testRules()
 
 // turn is a message and its answer: seven events.
 func turn(tb testing.TB, s *Session, i int) []conversation.Event {
-	at := conversation.Given{At: benchStart.Add(time.Duration(i) * time.Millisecond), Slot: true}
+	at := conversation.Inputs{At: benchStart.Add(time.Duration(i) * time.Millisecond), Slot: true}
 	said := s.Decide(at, conversation.Say{Author: "u", Via: conversation.ViaWebSocket, ClientMsgID: conversation.ClientMsgID(fmt.Sprintf("%016d", i)), Text: "What is the capital of France?"})
 	if said.Err != nil {
 		tb.Fatal(said.Err)
@@ -35,6 +35,7 @@ func turn(tb testing.TB, s *Session, i int) []conversation.Event {
 	if len(said.Events)+len(answered.Events) != 7 {
 		tb.Fatalf("%d events", len(said.Events)+len(answered.Events))
 	}
+	s.Durable(s.Head())
 	return append(said.Events, answered.Events...)
 }
 
@@ -138,7 +139,7 @@ func BenchmarkSessionBytes(b *testing.B) {
 					s := benchSession(b, fmt.Sprintf("%016d", i))
 					for j := range state.tasks {
 						if state.waiting {
-							s.Decide(conversation.Given{At: benchStart}, conversation.Say{Author: "u", Mode: conversation.ModeQueue, ClientMsgID: conversation.ClientMsgID(fmt.Sprintf("%016d", j)), Text: "What is the capital of France?"})
+							s.Decide(conversation.Inputs{At: benchStart}, conversation.Say{Author: "u", Mode: conversation.ModeQueue, ClientMsgID: conversation.ClientMsgID(fmt.Sprintf("%016d", j)), Text: "What is the capital of France?"})
 						} else {
 							turn(b, s, j)
 						}

@@ -52,10 +52,10 @@ func TestAliasOfTwo(t *testing.T) {
 // and start no task.
 func TestCreateIsForRoots(t *testing.T) {
 	s := New(conversation.SessionKey{Tenant: "default", Session: "s/d1"}, testRules())
-	if d := s.Decide(conversation.Given{}, conversation.Create{Owner: "u"}); d.Err == nil || d.Err.Code != conversation.Forbidden || s.Exists() {
+	if d := s.Decide(conversation.Inputs{}, conversation.Create{Owner: "u"}); d.Err == nil || d.Err.Code != conversation.Forbidden || s.Exists() {
 		t.Errorf("create: %v, %d events", d.Err, len(d.Events))
 	}
-	if d := s.Decide(conversation.Given{}, conversation.Tell{Agent: "researcher", Owner: "u", Objective: "x"}); d.Err != nil || len(s.View().Tasks) != 1 {
+	if d := s.Decide(conversation.Inputs{}, conversation.Tell{Agent: "researcher", Owner: "u", Objective: "x"}); d.Err != nil || len(s.View().Tasks) != 1 {
 		t.Errorf("tell: %v, tasks %+v", d.Err, s.View().Tasks)
 	}
 }

@@ -7,15 +7,19 @@ import (
 	"parley/conversation/machine/internal/state"
 )
 
-// Decide takes a command and says what happens because of it. Each event is
-// applied as it is decided (by Apply, which alone changes the state), so the
-// session has moved on when Decide returns; the caller's duty is to make the
-// events durable before anything of them is seen, and to throw the session away
-// if that fails.
-func (s *Session) Decide(given conversation.Given, c conversation.Command) conversation.Decided {
-	s.clock.hear(conversation.Stamp(given.At))
-	d := decision{Session: s, now: s.clock.heard, slot: given.Slot || s.key.Session.Depth() > 0}
-	err := d.decide(sanitize(c))
+// Decide takes a command and says what happens because of it: conversation.Decided
+// tells what the caller owes it. Each event is applied as it is decided, by Apply,
+// which alone changes the state, so the session has moved on when Decide returns.
+func (s *Session) Decide(in conversation.Inputs, c conversation.Command) conversation.Decided {
+	out, _ := s.decide(in, c)
+	return out
+}
+
+// decide also gives the effects in the order in which they were decided.
+func (s *Session) decide(in conversation.Inputs, c conversation.Command) (conversation.Decided, []conversation.Effect) {
+	s.clock.hear(conversation.Stamp(in.At))
+	d := decision{Session: s, now: s.clock.heard, slot: in.Slot || s.key.Session.Depth() > 0}
+	err := d.command(sanitize(c))
 	if err == nil {
 		d.settle()
 	}
@@ -23,12 +27,16 @@ func (s *Session) Decide(given conversation.Given, c conversation.Command) conve
 		d.drain() // a late result has opened another step
 	}
 	if err != nil {
-		d.out = conversation.Decided{Err: err, Effects: d.out.Effects}
-	}
-	if err == nil && d.out.Receipt.Seq == 0 {
+		d.out = conversation.Decided{Err: err}
+	} else if d.out.Receipt.Seq == 0 {
 		d.out.Receipt.Seq = s.state.Head
 	}
-	return d.out
+	d.out.Keys = conversation.Keys(d.out.Events)
+	d.out.Release = releasing(d.effects)
+	_, recovered := c.(conversation.Recovered)
+	s.hold(d.effects, recovered)
+	d.out.Summary, d.out.Standing = s.state.Summary(), s.Standing()
+	return d.out, d.effects
 }
 
 // decision is one call of Decide: what it was given, and what it brings forth.
@@ -39,6 +47,7 @@ type decision struct {
 	now     time.Time // the clock, as the command brought it
 	slot    bool      // a task may become RUNNING
 	out     conversation.Decided
+	effects []conversation.Effect // in their order, releasing ones too
 	pending pending
 }
 
@@ -52,7 +61,8 @@ func (d *decision) inbox() inbox         { return inbox{d} }
 func (d *decision) questions() questions { return questions{d} }
 func (d *decision) calls() calls         { return calls{d} }
 
-func (d *decision) decide(c conversation.Command) *conversation.Error {
+// command finds the rule for a command. An error refuses it: nothing was decided.
+func (d *decision) command(c conversation.Command) *conversation.Error {
 	switch c := c.(type) {
 	case conversation.Create:
 		return d.decideCreate(c)
@@ -182,4 +192,4 @@ func (d *decision) at() time.Time {
 }
 
 // do adds an effect.
-func (d *decision) do(e conversation.Effect) { d.out.Effects = append(d.out.Effects, e) }
+func (d *decision) do(e conversation.Effect) { d.effects = append(d.effects, e) }

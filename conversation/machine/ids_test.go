@@ -20,7 +20,7 @@ func TestForeignIDs(t *testing.T) {
 		conversation.Reply{Author: "u", Task: "t1-x", Text: "x"}, conversation.Reply{Author: "u", Task: "t2-s", Text: "x"}, conversation.Answer{Author: "u", Question: "q1", Text: "x"},
 		conversation.Answer{Author: "u", Question: "d1.q1", Text: "x"}, conversation.Edit{By: "u", Message: "m0-s", Text: "x"},
 	} {
-		if d := w.s.Decide(conversation.Given{At: w.now}, c); d.Err == nil || d.Err.Code != conversation.NotFound || len(d.Events) > 0 {
+		if d := w.s.Decide(conversation.Inputs{At: w.now}, c); d.Err == nil || d.Err.Code != conversation.NotFound || len(d.Events) > 0 {
 			t.Errorf("%+v: %v", c, d.Err)
 		}
 	}

@@ -66,8 +66,8 @@ func (s *Session) mode(c conversation.Say) conversation.Mode {
 		return conversation.ModeQueue // each message waits for the parts that carry its id
 	case c.Mode != conversation.ModeDefault:
 		return c.Mode
-	case !overridden && c.ChannelMode != conversation.ModeDefault:
-		return c.ChannelMode
+	case !overridden && s.policy.Channels[c.Via] != conversation.ModeDefault:
+		return s.policy.Channels[c.Via]
 	default:
 		return s.policy.Mode
 	}

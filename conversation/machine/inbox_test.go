@@ -24,8 +24,8 @@ func TestEditToWhatIsRemembered(t *testing.T) {
 		{"x", "x ", 1},
 	} {
 		w := script(t, "create", "slot off")
-		say := w.s.Decide(conversation.Given{At: w.now}, conversation.Say{Author: "u", ClientMsgID: "a", Text: c.said})
-		d := w.s.Decide(conversation.Given{At: w.now}, conversation.Edit{By: "u", Message: say.Receipt.Message, Text: c.edited})
+		say := w.s.Decide(conversation.Inputs{At: w.now}, conversation.Say{Author: "u", ClientMsgID: "a", Text: c.said})
+		d := w.s.Decide(conversation.Inputs{At: w.now}, conversation.Edit{By: "u", Message: say.Receipt.Message, Text: c.edited})
 		if d.Err != nil || len(d.Events) != c.events {
 			t.Errorf("a text of %d bytes edited to one of %d: %v, %d events instead of %d", len(c.said), len(c.edited), d.Err, len(d.Events), c.events)
 		}

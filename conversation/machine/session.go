@@ -18,7 +18,8 @@ type Session struct {
 	state  state.State
 
 	clock   clock
-	drained bool // the node goes away: a step that opens is parked
+	held    []held // effects whose commit is not durable yet, oldest first; nil = none
+	drained bool   // the node goes away: a step that opens is parked
 }
 
 // New is a session with an empty log.
@@ -104,16 +105,6 @@ func (s *Session) Exists() bool { return s.state.Exists() }
 
 // Visible is true when user may see the session.
 func (s *Session) Visible(user conversation.UserID) bool { return s.state.Visible(user) }
-
-// NeedsLookup is true when only the store can say whether a client's message is
-// new: the command then needs its Duplicate hint.
-func (s *Session) NeedsLookup(author conversation.UserID, id conversation.ClientMsgID) bool {
-	if !s.state.Forgotten || id == "" {
-		return false
-	}
-	_, known := s.state.Recall(author, id)
-	return !known
-}
 
 // maxSteps is the agent's own limit, or the policy's.
 // Rule 7.1.

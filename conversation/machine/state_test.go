@@ -24,7 +24,7 @@ func TestSnapshotOfWhatIsNoJSON(t *testing.T) {
 		if data, err := w.s.Snapshot(); err == nil || data != nil {
 			t.Errorf("%T: a snapshot of %d bytes, %v", body, len(data), err)
 		}
-		if w.s.NextDue(); len(w.s.View().Tasks) != 1 {
+		if w.s.Standing(); len(w.s.View().Tasks) != 1 {
 			t.Errorf("%T: the session is of no use", body)
 		}
 	}

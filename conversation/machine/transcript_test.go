@@ -27,7 +27,7 @@ func script(t *testing.T, lines ...string) *scene {
 // feed decides without the checks of a transcript, which look at the whole log.
 func (w *scene) feed(c conversation.Command) {
 	w.t.Helper()
-	d := w.s.Decide(conversation.Given{At: w.now, Slot: true}, c)
+	d := w.s.Decide(conversation.Inputs{At: w.now, Slot: true}, c)
 	if d.Err != nil {
 		w.t.Fatal(d.Err)
 	}

@@ -102,6 +102,7 @@ type scene struct {
 
 func testRules() *conversation.Rules {
 	p := conversation.DefaultPolicy()
+	p.Channels = map[conversation.Via]conversation.Mode{}
 	profile := func(name conversation.AgentName, f func(*conversation.Profile)) conversation.Profile {
 		a := conversation.Profile{Name: name, Description: "test " + string(name), Prompt: "You are " + string(name) + ".", Tools: []string{"*"}, MayAsk: true, EngineTools: true}
 		if f != nil {
@@ -211,11 +212,14 @@ func (w *scene) run(out *strings.Builder, line string) {
 	case "tell":
 		w.decide(out, conversation.Tell{Agent: conversation.AgentName(arg(0)), Owner: by, Objective: arg(1)})
 	case "send":
-		channel, _ := conversation.ParseMode(opts["channel"])
+		if channel, _ := conversation.ParseMode(opts["channel"]); channel != conversation.ModeDefault {
+			w.rules.Policy.Channels[via] = channel
+		}
 		w.decide(out, conversation.Say{
-			Author: by, Via: via, ClientMsgID: conversation.ClientMsgID(arg(0)), Text: arg(1), Mode: mode, ChannelMode: channel,
+			Author: by, Via: via, ClientMsgID: conversation.ClientMsgID(arg(0)), Text: arg(1), Mode: mode,
 			InReplyTo: w.long(opts["reply"]), Duplicate: w.hint(opts),
 		})
+		delete(w.rules.Policy.Channels, via)
 	case "flood": // so many messages that each read would be a page long
 		n, _ := strconv.Atoi(arg(0))
 		var unread strings.Builder
@@ -224,7 +228,7 @@ func (w *scene) run(out *strings.Builder, line string) {
 		}
 		fmt.Fprintf(out, "%d messages, %d refused\n", n, strings.Count(unread.String(), "error "))
 	case "lookup":
-		fmt.Fprintf(out, "needs lookup %v\n", w.s.NeedsLookup(by, conversation.ClientMsgID(arg(0))))
+		fmt.Fprintf(out, "needs lookup %v\n", len(w.s.LookupKeys(conversation.Say{Author: by, ClientMsgID: conversation.ClientMsgID(arg(0))})) > 0)
 	case "seen":
 		n, _ := strconv.Atoi(arg(0))
 		w.decide(out, conversation.Seen{User: by, Seq: conversation.Seq(n)})
@@ -235,7 +239,7 @@ func (w *scene) run(out *strings.Builder, line string) {
 		w.decide(out, conversation.Tick{})
 	case "wants": // which of the effects up to now are still called for
 		for _, e := range w.asked {
-			fmt.Fprintf(out, "%-5v %s\n", w.s.Wants(e), w.short(describe(e)))
+			fmt.Fprintf(out, "%-5v %s\n", w.s.stillToDo(e), w.short(describe(e)))
 		}
 	case "outstanding":
 		for _, e := range w.s.Outstanding(w.now) {
@@ -326,7 +330,7 @@ func (w *scene) run(out *strings.Builder, line string) {
 		w.slot = arg(0) == "on"
 	case "wait":
 		w.now = w.now.Add(w.duration(arg(0)))
-		if at := w.s.NextTick(); !at.IsZero() && !at.After(w.now) {
+		if at := w.s.Standing().NextTick; !at.IsZero() && !at.After(w.now) {
 			w.decide(out, conversation.Tick{})
 		}
 	case "drain":
@@ -350,14 +354,14 @@ func (w *scene) run(out *strings.Builder, line string) {
 		for _, x := range v.Questions {
 			fmt.Fprintf(out, "%s\n", w.short(describe(x)))
 		}
-		fmt.Fprintf(out, "due %s tick %s", clockText(w.s.NextDue()), clockText(w.s.NextTick()))
-		if w.s.Busy() {
+		fmt.Fprintf(out, "due %s tick %s", clockText(w.s.Standing().WakeAt), clockText(w.s.Standing().NextTick))
+		if w.s.Standing().Busy {
 			out.WriteString(" busy")
 		}
-		if w.s.HoldsSlot() {
+		if w.s.Standing().HoldsSlot {
 			out.WriteString(" slot")
 		}
-		if w.s.WouldQueue() {
+		if w.s.wouldQueue() {
 			out.WriteString(" would queue")
 		}
 		out.WriteString("\n")
@@ -369,7 +373,7 @@ func (w *scene) run(out *strings.Builder, line string) {
 // decide gives a command, prints what came of it, and checks what must hold
 // after every command.
 func (w *scene) decide(out *strings.Builder, c conversation.Command) {
-	d := w.s.Decide(conversation.Given{At: w.now, Slot: w.slot}, c)
+	d, effects := w.s.decide(conversation.Inputs{At: w.now, Slot: w.slot}, c)
 	if d.Err != nil {
 		fmt.Fprintf(out, "error %s: %s\n", d.Err.Code, d.Err.Message)
 	} else if r := w.short(describe(d.Receipt)); external(c) {
@@ -386,14 +390,14 @@ func (w *scene) decide(out *strings.Builder, c conversation.Command) {
 	for _, cursor := range d.Cursors {
 		fmt.Fprintf(out, "    cursor %s %d\n", cursor.User, cursor.Seq)
 	}
-	for _, e := range d.Effects {
+	for _, e := range effects {
 		fmt.Fprintf(out, "    -> %s\n", w.short(describe(e)))
-		if e.Acquiring() {
+		if !releases(e) {
 			w.asked = append(w.asked, e)
 		}
 	}
 	w.log = append(w.log, d.Events...)
-	w.check(d)
+	w.check(d, effects)
 	again := New(w.key, w.rules)
 	for _, e := range w.log {
 		if err := again.Apply(e); err != nil {
@@ -422,8 +426,8 @@ func snapshot(t testing.TB, s *Session) []byte {
 // check is what must hold of every commit: keys are new, each task has the row
 // that says how it stands, and a model is shown every call with its result, the same
 // from a transcript that was rebuilt.
-func (w *scene) check(d conversation.Decided) {
-	for _, k := range conversation.Keys(d.Events) {
+func (w *scene) check(d conversation.Decided, effects []conversation.Effect) {
+	for _, k := range d.Keys {
 		if at, there := w.keys[k.Key]; there {
 			w.t.Fatalf("the key %v of %d is stored already, at %d", k.Key, k.Seq, at)
 		}
@@ -442,7 +446,7 @@ func (w *scene) check(d conversation.Decided) {
 			w.t.Fatalf("the row of %s says %s, trigger %s, instead of %s, trigger %s", t.Task, row.Status, row.Trigger, t.Status, t.Trigger)
 		}
 	}
-	for _, e := range d.Effects {
+	for _, e := range effects {
 		ask, ok := e.(conversation.AskModel)
 		if !ok {
 			continue

@@ -29,7 +29,7 @@ func TestVisible(t *testing.T) {
 		want   bool
 	}{{conversation.AccessPrivate, "u", true}, {conversation.AccessPrivate, "v", false}, {conversation.AccessPrivate, "", false}, {conversation.AccessTenant, "v", true}, {conversation.AccessTenant, "u", true}} {
 		s := New(conversation.SessionKey{Tenant: "t", Session: "s"}, testRules())
-		s.Decide(conversation.Given{}, conversation.Create{Owner: "u", Access: test.access})
+		s.Decide(conversation.Inputs{}, conversation.Create{Owner: "u", Access: test.access})
 		if s.Visible(test.user) != test.want || s.View().Visible(test.user) != test.want {
 			t.Errorf("%s, %q: visible %v", test.access, test.user, !test.want)
 		}

@@ -158,7 +158,7 @@ func TestCommandsAreCovered(t *testing.T) {
 			{`sub researcher "x"`, `model "1"`},
 		} {
 			w := script(t, prepare...)
-			d := w.s.Decide(conversation.Given{At: w.now, Slot: true}, c)
+			d := w.s.Decide(conversation.Inputs{At: w.now, Slot: true}, c)
 			if d.Err != nil && d.Err.Code == conversation.Internal {
 				t.Errorf("%T after %q: %v", c, prepare, d.Err)
 			}
@@ -172,23 +172,33 @@ func TestCommandsAreCovered(t *testing.T) {
 	}
 }
 
-// Every effect is made somewhere, and Wants judges every acquiring one whose
-// cause may be gone when its commit is durable.
+// Every effect is made somewhere. One that starts something which goes on is
+// judged again when its commit is durable, and is outstanding after a load.
 func TestEffectsAreCovered(t *testing.T) {
 	files := sources(t, ".")
-	wants, makes := cases(files, "Wants"), made(files)
-	releasing := []string{"RefuseDelegation", "StopCall", "StopModel"}
+	judged, makes := cases(files, "stillToDo"), made(files)
+	var releasing, going []string
 	for _, e := range conversation.Effects() {
 		name := reflect.TypeOf(e).Name()
 		if !makes[name] {
 			t.Errorf("nothing makes a %s", name)
 		}
-		if e.Acquiring() == slices.Contains(releasing, name) {
-			t.Errorf("%s: acquiring %v", name, e.Acquiring())
+		if releases(e) {
+			releasing = append(releasing, name)
 		}
-		if e.Acquiring() && !wants[name] && name != "Triage" { // an order of messages harms nothing when it comes late
-			t.Errorf("Wants has no case for %s", name)
+		if goesOn(e) {
+			going = append(going, name)
 		}
+		said := name == "Triage" || name == "ReportQuestionClosed" // harms nothing when it comes late
+		if !releases(e) && !judged[name] && !said {
+			t.Errorf("stillToDo has no case for %s", name)
+		}
+	}
+	if want := []string{"StopModel", "StopCall", "RefuseDelegation"}; !slices.Equal(releasing, want) {
+		t.Errorf("%v are released at once, want %v", releasing, want)
+	}
+	if want := []string{"AskModel", "RunTool", "StartDelegation", "AmendDelegation", "WantSlot"}; !slices.Equal(going, want) {
+		t.Errorf("%v go on, want %v", going, want)
 	}
 }
 
@@ -218,7 +228,7 @@ func TestTimeNeverDecreases(t *testing.T) {
 // What models and tools say is stored as valid UTF-8.
 func TestInvalidUTF8(t *testing.T) {
 	w := script(t, "create", `send a "one"`)
-	d := w.s.Decide(conversation.Given{At: w.now}, conversation.ModelAnswered{Step: 1, Attempt: 1, Answer: conversation.ModelAnswer{Items: []conversation.Item{{Kind: conversation.ItemText, Text: "a\xffb"}}}})
+	d := w.s.Decide(conversation.Inputs{At: w.now}, conversation.ModelAnswered{Step: 1, Attempt: 1, Answer: conversation.ModelAnswer{Items: []conversation.Item{{Kind: conversation.ItemText, Text: "a\xffb"}}}})
 	var text string
 	for _, e := range d.Events {
 		if r, ok := e.Body.(conversation.Response); ok {

@@ -68,10 +68,9 @@ type world struct {
 type node struct {
 	id      conversation.SessionID
 	durable []conversation.Event
-	live    *Session              // nil = passive
-	batch   []conversation.Event  // decided, not durable
-	effects []conversation.Effect // acquiring, of the batch
-	waiting []mail                // to other sessions, of the batch
+	live    *Session             // nil = passive
+	batch   []conversation.Event // decided, not durable
+	waiting []mail               // to other sessions, of the batch
 	models  []conversation.AskModel
 	tools   []conversation.RunTool
 	amends  []conversation.AmendDelegation
@@ -141,7 +140,7 @@ func (w *world) fatalf(format string, args ...any) {
 			fmt.Fprintf(&log, "%3d %s %s %s\n", e.Seq, e.Body.Kind(), e.Task, body(e.Body))
 		}
 	}
-	w.t.Fatalf("%s\nseed %d; again: go test ./conversation -run TestWorld -world.seed=%d\n%s",
+	w.t.Fatalf("%s\nseed %d; again: go test ./conversation/machine -run TestWorld -world.seed=%d\n%s",
 		fmt.Sprintf(format, args...), w.seed, w.seed, log.String())
 }
 
@@ -168,12 +167,27 @@ func (w *world) wake(n *node) {
 	if len(n.durable) == 0 {
 		return
 	}
-	n.slot = n.live.HoldsSlot()
+	n.slot = n.live.Standing().HoldsSlot
 	w.decide(n, conversation.Recovered{})
+	if len(n.batch) > 0 {
+		if early := n.live.Durable(n.durable[len(n.durable)-1].Seq); len(early) > 0 {
+			w.fatalf("%s: handed out before it was durable: %s", n.id, describeAll(early))
+		}
+	}
 	w.commit(n)
-	if n.live != nil {
-		for _, e := range n.live.Outstanding(w.now) {
-			w.start(n, e)
+	if n.live == nil {
+		return
+	}
+	for _, e := range n.live.Outstanding(w.now) {
+		started := true
+		switch e := e.(type) {
+		case conversation.AskModel:
+			started = slices.Contains(n.models, e)
+		case conversation.RunTool:
+			started = slices.Contains(n.tools, e)
+		}
+		if !started {
+			w.fatalf("%s: outstanding after the recovery, and never handed out: %s", n.id, describe(e))
 		}
 	}
 }
@@ -198,17 +212,13 @@ func (w *world) decide(n *node, c conversation.Command) conversation.Decided {
 	if _, granted := c.(conversation.SlotGranted); granted {
 		slot = true
 	}
-	d := n.live.Decide(conversation.Given{At: w.now, Slot: slot}, c)
+	d := n.live.Decide(conversation.Inputs{At: w.now, Slot: slot}, c)
 	if d.Err != nil && len(d.Events) > 0 {
 		w.fatalf("%s was refused with events", c.Name())
 	}
 	n.batch = append(n.batch, d.Events...)
 	w.soon(n, d.Events)
-	for _, e := range d.Effects {
-		if e.Acquiring() {
-			n.effects = append(n.effects, e)
-			continue
-		}
+	for _, e := range d.Release {
 		w.release(n, e)
 	}
 	w.invariants(n)
@@ -285,7 +295,7 @@ func (w *world) post(to conversation.SessionID, c conversation.Command) {
 
 // commit makes the batch durable, or fails in one of the two ways.
 func (w *world) commit(n *node) {
-	if n.live == nil || len(n.batch) == 0 && len(n.effects) == 0 {
+	if n.live == nil || len(n.batch) == 0 && len(n.live.held) == 0 {
 		return
 	}
 	if !w.friendly && w.r.IntN(25) == 0 { // a failed commit: memory is thrown away
@@ -298,23 +308,26 @@ func (w *world) commit(n *node) {
 	if len(n.batch) > 0 {
 		w.store(n)
 	}
-	effects := n.effects
-	n.batch, n.effects = nil, nil
+	n.batch = nil
 	// An answer that a crashed activation had asked for may have closed the step.
-	n.models = slices.DeleteFunc(n.models, func(m conversation.AskModel) bool { return !n.live.Wants(m) })
-	for _, e := range effects {
-		if n.live.Wants(e) {
-			w.start(n, e)
+	n.models = slices.DeleteFunc(n.models, func(m conversation.AskModel) bool { return !n.live.stillToDo(m) })
+	for _, e := range n.live.Durable(n.live.Head()) {
+		if !n.live.stillToDo(e) {
+			w.fatalf("%s: handed out, but not to be done: %s", n.id, describe(e))
 		}
+		w.start(n, e)
 	}
-	n.slot = n.live.HoldsSlot()
+	if again := n.live.Durable(n.live.Head()); len(again) > 0 {
+		w.fatalf("%s: handed out twice: %s", n.id, describeAll(again))
+	}
+	n.slot = n.live.Standing().HoldsSlot
 }
 
 // store writes what is decided, and with it when the session must be in memory
 // again. Read cursors and snapshots come without events.
 func (w *world) store(n *node) {
 	n.durable = append(n.durable, n.batch...)
-	n.due, n.open = n.live.NextDue(), n.live.Summary().Open
+	n.due, n.open = n.live.Standing().WakeAt, n.live.Summary().Open
 }
 
 // crash loses a session's memory and everything that ran for it.
@@ -322,7 +335,7 @@ func (w *world) crash(n *node) {
 	for _, m := range n.models {
 		n.stale = append(n.stale, conversation.ModelAnswered{Step: m.Step, Attempt: m.Attempt})
 	}
-	n.live, n.batch, n.effects, n.models, n.tools, n.amends, n.tells, n.answers = nil, nil, nil, nil, nil, nil, nil, nil
+	n.live, n.batch, n.models, n.tools, n.amends, n.tells, n.answers = nil, nil, nil, nil, nil, nil, nil
 	n.stopped, n.want = nil, false
 }
 
@@ -330,9 +343,10 @@ func (w *world) crash(n *node) {
 func (w *world) start(n *node, e conversation.Effect) {
 	switch e := e.(type) {
 	case conversation.AskModel:
-		if !slices.Contains(n.models, e) {
-			n.models = append(n.models, e)
+		if slices.Contains(n.models, e) {
+			w.fatalf("%s: handed out twice: %s", n.id, describe(e))
 		}
+		n.models = append(n.models, e)
 		if len(n.models) > 1 {
 			w.fatalf("two model calls in %s: %v", n.id, n.models)
 		}
@@ -340,7 +354,7 @@ func (w *world) start(n *node, e conversation.Effect) {
 	case conversation.RunTool:
 		e.Args = ""
 		if slices.Contains(n.tools, e) {
-			return
+			w.fatalf("%s: handed out twice: %s", n.id, describe(e))
 		}
 		if n.stopped[e.Call] {
 			w.fatalf("%s: the call %s is started after it was stopped", n.id, e.Call)
@@ -354,9 +368,10 @@ func (w *world) start(n *node, e conversation.Effect) {
 		}
 	case conversation.AmendDelegation:
 		e.Text = "amended"
-		if !slices.Contains(n.amends, e) {
-			n.amends = append(n.amends, e)
+		if slices.Contains(n.amends, e) {
+			w.fatalf("%s: handed out twice: %s", n.id, describe(e))
 		}
+		n.amends = append(n.amends, e)
 	case conversation.StartDelegation:
 		e.Objective = ""
 		if e.Stop {
@@ -366,9 +381,10 @@ func (w *world) start(n *node, e conversation.Effect) {
 		if n.stopped[e.Call] {
 			w.fatalf("%s: the delegation %s is started after it was stopped", n.id, e.Call)
 		}
-		if !slices.Contains(n.tells, e) {
-			n.tells = append(n.tells, e)
+		if slices.Contains(n.tells, e) {
+			w.fatalf("%s: handed out twice: %s", n.id, describe(e))
 		}
+		n.tells = append(n.tells, e)
 	case conversation.RouteAnswer:
 		w.post(n.id+"/"+conversation.SessionID(e.Delegation), conversation.Answer{Author: e.By, Via: conversation.ViaDelegation, ClientMsgID: conversation.ClientMsgID("answer-" + e.Question), Question: e.Question, Text: e.Text})
 	case conversation.Report:
@@ -537,13 +553,13 @@ func (w *world) deliver() {
 // tell repeats what a proxy repeats: tells and amendments.
 func (w *world) tell(n *node) {
 	for _, d := range n.tells {
-		if n.live == nil || !n.live.Wants(d) {
+		if n.live == nil || !n.live.stillToDo(d) {
 			continue
 		}
 		w.post(d.Session, conversation.Tell{Agent: d.Agent, Owner: "u", Objective: "objective of " + string(d.Session)})
 	}
 	for _, a := range n.amends {
-		if n.live == nil || !n.live.Wants(a) {
+		if n.live == nil || !n.live.stillToDo(a) {
 			continue
 		}
 		w.post(n.id+"/"+conversation.SessionID(a.Delegation), conversation.Say{Author: "u", Via: conversation.ViaDelegation, ClientMsgID: conversation.ClientMsgID(a.Call), Text: a.Text})
@@ -766,7 +782,7 @@ func (w *world) invariants(n *node) {
 		w.fatalf("%s: Outstanding(replayed) differs\nlive   %s\nreplay %s", n.id, a, b)
 	}
 	for _, e := range n.live.Outstanding(w.now) {
-		if !n.live.Wants(e) {
+		if !n.live.stillToDo(e) {
 			w.fatalf("%s: outstanding, but not wanted: %s", n.id, describe(e))
 		}
 	}
@@ -828,7 +844,7 @@ func (w *world) finish() {
 				w.tool(n)
 			}
 			w.tell(n)
-			if at := n.live.NextTick(); !at.IsZero() && !at.After(w.now) {
+			if at := n.live.Standing().NextTick; !at.IsZero() && !at.After(w.now) {
 				w.give(id, conversation.Tick{})
 			}
 			v := n.live.View()
@@ -862,7 +878,7 @@ func (w *world) finish() {
 				n := w.nodes[id]
 				w.t.Logf("%s: %d tasks, due %v, now %v", id, n.open, n.due, w.now)
 				if n.live != nil {
-					w.t.Logf("%s: %+v due %v tick %v outstanding %s", id, n.live.View().Tasks, n.live.NextDue(), n.live.NextTick(), describeAll(n.live.Outstanding(w.now)))
+					w.t.Logf("%s: %+v due %v tick %v outstanding %s", id, n.live.View().Tasks, n.live.Standing().WakeAt, n.live.Standing().NextTick, describeAll(n.live.Outstanding(w.now)))
 				}
 			}
 			w.fatalf("it does not end")
@@ -921,7 +937,7 @@ func (w *world) judge() {
 		if id == "mail" {
 			continue
 		}
-		if n.live != nil && (n.live.HoldsSlot() || n.live.Busy()) {
+		if n.live != nil && (n.live.Standing().HoldsSlot || n.live.Standing().Busy) {
 			w.fatalf("%s: still busy at the end", id)
 		}
 		w.judgeLog(n)

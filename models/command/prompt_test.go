@@ -41,7 +41,7 @@ func newStage(t *testing.T) *stage {
 func (s *stage) do(c conversation.Command) conversation.Decided {
 	s.t.Helper()
 	s.now = s.now.Add(time.Minute)
-	d := s.machine.Decide(conversation.Given{At: s.now, Slot: true}, c)
+	d := s.machine.Decide(conversation.Inputs{At: s.now, Slot: true}, c)
 	if d.Err != nil {
 		s.t.Fatalf("%s: %v", c.Name(), d.Err)
 	}
@@ -56,7 +56,7 @@ func (s *stage) do(c conversation.Command) conversation.Decided {
 			s.shown = append(s.shown, b.Text)
 		}
 	}
-	for _, e := range d.Effects {
+	for _, e := range s.machine.Durable(d.Head) {
 		if ask, ok := e.(conversation.AskModel); ok {
 			s.asked = &ask
 		}

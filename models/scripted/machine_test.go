@@ -72,7 +72,7 @@ func (p *play) stage(id conversation.SessionID) *stage {
 
 func (p *play) do(s *stage, c conversation.Command) conversation.Decided {
 	p.now = p.now.Add(time.Millisecond)
-	d := s.machine.Decide(conversation.Given{At: p.now, Slot: true}, c)
+	d := s.machine.Decide(conversation.Inputs{At: p.now, Slot: true}, c)
 	for _, e := range d.Events {
 		s.transcript.Add(e)
 		if b, ok := e.Body.(conversation.Response); ok {
@@ -80,7 +80,10 @@ func (p *play) do(s *stage, c conversation.Command) conversation.Decided {
 		}
 		p.note(s, e)
 	}
-	for _, e := range d.Effects {
+	for _, e := range d.Release {
+		p.effect(s, e)
+	}
+	for _, e := range s.machine.Durable(d.Head) {
 		p.effect(s, e)
 	}
 	return d
@@ -129,7 +132,7 @@ func (p *play) effect(s *stage, e conversation.Effect) {
 	switch e := e.(type) {
 	case conversation.AskModel:
 		ask := func() {
-			if s.machine.Wants(e) {
+			if slices.Contains(s.machine.Outstanding(p.now), conversation.Effect(e)) { // a cancel may have come meanwhile
 				p.model(s, e)
 			}
 		}

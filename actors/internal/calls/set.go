@@ -65,22 +65,14 @@ type Set struct {
 	children map[conversation.CallID]*actor.PID
 }
 
-// RunTool starts a tool call, unless it runs.
+// RunTool starts a tool call.
 func (s *Set) RunTool(env *Env, of Session, f conversation.RunTool) {
-	if s.children[f.Call] == nil {
-		s.add(f.Call, of, &tool{env: env, key: of.Key, parent: of.Self, published: of.Published, f: f})
-	}
+	s.add(f.Call, of, &tool{env: env, key: of.Key, parent: of.Self, published: of.Published, f: f})
 }
 
-// Delegate starts a delegation in the name of the session's owner. One that runs
-// goes on; it is cancelled if f says so.
+// Delegate starts a delegation in the name of the session's owner, or cancels one
+// that an earlier activation has started, if f says so.
 func (s *Set) Delegate(env *Env, of Session, owner conversation.UserID, access conversation.Access, f conversation.StartDelegation) {
-	if pid := s.children[f.Call]; pid != nil {
-		if f.Stop {
-			env.Send(pid, &stop{})
-		}
-		return
-	}
 	s.add(f.Call, of, &delegation{env: env, key: of.Key, parent: of.Self, f: f, owner: owner, access: access, stop: f.Stop})
 }
 

@@ -22,9 +22,9 @@ type Env struct {
 // Session is the state of the session that matters to its metrics.
 type Session struct {
 	Key        conversation.SessionKey
-	Recovering bool                     // it was loaded, and decides what becomes of what was open
-	Machine    interface{ Busy() bool } // asked for open work when a task has ended
-	Warm       bool                     // its transcript is in memory: the next task comes soon, or both go
+	Recovering bool // it was loaded, and decides what becomes of what was open
+	Busy       bool // open work is left
+	Warm       bool // its transcript is in memory: the next task comes soon, or both go
 }
 
 // Observer counts for one session, and remembers when its running work has begun.
@@ -168,7 +168,7 @@ func (o *Observer) taskEnded(m *metrics.Actors, s Session, task conversation.Tas
 	delete(t.parts, conversation.SourceID(trigger))
 	delete(t.acked, trigger)
 	switch {
-	case s.Machine.Busy() || len(t.asked) > 0:
+	case s.Busy || len(t.asked) > 0:
 	case s.Warm: // the maps stay as long as the transcript does
 		clear(t.acked)
 		clear(t.parts)

@@ -86,9 +86,9 @@ func (w *World) Tell(key conversation.SessionKey, c conversation.Command, done f
 		done(conversation.Receipt{}, err)
 		return
 	}
-	d := s.Machine.Decide(conversation.Given{At: w.Now, Slot: !w.Full}, w.lookedUp(s, c))
-	w.commit(s, conversation.Commit{Events: d.Events, Keys: conversation.Keys(d.Events), Tasks: d.Rows, Cursors: d.Cursors})
-	for _, e := range d.Effects {
+	d := s.Machine.Decide(conversation.Inputs{At: w.Now, Slot: !w.Full}, w.lookedUp(s, c))
+	w.commit(s, conversation.Commit{Events: d.Events, Keys: d.Keys, Tasks: d.Rows, Cursors: d.Cursors})
+	for _, e := range slices.Concat(d.Release, s.Machine.Durable(d.Head)) {
 		w.effect(s, e)
 	}
 	if d.Err != nil {
@@ -176,12 +176,7 @@ func (w *World) load(key conversation.SessionKey, c conversation.Command) (*Sess
 	if s := w.sessions[key]; s != nil {
 		return s, nil
 	}
-	var opens bool
-	switch c.(type) {
-	case conversation.Create, conversation.Tell:
-		opens = true
-	}
-	head, err := w.Store.Acquire(context.Background(), key, conversation.AcquireHow{Create: opens})
+	head, err := w.Store.Acquire(context.Background(), key, conversation.AcquireHow{Create: c.Class().Creates})
 	if err != nil {
 		return nil, err // not found: absent, or erased
 	}
@@ -190,24 +185,20 @@ func (w *World) load(key conversation.SessionKey, c conversation.Command) (*Sess
 	return s, nil
 }
 
-// lookedUp is a command with the hint of what the store knows of its key. Parts
-// with a source need it always; client ids are remembered by the machine for as
-// long as tests are.
+// lookedUp is a command with the hint of what the store knows of its key.
 func (w *World) lookedUp(s *Session, c conversation.Command) conversation.Command {
-	part, ok := c.(conversation.AddPart)
-	if !ok || part.Source == "" {
+	keys := s.Machine.LookupKeys(c)
+	if len(keys) == 0 {
 		return c
 	}
-	keys := []conversation.Key{{Source: conversation.SourceID("ext:" + part.Source), Part: part.Index}, {Source: conversation.SourceID(part.Source), Part: part.Index}}
 	seqs, err := w.Store.Find(context.Background(), s.Key, keys)
 	if err != nil {
 		panic(err)
 	}
-	if first := max(seqs[0], seqs[1]); first != 0 {
-		part.Duplicate = &conversation.Duplicate{Seq: first, Message: s.part(first).Message, Task: s.event(first).Task}
-		part.Duplicate.SameText = strings.TrimSpace(s.part(first).Text) == strings.TrimSpace(part.Text)
+	if first := slices.Max(seqs); first != 0 {
+		return conversation.WithDuplicate(c, conversation.DuplicateOf(c, s.event(first)))
 	}
-	return part
+	return c
 }
 
 // commit stores what the machine has gone through already.

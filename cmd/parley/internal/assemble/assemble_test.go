@@ -121,7 +121,7 @@ func TestEveryKeyIsUsed(t *testing.T) {
 		"listen": "the gateway's", "data": "pebble.Open", "memory.mode": "Open or OpenEphemeral",
 		"model.default": "TestModelIsChosen", "model.stream": "TestStreamingCanBeTurnedOff", "scripted.token_delay": "scripted.Options",
 		"scripted.script": "scripted.Options", "command_agent.ask_marker": "TestAskMarkerOfAllAgents", "auth.mode": "refused but none",
-		"log.level": "newLogger", "log.format": "newLogger", "channels.websocket.mode": "newDoors", "channels.http.mode": "newDoors",
+		"log.level": "newLogger", "log.format": "newLogger",
 		"process.heap_floor": "TestHeapFloorOfTheServer",
 	}
 	reach := func(c config.Config) string {

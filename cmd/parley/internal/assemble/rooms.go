@@ -36,6 +36,9 @@ func Rules(c *config.Config, tools []conversation.Tool, def string) conversation
 		},
 		Tools: map[string]conversation.ToolRule{},
 	}
+	r.Policy.Channels = map[conversation.Via]conversation.Mode{
+		conversation.ViaWebSocket: c.Channels.WebSocket, conversation.ViaHTTP: c.Channels.HTTP,
+	}
 	for _, a := range c.Agents {
 		p := a.Profile()
 		if b := c.Block(cmp.Or(a.Model, def)); b != nil && b.Provider == config.ProviderCommand {

@@ -293,6 +293,9 @@ func TestConfigReachesThePolicy(t *testing.T) {
 	}
 	before, after := reflect.ValueOf(conversation.DefaultPolicy()), reflect.ValueOf(*changed.Policy())
 	for i := range before.NumField() {
+		if before.Type().Field(i).Name == "Channels" {
+			continue // of Config.Channels; assemble.TestEveryKeyIsUsed proves that they reach the engine
+		}
 		if reflect.DeepEqual(before.Field(i).Interface(), after.Field(i).Interface()) {
 			t.Errorf("no key changes conversation.Policy.%s", before.Type().Field(i).Name)
 		}

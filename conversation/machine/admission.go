@@ -1,0 +1,67 @@
+package machine
+
+import (
+	"strings"
+
+	"parley/conversation"
+)
+
+// What the shell must know of a command before Decide: whether the store has to be
+// asked for its key, and whether it would need a slot.
+
+// LookupKeys are the keys that the store must be asked for before a command is
+// decided: the session does not know whether one of them was there before. At most
+// one of them is stored. None: the command can be decided at once. What the store
+// knows comes with the command as its Duplicate (conversation.DuplicateOf,
+// conversation.WithDuplicate).
+func (s *Session) LookupKeys(c conversation.Command) []conversation.Key {
+	if part, ok := c.(conversation.AddPart); ok && part.Source != "" {
+		keys := []conversation.Key{{Source: conversation.SourceID("ext:" + part.Source), Part: part.Index}}
+		// Where no model of ours answers, a part may belong to a message of the session.
+		if s.state.Agent == conversation.Outside && strings.HasSuffix(part.Source, "-"+string(s.key.Session)) {
+			keys = append(keys, conversation.Key{Source: conversation.SourceID(part.Source), Part: part.Index})
+		}
+		return keys
+	}
+	key, ok := conversation.ClientKey(c)
+	if !ok || !s.state.Forgotten {
+		return nil
+	}
+	if _, known := s.state.Recall(key.Author, key.Client); known {
+		return nil
+	}
+	return []conversation.Key{key}
+}
+
+// WouldStart is true for a message that needs a slot and nothing else to become a
+// RUNNING task of its own: admission.on_full=reject refuses it while there is none.
+// A repeated message, one that answers a question or joins a task, and one that
+// would wait in its own session anyway (A-17: busy comes first) need none.
+func (s *Session) WouldStart(say conversation.Say) bool {
+	if say.Duplicate != nil || s.key.Session.Depth() > 0 || s.state.Agent == conversation.Outside || s.wouldQueue() {
+		return false
+	}
+	if say.ClientMsgID != "" {
+		if _, repeated := s.state.Recall(say.Author, say.ClientMsgID); repeated {
+			return false
+		}
+	}
+	if say.Mode == conversation.ModeDefault {
+		for _, t := range s.state.Tasks {
+			for _, q := range t.Questions {
+				if q.Asked.Blocking {
+					return false // it is taken as the answer
+				}
+			}
+		}
+	}
+	if s.mode(say) != conversation.ModeSteer {
+		return true
+	}
+	for _, t := range s.state.Tasks {
+		if t.Status == conversation.TaskAwaiting || t.Status == conversation.TaskQueued {
+			return false // it joins
+		}
+	}
+	return true
+}
