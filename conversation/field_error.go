@@ -19,7 +19,7 @@ import (
 //	unit     "bytes": the number is a size and may be written as "256 KiB"
 //	auto     the number that the text "auto" stands for
 type FieldError struct {
-	Key      string // of the value that is wrong; never empty
+	Key      string // of the value that is wrong; within a block its name there, and "" for the block as a whole
 	Sentence string // what the value must be, without the key and the value; "" if AtMost says it
 	AtMost   string // the key whose value is the upper bound of Key's; "" = none
 	Value    any    // the value, for Error; nil = Error does not say it

@@ -122,7 +122,7 @@ func TestWrongMCPOptions(t *testing.T) {
 	path := write(t, "[[mcp]]\nname = \"x\"\nurl = \"http://127.0.0.1:1\"\nheaders = { \"Host\" = \"h\" }\n")
 	for _, args := range [][]string{{"config", "check"}, {"serve", "--listen", "127.0.0.1:0", "--data", t.TempDir()}} {
 		code, _, stderr := run(append(args, "--config", path)...)
-		if code != exitUsage || !strings.Contains(stderr, `config.toml:1: mcp "x": headers: Host is set by the protocol`) {
+		if code != exitUsage || !strings.Contains(stderr, `config.toml:4: mcp "x": headers: Host is set by the protocol`) {
 			t.Errorf("%v: code %d: %s", args, code, stderr)
 		}
 	}

@@ -199,85 +199,90 @@ func (o *Options) Validate() error {
 			errs = append(errs, fmt.Errorf("mcp %q: there are two servers of this name", s.Name))
 		}
 		names[s.Name] = true
-		if err := s.Validate(); err != nil {
-			for line := range strings.SplitSeq(err.Error(), "\n") {
-				errs = append(errs, fmt.Errorf("mcp %q: %s", s.Name, line))
-			}
+		for _, wrong := range s.Validate() {
+			errs = append(errs, fmt.Errorf("mcp %q: %s", s.Name, wrong.Sentence))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// Validate says everything that is wrong with one server, a line for each thing.
-func (s *Server) Validate() error {
-	var errs []error
-	refuse := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if !serverName.MatchString(s.Name) {
-		refuse("name must be 1 to 32 letters, digits, _ and -")
+// Validate says everything that is wrong with one server, by the keys of its
+// block; a key "" is the block as a whole. It reads no secret, and no sentence
+// holds one.
+func (s *Server) Validate() []conversation.FieldError {
+	var wrong []conversation.FieldError
+	refuse := func(key, format string, args ...any) {
+		wrong = append(wrong, conversation.FieldError{Key: key, Sentence: fmt.Sprintf(format, args...)})
+	}
+	named := serverName.MatchString(s.Name)
+	switch {
+	case s.Name == "":
+		refuse("name", "a server needs a name: name = \"…\"")
+	case !named:
+		refuse("name", "a name is 1 to 32 letters, digits, _ and -")
 	}
 	switch {
 	case (s.Command == "") == (s.URL == ""):
-		refuse("either command or url must be given, and not both")
+		refuse("", "give command or url, and not both")
 	case s.Command != "" && len(s.Headers) > 0:
-		refuse("headers go with a url, not with a command")
+		refuse("headers", "headers go with a url, not with a command")
 	case s.URL != "" && (len(s.Args) > 0 || len(s.Env) > 0 || s.Dir != ""):
-		refuse("args, env and dir go with a command, not with a url")
+		refuse("", "args, env and dir go with a command, not with a url")
 	}
-	for _, text := range append([]string{s.Command, s.Dir}, s.Args...) {
-		if strings.ContainsRune(text, 0) {
-			refuse("command, args and dir must not hold a zero byte")
-			break
-		}
+	if slices.ContainsFunc(append([]string{s.Command, s.Dir}, s.Args...), func(t string) bool { return strings.ContainsRune(t, 0) }) {
+		refuse("args", "command, args and dir must not hold a zero byte")
 	}
 	if s.URL != "" {
 		if err := checkURL(s.URL); err != nil {
-			refuse("url: %w", err)
+			refuse("url", "url: %v", err)
 		}
 	}
-	for name, value := range s.Headers {
-		if !httpguts.ValidHeaderFieldName(name) {
-			refuse("headers: %q is not the name of a header", name)
-		} else if slices.Contains(reservedHeaders, http.CanonicalHeaderKey(name)) {
-			refuse("headers: %s is set by the protocol", name)
-		}
-		if err := value.Check(); err != nil {
-			refuse("headers: %s: %w", name, err)
-		}
-	}
-	for name, value := range s.Env {
-		if !envName.MatchString(name) {
-			refuse("env: %q is not the name of a variable", name)
-		}
-		if err := value.Check(); err != nil {
-			refuse("env: %s: %w", name, err)
-		}
-	}
-	if !toolPrefix.MatchString(s.Prefix) {
-		refuse("prefix must be at most 32 letters, digits, _ and -, and is %q", s.Prefix)
+	s.validateSecrets(refuse)
+	if !toolPrefix.MatchString(s.Prefix) && (named || s.Prefix != DefaultServer(s.Name).Prefix) {
+		refuse("prefix", "prefix = %q: must be at most 32 letters, digits, _ and -", s.Prefix)
 	}
 	if len(s.Allow) == 0 {
-		refuse(`allow must name tools, or be ["*"]`)
+		refuse("allow", `allow must name tools, or be ["*"]; leave the block out to use none`)
 	}
 	if s.Approval != ApprovalAsk && s.Approval != ApprovalNever {
-		refuse("approval must be %q or %q, not %q", ApprovalAsk, ApprovalNever, s.Approval)
+		refuse("approval", "approval = %q: must be %q or %q", s.Approval, ApprovalAsk, ApprovalNever)
 	}
 	for _, name := range s.Ask {
 		if slices.Contains(s.Never, name) {
-			refuse("%q is in both ask and never", name)
+			refuse("ask", "%q is in both ask and never", name)
 		}
 	}
-	for what, names := range map[string][]string{"ask": s.Ask, "never": s.Never} {
-		if slices.Contains(names, "*") {
-			refuse(`%s must name tools; approval says what holds for all`, what)
-		}
+	if slices.Contains(slices.Concat(s.Ask, s.Never), "*") {
+		refuse("ask", "ask and never name tools; approval says what holds for all")
 	}
 	if s.Timeout < 0 || s.Timeout > time.Hour {
-		refuse("timeout must be between 0 and 1h, and is %s", s.Timeout)
+		refuse("timeout", "timeout must be between 0 and 1h, and is %s", s.Timeout)
 	}
 	if s.ConnectTimeout <= 0 {
-		refuse("connect_timeout must be more than 0, and is %s", s.ConnectTimeout)
+		refuse("connect_timeout", "connect_timeout must be more than 0, and is %s", s.ConnectTimeout)
 	}
-	return errors.Join(errs...)
+	return wrong
+}
+
+func (s *Server) validateSecrets(refuse func(key, format string, args ...any)) {
+	for _, name := range sorted(s.Headers) {
+		if !httpguts.ValidHeaderFieldName(name) {
+			refuse("headers", "headers: %q is not the name of a header", name)
+		} else if slices.Contains(reservedHeaders, http.CanonicalHeaderKey(name)) {
+			refuse("headers", "headers: %s is set by the protocol", name)
+		}
+		if err := s.Headers[name].Check(); err != nil {
+			refuse("headers", "headers: %s: %v", name, err)
+		}
+	}
+	for _, name := range sorted(s.Env) {
+		if !envName.MatchString(name) {
+			refuse("env", "env: %q is not the name of a variable", name)
+		}
+		if err := s.Env[name].Check(); err != nil {
+			refuse("env", "env: %s: %v", name, err)
+		}
+	}
 }
 
 // checkURL looks at an address whose references are not filled in yet. Its

@@ -3,9 +3,7 @@ package config
 import (
 	"fmt"
 	"maps"
-	"net/url"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -80,98 +78,49 @@ func (l *loader) mcp(at map[string]problem, value any) {
 	}
 }
 
-var mcpName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,32}$`)
-var mcpPrefix = regexp.MustCompile(`^[a-zA-Z0-9_-]{0,32}$`)
-
 func (l *loader) mcpList(c *Config) {
 	seen := map[string]bool{}
 	for i := range c.MCP {
-		b, before := &c.MCP[i], len(l.problems)
+		b := &c.MCP[i]
 		prefix := fmt.Sprintf("mcp.%d", i)
 		say := func(key, format string, args ...any) {
 			if !l.broken[prefix+"."+key] {
 				l.complain(l.at(prefix, key), "mcp %q: "+format, append([]any{b.Name}, args...)...)
 			}
 		}
-		switch {
-		case b.Name == "":
-			say("name", "a server needs a name: name = \"…\"")
-		case !mcpName.MatchString(b.Name):
-			say("name", "a name is 1 to 32 letters, digits, _ and -")
-		case seen[b.Name]:
+		if b.Name != "" && seen[b.Name] {
 			say("name", "there are two servers of this name")
 		}
 		seen[b.Name] = true
-		switch {
-		case (b.Command == "") == (b.URL == ""):
-			say("", "give command or url, and not both")
-		case b.Command != "" && len(b.Headers) > 0:
-			say("headers", "headers go with a url, not with a command")
-		case b.URL != "" && (len(b.Args) > 0 || len(b.Env) > 0 || b.Dir != ""):
-			say("", "args, env and dir go with a command, not with a url")
+		secretless := func(key, name, value, where string) bool {
+			err := inline(name, value)
+			if err != nil {
+				say(key, "%s: %v", where, err)
+			}
+			return err == nil
 		}
-		if err := checkEndpoint(b.URL); err != nil {
-			say("url", "url: %v", err)
-		}
-		for what, m := range map[string]map[string]string{"env": b.Env, "headers": b.Headers} {
-			for _, name := range sortedKeys(m) {
-				if err := inline(name, m[name]); err != nil {
-					say(what, "%s: %s: %v", what, name, err)
-				}
+		for _, m := range []struct {
+			key    string
+			values map[string]string
+		}{{"env", b.Env}, {"headers", b.Headers}} {
+			fine := true
+			for _, name := range sortedKeys(m.values) {
+				fine = secretless(m.key, name, m.values[name], m.key+": "+name) && fine
+			}
+			if !fine {
+				l.breaks(prefix + "." + m.key) // said already; the room would say it again
 			}
 		}
-		if _, said := l.origin[prefix+".prefix"]; said && !mcpPrefix.MatchString(b.Prefix) {
-			say("prefix", "prefix = %q: must be at most 32 letters, digits, _ and -", b.Prefix)
-		}
-		if len(b.Allow) == 0 {
-			say("allow", `allow must name tools, or be ["*"]; leave the block out to use none`)
-		}
-		if b.Approval != string(mcp.ApprovalAsk) && b.Approval != string(mcp.ApprovalNever) {
-			say("approval", "approval = %q: must be %q or %q", b.Approval, mcp.ApprovalAsk, mcp.ApprovalNever)
-		}
-		for _, name := range b.Ask {
-			if slices.Contains(b.Never, name) {
-				say("ask", "%q is in both ask and never", name)
+		for pair := range strings.SplitSeq(rawQuery(b.URL), "&") {
+			if name, value, ok := strings.Cut(pair, "="); ok && !secretless("url", name, value, "url") {
+				l.breaks(prefix + ".url")
 			}
 		}
-		if slices.Contains(slices.Concat(b.Ask, b.Never), "*") {
-			say("ask", "ask and never name tools; approval says what holds for all")
-		}
-		if len(l.problems) > before || l.brokenBlock(prefix) {
-			continue
-		}
-		// The tools room knows the rest.
 		server := b.Server()
-		if err := server.Validate(); err != nil {
-			for line := range strings.SplitSeq(err.Error(), "\n") {
-				say("", "%s", line)
-			}
+		for _, wrong := range server.Validate() {
+			say(wrong.Key, "%s", wrong.Sentence)
 		}
 	}
-}
-
-// checkEndpoint looks at an address. Its errors do not repeat it.
-func checkEndpoint(address string) error {
-	if address == "" {
-		return nil
-	}
-	u, err := url.Parse(secret.Replace(address, func(secret.Reference) string { return "x" }))
-	switch {
-	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
-		return fmt.Errorf("must be a whole address that begins with http:// or https://")
-	case u.User != nil:
-		return fmt.Errorf("must not hold a user or password; use a header")
-	case u.Fragment != "":
-		return fmt.Errorf("must not have a fragment")
-	}
-	for pair := range strings.SplitSeq(rawQuery(address), "&") {
-		if name, value, ok := strings.Cut(pair, "="); ok {
-			if err := inline(name, value); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 func rawQuery(address string) string {
