@@ -40,7 +40,7 @@ func (h *harness) chat(name string) {
 }
 
 // step and asking are the open model calls: the step's, and the summary's.
-func (h *harness) step() *actorstest.Call {
+func (h *harness) step() *actorstest.ModelCall {
 	h.t.Helper()
 	call := h.open(false)
 	if call == nil {
@@ -49,12 +49,12 @@ func (h *harness) step() *actorstest.Call {
 	return call
 }
 
-func (h *harness) asking() *actorstest.Call { return h.open(true) }
+func (h *harness) asking() *actorstest.ModelCall { return h.open(true) }
 
-func (h *harness) open(summary bool) *actorstest.Call {
+func (h *harness) open(summary bool) *actorstest.ModelCall {
 	h.t.Helper()
 	synctest.Wait()
-	var found *actorstest.Call
+	var found *actorstest.ModelCall
 	for _, c := range h.model.Open() {
 		last := c.Request.Last
 		if asks := len(last) > 0 && strings.HasPrefix(last[len(last)-1].Text, conversation.SummaryAsk); asks == summary {
@@ -213,11 +213,11 @@ func TestCompaction(t *testing.T) {
 		})
 	})
 	t.Run("failure is harmless", func(t *testing.T) {
-		for name, fail := range map[string]func(*actorstest.Call){
-			"failed": func(c *actorstest.Call) { c.Fail(errors.New("secret")) },
-			"cut":    (*actorstest.Call).Cut,
-			"empty":  func(c *actorstest.Call) { c.Answer(actorstest.Text(" ")) },
-			"never":  func(*actorstest.Call) { time.Sleep(DefaultConfig().ModelLimit + time.Second) },
+		for name, fail := range map[string]func(*actorstest.ModelCall){
+			"failed": func(c *actorstest.ModelCall) { c.Fail(errors.New("secret")) },
+			"cut":    (*actorstest.ModelCall).Cut,
+			"empty":  func(c *actorstest.ModelCall) { c.Answer(actorstest.Text(" ")) },
+			"never":  func(*actorstest.ModelCall) { time.Sleep(DefaultConfig().ModelLimit + time.Second) },
 		} {
 			t.Run(name, func(t *testing.T) {
 				withHarness(t, narrow, func(t *testing.T, h *harness) {

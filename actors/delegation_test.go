@@ -17,7 +17,7 @@ var sub = conversation.SessionKey{Tenant: mainKey.Tenant, Session: mainKey.Sessi
 
 // delegated brings a harness to where the coordinator has delegated to the
 // researcher, whose model is being asked.
-func (h *harness) delegated() *actorstest.Call {
+func (h *harness) delegated() *actorstest.ModelCall {
 	h.t.Helper()
 	h.create(mainKey)
 	h.ok(h.tell(mainKey, say("a", "find out")))
@@ -206,7 +206,7 @@ func TestAmend(t *testing.T) {
 			withHarness(t, nil, func(t *testing.T, h *harness) {
 				below := h.delegated()
 				h.ok(h.tell(mainKey, say("b", "with OAuth")))
-				var above *actorstest.Call
+				var above *actorstest.ModelCall
 				for _, c := range h.model.Open() {
 					if c != below {
 						above = c
@@ -314,7 +314,7 @@ func TestDelegationTimeout(t *testing.T) {
 		if len(open) != 2 {
 			t.Fatalf("%d open", len(open))
 		}
-		fast := open[slices.IndexFunc(open, func(c *actorstest.Call) bool { return c.Request.Session == mainKey.Session+"/d2" })]
+		fast := open[slices.IndexFunc(open, func(c *actorstest.ModelCall) bool { return c.Request.Session == mainKey.Session+"/d2" })]
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
 		if f := h.ended(mainKey); f.Delegation != "d1" || f.Status != conversation.CallTimeout {

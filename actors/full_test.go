@@ -118,7 +118,7 @@ func TestSoftWatermarkBelow(t *testing.T) {
 // the time; below the hard one it is not tried.
 func TestDueBelowWatermarks(t *testing.T) {
 	for _, c := range []struct {
-		space persistencetest.Space
+		space persistencetest.Fullness
 		loads int64
 	}{{persistencetest.Soft, 1}, {persistencetest.Hard, 0}} {
 		t.Run(fmt.Sprint(c.space), func(t *testing.T) {

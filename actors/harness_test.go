@@ -219,7 +219,7 @@ func say(id, text string) conversation.Say {
 }
 
 // call is the only open model call.
-func (h *harness) call() *actorstest.Call {
+func (h *harness) call() *actorstest.ModelCall {
 	h.t.Helper()
 	synctest.Wait()
 	open := h.model.Open()

@@ -194,7 +194,7 @@ func TestModelFailures(t *testing.T) {
 		h.reply(actorstest.Text("hi"))
 		h.assertComplete(mainKey)
 	}
-	begin := func(h *harness) *actorstest.Call {
+	begin := func(h *harness) *actorstest.ModelCall {
 		h.create(mainKey)
 		h.ok(h.tell(mainKey, say("a", "hello")))
 		return h.call()
@@ -295,7 +295,7 @@ func TestTriage(t *testing.T) {
 		for _, text := range []string{"second", "third", "fourth"} {
 			h.ok(h.tell(mainKey, say(text, text)))
 		}
-		var triage *actorstest.Call
+		var triage *actorstest.ModelCall
 		for _, c := range h.model.Open() {
 			if c != first {
 				triage = c

@@ -172,7 +172,7 @@ func (l *life) say(key conversation.SessionKey, c conversation.Say) {
 }
 
 // speak gives a model call something to say.
-func (l *life) speak(c *actorstest.Call) {
+func (l *life) speak(c *actorstest.ModelCall) {
 	text := actorstest.Streamed("some text")
 	use := func(tool, args string) conversation.Item {
 		return actorstest.Use(fmt.Sprint("x", l.random.Uint32()), tool, args)

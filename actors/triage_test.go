@@ -24,7 +24,7 @@ func TestTriageIsOne(t *testing.T) {
 		for i := range 20 {
 			h.ok(h.tell(mainKey, say(fmt.Sprint(i), fmt.Sprint("text ", i))))
 		}
-		asked := func() (open []*actorstest.Call) {
+		asked := func() (open []*actorstest.ModelCall) {
 			for _, c := range h.model.Open() {
 				if c.Request.Agent == researcher {
 					open = append(open, c)

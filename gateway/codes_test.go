@@ -33,7 +33,7 @@ func (a answer) refusal(t *testing.T) refusal {
 // refuses makes the engine refuse everything with err.
 func (r *rig) refuses(err error) {
 	r.sessions.Do(func() {
-		r.sessions.Script = func(gatewaytest.Told) (gatewaytest.Answer, bool) { return gatewaytest.Answer{Err: err}, true }
+		r.sessions.Script = func(gatewaytest.Told) (gatewaytest.Outcome, bool) { return gatewaytest.Outcome{Err: err}, true }
 	})
 }
 

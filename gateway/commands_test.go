@@ -66,9 +66,9 @@ func TestHelloCreateFollowSend(t *testing.T) {
 func TestEveryCommandOK(t *testing.T) {
 	r := start(t)
 	var told []conversation.Command
-	r.sessions.Script = func(x gatewaytest.Told) (gatewaytest.Answer, bool) {
+	r.sessions.Script = func(x gatewaytest.Told) (gatewaytest.Outcome, bool) {
 		told = append(told, x.Command)
-		return gatewaytest.Answer{}, false
+		return gatewaytest.Outcome{}, false
 	}
 	c := gatewaytest.Connect(t, r.addr)
 	s := c.Do("create", "", obj{"client_session_id": "mine", "title": "T", "agent": "developer", "access": "tenant", "policy": obj{"inbox.mode": "queue"}}).Get("session")
@@ -193,7 +193,7 @@ func TestEngineErrors(t *testing.T) {
 	r := start(t)
 	r.sessions.Open("s1", "local")
 	var next error
-	r.sessions.Script = func(gatewaytest.Told) (gatewaytest.Answer, bool) { return gatewaytest.Answer{Err: next}, true }
+	r.sessions.Script = func(gatewaytest.Told) (gatewaytest.Outcome, bool) { return gatewaytest.Outcome{Err: next}, true }
 	c := gatewaytest.Connect(t, r.addr)
 	for _, code := range []conversation.Code{
 		conversation.Conflict, conversation.QuestionNotOpen, conversation.TaskNotAwaiting, conversation.SessionBusy, conversation.SessionIsClosed,

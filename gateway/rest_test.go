@@ -389,11 +389,11 @@ func TestRepeatedReply(t *testing.T) {
 	first := r.call("POST", "/api/tasks/t1-s1/reply", `{"reply":"x"}`, "Idempotency-Key", "k").want(t, 200)
 	seq := r.sessions.Seq(key, "m2-s1")
 	r.sessions.Do(func() {
-		r.sessions.Script = func(x gatewaytest.Told) (gatewaytest.Answer, bool) {
+		r.sessions.Script = func(x gatewaytest.Told) (gatewaytest.Outcome, bool) {
 			if _, ok := x.Command.(conversation.Reply); !ok {
-				return gatewaytest.Answer{}, false
+				return gatewaytest.Outcome{}, false
 			}
-			return gatewaytest.Answer{Receipt: conversation.Receipt{Message: "m2-s1", Seq: seq, Duplicate: true}}, true
+			return gatewaytest.Outcome{Receipt: conversation.Receipt{Message: "m2-s1", Seq: seq, Duplicate: true}}, true
 		}
 	})
 	again := r.call("POST", "/api/tasks/t1-s1/reply", `{"reply":"x"}`, "Idempotency-Key", "k").want(t, 200)
@@ -413,12 +413,12 @@ func TestRepeatedReplyThatMovedNothing(t *testing.T) {
 	r.sessions.Play(func(w *machinetest.World) { w.Pass(time.Minute) })
 	seq := r.sessions.Seq(key, "m2-s1")
 	r.sessions.Do(func() {
-		r.sessions.Script = func(x gatewaytest.Told) (gatewaytest.Answer, bool) {
+		r.sessions.Script = func(x gatewaytest.Told) (gatewaytest.Outcome, bool) {
 			switch x.Command.(type) {
 			case conversation.Reply, conversation.Answer:
-				return gatewaytest.Answer{Receipt: conversation.Receipt{Message: "m2-s1", Seq: seq, Duplicate: true}}, true
+				return gatewaytest.Outcome{Receipt: conversation.Receipt{Message: "m2-s1", Seq: seq, Duplicate: true}}, true
 			}
-			return gatewaytest.Answer{}, false
+			return gatewaytest.Outcome{}, false
 		}
 	})
 	again := r.call("POST", "/api/tasks/t1-s1/reply", `{"reply":"x"}`, "Idempotency-Key", "k").want(t, 200)
@@ -440,9 +440,9 @@ func TestRepeatedReplyThatMovedNothing(t *testing.T) {
 func TestRefusedTask(t *testing.T) {
 	r := start(t)
 	r.sessions.Do(func() {
-		r.sessions.Script = func(x gatewaytest.Told) (gatewaytest.Answer, bool) {
+		r.sessions.Script = func(x gatewaytest.Told) (gatewaytest.Outcome, bool) {
 			_, ok := x.Command.(conversation.Say)
-			return gatewaytest.Answer{Err: conversation.Errorf(conversation.Overloaded, "busy")}, ok
+			return gatewaytest.Outcome{Err: conversation.Errorf(conversation.Overloaded, "busy")}, ok
 		}
 	})
 	r.call("POST", "/api/tasks", `{"prompt":"x"}`).problem(t, 503, "overloaded")
@@ -637,7 +637,7 @@ func TestProblems(t *testing.T) {
 	r.call("POST", "/api/sessions/s1/messages", "{\"text\":\"\xff\"}").problem(t, 400, "invalid_json")
 	var next error
 	r.sessions.Do(func() {
-		r.sessions.Script = func(gatewaytest.Told) (gatewaytest.Answer, bool) { return gatewaytest.Answer{Err: next}, true }
+		r.sessions.Script = func(gatewaytest.Told) (gatewaytest.Outcome, bool) { return gatewaytest.Outcome{Err: next}, true }
 	})
 	for code, status := range map[conversation.Code]int{
 		conversation.SessionBusy: 409, conversation.QuestionNotOpen: 409, conversation.InboxFull: 429, conversation.RateLimited: 429,
@@ -777,9 +777,9 @@ func TestRetainedStrings(t *testing.T) {
 	r.sessions.Open("s1", "local")
 	var told []conversation.Command
 	r.sessions.Do(func() {
-		r.sessions.Script = func(x gatewaytest.Told) (gatewaytest.Answer, bool) {
+		r.sessions.Script = func(x gatewaytest.Told) (gatewaytest.Outcome, bool) {
 			told = append(told, x.Command)
-			return gatewaytest.Answer{Receipt: conversation.Receipt{Message: "m1", Disposition: conversation.Started}}, true
+			return gatewaytest.Outcome{Receipt: conversation.Receipt{Message: "m1", Disposition: conversation.Started}}, true
 		}
 	})
 	want := []string{"aaaa", "bbbb", "cccc", "dddd"}

@@ -137,13 +137,13 @@ type Model struct {
 	Auto func(conversation.Request) []conversation.Item
 
 	mu    sync.Mutex
-	calls []*Call
+	calls []*ModelCall
 }
 
 var _ conversation.Model = (*Model)(nil)
 
-// Call is one model call that a test may answer.
-type Call struct {
+// ModelCall is one model call that a test may answer.
+type ModelCall struct {
 	Request conversation.Request
 	outputs chan output
 	mu      sync.Mutex
@@ -163,7 +163,7 @@ func (m *Model) Label() string { return m.Name }
 func (m *Model) Stream(ctx context.Context, r conversation.Request) iter.Seq2[conversation.Output, error] {
 	return func(yield func(conversation.Output, error) bool) {
 		m.Journal.Add("model " + strconv.Itoa(int(r.Step)) + "." + strconv.Itoa(r.Attempt))
-		c := &Call{Request: r, outputs: make(chan output, 64)}
+		c := &ModelCall{Request: r, outputs: make(chan output, 64)}
 		defer c.end()
 		m.mu.Lock()
 		m.calls = append(m.calls, c)
@@ -186,47 +186,47 @@ func (m *Model) Stream(ctx context.Context, r conversation.Request) iter.Seq2[co
 }
 
 // Calls is every call so far, ended or not.
-func (m *Model) Calls() []*Call {
+func (m *Model) Calls() []*ModelCall {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.calls)
 }
 
 // Open is the calls that have not ended.
-func (m *Model) Open() []*Call {
-	return slices.DeleteFunc(m.Calls(), (*Call).Over)
+func (m *Model) Open() []*ModelCall {
+	return slices.DeleteFunc(m.Calls(), (*ModelCall).Over)
 }
 
-func (c *Call) end() {
+func (c *ModelCall) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.over = true
 }
 
 // Over is true when the call has ended: answered, failed or cancelled.
-func (c *Call) Over() bool {
+func (c *ModelCall) Over() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.over
 }
 
 // Delta streams text of an item.
-func (c *Call) Delta(item int, text string) {
+func (c *ModelCall) Delta(item int, text string) {
 	c.outputs <- output{out: conversation.Output{Item: item, Delta: text}}
 }
 
 // Answer ends the call with an answer of these items.
-func (c *Call) Answer(items ...conversation.Item) {
+func (c *ModelCall) Answer(items ...conversation.Item) {
 	c.outputs <- output{out: conversation.Output{Done: &conversation.ModelAnswer{
 		Items: items, Usage: conversation.Usage{InputTokens: 10, OutputTokens: 5},
 	}}}
 }
 
 // Fail ends the call with an error.
-func (c *Call) Fail(err error) { c.outputs <- output{err: err} }
+func (c *ModelCall) Fail(err error) { c.outputs <- output{err: err} }
 
 // Cut ends the stream without a terminal piece.
-func (c *Call) Cut() { c.outputs <- output{cut: true} }
+func (c *ModelCall) Cut() { c.outputs <- output{cut: true} }
 
 // Text is a text item.
 func Text(text string) conversation.Item {

@@ -15,7 +15,7 @@ type Task struct {
 	Prompt    string // the text of its trigger, as it was edited last
 	Parts     []ShownPart
 	Questions []conversation.QuestionView // open ones, in the order in which they were asked
-	Replies   []Reply
+	Replies   []ReplyEntry
 	Unread    string // the reply that no step has seen yet; "" = none
 
 	prompted bool // Prompt is known
@@ -31,8 +31,8 @@ type ShownPart struct {
 	At    time.Time
 }
 
-// Reply is what a user answered to a task's question.
-type Reply struct {
+// ReplyEntry is what a user answered to a task's question.
+type ReplyEntry struct {
 	Text string
 	At   time.Time
 }
@@ -45,7 +45,7 @@ func (t *Task) Add(e *conversation.Event) {
 	switch b := e.Body.(type) {
 	case conversation.MessageAccepted:
 		if e.Task == t.Row.Task && (b.Disposition == conversation.Answered || b.Kept) {
-			t.Replies = append(t.Replies, Reply{b.Text, e.At})
+			t.Replies = append(t.Replies, ReplyEntry{b.Text, e.At})
 			t.Unread = b.Text
 		}
 		if b.Message == t.Row.Trigger {

@@ -30,7 +30,7 @@ type Sessions struct {
 
 	// Script answers a command instead of the machine; ok is false to leave it to
 	// the machine. It is called on the one goroutine that does everything.
-	Script func(t Told) (a Answer, ok bool)
+	Script func(t Told) (a Outcome, ok bool)
 	// NotReady is what Ready returns.
 	NotReady error
 
@@ -51,8 +51,8 @@ type Told struct {
 	Command conversation.Command
 }
 
-// Answer is what a script has the sender told.
-type Answer struct {
+// Outcome is what a script has the sender told.
+type Outcome struct {
 	Receipt conversation.Receipt
 	Err     error
 }

@@ -72,7 +72,7 @@ func AppendTask(o *Object, t *readmodel.Task, redact bool) {
 		o.Bytes = in.Close()
 	}
 	o.Optional("user_reply", t.Unread)
-	AppendList(o, "reply_history", t.Replies, func(o *Object, r readmodel.Reply) {
+	AppendList(o, "reply_history", t.Replies, func(o *Object, r readmodel.ReplyEntry) {
 		o.Text("content", r.Text)
 		o.Time("timestamp", r.At)
 	})

@@ -12,8 +12,8 @@ import (
 // A model that cannot answer gives way to its fallback at once, and the answer says
 // who gave it.
 func ExampleNew() {
-	own := &modelstest.Fake{Name: "large", Turns: []modelstest.Turn{{Err: modelstest.Failing(true, 0)}}}
-	other := &modelstest.Fake{Name: "small", Turns: []modelstest.Turn{{Says: "Hello."}}}
+	own := &modelstest.Fake{Name: "large", Turns: []modelstest.FakeTurn{{Err: modelstest.Failing(true, 0)}}}
+	other := &modelstest.Fake{Name: "small", Turns: []modelstest.FakeTurn{{Says: "Hello."}}}
 	model, err := fallback.New("large", own, fallback.Options{Fallback: []conversation.Model{other}, MaxAttempts: 3})
 	if err != nil {
 		fmt.Println(err)

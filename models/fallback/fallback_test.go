@@ -23,7 +23,7 @@ func ask(ctx context.Context, m conversation.Model, attempt int) modelstest.Hear
 // A model with fallbacks is a model like any other.
 func TestSuite(t *testing.T) {
 	modelstest.Run(t, func(t *testing.T, s modelstest.Scenario) (conversation.Model, conversation.Request) {
-		m, err := New("route", modelstest.Playing(s), Options{MaxAttempts: 3, Fallback: []conversation.Model{&modelstest.Fake{Name: "other", Turns: []modelstest.Turn{{Says: "wrong"}}}}})
+		m, err := New("route", modelstest.Playing(s), Options{MaxAttempts: 3, Fallback: []conversation.Model{&modelstest.Fake{Name: "other", Turns: []modelstest.FakeTurn{{Says: "wrong"}}}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -33,39 +33,39 @@ func TestSuite(t *testing.T) {
 
 // Who is asked in which attempt, and what comes of it.
 func TestFallback(t *testing.T) {
-	answers, breaks := modelstest.Turn{Says: "yes"}, modelstest.Turn{Err: modelstest.Failing(false, 0)}
-	refuses, cut := modelstest.Turn{Err: modelstest.Failing(true, 0)}, modelstest.Turn{Cut: true}
-	halfway := modelstest.Turn{Says: "hal", Err: modelstest.Failing(false, 0)}
-	strange := modelstest.Turn{Err: errors.New("strange")}
+	answers, breaks := modelstest.FakeTurn{Says: "yes"}, modelstest.FakeTurn{Err: modelstest.Failing(false, 0)}
+	refuses, cut := modelstest.FakeTurn{Err: modelstest.Failing(true, 0)}, modelstest.FakeTurn{Cut: true}
+	halfway := modelstest.FakeTurn{Says: "hal", Err: modelstest.Failing(false, 0)}
+	strange := modelstest.FakeTurn{Err: errors.New("strange")}
 	for _, c := range []struct {
 		name    string
-		models  []modelstest.Turn // the route's own and the fallbacks, each with one behaviour
+		models  []modelstest.FakeTurn // the route's own and the fallbacks, each with one behaviour
 		attempt int
 		asked   string // who was asked, by number
 		by      string // who answered; "" = no model
 		perm    bool
 	}{
-		{"the own one answers", []modelstest.Turn{answers, answers}, 1, "0", "0", false},
-		{"it fails and is asked again", []modelstest.Turn{breaks, answers}, 1, "0", "", false},
-		{"it has the attempt before the last, too", []modelstest.Turn{breaks, answers}, 2, "0", "", false},
-		{"the fallback has the last attempt", []modelstest.Turn{breaks, answers}, 3, "1", "1", false},
-		{"and those after it", []modelstest.Turn{breaks, answers}, 7, "1", "1", false},
-		{"two fallbacks have the last two", []modelstest.Turn{breaks, answers, answers}, 2, "1", "1", false},
-		{"the second one", []modelstest.Turn{breaks, breaks, answers}, 3, "2", "2", false},
-		{"more fallbacks than attempts: one after the other", []modelstest.Turn{breaks, breaks, breaks, breaks, answers}, 3, "234", "4", false},
-		{"a permanent failure does not wait", []modelstest.Turn{refuses, answers}, 1, "01", "1", false},
-		{"nobody is left: one could be asked again", []modelstest.Turn{refuses, breaks}, 1, "01", "", false},
-		{"nobody is left: no use asking again", []modelstest.Turn{refuses, refuses}, 1, "01", "", true},
-		{"never after text was shown", []modelstest.Turn{halfway, answers}, 1, "0", "", false},
-		{"not in the last attempt either", []modelstest.Turn{breaks, breaks, halfway, answers, answers}, 3, "2", "", false},
-		{"a cut answer is a failure", []modelstest.Turn{breaks, breaks, cut, answers}, 3, "23", "3", false},
-		{"a cut answer of the last one", []modelstest.Turn{cut}, 3, "0", "", false},
-		{"an error that nobody understands", []modelstest.Turn{strange, answers}, 1, "0", "", false},
+		{"the own one answers", []modelstest.FakeTurn{answers, answers}, 1, "0", "0", false},
+		{"it fails and is asked again", []modelstest.FakeTurn{breaks, answers}, 1, "0", "", false},
+		{"it has the attempt before the last, too", []modelstest.FakeTurn{breaks, answers}, 2, "0", "", false},
+		{"the fallback has the last attempt", []modelstest.FakeTurn{breaks, answers}, 3, "1", "1", false},
+		{"and those after it", []modelstest.FakeTurn{breaks, answers}, 7, "1", "1", false},
+		{"two fallbacks have the last two", []modelstest.FakeTurn{breaks, answers, answers}, 2, "1", "1", false},
+		{"the second one", []modelstest.FakeTurn{breaks, breaks, answers}, 3, "2", "2", false},
+		{"more fallbacks than attempts: one after the other", []modelstest.FakeTurn{breaks, breaks, breaks, breaks, answers}, 3, "234", "4", false},
+		{"a permanent failure does not wait", []modelstest.FakeTurn{refuses, answers}, 1, "01", "1", false},
+		{"nobody is left: one could be asked again", []modelstest.FakeTurn{refuses, breaks}, 1, "01", "", false},
+		{"nobody is left: no use asking again", []modelstest.FakeTurn{refuses, refuses}, 1, "01", "", true},
+		{"never after text was shown", []modelstest.FakeTurn{halfway, answers}, 1, "0", "", false},
+		{"not in the last attempt either", []modelstest.FakeTurn{breaks, breaks, halfway, answers, answers}, 3, "2", "", false},
+		{"a cut answer is a failure", []modelstest.FakeTurn{breaks, breaks, cut, answers}, 3, "23", "3", false},
+		{"a cut answer of the last one", []modelstest.FakeTurn{cut}, 3, "0", "", false},
+		{"an error that nobody understands", []modelstest.FakeTurn{strange, answers}, 1, "0", "", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var models []*modelstest.Fake
 			for i, behaviour := range c.models {
-				models = append(models, &modelstest.Fake{Name: fmt.Sprint(i), Turns: []modelstest.Turn{behaviour}})
+				models = append(models, &modelstest.Fake{Name: fmt.Sprint(i), Turns: []modelstest.FakeTurn{behaviour}})
 			}
 			var fallback []conversation.Model
 			for _, f := range models[1:] {
@@ -110,12 +110,12 @@ func TestFallback(t *testing.T) {
 
 // What failed models counted is part of what the answer, or the failure, cost.
 func TestUsageOfFailuresCounts(t *testing.T) {
-	first := &modelstest.Fake{Name: "first", Turns: []modelstest.Turn{{Err: modelstest.Failing(true, 5)}}}
+	first := &modelstest.Fake{Name: "first", Turns: []modelstest.FakeTurn{{Err: modelstest.Failing(true, 5)}}}
 	for _, c := range []struct {
-		last modelstest.Turn
+		last modelstest.FakeTurn
 		want int
-	}{{modelstest.Turn{Says: "yes"}, 15}, {modelstest.Turn{Err: modelstest.Failing(false, 7)}, 12}} {
-		m, err := New("route", first, Options{Fallback: []conversation.Model{&modelstest.Fake{Name: "last", Turns: []modelstest.Turn{c.last}}}, MaxAttempts: 3})
+	}{{modelstest.FakeTurn{Says: "yes"}, 15}, {modelstest.FakeTurn{Err: modelstest.Failing(false, 7)}, 12}} {
+		m, err := New("route", first, Options{Fallback: []conversation.Model{&modelstest.Fake{Name: "last", Turns: []modelstest.FakeTurn{c.last}}}, MaxAttempts: 3})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -137,11 +137,11 @@ func TestUsageOfFailuresCounts(t *testing.T) {
 // events name the model that really answered.
 func TestAnswerNamesItsModel(t *testing.T) {
 	for _, c := range []struct {
-		own  modelstest.Turn
+		own  modelstest.FakeTurn
 		want string
-	}{{modelstest.Turn{Says: "mine"}, ""}, {modelstest.Turn{Err: modelstest.Failing(true, 0)}, "last"}} {
-		own := &modelstest.Fake{Name: "own", Turns: []modelstest.Turn{c.own}}
-		m, err := New("route", own, Options{Fallback: []conversation.Model{&modelstest.Fake{Name: "last", Turns: []modelstest.Turn{{Says: "yours"}}}}, MaxAttempts: 3})
+	}{{modelstest.FakeTurn{Says: "mine"}, ""}, {modelstest.FakeTurn{Err: modelstest.Failing(true, 0)}, "last"}} {
+		own := &modelstest.Fake{Name: "own", Turns: []modelstest.FakeTurn{c.own}}
+		m, err := New("route", own, Options{Fallback: []conversation.Model{&modelstest.Fake{Name: "last", Turns: []modelstest.FakeTurn{{Says: "yours"}}}}, MaxAttempts: 3})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -154,8 +154,8 @@ func TestAnswerNamesItsModel(t *testing.T) {
 // A cancelled call asks no other model.
 func TestCancelledCallDoesNotFallBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		other := &modelstest.Fake{Name: "other", Turns: []modelstest.Turn{{Says: "wrong"}}}
-		m, err := New("route", &modelstest.Fake{Name: "own", Turns: []modelstest.Turn{{Takes: time.Hour}}}, Options{Fallback: []conversation.Model{other}, MaxAttempts: 1})
+		other := &modelstest.Fake{Name: "other", Turns: []modelstest.FakeTurn{{Says: "wrong"}}}
+		m, err := New("route", &modelstest.Fake{Name: "own", Turns: []modelstest.FakeTurn{{Takes: time.Hour}}}, Options{Fallback: []conversation.Model{other}, MaxAttempts: 1})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,7 +11,7 @@ import (
 
 // At most two calls of this model run at once; more wait for their turn.
 func ExampleNew() {
-	backend := &modelstest.Fake{Name: "local", Turns: []modelstest.Turn{{Says: "Hello."}}}
+	backend := &modelstest.Fake{Name: "local", Turns: []modelstest.FakeTurn{{Says: "Hello."}}}
 	model, err := limit.New(backend, limit.Limits{MaxConcurrent: 2})
 	if err != nil {
 		fmt.Println(err)

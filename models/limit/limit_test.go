@@ -42,7 +42,7 @@ func limited(t *testing.T, f *modelstest.Fake, limits Limits) *Model {
 // order; who gives up leaves no hole.
 func TestConcurrency(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &modelstest.Fake{Name: "f", Turns: []modelstest.Turn{{Takes: time.Second, Says: "yes"}}}
+		f := &modelstest.Fake{Name: "f", Turns: []modelstest.FakeTurn{{Takes: time.Second, Says: "yes"}}}
 		l := limited(t, f, Limits{MaxConcurrent: 2})
 		began := time.Now()
 		var order []int
@@ -93,7 +93,7 @@ func TestRate(t *testing.T) {
 		{Limits{}, []time.Duration{0, 0, 0, 0}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			f := &modelstest.Fake{Name: "f", Turns: []modelstest.Turn{{Says: "yes"}}}
+			f := &modelstest.Fake{Name: "f", Turns: []modelstest.FakeTurn{{Says: "yes"}}}
 			l := limited(t, f, c.limits)
 			began := time.Now()
 			var all sync.WaitGroup
@@ -117,7 +117,7 @@ func TestRate(t *testing.T) {
 // Who waits for the rate and is cancelled gives place and turn back, at once.
 func TestRateIsCancellable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &modelstest.Fake{Name: "f", Turns: []modelstest.Turn{{Says: "yes"}}}
+		f := &modelstest.Fake{Name: "f", Turns: []modelstest.FakeTurn{{Says: "yes"}}}
 		l := limited(t, f, Limits{Calls: 1, Per: time.Minute, MaxConcurrent: 1})
 		ask(t.Context(), l)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -136,7 +136,7 @@ func TestRateIsCancellable(t *testing.T) {
 // that it lives. A caller that stops reading is let go.
 func TestSignsOfLifeWhileWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &modelstest.Fake{Name: "f", Turns: []modelstest.Turn{{Takes: 35 * time.Second, Says: "yes"}}}
+		f := &modelstest.Fake{Name: "f", Turns: []modelstest.FakeTurn{{Takes: 35 * time.Second, Says: "yes"}}}
 		l := limited(t, f, Limits{MaxConcurrent: 1})
 		var all sync.WaitGroup
 		all.Go(func() { ask(t.Context(), l) })

@@ -15,7 +15,7 @@ import (
 // over and over. It may be used by any number of goroutines.
 type Fake struct {
 	Name  string // also the id of its answers
-	Turns []Turn
+	Turns []FakeTurn
 
 	mu      sync.Mutex
 	calls   []time.Time
@@ -23,9 +23,9 @@ type Fake struct {
 	most    int
 }
 
-// Turn is how one call goes: time, then text, then an error, the answer, or (Cut)
+// FakeTurn is how one call goes: time, then text, then an error, the answer, or (Cut)
 // nothing.
-type Turn struct {
+type FakeTurn struct {
 	Takes time.Duration
 	Says  string
 	Err   error

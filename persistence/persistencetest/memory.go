@@ -32,7 +32,7 @@ type Memory struct {
 	calls    int // of Commit, for the fault hook
 	fail     func(n int, key conversation.SessionKey, c conversation.Commit) (err error, applied bool)
 	gates    []*Gate
-	space    Space
+	space    Fullness
 	history  []Committed
 }
 
@@ -82,18 +82,18 @@ func (m *Memory) FailCommit(f func(n int, key conversation.SessionKey, c convers
 	m.fail = f
 }
 
-// Space is how full the store is.
-type Space uint8
+// Fullness is how full the store is.
+type Fullness uint8
 
 // The states of the space.
 const (
-	Roomy Space = iota
-	Soft        // only what is Inner is written, and nothing is created but below a root
-	Hard        // nothing is written
+	Roomy Fullness = iota
+	Soft           // only what is Inner is written, and nothing is created but below a root
+	Hard           // nothing is written
 )
 
 // Fill makes the store as full as that.
-func (m *Memory) Fill(s Space) {
+func (m *Memory) Fill(s Fullness) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.space = s
