@@ -128,21 +128,22 @@ var libraries = map[string][]string{
 	"github.com/asynkron/protoactor-go": {"actors", "actors/internal/calls", "actors/internal/registry"},
 	// The load generator measures the bare store and the bare socket in the same
 	// run as the server; that is the point of a baseline.
-	"github.com/cockroachdb/pebble":    {"persistence/pebble", "cmd/parley-bench/internal/load/baseline_store.go"},
-	"github.com/gofiber/":              {"gateway/server.go", "gateway/guard.go", "gateway/rest"},
-	"github.com/valyala/fasthttp":      {"gateway/rest", "cmd/parley-bench/internal/load/baseline_socket.go"},
-	"github.com/fasthttp/websocket":    {"gateway/ws", "cmd/parley-bench/internal/load"},
-	"github.com/openai/":               {}, // tests only: the two link 58 MB (ADR 9)
-	"github.com/anthropics/":           {},
-	"github.com/tmaxmax/go-sse":        {"models/internal/httpmodel"},
-	"github.com/expr-lang/":            {"tools/builtin"},
-	"github.com/modelcontextprotocol/": {"tools/mcp", "cmd/parley-bench/internal/checker"},
-	"github.com/rivo/uniseg":           {"models/command"},
-	"golang.org/x/time/":               {"models/limit", "tools/mcp"},
-	"database/sql":                     {},
-	"github.com/prometheus/":           {"metrics", "persistence/pebble", "gateway", "gateway/fanout", "gateway/rest", "actors", "cmd/parley/internal/assemble"},
-	"github.com/pelletier/go-toml":     {"cmd/parley/internal/config", "models/scripted"},
-	"github.com/alecthomas/kong":       {"cmd/parley", "cmd/parley-bench"},
+	"github.com/cockroachdb/pebble":      {"persistence/pebble", "cmd/parley-bench/internal/load/baseline_store.go"},
+	"github.com/gofiber/":                {"gateway/server.go", "gateway/guard.go", "gateway/rest"},
+	"github.com/go-json-experiment/json": {"gateway/protocol"},
+	"github.com/valyala/fasthttp":        {"gateway/rest", "cmd/parley-bench/internal/load/baseline_socket.go"},
+	"github.com/fasthttp/websocket":      {"gateway/ws", "cmd/parley-bench/internal/load"},
+	"github.com/openai/":                 {}, // tests only: the two link 58 MB (ADR 9)
+	"github.com/anthropics/":             {},
+	"github.com/tmaxmax/go-sse":          {"models/internal/httpmodel"},
+	"github.com/expr-lang/":              {"tools/builtin"},
+	"github.com/modelcontextprotocol/":   {"tools/mcp", "cmd/parley-bench/internal/checker"},
+	"github.com/rivo/uniseg":             {"models/command"},
+	"golang.org/x/time/":                 {"models/limit", "tools/mcp"},
+	"database/sql":                       {},
+	"github.com/prometheus/":             {"metrics", "persistence/pebble", "gateway", "gateway/fanout", "gateway/rest", "actors", "cmd/parley/internal/assemble"},
+	"github.com/pelletier/go-toml":       {"cmd/parley/internal/config", "models/scripted"},
+	"github.com/alecthomas/kong":         {"cmd/parley", "cmd/parley-bench"},
 
 	// Generated code, and what it needs, is for the tests of wire only.
 	"google.golang.org/protobuf/encoding/protowire": {"conversation/wire"},

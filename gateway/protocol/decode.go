@@ -27,7 +27,7 @@ type Command struct {
 func ReadCommand(b []byte) (Command, *conversation.Error) {
 	var c Command
 	var first error // a wrong member does not keep the others from being read
-	err := ScanObject(b, func(m Member) error {
+	err := ReadObject(b, func(m Member) error {
 		if err := c.take(m); err != nil && first == nil {
 			first = err
 		}
@@ -95,7 +95,7 @@ func ReadData(data []byte, visit func(m Member) error) *conversation.Error {
 	if data == nil {
 		return nil
 	}
-	if err := ScanObject(data, visit); err != nil {
+	if err := ReadObject(data, visit); err != nil {
 		return BadInput(err, "data")
 	}
 	return nil
@@ -155,7 +155,7 @@ func readClient(m Member, d *Hello) error {
 	if m.Raw[0] != '{' {
 		return m.wrong("an object")
 	}
-	return ScanObject(m.Raw, func(m Member) error {
+	return ReadObject(m.Raw, func(m Member) error {
 		switch string(m.Name) {
 		case "name":
 			return m.Text(&d.Name)

@@ -248,7 +248,7 @@ func readBody(c *fiber.Ctx, visit func(m protocol.Member) error) error {
 	if err != nil || b == nil {
 		return err
 	}
-	if err := protocol.ScanObject(b, visit); err != nil {
+	if err := protocol.ReadObject(b, visit); err != nil {
 		return protocol.BadInput(err, "the body")
 	}
 	return nil
