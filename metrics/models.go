@@ -2,7 +2,7 @@ package metrics
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// ModelLimits is what a model within limits (rate, max_concurrent) has counted.
+// ModelLimits are the counts of a model within limits (rate, max_concurrent).
 type ModelLimits struct {
 	Model   string // the configuration's name
 	Running int64
@@ -26,7 +26,7 @@ func WatchModelLimits(r prometheus.Registerer, read func() []ModelLimits) {
 	}})
 }
 
-// ModelFallback is what has been counted of one fallback of a model.
+// ModelFallback are the counts of one fallback of a model.
 type ModelFallback struct {
 	Model, Fallback string // the configuration's names
 	Calls           int64
@@ -44,7 +44,7 @@ func WatchModelFallbacks(r prometheus.Registerer, read func() []ModelFallback) {
 	}})
 }
 
-// CommandAgent is what a command-line agent has counted.
+// CommandAgent are the counts of a command-line agent.
 type CommandAgent struct {
 	Model    string // the configuration's name
 	Running  int64

@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// Persistence is what the store counts. The codes of CommitErrors are fenced,
+// Persistence holds the collectors of the store. The codes of CommitErrors are fenced,
 // conflict, duplicate, full, closed, cancelled and unknown.
 type Persistence struct {
 	CommitSeconds prometheus.Histogram   // from the call to durable

@@ -2,7 +2,7 @@ package metrics
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// MCPServer is what is known of a connection to an MCP server.
+// MCPServer is the state of a connection to an MCP server.
 type MCPServer struct {
 	Name     string // the configuration's
 	Up       bool

@@ -13,7 +13,7 @@ import (
 	"parley/cmd/parley/internal/config"
 )
 
-// commandLine is what may be typed. The flags belong to every command, because
+// commandLine lists the commands and flags. The flags belong to every command, because
 // "config check" and "doctor" must see what "serve" would see.
 type commandLine struct {
 	Config string   `placeholder:"FILE" help:"Configuration file (default: config.toml if it exists)."`
@@ -77,7 +77,7 @@ func (m *Main) ParseFlags(args []string) error {
 	return err
 }
 
-// version is what this program calls itself: the module's version, else the
+// version is the version of this program: the module's version, else the
 // commit that it was built from.
 func version() string {
 	info, ok := debug.ReadBuildInfo()

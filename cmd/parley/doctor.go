@@ -63,7 +63,7 @@ func checkAddress(ctx context.Context, addr string) error {
 }
 
 // checkModels says of each model whether it has what it needs: its key, its
-// program. One that nobody uses need not.
+// program. An unused one need not.
 func (m *Main) checkModels(say func(what string, err error, fine string), note func(what, text string)) {
 	c, look := &m.Config, config.LookupIn(m.Environ)
 	def, why := c.DefaultModel(look)

@@ -10,7 +10,7 @@ import (
 
 // The garbage collector of a server with a small live heap runs all the time:
 // with 15 MB alive it starts at 30 MB, some forty times a second under load. A
-// heap floor lets the heap grow to a size that nobody misses first; from half of
+// heap floor first lets the heap grow to a size that costs little; from half of
 // it on, Go's own rule holds. Measured with "parley-bench run --only turns" at 200
 // clients: 8,850 turns/s without, 10,300 with it; 160 and 143 µs of CPU a turn.
 
@@ -50,8 +50,8 @@ func (f *heapFloor) at(live uint64) int {
 	return int(max(100, (f.bytes-min(f.bytes, live))*100/live))
 }
 
-// watch looks after each collection: the runtime finds nobody that holds the
-// object then, and runs its cleanup.
+// watch runs after each collection: nothing holds the object, so the runtime
+// runs its cleanup then.
 func (f *heapFloor) watch() {
 	type collected struct{ _ [16]byte } // larger than what the allocator may batch with others
 	runtime.AddCleanup(new(collected), func(f *heapFloor) {

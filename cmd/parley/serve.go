@@ -112,7 +112,7 @@ func (m *Main) serve(ctx context.Context) error {
 			report(fatal, fmt.Errorf("engine: %w", err))
 		}
 	}()
-	// The address takes connections already; nobody is served before the engine is
+	// The address takes connections already. Serving begins when the engine is
 	// there, or the first client would be told that the server is going away.
 	select {
 	case <-engine.Started():

@@ -137,7 +137,7 @@ func (db *DB) closeNow() error {
 		return errors.Join(err, db.unlock()) // what Pebble would still write is not to be trusted
 	}
 	var err error
-	if db.Space().State != SpaceHard { // on a full disk a flush would be tried for ever
+	if db.Space().State != SpaceHard { // on a full disk a flush would be tried without end
 		err = db.p.Flush()
 	}
 	err = errors.Join(err, db.p.Close(), db.unlock())

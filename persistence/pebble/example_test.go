@@ -11,7 +11,7 @@ import (
 	"parley/persistence/pebble"
 )
 
-// A session's writer acquires it, commits events under the epoch that it got;
+// A writer acquires the session and commits events under the epoch that it got;
 // readers see them once Commit has returned.
 func Example() {
 	dir, err := os.MkdirTemp("", "parley-example-")

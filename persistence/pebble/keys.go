@@ -126,14 +126,14 @@ func after(prefix []byte) []byte { // the smallest key behind every key with the
 	return nil
 }
 
-// sessionPrefix is what all keys of one session in table 02 start with.
+// sessionPrefix is the common prefix of all keys of one session in table 02.
 func sessionPrefix(b []byte, key conversation.SessionKey) []byte {
 	b = append(b, tableSession)
 	b = appendString(b, string(key.Tenant))
 	return appendString(b, string(key.Session))
 }
 
-// subsPrefix is what all keys of the sub-sessions of a session start with.
+// subsPrefix is the common prefix of all keys of the sub-sessions of a session.
 func subsPrefix(b []byte, key conversation.SessionKey) []byte {
 	b = append(b, tableSession)
 	b = appendString(b, string(key.Tenant))

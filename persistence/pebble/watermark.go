@@ -28,7 +28,7 @@ func (s SpaceState) String() string {
 	return [...]string{"ok", "soft", "hard"}[s]
 }
 
-// Space is what the guard saw last.
+// Space is the state of the disk at the guard's last check.
 type Space struct {
 	Free, Total uint64 // bytes
 	Soft, Hard  uint64 // the watermarks, bytes; 0 = off
@@ -38,7 +38,7 @@ type Space struct {
 
 // guard reads free space and decides what may still be written. A full disk must
 // be noticed before Pebble does: its flushes would fail without end and its
-// writers block for ever.
+// writers block without end.
 type guard struct {
 	log   *slog.Logger
 	read  func() (free, total uint64, err error)

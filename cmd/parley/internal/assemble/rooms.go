@@ -9,7 +9,7 @@ import (
 	"parley/gateway"
 )
 
-// Engine is what the engine is told; def is the default model's name.
+// Engine makes the engine's configuration; def is the default model's name.
 func Engine(c *config.Config, node conversation.NodeID, tools []conversation.Tool, def string) actors.Config {
 	e := c.Engine
 	e.Rules, e.Node = Rules(c, tools, def), node
@@ -17,14 +17,14 @@ func Engine(c *config.Config, node conversation.NodeID, tools []conversation.Too
 	return e
 }
 
-// Gateway is what the gateway is told; model is the default model's label.
+// Gateway makes the gateway's configuration; model is the default model's label.
 func Gateway(c *config.Config, node conversation.NodeID, version, model string) gateway.Config {
 	g := c.Gateway
 	g.Node, g.Version, g.Model = node, version, model
 	return g
 }
 
-// Rules is what every session's machine is given; def is the default model's name.
+// Rules makes the rules of every session's machine; def is the default model's name.
 func Rules(c *config.Config, tools []conversation.Tool, def string) conversation.Rules {
 	r := conversation.Rules{
 		Policy: *c.Policy(),

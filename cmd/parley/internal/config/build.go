@@ -2,9 +2,7 @@ package config
 
 import (
 	"cmp"
-	"context"
 	"errors"
-	"iter"
 	"log/slog"
 	"net/url"
 	"os"
@@ -33,7 +31,7 @@ func (b *ModelBlock) Key() string {
 	return ""
 }
 
-// Ready says why the model could not be used as things are. It asks nobody.
+// Ready says why the model could not be used as things are. It sends no request.
 func (b *ModelBlock) Ready(look Lookup) error {
 	switch b.Provider {
 	case ProviderCommand:
@@ -81,7 +79,7 @@ func (b *ModelBlock) Build(c *Config, fill func(value string) (string, error), l
 	case ProviderCommand:
 		m, err := command.New(b.command(log))
 		if err == nil && !c.Model.Stream {
-			return signs{m}, nil
+			return heartbeatOnly{m}, nil
 		}
 		return m, err
 	case ProviderScripted:
@@ -185,43 +183,9 @@ func (c *Config) ScriptedModel(delay time.Duration, script string) (conversation
 		return nil, err
 	}
 	if !c.Model.Stream {
-		return whole{m}, nil
+		return nonStreaming{m}, nil
 	}
 	return m, nil
-}
-
-// whole is a model whose answers are not streamed (model.stream = false).
-type whole struct{ conversation.Model }
-
-// Stream is the model's, without deltas.
-func (w whole) Stream(ctx context.Context, r conversation.Request) iter.Seq2[conversation.Output, error] {
-	r.Stream = false
-	return w.Model.Stream(ctx, r)
-}
-
-// signs is a model that streams, to a caller who wants none of its text: what it
-// streams are signs of life (model.stream = false with a command-line agent, for
-// whom there is no other way to say that it works).
-type signs struct{ conversation.Model }
-
-// Stream is the model's, without text until the end.
-func (s signs) Stream(ctx context.Context, r conversation.Request) iter.Seq2[conversation.Output, error] {
-	return func(yield func(conversation.Output, error) bool) {
-		for out, err := range s.Model.Stream(ctx, r) {
-			out.Delta = ""
-			if out.Done != nil {
-				whole := *out.Done
-				whole.Items = slices.Clone(whole.Items)
-				for i := range whole.Items {
-					whole.Items[i].Streamed = false
-				}
-				out.Done = &whole
-			}
-			if !yield(out, err) {
-				return
-			}
-		}
-	}
 }
 
 // Limits are the block's. A command-line agent counts its processes itself: its
@@ -237,7 +201,7 @@ func (b *ModelBlock) Limits() limit.Limits {
 
 // CommandAgent is the command-line agent that a block has made, nil for others.
 func CommandAgent(m conversation.Model) *command.Model {
-	if s, ok := m.(signs); ok {
+	if s, ok := m.(heartbeatOnly); ok {
 		m = s.Model
 	}
 	agent, _ := m.(*command.Model)

@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
-	"github.com/pelletier/go-toml/v2/unstable"
 )
 
 // A problem is one thing that is wrong with a configuration.
@@ -310,58 +309,6 @@ func (l *loader) text(where problem, f field, value string) {
 	delete(l.broken, f.key)
 }
 
-// positions finds the line of every key of a document that is known to be
-// well-formed; array tables count from 0: "agents.0.name".
-func positions(path string, data []byte) map[string]problem {
-	at := map[string]problem{}
-	counts := map[string]int{}
-	var p unstable.Parser
-	p.Reset(data)
-	table := ""
-	note := func(prefix string, keys unstable.Iterator) string {
-		key := prefix
-		for keys.Next() {
-			n := keys.Node()
-			if key != "" {
-				key += "."
-			}
-			key += string(n.Data)
-			line := p.Shape(n.Raw).Start.Line
-			if _, ok := at[key]; !ok {
-				at[key] = problem{where: fmt.Sprintf("%s:%d", path, line), line: line}
-			}
-		}
-		return key
-	}
-	var inline func(prefix string, value *unstable.Node)
-	inline = func(prefix string, value *unstable.Node) {
-		if value.Kind != unstable.InlineTable {
-			return
-		}
-		for it := value.Children(); it.Next(); {
-			kv := it.Node()
-			inline(note(prefix, kv.Key()), kv.Value())
-		}
-	}
-	for p.NextExpression() {
-		switch e := p.Expression(); e.Kind {
-		case unstable.Table:
-			table = note("", e.Key())
-		case unstable.ArrayTable:
-			name := note("", e.Key())
-			table = fmt.Sprintf("%s.%d", name, counts[name])
-			counts[name]++
-			for keys := e.Key(); keys.Next(); {
-				line := p.Shape(keys.Node().Raw).Start.Line
-				at[table] = problem{where: fmt.Sprintf("%s:%d", path, line), line: line}
-			}
-		case unstable.KeyValue:
-			inline(note(table, e.Key()), e.Value())
-		}
-	}
-	return at
-}
-
 // showValue is a value of the file as a complaint quotes it.
 func showValue(v any) string {
 	switch v := v.(type) {
@@ -372,35 +319,4 @@ func showValue(v any) string {
 	default:
 		return fmt.Sprint(v)
 	}
-}
-
-// nearest is the candidate within two or three letters of s, "" if none is.
-func nearest(s string, candidates []string) string {
-	best, least := "", 1+min(3, len(s)/4)
-	for _, c := range candidates {
-		if d := distance(s, c); d < least {
-			best, least = c, d
-		}
-	}
-	return best
-}
-
-// distance is Levenshtein's.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
-		}
-	}
-	return row[len(b)]
 }

@@ -13,7 +13,7 @@ import (
 	"parley/persistence/pebble"
 )
 
-// A Store is what the engine writes to, until it is closed.
+// A Store is the store of a run, with the method that ends it.
 type Store interface {
 	conversation.Store
 	// Close makes what is in memory durable and lets go of the directory. Idempotent.
@@ -63,8 +63,8 @@ func Check(dir string) error {
 	return os.Remove(probe)
 }
 
-// OpenSentence is what a person should read when Open or Check has failed with
-// err; "" if the store has no sentence for it.
+// OpenSentence is the sentence for the person at the terminal after Open or Check
+// has failed with err; "" if the store has no sentence for it.
 func OpenSentence(err error) string {
 	var open *pebble.OpenError
 	if errors.As(err, &open) {
