@@ -103,18 +103,19 @@ var arrows = map[string][]string{
 
 // testArrows are the imports that only tests of a room may have, beside its own.
 var testArrows = map[string][]string{
-	"conversation":               {"conversation/wire"},
-	"conversation/wire":          {"conversation/wire/internal/pb"}, // the oracle of its reader and writer
-	"persistence/pebble":         {"persistence/persistencetest"},
-	"actors":                     {"actors/actorstest", "persistence/persistencetest", "models/scripted"},
-	"actors/actorstest":          {"persistence/persistencetest", "models/scripted"},
-	"gateway":                    {"conversation/machine/machinetest", "gateway/gatewaytest", "gateway/web"},
-	"models/*":                   {"models/modelstest", "conversation/machine", "conversation/transcript"},
-	"tools/*":                    {"tools/toolstest"},
-	"conversation/machine":       {"conversation/transcript", "conversation/readmodel"},
-	"gateway/*":                  {"gateway/gatewaytest"},
-	"gateway/gatewaytest/chat":   {"gateway/gatewaytest"},
-	"actors/internal/sessionlog": {"persistence/persistencetest"},
+	"conversation":                     {"conversation/wire"},
+	"conversation/wire":                {"conversation/wire/internal/pb"}, // the oracle of its reader and writer
+	"persistence/pebble":               {"persistence/persistencetest"},
+	"actors":                           {"actors/actorstest", "persistence/persistencetest", "models/scripted"},
+	"actors/actorstest":                {"persistence/persistencetest", "models/scripted"},
+	"gateway":                          {"conversation/machine/machinetest", "gateway/gatewaytest", "gateway/web"},
+	"models/*":                         {"conversation/machine/machinetest", "models/modelstest", "persistence/persistencetest"},
+	"tools/*":                          {"tools/toolstest"},
+	"conversation/machine":             {"conversation/transcript", "conversation/readmodel"},
+	"conversation/machine/machinetest": {"persistence/persistencetest"},
+	"gateway/*":                        {"gateway/gatewaytest"},
+	"gateway/gatewaytest/chat":         {"gateway/gatewaytest"},
+	"actors/internal/sessionlog":       {"persistence/persistencetest"},
 
 	"cmd/parley": {
 		"conversation/wire", "persistence/pebble", "persistence/persistencetest",

@@ -7,61 +7,36 @@ import (
 	"time"
 
 	"parley/conversation"
-	"parley/conversation/machine"
-	"parley/conversation/transcript"
+	"parley/conversation/machine/machinetest"
+	"parley/persistence/persistencetest"
 )
 
-// stage is the real machine and its transcript, without a shell: the test plays
-// the model, or lets one answer.
+// stage is a session of the real machine with the profile that a command-line
+// agent needs. The test plays the model, or lets one answer.
 type stage struct {
-	t          *testing.T
-	machine    *machine.Session
-	transcript *transcript.Transcript
-	rules      conversation.Rules
-	key        conversation.SessionKey
-	now        time.Time
-	said       int
-	asked      *conversation.AskModel // the open step
-	status     conversation.TaskStatus
-	shown      []string
+	*machinetest.Session
+	t     *testing.T
+	world *machinetest.World
+	said  int
 }
 
-// newStage has the profile that a command-line agent needs.
+var key = conversation.SessionKey{Tenant: "t", Session: "s1"}
+
 func newStage(t *testing.T) *stage {
-	s := &stage{t: t, key: conversation.SessionKey{Tenant: "t", Session: "s1"}, now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)}
-	s.rules = conversation.Rules{
-		Policy: conversation.DefaultPolicy(),
-		Agents: map[conversation.AgentName]conversation.Profile{conversation.Coordinator: {Name: conversation.Coordinator, MayAsk: true}},
-	}
-	s.machine, s.transcript = machine.New(s.key, &s.rules), transcript.New()
+	w := machinetest.New(persistencetest.NewMemory())
+	w.Pace = time.Minute
+	w.Rules.Agents = map[conversation.AgentName]conversation.Profile{conversation.Coordinator: {Name: conversation.Coordinator, MayAsk: true}}
+	s := &stage{t: t, world: w}
 	s.do(conversation.Create{Owner: "u"})
+	s.Session = w.Session(key)
 	return s
 }
 
-func (s *stage) do(c conversation.Command) conversation.Decided {
+func (s *stage) do(c conversation.Command) {
 	s.t.Helper()
-	s.now = s.now.Add(time.Minute)
-	d := s.machine.Decide(conversation.Inputs{At: s.now, Slot: true}, c)
-	if d.Err != nil {
-		s.t.Fatalf("%s: %v", c.Name(), d.Err)
+	if _, err := s.world.Do(key, c); err != nil {
+		s.t.Fatalf("%s: %v", c.Name(), err)
 	}
-	for _, e := range d.Events {
-		s.transcript.Add(e)
-		switch b := e.Body.(type) {
-		case conversation.TaskStatusChanged:
-			s.status = b.New
-		case conversation.PartialResponse:
-			s.shown = append(s.shown, b.Text)
-		case conversation.Response:
-			s.shown = append(s.shown, b.Text)
-		}
-	}
-	for _, e := range s.machine.Durable(d.Head) {
-		if ask, ok := e.(conversation.AskModel); ok {
-			s.asked = &ask
-		}
-	}
-	return d
 }
 
 func (s *stage) say(text string) {
@@ -70,12 +45,35 @@ func (s *stage) say(text string) {
 	s.do(conversation.Say{Author: "u", ClientMsgID: conversation.ClientMsgID(fmt.Sprint(s.said)), Text: text})
 }
 
+// status is that of the task that changed last, and what was shown.
+func (s *stage) status() (status conversation.TaskStatus, shown []string) {
+	for _, e := range s.Events() {
+		switch b := e.Body.(type) {
+		case conversation.TaskStatusChanged:
+			status = b.New
+		case conversation.PartialResponse:
+			shown = append(shown, b.Text)
+		case conversation.Response:
+			shown = append(shown, b.Text)
+		}
+	}
+	return status, shown
+}
+
+func (s *stage) isNow(want conversation.TaskStatus) {
+	s.t.Helper()
+	if got, _ := s.status(); got != want {
+		s.t.Fatalf("the task is %s, want %s", got, want)
+	}
+}
+
 func (s *stage) request() conversation.Request {
 	s.t.Helper()
-	if s.asked == nil {
+	r, ok := s.Request()
+	if !ok {
 		s.t.Fatal("the model is not asked")
 	}
-	return s.transcript.Request(s.key, &s.rules, *s.asked)
+	return r
 }
 
 // prompt is what the agent would be told now.
@@ -91,18 +89,9 @@ func (s *stage) prompt(pairs int) string {
 // answer is the agent's output.
 func (s *stage) answer(output string) {
 	s.t.Helper()
-	ask := *s.asked
-	s.asked = nil
-	a := &items{marker: "ASK:", limit: 4000, step: ask.Step}
+	a := &items{marker: "ASK:", limit: 4000, step: s.request().Step}
 	a.block(output, false)
-	s.do(conversation.ModelAnswered{Step: ask.Step, Attempt: ask.Attempt, Answer: conversation.ModelAnswer{Items: a.list}})
-}
-
-func (s *stage) fail() {
-	s.t.Helper()
-	ask := *s.asked
-	s.asked = nil
-	s.do(conversation.ModelFailed{Step: ask.Step, Attempt: ask.Attempt, Permanent: true, Failure: conversation.Failure{Code: conversation.Timeout, Message: "slow"}})
+	s.Answer(a.list...)
 }
 
 func same(t *testing.T, got, want string) {
@@ -150,10 +139,8 @@ func TestFailedTurn(t *testing.T) {
 	s.say("one")
 	s.answer("1")
 	s.say("two")
-	s.fail()
-	if s.status != conversation.TaskError {
-		t.Fatalf("the task is %s", s.status)
-	}
+	s.Fail(conversation.Failure{Code: conversation.Timeout, Message: "slow"}, true)
+	s.isNow(conversation.TaskError)
 	s.say("three")
 	same(t, s.prompt(10), "Previous conversation context:\nUser: one\nAssistant: 1\n\nCurrent message:\nthree")
 	s.answer("")
@@ -172,9 +159,7 @@ func TestSteered(t *testing.T) {
 	s.answer("1")
 	same(t, s.prompt(10), "Previous conversation context:\nUser: one\nAssistant: 1\n\nCurrent message:\ntwo\n\nthree")
 	s.answer("2 and 3")
-	if s.status != conversation.TaskComplete {
-		t.Errorf("the task is %s", s.status)
-	}
+	s.isNow(conversation.TaskComplete)
 	s.say("four")
 	same(t, s.prompt(1), "Previous conversation context:\nUser: two\n\nthree\nAssistant: 2 and 3\n\nCurrent message:\nfour")
 }
@@ -185,9 +170,7 @@ func TestContinuation(t *testing.T) {
 	s := newStage(t)
 	s.say("Fix the login")
 	s.answer("I looked at it.\n\nASK: OAuth or JWT?\nBoth work.")
-	if s.status != conversation.TaskAwaiting {
-		t.Fatalf("R-01: the task is %s", s.status)
-	}
+	s.isNow(conversation.TaskAwaiting)
 	s.do(conversation.Say{Author: "u", ClientMsgID: "other", Text: "What time is it?", Mode: conversation.ModeQueue})
 	same(t, s.prompt(10), "Previous conversation context:\nUser: Fix the login\nAssistant: I looked at it.\n\nASK: OAuth or JWT?\nBoth work.\n\nCurrent message:\nWhat time is it?")
 	s.answer("Noon.")
@@ -209,9 +192,7 @@ func TestContinuation(t *testing.T) {
 	// The oldest rounds go first, the message stays.
 	same(t, s.prompt(1), "Previous conversation context:\nUser: What time is it?\nAssistant: Noon.\n\nCurrent message:\nFix the login"+second+"\n\n[Continue Task]\n"+goOn)
 	s.answer("Done.")
-	if s.status != conversation.TaskComplete {
-		t.Errorf("the task is %s", s.status)
-	}
+	s.isNow(conversation.TaskComplete)
 	s.say("Thanks")
 	got := s.prompt(10)
 	if !strings.HasSuffix(got, "User: JWT,\nplease\nAssistant: ASK: Which key?\nUser: The new one\nAssistant: Done.\n\nCurrent message:\nThanks") || strings.Contains(got, outputHead) {
@@ -225,16 +206,12 @@ func TestContinuationWithMore(t *testing.T) {
 	s.say("Build it")
 	s.answer("ASK: What colour?\nASK: What size?")
 	s.say("small") // the newest question first
-	if s.status != conversation.TaskAwaiting {
-		t.Fatalf("the task is %s", s.status)
-	}
+	s.isNow(conversation.TaskAwaiting)
 	s.say("red")
 	same(t, s.prompt(10), "Build it\n\n[Previous Output]\nASK: What colour?\n\nASK: What size?\n\n[User Reply]\n> What colour?\nred\n\n> What size?\nsmall\n\n[Continue Task]\n"+goOn)
 	s.say("and quickly")
 	s.answer("ASK: Sure?")
-	if s.status != conversation.TaskAwaiting {
-		t.Fatalf("the task is %s", s.status)
-	}
+	s.isNow(conversation.TaskAwaiting)
 	s.say("yes")
 	if got := s.prompt(10); !strings.HasSuffix(got, "[Previous Output]\nASK: Sure?\n\n[User Reply]\nyes\n\nand quickly\n\n[Continue Task]\n"+goOn) {
 		t.Errorf("the prompt is\n%s", got)
@@ -249,23 +226,20 @@ func TestAskingAgent(t *testing.T) {
 	s := newStage(t)
 	turn := func() {
 		t.Helper()
-		ask, r := *s.asked, s.request()
-		s.asked = nil
-		got, err := askModel(t, m, r)
+		got, err := askModel(t, m, s.request())
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.do(conversation.ModelAnswered{Step: ask.Step, Attempt: ask.Attempt, Model: m.Label(), Answer: *got})
+		s.Answer(got.Items...)
 	}
 	s.say("Fix the login")
 	turn()
-	if s.status != conversation.TaskAwaiting {
-		t.Fatalf("the task is %s", s.status)
-	}
+	s.isNow(conversation.TaskAwaiting)
 	s.say("JWT")
 	turn()
-	if s.status != conversation.TaskComplete || strings.Join(s.shown, "|") != "I looked at it.|Done as you said." {
-		t.Errorf("the task is %s, shown is %q", s.status, s.shown)
+	s.isNow(conversation.TaskComplete)
+	if _, shown := s.status(); strings.Join(shown, "|") != "I looked at it.|Done as you said." {
+		t.Errorf("shown is %q", shown)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"parley/conversation"
 )
@@ -38,7 +39,7 @@ func TestDirectives(t *testing.T) {
 			"results inside of JSON are escaped", []string{"/tool echo {}\n/tool calculate {\"expression\":\"$result\"}\n/say $result"},
 			[]string{"tool echo {} -> a\"b\\c\n<d>", `tool calculate {"expression":"a\"b\\c\n<d>"} -> <a"b\c` + "\n<d>>", "text <a\"b\\c\n<d>>", "end"},
 		},
-		{"a tool that is not there", []string{"/tool nothing {}\n/say $result"}, []string{"tool nothing {} -> error: there is no tool nothing", "text error: there is no tool nothing", "end"}},
+		{"a tool that is not there", []string{"/tool nothing {}\n/say $result"}, []string{`tool nothing {} -> error: there is no tool "nothing"`, `text error: there is no tool "nothing"`, "end"}},
 		{"result without a call stays a word", []string{"/say $result and $reply, $1 $text $resulting"}, []string{"text $result and $reply, $1 $text $resulting", "end"}},
 		{"a result is not read again", []string{"/tool dollars {}\n/say $result"}, []string{"tool dollars {} -> $result $reply", "text $result $reply", "end"}},
 		{"delegate", []string{"/delegate researcher /say found it\n/say $result"}, []string{"delegate d1 researcher: /say found it", "text found it", "end"}},
@@ -58,7 +59,7 @@ func TestDirectives(t *testing.T) {
 		{"cover goes with the next line", []string{"/say A", "/cover 1 duplicate\n/say B"}, []string{"cover m1 duplicate", "partial m2: B", "text A", "end"}},
 		{"cover alone goes with another message", []string{"/say A", "/cover 2 dismissed"}, []string{"cover m2 dismissed", "text A", "end"}},
 		{"cover as amendment", []string{"/cover 1 amendment\n/say B"}, []string{"cover m1 amendment", "text B", "end"}},
-		{"cover of a message that is not open", []string{"/cover 7 amendment\n/say B"}, []string{"cover 7 amendment", "text B", "end"}},
+		{"cover of a message that is not open", []string{"/cover 7 amendment\n/say B"}, []string{"cover 7 amendment", "text B", "nothing", "end"}},
 		{"cover as something else", []string{"/cover 1 answer"}, []string{"text I cannot follow line 1: it is used as /cover N amendment|duplicate|dismissed.", "end"}},
 		{"amend without a delegation", []string{"/amend 1 x\n/say y"}, []string{"amend 1: x", "text y", "end"}},
 		{"ignore", []string{"/ignore"}, []string{"nothing", "nudge", "nothing", "end"}},
@@ -79,33 +80,32 @@ func TestDirectives(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			w := newTalk(t)
+			w := newPlay(t, false)
+			w.Rules.Policy.MaxAttempts = 10
 			w.tool("echo", func(string) string { return "a\"b\\c\n<d>" })
 			w.tool("dollars", func(string) string { return "$result $reply" })
-			for _, text := range c.say {
-				w.user(text)
-			}
-			w.run().expect(c.want...)
+			w.say(c.say...).did(c.want...)
 		})
 	}
 }
 
 func TestWait(t *testing.T) {
 	t.Run("holds for the next line", func(t *testing.T) {
-		w := newTalk(t)
-		w.user("/partial A\n/wait 1s\n/wait 500ms\n/say B")
-		w.run().expect("partial m1: A", "text B", "end")
+		w := newPlay(t, false)
+		w.say("/partial A\n/wait 1s\n/wait 500ms\n/say B")
+		w.did("partial m1: A", "text B", "end")
 		if !slices.Equal(w.delays, []string{"1.5s"}) {
 			t.Fatalf("delays %v", w.delays)
 		}
 	})
 	t.Run("before loop holds for its first call", func(t *testing.T) {
-		w := newTalk(t)
-		w.user("/wait 3s\n/loop")
+		w := newPlay(t, false)
+		w.manual = true
+		w.say("/wait 3s\n/loop")
 		for range 3 {
 			w.step()
 		}
-		w.expect("tool clock {} -> 12:00", "tool clock {} -> 12:00", "tool clock {} -> 12:00")
+		w.did("tool clock {} -> 12:00", "tool clock {} -> 12:00", "tool clock {} -> 12:00")
 		if !slices.Equal(w.delays, []string{"3s"}) {
 			t.Fatalf("delays %v", w.delays)
 		}
@@ -114,159 +114,156 @@ func TestWait(t *testing.T) {
 
 // D-26: a model that never answers, and what it says at the step limit.
 func TestLoop(t *testing.T) {
-	w := newTalk(t)
-	w.user("/loop")
-	w.step()
-	w.user("/say hello")
-	w.step()
-	w.step()
-	w.expect("tool clock {} -> 12:00", "partial m2: hello", "tool clock {} -> 12:00")
-	w.r.WrapUp, w.r.Tools = true, nil
-	w.step()
-	w.user("/partial late")
-	w.step()
-	w.expect("tool clock {} -> 12:00", "partial m2: hello", "tool clock {} -> 12:00", "nothing", "text late")
+	t.Run("nothing to say", func(t *testing.T) {
+		w := newPlay(t, false)
+		w.Rules.Policy.MaxSteps, w.manual = 3, true
+		w.say("/loop")
+		w.say("/say hello")
+		for range 3 {
+			w.step()
+		}
+		w.did("tool clock {} -> 12:00", "partial m2: hello", "tool clock {} -> 12:00")
+		w.step()
+		w.did("tool clock {} -> 12:00", "partial m2: hello", "tool clock {} -> 12:00", "nothing", "end")
+		if !w.last.WrapUp || len(w.last.Tools) > 0 {
+			t.Errorf("the last call was %+v", w.last)
+		}
+	})
+	t.Run("something that was read before", func(t *testing.T) {
+		w := newPlay(t, false)
+		w.Rules.Policy.MaxSteps, w.manual = 2, true
+		w.say("/loop")
+		w.say("/partial late", "/say hello")
+		for range 3 {
+			w.step()
+		}
+		w.did("tool clock {} -> 12:00", "partial m3: hello", "text late", "end")
+	})
 }
 
 // D-13, D-14, R-14: blocking questions, any number of rounds.
 func TestAsk(t *testing.T) {
-	w := newTalk(t)
-	w.user("/ask Which one? [red/light blue]\n/say $reply it is\n/ask Sure?\n/say $reply then")
-	w.run()
-	w.reply("red").run()
-	w.reply("yes").run()
-	w.expect("ask true: Which one? [red light blue]", "partial m1: red it is", "ask true: Sure? []", "text yes then", "end")
+	w := newPlay(t, false)
+	w.say("/ask Which one? [red/light blue]\n/say $reply it is\n/ask Sure?\n/say $reply then")
+	w.say("red")
+	w.say("yes")
+	w.did("ask true: Which one? [red light blue]", "partial m1: red it is", "ask true: Sure? []", "text yes then", "end")
 }
 
 // D-15, D-16, N-04: questions that do not block.
 func TestAskOpen(t *testing.T) {
 	t.Run("work goes on", func(t *testing.T) {
-		w := newTalk(t)
-		w.user("/askopen Which? [A/B]\n/partial working\n/say $reply")
-		w.run().expect("ask false: Which? [A B]", "partial m1: working", "nothing")
-		w.answerTo("q1", "B").run()
-		w.expect("ask false: Which? [A B]", "partial m1: working", "nothing", "text B", "end")
+		w := newPlay(t, false)
+		w.say("/askopen Which? [A/B]\n/partial working\n/say $reply")
+		w.did("ask false: Which? [A B]", "partial m1: working", "nothing")
+		w.answer("q1", "B")
+		w.did("ask false: Which? [A B]", "partial m1: working", "nothing", "text B", "end")
 	})
 	t.Run("a plain message with a choice answers it", func(t *testing.T) {
-		w := newTalk(t)
-		w.user("/askopen Which auth? [OAuth/JWT]\n/say so $reply")
-		w.run()
-		w.user("I think jwt, please")
-		w.run().expect("ask false: Which auth? [OAuth JWT]", "nothing", "cover m2 answer: Which auth?", "text so JWT", "end")
+		w := newPlay(t, false)
+		w.say("/askopen Which auth? [OAuth/JWT]\n/say so $reply")
+		w.say("I think jwt, please")
+		w.did("ask false: Which auth? [OAuth JWT]", "nothing", "cover m2 answer: Which auth?", "text so JWT", "end")
 	})
 	t.Run("a plain message without any rule answers a question without choices", func(t *testing.T) {
-		w := newTalk(t)
-		w.user("/askopen What is it called?\n/say so $reply")
-		w.run()
-		w.user("Rumpelstiltskin")
-		w.run().expect("ask false: What is it called? []", "nothing", "cover m2 answer: What is it called?", "text so Rumpelstiltskin", "end")
+		w := newPlay(t, false)
+		w.say("/askopen What is it called?\n/say so $reply")
+		w.say("Rumpelstiltskin")
+		w.did("ask false: What is it called? []", "nothing", "cover m2 answer: What is it called?", "text so Rumpelstiltskin", "end")
 	})
 	t.Run("something else does not", func(t *testing.T) {
-		w := newTalk(t)
-		w.user("/askopen Which? [A/B]\n/say so $reply")
-		w.run()
-		w.user("What's the weather?")
-		w.user("Either A or B")
-		w.run()
-		if len(w.open) != 1 {
-			t.Fatalf("the question is closed: %q", w.log)
+		w := newPlay(t, false)
+		w.say("/askopen Which? [A/B]\n/say so $reply")
+		w.say("What's the weather?")
+		w.say("Either A or B")
+		if len(w.session().Machine.View().Questions) != 1 {
+			t.Fatalf("the question is closed: %q", w.log())
 		}
 	})
 	t.Run("several, answered in any order", func(t *testing.T) {
-		w := newTalk(t)
-		w.user("/askopen First?\n/askopen Second?\n/say got $reply")
-		w.run()
-		w.answerTo("q2", "two").run()
-		w.expect("ask false: First? []", "ask false: Second? []", "nothing", "text got two")
+		w := newPlay(t, false)
+		w.say("/askopen First?\n/askopen Second?\n/say got $reply")
+		w.answer("q2", "two")
+		w.did("ask false: First? []", "ask false: Second? []", "nothing", "text got two")
 	})
 	t.Run("one that expired has no answer", func(t *testing.T) {
-		w := newTalk(t)
-		w.user("/askopen First?\n/say got $reply")
-		w.run()
-		delete(w.open, "q1")
-		w.add(conversation.Entry{Role: conversation.RoleUser, Question: "q1", Text: "[question q1 expired: no answer]"})
-		w.unseen = true
-		w.run().expect("ask false: First? []", "nothing", "text got no answer", "end")
+		w := newPlay(t, false)
+		w.bend = func(d *decision) {
+			d.items[0].Args = strings.Replace(d.items[0].Args, "{", `{"expiresIn":"1h",`, 1)
+			w.bend = nil
+		}
+		w.say("/askopen First?\n/say got $reply")
+		w.Pass(time.Hour)
+		w.did("ask false: First? []", "nothing", "text got no answer", "end")
 	})
 	t.Run("each group of questions has its own reply", func(t *testing.T) {
-		w := newTalk(t)
-		w.user("/askopen First?\n/partial got $reply\n/askopen Second?\n/say got $reply")
-		w.run()
-		w.answerTo("q1", "one").run()
-		w.answerTo("q2", "two").run()
-		w.expect("ask false: First? []", "nothing", "partial m1: got one", "ask false: Second? []", "nothing", "text got two", "end")
+		w := newPlay(t, false)
+		w.say("/askopen First?\n/partial got $reply\n/askopen Second?\n/say got $reply")
+		w.answer("q1", "one")
+		w.answer("q2", "two")
+		w.did("ask false: First? []", "nothing", "partial m1: got one", "ask false: Second? []", "nothing", "text got two", "end")
 	})
 	t.Run("a question too short to be quoted is the newest one", func(t *testing.T) {
-		w := newTalk(t)
-		w.user("/askopen A?\n/say $reply")
-		w.run()
-		w.user("Rumpelstiltskin")
-		w.run().expect("ask false: A? []", "nothing", "cover m2 answer: ", "text Rumpelstiltskin", "end")
+		w := newPlay(t, false)
+		w.say("/askopen A?\n/say $reply")
+		w.say("Rumpelstiltskin")
+		w.did("ask false: A? []", "nothing", "cover m2 answer: ", "text Rumpelstiltskin", "end")
 	})
 	t.Run("a refused question has its refusal as reply", func(t *testing.T) {
-		w := newTalk(t)
-		w.user("/askopen First?\n/say $reply")
-		w.step()
-		w.r.Entries[len(w.r.Entries)-1].Text = "error: this agent may not ask the user"
-		w.open = nil
-		w.run()
-		w.expect("ask false: First? []", "text error: this agent may not ask the user", "end")
+		w := newPlay(t, false)
+		w.bend = func(d *decision) {
+			d.items[0].Args = strings.Replace(d.items[0].Args, "{", `{"expiresIn":"soon",`, 1)
+			w.bend = nil
+		}
+		w.say("/askopen First?\n/say $reply")
+		w.did("ask false: First? []", `text error: expiresIn must be a duration such as "10m", of 365 days at most`, "end")
 	})
 }
 
 // D-18, N-08: delegations that run while other messages are answered.
 func TestSlowDelegations(t *testing.T) {
 	t.Run("a line without need of the result goes on, in replies", func(t *testing.T) {
-		w := newTalk(t)
-		w.slow = true
-		w.user("/delegate researcher /say found\n/say after\n/say $result")
-		w.run()
-		w.user("/say hi")
-		w.run()
-		w.finish("d1").run()
-		w.expect("delegate d1 researcher: /say found", "partial m2: hi", "partial m1: after", "nothing", "text found", "end")
+		w := newPlay(t, true)
+		w.say("/delegate researcher /say found\n/say after\n/say $result")
+		w.say("/say hi")
+		w.finish("d1")
+		w.did("delegate d1 researcher: /say found", "partial m2: hi", "partial m1: after", "nothing", "text found", "end")
 	})
 	t.Run("parallel, one late", func(t *testing.T) {
-		w := newTalk(t)
-		w.slow = true
-		w.user("/parallel researcher /say A || developer /say B\n/say $result")
-		w.run()
-		w.user("/say hi")
-		w.finish("d1").run()
-		w.finish("d2").run()
-		w.expect("delegate d1 researcher: /say A", "delegate d2 developer: /say B", "partial m2: hi", "nothing", "text [d1 researcher] A\n[d2 developer] B", "end")
+		w := newPlay(t, true)
+		w.say("/parallel researcher /say A || developer /say B\n/say $result")
+		w.say("/say hi")
+		w.finish("d1")
+		w.finish("d2")
+		w.did("delegate d1 researcher: /say A", "delegate d2 developer: /say B", "partial m2: hi", "nothing", "nothing", "text [d1 researcher] A\n[d2 developer] B", "end")
 	})
 	t.Run("amend by number", func(t *testing.T) {
-		w := newTalk(t)
-		w.slow = true
-		w.user("/parallel researcher /say A || developer /say B\n/say $result")
-		w.run()
-		w.user("/amend 2 /say C\n/cover 2 amendment")
-		w.run()
-		w.finish("d2").run()
-		w.finish("d1").run()
-		w.expect("delegate d1 researcher: /say A", "delegate d2 developer: /say B", "amend d2: /say C", "cover m2 amendment", "nothing", "text [d1 researcher] A\n[d2 developer] C", "end")
+		w := newPlay(t, true)
+		w.say("/parallel researcher /say A || developer /say B\n/say $result")
+		w.say("/amend 2 /say C\n/cover 2 amendment")
+		w.finish("d2")
+		w.finish("d1")
+		w.did("delegate d1 researcher: /say A", "delegate d2 developer: /say B", "amend d2: /say C", "cover m2 amendment", "nothing", "text [d1 researcher] A\n[d2 developer] C", "end")
 	})
 	t.Run("a call without a result yet", func(t *testing.T) {
-		w := newTalk(t)
-		w.user("/tool clock {}\n/say it is $result")
+		w := newPlay(t, false)
+		w.manual = true
+		w.say("/tool clock {}\n/say it is $result")
 		w.step()
-		w.r.Entries[len(w.r.Entries)-1].Text = conversation.NoResult
-		w.step()
-		w.expect("tool clock {} -> 12:00", "nothing")
+		w.did("tool clock {} -> 12:00")
+		r, _ := w.session().Request()
+		r.Entries = slices.Clone(r.Entries)
+		r.Entries[len(r.Entries)-1].Text = conversation.NoResult
+		if d := w.script.answer(&r); len(d.items) > 0 {
+			t.Fatalf("%+v", d.items)
+		}
 	})
 	t.Run("a delegation that failed late", func(t *testing.T) {
-		w := newTalk(t)
-		w.slow = true
-		w.user("/delegate researcher /say A\n/say it: $result")
-		w.run()
-		w.user("/say hi")
-		w.run()
-		w.running = nil
-		w.add(conversation.Entry{Role: conversation.RoleUser, Delegation: "d1", Text: "[delegation d1 (researcher) timeout: the delegation did not finish in time]"})
-		w.unseen = true
-		w.run()
-		if last := w.log[len(w.log)-2]; last != "text it: timeout: the delegation did not finish in time" {
+		w := newPlay(t, true)
+		w.say("/delegate researcher /say A\n/say it: $result")
+		w.say("/say hi")
+		w.do(conversation.DelegationDone{Delegation: "d1", Status: conversation.CallTimeout, Summary: "the delegation did not finish in time"})
+		if last := w.log()[len(w.log())-2]; last != "text it: timeout: the delegation did not finish in time" {
 			t.Fatal(last)
 		}
 	})
@@ -281,125 +278,104 @@ func TestWorkedExamples(t *testing.T) {
 		sent    = "The report is sent to Max. (The scripted communicator sent nothing.)"
 	)
 	t.Run("D-18 two independent tasks", func(t *testing.T) {
-		w := newTalk(t)
-		w.slow = true
-		w.user("Fix the login bug")
-		w.run()
-		w.user("What's the weather?")
-		w.run()
-		w.finish("d1").run()
-		w.expect("delegate d1 developer: Fix the login bug", "partial m2: "+weather, "nothing", "text "+fixed, "end")
+		w := newPlay(t, true)
+		w.say("Fix the login bug")
+		w.say("What's the weather?")
+		w.finish("d1")
+		w.did("delegate d1 developer: Fix the login bug", "partial m2: "+weather, "nothing", "text "+fixed, "end")
 		if !slices.Equal(w.delays, []string{"200ms"}) {
 			t.Fatalf("the developer takes %v", w.delays)
 		}
 	})
 	t.Run("D-17 amendment", func(t *testing.T) {
-		w := newTalk(t)
-		w.slow = true
-		w.user("Fix the login bug")
-		w.run()
-		w.user("Actually use OAuth instead")
-		w.run()
-		w.finish("d1").run()
-		w.expect("delegate d1 developer: Fix the login bug", "amend d1: Actually use OAuth instead", "cover m2 amendment", "nothing",
+		w := newPlay(t, true)
+		w.say("Fix the login bug")
+		w.say("Actually use OAuth instead")
+		w.finish("d1")
+		w.did("delegate d1 developer: Fix the login bug", "amend d1: Actually use OAuth instead", "cover m2 amendment", "nothing",
 			"text "+fixed+" Changed on the way: Actually use OAuth instead.", "end")
 	})
 	t.Run("D-17 both read at once", func(t *testing.T) {
-		w := newTalk(t)
-		w.user("Fix the login bug")
-		w.user("Actually use OAuth instead")
-		w.run()
-		w.expect("delegate d1 developer: Fix the login bug / Actually use OAuth instead", "cover m2 amendment",
+		w := newPlay(t, false)
+		w.say("Fix the login bug", "Actually use OAuth instead")
+		w.did("delegate d1 developer: Fix the login bug / Actually use OAuth instead", "cover m2 amendment",
 			"text "+fixed+" Changed on the way: Actually use OAuth instead.", "end")
 	})
 	t.Run("D-17 the delegation ended while the amendment was under way", func(t *testing.T) {
-		w := newTalk(t)
-		w.slow = true
-		w.user("Fix the login bug")
-		w.run()
-		w.user("Actually use OAuth instead")
-		w.step()
-		w.log[1] = "" // the machine executed the amendment after the end
-		w.running[0].changes = nil
-		for i, e := range w.r.Entries {
-			if e.Text == "amended" {
-				w.r.Entries[i].Text = "error: the delegation has ended and cannot be amended"
-			}
-		}
-		w.finish("d1").run()
-		w.finish("d2").run()
-		w.expect("delegate d1 developer: Fix the login bug", "", "cover m2 amendment",
-			"delegate d2 developer: Fix the login bug / Actually use OAuth instead",
+		w := newPlay(t, true)
+		w.say("Fix the login bug")
+		w.manual = true
+		w.say("Actually use OAuth instead")
+		w.manual = false
+		asked, _ := w.session().Request()
+		w.Tell(w.key, w.model(w.session(), asked), nil) // and the amendment waits
+		w.finish("d1")
+		w.finish("d2")
+		w.did("delegate d1 developer: Fix the login bug", "amend d1: Actually use OAuth instead", "cover m2 amendment",
+			"delegate d2 developer: Fix the login bug / Actually use OAuth instead", "nothing",
 			"text "+fixed+" Changed on the way: Actually use OAuth instead.", "end")
 	})
 	t.Run("D-17 the delegation ended before the amendment was read", func(t *testing.T) {
-		w := newTalk(t)
-		w.slow = true
-		w.user("Fix the login bug")
-		w.run()
-		w.user("Actually use OAuth instead")
-		w.finish("d1").run()
-		w.finish("d2").run()
-		w.expect("delegate d1 developer: Fix the login bug", "delegate d2 developer: Fix the login bug / Actually use OAuth instead", "cover m2 amendment",
+		w := newPlay(t, true)
+		w.say("Fix the login bug")
+		w.manual = true
+		w.say("thanks")
+		w.say("Actually use OAuth instead")
+		w.finish("d1")
+		w.manual = false
+		w.step() // has not read the last one
+		w.finish("d2")
+		w.did("delegate d1 developer: Fix the login bug", "partial m2: You are welcome.",
+			"delegate d2 developer: Fix the login bug / Actually use OAuth instead", "cover m3 amendment",
 			"text "+fixed+" Changed on the way: Actually use OAuth instead.", "end")
 	})
 	t.Run("D-17 nothing to change", func(t *testing.T) {
-		w := newTalk(t)
-		w.user("Actually use OAuth instead")
-		w.run()
-		w.expect(`text There is nothing being worked on that I could change. Tell me the whole task, for example "Fix the login bug".`, "end")
+		w := newPlay(t, false)
+		w.say("Actually use OAuth instead")
+		w.did(`text There is nothing being worked on that I could change. Tell me the whole task, for example "Fix the login bug".`, "end")
 	})
 	for _, auth := range []string{"JWT", "OAuth"} {
 		t.Run("D-19 parallel questions "+auth, func(t *testing.T) {
-			w := newTalk(t)
-			w.slow = true
-			w.user("Set up auth")
-			w.run()
-			w.user("Send the report to Max")
-			w.run()
-			w.finish("d1").run()
-			w.user(auth)
-			w.run()
-			w.finish("d2").run()
-			w.expect("ask false: "+which+" [OAuth JWT]", "nothing",
+			w := newPlay(t, true)
+			w.say("Set up auth")
+			w.say("Send the report to Max")
+			w.finish("d1")
+			w.say(auth)
+			w.finish("d2")
+			w.did("ask false: "+which+" [OAuth JWT]", "nothing",
 				"delegate d1 communicator: Send the report to Max", "partial m2: "+sent, "nothing",
 				"cover m3 answer: "+which, "delegate d2 developer: Set up auth with "+auth,
 				"text Auth is set up with "+auth+". (The scripted developer changed no code.)", "end")
 		})
 	}
 	t.Run("D-19 the answer comes while the report is under way", func(t *testing.T) {
-		w := newTalk(t)
-		w.slow = true
-		w.user("Set up auth")
-		w.run()
-		w.user("Send the report to Max")
-		w.run()
-		w.user("JWT")
-		w.run()
-		w.finish("d2").run()
-		w.finish("d1").run()
-		w.expect("ask false: "+which+" [OAuth JWT]", "nothing",
+		w := newPlay(t, true)
+		w.say("Set up auth")
+		w.say("Send the report to Max")
+		w.say("JWT")
+		w.finish("d2")
+		w.finish("d1")
+		w.did("ask false: "+which+" [OAuth JWT]", "nothing",
 			"delegate d1 communicator: Send the report to Max",
 			"cover m3 answer: "+which, "delegate d2 developer: Set up auth with JWT",
 			"partial m1: Auth is set up with JWT. (The scripted developer changed no code.)", "nothing",
 			"partial m2: "+sent, "nothing", "end")
 	})
 	t.Run("D-19 answered by its id", func(t *testing.T) {
-		w := newTalk(t)
-		w.user("Set up auth")
-		w.run()
-		w.answerTo("q1", "JWT").run()
-		w.expect("ask false: "+which+" [OAuth JWT]", "nothing", "delegate d1 developer: Set up auth with JWT",
+		w := newPlay(t, false)
+		w.say("Set up auth")
+		w.answer("q1", "JWT")
+		w.did("ask false: "+which+" [OAuth JWT]", "nothing", "delegate d1 developer: Set up auth with JWT",
 			"text Auth is set up with JWT. (The scripted developer changed no code.)", "end")
 	})
 	t.Run("D-18 the weather comes from a tool if there is one", func(t *testing.T) {
-		w := newTalk(t)
-		w.r.Tools = append(w.r.Tools, conversation.ToolSpec{
+		w := newPlay(t, false)
+		w.tool("get_weather", func(string) string { return "15 °C and sunny." })
+		w.Rules.Tools["get_weather"] = conversation.ToolRule{Spec: conversation.ToolSpec{
 			Name: "get_weather", Schema: []byte(`{"type":"object","properties":{"city":{"type":"string"}},"required":["city"]}`),
-		})
-		w.tools["get_weather"] = func(string) string { return "15 °C and sunny." }
-		w.user("What's the weather in New York?")
-		w.run().expect(`tool get_weather {"city":"New York"} -> 15 °C and sunny.`, "partial m1: The weather tool says: 15 °C and sunny.", "nothing", "end")
+		}}
+		w.say("What's the weather in New York?")
+		w.did(`tool get_weather {"city":"New York"} -> 15 °C and sunny.`, "partial m1: The weather tool says: 15 °C and sunny.", "nothing", "end")
 	})
 }
 
@@ -425,119 +401,118 @@ func TestPlainText(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.say, func(t *testing.T) {
-			w := newTalk(t)
-			w.user(c.say)
-			w.run()
-			if w.log[0] != c.want || w.nudges > 0 {
-				t.Fatalf("got %q", w.log)
+			w := newPlay(t, false)
+			w.say(c.say)
+			if w.log()[0] != c.want || w.nudges() > 0 {
+				t.Fatalf("got %q", w.log())
 			}
 		})
 	}
 	t.Run("help", func(t *testing.T) {
-		w := newTalk(t)
-		w.user("help")
-		w.run()
+		w := newPlay(t, false)
+		w.say("help")
 		for name := range directives() {
-			if !strings.Contains(w.log[0], "/"+name) && name != "empty" {
+			if !strings.Contains(w.log()[0], "/"+name) && name != "empty" {
 				t.Errorf("help does not speak of /%s", name)
 			}
 		}
 		for _, word := range []string{"[models.NAME]", "provider", "base_url", "/empty", "rules, not AI"} {
-			if !strings.Contains(w.log[0], word) {
+			if !strings.Contains(w.log()[0], word) {
 				t.Errorf("help does not speak of %s", word)
 			}
 		}
 	})
 	t.Run("the first thing said", func(t *testing.T) {
-		w := newTalk(t)
-		w.user("Blue is nice")
-		w.run()
-		w.closed, w.r.Task = false, "t2-s1"
-		w.user("what did I say first?")
-		w.run()
-		if got := w.final[1]; got != `The first thing you said here: "Blue is nice"` {
+		w := newPlay(t, false)
+		w.say("Blue is nice")
+		w.say("what did I say first?")
+		if got := w.log()[2]; got != `text The first thing you said here: "Blue is nice"` {
 			t.Fatal(got)
 		}
 	})
 	t.Run("without tools it says so", func(t *testing.T) {
 		for say, tool := range map[string]string{"1+1": "calculate", "what time is it": "clock", "Fix the login bug": "delegate"} {
-			w := newTalk(t)
-			w.without(tool)
-			w.user(say)
-			w.run().expect(`text For that I would need the tool "`+tool+`", and it is not available to me here.`, "end")
+			w := newPlay(t, false)
+			delete(w.Rules.Tools, tool)
+			if tool == conversation.ToolDelegate {
+				alone := w.Rules.Agents[conversation.Coordinator]
+				alone.Delegates = false
+				w.Rules.Agents[conversation.Coordinator] = alone
+			}
+			w.say(say)
+			w.did(`text For that I would need the tool "`+tool+`", and it is not available to me here.`, "end")
 		}
 	})
 	t.Run("messages of other tasks are no programs", func(t *testing.T) {
-		w := newTalk(t)
-		w.user("/say one")
-		w.r.Task = "t2-s1"
-		w.user("/say two")
-		w.run()
-		if w.log[0] != "text two" {
-			t.Fatalf("%q", w.log)
-		}
+		w := newPlay(t, false)
+		w.say("/say one")
+		w.say("/say two")
+		w.did("text one", "end", "text two", "end")
 	})
 }
 
 // In a delegation's session.
 func TestDelegate(t *testing.T) {
-	sub := func(t *testing.T) *talk {
-		w := newTalk(t)
-		w.r.Session, w.r.Task, w.r.Agent, w.r.Depth = "s1/d1", "t1-s1/d1", "developer", 1
-		return w
-	}
 	t.Run("plain objectives", func(t *testing.T) {
-		w := sub(t)
-		w.user("Paint it blue")
-		w.run().expect("text Done: Paint it blue. (The scripted developer does no real work.)", "end")
+		w := newPlay(t, false).delegate("Paint it blue")
+		w.did("text Done: Paint it blue. (The scripted developer does no real work.)", "end")
 		if !slices.Equal(w.delays, []string{"200ms"}) {
 			t.Fatalf("%v", w.delays)
 		}
 	})
-	t.Run("a change that was read with the objective", func(t *testing.T) {
-		w := sub(t)
-		w.user("Paint it blue")
-		w.user("rather red")
-		w.run().expect("text Done: Paint it blue. (The scripted developer does no real work.) Changed on the way: rather red.", "nudge", "nothing", "end")
+	t.Run("a change that was read with the objective", func(t *testing.T) { // the machine starts at once; others might not
+		w := newPlay(t, false)
+		w.manual = true
+		w.delegate("Paint it blue")
+		r, _ := w.session().Request()
+		r.Open = append(r.Open, conversation.OpenMessage{Ordinal: 2, Message: "m2-s1/d1", Excerpt: "rather red"})
+		r.Entries = append(slices.Clone(r.Entries), conversation.Entry{Role: conversation.RoleUser, Task: r.Task, Message: "m2-s1/d1", Text: "rather red"})
+		d := w.script.answer(&r)
+		if len(d.items) != 1 || d.items[0].Text != "Done: Paint it blue. (The scripted developer does no real work.) Changed on the way: rather red." {
+			t.Fatalf("%+v", d.items)
+		}
+		r.Step, r.Open = r.Step+1, r.Open[1:]
+		r.Entries = append(r.Entries, conversation.Entry{Role: conversation.RoleAssistant, Task: r.Task, ResponseID: strings.Join(d.marks, " "), Items: d.items},
+			conversation.Entry{Role: conversation.RoleUser, Task: r.Task, Text: "please", Nudge: []conversation.MessageID{"m2-s1/d1"}})
+		if d = w.script.answer(&r); len(d.items) > 0 {
+			t.Fatalf("after a nudge: %+v", d.items)
+		}
 	})
 	t.Run("changes after the answer was drafted", func(t *testing.T) {
-		w := sub(t)
-		w.user("Paint it blue")
+		w := newPlay(t, false)
+		w.manual = true
+		w.delegate("Paint it blue")
+		w.say("rather red", "and shiny")
 		w.step()
-		w.user("rather red")
-		w.user("and shiny")
 		w.step()
-		w.step()
-		w.expect("text Done: Paint it blue. (The scripted developer does no real work.)",
-			"text Done: Paint it blue. (The scripted developer does no real work.) Changed on the way: rather red; and shiny.", "nothing")
+		w.did("text Done: Paint it blue. (The scripted developer does no real work.)",
+			"text Done: Paint it blue. (The scripted developer does no real work.) Changed on the way: rather red; and shiny.", "end")
 	})
 	t.Run("a program is not changed by plain words", func(t *testing.T) {
-		w := sub(t)
-		w.user("/say done")
+		w := newPlay(t, false)
+		w.manual = true
+		w.delegate("/say done")
+		w.say("rather red")
 		w.step()
-		w.user("rather red")
 		w.step()
-		w.expect("text done", "nothing")
+		w.did("text done", "nothing", "end")
 	})
 	t.Run("a root session does not split at &&", func(t *testing.T) {
-		w := newTalk(t)
-		w.user("/say a && /say b")
-		w.run().expect("text a && /say b", "end")
+		w := newPlay(t, false)
+		w.say("/say a && /say b")
+		w.did("text a && /say b", "end")
 	})
 }
 
 // The transcript is bounded: what is missing must not confuse.
 func TestBoundedTranscript(t *testing.T) {
-	w := newTalk(t)
-	w.slow = true
-	w.user("/delegate researcher /say found\n/say $result")
-	w.run()
-	w.user("/say hi")
-	w.run()
-	w.finish("d1").run()
-	for cut := range w.r.Entries {
-		r := w.r
-		r.Entries = w.r.Entries[cut:]
+	w := newPlay(t, true)
+	w.say("/delegate researcher /say found\n/say $result")
+	w.say("/say hi")
+	w.finish("d1")
+	for cut := range w.last.Entries {
+		r := w.last
+		r.Entries = w.last.Entries[cut:]
 		w.script.answer(&r)
 	}
 }
@@ -550,22 +525,27 @@ func FuzzAnswer(f *testing.F) {
 		f.Add(seed, seed, uint8(1))
 	}
 	f.Fuzz(func(t *testing.T, first, second string, depth uint8) {
-		w := newTalk(t)
-		w.r.Depth = int(depth % 2)
-		w.slow = true
-		w.user(first)
+		w := newPlay(t, true)
+		w.manual = true
+		if depth%2 == 1 {
+			w.key.Session += "/d1"
+			w.Tell(w.key, conversation.Tell{Agent: "developer", Owner: "u", Objective: first}, nil)
+		} else {
+			w.Tell(w.key, conversation.Say{Author: "u", ClientMsgID: "a", Text: first}, nil)
+		}
+		w.Rest()
 		for range 4 {
 			w.step()
-			w.blocked = ""
 		}
-		w.user(second)
+		w.Tell(w.key, conversation.Say{Author: "u", Via: w.via(), ClientMsgID: "b", Text: second}, nil)
+		w.Rest()
 		for range 6 {
 			w.step()
-			if w.blocked != "" {
-				w.reply("yes")
+			for _, q := range w.session().Machine.View().Questions {
+				w.answer(q.Asked.Question, "yes")
 			}
-			if len(w.running) > 0 && len(w.running[0].objective) < 1000 {
-				w.running = w.running[1:]
+			if len(w.held) > 0 {
+				w.letGo(w.held[0])
 			}
 		}
 	})

@@ -7,9 +7,9 @@
 // the machine decides, the events are committed to the store, the sender is
 // answered, the events are published, and what is to be done because of them
 // waits. Rest does it: sub-sessions are told, reports go up, answers go down.
-// Model calls and tool calls are done by the hands Model and Tool; without a hand
-// they stay open until the test ends them with Session.Answer, Session.Fail or
-// Session.Return.
+// Model calls and tool calls are done by the hands Model and Tool; without a hand,
+// or if it leaves them open, the test ends them with Session.Answer, Session.Fail,
+// Session.Return, or lets the hand go on with Session.Go.
 //
 // The clock is World.Now. It moves only when the test says so: by Pace with each
 // command, or by Pass. With the same commands the log is the same, byte for byte.

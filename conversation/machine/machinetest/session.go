@@ -19,42 +19,33 @@ type Session struct {
 	epoch      conversation.Epoch
 	transcript *transcript.Transcript // as far as it was asked for
 	asked      *conversation.AskModel // the model call that is open
+	request    conversation.Request   // of it, once it has begun
 }
 
-// Asked is the model call that is open; ok is false when there is none.
-func (s *Session) Asked() (ask conversation.AskModel, ok bool) {
-	if s.asked == nil {
-		return conversation.AskModel{}, false
-	}
-	return *s.asked, true
-}
-
-// Request is what the model is shown for a call, read from the store.
-func (s *Session) Request(ask conversation.AskModel) conversation.Request {
-	if s.transcript == nil {
-		s.transcript = transcript.New()
-	}
-	s.each(conversation.Range{After: s.transcript.Head()}, s.transcript.Add)
-	return s.transcript.Request(s.Key, s.world.Rules, ask)
+// Request is what the open model call was shown when it began; ok is false when
+// there is none.
+func (s *Session) Request() (r conversation.Request, ok bool) {
+	return s.request, s.asked != nil
 }
 
 // Answer is the answer to the open model call. It panics when there is none.
 func (s *Session) Answer(items ...conversation.Item) {
-	ask := *s.asked
-	s.end(conversation.ModelAnswered{Step: ask.Step, Attempt: ask.Attempt, Model: "test", Answer: conversation.ModelAnswer{Items: items}})
+	s.end(conversation.ModelAnswered{
+		Step: s.asked.Step, Attempt: s.asked.Attempt, Model: "test", Answer: conversation.ModelAnswer{Items: items},
+	})
+	s.world.Rest()
 }
 
-// Fail is the failure of the open model call. The next attempt, if there is one,
-// comes when it is due: see World.Pass. It panics when no call is open.
+// Fail is the failure of the open model call. Another attempt, if there is to be
+// one, comes when it is due: see World.Pass. It panics when no call is open.
 func (s *Session) Fail(f conversation.Failure, permanent bool) {
-	ask := *s.asked
-	s.end(conversation.ModelFailed{Step: ask.Step, Attempt: ask.Attempt, Model: "test", Failure: f, Permanent: permanent})
+	s.end(conversation.ModelFailed{Step: s.asked.Step, Attempt: s.asked.Attempt, Model: "test", Failure: f, Permanent: permanent})
+	s.world.Rest()
 }
 
 func (s *Session) end(c conversation.Command) {
 	s.asked = nil
 	s.world.Tell(s.Key, c, nil)
-	s.world.Rest()
 }
 
 // Return is the result of an open tool call that took so long.
@@ -63,24 +54,34 @@ func (s *Session) Return(call conversation.CallID, result string, took time.Dura
 	s.world.Rest()
 }
 
-// Go answers the open model call by the World's Model, if it wants to.
+// Go has the World's Model answer the open model call, if it wants to.
 func (s *Session) Go() {
-	if s.asked != nil {
-		s.ask(*s.asked)
-		s.world.Rest()
-	}
+	s.ask()
+	s.world.Rest()
 }
 
-func (s *Session) ask(e conversation.AskModel) {
-	if s.asked == nil || *s.asked != e || s.world.Model == nil {
-		return // another attempt or a cancel came between, or the test does it
+// begin begins a model call, unless another attempt or a cancel came between.
+func (s *Session) begin(e conversation.AskModel) {
+	if s.asked == nil || *s.asked != e {
+		return
 	}
-	c := s.world.Model(s, e)
+	if s.transcript == nil {
+		s.transcript = transcript.New()
+	}
+	s.each(conversation.Range{After: s.transcript.Head()}, s.transcript.Add)
+	s.request = s.transcript.Request(s.Key, s.world.Rules, e)
+	s.ask()
+}
+
+func (s *Session) ask() {
+	if s.asked == nil || s.world.Model == nil {
+		return
+	}
+	c := s.world.Model(s, s.request)
 	if c == nil {
 		return
 	}
-	s.asked = nil
-	s.world.Tell(s.Key, c, nil)
+	s.end(c)
 	if failed, ok := c.(conversation.ModelFailed); ok && !failed.Permanent {
 		s.world.Now = s.world.Now.Add(time.Minute) // the back-off is over
 		s.world.tell(s.Key, conversation.Tick{})

@@ -28,7 +28,7 @@ type World struct {
 
 	// Model answers a model call, with ModelAnswered or ModelFailed; nil leaves it
 	// open. After a failure the clock moves to the next attempt.
-	Model func(s *Session, ask conversation.AskModel) conversation.Command
+	Model func(s *Session, r conversation.Request) conversation.Command
 	// Tool is the result of a tool call; false leaves it open.
 	Tool func(s *Session, run conversation.RunTool) (result string, ok bool)
 
@@ -236,7 +236,7 @@ func (w *World) effect(s *Session, e conversation.Effect) {
 	switch e := e.(type) {
 	case conversation.AskModel:
 		s.asked = &e
-		w.later(func() { s.ask(e) })
+		w.later(func() { s.begin(e) })
 	case conversation.StopModel:
 		if s.asked != nil && s.asked.Step == e.Step {
 			s.asked = nil
