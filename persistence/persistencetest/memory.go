@@ -1,5 +1,3 @@
-// Package persistencetest proves stores: a map-backed Store with faults for the
-// tests of others, and the one suite that every Store must pass.
 package persistencetest
 
 import (
