@@ -24,7 +24,6 @@ import (
 	"parley/gateway/ws"
 	"parley/metrics"
 
-	shim "github.com/gofiber/contrib/websocket"
 	"github.com/gofiber/fiber/v2"
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -181,92 +180,4 @@ func (s *Server) Run(ctx context.Context) error {
 	err = errors.Join(err, s.Drain(end))
 	served.Wait()
 	return err
-}
-
-// Announce begins the end: not ready any more, no new sockets, and every client
-// is told to come back later. Sockets stay and are served.
-func (s *Server) Announce() {
-	s.services.Connections.Announce(s.services.Times.DrainSpread)
-}
-
-// Drain closes every socket with 1012 and stops serving. It returns when all is
-// closed; when ctx ends before that, by force and with the context's error.
-// Idempotent.
-func (s *Server) Drain(ctx context.Context) error {
-	s.drain.Do(func() {
-		s.Announce()
-		s.services.Connections.Shut()
-		err := s.services.Connections.Clear(ctx)
-		left := 5 * time.Second
-		if deadline, ok := ctx.Deadline(); ok {
-			left = max(time.Until(deadline), 100*time.Millisecond)
-		}
-		if stop := s.app.ShutdownWithTimeout(left); stop != nil {
-			err = errors.Join(err, fmt.Errorf("shut down: %w", stop))
-		}
-		s.mu.Lock()
-		main, admin, extra := s.main, s.admin, s.extra
-		s.mu.Unlock()
-		if main != nil {
-			_ = main.Close()
-		}
-		if extra != nil {
-			_ = extra.Close()
-		} else if admin != nil {
-			_ = admin.Close()
-		}
-		s.die()
-		s.result = err
-		close(s.drained)
-	})
-	<-s.drained
-	return s.result
-}
-
-// Close drains without waiting for slow clients. Idempotent.
-func (s *Server) Close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	return s.Drain(ctx)
-}
-
-// upgrade is GET /ws. The shim is used for the handshake only: its own checks of
-// origins are off (ours run before, on every route), compression stays off (a
-// read limit does not hold for what a compressed frame becomes), and its recover
-// handler, which tells panics to the client, is replaced.
-func (s *Server) upgrade() fiber.Handler {
-	handshake := shim.New(func(ws *shim.Conn) {
-		credential, _ := ws.Locals(rest.LocalCredential).(service.Credential)
-		s.ws.Serve(ws.Conn, credential)
-	}, shim.Config{
-		Subprotocols:    []string{"parley.v1"},
-		ReadBufferSize:  1024,
-		WriteBufferSize: 512,
-		WriteBufferPool: &sync.Pool{}, // the library writes next to nothing by itself
-		RecoverHandler: func(ws *shim.Conn) {
-			if r := recover(); r != nil {
-				s.services.Metrics.Panics.Inc()
-				s.services.Log.Error("panic", "where", "socket", "panic", r, "stack", service.Stack())
-				_ = ws.WriteControl(shim.CloseMessage, shim.FormatCloseMessage(1011, "internal error"), time.Now().Add(time.Second))
-			}
-		},
-	})
-	return func(c *fiber.Ctx) error {
-		if !shim.IsWebSocketUpgrade(c) {
-			s.services.Metrics.Handshakes.WithLabelValues("not_websocket").Inc()
-			return fiber.ErrUpgradeRequired
-		}
-		if s.services.Connections.Draining() {
-			s.services.Metrics.Handshakes.WithLabelValues("unavailable").Inc()
-			return service.ErrDraining
-		}
-		c.Locals(rest.LocalCredential, rest.CredentialOf(c))
-		err := handshake(c)
-		if err != nil {
-			s.services.Metrics.Handshakes.WithLabelValues("not_websocket").Inc()
-			return err
-		}
-		s.services.Metrics.Handshakes.WithLabelValues("ok").Inc()
-		return nil
-	}
 }

@@ -130,7 +130,7 @@ var libraries = map[string][]string{
 	// The load generator measures the bare store and the bare socket in the same
 	// run as the server; that is the point of a baseline.
 	"github.com/cockroachdb/pebble":      {"persistence/pebble", "cmd/parley-bench/internal/load/baseline_store.go"},
-	"github.com/gofiber/":                {"gateway/server.go", "gateway/guard.go", "gateway/rest"},
+	"github.com/gofiber/":                {"gateway/server.go", "gateway/upgrade.go", "gateway/hosts.go", "gateway/rest"},
 	"github.com/go-json-experiment/json": {"gateway/protocol"},
 	"github.com/valyala/fasthttp":        {"gateway/rest", "cmd/parley-bench/internal/load/baseline_socket.go"},
 	"github.com/fasthttp/websocket":      {"gateway/ws", "cmd/parley-bench/internal/load"},

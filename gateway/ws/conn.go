@@ -12,7 +12,6 @@ import (
 	"unicode/utf8"
 
 	"parley/conversation"
-	"parley/gateway/fanout"
 	"parley/gateway/protocol"
 	"parley/gateway/service"
 
@@ -257,24 +256,6 @@ func (c *conn) handlers() {
 	})
 }
 
-// touch notes that the client lives and moves the read deadline, at most once a
-// second: a deadline costs more than a clock.
-func (c *conn) touch(now time.Time) {
-	if !c.wasOpen.Load() || c.closing() {
-		return
-	}
-	since := now.UnixNano() - c.clock.read.Load()
-	if since >= int64(min(time.Second, c.Times.Heartbeat/4)) {
-		c.clock.read.Store(now.UnixNano())
-		c.deadline(c.Times.ReadDeadline)
-		if c.closing() { // meanwhile: the writer's deadline counts
-			c.deadline(c.Times.Close)
-		}
-	}
-}
-
-func (c *conn) deadline(d time.Duration) { _ = c.net.SetReadDeadline(c.Now().Add(d)) }
-
 // readFailed says why the connection ends, if the client can still be told.
 func (c *conn) readFailed(err error) {
 	switch {
@@ -295,141 +276,6 @@ func (c *conn) finish() {
 		c.out.Abandon()
 	}
 	<-c.writer
-}
-
-// write is the writer: the only goroutine that writes to the socket.
-func (c *conn) write() {
-	defer close(c.writer)
-	crashed := true
-	defer func() {
-		if crashed { // nobody is left to write a close frame
-			_ = c.net.Close()
-		}
-	}()
-	defer c.survive("writer")
-	c.writeAll()
-	crashed = false
-}
-
-// writeAll writes what comes until the connection ends.
-func (c *conn) writeAll() {
-	var due atomic.Bool // a heartbeat
-	// A timer of the select would cost each sleep of the writer as much as the
-	// channel itself.
-	beat := time.AfterFunc(c.Times.Heartbeat, func() {
-		due.Store(true)
-		c.out.Nudge()
-	})
-	defer beat.Stop()
-	var scratch *[]byte
-	release := func() {
-		if scratch != nil {
-			writeBuffers.Put(scratch)
-			scratch = nil
-		}
-	}
-	defer release()
-	for {
-		if scratch == nil {
-			scratch = writeBuffers.Get().(*[]byte)
-		}
-		t := c.out.Take(c.ctx, *scratch)
-		switch {
-		case t.Err != nil:
-			if c.ctx.Err() == nil {
-				c.Log.Error("replay failed", "session", string(t.Session), "error", t.Err)
-			}
-			c.closeWith(protocol.CloseInternal, "the log could not be read")
-			continue
-		case t.Frames > 0:
-			if !c.flush(t.Data, t.Frames) {
-				return
-			}
-			if t.Last {
-				// The reader waits for the client's own close frame, but not for long.
-				c.deadline(c.Times.Close)
-				return
-			}
-			continue
-		case t.Ended:
-			return
-		}
-		release()
-		if !due.Load() { // it may have become so while the writer was not asleep
-			<-c.out.Wake()
-		}
-		if due.CompareAndSwap(true, false) {
-			beat.Reset(c.heartbeat())
-		}
-	}
-}
-
-// writeBuffers are what the frames of one write are gathered in. A connection
-// has one only while it has something to write.
-var writeBuffers = sync.Pool{New: func() any { b := make([]byte, 0, fanout.WriteBytes+1024); return &b }}
-
-// flush writes whole frames. A write that is blocked for longer than Times.Write
-// ends the connection with 4004, if the client reads again at once to hear of it.
-func (c *conn) flush(data []byte, frames int) bool {
-	now := c.Now()
-	_ = c.net.SetWriteDeadline(now.Add(c.Times.Write))
-	n, err := c.net.Write(data)
-	c.Metrics.Writes.Inc()
-	c.Metrics.BytesOut.Add(float64(n))
-	if err == nil {
-		c.Metrics.FramesOut.Add(float64(frames))
-		c.clock.write.Store(now.UnixNano())
-		return true
-	}
-	if errors.Is(err, os.ErrDeadlineExceeded) && c.code.CompareAndSwap(0, protocol.CloseSlow) {
-		// A frame may be half out: end it before the close frame.
-		rest := remainder(data, n)
-		_ = c.net.SetWriteDeadline(c.Now().Add(c.Times.Close))
-		_, _ = c.net.Write(append(append([]byte(nil), rest...), protocol.CloseFrame(protocol.CloseSlow, "too slow")...))
-	}
-	_ = c.net.Close() // the reader ends as well
-	return false
-}
-
-// remainder is the rest of the frame that a write of n bytes has begun.
-func remainder(data []byte, n int) []byte {
-	b := data
-	for len(b) > 0 {
-		_, _, rest := protocol.NextFrame(b)
-		if end := len(data) - len(rest); end >= n {
-			return data[n:end]
-		}
-		b = rest
-	}
-	return nil
-}
-
-// heartbeat speaks up when it was quiet, and says when to look again. A ping asks
-// for a sign of life also of a client that only listens; hb is for clients whose
-// language hides pings.
-func (c *conn) heartbeat() time.Duration {
-	now := c.Now()
-	every := c.Times.Heartbeat
-	if at := c.expires.Load(); at != 0 && now.UnixMilli() >= at {
-		c.closeWith(protocol.CloseTokenExpired, "the token has expired")
-		return every
-	}
-	heard, spoke := now.Sub(time.Unix(0, c.clock.read.Load())), now.Sub(time.Unix(0, c.clock.write.Load()))
-	quiet := every - every/20
-	if heard >= quiet || spoke >= quiet {
-		c.out.Control(protocol.OpPing, nil)
-	}
-	if spoke >= quiet {
-		c.out.Answer(func(b []byte) []byte { return protocol.AppendHeartbeat(b, now) })
-	}
-	next := every
-	if at := c.expires.Load(); at != 0 {
-		next = min(next, max(time.Millisecond, time.UnixMilli(at).Sub(now)))
-	}
-	if heard < quiet && spoke < quiet {
-		next = min(next, every-max(heard, spoke))
-	}
-	return max(next, time.Millisecond)
 }
 
 func (c *conn) GoAway(code int, reason string, retryIn time.Duration) {

@@ -1,0 +1,110 @@
+package rest
+
+import (
+	"crypto/rand"
+	"errors"
+	"strconv"
+	"time"
+
+	"parley/conversation"
+	"parley/gateway/protocol"
+	"parley/gateway/service"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+// ReadTooLarge times body_bytes is read of a request that is too large. The HTTP
+// library closes the connection of one that is larger still, and then most
+// clients, which go on writing, do not get to read why.
+const ReadTooLarge = 4
+
+// Observe is around every request: it names it, times it, survives its panic and
+// turns its error into a problem.
+func (s *API) Observe(c *fiber.Ctx) (err error) {
+	start := s.Now()
+	id := c.Get(fiber.HeaderXRequestID)
+	if !fitRequestID(id) {
+		id = rand.Text()[:16]
+	}
+	c.Locals(localRequestID, id)
+	c.Set(fiber.HeaderXRequestID, id)
+	c.Set(fiber.HeaderXContentTypeOptions, "nosniff")
+	c.Set(fiber.HeaderReferrerPolicy, "no-referrer")
+	c.Set(fiber.HeaderXFrameOptions, "DENY")
+	c.Set("Cross-Origin-Resource-Policy", "same-origin")
+	c.Set(fiber.HeaderContentSecurityPolicy, "default-src 'none'; frame-ancestors 'none'")
+	c.Set(fiber.HeaderCacheControl, "no-store")
+	defer func() {
+		if r := recover(); r != nil {
+			s.Metrics.Panics.Inc()
+			s.Log.Error("panic", "where", c.Method()+" "+c.Path(), "request_id", id, "panic", r, "stack", service.Stack())
+			err = s.Problem(c, conversation.Errorf(conversation.Internal, "something went wrong on the server"))
+		}
+		route, _ := c.Locals(localRoute).(string)
+		if route == "" {
+			route = "other"
+		}
+		method := c.Method()
+		switch method {
+		case "GET", "HEAD", "POST", "PATCH", "DELETE", "PUT", "OPTIONS":
+		default:
+			method = "other"
+		}
+		s.Metrics.Requests.WithLabelValues(route, method, strconv.Itoa(c.Response().StatusCode()/100)+"xx").Inc()
+		s.Metrics.RequestSeconds.WithLabelValues(route, method).Observe(s.Now().Sub(start).Seconds())
+	}()
+	if len(c.Request().Body()) > s.Limits.BodyBytes {
+		return s.Problem(c, fiber.ErrRequestEntityTooLarge)
+	}
+	if failed := c.Next(); failed != nil {
+		return s.Problem(c, failed)
+	}
+	return nil
+}
+
+// fitRequestID is true for an id that may be repeated in headers and logs.
+func fitRequestID(id string) bool {
+	if len(id) < 1 || len(id) > 64 {
+		return false
+	}
+	for i := range len(id) {
+		if id[i] <= ' ' || id[i] > '~' || id[i] == '"' || id[i] == '\\' {
+			return false
+		}
+	}
+	return true
+}
+
+// Problem answers a request with an error, as application/problem+json.
+func (s *API) Problem(c *fiber.Ctx, err error) error {
+	var e *conversation.Error
+	var library *fiber.Error
+	status := 0
+	if errors.As(err, &library) {
+		code, sentence := protocol.CodeOf(library.Code)
+		e, status = &conversation.Error{Code: code, Message: sentence}, library.Code
+	} else {
+		e = s.Refusal(err)
+		status = protocol.StatusOf(e.Code)
+	}
+	if e.RetryAfter > 0 {
+		c.Set(fiber.HeaderRetryAfter, strconv.Itoa(int((e.RetryAfter+time.Second-1)/time.Second)))
+	} else if status == fiber.StatusTooManyRequests || status == fiber.StatusServiceUnavailable {
+		c.Set(fiber.HeaderRetryAfter, "1")
+	}
+	if status == fiber.StatusUnauthorized {
+		c.Set(fiber.HeaderWWWAuthenticate, "Bearer")
+	}
+	if status == fiber.StatusUpgradeRequired {
+		c.Set(fiber.HeaderUpgrade, "websocket")
+		c.Set(fiber.HeaderConnection, "Upgrade")
+	}
+	id, _ := c.Locals(localRequestID).(string)
+	if id == "" { // refused by the library before it came to us
+		id = rand.Text()[:16]
+		c.Set(fiber.HeaderXRequestID, id)
+	}
+	c.Status(status)
+	c.Set(fiber.HeaderContentType, "application/problem+json")
+	return c.Send(protocol.AppendProblem(nil, e, status, c.Path(), id))
+}

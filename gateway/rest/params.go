@@ -1,0 +1,153 @@
+package rest
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"mime"
+	"net/url"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"parley/conversation"
+	"parley/gateway/protocol"
+	"parley/gateway/service"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+// body is a request's JSON; nil if there is none. Compressed bodies are refused:
+// what they become is bounded by nothing.
+func body(c *fiber.Ctx) ([]byte, error) {
+	b := c.Request().Body()
+	if len(b) == 0 {
+		return nil, nil
+	}
+	kind, _, err := mime.ParseMediaType(c.Get(fiber.HeaderContentType))
+	if err != nil || kind != fiber.MIMEApplicationJSON {
+		return nil, conversation.Errorf(conversation.UnsupportedMedia, "the body must be application/json")
+	}
+	if encoding := c.Get(fiber.HeaderContentEncoding); encoding != "" && encoding != "identity" {
+		return nil, conversation.Errorf(conversation.UnsupportedMedia, "the body must not be compressed")
+	}
+	if !utf8.Valid(b) {
+		return nil, conversation.Errorf(conversation.InvalidJSON, "the body is not valid UTF-8")
+	}
+	return b, nil
+}
+
+// readBody reads the members of a body, which must be an object if there is one.
+func readBody(c *fiber.Ctx, visit func(m protocol.Member) error) error {
+	b, err := body(c)
+	if err != nil || b == nil {
+		return err
+	}
+	if err := protocol.ReadObject(b, visit); err != nil {
+		return protocol.BadInput(err, "the body")
+	}
+	return nil
+}
+
+// asError keeps a nil *conversation.Error from becoming a non-nil error.
+func asError(e *conversation.Error) error {
+	if e == nil {
+		return nil
+	}
+	return e
+}
+
+// param is a part of the path, unescaped: the id of a sub-session holds "%2F".
+func param(c *fiber.Ctx, name string) (string, error) {
+	v, err := url.PathUnescape(c.Params(name))
+	if err != nil || !utf8.ValidString(v) {
+		return "", conversation.Errorf(conversation.NotFound, "there is nothing here")
+	}
+	return v, nil
+}
+
+// sessionOf is the session that a request names.
+func sessionOf(c *fiber.Ctx) (conversation.SessionKey, error) {
+	id, err := param(c, "id")
+	if err != nil {
+		return conversation.SessionKey{}, err
+	}
+	key, bad := service.SessionKey(principal(c).Tenant, id)
+	return key, asError(bad)
+}
+
+// writableSession is the session that a request wants to change.
+func writableSession(c *fiber.Ctx) (conversation.SessionKey, error) {
+	key, err := sessionOf(c)
+	if err == nil {
+		err = asError(service.Writable(key))
+	}
+	return key, err
+}
+
+// paging is what a list request may say.
+func paging(c *fiber.Ctx) (limit int, cursor string, err error) {
+	limit = 50
+	if q := c.Query("limit"); q != "" {
+		limit, err = strconv.Atoi(q)
+		if err != nil || limit < 1 {
+			return 0, "", conversation.Errorf(conversation.BadRequest, "limit must be a whole number of at least 1")
+		}
+	}
+	return min(limit, 200), c.Query("cursor"), nil
+}
+
+// activityCursor checks the cursor of a list that is ordered by time: what
+// Summary.PageCursor and TaskRow.PageCursor make.
+func activityCursor(cursor string) error {
+	ms, id, ok := strings.Cut(cursor, ".")
+	if _, err := strconv.ParseInt(ms, 10, 64); cursor != "" && (!ok || err != nil || id == "") {
+		return conversation.Errorf(conversation.BadRequest, "cursor must be a next_cursor of this list")
+	}
+	return nil
+}
+
+// sequence reads a seq of the query or a header; ok is false when there is none.
+func sequence(value, name string) (seq conversation.Seq, ok bool, err error) {
+	if value == "" {
+		return 0, false, nil
+	}
+	n, err := strconv.ParseUint(value, 10, 53)
+	if err != nil {
+		return 0, false, conversation.Errorf(conversation.BadRequest, "%s must be a whole number of at least 0", name)
+	}
+	return conversation.Seq(n), true, nil
+}
+
+// idempotencyKey is the request's Idempotency-Key as a client id; "" if there is
+// none. The route is part of it, so that one key may be used on several.
+func idempotencyKey(c *fiber.Ctx, route string) (conversation.ClientMsgID, error) {
+	key := c.Get("Idempotency-Key")
+	if key == "" {
+		return "", nil
+	}
+	if len(key) > 255 {
+		return "", conversation.Errorf(conversation.BadRequest, "Idempotency-Key must be at most 255 bytes")
+	}
+	if route != "" {
+		key = route + ":" + key
+	}
+	if len(key) > protocol.MaxClientMsgID {
+		sum := sha256.Sum256([]byte(key))
+		key = "sha256:" + hex.EncodeToString(sum[:])
+	}
+	return conversation.ClientMsgID(key), nil
+}
+
+// clientMsgID is how the client calls its message: in the body, by its
+// Idempotency-Key, or not at all (then nobody can repeat it).
+func clientMsgID(c *fiber.Ctx, given, route string) (conversation.ClientMsgID, error) {
+	if given != "" {
+		return conversation.ClientMsgID(given), nil
+	}
+	key, err := idempotencyKey(c, route)
+	if err == nil && key == "" {
+		key = conversation.ClientMsgID("srv-" + rand.Text())
+	}
+	return key, err
+}

@@ -1,0 +1,86 @@
+package rest
+
+import (
+	"sync/atomic"
+
+	"parley/gateway/service"
+
+	"github.com/gofiber/fiber/v2"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// API is the HTTP side of the protocol.
+type API struct {
+	*service.Services
+	page     *page
+	gatherer prometheus.Gatherer // what /metrics shows; nil = no /metrics
+	router   fiber.Router
+	streams  atomic.Int64 // open SSE streams
+}
+
+// New makes the routes. page is the web page; gatherer is what /metrics shows, nil =
+// no /metrics.
+func New(s *service.Services, page *page, gatherer prometheus.Gatherer) *API {
+	return &API{Services: s, page: page, gatherer: gatherer}
+}
+
+// Register is the protocol's table of routes. With admin they include /metrics
+// and pprof.
+func (s *API) Register(router fiber.Router, admin bool) {
+	s.router = router
+	s.route(fiber.MethodGet, "/livez", s.livez)
+	s.route(fiber.MethodGet, "/readyz", s.readyz)
+	s.route(fiber.MethodGet, "/version", s.version)
+	s.documents()
+
+	chat, runtime := s.authenticated(service.ScopeChat), s.authenticated(service.ScopeRuntime)
+	s.route(fiber.MethodPost, "/api/sessions", chat, s.createSession)
+	s.route(fiber.MethodGet, "/api/sessions", chat, s.listSessions)
+	s.route(fiber.MethodGet, "/api/sessions/:id", chat, s.readSession)
+	s.route(fiber.MethodPatch, "/api/sessions/:id", chat, s.patchSession)
+	s.route(fiber.MethodDelete, "/api/sessions/:id", chat, s.deleteSession)
+	s.route(fiber.MethodPost, "/api/sessions/:id/messages", chat, s.postMessage)
+	s.route(fiber.MethodGet, "/api/sessions/:id/messages", chat, s.listMessages)
+	s.route(fiber.MethodPatch, "/api/sessions/:id/messages/:message", chat, s.editMessage)
+	s.route(fiber.MethodDelete, "/api/sessions/:id/messages/:message", chat, s.withdrawMessage)
+	s.route(fiber.MethodPost, "/api/sessions/:id/parts", runtime, s.postPart)
+	s.route(fiber.MethodGet, "/api/sessions/:id/events", chat, s.listEvents)
+	s.route(fiber.MethodGet, "/api/sessions/:id/stream", chat, s.stream)
+	s.route(fiber.MethodGet, "/api/sessions/:id/calls/:call", chat, s.readCall)
+	s.route(fiber.MethodPost, "/api/sessions/:id/cancel", chat, s.cancelSession)
+	s.route(fiber.MethodGet, "/api/sessions/:id/questions", chat, s.listQuestions)
+	s.route(fiber.MethodPost, "/api/sessions/:id/questions/:question/answer", chat, s.postAnswer)
+	s.route(fiber.MethodPost, "/api/tasks", chat, s.postTask)
+	s.route(fiber.MethodGet, "/api/tasks", chat, s.listTasks)
+	s.route(fiber.MethodGet, "/api/tasks/:taskId", chat, s.readTask)
+	s.route(fiber.MethodPost, "/api/tasks/:taskId/reply", chat, s.postReply)
+	s.route(fiber.MethodPost, "/api/tasks/:taskId/cancel", chat, s.cancelTask)
+
+	if s.gatherer != nil && admin {
+		s.administration()
+	}
+	if len(s.page.files) > 0 {
+		s.route(fiber.MethodGet, "/", s.index)
+		s.route(fiber.MethodGet, "/assets/*", s.asset)
+	}
+}
+
+// route registers a handler under its name in the metrics. GET answers HEAD too.
+func (s *API) route(method, path string, handlers ...fiber.Handler) {
+	chain := append([]fiber.Handler{s.Named(path)}, handlers...)
+	if method == fiber.MethodGet {
+		s.router.Get(path, chain...)
+		return
+	}
+	s.router.Add(method, path, chain...)
+}
+
+// Named gives a route its name in the metrics.
+func (s *API) Named(path string) fiber.Handler {
+	return func(c *fiber.Ctx) error {
+		c.Locals(localRoute, path)
+		return c.Next()
+	}
+}
+
+const localRoute = "route"

@@ -1,0 +1,53 @@
+package gateway
+
+import (
+	"sync"
+	"time"
+
+	"parley/gateway/rest"
+	"parley/gateway/service"
+
+	shim "github.com/gofiber/contrib/websocket"
+	"github.com/gofiber/fiber/v2"
+)
+
+// upgrade is GET /ws. The shim is used for the handshake only: its own checks of
+// origins are off (ours run before, on every route), compression stays off (a
+// read limit does not hold for what a compressed frame becomes), and its recover
+// handler, which tells panics to the client, is replaced.
+func (s *Server) upgrade() fiber.Handler {
+	handshake := shim.New(func(ws *shim.Conn) {
+		credential, _ := ws.Locals(rest.LocalCredential).(service.Credential)
+		s.ws.Serve(ws.Conn, credential)
+	}, shim.Config{
+		Subprotocols:    []string{"parley.v1"},
+		ReadBufferSize:  1024,
+		WriteBufferSize: 512,
+		WriteBufferPool: &sync.Pool{}, // the library writes next to nothing by itself
+		RecoverHandler: func(ws *shim.Conn) {
+			if r := recover(); r != nil {
+				s.services.Metrics.Panics.Inc()
+				s.services.Log.Error("panic", "where", "socket", "panic", r, "stack", service.Stack())
+				_ = ws.WriteControl(shim.CloseMessage, shim.FormatCloseMessage(1011, "internal error"), time.Now().Add(time.Second))
+			}
+		},
+	})
+	return func(c *fiber.Ctx) error {
+		if !shim.IsWebSocketUpgrade(c) {
+			s.services.Metrics.Handshakes.WithLabelValues("not_websocket").Inc()
+			return fiber.ErrUpgradeRequired
+		}
+		if s.services.Connections.Draining() {
+			s.services.Metrics.Handshakes.WithLabelValues("unavailable").Inc()
+			return service.ErrDraining
+		}
+		c.Locals(rest.LocalCredential, rest.CredentialOf(c))
+		err := handshake(c)
+		if err != nil {
+			s.services.Metrics.Handshakes.WithLabelValues("not_websocket").Inc()
+			return err
+		}
+		s.services.Metrics.Handshakes.WithLabelValues("ok").Inc()
+		return nil
+	}
+}

@@ -1,0 +1,173 @@
+package ws
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"parley/conversation"
+	"parley/gateway/fanout"
+	"parley/gateway/protocol"
+	"parley/gateway/service"
+)
+
+// handler is the protocol's side of a connection: it reads commands, asks the
+// engine, and puts answers into the outbox. It knows nothing of sockets.
+//
+// handle is called by one goroutine, the reader; the engine's answers come on
+// others.
+type handler struct {
+	*service.Services
+	name       string
+	credential service.Credential
+	counts     *connLimits
+	out        *fanout.Queue
+	ctx        context.Context               // ends with the connection
+	close      func(code int, reason string) // ends the connection after what is queued
+	opened     func()                        // hello was accepted
+	jobs       sync.WaitGroup                // what runs for this client besides reader and writer
+	bucket     bucket
+	who        *service.Principal // nil before hello; only the reader changes it
+	caps       protocol.Hello
+	expires    atomic.Int64 // unix milliseconds; 0 = never
+
+	mu      sync.Mutex
+	follows map[conversation.SessionKey]*fanout.Subscription
+}
+
+// responder is a command whose answer is still to be given.
+type responder struct {
+	c     *handler
+	kind  string
+	id    string
+	named bool
+	mute  bool // an unnamed command that gets no answer: not even a refusal, which nobody asked for
+	at    time.Time
+}
+
+// ok gives the positive answer. A command without an id gets none.
+func (p responder) ok(data func(o *protocol.Object)) {
+	p.count("ok")
+	if p.named {
+		p.c.out.Answer(func(b []byte) []byte { return protocol.AppendOK(b, p.id, data) })
+	}
+}
+
+// fail gives the negative answer.
+func (p responder) fail(err error) {
+	e := p.c.Refusal(err)
+	p.count(string(e.Code))
+	if !p.mute {
+		p.c.out.Answer(func(b []byte) []byte { return protocol.AppendError(b, p.id, p.named, e) })
+	}
+}
+
+func (p responder) count(code string) {
+	p.c.Metrics.Commands.WithLabelValues(p.kind, code).Inc()
+	p.c.Metrics.CommandSeconds.Observe(p.c.Now().Sub(p.at).Seconds())
+}
+
+// handle reads one frame and does what it asks for.
+func (c *handler) handle(b []byte) {
+	cmd, bad := protocol.ReadCommand(b)
+	p := responder{c: c, kind: "unknown", id: cmd.ID, named: cmd.Named, at: c.Now()}
+	do, known := commandTable[cmd.Kind]
+	p.mute = bad == nil && do.silent && !cmd.Named && c.who != nil
+	if wait, flooded := c.bucket.take(p.at); wait > 0 {
+		c.Metrics.RateLimited.Inc()
+		p.fail(&conversation.Error{Code: conversation.RateLimited, Message: "too many commands on this connection", RetryAfter: wait})
+		if flooded {
+			c.close(protocol.CloseRateLimited, "too many commands")
+		}
+		return
+	}
+	if c.who == nil && (bad != nil || cmd.Kind != "hello") {
+		if bad == nil {
+			bad = conversation.Errorf(conversation.BadRequest, "the first command must be hello")
+		}
+		p.fail(bad)
+		c.close(protocol.CloseProtocol, "the first command must be hello")
+		return
+	}
+	if bad != nil {
+		p.fail(bad)
+		return
+	}
+	if !known {
+		p.fail(conversation.Errorf(conversation.UnknownType, "%q is not a command", conversation.Excerpt(cmd.Kind, 40)))
+		return
+	}
+	p.kind = cmd.Kind
+	if !cmd.Named && !do.silent {
+		p.fail(protocol.Missing("id"))
+		return
+	}
+	if !do.session {
+		do.run(c, p, conversation.SessionKey{}, cmd.Data)
+		return
+	}
+	if !c.who.May(service.ScopeChat) {
+		p.fail(conversation.Errorf(conversation.Forbidden, "this needs the scope %s", service.ScopeChat))
+		return
+	}
+	key, bad := service.SessionKey(c.who.Tenant, cmd.Session)
+	if bad == nil && do.writes {
+		bad = service.Writable(key)
+	}
+	if bad != nil {
+		p.fail(bad)
+		return
+	}
+	do.run(c, p, key, cmd.Data)
+}
+
+// commandRule is a row of the protocol's table of commands.
+type commandRule struct {
+	session bool // names a session
+	writes  bool // changes it
+	silent  bool // needs no id and gets no answer then, whatever comes of it
+	run     func(c *handler, p responder, key conversation.SessionKey, data []byte)
+}
+
+// commandTable is the protocol's table of commands. It is never changed.
+var commandTable = map[string]commandRule{
+	"hello":    {run: (*handler).hello},
+	"create":   {run: (*handler).create},
+	"follow":   {run: (*handler).follow, session: true},
+	"unfollow": {run: (*handler).unfollow, session: true},
+	"send":     {run: (*handler).send, session: true, writes: true},
+	"answer":   {run: (*handler).answerQuestion, session: true, writes: true},
+	"edit":     {run: (*handler).edit, session: true, writes: true},
+	"withdraw": {run: (*handler).withdraw, session: true, writes: true},
+	"move":     {run: (*handler).move, session: true, writes: true},
+	"cancel":   {run: (*handler).cancel, session: true, writes: true},
+	"policy":   {run: (*handler).policy, session: true, writes: true},
+	"seen":     {run: (*handler).seen, session: true, silent: true},
+	"typing":   {run: (*handler).typing, session: true, silent: true},
+	"refresh":  {run: (*handler).refresh},
+	"ping":     {run: (*handler).ping},
+}
+
+// spawn runs a job that the connection waits for when it ends.
+func (c *handler) spawn(job func()) {
+	c.jobs.Go(func() {
+		defer c.survive("job")
+		job()
+	})
+}
+
+// survive turns a panic of a goroutine into a log line and the end of the connection.
+func (c *handler) survive(where string) {
+	if r := recover(); r != nil {
+		c.Metrics.Panics.Inc()
+		c.Log.Error("panic", "where", where, "conn", c.name, "panic", r, "stack", service.Stack())
+		c.close(protocol.CloseInternal, "internal error")
+	}
+}
+
+// connNames numbers connections within the process.
+type connNames struct{ last atomic.Uint64 }
+
+func (n *connNames) next() string { return "c" + strconv.FormatUint(n.last.Add(1), 10) }

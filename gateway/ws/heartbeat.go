@@ -1,0 +1,53 @@
+package ws
+
+import (
+	"time"
+
+	"parley/gateway/protocol"
+)
+
+// touch notes that the client lives and moves the read deadline, at most once a
+// second: a deadline costs more than a clock.
+func (c *conn) touch(now time.Time) {
+	if !c.wasOpen.Load() || c.closing() {
+		return
+	}
+	since := now.UnixNano() - c.clock.read.Load()
+	if since >= int64(min(time.Second, c.Times.Heartbeat/4)) {
+		c.clock.read.Store(now.UnixNano())
+		c.deadline(c.Times.ReadDeadline)
+		if c.closing() { // meanwhile: the writer's deadline counts
+			c.deadline(c.Times.Close)
+		}
+	}
+}
+
+func (c *conn) deadline(d time.Duration) { _ = c.net.SetReadDeadline(c.Now().Add(d)) }
+
+// heartbeat speaks up when it was quiet, and says when to look again. A ping asks
+// for a sign of life also of a client that only listens; hb is for clients whose
+// language hides pings.
+func (c *conn) heartbeat() time.Duration {
+	now := c.Now()
+	every := c.Times.Heartbeat
+	if at := c.expires.Load(); at != 0 && now.UnixMilli() >= at {
+		c.closeWith(protocol.CloseTokenExpired, "the token has expired")
+		return every
+	}
+	heard, spoke := now.Sub(time.Unix(0, c.clock.read.Load())), now.Sub(time.Unix(0, c.clock.write.Load()))
+	quiet := every - every/20
+	if heard >= quiet || spoke >= quiet {
+		c.out.Control(protocol.OpPing, nil)
+	}
+	if spoke >= quiet {
+		c.out.Answer(func(b []byte) []byte { return protocol.AppendHeartbeat(b, now) })
+	}
+	next := every
+	if at := c.expires.Load(); at != 0 {
+		next = min(next, max(time.Millisecond, time.UnixMilli(at).Sub(now)))
+	}
+	if heard < quiet && spoke < quiet {
+		next = min(next, every-max(heard, spoke))
+	}
+	return max(next, time.Millisecond)
+}
