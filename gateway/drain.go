@@ -19,8 +19,8 @@ func (s *Server) Announce() {
 func (s *Server) Drain(ctx context.Context) error {
 	s.drain.Do(func() {
 		s.Announce()
-		s.services.Connections.Shut()
-		err := s.services.Connections.Clear(ctx)
+		s.services.Connections.RefuseNew()
+		err := s.services.Connections.CloseAll(ctx)
 		left := 5 * time.Second
 		if deadline, ok := ctx.Deadline(); ok {
 			left = max(time.Until(deadline), 100*time.Millisecond)
@@ -39,7 +39,7 @@ func (s *Server) Drain(ctx context.Context) error {
 		} else if admin != nil {
 			_ = admin.Close()
 		}
-		s.die()
+		s.endAll()
 		s.result = err
 		close(s.drained)
 	})

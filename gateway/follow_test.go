@@ -340,7 +340,7 @@ func TestRedaction(t *testing.T) {
 	}
 }
 
-// N-11: a client that does not read delays nobody. Its live feed is detached, and
+// N-11: a client that does not read delays nobody. Its live subscription is detached, and
 // when it reads again it gets everything from the log, in order.
 // PROTOCOL.md, rule 5.7.
 func TestSlowConsumer(t *testing.T) {

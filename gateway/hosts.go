@@ -17,7 +17,7 @@ import (
 // hostPolicy knows by which names the server may be called and from where.
 type hostPolicy struct {
 	hosts   map[string]bool // lower case, without port
-	anyIP   bool            // bound to all addresses: any address is a good name, for nobody can rebind an address
+	anyIP   bool            // bound to all addresses: any address is a good name: an address cannot be rebound
 	origins map[string]bool // as parseOrigin spells them
 }
 

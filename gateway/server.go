@@ -1,10 +1,3 @@
-// Package gateway is where clients meet conversations: WebSockets, HTTP and
-// server-sent events in, commands to the engine; events of the engine out, to
-// everybody who follows.
-//
-// Fiber's types are in server.go, conn.go, auth.go and the rest files only. The
-// gateway knows the engine as Sessions and is known to it as a
-// conversation.Publisher.
 package gateway
 
 import (
@@ -47,7 +40,7 @@ type Server struct {
 	ws       *ws.Sockets
 	rest     *rest.API
 	app      *fiber.App
-	die      context.CancelFunc // ends services.alive
+	endAll   context.CancelFunc // ends services.alive
 
 	drained chan struct{}
 	drain   sync.Once
@@ -93,7 +86,7 @@ func New(cfg Config, d Deps) (*Server, error) {
 		Sessions: d.Sessions, Hub: d.Hub, Auth: d.Authenticator, Connections: service.NewConnections(),
 		Log: d.Logger, Metrics: d.Metrics, Now: time.Now,
 	}
-	s.services.Alive, s.die = context.WithCancel(context.Background())
+	s.services.Alive, s.endAll = context.WithCancel(context.Background())
 	s.ws = ws.New(s.services)
 	s.rest = rest.New(s.services, page, d.Gatherer)
 	s.app = fiber.New(fiber.Config{

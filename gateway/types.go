@@ -36,7 +36,6 @@ const (
 	ScopeChat      = service.ScopeChat
 	ScopeRuntime   = service.ScopeRuntime
 	ScopeReadTools = service.ScopeReadTools
-	ScopeAdmin     = service.ScopeAdmin
 )
 
 // NewHub makes an empty follow table. m may be nil.

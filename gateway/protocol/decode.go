@@ -110,15 +110,14 @@ func blank(field string) *conversation.Error {
 	return conversation.Errorf(conversation.BadRequest, "%s must not be blank", field)
 }
 
-// Hello is the data of hello. Proto is nil if it was not given; Name is the client's
-// name with its version.
+// Hello is the data of hello. Proto is nil if it was not given; Name and Version are
+// the client's.
 type Hello struct {
-	Proto  *uint64
-	Token  string
-	Name   string
-	client string
-	Deltas bool
-	html   bool
+	Proto   *uint64
+	Token   string
+	Name    string
+	Version string
+	Deltas  bool
 }
 
 // ReadHello reads the data of hello. What is wrong with it is named in the error.
@@ -143,7 +142,6 @@ func ReadHello(data []byte) (Hello, *conversation.Error) {
 	}
 	for _, c := range caps { // unknown ones are of a later version
 		d.Deltas = d.Deltas || c == "deltas"
-		d.html = d.html || c == "html"
 	}
 	return d, err
 }
@@ -160,7 +158,7 @@ func readClient(m Member, d *Hello) error {
 		case "name":
 			return m.Text(&d.Name)
 		case "version":
-			return m.Text(&d.client)
+			return m.Text(&d.Version)
 		}
 		return nil
 	})

@@ -88,14 +88,6 @@ func AppendTyping(dst []byte, session conversation.SessionID, after conversation
 	})
 }
 
-// appendRendered shows a part's Markdown as sanitised HTML, to clients that asked for it.
-func appendRendered(dst []byte, session conversation.SessionID, after conversation.Seq, message conversation.MessageID, html string) []byte {
-	return ephemeral(dst, "rendered", session, after, "", func(o *Object) {
-		o.Text("message", string(message))
-		o.Text("html", html)
-	})
-}
-
 // AppendGone appends that the session was erased.
 func AppendGone(dst []byte, session conversation.SessionID, after conversation.Seq, reason string) []byte {
 	return ephemeral(dst, "gone", session, after, "", func(o *Object) {

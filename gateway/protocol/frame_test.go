@@ -72,7 +72,6 @@ func TestGoldenEphemeral(t *testing.T) {
 		"thinking":         AppendEphemeral(nil, "s1", 5, conversation.Thinking{Task: "t1-s1", Agent: "coordinator", Step: 2}),
 		"draft_state":      AppendDraftState(nil, "s1", 5, conversation.DraftView{Task: "t1-s1", Draft: "1.1.0", Text: "Hello"}),
 		"typing":           AppendTyping(nil, "s1", 5, "ann", true),
-		"rendered":         appendRendered(nil, "s1", 5, "p1-s1", "<p>hi</p>"),
 		"gone":             AppendGone(nil, "s1", 5, "erased"),
 		"hb":               AppendHeartbeat(nil, gatewaytest.SampleTime),
 		"goaway":           AppendGoaway(nil, 1012, "the server is going away", 1500*time.Millisecond),

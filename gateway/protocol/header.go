@@ -94,7 +94,7 @@ func CloseFrame(code int, reason string) []byte {
 // buffers holds scratch space for frames that are copied out before they are kept.
 var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 4096); return &b }}
 
-// MaxPooled keeps one huge frame from staying in memory for ever.
+// MaxPooled keeps one huge frame from staying in memory forever.
 const MaxPooled = 128 << 10
 
 // GetBuffer takes an empty buffer from the pool; PutBuffer gives it back.

@@ -18,7 +18,7 @@ const (
 
 // CredentialOf is what a request brings to say who it is.
 func CredentialOf(c *fiber.Ctx) service.Credential {
-	credential := service.Credential{Address: c.IP(), Ticket: c.Query("ticket")}
+	credential := service.Credential{Address: c.IP()}
 	if scheme, token, ok := strings.Cut(c.Get(fiber.HeaderAuthorization), " "); ok && strings.EqualFold(scheme, "bearer") {
 		credential.Token = strings.TrimSpace(token)
 	}

@@ -140,7 +140,7 @@ func idempotencyKey(c *fiber.Ctx, route string) (conversation.ClientMsgID, error
 }
 
 // clientMsgID is how the client calls its message: in the body, by its
-// Idempotency-Key, or not at all (then nobody can repeat it).
+// Idempotency-Key, or not at all (then it cannot be repeated).
 func clientMsgID(c *fiber.Ctx, given, route string) (conversation.ClientMsgID, error) {
 	if given != "" {
 		return conversation.ClientMsgID(given), nil

@@ -16,7 +16,7 @@ import (
 )
 
 // stream is one server-sent event stream. It is a follower like a socket: the
-// same outbox, the same feed, the same frames in another wrapping. Its writer is
+// same queue, the same subscription, the same frames in another wrapping. Its writer is
 // the goroutine of the HTTP library.
 type stream struct {
 	*service.Services
@@ -64,7 +64,7 @@ func (s *API) stream(c *fiber.Ctx) error {
 	st := &stream{Services: s.Services, key: key, sub: sub, out: sub.Queue(), net: c.Context().Conn()}
 	st.ctx, st.cancel = context.WithCancel(s.Alive)
 	if !s.Connections.Add(st) {
-		st.Leave()
+		st.Close()
 	}
 	s.streams.Add(1)
 	s.Metrics.Streams.Inc()
@@ -183,13 +183,13 @@ func (st *stream) GoAway(code int, reason string, retryIn time.Duration) {
 	st.out.Answer(func(b []byte) []byte { return protocol.AppendGoaway(b, code, reason, retryIn) })
 }
 
-// Leave ends the stream after what is queued. There is no close frame in a
+// Close ends the stream after what is queued. There is no close frame in a
 // stream: a comment ends it.
-func (st *stream) Leave() {
+func (st *stream) Close() {
 	st.once.Do(func() { st.out.Finish(protocol.AppendFrame(nil, protocol.OpClose, func(b []byte) []byte { return b })) })
 }
 
-func (st *stream) Kill() {
+func (st *stream) ForceClose() {
 	st.cancel()
 	st.out.Abandon()
 	_ = st.net.Close()

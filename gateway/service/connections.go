@@ -13,26 +13,27 @@ import (
 // Connections knows every open socket and stream, because fasthttp forgets a
 // connection once it is upgraded: it neither counts, limits nor closes it.
 type Connections struct {
-	mu     sync.Mutex
-	open   map[Connection]struct{}
-	away   atomic.Bool   // the server drains: announce was called
-	closed bool          // nobody is let in any more
-	empty  chan struct{} // closed when closed and nothing is open
+	mu       sync.Mutex
+	open     map[Connection]struct{}
+	draining atomic.Bool   // Announce was called
+	closed   bool          // no connection is let in any more
+	empty    chan struct{} // closed when closed and nothing is open
 }
 
-// Connection is what can be asked to leave.
+// Connection is an open socket or stream.
 type Connection interface {
+	// GoAway tells the client to come back after retryIn.
 	GoAway(code int, reason string, retryIn time.Duration)
-	Leave() // closes after what is queued
-	Kill()  // closes at once
+	Close()      // closes after what is queued
+	ForceClose() // closes at once
 }
 
-// NewConnections counts none yet and lets everybody in.
+// NewConnections makes an empty register.
 func NewConnections() *Connections {
 	return &Connections{open: make(map[Connection]struct{}), empty: make(chan struct{})}
 }
 
-// Add lets somebody in; false while the server drains.
+// Add registers a connection; false = the server drains, and it must be closed.
 func (r *Connections) Add(d Connection) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -40,6 +41,7 @@ func (r *Connections) Add(d Connection) bool {
 	return !r.closed
 }
 
+// Remove forgets a connection that has ended.
 func (r *Connections) Remove(d Connection) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -67,18 +69,18 @@ func (r *Connections) all() []Connection {
 	return all
 }
 
-// Shut lets nobody in any more.
-func (r *Connections) Shut() {
+// RefuseNew refuses all new connections from now on.
+func (r *Connections) RefuseNew() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.closed = true
 	r.check()
 }
 
-// Announce tells everybody that the server goes away, each with another time to
-// come back at.
+// Announce tells all clients that the server goes away, each with another time to
+// come back at. Only the first call counts.
 func (r *Connections) Announce(spread time.Duration) {
-	if !r.away.CompareAndSwap(false, true) {
+	if !r.draining.CompareAndSwap(false, true) {
 		return
 	}
 	for _, d := range r.all() {
@@ -87,7 +89,7 @@ func (r *Connections) Announce(spread time.Duration) {
 }
 
 // Draining is true once announce was called.
-func (r *Connections) Draining() bool { return r.away.Load() }
+func (r *Connections) Draining() bool { return r.draining.Load() }
 
 func jitter(spread time.Duration) time.Duration {
 	if spread <= 0 {
@@ -98,21 +100,21 @@ func jitter(spread time.Duration) time.Duration {
 
 // What closes at once comes back at once, so sockets are closed a batch at a time.
 const (
-	departBatch = 256
-	departPause = 10 * time.Millisecond
+	closeBatch = 256
+	closePause = 10 * time.Millisecond
 )
 
-// Clear closes everybody and waits until they are gone or ctx ends; then it
-// closes the rest by force.
-func (r *Connections) Clear(ctx context.Context) error {
+// CloseAll closes all connections and waits until they have ended or ctx ends; then
+// it closes the rest by force.
+func (r *Connections) CloseAll(ctx context.Context) error {
 	for i, d := range r.all() {
-		if i > 0 && i%departBatch == 0 {
+		if i > 0 && i%closeBatch == 0 {
 			select {
-			case <-time.After(departPause):
+			case <-time.After(closePause):
 			case <-ctx.Done():
 			}
 		}
-		d.Leave()
+		d.Close()
 	}
 	select {
 	case <-r.empty:
@@ -120,7 +122,7 @@ func (r *Connections) Clear(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	for _, d := range r.all() {
-		d.Kill()
+		d.ForceClose()
 	}
 	select {
 	case <-r.empty:

@@ -13,7 +13,6 @@ const (
 	ScopeChat      = "chat"
 	ScopeRuntime   = "runtime"
 	ScopeReadTools = "read:tools"
-	ScopeAdmin     = "admin"
 )
 
 // Principal is who speaks. It comes only from a credential.
@@ -33,7 +32,6 @@ func (p *Principal) Redact() bool { return !p.May(ScopeReadTools) }
 // Credential is what a client brings. Tokens never appear in logs.
 type Credential struct {
 	Token   string // from hello, or "Authorization: Bearer"; "" = none
-	Ticket  string // from ?ticket=; "" = none
 	Address string // the client's network address, for an audit line
 }
 
@@ -45,7 +43,7 @@ type Authenticator interface {
 	Authenticate(ctx context.Context, c Credential) (*Principal, error)
 }
 
-// NoAuth is auth.mode=none: whoever reaches the server is the user "local" with
+// NoAuth is auth.mode=none: all who reach the server are the user "local" with
 // every scope. New accepts it only on a loopback address.
 type NoAuth struct{}
 
@@ -56,6 +54,6 @@ func (NoAuth) Mode() string { return "none" }
 func (NoAuth) Authenticate(context.Context, Credential) (*Principal, error) {
 	return &Principal{
 		Tenant: "default", User: "local",
-		Scopes: []string{ScopeChat, ScopeRuntime, ScopeReadTools, ScopeAdmin},
+		Scopes: []string{ScopeChat, ScopeRuntime, ScopeReadTools},
 	}, nil
 }

@@ -31,7 +31,7 @@ type Services struct {
 	Log         *slog.Logger
 	Metrics     *metrics.Gateway
 	Now         func() time.Time
-	Alive       context.Context // ends when the server has let everybody go
+	Alive       context.Context // ends when all connections have ended
 }
 
 // Times are the gateway's waits.
@@ -53,7 +53,7 @@ type Times struct {
 var ErrDraining = &conversation.Error{Code: conversation.Unavailable, Message: "the server is going away", RetryAfter: 1e9}
 
 // Refusal turns any error of the engine or its store into one that a client may
-// see. Foreign errors are logged here, because nobody else sees them.
+// see. Errors that are not the engine's are logged here; the client is not told their text.
 func (s *Services) Refusal(err error) *conversation.Error {
 	var e *conversation.Error
 	switch {

@@ -25,8 +25,8 @@ type Sessions interface {
 	// Erase deletes a session and everything below it.
 	Erase(ctx context.Context, key conversation.SessionKey, as conversation.UserID) error
 
-	// Records, Summary, Sessions, Task and Tasks read what is stored, for whoever
-	// asks: the gateway checks who may see it.
+	// Records, Summary, Sessions, Task and Tasks read what is stored. They do not
+	// check who asks: the gateway does.
 	Records(ctx context.Context, key conversation.SessionKey, r conversation.Range) iter.Seq2[conversation.Record, error]
 	Summary(ctx context.Context, key conversation.SessionKey) (conversation.Summary, error)
 	Sessions(ctx context.Context, p conversation.Page) iter.Seq2[conversation.Summary, error]

@@ -37,7 +37,7 @@ func (c *handler) hello(p responder, _ conversation.SessionKey, data []byte) {
 		}
 		return
 	}
-	if limit := c.counts.enter(who); limit != "" {
+	if limit := c.counts.add(who); limit != "" {
 		c.Metrics.Refused.WithLabelValues(limit).Inc()
 		p.fail(conversation.Errorf(conversation.Overloaded, "too many connections (%s)", limit))
 		c.close(protocol.CloseLimit, limit)
@@ -354,8 +354,8 @@ func (c *handler) typing(p responder, key conversation.SessionKey, data []byte) 
 	f := c.follows[key]
 	c.mu.Unlock()
 	if f != nil && !f.Ended() {
-		// A follow that is still to be answered proves nothing yet; what is typed
-		// meanwhile is shown to nobody, as it may be at any other time.
+		// While the follow has not been answered the user is not known to see the
+		// session: Typing shows nothing then.
 		f.Typing(c.who.User, *on)
 		p.ok(nil)
 		return

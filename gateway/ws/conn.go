@@ -33,12 +33,12 @@ type conn struct {
 		read  atomic.Int64 // unix ns of the last frame from the client, of any kind
 		write atomic.Int64 // unix ns of the last write
 	}
-	code    atomic.Int32 // the close code; 0 = not closing
-	wasOpen atomic.Bool  // hello was accepted
-	settled sync.Once    // counted as no longer before hello
-	writer  chan struct{}
-	cancel  context.CancelFunc
-	buf     []byte // the reader's
+	code       atomic.Int32 // the close code; 0 = not closing
+	wasOpen    atomic.Bool  // hello was accepted
+	notWaiting sync.Once    // counted as no longer before hello
+	writer     chan struct{}
+	cancel     context.CancelFunc
+	buf        []byte // the reader's
 }
 
 // Sockets serves WebSockets.
@@ -81,12 +81,12 @@ func socketOf(ws *websocket.Conn) net.Conn {
 func (s *Sockets) Serve(ws *websocket.Conn, credential service.Credential) {
 	c := s.newConn(ws, credential)
 	c.Metrics.Connections.WithLabelValues("before_hello").Inc()
-	limit := s.counts.arrive(credential.Address)
+	limit := s.counts.addWaiting(credential.Address)
 	if limit != "" {
 		// Refused after the handshake, because a browser cannot see why a
 		// handshake failed. Costs one write and at most Times.Close.
 		c.Metrics.Refused.WithLabelValues(limit).Inc()
-		c.settled.Do(func() {})
+		c.notWaiting.Do(func() {})
 		c.closeWith(protocol.CloseOverloaded, limit)
 	}
 	if !s.Connections.Add(c) {
@@ -101,11 +101,11 @@ func (s *Sockets) Serve(ws *websocket.Conn, credential service.Credential) {
 	<-c.writer
 	_ = c.net.Close()
 	c.jobs.Wait()
-	c.settled.Do(func() { s.counts.settle(credential.Address) })
+	c.notWaiting.Do(func() { s.counts.removeWaiting(credential.Address) })
 	state := "before_hello"
 	if c.wasOpen.Load() {
 		state = "open"
-		s.counts.leave(c.who)
+		s.counts.remove(c.who)
 	}
 	c.Metrics.Connections.WithLabelValues(state).Dec()
 	c.Metrics.CloseCodes.WithLabelValues(protocol.CloseLabel(int(c.code.Load()))).Inc()
@@ -115,7 +115,7 @@ func (s *Sockets) Serve(ws *websocket.Conn, credential service.Credential) {
 
 // helloSaid moves the connection from those who have not said who they are.
 func (c *conn) helloSaid() {
-	c.settled.Do(func() { c.counts.settle(c.credential.Address) })
+	c.notWaiting.Do(func() { c.counts.removeWaiting(c.credential.Address) })
 	c.wasOpen.Store(true)
 	c.Metrics.Connections.WithLabelValues("before_hello").Dec()
 	c.Metrics.Connections.WithLabelValues("open").Inc()
@@ -138,8 +138,8 @@ func (c *conn) closing() bool { return c.code.Load() != 0 }
 // read takes frames until the connection ends.
 func (c *conn) read(welcome bool) {
 	defer c.finish()
-	defer c.survive("reader")
-	c.handlers()
+	defer c.recoverPanic("reader")
+	c.controlFrames()
 	if welcome {
 		c.deadline(c.Times.Hello)
 	} else {
@@ -164,7 +164,7 @@ func (c *conn) read(welcome bool) {
 			c.readFailed(err)
 			return
 		}
-		c.makeRoom()
+		c.waitForRoom()
 	}
 }
 
@@ -215,9 +215,9 @@ func (c *conn) tooBig() {
 	c.buf = nil
 }
 
-// makeRoom holds the reader back while answers pile up that the client does not
+// waitForRoom holds the reader back while answers pile up that the client does not
 // take. A write that is blocked for too long ends the wait.
-func (c *conn) makeRoom() {
+func (c *conn) waitForRoom() {
 	waited := false
 	for c.out.Full() {
 		waited = true
@@ -232,8 +232,8 @@ func (c *conn) makeRoom() {
 	}
 }
 
-// handlers let the writer write what the library would write from the reader.
-func (c *conn) handlers() {
+// controlFrames lets the writer write what the library would write from the reader.
+func (c *conn) controlFrames() {
 	c.ws.SetReadLimit(0) // ours counts bytes and says why; see message
 	c.ws.SetPingHandler(func(data string) error {
 		c.touch(c.Now())
@@ -282,6 +282,6 @@ func (c *conn) GoAway(code int, reason string, retryIn time.Duration) {
 	c.out.Answer(func(b []byte) []byte { return protocol.AppendGoaway(b, code, reason, retryIn) })
 }
 
-func (c *conn) Leave() { c.closeWith(protocol.CloseRestart, "the server is going away") }
+func (c *conn) Close() { c.closeWith(protocol.CloseRestart, "the server is going away") }
 
-func (c *conn) Kill() { _ = c.net.Close() }
+func (c *conn) ForceClose() { _ = c.net.Close() }

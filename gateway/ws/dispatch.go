@@ -14,7 +14,7 @@ import (
 )
 
 // handler is the protocol's side of a connection: it reads commands, asks the
-// engine, and puts answers into the outbox. It knows nothing of sockets.
+// engine, and puts answers into the queue. It knows nothing of sockets.
 //
 // handle is called by one goroutine, the reader; the engine's answers come on
 // others.
@@ -43,7 +43,7 @@ type responder struct {
 	kind  string
 	id    string
 	named bool
-	mute  bool // an unnamed command that gets no answer: not even a refusal, which nobody asked for
+	mute  bool // an unnamed command that gets no answer: not even a refusal
 	at    time.Time
 }
 
@@ -75,7 +75,7 @@ func (c *handler) handle(b []byte) {
 	p := responder{c: c, kind: "unknown", id: cmd.ID, named: cmd.Named, at: c.Now()}
 	do, known := commandTable[cmd.Kind]
 	p.mute = bad == nil && do.silent && !cmd.Named && c.who != nil
-	if wait, flooded := c.bucket.take(p.at); wait > 0 {
+	if wait, flooded := c.bucket.allow(p.at); wait > 0 {
 		c.Metrics.RateLimited.Inc()
 		p.fail(&conversation.Error{Code: conversation.RateLimited, Message: "too many commands on this connection", RetryAfter: wait})
 		if flooded {
@@ -153,13 +153,13 @@ var commandTable = map[string]commandRule{
 // spawn runs a job that the connection waits for when it ends.
 func (c *handler) spawn(job func()) {
 	c.jobs.Go(func() {
-		defer c.survive("job")
+		defer c.recoverPanic("job")
 		job()
 	})
 }
 
-// survive turns a panic of a goroutine into a log line and the end of the connection.
-func (c *handler) survive(where string) {
+// recoverPanic turns a panic of a goroutine into a log line and the end of the connection.
+func (c *handler) recoverPanic(where string) {
 	if r := recover(); r != nil {
 		c.Metrics.Panics.Inc()
 		c.Log.Error("panic", "where", where, "conn", c.name, "panic", r, "stack", service.Stack())

@@ -20,7 +20,7 @@ func (c *handler) follow(p responder, key conversation.SessionKey, data []byte) 
 		return
 	}
 	f := c.out.NewSubscription(fanout.Options{Key: key, As: c.who.User, Redact: c.who.Redact(), Drafts: c.caps.Deltas})
-	older, bad := c.enroll(f)
+	previous, bad := c.addFollow(f)
 	if bad != nil {
 		p.fail(bad)
 		return
@@ -28,7 +28,7 @@ func (c *handler) follow(p responder, key conversation.SessionKey, data []byte) 
 	redact := c.who.Redact()
 	f.Follow(func(v conversation.View, err error) (fanout.Start, error) {
 		if err != nil {
-			c.dismiss(f, older)
+			c.removeFollow(f, previous)
 			p.fail(err)
 			return fanout.Start{}, err
 		}
@@ -40,16 +40,16 @@ func (c *handler) follow(p responder, key conversation.SessionKey, data []byte) 
 				protocol.AppendFollowed(o, v, r.since, r.resumed, r.reason, redact)
 			})
 		}
-		return fanout.Start{Since: r.since, Answer: answer, Replace: older}, nil
+		return fanout.Start{Since: r.since, Answer: answer, Replace: previous}, nil
 	})
 }
 
-// enroll makes f the connection's feed of its session and returns the one before.
-func (c *handler) enroll(f *fanout.Subscription) (older *fanout.Subscription, refused *conversation.Error) {
+// addFollow makes f the connection's subscription of its session and returns the one before.
+func (c *handler) addFollow(f *fanout.Subscription) (previous *fanout.Subscription, refused *conversation.Error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	older = c.follows[f.Key()]
-	if older == nil && service.OverLimit(len(c.follows), c.Limits.FollowsPerConnection) {
+	previous = c.follows[f.Key()]
+	if previous == nil && service.OverLimit(len(c.follows), c.Limits.FollowsPerConnection) {
 		for key, other := range c.follows { // sessions that were erased do not count
 			if other.Ended() {
 				delete(c.follows, key)
@@ -64,23 +64,23 @@ func (c *handler) enroll(f *fanout.Subscription) (older *fanout.Subscription, re
 		c.follows = make(map[conversation.SessionKey]*fanout.Subscription)
 	}
 	c.follows[f.Key()] = f
-	return older, nil
+	return previous, nil
 }
 
-// dismiss takes back a follow that was refused; the one before goes on.
-func (c *handler) dismiss(f, older *fanout.Subscription) {
+// removeFollow takes back a follow that was refused; the one before goes on.
+func (c *handler) removeFollow(f, previous *fanout.Subscription) {
 	c.mu.Lock()
 	current := c.follows[f.Key()] == f
 	if current {
 		delete(c.follows, f.Key())
-		if older != nil {
-			c.follows[f.Key()] = older
+		if previous != nil {
+			c.follows[f.Key()] = previous
 		}
 	}
 	c.mu.Unlock()
 	f.Close()
-	if !current && older != nil {
-		older.Close()
+	if !current && previous != nil {
+		previous.Close()
 	}
 }
 
@@ -95,7 +95,7 @@ func (c *handler) unfollow(p responder, key conversation.SessionKey, _ []byte) {
 	p.ok(nil)
 }
 
-// unfollowAll ends every feed, at the end of the connection.
+// unfollowAll ends every subscription, at the end of the connection.
 func (c *handler) unfollowAll() {
 	c.mu.Lock()
 	all := c.follows

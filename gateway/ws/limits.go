@@ -26,9 +26,9 @@ func newBucket(l protocol.Limits, now time.Time) bucket {
 	return bucket{rate: l.CommandsPerSecond, burst: float64(l.CommandsBurst), tokens: float64(l.CommandsBurst), at: now}
 }
 
-// take takes one token. Without one it says how long to wait, and whether the
+// allow takes one token. Without one it says how long to wait, and whether the
 // client has ignored that for too long.
-func (b *bucket) take(now time.Time) (wait time.Duration, flooded bool) {
+func (b *bucket) allow(now time.Time) (wait time.Duration, flooded bool) {
 	if b.rate == 0 {
 		return 0, false
 	}
@@ -66,9 +66,9 @@ func newConnLimits(l protocol.Limits) *connLimits {
 	}
 }
 
-// arrive counts a connection that has not said hello. Which limit refuses it is
+// addWaiting counts a connection that has not said hello. Which limit refuses it is
 // the result; "" = none.
-func (c *connLimits) arrive(address string) (refusedBy string) {
+func (c *connLimits) addWaiting(address string) (refusedBy string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if service.OverLimit(c.waiting, c.limits.ConnectionsBeforeHello) {
@@ -82,8 +82,8 @@ func (c *connLimits) arrive(address string) (refusedBy string) {
 	return ""
 }
 
-// settle ends the time before hello, by hello or by the end of the connection.
-func (c *connLimits) settle(address string) {
+// removeWaiting ends the time before hello, by hello or by the end of the connection.
+func (c *connLimits) removeWaiting(address string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.waiting--
@@ -92,8 +92,8 @@ func (c *connLimits) settle(address string) {
 	}
 }
 
-// enter counts a connection of a principal.
-func (c *connLimits) enter(p *service.Principal) (refusedBy string) {
+// add counts a connection of a principal.
+func (c *connLimits) add(p *service.Principal) (refusedBy string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	k := userKey{p.Tenant, p.User}
@@ -108,7 +108,7 @@ func (c *connLimits) enter(p *service.Principal) (refusedBy string) {
 	return ""
 }
 
-func (c *connLimits) leave(p *service.Principal) {
+func (c *connLimits) remove(p *service.Principal) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	k := userKey{p.Tenant, p.User}

@@ -20,7 +20,7 @@ func (c *conn) write() {
 			_ = c.net.Close()
 		}
 	}()
-	defer c.survive("writer")
+	defer c.recoverPanic("writer")
 	c.writeAll()
 	crashed = false
 }
