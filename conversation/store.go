@@ -11,13 +11,28 @@ import (
 // Store keeps sessions: one ordered log of records each, with the keys, rows
 // and indexes that belong to it, committed together by one writer at a time.
 //
+// It is three interfaces: who only reads logs asks for a Reader, who lists
+// sessions and tasks for a Catalog. A Writer needs the epoch that Acquire gives,
+// and only the owner of a session has one.
+//
 // Errors are the Err… values below, *DuplicateError, the context's error, or
 // something else; for Commit "something else" means that the outcome is unknown
-// (see Commit).
+// (see Writer.Commit). All methods may be called from any goroutine.
 type Store interface {
+	Writer
+	Reader
+	Catalog
+
 	// LogID is the identity of this store's logs. It changes when a backup is restored.
 	LogID() LogID
 
+	// Close releases the store. Idempotent. Calls after it, and calls that it
+	// interrupts, fail with ErrClosed.
+	Close() error
+}
+
+// Writer appends to the logs of sessions, as the only one who does.
+type Writer interface {
 	// Acquire makes the caller the only writer of the session: the epoch is
 	// raised, and every Commit with an older one fails with ErrFenced from then
 	// on. Durable when it returns.
@@ -40,7 +55,10 @@ type Store interface {
 	// Room is ErrFull while a Commit with this Inner would be refused for want of
 	// space. It does not block, and promises nothing about the next moment.
 	Room(inner bool) error
+}
 
+// Reader reads the logs of sessions, without a right to write to them.
+type Reader interface {
 	// Head reads the head without acquiring. ErrNotFound.
 	Head(ctx context.Context, key SessionKey) (Head, error)
 
@@ -51,7 +69,10 @@ type Store interface {
 	// It ends with an error value, so that a broken block never looks like a
 	// short history. ErrTooNew: a record of a version that this program does not know.
 	Records(ctx context.Context, key SessionKey, r Range) iter.Seq2[Record, error]
+}
 
+// Catalog lists sessions and tasks, and erases sessions.
+type Catalog interface {
 	// Summary reads one session's list entry. ErrNotFound.
 	Summary(ctx context.Context, key SessionKey) (Summary, error)
 
@@ -71,9 +92,6 @@ type Store interface {
 	// Delete erases a session and its sub-sessions. A tombstone keeps the epoch,
 	// so that a writer of before is fenced. ErrNotFound.
 	Delete(ctx context.Context, key SessionKey) error
-
-	// Close releases the store. Idempotent.
-	Close() error
 }
 
 // The errors of a Store after which nothing was written.

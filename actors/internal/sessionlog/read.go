@@ -11,9 +11,16 @@ import (
 	"parley/metrics"
 )
 
+// Store is what reading and writing the logs of sessions takes.
+type Store interface {
+	conversation.Writer
+	conversation.Reader
+	LogID() conversation.LogID
+}
+
 // Log is the stored sessions. All fields are required.
 type Log struct {
-	Store   conversation.Store
+	Store   Store
 	Rules   *conversation.Rules
 	Metrics *metrics.Actors
 	Log     *slog.Logger
