@@ -15,6 +15,12 @@ type held struct {
 	effects []conversation.Effect
 }
 
+// attempt names one attempt of a step.
+type attempt struct {
+	step conversation.StepNumber
+	n    int
+}
+
 // hold keeps what a decision wants done. After a recovery that is everything that
 // is outstanding, whatever the recovery itself has opened among it.
 func (s *Session) hold(effects []conversation.Effect, recovered bool) {
@@ -44,9 +50,16 @@ func (s *Session) Durable(seq conversation.Seq) []conversation.Effect {
 	n := 0
 	for ; n < len(s.held) && s.held[n].after <= seq; n++ {
 		for _, e := range s.held[n].effects {
-			if !releases(e) && s.stillToDo(e) {
-				due = append(due, e)
+			if releases(e) || !s.stillToDo(e) {
+				continue
 			}
+			if ask, ok := e.(conversation.AskModel); ok {
+				if s.asked == (attempt{ask.Step, ask.Attempt}) {
+					continue // a clock that was set back brings its Tick again
+				}
+				s.asked = attempt{ask.Step, ask.Attempt}
+			}
+			due = append(due, e)
 		}
 	}
 	if s.held = s.held[n:]; len(s.held) == 0 {
