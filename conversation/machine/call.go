@@ -1,10 +1,12 @@
 package machine
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/machine/internal/plan"
 	"parley/conversation/machine/internal/state"
 )
 
@@ -121,5 +123,44 @@ func (cs calls) tickCalls(t *state.Task) {
 		} else {
 			cs.finishTool(t, c, conversation.CallTimeout, "the call did not finish in time", cs.at().Sub(c.At))
 		}
+	}
+}
+
+// carryOut decides what a call of an answer asks for.
+func (cs calls) carryOut(t *state.Task, call plan.Call) {
+	switch a := call.Do.(type) {
+	case plan.Refuse:
+		id := cs.state.NextCall()
+		cs.emit(t, conversation.ToolStarted{Call: id, Tool: call.Item.Tool, Args: call.Item.Args, Deadline: cs.now, ModelCall: call.Item.ID})
+		cs.emit(t, conversation.ToolFinished{Call: id, Status: conversation.CallError, Summary: "error: " + a.Reason.Error()})
+	case plan.Show:
+		part := cs.state.NextPart(t, a.Text, a.Message, "")
+		cs.emit(t, conversation.PartialResponse{Part: part})
+		cs.answered(t, a.Message, part.Index)
+	case plan.Resolve:
+		cs.resolve(t, a.Message, a.How, nil, "")
+	case plan.AnswerQuestion:
+		m := a.Message
+		cs.emit(t, conversation.QuestionAnswered{Question: a.Question, Message: m.ID, Text: m.Text, By: string(m.Author)})
+		cs.resolve(t, m.ID, conversation.ResolvedMerged, nil, a.Question)
+	case plan.Ask:
+		cs.questions().ask(t, a.Question)
+	case plan.Delegate:
+		cs.startDelegations(t, a.Jobs, call.Item.ID)
+	case plan.Amend:
+		id := cs.state.NextCall()
+		e := cs.emit(t, conversation.ToolStarted{
+			Call: id, Tool: conversation.ToolAmend, Args: call.Item.Args, Deadline: a.Deadline, Delegation: a.Delegation, ModelCall: call.Item.ID, Idempotent: true,
+		})
+		cs.do(conversation.AmendDelegation{Call: id, Delegation: a.Delegation, Text: a.Text, Seq: e.Seq})
+	case plan.RunTool:
+		if !a.Approval {
+			cs.startTool(t, cs.state.NextCall(), call.Item.Tool, a.Args, call.Item.ID)
+			return
+		}
+		cs.questions().ask(t, conversation.Asked{
+			Text: fmt.Sprintf("May I call %s?", call.Item.Tool), Blocking: true, Choices: []string{"approve", "decline"},
+			Approval: &conversation.Approval{Call: cs.state.NextCall(), Tool: call.Item.Tool, Args: a.Args}, ModelCall: call.Item.ID,
+		})
 	}
 }

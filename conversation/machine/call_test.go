@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"parley/conversation"
+	"parley/conversation/machine/internal/plan"
 )
 
 // Whatever ids a model gives to its calls, each call has its own.
@@ -42,7 +43,7 @@ func TestAliasOfTwo(t *testing.T) {
 	}
 	s := New(conversation.SessionKey{Tenant: "default", Session: "s"}, rules)
 	for range 100 {
-		if name, ok := s.delegateAlias("delegateToCodeReview"); !ok || name != "code-review" {
+		if name, ok := plan.AgentOf(s.rules, "delegateToCodeReview"); !ok || name != "code-review" {
 			t.Fatalf("delegateToCodeReview means %q", name)
 		}
 	}

@@ -1,10 +1,12 @@
 package machine
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/machine/internal/plan"
 	"parley/conversation/machine/internal/state"
 )
 
@@ -102,4 +104,20 @@ func (cs calls) delegationQuestionClosed(c conversation.DelegationQuestionClosed
 		return
 	}
 	cs.emit(t, conversation.QuestionClosed{Question: id, Reason: c.Reason})
+}
+
+// startDelegations journals the delegations of one call; they are told when that
+// is durable.
+func (cs calls) startDelegations(t *state.Task, jobs []plan.Job, modelCall string) {
+	for _, j := range jobs {
+		id := conversation.CallID(fmt.Sprintf("d%d", cs.state.Delegations+1))
+		b := conversation.DelegationStarted{
+			Delegation: id, Agent: j.Agent, Objective: j.Objective, Session: cs.key.Session + "/" + conversation.SessionID(id),
+			Deadline: j.Deadline, ModelCall: modelCall,
+		}
+		e := cs.emit(t, b)
+		cs.do(conversation.StartDelegation{
+			Task: e.Task, Call: id, Agent: j.Agent, Session: b.Session, Objective: j.Objective, Seq: e.Seq, Deadline: j.Deadline,
+		})
+	}
 }

@@ -4,9 +4,9 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
-	"time"
 
 	"parley/conversation"
+	"parley/conversation/machine/internal/plan"
 	"parley/conversation/machine/internal/state"
 )
 
@@ -154,7 +154,7 @@ func (qs questions) decideReply(c conversation.Reply) *conversation.Error {
 	if t.Status == conversation.TaskAwaiting && t.Cancelling == nil {
 		if _, q := qs.state.NewestQuestion(func(qt *state.Task, _ *state.Question) bool { return qt == t }); q != nil {
 			if q.Asked.Approval != nil {
-				if kind, _ := Intake(text, true); kind != IntakeYes && kind != IntakeNo && !isObject(text) {
+				if kind, _ := Intake(text, true); kind != IntakeYes && kind != IntakeNo && !plan.IsObject(text) {
 					return conversation.Errorf(conversation.BadRequest, "the task waits for an approval: reply yes or no")
 				}
 			}
@@ -218,7 +218,7 @@ func (qs questions) verdict(a *conversation.Approval, text string) (approved boo
 	case IntakeNo:
 		return false, "", nil
 	}
-	if !isObject(text) {
+	if !plan.IsObject(text) {
 		return false, "", conversation.Errorf(conversation.BadRequest, "this question asks for an approval: answer yes or no, or send edited arguments as a JSON object")
 	}
 	args = text
@@ -241,26 +241,4 @@ func (qs questions) verdict(a *conversation.Approval, text string) (approved boo
 		}
 	}
 	return true, args, nil
-}
-
-func isObject(text string) bool {
-	trimmed := strings.TrimSpace(text)
-	return strings.HasPrefix(trimmed, "{") && json.Valid([]byte(trimmed))
-}
-
-// maxDeadline is how far ahead a time of a model's arguments may lie. It keeps
-// every stored time within what JSON can say, and what would never come out.
-const maxDeadline = 365 * 24 * time.Hour
-
-// deadline reads a duration ("10m") or an RFC 3339 time of a model's arguments.
-// Rule 4.8.
-func (qs questions) deadline(text string) (time.Time, bool) {
-	at, err := time.Parse(time.RFC3339, text)
-	if d, notDuration := time.ParseDuration(text); notDuration == nil {
-		at, err = qs.now.Add(d), nil
-	}
-	if ahead := at.Sub(qs.now); err != nil || ahead <= 0 || ahead > maxDeadline {
-		return time.Time{}, false
-	}
-	return conversation.Stamp(at), true
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/machine/internal/plan"
 	"parley/conversation/machine/internal/state"
 )
 
@@ -54,35 +55,35 @@ func (d *decision) modelAnswered(c conversation.ModelAnswered) {
 		d.wrappedUp(t, finished, texts)
 		return
 	}
-	plan, any := d.calls().plan(t, c.Answer.Items)
-	if !any && len(texts) > 0 {
+	asked := plan.Calls(plan.Answer{
+		Task: t, Agent: d.state.Agent, Depth: d.key.Session.Depth(), Rules: d.rules, Policy: d.policy, Now: d.now,
+	}, c.Answer.Items)
+	if asked == nil && len(texts) > 0 {
 		finished.Decisions = []conversation.Decision{conversation.DecisionAnswer}
 	}
 	onlyCovers := true
-	for i, p := range plan {
-		if p.run == nil {
+	for _, call := range asked {
+		if call.Do == nil {
 			continue // text
 		}
-		if !slices.Contains(finished.Decisions, p.decision) {
-			finished.Decisions = append(finished.Decisions, p.decision)
+		if !slices.Contains(finished.Decisions, call.Decision) {
+			finished.Decisions = append(finished.Decisions, call.Decision)
 		}
-		if p.result != "" {
-			finished.Results = append(finished.Results, conversation.CallResult{ID: c.Answer.Items[i].ID, Text: p.result})
+		if call.Result != "" {
+			finished.Results = append(finished.Results, conversation.CallResult{ID: call.Item.ID, Text: call.Result})
 		}
-		onlyCovers = onlyCovers && p.covers
+		onlyCovers = onlyCovers && call.Covers
 	}
 	d.emit(t, finished)
 	if onlyCovers {
-		for _, p := range plan {
-			if p.run != nil {
-				p.run()
-			}
+		for _, call := range asked {
+			d.calls().carryOut(t, call)
 		}
 		// The text may be the final answer: settle decides what it is.
 		d.pending = pending{task: t, texts: texts, silent: silent}
 		return
 	}
-	d.runInOrder(t, c.Answer.Items, plan, texts)
+	d.carryOutInOrder(t, c.Answer.Items, asked, texts)
 }
 
 // wrappedUp ends a task with the answer of its last step; calls in it are ignored.
@@ -95,14 +96,14 @@ func (d *decision) wrappedUp(t *state.Task, finished conversation.StepFinished, 
 	d.completeLimited(t, texts)
 }
 
-// runInOrder decides an answer with calls, after which the task goes on: its
+// carryOutInOrder decides an answer with calls, after which the task goes on: its
 // texts are partial, and texts and calls come in the order in which the model
 // gave them.
-func (d *decision) runInOrder(t *state.Task, items []conversation.Item, plan []planned, texts []pendingText) {
+func (d *decision) carryOutInOrder(t *state.Task, items []conversation.Item, asked []plan.Call, texts []pendingText) {
 	for i, item := range items {
 		switch {
-		case plan[i].run != nil:
-			plan[i].run()
+		case asked[i].Do != nil:
+			d.calls().carryOut(t, asked[i])
 		case len(texts) > 0 && d.isShown(item):
 			d.showText(t, texts[0])
 			texts = texts[1:]

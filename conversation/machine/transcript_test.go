@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"slices"
@@ -330,7 +331,7 @@ func TestToolsFor(t *testing.T) {
 			Properties map[string]any
 			Required   []string
 		}
-		if err := arguments(conversation.Item{Tool: spec.Name, Args: string(spec.Schema)}, &schema); err != nil || schema.Type != "object" || len(schema.Required) == 0 || spec.Description == "" {
+		if err := json.Unmarshal(spec.Schema, &schema); err != nil || schema.Type != "object" || len(schema.Required) == 0 || spec.Description == "" {
 			t.Errorf("%s: %v %s", spec.Name, err, spec.Schema)
 		}
 		for _, name := range schema.Required {

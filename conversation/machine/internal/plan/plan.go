@@ -1,0 +1,481 @@
+package plan
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"parley/conversation"
+	"parley/conversation/machine/internal/state"
+)
+
+// Answer is what an answer is checked against.
+type Answer struct {
+	Task   *state.Task // the task that the answer belongs to, as the model was shown it
+	Agent  conversation.AgentName
+	Depth  int // of the session; 0 = a root session
+	Rules  *conversation.Rules
+	Policy *conversation.Policy // the session's
+	Now    time.Time
+}
+
+// Call is one call of an answer, checked.
+type Call struct {
+	Item     conversation.Item
+	Decision conversation.Decision
+	Result   string // what the model is told, if that is known at once; "" = it comes later
+	Covers   bool   // a coverMessage that holds: it changes nothing that a step would have to see
+	Do       Action // nil: the item is no call, but text
+}
+
+// Action is what a call asks for. What was checked still holds when the actions
+// of an answer are carried out in order: no action takes what a later one needs.
+type Action interface{ isAction() }
+
+// The actions.
+type (
+	// Nothing: the call said what means "nothing to say".
+	Nothing struct{}
+	// Refuse: the call is bad; the reason goes back to the model as its result.
+	Refuse struct{ Reason error }
+	// Show shows a text now. Message is what it answers; "" = nothing in particular.
+	Show struct {
+		Text    string
+		Message conversation.MessageID
+	}
+	// Resolve says what became of a message.
+	Resolve struct {
+		Message conversation.MessageID
+		How     conversation.Resolution
+	}
+	// AnswerQuestion takes a message as the answer to an open question.
+	AnswerQuestion struct {
+		Message  *state.Message
+		Question conversation.QuestionID
+	}
+	// Ask opens a question; its id is not given yet.
+	Ask struct{ Question conversation.Asked }
+	// Delegate starts delegations, all of them.
+	Delegate struct{ Jobs []Job }
+	// Amend tells a running delegation something new.
+	Amend struct {
+		Delegation conversation.CallID
+		Text       string
+		Deadline   time.Time
+	}
+	// RunTool calls a tool; with Approval a person must allow it first.
+	RunTool struct {
+		Args     string // JSON, an object
+		Approval bool
+	}
+)
+
+// Job is one delegation.
+type Job struct {
+	Agent     conversation.AgentName
+	Objective string
+	Deadline  time.Time
+}
+
+func (Nothing) isAction()        {}
+func (Refuse) isAction()         {}
+func (Show) isAction()           {}
+func (Resolve) isAction()        {}
+func (AnswerQuestion) isAction() {}
+func (Ask) isAction()            {}
+func (Delegate) isAction()       {}
+func (Amend) isAction()          {}
+func (RunTool) isAction()        {}
+
+// Calls is what an answer's calls ask for, each in the place of its item; nil if
+// there is no call. A bad call is not the task's end: it comes back to the model
+// as an error result.
+// Rule 5.1.
+func Calls(a Answer, items []conversation.Item) []Call {
+	if !slices.ContainsFunc(items, func(i conversation.Item) bool { return i.Kind == conversation.ItemCall }) {
+		return nil
+	}
+	p := planner{Answer: a}
+	for _, m := range a.Task.Messages {
+		if m.Read != 0 {
+			p.open = append(p.open, m)
+		}
+	}
+	for _, c := range a.Task.Calls {
+		if c.Delegation() {
+			p.delegations++
+		}
+	}
+	calls := make([]Call, len(items))
+	for i, item := range items {
+		if item.Kind != conversation.ItemCall {
+			continue
+		}
+		call, err := p.plan(item)
+		if err != nil {
+			call = refused(item, err)
+		}
+		call.Item = item
+		calls[i] = call
+	}
+	return calls
+}
+
+// planner remembers what earlier calls of the same answer have used up.
+type planner struct {
+	Answer
+	open        []*state.Message // as numbered in the "open messages" entry that the model was shown
+	taken       []conversation.MessageID
+	answered    []conversation.QuestionID
+	delegations int
+}
+
+func (p *planner) plan(item conversation.Item) (Call, error) {
+	profile := p.Rules.Agents[p.Agent]
+	if agent, ok := AgentOf(p.Rules, item.Tool); ok {
+		return p.delegateTo(item, agent)
+	}
+	switch item.Tool {
+	case conversation.ToolRespond:
+		return p.respond(item)
+	case conversation.ToolCover:
+		return p.cover(item)
+	case conversation.ToolAsk:
+		if !profile.MayAsk {
+			return Call{}, fmt.Errorf("this agent may not ask the user")
+		}
+		return p.ask(item)
+	case conversation.ToolDelegate:
+		return p.delegateTo(item, "")
+	case conversation.ToolDelegateParallel:
+		return p.delegateParallel(item)
+	case conversation.ToolAmend:
+		return p.amend(item)
+	default:
+		return p.tool(item, profile)
+	}
+}
+
+// refused is a call with an error result, of the kind that it was meant to be.
+func refused(item conversation.Item, reason error) Call {
+	decision := conversation.DecisionTool
+	switch {
+	case item.Tool == conversation.ToolAsk:
+		decision = conversation.DecisionAsk
+	case strings.HasPrefix(item.Tool, conversation.ToolDelegate):
+		decision = conversation.DecisionDelegate
+	}
+	return Call{Decision: decision, Do: Refuse{reason}}
+}
+
+// arguments decodes a call's arguments; unknown fields are the model's whim, a
+// wrong type or a missing object is an error.
+func arguments(item conversation.Item, into any) error {
+	raw := item.Args
+	if strings.TrimSpace(raw) == "" {
+		raw = "{}"
+	}
+	if err := json.Unmarshal([]byte(raw), into); err != nil {
+		return fmt.Errorf("the arguments are not what %s takes: %w", item.Tool, err)
+	}
+	return nil
+}
+
+// ref is how a model names a message or a question: by ordinal, id or quote.
+type ref string
+
+func (r *ref) UnmarshalJSON(raw []byte) error {
+	var n json.Number
+	if err := json.Unmarshal(raw, &n); err == nil && len(raw) > 0 && raw[0] != '"' {
+		*r = ref(n.String())
+		return nil
+	}
+	return json.Unmarshal(raw, (*string)(r))
+}
+
+// message finds an open message that the model means.
+// Rule 2.18.
+func (p *planner) message(r ref) (conversation.MessageID, bool) {
+	want := strings.TrimSpace(string(r))
+	want = strings.TrimSuffix(strings.TrimPrefix(want, "["), "]")
+	if want == "" {
+		return "", false
+	}
+	var found *state.Message
+	for i, m := range p.open {
+		quote := strings.ToLower(strings.TrimSuffix(strings.Trim(want, `"'`), "…"))
+		switch {
+		case want == fmt.Sprint(i+1), want == string(m.ID):
+			found = m
+		case found == nil && len(quote) >= 4 && strings.HasPrefix(strings.ToLower(m.Text), quote):
+			found = m
+		}
+	}
+	if found == nil || slices.Contains(p.taken, found.ID) {
+		return "", false
+	}
+	return found.ID, true
+}
+
+func (p *planner) respond(item conversation.Item) (Call, error) {
+	var args struct {
+		Message   string `json:"message"`
+		InReplyTo ref    `json:"inReplyTo"`
+	}
+	if err := arguments(item, &args); err != nil {
+		return Call{}, err
+	}
+	if conversation.IsBlank(args.Message) {
+		return Call{}, fmt.Errorf("message must not be blank")
+	}
+	call := Call{Decision: conversation.DecisionTool, Result: resultDelivered, Do: Nothing{}}
+	if p.Policy.IsSentinel(args.Message) {
+		return call, nil
+	}
+	target, known := p.message(args.InReplyTo)
+	if args.InReplyTo != "" && !known {
+		call.Result = resultDelivered + "; inReplyTo names no open message, so it was shown without"
+	}
+	if known {
+		p.taken = append(p.taken, target)
+	}
+	call.Do = Show{Text: args.Message, Message: target}
+	return call, nil
+}
+
+// Rule 4.4.
+func (p *planner) cover(item conversation.Item) (Call, error) {
+	var args struct {
+		MessageID ref    `json:"messageId"`
+		As        string `json:"as"`
+		Question  ref    `json:"question"`
+	}
+	if err := arguments(item, &args); err != nil {
+		return Call{}, err
+	}
+	target, known := p.message(args.MessageID)
+	if !known {
+		return Call{}, fmt.Errorf("messageId %q names no open message", args.MessageID)
+	}
+	call := Call{Decision: conversation.DecisionTool, Covers: true, Result: "covered"}
+	switch args.As {
+	case "amendment", "duplicate":
+		call.Do = Resolve{target, conversation.ResolvedMerged}
+	case "dismissed":
+		call.Do = Resolve{target, conversation.ResolvedDismissed}
+	case "answer":
+		q := p.question(args.Question)
+		if q == nil {
+			return Call{}, fmt.Errorf("no question of this task is open that the message could answer")
+		}
+		p.answered = append(p.answered, q.Asked.Question)
+		call.Do = AnswerQuestion{p.Task.Message(target), q.Asked.Question}
+	default:
+		return Call{}, fmt.Errorf(`as must be "amendment", "duplicate", "dismissed" or "answer"`)
+	}
+	p.taken = append(p.taken, target)
+	return call, nil
+}
+
+// question finds the open non-blocking question that the model means; without a
+// name the newest.
+func (p *planner) question(r ref) *state.Question {
+	for i := len(p.Task.Questions) - 1; i >= 0; i-- {
+		q := p.Task.Questions[i]
+		if !q.Own() || q.Asked.Blocking || slices.Contains(p.answered, q.Asked.Question) {
+			continue
+		}
+		quote := strings.ToLower(strings.Trim(string(r), `"' `))
+		if r == "" || string(r) == string(q.Asked.Question) || len(quote) >= 4 && strings.HasPrefix(strings.ToLower(q.Asked.Text), quote) {
+			return q
+		}
+	}
+	return nil
+}
+
+func (p *planner) ask(item conversation.Item) (Call, error) {
+	var args struct {
+		Question  string   `json:"question"`
+		Blocking  *bool    `json:"blocking"`
+		Choices   []string `json:"choices"`
+		ExpiresIn string   `json:"expiresIn"`
+		Default   *string  `json:"default"`
+	}
+	if err := arguments(item, &args); err != nil {
+		return Call{}, err
+	}
+	if conversation.IsBlank(args.Question) {
+		return Call{}, fmt.Errorf("question must not be blank")
+	}
+	b := conversation.Asked{Text: args.Question, Blocking: args.Blocking == nil || *args.Blocking, Default: args.Default, ModelCall: item.ID}
+	if len(args.Choices) > 0 {
+		b.Choices = args.Choices
+	}
+	if p.Depth > 0 {
+		b.Blocking = true // the parent's user answers; nothing else could wake this session
+	}
+	if args.ExpiresIn != "" {
+		at, ok := p.deadline(args.ExpiresIn)
+		if !ok {
+			return Call{}, fmt.Errorf(`expiresIn must be a duration such as "10m", of %d days at most`, maxDeadline/(24*time.Hour))
+		}
+		b.ExpiresAt = at
+	}
+	call := Call{Decision: conversation.DecisionAsk, Do: Ask{b}}
+	if !b.Blocking {
+		call.Result = resultAsked
+	}
+	return call, nil
+}
+
+// AgentOf is the agent of a tool name such as delegateToResearcher.
+func AgentOf(rules *conversation.Rules, tool string) (conversation.AgentName, bool) {
+	if !strings.HasPrefix(tool, conversation.DelegatePrefix) {
+		return "", false
+	}
+	for _, name := range slices.Sorted(maps.Keys(rules.Agents)) { // of two with one alias always the same one
+		if conversation.DelegateAlias(name) == tool {
+			return name, true
+		}
+	}
+	return "", false
+}
+
+type job struct {
+	Agent     conversation.AgentName `json:"agent"`
+	Objective string                 `json:"objective"`
+	Context   string                 `json:"context"`
+	Deadline  string                 `json:"deadline"`
+}
+
+func (p *planner) delegateTo(item conversation.Item, agent conversation.AgentName) (Call, error) {
+	var j job
+	if err := arguments(item, &j); err != nil {
+		return Call{}, err
+	}
+	if agent != "" {
+		j.Agent = agent
+	}
+	return p.delegate(item, []job{j})
+}
+
+func (p *planner) delegateParallel(item conversation.Item) (Call, error) {
+	var args struct {
+		Jobs []job `json:"jobs"`
+	}
+	if err := arguments(item, &args); err != nil {
+		return Call{}, err
+	}
+	if len(args.Jobs) == 0 {
+		return Call{}, fmt.Errorf("jobs must not be empty")
+	}
+	return p.delegate(item, args.Jobs)
+}
+
+// delegate checks all jobs before any of them is started: all or none.
+// Rule 5.10.
+func (p *planner) delegate(item conversation.Item, jobs []job) (Call, error) {
+	profile := p.Rules.Agents[p.Agent]
+	switch {
+	case !profile.Delegates:
+		return Call{}, fmt.Errorf("this agent may not delegate")
+	case p.Depth+1 > p.Policy.MaxDepth:
+		return Call{}, fmt.Errorf("delegations may be %d deep at most", p.Policy.MaxDepth)
+	case p.delegations+len(jobs) > p.Policy.MaxParallel:
+		return Call{}, fmt.Errorf("at most %d delegations may run at once in a task, and %d do", p.Policy.MaxParallel, p.delegations)
+	}
+	planned := make([]Job, len(jobs))
+	for i, j := range jobs {
+		if to, ok := p.Rules.Agents[j.Agent]; !ok || !to.Delegable {
+			return Call{}, fmt.Errorf("there is no agent %q to delegate to", j.Agent)
+		}
+		if conversation.IsBlank(j.Objective) {
+			return Call{}, fmt.Errorf("objective must not be blank")
+		}
+		deadline := conversation.Stamp(p.Now.Add(p.Policy.DelegateTime))
+		if j.Deadline != "" {
+			at, ok := p.deadline(j.Deadline)
+			if !ok {
+				return Call{}, fmt.Errorf(`deadline must be a duration such as "10m", or a time to come, %d days ahead at most`, maxDeadline/(24*time.Hour))
+			}
+			deadline = at
+		}
+		if !conversation.IsBlank(j.Context) {
+			j.Objective += "\n\nContext: " + j.Context
+		}
+		planned[i] = Job{Agent: j.Agent, Objective: j.Objective, Deadline: deadline}
+	}
+	p.delegations += len(jobs)
+	return Call{Decision: conversation.DecisionDelegate, Do: Delegate{planned}}, nil
+}
+
+func (p *planner) amend(item conversation.Item) (Call, error) {
+	var args struct {
+		Delegation ref    `json:"delegation"`
+		Text       string `json:"text"`
+	}
+	if err := arguments(item, &args); err != nil {
+		return Call{}, err
+	}
+	if conversation.IsBlank(args.Text) {
+		return Call{}, fmt.Errorf("text must not be blank")
+	}
+	d := p.Task.Call(conversation.CallID(args.Delegation))
+	if d == nil || !d.Delegation() {
+		return Call{}, fmt.Errorf("delegation %q does not run", args.Delegation)
+	}
+	deadline := conversation.Stamp(p.Now.Add(p.Policy.ToolTimeout))
+	return Call{Decision: conversation.DecisionTool, Do: Amend{d.ID, args.Text, deadline}}, nil
+}
+
+func (p *planner) tool(item conversation.Item, profile conversation.Profile) (Call, error) {
+	rule, ok := p.Rules.Tools[item.Tool]
+	if !ok || !profile.Allows(item.Tool) {
+		return Call{}, fmt.Errorf("there is no tool %q", item.Tool)
+	}
+	args := item.Args
+	if conversation.IsBlank(args) {
+		args = "{}"
+	}
+	if !IsObject(args) {
+		return Call{}, fmt.Errorf("the arguments must be a JSON object")
+	}
+	if rule.Check != nil {
+		if err := rule.Check(json.RawMessage(args)); err != nil {
+			return Call{}, err
+		}
+	}
+	return Call{Decision: conversation.DecisionTool, Do: RunTool{args, rule.Spec.Approval}}, nil
+}
+
+// The results that the requirements fix (D-09, D-15).
+const (
+	resultDelivered = "delivered"
+	resultAsked     = "question sent, continuing"
+)
+
+// maxDeadline is how far ahead a time of a model's arguments may lie. It keeps
+// every stored time within what JSON can say, and what would never come out.
+const maxDeadline = 365 * 24 * time.Hour
+
+// deadline reads a duration ("10m") or an RFC 3339 time of a model's arguments.
+// Rule 4.8.
+func (p *planner) deadline(text string) (time.Time, bool) {
+	at, err := time.Parse(time.RFC3339, text)
+	if d, notDuration := time.ParseDuration(text); notDuration == nil {
+		at, err = p.Now.Add(d), nil
+	}
+	if ahead := at.Sub(p.Now); err != nil || ahead <= 0 || ahead > maxDeadline {
+		return time.Time{}, false
+	}
+	return conversation.Stamp(at), true
+}
+
+// IsObject is true for the text of a JSON object.
+func IsObject(text string) bool {
+	trimmed := strings.TrimSpace(text)
+	return strings.HasPrefix(trimmed, "{") && json.Valid([]byte(trimmed))
+}
