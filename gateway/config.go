@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"parley/conversation"
 	"parley/gateway/protocol"
@@ -36,11 +35,7 @@ func DefaultConfig() Config {
 		Listen: "127.0.0.1:8080",
 		Node:   "local",
 		Limits: protocol.DefaultLimits(),
-		Times: service.Times{
-			Hello: 5 * time.Second, Heartbeat: 25 * time.Second, ReadDeadline: 35 * time.Second,
-			Write: 10 * time.Second, Close: 2 * time.Second, Request: 30 * time.Second, WaitMax: 5 * time.Minute,
-			Comment: 20 * time.Second, DrainSpread: 5 * time.Second, Drain: 10 * time.Second,
-		},
+		Times:  service.DefaultTimes(),
 	}
 }
 

@@ -48,6 +48,15 @@ type Times struct {
 	Drain        time.Duration // Run's own drain when its context ends
 }
 
+// DefaultTimes are those of a configuration that says nothing.
+func DefaultTimes() Times {
+	return Times{
+		Hello: 5 * time.Second, Heartbeat: 25 * time.Second, ReadDeadline: 35 * time.Second,
+		Write: 10 * time.Second, Close: 2 * time.Second, Request: 30 * time.Second, WaitMax: 5 * time.Minute,
+		Comment: 20 * time.Second, DrainSpread: 5 * time.Second, Drain: 10 * time.Second,
+	}
+}
+
 // ErrDraining refuses a request while the server drains; a client may come back
 // after a second, to another server or to this one after its restart.
 var ErrDraining = &conversation.Error{Code: conversation.Unavailable, Message: "the server is going away", RetryAfter: 1e9}

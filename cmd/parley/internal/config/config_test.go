@@ -271,38 +271,42 @@ func TestCoordinatorPromptTeachesTheRules(t *testing.T) {
 	}
 }
 
-// the texts are configurable and reach the machine; so does every policy.
+// the texts are configurable and reach the machine; so does every policy,
+// and no key changes two of them.
 func TestConfigReachesThePolicy(t *testing.T) {
-	changed := Default()
-	for _, kv := range []string{
-		"inbox.mode=reject", "inbox.collect_window=3s", "inbox.max_queued=1", "inbox.triage_agent=developer",
-		"coverage.mode=off", "coverage.max_nudges=2", "task.max_steps=9", "reply.on_busy=queue", "empty_answer=retry",
-		"no_reply.sentinels=X", "no_reply.fallback=true", "parts.enabled=false", "retry.max_attempts=8",
-		"retry.max_interrupted=9", "retry.backoff_min=2s", "retry.backoff_max=3s", "cancel.grace=1s",
-		"tools.timeout=2s", "delegation.timeout=3s", "delegation.max_depth=1", "delegation.max_parallel=2",
-		"admission.max_wait=4s", "context.budget=99999", "texts.busy=a", "texts.overloaded=b", "texts.empty=c", "texts.failed=d", "texts.limit=e",
-	} {
-		key, value, _ := strings.Cut(kv, "=")
-		for _, f := range fieldsOf(reflect.TypeFor[Config]()) {
-			if f.key == key {
-				if err := f.setText(reflect.ValueOf(&changed).Elem(), value); err != nil {
-					t.Fatalf("%s: %v", kv, err)
-				}
+	changedBy := map[string]string{} // field of the policy → key
+	var compare func(key, prefix string, before, after reflect.Value)
+	compare = func(key, prefix string, before, after reflect.Value) {
+		for i := range before.NumField() {
+			name := prefix + before.Type().Field(i).Name
+			if before.Field(i).Kind() == reflect.Struct {
+				compare(key, name+".", before.Field(i), after.Field(i))
+				continue
 			}
+			if _, known := changedBy[name]; !known {
+				changedBy[name] = ""
+			}
+			if reflect.DeepEqual(before.Field(i).Interface(), after.Field(i).Interface()) {
+				continue
+			}
+			if other := changedBy[name]; other != "" {
+				t.Errorf("%s and %s change conversation.Policy.%s", other, key, name)
+			}
+			changedBy[name] = key
 		}
 	}
-	before, after := reflect.ValueOf(conversation.DefaultPolicy()), reflect.ValueOf(*changed.Policy())
-	for i := range before.NumField() {
-		if before.Type().Field(i).Name == "Channels" {
-			continue // of Config.Channels; assemble.TestEveryKeyIsUsed proves that they reach the engine
-		}
-		if reflect.DeepEqual(before.Field(i).Interface(), after.Field(i).Interface()) {
-			t.Errorf("no key changes conversation.Policy.%s", before.Type().Field(i).Name)
-		}
+	before := reflect.ValueOf(conversation.DefaultPolicy())
+	for key, c := range EachKeyChanged() {
+		compare(key, "", before, reflect.ValueOf(*c.Policy()))
 	}
-	texts := changed.Policy().Texts
-	if texts.Busy != "a" || texts.Overloaded != "b" || texts.Empty != "c" || texts.Failed != "d" || texts.Limit != "e" {
-		t.Errorf("texts are mixed up: %+v", texts)
+	for name, key := range changedBy {
+		// Channels are of Config.Channels; assemble.TestEveryKeyIsUsed proves that they reach the engine.
+		if key == "" && name != "Channels" {
+			t.Errorf("no key changes conversation.Policy.%s", name)
+		}
+		if text, ok := strings.CutPrefix(name, "Texts."); ok && key != "texts."+strings.ToLower(text) {
+			t.Errorf("texts are mixed up: %s changes %s", key, name)
+		}
 	}
 }
 
