@@ -229,13 +229,15 @@ func TestSlowDelegations(t *testing.T) {
 		w.finish("d1")
 		w.did("delegate d1 researcher: /say found", "partial m2: hi", "partial m1: after", "nothing", "text found", "end")
 	})
-	t.Run("parallel, one late", func(t *testing.T) {
+	t.Run("D-07 parallel, one late", func(t *testing.T) {
 		w := newPlay(t, true)
 		w.say("/parallel researcher /say A || developer /say B\n/say $result")
 		w.say("/say hi")
 		w.finish("d1")
 		w.finish("d2")
 		w.did("delegate d1 researcher: /say A", "delegate d2 developer: /say B", "partial m2: hi", "nothing", "nothing", "text [d1 researcher] A\n[d2 developer] B", "end")
+		w.happened("d1 researcher: /say A", "d2 developer: /say B", "partial m2: hi", "m2 answered",
+			"response m1: [d1 researcher] A\n[d2 developer] B", "m1 answered", "COMPLETE")
 	})
 	t.Run("amend by number", func(t *testing.T) {
 		w := newPlay(t, true)
@@ -276,6 +278,7 @@ func TestWorkedExamples(t *testing.T) {
 		weather = "I cannot tell you the weather: no weather tool is configured here."
 		which   = "Which auth provider, OAuth or JWT?"
 		sent    = "The report is sent to Max. (The scripted communicator sent nothing.)"
+		changed = fixed + " Changed on the way: Actually use OAuth instead."
 	)
 	t.Run("D-18 two independent tasks", func(t *testing.T) {
 		w := newPlay(t, true)
@@ -283,6 +286,7 @@ func TestWorkedExamples(t *testing.T) {
 		w.say("What's the weather?")
 		w.finish("d1")
 		w.did("delegate d1 developer: Fix the login bug", "partial m2: "+weather, "nothing", "text "+fixed, "end")
+		w.happened("d1 developer: Fix the login bug", "partial m2: "+weather, "m2 answered", "response m1: "+fixed, "m1 answered", "COMPLETE")
 		if !slices.Equal(w.delays, []string{"200ms"}) {
 			t.Fatalf("the developer takes %v", w.delays)
 		}
@@ -293,13 +297,14 @@ func TestWorkedExamples(t *testing.T) {
 		w.say("Actually use OAuth instead")
 		w.finish("d1")
 		w.did("delegate d1 developer: Fix the login bug", "amend d1: Actually use OAuth instead", "cover m2 amendment", "nothing",
-			"text "+fixed+" Changed on the way: Actually use OAuth instead.", "end")
+			"text "+changed, "end")
+		w.happened("d1 developer: Fix the login bug", "m2 merged", "response m1: "+changed, "m1 answered", "COMPLETE")
 	})
 	t.Run("D-17 both read at once", func(t *testing.T) {
 		w := newPlay(t, false)
 		w.say("Fix the login bug", "Actually use OAuth instead")
 		w.did("delegate d1 developer: Fix the login bug / Actually use OAuth instead", "cover m2 amendment",
-			"text "+fixed+" Changed on the way: Actually use OAuth instead.", "end")
+			"text "+changed, "end")
 	})
 	t.Run("D-17 the delegation ended while the amendment was under way", func(t *testing.T) {
 		w := newPlay(t, true)
@@ -313,7 +318,7 @@ func TestWorkedExamples(t *testing.T) {
 		w.finish("d2")
 		w.did("delegate d1 developer: Fix the login bug", "amend d1: Actually use OAuth instead", "cover m2 amendment",
 			"delegate d2 developer: Fix the login bug / Actually use OAuth instead", "nothing",
-			"text "+fixed+" Changed on the way: Actually use OAuth instead.", "end")
+			"text "+changed, "end")
 	})
 	t.Run("D-17 the delegation ended before the amendment was read", func(t *testing.T) {
 		w := newPlay(t, true)
@@ -327,7 +332,7 @@ func TestWorkedExamples(t *testing.T) {
 		w.finish("d2")
 		w.did("delegate d1 developer: Fix the login bug", "partial m2: You are welcome.",
 			"delegate d2 developer: Fix the login bug / Actually use OAuth instead", "cover m3 amendment",
-			"text "+fixed+" Changed on the way: Actually use OAuth instead.", "end")
+			"text "+changed, "end")
 	})
 	t.Run("D-17 nothing to change", func(t *testing.T) {
 		w := newPlay(t, false)
@@ -346,6 +351,10 @@ func TestWorkedExamples(t *testing.T) {
 				"delegate d1 communicator: Send the report to Max", "partial m2: "+sent, "nothing",
 				"cover m3 answer: "+which, "delegate d2 developer: Set up auth with "+auth,
 				"text Auth is set up with "+auth+". (The scripted developer changed no code.)", "end")
+			w.happened("question "+which, "AWAITING_RESPONSE",
+				"d1 communicator: Send the report to Max", "partial m2: "+sent, "m2 answered", "AWAITING_RESPONSE",
+				"answered "+auth, "m3 merged", "d2 developer: Set up auth with "+auth,
+				"response m1: Auth is set up with "+auth+". (The scripted developer changed no code.)", "m1 answered", "COMPLETE")
 		})
 	}
 	t.Run("D-19 the answer comes while the report is under way", func(t *testing.T) {
@@ -361,12 +370,54 @@ func TestWorkedExamples(t *testing.T) {
 			"partial m1: Auth is set up with JWT. (The scripted developer changed no code.)", "nothing",
 			"partial m2: "+sent, "nothing", "end")
 	})
-	t.Run("D-19 answered by its id", func(t *testing.T) {
+	t.Run("D-19, N-04 answered by its id", func(t *testing.T) {
 		w := newPlay(t, false)
 		w.say("Set up auth")
 		w.answer("q1", "JWT")
 		w.did("ask false: "+which+" [OAuth JWT]", "nothing", "delegate d1 developer: Set up auth with JWT",
 			"text Auth is set up with JWT. (The scripted developer changed no code.)", "end")
+		w.happened("question "+which, "AWAITING_RESPONSE", "answered JWT", "m2 merged", "d1 developer: Set up auth with JWT",
+			"response m1: Auth is set up with JWT. (The scripted developer changed no code.)", "m1 answered", "COMPLETE")
+	})
+	t.Run("D-17 amendment while the delegate answers", func(t *testing.T) {
+		w := newPlay(t, true)
+		w.say("Fix the login bug")
+		w.Pass(time.Second)
+		w.say("Actually use OAuth instead") // the delegate's step is open: it has not read this
+		w.release()
+		w.happened("d1 developer: Fix the login bug", "m2 merged", "response m1: "+changed, "m1 answered", "COMPLETE")
+	})
+	t.Run("D-19 the answer comes while the report is under way, and is done last", func(t *testing.T) {
+		w := newPlay(t, true)
+		w.say("Set up auth")
+		w.say("Send the report to Max")
+		w.say("JWT")
+		w.release()
+		if w.nudges() > 0 || !slices.Contains(w.events(), "m1 answered") || !slices.Contains(w.events(), "m2 answered") || !slices.Contains(w.events(), "m3 merged") {
+			t.Fatalf("%s", strings.Join(w.events(), "\n"))
+		}
+	})
+	t.Run("D-12 a partial answer alone is promoted", func(t *testing.T) {
+		w := newPlay(t, false)
+		w.say("/partial A")
+		w.happened("partial m1: A", "m1 answered", "response again m1: A", "COMPLETE")
+	})
+	t.Run("N-04 a question asked as a tool", func(t *testing.T) {
+		w := newPlay(t, false)
+		w.say("/tool askUser {\"question\":\"Which?\"}\n/say got $reply")
+		w.say("A")
+		w.happened("question Which?", "AWAITING_RESPONSE", "answered A", "m2 merged", "response m1: got A", "m1 answered", "COMPLETE")
+		w = newPlay(t, false)
+		w.say("/tool askUser {\"question\":\"Which?\",\"blocking\":false}\n/say got $reply")
+		w.answer("q1", "B")
+		w.happened("question Which?", "AWAITING_RESPONSE", "answered B", "m2 merged", "response m1: got B", "m1 answered", "COMPLETE")
+	})
+	t.Run("N-04 a delegate's question", func(t *testing.T) {
+		w := newPlay(t, false)
+		w.say("/delegate researcher /ask Which? [A/B] && /say took $reply\n/say $result")
+		w.say("A")
+		w.happened("d1 researcher: /ask Which? [A/B] && /say took $reply", "question Which?", "AWAITING_RESPONSE",
+			"answered A", "m2 merged", "response m1: took A", "m1 answered", "COMPLETE")
 	})
 	t.Run("D-18 the weather comes from a tool if there is one", func(t *testing.T) {
 		w := newPlay(t, false)
