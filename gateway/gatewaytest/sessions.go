@@ -1,8 +1,3 @@
-// Package gatewaytest holds what tests of the gateway need: the engine behind the
-// gateway's interface (the real machine over a store in memory, without models),
-// a WebSocket client that knows the protocol, and golden files.
-//
-// It does not import the gateway, so that the gateway's own tests can use it.
 package gatewaytest
 
 import (

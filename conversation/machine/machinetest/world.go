@@ -87,7 +87,9 @@ func (w *World) Tell(key conversation.SessionKey, c conversation.Command, done f
 		return
 	}
 	d := s.Machine.Decide(conversation.Inputs{At: w.Now, Slot: !w.Full}, w.lookedUp(s, c))
-	w.commit(s, conversation.Commit{Events: d.Events, Keys: d.Keys, Tasks: d.Rows, Cursors: d.Cursors})
+	w.commit(s, conversation.Commit{
+		Events: d.Events, Keys: d.Keys, Tasks: d.Rows, Cursors: d.Cursors, Summary: d.Summary, WakeAt: d.WakeAt,
+	})
 	for _, e := range slices.Concat(d.Release, s.Machine.Durable(d.Head)) {
 		w.effect(s, e)
 	}
@@ -136,7 +138,7 @@ func (w *World) Append(key conversation.SessionKey, publish bool, events ...conv
 		}
 		stored[i] = e
 	}
-	w.commit(s, conversation.Commit{Events: stored})
+	w.commit(s, conversation.Commit{Events: stored, Summary: s.Machine.Summary()})
 	if publish {
 		w.publish(key, stored)
 	}
@@ -208,7 +210,6 @@ func (w *World) commit(s *Session, c conversation.Commit) {
 	}
 	w.commits++
 	c.Epoch, c.After, c.ID = s.epoch, s.Machine.Head()-conversation.Seq(len(c.Events)), conversation.CommitID(fmt.Sprint("c", w.commits))
-	c.Summary = s.Machine.Summary()
 	if err := w.Store.Commit(context.Background(), s.Key, c); err != nil {
 		panic(fmt.Sprintf("machinetest: %s: %v", s.Key, err))
 	}
