@@ -76,7 +76,12 @@ func (s *Set) Delegate(env *Env, of Session, owner conversation.UserID, access c
 	s.add(f.Call, of, &delegation{env: env, key: of.Key, parent: of.Self, f: f, owner: owner, access: access, stop: f.Stop})
 }
 
+// add starts a child. A call that runs is not started again, whatever the machine
+// asks for: a tool that ran twice could do its harm twice.
 func (s *Set) add(call conversation.CallID, of Session, child actor.Actor) {
+	if s.children[call] != nil {
+		return
+	}
 	if s.children == nil {
 		s.children = map[conversation.CallID]*actor.PID{}
 	}
