@@ -13,8 +13,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Commands and request bodies are strict JSON: names in their case, each once,
-// nothing behind the end. Objects are read member by member, so that a refusal can
+// Commands and request bodies are strict JSON: names in their case, nothing
+// behind the end. Of a name that comes twice the last one counts, as encoding/json has it. Objects are read member by member, so that a refusal can
 // name the member, null counts as absent, and one wrong member does not keep the
 // others of an envelope from being read.
 
@@ -41,8 +41,9 @@ type decoder struct {
 var decoders = sync.Pool{New: func() any { return new(decoder) }}
 
 // Half of a surrogate pair, written as an escape, becomes U+FFFD. That the bytes
-// themselves are UTF-8 is checked before.
-var decoderOptions = []jsontext.Options{jsontext.AllowInvalidUTF8(true)}
+// themselves are UTF-8 is checked before. A name may come twice: version 1 of the
+// protocol has always taken that.
+var decoderOptions = []jsontext.Options{jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true)}
 
 // ReadObject walks over the members of the object that is the whole of b. It
 // returns errJSON when b is not valid JSON, errNotObject when it is something
@@ -293,5 +294,5 @@ func AppendCompact(dst, value []byte) []byte {
 // ValidJSON is true when b is one JSON value in valid UTF-8, not nested too deeply.
 // Names may come again: it is shown, not read.
 func ValidJSON(b []byte) bool {
-	return utf8.Valid(b) && jsontext.Value(b).IsValid(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true)) && !deeper(bytes.TrimSpace(b), maxNesting)
+	return utf8.Valid(b) && jsontext.Value(b).IsValid(decoderOptions...) && !deeper(bytes.TrimSpace(b), maxNesting)
 }

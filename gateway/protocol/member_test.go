@@ -7,7 +7,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/go-json-experiment/json/jsontext"
+	"parley/conversation"
 )
 
 // Any bytes at all: the decoder does not panic, agrees with encoding/json about
@@ -26,7 +26,7 @@ func FuzzReadCommand(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		c, bad := ReadCommand(b)
 		err := ReadObject(b, func(Member) error { return nil })
-		if !deep(b) && !repeats(b) && (err == nil) != (json.Valid(b) && firstByte(b) == '{') {
+		if !deep(b) && (err == nil) != (json.Valid(b) && firstByte(b) == '{') {
 			t.Fatalf("%q: scan says %v, json says %v", b, err, json.Valid(b))
 		}
 		if errors.Is(err, errNotObject) && !json.Valid(b) {
@@ -66,18 +66,22 @@ func firstByte(b []byte) byte {
 	return 0
 }
 
-// repeats is true for JSON that has a name twice in one object. encoding/json takes it.
-func repeats(b []byte) bool {
-	return json.Valid(b) && !jsontext.Value(b).IsValid(jsontext.AllowInvalidUTF8(true))
-}
-
-// A name may not come twice, at any depth: which of the two counts would be
-// another answer for each reader on the way.
+// Of a name that comes twice the last one counts, in the frame and in its data: a
+// client of version 1 that sends one is answered as it always was.
 func TestRepeatedNames(t *testing.T) {
-	for _, s := range []string{`{"a":1,"a":2}`, `{"a":1,"\u0061":2}`, `{"a":{"b":1,"b":2}}`, `{"a":[{"b":1,"b":2}]}`} {
-		if err := ReadObject([]byte(s), func(Member) error { return nil }); !errors.Is(err, errJSON) {
-			t.Errorf("%s: %v", s, err)
-		}
+	c, bad := ReadCommand([]byte(`{"id":"0","type":"send","id":"1","session":"s","data":{"a":1},"data":{"text":"x","text":"y","client_msg_id":"k","z":[{"b":1,"\u0062":2}]}}`))
+	if bad != nil || c.Kind != "send" || c.ID != "1" {
+		t.Fatalf("%+v, %v", c, bad)
+	}
+	if d, bad := ReadSend(c.Data, DefaultLimits()); bad != nil || d.Text == nil || *d.Text != "y" {
+		t.Errorf("%+v, %v", d, bad)
+	}
+	if o, err := ReadOverrides([]byte(`{"inbox.mode":"queue","inbox.mode":"steer"}`)); err != nil || string(o["inbox.mode"]) != `"steer"` {
+		t.Errorf("%v, %v", o, err)
+	}
+	// What is wrong about the first one is said all the same.
+	if _, bad := ReadSend([]byte(`{"text":1,"text":"y","client_msg_id":"k"}`), DefaultLimits()); bad == nil || bad.Code != conversation.BadRequest {
+		t.Errorf("%v", bad)
 	}
 }
 
