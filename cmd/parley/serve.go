@@ -128,7 +128,7 @@ func (m *Main) serve(ctx context.Context) error {
 
 	m.addr = addr.String()
 	notice := assemble.Notice(c, def, models.Routes[""])
-	m.announce(db, server.AdminAddr(), notice)
+	m.announce(db.LogID(), server.AdminAddr(), notice)
 	close(m.listening)
 	log.Info("parley serves", "address", m.addr, "data", m.dataName(), "model", notice, "version", version(), "config", m.configPath)
 
@@ -166,9 +166,9 @@ func (m *Main) dataName() string {
 }
 
 // announce tells the person at the terminal where to go.
-func (m *Main) announce(db store.Store, admin net.Addr, model string) {
+func (m *Main) announce(log conversation.LogID, admin net.Addr, model string) {
 	fmt.Fprintf(m.Stdout, "parley %s listens on http://%s\n  data   %s (log %s)\n  model  %s\n",
-		version(), m.addr, m.dataName(), db.LogID(), model)
+		version(), m.addr, m.dataName(), log, model)
 	if admin != nil {
 		fmt.Fprintf(m.Stdout, "  admin  http://%s/metrics\n", admin)
 	}

@@ -47,50 +47,54 @@ const (
 
 // Server is one configured server: a [[mcp]] block. DefaultServer fills what a
 // block does not say; a number that is 0 is refused where nothing else is said.
+//
+// The tags describe a field to the configuration: conversation.FieldError lists
+// them. Env and Headers have none: the configuration holds what they are made of.
 type Server struct {
 	// Name names the server in logs, statuses and errors: 1 to 32 of a-z A-Z 0-9 _ -.
-	Name string
+	Name string `key:"name"`
 
 	// Command is a program to start, which speaks over its standard input and
 	// output: a name to be found in PATH, or a path. Either this or URL.
-	Command string
+	Command string `key:"command"`
 	// Args are its arguments. They can be seen by every process of the machine:
 	// secrets belong into Env.
-	Args []string
+	Args []string `key:"args"`
 	// Env is its environment, beside the variables that Inherit names.
 	Env map[string]Secret
 	// Inherit names the variables that it gets from this process if they are set.
 	// No others: this process's keys are not every server's business.
-	Inherit []string
+	Inherit []string `key:"inherit"`
 	// Dir is the directory that it runs in; "" = this process's own.
-	Dir string
+	Dir string `key:"dir"`
 
 	// URL is the address of a streamable HTTP endpoint. References as in Secret may
 	// stand in it; a user and password may not.
-	URL string
+	URL string `key:"url"`
 	// Headers go with each request to that address, and to no other.
 	Headers map[string]Secret
 
 	// Protocol is the version of the protocol that is tried first; "" = the newest,
 	// and 2025-11-25 after a connection that came to nothing for want of an answer.
-	Protocol string
+	Protocol string `key:"protocol"`
 	// Prefix goes before the names of its tools; "" = nothing.
-	Prefix string
+	Prefix string `key:"prefix"`
 	// Allow are the tools that are used, by the server's names; "*" = all.
-	Allow []string
+	Allow []string `key:"allow"`
 	// Approval of its tools, but for those in Ask and Never.
-	Approval Approval
+	Approval Approval `key:"approval"`
 	// Ask and Never are exceptions to Approval, by the server's names.
-	Ask, Never []string
+	Ask   []string `key:"ask"`
+	Never []string `key:"never"`
 	// Idempotent are the tools that may run again with the same arguments after a
 	// crash, by the server's names; "*" = all. What a server says of itself about
 	// this is not believed.
-	Idempotent []string
+	Idempotent []string `key:"idempotent"`
 	// Timeout is how long a call may take; 0 = tools.timeout.
-	Timeout time.Duration
+	Timeout time.Duration `key:"timeout" min:"0s" max:"1h"`
 	// ConnectTimeout is how long it may take to start the server, to agree with it
 	// and to list its tools.
-	ConnectTimeout time.Duration
+	ConnectTimeout time.Duration `key:"connect_timeout" min:"1ms"`
 }
 
 // DefaultServer returns a block that says nothing but its name.

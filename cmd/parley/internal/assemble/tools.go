@@ -16,7 +16,7 @@ import (
 func mcpOptions(c *config.Config, taken []string, look config.Lookup, log *slog.Logger) mcp.Options {
 	o := mcp.Options{Taken: taken, Logger: log, Lookup: look, Limits: c.MCPLimits}
 	for i := range c.MCP {
-		o.Servers = append(o.Servers, c.MCP[i].Server())
+		o.Servers = append(o.Servers, c.MCP[i].Options())
 	}
 	return o
 }

@@ -6,42 +6,27 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"time"
 
 	"parley/tools/mcp"
 	"parley/tools/mcp/secret"
 )
 
-// MCPBlock is an [[mcp]] block: a server whose tools agents may use.
+// MCPBlock is an [[mcp]] block: a server whose tools agents may use, and the
+// texts that its secrets are made of.
 type MCPBlock struct {
-	Name     string            `key:"name"`
-	Command  string            `key:"command"` // a program to start; or
-	Args     []string          `key:"args"`
-	Env      map[string]string `key:"env"`
-	Inherit  []string          `key:"inherit"` // variables that it gets from this process
-	Dir      string            `key:"dir"`     // "" = this process's own
-	URL      string            `key:"url"`     // the address of a streamable HTTP endpoint
-	Headers  map[string]string `key:"headers"`
-	Protocol string            `key:"protocol"` // the version that is tried first; "" = the newest
+	mcp.Server // without Env and Headers
 
-	Prefix     string   `key:"prefix"`   // before the names of its tools
-	Allow      []string `key:"allow"`    // tools that are used, by the server's names; "*" = all
-	Approval   string   `key:"approval"` // whether a person must allow calls
-	Ask        []string `key:"ask"`      // exceptions to approval = "never"
-	Never      []string `key:"never"`    // exceptions to approval = "ask"
-	Idempotent []string `key:"idempotent"`
-
-	Timeout        time.Duration `key:"timeout" min:"0s" max:"1h"` // of a call; 0 = tools.timeout
-	ConnectTimeout time.Duration `key:"connect_timeout" min:"1ms"`
+	Env     map[string]string `key:"env"`
+	Headers map[string]string `key:"headers"`
 }
 
 // mcpBlock is a block that says nothing but its name.
 func mcpBlock(name string) MCPBlock {
-	d := mcp.DefaultServer(name)
-	return MCPBlock{
-		Name: name, Args: []string{}, Inherit: d.Inherit, Prefix: d.Prefix, Allow: d.Allow, Approval: string(d.Approval),
-		Ask: []string{}, Never: []string{}, Idempotent: []string{}, ConnectTimeout: d.ConnectTimeout,
+	b := MCPBlock{Server: mcp.DefaultServer(name)}
+	for _, list := range []*[]string{&b.Args, &b.Ask, &b.Never, &b.Idempotent} {
+		*list = []string{} // as they are read back
 	}
+	return b
 }
 
 // mcp reads the [[mcp]] blocks.
@@ -116,7 +101,7 @@ func (l *loader) mcpList(c *Config) {
 				l.breaks(prefix + ".url")
 			}
 		}
-		server := b.Server()
+		server := b.Options()
 		for _, wrong := range server.Validate() {
 			say(wrong.Key, "%s", wrong.Sentence)
 		}
@@ -128,13 +113,11 @@ func rawQuery(address string) string {
 	return query
 }
 
-// Server is the block as the tools room knows it.
-func (b *MCPBlock) Server() mcp.Server {
-	return mcp.Server{
-		Name: b.Name, Command: b.Command, Args: b.Args, Env: secrets(b.Env), Inherit: b.Inherit, Dir: b.Dir, URL: b.URL,
-		Headers: secrets(b.Headers), Protocol: b.Protocol, Prefix: b.Prefix, Allow: b.Allow, Approval: mcp.Approval(b.Approval),
-		Ask: b.Ask, Never: b.Never, Idempotent: b.Idempotent, Timeout: b.Timeout, ConnectTimeout: b.ConnectTimeout,
-	}
+// Options is the block as the tools room knows it.
+func (b *MCPBlock) Options() mcp.Server {
+	s := b.Server
+	s.Env, s.Headers = secrets(b.Env), secrets(b.Headers)
+	return s
 }
 
 func secrets(m map[string]string) map[string]mcp.Secret {

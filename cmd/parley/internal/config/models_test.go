@@ -318,7 +318,7 @@ func TestEveryKeyOfBlocksIsUsed(t *testing.T) {
 		}
 	}
 	reach := func(b MCPBlock) string {
-		return fmt.Sprintf("%+v", b.Server())
+		return fmt.Sprintf("%+v", b.Options())
 	}
 	for _, f := range fieldsOf(reflect.TypeFor[MCPBlock]()) {
 		b := block

@@ -1,6 +1,3 @@
-// Package store is the one place of the program that names a concrete store.
-// Everything else in cmd/parley takes a Store, so a second kind of store is one
-// more case here and its package beside persistence/pebble.
 package store
 
 import (
