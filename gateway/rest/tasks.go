@@ -47,25 +47,9 @@ func (s *API) postTask(c *fiber.Ctx) error {
 		return err
 	}
 	who := principal(c)
-	var key conversation.SessionKey
-	opened := false
-	if session != "" {
-		k, bad := service.SessionKey(who.Tenant, session)
-		if bad == nil {
-			bad = service.Writable(k)
-		}
-		if bad != nil {
-			return bad
-		}
-		key = k
-	} else {
-		create := protocol.Create{Create: conversation.Create{Agent: conversation.AgentName(agent)}}
-		if repeatable {
-			create.ClientID = "task:" + string(id)
-		}
-		if key, opened, err = s.openSession(who, create); err != nil {
-			return err
-		}
+	key, opened, err := s.taskSession(who, session, agent, id, repeatable)
+	if err != nil {
+		return err
 	}
 	ctx, cancel := s.deadline()
 	defer cancel()
@@ -95,6 +79,23 @@ func (s *API) postTask(c *fiber.Ctx) error {
 		o.Text("session", string(key.Session))
 		o.Text("status", status.String())
 	})
+}
+
+// taskSession is the session for a new task: the one that is named, or a new one.
+// With a repeatable id it is the same new one each time.
+func (s *API) taskSession(who *service.Principal, session, agent string, id conversation.ClientMsgID, repeatable bool) (key conversation.SessionKey, opened bool, err error) {
+	if session != "" {
+		key, bad := service.SessionKey(who.Tenant, session)
+		if bad == nil {
+			bad = service.Writable(key)
+		}
+		return key, false, asError(bad)
+	}
+	create := protocol.Create{Create: conversation.Create{Agent: conversation.AgentName(agent)}}
+	if repeatable {
+		create.ClientID = "task:" + string(id)
+	}
+	return s.openSession(who, create)
 }
 
 // taskOf is the task that a request names.
