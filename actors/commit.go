@@ -99,7 +99,7 @@ func (s *session) commit(b *batch) {
 	s.e.m.CommitWaiters.Observe(float64(len(b.waiters)))
 	e, key, self := s.e, s.key, s.self
 	end := func(epoch conversation.Epoch, err error) {
-		e.system.Root.Send(self, &committed{b: b, epoch: epoch, err: err})
+		e.send(self, &committed{b: b, epoch: epoch, err: err})
 	}
 	e.workers.Go("a commit", func() {
 		end(e.sessions.Commit(e.workCtx, key, &b.commit))

@@ -15,44 +15,28 @@ type duplicateResult struct {
 	err error
 }
 
-// needsDuplicateCheck is true when a command cannot be decided before the store was asked.
+// needsDuplicateCheck is true when a command cannot be decided before the store
+// was asked.
 func (s *session) needsDuplicateCheck(t *envelope) bool {
 	return !t.duplicateChecked && len(s.machine.LookupKeys(t.cmd)) > 0
 }
 
-// checkDuplicate asks the store, as soon as everything decided so far is in it. Other
-// commands queue behind.
+// checkDuplicate asks the store, as soon as everything decided so far is in it.
+// Other commands queue behind.
 func (s *session) checkDuplicate() {
 	if s.checking == nil || s.checkRunning || s.inFlight != nil || s.pending != nil {
 		return
 	}
 	s.checkRunning = true
-	t, e, session, self := s.checking, s.e, s.key, s.self
+	t, e, key, self := s.checking, s.e, s.key, s.self
 	keys := s.machine.LookupKeys(t.cmd)
 	e.workers.Go("a look-up", func() {
-		dup, err := e.find(session, keys, t.cmd)
-		e.system.Root.Send(self, &duplicateResult{t: t, dup: dup, err: err})
-	}, func(err error) { e.system.Root.Send(self, &duplicateResult{t: t, err: err}) })
+		dup, err := e.sessions.Duplicate(e.workCtx, key, keys, t.cmd)
+		e.send(self, &duplicateResult{t: t, dup: dup, err: err})
+	}, func(err error) { e.send(self, &duplicateResult{t: t, err: err}) })
 }
 
-// find makes the hint that the machine needs.
-func (e *Engine) find(session conversation.SessionKey, keys []conversation.Key, c conversation.Command) (*conversation.Duplicate, error) {
-	seqs, err := e.deps.Store.Find(e.workCtx, session, keys)
-	if err != nil {
-		return nil, err
-	}
-	first := slices.Max(seqs) // at most one of them is there
-	if first == 0 {
-		return nil, nil
-	}
-	event, err := e.sessions.Event(e.workCtx, session, first)
-	if err != nil {
-		return nil, err
-	}
-	return conversation.DuplicateOf(c, event), nil
-}
-
-// duplicateChecked decides the command that was looked up, then goes on with those behind it.
+// duplicateChecked processes the command that was looked up, then those behind it.
 func (s *session) duplicateChecked(m *duplicateResult) {
 	if s.phase != phaseReady || s.checking != m.t {
 		return

@@ -3,6 +3,7 @@ package sessionlog
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"time"
 
 	"parley/conversation"
@@ -129,6 +130,24 @@ func (l *Log) Transcript(ctx context.Context, key conversation.SessionKey, after
 		}
 	}
 	return shown, nil
+}
+
+// Duplicate tells whether a command was stored before: keys are those that it
+// brings. nil: none of them is in the store.
+func (l *Log) Duplicate(ctx context.Context, key conversation.SessionKey, keys []conversation.Key, c conversation.Command) (*conversation.Duplicate, error) {
+	seqs, err := l.Store.Find(ctx, key, keys)
+	if err != nil {
+		return nil, err
+	}
+	first := slices.Max(seqs) // at most one of them is there
+	if first == 0 {
+		return nil, nil
+	}
+	event, err := l.Event(ctx, key, first)
+	if err != nil {
+		return nil, err
+	}
+	return conversation.DuplicateOf(c, event), nil
 }
 
 // Event reads one stored event; conversation.ErrNotFound if there is none with
