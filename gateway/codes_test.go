@@ -38,7 +38,7 @@ func (r *rig) refuses(err error) {
 }
 
 // Every row of the protocol's error codes is produced, with the status and the
-// advice of the document. Those of the engine ("engine") come from the stand-in:
+// advice of the document. Those of the engine ("engine") come from a script:
 // when it says them is the machine's own tests' business (testdata/*.txt).
 // PROTOCOL.md, rules 6.4, 7.2.
 func TestErrorCodes(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/machine/machinetest"
 	"parley/gateway"
 	"parley/gateway/gatewaytest"
 
@@ -323,13 +324,16 @@ func TestRedaction(t *testing.T) {
 	c.Do("hello", "", obj{"proto": 1, "token": "good"})
 	c.Do("follow", "s1", obj{"since": 1})
 	c.Until(func(f gatewaytest.Frame) bool { return f.Type == "synced" })
-	r.sessions.Commit(key,
-		conversation.Event{Task: "t1-s1", Body: conversation.ToolStarted{Call: "c1", Tool: "x", Args: `{"secret":1}`}},
-		conversation.Event{Task: "t1-s1", Body: conversation.ToolFinished{Call: "c1", Status: conversation.CallOK, Summary: "secret"}})
-	for _, name := range []string{"args", "summary"} {
-		if f := c.Read(); f.Get(name) != `{"redacted":true}` || strings.Contains(string(f.Raw), "secret") {
+	c.Do("send", "s1", obj{"client_msg_id": "a", "text": "mail it"})
+	r.sessions.Model(key, machinetest.Call("mail", `{"secret":1}`))
+	r.sessions.Play(func(w *machinetest.World) { w.Session(key).Return("c1", "secret", 0) })
+	redacted := map[string]string{"tool_started": "args", "tool_finished": "summary"}
+	for len(redacted) > 0 {
+		f := c.Read()
+		if name := redacted[f.Type]; strings.Contains(string(f.Raw), "secret") || name != "" && f.Get(name) != `{"redacted":true}` {
 			t.Errorf("%s", f.Raw)
 		}
+		delete(redacted, f.Type)
 	}
 	r.call("GET", "/api/sessions/s1/calls/c1", "", "Authorization", "Bearer good").want(t, 200)
 	if a := r.call("GET", "/api/sessions/s1/calls/c1", "", "Authorization", "Bearer good"); strings.Contains(string(a.body), "secret") {
