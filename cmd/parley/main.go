@@ -1,5 +1,3 @@
-// Command parley is the conversation engine's server: one process, one data
-// directory, one address. It joins the rooms; it decides nothing itself.
 package main
 
 import (
