@@ -24,11 +24,15 @@ type wall struct {
 	cursor conversation.Seq
 	limit  int
 	posted chan struct{} // capacity 1
+	slow   chan struct{} // a post takes until it is closed; nil = none waits
 }
 
 var errEnded = errors.New("the process ends here")
 
 func (w *wall) Post(_ context.Context, seq conversation.Seq, line string) error {
+	if w.slow != nil {
+		<-w.slow
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.lines = append(w.lines, line)
@@ -141,7 +145,38 @@ func TestRestarts(t *testing.T) {
 	}
 }
 
-// Nobody follows a session that they may not see, nor from beyond its end.
+// A platform that is slow while the session goes on loses nothing: what its queue of
+// four frames does not hold comes from the log.
+func TestSlowPlatform(t *testing.T) {
+	w := &wall{posted: make(chan struct{}, 1), slow: make(chan struct{})}
+	room, sessions := open(t, w)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- room.Run(ctx, 0) }()
+	var want []string
+	commit := func(n int) {
+		for range n {
+			text := fmt.Sprintf("message %d", len(want))
+			want = append(want, "> "+text)
+			sessions.Commit(room.Session, conversation.Event{Body: conversation.MessageAccepted{Message: "m", Text: text}})
+		}
+	}
+	commit(1)
+	w.slow <- struct{}{} // the room follows and posts its first line
+	commit(100)
+	sessions.Do(func() {}) // all is published
+	close(w.slow)
+	w.until(t, want[len(want)-1])
+	stop()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("the room ended with %v", err)
+	}
+	if !slices.Equal(w.lines, want) {
+		t.Errorf("posted %d lines, want %d:\n%s", len(w.lines), len(want), strings.Join(w.lines, "\n"))
+	}
+}
+
+// A session that the user may not see cannot be followed, nor any from beyond its end.
 func TestRefused(t *testing.T) {
 	room, _ := open(t, &wall{posted: make(chan struct{}, 1)})
 	var e *conversation.Error
