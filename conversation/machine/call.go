@@ -153,7 +153,7 @@ func (cs calls) carryOut(t *state.Task, call plan.Call) {
 			Call: id, Tool: conversation.ToolAmend, Args: call.Item.Args, Deadline: a.Deadline, Delegation: a.Delegation, ModelCall: call.Item.ID, Idempotent: true,
 		})
 		cs.do(conversation.AmendDelegation{Call: id, Delegation: a.Delegation, Text: a.Text, Seq: e.Seq})
-	case plan.RunTool:
+	case plan.CallTool:
 		if !a.Approval {
 			cs.startTool(t, cs.state.NextCall(), call.Item.Tool, a.Args, call.Item.ID)
 			return

@@ -66,8 +66,8 @@ type (
 		Text       string
 		Deadline   time.Time
 	}
-	// RunTool calls a tool; with Approval a person must allow it first.
-	RunTool struct {
+	// CallTool calls a tool; with Approval a person must allow it first.
+	CallTool struct {
 		Args     string // JSON, an object
 		Approval bool
 	}
@@ -88,7 +88,7 @@ func (AnswerQuestion) isAction() {}
 func (Ask) isAction()            {}
 func (Delegate) isAction()       {}
 func (Amend) isAction()          {}
-func (RunTool) isAction()        {}
+func (CallTool) isAction()       {}
 
 // Calls is what an answer's calls ask for, each in the place of its item; nil if
 // there is no call. A bad call is not the task's end: it comes back to the model
@@ -448,7 +448,7 @@ func (p *planner) tool(item conversation.Item, profile conversation.Profile) (Ca
 			return Call{}, err
 		}
 	}
-	return Call{Decision: conversation.DecisionTool, Do: RunTool{args, rule.Spec.Approval}}, nil
+	return Call{Decision: conversation.DecisionTool, Do: CallTool{args, rule.Spec.Approval}}, nil
 }
 
 // The results that the requirements fix (D-09, D-15).
