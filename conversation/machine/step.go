@@ -55,7 +55,7 @@ func (d *decision) modelAnswered(c conversation.ModelAnswered) {
 		d.wrappedUp(t, finished, texts)
 		return
 	}
-	asked := plan.Calls(plan.Answer{
+	asked := plan.Calls(plan.Situation{
 		Task: t, Agent: d.state.Agent, Depth: d.key.Session.Depth(), Rules: d.rules, Policy: d.policy, Now: d.now,
 	}, c.Answer.Items)
 	if asked == nil && len(texts) > 0 {

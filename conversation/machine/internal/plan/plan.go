@@ -12,8 +12,8 @@ import (
 	"parley/conversation/machine/internal/state"
 )
 
-// Answer is what an answer is checked against.
-type Answer struct {
+// Situation is what an answer is checked against.
+type Situation struct {
 	Task   *state.Task // the task that the answer belongs to, as the model was shown it
 	Agent  conversation.AgentName
 	Depth  int // of the session; 0 = a root session
@@ -94,11 +94,11 @@ func (CallTool) isAction()       {}
 // there is no call. A bad call is not the task's end: it comes back to the model
 // as an error result.
 // Rule 5.1.
-func Calls(a Answer, items []conversation.Item) []Call {
+func Calls(a Situation, items []conversation.Item) []Call {
 	if !slices.ContainsFunc(items, func(i conversation.Item) bool { return i.Kind == conversation.ItemCall }) {
 		return nil
 	}
-	p := planner{Answer: a}
+	p := planner{Situation: a}
 	for _, m := range a.Task.Messages {
 		if m.Read != 0 {
 			p.open = append(p.open, m)
@@ -126,7 +126,7 @@ func Calls(a Answer, items []conversation.Item) []Call {
 
 // planner remembers what earlier calls of the same answer have used up.
 type planner struct {
-	Answer
+	Situation
 	open        []*state.Message // as numbered in the "open messages" entry that the model was shown
 	taken       []conversation.MessageID
 	answered    []conversation.QuestionID
