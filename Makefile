@@ -10,7 +10,7 @@ GO ?= go
 # and a second pass over them would buy nothing for its minutes.
 CONCURRENT := ./actors/... ./gateway/... ./persistence/... ./tools/... ./models/... ./cmd/...
 
-.PHONY: help run build test race lint generate golden bench bench-once crash e2e ci setup
+.PHONY: help run build test race lint generate golden bench bench-once shape crash e2e ci setup
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -63,6 +63,9 @@ bench: ## the tables of the README: server against its baselines (about 3 minute
 	@mkdir -p bin
 	$(GO) build -o bin/ ./cmd/...
 	./bin/parley-bench run --server ./bin/parley
+
+shape: ## packages with lines, exported names, largest type, layers and comments
+	@$(GO) test ./cmd/parley -run TestHouseShape -count=1 -v -shape | grep "^|"
 
 crash: ## kill -9 under load, again and again (SEED=… ROUNDS=…)
 	@mkdir -p bin
