@@ -1,4 +1,24 @@
 // Package transcript makes what a model is shown of a session from the session's
-// events: the entries of a request, within the budget of tokens, and the request
-// for a summary when the conversation has become long.
+// events.
+//
+// A Transcript is a cache: it is fed with every event in order (Add) and can be
+// rebuilt from the log at any time. What must be fed is said by the machine:
+// everything after Session.TranscriptFrom, and for Pin the events of
+// Session.TranscriptOrigin, so that the original request stays in view. A live
+// transcript and a rebuilt one show the same.
+//
+// Request is what a model is asked with for one step: the entries, the generated
+// last entries (the open messages, the wish to wrap up), the tools. Entries are
+// fixed when their step starts, so every attempt of a step is shown the same; a
+// request that was given is never written to again. Every call is shown with its
+// result, or with the word that it has none yet.
+//
+// Sizes are in tokens as conversation.Tokens estimates them. A request above
+// context.budget is shown less, the oldest ended tasks first (budget.go). When the
+// conversation is longer than context.threshold, Compaction plans a summary; the
+// command that brings it back is conversation.Compacted (compaction.go).
+// enginetools.go has the engine's own tools as models are told of them.
+//
+// A Transcript is safe for one goroutine at a time and owns none. The shell keeps
+// one for each session whose model is asked often, and drops it when idle.
 package transcript
