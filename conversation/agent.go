@@ -12,7 +12,8 @@ const (
 	Outside     AgentName = "outside"     // no model of ours runs: an outside runtime delivers the parts
 )
 
-// Profile is an agent: who a session or a delegation is answered by.
+// Profile is an agent: who a session or a delegation is answered by. The zero value
+// may do nothing but talk: it has no tools, not even those of the engine.
 type Profile struct {
 	Name        AgentName
 	Description string    // shown to the agents that may delegate to it
@@ -28,14 +29,16 @@ type Profile struct {
 }
 
 // Rules is what a machine is given once: the configuration that its decisions
-// depend on. Apply never reads it.
+// depend on. Apply never reads it. All sessions share one, so it must not change
+// once the first of them is there.
 type Rules struct {
 	Policy Policy
 	Agents map[AgentName]Profile
 	Tools  map[string]ToolRule
 }
 
-// ToolRule is what the machine needs of a tool.
+// ToolRule is what the machine needs of a tool: enough to refuse a bad call before
+// it is journaled, and to know what may run again. It never runs the tool.
 type ToolRule struct {
 	Spec  ToolSpec
 	Check func(args json.RawMessage) error // pure; nil = anything goes

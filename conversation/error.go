@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Code is the part of an error that programs read. The same codes go over
+// Code is the part of an error that programs read; what they should do about it
+// depends on nothing else. The same codes go over
 // WebSocket and HTTP (docs/PROTOCOL.md).
 type Code string
 
@@ -67,7 +68,8 @@ func (e *Error) Retryable() bool {
 	}
 }
 
-// Errorf makes an Error whose sentence may be shown to a client.
+// Errorf makes an Error whose sentence may be shown to a client: it says what to do,
+// in the words of the client, and holds no secret.
 func Errorf(code Code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }

@@ -88,7 +88,8 @@ type SessionUpdated struct {
 	Policy Overrides // only the keys that changed; nil = none
 }
 
-// SessionClosed ends a session: it takes no more messages.
+// SessionClosed closes a session: it takes no more messages. What runs goes on,
+// and its log stays until it is erased.
 type SessionClosed struct{ Reason string }
 
 // MessageAccepted says that a message is the server's business from now on: it
@@ -112,7 +113,8 @@ type MessageAccepted struct {
 	Kept      bool      // a reply kept for the task's next question (reply.on_busy=queue)
 }
 
-// MessageEdited replaces the text of a message that nothing has read yet.
+// MessageEdited replaces the text of a message that nothing has read yet. Its id,
+// its place and its client id stay: a repetition of the first text is still known.
 type MessageEdited struct {
 	Message MessageID
 	Text    string
@@ -131,7 +133,9 @@ type MessageMoved struct {
 	Before  MessageID
 }
 
-// MessageResolved says what became of a message. Exactly one for each accepted message.
+// MessageResolved says what became of a message. Exactly one for each accepted
+// message, in the commit that ends the matter; after it nothing refers to the
+// message any more, except as the trigger of its task.
 type MessageResolved struct {
 	Message  MessageID
 	How      Resolution
@@ -191,7 +195,8 @@ type TaskCancelling struct {
 // Said is what the command said; see Cancel.Said.
 func (b TaskCancelling) Said() string { return saidToCancel(b.Reason, b.Drop) }
 
-// Cause says why an attempt after the first was made.
+// Cause says why an attempt after the first was made. What counts against a limit
+// ends the task in ERROR when the limit is reached.
 type Cause uint8
 
 // The causes. Stored: do not reorder.
@@ -236,7 +241,8 @@ var outcomeNames = [...]string{"", "ok", "error", "cancelled"}
 
 func (o StepOutcome) String() string { return name(outcomeNames[:], int(o)) }
 
-// Decision is what a step's answer asks for.
+// Decision is what a step's answer asks for. The calls of the answer are the
+// decisions: nothing else sorts them.
 type Decision uint8
 
 // The decisions. Stored: do not reorder.
@@ -251,7 +257,9 @@ var decisionNames = [...]string{"", "ANSWER", "ASK", "DELEGATE", "TOOL"}
 
 func (d Decision) String() string { return name(decisionNames[:], int(d)) }
 
-// StepFinished closes a step.
+// StepFinished closes a step: with the whole answer, or with the failure after
+// which no attempt is left, or because its task was cancelled. Items, calls and
+// what they resolve are in the same commit.
 type StepFinished struct {
 	Step      StepNumber
 	Attempt   int
@@ -269,7 +277,8 @@ type StepFinished struct {
 	Results    []CallResult // results that were known at once: "delivered", "question sent, continuing", …
 }
 
-// CallResult pairs a call of an answer, by the provider's call id, with a result text.
+// CallResult is a result that needed no call to run: the engine's own tools have
+// theirs at once. It pairs a call of an answer, by the provider's call id, with a result text.
 type CallResult struct {
 	ID   string
 	Text string
@@ -293,6 +302,9 @@ func (k ResponseKind) String() string { return name(responseKindNames[:], int(k)
 // Part is what PartialResponse and Response have in common: one assistant
 // message, keyed by (Source, Index). A part without Source is a plain message
 // of an outside runtime and has no key.
+//
+// The parts of a source are numbered without gaps from 0, across all steps of its
+// task; a reader that has one knows whether it has missed another.
 type Part struct {
 	Message   MessageID
 	Source    SourceID
@@ -313,14 +325,17 @@ func (p Part) Said() string { return saidAsPart(p.Text) }
 // PartialResponse shows a part while its task goes on.
 type PartialResponse struct{ Part }
 
-// Response shows the last part of a task.
+// Response shows the last part of a task that ends COMPLETE or in ERROR; a task that
+// is cancelled, or has nothing to say, ends without one. After it the task shows
+// nothing more.
 type Response struct {
 	Part
 	ResponseKind ResponseKind
 	Promoted     bool // the part was shown before; the same message id, source, index and text
 }
 
-// Asked is the event "question": a question is open from now on.
+// Asked is the event "question": a question is open from now on. It ends with
+// QuestionAnswered or QuestionClosed, at the latest when its task is cancelled.
 type Asked struct {
 	Question   QuestionID
 	Text       string
@@ -371,7 +386,8 @@ type QuestionClosed struct {
 	Reason   ClosedReason
 }
 
-// CallStatus is how a call ended.
+// CallStatus is how a call ended. Only CallOK is a success; whatever the status,
+// the model is shown a result.
 type CallStatus uint8
 
 // The statuses of calls. Stored: do not reorder.
@@ -403,7 +419,8 @@ type ToolStarted struct {
 	Idempotent bool   // may run again with the same call id after a crash
 }
 
-// ToolFinished ends a tool call.
+// ToolFinished ends a tool call, exactly once. A result that comes after it is
+// dropped.
 type ToolFinished struct {
 	Call    CallID
 	Status  CallStatus
@@ -411,7 +428,9 @@ type ToolFinished struct {
 	Took    time.Duration
 }
 
-// DelegationStarted gives an objective to another agent.
+// DelegationStarted gives an objective to another agent, which works on it in a
+// session of its own. It is durable before that session is told. It ends with
+// DelegationFinished: by its result, by Deadline, or with its task.
 type DelegationStarted struct {
 	Delegation CallID
 	Agent      AgentName
@@ -432,13 +451,16 @@ type DelegationFinished struct {
 	Took       time.Duration
 }
 
-// CoverageNudge reminds the model of messages that it has read and not addressed.
+// CoverageNudge reminds the model of messages that it has read and not addressed,
+// when it would finish its task otherwise. A task gets coverage.max_nudges at most;
+// then such messages end unanswered.
 type CoverageNudge struct {
 	Messages []MessageID
 	Nudge    int // from 1, counts in the task
 }
 
 // ContextCompacted says that the model's view of the log up to Upto is a summary.
+// It changes what models are shown, never what clients see or what is stored.
 type ContextCompacted struct {
 	Upto         Seq
 	TokensBefore int

@@ -78,7 +78,8 @@ type CallID string
 // AgentName names a profile of the configuration.
 type AgentName string
 
-// NodeID names a process that serves sessions.
+// NodeID names a process that serves sessions. It is for logs and for people; no
+// rule depends on it.
 type NodeID string
 
 // LogID is the identity of a stored log. It changes when a backup is restored,

@@ -21,7 +21,10 @@ var viaNames = [...]string{"", "websocket", "http", "slack", "discord", "telegra
 
 func (v Via) String() string { return name(viaNames[:], int(v)) }
 
-// Mode is what a message does that arrives while a task runs (policy inbox.mode).
+// Mode is what a message does that arrives while a task runs (policy inbox.mode):
+// it joins the task (steer), waits for its own turn (queue), waits to be worked on
+// together with those that follow soon (collect), ends the task and goes first
+// (interrupt), or is refused (reject).
 type Mode uint8
 
 // The modes. Stored: do not reorder. ModeDefault leaves the choice to the
@@ -88,7 +91,9 @@ var resolutionNames = [...]string{"", "answered", "merged", "dismissed", "withdr
 
 func (r Resolution) String() string { return name(resolutionNames[:], int(r)) }
 
-// TaskStatus is the phase of a task.
+// TaskStatus is the phase of a task. It is born QUEUED and ends in one of the last
+// three; a reply brings it back from AWAITING_RESPONSE to QUEUED. At most one task of
+// a session is RUNNING.
 type TaskStatus uint8
 
 // The statuses. Stored: do not reorder.
@@ -114,7 +119,8 @@ func ParseTaskStatus(s string) (TaskStatus, bool) {
 	return TaskStatus(i), ok && i > 0
 }
 
-// Access says who of the tenant may see a session.
+// Access says who of the tenant may see a session, and speak in it. Users of other
+// tenants never can.
 type Access uint8
 
 // The access levels. Stored: do not reorder.

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Usage counts what a model call cost.
+// Usage counts what a model call cost, in tokens as its provider counts them.
 type Usage struct {
 	InputTokens  int
 	OutputTokens int
@@ -80,7 +80,9 @@ type ModelError struct {
 func (e *ModelError) Error() string { return e.Failure.Message }
 func (e *ModelError) Unwrap() error { return e.Err }
 
-// Request is everything that a model is shown.
+// Request is everything that a model is shown for one attempt of a step. It is the
+// same for every attempt. It belongs to the model until Stream ends, but its
+// entries are shared with the engine.
 type Request struct {
 	Session SessionID
 	Task    TaskID
@@ -102,7 +104,8 @@ type Request struct {
 // last entries.
 func (r *Request) All() []Entry { return slices.Concat(r.Entries, r.Last) }
 
-// Role is who speaks in an Entry.
+// Role is who speaks in an Entry, as providers tell them apart. What the engine
+// itself has to say to a model comes as RoleUser, in square brackets.
 type Role uint8
 
 // The roles.

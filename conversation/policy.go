@@ -12,6 +12,9 @@ import (
 
 // Policy is how a session behaves where the requirements leave a choice
 // (docs/POLICIES.md). The zero value is not usable: DefaultPolicy.
+//
+// A Policy is read by decisions only, never by Apply: a log means the same under
+// every configuration, and a changed one holds from the next command on.
 type Policy struct {
 	Mode          Mode          `key:"inbox.mode" choices:"steer,queue,collect,interrupt,reject"`
 	CollectWindow time.Duration `key:"inbox.collect_window" min:"1ms" max:"1h"`
@@ -55,7 +58,8 @@ type Context struct {
 	ToolResult int `key:"context.tool_result" min:"0" unit:"bytes"` // bytes of a call's result that are shown; 0 = all of it
 }
 
-// Texts are the sentences that the engine itself says to users.
+// Texts are the sentences that the engine itself says to users. All else that
+// users read comes from a model, or is an Error.
 type Texts struct {
 	Busy       string `key:"texts.busy"`       // inbox.mode=reject (A-15)
 	Overloaded string `key:"texts.overloaded"` // admission.on_full=reject (A-16)
@@ -65,6 +69,7 @@ type Texts struct {
 }
 
 // Coverage says whether a task may finish with messages that it has not addressed.
+// The zero value is the default: it may not, as long as reminders are left.
 type Coverage uint8
 
 // The coverage modes. Stored: do not reorder.
@@ -169,7 +174,9 @@ func DefaultPolicy() Policy {
 }
 
 // Overrides are the policies of one session that differ from the configuration:
-// dotted key → JSON value.
+// dotted key → JSON value. They are kept as they were said and take effect on top
+// of the configuration of the day: a value that it does not allow any more has no
+// effect, and a session with such a value can still be loaded. nil = none.
 type Overrides map[string]json.RawMessage
 
 // With is p with the overrides of a session in place. An unknown key or a value

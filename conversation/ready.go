@@ -53,6 +53,9 @@ type Standing struct {
 }
 
 // Receipt is the positive answer to a command; which fields count depends on it.
+// Message, Seq and Task name what the command has made, or what its first delivery
+// made. OldStatus and NewStatus are of the task that an answer or a cancel speaks
+// to; the commit that brings NewStatus may be a later one.
 type Receipt struct {
 	Message     MessageID
 	Seq         Seq

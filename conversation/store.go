@@ -166,13 +166,15 @@ type KeyAt struct {
 	Seq Seq
 }
 
-// Cursor is how far a user has read.
+// Cursor is how far a user has read. It is the user's own, is no event, and tells
+// the machine nothing.
 type Cursor struct {
 	User UserID
 	Seq  Seq
 }
 
-// Record is what one commit stored.
+// Record is what one commit stored: the unit in which logs are read. A commit
+// without events leaves none.
 type Record struct {
 	ID     CommitID
 	Events []Event // never empty
@@ -187,7 +189,8 @@ type Range struct {
 	Reverse       bool
 }
 
-// Summary is a session's entry in lists.
+// Summary is a session's entry in lists: what can be shown of it without reading
+// its log. It goes with every commit.
 type Summary struct {
 	Key       SessionKey
 	Title     string

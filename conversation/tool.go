@@ -16,7 +16,9 @@ type ToolSpec struct {
 	Timeout     time.Duration   // 0 = tools.timeout
 }
 
-// Tool acts on the world.
+// Tool acts on the world. One Tool serves all sessions at once, so its methods may
+// be called from any goroutine. What it must not do twice is for Spec to say: a
+// tool that is not Idempotent is never run again after a crash.
 type Tool interface {
 	Spec() ToolSpec
 	// Check validates arguments without running anything; its error is shown to the model.

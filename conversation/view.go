@@ -27,7 +27,9 @@ type View struct {
 // Visible is true when user may see the session.
 func (v View) Visible(user UserID) bool { return v.Owner == user || v.Access == AccessTenant }
 
-// TaskView is a task that has not ended, in the order in which they will run.
+// TaskView is a task that has not ended. Views list tasks in the order in which
+// they will run: the RUNNING one, the QUEUED ones, then those that wait for an
+// answer.
 type TaskView struct {
 	Task       TaskID
 	Status     TaskStatus
@@ -37,7 +39,8 @@ type TaskView struct {
 	CreatedAt  time.Time
 }
 
-// InboxView is an accepted message that no model call has seen yet.
+// InboxView is an accepted message that no model call has seen yet. It leaves the
+// inbox when a step reads it, or when it is resolved unread.
 type InboxView struct {
 	Message    MessageID
 	Task       TaskID
@@ -53,7 +56,8 @@ type QuestionView struct {
 	At    time.Time
 }
 
-// CallView is a call without a result yet.
+// CallView is a call that runs: a tool or a delegation without a result yet. One
+// that waits for an approval is not listed; its question is.
 type CallView struct {
 	Task     TaskID
 	Call     CallID
@@ -63,7 +67,8 @@ type CallView struct {
 	Deadline time.Time
 }
 
-// DraftView is the text of a draft so far.
+// DraftView is the text of a draft so far. It is not stored: a draft ends as a
+// part, or it is dropped.
 type DraftView struct {
 	Task  TaskID
 	Draft DraftID

@@ -110,7 +110,8 @@ func (DelegationQuestionClosed) isCommand() {}
 func (DelegationDone) isCommand()           {}
 func (Compacted) isCommand()                {}
 
-// Kind numbers the event's kind.
+// Kind numbers the event's kind. A number is stored, so that of a body that
+// goes out of use is never given to another.
 func (SessionCreated) Kind() EventKind     { return KindSessionCreated }
 func (SessionUpdated) Kind() EventKind     { return KindSessionUpdated }
 func (SessionClosed) Kind() EventKind      { return KindSessionClosed }
