@@ -5,50 +5,50 @@ import (
 	"strings"
 )
 
-// IntakeKind is what the little pre-filter makes of a message before it enters
+// intakeKind is what the little pre-filter makes of a message before it enters
 // the inbox (D-25). It knows fixed words only; it never guesses what a message
 // means for the work under way: that is the model's business.
-type IntakeKind uint8
+type intakeKind uint8
 
 // The kinds.
 const (
-	IntakeTask      IntakeKind = iota // the default: a request
-	IntakeYes                         // yes to a pending approval
-	IntakeNo                          // no to a pending approval
-	IntakeAnswer                      // explicitly an answer: "/answer …"
-	IntakeSmallTalk                   // a greeting or thanks; treated like a request, counted apart
+	intakeTask      intakeKind = iota // the default: a request
+	intakeYes                         // yes to a pending approval
+	intakeNo                          // no to a pending approval
+	intakeAnswer                      // explicitly an answer: "/answer …"
+	intakeSmallTalk                   // a greeting or thanks; treated like a request (D-25)
 )
 
 var intakeNames = [...]string{"task_request", "approve", "decline", "answer", "smalltalk"}
 
-func (k IntakeKind) String() string {
+func (k intakeKind) String() string {
 	if int(k) >= len(intakeNames) {
 		return fmt.Sprintf("unknown(%d)", k)
 	}
 	return intakeNames[k]
 }
 
-// Intake reads a message's first look: what kind it is, and the text that
+// intake reads a message's first look: what kind it is, and the text that
 // counts (without the "/answer" prefix). Yes and no count only while an
 // approval is pending.
-func Intake(text string, approvalPending bool) (IntakeKind, string) {
+func intake(text string, approvalPending bool) (intakeKind, string) {
 	trimmed := strings.TrimSpace(text)
 	if rest, ok := strings.CutPrefix(trimmed, "/answer"); ok && strings.TrimSpace(rest) != "" && strings.TrimLeft(rest, " \t\r\n") != rest {
-		return IntakeAnswer, strings.TrimSpace(rest)
+		return intakeAnswer, strings.TrimSpace(rest)
 	}
 	word := strings.ToLower(strings.TrimRight(trimmed, ".!"))
 	if approvalPending {
 		if yesWords[word] {
-			return IntakeYes, trimmed
+			return intakeYes, trimmed
 		}
 		if noWords[word] {
-			return IntakeNo, trimmed
+			return intakeNo, trimmed
 		}
 	}
 	if smallTalk[word] {
-		return IntakeSmallTalk, text
+		return intakeSmallTalk, text
 	}
-	return IntakeTask, text
+	return intakeTask, text
 }
 
 var (

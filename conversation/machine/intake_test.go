@@ -11,44 +11,44 @@ func TestIntake(t *testing.T) {
 	tests := []struct {
 		text    string
 		pending bool
-		kind    IntakeKind
+		kind    intakeKind
 		rest    string
 	}{
-		{"Book a room", false, IntakeTask, "Book a room"},
-		{"  Book a room\n", true, IntakeTask, "  Book a room\n"},
-		{"", true, IntakeTask, ""},
-		{"yes", true, IntakeYes, "yes"},
-		{" Yes! ", true, IntakeYes, "Yes!"},
-		{"YES.", true, IntakeYes, "YES."},
-		{"ok", true, IntakeYes, "ok"},
-		{"go ahead", true, IntakeYes, "go ahead"},
-		{"yes", false, IntakeTask, "yes"},
-		{"yes, but tomorrow", true, IntakeTask, "yes, but tomorrow"},
-		{"yes?", true, IntakeTask, "yes?"},
-		{"no", true, IntakeNo, "no"},
-		{"Don't!", true, IntakeNo, "Don't!"},
-		{"stop", true, IntakeNo, "stop"},
-		{"stop", false, IntakeTask, "stop"},
-		{"no way", true, IntakeTask, "no way"},
-		{"/answer Monday", false, IntakeAnswer, "Monday"},
-		{"  /answer\n Monday at\nten ", true, IntakeAnswer, "Monday at\nten"},
-		{"/answer yes", true, IntakeAnswer, "yes"},
-		{"/answer", false, IntakeTask, "/answer"},
-		{"/answer  ", false, IntakeTask, "/answer  "},
-		{"/answers Monday", false, IntakeTask, "/answers Monday"},
-		{"please /answer Monday", false, IntakeTask, "please /answer Monday"},
-		{"Thanks!", false, IntakeSmallTalk, "Thanks!"},
-		{"thank you", true, IntakeSmallTalk, "thank you"},
-		{"hello", false, IntakeSmallTalk, "hello"},
-		{"hello, book a room", false, IntakeTask, "hello, book a room"},
+		{"Book a room", false, intakeTask, "Book a room"},
+		{"  Book a room\n", true, intakeTask, "  Book a room\n"},
+		{"", true, intakeTask, ""},
+		{"yes", true, intakeYes, "yes"},
+		{" Yes! ", true, intakeYes, "Yes!"},
+		{"YES.", true, intakeYes, "YES."},
+		{"ok", true, intakeYes, "ok"},
+		{"go ahead", true, intakeYes, "go ahead"},
+		{"yes", false, intakeTask, "yes"},
+		{"yes, but tomorrow", true, intakeTask, "yes, but tomorrow"},
+		{"yes?", true, intakeTask, "yes?"},
+		{"no", true, intakeNo, "no"},
+		{"Don't!", true, intakeNo, "Don't!"},
+		{"stop", true, intakeNo, "stop"},
+		{"stop", false, intakeTask, "stop"},
+		{"no way", true, intakeTask, "no way"},
+		{"/answer Monday", false, intakeAnswer, "Monday"},
+		{"  /answer\n Monday at\nten ", true, intakeAnswer, "Monday at\nten"},
+		{"/answer yes", true, intakeAnswer, "yes"},
+		{"/answer", false, intakeTask, "/answer"},
+		{"/answer  ", false, intakeTask, "/answer  "},
+		{"/answers Monday", false, intakeTask, "/answers Monday"},
+		{"please /answer Monday", false, intakeTask, "please /answer Monday"},
+		{"Thanks!", false, intakeSmallTalk, "Thanks!"},
+		{"thank you", true, intakeSmallTalk, "thank you"},
+		{"hello", false, intakeSmallTalk, "hello"},
+		{"hello, book a room", false, intakeTask, "hello, book a room"},
 		// Words that once were classes of messages mean nothing here (D-03).
-		{"Actually use OAuth instead", true, IntakeTask, "Actually use OAuth instead"},
-		{"Also, what's the weather?", true, IntakeTask, "Also, what's the weather?"},
+		{"Actually use OAuth instead", true, intakeTask, "Actually use OAuth instead"},
+		{"Also, what's the weather?", true, intakeTask, "Also, what's the weather?"},
 	}
 	for _, test := range tests {
-		kind, rest := Intake(test.text, test.pending)
+		kind, rest := intake(test.text, test.pending)
 		if kind != test.kind || rest != test.rest {
-			t.Errorf("Intake(%q, %v) = %s, %q; want %s, %q", test.text, test.pending, kind, rest, test.kind, test.rest)
+			t.Errorf("intake(%q, %v) = %s, %q; want %s, %q", test.text, test.pending, kind, rest, test.kind, test.rest)
 		}
 	}
 }

@@ -89,8 +89,8 @@ func (qs questions) supersede(t *state.Task) (closed int) {
 // question of any kind.
 // Rule 4.1.
 func (qs questions) answerPlain(c conversation.Say) (bool, *conversation.Error) {
-	kind, text := Intake(c.Text, true)
-	if kind == IntakeAnswer {
+	kind, text := intake(c.Text, true)
+	if kind == intakeAnswer {
 		if t, q := qs.state.NewestQuestion(func(*state.Task, *state.Question) bool { return true }); q != nil {
 			return true, qs.answerQuestion(t, q, c, text)
 		}
@@ -100,7 +100,7 @@ func (qs questions) answerPlain(c conversation.Say) (bool, *conversation.Error) 
 		if !q.Asked.Blocking {
 			return false
 		}
-		return q.Asked.Approval == nil || kind == IntakeYes || kind == IntakeNo
+		return q.Asked.Approval == nil || kind == intakeYes || kind == intakeNo
 	})
 	if q == nil {
 		return false, nil
@@ -154,7 +154,7 @@ func (qs questions) decideReply(c conversation.Reply) *conversation.Error {
 	if t.Status == conversation.TaskAwaiting && t.Cancelling == nil {
 		if _, q := qs.state.NewestQuestion(func(qt *state.Task, _ *state.Question) bool { return qt == t }); q != nil {
 			if q.Asked.Approval != nil {
-				if kind, _ := Intake(text, true); kind != IntakeYes && kind != IntakeNo && !plan.IsObject(text) {
+				if kind, _ := intake(text, true); kind != intakeYes && kind != intakeNo && !plan.IsObject(text) {
 					return conversation.Errorf(conversation.BadRequest, "the task waits for an approval: reply yes or no")
 				}
 			}
@@ -212,10 +212,10 @@ func (qs questions) answerQuestion(t *state.Task, q *state.Question, c conversat
 // object: the edited arguments, or {"approve":bool,"args":{…}} from a card.
 // Rule 4.3.
 func (qs questions) verdict(a *conversation.Approval, text string) (approved bool, args string, err *conversation.Error) {
-	switch kind, _ := Intake(text, true); kind {
-	case IntakeYes:
+	switch kind, _ := intake(text, true); kind {
+	case intakeYes:
 		return true, a.Args, nil
-	case IntakeNo:
+	case intakeNo:
 		return false, "", nil
 	}
 	if !plan.IsObject(text) {
