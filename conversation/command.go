@@ -137,13 +137,13 @@ type AddPart struct {
 	Duplicate   *Duplicate
 }
 
-// Said is what a command of this client id must say again to be the same one.
+// DedupText is what a command of this client id must say again to be the same one.
 // Like that of a part it begins with a byte that no message's text has, so that
 // a message under the same id never passes for a repetition.
-func (c Cancel) Said() string { return saidToCancel(c.Reason, c.Drop) }
+func (c Cancel) DedupText() string { return saidToCancel(c.Reason, c.Drop) }
 
-// Said is what a command of this client id must say again to be the same one.
-func (c AddPart) Said() string { return saidAsPart(c.Text) }
+// DedupText is what a command of this client id must say again to be the same one.
+func (c AddPart) DedupText() string { return saidAsPart(c.Text) }
 
 func saidToCancel(reason string, drop bool) string {
 	if drop {

@@ -23,11 +23,11 @@ func DuplicateOf(c Command, owner Event) *Duplicate {
 	case MessageAccepted:
 		d.Message, stored = b.Message, b.Text
 	case PartialResponse:
-		d.Message, stored = b.Message, b.Said()
+		d.Message, stored = b.Message, b.DedupText()
 	case Response:
-		d.Message, stored = b.Message, b.Said()
+		d.Message, stored = b.Message, b.DedupText()
 	case TaskCancelling:
-		stored = b.Said()
+		stored = b.DedupText()
 	}
 	text := fingerprint(c)
 	if _, say := c.(Say); !say { // replies are stored without outer white space
@@ -50,9 +50,9 @@ func fingerprint(c Command) string {
 		if c.Source != "" {
 			return c.Text // its key is its place; what it says there is not compared
 		}
-		return c.Said()
+		return c.DedupText()
 	case Cancel:
-		return c.Said()
+		return c.DedupText()
 	default:
 		return ""
 	}

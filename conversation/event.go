@@ -109,8 +109,8 @@ type MessageAccepted struct {
 
 	NotBefore time.Time // collect: when its task may start; zero = at once
 	Steer     bool      // a later steer message may join the task that it created
-	First     bool      // interrupt: its task goes before all others
-	Kept      bool      // a reply kept for the task's next question (reply.on_busy=queue)
+	Preempts  bool      // interrupt: its task goes before all others
+	Deferred  bool      // a reply kept for the task's next question (reply.on_busy=queue)
 }
 
 // MessageEdited replaces the text of a message that nothing has read yet. Its id,
@@ -120,11 +120,11 @@ type MessageEdited struct {
 	Text    string
 }
 
-// MessageWithdrawn takes a message back that nothing has read yet. Heir is the
-// message that takes its place as the task's trigger, if it was that.
+// MessageWithdrawn takes a message back that nothing has read yet. NewTrigger
+// is the message that takes its place as the task's trigger, if it was that.
 type MessageWithdrawn struct {
-	Message MessageID
-	Heir    MessageID
+	Message    MessageID
+	NewTrigger MessageID // "" = the task keeps its trigger, or ends
 }
 
 // MessageMoved puts a waiting message before another one; Before "" = to the front.
@@ -192,8 +192,8 @@ type TaskCancelling struct {
 	ClientMsgID ClientMsgID
 }
 
-// Said is what the command said; see Cancel.Said.
-func (b TaskCancelling) Said() string { return saidToCancel(b.Reason, b.Drop) }
+// DedupText is what the command said; see Cancel.DedupText.
+func (b TaskCancelling) DedupText() string { return saidToCancel(b.Reason, b.Drop) }
 
 // Cause says why an attempt after the first was made. What counts against a limit
 // ends the task in ERROR when the limit is reached.
@@ -319,8 +319,8 @@ type Part struct {
 	ClientMsgID ClientMsgID
 }
 
-// Said is what the command said that a plain message came with; see AddPart.Said.
-func (p Part) Said() string { return saidAsPart(p.Text) }
+// DedupText is what the command said that a plain message came with; see AddPart.DedupText.
+func (p Part) DedupText() string { return saidAsPart(p.Text) }
 
 // PartialResponse shows a part while its task goes on.
 type PartialResponse struct{ Part }

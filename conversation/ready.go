@@ -65,7 +65,7 @@ type Receipt struct {
 	OldStatus   TaskStatus
 	NewStatus   TaskStatus
 	PartIndex   PartIndex
-	Kept        bool // a reply was kept for the task's next question
-	Nothing     bool // a blank part: nothing was stored
+	Deferred    bool // a reply was kept for the task's next question
+	Ignored     bool // a blank part: nothing was stored
 	Policy      Overrides
 }

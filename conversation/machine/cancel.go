@@ -86,7 +86,7 @@ func (d *decision) cancelledBefore(c conversation.Cancel) (bool, *conversation.E
 		if !ok {
 			return false, nil
 		}
-		dup = &conversation.Duplicate{Seq: conversation.Seq(r.Seq), Task: d.state.TaskID(r.Message), SameText: r.Text == state.TextKey(c.Said())}
+		dup = &conversation.Duplicate{Seq: conversation.Seq(r.Seq), Task: d.state.TaskID(r.Message), SameText: r.Text == state.TextKey(c.DedupText())}
 	}
 	if !dup.SameText || c.Task != "" && c.Task != dup.Task {
 		return false, conversation.Errorf(conversation.Conflict, "the id %q was used for another command", c.ClientMsgID)
@@ -127,7 +127,7 @@ func (d *decision) end(t *state.Task) {
 		d.emit(t, conversation.Response{Part: d.state.NextPart(t, text, "", ""), ResponseKind: conversation.ResponseError})
 	}
 	for _, m := range slices.Clone(t.Messages) {
-		if m.Read != 0 || !t.Ran() && !m.Kept || c.Drop && m.Seq < c.Seq || d.key.Session.Depth() > 0 {
+		if m.Read != 0 || !t.Ran() && !m.Deferred || c.Drop && m.Seq < c.Seq || d.key.Session.Depth() > 0 {
 			d.resolve(t, m.ID, how, nil, "")
 		}
 	}

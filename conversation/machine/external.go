@@ -11,7 +11,7 @@ import (
 // Rules 9.11, 9.12.
 func (d *decision) decideAddPart(c conversation.AddPart) *conversation.Error {
 	if conversation.IsBlank(c.Text) {
-		d.out.Receipt.Nothing = true
+		d.out.Receipt.Ignored = true
 		return nil
 	}
 	if done, err := d.deliveredBefore(c); done || err != nil {
@@ -76,7 +76,7 @@ func (d *decision) deliveredBefore(c conversation.AddPart) (bool, *conversation.
 		if !ok {
 			return false, nil
 		}
-		dup = &conversation.Duplicate{Message: d.state.PartID(r.Message), Seq: conversation.Seq(r.Seq), SameText: r.Text == state.TextKey(c.Said())}
+		dup = &conversation.Duplicate{Message: d.state.PartID(r.Message), Seq: conversation.Seq(r.Seq), SameText: r.Text == state.TextKey(c.DedupText())}
 	}
 	if !dup.SameText {
 		return false, conversation.Errorf(conversation.Conflict, "the id %q was used for something else", c.ClientMsgID)

@@ -102,7 +102,7 @@ func (in inbox) enqueue(c conversation.Say, mode conversation.Mode) *conversatio
 		}
 	}
 	body := conversation.MessageAccepted{
-		Disposition: conversation.Queued, Steer: mode == conversation.ModeSteer, First: mode == conversation.ModeInterrupt,
+		Disposition: conversation.Queued, Steer: mode == conversation.ModeSteer, Preempts: mode == conversation.ModeInterrupt,
 	}
 	if mode == conversation.ModeCollect {
 		body.NotBefore = conversation.Stamp(in.now.Add(in.policy.CollectWindow))
@@ -151,7 +151,7 @@ func (in inbox) startsAtOnce(body conversation.MessageAccepted) bool {
 	if in.state.Running() != nil || body.NotBefore.After(in.now) || !in.slot && in.state.Agent != conversation.Outside {
 		return false
 	}
-	if body.First {
+	if body.Preempts {
 		return true
 	}
 	next := in.runnable()
@@ -240,7 +240,7 @@ func (in inbox) decideEdit(c conversation.Edit) *conversation.Error {
 		return err
 	}
 	in.out.Receipt.Message = m.ID
-	if m.Text == c.Text && (m.Kept || utf8.RuneCountInString(c.Text) <= state.RememberedText) {
+	if m.Text == c.Text && (m.Deferred || utf8.RuneCountInString(c.Text) <= state.RememberedText) {
 		return nil // it says that already; of a longer text only the beginning is known
 	}
 	in.emit(t, conversation.MessageEdited{Message: m.ID, Text: c.Text})
@@ -263,14 +263,14 @@ func (in inbox) decideWithdraw(c conversation.Withdraw) *conversation.Error {
 	var heir conversation.MessageID
 	if t.Trigger == m.ID && !t.Ran() {
 		for _, other := range t.Messages {
-			if other != m && !other.Kept {
+			if other != m && !other.Deferred {
 				heir = other.ID
 				break
 			}
 		}
 	}
 	last := t.Trigger == m.ID && !t.Ran() && heir == ""
-	in.emit(t, conversation.MessageWithdrawn{Message: m.ID, Heir: heir})
+	in.emit(t, conversation.MessageWithdrawn{Message: m.ID, NewTrigger: heir})
 	in.resolve(t, m.ID, conversation.ResolvedWithdrawn, nil, "")
 	if heir != "" {
 		in.noteRow(t, nil)

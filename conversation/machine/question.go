@@ -25,7 +25,7 @@ func (qs questions) ask(t *state.Task, b conversation.Asked) {
 		return
 	}
 	for _, m := range t.Messages {
-		if m.Kept {
+		if m.Deferred {
 			qs.emit(t, conversation.QuestionAnswered{Question: b.Question, Message: m.ID, Text: m.Text, By: string(m.Author)})
 			qs.resolve(t, m.ID, conversation.ResolvedMerged, nil, b.Question)
 			return
@@ -165,8 +165,8 @@ func (qs questions) decideReply(c conversation.Reply) *conversation.Error {
 		if full := qs.inboxFull(); full != nil {
 			return full
 		}
-		qs.inbox().accept(say, qs.state.TaskID(t.N), conversation.MessageAccepted{Disposition: conversation.Joined, Kept: true})
-		qs.out.Receipt.Kept, qs.out.Receipt.OldStatus, qs.out.Receipt.NewStatus = true, t.Status, t.Status
+		qs.inbox().accept(say, qs.state.TaskID(t.N), conversation.MessageAccepted{Disposition: conversation.Joined, Deferred: true})
+		qs.out.Receipt.Deferred, qs.out.Receipt.OldStatus, qs.out.Receipt.NewStatus = true, t.Status, t.Status
 		return nil
 	}
 	e := conversation.Errorf(conversation.TaskNotAwaiting, "the task is %s and does not wait for a reply", t.Status)

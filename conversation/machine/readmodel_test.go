@@ -60,7 +60,7 @@ func (w *scene) receiptsAgain() {
 			}
 		}
 		r := reply.Complete(before)
-		if r.Task != first.Task || r.OldStatus != first.OldStatus || r.NewStatus != first.NewStatus || r.Kept != first.Kept {
+		if r.Task != first.Task || r.OldStatus != first.OldStatus || r.NewStatus != first.NewStatus || r.Deferred != first.Deferred {
 			w.t.Fatalf("the answer at %d was told %+v and is told %+v", first.Seq, first, r)
 		}
 	}

@@ -310,7 +310,7 @@ func (w *world) commit(n *node) {
 	}
 	n.batch = nil
 	// An answer that a crashed activation had asked for may have closed the step.
-	n.models = slices.DeleteFunc(n.models, func(m conversation.AskModel) bool { return !n.live.stillToDo(m) })
+	n.models = slices.DeleteFunc(n.models, func(m conversation.AskModel) bool { return n.live.state.StepOf(m.Step, m.Attempt) == nil })
 	for _, e := range n.live.Durable(n.live.Head()) {
 		if !n.live.stillToDo(e) {
 			w.fatalf("%s: handed out, but not to be done: %s", n.id, describe(e))
@@ -989,7 +989,7 @@ func (w *world) judgeLog(n *node) {
 		switch b := e.Body.(type) {
 		case conversation.MessageAccepted:
 			accepted[b.Message] = true
-			if (b.Disposition == conversation.Started || b.Disposition == conversation.Queued) && !b.Kept {
+			if (b.Disposition == conversation.Started || b.Disposition == conversation.Queued) && !b.Deferred {
 				tasks[e.Task] = &taskLog{trigger: b.Message, status: conversation.TaskQueued}
 			}
 		case conversation.MessageResolved:

@@ -202,7 +202,7 @@ func TestCall(t *testing.T) {
 func TestRepeatedReply(t *testing.T) {
 	const waits, queued = conversation.TaskAwaiting, conversation.TaskQueued
 	kept := said("m1", conversation.Queued)
-	kept.Kept = true
+	kept.Deferred = true
 	for _, x := range []struct {
 		name string
 		log  []*conversation.Event

@@ -38,9 +38,9 @@ func (f *RepeatedReply) Add(e *conversation.Event) (done bool) {
 		if e.Seq != r.Seq {
 			return true
 		}
-		r.Message, r.Task, r.Kept = b.Message, e.Task, b.Kept
-		f.answers = b.Kept || b.Disposition == conversation.Answered
-		return b.Kept || !f.answers // what is kept moves nothing
+		r.Message, r.Task, r.Deferred = b.Message, e.Task, b.Deferred
+		f.answers = b.Deferred || b.Disposition == conversation.Answered
+		return b.Deferred || !f.answers // what is kept moves nothing
 	case conversation.QuestionAnswered:
 		return b.Message != r.Message
 	case conversation.MessageResolved:

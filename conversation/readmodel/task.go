@@ -44,7 +44,7 @@ func NewTask(row conversation.TaskRow) *Task { return &Task{Row: row} }
 func (t *Task) Add(e *conversation.Event) {
 	switch b := e.Body.(type) {
 	case conversation.MessageAccepted:
-		if e.Task == t.Row.Task && (b.Disposition == conversation.Answered || b.Kept) {
+		if e.Task == t.Row.Task && (b.Disposition == conversation.Answered || b.Deferred) {
 			t.Replies = append(t.Replies, ReplyEntry{b.Text, e.At})
 			t.Unread = b.Text
 		}

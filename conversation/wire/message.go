@@ -20,8 +20,8 @@ func (w *writer) messageAccepted(b conversation.MessageAccepted) {
 	w.text(9, string(b.Question))
 	w.time(10, b.NotBefore)
 	w.bool(11, b.Steer)
-	w.bool(12, b.First)
-	w.bool(13, b.Kept)
+	w.bool(12, b.Preempts)
+	w.bool(13, b.Deferred)
 }
 
 func (r *reader) messageAccepted(earlier conversation.EventBody) conversation.EventBody {
@@ -51,9 +51,9 @@ func (r *reader) messageAccepted(earlier conversation.EventBody) conversation.Ev
 		case 11:
 			boolean(r, &b.Steer)
 		case 12:
-			boolean(r, &b.First)
+			boolean(r, &b.Preempts)
 		case 13:
-			boolean(r, &b.Kept)
+			boolean(r, &b.Deferred)
 		}
 	}
 	return b
@@ -79,7 +79,7 @@ func (r *reader) messageEdited(earlier conversation.EventBody) conversation.Even
 
 func (w *writer) messageWithdrawn(b conversation.MessageWithdrawn) {
 	w.text(1, string(b.Message))
-	w.text(2, string(b.Heir))
+	w.text(2, string(b.NewTrigger))
 }
 
 func (r *reader) messageWithdrawn(earlier conversation.EventBody) conversation.EventBody {
@@ -89,7 +89,7 @@ func (r *reader) messageWithdrawn(earlier conversation.EventBody) conversation.E
 		case 1:
 			text(r, &b.Message)
 		case 2:
-			text(r, &b.Heir)
+			text(r, &b.NewTrigger)
 		}
 	}
 	return b

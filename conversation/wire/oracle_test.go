@@ -161,8 +161,8 @@ func (r *oracle) messageAccepted(p *pb.MessageAccepted) conversation.MessageAcce
 		Question:    conversation.QuestionID(p.Question),
 		NotBefore:   oracleTime(p.NotBefore),
 		Steer:       p.Steer,
-		First:       p.First,
-		Kept:        p.Kept,
+		Preempts:    p.First,
+		Deferred:    p.Kept,
 	}
 }
 
@@ -172,8 +172,8 @@ func (*oracle) messageEdited(p *pb.MessageEdited) conversation.MessageEdited {
 
 func (*oracle) messageWithdrawn(p *pb.MessageWithdrawn) conversation.MessageWithdrawn {
 	return conversation.MessageWithdrawn{
-		Message: conversation.MessageID(p.Message),
-		Heir:    conversation.MessageID(p.Heir),
+		Message:    conversation.MessageID(p.Message),
+		NewTrigger: conversation.MessageID(p.Heir),
 	}
 }
 

@@ -67,7 +67,7 @@ func appendBody(o *Object, e *conversation.Event, redact bool) {
 		o.Text("text", b.Text)
 	case conversation.MessageWithdrawn:
 		o.Text("message", string(b.Message))
-		o.Optional("heir", string(b.Heir))
+		o.Optional("heir", string(b.NewTrigger))
 	case conversation.MessageMoved:
 		o.Text("message", string(b.Message))
 		o.Optional("before", string(b.Before))

@@ -270,7 +270,7 @@ func (s *API) postPart(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	if r.Nothing {
+	if r.Ignored {
 		return c.SendStatus(fiber.StatusNoContent)
 	}
 	status := fiber.StatusCreated

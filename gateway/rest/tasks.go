@@ -286,7 +286,7 @@ func (s *API) postReply(c *fiber.Ctx) error {
 		}
 	}
 	status := fiber.StatusOK
-	if r.Kept {
+	if r.Deferred {
 		status = fiber.StatusAccepted
 	}
 	return reply(c, status, func(o *protocol.Object) {
@@ -294,7 +294,7 @@ func (s *API) postReply(c *fiber.Ctx) error {
 		o.Text("task_id", string(task))
 		o.Text("old_status", r.OldStatus.String())
 		o.Text("new_status", r.NewStatus.String())
-		o.Flag("kept", r.Kept)
+		o.Flag("kept", r.Deferred)
 	})
 }
 

@@ -95,7 +95,7 @@ type Asked struct {
 	User   string
 	Stream bool
 	Tools  []string
-	// Said is the transcript, a line for each thing: "user: …", "assistant: …",
+	// DedupText is the transcript, a line for each thing: "user: …", "assistant: …",
 	// "call ID TOOL ARGS", "result ID TEXT".
 	Said []string
 }

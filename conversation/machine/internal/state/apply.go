@@ -27,7 +27,7 @@ func (st *State) Apply(e conversation.Event) error {
 	case conversation.MessageEdited:
 		if _, m := st.Message(b.Message); m != nil {
 			m.Words = SignificantWords(b.Text)
-			if m.Text = b.Text; !m.Kept {
+			if m.Text = b.Text; !m.Deferred {
 				m.Text = conversation.Excerpt(b.Text, RememberedText)
 			}
 		}

@@ -49,7 +49,7 @@ func (st *State) applyAccepted(e conversation.Event, t *Task, b conversation.Mes
 		if t == nil {
 			t = st.newTask(e, b.Message)
 			t.Steer, t.Collect, t.NotBefore = b.Steer, !b.NotBefore.IsZero(), b.NotBefore
-			if b.First { // also before an earlier interrupt that still waits
+			if b.Preempts { // also before an earlier interrupt that still waits
 				t.Order = OrderFirst
 				st.Tasks = slices.Insert(st.Tasks[:len(st.Tasks)-1:len(st.Tasks)-1], 0, t)
 			}
@@ -57,10 +57,10 @@ func (st *State) applyAccepted(e conversation.Event, t *Task, b conversation.Mes
 	}
 	if t != nil {
 		m := &Message{
-			ID: b.Message, Author: b.Author, Via: b.Via, Seq: e.Seq, At: e.At, Kept: b.Kept,
+			ID: b.Message, Author: b.Author, Via: b.Via, Seq: e.Seq, At: e.At, Deferred: b.Deferred,
 			Text: conversation.Excerpt(b.Text, RememberedText), Words: SignificantWords(b.Text),
 		}
-		if b.Kept {
+		if b.Deferred {
 			m.Text = b.Text
 		}
 		t.Messages = append(t.Messages, m)
@@ -77,8 +77,8 @@ func (st *State) applyWithdrawn(t *Task, b conversation.MessageWithdrawn) {
 	if extra := len(st.Withdrawn) - maxWithdrawn; extra > 0 {
 		st.Withdrawn = append([]uint32(nil), st.Withdrawn[extra:]...)
 	}
-	if t != nil && b.Heir != "" {
-		t.Trigger = b.Heir
+	if t != nil && b.NewTrigger != "" {
+		t.Trigger = b.NewTrigger
 	}
 }
 

@@ -104,16 +104,16 @@ const (
 
 // Message is an accepted message without a resolution.
 type Message struct {
-	ID     conversation.MessageID
-	Author conversation.UserID
-	Via    conversation.Via `json:",omitempty"`
-	Seq    conversation.Seq
-	At     time.Time
-	Read   conversation.Seq        `json:",omitempty"` // the step_started that showed it to a model; 0 = unread
-	ReadBy conversation.StepNumber `json:",omitempty"`
-	Kept   bool                    `json:",omitempty"` // waits for the task's next question instead of a step
-	Text   string                  // whole for a kept reply, else at most rememberedText of it
-	Words  []uint32                `json:",omitempty"` // hashes of its significant words
+	ID       conversation.MessageID
+	Author   conversation.UserID
+	Via      conversation.Via `json:",omitempty"`
+	Seq      conversation.Seq
+	At       time.Time
+	Read     conversation.Seq        `json:",omitempty"` // the step_started that showed it to a model; 0 = unread
+	ReadBy   conversation.StepNumber `json:",omitempty"`
+	Deferred bool                    `json:"Kept,omitempty"` // waits for the task's next question instead of a step
+	Text     string                  // whole for a kept reply, else at most rememberedText of it
+	Words    []uint32                `json:",omitempty"` // hashes of its significant words
 }
 
 // Step is an open step.
@@ -334,7 +334,7 @@ func (t *Task) Unread() bool {
 	for i := len(t.Messages) - 1; i >= 0; i-- {
 		if m := t.Messages[i]; m.Read != 0 {
 			return false
-		} else if !m.Kept {
+		} else if !m.Deferred {
 			return true
 		}
 	}

@@ -88,7 +88,7 @@ func (st *State) applyStatus(e conversation.Event, t *Task, b conversation.TaskS
 		for _, id := range b.Messages {
 			if from, m := st.Message(id); m != nil {
 				from.drop(id)
-				m.Kept = false
+				m.Deferred = false
 				t.Messages = append(t.Messages, m)
 				t.Since = t.since()
 			}
@@ -139,7 +139,7 @@ func (st *State) newTask(e conversation.Event, trigger conversation.MessageID) *
 func (st *State) applyCancelling(e conversation.Event, t *Task, b conversation.TaskCancelling) {
 	if b.ClientMsgID != "" {
 		st.remember(recent{
-			Key: clientKey(b.Author, b.ClientMsgID), Text: TextKey(b.Said()), Message: conversation.Ordinal(string(e.Task), 't'), Seq: uint32(e.Seq),
+			Key: clientKey(b.Author, b.ClientMsgID), Text: TextKey(b.DedupText()), Message: conversation.Ordinal(string(e.Task), 't'), Seq: uint32(e.Seq),
 		})
 	}
 	if t != nil && t.Cancelling == nil {
