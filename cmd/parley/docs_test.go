@@ -203,3 +203,28 @@ func TestHouseTaskStates(t *testing.T) {
 		}
 	}
 }
+
+// The tables of docs/ARCHITECTURE.md have the rooms and the arrows of the test,
+// no more and no less.
+func TestHouseArrowsAreDrawn(t *testing.T) {
+	drawn := map[string][]string{}
+	name := regexp.MustCompile("`([^`]+)`")
+	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z/*-]+)` \\| .* \\| (.*) \\|$").FindAllStringSubmatch(document(t, "ARCHITECTURE.md"), -1) {
+		drawn[m[1]] = []string{}
+		for _, to := range name.FindAllStringSubmatch(m[2], -1) {
+			drawn[m[1]] = append(drawn[m[1]], to[1])
+		}
+	}
+	for room, may := range arrows {
+		row, known := drawn[room]
+		slices.Sort(row)
+		if want := slices.Sorted(slices.Values(may)); !known || !slices.Equal(row, want) {
+			t.Errorf("docs/ARCHITECTURE.md: the row of %s should say that it may import %v; it says %v", room, want, row)
+		}
+	}
+	for room := range drawn {
+		if _, known := arrows[room]; !known {
+			t.Errorf("docs/ARCHITECTURE.md has a row for %s, which is not in arrows", room)
+		}
+	}
+}
