@@ -7,6 +7,7 @@
 // kept here. Errors name references, never values.
 //
 // Package tools/mcp fills the variables and headers of servers with it, cmd/parley
-// the keys, headers and proxies of models, and both ask Sensitive. It owns no
-// goroutine; all of it may be used from any.
+// the keys, headers and proxies of models. Which names hold secrets stands here,
+// too: Certain for what may not be written out, Sensitive for what is not shown.
+// It owns no goroutine; all of it may be used from any.
 package secret

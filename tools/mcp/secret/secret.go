@@ -31,11 +31,17 @@ var (
 	reference = regexp.MustCompile(`\$\{(env|file):([^{}]+)\}`)
 	whole     = regexp.MustCompile(`^(env|file):([^{}]+)$`)
 	sensitive = regexp.MustCompile(`(?i)auth|cookie|credential|key|pass|pwd|secret|token`)
+	certain   = regexp.MustCompile(`(?i)authorization|cookie|token|secret|passw|credential|api-?_?key|[-_]key$|^key$`)
 )
 
-// Sensitive is true for the name of a header, variable or parameter that says of
-// its value that it is a secret.
+// Sensitive is true for the name of a header, variable or parameter whose value
+// may be a secret: it is left out of texts that others read. It is generous, for
+// leaving out too much harms little: AUTHOR is sensitive, too.
 func Sensitive(name string) bool { return sensitive.MatchString(name) }
+
+// Certain is true for a name whose value is a secret without doubt: the
+// configuration refuses one that is written out. Every certain name is sensitive.
+func Certain(name string) bool { return certain.MatchString(name) }
 
 // Spelled is a value with a short reference (env:NAME) written in full.
 func Spelled(value string) string { return whole.ReplaceAllString(value, "$${$1:$2}") }

@@ -57,7 +57,7 @@ func (b *ModelBlock) Ready(look Lookup) error {
 // own service that it asks, or a header carries what proves who asks.
 func (b *ModelBlock) ownServer() bool {
 	for name := range b.Headers {
-		if secret.Sensitive(name) {
+		if secret.Certain(name) {
 			return true
 		}
 	}

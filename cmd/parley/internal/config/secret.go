@@ -58,7 +58,7 @@ func inline(name, value string) error {
 	if !secret.WellFormed(value) {
 		return errors.New("a reference is written ${env:NAME} or ${file:PATH}")
 	}
-	if value != "" && secret.Sensitive(name) && !refers(value) {
+	if value != "" && secret.Certain(name) && !refers(value) {
 		return errors.New("a secret does not stand in the file: write env:NAME or file:PATH, with other text around it \"Bearer ${env:NAME}\"")
 	}
 	return nil
@@ -67,7 +67,7 @@ func inline(name, value string) error {
 // shownValue is a value as "config print" shows it: references as they are, for
 // they are no secrets, anything else behind a name that says so masked.
 func shownValue(name, value string) string {
-	if secret.Sensitive(name) && !refers(value) {
+	if secret.Certain(name) && !refers(value) {
 		return "***"
 	}
 	return value

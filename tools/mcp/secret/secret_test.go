@@ -1,0 +1,26 @@
+package secret
+
+import "testing"
+
+func TestNamesOfSecrets(t *testing.T) {
+	for name, want := range map[string]struct{ certain, sensitive bool }{
+		"Authorization": {true, true},
+		"X-Api-Key":     {true, true},
+		"OPENAI_KEY":    {true, true},
+		"key":           {true, true},
+		"Cookie":        {true, true},
+		"DB_PASSWORD":   {true, true},
+		"GIT_AUTHOR":    {false, true}, // an author's name may stand in the file
+		"KEYBOARD":      {false, true},
+		"PASSAGES":      {false, true},
+		"User-Agent":    {false, false},
+		"REGION":        {false, false},
+	} {
+		if got := Certain(name); got != want.certain {
+			t.Errorf("Certain(%q) is %v", name, got)
+		}
+		if got := Sensitive(name); got != want.sensitive {
+			t.Errorf("Sensitive(%q) is %v", name, got)
+		}
+	}
+}
