@@ -1,6 +1,9 @@
 package main
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -225,6 +228,30 @@ func TestHouseArrowsAreDrawn(t *testing.T) {
 	for room := range drawn {
 		if _, known := arrows[room]; !known {
 			t.Errorf("docs/ARCHITECTURE.md has a row for %s, which is not in arrows", room)
+		}
+	}
+}
+
+// Each package that starts a goroutine is named in the table of owners.
+func TestHouseGoroutinesHaveOwners(t *testing.T) {
+	_, table, _ := strings.Cut(document(t, "ARCHITECTURE.md"), "## Goroutines")
+	table, _, _ = strings.Cut(table, "\n## ")
+	for _, p := range packages(t) {
+		room := strings.TrimPrefix(p.ImportPath, "parley/")
+		if strings.Contains(room, "test") || strings.HasPrefix(room, "cmd/parley-bench") || strings.Contains(table, "`"+room+"`") {
+			continue
+		}
+		for _, name := range p.GoFiles {
+			parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ast.Inspect(parsed, func(n ast.Node) bool {
+				if _, starts := n.(*ast.GoStmt); starts {
+					t.Errorf("%s/%s starts a goroutine, and docs/ARCHITECTURE.md does not say who owns it", room, name)
+				}
+				return true
+			})
 		}
 	}
 }

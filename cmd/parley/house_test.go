@@ -19,8 +19,11 @@ import (
 // What keeps the rooms readable. Tests and generated code are not counted, and a
 // limit here is raised only with a reason in the commit.
 const (
-	maxMethods        = 60 // of one type
-	minExamples       = 10 // runnable Example functions in all packages
+	maxPackageLines   = 3000 // of one package
+	maxMethods        = 60   // of one type
+	minWordsComments  = 25   // percent of the lines of package conversation
+	minExamples       = 10   // runnable Example functions in all packages
+	wordsPackage      = "conversation"
 	generatedPackages = "conversation/wire/internal/pb"
 )
 
@@ -246,10 +249,34 @@ func layers(fset *token.FileSet, files []*ast.File) (depth, ties, backwards int)
 
 func TestHouseSizes(t *testing.T) {
 	for _, s := range measure(t) {
+		if s.lines > maxPackageLines {
+			t.Errorf("package %s has %d lines, more than %d: which part of it is a room of its own?", s.room, s.lines, maxPackageLines)
+		}
 		for name, n := range s.methods {
 			if n > maxMethods {
 				t.Errorf("type %s of package %s has %d methods, more than %d", name, s.room, n, maxMethods)
 			}
+		}
+	}
+}
+
+// The words are for those who read nothing else of the core.
+func TestHouseWordsAreExplained(t *testing.T) {
+	for _, s := range measure(t) {
+		if s.room == wordsPackage && s.comments*100 < s.code*minWordsComments {
+			t.Errorf("%d of the %d lines of package %s are comments, less than %d %%", s.comments, s.code, s.room, minWordsComments)
+		}
+	}
+}
+
+func TestHousePackagesAreDescribed(t *testing.T) {
+	for _, s := range measure(t) {
+		switch {
+		case s.room == generatedPackages:
+		case !s.doc:
+			t.Errorf("package %s has no package comment", s.room)
+		case !s.own:
+			t.Errorf("the comment of package %s does not stand in doc.go", s.room)
 		}
 	}
 }

@@ -37,9 +37,9 @@ type Action interface{ isAction() }
 
 // The actions.
 type (
-	// Nothing: the call said what means "nothing to say".
+	// Nothing is for a call that said what means "nothing to say".
 	Nothing struct{}
-	// Refuse: the call is bad; the reason goes back to the model as its result.
+	// Refuse is for a bad call; the reason goes back to the model as its result.
 	Refuse struct{ Reason error }
 	// Show shows a text now. Message is what it answers; "" = nothing in particular.
 	Show struct {
