@@ -107,7 +107,7 @@ func BenchmarkRestore(b *testing.B) {
 	data := snapshot(b, s)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := Restore(s.key, benchRules, data); err != nil {
+		if _, err := Restore(s.Key(), benchRules, data); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -140,6 +140,7 @@ func BenchmarkSessionBytes(b *testing.B) {
 					for j := range state.tasks {
 						if state.waiting {
 							s.Decide(conversation.Inputs{At: benchStart}, conversation.Say{Author: "u", Mode: conversation.ModeQueue, ClientMsgID: conversation.ClientMsgID(fmt.Sprintf("%016d", j)), Text: "What is the capital of France?"})
+							s.Durable(s.Head())
 						} else {
 							turn(b, s, j)
 						}

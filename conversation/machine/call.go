@@ -61,7 +61,7 @@ func (s *Session) callEffects(t *state.Task, c *state.Call) []conversation.Effec
 		return nil
 	case c.Delegation():
 		return []conversation.Effect{conversation.StartDelegation{
-			Task: id, Call: c.ID, Agent: c.Agent, Session: s.key.Session + "/" + conversation.SessionID(c.ID), Seq: c.Seq, Deadline: c.Deadline,
+			Task: id, Call: c.ID, Agent: c.Agent, Session: s.state.Key.Session + "/" + conversation.SessionID(c.ID), Seq: c.Seq, Deadline: c.Deadline,
 			Stop: s.stops(t),
 		}}
 	case t.Cancelling != nil:

@@ -10,7 +10,7 @@ import (
 // decideCancel ends a task early on somebody's word.
 // Rule 7.6.
 func (d *decision) decideCancel(c conversation.Cancel) *conversation.Error {
-	if d.key.Session.Depth() > 0 && c.By != conversation.ByParent {
+	if d.state.Key.Session.Depth() > 0 && c.By != conversation.ByParent {
 		return conversation.Errorf(conversation.Forbidden, "a delegation's session can only be read")
 	}
 	if done, err := d.cancelledBefore(c); done || err != nil {
@@ -127,13 +127,13 @@ func (d *decision) end(t *state.Task) {
 		d.emit(t, conversation.Response{Part: d.state.NextPart(t, text, "", ""), ResponseKind: conversation.ResponseError})
 	}
 	for _, m := range slices.Clone(t.Messages) {
-		if m.Read != 0 || !t.Ran() && !m.Deferred || c.Drop && m.Seq < c.Seq || d.key.Session.Depth() > 0 {
+		if m.Read != 0 || !t.Ran() && !m.Deferred || c.Drop && m.Seq < c.Seq || d.state.Key.Session.Depth() > 0 {
 			d.resolve(t, m.ID, how, nil, "")
 		}
 	}
 	d.requeue(t)
 	d.setStatus(t, status, "", c.Error)
-	if d.key.Session.Depth() > 0 {
+	if d.state.Key.Session.Depth() > 0 {
 		d.report()
 	}
 }

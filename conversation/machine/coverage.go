@@ -40,7 +40,7 @@ func (d *decision) nudge(t *state.Task) nudging {
 // coverage is the mode that holds for this session's agent.
 // Rules 5.8, 8.3.
 func (s *Session) coverage() conversation.Coverage {
-	if s.key.Session.Depth() > 0 {
+	if s.state.Key.Session.Depth() > 0 {
 		return conversation.CoverageSeen
 	}
 	p := s.rules.Agents[s.state.Agent]

@@ -18,7 +18,7 @@ func (s *Session) Decide(in conversation.Inputs, c conversation.Command) convers
 // decide also gives the effects in the order in which they were decided.
 func (s *Session) decide(in conversation.Inputs, c conversation.Command) (conversation.Decided, []conversation.Effect) {
 	s.clock.hear(conversation.Stamp(in.At))
-	d := decision{Session: s, now: s.clock.heard, slot: in.Slot || s.key.Session.Depth() > 0}
+	d := decision{Session: s, now: s.clock.heard, slot: in.Slot || s.state.Key.Session.Depth() > 0}
 	err := d.command(sanitize(c))
 	if err == nil {
 		d.settle()
@@ -83,7 +83,7 @@ func (d *decision) command(c conversation.Command) *conversation.Error {
 	if !d.Exists() {
 		return d.absent()
 	}
-	if d.key.Session.Depth() > 0 && !fromParent(c) {
+	if d.state.Key.Session.Depth() > 0 && !fromParent(c) {
 		return conversation.Errorf(conversation.Forbidden, "a delegation's session can only be read")
 	}
 	switch c := c.(type) {

@@ -50,7 +50,7 @@ func (cs calls) delegationAsked(c conversation.DelegationAsked) {
 		Delegation: c.Delegation, Approval: c.Approval,
 	}
 	cs.emit(t, b)
-	if cs.key.Session.Depth() > 0 {
+	if cs.state.Key.Session.Depth() > 0 {
 		cs.do(conversation.ReportQuestion{Asked: b})
 	}
 }
@@ -96,7 +96,7 @@ func (cs calls) delegationQuestionClosed(c conversation.DelegationQuestionClosed
 	if q == nil {
 		return
 	}
-	if cs.key.Session.Depth() > 0 {
+	if cs.state.Key.Session.Depth() > 0 {
 		cs.do(conversation.ReportQuestionClosed{Question: id, Reason: c.Reason, Default: c.Default})
 	}
 	if c.Reason == conversation.QuestionExpired && c.Default != nil {
@@ -112,7 +112,7 @@ func (cs calls) startDelegations(t *state.Task, jobs []plan.Job, modelCall strin
 	for _, j := range jobs {
 		id := conversation.CallID(fmt.Sprintf("d%d", cs.state.Delegations+1))
 		b := conversation.DelegationStarted{
-			Delegation: id, Agent: j.Agent, Objective: j.Objective, Session: cs.key.Session + "/" + conversation.SessionID(id),
+			Delegation: id, Agent: j.Agent, Objective: j.Objective, Session: cs.state.Key.Session + "/" + conversation.SessionID(id),
 			Deadline: j.Deadline, ModelCall: modelCall,
 		}
 		e := cs.emit(t, b)

@@ -22,7 +22,7 @@ func (in inbox) decideSay(c conversation.Say) *conversation.Error {
 	if in.state.Closed {
 		return conversation.Errorf(conversation.SessionIsClosed, "the session is closed and takes no more messages")
 	}
-	if in.key.Session.Depth() > 0 {
+	if in.state.Key.Session.Depth() > 0 {
 		return in.calls().acceptAmendment(c)
 	}
 	if c.Mode == conversation.ModeDefault {

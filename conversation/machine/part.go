@@ -74,7 +74,7 @@ func (s *Session) texts(step conversation.StepNumber, attempt int, items []conve
 			p.draft = conversation.Draft(step, attempt, i)
 		}
 		// A delegate's answer is one text: its parent is told that and no other.
-		if (!s.policy.PartsEnabled || s.key.Session.Depth() > 0) && len(texts) > 0 {
+		if (!s.policy.PartsEnabled || s.state.Key.Session.Depth() > 0) && len(texts) > 0 {
 			texts[0].text += "\n\n" + p.text
 			continue
 		}

@@ -18,7 +18,7 @@ import (
 func (qs questions) ask(t *state.Task, b conversation.Asked) {
 	b.Question = qs.state.QuestionID(qs.state.Questions + 1)
 	qs.emit(t, b)
-	if qs.key.Session.Depth() > 0 {
+	if qs.state.Key.Session.Depth() > 0 {
 		qs.do(conversation.ReportQuestion{Asked: b})
 	}
 	if b.Approval != nil {
@@ -38,7 +38,7 @@ func (qs questions) ask(t *state.Task, b conversation.Asked) {
 func (qs questions) closeQuestions(t *state.Task, why conversation.ClosedReason) {
 	for _, q := range slices.Clone(t.Questions) {
 		qs.emit(t, conversation.QuestionClosed{Question: q.Asked.Question, Reason: why})
-		if q.Own() && qs.key.Session.Depth() > 0 {
+		if q.Own() && qs.state.Key.Session.Depth() > 0 {
 			qs.do(conversation.ReportQuestionClosed{Question: q.Asked.Question, Reason: why})
 		}
 	}
@@ -47,7 +47,7 @@ func (qs questions) closeQuestions(t *state.Task, why conversation.ClosedReason)
 // expire closes a question whose time is over: by its default, or as expired.
 // Rules 2.13, 4.6.
 func (qs questions) expire(t *state.Task, q *state.Question) {
-	if qs.key.Session.Depth() > 0 {
+	if qs.state.Key.Session.Depth() > 0 {
 		qs.do(conversation.ReportQuestionClosed{Question: q.Asked.Question, Reason: conversation.QuestionExpired, Default: q.Asked.Default})
 	}
 	if q.Asked.Default != nil {

@@ -26,7 +26,7 @@ func (d *decision) recover() {
 		if t.Cancelling != nil {
 			d.calls().stopCalls(t)
 		}
-		if d.key.Session.Depth() > 0 {
+		if d.state.Key.Session.Depth() > 0 {
 			d.calls().reportQuestions(t) // the parent may not wait for us any more, and then says so
 		}
 	}

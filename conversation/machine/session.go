@@ -12,7 +12,6 @@ import (
 // The state is a package of its own, which only Apply changes. The rules are
 // methods of decision, which lives for one Decide, in one file for each family.
 type Session struct {
-	key    conversation.SessionKey
 	rules  *conversation.Rules
 	policy *conversation.Policy // the configuration's, or a copy of it with the session's overrides; never written
 	state  state.State
@@ -25,7 +24,7 @@ type Session struct {
 
 // New is a session with an empty log.
 func New(key conversation.SessionKey, rules *conversation.Rules) *Session {
-	return &Session{key: key, rules: rules, policy: &rules.Policy, state: state.New(key)}
+	return &Session{rules: rules, policy: &rules.Policy, state: state.New(key)}
 }
 
 // Restore is the session whose Snapshot data is. An error means that the
@@ -35,7 +34,7 @@ func Restore(key conversation.SessionKey, rules *conversation.Rules, data []byte
 	if err != nil {
 		return nil, err
 	}
-	s := &Session{key: key, rules: rules, state: st}
+	s := &Session{rules: rules, state: st}
 	s.refreshPolicy()
 	return s, nil
 }
@@ -96,7 +95,7 @@ func (s *Session) Apply(e conversation.Event) error {
 func (s *Session) Head() conversation.Seq { return s.state.Head }
 
 // Key names the session.
-func (s *Session) Key() conversation.SessionKey { return s.key }
+func (s *Session) Key() conversation.SessionKey { return s.state.Key }
 
 // Policy is the session's effective policy.
 func (s *Session) Policy() conversation.Policy { return *s.policy }

@@ -44,7 +44,7 @@ func (d *decision) repeat(rule func() progress) {
 	bound := settleRounds + settleRoundsPerTask*len(d.state.Tasks)
 	for rounds := 0; rule() == again; rounds++ {
 		if rounds >= bound {
-			panic(fmt.Sprintf("machine: session %s does not settle: stopped after %d rounds", d.key, rounds))
+			panic(fmt.Sprintf("machine: session %s does not settle: stopped after %d rounds", d.state.Key, rounds))
 		}
 	}
 }

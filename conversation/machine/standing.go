@@ -21,7 +21,7 @@ func (s *Session) Standing() conversation.Standing {
 // end, else the next deadline; the zero time = nothing to do.
 // Rule 1.6.
 func (s *Session) nextDue(busy bool, tick time.Time) time.Time {
-	if busy || s.key.Session.Depth() > 0 && len(s.state.Tasks) > 0 {
+	if busy || s.state.Key.Session.Depth() > 0 && len(s.state.Tasks) > 0 {
 		if s.clockNow().Before(s.state.Last) {
 			return s.clockNow()
 		}
@@ -97,7 +97,7 @@ func (s *Session) busy() bool {
 // holdsSlot is true while a root task is RUNNING.
 // Rules 6.1, 6.4.
 func (s *Session) holdsSlot() bool {
-	return s.key.Session.Depth() == 0 && s.state.Agent != conversation.Outside && s.state.Running() != nil
+	return s.state.Key.Session.Depth() == 0 && s.state.Agent != conversation.Outside && s.state.Running() != nil
 }
 
 // wouldQueue is true when a new task could not start at once even with a free

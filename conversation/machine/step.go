@@ -25,7 +25,7 @@ func (d *decision) startStep(t *state.Task, wrapUp bool) {
 	}
 	d.emit(t, body)
 	d.do(d.askModel(t))
-	if d.key.Session.Depth() > 0 {
+	if d.state.Key.Session.Depth() > 0 {
 		for _, id := range body.Read { // an amendment ends when it is read
 			if id != t.Trigger {
 				d.resolve(t, id, conversation.ResolvedMerged, nil, "")
@@ -56,7 +56,7 @@ func (d *decision) modelAnswered(c conversation.ModelAnswered) {
 		return
 	}
 	asked := plan.Calls(plan.Situation{
-		Task: t, Agent: d.state.Agent, Depth: d.key.Session.Depth(), Rules: d.rules, Policy: d.policy, Now: d.now,
+		Task: t, Agent: d.state.Agent, Depth: d.state.Key.Session.Depth(), Rules: d.rules, Policy: d.policy, Now: d.now,
 	}, c.Answer.Items)
 	if asked == nil && len(texts) > 0 {
 		finished.Decisions = []conversation.Decision{conversation.DecisionAnswer}

@@ -22,7 +22,7 @@ func (cs calls) decideTell(c conversation.Tell) *conversation.Error {
 		}
 		return nil
 	}
-	if cs.key.Session.Depth() == 0 {
+	if cs.state.Key.Session.Depth() == 0 {
 		return conversation.Errorf(conversation.BadRequest, "only a delegation's session is told an objective")
 	}
 	if _, ok := cs.rules.Agents[c.Agent]; !ok {

@@ -18,7 +18,7 @@ func (d *decision) setStatus(t *state.Task, next conversation.TaskStatus, reason
 
 func (d *decision) noteRow(t *state.Task, failure *conversation.Failure) {
 	row := conversation.TaskRow{
-		Key: d.key, Task: d.state.TaskID(t.N), Status: t.Status, Agent: d.state.Agent, Owner: d.state.Owner,
+		Key: d.state.Key, Task: d.state.TaskID(t.N), Status: t.Status, Agent: d.state.Agent, Owner: d.state.Owner,
 		Trigger: t.Trigger, CreatedAt: t.Created, UpdatedAt: t.Updated, First: t.First, Last: t.Last, Error: failure,
 	}
 	for i := range d.out.Rows {
@@ -105,7 +105,7 @@ func (d *decision) completeLimited(t *state.Task, texts []pendingText) {
 // read starts the next one.
 // Rule 8.2.
 func (d *decision) finish(t *state.Task, rest conversation.Resolution) {
-	sub := d.key.Session.Depth() > 0
+	sub := d.state.Key.Session.Depth() > 0
 	for _, m := range slices.Clone(t.Messages) {
 		if m.Read != 0 || sub {
 			d.resolve(t, m.ID, rest, nil, "")

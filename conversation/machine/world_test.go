@@ -769,7 +769,7 @@ func (w *world) invariants(n *node) {
 	if w.r.IntN(16) > 0 {
 		return
 	}
-	again := New(n.live.key, w.rules)
+	again := New(n.live.Key(), w.rules)
 	for _, e := range append(slices.Clone(n.durable), n.batch...) {
 		if err := again.Apply(e); err != nil {
 			w.fatalf("replay: %v", err)

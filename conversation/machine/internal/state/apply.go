@@ -10,7 +10,7 @@ import (
 // Apply changes the state by an event.
 func (st *State) Apply(e conversation.Event) error {
 	if e.Seq != st.Head+1 {
-		return fmt.Errorf("event %d of %s follows %d", e.Seq, st.key, st.Head)
+		return fmt.Errorf("event %d of %s follows %d", e.Seq, st.Key, st.Head)
 	}
 
 	t := st.Task(e.Task)
@@ -57,7 +57,7 @@ func (st *State) Apply(e conversation.Event) error {
 		st.applyPart(e, t, b.Part, false)
 	case conversation.Response:
 		st.applyPart(e, t, b.Part, b.Promoted)
-		if st.key.Session.Depth() > 0 {
+		if st.Key.Session.Depth() > 0 {
 			st.Final = &Final{Response: e.Seq}
 		}
 	case conversation.Asked:
@@ -81,7 +81,7 @@ func (st *State) Apply(e conversation.Event) error {
 	case conversation.ContextCompacted:
 		st.applyCompacted(b)
 	default:
-		return fmt.Errorf("event %d of %s: %w", e.Seq, st.key, conversation.ErrTooNew)
+		return fmt.Errorf("event %d of %s: %w", e.Seq, st.Key, conversation.ErrTooNew)
 	}
 	st.Head, st.Last = e.Seq, e.At
 	return nil

@@ -17,7 +17,7 @@ import (
 // It is stored as JSON in snapshots: a snapshot is a cache of the log, so a
 // program that cannot read one replays the log instead.
 type State struct {
-	key conversation.SessionKey
+	Key conversation.SessionKey `json:"-"` // which session it is; given on loading
 
 	Title    string                 `json:",omitempty"`
 	Agent    conversation.AgentName `json:",omitempty"`
@@ -175,7 +175,7 @@ type Question struct {
 func (q *Question) Own() bool { return q.Asked.Delegation == "" }
 
 // New is the state before the first event.
-func New(key conversation.SessionKey) State { return State{key: key, Version: snapshotVersion} }
+func New(key conversation.SessionKey) State { return State{Key: key, Version: snapshotVersion} }
 
 // Restore is the state whose snapshot data is. An error means that the
 // snapshot is of no use and the log must be replayed from its start.
@@ -187,7 +187,7 @@ func Restore(key conversation.SessionKey, data []byte) (State, error) {
 	if st.Version != snapshotVersion {
 		return State{}, fmt.Errorf("snapshot of %s: version %d instead of %d", key, st.Version, snapshotVersion)
 	}
-	st.key = key
+	st.Key = key
 	return st, nil
 }
 
@@ -197,7 +197,7 @@ func Restore(key conversation.SessionKey, data []byte) (State, error) {
 func (st *State) Snapshot() ([]byte, error) {
 	data, err := json.Marshal(st)
 	if err != nil {
-		return nil, fmt.Errorf("snapshot of %s: %w", st.key, err)
+		return nil, fmt.Errorf("snapshot of %s: %w", st.Key, err)
 	}
 	return data, nil
 }
@@ -206,17 +206,17 @@ func (st *State) Snapshot() ([]byte, error) {
 
 // MessageID is the id of the n-th accepted message.
 func (st *State) MessageID(n uint32) conversation.MessageID {
-	return conversation.MessageID("m" + strconv.FormatUint(uint64(n), 10) + "-" + string(st.key.Session))
+	return conversation.MessageID("m" + strconv.FormatUint(uint64(n), 10) + "-" + string(st.Key.Session))
 }
 
 // PartID is the id of the n-th part.
 func (st *State) PartID(n uint32) conversation.MessageID {
-	return conversation.MessageID("p" + strconv.FormatUint(uint64(n), 10) + "-" + string(st.key.Session))
+	return conversation.MessageID("p" + strconv.FormatUint(uint64(n), 10) + "-" + string(st.Key.Session))
 }
 
 // TaskID is the id of the n-th task.
 func (st *State) TaskID(n uint32) conversation.TaskID {
-	return conversation.TaskID("t" + strconv.FormatUint(uint64(n), 10) + "-" + string(st.key.Session))
+	return conversation.TaskID("t" + strconv.FormatUint(uint64(n), 10) + "-" + string(st.Key.Session))
 }
 
 // QuestionID is the id of the n-th question.

@@ -117,7 +117,7 @@ func (st *State) applyStatus(e conversation.Event, t *Task, b conversation.TaskS
 	if len(st.Tasks) == 0 {
 		st.Tasks = nil
 	}
-	if st.key.Session.Depth() > 0 {
+	if st.Key.Session.Depth() > 0 {
 		if st.Final == nil {
 			st.Final = &Final{}
 		}
