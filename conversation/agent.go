@@ -28,7 +28,7 @@ type Profile struct {
 	Coverage    *Coverage // nil = the session's policy
 }
 
-// Rules is what a machine is given once: the configuration that its decisions
+// Rules are given to a machine once: the configuration that its decisions
 // depend on. Apply never reads it. All sessions share one, so it must not change
 // once the first of them is there.
 type Rules struct {
@@ -37,7 +37,7 @@ type Rules struct {
 	Tools  map[string]ToolRule
 }
 
-// ToolRule is what the machine needs of a tool: enough to refuse a bad call before
+// ToolRule describes a tool to the machine: enough to refuse a bad call before
 // it is journaled, and to know what may run again. It never runs the tool.
 type ToolRule struct {
 	Spec  ToolSpec

@@ -4,7 +4,7 @@ import "time"
 
 // Command is an input to a session: what a person said, what a model answered,
 // what a tool returned, that time has passed. Every command enters by the
-// session's mailbox and by Decide; there is no other door. The set is closed.
+// session's mailbox and by Decide; there is no other way in. The set is closed.
 //
 // Every command may be delivered twice, late, or after the thing that it speaks
 // of has ended; Decide then changes nothing and says so.
@@ -13,7 +13,7 @@ import "time"
 type Command interface {
 	// Name is the command's label in metrics and logs.
 	Name() string
-	// Class is what the shell must know of a command before it is decided.
+	// Class tells the shell how to treat a command before it is decided.
 	Class() Class
 	isCommand()
 }
@@ -137,12 +137,12 @@ type AddPart struct {
 	Duplicate   *Duplicate
 }
 
-// DedupText is what a command of this client id must say again to be the same one.
+// DedupText is the text by which a second delivery of this client id is recognised.
 // Like that of a part it begins with a byte that no message's text has, so that
 // a message under the same id never passes for a repetition.
 func (c Cancel) DedupText() string { return saidToCancel(c.Reason, c.Drop) }
 
-// DedupText is what a command of this client id must say again to be the same one.
+// DedupText is the text by which a second delivery of this client id is recognised.
 func (c AddPart) DedupText() string { return saidAsPart(c.Text) }
 
 func saidToCancel(reason string, drop bool) string {

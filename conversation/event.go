@@ -63,7 +63,7 @@ func EventKinds() []EventKind {
 // String is the event's "type" in the protocol.
 func (k EventKind) String() string { return name(kindNames[:], int(k)) }
 
-// EventBody is what an event says. The set of bodies is closed. Fields under
+// EventBody is the content of an event. The set of bodies is closed. Fields under
 // "private" are stored but are not part of the frame that clients get.
 //
 //sumtype:decl
@@ -192,7 +192,7 @@ type TaskCancelling struct {
 	ClientMsgID ClientMsgID
 }
 
-// DedupText is what the command said; see Cancel.DedupText.
+// DedupText is that of the command; see Cancel.DedupText.
 func (b TaskCancelling) DedupText() string { return saidToCancel(b.Reason, b.Drop) }
 
 // Cause says why an attempt after the first was made. What counts against a limit
@@ -241,7 +241,7 @@ var outcomeNames = [...]string{"", "ok", "error", "cancelled"}
 
 func (o StepOutcome) String() string { return name(outcomeNames[:], int(o)) }
 
-// Decision is what a step's answer asks for. The calls of the answer are the
+// Decision is one thing that a step's answer asks for. The calls of the answer are the
 // decisions: nothing else sorts them.
 type Decision uint8
 
@@ -299,7 +299,7 @@ var responseKindNames = [...]string{"", "error", "limit", "empty"}
 
 func (k ResponseKind) String() string { return name(responseKindNames[:], int(k)) }
 
-// Part is what PartialResponse and Response have in common: one assistant
+// Part is the common content of PartialResponse and Response: one assistant
 // message, keyed by (Source, Index). A part without Source is a plain message
 // of an outside runtime and has no key.
 //
@@ -319,7 +319,7 @@ type Part struct {
 	ClientMsgID ClientMsgID
 }
 
-// DedupText is what the command said that a plain message came with; see AddPart.DedupText.
+// DedupText is that of the command that a plain message came with; see AddPart.DedupText.
 func (p Part) DedupText() string { return saidAsPart(p.Text) }
 
 // PartialResponse shows a part while its task goes on.

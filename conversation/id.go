@@ -34,7 +34,7 @@ func (id SessionID) Parent() (parent SessionID, call CallID, ok bool) {
 // Depth is 0 for a root session, 1 for its delegations, and so on.
 func (id SessionID) Depth() int { return strings.Count(string(id), "/") }
 
-// SessionKey is what a store and a registry know a session by: ids of different
+// SessionKey names a session in stores and registries: ids of different
 // tenants never meet.
 type SessionKey struct {
 	Tenant  TenantID
@@ -99,7 +99,7 @@ type Epoch uint64
 // PartIndex orders the parts of one source, from 0.
 type PartIndex uint32
 
-// SourceID is what a part is keyed by, together with its PartIndex: the id of
+// SourceID and PartIndex together are the key of a part. The source is the id of
 // the task's trigger message, or "ext:<id>" for the parts of an outside runtime.
 type SourceID string
 

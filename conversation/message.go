@@ -2,10 +2,10 @@ package conversation
 
 import "fmt"
 
-// Via is the door that a message came through.
+// Via is the channel that a message came through.
 type Via uint8
 
-// The doors. Stored: do not reorder.
+// The channels. Stored: do not reorder.
 const (
 	ViaWebSocket Via = iota + 1
 	ViaHTTP
@@ -21,7 +21,7 @@ var viaNames = [...]string{"", "websocket", "http", "slack", "discord", "telegra
 
 func (v Via) String() string { return name(viaNames[:], int(v)) }
 
-// Mode is what a message does that arrives while a task runs (policy inbox.mode):
+// Mode tells what a message does that arrives while a task runs (policy inbox.mode):
 // it joins the task (steer), waits for its own turn (queue), waits to be worked on
 // together with those that follow soon (collect), ends the task and goes first
 // (interrupt), or is refused (reject).
@@ -58,7 +58,7 @@ func (m *Mode) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Disposition is what an accepted message did at once.
+// Disposition tells what an accepted message did at once.
 type Disposition uint8
 
 // The dispositions. Stored: do not reorder.
@@ -73,7 +73,7 @@ var dispositionNames = [...]string{"", "started", "queued", "joined", "answered"
 
 func (d Disposition) String() string { return name(dispositionNames[:], int(d)) }
 
-// Resolution is what became of a message; each accepted message gets exactly one.
+// Resolution tells how a message ended; each accepted message gets exactly one.
 type Resolution uint8
 
 // The resolutions. Stored: do not reorder.

@@ -35,9 +35,9 @@ type Item struct {
 	Tool     string // ItemCall
 	Args     string // ItemCall: JSON
 	Streamed bool   // deltas of it were shown
-	// Opaque is what the provider wants to be given back before the item in the
+	// Opaque is returned to the provider, as it wants, before the item in the
 	// next steps of the same task, such as signed reasoning. It is stored, shown to
-	// nobody, and only for the model that OpaqueBy names.
+	// no client, and only for the model that OpaqueBy names.
 	Opaque   string
 	OpaqueBy string
 }

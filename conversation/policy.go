@@ -37,7 +37,7 @@ type Policy struct {
 	DelegateTime  time.Duration `key:"delegation.timeout" min:"1ms"`
 	MaxDepth      int           `key:"delegation.max_depth" min:"0" max:"16"`
 	MaxParallel   int           `key:"delegation.max_parallel" min:"1" max:"1000"` // per task
-	MaxWait       time.Duration `key:"admission.max_wait" min:"0s"`                // 0 = for ever
+	MaxWait       time.Duration `key:"admission.max_wait" min:"0s"`                // 0 = no limit
 	Context       Context
 	Texts         Texts
 

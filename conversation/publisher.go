@@ -7,7 +7,7 @@ type Publisher interface {
 	// Show hands on an ephemeral thing; after is the last durable seq.
 	Show(key SessionKey, after Seq, e Ephemeral)
 	// Stored says how far a session's log reaches when it comes into memory. What
-	// of it was not published, because whoever stored it ended before, will not be:
+	// of it was not published, because the process that stored it ended before, will not be:
 	// followers read it from the log.
 	Stored(key SessionKey, head Seq)
 	// Gone says that a session was erased.

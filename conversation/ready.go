@@ -2,7 +2,7 @@ package conversation
 
 import "time"
 
-// Inputs is what the shell hands to Decide with each command, because the
+// Inputs are handed to Decide with each command, because the
 // machine has no clock and cannot see the rest of the node.
 type Inputs struct {
 	At   time.Time // the wall clock; it may be set back, a session's events are not

@@ -144,7 +144,7 @@ type Commit struct {
 	Inner    bool      // results, answers and cancels: allowed down to the hard disk watermark
 }
 
-// Key is what makes a write happen once: a part's (source, index), or a
+// Key makes a write happen once. It is a part's (source, index), or a
 // message's (author, client id).
 type Key struct {
 	Source SourceID // a part's key if not ""
@@ -209,7 +209,7 @@ type Summary struct {
 // Page selects sessions.
 type Page struct {
 	Tenant TenantID // ignored with Oldest
-	For    UserID   // whose read cursors to fill in; "" = nobody's
+	For    UserID   // whose read cursors to fill in; "" = none
 	Oldest bool
 	Cursor string // opaque; Summary.Cursor of the last one seen
 	Limit  int    // 0 = all

@@ -9,7 +9,7 @@ func Tokens(text string) int { return max((len(text)+BytesPerToken-1)/BytesPerTo
 const (
 	// BytesPerToken is how many bytes of a text are taken for one token.
 	BytesPerToken = 4
-	// EntryTokens is what a provider's format adds to an entry, an item or a tool.
+	// EntryTokens are added by a provider's format to an entry, an item or a tool.
 	EntryTokens = 4
 )
 

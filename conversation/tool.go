@@ -28,7 +28,7 @@ type Tool interface {
 	Run(ctx context.Context, c ToolCall) (string, error)
 }
 
-// ToolCall is what a tool knows of the call.
+// ToolCall describes one call to its tool.
 type ToolCall struct {
 	Key      SessionKey
 	Call     CallID

@@ -2,7 +2,7 @@ package machine
 
 import "time"
 
-// clock is what a session knows of the time: only what commands have brought.
+// clock holds the times that commands have brought: a session knows no other.
 type clock struct {
 	heard  time.Time // at the last Decide; zero after a load
 	ticked time.Time // the last Tick: what was due by then has been done; zero after a load

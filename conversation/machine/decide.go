@@ -112,7 +112,7 @@ func (d *decision) command(c conversation.Command) *conversation.Error {
 	}
 }
 
-// decideInner takes the commands that come from the shell itself: nobody waits
+// decideInner takes the commands that come from the shell itself: no client waits
 // for their answer, and one that is out of date changes nothing.
 func (d *decision) decideInner(c conversation.Command) {
 	switch c := c.(type) {

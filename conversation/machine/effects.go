@@ -136,7 +136,7 @@ func (s *Session) stillToDo(e conversation.Effect) bool {
 }
 
 // Outstanding derives from the state every acquiring effect that must be in
-// progress now. After a load it is what to start. It holds no attempt whose
+// progress now. After a load all of it must be started. It holds no attempt whose
 // time is still to come: the Tick at NextTick returns that.
 func (s *Session) Outstanding(now time.Time) []conversation.Effect {
 	now = conversation.Stamp(now)

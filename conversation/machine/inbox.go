@@ -56,7 +56,7 @@ func (in inbox) duplicate(author conversation.UserID, id conversation.ClientMsgI
 	return true, nil
 }
 
-// mode is what the message does: its own wish, the session's policy, the
+// mode chooses what the message does: its own wish, the session's policy, the
 // channel's default, the configuration's.
 // Rule 9.2.
 func (s *Session) mode(c conversation.Say) conversation.Mode {

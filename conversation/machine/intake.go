@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// intakeKind is what the little pre-filter makes of a message before it enters
+// intakeKind is the result of the pre-filter that reads a message before it enters
 // the inbox (D-25). It knows fixed words only; it never guesses what a message
 // means for the work under way: that is the model's business.
 type intakeKind uint8

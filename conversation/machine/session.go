@@ -44,7 +44,7 @@ func Restore(key conversation.SessionKey, rules *conversation.Rules, data []byte
 // is as good without.
 func (s *Session) Snapshot() ([]byte, error) { return s.state.Snapshot() }
 
-// View is what is open, without Log and Drafts.
+// View shows what is open, without Log and Drafts.
 func (s *Session) View() conversation.View { return s.state.View() }
 
 // Summary is the session's entry in lists.

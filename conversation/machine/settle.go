@@ -10,7 +10,7 @@ import (
 // The settle rule: docs/MACHINE.md, section 2. After each command it looks at
 // every task, line by line, until no line changes anything any more.
 
-// progress is what a line of the settle rule has come to.
+// progress is the outcome of a line of the settle rule.
 type progress bool
 
 const (

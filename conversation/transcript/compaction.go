@@ -162,7 +162,7 @@ func (t *Transcript) covered(i int, upto conversation.Seq) bool {
 	}
 }
 
-// condensed is what the summary is made of, as plain texts: calls and results
+// condensed gives the entries that the summary replaces, as plain texts: calls and results
 // without the tools that they belong to would be refused by providers.
 func (t *Transcript) condensed(upto conversation.Seq) []conversation.Entry {
 	var entries []conversation.Entry

@@ -7,7 +7,7 @@
 // Session.TranscriptOrigin, so that the original request stays in view. A live
 // transcript and a rebuilt one show the same.
 //
-// Request is what a model is asked with for one step: the entries, the generated
+// Request makes the request of one step: the entries, the generated
 // last entries (the open messages, the wish to wrap up), the tools. Entries are
 // fixed when their step starts, so every attempt of a step is shown the same; a
 // request that was given is never written to again. Every call is shown with its

@@ -52,7 +52,7 @@ type Transcript struct {
 	ended    map[conversation.TaskID]conversation.Seq // tasks whose entries may be left out, and when they ended
 }
 
-// trace is what the transcript knows of an entry.
+// trace holds the event, the size and the pin of an entry.
 type trace struct {
 	seq    conversation.Seq // of the event that made it
 	tokens int
@@ -490,7 +490,7 @@ func (t *Transcript) openOf(task conversation.TaskID) []conversation.OpenMessage
 // openExcerpt is how much of a message the "Open messages" entry quotes.
 const openExcerpt = 10
 
-// Request is what the model is shown for an AskModel effect. The step must have
+// Request makes the request of an AskModel effect. The step must have
 // been started by the events added so far; what was added since does not show,
 // except that a summary may have come, which is of other tasks. A request that is
 // over the budget is shown less: see fit.

@@ -31,15 +31,15 @@ type Call struct {
 	Do       Action // nil: the item is no call, but text
 }
 
-// Action is what a call asks for. What was checked still holds when the actions
+// Action is one thing to be done for a call. What was checked still holds when the actions
 // of an answer are carried out in order: no action takes what a later one needs.
 type Action interface{ isAction() }
 
 // The actions.
 type (
-	// Nothing is for a call that said what means "nothing to say".
+	// Nothing is asked for: the call said that there is nothing to say.
 	Nothing struct{}
-	// Refuse is for a bad call; the reason goes back to the model as its result.
+	// Refuse answers a bad call: the reason goes back to the model as its result.
 	Refuse struct{ Reason error }
 	// Show shows a text now. Message is what it answers; "" = nothing in particular.
 	Show struct {
@@ -90,7 +90,7 @@ func (Delegate) isAction()       {}
 func (Amend) isAction()          {}
 func (CallTool) isAction()       {}
 
-// Calls is what an answer's calls ask for, each in the place of its item; nil if
+// Calls checks the calls of an answer and gives each in the place of its item; nil if
 // there is no call. A bad call is not the task's end: it comes back to the model
 // as an error result.
 // Rule 5.1.

@@ -24,7 +24,7 @@ func (st *State) Collecting() *Task {
 	return nil
 }
 
-// Busy is what inbox.mode=reject refuses: something runs or is about to.
+// Busy is true while something runs or is about to: then inbox.mode=reject refuses.
 // Rule 9.7.
 func (st *State) Busy() bool {
 	for _, t := range st.Tasks {

@@ -4,7 +4,7 @@ import (
 	"parley/conversation"
 )
 
-// compaction is what a session remembers of its last summary. Stored in
+// compaction remembers the last summary of a session. Stored in
 // snapshots.
 type compaction struct {
 	Upto conversation.Seq

@@ -6,7 +6,7 @@ import (
 	"parley/conversation"
 )
 
-// View is what is open, without Log and Drafts.
+// View shows what is open, without Log and Drafts.
 func (st *State) View() conversation.View {
 
 	v := conversation.View{
