@@ -77,7 +77,7 @@ var arrows = map[string][]string{
 	"tools/*":                   {"conversation"},
 
 	// Suites and kits for tests.
-	"actors/actorstest":                {"actors", "conversation"},
+	"actors/actorstest":                {"conversation"},
 	"conversation/machine/machinetest": {"conversation", "conversation/machine", "conversation/transcript"},
 	"gateway/gatewaytest":              {"conversation", "conversation/machine/machinetest", "persistence/persistencetest"},
 	"gateway/gatewaytest/chat":         {"conversation", "gateway/fanout", "gateway/protocol"},
@@ -87,7 +87,7 @@ var arrows = map[string][]string{
 		"gateway", "gateway/web", "metrics", "tools/builtin",
 	},
 	"cmd/parley/internal/assemble": {
-		"actors", "cmd/parley/internal/config", "cmd/parley/internal/store", "conversation", "gateway", "metrics",
+		"actors", "cmd/parley/internal/config", "conversation", "gateway", "metrics",
 		"models/command", "models/fallback", "models/limit", "tools/mcp",
 	},
 	"cmd/parley/internal/config": {
