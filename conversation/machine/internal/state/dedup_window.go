@@ -11,27 +11,27 @@ import (
 	"parley/conversation"
 )
 
-// RecentMessages is how many client ids a session remembers by itself; the
+// dedupWindowSize is how many client ids a session remembers by itself; the
 // store's keys know all of them.
-const RecentMessages = 256
+const dedupWindowSize = 256
 
-// recent is a message by its author's id: hashes, because texts and ids of 256
+// dedupEntry is a command by its author's id: hashes, because texts and ids of 256
 // messages would cost more than everything else together.
-type recent struct {
+type dedupEntry struct {
 	Key     [2]uint32 // hash of (author, client id)
 	Text    uint32    // hash of the text as first said
 	Message uint32
 	Seq     uint32 // a session of four billion events is not expected
 }
 
-// Recents are the last client ids, oldest first. They are most of an idle
+// dedupWindow holds the last client ids, oldest first. They are most of an idle
 // session, so they are packed: an entry says how far it is behind the one before,
 // which is 13 bytes for a message that follows a message.
 //
 // An entry is a step byte, the key's eight bytes, the text's four. The step is how
 // much seq has grown, with the message's number one more; or farStep, and then
 // both differences follow as varints.
-type Recents struct {
+type dedupWindow struct {
 	packed []byte
 	n      int
 	base   place // before the first entry
@@ -43,15 +43,15 @@ type place struct{ Message, Seq uint32 }
 
 const (
 	farStep    = 255
-	recentSize = 1 + 8 + 4
+	dedupEntrySize = 1 + 8 + 4
 )
 
 // next reads the entry at the start of packed, given the place of the one before.
-func (p place) next(packed []byte) (r recent, size int) {
+func (p place) next(packed []byte) (r dedupEntry, size int) {
 	step := packed[0]
 	r.Key = [2]uint32{binary.BigEndian.Uint32(packed[1:]), binary.BigEndian.Uint32(packed[5:])}
 	r.Text = binary.BigEndian.Uint32(packed[9:])
-	size = recentSize
+	size = dedupEntrySize
 	if step != farStep {
 		r.Message, r.Seq = p.Message+1, p.Seq+uint32(step)
 		return r, size
@@ -64,47 +64,47 @@ func (p place) next(packed []byte) (r recent, size int) {
 	return r, size
 }
 
-func (r recent) place() place { return place{r.Message, r.Seq} }
+func (r dedupEntry) place() place { return place{r.Message, r.Seq} }
 
 // Add appends an entry.
-func (rs *Recents) Add(r recent) {
-	if rs.n == 0 {
-		rs.base = place{r.Message - 1, r.Seq}
-		rs.last = rs.base
+func (w *dedupWindow) add(r dedupEntry) {
+	if w.n == 0 {
+		w.base = place{r.Message - 1, r.Seq}
+		w.last = w.base
 	}
-	if most := recentSize + 2*binary.MaxVarintLen64; cap(rs.packed)-len(rs.packed) < most {
+	if most := dedupEntrySize + 2*binary.MaxVarintLen64; cap(w.packed)-len(w.packed) < most {
 		// In small steps: append's would leave a third of it unused.
-		rs.packed = append(slices.Grow([]byte(nil), len(rs.packed)+max(most, len(rs.packed)/8)), rs.packed...)
+		w.packed = append(slices.Grow([]byte(nil), len(w.packed)+max(most, len(w.packed)/8)), w.packed...)
 	}
-	step := r.Seq - rs.last.Seq
-	far := r.Message != rs.last.Message+1 || step >= farStep
+	step := r.Seq - w.last.Seq
+	far := r.Message != w.last.Message+1 || step >= farStep
 	if far {
 		step = farStep
 	}
-	b := append(rs.packed, byte(step))
+	b := append(w.packed, byte(step))
 	b = binary.BigEndian.AppendUint32(b, r.Key[0])
 	b = binary.BigEndian.AppendUint32(b, r.Key[1])
 	b = binary.BigEndian.AppendUint32(b, r.Text)
 	if far {
-		b = binary.AppendVarint(b, int64(r.Message)-int64(rs.last.Message))
-		b = binary.AppendVarint(b, int64(r.Seq)-int64(rs.last.Seq))
+		b = binary.AppendVarint(b, int64(r.Message)-int64(w.last.Message))
+		b = binary.AppendVarint(b, int64(r.Seq)-int64(w.last.Seq))
 	}
-	rs.packed, rs.last = b, r.place()
-	rs.n++
+	w.packed, w.last = b, r.place()
+	w.n++
 }
 
 // forget drops the oldest entry.
-func (rs *Recents) forget() {
-	r, size := rs.base.next(rs.packed)
-	rs.packed = slices.Delete(rs.packed, 0, size)
-	rs.base = r.place()
-	rs.n--
+func (w *dedupWindow) forget() {
+	r, size := w.base.next(w.packed)
+	w.packed = slices.Delete(w.packed, 0, size)
+	w.base = r.place()
+	w.n--
 }
 
 // All goes over the entries, oldest first.
-func (rs *Recents) All(yield func(recent) bool) {
-	at := rs.base
-	for packed := rs.packed; len(packed) > 0; {
+func (w *dedupWindow) all(yield func(dedupEntry) bool) {
+	at := w.base
+	for packed := w.packed; len(packed) > 0; {
 		r, size := at.next(packed)
 		if !yield(r) {
 			return
@@ -114,12 +114,12 @@ func (rs *Recents) All(yield func(recent) bool) {
 }
 
 // IsZero leaves out of a snapshot what is empty.
-func (rs Recents) IsZero() bool { return rs.n == 0 }
+func (w dedupWindow) IsZero() bool { return w.n == 0 }
 
 // MarshalJSON writes one string, 20 bytes an entry: it is most of a snapshot.
-func (rs Recents) MarshalJSON() ([]byte, error) {
-	raw := make([]byte, 0, 20*rs.n)
-	for e := range rs.All {
+func (w dedupWindow) MarshalJSON() ([]byte, error) {
+	raw := make([]byte, 0, 20*w.n)
+	for e := range w.all {
 		for _, v := range []uint32{e.Key[0], e.Key[1], e.Text, e.Message, e.Seq} {
 			raw = binary.BigEndian.AppendUint32(raw, v)
 		}
@@ -128,7 +128,7 @@ func (rs Recents) MarshalJSON() ([]byte, error) {
 }
 
 // UnmarshalJSON reads what MarshalJSON wrote.
-func (rs *Recents) UnmarshalJSON(data []byte) error {
+func (w *dedupWindow) UnmarshalJSON(data []byte) error {
 	var raw []byte
 	if err := json.Unmarshal(data, &raw); err != nil {
 		return err
@@ -136,10 +136,10 @@ func (rs *Recents) UnmarshalJSON(data []byte) error {
 	if len(raw)%20 != 0 {
 		return fmt.Errorf("%d bytes of client ids", len(raw))
 	}
-	*rs = Recents{packed: make([]byte, 0, len(raw)/20*recentSize+2*binary.MaxVarintLen64)}
+	*w = dedupWindow{packed: make([]byte, 0, len(raw)/20*dedupEntrySize+2*binary.MaxVarintLen64)}
 	for ; len(raw) > 0; raw = raw[20:] {
 		at := func(i int) uint32 { return binary.BigEndian.Uint32(raw[4*i:]) }
-		rs.Add(recent{Key: [2]uint32{at(0), at(1)}, Text: at(2), Message: at(3), Seq: at(4)})
+		w.add(dedupEntry{Key: [2]uint32{at(0), at(1)}, Text: at(2), Message: at(3), Seq: at(4)})
 	}
 	return nil
 }
@@ -161,25 +161,25 @@ func TextKey(text string) uint32 {
 }
 
 // remember keeps a client's id. The oldest one makes room.
-func (st *State) remember(r recent) {
-	if st.Recent.n >= RecentMessages {
+func (st *State) remember(r dedupEntry) {
+	if st.Recent.n >= dedupWindowSize {
 		st.Recent.forget()
 		st.Forgotten = true
 	}
-	st.Recent.Add(r)
+	st.Recent.add(r)
 }
 
 // Recall finds a remembered client id; ok is false for one that is new, or forgotten.
-func (st *State) Recall(author conversation.UserID, id conversation.ClientMsgID) (recent, bool) {
+func (st *State) Recall(author conversation.UserID, id conversation.ClientMsgID) (dedupEntry, bool) {
 	key := clientKey(author, id)
 	at := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, key[0]), key[1])
 	if !bytes.Contains(st.Recent.packed, at) {
-		return recent{}, false // as nearly all: a search is ten times faster than reading
+		return dedupEntry{}, false // as nearly all: a search is ten times faster than reading
 	}
-	for r := range st.Recent.All {
+	for r := range st.Recent.all {
 		if r.Key == key {
 			return r, true
 		}
 	}
-	return recent{}, false
+	return dedupEntry{}, false
 }

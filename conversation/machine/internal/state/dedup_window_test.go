@@ -14,9 +14,9 @@ func TestRecents(t *testing.T) {
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	var st State
-	var want []recent
+	var want []dedupEntry
 	for i := range 2000 {
-		r := recent{Key: [2]uint32{random.Uint32(), random.Uint32()}, Text: random.Uint32(), Message: uint32(i), Seq: uint32(7 * i)}
+		r := dedupEntry{Key: [2]uint32{random.Uint32(), random.Uint32()}, Text: random.Uint32(), Message: uint32(i), Seq: uint32(7 * i)}
 		switch random.IntN(4) {
 		case 0: // as far away as can be, before or after
 			r.Message, r.Seq = random.Uint32(), random.Uint32()
@@ -24,10 +24,10 @@ func TestRecents(t *testing.T) {
 			r.Message, r.Seq = st.Recent.last.Message+1, st.Recent.last.Seq+253+random.Uint32N(4)
 		}
 		st.remember(r)
-		if want = append(want, r); len(want) > RecentMessages {
+		if want = append(want, r); len(want) > dedupWindowSize {
 			want = want[1:]
 		}
-		if got := slices.Collect(st.Recent.All); !slices.Equal(got, want) {
+		if got := slices.Collect(st.Recent.all); !slices.Equal(got, want) {
 			t.Fatalf("seed %d: after %d entries: %v instead of %v", seed, i+1, got, want)
 		}
 		if i%100 == 0 {
@@ -35,7 +35,7 @@ func TestRecents(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			st.Recent = Recents{}
+			st.Recent = dedupWindow{}
 			if err := json.Unmarshal(data, &st.Recent); err != nil {
 				t.Fatal(err)
 			}

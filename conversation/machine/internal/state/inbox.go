@@ -40,7 +40,7 @@ func (st *State) applyAccepted(e conversation.Event, t *Task, b conversation.Mes
 	n := conversation.Ordinal(string(b.Message), 'm')
 	st.Messages, st.Activity = max(st.Messages, n), e.At
 	if b.ClientMsgID != "" {
-		st.remember(recent{Key: clientKey(b.Author, b.ClientMsgID), Text: TextKey(b.Text), Message: n, Seq: uint32(e.Seq)})
+		st.remember(dedupEntry{Key: clientKey(b.Author, b.ClientMsgID), Text: TextKey(b.Text), Message: n, Seq: uint32(e.Seq)})
 	}
 	switch b.Disposition {
 	case conversation.Answered:

@@ -48,7 +48,7 @@ func (st *State) applyPart(e conversation.Event, t *Task, p conversation.Part, p
 	n := conversation.Ordinal(string(p.Message), 'p')
 	st.Parts = max(st.Parts, n)
 	if p.ClientMsgID != "" {
-		st.remember(recent{Key: clientKey(p.Author, p.ClientMsgID), Text: TextKey(p.DedupText()), Message: n, Seq: uint32(e.Seq)})
+		st.remember(dedupEntry{Key: clientKey(p.Author, p.ClientMsgID), Text: TextKey(p.DedupText()), Message: n, Seq: uint32(e.Seq)})
 	}
 	if t == nil || p.Source != conversation.SourceID(t.Trigger) {
 		return

@@ -38,7 +38,7 @@ type State struct {
 	Forgotten bool                `json:",omitempty"` // client ids have left Recent
 
 	Tasks     []*Task   `json:",omitempty"` // that have not ended, in the order in which they were born or moved
-	Recent    Recents   `json:",omitzero"`  // the last client ids
+	Recent    dedupWindow   `json:",omitzero"`  // the last client ids
 	Withdrawn []uint32  `json:",omitempty"` // the last withdrawn messages, so that withdrawing again is harmless
 	FreeSince time.Time // when a task last stopped being RUNNING
 	Final     *Final    `json:",omitempty"` // of a sub-session: how its only task ended

@@ -138,7 +138,7 @@ func (st *State) newTask(e conversation.Event, trigger conversation.MessageID) *
 
 func (st *State) applyCancelling(e conversation.Event, t *Task, b conversation.TaskCancelling) {
 	if b.ClientMsgID != "" {
-		st.remember(recent{
+		st.remember(dedupEntry{
 			Key: clientKey(b.Author, b.ClientMsgID), Text: TextKey(b.DedupText()), Message: conversation.Ordinal(string(e.Task), 't'), Seq: uint32(e.Seq),
 		})
 	}
