@@ -88,7 +88,7 @@ func New(cfg Config, d Deps) (*Engine, error) {
 		d.Logger = slog.New(slog.DiscardHandler)
 	}
 	for name, profile := range cfg.Rules.Agents {
-		if _, ok := d.Models[profile.Model]; !ok && name != conversation.Outside {
+		if _, ok := d.Models[profile.Model]; !ok && name != conversation.External {
 			return nil, fmt.Errorf("actors: agent %q wants the model %q, which is not configured", name, profile.Model)
 		}
 	}

@@ -77,7 +77,7 @@ func testConfig() Config {
 		Agents: map[conversation.AgentName]conversation.Profile{
 			conversation.Coordinator: {Name: conversation.Coordinator, Tools: []string{"*"}, MayAsk: true, Delegates: true, EngineTools: true},
 			researcher:               {Name: researcher, Tools: []string{"*"}, MayAsk: true, Delegates: true, Delegable: true, EngineTools: true},
-			conversation.Outside:     {Name: conversation.Outside},
+			conversation.External:    {Name: conversation.External},
 		},
 		Tools: map[string]conversation.ToolRule{},
 	}

@@ -46,7 +46,7 @@ func TestCollectedMessageIsDue(t *testing.T) {
 // its parts find it there again.
 func TestOutsideSessionLeavesMemory(t *testing.T) {
 	withHarness(t, nil, func(t *testing.T, h *harness) {
-		h.createAs(mainKey, conversation.Create{Owner: ada, Agent: conversation.Outside})
+		h.createAs(mainKey, conversation.Create{Owner: ada, Agent: conversation.External})
 		first := h.ok(h.tell(mainKey, say("a", "one")))
 		h.ok(h.tell(mainKey, say("b", "two")))
 		time.Sleep(48 * time.Hour)

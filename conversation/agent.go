@@ -9,7 +9,7 @@ import (
 // The agents that the engine itself knows of.
 const (
 	Coordinator AgentName = "coordinator" // talks to the user; the default of a session
-	Outside     AgentName = "outside"     // no model of ours runs: an outside runtime delivers the parts
+	External    AgentName = "outside"     // no model of ours runs: an external runtime delivers the parts
 )
 
 // Profile is an agent: who a session or a delegation is answered by. The zero value

@@ -159,7 +159,7 @@ func TestReadAt(t *testing.T) {
 			m.model(1, ask("true"), [2]string{"mail", `{}`})
 			return moment{"m2": m.do(conversation.ToolDone{Call: "c1", Status: conversation.CallOK, Result: "sent"})}
 		}},
-		{"a message to an outside runtime", conversation.Outside, func(m *liveSession) moment {
+		{"a message to an outside runtime", conversation.External, func(m *liveSession) moment {
 			m.say("one")
 			m.say("two")
 			m.do(conversation.AddPart{Author: "runtime", Text: "a note"})
@@ -167,7 +167,7 @@ func TestReadAt(t *testing.T) {
 			m.do(conversation.AddPart{Author: "runtime", Source: "m1-s1", Index: 1, Text: "done", Final: true})
 			return moment{"m1": part, "m2": {}}
 		}},
-		{"a message that an outside runtime answers at once", conversation.Outside, func(m *liveSession) moment {
+		{"a message that an outside runtime answers at once", conversation.External, func(m *liveSession) moment {
 			m.say("one")
 			return moment{"m1": m.do(conversation.AddPart{Author: "runtime", Source: "m1-s1", Text: "done", Final: true})}
 		}},

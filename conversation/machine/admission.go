@@ -18,7 +18,7 @@ func (s *Session) LookupKeys(c conversation.Command) []conversation.Key {
 	if part, ok := c.(conversation.AddPart); ok && part.Source != "" {
 		keys := []conversation.Key{{Source: conversation.SourceID("ext:" + part.Source), Part: part.Index}}
 		// Where no model of ours answers, a part may belong to a message of the session.
-		if s.state.Agent == conversation.Outside && strings.HasSuffix(part.Source, "-"+string(s.state.Key.Session)) {
+		if s.state.Agent == conversation.External && strings.HasSuffix(part.Source, "-"+string(s.state.Key.Session)) {
 			keys = append(keys, conversation.Key{Source: conversation.SourceID(part.Source), Part: part.Index})
 		}
 		return keys
@@ -38,7 +38,7 @@ func (s *Session) LookupKeys(c conversation.Command) []conversation.Key {
 // A repeated message, one that answers a question or joins a task, and one that
 // would wait in its own session anyway (A-17: busy comes first) need none.
 func (s *Session) WouldStart(say conversation.Say) bool {
-	if say.Duplicate != nil || s.state.Key.Session.Depth() > 0 || s.state.Agent == conversation.Outside || s.wouldQueue() {
+	if say.Duplicate != nil || s.state.Key.Session.Depth() > 0 || s.state.Agent == conversation.External || s.wouldQueue() {
 		return false
 	}
 	if say.ClientMsgID != "" {

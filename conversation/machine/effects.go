@@ -158,5 +158,5 @@ func (s *Session) Outstanding(now time.Time) []conversation.Effect {
 // wantsSlot is true while a task could start if there was a slot.
 // Rule 6.3.
 func (s *Session) wantsSlot(now time.Time) bool {
-	return s.state.Key.Session.Depth() == 0 && s.state.Agent != conversation.Outside && s.state.Running() == nil && s.state.RunnableAt(now) != nil
+	return s.state.Key.Session.Depth() == 0 && s.state.Agent != conversation.External && s.state.Running() == nil && s.state.RunnableAt(now) != nil
 }

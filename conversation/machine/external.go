@@ -29,8 +29,8 @@ func (d *decision) decideAddPart(c conversation.AddPart) *conversation.Error {
 		}
 	} else {
 		part.Source, part.Index = conversation.SourceID("ext:"+c.Source), c.Index
-		if n := conversation.Ordinal(c.Source, 'm'); d.state.Agent == conversation.Outside && n > 0 && n <= d.state.Messages && d.state.MessageID(n) == conversation.MessageID(c.Source) {
-			if t = d.state.OutsideTask(conversation.MessageID(c.Source)); t == nil {
+		if n := conversation.Ordinal(c.Source, 'm'); d.state.Agent == conversation.External && n > 0 && n <= d.state.Messages && d.state.MessageID(n) == conversation.MessageID(c.Source) {
+			if t = d.state.ExternalTask(conversation.MessageID(c.Source)); t == nil {
 				return conversation.Errorf(conversation.Conflict, "the message %s has ended and takes no more parts", c.Source)
 			}
 			if t.Status != conversation.TaskRunning {

@@ -62,7 +62,7 @@ func (in inbox) duplicate(author conversation.UserID, id conversation.ClientMsgI
 func (s *Session) mode(c conversation.Say) conversation.Mode {
 	_, overridden := s.state.Policy["inbox.mode"]
 	switch {
-	case s.state.Agent == conversation.Outside:
+	case s.state.Agent == conversation.External:
 		return conversation.ModeQueue // each message waits for the parts that carry its id
 	case c.Mode != conversation.ModeDefault:
 		return c.Mode
@@ -148,7 +148,7 @@ func (in inbox) accept(c conversation.Say, task conversation.TaskID, body conver
 // startsAtOnce foresees whether settle will make a new task RUNNING in this commit.
 // Rule 6.2.
 func (in inbox) startsAtOnce(body conversation.MessageAccepted) bool {
-	if in.state.Running() != nil || body.NotBefore.After(in.now) || !in.slot && in.state.Agent != conversation.Outside {
+	if in.state.Running() != nil || body.NotBefore.After(in.now) || !in.slot && in.state.Agent != conversation.External {
 		return false
 	}
 	if body.Preempts {

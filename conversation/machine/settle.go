@@ -58,7 +58,7 @@ func (d *decision) settleOnce() progress {
 		}
 	}
 	if d.state.Running() == nil {
-		if t := d.runnable(); t != nil && (d.slot || d.state.Agent == conversation.Outside) {
+		if t := d.runnable(); t != nil && (d.slot || d.state.Agent == conversation.External) {
 			d.setStatus(t, conversation.TaskRunning, "", nil)
 			return again
 		}
@@ -74,7 +74,7 @@ func (d *decision) settleTask(t *state.Task) progress {
 			d.end(t)
 			return again
 		}
-	case t.Status == conversation.TaskRunning && d.state.Agent != conversation.Outside:
+	case t.Status == conversation.TaskRunning && d.state.Agent != conversation.External:
 		return d.advance(t)
 	case t.Status == conversation.TaskAwaiting && !d.awaits(t):
 		d.setStatus(t, conversation.TaskQueued, "", nil)

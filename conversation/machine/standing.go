@@ -97,7 +97,7 @@ func (s *Session) busy() bool {
 // holdsSlot is true while a root task is RUNNING.
 // Rules 6.1, 6.4.
 func (s *Session) holdsSlot() bool {
-	return s.state.Key.Session.Depth() == 0 && s.state.Agent != conversation.Outside && s.state.Running() != nil
+	return s.state.Key.Session.Depth() == 0 && s.state.Agent != conversation.External && s.state.Running() != nil
 }
 
 // wouldQueue is true when a new task could not start at once even with a free

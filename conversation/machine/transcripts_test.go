@@ -117,7 +117,7 @@ func testRules() *conversation.Rules {
 			"developer":              profile("developer", func(a *conversation.Profile) { a.Delegates, a.Delegable = true, true }),
 			"researcher":             profile("researcher", func(a *conversation.Profile) { a.Delegates, a.Delegable = true, true }),
 			"mute":                   profile("mute", func(a *conversation.Profile) { a.MayAsk, a.EngineTools = false, false }),
-			conversation.Outside:     profile(conversation.Outside, nil),
+			conversation.External:    profile(conversation.External, nil),
 		},
 		Tools: map[string]conversation.ToolRule{
 			"clock": {Spec: conversation.ToolSpec{Name: "clock", Idempotent: true}},

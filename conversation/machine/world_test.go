@@ -112,7 +112,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	w.latest = w.now
 	agent := conversation.Coordinator
 	if r.IntN(12) == 0 {
-		agent = conversation.Outside
+		agent = conversation.External
 	} else if r.IntN(12) == 0 {
 		agent = "mute"
 	}
@@ -627,7 +627,7 @@ func (w *world) user() {
 			}
 			return
 		}
-		if v.Agent == conversation.Outside && len(v.Tasks) > 0 {
+		if v.Agent == conversation.External && len(v.Tasks) > 0 {
 			w.outside(v)
 			return
 		}
@@ -855,7 +855,7 @@ func (w *world) finish() {
 				}
 				continue
 			}
-			if v.Agent == conversation.Outside && len(v.Tasks) > 0 {
+			if v.Agent == conversation.External && len(v.Tasks) > 0 {
 				w.outside(v)
 			}
 			for _, q := range v.Questions {
@@ -1097,5 +1097,5 @@ func (w *world) judgeLog(n *node) {
 
 func (w *world) isOutside(n *node) bool {
 	c, ok := n.durable[0].Body.(conversation.SessionCreated)
-	return ok && c.Agent == conversation.Outside
+	return ok && c.Agent == conversation.External
 }

@@ -53,7 +53,7 @@ func Rules() *conversation.Rules {
 	r := &conversation.Rules{
 		Policy: conversation.DefaultPolicy(), Agents: map[conversation.AgentName]conversation.Profile{}, Tools: map[string]conversation.ToolRule{},
 	}
-	for _, name := range []conversation.AgentName{conversation.Coordinator, "developer", "researcher", "communicator", conversation.Outside} {
+	for _, name := range []conversation.AgentName{conversation.Coordinator, "developer", "researcher", "communicator", conversation.External} {
 		r.Agents[name] = conversation.Profile{
 			Name: name, Tools: []string{"*"}, MayAsk: true, Delegates: true, EngineTools: true, Delegable: name != conversation.Coordinator,
 		}

@@ -29,8 +29,8 @@ func Rules(c *config.Config, tools []conversation.Tool, def string) conversation
 	r := conversation.Rules{
 		Policy: *c.Policy(),
 		Agents: map[conversation.AgentName]conversation.Profile{
-			conversation.Outside: {
-				Name:        conversation.Outside,
+			conversation.External: {
+				Name:        conversation.External,
 				Description: "Answered by a runtime outside of this server.",
 			},
 		},

@@ -108,7 +108,7 @@ func (l *loader) agentList(c *Config) {
 		}
 		aliases[alias] = a.Name
 	}
-	delete(names, string(conversation.Outside))
+	delete(names, string(conversation.External))
 	tools := map[string]bool{"*": true}
 	for _, t := range BuiltinTools() {
 		tools[t.Spec().Name] = true
@@ -118,7 +118,7 @@ func (l *loader) agentList(c *Config) {
 		if !ok || a.Name == "" {
 			continue // built in and untouched, or complained about already
 		}
-		if a.Name == string(conversation.Outside) {
+		if a.Name == string(conversation.External) {
 			l.complain(where, "agent %q is built in and cannot be changed: an outside runtime answers its sessions", a.Name)
 			continue
 		}

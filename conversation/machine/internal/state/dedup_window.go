@@ -42,7 +42,7 @@ type dedupWindow struct {
 type place struct{ Message, Seq uint32 }
 
 const (
-	farStep    = 255
+	farStep        = 255
 	dedupEntrySize = 1 + 8 + 4
 )
 

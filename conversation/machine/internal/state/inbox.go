@@ -135,7 +135,7 @@ func (st *State) applyMoved(b conversation.MessageMoved) {
 	}
 	st.Tasks = slices.Insert(st.Tasks, at, t)
 }
-func (st *State) OutsideTask(trigger conversation.MessageID) *Task {
+func (st *State) ExternalTask(trigger conversation.MessageID) *Task {
 	for _, t := range st.Tasks {
 		if t.Trigger == trigger && t.Cancelling == nil {
 			return t

@@ -37,11 +37,11 @@ type State struct {
 	Closed    bool                `json:",omitempty"`
 	Forgotten bool                `json:",omitempty"` // client ids have left Recent
 
-	Tasks     []*Task   `json:",omitempty"` // that have not ended, in the order in which they were born or moved
-	Recent    dedupWindow   `json:",omitzero"`  // the last client ids
-	Withdrawn []uint32  `json:",omitempty"` // the last withdrawn messages, so that withdrawing again is harmless
-	FreeSince time.Time // when a task last stopped being RUNNING
-	Final     *Final    `json:",omitempty"` // of a sub-session: how its only task ended
+	Tasks     []*Task     `json:",omitempty"` // that have not ended, in the order in which they were born or moved
+	Recent    dedupWindow `json:",omitzero"`  // the last client ids
+	Withdrawn []uint32    `json:",omitempty"` // the last withdrawn messages, so that withdrawing again is harmless
+	FreeSince time.Time   // when a task last stopped being RUNNING
+	Final     *Final      `json:",omitempty"` // of a sub-session: how its only task ended
 
 	// Where a transcript begins (log_ranges.go). A snapshot of before they were kept
 	// lacks them: its session is shown the window, without the original request.
