@@ -255,3 +255,25 @@ func TestHouseGoroutinesHaveOwners(t *testing.T) {
 		}
 	}
 }
+
+// What the documents link to is there, and so are the files and packages that
+// they name.
+func TestHousePathsExist(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
+	file := regexp.MustCompile("`((?:conversation|actors|gateway|persistence|models|tools|metrics|cmd|docs)/[a-z0-9_./-]+)`")
+	eachFile(t, []string{"."}, []string{".md"}, func(name, text string) {
+		for _, m := range link.FindAllStringSubmatch(text, -1) {
+			if _, err := os.Stat(filepath.Join(root, filepath.Dir(name), m[1])); err != nil {
+				t.Errorf("%s links to %s, which is not there", name, m[1])
+			}
+		}
+		if strings.HasPrefix(name, "docs/adr/") { // they tell what was, too
+			return
+		}
+		for _, m := range file.FindAllStringSubmatch(text, -1) {
+			if _, err := os.Stat(filepath.Join(root, m[1])); err != nil {
+				t.Errorf("%s names %s, which is not there", name, m[1])
+			}
+		}
+	})
+}
