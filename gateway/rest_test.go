@@ -173,6 +173,51 @@ func TestWait(t *testing.T) {
 	}
 }
 
+// viewing is the engine of a test that chooses how sessions are viewed.
+type viewing struct {
+	*standIn
+	view func(key conversation.SessionKey, as conversation.UserID, done func(conversation.View, error))
+}
+
+func (v *viewing) View(key conversation.SessionKey, as conversation.UserID, done func(conversation.View, error)) {
+	v.view(key, as, done)
+}
+
+// A message that was accepted has not failed because nothing can be waited for: a
+// client that was told so would send it again.
+func TestWaitWithoutView(t *testing.T) {
+	engine := &viewing{view: func(_ conversation.SessionKey, _ conversation.UserID, done func(conversation.View, error)) {
+		done(conversation.View{}, conversation.Errorf(conversation.Overloaded, "too many views"))
+	}}
+	r := start(t, func(_ *gateway.Config, d *gateway.Deps) {
+		engine.standIn = d.Sessions.(*gatewaytest.Sessions)
+		d.Sessions = engine
+	})
+	r.sessions.Open("s1", "local")
+	a := r.call("POST", "/api/sessions/s1/messages?wait=20s", `{"text":"hi","client_msg_id":"a"}`).want(t, 202)
+	if a.get(t, "message") != "m1-s1" || a.get(t, "disposition") != "started" {
+		t.Errorf("%s", a.body)
+	}
+}
+
+// A session that is erased while a request begins to follow it is gone, as it is
+// for one that follows it already.
+func TestWaitErased(t *testing.T) {
+	engine := &viewing{}
+	r := start(t, func(_ *gateway.Config, d *gateway.Deps) {
+		engine.standIn = d.Sessions.(*gatewaytest.Sessions)
+		d.Sessions = engine
+	})
+	engine.view = func(key conversation.SessionKey, as conversation.UserID, done func(conversation.View, error)) {
+		engine.standIn.View(key, as, func(v conversation.View, err error) {
+			r.hub.Gone(key, "erased")
+			done(v, err)
+		})
+	}
+	r.sessions.Open("s1", "local")
+	r.call("POST", "/api/sessions/s1/messages?wait=20s", `{"text":"hi","client_msg_id":"a"}`).problem(t, 404, "not_found")
+}
+
 // M-20: the life of a message is shown in GET messages: accepted, read, resolved,
 // delivered; parts are among them in order.
 // PROTOCOL.md, rule 8.4.

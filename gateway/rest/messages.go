@@ -2,6 +2,7 @@ package rest
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"time"
 
@@ -91,11 +92,17 @@ func (s *API) sayAndWait(c *fiber.Ctx, key conversation.SessionKey, say conversa
 	switch {
 	case err == nil:
 		return reply(c, fiber.StatusOK, func(out *protocol.Object) { protocol.AppendOutcome(out, o, principal(c).Redact()) })
-	case ctx.Err() != nil: // nothing has failed: it is accepted, as without ?wait
+	case ctx.Err() != nil, notNow(err): // nothing has failed: it is accepted, as without ?wait
 		return reply(c, fiber.StatusAccepted, func(o *protocol.Object) { protocol.AppendReceipt(o, r) })
 	default:
 		return err
 	}
+}
+
+// notNow is true for an engine that refuses to show the session at this moment.
+func notNow(err error) bool {
+	var refusal *conversation.Error
+	return errors.As(err, &refusal) && (refusal.Code == conversation.Overloaded || refusal.Code == conversation.Unavailable)
 }
 
 // await follows a session after the event since until there is something to tell.
@@ -108,10 +115,10 @@ func (s *API) await(ctx context.Context, key conversation.SessionKey, as convers
 	for synced := false; ; {
 		d, err := sub.Next(ctx)
 		switch {
+		case d.Gone, errors.Is(err, fanout.ErrEnded): // erased before or after the subscription had begun
+			return service.ErrNoSession
 		case err != nil:
 			return err
-		case d.Gone:
-			return service.ErrNoSession
 		}
 		for i := range d.Events {
 			o.Add(&d.Events[i])
