@@ -73,6 +73,7 @@ type History struct {
 	// behind the beginning; and when such a call went on or was refused.
 	approvals map[conversation.QuestionID]conversation.CallID
 	decided   map[conversation.CallID]time.Time
+	closed    conversation.QuestionID // the last one that was answered or closed since a step ended
 }
 
 // NewHistory begins a page of at most limit entries.
@@ -141,7 +142,12 @@ func (h *History) reads(e *conversation.Event) {
 			h.approvals[b.Question] = b.Approval.Call
 		}
 	case conversation.QuestionAnswered:
+		h.closed = b.Question
 		h.answered(b, e.At)
+	case conversation.QuestionClosed:
+		h.closed = b.Question
+	case conversation.StepFinished:
+		h.closed = "" // the calls that follow are those of the step
 	case conversation.ToolStarted:
 		h.approves(e, b.Call)
 	case conversation.ToolFinished:
@@ -179,27 +185,22 @@ func (h *History) answered(b conversation.QuestionAnswered, at time.Time) {
 
 // approves finds the answer that let a call go on, or refused it: that to the
 // question that named the call. When it was asked before the page began, it is the
-// newest answer of the task, for any other call starts behind the end of its step.
+// question that was closed last: the call follows at once.
 func (h *History) approves(e *conversation.Event, call conversation.CallID) {
+	question := h.closed
 	for q, c := range h.approvals {
 		if c == call {
 			h.decided[call] = e.At
-			for _, entry := range h.Page {
-				if entry.question == q && entry.Said.Disposition == conversation.Answered {
-					h.read(entry.ID(), e.At)
-				}
-			}
-			return
+			question = q
 		}
 	}
-	for _, entry := range slices.Backward(h.Page) {
-		if entry.Task != e.Task || entry.question == "" {
-			continue
-		}
-		if _, known := h.approvals[entry.question]; !known && entry.Said.Disposition == conversation.Answered {
+	if c, known := h.approvals[question]; question == "" || known && c != call {
+		return
+	}
+	for _, entry := range h.Page {
+		if entry.question == question && entry.Said.Disposition == conversation.Answered {
 			h.read(entry.ID(), e.At)
 		}
-		return
 	}
 }
 

@@ -51,7 +51,7 @@ func TestHistoryRead(t *testing.T) {
 	for _, x := range []struct {
 		name   string
 		log    []*conversation.Event
-		from   int // the page begins behind so many events
+		from   int // the page begins behind so many events; negative: it has room for one entry
 		readAt conversation.Seq
 	}{
 		{"by the step that names it", events(said("m1", conversation.Started), conversation.StepStarted{Step: 1, Attempt: 1, Read: []conversation.MessageID{"m1"}}), 0, 2},
@@ -66,9 +66,17 @@ func TestHistoryRead(t *testing.T) {
 		{"an approval, its call before the answer", events(approval("q1", "c1"), said("m1", conversation.Answered), conversation.ToolStarted{Call: "c1"}, answered("q1", "m1"), merged("m1")), 0, 3},
 		{"an approval, not by another call", events(approval("q1", "c1"), approval("q2", "c2"), said("m1", conversation.Answered), answered("q1", "m1"), conversation.ToolStarted{Call: "c2"}), 0, 0},
 		{"an approval that was asked before the page", events(approval("q1", "c1"), said("m1", conversation.Answered), answered("q1", "m1"), merged("m1"), conversation.ToolStarted{Call: "c1"}), 1, 5},
+		{"an answer, not by a call whose approval another message refuses", events(approval("q2", "c1"), said("m1", conversation.Answered), answered("q1", "m1"), merged("m1"), conversation.MessageAccepted{Message: "m2", Disposition: conversation.Answered}, answered("q2", "m2"), merged("m2"), conversation.ToolStarted{Call: "c1"}), 1, 0},
+		{"an answer, not by a call whose approval expires", events(approval("q2", "c1"), said("m1", conversation.Answered), answered("q1", "m1"), merged("m1"), conversation.QuestionClosed{Question: "q2", Reason: conversation.QuestionExpired}, conversation.ToolFinished{Call: "c1", Status: conversation.CallDenied}), 1, 0},
+		{"an answer, not by a call that is approved behind the page", events(approval("q2", "c1"), said("m1", conversation.Answered), answered("q1", "m1"), merged("m1"), said("m2", conversation.Answered), answered("q2", "m2"), merged("m2"), conversation.ToolStarted{Call: "c1"}), -1, 0},
+		{"an answer that came during a step, not by a call of that step", events(conversation.Asked{Question: "q1"}, conversation.StepStarted{Step: 2, Attempt: 1}, said("m1", conversation.Answered), answered("q1", "m1"), merged("m1"), conversation.StepFinished{Step: 2, Attempt: 1}, conversation.ToolStarted{Call: "c1"}, conversation.ToolFinished{Call: "c1"}, conversation.StepStarted{Step: 3, Attempt: 1}), 0, 9},
 		{"by a part of an external runtime", events(said("m1", conversation.Started), conversation.PartialResponse{Part: conversation.Part{Message: "p1", Source: "m1"}}), 0, 2},
 	} {
-		h := NewHistory(10)
+		limit := 10
+		if x.from < 0 {
+			x.from, limit = -x.from, 1
+		}
+		h := NewHistory(limit)
 		for _, e := range x.log[x.from:] {
 			h.Add(e)
 		}
