@@ -5,6 +5,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -276,4 +277,23 @@ func TestHousePathsExist(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The states of the subscription's diagram are the phases of the code.
+func TestHouseSubscriptionStates(t *testing.T) {
+	_, text, _ := strings.Cut(document(t, "STATES.md"), "## Subscription\n")
+	code, err := os.ReadFile(filepath.Join(root, "gateway", "fanout", "subscription.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	drawn, there := map[string]bool{}, map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^    (\w+) --> (?:\[\*\]|\w+)`).FindAllStringSubmatch(text, -1) {
+		drawn[m[1]] = true
+	}
+	for _, m := range regexp.MustCompile(`(?m)^\tphase([A-Z]\w*)\b`).FindAllStringSubmatch(string(code), -1) {
+		there[strings.ToLower(m[1])] = true
+	}
+	if len(there) == 0 || !maps.Equal(drawn, there) {
+		t.Errorf("docs/STATES.md draws %v, gateway/fanout has %v", drawn, there)
+	}
 }
