@@ -35,8 +35,8 @@
 //   - Durable before visible. Memory may run ahead of the disk, nothing outside
 //     does: answers that depend on the state wait in the batch, even those that
 //     change nothing (answerWhenDurable).
-//   - Acquiring effects wait for the commit, and are asked for again at that time
-//     (machine.Wants); releasing effects are done at once.
+//   - Acquiring effects wait for the commit: the machine hands out what is still to
+//     be done (machine.Session.Durable); releasing effects are done at once.
 //   - Receive never blocks and never calls out. Loading, committing, asking the
 //     store and asking a model run in goroutines that send a message at their end.
 //   - A session whose commit has failed forgets its memory and is loaded again from

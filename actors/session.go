@@ -102,7 +102,7 @@ type (
 		mail.DeadLetterOK
 		level drainLevel
 	}
-	// leaveNow ends the session without a further commit.
+	// unloadNow ends the session without a further commit.
 	unloadNow struct {
 		mail.DeadLetterOK
 		reason string

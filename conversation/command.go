@@ -167,10 +167,10 @@ type Tell struct {
 // becomes of what was open when the process ended.
 type Recovered struct{}
 
-// Tick says that the time of NextDue has come.
+// Tick says that the time of Standing.NextTick or WakeAt has come.
 type Tick struct{}
 
-// SlotGranted answers a WantSlot effect: Given.Slot is true with it.
+// SlotGranted answers a WantSlot effect: Inputs.Slot is true with it.
 type SlotGranted struct{}
 
 // Drain parks the open step: its model call was stopped because the node goes away.

@@ -139,7 +139,7 @@ func (d *decision) decideInner(c conversation.Command) {
 	case conversation.Compacted:
 		d.compacted(c)
 	case conversation.SlotGranted:
-		// The slot is in Given; settle uses it.
+		// Inputs brings the slot; settle uses it.
 	}
 }
 

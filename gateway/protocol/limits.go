@@ -24,7 +24,7 @@ type Limits struct {
 	Streams     int `key:"limits.streams" min:"0"` // open SSE streams of the node
 }
 
-// appendLimits shows the limits of the protocol by their names.
+// Append shows the limits of the protocol by their names.
 func (l Limits) Append(o *Object) {
 	o.Key("limits")
 	in := NewObject(o.Bytes)

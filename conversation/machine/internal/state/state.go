@@ -112,7 +112,7 @@ type Message struct {
 	Read     conversation.Seq        `json:",omitempty"` // the step_started that showed it to a model; 0 = unread
 	ReadBy   conversation.StepNumber `json:",omitempty"`
 	Deferred bool                    `json:"Kept,omitempty"` // waits for the task's next question instead of a step
-	Text     string                  // whole for a kept reply, else at most rememberedText of it
+	Text     string                  // whole for a kept reply, else at most RememberedText characters of it
 	Words    []uint32                `json:",omitempty"` // hashes of its significant words
 }
 
