@@ -98,7 +98,7 @@ type Move struct {
 }
 
 // Cancel ends a task early. Task "" = the running one. With a client's id it
-// takes effect once: told again after its task has ended, it must not end the next.
+// takes effect once: sent again after its task has ended, it must not end the next.
 type Cancel struct {
 	Task        TaskID
 	By          CancelBy // ByUser or ByParent
@@ -155,7 +155,7 @@ func saidToCancel(reason string, drop bool) string {
 func saidAsPart(text string) string { return "\xffpart " + text }
 
 // Tell is the first message of a sub-session and creates it: the objective of a
-// delegation. Told again, it is answered with the result, or with every open question.
+// delegation. Sent again, it is answered with the result, or with every open question.
 type Tell struct {
 	Agent     AgentName
 	Owner     UserID

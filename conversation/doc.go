@@ -18,12 +18,12 @@
 //
 // The machine accepts the message, finds that no task runs, makes one of it, and
 // opens the task's first step. These are three events of one decision. Each was
-// applied to the state as it was decided. Nobody has seen anything of it yet.
+// applied to the state as it was decided. Nothing of it is visible outside yet.
 //
 //	Commit{events, keys, rows, summary, wake-up} ──▶ Store ──▶ durable
 //
-// The shell stores them as one record. Now the sender is told that the message is
-// the server's business (its Receipt); every screen that follows the session gets
+// The shell stores them as one record. Now the sender gets the Receipt: the server
+// has taken charge of the message; every screen that follows the session gets
 // the events; and the machine hands out the effect that waited for this:
 //
 //	Durable(3) ──▶ AskModel{step 1, attempt 1}
@@ -41,7 +41,7 @@
 // Instead of text the model may have asked something (Asked: the task waits for a
 // command that answers), called a tool (ToolStarted: durable before the tool runs;
 // its result comes back as ToolDone), or given a part of the work to another agent
-// (DelegationStarted: another session with the same machine, told by its shell).
+// (DelegationStarted: the shell sends it to another session with the same machine).
 // Then the task goes on with another step. A message that arrives meanwhile is
 // accepted at once and read by the next step. Whatever happens, each accepted
 // message is resolved exactly once (MessageResolved).
@@ -93,13 +93,13 @@
 // A command is an input (Command). Commands come from clients, from other
 // sessions, from the shell itself, and from what it has started.
 //
-// An event is what has happened (Event). Events are the only thing that changes a
+// An event records something that has happened (Event). Events are the only thing that changes a
 // session, the only thing that is stored of it, and what clients are shown.
 //
-// An effect is what is to be done because of events (Effect): those that start or
-// tell something wait for the commit, those that only stop something do not.
+// An effect is work to be done because of events (Effect): effects that start or
+// send something wait for the commit, effects that only stop something do not.
 //
-// A message is what was said to a session; a part is what the session says. A task
+// A message goes to a session; a part is one message of its assistant. A task
 // is one run of the agent, started by its trigger message; a step is one model call
 // of it, an attempt one try of a step. A question waits for an answer of the user;
 // a call is one use of a tool, or a delegation.

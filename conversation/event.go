@@ -88,8 +88,8 @@ type SessionUpdated struct {
 	Policy Overrides // only the keys that changed; nil = none
 }
 
-// SessionClosed closes a session: it takes no more messages. What runs goes on,
-// and its log stays until it is erased.
+// SessionClosed closes a session: it takes no more messages. Running work
+// goes on, and its log stays until it is erased.
 type SessionClosed struct{ Reason string }
 
 // MessageAccepted says that a message is the server's business from now on: it
@@ -176,7 +176,7 @@ var cancelByNames = [...]string{"", "user", "interrupt", "error", "parent"}
 func (b CancelBy) String() string { return name(cancelByNames[:], int(b)) }
 
 // TaskCancelling is the first phase of every end but COMPLETE: nothing new is
-// started, what is open is told to stop, and Until bounds the wait for it. A
+// started, open calls get the order to stop, and Until bounds the wait for it. A
 // command with a client's id that finds its task in that phase says it again,
 // with the same Until: the log is where its id is kept.
 type TaskCancelling struct {
@@ -195,8 +195,8 @@ type TaskCancelling struct {
 // DedupText is that of the command; see Cancel.DedupText.
 func (b TaskCancelling) DedupText() string { return saidToCancel(b.Reason, b.Drop) }
 
-// Cause says why an attempt after the first was made. What counts against a limit
-// ends the task in ERROR when the limit is reached.
+// Cause says why an attempt after the first was made. A cause that counts against
+// a limit ends the task in ERROR when the limit is reached.
 type Cause uint8
 
 // The causes. Stored: do not reorder.
@@ -429,7 +429,7 @@ type ToolFinished struct {
 }
 
 // DelegationStarted gives an objective to another agent, which works on it in a
-// session of its own. It is durable before that session is told. It ends with
+// session of its own. It is durable before that session gets its objective. It ends with
 // DelegationFinished: by its result, by Deadline, or with its task.
 type DelegationStarted struct {
 	Delegation CallID

@@ -104,8 +104,8 @@ type Request struct {
 // last entries.
 func (r *Request) All() []Entry { return slices.Concat(r.Entries, r.Last) }
 
-// Role is who speaks in an Entry, as providers tell them apart. What the engine
-// itself has to say to a model comes as RoleUser, in square brackets.
+// Role says who speaks in an Entry, as providers tell them apart. The engine's own
+// words to a model come as RoleUser, in square brackets.
 type Role uint8
 
 // The roles.

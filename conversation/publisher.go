@@ -6,8 +6,8 @@ type Publisher interface {
 	Publish(key SessionKey, events []Event)
 	// Show hands on an ephemeral thing; after is the last durable seq.
 	Show(key SessionKey, after Seq, e Ephemeral)
-	// Stored says how far a session's log reaches when it comes into memory. What
-	// of it was not published, because the process that stored it ended before, will not be:
+	// Stored says how far a session's log reaches when it comes into memory. If the process
+	// that stored an event ended before it published it, the event is never published:
 	// followers read it from the log.
 	Stored(key SessionKey, head Seq)
 	// Gone says that a session was erased.

@@ -173,7 +173,7 @@ type Cursor struct {
 	Seq  Seq
 }
 
-// Record is what one commit stored: the unit in which logs are read. A commit
+// Record holds the events of one commit: the unit in which logs are read. A commit
 // without events leaves none.
 type Record struct {
 	ID     CommitID

@@ -17,8 +17,8 @@ type ToolSpec struct {
 }
 
 // Tool acts on the world. One Tool serves all sessions at once, so its methods may
-// be called from any goroutine. What it must not do twice is for Spec to say: a
-// tool that is not Idempotent is never run again after a crash.
+// be called from any goroutine. Spec says whether it
+// may run twice: a tool that is not Idempotent is never run again after a crash.
 type Tool interface {
 	Spec() ToolSpec
 	// Check validates arguments without running anything; its error is shown to the model.

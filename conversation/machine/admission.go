@@ -6,13 +6,13 @@ import (
 	"parley/conversation"
 )
 
-// What the shell must know of a command before Decide: whether the store has to be
-// asked for its key, and whether it would need a slot.
+// The shell must know two things of a command before Decide: whether to ask the
+// store for its key, and whether it would need a slot.
 
 // LookupKeys are the keys that the store must be asked for before a command is
 // decided: the session does not know whether one of them was there before. At most
-// one of them is stored. None: the command can be decided at once. What the store
-// knows comes with the command as its Duplicate (conversation.DuplicateOf,
+// one of them is stored. None: the command can be decided at once. The
+// store's answer comes with the command as its Duplicate (conversation.DuplicateOf,
 // conversation.WithDuplicate).
 func (s *Session) LookupKeys(c conversation.Command) []conversation.Key {
 	if part, ok := c.(conversation.AddPart); ok && part.Source != "" {

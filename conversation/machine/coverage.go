@@ -10,7 +10,7 @@ import (
 // Coverage: the last-resort net under the conversation. Obligations are not
 // kept anywhere: an accepted message without a resolution is one.
 
-// nudging is what rule 2.8 has led to.
+// nudging is the outcome of rule 2.8.
 type nudging bool
 
 const (

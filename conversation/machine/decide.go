@@ -180,9 +180,9 @@ func (d *decision) emitOf(task conversation.TaskID, body conversation.EventBody)
 	return e
 }
 
-// at is the time of what happens now. A clock may be set back; a session's time
-// does not go back. What is to happen later is reckoned from the clock itself:
-// else a clock that was an hour ahead would keep each retry waiting for an hour.
+// at is the time of the events decided now. A clock may be set back; a session's
+// time does not go back. A later time is computed from the clock itself: else a
+// clock that was an hour ahead would keep each retry waiting for an hour.
 // Rule 1.8.
 func (d *decision) at() time.Time {
 	if d.now.Before(d.state.Last) {

@@ -66,7 +66,7 @@ func (cs calls) awaited(id conversation.CallID) (*state.Task, *state.Call) {
 	return t, d
 }
 
-// stops is true while the delegations of a task are told to end.
+// stops is true while the delegations of a task are being ended.
 func (s *Session) stops(t *state.Task) bool { return t.Cancelling != nil || s.wrapping(t) }
 
 // delegationQuestions closes what a delegation has not open any more: it has
@@ -106,7 +106,7 @@ func (cs calls) delegationQuestionClosed(c conversation.DelegationQuestionClosed
 	cs.emit(t, conversation.QuestionClosed{Question: id, Reason: c.Reason})
 }
 
-// startDelegations journals the delegations of one call; they are told when that
+// startDelegations journals the delegations of one call; they are sent when that
 // is durable.
 func (cs calls) startDelegations(t *state.Task, jobs []plan.Job, modelCall string) {
 	for _, j := range jobs {

@@ -29,7 +29,7 @@
 //   - external.go: sessions that a runtime outside of this server answers
 //   - lifecycle.go: creating, changing, closing a session
 //
-// internal/plan checks what the calls of an answer ask for. What the shell needs
-// beside Decide is in admission.go (before it), effects.go and standing.go (after
-// it), recovery.go and tick.go (when it was away, and when time has passed).
+// internal/plan checks what the calls of an answer ask for. Beside
+// Decide the shell uses admission.go (before it), effects.go and standing.go (after
+// it), recovery.go and tick.go (after a restart, and when time has passed).
 package machine

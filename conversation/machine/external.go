@@ -56,9 +56,9 @@ func (d *decision) decideAddPart(c conversation.AddPart) *conversation.Error {
 }
 
 // deliveredBefore answers a part that was delivered before: the store knows all
-// that have a source, and the session the last plain ones. What a source has said
-// under an index stays; a client's id under which something else was said is a
-// mistake of the client.
+// that have a source, and the session the last plain ones. A source's part
+// with an index never changes; a client that uses its id again for other text has
+// made a mistake.
 func (d *decision) deliveredBefore(c conversation.AddPart) (bool, *conversation.Error) {
 	dup := c.Duplicate
 	if c.Source != "" {

@@ -7,7 +7,7 @@ import (
 )
 
 func (d *decision) decideCreate(c conversation.Create) *conversation.Error {
-	if d.state.Key.Session.Depth() > 0 { // it would never be told its objective
+	if d.state.Key.Session.Depth() > 0 { // it would never get its objective
 		return conversation.Errorf(conversation.Forbidden, "a delegation's session is opened by its parent alone")
 	}
 	if d.Exists() {

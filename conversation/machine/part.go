@@ -73,7 +73,7 @@ func (s *Session) texts(step conversation.StepNumber, attempt int, items []conve
 		if item.Streamed {
 			p.draft = conversation.Draft(step, attempt, i)
 		}
-		// A delegate's answer is one text: its parent is told that and no other.
+		// A delegate's answer is one text: its parent gets that text and no other.
 		if (!s.policy.PartsEnabled || s.state.Key.Session.Depth() > 0) && len(texts) > 0 {
 			texts[0].text += "\n\n" + p.text
 			continue

@@ -55,7 +55,7 @@ func (s *Session) Summary() conversation.Summary { return s.state.Summary() }
 // first event of a task that has not ended.
 func (s *Session) TranscriptFrom() conversation.Seq { return s.state.TranscriptFrom() }
 
-// TranscriptOrigin is where the original request is told, from accepted to read,
+// TranscriptOrigin is the range of the original request, from accepted to read,
 // for Transcript.Pin. ok is false if TranscriptFrom includes it.
 func (s *Session) TranscriptOrigin() (r conversation.Range, ok bool) {
 	return s.state.TranscriptOrigin()

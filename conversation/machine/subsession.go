@@ -7,7 +7,7 @@ import (
 
 // A sub-session: what its parent tells it, and what it tells its parent.
 
-// decideTell is a sub-session's first message; told again, it answers with the
+// decideTell is a sub-session's first message; repeated, it answers with the
 // result, or with every open question.
 // Rules 5.4, 5.7.
 func (cs calls) decideTell(c conversation.Tell) *conversation.Error {

@@ -121,8 +121,8 @@ func (h *History) begins(e *conversation.Event) *HistoryEntry {
 	}
 }
 
-// reads notes that messages of the page were read. Mostly a step says which. What
-// answers a question is in no step's list: the task's next step is shown it as the
+// reads notes that messages of the page were read. Mostly a step says which. An
+// answer to a question is in no step's list: the task's next step is shown it as the
 // question's result; an answer to a delegation is taken by it at once, and an
 // approval by the call that it allows or refuses. An external runtime has no steps:
 // its first part for a message is the sign.

@@ -2,8 +2,8 @@ package readmodel
 
 import "parley/conversation"
 
-// Outcome is what became of one message so far. It begins with the event behind
-// the message's acceptance.
+// Outcome says what became of one message so far. It begins with the first event
+// after the message's acceptance.
 type Outcome struct {
 	Message  conversation.MessageID
 	Task     conversation.TaskID        // the last one that the message belonged to

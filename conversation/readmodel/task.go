@@ -8,7 +8,7 @@ import (
 	"parley/conversation"
 )
 
-// Task is what the log says of one task. It begins with the event that created the
+// Task gathers what the log says of one task. It begins with the event that created the
 // task (Row.First) and may end with the last one of its status (Row.Last).
 type Task struct {
 	Row       conversation.TaskRow
@@ -31,7 +31,7 @@ type ShownPart struct {
 	At    time.Time
 }
 
-// ReplyEntry is what a user answered to a task's question.
+// ReplyEntry holds a user's answer to a task's question.
 type ReplyEntry struct {
 	Text string
 	At   time.Time
@@ -133,7 +133,7 @@ func (t *Task) Question() *conversation.QuestionView {
 	return found
 }
 
-// Output is what the task has said: its parts, and the question that is open.
+// Output returns the task's text: its parts, and the question that is open.
 func (t *Task) Output() string {
 	var texts []string
 	for _, p := range t.Parts {

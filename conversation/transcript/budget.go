@@ -56,11 +56,11 @@ func headAndTail(text string, limit int, between string) string {
 	return text[:head] + between + text[from:]
 }
 
-// fit leaves out of a request's entries what is over the budget, in whole units:
-// first tasks that have ended, the oldest first, then other tasks that wait,
-// then answers of this task with all their results. What is pinned stays, and so
-// do this task's messages and its newest answer. The result is the transcript's
-// own slice when nothing must go; it is never written to.
+// fit cuts a request's entries down to the budget, in whole units. It
+// leaves out tasks that have ended, the oldest first, then other tasks that wait,
+// then answers of this task with all their results. Pinned entries stay, and so do
+// this task's messages and its newest answer. The result is the transcript's own
+// slice when nothing must go; it is never written to.
 func (t *Transcript) fit(task conversation.TaskID, budget int) []conversation.Entry {
 	tokens := t.Size()
 	defer func() { t.shown = tokens }()

@@ -20,9 +20,9 @@ type Compaction struct {
 	limit   int // tokens of the summary
 }
 
-// What a compaction leaves in any case, and when a long conversation of little
-// text is condensed: well before entries would be left out for their number, or
-// would lie before the window of a rebuilt transcript.
+// These bounds say what a compaction leaves in any case, and when it condenses a
+// long conversation of little text: well before entries would be left out for their
+// number, or would lie before the window of a rebuilt transcript.
 const (
 	keepEntries    = MaxEntries / 3
 	keepEvents     = conversation.TranscriptWindow / 2
@@ -63,8 +63,8 @@ func (t *Transcript) long() bool {
 }
 
 // Compaction plans a summary if one is called for and possible: there must be
-// tasks that have ended, and a summary of them must be worth its place. What is
-// said after the plan was made is not touched by it.
+// tasks that have ended, and a summary of them must be worth its place. It
+// does not touch entries that come after the plan was made.
 func (t *Transcript) Compaction(key conversation.SessionKey, rules *conversation.Rules, agent conversation.AgentName) (Compaction, bool) {
 	limits := rules.Policy.Context
 	long := t.long()

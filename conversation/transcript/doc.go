@@ -2,7 +2,7 @@
 // events.
 //
 // A Transcript is a cache: it is fed with every event in order (Add) and can be
-// rebuilt from the log at any time. What must be fed is said by the machine:
+// rebuilt from the log at any time. The machine says what must be fed:
 // everything after Session.TranscriptFrom, and for Pin the events of
 // Session.TranscriptOrigin, so that the original request stays in view. A live
 // transcript and a rebuilt one show the same.
@@ -17,7 +17,7 @@
 // context.budget is shown less, the oldest ended tasks first (budget.go). When the
 // conversation is longer than context.threshold, Compaction plans a summary; the
 // command that brings it back is conversation.Compacted (compaction.go).
-// enginetools.go has the engine's own tools as models are told of them.
+// enginetools.go has the descriptions of the engine's own tools for models.
 //
 // A Transcript is safe for one goroutine at a time and owns none. The shell keeps
 // one for each session whose model is asked often, and drops it when idle.

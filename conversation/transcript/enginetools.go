@@ -9,7 +9,7 @@ import (
 	"parley/conversation"
 )
 
-// The engine's own tools as data: what models are told of them. The rules that
+// The engine's own tools as data: their descriptions for models. The rules that
 // execute them are in call.go.
 
 // ToolsFor lists what an agent may call at a depth: the engine's tools, then

@@ -423,9 +423,9 @@ func (t *Transcript) dropOpaque(task conversation.TaskID) {
 }
 
 // trim leaves out the oldest entries of ended tasks, in whole units: it cuts
-// before a message, never between a call and its result. What is pinned stays.
-// It bounds what is kept in memory; what a summary does not cover by then is
-// only in the log.
+// before a message, never between a call and its result. Pinned entries
+// stay. It bounds the memory in use; an entry that it drops before a summary covers
+// it is only in the log.
 func (t *Transcript) trim() {
 	if len(t.entries) <= 2*MaxEntries {
 		return

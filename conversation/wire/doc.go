@@ -31,7 +31,7 @@
 // cannot read is ErrCorrupt, or conversation.ErrTooNew when a newer program
 // wrote it. All of them may be called from any goroutine.
 //
-// What comes back is what was put in, with these limits: times and durations have
+// Decoding gives the encoded value again, with these limits: times and durations have
 // milliseconds and times are UTC, a time at exactly 1970-01-01T00:00:00Z is no
 // time, an empty slice or map comes back nil, and text that is not UTF-8 comes
 // back with U+FFFD in the place of each byte that is not.

@@ -110,7 +110,7 @@ func (r *reader) accept() {
 	}
 }
 
-// end is what was wrong: damage, or else the refused field with the lowest number.
+// end returns the error, if any: damage, or else the refused field with the lowest number.
 func (r *reader) end() error {
 	switch {
 	case *r.damage != nil:

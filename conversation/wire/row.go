@@ -127,7 +127,8 @@ func DecodeSummary(b []byte) (conversation.Summary, error) {
 	return s, nil
 }
 
-// HeadRow is what a store keeps at the end of a session's log. The snapshot
+// HeadRow is the row of a session's newest state: its writer, the end of its log,
+// its snapshot's place and its wake-up. The snapshot
 // itself has a key of its own: it is read once per activation, the head with
 // every commit.
 type HeadRow struct {

@@ -10,7 +10,7 @@ import (
 	"parley/conversation"
 )
 
-// What several events hold.
+// These values are part of several events.
 
 // overrides writes a removed override as "", which is not JSON.
 func (w *writer) overrides(field protowire.Number, o conversation.Overrides) {

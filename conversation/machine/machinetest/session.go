@@ -22,8 +22,8 @@ type Session struct {
 	request    conversation.Request   // of it, once it has begun
 }
 
-// Request is what the open model call was shown when it began; ok is false when
-// there is none.
+// Request returns the request of the open model call as it was when the call
+// began; ok is false when no call is open.
 func (s *Session) Request() (r conversation.Request, ok bool) {
 	return s.request, s.asked != nil
 }

@@ -20,7 +20,7 @@ var Epoch = time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
 type World struct {
 	Rules     *conversation.Rules // of all sessions; may be changed before the first one
 	Store     conversation.Store
-	Publisher conversation.Publisher // nil = nobody follows
+	Publisher conversation.Publisher // nil = there are no followers
 
 	Now  time.Time     // the clock
 	Pace time.Duration // how far each command moves it first
@@ -75,7 +75,7 @@ func (w *World) Session(key conversation.SessionKey) *Session {
 // Tell gives a session a command. done, which may be nil, is called when
 // everything is stored and before it is published. A session comes into being by
 // Create or conversation.Tell; for other commands an absent one is not found.
-// What is to be done because of the command waits for Rest.
+// The command's effects wait for Rest.
 func (w *World) Tell(key conversation.SessionKey, c conversation.Command, done func(conversation.Receipt, error)) {
 	w.Now = w.Now.Add(w.Pace)
 	if done == nil {
@@ -120,7 +120,7 @@ func (w *World) Pass(d time.Duration) {
 	w.Rest()
 }
 
-// Append stores events that nobody decided, as one record, and publishes them if
+// Append stores events without a decision, as one record, and publishes them if
 // publish is true. Seq and, where it is zero, At are filled in; keys and rows of
 // tasks are not stored. The events are applied to the machine, so they must have
 // a shape that it knows, if not a meaning.
@@ -223,8 +223,8 @@ func (w *World) publish(key conversation.SessionKey, events []conversation.Event
 
 func (w *World) later(f func()) { w.todo = append(w.todo, f) }
 
-// tell is Tell between sessions: nobody waits for the answer, and a session that
-// has been erased meanwhile is told nothing.
+// tell is Tell between sessions: no caller waits for the answer, and a session
+// that has been erased meanwhile gets nothing.
 func (w *World) tell(key conversation.SessionKey, c conversation.Command) {
 	w.later(func() { w.Tell(key, c, nil) })
 }

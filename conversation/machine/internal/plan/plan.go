@@ -12,7 +12,7 @@ import (
 	"parley/conversation/machine/internal/state"
 )
 
-// Situation is what an answer is checked against.
+// Situation holds all that the check of an answer needs to know.
 type Situation struct {
 	Task   *state.Task // the task that the answer belongs to, as the model was shown it
 	Agent  conversation.AgentName
@@ -26,12 +26,12 @@ type Situation struct {
 type Call struct {
 	Item     conversation.Item
 	Decision conversation.Decision
-	Result   string // what the model is told, if that is known at once; "" = it comes later
+	Result   string // the call's result for the model, if it is known at once; "" = it comes later
 	Covers   bool   // a coverMessage that holds: it changes nothing that a step would have to see
 	Do       Action // nil: the item is no call, but text
 }
 
-// Action is one thing to be done for a call. What was checked still holds when the actions
+// Action is one thing to be done for a call. The checks still hold while the actions
 // of an answer are carried out in order: no action takes what a later one needs.
 type Action interface{ isAction() }
 
@@ -41,7 +41,7 @@ type (
 	Nothing struct{}
 	// Refuse answers a bad call: the reason goes back to the model as its result.
 	Refuse struct{ Reason error }
-	// Show shows a text now. Message is what it answers; "" = nothing in particular.
+	// Show shows a text now. It answers Message; "" = no particular message.
 	Show struct {
 		Text    string
 		Message conversation.MessageID

@@ -97,7 +97,7 @@ func (st *State) TranscriptFrom() conversation.Seq {
 	return from
 }
 
-// TranscriptOrigin is where the original request is told, from accepted to read,
+// TranscriptOrigin is the range of the original request, from accepted to read,
 // for Transcript.Pin. ok is false if TranscriptFrom includes it.
 func (st *State) TranscriptOrigin() (r conversation.Range, ok bool) {
 	o := st.Origin

@@ -81,7 +81,7 @@ type Task struct {
 	Calls      []*Call                 `json:",omitempty"` // without a result yet
 	Questions  []*Question             `json:",omitempty"` // open, oldest first
 
-	// What the next step would show to the model. A step's start sets both to false.
+	// Both say that the next step has something new for the model. Its start sets both to false.
 	UnseenResults bool `json:"Round,omitempty"` // a result of the last step's own calls
 	UnseenInput   bool `json:"News,omitempty"`  // something from outside that round: an answer, a late result, a nudge (unread messages aside)
 

@@ -26,7 +26,7 @@ func (st *State) applyStepStarted(e conversation.Event, t *Task, b conversation.
 				m.Read, m.ReadBy = e.Seq, b.Step
 			}
 		}
-		// What was read stands before what waits (kept replies).
+		// Messages that were read stand before those that wait (kept replies).
 		slices.SortStableFunc(t.Messages, func(a, b *Message) int { return boolOrder(a.Read == 0) - boolOrder(b.Read == 0) })
 		return
 	}
