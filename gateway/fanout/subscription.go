@@ -251,7 +251,8 @@ func (s *Subscription) gone(reason string) {
 	q := s.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if s.phase == phaseLive || s.phase == phaseReplay {
+	// Before the begin a client is not shown anything; Next must tell it all the same.
+	if s.phase == phaseLive || s.phase == phaseReplay || s.phase == phaseWaiting && s.values {
 		frame := protocol.TextFrame(func(b []byte) []byte { return protocol.AppendGone(b, s.key.Session, s.cursor, reason) })
 		q.push(frameBatch{data: frame, frames: 1, value: s.otherValue(value{gone: true, reason: reason})})
 	}

@@ -1,7 +1,10 @@
 package fanout
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"iter"
 	"strings"
 	"testing"
 
@@ -171,5 +174,33 @@ func TestEncodedOnce(t *testing.T) {
 		if same := a == c; same != (i == 1) {
 			t.Errorf("item %d: redacted and whole are the same: %v", i, same)
 		}
+	}
+}
+
+// erasing is an engine whose sessions are erased while they are asked for.
+type erasing struct{ hub *Hub }
+
+func (e erasing) View(key conversation.SessionKey, _ conversation.UserID, done func(conversation.View, error)) {
+	e.hub.Gone(key, "erased")
+	done(conversation.View{Key: key}, nil)
+}
+
+func (erasing) Records(context.Context, conversation.SessionKey, conversation.Range) iter.Seq2[conversation.Record, error] {
+	return func(func(conversation.Record, error) bool) {}
+}
+
+// A session that is erased before its subscription has begun is gone, too.
+func TestGoneBeforeTheBegin(t *testing.T) {
+	h := NewHub(nil)
+	s, _, err := h.Subscribe(t.Context(), erasing{h}, protocol.DefaultLimits(), Options{Key: conversation.SessionKey{Session: "s1"}, Values: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if d, err := s.Next(t.Context()); err != nil || !d.Gone || d.Reason != "erased" {
+		t.Errorf("%+v, %v", d, err)
+	}
+	if _, err := s.Next(t.Context()); !errors.Is(err, ErrEnded) {
+		t.Errorf("and then %v", err)
 	}
 }

@@ -115,10 +115,10 @@ func (s *API) await(ctx context.Context, key conversation.SessionKey, as convers
 	for synced := false; ; {
 		d, err := sub.Next(ctx)
 		switch {
-		case d.Gone, errors.Is(err, fanout.ErrEnded): // erased before or after the subscription had begun
-			return service.ErrNoSession
 		case err != nil:
 			return err
+		case d.Gone:
+			return service.ErrNoSession
 		}
 		for i := range d.Events {
 			o.Add(&d.Events[i])
