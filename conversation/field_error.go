@@ -1,6 +1,7 @@
 package conversation
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"strconv"
@@ -18,6 +19,7 @@ import (
 //	min, max the bounds, written as in the configuration: "1ms", "0", "256"
 //	unit     "bytes": the number is a size and may be written as "256 KiB"
 //	auto     the number that the text "auto" stands for
+//	after    in a block: the key behind which this one is printed
 type FieldError struct {
 	Key      string // of the value that is wrong; within a block its name there, and "" for the block as a whole
 	Sentence string // what the value must be, without the key and the value; "" if AtMost says it
@@ -25,9 +27,13 @@ type FieldError struct {
 	Value    any    // the value, for Error; nil = Error does not say it
 }
 
-// Error is the key, the value if there is one, and the sentence.
+// Error is the key, the value if there is one, and the sentence; of a block as a
+// whole the sentence alone.
 func (e FieldError) Error() string {
 	key, sentence := e.Key, e.Sentence
+	if key == "" {
+		return sentence
+	}
 	if e.Value != nil {
 		key = fmt.Sprintf("%s = %v", key, e.Value)
 	}
@@ -35,6 +41,15 @@ func (e FieldError) Error() string {
 		sentence = "must be at most " + e.AtMost
 	}
 	return key + ": " + sentence
+}
+
+// JoinFieldErrors makes one error of a list, with a line for each; nil of none.
+func JoinFieldErrors(list []FieldError) error {
+	errs := make([]error, 0, len(list))
+	for _, wrong := range list {
+		errs = append(errs, wrong)
+	}
+	return errors.Join(errs...)
 }
 
 // OutOfBounds compares the fields of a struct with their min and max tags.

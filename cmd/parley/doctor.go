@@ -84,11 +84,11 @@ func (m *Main) checkModels(say func(what string, err error, fine string), note f
 		what, fine := "model "+b.Name, b.Provider
 		switch b.Provider {
 		case config.ProviderCommand:
-			fine = "the program " + b.Command + " is there"
+			fine = "the program " + b.Command.Command + " is there"
 		case config.ProviderOpenAI, config.ProviderAnthropic:
-			fine = b.Model + " at " + host(b.BaseURL) + ", not asked; its key is there"
+			fine = b.Connection().Model + " at " + host(b.Connection().BaseURL) + ", not asked; its key is there"
 			if b.Key() == "" {
-				fine = b.Model + " at " + host(b.BaseURL) + ", not asked; without a key"
+				fine = b.Connection().Model + " at " + host(b.Connection().BaseURL) + ", not asked; without a key"
 			}
 		}
 		err := b.Ready(look)

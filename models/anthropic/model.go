@@ -34,6 +34,27 @@ const (
 // Thinking is switched on in Extra; its blocks are given back within a task.
 type Options struct{ Connection }
 
+// DefaultOptions returns the options of a configuration that says nothing. They
+// have no model, which is required.
+func DefaultOptions() Options {
+	return Options{Connection{
+		BaseURL: DefaultBaseURL, Stream: true, MaxOutputTokens: DefaultMaxOutputTokens,
+		ConnectTimeout: DefaultConnectTimeout, MaxBytes: DefaultMaxBytes,
+	}}
+}
+
+// provider tells the shared part of the options from those of other providers.
+func provider() httpmodel.Provider {
+	return httpmodel.Provider{
+		Name: "anthropic", BaseURL: DefaultBaseURL, MaxTemperature: 1,
+		ParseError: func(body []byte) httpmodel.ProviderError { return parseError(body) },
+		Headers:    map[string]string{"anthropic-version": Version},
+	}
+}
+
+// Validate returns what is wrong with the options. The sentences name no secret.
+func (o Options) Validate() []conversation.FieldError { return o.Connection.Validate(provider()) }
+
 // Model is a model behind the Messages API. It holds no state of a conversation
 // and may be used by any number of goroutines.
 type Model struct {
@@ -48,11 +69,7 @@ func New(o Options) (*Model, error) {
 	if o.MaxOutputTokens == 0 {
 		o.MaxOutputTokens = DefaultMaxOutputTokens
 	}
-	client, err := httpmodel.New(o.Connection, httpmodel.Provider{
-		Name: "anthropic", BaseURL: DefaultBaseURL, MaxTemperature: 1,
-		ParseError: func(body []byte) httpmodel.ProviderError { return parseError(body) },
-		Headers:    map[string]string{"anthropic-version": Version},
-	})
+	client, err := httpmodel.New(o.Connection, provider())
 	if err != nil {
 		return nil, fmt.Errorf("anthropic: %w", err)
 	}

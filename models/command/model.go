@@ -36,7 +36,7 @@ var _ conversation.Model = (*Model)(nil)
 // New checks the options; errors have the names of the configuration. Whether
 // the program is there is looked at by Check.
 func New(o Options) (*Model, error) {
-	if err := o.validate(); err != nil {
+	if err := conversation.JoinFieldErrors(o.Validate()); err != nil {
 		return nil, fmt.Errorf("command: %w", err)
 	}
 	if o.Label == "" {

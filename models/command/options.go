@@ -1,12 +1,13 @@
 package command
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"parley/conversation"
 )
 
 // Format is how the agent writes its answer.
@@ -41,43 +42,46 @@ const (
 
 // Options are the options of a model. The zero value is not usable:
 // DefaultOptions. A number that is 0 is refused, never taken for its default.
+//
+// The tags describe a field to the configuration: conversation.FieldError lists
+// them. MaxConcurrent has none: the key is one of all models.
 type Options struct {
 	// Command is the program: a name to be found in PATH, or a path.
-	Command string
+	Command string `key:"command"`
 	// Args are its arguments; they stand before -p.
-	Args []string
+	Args []string `key:"args"`
 	// Dir is the directory that it runs in; "" = the server's own.
-	Dir string
+	Dir string `key:"dir"`
 	// ContextPairs is how many earlier turns (a message and its answer) the prompt
 	// tells, the newest ones.
-	ContextPairs int
+	ContextPairs int `key:"context_pairs" min:"1"`
 	// Timeout is how long one process may run.
-	Timeout time.Duration
+	Timeout time.Duration `key:"timeout" min:"1ms"`
 	// Grace is the time between asking the process group to stop (SIGTERM) and
 	// killing it, and how long output may stay quiet after the process itself has
 	// ended while others of its group still hold its output open.
-	Grace time.Duration
+	Grace time.Duration `key:"grace" min:"1ms"`
 	// MaxConcurrent is how many processes run at once; more calls wait.
 	MaxConcurrent int
 	// MaxResponseLength bounds a text or question of an answer, in code points, the
 	// mark of a cut text included.
-	MaxResponseLength int
+	MaxResponseLength int `key:"max_response_length" min:"1"`
 	// MaxOutput bounds how much of one process's output is kept, in bytes. The rest
 	// is read and dropped, and the answer is marked as cut.
-	MaxOutput int
+	MaxOutput int `key:"max_output" unit:"bytes" min:"1"`
 	// Format is how the agent writes.
-	Format Format
+	Format Format `key:"format" choices:"text,stream-json"`
 	// PromptVia is how it is asked.
-	PromptVia PromptVia
+	PromptVia PromptVia `key:"prompt_via" choices:"auto,arg,stdin"`
 	// AskMarker makes a line that begins with it, and what follows it, a blocking
 	// question to the user, for example "ASK:"; "" = never (R-01).
-	AskMarker string
+	AskMarker string `key:"ask_marker"`
 	// TimeoutText is the sentence for the user after a timeout; {seconds} stands for
 	// Timeout.
-	TimeoutText string
+	TimeoutText string `key:"timeout_text"`
 	// Label names the model in events, hello and metrics; "" = "command:" and the
 	// program's name.
-	Label string
+	Label string `key:"label"`
 	// Logger gets the agent's standard error; nil = no log.
 	Logger *slog.Logger
 }
@@ -98,11 +102,13 @@ func DefaultOptions() Options {
 	}
 }
 
-// validate says everything that is wrong at once, by the names of the
+// Validate returns everything that is wrong. Its sentences have the names of the
 // configuration.
-func (o *Options) validate() error {
-	var errs []error
-	refuse := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+func (o Options) Validate() []conversation.FieldError {
+	var wrong []conversation.FieldError
+	refuse := func(format string, args ...any) {
+		wrong = append(wrong, conversation.FieldError{Sentence: fmt.Sprintf(format, args...)})
+	}
 	if strings.TrimSpace(o.Command) == "" {
 		refuse("command must name a program")
 	}
@@ -142,5 +148,5 @@ func (o *Options) validate() error {
 	if strings.TrimSpace(o.TimeoutText) == "" {
 		refuse("timeout_text must not be blank")
 	}
-	return errors.Join(errs...)
+	return wrong
 }

@@ -15,17 +15,18 @@ import (
 )
 
 // Limits bound how often one model is asked, and how many calls run at once.
-// The zero value bounds nothing.
+// The zero value bounds nothing. The tags describe a field to the configuration:
+// conversation.FieldError lists them.
 type Limits struct {
-	// MaxConcurrent is how many calls run at once; more wait, in the order in which
-	// they came. 0 = no limit.
-	MaxConcurrent int
 	// Calls in each Per is how many calls may begin; more wait. 0 = no limit.
 	Calls int
 	Per   time.Duration
 	// Burst is how many calls may begin at the same instant after a quiet time;
 	// 0 = as many as the rate allows in a second, and at least 1.
-	Burst int
+	Burst int `key:"burst" min:"0"`
+	// MaxConcurrent is how many calls run at once; more wait, in the order in which
+	// they came. 0 = no limit.
+	MaxConcurrent int `key:"max_concurrent" min:"0"`
 }
 
 func (l *Limits) validate() error {

@@ -2,7 +2,6 @@ package openai
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"net/http"
@@ -39,13 +38,40 @@ const (
 // after a call if Extra asks for it: {"include": ["reasoning.encrypted_content"]},
 // which other models refuse. The base URL ends before /responses or /chat/completions, for example
 // http://127.0.0.1:11434/v1 for Ollama.
+//
+// The tags describe a field to the configuration: conversation.FieldError lists them.
 type Options struct {
-	Connection
 	// API is the wire format; "" = Responses.
-	API API
+	API API `key:"api" choices:"responses,chat"`
+	Connection
 	// Alternate joins consecutive user messages of Chat Completions into one with
 	// a blank line between: the templates of some local models refuse two in a row.
-	Alternate bool
+	Alternate bool `key:"alternate" after:"temperature"`
+}
+
+// DefaultOptions returns the options of a configuration that says nothing. They
+// have no model, which is required.
+func DefaultOptions() Options {
+	return Options{API: Responses, Connection: Connection{
+		BaseURL: DefaultBaseURL, Stream: true, ConnectTimeout: DefaultConnectTimeout, MaxBytes: DefaultMaxBytes,
+	}}
+}
+
+// provider tells the shared part of the options from those of other providers.
+func provider() httpmodel.Provider {
+	return httpmodel.Provider{
+		Name: "openai", BaseURL: DefaultBaseURL, MaxTemperature: 2,
+		ParseError: func(body []byte) httpmodel.ProviderError { return parseError(body) },
+	}
+}
+
+// Validate returns what is wrong with the options. The sentences name no secret.
+func (o Options) Validate() []conversation.FieldError {
+	var wrong []conversation.FieldError
+	if o.API != "" && o.API != Responses && o.API != Chat {
+		wrong = append(wrong, conversation.FieldError{Sentence: fmt.Sprintf("the api is %q or %q, not %q", Responses, Chat, o.API)})
+	}
+	return append(wrong, o.Connection.Validate(provider())...)
 }
 
 // Model is a model behind one of OpenAI's wire formats. It holds no state of a
@@ -62,15 +88,11 @@ func New(o Options) (*Model, error) {
 	if o.API == "" {
 		o.API = Responses
 	}
-	var wrong error
-	if o.API != Responses && o.API != Chat {
-		wrong = fmt.Errorf("the api is %q or %q, not %q", Responses, Chat, o.API)
+	if err := conversation.JoinFieldErrors(o.Validate()); err != nil {
+		return nil, fmt.Errorf("openai: %w", err)
 	}
-	client, err := httpmodel.New(o.Connection, httpmodel.Provider{
-		Name: "openai", BaseURL: DefaultBaseURL, MaxTemperature: 2,
-		ParseError: func(body []byte) httpmodel.ProviderError { return parseError(body) },
-	})
-	if err = errors.Join(wrong, err); err != nil {
+	client, err := httpmodel.New(o.Connection, provider())
+	if err != nil {
 		return nil, fmt.Errorf("openai: %w", err)
 	}
 	o.Connection = client.Options()

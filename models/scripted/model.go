@@ -12,14 +12,19 @@ import (
 	"parley/conversation"
 )
 
-// Options are the options of a model.
+// Options are the options of a model. The tags describe a field to the
+// configuration: conversation.FieldError lists them. Script has none: the
+// configuration names a file.
 type Options struct {
 	// TokenDelay is the time between two streamed words: 20 ms for people, 0 in
 	// tests (no timer is used at all then, and delegates work for less long).
-	TokenDelay time.Duration
+	TokenDelay time.Duration `key:"token_delay" min:"0s" max:"10s"`
 	// Script replaces the embedded script.toml; nil = the embedded one.
 	Script []byte
 }
+
+// DefaultOptions returns the options of a configuration that says nothing.
+func DefaultOptions() Options { return Options{TokenDelay: 20 * time.Millisecond} }
 
 // Model is the scripted model. It holds no state of a conversation and may be
 // used by any number of goroutines.

@@ -41,8 +41,8 @@ type Client struct {
 // New checks the options. It does not connect. Errors name no secret.
 func New(o Options, p Provider) (*Client, error) {
 	o.setDefaults(p)
-	base, proxy, err := o.validate(p)
-	if err != nil {
+	base, proxy, wrong := o.check(p)
+	if err := conversation.JoinFieldErrors(wrong); err != nil {
 		return nil, err
 	}
 	transport := newTransport(o.ConnectTimeout, proxy)

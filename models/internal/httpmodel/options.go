@@ -1,12 +1,13 @@
 package httpmodel
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
 	"time"
+
+	"parley/conversation"
 )
 
 // Defaults of Options.
@@ -17,12 +18,16 @@ const (
 
 // Options are the options of any model behind HTTP. Nothing is read from the
 // environment or from files: the key is given here.
+//
+// The tags describe a field to the configuration: conversation.FieldError lists
+// them. APIKey, Headers and Proxy have none: they may be secrets, and the
+// configuration holds only where those are to be found.
 type Options struct {
 	// BaseURL is the provider's address, up to and without the path of the API;
 	// "" = the provider's own service.
-	BaseURL string
+	BaseURL string `key:"base_url"`
 	// Model is the provider's name of the model. Required.
-	Model string
+	Model string `key:"model"`
 	// APIKey is sent as "Authorization: Bearer …"; "" = not sent, as many local
 	// servers want it. A gateway that wants another header gets that by Headers.
 	APIKey string
@@ -30,29 +35,29 @@ type Options struct {
 	// Their values are treated as secrets. An Authorization header takes the place
 	// of APIKey.
 	Headers map[string]string
-	// Stream asks for a stream when the caller wants deltas. False: the upstream
-	// call is not a streaming one, and there are no deltas (M-01).
-	Stream bool
-	// MaxOutputTokens bounds an answer; 0 = the adapter's default.
-	MaxOutputTokens int
-	// Temperature, from 0 to the provider's highest; nil = the provider's default.
-	Temperature *float64
 	// Extra are fields of the request's body that these options do not know, by
 	// name, for example {"reasoning": {"effort": "low"}}. They win over the rest.
-	Extra map[string]any
+	Extra map[string]any `key:"extra"`
+	// Stream asks for a stream when the caller wants deltas. False: the upstream
+	// call is not a streaming one, and there are no deltas (M-01).
+	Stream bool `key:"stream"`
+	// MaxOutputTokens bounds an answer; 0 = the adapter's default.
+	MaxOutputTokens int `key:"max_output_tokens" min:"0"`
+	// Temperature, from 0 to the provider's highest; nil = the provider's default.
+	Temperature *float64 `key:"temperature" min:"0" max:"2"`
 	// IdleTimeout ends a call when not a byte comes from the provider for this
 	// long; 0 = never (the engine has a watchdog of its own).
-	IdleTimeout time.Duration
+	IdleTimeout time.Duration `key:"idle_timeout" min:"0s"`
 	// ConnectTimeout bounds dialling and the TLS handshake, each;
 	// 0 = DefaultConnectTimeout.
-	ConnectTimeout time.Duration
+	ConnectTimeout time.Duration `key:"connect_timeout" min:"1ms"`
 	// MaxBytes bounds what is read of one answer, framing included (a stream has
 	// many times the bytes of its text); 0 = DefaultMaxBytes.
-	MaxBytes int64
+	MaxBytes int64 `key:"max_bytes" unit:"bytes" min:"1"`
 	// Proxy is the address of an HTTP proxy; "" = none.
 	Proxy string
 	// Label names the model in events, hello and metrics; "" = the provider and Model.
-	Label string
+	Label string `key:"label"`
 }
 
 // setDefaults replaces zero values by the defaults.
@@ -71,10 +76,20 @@ func (o *Options) setDefaults(p Provider) {
 	}
 }
 
-// validate returns all mistakes at once. Its error names no secret.
-func (o *Options) validate(p Provider) (base, proxy *url.URL, err error) {
-	var errs []error
-	refuse := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+// Validate returns what is wrong with the options, as they are with the defaults
+// filled in. The sentences name no secret.
+func (o Options) Validate(p Provider) []conversation.FieldError {
+	o.setDefaults(p)
+	_, _, wrong := o.check(p)
+	return wrong
+}
+
+// check returns the addresses of the options, and all that is wrong with these.
+func (o *Options) check(p Provider) (base, proxy *url.URL, wrong []conversation.FieldError) {
+	refuse := func(format string, args ...any) {
+		wrong = append(wrong, conversation.FieldError{Sentence: fmt.Sprintf(format, args...)})
+	}
+	var err error
 	if strings.TrimSpace(o.Model) == "" {
 		refuse("the name of the model is missing")
 	}
@@ -105,7 +120,7 @@ func (o *Options) validate(p Provider) (base, proxy *url.URL, err error) {
 	if o.IdleTimeout < 0 || o.ConnectTimeout < 0 || o.MaxBytes < 0 {
 		refuse("timeouts and limits must not be negative")
 	}
-	return base, proxy, errors.Join(errs...)
+	return base, proxy, wrong
 }
 
 // header makes the header of every request: the provider's own lines, the key,

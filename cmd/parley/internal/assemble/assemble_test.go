@@ -73,7 +73,7 @@ func TestAskMarkerOfAllAgents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a, b := c.Block("a").AskMarker, c.Block("b").AskMarker; a != "Q:" || b != "B:" {
+	if a, b := c.Block("a").Command.AskMarker, c.Block("b").Command.AskMarker; a != "Q:" || b != "B:" {
 		t.Errorf("the markers are %q and %q", a, b)
 	}
 	agents := Rules(&c, nil, config.ScriptedName).Agents

@@ -120,7 +120,7 @@ func OpenModels(c *config.Config, look config.Lookup, log *slog.Logger, wrap fun
 func one(c *config.Config, name string, look config.Lookup, log *slog.Logger) (conversation.Model, limit.Limits, error) {
 	b := c.Block(name)
 	if b == nil {
-		m, err := c.ScriptedModel(c.Scripted.TokenDelay, c.Scripted.Script)
+		m, err := c.ScriptedModel(c.Scripted.Options, c.Scripted.Script)
 		return m, limit.Limits{}, err
 	}
 	if b.Provider == config.ProviderCommand {

@@ -8,7 +8,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"parley/conversation"
 	"parley/gateway"
@@ -61,7 +60,8 @@ func (b *ModelBlock) ownServer() bool {
 			return true
 		}
 	}
-	return b.BaseURL != openai.DefaultBaseURL && b.BaseURL != anthropic.DefaultBaseURL
+	address := b.Connection().BaseURL
+	return address != openai.DefaultBaseURL && address != anthropic.DefaultBaseURL
 }
 
 func sortedValues(m map[string]string) []string {
@@ -83,52 +83,87 @@ func (b *ModelBlock) Build(c *Config, fill func(value string) (string, error), l
 		}
 		return m, err
 	case ProviderScripted:
-		return c.ScriptedModel(b.TokenDelay, b.Script)
+		return c.ScriptedModel(b.Scripted, b.Script)
 	}
+	filled, err := b.filled(fill)
+	if err != nil {
+		return nil, err
+	}
+	filled.Connection().Stream = filled.Connection().Stream && c.Model.Stream
+	if b.Provider == ProviderAnthropic {
+		return anthropic.New(filled.Anthropic)
+	}
+	return openai.New(filled.OpenAI)
+}
+
+// validate returns what the block's adapter finds wrong with its options, which get
+// something in place of each secret.
+func (b *ModelBlock) validate(c *Config) []conversation.FieldError {
+	switch b.Provider {
+	case ProviderCommand:
+		return b.command(nil).Validate()
+	case ProviderScripted:
+		_, err := c.ScriptedModel(b.Scripted, b.Script)
+		if err != nil {
+			return sentences(err)
+		}
+		return nil
+	}
+	filled, err := b.filled(func(value string) (string, error) {
+		if value == b.Proxy {
+			return "http://proxy", nil
+		}
+		return "key", nil
+	})
+	switch {
+	case err != nil:
+		return sentences(err)
+	case b.Provider == ProviderAnthropic:
+		return filled.Anthropic.Validate()
+	}
+	return filled.OpenAI.Validate()
+}
+
+// sentences are the lines of an error, each about the block as a whole.
+func sentences(err error) []conversation.FieldError {
+	var list []conversation.FieldError
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		list = append(list, conversation.FieldError{Sentence: line})
+	}
+	return list
+}
+
+// filled is the block of a model behind HTTP with its secrets in the options. An
+// error names no secret.
+func (b ModelBlock) filled(fill func(value string) (string, error)) (ModelBlock, error) {
 	var errs []error
 	get := func(value string) string {
 		text, err := fill(value)
 		errs = append(errs, err)
 		return text
 	}
-	key, proxy := "", ""
+	o := b.Connection()
 	if b.Key() != "" {
-		key = get(b.Key())
+		o.APIKey = get(b.Key())
 	}
-	if b.Proxy != "" {
-		proxy = b.Proxy
-		if refers(proxy) {
-			proxy = get(proxy)
-		}
+	if o.Proxy = b.Proxy; refers(o.Proxy) {
+		o.Proxy = get(o.Proxy)
 	}
-	headers := map[string]string{}
+	o.Headers = map[string]string{}
 	for name, value := range b.Headers {
 		if refers(value) {
 			value = get(value)
 		}
-		headers[name] = value
+		o.Headers[name] = value
 	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, err
-	}
-	o := openai.Connection{
-		BaseURL: b.BaseURL, Model: b.Model, APIKey: key, Headers: headers, Stream: b.Stream && c.Model.Stream,
-		MaxOutputTokens: b.MaxOutputTokens, Temperature: b.Temperature, Extra: b.Extra, IdleTimeout: b.IdleTimeout,
-		ConnectTimeout: b.ConnectTimeout, MaxBytes: int64(b.MaxBytes), Proxy: proxy, Label: b.Label,
-	}
-	if b.Provider == ProviderAnthropic {
-		return anthropic.New(anthropic.Options{Connection: o})
-	}
-	return openai.New(openai.Options{Connection: o, API: openai.API(b.API), Alternate: b.Alternate})
+	return b, errors.Join(errs...)
 }
 
+// command is the block as the room of command-line agents knows it.
 func (b *ModelBlock) command(log *slog.Logger) command.Options {
-	return command.Options{
-		Command: b.Command, Args: b.Args, Dir: b.Dir, ContextPairs: b.ContextPairs, Timeout: b.Timeout, Grace: b.Grace,
-		MaxConcurrent: b.MaxConcurrent, MaxResponseLength: b.MaxResponseLength, MaxOutput: int(b.MaxOutput),
-		Format: command.Format(b.Format), PromptVia: command.PromptVia(b.PromptVia), AskMarker: b.AskMarker,
-		TimeoutText: b.TimeoutText, Label: b.Label, Logger: log,
-	}
+	o := b.Command
+	o.MaxConcurrent, o.Logger = b.Bounds.MaxConcurrent, log
+	return o
 }
 
 // DefaultModel is the name of the model that agents without one use, and why it
@@ -170,8 +205,7 @@ func (c *Config) AgentModels() []string {
 }
 
 // ScriptedModel is a scripted model; script is a file, "" = the built-in rules.
-func (c *Config) ScriptedModel(delay time.Duration, script string) (conversation.Model, error) {
-	o := scripted.Options{TokenDelay: delay}
+func (c *Config) ScriptedModel(o scripted.Options, script string) (conversation.Model, error) {
 	if script != "" {
 		var err error
 		if o.Script, err = os.ReadFile(script); err != nil {
@@ -191,7 +225,7 @@ func (c *Config) ScriptedModel(delay time.Duration, script string) (conversation
 // Limits are the block's. A command-line agent counts its processes itself: its
 // slot is taken until the last of them has gone.
 func (b *ModelBlock) Limits() limit.Limits {
-	l := limit.Limits{MaxConcurrent: b.MaxConcurrent, Burst: b.Burst}
+	l := b.Bounds
 	l.Calls, l.Per, _ = parseRate(b.Rate)
 	if b.Provider == ProviderCommand {
 		l.MaxConcurrent = 0
@@ -210,6 +244,10 @@ func CommandAgent(m conversation.Model) *command.Model {
 
 // SendsKeyInClear is true if a key would go over a network without encryption.
 func (b *ModelBlock) SendsKeyInClear() bool {
-	u, err := url.Parse(b.BaseURL)
+	o := b.Connection()
+	if o == nil {
+		return false
+	}
+	u, err := url.Parse(o.BaseURL)
 	return err == nil && u.Scheme == "http" && !gateway.IsLoopback(u.Hostname()) && (b.Key() != "" || len(b.Headers) > 0)
 }

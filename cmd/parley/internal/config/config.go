@@ -1,12 +1,11 @@
 package config
 
 import (
-	"time"
-
 	"parley/actors"
 	"parley/cmd/parley/internal/store"
 	"parley/conversation"
 	"parley/gateway"
+	"parley/models/scripted"
 	"parley/tools/mcp"
 )
 
@@ -62,8 +61,8 @@ type Model struct {
 
 // Scripted is about the scripted demo model.
 type Scripted struct {
-	TokenDelay time.Duration `key:"scripted.token_delay" min:"0s" max:"10s"`
-	Script     string        `key:"scripted.script"` // a file that replaces the built-in rules; "" = built in
+	Options scripted.Options `prefix:"scripted."`    // without Script
+	Script  string           `key:"scripted.script"` // a file that replaces the built-in rules; "" = built in
 }
 
 // Process is about the process as a whole.
@@ -105,7 +104,7 @@ func Default() Config {
 		Data: "./data", Memory: "durable", Auth: "none",
 		Engine: actors.DefaultConfig(), Gateway: gateway.DefaultConfig(), Store: store.Defaults(), MCPLimits: mcp.DefaultLimits(),
 		Model:    Model{Default: ScriptedName, Stream: true},
-		Scripted: Scripted{TokenDelay: 20 * time.Millisecond},
+		Scripted: Scripted{Options: scripted.DefaultOptions()},
 		Process:  Process{HeapFloor: 128 << 20},
 		Log:      Log{Level: "info", Format: "auto"},
 		Agents:   builtinAgents(),

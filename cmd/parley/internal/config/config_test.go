@@ -82,7 +82,7 @@ func TestLaterSourcesWin(t *testing.T) {
 		Parts          bool
 	}
 	p := c.Policy()
-	got := seen{p.Mode.String(), p.MaxQueued, p.MaxSteps, c.Gateway.Listen, c.Data, p.Sentinels, c.Gateway.PublicHosts, c.Scripted.TokenDelay, c.Gateway.Limits.FrameBytes, p.PartsEnabled}
+	got := seen{p.Mode.String(), p.MaxQueued, p.MaxSteps, c.Gateway.Listen, c.Data, p.Sentinels, c.Gateway.PublicHosts, c.Scripted.Options.TokenDelay, c.Gateway.Limits.FrameBytes, p.PartsEnabled}
 	want := seen{"collect", 7, 5, "127.0.0.1:2", "elsewhere", []string{"A", "B"}, []string{"x,y.example"}, 0, 1 << 20, false}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"encoding"
 	"fmt"
 	"iter"
@@ -25,6 +26,8 @@ type field struct {
 	auto    string   // the number that "auto" stands for; "" = "auto" is not allowed
 	bytes   bool     // the number is a size
 	secret  bool     // masked by "config print"
+	blocks  string   // the providers whose [models.NAME] blocks have it, with commas; "" = all
+	after   string   // the key of the block behind which it is printed; "" = in its place
 }
 
 var (
@@ -37,7 +40,8 @@ var (
 )
 
 // fieldsOf lists the keys of a struct in the order of its fields, with those of
-// the structs in it; a field without a key tag has no key.
+// the structs in it; a field without a key tag has no key. A prefix tag of such a
+// struct stands before its keys, a for tag is that of its keys.
 func fieldsOf(t reflect.Type) []field {
 	var list []field
 	for i := range t.NumField() {
@@ -48,7 +52,7 @@ func fieldsOf(t reflect.Type) []field {
 			fd := field{
 				key: key, index: []int{i}, typ: f.Type,
 				min: f.Tag.Get("min"), max: f.Tag.Get("max"), auto: f.Tag.Get("auto"), bytes: f.Tag.Get("unit") == "bytes",
-				secret: f.Tag.Get("secret") == "true",
+				secret: f.Tag.Get("secret") == "true", blocks: f.Tag.Get("for"), after: f.Tag.Get("after"),
 			}
 			if c, ok := f.Tag.Lookup("choices"); ok {
 				fd.choices = strings.Split(c, ",")
@@ -56,7 +60,8 @@ func fieldsOf(t reflect.Type) []field {
 			list = append(list, fd)
 		case f.Type.Kind() == reflect.Struct:
 			for _, sub := range fieldsOf(f.Type) {
-				sub.index = append([]int{i}, sub.index...)
+				sub.key, sub.index = f.Tag.Get("prefix")+sub.key, append([]int{i}, sub.index...)
+				sub.blocks = cmp.Or(sub.blocks, f.Tag.Get("for"))
 				list = append(list, sub)
 			}
 		}

@@ -16,7 +16,9 @@ import (
 
 	"parley/models/anthropic"
 	"parley/models/command"
+	"parley/models/limit"
 	"parley/models/openai"
+	"parley/models/scripted"
 )
 
 // The providers of models.
@@ -34,50 +36,30 @@ const (
 	AutoName     = "auto"
 )
 
-// ModelBlock is a [models.NAME] block. The tag for names the providers that know
-// a key; without it all do. Keys are never in it, only where they are to be found.
+// ModelBlock is a [models.NAME] block: the options of its provider's models, the
+// routing keys of any model, and where its secrets are to be found; these are never
+// in it. The tag for names the providers whose blocks have a key or a struct;
+// without it all do.
 type ModelBlock struct {
 	Name     string
 	Provider string `key:"provider" choices:"openai,anthropic,command,scripted"`
 
-	API             string            `key:"api" choices:"responses,chat" for:"openai"`
-	BaseURL         string            `key:"base_url" for:"openai,anthropic"`
-	Model           string            `key:"model" for:"openai,anthropic"`    // the provider's name of it
-	KeyEnv          string            `key:"key_env" for:"openai,anthropic"`  // the variable that holds the key
-	KeyFile         string            `key:"key_file" for:"openai,anthropic"` // or the file that does, beside the configuration file
-	Headers         map[string]string `key:"headers" for:"openai,anthropic"`
-	Extra           map[string]any    `key:"extra" for:"openai,anthropic"` // more fields of the request's body
-	Stream          bool              `key:"stream" for:"openai,anthropic"`
-	MaxOutputTokens int               `key:"max_output_tokens" min:"0" for:"openai,anthropic"` // 0 = the provider's own limit, or 8192 where it wants one
-	Temperature     *float64          `key:"temperature" min:"0" max:"2" for:"openai,anthropic"`
-	Alternate       bool              `key:"alternate" for:"openai"`
-	IdleTimeout     time.Duration     `key:"idle_timeout" min:"0s" for:"openai,anthropic"` // 0 = model.idle_timeout only
-	ConnectTimeout  time.Duration     `key:"connect_timeout" min:"1ms" for:"openai,anthropic"`
-	MaxBytes        int64             `key:"max_bytes" unit:"bytes" min:"1" for:"openai,anthropic"`
-	Proxy           string            `key:"proxy" for:"openai,anthropic"` // "" = none
+	// The options of the provider; the others' are zero values.
+	OpenAI    openai.Options    `for:"openai"`    // without APIKey, Headers and Proxy
+	Anthropic anthropic.Options `for:"anthropic"` // as OpenAI
+	Command   command.Options   `for:"command"`   // without MaxConcurrent; AskMarker is command_agent.ask_marker if it is not given
+	Scripted  scripted.Options  `for:"scripted"`  // without Script
 
-	Command           string        `key:"command" for:"command"`
-	Args              []string      `key:"args" for:"command"`
-	Dir               string        `key:"dir" for:"command"` // "" = the server's own
-	ContextPairs      int           `key:"context_pairs" min:"1" for:"command"`
-	Timeout           time.Duration `key:"timeout" min:"1ms" for:"command"`
-	Grace             time.Duration `key:"grace" min:"1ms" for:"command"`
-	MaxResponseLength int           `key:"max_response_length" min:"1" for:"command"`
-	MaxOutput         int64         `key:"max_output" unit:"bytes" min:"1" for:"command"`
-	Format            string        `key:"format" choices:"text,stream-json" for:"command"`
-	PromptVia         string        `key:"prompt_via" choices:"auto,arg,stdin" for:"command"`
-	AskMarker         string        `key:"ask_marker" for:"command"` // not given: command_agent.ask_marker
-	TimeoutText       string        `key:"timeout_text" for:"command"`
+	KeyEnv  string            `key:"key_env" for:"openai,anthropic" after:"model"`    // the variable that holds the key
+	KeyFile string            `key:"key_file" for:"openai,anthropic" after:"key_env"` // or the file that does, beside the configuration file
+	Headers map[string]string `key:"headers" for:"openai,anthropic" after:"key_file"`
+	Proxy   string            `key:"proxy" for:"openai,anthropic" after:"max_bytes"` // "" = none
+	Script  string            `key:"script" for:"scripted"`                          // a file; "" = the built-in rules
 
-	TokenDelay time.Duration `key:"token_delay" min:"0s" max:"10s" for:"scripted"`
-	Script     string        `key:"script" for:"scripted"`
-
-	Label         string   `key:"label" for:"openai,anthropic,command"` // "" = the provider and its model
-	Order         int      `key:"order"`                                // for model.default = "auto": the lowest first
-	Fallback      []string `key:"fallback"`                             // models to ask when this one fails
-	Rate          string   `key:"rate"`                                 // calls that may begin: "10/s", "60/m", "1000/h"; "" = no limit
-	Burst         int      `key:"burst" min:"0"`                        // of the rate; 0 = a second's worth
-	MaxConcurrent int      `key:"max_concurrent" min:"0"`               // 0 = no limit; a command-line agent needs one
+	Order    int          `key:"order"`    // for model.default = "auto": the lowest first
+	Fallback []string     `key:"fallback"` // models to ask when this one fails
+	Rate     string       `key:"rate"`     // calls that may begin: "10/s", "60/m", "1000/h"; "" = no limit
+	Bounds   limit.Limits // without Calls and Per, which Rate says; a command-line agent needs a MaxConcurrent
 }
 
 // modelBlock is a block of a provider that says nothing else.
@@ -85,33 +67,47 @@ func modelBlock(name, provider string) ModelBlock {
 	b := ModelBlock{Name: name, Provider: provider, Fallback: []string{}}
 	switch provider {
 	case ProviderOpenAI:
-		b.API, b.BaseURL, b.Stream = string(openai.Responses), openai.DefaultBaseURL, true
-		b.ConnectTimeout, b.MaxBytes = openai.DefaultConnectTimeout, openai.DefaultMaxBytes
+		b.OpenAI = openai.DefaultOptions()
 	case ProviderAnthropic:
-		b.BaseURL, b.Stream, b.MaxOutputTokens = anthropic.DefaultBaseURL, true, anthropic.DefaultMaxOutputTokens
-		b.ConnectTimeout, b.MaxBytes = anthropic.DefaultConnectTimeout, anthropic.DefaultMaxBytes
+		b.Anthropic = anthropic.DefaultOptions()
 	case ProviderCommand:
-		o := command.DefaultOptions()
-		b.Command, b.Args, b.ContextPairs, b.Timeout, b.Grace = o.Command, []string{}, o.ContextPairs, o.Timeout, o.Grace
-		b.MaxConcurrent, b.MaxResponseLength, b.MaxOutput = o.MaxConcurrent, o.MaxResponseLength, int64(o.MaxOutput)
-		b.Format, b.PromptVia, b.TimeoutText = string(o.Format), string(o.PromptVia), o.TimeoutText
+		b.Command = command.DefaultOptions()
+		b.Command.Args, b.Bounds.MaxConcurrent = []string{}, b.Command.MaxConcurrent // a list as it is read back
 	case ProviderScripted:
-		b.TokenDelay = Default().Scripted.TokenDelay
+		b.Scripted = scripted.DefaultOptions()
 	}
 	return b
 }
 
-// keysOf are the keys of a block of the provider.
+// Connection is what a block of a model behind HTTP says of it, nil for others.
+func (b *ModelBlock) Connection() *openai.Connection {
+	switch b.Provider {
+	case ProviderOpenAI:
+		return &b.OpenAI.Connection
+	case ProviderAnthropic:
+		return &b.Anthropic.Connection
+	}
+	return nil
+}
+
+// keysOf are the keys of a block of the provider, in the order in which they are
+// printed.
 func keysOf(provider string) []field {
-	var list []field
-	t := reflect.TypeFor[ModelBlock]()
-	for _, f := range fieldsOf(t) {
-		of, limited := t.Field(f.index[0]).Tag.Lookup("for")
-		if !limited || slices.Contains(strings.Split(of, ","), provider) {
-			list = append(list, f)
+	list := slices.DeleteFunc(fieldsOf(reflect.TypeFor[ModelBlock]()), func(f field) bool {
+		return f.blocks != "" && !slices.Contains(strings.Split(f.blocks, ","), provider)
+	})
+	var ordered []field
+	var add func(after string)
+	add = func(after string) {
+		for _, f := range list {
+			if f.after == after {
+				ordered = append(ordered, f)
+				add(f.key)
+			}
 		}
 	}
-	return list
+	add("")
+	return ordered
 }
 
 // models reads the [models.NAME] blocks.
@@ -227,7 +223,7 @@ func (l *loader) modelList(c *Config) {
 	for i := range c.Models {
 		b := &c.Models[i]
 		if slices.Contains(l.marked, b.Name) {
-			b.AskMarker = c.AskMarker
+			b.Command.AskMarker = c.AskMarker
 		}
 		l.modelBlock(c, b)
 	}
@@ -301,7 +297,7 @@ func (l *loader) modelBlock(c *Config, b *ModelBlock) {
 	if _, _, err := parseRate(b.Rate); err != nil {
 		say("rate", "rate = %q: %v", b.Rate, err)
 	}
-	if b.Burst > 0 && b.Rate == "" {
+	if b.Bounds.Burst > 0 && b.Rate == "" {
 		say("burst", "burst goes with a rate")
 	}
 	if b.KeyEnv != "" && b.KeyFile != "" {
@@ -324,17 +320,8 @@ func (l *loader) modelBlock(c *Config, b *ModelBlock) {
 		l.breaks(block)
 		return
 	}
-	// The adapter knows the rest. It is given something in place of each secret.
-	stand := func(value string) (string, error) {
-		if value == b.Proxy {
-			return "http://proxy", nil
-		}
-		return "key", nil
-	}
-	if _, err := b.Build(c, stand, nil); err != nil {
-		for line := range strings.SplitSeq(err.Error(), "\n") {
-			say("", "%s", strings.TrimPrefix(line, b.Provider+": "))
-		}
+	for _, wrong := range b.validate(c) {
+		say(wrong.Key, "%s", wrong.Sentence)
 		l.breaks(block)
 	}
 }

@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -74,18 +77,19 @@ func TestBlocksAreRead(t *testing.T) {
 	}
 	one := 1.0
 	gpt := modelBlock("gpt", "openai")
-	gpt.API, gpt.BaseURL, gpt.Model, gpt.KeyEnv = "chat", "http://127.0.0.1:1/v1", "gpt-x", "PARLEY_GPT_KEY"
+	o := &gpt.OpenAI
+	o.API, o.BaseURL, o.Model, gpt.KeyEnv = "chat", "http://127.0.0.1:1/v1", "gpt-x", "PARLEY_GPT_KEY"
 	gpt.Headers = map[string]string{"X-Team": "a", "X-Token": "${env:TEAM_TOKEN}"}
-	gpt.Extra = map[string]any{"reasoning": map[string]any{"effort": "low"}, "stop": []any{"x", int64(1), 1.5, true}}
-	gpt.Stream, gpt.MaxOutputTokens, gpt.Temperature, gpt.Alternate = false, 100, &one, true
-	gpt.IdleTimeout, gpt.ConnectTimeout, gpt.MaxBytes, gpt.Proxy = 5*time.Second, 2*time.Second, 1<<20, "env:THE_PROXY"
-	gpt.Label, gpt.Order, gpt.Fallback, gpt.Rate, gpt.Burst, gpt.MaxConcurrent = "local", 2, []string{"claude", "scripted"}, "60/m", 5, 7
+	o.Extra = map[string]any{"reasoning": map[string]any{"effort": "low"}, "stop": []any{"x", int64(1), 1.5, true}}
+	o.Stream, o.MaxOutputTokens, o.Temperature, o.Alternate = false, 100, &one, true
+	o.IdleTimeout, o.ConnectTimeout, o.MaxBytes, gpt.Proxy = 5*time.Second, 2*time.Second, 1<<20, "env:THE_PROXY"
+	o.Label, gpt.Order, gpt.Fallback, gpt.Rate, gpt.Bounds.Burst, gpt.Bounds.MaxConcurrent = "local", 2, []string{"claude", "scripted"}, "60/m", 5, 7
 	claude := modelBlock("claude", "anthropic")
-	claude.Model, claude.KeyFile = "c", filepath.Join(filepath.Dir(path), "claude.key")
+	claude.Anthropic.Model, claude.KeyFile = "c", filepath.Join(filepath.Dir(path), "claude.key")
 	agent := modelBlock("agent", "command")
-	agent.Command, agent.Args, agent.Timeout, agent.AskMarker = "sh", []string{"-c", "true"}, time.Second, "ASK:"
+	agent.Command.Command, agent.Command.Args, agent.Command.Timeout, agent.Command.AskMarker = "sh", []string{"-c", "true"}, time.Second, "ASK:"
 	demo := modelBlock("demo", "scripted")
-	demo.TokenDelay = time.Millisecond
+	demo.Scripted.TokenDelay = time.Millisecond
 	if want := []ModelBlock{agent, claude, demo, gpt, modelBlock("mute", "command")}; !reflect.DeepEqual(c.Models, want) {
 		t.Errorf("models:\n got %+v\nwant %+v", c.Models, want)
 	}
@@ -108,6 +112,27 @@ func TestBlocksAreRead(t *testing.T) {
 	}
 	if !reflect.DeepEqual(c, again) {
 		t.Errorf("printed and read back:\n got %+v\nwant %+v", again, c)
+	}
+}
+
+// The keys of a block come from several structs; they are printed in the order in
+// which config.toml explains them, which an after tag may say.
+func TestKeysOfBlocksAreInOrder(t *testing.T) {
+	data, err := os.ReadFile(shipped)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, block, _ := strings.Cut(string(data), "\n# [models.gpt]\n")
+	block, _, _ = strings.Cut(block, "\n# [models.")
+	var want, got []string
+	for _, line := range regexp.MustCompile(`(?m)^# ([a-z_]+) = `).FindAllStringSubmatch(block, -1) {
+		want = append(want, line[1])
+	}
+	for _, f := range keysOf(ProviderOpenAI) {
+		got = append(got, f.key)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("keys of a block:\n got %s\nwant %s", got, want)
 	}
 }
 
@@ -241,7 +266,10 @@ func TestEveryKeyOfBlocksIsUsed(t *testing.T) {
 	elsewhere := map[string]string{"provider": "build", "order": "TestModelIsChosen", "fallback": "TestFallbackAnswers", "burst": "goes with rate"}
 	for _, provider := range []string{ProviderOpenAI, ProviderAnthropic, ProviderCommand, ProviderScripted} {
 		start := modelBlock("x", provider)
-		start.Model, start.Rate = "m", "1/s"
+		start.Rate = "1/s"
+		if o := start.Connection(); o != nil {
+			o.Model = "m"
+		}
 		script := write(t, "[[rule]]\n")
 		c := Default()
 		reach := func(b ModelBlock) string {
