@@ -40,7 +40,7 @@ func (o *OnFull) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Config is what an Engine needs to know. DefaultConfig fills in every limit;
+// Config holds the settings of an Engine. DefaultConfig fills in every limit;
 // New refuses a limit of zero and names it, so that a zero is never silently
 // the default.
 //
@@ -73,7 +73,7 @@ type Config struct {
 	ToolGrace    time.Duration `key:"tools.grace" min:"1ms"`                 // how long a tool may go on after its deadline before it is given up; default 5 s
 	ToolDeadline time.Duration // for a tool call that brings no deadline of its own; default 60 s
 
-	TellEvery time.Duration `key:"delegation.tell_every" min:"1ms"` // a delegation is told again this often until it has an answer; default 5 s
+	TellEvery time.Duration `key:"delegation.tell_every" min:"1ms"` // a delegation's objective is sent again this often until it has an answer; default 5 s
 	TellRetry time.Duration `key:"delegation.tell_retry" min:"1ms"` // the first pause after a refused delivery between sessions; default 250 ms
 
 	DueEvery     time.Duration `key:"due.every" min:"1ms"`             // scan for sessions with work to do; default 15 s

@@ -1,6 +1,6 @@
 // Package actors runs sessions: each session's state machine (package
 // conversation/machine) as an actor with a mailbox, child actors for calls, and a
-// commit in flight. Engine is the door; DefaultConfig and Deps say what it needs.
+// commit in flight. Callers use Engine; DefaultConfig and Deps say what it needs.
 //
 // # Use
 //
@@ -13,8 +13,8 @@
 //	engine.Drain(ctx)                          // before ctx of Run ends
 //
 // Any goroutine may call them. Callbacks run once, mostly on the goroutine of a
-// session, and must not block. Whatever is refused as retryable may be told again
-// as it is: every command is idempotent.
+// session, and must not block. A command that was refused as retryable may
+// be sent again as it is: every command is idempotent.
 //
 // # The life of a command
 //
@@ -30,8 +30,8 @@
 //
 // # Rules that everything here keeps
 //
-//   - One door. Whatever may change a session comes through its mailbox and
-//     session.accept; only decide calls the machine.
+//   - One way in. Everything that may change a session comes through its mailbox
+//     and session.accept; only decide calls the machine.
 //   - Durable before visible. Memory may run ahead of the disk, nothing outside
 //     does: answers that depend on the state wait in the batch, even those that
 //     change nothing (answerWhenDurable).
@@ -42,8 +42,8 @@
 //   - A session whose commit has failed forgets its memory and is loaded again from
 //     its log. A panic in Receive ends one session. A child that fails is stopped
 //     and never restarted.
-//   - Nothing is remembered per idle session but the machine and a few words: what
-//     only a working session needs is nil until then.
+//   - An idle session keeps its machine and a few words in memory, and nothing
+//     else: fields that only a working session needs are nil until then.
 //
 // # Who owns what
 //
@@ -74,7 +74,7 @@
 //	timer.go cursors.go             what waits for time or for the next commit
 //	drain.go due.go retention.go view.go    the engine beside the sessions
 //
-// Their parts with a narrow door are packages below internal: admission (slots),
+// The parts with a small interface are packages below internal: admission (slots),
 // calls (tool calls and delegations), delivery (from session to session), mail,
 // modelcall, observe (metrics), registry, sessionlog (the store), workers. Types of
 // the actor library stay inside of this folder.

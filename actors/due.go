@@ -35,7 +35,7 @@ func (e *Engine) scanIn(d time.Duration) {
 
 // scanDue loads the sessions that have something to do, the longest due first.
 // Config.DueParallel of them load at once: commands of clients must not wait
-// behind a backlog. What runs may be stored until the hard disk watermark.
+// behind a backlog. Running work may be stored until the hard disk watermark.
 func (e *Engine) scanDue(ctx context.Context) {
 	if e.phase.Load() != phaseRunning || e.deps.Store.Room(true) != nil {
 		return
@@ -43,7 +43,7 @@ func (e *Engine) scanDue(ctx context.Context) {
 	loading := make(chan struct{}, e.cfg.DueParallel)
 	n := 0
 	outcome := "ok"
-	// What becomes due before the next scan is loaded now: its own timer is exact.
+	// Sessions that become due before the next scan are loaded now: their own timers are exact.
 	for key, err := range e.deps.Store.Due(ctx, time.Now().Add(e.cfg.DueEvery)) {
 		if err != nil {
 			if ctx.Err() == nil {

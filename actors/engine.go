@@ -217,12 +217,12 @@ func (e *Engine) Create(key conversation.SessionKey, c conversation.Create, done
 // Tell hands a command to a session. done is called exactly once, after
 // everything that the answer depends on is durable and before the events of its
 // commit are published; it must not block. It runs on the session's goroutine,
-// or on the caller's when the command is refused at the door.
+// or on the caller's when the command is refused before it gets there.
 //
-// as is who asks: for a user who may not see the session it does not exist
+// as names who asks: for a user who may not see the session it does not exist
 // (not_found); "" is the engine itself. The error is always a
-// *conversation.Error; a retryable one may be told again as it is, for every
-// command is idempotent.
+// *conversation.Error; after a retryable one the command may be sent again as
+// it is, because every command is idempotent.
 func (e *Engine) Tell(key conversation.SessionKey, as conversation.UserID, c conversation.Command, done func(conversation.Receipt, error)) {
 	e.enter(key, &envelope{as: as, cmd: c, done: done})
 }

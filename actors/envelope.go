@@ -86,8 +86,8 @@ func (t *envelope) refuse(e *Engine, limit string, err *conversation.Error) {
 	t.answer(e, err)
 }
 
-// class is what must be known of the command before it is decided; that of a view
-// or a wake-up is the zero one.
+// class says what must be known of the command before it is decided. A view or a
+// wake-up has the zero Class.
 func (t *envelope) class() conversation.Class {
 	if t.cmd == nil {
 		return conversation.Class{}

@@ -6,8 +6,8 @@ import (
 	"parley/conversation"
 )
 
-// What commands are refused with, beside the machine's own refusals. Each call
-// makes a new error, because callers add a cause to it.
+// These are the engine's refusals; the machine has its own. Each call makes a new
+// error, because callers add a cause to it.
 
 func errStopping() *conversation.Error {
 	err := conversation.Errorf(conversation.Unavailable, "the server is restarting; please try again in a moment")

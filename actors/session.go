@@ -208,7 +208,7 @@ func (s *session) root() bool { return s.key.Session.Depth() == 0 }
 
 func (s *session) send(m any) { s.e.system.Root.Send(s.self, m) }
 
-// accept is the one door in: every command comes here, from clients, from other
+// accept is the only way in: every command comes here, from clients, from other
 // sessions, and from the session's own calls.
 func (s *session) accept(t *envelope) {
 	switch {
@@ -397,7 +397,7 @@ func (s *session) unload(reason string, err *conversation.Error) {
 }
 
 // fail unloads the session because its memory is ahead of what is stored. The
-// commands that wait are refused, and may be told again.
+// commands that wait are refused, and may be sent again.
 func (s *session) fail(kind string, cause error, err *conversation.Error) {
 	s.e.m.FailedCommits.WithLabelValues(kind).Inc()
 	s.e.log.Error("a commit failed; the session starts again from its log",

@@ -44,7 +44,7 @@ func (j *Journal) Index(prefix string) int {
 type Publisher struct {
 	Journal *Journal // gets "publish <kind>" for each event and "show <type>"; may be nil
 	// Log reads the events behind a seq. With it the publisher catches up from the
-	// log as a follower does when it is told that more is stored than it was shown.
+	// log as a follower does when it learns that more is stored than it was shown.
 	Log func(key conversation.SessionKey, after conversation.Seq) []conversation.Event
 
 	mu     sync.Mutex
@@ -104,21 +104,21 @@ func (p *Publisher) Gone(key conversation.SessionKey, _ string) {
 	p.gone = append(p.gone, key)
 }
 
-// Events is what was published of a session, in order.
+// Events returns the published events of a session, in order.
 func (p *Publisher) Events(key conversation.SessionKey) []conversation.Event {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.events[key])
 }
 
-// Shown is what ephemeral things were shown of a session, in order.
+// Shown returns the ephemeral things that were shown of a session, in order.
 func (p *Publisher) Shown(key conversation.SessionKey) []Shown {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.shown[key])
 }
 
-// Erased is which sessions were said to be gone.
+// Erased returns the sessions that were reported as gone.
 func (p *Publisher) Erased() []conversation.SessionKey {
 	p.mu.Lock()
 	defer p.mu.Unlock()

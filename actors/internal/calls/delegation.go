@@ -86,8 +86,8 @@ func (d *delegation) Receive(ctx actor.Context) {
 	}
 }
 
-// scheduleTell has the sub-session told again later: whatever was lost on the way up, a
-// repeated tell brings it again.
+// scheduleTell sends the objective to the sub-session again later: the repeated
+// command brings every answer again that was lost on the way up.
 func (d *delegation) scheduleTell() {
 	env, self := d.env, d.self
 	d.timer = time.AfterFunc(d.env.TellEvery, func() { env.Send(self, &tellAgain{}) })

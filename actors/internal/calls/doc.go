@@ -13,7 +13,7 @@
 //	uplink       child of a sub-session: tells the parent session, in order, each
 //	             thing until the parent has committed what follows from it
 //
-// Env is what they need of the engine; there is one for all sessions. Set and
+// Env holds what they need from the engine; there is one for all sessions. Set and
 // Uplink are the parts of a session: which of its calls run, and its way up. Only
 // the session's actor uses them.
 //

@@ -12,14 +12,14 @@ import (
 	"parley/conversation"
 )
 
-// Env is what calls need of the engine. All fields are required.
+// Env holds what calls need from the engine. All fields are required.
 type Env struct {
 	Context   context.Context // of everything that a call starts; ends with the engine
 	Tools     map[string]conversation.Tool
 	Publisher conversation.Publisher
 	Log       *slog.Logger
 
-	// Go runs do in a goroutine; failed is told of a panic in it.
+	// Go runs do in a goroutine; failed gets a panic in it.
 	Go func(what string, do func(), failed func(error))
 	// Send puts a message into an actor's mailbox.
 	Send func(*actor.PID, any)
@@ -31,7 +31,7 @@ type Env struct {
 	ToolOutput   int           // bytes of a tool's result that are kept
 	ToolGrace    time.Duration // how long a tool may go on after its deadline before it is given up
 	ToolDeadline time.Duration // for a tool call that brings no deadline of its own
-	TellEvery    time.Duration // a delegation is told again this often; also the longest pause after a refusal
+	TellEvery    time.Duration // a delegation's objective is sent again this often; also the longest pause after a refusal
 	TellRetry    time.Duration // the first pause after a refusal
 }
 
@@ -114,8 +114,8 @@ func (s *Set) Stop(env *Env, call conversation.CallID) bool {
 	return pid != nil
 }
 
-// StopAll ends every child at once; no end is reported. What became of the calls
-// is unknown, and says so when the session is loaded again.
+// StopAll ends every child at once; no end is reported. The outcome of the
+// calls is unknown, and is recorded as unknown when the session is loaded again.
 func (s *Set) StopAll(ctx actor.Context) {
 	for _, pid := range s.children {
 		ctx.Stop(pid)

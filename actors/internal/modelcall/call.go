@@ -16,13 +16,13 @@ import (
 	"parley/metrics"
 )
 
-// Env is what model calls need of the engine. All fields are required.
+// Env holds what model calls need from the engine. All fields are required.
 type Env struct {
 	Context   context.Context // of every call; ends with the engine
 	Publisher conversation.Publisher
 	Metrics   *metrics.Actors
 	Log       *slog.Logger
-	Go        func(what string, do func(), failed func(error)) // runs do in a goroutine; failed is told of a panic in it
+	Go        func(what string, do func(), failed func(error)) // runs do in a goroutine; failed gets a panic in it
 
 	ShowEvery time.Duration // streamed text is shown at most this often
 	IdleLimit time.Duration // a model that says nothing for this long has failed
@@ -87,7 +87,7 @@ func Start(env *Env, o Options) *Call {
 	return c
 }
 
-// For is what the call was started for.
+// For returns the effect that started the call.
 func (c *Call) For() conversation.AskModel { return c.o.Ask }
 
 // Drafts are the texts that stream right now.

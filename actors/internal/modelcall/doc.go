@@ -8,9 +8,9 @@
 //
 // A model may ignore its context. Neither the session nor the engine waits for
 // such a call: a Call ends when the session's timer finds it Overdue, a question
-// when its time is over; what the model still says is dropped.
+// when its time is over; text that the model still sends is dropped.
 //
-// Env is what calls need of the engine; there is one for all sessions. Each call
+// Env holds what calls need from the engine; there is one for all sessions. Each call
 // and each question has one goroutine, started by Env.Go, and a call one timer
 // while text waits to be shown.
 package modelcall

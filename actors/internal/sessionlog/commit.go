@@ -17,8 +17,8 @@ import (
 func (l *Log) Commit(ctx context.Context, key conversation.SessionKey, c *conversation.Commit) (conversation.Epoch, error) {
 	err := l.Store.Commit(ctx, key, *c)
 	if errors.Is(err, conversation.ErrFull) && !c.Inner {
-		// There was room when the new thing was let in. What runs is in this commit
-		// or behind it, and must not end for it; nothing more is let in.
+		// There was room when the newest work was accepted. Running work is in this
+		// commit or behind it, and must not end because of it; no more is accepted.
 		l.Full()
 		c.Inner = true
 		err = l.Store.Commit(ctx, key, *c)

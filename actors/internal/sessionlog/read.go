@@ -12,7 +12,7 @@ import (
 	"parley/metrics"
 )
 
-// Store is what reading and writing the logs of sessions takes.
+// Store is the part of a store that reads and writes the logs of sessions.
 type Store interface {
 	conversation.Writer
 	conversation.Reader
@@ -26,7 +26,7 @@ type Log struct {
 	Metrics *metrics.Actors
 	Log     *slog.Logger
 
-	Full           func()        // told when the store has refused a commit because it is full; must not block
+	Full           func()        // called when the store has refused a commit because it is full; must not block
 	ResolveTimeout time.Duration // how long the outcome of a commit is looked for
 }
 

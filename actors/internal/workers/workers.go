@@ -37,8 +37,8 @@ type task struct {
 // sweepEvery is how often workers that were not needed are ended.
 const sweepEvery = time.Second
 
-// New makes a pool. panicked is told of a panic in a task: what the task was,
-// and what recover has returned.
+// New makes a pool. panicked is called after a panic in a task, with the task's
+// name and the value that recover has returned.
 func New(panicked func(what string, r any)) *Pool { return &Pool{panicked: panicked} }
 
 // Go runs do in a goroutine; Wait waits for its end. A panic in it is reported
