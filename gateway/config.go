@@ -13,8 +13,9 @@ import (
 	"parley/gateway/service"
 )
 
-// Config is what the gateway is told once. Zero values are filled in by
-// DefaultConfig, not by New: 0 means what the comment says.
+// Config holds the settings of the gateway; they do not change while it runs.
+// DefaultConfig fills in the defaults, New does not: a 0 in New means what the
+// field's comment says.
 //
 // The tags describe a field to the configuration: conversation.FieldError lists them.
 type Config struct {
@@ -29,7 +30,7 @@ type Config struct {
 	Times          service.Times
 }
 
-// DefaultConfig is what a configuration that says nothing means.
+// DefaultConfig returns the settings of an empty configuration.
 func DefaultConfig() Config {
 	return Config{
 		Listen: "127.0.0.1:8080",

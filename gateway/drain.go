@@ -8,7 +8,7 @@ import (
 )
 
 // Announce begins the end: not ready any more, no new sockets, and every client
-// is told to come back later. Sockets stay and are served.
+// gets the request to come back later. Sockets stay and are served.
 func (s *Server) Announce() {
 	s.services.Connections.Announce(s.services.Times.DrainSpread)
 }

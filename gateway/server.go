@@ -21,14 +21,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Deps is what the gateway works with.
+// Deps holds the parts that the gateway works with.
 type Deps struct {
 	Sessions      service.Sessions      // required
 	Hub           *fanout.Hub           // required; the same one that the engine publishes to
 	Authenticator service.Authenticator // nil = NoAuth
 	Page          fs.FS                 // index.html and its assets; nil = no page
 	Logger        *slog.Logger          // nil = nothing is logged
-	Metrics       *metrics.Gateway      // nil = counted for nobody
+	Metrics       *metrics.Gateway      // nil = counts are thrown away
 	Gatherer      prometheus.Gatherer   // what /metrics shows; nil = no /metrics
 }
 
@@ -109,7 +109,7 @@ func New(cfg Config, d Deps) (*Server, error) {
 	return s, nil
 }
 
-// Listen opens the server's addresses. Run does it if nobody has.
+// Listen opens the server's addresses. Run does it if it was not called.
 func (s *Server) Listen() (net.Addr, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

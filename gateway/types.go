@@ -16,13 +16,13 @@ type Limits = protocol.Limits
 // Sessions is the engine as the gateway sees it.
 type Sessions = service.Sessions
 
-// Times are how long the gateway waits for what.
+// Times holds the gateway's time limits.
 type Times = service.Times
 
 // Principal is who speaks: a user of a tenant, with scopes.
 type Principal = service.Principal
 
-// Credential is what a client shows to say who it is.
+// Credential holds the proof of identity that a client brings.
 type Credential = service.Credential
 
 // Authenticator makes a principal of a credential.

@@ -7,7 +7,7 @@
 // same bytes from the log. A [Subscription] is a cursor in one session's log
 // that only moves forward: it shows each event exactly once and in order.
 //
-// There is one door, in two forms:
+// There is one way to follow a session, in two forms:
 //
 //   - [Hub.Subscribe] is for one session at a time: server-sent events,
 //     requests that wait for an answer, chat platforms. [Subscription.Next]

@@ -9,8 +9,8 @@ import (
 	"parley/gateway/protocol"
 )
 
-// What one write may carry. More in one write is no gain, and a smaller piece
-// lets an answer overtake sooner.
+// These bound one write. A larger write gains nothing, and a smaller one lets an
+// answer overtake sooner.
 const (
 	writeFrames = 64
 	WriteBytes  = 64 << 10 // what Take gives at once, unless one batch is larger
@@ -33,8 +33,8 @@ type frameBatch struct {
 	last   bool    // a close frame: nothing is written after it
 }
 
-// Queue is what still has to be written to one client: frames, bounded in number
-// and bytes, and the subscriptions that fill it. Any goroutine may put something
+// Queue holds the frames that still have to be written to one client, bounded in
+// number and bytes, and the subscriptions that fill it. Any goroutine may put something
 // in; exactly one takes it out. Putting never blocks.
 //
 // The bound is kept by detaching subscriptions, not by refusing: a live event
@@ -170,7 +170,7 @@ func (q *Queue) Finish(frame []byte) {
 	q.give(frameBatch{data: frame, frames: 1, last: true})
 }
 
-// Abandon throws away what waits; the taker is told that the queue has ended.
+// Abandon throws away the waiting frames; the taker learns that the queue has ended.
 func (q *Queue) Abandon() {
 	q.mu.Lock()
 	q.closed = true
@@ -206,7 +206,7 @@ func (q *Queue) Full() bool {
 // Room gives a value when a full queue has room again, or has ended.
 func (q *Queue) Room() <-chan struct{} { return q.room }
 
-// Taken is what one call of Take brings. With none of it the taker waits for Wake.
+// Taken is the result of one call of Take. After an empty one the taker waits for Wake.
 type Taken struct {
 	Data   []byte // whole frames to be written; valid until the next call
 	Frames int

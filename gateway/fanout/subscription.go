@@ -133,7 +133,7 @@ func (s *Subscription) start(start Start, v conversation.View) (live bool) {
 	return false
 }
 
-// Close ends the subscription, wherever it is. What it has queued stays queued.
+// Close ends the subscription in every state. Frames that it has queued stay queued.
 // Idempotent.
 func (s *Subscription) Close() {
 	s.queue.hub.remove(s)

@@ -9,7 +9,7 @@ import (
 	"parley/gateway/protocol"
 )
 
-// value is what a batch of a queue says, as values.
+// value is the content of a queue's batch, as Go values.
 type value struct {
 	of        *Subscription
 	after     conversation.Seq
@@ -53,7 +53,7 @@ type Delivery struct {
 	Frames []byte
 	Events []conversation.Event // durable, in order, without gaps: a commit's or a page's
 
-	// What follows is not stored; After is the event that it came after.
+	// The fields below are not stored; After is the event that they came after.
 
 	After     conversation.Seq
 	Ephemeral conversation.Ephemeral  // a Delta, DraftDropped, Progress or Thinking

@@ -26,8 +26,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// Contract is what openapi.yaml and asyncapi.yaml promise, ready to be held
-// against what is really said. It is read once in a process and never changed.
+// Contract holds the promises of openapi.yaml and asyncapi.yaml, to compare real
+// frames and bodies with them. It is read once in a process and never changed.
 type Contract struct {
 	HTTP  *openapi3.T
 	Async map[string]any // asyncapi.yaml as it stands there

@@ -85,7 +85,7 @@ func Samples() map[string]conversation.Event {
 	return events
 }
 
-// Turn is what a simple turn publishes: three commits, seven events.
+// Turn returns the events that a simple turn publishes: three commits, seven events.
 func Turn(first conversation.Seq) [][]conversation.Event {
 	at := Epoch
 	commits := [][]conversation.Event{

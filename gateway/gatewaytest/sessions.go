@@ -16,17 +16,17 @@ import (
 var Epoch = machinetest.Epoch
 
 // Sessions stands in for the engine: the real machine over a store in memory, on
-// one goroutine, with no models: what they would say is the test's to give, by
+// one goroutine, with no models: the test gives their answers by
 // Play. Like the engine it works on one command after the other, calls done
-// before it publishes, and publishes each commit at once. What is read comes from
-// the store.
+// before it publishes, and publishes each commit at once. All reads come
+// from the store.
 type Sessions struct {
 	*persistencetest.Memory
 
 	// Script answers a command instead of the machine; ok is false to leave it to
 	// the machine. It is called on the one goroutine that does everything.
 	Script func(t Told) (a Outcome, ok bool)
-	// NotReady is what Ready returns.
+	// NotReady is the error that Ready returns.
 	NotReady error
 
 	world   *machinetest.World
@@ -46,7 +46,7 @@ type Told struct {
 	Command conversation.Command
 }
 
-// Outcome is what a script has the sender told.
+// Outcome is a script's answer to the sender.
 type Outcome struct {
 	Receipt conversation.Receipt
 	Err     error
@@ -94,7 +94,7 @@ func (s *Sessions) do(f func()) {
 	s.more.Signal()
 }
 
-// Close stops the goroutine. What is still queued is lost.
+// Close stops the goroutine. Commands that are still queued are lost.
 func (s *Sessions) Close() {
 	s.work.Lock()
 	s.closed = true
@@ -126,7 +126,7 @@ func Key(session string) conversation.SessionKey {
 }
 
 // Open makes a session of owner, with its first event, and waits for it. One
-// below another is told an objective, as its parent would.
+// below another gets an objective, as its parent would send it.
 func (s *Sessions) Open(session string, owner conversation.UserID) conversation.SessionKey {
 	key := Key(session)
 	var opening conversation.Command = conversation.Create{Owner: owner}

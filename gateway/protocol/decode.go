@@ -22,8 +22,8 @@ type Command struct {
 	Data    []byte // a JSON object; nil = none was given
 }
 
-// ReadCommand reads the envelope. What could be read of it is returned also with
-// an error, so that the answer can name the command.
+// ReadCommand reads the envelope. The fields that could be read are returned also
+// with an error, so that the answer can name the command.
 func ReadCommand(b []byte) (Command, *conversation.Error) {
 	var c Command
 	var first error // a wrong member does not keep the others from being read
@@ -120,7 +120,7 @@ type Hello struct {
 	Deltas  bool
 }
 
-// ReadHello reads the data of hello. What is wrong with it is named in the error.
+// ReadHello reads the data of hello. The error names the field that is wrong.
 func ReadHello(data []byte) (Hello, *conversation.Error) {
 	var d Hello
 	var caps []string

@@ -270,7 +270,7 @@ func callFinished(o *Object, name string, call conversation.CallID, status conve
 	o.Int("ms", ms)
 }
 
-// arguments shows JSON as JSON. What is no JSON, or had to be cut, is a string.
+// arguments shows JSON as JSON. Text that is not JSON, or had to be cut, is a string.
 func arguments(o *Object, args string, redact bool) {
 	switch {
 	case redact:

@@ -2,8 +2,8 @@ package protocol
 
 import "strconv"
 
-// Limits are the bounds of what clients may do; 0 = none. Those of protocol v1
-// are told in the answer to hello.
+// Limits bound what clients may do; 0 = no bound. The answer to hello names those
+// of protocol v1.
 type Limits struct {
 	FrameBytes                      int     `key:"limits.frame_bytes" min:"0" unit:"bytes"` // one WebSocket message from a client
 	TextBytes                       int     `key:"limits.text_bytes" min:"0" unit:"bytes"`  // one message's text

@@ -2,7 +2,7 @@ package protocol
 
 import "parley/conversation"
 
-// AppendReceipt writes what a sender is told about a message.
+// AppendReceipt writes the answer to the sender of a message.
 func AppendReceipt(o *Object, r conversation.Receipt) {
 	o.Text("message", string(r.Message))
 	o.Uint("seq", uint64(r.Seq))
@@ -11,7 +11,7 @@ func AppendReceipt(o *Object, r conversation.Receipt) {
 	o.Optional("task", string(r.Task))
 }
 
-// AppendAnswerReceipt writes what is told about an answer to a question.
+// AppendAnswerReceipt writes the answer to a user who has answered a question.
 func AppendAnswerReceipt(o *Object, r conversation.Receipt) {
 	o.Text("message", string(r.Message))
 	o.Uint("seq", uint64(r.Seq))

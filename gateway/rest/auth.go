@@ -16,7 +16,7 @@ const (
 	localRequestID  = "request_id"
 )
 
-// CredentialOf is what a request brings to say who it is.
+// CredentialOf returns the credential that a request carries.
 func CredentialOf(c *fiber.Ctx) service.Credential {
 	credential := service.Credential{Address: c.IP()}
 	if scheme, token, ok := strings.Cut(c.Get(fiber.HeaderAuthorization), " "); ok && strings.EqualFold(scheme, "bearer") {

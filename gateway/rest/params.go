@@ -85,7 +85,7 @@ func writableSession(c *fiber.Ctx) (conversation.SessionKey, error) {
 	return key, err
 }
 
-// paging is what a list request may say.
+// paging reads the limit and the cursor of a list request.
 func paging(c *fiber.Ctx) (limit int, cursor string, err error) {
 	limit = 50
 	if q := c.Query("limit"); q != "" {

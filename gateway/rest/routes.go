@@ -18,7 +18,7 @@ type API struct {
 	streams  atomic.Int64 // open SSE streams
 }
 
-// New makes the routes. page is the web page; gatherer is what /metrics shows, nil =
+// New makes the routes. page is the web page; /metrics shows the metrics of gatherer, nil =
 // no /metrics.
 func New(s *service.Services, page *page, gatherer prometheus.Gatherer) *API {
 	return &API{Services: s, page: page, gatherer: gatherer}

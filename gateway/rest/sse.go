@@ -83,7 +83,7 @@ func (s *API) stream(c *fiber.Ctx) error {
 				s.Metrics.Panics.Inc()
 				s.Log.Error("panic", "where", "stream", "panic", r, "stack", service.Stack())
 			}
-			s.Connections.Remove(st) // last: a drain that sees nobody left may end the process
+			s.Connections.Remove(st) // last: a drain that finds no connection left may end the process
 		}()
 		st.write(w)
 	})

@@ -57,8 +57,8 @@ func (s *API) postTask(c *fiber.Ctx) error {
 		Author: who.User, Via: conversation.ViaHTTP, ClientMsgID: id, Text: *prompt, Mode: conversation.ModeQueue,
 	})
 	if err != nil {
-		// Refused at the door means that nothing is stored: not the session either,
-		// unless the client has a name for it and will come back to it.
+		// The engine has refused the command, so nothing of it is stored. The session
+		// goes too, unless the client has a name for it and will come back to it.
 		if opened && !repeatable && conversation.AsError(err).Code == conversation.Overloaded {
 			err = errors.Join(err, s.Sessions.Erase(ctx, key, who.User))
 		}

@@ -98,7 +98,7 @@ func jitter(spread time.Duration) time.Duration {
 	return rand.N(spread)
 }
 
-// What closes at once comes back at once, so sockets are closed a batch at a time.
+// Clients that are closed at once come back at once, so sockets are closed a batch at a time.
 const (
 	closeBatch = 256
 	closePause = 10 * time.Millisecond

@@ -29,7 +29,7 @@ func (p *Principal) May(scope string) bool { return slices.Contains(p.Scopes, sc
 // Redact is true when calls' arguments and results must not be shown.
 func (p *Principal) Redact() bool { return !p.May(ScopeReadTools) }
 
-// Credential is what a client brings. Tokens never appear in logs.
+// Credential holds the proof of identity that a client brings. Tokens never appear in logs.
 type Credential struct {
 	Token   string // from hello, or "Authorization: Bearer"; "" = none
 	Address string // the client's network address, for an audit line

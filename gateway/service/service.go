@@ -17,7 +17,7 @@ import (
 	"parley/metrics"
 )
 
-// Services is what every way in works with.
+// Services holds what every way in works with.
 type Services struct {
 	Limits      protocol.Limits
 	Times       Times
@@ -44,7 +44,7 @@ type Times struct {
 	Request      time.Duration `key:"gateway.request_timeout" min:"1ms"` // an HTTP request, or the wait for an engine's answer
 	WaitMax      time.Duration `key:"gateway.wait_max" min:"1ms"`        // the longest ?wait=
 	Comment      time.Duration `key:"gateway.sse_comment" min:"1ms"`     // SSE: how often a comment is sent on a silent stream
-	DrainSpread  time.Duration `key:"gateway.drain_spread" min:"0s"`     // clients are told to come back within this time, each at another moment
+	DrainSpread  time.Duration `key:"gateway.drain_spread" min:"0s"`     // clients are asked to come back within this time, each at another moment
 	Drain        time.Duration // Run's own drain when its context ends
 }
 
@@ -62,7 +62,7 @@ func DefaultTimes() Times {
 var ErrDraining = &conversation.Error{Code: conversation.Unavailable, Message: "the server is going away", RetryAfter: 1e9}
 
 // Refusal turns any error of the engine or its store into one that a client may
-// see. Errors that are not the engine's are logged here; the client is not told their text.
+// see. Errors that are not the engine's are logged here; the client does not get their text.
 func (s *Services) Refusal(err error) *conversation.Error {
 	var e *conversation.Error
 	switch {
@@ -91,7 +91,7 @@ var ErrNoSession = &conversation.Error{Code: conversation.NotFound, Message: "th
 // maxSessionID bounds a session id: sixteen characters and a few levels of "/call".
 const maxSessionID = 128
 
-// SessionKey checks the spelling of a session's id. What cannot be one does not exist.
+// SessionKey checks the spelling of a session's id. A badly spelled id is answered as not found.
 func SessionKey(tenant conversation.TenantID, id string) (conversation.SessionKey, *conversation.Error) {
 	if id == "" {
 		return conversation.SessionKey{}, conversation.Errorf(conversation.BadRequest, "session is missing")

@@ -7,7 +7,7 @@ import (
 	"parley/conversation"
 )
 
-// Sessions is what the gateway needs of the engine. Everything that a client
+// Sessions is the engine as the gateway needs it. Everything that a client
 // asks for goes through it; actors.Engine fits it.
 //
 // Errors are *conversation.Error where a client may see them; the reads of the

@@ -19,9 +19,9 @@ import (
 )
 
 // conn is one WebSocket: a reader (Fiber's handler, which blocks until all else
-// has ended) and a writer, which alone writes to the socket. What the library
-// would write by itself (pongs, the answer to a close frame) goes through the
-// queue as well.
+// has ended) and a writer, which alone writes to the socket. Frames
+// that the library would write by itself (pongs, the answer to a close frame) go
+// through the queue as well.
 //
 // It keeps the inner connection only, never contrib's wrapper: that one goes back
 // to a pool and becomes another client's.
@@ -67,8 +67,8 @@ func (s *Sockets) newConn(ws *websocket.Conn, credential service.Credential) *co
 	return c
 }
 
-// socketOf is the socket itself. What the library hands out is a wrapper of
-// fasthttp's that goes back to a pool, and whose Close does nothing.
+// socketOf returns the socket itself. The library hands out a wrapper of fasthttp's
+// that goes back to a pool, and whose Close does nothing.
 func socketOf(ws *websocket.Conn) net.Conn {
 	if wrapper, ok := ws.NetConn().(interface{ UnsafeConn() net.Conn }); ok {
 		return wrapper.UnsafeConn()
@@ -110,7 +110,7 @@ func (s *Sockets) Serve(ws *websocket.Conn, credential service.Credential) {
 	c.Metrics.Connections.WithLabelValues(state).Dec()
 	c.Metrics.CloseCodes.WithLabelValues(protocol.CloseLabel(int(c.code.Load()))).Inc()
 	c.Log.Debug("connection closed", "conn", c.name, "code", c.code.Load())
-	s.Connections.Remove(c) // last: a drain that sees nobody left may end the process
+	s.Connections.Remove(c) // last: a drain that finds no connection left may end the process
 }
 
 // helloSaid moves the connection from those who have not said who they are.
@@ -256,7 +256,7 @@ func (c *conn) controlFrames() {
 	})
 }
 
-// readFailed says why the connection ends, if the client can still be told.
+// readFailed tells the client why the connection ends, if it can still be reached.
 func (c *conn) readFailed(err error) {
 	switch {
 	case c.closing():

@@ -106,7 +106,7 @@ func (c *handler) unfollowAll() {
 	}
 }
 
-// resumption is where a follow begins, and what the client is told about it.
+// resumption says where a follow begins, and holds the answer to the client about it.
 type resumption struct {
 	since   conversation.Seq
 	resumed bool

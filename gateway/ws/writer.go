@@ -16,7 +16,7 @@ func (c *conn) write() {
 	defer close(c.writer)
 	crashed := true
 	defer func() {
-		if crashed { // nobody is left to write a close frame
+		if crashed { // no writer is left for a close frame
 			_ = c.net.Close()
 		}
 	}()

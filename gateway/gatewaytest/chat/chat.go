@@ -9,7 +9,7 @@ import (
 	"parley/gateway/protocol"
 )
 
-// Engine is what a platform needs of the engine; service.Sessions has it.
+// Engine holds the methods that a platform calls; service.Sessions has them.
 type Engine interface {
 	fanout.Source
 	Tell(key conversation.SessionKey, as conversation.UserID, c conversation.Command, done func(conversation.Receipt, error))
