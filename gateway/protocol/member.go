@@ -70,7 +70,10 @@ func ReadObject(b []byte, visit func(m Member) error) error {
 // the syntax of the rest comes before it.
 func (d *decoder) object(visit func(m Member) error) (refusal, err error) {
 	if d.PeekKind() != '{' {
-		_, err := d.ReadValue()
+		value, err := d.ReadValue()
+		if err == nil && deeper(value, maxNesting) {
+			err = errJSON
+		}
 		return errNotObject, err
 	}
 	if _, err := d.ReadToken(); err != nil {

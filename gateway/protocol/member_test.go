@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 	"unicode/utf8"
 
@@ -116,6 +117,14 @@ func TestNesting(t *testing.T) {
 	}
 	if err := ReadObject(nest(maxNesting+2), func(Member) error { return nil }); err == nil {
 		t.Error("any depth is taken")
+	}
+	// What is no object is refused for its depth first, too.
+	list := func(n int) []byte { return []byte(strings.Repeat("[", n) + strings.Repeat("]", n)) }
+	if err := ReadObject(list(maxNesting), func(Member) error { return nil }); !errors.Is(err, errNotObject) {
+		t.Errorf("a list of %d levels: %v", maxNesting, err)
+	}
+	if err := ReadObject(list(maxNesting+1), func(Member) error { return nil }); !errors.Is(err, errJSON) {
+		t.Errorf("a list of %d levels: %v", maxNesting+1, err)
 	}
 }
 
