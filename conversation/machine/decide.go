@@ -174,7 +174,7 @@ func (d *decision) emit(t *state.Task, body conversation.EventBody) conversation
 func (d *decision) emitOf(task conversation.TaskID, body conversation.EventBody) conversation.Event {
 	e := conversation.Event{Seq: d.state.Head + 1, At: d.at(), Task: task, Body: normalize(body)}
 	if err := d.Apply(e); err != nil {
-		panic("conversation: decided an event that does not apply: " + err.Error())
+		panic("machine: decided an event that does not apply: " + err.Error())
 	}
 	d.out.Events = append(d.out.Events, e)
 	return e
