@@ -3,7 +3,7 @@
 //
 // main.go runs a command, cli.go reads the command line, serve.go starts and
 // drains the server, doctor.go looks at what a start needs, user_error.go turns
-// failures into sentences, gc.go keeps the heap's floor, logging.go makes the log.
+// failures into sentences, gc.go keeps the smallest heap size, logging.go makes the log.
 // internal/config reads the configuration, internal/assemble makes of it what a run
 // needs, internal/store opens the store. The end-to-end tests of the program stand
 // here, and those that hold the architecture together (arrows_test.go).

@@ -20,11 +20,11 @@ import (
 )
 
 // closing is how long the end may take beyond drain.timeout: parking steps,
-// telling clients, closing the store.
+// saying goodbye to clients, closing the store.
 const closing = 15 * time.Second
 
 // serve joins the rooms, runs until ctx ends, and drains: readiness off and
-// clients told, then the engine, then the sockets, then (by Close) the store.
+// a goodbye to clients, then the engine, then the sockets, then (by Close) the store.
 func (m *Main) serve(ctx context.Context) error {
 	c := &m.Config
 	log := newLogger(m.Stderr, c.Log)
@@ -61,7 +61,7 @@ func (m *Main) serve(ctx context.Context) error {
 	servers, err := assemble.OpenMCP(ctx, c, tools, look, log.With("room", "tools"))
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return nil // told to stop before it had begun
+		return nil // ctx ended before it had begun
 	case err != nil:
 		return config.NewError("mcp", err)
 	}
@@ -113,7 +113,7 @@ func (m *Main) serve(ctx context.Context) error {
 		}
 	}()
 	// The address takes connections already. Serving begins when the engine is
-	// there, or the first client would be told that the server is going away.
+	// there, or the first client would hear that the server is going away.
 	select {
 	case <-engine.Started():
 	case <-engineEnded:

@@ -10,8 +10,8 @@ import (
 )
 
 // A value of the configuration that may be secret says where it is: env:NAME,
-// file:PATH, or within other text ${env:NAME} and ${file:PATH}. What it stands
-// for is read when it is needed and never kept in Config.
+// file:PATH, or within other text ${env:NAME} and ${file:PATH}. The secret
+// itself is read when it is needed and never kept in Config.
 
 // Lookup reads an environment variable.
 type Lookup = secret.Lookup
