@@ -225,8 +225,8 @@ func (db *DB) apply(b *pebble.Batch) error {
 }
 
 // waitDurable returns when everything that was visible when it was called is
-// durable. What a reader of many sessions has seen must not vanish in a crash.
-// With nothing in flight it is free, else it shares the sync of what is.
+// durable. Events that a reader of many sessions has seen must not vanish in a crash.
+// Without commits in flight it is free, else it shares their sync.
 func (db *DB) waitDurable() error {
 	if db.inFlight.Load() == 0 {
 		return nil

@@ -79,7 +79,7 @@ func (h *health) listener() *pebble.EventListener {
 			}
 		},
 		// A damaged table does not make the log unsafe, and a restart would not
-		// mend it: the store goes on and says so until a person comes.
+		// repair it: the store goes on and reports it until an operator acts.
 		DataCorruption: func(info pebble.DataCorruptionInfo) {
 			err := fmt.Errorf("damaged table file %s: %w; restore a backup", info.Path, info.Details)
 			h.broken.CompareAndSwap(nil, &err)

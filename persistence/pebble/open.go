@@ -123,8 +123,8 @@ func start(fs vfs.FS, dir string, o Options, h *health, g *guard, lock *pebble.L
 		return nil, errors.Join(err, p.Close())
 	}
 	if created {
-		// The first log of a new directory is written without the marks by which
-		// damage in its middle is told from its end; the second one has them.
+		// The first log of a new directory is written without the marks that
+		// distinguish damage in its middle from its end; the second one has them.
 		if err := p.Close(); err != nil {
 			return nil, openError(dir, err)
 		}

@@ -124,8 +124,8 @@ func (g *guard) check() {
 
 func (g *guard) see(free, total uint64, err error) {
 	if err != nil {
-		// What was known stays: an unreadable number is no reason to refuse
-		// people, nor to take them when the disk was full.
+		// The last known state stays: an unreadable number is no reason to start
+		// refusing commands, nor to accept them again after the disk was full.
 		if n, ok := g.unread.take(time.Now()); ok {
 			g.log.Debug("free disk space cannot be read", "error", err, "times", n)
 		}

@@ -17,8 +17,8 @@ import (
 
 // Memory is a Store in maps. It starts no goroutine and holds nothing but a
 // mutex while it works, so that it may be used inside a testing/synctest bubble.
-// What it stores goes through the codec, so that a value which the disk would
-// not keep is not kept here either.
+// All values go through the codec: a value that the disk would lose is lost here
+// too.
 //
 // Make it with NewMemory inside of the bubble that uses it.
 type Memory struct {
