@@ -30,7 +30,7 @@ type Access struct {
 // Dial makes an adapter's model.
 type Dial = func(t testing.TB, a Access) conversation.Model
 
-// What must be seen on the wire, and nowhere else.
+// These values must appear on the wire, and nowhere else.
 const (
 	key    = "sk-test-0123456789abcdef"
 	secret = "header-secret-0123456789"

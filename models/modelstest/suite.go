@@ -78,7 +78,7 @@ func wholeScenarios() []Scenario {
 		{Name: "plain", Items: []conversation.Item{text("Hello, this is the answer.")}},
 		// M-01, M-05: several items stay several, in order.
 		{Name: "parts", Items: []conversation.Item{text("The first part."), text("The second."), text("And a third one.")}},
-		// M-02: a text and calls are told apart.
+		// M-02: a text and calls stay distinct.
 		{Name: "tool", Items: []conversation.Item{call("lookup", `{"query":"a \"b\" c","n":3}`)}},
 		// M-06: calls and text in one answer.
 		{Name: "mixed", Items: []conversation.Item{call(conversation.ToolCover, `{"messageId":"m1-s1","as":"dismissed"}`), text("Never mind then.")}},

@@ -15,7 +15,7 @@ type Item = conversation.Item
 
 type fields = map[string]any
 
-// What the stand-ins count.
+// The stand-ins report these token counts.
 const (
 	usageIn  = 11
 	usageOut = 7
@@ -404,7 +404,7 @@ func messagesUsage(r Reply) fields {
 	if r.NoUsage {
 		return fields{"input_tokens": 0, "output_tokens": 0}
 	}
-	// What was read from the provider's cache is input as well.
+	// Tokens that were read from the provider's cache are input as well.
 	return fields{"input_tokens": usageIn - 3, "cache_creation_input_tokens": 1, "cache_read_input_tokens": 2, "output_tokens": usageOut}
 }
 

@@ -429,7 +429,7 @@ func (t *reading) changeable(p *program) bool {
 
 // acknowledgeChange lets the message change what is being worked on (D-17): the newest
 // running delegation gets it as an amendment; one that is about to be made gets
-// it with its objective; one whose result has not been told to the user yet is
+// it with its objective; one whose result the user has not seen yet is
 // made again. Either way one answer will cover both messages.
 func (t *reading) acknowledgeChange(d *decision, p *program, mark string) {
 	text := p.vars["text"]

@@ -8,7 +8,7 @@ import (
 	"parley/conversation"
 )
 
-// Turn is what one side says: a user's text, or an assistant's items with a
+// Turn holds the words of one side: a user's text, or an assistant's items with a
 // result for each call among them.
 type Turn struct {
 	Role    conversation.Role // RoleUser or RoleAssistant
