@@ -17,8 +17,8 @@ import (
 	"parley/conversation"
 )
 
-// maxExpression bounds an expression, in bytes. What is left of the language
-// has no loops, so that the length bounds the time as well: well below a
+// maxExpression bounds an expression, in bytes. The expressions that
+// are allowed have no loops, so the length bounds the time as well: well below a
 // millisecond.
 const maxExpression = 1000
 

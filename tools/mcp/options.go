@@ -87,8 +87,8 @@ type Server struct {
 	Ask   []string `key:"ask"`
 	Never []string `key:"never"`
 	// Idempotent are the tools that may run again with the same arguments after a
-	// crash, by the server's names; "*" = all. What a server says of itself about
-	// this is not believed.
+	// crash, by the server's names; "*" = all. A server's own word on this
+	// is not trusted.
 	Idempotent []string `key:"idempotent"`
 	// Timeout is how long a call may take; 0 = tools.timeout.
 	Timeout time.Duration `key:"timeout" min:"0s" max:"1h"`

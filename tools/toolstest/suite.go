@@ -64,7 +64,7 @@ func Run(t *testing.T, tool conversation.Tool, c Cases) {
 			if text := err.Error(); !utf8.ValidString(text) || len(text) > maxError || strings.TrimSpace(text) == "" {
 				t.Errorf("%.100s: the error is blank, too long or not UTF-8: %.100q", args, text)
 			}
-			// What is refused must do nothing either, should it be run.
+			// A refused call must do nothing, even if it is run.
 			if result, err := tool.Run(t.Context(), call(args)); err == nil {
 				t.Errorf("%.100s is refused by Check, and Run answers %q", args, result)
 			}

@@ -29,7 +29,7 @@ func (s *Text) UnmarshalText(text []byte) error {
 // MarshalText is String.
 func (s Text) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// String is what may be shown.
+// String returns the text that may be shown.
 func (s Text) String() string {
 	if s.template == "" {
 		return ""
