@@ -6,7 +6,7 @@ import (
 )
 
 // Gateway holds the collectors of the gateway: sockets, frames, commands,
-// replays, HTTP requests and everything that is refused at the door.
+// replays, HTTP requests and everything that the gateway refuses.
 type Gateway struct {
 	Connections     *prometheus.GaugeVec     // state: before_hello, open
 	Handshakes      *prometheus.CounterVec   // result: ok, forbidden, unavailable, not_websocket
