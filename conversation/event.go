@@ -178,7 +178,7 @@ func (b CancelBy) String() string { return name(cancelByNames[:], int(b)) }
 // TaskCancelling is the first phase of every end but COMPLETE: nothing new is
 // started, open calls get the order to stop, and Until bounds the wait for it. A
 // command with a client's id that finds its task in that phase says it again,
-// with the same Until: the log is where its id is kept.
+// with the same Until: the log keeps its id.
 type TaskCancelling struct {
 	By     CancelBy
 	Until  time.Time
@@ -227,7 +227,7 @@ type StepStarted struct {
 	WrapUp bool // the last step at task.max_steps: tools off, reads nothing new
 }
 
-// StepOutcome is how a step ended.
+// StepOutcome says how a step ended.
 type StepOutcome uint8
 
 // The outcomes. Stored: do not reorder.
@@ -386,7 +386,7 @@ type QuestionClosed struct {
 	Reason   ClosedReason
 }
 
-// CallStatus is how a call ended. Only CallOK is a success; whatever the status,
+// CallStatus says how a call ended. Only CallOK is a success; whatever the status,
 // the model is shown a result.
 type CallStatus uint8
 

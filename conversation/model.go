@@ -144,13 +144,13 @@ type RunningCall struct {
 	Agent AgentName
 }
 
-// TranscriptWindow is how many of the newest events a rebuilt transcript is fed
-// with at least.
+// TranscriptWindow is the least number of the newest events that a rebuilt
+// transcript is fed with.
 const TranscriptWindow = 1000
 
 // NoResult is the result of a call that has none yet and needs none in this
 // request: its task waits while another one is shown. Models compare with it.
 const NoResult = "no result yet"
 
-// SummaryAsk is how the last entry of a request for a summary starts.
+// SummaryAsk starts the last entry of a request for a summary.
 const SummaryAsk = "[summarise the conversation above"

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Policy is how a session behaves where the requirements leave a choice
+// Policy says how a session behaves where the requirements leave a choice
 // (docs/POLICIES.md). The zero value is not usable: DefaultPolicy.
 //
 // A Policy is read by decisions only, never by Apply: a log means the same under

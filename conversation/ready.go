@@ -42,7 +42,7 @@ type Decided struct {
 	Standing
 }
 
-// Standing is how a session stands after a command. It holds until the next one.
+// Standing is the state of a session's work after a command. It holds until the next one.
 type Standing struct {
 	Head      Seq       // the last event; 0 = the session does not exist
 	WakeAt    time.Time // when the session must be loaded if it is not; goes with each commit. Zero = nothing to do

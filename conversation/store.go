@@ -120,7 +120,7 @@ type AcquireHow struct {
 	IfEpoch Epoch // 0 = whatever the epoch is
 }
 
-// Head is where a session's log ends.
+// Head describes the end of a session's log.
 type Head struct {
 	Epoch      Epoch
 	Last       Seq
@@ -166,7 +166,7 @@ type KeyAt struct {
 	Seq Seq
 }
 
-// Cursor is how far a user has read. It is the user's own, is no event, and tells
+// Cursor says how far a user has read. It is the user's own, is no event, and tells
 // the machine nothing.
 type Cursor struct {
 	User UserID

@@ -7,7 +7,7 @@ package conversation
 func Tokens(text string) int { return max((len(text)+BytesPerToken-1)/BytesPerToken, wordsIn(text)) }
 
 const (
-	// BytesPerToken is how many bytes of a text are taken for one token.
+	// BytesPerToken is the number of bytes of a text that count as one token.
 	BytesPerToken = 4
 	// EntryTokens are added by a provider's format to an entry, an item or a tool.
 	EntryTokens = 4

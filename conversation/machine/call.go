@@ -85,7 +85,7 @@ func (cs calls) stopCalls(t *state.Task) {
 	}
 }
 
-// callDue is when a call is over whatever the shell says: a tool gets the
+// callDue is the time at which a call is over even if the shell is silent: a tool gets the
 // cancel grace on top of its own deadline, which its child enforces.
 // Rule 5.3.
 func (s *Session) callDue(c *state.Call) time.Time {

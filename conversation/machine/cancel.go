@@ -96,7 +96,7 @@ func (d *decision) cancelledBefore(c conversation.Cancel) (bool, *conversation.E
 }
 
 // cancelTask is the first phase of an early end: nothing new is started, and
-// everything open is told to stop. settle does the second when all has stopped.
+// everything open gets the order to stop. settle does the second when all has stopped.
 func (d *decision) cancelTask(t *state.Task, by conversation.CancelBy, reason string, failure *conversation.Failure, drop bool) {
 	d.beginCancel(t, conversation.TaskCancelling{By: by, Reason: reason, Error: failure, Drop: drop})
 }

@@ -56,7 +56,7 @@ func (cs calls) delegationAsked(c conversation.DelegationAsked) {
 }
 
 // awaited finds a running delegation, and its task. One that this session does
-// not wait for, or not any more, is told to cancel itself.
+// not wait for, or not any more, gets the order to cancel itself.
 func (cs calls) awaited(id conversation.CallID) (*state.Task, *state.Call) {
 	t, d := cs.state.Call(id)
 	if d == nil || !d.Delegation() || cs.stops(t) {

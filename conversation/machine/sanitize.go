@@ -54,9 +54,9 @@ func stampOrZero(t time.Time) time.Time {
 	return conversation.Stamp(t)
 }
 
-// sanitize makes what models and tools say valid UTF-8, which is all that the
-// store and the screens can show, and gives each call of an answer an id of its
-// own, which is how its result is paired.
+// sanitize makes the texts of models and tools valid UTF-8, because the store and
+// the screens can show nothing else. It gives each call of an answer an id of its
+// own, because the result is paired with the call by that id.
 func sanitize(c conversation.Command) conversation.Command {
 	valid := func(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 	switch c := c.(type) {

@@ -6,8 +6,8 @@ import (
 	"parley/conversation"
 )
 
-// Standing is how the session stands: what Decided said last, or after a load
-// would say.
+// Standing returns the session's standing: the one that Decided returned last, or
+// after a load the one that it would return.
 func (s *Session) Standing() conversation.Standing {
 	busy, tick := s.busy(), s.nextTick()
 	return conversation.Standing{
@@ -16,9 +16,9 @@ func (s *Session) Standing() conversation.Standing {
 	}
 }
 
-// nextDue is when the session must be loaded if it is not: a time that has
-// passed while anything is open that only a loaded session can bring to its
-// end, else the next deadline; the zero time = nothing to do.
+// nextDue is the time at which the session must be loaded, if it is not in memory.
+// The time has passed already while something is open that only a loaded session
+// can end; else it is the next deadline; the zero time = nothing to do.
 // Rule 1.6.
 func (s *Session) nextDue(busy bool, tick time.Time) time.Time {
 	if busy || s.state.Key.Session.Depth() > 0 && len(s.state.Tasks) > 0 {
@@ -30,7 +30,7 @@ func (s *Session) nextDue(busy bool, tick time.Time) time.Time {
 	return tick
 }
 
-// nextTick is when a loaded session needs a Tick; the zero time = not at all.
+// nextTick is the time at which a loaded session needs a Tick; the zero time = never.
 // An answer in the past means at once.
 // Rule 1.7.
 func (s *Session) nextTick() time.Time {

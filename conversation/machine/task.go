@@ -84,7 +84,7 @@ func (d *decision) complete(t *state.Task, limited bool) {
 	d.finish(t, rest)
 }
 
-// maxEmptyRetries is how often empty_answer=retry asks again (docs/POLICIES.md).
+// maxEmptyRetries is the number of times that empty_answer=retry asks again (docs/POLICIES.md).
 const maxEmptyRetries = 3
 
 // completeLimited ends a task at its step limit, after the wrap-up.

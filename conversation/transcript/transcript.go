@@ -9,7 +9,7 @@ import (
 	"parley/conversation"
 )
 
-// Transcript is how the log is shown to a model: a cache of the shell, fed with
+// Transcript is the log in the form that a model sees: a cache of the shell, fed with
 // every event in order, dropped when idle and rebuilt from records.
 //
 // Entries come into being when a step starts or finishes, so what a step's
@@ -78,7 +78,7 @@ type openEntry struct {
 	text string
 }
 
-// slotKey is how a call finds its place: providers repeat their ids in other
+// slotKey identifies a call's place: providers repeat their ids in other
 // answers.
 type slotKey struct {
 	task conversation.TaskID
@@ -108,7 +108,7 @@ type asked struct {
 	blocking  bool
 }
 
-// MaxEntries is how many entries a model is shown of tasks that have ended.
+// MaxEntries is the number of entries of ended tasks that a model is shown.
 const MaxEntries = 300
 
 // New makes an empty transcript that shows results of calls whole.
@@ -487,7 +487,7 @@ func (t *Transcript) openOf(task conversation.TaskID) []conversation.OpenMessage
 	return open
 }
 
-// openExcerpt is how much of a message the "Open messages" entry quotes.
+// openExcerpt bounds the part of a message that the "Open messages" entry quotes.
 const openExcerpt = 10
 
 // Request makes the request of an AskModel effect. The step must have

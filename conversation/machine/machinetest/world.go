@@ -13,7 +13,7 @@ import (
 	"parley/conversation/machine"
 )
 
-// Epoch is when the clock of every World begins.
+// Epoch is the time at which the clock of every World begins.
 var Epoch = time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
 
 // World is an engine with everything that a test wants to hold still.

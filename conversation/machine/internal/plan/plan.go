@@ -184,7 +184,7 @@ func arguments(item conversation.Item, into any) error {
 	return nil
 }
 
-// ref is how a model names a message or a question: by ordinal, id or quote.
+// ref is a model's name for a message or a question: an ordinal, an id or a quote.
 type ref string
 
 func (r *ref) UnmarshalJSON(raw []byte) error {
@@ -457,8 +457,8 @@ const (
 	resultAsked     = "question sent, continuing"
 )
 
-// maxDeadline is how far ahead a time of a model's arguments may lie. It keeps
-// every stored time within what JSON can say, and what would never come out.
+// maxDeadline bounds how far ahead a time in a model's arguments may lie. It keeps
+// every stored time within JSON's range, and keeps out times that are never reached.
 const maxDeadline = 365 * 24 * time.Hour
 
 // deadline reads a duration ("10m") or an RFC 3339 time of a model's arguments.

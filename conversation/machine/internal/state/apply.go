@@ -115,7 +115,7 @@ func (st *State) applyUpdated(b conversation.SessionUpdated) {
 	st.Policy = next
 }
 
-// WaitingSince is when a runnable task began to wait for nothing but a slot.
+// WaitingSince is the time at which a runnable task began to wait for a slot alone.
 // Rule 6.5.
 func (st *State) WaitingSince(t *Task) time.Time {
 	since := t.Updated

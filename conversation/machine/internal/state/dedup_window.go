@@ -11,7 +11,7 @@ import (
 	"parley/conversation"
 )
 
-// dedupWindowSize is how many client ids a session remembers by itself; the
+// dedupWindowSize is the number of client ids that a session remembers by itself; the
 // store's keys know all of them.
 const dedupWindowSize = 256
 
@@ -38,7 +38,7 @@ type dedupWindow struct {
 	last   place // of the last entry
 }
 
-// place is where a remembered message stands.
+// place is the position of a remembered message.
 type place struct{ Message, Seq uint32 }
 
 const (

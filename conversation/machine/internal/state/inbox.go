@@ -6,11 +6,11 @@ import (
 	"parley/conversation"
 )
 
-// RememberedText is how much of an unresolved message's text the state keeps, in
-// code points: enough for a question that it turns out to answer.
+// RememberedText is the length of an unresolved message's text that the state keeps,
+// in code points: enough for a question that it turns out to answer.
 const RememberedText = 1000
 
-// ExcerptLength is how much of a text lists and titles show, in code points.
+// ExcerptLength is the length of the excerpts in lists and titles, in code points.
 const ExcerptLength = 60
 
 // Collecting is the QUEUED task that messages are collected in; nil if there is none.

@@ -18,9 +18,9 @@ type origin struct {
 	Read     conversation.Seq
 }
 
-// endedTasks is where tasks that ended lie in the log: those whose last event
-// comes up to End and after that of the entry before tell of nothing before
-// First. Stored in snapshots.
+// endedTasks is one entry about the places of ended tasks in the log. It covers the
+// tasks whose last event lies after the previous entry's End and not after End: all
+// their events lie at First or later. Stored in snapshots.
 type endedTasks struct{ First, End uint32 }
 
 // Tasks that lie close together are remembered as one, and so are all that lie
@@ -31,8 +31,8 @@ const (
 )
 
 // taskEnds remembers where a task lies: a summary up to a seq before its end does
-// not cover it, and a transcript must then be fed all of it. Being told of more
-// than it needs costs a transcript nothing but time.
+// not cover it, and a transcript must then be fed all of it. Events that it
+// does not need cost a transcript only time.
 func (st *State) taskEnds(t *Task, end conversation.Seq) {
 	next := endedTasks{uint32(t.since()), uint32(end)}
 	if n := len(st.Ended); n > 0 {

@@ -53,7 +53,7 @@ type State struct {
 // snapshotVersion changes with the meaning of state.
 const snapshotVersion = 1
 
-// Final is how the only task of a sub-session ended.
+// Final says how the only task of a sub-session ended.
 type Final struct {
 	Status   conversation.CallStatus
 	Response conversation.Seq // its last response; 0 = none was shown
