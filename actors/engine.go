@@ -25,7 +25,7 @@ import (
 	"parley/metrics"
 )
 
-// Deps are what an Engine works with. Store, Publisher and Metrics are required.
+// Deps holds the parts that an Engine works with. Store, Publisher and Metrics are required.
 type Deps struct {
 	Store     conversation.Store
 	Publisher conversation.Publisher        // must not block

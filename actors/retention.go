@@ -8,7 +8,7 @@ import (
 	"parley/conversation"
 )
 
-// Erase removes a session with its sub-sessions, for good. as is who asks: a
+// Erase removes a session with its sub-sessions, for good. as names who asks: a
 // user who may not see it gets not_found, one who may see it but does not own it
 // forbidden; "" is the engine itself. Commands that wait in the session get
 // not_found.

@@ -9,8 +9,8 @@ import (
 	"parley/conversation"
 )
 
-// tickAgain is how soon a Tick is repeated that changed nothing although one
-// was due.
+// tickAgain is the pause before a Tick is repeated that changed nothing although
+// one was due.
 const tickAgain = time.Second
 
 // noopTick is a Tick that changed nothing although something was due.
@@ -128,7 +128,7 @@ func (s *session) timedOut(m *timeout) {
 	}
 }
 
-// idleTimeout is how long the session remains in memory without work. A delegation that
+// idleTimeout is the time that the session remains in memory without work. A delegation that
 // has reported its end is needed no more.
 func (s *session) idleTimeout() time.Duration {
 	if !s.root() && s.standing.WakeAt.IsZero() {

@@ -42,7 +42,7 @@ func New(limit int, m *metrics.Actors) *Slots {
 	return &Slots{limit: limit, metrics: m, queues: map[conversation.TenantID][]*Request{}}
 }
 
-// Used is how many slots are counted, and how many requests wait.
+// Used returns the number of counted slots and of waiting requests.
 func (s *Slots) Used() (used, waiting int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"parley/conversation"
 )
 
-// Options are what a Queue works with.
+// Options holds the settings of a Queue.
 type Options struct {
 	// Tell hands a command to the receiver and calls done exactly once, from any
 	// goroutine.

@@ -29,7 +29,7 @@ type Env struct {
 	Limit     time.Duration // a call takes at most this long
 }
 
-// Options are what one call is for.
+// Options say what one call is for.
 type Options struct {
 	Key       conversation.SessionKey
 	Ask       conversation.AskModel
@@ -117,7 +117,7 @@ func (c *Call) run(ctx context.Context) {
 	c.end("cut", c.failure(conversation.Unavailable, "the model's answer ended in the middle", false))
 }
 
-// Due is when the model has been too slow, unless it says something before. The
+// Due is the time from which the model is too slow, unless it says something before. The
 // session's timer looks then: one of its own would cost each call more than the
 // rest of it does.
 func (c *Call) Due() time.Time {

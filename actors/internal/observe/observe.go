@@ -10,7 +10,7 @@ import (
 	"parley/metrics"
 )
 
-// Env is where the observations go.
+// Env holds the metrics and the log that get the observations.
 type Env struct {
 	Metrics *metrics.Actors
 	Log     *slog.Logger

@@ -190,7 +190,7 @@ func (r *Registry) Close() {
 	}
 }
 
-// Count is how many sessions are in memory.
+// Count returns the number of sessions in memory.
 func (r *Registry) Count() int {
 	n := 0
 	for i := range r.shards {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// throughput is how many messages a mailbox may take before others get a turn:
+// throughput is the number of messages that a mailbox may take before others get a turn:
 // the actor library's own number.
 const throughput = 300
 
@@ -34,7 +34,7 @@ type task struct {
 	failed func(error)
 }
 
-// sweepEvery is how often workers that were not needed are ended.
+// sweepEvery is the pause between two searches for workers that were not needed; they are ended.
 const sweepEvery = time.Second
 
 // New makes a pool. panicked is called after a panic in a task, with the task's
@@ -54,7 +54,7 @@ func (p *Pool) Go(what string, do func(), failed func(error)) {
 // recover from panics itself, as mailboxes do.
 func (p *Pool) Schedule(run func()) { p.start(task{do: run}) }
 
-// Throughput is how many messages a mailbox may take before others get a turn.
+// Throughput is the number of messages that a mailbox may take before others get a turn.
 func (p *Pool) Throughput() int { return throughput }
 
 // Wait returns when every task given to Go has ended.
