@@ -136,7 +136,7 @@ func (q *Queue) roomFor(frames, bytes int) bool {
 	return q.n == 0 || (q.frames+frames <= q.limits.QueueFrames && q.bytes+bytes <= q.limits.QueueBytes)
 }
 
-// halfFull is when ephemeral frames begin to give way. The caller holds mu.
+// halfFull is true when ephemeral frames begin to give way. The caller holds mu.
 func (q *Queue) halfFull() bool {
 	return 2*q.frames > q.limits.QueueFrames || 2*q.bytes > q.limits.QueueBytes
 }

@@ -23,7 +23,7 @@ type Options struct {
 	FromNow bool             // begin after the last stored event; Since is ignored
 }
 
-// phase is how a subscription gets its events.
+// phase says how a subscription gets its events.
 type phase uint8
 
 const (
@@ -68,7 +68,7 @@ func (q *Queue) NewSubscription(o Options) *Subscription {
 // Key is the session that is followed.
 func (s *Subscription) Key() conversation.SessionKey { return s.key }
 
-// Start is where a subscription begins, and with what.
+// Start says where a subscription begins, and with what.
 type Start struct {
 	Since   conversation.Seq        // the first event shown is the one after it
 	Answer  func(dst []byte) []byte // appends the payload of a frame that comes first; nil = none
@@ -384,5 +384,5 @@ func (h *Hub) Subscribe(ctx context.Context, source Source, l protocol.Limits, o
 	}
 }
 
-// Queue is where the subscription's frames wait.
+// Queue returns the queue of the subscription's frames.
 func (s *Subscription) Queue() *Queue { return s.queue }

@@ -13,7 +13,7 @@ import (
 	"github.com/coder/websocket"
 )
 
-// patience is how long a test waits for a thing that should be there at once. It
+// patience is the time that a test waits for a thing that should be there at once. It
 // only bounds a failing test; no passing test waits for it.
 const patience = 2 * time.Minute
 

@@ -8,7 +8,7 @@ import (
 	"parley/conversation"
 )
 
-// SampleTime is when the samples happened. It is not UTC and not whole seconds.
+// SampleTime is the time of the samples' events. It is not UTC and not whole seconds.
 var SampleTime = time.Date(2026, 11, 21, 9, 30, 5, 7*int(time.Millisecond), time.FixedZone("x", 3600))
 
 // Ptr is a pointer to v.

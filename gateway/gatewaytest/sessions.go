@@ -39,7 +39,7 @@ type Sessions struct {
 	closed bool
 }
 
-// Told is a command as it came.
+// Told is a command that came in.
 type Told struct {
 	Key     conversation.SessionKey
 	As      conversation.UserID

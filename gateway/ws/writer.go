@@ -78,7 +78,7 @@ func (c *conn) writeAll() {
 	}
 }
 
-// writeBuffers are what the frames of one write are gathered in. A connection
+// writeBuffers hold the frames of one write. A connection
 // has one only while it has something to write.
 var writeBuffers = sync.Pool{New: func() any { b := make([]byte, 0, fanout.WriteBytes+1024); return &b }}
 
