@@ -137,7 +137,7 @@ func (g *generator) newMessage() *operation {
 	return op
 }
 
-// maxWaiting is how many messages may wait in a session before its client sends no
+// maxWaiting is the number of messages that may wait in a session before its client sends no
 // new ones.
 const maxWaiting = 25
 

@@ -144,7 +144,7 @@ func dialEcho(addr, route string) (*websocket.Conn, error) {
 	return ws, err
 }
 
-// echoBaseline is how many round trips of size bytes n sockets make in d.
+// echoBaseline measures the round trips of size bytes that n sockets make in d.
 func echoBaseline(n, size int, d time.Duration) (result, error) {
 	addr, stop, err := startEcho()
 	if err != nil {
@@ -167,7 +167,7 @@ func echoBaseline(n, size int, d time.Duration) (result, error) {
 	})
 }
 
-// fanBaseline is how many deliveries a second one sender and n sockets make, each
+// fanBaseline measures the deliveries a second of one sender and n sockets, each
 // round of perRound frames of size bytes ending when all have them.
 func fanBaseline(n, perRound, size int, d time.Duration) (result, error) {
 	addr, stop, err := startEcho()
@@ -212,7 +212,7 @@ func fanBaseline(n, perRound, size int, d time.Duration) (result, error) {
 	return rounds.run(d, func() error { return sender.WriteMessage(websocket.TextMessage, []byte("go")) })
 }
 
-// bulkBaseline is how fast n sockets are sent `each` frames of size bytes, all at once.
+// bulkBaseline measures how fast n sockets get `each` frames of size bytes, all at once.
 func bulkBaseline(n, each, size int) (result, error) {
 	addr, stop, err := startEcho()
 	if err != nil {

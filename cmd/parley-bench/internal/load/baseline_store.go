@@ -10,7 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/bloom"
 )
 
-// storeBaseline is how many durable commits a second the store's engine makes by
+// storeBaseline measures the durable commits a second of the store's engine by
 // itself: writers that each commit one batch of four keys with size bytes
 // altogether and wait for the sync, as often as they can.
 func storeBaseline(writers, size int, d time.Duration) (result, error) {

@@ -11,7 +11,7 @@ import (
 
 // turns is workload A: n clients, each with its own session, each sends a
 // message and waits for the response and the end of its task before the next.
-// events is how many events one turn brings a client.
+// events is the number of events that one turn brings a client.
 func turns(s *Server, n int, d time.Duration) (r result, events int, err error) {
 	r, err = closedLoop(n, d, func(worker int) (func() (int, error), func(), error) {
 		c, err := Dial(s.Addr)
@@ -233,7 +233,7 @@ func waitForEviction(ctx context.Context, wait time.Duration) error {
 	}
 }
 
-// activation is how long the answer to a message takes, from a session of so
+// activation measures how long the answer to a message takes, from a session of so
 // many events that is not in memory (cold) and from the same one right after (warm).
 func activation(ctx context.Context, path, dir string, n, events int, eviction time.Duration) (cold, warm result, err error) {
 	s, err := StartServer(path, dir, "session.idle=500ms", "session.idle_jitter=0s", "session.cache_idle=100ms")
