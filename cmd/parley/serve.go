@@ -19,7 +19,7 @@ import (
 	"parley/tools/builtin"
 )
 
-// closing is how long the end may take beyond drain.timeout: parking steps,
+// closing is the time that the end may take beyond drain.timeout: parking steps,
 // saying goodbye to clients, closing the store.
 const closing = 15 * time.Second
 
