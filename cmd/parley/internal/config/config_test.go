@@ -228,6 +228,7 @@ func TestPrintedConfigReadsBack(t *testing.T) {
 	p, l := first.Policy(), &first.Gateway.Limits
 	p.Mode, p.Texts.Busy, first.Gateway.PublicHosts = conversation.ModeQueue, "a \"b\"\\\n\tc \x01 …", []string{"a.example", "b.example:1"}
 	p.BackoffMin, l.FrameBytes, l.TextBytes = 90*time.Second, 123457, 1000
+	l.CommandsPerSecond = 2_000_000
 	first.Agents = append(first.Agents, Agent{Name: "x", Prompt: "p", Tools: []string{"clock"}, MaxSteps: 3})
 	p.BackoffMax = 3 * time.Hour
 	var out bytes.Buffer

@@ -323,6 +323,8 @@ func (f field) text(root reflect.Value) string {
 		return inlineTable(v, func(_ string, value any) string { return tomlValue(value) })
 	case *float64:
 		return tomlValue(*v)
+	case float64: // a whole number: with an exponent it would not be read again
+		return strconv.FormatFloat(v, 'f', -1, 64)
 	default:
 		return fmt.Sprint(v)
 	}
