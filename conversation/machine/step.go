@@ -145,8 +145,8 @@ func (d *decision) modelFailed(c conversation.ModelFailed) {
 	})
 }
 
-// failStep closes a step that has no attempt left. A wrap-up's failure is told
-// by the engine's own notice; any other ends the task in ERROR.
+// failStep closes a step that has no attempt left. A wrap-up's failure shows
+// the engine's own notice; any other ends the task in ERROR.
 // Rules 1.3, 7.2.
 func (d *decision) failStep(t *state.Task, finished conversation.StepFinished) {
 	wrapUp := t.Step.WrapUp
