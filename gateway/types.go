@@ -19,7 +19,7 @@ type Sessions = service.Sessions
 // Times holds the gateway's time limits.
 type Times = service.Times
 
-// Principal is who speaks: a user of a tenant, with scopes.
+// Principal is the user who speaks: a user of a tenant, with scopes.
 type Principal = service.Principal
 
 // Credential holds the proof of identity that a client brings.

@@ -149,7 +149,7 @@ func (s *Sessions) Full(full bool) {
 	})
 }
 
-// Seq is where a message was accepted; 0 = it was not.
+// Seq returns the seq at which a message was accepted; 0 = it was not.
 func (s *Sessions) Seq(key conversation.SessionKey, message conversation.MessageID) (seq conversation.Seq) {
 	s.Play(func(w *machinetest.World) {
 		for _, e := range w.Session(key).Events() {

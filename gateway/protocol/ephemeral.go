@@ -103,7 +103,7 @@ func AppendHeartbeat(dst []byte, now time.Time) []byte {
 }
 
 // AppendGoaway appends that the server is about to close the connection with this
-// code; retryIn is when the client should come back.
+// code; the client should come back after retryIn.
 func AppendGoaway(dst []byte, code int, reason string, retryIn time.Duration) []byte {
 	dst = append(dst, `{"type":"goaway","data":`...)
 	o := NewObject(dst)

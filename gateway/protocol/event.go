@@ -7,7 +7,7 @@ import (
 	"parley/conversation"
 )
 
-// shownBytes is how much of a call's arguments or result a frame shows; the
+// shownBytes bounds the part of a call's arguments or result in a frame; the
 // whole is at GET /api/sessions/:id/calls/:call.
 const shownBytes = 4 << 10
 

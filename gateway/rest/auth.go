@@ -41,7 +41,7 @@ func (s *API) authenticated(scope string) fiber.Handler {
 	}
 }
 
-// principal is who a request speaks for.
+// principal returns the user whom a request speaks for.
 func principal(c *fiber.Ctx) *service.Principal {
 	who, _ := c.Locals(localPrincipal).(*service.Principal)
 	return who

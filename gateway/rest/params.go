@@ -139,7 +139,7 @@ func idempotencyKey(c *fiber.Ctx, route string) (conversation.ClientMsgID, error
 	return conversation.ClientMsgID(key), nil
 }
 
-// clientMsgID is how the client calls its message: in the body, by its
+// clientMsgID returns the client's id for its message: in the body, by its
 // Idempotency-Key, or not at all (then it cannot be repeated).
 func clientMsgID(c *fiber.Ctx, given, route string) (conversation.ClientMsgID, error) {
 	if given != "" {

@@ -15,7 +15,7 @@ const (
 	ScopeReadTools = "read:tools"
 )
 
-// Principal is who speaks. It comes only from a credential.
+// Principal is the user who speaks. It comes only from a credential.
 type Principal struct {
 	Tenant  conversation.TenantID
 	User    conversation.UserID

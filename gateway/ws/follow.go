@@ -7,7 +7,7 @@ import (
 	"parley/gateway/service"
 )
 
-// defaultTail is how many events a follow without "since" begins with.
+// defaultTail is the number of events that a follow without "since" begins with.
 const defaultTail = 50
 
 // follow subscribes first and asks for the session's state then, so that nothing

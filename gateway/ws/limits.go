@@ -19,7 +19,7 @@ type bucket struct {
 	flood  int // frames refused since the last accepted one
 }
 
-// floodFactor times the burst is how many refusals in a row end a connection.
+// floodFactor times the burst is the number of refusals in a row that ends a connection.
 const floodFactor = 5
 
 func newBucket(l protocol.Limits, now time.Time) bucket {
