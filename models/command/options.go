@@ -10,7 +10,7 @@ import (
 	"parley/conversation"
 )
 
-// Format is how the agent writes its answer.
+// Format is the form of the agent's answer.
 type Format string
 
 // The formats.
@@ -25,7 +25,7 @@ const (
 	FormatStreamJSON Format = "stream-json"
 )
 
-// PromptVia is how the prompt gets to the agent.
+// PromptVia is the way of the prompt to the agent.
 type PromptVia string
 
 // The ways.
@@ -52,16 +52,16 @@ type Options struct {
 	Args []string `key:"args"`
 	// Dir is the directory that it runs in; "" = the server's own.
 	Dir string `key:"dir"`
-	// ContextPairs is how many earlier turns (a message and its answer) the prompt
+	// ContextPairs is the number of earlier turns (a message and its answer) the prompt
 	// tells, the newest ones.
 	ContextPairs int `key:"context_pairs" min:"1"`
-	// Timeout is how long one process may run.
+	// Timeout is the longest time that one process may run.
 	Timeout time.Duration `key:"timeout" min:"1ms"`
 	// Grace is the time between asking the process group to stop (SIGTERM) and
 	// killing it, and how long output may stay quiet after the process itself has
 	// ended while others of its group still hold its output open.
 	Grace time.Duration `key:"grace" min:"1ms"`
-	// MaxConcurrent is how many processes run at once; more calls wait.
+	// MaxConcurrent is the number of processes that run at once; more calls wait.
 	MaxConcurrent int
 	// MaxResponseLength bounds a text or question of an answer, in code points, the
 	// mark of a cut text included.

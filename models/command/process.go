@@ -239,7 +239,7 @@ type tail struct {
 	total int64
 }
 
-// maxTail is how much of an agent's standard error is kept for the log, in bytes.
+// maxTail bounds the part of an agent's standard error that is kept for the log, in bytes.
 const maxTail = 8 << 10
 
 func (t *tail) Write(b []byte) (int, error) {

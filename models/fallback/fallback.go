@@ -16,7 +16,7 @@ import (
 type Options struct {
 	// Fallback are the models to ask when the route's own fails, in order.
 	Fallback []conversation.Model
-	// MaxAttempts is how many attempts the engine makes at a step:
+	// MaxAttempts is the number of attempts that the engine makes at a step:
 	// retry.max_attempts. At least 1.
 	MaxAttempts int
 	// Logger gets each change of model; nil = no log.
@@ -110,7 +110,7 @@ func (m *Model) Stream(ctx context.Context, r conversation.Request) iter.Seq2[co
 	}
 }
 
-// outcome is how one model's answer ended.
+// outcome says how one model's answer ended.
 type outcome uint8
 
 const (

@@ -18,13 +18,13 @@ import (
 // The zero value bounds nothing. The tags describe a field to the configuration:
 // conversation.FieldError lists them.
 type Limits struct {
-	// Calls in each Per is how many calls may begin; more wait. 0 = no limit.
+	// Calls is the number of calls that may begin in each Per; more wait. 0 = no limit.
 	Calls int
 	Per   time.Duration
-	// Burst is how many calls may begin at the same instant after a quiet time;
+	// Burst is the number of calls that may begin at the same instant after a quiet time;
 	// 0 = as many as the rate allows in a second, and at least 1.
 	Burst int `key:"burst" min:"0"`
-	// MaxConcurrent is how many calls run at once; more wait, in the order in which
+	// MaxConcurrent is the number of calls that run at once; more wait, in the order in which
 	// they came. 0 = no limit.
 	MaxConcurrent int `key:"max_concurrent" min:"0"`
 }

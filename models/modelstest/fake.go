@@ -23,7 +23,7 @@ type Fake struct {
 	most    int
 }
 
-// FakeTurn is how one call goes: time, then text, then an error, the answer, or (Cut)
+// FakeTurn is the course of one call: time, then text, then an error, the answer, or (Cut)
 // nothing.
 type FakeTurn struct {
 	Takes time.Duration

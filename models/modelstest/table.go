@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Column is how one adapter did: a line of the suite's table for each case.
+// Column holds the results of one adapter: a line of the suite's table for each case.
 type Column struct {
 	Adapter string
 	Cases   []Case

@@ -43,7 +43,7 @@ type Reply struct {
 	Swap     bool // a body for who asked for a stream, and the other way round
 }
 
-// End is how an answer ends.
+// End says how an answer ends.
 type End uint8
 
 // The ends. With Scenario.Cut the stream ends in the middle of the first item.

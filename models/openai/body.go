@@ -47,7 +47,7 @@ func (b Body) Calls() []conversation.Item {
 	return calls
 }
 
-// position is where an item stands: which output item, and which block of it.
+// position is the place of an item: which output item, and which block of it.
 type position struct{ output, block int }
 
 // The kinds of places that are no output item of a Responses body.

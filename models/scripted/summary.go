@@ -33,7 +33,7 @@ func summarise(r *conversation.Request) (decision, bool) {
 
 const summaryHead = "The user said:"
 
-// summaryWords is how much of a message is quoted.
+// summaryWords is the number of a message's words that are quoted.
 const summaryWords = 6
 
 func firstWords(text string) string {

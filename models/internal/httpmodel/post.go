@@ -7,7 +7,7 @@ import (
 	"net/http"
 )
 
-// maxErrorBody is how much of a refusal is read, in bytes: enough to find its code.
+// maxErrorBody bounds the part of a refusal that is read, in bytes: enough to find its code.
 const maxErrorBody = 64 << 10
 
 // Post sends body to path below the base URL and returns the answer, whose body
