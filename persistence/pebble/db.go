@@ -44,7 +44,7 @@ func (db *DB) LogID() conversation.LogID { return db.log }
 // Health is nil, or why the store needs a person or a new process.
 func (db *DB) Health() error { return db.health.err() }
 
-// Space is how much of the disk is left, as of the last check.
+// Space returns the free space of the disk, as of the last check.
 func (db *DB) Space() Space {
 	if db.guard == nil {
 		return Space{}

@@ -9,7 +9,7 @@ import (
 	"parley/conversation/wire"
 )
 
-// head is where a session stands, as it is stored.
+// head is the stored state of the end of a session's log.
 type head struct {
 	row      wire.HeadRow
 	activity int64  // milliseconds: where table 03 has the session; only if listed

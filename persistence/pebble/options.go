@@ -43,7 +43,7 @@ type Options struct {
 	// a hundredth of the disk. Only where the file system can reserve space.
 	Ballast int64 `key:"storage.ballast" min:"0" unit:"bytes"`
 
-	// CheckEvery is how often free space is read; 0 = 1 s.
+	// CheckEvery is the time between two checks of the free space; 0 = 1 s.
 	CheckEvery time.Duration `key:"storage.check_every" min:"1ms"`
 
 	// FreeSpace reads free and total bytes of the disk that dir is on; nil asks

@@ -122,7 +122,7 @@ func (db *DB) Records(ctx context.Context, key conversation.SessionKey, r conver
 	}
 }
 
-// recordScan is where a walk over a session's records stands. It checks that the
+// recordScan is the position of a walk over a session's records. It checks that the
 // log is gapless on its way: each record has to begin where the one before ended.
 type recordScan struct {
 	key           conversation.SessionKey

@@ -80,7 +80,7 @@ func (m *Memory) FailCommit(f func(n int, key conversation.SessionKey, c convers
 	m.fail = f
 }
 
-// Fullness is how full the store is.
+// Fullness says how full the store is.
 type Fullness uint8
 
 // The states of the space.
@@ -111,7 +111,7 @@ func (m *Memory) room(inner bool) error {
 	return conversation.ErrFull
 }
 
-// Moment is where a Gate stands.
+// Moment is the point of a commit at which a Gate holds it.
 type Moment uint8
 
 // The moments at which a commit can be held.
