@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// maxName is how long the providers of models let a tool's name be.
+// maxName is the longest name of a tool that the providers of models accept.
 const maxName = 64
 
 // toolName makes the name by which models call a tool: only characters that the

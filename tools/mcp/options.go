@@ -90,7 +90,7 @@ type Server struct {
 	// crash, by the server's names; "*" = all. A server's own word on this
 	// is not trusted.
 	Idempotent []string `key:"idempotent"`
-	// Timeout is how long a call may take; 0 = tools.timeout.
+	// Timeout is the longest time that a call may take; 0 = tools.timeout.
 	Timeout time.Duration `key:"timeout" min:"0s" max:"1h"`
 	// ConnectTimeout is how long it may take to start the server, to agree with it
 	// and to list its tools.
@@ -125,7 +125,7 @@ type Limits struct {
 	Description int `key:"mcp_limits.description" min:"1" unit:"bytes"`
 	// Schema bounds each tool's schema, in bytes; a tool with a larger one is left out.
 	Schema int `key:"mcp_limits.schema" min:"1" unit:"bytes"`
-	// StderrLine is how much of a line on standard error is logged, in bytes.
+	// StderrLine bounds the part of a line on standard error that is logged, in bytes.
 	StderrLine int `key:"mcp_limits.stderr_line" min:"1" unit:"bytes"`
 	// BackoffMin and BackoffMax bound the wait before the next attempt to connect:
 	// it doubles from the one to the other, and a random half of it is taken off.
