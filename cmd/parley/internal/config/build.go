@@ -19,7 +19,7 @@ import (
 	"parley/tools/mcp/secret"
 )
 
-// Key is where the block's key is to be found; "" = it has none.
+// Key returns the reference to the block's key; "" = it has none.
 func (b *ModelBlock) Key() string {
 	switch {
 	case b.KeyEnv != "":

@@ -79,7 +79,7 @@ func modelBlock(name, provider string) ModelBlock {
 	return b
 }
 
-// Connection is what a block of a model behind HTTP says of it, nil for others.
+// Connection returns the connection's settings of a model behind HTTP, nil for other models.
 func (b *ModelBlock) Connection() *openai.Connection {
 	switch b.Provider {
 	case ProviderOpenAI:
