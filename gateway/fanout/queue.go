@@ -222,17 +222,28 @@ type Taken struct {
 // subscription after the other, within ctx.
 func (q *Queue) Take(ctx context.Context, scratch []byte) Taken {
 	for {
-		if s := q.next; s != nil {
-			q.next = nil
-			if err := s.replay(ctx); err != nil {
-				s.Close()
-				return Taken{Err: err, Session: s.key.Session}
-			}
+		if s, err := q.replayNext(ctx); err != nil {
+			return Taken{Err: err, Session: s.key.Session}
 		}
 		if t := q.take(scratch); t.Frames > 0 || t.Ended || q.next == nil {
 			return t
 		}
 	}
+}
+
+// replayNext reads the log for the subscription that was chosen, if any. One whose
+// log cannot be read is closed, and returned with the error. For the taker only.
+func (q *Queue) replayNext(ctx context.Context) (*Subscription, error) {
+	s := q.next
+	if s == nil {
+		return nil, nil
+	}
+	q.next = nil
+	err := s.replay(ctx)
+	if err != nil {
+		s.Close()
+	}
+	return s, err
 }
 
 func (q *Queue) take(scratch []byte) Taken {

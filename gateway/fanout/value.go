@@ -76,12 +76,8 @@ var ErrEnded = errors.New("the subscription has ended")
 func (s *Subscription) Next(ctx context.Context) (Delivery, error) {
 	q := s.queue
 	for {
-		if n := q.next; n != nil {
-			q.next = nil
-			if err := n.replay(ctx); err != nil {
-				n.Close()
-				return Delivery{}, err
-			}
+		if _, err := q.replayNext(ctx); err != nil {
+			return Delivery{}, err
 		}
 		d, found, ended := q.takeOne(s)
 		switch {
