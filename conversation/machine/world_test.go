@@ -785,6 +785,9 @@ func (w *world) invariants(n *node) {
 		if !n.live.stillToDo(e) {
 			w.fatalf("%s: outstanding, but not wanted: %s", n.id, describe(e))
 		}
+		if !goesOn(e) {
+			w.fatalf("%s: outstanding, and a recovery would hand it out twice: %s", n.id, describe(e))
+		}
 	}
 }
 
