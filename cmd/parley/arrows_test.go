@@ -40,7 +40,7 @@ var arrows = map[string][]string{
 	"conversation/wire/internal/pb":       {},
 	"metrics":                             {},
 	"persistence":                         {},
-	"persistence/pebble":                  {"conversation", "conversation/wire", "metrics"},
+	"persistence/pebble":                  {"conversation", "conversation/wire", "metrics", "persistence/pebble/internal/layout"},
 	"persistence/persistencetest":         {"conversation", "conversation/wire"},
 	"actors": {
 		"conversation", "conversation/machine", "conversation/transcript", "metrics",
@@ -77,10 +77,11 @@ var arrows = map[string][]string{
 	"tools/*":                   {"conversation"},
 
 	// Suites and kits for tests.
-	"actors/actorstest":                {"conversation"},
-	"conversation/machine/machinetest": {"conversation", "conversation/machine", "conversation/transcript"},
-	"gateway/gatewaytest":              {"conversation", "conversation/machine/machinetest", "persistence/persistencetest"},
-	"gateway/gatewaytest/chat":         {"conversation", "gateway/fanout", "gateway/protocol"},
+	"actors/actorstest":                  {"conversation"},
+	"conversation/machine/machinetest":   {"conversation", "conversation/machine", "conversation/transcript"},
+	"persistence/pebble/internal/layout": {"conversation", "conversation/wire"},
+	"gateway/gatewaytest":                {"conversation", "conversation/machine/machinetest", "persistence/persistencetest"},
+	"gateway/gatewaytest/chat":           {"conversation", "gateway/fanout", "gateway/protocol"},
 
 	"cmd/parley": {
 		"actors", "cmd/parley/internal/assemble", "cmd/parley/internal/config", "cmd/parley/internal/store", "conversation",

@@ -8,6 +8,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"parley/persistence/pebble/internal/layout"
 )
 
 // Checkpoint writes a copy of the store, as of now, into dest, which must not
@@ -56,6 +58,6 @@ func Restore(src, dir string, o Options) error {
 	if err != nil {
 		return err
 	}
-	err = db.p.Set(keyLog, []byte(newLogID()), pebble.Sync)
+	err = db.p.Set(layout.KeyLog, []byte(newLogID()), pebble.Sync)
 	return errors.Join(err, db.health.dead(), db.Close())
 }

@@ -13,6 +13,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/wire"
+	"parley/persistence/pebble/internal/layout"
 )
 
 // turn is the commit of half a simple turn: a message of 300 bytes or its answer.
@@ -109,7 +110,7 @@ func rawCommit(b *testing.B, db *DB, text string) (keys, values [][]byte) {
 	batch := db.p.NewBatch()
 	defer func() { _ = batch.Close() }()
 	buf := db.buffer()
-	if err := db.fill(batch, buf, key, &head{row: wire.HeadRow{Epoch: 1}}, c); err != nil {
+	if err := db.fill(batch, buf, key, &layout.Head{Row: wire.HeadRow{Epoch: 1}}, c); err != nil {
 		b.Fatal(err)
 	}
 	for r := batch.Reader(); len(r) > 0; {

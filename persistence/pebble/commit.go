@@ -11,6 +11,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/wire"
+	"parley/persistence/pebble/internal/layout"
 )
 
 // Acquire implements conversation.Store.
@@ -48,17 +49,17 @@ func (db *DB) acquire(w writer, how conversation.AcquireHow) (conversation.Head,
 		if err := db.Room(w.key.Session.Depth() > 0); err != nil {
 			return conversation.Head{}, err
 		}
-		h = &head{}
+		h = &layout.Head{}
 		after = cachedHead{keys: seenKeys{complete: true}}
 	} else {
-		if how.IfEpoch != 0 && how.IfEpoch != h.row.Epoch {
+		if how.IfEpoch != 0 && how.IfEpoch != h.Row.Epoch {
 			return conversation.Head{}, conversation.ErrFenced
 		}
 		if err := db.Room(true); err != nil {
 			return conversation.Head{}, err
 		}
 	}
-	h.row.Epoch++
+	h.Row.Epoch++
 	b := db.p.NewBatch()
 	buf := db.buffer()
 	db.putHead(b, buf, w.key, h)
@@ -82,7 +83,7 @@ func onlyIf(cond bool, err error) error {
 // erased looks for a tombstone of the session or of one above it.
 func (db *DB) erased(key conversation.SessionKey) (bool, error) {
 	for {
-		_, closer, err := db.p.Get(keyTombstone(nil, key))
+		_, closer, err := db.p.Get(layout.KeyTombstone(nil, key))
 		if err == nil {
 			return true, closer.Close()
 		}
@@ -147,7 +148,7 @@ func (db *DB) commit(ctx context.Context, key conversation.SessionKey, c convers
 	defer w.done()
 
 	h := w.own.cached.head()
-	if h.row.Epoch == 0 || c.Summary.CreatedAt.IsZero() { // the summary stays as it is stored
+	if h.Row.Epoch == 0 || c.Summary.CreatedAt.IsZero() { // the summary stays as it is stored
 		stored, err := db.loadHead(db.p, key)
 		if err != nil {
 			return err
@@ -157,10 +158,10 @@ func (db *DB) commit(ctx context.Context, key conversation.SessionKey, c convers
 		}
 		h = *stored
 	}
-	if h.row.Epoch != c.Epoch {
+	if h.Row.Epoch != c.Epoch {
 		return conversation.ErrFenced
 	}
-	if h.row.Last != c.After {
+	if h.Row.Last != c.After {
 		return conversation.ErrConflict
 	}
 	for i, e := range c.Events {
@@ -272,12 +273,12 @@ func sameKey(a, b conversation.Key) bool {
 // seqOf is the event that owns a key, 0 if there is none. A part key without an
 // index is part 0.
 func (db *DB) seqOf(buf *[]byte, key conversation.SessionKey, k conversation.Key) (conversation.Seq, error) {
-	*buf = keyUnique((*buf)[:0], key, k)
+	*buf = layout.KeyUnique((*buf)[:0], key, k)
 	seq, err := db.seqAt(*buf)
 	if err != nil || seq != 0 || k.Source == "" || k.Part != 0 {
 		return seq, err
 	}
-	*buf = keyLegacyPart((*buf)[:0], key, k.Source)
+	*buf = layout.KeyLegacyPart((*buf)[:0], key, k.Source)
 	return db.seqAt(*buf)
 }
 
@@ -301,8 +302,8 @@ func cutSeq(v []byte) (conversation.Seq, error) {
 }
 
 // fill writes a commit into b and makes h the head after it.
-func (db *DB) fill(b *pebble.Batch, buf *[]byte, key conversation.SessionKey, h *head, c conversation.Commit) error {
-	h.row.LastCommit = c.ID
+func (db *DB) fill(b *pebble.Batch, buf *[]byte, key conversation.SessionKey, h *layout.Head, c conversation.Commit) error {
+	h.Row.LastCommit = c.ID
 	// put encodes key and value side by side into the borrowed buffer. Writing to
 	// a batch cannot fail before it is applied.
 	put := func(k func([]byte) []byte, v func([]byte) []byte) {
@@ -319,32 +320,32 @@ func (db *DB) fill(b *pebble.Batch, buf *[]byte, key conversation.SessionKey, h 
 		_ = b.Delete(k, nil)
 	}
 	seq := func(s conversation.Seq) func([]byte) []byte {
-		return func(v []byte) []byte { return appendU64(v, uint64(s)) }
+		return func(v []byte) []byte { return layout.AppendU64(v, uint64(s)) }
 	}
 
 	if n := len(c.Events); n > 0 {
-		h.row.Last = c.Events[n-1].Seq
-		put(func(k []byte) []byte { return keyRecord(k, key, h.row.Last) },
+		h.Row.Last = c.Events[n-1].Seq
+		put(func(k []byte) []byte { return layout.KeyRecord(k, key, h.Row.Last) },
 			func(v []byte) []byte {
 				return wire.AppendRecord(v, conversation.Record{ID: c.ID, Events: c.Events})
 			})
 	}
 	if c.Snapshot != nil {
-		h.row.SnapshotAt = h.row.Last
-		put(func(k []byte) []byte { return keySnapshot(k, key) },
+		h.Row.SnapshotAt = h.Row.Last
+		put(func(k []byte) []byte { return layout.KeySnapshot(k, key) },
 			func(v []byte) []byte { return append(v, c.Snapshot...) })
 	}
 	for _, k := range c.Keys {
-		put(func(b []byte) []byte { return keyUnique(b, key, k.Key) }, seq(k.Seq))
+		put(func(b []byte) []byte { return layout.KeyUnique(b, key, k.Key) }, seq(k.Seq))
 	}
 	root := key.Session.Depth() == 0
 	// A task's CreatedAt never changes, so its entry in the list is only written over.
 	for _, row := range c.Tasks {
 		row.Key = key
-		put(func(k []byte) []byte { return keyTask(k, key, row.Task) },
+		put(func(k []byte) []byte { return layout.KeyTask(k, key, row.Task) },
 			func(v []byte) []byte { return wire.AppendTaskRow(v, row) })
 		if root {
-			put(func(k []byte) []byte { return keyTaskTime(k, key.Tenant, row.CreatedAt.UnixMilli(), row.Task) },
+			put(func(k []byte) []byte { return layout.KeyTaskTime(k, key.Tenant, row.CreatedAt.UnixMilli(), row.Task) },
 				func(v []byte) []byte { return append(append(v, byte(row.Status)), key.Session...) })
 		}
 	}
@@ -353,25 +354,25 @@ func (db *DB) fill(b *pebble.Batch, buf *[]byte, key conversation.SessionKey, h 
 	}
 	if !c.Summary.CreatedAt.IsZero() {
 		sum := c.Summary
-		sum.Key, sum.Last = key, h.row.Last
-		h.summary = wire.AppendSummary(make([]byte, 0, 192), sum) // most fit
+		sum.Key, sum.Last = key, h.Row.Last
+		h.Summary = wire.AppendSummary(make([]byte, 0, 192), sum) // most fit
 		at := sum.Activity.UnixMilli()
-		if root && (!h.listed || at > h.activity) {
-			if h.listed {
-				drop(keyActivity((*buf)[:0], key, h.activity))
+		if root && (!h.Listed || at > h.Activity) {
+			if h.Listed {
+				drop(layout.KeyActivity((*buf)[:0], key, h.Activity))
 			}
-			h.activity, h.listed = at, true
-			put(func(k []byte) []byte { return keyActivity(k, key, at) }, nil)
+			h.Activity, h.Listed = at, true
+			put(func(k []byte) []byte { return layout.KeyActivity(k, key, at) }, nil)
 		}
 	}
-	if was, is := h.row.WakeAt, truncated(c.WakeAt); !was.Equal(is) {
+	if was, is := h.Row.WakeAt, truncated(c.WakeAt); !was.Equal(is) {
 		if !was.IsZero() {
-			drop(keyDue((*buf)[:0], key, was.UnixMilli()))
+			drop(layout.KeyDue((*buf)[:0], key, was.UnixMilli()))
 		}
 		if !is.IsZero() {
-			put(func(k []byte) []byte { return keyDue(k, key, is.UnixMilli()) }, nil)
+			put(func(k []byte) []byte { return layout.KeyDue(k, key, is.UnixMilli()) }, nil)
 		}
-		h.row.WakeAt = is
+		h.Row.WakeAt = is
 	}
 	db.putHead(b, buf, key, h)
 	return nil
@@ -386,14 +387,14 @@ func (db *DB) fillCursors(put func(k, v func([]byte) []byte), seq func(conversat
 	for _, cur := range cursors {
 		was, known := far[cur.User]
 		if !known {
-			*buf = keyCursor((*buf)[:0], key, cur.User)
+			*buf = layout.KeyCursor((*buf)[:0], key, cur.User)
 			var err error
 			if was, err = db.seqAt(*buf); err != nil {
 				return err
 			}
 		}
 		if far[cur.User] = max(was, cur.Seq); cur.Seq > was {
-			put(func(k []byte) []byte { return keyCursor(k, key, cur.User) }, seq(cur.Seq))
+			put(func(k []byte) []byte { return layout.KeyCursor(k, key, cur.User) }, seq(cur.Seq))
 		}
 	}
 	return nil
@@ -407,12 +408,12 @@ func truncated(t time.Time) time.Time {
 	return time.UnixMilli(t.UnixMilli()).UTC()
 }
 
-func (db *DB) putHead(b *pebble.Batch, buf *[]byte, key conversation.SessionKey, h *head) {
-	at := keyHead((*buf)[:0], key)
+func (db *DB) putHead(b *pebble.Batch, buf *[]byte, key conversation.SessionKey, h *layout.Head) {
+	at := layout.KeyHead((*buf)[:0], key)
 	n := len(at)
-	at = wire.AppendHead(at, h.row) // encoded behind the key, then framed behind itself
+	at = wire.AppendHead(at, h.Row) // encoded behind the key, then framed behind itself
 	m := len(at)
-	at = appendHead(at, h, at[n:m])
+	at = layout.AppendHead(at, h, at[n:m])
 	_ = b.Set(at[:n], at[m:], nil)
 	*buf = at
 }
@@ -427,27 +428,27 @@ func (db *DB) lastOf(key conversation.SessionKey, entry *cacheEntry) (last conve
 	if err != nil || h == nil {
 		return 0, false, err
 	}
-	return h.row.Last, true, nil
+	return h.Row.Last, true, nil
 }
 
-func (db *DB) loadHead(from pebble.Reader, key conversation.SessionKey) (*head, error) {
-	v, closer, err := from.Get(keyHead(nil, key))
+func (db *DB) loadHead(from pebble.Reader, key conversation.SessionKey) (*layout.Head, error) {
+	v, closer, err := from.Get(layout.KeyHead(nil, key))
 	if errors.Is(err, pebble.ErrNotFound) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	h, err := decodeHead(v)
+	h, err := layout.DecodeHead(v)
 	return h, errors.Join(err, closer.Close())
 }
 
 // readHead joins a head with its snapshot.
-func (db *DB) readHead(key conversation.SessionKey, h *head) (conversation.Head, error) {
+func (db *DB) readHead(key conversation.SessionKey, h *layout.Head) (conversation.Head, error) {
 	out := conversation.Head{
-		Epoch: h.row.Epoch, Last: h.row.Last, LastCommit: h.row.LastCommit, SnapshotAt: h.row.SnapshotAt,
+		Epoch: h.Row.Epoch, Last: h.Row.Last, LastCommit: h.Row.LastCommit, SnapshotAt: h.Row.SnapshotAt,
 	}
-	v, closer, err := db.p.Get(keySnapshot(nil, key))
+	v, closer, err := db.p.Get(layout.KeySnapshot(nil, key))
 	if errors.Is(err, pebble.ErrNotFound) {
 		return out, nil
 	}

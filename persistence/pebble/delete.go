@@ -9,6 +9,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/wire"
+	"parley/persistence/pebble/internal/layout"
 )
 
 // Delete implements conversation.Store.
@@ -46,11 +47,11 @@ func (db *DB) erase(key conversation.SessionKey) error {
 	gone = append(gone, erasee{key, h})
 	b := db.p.NewBatch()
 	for _, e := range gone {
-		if !e.head.row.WakeAt.IsZero() {
-			_ = b.Delete(keyDue(nil, e.key, e.head.row.WakeAt.UnixMilli()), nil)
+		if !e.head.Row.WakeAt.IsZero() {
+			_ = b.Delete(layout.KeyDue(nil, e.key, e.head.Row.WakeAt.UnixMilli()), nil)
 		}
-		if e.head.listed {
-			_ = b.Delete(keyActivity(nil, e.key, e.head.activity), nil)
+		if e.head.Listed {
+			_ = b.Delete(layout.KeyActivity(nil, e.key, e.head.Activity), nil)
 		}
 	}
 	if key.Session.Depth() == 0 {
@@ -59,10 +60,10 @@ func (db *DB) erase(key conversation.SessionKey) error {
 			return err
 		}
 	}
-	for _, prefix := range [][]byte{sessionPrefix(nil, key), subsPrefix(nil, key)} {
-		_ = b.DeleteRange(prefix, after(prefix), nil)
+	for _, prefix := range [][]byte{layout.SessionPrefix(nil, key), layout.SubsPrefix(nil, key)} {
+		_ = b.DeleteRange(prefix, layout.After(prefix), nil)
 	}
-	_ = b.Set(keyTombstone(nil, key), appendU64(nil, uint64(h.row.Epoch)+1), nil)
+	_ = b.Set(layout.KeyTombstone(nil, key), layout.AppendU64(nil, uint64(h.Row.Epoch)+1), nil)
 	err = db.apply(b)
 	for _, e := range gone { // whatever came of it: what was known is not sure any more
 		db.forget(e.key)
@@ -72,36 +73,36 @@ func (db *DB) erase(key conversation.SessionKey) error {
 
 type erasee struct {
 	key  conversation.SessionKey
-	head *head
+	head *layout.Head
 }
 
 // below lists the sub-sessions of a session.
 func (db *DB) below(key conversation.SessionKey) (subs []erasee, err error) {
-	prefix := subsPrefix(nil, key)
-	it, err := db.p.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: after(prefix)})
+	prefix := layout.SubsPrefix(nil, key)
+	it, err := db.p.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: layout.After(prefix)})
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, it.Close()) }()
 	for ok := it.First(); ok; {
-		sub, rest, fits := cutSession(it.Key()[1:])
-		if !fits || len(rest) != 1 || rest[0] != kindHead {
-			return nil, fmt.Errorf("%w: key %x is not a head", errHead, it.Key())
+		sub, rest, fits := layout.CutSession(it.Key()[1:])
+		if !fits || len(rest) != 1 || rest[0] != layout.KindHead {
+			return nil, fmt.Errorf("%w: key %x is not a head", layout.ErrHead, it.Key())
 		}
-		h, err := decodeHead(it.Value())
+		h, err := layout.DecodeHead(it.Value())
 		if err != nil {
 			return nil, err
 		}
 		subs = append(subs, erasee{sub, h})
-		ok = it.SeekGE(after(sessionPrefix(nil, sub)))
+		ok = it.SeekGE(layout.After(layout.SessionPrefix(nil, sub)))
 	}
 	return subs, it.Error()
 }
 
 // eraseTaskTimes drops the tasks of a session from the list of all tasks.
 func (db *DB) eraseTaskTimes(b *pebble.Batch, key conversation.SessionKey) (err error) {
-	prefix := append(sessionPrefix(nil, key), kindTask)
-	it, err := db.p.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: after(prefix)})
+	prefix := append(layout.SessionPrefix(nil, key), layout.KindTask)
+	it, err := db.p.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: layout.After(prefix)})
 	if err != nil {
 		return err
 	}
@@ -111,7 +112,7 @@ func (db *DB) eraseTaskTimes(b *pebble.Batch, key conversation.SessionKey) (err 
 		if err != nil {
 			return err
 		}
-		_ = b.Delete(keyTaskTime(nil, key.Tenant, row.CreatedAt.UnixMilli(), row.Task), nil)
+		_ = b.Delete(layout.KeyTaskTime(nil, key.Tenant, row.CreatedAt.UnixMilli(), row.Task), nil)
 	}
 	return it.Error()
 }

@@ -1,7 +1,7 @@
 // Package pebble is the embedded store: Pebble behind conversation.Store.
 //
 // One record for each commit, under its last seq, with everything that belongs
-// to it in the same batch; keys.go has the layout. Every commit is synced before
+// to it in the same batch; package layout has the keys. Every commit is synced before
 // it returns; the commits of many sessions share a sync (group commit), which is
 // why durability costs little once there is something to do.
 //

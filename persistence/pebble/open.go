@@ -16,6 +16,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"parley/conversation"
+	"parley/persistence/pebble/internal/layout"
 )
 
 // format is the version of Pebble's file formats that a store is written in. It
@@ -178,7 +179,7 @@ func pebbleOptions(fs vfs.FS, o Options, h *health, lock *pebble.Lock) *pebble.O
 // identify reads the store's log id, and makes it and the layout's version if the
 // store is new.
 func identify(p *pebble.DB, dir string) (log conversation.LogID, created bool, err error) {
-	version, closer, err := p.Get(keySchema)
+	version, closer, err := p.Get(layout.KeySchema)
 	switch {
 	case errors.Is(err, pebble.ErrNotFound):
 		empty, err := isEmpty(p)
@@ -190,8 +191,8 @@ func identify(p *pebble.DB, dir string) (log conversation.LogID, created bool, e
 		}
 		log = newLogID()
 		b := p.NewBatch()
-		_ = b.Set(keySchema, appendU32(nil, layoutVersion), nil)
-		_ = b.Set(keyLog, []byte(log), nil)
+		_ = b.Set(layout.KeySchema, layout.AppendU32(nil, layout.Version), nil)
+		_ = b.Set(layout.KeyLog, []byte(log), nil)
 		if err := p.Apply(b, pebble.Sync); err != nil {
 			return "", false, openError(dir, err)
 		}
@@ -206,10 +207,10 @@ func identify(p *pebble.DB, dir string) (log conversation.LogID, created bool, e
 	if err := closer.Close(); err != nil {
 		return "", false, openError(dir, err)
 	}
-	if found > layoutVersion {
-		return "", false, tooNew(dir, "layout", uint64(found), layoutVersion)
+	if found > layout.Version {
+		return "", false, tooNew(dir, "layout", uint64(found), layout.Version)
 	}
-	id, closer, err := p.Get(keyLog)
+	id, closer, err := p.Get(layout.KeyLog)
 	if err != nil || found == 0 {
 		return "", false, openError(dir, errors.Join(err, errors.New("its schema or log key is damaged")))
 	}

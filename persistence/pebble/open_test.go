@@ -20,6 +20,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"parley/conversation"
+	"parley/persistence/pebble/internal/layout"
 )
 
 // wantOpenError checks the sentence that a person gets to read.
@@ -108,11 +109,11 @@ func TestOpenForeignDirectory(t *testing.T) {
 func TestOpenNewerVersion(t *testing.T) {
 	fs := vfs.NewMem()
 	db := openMem(t, fs, testOptions(t))
-	if err := errors.Join(db.p.Set(keySchema, appendU32(nil, layoutVersion+1), pebble.Sync), db.Close()); err != nil {
+	if err := errors.Join(db.p.Set(layout.KeySchema, layout.AppendU32(nil, layout.Version+1), pebble.Sync), db.Close()); err != nil {
 		t.Fatal(err)
 	}
 	_, err := openOn(fs, "store", testOptions(t))
-	wantOpenError(t, err, OpenTooNew, fmt.Sprintf("store was written by a newer version (layout %d > %d)", layoutVersion+1, layoutVersion))
+	wantOpenError(t, err, OpenTooNew, fmt.Sprintf("store was written by a newer version (layout %d > %d)", layout.Version+1, layout.Version))
 	if !errors.Is(err, conversation.ErrTooNew) {
 		t.Errorf("%v is not ErrTooNew", err)
 	}
@@ -564,10 +565,10 @@ func TestLayoutIsPinned(t *testing.T) {
 	if err := db.Commit(t.Context(), k, c); err != nil {
 		t.Fatal(err)
 	}
-	if err := db.p.Set(keyLog, []byte("thelog"), pebble.Sync); err != nil {
+	if err := db.p.Set(layout.KeyLog, []byte("thelog"), pebble.Sync); err != nil {
 		t.Fatal(err)
 	}
-	part := keyUnique(nil, k, c.Keys[0].Key)
+	part := layout.KeyUnique(nil, k, c.Keys[0].Key)
 	var out bytes.Buffer
 	out.WriteString("# key, value (behind a byte ff), in hex; see TestLayoutIsPinned\n")
 	err = walk(db.p, nil, nil, func(key, v []byte) (bool, error) {

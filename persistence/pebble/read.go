@@ -15,6 +15,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/wire"
+	"parley/persistence/pebble/internal/layout"
 )
 
 // Reads are done in pages: between two pages nothing of the engine is held, so a
@@ -155,8 +156,8 @@ func (db *DB) recordPage(ctx context.Context, s *recordScan, limit int) (page []
 		if s.done {
 			return nil
 		}
-		prefix := append(sessionPrefix(nil, s.key), kindRecord)
-		it, err = db.p.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: after(prefix)})
+		prefix := append(layout.SessionPrefix(nil, s.key), layout.KindRecord)
+		it, err = db.p.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: layout.After(prefix)})
 		return err
 	})
 	if err != nil || s.done {
@@ -165,7 +166,7 @@ func (db *DB) recordPage(ctx context.Context, s *recordScan, limit int) (page []
 	defer func() { err = errors.Join(err, it.Close()) }()
 
 	bytes := 0
-	ok := it.SeekGE(keyRecord(nil, s.key, s.next))
+	ok := it.SeekGE(layout.KeyRecord(nil, s.key, s.next))
 	for ; ok && !s.done && len(page) < limit && bytes < pageBytes; ok = s.step(it) {
 		rec, err := wire.DecodeRecord(it.Value())
 		if err != nil {
@@ -250,7 +251,7 @@ func (db *DB) Summary(ctx context.Context, key conversation.SessionKey) (convers
 		if err != nil {
 			return err
 		}
-		if h == nil || h.summary == nil {
+		if h == nil || h.Summary == nil {
 			return conversation.ErrNotFound
 		}
 		out, err = readSummary(key, h)
@@ -259,9 +260,9 @@ func (db *DB) Summary(ctx context.Context, key conversation.SessionKey) (convers
 	return out, wrap("summary of", key, err)
 }
 
-func readSummary(key conversation.SessionKey, h *head) (conversation.Summary, error) {
-	s, err := wire.DecodeSummary(h.summary)
-	s.Key, s.Last = key, h.row.Last
+func readSummary(key conversation.SessionKey, h *layout.Head) (conversation.Summary, error) {
+	s, err := wire.DecodeSummary(h.Summary)
+	s.Key, s.Last = key, h.Row.Last
 	return s, err
 }
 
@@ -282,7 +283,7 @@ func (db *DB) Task(ctx context.Context, key conversation.SessionKey, task conver
 }
 
 func taskRow(from pebble.Reader, key conversation.SessionKey, task conversation.TaskID) (conversation.TaskRow, error) {
-	v, closer, err := from.Get(keyTask(nil, key, task))
+	v, closer, err := from.Get(layout.KeyTask(nil, key, task))
 	if errors.Is(err, pebble.ErrNotFound) {
 		return conversation.TaskRow{}, conversation.ErrNotFound
 	}
@@ -339,7 +340,7 @@ func (db *DB) view(ctx context.Context, op string, read func(s *pebble.Snapshot)
 
 // Sessions implements conversation.Store. A session that moves in the list while
 // it is read may be seen twice or not at all. Activity is the one that the list
-// is ordered by, in milliseconds.
+// is layout.Ordered by, in milliseconds.
 func (db *DB) Sessions(ctx context.Context, p conversation.Page) iter.Seq2[conversation.Summary, error] {
 	from, id, err := parseCursor(p.Cursor)
 	return func(yield func(conversation.Summary, error) bool) {
@@ -391,8 +392,8 @@ func (db *DB) listEntry(from *pebble.Snapshot, f listed, reader conversation.Use
 	if err != nil {
 		return conversation.Summary{}, err
 	}
-	if h == nil || h.summary == nil {
-		return conversation.Summary{}, fmt.Errorf("%w: %s is listed", errHead, f.key)
+	if h == nil || h.Summary == nil {
+		return conversation.Summary{}, fmt.Errorf("%w: %s is listed", layout.ErrHead, f.key)
 	}
 	sum, err := readSummary(f.key, h)
 	if err != nil {
@@ -402,7 +403,7 @@ func (db *DB) listEntry(from *pebble.Snapshot, f listed, reader conversation.Use
 	if reader == "" {
 		return sum, nil
 	}
-	v, closer, err := from.Get(keyCursor(nil, f.key, reader))
+	v, closer, err := from.Get(layout.KeyCursor(nil, f.key, reader))
 	if errors.Is(err, pebble.ErrNotFound) {
 		return sum, nil
 	}
@@ -415,13 +416,13 @@ func (db *DB) listEntry(from *pebble.Snapshot, f listed, reader conversation.Use
 
 // newest reads entries of one tenant, newest first, behind at if begun.
 func newest(from *pebble.Snapshot, at listed, begun bool, n int) (found []listed, err error) {
-	lower := tenantPrefix(nil, tableActivity, at.key.Tenant)
-	upper := after(lower)
+	lower := layout.TenantPrefix(nil, layout.TableActivity, at.key.Tenant)
+	upper := layout.After(lower)
 	if begun {
-		lower = append(keyActivity(nil, at.key, at.activity), 0)
+		lower = append(layout.KeyActivity(nil, at.key, at.activity), 0)
 	}
 	err = walk(from, lower, upper, func(k, _ []byte) (bool, error) {
-		key, ms, ok := cutActivity(k)
+		key, ms, ok := layout.CutActivity(k)
 		if !ok {
 			return false, fmt.Errorf("key %x is not one of the list of sessions", k)
 		}
@@ -452,8 +453,8 @@ func walk(from pebble.Reader, lower, upper []byte, each func(k, v []byte) (more 
 // seek for each tenant and each entry, for a sweeper that comes once in a while;
 // an index of its own would cost every commit.
 func oldest(from *pebble.Snapshot, at listed, begun bool, n int) (found []listed, err error) {
-	lower := []byte{tableActivity}
-	it, err := from.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: after(lower)})
+	lower := []byte{layout.TableActivity}
+	it, err := from.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: layout.After(lower)})
 	if err != nil {
 		return nil, err
 	}
@@ -464,7 +465,7 @@ func oldest(from *pebble.Snapshot, at listed, begun bool, n int) (found []listed
 		if !it.SeekLT(key) {
 			return it.Error()
 		}
-		key2, ms, ok := cutActivity(it.Key())
+		key2, ms, ok := layout.CutActivity(it.Key())
 		if !ok {
 			return fmt.Errorf("key %x is not one of the list of sessions", it.Key())
 		}
@@ -474,16 +475,16 @@ func oldest(from *pebble.Snapshot, at listed, begun bool, n int) (found []listed
 		return nil
 	}
 	for ok := it.First(); ok; {
-		tenant, _, fits := cutString(it.Key()[1:])
+		tenant, _, fits := layout.CutString(it.Key()[1:])
 		if !fits {
 			return nil, fmt.Errorf("key %x is not one of the list of sessions", it.Key())
 		}
 		id := conversation.TenantID(tenant)
-		end := after(tenantPrefix(nil, tableActivity, id))
+		end := layout.After(layout.TenantPrefix(nil, layout.TableActivity, id))
 		start := end
 		if begun {
 			at.key.Tenant = id
-			start = keyActivity(nil, at.key, at.activity)
+			start = layout.KeyActivity(nil, at.key, at.activity)
 		}
 		if err := before(id, start); err != nil {
 			return nil, err
@@ -496,7 +497,7 @@ func oldest(from *pebble.Snapshot, at listed, begun bool, n int) (found []listed
 	for next.Len() > 0 && len(found) < n {
 		l := heap.Pop(&next).(listed)
 		found = append(found, l)
-		if err := before(l.key.Tenant, keyActivity(nil, l.key, l.activity)); err != nil {
+		if err := before(l.key.Tenant, layout.KeyActivity(nil, l.key, l.activity)); err != nil {
 			return nil, err
 		}
 	}
@@ -534,18 +535,18 @@ func (db *DB) Tasks(ctx context.Context, f conversation.TaskFilter) iter.Seq2[co
 			yield(conversation.TaskRow{}, err)
 			return
 		}
-		prefix := tenantPrefix(nil, tableTasks, f.Tenant)
-		start := keyTaskTime(nil, f.Tenant, from, conversation.TaskID(id))
+		prefix := layout.TenantPrefix(nil, layout.TableTasks, f.Tenant)
+		start := layout.KeyTaskTime(nil, f.Tenant, from, conversation.TaskID(id))
 		if f.Session != "" {
 			key := conversation.SessionKey{Tenant: f.Tenant, Session: f.Session}
-			prefix = append(sessionPrefix(nil, key), kindTask)
-			start = keyTask(nil, key, conversation.TaskID(id))
+			prefix = append(layout.SessionPrefix(nil, key), layout.KindTask)
+			start = layout.KeyTask(nil, key, conversation.TaskID(id))
 		}
 		lower := prefix
 		if f.Cursor != "" {
 			lower = append(start, 0)
 		}
-		db.tasks(ctx, f, lower, after(prefix))(yield)
+		db.tasks(ctx, f, lower, layout.After(prefix))(yield)
 	}
 }
 
@@ -575,7 +576,7 @@ func pickTask(from *pebble.Snapshot, f conversation.TaskFilter, k, v []byte) (ro
 		row, err = wire.DecodeTaskRow(v)
 		return row, err == nil && (f.Status == 0 || row.Status == f.Status), err
 	}
-	task, created, fits := cutTaskTime(k)
+	task, created, fits := layout.CutTaskTime(k)
 	if !fits || len(v) == 0 {
 		return row, false, fmt.Errorf("key %x is not one of the list of tasks", k)
 	}
@@ -592,12 +593,12 @@ func pickTask(from *pebble.Snapshot, f conversation.TaskFilter, k, v []byte) (ro
 // Due implements conversation.Store.
 func (db *DB) Due(ctx context.Context, until time.Time) iter.Seq2[conversation.SessionKey, error] {
 	return func(yield func(conversation.SessionKey, error) bool) {
-		lower := []byte{tableDue}
-		upper := appendU64([]byte{tableDue}, ordered(until.UnixMilli())+1)
+		lower := []byte{layout.TableDue}
+		upper := layout.AppendU64([]byte{layout.TableDue}, layout.Ordered(until.UnixMilli())+1)
 		pages(0, func(n int) (items []conversation.SessionKey, _ error) {
 			err := db.view(ctx, "due", func(s *pebble.Snapshot) error {
 				return walk(s, lower, upper, func(k, _ []byte) (bool, error) {
-					key, _, ok := cutDue(k)
+					key, _, ok := layout.CutDue(k)
 					if !ok {
 						return false, fmt.Errorf("key %x is not one of the list of what is due", k)
 					}

@@ -9,6 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"parley/conversation"
+	"parley/persistence/pebble/internal/layout"
 	"parley/persistence/persistencetest"
 )
 
@@ -17,7 +18,7 @@ type withLegacy struct{ *DB }
 
 func (db withLegacy) PutLegacyPart(key conversation.SessionKey, source conversation.SourceID, seq conversation.Seq) error {
 	db.forget(key) // such a session is never one that this process made
-	return db.p.Set(keyLegacyPart(nil, key, source), appendU64(nil, uint64(seq)), pebble.Sync)
+	return db.p.Set(layout.KeyLegacyPart(nil, key, source), layout.AppendU64(nil, uint64(seq)), pebble.Sync)
 }
 
 // testOptions are small, and say which process a failure would have ended.

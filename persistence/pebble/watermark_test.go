@@ -19,6 +19,7 @@ import (
 
 	"parley/conversation"
 	"parley/metrics"
+	"parley/persistence/pebble/internal/layout"
 )
 
 // disk is a disk whose free space the test sets.
@@ -265,7 +266,7 @@ func TestReadersWaitForTheSync(t *testing.T) {
 	go func() { done <- db.Commit(context.Background(), k, crashCommit(k, h.Epoch, 0)) }()
 	<-reached
 	for visible := false; !visible; runtime.Gosched() { // in memory, that is
-		if _, closer, err := db.p.Get(keyRecord(nil, k, 1)); err == nil {
+		if _, closer, err := db.p.Get(layout.KeyRecord(nil, k, 1)); err == nil {
 			visible = true
 			_ = closer.Close()
 		}

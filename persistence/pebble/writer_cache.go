@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/persistence/pebble/internal/layout"
 )
 
 // A cachedHead is the part of a session's head that its writer needs for the next
@@ -23,21 +24,21 @@ type cachedHead struct {
 }
 
 // update makes it the head h, once h is durable; the keys stay.
-func (c *cachedHead) update(h *head) {
-	c.epoch, c.last, c.snapshotAt = h.row.Epoch, h.row.Last, h.row.SnapshotAt
-	c.activity, c.listed = h.activity, h.listed
-	c.wakeAt, c.wakes = 0, !h.row.WakeAt.IsZero()
+func (c *cachedHead) update(h *layout.Head) {
+	c.epoch, c.last, c.snapshotAt = h.Row.Epoch, h.Row.Last, h.Row.SnapshotAt
+	c.activity, c.listed = h.Activity, h.Listed
+	c.wakeAt, c.wakes = 0, !h.Row.WakeAt.IsZero()
 	if c.wakes {
-		c.wakeAt = h.row.WakeAt.UnixMilli()
+		c.wakeAt = h.Row.WakeAt.UnixMilli()
 	}
 }
 
 // head is the stored head; it lacks the last commit's id and the summary.
-func (c *cachedHead) head() head {
-	h := head{activity: c.activity, listed: c.listed}
-	h.row.Epoch, h.row.Last, h.row.SnapshotAt = c.epoch, c.last, c.snapshotAt
+func (c *cachedHead) head() layout.Head {
+	h := layout.Head{Activity: c.activity, Listed: c.listed}
+	h.Row.Epoch, h.Row.Last, h.Row.SnapshotAt = c.epoch, c.last, c.snapshotAt
 	if c.wakes {
-		h.row.WakeAt = time.UnixMilli(c.wakeAt).UTC()
+		h.Row.WakeAt = time.UnixMilli(c.wakeAt).UTC()
 	}
 	return h
 }
