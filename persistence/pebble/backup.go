@@ -22,6 +22,9 @@ func (db *DB) Checkpoint(ctx context.Context, dest string) error {
 		return err
 	}
 	defer db.leave()
+	if err := db.writable(); err != nil { // Pebble's would leave half a store
+		return err
+	}
 	if err := db.p.Checkpoint(dest, pebble.WithFlushedWAL()); err != nil {
 		return fmt.Errorf("back up to %s: %w", dest, err)
 	}

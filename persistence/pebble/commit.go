@@ -194,8 +194,12 @@ func (db *DB) commit(ctx context.Context, key conversation.SessionKey, c convers
 	return nil
 }
 
-// writable is ErrClosed with the reason when a failure ended all writing.
+// writable is ErrClosed with the reason when a failure ended all writing, and
+// ErrReadOnly where none was allowed from the start.
 func (db *DB) writable() error {
+	if db.readOnly {
+		return ErrReadOnly
+	}
 	if err := db.health.dead(); err != nil {
 		return fmt.Errorf("%w: %w", conversation.ErrClosed, err)
 	}

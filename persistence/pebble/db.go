@@ -13,16 +13,17 @@ import (
 	"parley/metrics"
 )
 
-// DB is a store on Pebble. Open and OpenEphemeral make one.
+// DB is a store on Pebble. Open, OpenReadOnly and OpenEphemeral make one.
 type DB struct {
-	p       *pebble.DB
-	log     conversation.LogID
-	cache   *writerCache
-	health  *health
-	guard   *guard // nil: no disk to watch
-	metrics *metrics.Persistence
-	unwatch func()
-	unlock  func() error // gives the directory up
+	p        *pebble.DB
+	log      conversation.LogID
+	readOnly bool
+	cache    *writerCache
+	health   *health
+	guard    *guard // nil: no disk to watch
+	metrics  *metrics.Persistence
+	unwatch  func()
+	unlock   func() error // gives the directory up
 
 	// life is held for reading while a call touches p, and never while a caller's
 	// code runs, so that Close waits for calls and not for loops.
@@ -137,7 +138,7 @@ func (db *DB) closeNow() error {
 		return errors.Join(err, db.unlock()) // what Pebble would still write is not to be trusted
 	}
 	var err error
-	if db.Space().State != SpaceHard { // on a full disk a flush would be tried without end
+	if !db.readOnly && db.Space().State != SpaceHard { // on a full disk a flush would be tried without end
 		err = db.p.Flush()
 	}
 	err = errors.Join(err, db.p.Close(), db.unlock())

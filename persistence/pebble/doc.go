@@ -5,7 +5,8 @@
 // it returns; the commits of many sessions share a sync (group commit), which is
 // why durability costs little once there is something to do.
 //
-// Open makes or opens the store of one directory, OpenEphemeral one in memory; a
+// Open makes or opens the store of one directory, OpenReadOnly reads one that is
+// there and changes nothing, OpenEphemeral makes one in memory; a
 // DB has all the methods of conversation.Store, each safe from any goroutine, and
 // Close, Checkpoint (a copy while it runs), Health and Space. Restore makes a
 // directory of a copy.

@@ -44,6 +44,7 @@ const (
 	OpenTooNew                       // written by a newer program; wraps conversation.ErrTooNew
 	OpenCorrupt                      // damaged
 	OpenForeign                      // holds something else
+	OpenAbsent                       // there is none, and none was to be made
 )
 
 // OpenError is why Open failed: one sentence for the person at the terminal, the
@@ -179,9 +180,25 @@ func pebbleOptions(fs vfs.FS, o Options, h *health, lock *pebble.Lock) *pebble.O
 // identify reads the store's log id, and makes it and the layout's version if the
 // store is new.
 func identify(p *pebble.DB, dir string) (log conversation.LogID, created bool, err error) {
-	version, closer, err := p.Get(layout.KeySchema)
-	switch {
-	case errors.Is(err, pebble.ErrNotFound):
+	log, found, err := identity(p, dir)
+	if err != nil || found {
+		return log, false, err
+	}
+	log = newLogID()
+	b := p.NewBatch()
+	_ = b.Set(layout.KeySchema, layout.AppendU32(nil, layout.Version), nil)
+	_ = b.Set(layout.KeyLog, []byte(log), nil)
+	if err := p.Apply(b, pebble.Sync); err != nil {
+		return "", false, openError(dir, err)
+	}
+	return log, true, nil
+}
+
+// identity reads the layout's version and the log id; found is false if there is
+// nothing at all in the store.
+func identity(p *pebble.DB, dir string) (log conversation.LogID, found bool, err error) {
+	value, closer, err := p.Get(layout.KeySchema)
+	if errors.Is(err, pebble.ErrNotFound) {
 		empty, err := isEmpty(p)
 		if err != nil {
 			return "", false, openError(dir, err)
@@ -189,33 +206,27 @@ func identify(p *pebble.DB, dir string) (log conversation.LogID, created bool, e
 		if !empty {
 			return "", false, foreign(dir)
 		}
-		log = newLogID()
-		b := p.NewBatch()
-		_ = b.Set(layout.KeySchema, layout.AppendU32(nil, layout.Version), nil)
-		_ = b.Set(layout.KeyLog, []byte(log), nil)
-		if err := p.Apply(b, pebble.Sync); err != nil {
-			return "", false, openError(dir, err)
-		}
-		return log, true, nil
-	case err != nil:
+		return "", false, nil
+	}
+	if err != nil {
 		return "", false, openError(dir, err)
 	}
-	found := uint32(0)
-	if len(version) == 4 {
-		found = binary.BigEndian.Uint32(version)
+	version := uint32(0)
+	if len(value) == 4 {
+		version = binary.BigEndian.Uint32(value)
 	}
 	if err := closer.Close(); err != nil {
 		return "", false, openError(dir, err)
 	}
-	if found > layout.Version {
-		return "", false, tooNew(dir, "layout", uint64(found), layout.Version)
+	if version > layout.Version {
+		return "", false, tooNew(dir, "layout", uint64(version), layout.Version)
 	}
 	id, closer, err := p.Get(layout.KeyLog)
-	if err != nil || found == 0 {
+	if err != nil || version == 0 {
 		return "", false, openError(dir, errors.Join(err, errors.New("its schema or log key is damaged")))
 	}
 	log = conversation.LogID(id)
-	return log, false, closer.Close()
+	return log, true, closer.Close()
 }
 
 func newLogID() conversation.LogID {
@@ -241,7 +252,14 @@ func prepare(fs vfs.FS, dir string) error {
 	if err != nil {
 		return openError(dir, err)
 	}
-	version, ours := uint64(0), false
+	_, err = recognise(dir, names)
+	return err
+}
+
+// recognise says whether the files of a directory are those of a store, and
+// refuses what holds something else or was written by a newer program.
+func recognise(dir string, names []string) (ours bool, err error) {
+	version := uint64(0)
 	for _, name := range names {
 		ours = ours || strings.HasPrefix(name, "marker.")
 		if v, ok := strings.CutPrefix(name, "marker.format-version."); ok {
@@ -253,16 +271,16 @@ func prepare(fs vfs.FS, dir string) error {
 		}
 	}
 	if version > uint64(format) {
-		return tooNew(dir, "format", version, uint64(format))
+		return false, tooNew(dir, "format", version, uint64(format))
 	}
 	other := func(name string) bool {
-		return !strings.HasPrefix(name, ".") && !slices.Contains([]string{"lost+found", "LOCK", pidFile, ballastFile}, name) &&
+		return !strings.HasPrefix(name, ".") && !slices.Contains([]string{"lost+found", lockFile, pidFile, ballastFile}, name) &&
 			!strings.HasPrefix(name, "MANIFEST-") && !strings.HasPrefix(name, "OPTIONS-")
 	}
 	if !ours && slices.ContainsFunc(names, other) {
-		return foreign(dir)
+		return false, foreign(dir)
 	}
-	return nil
+	return ours, nil
 }
 
 // lockDir takes the directory for this process and leaves its id for the next
@@ -273,8 +291,7 @@ func lockDir(fs vfs.FS, dir string) (*pebble.Lock, error) {
 		if errors.Is(err, os.ErrPermission) {
 			return nil, openError(dir, err)
 		}
-		return nil, &OpenError{Dir: dir, Reason: OpenInUse, Err: err, Sentence: fmt.Sprintf(
-			"data directory %s is in use by another process%s", dir, readPID(fs, dir))}
+		return nil, inUse(fs, dir, err)
 	}
 	f, err := fs.Create(fs.PathJoin(dir, pidFile), vfs.WriteCategoryUnspecified)
 	if err == nil {
@@ -300,6 +317,11 @@ func readPID(fs vfs.FS, dir string) string {
 		return ""
 	}
 	return fmt.Sprintf(" (pid %d)", pid)
+}
+
+func inUse(fs vfs.FS, dir string, err error) error {
+	return &OpenError{Dir: dir, Reason: OpenInUse, Err: err, Sentence: fmt.Sprintf(
+		"data directory %s is in use by another process%s", dir, readPID(fs, dir))}
 }
 
 func foreign(dir string) error {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -95,7 +94,7 @@ func TestOpenForeignDirectory(t *testing.T) {
 
 	// Somebody else's Pebble.
 	fs := vfs.NewMem()
-	p, err := pebble.Open("store", &pebble.Options{FS: fs, Logger: pebbleLogger{&health{log: slog.New(slog.DiscardHandler)}}})
+	p, err := pebble.Open("store", &pebble.Options{FS: fs, Logger: quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -487,7 +486,7 @@ func TestLegacyFixture(t *testing.T) {
 		t.Fatal(err)
 	}
 	fs := vfs.NewMem()
-	p, err := pebble.Open("store", &pebble.Options{FS: fs, Logger: pebbleLogger{&health{log: slog.New(slog.DiscardHandler)}}})
+	p, err := pebble.Open("store", &pebble.Options{FS: fs, Logger: quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}

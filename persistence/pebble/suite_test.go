@@ -81,3 +81,8 @@ func TestStore(t *testing.T) {
 		})
 	})
 }
+
+// quiet takes the words of a Pebble that is not a store's.
+func quiet() pebble.Logger {
+	return pebbleLogger{&health{log: slog.New(slog.DiscardHandler)}}
+}
