@@ -10,7 +10,7 @@ GO ?= go
 # and a second pass over them would buy nothing for its minutes.
 CONCURRENT := ./actors/... ./gateway/... ./persistence/... ./tools/... ./models/... ./cmd/...
 
-.PHONY: help run build test race lint generate golden bench bench-once shape crash e2e ci setup
+.PHONY: help run build test race lint generate golden bench bench-once shape crash mutants e2e ci setup
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -18,7 +18,7 @@ help: ## this list
 run: ## build and start the server with config.toml (http://127.0.0.1:8080)
 	$(GO) run ./cmd/parley
 
-build: ## bin/parley and bin/parley-bench, static, without symbol tables
+build: ## bin/parley and its development programs, static, without symbol tables
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w" -o bin/ ./cmd/...
 
 setup: ## install what the tests need and this machine lacks (Debian, root)
@@ -71,6 +71,9 @@ crash: ## kill -9 under load, again and again (SEED=… ROUNDS=…)
 	@mkdir -p bin
 	$(GO) build -o bin/ ./cmd/...
 	./bin/parley-bench crash --server ./bin/parley --rounds $(or $(ROUNDS),50) $(if $(SEED),--seed $(SEED))
+
+mutants: ## one mistake after the other, put into the code: which do the tests miss? (RUN=… LONG=1)
+	nice $(GO) run ./cmd/parley-mutants $(if $(LONG),,-short) $(if $(RUN),-run "$(RUN)")
 
 e2e: setup ## the tests that start the whole server, and the browser
 	$(GO) test -tags e2e -count=1 -timeout 10m ./cmd/... ./gateway/web/...

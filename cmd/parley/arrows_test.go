@@ -101,6 +101,8 @@ var arrows = map[string][]string{
 	"cmd/parley-bench":                  {"cmd/parley-bench/internal/load", "cmd/parley-bench/internal/checker"},
 	"cmd/parley-bench/internal/load":    {},
 	"cmd/parley-bench/internal/checker": {"cmd/parley-bench/internal/load"},
+
+	"cmd/parley-mutants": {}, // it knows the code as text
 }
 
 // testArrows are the imports that only tests of a room may have, beside its own.
