@@ -239,30 +239,23 @@ func TestFenced(t *testing.T) {
 	})
 }
 
-func TestPanic(t *testing.T) {
-	withHarness(t, nil, func(t *testing.T, h *harness) {
+// A panic while events are published ends nothing: followers read them from the log.
+func TestPublisherPanics(t *testing.T) {
+	withFuse(t, func(t *testing.T, h *harness, p *fuse) {
 		h.create(mainKey)
-		h.e.deps.Publisher = &brokenPublisher{h.pub, true}
-		a := h.tell(mainKey, say("a", "hello"))
-		h.ok(a) // it was durable and answered before the publisher broke
-		synctest.Wait()
-		if h.active(mainKey) {
-			t.Error("the session goes on with memory that cannot be trusted")
+		p.set("Publish", 1)
+		h.ok(h.tell(mainKey, say("a", "hello"))) // it was durable and answered before
+		if p.blown != 1 || !h.active(mainKey) {
+			t.Error("a publisher's panic is not the session's")
 		}
-		h.e.deps.Publisher = h.pub
-		if !h.ok(h.tell(mainKey, say("a", "hello"))).Duplicate {
-			t.Error("what was answered is lost")
+		h.assertComplete(mainKey)
+		time.Sleep(time.Second)
+		if h.count(mainKey, conversation.KindResponse) != 1 {
+			t.Error("the session does not go on")
 		}
-		h.reply(actorstest.Text("hi"))
+		h.assertComplete(mainKey)
 	})
 }
-
-type brokenPublisher struct {
-	conversation.Publisher
-	broken bool
-}
-
-func (b *brokenPublisher) Publish(conversation.SessionKey, []conversation.Event) { panic("broken") }
 
 func TestSeenIsCoalesced(t *testing.T) {
 	withHarness(t, nil, func(t *testing.T, h *harness) {

@@ -42,6 +42,10 @@
 //   - A session whose commit has failed forgets its memory and is loaded again from
 //     its log. A panic in Receive ends one session. A child that fails is stopped
 //     and never restarted.
+//   - What the engine calls may panic: publisher, log, callbacks, store, models, tools.
+//     Each such call is guarded where it is made (guard.go), and ends neither a session
+//     nor the process. A session that leaves gives back its place, its actor and its
+//     slot before it calls anything.
 //   - An idle session keeps its machine and a few words in memory, and nothing
 //     else: fields that only a working session needs are nil until then.
 //
@@ -67,6 +71,7 @@
 //
 //	engine.go      Engine: New, Run, Tell, what callers are refused
 //	envelope.go    a command with its callback, and its answer
+//	guard.go       what is done about panics of others
 //	session.go     the session's actor: mailbox, holding, deciding, unloading
 //	load.go commit.go effects.go    from the store, to the store, what follows
 //	dedup.go       the question to the store whether a command was there before

@@ -13,7 +13,7 @@ func (e *Engine) dueLoop(ctx context.Context) {
 	tick := time.NewTicker(e.cfg.DueEvery)
 	defer tick.Stop()
 	for {
-		e.scanDue(ctx)
+		e.guarded("the scan for due sessions", func() { e.scanDue(ctx) })
 		select {
 		case <-ctx.Done():
 			return

@@ -44,7 +44,8 @@ type Engine struct {
 	m     *metrics.Actors
 
 	system   *actor.ActorSystem
-	props    *actor.Props // of session actors
+	root     *actor.RootContext // the parent of session actors
+	props    *actor.Props       // of session actors
 	registry *registry.Registry
 	sessions *sessionlog.Log // what is stored of them
 	slots    *admission.Slots
@@ -92,13 +93,16 @@ func New(cfg Config, d Deps) (*Engine, error) {
 			return nil, fmt.Errorf("actors: agent %q wants the model %q, which is not configured", name, profile.Model)
 		}
 	}
+	d.Logger = slog.New(guardedLog{d.Logger.Handler()})
 	e := &Engine{
-		cfg: cfg, rules: &cfg.Rules, deps: d, log: d.Logger, m: d.Metrics,
+		cfg: cfg, rules: &cfg.Rules, log: d.Logger, m: d.Metrics,
 		started:      make(chan struct{}),
 		commitPrefix: string(cfg.Node) + "-" + strconv.FormatInt(time.Now().UnixNano(), 36) + "-",
 		scanSoon:     make(chan struct{}, 1),
 		folds:        make(chan struct{}, cfg.MaxFolds),
 	}
+	d.Publisher = &guardedPublisher{to: d.Publisher, e: e}
+	e.deps = d
 	e.workCtx, e.cancel = context.WithCancel(context.Background())
 	e.workers = workers.New(e.panicked)
 	e.system = actor.NewActorSystem(
@@ -110,6 +114,7 @@ func New(cfg Config, d Deps) (*Engine, error) {
 	)
 	e.props = actor.PropsFromProducer(func() actor.Actor { return &session{e: e} }, actor.WithDispatcher(e.workers),
 		actor.WithMailbox(actor.UnboundedLockfree()), actor.WithSupervisor(calls.StopOnFailure))
+	e.root = e.system.Root.Copy().WithGuardian(&keepGoing{e})
 	e.registry = registry.New(e.spawn, e.send)
 	e.calls = &calls.Env{
 		Context: e.workCtx, Tools: d.Tools, Publisher: d.Publisher, Log: d.Logger,
@@ -134,11 +139,15 @@ func New(cfg Config, d Deps) (*Engine, error) {
 	return e, nil
 }
 
-// spawn starts a session's actor. The registry calls it.
-func (e *Engine) spawn(key conversation.SessionKey) *actor.PID {
+// spawn starts a session's actor; nil if that panics. The registry calls it.
+func (e *Engine) spawn(key conversation.SessionKey) (pid *actor.PID) {
 	e.living.Add(1)
-	pid := e.system.Root.Spawn(e.props)
-	e.system.Root.Send(pid, &begin{key: key})
+	e.guarded("starting a session's actor", func() { pid = e.root.Spawn(e.props) })
+	if pid == nil {
+		e.living.Done()
+		return nil
+	}
+	e.send(pid, &begin{key: key})
 	return pid
 }
 

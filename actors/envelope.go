@@ -1,7 +1,6 @@
 package actors
 
 import (
-	"runtime/debug"
 	"time"
 
 	"parley/conversation"
@@ -46,6 +45,11 @@ func (t *envelope) answer(e *Engine, err *conversation.Error) {
 		return
 	}
 	t.answered = true
+	defer func() {
+		if r := recover(); r != nil {
+			e.panicked("the receiver of an answer", r)
+		}
+	}()
 	if err == nil {
 		err = t.err
 	}
@@ -63,11 +67,6 @@ func (t *envelope) answer(e *Engine, err *conversation.Error) {
 			e.m.Ack.Observe(time.Since(t.at).Seconds())
 		}
 	}
-	defer func() {
-		if r := recover(); r != nil {
-			e.panicked("the receiver of an answer", r)
-		}
-	}()
 	switch {
 	case t.done != nil && err != nil:
 		t.done(conversation.Receipt{}, err)
@@ -93,9 +92,4 @@ func (t *envelope) class() conversation.Class {
 		return conversation.Class{}
 	}
 	return t.cmd.Class()
-}
-
-func (e *Engine) panicked(what string, r any) {
-	e.m.Panics.Inc()
-	e.log.Error("panic in "+what, "panic", r, "stack", string(debug.Stack()))
 }

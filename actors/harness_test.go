@@ -42,6 +42,7 @@ type harness struct {
 	log     slog.Handler
 	metrics *prometheus.Registry
 	pub     *actorstest.Publisher
+	publish conversation.Publisher // what the engine is given; nil = pub
 	model   *actorstest.Model
 	models  map[string]conversation.Model // nil = model, for every agent
 	tools   map[string]conversation.Tool
@@ -100,11 +101,14 @@ func (h *harness) start() {
 	if h.through == nil {
 		h.through = h.store
 	}
+	if h.publish == nil {
+		h.publish = h.pub
+	}
 	if h.models == nil {
 		h.models = map[string]conversation.Model{"": h.model}
 	}
 	e, err := New(h.cfg, Deps{
-		Store: h.through, Publisher: h.pub, Models: maps.Clone(h.models), Tools: h.tools,
+		Store: h.through, Publisher: h.publish, Models: maps.Clone(h.models), Tools: h.tools,
 		Logger: slog.New(h.log), Metrics: h.m,
 	})
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"parley/actors/actorstest"
+	"parley/actors/internal/calls"
 	"parley/conversation"
 	"parley/persistence/persistencetest"
 )
@@ -96,6 +97,93 @@ func TestUnknownOutcomeIsPublished(t *testing.T) {
 		if h.count(mainKey, conversation.KindResponse) != 1 {
 			t.Errorf("%v", kinds(h.stored(mainKey)))
 		}
+	})
+}
+
+// capture has the next session's actor told to the test, which may look into it while
+// nothing moves.
+func (h *harness) capture() (one func() *session) {
+	var last *session
+	h.e.props = actor.PropsFromProducer(func() actor.Actor { last = &session{e: h.e}; return last },
+		actor.WithDispatcher(h.e.workers), actor.WithSupervisor(calls.StopOnFailure))
+	return func() *session { synctest.Wait(); return last }
+}
+
+// assertLeaves wants a session to have left memory and to have given back everything, and the
+// next message to load it again.
+func (h *harness) assertLeaves(left *actor.PID) {
+	h.t.Helper()
+	synctest.Wait()
+	if pid := h.e.registry.Actor(mainKey); pid != nil && pid.Equal(left) {
+		h.t.Error("the session is in memory")
+	}
+	if _, there := h.e.system.ProcessRegistry.Get(left); there {
+		h.t.Error("its actor lives")
+	}
+	if n := h.slots(); n != 0 {
+		h.t.Errorf("%d slots are used", n)
+	}
+	h.ok(h.tell(mainKey, say("next", "hello")))
+	for _, call := range h.model.Open() {
+		call.Answer(actorstest.Text("hi"))
+		synctest.Wait()
+	}
+	h.assertComplete(mainKey)
+	h.assertDrains()
+}
+
+// A panic in the middle of unloading keeps nothing: not the slot, not the actor.
+func TestPanicWhileUnloading(t *testing.T) {
+	withHarness(t, nil, func(t *testing.T, h *harness) {
+		one := h.capture()
+		h.create(mainKey)
+		h.ok(h.tell(mainKey, say("a", "work")))
+		h.call()
+		s := one()
+		s.triaging = &triage{cancel: func() { panic("broken") }}
+		waits := &answer{}
+		s.queue = []*envelope{{cmd: conversation.Cancel{}, done: func(conversation.Receipt, error) { waits.times++; panic("broken too") }}}
+		if h.slots() != 1 {
+			t.Fatal("the task has no slot")
+		}
+		left := h.e.registry.Actor(mainKey)
+		h.forget(mainKey)
+		if waits.times != 1 {
+			t.Errorf("a command that waited was answered %d times", waits.times)
+		}
+		h.assertLeaves(left)
+	})
+}
+
+// A failure in the actor library is no reason to restart a session's actor: it would come
+// back without its name. It goes on, with what is in its mailbox.
+func TestSessionActorFails(t *testing.T) {
+	withHarness(t, nil, func(t *testing.T, h *harness) {
+		h.create(mainKey)
+		pid := h.e.registry.Actor(mainKey)
+		h.e.send(pid, unreadable{})
+		h.ok(h.tell(mainKey, say("a", "work")))
+		if !pid.Equal(h.e.registry.Actor(mainKey)) {
+			t.Error("it is another actor")
+		}
+		h.reply(actorstest.Text("done"))
+		h.forget(mainKey)
+		h.assertLeaves(pid)
+	})
+}
+
+// A session's actor that cannot be started refuses its command, and counts as not started.
+func TestActorCannotStart(t *testing.T) {
+	withHarness(t, nil, func(t *testing.T, h *harness) {
+		h.create(mainKey)
+		left := h.e.registry.Actor(mainKey)
+		h.forget(mainKey)
+		good := h.e.props
+		h.e.props = actor.PropsFromProducer(func() actor.Actor { panic("broken") })
+		h.refused(h.tell(mainKey, say("a", "work")), conversation.Unavailable)
+		time.Sleep(h.cfg.DueEvery)
+		h.e.props = good
+		h.assertLeaves(left)
 	})
 }
 

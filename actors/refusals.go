@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"fmt"
 	"time"
 
 	"parley/conversation"
@@ -19,6 +20,10 @@ func errUnreachable() *conversation.Error {
 	err := conversation.Errorf(conversation.Unavailable, "the session cannot be reached right now; please try again in a moment")
 	err.RetryAfter = time.Second
 	return err
+}
+
+func errInternal(panicked any) *conversation.Error {
+	return &conversation.Error{Code: conversation.Internal, Message: "something went wrong on the server", Err: fmt.Errorf("panic: %v", panicked)}
 }
 
 func errFull() *conversation.Error {

@@ -74,7 +74,7 @@ func (e *Engine) sweepLoop(ctx context.Context) {
 	tick := time.NewTicker(e.cfg.SweepEvery)
 	defer tick.Stop()
 	for {
-		e.sweep(ctx)
+		e.guarded("the sweep for old sessions", func() { e.sweep(ctx) })
 		select {
 		case <-ctx.Done():
 			return

@@ -1,7 +1,6 @@
 package actors
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"sync/atomic"
 	"time"
@@ -169,7 +168,7 @@ func (s *session) Receive(ctx actor.Context) {
 func (s *session) panicked(r any, current *envelope) {
 	e, key, inFlight := s.e, s.key, s.inFlight != nil
 	e.panicked("session "+key.String(), r)
-	err := &conversation.Error{Code: conversation.Internal, Message: "something went wrong on the server", Err: fmt.Errorf("panic: %v", r)}
+	err := errInternal(r)
 	if current != nil {
 		current.answer(e, err)
 	}
@@ -361,39 +360,41 @@ func (s *session) unload(reason string, err *conversation.Error) {
 	}
 	s.phase = phaseUnloaded
 	e := s.e
+	// First what others would miss for ever: the place in the registry, the end of the
+	// actor, the slot. Nothing is delivered any more, so the pill comes behind all that was.
 	e.registry.Remove(s.key, s.self)
-	for _, b := range []*batch{s.inFlight, s.pending} {
-		if b != nil {
-			for _, t := range b.waiters {
-				t.answer(e, err)
-			}
-		}
-	}
-	if s.checking != nil {
-		s.checking.answer(e, err)
-	}
-	if s.cursors != nil {
-		for _, t := range s.cursors.waiters {
-			t.answer(e, err)
-		}
-	}
-	for _, t := range s.queue {
-		t.answer(e, err)
-	}
+	s.ctx.Poison(s.self)
+	s.slot.Return(e.slots)
+	s.alarm.stop()
+	e.m.Active.Dec()
+	e.m.Passivations.WithLabelValues(reason).Inc()
+	s.answerAll(err)
 	if s.model != nil {
 		s.dropDrafts(s.model.Stop())
 	}
 	s.compaction.stop(s)
 	s.triaging.stop()
 	s.calls.StopAll(s.ctx)
-	s.slot.Return(e.slots)
-	s.alarm.stop()
-	e.m.Active.Dec()
-	e.m.Passivations.WithLabelValues(reason).Inc()
-	self := s.self
-	*s = session{e: e, key: s.key, self: self, ctx: s.ctx, phase: phaseUnloaded}
-	// Nothing is delivered any more, so this comes behind all that was.
-	s.ctx.Poison(self)
+	*s = session{e: e, key: s.key, self: s.self, ctx: s.ctx, phase: phaseUnloaded}
+}
+
+// answerAll answers every command that waits in the session.
+func (s *session) answerAll(err *conversation.Error) {
+	var waiting []*envelope
+	for _, b := range []*batch{s.inFlight, s.pending} {
+		if b != nil {
+			waiting = append(waiting, b.waiters...)
+		}
+	}
+	if s.checking != nil {
+		waiting = append(waiting, s.checking)
+	}
+	if s.cursors != nil {
+		waiting = append(waiting, s.cursors.waiters...)
+	}
+	for _, t := range append(waiting, s.queue...) {
+		t.answer(s.e, err)
+	}
 }
 
 // fail unloads the session because its memory is ahead of what is stored. The

@@ -20,12 +20,11 @@ type triage struct {
 	cancel context.CancelFunc
 }
 
-// triageEnd is a message: the call has ended, with the waiting messages in their
-// new order, as indexes. An empty order leaves them as they are.
+// triageEnd is a message: the call has ended. Without an answer the order stays.
 type triageEnd struct {
 	mail.DeadLetterOK
-	t     *triage
-	order []int
+	t      *triage
+	answer *conversation.ModelAnswer
 }
 
 // triage asks an agent for the order of the waiting messages. Its answer names
@@ -51,13 +50,8 @@ func (s *session) triage(f conversation.Triage) {
 		Entries: []conversation.Entry{{Role: conversation.RoleUser, Text: list.String()}},
 	}
 	t := &triage{about: f}
-	n := len(f.Waiting)
 	t.cancel = modelcall.Once(e.models, "triage", e.cfg.ModelIdle, model, request, func(answer *conversation.ModelAnswer, _ error) {
-		end := &triageEnd{t: t}
-		if answer != nil { // else the order stays
-			end.order = ordinals(answer.Items, n)
-		}
-		e.send(self, end)
+		e.send(self, &triageEnd{t: t, answer: answer})
 	})
 	s.triaging = t
 }
@@ -71,9 +65,11 @@ func (s *session) triaged(m *triageEnd) {
 	t := s.triaging
 	s.triaging = nil
 	owner := s.machine.Summary().Owner
-	// The last one first, each to the front: so they end in order.
-	for _, i := range slices.Backward(m.order) {
-		s.tellSelf(conversation.Move{By: owner, Message: t.about.Waiting[i].Message})
+	if m.answer != nil {
+		// The last one first, each to the front: so they end in order.
+		for _, i := range slices.Backward(ordinals(m.answer.Items, len(t.about.Waiting))) {
+			s.tellSelf(conversation.Move{By: owner, Message: t.about.Waiting[i].Message})
+		}
 	}
 	if t.next != nil && s.draining == drainNot {
 		s.triage(*t.next)

@@ -46,11 +46,11 @@ type Options struct {
 type Call struct {
 	env    *Env
 	o      Options
-	label  string
 	began  time.Time
 	cancel context.CancelFunc
 
 	mu         sync.Mutex
+	label      string // the model's, once its goroutine has asked it
 	ended      bool
 	lastOutput time.Time // when the model said something last
 	drafts     drafts
@@ -75,11 +75,14 @@ func Start(env *Env, o Options) *Call {
 		c.end("permanent", c.failure(conversation.Internal, "no model is configured for this agent", true))
 		return c
 	}
-	c.label = o.Model.Label()
 	ctx, cancel := context.WithCancel(env.Context)
 	c.cancel = cancel
 	env.Go("a model call", func() {
 		defer cancel()
+		label := o.Model.Label()
+		c.mu.Lock()
+		c.label = label
+		c.mu.Unlock()
 		c.run(ctx)
 	}, func(error) {
 		c.end("panic", c.failure(conversation.Internal, "something went wrong while asking the model", false))
@@ -146,8 +149,11 @@ func (c *Call) EndIfOverdue(now time.Time) {
 }
 
 func (c *Call) failure(code conversation.Code, sentence string, permanent bool) conversation.ModelFailed {
+	c.mu.Lock()
+	label := c.label
+	c.mu.Unlock()
 	f := conversation.ModelFailed{
-		Step: c.o.Ask.Step, Attempt: c.o.Ask.Attempt, Model: c.label, Permanent: permanent, Jitter: rand.Float64(),
+		Step: c.o.Ask.Step, Attempt: c.o.Ask.Attempt, Model: label, Permanent: permanent, Jitter: rand.Float64(),
 		Failure: conversation.Failure{Code: code, Message: sentence},
 	}
 	f.Took = time.Since(c.began)

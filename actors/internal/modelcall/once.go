@@ -15,6 +15,7 @@ var errCut = errors.New("the model's answer ended in the middle")
 // exactly once, from any goroutine: with the answer, with the model's error, or
 // with the context's when limit is over or the caller has cancelled. A model that
 // ignores its context is not waited for. name says in a log line what was asked.
+// done only hands the outcome on: nothing there may block or panic.
 func Once(env *Env, name string, limit time.Duration, model conversation.Model, r conversation.Request, done func(*conversation.ModelAnswer, error)) (cancel context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(env.Context, limit)
 	var once sync.Once

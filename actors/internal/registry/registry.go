@@ -34,7 +34,7 @@ type blockade struct {
 
 // New makes a registry that starts the actor of a session with spawn and puts a
 // message into its mailbox with send. Both are called while a lock is held: they
-// must not block and must not call the registry.
+// must not block and must not call the registry. spawn gives nil if it cannot.
 func New(spawn func(conversation.SessionKey) *actor.PID, send func(*actor.PID, any)) *Registry {
 	r := &Registry{spawn: spawn, send: send, seed: maphash.MakeSeed()}
 	for i := range r.shards {
@@ -68,7 +68,9 @@ func (r *Registry) Deliver(key conversation.SessionKey, m any, load bool) bool {
 		if !load || sh.noSpawn {
 			return false
 		}
-		pid = r.spawn(key)
+		if pid = r.spawn(key); pid == nil {
+			return false
+		}
 		sh.pids[key] = pid
 	}
 	r.send(pid, m)

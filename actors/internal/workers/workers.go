@@ -105,13 +105,24 @@ func (p *Pool) do(t task) {
 	defer p.counted.Done()
 	defer func() {
 		if r := recover(); r != nil {
-			p.panicked(t.what, r)
-			if t.failed != nil {
-				t.failed(fmt.Errorf("panic in %s: %v", t.what, r))
-			}
+			p.failed(t, r)
 		}
 	}()
 	t.do()
+}
+
+// failed reports a panic of a task. Another one on the way is reported like that: it
+// would end the process here.
+func (p *Pool) failed(t task, r any) {
+	defer func() {
+		if again := recover(); again != nil {
+			p.panicked("what follows on a panic in "+t.what, again)
+		}
+	}()
+	p.panicked(t.what, r)
+	if t.failed != nil {
+		t.failed(fmt.Errorf("panic in %s: %v", t.what, r))
+	}
 }
 
 // park has a worker wait; false when the pool has stopped.

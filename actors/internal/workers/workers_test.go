@@ -84,6 +84,12 @@ func TestPanic(t *testing.T) {
 		if logged != "the test" || failed == nil || failed.Error() != "panic in the test: oh" {
 			t.Errorf("logged %q, failed with %v", logged, failed)
 		}
+		w.Go("a second one", func() { panic("oh") }, func(error) { panic("again") })
+		synctest.Wait()
+		w.Wait()
+		if logged != "what follows on a panic in a second one" {
+			t.Errorf("logged %q", logged)
+		}
 		if !w.reuse(task{do: func() {}}) {
 			t.Error("the goroutine has gone")
 		}
