@@ -118,6 +118,9 @@ func crashWrite(db *DB, k conversation.SessionKey, acked func(last conversation.
 // verify checks a store that was opened after a crash. atMost = true: nothing can
 // be there but what was acknowledged and one commit more in each session.
 func verify(db *DB, acked []conversation.Seq, atMost bool) error {
+	if err := whole(db, true); err != nil {
+		return err
+	}
 	ctx := context.Background()
 	due := map[conversation.SessionKey]bool{}
 	keys, err := listOf(db.Due(ctx, crashTime0(1<<40)))

@@ -36,6 +36,9 @@ func TestMemoryIsTheModel(t *testing.T) {
 			"lists":   m.lists,
 			"":        m.check,
 		})
+		if err := whole(m.db, false); err != nil {
+			rt.Fatalf("the store contradicts itself:\n%v", err)
+		}
 	})
 }
 

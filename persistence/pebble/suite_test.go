@@ -48,7 +48,7 @@ func openMem(t testing.TB, fs vfs.FS, o Options) *DB {
 func TestStore(t *testing.T) {
 	t.Run("memory file system", func(t *testing.T) {
 		persistencetest.Run(t, func(t *testing.T) conversation.Store {
-			return withLegacy{openMem(t, vfs.NewMem(), testOptions(t))}
+			return withLegacy{clean(t, openMem(t, vfs.NewMem(), testOptions(t)))}
 		})
 	})
 	// With room for few heads every commit finds its session forgotten.
@@ -56,7 +56,7 @@ func TestStore(t *testing.T) {
 		persistencetest.Run(t, func(t *testing.T) conversation.Store {
 			o := testOptions(t)
 			o.Heads = 1
-			return withLegacy{openMem(t, vfs.NewMem(), o)}
+			return withLegacy{clean(t, openMem(t, vfs.NewMem(), o))}
 		})
 	})
 	t.Run("disk", func(t *testing.T) {
@@ -66,7 +66,7 @@ func TestStore(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = db.Close() })
-			return withLegacy{db}
+			return withLegacy{clean(t, db)}
 		})
 	})
 	// nothing is left of an ephemeral store.
@@ -77,7 +77,7 @@ func TestStore(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = db.Close() })
-			return withLegacy{db}
+			return withLegacy{clean(t, db)}
 		})
 	})
 }

@@ -1,0 +1,24 @@
+package pebble
+
+import (
+	"context"
+
+	check "parley/persistence/pebble/internal/verify"
+)
+
+// VerifyHow says how much Verify checks.
+type VerifyHow = check.How
+
+// VerifyReport is what Verify has found.
+type VerifyReport = check.Report
+
+// Verify reads the whole store and says where its parts contradict each other. It
+// is for a store that nobody writes to: opened with OpenReadOnly. The error is the
+// context's, or ErrClosed; everything else is a problem of the report.
+func (db *DB) Verify(ctx context.Context, how VerifyHow) (VerifyReport, error) {
+	if err := db.enter(ctx); err != nil {
+		return VerifyReport{}, err
+	}
+	defer db.leave()
+	return check.Store(ctx, db.p, how)
+}
