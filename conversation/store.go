@@ -47,9 +47,10 @@ type Writer interface {
 	//
 	// Epoch must be the acquired one (ErrFenced) and After the last seq
 	// (ErrConflict). A key that exists already fails the whole commit with
-	// *DuplicateError. ErrFull: below a disk watermark. ErrClosed. After any of
-	// these nothing was written. After any other error the outcome is unknown:
-	// Acquire with IfEpoch, then compare Head.LastCommit with the commit's ID.
+	// *DuplicateError. ErrFull: below a disk watermark. ErrUnread, ErrDamaged:
+	// what has to be read first could not be. ErrClosed. After any of these
+	// nothing was written. After any other error the outcome is unknown: Acquire
+	// with IfEpoch, then compare Head.LastCommit with the commit's ID.
 	Commit(ctx context.Context, key SessionKey, c Commit) error
 
 	// Room is ErrFull while a Commit with this Inner would be refused for want of
@@ -67,7 +68,9 @@ type Reader interface {
 
 	// Records iterates over stored records in order. An absent session has none.
 	// It ends with an error value, so that a broken block never looks like a
-	// short history. ErrTooNew: a record of a version that this program does not know.
+	// short history. ErrTooNew: a record of a version that this program does not
+	// know. ErrDamaged: the stored bytes are not those that were written, and stay
+	// so until a person has acted. The other methods say the same of what they read.
 	Records(ctx context.Context, key SessionKey, r Range) iter.Seq2[Record, error]
 }
 
@@ -101,6 +104,8 @@ var (
 	ErrFull     = errors.New("storage is full")
 	ErrNotFound = errors.New("no such session")
 	ErrTooNew   = errors.New("written by a newer version")
+	ErrUnread   = errors.New("what is stored could not be read now")
+	ErrDamaged  = errors.New("what is stored is damaged")
 	ErrClosed   = errors.New("the store is closed")
 )
 

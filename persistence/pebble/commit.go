@@ -27,7 +27,7 @@ func (db *DB) Acquire(ctx context.Context, key conversation.SessionKey, how conv
 	defer w.done()
 	h, err := db.acquire(w, how)
 	if err != nil {
-		return conversation.Head{}, fmt.Errorf("acquire %s: %w", key, err)
+		return conversation.Head{}, fmt.Errorf("acquire %s: %w", key, asDamage(err))
 	}
 	return h, nil
 }
@@ -128,6 +128,8 @@ func (db *DB) countFailure(err error) {
 		code = "conflict"
 	case errors.Is(err, conversation.ErrFull):
 		code = "full"
+	case errors.Is(err, conversation.ErrUnread), errors.Is(err, conversation.ErrDamaged):
+		code = "unread"
 	case errors.Is(err, conversation.ErrClosed):
 		code = "closed"
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
@@ -151,7 +153,7 @@ func (db *DB) commit(ctx context.Context, key conversation.SessionKey, c convers
 	if h.Row.Epoch == 0 || c.Summary.CreatedAt.IsZero() { // the summary stays as it is stored
 		stored, err := db.loadHead(db.p, key)
 		if err != nil {
-			return err
+			return unread(err)
 		}
 		if stored == nil {
 			return conversation.ErrFenced
@@ -173,7 +175,7 @@ func (db *DB) commit(ctx context.Context, key conversation.SessionKey, c convers
 	defer db.putBuffer(buf)
 	hashes, err := db.unique(buf, key, &w.own.cached.keys, c.Keys)
 	if err != nil {
-		return err
+		return unread(err)
 	}
 	if err := db.Room(c.Inner); err != nil {
 		return err
@@ -181,7 +183,7 @@ func (db *DB) commit(ctx context.Context, key conversation.SessionKey, c convers
 	b := db.p.NewBatch()
 	if err := db.fill(b, buf, key, &h, c); err != nil {
 		_ = b.Close()
-		return err
+		return unread(err)
 	}
 	after := w.own.cached
 	w.own.cached = cachedHead{} // until the batch is durable
@@ -300,7 +302,7 @@ func (db *DB) seqAt(at []byte) (conversation.Seq, error) {
 
 func cutSeq(v []byte) (conversation.Seq, error) {
 	if len(v) != 8 {
-		return 0, fmt.Errorf("a stored seq has %d bytes instead of 8", len(v))
+		return 0, fmt.Errorf("%w: it has %d bytes instead of 8", errSeq, len(v))
 	}
 	return conversation.Seq(binary.BigEndian.Uint64(v)), nil
 }

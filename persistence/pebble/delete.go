@@ -27,7 +27,7 @@ func (db *DB) Delete(ctx context.Context, key conversation.SessionKey) error {
 	tree.tree.Lock() // every writer of the tree is out, and stays out
 	defer tree.tree.Unlock()
 	if err := db.erase(key); err != nil {
-		return fmt.Errorf("erase %s: %w", key, err)
+		return fmt.Errorf("erase %s: %w", key, asDamage(err))
 	}
 	return nil
 }

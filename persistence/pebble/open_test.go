@@ -276,6 +276,43 @@ func TestDamagedTable(t *testing.T) {
 	t.Log(db.Health())
 }
 
+// What a commit cannot read because of damage is known not to be written, and is
+// called damage, as in a load.
+func TestCommitMeetsDamage(t *testing.T) {
+	met := 0
+	for part := 1; part < 40 && met == 0; part += 4 {
+		fs := filledStore(t, 100, true)
+		flip(t, fs, ".sst", func(size int) int { return (size - 8) * part / 40 })
+		db, err := openOn(fs, "store", testOptions(t))
+		if err != nil {
+			continue // the damage is refused at once
+		}
+		key := crashKey(0)
+		head, err := db.Acquire(t.Context(), key, conversation.AcquireHow{})
+		if err != nil && !errors.Is(err, conversation.ErrDamaged) {
+			t.Errorf("damage at %d/40: acquire: %v", part, err)
+		}
+		for seq := conversation.Seq(1); err == nil && seq <= head.Last; seq += 5 {
+			stored := conversation.Key{Source: "n", Part: conversation.PartIndex(seq)}
+			var duplicate *conversation.DuplicateError
+			failed := db.Commit(t.Context(), key, conversation.Commit{
+				Epoch: head.Epoch, After: head.Last, Keys: []conversation.KeyAt{{Key: stored, Seq: head.Last + 1}},
+			})
+			switch {
+			case errors.As(failed, &duplicate):
+			case errors.Is(failed, conversation.ErrDamaged):
+				met++
+			default:
+				t.Fatalf("damage at %d/40: a commit with a stored key: %v", part, failed)
+			}
+		}
+		_ = db.Close()
+	}
+	if met == 0 {
+		t.Error("no commit met the damage")
+	}
+}
+
 // M-31: a backup taken while writers go on is a whole store; its copy has another
 // log id.
 func TestCheckpointAndRestore(t *testing.T) {

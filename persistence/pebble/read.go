@@ -29,6 +29,7 @@ const (
 
 var (
 	errGap    = errors.New("the log has a gap")
+	errSeq    = errors.New("a stored seq cannot be read")
 	errCursor = conversation.Errorf(conversation.BadRequest, "the page cursor is not one of this server's")
 )
 
@@ -71,7 +72,7 @@ func wrap(what string, key conversation.SessionKey, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%s %s: %w", what, key, err)
+	return fmt.Errorf("%s %s: %w", what, key, asDamage(err))
 }
 
 // Find implements conversation.Store.

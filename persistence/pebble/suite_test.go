@@ -1,12 +1,16 @@
 package pebble
 
 import (
+	"errors"
 	"log/slog"
 	"os"
+	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"parley/conversation"
 	"parley/persistence/pebble/internal/layout"
@@ -19,6 +23,37 @@ type withLegacy struct{ *DB }
 func (db withLegacy) PutLegacyPart(key conversation.SessionKey, source conversation.SourceID, seq conversation.Seq) error {
 	db.forget(key) // such a session is never one that this process made
 	return db.p.Set(layout.KeyLegacyPart(nil, key, source), layout.AppendU64(nil, uint64(seq)), pebble.Sync)
+}
+
+// sick is a store whose disk can be told to read no table.
+type sick struct {
+	withLegacy
+	t      *testing.T
+	broken *atomic.Bool
+}
+
+// newSick has a cache that holds nothing: each look-up comes to the disk.
+func newSick(t *testing.T) sick {
+	broken := &atomic.Bool{}
+	fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if broken.Load() && op.Kind == errorfs.OpFileReadAt && strings.HasSuffix(op.Path, ".sst") {
+			return errors.New("the disk is sick")
+		}
+		return nil
+	}))
+	o := testOptions(t)
+	o.CacheBytes = 1
+	return sick{withLegacy{clean(t, openMem(t, fs, o))}, t, broken}
+}
+
+// FailReads has everything lie in tables first, and forgets what the process knows
+// of the session.
+func (s sick) FailReads(key conversation.SessionKey, err error) {
+	if err := s.p.Flush(); err != nil {
+		s.t.Fatal(err)
+	}
+	s.forget(key)
+	s.broken.Store(err != nil)
 }
 
 // testOptions are small, and say which process a failure would have ended.
@@ -48,7 +83,7 @@ func openMem(t testing.TB, fs vfs.FS, o Options) *DB {
 func TestStore(t *testing.T) {
 	t.Run("memory file system", func(t *testing.T) {
 		persistencetest.Run(t, func(t *testing.T) conversation.Store {
-			return withLegacy{clean(t, openMem(t, vfs.NewMem(), testOptions(t)))}
+			return newSick(t)
 		})
 	})
 	// With room for few heads every commit finds its session forgotten.

@@ -31,6 +31,7 @@ type Memory struct {
 	fail     func(n int, key conversation.SessionKey, c conversation.Commit) (err error, applied bool)
 	gates    []*Gate
 	space    Fullness
+	unread   map[conversation.SessionKey]error
 	history  []Committed
 }
 
@@ -95,6 +96,18 @@ func (m *Memory) Fill(s Fullness) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.space = s
+}
+
+// FailReads has what Acquire, Head, Find, Records and Commit read of a session fail
+// with err, as on a sick disk: conversation.ErrUnread, or ErrDamaged. nil
+// ends that.
+func (m *Memory) FailReads(key conversation.SessionKey, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.unread == nil {
+		m.unread = map[conversation.SessionKey]error{}
+	}
+	m.unread[key] = err
 }
 
 // Room implements conversation.Store.
@@ -180,6 +193,9 @@ func (m *Memory) Acquire(ctx context.Context, key conversation.SessionKey, how c
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := m.ready(ctx); err != nil {
+		return conversation.Head{}, err
+	}
+	if err := m.unread[key]; err != nil {
 		return conversation.Head{}, err
 	}
 	s := m.sessions[key]
@@ -274,6 +290,9 @@ func (m *Memory) commit(ctx context.Context, n int, fail func(int, conversation.
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := m.ready(ctx); err != nil {
+		return err
+	}
+	if err := m.unread[key]; err != nil {
 		return err
 	}
 	s := m.sessions[key]
@@ -374,7 +393,7 @@ func (m *Memory) Head(ctx context.Context, key conversation.SessionKey) (convers
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s, err := m.session(ctx, key)
-	if err != nil {
+	if err = cmp.Or(err, m.unread[key]); err != nil {
 		return conversation.Head{}, err
 	}
 	return s.headCopy(), nil
@@ -385,6 +404,9 @@ func (m *Memory) Find(ctx context.Context, key conversation.SessionKey, keys []c
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := m.ready(ctx); err != nil {
+		return nil, err
+	}
+	if err := m.unread[key]; err != nil {
 		return nil, err
 	}
 	found := make([]conversation.Seq, len(keys))
@@ -400,7 +422,7 @@ func (m *Memory) Find(ctx context.Context, key conversation.SessionKey, keys []c
 func (m *Memory) Records(ctx context.Context, key conversation.SessionKey, r conversation.Range) iter.Seq2[conversation.Record, error] {
 	return func(yield func(conversation.Record, error) bool) {
 		m.mu.Lock()
-		err := m.ready(ctx)
+		err := cmp.Or(m.ready(ctx), m.unread[key])
 		var in []record
 		if s := m.sessions[key]; err == nil && s != nil {
 			for _, rec := range s.records {

@@ -19,7 +19,13 @@ import (
 //
 //	PutLegacyPart(conversation.SessionKey, conversation.SourceID, conversation.Seq) error
 //
-// is proved to read part keys from before parts had an index.
+// is proved to read part keys from before parts had an index. One that has
+//
+//	FailReads(conversation.SessionKey, error)
+//
+// which has everything that is read of a session fail (the error is a hint: a disk
+// has its own), until it is called with nil, is proved to know that a commit which
+// could not read was not written.
 func Run(t *testing.T, open func(t *testing.T) conversation.Store) {
 	for _, c := range []struct {
 		name string
@@ -30,6 +36,7 @@ func Run(t *testing.T, open func(t *testing.T) conversation.Store) {
 		{"acquire on terms", acquireOnTerms},
 		{"the expected sequence", expectedSequence},
 		{"N-02 an unknown outcome is resolved by the commit id", unknownOutcome},
+		{"a commit that cannot read writes nothing", unreadCommit},
 		{"M-10 M-18 a stored key fails the whole commit", duplicates},
 		{"M-11 M-13 other parts and other authors are other keys", distinctKeys},
 		{"M-12 a part key without an index is part 0", legacyParts},
@@ -306,6 +313,27 @@ func unknownOutcome(f *fixture) {
 		f.Fatalf("head %+v, %v", again, err)
 	}
 	f.want(f.try(k, &conversation.Head{Epoch: again.Epoch, Last: 1}, 1, named), conversation.ErrConflict, "the repeated commit")
+	f.equal(f.spans(k, conversation.Range{}), "1-1 2-2", "records")
+}
+
+// unreadCommit has the reads fail that a commit makes before it writes.
+func unreadCommit(f *fixture) {
+	sick, ok := f.Store.(interface {
+		FailReads(key conversation.SessionKey, err error)
+	})
+	if !ok {
+		f.Skip("this store has no FailReads")
+	}
+	k := key("s1")
+	h := f.acquire(k)
+	keyed := func(source string, seq conversation.Seq) func(*conversation.Commit) {
+		return func(c *conversation.Commit) { c.Keys = []conversation.KeyAt{part(source, 0, seq)} }
+	}
+	f.commit(k, &h, 1, keyed("n1", 1))
+	sick.FailReads(k, conversation.ErrUnread)
+	f.want(f.try(k, &h, 1, keyed("n2", 2)), conversation.ErrUnread, "a commit that cannot read")
+	sick.FailReads(k, nil)
+	f.commit(k, &h, 1, keyed("n2", 2))
 	f.equal(f.spans(k, conversation.Range{}), "1-1 2-2", "records")
 }
 
