@@ -7,6 +7,7 @@ import (
 	"parley/actors/internal/mail"
 	"parley/actors/internal/modelcall"
 	"parley/actors/internal/observe"
+	"parley/actors/internal/sessionlog"
 	"parley/conversation"
 )
 
@@ -157,9 +158,13 @@ func (s *session) commitFailed(err error) {
 	var duplicate *conversation.DuplicateError
 	unavailable := conversation.Errorf(conversation.Unavailable, "this could not be stored; please try again")
 	unavailable.RetryAfter, unavailable.Err = time.Second, err
-	switch {
-	case errors.Is(err, conversation.ErrFull):
+	if errors.Is(err, conversation.ErrFull) {
 		s.e.refusedByStore()
+	}
+	switch {
+	case errors.Is(err, sessionlog.ErrUnclear): // first: it wraps what else is known
+		s.fail("unknown", err, unavailable)
+	case errors.Is(err, conversation.ErrFull):
 		s.fail("full", err, errFull())
 	case errors.Is(err, conversation.ErrFenced):
 		s.fail("fenced", err, unavailable)
@@ -169,6 +174,8 @@ func (s *session) commitFailed(err error) {
 		s.fail("duplicate", err, unavailable)
 	case errors.Is(err, conversation.ErrConflict):
 		s.fail("conflict", err, unavailable)
+	case errors.Is(err, conversation.ErrUnread), errors.Is(err, conversation.ErrDamaged):
+		s.fail("unread", err, unavailable)
 	case errors.Is(err, conversation.ErrClosed):
 		s.fail("closed", err, unavailable)
 	default:

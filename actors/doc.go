@@ -59,8 +59,8 @@
 //	  tool, duplicate check,       session           their context is cancelled, which a broken
 //	  reading the log                                one may ignore: it is given up
 //	passive view, check of a root  workers, for a caller  the work is done
-//	telling a session until taken  workers           taken, or refused for good
 //	scan for due sessions        Run               Run's context
+//	telling sessions until taken Run               Run's context
 //	retention sweep              Run               Run's context
 //	a session's alarm            session           a timer, not a goroutine
 //

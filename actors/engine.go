@@ -49,7 +49,8 @@ type Engine struct {
 	registry *registry.Registry
 	sessions *sessionlog.Log // what is stored of them
 	slots    *admission.Slots
-	calls    *calls.Env // what tool calls and delegations need of the engine
+	repeater *delivery.Repeater // of what is told to sessions until they take it
+	calls    *calls.Env         // what tool calls and delegations need of the engine
 	models   *modelcall.Env
 	observe  *observe.Env
 
@@ -75,6 +76,13 @@ const (
 	phaseRunning
 	phaseDraining
 	phaseStopped
+)
+
+// What is done about sessions that a store could not serve: it must not be met by
+// all of them at once when it comes back.
+const (
+	attemptEvery = 2 * time.Millisecond // between two attempts to take such a session back
+	maxRepeated  = 100_000              // such sessions that wait for their turn
 )
 
 // New checks the configuration and makes an engine. It starts nothing.
@@ -116,6 +124,14 @@ func New(cfg Config, d Deps) (*Engine, error) {
 		actor.WithMailbox(actor.UnboundedLockfree()), actor.WithSupervisor(calls.StopOnFailure))
 	e.root = e.system.Root.Copy().WithGuardian(&keepGoing{e})
 	e.registry = registry.New(e.spawn, e.send)
+	pace := delivery.NewPace(attemptEvery)
+	e.repeater = delivery.NewRepeater(delivery.RepeaterOptions{
+		Tell: func(key conversation.SessionKey, c conversation.Command, done func(error)) {
+			e.tellInner(key, c, func(_ conversation.Receipt, err error) { done(err) })
+		},
+		GoOn: func() bool { return e.phase.Load() == phaseRunning }, // else the start finds what is due
+		Pace: pace, Parallel: cfg.DueParallel, Pause: cfg.TellRetry, MaxPause: cfg.TellEvery, Limit: maxRepeated,
+	})
 	e.calls = &calls.Env{
 		Context: e.workCtx, Tools: d.Tools, Publisher: d.Publisher, Log: d.Logger,
 		Go: e.workers.Go, Send: e.send, Event: func(key conversation.SessionKey, seq conversation.Seq) (conversation.Event, error) {
@@ -133,7 +149,7 @@ func New(cfg Config, d Deps) (*Engine, error) {
 	}
 	e.observe = &observe.Env{Metrics: d.Metrics, Log: d.Logger}
 	e.sessions = &sessionlog.Log{
-		Store: d.Store, Rules: e.rules, Metrics: d.Metrics, Log: d.Logger, Full: e.refusedByStore, ResolveTimeout: cfg.SettleTimeout,
+		Store: d.Store, Rules: e.rules, Metrics: d.Metrics, Log: d.Logger, Full: e.refusedByStore, Pace: pace.Wait, ResolveTimeout: cfg.SettleTimeout,
 	}
 	e.slots = admission.New(cfg.MaxConcurrent, d.Metrics)
 	return e, nil
@@ -164,6 +180,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	close(e.started)
 	var scans sync.WaitGroup
 	scans.Go(func() { e.dueLoop(ctx) })
+	scans.Go(func() { e.repeater.Run(ctx) })
 	if e.cfg.RetentionAge > 0 {
 		scans.Go(func() { e.sweepLoop(ctx) })
 	}
@@ -292,14 +309,11 @@ func (e *Engine) tellInner(key conversation.SessionKey, c conversation.Command, 
 	e.dispatch(key, t)
 }
 
-// tellUntil hands a command to another session of the tree and repeats it until
-// it is taken or refused for good.
+// tellUntil has a command told to a session until it is taken or refused for good.
 func (e *Engine) tellUntil(key conversation.SessionKey, c conversation.Command) {
-	e.workers.Go("telling a session", func() {
-		delivery.Repeat(e.workCtx, e.cfg.TellRetry, e.cfg.TellEvery, func(done func(error)) {
-			e.tellInner(key, c, func(_ conversation.Receipt, err error) { done(err) })
-		}, func() bool { return e.phase.Load() == phaseRunning }) // else the sub-session speaks again after the restart
-	}, nil)
+	if !e.repeater.Add(key, c) { // a sub-session speaks again, and is told again then
+		e.log.Error("too many sessions wait to be told something: one is left out, until its next message", "session", key.Session, "tenant", key.Tenant)
+	}
 }
 
 // wake brings a session into memory, as soon as the store allows it.

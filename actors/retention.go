@@ -39,34 +39,45 @@ func (e *Engine) Erase(ctx context.Context, key conversation.SessionKey, as conv
 // only if may still agrees when it cannot change any more; nil = always. Commands
 // that wait in the session are refused with answer.
 func (e *Engine) erase(ctx context.Context, key conversation.SessionKey, reason string, answer *conversation.Error, may func(conversation.Summary) bool) error {
-	// It must not be loaded again before it is deleted.
-	gone := e.registry.Block(key, &unloadNow{reason: "erased", err: answer})
-	defer e.registry.Unblock(key)
-	select {
-	case <-gone:
-	case <-ctx.Done():
-		return conversation.AsError(ctx.Err())
+	gone, err := e.eraseBlocked(ctx, key, answer, may)
+	if !gone && !errors.Is(err, conversation.ErrNotFound) {
+		// It was thrown out of memory for nothing, perhaps with a commit on its way:
+		// its work goes on, and what is stored but not published is published.
+		e.wake(key)
 	}
-	if may != nil {
-		now, err := e.deps.Store.Summary(ctx, key)
-		if err != nil {
-			return conversation.AsError(err)
-		}
-		if !may(now) {
-			e.scanIn(time.Second) // its work goes on
-			return nil
-		}
-	}
-	switch err := e.deps.Store.Delete(ctx, key); {
+	switch {
 	case errors.Is(err, conversation.ErrNotFound):
 		return errNotFound()
 	case err != nil:
 		return conversation.AsError(err)
+	case !gone:
+		return nil
 	}
 	e.m.Erased.WithLabelValues(reason).Inc()
 	e.log.Info("session erased", "session", key.Session, "tenant", key.Tenant, "reason", reason)
 	e.deps.Publisher.Gone(key, "erased")
 	return nil
+}
+
+// eraseBlocked does it while nothing reaches the session. gone is false if the
+// session is still there, or may be.
+func (e *Engine) eraseBlocked(ctx context.Context, key conversation.SessionKey, answer *conversation.Error, may func(conversation.Summary) bool) (gone bool, err error) {
+	// It must not be loaded again before it is deleted.
+	left := e.registry.Block(key, &unloadNow{reason: "erased", err: answer})
+	defer e.registry.Unblock(key)
+	select {
+	case <-left:
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+	if may != nil {
+		now, err := e.deps.Store.Summary(ctx, key)
+		if err != nil || !may(now) {
+			return false, err
+		}
+	}
+	err = e.deps.Store.Delete(ctx, key)
+	return err == nil, err
 }
 
 // sweepLoop erases what retention.max_age no longer keeps.

@@ -1,7 +1,6 @@
 package delivery
 
 import (
-	"context"
 	"slices"
 	"time"
 
@@ -132,31 +131,6 @@ func (q *Queue) acknowledged(m *result) {
 		m.d.Done(conversation.AsError(m.err))
 	}
 	q.next()
-}
-
-// Repeat tells a command until it is taken or refused for good, until ctx ends,
-// or until goOn is false after a pause. tell calls done exactly once.
-func Repeat(ctx context.Context, pause, maxPause time.Duration, tell func(done func(error)), goOn func() bool) {
-	for ; ; pause = min(2*pause, maxPause) {
-		answer := make(chan error, 1)
-		tell(func(err error) { answer <- err })
-		select {
-		case err := <-answer:
-			if !retryable(err) {
-				return
-			}
-		case <-ctx.Done():
-			return
-		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return
-		}
-		if !goOn() {
-			return
-		}
-	}
 }
 
 // retryable is true for refusals that may pass.

@@ -1,7 +1,6 @@
 package delivery
 
 import (
-	"context"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -108,29 +107,5 @@ func TestLowPriority(t *testing.T) {
 		r.answer(nil)
 		r.answer(nil)
 		r.expect(t, "all are taken", "low", "answer", "low", "cancel", "low")
-	})
-}
-
-func TestRepeat(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := 0
-		began := time.Now()
-		Repeat(t.Context(), time.Second, 3*time.Second, func(done func(error)) {
-			if n++; n < 4 {
-				done(busy)
-			} else {
-				done(nil)
-			}
-		}, func() bool { return true })
-		if took := time.Since(began); n != 4 || took != 6*time.Second {
-			t.Errorf("told %d times in %v", n, took)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		time.AfterFunc(time.Minute, cancel)
-		Repeat(ctx, time.Second, time.Second, func(done func(error)) { done(busy) }, func() bool { return true })
-		if ctx.Err() == nil {
-			t.Error("it ended although the command was refused")
-		}
-		Repeat(t.Context(), time.Second, time.Second, func(done func(error)) { done(busy) }, func() bool { return false })
 	})
 }

@@ -10,7 +10,13 @@
 // stops something must not wait for them.
 //
 // The queue belongs to one actor. Its results come back through the mailbox of
-// that actor (Post), which passes every message it does not know to Handle. Repeat
-// is the same for a single command and for code that is no actor; it blocks. The
-// package owns no goroutine; a queue that waits to repeat has one timer.
+// that actor (Post), which passes every message it does not know to Handle. A queue
+// that waits to repeat has one timer.
+//
+// A Repeater is the same for single commands, and for code that is no actor: one
+// bounded queue for all receivers, so that a store that comes back after an outage
+// is not met by everybody at once. Its goroutine is the caller's (Run). A Pace
+// keeps attempts apart, also those of others.
+//
+// The package owns no goroutine.
 package delivery

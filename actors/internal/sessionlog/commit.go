@@ -3,6 +3,7 @@ package sessionlog
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -12,8 +13,9 @@ import (
 // Commit stores a commit and finds out what became of it. A nil error: it is
 // stored, and the epoch is the writer's now, which is higher than before if the
 // outcome had to be looked for. Any other error: what the session has in memory
-// is ahead of what is stored, and must be forgotten. c belongs to Commit until it
-// returns, and may be changed by it.
+// is ahead of what is stored, and must be forgotten; after ErrUnclear, whatever
+// else it wraps, the commit may be stored all the same. c belongs to Commit until
+// it returns, and may be changed by it.
 func (l *Log) Commit(ctx context.Context, key conversation.SessionKey, c *conversation.Commit) (conversation.Epoch, error) {
 	err := l.Store.Commit(ctx, key, *c)
 	if errors.Is(err, conversation.ErrFull) && !c.Inner {
@@ -35,7 +37,8 @@ func outcomeUnknown(err error) bool {
 		return false
 	}
 	for _, known := range []error{
-		conversation.ErrFenced, conversation.ErrConflict, conversation.ErrFull, conversation.ErrNotFound, conversation.ErrTooNew, conversation.ErrClosed,
+		conversation.ErrFenced, conversation.ErrConflict, conversation.ErrFull, conversation.ErrNotFound,
+		conversation.ErrTooNew, conversation.ErrUnread, conversation.ErrDamaged, conversation.ErrClosed,
 	} {
 		if errors.Is(err, known) {
 			return false
@@ -43,6 +46,14 @@ func outcomeUnknown(err error) bool {
 	}
 	var duplicate *conversation.DuplicateError
 	return !errors.As(err, &duplicate)
+}
+
+// ErrUnclear: whether a commit was written could not be found out. What it has
+// stored, if it has, must be published by the next one who loads the session.
+var ErrUnclear = errors.New("it is not known whether the commit was written")
+
+func unclear(first, last error) error {
+	return fmt.Errorf("%w: %w", ErrUnclear, errors.Join(first, last))
 }
 
 // resolve finds out what became of a commit whose outcome was not seen: it takes
@@ -56,6 +67,9 @@ func (l *Log) resolve(ctx context.Context, key conversation.SessionKey, c *conve
 	defer cancel()
 	pause := 10 * time.Millisecond
 	for {
+		if l.Pace(ctx) != nil {
+			return 0, unclear(err, ctx.Err())
+		}
 		head, failed := l.Store.Acquire(ctx, key, conversation.AcquireHow{IfEpoch: c.Epoch})
 		switch {
 		case failed == nil && head.LastCommit == c.ID:
@@ -67,12 +81,14 @@ func (l *Log) resolve(ctx context.Context, key conversation.SessionKey, c *conve
 			}
 		case failed == nil:
 			return 0, conversation.ErrFenced
+		case errors.Is(failed, conversation.ErrFenced), errors.Is(failed, conversation.ErrNotFound):
+			return 0, failed // whoever took or erased it goes by what is stored
 		case !outcomeUnknown(failed):
-			return 0, failed
+			return 0, unclear(err, failed) // it says nothing about the commit
 		}
 		select {
 		case <-ctx.Done():
-			return 0, errors.Join(err, failed)
+			return 0, unclear(err, failed)
 		case <-time.After(pause/2 + rand.N(pause)):
 			pause = min(2*pause, time.Second)
 		}

@@ -26,8 +26,9 @@ type Log struct {
 	Metrics *metrics.Actors
 	Log     *slog.Logger
 
-	Full           func()        // called when the store has refused a commit because it is full; must not block
-	ResolveTimeout time.Duration // how long the outcome of a commit is looked for
+	Full           func()                      // called when the store has refused a commit because it is full; must not block
+	Pace           func(context.Context) error // waits until the store may be asked what became of a commit
+	ResolveTimeout time.Duration               // how long the outcome of a commit is looked for
 }
 
 // Loaded is a session as it was read.

@@ -1,6 +1,7 @@
 package sessionlog
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"testing"
@@ -30,7 +31,7 @@ func withSession(t *testing.T, f func(t *testing.T, l *Log, store *persistencete
 			Rules: &conversation.Rules{Policy: conversation.DefaultPolicy(), Agents: map[conversation.AgentName]conversation.Profile{
 				conversation.Coordinator: {Name: conversation.Coordinator},
 			}},
-			Full: func() { t.Error("the store is full") }, ResolveTimeout: time.Minute,
+			Full: func() { t.Error("the store is full") }, Pace: func(context.Context) error { return nil }, ResolveTimeout: time.Minute,
 		}
 		loaded, err := l.Load(t.Context(), key, true)
 		if err != nil {
@@ -86,6 +87,55 @@ func TestCommit(t *testing.T) {
 			}
 		})
 	})
+}
+
+// unacquired is a store that answers each Acquire with err.
+type unacquired struct {
+	Store
+	err error
+}
+
+func (u unacquired) Acquire(context.Context, conversation.SessionKey, conversation.AcquireHow) (conversation.Head, error) {
+	return conversation.Head{}, u.err
+}
+
+// A store that will not let the session be taken says nothing about the commit
+// before, unless another one has it now.
+func TestCommitStaysUnclear(t *testing.T) {
+	for _, c := range []struct {
+		err     error
+		unclear bool
+	}{
+		{conversation.ErrFull, true},
+		{conversation.ErrDamaged, true},
+		{conversation.ErrTooNew, true},
+		{errLine, true},
+		{conversation.ErrFenced, false},
+		{conversation.ErrNotFound, false},
+	} {
+		t.Run(c.err.Error(), func(t *testing.T) {
+			withSession(t, func(t *testing.T, l *Log, store *persistencetest.Memory, commit *conversation.Commit) {
+				store.FailCommit(func(int, conversation.SessionKey, conversation.Commit) (error, bool) { return errLine, true })
+				l.Store = unacquired{store, c.err}
+				_, err := l.Commit(t.Context(), key, commit)
+				if !errors.Is(err, c.err) || errors.Is(err, ErrUnclear) != c.unclear {
+					t.Errorf("%v", err)
+				}
+			})
+		})
+	}
+	for _, known := range []error{conversation.ErrUnread, conversation.ErrDamaged} {
+		t.Run("known: "+known.Error(), func(t *testing.T) {
+			withSession(t, func(t *testing.T, l *Log, store *persistencetest.Memory, commit *conversation.Commit) {
+				store.FailReads(key, known)
+				l.Store = unacquired{store, errLine}
+				began := time.Now()
+				if _, err := l.Commit(t.Context(), key, commit); !errors.Is(err, known) || errors.Is(err, ErrUnclear) || time.Since(began) > 0 {
+					t.Errorf("%v after %v", err, time.Since(began))
+				}
+			})
+		})
+	}
 }
 
 func TestRead(t *testing.T) {
