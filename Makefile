@@ -10,7 +10,7 @@ GO ?= go
 # and a second pass over them would buy nothing for its minutes.
 CONCURRENT := ./actors/... ./gateway/... ./persistence/... ./tools/... ./models/... ./cmd/...
 
-.PHONY: help run build test race lint generate golden bench bench-once shape crash mutants e2e ci setup
+.PHONY: help run build test race lint generate golden bench bench-once shape crash damage mutants e2e ci setup
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -74,6 +74,9 @@ crash: ## kill -9 under load, again and again (SEED=… ROUNDS=…)
 
 mutants: ## one mistake after the other, put into the code: which do the tests miss? (RUN=… LONG=1)
 	nice $(GO) run ./cmd/parley-mutants $(if $(LONG),,-short) $(if $(RUN),-run "$(RUN)")
+
+damage: ## a store damaged in 500 ways: refused, whole, told or silent (SEED=… DAMAGES=…)
+	PARLEY_DAMAGE=$(or $(DAMAGES),500) PARLEY_SEED=$(SEED) $(GO) test ./persistence/pebble -run '^TestDamage$$' -count=1 -v -timeout 30m
 
 e2e: setup ## the tests that start the whole server, and the browser
 	$(GO) test -tags e2e -count=1 -timeout 10m ./cmd/... ./gateway/web/...

@@ -3,8 +3,10 @@ package pebble
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io"
 	"math/rand/v2"
 	"os"
@@ -33,12 +35,23 @@ import (
 
 const crashSessions = 8
 
-// crashEnv makes the test binary the process to be killed: its value is the directory.
+// crashEnv makes the test binary the process to be killed: its value is a crashLife.
 const crashEnv = "PARLEY_CRASH_CHILD"
 
+// A crashLife is what the process to be killed does.
+type crashLife struct {
+	Dir      string
+	Sessions []int // one writer each
+	Table    int64 // Options.MemTableBytes
+	Erase    int   // erases sessions, too: the first one is crashGone of this; 0 = none
+}
+
 func TestMain(m *testing.M) {
-	if dir := os.Getenv(crashEnv); dir != "" {
-		os.Exit(crashChild(dir))
+	if life := os.Getenv(crashEnv); life != "" {
+		os.Exit(crashChild(life))
+	}
+	if os.Getenv(tryEnv) != "" {
+		os.Exit(tryChild())
 	}
 	os.Exit(m.Run())
 }
@@ -59,12 +72,38 @@ func crashTime(normal time.Duration) time.Duration {
 	return normal
 }
 
+// crashBig is the first session whose events are long, and do not get shorter by compression.
+const crashBig = 100
+
 func crashKey(s int) conversation.SessionKey {
 	id := fmt.Sprintf("s%d", s)
-	if s%4 == 3 {
+	switch {
+	case s >= crashBig:
+		id = fmt.Sprintf("b%d", s)
+	case s%4 == 3:
 		id = fmt.Sprintf("s%d/d1", s-1)
 	}
 	return conversation.SessionKey{Tenant: "acme", Session: conversation.SessionID(id)}
+}
+
+// crashGone is the key of a session that a crashLife has erased.
+func crashGone(n int) conversation.SessionKey {
+	return conversation.SessionKey{Tenant: "acme", Session: conversation.SessionID(fmt.Sprintf("gone%d", n))}
+}
+
+// crashText is the text of an event: it follows from where it stands.
+func crashText(k conversation.SessionKey, seq conversation.Seq) string {
+	if k.Session[0] != 'b' {
+		return strings.Repeat(fmt.Sprintf("%s#%d ", k.Session, seq), 20)
+	}
+	h := fnv.New64a()
+	_, _ = io.WriteString(h, string(k.Session))
+	rng := rand.New(rand.NewPCG(h.Sum64(), uint64(seq)))
+	text := make([]byte, 3000)
+	for i := range text {
+		text[i] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 ."[rng.Uint64()>>58]
+	}
+	return string(text)
 }
 
 // following is the last seq of the commit after a seq.
@@ -85,7 +124,7 @@ func crashCommit(k conversation.SessionKey, epoch conversation.Epoch, after conv
 	for seq := after + 1; seq <= last; seq++ {
 		c.Events = append(c.Events, conversation.Event{Seq: seq, At: crashTime0(seq), Body: conversation.PartialResponse{Part: conversation.Part{
 			Message: conversation.MessageID(fmt.Sprintf("p%d-%s", seq, k.Session)), Source: "n", Index: conversation.PartIndex(seq),
-			Text: strings.Repeat(fmt.Sprintf("%s#%d ", k.Session, seq), 20),
+			Text: crashText(k, seq),
 		}}})
 		c.Keys = append(c.Keys, conversation.KeyAt{Key: conversation.Key{Source: "n", Part: conversation.PartIndex(seq)}, Seq: seq})
 	}
@@ -112,6 +151,26 @@ func crashWrite(db *DB, k conversation.SessionKey, acked func(last conversation.
 		}
 		h.Last = following(h.Last)
 		acked(h.Last)
+	}
+}
+
+// crashErase writes sessions and erases them again until that fails, and tells
+// each that is gone.
+func crashErase(db *DB, first int, gone func(n int)) error {
+	ctx := context.Background()
+	for n := first; ; n++ {
+		k := crashGone(n)
+		h, err := db.Acquire(ctx, k, conversation.AcquireHow{Create: true})
+		if err != nil {
+			return err
+		}
+		if err := db.Commit(ctx, k, crashCommit(k, h.Epoch, h.Last)); err != nil {
+			return err
+		}
+		if err := db.Delete(ctx, k); err != nil {
+			return err
+		}
+		gone(n)
 	}
 }
 
@@ -337,17 +396,28 @@ func TestPowerLossControl(t *testing.T) {
 
 // crashChild is the process that is killed: it writes, and prints each
 // acknowledgement in one write.
-func crashChild(dir string) int {
+func crashChild(env string) int {
+	var life crashLife
+	if err := json.Unmarshal([]byte(env), &life); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 2
+	}
 	o := Defaults()
-	o.MemTableBytes, o.Ballast = 256<<10, 1<<20
-	db, err := Open(dir, o)
+	o.MemTableBytes, o.Ballast = life.Table, 1<<20
+	db, err := Open(life.Dir, o)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 2
 	}
 	fmt.Println("open")
 	var wg sync.WaitGroup
-	for s := range crashSessions {
+	if life.Erase > 0 {
+		wg.Go(func() {
+			err := crashErase(db, life.Erase, func(n int) { _, _ = fmt.Fprintf(os.Stdout, "-1 %d\n", n) })
+			fmt.Fprintln(os.Stderr, err)
+		})
+	}
+	for _, s := range life.Sessions {
 		wg.Go(func() {
 			err := crashWrite(db, crashKey(s), func(last conversation.Seq) {
 				_, _ = fmt.Fprintf(os.Stdout, "%d %d\n", s, last)
@@ -359,6 +429,60 @@ func crashChild(dir string) int {
 	return 1
 }
 
+// A child is a process that lives a crashLife.
+type child struct {
+	t      *testing.T
+	cmd    *exec.Cmd
+	out    *bufio.Reader
+	stderr strings.Builder
+}
+
+// startChild returns when the child has opened its store.
+func startChild(t *testing.T, life crashLife) *child {
+	t.Helper()
+	env, err := json.Marshal(life)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &child{t: t, cmd: exec.Command(os.Args[0])}
+	c.cmd.Env = append(os.Environ(), crashEnv+"="+string(env))
+	c.cmd.Stderr = &c.stderr
+	out, err := c.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	c.out = bufio.NewReader(out)
+	if line, err := c.out.ReadString('\n'); err != nil || line != "open\n" {
+		c.kill()
+		_ = c.cmd.Wait()
+		t.Fatalf("the child said %q, %v: %s", line, err, c.stderr.String())
+	}
+	return c
+}
+
+func (c *child) kill() {
+	if err := c.cmd.Process.Kill(); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// next is the next acknowledgement: the seq of a session; or of session -1, the
+// number of an erased one. ok is false when there are no more, and the child has ended.
+func (c *child) next() (session, n int, ok bool) {
+	line, err := c.out.ReadString('\n')
+	if errors.Is(err, io.EOF) {
+		_ = c.cmd.Wait() // killed
+		return 0, 0, false
+	}
+	if got, scanErr := fmt.Sscanf(line, "%d %d\n", &session, &n); err != nil || got != 2 {
+		c.t.Fatalf("the child said %q, %v, %v", line, err, scanErr)
+	}
+	return session, n, true
+}
+
 // N-02: a real process on a real disk, killed at random moments. The
 // acknowledgements are noted here, outside of it.
 func TestKill(t *testing.T) {
@@ -368,52 +492,28 @@ func TestKill(t *testing.T) {
 	acked := make([]conversation.Seq, crashSessions)
 	acks := 0
 	for round := 0; round < 5 || time.Now().Before(deadline); round++ {
-		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), crashEnv+"="+dir)
-		var stderr strings.Builder
-		cmd.Stderr = &stderr
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		read := bufio.NewReader(out)
-		if line, err := read.ReadString('\n'); err != nil || line != "open\n" {
-			t.Fatalf("round %d: the child said %q, %v: %s", round, line, err, stderr.String())
-		}
+		child := startChild(t, crashLife{Dir: dir, Sessions: []int{0, 1, 2, 3, 4, 5, 6, 7}, Table: 256 << 10})
 		if round == 0 {
-			secondProcess(t, dir, cmd.Process.Pid)
+			secondProcess(t, dir, child.cmd.Process.Pid)
 		}
 		// Killed after a number of acknowledgements, so that no clock decides.
 		for left := 1 + rng.IntN(1000); ; left-- {
 			if left == 0 {
-				if err := cmd.Process.Kill(); err != nil {
-					t.Fatal(err)
-				}
+				child.kill()
 			}
-			line, err := read.ReadString('\n')
-			if errors.Is(err, io.EOF) {
+			s, last, ok := child.next()
+			if !ok {
 				break
 			}
-			var s int
-			var last conversation.Seq
-			if n, scanErr := fmt.Sscanf(line, "%d %d\n", &s, &last); err != nil || n != 2 {
-				t.Fatalf("round %d: %q, %v, %v", round, line, err, scanErr)
-			}
-			if last > acked[s] {
-				acked[s] = last
-				acks++
-			}
+			acked[s] = max(acked[s], conversation.Seq(last))
+			acks++
 		}
-		_ = cmd.Wait() // killed
 		db, err := Open(dir, testOptions(t))
 		if err != nil {
-			t.Fatalf("round %d: open: %v\n%s", round, err, stderr.String())
+			t.Fatalf("round %d: open: %v\n%s", round, err, child.stderr.String())
 		}
 		if err := verify(db, acked, true); err != nil {
-			t.Fatalf("round %d: %v\n%s", round, err, stderr.String())
+			t.Fatalf("round %d: %v\n%s", round, err, child.stderr.String())
 		}
 		for s := range acked { // what was stored without an answer is known now
 			if h, err := db.Head(t.Context(), crashKey(s)); err == nil {
