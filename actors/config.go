@@ -55,7 +55,7 @@ type Config struct {
 	Idle        time.Duration `key:"session.idle" min:"1ms"`        // a session without work leaves memory after this long; default 15 min
 	IdleJitter  time.Duration `key:"session.idle_jitter" min:"0s"`  // plus up to this, so that a burst does not leave at once; default 5 min, 0 = none
 	CacheIdle   time.Duration `key:"session.cache_idle" min:"1ms"`  // what can be read again from the log is dropped after this long; default 30 s
-	MaxWaiting  int           `key:"session.max_waiting" min:"1"`   // commands of one session that may wait while it loads or looks something up; default 1,024
+	MaxWaiting  int           `key:"session.max_waiting" min:"1"`   // commands of one session that may wait while it loads, leaves or looks something up; default 1,024
 	MaxPending  int           `key:"session.max_pending" min:"1"`   // commands of one session that may wait for a commit; default 4,096
 	SeenEvery   time.Duration `key:"session.seen_every" min:"1ms"`  // read cursors are stored at most this often; default 1 s
 	MaxFolds    int           `key:"session.max_folds" min:"1"`     // passive sessions that are folded for a view at once; default 64

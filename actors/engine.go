@@ -123,7 +123,7 @@ func New(cfg Config, d Deps) (*Engine, error) {
 	e.props = actor.PropsFromProducer(func() actor.Actor { return &session{e: e} }, actor.WithDispatcher(e.workers),
 		actor.WithMailbox(actor.UnboundedLockfree()), actor.WithSupervisor(calls.StopOnFailure))
 	e.root = e.system.Root.Copy().WithGuardian(&keepGoing{e})
-	e.registry = registry.New(e.spawn, e.send)
+	e.registry = registry.New(e.spawn, e.send, cfg.MaxWaiting)
 	pace := delivery.NewPace(attemptEvery)
 	e.repeater = delivery.NewRepeater(delivery.RepeaterOptions{
 		Tell: func(key conversation.SessionKey, c conversation.Command, done func(error)) {

@@ -227,6 +227,7 @@ func (h *harness) spend(p *fuse, round string) (acked []conversation.ClientMsgID
 	time.Sleep(time.Minute)
 	told(mainKey, say(round+"d", "hello again"))
 	time.Sleep(time.Hour) // idle sessions leave
+	synctest.Wait()
 	return acked, answers
 }
 

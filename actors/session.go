@@ -155,7 +155,7 @@ func (s *session) Receive(ctx actor.Context) {
 	case *actor.Started, *actor.Stopping:
 		return
 	case *actor.Stopped:
-		s.e.living.Done()
+		s.ended()
 		return
 	}
 	if s.phase == phaseReady {
@@ -230,13 +230,25 @@ func (s *session) hold(t *envelope) {
 	s.queue = append(s.queue, t)
 }
 
-// redirect gives a command to the session's next activation.
+// redirect keeps a command for the session's next activation.
 func (s *session) redirect(t *envelope) {
 	switch {
 	case t.view != nil:
 		s.e.viewNow(s.key, t)
 	case t.done != nil || t.fromClient:
-		s.e.dispatch(s.key, t)
+		if !s.e.registry.Return(s.key, s.self, t) {
+			t.answer(s.e, errUnreachable())
+		}
+	}
+}
+
+// ended has the session's next activation started, if something waits for it.
+func (s *session) ended() {
+	defer s.e.living.Done() // the next one counts already
+	for _, m := range s.e.registry.Left(s.key, s.self) {
+		if t, ok := m.(*envelope); ok {
+			t.answer(s.e, errUnreachable())
+		}
 	}
 }
 
@@ -362,7 +374,7 @@ func (s *session) unload(reason string, err *conversation.Error) {
 	e := s.e
 	// First what others would miss for ever: the place in the registry, the end of the
 	// actor, the slot. Nothing is delivered any more, so the pill comes behind all that was.
-	e.registry.Remove(s.key, s.self)
+	e.registry.Leave(s.key, s.self)
 	s.ctx.Poison(s.self)
 	s.slot.Return(e.slots)
 	s.alarm.stop()

@@ -144,6 +144,15 @@ func TestTool(t *testing.T) {
 			ended(t, p, conversation.CallTimeout)
 		})
 	})
+	t.Run("fails at its start", func(t *testing.T) {
+		withParent(t, untilDone, func(t *testing.T, p *parent, pid *actor.PID, _ *[]told) {
+			p.env.Context = nil
+			p.do(pid, func(of Session) { p.set.RunTool(p.env, of, start) })
+			if len(p.failed) != 1 || p.failed[0] != "c1" || !p.set.Empty() {
+				t.Errorf("failed %v, ends %v", p.failed, p.ends)
+			}
+		})
+	})
 	t.Run("fails", func(t *testing.T) {
 		withParent(t, untilDone, func(t *testing.T, p *parent, pid *actor.PID, _ *[]told) {
 			p.do(pid, func(of Session) { p.set.RunTool(p.env, of, start) })

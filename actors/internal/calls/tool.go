@@ -57,8 +57,10 @@ func (c *tool) Receive(ctx actor.Context) {
 	case *over:
 		ctx.Stop(ctx.Self())
 	case *actor.Stopping:
-		c.cancel(errStopped)
-		c.timer.Stop()
+		if c.timer != nil { // nil: it has failed at its start
+			c.cancel(errStopped)
+			c.timer.Stop()
+		}
 	}
 }
 

@@ -4,11 +4,15 @@
 // root with its sub-sessions is a tree, and trees can be reached as one.
 //
 // A message is put into the mailbox while the registry's lock is held, and an
-// actor that wants to end takes itself out first (Remove) and then has itself
+// actor that wants to end takes itself out first (Leave) and then has itself
 // poisoned. So every message that was delivered is either processed or seen by
-// the ending actor, which hands it on; none is lost in between.
+// the ending actor, which hands it back (Return); none is lost in between.
+//
+// None overtakes another either: a session has one actor at a time. What is told to
+// it while its actor ends waits, and its next actor is started when the last one has
+// ended (Left): first with what that one has handed back, then with what has waited.
 //
 // The engine makes one Registry, delivers through it and closes it at the end;
-// session actors remove themselves. Erasure blocks a tree while it is deleted. The
+// session actors leave by themselves. Erasure blocks a tree while it is deleted. The
 // package owns no goroutine.
 package registry

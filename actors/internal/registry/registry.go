@@ -14,6 +14,7 @@ import (
 type Registry struct {
 	spawn  func(conversation.SessionKey) *actor.PID
 	send   func(*actor.PID, any)
+	most   int // messages that wait for the end of one actor
 	seed   maphash.Seed
 	shards [64]shard
 }
@@ -21,22 +22,32 @@ type Registry struct {
 type shard struct {
 	mu      sync.Mutex
 	pids    map[conversation.SessionKey]*actor.PID
-	blocked map[conversation.SessionKey]*blockade // by root: trees that must not be reached now
-	noSpawn bool                                  // no session is loaded any more
-	closed  bool                                  // nothing is delivered any more
+	leaving map[conversation.SessionKey]*departure // actors that have left and have not ended
+	blocked map[conversation.SessionKey]*blockade  // by root: trees that must not be reached now
+	noSpawn bool                                   // no session is loaded any more
+	closed  bool                                   // nothing is delivered any more
+}
+
+// departure is the end of an actor: from Leave to Left. Its session has no other
+// actor meanwhile, so what is told to it waits here.
+type departure struct {
+	pid      *actor.PID
+	returned []any // what was in the actor's mailbox: told before it left
+	since    []any // told since
 }
 
 // blockade keeps messages out of a tree.
 type blockade struct {
 	holders int
-	empty   chan struct{} // closed when the last actor of the tree has ended
+	empty   chan struct{} // closed when the last actor of the tree has left
 }
 
 // New makes a registry that starts the actor of a session with spawn and puts a
 // message into its mailbox with send. Both are called while a lock is held: they
-// must not block and must not call the registry. spawn gives nil if it cannot.
-func New(spawn func(conversation.SessionKey) *actor.PID, send func(*actor.PID, any)) *Registry {
-	r := &Registry{spawn: spawn, send: send, seed: maphash.MakeSeed()}
+// must not block and must not call the registry. spawn gives nil if it cannot. At
+// most so many messages wait for the end of one actor.
+func New(spawn func(conversation.SessionKey) *actor.PID, send func(*actor.PID, any), most int) *Registry {
+	r := &Registry{spawn: spawn, send: send, most: most, seed: maphash.MakeSeed()}
 	for i := range r.shards {
 		r.shards[i].pids = map[conversation.SessionKey]*actor.PID{}
 	}
@@ -54,8 +65,9 @@ func RootKey(key conversation.SessionKey) conversation.SessionKey {
 }
 
 // Deliver puts m into the session's mailbox; with load, it starts the actor of a
-// session that is not in memory. False: it was not delivered, because there is no
-// actor, because the tree is blocked, or because the registry is closed.
+// session that is not in memory, or keeps m for it while the last one is ending. False:
+// it was not delivered, because there is no actor, because the tree is blocked, because
+// too much waits already, or because the registry is closed.
 func (r *Registry) Deliver(key conversation.SessionKey, m any, load bool) bool {
 	sh := r.shard(key)
 	sh.mu.Lock()
@@ -68,16 +80,31 @@ func (r *Registry) Deliver(key conversation.SessionKey, m any, load bool) bool {
 		if !load || sh.noSpawn {
 			return false
 		}
-		if pid = r.spawn(key); pid == nil {
+		if d := sh.leaving[key]; d != nil {
+			if len(d.since) >= r.most {
+				return false
+			}
+			d.since = append(d.since, m)
+			return true
+		}
+		if pid = r.start(sh, key); pid == nil {
 			return false
 		}
-		sh.pids[key] = pid
 	}
 	r.send(pid, m)
 	return true
 }
 
-// Actor is the session's actor; nil while the session is not in memory.
+// start starts the actor of a session; nil if it cannot. The caller holds mu.
+func (r *Registry) start(sh *shard, key conversation.SessionKey) *actor.PID {
+	pid := r.spawn(key)
+	if pid != nil {
+		sh.pids[key] = pid
+	}
+	return pid
+}
+
+// Actor is the session's actor; nil while the session is not in memory, or leaves it.
 func (r *Registry) Actor(key conversation.SessionKey) *actor.PID {
 	sh := r.shard(key)
 	sh.mu.Lock()
@@ -85,16 +112,67 @@ func (r *Registry) Actor(key conversation.SessionKey) *actor.PID {
 	return sh.pids[key]
 }
 
-// Remove takes an ending actor out; nothing is delivered to it afterwards. It
-// does nothing if the session has another actor by now.
-func (r *Registry) Remove(key conversation.SessionKey, pid *actor.PID) {
+// Leave takes an ending actor out: nothing is delivered to it afterwards, and its
+// session gets no other actor until it has Left. It does nothing if the actor is not
+// the session's.
+func (r *Registry) Leave(key conversation.SessionKey, pid *actor.PID) {
 	sh := r.shard(key)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if sh.pids[key] == pid {
-		delete(sh.pids, key)
-		sh.cleared(RootKey(key))
+	if sh.pids[key] != pid {
+		return
 	}
+	delete(sh.pids, key)
+	if sh.leaving == nil {
+		sh.leaving = map[conversation.SessionKey]*departure{}
+	}
+	sh.leaving[key] = &departure{pid: pid}
+	sh.cleared(RootKey(key))
+}
+
+// Return takes a message back that was delivered to an actor before it left. The
+// session's next actor gets it, before everything that was told since. False: the actor
+// is not leaving.
+func (r *Registry) Return(key conversation.SessionKey, pid *actor.PID, m any) bool {
+	sh := r.shard(key)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	d := sh.leaving[key]
+	if d == nil || d.pid != pid {
+		return false
+	}
+	d.returned = append(d.returned, m)
+	return true
+}
+
+// Left takes the end of an actor that has left, after which it returns nothing more.
+// If something waits, the session's next actor is started with it. What cannot be
+// delivered, because no session is loaded now or the tree is blocked, is handed to the
+// caller.
+func (r *Registry) Left(key conversation.SessionKey, pid *actor.PID) (undelivered []any) {
+	sh := r.shard(key)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	d := sh.leaving[key]
+	if d == nil || d.pid != pid {
+		return nil
+	}
+	delete(sh.leaving, key)
+	waiting := append(d.returned, d.since...)
+	if len(waiting) == 0 {
+		return nil
+	}
+	if sh.noSpawn || sh.blocked[RootKey(key)] != nil {
+		return waiting
+	}
+	next := r.start(sh, key)
+	if next == nil {
+		return waiting
+	}
+	for _, m := range waiting {
+		r.send(next, m)
+	}
+	return nil
 }
 
 // cleared closes a blockade's channel when no actor of its tree is left. The
@@ -129,7 +207,7 @@ func (r *Registry) SendTree(root conversation.SessionKey, m any) {
 }
 
 // Block keeps messages out of a tree until Unblock, and sends m to its actors. The
-// channel is closed when the last of them was removed, which may be at once. Each
+// channel is closed when the last of them has left, which may be at once. Each
 // Block needs its Unblock; a tree may be blocked more than once at a time.
 func (r *Registry) Block(root conversation.SessionKey, m any) <-chan struct{} {
 	sh := r.shard(root)
@@ -192,13 +270,13 @@ func (r *Registry) Close() {
 	}
 }
 
-// Count returns the number of sessions in memory.
+// Count returns the number of sessions in memory, with those that are leaving it.
 func (r *Registry) Count() int {
 	n := 0
 	for i := range r.shards {
 		sh := &r.shards[i]
 		sh.mu.Lock()
-		n += len(sh.pids)
+		n += len(sh.pids) + len(sh.leaving)
 		sh.mu.Unlock()
 	}
 	return n

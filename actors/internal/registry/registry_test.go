@@ -14,7 +14,14 @@ import (
 func mailboxes() (*Registry, map[*actor.PID][]string) {
 	got := map[*actor.PID][]string{}
 	spawn := func(key conversation.SessionKey) *actor.PID { return actor.NewPID("here", string(key.Session)) }
-	return New(spawn, func(pid *actor.PID, m any) { got[pid] = append(got[pid], fmt.Sprint(m)) }), got
+	return New(spawn, func(pid *actor.PID, m any) { got[pid] = append(got[pid], fmt.Sprint(m)) }, 3), got
+}
+
+// end takes a session's actor out and ends it.
+func end(r *Registry, key conversation.SessionKey) {
+	pid := r.Actor(key)
+	r.Leave(key, pid)
+	r.Left(key, pid)
 }
 
 func key(session string) conversation.SessionKey {
@@ -31,12 +38,12 @@ func TestDeliver(t *testing.T) {
 		t.Error("not delivered")
 	}
 	first := r.Actor(a)
-	r.Remove(a, actor.NewPID("here", "an earlier one"))
+	r.Leave(a, actor.NewPID("here", "an earlier one"))
 	if r.Actor(a) != first {
-		t.Error("removed by an actor that is not the session's")
+		t.Error("taken out by an actor that is not the session's")
 	}
-	r.Remove(a, first)
-	if r.Actor(a) != nil || !r.Deliver(a, 3, true) || r.Actor(a) == first {
+	end(r, a)
+	if r.Actor(a) != nil || r.Count() != 0 || !r.Deliver(a, 3, true) || r.Actor(a) == first {
 		t.Error("the next activation is not a new actor")
 	}
 	r.StopLoading()
@@ -76,11 +83,11 @@ func TestBlock(t *testing.T) {
 	if n := len(got[r.Actor(sub)]); n != 3 || len(got[r.Actor(other)]) != 2 {
 		t.Errorf("the sub-session has got %v", got[r.Actor(sub)])
 	}
-	r.Remove(root, r.Actor(root))
+	r.Leave(root, r.Actor(root))
 	if closed(empty) {
 		t.Error("empty although the sub-session is there")
 	}
-	r.Remove(sub, r.Actor(sub))
+	r.Leave(sub, r.Actor(sub))
 	if !closed(empty) || !closed(again) {
 		t.Error("not empty although all have gone")
 	}
@@ -89,10 +96,94 @@ func TestBlock(t *testing.T) {
 		t.Error("the second block has ended with the first")
 	}
 	r.Unblock(root)
-	if !r.Deliver(root, "hello", true) {
-		t.Error("still blocked")
+	if !r.Deliver(sub, "hello", true) || r.Actor(sub) != nil {
+		t.Error("still blocked, or started before its last actor has ended")
 	}
 	if !closed(r.Block(key("cccccccccccccccc"), "go")) {
 		t.Error("a tree without actors is empty at once")
+	}
+}
+
+// While an actor ends, what is told to its session waits; the next actor gets what the
+// ending one has handed back, and then what has waited.
+func TestLeave(t *testing.T) {
+	a := key("aaaaaaaaaaaaaaaa")
+	for _, c := range []struct {
+		name        string
+		meanwhile   func(r *Registry)
+		sent        []string // to the next actor; nil: there is none
+		undelivered []any
+	}{
+		{"goes on", func(*Registry) {}, []string{"1", "2", "3", "4"}, nil},
+		{"loading has stopped", (*Registry).StopLoading, nil, []any{1, 2, 3, 4}},
+		{"closed", (*Registry).Close, nil, []any{1, 2, 3, 4}},
+		{"blocked", func(r *Registry) { r.Block(a, "go") }, nil, []any{1, 2, 3, 4}},
+		{"blocked for a while", func(r *Registry) { r.Block(a, "go"); r.Unblock(a) }, []string{"1", "2", "3", "4"}, nil},
+		{"no actor can be started", func(r *Registry) { r.spawn = func(conversation.SessionKey) *actor.PID { return nil } }, nil, []any{1, 2, 3, 4}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r, got := mailboxes()
+			r.Deliver(a, "begin", true)
+			first := r.Actor(a)
+			if r.Return(a, first, "early") || len(r.Left(a, first)) != 0 || r.Actor(a) != first {
+				t.Error("it leaves before it says so")
+			}
+			r.Leave(a, first)
+			if r.Actor(a) != nil || r.Count() != 1 || r.Deliver(a, "lost", false) {
+				t.Error("it can be reached while it leaves")
+			}
+			if !r.Deliver(a, 3, true) || !r.Return(a, first, 1) || !r.Deliver(a, 4, true) || !r.Return(a, first, 2) {
+				t.Error("nothing waits for the next one")
+			}
+			if other := actor.NewPID("here", "another one"); r.Return(a, other, "lost") || len(r.Left(a, other)) != 0 || r.Count() != 1 {
+				t.Error("another actor ends it")
+			}
+			c.meanwhile(r)
+			if undelivered := r.Left(a, first); !slices.Equal(undelivered, c.undelivered) {
+				t.Errorf("undelivered %v", undelivered)
+			}
+			next := r.Actor(a)
+			if (next != nil) != (c.sent != nil) || !slices.Equal(got[next], c.sent) || len(got[first]) != 1 {
+				t.Errorf("the next one has got %v", got[next])
+			}
+			if r.Left(a, first) != nil || r.Count() != len(got)-1 {
+				t.Error("it ends twice")
+			}
+		})
+	}
+	t.Run("nothing waits", func(t *testing.T) {
+		r, got := mailboxes()
+		r.Deliver(a, "begin", true)
+		end(r, a)
+		if r.Count() != 0 || len(got) != 1 {
+			t.Errorf("%d sessions, %d actors", r.Count(), len(got))
+		}
+	})
+	t.Run("too much waits", func(t *testing.T) {
+		r, _ := mailboxes()
+		r.Deliver(a, "begin", true)
+		r.Leave(a, r.Actor(a))
+		for i := range 4 {
+			if r.Deliver(a, i, true) != (i < 3) {
+				t.Errorf("message %d", i)
+			}
+		}
+	})
+}
+
+// BenchmarkDeliver measures the way of a message to a session that is in memory.
+func BenchmarkDeliver(b *testing.B) {
+	pid := actor.NewPID("here", "one")
+	sent := 0
+	r := New(func(conversation.SessionKey) *actor.PID { return pid }, func(*actor.PID, any) { sent++ }, 1)
+	keys := make([]conversation.SessionKey, 1000)
+	for i := range keys {
+		keys[i] = key(fmt.Sprintf("s%015d", i))
+		r.Deliver(keys[i], "begin", true)
+	}
+	m := any(&sent)
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		r.Deliver(keys[i%len(keys)], m, true)
 	}
 }
