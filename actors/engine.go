@@ -182,7 +182,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	scans.Go(func() { e.dueLoop(ctx) })
 	scans.Go(func() { e.repeater.Run(ctx) })
 	if e.cfg.RetentionAge > 0 {
-		scans.Go(func() { e.sweepLoop(ctx) })
+		scans.Go(func() { e.sweeper().Run(ctx) })
 	}
 	<-ctx.Done()
 	scans.Wait()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"parley/actors/internal/retention"
 	"parley/conversation"
 )
 
@@ -80,47 +81,15 @@ func (e *Engine) eraseBlocked(ctx context.Context, key conversation.SessionKey, 
 	return err == nil, err
 }
 
-// sweepLoop erases what retention.max_age no longer keeps.
-func (e *Engine) sweepLoop(ctx context.Context) {
-	tick := time.NewTicker(e.cfg.SweepEvery)
-	defer tick.Stop()
-	for {
-		e.guarded("the sweep for old sessions", func() { e.sweep(ctx) })
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
-}
-
-// sweep erases idle sessions, oldest first. One with open work is never erased.
-func (e *Engine) sweep(ctx context.Context) {
-	limit := time.Now().Add(-e.cfg.RetentionAge)
-	may := func(s conversation.Summary) bool { return s.Open == 0 && s.Activity.Before(limit) }
-	var old []conversation.SessionKey
-	for summary, err := range e.deps.Store.Sessions(ctx, conversation.Page{Oldest: true}) {
-		if err != nil {
-			if ctx.Err() == nil {
-				e.log.Error("the sweep for old sessions failed", "err", err)
-			}
-			break
-		}
-		if summary.Activity.After(limit) {
-			break
-		}
-		if may(summary) {
-			old = append(old, summary.Key)
-		}
-	}
-	for _, key := range old {
-		// It may have been used since the list was read, and may be until it is blocked.
-		now, err := e.deps.Store.Summary(ctx, key)
-		if err != nil || !may(now) || e.phase.Load() != phaseRunning {
-			continue
-		}
-		if err := e.erase(ctx, key, "retention", errUnreachable(), may); err != nil && ctx.Err() == nil {
-			e.log.Warn("an old session was not erased", "session", key.Session, "tenant", key.Tenant, "err", err)
-		}
-	}
+// sweeper erases what retention.max_age no longer keeps.
+func (e *Engine) sweeper() *retention.Sweeper {
+	return retention.New(retention.Options{
+		Age: e.cfg.RetentionAge, Every: e.cfg.SweepEvery,
+		Sessions: e.deps.Store.Sessions, Summary: e.deps.Store.Summary,
+		Erase: func(ctx context.Context, key conversation.SessionKey, may func(conversation.Summary) bool) error {
+			return e.erase(ctx, key, "retention", errUnreachable(), may)
+		},
+		GoOn: func() bool { return e.phase.Load() == phaseRunning },
+		Wall: time.Now, Sweep: retention.Counted(e.m), Guard: e.guarded, Log: e.log,
+	})
 }

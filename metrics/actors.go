@@ -48,6 +48,7 @@ type Actors struct {
 	DueFound      prometheus.Counter     // sessions activated by the scan for due work
 	DueScans      *prometheus.CounterVec // by outcome
 	Erased        *prometheus.CounterVec // by reason
+	Sweeps        *prometheus.CounterVec // sweeps for old sessions, by outcome: ok, put_off, clock_moved, stopped, failed
 	Panics        prometheus.Counter     // recovered in sessions, models and tools
 	Deltas        prometheus.Counter     // shown
 }
@@ -104,6 +105,7 @@ func NewActors(r prometheus.Registerer) *Actors {
 		FailedCommits: f.counters("failed_commits_total", "Commits that failed, by kind.", "kind"),
 		DueFound:      f.counter("due_activations_total", "Sessions activated by the scan for due work."),
 		DueScans:      f.counters("due_scans_total", "Scans for due work, by outcome.", "outcome"),
+		Sweeps:        f.counters("retention_sweeps_total", "Sweeps for sessions older than retention.max_age, by outcome; put_off and clock_moved have erased nothing.", "outcome"),
 		Erased:        f.counters("sessions_erased_total", "Sessions erased, by reason.", "reason"),
 		Panics:        f.counter("panics_total", "Panics recovered in sessions, models and tools."),
 		Deltas:        f.counter("deltas_total", "Pieces of streamed text shown."),

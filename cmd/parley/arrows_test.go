@@ -45,7 +45,7 @@ var arrows = map[string][]string{
 	"actors": {
 		"conversation", "conversation/machine", "conversation/transcript", "metrics",
 		"actors/internal/admission", "actors/internal/calls", "actors/internal/delivery", "actors/internal/mail",
-		"actors/internal/modelcall", "actors/internal/observe", "actors/internal/registry",
+		"actors/internal/modelcall", "actors/internal/observe", "actors/internal/registry", "actors/internal/retention",
 		"actors/internal/sessionlog", "actors/internal/workers",
 	},
 	"actors/internal/admission":  {"conversation", "metrics"},
@@ -55,6 +55,7 @@ var arrows = map[string][]string{
 	"actors/internal/modelcall":  {"conversation", "metrics", "actors/internal/mail", "actors/internal/observe"},
 	"actors/internal/observe":    {"conversation", "metrics"},
 	"actors/internal/registry":   {"conversation"},
+	"actors/internal/retention":  {"conversation", "metrics"},
 	"actors/internal/sessionlog": {"conversation", "conversation/machine", "conversation/transcript", "metrics"},
 	"actors/internal/workers":    {},
 	"gateway":                    {"conversation", "gateway/fanout", "gateway/protocol", "gateway/rest", "gateway/service", "gateway/ws", "metrics"},
@@ -121,6 +122,7 @@ var testArrows = map[string][]string{
 	"gateway/*":                        {"gateway/gatewaytest"},
 	"gateway/gatewaytest/chat":         {"gateway/gatewaytest"},
 	"actors/internal/sessionlog":       {"persistence/persistencetest"},
+	"actors/internal/retention":        {"persistence/persistencetest"},
 
 	"cmd/parley": {
 		"conversation/wire", "persistence/pebble", "persistence/persistencetest",
