@@ -16,6 +16,7 @@ type Persistence struct {
 	CommitErrors  *prometheus.CounterVec // code
 	Duplicates    *prometheus.CounterVec // kind: part, message
 	Reads         *prometheus.CounterVec // op
+	LostBytes     prometheus.Gauge       // of the log, at the last start
 
 	store *storeCollector
 }
@@ -29,6 +30,7 @@ func NewPersistence(r prometheus.Registerer) *Persistence {
 		CommitErrors:  f.counters("commit_errors_total", "Commits that failed, by reason.", "code"),
 		Duplicates:    f.counters("duplicates_total", "Commits refused because a key was stored already, by the key's kind.", "kind"),
 		Reads:         f.counters("reads_total", "Reads of the store, by operation.", "op"),
+		LostBytes:     f.gauge("lost_bytes", "Bytes at the end of the log that this start could not read after a power failure; 0 = none."),
 		store:         &storeCollector{},
 	}
 	for _, code := range []string{"fenced", "conflict", "duplicate", "full", "closed", "cancelled", "unknown"} {

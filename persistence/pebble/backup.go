@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"parley/persistence/pebble/internal/layout"
+	"parley/persistence/pebble/internal/ondisk"
 )
 
 // Checkpoint writes a copy of the store, as of now, into dest, which must not
@@ -44,15 +45,12 @@ func Restore(src, dir string, o Options) error {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return openError(dir, err)
 	}
-	names, err = fs.List(src)
+	listing, err := ondisk.Look(fs, src, ondisk.Unknown)
 	if err != nil {
 		return openError(src, err)
 	}
-	if len(names) == 0 {
+	if listing.Kind != ondisk.Store {
 		return foreign(src)
-	}
-	if err := prepare(fs, src); err != nil {
-		return err
 	}
 	if ok, err := vfs.Clone(fs, fs, src, dir, vfs.CloneSync); err != nil || !ok {
 		return openError(dir, fmt.Errorf("copy %s: %w", src, err))

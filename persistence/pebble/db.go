@@ -11,6 +11,7 @@ import (
 
 	"parley/conversation"
 	"parley/metrics"
+	"parley/persistence/pebble/internal/synced"
 )
 
 // DB is a store on Pebble. Open, OpenReadOnly and OpenEphemeral make one.
@@ -22,6 +23,7 @@ type DB struct {
 	health   *health
 	guard    *guard // nil: no disk to watch
 	metrics  *metrics.Persistence
+	marks    *synced.FS // nil: in memory, or for reading only
 	unwatch  func()
 	unlock   func() error // gives the directory up
 
@@ -141,7 +143,11 @@ func (db *DB) closeNow() error {
 	if !db.readOnly && db.Space().State != SpaceHard { // on a full disk a flush would be tried without end
 		err = db.p.Flush()
 	}
-	err = errors.Join(err, db.p.Close(), db.unlock())
+	err = errors.Join(err, db.p.Close())
+	if db.marks != nil {
+		err = errors.Join(err, db.marks.Close(err == nil))
+	}
+	err = errors.Join(err, db.unlock())
 	if err != nil {
 		return fmt.Errorf("close the store: %w", err)
 	}

@@ -13,6 +13,8 @@
 //
 // Rules:
 //   - A directory belongs to one process; Open says which one has it.
+//   - A directory that Open refuses is as it was, but for LOCK and PID: packages
+//     inspect, ondisk and synced look at it before Pebble may write (ADR 12).
 //   - Errors of Open are *OpenError with a sentence for the person at the terminal.
 //   - An error of Commit that is none of those that conversation.Store names leaves
 //     the outcome unknown: acquire the session again and look for the commit's id.

@@ -16,7 +16,16 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"parley/conversation"
+	"parley/persistence/pebble/internal/inspect"
 	"parley/persistence/pebble/internal/layout"
+	"parley/persistence/pebble/internal/ondisk"
+)
+
+// Files of ours beside Pebble's.
+const (
+	lockFile    = ondisk.LockFile
+	pidFile     = ondisk.PIDFile
+	ballastFile = ondisk.BallastFile
 )
 
 // format is the version of Pebble's file formats that a store is written in. It
@@ -26,12 +35,6 @@ import (
 // library upgrade a one-way change of users' data. Raising it is a release of
 // its own: older programs cannot open the store afterwards.
 const format = pebble.FormatValueSeparation
-
-// Files of ours beside Pebble's.
-const (
-	pidFile     = "PID"
-	ballastFile = "BALLAST"
-)
 
 // OpenReason says why a store could not be opened.
 type OpenReason uint8
@@ -69,77 +72,66 @@ func Open(dir string, o Options) (*DB, error) {
 // same code, and nothing left after Close.
 func OpenEphemeral(o Options) (*DB, error) {
 	o = o.filled()
-	h := &health{log: o.Logger, onFatal: o.OnFatal}
-	return start(vfs.NewMem(), "store", o, h, nil, nil, func() error { return nil })
+	s := &starting{
+		fs: vfs.NewMem(), dir: "store", o: o, health: &health{log: o.Logger, onFatal: o.OnFatal},
+		unlock: func() error { return nil },
+	}
+	return s.start()
 }
 
-// openOn opens a store on any file system.
+// openOn opens a store on any file system. Until it is known that the store will be
+// opened, nothing in the directory is changed but the lock and the process's id.
 func openOn(fs vfs.FS, dir string, o Options) (*DB, error) {
 	o = o.filled()
-	if err := prepare(fs, dir); err != nil {
-		return nil, err
+	// A running process changes its files while they are listed, so only what is
+	// no store at all can be refused before there is the lock.
+	listing, err := ondisk.Look(fs, dir, ondisk.Unknown)
+	switch {
+	case listing != nil && listing.Kind == ondisk.Foreign:
+		return nil, foreign(dir)
+	case listing == nil && !errors.As(err, new(*ondisk.Damage)):
+		return nil, openError(dir, err)
 	}
+	if err := fs.MkdirAll(dir, 0o700); err != nil {
+		return nil, openError(dir, err)
+	}
+	left := listing != nil && listing.Has(pidFile)
 	lock, err := lockDir(fs, dir)
 	if err != nil {
 		return nil, err
 	}
-	unlock := func() error {
-		_ = fs.Remove(fs.PathJoin(dir, pidFile))
-		return lock.Close()
-	}
-	db, err := openLocked(fs, dir, o, lock, unlock)
+	db, err := openLocked(fs, dir, o, lock, left)
 	if err != nil {
-		_ = unlock()
-		return nil, err
+		if !left { // that a process did not end in order is said as long as it counts
+			_ = fs.Remove(fs.PathJoin(dir, pidFile))
+		}
+		return nil, errors.Join(err, lock.Close())
 	}
 	return db, nil
 }
 
-func openLocked(fs vfs.FS, dir string, o Options, lock *pebble.Lock, unlock func() error) (*DB, error) {
-	read := func() (free, total uint64, err error) {
-		u, err := fs.GetDiskUsage(dir)
-		return u.AvailBytes, u.TotalBytes, err
-	}
-	if o.FreeSpace != nil {
-		read = func() (free, total uint64, err error) { return o.FreeSpace(dir) }
-	}
-	g := &guard{
-		log: o.Logger, read: read, every: o.CheckEvery,
-		ballastFS: fs, ballastPath: fs.PathJoin(dir, ballastFile),
-	}
-	_ = fs.Remove(g.ballastPath) // of the process before; made again if there is room
-	o.MemTableBytes = g.first(o)
-	h := &health{log: o.Logger, onFatal: o.OnFatal}
-	return start(vfs.OnDiskFull(fs, g.dropBallast), dir, o, h, g, lock, unlock)
-}
-
-// start opens Pebble, checks that what is there is ours, and begins to watch the
-// disk if there is one (g is not nil).
-func start(fs vfs.FS, dir string, o Options, h *health, g *guard, lock *pebble.Lock, unlock func() error) (*DB, error) {
-	p, err := openPebble(dir, pebbleOptions(fs, o, h, lock))
+// openLocked looks at the directory, and opens it if nothing speaks against it.
+func openLocked(fs vfs.FS, dir string, o Options, lock *pebble.Lock, left bool) (*DB, error) {
+	found, err := inspect.Directory(fs, dir, inspect.BootID(fs), uint64(format), left)
 	if err != nil {
 		return nil, openError(dir, err)
 	}
-	log, created, err := identify(p, dir)
-	if err != nil {
-		return nil, errors.Join(err, p.Close())
-	}
-	if created {
-		// The first log of a new directory is written without the marks that
-		// distinguish damage in its middle from its end; the second one has them.
-		if err := p.Close(); err != nil {
-			return nil, openError(dir, err)
-		}
-		if p, err = openPebble(dir, pebbleOptions(fs, o, h, lock)); err != nil {
-			return nil, openError(dir, err)
+	exists := false
+	if found.Listing.Kind == ondisk.Store {
+		if exists, err = certify(found, fs, dir, o, lock); err != nil {
+			return nil, err
 		}
 	}
-	db := &DB{p: p, log: log, cache: newWriterCache(o.Heads), health: h, guard: g, metrics: o.Metrics, unlock: unlock, writes: pebble.Sync}
-	if g != nil {
-		g.start()
+	s := &starting{dir: dir, o: o, health: &health{log: o.Logger, onFatal: o.OnFatal}, lock: lock}
+	s.watch(fs)
+	if err := s.prepare(found, exists, inspect.BootID(fs)); err != nil {
+		return nil, openError(dir, err)
 	}
-	db.unwatch = o.Metrics.Watch(db.stats)
-	return db, nil
+	s.unlock = func() error {
+		_ = fs.Remove(fs.PathJoin(dir, pidFile))
+		return lock.Close()
+	}
+	return s.start()
 }
 
 // openPebble opens Pebble, which panics when a directory cannot be synced: while
@@ -180,7 +172,7 @@ func pebbleOptions(fs vfs.FS, o Options, h *health, lock *pebble.Lock) *pebble.O
 // identify reads the store's log id, and makes it and the layout's version if the
 // store is new.
 func identify(p *pebble.DB, dir string) (log conversation.LogID, created bool, err error) {
-	log, found, err := identity(p, dir)
+	log, found, err := identity(stored{p: p}, dir)
 	if err != nil || found {
 		return log, false, err
 	}
@@ -194,16 +186,35 @@ func identify(p *pebble.DB, dir string) (log conversation.LogID, created bool, e
 	return log, true, nil
 }
 
+// stored is what is stored in Pebble, and in logs that were hidden from it.
+type stored struct {
+	p      *pebble.DB
+	logged map[string][]byte // under the keys of table 00; it is newer than what p has
+	some   bool              // the logs hold something
+}
+
+func (s stored) get(key []byte) ([]byte, error) {
+	if value, ok := s.logged[string(key)]; ok {
+		return value, nil
+	}
+	value, closer, err := s.p.Get(key)
+	if err != nil {
+		return nil, err
+	}
+	value = slices.Clone(value)
+	return value, closer.Close()
+}
+
 // identity reads the layout's version and the log id; found is false if there is
 // nothing at all in the store.
-func identity(p *pebble.DB, dir string) (log conversation.LogID, found bool, err error) {
-	value, closer, err := p.Get(layout.KeySchema)
+func identity(s stored, dir string) (log conversation.LogID, found bool, err error) {
+	value, err := s.get(layout.KeySchema)
 	if errors.Is(err, pebble.ErrNotFound) {
-		empty, err := isEmpty(p)
+		empty, err := isEmpty(s.p)
 		if err != nil {
 			return "", false, openError(dir, err)
 		}
-		if !empty {
+		if !empty || s.some {
 			return "", false, foreign(dir)
 		}
 		return "", false, nil
@@ -215,18 +226,14 @@ func identity(p *pebble.DB, dir string) (log conversation.LogID, found bool, err
 	if len(value) == 4 {
 		version = binary.BigEndian.Uint32(value)
 	}
-	if err := closer.Close(); err != nil {
-		return "", false, openError(dir, err)
-	}
 	if version > layout.Version {
 		return "", false, tooNew(dir, "layout", uint64(version), layout.Version)
 	}
-	id, closer, err := p.Get(layout.KeyLog)
+	id, err := s.get(layout.KeyLog)
 	if err != nil || version == 0 {
 		return "", false, openError(dir, errors.Join(err, errors.New("its schema or log key is damaged")))
 	}
-	log = conversation.LogID(id)
-	return log, true, closer.Close()
+	return conversation.LogID(id), true, nil
 }
 
 func newLogID() conversation.LogID {
@@ -241,46 +248,6 @@ func isEmpty(p *pebble.DB) (empty bool, err error) {
 	defer func() { err = errors.Join(err, it.Close()) }()
 	empty = !it.First()
 	return empty, it.Error()
-}
-
-// prepare makes the directory and refuses one that holds something else.
-func prepare(fs vfs.FS, dir string) error {
-	if err := fs.MkdirAll(dir, 0o700); err != nil {
-		return openError(dir, err)
-	}
-	names, err := fs.List(dir)
-	if err != nil {
-		return openError(dir, err)
-	}
-	_, err = recognise(dir, names)
-	return err
-}
-
-// recognise says whether the files of a directory are those of a store, and
-// refuses what holds something else or was written by a newer program.
-func recognise(dir string, names []string) (ours bool, err error) {
-	version := uint64(0)
-	for _, name := range names {
-		ours = ours || strings.HasPrefix(name, "marker.")
-		if v, ok := strings.CutPrefix(name, "marker.format-version."); ok {
-			if _, v, ok = strings.Cut(v, "."); ok {
-				if n, err := strconv.ParseUint(v, 10, 32); err == nil {
-					version = max(version, n)
-				}
-			}
-		}
-	}
-	if version > uint64(format) {
-		return false, tooNew(dir, "format", version, uint64(format))
-	}
-	other := func(name string) bool {
-		return !strings.HasPrefix(name, ".") && !slices.Contains([]string{"lost+found", lockFile, pidFile, ballastFile}, name) &&
-			!strings.HasPrefix(name, "MANIFEST-") && !strings.HasPrefix(name, "OPTIONS-")
-	}
-	if !ours && slices.ContainsFunc(names, other) {
-		return false, foreign(dir)
-	}
-	return ours, nil
 }
 
 // lockDir takes the directory for this process and leaves its id for the next
@@ -341,19 +308,39 @@ func openError(dir string, err error) error {
 		return err
 	}
 	e := &OpenError{Dir: dir, Err: err}
+	var damage *ondisk.Damage
+	var newer *inspect.TooNewError
+	var unreadable *inspect.UnreadableError
 	switch {
+	case errors.Is(err, inspect.ErrForeign):
+		return foreign(dir)
+	case errors.As(err, &newer):
+		return tooNew(dir, "format", newer.Format, uint64(format))
+	case errors.As(err, &unreadable):
+		e.Reason = OpenPermission
+		e.Sentence = fmt.Sprintf("cannot read %s: permission denied, running as uid %d", unreadable.Path, os.Getuid())
 	case errors.Is(err, os.ErrPermission):
 		e.Reason = OpenPermission
 		e.Sentence = fmt.Sprintf("cannot write to %s: permission denied, running as uid %d", dir, os.Getuid())
+	case errors.As(err, &damage):
+		e.Reason = OpenCorrupt
+		e.Sentence = damageSentence(dir, damage.Error())
 	case crdb.Is(err, pebble.ErrCorruption): // a mark, which the standard library does not see
 		e.Reason = OpenCorrupt
-		where := strings.Join(strings.Fields(crdb.FlattenDetails(err)), " ")
-		if where != "" {
-			where = " (" + where + ")"
+		what := oneLine(err)
+		if where := strings.Join(strings.Fields(crdb.FlattenDetails(err)), " "); where != "" {
+			what += " (" + where + ")"
 		}
-		e.Sentence = fmt.Sprintf("%s is damaged: %v%s; nothing was changed: restore a backup, or copy the directory aside before trying anything else", dir, err, where)
+		e.Sentence = damageSentence(dir, what)
 	default:
-		e.Sentence = fmt.Sprintf("cannot open %s: %v", dir, err)
+		e.Sentence = fmt.Sprintf("cannot open %s: %s", dir, oneLine(err))
 	}
 	return e
 }
+
+func damageSentence(dir, what string) string {
+	return fmt.Sprintf("%s is damaged: %s; nothing was changed: restore a backup, or copy the directory aside before trying anything else", dir, what)
+}
+
+// oneLine is an error's text without its line breaks.
+func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }

@@ -465,9 +465,9 @@ func lifeOn(fs vfs.FS, n int) (_ []conversation.Seq, fired bool) {
 		err := inject.MaybeError(op)
 		if err != nil {
 			injected.Store(true)
-			// A log or a directory that cannot be written ends the process, by Fatalf
-			// or by a panic of Pebble's; TestFailingLog is about the first.
-			if strings.HasSuffix(op.Path, ".log") || op.Kind == errorfs.OpFileSync && op.Path == "store" {
+			// A log, its synced length or a directory that cannot be written ends the
+			// process, by Fatalf or by a panic of Pebble's; TestFailingLog is about the first.
+			if strings.HasSuffix(op.Path, ".log") || strings.HasSuffix(op.Path, "SYNCED") || op.Kind == errorfs.OpFileSync && op.Path == "store" {
 				die()
 			}
 		}

@@ -3,19 +3,18 @@ package pebble
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"parley/persistence/pebble/internal/inspect"
+	"parley/persistence/pebble/internal/ondisk"
 )
 
 // ErrReadOnly is the answer to a write where the store was opened with OpenReadOnly.
-var ErrReadOnly = errors.New("the store is open for reading only")
-
-// lockFile is the name of Pebble's lock.
-const lockFile = "LOCK"
+var ErrReadOnly = ondisk.ErrReadOnly
 
 // OpenReadOnly opens the store in dir and changes nothing there: no file is made,
 // written, renamed or removed. Reads work; Acquire, Commit and Delete fail with
@@ -29,27 +28,53 @@ func OpenReadOnly(dir string, o Options) (*DB, error) {
 
 func openReadOnlyOn(fs vfs.FS, dir string, o Options) (*DB, error) {
 	o = o.filled()
-	names, err := fs.List(dir)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, absent(dir)
-	}
-	if err != nil {
-		return nil, openError(dir, err)
-	}
-	if ours, err := recognise(dir, names); err != nil {
-		return nil, err
-	} else if !ours {
-		return nil, absent(dir)
-	}
-	lock, err := lockToRead(fs, dir, names)
+	lock, found, err := inspectToRead(fs, dir, o)
 	if err != nil {
 		return nil, err
 	}
-	db, err := startReadOnly(readOnlyFS{fs}, dir, o, lock)
+	if found.Lost > 0 {
+		o.Logger.Warn("the end of the log cannot be read", "file", found.Where, "bytes", found.Lost)
+	}
+	db, err := startReadOnly(ondisk.ReadOnly(fs), dir, o, lock)
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
 	return db, nil
+}
+
+// inspectToRead looks at a store as Open does, under a lock that the caller closes.
+func inspectToRead(fs vfs.FS, dir string, o Options) (*pebble.Lock, *inspect.Findings, error) {
+	listing, err := ondisk.Look(fs, dir, ondisk.Unknown)
+	switch {
+	case listing == nil && !errors.As(err, new(*ondisk.Damage)):
+		return nil, nil, openError(dir, err)
+	case listing != nil && len(listing.Names) == 0:
+		return nil, nil, absent(dir)
+	case listing != nil && listing.Kind == ondisk.Foreign:
+		return nil, nil, foreign(dir)
+	}
+	names, err := fs.List(dir)
+	if err != nil {
+		return nil, nil, openError(dir, err)
+	}
+	lock, err := lockToRead(fs, dir, names)
+	if err != nil {
+		return nil, nil, err
+	}
+	found, err := inspect.Directory(fs, dir, inspect.BootID(fs), uint64(format), slices.Contains(names, pidFile))
+	if err == nil && found.Listing.Kind == ondisk.Nothing {
+		err = absent(dir)
+	}
+	if err == nil {
+		var exists bool
+		if exists, err = certify(found, fs, dir, o, lock); err == nil && !exists {
+			err = absent(dir)
+		}
+	}
+	if err != nil {
+		return nil, nil, errors.Join(openError(dir, err), lock.Close())
+	}
+	return lock, found, nil
 }
 
 func startReadOnly(fs vfs.FS, dir string, o Options, lock *pebble.Lock) (*DB, error) {
@@ -58,12 +83,9 @@ func startReadOnly(fs vfs.FS, dir string, o Options, lock *pebble.Lock) (*DB, er
 	opts.ReadOnly, opts.ErrorIfNotExists = true, true
 	p, err := openPebble(dir, opts)
 	if err != nil {
-		return nil, openError(dir, err)
+		return nil, openError(dir, unsound(err))
 	}
-	log, found, err := identity(p, dir)
-	if err == nil && !found {
-		err = foreign(dir)
-	}
+	log, _, err := identity(stored{p: p}, dir)
 	if err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
@@ -78,7 +100,7 @@ func startReadOnly(fs vfs.FS, dir string, o Options, lock *pebble.Lock) (*DB, er
 // lockToRead takes the directory's lock if there is one to take.
 func lockToRead(fs vfs.FS, dir string, names []string) (*pebble.Lock, error) {
 	if !slices.Contains(names, lockFile) {
-		return pebble.LockDirectory(dir, readOnlyFS{fs})
+		return pebble.LockDirectory(dir, ondisk.ReadOnly(fs))
 	}
 	lock, err := pebble.LockDirectory(dir, fs)
 	if errors.Is(err, os.ErrPermission) {
@@ -93,29 +115,3 @@ func lockToRead(fs vfs.FS, dir string, names []string) (*pebble.Lock, error) {
 func absent(dir string) error {
 	return &OpenError{Dir: dir, Reason: OpenAbsent, Sentence: fmt.Sprintf("there is no parley store in %s", dir)}
 }
-
-// readOnlyFS is a file system in which nothing can be changed. Its locks lock nothing.
-type readOnlyFS struct{ vfs.FS }
-
-type noLock struct{}
-
-func (noLock) Close() error { return nil }
-
-func (readOnlyFS) Lock(string) (io.Closer, error) { return noLock{}, nil }
-
-func (readOnlyFS) Create(string, vfs.DiskWriteCategory) (vfs.File, error) { return nil, ErrReadOnly }
-
-func (readOnlyFS) OpenReadWrite(string, vfs.DiskWriteCategory, ...vfs.OpenOption) (vfs.File, error) {
-	return nil, ErrReadOnly
-}
-
-func (readOnlyFS) ReuseForWrite(string, string, vfs.DiskWriteCategory) (vfs.File, error) {
-	return nil, ErrReadOnly
-}
-
-func (readOnlyFS) Link(string, string) error          { return ErrReadOnly }
-func (readOnlyFS) Remove(string) error                { return ErrReadOnly }
-func (readOnlyFS) RemoveAll(string) error             { return ErrReadOnly }
-func (readOnlyFS) Rename(string, string) error        { return ErrReadOnly }
-func (readOnlyFS) MkdirAll(string, os.FileMode) error { return ErrReadOnly }
-func (f readOnlyFS) Unwrap() vfs.FS                   { return f.FS }

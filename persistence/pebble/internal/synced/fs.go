@@ -1,0 +1,265 @@
+package synced
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"parley/persistence/pebble/internal/ondisk"
+)
+
+// FS is the file system under Pebble.
+type FS struct {
+	vfs.FS
+	dir  string
+	root vfs.File // the directory
+
+	mu    sync.Mutex
+	out   vfs.File
+	state State
+	slots map[File]int // which slot a file has
+	free  []int        // slots without a file
+	next  int
+	ended bool
+}
+
+// Start writes the state anew, durable when it returns, and returns the file
+// system that keeps it. Close must follow.
+func Start(fs vfs.FS, dir string, s State) (*FS, error) {
+	f := &FS{FS: fs, dir: dir, state: s, slots: map[File]int{}}
+	b := s.header()
+	for file, length := range s.Files {
+		var slot [slotSize]byte
+		b = append(b, slotOf(&slot, file, length)...)
+		f.slots[file] = f.next
+		f.next++
+	}
+	// Room for more, so that a full disk does not keep a length from being written.
+	if n := len(b); n < roomSize {
+		b = append(b, make([]byte, roomSize-n)...)
+	}
+	var err error
+	if f.root, err = fs.OpenDir(dir); err != nil {
+		return nil, err
+	}
+	if err = f.replace(b); err == nil {
+		f.out, err = fs.OpenReadWrite(f.path(), vfs.WriteCategoryUnspecified)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.root.Close())
+	}
+	return f, nil
+}
+
+func (f *FS) path() string { return f.PathJoin(f.dir, ondisk.SyncedFile) }
+
+// replace puts the file in the place of the one that is there.
+func (f *FS) replace(b []byte) error {
+	fresh := f.PathJoin(f.dir, ondisk.SyncedNew)
+	out, err := f.FS.Create(fresh, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	_, err = out.Write(b)
+	if err == nil {
+		err = out.Sync()
+	}
+	if err = errors.Join(err, out.Close()); err != nil {
+		return err
+	}
+	if err := f.FS.Rename(fresh, f.path()); err != nil {
+		return err
+	}
+	return f.root.Sync()
+}
+
+// State is what is kept now.
+func (f *FS) State() State {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := f.state
+	s.Files = map[File]int64{}
+	for file, length := range f.state.Files {
+		s.Files[file] = length
+	}
+	return s
+}
+
+// Settle says that the store has a new identity for what was lost.
+func (f *FS) Settle() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.state.Lost = 0
+	return f.writeHeader()
+}
+
+// Close ends the keeping; closed says that Pebble was closed in order. Idempotent.
+func (f *FS) Close(closed bool) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.ended {
+		return nil
+	}
+	f.ended = true
+	var err error
+	if closed {
+		f.state.Phase = Closed
+		err = f.writeHeader()
+	}
+	return errors.Join(err, f.out.Close(), f.root.Close())
+}
+
+func (f *FS) writeHeader() error {
+	if _, err := f.out.WriteAt(f.state.header(), 0); err != nil {
+		return err
+	}
+	return f.out.Sync()
+}
+
+// keep writes down how much of a file is synced.
+func (f *FS) keep(file File, length int64) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	slot, ok := f.slots[file]
+	if !ok {
+		if n := len(f.free); n > 0 {
+			slot, f.free = f.free[n-1], f.free[:n-1]
+		} else {
+			slot = f.next
+			f.next++
+		}
+		f.slots[file] = slot
+	}
+	f.state.Files[file] = length
+	var b [slotSize]byte
+	_, err := f.out.WriteAt(slotOf(&b, file, length), headerSize+int64(slot)*slotSize)
+	return err
+}
+
+// forget drops the entry of a file that is to be removed.
+func (f *FS) forget(file File) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	slot, ok := f.slots[file]
+	if !ok {
+		return nil
+	}
+	delete(f.slots, file)
+	delete(f.state.Files, file)
+	f.free = append(f.free, slot)
+	_, err := f.out.WriteAt(make([]byte, slotSize), headerSize+int64(slot)*slotSize)
+	return err
+}
+
+// fileOf says whether a path is that of a file whose length is kept.
+func (f *FS) fileOf(path string) (File, bool) {
+	if f.PathDir(path) != f.PathDir(f.path()) {
+		return File{}, false
+	}
+	name := f.PathBase(path)
+	if num, ok := ondisk.ManifestNumber(name); ok {
+		return File{Manifest, num}, true
+	}
+	if num, ok := ondisk.LogNumber(name); ok {
+		return File{Log, num}, true
+	}
+	return File{}, false
+}
+
+// Create implements vfs.FS.
+func (f *FS) Create(path string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	out, err := f.FS.Create(path, category)
+	file, kept := f.fileOf(path)
+	if err != nil || !kept {
+		return out, err
+	}
+	// A log that is there counts even before its first sync: one that is gone later
+	// is missed.
+	if err = f.keep(file, 0); err == nil && file.Type == Log {
+		err = f.out.Sync()
+	}
+	if err != nil {
+		return nil, errors.Join(err, out.Close())
+	}
+	return &keptFile{File: out, fs: f, file: file}, nil
+}
+
+// ReuseForWrite implements vfs.FS. Nothing is used again: see the package comment.
+func (f *FS) ReuseForWrite(old, path string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	out, err := f.Create(path, category)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.Remove(old); err != nil {
+		return nil, errors.Join(err, out.Close())
+	}
+	return out, nil
+}
+
+// Remove implements vfs.FS.
+func (f *FS) Remove(path string) error {
+	if file, kept := f.fileOf(path); kept {
+		if err := f.forget(file); err != nil {
+			return err
+		}
+	}
+	return f.FS.Remove(path)
+}
+
+// Unwrap implements vfs.FS.
+func (f *FS) Unwrap() vfs.FS { return f.FS }
+
+// keptFile is a log or a manifest that is being written.
+type keptFile struct {
+	vfs.File
+	fs      *FS
+	file    File
+	written atomic.Int64
+	named   bool // its name is durable
+}
+
+func (k *keptFile) Write(b []byte) (int, error) {
+	n, err := k.File.Write(b)
+	k.written.Add(int64(n))
+	return n, err
+}
+
+func (k *keptFile) Sync() error     { return k.synced(k.File.Sync) }
+func (k *keptFile) SyncData() error { return k.synced(k.File.SyncData) }
+
+func (k *keptFile) SyncTo(length int64) (all bool, err error) {
+	written := k.written.Load()
+	all, err = k.File.SyncTo(length)
+	if err == nil && all {
+		err = k.kept(written)
+	}
+	return all, err
+}
+
+func (k *keptFile) synced(sync func() error) error {
+	written := k.written.Load()
+	if err := sync(); err != nil {
+		return err
+	}
+	return k.kept(written)
+}
+
+func (k *keptFile) kept(length int64) error {
+	if err := k.fs.keep(k.file, length); err != nil {
+		return err
+	}
+	if k.file.Type != Manifest {
+		return nil
+	}
+	// Pebble syncs the directory only after it has made the marker that names the
+	// manifest: a power cut between the two could leave a marker of nothing.
+	if !k.named {
+		if err := k.fs.root.Sync(); err != nil {
+			return err
+		}
+		k.named = true
+	}
+	return k.fs.out.Sync()
+}

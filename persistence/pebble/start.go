@@ -1,0 +1,183 @@
+package pebble
+
+import (
+	"errors"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"parley/conversation"
+	"parley/persistence/pebble/internal/inspect"
+	"parley/persistence/pebble/internal/layout"
+	"parley/persistence/pebble/internal/synced"
+)
+
+// starting is a store between the look at its directory and its use: from here on
+// the directory is changed.
+type starting struct {
+	fs     vfs.FS
+	dir    string
+	o      Options
+	health *health
+	lock   *pebble.Lock
+	unlock func() error
+	guard  *guard     // nil: no disk to watch
+	marks  *synced.FS // nil: a store in memory
+	lost   int64
+	where  string
+}
+
+// watch reads the disk for the first time and gives up the ballast of the process
+// before; it is made again if there is room.
+func (s *starting) watch(fs vfs.FS) {
+	read := func() (free, total uint64, err error) {
+		u, err := fs.GetDiskUsage(s.dir)
+		return u.AvailBytes, u.TotalBytes, err
+	}
+	if s.o.FreeSpace != nil {
+		read = func() (free, total uint64, err error) { return s.o.FreeSpace(s.dir) }
+	}
+	s.guard = &guard{
+		log: s.o.Logger, read: read, every: s.o.CheckEvery,
+		ballastFS: fs, ballastPath: fs.PathJoin(s.dir, ballastFile),
+	}
+	_ = fs.Remove(s.guard.ballastPath)
+	s.o.MemTableBytes = s.guard.first(s.o)
+	s.fs = vfs.OnDiskFull(fs, s.guard.dropBallast)
+}
+
+// prepare writes down how much of each file is there, before Pebble may change
+// one. What an unfinished creation left goes first: nothing was ever stored there.
+func (s *starting) prepare(found *inspect.Findings, exists bool, boot string) error {
+	state := synced.State{Phase: synced.Running, Boot: boot, Files: map[synced.File]int64{}}
+	if !exists {
+		state.Phase = synced.Creating
+	}
+	if found.Marks != nil && found.Marks.Phase == synced.Creating {
+		for _, name := range found.Listing.Debris {
+			if err := s.fs.Remove(s.fs.PathJoin(s.dir, name)); err != nil {
+				return err
+			}
+		}
+	}
+	if exists {
+		if err := syncAll(found, s.fs, s.dir); err != nil {
+			return err
+		}
+		state.Files = found.Ends
+		if found.Marks != nil {
+			s.lost, s.where = found.Marks.Lost, "the log of the start before"
+		}
+		if found.Lost > 0 {
+			s.lost, s.where = found.Lost, found.Where
+		}
+		state.Lost = s.lost
+	}
+	var err error
+	s.marks, err = synced.Start(s.fs, s.dir, state)
+	return err
+}
+
+// syncAll makes durable what was read, so that it can be counted on: what a killed
+// process wrote last may still be on its way to the disk.
+func syncAll(f *inspect.Findings, fs vfs.FS, dir string) error {
+	for _, file := range append(f.Logs, f.Listing.Manifest) {
+		in, err := fs.Open(fs.PathJoin(dir, file.Name))
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(in.Sync(), in.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// start opens Pebble, makes what a new store needs, and begins to watch the disk.
+func (s *starting) start() (*DB, error) {
+	p, log, err := s.open()
+	if err != nil {
+		return nil, errors.Join(openError(s.dir, err), s.stop())
+	}
+	db := &DB{
+		p: p, log: log, cache: newWriterCache(s.o.Heads), health: s.health, guard: s.guard, metrics: s.o.Metrics,
+		marks: s.marks, unlock: s.unlock, writes: pebble.Sync,
+	}
+	if s.guard != nil {
+		s.guard.start()
+	}
+	db.unwatch = s.o.Metrics.Watch(db.stats)
+	return db, nil
+}
+
+// stop ends what prepare began, where nothing came of it.
+func (s *starting) stop() error {
+	if s.marks == nil {
+		return nil
+	}
+	return s.marks.Close(false)
+}
+
+func (s *starting) open() (*pebble.DB, conversation.LogID, error) {
+	p, err := s.openPebble()
+	if err != nil {
+		return nil, "", err
+	}
+	log, created, err := identify(p, s.dir)
+	if err == nil && created {
+		p, err = s.again(p)
+	}
+	if err == nil && s.lost > 0 {
+		log, err = s.renew(p)
+	}
+	if err != nil {
+		if p != nil {
+			err = errors.Join(err, p.Close())
+		}
+		return nil, "", err
+	}
+	return p, log, nil
+}
+
+// again closes and opens a store that has just been made. The first log of a new
+// directory is written without the marks that distinguish damage in its middle
+// from its end; the second one has them. And from here on it is a store.
+func (s *starting) again(p *pebble.DB) (*pebble.DB, error) {
+	if err := p.Close(); err != nil {
+		return nil, err
+	}
+	if s.marks != nil {
+		state := s.marks.State()
+		state.Phase = synced.Running
+		if err := s.marks.Close(false); err != nil {
+			return nil, err
+		}
+		next, err := synced.Start(s.marks.FS, s.dir, state)
+		if err != nil {
+			return nil, err
+		}
+		s.marks = next
+	}
+	return s.openPebble()
+}
+
+// renew gives the store another log id, as a restored one has: clients that saw
+// what is lost must not continue as if it were there.
+func (s *starting) renew(p *pebble.DB) (conversation.LogID, error) {
+	s.o.Logger.Error("the end of the log could not be read: what was acknowledged last before the power failed may be lost; clients will read everything anew",
+		"bytes", s.lost, "file", s.where, "dir", s.dir)
+	s.o.Metrics.LostBytes.Set(float64(s.lost))
+	log := newLogID()
+	if err := p.Set(layout.KeyLog, []byte(log), pebble.Sync); err != nil {
+		return "", err
+	}
+	return log, s.marks.Settle()
+}
+
+func (s *starting) openPebble() (*pebble.DB, error) {
+	fs := s.fs
+	if s.marks != nil {
+		fs = s.marks
+	}
+	return openPebble(s.dir, pebbleOptions(fs, s.o, s.health, s.lock))
+}
