@@ -18,6 +18,7 @@ type mutant struct {
 	file     string   // what is changed, from the top of the module
 	breaks   string   // the promise that a user would miss
 	packages []string // whose tests must notice, in this order
+	by       string   // the test that is known to notice; "" = not known
 
 	// At most one of the two says that the mutant is known to survive, and why.
 	equivalent string // nobody can notice it
@@ -37,6 +38,7 @@ var idPattern = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
 //	file: persistence/pebble/commit.go
 //	breaks: what was acknowledged is lost when the power goes
 //	tests: ./persistence/pebble ./actors      (without it: the file's own package)
+//	by: TestKill/a_part_of_it                 (the test that notices; it is run first)
 //	equivalent: why nobody can notice it      (if so)
 //	untested: why no test notices it yet      (if so)
 //	 a line of the file that stays
@@ -119,7 +121,7 @@ func (m *mutant) add(line string) error {
 		return nil
 	}
 	key, value, found := strings.Cut(line, ": ")
-	fields := map[string]*string{"file": &m.file, "breaks": &m.breaks, "equivalent": &m.equivalent, "untested": &m.untested}
+	fields := map[string]*string{"file": &m.file, "breaks": &m.breaks, "by": &m.by, "equivalent": &m.equivalent, "untested": &m.untested}
 	switch field := fields[key]; {
 	case m.old != "" || m.new != "":
 		return fmt.Errorf("%q stands behind the change; does a line of it lack its first sign?", line)
@@ -148,6 +150,8 @@ func (m *mutant) check() error {
 		return fmt.Errorf("the change changes nothing")
 	case m.equivalent != "" && m.untested != "":
 		return fmt.Errorf("it is either equivalent or untested")
+	case m.by != "" && m.marked():
+		return fmt.Errorf("it names a test that notices, and is marked as surviving")
 	}
 	if m.packages == nil {
 		m.packages = []string{"./" + path.Dir(m.file)}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"embed"
 	"flag"
 	"fmt"
 	"io"
@@ -16,12 +15,10 @@ import (
 	"time"
 )
 
-//go:embed list
-var embedded embed.FS
-
 // options are the flags.
 type options struct {
 	module   string
+	lists    string
 	run      string
 	parallel int
 	limit    time.Duration
@@ -34,17 +31,14 @@ func main() {
 	defer stop()
 	var o options
 	flag.StringVar(&o.module, "module", ".", "top folder of the module whose code is mutated")
+	flag.StringVar(&o.lists, "lists", "cmd/parley-mutants/list", "folder of the lists")
 	flag.StringVar(&o.run, "run", "", "ids or lists, with commas between them (default: every mutant)")
 	flag.IntVar(&o.parallel, "parallel", max(1, runtime.NumCPU()/2), "how many mutants are tested at the same time")
 	flag.DurationVar(&o.limit, "limit", 2*time.Minute, "how long the tests of one package may take")
 	flag.BoolVar(&o.short, "short", false, "run the tests with -short")
 	flag.BoolVar(&o.check, "check", false, "only check that every entry fits the code")
 	flag.Parse()
-	lists, err := fs.Sub(embedded, "list")
-	if err == nil {
-		err = run(ctx, os.Stdout, lists, o)
-	}
-	if err != nil {
+	if err := run(ctx, os.Stdout, os.DirFS(o.lists), o); err != nil {
 		fmt.Fprintln(os.Stderr, "parley-mutants:", err)
 		os.Exit(1)
 	}
@@ -81,7 +75,9 @@ func run(ctx context.Context, out io.Writer, lists fs.FS, o options) error {
 		fitting = append(fitting, m)
 	}
 	result.total = len(fitting)
-	if !o.check {
+	if o.check {
+		fmt.Fprintf(out, "%d of %d entries fit the code\n", len(fitting), len(some))
+	} else {
 		if err := r.baseline(ctx, out, fitting); err != nil {
 			return err
 		}
@@ -111,7 +107,7 @@ func (r runner) baseline(ctx context.Context, out io.Writer, mutants []mutant) e
 	slices.Sort(packages)
 	for _, p := range packages {
 		began := time.Now()
-		v, by, err := r.test(ctx, p, "")
+		v, by, err := r.test(ctx, p, "", "")
 		if err != nil {
 			return err
 		}

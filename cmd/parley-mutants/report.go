@@ -74,8 +74,10 @@ func (r *report) print() {
 			}
 		}
 	}
-	fmt.Fprintln(r.out)
-	r.table()
+	if len(r.outcomes) > 0 {
+		fmt.Fprintln(r.out)
+		r.table()
+	}
 }
 
 // count is one row of the table.

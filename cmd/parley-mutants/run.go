@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -45,8 +46,9 @@ type outcome struct {
 	took    time.Duration
 }
 
-// try tests one mutant: the packages one after the other, until a test fails. An
-// error says that the entry is stale or that nothing could be run.
+// try tests one mutant: first with the test that is known to notice, then with all
+// tests of the packages one after the other, until one fails. An error says that
+// the entry is stale or that nothing could be run.
 func (r runner) try(ctx context.Context, m mutant) (outcome, error) {
 	began := time.Now()
 	overlay, err := r.overlay(m)
@@ -54,10 +56,17 @@ func (r runner) try(ctx context.Context, m mutant) (outcome, error) {
 		return outcome{}, err
 	}
 	result := outcome{mutant: m}
-	for _, pkg := range m.packages {
-		result.verdict, result.by, err = r.test(ctx, pkg, overlay)
-		if err != nil || result.verdict != survived {
-			break
+	runs := []string{""}
+	if m.by != "" {
+		runs = []string{m.by, ""}
+	}
+tests:
+	for _, only := range runs {
+		for _, pkg := range m.packages {
+			result.verdict, result.by, err = r.test(ctx, pkg, overlay, only)
+			if err != nil || result.verdict != survived {
+				break tests
+			}
 		}
 	}
 	result.took = time.Since(began)
@@ -88,13 +97,17 @@ func (r runner) overlay(m mutant) (string, error) {
 	return name, os.WriteFile(name, list, 0o600)
 }
 
-// test runs the tests of one package, mutated if an overlay is named. The command
-// "go vet" is left out: it is not a test, and CI runs it on real code.
-func (r runner) test(ctx context.Context, pkg, overlay string) (verdict, string, error) {
+// test runs the tests of one package, or only one of them, mutated if an overlay is
+// named. The command "go vet" is left out: it is not a test, and CI runs it on real
+// code.
+func (r runner) test(ctx context.Context, pkg, overlay, only string) (verdict, string, error) {
 	args := []string{"test", "-json", "-vet=off", "-count=1", "-failfast", "-timeout", r.limit.String(),
 		"-exec", fmt.Sprintf(`sh -c 'ulimit -v %d && ulimit -t %d && exec "$0" "$@"'`, maxMemory, int((2*r.limit + moreToKill).Seconds()))}
 	if r.short {
 		args = append(args, "-short")
+	}
+	if only != "" {
+		args = append(args, "-run", pattern(only))
 	}
 	if overlay != "" {
 		args = append(args, "-overlay", overlay)
@@ -114,6 +127,15 @@ func (r runner) test(ctx context.Context, pkg, overlay string) (verdict, string,
 	}
 	v, by := classify(bytes.NewReader(stdout), stderr.String())
 	return v, by, nil
+}
+
+// pattern is the argument of -run for exactly one test, or one part of it.
+func pattern(test string) string {
+	parts := strings.Split(test, "/")
+	for i, part := range parts {
+		parts[i] = "^" + regexp.QuoteMeta(part) + "$"
+	}
+	return strings.Join(parts, "/")
 }
 
 // testEvent is a line of "go test -json".

@@ -28,6 +28,7 @@ func TestRun(t *testing.T) {
 		{run: "takes-all-memory", slow: true, want: []string{"killed ", "TestSum (the process ended)"}},
 		{run: "panics,ends-the-process-elsewhere", slow: true, want: []string{"killed ", "TestSum", "killed ", "TestSum (the process ended)"}},
 		{run: "fails-before-any-test", slow: true, want: []string{"killed ", "outside of a test: panic: not today"}},
+		{run: "killed-by-the-named-test,killed-by-another-test", slow: true, want: []string{"killed ", "TestClamp/inside", "killed ", "TestSum"}},
 		{run: "stale,twice", err: true, want: []string{"STALE OR NOT RUN: clamp.txt:", "stale: clamp/clamp.go does not have these lines any more", "twice: clamp/clamp.go has these lines 3 times"}},
 	} {
 		if c.slow && testing.Short() {
