@@ -129,6 +129,27 @@ func TestFailedCommit(t *testing.T) {
 	}
 }
 
+// After a failed commit the work that was open goes on soon, not with the next regular scan.
+func TestFailedCommitGoesOn(t *testing.T) {
+	withHarness(t, nil, func(t *testing.T, h *harness) {
+		time.Sleep(h.cfg.DueEvery + time.Millisecond) // the next scan is as far away as can be
+		h.create(mainKey)
+		h.ok(h.tell(mainKey, say("a", "hello")))
+		stopped := h.call()
+		h.store.FailCommit(func(int, conversation.SessionKey, conversation.Commit) (error, bool) {
+			return conversation.ErrConflict, false
+		})
+		h.refused(h.tell(mainKey, say("b", "and this")), conversation.Unavailable)
+		h.store.FailCommit(nil)
+		if !stopped.Over() {
+			t.Error("the model call goes on although its session has left")
+		}
+		time.Sleep(2 * time.Second)
+		h.reply(actorstest.Text("hi"))
+		h.assertComplete(mainKey)
+	})
+}
+
 // A message that would make the full store fuller is refused at the door; the
 // result of running work is not, and neither is a cancel.
 func TestFullDoor(t *testing.T) {

@@ -3,6 +3,8 @@ package actors
 import (
 	"context"
 	"errors"
+	"iter"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -81,6 +83,26 @@ func TestDrain(t *testing.T) {
 			h.reply(actorstest.Text("done"))
 		})
 	})
+	t.Run("a commit in flight that asks a model", func(t *testing.T) {
+		withHarness(t, nil, func(t *testing.T, h *harness) {
+			h.create(mainKey)
+			held := h.store.Hold(persistencetest.BeforeWrite, nil)
+			a := h.tell(mainKey, say("a", "hello"))
+			<-held.Held()
+			done, began := h.drain(t.Context()), time.Now()
+			held.Release()
+			if err := <-done; err != nil || time.Since(began) != 0 {
+				t.Errorf("after %v: %v", time.Since(began), err)
+			}
+			h.ok(a)
+			if n := len(h.model.Calls()); n != 0 {
+				t.Errorf("%d model calls are started by a node that goes away", n)
+			}
+			h.restart()
+			h.reply(actorstest.Text("hi"))
+			h.assertComplete(mainKey)
+		})
+	})
 	t.Run("a step that does not", func(t *testing.T) {
 		withHarness(t, nil, func(t *testing.T, h *harness) {
 			h.create(mainKey)
@@ -142,6 +164,56 @@ func TestDrain(t *testing.T) {
 			h.cancel()
 			h.refused(a, conversation.Unavailable)
 		})
+	})
+}
+
+// slowReads is a store whose reads wait while a test holds them.
+type slowReads struct {
+	conversation.Store
+	held          atomic.Bool
+	records, find chan struct{} // the test closes them
+}
+
+func (s *slowReads) wait(until chan struct{}) {
+	if s.held.Load() {
+		<-until
+	}
+}
+
+func (s *slowReads) Records(ctx context.Context, key conversation.SessionKey, r conversation.Range) iter.Seq2[conversation.Record, error] {
+	s.wait(s.records)
+	return s.Store.Records(ctx, key, r)
+}
+
+func (s *slowReads) Find(ctx context.Context, key conversation.SessionKey, keys []conversation.Key) ([]conversation.Seq, error) {
+	s.wait(s.find)
+	return s.Store.Find(ctx, key, keys)
+}
+
+// A model call that waits for its transcript does not start any more when the node
+// drains, also while the session still waits for a look-up.
+func TestDrainWhileReading(t *testing.T) {
+	store := &slowReads{}
+	withHarness(t, func(h *harness) { store.Store, h.through = h.store, store }, func(t *testing.T, h *harness) {
+		h.create(mainKey)
+		time.Sleep(h.cfg.CacheIdle + time.Second)
+		store.records, store.find = make(chan struct{}), make(chan struct{})
+		store.held.Store(true)
+		h.ok(h.tell(mainKey, say("a", "hello")))
+		part := h.tell(mainKey, conversation.AddPart{Author: ada, Source: "n1", Text: "x"})
+		synctest.Wait()
+		began := time.Now()
+		done := h.drain(t.Context())
+		close(store.records)
+		synctest.Wait()
+		close(store.find)
+		if err := <-done; err != nil || time.Since(began) != 0 {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+		h.ok(part)
+		if n := len(h.model.Calls()); n != 0 {
+			t.Errorf("%d model calls", n)
+		}
 	})
 }
 

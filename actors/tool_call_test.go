@@ -42,6 +42,29 @@ func (h *harness) finished() conversation.ToolFinished {
 	return all[0]
 }
 
+// A session that leaves stops its tools at once, also when messages wait behind it: a
+// fenced one must not act any more.
+func TestToolStopsWhenSessionLeaves(t *testing.T) {
+	stopped := make(chan struct{})
+	withTool(t, conversation.ToolSpec{}, func(ctx context.Context, _ conversation.ToolCall) (string, error) {
+		<-ctx.Done()
+		close(stopped)
+		return "", ctx.Err()
+	}, func(t *testing.T, h *harness, _ *actorstest.Tool) {
+		pid := h.e.registry.Actor(mainKey)
+		behind := make(pause)
+		h.e.send(pid, &unloadNow{reason: "fenced", err: errUnreachable()})
+		h.e.send(pid, behind)
+		synctest.Wait()
+		select {
+		case <-stopped:
+		default:
+			t.Error("the tool goes on")
+		}
+		close(behind)
+	})
+}
+
 func untilCancelled(ctx context.Context, _ conversation.ToolCall) (string, error) {
 	<-ctx.Done()
 	return "", ctx.Err()

@@ -11,6 +11,7 @@ import (
 
 	"parley/actors/actorstest"
 	"parley/conversation"
+	"parley/persistence/persistencetest"
 )
 
 // One question for the order is open at a time, the next one is about all that
@@ -60,6 +61,44 @@ func TestTriageIsOne(t *testing.T) {
 			t.Errorf("%d questions are open after the session has left", n)
 		}
 		h.ok(h.tell(mainKey, conversation.Cancel{By: conversation.ByUser, Drop: true}))
+	})
+}
+
+// A node that goes away asks for no order, although a step may still come to its end.
+func TestNoTriageWhileDraining(t *testing.T) {
+	withHarness(t, func(h *harness) {
+		h.cfg.Rules.Policy.Mode = conversation.ModeQueue
+		h.cfg.Rules.Policy.TriageAgent = researcher
+	}, func(t *testing.T, h *harness) {
+		h.create(mainKey)
+		h.ok(h.tell(mainKey, say("a", "work")))
+		h.call()
+		for i, drains := range []bool{true, false} {
+			held := h.store.Hold(persistencetest.BeforeWrite, nil)
+			var more []*answer
+			for n := range 3 { // so many that it matters
+				more = append(more, h.tell(mainKey, say(fmt.Sprint("b", i, n), "more")))
+			}
+			<-held.Held()
+			var done chan error
+			if drains {
+				done = h.drain(t.Context())
+			}
+			held.Release()
+			for _, a := range more {
+				h.ok(a)
+			}
+			if n := len(h.model.Open()); (n == 1) != drains {
+				t.Errorf("draining %v: %d model calls are open", drains, n)
+			}
+			h.model.Open()[0].Answer(actorstest.Text("done"))
+			if drains {
+				if err := <-done; err != nil {
+					t.Error(err)
+				}
+				h.restart()
+			}
+		}
 	})
 }
 
