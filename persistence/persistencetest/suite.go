@@ -360,7 +360,7 @@ func duplicates(f *fixture) {
 	}
 	refused("a part again", []conversation.KeyAt{part("n2", 0, 4), part("n1", 1, 4)}, part("n1", 1, 0).Key, 3)
 	refused("a client id again", []conversation.KeyAt{client(alice, "c1", 4)}, client(alice, "c1", 0).Key, 1)
-	refused("a key twice in one commit", []conversation.KeyAt{part("n3", 0, 4), part("n3", 0, 4)}, part("n3", 0, 0).Key, 4)
+	refused("a key twice in one commit", []conversation.KeyAt{part("n3", 0, 4), part("n3", 0, 5)}, part("n3", 0, 0).Key, 4)
 
 	f.equal(f.head(k), before, "the head after refused commits")
 	f.equal(f.spans(k, conversation.Range{}), "1-3", "records")
