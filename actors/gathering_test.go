@@ -76,3 +76,14 @@ func TestSessionLeavesDuringLookup(t *testing.T) {
 		h.ok(h.tell(mainKey, conversation.AddPart{Author: ada, Source: "build-7", Text: "done"}))
 	})
 }
+
+// So is one that waits for the commit of its read cursor.
+func TestSessionLeavesBeforeItsCursors(t *testing.T) {
+	withHarness(t, nil, func(t *testing.T, h *harness) {
+		h.create(mainKey)
+		seen := h.tell(mainKey, conversation.Seen{User: ada, Seq: 1})
+		h.silent(seen)
+		h.e.registry.Deliver(mainKey, &unloadNow{reason: "idle", err: errUnreachable()}, false)
+		h.refused(seen, conversation.Unavailable)
+	})
+}

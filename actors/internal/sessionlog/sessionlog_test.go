@@ -166,3 +166,24 @@ func TestRead(t *testing.T) {
 		}
 	})
 }
+
+// Whoever took the session while the outcome was looked for keeps it.
+func TestLookingForACommitTakesNothingAway(t *testing.T) {
+	withSession(t, func(t *testing.T, l *Log, store *persistencetest.Memory, c *conversation.Commit) {
+		var taken conversation.Head
+		store.FailCommit(func(int, conversation.SessionKey, conversation.Commit) (error, bool) { return errLine, false })
+		l.Pace = func(ctx context.Context) error {
+			var err error
+			if taken, err = store.Acquire(ctx, key, conversation.AcquireHow{}); err != nil {
+				t.Error(err)
+			}
+			return nil
+		}
+		if _, err := l.Commit(t.Context(), key, c); !errors.Is(err, conversation.ErrFenced) {
+			t.Errorf("the commit ended with %v", err)
+		}
+		if now, err := store.Head(t.Context(), key); err != nil || now.Epoch != taken.Epoch {
+			t.Errorf("epoch %d after %d, %v", now.Epoch, taken.Epoch, err)
+		}
+	})
+}
