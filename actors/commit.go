@@ -8,6 +8,7 @@ import (
 	"parley/actors/internal/modelcall"
 	"parley/actors/internal/observe"
 	"parley/actors/internal/sessionlog"
+	"parley/actors/internal/unreadable"
 	"parley/conversation"
 )
 
@@ -131,6 +132,7 @@ func (s *session) committed(m *committed) {
 	}
 	s.inFlight = nil
 	s.epoch = m.epoch
+	s.e.unreadable.Worked(s.key, unreadable.Commit)
 	if m.b.commit.Snapshot != nil {
 		s.snapshotAt = m.b.commit.After + conversation.Seq(len(m.b.events))
 	}
@@ -174,8 +176,9 @@ func (s *session) commitFailed(err error) {
 		s.fail("duplicate", err, unavailable)
 	case errors.Is(err, conversation.ErrConflict):
 		s.fail("conflict", err, unavailable)
-	case errors.Is(err, conversation.ErrUnread), errors.Is(err, conversation.ErrDamaged):
-		s.fail("unread", err, unavailable)
+	case errors.Is(err, conversation.ErrUnread), unreadable.Cause(err):
+		s.e.unreadable.Failed(s.key, unreadable.Commit, err)
+		s.fail("unread", err, errUnread(err))
 	case errors.Is(err, conversation.ErrClosed):
 		s.fail("closed", err, unavailable)
 	default:

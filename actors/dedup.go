@@ -45,9 +45,7 @@ func (s *session) duplicateChecked(m *duplicateResult) {
 	t := m.t
 	t.duplicateChecked = true
 	if m.err != nil {
-		err := errUnreachable()
-		err.Err = m.err
-		t.answer(s.e, err)
+		t.answer(s.e, errUnread(m.err))
 		s.processQueue()
 		return
 	}

@@ -81,6 +81,6 @@
 //
 // The parts with a small interface are packages below internal: admission (slots),
 // calls (tool calls and delegations), delivery (from session to session), mail,
-// modelcall, observe (metrics), registry, retention, sessionlog (the store), workers. Types of
+// modelcall, observe (metrics), registry, retention, sessionlog (the store), unreadable, workers. Types of
 // the actor library stay inside of this folder.
 package actors

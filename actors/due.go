@@ -2,8 +2,10 @@ package actors
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
+	"parley/actors/internal/unreadable"
 	"parley/conversation"
 )
 
@@ -42,6 +44,7 @@ func (e *Engine) scanDue(ctx context.Context) {
 	}
 	loading := make(chan struct{}, e.cfg.DueParallel)
 	n := 0
+	var lost atomic.Int64 // loads in a row for which the store was not there
 	outcome := "ok"
 	// Sessions that become due before the next scan are loaded now: their own timers are exact.
 	for key, err := range e.deps.Store.Due(ctx, time.Now().Add(e.cfg.DueEvery)) {
@@ -52,7 +55,7 @@ func (e *Engine) scanDue(ctx context.Context) {
 			}
 			break
 		}
-		if e.registry.Actor(key) != nil {
+		if e.registry.Actor(key) != nil || e.unreadable.LeaveAlone(key) {
 			continue
 		}
 		select {
@@ -63,10 +66,23 @@ func (e *Engine) scanDue(ctx context.Context) {
 		if e.phase.Load() != phaseRunning {
 			return
 		}
+		if lost.Load() >= int64(e.cfg.DueParallel) {
+			e.log.Warn("the store serves no session; those with open work are loaded with a later scan")
+			outcome = "failed"
+			break
+		}
 		n++
 		e.m.DueFound.Inc()
-		e.tellInner(key, nil, func(conversation.Receipt, error) { <-loading })
+		e.tellInner(key, nil, func(_ conversation.Receipt, err error) {
+			if refusal := conversation.AsError(err); refusal != nil && refusal.Retryable() && !unreadable.Cause(err) {
+				lost.Add(1)
+			} else {
+				lost.Store(0)
+			}
+			<-loading
+		})
 	}
+	e.unreadable.Report()
 	e.m.DueScans.WithLabelValues(outcome).Inc()
 	if n > 0 {
 		e.log.Info("sessions with open work were loaded", "sessions", n)

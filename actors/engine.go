@@ -20,6 +20,7 @@ import (
 	"parley/actors/internal/observe"
 	"parley/actors/internal/registry"
 	"parley/actors/internal/sessionlog"
+	"parley/actors/internal/unreadable"
 	"parley/actors/internal/workers"
 	"parley/conversation"
 	"parley/metrics"
@@ -33,6 +34,8 @@ type Deps struct {
 	Tools     map[string]conversation.Tool  // by name; nil = none
 	Logger    *slog.Logger                  // nil = no log
 	Metrics   *metrics.Actors
+	// Health is why the store needs a person, or nil; nil = it is always well.
+	Health func() error
 }
 
 // Engine runs sessions. Its methods may be called from any goroutine.
@@ -43,16 +46,17 @@ type Engine struct {
 	log   *slog.Logger
 	m     *metrics.Actors
 
-	system   *actor.ActorSystem
-	root     *actor.RootContext // the parent of session actors
-	props    *actor.Props       // of session actors
-	registry *registry.Registry
-	sessions *sessionlog.Log // what is stored of them
-	slots    *admission.Slots
-	repeater *delivery.Repeater // of what is told to sessions until they take it
-	calls    *calls.Env         // what tool calls and delegations need of the engine
-	models   *modelcall.Env
-	observe  *observe.Env
+	system     *actor.ActorSystem
+	root       *actor.RootContext // the parent of session actors
+	props      *actor.Props       // of session actors
+	registry   *registry.Registry
+	sessions   *sessionlog.Log      // what is stored of them
+	unreadable *unreadable.Sessions // those that cannot be read
+	slots      *admission.Slots
+	repeater   *delivery.Repeater // of what is told to sessions until they take it
+	calls      *calls.Env         // what tool calls and delegations need of the engine
+	models     *modelcall.Env
+	observe    *observe.Env
 
 	workCtx context.Context // of everything that a session starts; ends when Run does
 	cancel  context.CancelFunc
@@ -127,7 +131,12 @@ func New(cfg Config, d Deps) (*Engine, error) {
 	pace := delivery.NewPace(attemptEvery)
 	e.repeater = delivery.NewRepeater(delivery.RepeaterOptions{
 		Tell: func(key conversation.SessionKey, c conversation.Command, done func(error)) {
-			e.tellInner(key, c, func(_ conversation.Receipt, err error) { done(err) })
+			e.tellInner(key, c, func(_ conversation.Receipt, err error) {
+				if unreadable.Cause(err) {
+					err = nil // it is of no use; the scan for due work tries again, sometimes
+				}
+				done(err)
+			})
 		},
 		GoOn: func() bool { return e.phase.Load() == phaseRunning }, // else the start finds what is due
 		Pace: pace, Parallel: cfg.DueParallel, Pause: cfg.TellRetry, MaxPause: cfg.TellEvery, Limit: maxRepeated,
@@ -151,6 +160,7 @@ func New(cfg Config, d Deps) (*Engine, error) {
 	e.sessions = &sessionlog.Log{
 		Store: d.Store, Rules: e.rules, Metrics: d.Metrics, Log: d.Logger, Full: e.refusedByStore, Pace: pace.Wait, ResolveTimeout: cfg.SettleTimeout,
 	}
+	e.unreadable = unreadable.New(d.Logger, d.Metrics.Unreadable)
 	e.slots = admission.New(cfg.MaxConcurrent, d.Metrics)
 	return e, nil
 }
@@ -228,6 +238,30 @@ func (e *Engine) Ready() error {
 	}
 }
 
+// Health says why the engine cannot serve everything although it takes commands:
+// its store reports damage, or some sessions could not be read. nil = it can.
+func (e *Engine) Health() error {
+	if e.deps.Health != nil {
+		if err := e.deps.Health(); err != nil {
+			return err
+		}
+	}
+	if n := e.unreadable.Count(); n > 0 {
+		return fmt.Errorf("%d sessions cannot be read", n)
+	}
+	return nil
+}
+
+// unread notes that a session could not be read.
+func (e *Engine) unread(key conversation.SessionKey, stage unreadable.Stage, err error) {
+	switch {
+	case unreadable.Cause(err):
+		e.unreadable.Failed(key, stage, err)
+	case !errors.Is(err, context.Canceled) && !errors.Is(err, conversation.ErrClosed):
+		e.log.Error("a session cannot be read", "session", key.Session, "tenant", key.Tenant, "err", err)
+	}
+}
+
 // Create opens a session, or finds that it is there already (created false). The
 // key of an erased one is a conflict: an erased session never comes back. done is
 // called like Tell's.
@@ -284,9 +318,7 @@ func (e *Engine) belowRoot(key conversation.SessionKey, t *envelope, next func()
 		case errors.Is(err, conversation.ErrNotFound), err == nil && summary.Owner != t.as && summary.Access != conversation.AccessTenant:
 			t.answer(e, errNotFound())
 		case err != nil:
-			answer := errUnreachable()
-			answer.Err = err
-			t.answer(e, answer)
+			t.answer(e, errUnread(err))
 		default:
 			t.as = ""
 			next()

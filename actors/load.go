@@ -1,12 +1,12 @@
 package actors
 
 import (
-	"context"
 	"errors"
 	"time"
 
 	"parley/actors/internal/mail"
 	"parley/actors/internal/sessionlog"
+	"parley/actors/internal/unreadable"
 	"parley/conversation"
 	"parley/conversation/machine"
 )
@@ -43,6 +43,7 @@ func (s *session) loaded(m *loaded) {
 		return
 	}
 	s.e.m.Activations.WithLabelValues("ok").Inc()
+	s.e.unreadable.Worked(s.key, unreadable.Load)
 	s.machine, s.epoch = m.Machine, m.Head.Epoch
 	s.standing = m.Machine.Standing()
 	s.durable, s.snapshotAt = s.standing.Head, m.Head.SnapshotAt
@@ -69,26 +70,13 @@ func (s *session) recovered() {
 
 func (s *session) loadFailed(m *loaded) {
 	if errors.Is(m.err, conversation.ErrNotFound) {
+		s.e.unreadable.Gone(s.key)
 		s.absent(m.create)
 		return
 	}
 	s.e.m.Activations.WithLabelValues("failed").Inc()
-	answer := errUnreachable()
-	answer.Err = m.err
-	log := s.e.log.With("session", s.key.Session, "tenant", s.key.Tenant, "err", m.err)
-	switch {
-	case errors.Is(m.err, conversation.ErrTooNew):
-		answer.Message = "this session was written by a newer version of the server, which must serve it"
-		log.Error("the session was written by a newer version; this one leaves it alone")
-	case errors.Is(m.err, conversation.ErrFull):
-		answer = errFull()
-		log.Error("the storage is full: a session cannot be loaded")
-	case errors.Is(m.err, context.Canceled), errors.Is(m.err, conversation.ErrClosed):
-		answer = errStopping()
-	default:
-		log.Error("a session cannot be loaded")
-	}
-	s.unload("unloadable", answer)
+	s.e.unread(s.key, unreadable.Load, m.err)
+	s.unload("unloadable", errUnread(m.err))
 }
 
 // absent answers the held commands of a session that does not exist, unless one of

@@ -161,7 +161,7 @@ func TestSessionActorFails(t *testing.T) {
 	withHarness(t, nil, func(t *testing.T, h *harness) {
 		h.create(mainKey)
 		pid := h.e.registry.Actor(mainKey)
-		h.e.send(pid, unreadable{})
+		h.e.send(pid, poison{})
 		h.ok(h.tell(mainKey, say("a", "work")))
 		if !pid.Equal(h.e.registry.Actor(mainKey)) {
 			t.Error("it is another actor")
@@ -187,10 +187,10 @@ func TestActorCannotStart(t *testing.T) {
 	})
 }
 
-// unreadable is a message that makes its receiver panic, whatever actor that is.
-type unreadable struct{}
+// poison is a message that makes its receiver panic, whatever actor that is.
+type poison struct{}
 
-func (unreadable) GetAutoResponse(actor.Context) any { panic("unreadable") }
+func (poison) GetAutoResponse(actor.Context) any { panic("poison") }
 
 // A child that fails is not restarted: a tool that is not idempotent runs once,
 // and the model is told that its outcome is unknown.
@@ -198,7 +198,7 @@ func TestFailedToolCall(t *testing.T) {
 	withTool(t, conversation.ToolSpec{}, untilCancelled, func(t *testing.T, h *harness, tool *actorstest.Tool) {
 		synctest.Wait()
 		for _, pid := range h.children(mainKey) {
-			h.e.system.Root.Send(pid, unreadable{})
+			h.e.system.Root.Send(pid, poison{})
 		}
 		synctest.Wait()
 		if f := h.finished(); f.Status != conversation.CallUnknown || tool.Runs() != 1 {
@@ -214,7 +214,7 @@ func TestFailedDelegation(t *testing.T) {
 	withHarness(t, nil, func(t *testing.T, h *harness) {
 		h.delegated()
 		for _, pid := range h.children(mainKey) {
-			h.e.system.Root.Send(pid, unreadable{})
+			h.e.system.Root.Send(pid, poison{})
 		}
 		synctest.Wait()
 		if f := h.ended(mainKey); f.Status != conversation.CallFailed {
@@ -235,7 +235,7 @@ func TestFailedUplink(t *testing.T) {
 		h.delegated()
 		h.reply(actorstest.Use("k2", conversation.ToolAsk, `{"question":"Which?"}`))
 		for _, pid := range h.children(sub) {
-			h.e.system.Root.Send(pid, unreadable{})
+			h.e.system.Root.Send(pid, poison{})
 		}
 		synctest.Wait()
 		q := h.view(mainKey).Questions[0].Asked.Question

@@ -1,6 +1,8 @@
 package actors
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -24,6 +26,24 @@ func errUnreachable() *conversation.Error {
 
 func errInternal(panicked any) *conversation.Error {
 	return &conversation.Error{Code: conversation.Internal, Message: "something went wrong on the server", Err: fmt.Errorf("panic: %v", panicked)}
+}
+
+// errUnread answers a command whose session, or something of it, could not be read.
+func errUnread(cause error) *conversation.Error {
+	err := errUnreachable()
+	switch {
+	case errors.Is(cause, conversation.ErrTooNew):
+		err.Message = "this session was written by a newer version of the server, which must serve it"
+	case errors.Is(cause, conversation.ErrDamaged):
+		err = conversation.Errorf(conversation.Internal, "what is stored of this session cannot be read; trying again does not help, the operator of the server has to look at it")
+		err.Final = true
+	case errors.Is(cause, conversation.ErrFull):
+		return errFull()
+	case errors.Is(cause, context.Canceled), errors.Is(cause, conversation.ErrClosed):
+		return errStopping()
+	}
+	err.Err = cause
+	return err
 }
 
 func errFull() *conversation.Error {

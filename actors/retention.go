@@ -54,6 +54,7 @@ func (e *Engine) erase(ctx context.Context, key conversation.SessionKey, reason 
 	case !gone:
 		return nil
 	}
+	e.unreadable.Gone(key)
 	e.m.Erased.WithLabelValues(reason).Inc()
 	e.log.Info("session erased", "session", key.Session, "tenant", key.Tenant, "reason", reason)
 	e.deps.Publisher.Gone(key, "erased")

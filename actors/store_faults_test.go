@@ -125,6 +125,8 @@ func TestLoadFails(t *testing.T) {
 	}{
 		{"acquire", fmt.Errorf("event 7: %w", conversation.ErrTooNew), conversation.Unavailable, "newer version"},
 		{"acquire", conversation.ErrFull, conversation.StorageFull, "full"},
+		{"acquire", conversation.ErrDamaged, conversation.Internal, "the operator"},
+		{"records", conversation.ErrDamaged, conversation.Internal, "the operator"},
 		{"acquire", conversation.ErrClosed, conversation.Unavailable, "restarting"},
 		{"acquire", errLine, conversation.Unavailable, "cannot be reached"},
 		{"records", errLine, conversation.Unavailable, "cannot be reached"},

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"parley/actors/internal/unreadable"
 	"parley/conversation"
 )
 
@@ -59,10 +60,8 @@ func (e *Engine) foldView(key conversation.SessionKey, t *envelope) {
 		case errors.Is(err, conversation.ErrNotFound), err == nil && t.as != "" && !v.Visible(t.as):
 			t.answer(e, errNotFound())
 		case err != nil:
-			e.log.Error("a session cannot be read", "session", key.Session, "tenant", key.Tenant, "err", err)
-			answer := errUnreachable()
-			answer.Err = err
-			t.answer(e, answer)
+			e.unread(key, unreadable.Load, err)
+			t.answer(e, errUnread(err))
 		default:
 			t.state = &v
 			t.answer(e, nil)

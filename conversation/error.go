@@ -46,6 +46,7 @@ type Error struct {
 	Message    string
 	RetryAfter time.Duration // 0 = no advice
 	TaskStatus TaskStatus    // with TaskNotAwaiting: what the task is instead
+	Final      bool          // trying again does not help, although with this Code it mostly does
 	Err        error         // the cause; never shown to a client
 }
 
@@ -60,6 +61,9 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // Retryable is true when the same request may succeed later without a change.
 func (e *Error) Retryable() bool {
+	if e.Final {
+		return false
+	}
 	switch e.Code {
 	case SessionBusy, RateLimited, InboxFull, Overloaded, StorageFull, Timeout, Unavailable, Internal:
 		return true

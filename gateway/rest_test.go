@@ -930,6 +930,15 @@ func TestHealth(t *testing.T) {
 	if a := r.call("GET", "/version", "").want(t, 200); a.get(t, "version") != "test" || a.get(t, "node") != "n1" || a.get(t, "proto") != "1" {
 		t.Errorf("%s", a.body)
 	}
+	if a := r.call("GET", "/readyz", "").want(t, 200); a.get(t, "status") != "ready" {
+		t.Errorf("%s", a.body)
+	}
+	// Damage is no reason to send the clients away, and its words are for the log.
+	r.sessions.Unwell = errTest
+	if a := r.call("GET", "/readyz", "").want(t, 200); a.get(t, "status") != "degraded" || a.get(t, "reason") == "" || strings.Contains(string(a.body), "secret") {
+		t.Errorf("%s", a.body)
+	}
+	r.sessions.Unwell = nil
 	r.sessions.NotReady = errTest
 	if a := r.call("GET", "/readyz", "").problem(t, 503, "unavailable"); strings.Contains(string(a.body), "secret") {
 		t.Errorf("%s", a.body)
@@ -938,7 +947,7 @@ func TestHealth(t *testing.T) {
 	if n := r.metric("parley_gateway_http_requests_total", "route", "/readyz", "method", "GET", "status", "5xx"); n != 1 {
 		t.Errorf("counted %v", n)
 	}
-	if n := r.metric("parley_gateway_http_request_seconds", "route", "/readyz"); n != 2 {
+	if n := r.metric("parley_gateway_http_request_seconds", "route", "/readyz"); n != 4 {
 		t.Errorf("timed %v", n)
 	}
 }

@@ -17,6 +17,7 @@ type Actors struct {
 	Activations   *prometheus.CounterVec   // by outcome
 	Passivations  *prometheus.CounterVec   // by reason
 	Load          prometheus.Histogram     // seconds to load a session
+	Unreadable    prometheus.Gauge         // sessions that cannot be read because of what is stored of them
 	Parts         *prometheus.CounterVec   // persisted parts by kind (partial, final)
 	SourceParts   prometheus.Histogram     // parts of one source when its task ends
 	Duplicates    *prometheus.CounterVec   // by command
@@ -74,6 +75,7 @@ func NewActors(r prometheus.Registerer) *Actors {
 		Active:        f.gauge("sessions_active", "Sessions in memory."),
 		Activations:   f.counters("session_activations_total", "Sessions loaded into memory, by outcome.", "outcome"),
 		Passivations:  f.counters("session_passivations_total", "Sessions that left memory, by reason.", "reason"),
+		Unreadable:    f.gauge("sessions_unreadable", "Sessions that could not be read because of what is stored of them: damage, or a newer version."),
 		Load:          f.histogram("session_load_duration_seconds", "Time to load a session.", fast),
 		Parts:         f.counters("parts_total", "Parts persisted, by kind.", "kind"),
 		SourceParts:   f.histogram("source_parts", "Parts of one source when its task ends.", small),

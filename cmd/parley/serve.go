@@ -86,6 +86,7 @@ func (m *Main) serve(ctx context.Context) error {
 	engine, err := actors.New(assemble.Engine(c, node, tools, def), actors.Deps{
 		Store: db, Publisher: hub, Models: models.Routes,
 		Tools: byName, Logger: log.With("room", "actors"), Metrics: metrics.NewActors(registry),
+		Health: db.Health,
 	})
 	if err != nil {
 		return err

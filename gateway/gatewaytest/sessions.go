@@ -28,6 +28,8 @@ type Sessions struct {
 	Script func(t Told) (a Outcome, ok bool)
 	// NotReady is the error that Ready returns.
 	NotReady error
+	// Unwell is the error that Health returns.
+	Unwell error
 
 	world   *machinetest.World
 	drafts  map[conversation.SessionKey][]conversation.DraftView
@@ -271,3 +273,6 @@ func (s *Sessions) Erase(_ context.Context, key conversation.SessionKey, as conv
 
 // Ready is nil unless NotReady is set.
 func (s *Sessions) Ready() error { return s.NotReady }
+
+// Health is nil unless Unwell is set.
+func (s *Sessions) Health() error { return s.Unwell }

@@ -28,7 +28,16 @@ func (s *API) readyz(c *fiber.Ctx) error {
 		e := s.Refusal(err)
 		return &conversation.Error{Code: conversation.Unavailable, Message: e.Message, Err: e.Err}
 	}
-	return reply(c, fiber.StatusOK, func(o *protocol.Object) { o.Text("status", "ready") })
+	return reply(c, fiber.StatusOK, func(o *protocol.Object) {
+		if s.Sessions.Health() == nil {
+			o.Text("status", "ready")
+			return
+		}
+		// It still wants work: most sessions can be served, and another process on the
+		// same store would be no better. What is wrong may name files: the log has it.
+		o.Text("status", "degraded")
+		o.Text("reason", "something that is stored cannot be read: see the server's log")
+	})
 }
 
 func (s *API) version(c *fiber.Ctx) error {

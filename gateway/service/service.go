@@ -69,6 +69,8 @@ func (s *Services) Refusal(err error) *conversation.Error {
 	case errors.As(err, &e):
 	case errors.Is(err, conversation.ErrNotFound):
 		e = ErrNoSession
+	case errors.Is(err, conversation.ErrDamaged):
+		e = &conversation.Error{Code: conversation.Internal, Message: "what is stored of this cannot be read; trying again does not help, the operator of the server has to look at it", Err: err, Final: true}
 	case errors.Is(err, conversation.ErrFull):
 		e = &conversation.Error{Code: conversation.StorageFull, Message: "the server's storage is full", Err: err}
 	case errors.Is(err, conversation.ErrTooNew), errors.Is(err, conversation.ErrClosed), errors.Is(err, conversation.ErrFenced):

@@ -35,4 +35,7 @@ type Sessions interface {
 
 	// Ready says why the engine cannot work now; nil = it can.
 	Ready() error
+	// Health says why the engine cannot serve everything although it is Ready; nil =
+	// it can.
+	Health() error
 }

@@ -13,6 +13,8 @@ import (
 // A Store is the store of a run, with the method that ends it.
 type Store interface {
 	conversation.Store
+	// Health is nil, or why the store needs a person.
+	Health() error
 	// Close makes what is in memory durable and lets go of the directory. Idempotent.
 	Close() error
 }

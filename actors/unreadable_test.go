@@ -1,0 +1,135 @@
+package actors
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"parley/actors/actorstest"
+	"parley/conversation"
+)
+
+// lines is a log that tests read.
+type lines struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(b)
+}
+
+// count is how many lines of a level there are.
+func (l *lines) count(level string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.buf.String(), "level="+level)
+}
+
+// A session that cannot be read because of what is stored is tried less and less
+// often; those who speak to it hear that, and the log is not full of it. It is back
+// with the first command after it was repaired.
+func TestUnreadableSession(t *testing.T) {
+	for _, c := range []struct {
+		err       error
+		code      conversation.Code
+		retryable bool
+		says      string
+	}{
+		{conversation.ErrDamaged, conversation.Internal, false, "the operator"},
+		{fmt.Errorf("event 7: %w", conversation.ErrTooNew), conversation.Unavailable, true, "newer version"},
+	} {
+		t.Run(c.err.Error(), func(t *testing.T) {
+			log, store := &lines{}, &counting{}
+			withHarness(t, func(h *harness) {
+				h.log = slog.NewTextHandler(log, nil)
+				store.Store, h.through = h.store, store
+			}, func(t *testing.T, h *harness) {
+				h.create(mainKey)
+				h.ok(h.tell(mainKey, say("a", "work")))
+				h.forget(mainKey)
+				h.store.FailReads(mainKey, c.err)
+				store.leave(false, true)
+				began := log.count("ERROR")
+				time.Sleep(6 * time.Hour)
+				synctest.Wait()
+				if n := store.all(); n < 4 || n > 20 {
+					t.Errorf("tried %d times in six hours", n)
+				}
+				if n := log.count("ERROR") - began; n < 1 || n > 40 {
+					t.Errorf("%d lines in the log in six hours", n)
+				}
+				if h.e.Health() == nil {
+					t.Error("the engine says that it is well")
+				}
+				for range 2 { // a client is not kept from trying
+					before := store.all()
+					err := h.refused(h.tell(mainKey, say("b", "hello")), c.code)
+					if !strings.Contains(err.Message, c.says) || err.Retryable() != c.retryable {
+						t.Errorf("it says %q, retryable %v", err.Message, err.Retryable())
+					}
+					if store.all() != before+1 {
+						t.Error("it was not tried")
+					}
+				}
+				var seen error
+				h.e.View(mainKey, ada, func(_ conversation.View, err error) { seen = err })
+				synctest.Wait()
+				if err := conversation.AsError(seen); err == nil || err.Code != c.code || !strings.Contains(err.Message, c.says) {
+					t.Errorf("a view: %v", seen)
+				}
+				h.store.FailReads(mainKey, nil)
+				h.ok(h.tell(mainKey, say("b", "hello")))
+				if err := h.e.Health(); err != nil {
+					t.Errorf("repaired, and the engine says %v", err)
+				}
+				h.reply(actorstest.Text("done"))
+			})
+		})
+	}
+}
+
+// all is how often the store was asked for a session since the count began.
+func (c *counting) all() (n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, count := range c.seconds {
+		n += count
+	}
+	return n
+}
+
+// The scan for due work gives up on a store that serves nobody, until the next one.
+func TestScanOfAStoreThatIsAway(t *testing.T) {
+	store := &counting{}
+	withHarness(t, func(h *harness) {
+		store.Store, h.through = h.store, store
+		h.cfg.DueParallel = 4
+	}, func(t *testing.T, h *harness) {
+		for i := range 100 {
+			key := conversation.SessionKey{Tenant: "acme", Session: conversation.SessionID(fmt.Sprintf("aaaaaaaaaaaa%04d", i))}
+			h.create(key)
+			h.ok(h.tell(key, say("a", "work")))
+			h.forget(key)
+		}
+		store.leave(true, true)
+		time.Sleep(h.cfg.DueEvery + time.Second)
+		synctest.Wait()
+		if n := store.all(); n < 1 || n > 2*h.cfg.DueParallel {
+			t.Errorf("a scan has asked for %d sessions", n)
+		}
+		store.leave(false, false)
+		time.Sleep(2 * h.cfg.DueEvery)
+		synctest.Wait()
+		if n := h.e.registry.Count(); n != 100 {
+			t.Errorf("%d of 100 are back", n)
+		}
+	})
+}
