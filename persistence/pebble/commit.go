@@ -12,6 +12,7 @@ import (
 	"parley/conversation"
 	"parley/conversation/wire"
 	"parley/persistence/pebble/internal/layout"
+	"parley/persistence/pebble/internal/seen"
 )
 
 // Acquire implements conversation.Store.
@@ -50,7 +51,7 @@ func (db *DB) acquire(w writer, how conversation.AcquireHow) (conversation.Head,
 			return conversation.Head{}, err
 		}
 		h = &layout.Head{}
-		after = cachedHead{keys: seenKeys{complete: true}}
+		after = cachedHead{keys: seen.Keys{Complete: true}}
 	} else {
 		if how.IfEpoch != 0 && how.IfEpoch != h.Row.Epoch {
 			return conversation.Head{}, conversation.ErrFenced
@@ -191,7 +192,7 @@ func (db *DB) commit(ctx context.Context, key conversation.SessionKey, c convers
 		return err
 	}
 	after.update(&h)
-	after.keys.add(hashes)
+	after.keys.Add(hashes)
 	w.own.cached = after
 	return nil
 }
@@ -246,12 +247,12 @@ func (db *DB) waitDurable() error {
 
 // unique fails with *DuplicateError if one of the keys is stored, or twice in
 // keys; else it returns their hashes.
-func (db *DB) unique(buf *[]byte, key conversation.SessionKey, seen *seenKeys, keys []conversation.KeyAt) ([]uint64, error) {
+func (db *DB) unique(buf *[]byte, key conversation.SessionKey, known *seen.Keys, keys []conversation.KeyAt) ([]uint64, error) {
 	hashes := make([]uint64, len(keys))
 	for i, k := range keys {
 		hashes[i] = db.cache.hash(k.Key)
 		seq := conversation.Seq(0)
-		if seen.mayContain(hashes[i]) {
+		if known.MayContain(hashes[i]) {
 			var err error
 			if seq, err = db.seqOf(buf, key, k.Key); err != nil {
 				return nil, err

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
 	"parley/conversation"
 	"parley/metrics"
 	"parley/persistence/pebble/internal/synced"
+	"parley/persistence/pebble/internal/upkeep"
 )
 
 // DB is a store on Pebble. Open, OpenReadOnly and OpenEphemeral make one.
@@ -21,7 +23,8 @@ type DB struct {
 	readOnly bool
 	cache    *writerCache
 	health   *health
-	guard    *guard // nil: no disk to watch
+	guard    *guard         // nil: no disk to watch
+	upkeep   *upkeep.Upkeep // nil: read only
 	metrics  *metrics.Persistence
 	marks    *synced.FS // nil: in memory, or for reading only
 	unwatch  func()
@@ -34,6 +37,7 @@ type DB struct {
 	closing  sync.Once
 	closeErr error
 
+	views    sync.RWMutex         // held for reading while a snapshot is open
 	writes   *pebble.WriteOptions // pebble.Sync; the control of the crash tests takes it away
 	inFlight atomic.Int64         // batches that may be visible and are not durable yet
 	scratch  sync.Pool            // *[]byte
@@ -54,6 +58,9 @@ func (db *DB) Space() Space {
 	}
 	return db.guard.space()
 }
+
+// full says that nothing can be written now.
+func (db *DB) full() bool { return db.Space().State == SpaceHard }
 
 // enter begins a call; leave must follow if it returns nil.
 func (db *DB) enter(ctx context.Context) error {
@@ -119,6 +126,10 @@ func (db *DB) putBuffer(b *[]byte) {
 	}
 }
 
+// clearAtClose is how long Close may take to take erased text off the disk; the
+// next Open goes on.
+const clearAtClose = 5 * time.Second
+
 // Close waits for calls to end, flushes, so that the next Open has no log to
 // replay, and gives the directory up. Idempotent.
 func (db *DB) Close() error {
@@ -136,11 +147,19 @@ func (db *DB) closeNow() error {
 	if db.guard != nil {
 		db.guard.close()
 	}
+	if db.upkeep != nil {
+		db.upkeep.Close()
+	}
 	if err := db.health.dead(); err != nil {
 		return errors.Join(err, db.unlock()) // what Pebble would still write is not to be trusted
 	}
 	var err error
-	if !db.readOnly && db.Space().State != SpaceHard { // on a full disk a flush would be tried without end
+	if !db.readOnly && !db.full() { // on a full disk a flush would be tried without end
+		ctx, cancel := context.WithTimeout(context.Background(), clearAtClose)
+		if left := db.upkeep.Clear(ctx); left != nil {
+			db.health.log.Warn("erased text stays on the disk until the next start", "error", left)
+		}
+		cancel()
 		err = db.p.Flush()
 	}
 	err = errors.Join(err, db.p.Close())

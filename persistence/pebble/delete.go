@@ -26,6 +26,7 @@ func (db *DB) Delete(ctx context.Context, key conversation.SessionKey) error {
 	defer db.cache.release(root, tree)
 	tree.tree.Lock() // every writer of the tree is out, and stays out
 	defer tree.tree.Unlock()
+	defer db.upkeep.Wake()
 	if err := db.erase(key); err != nil {
 		return fmt.Errorf("erase %s: %w", key, asDamage(err))
 	}
@@ -64,6 +65,7 @@ func (db *DB) erase(key conversation.SessionKey) error {
 		_ = b.DeleteRange(prefix, layout.After(prefix), nil)
 	}
 	_ = b.Set(layout.KeyTombstone(nil, key), layout.AppendU64(nil, uint64(h.Row.Epoch)+1), nil)
+	_ = b.Set(layout.KeyUncleared(nil, key), nil, nil)
 	err = db.apply(b)
 	for _, e := range gone { // whatever came of it: what was known is not sure any more
 		db.forget(e.key)

@@ -19,6 +19,7 @@ import (
 	"parley/persistence/pebble/internal/inspect"
 	"parley/persistence/pebble/internal/layout"
 	"parley/persistence/pebble/internal/ondisk"
+	"parley/persistence/pebble/internal/upkeep"
 )
 
 // Files of ours beside Pebble's.
@@ -152,6 +153,7 @@ func pebbleOptions(fs vfs.FS, o Options, h *health, lock *pebble.Lock) *pebble.O
 		FormatMajorVersion: format,
 		Logger:             pebbleLogger{h},
 		EventListener:      h.listener(),
+		Cleaner:            upkeep.DeleteLogs{},
 		MemTableSize:       uint64(o.MemTableBytes),
 		CacheSize:          o.CacheBytes,
 		// Two tables may be full while the third is written to and the first is

@@ -46,6 +46,10 @@ type Options struct {
 	// CheckEvery is the time between two checks of the free space; 0 = 1 s.
 	CheckEvery time.Duration `key:"storage.check_every" min:"1ms"`
 
+	// ErasePause is the least time from one rewriting of tables that held erased
+	// text to the next; 0 = 50 s. One that follows a pause comes within seconds.
+	ErasePause time.Duration
+
 	// FreeSpace reads free and total bytes of the disk that dir is on; nil asks
 	// the operating system.
 	FreeSpace func(dir string) (free, total uint64, err error)

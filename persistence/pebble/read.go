@@ -332,11 +332,17 @@ func (db *DB) view(ctx context.Context, op string, read func(s *pebble.Snapshot)
 	}
 	defer db.leave()
 	db.count(op)
-	s := db.p.NewSnapshot()
-	if err := errors.Join(read(s), s.Close()); err != nil {
+	if err := db.onSnapshot(read); err != nil {
 		return fmt.Errorf("%s: %w", op, err)
 	}
 	return db.waitDurable()
+}
+
+func (db *DB) onSnapshot(read func(s *pebble.Snapshot) error) error {
+	db.views.RLock()
+	defer db.views.RUnlock()
+	s := db.p.NewSnapshot()
+	return errors.Join(read(s), s.Close())
 }
 
 // Sessions implements conversation.Store. A session that moves in the list while

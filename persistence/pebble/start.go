@@ -10,6 +10,7 @@ import (
 	"parley/persistence/pebble/internal/inspect"
 	"parley/persistence/pebble/internal/layout"
 	"parley/persistence/pebble/internal/synced"
+	"parley/persistence/pebble/internal/upkeep"
 )
 
 // starting is a store between the look at its directory and its use: from here on
@@ -106,6 +107,9 @@ func (s *starting) start() (*DB, error) {
 	if s.guard != nil {
 		s.guard.start()
 	}
+	db.upkeep = upkeep.Start(upkeep.Needs{
+		Store: p, Views: &db.views, Full: db.full, Log: s.o.Logger, Pause: s.o.ErasePause,
+	})
 	db.unwatch = s.o.Metrics.Watch(db.stats)
 	return db, nil
 }

@@ -222,6 +222,8 @@ func TestVerifyFindsDamage(t *testing.T) {
 		{"erased, but not gone", check.RuleTombstones, set(layout.KeyCursor(nil, gone, "bob"), seq(0)), "session acme/s4: it was erased"},
 		{"sub-session of an erased one", check.RuleTombstones, set(layout.KeyTombstone(nil, root), seq(9)), "are left"},
 		{"tombstone unreadable", check.RuleUnknown, set(layout.KeyTombstone(nil, gone), nil), "tombstone"},
+		{"cleared, but not erased", check.RuleTombstones, set(layout.KeyUncleared(nil, root), nil), "it was not erased"},
+		{"erased session unreadable", check.RuleUnknown, set([]byte{layout.TableUncleared, 1}, nil), "of the erased sessions"},
 		{"unknown table", check.RuleUnknown, set([]byte{0x99, 1}, nil), "belongs to no table"},
 		{"unknown kind", check.RuleUnknown, set(append(layout.SessionPrefix(nil, sub), 0x77), nil), "of no known kind"},
 		{"unknown key of the store", check.RuleUnknown, set([]byte("\x00nonsense"), nil), "belongs to nothing"},

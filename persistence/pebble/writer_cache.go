@@ -7,6 +7,7 @@ import (
 
 	"parley/conversation"
 	"parley/persistence/pebble/internal/layout"
+	"parley/persistence/pebble/internal/seen"
 )
 
 // A cachedHead is the part of a session's head that its writer needs for the next
@@ -18,7 +19,7 @@ type cachedHead struct {
 	snapshotAt conversation.Seq
 	wakeAt     int64 // milliseconds; only if wakes
 	activity   int64 // as head's
-	keys       seenKeys
+	keys       seen.Keys
 
 	wakes, listed bool
 }

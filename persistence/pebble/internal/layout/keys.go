@@ -26,6 +26,7 @@ import (
 //	04 due tenant session                        –   sessions with something to do, the longest due first
 //	05 tenant ↓created ↓ordinal:u32 task         status byte, session: tasks of root sessions, newest first
 //	06 tenant session                            u64 epoch: tombstone of an erased session
+//	07 tenant session                            –   erased sessions whose text may still be on the disk
 //
 // A string (tenant, session, source, author, client, task, user) is its bytes
 // with 00 written as 00 FF, ended by 00 01: order is kept and no encoded string
@@ -43,6 +44,7 @@ const (
 	TableDue       = 0x04
 	TableTasks     = 0x05
 	TableTombstone = 0x06
+	TableUncleared = 0x07
 
 	KindHead     = 0x01
 	KindSnapshot = 0x02
@@ -253,6 +255,12 @@ func CutTaskTime(b []byte) (task conversation.TaskID, created int64, ok bool) {
 // KeyTombstone is a key of table 06.
 func KeyTombstone(b []byte, key conversation.SessionKey) []byte {
 	b = AppendString(append(b, TableTombstone), string(key.Tenant))
+	return AppendString(b, string(key.Session))
+}
+
+// KeyUncleared is a key of table 07.
+func KeyUncleared(b []byte, key conversation.SessionKey) []byte {
+	b = AppendString(append(b, TableUncleared), string(key.Tenant))
 	return AppendString(b, string(key.Session))
 }
 

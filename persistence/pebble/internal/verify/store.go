@@ -41,6 +41,7 @@ func Store(ctx context.Context, p *pebble.DB, o How) (Report, error) {
 	c.walk([]byte{layout.TableDue}, c.due)
 	c.walk([]byte{layout.TableTasks}, c.taskTime)
 	c.walk([]byte{layout.TableTombstone}, c.tombstone)
+	c.walk([]byte{layout.TableUncleared}, c.uncleared)
 	c.strangers()
 	return c.report, ctx.Err()
 }
@@ -171,11 +172,23 @@ func (c *check) tombstone(k, v []byte) {
 	}
 }
 
+// uncleared checks an entry of the erased sessions whose text may still be on the disk.
+func (c *check) uncleared(k, _ []byte) {
+	key, rest, ok := layout.CutSession(k[1:])
+	if !ok || len(rest) > 0 {
+		c.problem(RuleUnknown, conversation.SessionKey{}, "key %x of the erased sessions cannot be read", k)
+		return
+	}
+	if _, ok := c.get(layout.KeyTombstone(nil, key)); !ok {
+		c.problem(RuleTombstones, key, "its text is to be taken off the disk, but it was not erased")
+	}
+}
+
 // strangers looks for keys outside of all tables.
 func (c *check) strangers() {
 	stranger := func(k, _ []byte) {
 		c.problem(RuleUnknown, conversation.SessionKey{}, "key %x belongs to no table", k)
 	}
 	c.between([]byte{layout.TableMeta + 1}, []byte{layout.TableSession}, stranger)
-	c.between([]byte{layout.TableTombstone + 1}, nil, stranger)
+	c.between([]byte{layout.TableUncleared + 1}, nil, stranger)
 }

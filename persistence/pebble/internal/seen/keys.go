@@ -1,27 +1,27 @@
-package pebble
+package seen
 
 import "slices"
 
-// seenKeys is the set of the part and client keys that one session has stored, as
+// Keys is the set of the part and client keys that one session has stored, as
 // far as this process has seen them. It may say of a new key that it could be
 // stored, never of a stored one that it is new.
 //
 // While the keys are few, it keeps two bytes of each one's hash; then it is a
-// Bloom filter with four bits a key: 1 KiB at most. With complete, this process
+// Bloom filter with four bits a key: 1 KiB at most. With Complete, this process
 // has made the session and all its keys are in the set, so a key that is not
 // need not be looked for on disk: a third of the CPU time of a commit went into
 // looking for keys that are new. At maxSeen keys four of ten new ones look as if
 // they had been seen; from then on the set is given up and each key is looked for.
 //
-// The zero value knows nothing: mayContain is always true.
-type seenKeys struct {
+// The zero value knows nothing: MayContain is always true.
+type Keys struct {
 	hashes   []uint16 // fingerprints, from maxFew+1 on the filter's bits
 	count    uint16   // how many keys were seen
-	complete bool
+	Complete bool     // this process has made the session
 }
 
 // A list of more than maxFew hashes takes longer to search than four bits; see
-// seenKeys for maxSeen.
+// Keys for maxSeen.
 const (
 	maxFew     = 256
 	maxSeen    = 3000
@@ -38,9 +38,9 @@ func bits(fingerprint uint16) [4]uint16 {
 	return [4]uint16{place(51), place(38), place(25), place(12)}
 }
 
-// mayContain is false for the hash of a key that was certainly never stored.
-func (k *seenKeys) mayContain(hash uint64) bool {
-	if !k.complete {
+// MayContain is false for the hash of a key that was certainly never stored.
+func (k *Keys) MayContain(hash uint64) bool {
+	if !k.Complete {
 		return true
 	}
 	if k.count <= maxFew {
@@ -54,13 +54,13 @@ func (k *seenKeys) mayContain(hash uint64) bool {
 	return true
 }
 
-// add notes the hashes of keys that were stored.
-func (k *seenKeys) add(hashes []uint64) {
-	if !k.complete {
+// Add notes the hashes of keys that were stored.
+func (k *Keys) Add(hashes []uint64) {
+	if !k.Complete {
 		return
 	}
 	if int(k.count)+len(hashes) > maxSeen {
-		k.hashes, k.complete = nil, false
+		k.hashes, k.Complete = nil, false
 		return
 	}
 	for _, hash := range hashes {
@@ -82,7 +82,7 @@ func (k *seenKeys) add(hashes []uint64) {
 	}
 }
 
-func (k *seenKeys) mark(fingerprint uint16) {
+func (k *Keys) mark(fingerprint uint16) {
 	for _, bit := range bits(fingerprint) {
 		k.hashes[bit/16] |= 1 << (bit % 16)
 	}

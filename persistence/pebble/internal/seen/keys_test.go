@@ -1,4 +1,4 @@
-package pebble
+package seen
 
 import (
 	"math/rand/v2"
@@ -12,22 +12,22 @@ func TestSeenKeys(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
-	k := seenKeys{complete: true}
+	k := Keys{Complete: true}
 	var stored []uint64
 	for len(stored) < maxSeen+10 {
 		next := []uint64{random.Uint64(), random.Uint64()}
 		if len(stored)%100 == 0 {
 			next = nil // a commit without keys
 			stored = append(stored, random.Uint64(), random.Uint64())
-			k.add(stored[len(stored)-2:])
+			k.Add(stored[len(stored)-2:])
 		}
-		k.add(next)
+		k.Add(next)
 		stored = append(stored, next...)
 		if len(stored) > maxFew+4 && len(stored)%64 != 0 {
 			continue // a look at all of them takes time
 		}
 		for _, hash := range stored {
-			if !k.mayContain(hash) {
+			if !k.MayContain(hash) {
 				t.Fatalf("seed %d: a key of %d is taken for new", seed, len(stored))
 			}
 		}
@@ -40,7 +40,7 @@ func TestSeenKeys(t *testing.T) {
 		if len(stored) <= 1000 {
 			old := 0
 			for range 1000 {
-				if k.mayContain(random.Uint64()) {
+				if k.MayContain(random.Uint64()) {
 					old++
 				}
 			}
@@ -49,7 +49,7 @@ func TestSeenKeys(t *testing.T) {
 			}
 		}
 	}
-	if k.complete || k.hashes != nil || !k.mayContain(random.Uint64()) {
+	if k.Complete || k.hashes != nil || !k.MayContain(random.Uint64()) {
 		t.Error("beyond its limit it still says what is new")
 	}
 }

@@ -1,0 +1,114 @@
+package upkeep
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// Needs is what the upkeep of a store works with.
+type Needs struct {
+	Store *pebble.DB
+	Views *sync.RWMutex // held for reading while a snapshot of Store is open
+	Full  func() bool   // nothing can be written now
+	Log   *slog.Logger
+
+	// Pause is the least time between the beginnings of two clearings; 0 = 50 s,
+	// which is less than a minute by the time of a clearing.
+	Pause time.Duration
+
+	Cleared func(error) // called after each clearing; nil = nobody wants to know
+}
+
+// Upkeep is the upkeep of one store.
+type Upkeep struct {
+	Needs
+
+	clear  func(context.Context) error // Clear
+	erased chan struct{}               // holds one: there may be something to clear
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+const (
+	defaultPause = 50 * time.Second
+
+	// gather is how long a clearing waits for more erasures to come.
+	gather = 2 * time.Second
+)
+
+// Start begins. The first thing is a clearing: the process before may have ended
+// between an erasure and its clearing.
+func Start(n Needs) *Upkeep {
+	u := &Upkeep{Needs: n}
+	u.clear = u.Clear
+	u.start()
+	return u
+}
+
+func (u *Upkeep) start() {
+	if u.Pause <= 0 {
+		u.Pause = defaultPause
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	u.erased, u.done, u.cancel = make(chan struct{}, 1), make(chan struct{}), cancel
+	u.Wake()
+	go func() {
+		defer close(u.done)
+		u.run(ctx)
+	}()
+}
+
+// Wake says that there is something to clear.
+func (u *Upkeep) Wake() {
+	select {
+	case u.erased <- struct{}{}:
+	default: // it is known already
+	}
+}
+
+// Close returns when nothing runs any more.
+func (u *Upkeep) Close() {
+	u.cancel()
+	<-u.done
+}
+
+func (u *Upkeep) run(ctx context.Context) {
+	var began time.Time // of the last clearing
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-u.erased:
+			wait := min(gather, u.Pause)
+			if !began.IsZero() {
+				wait = max(wait, u.Pause-time.Since(began))
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(wait):
+			}
+			select {
+			case <-u.erased: // what was erased up to here is in this one
+			default:
+			}
+			began = time.Now()
+			u.clearOnce(ctx)
+		}
+	}
+}
+
+func (u *Upkeep) clearOnce(ctx context.Context) {
+	err := u.clear(ctx)
+	if err != nil && ctx.Err() == nil {
+		u.Log.Warn("erased text stays on the disk for now", "error", err)
+		u.Wake()
+	}
+	if u.Cleared != nil {
+		u.Cleared(err)
+	}
+}
