@@ -82,7 +82,7 @@ var arrows = map[string][]string{
 	"actors/actorstest":                   {"conversation"},
 	"conversation/machine/machinetest":    {"conversation", "conversation/machine", "conversation/transcript"},
 	"persistence/pebble/internal/layout":  {"conversation", "conversation/wire"},
-	"persistence/pebble/internal/inspect": {"persistence/pebble/internal/layout", "persistence/pebble/internal/ondisk", "persistence/pebble/internal/synced"},
+	"persistence/pebble/internal/inspect": {"conversation", "persistence/pebble/internal/layout", "persistence/pebble/internal/ondisk", "persistence/pebble/internal/synced"},
 	"persistence/pebble/internal/ondisk":  {},
 	"persistence/pebble/internal/seen":    {},
 	"persistence/pebble/internal/synced":  {"persistence/pebble/internal/ondisk"},

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/url"
 	"strings"
+	"time"
 
 	"parley/cmd/parley/internal/assemble"
 	"parley/cmd/parley/internal/config"
@@ -39,7 +40,7 @@ func (m *Main) doctor(ctx context.Context) error {
 	if m.Config.Ephemeral() {
 		say("data", nil, "none: memory.mode is ephemeral")
 	} else {
-		say("data", store.Check(m.Config.Data), m.Config.Data)
+		m.checkData(say, note)
 	}
 	say("address", checkAddress(ctx, m.Config.Gateway.Listen), m.Config.Gateway.Listen)
 	if m.Config.Gateway.AdminListen != "" {
@@ -51,6 +52,22 @@ func (m *Main) doctor(ctx context.Context) error {
 		return errDoctor
 	}
 	return nil
+}
+
+// checkData looks at the store as a start would, and reads its tables, which may
+// take minutes: every few seconds it says how far it is.
+func (m *Main) checkData(say func(what string, err error, fine string), note func(what, text string)) {
+	last := time.Now()
+	notes, err := store.Check(m.Config.Data, func(done, total int64) {
+		if now := time.Now(); now.Sub(last) > 3*time.Second {
+			last = now
+			note("data", fmt.Sprintf("%d of %d MiB of %s are read", done>>20, total>>20, m.Config.Data))
+		}
+	})
+	say("data", err, m.Config.Data)
+	for _, text := range notes {
+		note("data", text)
+	}
 }
 
 func checkAddress(ctx context.Context, addr string) error {

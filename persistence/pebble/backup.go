@@ -9,6 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"parley/persistence/pebble/internal/inspect"
 	"parley/persistence/pebble/internal/layout"
 	"parley/persistence/pebble/internal/ondisk"
 )
@@ -43,17 +44,17 @@ func Restore(src, dir string, o Options) error {
 		return &OpenError{Dir: dir, Reason: OpenForeign, Sentence: fmt.Sprintf("cannot restore into %s: it is not empty", dir)}
 	}
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return openError(dir, err)
+		return inspect.Explain(dir, err)
 	}
 	listing, err := ondisk.Look(fs, src, ondisk.Unknown)
 	if err != nil {
-		return openError(src, err)
+		return inspect.Explain(src, err)
 	}
 	if listing.Kind != ondisk.Store {
-		return foreign(src)
+		return inspect.Foreign(src)
 	}
 	if ok, err := vfs.Clone(fs, fs, src, dir, vfs.CloneSync); err != nil || !ok {
-		return openError(dir, fmt.Errorf("copy %s: %w", src, err))
+		return inspect.Explain(dir, fmt.Errorf("copy %s: %w", src, err))
 	}
 	db, err := Open(dir, o)
 	if err != nil {

@@ -2,7 +2,9 @@ package pebble
 
 import (
 	"errors"
-	"strings"
+	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -15,31 +17,77 @@ import (
 // certify opens Pebble for reading, to know that it is content with manifest and
 // tables, and checks that the store is one of ours that this program knows. The
 // logs are hidden from it: they have been read, and to replay them twice would
-// double the time of a start. found is false if nothing was ever stored.
-func certify(f *inspect.Findings, fs vfs.FS, dir string, o Options, lock *pebble.Lock) (found bool, err error) {
+// double the time of a start. found is false if nothing was ever stored. look may
+// be nil; it sees Pebble if all is well.
+func certify(f *inspect.Findings, fs vfs.FS, dir string, o Options, lock *pebble.Lock, look func(*pebble.DB) error) (found bool, err error) {
 	h := &health{log: o.Logger, onFatal: o.OnFatal}
 	opts := pebbleOptions(ondisk.WithoutLogs(fs), o, h, lock)
 	opts.ReadOnly, opts.ErrorIfNotExists = true, true
 	p, err := openPebble(dir, opts)
 	if err != nil {
-		return false, openError(dir, unsound(err))
+		return false, inspect.Explain(dir, inspect.Unsound(err))
 	}
 	defer func() { err = errors.Join(err, p.Close()) }()
 	_, found, err = identity(stored{p: p, logged: f.Meta, some: f.Some}, dir)
 	if err == nil && !found && f.Marks != nil && f.Marks.Phase != synced.Creating {
-		err = openError(dir, &ondisk.Damage{File: "the store", What: "is empty, and was not"})
+		err = inspect.Explain(dir, &ondisk.Damage{File: "the store", What: "is empty, and was not"})
+	}
+	if err == nil && found && look != nil {
+		err = look(p)
 	}
 	return found, err
 }
 
-// unsound marks what Pebble says of tables that are missing or have another size
-// than the manifest says: it gives no kind to these errors.
-func unsound(err error) error {
-	text := err.Error()
-	for _, phrase := range []string{"object size mismatch", "unknown to the objstorage provider", "could not open manifest", "inconsistent"} {
-		if strings.Contains(text, phrase) {
-			return &ondisk.Damage{File: "a table", What: "is missing or has the wrong size (" + oneLine(err) + ")"}
+// Checked is what Check has found in a store that would open.
+type Checked struct {
+	Tables int
+	Bytes  int64  // of the tables
+	Lost   int64  // bytes of a log that cannot be read after a power failure; the next Open says so
+	Where  string // the file that lost them
+}
+
+// Check looks at the store in dir as Open does, reads each block of its tables, and
+// changes nothing. progress is told how many bytes of tables have been read. An
+// error is *OpenError: either Open would refuse the store, or a table is damaged
+// and reads of it would fail.
+func Check(dir string, progress func(done, total int64)) (Checked, error) {
+	o, fs := Options{}.filled(), vfs.Default
+	var c Checked
+	lock, found, err := inspectToRead(fs, dir, o, func(p *pebble.DB) (err error) {
+		c, err = checkTables(fs, dir, o, p, progress)
+		return err
+	})
+	if err != nil {
+		return c, err
+	}
+	c.Lost, c.Where = found.Lost, found.Where
+	return c, lock.Close()
+}
+
+func checkTables(fs vfs.FS, dir string, o Options, p *pebble.DB, progress func(done, total int64)) (c Checked, err error) {
+	levels, err := p.SSTables()
+	if err != nil {
+		return c, err
+	}
+	tables := map[string]int64{} // two tables may be parts of one file
+	for _, level := range levels {
+		for _, t := range level {
+			tables[fmt.Sprintf("%06d.sst", uint64(t.BackingSSTNum))] = int64(t.Size)
 		}
 	}
-	return err
+	for _, size := range tables {
+		c.Bytes += size
+	}
+	opts := pebbleOptions(fs, o, &health{}, nil)
+	opts.EnsureDefaults()
+	done := int64(0)
+	for _, name := range slices.Sorted(maps.Keys(tables)) {
+		if err := ondisk.CheckTable(fs, fs.PathJoin(dir, name), opts.MakeReaderOptions()); err != nil {
+			return c, inspect.Explain(dir, &ondisk.Damage{File: name, What: "is damaged: " + err.Error()})
+		}
+		c.Tables++
+		done += tables[name]
+		progress(done, c.Bytes)
+	}
+	return c, nil
 }

@@ -579,11 +579,8 @@ func (v *verdict) faultLater(format string, args ...any) {
 
 // damageCheck is what doctor asks.
 func damageCheck(dir string) error {
-	db, err := Open(dir, Options{OnFatal: func(error) {}})
-	if err != nil {
-		return err
-	}
-	return db.Close()
+	_, err := Check(dir, func(int64, int64) {})
+	return err
 }
 
 // try opens a damaged copy of the store in dir, and says how it ended.
@@ -721,7 +718,7 @@ func (r *trier) stop() {
 }
 
 // damageStrict: the checks that the store does not pass yet.
-const damageStrict = false
+const damageStrict = true
 
 // damages is how many to try.
 func damages() int {

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 
-	crdb "github.com/cockroachdb/errors"
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -37,31 +36,23 @@ const (
 // its own: older programs cannot open the store afterwards.
 const format = pebble.FormatValueSeparation
 
-// OpenReason says why a store could not be opened.
-type OpenReason uint8
-
-// The reasons.
-const (
-	OpenFailed     OpenReason = iota // something else
-	OpenInUse                        // by another process, or twice by this one
-	OpenPermission                   // the process may not write there
-	OpenTooNew                       // written by a newer program; wraps conversation.ErrTooNew
-	OpenCorrupt                      // damaged
-	OpenForeign                      // holds something else
-	OpenAbsent                       // there is none, and none was to be made
-)
-
-// OpenError is why Open failed: one sentence for the person at the terminal, the
+// OpenError is why Open failed: a sentence for the person at the terminal, the
 // reason for programs.
-type OpenError struct {
-	Dir      string
-	Reason   OpenReason
-	Sentence string
-	Err      error // the cause, for the log
-}
+type OpenError = inspect.OpenError
 
-func (e *OpenError) Error() string { return e.Sentence }
-func (e *OpenError) Unwrap() error { return e.Err }
+// OpenReason says why a store could not be opened.
+type OpenReason = inspect.OpenReason
+
+// The reasons; package inspect explains them.
+const (
+	OpenFailed     = inspect.OpenFailed
+	OpenInUse      = inspect.OpenInUse
+	OpenPermission = inspect.OpenPermission
+	OpenTooNew     = inspect.OpenTooNew
+	OpenCorrupt    = inspect.OpenCorrupt
+	OpenForeign    = inspect.OpenForeign
+	OpenAbsent     = inspect.OpenAbsent
+)
 
 // Open opens the store in dir, or makes one if dir is absent or empty. The
 // directory belongs to the store alone. Errors are *OpenError.
@@ -89,12 +80,12 @@ func openOn(fs vfs.FS, dir string, o Options) (*DB, error) {
 	listing, err := ondisk.Look(fs, dir, ondisk.Unknown)
 	switch {
 	case listing != nil && listing.Kind == ondisk.Foreign:
-		return nil, foreign(dir)
+		return nil, inspect.Foreign(dir)
 	case listing == nil && !errors.As(err, new(*ondisk.Damage)):
-		return nil, openError(dir, err)
+		return nil, inspect.Explain(dir, err)
 	}
 	if err := fs.MkdirAll(dir, 0o700); err != nil {
-		return nil, openError(dir, err)
+		return nil, inspect.Explain(dir, err)
 	}
 	left := listing != nil && listing.Has(pidFile)
 	lock, err := lockDir(fs, dir)
@@ -115,18 +106,18 @@ func openOn(fs vfs.FS, dir string, o Options) (*DB, error) {
 func openLocked(fs vfs.FS, dir string, o Options, lock *pebble.Lock, left bool) (*DB, error) {
 	found, err := inspect.Directory(fs, dir, inspect.BootID(fs), uint64(format), left)
 	if err != nil {
-		return nil, openError(dir, err)
+		return nil, inspect.Explain(dir, err)
 	}
 	exists := false
 	if found.Listing.Kind == ondisk.Store {
-		if exists, err = certify(found, fs, dir, o, lock); err != nil {
+		if exists, err = certify(found, fs, dir, o, lock, nil); err != nil {
 			return nil, err
 		}
 	}
 	s := &starting{dir: dir, o: o, health: &health{log: o.Logger, onFatal: o.OnFatal}, lock: lock}
 	s.watch(fs)
 	if err := s.prepare(found, exists, inspect.BootID(fs)); err != nil {
-		return nil, openError(dir, err)
+		return nil, inspect.Explain(dir, err)
 	}
 	s.unlock = func() error {
 		_ = fs.Remove(fs.PathJoin(dir, pidFile))
@@ -183,7 +174,7 @@ func identify(p *pebble.DB, dir string) (log conversation.LogID, created bool, e
 	_ = b.Set(layout.KeySchema, layout.AppendU32(nil, layout.Version), nil)
 	_ = b.Set(layout.KeyLog, []byte(log), nil)
 	if err := p.Apply(b, pebble.Sync); err != nil {
-		return "", false, openError(dir, err)
+		return "", false, inspect.Explain(dir, err)
 	}
 	return log, true, nil
 }
@@ -214,26 +205,26 @@ func identity(s stored, dir string) (log conversation.LogID, found bool, err err
 	if errors.Is(err, pebble.ErrNotFound) {
 		empty, err := isEmpty(s.p)
 		if err != nil {
-			return "", false, openError(dir, err)
+			return "", false, inspect.Explain(dir, err)
 		}
 		if !empty || s.some {
-			return "", false, foreign(dir)
+			return "", false, inspect.Foreign(dir)
 		}
 		return "", false, nil
 	}
 	if err != nil {
-		return "", false, openError(dir, err)
+		return "", false, inspect.Explain(dir, err)
 	}
 	version := uint32(0)
 	if len(value) == 4 {
 		version = binary.BigEndian.Uint32(value)
 	}
 	if version > layout.Version {
-		return "", false, tooNew(dir, "layout", uint64(version), layout.Version)
+		return "", false, inspect.TooNew(dir, "layout", uint64(version), layout.Version)
 	}
 	id, err := s.get(layout.KeyLog)
 	if err != nil || version == 0 {
-		return "", false, openError(dir, errors.Join(err, errors.New("its schema or log key is damaged")))
+		return "", false, inspect.Explain(dir, errors.Join(err, errors.New("its schema or log key is damaged")))
 	}
 	return conversation.LogID(id), true, nil
 }
@@ -258,9 +249,9 @@ func lockDir(fs vfs.FS, dir string) (*pebble.Lock, error) {
 	lock, err := pebble.LockDirectory(dir, fs)
 	if err != nil {
 		if errors.Is(err, os.ErrPermission) {
-			return nil, openError(dir, err)
+			return nil, inspect.Explain(dir, err)
 		}
-		return nil, inUse(fs, dir, err)
+		return nil, inspect.InUse(dir, readPID(fs, dir), err)
 	}
 	f, err := fs.Create(fs.PathJoin(dir, pidFile), vfs.WriteCategoryUnspecified)
 	if err == nil {
@@ -268,7 +259,7 @@ func lockDir(fs vfs.FS, dir string) (*pebble.Lock, error) {
 		err = errors.Join(err, f.Close())
 	}
 	if err != nil {
-		return nil, errors.Join(openError(dir, err), lock.Close())
+		return nil, errors.Join(inspect.Explain(dir, err), lock.Close())
 	}
 	return lock, nil
 }
@@ -287,62 +278,3 @@ func readPID(fs vfs.FS, dir string) string {
 	}
 	return fmt.Sprintf(" (pid %d)", pid)
 }
-
-func inUse(fs vfs.FS, dir string, err error) error {
-	return &OpenError{Dir: dir, Reason: OpenInUse, Err: err, Sentence: fmt.Sprintf(
-		"data directory %s is in use by another process%s", dir, readPID(fs, dir))}
-}
-
-func foreign(dir string) error {
-	return &OpenError{Dir: dir, Reason: OpenForeign, Sentence: fmt.Sprintf(
-		"%s is not a parley data directory: it holds other files; name an empty or a new one", dir)}
-}
-
-func tooNew(dir, what string, found, known uint64) error {
-	return &OpenError{Dir: dir, Reason: OpenTooNew, Err: conversation.ErrTooNew, Sentence: fmt.Sprintf(
-		"%s was written by a newer version (%s %d > %d)", dir, what, found, known)}
-}
-
-// openError puts an error of the file system or of Pebble into a sentence.
-func openError(dir string, err error) error {
-	var already *OpenError
-	if errors.As(err, &already) {
-		return err
-	}
-	e := &OpenError{Dir: dir, Err: err}
-	var damage *ondisk.Damage
-	var newer *inspect.TooNewError
-	var unreadable *inspect.UnreadableError
-	switch {
-	case errors.Is(err, inspect.ErrForeign):
-		return foreign(dir)
-	case errors.As(err, &newer):
-		return tooNew(dir, "format", newer.Format, uint64(format))
-	case errors.As(err, &unreadable):
-		e.Reason = OpenPermission
-		e.Sentence = fmt.Sprintf("cannot read %s: permission denied, running as uid %d", unreadable.Path, os.Getuid())
-	case errors.Is(err, os.ErrPermission):
-		e.Reason = OpenPermission
-		e.Sentence = fmt.Sprintf("cannot write to %s: permission denied, running as uid %d", dir, os.Getuid())
-	case errors.As(err, &damage):
-		e.Reason = OpenCorrupt
-		e.Sentence = damageSentence(dir, damage.Error())
-	case crdb.Is(err, pebble.ErrCorruption): // a mark, which the standard library does not see
-		e.Reason = OpenCorrupt
-		what := oneLine(err)
-		if where := strings.Join(strings.Fields(crdb.FlattenDetails(err)), " "); where != "" {
-			what += " (" + where + ")"
-		}
-		e.Sentence = damageSentence(dir, what)
-	default:
-		e.Sentence = fmt.Sprintf("cannot open %s: %s", dir, oneLine(err))
-	}
-	return e
-}
-
-func damageSentence(dir, what string) string {
-	return fmt.Sprintf("%s is damaged: %s; nothing was changed: restore a backup, or copy the directory aside before trying anything else", dir, what)
-}
-
-// oneLine is an error's text without its line breaks.
-func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }

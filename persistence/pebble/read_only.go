@@ -2,9 +2,9 @@ package pebble
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"slices"
+	"syscall"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -28,7 +28,7 @@ func OpenReadOnly(dir string, o Options) (*DB, error) {
 
 func openReadOnlyOn(fs vfs.FS, dir string, o Options) (*DB, error) {
 	o = o.filled()
-	lock, found, err := inspectToRead(fs, dir, o)
+	lock, found, err := inspectToRead(fs, dir, o, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -42,20 +42,21 @@ func openReadOnlyOn(fs vfs.FS, dir string, o Options) (*DB, error) {
 	return db, nil
 }
 
-// inspectToRead looks at a store as Open does, under a lock that the caller closes.
-func inspectToRead(fs vfs.FS, dir string, o Options) (*pebble.Lock, *inspect.Findings, error) {
+// inspectToRead looks at a store as Open does, under a lock that the caller closes;
+// look is certify's.
+func inspectToRead(fs vfs.FS, dir string, o Options, look func(*pebble.DB) error) (*pebble.Lock, *inspect.Findings, error) {
 	listing, err := ondisk.Look(fs, dir, ondisk.Unknown)
 	switch {
 	case listing == nil && !errors.As(err, new(*ondisk.Damage)):
-		return nil, nil, openError(dir, err)
+		return nil, nil, inspect.Explain(dir, err)
 	case listing != nil && len(listing.Names) == 0:
-		return nil, nil, absent(dir)
+		return nil, nil, inspect.Absent(dir)
 	case listing != nil && listing.Kind == ondisk.Foreign:
-		return nil, nil, foreign(dir)
+		return nil, nil, inspect.Foreign(dir)
 	}
 	names, err := fs.List(dir)
 	if err != nil {
-		return nil, nil, openError(dir, err)
+		return nil, nil, inspect.Explain(dir, err)
 	}
 	lock, err := lockToRead(fs, dir, names)
 	if err != nil {
@@ -63,16 +64,16 @@ func inspectToRead(fs vfs.FS, dir string, o Options) (*pebble.Lock, *inspect.Fin
 	}
 	found, err := inspect.Directory(fs, dir, inspect.BootID(fs), uint64(format), slices.Contains(names, pidFile))
 	if err == nil && found.Listing.Kind == ondisk.Nothing {
-		err = absent(dir)
+		err = inspect.Absent(dir)
 	}
 	if err == nil {
 		var exists bool
-		if exists, err = certify(found, fs, dir, o, lock); err == nil && !exists {
-			err = absent(dir)
+		if exists, err = certify(found, fs, dir, o, lock, look); err == nil && !exists {
+			err = inspect.Absent(dir)
 		}
 	}
 	if err != nil {
-		return nil, nil, errors.Join(openError(dir, err), lock.Close())
+		return nil, nil, errors.Join(inspect.Explain(dir, err), lock.Close())
 	}
 	return lock, found, nil
 }
@@ -83,7 +84,7 @@ func startReadOnly(fs vfs.FS, dir string, o Options, lock *pebble.Lock) (*DB, er
 	opts.ReadOnly, opts.ErrorIfNotExists = true, true
 	p, err := openPebble(dir, opts)
 	if err != nil {
-		return nil, openError(dir, unsound(err))
+		return nil, inspect.Explain(dir, inspect.Unsound(err))
 	}
 	log, _, err := identity(stored{p: p}, dir)
 	if err != nil {
@@ -103,15 +104,13 @@ func lockToRead(fs vfs.FS, dir string, names []string) (*pebble.Lock, error) {
 		return pebble.LockDirectory(dir, ondisk.ReadOnly(fs))
 	}
 	lock, err := pebble.LockDirectory(dir, fs)
-	if errors.Is(err, os.ErrPermission) {
-		return nil, openError(dir, err)
-	}
-	if err != nil {
-		return nil, inUse(fs, dir, err)
+	switch {
+	case errors.Is(err, syscall.EROFS): // then nobody can write there
+		return pebble.LockDirectory(dir, ondisk.ReadOnly(fs))
+	case errors.Is(err, os.ErrPermission):
+		return nil, inspect.Explain(dir, err)
+	case err != nil:
+		return nil, inspect.InUse(dir, readPID(fs, dir), err)
 	}
 	return lock, nil
-}
-
-func absent(dir string) error {
-	return &OpenError{Dir: dir, Reason: OpenAbsent, Sentence: fmt.Sprintf("there is no parley store in %s", dir)}
 }

@@ -329,6 +329,11 @@ func TestOpenAfterPowerFailure(t *testing.T) {
 			}
 			edit(t, path, func(b []byte) []byte { return b[:len(b)-10] })
 			log := logIDOf(t, dir)
+			before := contents(t, vfs.Default, dir)
+			if c, err := Check(dir, func(int64, int64) {}); err != nil || (c.Lost > 0) != test.told {
+				t.Errorf("the check: %+v, %v", c, err)
+			}
+			wantUnchanged(t, vfs.Default, dir, before, false)
 			o, said := damageOptions()
 			db, err := Open(dir, o)
 			if err != nil {

@@ -98,7 +98,7 @@ func syncAll(f *inspect.Findings, fs vfs.FS, dir string) error {
 func (s *starting) start() (*DB, error) {
 	p, log, err := s.open()
 	if err != nil {
-		return nil, errors.Join(openError(s.dir, err), s.stop())
+		return nil, errors.Join(inspect.Explain(s.dir, err), s.stop())
 	}
 	db := &DB{
 		p: p, log: log, cache: newWriterCache(s.o.Heads), health: s.health, guard: s.guard, metrics: s.o.Metrics,

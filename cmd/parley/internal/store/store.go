@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -37,29 +38,43 @@ func Open(dir string, o Options) (Store, error) {
 	return pebble.Open(dir, o)
 }
 
-// Check opens the store that is in dir, as a start would, and closes it again;
-// where there is none it only looks whether one could be made.
-func Check(dir string) error {
-	entries, err := os.ReadDir(dir)
-	if err == nil && len(entries) > 0 {
-		db, err := pebble.Open(dir, Options{})
-		if err != nil {
+// Check looks at the store in dir as Open does and reads its tables, and changes
+// nothing; where there is none it only looks whether one could be made. notes are
+// sentences about a store that would open. progress is told now and then how many
+// bytes of tables have been read.
+func Check(dir string, progress func(done, total int64)) (notes []string, err error) {
+	checked, err := pebble.Check(dir, progress)
+	var open *pebble.OpenError
+	if errors.As(err, &open) && open.Reason == pebble.OpenAbsent {
+		return nil, creatable(dir)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := writable(dir); err != nil {
+		return nil, err
+	}
+	if checked.Lost > 0 {
+		notes = append(notes, fmt.Sprintf("the power failed and the end of %s cannot be read: a start would go on without these %d bytes, say so, and let clients read everything anew; copy %s aside first if they matter",
+			checked.Where, checked.Lost, dir))
+	}
+	return notes, nil
+}
+
+// creatable says whether a store could be made in dir.
+func creatable(dir string) error {
+	for {
+		info, err := os.Stat(dir)
+		switch {
+		case err == nil && !info.IsDir():
+			return &fs.PathError{Op: "use", Path: dir, Err: errors.New("it is not a directory")}
+		case err == nil:
+			return writable(dir)
+		case !errors.Is(err, fs.ErrNotExist) || filepath.Dir(dir) == dir:
 			return err
 		}
-		return db.Close()
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	for errors.Is(err, fs.ErrNotExist) && filepath.Dir(dir) != dir {
 		dir = filepath.Dir(dir)
-		_, err = os.Stat(dir)
 	}
-	probe, err := os.MkdirTemp(dir, ".parley-doctor-")
-	if err != nil {
-		return err
-	}
-	return os.Remove(probe)
 }
 
 // OpenSentence is the sentence for the person at the terminal after Open or Check

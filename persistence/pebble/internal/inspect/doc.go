@@ -10,7 +10,8 @@
 //   - Nothing is written.
 //   - Damage is refused where it is sure; where a power failure may leave the same,
 //     Findings say how many bytes are lost.
-//   - Errors are *ondisk.Damage, ErrForeign, *TooNewError, or the file system's.
+//   - Errors are *OpenError, *ondisk.Damage, or the file system's; Explain makes an
+//     *OpenError of each.
 //
 // persistence/pebble calls it before it opens a directory for writing or reading.
 // It owns no goroutine.

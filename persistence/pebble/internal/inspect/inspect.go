@@ -16,23 +16,6 @@ import (
 	"parley/persistence/pebble/internal/synced"
 )
 
-// ErrForeign says that the directory holds something else than a store of ours.
-var ErrForeign = errors.New("it holds something else")
-
-// TooNewError says that a newer program wrote the store.
-type TooNewError struct{ Format uint64 }
-
-func (e *TooNewError) Error() string { return fmt.Sprintf("it has format %d", e.Format) }
-
-// UnreadableError names a file that the process may not read.
-type UnreadableError struct {
-	Path string
-	Err  error
-}
-
-func (e *UnreadableError) Error() string { return e.Err.Error() }
-func (e *UnreadableError) Unwrap() error { return e.Err }
-
 // Findings are what a directory shows before Pebble sees it.
 type Findings struct {
 	Listing  *ondisk.Listing
@@ -77,14 +60,14 @@ func Directory(fs vfs.FS, dir, boot string, format uint64, left bool) (*Findings
 		return nil, err
 	}
 	if f.Listing.Format > format {
-		return nil, &TooNewError{f.Listing.Format}
+		return nil, TooNew(dir, "format", f.Listing.Format, format)
 	}
 	if err != nil {
 		return nil, err
 	}
 	switch f.Listing.Kind {
 	case ondisk.Foreign:
-		return nil, ErrForeign
+		return nil, Foreign(dir)
 	case ondisk.Store:
 		err = errors.Join(readable(fs, dir, f.Listing.Tables), f.readManifest(fs, dir))
 		if err == nil {
@@ -101,7 +84,8 @@ func readable(fs vfs.FS, dir string, files []ondisk.NumberedFile) error {
 		path := fs.PathJoin(dir, file.Name)
 		f, err := fs.Open(path)
 		if errors.Is(err, os.ErrPermission) {
-			return &UnreadableError{path, err}
+			return &OpenError{Dir: dir, Reason: OpenPermission, Err: err, Sentence: fmt.Sprintf(
+				"cannot read %s: permission denied, running as uid %d", path, os.Getuid())}
 		}
 		if err != nil {
 			return err
@@ -136,7 +120,7 @@ func (f *Findings) readManifest(fs vfs.FS, dir string) error {
 	case m.Records == 0, known && m.Tail.End < mark:
 		return &ondisk.Damage{File: of.Name, What: fmt.Sprintf("cannot be read from byte %d on", m.Tail.End)}
 	case m.Comparer != ondisk.Comparer:
-		return ErrForeign
+		return Foreign(dir)
 	case known || !m.Tail.Broken:
 		return nil // what is not intact was never synced
 	case m.Tail.Begun, f.certain, !f.left: // each record is synced before the next one begins
