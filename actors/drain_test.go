@@ -190,6 +190,82 @@ func (s *slowReads) Find(ctx context.Context, key conversation.SessionKey, keys 
 	return s.Store.Find(ctx, key, keys)
 }
 
+// A session that is still being loaded when the node drains takes its message, and
+// leaves the task to the next start: a node that goes away makes nothing RUNNING.
+func TestDrainWhileLoading(t *testing.T) {
+	store := &slowReads{}
+	withHarness(t, func(h *harness) { store.Store, h.through = h.store, store }, func(t *testing.T, h *harness) {
+		h.create(mainKey)
+		h.forget(mainKey)
+		store.records = make(chan struct{})
+		store.held.Store(true)
+		a := h.tell(mainKey, say("a", "hello"))
+		synctest.Wait()
+		done := h.drain(t.Context())
+		close(store.records)
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if r := h.ok(a); r.Disposition != conversation.Queued {
+			t.Errorf("the message is %v", r.Disposition)
+		}
+		store.held.Store(false)
+		h.restart()
+		h.reply(actorstest.Text("hi"))
+		h.assertComplete(mainKey)
+	})
+}
+
+// A store that does not come to the end of a load holds a drain up no longer than
+// open work does.
+func TestDrainWhileLoadHangs(t *testing.T) {
+	store := &slowReads{}
+	withHarness(t, func(h *harness) { store.Store, h.through = h.store, store }, func(t *testing.T, h *harness) {
+		h.create(mainKey)
+		h.forget(mainKey)
+		store.records = make(chan struct{})
+		store.held.Store(true)
+		a := h.tell(mainKey, say("a", "hello"))
+		h.silent(a)
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		if err := h.e.Drain(ctx); err != nil || time.Since(began) != h.cfg.DrainTimeout {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+		h.refused(a, conversation.Unavailable)
+		close(store.records)
+	})
+}
+
+// A drain has ended when what it has decided is stored, not before.
+func TestDrainWaitsForItsCommit(t *testing.T) {
+	withHarness(t, nil, func(t *testing.T, h *harness) {
+		h.create(mainKey)
+		h.ok(h.tell(mainKey, say("a", "hello")))
+		held := h.store.Hold(persistencetest.BeforeWrite, nil)
+		b := h.tell(mainKey, say("b", "and this"))
+		<-held.Held()
+		parks := h.store.Hold(persistencetest.BeforeWrite, holds(conversation.KindStepStarted))
+		done := h.drain(t.Context())
+		held.Release()
+		h.ok(b)
+		time.Sleep(h.cfg.DrainTimeout)
+		<-parks.Held()
+		synctest.Wait()
+		select {
+		case err := <-done:
+			t.Fatalf("the drain has ended with %v before the parked step is stored", err)
+		default:
+		}
+		parks.Release()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		h.assertComplete(mainKey)
+	})
+}
+
 // A model call that waits for its transcript does not start any more when the node
 // drains, also while the session still waits for a look-up.
 func TestDrainWhileReading(t *testing.T) {

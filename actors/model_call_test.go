@@ -36,6 +36,20 @@ func (h *harness) dropped() []conversation.DraftID {
 	return all
 }
 
+// A draft ends also when its session leaves in the middle of it.
+func TestDraftEndsWithSession(t *testing.T) {
+	withHarness(t, nil, func(t *testing.T, h *harness) {
+		h.create(mainKey)
+		h.ok(h.tell(mainKey, say("a", "hello")))
+		h.call().Delta(0, "Bonj")
+		synctest.Wait()
+		h.forget(mainKey)
+		if ids := h.dropped(); len(ids) != 1 || ids[0] != h.deltas()[0].Draft {
+			t.Errorf("followers are told that %q have ended", ids)
+		}
+	})
+}
+
 func TestDeltas(t *testing.T) {
 	withHarness(t, nil, func(t *testing.T, h *harness) {
 		h.create(mainKey)

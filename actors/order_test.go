@@ -71,6 +71,59 @@ func TestOrderWhenSessionLeaves(t *testing.T) {
 	})
 }
 
+// Commands that are in the mailbox of a session that leaves, or are told meanwhile, are
+// refused when it will not be loaded any more.
+func TestNobodyTakesOver(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		ends func(h *harness)
+	}{
+		{"drain", func(h *harness) {
+			if err := h.e.Drain(h.t.Context()); err != nil {
+				h.t.Error(err)
+			}
+		}},
+		{"end", func(h *harness) { h.cancel() }},
+		{"erased", func(h *harness) {
+			if err := h.e.Erase(h.t.Context(), mainKey, ada); err != nil {
+				h.t.Error(err)
+			}
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			store := &slowDelete{}
+			withHarness(t, func(h *harness) { store.Store, h.through = h.store, store }, func(t *testing.T, h *harness) {
+				h.create(mainKey)
+				busy := []pause{make(pause), make(pause)}
+				pid := h.e.registry.Actor(mainKey)
+				h.e.send(pid, busy[0])
+				h.e.registry.Deliver(mainKey, &unloadNow{reason: "idle", err: errUnreachable()}, false)
+				h.e.send(pid, busy[1])
+				told := []*answer{h.tell(mainKey, say("a", "in its mailbox"))}
+				close(busy[0])
+				synctest.Wait()
+				told = append(told, h.tell(mainKey, say("b", "told while it leaves")))
+				for _, a := range told {
+					h.silent(a)
+				}
+				ended := make(chan struct{})
+				go func() { c.ends(h); close(ended) }()
+				synctest.Wait()
+				close(busy[1])
+				for _, a := range told {
+					if err := h.refused(a, conversation.Unavailable); !err.Retryable() {
+						t.Error("the refusal is final")
+					}
+				}
+				for _, gate := range store.held {
+					gate <- nil
+				}
+				<-ended
+			})
+		})
+	}
+}
+
 // TestRandomOrder: clients tell without waiting for answers, some out of an answer,
 // while sessions leave, commits hang and fail, sessions are erased and the node drains.
 // Every command is answered once; what was acknowledged is stored; and of two

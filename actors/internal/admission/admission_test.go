@@ -120,4 +120,15 @@ func TestSlot(t *testing.T) {
 	a.Return(node)
 	b.Return(node)
 	used("all have gone", 0)
+
+	// A task that begins before the end of the last one is durable takes its slot over: it
+	// goes back with the end of this one.
+	a.Update(node, true, 10)
+	a.Update(node, false, 11)
+	a.Update(node, true, 12)
+	a.Update(node, false, 13)
+	a.Durable(node, false, 12)
+	used("the end of the second task is not durable", 1)
+	a.Durable(node, false, 13)
+	used("it is", 0)
 }
