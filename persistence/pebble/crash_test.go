@@ -408,6 +408,51 @@ func TestPowerLossControl(t *testing.T) {
 	}
 }
 
+// What Acquire and Delete have returned is on the disk, too: the power is cut
+// right after each of them.
+func TestPowerLossAfterAcquireAndDelete(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	db := openMem(t, fs, testOptions(t))
+	cut := func(look func(db *DB)) {
+		t.Helper()
+		left, err := openOn(fs.CrashClone(vfs.CrashCloneCfg{}), "store", testOptions(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		look(left)
+		if err := left.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	k := crashKey(0)
+	var h conversation.Head
+	for epoch := conversation.Epoch(1); epoch <= 2; epoch++ { // a new session, and one that is there
+		var err error
+		if h, err = db.Acquire(t.Context(), k, conversation.AcquireHow{Create: true}); err != nil || h.Epoch != epoch {
+			t.Fatalf("%+v, %v", h, err)
+		}
+		cut(func(db *DB) {
+			if after, err := db.Head(t.Context(), k); err != nil || after.Epoch != epoch {
+				t.Errorf("epoch %d after Acquire had returned %d: %v", after.Epoch, epoch, err)
+			}
+		})
+	}
+	if err := db.Commit(t.Context(), k, crashCommit(k, h.Epoch, h.Last)); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Delete(t.Context(), k); err != nil {
+		t.Fatal(err)
+	}
+	cut(func(db *DB) {
+		if after, err := db.Head(t.Context(), k); !errors.Is(err, conversation.ErrNotFound) {
+			t.Errorf("the erased session is back: %+v, %v", after, err)
+		}
+		if _, err := db.Acquire(t.Context(), k, conversation.AcquireHow{Create: true}); !errors.Is(err, conversation.ErrNotFound) {
+			t.Errorf("the erased session can be made again: %v", err)
+		}
+	})
+}
+
 // crashChild is the process that is killed: it writes, and prints each
 // acknowledgement in one write.
 func crashChild(env string) int {

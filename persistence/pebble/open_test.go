@@ -442,6 +442,13 @@ func TestFailingLog(t *testing.T) {
 	if err := db.Delete(t.Context(), k); !errors.Is(err, conversation.ErrClosed) {
 		t.Errorf("the next erasure: %v", err)
 	}
+	// What was known of the session is forgotten: its head and its records are read
+	// from the same place, and agree.
+	records, err := listOf(db.Records(t.Context(), k, conversation.Range{}))
+	head, headErr := db.Head(t.Context(), k)
+	if err := errors.Join(err, headErr); err != nil || len(records) == 0 || head.LastCommit != records[len(records)-1].ID {
+		t.Errorf("head %+v with %d records: %v", head, len(records), err)
+	}
 	if err := db.Close(); err == nil || !strings.Contains(err.Error(), "bad sector") {
 		t.Errorf("close: %v", err)
 	}

@@ -1,0 +1,94 @@
+package pebble
+
+import (
+	"errors"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"parley/conversation"
+	"parley/persistence/pebble/internal/layout"
+)
+
+// heldSync is a file system whose syncs of logs wait while it is armed.
+type heldSync struct {
+	vfs.FS
+	armed   atomic.Bool
+	entered chan struct{} // gets a value when a sync begins to wait
+	release chan struct{} // closed: syncs go on
+}
+
+func holdSync(fs vfs.FS) *heldSync {
+	h := &heldSync{entered: make(chan struct{}, 100), release: make(chan struct{})}
+	h.FS = errorfs.Wrap(fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		switch op.Kind {
+		case errorfs.OpFileSync, errorfs.OpFileSyncData, errorfs.OpFileSyncTo:
+			if h.armed.Load() && strings.HasSuffix(op.Path, ".log") {
+				h.entered <- struct{}{}
+				<-h.release
+			}
+		}
+		return nil
+	}))
+	return h
+}
+
+// An erasure waits for the commits of sub-sessions that are on their way to the
+// disk: if it went past one of them, the sub-session would be stored without the
+// session that it belongs to.
+func TestEraseWaitsForSubSessions(t *testing.T) {
+	fs := holdSync(vfs.NewMem())
+	db := openMem(t, fs, testOptions(t))
+	root := conversation.SessionKey{Tenant: "acme", Session: "s1"}
+	sub := conversation.SessionKey{Tenant: "acme", Session: "s1/d1"}
+	heads := map[conversation.SessionKey]conversation.Head{}
+	for _, k := range []conversation.SessionKey{root, sub} {
+		h, err := db.Acquire(t.Context(), k, conversation.AcquireHow{Create: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		heads[k] = h
+	}
+
+	fs.armed.Store(true)
+	committed, erased := make(chan error, 1), make(chan error, 1)
+	go func() { committed <- db.Commit(t.Context(), sub, crashCommit(sub, heads[sub].Epoch, 0)) }()
+	<-fs.entered
+	go func() { erased <- db.Delete(t.Context(), root) }()
+	// Until the erasure waits for the tree, or has gone ahead.
+	tree := db.cache.acquire(root)
+	for tree.tree.TryRLock() {
+		tree.tree.RUnlock()
+		if _, closer, err := db.p.Get(layout.KeyTombstone(nil, root)); err == nil {
+			_ = closer.Close()
+			t.Error("the session was erased while a commit of its sub-session was on its way")
+			break
+		}
+		runtime.Gosched()
+	}
+	db.cache.release(root, tree)
+	fs.armed.Store(false)
+	close(fs.release)
+
+	if err := <-committed; err != nil {
+		t.Errorf("the commit before the erasure: %v", err)
+	}
+	if err := <-erased; err != nil {
+		t.Fatal(err)
+	}
+	for k, h := range heads {
+		if _, err := db.Head(t.Context(), k); !errors.Is(err, conversation.ErrNotFound) {
+			t.Errorf("the head of %s: %v", k, err)
+		}
+		if err := db.Commit(t.Context(), k, crashCommit(k, h.Epoch, 0)); !errors.Is(err, conversation.ErrFenced) {
+			t.Errorf("a commit to %s after the erasure: %v", k, err)
+		}
+	}
+	if due, err := listOf(db.Due(t.Context(), crashTime0(1<<40))); err != nil || len(due) > 0 {
+		t.Errorf("due: %v, %v", due, err)
+	}
+}

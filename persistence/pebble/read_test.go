@@ -1,0 +1,74 @@
+package pebble
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"parley/conversation"
+	"parley/persistence/pebble/internal/layout"
+)
+
+// A record that is missing in the middle of a log, or at one of its ends, is an
+// error of the read that comes to it, never a shorter history.
+func TestMissingRecord(t *testing.T) {
+	const commits = 12
+	k := crashKey(0)
+	var lasts []conversation.Seq
+	for seq := following(0); len(lasts) < commits; seq = following(seq) {
+		lasts = append(lasts, seq)
+	}
+	end := lasts[commits-1]
+	for _, lost := range []int{0, 5, commits - 1} {
+		db := openMem(t, vfs.NewMem(), testOptions(t))
+		h, err := db.Acquire(t.Context(), k, conversation.AcquireHow{Create: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range commits {
+			if err := db.Commit(t.Context(), k, crashCommit(k, h.Epoch, h.Last)); err != nil {
+				t.Fatal(err)
+			}
+			h.Last = following(h.Last)
+		}
+		if err := db.p.Delete(layout.KeyRecord(nil, k, lasts[lost]), pebble.Sync); err != nil {
+			t.Fatal(err)
+		}
+		before, from := conversation.Seq(0), lasts[lost]
+		if lost > 0 {
+			before = lasts[lost-1]
+		}
+		for name, c := range map[string]struct {
+			r    conversation.Range
+			gap  bool
+			want []conversation.Seq // the ends of the records that are read before
+		}{
+			"all":                {conversation.Range{}, true, lasts[:lost]},
+			"backwards":          {conversation.Range{Reverse: true}, true, reversed(lasts[lost+1:])},
+			"from the gap":       {conversation.Range{After: before}, true, nil},
+			"within the gap":     {conversation.Range{After: from - 1, Before: from + 1}, true, nil},
+			"backwards from it":  {conversation.Range{Before: from + 1, Reverse: true}, true, nil},
+			"up to the gap":      {conversation.Range{Before: before + 1}, false, lasts[:lost]},
+			"behind the gap":     {conversation.Range{After: from}, false, lasts[lost+1:]},
+			"backwards up to it": {conversation.Range{After: from, Reverse: true}, false, reversed(lasts[lost+1:])},
+		} {
+			records, err := listOf(db.Records(t.Context(), k, c.r))
+			var got []conversation.Seq
+			for _, r := range records {
+				got = append(got, r.Events[len(r.Events)-1].Seq)
+			}
+			if errors.Is(err, errGap) != c.gap || err != nil && !c.gap || !slices.Equal(got, c.want) {
+				t.Errorf("record %d of %d lost (up to %d of %d), %s: read %v, %v; want %v, gap %v", lost, commits, from, end, name, got, err, c.want, c.gap)
+			}
+		}
+	}
+}
+
+func reversed(s []conversation.Seq) []conversation.Seq {
+	s = slices.Clone(s)
+	slices.Reverse(s)
+	return s
+}
