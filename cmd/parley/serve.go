@@ -43,8 +43,8 @@ func (m *Main) serve(ctx context.Context) error {
 	if c.Ephemeral() {
 		dir = ""
 	}
-	db, err := store.Open(dir, options)
-	if err != nil {
+	db, err := m.openStore(ctx, dir, options)
+	if db == nil || err != nil {
 		return err
 	}
 	m.closers = append(m.closers, db.Close)
@@ -150,6 +150,35 @@ func (m *Main) serve(ctx context.Context) error {
 	<-gatewayEnded
 	log.Info("stopped")
 	return err
+}
+
+// openStore opens the store, which takes long where a long log is replayed on a slow
+// disk, and does not wait for it when ctx ends: nil and no error. What Open has done
+// until then is what a process that is killed leaves behind, and no harm.
+func (m *Main) openStore(ctx context.Context, dir string, o store.Options) (store.Store, error) {
+	type result struct {
+		db  store.Store
+		err error
+	}
+	opened, given := make(chan result), make(chan struct{})
+	go func() { // ends with Open, or with the process
+		db, err := store.Open(dir, o)
+		select {
+		case opened <- result{db, err}:
+		case <-given:
+			if err == nil {
+				_ = db.Close()
+			}
+		}
+	}()
+	select {
+	case r := <-opened:
+		return r.db, r.err
+	case <-ctx.Done():
+		close(given)
+		fmt.Fprintf(m.Stderr, "parley: stopped while the store in %s was being opened; nothing is lost, the next start goes on\n", dir)
+		return nil, nil
+	}
 }
 
 func report(to chan<- error, err error) {
