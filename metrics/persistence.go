@@ -3,6 +3,7 @@ package metrics
 import (
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
@@ -17,6 +18,9 @@ type Persistence struct {
 	Duplicates    *prometheus.CounterVec // kind: part, message
 	Reads         *prometheus.CounterVec // op
 	LostBytes     prometheus.Gauge       // of the log, at the last start
+	Backups       *prometheus.CounterVec // result: ok, failed
+	BackupTime    prometheus.Gauge       // of the last one that succeeded
+	BackupSeconds prometheus.Gauge       // of the same one
 
 	store *storeCollector
 }
@@ -31,7 +35,13 @@ func NewPersistence(r prometheus.Registerer) *Persistence {
 		Duplicates:    f.counters("duplicates_total", "Commits refused because a key was stored already, by the key's kind.", "kind"),
 		Reads:         f.counters("reads_total", "Reads of the store, by operation.", "op"),
 		LostBytes:     f.gauge("lost_bytes", "Bytes at the end of the log that this start could not read after a power failure; 0 = none."),
+		Backups:       f.counters("backups_total", "Backups of the running store, by result; one that was refused is failed.", "result"),
+		BackupTime:    f.gauge("backup_last_success_timestamp_seconds", "When the last backup was made; 0 if none since the start."),
+		BackupSeconds: f.gauge("backup_last_success_seconds", "How long the last backup took, reading it back included."),
 		store:         &storeCollector{},
+	}
+	for _, result := range []string{"ok", "failed"} {
+		p.Backups.WithLabelValues(result)
 	}
 	for _, code := range []string{"fenced", "conflict", "duplicate", "full", "closed", "cancelled", "unknown"} {
 		p.CommitErrors.WithLabelValues(code)
@@ -41,6 +51,17 @@ func NewPersistence(r prometheus.Registerer) *Persistence {
 	}
 	r.MustRegister(p.store)
 	return p
+}
+
+// BackedUp counts a backup.
+func (p *Persistence) BackedUp(ok bool, at time.Time, took time.Duration) {
+	if !ok {
+		p.Backups.WithLabelValues("failed").Inc()
+		return
+	}
+	p.Backups.WithLabelValues("ok").Inc()
+	p.BackupTime.Set(float64(at.UnixMilli()) / 1000)
+	p.BackupSeconds.Set(took.Seconds())
 }
 
 // Watch shows the numbers of an open embedded store with every scrape; ok =

@@ -40,7 +40,7 @@ var arrows = map[string][]string{
 	"conversation/wire/internal/pb":       {},
 	"metrics":                             {},
 	"persistence":                         {},
-	"persistence/pebble":                  {"conversation", "conversation/wire", "metrics", "persistence/pebble/internal/inspect", "persistence/pebble/internal/layout", "persistence/pebble/internal/ondisk", "persistence/pebble/internal/seen", "persistence/pebble/internal/synced", "persistence/pebble/internal/upkeep", "persistence/pebble/internal/verify"},
+	"persistence/pebble":                  {"conversation", "conversation/wire", "metrics", "persistence/pebble/internal/backup", "persistence/pebble/internal/inspect", "persistence/pebble/internal/layout", "persistence/pebble/internal/ondisk", "persistence/pebble/internal/seen", "persistence/pebble/internal/synced", "persistence/pebble/internal/upkeep", "persistence/pebble/internal/verify"},
 	"persistence/persistencetest":         {"conversation", "conversation/wire"},
 	"actors": {
 		"conversation", "conversation/machine", "conversation/transcript", "metrics",
@@ -81,10 +81,11 @@ var arrows = map[string][]string{
 	// Suites and kits for tests.
 	"actors/actorstest":                   {"conversation"},
 	"conversation/machine/machinetest":    {"conversation", "conversation/machine", "conversation/transcript"},
+	"persistence/pebble/internal/backup":  {"conversation", "persistence/pebble/internal/inspect", "persistence/pebble/internal/layout", "persistence/pebble/internal/ondisk", "persistence/pebble/internal/verify"},
+	"persistence/pebble/internal/seen":    {},
 	"persistence/pebble/internal/layout":  {"conversation", "conversation/wire"},
 	"persistence/pebble/internal/inspect": {"conversation", "persistence/pebble/internal/layout", "persistence/pebble/internal/ondisk", "persistence/pebble/internal/synced"},
 	"persistence/pebble/internal/ondisk":  {},
-	"persistence/pebble/internal/seen":    {},
 	"persistence/pebble/internal/synced":  {"persistence/pebble/internal/ondisk"},
 	"persistence/pebble/internal/upkeep":  {"conversation", "persistence/pebble/internal/layout"},
 	"persistence/pebble/internal/verify":  {"conversation", "conversation/wire", "persistence/pebble/internal/layout"},

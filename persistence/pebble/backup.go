@@ -4,62 +4,128 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
+	"path/filepath"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
-	"parley/persistence/pebble/internal/inspect"
+	"parley/conversation"
+	"parley/persistence/pebble/internal/backup"
 	"parley/persistence/pebble/internal/layout"
-	"parley/persistence/pebble/internal/ondisk"
 )
 
-// Checkpoint writes a copy of the store, as of now, into dest, which must not
-// exist. It links files where it can, so it takes milliseconds and no space as
-// long as dest is on the same disk; writers go on. The copy is opened like any
-// store, or made one of its own with Restore. Copying the directory of a running
-// store with other tools gives a broken copy.
-func (db *DB) Checkpoint(ctx context.Context, dest string) error {
-	if err := db.enter(ctx); err != nil {
-		return err
+// BackupInfo is what a backup says of itself.
+type BackupInfo = backup.Info
+
+// Restored is what a restore has made.
+type Restored = backup.Restored
+
+// CopyError is why a backup or a restore was not made.
+type CopyError = backup.CopyError
+
+// CopyReason says why a backup or a restore was refused or failed.
+type CopyReason = backup.CopyReason
+
+// The reasons.
+const (
+	CopyFailed   = backup.CopyFailed
+	CopyRefused  = backup.CopyRefused
+	CopyOccupied = backup.CopyOccupied
+	CopyBusy     = backup.CopyBusy
+	CopyFull     = backup.CopyFull
+)
+
+// Backup writes a copy of the store, as of now, into dest, which must not exist,
+// and reads it back before it gets that name. It links files where it can, so it
+// takes little time and space as long as dest is on the same disk; writers go on.
+// program is the version that is to stand in it. One backup is made at a time.
+// Copying the directory of a running store with other tools gives a broken copy.
+// Errors are *CopyError, *OpenError, the context's error or ErrClosed.
+func (db *DB) Backup(ctx context.Context, dest, program string) (BackupInfo, error) {
+	if db.readOnly {
+		return BackupInfo{}, ErrReadOnly
 	}
-	defer db.leave()
-	if err := db.writable(); err != nil { // Pebble's would leave half a store
-		return err
+	if db.dir == "" {
+		return BackupInfo{}, &CopyError{Reason: CopyRefused, Sentence: "the store is kept in memory only (memory.mode is ephemeral): there is nothing to back up"}
 	}
-	if err := db.p.Checkpoint(dest, pebble.WithFlushedWAL()); err != nil {
-		return fmt.Errorf("back up to %s: %w", dest, err)
+	if !db.copying.TryLock() {
+		return BackupInfo{}, &CopyError{Reason: CopyBusy, Sentence: "another backup is being made; wait for its end"}
 	}
-	return nil
+	defer db.copying.Unlock()
+	began := time.Now()
+	s := backup.Running{Pebble: db.p, FS: db.fs, Dir: db.dir, Log: db.log, Roomy: db.Space().State == SpaceOK, Use: func(do func() error) error {
+		if err := db.enter(ctx); err != nil {
+			return err
+		}
+		defer db.leave()
+		if err := db.writable(); err != nil {
+			return err
+		}
+		return do()
+	}}
+	info, err := copies.Running(ctx, s, dest, program)
+	db.metrics.BackedUp(err == nil, time.Now(), time.Since(began))
+	return info, err
 }
 
-// Restore makes the store in dir a copy of the one that Checkpoint wrote to src.
-// dir must be absent or empty. The copy gets a log id of its own, so that clients
-// notice that what they saw last may never have happened. Errors are *OpenError
-// where the directories are to blame.
-func Restore(src, dir string, o Options) error {
-	fs := vfs.Default
-	names, err := fs.List(dir)
-	if err == nil && len(names) > 0 {
-		return &OpenError{Dir: dir, Reason: OpenForeign, Sentence: fmt.Sprintf("cannot restore into %s: it is not empty", dir)}
-	}
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return inspect.Explain(dir, err)
-	}
-	listing, err := ondisk.Look(fs, src, ondisk.Unknown)
+// BackupStopped is Backup of a store that no process has open. Nothing changes in dir.
+func BackupStopped(ctx context.Context, dir, dest, program string) (BackupInfo, error) {
+	return copies.Stopped(ctx, vfs.Default, dir, dest, program)
+}
+
+// Restore makes the directory dir a copy of the backup, or of the stopped store, in
+// src. The copy is read back, and gets a log id of its own, so that clients notice
+// that what they saw last may never have happened. It is made beside dir and then
+// put into its place: after a crash at any moment there is what was there before, or
+// all of the new store, and the next restore tidies up.
+//
+// dir must be absent or empty. With replace a store may be in it that no process
+// has open; it is kept under the name Restored.Before. Errors are *CopyError,
+// *OpenError where a directory is to blame, or the context's.
+func Restore(ctx context.Context, src, dir string, replace bool) (Restored, error) {
+	src, err := filepath.Abs(src)
 	if err != nil {
-		return inspect.Explain(src, err)
+		return Restored{}, err
 	}
-	if listing.Kind != ondisk.Store {
-		return inspect.Foreign(src)
+	if dir, err = filepath.Abs(dir); err != nil {
+		return Restored{}, err
 	}
-	if ok, err := vfs.Clone(fs, fs, src, dir, vfs.CloneSync); err != nil || !ok {
-		return inspect.Explain(dir, fmt.Errorf("copy %s: %w", src, err))
-	}
-	db, err := Open(dir, o)
+	return copies.Restore(ctx, vfs.Default, src, dir, replace, time.Now())
+}
+
+// copies opens stores for backups and restores.
+var copies = backup.Opener{
+	Read: func(fs vfs.FS, dir string) (backup.Reader, error) {
+		db, err := openReadOnlyOn(fs, dir, Options{CacheBytes: 8 << 20, Heads: 1})
+		if err != nil {
+			return backup.Reader{}, err
+		}
+		return backup.Reader{Pebble: db.p, Log: db.log, Close: db.Close}, nil
+	},
+	Lock: func(fs vfs.FS, dir string) (func() error, error) {
+		lock, err := lockToRead(fs, dir, []string{lockFile})
+		if err != nil {
+			return nil, err
+		}
+		return lock.Close, nil
+	},
+	NewID: newID,
+	Told: func(err error) bool {
+		return errors.As(err, new(*OpenError)) || errors.Is(err, conversation.ErrClosed) || errors.Is(err, context.Canceled)
+	},
+}
+
+// newID gives a store a new log id.
+func newID(fs vfs.FS, dir string) (log conversation.LogID, err error) {
+	db, err := openAny(fs, dir, Options{OnFatal: func(error) {}}) // which health remembers
 	if err != nil {
-		return err
+		return "", err
 	}
-	err = db.p.Set(layout.KeyLog, []byte(newLogID()), pebble.Sync)
-	return errors.Join(err, db.health.dead(), db.Close())
+	log = newLogID()
+	err = db.p.Set(layout.KeyLog, []byte(log), pebble.Sync)
+	if err = errors.Join(err, db.health.dead(), db.Close()); err != nil {
+		return "", fmt.Errorf("give the store in %s a log id of its own: %w", dir, err)
+	}
+	return log, nil
 }

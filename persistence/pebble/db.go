@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"parley/conversation"
 	"parley/metrics"
@@ -29,6 +30,9 @@ type DB struct {
 	marks    *synced.FS // nil: in memory, or for reading only
 	unwatch  func()
 	unlock   func() error // gives the directory up
+	fs       vfs.FS       // of dir
+	dir      string       // "" for a store in memory or one that is only read
+	copying  sync.Mutex   // held while a backup is made
 
 	// life is held for reading while a call touches p, and never while a caller's
 	// code runs, so that Close waits for calls and not for loops.

@@ -8,8 +8,9 @@
 // Open makes or opens the store of one directory, OpenReadOnly reads one that is
 // there and changes nothing, OpenEphemeral makes one in memory; a
 // DB has all the methods of conversation.Store, each safe from any goroutine, and
-// Close, Checkpoint (a copy while it runs), Health and Space. Restore makes a
-// directory of a copy.
+// Close, Backup (a copy while it runs), Health and Space; Verify checks a store
+// that is open for reading. BackupStopped copies the directory of a store that no
+// process has, Restore makes a data directory of a copy.
 //
 // Rules:
 //   - A directory belongs to one process; Open says which one has it.

@@ -81,7 +81,7 @@ func (h *health) listener() *pebble.EventListener {
 		// A damaged table does not make the log unsafe, and a restart would not
 		// repair it: the store goes on and reports it until an operator acts.
 		DataCorruption: func(info pebble.DataCorruptionInfo) {
-			err := fmt.Errorf("damaged table file %s: %w; restore a backup", info.Path, info.Details)
+			err := fmt.Errorf("damaged table file %s: %w; bring back a backup (parley restore)", info.Path, info.Details)
 			h.broken.CompareAndSwap(nil, &err)
 			if n, ok := h.corruptions.take(time.Now()); ok {
 				h.log.Error("data corruption", "error", err, "times", n)

@@ -15,6 +15,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"parley/conversation"
+	"parley/persistence/pebble/internal/backup"
 	"parley/persistence/pebble/internal/inspect"
 	"parley/persistence/pebble/internal/layout"
 	"parley/persistence/pebble/internal/ondisk"
@@ -52,6 +53,7 @@ const (
 	OpenCorrupt    = inspect.OpenCorrupt
 	OpenForeign    = inspect.OpenForeign
 	OpenAbsent     = inspect.OpenAbsent
+	OpenBackup     = inspect.OpenBackup
 )
 
 // Open opens the store in dir, or makes one if dir is absent or empty. The
@@ -74,6 +76,14 @@ func OpenEphemeral(o Options) (*DB, error) {
 // openOn opens a store on any file system. Until it is known that the store will be
 // opened, nothing in the directory is changed but the lock and the process's id.
 func openOn(fs vfs.FS, dir string, o Options) (*DB, error) {
+	if err := backup.Refuse(fs, dir); err != nil {
+		return nil, err
+	}
+	return openAny(fs, dir, o)
+}
+
+// openAny opens what is in dir for writing, a backup too.
+func openAny(fs vfs.FS, dir string, o Options) (*DB, error) {
 	o = o.filled()
 	// A running process changes its files while they are listed, so only what is
 	// no store at all can be refused before there is the lock.
@@ -99,6 +109,7 @@ func openOn(fs vfs.FS, dir string, o Options) (*DB, error) {
 		}
 		return nil, errors.Join(err, lock.Close())
 	}
+	db.fs, db.dir = fs, dir
 	return db, nil
 }
 

@@ -248,7 +248,7 @@ func TestDamagedLog(t *testing.T) {
 	name := flip(t, fs, ".log", func(size int) int { return size / 4 })
 	_, err := openOn(fs, "store", testOptions(t))
 	wantOpenError(t, err, OpenCorrupt, "store is damaged")
-	if err == nil || !strings.Contains(err.Error(), strings.TrimSuffix(name, ".log")) || !strings.Contains(err.Error(), "restore a backup") {
+	if err == nil || !strings.Contains(err.Error(), strings.TrimSuffix(name, ".log")) || !strings.Contains(err.Error(), "parley restore") {
 		t.Errorf("the sentence does not name %s and what to do: %v", name, err)
 	}
 	t.Log(err)
@@ -311,56 +311,6 @@ func TestCommitMeetsDamage(t *testing.T) {
 	}
 	if met == 0 {
 		t.Error("no commit met the damage")
-	}
-}
-
-// M-31: a backup taken while writers go on is a whole store; its copy has another
-// log id.
-func TestCheckpointAndRestore(t *testing.T) {
-	root := t.TempDir()
-	db, err := Open(filepath.Join(root, "a"), testOptions(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := &acks{want: 50, at: make(chan struct{})}
-	ended := make(chan error, 1)
-	go func() {
-		ended <- crashWrite(db, crashKey(0), func(last conversation.Seq) { a.add(0, last) })
-	}()
-	<-a.at
-	acked := a.now()
-	backup := filepath.Join(root, "backup")
-	if err := db.Checkpoint(t.Context(), backup); err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Checkpoint(t.Context(), backup); err == nil {
-		t.Error("a backup was written over")
-	}
-	log := db.LogID()
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-ended; !errors.Is(err, conversation.ErrClosed) {
-		t.Errorf("the writer ended with %v", err)
-	}
-	dir := filepath.Join(root, "b")
-	if err := Restore(backup, dir, testOptions(t)); err != nil {
-		t.Fatal(err)
-	}
-	if err := Restore(backup, dir, testOptions(t)); err == nil {
-		t.Error("a store was restored over another")
-	}
-	wantOpenError(t, Restore(root, filepath.Join(root, "c"), testOptions(t)), OpenForeign, "not a parley data directory")
-	restored, err := Open(dir, testOptions(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = restored.Close() }()
-	if err := verify(restored, acked, false); err != nil {
-		t.Error(err)
-	}
-	if restored.LogID() == log {
-		t.Error("the restored store has the log id of the first one")
 	}
 }
 

@@ -25,6 +25,7 @@ const (
 	OpenCorrupt                      // damaged
 	OpenForeign                      // holds something else
 	OpenAbsent                       // there is none, and none was to be made
+	OpenBackup                       // a backup, or what a restore has left unfinished
 )
 
 // OpenError is why Open failed: one sentence for the person at the terminal, the
@@ -91,7 +92,7 @@ func Explain(dir string, err error) error {
 }
 
 func damageSentence(dir, what string) string {
-	return fmt.Sprintf("%s is damaged: %s; nothing was changed: restore a backup, or copy the directory aside before trying anything else", dir, what)
+	return fmt.Sprintf("%s is damaged: %s; nothing was changed: bring back a backup (parley restore SRC --data %[1]s --replace), or copy the directory aside before trying anything else", dir, what)
 }
 
 // oneLine is an error's text without its line breaks, and without what stands there

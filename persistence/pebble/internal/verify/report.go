@@ -21,7 +21,8 @@ type How struct {
 	Limit int
 }
 
-// Counts say how much is stored.
+// Counts say how much is stored. A backup holds them, and a restore compares them:
+// a new field is 0 in the backups of before.
 type Counts struct {
 	Sessions    int64 `json:"sessions"` // root sessions
 	SubSessions int64 `json:"sub_sessions"`
