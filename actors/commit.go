@@ -43,6 +43,14 @@ func (s *session) batch() *batch {
 	return s.pending
 }
 
+// waiting is how many commands a batch answers.
+func (b *batch) waiting() int {
+	if b == nil {
+		return 0
+	}
+	return len(b.waiters)
+}
+
 // add gathers the results of a decision. Of a task's rows the last one counts.
 func (b *batch) add(d conversation.Decided, addsWork bool) {
 	if b.events == nil {

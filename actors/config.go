@@ -52,14 +52,15 @@ type Config struct {
 	MaxConcurrent int    `key:"admission.max_concurrent" min:"1" max:"1000000"` // root tasks RUNNING at once on this node; default 64
 	OnFull        OnFull `key:"admission.on_full" choices:"wait,reject"`        // default wait
 
-	Idle        time.Duration `key:"session.idle" min:"1ms"`        // a session without work leaves memory after this long; default 15 min
-	IdleJitter  time.Duration `key:"session.idle_jitter" min:"0s"`  // plus up to this, so that a burst does not leave at once; default 5 min, 0 = none
-	CacheIdle   time.Duration `key:"session.cache_idle" min:"1ms"`  // what can be read again from the log is dropped after this long; default 30 s
-	MaxWaiting  int           `key:"session.max_waiting" min:"1"`   // commands of one session that may wait while it loads, leaves or looks something up; default 1,024
-	MaxPending  int           `key:"session.max_pending" min:"1"`   // commands of one session that may wait for a commit; default 4,096
-	SeenEvery   time.Duration `key:"session.seen_every" min:"1ms"`  // read cursors are stored at most this often; default 1 s
-	MaxFolds    int           `key:"session.max_folds" min:"1"`     // passive sessions that are folded for a view at once; default 64
-	MaxFoldWait int           `key:"session.max_fold_wait" min:"1"` // views that may wait for that; default 4,096
+	Idle            time.Duration `key:"session.idle" min:"1ms"`                         // a session without work leaves memory after this long; default 15 min
+	IdleJitter      time.Duration `key:"session.idle_jitter" min:"0s"`                   // plus up to this, so that a burst does not leave at once; default 5 min, 0 = none
+	CacheIdle       time.Duration `key:"session.cache_idle" min:"1ms"`                   // what can be read again from the log is dropped after this long; default 30 s
+	MaxWaiting      int           `key:"session.max_waiting" min:"1"`                    // commands of one session that may wait while it loads, leaves or looks something up; default 1,024
+	MaxPending      int           `key:"session.max_pending" min:"1"`                    // commands of one session that may wait for a commit; default 4,096
+	MaxWaitingBytes int           `key:"session.max_waiting_bytes" min:"1" unit:"bytes"` // bytes of clients' texts that may wait in one session, for whatever; default 16 MiB
+	SeenEvery       time.Duration `key:"session.seen_every" min:"1ms"`                   // read cursors are stored at most this often; default 1 s
+	MaxFolds        int           `key:"session.max_folds" min:"1"`                      // passive sessions that are folded for a view at once; default 64
+	MaxFoldWait     int           `key:"session.max_fold_wait" min:"1"`                  // views that may wait for that; default 4,096
 
 	SnapshotEvery  int           `key:"session.snapshot_every" min:"1"`   // events between two snapshots; default 256
 	SnapshotOnIdle int           `key:"session.snapshot_on_idle" min:"1"` // events that make a snapshot pay when a session leaves memory; default 32
@@ -87,31 +88,32 @@ type Config struct {
 // Node are the caller's.
 func DefaultConfig() Config {
 	return Config{
-		MaxConcurrent:  64,
-		Idle:           15 * time.Minute,
-		IdleJitter:     5 * time.Minute,
-		CacheIdle:      30 * time.Second,
-		MaxWaiting:     1024,
-		MaxPending:     4096,
-		SeenEvery:      time.Second,
-		MaxFolds:       64,
-		MaxFoldWait:    4096,
-		SnapshotEvery:  256,
-		SnapshotOnIdle: 32,
-		SettleTimeout:  30 * time.Second,
-		FullPause:      time.Second,
-		DeltaEvery:     30 * time.Millisecond,
-		ModelIdle:      2 * time.Minute,
-		ModelLimit:     10 * time.Minute,
-		ToolOutput:     256 << 10,
-		ToolGrace:      5 * time.Second,
-		ToolDeadline:   time.Minute,
-		TellEvery:      5 * time.Second,
-		TellRetry:      250 * time.Millisecond,
-		DueEvery:       15 * time.Second,
-		DueParallel:    256,
-		DrainTimeout:   10 * time.Second,
-		SweepEvery:     10 * time.Minute,
+		MaxConcurrent:   64,
+		Idle:            15 * time.Minute,
+		IdleJitter:      5 * time.Minute,
+		CacheIdle:       30 * time.Second,
+		MaxWaiting:      1024,
+		MaxPending:      4096,
+		MaxWaitingBytes: 16 << 20,
+		SeenEvery:       time.Second,
+		MaxFolds:        64,
+		MaxFoldWait:     4096,
+		SnapshotEvery:   256,
+		SnapshotOnIdle:  32,
+		SettleTimeout:   30 * time.Second,
+		FullPause:       time.Second,
+		DeltaEvery:      30 * time.Millisecond,
+		ModelIdle:       2 * time.Minute,
+		ModelLimit:      10 * time.Minute,
+		ToolOutput:      256 << 10,
+		ToolGrace:       5 * time.Second,
+		ToolDeadline:    time.Minute,
+		TellEvery:       5 * time.Second,
+		TellRetry:       250 * time.Millisecond,
+		DueEvery:        15 * time.Second,
+		DueParallel:     256,
+		DrainTimeout:    10 * time.Second,
+		SweepEvery:      10 * time.Minute,
 	}
 }
 

@@ -27,6 +27,14 @@ func (c *cursors) add(more []conversation.Cursor, t *envelope, wait time.Duratio
 	return c
 }
 
+// waiting is how many commands wait for the cursors to be stored.
+func (c *cursors) waiting() int {
+	if c == nil {
+		return 0
+	}
+	return len(c.waiters)
+}
+
 // addTo puts the cursors, and the commands that wait for them, into a batch.
 func (c *cursors) addTo(b *batch) {
 	if c == nil {

@@ -68,7 +68,7 @@ type Engine struct {
 
 	commitPrefix string
 	commits      atomic.Uint64
-	fullUntil    atomic.Int64  // nanoseconds; the store is taken for full until then
+	fullPause    interval      // the store is taken for full in it
 	scanSoon     chan struct{} // a scan for due sessions is wanted
 	folds        chan struct{} // holds a token per passive view that is being folded
 	folding      atomic.Int64  // passive views that are folded or wait for that
@@ -112,6 +112,7 @@ func New(cfg Config, d Deps) (*Engine, error) {
 		commitPrefix: string(cfg.Node) + "-" + strconv.FormatInt(time.Now().UnixNano(), 36) + "-",
 		scanSoon:     make(chan struct{}, 1),
 		folds:        make(chan struct{}, cfg.MaxFolds),
+		fullPause:    interval{base: time.Now()},
 	}
 	d.Publisher = &guardedPublisher{to: d.Publisher, e: e}
 	e.deps = d
@@ -289,12 +290,14 @@ func (e *Engine) Tell(key conversation.SessionKey, as conversation.UserID, c con
 
 // enter takes what comes from outside of the engine.
 func (e *Engine) enter(key conversation.SessionKey, t *envelope) {
-	t.at, t.fromClient, t.addsWork = time.Now(), true, t.class().AddsWork
+	class := t.class()
+	t.at, t.fromClient, t.addsWork, t.bytes = time.Now(), true, class.AddsWork, class.Bytes
 	e.m.Waiting.Inc()
+	e.m.WaitingBytes.Add(float64(t.bytes))
 	switch {
 	case e.phase.Load() != phaseRunning:
 		t.refuse(e, "stopping", errStopping())
-	case t.addsWork && e.full(t.at):
+	case t.addsWork && e.full():
 		t.refuse(e, "storage", errFull())
 	case key.Session.Depth() > 0 && t.as != "":
 		e.belowRoot(key, t, func() { e.dispatch(key, t) })
@@ -383,12 +386,22 @@ func (e *Engine) nextCommit() conversation.CommitID {
 
 // full is true while the store takes nothing new: it says so, or it has refused a
 // commit less than Config.FullPause ago.
-func (e *Engine) full(now time.Time) bool {
-	return now.UnixNano() < e.fullUntil.Load() || e.deps.Store.Room(false) != nil
+func (e *Engine) full() bool {
+	return e.fullPause.on() || e.deps.Store.Room(false) != nil
 }
 
 // refusedByStore has new work refused for a while.
-func (e *Engine) refusedByStore() { e.fullUntil.Store(time.Now().Add(e.cfg.FullPause).UnixNano()) }
+func (e *Engine) refusedByStore() { e.fullPause.begin(e.cfg.FullPause) }
+
+// interval is a time in which something is not done. It goes by the process's own
+// clock: one on the wall that is set back would make it longer.
+type interval struct {
+	base  time.Time    // any time of the process; what is before it was long ago
+	until atomic.Int64 // nanoseconds since then
+}
+
+func (p *interval) begin(d time.Duration) { p.until.Store(int64(time.Since(p.base) + d)) }
+func (p *interval) on() bool              { return int64(time.Since(p.base)) < p.until.Load() }
 
 // warningsOnly drops log lines of the actor library below the level of a warning.
 type warningsOnly struct{ slog.Handler }

@@ -18,6 +18,8 @@ type envelope struct {
 	addsWork         bool                        // of those: it is refused below the soft disk watermark
 	duplicateChecked bool                        // the store was asked for its key
 	drafts           []conversation.DraftDropped // of a model call's end: what it has shown
+	bytes            int                         // of the text that a client has written
+	held             *int                        // what the session holds that has taken it, in bytes; nil = none has
 
 	// The answer, until everything that it depends on is durable.
 	receipt conversation.Receipt
@@ -61,8 +63,13 @@ func (t *envelope) answer(e *Engine, err *conversation.Error) {
 	if err == nil && t.receipt.Duplicate {
 		e.m.Duplicates.WithLabelValues(t.name()).Inc()
 	}
+	if t.held != nil {
+		*t.held -= t.bytes
+		t.held = nil
+	}
 	if !t.at.IsZero() {
 		e.m.Waiting.Dec()
+		e.m.WaitingBytes.Sub(float64(t.bytes))
 		if _, say := t.cmd.(conversation.Say); say && err == nil {
 			e.m.Ack.Observe(time.Since(t.at).Seconds())
 		}
@@ -77,6 +84,17 @@ func (t *envelope) answer(e *Engine, err *conversation.Error) {
 	case t.view != nil:
 		t.view(*t.state, nil)
 	}
+}
+
+// fits counts a command among what a session holds, unless there would be more
+// than limit bytes of it. One that finds nothing there always fits.
+func (t *envelope) fits(held *int, limit int) bool {
+	if *held > 0 && *held+t.bytes > limit && !t.class().Stops {
+		return false
+	}
+	*held += t.bytes
+	t.held = held
+	return true
 }
 
 // refuse answers a command that the machine never sees, because of a limit.

@@ -49,6 +49,7 @@ type session struct {
 	pending  *batch // decided, not on its way yet; nil = nothing
 	inFlight *batch // on its way to the store
 	queue    []*envelope
+	held     int       // bytes of clients' commands that were taken and are not answered
 	checking *envelope // waits for the store to say whether its key is known
 
 	cursors *cursors // read cursors that wait for a commit
@@ -213,6 +214,8 @@ func (s *session) accept(t *envelope) {
 	switch {
 	case s.phase == phaseUnloaded:
 		s.redirect(t)
+	case t.bytes > 0 && !t.fits(&s.held, s.e.cfg.MaxWaitingBytes):
+		t.refuse(s.e, "session_bytes", errBusy())
 	case s.phase != phaseReady || s.checking != nil:
 		s.hold(t)
 	default:
@@ -285,10 +288,10 @@ func (s *session) process(t *envelope) {
 	case t.fromClient && s.draining == drainHard:
 		t.refuse(s.e, "stopping", errStopping())
 		return
-	case t.fromClient && s.pending != nil && len(s.pending.waiters) >= s.e.cfg.MaxPending && !t.class().Stops:
+	case t.fromClient && s.pending.waiting()+s.cursors.waiting() >= s.e.cfg.MaxPending && !t.class().Stops:
 		t.refuse(s.e, "session_pending", errBusy())
 		return
-	case t.addsWork && s.e.full(s.lastActive): // the disk has filled up while it waited
+	case t.addsWork && s.e.full(): // the disk has filled up while it waited
 		t.refuse(s.e, "storage", errFull())
 		return
 	case s.needsDuplicateCheck(t):

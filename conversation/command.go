@@ -33,6 +33,8 @@ type Class struct {
 	// MayStart: a task may be RUNNING after it that was not before, so a slot is
 	// worth having at hand.
 	MayStart bool
+	// Bytes are those of the text that a client has written into it.
+	Bytes int
 }
 
 // Create opens a root session. On a session that exists already it changes

@@ -179,6 +179,14 @@ func DefaultPolicy() Policy {
 // effect, and a session with such a value can still be loaded. nil = none.
 type Overrides map[string]json.RawMessage
 
+// bytes is the size of what was said.
+func (o Overrides) bytes() (n int) {
+	for key, value := range o {
+		n += len(key) + len(value)
+	}
+	return n
+}
+
 // With is p with the overrides of a session in place. An unknown key or a value
 // out of range is a bad_request that names the key.
 func (p Policy) With(o Overrides) (Policy, *Error) {

@@ -69,8 +69,7 @@ type Reader interface {
 	// Records iterates over stored records in order. An absent session has none.
 	// It ends with an error value, so that a broken block never looks like a
 	// short history. ErrTooNew: a record of a version that this program does not
-	// know. ErrDamaged: the stored bytes are not those that were written, and stay
-	// so until a person has acted. The other methods say the same of what they read.
+	// know. ErrDamaged, also of other methods: not the bytes that were written.
 	Records(ctx context.Context, key SessionKey, r Range) iter.Seq2[Record, error]
 }
 

@@ -58,18 +58,26 @@ func (DelegationDone) Name() string           { return "delegation_done" }
 func (Compacted) Name() string                { return "compacted" }
 
 // Class sorts the command.
-func (Create) Class() Class                   { return Class{AddsWork: true, Creates: true} }
-func (Say) Class() Class                      { return Class{AddsWork: true, MayStart: true} }
-func (Answer) Class() Class                   { return Class{MayStart: true} }
-func (Reply) Class() Class                    { return Class{MayStart: true} }
-func (Edit) Class() Class                     { return Class{AddsWork: true} }
-func (Withdraw) Class() Class                 { return Class{AddsWork: true, MayStart: true} }
-func (Move) Class() Class                     { return Class{AddsWork: true} }
-func (Cancel) Class() Class                   { return Class{Stops: true, MayStart: true} }
-func (Update) Class() Class                   { return Class{AddsWork: true} }
-func (Close) Class() Class                    { return Class{AddsWork: true, MayStart: true} }
+func (c Create) Class() Class {
+	return Class{AddsWork: true, Creates: true, Bytes: len(c.Title) + c.Policy.bytes()}
+}
+func (c Say) Class() Class    { return Class{AddsWork: true, MayStart: true, Bytes: len(c.Text)} }
+func (c Answer) Class() Class { return Class{MayStart: true, Bytes: len(c.Text)} }
+func (c Reply) Class() Class  { return Class{MayStart: true, Bytes: len(c.Text)} }
+func (c Edit) Class() Class   { return Class{AddsWork: true, Bytes: len(c.Text)} }
+func (Withdraw) Class() Class { return Class{AddsWork: true, MayStart: true} }
+func (Move) Class() Class     { return Class{AddsWork: true} }
+func (c Cancel) Class() Class { return Class{Stops: true, MayStart: true, Bytes: len(c.Reason)} }
+func (c Update) Class() Class {
+	class := Class{AddsWork: true, Bytes: c.Policy.bytes()}
+	if c.Title != nil {
+		class.Bytes += len(*c.Title)
+	}
+	return class
+}
+func (c Close) Class() Class                  { return Class{AddsWork: true, MayStart: true, Bytes: len(c.Reason)} }
 func (Seen) Class() Class                     { return Class{AddsWork: true} }
-func (AddPart) Class() Class                  { return Class{AddsWork: true} }
+func (c AddPart) Class() Class                { return Class{AddsWork: true, Bytes: len(c.Text)} }
 func (Tell) Class() Class                     { return Class{Creates: true, MayStart: true} }
 func (Recovered) Class() Class                { return Class{MayStart: true} }
 func (Tick) Class() Class                     { return Class{MayStart: true} }

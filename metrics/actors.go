@@ -13,6 +13,7 @@ type Actors struct {
 	CommitEvents  prometheus.Histogram     // events in one commit, also of one that fails then; the store counts those that do not
 	CommitWaiters prometheus.Histogram     // commands answered by one commit
 	Waiting       prometheus.Gauge         // commands taken and not answered yet
+	WaitingBytes  prometheus.Gauge         // of their texts
 	Active        prometheus.Gauge         // sessions in memory
 	Activations   *prometheus.CounterVec   // by outcome
 	Passivations  *prometheus.CounterVec   // by reason
@@ -72,6 +73,7 @@ func NewActors(r prometheus.Registerer) *Actors {
 		CommitEvents:  f.histogram("commit_events", "Events in one commit.", counts),
 		CommitWaiters: f.histogram("commit_waiters", "Commands answered by one commit.", counts),
 		Waiting:       f.gauge("commands_waiting", "Commands taken and not answered yet."),
+		WaitingBytes:  f.gauge("commands_waiting_bytes", "Bytes of the texts of clients' commands that were taken and not answered yet."),
 		Active:        f.gauge("sessions_active", "Sessions in memory."),
 		Activations:   f.counters("session_activations_total", "Sessions loaded into memory, by outcome.", "outcome"),
 		Passivations:  f.counters("session_passivations_total", "Sessions that left memory, by reason.", "reason"),

@@ -345,3 +345,25 @@ func TestHouseShape(t *testing.T) {
 }
 
 func percent(part, whole int) int { return part * 100 / max(whole, 1) }
+
+// wallTime are the files that may turn a time into a number of nanoseconds, each
+// with the reason. Such a number has lost the process's own clock: who measures with
+// it waits for an hour too long when the clock on the wall is set back by one.
+var wallTime = map[string]string{
+	"actors/engine.go": "makes the names of commits unlike those of the process before",
+}
+
+func TestHouseMeasuresByTheProcessClock(t *testing.T) {
+	for _, room := range []string{"actors", "gateway", "persistence", "models", "tools"} {
+		eachFile(t, []string{room}, []string{".go"}, func(path, text string) {
+			if strings.HasSuffix(path, "_test.go") || wallTime[path] != "" {
+				return
+			}
+			for _, call := range []string{".UnixNano()", "time.Unix("} {
+				if strings.Contains(text, call) {
+					t.Errorf("%s uses %s: measure with time.Since of a time that was not converted", path, call)
+				}
+			}
+		})
+	}
+}

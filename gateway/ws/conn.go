@@ -30,8 +30,11 @@ type conn struct {
 	ws    *websocket.Conn
 	net   net.Conn
 	clock struct {
-		read  atomic.Int64 // unix ns of the last frame from the client, of any kind
-		write atomic.Int64 // unix ns of the last write
+		// Times count from began: one on the wall may be set, and every client would
+		// look dead, or alive for ever.
+		began time.Time
+		read  atomic.Int64 // ns until the last frame from the client, of any kind
+		write atomic.Int64 // ns until the last write
 	}
 	code       atomic.Int32 // the close code; 0 = not closing
 	wasOpen    atomic.Bool  // hello was accepted
@@ -62,8 +65,7 @@ func (s *Sockets) newConn(ws *websocket.Conn, credential service.Credential) *co
 		out: s.Hub.NewQueue(s.Sessions, s.Limits), ctx: ctx, close: c.closeWith, opened: c.helloSaid,
 		bucket: newBucket(s.Limits, now),
 	}
-	c.clock.read.Store(now.UnixNano())
-	c.clock.write.Store(now.UnixNano())
+	c.clock.began = now
 	return c
 }
 
@@ -120,7 +122,7 @@ func (c *conn) helloSaid() {
 	c.Metrics.Connections.WithLabelValues("before_hello").Dec()
 	c.Metrics.Connections.WithLabelValues("open").Inc()
 	c.Log.Debug("connection open", "conn", c.name, "tenant", string(c.who.Tenant), "user", string(c.who.User), "client", conversation.Excerpt(c.caps.Name, 40))
-	c.clock.read.Store(c.Now().UnixNano())
+	c.clock.read.Store(c.since(c.Now()))
 	c.deadline(c.Times.ReadDeadline)
 }
 

@@ -12,15 +12,18 @@ func (c *conn) touch(now time.Time) {
 	if !c.wasOpen.Load() || c.closing() {
 		return
 	}
-	since := now.UnixNano() - c.clock.read.Load()
+	since := c.since(now) - c.clock.read.Load()
 	if since >= int64(min(time.Second, c.Times.Heartbeat/4)) {
-		c.clock.read.Store(now.UnixNano())
+		c.clock.read.Store(c.since(now))
 		c.deadline(c.Times.ReadDeadline)
 		if c.closing() { // meanwhile: the writer's deadline counts
 			c.deadline(c.Times.Close)
 		}
 	}
 }
+
+// since is the connection's own time, in nanoseconds.
+func (c *conn) since(now time.Time) int64 { return int64(now.Sub(c.clock.began)) }
 
 func (c *conn) deadline(d time.Duration) { _ = c.net.SetReadDeadline(c.Now().Add(d)) }
 
@@ -34,7 +37,7 @@ func (c *conn) heartbeat() time.Duration {
 		c.closeWith(protocol.CloseTokenExpired, "the token has expired")
 		return every
 	}
-	heard, spoke := now.Sub(time.Unix(0, c.clock.read.Load())), now.Sub(time.Unix(0, c.clock.write.Load()))
+	heard, spoke := time.Duration(c.since(now)-c.clock.read.Load()), time.Duration(c.since(now)-c.clock.write.Load())
 	quiet := every - every/20
 	if heard >= quiet || spoke >= quiet {
 		c.out.Control(protocol.OpPing, nil)

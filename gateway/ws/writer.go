@@ -92,7 +92,7 @@ func (c *conn) flush(data []byte, frames int) bool {
 	c.Metrics.BytesOut.Add(float64(n))
 	if err == nil {
 		c.Metrics.FramesOut.Add(float64(frames))
-		c.clock.write.Store(now.UnixNano())
+		c.clock.write.Store(c.since(now))
 		return true
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) && c.code.CompareAndSwap(0, protocol.CloseSlow) {

@@ -38,7 +38,7 @@ func (u *Uplink) Report(env *Env, of Session, created time.Time, effect conversa
 	switch f := effect.(type) {
 	case conversation.Report:
 		done := conversation.DelegationDone{
-			Delegation: call, Status: f.Status, Summary: f.Summary, Took: time.Since(created).Round(time.Millisecond),
+			Delegation: call, Status: f.Status, Summary: f.Summary, Took: max(0, time.Since(created).Round(time.Millisecond)), // the clock may have been set back
 		}
 		if f.Summary != "" || f.Seq == 0 {
 			env.Send(up, &delivery.Delivery{ID: "done", Command: done})
