@@ -1,6 +1,7 @@
 package transcript
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -29,4 +30,90 @@ func TestCondensedOutsideParts(t *testing.T) {
 	if !slices.Equal(got, []string{"from outside", "later"}) {
 		t.Errorf("%q", got)
 	}
+}
+
+// feed adds events with the next seqs.
+func (t *Transcript) feed(task conversation.TaskID, bodies ...conversation.EventBody) {
+	for _, b := range bodies {
+		t.Add(conversation.Event{Seq: t.head + 1, Task: task, Body: b})
+	}
+}
+
+// turn is a task with one message and one text.
+func (t *Transcript) turn(n int) conversation.TaskID {
+	task := t.begin(n, conversation.Item{Kind: conversation.ItemText, Text: "done"})
+	t.feed(task, conversation.TaskStatusChanged{New: conversation.TaskComplete})
+	return task
+}
+
+// begin is a task with one message, and a step that has answered it with items.
+func (t *Transcript) begin(n int, items ...conversation.Item) conversation.TaskID {
+	task, message := conversation.TaskID(fmt.Sprintf("t%d-s", n)), conversation.MessageID(fmt.Sprintf("m%d-s", n))
+	step := conversation.StepNumber(n)
+	t.feed(task,
+		conversation.MessageAccepted{Message: message, Text: fmt.Sprintf("message %d", n), Disposition: conversation.Started},
+		conversation.StepStarted{Step: step, Attempt: 1, Read: []conversation.MessageID{message}},
+		conversation.StepFinished{Step: step, Attempt: 1, Outcome: conversation.StepOK, Items: items},
+	)
+	return task
+}
+
+func texts(entries []conversation.Entry) []string {
+	var all []string
+	for _, e := range entries {
+		all = append(all, e.Text)
+	}
+	return all
+}
+
+// What a model is reading does not change: the result of another task's
+// delegation shows in the next request only.
+func TestRequestIsNotWrittenTo(t *testing.T) {
+	tr, rules, key := New(), &conversation.Rules{Policy: conversation.DefaultPolicy()}, conversation.SessionKey{Session: "s"}
+	first := tr.begin(1, conversation.Item{Kind: conversation.ItemCall, ID: "k1", Tool: conversation.ToolDelegate})
+	tr.feed(first, conversation.DelegationStarted{Delegation: "d1", Agent: "researcher", ModelCall: "k1"})
+	second := tr.begin(2)
+	ask := conversation.AskModel{Task: second, Step: 2, Attempt: 1}
+	given := tr.Request(key, rules, ask)
+	before := texts(given.Entries)
+	tr.feed(first, conversation.DelegationFinished{Delegation: "d1", Status: conversation.CallOK, Summary: "found"})
+	if after := texts(given.Entries); !slices.Equal(after, before) {
+		t.Errorf("the request was %q and is %q", before, after)
+	}
+	if next := texts(tr.Request(key, rules, ask).Entries); !slices.Contains(next, "found") {
+		t.Errorf("the next request shows %q", next)
+	}
+}
+
+// A task that is open keeps its entries, however many others come and go; a
+// session of tasks that have ended keeps a bounded number of everything.
+func TestTrim(t *testing.T) {
+	t.Run("open task", func(t *testing.T) {
+		tr := New()
+		tr.turn(1)
+		tr.begin(2)
+		for n := 3; n < 3+2*MaxEntries; n++ {
+			tr.turn(n)
+		}
+		if !slices.Contains(texts(tr.entries), "message 2") {
+			t.Error("the message of the open task is not shown any more")
+		}
+	})
+	t.Run("ended tasks", func(t *testing.T) {
+		tr := New()
+		for n := 1; n < 2*MaxEntries; n++ {
+			tr.turn(n)
+		}
+		if len(tr.entries) > 2*MaxEntries || len(tr.ended) > MaxEntries {
+			t.Errorf("%d entries, and the ends of %d tasks, are kept", len(tr.entries), len(tr.ended))
+		}
+	})
+	t.Run("places of results", func(t *testing.T) {
+		tr := New()
+		task := tr.begin(1, conversation.Item{Kind: conversation.ItemCall, ID: "k1", Tool: "clock"})
+		tr.feed(task, conversation.ToolStarted{Call: "c1", Tool: "clock", ModelCall: "k1"}, conversation.ToolFinished{Call: "c1", Status: conversation.CallOK, Summary: "noon"})
+		if n := len(tr.slots); n != 0 {
+			t.Errorf("%d places wait for results that have come", n)
+		}
+	})
 }
