@@ -131,4 +131,14 @@ func TestSlot(t *testing.T) {
 	used("the end of the second task is not durable", 1)
 	a.Durable(node, false, 13)
 	used("it is", 0)
+
+	// A grant that cannot be used any more is no slot that is taken.
+	a.Reserve(node, true)
+	a.Update(node, true, 1)
+	b.Request(node, "acme", func(r *Request) { grant = r })
+	a.Return(node)
+	if b.Granted(node, grant, false, 2) || b.Held() {
+		t.Error("a grant is used although it must not be")
+	}
+	used("a grant was refused", 0)
 }

@@ -187,3 +187,23 @@ func BenchmarkDeliver(b *testing.B) {
 		r.Deliver(keys[i%len(keys)], m, true)
 	}
 }
+
+// A message to a tree reaches its sessions, and none of another tree that is kept
+// beside it.
+func TestSendTree(t *testing.T) {
+	r, got := mailboxes()
+	root, sub := key("aaaaaaaaaaaaaaaa"), key("aaaaaaaaaaaaaaaa/d1")
+	other := key("0")
+	for n := 1; r.shard(other) != r.shard(root); n++ {
+		other = key(fmt.Sprint(n))
+	}
+	for _, k := range []conversation.SessionKey{root, sub, other} {
+		r.Deliver(k, "load", true)
+	}
+	r.SendTree(root, "leave")
+	for k, want := range map[conversation.SessionKey]int{root: 2, sub: 2, other: 1} {
+		if n := len(got[r.Actor(k)]); n != want {
+			t.Errorf("%s got %d messages, not %d", k.Session, n, want)
+		}
+	}
+}
