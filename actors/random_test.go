@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"strconv"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -42,11 +43,28 @@ func TestRandomLives(t *testing.T) {
 
 type life struct {
 	*harness
-	random  *rand.Rand
-	keys    []conversation.SessionKey
+	random *rand.Rand
+	keys   []conversation.SessionKey
+
+	mu      sync.Mutex // a late answer comes at any time
 	answers []*answer
 	acked   map[conversation.SessionKey]map[conversation.MessageID]string
 	n       int
+}
+
+// next numbers what is told.
+func (l *life) next() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.n++
+	return l.n
+}
+
+// expect keeps answers that must come.
+func (l *life) expect(answers ...*answer) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.answers = append(l.answers, answers...)
 }
 
 func randomLife(t *testing.T, seed uint64) {
@@ -92,10 +110,10 @@ func (l *life) step() {
 	key := l.keys[random.IntN(len(l.keys))]
 	switch random.IntN(24) {
 	case 0, 1, 2, 3, 4, 5, 6:
-		l.n++
-		id := fmt.Sprint(l.n)
+		n := l.next()
+		id := fmt.Sprint(n)
 		if random.IntN(5) == 0 {
-			id = fmt.Sprint(1 + random.IntN(l.n)) // perhaps a repetition
+			id = fmt.Sprint(1 + random.IntN(n)) // perhaps a repetition
 		}
 		l.say(key, conversation.Say{
 			Author: ada, ClientMsgID: conversation.ClientMsgID(id), Text: "message " + id, Mode: conversation.Mode(random.IntN(6)),
@@ -105,20 +123,20 @@ func (l *life) step() {
 			l.speak(open[random.IntN(len(open))])
 		}
 	case 14:
-		l.answers = append(l.answers, h.tell(key, conversation.Cancel{By: conversation.ByUser, Drop: random.IntN(2) == 0}))
+		l.expect(h.tell(key, conversation.Cancel{By: conversation.ByUser, Drop: random.IntN(2) == 0}))
 	case 15:
-		m := conversation.MessageID(fmt.Sprintf("m%d-%s", 1+random.IntN(l.n+1), key.Session))
+		m := conversation.MessageID(fmt.Sprintf("m%d-%s", 1+random.IntN(l.next()), key.Session))
 		for _, c := range []conversation.Command{
 			conversation.Withdraw{By: ada, Message: m}, conversation.Edit{By: ada, Message: m, Text: "edited"}, conversation.Move{By: ada, Message: m},
 		} {
 			if random.IntN(3) == 0 {
-				l.answers = append(l.answers, h.tell(key, c))
+				l.expect(h.tell(key, c))
 			}
 		}
 	case 16:
 		l.answerQuestions(key)
 	case 17:
-		l.answers = append(l.answers, h.tell(key, conversation.AddPart{
+		l.expect(h.tell(key, conversation.AddPart{
 			Author: ada, Source: fmt.Sprint(random.IntN(5)), Index: conversation.PartIndex(random.IntN(3)), Text: "part",
 		}), h.tell(key, conversation.Seen{User: ada, Seq: 1}))
 	case 18:
@@ -156,12 +174,14 @@ func (l *life) step() {
 
 func (l *life) say(key conversation.SessionKey, c conversation.Say) {
 	a := &answer{}
-	l.answers = append(l.answers, a)
+	l.expect(a)
 	l.e.Tell(key, ada, c, func(r conversation.Receipt, err error) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		a.times++
 		if err == nil {
+			l.mu.Lock()
+			defer l.mu.Unlock()
 			if l.acked[key] == nil {
 				l.acked[key] = map[conversation.MessageID]string{}
 			}
@@ -214,9 +234,8 @@ func (l *life) answerQuestions(key conversation.SessionKey) {
 			return
 		}
 		for _, q := range v.Questions {
-			l.n++
-			l.answers = append(l.answers, l.tell(key, conversation.Answer{
-				Author: ada, ClientMsgID: conversation.ClientMsgID(fmt.Sprint("q", l.n)), Question: q.Asked.Question, Text: "yes",
+			l.expect(l.tell(key, conversation.Answer{
+				Author: ada, ClientMsgID: conversation.ClientMsgID(fmt.Sprint("q", l.next())), Question: q.Asked.Question, Text: "yes",
 			}))
 		}
 	})
