@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,7 +16,9 @@ var gone = conversation.Errorf(conversation.NotFound, "there is no such session"
 
 // told is what a repeater has told, and when.
 type told struct {
-	began  time.Time
+	began time.Time
+
+	mu     sync.Mutex // of names and at
 	names  []string
 	at     []time.Duration
 	answer func(name string, n int) error // n counts what was told from 1
@@ -33,8 +36,11 @@ func withRepeater(t *testing.T, f func(t *testing.T, r *Repeater, all *told)) {
 				if c != nil {
 					name += " " + c.Name()
 				}
+				all.mu.Lock()
 				all.names, all.at = append(all.names, name), append(all.at, time.Since(all.began))
-				done(all.answer(name, len(all.names)))
+				n := len(all.names)
+				all.mu.Unlock()
+				done(all.answer(name, n))
 			},
 			GoOn: func() bool { return all.goOn },
 			Pace: NewPace(time.Millisecond), Parallel: 2, Pause: time.Second, MaxPause: 4 * time.Second, Limit: 100,
@@ -145,7 +151,10 @@ func TestRepeaterKeepsPace(t *testing.T) {
 		}
 		time.Sleep(back - time.Second)
 		synctest.Wait()
-		if n := len(all.names); n > 40 {
+		all.mu.Lock()
+		n := len(all.names)
+		all.mu.Unlock()
+		if n > 40 {
 			t.Errorf("told %d times while nothing got through", n)
 		}
 		time.Sleep(10 * time.Second)
