@@ -17,7 +17,7 @@ import (
 var ErrReadOnly = ondisk.ErrReadOnly
 
 // OpenReadOnly opens the store in dir and changes nothing there: no file is made,
-// written, renamed or removed. Reads work; Acquire, Commit and Delete fail with
+// written, renamed or removed; LOCK, which is empty, is locked if it is there. Reads work; Acquire, Commit and Delete fail with
 // ErrReadOnly. As long as it is open no process can open the store for writing,
 // and a store that a running process has is refused with OpenInUse. A directory
 // that was never locked, like that of a checkpoint, is read without a lock.
