@@ -1,0 +1,249 @@
+package fanout
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"slices"
+	"strings"
+	"testing"
+
+	"parley/conversation"
+	"parley/gateway/gatewaytest"
+	"parley/gateway/protocol"
+)
+
+// storedLog is a session of whose log the first events up to head are published.
+type storedLog struct {
+	head    conversation.Seq
+	records []conversation.Record
+	viewed  func() // called before the state is answered; may be nil
+	read    func() // called before the log is read; may be nil
+	refused error
+}
+
+func (l *storedLog) View(_ conversation.SessionKey, _ conversation.UserID, done func(conversation.View, error)) {
+	if l.viewed != nil {
+		l.viewed()
+	}
+	done(conversation.View{Head: l.head}, l.refused)
+}
+
+func (l *storedLog) Records(_ context.Context, _ conversation.SessionKey, r conversation.Range) iter.Seq2[conversation.Record, error] {
+	return func(yield func(conversation.Record, error) bool) {
+		if l.read != nil {
+			l.read()
+		}
+		for _, record := range l.records {
+			first, last := record.Events[0].Seq, record.Events[len(record.Events)-1].Seq
+			if last > r.After && first < r.Before && !yield(record, nil) {
+				return
+			}
+		}
+	}
+}
+
+// record is one commit of events with these seqs.
+func record(seqs ...conversation.Seq) (r conversation.Record) {
+	for _, s := range seqs {
+		r.Events = append(r.Events, conversation.Event{Seq: s, Body: conversation.SessionClosed{}})
+	}
+	return r
+}
+
+// shown takes the events that a subscription brings until it waits or fails.
+func shown(s *Subscription) (seqs []conversation.Seq, err error) {
+	stopped, stop := context.WithCancel(context.Background())
+	stop()
+	for {
+		d, err := s.Next(stopped)
+		if errors.Is(err, context.Canceled) {
+			return seqs, nil
+		}
+		if err != nil {
+			return seqs, err
+		}
+		for _, e := range d.Events {
+			seqs = append(seqs, e.Seq)
+		}
+	}
+}
+
+func TestReplay(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		log       storedLog
+		published conversation.Seq // meanwhile
+		want      []conversation.Seq
+		broken    bool
+	}{
+		{"no further than what is published", storedLog{head: 3, records: []conversation.Record{record(1, 2), record(3, 4, 5)}}, 0, []conversation.Seq{1, 2, 3}, false},
+		{"as far as what is published meanwhile", storedLog{head: 3, records: []conversation.Record{record(1, 2, 3), record(4), record(5)}}, 5, []conversation.Seq{1, 2, 3, 4, 5}, false},
+		{"a hole in the log", storedLog{head: 4, records: []conversation.Record{record(1, 2), record(4)}}, 0, nil, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			hub := NewHub(nil)
+			if c.published > 0 {
+				c.log.viewed = func() { hub.Publish(gatewaytest.Key("s1"), record(c.published).Events) }
+			}
+			s, _, err := hub.Subscribe(t.Context(), &c.log, protocol.DefaultLimits(), Options{Key: gatewaytest.Key("s1"), Values: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			got, err := shown(s)
+			if (err != nil) != c.broken || !c.broken && !slices.Equal(got, c.want) {
+				t.Errorf("shown %v, %v", got, err)
+			}
+		})
+	}
+}
+
+// behind is a subscription that has to read the log up to 5.
+func behind(source Source, limits protocol.Limits) *Subscription {
+	q := NewHub(nil).NewQueue(source, limits)
+	s := &Subscription{queue: q, key: gatewaytest.Key("s1"), phase: phaseReplay, synced: true, until: 5}
+	q.replays = append(q.replays, s)
+	return s
+}
+
+func TestReplayPage(t *testing.T) {
+	limits := protocol.DefaultLimits()
+	t.Run("is bounded", func(t *testing.T) {
+		limits := limits
+		limits.ReplayPage = 2
+		p, err := behind(&storedLog{records: []conversation.Record{record(1, 2, 3, 4, 5)}}, limits).readPage(t.Context(), 0, 5)
+		if err != nil || p.last != 2 {
+			t.Errorf("a page of two events ends at %d, %v", p.last, err)
+		}
+	})
+	t.Run("is redacted", func(t *testing.T) {
+		s := behind(&storedLog{records: []conversation.Record{{Events: []conversation.Event{{Seq: 1, Body: conversation.ToolStarted{Call: "c1", Tool: "mail", Args: `{"to":"secret"}`}}}}}}, limits)
+		s.redact = true
+		p, err := s.readPage(t.Context(), 0, 5)
+		if err != nil || p.last != 1 || strings.Contains(string(p.frames), "secret") {
+			t.Errorf("%q, %v", p.frames, err)
+		}
+	})
+	t.Run("of a subscription that has ended meanwhile", func(t *testing.T) {
+		log := &storedLog{records: []conversation.Record{record(1)}}
+		s := behind(log, limits)
+		log.read = s.Close
+		if live, err := s.replayPage(t.Context()); live || err != nil || s.queue.n != 0 {
+			t.Errorf("%d batches wait, %v", s.queue.n, err)
+		}
+	})
+	t.Run("of a session that is being erased", func(t *testing.T) {
+		s := behind(&storedLog{}, limits)
+		if live, err := s.replayPage(t.Context()); live || err != nil || len(s.queue.replays) != 0 {
+			t.Errorf("it is read again at once, %v", err)
+		}
+		s.queue.hub.add(s)
+		s.queue.hub.Publish(s.key, record(6).Events)
+		if len(s.queue.replays) != 1 {
+			t.Error("it is not read when more is published")
+		}
+	})
+}
+
+// A queue that has no room for an event goes on from the log, by bytes as by frames.
+func TestNoRoom(t *testing.T) {
+	text := strings.Repeat("x", 400)
+	for name, limits := range map[string]protocol.Limits{
+		"frames": {QueueFrames: 2, QueueBytes: 1 << 20},
+		"bytes":  {QueueFrames: 1000, QueueBytes: 1300},
+	} {
+		t.Run(name, func(t *testing.T) {
+			hub, s := queueOf(2)
+			s.queue.limits = limits
+			for seq := conversation.Seq(6); seq < 9; seq++ {
+				hub.Publish(s.key, []conversation.Event{{Seq: seq, Body: conversation.SessionClosed{Reason: text}}})
+			}
+			if s.phase != phaseReplay || s.cursor != 7 || s.until != 8 {
+				t.Errorf("state %d at %d of %d", s.phase, s.cursor, s.until)
+			}
+		})
+	}
+}
+
+func TestQueueBounds(t *testing.T) {
+	_, s := queueOf(1000)
+	answer := func(dst []byte) []byte { return append(dst, "{}"...) }
+	for range 3 * writeFrames {
+		s.queue.Answer(answer)
+	}
+	if got := s.queue.take(nil).Frames; got != writeFrames {
+		t.Errorf("one write has %d frames", got)
+	}
+	drain(s.queue)
+	s.queue.Finish(protocol.TextFrame(answer))
+	s.queue.Answer(answer)
+	if got := drain(s.queue); len(got) != 1 {
+		t.Errorf("behind the last frame come %v", got[1:])
+	}
+}
+
+// Deltas of different drafts stay apart, and what is taken is not counted any more.
+func TestMergeKeepsDraftsApart(t *testing.T) {
+	hub, s := queueOf(4)
+	for i, draft := range []conversation.DraftID{"1.1.0", "1.1.0", "1.1.0", "1.1.1", "1.1.0"} {
+		hub.Show(s.key, 5, conversation.Delta{Draft: draft, At: min(i, 3), Text: "x"})
+	}
+	frames := drain(s.queue)
+	if n := strings.Count(strings.Join(frames, ""), "1.1.1"); n != 1 {
+		t.Errorf("the second draft is in %d of %v", n, frames)
+	}
+	if s.queue.bytes != 0 || s.queue.frames != 0 {
+		t.Errorf("%d bytes and %d frames are counted in an empty queue", s.queue.bytes, s.queue.frames)
+	}
+}
+
+// Who has not been let in is shown nothing and shows nothing, and who was refused
+// is gone.
+func TestBeforeTheBegin(t *testing.T) {
+	hub, s := queueOf(10)
+	waiting := hub.NewQueue(nil, protocol.DefaultLimits()).NewSubscription(Options{Key: s.key})
+	hub.add(waiting)
+	waiting.Typing("mallory", true)
+	if got := drain(s.queue); len(got) != 0 {
+		t.Errorf("shown: %v", got)
+	}
+	hub.Gone(s.key, "erased")
+	if got := drain(waiting.queue); len(got) != 0 {
+		t.Errorf("told: %v", got)
+	}
+	log := &storedLog{refused: conversation.Errorf(conversation.NotFound, "there is no such session")}
+	hub.NewQueue(log, protocol.DefaultLimits()).NewSubscription(Options{Key: s.key}).Follow(func(_ conversation.View, err error) (Start, error) { return Start{}, err })
+	if n := len(hub.shard(s.key).followers); n != 0 {
+		t.Errorf("%d sessions are followed", n)
+	}
+}
+
+// An erased session takes its sub-sessions with it, and nothing else.
+func TestGoneTakesItsTree(t *testing.T) {
+	hub := NewHub(nil)
+	follow := func(tenant conversation.TenantID, session conversation.SessionID) *Subscription {
+		s := hub.NewQueue(nil, protocol.DefaultLimits()).NewSubscription(Options{Key: conversation.SessionKey{Tenant: tenant, Session: session}})
+		s.phase = phaseLive
+		hub.add(s)
+		return s
+	}
+	erased, sub := follow("acme", "s"), follow("acme", "s/d1")
+	others := []*Subscription{follow("beta", "s"), follow("acme", "s2"), follow("acme", "other")}
+	for i := range hub.shards { // the trees may lie in different ones
+		if f := hub.shards[i].followers; hub.shard(erased.key) != &hub.shards[i] {
+			for k, list := range f {
+				hub.shard(erased.key).followers[k] = list
+			}
+		}
+	}
+	hub.Gone(erased.key, "erased")
+	if !erased.Ended() || !sub.Ended() {
+		t.Error("the tree is still followed")
+	}
+	for _, o := range others {
+		if o.Ended() {
+			t.Errorf("%s of %s is gone, too", o.key.Session, o.key.Tenant)
+		}
+	}
+}
