@@ -40,7 +40,7 @@ var arrows = map[string][]string{
 	"conversation/wire/internal/pb":       {},
 	"metrics":                             {},
 	"persistence":                         {},
-	"persistence/pebble":                  {"conversation", "conversation/wire", "metrics", "persistence/pebble/internal/backup", "persistence/pebble/internal/inspect", "persistence/pebble/internal/layout", "persistence/pebble/internal/ondisk", "persistence/pebble/internal/seen", "persistence/pebble/internal/synced", "persistence/pebble/internal/upkeep", "persistence/pebble/internal/verify"},
+	"persistence/pebble":                  {"conversation", "conversation/wire", "metrics", "persistence/pebble/internal/activity", "persistence/pebble/internal/backup", "persistence/pebble/internal/inspect", "persistence/pebble/internal/layout", "persistence/pebble/internal/ondisk", "persistence/pebble/internal/seen", "persistence/pebble/internal/synced", "persistence/pebble/internal/upkeep", "persistence/pebble/internal/verify"},
 	"persistence/persistencetest":         {"conversation", "conversation/wire"},
 	"actors": {
 		"conversation", "conversation/machine", "conversation/transcript", "metrics",
@@ -79,18 +79,19 @@ var arrows = map[string][]string{
 	"tools/*":                   {"conversation"},
 
 	// Suites and kits for tests.
-	"actors/actorstest":                   {"conversation"},
-	"conversation/machine/machinetest":    {"conversation", "conversation/machine", "conversation/transcript"},
-	"persistence/pebble/internal/backup":  {"conversation", "persistence/pebble/internal/inspect", "persistence/pebble/internal/layout", "persistence/pebble/internal/ondisk", "persistence/pebble/internal/verify"},
-	"persistence/pebble/internal/seen":    {},
-	"persistence/pebble/internal/layout":  {"conversation", "conversation/wire"},
-	"persistence/pebble/internal/inspect": {"conversation", "persistence/pebble/internal/layout", "persistence/pebble/internal/ondisk", "persistence/pebble/internal/synced"},
-	"persistence/pebble/internal/ondisk":  {},
-	"persistence/pebble/internal/synced":  {"persistence/pebble/internal/ondisk"},
-	"persistence/pebble/internal/upkeep":  {"conversation", "persistence/pebble/internal/layout"},
-	"persistence/pebble/internal/verify":  {"conversation", "conversation/wire", "persistence/pebble/internal/layout"},
-	"gateway/gatewaytest":                 {"conversation", "conversation/machine/machinetest", "persistence/persistencetest"},
-	"gateway/gatewaytest/chat":            {"conversation", "gateway/fanout", "gateway/protocol"},
+	"actors/actorstest":                    {"conversation"},
+	"conversation/machine/machinetest":     {"conversation", "conversation/machine", "conversation/transcript"},
+	"persistence/pebble/internal/backup":   {"conversation", "persistence/pebble/internal/inspect", "persistence/pebble/internal/layout", "persistence/pebble/internal/ondisk", "persistence/pebble/internal/verify"},
+	"persistence/pebble/internal/seen":     {},
+	"persistence/pebble/internal/activity": {"conversation", "persistence/pebble/internal/layout"},
+	"persistence/pebble/internal/layout":   {"conversation", "conversation/wire"},
+	"persistence/pebble/internal/inspect":  {"conversation", "persistence/pebble/internal/layout", "persistence/pebble/internal/ondisk", "persistence/pebble/internal/synced"},
+	"persistence/pebble/internal/ondisk":   {},
+	"persistence/pebble/internal/synced":   {"persistence/pebble/internal/ondisk"},
+	"persistence/pebble/internal/upkeep":   {"conversation", "persistence/pebble/internal/layout"},
+	"persistence/pebble/internal/verify":   {"conversation", "conversation/wire", "persistence/pebble/internal/layout"},
+	"gateway/gatewaytest":                  {"conversation", "conversation/machine/machinetest", "persistence/persistencetest"},
+	"gateway/gatewaytest/chat":             {"conversation", "gateway/fanout", "gateway/protocol"},
 
 	"cmd/parley": {
 		"actors", "cmd/parley/internal/assemble", "cmd/parley/internal/config", "cmd/parley/internal/store", "conversation",
@@ -143,7 +144,7 @@ var libraries = map[string][]string{
 	"github.com/asynkron/protoactor-go": {"actors", "actors/internal/calls", "actors/internal/registry"},
 	// The load generator measures the bare store and the bare socket in the same
 	// run as the server; that is the point of a baseline.
-	"github.com/cockroachdb/pebble":      {"persistence/pebble", "persistence/pebble/internal/inspect", "persistence/pebble/internal/ondisk", "persistence/pebble/internal/synced", "persistence/pebble/internal/upkeep", "persistence/pebble/internal/verify", "persistence/pebble/internal/backup", "cmd/parley-bench/internal/load/baseline_store.go"},
+	"github.com/cockroachdb/pebble":      {"persistence/pebble", "persistence/pebble/internal/activity", "persistence/pebble/internal/inspect", "persistence/pebble/internal/ondisk", "persistence/pebble/internal/synced", "persistence/pebble/internal/upkeep", "persistence/pebble/internal/verify", "persistence/pebble/internal/backup", "cmd/parley-bench/internal/load/baseline_store.go"},
 	"github.com/gofiber/":                {"gateway/server.go", "gateway/upgrade.go", "gateway/hosts.go", "gateway/rest"},
 	"github.com/go-json-experiment/json": {"gateway/protocol"},
 	"github.com/valyala/fasthttp":        {"gateway/rest", "cmd/parley-bench/internal/load/baseline_socket.go"},

@@ -1,7 +1,6 @@
 package pebble
 
 import (
-	"container/heap"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +14,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/wire"
+	"parley/persistence/pebble/internal/activity"
 	"parley/persistence/pebble/internal/layout"
 )
 
@@ -355,21 +355,21 @@ func (db *DB) Sessions(ctx context.Context, p conversation.Page) iter.Seq2[conve
 			yield(conversation.Summary{}, err)
 			return
 		}
-		at := listed{key: conversation.SessionKey{Tenant: p.Tenant, Session: conversation.SessionID(id)}, activity: from}
+		at := activity.Entry{Key: conversation.SessionKey{Tenant: p.Tenant, Session: conversation.SessionID(id)}, Activity: from}
 		db.sessions(ctx, p, at)(yield)
 	}
 }
 
-func (db *DB) sessions(ctx context.Context, p conversation.Page, at listed) iter.Seq2[conversation.Summary, error] {
+func (db *DB) sessions(ctx context.Context, p conversation.Page, at activity.Entry) iter.Seq2[conversation.Summary, error] {
 	begun := p.Cursor != ""
 	return pages(p.Limit, func(n int) (items []conversation.Summary, _ error) {
 		err := db.view(ctx, "sessions", func(s *pebble.Snapshot) error {
-			var found []listed
+			var found []activity.Entry
 			var err error
 			if p.Oldest {
-				found, err = oldest(s, at, begun, n)
+				found, err = activity.Oldest(s, at, begun, n)
 			} else {
-				found, err = newest(s, at, begun, n)
+				found, err = activity.Newest(s, at, begun, n)
 			}
 			if err != nil {
 				return err
@@ -388,29 +388,23 @@ func (db *DB) sessions(ctx context.Context, p conversation.Page, at listed) iter
 	})
 }
 
-// listed is an entry of table 03.
-type listed struct {
-	key      conversation.SessionKey
-	activity int64
-}
-
-func (db *DB) listEntry(from *pebble.Snapshot, f listed, reader conversation.UserID) (conversation.Summary, error) {
-	h, err := db.loadHead(from, f.key)
+func (db *DB) listEntry(from *pebble.Snapshot, f activity.Entry, reader conversation.UserID) (conversation.Summary, error) {
+	h, err := db.loadHead(from, f.Key)
 	if err != nil {
 		return conversation.Summary{}, err
 	}
 	if h == nil || h.Summary == nil {
-		return conversation.Summary{}, fmt.Errorf("%w: %s is listed", layout.ErrHead, f.key)
+		return conversation.Summary{}, fmt.Errorf("%w: %s is listed", layout.ErrHead, f.Key)
 	}
-	sum, err := readSummary(f.key, h)
+	sum, err := readSummary(f.Key, h)
 	if err != nil {
 		return conversation.Summary{}, err
 	}
-	sum.Activity = time.UnixMilli(f.activity).UTC()
+	sum.Activity = time.UnixMilli(f.Activity).UTC()
 	if reader == "" {
 		return sum, nil
 	}
-	v, closer, err := from.Get(layout.KeyCursor(nil, f.key, reader))
+	v, closer, err := from.Get(layout.KeyCursor(nil, f.Key, reader))
 	if errors.Is(err, pebble.ErrNotFound) {
 		return sum, nil
 	}
@@ -419,24 +413,6 @@ func (db *DB) listEntry(from *pebble.Snapshot, f listed, reader conversation.Use
 	}
 	sum.Seen, err = cutSeq(v)
 	return sum, errors.Join(err, closer.Close())
-}
-
-// newest reads entries of one tenant, newest first, behind at if begun.
-func newest(from *pebble.Snapshot, at listed, begun bool, n int) (found []listed, err error) {
-	lower := layout.TenantPrefix(nil, layout.TableActivity, at.key.Tenant)
-	upper := layout.After(lower)
-	if begun {
-		lower = append(layout.KeyActivity(nil, at.key, at.activity), 0)
-	}
-	err = walk(from, lower, upper, func(k, _ []byte) (bool, error) {
-		key, ms, ok := layout.CutActivity(k)
-		if !ok {
-			return false, fmt.Errorf("key %x is not one of the list of sessions", k)
-		}
-		found = append(found, listed{key, ms})
-		return len(found) < n, nil
-	})
-	return found, err
 }
 
 // walk calls each for every key in [lower, upper) until it says no.
@@ -453,84 +429,6 @@ func walk(from pebble.Reader, lower, upper []byte, each func(k, v []byte) (more 
 		}
 	}
 	return it.Error()
-}
-
-// oldest reads entries of all tenants, oldest first, behind at if begun: the
-// exact reverse of newest within a tenant, merged over the tenants. That costs a
-// seek for each tenant and each entry, for a sweeper that comes once in a while;
-// an index of its own would cost every commit.
-func oldest(from *pebble.Snapshot, at listed, begun bool, n int) (found []listed, err error) {
-	lower := []byte{layout.TableActivity}
-	it, err := from.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: layout.After(lower)})
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, it.Close()) }()
-
-	var next oldestFirst
-	before := func(tenant conversation.TenantID, key []byte) error {
-		if !it.SeekLT(key) {
-			return it.Error()
-		}
-		key2, ms, ok := layout.CutActivity(it.Key())
-		if !ok {
-			return fmt.Errorf("key %x is not one of the list of sessions", it.Key())
-		}
-		if key2.Tenant == tenant {
-			heap.Push(&next, listed{key2, ms})
-		}
-		return nil
-	}
-	for ok := it.First(); ok; {
-		tenant, _, fits := layout.CutString(it.Key()[1:])
-		if !fits {
-			return nil, fmt.Errorf("key %x is not one of the list of sessions", it.Key())
-		}
-		id := conversation.TenantID(tenant)
-		end := layout.After(layout.TenantPrefix(nil, layout.TableActivity, id))
-		start := end
-		if begun {
-			at.key.Tenant = id
-			start = layout.KeyActivity(nil, at.key, at.activity)
-		}
-		if err := before(id, start); err != nil {
-			return nil, err
-		}
-		ok = it.SeekGE(end)
-	}
-	if err := it.Error(); err != nil {
-		return nil, err
-	}
-	for next.Len() > 0 && len(found) < n {
-		l := heap.Pop(&next).(listed)
-		found = append(found, l)
-		if err := before(l.key.Tenant, layout.KeyActivity(nil, l.key, l.activity)); err != nil {
-			return nil, err
-		}
-	}
-	return found, nil
-}
-
-// oldestFirst is a heap of the oldest entry of each tenant.
-type oldestFirst []listed
-
-func (o oldestFirst) Len() int      { return len(o) }
-func (o oldestFirst) Swap(i, j int) { o[i], o[j] = o[j], o[i] }
-func (o oldestFirst) Less(i, j int) bool {
-	if o[i].activity != o[j].activity {
-		return o[i].activity < o[j].activity
-	}
-	if o[i].key.Session != o[j].key.Session {
-		return o[i].key.Session > o[j].key.Session
-	}
-	return o[i].key.Tenant > o[j].key.Tenant
-}
-func (o *oldestFirst) Push(x any) { *o = append(*o, x.(listed)) }
-func (o *oldestFirst) Pop() any {
-	old := *o
-	x := old[len(old)-1]
-	*o = old[:len(old)-1]
-	return x
 }
 
 // Tasks implements conversation.Store. With a Session it lists that session's
