@@ -23,6 +23,7 @@ type health struct {
 	stallNanos  atomic.Int64
 	stallMu     sync.Mutex
 	stallBegan  time.Time
+	failing     chan error // gets a failed flush or compaction while Open waits; may be nil
 	corruptions limit
 	backgrounds limit
 	waits       limit
@@ -74,6 +75,10 @@ func (h *health) listener() *pebble.EventListener {
 	return &pebble.EventListener{
 		BackgroundError: func(err error) {
 			h.background.Add(1)
+			select {
+			case h.failing <- err:
+			default: // nobody waits for it, or one is there already
+			}
 			if n, ok := h.backgrounds.take(time.Now()); ok {
 				h.log.Warn("a flush or compaction failed and is tried again", "error", err, "times", n)
 			}

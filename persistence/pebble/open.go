@@ -19,6 +19,7 @@ import (
 	"parley/persistence/pebble/internal/inspect"
 	"parley/persistence/pebble/internal/layout"
 	"parley/persistence/pebble/internal/ondisk"
+	"parley/persistence/pebble/internal/opening"
 	"parley/persistence/pebble/internal/upkeep"
 )
 
@@ -67,7 +68,7 @@ func Open(dir string, o Options) (*DB, error) {
 func OpenEphemeral(o Options) (*DB, error) {
 	o = o.filled()
 	s := &starting{
-		fs: vfs.NewMem(), dir: "store", o: o, health: &health{log: o.Logger, onFatal: o.OnFatal},
+		fs: vfs.NewMem(), dir: "store", o: o, health: &health{log: o.Logger, onFatal: o.OnFatal, failing: make(chan error, 1)},
 		unlock: func() error { return nil },
 	}
 	return s.start()
@@ -125,7 +126,7 @@ func openLocked(fs vfs.FS, dir string, o Options, lock *pebble.Lock, left bool) 
 			return nil, err
 		}
 	}
-	s := &starting{dir: dir, o: o, health: &health{log: o.Logger, onFatal: o.OnFatal}, lock: lock}
+	s := &starting{dir: dir, o: o, health: &health{log: o.Logger, onFatal: o.OnFatal, failing: make(chan error, 1)}, lock: lock}
 	s.watch(fs)
 	if err := s.prepare(found, exists, inspect.BootID(fs)); err != nil {
 		return nil, inspect.Explain(dir, err)
@@ -257,7 +258,7 @@ func isEmpty(p *pebble.DB) (empty bool, err error) {
 // lockDir takes the directory for this process and leaves its id for the next
 // one to name.
 func lockDir(fs vfs.FS, dir string) (*pebble.Lock, error) {
-	lock, err := pebble.LockDirectory(dir, fs)
+	lock, err := opening.Lock(dir, fs)
 	if err != nil {
 		if errors.Is(err, os.ErrPermission) {
 			return nil, inspect.Explain(dir, err)

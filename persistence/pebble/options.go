@@ -50,6 +50,9 @@ type Options struct {
 	// text to the next; 0 = 50 s. One that follows a pause comes within seconds.
 	ErasePause time.Duration
 
+	// OpenWait is how long Open waits for a disk that takes no tables; 0 = 1 minute.
+	OpenWait time.Duration
+
 	// FreeSpace reads free and total bytes of the disk that dir is on; nil asks
 	// the operating system.
 	FreeSpace func(dir string) (free, total uint64, err error)
@@ -67,13 +70,14 @@ const (
 	defaultCache      = 64 << 20
 	defaultHeads      = 16384
 	defaultCheckEvery = time.Second
+	defaultOpenWait   = time.Minute
 )
 
 // Defaults are the options of a server: nothing in them is 0 that has a default.
 func Defaults() Options {
 	return Options{
 		MemTableBytes: defaultMemTable, CacheBytes: defaultCache, Heads: defaultHeads,
-		SoftFree: Auto, HardFree: Auto, Ballast: 64 << 20, CheckEvery: defaultCheckEvery,
+		SoftFree: Auto, HardFree: Auto, Ballast: 64 << 20, CheckEvery: defaultCheckEvery, OpenWait: defaultOpenWait,
 	}
 }
 
@@ -103,6 +107,9 @@ func (o Options) filled() Options {
 	}
 	if o.CheckEvery <= 0 {
 		o.CheckEvery = defaultCheckEvery
+	}
+	if o.OpenWait <= 0 {
+		o.OpenWait = defaultOpenWait
 	}
 	if o.OnFatal == nil {
 		o.OnFatal = func(error) { os.Exit(1) }

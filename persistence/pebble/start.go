@@ -9,6 +9,7 @@ import (
 	"parley/conversation"
 	"parley/persistence/pebble/internal/inspect"
 	"parley/persistence/pebble/internal/layout"
+	"parley/persistence/pebble/internal/opening"
 	"parley/persistence/pebble/internal/synced"
 	"parley/persistence/pebble/internal/upkeep"
 )
@@ -183,5 +184,25 @@ func (s *starting) openPebble() (*pebble.DB, error) {
 	if s.marks != nil {
 		fs = s.marks
 	}
-	return openPebble(s.dir, pebbleOptions(fs, s.o, s.health, s.lock))
+	marks := s.marks
+	p, err := opening.Patiently(func() (*pebble.DB, error) {
+		return openPebble(s.dir, pebbleOptions(fs, s.o, s.health, s.lock))
+	}, opening.Patience{
+		For: s.o.OpenWait, Failing: s.health.failing,
+		Begins: func(e *opening.GaveUpError) {
+			s.o.Logger.Error(e.Why()+", opening waits", "dir", s.dir, "at_most", e.For.String(), "error", e.Failure)
+		},
+		Ends: func(late *pebble.DB) {
+			if late != nil {
+				_ = late.Close()
+			}
+			if marks != nil {
+				_ = marks.Close(false)
+			}
+		},
+	})
+	if errors.As(err, new(*opening.GaveUpError)) {
+		s.marks = nil // stop must not end them before Pebble has
+	}
+	return p, err
 }
