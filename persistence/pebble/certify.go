@@ -44,6 +44,7 @@ type Checked struct {
 	Bytes  int64  // of the tables
 	Lost   int64  // bytes of a log that cannot be read after a power failure; the next Open says so
 	Where  string // the file that lost them
+	Unsure bool   // a loss at the end of a log could not be seen; the next Open says so
 }
 
 // Check looks at the store in dir as Open does, reads each block of its tables, and
@@ -60,7 +61,7 @@ func Check(dir string, progress func(done, total int64)) (Checked, error) {
 	if err != nil {
 		return c, err
 	}
-	c.Lost, c.Where = found.Lost, found.Where
+	c.Lost, c.Where, c.Unsure = found.Lost, found.Where, found.Unsure
 	return c, lock.Close()
 }
 

@@ -126,6 +126,10 @@ func openLocked(fs vfs.FS, dir string, o Options, lock *pebble.Lock, left bool) 
 			return nil, err
 		}
 	}
+	if found.Unsure {
+		o.Logger.Error("the file that says how much of the log was synced is damaged: if the end of the log is damaged, too, nobody can see it",
+			"file", ondisk.SyncedFile, "dir", dir)
+	}
 	s := &starting{dir: dir, o: o, health: &health{log: o.Logger, onFatal: o.OnFatal, failing: make(chan error, 1)}, lock: lock}
 	s.watch(fs)
 	if err := s.prepare(found, exists, inspect.BootID(fs)); err != nil {

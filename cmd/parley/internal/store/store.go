@@ -58,6 +58,9 @@ func Check(dir string, progress func(done, total int64)) (notes []string, err er
 		notes = append(notes, fmt.Sprintf("the power failed and the end of %s cannot be read: a start would go on without these %d bytes, say so, and let clients read everything anew; copy %s aside first if they matter",
 			checked.Where, checked.Lost, dir))
 	}
+	if checked.Unsure {
+		notes = append(notes, fmt.Sprintf("the file SYNCED in %s is damaged: if the end of the log is damaged, too, nobody can see it; the next start makes the file anew", dir))
+	}
 	return notes, nil
 }
 

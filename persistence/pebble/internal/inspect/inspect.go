@@ -22,7 +22,8 @@ type Findings struct {
 	Manifest ondisk.Manifest
 	Logs     []ondisk.NumberedFile // those that count
 
-	Marks *synced.State // nil: there are none, or they cannot be read
+	Marks  *synced.State // nil: there are none, or they cannot be read
+	Unsure bool          // they are there and cannot be read: a loss at the end of a log may not be seen
 	// certain: the lengths in marks are exact. The store was closed in order, or the
 	// machine has run ever since, so that what a process wrote is there.
 	certain bool
@@ -44,6 +45,7 @@ func Directory(fs vfs.FS, dir, boot string, format uint64, left bool) (*Findings
 	if err != nil && !errors.Is(err, synced.ErrDamaged) {
 		return nil, err
 	}
+	f.Unsure = err != nil
 	known := ondisk.Unknown
 	if marks != nil {
 		known = ondisk.Finished

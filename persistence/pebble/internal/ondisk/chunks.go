@@ -187,9 +187,12 @@ func readChunks(fs vfs.FS, path string, number uint64, log bool, take func(recor
 				t.End = r.base + int64(at)
 				continue
 			case trailer && !inside:
-				t.Closed = true
-				t.End = r.base + int64(at) + TrailerSize
-				return t, nil
+				t.End = r.base + int64(at)
+				err := t.readBehind(f, r, at+TrailerSize, true)
+				if t.Closed = t.Last == 0; t.Closed { // else a chunk whose number is damaged looks like an end
+					t.End, t.Broken = t.End+TrailerSize, false
+				}
+				return t, err
 			case r.padding(at):
 				at = r.n
 				if r.n == blockSize {
