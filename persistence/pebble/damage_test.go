@@ -3,6 +3,7 @@ package pebble
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,8 +23,11 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"parley/conversation"
+	"parley/persistence/pebble/internal/ondisk"
+	"parley/persistence/pebble/internal/synced"
 )
 
 // The damage test damages stores at random, opens them as a server does, reads
@@ -97,6 +101,7 @@ func (s *damagedStore) stop(t *testing.T, sessions []int, o Options, writes *peb
 		})
 	}
 	<-enough
+	s.Log = db.LogID()
 	if err := errors.Join(before(db), db.Close()); err != nil {
 		t.Fatal(err)
 	}
@@ -529,8 +534,16 @@ func otherName(rng *rand.Rand, name string, sizes map[string]int64) string {
 	}
 }
 
+// powerFailure is a damage, too: the machine has started anew, so that nobody knows
+// whether what was not synced is there.
+var powerFailure = damage{Kind: "power failure"}
+
 // do damages the store in dir.
 func (d damage) do(dir string) {
+	if d == powerFailure {
+		otherBoot(dir)
+		return
+	}
 	path := filepath.Join(dir, d.File)
 	b, err := os.ReadFile(path)
 	must(err)
@@ -557,49 +570,57 @@ func (d damage) do(dir string) {
 	must(err)
 }
 
+// otherBoot writes another boot of the machine into the file of synced lengths.
+func otherBoot(dir string) {
+	path := filepath.Join(dir, ondisk.SyncedFile)
+	b, err := os.ReadFile(path)
+	must(err)
+	was, err := synced.Read(vfs.Default, dir)
+	must(err)
+	at := bytes.Index(b, []byte(was.Boot))
+	b[at] ^= 1
+	const header = 128
+	binary.LittleEndian.PutUint32(b[header-4:], crc32.Checksum(b[:header-4], crc32.MakeTable(crc32.Castagnoli)))
+	must(os.WriteFile(path, b, 0o600))
+	if is, err := synced.Read(vfs.Default, dir); err != nil || is.Boot == was.Boot {
+		panic(fmt.Sprintf("the boot is still %q, %v", was.Boot, err))
+	}
+}
+
 // A verdict is what came of a damaged store.
 type verdict struct {
 	End    string   // refused, whole, told, silent; or the process crashed
 	Why    string   // of refused and told; what is missing of silent
 	Faults []string // what must not be, whatever the end is
-	Later  []string
 }
 
 func (v *verdict) fault(format string, args ...any) {
 	v.Faults = append(v.Faults, fmt.Sprintf(format, args...))
 }
 
-// faultLater is a fault that the store does not avoid yet.
-func (v *verdict) faultLater(format string, args ...any) {
-	if damageStrict {
-		v.fault(format, args...)
-	}
-	v.Later = append(v.Later, fmt.Sprintf(format, args...))
-}
-
-// damageCheck is what doctor asks.
-func damageCheck(dir string) error {
-	_, err := Check(dir, func(int64, int64) {})
-	return err
-}
-
 // try opens a damaged copy of the store in dir, and says how it ended.
-func (s *damagedStore) try(dir string, damages []damage) (v verdict) {
-	fresh := func() {
-		_ = os.RemoveAll(dir)
-		copyStore(s.Dir, dir)
+func (s *damagedStore) try(dir string, damages []damage) verdict {
+	return s.tryWith(dir, func(dir string) bool {
 		for _, d := range damages {
 			d.do(dir)
 		}
+		return true
+	})
+}
+
+// tryWith is try with any damage; it is none if damage says no.
+func (s *damagedStore) tryWith(dir string, damage func(dir string) bool) (v verdict) {
+	fresh := func() {
+		_ = os.RemoveAll(dir)
+		copyStore(s.Dir, dir)
+		damage(dir)
 	}
 	fresh()
 	before := listing(dir)
 	start := listing(dir, "LOCK", pidFile)
-	checked := damageCheck(dir)
+	checked, checkErr := Check(dir, func(int64, int64) {}) // what doctor asks
 	if listing(dir) != before {
-		if damageStrict {
-			v.fault("the check has changed the directory")
-		}
+		v.fault("the check has changed the directory")
 		fresh()
 	}
 	o, said := damageOptions()
@@ -607,13 +628,13 @@ func (s *damagedStore) try(dir string, damages []damage) (v verdict) {
 	if err != nil {
 		v.End, v.Why = "refused", err.Error()
 		if !errors.As(err, new(*OpenError)) || strings.ContainsAny(err.Error(), "\n\r") {
-			v.faultLater("the reason is not a sentence of one line")
+			v.fault("the reason is not a sentence of one line")
 		}
 		if listing(dir, "LOCK", pidFile) != start {
-			v.faultLater("refused, but the directory has changed")
+			v.fault("refused, but the directory has changed")
 		}
-		if checked == nil {
-			v.faultLater("the check says that all is well")
+		if checkErr == nil {
+			v.fault("the check says that all is well")
 		}
 		return v
 	}
@@ -623,6 +644,9 @@ func (s *damagedStore) try(dir string, damages []damage) (v verdict) {
 		silent = append(silent, errors.New("the log id is another one"))
 	}
 	v.judge(told, silent, errs)
+	if v.End == "told" && checkErr == nil && checked.Lost == 0 && !checked.Unsure {
+		v.fault("the check says that all is well")
+	}
 	if v.End == "whole" { // and it stays whole
 		err := db.Close()
 		if err == nil {
@@ -717,9 +741,6 @@ func (r *trier) stop() {
 	}
 }
 
-// damageStrict: the checks that the store does not pass yet.
-const damageStrict = true
-
 // damages is how many to try.
 func damages() int {
 	if n, err := strconv.Atoi(os.Getenv("PARLEY_DAMAGE")); err == nil {
@@ -732,19 +753,44 @@ func damages() int {
 }
 
 func TestDamage(t *testing.T) {
-	n := damages()
 	rng := crashSeed(t)
-	t.Logf("the whole table: make damage SEED=…")
-	seed := rng.Uint64()
 	stores := damagedStores(t)
-	root := t.TempDir()
+	t.Run("on purpose", func(t *testing.T) { damageOnPurpose(t, stores) })
+	t.Run("at random", func(t *testing.T) { damageAtRandom(t, stores, rng.Uint64(), damages()) })
+}
 
-	type result struct {
-		store *damagedStore
-		damage
-		verdict
+// damageAtRandom shows the table of ends.
+func damageAtRandom(t *testing.T, stores []*damagedStore, seed uint64, n int) {
+	results := tryAtRandom(t, stores, seed, n)
+	for i, r := range results {
+		name := fmt.Sprintf("case %d, %s store, %s%s", i, r.store.Age, r.damage, r.when)
+		for _, f := range r.Faults {
+			t.Errorf("%s: %s: %s", name, f, r.Why)
+		}
+		if fileKind(r.File) == "other" && !strings.HasPrefix(r.File, "OPTIONS") && r.End != "whole" {
+			t.Errorf("%s: %s, though the file holds nothing: %s", name, r.End, r.Why)
+		}
+		if r.End == "silent" || r.End == "crashed" {
+			t.Errorf("%s: %s: %s", name, strings.ToUpper(r.End), r.Why)
+		} else if testing.Verbose() {
+			t.Logf("%s: %s: %s", name, r.End, strings.ReplaceAll(r.Why, "\n", "; "))
+		}
 	}
-	results := make([]result, n)
+	t.Log(damageTable(results))
+}
+
+type damageResult struct {
+	store *damagedStore
+	damage
+	when string
+	verdict
+}
+
+// tryAtRandom tries n damages, each on a copy of its own; every fourth store has
+// seen a power failure besides.
+func tryAtRandom(t *testing.T, stores []*damagedStore, seed uint64, n int) []damageResult {
+	root := t.TempDir()
+	results := make([]damageResult, n)
 	cases := make(chan int)
 	var wg sync.WaitGroup
 	for range 1 + runtime.GOMAXPROCS(0) { // they mostly wait for the disk
@@ -754,14 +800,20 @@ func TestDamage(t *testing.T) {
 			for i := range cases {
 				s := stores[i%len(stores)]
 				d := randomDamage(rand.New(rand.NewPCG(seed, uint64(i))), fileSizes(s.Dir))
+				all, when := []damage{d}, ""
+				if i%4 == 3 {
+					all, when = []damage{powerFailure, d}, " after a power failure"
+				}
 				dir := filepath.Join(root, strconv.Itoa(i))
-				v := trier.try(t, tryCase{*s, []damage{d}, dir})
-				results[i] = result{s, d, v}
+				v := trier.try(t, tryCase{*s, all, dir})
+				results[i] = damageResult{s, d, when, v}
 				_ = os.RemoveAll(dir)
 				if keep := os.Getenv("PARLEY_DAMAGE_KEEP"); keep != "" && (v.End == "silent" || v.End == "crashed" || len(v.Faults) > 0) {
 					dir = filepath.Join(keep, fmt.Sprintf("%s-%d", s.Age, i))
 					copyStore(s.Dir, dir)
-					d.do(dir)
+					for _, d := range all {
+						d.do(dir)
+					}
 				}
 			}
 		})
@@ -771,9 +823,13 @@ func TestDamage(t *testing.T) {
 	}
 	close(cases)
 	wg.Wait()
+	return results
+}
 
+// damageTable counts the ends for each kind of damage and age of store.
+func damageTable(results []damageResult) string {
 	table := map[[2]string]map[string]int{}
-	for i, r := range results {
+	for _, r := range results {
 		for _, row := range []string{r.Kind, "all"} {
 			for _, column := range []string{r.store.Age, "all"} {
 				at := [2]string{row, column}
@@ -783,20 +839,9 @@ func TestDamage(t *testing.T) {
 				table[at][r.End]++
 			}
 		}
-		for _, f := range r.Faults {
-			t.Errorf("case %d, %s store, %s: %s: %s", i, r.store.Age, r.damage, f, r.Why)
-		}
-		if fileKind(r.File) == "other" && !strings.HasPrefix(r.File, "OPTIONS") && r.End != "whole" {
-			t.Errorf("case %d, %s store, %s: %s, though the file holds nothing: %s", i, r.store.Age, r.damage, r.End, r.Why)
-		}
-		if damageStrict && (r.End == "silent" || r.End == "crashed") {
-			t.Errorf("case %d, %s store, %s: %s: %s", i, r.store.Age, r.damage, strings.ToUpper(r.End), r.Why)
-		} else if testing.Verbose() {
-			t.Logf("case %d, %s store, %s: %s %v: %s", i, r.store.Age, r.damage, r.End, r.Later, strings.ReplaceAll(r.Why, "\n", "; "))
-		}
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d damages: refused / whole / told / silent / crashed\n| %-12s |", n, "")
+	fmt.Fprintf(&b, "%d damages: refused / whole / told / silent / crashed\n| %-12s |", len(results), "")
 	columns := []string{"young", "stopped", "idle", "old", "large", "all"}
 	for _, c := range columns {
 		fmt.Fprintf(&b, " %-23s |", c)
@@ -808,7 +853,7 @@ func TestDamage(t *testing.T) {
 			fmt.Fprintf(&b, " %3d /%3d /%3d /%3d /%3d |", n["refused"], n["whole"], n["told"], n["silent"], n["crashed"])
 		}
 	}
-	t.Log(b.String())
+	return b.String()
 }
 
 // A store of a process that is killed at any moment opens whole, and nobody says
