@@ -8,6 +8,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -255,16 +256,10 @@ func (l *life) waitUntilIdle() {
 		synctest.Wait()
 		busy := false
 		for _, key := range l.everyone() {
-			var tasks int
-			l.e.View(key, ada, func(v conversation.View, err error) {
-				if err != nil {
-					tasks = -1
-				} else {
-					tasks = len(v.Tasks)
-				}
-			})
+			var idle atomic.Bool // an answer may come later: then it is not known yet
+			l.e.View(key, ada, func(v conversation.View, err error) { idle.Store(err == nil && len(v.Tasks) == 0) })
 			synctest.Wait()
-			if tasks != 0 {
+			if !idle.Load() {
 				busy = true
 				if key.Session.Depth() == 0 {
 					l.answerQuestions(key)
