@@ -117,6 +117,21 @@ func splitHost(s string) (host, port string) {
 	return strings.ToLower(strings.TrimSuffix(host, ".")), port
 }
 
+// adminGuard checks Host and Origin of requests that administer: no page of another
+// origin may make one, an allowed one neither.
+func adminGuard(cfg Config, listen string) func(host, origin string) *conversation.Error {
+	policy := newHostPolicy(Config{Listen: listen, PublicHosts: cfg.PublicHosts})
+	return func(host, origin string) *conversation.Error {
+		if !policy.knowsHost(host) {
+			return conversation.Errorf(conversation.Forbidden, "this address is not called %q; see gateway.public_hosts", conversation.Excerpt(host, 80))
+		}
+		if !policy.admits(origin, host) {
+			return conversation.Errorf(conversation.Forbidden, "pages of %q may not administer this server", conversation.Excerpt(origin, 80))
+		}
+		return nil
+	}
+}
+
 // guard checks Host and Origin on every route, before anything else happens.
 func (s *Server) guard(c *fiber.Ctx) error {
 	host := string(c.Context().Host())

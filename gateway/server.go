@@ -30,6 +30,7 @@ type Deps struct {
 	Logger        *slog.Logger          // nil = nothing is logged
 	Metrics       *metrics.Gateway      // nil = counts are thrown away
 	Gatherer      prometheus.Gatherer   // what /metrics shows; nil = no /metrics
+	Backup        service.Backup        // copies the store; nil = no /admin/backup
 }
 
 // Server serves one address, and another one for administration if wanted.
@@ -84,7 +85,7 @@ func New(cfg Config, d Deps) (*Server, error) {
 	s.services = &service.Services{
 		Limits: cfg.Limits, Times: cfg.Times, Node: cfg.Node, Version: cfg.Version, Model: cfg.Model,
 		Sessions: d.Sessions, Hub: d.Hub, Auth: d.Authenticator, Connections: service.NewConnections(),
-		Log: d.Logger, Metrics: d.Metrics, Now: time.Now,
+		Log: d.Logger, Metrics: d.Metrics, Now: time.Now, Backup: d.Backup,
 	}
 	s.services.Alive, s.endAll = context.WithCancel(context.Background())
 	s.ws = ws.New(s.services)
@@ -105,7 +106,11 @@ func New(cfg Config, d Deps) (*Server, error) {
 	})
 	s.app.Use(s.rest.Observe, s.guard)
 	s.app.Get("/ws", s.rest.Named("/ws"), s.upgrade())
-	s.rest.Register(s.app, loopback(cfg.Listen))
+	var admin rest.Guard // nil: a proxy could bring strangers here
+	if loopback(cfg.Listen) && len(cfg.PublicHosts) == 0 {
+		admin = adminGuard(cfg, cfg.Listen)
+	}
+	s.rest.Register(s.app, admin)
 	return s, nil
 }
 
@@ -154,7 +159,7 @@ func (s *Server) Run(ctx context.Context) error {
 		}
 	})
 	if s.admin != nil {
-		s.extra = s.rest.AdminServer()
+		s.extra = s.rest.AdminServer(adminGuard(s.cfg, s.cfg.AdminListen))
 		served.Go(func() {
 			if err := s.extra.Serve(s.admin); err != nil && !errors.Is(err, http.ErrServerClosed) {
 				failed <- fmt.Errorf("serve administration: %w", err)

@@ -19,6 +19,12 @@ type Sessions = service.Sessions
 // Times holds the gateway's time limits.
 type Times = service.Times
 
+// Backup makes a copy of the store.
+type Backup = service.Backup
+
+// BackupMade is what a backup holds.
+type BackupMade = service.BackupMade
+
 // Principal is the user who speaks: a user of a tenant, with scopes.
 type Principal = service.Principal
 

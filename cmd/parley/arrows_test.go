@@ -96,7 +96,7 @@ var arrows = map[string][]string{
 
 	"cmd/parley": {
 		"actors", "cmd/parley/internal/assemble", "cmd/parley/internal/config", "cmd/parley/internal/store", "conversation",
-		"gateway", "gateway/web", "metrics", "tools/builtin",
+		"gateway", "gateway/protocol", "gateway/web", "metrics", "tools/builtin",
 	},
 	"cmd/parley/internal/assemble": {
 		"actors", "cmd/parley/internal/config", "conversation", "gateway", "metrics",
@@ -106,7 +106,7 @@ var arrows = map[string][]string{
 		"actors", "cmd/parley/internal/store", "conversation", "gateway", "models/anthropic", "models/command", "models/openai",
 		"models/limit", "models/scripted", "tools/builtin", "tools/mcp", "tools/mcp/secret",
 	},
-	"cmd/parley/internal/store": {"conversation", "persistence/pebble"}, // the one place that names a concrete store
+	"cmd/parley/internal/store": {"conversation", "conversation/machine", "persistence/pebble"}, // the one place that names a concrete store
 
 	// It knows the server from outside only.
 	"cmd/parley-bench":                  {"cmd/parley-bench/internal/load", "cmd/parley-bench/internal/checker"},

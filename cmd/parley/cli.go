@@ -21,10 +21,14 @@ type commandLine struct {
 	Data   string   `placeholder:"DIR" help:"Data directory; the key data (default ./data)."`
 	Set    []string `placeholder:"KEY=VALUE" sep:"none" help:"Any key of the configuration, for example --set inbox.mode=queue. May be repeated."`
 
-	Serve  struct{} `cmd:"" default:"1" help:"Run the server (the default command)."`
-	Conf   confCmd  `cmd:"" name:"config" help:"Look at the configuration."`
-	Doctor struct{} `cmd:"" help:"Check the configuration, the data directory and the port without starting."`
-	Ver    struct{} `cmd:"" name:"version" help:"Print the version."`
+	Serve   struct{}   `cmd:"" default:"1" help:"Run the server (the default command)."`
+	Conf    confCmd    `cmd:"" name:"config" help:"Look at the configuration."`
+	Doctor  struct{}   `cmd:"" help:"Check the configuration, the data directory and the port without starting."`
+	Backup  backupCmd  `cmd:"" help:"Copy the store, also while its server runs."`
+	Restore restoreCmd `cmd:"" help:"Make a data directory of a backup."`
+	Verify  verifyCmd  `cmd:"" help:"Read a whole store and say where its parts contradict each other."`
+	Export  exportCmd  `cmd:"" help:"Write all sessions as JSON Lines, for people and scripts; nothing reads them back."`
+	Ver     struct{}   `cmd:"" name:"version" help:"Print the version."`
 }
 
 type confCmd struct {
@@ -62,7 +66,9 @@ func (m *Main) ParseFlags(args []string) error {
 	if err != nil {
 		return &UsageError{err.Error() + "; \"parley --help\" shows what there is"}
 	}
-	m.command = parsed.Command()
+	m.command, _, _ = strings.Cut(parsed.Command(), " <")
+	m.command, _, _ = strings.Cut(m.command, " [")
+	m.line = line
 	if m.command == "version" {
 		return nil
 	}

@@ -42,6 +42,7 @@ type Main struct {
 
 	Config config.Config // filled by ParseFlags
 
+	line       commandLine
 	command    string // of the command line: "serve", "config check", …
 	configPath string // the file that was read; "" = none
 
@@ -101,6 +102,14 @@ func (m *Main) Run(ctx context.Context) error {
 		return config.Print(m.Stdout, m.Config)
 	case "doctor":
 		return m.doctor(ctx)
+	case "backup":
+		return m.backup(ctx)
+	case "restore":
+		return m.restore(ctx)
+	case "verify":
+		return m.verify(ctx)
+	case "export":
+		return m.export(ctx)
 	default:
 		return errors.Join(m.serve(ctx), m.Close())
 	}

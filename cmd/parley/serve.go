@@ -93,7 +93,7 @@ func (m *Main) serve(ctx context.Context) error {
 	}
 	server, err := gateway.New(assemble.Gateway(c, node, version(), models.Routes[""].Label()), gateway.Deps{
 		Sessions: engine, Hub: hub, Page: web.Files,
-		Logger: log.With("room", "gateway"), Metrics: gatewayMetrics, Gatherer: registry,
+		Logger: log.With("room", "gateway"), Metrics: gatewayMetrics, Gatherer: registry, Backup: backupOf(db),
 	})
 	if err != nil {
 		return err
@@ -178,6 +178,21 @@ func (m *Main) openStore(ctx context.Context, dir string, o store.Options) (stor
 		close(given)
 		fmt.Fprintf(m.Stderr, "parley: stopped while the store in %s was being opened; nothing is lost, the next start goes on\n", dir)
 		return nil, nil
+	}
+}
+
+// backupOf lets the gateway copy a store that it does not know.
+func backupOf(db store.Store) gateway.Backup {
+	return func(ctx context.Context, dest string) (gateway.BackupMade, error) {
+		began := time.Now()
+		info, err := db.Backup(ctx, dest, version())
+		if err != nil {
+			return gateway.BackupMade{}, store.RefusalOf(err)
+		}
+		return gateway.BackupMade{
+			Dest: dest, Log: info.Log, Layout: info.Layout, Sessions: info.Counts.Sessions, Records: info.Counts.Records,
+			Bytes: info.Bytes, Seconds: time.Since(began).Seconds(),
+		}, nil
 	}
 }
 

@@ -50,9 +50,12 @@ func (s *API) version(c *fiber.Ctx) error {
 	})
 }
 
-// adminMux serves /metrics and pprof.
-func (s *API) adminMux() *http.ServeMux {
+// adminMux serves /metrics, pprof and backups. guard is for what changes something.
+func (s *API) adminMux(guard Guard) *http.ServeMux {
 	mux := http.NewServeMux()
+	if s.Backup != nil {
+		mux.HandleFunc("POST /admin/backup", s.backup(guard))
+	}
 	if s.gatherer != nil {
 		mux.Handle("GET /metrics", promhttp.HandlerFor(s.gatherer, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}))
 	}
@@ -65,19 +68,24 @@ func (s *API) adminMux() *http.ServeMux {
 }
 
 // administration serves the same on the main address. Only for loopback.
-func (s *API) administration() {
-	handler := adaptor.HTTPHandler(s.adminMux())
+func (s *API) administration(guard Guard) {
+	handler := adaptor.HTTPHandler(s.adminMux(guard))
 	open := func(c *fiber.Ctx) error {
 		c.Response().Header.Del(fiber.HeaderContentSecurityPolicy) // pprof's index has a style of its own
 		return handler(c)
 	}
-	s.route(fiber.MethodGet, "/metrics", open)
+	if s.gatherer != nil {
+		s.route(fiber.MethodGet, "/metrics", open)
+	}
+	if s.Backup != nil {
+		s.route(fiber.MethodPost, "/admin/backup", open)
+	}
 	s.route(fiber.MethodGet, "/debug/pprof/*", open)
 }
 
 // AdminServer serves administration on an address of its own.
-func (s *API) AdminServer() *http.Server {
-	return &http.Server{Handler: s.adminMux(), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 60 * time.Second}
+func (s *API) AdminServer(guard Guard) *http.Server {
+	return &http.Server{Handler: s.adminMux(guard), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 60 * time.Second}
 }
 
 func (s *API) index(c *fiber.Ctx) error { return s.sendFile(c, "index.html") }

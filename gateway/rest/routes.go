@@ -24,9 +24,9 @@ func New(s *service.Services, page *page, gatherer prometheus.Gatherer) *API {
 	return &API{Services: s, page: page, gatherer: gatherer}
 }
 
-// Register is the protocol's table of routes. With admin they include /metrics
-// and pprof.
-func (s *API) Register(router fiber.Router, admin bool) {
+// Register is the protocol's table of routes. With admin, which guards what changes
+// something, they include /metrics, pprof and backups.
+func (s *API) Register(router fiber.Router, admin Guard) {
 	s.router = router
 	s.route(fiber.MethodGet, "/livez", s.livez)
 	s.route(fiber.MethodGet, "/readyz", s.readyz)
@@ -56,8 +56,8 @@ func (s *API) Register(router fiber.Router, admin bool) {
 	s.route(fiber.MethodPost, "/api/tasks/:taskId/reply", chat, s.postReply)
 	s.route(fiber.MethodPost, "/api/tasks/:taskId/cancel", chat, s.cancelTask)
 
-	if s.gatherer != nil && admin {
-		s.administration()
+	if admin != nil {
+		s.administration(admin)
 	}
 	if len(s.page.files) > 0 {
 		s.route(fiber.MethodGet, "/", s.index)

@@ -30,6 +30,7 @@ type Services struct {
 	Connections *Connections
 	Log         *slog.Logger
 	Metrics     *metrics.Gateway
+	Backup      Backup // nil = there is no route for it
 	Now         func() time.Time
 	Alive       context.Context // ends when all connections have ended
 }

@@ -15,21 +15,16 @@ import (
 	"parley/persistence/pebble/internal/layout"
 )
 
-// BackupInfo is what a backup says of itself.
-type BackupInfo = backup.Info
-
-// Restored is what a restore has made.
-type Restored = backup.Restored
-
-// CopyError is why a backup or a restore was not made.
-type CopyError = backup.CopyError
-
-// CopyReason says why a backup or a restore was refused or failed.
-type CopyReason = backup.CopyReason
+// The types of package backup.
+type (
+	BackupInfo = backup.Info       // what a backup says of itself
+	Restored   = backup.Restored   // what a restore has made
+	CopyError  = backup.CopyError  // why a backup or a restore was not made
+	CopyReason = backup.CopyReason // why, for programs
+)
 
 // The reasons.
 const (
-	CopyFailed   = backup.CopyFailed
 	CopyRefused  = backup.CopyRefused
 	CopyOccupied = backup.CopyOccupied
 	CopyBusy     = backup.CopyBusy
@@ -38,18 +33,15 @@ const (
 
 // Backup writes a copy of the store, as of now, into dest, which must not exist,
 // and reads it back before it gets that name. It links files where it can, so it
-// takes little time and space as long as dest is on the same disk; writers go on.
-// program is the version that is to stand in it. One backup is made at a time.
-// Copying the directory of a running store with other tools gives a broken copy.
-// Errors are *CopyError, *OpenError, the context's error or ErrClosed.
+// takes little time and space on the same disk; writers go on. program is the
+// version that is to stand in it. Errors are as Restore's, or ErrClosed.
 func (db *DB) Backup(ctx context.Context, dest, program string) (BackupInfo, error) {
-	if db.readOnly {
+	switch {
+	case db.readOnly:
 		return BackupInfo{}, ErrReadOnly
-	}
-	if db.dir == "" {
+	case db.dir == "":
 		return BackupInfo{}, &CopyError{Reason: CopyRefused, Sentence: "the store is kept in memory only (memory.mode is ephemeral): there is nothing to back up"}
-	}
-	if !db.copying.TryLock() {
+	case !db.copying.TryLock():
 		return BackupInfo{}, &CopyError{Reason: CopyBusy, Sentence: "another backup is being made; wait for its end"}
 	}
 	defer db.copying.Unlock()

@@ -9,6 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"parley/persistence/pebble/internal/backup"
 	"parley/persistence/pebble/internal/inspect"
 	"parley/persistence/pebble/internal/ondisk"
 	"parley/persistence/pebble/internal/synced"
@@ -54,6 +55,9 @@ type Checked struct {
 func Check(dir string, progress func(done, total int64)) (Checked, error) {
 	o, fs := Options{}.filled(), vfs.Default
 	var c Checked
+	if err := backup.Refuse(fs, dir); err != nil {
+		return c, err
+	}
 	lock, found, err := inspectToRead(fs, dir, o, func(p *pebble.DB) (err error) {
 		c, err = checkTables(fs, dir, o, p, progress)
 		return err

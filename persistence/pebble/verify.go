@@ -2,7 +2,9 @@ package pebble
 
 import (
 	"context"
+	"iter"
 
+	"parley/conversation"
 	check "parley/persistence/pebble/internal/verify"
 )
 
@@ -21,4 +23,10 @@ func (db *DB) Verify(ctx context.Context, how VerifyHow) (VerifyReport, error) {
 	}
 	defer db.leave()
 	return check.Store(ctx, db.p, how)
+}
+
+// Everything lists all sessions of a store that is open for reading, sub-sessions
+// too, each root before what is below it.
+func (db *DB) Everything(ctx context.Context) iter.Seq2[conversation.Summary, error] {
+	return check.Sessions(ctx, db.p)
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,6 +17,8 @@ type Store interface {
 	conversation.Store
 	// Health is nil, or why the store needs a person.
 	Health() error
+	// Backup copies the store into a directory; see persistence/pebble.
+	Backup(ctx context.Context, dest, program string) (BackupInfo, error)
 	// Close makes what is in memory durable and lets go of the directory. Idempotent.
 	Close() error
 }
