@@ -156,10 +156,18 @@ func Place(fs vfs.FS, dir string, now time.Time) (old string, err error) {
 		}
 		return old, rename(fs, stage, old)
 	}
+	// An error may come after the name has changed, from the sync: what has the
+	// name now decides, since there must always be a store in the place.
 	if err := rename(fs, dir, old); err != nil {
+		if there, _ := Exists(fs, dir); !there {
+			err = errors.Join(err, rename(fs, old, dir))
+		}
 		return "", err
 	}
 	if err := rename(fs, stage, dir); err != nil {
+		if there, _ := Exists(fs, dir); there {
+			return old, err
+		}
 		return "", errors.Join(err, rename(fs, old, dir))
 	}
 	return old, nil
