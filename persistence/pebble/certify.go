@@ -11,8 +11,10 @@ import (
 
 	"parley/persistence/pebble/internal/backup"
 	"parley/persistence/pebble/internal/inspect"
+	"parley/persistence/pebble/internal/layout"
 	"parley/persistence/pebble/internal/ondisk"
 	"parley/persistence/pebble/internal/synced"
+	"parley/persistence/pebble/internal/upgrade"
 )
 
 // certify opens Pebble for reading, to know that it is content with manifest and
@@ -46,6 +48,7 @@ type Checked struct {
 	Lost   int64  // bytes of a log that cannot be read after a power failure; the next Open says so
 	Where  string // the file that lost them
 	Unsure bool   // a loss at the end of a log could not be seen; the next Open says so
+	Layout uint32 // an older one than LayoutVersion would be upgraded
 }
 
 // Check looks at the store in dir as Open does, reads each block of its tables, and
@@ -59,13 +62,18 @@ func Check(dir string, progress func(done, total int64)) (Checked, error) {
 		return c, err
 	}
 	lock, found, err := inspectToRead(fs, dir, o, func(p *pebble.DB) (err error) {
-		c, err = checkTables(fs, dir, o, p, progress)
+		if c, err = checkTables(fs, dir, o, p, progress); err == nil {
+			c.Layout, err = upgrade.Layout(p)
+		}
 		return err
 	})
 	if err != nil {
 		return c, err
 	}
 	c.Lost, c.Where, c.Unsure = found.Lost, found.Where, found.Unsure
+	if v, ok := found.Meta[string(layout.KeySchema)]; ok { // still in a log
+		c.Layout = upgrade.Version(v)
+	}
 	return c, lock.Close()
 }
 

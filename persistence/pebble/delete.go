@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -64,7 +65,7 @@ func (db *DB) erase(key conversation.SessionKey) error {
 	for _, prefix := range [][]byte{layout.SessionPrefix(nil, key), layout.SubsPrefix(nil, key)} {
 		_ = b.DeleteRange(prefix, layout.After(prefix), nil)
 	}
-	_ = b.Set(layout.KeyTombstone(nil, key), layout.AppendU64(nil, uint64(h.Row.Epoch)+1), nil)
+	_ = b.Set(layout.KeyTombstone(nil, key), layout.AppendTombstone(nil, h.Row.Epoch+1, time.Now()), nil)
 	_ = b.Set(layout.KeyUncleared(nil, key), nil, nil)
 	err = db.apply(b)
 	for _, e := range gone { // whatever came of it: what was known is not sure any more

@@ -2,7 +2,6 @@ package pebble
 
 import (
 	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -20,6 +19,7 @@ import (
 	"parley/persistence/pebble/internal/layout"
 	"parley/persistence/pebble/internal/ondisk"
 	"parley/persistence/pebble/internal/opening"
+	"parley/persistence/pebble/internal/upgrade"
 	"parley/persistence/pebble/internal/upkeep"
 )
 
@@ -231,10 +231,7 @@ func identity(s stored, dir string) (log conversation.LogID, found bool, err err
 	if err != nil {
 		return "", false, inspect.Explain(dir, err)
 	}
-	version := uint32(0)
-	if len(value) == 4 {
-		version = binary.BigEndian.Uint32(value)
-	}
+	version := upgrade.Version(value)
 	if version > layout.Version {
 		return "", false, inspect.TooNew(dir, "layout", uint64(version), layout.Version)
 	}

@@ -626,11 +626,11 @@ func TestLayoutIsPinned(t *testing.T) {
 		if err := os.MkdirAll("testdata", 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile("testdata/legacy.txt", out.Bytes(), 0o600); err != nil {
+		if err := os.WriteFile("testdata/layout.txt", out.Bytes(), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	want, err := os.ReadFile("testdata/legacy.txt")
+	want, err := os.ReadFile("testdata/layout.txt")
 	if err != nil {
 		t.Fatal(err)
 	}

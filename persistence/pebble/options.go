@@ -46,6 +46,10 @@ type Options struct {
 	// CheckEvery is the time between two checks of the free space; 0 = 1 s.
 	CheckEvery time.Duration `key:"storage.check_every" min:"1ms"`
 
+	// Tombstones is how long the name of an erased session stays taken, so that a
+	// late repeat of the command that made it does not make it again; 0 = for ever.
+	Tombstones time.Duration `key:"storage.tombstones" min:"0s"`
+
 	// ErasePause is the least time from one rewriting of tables that held erased
 	// text to the next; 0 = 50 s. One that follows a pause comes within seconds.
 	ErasePause time.Duration
@@ -78,6 +82,7 @@ func Defaults() Options {
 	return Options{
 		MemTableBytes: defaultMemTable, CacheBytes: defaultCache, Heads: defaultHeads,
 		SoftFree: Auto, HardFree: Auto, Ballast: 64 << 20, CheckEvery: defaultCheckEvery, OpenWait: defaultOpenWait,
+		Tombstones: 30 * 24 * time.Hour,
 	}
 }
 

@@ -2,6 +2,7 @@ package pebble
 
 import (
 	"errors"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -11,6 +12,7 @@ import (
 	"parley/persistence/pebble/internal/layout"
 	"parley/persistence/pebble/internal/opening"
 	"parley/persistence/pebble/internal/synced"
+	"parley/persistence/pebble/internal/upgrade"
 	"parley/persistence/pebble/internal/upkeep"
 )
 
@@ -75,6 +77,9 @@ func (s *starting) prepare(found *inspect.Findings, exists bool, boot string) er
 		}
 		state.Lost = s.lost
 	}
+	if was := found.Listing.Format; exists && was < uint64(format) {
+		s.o.Logger.Info("the store's file format is raised: older programs cannot open it any more", "dir", s.dir, "from", was, "to", uint64(format))
+	}
 	var err error
 	s.marks, err = synced.Start(s.fs, s.dir, state)
 	return err
@@ -109,7 +114,7 @@ func (s *starting) start() (*DB, error) {
 		s.guard.start()
 	}
 	db.upkeep = upkeep.Start(upkeep.Needs{
-		Store: p, Views: &db.views, Full: db.full, Log: s.o.Logger, Pause: s.o.ErasePause,
+		Store: p, Views: &db.views, Full: db.full, Log: s.o.Logger, Pause: s.o.ErasePause, Keep: s.o.Tombstones,
 	})
 	db.unwatch = s.o.Metrics.Watch(db.stats)
 	return db, nil
@@ -131,6 +136,8 @@ func (s *starting) open() (*pebble.DB, conversation.LogID, error) {
 	log, created, err := identify(p, s.dir)
 	if err == nil && created {
 		p, err = s.again(p)
+	} else if err == nil {
+		err = s.upgrade(p)
 	}
 	if err == nil && s.lost > 0 {
 		log, err = s.renew(p)
@@ -142,6 +149,22 @@ func (s *starting) open() (*pebble.DB, conversation.LogID, error) {
 		return nil, "", err
 	}
 	return p, log, nil
+}
+
+// Layout is the version of the layout that the store has: an older one than that of
+// this program only if it was opened for reading.
+func (db *DB) Layout() (uint32, error) { return upgrade.Layout(db.p) }
+
+// LayoutVersion is the version of the layout of this program.
+const LayoutVersion = layout.Version
+
+// upgrade takes a store of an older layout to that of this program.
+func (s *starting) upgrade(p *pebble.DB) error {
+	from, err := upgrade.Store(p, time.Now())
+	if err == nil && from < layout.Version {
+		s.o.Logger.Info("the store was upgraded: older programs cannot open it any more", "dir", s.dir, "from_layout", from, "to_layout", layout.Version)
+	}
+	return err
 }
 
 // again closes and opens a store that has just been made. The first log of a new

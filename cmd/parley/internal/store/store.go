@@ -64,6 +64,10 @@ func Check(dir string, progress func(done, total int64)) (notes []string, err er
 	if checked.Unsure {
 		notes = append(notes, fmt.Sprintf("the file SYNCED in %s is damaged: if the end of the log is damaged, too, nobody can see it; the next start makes the file anew", dir))
 	}
+	if checked.Layout < pebble.LayoutVersion {
+		notes = append(notes, fmt.Sprintf("a start would upgrade the store from layout %d to %d: older programs cannot open it afterwards; make a backup first",
+			checked.Layout, pebble.LayoutVersion))
+	}
 	return notes, nil
 }
 

@@ -3,6 +3,7 @@ package layout
 import (
 	"encoding/binary"
 	"strings"
+	"time"
 
 	"parley/conversation"
 )
@@ -25,7 +26,8 @@ import (
 //	03 tenant ↓activity session                  –   root sessions, newest activity first
 //	04 due tenant session                        –   sessions with something to do, the longest due first
 //	05 tenant ↓created ↓ordinal:u32 task         status byte, session: tasks of root sessions, newest first
-//	06 tenant session                            u64 epoch: tombstone of an erased session
+//	06 tenant session                            u64 epoch, u64 Unix milliseconds of the erasure: tombstone of an erased session
+//	                                             (layout 1: the epoch alone)
 //	07 tenant session                            –   erased sessions whose text may still be on the disk
 //
 // A string (tenant, session, source, author, client, task, user) is its bytes
@@ -57,7 +59,7 @@ const (
 
 // Version is the version of the layout. A program refuses a store of
 // a newer one.
-const Version = 1
+const Version = 2
 
 // The keys of table 00.
 var (
@@ -256,6 +258,23 @@ func CutTaskTime(b []byte) (task conversation.TaskID, created int64, ok bool) {
 func KeyTombstone(b []byte, key conversation.SessionKey) []byte {
 	b = AppendString(append(b, TableTombstone), string(key.Tenant))
 	return AppendString(b, string(key.Session))
+}
+
+// AppendTombstone appends the value of a tombstone.
+func AppendTombstone(b []byte, epoch conversation.Epoch, at time.Time) []byte {
+	return AppendU64(AppendU64(b, uint64(epoch)), uint64(at.UnixMilli()))
+}
+
+// CutTombstone reads the value of a tombstone; at is zero if it has no time.
+func CutTombstone(v []byte) (epoch conversation.Epoch, at time.Time, ok bool) {
+	switch len(v) {
+	case 8:
+		return conversation.Epoch(binary.BigEndian.Uint64(v)), at, true
+	case 16:
+		at = time.UnixMilli(int64(binary.BigEndian.Uint64(v[8:]))).UTC()
+		return conversation.Epoch(binary.BigEndian.Uint64(v)), at, true
+	}
+	return 0, at, false
 }
 
 // KeyUncleared is a key of table 07.

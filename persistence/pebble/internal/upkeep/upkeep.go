@@ -20,6 +20,9 @@ type Needs struct {
 	// which is less than a minute by the time of a clearing.
 	Pause time.Duration
 
+	// Keep is how long tombstones are kept; 0 = for ever.
+	Keep time.Duration
+
 	Cleared func(error) // called after each clearing; nil = nobody wants to know
 }
 
@@ -77,11 +80,16 @@ func (u *Upkeep) Close() {
 }
 
 func (u *Upkeep) run(ctx context.Context) {
+	start := time.Now()
+	hourly := time.NewTicker(collectEvery)
+	defer hourly.Stop()
 	var began time.Time // of the last clearing
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-hourly.C:
+			u.collectOnce(ctx, time.Since(start))
 		case <-u.erased:
 			wait := min(gather, u.Pause)
 			if !began.IsZero() {
@@ -99,6 +107,16 @@ func (u *Upkeep) run(ctx context.Context) {
 			began = time.Now()
 			u.clearOnce(ctx)
 		}
+	}
+}
+
+func (u *Upkeep) collectOnce(ctx context.Context, running time.Duration) {
+	n, err := u.collect(ctx, time.Now(), running)
+	switch {
+	case err != nil:
+		u.Log.Warn("old tombstones were not dropped", "error", err)
+	case n > 0:
+		u.Log.Info("old tombstones were dropped: their sessions' names are free again", "count", n)
 	}
 }
 

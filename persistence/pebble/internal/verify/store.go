@@ -2,7 +2,6 @@ package verify
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"strings"
@@ -159,7 +158,8 @@ func (c *check) taskTime(k, v []byte) {
 func (c *check) tombstone(k, v []byte) {
 	c.report.Counts.Tombstones++
 	key, rest, ok := layout.CutSession(k[1:])
-	if !ok || len(rest) > 0 || len(v) < 8 || binary.BigEndian.Uint64(v) == 0 {
+	epoch, _, readable := layout.CutTombstone(v)
+	if !ok || len(rest) > 0 || !readable || epoch == 0 {
 		c.problem(RuleUnknown, conversation.SessionKey{}, "tombstone %x cannot be read", k)
 		return
 	}
