@@ -10,6 +10,7 @@ import (
 	"parley/conversation"
 	"parley/persistence/pebble/internal/inspect"
 	"parley/persistence/pebble/internal/layout"
+	"parley/persistence/pebble/internal/ondisk"
 	"parley/persistence/pebble/internal/opening"
 	"parley/persistence/pebble/internal/synced"
 	"parley/persistence/pebble/internal/upgrade"
@@ -112,6 +113,11 @@ func (s *starting) start() (*DB, error) {
 	}
 	if s.guard != nil {
 		s.guard.start()
+	}
+	if s.marks != nil {
+		if err := ondisk.WriteReadme(s.fs, s.dir); err != nil {
+			s.o.Logger.Warn("the file that explains the data directory was not written", "file", ondisk.ReadmeFile, "error", err)
+		}
 	}
 	db.upkeep = upkeep.Start(upkeep.Needs{
 		Store: p, Views: &db.views, Full: db.full, Log: s.o.Logger, Pause: s.o.ErasePause, Keep: s.o.Tombstones,

@@ -82,10 +82,13 @@ func Look(fs vfs.FS, dir string, known History) (*Listing, error) {
 	slices.Sort(names)
 	l := &Listing{Names: names}
 	var manifests, formats markers
-	data, unknown, legacy := false, false, false
+	data, unknown, legacy, readme := false, false, false, false
 	for _, name := range names {
 		switch {
 		case strings.HasPrefix(name, "."), slices.Contains([]string{"lost+found", LockFile, PIDFile, BallastFile, SyncedFile, SyncedNew}, name):
+			continue
+		case name == ReadmeFile: // ours beside a store, somebody's where it is alone
+			readme = true
 			continue
 		case strings.HasPrefix(name, "marker."):
 			err := errors.Join(manifests.add(name, "manifest"), formats.add(name, "format-version"))
@@ -118,7 +121,7 @@ func Look(fs vfs.FS, dir string, known History) (*Listing, error) {
 	switch {
 	case known == Unfinished && len(l.Tables) == 0:
 		return l, nil
-	case known != Finished && len(manifests) == 0 && len(formats) == 0 && (legacy || unknown):
+	case known != Finished && len(manifests) == 0 && len(formats) == 0 && (legacy || unknown || readme && !data):
 		l.Kind = Foreign
 		return l, nil
 	case known != Finished && !data && len(manifests) == 0 && len(formats) == 0:
