@@ -4,22 +4,23 @@ import (
 	"errors"
 	"os"
 	"slices"
-	"syscall"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"parley/persistence/pebble/internal/inspect"
 	"parley/persistence/pebble/internal/ondisk"
+	"parley/persistence/pebble/internal/opening"
 )
 
 // ErrReadOnly is the answer to a write where the store was opened with OpenReadOnly.
 var ErrReadOnly = ondisk.ErrReadOnly
 
 // OpenReadOnly opens the store in dir and changes nothing there: no file is made,
-// written, renamed or removed; LOCK, which is empty, is locked if it is there. Reads work; Acquire, Commit and Delete fail with
-// ErrReadOnly. As long as it is open no process can open the store for writing,
-// and a store that a running process has is refused with OpenInUse. A directory
+// written, renamed or removed, and no time of one changes; LOCK is locked for reading
+// if it is there. Reads work; Acquire, Commit and Delete fail with ErrReadOnly. As
+// long as it is open no process can open the store for writing, others may read it
+// too, and a store that a running process has is refused with OpenInUse. A directory
 // that was never locked, like that of a checkpoint, is read without a lock.
 // Errors are *OpenError; OpenAbsent says that there is no store.
 func OpenReadOnly(dir string, o Options) (*DB, error) {
@@ -98,15 +99,13 @@ func startReadOnly(fs vfs.FS, dir string, o Options, lock *pebble.Lock) (*DB, er
 	return db, nil
 }
 
-// lockToRead takes the directory's lock if there is one to take.
+// lockToRead takes the directory's lock for reading if there is one to take.
 func lockToRead(fs vfs.FS, dir string, names []string) (*pebble.Lock, error) {
 	if !slices.Contains(names, lockFile) {
 		return pebble.LockDirectory(dir, ondisk.ReadOnly(fs))
 	}
-	lock, err := pebble.LockDirectory(dir, fs)
+	lock, err := opening.LockToRead(dir, fs)
 	switch {
-	case errors.Is(err, syscall.EROFS): // then nobody can write there
-		return pebble.LockDirectory(dir, ondisk.ReadOnly(fs))
 	case errors.Is(err, os.ErrPermission):
 		return nil, inspect.Explain(dir, err)
 	case err != nil:

@@ -6,8 +6,11 @@ import (
 	"errors"
 	"io"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -102,6 +105,43 @@ func TestOpenReadOnly(t *testing.T) {
 		wantOpenError(t, err, OpenInUse, "store is in use")
 		if err := db.Close(); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// A look at a store on a real disk does not change the time of a single file.
+func TestOpenReadOnlyKeepsTimes(t *testing.T) {
+	dir := t.TempDir()
+	db, err := Open(dir, testOptions(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	past := time.Now().Add(-time.Hour).Truncate(time.Second)
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if err := os.Chtimes(filepath.Join(dir, f.Name()), past, past); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if db, err = OpenReadOnly(dir, testOptions(t)); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		is, err := os.Stat(filepath.Join(dir, f.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !is.ModTime().Equal(past) {
+			t.Errorf("%s has another time", f.Name())
 		}
 	}
 }

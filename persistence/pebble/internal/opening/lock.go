@@ -2,6 +2,7 @@ package opening
 
 import (
 	"errors"
+	"io"
 	"syscall"
 	"time"
 
@@ -16,8 +17,8 @@ const (
 	lockRetry = 20 * time.Millisecond
 )
 
-// Lock takes the directory's lock. It waits where another process has it, not where
-// this one does: that is a mistake, and would not pass.
+// Lock takes the directory's lock for writing. It waits where another process has
+// it, not where this one does: that is a mistake, and would not pass.
 //
 // The lock is one of fcntl, which belongs to the process: it is gone as soon as the
 // process closes the file LOCK, by whatever handle. So nothing else may open it.
@@ -26,10 +27,45 @@ func Lock(dir string, fs vfs.FS) (*pebble.Lock, error) {
 	defer again.Stop()
 	end := time.Now().Add(lockWait)
 	for {
-		lock, err := pebble.LockDirectory(dir, fs)
+		lock, err := pebble.LockDirectory(dir, locks{fs, fs.Lock})
 		if !errors.Is(err, syscall.EAGAIN) || time.Now().After(end) {
 			return lock, err
 		}
 		<-again.C
 	}
 }
+
+// LockToRead takes the directory's lock for reading, without changing so much as the
+// time of the file LOCK, which must be there. It does not wait. Many processes may
+// read at once; as long as one does, none gets the lock for writing.
+func LockToRead(dir string, fs vfs.FS) (*pebble.Lock, error) {
+	lock := fs.Lock
+	if vfs.Root(fs) == vfs.Default {
+		lock = lockToRead
+	}
+	return pebble.LockDirectory(dir, locks{fs, lock})
+}
+
+// locks is a file system whose locks are taken with lock, each once in this process:
+// to close a second one would let go of the first.
+type locks struct {
+	vfs.FS
+	lock func(name string) (io.Closer, error)
+}
+
+// Lock implements vfs.FS.
+func (l locks) Lock(name string) (io.Closer, error) {
+	at := place{vfs.Root(l.FS), name}
+	if !held.add(at) {
+		return nil, errHeld
+	}
+	lock, err := l.lock(name)
+	if err != nil {
+		held.remove(at)
+		return nil, err
+	}
+	return &heldLock{Closer: lock, at: at}, nil
+}
+
+// Unwrap implements vfs.FS.
+func (l locks) Unwrap() vfs.FS { return l.FS }
