@@ -1,8 +1,9 @@
 // Command parley-bench works on a parley server from outside, in a process of its
-// own, over the loopback. It has two modes, each in a package below internal:
+// own, over the loopback. It has three modes, in packages below internal:
 //
 //	run    load: turns, fan-out, resumes, memory, activation and recovery, each
 //	       beside a baseline that is measured in the same run
+//	backup load: what a backup costs those who use the server meanwhile
 //	crash  checker: kills the server under load, again and again, and checks that
 //	       it kept what it acknowledged
 //

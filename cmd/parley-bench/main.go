@@ -12,8 +12,9 @@ import (
 )
 
 type commandLine struct {
-	Run   load.Measure  `cmd:"" default:"withargs" help:"Measure and print Markdown tables."`
-	Crash checker.Crash `cmd:"" help:"Kill the server with -9 under load, again and again, and check what it kept."`
+	Run    load.Measure  `cmd:"" default:"withargs" help:"Measure and print Markdown tables."`
+	Backup load.Backup   `cmd:"" help:"Measure what a backup costs those who use the server."`
+	Crash  checker.Crash `cmd:"" help:"Kill the server with -9 under load, again and again, and check what it kept."`
 
 	// Child processes of the two.
 	Echo    load.Echo       `cmd:"" hidden:"" help:"The bare WebSocket server of the baselines."`

@@ -6,6 +6,8 @@
 // its own, Echo). A ratio to the baseline says more than a number of a machine.
 // With Quick everything runs in small, as a smoke test.
 //
+// Backup is a second command: turns with and without a backup, against one server.
+//
 // Server (a server's process), Conn (a socket of protocol v1) and Frame are shared
 // with package checker. A Conn belongs to one goroutine at a time; the others may
 // be used by several. A workload starts a goroutine for each of its clients and

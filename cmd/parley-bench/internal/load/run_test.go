@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestMain makes the test binary the child process of the socket baselines, too.
@@ -39,5 +40,16 @@ func TestSmoke(t *testing.T) {
 	}
 	if empty := regexp.MustCompile(`(NaN|[+-]Inf|\| 0s)`).FindString(text); empty != "" {
 		t.Errorf("%q is no measurement:\n%s", empty, text)
+	}
+}
+
+// "parley-bench backup" in small.
+func TestBackupSmoke(t *testing.T) {
+	var out strings.Builder
+	if err := (&Backup{Clients: 3, Duration: 200 * time.Millisecond, Pairs: 1}).run(t.Context(), &out); err != nil {
+		t.Fatal(err)
+	}
+	if rows := regexp.MustCompile(`(?m)^\| (yes|no) \| [1-9]`).FindAllString(out.String(), -1); len(rows) != 2 {
+		t.Errorf("it has %d rows with turns, want 2:\n%s", len(rows), out.String())
 	}
 }
