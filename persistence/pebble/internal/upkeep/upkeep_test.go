@@ -34,9 +34,11 @@ func TestClearingsAreFew(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		time.Sleep(10 * time.Minute)
+		synctest.Wait() // the clearing is over
 		fails = 1
 		u.Wake()
 		time.Sleep(10 * time.Minute)
+		synctest.Wait()
 		want := []time.Duration{2, 602, 652, 702, 752, 1312, 1362}
 		for i := range want {
 			want[i] *= time.Second
