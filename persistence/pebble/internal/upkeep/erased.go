@@ -65,19 +65,33 @@ func (u *Upkeep) Clear(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	cleared := 0
+	var failed error // the first one: a damaged table may be in the way of many
 	for _, key := range keys {
-		for _, prefix := range [][]byte{layout.SessionPrefix(nil, key), layout.SubsPrefix(nil, key)} {
-			if err := u.Store.Compact(ctx, prefix, layout.After(prefix), false); err != nil {
-				return fmt.Errorf("take the text of %s off the disk: %w", key, err)
-			}
+		err := u.clearSession(ctx, key)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err == nil:
+			cleared++
+		case failed == nil: // the others are not to keep their text because of this one
+			failed = fmt.Errorf("take the text of %s off the disk: %w", key, err)
 		}
-		// Not synced: at worst it is done once more.
-		if err := u.Store.Delete(layout.KeyUncleared(nil, key), pebble.NoSync); err != nil {
+	}
+	u.Log.Debug("erased text was taken off the disk", "sessions", cleared, "failed", len(keys)-cleared)
+	return failed
+}
+
+// clearSession rewrites the tables of one erased session, and forgets that it is to
+// be done.
+func (u *Upkeep) clearSession(ctx context.Context, key conversation.SessionKey) error {
+	for _, prefix := range [][]byte{layout.SessionPrefix(nil, key), layout.SubsPrefix(nil, key)} {
+		if err := u.compact(ctx, prefix, layout.After(prefix)); err != nil {
 			return err
 		}
 	}
-	u.Log.Debug("erased text was taken off the disk", "sessions", len(keys))
-	return nil
+	// Not synced: at worst it is done once more.
+	return u.Store.Delete(layout.KeyUncleared(nil, key), pebble.NoSync)
 }
 
 // uncleared lists the erased sessions whose text may still be on the disk.

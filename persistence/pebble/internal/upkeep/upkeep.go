@@ -30,10 +30,11 @@ type Needs struct {
 type Upkeep struct {
 	Needs
 
-	clear  func(context.Context) error // Clear
-	erased chan struct{}               // holds one: there may be something to clear
-	cancel context.CancelFunc
-	done   chan struct{}
+	clear   func(context.Context) error                      // Clear
+	compact func(ctx context.Context, from, to []byte) error // Store's
+	erased  chan struct{}                                    // holds one: there may be something to clear
+	cancel  context.CancelFunc
+	done    chan struct{}
 }
 
 const (
@@ -48,6 +49,7 @@ const (
 func Start(n Needs) *Upkeep {
 	u := &Upkeep{Needs: n}
 	u.clear = u.Clear
+	u.compact = func(ctx context.Context, from, to []byte) error { return u.Store.Compact(ctx, from, to, false) }
 	u.start()
 	return u
 }
