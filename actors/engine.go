@@ -166,8 +166,9 @@ func New(cfg Config, d Deps) (*Engine, error) {
 	return e, nil
 }
 
-// spawn starts a session's actor; nil if that panics. The registry calls it.
-func (e *Engine) spawn(key conversation.SessionKey) (pid *actor.PID) {
+// spawn starts a session's actor with its first messages; nil if that panics. The
+// session is loaded behind them: a load that fails answers them all. The registry calls it.
+func (e *Engine) spawn(key conversation.SessionKey, first ...any) (pid *actor.PID) {
 	e.living.Add(1)
 	e.guarded("starting a session's actor", func() { pid = e.root.Spawn(e.props) })
 	if pid == nil {
@@ -175,6 +176,10 @@ func (e *Engine) spawn(key conversation.SessionKey) (pid *actor.PID) {
 		return nil
 	}
 	e.send(pid, &begin{key: key})
+	for _, m := range first {
+		e.send(pid, m)
+	}
+	e.send(pid, &loadNow{})
 	return pid
 }
 

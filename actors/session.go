@@ -98,7 +98,9 @@ type (
 		mail.DeadLetterOK
 		key conversation.SessionKey
 	}
-	drain struct {
+	// loadNow follows on begin, and on the commands that the session was started for.
+	loadNow struct{ mail.DeadLetterOK }
+	drain   struct {
 		mail.DeadLetterOK
 		level drainLevel
 	}
@@ -137,6 +139,10 @@ func (s *session) Receive(ctx actor.Context) {
 		s.triaged(m)
 	case *begin:
 		s.begin(ctx, m.key)
+	case *loadNow:
+		if s.phase == phaseLoading { // else it was unloaded before that
+			s.load(false)
+		}
 	case *loaded:
 		s.loaded(m)
 	case *duplicateResult:
@@ -200,7 +206,6 @@ func (s *session) begin(ctx actor.Context, key conversation.SessionKey) {
 		s.jitter = rand.N(s.e.cfg.IdleJitter)
 	}
 	s.e.m.Active.Inc()
-	s.load(false)
 }
 
 // root is false for the session of a delegation, a sub-session.

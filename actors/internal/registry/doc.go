@@ -12,6 +12,9 @@
 // it while its actor ends waits, and its next actor is started when the last one has
 // ended (Left): first with what that one has handed back, then with what has waited.
 //
+// An actor has the messages that it is started for before it reads its session: one
+// that cannot be read ends at once, and what came behind that would have it read again.
+//
 // The engine makes one Registry, delivers through it and closes it at the end;
 // session actors leave by themselves. Erasure blocks a tree while it is deleted. The
 // package owns no goroutine.

@@ -12,7 +12,7 @@ import (
 // Registry knows the actor of each session that is in memory. Its methods may be
 // called from any goroutine.
 type Registry struct {
-	spawn  func(conversation.SessionKey) *actor.PID
+	spawn  func(key conversation.SessionKey, first ...any) *actor.PID
 	send   func(*actor.PID, any)
 	most   int // messages that wait for the end of one actor
 	seed   maphash.Seed
@@ -42,11 +42,12 @@ type blockade struct {
 	empty   chan struct{} // closed when the last actor of the tree has left
 }
 
-// New makes a registry that starts the actor of a session with spawn and puts a
-// message into its mailbox with send. Both are called while a lock is held: they
-// must not block and must not call the registry. spawn gives nil if it cannot. At
-// most so many messages wait for the end of one actor.
-func New(spawn func(conversation.SessionKey) *actor.PID, send func(*actor.PID, any), most int) *Registry {
+// New makes a registry that starts the actor of a session with spawn, which puts the
+// first messages into its mailbox before the actor begins to read the session, and puts
+// later ones there with send. Both are called while a lock is held: they must not block
+// and must not call the registry. spawn gives nil if it cannot. At most so many messages
+// wait for the end of one actor.
+func New(spawn func(key conversation.SessionKey, first ...any) *actor.PID, send func(*actor.PID, any), most int) *Registry {
 	r := &Registry{spawn: spawn, send: send, most: most, seed: maphash.MakeSeed()}
 	for i := range r.shards {
 		r.shards[i].pids = map[conversation.SessionKey]*actor.PID{}
@@ -87,21 +88,20 @@ func (r *Registry) Deliver(key conversation.SessionKey, m any, load bool) bool {
 			d.since = append(d.since, m)
 			return true
 		}
-		if pid = r.start(sh, key); pid == nil {
-			return false
-		}
+		return r.start(sh, key, m)
 	}
 	r.send(pid, m)
 	return true
 }
 
-// start starts the actor of a session; nil if it cannot. The caller holds mu.
-func (r *Registry) start(sh *shard, key conversation.SessionKey) *actor.PID {
-	pid := r.spawn(key)
+// start starts the actor of a session with its first messages; false if it cannot. The
+// caller holds mu.
+func (r *Registry) start(sh *shard, key conversation.SessionKey, first ...any) bool {
+	pid := r.spawn(key, first...)
 	if pid != nil {
 		sh.pids[key] = pid
 	}
-	return pid
+	return pid != nil
 }
 
 // Actor is the session's actor; nil while the session is not in memory, or leaves it.
@@ -162,15 +162,8 @@ func (r *Registry) Left(key conversation.SessionKey, pid *actor.PID) (undelivere
 	if len(waiting) == 0 {
 		return nil
 	}
-	if sh.noSpawn || sh.blocked[RootKey(key)] != nil {
+	if sh.noSpawn || sh.blocked[RootKey(key)] != nil || !r.start(sh, key, waiting...) {
 		return waiting
-	}
-	next := r.start(sh, key)
-	if next == nil {
-		return waiting
-	}
-	for _, m := range waiting {
-		r.send(next, m)
 	}
 	return nil
 }
