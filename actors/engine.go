@@ -312,7 +312,8 @@ func (e *Engine) enter(key conversation.SessionKey, t *envelope) {
 }
 
 // belowRoot lets a user through to a sub-session if they may see its root: access
-// is given and taken away there.
+// is given and taken away there. Commands may overtake each other on this way: users can
+// only read sub-sessions, so there are none but read cursors and views.
 func (e *Engine) belowRoot(key conversation.SessionKey, t *envelope, next func()) {
 	e.stopMu.RLock()
 	defer e.stopMu.RUnlock()

@@ -71,6 +71,44 @@ func TestOrderWhenSessionLeaves(t *testing.T) {
 	})
 }
 
+// What users tell a sub-session may change its order, because the root is asked for each
+// of them. That changes nothing: they may only read there, and a store does not move a read
+// cursor back.
+func TestOrderBelowRoot(t *testing.T) {
+	store := &racing{}
+	withHarness(t, func(h *harness) { store.Store, h.through = h.store, store }, func(t *testing.T, h *harness) {
+		h.delegated()
+		h.reply(actorstest.Use("y", conversation.ToolAsk, `{"question":"Which?"}`))
+		goOn := make(chan struct{})
+		store.onSummary(func() { store.onSummary(nil); <-goOn })
+		first := h.tell(sub, conversation.Seen{User: ada, Seq: 1})
+		h.silent(first)
+		second := h.tell(sub, conversation.Seen{User: ada, Seq: 3})
+		time.Sleep(h.cfg.SeenEvery)
+		h.ok(second)
+		h.silent(first)
+		close(goOn)
+		time.Sleep(h.cfg.SeenEvery)
+		h.ok(first)
+		var seen []conversation.Seq
+		for _, c := range h.store.Commits() {
+			for _, cursor := range c.Commit.Cursors {
+				seen = append(seen, cursor.Seq)
+			}
+		}
+		if !slices.Equal(seen, []conversation.Seq{3, 1}) { // the store keeps the highest
+			t.Errorf("read up to %v", seen)
+		}
+		for _, c := range []conversation.Command{
+			say("b", "hello"), conversation.Answer{Author: ada, ClientMsgID: "c", Question: h.view(sub).Questions[0].Asked.Question, Text: "this"},
+			conversation.Reply{}, conversation.Edit{}, conversation.Withdraw{}, conversation.Move{},
+			conversation.Update{}, conversation.Close{}, conversation.AddPart{}, conversation.Cancel{},
+		} {
+			h.refused(h.tell(sub, c), conversation.Forbidden)
+		}
+	})
+}
+
 // Commands that are in the mailbox of a session that leaves, or are told meanwhile, are
 // refused when it will not be loaded any more.
 func TestNobodyTakesOver(t *testing.T) {
