@@ -117,6 +117,10 @@ func (f *Findings) readManifest(fs vfs.FS, dir string) error {
 	f.Manifest = m
 	file := synced.File{Type: synced.Manifest, Num: of.Num}
 	f.Ends[file] = m.Tail.End
+	f.Ends[synced.File{Type: synced.Marker, Num: of.Num}] = 0
+	if f.Marks != nil && f.Marks.Named() > of.Num {
+		return &ondisk.Damage{File: "marker.manifest", What: fmt.Sprintf("names %s, an older manifest than it did", of.Name)}
+	}
 	mark, known := f.mark(file)
 	switch {
 	case m.Records == 0, known && m.Tail.End < mark:

@@ -175,6 +175,16 @@ func ManifestNumber(name string) (uint64, bool) {
 	return num, ok && err == nil
 }
 
+// MarkedManifest reads the number of the manifest that a marker of this name names.
+func MarkedManifest(name string) (uint64, bool) {
+	rest, ok := strings.CutPrefix(name, "marker.manifest.")
+	_, manifest, found := strings.Cut(rest, ".")
+	if !ok || !found {
+		return 0, false
+	}
+	return ManifestNumber(manifest)
+}
+
 // LogNumber reads the number in the name of a log.
 func LogNumber(name string) (uint64, bool) {
 	digits, ok := strings.CutSuffix(name, ".log")

@@ -15,6 +15,10 @@
 // writes the file anew, so that no entry of an earlier run is ever taken for that
 // of a file that got its number again.
 //
+// The newest manifest that the marker has named is kept in the same way, behind the
+// sync of the directory that made the marker durable: an older manifest is whole in
+// itself, and a marker that was moved back to it would open an older store.
+//
 // FS also makes a new file where Pebble would write over an old log. An old log
 // keeps what was erased since, and behind the end of the new one its old records
 // would look like intact ones behind a damage.

@@ -23,6 +23,8 @@ type FS struct {
 	free  []int        // slots without a file
 	next  int
 	ended bool
+
+	naming uint64 // the manifest of a marker that is not durable yet; 0 = none
 }
 
 // Start writes the state anew, durable when it returns, and returns the file
@@ -153,9 +155,12 @@ func (f *FS) forget(file File) error {
 	return err
 }
 
+// here says whether a path is that of a file in the directory.
+func (f *FS) here(path string) bool { return f.PathDir(path) == f.PathDir(f.path()) }
+
 // fileOf says whether a path is that of a file whose length is kept.
 func (f *FS) fileOf(path string) (File, bool) {
-	if f.PathDir(path) != f.PathDir(f.path()) {
+	if !f.here(path) {
 		return File{}, false
 	}
 	name := f.PathBase(path)
@@ -171,6 +176,11 @@ func (f *FS) fileOf(path string) (File, bool) {
 // Create implements vfs.FS.
 func (f *FS) Create(path string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	out, err := f.FS.Create(path, category)
+	if num, ok := ondisk.MarkedManifest(f.PathBase(path)); ok && err == nil && f.here(path) {
+		f.mu.Lock()
+		f.naming = num
+		f.mu.Unlock()
+	}
 	file, kept := f.fileOf(path)
 	if err != nil || !kept {
 		return out, err
@@ -196,6 +206,48 @@ func (f *FS) ReuseForWrite(old, path string, category vfs.DiskWriteCategory) (vf
 		return nil, errors.Join(err, out.Close())
 	}
 	return out, nil
+}
+
+// OpenDir implements vfs.FS.
+func (f *FS) OpenDir(path string) (vfs.File, error) {
+	dir, err := f.FS.OpenDir(path)
+	if err != nil || !f.here(f.PathJoin(path, "a file")) {
+		return dir, err
+	}
+	return &keptDir{File: dir, fs: f}, nil
+}
+
+// keptDir is a handle of the directory. A sync of it makes a new marker durable, and
+// from then on one that names an older manifest is damage.
+type keptDir struct {
+	vfs.File
+	fs *FS
+}
+
+func (d *keptDir) Sync() error {
+	f := d.fs
+	f.mu.Lock()
+	num := f.naming
+	f.mu.Unlock()
+	if err := d.File.Sync(); err != nil || num == 0 {
+		return err
+	}
+	state := f.State()
+	before := state.Named()
+	if err := f.keep(File{Marker, num}, 0); err != nil {
+		return err
+	}
+	if before != 0 && before != num {
+		if err := f.forget(File{Marker, before}); err != nil {
+			return err
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.naming == num {
+		f.naming = 0
+	}
+	return nil
 }
 
 // Remove implements vfs.FS.

@@ -23,7 +23,7 @@ const (
 	Closed                    // closed in order: the lengths are exact whatever happened since
 )
 
-// File identifies a log or a manifest.
+// File identifies a log, a manifest, or the marker that names a manifest.
 type File struct {
 	Type FileType
 	Num  uint64
@@ -36,6 +36,7 @@ type FileType uint8
 const (
 	Log      FileType = 1
 	Manifest FileType = 2
+	Marker   FileType = 3 // its Num is that of the manifest; its length says nothing
 )
 
 // State is what the file says.
@@ -61,6 +62,17 @@ const (
 	atBoot  = 64 // length and bytes
 	maxBoot = headerSize - 4 - atBoot - 1
 )
+
+// Named is the newest manifest that the marker is known to have named; 0 = not known.
+func (s *State) Named() uint64 {
+	newest := uint64(0)
+	for file := range s.Files {
+		if file.Type == Marker {
+			newest = max(newest, file.Num)
+		}
+	}
+	return newest
+}
 
 // ErrDamaged says that the file is there and cannot be read.
 var ErrDamaged = errors.New("is damaged")
