@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"parley/actors/internal/retention"
+	"parley/actors/internal/unreadable"
 	"parley/conversation"
 )
 
@@ -23,6 +24,9 @@ func (e *Engine) Erase(ctx context.Context, key conversation.SessionKey, as conv
 	summary, err := e.deps.Store.Summary(ctx, key)
 	if errors.Is(err, conversation.ErrNotFound) {
 		return errNotFound()
+	}
+	if unreadable.Cause(err) {
+		return errUnread(err)
 	}
 	if err != nil {
 		return conversation.AsError(err)

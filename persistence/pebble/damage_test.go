@@ -264,6 +264,10 @@ func (s *damagedStore) read(db *DB) (told, silent []error) {
 	fails("tasks", rowsErr)
 	listed, listErr := listOf(db.Sessions(ctx, conversation.Page{Tenant: "acme", For: "alice"}))
 	fails("sessions", listErr)
+	if h := db.Health(); h != nil { // lists may have left something out, which is said there
+		fails("health", h)
+		listErr, rowsErr = errors.Join(listErr, h), errors.Join(rowsErr, h)
+	}
 	for number, acked := range s.Acked {
 		k := crashKey(number)
 		h, err := db.Head(ctx, k)

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+
+	"parley/conversation"
 )
 
 // health remembers the first failure of each kind.
@@ -27,6 +29,7 @@ type health struct {
 	corruptions limit
 	backgrounds limit
 	waits       limit
+	lists       limit
 }
 
 // err is the failure that the store cannot recover from by itself, or nil.
@@ -45,6 +48,22 @@ func (h *health) dead() error {
 		return *p
 	}
 	return nil
+}
+
+// leftOut reports that a list goes on without a session because of err; false: err
+// is none that belongs to that session alone.
+func (h *health) leftOut(key conversation.SessionKey, err error) bool {
+	switch {
+	case damaged(err):
+		damage := fmt.Errorf("what is stored of %s is damaged: %w; bring back a backup (parley restore)", key, err)
+		h.broken.CompareAndSwap(nil, &damage)
+	case !errors.Is(err, conversation.ErrTooNew):
+		return false
+	}
+	if n, ok := h.lists.take(time.Now()); ok {
+		h.log.Error("a list goes on without a session that cannot be read", "session", key.Session, "tenant", key.Tenant, "error", err, "times", n)
+	}
+	return true
 }
 
 // pebbleLogger takes Pebble's own words: it would print them, and exit, by itself.

@@ -333,7 +333,7 @@ func (db *DB) view(ctx context.Context, op string, read func(s *pebble.Snapshot)
 	defer db.leave()
 	db.count(op)
 	if err := db.onSnapshot(read); err != nil {
-		return fmt.Errorf("%s: %w", op, err)
+		return fmt.Errorf("%s: %w", op, asDamage(err))
 	}
 	return db.waitDurable()
 }
@@ -363,26 +363,31 @@ func (db *DB) Sessions(ctx context.Context, p conversation.Page) iter.Seq2[conve
 func (db *DB) sessions(ctx context.Context, p conversation.Page, at activity.Entry) iter.Seq2[conversation.Summary, error] {
 	begun := p.Cursor != ""
 	return pages(p.Limit, func(n int) (items []conversation.Summary, _ error) {
-		err := db.view(ctx, "sessions", func(s *pebble.Snapshot) error {
-			var found []activity.Entry
-			var err error
-			if p.Oldest {
-				found, err = activity.Oldest(s, at, begun, n)
-			} else {
-				found, err = activity.Newest(s, at, begun, n)
-			}
-			if err != nil {
-				return err
-			}
-			for _, f := range found {
-				sum, err := db.listEntry(s, f, p.For)
+		err := db.view(ctx, "sessions", func(s *pebble.Snapshot) (err error) {
+			for more := true; more && err == nil; err = ctx.Err() {
+				want := n - len(items)
+				var found []activity.Entry
+				if p.Oldest {
+					found, err = activity.Oldest(s, at, begun, want)
+				} else {
+					found, err = activity.Newest(s, at, begun, want)
+				}
 				if err != nil {
 					return err
 				}
-				items = append(items, sum)
-				at, begun = f, true
+				for _, f := range found {
+					at, begun = f, true
+					sum, err := db.listEntry(s, f, p.For)
+					switch {
+					case err == nil:
+						items = append(items, sum)
+					case !db.health.leftOut(f.Key, err):
+						return err
+					}
+				}
+				more = len(found) == want && len(items) < n
 			}
-			return nil
+			return err
 		})
 		return items, err
 	})
@@ -460,7 +465,7 @@ func (db *DB) tasks(ctx context.Context, f conversation.TaskFilter, lower, upper
 		err := db.view(ctx, "tasks", func(s *pebble.Snapshot) error {
 			return walk(s, lower, upper, func(k, v []byte) (bool, error) {
 				row, ok, err := pickTask(s, f, k, v)
-				if err != nil {
+				if err != nil && (f.Session != "" || !db.health.leftOut(row.Key, err)) {
 					return false, err
 				}
 				if ok {
@@ -488,10 +493,12 @@ func pickTask(from *pebble.Snapshot, f conversation.TaskFilter, k, v []byte) (ro
 	if f.Status != 0 && conversation.TaskStatus(v[0]) != f.Status {
 		return row, false, nil
 	}
-	row, err = taskRow(from, conversation.SessionKey{Tenant: f.Tenant, Session: conversation.SessionID(v[1:])}, task)
+	key := conversation.SessionKey{Tenant: f.Tenant, Session: conversation.SessionID(v[1:])}
+	row, err = taskRow(from, key, task)
 	if errors.Is(err, conversation.ErrNotFound) {
 		return row, false, nil // an index entry that leads nowhere must not spoil the list
 	}
+	row.Key = key
 	return row, err == nil && row.CreatedAt.UnixMilli() == created, err
 }
 
