@@ -93,7 +93,7 @@ var copies = backup.Opener{
 		if err != nil {
 			return backup.Reader{}, err
 		}
-		return backup.Reader{Pebble: db.p, Log: db.log, Close: db.Close}, nil
+		return backup.Reader{Pebble: db.p, Log: db.log, Tables: db.tables, Close: db.Close}, nil
 	},
 	Lock: func(fs vfs.FS, dir string) (func() error, error) {
 		lock, err := lockToRead(fs, dir, []string{lockFile})

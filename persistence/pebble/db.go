@@ -30,6 +30,7 @@ type DB struct {
 	marks    *synced.FS // nil: in memory, or for reading only
 	unwatch  func()
 	unlock   func() error // gives the directory up
+	tables   func() error // of a store that is only read: reads each block of its tables
 	fs       vfs.FS       // of dir
 	dir      string       // "" for a store in memory or one that is only read
 	copying  sync.Mutex   // held while a backup is made

@@ -95,6 +95,10 @@ func startReadOnly(fs vfs.FS, dir string, o Options, lock *pebble.Lock) (*DB, er
 		p: p, log: log, readOnly: true, cache: newWriterCache(o.Heads), health: h, metrics: o.Metrics,
 		unlock: lock.Close, writes: pebble.Sync,
 	}
+	db.tables = func() error {
+		_, err := checkTables(fs, dir, o, p, func(int64, int64) {})
+		return err
+	}
 	db.unwatch = o.Metrics.Watch(db.stats)
 	return db, nil
 }

@@ -22,6 +22,13 @@ func (db *DB) Verify(ctx context.Context, how VerifyHow) (VerifyReport, error) {
 		return VerifyReport{}, err
 	}
 	defer db.leave()
+	if db.tables != nil {
+		// With a damaged filter no key is found, and each try takes long.
+		if err := db.tables(); err != nil {
+			problem := check.Problem{Rule: check.RuleLevels, Sentence: err.Error() + "; nothing else was checked"}
+			return VerifyReport{Problems: []check.Problem{problem}}, ctx.Err()
+		}
+	}
 	return check.Store(ctx, db.p, how)
 }
 

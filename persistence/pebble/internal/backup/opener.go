@@ -12,6 +12,7 @@ import (
 type Reader struct {
 	Pebble *pebble.DB
 	Log    conversation.LogID
+	Tables func() error // reads each block of the tables, those of filters and indexes too
 	Close  func() error
 }
 

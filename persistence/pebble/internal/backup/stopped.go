@@ -139,6 +139,10 @@ func (o Opener) readBack(ctx context.Context, fs vfs.FS, dir string, info *Info)
 	if err := closer.Close(); err != nil {
 		return err
 	}
+	// A walk over the keys does not read the filters, without which no key is found.
+	if err := db.Tables(); err != nil {
+		return err
+	}
 	info.Counts, err = verify.Count(ctx, db.Pebble, nil)
 	return err
 }
