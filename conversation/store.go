@@ -79,15 +79,13 @@ type Catalog interface {
 	Summary(ctx context.Context, key SessionKey) (Summary, error)
 
 	// Sessions lists root sessions of a tenant, newest activity first; oldest
-	// first for all tenants with Page.Oldest (the sweeper). One that cannot be read
-	// (ErrDamaged, ErrTooNew) is left out, and reported by the store.
+	// first for all tenants with Page.Oldest (the sweeper). Unreadable ones are left out.
 	Sessions(ctx context.Context, p Page) iter.Seq2[Summary, error]
 
 	// Task reads one task's row. ErrNotFound.
 	Task(ctx context.Context, key SessionKey, task TaskID) (TaskRow, error)
 
-	// Tasks lists rows of root sessions' tasks, newest first. One that cannot be
-	// read is left out, unless the filter names its session.
+	// Tasks lists rows of root sessions' tasks, newest first; unreadable ones as above.
 	Tasks(ctx context.Context, f TaskFilter) iter.Seq2[TaskRow, error]
 
 	// Due lists the sessions with something to do by then, the longest due first.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -264,7 +263,7 @@ func lockDir(fs vfs.FS, dir string) (*pebble.Lock, error) {
 		if errors.Is(err, os.ErrPermission) {
 			return nil, inspect.Explain(dir, err)
 		}
-		return nil, inspect.InUse(dir, readPID(fs, dir), err)
+		return nil, inspect.InUse(dir, opening.PID(fs, fs.PathJoin(dir, pidFile)), err)
 	}
 	f, err := fs.Create(fs.PathJoin(dir, pidFile), vfs.WriteCategoryUnspecified)
 	if err == nil {
@@ -275,19 +274,4 @@ func lockDir(fs vfs.FS, dir string) (*pebble.Lock, error) {
 		return nil, errors.Join(inspect.Explain(dir, err), lock.Close())
 	}
 	return lock, nil
-}
-
-func readPID(fs vfs.FS, dir string) string {
-	f, err := fs.Open(fs.PathJoin(dir, pidFile))
-	if err != nil {
-		return ""
-	}
-	defer func() { _ = f.Close() }()
-	b := make([]byte, 32)
-	n, _ := f.Read(b)
-	pid, err := strconv.Atoi(strings.TrimSpace(string(b[:n])))
-	if err != nil {
-		return ""
-	}
-	return fmt.Sprintf(" (pid %d)", pid)
 }

@@ -113,7 +113,7 @@ func lockToRead(fs vfs.FS, dir string, names []string) (*pebble.Lock, error) {
 	case errors.Is(err, os.ErrPermission):
 		return nil, inspect.Explain(dir, err)
 	case err != nil:
-		return nil, inspect.InUse(dir, readPID(fs, dir), err)
+		return nil, inspect.InUse(dir, opening.PID(fs, fs.PathJoin(dir, pidFile)), err)
 	}
 	return lock, nil
 }

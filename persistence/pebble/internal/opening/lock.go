@@ -2,7 +2,10 @@ package opening
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -69,3 +72,19 @@ func (l locks) Lock(name string) (io.Closer, error) {
 
 // Unwrap implements vfs.FS.
 func (l locks) Unwrap() vfs.FS { return l.FS }
+
+// PID reads who has left its number in a file, for a sentence; "" = not known.
+func PID(fs vfs.FS, path string) string {
+	f, err := fs.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = f.Close() }()
+	b := make([]byte, 32)
+	n, _ := f.Read(b)
+	pid, err := strconv.Atoi(strings.TrimSpace(string(b[:n])))
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf(" (pid %d)", pid)
+}
