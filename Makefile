@@ -10,7 +10,7 @@ GO ?= go
 # and a second pass over them would buy nothing for its minutes.
 CONCURRENT := ./actors/... ./gateway/... ./persistence/... ./tools/... ./models/... ./cmd/...
 
-.PHONY: help run build test race lint generate golden bench bench-once shape crash damage mutants e2e ci setup
+.PHONY: help run build test race lint generate golden bench bench-once bench-start shape crash damage mutants e2e ci setup
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -63,6 +63,13 @@ bench: ## the tables of the README: server against its baselines (about 3 minute
 	@mkdir -p bin
 	$(GO) build -o bin/ ./cmd/...
 	./bin/parley-bench run --server ./bin/parley
+
+bench-start: ## how long starts take with SESSIONS (100000) sessions on the disk
+	@mkdir -p bin
+	$(GO) build -o bin/ ./cmd/...
+	rm -rf bin/filled && PARLEY_FILL=$(CURDIR)/bin/filled PARLEY_SESSIONS=$(or $(SESSIONS),100000) $(GO) test ./persistence/pebble -run '^$$' -bench '^BenchmarkFill$$' -benchtime 1x
+	./bin/parley-bench start --server ./bin/parley --data $(CURDIR)/bin/filled
+	rm -rf bin/filled
 
 shape: ## packages with lines, exported names, largest type, layers and comments
 	@$(GO) test ./cmd/parley -run TestHouseShape -count=1 -v -shape | grep "^|"

@@ -14,6 +14,7 @@ import (
 type commandLine struct {
 	Run    load.Measure  `cmd:"" default:"withargs" help:"Measure and print Markdown tables."`
 	Backup load.Backup   `cmd:"" help:"Measure what a backup costs those who use the server."`
+	Start  load.Start    `cmd:"" help:"Measure starts on a data directory."`
 	Crash  checker.Crash `cmd:"" help:"Kill the server with -9 under load, again and again, and check what it kept."`
 
 	// Child processes of the two.

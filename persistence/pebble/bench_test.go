@@ -2,7 +2,10 @@ package pebble
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -164,4 +167,52 @@ func BenchmarkTail(b *testing.B) {
 	}
 	slices.Sort(took)
 	b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-µs")
+}
+
+// BenchmarkFill makes a store of idle sessions in the directory PARLEY_FILL, for
+// measurements of starts: PARLEY_SESSIONS (100,000) of them with a message and its
+// answer each. Without PARLEY_FILL it fills a directory of the test's.
+func BenchmarkFill(b *testing.B) {
+	dir, n := os.Getenv("PARLEY_FILL"), 1000
+	if dir == "" {
+		dir = filepath.Join(b.TempDir(), "store")
+	} else {
+		n = 100_000
+	}
+	if s := os.Getenv("PARLEY_SESSIONS"); s != "" {
+		var err error
+		if n, err = strconv.Atoi(s); err != nil {
+			b.Fatal(err)
+		}
+	}
+	o := Defaults()
+	o.Ballast = 0
+	db, err := Open(dir, o)
+	if err != nil {
+		b.Fatal(err)
+	}
+	db.writes = pebble.NoSync // it is filled once, and closed in order
+	text := strings.Repeat("a word ", 40)
+	now := time.Now()
+	for b.Loop() {
+		for i := range n {
+			key := conversation.SessionKey{Tenant: "local", Session: conversation.SessionID(fmt.Sprintf("fill%012d", i))}
+			h, err := db.Acquire(b.Context(), key, conversation.AcquireHow{Create: true})
+			if err != nil {
+				b.Fatal(err)
+			}
+			for range 2 {
+				c := turn(key, &h, now, text)
+				c.WakeAt, c.Summary.Open = time.Time{}, 0
+				if err := db.Commit(b.Context(), key, c); err != nil {
+					b.Fatal(err)
+				}
+				h.Last += conversation.Seq(len(c.Events))
+			}
+		}
+	}
+	b.ReportMetric(float64(n*b.N)/b.Elapsed().Seconds(), "sessions/s")
+	if err := db.Close(); err != nil {
+		b.Fatal(err)
+	}
 }

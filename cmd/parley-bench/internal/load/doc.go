@@ -7,6 +7,7 @@
 // With Quick everything runs in small, as a smoke test.
 //
 // Backup is a second command: turns with and without a backup, against one server.
+// Start is a third: starts on a data directory, after stops and after kills.
 //
 // Server (a server's process), Conn (a socket of protocol v1) and Frame are shared
 // with package checker. A Conn belongs to one goroutine at a time; the others may

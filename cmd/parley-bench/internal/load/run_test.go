@@ -2,6 +2,7 @@ package load
 
 import (
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -51,5 +52,18 @@ func TestBackupSmoke(t *testing.T) {
 	}
 	if rows := regexp.MustCompile(`(?m)^\| (yes|no) \| [1-9]`).FindAllString(out.String(), -1); len(rows) != 2 {
 		t.Errorf("it has %d rows with turns, want 2:\n%s", len(rows), out.String())
+	}
+}
+
+// "parley-bench start" in small: three starts after a stop, one of them the first,
+// and two after a kill.
+func TestStartSmoke(t *testing.T) {
+	var out strings.Builder
+	b := &Start{Data: filepath.Join(t.TempDir(), "data"), Times: 2, Load: 100 * time.Millisecond}
+	if err := b.run(t.Context(), &out); err != nil {
+		t.Fatal(err)
+	}
+	if stops, kills := strings.Count(out.String(), "| a stop |"), strings.Count(out.String(), "| a kill under work |"); stops != 2 || kills != 2 {
+		t.Errorf("%d starts after a stop, %d after a kill:\n%s", stops, kills, out.String())
 	}
 }
