@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -76,11 +75,8 @@ func BackupStopped(ctx context.Context, dir, dest, program string) (BackupInfo, 
 // has open; it is kept under the name Restored.Before. Errors are *CopyError,
 // *OpenError where a directory is to blame, or the context's.
 func Restore(ctx context.Context, src, dir string, replace bool) (Restored, error) {
-	src, err := filepath.Abs(src)
+	src, dir, err := backup.Absolute(src, dir)
 	if err != nil {
-		return Restored{}, err
-	}
-	if dir, err = filepath.Abs(dir); err != nil {
 		return Restored{}, err
 	}
 	return copies.Restore(ctx, vfs.Default, src, dir, replace, time.Now())
@@ -96,7 +92,11 @@ var copies = backup.Opener{
 		return backup.Reader{Pebble: db.p, Log: db.log, Tables: db.tables, Close: db.Close}, nil
 	},
 	Lock: func(fs vfs.FS, dir string) (func() error, error) {
-		lock, err := lockToRead(fs, dir, []string{lockFile})
+		names, err := fs.List(dir)
+		if err != nil {
+			return nil, err
+		}
+		lock, err := lockToRead(fs, dir, names)
 		if err != nil {
 			return nil, err
 		}

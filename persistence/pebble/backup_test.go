@@ -337,6 +337,33 @@ func TestBackupStopped(t *testing.T) {
 	}
 }
 
+// Where the data directory is a link, the link stays, and the store is where it leads.
+func TestRestoreThroughLink(t *testing.T) {
+	root := t.TempDir()
+	at := func(name string) string { return filepath.Join(root, name) }
+	db, err := Open(at("source"), testOptions(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Mkdir(at("disk"), 0o700), os.Mkdir(at("disk/data"), 0o700), os.Symlink(at("disk/data"), at("link"))); err != nil {
+		t.Fatal(err)
+	}
+	for _, replace := range []bool{false, true} {
+		if _, err := Restore(t.Context(), at("source"), at("link"), replace); err != nil {
+			t.Fatal(err)
+		}
+		if to, err := os.Readlink(at("link")); err != nil || to != at("disk/data") {
+			t.Errorf("the link leads to %q, %v", to, err)
+		}
+		if _, err := os.Stat(at("disk/data/SYNCED")); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // content is the names and bytes of a directory.
 func content(t *testing.T, fs vfs.FS, dir string) string {
 	t.Helper()

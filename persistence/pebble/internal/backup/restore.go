@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -17,6 +18,22 @@ type Restored struct {
 	Log    conversation.LogID // the new one
 	From   Info               // what was restored; Time is zero if that was no backup but a stopped store
 	Before string             // where the old store is now; "" = there was none
+}
+
+// Absolute makes the two paths of a restore absolute. A link in the place of dir
+// stays, and what it names is replaced: it may lead to another disk.
+func Absolute(src, dir string) (string, string, error) {
+	src, err := filepath.Abs(src)
+	if err == nil {
+		dir, err = filepath.Abs(dir)
+	}
+	if err != nil {
+		return "", "", err
+	}
+	if named, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = named
+	}
+	return src, dir, nil
 }
 
 // Restore makes dir a copy of src, as persistence/pebble says.
