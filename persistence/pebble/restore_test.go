@@ -14,7 +14,9 @@ import (
 	"parley/persistence/pebble/internal/backup"
 )
 
-// swapping is a file system that can exchange two directories in one step.
+// swapping is a file system that can exchange two directories in one step. A power
+// failure leaves the step undone, which is the moment before it, or whole: so the
+// renames that it is made of here are synced together.
 type swapping struct {
 	vfs.FS
 	under *vfs.MemFS
@@ -25,7 +27,7 @@ func (s swapping) Exchange(a, b string) error {
 	if err := s.b.MaybeError(errorfs.Op{Kind: errorfs.OpRename, Path: a}); err != nil {
 		return err
 	}
-	return errors.Join(s.under.Rename(a, a+".x"), s.under.Rename(b, a), s.under.Rename(a+".x", b))
+	return errors.Join(s.under.Rename(a, a+".x"), s.under.Rename(b, a), s.under.Rename(a+".x", b), backup.SyncDir(s.under, s.PathDir(a)))
 }
 
 // restorable is a disk with a backup in /backups/b of three sessions with three
