@@ -2,6 +2,7 @@ package actors
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -18,10 +19,12 @@ func TestClockAheadAtStart(t *testing.T) {
 			t.Fatalf("erased before the first command: %v", err)
 		}
 		time.Sleep(20 * time.Hour)
+		synctest.Wait()
 		if _, err := h.store.Head(t.Context(), mainKey); err != nil {
 			t.Errorf("erased before the clock was steady for a day: %v", err)
 		}
 		time.Sleep(5 * time.Hour)
+		synctest.Wait()
 		if _, err := h.store.Head(t.Context(), mainKey); err == nil {
 			t.Error("never erased")
 		}
