@@ -53,7 +53,6 @@ type (
 	}
 	fusedModel struct {
 		*fuse
-		asked int
 	}
 	fusedLog struct {
 		slog.Handler

@@ -122,5 +122,5 @@ func (r *report) table() {
 		row(name, *rows[name])
 	}
 	row("all", all)
-	w.Flush()
+	_ = w.Flush() // to a terminal
 }

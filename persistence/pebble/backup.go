@@ -14,12 +14,13 @@ import (
 	"parley/persistence/pebble/internal/layout"
 )
 
-// The types of package backup.
 type (
-	BackupInfo = backup.Info       // what a backup says of itself
-	Restored   = backup.Restored   // what a restore has made
-	CopyError  = backup.CopyError  // why a backup or a restore was not made
-	CopyReason = backup.CopyReason // why, for programs
+	// BackupInfo is what a backup says of itself.
+	BackupInfo = backup.Info
+	// Restored is what a restore has made.
+	Restored = backup.Restored
+	// CopyError is why a backup or a restore was not made.
+	CopyError = backup.CopyError
 )
 
 // The reasons.

@@ -20,7 +20,7 @@ import (
 )
 
 // wantCopyError checks the sentence that a person gets to read.
-func wantCopyError(t *testing.T, err error, reason CopyReason, sentence string) {
+func wantCopyError(t *testing.T, err error, reason backup.CopyReason, sentence string) {
 	t.Helper()
 	var e *CopyError
 	if !errors.As(err, &e) || e.Reason != reason || !strings.Contains(e.Error(), sentence) || strings.Contains(e.Error(), "\n") {
@@ -146,7 +146,7 @@ func TestBackupRefused(t *testing.T) {
 	for _, c := range []struct {
 		name, dest string
 		before     func(t *testing.T, fs *vfs.MemFS, db *DB)
-		reason     CopyReason
+		reason     backup.CopyReason
 		says       string
 	}{
 		{"relative", "backups/b", nil, CopyRefused, "absolute path"},

@@ -37,7 +37,7 @@ func layout1(t *testing.T) (dir string) {
 	}
 	for r := tar.NewReader(unzip); ; {
 		h, err := r.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return dir
 		}
 		if err != nil {

@@ -48,7 +48,7 @@ func outcomeUnknown(err error) bool {
 	return !errors.As(err, &duplicate)
 }
 
-// ErrUnclear: whether a commit was written could not be found out. What it has
+// ErrUnclear says that it could not be found out whether a commit was written. What it has
 // stored, if it has, must be published by the next one who loads the session.
 var ErrUnclear = errors.New("it is not known whether the commit was written")
 

@@ -240,20 +240,21 @@ func proven(fs vfs.FS, path string) (bool, error) {
 	if _, err := files.MaybeAccumulate(fs, path); err != nil {
 		return false, err
 	}
-	for _, log := range files.Finish() {
-		r := log.OpenForRead()
-		var err error
-		for err == nil {
-			_, _, err = r.NextRecord()
-		}
-		closeErr := r.Close()
-		switch {
-		case errors.Is(err, io.EOF), errors.Is(err, record.ErrUnexpectedEOF):
-			return false, closeErr
-		case errors.Is(err, record.ErrInvalidChunk), errors.Is(err, record.ErrZeroedChunk):
-			return true, closeErr
-		}
-		return false, errors.Join(err, closeErr)
+	logs := files.Finish()
+	if len(logs) == 0 {
+		return false, nil
 	}
-	return false, nil
+	r := logs[0].OpenForRead()
+	var err error
+	for err == nil {
+		_, _, err = r.NextRecord()
+	}
+	closeErr := r.Close()
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, record.ErrUnexpectedEOF):
+		return false, closeErr
+	case errors.Is(err, record.ErrInvalidChunk), errors.Is(err, record.ErrZeroedChunk):
+		return true, closeErr
+	}
+	return false, errors.Join(err, closeErr)
 }

@@ -54,8 +54,8 @@ func (u *Upkeep) Clear(ctx context.Context) error {
 	if u.Full() {
 		return errors.New("the disk is full") // a flush would be tried without end
 	}
-	u.Views.Lock() // no snapshot is older than the erasures from here on
-	u.Views.Unlock()
+	u.Views.Lock()   // no snapshot is older than the erasures from here on
+	u.Views.Unlock() //nolint:staticcheck // it waits for those that there are
 	flushed, err := u.Store.AsyncFlush()
 	if err != nil {
 		return err
