@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -423,10 +424,13 @@ func TestOpenLeavesForeign(t *testing.T) {
 // makes a store of, whether the process was killed or the power failed.
 func TestCreationStopsAnywhere(t *testing.T) {
 	rng := crashSeed(t)
+	var mu sync.Mutex // Pebble writes its log, and cleans up, in goroutines of its own
 	var left []*vfs.MemFS
 	fs := vfs.NewCrashableMem()
 	watched := errorfs.Wrap(fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
 		if op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
+			mu.Lock()
+			defer mu.Unlock()
 			for _, keep := range []int{0, 50, 50, 100} {
 				left = append(left, fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: keep, RNG: rng}))
 			}
@@ -437,12 +441,14 @@ func TestCreationStopsAnywhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := len(left)
-	for i, fs := range left[:n] {
+	mu.Lock()
+	moments := slices.Clone(left)
+	mu.Unlock()
+	for i, fs := range moments {
 		again, err := openOn(fs, "store", testOptions(t))
 		if err != nil {
 			names, _ := fs.List("store")
-			t.Fatalf("clone %d of %d, %v: %v", i, n, names, err)
+			t.Fatalf("clone %d of %d, %v: %v", i, len(moments), names, err)
 		}
 		if err := again.Close(); err != nil {
 			t.Fatal(err)
@@ -451,7 +457,7 @@ func TestCreationStopsAnywhere(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if n < 100 {
+	if n := len(moments); n < 100 {
 		t.Errorf("only %d moments", n)
 	}
 }
