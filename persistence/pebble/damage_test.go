@@ -368,26 +368,36 @@ func must(err error) {
 	}
 }
 
-// copyStore copies a directory; tables, which nobody writes to, are linked.
-func copyStore(from, to string) {
+// copyStore copies a directory that nobody changes.
+func copyStore(from, to string) { must(tryCopy(from, to)) }
+
+// tryCopy copies a directory; tables, which nobody writes to, are linked.
+func tryCopy(from, to string) error {
 	entries, err := os.ReadDir(from)
-	must(err)
-	must(os.MkdirAll(to, 0o700))
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(to, 0o700); err != nil {
+		return err
+	}
 	for _, e := range entries {
 		src, dst := filepath.Join(from, e.Name()), filepath.Join(to, e.Name())
 		switch {
 		case e.IsDir():
-			copyStore(src, dst)
+			err = tryCopy(src, dst)
 		case filepath.Ext(src) == ".sst":
-			must(os.Link(src, dst))
+			err = os.Link(src, dst)
 		default:
-			b, err := os.ReadFile(src)
-			if err == nil {
+			var b []byte
+			if b, err = os.ReadFile(src); err == nil {
 				err = os.WriteFile(dst, b, 0o600)
 			}
-			must(err)
+		}
+		if err != nil {
+			return err
 		}
 	}
+	return nil
 }
 
 func fileSizes(dir string) map[string]int64 {
@@ -396,6 +406,9 @@ func fileSizes(dir string) map[string]int64 {
 	sizes := map[string]int64{}
 	for _, e := range entries {
 		info, err := e.Info()
+		if errors.Is(err, os.ErrNotExist) {
+			continue // removed meanwhile
+		}
 		must(err)
 		if !e.IsDir() {
 			sizes[e.Name()] = info.Size()

@@ -1,8 +1,10 @@
 package pebble
 
 import (
+	"errors"
 	"io"
 	"log/slog"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -78,7 +80,12 @@ func TestOpenWithoutSpace(t *testing.T) {
 				}
 				full.Store(false) // what was abandoned comes to an end and gives the directory up
 				<-fs.released
-				db, err = openOn(disk, "store", testOptions(t))
+				// The file is let go of first, this process' own note of it a moment later.
+				var refused *OpenError
+				for db, err = openOn(disk, "store", testOptions(t)); errors.As(err, &refused) && refused.Reason == OpenInUse; {
+					runtime.Gosched()
+					db, err = openOn(disk, "store", testOptions(t))
+				}
 			}
 			if err != nil {
 				t.Fatal(err)
