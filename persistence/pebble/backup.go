@@ -12,6 +12,7 @@ import (
 	"parley/conversation"
 	"parley/persistence/pebble/internal/backup"
 	"parley/persistence/pebble/internal/layout"
+	"parley/persistence/pebble/internal/space"
 )
 
 type (
@@ -46,7 +47,7 @@ func (db *DB) Backup(ctx context.Context, dest, program string) (BackupInfo, err
 	}
 	defer db.copying.Unlock()
 	began := time.Now()
-	s := backup.Running{Pebble: db.p, FS: db.fs, Dir: db.dir, Log: db.log, Roomy: db.Space().State == SpaceOK, Use: func(do func() error) error {
+	s := backup.Running{Pebble: db.p, FS: db.fs, Dir: db.dir, Log: db.log, Roomy: db.Space().State == space.OK, Use: func(do func() error) error {
 		if err := db.enter(ctx); err != nil {
 			return err
 		}

@@ -214,7 +214,7 @@ func (db *DB) Room(inner bool) error {
 	if db.guard == nil {
 		return nil
 	}
-	return db.guard.allow(inner)
+	return db.guard.Allow(inner)
 }
 
 // apply makes a batch durable. It has to be called with the locks of what the

@@ -13,6 +13,7 @@ import (
 
 	"parley/conversation"
 	"parley/metrics"
+	"parley/persistence/pebble/internal/space"
 	"parley/persistence/pebble/internal/synced"
 	"parley/persistence/pebble/internal/upkeep"
 )
@@ -24,7 +25,7 @@ type DB struct {
 	readOnly bool
 	cache    *writerCache
 	health   *health
-	guard    *guard         // nil: no disk to watch
+	guard    *space.Guard   // nil: no disk to watch
 	upkeep   *upkeep.Upkeep // nil: read only
 	metrics  *metrics.Persistence
 	marks    *synced.FS // nil: in memory, or for reading only
@@ -56,16 +57,19 @@ func (db *DB) LogID() conversation.LogID { return db.log }
 // Health is nil, or why the store needs a person or a new process.
 func (db *DB) Health() error { return db.health.err() }
 
+// Space is the disk as of a check of its free space.
+type Space = space.Space
+
 // Space returns the free space of the disk, as of the last check.
 func (db *DB) Space() Space {
 	if db.guard == nil {
 		return Space{}
 	}
-	return db.guard.space()
+	return db.guard.Space()
 }
 
 // full says that nothing can be written now.
-func (db *DB) full() bool { return db.Space().State == SpaceHard }
+func (db *DB) full() bool { return db.Space().State == space.Hard }
 
 // enter begins a call; leave must follow if it returns nil.
 func (db *DB) enter(ctx context.Context) error {
@@ -150,7 +154,7 @@ func (db *DB) Close() error {
 func (db *DB) closeNow() error {
 	db.unwatch() // waits for a scrape, which may be in a call: not under db.life
 	if db.guard != nil {
-		db.guard.close()
+		db.guard.Close()
 	}
 	if db.upkeep != nil {
 		db.upkeep.Close()

@@ -23,7 +23,7 @@
 //     server ends there and starts again from what is on disk.
 //   - A reader never sees a commit that is not durable yet.
 //
-// A DB owns two goroutines, the disk guard (watermark.go) and the upkeep
-// (internal/upkeep), and what Pebble starts; Close ends them. cmd/parley opens the store; everything else takes the
-// interfaces of package conversation.
+// A DB owns two goroutines, the disk guard (internal/space) and the upkeep
+// (internal/upkeep), and what Pebble starts; Close ends them. cmd/parley opens the
+// store; everything else takes the interfaces of package conversation.
 package pebble

@@ -12,6 +12,7 @@ import (
 	"parley/persistence/pebble/internal/layout"
 	"parley/persistence/pebble/internal/ondisk"
 	"parley/persistence/pebble/internal/opening"
+	"parley/persistence/pebble/internal/space"
 	"parley/persistence/pebble/internal/synced"
 	"parley/persistence/pebble/internal/upgrade"
 	"parley/persistence/pebble/internal/upkeep"
@@ -26,8 +27,8 @@ type starting struct {
 	health *health
 	lock   *pebble.Lock
 	unlock func() error
-	guard  *guard     // nil: no disk to watch
-	marks  *synced.FS // nil: a store in memory
+	guard  *space.Guard // nil: no disk to watch
+	marks  *synced.FS   // nil: a store in memory
 	lost   int64
 	where  string
 }
@@ -42,13 +43,18 @@ func (s *starting) watch(fs vfs.FS) {
 	if s.o.FreeSpace != nil {
 		read = func() (free, total uint64, err error) { return s.o.FreeSpace(s.dir) }
 	}
-	s.guard = &guard{
-		log: s.o.Logger, read: read, every: s.o.CheckEvery,
-		ballastFS: fs, ballastPath: fs.PathJoin(s.dir, ballastFile),
-	}
-	_ = fs.Remove(s.guard.ballastPath)
-	s.o.MemTableBytes = s.guard.first(s.o)
-	s.fs = vfs.OnDiskFull(fs, s.guard.dropBallast)
+	unread := &limit{}
+	s.guard, s.o.MemTableBytes = space.New(space.Disk{
+		Log: s.o.Logger, Read: read, Every: s.o.CheckEvery,
+		Unread: func(err error) {
+			if n, ok := unread.take(time.Now()); ok {
+				s.o.Logger.Debug("free disk space cannot be read", "error", err, "times", n)
+			}
+		},
+		SoftFree: s.o.SoftFree, HardFree: s.o.HardFree, MemTable: s.o.MemTableBytes,
+		Ballast: s.o.Ballast, BallastAt: fs.PathJoin(s.dir, ballastFile), FS: fs,
+	})
+	s.fs = vfs.OnDiskFull(fs, s.guard.DropBallast)
 }
 
 // prepare writes down how much of each file is there, before Pebble may change
@@ -112,7 +118,7 @@ func (s *starting) start() (*DB, error) {
 		marks: s.marks, unlock: s.unlock, writes: pebble.Sync,
 	}
 	if s.guard != nil {
-		s.guard.start()
+		s.guard.Start()
 	}
 	if s.marks != nil {
 		if err := ondisk.WriteReadme(s.fs, s.dir); err != nil {

@@ -20,6 +20,7 @@ import (
 	"parley/conversation"
 	"parley/metrics"
 	"parley/persistence/pebble/internal/layout"
+	"parley/persistence/pebble/internal/space"
 )
 
 // disk is a disk whose free space the test sets.
@@ -61,19 +62,19 @@ func TestWatermarks(t *testing.T) {
 	for _, c := range []struct {
 		free         uint64
 		outer, inner bool // is it written
-		state        SpaceState
+		state        space.Level
 	}{
-		{5000, true, true, SpaceOK},
-		{1000, true, true, SpaceOK},
-		{999, false, true, SpaceSoft},
-		{400, false, true, SpaceSoft},
-		{399, false, false, SpaceHard},
-		{0, false, false, SpaceHard},
-		{700, false, true, SpaceSoft},
-		{1001, true, true, SpaceOK},
+		{5000, true, true, space.OK},
+		{1000, true, true, space.OK},
+		{999, false, true, space.Soft},
+		{400, false, true, space.Soft},
+		{399, false, false, space.Hard},
+		{0, false, false, space.Hard},
+		{700, false, true, space.Soft},
+		{1001, true, true, space.OK},
 	} {
 		d.free.Store(c.free)
-		db.guard.check()
+		db.guard.Check()
 		if got := db.Space(); got != (Space{Free: c.free, Total: 10000, Soft: 1000, Hard: 400, State: c.state, Known: true}) {
 			t.Errorf("%d bytes free: %+v", c.free, got)
 		}
@@ -106,7 +107,7 @@ func TestWatermarks(t *testing.T) {
 
 	// Refusals that the writer has to know of come first, whatever the disk says.
 	d.free.Store(0)
-	db.guard.check()
+	db.guard.Check()
 	if err := db.Commit(t.Context(), k, crashCommit(k, h.Epoch-1, h.Last)); !errors.Is(err, conversation.ErrFenced) {
 		t.Errorf("an old writer on a full disk: %v", err)
 	}
@@ -116,13 +117,13 @@ func TestWatermarks(t *testing.T) {
 	}
 	// While the disk gives no answer what was known stays.
 	d.broken.Store(true)
-	db.guard.check()
-	if db.Space().State != SpaceHard {
+	db.guard.Check()
+	if db.Space().State != space.Hard {
 		t.Error("a disk that cannot be read counts as empty")
 	}
 	d.broken.Store(false)
 	d.free.Store(5000)
-	db.guard.check()
+	db.guard.Check()
 }
 
 func TestWatermarksOff(t *testing.T) {
@@ -135,29 +136,6 @@ func TestWatermarksOff(t *testing.T) {
 	}
 	if err := db.Commit(t.Context(), crashKey(0), crashCommit(crashKey(0), h.Epoch, 0)); err != nil {
 		t.Errorf("nothing free, watermarks off: %v", err)
-	}
-}
-
-// The automatic watermarks are useful on a large disk and harmless on a small one.
-func TestAutomaticWatermarks(t *testing.T) {
-	const mib, gib = 1 << 20, 1 << 30
-	for _, c := range []struct {
-		soft, hard         int64
-		memTable           int64
-		total              uint64
-		wantSoft, wantHard uint64
-	}{
-		{Auto, Auto, 128 * mib, 250 * gib, gib, gib / 4},
-		{Auto, Auto, 32 * mib, 250 * gib, 512 * mib, 128 * mib},
-		{Auto, Auto, 128 * mib, 2000 * mib, 200 * mib, 50 * mib},
-		{Auto, 7, 128 * mib, 250 * gib, gib, 7},
-		{9, Auto, 128 * mib, 250 * gib, 9, 2},
-		{0, 0, 128 * mib, 250 * gib, 0, 0},
-	} {
-		soft, hard := watermarks(c.soft, c.hard, c.memTable, c.total)
-		if soft != c.wantSoft || hard != c.wantHard {
-			t.Errorf("%+v: %d, %d", c, soft, hard)
-		}
 	}
 }
 
@@ -181,7 +159,7 @@ func TestGuardTicks(t *testing.T) {
 	d.free.Store(1)
 	<-reads
 	<-reads // the one before this has been judged
-	if db.Space().State != SpaceSoft {
+	if db.Space().State != space.Soft {
 		t.Errorf("space %+v", db.Space())
 	}
 	go func() {
@@ -233,7 +211,7 @@ func TestBallast(t *testing.T) {
 	if err := db.Commit(t.Context(), k, c); !errors.Is(err, conversation.ErrFull) {
 		t.Errorf("the commit after it: %v", err)
 	}
-	db.guard.check()
+	db.guard.Check()
 	if err := db.Commit(t.Context(), k, c); err != nil {
 		t.Errorf("a commit after there was room: %v", err)
 	}
@@ -323,14 +301,16 @@ func TestMetrics(t *testing.T) {
 	o := testOptions(t)
 	o.Metrics = metrics.NewPersistence(registry)
 	o.SoftFree, o.HardFree, o.CheckEvery = 1000, 400, time.Hour
-	o.FreeSpace = func(string) (uint64, uint64, error) { return 700, 10000, nil }
+	var free atomic.Uint64
+	free.Store(700)
+	o.FreeSpace = func(string) (uint64, uint64, error) { return free.Load(), 10000, nil }
 	db := openMem(t, vfs.NewMem(), o)
 	k := crashKey(0)
 	if _, err := db.Acquire(t.Context(), k, conversation.AcquireHow{Create: true}); !errors.Is(err, conversation.ErrFull) {
 		t.Fatal(err)
 	}
-	db.guard.soft = 0
-	db.guard.check()
+	free.Store(1000)
+	db.guard.Check()
 	h, err := db.Acquire(t.Context(), k, conversation.AcquireHow{Create: true})
 	if err != nil {
 		t.Fatal(err)
@@ -361,7 +341,7 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 	s, ok := db.stats()
-	if !ok || s.WALBytesIn == 0 || s.DiskFree != 700 || s.HardFree != 400 || !s.Healthy || len(s.LevelBytes) != 7 {
+	if !ok || s.WALBytesIn == 0 || s.DiskFree != 1000 || s.HardFree != 400 || !s.Healthy || len(s.LevelBytes) != 7 {
 		t.Errorf("stats %+v, %v", s, ok)
 	}
 	if s.Fsync.Count == 0 || s.Fsync.Sum > 60 || s.Fsync.Buckets[10] != s.Fsync.Count {
