@@ -306,6 +306,29 @@ func TestSeenIsCoalesced(t *testing.T) {
 	})
 }
 
+// Of several read cursors of one user that are stored together the highest counts,
+// whatever order they came in.
+func TestSeenGoesForward(t *testing.T) {
+	withHarness(t, nil, func(t *testing.T, h *harness) {
+		h.create(mainKey)
+		h.ok(h.tell(mainKey, conversation.Update{Title: new("a title")}))
+		before := len(h.store.Commits())
+		for _, seq := range []conversation.Seq{1, 2, 1} {
+			h.silent(h.tell(mainKey, conversation.Seen{User: ada, Seq: seq}))
+		}
+		time.Sleep(h.cfg.SeenEvery)
+		synctest.Wait()
+		if n := len(h.store.Commits()) - before; n != 1 {
+			t.Fatalf("%d commits", n)
+		}
+		for s, err := range h.store.Sessions(t.Context(), conversation.Page{Tenant: mainKey.Tenant, For: ada}) {
+			if err != nil || s.Seen != 2 {
+				t.Errorf("seen %d, %v", s.Seen, err)
+			}
+		}
+	})
+}
+
 func TestSnapshots(t *testing.T) {
 	withHarness(t, func(h *harness) {
 		h.cfg.SnapshotEvery = 20

@@ -94,3 +94,28 @@ func TestEraseFails(t *testing.T) {
 		h.ok(h.tell(mainKey, say("a", "hello")))
 	})
 }
+
+// While a session is still at work nothing of it is deleted, and nobody is told that it
+// is gone: what it does until it has left memory belongs to the time before.
+func TestEraseWaitsForTheSession(t *testing.T) {
+	withHarness(t, nil, func(t *testing.T, h *harness) {
+		h.create(mainKey)
+		h.ok(h.tell(mainKey, say("a", "work")))
+		call := h.call()
+		busy := make(pause)
+		h.e.send(h.e.registry.Actor(mainKey), busy)
+		done := make(chan error, 1)
+		go func() { done <- h.e.Erase(t.Context(), mainKey, ada) }()
+		call.Delta(0, "Bonj")
+		synctest.Wait()
+		if len(done) != 0 || len(h.pub.Erased()) != 0 || len(h.stored(mainKey)) == 0 {
+			t.Error("the session is erased while it is in memory")
+		}
+		close(busy)
+		err := <-done
+		synctest.Wait()
+		if err != nil || len(h.pub.Erased()) != 1 || len(h.stored(mainKey)) != 0 || !call.Over() {
+			t.Errorf("%v, told %v", err, h.pub.Erased())
+		}
+	})
+}

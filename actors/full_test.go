@@ -58,6 +58,31 @@ func TestFullAfterTheDoor(t *testing.T) {
 	})
 }
 
+// A store that has no room even for running work has none for anything new: others are
+// refused at the door for a while, and it is not tried at the cost of their memory.
+func TestFullForRunningWork(t *testing.T) {
+	withHarness(t, nil, func(t *testing.T, h *harness) {
+		other := conversation.SessionKey{Tenant: "acme", Session: "bbbbbbbbbbbbbbbb"}
+		h.create(other)
+		h.create(mainKey)
+		h.ok(h.tell(mainKey, say("a", "work")))
+		h.store.FailCommit(func(int, conversation.SessionKey, conversation.Commit) (error, bool) {
+			return conversation.ErrFull, false
+		})
+		h.reply(actorstest.Text("done"))
+		if h.active(mainKey) {
+			t.Fatal("what was refused is in memory")
+		}
+		h.refused(h.tell(other, say("a", "hello")), conversation.StorageFull)
+		if !h.active(other) {
+			t.Error("a session has lost its memory for a message that could not be stored")
+		}
+		h.store.FailCommit(nil)
+		time.Sleep(h.cfg.FullPause)
+		h.ok(h.tell(other, say("a", "hello")))
+	})
+}
+
 // What waited at the door of a session while the disk filled up is refused there.
 func TestFullWhileHeld(t *testing.T) {
 	store := &racing{}

@@ -102,6 +102,42 @@ func TestDeltas(t *testing.T) {
 	})
 }
 
+// lateSpeaker is a model that goes on with its text a second after it was stopped.
+type lateSpeaker struct{}
+
+func (lateSpeaker) Label() string { return "late" }
+
+func (lateSpeaker) Stream(ctx context.Context, _ conversation.Request) iter.Seq2[conversation.Output, error] {
+	return func(yield func(conversation.Output, error) bool) {
+		if !yield(conversation.Output{Delta: "Bonj"}, nil) {
+			return
+		}
+		<-ctx.Done()
+		time.Sleep(time.Second)
+		if yield(conversation.Output{Delta: "our"}, nil) {
+			yield(conversation.Output{}, ctx.Err())
+		}
+	}
+}
+
+// Nothing of a call is shown once it was stopped, also if its model goes on: followers
+// were told that the draft has ended.
+func TestNothingIsShownAfterTheStop(t *testing.T) {
+	withHarness(t, func(h *harness) { h.models = map[string]conversation.Model{"": lateSpeaker{}} }, func(t *testing.T, h *harness) {
+		h.create(mainKey)
+		h.ok(h.tell(mainKey, say("a", "hello")))
+		h.ok(h.tell(mainKey, conversation.Cancel{By: conversation.ByUser}))
+		if n := len(h.dropped()); n != 1 {
+			t.Errorf("%d drafts have ended", n)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if d := h.deltas(); len(d) != 1 || d[0].Text != "Bonj" {
+			t.Errorf("%+v", d)
+		}
+	})
+}
+
 // A view that waits for a commit brings the text that was shown meanwhile: its
 // reader was not there to see it.
 func TestDraftsOfALateView(t *testing.T) {

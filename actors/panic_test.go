@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"parley/actors/actorstest"
 	"parley/actors/internal/calls"
@@ -75,6 +76,26 @@ func TestPanicDuringCommit(t *testing.T) {
 		if h.count(mainKey, conversation.KindResponse) != 1 {
 			t.Errorf("%v", kinds(h.stored(mainKey)))
 		}
+	})
+}
+
+// unhappy is a histogram that cannot be written to.
+type unhappy struct{ prometheus.Histogram }
+
+func (unhappy) Observe(float64) { panic("broken") }
+
+// A command whose commit is there and cannot set out has two reasons to be refused: its
+// own, and that the session leaves. It is answered once, and can be told again.
+func TestPanicWhileCommitBegins(t *testing.T) {
+	withHarness(t, nil, func(t *testing.T, h *harness) {
+		h.create(mainKey)
+		good := h.m.CommitEvents
+		h.m.CommitEvents = unhappy{good}
+		h.refused(h.tell(mainKey, say("a", "work")), conversation.Internal)
+		h.m.CommitEvents = good
+		h.ok(h.tell(mainKey, say("a", "work")))
+		h.reply(actorstest.Text("done"))
+		h.assertComplete(mainKey)
 	})
 }
 

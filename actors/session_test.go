@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"math/rand/v2"
 	"runtime"
@@ -233,6 +234,63 @@ func TestTranscriptIsReadAgain(t *testing.T) {
 			}
 		}
 		h.reply(actorstest.Text("Ada"))
+	})
+}
+
+// heldRecords is a store that has read a log, and holds it back.
+type heldRecords struct {
+	conversation.Store
+	hold, release chan struct{} // closed by the test: hold before the read that waits for release
+}
+
+func (s *heldRecords) Records(ctx context.Context, key conversation.SessionKey, r conversation.Range) iter.Seq2[conversation.Record, error] {
+	return func(yield func(conversation.Record, error) bool) {
+		var all []conversation.Record
+		for record, err := range s.Store.Records(ctx, key, r) {
+			if err != nil {
+				yield(record, err)
+				return
+			}
+			all = append(all, record)
+		}
+		select {
+		case <-s.hold:
+			<-s.release
+		default:
+		}
+		for _, record := range all {
+			if !yield(record, nil) {
+				return
+			}
+		}
+	}
+}
+
+// What becomes durable while a transcript is read is behind it when the model is asked.
+func TestStoredWhileTranscriptIsRead(t *testing.T) {
+	store := &heldRecords{}
+	withHarness(t, func(h *harness) {
+		store.hold, store.release = make(chan struct{}), make(chan struct{})
+		store.Store, h.through = h.store, store
+	}, func(t *testing.T, h *harness) {
+		h.create(mainKey)
+		h.ok(h.tell(mainKey, say("a", "one")))
+		h.reply(actorstest.Text("hello"))
+		time.Sleep(h.cfg.CacheIdle + time.Second)
+		synctest.Wait()
+		close(store.hold)
+		h.ok(h.tell(mainKey, say("b", "two")))
+		if n := len(h.model.Open()); n != 0 {
+			t.Fatal("the transcript was not read again: the test shows nothing")
+		}
+		h.ok(h.tell(mainKey, say("c", "three")))
+		close(store.release)
+		h.reply(actorstest.Text("that was two"))
+		if got := texts(h.call().Request); !slices.Contains(got, "one") || !slices.Contains(got, "three") {
+			t.Errorf("the model is shown %q", got)
+		}
+		h.reply(actorstest.Text("and three"))
+		h.assertComplete(mainKey)
 	})
 }
 
