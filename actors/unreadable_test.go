@@ -2,7 +2,9 @@ package actors
 
 import (
 	"bytes"
+	"context"
 	"fmt"
+	"iter"
 	"log/slog"
 	"strings"
 	"sync"
@@ -168,4 +170,143 @@ func TestScanOfAStoreThatIsAway(t *testing.T) {
 			t.Errorf("%d of 100 are back", n)
 		}
 	})
+}
+
+// sick is a store that cannot serve some sessions, and says nothing that helps.
+type sick struct {
+	conversation.Store
+	mu    sync.Mutex
+	ill   map[conversation.SessionKey]bool
+	tries map[conversation.SessionKey]int // of any session
+}
+
+// set changes or reads what the store knows.
+func (s *sick) set(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f()
+}
+
+func (s *sick) Acquire(ctx context.Context, key conversation.SessionKey, how conversation.AcquireHow) (conversation.Head, error) {
+	s.mu.Lock()
+	s.tries[key]++
+	ill, slow := s.ill[key], len(s.ill) > 0
+	s.mu.Unlock()
+	if ill {
+		return conversation.Head{}, errLine
+	}
+	if slow { // the failures are known first
+		time.Sleep(time.Millisecond)
+	}
+	return s.Store.Acquire(ctx, key, how)
+}
+
+// Sessions that cannot be loaded, however many they are and how long that lasts, do not
+// keep the scan for due work from those behind them; and they are not given up.
+func TestScanPassesSickSessions(t *testing.T) {
+	const parallel, sickOnes, healthyOnes = 4, 50, 10
+	store := &sick{ill: map[conversation.SessionKey]bool{}, tries: map[conversation.SessionKey]int{}}
+	withHarness(t, func(h *harness) {
+		store.Store, h.through = h.store, store
+		h.cfg.DueParallel, h.cfg.ModelIdle, h.cfg.ModelLimit = parallel, 24*time.Hour, 24*time.Hour
+	}, func(t *testing.T, h *harness) {
+		name := func(i int) conversation.SessionKey {
+			return conversation.SessionKey{Tenant: "acme", Session: conversation.SessionID(fmt.Sprintf("aaaaaaaaaaaa%04d", i))}
+		}
+		for i := range sickOnes + healthyOnes {
+			h.create(name(i))
+			h.ok(h.tell(name(i), say("a", "work")))
+			time.Sleep(time.Millisecond) // each is due behind the one before
+		}
+		store.set(func() {
+			for i := range sickOnes {
+				store.ill[name(i)] = true
+			}
+		})
+		h.restart()
+		store.set(func() { clear(store.tries) })
+		rounds := sickOnes/parallel + 2 // one that breaks off in the middle of the healthy ones has loaded some
+		time.Sleep(time.Duration(rounds) * h.cfg.DueEvery)
+		synctest.Wait()
+		if n := h.e.registry.Count(); n != healthyOnes {
+			t.Errorf("%d of %d healthy sessions are loaded", n, healthyOnes)
+		}
+		time.Sleep(time.Duration(2*rounds) * h.cfg.DueEvery)
+		synctest.Wait()
+		total := 0
+		store.set(func() {
+			for i := range sickOnes {
+				n := store.tries[name(i)]
+				total += n
+				if n < 2 {
+					t.Errorf("session %d was tried %d times", i, n)
+				}
+			}
+		})
+		if most := 3 * rounds * 2 * parallel; total > most {
+			t.Errorf("%d attempts: a scan makes more than %d", total, 2*parallel)
+		}
+		store.set(func() { clear(store.ill) })
+		time.Sleep(h.cfg.DueEvery)
+		synctest.Wait()
+		if n := h.e.registry.Count(); n != sickOnes+healthyOnes {
+			t.Errorf("%d of %d are loaded after the first scan in which all can be", n, sickOnes+healthyOnes)
+		}
+	})
+}
+
+// dueList is a store in which some sessions are due; an empty name cannot be read.
+type dueList struct {
+	conversation.Store
+	names []conversation.SessionID
+}
+
+func (l dueList) Due(context.Context, time.Time) iter.Seq2[conversation.SessionKey, error] {
+	return func(yield func(conversation.SessionKey, error) bool) {
+		for _, name := range l.names {
+			var err error
+			if name == "" {
+				err = errLine
+			}
+			if !yield(conversation.SessionKey{Tenant: "acme", Session: name}, err) {
+				return
+			}
+		}
+	}
+}
+
+// A scan that begins in the middle comes round, to where it began.
+func TestDueFrom(t *testing.T) {
+	for _, c := range []struct{ due, behind, want string }{
+		{"a b c d", "", "a b c d"},
+		{"a b c d", "b", "c d a b"},
+		{"a b c d", "d", "a b c d"},
+		{"a b c d", "x", "a b c d"},
+		{"", "a", ""},
+		{"a b  c", "", "a b !"},
+		{"a b  c", "a", "b !"},
+		{"a b  c", "c", "!"},
+	} {
+		var store dueList
+		if c.due != "" {
+			for name := range strings.SplitSeq(c.due, " ") {
+				store.names = append(store.names, conversation.SessionID(name))
+			}
+		}
+		behind := conversation.SessionKey{}
+		if c.behind != "" {
+			behind = conversation.SessionKey{Tenant: "acme", Session: conversation.SessionID(c.behind)}
+		}
+		var got []string
+		for key, err := range dueFrom(t.Context(), store, time.Time{}, behind) {
+			if err != nil {
+				got = append(got, "!")
+				break
+			}
+			got = append(got, string(key.Session))
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%q behind %q: %q", c.due, c.behind, got)
+		}
+	}
 }
