@@ -53,15 +53,28 @@ func record(seqs ...conversation.Seq) (r conversation.Record) {
 
 // shown takes the events that a subscription brings until it waits or fails.
 func shown(s *Subscription) (seqs []conversation.Seq, err error) {
+	seqs, err = brought(s)
+	return slices.DeleteFunc(seqs, func(seq conversation.Seq) bool { return seq == 0 }), err
+}
+
+// brought is shown with a 0 for synced, which comes once at most.
+func brought(s *Subscription) (seqs []conversation.Seq, err error) {
 	stopped, stop := context.WithCancel(context.Background())
 	stop()
-	for {
+	for synced := false; ; {
 		d, err := s.Next(stopped)
 		if errors.Is(err, context.Canceled) {
 			return seqs, nil
 		}
 		if err != nil {
 			return seqs, err
+		}
+		if d.Synced {
+			if synced {
+				return seqs, errors.New("synced comes again")
+			}
+			synced = true
+			seqs = append(seqs, 0)
 		}
 		for _, e := range d.Events {
 			seqs = append(seqs, e.Seq)
@@ -245,5 +258,58 @@ func TestGoneTakesItsTree(t *testing.T) {
 		if o.Ended() {
 			t.Errorf("%s of %s is gone, too", o.key.Session, o.key.Tenant)
 		}
+	}
+}
+
+// Synced is shown once: behind the last event that was stored at the begin, and before
+// what came since.
+func TestSyncedBehindTheHead(t *testing.T) {
+	hub := NewHub(nil)
+	key := gatewaytest.Key("s1")
+	log := &storedLog{head: 3, records: []conversation.Record{record(1), record(2), record(3), record(4)}}
+	log.viewed = func() { hub.Publish(key, record(4).Events) }
+	limits := protocol.DefaultLimits()
+	limits.ReplayPage = 2
+	s, _, err := hub.Subscribe(t.Context(), log, limits, Options{Key: key, Values: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	got, err := brought(s)
+	if want := []conversation.Seq{1, 2, 3, 0, 4}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("shown %v, %v; want %v, where 0 is synced", got, err, want)
+	}
+}
+
+// Who knows more than is stored knows another log, and is not let into this one.
+func TestSinceOfAnotherLog(t *testing.T) {
+	hub := NewHub(nil)
+	log := &storedLog{head: 3, records: []conversation.Record{record(1, 2, 3)}}
+	for since, conflict := range map[conversation.Seq]bool{3: false, 4: true} {
+		s, _, err := hub.Subscribe(t.Context(), log, protocol.DefaultLimits(), Options{Key: gatewaytest.Key("s1"), Since: since})
+		if err == nil {
+			s.Close()
+		}
+		var refused *conversation.Error
+		if errors.As(err, &refused) != conflict || conflict && refused.Code != conversation.Conflict {
+			t.Errorf("since %d of 3: %v", since, err)
+		}
+	}
+	if n := len(hub.shard(gatewaytest.Key("s1")).followers); n != 0 {
+		t.Errorf("%d sessions are still followed", n)
+	}
+}
+
+// A follow is answered before anything that it brings, and what it replaces brings
+// nothing any more from the answer on.
+func TestFollowAgain(t *testing.T) {
+	hub, old := queueOf(10)
+	again := old.queue.NewSubscription(Options{Key: old.key})
+	hub.add(again)
+	again.start(Start{Since: 5, Replace: old, Answer: func(dst []byte) []byte { return append(dst, "answer"...) }}, conversation.View{Head: 5})
+	hub.Publish(old.key, record(6).Events)
+	got := drain(old.queue)
+	if len(got) != 3 || got[0] != "answer" || !strings.Contains(got[1], "synced") || !strings.Contains(got[2], "session_closed") {
+		t.Errorf("shown %q, want the answer, synced and the event, each once", got)
 	}
 }
