@@ -37,6 +37,52 @@ func holdSync(fs vfs.FS) *heldSync {
 	return h
 }
 
+// Close waits for the calls that run: a commit on its way to the disk is finished, and
+// nothing is taken down under it.
+func TestCloseWaitsForCalls(t *testing.T) {
+	fs := holdSync(vfs.NewMem())
+	db := openMem(t, fs, testOptions(t))
+	k := crashKey(0)
+	h, err := db.Acquire(t.Context(), k, conversation.AcquireHow{Create: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ahead atomic.Bool
+	through := make(chan struct{}) // the commit is
+	unwatch := db.unwatch
+	db.unwatch = func() { // the first thing that is taken down
+		ahead.Store(true)
+		<-through
+		unwatch()
+	}
+	fs.armed.Store(true)
+	committed, closed := make(chan error, 1), make(chan error, 1)
+	go func() {
+		defer close(through)
+		committed <- db.Commit(t.Context(), k, crashCommit(k, h.Epoch, 0))
+	}()
+	<-fs.entered
+	go func() { closed <- db.Close() }()
+	for db.life.TryRLock() { // until Close waits for the call, or has gone ahead
+		db.life.RUnlock()
+		if ahead.Load() {
+			break
+		}
+		runtime.Gosched()
+	}
+	if ahead.Load() {
+		t.Error("the store is taken down while a commit is on its way")
+	}
+	fs.armed.Store(false)
+	close(fs.release)
+	if err := errors.Join(<-committed, <-closed); err != nil {
+		t.Error(err)
+	}
+	if err := db.Commit(t.Context(), k, crashCommit(k, h.Epoch, following(0))); !errors.Is(err, conversation.ErrClosed) {
+		t.Errorf("a commit after that: %v", err)
+	}
+}
+
 // An erasure waits for the commits of sub-sessions that are on their way to the
 // disk: if it went past one of them, the sub-session would be stored without the
 // session that it belongs to.

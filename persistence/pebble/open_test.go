@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -123,6 +124,18 @@ func TestOpenNewerVersion(t *testing.T) {
 	_ = f.Close()
 	_, err = openOn(fs, "store", testOptions(t))
 	wantOpenError(t, err, OpenTooNew, "store was written by a newer version (format 26 > 24)")
+}
+
+// A store without its log id is damaged: with none at all every client would take it
+// for the log that it knows.
+func TestOpenWithoutLogID(t *testing.T) {
+	fs := vfs.NewMem()
+	db := openMem(t, fs, testOptions(t))
+	if err := errors.Join(db.p.Delete(layout.KeyLog, pebble.Sync), db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	_, err := openOn(fs, "store", testOptions(t))
+	wantOpenError(t, err, OpenFailed, "its schema or log key is damaged")
 }
 
 // A crash between the two openings of a new store leaves one that is finished by
@@ -351,11 +364,15 @@ func TestFailingWrites(t *testing.T) {
 func TestFailingLog(t *testing.T) {
 	fs := vfs.NewMem()
 	var broken atomic.Bool
+	var tables atomic.Int32
 	fatal := make(chan error, 1)
 	o := Options{MemTableBytes: 1 << 20, OnFatal: func(err error) { fatal <- err }}
 	db, err := openOn(errorfs.Wrap(fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
 		if broken.Load() && strings.HasSuffix(op.Path, ".log") && op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
 			return errors.New("bad sector")
+		}
+		if op.Kind == errorfs.OpCreate && strings.HasSuffix(op.Path, ".sst") {
+			tables.Add(1)
 		}
 		return nil
 	})), "store", o)
@@ -393,8 +410,24 @@ func TestFailingLog(t *testing.T) {
 	if err := db.Delete(t.Context(), k); !errors.Is(err, conversation.ErrClosed) {
 		t.Errorf("the next erasure: %v", err)
 	}
+	before := tables.Load()
 	if err := db.Close(); err == nil || !strings.Contains(err.Error(), "bad sector") {
 		t.Errorf("close: %v", err)
+	}
+	if tables.Load() > before {
+		t.Error("the stop wrote a table of what is not known to be in the log")
+	}
+}
+
+// That nothing can be written any more is told once, by the call that found it.
+func TestFatalIsToldOnce(t *testing.T) {
+	var told []error
+	h := &health{log: slog.New(slog.DiscardHandler), onFatal: func(err error) { told = append(told, err) }}
+	for range 2 {
+		pebbleLogger{h}.Fatalf("bad %s", "sector")
+	}
+	if len(told) != 1 || !strings.Contains(told[0].Error(), "bad sector") || h.dead() == nil {
+		t.Errorf("told %v, remembered %v", told, h.dead())
 	}
 }
 

@@ -60,7 +60,7 @@ func TestMissingRecord(t *testing.T) {
 			for _, r := range records {
 				got = append(got, r.Events[len(r.Events)-1].Seq)
 			}
-			if errors.Is(err, errGap) != c.gap || err != nil && !c.gap || !slices.Equal(got, c.want) {
+			if errors.Is(err, errGap) != c.gap || errors.Is(err, conversation.ErrDamaged) != c.gap || err != nil && !c.gap || !slices.Equal(got, c.want) {
 				t.Errorf("record %d of %d lost (up to %d of %d), %s: read %v, %v; want %v, gap %v", lost, commits, from, end, name, got, err, c.want, c.gap)
 			}
 		}
@@ -71,4 +71,62 @@ func reversed(s []conversation.Seq) []conversation.Seq {
 	s = slices.Clone(s)
 	slices.Reverse(s)
 	return s
+}
+
+// A stored value that cannot be read is damage, which stays until a person has acted:
+// it is not tried again as a failed read is.
+func TestDamagedValues(t *testing.T) {
+	k := crashKey(0)
+	for name, damaged := range map[string]struct {
+		key  []byte
+		read func(db *DB) error
+	}{
+		"head": {layout.KeyHead(nil, k), func(db *DB) error { _, err := db.Head(t.Context(), k); return err }},
+		"key": {layout.KeyUnique(nil, k, conversation.Key{Source: "n", Part: 1}), func(db *DB) error {
+			_, err := db.Find(t.Context(), k, []conversation.Key{{Source: "n", Part: 1}})
+			return err
+		}},
+		"record": {layout.KeyRecord(nil, k, following(0)), func(db *DB) error {
+			_, err := listOf(db.Records(t.Context(), k, conversation.Range{}))
+			return err
+		}},
+	} {
+		db := openMem(t, vfs.NewMem(), testOptions(t))
+		h, err := db.Acquire(t.Context(), k, conversation.AcquireHow{Create: true})
+		if err == nil {
+			err = db.Commit(t.Context(), k, crashCommit(k, h.Epoch, 0))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := damaged.read(db); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if err := db.p.Set(damaged.key, []byte{1}, pebble.Sync); err != nil {
+			t.Fatal(err)
+		}
+		if err := damaged.read(db); !errors.Is(err, conversation.ErrDamaged) {
+			t.Errorf("a damaged %s: %v", name, err)
+		}
+	}
+}
+
+// The heads of sessions that nobody uses do not fill the memory.
+func TestHeadsAreForgotten(t *testing.T) {
+	o := testOptions(t)
+	o.Heads = 64
+	db := openMem(t, vfs.NewMem(), o)
+	for i := range 4 * o.Heads {
+		k := crashKey(i)
+		h, err := db.Acquire(t.Context(), k, conversation.AcquireHow{Create: true})
+		if err == nil {
+			err = db.Commit(t.Context(), k, crashCommit(k, h.Epoch, 0))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := db.cache.count(); n == 0 || n > int64(o.Heads) {
+		t.Errorf("%d heads are kept of %d sessions, at most %d may be", n, 4*o.Heads, o.Heads)
+	}
 }

@@ -231,6 +231,56 @@ func TestOpenRefusesDamage(t *testing.T) {
 	}
 }
 
+// A store that has lost its markers and what says how much was synced, as a copy that
+// skips small and empty files leaves it, is no empty directory: its tables, or its log
+// alone, say that it was one. What is damaged in it is refused without those lengths, too.
+func TestOpenWithoutLengths(t *testing.T) {
+	without := func(t *testing.T, dir string, ends ...string) {
+		for name := range fileSizes(dir) {
+			if slices.ContainsFunc(ends, func(end string) bool { return strings.HasPrefix(name, end) || strings.HasSuffix(name, end) }) {
+				must(os.Remove(filepath.Join(dir, name)))
+			}
+		}
+	}
+	flip := func(t *testing.T, dir string, at func(size int) int) {
+		edit(t, newestFile(t, dir, "MANIFEST-", ""), func(b []byte) []byte { b[at(len(b))] ^= 4; return b })
+	}
+	for _, c := range []struct {
+		name    string
+		left, n int
+		damage  func(t *testing.T, dir string)
+	}{
+		{"tables alone", leftClosed, 30, func(t *testing.T, dir string) {
+			without(t, dir, "marker.", ondisk.SyncedFile, ondisk.ReadmeFile, ".log")
+		}},
+		{"a log alone", leftKilled, 3, func(t *testing.T, dir string) {
+			without(t, dir, "marker.", ondisk.SyncedFile, ondisk.ReadmeFile, ".sst") // the first log of a new store becomes one
+		}},
+		{"the end of the manifest after a stop", leftClosed, 30, func(t *testing.T, dir string) {
+			without(t, dir, ondisk.SyncedFile)
+			flip(t, dir, func(size int) int { return size - 1 })
+		}},
+		{"a log in the middle without its end", leftKilled, 3, func(t *testing.T, dir string) {
+			without(t, dir, ondisk.SyncedFile)
+			path := newestFile(t, dir, "", ".log")
+			number, _ := ondisk.LogNumber(filepath.Base(path))
+			must(os.WriteFile(filepath.Join(dir, fmt.Sprintf("%06d.log", number+1)), nil, 0o600))
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := leftStore(t, c.left, c.n)
+			c.damage(t, dir)
+			before := contents(t, vfs.Default, dir)
+			db, err := Open(dir, testOptions(t))
+			if err == nil {
+				_ = db.Close()
+			}
+			wantOpenError(t, err, OpenCorrupt, dir+" is damaged")
+			wantUnchanged(t, vfs.Default, dir, before, true)
+		})
+	}
+}
+
 // Each byte of a young store's manifest matters, and each is looked at.
 func TestOpenRefusesFlippedManifest(t *testing.T) {
 	for _, left := range []int{leftKilled, leftDark} {

@@ -56,6 +56,9 @@ func TestWatermarks(t *testing.T) {
 	db := onDisk(t, d, nil)
 	k := crashKey(0)
 	h, err := db.Acquire(t.Context(), k, conversation.AcquireHow{Create: true})
+	if err == nil {
+		_, err = db.Acquire(t.Context(), crashKey(1), conversation.AcquireHow{Create: true})
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,6 +102,11 @@ func TestWatermarks(t *testing.T) {
 		_, err := db.Acquire(t.Context(), conversation.SessionKey{Tenant: "acme", Session: conversation.SessionID("new" + c.state.String())}, conversation.AcquireHow{Create: true})
 		if c.outer && err != nil || !c.outer && !errors.Is(err, conversation.ErrFull) {
 			t.Errorf("%d bytes free: a new session: %v", c.free, err)
+		}
+		// What is stored already is taken into memory as long as its work may be written.
+		_, err = db.Acquire(t.Context(), crashKey(1), conversation.AcquireHow{})
+		if c.inner && err != nil || !c.inner && !errors.Is(err, conversation.ErrFull) {
+			t.Errorf("%d bytes free: a session that is there: %v", c.free, err)
 		}
 		if again, err := db.Head(t.Context(), k); err != nil || again.Last != h.Last {
 			t.Errorf("%d bytes free: head %+v, %v; want last %d", c.free, again, err, h.Last)
@@ -217,6 +225,60 @@ func TestBallast(t *testing.T) {
 	}
 	if _, err := disk0.Stat(ballast); err != nil {
 		t.Errorf("the ballast was not made again: %v", err)
+	}
+}
+
+// The ballast is made only where it leaves room for another one above the soft
+// watermark: it must not be what makes the disk full.
+func TestBallastNeedsRoom(t *testing.T) {
+	fs := vfs.NewMem()
+	d := &disk{}
+	d.total.Store(100 << 20)
+	d.free.Store(12<<20 - 1)
+	o := testOptions(t)
+	o.FreeSpace, o.CheckEvery, o.SoftFree, o.HardFree, o.Ballast = d.read, time.Hour, 10<<20, 1<<20, 1<<20
+	db := openMem(t, fs, o)
+	for _, c := range []struct {
+		free uint64
+		here bool
+	}{{12<<20 - 1, false}, {12 << 20, true}} {
+		d.free.Store(c.free)
+		db.guard.Check()
+		if _, err := fs.Stat(fs.PathJoin("store", ballastFile)); (err == nil) != c.here {
+			t.Errorf("%d bytes free: the ballast is there: %v", c.free, err == nil)
+		}
+	}
+}
+
+// A stop of a store on a full disk writes no table: the flush would be tried without
+// end. With room it does.
+func TestCloseOnFullDisk(t *testing.T) {
+	for free, wanted := range map[uint64]bool{5000: true, 0: false} {
+		d := &disk{}
+		d.total.Store(10000)
+		d.free.Store(5000)
+		var tables atomic.Int32
+		fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+			if op.Kind == errorfs.OpCreate && strings.HasSuffix(op.Path, ".sst") {
+				tables.Add(1)
+			}
+			return nil
+		}))
+		o := testOptions(t)
+		o.FreeSpace, o.CheckEvery, o.SoftFree, o.HardFree = d.read, time.Hour, 1000, 400
+		db := openMem(t, fs, o)
+		if _, err := db.Acquire(t.Context(), crashKey(0), conversation.AcquireHow{Create: true}); err != nil {
+			t.Fatal(err)
+		}
+		d.free.Store(free)
+		db.guard.Check()
+		before := tables.Load()
+		if err := db.Close(); err != nil {
+			t.Errorf("%d bytes free: %v", free, err)
+		}
+		if wrote := tables.Load() > before; wrote != wanted {
+			t.Errorf("%d bytes free: the stop wrote a table: %v", free, wrote)
+		}
 	}
 }
 

@@ -3,12 +3,14 @@ package layout
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"parley/conversation"
+	"parley/conversation/wire"
 )
 
 // tricky strings meet the escape often.
@@ -116,6 +118,29 @@ func TestLegacyPartKeyIsAPrefix(t *testing.T) {
 	for _, part := range []conversation.PartIndex{0, 1, 1<<32 - 1} {
 		if enc := KeyUnique(nil, k, conversation.Key{Source: "n1", Part: part}); !bytes.HasPrefix(enc, old) || len(enc) != len(old)+4 {
 			t.Errorf("part %d: %x beside %x", part, enc, old)
+		}
+	}
+}
+
+// A head that a newer program wrote is not read as if this one had written it.
+func TestHeadOfANewerProgram(t *testing.T) {
+	b := AppendHead(nil, &Head{Activity: 7, Listed: true}, wire.AppendHead(nil, wire.HeadRow{Epoch: 3}))
+	if h, err := DecodeHead(b); err != nil || !h.Listed || h.Activity != 7 || h.Row.Epoch != 3 {
+		t.Fatalf("%+v, %v", h, err)
+	}
+	b[0]++
+	if _, err := DecodeHead(b); !errors.Is(err, conversation.ErrTooNew) {
+		t.Errorf("read: %v", err)
+	}
+}
+
+// A session's tasks are listed with the newest first, by their number.
+func TestTasksOfASession(t *testing.T) {
+	k := conversation.SessionKey{Tenant: "acme", Session: "s"}
+	tasks := []conversation.TaskID{"t100-s", "t10-s", "t9-s", "t2-s", "t1-s"}
+	for i, task := range tasks[1:] {
+		if bytes.Compare(KeyTask(nil, k, tasks[i]), KeyTask(nil, k, task)) >= 0 {
+			t.Errorf("%s does not stand before %s", tasks[i], task)
 		}
 	}
 }
