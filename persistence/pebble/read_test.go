@@ -130,3 +130,26 @@ func TestHeadsAreForgotten(t *testing.T) {
 		t.Errorf("%d heads are kept of %d sessions, at most %d may be", n, 4*o.Heads, o.Heads)
 	}
 }
+
+// A task stands in the list of tasks once, also in a store that an older program left
+// with an entry of another time.
+func TestTaskOfAnotherTime(t *testing.T) {
+	db := openMem(t, vfs.NewMem(), testOptions(t))
+	k := crashKey(0)
+	h, err := db.Acquire(t.Context(), k, conversation.AcquireHow{Create: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := crashCommit(k, h.Epoch, 0)
+	if err := db.Commit(t.Context(), k, c); err != nil {
+		t.Fatal(err)
+	}
+	row := c.Tasks[0]
+	stray := layout.KeyTaskTime(nil, k.Tenant, row.CreatedAt.UnixMilli()+1, row.Task)
+	if err := db.p.Set(stray, append([]byte{byte(row.Status)}, k.Session...), pebble.Sync); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := listOf(db.Tasks(t.Context(), conversation.TaskFilter{Tenant: k.Tenant})); err != nil || len(list) != 1 {
+		t.Errorf("%d tasks are listed, %v", len(list), err)
+	}
+}
