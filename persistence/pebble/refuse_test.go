@@ -10,7 +10,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/record"
@@ -662,5 +665,85 @@ func TestBootID(t *testing.T) {
 	}
 	if a, b := inspect.BootID(vfs.Default), inspect.BootID(errorfs.Wrap(vfs.Default, errorfs.InjectorFunc(func(errorfs.Op) error { return nil }))); a != b {
 		t.Errorf("%q and %q", a, b)
+	}
+}
+
+// A marker of an older iteration that names a newer manifest is none that a crash
+// leaves: which of the two states counts cannot be known.
+func TestOpenWithStrayMarker(t *testing.T) {
+	dir := leftStore(t, leftClosed, 30)
+	marker := filepath.Join(dir, "marker.manifest.")
+	old := newestFile(t, dir, "MANIFEST-", "")
+	number, _ := ondisk.ManifestNumber(filepath.Base(old))
+	fresh := fmt.Sprintf("MANIFEST-%06d", number+50)
+	b, err := os.ReadFile(old)
+	if err == nil {
+		err = errors.Join(
+			os.WriteFile(filepath.Join(dir, fresh), b, 0o600),
+			os.Rename(newestFile(t, dir, "marker.manifest.", ""), marker+"000900."+filepath.Base(old)),
+			os.WriteFile(marker+"000001."+fresh, nil, 0o600))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := contents(t, vfs.Default, dir)
+	_, err = Open(dir, testOptions(t))
+	wantOpenError(t, err, OpenCorrupt, fresh)
+	wantUnchanged(t, vfs.Default, dir, before, true)
+}
+
+// A store that has lost all it held is not taken for a new one, though its files
+// are whole.
+func TestOpenWithoutContent(t *testing.T) {
+	dir := leftStore(t, leftClosed, 30)
+	db, err := Open(dir, testOptions(t))
+	if err == nil {
+		err = errors.Join(db.p.DeleteRange([]byte{0}, []byte{0xff}, pebble.Sync), db.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := contents(t, vfs.Default, dir)
+	_, err = Open(dir, testOptions(t))
+	wantOpenError(t, err, OpenCorrupt, "")
+	wantUnchanged(t, vfs.Default, dir, before, true)
+}
+
+// The start that found a loss fails before it has said so to clients. The next one
+// finds files that look whole, and still owes them the new log id.
+func TestLossIsOwedAfterFailedStart(t *testing.T) {
+	dir := leftStore(t, leftDark, 30)
+	log := logIDOf(t, dir)
+	path := newestFile(t, dir, "", ".log")
+	if err := os.Truncate(path, fileSizes(dir)[filepath.Base(path)]-100); err != nil {
+		t.Fatal(err)
+	}
+	var full atomic.Bool
+	full.Store(true)
+	fs := releasedFS{errorfs.Wrap(vfs.Default, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if full.Load() && strings.HasSuffix(op.Path, ".sst") && op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
+			return syscall.ENOSPC
+		}
+		return nil
+	})), make(chan struct{})}
+	short := testOptions(t)
+	short.OpenWait = time.Millisecond
+	_, err := openOn(fs, dir, short)
+	wantOpenError(t, err, OpenFailed, "the disk is full")
+	left := filepath.Join(t.TempDir(), "store") // the process ends here
+	copyRunning(dir, left)
+	full.Store(false)
+	<-fs.released
+
+	o, said := damageOptions()
+	db, err := Open(left, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if db.LogID() == log || !strings.Contains(said(), "bytes=") {
+		t.Errorf("log id %s, was %s; said %q", db.LogID(), log, said())
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
 	}
 }
