@@ -105,16 +105,19 @@ func TestEraseWaitsForSubSessions(t *testing.T) {
 	go func() { committed <- db.Commit(t.Context(), sub, crashCommit(sub, heads[sub].Epoch, 0)) }()
 	<-fs.entered
 	go func() { erased <- db.Delete(t.Context(), root) }()
-	// Until the erasure waits for the tree, or has gone ahead.
+	// Until the erasure asks for the tree; and a while longer, for one that gets it.
 	tree := db.cache.acquire(root)
-	for tree.tree.TryRLock() {
-		tree.tree.RUnlock()
+	for asked := 0; asked < 1000; runtime.Gosched() {
+		if asked > 0 || !tree.tree.TryRLock() {
+			asked++
+		} else {
+			tree.tree.RUnlock()
+		}
 		if _, closer, err := db.p.Get(layout.KeyTombstone(nil, root)); err == nil {
 			_ = closer.Close()
 			t.Error("the session was erased while a commit of its sub-session was on its way")
 			break
 		}
-		runtime.Gosched()
 	}
 	db.cache.release(root, tree)
 	fs.armed.Store(false)
