@@ -47,7 +47,7 @@ func (db *DB) Backup(ctx context.Context, dest, program string) (BackupInfo, err
 	}
 	defer db.copying.Unlock()
 	began := time.Now()
-	s := backup.Running{Pebble: db.p, FS: db.fs, Dir: db.dir, Log: db.log, Roomy: db.Space().State == space.OK, Use: func(do func() error) error {
+	s := backup.Running{Pebble: db.p, FS: db.fs, Dir: db.dir, Log: db.log, Roomy: db.Space().Level == space.OK, Use: func(do func() error) error {
 		if err := db.enter(ctx); err != nil {
 			return err
 		}

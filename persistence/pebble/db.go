@@ -69,7 +69,7 @@ func (db *DB) Space() Space {
 }
 
 // full says that nothing can be written now.
-func (db *DB) full() bool { return db.Space().State == space.Hard }
+func (db *DB) full() bool { return db.Space().Level == space.Hard }
 
 // enter begins a call; leave must follow if it returns nil.
 func (db *DB) enter(ctx context.Context) error {

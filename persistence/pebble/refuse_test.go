@@ -529,22 +529,37 @@ func TestCreationStopsAnywhere(t *testing.T) {
 	}
 }
 
-// Only the newest of two markers counts if its manifest is there: a crash leaves
-// both, and the start goes on.
-func TestOpenWithBothMarkers(t *testing.T) {
-	dir := leftStore(t, leftClosed, 30)
-	old := newestFile(t, dir, "MANIFEST-", "")
-	number, _ := ondisk.ManifestNumber(filepath.Base(old))
-	fresh := fmt.Sprintf("MANIFEST-%06d", number+50)
-	b, err := os.ReadFile(old)
+// secondManifest copies the manifest of a store under a newer name.
+func secondManifest(t *testing.T, dir string) (old, fresh string) {
+	t.Helper()
+	path := newestFile(t, dir, "MANIFEST-", "")
+	old = filepath.Base(path)
+	number, _ := ondisk.ManifestNumber(old)
+	fresh = fmt.Sprintf("MANIFEST-%06d", number+50)
+	b, err := os.ReadFile(path)
 	if err == nil {
-		err = errors.Join(
-			os.WriteFile(filepath.Join(dir, fresh), b, 0o600),
-			os.WriteFile(filepath.Join(dir, "marker.manifest.000900."+fresh), nil, 0o600))
+		err = os.WriteFile(filepath.Join(dir, fresh), b, 0o600)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
+	return old, fresh
+}
+
+// mark makes a marker that names a manifest.
+func mark(t *testing.T, dir string, iteration int, manifest string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("marker.manifest.%06d.%s", iteration, manifest)), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Only the newest of two markers counts if its manifest is there: a crash leaves
+// both, and the start goes on.
+func TestOpenWithBothMarkers(t *testing.T) {
+	dir := leftStore(t, leftClosed, 30)
+	_, fresh := secondManifest(t, dir)
+	mark(t, dir, 900, fresh)
 	db, err := Open(dir, testOptions(t))
 	if err != nil {
 		t.Fatal(err)
@@ -672,22 +687,14 @@ func TestBootID(t *testing.T) {
 // leaves: which of the two states counts cannot be known.
 func TestOpenWithStrayMarker(t *testing.T) {
 	dir := leftStore(t, leftClosed, 30)
-	marker := filepath.Join(dir, "marker.manifest.")
-	old := newestFile(t, dir, "MANIFEST-", "")
-	number, _ := ondisk.ManifestNumber(filepath.Base(old))
-	fresh := fmt.Sprintf("MANIFEST-%06d", number+50)
-	b, err := os.ReadFile(old)
-	if err == nil {
-		err = errors.Join(
-			os.WriteFile(filepath.Join(dir, fresh), b, 0o600),
-			os.Rename(newestFile(t, dir, "marker.manifest.", ""), marker+"000900."+filepath.Base(old)),
-			os.WriteFile(marker+"000001."+fresh, nil, 0o600))
-	}
-	if err != nil {
+	old, fresh := secondManifest(t, dir)
+	if err := os.Remove(newestFile(t, dir, "marker.manifest.", "")); err != nil {
 		t.Fatal(err)
 	}
+	mark(t, dir, 900, old)
+	mark(t, dir, 1, fresh)
 	before := contents(t, vfs.Default, dir)
-	_, err = Open(dir, testOptions(t))
+	_, err := Open(dir, testOptions(t))
 	wantOpenError(t, err, OpenCorrupt, fresh)
 	wantUnchanged(t, vfs.Default, dir, before, true)
 }

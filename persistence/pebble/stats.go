@@ -48,7 +48,7 @@ func (db *DB) stats() (metrics.StoreStats, bool) {
 		s.LevelFiles = append(s.LevelFiles, level.TablesCount)
 	}
 	space := db.Space()
-	s.DiskFree, s.DiskKnown, s.SoftFree, s.HardFree, s.DiskState = space.Free, space.Known, space.Soft, space.Hard, int(space.State)
+	s.DiskFree, s.DiskKnown, s.SoftFree, s.HardFree, s.DiskState = space.Free, space.Known, space.Soft, space.Hard, int(space.Level)
 	return s, true
 }
 

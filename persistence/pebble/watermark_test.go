@@ -78,7 +78,7 @@ func TestWatermarks(t *testing.T) {
 	} {
 		d.free.Store(c.free)
 		db.guard.Check()
-		if got := db.Space(); got != (Space{Free: c.free, Total: 10000, Soft: 1000, Hard: 400, State: c.state, Known: true}) {
+		if got := db.Space(); got != (Space{Free: c.free, Total: 10000, Soft: 1000, Hard: 400, Level: c.state, Known: true}) {
 			t.Errorf("%d bytes free: %+v", c.free, got)
 		}
 		for _, inner := range []bool{false, true} {
@@ -126,7 +126,7 @@ func TestWatermarks(t *testing.T) {
 	// While the disk gives no answer what was known stays.
 	d.broken.Store(true)
 	db.guard.Check()
-	if db.Space().State != space.Hard {
+	if db.Space().Level != space.Hard {
 		t.Error("a disk that cannot be read counts as empty")
 	}
 	d.broken.Store(false)
@@ -167,7 +167,7 @@ func TestGuardTicks(t *testing.T) {
 	d.free.Store(1)
 	<-reads
 	<-reads // the one before this has been judged
-	if db.Space().State != space.Soft {
+	if db.Space().Level != space.Soft {
 		t.Errorf("space %+v", db.Space())
 	}
 	go func() {

@@ -32,13 +32,11 @@ func (s Level) String() string {
 type Space struct {
 	Free, Total uint64 // bytes
 	Soft, Hard  uint64 // the watermarks, bytes; 0 = off
-	State       Level
+	Level       Level
 	Known       bool // free space could be read
 }
 
-// Guard reads free space and decides what may still be written. A full disk must
-// be noticed before Pebble does: its flushes would fail without end and its
-// writers block without end.
+// Guard reads free space and decides what may still be written.
 type Guard struct {
 	o           Disk
 	ballastSize uint64
@@ -225,6 +223,6 @@ func (g *Guard) DropBallast() {
 func (g *Guard) Space() Space {
 	return Space{
 		Free: g.free.Load(), Total: g.total.Load(), Soft: g.soft, Hard: g.hard,
-		State: Level(g.state.Load()), Known: g.known.Load(),
+		Level: Level(g.state.Load()), Known: g.known.Load(),
 	}
 }
