@@ -8,6 +8,7 @@ import (
 
 	"parley/actors/actorstest"
 	"parley/conversation"
+	"parley/conversation/policy"
 	"parley/persistence/persistencetest"
 )
 
@@ -99,7 +100,7 @@ func TestAdmissionRejects(t *testing.T) {
 		first := h.ok(h.tell(session2(0), say("a", "hello")))
 		before := len(h.store.Commits())
 		err := h.refused(h.tell(session2(1), say("a", "hello")), conversation.Overloaded)
-		if err.Message != conversation.DefaultPolicy().Texts.Overloaded || !err.Retryable() {
+		if err.Message != policy.DefaultPolicy().Texts.Overloaded || !err.Retryable() {
 			t.Errorf("%+v", err)
 		}
 		if n := len(h.store.Commits()) - before; n != 0 {

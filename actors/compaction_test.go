@@ -14,6 +14,7 @@ import (
 
 	"parley/actors/actorstest"
 	"parley/conversation"
+	"parley/conversation/policy"
 	"parley/persistence/persistencetest"
 )
 
@@ -25,7 +26,7 @@ func narrow(h *harness) {
 	r := h.cfg.Rules.Agents[researcher]
 	r.EngineTools = false
 	h.cfg.Rules.Agents[researcher] = r
-	h.cfg.Rules.Policy.Context = conversation.Context{Budget: 600, Threshold: 400, Keep: 40, Summary: 20}
+	h.cfg.Rules.Policy.Context = policy.Context{Budget: 600, Threshold: 400, Keep: 40, Summary: 20}
 }
 
 // long is a message of about 120 tokens.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/policy"
 	"parley/conversation/transcript"
 )
 
@@ -46,7 +47,7 @@ func (o *OnFull) UnmarshalText(text []byte) error {
 //
 // The tags describe a field to the configuration: conversation.FieldError lists them.
 type Config struct {
-	Rules conversation.Rules // policies, agents and tools; given to every session
+	Rules policy.Rules // policies, agents and tools; given to every session
 	Node  conversation.NodeID
 
 	MaxConcurrent int    `key:"admission.max_concurrent" min:"1" max:"1000000"` // root tasks RUNNING at once on this node; default 64

@@ -23,6 +23,7 @@ import (
 	"parley/actors/internal/unreadable"
 	"parley/actors/internal/workers"
 	"parley/conversation"
+	"parley/conversation/policy"
 	"parley/metrics"
 )
 
@@ -41,7 +42,7 @@ type Deps struct {
 // Engine runs sessions. Its methods may be called from any goroutine.
 type Engine struct {
 	cfg   Config
-	rules *conversation.Rules
+	rules *policy.Rules
 	deps  Deps
 	log   *slog.Logger
 	m     *metrics.Actors

@@ -9,6 +9,7 @@ import (
 
 	"parley/actors"
 	"parley/conversation"
+	"parley/conversation/policy"
 	"parley/metrics"
 	"parley/models/scripted"
 	"parley/persistence/persistencetest"
@@ -46,9 +47,9 @@ func newEngine(p conversation.Publisher) *actors.Engine {
 	}
 	cfg := actors.DefaultConfig()
 	cfg.Node = "n1"
-	cfg.Rules = conversation.Rules{
-		Policy: conversation.DefaultPolicy(),
-		Agents: map[conversation.AgentName]conversation.Profile{
+	cfg.Rules = policy.Rules{
+		Policy: policy.DefaultPolicy(),
+		Agents: map[conversation.AgentName]policy.Profile{
 			conversation.Coordinator: {Name: conversation.Coordinator, MayAsk: true, EngineTools: true},
 		},
 	}

@@ -19,6 +19,7 @@ import (
 
 	"parley/actors/actorstest"
 	"parley/conversation"
+	"parley/conversation/policy"
 	"parley/metrics"
 	"parley/persistence/persistencetest"
 )
@@ -73,14 +74,14 @@ func testConfig() Config {
 	cfg := DefaultConfig()
 	cfg.Node = "n1"
 	cfg.IdleJitter = 0
-	cfg.Rules = conversation.Rules{
-		Policy: conversation.DefaultPolicy(),
-		Agents: map[conversation.AgentName]conversation.Profile{
+	cfg.Rules = policy.Rules{
+		Policy: policy.DefaultPolicy(),
+		Agents: map[conversation.AgentName]policy.Profile{
 			conversation.Coordinator: {Name: conversation.Coordinator, Tools: []string{"*"}, MayAsk: true, Delegates: true, EngineTools: true},
 			researcher:               {Name: researcher, Tools: []string{"*"}, MayAsk: true, Delegates: true, Delegable: true, EngineTools: true},
 			conversation.External:    {Name: conversation.External},
 		},
-		Tools: map[string]conversation.ToolRule{},
+		Tools: map[string]policy.ToolRule{},
 	}
 	return cfg
 }
@@ -88,7 +89,7 @@ func testConfig() Config {
 func (h *harness) start() {
 	h.t.Helper()
 	for name, tool := range h.tools {
-		h.cfg.Rules.Tools[name] = conversation.ToolRule{Spec: tool.Spec()}
+		h.cfg.Rules.Tools[name] = policy.ToolRule{Spec: tool.Spec()}
 	}
 	h.metrics = prometheus.NewRegistry()
 	h.m = metrics.NewActors(h.metrics)

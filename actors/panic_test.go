@@ -12,6 +12,7 @@ import (
 	"parley/actors/actorstest"
 	"parley/actors/internal/calls"
 	"parley/conversation"
+	"parley/conversation/policy"
 	"parley/persistence/persistencetest"
 )
 
@@ -20,7 +21,7 @@ import (
 func withBrokenMachine(t *testing.T, f func(t *testing.T, h *harness, wrong conversation.Command)) {
 	t.Helper()
 	withHarness(t, func(h *harness) {
-		h.cfg.Rules.Tools["rm"] = conversation.ToolRule{
+		h.cfg.Rules.Tools["rm"] = policy.ToolRule{
 			Spec: conversation.ToolSpec{Name: "rm", Approval: true},
 			Check: func(args json.RawMessage) error {
 				var m map[string]any

@@ -19,6 +19,7 @@ import (
 
 	"parley/actors/actorstest"
 	"parley/conversation"
+	"parley/conversation/policy"
 	"parley/metrics"
 	"parley/persistence/persistencetest"
 )
@@ -491,7 +492,7 @@ func TestConfig(t *testing.T) {
 		})
 	}
 	cfg := testConfig()
-	cfg.Rules.Agents["odd"] = conversation.Profile{Name: "odd", Model: "unheard of"}
+	cfg.Rules.Agents["odd"] = policy.Profile{Name: "odd", Model: "unheard of"}
 	if _, err := New(cfg, deps); err == nil {
 		t.Error("an agent without a model is taken")
 	}

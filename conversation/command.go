@@ -1,6 +1,9 @@
 package conversation
 
-import "time"
+import (
+	"encoding/json"
+	"time"
+)
 
 // Command is an input to a session: what a person said, what a model answered,
 // what a tool returned, that time has passed. Every command enters by the
@@ -35,6 +38,20 @@ type Class struct {
 	MayStart bool
 	// Bytes are those of the text that a client has written into it.
 	Bytes int
+}
+
+// Overrides are the policies of one session that differ from the configuration:
+// dotted key → JSON value. They are kept as they were said and take effect on top
+// of the configuration of the day: a value that it does not allow any more has no
+// effect, and a session with such a value can still be loaded. nil = none.
+type Overrides map[string]json.RawMessage
+
+// bytes is the size of what was said.
+func (o Overrides) bytes() (n int) {
+	for key, value := range o {
+		n += len(key) + len(value)
+	}
+	return n
 }
 
 // Create opens a root session. On a session that exists already it changes

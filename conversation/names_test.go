@@ -102,7 +102,7 @@ func TestEnumNames(t *testing.T) {
 		t.Error("an access that is none was read")
 	}
 	for _, s := range []fmt.Stringer{
-		Mode(99), Via(99), Disposition(99), Resolution(99), TaskStatus(99), Access(99), Coverage(99), ReplyOnBusy(99), EmptyAnswer(99),
+		Mode(99), Via(99), Disposition(99), Resolution(99), TaskStatus(99), Access(99),
 		EventKind(99), CancelBy(99), Cause(99), StepOutcome(99), Decision(99), ResponseKind(99), ClosedReason(99), CallStatus(99), ItemKind(99),
 	} {
 		if s.String() != "unknown(99)" {

@@ -7,6 +7,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/machine/machinetest"
+	"parley/conversation/policy"
 	"parley/gateway/gatewaytest"
 )
 
@@ -21,8 +22,8 @@ func newLiveSession(t *testing.T, r *rig, agent conversation.AgentName) *liveSes
 	m := &liveSession{T: t, r: r}
 	r.sessions.Play(func(w *machinetest.World) {
 		w.Pace = time.Second
-		w.Rules.Tools["rm"] = conversation.ToolRule{Spec: conversation.ToolSpec{Name: "rm", Approval: true}}
-		w.Rules.Policy.ReplyOnBusy, w.Rules.Policy.MaxWait = conversation.ReplyQueue, time.Second
+		w.Rules.Tools["rm"] = policy.ToolRule{Spec: conversation.ToolSpec{Name: "rm", Approval: true}}
+		w.Rules.Policy.ReplyOnBusy, w.Rules.Policy.MaxWait = policy.ReplyQueue, time.Second
 	})
 	m.do(conversation.Create{Agent: agent, Owner: "local"})
 	return m

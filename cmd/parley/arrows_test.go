@@ -30,20 +30,22 @@ const root = "../.."
 // A new arrow is a decision about the architecture: write it down in
 // docs/ARCHITECTURE.md first.
 var arrows = map[string][]string{
-	"conversation":                        {},
-	"conversation/machine":                {"conversation", "conversation/machine/internal/plan", "conversation/machine/internal/state"},
-	"conversation/machine/internal/plan":  {"conversation", "conversation/machine/internal/state"},
-	"conversation/machine/internal/state": {"conversation"},
-	"conversation/transcript":             {"conversation"},
-	"conversation/readmodel":              {"conversation"},
-	"conversation/wire":                   {"conversation"},
-	"conversation/wire/internal/pb":       {},
-	"metrics":                             {},
-	"persistence":                         {},
-	"persistence/pebble":                  {"conversation", "conversation/wire", "metrics", "persistence/pebble/internal/activity", "persistence/pebble/internal/backup", "persistence/pebble/internal/inspect", "persistence/pebble/internal/layout", "persistence/pebble/internal/ondisk", "persistence/pebble/internal/opening", "persistence/pebble/internal/seen", "persistence/pebble/internal/space", "persistence/pebble/internal/synced", "persistence/pebble/internal/upgrade", "persistence/pebble/internal/upkeep", "persistence/pebble/internal/verify"},
-	"persistence/persistencetest":         {"conversation", "conversation/wire"},
+	"conversation":                         {},
+	"conversation/policy":                  {"conversation"},
+	"conversation/machine":                 {"conversation", "conversation/policy", "conversation/machine/internal/intake", "conversation/machine/internal/plan", "conversation/machine/internal/state"},
+	"conversation/machine/internal/intake": {"conversation"},
+	"conversation/machine/internal/plan":   {"conversation", "conversation/policy", "conversation/machine/internal/state"},
+	"conversation/machine/internal/state":  {"conversation"},
+	"conversation/transcript":              {"conversation", "conversation/policy"},
+	"conversation/readmodel":               {"conversation"},
+	"conversation/wire":                    {"conversation"},
+	"conversation/wire/internal/pb":        {},
+	"metrics":                              {},
+	"persistence":                          {},
+	"persistence/pebble":                   {"conversation", "conversation/wire", "metrics", "persistence/pebble/internal/activity", "persistence/pebble/internal/backup", "persistence/pebble/internal/inspect", "persistence/pebble/internal/layout", "persistence/pebble/internal/ondisk", "persistence/pebble/internal/opening", "persistence/pebble/internal/seen", "persistence/pebble/internal/space", "persistence/pebble/internal/synced", "persistence/pebble/internal/upgrade", "persistence/pebble/internal/upkeep", "persistence/pebble/internal/verify"},
+	"persistence/persistencetest":          {"conversation", "conversation/wire"},
 	"actors": {
-		"conversation", "conversation/machine", "conversation/transcript", "metrics",
+		"conversation", "conversation/policy", "conversation/machine", "conversation/transcript", "metrics",
 		"actors/internal/admission", "actors/internal/calls", "actors/internal/delivery", "actors/internal/mail",
 		"actors/internal/modelcall", "actors/internal/observe", "actors/internal/registry", "actors/internal/retention",
 		"actors/internal/sessionlog", "actors/internal/unreadable", "actors/internal/workers",
@@ -57,7 +59,7 @@ var arrows = map[string][]string{
 	"actors/internal/registry":   {"conversation"},
 	"actors/internal/retention":  {"conversation", "metrics"},
 	"actors/internal/unreadable": {"conversation"},
-	"actors/internal/sessionlog": {"conversation", "conversation/machine", "conversation/transcript", "metrics"},
+	"actors/internal/sessionlog": {"conversation", "conversation/policy", "conversation/machine", "conversation/transcript", "metrics"},
 	"actors/internal/workers":    {},
 	"gateway":                    {"conversation", "gateway/fanout", "gateway/protocol", "gateway/rest", "gateway/service", "gateway/ws", "metrics"},
 	"gateway/fanout":             {"conversation", "gateway/protocol", "metrics"},
@@ -80,7 +82,7 @@ var arrows = map[string][]string{
 
 	// Suites and kits for tests.
 	"actors/actorstest":                    {"conversation"},
-	"conversation/machine/machinetest":     {"conversation", "conversation/machine", "conversation/transcript"},
+	"conversation/machine/machinetest":     {"conversation", "conversation/policy", "conversation/machine", "conversation/transcript"},
 	"persistence/pebble/internal/backup":   {"conversation", "persistence/pebble/internal/inspect", "persistence/pebble/internal/layout", "persistence/pebble/internal/ondisk", "persistence/pebble/internal/verify"},
 	"persistence/pebble/internal/seen":     {},
 	"persistence/pebble/internal/activity": {"conversation", "persistence/pebble/internal/layout"},
@@ -101,14 +103,14 @@ var arrows = map[string][]string{
 		"gateway", "gateway/protocol", "gateway/web", "metrics", "tools/builtin",
 	},
 	"cmd/parley/internal/assemble": {
-		"actors", "cmd/parley/internal/config", "conversation", "gateway", "metrics",
+		"actors", "cmd/parley/internal/config", "conversation", "conversation/policy", "gateway", "metrics",
 		"models/command", "models/fallback", "models/limit", "tools/mcp",
 	},
 	"cmd/parley/internal/config": {
-		"actors", "cmd/parley/internal/store", "conversation", "gateway", "models/anthropic", "models/command", "models/openai",
+		"actors", "cmd/parley/internal/store", "conversation", "conversation/policy", "gateway", "models/anthropic", "models/command", "models/openai",
 		"models/limit", "models/scripted", "tools/builtin", "tools/mcp", "tools/mcp/secret",
 	},
-	"cmd/parley/internal/store": {"conversation", "conversation/machine", "persistence/pebble"}, // the one place that names a concrete store
+	"cmd/parley/internal/store": {"conversation", "conversation/policy", "conversation/machine", "persistence/pebble"}, // the one place that names a concrete store
 
 	// It knows the server from outside only.
 	"cmd/parley-bench":                  {"cmd/parley-bench/internal/load", "cmd/parley-bench/internal/checker"},
@@ -125,17 +127,18 @@ var testArrows = map[string][]string{
 	"persistence/pebble":               {"persistence/persistencetest"},
 	"actors":                           {"actors/actorstest", "persistence/persistencetest", "models/scripted"},
 	"actors/actorstest":                {"persistence/persistencetest", "models/scripted"},
-	"gateway":                          {"conversation/machine/machinetest", "gateway/gatewaytest", "gateway/web"},
-	"models/*":                         {"conversation/machine/machinetest", "models/modelstest", "persistence/persistencetest"},
+	"gateway":                          {"conversation/policy", "conversation/machine/machinetest", "gateway/gatewaytest", "gateway/web"},
+	"models/*":                         {"conversation/policy", "conversation/machine/machinetest", "models/modelstest", "persistence/persistencetest"},
 	"tools/*":                          {"tools/toolstest"},
 	"conversation/machine":             {"conversation/transcript", "conversation/readmodel"},
 	"conversation/machine/machinetest": {"persistence/persistencetest"},
-	"gateway/*":                        {"gateway/gatewaytest"},
+	"gateway/*":                        {"conversation/policy", "gateway/gatewaytest"},
 	"gateway/gatewaytest/chat":         {"gateway/gatewaytest"},
 	"actors/internal/sessionlog":       {"persistence/persistencetest"},
 	"actors/internal/retention":        {"persistence/persistencetest"},
 
 	"cmd/parley": {
+		"conversation/policy",
 		"conversation/wire", "persistence/pebble", "persistence/persistencetest",
 		"models/anthropic", "models/modelstest", "models/openai", "models/scripted",
 	},

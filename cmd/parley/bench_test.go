@@ -14,6 +14,7 @@ import (
 
 	"parley/actors"
 	"parley/conversation"
+	"parley/conversation/policy"
 	"parley/gateway"
 	"parley/metrics"
 	"parley/persistence/pebble"
@@ -110,9 +111,9 @@ func memoryEngine(b *testing.B, leave bool) (*actors.Engine, *sync.WaitGroup) {
 	if leave {
 		cfg.Idle, cfg.IdleJitter = time.Second, 0
 	}
-	cfg.Rules = conversation.Rules{
-		Policy: conversation.DefaultPolicy(),
-		Agents: map[conversation.AgentName]conversation.Profile{conversation.Coordinator: {Name: conversation.Coordinator, EngineTools: true}},
+	cfg.Rules = policy.Rules{
+		Policy: policy.DefaultPolicy(),
+		Agents: map[conversation.AgentName]policy.Profile{conversation.Coordinator: {Name: conversation.Coordinator, EngineTools: true}},
 	}
 	registry := prometheus.NewRegistry()
 	var ended sync.WaitGroup

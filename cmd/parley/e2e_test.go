@@ -6,7 +6,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"parley/conversation"
+	"parley/conversation/policy"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -506,7 +506,7 @@ func TestBusyTexts(t *testing.T) {
 		u.follow(s, 0)
 		u.send(s, "1", "/wait 1h\n/say x")
 		refused := u.try("send", other, map[string]any{"client_msg_id": "1", "text": "/say y"})
-		if refused.Error == nil || refused.Error.Code != "overloaded" || refused.Error.Message != conversation.DefaultPolicy().Texts.Overloaded {
+		if refused.Error == nil || refused.Error.Code != "overloaded" || refused.Error.Message != policy.DefaultPolicy().Texts.Overloaded {
 			t.Errorf("the second task: %s", refused.raw)
 		}
 		u.ask("cancel", s, map[string]any{})

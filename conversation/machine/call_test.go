@@ -5,7 +5,9 @@ import (
 	"testing"
 
 	"parley/conversation"
+	"parley/conversation/machine/internal/intake"
 	"parley/conversation/machine/internal/plan"
+	"parley/conversation/policy"
 )
 
 // Whatever ids a model gives to its calls, each call has its own.
@@ -21,7 +23,7 @@ func TestCallIDs(t *testing.T) {
 		for _, id := range ids {
 			items = append(items, conversation.Item{Kind: conversation.ItemCall, ID: id, Tool: "clock"})
 		}
-		c := sanitize(conversation.ModelAnswered{Step: 1, Answer: conversation.ModelAnswer{Items: items}}).(conversation.ModelAnswered)
+		c := intake.Sanitize(conversation.ModelAnswered{Step: 1, Answer: conversation.ModelAnswer{Items: items}}).(conversation.ModelAnswered)
 		var got []string
 		for _, item := range c.Answer.Items {
 			if item.ID == "" || slices.Contains(got, item.ID) {
@@ -29,7 +31,7 @@ func TestCallIDs(t *testing.T) {
 			}
 			got = append(got, item.ID)
 		}
-		if again := sanitize(c).(conversation.ModelAnswered); !slices.Equal(again.Answer.Items, c.Answer.Items) {
+		if again := intake.Sanitize(c).(conversation.ModelAnswered); !slices.Equal(again.Answer.Items, c.Answer.Items) {
 			t.Errorf("%q: ids that are good are changed", ids)
 		}
 	}
@@ -39,7 +41,7 @@ func TestCallIDs(t *testing.T) {
 func TestAliasOfTwo(t *testing.T) {
 	rules := testRules()
 	for _, name := range []conversation.AgentName{"code_review", "code-review"} {
-		rules.Agents[name] = conversation.Profile{Name: name, Delegable: true}
+		rules.Agents[name] = policy.Profile{Name: name, Delegable: true}
 	}
 	s := New(conversation.SessionKey{Tenant: "default", Session: "s"}, rules)
 	for range 100 {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"parley/conversation"
+	"parley/conversation/policy"
 	"parley/conversation/transcript"
 )
 
@@ -23,7 +24,7 @@ func TestContextLimitsOfAgents(t *testing.T) {
 	if err := transcript.CheckContext(rules); err == nil || !strings.Contains(err.Error(), `agent "developer"`) {
 		t.Errorf("a prompt that leaves no room: %v", err)
 	}
-	rules.Policy.Context = conversation.Context{Budget: 50_000}
+	rules.Policy.Context = policy.Context{Budget: 50_000}
 	if err := transcript.CheckContext(rules); err == nil || !strings.HasPrefix(err.Error(), "context.budget") {
 		t.Errorf("a prompt that is over the budget: %v", err)
 	}
@@ -80,9 +81,9 @@ func (w *scene) called(name string, n int) {
 }
 
 // limited is a scene with limits, after a first message and its answer.
-func limited(t *testing.T, c conversation.Context) *scene {
+func limited(t *testing.T, c policy.Context) *scene {
 	w := newScene(t)
-	w.rules.Policy.Context, w.rules.Policy.Coverage = c, conversation.CoverageSeen
+	w.rules.Policy.Context, w.rules.Policy.Coverage = c, policy.CoverageSeen
 	for name, a := range w.rules.Agents {
 		a.Prompt, a.EngineTools = "", false
 		w.rules.Agents[name] = a
@@ -109,7 +110,7 @@ func short(r conversation.Request) []string {
 // earlier request was given is not touched.
 func TestBudget(t *testing.T) {
 	setup := func(budget int) (*scene, conversation.Request) {
-		w := limited(t, conversation.Context{Budget: budget})
+		w := limited(t, policy.Context{Budget: budget})
 		w.talk("alpha", 100)
 		w.talk("beta", 100)
 		w.feed(conversation.Say{Author: "u", Text: "where"})
@@ -199,7 +200,7 @@ func (w *scene) plan() (transcript.Compaction, bool) {
 
 // The plan of a summary: when, up to where, of what, and by whom.
 func TestCompactionPlan(t *testing.T) {
-	limits := conversation.Context{Budget: 1000, Threshold: 500, Keep: 150, Summary: 20}
+	limits := policy.Context{Budget: 1000, Threshold: 500, Keep: 150, Summary: 20}
 	w := limited(t, limits)
 	w.talk("one", 200)
 	if _, due := w.plan(); due {
@@ -265,14 +266,14 @@ func TestCompactionPlan(t *testing.T) {
 // No summary is made when none is wanted or none can be: an open task is never
 // summarised, and a little is not worth it.
 func TestCompactionNotPossible(t *testing.T) {
-	limits := conversation.Context{Budget: 1000, Threshold: 500, Keep: 0, Summary: 20}
+	limits := policy.Context{Budget: 1000, Threshold: 500, Keep: 0, Summary: 20}
 	open := limited(t, limits)
 	open.feed(conversation.Say{Author: "u", Text: "go"})
 	open.called("go", 700)
 	if _, due := open.plan(); due {
 		t.Error("of an open task")
 	}
-	never := limited(t, conversation.Context{Budget: 1000})
+	never := limited(t, policy.Context{Budget: 1000})
 	never.talk("one", 700)
 	if _, due := never.plan(); due {
 		t.Error("threshold = 0")
@@ -296,7 +297,7 @@ func TestCompactionNotPossible(t *testing.T) {
 // Many small tasks are summarised before they would be left out for their
 // number, and a transcript that is read again is the one that was there.
 func TestCompactionOfALongConversation(t *testing.T) {
-	w := limited(t, conversation.DefaultPolicy().Context)
+	w := limited(t, policy.DefaultPolicy().Context)
 	summaries := 0
 	for i := range 700 {
 		w.feed(conversation.Say{Author: "u", Text: fmt.Sprintf("message %d", i)})
@@ -328,7 +329,7 @@ func TestCompactionOfALongConversation(t *testing.T) {
 
 // A snapshot of before compactions were remembered is shown the window.
 func TestOldSnapshot(t *testing.T) {
-	w := limited(t, conversation.DefaultPolicy().Context)
+	w := limited(t, policy.DefaultPolicy().Context)
 	var old map[string]any
 	if err := json.Unmarshal(snapshot(t, w.s), &old); err != nil {
 		t.Fatal(err)
@@ -354,7 +355,7 @@ func TestOldSnapshot(t *testing.T) {
 // What an outside runtime said and no step has shown yet is summarised with the
 // rest, and not shown again.
 func TestCompactionOfOutsideParts(t *testing.T) {
-	w := limited(t, conversation.Context{Budget: 1000, Threshold: 100, Keep: 0, Summary: 20})
+	w := limited(t, policy.Context{Budget: 1000, Threshold: 100, Keep: 0, Summary: 20})
 	w.talk("one", 100)
 	w.feed(conversation.AddPart{Author: "u", Source: "x", Text: "from outside"})
 	w.talk("two", 100)

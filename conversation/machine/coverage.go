@@ -5,6 +5,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/machine/internal/state"
+	"parley/conversation/policy"
 )
 
 // Coverage: the last-resort net under the conversation. Obligations are not
@@ -22,7 +23,7 @@ const (
 // addressed. The text of the answer counts as if it were final.
 // Rules 2.8, 8.3.
 func (d *decision) nudge(t *state.Task) nudging {
-	if d.coverage() != conversation.CoverageStrict || t.Nudges >= d.policy.MaxNudges {
+	if d.coverage() != policy.CoverageStrict || t.Nudges >= d.policy.MaxNudges {
 		return notNudged
 	}
 	if d.pending.task == t && d.pending.silent {
@@ -39,13 +40,13 @@ func (d *decision) nudge(t *state.Task) nudging {
 
 // coverage is the mode that holds for this session's agent.
 // Rules 5.8, 8.3.
-func (s *Session) coverage() conversation.Coverage {
+func (s *Session) coverage() policy.Coverage {
 	if s.state.Key.Session.Depth() > 0 {
-		return conversation.CoverageSeen
+		return policy.CoverageSeen
 	}
 	p := s.rules.Agents[s.state.Agent]
 	if !p.EngineTools {
-		return conversation.CoverageSeen
+		return policy.CoverageSeen
 	}
 	if p.Coverage != nil {
 		return *p.Coverage

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/machine/internal/intake"
 	"parley/conversation/machine/internal/state"
 )
 
@@ -19,7 +20,7 @@ func (s *Session) Decide(in conversation.Inputs, c conversation.Command) convers
 func (s *Session) decide(in conversation.Inputs, c conversation.Command) (conversation.Decided, []conversation.Effect) {
 	s.clock.hear(conversation.Stamp(in.At))
 	d := decision{Session: s, now: s.clock.heard, slot: in.Slot || s.state.Key.Session.Depth() > 0}
-	err := d.command(sanitize(c))
+	err := d.command(intake.Sanitize(c))
 	if err == nil {
 		d.settle()
 	}
@@ -172,7 +173,7 @@ func (d *decision) emit(t *state.Task, body conversation.EventBody) conversation
 
 // emitOf decides an event of a task that may be born by it.
 func (d *decision) emitOf(task conversation.TaskID, body conversation.EventBody) conversation.Event {
-	e := conversation.Event{Seq: d.state.Head + 1, At: d.at(), Task: task, Body: normalize(body)}
+	e := conversation.Event{Seq: d.state.Head + 1, At: d.at(), Task: task, Body: intake.Normalize(body)}
 	if err := d.Apply(e); err != nil {
 		panic("machine: decided an event that does not apply: " + err.Error())
 	}

@@ -6,13 +6,14 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/machine"
+	"parley/conversation/policy"
 )
 
 var (
 	key   = conversation.SessionKey{Tenant: "default", Session: "s"}
-	rules = &conversation.Rules{
-		Policy: conversation.DefaultPolicy(),
-		Agents: map[conversation.AgentName]conversation.Profile{
+	rules = &policy.Rules{
+		Policy: policy.DefaultPolicy(),
+		Agents: map[conversation.AgentName]policy.Profile{
 			conversation.Coordinator: {Name: conversation.Coordinator, EngineTools: true},
 		},
 	}

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"parley/conversation"
+	"parley/conversation/policy"
 )
 
 func (d *decision) decideCreate(c conversation.Create) *conversation.Error {
@@ -44,7 +45,7 @@ func (d *decision) decideUpdate(c conversation.Update) *conversation.Error {
 			if _, err := d.rules.Policy.With(conversation.Overrides{key: value}); err != nil {
 				return err
 			}
-		} else if !conversation.Overridable(key) {
+		} else if !policy.Overridable(key) {
 			_, err := d.rules.Policy.With(conversation.Overrides{key: value})
 			return err
 		}

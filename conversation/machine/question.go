@@ -6,8 +6,10 @@ import (
 	"strings"
 
 	"parley/conversation"
+	"parley/conversation/machine/internal/intake"
 	"parley/conversation/machine/internal/plan"
 	"parley/conversation/machine/internal/state"
+	"parley/conversation/policy"
 )
 
 // Questions: blocking and not, the task's own and its delegations', and
@@ -89,8 +91,8 @@ func (qs questions) supersede(t *state.Task) (closed int) {
 // question of any kind.
 // Rule 4.1.
 func (qs questions) answerPlain(c conversation.Say) (bool, *conversation.Error) {
-	kind, text := intake(c.Text, true)
-	if kind == intakeAnswer {
+	kind, text := intake.Classify(c.Text, true)
+	if kind == intake.Answer {
 		if t, q := qs.state.NewestQuestion(func(*state.Task, *state.Question) bool { return true }); q != nil {
 			return true, qs.answerQuestion(t, q, c, text)
 		}
@@ -100,7 +102,7 @@ func (qs questions) answerPlain(c conversation.Say) (bool, *conversation.Error) 
 		if !q.Asked.Blocking {
 			return false
 		}
-		return q.Asked.Approval == nil || kind == intakeYes || kind == intakeNo
+		return q.Asked.Approval == nil || kind == intake.Yes || kind == intake.No
 	})
 	if q == nil {
 		return false, nil
@@ -154,14 +156,14 @@ func (qs questions) decideReply(c conversation.Reply) *conversation.Error {
 	if t.Status == conversation.TaskAwaiting && t.Cancelling == nil {
 		if _, q := qs.state.NewestQuestion(func(qt *state.Task, _ *state.Question) bool { return qt == t }); q != nil {
 			if q.Asked.Approval != nil {
-				if kind, _ := intake(text, true); kind != intakeYes && kind != intakeNo && !plan.IsObject(text) {
+				if kind, _ := intake.Classify(text, true); kind != intake.Yes && kind != intake.No && !plan.IsObject(text) {
 					return conversation.Errorf(conversation.BadRequest, "the task waits for an approval: reply yes or no")
 				}
 			}
 			return qs.answerQuestion(t, q, say, text)
 		}
 	}
-	if qs.policy.ReplyOnBusy == conversation.ReplyQueue && t.Cancelling == nil {
+	if qs.policy.ReplyOnBusy == policy.ReplyQueue && t.Cancelling == nil {
 		if full := qs.inboxFull(); full != nil {
 			return full
 		}
@@ -212,10 +214,10 @@ func (qs questions) answerQuestion(t *state.Task, q *state.Question, c conversat
 // object: the edited arguments, or {"approve":bool,"args":{…}} from a card.
 // Rule 4.3.
 func (qs questions) verdict(a *conversation.Approval, text string) (approved bool, args string, err *conversation.Error) {
-	switch kind, _ := intake(text, true); kind {
-	case intakeYes:
+	switch kind, _ := intake.Classify(text, true); kind {
+	case intake.Yes:
 		return true, a.Args, nil
-	case intakeNo:
+	case intake.No:
 		return false, "", nil
 	}
 	if !plan.IsObject(text) {

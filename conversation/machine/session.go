@@ -3,6 +3,7 @@ package machine
 import (
 	"parley/conversation"
 	"parley/conversation/machine/internal/state"
+	"parley/conversation/policy"
 )
 
 // Session is the machine: the whole open state of one conversation, and the
@@ -12,8 +13,8 @@ import (
 // The state is a package of its own, which only Apply changes. The rules are
 // methods of decision, which lives for one Decide, in one file for each family.
 type Session struct {
-	rules  *conversation.Rules
-	policy *conversation.Policy // the configuration's, or a copy of it with the session's overrides; never written
+	rules  *policy.Rules
+	policy *policy.Policy // the configuration's, or a copy of it with the session's overrides; never written
 	state  state.State
 
 	clock   clock
@@ -23,13 +24,13 @@ type Session struct {
 }
 
 // New is a session with an empty log.
-func New(key conversation.SessionKey, rules *conversation.Rules) *Session {
+func New(key conversation.SessionKey, rules *policy.Rules) *Session {
 	return &Session{rules: rules, policy: &rules.Policy, state: state.New(key)}
 }
 
 // Restore is the session whose Snapshot data is. An error means that the
 // snapshot is of no use and the log must be replayed from its start.
-func Restore(key conversation.SessionKey, rules *conversation.Rules, data []byte) (*Session, error) {
+func Restore(key conversation.SessionKey, rules *policy.Rules, data []byte) (*Session, error) {
 	st, err := state.Restore(key, data)
 	if err != nil {
 		return nil, err
@@ -98,7 +99,7 @@ func (s *Session) Head() conversation.Seq { return s.state.Head }
 func (s *Session) Key() conversation.SessionKey { return s.state.Key }
 
 // Policy is the session's effective policy.
-func (s *Session) Policy() conversation.Policy { return *s.policy }
+func (s *Session) Policy() policy.Policy { return *s.policy }
 
 // Exists is false until the first event was applied.
 func (s *Session) Exists() bool { return s.state.Exists() }

@@ -5,6 +5,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/machine/internal/state"
+	"parley/conversation/policy"
 )
 
 // The life of a task: how it is queued, runs, waits and ends. The lines are
@@ -53,7 +54,7 @@ func (d *decision) complete(t *state.Task, limited bool) {
 	texts, silent := d.pending.take(t)
 	open := t.ReadUnresolved()
 	empty := len(texts) == 0 && !silent && t.LastPart == nil && open
-	if empty && d.policy.EmptyAnswer == conversation.EmptyRetry && t.EmptyAnswers <= maxEmptyRetries && !limited {
+	if empty && d.policy.EmptyAnswer == policy.EmptyRetry && t.EmptyAnswers <= maxEmptyRetries && !limited {
 		d.startStep(t, false)
 		return
 	}
@@ -74,7 +75,7 @@ func (d *decision) complete(t *state.Task, limited bool) {
 		if part.InReplyTo == "" || part.InReplyTo == t.Trigger {
 			d.answered(t, t.Trigger, part.Index)
 		}
-	case empty && d.policy.EmptyAnswer != conversation.EmptySilent:
+	case empty && d.policy.EmptyAnswer != policy.EmptySilent:
 		d.emit(t, conversation.Response{Part: d.state.NextPart(t, d.policy.Texts.Empty, "", ""), ResponseKind: conversation.ResponseEmpty})
 	}
 	rest := conversation.ResolvedUnanswered

@@ -11,6 +11,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/machine/internal/state"
+	"parley/conversation/policy"
 	"parley/conversation/transcript"
 )
 
@@ -303,7 +304,7 @@ func TestTranscriptCompaction(t *testing.T) {
 // and depth, and each schema is an object that names its required fields.
 func TestToolsFor(t *testing.T) {
 	rules := testRules()
-	names := func(p conversation.Profile, depth int) []string {
+	names := func(p policy.Profile, depth int) []string {
 		var all []string
 		for _, spec := range transcript.ToolsFor(rules, p, depth) {
 			all = append(all, spec.Name)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/policy"
 	"parley/conversation/transcript"
 )
 
@@ -87,7 +88,7 @@ func runTranscript(t *testing.T, text string) string {
 type scene struct {
 	t     *testing.T
 	key   conversation.SessionKey
-	rules *conversation.Rules
+	rules *policy.Rules
 	s     *Session
 	log   []conversation.Event
 	tr    *transcript.Transcript
@@ -100,26 +101,26 @@ type scene struct {
 	receipts []conversation.Receipt // of the messages so far
 }
 
-func testRules() *conversation.Rules {
-	p := conversation.DefaultPolicy()
+func testRules() *policy.Rules {
+	p := policy.DefaultPolicy()
 	p.Channels = map[conversation.Via]conversation.Mode{}
-	profile := func(name conversation.AgentName, f func(*conversation.Profile)) conversation.Profile {
-		a := conversation.Profile{Name: name, Description: "test " + string(name), Prompt: "You are " + string(name) + ".", Tools: []string{"*"}, MayAsk: true, EngineTools: true}
+	profile := func(name conversation.AgentName, f func(*policy.Profile)) policy.Profile {
+		a := policy.Profile{Name: name, Description: "test " + string(name), Prompt: "You are " + string(name) + ".", Tools: []string{"*"}, MayAsk: true, EngineTools: true}
 		if f != nil {
 			f(&a)
 		}
 		return a
 	}
-	return &conversation.Rules{
+	return &policy.Rules{
 		Policy: p,
-		Agents: map[conversation.AgentName]conversation.Profile{
-			conversation.Coordinator: profile(conversation.Coordinator, func(a *conversation.Profile) { a.Delegates = true }),
-			"developer":              profile("developer", func(a *conversation.Profile) { a.Delegates, a.Delegable = true, true }),
-			"researcher":             profile("researcher", func(a *conversation.Profile) { a.Delegates, a.Delegable = true, true }),
-			"mute":                   profile("mute", func(a *conversation.Profile) { a.MayAsk, a.EngineTools = false, false }),
+		Agents: map[conversation.AgentName]policy.Profile{
+			conversation.Coordinator: profile(conversation.Coordinator, func(a *policy.Profile) { a.Delegates = true }),
+			"developer":              profile("developer", func(a *policy.Profile) { a.Delegates, a.Delegable = true, true }),
+			"researcher":             profile("researcher", func(a *policy.Profile) { a.Delegates, a.Delegable = true, true }),
+			"mute":                   profile("mute", func(a *policy.Profile) { a.MayAsk, a.EngineTools = false, false }),
 			conversation.External:    profile(conversation.External, nil),
 		},
-		Tools: map[string]conversation.ToolRule{
+		Tools: map[string]policy.ToolRule{
 			"clock": {Spec: conversation.ToolSpec{Name: "clock", Idempotent: true}},
 			"mail":  {Spec: conversation.ToolSpec{Name: "mail"}},
 			"rm": {Spec: conversation.ToolSpec{Name: "rm", Approval: true}, Check: func(args json.RawMessage) error {
@@ -196,8 +197,8 @@ func (w *scene) run(out *strings.Builder, line string) {
 			a.MaxSteps, _ = strconv.Atoi(opts["max_steps"])
 			w.rules.Agents[conversation.Coordinator] = a
 		}
-		if i, ok := byName[conversation.Coverage](opts["coverage"]); ok {
-			a, c := w.rules.Agents[conversation.Coordinator], conversation.Coverage(i)
+		if i, ok := byName[policy.Coverage](opts["coverage"]); ok {
+			a, c := w.rules.Agents[conversation.Coordinator], policy.Coverage(i)
 			a.Coverage = &c
 			w.rules.Agents[conversation.Coordinator] = a
 		}
@@ -485,7 +486,7 @@ func (w *scene) check(d conversation.Decided, effects []conversation.Effect) {
 
 // windowed is the transcript as the shell reads it again: the original request,
 // and the part of the log that the session says.
-func windowed(s *Session, rules *conversation.Rules, log []conversation.Event) *transcript.Transcript {
+func windowed(s *Session, rules *policy.Rules, log []conversation.Event) *transcript.Transcript {
 	t := transcript.Of(s.Key(), rules)
 	if r, ok := s.TranscriptOrigin(); ok {
 		for _, e := range log[r.After : r.Before-1] {

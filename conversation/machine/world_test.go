@@ -11,6 +11,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/machine/internal/state"
+	"parley/conversation/policy"
 	"parley/conversation/transcript"
 )
 
@@ -51,7 +52,7 @@ type world struct {
 	t         *testing.T
 	seed      uint64
 	r         *rand.Rand
-	rules     *conversation.Rules
+	rules     *policy.Rules
 	now       time.Time
 	latest    time.Time // that the clock has ever said
 	nodes     map[conversation.SessionID]*node
@@ -95,9 +96,9 @@ func newWorld(t *testing.T, seed uint64) *world {
 	rules.Policy.MaxSteps = 1 + r.IntN(8)
 	rules.Policy.MaxAttempts = 1 + r.IntN(3)
 	rules.Policy.MaxInterrupts = 1 + r.IntN(4)
-	rules.Policy.Coverage = conversation.Coverage(r.IntN(3))
-	rules.Policy.EmptyAnswer = conversation.EmptyAnswer(r.IntN(3))
-	rules.Policy.ReplyOnBusy = conversation.ReplyOnBusy(r.IntN(2))
+	rules.Policy.Coverage = policy.Coverage(r.IntN(3))
+	rules.Policy.EmptyAnswer = policy.EmptyAnswer(r.IntN(3))
+	rules.Policy.ReplyOnBusy = policy.ReplyOnBusy(r.IntN(2))
 	rules.Policy.PartsEnabled = r.IntN(4) > 0
 	rules.Policy.MaxParallel = 1 + r.IntN(4)
 	rules.Policy.MaxQueued = 5 + r.IntN(20)

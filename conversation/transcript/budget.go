@@ -8,11 +8,12 @@ import (
 	"unicode/utf8"
 
 	"parley/conversation"
+	"parley/conversation/policy"
 )
 
 // CheckContext refuses limits that cannot hold for one of the agents, because
 // its prompt and tools alone take too much.
-func CheckContext(r *conversation.Rules) error {
+func CheckContext(r *policy.Rules) error {
 	c := r.Policy.Context
 	if err := c.Check(); err != nil {
 		return err

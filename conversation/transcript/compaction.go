@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"parley/conversation"
+	"parley/conversation/policy"
 )
 
 // Compaction is a summary to be made.
@@ -65,7 +66,7 @@ func (t *Transcript) long() bool {
 // Compaction plans a summary if one is called for and possible: there must be
 // tasks that have ended, and a summary of them must be worth its place. It
 // does not touch entries that come after the plan was made.
-func (t *Transcript) Compaction(key conversation.SessionKey, rules *conversation.Rules, agent conversation.AgentName) (Compaction, bool) {
+func (t *Transcript) Compaction(key conversation.SessionKey, rules *policy.Rules, agent conversation.AgentName) (Compaction, bool) {
 	limits := rules.Policy.Context
 	long := t.long()
 	if limits.Threshold <= 0 || t.Size() <= limits.Threshold && !long {
@@ -107,7 +108,7 @@ func (t *Transcript) Compaction(key conversation.SessionKey, rules *conversation
 // cutAt is the end of a task up to which is summarised: the earliest one that
 // leaves no more than is to be kept verbatim. The newest ended task stays as
 // well if it is not large.
-func (t *Transcript) cutAt(limits conversation.Context) conversation.Seq {
+func (t *Transcript) cutAt(limits policy.Context) conversation.Seq {
 	type part struct {
 		from   conversation.Seq // covered by a summary up to here or later
 		tokens int

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"parley/conversation"
+	"parley/conversation/policy"
 )
 
 // The engine's own tools as data: their descriptions for models. The rules that
@@ -14,7 +15,7 @@ import (
 
 // ToolsFor lists what an agent may call at a depth: the engine's tools, then
 // the allowed ones of the tools room, by name.
-func ToolsFor(r *conversation.Rules, p conversation.Profile, depth int) []conversation.ToolSpec {
+func ToolsFor(r *policy.Rules, p policy.Profile, depth int) []conversation.ToolSpec {
 	if !p.EngineTools {
 		return nil
 	}

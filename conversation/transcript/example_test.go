@@ -4,13 +4,14 @@ import (
 	"fmt"
 
 	"parley/conversation"
+	"parley/conversation/policy"
 	"parley/conversation/transcript"
 )
 
 // What a model is shown for the second of two messages.
 func ExampleTranscript_Request() {
 	key := conversation.SessionKey{Tenant: "default", Session: "s"}
-	rules := &conversation.Rules{Policy: conversation.DefaultPolicy(), Agents: map[conversation.AgentName]conversation.Profile{
+	rules := &policy.Rules{Policy: policy.DefaultPolicy(), Agents: map[conversation.AgentName]policy.Profile{
 		conversation.Coordinator: {Name: conversation.Coordinator, Prompt: "You help.", EngineTools: true},
 	}}
 	const first, second conversation.TaskID = "t1-s", "t2-s"

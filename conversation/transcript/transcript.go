@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"parley/conversation"
+	"parley/conversation/policy"
 )
 
 // Transcript is the log in the form that a model sees: a cache of the shell, fed with
@@ -120,7 +121,7 @@ func New() *Transcript {
 }
 
 // Of makes an empty transcript that cuts the results of calls as the policy says.
-func Of(key conversation.SessionKey, rules *conversation.Rules) *Transcript {
+func Of(key conversation.SessionKey, rules *policy.Rules) *Transcript {
 	t := New()
 	t.session, t.limit = key.Session, rules.Policy.Context.ToolResult
 	return t
@@ -494,7 +495,7 @@ const openExcerpt = 10
 // been started by the events added so far; what was added since does not show,
 // except that a summary may have come, which is of other tasks. A request that is
 // over the budget is shown less: see fit.
-func (t *Transcript) Request(key conversation.SessionKey, rules *conversation.Rules, ask conversation.AskModel) conversation.Request {
+func (t *Transcript) Request(key conversation.SessionKey, rules *policy.Rules, ask conversation.AskModel) conversation.Request {
 	profile := rules.Agents[ask.Agent]
 	t.shared = true
 	r := conversation.Request{

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"parley/conversation"
+	"parley/conversation/policy"
 )
 
 // The place of a whole result is an address that a sub-session's id fits in.
@@ -69,7 +70,7 @@ func texts(entries []conversation.Entry) []string {
 // What a model is reading does not change: the result of another task's
 // delegation shows in the next request only.
 func TestRequestIsNotWrittenTo(t *testing.T) {
-	tr, rules, key := New(), &conversation.Rules{Policy: conversation.DefaultPolicy()}, conversation.SessionKey{Session: "s"}
+	tr, rules, key := New(), &policy.Rules{Policy: policy.DefaultPolicy()}, conversation.SessionKey{Session: "s"}
 	first := tr.begin(1, conversation.Item{Kind: conversation.ItemCall, ID: "k1", Tool: conversation.ToolDelegate})
 	tr.feed(first, conversation.DelegationStarted{Delegation: "d1", Agent: "researcher", ModelCall: "k1"})
 	second := tr.begin(2)

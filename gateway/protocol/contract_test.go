@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"parley/conversation"
+	"parley/conversation/policy"
 	"parley/gateway/gatewaytest"
 )
 
@@ -216,7 +217,7 @@ func TestWordsAreDocumented(t *testing.T) {
 	if p, ok := gatewaytest.Inside(c.Schemas(), "policy", "properties").(map[string]any); ok {
 		keys = slices.Sorted(maps.Keys(p))
 	}
-	if want := conversation.OverrideKeys(); !slices.Equal(keys, want) {
+	if want := policy.OverrideKeys(); !slices.Equal(keys, want) {
 		t.Errorf("policies: documented %v, want %v", keys, want)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/machine/machinetest"
+	"parley/conversation/policy"
 	"parley/persistence/persistencetest"
 )
 
@@ -25,7 +26,7 @@ var key = conversation.SessionKey{Tenant: "t", Session: "s1"}
 func newStage(t *testing.T) *stage {
 	w := machinetest.New(persistencetest.NewMemory())
 	w.Pace = time.Minute
-	w.Rules.Agents = map[conversation.AgentName]conversation.Profile{conversation.Coordinator: {Name: conversation.Coordinator, MayAsk: true}}
+	w.Rules.Agents = map[conversation.AgentName]policy.Profile{conversation.Coordinator: {Name: conversation.Coordinator, MayAsk: true}}
 	s := &stage{t: t, world: w}
 	s.do(conversation.Create{Owner: "u"})
 	s.Session = w.Session(key)

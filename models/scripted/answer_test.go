@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/policy"
 )
 
 // N-12: the scripted model drives every feature: each directive, alone and in programs.
@@ -422,7 +423,7 @@ func TestWorkedExamples(t *testing.T) {
 	t.Run("D-18 the weather comes from a tool if there is one", func(t *testing.T) {
 		w := newPlay(t, false)
 		w.tool("get_weather", func(string) string { return "15 °C and sunny." })
-		w.Rules.Tools["get_weather"] = conversation.ToolRule{Spec: conversation.ToolSpec{
+		w.Rules.Tools["get_weather"] = policy.ToolRule{Spec: conversation.ToolSpec{
 			Name: "get_weather", Schema: []byte(`{"type":"object","properties":{"city":{"type":"string"}},"required":["city"]}`),
 		}}
 		w.say("What's the weather in New York?")

@@ -11,6 +11,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/machine/machinetest"
+	"parley/conversation/policy"
 	"parley/persistence/persistencetest"
 )
 
@@ -63,7 +64,7 @@ func newPlay(t *testing.T, hold bool) *play {
 // tool adds a tool, before anything is said.
 func (p *play) tool(name string, run func(args string) string) {
 	p.tools[name] = run
-	p.Rules.Tools[name] = conversation.ToolRule{Spec: conversation.ToolSpec{Name: name, Idempotent: true}}
+	p.Rules.Tools[name] = policy.ToolRule{Spec: conversation.ToolSpec{Name: name, Idempotent: true}}
 }
 
 // delegate goes on in a sub-session that has just been told its objective.

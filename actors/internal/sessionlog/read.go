@@ -8,6 +8,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/machine"
+	"parley/conversation/policy"
 	"parley/conversation/transcript"
 	"parley/metrics"
 )
@@ -22,7 +23,7 @@ type Store interface {
 // Log is the stored sessions. All fields are required.
 type Log struct {
 	Store   Store
-	Rules   *conversation.Rules
+	Rules   *policy.Rules
 	Metrics *metrics.Actors
 	Log     *slog.Logger
 

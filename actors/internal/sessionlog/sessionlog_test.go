@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"parley/conversation"
+	"parley/conversation/policy"
 	"parley/metrics"
 	"parley/persistence/persistencetest"
 )
@@ -28,7 +29,7 @@ func withSession(t *testing.T, f func(t *testing.T, l *Log, store *persistencete
 		store := persistencetest.NewMemory()
 		l := &Log{
 			Store: store, Log: slog.New(slog.DiscardHandler), Metrics: metrics.NewActors(prometheus.NewRegistry()),
-			Rules: &conversation.Rules{Policy: conversation.DefaultPolicy(), Agents: map[conversation.AgentName]conversation.Profile{
+			Rules: &policy.Rules{Policy: policy.DefaultPolicy(), Agents: map[conversation.AgentName]policy.Profile{
 				conversation.Coordinator: {Name: conversation.Coordinator},
 			}},
 			Full: func() { t.Error("the store is full") }, Pace: func(context.Context) error { return nil }, ResolveTimeout: time.Minute,

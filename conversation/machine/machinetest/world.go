@@ -11,6 +11,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/machine"
+	"parley/conversation/policy"
 )
 
 // Epoch is the time at which the clock of every World begins.
@@ -18,7 +19,7 @@ var Epoch = time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
 
 // World is an engine with everything that a test wants to hold still.
 type World struct {
-	Rules     *conversation.Rules // of all sessions; may be changed before the first one
+	Rules     *policy.Rules // of all sessions; may be changed before the first one
 	Store     conversation.Store
 	Publisher conversation.Publisher // nil = there are no followers
 
@@ -49,17 +50,17 @@ func New(store conversation.Store) *World {
 // Rules are the default policy with five agents who may do everything (the
 // coordinator, a developer, a researcher, a communicator and the outside runtime)
 // and three tools: clock and calculate, which may be repeated, and mail.
-func Rules() *conversation.Rules {
-	r := &conversation.Rules{
-		Policy: conversation.DefaultPolicy(), Agents: map[conversation.AgentName]conversation.Profile{}, Tools: map[string]conversation.ToolRule{},
+func Rules() *policy.Rules {
+	r := &policy.Rules{
+		Policy: policy.DefaultPolicy(), Agents: map[conversation.AgentName]policy.Profile{}, Tools: map[string]policy.ToolRule{},
 	}
 	for _, name := range []conversation.AgentName{conversation.Coordinator, "developer", "researcher", "communicator", conversation.External} {
-		r.Agents[name] = conversation.Profile{
+		r.Agents[name] = policy.Profile{
 			Name: name, Tools: []string{"*"}, MayAsk: true, Delegates: true, EngineTools: true, Delegable: name != conversation.Coordinator,
 		}
 	}
 	for _, name := range []string{"clock", "calculate", "mail"} {
-		r.Tools[name] = conversation.ToolRule{Spec: conversation.ToolSpec{Name: name, Idempotent: name != "mail"}}
+		r.Tools[name] = policy.ToolRule{Spec: conversation.ToolSpec{Name: name, Idempotent: name != "mail"}}
 	}
 	return r
 }

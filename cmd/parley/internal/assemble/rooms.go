@@ -6,6 +6,7 @@ import (
 	"parley/actors"
 	"parley/cmd/parley/internal/config"
 	"parley/conversation"
+	"parley/conversation/policy"
 	"parley/gateway"
 )
 
@@ -25,16 +26,16 @@ func Gateway(c *config.Config, node conversation.NodeID, version, model string) 
 }
 
 // Rules makes the rules of every session's machine; def is the default model's name.
-func Rules(c *config.Config, tools []conversation.Tool, def string) conversation.Rules {
-	r := conversation.Rules{
+func Rules(c *config.Config, tools []conversation.Tool, def string) policy.Rules {
+	r := policy.Rules{
 		Policy: *c.Policy(),
-		Agents: map[conversation.AgentName]conversation.Profile{
+		Agents: map[conversation.AgentName]policy.Profile{
 			conversation.External: {
 				Name:        conversation.External,
 				Description: "Answered by a runtime outside of this server.",
 			},
 		},
-		Tools: map[string]conversation.ToolRule{},
+		Tools: map[string]policy.ToolRule{},
 	}
 	r.Policy.Channels = map[conversation.Via]conversation.Mode{
 		conversation.ViaWebSocket: c.Channels.WebSocket, conversation.ViaHTTP: c.Channels.HTTP,
@@ -48,7 +49,7 @@ func Rules(c *config.Config, tools []conversation.Tool, def string) conversation
 	}
 	for _, t := range tools {
 		spec := t.Spec()
-		r.Tools[spec.Name] = conversation.ToolRule{Spec: spec, Check: t.Check}
+		r.Tools[spec.Name] = policy.ToolRule{Spec: spec, Check: t.Check}
 	}
 	return r
 }

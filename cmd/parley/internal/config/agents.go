@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"parley/conversation"
+	"parley/conversation/policy"
 )
 
 //go:embed prompts/*.md
@@ -43,14 +44,14 @@ func prompt(agent string) string {
 }
 
 // Profile is the agent as the machine knows it.
-func (a Agent) Profile() conversation.Profile {
-	p := conversation.Profile{
+func (a Agent) Profile() policy.Profile {
+	p := policy.Profile{
 		Name: conversation.AgentName(a.Name), Description: a.Description, Prompt: a.Prompt, Model: a.Model,
 		Tools: a.Tools, MaxSteps: a.MaxSteps, MayAsk: a.MayAsk, Delegates: a.Delegates, Delegable: a.Delegable,
 		EngineTools: true,
 	}
 	if a.Coverage != "" {
-		c := new(conversation.Coverage)
+		c := new(policy.Coverage)
 		_ = c.UnmarshalText([]byte(a.Coverage)) // the loader has checked it
 		p.Coverage = c
 	}

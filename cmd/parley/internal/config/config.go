@@ -4,6 +4,7 @@ import (
 	"parley/actors"
 	"parley/cmd/parley/internal/store"
 	"parley/conversation"
+	"parley/conversation/policy"
 	"parley/gateway"
 	"parley/models/scripted"
 	"parley/tools/mcp"
@@ -48,7 +49,7 @@ type Config struct {
 }
 
 // Policy is the policy of sessions that have none of their own.
-func (c *Config) Policy() *conversation.Policy { return &c.Engine.Rules.Policy }
+func (c *Config) Policy() *policy.Policy { return &c.Engine.Rules.Policy }
 
 // Ephemeral is true if nothing is kept on disk.
 func (c *Config) Ephemeral() bool { return c.Memory == "ephemeral" }
@@ -109,7 +110,7 @@ func Default() Config {
 		Log:      Log{Level: "info", Format: "auto"},
 		Agents:   builtinAgents(),
 	}
-	c.Engine.Rules.Policy = conversation.DefaultPolicy()
+	c.Engine.Rules.Policy = policy.DefaultPolicy()
 	c.Gateway.AllowedOrigins, c.Gateway.PublicHosts = []string{}, []string{} // as they are read back
 	return c
 }

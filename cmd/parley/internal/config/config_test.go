@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"parley/conversation"
+	"parley/conversation/policy"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -291,19 +292,19 @@ func TestConfigReachesThePolicy(t *testing.T) {
 				continue
 			}
 			if other := changedBy[name]; other != "" {
-				t.Errorf("%s and %s change conversation.Policy.%s", other, key, name)
+				t.Errorf("%s and %s change policy.Policy.%s", other, key, name)
 			}
 			changedBy[name] = key
 		}
 	}
-	before := reflect.ValueOf(conversation.DefaultPolicy())
+	before := reflect.ValueOf(policy.DefaultPolicy())
 	for key, c := range EachKeyChanged() {
 		compare(key, "", before, reflect.ValueOf(*c.Policy()))
 	}
 	for name, key := range changedBy {
 		// Channels are of Config.Channels; assemble.TestEveryKeyIsUsed proves that they reach the engine.
 		if key == "" && name != "Channels" {
-			t.Errorf("no key changes conversation.Policy.%s", name)
+			t.Errorf("no key changes policy.Policy.%s", name)
 		}
 		if text, ok := strings.CutPrefix(name, "Texts."); ok && key != "texts."+strings.ToLower(text) {
 			t.Errorf("texts are mixed up: %s changes %s", key, name)

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"parley/conversation"
+	"parley/conversation/policy"
 )
 
 // The limits of the context reach the machine as they stand in the file.
@@ -15,7 +15,7 @@ func TestContextLimitsReachTheMachine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := conversation.Context{Budget: 9000, Threshold: 8000, Keep: 700, Summary: 60, ToolResult: 5 << 10}
+	want := policy.Context{Budget: 9000, Threshold: 8000, Keep: 700, Summary: 60, ToolResult: 5 << 10}
 	if got := c.Policy().Context; !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/machine"
+	"parley/conversation/policy"
 	"parley/persistence/pebble"
 )
 
@@ -62,7 +63,7 @@ func Verify(ctx context.Context, dir string, problems int) (r Report, err error)
 		return r, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	rules := &conversation.Rules{}
+	rules := &policy.Rules{}
 	return db.Verify(ctx, pebble.VerifyHow{Keys: conversation.Keys, Limit: problems, Snapshot: func(key conversation.SessionKey, data []byte) (conversation.Seq, error) {
 		session, err := machine.Restore(key, rules, data)
 		if err != nil {

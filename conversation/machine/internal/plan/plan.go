@@ -10,6 +10,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/machine/internal/state"
+	"parley/conversation/policy"
 )
 
 // Situation holds all that the check of an answer needs to know.
@@ -17,8 +18,8 @@ type Situation struct {
 	Task   *state.Task // the task that the answer belongs to, as the model was shown it
 	Agent  conversation.AgentName
 	Depth  int // of the session; 0 = a root session
-	Rules  *conversation.Rules
-	Policy *conversation.Policy // the session's
+	Rules  *policy.Rules
+	Policy *policy.Policy // the session's
 	Now    time.Time
 }
 
@@ -332,7 +333,7 @@ func (p *planner) ask(item conversation.Item) (Call, error) {
 }
 
 // AgentOf is the agent of a tool name such as delegateToResearcher.
-func AgentOf(rules *conversation.Rules, tool string) (conversation.AgentName, bool) {
+func AgentOf(rules *policy.Rules, tool string) (conversation.AgentName, bool) {
 	if !strings.HasPrefix(tool, conversation.DelegatePrefix) {
 		return "", false
 	}
@@ -431,7 +432,7 @@ func (p *planner) amend(item conversation.Item) (Call, error) {
 	return Call{Decision: conversation.DecisionTool, Do: Amend{d.ID, args.Text, deadline}}, nil
 }
 
-func (p *planner) tool(item conversation.Item, profile conversation.Profile) (Call, error) {
+func (p *planner) tool(item conversation.Item, profile policy.Profile) (Call, error) {
 	rule, ok := p.Rules.Tools[item.Tool]
 	if !ok || !profile.Allows(item.Tool) {
 		return Call{}, fmt.Errorf("there is no tool %q", item.Tool)

@@ -1,4 +1,4 @@
-package machine
+package intake
 
 import (
 	"fmt"
@@ -9,9 +9,9 @@ import (
 	"parley/conversation"
 )
 
-// normalize rounds a body to what the store keeps (milliseconds; nil for empty), so
+// Normalize rounds a body to what the store keeps (milliseconds; nil for empty), so
 // that a replayed session equals the live one.
-func normalize(body conversation.EventBody) conversation.EventBody {
+func Normalize(body conversation.EventBody) conversation.EventBody {
 	switch b := body.(type) {
 	case conversation.SessionCreated:
 		if len(b.Policy) == 0 {
@@ -54,10 +54,10 @@ func stampOrZero(t time.Time) time.Time {
 	return conversation.Stamp(t)
 }
 
-// sanitize makes the texts of models and tools valid UTF-8, because the store and
+// Sanitize makes the texts of models and tools valid UTF-8, because the store and
 // the screens can show nothing else. It gives each call of an answer an id of its
 // own, because the result is paired with the call by that id.
-func sanitize(c conversation.Command) conversation.Command {
+func Sanitize(c conversation.Command) conversation.Command {
 	valid := func(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 	switch c := c.(type) {
 	case conversation.ModelAnswered:

@@ -1,4 +1,4 @@
-package conversation
+package policy
 
 import (
 	"encoding/json"
@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"parley/conversation"
 )
 
 // Policy says how a session behaves where the requirements leave a choice
@@ -16,38 +18,38 @@ import (
 // A Policy is read by decisions only, never by Apply: a log means the same under
 // every configuration, and a changed one holds from the next command on.
 type Policy struct {
-	Mode          Mode          `key:"inbox.mode" choices:"steer,queue,collect,interrupt,reject"`
-	CollectWindow time.Duration `key:"inbox.collect_window" min:"1ms" max:"1h"`
-	MaxQueued     int           `key:"inbox.max_queued" min:"0" max:"1000000"` // waiting messages of one session; 0 = no limit
-	TriageAgent   AgentName     `key:"inbox.triage_agent"`                     // "" = none
-	Coverage      Coverage      `key:"coverage.mode" choices:"strict,seen,off"`
-	MaxNudges     int           `key:"coverage.max_nudges" min:"0" max:"100"` // per task
-	MaxSteps      int           `key:"task.max_steps" min:"1" max:"100000"`
-	ReplyOnBusy   ReplyOnBusy   `key:"reply.on_busy" choices:"conflict,queue"`
-	EmptyAnswer   EmptyAnswer   `key:"empty_answer" choices:"apologise,silent,retry"`
-	Sentinels     []string      `key:"no_reply.sentinels"`
-	Fallback      bool          `key:"no_reply.fallback"` // sentinels are shown as they are
-	PartsEnabled  bool          `key:"parts.enabled"`
-	MaxAttempts   int           `key:"retry.max_attempts" min:"1" max:"100"`
-	MaxInterrupts int           `key:"retry.max_interrupted" min:"0" max:"1000"`
-	BackoffMin    time.Duration `key:"retry.backoff_min" min:"0s"`
-	BackoffMax    time.Duration `key:"retry.backoff_max" min:"0s"`
-	CancelGrace   time.Duration `key:"cancel.grace" min:"0s"`
-	ToolTimeout   time.Duration `key:"tools.timeout" min:"1ms"`
-	DelegateTime  time.Duration `key:"delegation.timeout" min:"1ms"`
-	MaxDepth      int           `key:"delegation.max_depth" min:"0" max:"16"`
-	MaxParallel   int           `key:"delegation.max_parallel" min:"1" max:"1000"` // per task
-	MaxWait       time.Duration `key:"admission.max_wait" min:"0s"`                // 0 = no limit
+	Mode          conversation.Mode      `key:"inbox.mode" choices:"steer,queue,collect,interrupt,reject"`
+	CollectWindow time.Duration          `key:"inbox.collect_window" min:"1ms" max:"1h"`
+	MaxQueued     int                    `key:"inbox.max_queued" min:"0" max:"1000000"` // waiting messages of one session; 0 = no limit
+	TriageAgent   conversation.AgentName `key:"inbox.triage_agent"`                     // "" = none
+	Coverage      Coverage               `key:"coverage.mode" choices:"strict,seen,off"`
+	MaxNudges     int                    `key:"coverage.max_nudges" min:"0" max:"100"` // per task
+	MaxSteps      int                    `key:"task.max_steps" min:"1" max:"100000"`
+	ReplyOnBusy   ReplyOnBusy            `key:"reply.on_busy" choices:"conflict,queue"`
+	EmptyAnswer   EmptyAnswer            `key:"empty_answer" choices:"apologise,silent,retry"`
+	Sentinels     []string               `key:"no_reply.sentinels"`
+	Fallback      bool                   `key:"no_reply.fallback"` // sentinels are shown as they are
+	PartsEnabled  bool                   `key:"parts.enabled"`
+	MaxAttempts   int                    `key:"retry.max_attempts" min:"1" max:"100"`
+	MaxInterrupts int                    `key:"retry.max_interrupted" min:"0" max:"1000"`
+	BackoffMin    time.Duration          `key:"retry.backoff_min" min:"0s"`
+	BackoffMax    time.Duration          `key:"retry.backoff_max" min:"0s"`
+	CancelGrace   time.Duration          `key:"cancel.grace" min:"0s"`
+	ToolTimeout   time.Duration          `key:"tools.timeout" min:"1ms"`
+	DelegateTime  time.Duration          `key:"delegation.timeout" min:"1ms"`
+	MaxDepth      int                    `key:"delegation.max_depth" min:"0" max:"16"`
+	MaxParallel   int                    `key:"delegation.max_parallel" min:"1" max:"1000"` // per task
+	MaxWait       time.Duration          `key:"admission.max_wait" min:"0s"`                // 0 = no limit
 	Context       Context
 	Texts         Texts
 
 	// Channels are the modes of messages by the channel that they come through,
 	// where a channel has one of its own: above Mode, below a session's inbox.mode
 	// and what the message itself says. Shared and never written; nil = none.
-	Channels map[Via]Mode
+	Channels map[conversation.Via]conversation.Mode
 }
 
-// Context bounds what a model is shown, in tokens as Tokens estimates them. A
+// Context bounds what a model is shown, in tokens as conversation.Tokens estimates them. A
 // session cannot have limits of its own: they belong to the models. The zero
 // value is no limit at all.
 type Context struct {
@@ -85,8 +87,8 @@ func (c Coverage) String() string { return name(coverageNames[:], int(c)) }
 
 // UnmarshalText reads what String writes.
 func (c *Coverage) UnmarshalText(text []byte) error {
-	i, ok := index(coverageNames[:], string(text))
-	if !ok {
+	i := slices.Index(coverageNames[:], string(text))
+	if i < 0 {
 		return fmt.Errorf("%q is no coverage mode", text)
 	}
 	*c = Coverage(i)
@@ -108,8 +110,8 @@ func (r ReplyOnBusy) String() string { return name(replyOnBusyNames[:], int(r)) 
 
 // UnmarshalText reads what String writes.
 func (r *ReplyOnBusy) UnmarshalText(text []byte) error {
-	i, ok := index(replyOnBusyNames[:], string(text))
-	if !ok {
+	i := slices.Index(replyOnBusyNames[:], string(text))
+	if i < 0 {
 		return fmt.Errorf("%q is no choice of reply.on_busy", text)
 	}
 	*r = ReplyOnBusy(i)
@@ -133,18 +135,26 @@ func (e EmptyAnswer) String() string { return name(emptyAnswerNames[:], int(e)) 
 
 // UnmarshalText reads what String writes.
 func (e *EmptyAnswer) UnmarshalText(text []byte) error {
-	i, ok := index(emptyAnswerNames[:], string(text))
-	if !ok {
+	i := slices.Index(emptyAnswerNames[:], string(text))
+	if i < 0 {
 		return fmt.Errorf("%q is no choice of empty_answer", text)
 	}
 	*e = EmptyAnswer(i)
 	return nil
 }
 
+// name is the i-th of the names; a number that this program does not know is shown as it is.
+func name(names []string, i int) string {
+	if i >= len(names) {
+		return fmt.Sprintf("unknown(%d)", i)
+	}
+	return names[i]
+}
+
 // DefaultPolicy is the policy of a configuration that says nothing.
 func DefaultPolicy() Policy {
 	return Policy{
-		Mode:          ModeSteer,
+		Mode:          conversation.ModeSteer,
 		CollectWindow: 2 * time.Second,
 		MaxQueued:     1000,
 		Coverage:      CoverageStrict,
@@ -173,30 +183,16 @@ func DefaultPolicy() Policy {
 	}
 }
 
-// Overrides are the policies of one session that differ from the configuration:
-// dotted key → JSON value. They are kept as they were said and take effect on top
-// of the configuration of the day: a value that it does not allow any more has no
-// effect, and a session with such a value can still be loaded. nil = none.
-type Overrides map[string]json.RawMessage
-
-// bytes is the size of what was said.
-func (o Overrides) bytes() (n int) {
-	for key, value := range o {
-		n += len(key) + len(value)
-	}
-	return n
-}
-
 // With is p with the overrides of a session in place. An unknown key or a value
 // out of range is a bad_request that names the key.
-func (p Policy) With(o Overrides) (Policy, *Error) {
+func (p Policy) With(o conversation.Overrides) (Policy, *conversation.Error) {
 	for _, key := range slices.Sorted(maps.Keys(o)) {
 		set, ok := overridable[key]
 		if !ok {
-			return p, Errorf(BadRequest, "%q is not a policy of a session; there are: %s", key, strings.Join(OverrideKeys(), ", "))
+			return p, conversation.Errorf(conversation.BadRequest, "%q is not a policy of a session; there are: %s", key, strings.Join(OverrideKeys(), ", "))
 		}
 		if err := set(&p, o[key]); err != nil {
-			return p, Errorf(BadRequest, "policy %s: %v", key, err)
+			return p, conversation.Errorf(conversation.BadRequest, "policy %s: %v", key, err)
 		}
 	}
 	return p, nil
@@ -248,17 +244,17 @@ func (p Policy) SentinelPrefix(text string) bool {
 
 // Validate says what is wrong with the policy by itself: bounds, and values that
 // contradict each other or that a person would see as an empty message.
-func (p Policy) Validate() []FieldError {
-	wrong := OutOfBounds(p)
+func (p Policy) Validate() []conversation.FieldError {
+	wrong := conversation.OutOfBounds(p)
 	if p.BackoffMin > p.BackoffMax {
-		wrong = append(wrong, FieldError{Key: "retry.backoff_min", AtMost: "retry.backoff_max"})
+		wrong = append(wrong, conversation.FieldError{Key: "retry.backoff_min", AtMost: "retry.backoff_max"})
 	}
-	var context FieldError
+	var context conversation.FieldError
 	if errors.As(p.Context.Check(), &context) {
 		wrong = append(wrong, context)
 	}
-	if slices.ContainsFunc(p.Sentinels, blank) {
-		wrong = append(wrong, FieldError{Key: "no_reply.sentinels", Sentence: "holds a blank text; leave the list empty to have none"})
+	if slices.ContainsFunc(p.Sentinels, conversation.IsBlank) {
+		wrong = append(wrong, conversation.FieldError{Key: "no_reply.sentinels", Sentence: "holds a blank text; leave the list empty to have none"})
 	}
 	for _, t := range []struct{ key, text string }{
 		{"texts.busy", p.Texts.Busy},
@@ -267,8 +263,8 @@ func (p Policy) Validate() []FieldError {
 		{"texts.failed", p.Texts.Failed},
 		{"texts.limit", p.Texts.Limit},
 	} {
-		if blank(t.text) {
-			wrong = append(wrong, FieldError{Key: t.key, Sentence: "must not be blank: a person would see an empty message"})
+		if conversation.IsBlank(t.text) {
+			wrong = append(wrong, conversation.FieldError{Key: t.key, Sentence: "must not be blank: a person would see an empty message"})
 		}
 	}
 	return wrong
@@ -276,16 +272,16 @@ func (p Policy) Validate() []FieldError {
 
 // Check refuses limits that contradict each other: a compaction at the threshold
 // must leave the context below it, or the next one would follow at once. Its
-// error is a FieldError, the first that is found.
+// error is a conversation.FieldError, the first that is found.
 func (c Context) Check() error {
-	if wrong := OutOfBounds(c); wrong != nil {
+	if wrong := conversation.OutOfBounds(c); wrong != nil {
 		return wrong[0]
 	}
 	refuse := func(key string, value int, format string, args ...any) error {
-		return FieldError{Key: key, Value: value, Sentence: fmt.Sprintf(format, args...)}
+		return conversation.FieldError{Key: key, Value: value, Sentence: fmt.Sprintf(format, args...)}
 	}
 	switch {
-	case c.Budget > 0 && c.ToolResult/BytesPerToken >= c.Budget:
+	case c.Budget > 0 && c.ToolResult/conversation.BytesPerToken >= c.Budget:
 		return refuse("context.tool_result", c.ToolResult, "a single result would fill context.budget, which is %d tokens", c.Budget)
 	case c.Threshold == 0:
 		return nil
@@ -308,15 +304,15 @@ func OverrideKeys() []string { return slices.Sorted(maps.Keys(overridable)) }
 func Overridable(key string) bool { return overridable[key] != nil }
 
 var overridable = map[string]func(*Policy, json.RawMessage) error{
-	"inbox.mode":              choice(modeNames[:], 1, func(p *Policy, i int) { p.Mode = Mode(i) }),
+	"inbox.mode":              choice(modeNames, func(p *Policy, i int) { p.Mode = conversation.ModeSteer + conversation.Mode(i) }),
 	"inbox.collect_window":    duration(func(p *Policy) *time.Duration { return &p.CollectWindow }),
 	"inbox.max_queued":        count(0, func(p *Policy) *int { return &p.MaxQueued }),
 	"inbox.triage_agent":      text(func(p *Policy) *string { return (*string)(&p.TriageAgent) }),
-	"coverage.mode":           choice(coverageNames[:], 0, func(p *Policy, i int) { p.Coverage = Coverage(i) }),
+	"coverage.mode":           choice(coverageNames[:], func(p *Policy, i int) { p.Coverage = Coverage(i) }),
 	"coverage.max_nudges":     count(0, func(p *Policy) *int { return &p.MaxNudges }),
 	"task.max_steps":          count(1, func(p *Policy) *int { return &p.MaxSteps }),
-	"reply.on_busy":           choice(replyOnBusyNames[:], 0, func(p *Policy, i int) { p.ReplyOnBusy = ReplyOnBusy(i) }),
-	"empty_answer":            choice(emptyAnswerNames[:], 0, func(p *Policy, i int) { p.EmptyAnswer = EmptyAnswer(i) }),
+	"reply.on_busy":           choice(replyOnBusyNames[:], func(p *Policy, i int) { p.ReplyOnBusy = ReplyOnBusy(i) }),
+	"empty_answer":            choice(emptyAnswerNames[:], func(p *Policy, i int) { p.EmptyAnswer = EmptyAnswer(i) }),
 	"no_reply.sentinels":      list(func(p *Policy) *[]string { return &p.Sentinels }),
 	"no_reply.fallback":       truth(func(p *Policy) *bool { return &p.Fallback }),
 	"parts.enabled":           truth(func(p *Policy) *bool { return &p.PartsEnabled }),
@@ -331,23 +327,26 @@ var overridable = map[string]func(*Policy, json.RawMessage) error{
 	"delegation.max_parallel": count(1, func(p *Policy) *int { return &p.MaxParallel }),
 }
 
-func choice(names []string, from int, set func(*Policy, int)) func(*Policy, json.RawMessage) error {
+func choice(names []string, set func(*Policy, int)) func(*Policy, json.RawMessage) error {
 	return func(p *Policy, raw json.RawMessage) error {
 		var s string
-		i := -1
-		if err := json.Unmarshal(raw, &s); err == nil {
-			i, _ = index(names, s)
-			if s == "" {
-				i = -1
-			}
-		}
-		if i < from || (i == 0 && names[0] != s) {
-			return fmt.Errorf("must be one of %s", strings.Join(names[from:], ", "))
+		err := json.Unmarshal(raw, &s)
+		i := slices.Index(names, s)
+		if err != nil || i < 0 {
+			return fmt.Errorf("must be one of %s", strings.Join(names, ", "))
 		}
 		set(p, i)
 		return nil
 	}
 }
+
+// modeNames are those of the modes that can be chosen, from conversation.ModeSteer on.
+var modeNames = func() (names []string) {
+	for m := conversation.ModeSteer; m <= conversation.ModeReject; m++ {
+		names = append(names, m.String())
+	}
+	return names
+}()
 
 func count(least int, field func(*Policy) *int) func(*Policy, json.RawMessage) error {
 	return func(p *Policy, raw json.RawMessage) error {
@@ -403,5 +402,3 @@ func list(field func(*Policy) *[]string) func(*Policy, json.RawMessage) error {
 		return nil
 	}
 }
-
-func blank(s string) bool { return strings.TrimSpace(s) == "" }

@@ -1,11 +1,14 @@
-package conversation
+package policy
 
 import (
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
+
+	"parley/conversation"
 )
 
 // Every key of docs/POLICIES.md that a session may have of its own: from both
@@ -15,7 +18,7 @@ func TestOverrides(t *testing.T) {
 		json string
 		set  func(*Policy)
 	}{
-		"inbox.mode":              {`"collect"`, func(p *Policy) { p.Mode = ModeCollect }},
+		"inbox.mode":              {`"collect"`, func(p *Policy) { p.Mode = conversation.ModeCollect }},
 		"inbox.collect_window":    {`"5s"`, func(p *Policy) { p.CollectWindow = 5 * time.Second }},
 		"inbox.max_queued":        {`0`, func(p *Policy) { p.MaxQueued = 0 }},
 		"inbox.triage_agent":      {`"sorter"`, func(p *Policy) { p.TriageAgent = "sorter" }},
@@ -68,7 +71,7 @@ func TestOverrides(t *testing.T) {
 			}
 			want := DefaultPolicy()
 			g.set(&want)
-			got, err := DefaultPolicy().With(Overrides{key: json.RawMessage(g.json)})
+			got, err := DefaultPolicy().With(conversation.Overrides{key: json.RawMessage(g.json)})
 			if err != nil || !reflect.DeepEqual(got, want) {
 				t.Errorf("%s: %v\n got %+v\nwant %+v", g.json, err, got, want)
 			}
@@ -76,8 +79,8 @@ func TestOverrides(t *testing.T) {
 				t.Error("no bad values")
 			}
 			for _, value := range bad[key] {
-				_, err := DefaultPolicy().With(Overrides{key: json.RawMessage(value)})
-				if err == nil || err.Code != BadRequest || !strings.Contains(err.Message, key) {
+				_, err := DefaultPolicy().With(conversation.Overrides{key: json.RawMessage(value)})
+				if err == nil || err.Code != conversation.BadRequest || !strings.Contains(err.Message, key) {
 					t.Errorf("%s: %v, want a bad_request that names the key", value, err)
 				}
 			}
@@ -86,7 +89,7 @@ func TestOverrides(t *testing.T) {
 	if len(good) != len(OverrideKeys()) {
 		t.Errorf("%d keys are tested, there are %d", len(good), len(OverrideKeys()))
 	}
-	if _, err := DefaultPolicy().With(Overrides{"admission.max_wait": json.RawMessage(`"1s"`)}); err == nil || err.Code != BadRequest {
+	if _, err := DefaultPolicy().With(conversation.Overrides{"admission.max_wait": json.RawMessage(`"1s"`)}); err == nil || err.Code != conversation.BadRequest {
 		t.Errorf("admission is the node's business: %v", err)
 	}
 }
@@ -115,5 +118,56 @@ func TestContextLimits(t *testing.T) {
 		if (err == nil) != (test.want == "") || err != nil && !strings.HasPrefix(err.Error(), test.want) {
 			t.Errorf("%s: %v, want %q", test.name, err, test.want)
 		}
+	}
+}
+
+func TestNames(t *testing.T) {
+	for _, s := range []fmt.Stringer{Coverage(99), ReplyOnBusy(99), EmptyAnswer(99)} {
+		if s.String() != "unknown(99)" {
+			t.Errorf("%T(99) = %q", s, s)
+		}
+	}
+}
+
+// M-22: streamed text is held back while it may still become a sentinel, and no
+// longer.
+func TestSentinelPrefix(t *testing.T) {
+	p := DefaultPolicy()
+	tests := []struct {
+		text             string
+		prefix, sentinel bool
+	}{
+		{"", true, false},
+		{"N", true, false},
+		{"NO", true, true},
+		{" NO_RE", true, false},
+		{"NO_REPLY", true, true},
+		{"NO_REPLY\n", true, true},
+		{"NO_REPLY!", false, false},
+		{"NOW", false, false},
+		{"no", false, false},
+		{"@", true, false},
+		{"@max", true, false},
+		{"@max N", true, false},
+		{"@max HEARTBEAT_OK", true, true},
+		{"@max hello", false, false},
+		{"@max @eva NO_", true, true},
+	}
+	for _, test := range tests {
+		if got := p.SentinelPrefix(test.text); got != test.prefix {
+			t.Errorf("SentinelPrefix(%q) = %v", test.text, got)
+		}
+		if got := p.IsSentinel(test.text); got != test.sentinel {
+			t.Errorf("IsSentinel(%q) = %v", test.text, got)
+		}
+	}
+	p.Fallback = true
+	if p.SentinelPrefix("NO") || p.IsSentinel("NO_REPLY") {
+		t.Error("with no_reply.fallback sentinels are shown as they are")
+	}
+	p = DefaultPolicy()
+	p.Sentinels = nil
+	if p.SentinelPrefix("@max") || p.IsSentinel("NO_REPLY") || p.IsSentinel("") {
+		t.Error("without sentinels nothing is one")
 	}
 }

@@ -1,54 +1,54 @@
-package machine
+package intake
 
 import (
 	"fmt"
 	"strings"
 )
 
-// intakeKind is the result of the pre-filter that reads a message before it enters
+// Kind is the result of the pre-filter that reads a message before it enters
 // the inbox (D-25). It knows fixed words only; it never guesses what a message
 // means for the work under way: that is the model's business.
-type intakeKind uint8
+type Kind uint8
 
 // The kinds.
 const (
-	intakeTask      intakeKind = iota // the default: a request
-	intakeYes                         // yes to a pending approval
-	intakeNo                          // no to a pending approval
-	intakeAnswer                      // explicitly an answer: "/answer …"
-	intakeSmallTalk                   // a greeting or thanks; treated like a request (D-25)
+	Task      Kind = iota // the default: a request
+	Yes                   // yes to a pending approval
+	No                    // no to a pending approval
+	Answer                // explicitly an answer: "/answer …"
+	SmallTalk             // a greeting or thanks; treated like a request (D-25)
 )
 
-var intakeNames = [...]string{"task_request", "approve", "decline", "answer", "smalltalk"}
+var kindNames = [...]string{"task_request", "approve", "decline", "answer", "smalltalk"}
 
-func (k intakeKind) String() string {
-	if int(k) >= len(intakeNames) {
+func (k Kind) String() string {
+	if int(k) >= len(kindNames) {
 		return fmt.Sprintf("unknown(%d)", k)
 	}
-	return intakeNames[k]
+	return kindNames[k]
 }
 
-// intake reads a message's first look: what kind it is, and the text that
+// Classify reads a message's first look: what kind it is, and the text that
 // counts (without the "/answer" prefix). Yes and no count only while an
 // approval is pending.
-func intake(text string, approvalPending bool) (intakeKind, string) {
+func Classify(text string, approvalPending bool) (Kind, string) {
 	trimmed := strings.TrimSpace(text)
 	if rest, ok := strings.CutPrefix(trimmed, "/answer"); ok && strings.TrimSpace(rest) != "" && strings.TrimLeft(rest, " \t\r\n") != rest {
-		return intakeAnswer, strings.TrimSpace(rest)
+		return Answer, strings.TrimSpace(rest)
 	}
 	word := strings.ToLower(strings.TrimRight(trimmed, ".!"))
 	if approvalPending {
 		if yesWords[word] {
-			return intakeYes, trimmed
+			return Yes, trimmed
 		}
 		if noWords[word] {
-			return intakeNo, trimmed
+			return No, trimmed
 		}
 	}
 	if smallTalk[word] {
-		return intakeSmallTalk, text
+		return SmallTalk, text
 	}
-	return intakeTask, text
+	return Task, text
 }
 
 var (

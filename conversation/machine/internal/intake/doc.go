@@ -1,0 +1,5 @@
+// Package intake is the first look at what comes in. Classify is the pre-filter
+// for messages (D-25); Sanitize makes commands fit to be decided, and Normalize
+// makes events what the store keeps of them. The machine calls all three, and
+// nobody else does. The package is pure and owns no goroutine.
+package intake

@@ -1,0 +1,45 @@
+package policy
+
+import (
+	"encoding/json"
+	"slices"
+
+	"parley/conversation"
+)
+
+// Profile is an agent: who a session or a delegation is answered by. The zero value
+// may do nothing but talk: it has no tools, not even those of the engine.
+type Profile struct {
+	Name        conversation.AgentName
+	Description string    // shown to the agents that may delegate to it
+	Prompt      string    // the system prompt
+	Model       string    // a name of the configuration; "" = the default model
+	Tools       []string  // names of allowed tools; "*" = all
+	MaxSteps    int       // 0 = task.max_steps
+	MayAsk      bool      // has askUser
+	Delegates   bool      // has delegate, delegateParallel and amend (up to delegation.max_depth)
+	Delegable   bool      // may be delegated to
+	EngineTools bool      // false: the backend cannot call tools (command-line agents); coverage is "seen"
+	Coverage    *Coverage // nil = the session's policy
+}
+
+// Rules are given to a machine once: the configuration that its decisions
+// depend on. Apply never reads it. All sessions share one, so it must not change
+// once the first of them is there.
+type Rules struct {
+	Policy Policy
+	Agents map[conversation.AgentName]Profile
+	Tools  map[string]ToolRule
+}
+
+// ToolRule describes a tool to the machine: enough to refuse a bad call before
+// it is journaled, and to know what may run again. It never runs the tool.
+type ToolRule struct {
+	Spec  conversation.ToolSpec
+	Check func(args json.RawMessage) error // pure; nil = anything goes
+}
+
+// Allows is true when the profile may use a tool of the tools room.
+func (p Profile) Allows(tool string) bool {
+	return slices.Contains(p.Tools, "*") || slices.Contains(p.Tools, tool)
+}
