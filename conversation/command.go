@@ -144,16 +144,37 @@ type Seen struct {
 	Seq  Seq
 }
 
+// Clear makes tasks that begin from now on see nothing of what was before.
+type Clear struct{ By UserID }
+
 // AddPart is a part delivered by an outside runtime. A plain message, which has
 // no source, is repeatable by its client's id alone.
 type AddPart struct {
 	Author      UserID
 	Source      string // as the runtime calls it; "" = a plain message
 	Index       PartIndex
+	Indexed     bool        // the runtime named Index; without it and Final the part is the only one
+	Generation  uint32      // of the hand-out that it answers; 0 = none
 	ClientMsgID ClientMsgID // without Source
-	Text        string
+	Text        string      // with Final it may be blank: nothing is shown then
 	Final       bool
 	Duplicate   *Duplicate
+}
+
+// HandOut gives the message of a session's RUNNING outside task to a runtime, under
+// a lease. The same runtime is given it again, as long as it has given no sign of
+// life.
+type HandOut struct{ Runtime RuntimeName }
+
+// RuntimeSays is a runtime's word about a message that it was handed: read, alive
+// or failed.
+type RuntimeSays struct {
+	Message    MessageID
+	Status     RuntimeState
+	Generation uint32
+	Error      string  // with RuntimeFailed: a sentence that clients may read
+	Permanent  bool    // with RuntimeFailed: another runtime would fail the same way
+	Jitter     float64 // in [0, 1): the shell's random draw for the back-off
 }
 
 // DedupText is the text by which a second delivery of this client id is recognised.
@@ -179,12 +200,16 @@ type Tell struct {
 	Agent     AgentName
 	Owner     UserID
 	Access    Access
+	Policy    Overrides // those of the parent
 	Objective string
 }
 
 // Recovered is the first command after a session was loaded: it decides what
-// becomes of what was open when the process ended.
-type Recovered struct{}
+// becomes of what was open when its last owner lost it.
+type Recovered struct {
+	Cause  Cause   // why: CauseMoved if that owner lives; anything else means that its process ended
+	Jitter float64 // in [0, 1): the shell's random draw for the back-off
+}
 
 // Tick says that the time of Standing.NextTick or WakeAt has come.
 type Tick struct{}
@@ -216,6 +241,19 @@ type ModelFailed struct {
 	Usage      *Usage
 	Took       time.Duration
 }
+
+// ModelStopped says that a model call which was told to stop has ended: nothing of
+// it runs any more.
+type ModelStopped struct {
+	Step    StepNumber
+	Attempt int
+	Usage   *Usage
+	Took    time.Duration
+}
+
+// Triaged is what the triage agent reports of the waiting messages, beside the
+// moves that it has made.
+type Triaged struct{ Report string }
 
 // ToolDone is the end of a tool call, or of the forwarding of an amendment.
 type ToolDone struct {

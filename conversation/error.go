@@ -45,7 +45,9 @@ type Error struct {
 	Code       Code
 	Message    string
 	RetryAfter time.Duration // 0 = no advice
-	TaskStatus TaskStatus    // with TaskNotAwaiting: what the task is instead
+	TaskStatus TaskStatus    // what the task is instead, with TaskNotAwaiting, and for a runtime whose task has ended
+	NextPart   *PartIndex    // for a runtime that left a gap: the index that is expected
+	Generation uint32        // for a runtime whose hand-out is not the last one: the generation of that
 	Final      bool          // trying again does not help, although with this Code it mostly does
 	Err        error         // the cause; never shown to a client
 }

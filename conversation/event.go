@@ -41,6 +41,8 @@ const (
 	KindDelegationFinished
 	KindCoverageNudge
 	KindContextCompacted
+	KindRuntimeStatus
+	KindContextCleared
 )
 
 var kindNames = [...]string{
@@ -49,6 +51,7 @@ var kindNames = [...]string{
 	"task_status", "task_cancelling", "step_started", "step_finished", "partial_response", "response",
 	"question", "question_answered", "question_closed", "tool_started", "tool_finished",
 	"delegation_started", "delegation_finished", "coverage_nudge", "context_compacted",
+	"runtime_status", "context_cleared",
 }
 
 // EventKinds lists every kind, for tests that must cover them all.
@@ -139,6 +142,7 @@ type MessageMoved struct {
 type MessageResolved struct {
 	Message  MessageID
 	How      Resolution
+	Evidence Evidence   // with ResolvedAnswered: how it is known; 0 in logs of before it was kept
 	Part     *PartIndex // the part that answered it
 	Question QuestionID // the question that it was merged into
 }
@@ -204,9 +208,10 @@ const (
 	CauseError       Cause = iota + 1 // counts against retry.max_attempts
 	CauseInterrupted                  // counts against retry.max_interrupted
 	CauseDrain                        // counts against nothing
+	CauseMoved                        // counts against retry.max_moved: the attempt's owner lives and lost the session
 )
 
-var causeNames = [...]string{"", "error", "interrupted", "drain"}
+var causeNames = [...]string{"", "error", "interrupted", "drain", "moved"}
 
 func (c Cause) String() string { return name(causeNames[:], int(c)) }
 
@@ -235,9 +240,10 @@ const (
 	StepOK StepOutcome = iota + 1
 	StepError
 	StepCancelled
+	StepUnknown // it did not end in time, or was interrupted and may have acted: what it did is not known
 )
 
-var outcomeNames = [...]string{"", "ok", "error", "cancelled"}
+var outcomeNames = [...]string{"", "ok", "error", "cancelled", "unknown"}
 
 func (o StepOutcome) String() string { return name(outcomeNames[:], int(o)) }
 
@@ -268,6 +274,7 @@ type StepFinished struct {
 	Model     string
 	Usage     Usage
 	Took      time.Duration // the attempt's model call; milliseconds in the frame
+	Stop      StopReason    // why the answer ended before its end; 0 = it did not
 	Error     *Failure
 
 	// private
@@ -311,6 +318,8 @@ type Part struct {
 	Index     PartIndex
 	Text      string
 	InReplyTo MessageID // "" if none
+	Guessed   bool      // nobody named InReplyTo: the engine guessed it, for display alone
+	Cut       bool      // the text ended before its end: by a stop, or at the model's limit
 	Draft     DraftID   // the streamed draft that it replaces; "" if none
 
 	// private
@@ -340,6 +349,7 @@ type Asked struct {
 	Question   QuestionID
 	Text       string
 	Blocking   bool
+	About      MessageID // the message that made the task ask; "" if none is known
 	Choices    []string
 	ExpiresAt  time.Time // zero = never
 	Default    *string   // the answer if it expires
@@ -455,8 +465,9 @@ type DelegationFinished struct {
 // when it would finish its task otherwise. A task gets coverage.max_nudges at most;
 // then such messages end unanswered.
 type CoverageNudge struct {
-	Messages []MessageID
-	Nudge    int // from 1, counts in the task
+	Messages  []MessageID
+	Questions []QuestionID // open ones that Messages may answer: the model is to say so
+	Nudge     int          // from 1, counts in the task
 }
 
 // ContextCompacted says that the model's view of the log up to Upto is a summary.
@@ -470,3 +481,44 @@ type ContextCompacted struct {
 
 	Summary string
 }
+
+// RuntimeState is what an outside runtime last did with a message.
+type RuntimeState uint8
+
+// The states. Stored: do not reorder.
+const (
+	RuntimeHandedOut RuntimeState = iota + 1 // by a claim: the runtime has the message, and a lease on it
+	RuntimeRead                              // the runtime says that it has read it
+	RuntimeAlive                             // the runtime says that it is at work
+	RuntimeFailed                            // the runtime has given it up, or its lease ran out
+)
+
+var runtimeStateNames = [...]string{"", "handed_out", "read", "alive", "failed"}
+
+func (s RuntimeState) String() string { return name(runtimeStateNames[:], int(s)) }
+
+// ParseRuntimeState reads a status word of the protocol.
+func ParseRuntimeState(s string) (RuntimeState, bool) {
+	i, ok := index(runtimeStateNames[:], s)
+	return RuntimeState(i), ok && i > 0
+}
+
+// RuntimeStatus says how far an outside runtime is with a message. A hand-out
+// begins a lease, which each sign of life prolongs.
+type RuntimeStatus struct {
+	Message    MessageID
+	Status     RuntimeState
+	Generation uint32      // of the hand-out, from 1 for each message
+	Runtime    RuntimeName // the process that has it
+	Until      time.Time   // when the lease ends; zero = never, or there is none any more
+	Error      string      // with RuntimeFailed: a sentence; "" if none was given
+
+	// private
+
+	Permanent bool      // with RuntimeFailed: another runtime would fail the same way
+	NotBefore time.Time // with RuntimeFailed: it is not handed out again before; zero = at once
+}
+
+// ContextCleared says that no model sees what was before: tasks that begin after it
+// know nothing of it. The log stays.
+type ContextCleared struct{ By UserID }

@@ -52,6 +52,10 @@ type MessageID string
 // message takes effect once for each (session, author, ClientMsgID).
 type ClientMsgID string
 
+// RuntimeName names one process of an outside runtime (at most 128 bytes): no two
+// that run at the same time share one.
+type RuntimeName string
+
 // TaskID names one run of the decision loop: "t4-<session>".
 type TaskID string
 

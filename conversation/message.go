@@ -91,6 +91,23 @@ var resolutionNames = [...]string{"", "answered", "merged", "dismissed", "withdr
 
 func (r Resolution) String() string { return name(resolutionNames[:], int(r)) }
 
+// Evidence says how it is known that a message was answered (docs/MACHINE.md,
+// section 8). A guess is none.
+type Evidence uint8
+
+// The kinds of evidence. Stored: do not reorder.
+const (
+	EvidenceNamed Evidence = iota + 1 // a part names it
+	EvidenceOnly                      // it was the only open message when a text was given
+	EvidenceAsked                     // as EvidenceOnly, after the model was reminded of it
+	EvidenceWords                     // the text has the words that this message alone has
+	EvidenceSeen                      // coverage is "seen": whatever was read counts
+)
+
+var evidenceNames = [...]string{"", "named", "only", "asked", "words", "seen"}
+
+func (e Evidence) String() string { return name(evidenceNames[:], int(e)) }
+
 // TaskStatus is the phase of a task. It is born QUEUED and ends in one of the last
 // three; a reply brings it back from AWAITING_RESPONSE to QUEUED. At most one task of
 // a session is RUNNING.

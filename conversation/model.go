@@ -42,10 +42,24 @@ type Item struct {
 	OpaqueBy string
 }
 
+// StopReason says why an answer ended before its end.
+type StopReason uint8
+
+// The reasons. Stored: do not reorder.
+const (
+	StopLength   StopReason = iota + 1 // at the limit of tokens
+	StopFiltered                       // the provider held back the rest
+)
+
+var stopReasonNames = [...]string{"", "length", "filtered"}
+
+func (r StopReason) String() string { return name(stopReasonNames[:], int(r)) }
+
 // ModelAnswer is a whole answer.
 type ModelAnswer struct {
-	Model      string // who answered, when that is not the Model's own Label: a fallback
-	ResponseID string // the provider's id, opaque
+	Model      string     // who answered, when that is not the Model's own Label: a fallback
+	Stop       StopReason // 0 = it ended by itself
+	ResponseID string     // the provider's id, opaque
 	Items      []Item
 	Usage      Usage
 }

@@ -7,6 +7,10 @@ import "time"
 type Inputs struct {
 	At   time.Time // the wall clock; it may be set back, a session's events are not
 	Slot bool      // a task of this session may become RUNNING now; a sub-session needs none
+
+	// Shown are the texts of the open step that followers have been sent, in the
+	// order of its items: what a stop keeps of it.
+	Shown []DraftView
 }
 
 // Decided says everything that the shell must do about a command. It is the
@@ -65,7 +69,11 @@ type Receipt struct {
 	OldStatus   TaskStatus
 	NewStatus   TaskStatus
 	PartIndex   PartIndex
-	Deferred    bool // a reply was kept for the task's next question
-	Ignored     bool // a blank part: nothing was stored
+	OtherText   bool      // with Duplicate: the stored part says something else
+	NextPart    PartIndex // of a hand-out: the index of the part that is expected next
+	Generation  uint32    // of a hand-out, or of the lease that a runtime's word prolongs
+	Until       time.Time // when that lease ends; zero = never
+	Deferred    bool      // a reply was kept for the task's next question
+	Ignored     bool      // a blank part: nothing was stored
 	Policy      Overrides
 }

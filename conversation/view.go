@@ -74,3 +74,24 @@ type DraftView struct {
 	Draft DraftID
 	Text  string
 }
+
+// HandedOut is a message that a claim has given to an outside runtime, under a
+// lease.
+type HandedOut struct {
+	Key        SessionKey
+	Message    MessageID
+	Author     UserID
+	Text       string
+	Generation uint32
+	Until      time.Time // when the lease ends; zero = never
+	NextPart   PartIndex // more than 0: a runtime before has said something already
+}
+
+// ClaimRequest asks for messages that wait for an outside runtime.
+type ClaimRequest struct {
+	Tenant  TenantID
+	Runtime RuntimeName
+	Agent   AgentName // "outside" or "outside:NAME"; "" = any
+	Limit   int
+	Wait    time.Duration // how long to wait if nothing waits
+}

@@ -8,8 +8,8 @@ package conversation
 // cover them all.
 func Commands() []Command {
 	return []Command{
-		Create{}, Say{}, Answer{}, Reply{}, Edit{}, Withdraw{}, Move{}, Cancel{}, Update{}, Close{}, Seen{}, AddPart{}, Tell{}, Recovered{}, Tick{},
-		SlotGranted{}, Drain{}, ModelAnswered{}, ModelFailed{}, ToolDone{}, DelegationAsked{}, DelegationQuestions{}, DelegationQuestionClosed{}, DelegationDone{}, Compacted{},
+		Create{}, Say{}, Answer{}, Reply{}, Edit{}, Withdraw{}, Move{}, Cancel{}, Update{}, Close{}, Seen{}, Clear{}, AddPart{}, HandOut{}, RuntimeSays{}, Tell{}, Recovered{}, Tick{},
+		SlotGranted{}, Drain{}, ModelAnswered{}, ModelFailed{}, ModelStopped{}, Triaged{}, ToolDone{}, DelegationAsked{}, DelegationQuestions{}, DelegationQuestionClosed{}, DelegationDone{}, Compacted{},
 	}
 }
 
@@ -18,7 +18,7 @@ func EventBodies() []EventBody {
 	return []EventBody{
 		SessionCreated{}, SessionUpdated{}, SessionClosed{}, MessageAccepted{}, MessageEdited{}, MessageWithdrawn{}, MessageMoved{}, MessageResolved{},
 		TaskStatusChanged{}, TaskCancelling{}, StepStarted{}, StepFinished{}, PartialResponse{}, Response{}, Asked{}, QuestionAnswered{}, QuestionClosed{},
-		ToolStarted{}, ToolFinished{}, DelegationStarted{}, DelegationFinished{}, CoverageNudge{}, ContextCompacted{},
+		ToolStarted{}, ToolFinished{}, DelegationStarted{}, DelegationFinished{}, CoverageNudge{}, ContextCompacted{}, RuntimeStatus{}, ContextCleared{},
 	}
 }
 
@@ -42,7 +42,10 @@ func (Cancel) Name() string                   { return "cancel" }
 func (Update) Name() string                   { return "update" }
 func (Close) Name() string                    { return "close" }
 func (Seen) Name() string                     { return "seen" }
+func (Clear) Name() string                    { return "clear" }
 func (AddPart) Name() string                  { return "add_part" }
+func (HandOut) Name() string                  { return "hand_out" }
+func (RuntimeSays) Name() string              { return "runtime_says" }
 func (Tell) Name() string                     { return "tell" }
 func (Recovered) Name() string                { return "recovered" }
 func (Tick) Name() string                     { return "tick" }
@@ -50,6 +53,8 @@ func (SlotGranted) Name() string              { return "slot_granted" }
 func (Drain) Name() string                    { return "drain" }
 func (ModelAnswered) Name() string            { return "model_answered" }
 func (ModelFailed) Name() string              { return "model_failed" }
+func (ModelStopped) Name() string             { return "model_stopped" }
+func (Triaged) Name() string                  { return "triaged" }
 func (ToolDone) Name() string                 { return "tool_done" }
 func (DelegationAsked) Name() string          { return "delegation_asked" }
 func (DelegationQuestions) Name() string      { return "delegation_questions" }
@@ -77,6 +82,9 @@ func (c Update) Class() Class {
 }
 func (c Close) Class() Class                  { return Class{AddsWork: true, MayStart: true, Bytes: len(c.Reason)} }
 func (Seen) Class() Class                     { return Class{AddsWork: true} }
+func (Clear) Class() Class                    { return Class{AddsWork: true} }
+func (HandOut) Class() Class                  { return Class{} }
+func (c RuntimeSays) Class() Class            { return Class{Bytes: len(c.Error)} }
 func (c AddPart) Class() Class                { return Class{AddsWork: true, Bytes: len(c.Text)} }
 func (Tell) Class() Class                     { return Class{Creates: true, MayStart: true} }
 func (Recovered) Class() Class                { return Class{MayStart: true} }
@@ -85,6 +93,8 @@ func (SlotGranted) Class() Class              { return Class{MayStart: true} }
 func (Drain) Class() Class                    { return Class{} }
 func (ModelAnswered) Class() Class            { return Class{MayStart: true} }
 func (ModelFailed) Class() Class              { return Class{MayStart: true} }
+func (ModelStopped) Class() Class             { return Class{MayStart: true} }
+func (Triaged) Class() Class                  { return Class{} }
 func (ToolDone) Class() Class                 { return Class{MayStart: true} }
 func (DelegationAsked) Class() Class          { return Class{MayStart: true} }
 func (DelegationQuestions) Class() Class      { return Class{MayStart: true} }
@@ -103,7 +113,10 @@ func (Cancel) isCommand()                   {}
 func (Update) isCommand()                   {}
 func (Close) isCommand()                    {}
 func (Seen) isCommand()                     {}
+func (Clear) isCommand()                    {}
 func (AddPart) isCommand()                  {}
+func (HandOut) isCommand()                  {}
+func (RuntimeSays) isCommand()              {}
 func (Tell) isCommand()                     {}
 func (Recovered) isCommand()                {}
 func (Tick) isCommand()                     {}
@@ -111,6 +124,8 @@ func (SlotGranted) isCommand()              {}
 func (Drain) isCommand()                    {}
 func (ModelAnswered) isCommand()            {}
 func (ModelFailed) isCommand()              {}
+func (ModelStopped) isCommand()             {}
+func (Triaged) isCommand()                  {}
 func (ToolDone) isCommand()                 {}
 func (DelegationAsked) isCommand()          {}
 func (DelegationQuestions) isCommand()      {}
@@ -143,6 +158,8 @@ func (DelegationStarted) Kind() EventKind  { return KindDelegationStarted }
 func (DelegationFinished) Kind() EventKind { return KindDelegationFinished }
 func (CoverageNudge) Kind() EventKind      { return KindCoverageNudge }
 func (ContextCompacted) Kind() EventKind   { return KindContextCompacted }
+func (RuntimeStatus) Kind() EventKind      { return KindRuntimeStatus }
+func (ContextCleared) Kind() EventKind     { return KindContextCleared }
 
 func (SessionCreated) isEvent()     {}
 func (SessionUpdated) isEvent()     {}
@@ -167,6 +184,8 @@ func (DelegationStarted) isEvent()  {}
 func (DelegationFinished) isEvent() {}
 func (CoverageNudge) isEvent()      {}
 func (ContextCompacted) isEvent()   {}
+func (RuntimeStatus) isEvent()      {}
+func (ContextCleared) isEvent()     {}
 
 func (AskModel) isEffect()             {}
 func (RunTool) isEffect()              {}

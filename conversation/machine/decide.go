@@ -56,11 +56,13 @@ type (
 	inbox     struct{ *decision } // messages: accepted, edited, moved, taken back
 	questions struct{ *decision } // asked, answered, closed
 	calls     struct{ *decision } // tools and delegations: planned, started, ended
+	outside   struct{ *decision } // tasks that outside runtimes work on
 )
 
 func (d *decision) inbox() inbox         { return inbox{d} }
 func (d *decision) questions() questions { return questions{d} }
 func (d *decision) calls() calls         { return calls{d} }
+func (d *decision) outside() outside     { return outside{d} }
 
 // command finds the rule for a command. An error refuses it: nothing was decided.
 func (d *decision) command(c conversation.Command) *conversation.Error {
@@ -69,7 +71,7 @@ func (d *decision) command(c conversation.Command) *conversation.Error {
 		return d.decideCreate(c)
 	case conversation.Tell:
 		return d.calls().decideTell(c)
-	case conversation.Recovered, conversation.Tick, conversation.SlotGranted, conversation.Drain, conversation.ModelAnswered, conversation.ModelFailed, conversation.ToolDone,
+	case conversation.Recovered, conversation.Tick, conversation.SlotGranted, conversation.Drain, conversation.ModelAnswered, conversation.ModelFailed, conversation.ModelStopped, conversation.Triaged, conversation.ToolDone,
 		conversation.DelegationAsked, conversation.DelegationQuestions, conversation.DelegationQuestionClosed, conversation.DelegationDone, conversation.Compacted:
 		if d.Exists() {
 			d.decideInner(c)
@@ -107,7 +109,13 @@ func (d *decision) command(c conversation.Command) *conversation.Error {
 	case conversation.Seen:
 		return d.decideSeen(c)
 	case conversation.AddPart:
-		return d.decideAddPart(c)
+		return d.outside().decideAddPart(c)
+	case conversation.HandOut:
+		return d.outside().decideHandOut(c)
+	case conversation.RuntimeSays:
+		return d.outside().decideRuntimeSays(c)
+	case conversation.Clear:
+		return d.decideClear(c)
 	default:
 		return conversation.Errorf(conversation.Internal, "the command %T is not known", c)
 	}
@@ -139,6 +147,8 @@ func (d *decision) decideInner(c conversation.Command) {
 		d.calls().delegationDone(c)
 	case conversation.Compacted:
 		d.compacted(c)
+	case conversation.ModelStopped, conversation.Triaged:
+		// Nothing hangs on them.
 	case conversation.SlotGranted:
 		// Inputs brings the slot; settle uses it.
 	}

@@ -9,7 +9,7 @@ import (
 // Requirements M, notes.
 
 // Rules 9.11, 9.12.
-func (d *decision) decideAddPart(c conversation.AddPart) *conversation.Error {
+func (d outside) decideAddPart(c conversation.AddPart) *conversation.Error {
 	if conversation.IsBlank(c.Text) {
 		d.out.Receipt.Ignored = true
 		return nil
@@ -59,7 +59,7 @@ func (d *decision) decideAddPart(c conversation.AddPart) *conversation.Error {
 // that have a source, and the session the last plain ones. A source's part
 // with an index never changes; a client that uses its id again for other text has
 // made a mistake.
-func (d *decision) deliveredBefore(c conversation.AddPart) (bool, *conversation.Error) {
+func (d outside) deliveredBefore(c conversation.AddPart) (bool, *conversation.Error) {
 	dup := c.Duplicate
 	if c.Source != "" {
 		if dup == nil {
@@ -83,4 +83,25 @@ func (d *decision) deliveredBefore(c conversation.AddPart) (bool, *conversation.
 	}
 	d.out.Receipt = conversation.Receipt{Message: dup.Message, Seq: dup.Seq, Duplicate: true}
 	return true, nil
+}
+
+// decideHandOut gives the RUNNING task's message to a runtime.
+func (d outside) decideHandOut(c conversation.HandOut) *conversation.Error {
+	t := d.state.Running()
+	if t == nil || d.state.Agent != conversation.External {
+		return conversation.Errorf(conversation.NotFound, "nothing waits for a runtime in this session")
+	}
+	d.emit(t, conversation.RuntimeStatus{Message: t.Trigger, Status: conversation.RuntimeHandedOut, Generation: 1, Runtime: c.Runtime, Until: d.now.Add(d.policy.OutsideLease)})
+	d.out.Receipt.Message, d.out.Receipt.NextPart = t.Trigger, t.NextPart
+	return nil
+}
+
+// decideRuntimeSays takes a runtime's word about the RUNNING task's message.
+func (d outside) decideRuntimeSays(c conversation.RuntimeSays) *conversation.Error {
+	t := d.state.Running()
+	if t == nil || d.state.Agent != conversation.External || t.Trigger != c.Message {
+		return conversation.Errorf(conversation.Conflict, "the message is not a runtime's business")
+	}
+	d.emit(t, conversation.RuntimeStatus{Message: c.Message, Status: c.Status, Generation: c.Generation, Error: c.Error})
+	return nil
 }

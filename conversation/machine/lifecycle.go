@@ -76,6 +76,12 @@ func (d *decision) decideClose(c conversation.Close) *conversation.Error {
 	return nil
 }
 
+// decideClear makes tasks that begin from now on see nothing of what was before.
+func (d *decision) decideClear(c conversation.Clear) *conversation.Error {
+	d.emit(nil, conversation.ContextCleared{By: c.By})
+	return nil
+}
+
 func (d *decision) decideSeen(c conversation.Seen) *conversation.Error {
 	if c.Seq > d.state.Head {
 		return conversation.Errorf(conversation.BadRequest, "seq %d is beyond the session's head %d", c.Seq, d.state.Head)

@@ -32,6 +32,7 @@ type Policy struct {
 	PartsEnabled  bool                   `key:"parts.enabled"`
 	MaxAttempts   int                    `key:"retry.max_attempts" min:"1" max:"100"`
 	MaxInterrupts int                    `key:"retry.max_interrupted" min:"0" max:"1000"`
+	MaxMoved      int                    `key:"retry.max_moved" min:"0" max:"10000"`
 	BackoffMin    time.Duration          `key:"retry.backoff_min" min:"0s"`
 	BackoffMax    time.Duration          `key:"retry.backoff_max" min:"0s"`
 	CancelGrace   time.Duration          `key:"cancel.grace" min:"0s"`
@@ -40,6 +41,9 @@ type Policy struct {
 	MaxDepth      int                    `key:"delegation.max_depth" min:"0" max:"16"`
 	MaxParallel   int                    `key:"delegation.max_parallel" min:"1" max:"1000"` // per task
 	MaxWait       time.Duration          `key:"admission.max_wait" min:"0s"`                // 0 = no limit
+	AskDetect     AskDetect              `key:"ask.detect" choices:"off,question"`
+	CutAnswer     CutAnswer              `key:"cut_answer" choices:"continue,mark"`
+	OutsideLease  time.Duration          `key:"outside.lease" min:"0s"` // 0 = a runtime's hand-out never ends by itself
 	Context       Context
 	Texts         Texts
 
@@ -68,6 +72,8 @@ type Texts struct {
 	Empty      string `key:"texts.empty"`      // empty_answer=apologise (A-08)
 	Failed     string `key:"texts.failed"`     // a task that ends in ERROR (A-07)
 	Limit      string `key:"texts.limit"`      // task.max_steps reached and no wrap-up came
+
+	Interrupted string `key:"texts.interrupted"` // a model that acts was interrupted
 }
 
 // Coverage says whether a task may finish with messages that it has not addressed.
@@ -143,6 +149,54 @@ func (e *EmptyAnswer) UnmarshalText(text []byte) error {
 	return nil
 }
 
+// AskDetect says whether a final text that ends with a question makes the task wait
+// for an answer.
+type AskDetect uint8
+
+// The choices. Stored: do not reorder.
+const (
+	AskDetectOff AskDetect = iota
+	AskDetectQuestion
+)
+
+var askDetectNames = [...]string{"off", "question"}
+
+func (a AskDetect) String() string { return name(askDetectNames[:], int(a)) }
+
+// UnmarshalText reads what String writes.
+func (a *AskDetect) UnmarshalText(text []byte) error {
+	i := slices.Index(askDetectNames[:], string(text))
+	if i < 0 {
+		return fmt.Errorf("%q is no choice of ask.detect", text)
+	}
+	*a = AskDetect(i)
+	return nil
+}
+
+// CutAnswer says what becomes of an answer that ended at the model's limit of
+// tokens.
+type CutAnswer uint8
+
+// The choices. Stored: do not reorder.
+const (
+	CutContinue CutAnswer = iota // the model is asked to go on, three times at most
+	CutMark                      // the text is marked as cut, and that is its end
+)
+
+var cutAnswerNames = [...]string{"continue", "mark"}
+
+func (c CutAnswer) String() string { return name(cutAnswerNames[:], int(c)) }
+
+// UnmarshalText reads what String writes.
+func (c *CutAnswer) UnmarshalText(text []byte) error {
+	i := slices.Index(cutAnswerNames[:], string(text))
+	if i < 0 {
+		return fmt.Errorf("%q is no choice of cut_answer", text)
+	}
+	*c = CutAnswer(i)
+	return nil
+}
+
 // name is the i-th of the names; a number that this program does not know is shown as it is.
 func name(names []string, i int) string {
 	if i >= len(names) {
@@ -165,6 +219,8 @@ func DefaultPolicy() Policy {
 		PartsEnabled:  true,
 		MaxAttempts:   3,
 		MaxInterrupts: 5,
+		MaxMoved:      50,
+		OutsideLease:  10 * time.Minute,
 		BackoffMin:    time.Second,
 		BackoffMax:    30 * time.Second,
 		CancelGrace:   7 * time.Second,
@@ -179,6 +235,8 @@ func DefaultPolicy() Policy {
 			Empty:      "I wasn't able to generate a response",
 			Failed:     "I encountered an error while working on this. Please try again.",
 			Limit:      "I stopped here: this task reached its limit of steps.",
+
+			Interrupted: "I was interrupted; what was done is not known",
 		},
 	}
 }
@@ -262,6 +320,7 @@ func (p Policy) Validate() []conversation.FieldError {
 		{"texts.empty", p.Texts.Empty},
 		{"texts.failed", p.Texts.Failed},
 		{"texts.limit", p.Texts.Limit},
+		{"texts.interrupted", p.Texts.Interrupted},
 	} {
 		if conversation.IsBlank(t.text) {
 			wrong = append(wrong, conversation.FieldError{Key: t.key, Sentence: "must not be blank: a person would see an empty message"})
@@ -318,6 +377,10 @@ var overridable = map[string]func(*Policy, json.RawMessage) error{
 	"parts.enabled":           truth(func(p *Policy) *bool { return &p.PartsEnabled }),
 	"retry.max_attempts":      count(1, func(p *Policy) *int { return &p.MaxAttempts }),
 	"retry.max_interrupted":   count(1, func(p *Policy) *int { return &p.MaxInterrupts }),
+	"retry.max_moved":         count(0, func(p *Policy) *int { return &p.MaxMoved }),
+	"ask.detect":              choice(askDetectNames[:], func(p *Policy, i int) { p.AskDetect = AskDetect(i) }),
+	"cut_answer":              choice(cutAnswerNames[:], func(p *Policy, i int) { p.CutAnswer = CutAnswer(i) }),
+	"outside.lease":           duration(func(p *Policy) *time.Duration { return &p.OutsideLease }),
 	"retry.backoff_min":       duration(func(p *Policy) *time.Duration { return &p.BackoffMin }),
 	"retry.backoff_max":       duration(func(p *Policy) *time.Duration { return &p.BackoffMax }),
 	"cancel.grace":            duration(func(p *Policy) *time.Duration { return &p.CancelGrace }),

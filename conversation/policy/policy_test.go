@@ -39,6 +39,10 @@ func TestOverrides(t *testing.T) {
 		"delegation.timeout":      {`"1h"`, func(p *Policy) { p.DelegateTime = time.Hour }},
 		"delegation.max_depth":    {`0`, func(p *Policy) { p.MaxDepth = 0 }},
 		"delegation.max_parallel": {`1`, func(p *Policy) { p.MaxParallel = 1 }},
+		"ask.detect":              {`"question"`, func(p *Policy) { p.AskDetect = AskDetectQuestion }},
+		"cut_answer":              {`"mark"`, func(p *Policy) { p.CutAnswer = CutMark }},
+		"outside.lease":           {`"30s"`, func(p *Policy) { p.OutsideLease = 30 * time.Second }},
+		"retry.max_moved":         {`7`, func(p *Policy) { p.MaxMoved = 7 }},
 	}
 	bad := map[string][]string{
 		"inbox.mode":              {`""`, `"shout"`, `1`, `null`},
@@ -53,6 +57,10 @@ func TestOverrides(t *testing.T) {
 		"no_reply.sentinels":      {`"NO"`, `[1]`, `null`},
 		"no_reply.fallback":       {`"true"`, `1`, `null`},
 		"parts.enabled":           {`"false"`, `0`, `null`},
+		"ask.detect":              {`""`, `"on"`, `true`},
+		"cut_answer":              {`""`, `"drop"`, `1`},
+		"outside.lease":           {`"-1s"`, `10`},
+		"retry.max_moved":         {`-1`, `"1"`},
 		"retry.max_attempts":      {`0`},
 		"retry.max_interrupted":   {`0`},
 		"retry.backoff_min":       {`"-1s"`, `1`},
@@ -122,7 +130,7 @@ func TestContextLimits(t *testing.T) {
 }
 
 func TestNames(t *testing.T) {
-	for _, s := range []fmt.Stringer{Coverage(99), ReplyOnBusy(99), EmptyAnswer(99)} {
+	for _, s := range []fmt.Stringer{Coverage(99), ReplyOnBusy(99), EmptyAnswer(99), AskDetect(99), CutAnswer(99)} {
 		if s.String() != "unknown(99)" {
 			t.Errorf("%T(99) = %q", s, s)
 		}

@@ -197,6 +197,8 @@ func (t *Transcript) Add(e conversation.Event) {
 			Role: conversation.RoleUser, Task: e.Task, Nudge: b.Messages,
 			Text: "[reminder: " + t.quote(e.Task, b.Messages) + " not addressed yet. Answer with respondToUser, or say with coverMessage what became of it.]",
 		})
+	case conversation.RuntimeStatus, conversation.ContextCleared:
+		// No model is told of them.
 	case conversation.ContextCompacted:
 		t.compact(b)
 	case conversation.PartialResponse:

@@ -76,7 +76,7 @@ func (r *reader) event() (conversation.Event, error) {
 }
 
 // lastKind is the last kind of event that this program knows.
-const lastKind = protowire.Number(conversation.KindContextCompacted)
+const lastKind = protowire.Number(conversation.KindContextCleared)
 
 // body panics on a body that is none of the vocabulary's: a test holds the
 // switch against conversation.EventKinds.
@@ -128,6 +128,10 @@ func (w *writer) body(body conversation.EventBody) {
 		w.coverageNudge(b)
 	case conversation.ContextCompacted:
 		w.contextCompacted(b)
+	case conversation.RuntimeStatus:
+		w.runtimeStatus(b)
+	case conversation.ContextCleared:
+		w.contextCleared(b)
 	default:
 		panic(fmt.Sprintf("wire: there is no encoding for an event body of type %T", body))
 	}
@@ -184,6 +188,10 @@ func (r *reader) body(kind conversation.EventKind, earlier conversation.EventBod
 		return r.coverageNudge(earlier)
 	case conversation.KindContextCompacted:
 		return r.contextCompacted(earlier)
+	case conversation.KindRuntimeStatus:
+		return r.runtimeStatus(earlier)
+	case conversation.KindContextCleared:
+		return r.contextCleared(earlier)
 	}
 	return nil
 }

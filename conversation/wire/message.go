@@ -120,6 +120,7 @@ func (w *writer) messageResolved(b conversation.MessageResolved) {
 		w.optionalUint(3, uint64(*b.Part))
 	}
 	w.text(4, string(b.Question))
+	w.uint(5, uint64(b.Evidence))
 }
 
 func (r *reader) messageResolved(earlier conversation.EventBody) conversation.EventBody {
@@ -137,6 +138,8 @@ func (r *reader) messageResolved(earlier conversation.EventBody) conversation.Ev
 			}
 		case 4:
 			text(r, &b.Question)
+		case 5:
+			enum(r, &b.Evidence, conversation.EvidenceSeen)
 		}
 	}
 	return b

@@ -116,6 +116,10 @@ func oracleEvent(p *pb.Event) (conversation.Event, error) {
 		out.Body = r.coverageNudge(b.CoverageNudge)
 	case *pb.Event_ContextCompacted:
 		out.Body = r.contextCompacted(b.ContextCompacted)
+	case *pb.Event_RuntimeStatus:
+		out.Body = r.runtimeStatus(b.RuntimeStatus)
+	case *pb.Event_ContextCleared:
+		out.Body = conversation.ContextCleared{By: conversation.UserID(b.ContextCleared.By)}
 	default:
 		return conversation.Event{}, fmt.Errorf("%w: the event says nothing", ErrCorrupt)
 	}
@@ -190,6 +194,7 @@ func (r *oracle) messageResolved(p *pb.MessageResolved) conversation.MessageReso
 		How:      oracleEnum(r, p.How, conversation.ResolvedUnanswered),
 		Part:     oraclePointer[conversation.PartIndex](p.Part),
 		Question: conversation.QuestionID(p.Question),
+		Evidence: oracleEnum(r, p.Evidence, conversation.EvidenceSeen),
 	}
 }
 
@@ -223,7 +228,7 @@ func (r *oracle) stepStarted(p *pb.StepStarted) conversation.StepStarted {
 		Attempt:   int(p.Attempt),
 		Agent:     conversation.AgentName(p.Agent),
 		Read:      oracleStrings[conversation.MessageID](p.Read),
-		Cause:     oracleEnum(r, p.Cause, conversation.CauseDrain),
+		Cause:     oracleEnum(r, p.Cause, conversation.CauseMoved),
 		Error:     oracleFailure(p.Error),
 		NotBefore: oracleTime(p.NotBefore),
 		WrapUp:    p.WrapUp,
@@ -239,13 +244,14 @@ func (r *oracle) stepFinished(p *pb.StepFinished) conversation.StepFinished {
 	return conversation.StepFinished{
 		Step:       conversation.StepNumber(p.Step),
 		Attempt:    int(p.Attempt),
-		Outcome:    oracleEnum(r, p.Outcome, conversation.StepCancelled),
+		Outcome:    oracleEnum(r, p.Outcome, conversation.StepUnknown),
 		Decisions:  r.decisions(p.Decisions),
 		Model:      p.Model,
 		Usage:      oracleUsage(p.Usage),
 		Took:       r.duration(p.Took),
 		Error:      oracleFailure(p.Error),
 		ResponseID: p.ResponseId,
+		Stop:       oracleEnum(r, p.Stop, conversation.StopFiltered),
 		Items:      r.items(p.Items),
 		Results:    oracleResults(p.Results),
 	}
@@ -264,8 +270,22 @@ func (r *oracle) decisions(in []uint32) []conversation.Decision {
 
 func (*oracle) coverageNudge(p *pb.CoverageNudge) conversation.CoverageNudge {
 	return conversation.CoverageNudge{
-		Messages: oracleStrings[conversation.MessageID](p.Messages),
-		Nudge:    int(p.Nudge),
+		Messages:  oracleStrings[conversation.MessageID](p.Messages),
+		Nudge:     int(p.Nudge),
+		Questions: oracleStrings[conversation.QuestionID](p.Questions),
+	}
+}
+
+func (r *oracle) runtimeStatus(p *pb.RuntimeStatus) conversation.RuntimeStatus {
+	return conversation.RuntimeStatus{
+		Message:    conversation.MessageID(p.Message),
+		Status:     oracleEnum(r, p.Status, conversation.RuntimeFailed),
+		Generation: p.Generation,
+		Runtime:    conversation.RuntimeName(p.Runtime),
+		Until:      oracleTime(p.Until),
+		Error:      p.Error,
+		Permanent:  p.Permanent,
+		NotBefore:  oracleTime(p.NotBefore),
 	}
 }
 
@@ -301,6 +321,7 @@ func (*oracle) asked(p *pb.Asked) conversation.Asked {
 		Delegation: conversation.CallID(p.Delegation),
 		Approval:   oracleApproval(p.Approval),
 		ModelCall:  p.ModelCall,
+		About:      conversation.MessageID(p.About),
 	}
 }
 
@@ -505,6 +526,8 @@ func oraclePart(in *pb.Part) conversation.Part {
 		Index:     conversation.PartIndex(in.GetIndex()),
 		Text:      in.GetText(),
 		InReplyTo: conversation.MessageID(in.GetInReplyTo()),
+		Guessed:   in.GetGuessed(),
+		Cut:       in.GetCut(),
 		Draft:     conversation.DraftID(in.GetDraft()),
 
 		Author:      conversation.UserID(in.GetAuthor()),

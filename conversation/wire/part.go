@@ -54,6 +54,8 @@ func (w *writer) part(field protowire.Number, p conversation.Part) {
 	w.text(6, string(p.Draft))
 	w.text(7, string(p.Author))
 	w.text(8, string(p.ClientMsgID))
+	w.bool(9, p.Guessed)
+	w.bool(10, p.Cut)
 	w.end(at)
 }
 
@@ -77,6 +79,10 @@ func (r *reader) part(into *conversation.Part) {
 			text(&in, &into.Author)
 		case 8:
 			text(&in, &into.ClientMsgID)
+		case 9:
+			boolean(&in, &into.Guessed)
+		case 10:
+			boolean(&in, &into.Cut)
 		}
 	}
 }

@@ -20,6 +20,7 @@ func (w *writer) asked(b conversation.Asked) {
 	w.text(7, string(b.Delegation))
 	w.approval(8, b.Approval)
 	w.text(9, b.ModelCall)
+	w.text(10, string(b.About))
 }
 
 func (r *reader) asked(earlier conversation.EventBody) conversation.EventBody {
@@ -44,6 +45,8 @@ func (r *reader) asked(earlier conversation.EventBody) conversation.EventBody {
 			r.approval(&b.Approval)
 		case 9:
 			text(r, &b.ModelCall)
+		case 10:
+			text(r, &b.About)
 		}
 	}
 	return b

@@ -23,6 +23,8 @@ func samplePart() conversation.Part {
 		Index:     2,
 		Text:      "Grüße: 4 — done ✓",
 		InReplyTo: "m2-abc",
+		Guessed:   true,
+		Cut:       true,
 		Draft:     "7.1.0",
 
 		Author:      "bob",
@@ -71,6 +73,7 @@ func samples() []conversation.EventBody {
 		conversation.MessageResolved{
 			Message:  "m1-abc",
 			How:      conversation.ResolvedUnanswered,
+			Evidence: conversation.EvidenceWords,
 			Part:     new(conversation.PartIndex(4)),
 			Question: "q2",
 		},
@@ -111,6 +114,7 @@ func samples() []conversation.EventBody {
 			Model:     "scripted",
 			Usage:     conversation.Usage{InputTokens: 1200, OutputTokens: 34, Estimated: true},
 			Took:      1234 * time.Millisecond,
+			Stop:      conversation.StopFiltered,
 			Error:     sampleFailure(),
 
 			ResponseID: "resp_68c1",
@@ -126,6 +130,7 @@ func samples() []conversation.EventBody {
 			Question:   "d1.q2",
 			Text:       "Which one?",
 			Blocking:   true,
+			About:      "m1-abc",
 			Choices:    []string{"the red one", "the blue one"},
 			ExpiresAt:  sampleTime,
 			Default:    new("the red one"),
@@ -164,8 +169,19 @@ func samples() []conversation.EventBody {
 			Summary:    "it is in Oslo",
 			Took:       90 * time.Second,
 		},
-		conversation.CoverageNudge{Messages: []conversation.MessageID{"m2-abc"}, Nudge: 1},
+		conversation.CoverageNudge{Messages: []conversation.MessageID{"m2-abc"}, Questions: []conversation.QuestionID{"q2"}, Nudge: 1},
 		conversation.ContextCompacted{Upto: 400, TokensBefore: 90_000, TokensAfter: 4_000, Summary: "They talked."},
+		conversation.RuntimeStatus{
+			Message:    "m1-abc",
+			Status:     conversation.RuntimeFailed,
+			Generation: 3,
+			Runtime:    "worker-7",
+			Until:      sampleTime,
+			Error:      "the tool is not installed",
+			Permanent:  true,
+			NotBefore:  sampleTime,
+		},
+		conversation.ContextCleared{By: "ada"},
 	}
 }
 
@@ -248,12 +264,15 @@ var enums = map[reflect.Type]enumType{
 	reflect.TypeFor[conversation.Resolution]():   {uint8(conversation.ResolvedUnanswered), named[conversation.Resolution]},
 	reflect.TypeFor[conversation.TaskStatus]():   {uint8(conversation.TaskCancelled), named[conversation.TaskStatus]},
 	reflect.TypeFor[conversation.CancelBy]():     {uint8(conversation.ByParent), named[conversation.CancelBy]},
-	reflect.TypeFor[conversation.Cause]():        {uint8(conversation.CauseDrain), named[conversation.Cause]},
-	reflect.TypeFor[conversation.StepOutcome]():  {uint8(conversation.StepCancelled), named[conversation.StepOutcome]},
+	reflect.TypeFor[conversation.Cause]():        {uint8(conversation.CauseMoved), named[conversation.Cause]},
+	reflect.TypeFor[conversation.StepOutcome]():  {uint8(conversation.StepUnknown), named[conversation.StepOutcome]},
 	reflect.TypeFor[conversation.Decision]():     {uint8(conversation.DecisionTool), named[conversation.Decision]},
 	reflect.TypeFor[conversation.ResponseKind](): {uint8(conversation.ResponseEmpty), named[conversation.ResponseKind]},
 	reflect.TypeFor[conversation.ClosedReason](): {uint8(conversation.QuestionCancelled), named[conversation.ClosedReason]},
 	reflect.TypeFor[conversation.CallStatus]():   {uint8(conversation.CallFailed), named[conversation.CallStatus]},
+	reflect.TypeFor[conversation.Evidence]():     {uint8(conversation.EvidenceSeen), named[conversation.Evidence]},
+	reflect.TypeFor[conversation.StopReason]():   {uint8(conversation.StopFiltered), named[conversation.StopReason]},
+	reflect.TypeFor[conversation.RuntimeState](): {uint8(conversation.RuntimeFailed), named[conversation.RuntimeState]},
 	reflect.TypeFor[conversation.ItemKind]():     {uint8(conversation.ItemCall), nil},
 }
 

@@ -77,3 +77,18 @@ func (r *reader) sessionClosed(earlier conversation.EventBody) conversation.Even
 	}
 	return b
 }
+
+func (w *writer) contextCleared(b conversation.ContextCleared) {
+	w.text(1, string(b.By))
+}
+
+func (r *reader) contextCleared(earlier conversation.EventBody) conversation.EventBody {
+	b, _ := earlier.(conversation.ContextCleared)
+	for r.next() {
+		switch r.number {
+		case 1:
+			text(r, &b.By)
+		}
+	}
+	return b
+}

@@ -98,7 +98,7 @@ func (r *reader) stepStarted(earlier conversation.EventBody) conversation.EventB
 		case 4:
 			textList(r, &b.Read)
 		case 5:
-			enum(r, &b.Cause, conversation.CauseDrain)
+			enum(r, &b.Cause, conversation.CauseMoved)
 		case 6:
 			r.failure(&b.Error)
 		case 7:
@@ -131,6 +131,7 @@ func (w *writer) stepFinished(b conversation.StepFinished) {
 	w.text(9, b.ResponseID)
 	w.items(10, b.Items)
 	w.results(11, b.Results)
+	w.uint(12, uint64(b.Stop))
 }
 
 func (r *reader) stepFinished(earlier conversation.EventBody) conversation.EventBody {
@@ -142,7 +143,7 @@ func (r *reader) stepFinished(earlier conversation.EventBody) conversation.Event
 		case 2:
 			integer(r, &b.Attempt)
 		case 3:
-			enum(r, &b.Outcome, conversation.StepCancelled)
+			enum(r, &b.Outcome, conversation.StepUnknown)
 		case 4:
 			enumList(r, &b.Decisions, conversation.DecisionTool)
 		case 5:
@@ -159,6 +160,8 @@ func (r *reader) stepFinished(earlier conversation.EventBody) conversation.Event
 			r.items(&b.Items)
 		case 11:
 			r.results(&b.Results)
+		case 12:
+			enum(r, &b.Stop, conversation.StopFiltered)
 		}
 	}
 	return b
@@ -167,6 +170,7 @@ func (r *reader) stepFinished(earlier conversation.EventBody) conversation.Event
 func (w *writer) coverageNudge(b conversation.CoverageNudge) {
 	appendTexts(w, 1, b.Messages)
 	w.int(2, int64(b.Nudge))
+	appendTexts(w, 3, b.Questions)
 }
 
 func (r *reader) coverageNudge(earlier conversation.EventBody) conversation.EventBody {
@@ -177,6 +181,8 @@ func (r *reader) coverageNudge(earlier conversation.EventBody) conversation.Even
 			textList(r, &b.Messages)
 		case 2:
 			integer(r, &b.Nudge)
+		case 3:
+			textList(r, &b.Questions)
 		}
 	}
 	return b

@@ -435,10 +435,10 @@ func TestEnumsAreComplete(t *testing.T) {
 		if e.name == nil {
 			continue
 		}
-		if strings.HasPrefix(e.name(e.last), "unknown") {
+		if strings.HasPrefix(e.name(e.last), "unknown(") {
 			t.Errorf("%s %d has no name", at, e.last)
 		}
-		if !strings.HasPrefix(e.name(e.last+1), "unknown") {
+		if !strings.HasPrefix(e.name(e.last+1), "unknown(") {
 			t.Errorf("%s %d (%s) is beyond what the decoder takes", at, e.last+1, e.name(e.last+1))
 		}
 	}

@@ -69,6 +69,9 @@ func Samples() map[string]conversation.Event {
 		"coverage_nudge":          conversation.CoverageNudge{Messages: []conversation.MessageID{"m1-s1"}, Nudge: 1},
 		"coverage_nudge.empty":    conversation.CoverageNudge{},
 		"context_compacted":       conversation.ContextCompacted{Upto: 900, TokensBefore: 5000, TokensAfter: 300, Summary: "private"},
+		"runtime_status":          conversation.RuntimeStatus{Message: "m1-s1", Status: conversation.RuntimeFailed, Generation: 2, Runtime: "worker-7", Until: SampleTime, Error: "no tool", Permanent: true, NotBefore: SampleTime},
+		"runtime_status.alive":    conversation.RuntimeStatus{Message: "m1-s1", Status: conversation.RuntimeAlive, Generation: 1},
+		"context_cleared":         conversation.ContextCleared{By: "ann"},
 	}
 	events := make(map[string]conversation.Event)
 	for name, b := range body {

@@ -117,11 +117,24 @@ func appendBody(o *Object, e *conversation.Event, redact bool) {
 	case conversation.CoverageNudge:
 		o.Key("messages")
 		o.Bytes = appendStrings(o.Bytes, b.Messages)
+		if len(b.Questions) > 0 {
+			o.Key("questions")
+			o.Bytes = appendStrings(o.Bytes, b.Questions)
+		}
 		o.Int("nudge", int64(b.Nudge))
 	case conversation.ContextCompacted:
 		o.Uint("upto", uint64(b.Upto))
 		o.Int("tokens_before", int64(b.TokensBefore))
 		o.Int("tokens_after", int64(b.TokensAfter))
+	case conversation.RuntimeStatus:
+		o.Text("message", string(b.Message))
+		o.Text("status", b.Status.String())
+		o.Uint("generation", uint64(b.Generation))
+		o.Optional("runtime", string(b.Runtime))
+		o.OptionalTime("until", b.Until)
+		o.Optional("error", b.Error)
+	case conversation.ContextCleared:
+		o.Text("by", string(b.By))
 	}
 }
 
@@ -162,6 +175,9 @@ func messageAccepted(o *Object, b conversation.MessageAccepted) {
 func messageResolved(o *Object, b conversation.MessageResolved) {
 	o.Text("message", string(b.Message))
 	o.Text("how", b.How.String())
+	if b.Evidence != 0 {
+		o.Text("evidence", b.Evidence.String())
+	}
 	if b.Part != nil {
 		o.Uint("part", uint64(*b.Part))
 	}
@@ -215,6 +231,7 @@ func stepFinished(o *Object, b conversation.StepFinished) {
 	o.Text("model", b.Model)
 	usage(o, b.Usage)
 	o.Int("ms", b.Took.Milliseconds())
+	o.Optional("stop", b.Stop.String())
 	AppendFailure(o, b.Error)
 }
 
@@ -226,6 +243,8 @@ func part(o *Object, p conversation.Part) {
 	}
 	o.Text("text", p.Text)
 	o.Optional("in_reply_to", string(p.InReplyTo))
+	o.Flag("guessed", p.Guessed)
+	o.Flag("cut", p.Cut)
 	o.Optional("draft", string(p.Draft))
 }
 
@@ -240,6 +259,7 @@ func question(o *Object, b conversation.Asked, redact bool) {
 	o.Text("question", string(b.Question))
 	o.Text("text", b.Text)
 	o.Bool("blocking", b.Blocking)
+	o.Optional("about", string(b.About))
 	if len(b.Choices) > 0 {
 		o.Key("choices")
 		o.Bytes = appendStrings(o.Bytes, b.Choices)

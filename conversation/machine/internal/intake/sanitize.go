@@ -36,6 +36,14 @@ func Normalize(body conversation.EventBody) conversation.EventBody {
 			b.Choices = nil
 		}
 		return b
+	case conversation.RuntimeStatus:
+		b.Until, b.NotBefore = stampOrZero(b.Until), stampOrZero(b.NotBefore)
+		return b
+	case conversation.CoverageNudge:
+		if len(b.Questions) == 0 {
+			b.Questions = nil
+		}
+		return b
 	case conversation.ToolFinished:
 		b.Took = b.Took.Truncate(time.Millisecond)
 		return b

@@ -80,6 +80,8 @@ func (st *State) Apply(e conversation.Event) error {
 		}
 	case conversation.ContextCompacted:
 		st.applyCompacted(b)
+	case conversation.RuntimeStatus, conversation.ContextCleared:
+		// They change what runtimes and models are given, which the state does not hold.
 	default:
 		return fmt.Errorf("event %d of %s: %w", e.Seq, st.Key, conversation.ErrTooNew)
 	}

@@ -51,7 +51,7 @@ type State struct {
 }
 
 // snapshotVersion changes with the meaning of state.
-const snapshotVersion = 1
+const snapshotVersion = 2
 
 // Final says how the only task of a sub-session ended.
 type Final struct {

@@ -123,6 +123,8 @@ type Event struct {
 	//	*Event_DelegationFinished
 	//	*Event_CoverageNudge
 	//	*Event_ContextCompacted
+	//	*Event_RuntimeStatus
+	//	*Event_ContextCleared
 	Body          isEvent_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -393,6 +395,24 @@ func (x *Event) GetContextCompacted() *ContextCompacted {
 	return nil
 }
 
+func (x *Event) GetRuntimeStatus() *RuntimeStatus {
+	if x != nil {
+		if x, ok := x.Body.(*Event_RuntimeStatus); ok {
+			return x.RuntimeStatus
+		}
+	}
+	return nil
+}
+
+func (x *Event) GetContextCleared() *ContextCleared {
+	if x != nil {
+		if x, ok := x.Body.(*Event_ContextCleared); ok {
+			return x.ContextCleared
+		}
+	}
+	return nil
+}
+
 type isEvent_Body interface {
 	isEvent_Body()
 }
@@ -489,6 +509,14 @@ type Event_ContextCompacted struct {
 	ContextCompacted *ContextCompacted `protobuf:"bytes,33,opt,name=context_compacted,json=contextCompacted,proto3,oneof"`
 }
 
+type Event_RuntimeStatus struct {
+	RuntimeStatus *RuntimeStatus `protobuf:"bytes,34,opt,name=runtime_status,json=runtimeStatus,proto3,oneof"`
+}
+
+type Event_ContextCleared struct {
+	ContextCleared *ContextCleared `protobuf:"bytes,35,opt,name=context_cleared,json=contextCleared,proto3,oneof"`
+}
+
 func (*Event_SessionCreated) isEvent_Body() {}
 
 func (*Event_SessionUpdated) isEvent_Body() {}
@@ -534,6 +562,10 @@ func (*Event_DelegationFinished) isEvent_Body() {}
 func (*Event_CoverageNudge) isEvent_Body() {}
 
 func (*Event_ContextCompacted) isEvent_Body() {}
+
+func (*Event_RuntimeStatus) isEvent_Body() {}
+
+func (*Event_ContextCleared) isEvent_Body() {}
 
 type Failure struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -808,8 +840,11 @@ type Part struct {
 	InReplyTo string                 `protobuf:"bytes,5,opt,name=in_reply_to,json=inReplyTo,proto3" json:"in_reply_to,omitempty"`
 	Draft     string                 `protobuf:"bytes,6,opt,name=draft,proto3" json:"draft,omitempty"`
 	// private
-	Author        string `protobuf:"bytes,7,opt,name=author,proto3" json:"author,omitempty"`
-	ClientMsgId   string `protobuf:"bytes,8,opt,name=client_msg_id,json=clientMsgId,proto3" json:"client_msg_id,omitempty"`
+	Author      string `protobuf:"bytes,7,opt,name=author,proto3" json:"author,omitempty"`
+	ClientMsgId string `protobuf:"bytes,8,opt,name=client_msg_id,json=clientMsgId,proto3" json:"client_msg_id,omitempty"`
+	// public
+	Guessed       bool `protobuf:"varint,9,opt,name=guessed,proto3" json:"guessed,omitempty"`
+	Cut           bool `protobuf:"varint,10,opt,name=cut,proto3" json:"cut,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -898,6 +933,20 @@ func (x *Part) GetClientMsgId() string {
 		return x.ClientMsgId
 	}
 	return ""
+}
+
+func (x *Part) GetGuessed() bool {
+	if x != nil {
+		return x.Guessed
+	}
+	return false
+}
+
+func (x *Part) GetCut() bool {
+	if x != nil {
+		return x.Cut
+	}
+	return false
 }
 
 type Approval struct {
@@ -1443,6 +1492,7 @@ type MessageResolved struct {
 	How           uint32                 `protobuf:"varint,2,opt,name=how,proto3" json:"how,omitempty"` // Resolution
 	Part          *uint32                `protobuf:"varint,3,opt,name=part,proto3,oneof" json:"part,omitempty"`
 	Question      string                 `protobuf:"bytes,4,opt,name=question,proto3" json:"question,omitempty"`
+	Evidence      uint32                 `protobuf:"varint,5,opt,name=evidence,proto3" json:"evidence,omitempty"` // Evidence
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1503,6 +1553,13 @@ func (x *MessageResolved) GetQuestion() string {
 		return x.Question
 	}
 	return ""
+}
+
+func (x *MessageResolved) GetEvidence() uint32 {
+	if x != nil {
+		return x.Evidence
+	}
+	return 0
 }
 
 type TaskStatusChanged struct {
@@ -1802,9 +1859,11 @@ type StepFinished struct {
 	Took      int64                  `protobuf:"varint,7,opt,name=took,proto3" json:"took,omitempty"`
 	Error     *Failure               `protobuf:"bytes,8,opt,name=error,proto3" json:"error,omitempty"`
 	// private
-	ResponseId    string        `protobuf:"bytes,9,opt,name=response_id,json=responseId,proto3" json:"response_id,omitempty"`
-	Items         []*Item       `protobuf:"bytes,10,rep,name=items,proto3" json:"items,omitempty"`
-	Results       []*CallResult `protobuf:"bytes,11,rep,name=results,proto3" json:"results,omitempty"`
+	ResponseId string        `protobuf:"bytes,9,opt,name=response_id,json=responseId,proto3" json:"response_id,omitempty"`
+	Items      []*Item       `protobuf:"bytes,10,rep,name=items,proto3" json:"items,omitempty"`
+	Results    []*CallResult `protobuf:"bytes,11,rep,name=results,proto3" json:"results,omitempty"`
+	// public
+	Stop          uint32 `protobuf:"varint,12,opt,name=stop,proto3" json:"stop,omitempty"` // StopReason
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1914,6 +1973,13 @@ func (x *StepFinished) GetResults() []*CallResult {
 		return x.Results
 	}
 	return nil
+}
+
+func (x *StepFinished) GetStop() uint32 {
+	if x != nil {
+		return x.Stop
+	}
+	return 0
 }
 
 type PartialResponse struct {
@@ -2031,7 +2097,9 @@ type Asked struct {
 	Delegation string                 `protobuf:"bytes,7,opt,name=delegation,proto3" json:"delegation,omitempty"`
 	Approval   *Approval              `protobuf:"bytes,8,opt,name=approval,proto3" json:"approval,omitempty"`
 	// private
-	ModelCall     string `protobuf:"bytes,9,opt,name=model_call,json=modelCall,proto3" json:"model_call,omitempty"`
+	ModelCall string `protobuf:"bytes,9,opt,name=model_call,json=modelCall,proto3" json:"model_call,omitempty"`
+	// public
+	About         string `protobuf:"bytes,10,opt,name=about,proto3" json:"about,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2125,6 +2193,13 @@ func (x *Asked) GetApproval() *Approval {
 func (x *Asked) GetModelCall() string {
 	if x != nil {
 		return x.ModelCall
+	}
+	return ""
+}
+
+func (x *Asked) GetAbout() string {
+	if x != nil {
+		return x.About
 	}
 	return ""
 }
@@ -2567,6 +2642,7 @@ type CoverageNudge struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Messages      []string               `protobuf:"bytes,1,rep,name=messages,proto3" json:"messages,omitempty"`
 	Nudge         int64                  `protobuf:"varint,2,opt,name=nudge,proto3" json:"nudge,omitempty"`
+	Questions     []string               `protobuf:"bytes,3,rep,name=questions,proto3" json:"questions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2613,6 +2689,13 @@ func (x *CoverageNudge) GetNudge() int64 {
 		return x.Nudge
 	}
 	return 0
+}
+
+func (x *CoverageNudge) GetQuestions() []string {
+	if x != nil {
+		return x.Questions
+	}
+	return nil
 }
 
 type ContextCompacted struct {
@@ -2684,6 +2767,151 @@ func (x *ContextCompacted) GetSummary() string {
 	return ""
 }
 
+type RuntimeStatus struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Message    string                 `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
+	Status     uint32                 `protobuf:"varint,2,opt,name=status,proto3" json:"status,omitempty"` // RuntimeState
+	Generation uint32                 `protobuf:"varint,3,opt,name=generation,proto3" json:"generation,omitempty"`
+	Runtime    string                 `protobuf:"bytes,4,opt,name=runtime,proto3" json:"runtime,omitempty"`
+	Until      int64                  `protobuf:"varint,5,opt,name=until,proto3" json:"until,omitempty"`
+	Error      string                 `protobuf:"bytes,6,opt,name=error,proto3" json:"error,omitempty"`
+	// private
+	Permanent     bool  `protobuf:"varint,7,opt,name=permanent,proto3" json:"permanent,omitempty"`
+	NotBefore     int64 `protobuf:"varint,8,opt,name=not_before,json=notBefore,proto3" json:"not_before,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RuntimeStatus) Reset() {
+	*x = RuntimeStatus{}
+	mi := &file_conversation_wire_events_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RuntimeStatus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RuntimeStatus) ProtoMessage() {}
+
+func (x *RuntimeStatus) ProtoReflect() protoreflect.Message {
+	mi := &file_conversation_wire_events_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RuntimeStatus.ProtoReflect.Descriptor instead.
+func (*RuntimeStatus) Descriptor() ([]byte, []int) {
+	return file_conversation_wire_events_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *RuntimeStatus) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *RuntimeStatus) GetStatus() uint32 {
+	if x != nil {
+		return x.Status
+	}
+	return 0
+}
+
+func (x *RuntimeStatus) GetGeneration() uint32 {
+	if x != nil {
+		return x.Generation
+	}
+	return 0
+}
+
+func (x *RuntimeStatus) GetRuntime() string {
+	if x != nil {
+		return x.Runtime
+	}
+	return ""
+}
+
+func (x *RuntimeStatus) GetUntil() int64 {
+	if x != nil {
+		return x.Until
+	}
+	return 0
+}
+
+func (x *RuntimeStatus) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+func (x *RuntimeStatus) GetPermanent() bool {
+	if x != nil {
+		return x.Permanent
+	}
+	return false
+}
+
+func (x *RuntimeStatus) GetNotBefore() int64 {
+	if x != nil {
+		return x.NotBefore
+	}
+	return 0
+}
+
+type ContextCleared struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	By            string                 `protobuf:"bytes,1,opt,name=by,proto3" json:"by,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ContextCleared) Reset() {
+	*x = ContextCleared{}
+	mi := &file_conversation_wire_events_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ContextCleared) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ContextCleared) ProtoMessage() {}
+
+func (x *ContextCleared) ProtoReflect() protoreflect.Message {
+	mi := &file_conversation_wire_events_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ContextCleared.ProtoReflect.Descriptor instead.
+func (*ContextCleared) Descriptor() ([]byte, []int) {
+	return file_conversation_wire_events_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *ContextCleared) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
 var File_conversation_wire_events_proto protoreflect.FileDescriptor
 
 const file_conversation_wire_events_proto_rawDesc = "" +
@@ -2691,7 +2919,7 @@ const file_conversation_wire_events_proto_rawDesc = "" +
 	"\x1econversation/wire/events.proto\x12\vparley.wire\"D\n" +
 	"\x06Record\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12*\n" +
-	"\x06events\x18\x02 \x03(\v2\x12.parley.wire.EventR\x06events\"\x92\r\n" +
+	"\x06events\x18\x02 \x03(\v2\x12.parley.wire.EventR\x06events\"\x9f\x0e\n" +
 	"\x05Event\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x0e\n" +
 	"\x02at\x18\x02 \x01(\x03R\x02at\x12\x12\n" +
@@ -2719,7 +2947,9 @@ const file_conversation_wire_events_proto_rawDesc = "" +
 	"\x12delegation_started\x18\x1e \x01(\v2\x1e.parley.wire.DelegationStartedH\x00R\x11delegationStarted\x12R\n" +
 	"\x13delegation_finished\x18\x1f \x01(\v2\x1f.parley.wire.DelegationFinishedH\x00R\x12delegationFinished\x12C\n" +
 	"\x0ecoverage_nudge\x18  \x01(\v2\x1a.parley.wire.CoverageNudgeH\x00R\rcoverageNudge\x12L\n" +
-	"\x11context_compacted\x18! \x01(\v2\x1d.parley.wire.ContextCompactedH\x00R\x10contextCompactedB\x06\n" +
+	"\x11context_compacted\x18! \x01(\v2\x1d.parley.wire.ContextCompactedH\x00R\x10contextCompacted\x12C\n" +
+	"\x0eruntime_status\x18\" \x01(\v2\x1a.parley.wire.RuntimeStatusH\x00R\rruntimeStatus\x12F\n" +
+	"\x0fcontext_cleared\x18# \x01(\v2\x1b.parley.wire.ContextClearedH\x00R\x0econtextClearedB\x06\n" +
 	"\x04body\"7\n" +
 	"\aFailure\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x18\n" +
@@ -2740,7 +2970,7 @@ const file_conversation_wire_events_proto_rawDesc = "" +
 	"\n" +
 	"CallResult\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
-	"\x04text\x18\x02 \x01(\tR\x04text\"\xd4\x01\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\"\x80\x02\n" +
 	"\x04Part\x12\x18\n" +
 	"\amessage\x18\x01 \x01(\tR\amessage\x12\x16\n" +
 	"\x06source\x18\x02 \x01(\tR\x06source\x12\x14\n" +
@@ -2749,7 +2979,10 @@ const file_conversation_wire_events_proto_rawDesc = "" +
 	"\vin_reply_to\x18\x05 \x01(\tR\tinReplyTo\x12\x14\n" +
 	"\x05draft\x18\x06 \x01(\tR\x05draft\x12\x16\n" +
 	"\x06author\x18\a \x01(\tR\x06author\x12\"\n" +
-	"\rclient_msg_id\x18\b \x01(\tR\vclientMsgId\"F\n" +
+	"\rclient_msg_id\x18\b \x01(\tR\vclientMsgId\x12\x18\n" +
+	"\aguessed\x18\t \x01(\bR\aguessed\x12\x10\n" +
+	"\x03cut\x18\n" +
+	" \x01(\bR\x03cut\"F\n" +
 	"\bApproval\x12\x12\n" +
 	"\x04call\x18\x01 \x01(\tR\x04call\x12\x12\n" +
 	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x12\n" +
@@ -2798,12 +3031,13 @@ const file_conversation_wire_events_proto_rawDesc = "" +
 	"\x04heir\x18\x02 \x01(\tR\x04heir\"@\n" +
 	"\fMessageMoved\x12\x18\n" +
 	"\amessage\x18\x01 \x01(\tR\amessage\x12\x16\n" +
-	"\x06before\x18\x02 \x01(\tR\x06before\"{\n" +
+	"\x06before\x18\x02 \x01(\tR\x06before\"\x97\x01\n" +
 	"\x0fMessageResolved\x12\x18\n" +
 	"\amessage\x18\x01 \x01(\tR\amessage\x12\x10\n" +
 	"\x03how\x18\x02 \x01(\rR\x03how\x12\x17\n" +
 	"\x04part\x18\x03 \x01(\rH\x00R\x04part\x88\x01\x01\x12\x1a\n" +
-	"\bquestion\x18\x04 \x01(\tR\bquestionB\a\n" +
+	"\bquestion\x18\x04 \x01(\tR\bquestion\x12\x1a\n" +
+	"\bevidence\x18\x05 \x01(\rR\bevidenceB\a\n" +
 	"\x05_part\"\xb1\x01\n" +
 	"\x11TaskStatusChanged\x12\x18\n" +
 	"\atrigger\x18\x01 \x01(\tR\atrigger\x12\x10\n" +
@@ -2830,7 +3064,7 @@ const file_conversation_wire_events_proto_rawDesc = "" +
 	"\x05usage\x18\a \x01(\v2\x12.parley.wire.UsageR\x05usage\x12\x1d\n" +
 	"\n" +
 	"not_before\x18\b \x01(\x03R\tnotBefore\x12\x17\n" +
-	"\awrap_up\x18\t \x01(\bR\x06wrapUp\"\xf1\x02\n" +
+	"\awrap_up\x18\t \x01(\bR\x06wrapUp\"\x85\x03\n" +
 	"\fStepFinished\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x03R\aattempt\x12\x18\n" +
@@ -2844,13 +3078,14 @@ const file_conversation_wire_events_proto_rawDesc = "" +
 	"responseId\x12'\n" +
 	"\x05items\x18\n" +
 	" \x03(\v2\x11.parley.wire.ItemR\x05items\x121\n" +
-	"\aresults\x18\v \x03(\v2\x17.parley.wire.CallResultR\aresults\"8\n" +
+	"\aresults\x18\v \x03(\v2\x17.parley.wire.CallResultR\aresults\x12\x12\n" +
+	"\x04stop\x18\f \x01(\rR\x04stop\"8\n" +
 	"\x0fPartialResponse\x12%\n" +
 	"\x04part\x18\x01 \x01(\v2\x11.parley.wire.PartR\x04part\"a\n" +
 	"\bResponse\x12%\n" +
 	"\x04part\x18\x01 \x01(\v2\x11.parley.wire.PartR\x04part\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\rR\x04kind\x12\x1a\n" +
-	"\bpromoted\x18\x03 \x01(\bR\bpromoted\"\xa9\x02\n" +
+	"\bpromoted\x18\x03 \x01(\bR\bpromoted\"\xbf\x02\n" +
 	"\x05Asked\x12\x1a\n" +
 	"\bquestion\x18\x01 \x01(\tR\bquestion\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\x12\x1a\n" +
@@ -2864,7 +3099,9 @@ const file_conversation_wire_events_proto_rawDesc = "" +
 	"delegation\x121\n" +
 	"\bapproval\x18\b \x01(\v2\x15.parley.wire.ApprovalR\bapproval\x12\x1d\n" +
 	"\n" +
-	"model_call\x18\t \x01(\tR\tmodelCallB\n" +
+	"model_call\x18\t \x01(\tR\tmodelCall\x12\x14\n" +
+	"\x05about\x18\n" +
+	" \x01(\tR\x05aboutB\n" +
 	"\n" +
 	"\b_default\"l\n" +
 	"\x10QuestionAnswered\x12\x1a\n" +
@@ -2909,15 +3146,30 @@ const file_conversation_wire_events_proto_rawDesc = "" +
 	"delegation\x12\x16\n" +
 	"\x06status\x18\x02 \x01(\rR\x06status\x12\x18\n" +
 	"\asummary\x18\x03 \x01(\tR\asummary\x12\x12\n" +
-	"\x04took\x18\x04 \x01(\x03R\x04took\"A\n" +
+	"\x04took\x18\x04 \x01(\x03R\x04took\"_\n" +
 	"\rCoverageNudge\x12\x1a\n" +
 	"\bmessages\x18\x01 \x03(\tR\bmessages\x12\x14\n" +
-	"\x05nudge\x18\x02 \x01(\x03R\x05nudge\"\x88\x01\n" +
+	"\x05nudge\x18\x02 \x01(\x03R\x05nudge\x12\x1c\n" +
+	"\tquestions\x18\x03 \x03(\tR\tquestions\"\x88\x01\n" +
 	"\x10ContextCompacted\x12\x12\n" +
 	"\x04upto\x18\x01 \x01(\x04R\x04upto\x12#\n" +
 	"\rtokens_before\x18\x02 \x01(\x03R\ftokensBefore\x12!\n" +
 	"\ftokens_after\x18\x03 \x01(\x03R\vtokensAfter\x12\x18\n" +
-	"\asummary\x18\x04 \x01(\tR\asummaryB&Z$parley/conversation/wire/internal/pbb\x06proto3"
+	"\asummary\x18\x04 \x01(\tR\asummary\"\xe4\x01\n" +
+	"\rRuntimeStatus\x12\x18\n" +
+	"\amessage\x18\x01 \x01(\tR\amessage\x12\x16\n" +
+	"\x06status\x18\x02 \x01(\rR\x06status\x12\x1e\n" +
+	"\n" +
+	"generation\x18\x03 \x01(\rR\n" +
+	"generation\x12\x18\n" +
+	"\aruntime\x18\x04 \x01(\tR\aruntime\x12\x14\n" +
+	"\x05until\x18\x05 \x01(\x03R\x05until\x12\x14\n" +
+	"\x05error\x18\x06 \x01(\tR\x05error\x12\x1c\n" +
+	"\tpermanent\x18\a \x01(\bR\tpermanent\x12\x1d\n" +
+	"\n" +
+	"not_before\x18\b \x01(\x03R\tnotBefore\" \n" +
+	"\x0eContextCleared\x12\x0e\n" +
+	"\x02by\x18\x01 \x01(\tR\x02byB&Z$parley/conversation/wire/internal/pbb\x06proto3"
 
 var (
 	file_conversation_wire_events_proto_rawDescOnce sync.Once
@@ -2931,7 +3183,7 @@ func file_conversation_wire_events_proto_rawDescGZIP() []byte {
 	return file_conversation_wire_events_proto_rawDescData
 }
 
-var file_conversation_wire_events_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_conversation_wire_events_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
 var file_conversation_wire_events_proto_goTypes = []any{
 	(*Record)(nil),             // 0: parley.wire.Record
 	(*Event)(nil),              // 1: parley.wire.Event
@@ -2964,8 +3216,10 @@ var file_conversation_wire_events_proto_goTypes = []any{
 	(*DelegationFinished)(nil), // 28: parley.wire.DelegationFinished
 	(*CoverageNudge)(nil),      // 29: parley.wire.CoverageNudge
 	(*ContextCompacted)(nil),   // 30: parley.wire.ContextCompacted
-	nil,                        // 31: parley.wire.SessionCreated.PolicyEntry
-	nil,                        // 32: parley.wire.SessionUpdated.PolicyEntry
+	(*RuntimeStatus)(nil),      // 31: parley.wire.RuntimeStatus
+	(*ContextCleared)(nil),     // 32: parley.wire.ContextCleared
+	nil,                        // 33: parley.wire.SessionCreated.PolicyEntry
+	nil,                        // 34: parley.wire.SessionUpdated.PolicyEntry
 }
 var file_conversation_wire_events_proto_depIdxs = []int32{
 	1,  // 0: parley.wire.Record.events:type_name -> parley.wire.Event
@@ -2992,24 +3246,26 @@ var file_conversation_wire_events_proto_depIdxs = []int32{
 	28, // 21: parley.wire.Event.delegation_finished:type_name -> parley.wire.DelegationFinished
 	29, // 22: parley.wire.Event.coverage_nudge:type_name -> parley.wire.CoverageNudge
 	30, // 23: parley.wire.Event.context_compacted:type_name -> parley.wire.ContextCompacted
-	31, // 24: parley.wire.SessionCreated.policy:type_name -> parley.wire.SessionCreated.PolicyEntry
-	32, // 25: parley.wire.SessionUpdated.policy:type_name -> parley.wire.SessionUpdated.PolicyEntry
-	2,  // 26: parley.wire.TaskStatusChanged.error:type_name -> parley.wire.Failure
-	2,  // 27: parley.wire.TaskCancelling.error:type_name -> parley.wire.Failure
-	2,  // 28: parley.wire.StepStarted.error:type_name -> parley.wire.Failure
-	3,  // 29: parley.wire.StepStarted.usage:type_name -> parley.wire.Usage
-	3,  // 30: parley.wire.StepFinished.usage:type_name -> parley.wire.Usage
-	2,  // 31: parley.wire.StepFinished.error:type_name -> parley.wire.Failure
-	4,  // 32: parley.wire.StepFinished.items:type_name -> parley.wire.Item
-	5,  // 33: parley.wire.StepFinished.results:type_name -> parley.wire.CallResult
-	6,  // 34: parley.wire.PartialResponse.part:type_name -> parley.wire.Part
-	6,  // 35: parley.wire.Response.part:type_name -> parley.wire.Part
-	7,  // 36: parley.wire.Asked.approval:type_name -> parley.wire.Approval
-	37, // [37:37] is the sub-list for method output_type
-	37, // [37:37] is the sub-list for method input_type
-	37, // [37:37] is the sub-list for extension type_name
-	37, // [37:37] is the sub-list for extension extendee
-	0,  // [0:37] is the sub-list for field type_name
+	31, // 24: parley.wire.Event.runtime_status:type_name -> parley.wire.RuntimeStatus
+	32, // 25: parley.wire.Event.context_cleared:type_name -> parley.wire.ContextCleared
+	33, // 26: parley.wire.SessionCreated.policy:type_name -> parley.wire.SessionCreated.PolicyEntry
+	34, // 27: parley.wire.SessionUpdated.policy:type_name -> parley.wire.SessionUpdated.PolicyEntry
+	2,  // 28: parley.wire.TaskStatusChanged.error:type_name -> parley.wire.Failure
+	2,  // 29: parley.wire.TaskCancelling.error:type_name -> parley.wire.Failure
+	2,  // 30: parley.wire.StepStarted.error:type_name -> parley.wire.Failure
+	3,  // 31: parley.wire.StepStarted.usage:type_name -> parley.wire.Usage
+	3,  // 32: parley.wire.StepFinished.usage:type_name -> parley.wire.Usage
+	2,  // 33: parley.wire.StepFinished.error:type_name -> parley.wire.Failure
+	4,  // 34: parley.wire.StepFinished.items:type_name -> parley.wire.Item
+	5,  // 35: parley.wire.StepFinished.results:type_name -> parley.wire.CallResult
+	6,  // 36: parley.wire.PartialResponse.part:type_name -> parley.wire.Part
+	6,  // 37: parley.wire.Response.part:type_name -> parley.wire.Part
+	7,  // 38: parley.wire.Asked.approval:type_name -> parley.wire.Approval
+	39, // [39:39] is the sub-list for method output_type
+	39, // [39:39] is the sub-list for method input_type
+	39, // [39:39] is the sub-list for extension type_name
+	39, // [39:39] is the sub-list for extension extendee
+	0,  // [0:39] is the sub-list for field type_name
 }
 
 func init() { file_conversation_wire_events_proto_init() }
@@ -3041,6 +3297,8 @@ func file_conversation_wire_events_proto_init() {
 		(*Event_DelegationFinished)(nil),
 		(*Event_CoverageNudge)(nil),
 		(*Event_ContextCompacted)(nil),
+		(*Event_RuntimeStatus)(nil),
+		(*Event_ContextCleared)(nil),
 	}
 	file_conversation_wire_events_proto_msgTypes[9].OneofWrappers = []any{}
 	file_conversation_wire_events_proto_msgTypes[15].OneofWrappers = []any{}
@@ -3051,7 +3309,7 @@ func file_conversation_wire_events_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_conversation_wire_events_proto_rawDesc), len(file_conversation_wire_events_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   33,
+			NumMessages:   35,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
