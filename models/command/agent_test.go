@@ -92,6 +92,12 @@ func play(part string, args []string) {
 		} else {
 			fmt.Print("I looked at it.\n\nASK: Which one?\n1. OAuth\n2. JWT\n")
 		}
+	case "server": // runs an agent with a script until it is killed
+		m, err := New(shell(args[0], args[1]))
+		if err != nil {
+			panic(err)
+		}
+		_, _ = ask(context.Background(), m, say("x"), nil)
 	default:
 		panic("no such part: " + part)
 	}

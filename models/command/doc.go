@@ -11,8 +11,10 @@
 // neither a crash nor anything that it leaves running touches the server or another
 // call. A Model runs at most Options.MaxConcurrent of them; a slot is free again when
 // the whole group has gone. A process owns five goroutines: two read its output, one
-// feeds it the prompt, one waits for its end, and one supervises them and ends the
-// group. Stream returns when all but that last one have ended.
+// feeds it the prompt, one has started it and waits for its end, and one supervises
+// them and ends the group. Stream returns when all but that last one have ended. No
+// process outlives the server: a guard ends the group of a server that was killed
+// (guard.go).
 //
 // An agent acts on the world by itself, so a call that failed is not made again: its
 // failures are permanent, unless no process was started.

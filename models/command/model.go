@@ -73,6 +73,9 @@ func (m *Model) Check() error {
 	if _, err := exec.LookPath(program); err != nil {
 		return fmt.Errorf("command: %w", err)
 	}
+	if _, err := exec.LookPath(guardShell); err != nil {
+		return fmt.Errorf("the shell that ends the agent with the server: %w", err)
+	}
 	return nil
 }
 

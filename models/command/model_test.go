@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -629,4 +631,73 @@ func output(format Format, s modelstest.Scenario) string {
 	line(`{"type":"result","subtype":"success","is_error":false,"result":%s,"usage":{"input_tokens":3,"cache_read_input_tokens":4,"output_tokens":5}}`,
 		quoted(s.Items[len(s.Items)-1].Text))
 	return b.String()
+}
+
+// N-07: the agent and everything that it has started end with the server, also when
+// that is killed and can do nothing about it.
+func TestEndsWithServer(t *testing.T) {
+	for name, script := range map[string]string{
+		"an agent that listens to nothing": `trap '' TERM HUP; echo $$ > "$1/agent"; while :; do sleep 1; done`,
+		"and what it has started":          `trap '' TERM HUP; (echo $$; exec sleep 600) > "$1/agent" & echo $! > "$1/child"; while :; do sleep 1; done`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			server := exec.Command(os.Args[0], asAgent, "server", script, dir, "x")
+			if err := server.Start(); err != nil {
+				t.Fatal(err)
+			}
+			var pids []int
+			for _, file := range []string{"agent", "child"} {
+				if file == "child" && !strings.Contains(script, "child") {
+					continue
+				}
+				pids = append(pids, pidIn(t, filepath.Join(dir, file)))
+			}
+			if err := server.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			_ = server.Wait() // killed, as it should be
+			for _, pid := range pids {
+				for limit := time.Now().Add(10 * time.Second); !ended(pid); time.Sleep(groupPoll) {
+					if time.Now().After(limit) {
+						t.Fatalf("the process %d runs without its server", pid)
+					}
+				}
+			}
+		})
+	}
+}
+
+// The guard of a process that has ended leaves nothing behind, and ends nothing.
+func TestGuardGoes(t *testing.T) {
+	g, err := startGuard()
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.watch(1 << 30)
+	g.release()
+	if !g.cmd.ProcessState.Success() {
+		t.Errorf("a guard that was released ended with %s", g.cmd.ProcessState)
+	}
+	if g, err = startGuard(); err != nil {
+		t.Fatal(err)
+	}
+	g.release()
+	if !g.cmd.ProcessState.Success() {
+		t.Errorf("a guard without a group ended with %s", g.cmd.ProcessState)
+	}
+}
+
+// pidIn waits for the number that a process writes into a file.
+func pidIn(t *testing.T, path string) int {
+	t.Helper()
+	for limit := time.Now().Add(10 * time.Second); ; time.Sleep(groupPoll) {
+		text, _ := os.ReadFile(path)
+		if n, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil && strings.HasSuffix(string(text), "\n") {
+			return n
+		}
+		if time.Now().After(limit) {
+			t.Fatalf("nothing has written %s", path)
+		}
+	}
 }

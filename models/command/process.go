@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"sync/atomic"
 	"time"
 )
@@ -22,9 +23,9 @@ const (
 // process is one run of the agent, in a process group of its own.
 //
 // It owns five goroutines: two read its output, one feeds it the prompt if that goes by
-// standard input, one waits for its end, and the supervisor ends the whole group and
-// waits for the others. The caller of startProcess reads output to its end and then
-// waits for done.
+// standard input, one has started it and waits for its end, and the supervisor ends the
+// whole group and waits for the others. The caller of startProcess reads output to its
+// end and then waits for done. A guard beside it ends the group if the server ends first.
 type process struct {
 	output chan []byte   // its standard output, until that is closed
 	done   chan struct{} // closed when the group has gone and all goroutines but the supervisor have ended
@@ -36,6 +37,7 @@ type process struct {
 	killed bool // it did not stop when it was asked to
 
 	cmd          *exec.Cmd
+	guard        *guard
 	limits       limits
 	exited       chan struct{} // closed when the process itself has ended
 	stdoutClosed chan struct{} // closed when its standard output is
@@ -66,7 +68,7 @@ func startProcess(ctx context.Context, cmd *exec.Cmd, input *string, l limits) (
 		output: make(chan []byte), done: make(chan struct{}), cmd: cmd, limits: l,
 		exited: make(chan struct{}), stdoutClosed: make(chan struct{}), stderrClosed: make(chan struct{}), stdinClosed: make(chan struct{}),
 	}
-	cmd.SysProcAttr = ownGroup()
+	cmd.SysProcAttr = withServer()
 	var ours, theirs []*os.File
 	shut := func(files []*os.File) {
 		for _, f := range files {
@@ -88,14 +90,21 @@ func startProcess(ctx context.Context, cmd *exec.Cmd, input *string, l limits) (
 		cmd.Stdin = theirs[0]
 	}
 	cmd.Stdout, cmd.Stderr = theirs[1], theirs[2]
-	err := cmd.Start()
+	var err error
+	if p.guard, err = startGuard(); err == nil {
+		started := make(chan error, 1)
+		go p.run(started)
+		if err = <-started; err != nil {
+			p.guard.release()
+		}
+	}
 	shut(theirs)
 	if err != nil {
 		shut(ours)
 		return nil, err
 	}
+	p.guard.watch(cmd.Process.Pid)
 	in, out, errs := ours[0], ours[1], ours[2]
-	go p.wait()
 	go p.feed(in, input)
 	go p.readOutput(out)
 	go p.readErrors(errs)
@@ -106,7 +115,16 @@ func startProcess(ctx context.Context, cmd *exec.Cmd, input *string, l limits) (
 // succeeded reports whether the process ended by itself with status 0.
 func (p *process) succeeded() bool { return p.state != nil && p.state.Success() }
 
-func (p *process) wait() {
+// run starts the process and waits for its end. It keeps its thread until then: the
+// kernel takes the end of a thread for that of the server.
+func (p *process) run(started chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	err := p.cmd.Start()
+	started <- err
+	if err != nil {
+		return
+	}
 	defer close(p.exited)
 	p.state, _ = p.cmd.Process.Wait() // it fails only for processes that are not ours
 }
@@ -151,6 +169,7 @@ func (p *process) supervise(ctx context.Context, in, out, errs *os.File) {
 		p.killed = !p.stop()
 	}
 	p.kill()
+	p.guard.release()
 	p.limits.freed()
 	// One that has left the group may still hold the pipes.
 	_ = in.Close()
