@@ -71,13 +71,9 @@ func (s *session) ask(effect conversation.AskModel) {
 // readTranscript fills the cache from the log.
 func (s *session) readTranscript(c *transcriptCache) {
 	e, key, self := s.e, s.key, s.self
-	after := s.machine.TranscriptFrom()
-	var pinned *conversation.Range
-	if origin, ok := s.machine.TranscriptOrigin(); ok {
-		pinned = &origin
-	}
+	ranges := s.machine.TranscriptRanges()
 	e.workers.Go("reading a transcript", func() {
-		shown, err := e.sessions.Transcript(e.workCtx, key, after, pinned)
+		shown, err := e.sessions.Transcript(e.workCtx, key, ranges)
 		e.send(self, &transcriptRead{cache: c, transcript: shown, err: err})
 	}, func(err error) { e.send(self, &transcriptRead{cache: c, err: err}) })
 }

@@ -162,6 +162,16 @@ type RunningCall struct {
 // transcript is fed with.
 const TranscriptWindow = 1000
 
+// TranscriptRanges are the parts of a log that a transcript is rebuilt from, in
+// the order in which they are fed to it. There are few of them, however long the
+// log is and whatever waits in it.
+type TranscriptRanges struct {
+	Origin *Range   // of the original request, from accepted to read, for Transcript.Pin; nil: it is in the others
+	Own    []Range  // where the events of tasks are that must be whole, for Transcript.AddOwn
+	Tasks  []TaskID // those tasks
+	After  Seq      // all that follows is for Transcript.Add
+}
+
 // NoResult is the result of a call that has none yet and needs none in this
 // request: its task waits while another one is shown. Models compare with it.
 const NoResult = "no result yet"

@@ -302,16 +302,16 @@ func TestCompactionOfALongConversation(t *testing.T) {
 	for i := range 700 {
 		w.feed(conversation.Say{Author: "u", Text: fmt.Sprintf("message %d", i)})
 		if i%100 == 7 || i == 699 {
-			rebuilt := windowed(w.s, w.rules, w.log)
+			rebuilt, events := rebuilt(w.s, w.rules, w.log)
 			ask := w.s.Outstanding(w.now)[0].(conversation.AskModel)
 			if a, b := fmt.Sprintf("%+v", w.shown()), fmt.Sprintf("%+v", rebuilt.Request(w.key, w.rules, ask)); a != b {
-				t.Fatalf("at %d, from %d of %d, the rebuilt transcript differs\nlive    %s\nrebuilt %s", i, w.s.TranscriptFrom(), w.s.Head(), a, b)
+				t.Fatalf("at %d, from %+v of %d, the rebuilt transcript differs\nlive    %s\nrebuilt %s", i, w.s.TranscriptRanges(), w.s.Head(), a, b)
 			}
-			if len(w.log)-int(w.s.TranscriptFrom()) > conversation.TranscriptWindow+7 {
-				t.Errorf("at %d %d events must be read", i, len(w.log)-int(w.s.TranscriptFrom()))
+			if events > conversation.TranscriptWindow+7 {
+				t.Errorf("at %d %d events must be read", i, events)
 			}
 			restored, err := Restore(w.key, w.rules, snapshot(t, w.s))
-			if err != nil || restored.TranscriptFrom() != w.s.TranscriptFrom() {
+			if err != nil || !reflect.DeepEqual(restored.TranscriptRanges(), w.s.TranscriptRanges()) {
 				t.Fatalf("a snapshot remembers another place: %v", err)
 			}
 		}
@@ -327,8 +327,8 @@ func TestCompactionOfALongConversation(t *testing.T) {
 	}
 }
 
-// A snapshot of before compactions were remembered is shown the window.
-func TestOldSnapshot(t *testing.T) {
+// A snapshot that does not know the original request is shown the window.
+func TestSnapshotWithoutOrigin(t *testing.T) {
 	w := limited(t, policy.DefaultPolicy().Context)
 	var old map[string]any
 	if err := json.Unmarshal(snapshot(t, w.s), &old); err != nil {
@@ -347,7 +347,7 @@ func TestOldSnapshot(t *testing.T) {
 	}
 	w.s = s
 	w.feed(conversation.Say{Author: "u", Text: "later"})
-	if _, ok := s.TranscriptOrigin(); ok || s.state.Origin != nil {
+	if s.TranscriptRanges().Origin != nil || s.state.Origin != nil {
 		t.Errorf("a later message is taken for the original request: %+v", s.state.Origin)
 	}
 }

@@ -51,15 +51,9 @@ func (s *Session) View() conversation.View { return s.state.View() }
 // Summary is the session's entry in lists.
 func (s *Session) Summary() conversation.Summary { return s.state.Summary() }
 
-// TranscriptFrom is the seq after which a transcript must be fed: what the last
-// summary does not cover, or without one the window; and everything since the
-// first event of a task that has not ended.
-func (s *Session) TranscriptFrom() conversation.Seq { return s.state.TranscriptFrom() }
-
-// TranscriptOrigin is the range of the original request, from accepted to read,
-// for Transcript.Pin. ok is false if TranscriptFrom includes it.
-func (s *Session) TranscriptOrigin() (r conversation.Range, ok bool) {
-	return s.state.TranscriptOrigin()
+// TranscriptRanges are the parts of the log that a transcript is rebuilt from.
+func (s *Session) TranscriptRanges() conversation.TranscriptRanges {
+	return s.state.TranscriptRanges()
 }
 
 // refreshPolicy makes the session's policy from the configuration and its own

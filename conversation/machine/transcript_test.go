@@ -271,12 +271,8 @@ func TestTranscriptWindow(t *testing.T) {
 	}
 
 	// A rebuilt transcript needs the window only, and what is open is the same.
-	rebuilt := transcript.New()
-	for _, e := range w.log[w.s.TranscriptFrom():] {
-		rebuilt.Add(e)
-	}
 	ask := w.s.Outstanding(w.now)[0].(conversation.AskModel)
-	again := lines(all(rebuilt.Request(w.key, w.rules, ask)))
+	again := lines(all(windowed(w.s, w.rules, w.log).Request(w.key, w.rules, ask)))
 	if n := 100; !slices.Equal(again[len(again)-n:], got[len(got)-n:]) {
 		t.Error("the end of the rebuilt transcript differs")
 	}

@@ -462,7 +462,7 @@ func (w *scene) check(d conversation.Decided, effects []conversation.Effect) {
 		}
 		window := windowed(w.s, w.rules, w.log)
 		if live, rebuilt := fmt.Sprintf("%+v", r), fmt.Sprintf("%+v", window.Request(w.key, w.rules, ask)); live != rebuilt {
-			w.t.Fatalf("the transcript rebuilt from %d differs:\nlive    %s\nrebuilt %s", w.s.TranscriptFrom(), live, rebuilt)
+			w.t.Fatalf("the transcript rebuilt from %+v differs:\nlive    %s\nrebuilt %s", w.s.TranscriptRanges(), live, rebuilt)
 		}
 		results := map[string]int{}
 		for _, entry := range r.All() {
@@ -487,16 +487,27 @@ func (w *scene) check(d conversation.Decided, effects []conversation.Effect) {
 // windowed is the transcript as the shell reads it again: the original request,
 // and the part of the log that the session says.
 func windowed(s *Session, rules *policy.Rules, log []conversation.Event) *transcript.Transcript {
-	t := transcript.Of(s.Key(), rules)
-	if r, ok := s.TranscriptOrigin(); ok {
-		for _, e := range log[r.After : r.Before-1] {
-			t.Pin(e)
-		}
-	}
-	for _, e := range log[s.TranscriptFrom():] {
-		t.Add(e)
-	}
+	t, _ := rebuilt(s, rules, log)
 	return t
+}
+
+// rebuilt also says how many events that takes.
+func rebuilt(s *Session, rules *policy.Rules, log []conversation.Event) (t *transcript.Transcript, events int) {
+	t = transcript.Of(s.Key(), rules)
+	feed := func(events []conversation.Event, take func(conversation.Event)) int {
+		for _, e := range events {
+			take(e)
+		}
+		return len(events)
+	}
+	of := s.TranscriptRanges()
+	if r := of.Origin; r != nil {
+		events += feed(log[r.After:r.Before-1], t.Pin)
+	}
+	for _, r := range of.Own {
+		events += feed(log[r.After:r.Before-1], func(e conversation.Event) { t.AddOwn(e, of.Tasks) })
+	}
+	return t, events + feed(log[of.After:], t.Add)
 }
 
 // hint is the store's knowledge of a key, as the shell would bring it:

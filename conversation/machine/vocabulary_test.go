@@ -103,7 +103,7 @@ func TestEventsAreCovered(t *testing.T) {
 			t.Errorf("nothing makes a %s", name)
 		}
 	}
-	shown := cases(sources(t, "../transcript"), "Add")
+	shown := cases(sources(t, "../transcript"), "take")
 	for _, b := range conversation.EventBodies() {
 		switch b.(type) {
 		case conversation.SessionCreated, conversation.SessionUpdated, conversation.SessionClosed: // say nothing to a model

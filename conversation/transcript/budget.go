@@ -81,22 +81,10 @@ func (t *Transcript) fit(task conversation.TaskID, budget int) []conversation.En
 		}
 	}
 	tokens += leftOutTokens // the entry that says so
-	for _, ended := range []bool{true, false} {
-		for i := range whole {
-			if tokens <= budget {
-				break
-			}
-			if gone[i] || whole[i].Task == task && task != "" || t.traces[i].pin != pinNone || t.over(whole[i].Task) != ended {
-				continue
-			}
-			for k := i; k < len(whole); k++ { // the whole task
-				if whole[k].Task == whole[i].Task {
-					drop(k)
-				}
-				if whole[i].Task == "" {
-					break // what an outside runtime said stands alone
-				}
-			}
+	goes := t.tasksToLeaveOut(task, tokens-budget)
+	for i := range whole {
+		if goes[t.group(i)] {
+			drop(i)
 		}
 	}
 	newest := -1
@@ -127,6 +115,46 @@ func (t *Transcript) fit(task conversation.TaskID, budget int) []conversation.En
 		}
 	}
 	return kept
+}
+
+// group names what is left out together: a task, or what an outside runtime
+// said, which stands alone.
+type group struct {
+	task  conversation.TaskID
+	entry int // where task is ""
+}
+
+func (t *Transcript) group(i int) group {
+	if task := t.entries[i].Task; task != "" {
+		return group{task: task}
+	}
+	return group{entry: i}
+}
+
+// tasksToLeaveOut chooses what else than a task must go so that a request is
+// smaller by so many tokens: what has ended first, and the oldest first.
+func (t *Transcript) tasksToLeaveOut(than conversation.TaskID, tokens int) map[group]bool {
+	weigh, order := map[group]int{}, []group(nil)
+	for i := range t.entries {
+		if t.traces[i].pin != pinNone || t.entries[i].Task == than && than != "" {
+			continue
+		}
+		g := t.group(i)
+		if _, known := weigh[g]; !known {
+			order = append(order, g)
+		}
+		weigh[g] += t.traces[i].tokens
+	}
+	goes := map[group]bool{}
+	for _, ended := range []bool{true, false} {
+		for _, g := range order {
+			if tokens > 0 && t.over(g.task) == ended {
+				goes[g] = true
+				tokens -= weigh[g]
+			}
+		}
+	}
+	return goes
 }
 
 // over is true for tasks that have ended, and for what belongs to none.

@@ -2,9 +2,9 @@
 // events.
 //
 // A Transcript is a cache: it is fed with every event in order (Add) and can be
-// rebuilt from the log at any time. The machine says what must be fed:
-// everything after Session.TranscriptFrom, and for Pin the events of
-// Session.TranscriptOrigin, so that the original request stays in view. A live
+// rebuilt from the log at any time. Session.TranscriptRanges says what must be fed:
+// the original request, which stays in view (Pin), the
+// events of tasks that have not ended (AddOwn), and the newest events (Add). A live
 // transcript and a rebuilt one show the same.
 //
 // Request makes the request of one step: the entries, the generated

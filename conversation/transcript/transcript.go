@@ -51,6 +51,7 @@ type Transcript struct {
 	asked    map[conversation.QuestionID]*asked       // open questions of the session's own tasks
 	running  []conversation.CallID                    // the keys of calls, oldest first
 	ended    map[conversation.TaskID]conversation.Seq // tasks whose entries may be left out, and when they ended
+	trimAt   int                                      // entries that there may be before the next trim
 }
 
 // trace holds the event, the size and the pin of an entry.
@@ -109,7 +110,8 @@ type asked struct {
 	blocking  bool
 }
 
-// MaxEntries is the number of entries of ended tasks that a model is shown.
+// MaxEntries is the number of entries of ended tasks that a model is shown. As
+// many parts of outside runtimes wait for the next step.
 const MaxEntries = 300
 
 // New makes an empty transcript that shows results of calls whole.
@@ -117,6 +119,7 @@ func New() *Transcript {
 	return &Transcript{
 		messages: map[conversation.MessageID]string{}, open: map[conversation.TaskID][]openEntry{}, news: map[conversation.TaskID][]noted{},
 		slots: map[slotKey]*slot{}, calls: map[conversation.CallID]*openCall{}, asked: map[conversation.QuestionID]*asked{}, ended: map[conversation.TaskID]conversation.Seq{},
+		trimAt: 2 * MaxEntries,
 	}
 }
 
@@ -138,6 +141,27 @@ func (t *Transcript) Add(e conversation.Event) {
 	if !t.fed {
 		t.fed, t.base = true, e.Seq-1
 	}
+	t.take(e)
+}
+
+// AddOwn takes, before the first Add, an event of a stretch of the log that lies
+// before the window: one of these tasks is shown whole. What else the stretch holds
+// is ignored, except that a message may have been accepted for another task.
+func (t *Transcript) AddOwn(e conversation.Event, tasks []conversation.TaskID) {
+	if t.fed || e.Seq <= t.head {
+		return
+	}
+	switch e.Body.(type) {
+	case conversation.MessageAccepted, conversation.MessageEdited:
+		t.take(e)
+	default:
+		if slices.Contains(tasks, e.Task) {
+			t.take(e)
+		}
+	}
+}
+
+func (t *Transcript) take(e conversation.Event) {
 	t.head = e.Seq
 	switch b := e.Body.(type) {
 	case conversation.MessageAccepted:
@@ -219,8 +243,22 @@ func (t *Transcript) outsidePart(task conversation.TaskID, p conversation.Part) 
 }
 
 // tell notes an entry for the task's next step; "" = for the next step of any.
+// What no task waits for is bounded, in number and as the window is: there may be
+// no next step.
 func (t *Transcript) tell(task conversation.TaskID, e conversation.Entry) {
-	t.news[task] = append(t.news[task], noted{t.head, e})
+	news := append(t.news[task], noted{t.head, e})
+	if task == "" {
+		news = t.inWindow(news)
+	}
+	t.news[task] = news
+}
+
+// inWindow leaves out of the parts of outside runtimes what lies too far back.
+func (t *Transcript) inWindow(news []noted) []noted {
+	for len(news) > MaxEntries || len(news) > 0 && news[0].seq+conversation.TranscriptWindow <= t.head {
+		news = news[1:]
+	}
+	return news
 }
 
 func (t *Transcript) append(seq conversation.Seq, pin pinned, e conversation.Entry) {
@@ -229,8 +267,8 @@ func (t *Transcript) append(seq conversation.Seq, pin pinned, e conversation.Ent
 	t.tokens += m.tokens
 }
 
-// Pin takes, before the first Add, the events of Session.TranscriptOrigin: of
-// all that they tell, the original request alone is shown.
+// Pin takes, before all others, the events around the original request: of all
+// that they tell, that request alone is shown.
 func (t *Transcript) Pin(e conversation.Event) {
 	if t.fed || t.origin != "" {
 		return
@@ -260,6 +298,7 @@ func (t *Transcript) stepStarted(task conversation.TaskID, b conversation.StepSt
 			sl.sealed = true
 		}
 	}
+	t.news[""] = t.inWindow(t.news[""])
 	for _, of := range []conversation.TaskID{"", task} { // "": what outside runtimes said meanwhile
 		for _, n := range t.news[of] {
 			t.append(n.seq, pinNone, n.entry)
@@ -272,6 +311,9 @@ func (t *Transcript) stepStarted(task conversation.TaskID, b conversation.StepSt
 			continue // before the window
 		}
 		delete(t.messages, id)
+		if id == t.origin {
+			continue // it was pinned
+		}
 		pin := pinNone
 		if b.Step == 1 && t.origin == "" {
 			pin, t.origin = pinOrigin, id
@@ -405,6 +447,9 @@ func (t *Transcript) endTask(task conversation.TaskID) {
 	}
 	t.ended[task] = t.head
 	t.dropOpaque(task)
+	if len(t.ended) > len(t.entries)+MaxEntries {
+		t.forget() // tasks end without having been shown, too
+	}
 }
 
 // dropOpaque lets go of what providers wanted back within the task.
@@ -426,39 +471,40 @@ func (t *Transcript) dropOpaque(task conversation.TaskID) {
 }
 
 // trim leaves out the oldest entries of ended tasks, in whole units: it cuts
-// before a message, never between a call and its result. Pinned entries
-// stay. It bounds the memory in use; an entry that it drops before a summary covers
-// it is only in the log.
+// before a message, never between a call and its result. Pinned entries stay, and
+// so do those of tasks that are open, wherever they stand. It bounds the memory in
+// use; an entry that it drops before a summary covers it is only in the log.
 func (t *Transcript) trim() {
-	if len(t.entries) <= 2*MaxEntries {
+	if len(t.entries) <= t.trimAt {
 		return
 	}
-	limit := len(t.entries) - MaxEntries
-	cut := 0
-	for i, e := range t.entries {
-		if t.traces[i].pin != pinNone {
+	cut, newer := 0, 0 // newer: entries of ended tasks from the cut on
+	for i := len(t.entries) - 1; i > 0 && cut == 0; i-- {
+		if !t.mayGo(i) {
 			continue
 		}
-		if e.Role == conversation.RoleUser && e.Message != "" && i <= limit {
+		newer++
+		if e := &t.entries[i]; newer >= MaxEntries && e.Role == conversation.RoleUser && e.Message != "" {
 			cut = i
 		}
-		if !t.over(e.Task) {
-			break
-		}
-	}
-	if cut <= 1 {
-		return
 	}
 	entries, ms := make([]conversation.Entry, 0, len(t.entries)), make([]trace, 0, len(t.entries))
 	for i := range t.entries {
-		if i >= cut || t.traces[i].pin != pinNone {
+		if i >= cut || !t.mayGo(i) {
 			entries, ms = append(entries, t.entries[i]), append(ms, t.traces[i])
 		} else {
 			t.tokens -= t.traces[i].tokens
 		}
 	}
 	t.entries, t.traces, t.shared = entries, ms, false
+	// What stays of open tasks is not looked through again for each new entry.
+	t.trimAt = max(2*MaxEntries, len(entries)+MaxEntries)
 	t.forget()
+}
+
+// mayGo is true for an entry that may be left out: it is not pinned, and its task has ended.
+func (t *Transcript) mayGo(i int) bool {
+	return t.traces[i].pin == pinNone && t.over(t.entries[i].Task)
 }
 
 // forget drops ended tasks of which nothing is left to be shown.

@@ -100,6 +100,74 @@ func TestTrim(t *testing.T) {
 			t.Error("the message of the open task is not shown any more")
 		}
 	})
+	t.Run("beside an open task", func(t *testing.T) {
+		tr := New()
+		tr.turn(1)
+		tr.begin(2, conversation.Item{Kind: conversation.ItemCall, ID: "k1", Tool: "clock"})
+		for n := 3; n < 10*MaxEntries; n++ {
+			tr.turn(n)
+			if len(tr.entries) > 2*MaxEntries+8 {
+				t.Fatalf("after %d turns %d entries are kept", n, len(tr.entries))
+			}
+		}
+		got := texts(tr.entries)
+		if want := []string{"message 1", "message 2", "", conversation.NoResult}; !slices.Equal(got[:4], want) || !strings.HasPrefix(got[4], "message ") {
+			t.Errorf("the entries begin with %q", got[:6])
+		}
+		if len(tr.ended) > len(tr.entries)+MaxEntries {
+			t.Errorf("the ends of %d tasks are kept", len(tr.ended))
+		}
+	})
+	t.Run("a long open task", func(t *testing.T) {
+		tr := New()
+		tr.turn(1)
+		task := tr.begin(2)
+		for n := 3; n < 5*MaxEntries; n++ {
+			tr.feed(task, conversation.StepFinished{Step: conversation.StepNumber(n), Attempt: 1, Outcome: conversation.StepOK, Items: []conversation.Item{{Kind: conversation.ItemText, Text: "thinking"}}})
+		}
+		own := len(tr.entries) - 1
+		for n := 5 * MaxEntries; n < 10*MaxEntries; n++ {
+			tr.turn(n)
+			if len(tr.entries) > own+2*MaxEntries+8 {
+				t.Fatalf("beside the %d of an open task %d entries are kept", own, len(tr.entries)-own)
+			}
+		}
+		if tr.long() && tr.head-tr.base <= compactEvents {
+			t.Error("the entries of an open task call for a summary")
+		}
+	})
+	t.Run("ends that were not shown", func(t *testing.T) {
+		tr := New()
+		for n := range 10 * MaxEntries {
+			tr.feed(conversation.TaskID(fmt.Sprintf("t%d-s", n)), conversation.TaskStatusChanged{New: conversation.TaskCancelled})
+		}
+		if len(tr.ended) > 2*MaxEntries {
+			t.Errorf("the ends of %d tasks are kept", len(tr.ended))
+		}
+	})
+	t.Run("parts from outside", func(t *testing.T) {
+		live := New()
+		var log []conversation.Event
+		for n := range 10 * MaxEntries {
+			log = append(log, conversation.Event{Seq: conversation.Seq(n + 1), Body: conversation.PartialResponse{Part: conversation.Part{Text: fmt.Sprint(n)}}})
+			live.Add(log[n])
+		}
+		rebuilt := New()
+		for _, e := range log[len(log)-conversation.TranscriptWindow:] {
+			rebuilt.Add(e)
+		}
+		a, b := live.news[""], rebuilt.news[""]
+		if len(a) != MaxEntries || !slices.EqualFunc(a, b, func(x, y noted) bool { return x.seq == y.seq }) {
+			t.Errorf("%d parts wait for the next step, and %d when the log is read again", len(a), len(b))
+		}
+		for n := range conversation.TranscriptWindow {
+			live.feed("t1-s", conversation.MessageAccepted{Message: conversation.MessageID(fmt.Sprintf("m%d-s", n)), Text: "hello"})
+		}
+		live.feed("t1-s", conversation.StepStarted{Step: 1, Attempt: 1, Read: []conversation.MessageID{"m1-s"}})
+		if got := texts(live.entries); !slices.Equal(got, []string{"hello"}) {
+			t.Errorf("parts of before the window are shown: %d entries", len(got))
+		}
+	})
 	t.Run("ended tasks", func(t *testing.T) {
 		tr := New()
 		for n := 1; n < 2*MaxEntries; n++ {

@@ -107,29 +107,34 @@ func (l *Log) rebuild(ctx context.Context, key conversation.SessionKey, head con
 	return Loaded{Head: head, Machine: session, Transcript: shown}, nil
 }
 
-// Transcript reads what models are shown of the events behind after. pinned is the
-// range of the events that are always shown; nil = none.
-func (l *Log) Transcript(ctx context.Context, key conversation.SessionKey, after conversation.Seq, pinned *conversation.Range) (*transcript.Transcript, error) {
+// Transcript reads what models are shown of these ranges of the log.
+func (l *Log) Transcript(ctx context.Context, key conversation.SessionKey, of conversation.TranscriptRanges) (*transcript.Transcript, error) {
 	shown := transcript.Of(key, l.Rules)
-	if pinned != nil {
-		for record, err := range l.Store.Records(ctx, key, *pinned) {
+	feed := func(r conversation.Range, take func(conversation.Event)) error {
+		for record, err := range l.Store.Records(ctx, key, r) {
 			if err != nil {
-				return nil, err
+				return err
 			}
 			for _, event := range record.Events {
-				shown.Pin(event)
+				if event.Seq > r.After && (r.Before == 0 || event.Seq < r.Before) { // a record may hold more
+					take(event)
+				}
 			}
 		}
+		return nil
 	}
-	for record, err := range l.Store.Records(ctx, key, conversation.Range{After: after}) {
-		if err != nil {
+	if of.Origin != nil {
+		if err := feed(*of.Origin, shown.Pin); err != nil {
 			return nil, err
 		}
-		for _, event := range record.Events {
-			if event.Seq > after { // a record may begin before
-				shown.Add(event)
-			}
+	}
+	for _, r := range of.Own {
+		if err := feed(r, func(e conversation.Event) { shown.AddOwn(e, of.Tasks) }); err != nil {
+			return nil, err
 		}
+	}
+	if err := feed(conversation.Range{After: of.After}, shown.Add); err != nil {
+		return nil, err
 	}
 	return shown, nil
 }

@@ -26,7 +26,7 @@ func (st *State) Apply(e conversation.Event) error {
 		st.applyAccepted(e, t, b)
 	case conversation.MessageEdited:
 		if _, m := st.Message(b.Message); m != nil {
-			m.Words = SignificantWords(b.Text)
+			m.Words, m.Edited = SignificantWords(b.Text), e.Seq
 			if m.Text = b.Text; !m.Deferred {
 				m.Text = conversation.Excerpt(b.Text, RememberedText)
 			}
@@ -47,8 +47,8 @@ func (st *State) Apply(e conversation.Event) error {
 	case conversation.TaskCancelling:
 		st.applyCancelling(e, t, b)
 	case conversation.StepStarted:
-		if _, m := st.first(b); m != nil {
-			st.Origin = &origin{Accepted: m.Seq, Read: e.Seq}
+		if t, m := st.first(b); m != nil {
+			st.Origin = &origin{Accepted: m.Seq, Read: e.Seq, Task: t.N}
 		}
 		st.applyStepStarted(e, t, b)
 	case conversation.StepFinished:
@@ -84,6 +84,12 @@ func (st *State) Apply(e conversation.Event) error {
 		// They change what runtimes and models are given, which the state does not hold.
 	default:
 		return fmt.Errorf("event %d of %s: %w", e.Seq, st.Key, conversation.ErrTooNew)
+	}
+	if t == nil && e.Task != "" {
+		t = st.Task(e.Task) // born by this event
+	}
+	if t != nil {
+		t.Events = extend(t.Events, e.Seq)
 	}
 	st.Head, st.Last = e.Seq, e.At
 	return nil

@@ -71,8 +71,8 @@ type Task struct {
 	Created    time.Time
 	Updated    time.Time               // of the last change of its status
 	First      conversation.Seq        // the event that created it
-	Since      conversation.Seq        `json:",omitempty"` // of leftovers: their oldest message, which was accepted before the task was born; 0 for any other task
 	Last       conversation.Seq        // the last event of its status
+	Events     []span                  // where its events are, those of its messages among them
 	Messages   []*Message              `json:",omitempty"` // not resolved yet; the read ones come first
 	Step       *Step                   `json:",omitempty"` // the open step; nil = no model call is in flight
 	LastStep   conversation.StepNumber `json:",omitempty"` // the last one that was started
@@ -109,6 +109,7 @@ type Message struct {
 	Via      conversation.Via `json:",omitempty"`
 	Seq      conversation.Seq
 	At       time.Time
+	Edited   conversation.Seq        `json:",omitempty"` // the last message_edited
 	Read     conversation.Seq        `json:",omitempty"` // the step_started that showed it to a model; 0 = unread
 	ReadBy   conversation.StepNumber `json:",omitempty"`
 	Deferred bool                    `json:"Kept,omitempty"` // waits for the task's next question instead of a step

@@ -90,9 +90,9 @@ func (st *State) applyStatus(e conversation.Event, t *Task, b conversation.TaskS
 				from.drop(id)
 				m.Deferred = false
 				t.Messages = append(t.Messages, m)
-				t.Since = t.since()
 			}
 		}
+		t.Events = leftOver(t.Messages)
 		return
 	}
 	if t == nil {
