@@ -165,8 +165,7 @@ func (in inbox) startsAtOnce(body conversation.MessageAccepted) bool {
 
 // steerTarget is the task that a steer message joins: the RUNNING one, else the
 // next QUEUED one that a steer message or a reply put there, else the newest
-// AWAITING one without a blocking question of its own. One that waits at its
-// step limit is joined by nothing: it reads no message any more.
+// AWAITING one without a blocking question of its own.
 // Rule 9.3.
 func (s *Session) steerTarget() *state.Task {
 	if t := s.state.Running(); t != nil && t.Cancelling == nil {
@@ -182,7 +181,7 @@ func (s *Session) steerTarget() *state.Task {
 			if queued == nil || t.Order > queued.Order {
 				queued = t
 			}
-		case t.Status == conversation.TaskAwaiting && !t.Blocked() && t.Steps < s.maxSteps():
+		case t.Status == conversation.TaskAwaiting && !t.Blocked():
 			if awaiting == nil || t.N > awaiting.N {
 				awaiting = t
 			}

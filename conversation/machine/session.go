@@ -102,7 +102,6 @@ func (s *Session) Exists() bool { return s.state.Exists() }
 func (s *Session) Visible(user conversation.UserID) bool { return s.state.Visible(user) }
 
 // maxSteps is the agent's own limit, or the policy's.
-// Rule 7.1.
 func (s *Session) maxSteps() int {
 	if p, ok := s.rules.Agents[s.state.Agent]; ok && p.MaxSteps > 0 {
 		return p.MaxSteps

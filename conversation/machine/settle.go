@@ -101,8 +101,7 @@ func (d *decision) advance(t *state.Task) progress {
 	if t.ToolOpen() { // Rule 2.3.
 		return d.showPending(t)
 	}
-	limited := t.Steps >= d.maxSteps()
-	news := t.UnseenInput || t.Unread() && !limited
+	limited, news := d.limited(t), t.UnseenInput || t.Unread()
 	if t.Delegating(t.LastStep) && !news { // Rule 2.4.
 		return d.waitForDelegations(t)
 	}
@@ -116,9 +115,6 @@ func (d *decision) advance(t *state.Task) progress {
 	}
 	if t.Delegating(0) { // Rule 2.6.
 		return d.waitForDelegations(t)
-	}
-	if t.Asking() && limited && t.Unread() {
-		d.questions().closeQuestions(t, conversation.QuestionSuperseded) // what waits starts the next task
 	}
 	if t.Asking() { // Rule 2.7.
 		if d.questions().supersede(t) == 0 {
@@ -140,7 +136,7 @@ func (s *Session) awaits(t *state.Task) bool {
 	if t.Blocked() {
 		return true
 	}
-	if t.ToolOpen() || t.UnseenResults && !t.Delegating(t.LastStep) || t.UnseenInput || t.Unread() && t.Steps < s.maxSteps() {
+	if t.ToolOpen() || t.UnseenResults && !t.Delegating(t.LastStep) || t.UnseenInput || t.Unread() {
 		return false
 	}
 	if t.Delegating(0) {
@@ -161,6 +157,13 @@ func (d *decision) waitForDelegations(t *state.Task) progress {
 	return shown
 }
 
+// limited is true for a task at its step limit. What people say is read there too,
+// and steps are counted anew from then on: a task that is talked to does not run out.
+// Rule 7.1.
+func (s *Session) limited(t *state.Task) bool {
+	return t.StepsSince >= s.maxSteps() && !t.UnseenAnswer && !t.Unread()
+}
+
 // wrapUp is the way out at the step limit: delegations end, questions close,
 // then one last step with tools off. It is settled while delegations are awaited.
 // Rule 7.2.
@@ -178,6 +181,6 @@ func (d *decision) wrapUp(t *state.Task) progress {
 
 // wrapping is true while wrapUp waits for the delegations that it has stopped.
 func (s *Session) wrapping(t *state.Task) bool {
-	return t.Status == conversation.TaskRunning && t.Step == nil && t.Steps >= s.maxSteps() && !t.Blocked() && !t.ToolOpen() &&
+	return t.Status == conversation.TaskRunning && t.Step == nil && s.limited(t) && !t.Blocked() && !t.ToolOpen() &&
 		(t.UnseenInput || t.UnseenResults && !t.Delegating(t.LastStep))
 }

@@ -52,7 +52,7 @@ func (cs calls) reportQuestions(t *state.Task) {
 // Rule 5.7.
 func (cs calls) acceptAmendment(c conversation.Say) *conversation.Error {
 	for _, t := range cs.state.Tasks {
-		if t.Cancelling == nil && t.Steps < cs.maxSteps() {
+		if t.Cancelling == nil {
 			return cs.inbox().join(c, t)
 		}
 	}

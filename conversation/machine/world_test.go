@@ -954,7 +954,8 @@ func (w *world) judgeLog(n *node) {
 		status    conversation.TaskStatus
 		responses int
 		shown     bool
-		steps     int
+		steps     int  // since the one that last read a message or an answer from outside
+		answered  bool // a question of its own, since its last step
 		openStep  bool
 	}
 	accepted, resolved, read := map[conversation.MessageID]bool{}, map[conversation.MessageID]conversation.Resolution{}, map[conversation.MessageID]bool{}
@@ -1041,7 +1042,10 @@ func (w *world) judgeLog(n *node) {
 			}
 		case conversation.StepStarted:
 			if b.Attempt == 1 {
-				tl.steps++
+				if tl.steps++; len(b.Read) > 0 || tl.answered {
+					tl.steps = 1
+				}
+				tl.answered = false
 				if tl.openStep {
 					w.fatalf("%s: two open steps in %s", n.id, e.Task)
 				}
@@ -1071,6 +1075,9 @@ func (w *world) judgeLog(n *node) {
 		case conversation.Asked:
 			questions[b.Question] = e.Task
 		case conversation.QuestionAnswered:
+			if asker := tasks[questions[b.Question]]; asker != nil && b.Message != "" && !read[b.Message] && state.Inner(b.Question) == b.Question {
+				asker.answered = true
+			}
 			delete(questions, b.Question)
 		case conversation.QuestionClosed:
 			delete(questions, b.Question)

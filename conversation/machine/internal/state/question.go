@@ -40,6 +40,9 @@ func (st *State) applyQuestionAnswered(b conversation.QuestionAnswered) {
 	if m := t.Message(b.Message); m != nil && m.Read != 0 {
 		return
 	}
+	if b.Message != "" { // a default is nobody's answer
+		t.UnseenAnswer = true
+	}
 	if q.Asked.Approval == nil { // an approval's result is the call's
 		t.UnseenInput = true
 	}

@@ -77,13 +77,15 @@ type Task struct {
 	Step       *Step                   `json:",omitempty"` // the open step; nil = no model call is in flight
 	LastStep   conversation.StepNumber `json:",omitempty"` // the last one that was started
 	Steps      int                     `json:",omitempty"` // how many were started
+	StepsSince int                     `json:",omitempty"` // since the step that last read a message or an answer from outside, that one included
 	Cancelling *Cancelling             `json:",omitempty"`
 	Calls      []*Call                 `json:",omitempty"` // without a result yet
 	Questions  []*Question             `json:",omitempty"` // open, oldest first
 
-	// Both say that the next step has something new for the model. Its start sets both to false.
+	// They say that the next step has something new for the model. Its start sets them to false.
 	UnseenResults bool `json:"Round,omitempty"` // a result of the last step's own calls
 	UnseenInput   bool `json:"News,omitempty"`  // something from outside that round: an answer, a late result, a nudge (unread messages aside)
+	UnseenAnswer  bool `json:",omitempty"`      // somebody has answered a question of the task, or allowed or declined a call of it
 
 	Nudges       int                    `json:",omitempty"`        // coverage nudges in the task's life
 	EmptyAnswers int                    `json:"Empties,omitempty"` // empty answers in a row; any other answer sets it to 0

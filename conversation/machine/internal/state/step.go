@@ -6,7 +6,7 @@ import (
 	"parley/conversation"
 )
 
-// Rule 1.1.
+// Rules 1.1, 7.1.
 func (st *State) applyStepStarted(e conversation.Event, t *Task, b conversation.StepStarted) {
 	st.Step = max(st.Step, b.Step)
 	if t == nil {
@@ -14,8 +14,11 @@ func (st *State) applyStepStarted(e conversation.Event, t *Task, b conversation.
 	}
 	if b.Attempt == 1 {
 		t.Step = &Step{N: b.Step, Attempt: 1, Seq: e.Seq, Read: b.Read, Agent: b.Agent, WrapUp: b.WrapUp, NotBefore: b.NotBefore}
-		t.LastStep, t.UnseenResults, t.UnseenInput = b.Step, false, false
 		t.Steps++
+		if t.StepsSince++; len(b.Read) > 0 || t.UnseenAnswer {
+			t.StepsSince = 1
+		}
+		t.LastStep, t.UnseenResults, t.UnseenInput, t.UnseenAnswer = b.Step, false, false, false
 		next := 0 // they are read in their order
 		for _, m := range t.Messages {
 			inOrder := next < len(b.Read) && b.Read[next] == m.ID
