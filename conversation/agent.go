@@ -30,3 +30,9 @@ func DelegateAlias(agent AgentName) string {
 	}
 	return name
 }
+
+// Outside is true for the agents of sessions that a runtime outside of this server
+// answers: "outside", and "outside:NAME" for the runtimes of that name.
+func (a AgentName) Outside() bool {
+	return a == External || strings.HasPrefix(string(a), string(External)+":")
+}

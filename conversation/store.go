@@ -91,6 +91,10 @@ type Catalog interface {
 	// Due lists the sessions with something to do by then, the longest due first.
 	Due(ctx context.Context, until time.Time) iter.Seq2[SessionKey, error]
 
+	// Claimable lists what outside runtimes may claim in the sessions of a tenant,
+	// the oldest first. It takes time for what is in the list only.
+	Claimable(ctx context.Context, tenant TenantID) iter.Seq2[ClaimableAt, error]
+
 	// Delete erases a session and its sub-sessions. A tombstone keeps the epoch,
 	// so that a writer of before is fenced. ErrNotFound.
 	Delete(ctx context.Context, key SessionKey) error
@@ -144,8 +148,27 @@ type Commit struct {
 	Cursors  []Cursor // a cursor never moves back
 	Snapshot []byte   // as of the last of Events; nil = none
 	Summary  Summary
-	WakeAt   time.Time // zero = nothing to do
-	Inner    bool      // results, answers and cancels: allowed down to the hard disk watermark
+	WakeAt   time.Time  // zero = nothing to do
+	Claim    *Claimable // nil = nothing
+	Inner    bool       // results, answers and cancels: allowed down to the hard disk watermark
+}
+
+// Claimable is the task of a session that waits for an outside runtime: no lease
+// holds it, or its runtime has not said yet that the hand-out has reached it. There is
+// at most one in a session. Like WakeAt, it goes with every commit and replaces what
+// the one before said.
+type Claimable struct {
+	Task    TaskID
+	Agent   AgentName // of the session
+	Since   time.Time // when its message was accepted: it never changes, and the oldest goes first
+	Runtime string    // it was handed to this one, and only this one may have it again; "" = any may have it
+	From    time.Time // not before; zero = at once
+}
+
+// ClaimableAt is what may be claimed and the session that has it.
+type ClaimableAt struct {
+	Key SessionKey
+	Claimable
 }
 
 // Key makes a write happen once. It is a part's (source, index), or a

@@ -92,7 +92,7 @@ var arrows = map[string][]string{
 	"persistence/pebble/internal/opening":  {},
 	"persistence/pebble/internal/space":    {"conversation"},
 	"persistence/pebble/internal/synced":   {"persistence/pebble/internal/ondisk"},
-	"persistence/pebble/internal/upgrade":  {"persistence/pebble/internal/layout"},
+	"persistence/pebble/internal/upgrade":  {"conversation", "conversation/wire", "persistence/pebble/internal/layout"},
 	"persistence/pebble/internal/upkeep":   {"conversation", "persistence/pebble/internal/layout"},
 	"persistence/pebble/internal/verify":   {"conversation", "conversation/wire", "persistence/pebble/internal/layout"},
 	"gateway/gatewaytest":                  {"conversation", "conversation/machine/machinetest", "persistence/persistencetest"},

@@ -604,7 +604,17 @@ func oracleHead(b []byte) (HeadRow, error) {
 		SnapshotAt: conversation.Seq(p.SnapshotAt),
 		WakeAt:     oracleTime(p.WakeAt),
 		Erased:     p.Erased,
+		Claim:      oracleClaim(p.Claim),
 	}, nil
+}
+
+func oracleClaim(p *pb.Claim) *conversation.Claimable {
+	if p == nil {
+		return nil
+	}
+	return &conversation.Claimable{
+		Task: conversation.TaskID(p.Task), Agent: conversation.AgentName(p.Agent), Since: oracleTime(p.Since), Runtime: p.Runtime, From: oracleTime(p.From),
+	}
 }
 
 func oracleKey(tenant, session string) conversation.SessionKey {

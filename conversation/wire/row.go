@@ -136,8 +136,9 @@ type HeadRow struct {
 	Last       conversation.Seq
 	LastCommit conversation.CommitID
 	SnapshotAt conversation.Seq
-	WakeAt     time.Time // the session's entry in the index of what is due; zero = none
-	Erased     bool      // a tombstone: only Epoch counts
+	WakeAt     time.Time               // the session's entry in the index of what is due; zero = none
+	Erased     bool                    // a tombstone: only Epoch counts
+	Claim      *conversation.Claimable // the session's entry in the index of what may be claimed; nil = none
 }
 
 // AppendHead adds the encoding of h to dst.
@@ -149,7 +150,42 @@ func AppendHead(dst []byte, h HeadRow) []byte {
 	w.uint(4, uint64(h.SnapshotAt))
 	w.time(5, h.WakeAt)
 	w.bool(6, h.Erased)
+	if c := h.Claim; c != nil {
+		at := w.begin(7)
+		w.text(1, string(c.Task))
+		w.text(2, string(c.Agent))
+		w.time(3, c.Since)
+		w.text(4, c.Runtime)
+		w.time(5, c.From)
+		w.end(at)
+	}
 	return w.b
+}
+
+// claim reads what AppendHead wrote of a claim.
+func (r *reader) claim(into **conversation.Claimable) {
+	m, ok := r.message()
+	if !ok {
+		return
+	}
+	if *into == nil {
+		*into = &conversation.Claimable{}
+	}
+	c := *into
+	for m.next() {
+		switch m.number {
+		case 1:
+			text(&m, &c.Task)
+		case 2:
+			text(&m, &c.Agent)
+		case 3:
+			moment(&m, &c.Since)
+		case 4:
+			text(&m, &c.Runtime)
+		case 5:
+			moment(&m, &c.From)
+		}
+	}
 }
 
 // DecodeHead reads what AppendHead wrote. Errors wrap conversation.ErrTooNew or
@@ -174,6 +210,8 @@ func DecodeHead(b []byte) (HeadRow, error) {
 			moment(&r, &h.WakeAt)
 		case 6:
 			boolean(&r, &h.Erased)
+		case 7:
+			r.claim(&h.Claim)
 		}
 	}
 	if err := r.end(); err != nil {

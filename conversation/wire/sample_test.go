@@ -246,7 +246,10 @@ func sampleSummary() conversation.Summary {
 }
 
 func sampleHead() HeadRow {
-	return HeadRow{Epoch: 3, Last: 9, LastCommit: "01JD7Z-4f", SnapshotAt: 8, WakeAt: sampleTime, Erased: true}
+	return HeadRow{
+		Epoch: 3, Last: 9, LastCommit: "01JD7Z-4f", SnapshotAt: 8, WakeAt: sampleTime, Erased: true,
+		Claim: &conversation.Claimable{Task: "t1-s1", Agent: "outside", Since: sampleTime, Runtime: "r1", From: sampleTime},
+	}
 }
 
 // enum describes a type whose numbers are stored raw.

@@ -381,8 +381,26 @@ func (db *DB) fill(b *pebble.Batch, buf *[]byte, key conversation.SessionKey, h 
 		}
 		h.Row.WakeAt = is
 	}
+	was, is := h.Row.Claim, storedClaim(c.Claim)
+	if was != nil && (is == nil || !was.Since.Equal(is.Since)) {
+		drop(layout.KeyClaim((*buf)[:0], key, was.Since.UnixMilli()))
+	}
+	if is != nil && (was == nil || !was.Since.Equal(is.Since)) {
+		put(func(k []byte) []byte { return layout.KeyClaim(k, key, is.Since.UnixMilli()) }, nil)
+	}
+	h.Row.Claim = is
 	db.putHead(b, buf, key, h)
 	return nil
+}
+
+// storedClaim is what may be claimed as it is stored; it keeps nothing of c.
+func storedClaim(c *conversation.Claimable) *conversation.Claimable {
+	if c == nil {
+		return nil
+	}
+	is := *c
+	is.Since, is.From = truncated(c.Since), truncated(c.From)
+	return &is
 }
 
 // fillCursors writes the cursors that move forward.

@@ -52,6 +52,9 @@ func (db *DB) erase(key conversation.SessionKey) error {
 		if !e.head.Row.WakeAt.IsZero() {
 			_ = b.Delete(layout.KeyDue(nil, e.key, e.head.Row.WakeAt.UnixMilli()), nil)
 		}
+		if e.head.Row.Claim != nil {
+			_ = b.Delete(layout.KeyClaim(nil, e.key, e.head.Row.Claim.Since.UnixMilli()), nil)
+		}
 		if e.head.Listed {
 			_ = b.Delete(layout.KeyActivity(nil, e.key, e.head.Activity), nil)
 		}

@@ -635,6 +635,7 @@ func TestLayoutIsPinned(t *testing.T) {
 		Snapshot: []byte("state"),
 		Summary:  conversation.Summary{Title: "Hello", Agent: "outside", Owner: "alice", CreatedAt: now, Activity: now},
 		WakeAt:   now,
+		Claim:    &conversation.Claimable{Task: "t1-s1", Agent: "outside", Since: now, Runtime: "r1", From: now},
 	}
 	if err := db.Commit(t.Context(), k, c); err != nil {
 		t.Fatal(err)

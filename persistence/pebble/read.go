@@ -524,6 +524,37 @@ func (db *DB) Due(ctx context.Context, until time.Time) iter.Seq2[conversation.S
 	}
 }
 
+// Claimable implements conversation.Store. An unreadable session is left out.
+func (db *DB) Claimable(ctx context.Context, tenant conversation.TenantID) iter.Seq2[conversation.ClaimableAt, error] {
+	return func(yield func(conversation.ClaimableAt, error) bool) {
+		lower := layout.TenantPrefix(nil, layout.TableClaims, tenant)
+		upper := layout.After(lower)
+		pages(0, func(n int) (items []conversation.ClaimableAt, _ error) {
+			err := db.view(ctx, "claimable", func(s *pebble.Snapshot) error {
+				return walk(s, lower, upper, func(k, _ []byte) (bool, error) {
+					lower = append(append(lower[:0:0], k...), 0)
+					key, since, ok := layout.CutClaim(k)
+					if !ok {
+						return false, fmt.Errorf("key %x is not one of the list of what may be claimed", k)
+					}
+					h, err := db.loadHead(s, key)
+					if err != nil {
+						if db.health.leftOut(key, err) {
+							return true, nil
+						}
+						return false, err
+					}
+					if h != nil && h.Row.Claim != nil && h.Row.Claim.Since.UnixMilli() == since {
+						items = append(items, conversation.ClaimableAt{Key: key, Claimable: *h.Row.Claim})
+					}
+					return len(items) < n, ctx.Err()
+				})
+			})
+			return items, err
+		})(yield)
+	}
+}
+
 // parseCursor reads "<milliseconds>.<id>".
 func parseCursor(cursor string) (ms int64, id string, err error) {
 	if cursor == "" {

@@ -224,3 +224,66 @@ func TestUpgradeAfterKill(t *testing.T) {
 		t.Errorf("layout %d, %v", v, err)
 	}
 }
+
+// M-31: a store of layout 2 does not say which tasks wait for an outside
+// runtime. A start finds the RUNNING ones of outside sessions, and no others, in the
+// list of all tasks; the store then keeps its own word of them.
+func TestUpgradeOfLayout2(t *testing.T) {
+	dir := t.TempDir()
+	db, err := Open(dir, testOptions(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := func(id string) conversation.SessionKey {
+		return conversation.SessionKey{Tenant: "acme", Session: conversation.SessionID(id)}
+	}
+	commit := func(id string, agent conversation.AgentName, status conversation.TaskStatus, second conversation.Seq) {
+		t.Helper()
+		head, err := db.Acquire(t.Context(), key(id), conversation.AcquireHow{Create: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		now := crashTime0(second)
+		if err := db.Commit(t.Context(), key(id), conversation.Commit{
+			Epoch: head.Epoch, ID: conversation.CommitID("c-" + id),
+			Events:  []conversation.Event{{Seq: 1, At: now, Body: conversation.SessionCreated{Agent: agent, Owner: "alice"}}},
+			Tasks:   []conversation.TaskRow{{Task: conversation.TaskID("t1-" + id), Status: status, Agent: agent, Owner: "alice", CreatedAt: now, UpdatedAt: now, First: 1, Last: 1}},
+			Summary: conversation.Summary{Agent: agent, Owner: "alice", CreatedAt: now, Activity: now},
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	commit("younger", "outside", conversation.TaskRunning, 9)
+	commit("older", "outside", conversation.TaskRunning, 3)
+	commit("ended", "outside", conversation.TaskComplete, 1)
+	commit("queued", "outside", conversation.TaskQueued, 2)
+	commit("ours", "coordinator", conversation.TaskRunning, 4)
+	if err := errors.Join(db.p.Set(layout.KeySchema, layout.AppendU32(nil, 2), pebble.Sync), db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for start := range 2 {
+		if db, err = Open(dir, testOptions(t)); err != nil {
+			t.Fatal(err)
+		}
+		var found []string
+		for c, err := range db.Claimable(t.Context(), "acme") {
+			if err != nil {
+				t.Fatal(err)
+			}
+			found = append(found, fmt.Sprint(c.Key.Session, " ", c.Task, " ", c.Agent, " ", c.Runtime))
+		}
+		if got := strings.Join(found, "; "); got != "older t1-older outside ; younger t1-younger outside " {
+			t.Errorf("start %d: may be claimed: %s", start, got)
+		}
+		if v, err := db.Layout(); err != nil || v != layout.Version {
+			t.Errorf("start %d: layout %d, %v", start, v, err)
+		}
+		report, err := db.Verify(t.Context(), VerifyHow{})
+		if err != nil || report.All() != 0 {
+			t.Errorf("start %d: %v, %v", start, report.Problems, err)
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

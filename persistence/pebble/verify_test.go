@@ -214,6 +214,12 @@ func TestVerifyFindsDamage(t *testing.T) {
 			return errors.Join(err, db.p.Delete(layout.KeyDue(nil, root, h.Row.WakeAt.UnixMilli()), pebble.Sync))
 		}, "it has something to do"},
 		{"due twice", check.RuleDue, set(layout.KeyDue(nil, root, later), nil), "at a time"},
+		{"claimable, not listed", check.RuleClaims, head(root, func(h *layout.Head) {
+			h.Row.Claim = &conversation.Claimable{Task: "t1-s2", Agent: "outside", Since: crashTime0(3)}
+		}), "task t1-s2 may be claimed"},
+		{"listed, not claimable", check.RuleClaims, set(layout.KeyClaim(nil, root, later), nil), "at a time"},
+		{"listed, but not there, as claimable", check.RuleClaims, set(layout.KeyClaim(nil, gone, later), nil), "at a time"},
+		{"claim unreadable", check.RuleUnknown, set([]byte{layout.TableClaims, 1}, nil), "of what may be claimed"},
 		{"read too far", check.RuleCursors, set(layout.KeyCursor(nil, root, "bob"), seq(999)), `"bob" has read up to event 999`},
 		{"root gone", check.RuleTree, func(db *DB) error {
 			prefix := layout.SessionPrefix(nil, root)

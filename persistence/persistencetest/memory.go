@@ -54,6 +54,7 @@ type session struct {
 	activity  int64  // milliseconds: where the list has it
 	due       int64  // milliseconds; only if hasDue
 	hasDue    bool
+	claim     []byte // a head row that has it; nil = nothing may be claimed
 	hasListed bool
 }
 
@@ -368,6 +369,9 @@ func (m *Memory) apply(s *session, key conversation.SessionKey, c conversation.C
 	}
 	s.hasDue = !c.WakeAt.IsZero()
 	s.due = c.WakeAt.UnixMilli()
+	if s.claim = nil; c.Claim != nil {
+		s.claim = wire.AppendHead(nil, wire.HeadRow{Claim: c.Claim})
+	}
 }
 
 // normal is the key without the fields that do not count.
@@ -611,6 +615,38 @@ func ordinal(task conversation.TaskID) uint64 {
 		return 0
 	}
 	return n
+}
+
+// Claimable implements conversation.Store.
+func (m *Memory) Claimable(ctx context.Context, tenant conversation.TenantID) iter.Seq2[conversation.ClaimableAt, error] {
+	return func(yield func(conversation.ClaimableAt, error) bool) {
+		m.mu.Lock()
+		err := m.ready(ctx)
+		var all []conversation.ClaimableAt
+		for key, s := range m.sessions {
+			if key.Tenant != tenant || s.claim == nil {
+				continue
+			}
+			row, bad := wire.DecodeHead(s.claim)
+			err = cmp.Or(err, bad)
+			if row.Claim != nil {
+				all = append(all, conversation.ClaimableAt{Key: key, Claimable: *row.Claim})
+			}
+		}
+		m.mu.Unlock()
+		if err != nil {
+			yield(conversation.ClaimableAt{}, err)
+			return
+		}
+		slices.SortFunc(all, func(a, b conversation.ClaimableAt) int {
+			return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Key.Session, b.Key.Session))
+		})
+		for _, c := range all {
+			if !yield(c, nil) {
+				return
+			}
+		}
+	}
 }
 
 // Due implements conversation.Store.

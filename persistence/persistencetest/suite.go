@@ -45,6 +45,7 @@ func Run(t *testing.T, open func(t *testing.T) conversation.Store) {
 		{"snapshots", snapshots},
 		{"commits without events", commitsWithoutEvents},
 		{"what is due", due},
+		{"N-17 what outside runtimes may claim", claims},
 		{"sessions, newest activity first", sessionsByActivity},
 		{"sessions in pages", sessionPages},
 		{"sessions, oldest first", sessionsOldestFirst},
@@ -608,6 +609,58 @@ func due(f *fixture) {
 	f.equal(len(collect(f, f.Due(f.ctx, at(50)))), 304, "many")
 }
 
+// claims: what outside runtimes may claim is listed by tenant, the oldest first, as
+// the last commit of its session said it.
+func claims(f *fixture) {
+	heads := map[string]*conversation.Head{}
+	claim := func(id string, c *conversation.Claimable) {
+		f.Helper()
+		if heads[id] == nil {
+			h := f.acquire(key(id))
+			heads[id] = &h
+		}
+		f.commit(key(id), heads[id], 1, func(commit *conversation.Commit) { commit.Claim = c })
+	}
+	since := func(task string, at time.Time) *conversation.Claimable {
+		return &conversation.Claimable{Task: conversation.TaskID(task), Agent: "outside", Since: at}
+	}
+	list := func() string {
+		f.Helper()
+		var ids []string
+		for _, c := range collect(f, f.Claimable(f.ctx, tenant)) {
+			ids = append(ids, fmt.Sprintf("%s:%s", c.Key.Session, c.Task))
+		}
+		return strings.Join(ids, " ")
+	}
+	claim("late", since("t1-late", at(30)))
+	claim("early", since("t1-early", at(10)))
+	claim("same-b", since("t1-same-b", at(20)))
+	claim("same-a", since("t1-same-a", at(20)))
+	claim("none", nil)
+	f.equal(list(), "early:t1-early same-a:t1-same-a same-b:t1-same-b late:t1-late", "the oldest first")
+	f.equal(len(collect(f, f.Claimable(f.ctx, "another"))), 0, "of another tenant")
+
+	whole := conversation.Claimable{Task: "t2-early", Agent: "outside:gpu", Since: at(40), Runtime: "r1", From: at(50)}
+	claim("early", &whole)
+	f.equal(collect(f, f.Claimable(f.ctx, tenant))[3], conversation.ClaimableAt{Key: key("early"), Claimable: whole}, "every field")
+	claim("same-a", nil)
+	claim("late", since("t1-late", at(30))) // unchanged
+	f.equal(list(), "same-b:t1-same-b late:t1-late early:t2-early", "after changes")
+	h := f.acquire(key("same-b"))
+	heads["same-b"] = &h
+	f.equal(list(), "same-b:t1-same-b late:t1-late early:t2-early", "an acquisition changes nothing")
+	claim("same-b", nil)
+	if err := f.Delete(f.ctx, key("late")); err != nil {
+		f.Fatal(err)
+	}
+	f.equal(list(), "early:t2-early", "after an end and an erasure")
+	for range 300 {
+		id := fmt.Sprintf("x%03d", len(heads))
+		claim(id, since("t1-"+id, at(60)))
+	}
+	f.equal(len(collect(f, f.Claimable(f.ctx, tenant))), 301, "many")
+}
+
 // active commits a part: activity that is no user's message.
 func (f *fixture) active(id string, heads map[string]*conversation.Head, when time.Time) {
 	f.Helper()
@@ -1035,6 +1088,7 @@ func closedStore(f *fixture) {
 	f.want(failure(f.Sessions(f.ctx, conversation.Page{Tenant: tenant})), conversation.ErrClosed, "sessions")
 	f.want(failure(f.Tasks(f.ctx, conversation.TaskFilter{Tenant: tenant})), conversation.ErrClosed, "tasks")
 	f.want(failure(f.Due(f.ctx, noon)), conversation.ErrClosed, "due")
+	f.want(failure(f.Claimable(f.ctx, tenant)), conversation.ErrClosed, "claimable")
 	f.want(f.Delete(f.ctx, k), conversation.ErrClosed, "delete")
 }
 

@@ -302,6 +302,7 @@ type HeadRow struct {
 	SnapshotAt    uint64                 `protobuf:"varint,4,opt,name=snapshot_at,json=snapshotAt,proto3" json:"snapshot_at,omitempty"`
 	WakeAt        int64                  `protobuf:"varint,5,opt,name=wake_at,json=wakeAt,proto3" json:"wake_at,omitempty"`
 	Erased        bool                   `protobuf:"varint,6,opt,name=erased,proto3" json:"erased,omitempty"`
+	Claim         *Claim                 `protobuf:"bytes,7,opt,name=claim,proto3" json:"claim,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -378,6 +379,90 @@ func (x *HeadRow) GetErased() bool {
 	return false
 }
 
+func (x *HeadRow) GetClaim() *Claim {
+	if x != nil {
+		return x.Claim
+	}
+	return nil
+}
+
+// Claim is the task of a session that an outside runtime may claim.
+type Claim struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Task          string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
+	Agent         string                 `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`
+	Since         int64                  `protobuf:"varint,3,opt,name=since,proto3" json:"since,omitempty"`
+	Runtime       string                 `protobuf:"bytes,4,opt,name=runtime,proto3" json:"runtime,omitempty"`
+	From          int64                  `protobuf:"varint,5,opt,name=from,proto3" json:"from,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Claim) Reset() {
+	*x = Claim{}
+	mi := &file_conversation_wire_store_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Claim) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Claim) ProtoMessage() {}
+
+func (x *Claim) ProtoReflect() protoreflect.Message {
+	mi := &file_conversation_wire_store_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Claim.ProtoReflect.Descriptor instead.
+func (*Claim) Descriptor() ([]byte, []int) {
+	return file_conversation_wire_store_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Claim) GetTask() string {
+	if x != nil {
+		return x.Task
+	}
+	return ""
+}
+
+func (x *Claim) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *Claim) GetSince() int64 {
+	if x != nil {
+		return x.Since
+	}
+	return 0
+}
+
+func (x *Claim) GetRuntime() string {
+	if x != nil {
+		return x.Runtime
+	}
+	return ""
+}
+
+func (x *Claim) GetFrom() int64 {
+	if x != nil {
+		return x.From
+	}
+	return 0
+}
+
 var File_conversation_wire_store_proto protoreflect.FileDescriptor
 
 const file_conversation_wire_store_proto_rawDesc = "" +
@@ -413,7 +498,7 @@ const file_conversation_wire_store_proto_rawDesc = "" +
 	"\x04last\x18\n" +
 	" \x01(\x04R\x04last\x12\x12\n" +
 	"\x04open\x18\v \x01(\x03R\x04open\x12\x1a\n" +
-	"\bawaiting\x18\f \x01(\x03R\bawaiting\"\xa6\x01\n" +
+	"\bawaiting\x18\f \x01(\x03R\bawaiting\"\xd0\x01\n" +
 	"\aHeadRow\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x12\n" +
 	"\x04last\x18\x02 \x01(\x04R\x04last\x12\x1f\n" +
@@ -422,7 +507,14 @@ const file_conversation_wire_store_proto_rawDesc = "" +
 	"\vsnapshot_at\x18\x04 \x01(\x04R\n" +
 	"snapshotAt\x12\x17\n" +
 	"\awake_at\x18\x05 \x01(\x03R\x06wakeAt\x12\x16\n" +
-	"\x06erased\x18\x06 \x01(\bR\x06erasedB&Z$parley/conversation/wire/internal/pbb\x06proto3"
+	"\x06erased\x18\x06 \x01(\bR\x06erased\x12(\n" +
+	"\x05claim\x18\a \x01(\v2\x12.parley.wire.ClaimR\x05claim\"u\n" +
+	"\x05Claim\x12\x12\n" +
+	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +
+	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x14\n" +
+	"\x05since\x18\x03 \x01(\x03R\x05since\x12\x18\n" +
+	"\aruntime\x18\x04 \x01(\tR\aruntime\x12\x12\n" +
+	"\x04from\x18\x05 \x01(\x03R\x04fromB&Z$parley/conversation/wire/internal/pbb\x06proto3"
 
 var (
 	file_conversation_wire_store_proto_rawDescOnce sync.Once
@@ -436,20 +528,22 @@ func file_conversation_wire_store_proto_rawDescGZIP() []byte {
 	return file_conversation_wire_store_proto_rawDescData
 }
 
-var file_conversation_wire_store_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+var file_conversation_wire_store_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
 var file_conversation_wire_store_proto_goTypes = []any{
 	(*TaskRow)(nil), // 0: parley.wire.TaskRow
 	(*Summary)(nil), // 1: parley.wire.Summary
 	(*HeadRow)(nil), // 2: parley.wire.HeadRow
-	(*Failure)(nil), // 3: parley.wire.Failure
+	(*Claim)(nil),   // 3: parley.wire.Claim
+	(*Failure)(nil), // 4: parley.wire.Failure
 }
 var file_conversation_wire_store_proto_depIdxs = []int32{
-	3, // 0: parley.wire.TaskRow.error:type_name -> parley.wire.Failure
-	1, // [1:1] is the sub-list for method output_type
-	1, // [1:1] is the sub-list for method input_type
-	1, // [1:1] is the sub-list for extension type_name
-	1, // [1:1] is the sub-list for extension extendee
-	0, // [0:1] is the sub-list for field type_name
+	4, // 0: parley.wire.TaskRow.error:type_name -> parley.wire.Failure
+	3, // 1: parley.wire.HeadRow.claim:type_name -> parley.wire.Claim
+	2, // [2:2] is the sub-list for method output_type
+	2, // [2:2] is the sub-list for method input_type
+	2, // [2:2] is the sub-list for extension type_name
+	2, // [2:2] is the sub-list for extension extendee
+	0, // [0:2] is the sub-list for field type_name
 }
 
 func init() { file_conversation_wire_store_proto_init() }
@@ -464,7 +558,7 @@ func file_conversation_wire_store_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_conversation_wire_store_proto_rawDesc), len(file_conversation_wire_store_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   3,
+			NumMessages:   4,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

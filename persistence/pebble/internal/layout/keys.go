@@ -29,6 +29,8 @@ import (
 //	06 tenant session                            u64 epoch, u64 Unix milliseconds of the erasure: tombstone of an erased session
 //	                                             (layout 1: the epoch alone)
 //	07 tenant session                            –   erased sessions whose text may still be on the disk
+//	08 tenant since session                      –   sessions with a task that an outside runtime may claim, the oldest task first
+//	                                             (since layout 3)
 //
 // A string (tenant, session, source, author, client, task, user) is its bytes
 // with 00 written as 00 FF, ended by 00 01: order is kept and no encoded string
@@ -47,6 +49,7 @@ const (
 	TableTasks     = 0x05
 	TableTombstone = 0x06
 	TableUncleared = 0x07
+	TableClaims    = 0x08
 
 	KindHead     = 0x01
 	KindSnapshot = 0x02
@@ -59,7 +62,7 @@ const (
 
 // Version is the version of the layout. A program refuses a store of
 // a newer one.
-const Version = 2
+const Version = 3
 
 // The keys of table 00.
 var (
@@ -281,6 +284,27 @@ func CutTombstone(v []byte) (epoch conversation.Epoch, at time.Time, ok bool) {
 func KeyUncleared(b []byte, key conversation.SessionKey) []byte {
 	b = AppendString(append(b, TableUncleared), string(key.Tenant))
 	return AppendString(b, string(key.Session))
+}
+
+// KeyClaim is a key of table 08.
+func KeyClaim(b []byte, key conversation.SessionKey, since int64) []byte {
+	b = AppendU64(TenantPrefix(b, TableClaims, key.Tenant), Ordered(since))
+	return AppendString(b, string(key.Session))
+}
+
+// CutClaim reads a key of table 08.
+func CutClaim(b []byte) (key conversation.SessionKey, since int64, ok bool) {
+	if len(b) == 0 || b[0] != TableClaims {
+		return key, 0, false
+	}
+	tenant, rest, ok := CutString(b[1:])
+	if !ok || len(rest) < 8 {
+		return key, 0, false
+	}
+	since = Unordered(binary.BigEndian.Uint64(rest))
+	session, rest, ok := CutString(rest[8:])
+	key = conversation.SessionKey{Tenant: conversation.TenantID(tenant), Session: conversation.SessionID(session)}
+	return key, since, ok && len(rest) == 0
 }
 
 // CutSession reads tenant and session.

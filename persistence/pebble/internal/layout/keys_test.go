@@ -92,6 +92,10 @@ func TestIndexOrder(t *testing.T) {
 			cmp.Or(cmp.Compare(ta, tb), cmp.Compare(a.Tenant, b.Tenant), cmp.Compare(a.Session, b.Session)); got != want {
 			t.Fatalf("due: %v, want %v", got, want)
 		}
+		if got, want := bytes.Compare(KeyClaim(nil, a, ta), KeyClaim(nil, b, tb)),
+			cmp.Or(cmp.Compare(a.Tenant, b.Tenant), cmp.Compare(ta, tb), cmp.Compare(a.Session, b.Session)); got != want {
+			t.Fatalf("claims: %v, want %v", got, want)
+		}
 		tasks := rapid.SampledFrom([]conversation.TaskID{"t1-s", "t2-s", "t9-s", "t10-s", "t4294967295-s", "x"})
 		ka, kb := tasks.Draw(t, "ka"), tasks.Draw(t, "kb")
 		if got, want := bytes.Compare(KeyTaskTime(nil, a.Tenant, ta, ka), KeyTaskTime(nil, b.Tenant, tb, kb)),
@@ -103,6 +107,9 @@ func TestIndexOrder(t *testing.T) {
 		}
 		if k, at, ok := CutDue(KeyDue(nil, a, ta)); !ok || k != a || at != ta {
 			t.Fatalf("due of %q came back as %q, %d, %v", a, k, at, ok)
+		}
+		if k, at, ok := CutClaim(KeyClaim(nil, a, ta)); !ok || k != a || at != ta {
+			t.Fatalf("claim of %q came back as %q, %d, %v", a, k, at, ok)
 		}
 		if task, at, ok := CutTaskTime(KeyTaskTime(nil, a.Tenant, ta, ka)); !ok || task != ka || at != ta {
 			t.Fatalf("task %q came back as %q, %d, %v", ka, task, at, ok)
@@ -156,6 +163,9 @@ func FuzzCutKeys(f *testing.F) {
 		}
 		if k, ms, ok := CutDue(b); ok && !bytes.Equal(KeyDue(nil, k, ms), b) {
 			t.Errorf("%x reads as due %q %d", b, k, ms)
+		}
+		if k, ms, ok := CutClaim(b); ok && !bytes.Equal(KeyClaim(nil, k, ms), b) {
+			t.Errorf("%x reads as claim %q %d", b, k, ms)
 		}
 		CutTaskTime(b)
 		_, _ = DecodeHead(b)

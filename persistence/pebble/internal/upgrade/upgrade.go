@@ -8,12 +8,15 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"parley/conversation"
+	"parley/conversation/wire"
 	"parley/persistence/pebble/internal/layout"
 )
 
 // steps takes a store of the layout that is the key to the next one.
 var steps = map[uint32]func(p *pebble.DB, now time.Time) error{
 	1: timeTombstones,
+	2: listClaims,
 }
 
 // Layout is the version of the layout that a store has; 0 = it names none.
@@ -89,6 +92,82 @@ func timeTombstones(p *pebble.DB, now time.Time) (err error) {
 		}
 	}
 	return errors.Join(it.Error(), p.Apply(b, pebble.NoSync), b.Close())
+}
+
+// listClaims is the step from layout 2: nothing said which tasks wait for an outside
+// runtime. It reads the list of all tasks once: the RUNNING ones of outside sessions,
+// of which none was handed out yet.
+func listClaims(p *pebble.DB, _ time.Time) (err error) {
+	prefix := []byte{layout.TableTasks}
+	it, err := p.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: layout.After(prefix)})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, it.Close()) }()
+	b := p.NewBatch()
+	for ok := it.First(); ok; ok = it.Next() {
+		v, err := it.ValueAndErr()
+		if err != nil {
+			return err
+		}
+		if len(v) == 0 || conversation.TaskStatus(v[0]) != conversation.TaskRunning {
+			continue
+		}
+		if err := listClaim(p, b, it.Key(), v); err != nil {
+			return err
+		}
+		if b.Count() >= batchKeys {
+			if err := p.Apply(b, pebble.NoSync); err != nil {
+				return err
+			}
+			b.Reset()
+		}
+	}
+	return errors.Join(it.Error(), p.Apply(b, pebble.NoSync), b.Close())
+}
+
+// listClaim lists one RUNNING task, if a runtime may claim it. What cannot be read is
+// left as it is: its session says so when it is loaded.
+func listClaim(p *pebble.DB, b *pebble.Batch, k, v []byte) error {
+	tenant, _, fits := layout.CutString(k[1:])
+	task, _, ok := layout.CutTaskTime(k)
+	if !ok || !fits {
+		return nil
+	}
+	key := conversation.SessionKey{Tenant: conversation.TenantID(tenant), Session: conversation.SessionID(v[1:])}
+	stored, found, err := get(p, layout.KeyTask(nil, key, task))
+	if err != nil || !found {
+		return err
+	}
+	row, bad := wire.DecodeTaskRow(stored)
+	if bad != nil || !row.Agent.Outside() {
+		return nil
+	}
+	stored, found, err = get(p, layout.KeyHead(nil, key))
+	if err != nil || !found {
+		return err
+	}
+	h, bad := layout.DecodeHead(stored)
+	if bad != nil {
+		return nil
+	}
+	h.Row.Claim = &conversation.Claimable{Task: task, Agent: row.Agent, Since: row.CreatedAt}
+	_ = b.Set(layout.KeyHead(nil, key), layout.AppendHead(nil, h, wire.AppendHead(nil, h.Row)), nil)
+	_ = b.Set(layout.KeyClaim(nil, key, row.CreatedAt.UnixMilli()), nil, nil)
+	return nil
+}
+
+// get reads a value; found is false if the key is not there.
+func get(p *pebble.DB, k []byte) (v []byte, found bool, err error) {
+	got, closer, err := p.Get(k)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	v = append([]byte{}, got...)
+	return v, true, closer.Close()
 }
 
 // batchKeys bounds what a step writes at once.

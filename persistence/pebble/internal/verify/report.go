@@ -64,6 +64,7 @@ const (
 	RuleTasks      Rule = "tasks"      // task rows and the list of all tasks
 	RuleActivity   Rule = "activity"   // the list of sessions and the heads
 	RuleDue        Rule = "due"        // the list of what is due and the heads
+	RuleClaims     Rule = "claims"     // the list of what may be claimed and the heads
 	RuleCursors    Rule = "cursors"    // nobody has read further than the log goes
 	RuleTree       Rule = "tree"       // a sub-session has its root
 	RuleTombstones Rule = "tombstones" // nothing is left of an erased session

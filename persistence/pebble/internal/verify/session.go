@@ -90,6 +90,11 @@ func (s *session) seeHead(rest, v []byte) {
 			s.problem(RuleDue, s.key, "it has something to do, but the list of what is due does not have it")
 		}
 	}
+	if claim := h.Row.Claim; claim != nil {
+		if _, ok := s.get(layout.KeyClaim(nil, s.key, claim.Since.UnixMilli())); !ok {
+			s.problem(RuleClaims, s.key, "task %s may be claimed, but the list of what may be claimed does not have it", claim.Task)
+		}
+	}
 	if !root {
 		top := conversation.SessionKey{Tenant: s.key.Tenant, Session: s.key.Session.Root()}
 		if _, ok := s.get(layout.KeyHead(nil, top)); !ok {

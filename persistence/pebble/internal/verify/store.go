@@ -41,6 +41,7 @@ func Store(ctx context.Context, p *pebble.DB, o How) (Report, error) {
 	c.walk([]byte{layout.TableTasks}, c.taskTime)
 	c.walk([]byte{layout.TableTombstone}, c.tombstone)
 	c.walk([]byte{layout.TableUncleared}, c.uncleared)
+	c.walk([]byte{layout.TableClaims}, c.claim)
 	c.strangers()
 	return c.report, ctx.Err()
 }
@@ -184,11 +185,23 @@ func (c *check) uncleared(k, _ []byte) {
 	}
 }
 
+// claim checks an entry of the list of what outside runtimes may claim.
+func (c *check) claim(k, _ []byte) {
+	key, ms, ok := layout.CutClaim(k)
+	if !ok {
+		c.problem(RuleUnknown, conversation.SessionKey{}, "key %x of the list of what may be claimed cannot be read", k)
+		return
+	}
+	if h, ok := c.head(key); !ok || h.Row.Claim == nil || h.Row.Claim.Since.UnixMilli() != ms {
+		c.problem(RuleClaims, key, "the list of what may be claimed has it at a time that its head does not name")
+	}
+}
+
 // strangers looks for keys outside of all tables.
 func (c *check) strangers() {
 	stranger := func(k, _ []byte) {
 		c.problem(RuleUnknown, conversation.SessionKey{}, "key %x belongs to no table", k)
 	}
 	c.between([]byte{layout.TableMeta + 1}, []byte{layout.TableSession}, stranger)
-	c.between([]byte{layout.TableUncleared + 1}, nil, stranger)
+	c.between([]byte{layout.TableClaims + 1}, nil, stranger)
 }
