@@ -95,6 +95,7 @@ func (d *decision) advance(t *state.Task) progress {
 	}
 	if t.Blocked() { // Rule 2.2.
 		d.showPending(t)
+		d.leaveUnread(t)
 		d.setStatus(t, conversation.TaskAwaiting, "", nil)
 		return again
 	}
@@ -128,6 +129,16 @@ func (d *decision) advance(t *state.Task) progress {
 	}
 	d.complete(t, limited) // Rule 2.9.
 	return again
+}
+
+// leaveUnread makes leftovers of what has joined a task that parks: nothing unread
+// waits behind a card that nobody may ever answer. A sub-session has one task: there
+// it waits for the step that the answer opens.
+// Rule 4.10.
+func (d *decision) leaveUnread(t *state.Task) {
+	if d.state.Key.Session.Depth() == 0 {
+		d.leave(t, t.UnreadMessages())
+	}
 }
 
 // awaits is true while a line of the settle rule still keeps an AWAITING task waiting.

@@ -17,10 +17,8 @@ import (
 func (d *decision) startStep(t *state.Task, wrapUp bool) {
 	body := conversation.StepStarted{Step: d.state.Step + 1, Attempt: 1, Agent: d.state.Agent, WrapUp: wrapUp}
 	if !wrapUp {
-		for _, m := range t.Messages {
-			if m.Read == 0 && !m.Deferred {
-				body.Read = append(body.Read, m.ID)
-			}
+		for _, m := range t.UnreadMessages() {
+			body.Read = append(body.Read, m.ID)
 		}
 	}
 	d.emit(t, body)

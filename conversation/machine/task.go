@@ -34,12 +34,15 @@ func (d *decision) noteRow(t *state.Task, failure *conversation.Failure) {
 // requeue makes one task of the messages that an ending task never read. It is
 // born before the old one ends, so that no message is ever without a task.
 // Rule 7.5.
-func (d *decision) requeue(t *state.Task) {
-	if len(t.Messages) == 0 {
+func (d *decision) requeue(t *state.Task) { d.leave(t, t.Messages) }
+
+// leave makes one task of messages that their task is not going to read.
+func (d *decision) leave(t *state.Task, messages []*state.Message) {
+	if len(messages) == 0 {
 		return
 	}
-	ids := make([]conversation.MessageID, len(t.Messages))
-	for i, m := range t.Messages {
+	ids := make([]conversation.MessageID, len(messages))
+	for i, m := range messages {
 		ids[i] = m.ID
 	}
 	id := d.state.TaskID(d.state.TaskCount + 1)

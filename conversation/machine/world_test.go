@@ -763,6 +763,9 @@ func (w *world) invariants(n *node) {
 		if t.Status.Ended() {
 			w.fatalf("%s: an ended task is still there", n.id)
 		}
+		if wrong := wronglyAwaiting(n.live, t); wrong != "" {
+			w.fatalf("%s: %s: %s", n.id, n.live.state.TaskID(t.N), wrong)
+		}
 	}
 	if running > 1 || steps > 1 {
 		w.fatalf("%s: %d tasks RUNNING, %d steps open", n.id, running, steps)

@@ -120,19 +120,19 @@ func TestLoop(t *testing.T) {
 		w.Rules.Policy.MaxSteps, w.manual = 3, true
 		w.say("/loop")
 		w.say("/say hello")
-		for range 3 {
+		for range 4 {
 			w.step()
 		}
-		w.did("tool clock {} -> 12:00", "partial m2: hello", "tool clock {} -> 12:00")
+		w.did("tool clock {} -> 12:00", "partial m2: hello", "tool clock {} -> 12:00", "tool clock {} -> 12:00")
 		w.step()
-		w.did("tool clock {} -> 12:00", "partial m2: hello", "tool clock {} -> 12:00", "nothing", "end")
+		w.did("tool clock {} -> 12:00", "partial m2: hello", "tool clock {} -> 12:00", "tool clock {} -> 12:00", "nothing", "end")
 		if !w.last.WrapUp || len(w.last.Tools) > 0 {
 			t.Errorf("the last call was %+v", w.last)
 		}
 	})
 	t.Run("something that was read before", func(t *testing.T) {
 		w := newPlay(t, false)
-		w.Rules.Policy.MaxSteps, w.manual = 2, true
+		w.Rules.Policy.MaxSteps, w.manual = 1, true
 		w.say("/loop")
 		w.say("/partial late", "/say hello")
 		for range 3 {

@@ -344,6 +344,17 @@ func (t *Task) Unread() bool {
 	return false
 }
 
+// UnreadMessages are those that a step would read.
+func (t *Task) UnreadMessages() []*Message {
+	var unread []*Message
+	for _, m := range t.Messages {
+		if m.Read == 0 && !m.Deferred {
+			unread = append(unread, m)
+		}
+	}
+	return unread
+}
+
 // Waiting counts the accepted messages of the session that nothing has read.
 func (st *State) Waiting() int {
 	n := 0
