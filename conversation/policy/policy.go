@@ -215,7 +215,7 @@ func DefaultPolicy() Policy {
 		MaxNudges:     1,
 		MaxSteps:      30,
 		EmptyAnswer:   EmptyApologise,
-		Sentinels:     []string{"NO_REPLY", "NO", "NO_", "HEARTBEAT_OK"},
+		Sentinels:     []string{"NO_REPLY", "HEARTBEAT_OK"},
 		PartsEnabled:  true,
 		MaxAttempts:   3,
 		MaxInterrupts: 5,

@@ -147,7 +147,7 @@ func TestSentinelPrefix(t *testing.T) {
 	}{
 		{"", true, false},
 		{"N", true, false},
-		{"NO", true, true},
+		{"NO", true, false},
 		{" NO_RE", true, false},
 		{"NO_REPLY", true, true},
 		{"NO_REPLY\n", true, true},
@@ -159,7 +159,7 @@ func TestSentinelPrefix(t *testing.T) {
 		{"@max N", true, false},
 		{"@max HEARTBEAT_OK", true, true},
 		{"@max hello", false, false},
-		{"@max @eva NO_", true, true},
+		{"@max @eva NO_", true, false},
 	}
 	for _, test := range tests {
 		if got := p.SentinelPrefix(test.text); got != test.prefix {

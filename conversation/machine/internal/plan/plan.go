@@ -234,6 +234,7 @@ func (p *planner) respond(item conversation.Item) (Call, error) {
 	}
 	call := Call{Decision: conversation.DecisionTool, Result: resultDelivered, Do: Nothing{}}
 	if p.Policy.IsSentinel(args.Message) {
+		call.Result = resultNotShown
 		return call, nil
 	}
 	target, known := p.message(args.InReplyTo)
@@ -452,10 +453,11 @@ func (p *planner) tool(item conversation.Item, profile policy.Profile) (Call, er
 	return Call{Decision: conversation.DecisionTool, Do: CallTool{args, rule.Spec.Approval}}, nil
 }
 
-// The results that the requirements fix (D-09, D-15).
+// The results that the requirements fix (D-09, D-15; M-22 for what is not shown).
 const (
 	resultDelivered = "delivered"
 	resultAsked     = "question sent, continuing"
+	resultNotShown  = "not shown: it says that there is nothing to say"
 )
 
 // maxDeadline bounds how far ahead a time in a model's arguments may lie. It keeps
