@@ -122,6 +122,46 @@ func TestUnknownOutcomeIsPublished(t *testing.T) {
 	})
 }
 
+// once is a histogram that cannot be written to the first time.
+type once struct {
+	prometheus.Histogram
+	blown *int
+}
+
+func (o once) Observe(v float64) {
+	if *o.blown++; *o.blown == 1 {
+		panic("broken")
+	}
+	o.Histogram.Observe(v)
+}
+
+// A session that panics behind its commit, while it publishes or counts what it has
+// stored, leaves memory with work that only a loaded session can do. It comes back by
+// itself, at once: its users do not wait for the next scan for due work.
+func TestPanicBehindCommit(t *testing.T) {
+	withHarness(t, nil, func(t *testing.T, h *harness) {
+		h.create(mainKey)
+		h.ok(h.tell(mainKey, say("a", "one")))
+		second := say("b", "two")
+		second.Mode = conversation.ModeQueue
+		h.ok(h.tell(mainKey, second))
+		blown := 0
+		h.m.TaskSteps = once{h.m.TaskSteps, &blown}
+		began := time.Now()
+		h.call().Answer(actorstest.Text("done"))
+		synctest.Wait()
+		for len(h.model.Open()) == 0 && time.Since(began) < time.Hour {
+			time.Sleep(10 * time.Millisecond)
+			synctest.Wait()
+		}
+		if took := time.Since(began); blown == 0 || took > time.Second {
+			t.Errorf("after %d panics the work goes on after %v", blown, took)
+		}
+		h.reply(actorstest.Text("done, too"))
+		h.assertComplete(mainKey)
+	})
+}
+
 // capture has the next session's actor told to the test, which may look into it while
 // nothing moves.
 func (h *harness) capture() (one func() *session) {

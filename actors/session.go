@@ -171,17 +171,24 @@ func (s *session) Receive(ctx actor.Context) {
 }
 
 // panicked unloads the session after a panic. A commit on its way may still be
-// stored: the next activation tells the followers how far the log reaches.
+// stored, and one that is stored may not be published: the next activation tells the
+// followers how far the log reaches. Open work goes on by itself; after a moment, for
+// what has panicked may do so again.
 func (s *session) panicked(r any, current *envelope) {
-	e, key, inFlight := s.e, s.key, s.inFlight != nil
+	e, key := s.e, s.key
+	unpublished := s.inFlight != nil || s.published != nil && s.published.Load() < uint64(s.durable)
+	busy := s.standing.Busy
 	e.panicked("session "+key.String(), r)
 	err := errInternal(r)
 	if current != nil {
 		current.answer(e, err)
 	}
 	s.unload("panic", err)
-	if inFlight {
+	switch {
+	case unpublished:
 		e.wake(key)
+	case busy:
+		e.scanIn(time.Second)
 	}
 }
 
