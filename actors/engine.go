@@ -304,12 +304,47 @@ func (e *Engine) enter(key conversation.SessionKey, t *envelope) {
 	case e.phase.Load() != phaseRunning:
 		t.refuse(e, "stopping", errStopping())
 	case t.addsWork && e.full():
-		t.refuse(e, "storage", errFull())
-	case key.Session.Depth() > 0 && t.as != "":
-		e.belowRoot(key, t, func() { e.dispatch(key, t) })
+		e.refuseFull(key, t)
 	default:
-		e.dispatch(key, t)
+		e.route(key, t)
 	}
+}
+
+func (e *Engine) route(key conversation.SessionKey, t *envelope) {
+	if key.Session.Depth() > 0 && t.as != "" {
+		e.belowRoot(key, t, func() { e.dispatch(key, t) })
+		return
+	}
+	e.dispatch(key, t)
+}
+
+// refuseFull refuses a command for which the store has no room. A repetition of one
+// that is stored needs none: it gets its first receipt.
+func (e *Engine) refuseFull(key conversation.SessionKey, t *envelope) {
+	refuse := func() { t.refuse(e, "storage", errFull()) }
+	own, repeatable := conversation.ClientKey(t.cmd)
+	if !repeatable || !e.goUnlessStopped("looking for a repetition", func() {
+		seqs, err := e.deps.Store.Find(e.workCtx, key, []conversation.Key{own})
+		if err != nil || seqs[0] == 0 {
+			refuse()
+			return
+		}
+		t.addsWork = false
+		e.route(key, t)
+	}, func(error) { refuse() }) {
+		refuse()
+	}
+}
+
+// goUnlessStopped runs work of a caller in a goroutine; false: the engine has stopped.
+func (e *Engine) goUnlessStopped(what string, work func(), panicked func(error)) bool {
+	e.stopMu.RLock()
+	defer e.stopMu.RUnlock()
+	if e.phase.Load() == phaseStopped {
+		return false
+	}
+	e.workers.Go(what, work, panicked)
+	return true
 }
 
 // belowRoot lets a user through to a sub-session if they may see its root: access

@@ -34,6 +34,38 @@ func TestSoftWatermark(t *testing.T) {
 	})
 }
 
+// What was stored while there was room is acknowledged again below the soft watermark:
+// its client has not got the first receipt, and a refusal would say that nothing was
+// stored. Another text under the same id is refused as ever, and nothing new is taken.
+func TestRepeatBelowSoftWatermark(t *testing.T) {
+	withHarness(t, nil, func(t *testing.T, h *harness) {
+		h.create(mainKey)
+		h.ok(h.tell(mainKey, say("a", "work")))
+		first := h.ok(h.tell(mainKey, say("b", "more")))
+		h.reply(actorstest.Text("done"))
+		h.reply(actorstest.Text("done, too"))
+		h.store.Fill(persistencetest.Soft)
+		for _, inMemory := range []bool{true, false} {
+			if !inMemory {
+				h.forget(mainKey)
+			}
+			again := h.ok(h.tell(mainKey, say("b", "more")))
+			if !again.Duplicate || again.Message != first.Message || again.Seq != first.Seq {
+				t.Errorf("in memory %v: %+v instead of %+v", inMemory, again, first)
+			}
+			h.refused(h.tell(mainKey, say("b", "something else")), conversation.Conflict)
+			h.refused(h.tell(mainKey, say("c", "more")), conversation.StorageFull)
+			h.refused(h.tell(mainKey, conversation.Edit{By: ada, Message: first.Message, Text: "x"}), conversation.StorageFull)
+			eve := say("b", "more")
+			eve.Author = "eve"
+			h.refused(h.tell(mainKey, eve), conversation.StorageFull)
+		}
+		if n := h.count(mainKey, conversation.KindMessageAccepted); n != 2 {
+			t.Errorf("%d messages are stored", n)
+		}
+	})
+}
+
 // A message that was let in while there was room, and is in one commit with what
 // runs, is stored with it; the door is closed behind it.
 func TestFullAfterTheDoor(t *testing.T) {
