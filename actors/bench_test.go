@@ -69,7 +69,7 @@ func BenchmarkTurns(b *testing.B) {
 	e, _ := benchEngine(b, cfg, persistencetest.NewMemory(), instantModel{}, turns.Done)
 	for i := range sessions {
 		done := make(chan struct{})
-		e.Create(session2(i), conversation.Create{Owner: ada}, func(bool, error) { close(done) })
+		e.Create(session2(i), conversation.Create{Owner: ada}, func(conversation.SessionKey, bool, error) { close(done) })
 		<-done
 	}
 	b.ReportAllocs()
@@ -108,7 +108,7 @@ func BenchmarkRecovery(b *testing.B) {
 		stored.Add(sessions)
 		answered.Add(sessions)
 		for i := range sessions {
-			before.Create(session2(i), conversation.Create{Owner: ada}, func(bool, error) {})
+			before.Create(session2(i), conversation.Create{Owner: ada}, func(conversation.SessionKey, bool, error) {})
 			before.Tell(session2(i), ada, say("a", "hello"), func(_ conversation.Receipt, err error) {
 				if err != nil {
 					b.Error(err)
@@ -153,7 +153,7 @@ func BenchmarkIdleSession(b *testing.B) {
 			grow := func(from, to int) {
 				for i := from; i < to; i++ {
 					turns.Add(1)
-					e.Create(session2(i), conversation.Create{Owner: ada}, func(bool, error) { turns.Done() })
+					e.Create(session2(i), conversation.Create{Owner: ada}, func(conversation.SessionKey, bool, error) { turns.Done() })
 				}
 				for n := range tasks {
 					for i := from; i < to; i++ {

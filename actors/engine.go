@@ -269,16 +269,43 @@ func (e *Engine) unread(key conversation.SessionKey, stage unreadable.Stage, err
 	}
 }
 
-// Create opens a session, or finds that it is there already (created false). The
-// key of an erased one is a conflict: an erased session never comes back. done is
-// called like Tell's.
-func (e *Engine) Create(key conversation.SessionKey, c conversation.Create, done func(created bool, err error)) {
+// Create opens a session, or finds that it is there already (created false). An
+// erased session never comes back: under its key the next session of its name is
+// opened, or found. done gets the key of the session, and is called like Tell's.
+func (e *Engine) Create(key conversation.SessionKey, c conversation.Create, done func(key conversation.SessionKey, created bool, err error)) {
+	e.create(key, key, c, done)
+}
+
+// create opens the session that is now that of a name, as far as is known.
+func (e *Engine) create(name, key conversation.SessionKey, c conversation.Create, done func(conversation.SessionKey, bool, error)) {
 	e.enter(key, &envelope{as: c.Owner, cmd: c, done: func(r conversation.Receipt, err error) {
 		if refused := conversation.AsError(err); refused != nil && refused.Code == conversation.NotFound {
-			err = conversation.Errorf(conversation.Conflict, "the session of this name has been erased; a new one needs another name")
+			e.createNext(name, key, c, done)
+			return
 		}
-		done(err == nil && !r.Duplicate, err)
+		done(key, err == nil && !r.Duplicate, err)
 	}})
+}
+
+// createNext opens the session of a name whose session was found to be erased. The
+// next one may have been erased as well, also since it was looked for.
+func (e *Engine) createNext(name, erased conversation.SessionKey, c conversation.Create, done func(conversation.SessionKey, bool, error)) {
+	failed := func(err error) { done(name, false, conversation.AsError(err)) }
+	if !e.goUnlessStopped("looking for a name's session", func() {
+		next, err := conversation.Living(name.Session, func(id conversation.SessionID) (bool, error) {
+			return e.deps.Store.Erased(e.workCtx, conversation.SessionKey{Tenant: name.Tenant, Session: id})
+		})
+		switch {
+		case err != nil:
+			failed(errUnread(err))
+		case next == erased.Session: // it is not erased, but nothing that this user may see
+			failed(errNotFound())
+		default:
+			e.create(name, conversation.SessionKey{Tenant: name.Tenant, Session: next}, c, done)
+		}
+	}, failed) {
+		failed(errStopping())
+	}
 }
 
 // Tell hands a command to a session. done is called exactly once, after

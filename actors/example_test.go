@@ -82,7 +82,7 @@ func run(engine *actors.Engine) (stop func()) {
 // open opens a session and waits until it is stored.
 func open(engine *actors.Engine, key conversation.SessionKey) {
 	opened := make(chan error)
-	engine.Create(key, conversation.Create{Owner: "ada"}, func(_ bool, err error) { opened <- err })
+	engine.Create(key, conversation.Create{Owner: "ada"}, func(_ conversation.SessionKey, _ bool, err error) { opened <- err })
 	if err := <-opened; err != nil {
 		log.Fatal(err)
 	}

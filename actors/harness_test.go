@@ -212,7 +212,7 @@ func (h *harness) createAs(key conversation.SessionKey, c conversation.Create) {
 	h.t.Helper()
 	var created bool
 	var failed error
-	h.e.Create(key, c, func(ok bool, err error) { created, failed = ok, err })
+	h.e.Create(key, c, func(_ conversation.SessionKey, ok bool, err error) { created, failed = ok, err })
 	synctest.Wait()
 	if !created || failed != nil {
 		h.t.Fatalf("created %v, %v", created, failed)

@@ -255,7 +255,7 @@ func (p *pipeline) addSession() {
 
 // create opens a session, and tries it again if that fails.
 func (p *pipeline) create(key conversation.SessionKey) {
-	p.e.Create(key, conversation.Create{Owner: ada}, func(_ bool, err error) {
+	p.e.Create(key, conversation.Create{Owner: ada}, func(_ conversation.SessionKey, _ bool, err error) {
 		if refused := conversation.AsError(err); refused != nil && refused.Retryable() {
 			time.AfterFunc(time.Millisecond, func() { p.create(key) })
 		}

@@ -220,7 +220,7 @@ func (h *harness) spend(p *fuse, round string) (acked []conversation.ClientMsgID
 	h.e.View(mainKey, ada, func(conversation.View, error) { p.at("done") })
 	time.Sleep(time.Minute)
 	other := conversation.SessionKey{Tenant: "acme", Session: conversation.SessionID("bbbbbbbbbbbbbbb" + round)}
-	h.e.Create(other, conversation.Create{Owner: ada}, func(bool, error) { p.at("done") })
+	h.e.Create(other, conversation.Create{Owner: ada}, func(conversation.SessionKey, bool, error) { p.at("done") })
 	told(other, say("a", "work"))
 	stopped()
 	_ = h.e.Erase(h.t.Context(), other, ada)

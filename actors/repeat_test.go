@@ -2,6 +2,8 @@ package actors
 
 import (
 	"fmt"
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -73,20 +75,110 @@ func TestPlainPartIsRepeated(t *testing.T) {
 	})
 }
 
-// The key of an erased session stays taken: a user who opens a session by it is
-// told so, instead of being told that there is none.
+// The name of an erased session is free: under its key a new session is opened, with
+// an id of its own, and who opens it again finds that one. Nothing that is told to the
+// erased one reaches it.
 func TestCreateAfterErase(t *testing.T) {
 	withHarness(t, nil, func(t *testing.T, h *harness) {
-		h.create(mainKey)
-		if err := h.e.Erase(t.Context(), mainKey, ada); err != nil {
-			t.Fatal(err)
+		open := func(created bool) conversation.SessionKey {
+			t.Helper()
+			var key conversation.SessionKey
+			var made bool
+			var failed error
+			h.e.Create(mainKey, conversation.Create{Owner: ada}, func(k conversation.SessionKey, ok bool, err error) { key, made, failed = k, ok, err })
+			synctest.Wait()
+			if failed != nil || made != created {
+				t.Fatalf("created %v, %v", made, failed)
+			}
+			return key
 		}
-		var failed error
-		h.e.Create(mainKey, conversation.Create{Owner: ada}, func(_ bool, err error) { failed = err })
-		synctest.Wait()
-		if failed == nil || conversation.AsError(failed).Code != conversation.Conflict {
-			t.Errorf("%v", failed)
+		var before []conversation.SessionKey
+		for n := range 5 {
+			key := open(true)
+			if n == 0 && key != mainKey || slices.Contains(before, key) {
+				t.Fatalf("session %d of the name is %s, after %v", n, key, before)
+			}
+			if again := open(false); again != key {
+				t.Fatalf("opened again it is %s instead of %s", again, key)
+			}
+			h.ok(h.tell(key, say("a", fmt.Sprint("hello ", n)))) // the same client id, another text
+			for _, old := range before {
+				h.refused(h.tell(old, say("b", "late")), conversation.NotFound)
+			}
+			h.forget(key)
+			if again := open(false); again != key {
+				t.Fatalf("opened from the store it is %s instead of %s", again, key)
+			}
+			if err := h.e.Erase(t.Context(), key, ada); err != nil {
+				t.Fatal(err)
+			}
+			before = append(before, key)
 		}
-		h.refused(h.tell(mainKey, say("a", "hello")), conversation.NotFound)
+		if gone := h.pub.Erased(); !slices.Equal(gone, before) {
+			t.Errorf("followers of %v were told that it is gone, of %v", gone, before)
+		}
+	})
+}
+
+// However sessions of one name are opened and erased at the same time: all who open
+// it between two erasures get the same session, which nobody has erased before.
+func TestCreateBesideErase(t *testing.T) {
+	withHarness(t, nil, func(t *testing.T, h *harness) {
+		type opened struct {
+			key     conversation.SessionKey
+			created bool
+		}
+		var mu sync.Mutex
+		made := map[conversation.SessionKey]int{}
+		for round := range 30 {
+			var all []opened
+			open := func() {
+				h.e.Create(mainKey, conversation.Create{Owner: ada}, func(key conversation.SessionKey, created bool, err error) {
+					mu.Lock()
+					defer mu.Unlock()
+					switch refused := conversation.AsError(err); {
+					case err == nil:
+						all = append(all, opened{key, created})
+						if created {
+							made[key]++
+						}
+					case !refused.Retryable():
+						t.Errorf("round %d: %v", round, err)
+					}
+				})
+			}
+			open()
+			synctest.Wait()
+			if len(all) != 1 {
+				t.Fatalf("round %d: %d were answered", round, len(all))
+			}
+			last := all[0].key
+			for i := range 8 {
+				if i == 4 {
+					go func() {
+						if err := h.e.Erase(t.Context(), last, ada); err != nil {
+							t.Error(err)
+						}
+					}()
+				}
+				go open()
+			}
+			synctest.Wait()
+			distinct := map[conversation.SessionKey]bool{}
+			for _, o := range all {
+				distinct[o.key] = true
+			}
+			if len(distinct) > 2 {
+				t.Errorf("round %d: %v", round, all)
+			}
+		}
+		for key, n := range made {
+			if n != 1 {
+				t.Errorf("%s was made %d times", key, n)
+			}
+		}
+		if len(made) < 30 {
+			t.Errorf("%d sessions were made: too few were erased, the test shows little", len(made))
+		}
 	})
 }

@@ -45,7 +45,7 @@ func TestCreate(t *testing.T) {
 	withHarness(t, nil, func(t *testing.T, h *harness) {
 		missing := h.tell(mainKey, say("a", "hello"))
 		h.refused(missing, conversation.NotFound)
-		h.e.Create(mainKey, conversation.Create{Owner: ada, Agent: "nobody"}, func(created bool, err error) {
+		h.e.Create(mainKey, conversation.Create{Owner: ada, Agent: "nobody"}, func(_ conversation.SessionKey, created bool, err error) {
 			if created || conversation.AsError(err).Code != conversation.BadRequest {
 				t.Errorf("created %v, %v", created, err)
 			}
@@ -59,7 +59,7 @@ func TestCreate(t *testing.T) {
 		}
 		h.create(mainKey)
 		again := true
-		h.e.Create(mainKey, conversation.Create{Owner: ada}, func(created bool, err error) { again = created || err != nil })
+		h.e.Create(mainKey, conversation.Create{Owner: ada}, func(_ conversation.SessionKey, created bool, err error) { again = created || err != nil })
 		synctest.Wait()
 		if again || h.count(mainKey, conversation.KindSessionCreated) != 1 {
 			t.Error("a repeated create is not harmless")
@@ -68,7 +68,7 @@ func TestCreate(t *testing.T) {
 		other := conversation.SessionKey{Tenant: "acme", Session: "bbbbbbbbbbbbbbbb"}
 		early := h.tell(other, say("a", "hello"))
 		var created bool
-		h.e.Create(other, conversation.Create{Owner: ada}, func(ok bool, err error) { created = ok })
+		h.e.Create(other, conversation.Create{Owner: ada}, func(_ conversation.SessionKey, ok bool, err error) { created = ok })
 		late := h.tell(other, say("b", "hello"))
 		h.refused(early, conversation.NotFound)
 		h.ok(late)
@@ -550,7 +550,7 @@ func TestAnsweredExactlyOnce(t *testing.T) {
 				}
 				switch random.IntN(10) {
 				case 0:
-					e.Create(key, conversation.Create{Owner: ada}, func(_ bool, err error) { done(err) })
+					e.Create(key, conversation.Create{Owner: ada}, func(_ conversation.SessionKey, _ bool, err error) { done(err) })
 				case 1:
 					e.View(key, ada, func(_ conversation.View, err error) { done(err) })
 				case 2: // it leaves memory now, whatever it does

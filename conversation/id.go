@@ -34,6 +34,74 @@ func (id SessionID) Parent() (parent SessionID, call CallID, ok bool) {
 // Depth is 0 for a root session, 1 for its delegations, and so on.
 func (id SessionID) Depth() int { return strings.Count(string(id), "/") }
 
+// Next is the id of the session that takes the name of an erased one: "<id>_2",
+// then "<id>_3". An erased session never comes back, so what is late for it, a
+// writer, a message, a client with its cursor, cannot meet the new one.
+func (id SessionID) Next() SessionID {
+	first, n := id.place()
+	return first.nth(n + 1)
+}
+
+// Before is the id of which id is the Next; ok is false for the first one of a name.
+func (id SessionID) Before() (before SessionID, ok bool) {
+	first, n := id.place()
+	if n == 1 {
+		return "", false
+	}
+	return first.nth(n - 1), true
+}
+
+// place is the first id of the name that id belongs to, and its number, from 1.
+func (id SessionID) place() (first SessionID, n int) {
+	i := strings.LastIndexByte(string(id), '_')
+	if i <= 0 {
+		return id, 1
+	}
+	n, err := strconv.Atoi(string(id[i+1:]))
+	if err != nil || n < 2 || id[:i].nth(n) != id {
+		return id, 1
+	}
+	return id[:i], n
+}
+
+func (id SessionID) nth(n int) SessionID {
+	if n == 1 {
+		return id
+	}
+	return id + SessionID("_"+strconv.Itoa(n))
+}
+
+// Living is the first session of a name that is not erased; it may be absent. id
+// is the name's first one. A store keeps what it knows of an erased session as
+// long as it knows anything of the next, so a few questions are enough.
+func Living(id SessionID, erased func(SessionID) (bool, error)) (SessionID, error) {
+	known := func(n int) (bool, error) { return erased(id.nth(n)) }
+	low, high := 0, 1 // low is erased, or 0
+	for {
+		gone, err := known(high)
+		if err != nil {
+			return "", err
+		}
+		if !gone {
+			break
+		}
+		low, high = high, 2*high
+	}
+	for high-low > 1 {
+		middle := (low + high) / 2
+		gone, err := known(middle)
+		if err != nil {
+			return "", err
+		}
+		if gone {
+			low = middle
+		} else {
+			high = middle
+		}
+	}
+	return id.nth(high), nil
+}
+
 // SessionKey names a session in stores and registries: ids of different
 // tenants never meet.
 type SessionKey struct {

@@ -37,9 +37,10 @@ type Writer interface {
 	// raised, and every Commit with an older one fails with ErrFenced from then
 	// on. Durable when it returns.
 	//
-	// With how.Create an absent session is made (an erased one is not:
-	// ErrNotFound); without it an absent session is ErrNotFound. With
-	// how.IfEpoch ≠ 0 it succeeds only if the epoch is that one, else ErrFenced.
+	// With how.Create an absent session is made (not an erased one, nor one whose
+	// SessionID.Before is not erased: ErrNotFound); without it an absent session is
+	// ErrNotFound. With how.IfEpoch ≠ 0 it succeeds only if the epoch is that one,
+	// else ErrFenced.
 	Acquire(ctx context.Context, key SessionKey, how AcquireHow) (Head, error)
 
 	// Commit appends one record and everything that goes with it, all or
@@ -98,6 +99,11 @@ type Catalog interface {
 	// Delete erases a session and its sub-sessions. A tombstone keeps the epoch,
 	// so that a writer of before is fenced. ErrNotFound.
 	Delete(ctx context.Context, key SessionKey) error
+
+	// Erased is true for a session that has been erased: no session of its id is
+	// made any more. A store may forget that after a while, but not before it has
+	// forgotten, or has never had, the session of SessionID.Next.
+	Erased(ctx context.Context, key SessionKey) (bool, error)
 }
 
 // The errors of a Store after which nothing was written.

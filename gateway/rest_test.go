@@ -53,16 +53,28 @@ func TestSessionsRoutes(t *testing.T) {
 	r.call("DELETE", "/api/sessions/"+id, "").want(t, 204)
 	r.call("GET", "/api/sessions/"+id, "").problem(t, 404, "not_found")
 	r.call("DELETE", "/api/sessions/"+id, "").problem(t, 404, "not_found")
-	// The key of an erased session stays taken: a repetition must not bring it back,
-	// and "there is no such session" is no answer to somebody who opens one.
-	r.call("POST", "/api/sessions", `{"title":"one"}`, "Idempotency-Key", "k1").problem(t, 409, "conflict")
-	r.call("POST", "/api/sessions", `{"client_session_id":"k1"}`).problem(t, 409, "conflict")
-	if f := gatewaytest.Connect(t, r.addr).Do("create", "", obj{"client_session_id": "k1"}); f.Error == nil || f.Error.Code != "conflict" {
+	// The name of an erased session is free: the same request makes a new session, and
+	// repeated it finds that one, on every way.
+	next := r.call("POST", "/api/sessions", `{"title":"one"}`, "Idempotency-Key", "k1").want(t, 201).get(t, "session")
+	if next == id {
+		t.Errorf("the erased session %s is back", id)
+	}
+	for _, again := range []answer{
+		r.call("POST", "/api/sessions", `{"title":"one"}`, "Idempotency-Key", "k1"), r.call("POST", "/api/sessions", `{"client_session_id":"k1"}`),
+	} {
+		if got := again.want(t, 200).get(t, "session"); got != next {
+			t.Errorf("repeated it found %s instead of %s", got, next)
+		}
+	}
+	if f := gatewaytest.Connect(t, r.addr).Do("create", "", obj{"client_session_id": "k1"}); f.Get("session") != next {
 		t.Errorf("%s", f.Raw)
 	}
-	task := r.call("POST", "/api/tasks", `{"prompt":"x"}`, "Idempotency-Key", "k1").want(t, 202).get(t, "session")
+	r.call("GET", "/api/sessions/"+id, "").problem(t, 404, "not_found")
+	task := r.call("POST", "/api/tasks", `{"prompt":"x"}`, "Idempotency-Key", "k2").want(t, 202).get(t, "session")
 	r.call("DELETE", "/api/sessions/"+task, "").want(t, 204)
-	r.call("POST", "/api/tasks", `{"prompt":"x"}`, "Idempotency-Key", "k1").problem(t, 409, "conflict")
+	if again := r.call("POST", "/api/tasks", `{"prompt":"x"}`, "Idempotency-Key", "k2").want(t, 202).get(t, "session"); again == task {
+		t.Errorf("the erased session %s is back", task)
+	}
 }
 
 // Lists are paged to their end, each item once.

@@ -47,7 +47,7 @@ func BenchmarkSessionMemory(b *testing.B) {
 			grow := func(from, to int) {
 				for i := from; i < to; i++ {
 					ended.Add(1)
-					e.Create(key(i), conversation.Create{Owner: "u"}, func(bool, error) { ended.Done() })
+					e.Create(key(i), conversation.Create{Owner: "u"}, func(conversation.SessionKey, bool, error) { ended.Done() })
 				}
 				for n := range state.tasks {
 					for i := from; i < to; i++ {

@@ -2,7 +2,6 @@ package gatewaytest
 
 import (
 	"context"
-	"errors"
 	"strconv"
 	"sync"
 
@@ -207,15 +206,18 @@ func (s *Sessions) Drafts(key conversation.SessionKey, drafts ...conversation.Dr
 	s.Do(func() { s.drafts[key] = drafts })
 }
 
-// Create opens a session.
-func (s *Sessions) Create(key conversation.SessionKey, c conversation.Create, done func(bool, error)) {
+// Create opens a session, or the next one of the name of an erased session.
+func (s *Sessions) Create(key conversation.SessionKey, c conversation.Create, done func(conversation.SessionKey, bool, error)) {
 	s.do(func() {
-		s.world.Tell(key, c, func(r conversation.Receipt, err error) {
-			if errors.Is(err, conversation.ErrNotFound) {
-				err = conversation.Errorf(conversation.Conflict, "the session of this name has been erased")
-			}
-			done(err == nil && !r.Duplicate, err)
+		living, err := conversation.Living(key.Session, func(id conversation.SessionID) (bool, error) {
+			return s.Erased(context.Background(), conversation.SessionKey{Tenant: key.Tenant, Session: id})
 		})
+		if err != nil {
+			done(key, false, err)
+			return
+		}
+		key.Session = living
+		s.world.Tell(key, c, func(r conversation.Receipt, err error) { done(key, err == nil && !r.Duplicate, err) })
 	})
 }
 

@@ -43,16 +43,17 @@ func (s *API) openSession(who *service.Principal, d protocol.Create) (conversati
 	key := service.NewSessionKey(who, d.ClientID)
 	d.Create.Owner = who.User
 	type made struct {
+		key     conversation.SessionKey
 		created bool
 		err     error
 	}
 	answer := make(chan made, 1)
-	s.Sessions.Create(key, d.Create, func(created bool, err error) { answer <- made{created, err} })
+	s.Sessions.Create(key, d.Create, func(key conversation.SessionKey, created bool, err error) { answer <- made{key, created, err} })
 	ctx, cancel := s.deadline()
 	defer cancel()
 	select {
 	case m := <-answer:
-		return key, m.created, m.err
+		return m.key, m.created, m.err
 	case <-ctx.Done():
 		return key, false, errNoAnswer
 	}

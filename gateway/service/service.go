@@ -138,7 +138,8 @@ func (s *Services) Visible(ctx context.Context, p *Principal, key conversation.S
 }
 
 // NewSessionKey is a key for a new session: random, or the same one for the same
-// client_session_id, so that a repeated create finds what the first one made.
+// client_session_id, so that a repeated create finds what the first one made. When
+// that one was erased, Create gives the key of the next.
 func NewSessionKey(who *Principal, clientID string) conversation.SessionKey {
 	var bits [10]byte
 	if clientID == "" {

@@ -14,8 +14,10 @@ import (
 // store return its errors (conversation.ErrNotFound and so on). A session that
 // "as" may not see answers not_found.
 type Sessions interface {
-	// Create opens a root session; on one that exists it changes nothing.
-	Create(key conversation.SessionKey, c conversation.Create, done func(created bool, err error))
+	// Create opens a root session; on one that exists it changes nothing. Under the
+	// key of an erased one the next session of its name is opened, or found: done
+	// gets the key of the session.
+	Create(key conversation.SessionKey, c conversation.Create, done func(key conversation.SessionKey, created bool, err error))
 	// Tell gives a session a command. done is called exactly once, after all that
 	// the answer depends on is durable and before the events of its commit are
 	// published; it must not block.

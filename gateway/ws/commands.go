@@ -136,7 +136,7 @@ func (c *handler) create(p responder, _ conversation.SessionKey, data []byte) {
 	}
 	key := service.NewSessionKey(c.who, d.ClientID)
 	d.Create.Owner = c.who.User
-	c.Sessions.Create(key, d.Create, func(_ bool, err error) {
+	c.Sessions.Create(key, d.Create, func(key conversation.SessionKey, _ bool, err error) {
 		if err != nil {
 			p.fail(err)
 			return

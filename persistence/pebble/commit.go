@@ -43,8 +43,11 @@ func (db *DB) acquire(w writer, how conversation.AcquireHow) (conversation.Head,
 		if !how.Create || how.IfEpoch != 0 {
 			return conversation.Head{}, conversation.ErrNotFound
 		}
-		if erased, err := db.erased(w.key); err != nil || erased {
-			return conversation.Head{}, errors.Join(err, onlyIf(erased, conversation.ErrNotFound))
+		if gone, err := erased(db.p, w.key); err != nil || gone {
+			return conversation.Head{}, errors.Join(err, onlyIf(gone, conversation.ErrNotFound))
+		}
+		if free, err := inTurn(db.p, w.key); err != nil || !free {
+			return conversation.Head{}, errors.Join(err, onlyIf(!free, conversation.ErrNotFound))
 		}
 		// A delegation's session is made by work that runs.
 		if err := db.Room(w.key.Session.Depth() > 0); err != nil {
@@ -82,20 +85,38 @@ func onlyIf(cond bool, err error) error {
 }
 
 // erased looks for a tombstone of the session or of one above it.
-func (db *DB) erased(key conversation.SessionKey) (bool, error) {
+func erased(from pebble.Reader, key conversation.SessionKey) (bool, error) {
 	for {
-		_, closer, err := db.p.Get(layout.KeyTombstone(nil, key))
-		if err == nil {
-			return true, closer.Close()
-		}
-		if !errors.Is(err, pebble.ErrNotFound) {
-			return false, err
+		if found, err := tombstone(from, key); found || err != nil {
+			return found, err
 		}
 		parent, _, ok := key.Session.Parent()
 		if !ok {
 			return false, nil
 		}
 		key.Session = parent
+	}
+}
+
+// inTurn is false for the next session of a name whose session is not erased, or
+// whose erasure is forgotten already: then the name begins anew.
+func inTurn(from pebble.Reader, key conversation.SessionKey) (bool, error) {
+	before, later := key.Session.Before()
+	if !later {
+		return true, nil
+	}
+	return tombstone(from, conversation.SessionKey{Tenant: key.Tenant, Session: before})
+}
+
+func tombstone(from pebble.Reader, key conversation.SessionKey) (bool, error) {
+	_, closer, err := from.Get(layout.KeyTombstone(nil, key))
+	switch {
+	case err == nil:
+		return true, closer.Close()
+	case errors.Is(err, pebble.ErrNotFound):
+		return false, nil
+	default:
+		return false, err
 	}
 }
 

@@ -34,6 +34,19 @@ func (db *DB) Delete(ctx context.Context, key conversation.SessionKey) error {
 	return nil
 }
 
+// Erased implements conversation.Store.
+func (db *DB) Erased(ctx context.Context, key conversation.SessionKey) (erased bool, err error) {
+	if err := db.enter(ctx); err != nil {
+		return false, err
+	}
+	defer db.leave()
+	err = db.reading(key, func(*cacheEntry) error {
+		erased, err = tombstone(db.p, key)
+		return err
+	})
+	return erased, wrap("the erasure of", key, err)
+}
+
 func (db *DB) erase(key conversation.SessionKey) error {
 	h, err := db.loadHead(db.p, key)
 	if err != nil {

@@ -46,8 +46,9 @@ type Options struct {
 	// CheckEvery is the time between two checks of the free space; 0 = 1 s.
 	CheckEvery time.Duration `key:"storage.check_every" min:"1ms"`
 
-	// Tombstones is how long the name of an erased session stays taken, so that a
-	// late repeat of the command that made it does not make it again; 0 = for ever.
+	// Tombstones is how long the id of an erased session stays taken, so that nothing
+	// that is late for it makes it again: the next session of its name has another
+	// id. 0 = for ever.
 	Tombstones time.Duration `key:"storage.tombstones" min:"0s"`
 
 	// ErasePause is the least time from one rewriting of tables that held erased

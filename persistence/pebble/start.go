@@ -127,6 +127,11 @@ func (s *starting) start() (*DB, error) {
 	}
 	db.upkeep = upkeep.Start(upkeep.Needs{
 		Store: p, Views: &db.views, Full: db.full, Log: s.o.Logger, Pause: s.o.ErasePause, Keep: s.o.Tombstones,
+		Hold: func(key conversation.SessionKey, f func() error) error {
+			w := db.writer(key)
+			defer w.done()
+			return f()
+		},
 	})
 	db.unwatch = s.o.Metrics.Watch(db.stats)
 	return db, nil

@@ -201,7 +201,7 @@ func (m *Memory) Acquire(ctx context.Context, key conversation.SessionKey, how c
 	}
 	s := m.sessions[key]
 	if s == nil {
-		if !how.Create || how.IfEpoch != 0 || m.isErased(key) {
+		if !how.Create || how.IfEpoch != 0 || m.isErased(key) || !m.inTurn(key) {
 			return conversation.Head{}, conversation.ErrNotFound
 		}
 		if err := m.room(key.Session.Depth() > 0); err != nil {
@@ -223,6 +223,16 @@ func (m *Memory) Acquire(ctx context.Context, key conversation.SessionKey, how c
 	}
 	s.head.Epoch++
 	return s.headCopy(), nil
+}
+
+// inTurn is false for the next session of a name whose session is not erased.
+func (m *Memory) inTurn(key conversation.SessionKey) bool {
+	before, later := key.Session.Before()
+	if !later {
+		return true
+	}
+	_, erased := m.erased[conversation.SessionKey{Tenant: key.Tenant, Session: before}]
+	return erased
 }
 
 // isErased is true for an erased session and for everything below one.
@@ -691,6 +701,17 @@ func (m *Memory) Delete(ctx context.Context, key conversation.SessionKey) error 
 		return k == key || k.Tenant == key.Tenant && strings.HasPrefix(string(k.Session), string(key.Session)+"/")
 	})
 	return nil
+}
+
+// Erased implements conversation.Store.
+func (m *Memory) Erased(ctx context.Context, key conversation.SessionKey) (bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.ready(ctx); err != nil {
+		return false, err
+	}
+	_, erased := m.erased[key]
+	return erased, nil
 }
 
 // Close implements conversation.Store.

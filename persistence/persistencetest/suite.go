@@ -55,6 +55,7 @@ func Run(t *testing.T, open func(t *testing.T) conversation.Store) {
 		{"task rows in pages", taskPages},
 		{"M-25 tenants never meet", tenants},
 		{"erase leaves a tombstone", erase},
+		{"the name of an erased session is free", eraseAndRenew},
 		{"erase takes the sub-sessions along", eraseTree},
 		{"a cursor of somewhere else", badCursors},
 		{"a context that has ended", endedContext},
@@ -987,6 +988,49 @@ func erase(f *fixture) {
 		f.Fatal(err)
 	}
 	f.equal(seqs, []conversation.Seq{0}, "keys")
+}
+
+// The next session of an erased one's name is another one: nothing of the first
+// meets it, and it is made in its turn only.
+func eraseAndRenew(f *fixture) {
+	first, second, third := key("s1"), key("s1_2"), key("s1_3")
+	erased := func(want ...bool) {
+		f.Helper()
+		for i, k := range []conversation.SessionKey{first, second, third} {
+			is, err := f.Erased(f.ctx, k)
+			if err != nil || is != want[i] {
+				f.Errorf("%s is erased: %v, %v", k, is, err)
+			}
+		}
+	}
+	absent := func(k conversation.SessionKey) {
+		f.Helper()
+		_, err := f.Acquire(f.ctx, k, conversation.AcquireHow{Create: true})
+		f.want(err, conversation.ErrNotFound, "create "+string(k.Session))
+	}
+	absent(second)
+	old := f.acquire(first)
+	f.commit(first, &old, 3, func(c *conversation.Commit) { c.Keys = []conversation.KeyAt{part("n1", 0, 1)} })
+	erased(false, false, false)
+	absent(second)
+	if err := f.Delete(f.ctx, first); err != nil {
+		f.Fatal(err)
+	}
+	erased(true, false, false)
+	absent(third)
+	h := f.acquire(second)
+	f.commit(second, &h, 1, func(c *conversation.Commit) { c.Keys = []conversation.KeyAt{part("n1", 0, 1)} })
+	f.want(f.try(first, &old, 1, nil), conversation.ErrFenced, "the writer of the first one")
+	f.equal(f.spans(second, conversation.Range{}), "1-1", "what the second one holds")
+	if err := f.Delete(f.ctx, second); err != nil {
+		f.Fatal(err)
+	}
+	erased(true, true, false)
+	absent(first)
+	absent(second)
+	h = f.acquire(third)
+	f.commit(third, &h, 1, nil)
+	erased(true, true, false)
 }
 
 func eraseTree(f *fixture) {

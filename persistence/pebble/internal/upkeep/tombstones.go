@@ -4,17 +4,20 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"parley/conversation"
 	"parley/persistence/pebble/internal/layout"
 )
 
-// A tombstone keeps the name of an erased session taken: a writer of before stays
-// out, and a late repeat of the command that made the session does not make it
-// again. Both end some time, so tombstones older than Needs.Keep are dropped, a
-// bounded number in an hour.
+// A tombstone keeps the id of an erased session taken: a writer of before stays
+// out, and the next session of that name gets another id. Both end some time, so
+// tombstones older than Needs.Keep are dropped, a bounded number in an hour. One
+// stays as long as there is a next session of the name, or a tombstone of it: the
+// way from a name to its session goes over the tombstones.
 //
 // A clock cannot be trusted alone: it may be wrong when a machine starts, and jump
 // later. The store has been open for an hour before the first look, and the newest
@@ -38,18 +41,43 @@ func (u *Upkeep) collect(ctx context.Context, now time.Time, running time.Durati
 	if limit := newest.Add(running); limit.Before(now) {
 		now = limit
 	}
-	b := u.Store.NewBatch()
+	var failed error
 	err = u.tombstones(func(key []byte, at time.Time) bool {
 		if !at.IsZero() && at.Before(now.Add(-u.Keep)) {
-			_ = b.Delete(key, nil)
-			n++
+			var dropped bool
+			if dropped, failed = u.drop(key); dropped {
+				n++
+			}
 		}
-		return n < collectMost && ctx.Err() == nil
+		return failed == nil && n < collectMost && ctx.Err() == nil
 	})
-	if err == nil && n > 0 {
-		err = u.Store.Apply(b, pebble.Sync)
+	if n > 0 {
+		failed = errors.Join(failed, u.Store.LogData(nil, pebble.Sync))
 	}
-	return n, errors.Join(err, b.Close())
+	return n, errors.Join(err, failed)
+}
+
+// drop drops a tombstone, unless the next session of its name still needs it.
+func (u *Upkeep) drop(tombstone []byte) (dropped bool, err error) {
+	erased, rest, fits := layout.CutSession(tombstone[1:])
+	if !fits || len(rest) != 0 {
+		return false, fmt.Errorf("key %x of the tombstones cannot be read", tombstone)
+	}
+	next := conversation.SessionKey{Tenant: erased.Tenant, Session: erased.Session.Next()}
+	err = u.Hold(next, func() error { // it may be about to be made
+		for _, needed := range [][]byte{layout.KeyTombstone(nil, next), layout.KeyHead(nil, next)} {
+			_, closer, err := u.Store.Get(needed)
+			if err == nil {
+				return closer.Close()
+			}
+			if !errors.Is(err, pebble.ErrNotFound) {
+				return err
+			}
+		}
+		dropped = true
+		return u.Store.Delete(tombstone, pebble.NoSync)
+	})
+	return dropped && err == nil, err
 }
 
 // newest is the newest time that the store knows of: of an activity or an erasure.

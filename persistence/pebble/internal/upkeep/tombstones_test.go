@@ -1,6 +1,7 @@
 package upkeep
 
 import (
+	"fmt"
 	"log/slog"
 	"testing"
 	"time"
@@ -59,7 +60,7 @@ func TestCollectTombstones(t *testing.T) {
 					}
 				}
 			}
-			u := &Upkeep{Needs: Needs{Store: p, Keep: c.keep, Full: func() bool { return c.full }, Log: slog.New(slog.DiscardHandler)}}
+			u := &Upkeep{Needs: Needs{Store: p, Keep: c.keep, Full: func() bool { return c.full }, Log: slog.New(slog.DiscardHandler), Hold: unheld}}
 			n, err := u.collect(t.Context(), c.now, c.running)
 			if err != nil || n != c.dropped {
 				t.Errorf("%d dropped, %v; want %d", n, err, c.dropped)
@@ -69,6 +70,59 @@ func TestCollectTombstones(t *testing.T) {
 				t.Errorf("%d are left, %v", left, err)
 			}
 		})
+	}
+}
+
+func unheld(_ conversation.SessionKey, f func() error) error { return f() }
+
+// A tombstone over which the way leads to a living session, or to a younger
+// tombstone, stays; behind the last one they go, one at a time.
+func TestCollectKeepsTheWay(t *testing.T) {
+	p, err := pebble.Open("store", &pebble.Options{FS: vfs.NewMem(), Logger: quiet{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = p.Close() }()
+	t0 := time.UnixMilli(1_700_000_000_000).UTC()
+	key := func(id conversation.SessionID) conversation.SessionKey {
+		return conversation.SessionKey{Tenant: "acme", Session: id}
+	}
+	put := func(k, v []byte) {
+		t.Helper()
+		if err := p.Set(k, v, pebble.Sync); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, id := range []conversation.SessionID{"a", "a_2", "a_3", "b", "b_2"} {
+		put(layout.KeyTombstone(nil, key(id)), layout.AppendTombstone(nil, 3, t0))
+	}
+	put(layout.KeyHead(nil, key("b_3")), []byte("a head"))
+	var held []conversation.SessionID
+	u := &Upkeep{Needs: Needs{Store: p, Keep: time.Hour, Full: func() bool { return false }, Log: slog.New(slog.DiscardHandler),
+		Hold: func(key conversation.SessionKey, f func() error) error { held = append(held, key.Session); return f() }}}
+	left := func() (ids []conversation.SessionID) {
+		t.Helper()
+		err := u.tombstones(func(k []byte, _ time.Time) bool {
+			key, _, _ := layout.CutSession(k[1:])
+			ids = append(ids, key.Session)
+			return true
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ids
+	}
+	for _, want := range []struct {
+		dropped int
+		left    string
+	}{{1, "[a a_2 b b_2]"}, {1, "[a b b_2]"}, {1, "[b b_2]"}, {0, "[b b_2]"}} {
+		n, err := u.collect(t.Context(), t0.Add(2*time.Hour), 2*time.Hour)
+		if err != nil || n != want.dropped || fmt.Sprint(left()) != want.left {
+			t.Fatalf("%d dropped, %v are left, %v; want %+v", n, left(), err, want)
+		}
+	}
+	if fmt.Sprint(held[:5]) != "[a_2 a_3 a_4 b_2 b_3]" {
+		t.Errorf("held while it was looked at: %v", held)
 	}
 }
 

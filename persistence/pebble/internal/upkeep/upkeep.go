@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+
+	"parley/conversation"
 )
 
 // Needs is what the upkeep of a store works with.
@@ -19,6 +21,9 @@ type Needs struct {
 	// Pause is the least time between the beginnings of two clearings; 0 = 50 s,
 	// which is less than a minute by the time of a clearing.
 	Pause time.Duration
+
+	// Hold runs a function while nobody makes or writes a session.
+	Hold func(key conversation.SessionKey, f func() error) error
 
 	// Keep is how long tombstones are kept; 0 = for ever.
 	Keep time.Duration
@@ -118,7 +123,7 @@ func (u *Upkeep) collectOnce(ctx context.Context, running time.Duration) {
 	case err != nil:
 		u.Log.Warn("old tombstones were not dropped", "error", err)
 	case n > 0:
-		u.Log.Info("old tombstones were dropped: their sessions' names are free again", "count", n)
+		u.Log.Info("old tombstones were dropped: their sessions' ids are free again", "count", n)
 	}
 }
 

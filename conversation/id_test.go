@@ -1,0 +1,64 @@
+package conversation
+
+import (
+	"errors"
+	"strconv"
+	"testing"
+)
+
+// Next and Before are each other's opposite; an id that only looks like the next of
+// another is a first one.
+func TestSessionIDNext(t *testing.T) {
+	for _, c := range []struct{ id, next, before SessionID }{
+		{"abc", "abc_2", ""},
+		{"abc_2", "abc_3", "abc"},
+		{"abc_9", "abc_10", "abc_8"},
+		{"abc_1", "abc_1_2", ""},
+		{"abc_02", "abc_02_2", ""},
+		{"abc_x", "abc_x_2", ""},
+		{"abc_+3", "abc_+3_2", ""},
+		{"_2", "_2_2", ""},
+		{"a_2_3", "a_2_4", "a_2_2"},
+	} {
+		if got := c.id.Next(); got != c.next {
+			t.Errorf("%q: the next is %q, want %q", c.id, got, c.next)
+		}
+		before, ok := c.id.Before()
+		if before != c.before || ok != (c.before != "") {
+			t.Errorf("%q: before it %q, %v, want %q", c.id, before, ok, c.before)
+		}
+		if before, _ := c.id.Next().Before(); before != c.id {
+			t.Errorf("%q: before its next is %q", c.id, before)
+		}
+	}
+}
+
+// However often a name was erased, its living session is found with few questions.
+func TestLiving(t *testing.T) {
+	for n := range 300 { // erased sessions
+		asked := 0
+		got, err := Living("abc", func(id SessionID) (bool, error) {
+			asked++
+			_, place := id.place()
+			return place <= n, nil
+		})
+		want := SessionID("abc").nth(n + 1)
+		if err != nil || got != want || asked > 2*len(strconv.FormatInt(int64(n+1), 2)) {
+			t.Errorf("after %d erasures: %q, %v, with %d questions; want %q", n, got, err, asked, want)
+		}
+	}
+	broken := errors.New("broken")
+	for failing := 1; failing <= 3; failing++ {
+		asked := 0
+		_, err := Living("abc", func(id SessionID) (bool, error) {
+			if asked++; asked == failing {
+				return false, broken
+			}
+			_, place := id.place()
+			return place <= 2, nil
+		})
+		if !errors.Is(err, broken) {
+			t.Errorf("question %d fails: %v", failing, err)
+		}
+	}
+}
