@@ -25,6 +25,8 @@ type Sessions struct {
 	// Script answers a command instead of the machine; ok is false to leave it to
 	// the machine. It is called on the one goroutine that does everything.
 	Script func(t Told) (a Outcome, ok bool)
+	// Claims answers claims. nil = nothing waits, ever.
+	Claims func(ctx context.Context, r conversation.ClaimRequest) ([]conversation.HandedOut, error)
 	// NotReady is the error that Ready returns.
 	NotReady error
 	// Unwell is the error that Health returns.
@@ -271,6 +273,14 @@ func (s *Sessions) Erase(_ context.Context, key conversation.SessionKey, as conv
 		}
 	})
 	return err
+}
+
+// Claim is answered by Claims.
+func (s *Sessions) Claim(ctx context.Context, r conversation.ClaimRequest) ([]conversation.HandedOut, error) {
+	if s.Claims == nil {
+		return nil, nil
+	}
+	return s.Claims(ctx, r)
 }
 
 // Ready is nil unless NotReady is set.

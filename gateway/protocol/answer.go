@@ -31,8 +31,6 @@ func AppendError(dst []byte, re string, known bool, e *conversation.Error) []byt
 	if e.RetryAfter > 0 {
 		o.Int("retry_after_ms", max(1, e.RetryAfter.Milliseconds()))
 	}
-	if e.TaskStatus != 0 {
-		o.Text("task_status", e.TaskStatus.String())
-	}
+	appendConflict(&o, e)
 	return append(o.Close(), '}')
 }

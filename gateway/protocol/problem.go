@@ -87,8 +87,6 @@ func AppendProblem(dst []byte, e *conversation.Error, status int, instance, requ
 	if e.RetryAfter > 0 {
 		o.Int("retry_after_ms", max(1, e.RetryAfter.Milliseconds()))
 	}
-	if e.TaskStatus != 0 {
-		o.Text("task_status", e.TaskStatus.String())
-	}
+	appendConflict(&o, e)
 	return o.Close()
 }

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"slices"
 	"strings"
 
 	"parley/conversation"
@@ -25,16 +26,16 @@ func CredentialOf(c *fiber.Ctx) service.Credential {
 	return credential
 }
 
-// authenticated lets a request through whose credential is good for scope.
-func (s *API) authenticated(scope string) fiber.Handler {
+// authenticated lets a request through whose credential has one of the scopes.
+func (s *API) authenticated(scopes ...string) fiber.Handler {
 	return func(c *fiber.Ctx) error {
 		who, err := s.Auth.Authenticate(c.UserContext(), CredentialOf(c))
 		if err != nil {
 			s.Log.Warn("authentication failed", "address", c.IP(), "code", string(s.Refusal(err).Code), "route", c.Path())
 			return err
 		}
-		if !who.May(scope) {
-			return conversation.Errorf(conversation.Forbidden, "this needs the scope %s", scope)
+		if !slices.ContainsFunc(scopes, who.May) {
+			return conversation.Errorf(conversation.Forbidden, "this needs the scope %s", strings.Join(scopes, " or "))
 		}
 		c.Locals(localPrincipal, who)
 		return c.Next()

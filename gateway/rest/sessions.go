@@ -106,7 +106,11 @@ func (s *API) showSession(c *fiber.Ctx, key conversation.SessionKey) error {
 	who := principal(c)
 	ctx, cancel := s.deadline()
 	defer cancel()
-	v, err := s.view(ctx, key, who.User)
+	as, err := s.ReadsAs(ctx, who, key)
+	if err != nil {
+		return err
+	}
+	v, err := s.view(ctx, key, as)
 	if err != nil {
 		return err
 	}

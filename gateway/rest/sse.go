@@ -52,7 +52,7 @@ func (s *API) stream(c *fiber.Ctx) error {
 		return conversation.Errorf(conversation.Overloaded, "there are too many streams open")
 	}
 	who := principal(c)
-	sub, err := s.subscribe(fanout.Options{Key: key, As: who.User, Redact: who.Redact(), Drafts: true, Since: since, FromNow: !resumes})
+	sub, err := s.subscribe(who, fanout.Options{Key: key, Redact: who.Redact(), Drafts: true, Since: since, FromNow: !resumes})
 	if err != nil {
 		return err
 	}
@@ -91,10 +91,13 @@ func (s *API) stream(c *fiber.Ctx) error {
 }
 
 // subscribe follows a session, within the time that a request has.
-func (s *API) subscribe(o fanout.Options) (*fanout.Subscription, error) {
+func (s *API) subscribe(who *service.Principal, o fanout.Options) (sub *fanout.Subscription, err error) {
 	ctx, cancel := s.deadline()
 	defer cancel()
-	sub, _, err := s.Hub.Subscribe(ctx, s.Sessions, s.Limits, o)
+	if o.As, err = s.ReadsAs(ctx, who, o.Key); err != nil {
+		return nil, err
+	}
+	sub, _, err = s.Hub.Subscribe(ctx, s.Sessions, s.Limits, o)
 	if err != nil && ctx.Err() != nil {
 		err = errNoAnswer
 	}

@@ -26,6 +26,18 @@ type Principal struct {
 // May is true when the principal has the scope.
 func (p *Principal) May(scope string) bool { return slices.Contains(p.Scopes, scope) }
 
+// sees is true when the principal may see a session as a user of the server: it is
+// theirs or the tenant's.
+func (p *Principal) sees(row conversation.Summary) bool {
+	return p.May(ScopeChat) && (row.Owner == p.User || row.Access == conversation.AccessTenant)
+}
+
+// serves is true when the principal is a runtime and the session one of those that
+// runtimes answer.
+func (p *Principal) serves(row conversation.Summary) bool {
+	return p.May(ScopeRuntime) && row.Agent.Outside()
+}
+
 // Redact is true when calls' arguments and results must not be shown.
 func (p *Principal) Redact() bool { return !p.May(ScopeReadTools) }
 

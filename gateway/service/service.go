@@ -120,7 +120,7 @@ func Writable(key conversation.SessionKey) *conversation.Error {
 	return nil
 }
 
-// Visible is the summary of a session that p may see; of a sub-session it is the
+// Visible is the summary of a session that p may read; of a sub-session it is the
 // root that decides.
 func (s *Services) Visible(ctx context.Context, p *Principal, key conversation.SessionKey) (conversation.Summary, error) {
 	root := conversation.SessionKey{Tenant: key.Tenant, Session: key.Session.Root()}
@@ -128,13 +128,38 @@ func (s *Services) Visible(ctx context.Context, p *Principal, key conversation.S
 	if err != nil {
 		return row, err
 	}
-	if row.Owner != p.User && row.Access != conversation.AccessTenant {
+	if !p.sees(row) && !p.serves(row) {
 		return row, ErrNoSession
 	}
 	if root != key {
 		return s.Sessions.Summary(ctx, key)
 	}
 	return row, nil
+}
+
+// ReadsAs is the user as whom the engine lets p read a session: p's own, or "",
+// who sees everything, for a runtime in a session of runtimes. Whether p's own
+// user may see it is left to the engine.
+func (s *Services) ReadsAs(ctx context.Context, p *Principal, key conversation.SessionKey) (conversation.UserID, error) {
+	if !p.May(ScopeRuntime) {
+		return p.User, nil
+	}
+	row, err := s.Visible(ctx, p, key)
+	if err != nil || p.sees(row) {
+		return p.User, err
+	}
+	return "", nil
+}
+
+// WritesAs is the user as whom the engine lets a runtime write to a session: any
+// session of runtimes in its tenant is its business. Of the others it may write to
+// those that it may see as a user, where what it says is kept apart.
+func (s *Services) WritesAs(ctx context.Context, p *Principal, key conversation.SessionKey) (conversation.UserID, error) {
+	row, err := s.Visible(ctx, p, key)
+	if err != nil || !p.serves(row) {
+		return p.User, err
+	}
+	return "", nil
 }
 
 // NewSessionKey is a key for a new session: random, or the same one for the same

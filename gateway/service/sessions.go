@@ -41,3 +41,19 @@ type Sessions interface {
 	// it can.
 	Health() error
 }
+
+// Claims is an engine that outside runtimes can claim messages from.
+type Claims interface {
+	// Claim hands messages that wait for an outside runtime to one, durably. If
+	// there are none it waits for some, for ClaimRequest.Wait at most, and then
+	// returns none; when ctx ends before that, it returns the context's error.
+	Claim(ctx context.Context, r conversation.ClaimRequest) ([]conversation.HandedOut, error)
+}
+
+// Claim hands messages to an outside runtime.
+func (s *Services) Claim(ctx context.Context, r conversation.ClaimRequest) ([]conversation.HandedOut, error) {
+	if engine, ok := s.Sessions.(Claims); ok {
+		return engine.Claim(ctx, r)
+	}
+	return nil, conversation.Errorf(conversation.Unavailable, "this server hands out no messages")
+}

@@ -125,10 +125,6 @@ func (c *handler) ping(p responder, _ conversation.SessionKey, data []byte) {
 }
 
 func (c *handler) create(p responder, _ conversation.SessionKey, data []byte) {
-	if !c.who.May(service.ScopeChat) {
-		p.fail(conversation.Errorf(conversation.Forbidden, "this needs the scope %s", service.ScopeChat))
-		return
-	}
 	d, bad := protocol.ReadCreate(data)
 	if bad != nil {
 		p.fail(bad)

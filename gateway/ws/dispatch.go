@@ -2,7 +2,9 @@ package ws
 
 import (
 	"context"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,6 +34,7 @@ type handler struct {
 	who        *service.Principal // nil before hello; only the reader changes it
 	caps       protocol.Hello
 	expires    atomic.Int64 // unix milliseconds; 0 = never
+	claiming   atomic.Bool  // a claim waits
 
 	mu      sync.Mutex
 	follows map[conversation.SessionKey]*fanout.Subscription
@@ -104,12 +107,12 @@ func (c *handler) handle(b []byte) {
 		p.fail(protocol.Missing("id"))
 		return
 	}
-	if !do.session {
-		do.run(c, p, conversation.SessionKey{}, cmd.Data)
+	if bad := do.permit(c.who); bad != nil {
+		p.fail(bad)
 		return
 	}
-	if !c.who.May(service.ScopeChat) {
-		p.fail(conversation.Errorf(conversation.Forbidden, "this needs the scope %s", service.ScopeChat))
+	if !do.session {
+		do.run(c, p, conversation.SessionKey{}, cmd.Data)
 		return
 	}
 	key, bad := service.SessionKey(c.who.Tenant, cmd.Session)
@@ -125,27 +128,44 @@ func (c *handler) handle(b []byte) {
 
 // commandRule is a row of the protocol's table of commands.
 type commandRule struct {
-	session bool // names a session
-	writes  bool // changes it
-	silent  bool // needs no id and gets no answer then, whatever comes of it
+	scopes  []string // one of them is needed; nil = none
+	session bool     // names a session
+	writes  bool     // changes it
+	silent  bool     // needs no id and gets no answer then, whatever comes of it
 	run     func(c *handler, p responder, key conversation.SessionKey, data []byte)
 }
+
+// permit refuses a command that needs a scope which who does not have.
+func (do commandRule) permit(who *service.Principal) *conversation.Error {
+	if do.scopes == nil || slices.ContainsFunc(do.scopes, who.May) {
+		return nil
+	}
+	return conversation.Errorf(conversation.Forbidden, "this needs the scope %s", strings.Join(do.scopes, " or "))
+}
+
+// The scopes that commands need.
+var (
+	chat    = []string{service.ScopeChat}
+	runtime = []string{service.ScopeRuntime}
+	reader  = []string{service.ScopeChat, service.ScopeRuntime}
+)
 
 // commandTable is the protocol's table of commands. It is never changed.
 var commandTable = map[string]commandRule{
 	"hello":    {run: (*handler).hello},
-	"create":   {run: (*handler).create},
-	"follow":   {run: (*handler).follow, session: true},
-	"unfollow": {run: (*handler).unfollow, session: true},
-	"send":     {run: (*handler).send, session: true, writes: true},
-	"answer":   {run: (*handler).answerQuestion, session: true, writes: true},
-	"edit":     {run: (*handler).edit, session: true, writes: true},
-	"withdraw": {run: (*handler).withdraw, session: true, writes: true},
-	"move":     {run: (*handler).move, session: true, writes: true},
-	"cancel":   {run: (*handler).cancel, session: true, writes: true},
-	"policy":   {run: (*handler).policy, session: true, writes: true},
-	"seen":     {run: (*handler).seen, session: true, silent: true},
-	"typing":   {run: (*handler).typing, session: true, silent: true},
+	"create":   {scopes: chat, run: (*handler).create},
+	"follow":   {scopes: reader, run: (*handler).follow, session: true},
+	"unfollow": {scopes: reader, run: (*handler).unfollow, session: true},
+	"send":     {scopes: chat, run: (*handler).send, session: true, writes: true},
+	"answer":   {scopes: chat, run: (*handler).answerQuestion, session: true, writes: true},
+	"edit":     {scopes: chat, run: (*handler).edit, session: true, writes: true},
+	"withdraw": {scopes: chat, run: (*handler).withdraw, session: true, writes: true},
+	"move":     {scopes: chat, run: (*handler).move, session: true, writes: true},
+	"cancel":   {scopes: chat, run: (*handler).cancel, session: true, writes: true},
+	"policy":   {scopes: chat, run: (*handler).policy, session: true, writes: true},
+	"claim":    {scopes: runtime, run: (*handler).claim},
+	"seen":     {scopes: chat, run: (*handler).seen, session: true, silent: true},
+	"typing":   {scopes: chat, run: (*handler).typing, session: true, silent: true},
 	"refresh":  {run: (*handler).refresh},
 	"ping":     {run: (*handler).ping},
 }

@@ -19,7 +19,12 @@ func (c *handler) follow(p responder, key conversation.SessionKey, data []byte) 
 		p.fail(bad)
 		return
 	}
-	f := c.out.NewSubscription(fanout.Options{Key: key, As: c.who.User, Redact: c.who.Redact(), Drafts: c.caps.Deltas})
+	as, err := c.ReadsAs(c.ctx, c.who, key)
+	if err != nil {
+		p.fail(err)
+		return
+	}
+	f := c.out.NewSubscription(fanout.Options{Key: key, As: as, Redact: c.who.Redact(), Drafts: c.caps.Deltas})
 	previous, bad := c.addFollow(f)
 	if bad != nil {
 		p.fail(bad)
