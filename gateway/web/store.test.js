@@ -32,7 +32,7 @@ function screen(v) {
   const waiting = waitingMessages(v);
   if (waiting.length) out.push(`waiting: ${waiting.map((m) => m.text).join(' | ')}`);
   const w = working(v);
-  if (w) out.push(`${w.state}: ${w.text}`);
+  if (w) out.push(`${w.state}: ${w.text}${w.sign ? `, last sign ${w.sign.slice(11, 19)}` : ''}`);
   if (v.typing.size) out.push(`typing: ${[...v.typing.keys()].join(', ')}`);
   if (v.gone) out.push(`gone: ${v.gone}`);
   return out;

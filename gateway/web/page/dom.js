@@ -92,6 +92,12 @@ export function time(ts) {
   return h('time', { datetime: ts, title: t.toLocaleString() }, text);
 }
 
+/** The time of day, to the second. */
+export function clock(ts) {
+  const t = new Date(ts);
+  return Number.isNaN(t.getTime()) ? '' : t.toLocaleTimeString([], { hour: '2-digit', minute: '2-digit', second: '2-digit' });
+}
+
 /** 950 -> "0.9 s", 65000 -> "1 min 5 s". */
 export function duration(ms) {
   if (!(ms >= 0)) return '';

@@ -2,7 +2,7 @@
 // where that spares a screen reader the same words twice.
 
 import { composer } from './composer.js';
-import { duration, h, iconButton, reconcile, time } from './dom.js';
+import { clock, duration, h, iconButton, reconcile, time } from './dom.js';
 import { render as formatted } from './format.js';
 import { activitySummary, became, excerpt, outcome, visibleRows, waitingMessages, working } from './store.js';
 
@@ -134,7 +134,7 @@ export class Conversation {
     const show = w && w.state !== 'awaiting' ? w : null;
     this.working.hidden = !show;
     this.working.dataset.state = show ? show.state : '';
-    const text = show ? show.text : '';
+    const text = !show ? '' : show.sign ? `${show.text}, last sign ${clock(show.sign)}` : show.text;
     if (text !== this.indicatorText) { this.workingText.textContent = text; this.indicatorText = text; }
   }
 

@@ -26,6 +26,7 @@ export function emptyView(session, me = '') {
     messages: new Map(),   // message id -> {key, text, author, disposition, state}
     waiting: [],           // ids of accepted messages that no model call has seen, in their order
     tasks: new Map(),      // open tasks
+    runtimes: new Map(),   // open task -> what the outside runtime that has it said last
     calls: new Map(),      // open tool calls and delegations
     lines: [],             // activity since the last bubble of its task
     drafts: new Map(),     // texts of open steps while they stream
@@ -51,7 +52,7 @@ function fork(v) {
   return {
     ...v,
     order: v.order.slice(), waiting: v.waiting.slice(), lines: v.lines.slice(), frames: v.frames.slice(),
-    rows: new Map(v.rows), messages: new Map(v.messages), tasks: new Map(v.tasks), calls: new Map(v.calls),
+    rows: new Map(v.rows), messages: new Map(v.messages), tasks: new Map(v.tasks), runtimes: new Map(v.runtimes), calls: new Map(v.calls),
     drafts: new Map(v.drafts), typing: new Map(v.typing), pending: new Map(v.pending),
   };
 }
@@ -131,6 +132,7 @@ const durable = {
     const was = v.tasks.get(id);
     if (ENDED.has(now)) {
       v.tasks.delete(id);
+      v.runtimes.delete(id);
       settle(v, f, id, now, d, was);
     } else {
       v.tasks.set(id, { ...(was || { task: id, cancelling: false }), status: now, trigger: d.trigger || was?.trigger, since: f.ts });
@@ -192,6 +194,15 @@ const durable = {
     line(v, f, { id: d.delegation, kind: 'delegation', name: d.agent, text: d.objective, status: 'running', sub: d.session || '' });
   },
   delegation_finished(v, f, d) { finishCall(v, f, d, d.delegation, 'delegation'); },
+
+  runtime_status(v, f, d) {
+    const name = d.runtime ? `Runtime ${excerpt(d.runtime, 40)}` : 'The runtime';
+    const failed = d.status === 'failed';
+    setState(v, d.message, 'read');
+    v.runtimes.set(f.task || '', { name, failed, sign: f.ts });
+    if (failed) line(v, f, { id: `r${f.seq}`, kind: 'runtime', name, status: 'error', text: d.error || 'it gave no sign of life in time' });
+    else if (d.status === 'handed_out' && d.generation > 1) line(v, f, { id: `r${f.seq}`, kind: 'runtime', name, status: 'note', text: 'the message was handed out again' });
+  },
 
   coverage_nudge(v, f, d) {
     const n = (d.messages || []).length;
@@ -299,6 +310,7 @@ const local = {
     for (const [id, m] of v.messages) if (!fresh.messages.has(id)) fresh.messages.set(id, m);
     v.first = fresh.first;
     v.order = fresh.order; v.rows = fresh.rows; v.messages = fresh.messages; v.lines = fresh.lines; v.frames = fresh.frames;
+    v.runtimes = fresh.runtimes;
   },
   '@send'(v, f) {
     v.pending.set(f.client_msg_id, {
@@ -388,6 +400,8 @@ function questionQuote(v, id) {
 function part(v, f, d, final) {
   const key = `p:${d.message}`;
   if (d.draft) v.drafts.delete(d.draft);
+  const runtime = v.runtimes.get(f.task || '');
+  if (runtime && !runtime.failed) v.runtimes.set(f.task, { ...runtime, sign: f.ts });
   if (v.rows.has(key)) {
     // Promoted: the part was shown before and is the final answer now.
     change(v, key, { final, kind: d.kind || '', promoted: !!d.promoted, text: d.text });
@@ -544,13 +558,22 @@ export function working(v) {
       const text = calls.map((c) => (c.kind === 'delegation' ? `${c.name} is working` : `Using ${c.name}`) + (c.note ? ` (${c.note}${c.percent != null ? `, ${c.percent} %` : ''})` : '')).join(' · ');
       return { state: 'working', task: running.task, since: running.since, text };
     }
-    return { state: 'working', task: running.task, since: running.since, text: 'Working' };
+    return { state: 'working', task: running.task, since: running.since, ...outside(v, running) };
   }
   const awaiting = tasks.filter((t) => t.status === 'AWAITING_RESPONSE');
   if (awaiting.length) return { state: 'awaiting', task: awaiting[awaiting.length - 1].task, text: 'Waiting for your answer' };
   const queued = tasks.find((t) => t.status === 'QUEUED');
   if (queued) return { state: 'queued', task: queued.task, text: 'Queued, starts as soon as there is room' };
   return null;
+}
+
+// In a session for outside runtimes: which one has the task, and when it last gave
+// a sign of life. Elsewhere the task just works.
+function outside(v, task) {
+  const runtime = v.runtimes.get(task.task);
+  if (runtime) return runtime.failed ? { text: 'Waiting for another runtime' } : { text: `${runtime.name} is at work`, sign: runtime.sign };
+  const waits = /^outside(:|$)/.test(v.agent) && v.messages.get(task.trigger)?.state === 'queued';
+  return { text: waits ? 'Waiting for a runtime' : 'Working' };
 }
 
 function list(names) { return names.length < 2 ? names.join('') : `${names.slice(0, -1).join(', ')} and ${names[names.length - 1]}`; }
