@@ -154,13 +154,7 @@ func (in inbox) startsAtOnce(body conversation.MessageAccepted) bool {
 	if body.Preempts {
 		return true
 	}
-	next := in.runnable()
-	for _, t := range in.state.Tasks {
-		if t.Status == conversation.TaskAwaiting && !in.awaits(t) {
-			return false // it goes back into the queue, before us
-		}
-	}
-	return next == nil
+	return in.runnable() == nil
 }
 
 // steerTarget is the task that a steer message joins: the RUNNING one, else the
