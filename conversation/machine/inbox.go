@@ -171,7 +171,7 @@ func (s *Session) steerTarget() *state.Task {
 			continue
 		}
 		switch {
-		case t.Status == conversation.TaskQueued && (t.Steer || t.Order == state.OrderReplied):
+		case t.Status == conversation.TaskQueued && (t.Steer || t.Replied):
 			if queued == nil || t.Order > queued.Order {
 				queued = t
 			}

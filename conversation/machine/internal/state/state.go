@@ -66,6 +66,7 @@ type Task struct {
 	Trigger    conversation.MessageID
 	Order      Order     `json:",omitempty"`
 	Steer      bool      `json:",omitempty"` // put into the queue by a steer message: more may join
+	Replied    bool      `json:",omitempty"` // put into the queue by a reply: more may join, wherever it is moved to
 	Collect    bool      `json:",omitempty"` // put into the queue by a collect message: more join until it starts
 	NotBefore  time.Time `json:",omitzero"`  // it does not start before; zero = at once
 	Created    time.Time

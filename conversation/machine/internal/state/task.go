@@ -102,7 +102,7 @@ func (st *State) applyStatus(e conversation.Event, t *Task, b conversation.TaskS
 		st.FreeSince = e.At
 	}
 	if b.Old == conversation.TaskAwaiting && b.New == conversation.TaskQueued {
-		t.Order = OrderReplied
+		t.Order, t.Replied = OrderReplied, true
 	}
 	t.Status, t.Updated, t.Last = b.New, e.At, e.Seq
 	if !b.New.Ended() {
