@@ -55,6 +55,7 @@ func (st *State) applyPart(e conversation.Event, t *Task, p conversation.Part, p
 	}
 	if m := t.Message(t.Trigger); m != nil && m.Read == 0 && st.Agent == conversation.External {
 		m.Read = e.Seq // no step says so where none of our models runs: its runtime has begun to answer it
+		t.readFirst()
 	}
 	t.NextPart = max(t.NextPart, p.Index+1)
 	t.LastPart = &p

@@ -29,8 +29,7 @@ func (st *State) applyStepStarted(e conversation.Event, t *Task, b conversation.
 				m.Read, m.ReadBy = e.Seq, b.Step
 			}
 		}
-		// Messages that were read stand before those that wait (kept replies).
-		slices.SortStableFunc(t.Messages, func(a, b *Message) int { return boolOrder(a.Read == 0) - boolOrder(b.Read == 0) })
+		t.readFirst()
 		return
 	}
 	open := t.Step
@@ -47,6 +46,11 @@ func (st *State) applyStepStarted(e conversation.Event, t *Task, b conversation.
 	case conversation.CauseInterrupted:
 		open.Interrupts++
 	}
+}
+
+// readFirst puts the messages that were read before those that wait.
+func (t *Task) readFirst() {
+	slices.SortStableFunc(t.Messages, func(a, b *Message) int { return boolOrder(a.Read == 0) - boolOrder(b.Read == 0) })
 }
 
 func boolOrder(b bool) int {
