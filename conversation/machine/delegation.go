@@ -23,7 +23,7 @@ func (cs calls) delegationDone(c conversation.DelegationDone) {
 func (cs calls) finishDelegation(t *state.Task, c *state.Call, status conversation.CallStatus, summary string, took time.Duration) {
 	for _, q := range slices.Clone(t.Questions) {
 		if q.Asked.Delegation == c.ID {
-			cs.emit(t, conversation.QuestionClosed{Question: q.Asked.Question, Reason: conversation.QuestionCancelled})
+			cs.questions().close(t, q, conversation.QuestionCancelled)
 		}
 	}
 	cs.emit(t, conversation.DelegationFinished{Delegation: c.ID, Status: status, Summary: summary, Took: took})

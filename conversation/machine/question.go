@@ -39,10 +39,16 @@ func (qs questions) ask(t *state.Task, b conversation.Asked) {
 // Rule 4.7.
 func (qs questions) closeQuestions(t *state.Task, why conversation.ClosedReason) {
 	for _, q := range slices.Clone(t.Questions) {
-		qs.emit(t, conversation.QuestionClosed{Question: q.Asked.Question, Reason: why})
-		if q.Own() && qs.state.Key.Session.Depth() > 0 {
-			qs.do(conversation.ReportQuestionClosed{Question: q.Asked.Question, Reason: why})
-		}
+		qs.close(t, q, why)
+	}
+}
+
+// close closes one question without an answer. A sub-session's question is open
+// with its parent too, also one that came from further down.
+func (qs questions) close(t *state.Task, q *state.Question, why conversation.ClosedReason) {
+	qs.emit(t, conversation.QuestionClosed{Question: q.Asked.Question, Reason: why})
+	if qs.state.Key.Session.Depth() > 0 {
+		qs.do(conversation.ReportQuestionClosed{Question: q.Asked.Question, Reason: why})
 	}
 }
 
