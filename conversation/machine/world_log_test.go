@@ -1,0 +1,468 @@
+package machine
+
+import (
+	"fmt"
+	"time"
+
+	"parley/conversation"
+	"parley/conversation/policy"
+)
+
+// judge reads the logs of a world that has come to its end.
+func (w *world) judge() {
+	for _, id := range w.order {
+		n := w.nodes[id]
+		if n.live != nil && (n.live.Standing().HoldsSlot || n.live.Standing().Busy) {
+			w.fatalf("%s: still busy at the end", id)
+		}
+		w.judgeLog(n)
+	}
+}
+
+// logJudge reads the log of one session: what each event may follow, and what
+// must have ended with its task or at the end.
+type logJudge struct {
+	*world
+	n         *node
+	policy    policy.Policy // in force at this event
+	own       conversation.Overrides
+	agent     conversation.AgentName
+	messages  map[conversation.MessageID]*messageLog
+	questions map[conversation.QuestionID]*questionLog
+	calls     map[conversation.CallID]conversation.TaskID // open
+	tasks     map[conversation.TaskID]*taskLog
+	parts     map[conversation.SourceID]conversation.PartIndex
+	clients   map[conversation.Key]bool
+	waiting   int // accepted, unread and unresolved
+	last      time.Time
+}
+
+type messageLog struct {
+	accepted conversation.MessageAccepted
+	read     bool
+	how      conversation.Resolution
+}
+
+type questionLog struct {
+	conversation.Asked
+	task   conversation.TaskID
+	closed bool
+}
+
+type taskLog struct {
+	trigger   conversation.MessageID
+	status    conversation.TaskStatus
+	row       conversation.TaskStatus
+	responses int
+	shown     bool
+	openStep  bool
+	step      attempts
+	steps     int  // from the last one on that read a message or an answer from outside
+	answered  bool // a question of its own, since its last step
+	news      bool // a result, an answer or a nudge has come since the last step
+	silent    bool // the last answer had nothing in it
+	retries   int  // steps that such answers led to, in a row
+	nudges    int
+}
+
+// attempts of a step after its first, by cause.
+type attempts map[conversation.Cause]int
+
+func (w *world) judgeLog(n *node) {
+	j := logJudge{
+		world: w, n: n, policy: w.rules.Policy,
+		messages: map[conversation.MessageID]*messageLog{}, questions: map[conversation.QuestionID]*questionLog{},
+		calls: map[conversation.CallID]conversation.TaskID{}, tasks: map[conversation.TaskID]*taskLog{},
+		parts: map[conversation.SourceID]conversation.PartIndex{}, clients: map[conversation.Key]bool{},
+	}
+	for i, e := range n.durable {
+		if e.Seq != conversation.Seq(i+1) {
+			w.fatalf("%s: seq %d at place %d", n.id, e.Seq, i+1)
+		}
+		j.event(e)
+	}
+	for m, log := range j.messages {
+		if log.how == 0 {
+			w.fatalf("%s: %s was never resolved", n.id, m)
+		}
+	}
+	for id, t := range j.tasks {
+		if !t.status.Ended() {
+			w.fatalf("%s: task %s ended up %s", n.id, id, t.status)
+		}
+		if row := n.rows[id]; row.Status != t.status || row.Trigger != t.trigger {
+			w.fatalf("%s: task %s ended %s, trigger %s, and its row is %+v", n.id, id, t.status, t.trigger, row)
+		}
+	}
+	if n.id.Depth() > 0 && len(j.tasks) > 1 {
+		w.fatalf("%s: %d tasks in a sub-session", n.id, len(j.tasks))
+	}
+	if depth := n.id.Depth(); depth > w.rules.Policy.MaxDepth {
+		w.fatalf("%s is %d deep", n.id, depth)
+	}
+}
+
+func (j *logJudge) failf(e conversation.Event, format string, args ...any) {
+	j.t.Helper()
+	j.fatalf("%s: event %d: %s", j.n.id, e.Seq, fmt.Sprintf(format, args...))
+}
+
+func (j *logJudge) event(e conversation.Event) {
+	if e.At.Before(j.last) {
+		j.failf(e, "time goes back")
+	}
+	j.last = e.At
+	for _, k := range conversation.Keys([]conversation.Event{e}) {
+		if j.clients[k.Key] {
+			j.failf(e, "%v twice", k.Key)
+		}
+		j.clients[k.Key] = true
+	}
+	j.met.event(j, e)
+	t := j.tasks[e.Task]
+	if t != nil && t.status.Ended() {
+		j.failf(e, "it belongs to a task that has ended")
+	}
+	switch b := e.Body.(type) {
+	case conversation.SessionCreated:
+		j.agent, j.own = b.Agent, b.Policy
+		j.policies()
+	case conversation.SessionUpdated:
+		j.updated(b)
+	case conversation.MessageAccepted:
+		j.accepted(e, b)
+	case conversation.MessageWithdrawn:
+		if b.NewTrigger != "" {
+			t.trigger = b.NewTrigger
+		}
+	case conversation.MessageResolved:
+		j.resolved(e, b)
+	case conversation.TaskStatusChanged:
+		j.status(e, t, b)
+	case conversation.StepStarted:
+		j.stepStarted(e, t, b)
+	case conversation.StepFinished:
+		t.openStep, t.silent = false, b.Outcome == conversation.StepOK && len(b.Items) == 0
+		if !t.silent {
+			t.retries = 0
+		}
+	case conversation.CoverageNudge:
+		j.nudged(e, t, b)
+	case conversation.PartialResponse, conversation.Response:
+		j.part(e, t)
+	case conversation.Asked:
+		if j.questions[b.Question] != nil {
+			j.failf(e, "%s is asked twice", b.Question)
+		}
+		j.questions[b.Question] = &questionLog{Asked: b, task: e.Task}
+	case conversation.QuestionAnswered:
+		j.answeredQuestion(e, b)
+	case conversation.QuestionClosed:
+		j.tasks[j.closeQuestion(e, b.Question).task].news = true
+	default:
+		j.call(e)
+	}
+}
+
+func (j *logJudge) updated(b conversation.SessionUpdated) {
+	next := conversation.Overrides{}
+	for key, value := range j.own {
+		next[key] = value
+	}
+	for key, value := range b.Policy {
+		next[key] = value
+		if string(value) == "null" {
+			delete(next, key)
+		}
+	}
+	j.own = next
+	j.policies()
+}
+
+func (j *logJudge) policies() {
+	p, err := j.rules.Policy.With(j.own)
+	if err != nil {
+		j.fatalf("%s: %v", j.n.id, err)
+	}
+	j.policy = p
+}
+
+func (j *logJudge) accepted(e conversation.Event, b conversation.MessageAccepted) {
+	j.messages[b.Message] = &messageLog{accepted: b}
+	if b.Disposition == conversation.Answered {
+		return
+	}
+	if j.n.id.Depth() == 0 && j.policy.MaxQueued > 0 && j.waiting >= j.policy.MaxQueued {
+		j.failf(e, "%d messages wait already", j.waiting)
+	}
+	j.waiting++
+	if b.Disposition != conversation.Joined {
+		j.tasks[e.Task] = &taskLog{trigger: b.Message, status: conversation.TaskQueued}
+	}
+}
+
+func (j *logJudge) resolved(e conversation.Event, b conversation.MessageResolved) {
+	m := j.messages[b.Message]
+	if m == nil {
+		j.failf(e, "%s is resolved before it was accepted", b.Message)
+	}
+	if m.how != 0 {
+		j.failf(e, "%s is resolved twice: %s and %s", b.Message, m.how, b.How)
+	}
+	m.how = b.How
+	direct := m.accepted.Disposition == conversation.Answered
+	if !m.read && !direct {
+		j.waiting--
+	}
+	switch b.How {
+	case conversation.ResolvedAnswered, conversation.ResolvedUnanswered, conversation.ResolvedDismissed:
+		if !m.read && j.n.id.Depth() == 0 {
+			j.failf(e, "%s is %s unread", b.Message, b.How)
+		}
+	case conversation.ResolvedWithdrawn:
+		if m.read {
+			j.failf(e, "%s is withdrawn after it was read", b.Message)
+		}
+	case conversation.ResolvedMerged:
+		if !m.read && !direct && !m.accepted.Deferred {
+			j.failf(e, "%s is merged unread", b.Message)
+		}
+	}
+	if b.Question == "" {
+		return
+	}
+	q := j.questions[b.Question]
+	if q == nil || !q.closed {
+		j.failf(e, "%s is merged with %s, which is open", b.Message, b.Question)
+	}
+	if q.Approval != nil && !direct {
+		j.failf(e, "%s, which nobody gave as an answer, decides about a call", b.Message)
+	}
+}
+
+func (j *logJudge) status(e conversation.Event, t *taskLog, b conversation.TaskStatusChanged) {
+	if b.Old == 0 {
+		j.tasks[e.Task] = &taskLog{trigger: b.Trigger, status: conversation.TaskQueued}
+		for _, m := range b.Messages {
+			if j.messages[m].read || j.messages[m].how != 0 {
+				j.failf(e, "%s is a leftover and was read, or has ended", m)
+			}
+		}
+		return
+	}
+	if t.status != b.Old {
+		j.failf(e, "task %s goes from %s, but is %s", e.Task, b.Old, t.status)
+	}
+	t.status = b.New
+	if b.New.Ended() {
+		j.ended(e, t, b)
+	}
+}
+
+func (j *logJudge) ended(e conversation.Event, t *taskLog, b conversation.TaskStatusChanged) {
+	for id, q := range j.questions {
+		if q.task == e.Task && !q.closed {
+			j.failf(e, "task %s ended with question %s open", e.Task, id)
+		}
+	}
+	for c, owner := range j.calls {
+		if owner == e.Task {
+			j.failf(e, "task %s ended with call %s open", e.Task, c)
+		}
+	}
+	want := 0
+	if b.New == conversation.TaskError || b.New == conversation.TaskComplete && t.shown {
+		want = 1
+	}
+	if t.responses != want {
+		j.failf(e, "task %s ended %s with %d responses instead of %d", e.Task, b.New, t.responses, want)
+	}
+	if t.openStep {
+		j.failf(e, "task %s ended with an open step", e.Task)
+	}
+}
+
+// maxSteps is the limit that holds for this session's agent now.
+func (j *logJudge) maxSteps() int {
+	if p := j.rules.Agents[j.agent]; p.MaxSteps > 0 {
+		return p.MaxSteps
+	}
+	return j.policy.MaxSteps
+}
+
+func (j *logJudge) stepStarted(e conversation.Event, t *taskLog, b conversation.StepStarted) {
+	if b.Attempt == 1 {
+		j.stepOpens(e, t, b)
+		return
+	}
+	if !t.openStep {
+		j.failf(e, "attempt %d of a step that is not open", b.Attempt)
+	}
+	t.step[b.Cause]++
+	if n := t.step[conversation.CauseError]; n >= max(1, j.policy.MaxAttempts) && b.Cause == conversation.CauseError {
+		j.failf(e, "%d attempts after failures", n)
+	}
+	if n := t.step[conversation.CauseInterrupted]; n > j.policy.MaxInterrupts {
+		j.failf(e, "%d attempts after interrupts", n)
+	}
+}
+
+func (j *logJudge) stepOpens(e conversation.Event, t *taskLog, b conversation.StepStarted) {
+	if t.openStep {
+		j.failf(e, "two open steps")
+	}
+	t.openStep, t.step = true, attempts{}
+	if t.steps++; len(b.Read) > 0 || t.answered {
+		t.steps = 1
+	}
+	t.answered = false
+	limit := j.maxSteps()
+	if b.WrapUp {
+		limit++
+		if len(b.Read) > 0 {
+			j.failf(e, "a wrap-up reads %v", b.Read)
+		}
+	}
+	if t.steps > limit && !j.changed("task.max_steps") {
+		j.failf(e, "%d steps, the limit is %d", t.steps, j.maxSteps())
+	}
+	if t.silent && !t.news && !b.WrapUp && len(b.Read) == 0 {
+		if t.retries++; t.retries > 3 || j.policy.EmptyAnswer != policy.EmptyRetry {
+			j.failf(e, "asked again, for the %d. time, after an empty answer", t.retries)
+		}
+	}
+	t.news = false
+	for _, id := range b.Read {
+		m := j.messages[id]
+		if m.read || m.how != 0 {
+			j.failf(e, "%s is read again, or after its end", id)
+		}
+		m.read = true
+		j.waiting--
+	}
+}
+
+// changed is true when the session itself has said a policy of its own at any
+// time: what counts across events is judged by one value alone.
+func (j *logJudge) changed(key string) bool {
+	for _, e := range j.n.durable {
+		if b, ok := e.Body.(conversation.SessionUpdated); ok && b.Policy[key] != nil {
+			return true
+		}
+	}
+	return false
+}
+
+func (j *logJudge) nudged(e conversation.Event, t *taskLog, b conversation.CoverageNudge) {
+	t.nudges++
+	t.news = true
+	if t.nudges > j.policy.MaxNudges && !j.changed("coverage.max_nudges") {
+		j.failf(e, "nudge %d of at most %d", t.nudges, j.policy.MaxNudges)
+	}
+	if j.n.id.Depth() > 0 {
+		j.failf(e, "a delegate is nudged")
+	}
+	for _, id := range b.Messages {
+		if m := j.messages[id]; !m.read || m.how != 0 {
+			j.failf(e, "the nudge names %s, which is not open", id)
+		}
+	}
+}
+
+func partOf(b conversation.EventBody) (p conversation.Part, ok bool) {
+	switch b := b.(type) {
+	case conversation.PartialResponse:
+		return b.Part, true
+	case conversation.Response:
+		return b.Part, !b.Promoted
+	}
+	return p, false
+}
+
+func (j *logJudge) part(e conversation.Event, t *taskLog) {
+	if t != nil {
+		t.shown = true
+		if _, response := e.Body.(conversation.Response); response {
+			t.responses++
+		}
+	}
+	p, once := partOf(e.Body)
+	if !once || p.Source == "" {
+		return
+	}
+	if p.Index != j.parts[p.Source] {
+		j.failf(e, "part %d of %s comes after %d parts", p.Index, p.Source, j.parts[p.Source])
+	}
+	j.parts[p.Source]++
+	if m := j.messages[conversation.MessageID(p.Source)]; m != nil && j.agent == conversation.External && !m.read && m.how == 0 {
+		m.read = true // no step says so: its runtime has begun to answer it
+		j.waiting--
+	}
+	if m := j.messages[p.InReplyTo]; p.InReplyTo != "" && (m == nil || !m.read) {
+		j.failf(e, "a part answers %s, which nothing has read", p.InReplyTo)
+	}
+}
+
+func (j *logJudge) answeredQuestion(e conversation.Event, b conversation.QuestionAnswered) {
+	q := j.closeQuestion(e, b.Question)
+	t, from := j.tasks[q.task], j.messages[b.Message]
+	t.news = true
+	t.answered = t.answered || from != nil && !from.read && q.Delegation == ""
+	switch m := j.messages[b.Message]; {
+	case b.Message == "":
+		if q.Default == nil || b.Text != *q.Default {
+			j.failf(e, "%s is answered by nobody", b.Question)
+		}
+	case q.Approval != nil && m.accepted.Disposition != conversation.Answered:
+		j.failf(e, "the call of %s is allowed by %s, which is no answer", b.Question, b.Message)
+	case !m.read && m.accepted.Disposition != conversation.Answered && !m.accepted.Deferred:
+		j.failf(e, "%s is answered by %s, which nothing has read", b.Question, b.Message)
+	}
+}
+
+func (j *logJudge) closeQuestion(e conversation.Event, id conversation.QuestionID) *questionLog {
+	q := j.questions[id]
+	if q == nil || q.closed {
+		j.failf(e, "%s is not open", id)
+	}
+	q.closed = true
+	return q
+}
+
+// call reads the events of tools and delegations.
+func (j *logJudge) call(e conversation.Event) {
+	end := func(id conversation.CallID) {
+		if _, open := j.calls[id]; !open {
+			j.failf(e, "the call %s is not open", id)
+		}
+		j.tasks[e.Task].news = true
+		delete(j.calls, id)
+	}
+	switch b := e.Body.(type) {
+	case conversation.ToolStarted:
+		j.calls[b.Call] = e.Task
+	case conversation.ToolFinished:
+		if b.Status == conversation.CallDenied || b.Status == conversation.CallCancelled {
+			delete(j.calls, b.Call) // it may have waited for its approval
+			j.tasks[e.Task].news = true
+			return
+		}
+		end(b.Call)
+	case conversation.DelegationStarted:
+		j.calls[b.Delegation] = e.Task
+		n := 0
+		for id, owner := range j.calls {
+			if id[0] == 'd' && owner == e.Task {
+				n++
+			}
+		}
+		if n > j.policy.MaxParallel {
+			j.failf(e, "%d delegations of %s at once", n, e.Task)
+		}
+		if j.n.id.Depth()+1 > j.policy.MaxDepth {
+			j.failf(e, "a delegation at depth %d", j.n.id.Depth()+1)
+		}
+	case conversation.DelegationFinished:
+		end(b.Delegation)
+	}
+}
