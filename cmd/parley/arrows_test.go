@@ -130,7 +130,7 @@ var testArrows = map[string][]string{
 	"gateway":                          {"conversation/policy", "conversation/machine/machinetest", "gateway/gatewaytest", "gateway/web"},
 	"models/*":                         {"conversation/policy", "conversation/machine/machinetest", "models/modelstest", "persistence/persistencetest"},
 	"tools/*":                          {"tools/toolstest"},
-	"conversation/machine":             {"conversation/transcript", "conversation/readmodel"},
+	"conversation/machine":             {"conversation/transcript", "conversation/readmodel", "conversation/wire"},
 	"conversation/machine/machinetest": {"persistence/persistencetest"},
 	"gateway/*":                        {"conversation/policy", "gateway/gatewaytest"},
 	"gateway/gatewaytest/chat":         {"gateway/gatewaytest"},

@@ -197,6 +197,11 @@ func (w *scene) run(out *strings.Builder, line string) {
 			a.MaxSteps, _ = strconv.Atoi(opts["max_steps"])
 			w.rules.Agents[conversation.Coordinator] = a
 		}
+		if opts["tools"] != "" {
+			a := w.rules.Agents[conversation.Coordinator]
+			a.Tools = strings.Split(opts["tools"], ",")
+			w.rules.Agents[conversation.Coordinator] = a
+		}
 		if i, ok := byName[policy.Coverage](opts["coverage"]); ok {
 			a, c := w.rules.Agents[conversation.Coordinator], policy.Coverage(i)
 			a.Coverage = &c

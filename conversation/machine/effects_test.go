@@ -1,0 +1,29 @@
+package machine
+
+import (
+	"testing"
+	"time"
+
+	"parley/conversation"
+)
+
+// A clock that is set back brings the time of an attempt a second time. Its model
+// is asked once.
+func TestClockSetBackAsksOnce(t *testing.T) {
+	w := script(t, "create", `send a "one"`, "fail unavailable")
+	asked := 0
+	tick := func(after time.Duration) {
+		w.s.Decide(conversation.Inputs{At: w.now.Add(after), Slot: true}, conversation.Tick{})
+		for _, e := range w.s.Durable(w.s.Head()) {
+			if ask, ok := e.(conversation.AskModel); ok && ask.Attempt == 2 {
+				asked++
+			}
+		}
+	}
+	for _, after := range []time.Duration{0, 2 * time.Second, 100 * time.Millisecond, 3 * time.Second} {
+		tick(after)
+	}
+	if asked != 1 {
+		t.Errorf("the second attempt was handed out %d times, want once", asked)
+	}
+}
