@@ -46,6 +46,18 @@ func (cs calls) finishTool(t *state.Task, c *state.Call, status conversation.Cal
 	cs.emit(t, conversation.ToolFinished{Call: c.ID, Status: status, Summary: summary, Took: took})
 }
 
+// answeredAlready resolves the messages of which the model says that it has answered
+// them: by the last part that there is now.
+// Rule 8.11.
+func (cs calls) answeredAlready(t *state.Task, asked []plan.Call) {
+	if t.LastPart == nil {
+		return
+	}
+	for _, id := range plan.AnsweredBy(asked) {
+		cs.answered(t, id, t.LastPart.Index, conversation.EvidenceNamed)
+	}
+}
+
 // Rule 5.3.
 func (cs calls) toolDone(c conversation.ToolDone) {
 	if t, open := cs.state.Call(c.Call); open != nil && !open.Delegation() && !open.Held {
@@ -134,15 +146,19 @@ func (cs calls) carryOut(t *state.Task, call plan.Call) {
 		cs.emit(t, conversation.ToolStarted{Call: id, Tool: call.Item.Tool, Args: call.Item.Args, Deadline: cs.now, ModelCall: call.Item.ID})
 		cs.emit(t, conversation.ToolFinished{Call: id, Status: conversation.CallError, Summary: "error: " + a.Reason.Error()})
 	case plan.Show:
+		if a.Message == "" {
+			cs.emit(t, partial(cs.said(t, a.Text, "")))
+			return
+		}
 		part := cs.state.NextPart(t, a.Text, a.Message, "")
-		cs.emit(t, conversation.PartialResponse{Part: part})
-		cs.answered(t, a.Message, part.Index)
+		cs.emit(t, partial(part))
+		cs.answered(t, a.Message, part.Index, conversation.EvidenceNamed)
 	case plan.Resolve:
-		cs.resolve(t, a.Message, a.How, nil, "")
+		cs.resolve(t, a.Message, a.How, "")
 	case plan.AnswerQuestion:
 		m := a.Message
 		cs.emit(t, conversation.QuestionAnswered{Question: a.Question, Message: m.ID, Text: m.Text, By: string(m.Author)})
-		cs.resolve(t, m.ID, conversation.ResolvedMerged, nil, a.Question)
+		cs.resolve(t, m.ID, conversation.ResolvedMerged, a.Question)
 	case plan.Ask:
 		cs.questions().ask(t, a.Question)
 	case plan.Delegate:

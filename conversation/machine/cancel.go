@@ -58,7 +58,7 @@ func (d *decision) cancelAgain(t *state.Task, said conversation.TaskCancelling) 
 	}
 	for _, m := range slices.Clone(t.Messages) {
 		if m.Read == 0 {
-			d.resolve(t, m.ID, conversation.ResolvedCancelled, nil, "")
+			d.resolve(t, m.ID, conversation.ResolvedCancelled, "")
 		}
 	}
 }
@@ -128,7 +128,7 @@ func (d *decision) end(t *state.Task) {
 	}
 	for _, m := range slices.Clone(t.Messages) {
 		if m.Read != 0 || !t.Ran() && !m.Deferred || c.Drop && m.Seq < c.Seq || d.state.Key.Session.Depth() > 0 {
-			d.resolve(t, m.ID, how, nil, "")
+			d.resolve(t, m.ID, how, "")
 		}
 	}
 	d.requeue(t)

@@ -50,19 +50,24 @@ type decision struct {
 	out     conversation.Decided
 	effects []conversation.Effect // in their order, releasing ones too
 	pending pending
+	// What the texts of the answer at hand are shown as answers to, if it does not
+	// say so: fixed before anything that it brings is resolved.
+	addressee conversation.MessageID
 }
 
 type (
-	inbox     struct{ *decision } // messages: accepted, edited, moved, taken back
-	questions struct{ *decision } // asked, answered, closed
-	calls     struct{ *decision } // tools and delegations: planned, started, ended
-	outside   struct{ *decision } // tasks that outside runtimes work on
+	inbox       struct{ *decision } // messages: accepted, edited, moved, taken back
+	questions   struct{ *decision } // asked, answered, closed
+	calls       struct{ *decision } // tools and delegations: planned, started, ended
+	obligations struct{ *decision } // messages that were read: answered, nudged for
+	outside     struct{ *decision } // tasks that outside runtimes work on
 )
 
-func (d *decision) inbox() inbox         { return inbox{d} }
-func (d *decision) questions() questions { return questions{d} }
-func (d *decision) calls() calls         { return calls{d} }
-func (d *decision) outside() outside     { return outside{d} }
+func (d *decision) inbox() inbox             { return inbox{d} }
+func (d *decision) questions() questions     { return questions{d} }
+func (d *decision) calls() calls             { return calls{d} }
+func (d *decision) obligations() obligations { return obligations{d} }
+func (d *decision) outside() outside         { return outside{d} }
 
 // command finds the rule for a command. An error refuses it: nothing was decided.
 func (d *decision) command(c conversation.Command) *conversation.Error {

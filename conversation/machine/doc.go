@@ -25,11 +25,12 @@
 //   - step.go, part.go: model calls, and what of their answers is shown
 //   - question.go, intake.go: asking, answering, approving
 //   - call.go, delegation.go, subsession.go: tools, other agents, and being one
-//   - coverage.go: no message is forgotten
+//   - coverage.go: what became of each message, and no message is forgotten
 //   - external.go: sessions that a runtime outside of this server answers
 //   - lifecycle.go: creating, changing, closing a session
 //
-// internal/plan checks what the calls of an answer ask for. Beside
+// internal/plan checks what the calls of an answer ask for, and internal/receipts
+// judges what its texts answer. Beside
 // Decide the shell uses admission.go (before it), effects.go and standing.go (after
 // it), recovery.go and tick.go (after a restart, and when time has passed).
 package machine

@@ -48,7 +48,7 @@ func (d outside) decideAddPart(c conversation.AddPart) *conversation.Error {
 	default:
 		part.InReplyTo = t.Trigger
 		e = d.emit(t, conversation.Response{Part: part})
-		d.resolve(t, t.Trigger, conversation.ResolvedAnswered, &part.Index, "")
+		d.answered(t, t.Trigger, part.Index, conversation.EvidenceNamed)
 		d.finish(t, conversation.ResolvedUnanswered)
 	}
 	d.out.Receipt = conversation.Receipt{Message: part.Message, Seq: e.Seq, PartIndex: part.Index}

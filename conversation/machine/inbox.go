@@ -264,7 +264,7 @@ func (in inbox) decideWithdraw(c conversation.Withdraw) *conversation.Error {
 	}
 	last := t.Trigger == m.ID && !t.Ran() && heir == ""
 	in.emit(t, conversation.MessageWithdrawn{Message: m.ID, NewTrigger: heir})
-	in.resolve(t, m.ID, conversation.ResolvedWithdrawn, nil, "")
+	in.resolve(t, m.ID, conversation.ResolvedWithdrawn, "")
 	if heir != "" {
 		in.noteRow(t, nil)
 	}

@@ -1,9 +1,11 @@
 package machine
 
 import (
+	"slices"
 	"strings"
 
 	"parley/conversation"
+	"parley/conversation/machine/internal/receipts"
 	"parley/conversation/machine/internal/state"
 )
 
@@ -15,6 +17,10 @@ type pending struct {
 	task   *state.Task
 	texts  []pendingText
 	silent bool // the answer was a no-reply sentinel and nothing else
+
+	tried   bool
+	proofs  []receipts.Proof         // what the texts answer, once they were tried
+	covered []conversation.MessageID // what they answer because the answer says so
 }
 
 type pendingText struct {
@@ -23,36 +29,67 @@ type pendingText struct {
 }
 
 // Rule 3.8.
-func (p *pending) take(t *state.Task) ([]pendingText, bool) {
+func (p *pending) take(t *state.Task) pending {
 	if p.task != t {
-		return nil, false
+		return pending{}
 	}
-	texts, silent := p.texts, p.silent
+	taken := *p
 	*p = pending{}
-	return texts, silent
+	return taken
+}
+
+// answers is true for a message that the texts were found to answer.
+func (p *pending) answers(m conversation.MessageID) bool {
+	return slices.ContainsFunc(p.proofs, func(r receipts.Proof) bool { return r.Message == m })
 }
 
 // showPending shows the text of the answer as partial: the task goes on.
 // Rule 3.2.
 func (d *decision) showPending(t *state.Task) progress {
-	texts, _ := d.pending.take(t)
-	for _, p := range texts {
-		d.showText(t, p)
+	p := d.pending.take(t)
+	d.showTexts(t, p, partial)
+	return progress(len(p.texts) > 0)
+}
+
+func partial(p conversation.Part) conversation.EventBody {
+	return conversation.PartialResponse{Part: p}
+}
+func final(p conversation.Part) conversation.EventBody { return conversation.Response{Part: p} }
+
+// showTexts shows the texts of an answer, and decides what they answer. last makes
+// the event of the last one; the others are partial.
+func (d *decision) showTexts(t *state.Task, p pending, last func(conversation.Part) conversation.EventBody) {
+	for i, text := range p.texts {
+		part := d.said(t, text.text, text.draft)
+		if i < len(p.texts)-1 {
+			d.emit(t, partial(part))
+		} else {
+			d.emit(t, last(part))
+			for _, m := range p.covered {
+				d.answered(t, m, part.Index, conversation.EvidenceNamed)
+			}
+		}
+		for _, r := range p.proofs {
+			if r.Item == i {
+				d.answered(t, r.Message, part.Index, r.Evidence)
+			}
+		}
 	}
-	return progress(len(texts) > 0)
 }
 
-// showText shows plain text of an answer as a partial part.
-func (d *decision) showText(t *state.Task, p pendingText) {
-	part := d.state.NextPart(t, p.text, t.ReplyTarget(), p.draft)
-	d.emit(t, conversation.PartialResponse{Part: part})
-	d.answered(t, part.InReplyTo, part.Index)
+// said is the next part of what the model says, without the name of a message: the
+// engine guesses one, for display alone.
+// Rule 3.6.
+func (d *decision) said(t *state.Task, text string, draft conversation.DraftID) conversation.Part {
+	part := d.state.NextPart(t, text, d.addressee, draft)
+	part.Guessed = part.InReplyTo != ""
+	return part
 }
 
-// answered resolves a message that a part names; only the first part does.
-func (d *decision) answered(t *state.Task, id conversation.MessageID, part conversation.PartIndex) {
+// answered resolves a message that a part was found to answer; only the first part does.
+func (d *decision) answered(t *state.Task, id conversation.MessageID, part conversation.PartIndex, evidence conversation.Evidence) {
 	if m := t.Message(id); m != nil && m.Read != 0 {
-		d.resolve(t, id, conversation.ResolvedAnswered, &part, "")
+		d.emit(t, conversation.MessageResolved{Message: id, How: conversation.ResolvedAnswered, Evidence: evidence, Part: &part})
 	}
 }
 

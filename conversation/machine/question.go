@@ -29,7 +29,7 @@ func (qs questions) ask(t *state.Task, b conversation.Asked) {
 	for _, m := range t.Messages {
 		if m.Deferred {
 			qs.emit(t, conversation.QuestionAnswered{Question: b.Question, Message: m.ID, Text: m.Text, By: string(m.Author)})
-			qs.resolve(t, m.ID, conversation.ResolvedMerged, nil, b.Question)
+			qs.resolve(t, m.ID, conversation.ResolvedMerged, b.Question)
 			return
 		}
 	}
@@ -83,7 +83,7 @@ func (qs questions) supersede(t *state.Task) (closed int) {
 		for _, m := range t.Messages {
 			if m.Read > q.Seq && m.ID != t.Trigger {
 				qs.emit(t, conversation.QuestionClosed{Question: q.Asked.Question, Reason: conversation.QuestionSuperseded})
-				qs.resolve(t, m.ID, conversation.ResolvedMerged, nil, q.Asked.Question)
+				qs.resolve(t, m.ID, conversation.ResolvedMerged, q.Asked.Question)
 				closed++
 				break
 			}

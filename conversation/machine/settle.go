@@ -107,6 +107,9 @@ func (d *decision) advance(t *state.Task) progress {
 		return d.waitForDelegations(t)
 	}
 	if t.UnseenResults || news { // Rule 2.5.
+		if !t.UnseenResults && !t.UnseenInput && !t.Delegating(0) && !t.Asking() {
+			d.obligations().try(t, nothing) // a draft: nothing but unread messages keeps it from rule 2.8
+		}
 		d.showPending(t)
 		if limited {
 			return d.wrapUp(t)
@@ -124,7 +127,8 @@ func (d *decision) advance(t *state.Task) progress {
 		}
 		return again
 	}
-	if !limited && d.nudge(t) == nudged { // Rule 2.8.
+	d.obligations().try(t, nothing)
+	if !limited && d.obligations().nudge(t) == nudged { // Rule 2.8.
 		return again
 	}
 	d.complete(t, limited) // Rule 2.9.

@@ -26,7 +26,7 @@ func (d *decision) startStep(t *state.Task, wrapUp bool) {
 	if d.state.Key.Session.Depth() > 0 {
 		for _, id := range body.Read { // an amendment ends when it is read
 			if id != t.Trigger {
-				d.resolve(t, id, conversation.ResolvedMerged, nil, "")
+				d.resolve(t, id, conversation.ResolvedMerged, "")
 			}
 		}
 	}
@@ -72,13 +72,18 @@ func (d *decision) modelAnswered(c conversation.ModelAnswered) {
 		}
 		onlyCovers = onlyCovers && call.Covers
 	}
-	d.emit(t, finished)
+	d.finishStep(t, finished, plan.Named(asked))
 	if onlyCovers {
+		// The text may be the final answer: settle decides what it is.
+		d.pending = pending{task: t, texts: texts, silent: silent}
+		if len(texts) > 0 {
+			d.pending.covered = plan.AnsweredBy(asked)
+		} else {
+			d.calls().answeredAlready(t, asked)
+		}
 		for _, call := range asked {
 			d.calls().carryOut(t, call)
 		}
-		// The text may be the final answer: settle decides what it is.
-		d.pending = pending{task: t, texts: texts, silent: silent}
 		return
 	}
 	d.carryOutInOrder(t, c.Answer.Items, asked, texts)
@@ -90,23 +95,43 @@ func (d *decision) wrappedUp(t *state.Task, finished conversation.StepFinished, 
 	if len(texts) > 0 {
 		finished.Decisions = []conversation.Decision{conversation.DecisionAnswer}
 	}
-	d.emit(t, finished)
+	d.finishStep(t, finished, nil)
 	d.completeLimited(t, texts)
+}
+
+// finishStep closes the step with its answer, before anything that the answer asks
+// for is carried out: it fixes whom its texts are shown as answers to, and judges
+// what the answer before said without a name. named are the messages of which this
+// answer itself says what became of them.
+func (d *decision) finishStep(t *state.Task, finished conversation.StepFinished, named []conversation.MessageID) {
+	d.addressee = t.Guess(named)
+	said := d.obligations().tryUnnamed(t, finished.Items, named)
+	d.emit(t, finished)
+	for _, r := range said {
+		d.answered(t, r.Message, conversation.PartIndex(r.Item), r.Evidence)
+	}
 }
 
 // carryOutInOrder decides an answer with calls, after which the task goes on: its
 // texts are partial, and texts and calls come in the order in which the model
 // gave them.
 func (d *decision) carryOutInOrder(t *state.Task, items []conversation.Item, asked []plan.Call, texts []pendingText) {
+	if len(texts) == 0 {
+		d.calls().answeredAlready(t, asked)
+	}
 	for i, item := range items {
 		switch {
 		case asked[i].Do != nil:
 			d.calls().carryOut(t, asked[i])
 		case len(texts) > 0 && d.isShown(item):
-			d.showText(t, texts[0])
+			d.showTexts(t, pending{texts: texts[:1]}, partial)
 			texts = texts[1:]
+			if len(texts) == 0 {
+				d.calls().answeredAlready(t, asked)
+			}
 		}
 	}
+	d.calls().answeredAlready(t, asked) // nothing was said before: by this answer's last part
 }
 
 // isShown is true for the items that texts has kept.

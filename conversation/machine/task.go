@@ -54,35 +54,22 @@ func (d *decision) leave(t *state.Task, messages []*state.Message) {
 // asked once more, because it has said nothing (empty_answer=retry).
 // Rules 2.9, 3.3, 3.4, 3.5.
 func (d *decision) complete(t *state.Task, limited bool) {
-	texts, silent := d.pending.take(t)
-	open := t.ReadUnresolved()
-	empty := len(texts) == 0 && !silent && t.LastPart == nil && open
+	p := d.pending.take(t)
+	empty := len(p.texts) == 0 && !p.silent && t.LastPart == nil && t.ReadUnresolved()
 	if empty && d.policy.EmptyAnswer == policy.EmptyRetry && t.EmptyAnswers <= maxEmptyRetries && !limited {
 		d.startStep(t, false)
 		return
 	}
 	switch {
-	case len(texts) > 0:
-		for _, p := range texts[:len(texts)-1] {
-			d.showText(t, p)
-		}
-		last := texts[len(texts)-1]
-		part := d.state.NextPart(t, last.text, t.ReplyTarget(), last.draft)
-		d.emit(t, conversation.Response{Part: part})
-		d.answered(t, part.InReplyTo, part.Index)
-		d.answered(t, t.Trigger, part.Index)
-		d.answeredByWords(t, texts, part.Index)
+	case len(p.texts) > 0:
+		d.showTexts(t, p, final)
 	case t.LastPart != nil:
-		part := *t.LastPart
-		d.emit(t, conversation.Response{Part: part, Promoted: true})
-		if part.InReplyTo == "" || part.InReplyTo == t.Trigger {
-			d.answered(t, t.Trigger, part.Index)
-		}
+		d.emit(t, conversation.Response{Part: *t.LastPart, Promoted: true})
 	case empty && d.policy.EmptyAnswer != policy.EmptySilent:
 		d.emit(t, conversation.Response{Part: d.state.NextPart(t, d.policy.Texts.Empty, "", ""), ResponseKind: conversation.ResponseEmpty})
 	}
 	rest := conversation.ResolvedUnanswered
-	if silent {
+	if p.silent {
 		rest = conversation.ResolvedDismissed
 	}
 	d.finish(t, rest)
@@ -91,17 +78,20 @@ func (d *decision) complete(t *state.Task, limited bool) {
 // maxEmptyRetries is the number of times that empty_answer=retry asks again (docs/POLICIES.md).
 const maxEmptyRetries = 3
 
-// completeLimited ends a task at its step limit, after the wrap-up.
+// completeLimited ends a task at its step limit, after the wrap-up: with the text of
+// that, which may answer messages as any other, or with a notice, which answers nothing.
 // Rules 7.2, 8.4.
 func (d *decision) completeLimited(t *state.Task, texts []pendingText) {
+	limit := func(part conversation.Part) conversation.EventBody {
+		return conversation.Response{Part: part, ResponseKind: conversation.ResponseLimit}
+	}
 	if len(texts) == 0 {
-		texts = []pendingText{{text: d.policy.Texts.Limit}}
+		d.emit(t, limit(d.state.NextPart(t, d.policy.Texts.Limit, "", "")))
+	} else {
+		d.pending = pending{task: t, texts: texts}
+		d.obligations().try(t, nothing)
+		d.showTexts(t, d.pending.take(t), limit)
 	}
-	for _, p := range texts[:len(texts)-1] {
-		d.emit(t, conversation.PartialResponse{Part: d.state.NextPart(t, p.text, "", p.draft)})
-	}
-	last := texts[len(texts)-1]
-	d.emit(t, conversation.Response{Part: d.state.NextPart(t, last.text, "", last.draft), ResponseKind: conversation.ResponseLimit})
 	d.finish(t, conversation.ResolvedUnanswered)
 }
 
@@ -112,7 +102,7 @@ func (d *decision) finish(t *state.Task, rest conversation.Resolution) {
 	sub := d.state.Key.Session.Depth() > 0
 	for _, m := range slices.Clone(t.Messages) {
 		if m.Read != 0 || sub {
-			d.resolve(t, m.ID, rest, nil, "")
+			d.resolve(t, m.ID, rest, "")
 		}
 	}
 	d.requeue(t)
@@ -122,11 +112,12 @@ func (d *decision) finish(t *state.Task, rest conversation.Resolution) {
 	}
 }
 
-// resolve says what became of a message, once: the first word counts.
+// resolve says what became of a message that was not answered, once: the first word
+// counts.
 // Rule 8.1.
-func (d *decision) resolve(t *state.Task, id conversation.MessageID, how conversation.Resolution, part *conversation.PartIndex, q conversation.QuestionID) {
+func (d *decision) resolve(t *state.Task, id conversation.MessageID, how conversation.Resolution, q conversation.QuestionID) {
 	if t.Message(id) == nil {
 		return
 	}
-	d.emit(t, conversation.MessageResolved{Message: id, How: how, Part: part, Question: q})
+	d.emit(t, conversation.MessageResolved{Message: id, How: how, Question: q})
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"parley/conversation"
-	"parley/conversation/machine/internal/state"
 	"parley/conversation/policy"
 	"parley/conversation/transcript"
 )
@@ -335,28 +334,6 @@ func TestToolsFor(t *testing.T) {
 			if schema.Properties[name] == nil {
 				t.Errorf("%s requires %q, which it does not describe", spec.Name, name)
 			}
-		}
-	}
-}
-
-// D-24: the words that count for the fallback of coverage.
-func TestSharedWords(t *testing.T) {
-	tests := []struct {
-		message, answer string
-		want            bool
-	}{
-		{"Water the garden", "The garden has water.", true},
-		{"Water the garden", "The garden is fine.", true}, // half of the words
-		{"Fix the login bug", "The login bug is fixed.", true},
-		{"Feed the cat", "The dog is fed.", false},
-		{"What about that?", "About what?", false}, // no significant words at all
-		{"Book hotel, flight, taxi", "The hotel is booked.", false},
-		{"GARDEN", "garden", true},
-		{"Straße", "STRASSE", false},
-	}
-	for _, test := range tests {
-		if got := shares(state.SignificantWords(test.message), wordsOf([]pendingText{{text: test.answer}})); got != test.want {
-			t.Errorf("%q by %q: %v", test.message, test.answer, got)
 		}
 	}
 }

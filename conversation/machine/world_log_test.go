@@ -41,6 +41,7 @@ type messageLog struct {
 	accepted conversation.MessageAccepted
 	read     bool
 	how      conversation.Resolution
+	nudges   int
 }
 
 type questionLog struct {
@@ -62,7 +63,6 @@ type taskLog struct {
 	news      bool // a result, an answer or a nudge has come since the last step
 	silent    bool // the last answer had nothing in it
 	retries   int  // steps that such answers led to, in a row
-	nudges    int
 }
 
 // attempts of a step after its first, by cause.
@@ -210,6 +210,9 @@ func (j *logJudge) resolved(e conversation.Event, b conversation.MessageResolved
 		j.failf(e, "%s is resolved twice: %s and %s", b.Message, m.how, b.How)
 	}
 	m.how = b.How
+	if answered := b.How == conversation.ResolvedAnswered; answered != (b.Evidence != 0) || answered != (b.Part != nil) {
+		j.failf(e, "%s is %s by %q, part %v", b.Message, b.How, b.Evidence, b.Part)
+	}
 	direct := m.accepted.Disposition == conversation.Answered
 	if !m.read && !direct {
 		j.waiting--
@@ -354,17 +357,15 @@ func (j *logJudge) changed(key string) bool {
 }
 
 func (j *logJudge) nudged(e conversation.Event, t *taskLog, b conversation.CoverageNudge) {
-	t.nudges++
 	t.news = true
-	if t.nudges > j.policy.MaxNudges && !j.changed("coverage.max_nudges") {
-		j.failf(e, "nudge %d of at most %d", t.nudges, j.policy.MaxNudges)
-	}
 	if j.n.id.Depth() > 0 {
 		j.failf(e, "a delegate is nudged")
 	}
 	for _, id := range b.Messages {
 		if m := j.messages[id]; !m.read || m.how != 0 {
 			j.failf(e, "the nudge names %s, which is not open", id)
+		} else if m.nudges++; m.nudges > j.policy.MaxNudges && !j.changed("coverage.max_nudges") {
+			j.failf(e, "nudge %d for %s of at most %d", m.nudges, id, j.policy.MaxNudges)
 		}
 	}
 }

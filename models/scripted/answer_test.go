@@ -60,7 +60,7 @@ func TestDirectives(t *testing.T) {
 		{"cover goes with the next line", []string{"/say A", "/cover 1 duplicate\n/say B"}, []string{"cover m1 duplicate", "partial m2: B", "text A", "end"}},
 		{"cover alone goes with another message", []string{"/say A", "/cover 2 dismissed"}, []string{"cover m2 dismissed", "text A", "end"}},
 		{"cover as amendment", []string{"/cover 1 amendment\n/say B"}, []string{"cover m1 amendment", "text B", "end"}},
-		{"cover of a message that is not open", []string{"/cover 7 amendment\n/say B"}, []string{"cover 7 amendment", "text B", "nothing", "end"}},
+		{"cover of a message that is not open", []string{"/cover 7 amendment\n/say B"}, []string{"cover 7 amendment", "text B", "nothing", "nudge", "nothing", "end"}},
 		{"cover as something else", []string{"/cover 1 answer"}, []string{"text I cannot follow line 1: it is used as /cover N amendment|duplicate|dismissed.", "end"}},
 		{"amend without a delegation", []string{"/amend 1 x\n/say y"}, []string{"amend 1: x", "text y", "end"}},
 		{"ignore", []string{"/ignore"}, []string{"nothing", "nudge", "nothing", "end"}},

@@ -52,6 +52,8 @@ type (
 		Message conversation.MessageID
 		How     conversation.Resolution
 	}
+	// Answered says that Message was answered by what is shown already, or by this answer.
+	Answered struct{ Message conversation.MessageID }
 	// AnswerQuestion takes a message as the answer to an open question.
 	AnswerQuestion struct {
 		Message  *state.Message
@@ -85,6 +87,7 @@ func (Nothing) isAction()        {}
 func (Refuse) isAction()         {}
 func (Show) isAction()           {}
 func (Resolve) isAction()        {}
+func (Answered) isAction()       {}
 func (AnswerQuestion) isAction() {}
 func (Ask) isAction()            {}
 func (Delegate) isAction()       {}
@@ -99,7 +102,7 @@ func Calls(a Situation, items []conversation.Item) []Call {
 	if !slices.ContainsFunc(items, func(i conversation.Item) bool { return i.Kind == conversation.ItemCall }) {
 		return nil
 	}
-	p := planner{Situation: a}
+	p := planner{Situation: a, says: slices.ContainsFunc(items, a.says)}
 	for _, m := range a.Task.Messages {
 		if m.Read != 0 {
 			p.open = append(p.open, m)
@@ -125,6 +128,49 @@ func Calls(a Situation, items []conversation.Item) []Call {
 	return calls
 }
 
+// says is true for an item that shows something.
+func (a Situation) says(i conversation.Item) bool {
+	text := i.Text
+	if i.Kind == conversation.ItemCall {
+		var args struct{ Message string }
+		if i.Tool != conversation.ToolRespond || arguments(i, &args) != nil {
+			return false
+		}
+		text = args.Message
+	}
+	return !conversation.IsBlank(text) && !a.Policy.IsSentinel(text)
+}
+
+// Named are the messages of which an answer itself says what became of them.
+func Named(calls []Call) []conversation.MessageID {
+	var named []conversation.MessageID
+	for _, c := range calls {
+		switch a := c.Do.(type) {
+		case Show:
+			named = append(named, a.Message)
+		case Resolve:
+			named = append(named, a.Message)
+		case Answered:
+			named = append(named, a.Message)
+		case AnswerQuestion:
+			named = append(named, a.Message.ID)
+		}
+	}
+	return named
+}
+
+// AnsweredBy are the messages of which an answer says that they were answered already,
+// or are by its own text.
+func AnsweredBy(calls []Call) []conversation.MessageID {
+	var messages []conversation.MessageID
+	for _, c := range calls {
+		if a, is := c.Do.(Answered); is {
+			messages = append(messages, a.Message)
+		}
+	}
+	return messages
+}
+
 // planner remembers what earlier calls of the same answer have used up.
 type planner struct {
 	Situation
@@ -132,6 +178,7 @@ type planner struct {
 	taken       []conversation.MessageID
 	answered    []conversation.QuestionID
 	delegations int
+	says        bool // the answer shows something
 }
 
 func (p *planner) plan(item conversation.Item) (Call, error) {
@@ -239,7 +286,7 @@ func (p *planner) respond(item conversation.Item) (Call, error) {
 	}
 	target, known := p.message(args.InReplyTo)
 	if args.InReplyTo != "" && !known {
-		call.Result = resultDelivered + "; inReplyTo names no open message, so it was shown without"
+		call.Result = resultDelivered + "; inReplyTo names no open message, so whom it answers was guessed"
 	}
 	if known {
 		p.taken = append(p.taken, target)
@@ -268,6 +315,11 @@ func (p *planner) cover(item conversation.Item) (Call, error) {
 		call.Do = Resolve{target, conversation.ResolvedMerged}
 	case "dismissed":
 		call.Do = Resolve{target, conversation.ResolvedDismissed}
+	case "answered":
+		if !p.says && p.Task.LastPart == nil {
+			return Call{}, fmt.Errorf("nothing was said yet that could have answered it: answer it with respondToUser and inReplyTo")
+		}
+		call.Do = Answered{target}
 	case "answer":
 		q := p.question(args.Question)
 		if q == nil {
@@ -276,7 +328,7 @@ func (p *planner) cover(item conversation.Item) (Call, error) {
 		p.answered = append(p.answered, q.Asked.Question)
 		call.Do = AnswerQuestion{p.Task.Message(target), q.Asked.Question}
 	default:
-		return Call{}, fmt.Errorf(`as must be "amendment", "duplicate", "dismissed" or "answer"`)
+		return Call{}, fmt.Errorf(`as must be "answered", "amendment", "duplicate", "dismissed" or "answer"`)
 	}
 	p.taken = append(p.taken, target)
 	return call, nil

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/machine/internal/receipts"
 )
 
 // Apply changes the state by an event.
@@ -26,7 +27,7 @@ func (st *State) Apply(e conversation.Event) error {
 		st.applyAccepted(e, t, b)
 	case conversation.MessageEdited:
 		if _, m := st.Message(b.Message); m != nil {
-			m.Words, m.Edited = SignificantWords(b.Text), e.Seq
+			m.Words, m.Edited = receipts.OfMessage(b.Text), e.Seq
 			if m.Text = b.Text; !m.Deferred {
 				m.Text = conversation.Excerpt(b.Text, RememberedText)
 			}
@@ -37,7 +38,7 @@ func (st *State) Apply(e conversation.Event) error {
 		st.applyMoved(b)
 	case conversation.MessageResolved:
 		if mt, _ := st.Message(b.Message); mt != nil {
-			mt.drop(b.Message)
+			mt.applyResolved(b)
 		}
 	case conversation.TaskStatusChanged:
 		if t != nil && b.New.Ended() {
@@ -76,7 +77,7 @@ func (st *State) Apply(e conversation.Event) error {
 		st.applyCallEnded(t, b.Delegation)
 	case conversation.CoverageNudge:
 		if t != nil {
-			t.Nudges, t.UnseenInput = b.Nudge, true
+			t.applyNudge(b)
 		}
 	case conversation.ContextCompacted:
 		st.applyCompacted(b)

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"parley/conversation"
+	"parley/conversation/machine/internal/receipts"
 )
 
 // RememberedText is the length of an unresolved message's text that the state keeps,
@@ -58,7 +59,7 @@ func (st *State) applyAccepted(e conversation.Event, t *Task, b conversation.Mes
 	if t != nil {
 		m := &Message{
 			ID: b.Message, Author: b.Author, Via: b.Via, Seq: e.Seq, At: e.At, Deferred: b.Deferred,
-			Text: conversation.Excerpt(b.Text, RememberedText), Words: SignificantWords(b.Text),
+			Text: conversation.Excerpt(b.Text, RememberedText), Words: receipts.OfMessage(b.Text),
 		}
 		if b.Deferred {
 			m.Text = b.Text

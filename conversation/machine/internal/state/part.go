@@ -1,6 +1,10 @@
 package state
 
-import "parley/conversation"
+import (
+	"slices"
+
+	"parley/conversation"
+)
 
 // NextPart is the next part of the task's source.
 // Rule 3.7.
@@ -11,23 +15,19 @@ func (st *State) NextPart(t *Task, text string, inReplyTo conversation.MessageID
 	}
 }
 
-// ReplyTarget is the message that plain text answers: the oldest unresolved one
-// that the last step read, else the oldest unresolved one that the task has
-// read, else the trigger.
+// Guess is the message that a text without a name is shown as an answer to: what the
+// answered question was about, in a step that an answer opened; else the oldest
+// unresolved message that the last step read; else the oldest unresolved one that
+// the task has read; else the trigger. Messages that the answer itself names are
+// not open any more.
 // Rule 3.6.
-func (t *Task) ReplyTarget() conversation.MessageID {
-	if id := t.TargetAmong(func(*Message) bool { return true }); id != "" {
-		return id
+func (t *Task) Guess(named []conversation.MessageID) conversation.MessageID {
+	if t.About != "" {
+		return t.About
 	}
-	return t.Trigger
-}
-
-// TargetAmong is the eligible message that plain text answers: the first one that the last step
-// read, else the oldest read one; "" if none is eligible.
-func (t *Task) TargetAmong(eligible func(*Message) bool) conversation.MessageID {
 	var oldest conversation.MessageID
 	for _, m := range t.Messages {
-		if m.Read == 0 || !eligible(m) {
+		if m.Read == 0 || slices.Contains(named, m.ID) {
 			continue
 		}
 		if m.ReadBy == t.LastStep {
@@ -36,6 +36,9 @@ func (t *Task) TargetAmong(eligible func(*Message) bool) conversation.MessageID 
 		if oldest == "" {
 			oldest = m.ID
 		}
+	}
+	if oldest == "" {
+		return t.Trigger
 	}
 	return oldest
 }
@@ -59,4 +62,5 @@ func (st *State) applyPart(e conversation.Event, t *Task, p conversation.Part, p
 	}
 	t.NextPart = max(t.NextPart, p.Index+1)
 	t.LastPart = &p
+	t.noteUnnamed(e, p)
 }

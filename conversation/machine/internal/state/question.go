@@ -45,6 +45,7 @@ func (st *State) applyQuestionAnswered(b conversation.QuestionAnswered) {
 	}
 	if q.Asked.Approval == nil { // an approval's result is the call's
 		t.UnseenInput = true
+		t.NextOf = q.Asked.About
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/machine/internal/receipts"
 )
 
 // State is everything a session remembers. It holds what is open and short
@@ -92,6 +93,13 @@ type Task struct {
 	EmptyAnswers int                    `json:"Empties,omitempty"` // empty answers in a row; any other answer sets it to 0
 	NextPart     conversation.PartIndex `json:",omitempty"`
 	LastPart     *conversation.Part     `json:",omitempty"` // the last part shown, whole: a promotion repeats it
+
+	// What a text that names no message is judged by (receipts.go).
+	Answered []answer               `json:",omitempty"` // the last parts that answered messages, oldest first
+	Unnamed  []Unnamed              `json:",omitempty"` // what the last answer said by respondToUser without a name
+	Saying   []uint32               `json:",omitempty"` // hashes of what the last answer says by respondToUser
+	About    conversation.MessageID `json:",omitempty"` // what the answered question was about that opened the last step
+	NextOf   conversation.MessageID `json:",omitempty"` // the same of the next step
 }
 
 // Order is why a QUEUED task goes before others. Stored in snapshots only.
@@ -117,7 +125,8 @@ type Message struct {
 	ReadBy   conversation.StepNumber `json:",omitempty"`
 	Deferred bool                    `json:"Kept,omitempty"` // waits for the task's next question instead of a step
 	Text     string                  // whole for a kept reply, else at most RememberedText characters of it
-	Words    []uint32                `json:",omitempty"` // hashes of its significant words
+	Nudged   int                     `json:",omitempty"` // how often the model was reminded of it
+	Words    receipts.Words          `json:",omitempty"` // its significant words
 }
 
 // Step is an open step.

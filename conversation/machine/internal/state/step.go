@@ -14,6 +14,8 @@ func (st *State) applyStepStarted(e conversation.Event, t *Task, b conversation.
 	}
 	if b.Attempt == 1 {
 		t.Step = &Step{N: b.Step, Attempt: 1, Seq: e.Seq, Read: b.Read, Agent: b.Agent, WrapUp: b.WrapUp, NotBefore: b.NotBefore}
+		t.forgetUnnamed()
+		t.About, t.NextOf = t.NextOf, ""
 		t.Steps++
 		if t.StepsSince++; len(b.Read) > 0 || t.UnseenAnswer {
 			t.StepsSince = 1
@@ -69,6 +71,7 @@ func (st *State) applyStepFinished(t *Task, b conversation.StepFinished) {
 		return
 	}
 	t.Step = nil
+	t.noteSaying(b)
 	shown := false
 	for _, item := range b.Items {
 		if item.Kind != conversation.ItemCall {

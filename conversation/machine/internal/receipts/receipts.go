@@ -1,0 +1,92 @@
+package receipts
+
+import "parley/conversation"
+
+// Open is a message that was read and that nothing has resolved yet.
+type Open struct {
+	Message conversation.MessageID
+	Words   Words // OfMessage
+	Nudged  bool  // the model was reminded of it
+}
+
+// Proof says that a text answers a message, and how that is known.
+type Proof struct {
+	Message  conversation.MessageID
+	Evidence conversation.Evidence
+	Item     int // the place of the item that the receipt points at
+}
+
+// least is how many words of a message a text must have to answer it by words.
+const least = 2
+
+// Try judges a text: what one answer says without a name, the words of each of its
+// items. answered are the words (OfPart) of the parts that answered other messages
+// of the task. A message that is not in the result stays open.
+//
+// The only open message is answered by any text that does not repeat what answered
+// another one. Else a message is answered by the words that it alone has.
+// Rules 8.7, 8.10.
+func Try(text []Words, open []Open, answered []Words) []Proof {
+	if len(text) == 0 {
+		return nil
+	}
+	if len(open) == 1 && !repeats(text, open[0].Nudged, answered) {
+		r := Proof{open[0].Message, conversation.EvidenceOnly, len(text) - 1}
+		if open[0].Nudged {
+			r.Evidence = conversation.EvidenceAsked
+		}
+		return []Proof{r}
+	}
+	var proofs []Proof
+	for i, m := range open {
+		own := m.Words.without(answered...)
+		for k, other := range open {
+			if k != i {
+				own = own.without(other.Words)
+			}
+		}
+		if n := own.shared(text...); n >= least && 2*n >= len(own) {
+			proofs = append(proofs, Proof{m.Message, conversation.EvidenceWords, closest(own, text)})
+		}
+	}
+	return proofs
+}
+
+// Seen answers every open message by any text: coverage.mode=seen.
+func Seen(text []Words, open []Open) []Proof {
+	if len(text) == 0 {
+		return nil
+	}
+	proofs := make([]Proof, len(open))
+	for i, m := range open {
+		proofs[i] = Proof{m.Message, conversation.EvidenceSeen, len(text) - 1}
+	}
+	return proofs
+}
+
+// repeats is true when a text says again what answered other messages: half of its
+// words were in those answers. After a nudge, when models often say the same once
+// more, one word is enough. A text without significant words repeats nothing.
+func repeats(text []Words, nudged bool, answered []Words) bool {
+	var said Words
+	for _, item := range text {
+		for _, h := range item {
+			if len(said) < PartWords {
+				said = said.with(h)
+			}
+		}
+	}
+	n := said.shared(answered...)
+	return n > 0 && (nudged || 2*n >= len(said))
+}
+
+// closest is the item that has most of the words; of equals the last one.
+func closest(own Words, text []Words) int {
+	best, most := 0, -1
+	for i, item := range text {
+		if n := own.shared(item); n >= most {
+			best, most = i, n
+		}
+	}
+	return best
+}
