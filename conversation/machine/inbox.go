@@ -12,6 +12,7 @@ import (
 // The inbox: how messages enter, which task they join, and what may still be
 // done with one that nothing has read. docs/MACHINE.md, section 9.
 
+// Rule 4.5a.
 func (in inbox) decideSay(c conversation.Say) *conversation.Error {
 	if strings.TrimSpace(c.Text) == "" {
 		return conversation.Errorf(conversation.BadRequest, "text must not be blank")
@@ -25,12 +26,16 @@ func (in inbox) decideSay(c conversation.Say) *conversation.Error {
 	if in.state.Key.Session.Depth() > 0 {
 		return in.calls().acceptAmendment(c)
 	}
-	if c.Mode == conversation.ModeDefault {
-		if taken, err := in.questions().answerPlain(c); taken || err != nil {
-			return err
+	if taken, err := in.questions().answerPlain(c); taken || err != nil {
+		return err
+	}
+	mode := in.mode(c)
+	if c.Mode == conversation.ModeDefault && mode != conversation.ModeSteer { // which has an order of its own
+		if t := in.state.Asking(); t != nil {
+			return in.join(c, t)
 		}
 	}
-	return in.enqueue(c, in.mode(c))
+	return in.enqueue(c, mode)
 }
 
 // duplicate answers a message that was accepted before: from the session's own

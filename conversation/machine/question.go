@@ -92,28 +92,70 @@ func (qs questions) supersede(t *state.Task) (closed int) {
 	return closed
 }
 
-// answerPlain gives a plain message to an open question: the newest blocking
-// one takes it; an approval takes yes and no only; "/answer" goes to the newest
-// question of any kind.
+// answerPlain gives a message to an open question: to the one that it names in its
+// in_reply_to; a plain one to the newest that takes it, or with "/answer" to the
+// newest question of any kind.
 // Rule 4.1.
 func (qs questions) answerPlain(c conversation.Say) (bool, *conversation.Error) {
 	kind, text := intake.Classify(c.Text, true)
-	if kind == intake.Answer {
-		if t, q := qs.state.NewestQuestion(func(*state.Task, *state.Question) bool { return true }); q != nil {
-			return true, qs.answerQuestion(t, q, c, text)
-		}
-		return true, conversation.Errorf(conversation.QuestionNotOpen, "no question is open in this session")
+	if kind != intake.Answer {
+		text = c.Text
 	}
-	t, q := qs.state.NewestQuestion(func(_ *state.Task, q *state.Question) bool {
-		if !q.Asked.Blocking {
-			return false
+	if t, q := qs.state.Question(conversation.QuestionID(c.InReplyTo)); q != nil && mayAnswer(q, text) {
+		if choice, is := intake.NumberedChoice(q.Asked.Choices, text); is && q.Asked.Approval == nil {
+			text = choice
 		}
-		return q.Asked.Approval == nil || kind == intake.Yes || kind == intake.No
+		return true, qs.answerQuestion(t, q, c, text)
+	}
+	if c.Mode != conversation.ModeDefault {
+		return false, nil
+	}
+	if kind == intake.Answer {
+		t, q := qs.state.NewestQuestion(func(_ *state.Task, q *state.Question) bool { return mayAnswer(q, text) })
+		if q == nil { // an approval says what it takes
+			t, q = qs.state.NewestQuestion(func(*state.Task, *state.Question) bool { return true })
+		}
+		if q == nil {
+			return true, conversation.Errorf(conversation.QuestionNotOpen, "no question is open in this session")
+		}
+		return true, qs.answerQuestion(t, q, c, text)
+	}
+	t, q := qs.state.NewestQuestion(func(t *state.Task, q *state.Question) bool {
+		_, taken := takes(t, q, text)
+		return taken
 	})
 	if q == nil {
 		return false, nil
 	}
-	return true, qs.answerQuestion(t, q, c, c.Text)
+	text, _ = takes(t, q, text)
+	return true, qs.answerQuestion(t, q, c, text)
+}
+
+// takes says whether a question takes a plain message, and what counts as its answer.
+// Rules 4.1a, 4.1b.
+func takes(t *state.Task, q *state.Question, text string) (answer string, taken bool) {
+	switch {
+	case !q.Asked.Blocking, !q.Own() && t.Status != conversation.TaskAwaiting:
+		return "", false
+	case q.Asked.Approval != nil:
+		kind, _ := intake.Classify(text, true)
+		return text, kind == intake.Yes || kind == intake.No
+	case len(q.Asked.Choices) > 0:
+		return intake.NumberedChoice(q.Asked.Choices, text)
+	default:
+		return text, true
+	}
+}
+
+// mayAnswer is true for any text, if it is given to a question and not to an approval:
+// that takes a word for yes or no, or what its card says.
+// Rule 4.3.
+func mayAnswer(q *state.Question, text string) bool {
+	if q.Asked.Approval == nil {
+		return true
+	}
+	kind, _ := intake.Classify(text, true)
+	return kind == intake.Yes || kind == intake.No || plan.IsObject(text)
 }
 
 // Rules 4.1, 4.4.
@@ -161,10 +203,8 @@ func (qs questions) decideReply(c conversation.Reply) *conversation.Error {
 	}
 	if t.Status == conversation.TaskAwaiting && t.Cancelling == nil {
 		if _, q := qs.state.NewestQuestion(func(qt *state.Task, _ *state.Question) bool { return qt == t }); q != nil {
-			if q.Asked.Approval != nil {
-				if kind, _ := intake.Classify(text, true); kind != intake.Yes && kind != intake.No && !plan.IsObject(text) {
-					return conversation.Errorf(conversation.BadRequest, "the task waits for an approval: reply yes or no")
-				}
+			if !mayAnswer(q, text) {
+				return conversation.Errorf(conversation.BadRequest, "the task waits for an approval: reply yes or no")
 			}
 			return qs.answerQuestion(t, q, say, text)
 		}
@@ -195,6 +235,9 @@ func (qs questions) answerQuestion(t *state.Task, q *state.Question, c conversat
 		if approved, args, err = qs.verdict(a, text); err != nil {
 			return err
 		}
+	}
+	if choice, is := intake.Choice(q.Asked.Choices, text); is && a == nil {
+		text = choice // as the question says it
 	}
 	old := t.Status
 	c.Mode = conversation.ModeDefault

@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"cmp"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -223,7 +224,7 @@ func (w *scene) run(out *strings.Builder, line string) {
 		}
 		w.decide(out, conversation.Say{
 			Author: by, Via: via, ClientMsgID: conversation.ClientMsgID(arg(0)), Text: arg(1), Mode: mode,
-			InReplyTo: w.long(opts["reply"]), Duplicate: w.hint(opts),
+			InReplyTo: conversation.MessageID(cmp.Or(opts["question"], string(w.long(opts["reply"])))), Duplicate: w.hint(opts),
 		})
 		delete(w.rules.Policy.Channels, via)
 	case "flood": // so many messages that each read would be a page long

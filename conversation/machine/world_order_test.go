@@ -13,7 +13,8 @@ import (
 // machine's own state. It says which task starts next, which messages a step reads
 // and which task a message joins.
 type orderModel struct {
-	tasks []*orderedTask // that have not ended, as they were born or moved
+	tasks       []*orderedTask // that have not ended, as they were born or moved
+	interrupted bool           // the next message has just ended the task that ran when it came
 }
 
 type orderedTask struct {
@@ -29,6 +30,7 @@ type orderedTask struct {
 	waiting    []conversation.MessageID // unread
 	kept       map[conversation.MessageID]bool
 	asks       map[conversation.QuestionID]bool // questions of its own; true = blocking
+	passes     map[conversation.QuestionID]bool // those of its delegations
 }
 
 // unread is what the next step reads: kept replies wait for a question.
@@ -107,6 +109,25 @@ func (m *orderModel) steered() (target *orderedTask) {
 	return target
 }
 
+// asking is the newest task that waits for answers to non-blocking questions alone,
+// while none runs.
+func (m *orderModel) asking() (target *orderedTask) {
+	for _, t := range m.tasks {
+		if t.status == conversation.TaskRunning {
+			return nil
+		}
+		only := len(t.asks) > 0 && len(t.passes) == 0
+		for _, blocking := range t.asks {
+			only = only && !blocking
+		}
+		later := target == nil || conversation.Ordinal(string(t.id), 't') > conversation.Ordinal(string(target.id), 't')
+		if only && t.status == conversation.TaskAwaiting && !t.cancelling && later {
+			target = t
+		}
+	}
+	return target
+}
+
 // judge says what is wrong with an event, or "", and takes it.
 func (m *orderModel) judge(e conversation.Event, now time.Time, s *Session) (problem string) {
 	defer m.apply(e)
@@ -147,6 +168,11 @@ func (m *orderModel) judgeAccepted(task conversation.TaskID, b conversation.Mess
 	case conversation.ModeCollect:
 		target = m.next(func(t *orderedTask) bool { return t.collects && t.steps == 0 })
 	}
+	if plain := b.Mode == conversation.ModeDefault && !m.interrupted && mode != conversation.ModeSteer; plain && s.state.Agent != conversation.External {
+		if t := m.asking(); t != nil {
+			target = t
+		}
+	}
 	joins := b.Disposition == conversation.Joined
 	if joins != (target != nil) || joins && target.id != task {
 		return fmt.Sprintf("with mode %s it should join %+v", mode, target)
@@ -176,11 +202,16 @@ func (m *orderModel) apply(e conversation.Event) {
 		}
 	case conversation.TaskCancelling:
 		t.cancelling = true
+		m.interrupted = b.By == conversation.ByInterrupt
 	case conversation.TaskStatusChanged:
 		m.status(t, e.Task, b)
 	case conversation.Asked:
-		if b.Delegation == "" && t.asks != nil {
+		switch {
+		case t.asks == nil:
+		case b.Delegation == "":
 			t.asks[b.Question] = b.Blocking
+		default:
+			t.passes[b.Question] = true
 		}
 	case conversation.QuestionAnswered:
 		m.closed(b.Question)
@@ -190,12 +221,13 @@ func (m *orderModel) apply(e conversation.Event) {
 }
 
 func (m *orderModel) born(id conversation.TaskID) *orderedTask {
-	t := &orderedTask{id: id, status: conversation.TaskQueued, kept: map[conversation.MessageID]bool{}, asks: map[conversation.QuestionID]bool{}}
+	t := &orderedTask{id: id, status: conversation.TaskQueued, kept: map[conversation.MessageID]bool{}, asks: map[conversation.QuestionID]bool{}, passes: map[conversation.QuestionID]bool{}}
 	m.tasks = append(m.tasks, t)
 	return t
 }
 
 func (m *orderModel) accepted(t *orderedTask, id conversation.TaskID, b conversation.MessageAccepted) {
+	m.interrupted = false
 	if b.Disposition == conversation.Answered {
 		return
 	}
@@ -267,5 +299,6 @@ func (m *orderModel) gone(id conversation.MessageID) {
 func (m *orderModel) closed(id conversation.QuestionID) {
 	for _, t := range m.tasks {
 		delete(t.asks, id)
+		delete(t.passes, id)
 	}
 }

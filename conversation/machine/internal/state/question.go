@@ -1,6 +1,7 @@
 package state
 
 import (
+	"slices"
 	"strings"
 
 	"parley/conversation"
@@ -99,6 +100,23 @@ func (st *State) NewestQuestion(eligible func(*Task, *Question) bool) (*Task, *Q
 		}
 	}
 	return bt, best
+}
+
+// Asking is the newest task that waits for nothing but answers to non-blocking
+// questions, while no task is RUNNING; nil if there is none.
+// Rule 4.5a.
+func (st *State) Asking() *Task {
+	var newest *Task
+	for _, t := range st.Tasks {
+		if t.Status == conversation.TaskRunning {
+			return nil
+		}
+		blocking := slices.ContainsFunc(t.Questions, func(q *Question) bool { return q.Asked.Blocking })
+		if t.Status == conversation.TaskAwaiting && t.Cancelling == nil && t.Asking() && !blocking && (newest == nil || t.N > newest.N) {
+			newest = t
+		}
+	}
+	return newest
 }
 
 // Existed is true for the id of a question that was asked at some time.
