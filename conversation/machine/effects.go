@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"slices"
 	"time"
 
 	"parley/conversation"
@@ -34,10 +35,27 @@ func (s *Session) hold(effects []conversation.Effect, recovered bool) {
 		effects = append(all, s.Outstanding(s.clockNow())...)
 	}
 	for _, e := range effects {
+		if stop, ok := e.(conversation.StopCall); ok {
+			s.forgetStart(stop.Call)
+		}
+	}
+	for _, e := range effects {
 		if !releases(e) {
 			s.held = append(s.held, held{s.state.Head, effects})
 			return
 		}
+	}
+}
+
+// forgetStart drops the start of a delegation that was told to stop before its commit
+// was durable: the one who was told answers that it has stopped. Without this
+// a wrap-up that a message undoes would start it after all.
+func (s *Session) forgetStart(call conversation.CallID) {
+	for i := range s.held {
+		s.held[i].effects = slices.DeleteFunc(slices.Clone(s.held[i].effects), func(e conversation.Effect) bool {
+			start, ok := e.(conversation.StartDelegation)
+			return ok && start.Call == call && !start.Stop
+		})
 	}
 }
 

@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -25,5 +26,20 @@ func TestClockSetBackAsksOnce(t *testing.T) {
 	}
 	if asked != 1 {
 		t.Errorf("the second attempt was handed out %d times, want once", asked)
+	}
+}
+
+// A delegation that the wrap-up stops before its start is durable is not started
+// either when a message then makes the task go on: it ends as one that was stopped.
+func TestStoppedBeforeItsStart(t *testing.T) {
+	w := script(t, `create policy={"task.max_steps":1}`, `send a "one"`,
+		`model k1:delegate{"agent":"researcher","objective":"find it"} k2:askUser{"question":"Soon?","blocking":false,"expiresIn":"1s"}`,
+		"wait 2s", `send b "two"`)
+	var handed []string
+	for _, e := range w.s.Durable(w.s.Head()) {
+		handed = append(handed, describe(e))
+	}
+	if len(handed) != 1 || !strings.HasPrefix(handed[0], "AskModel") {
+		t.Errorf("handed out: %s", strings.Join(handed, "; "))
 	}
 }
