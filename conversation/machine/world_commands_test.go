@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"parley/conversation"
@@ -172,6 +173,13 @@ type client struct {
 func oneOf[T any](w *world, all []T) T { return all[w.r.IntN(len(all))] }
 
 func (u client) text() string {
+	if u.speaks != nil {
+		said := []string{"Please"}
+		for range 2 + u.r.IntN(3) {
+			said = append(said, messageWord(u.r.IntN(vocabulary)))
+		}
+		return strings.Join(said, " ") + "."
+	}
 	return fmt.Sprintf("message number %d about topic%d", u.said, u.r.IntN(5))
 }
 
@@ -310,13 +318,20 @@ func (w *world) model(n *node) {
 		})
 		return
 	}
-	c := conversation.ModelAnswered{Step: ask.Step, Attempt: ask.Attempt, Model: "test", Answer: conversation.ModelAnswer{Items: w.modelAnswer(ask)}}
+	c := conversation.ModelAnswered{Step: ask.Step, Attempt: ask.Attempt, Model: "test", Answer: conversation.ModelAnswer{Items: w.modelAnswer(n, ask)}}
 	n.stale = append(n.stale, c)
 	w.give(n.id, c)
 }
 
 // modelAnswer invents an answer: anything from silence to several calls.
-func (w *world) modelAnswer(ask conversation.AskModel) []conversation.Item {
+func (w *world) modelAnswer(n *node, ask conversation.AskModel) []conversation.Item {
+	if w.speaks != nil && n.id == "s" {
+		calls := noCall
+		if !w.friendly {
+			calls = oneOf(w, []round{noCall, noCall, noCall, aTool, twoTools, aDelegation})
+		}
+		return w.speaker.answer(hear(n.log(), ask), calls, *w.speaks)
+	}
 	if w.friendly {
 		return []conversation.Item{{Kind: conversation.ItemText, Text: "final answer about everything"}}
 	}

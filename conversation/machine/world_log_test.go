@@ -17,6 +17,21 @@ func (w *world) judge() {
 		}
 		w.judgeLog(n)
 	}
+	w.judgeSpeaker()
+}
+
+// judgeSpeaker: a receipt is true. What a model has never spoken of is not answered;
+// only one that repeats itself in ever new words, or that names what it does not speak
+// of, can deceive the engine. N-15
+func (w *world) judgeSpeaker() {
+	if w.speaks == nil || w.speaker == paraphrases || w.speaker == overEager || w.create.Agent == conversation.External {
+		return
+	}
+	a := judgeReceipts(w.nodes["s"].durable)
+	delete(a.evidenceFalse, conversation.EvidenceSeen.String()) // which asks for no more than a text
+	if len(a.evidenceFalse) > 0 {
+		w.fatalf("messages are answered by a part that is not about them: %v; the model: %s", a.evidenceFalse, w.speaker)
+	}
 }
 
 // logJudge reads the log of one session: what each event may follow, and what

@@ -68,6 +68,8 @@ type world struct {
 	commands  int
 	create    conversation.Create
 	friendly  bool
+	speaks    *voice // the root's model speaks of its messages, as speaker; nil = anything at all
+	speaker   speaker
 	deep      bool // agents delegate and ask more than they answer
 	calm      bool // nothing is lost and nothing crashes, so that what is told once must do
 	restarted bool // the process has started again before the friendly end
@@ -125,6 +127,9 @@ func newWorld(t *testing.T, seed uint64, met counts) *world {
 	w.add("s")
 	if w.deep = r.IntN(6) == 0; w.deep {
 		w.rules.Policy.MaxDepth = 3
+	}
+	if r.IntN(4) == 0 {
+		w.speaks, w.speaker = &voice{seed: seed, r: r}, oneOf(w, speakers())
 	}
 	w.create = conversation.Create{Owner: "u", Agent: agent}
 	if r.IntN(4) == 0 {
