@@ -13,8 +13,8 @@ import (
 )
 
 // beside is a session with an approval that nobody answers, and so many turns
-// that people had meanwhile; the last message waits for its answer.
-func beside(tb testing.TB, turns int, card, summaries bool) (*Session, *transcript.Transcript, []conversation.Event, conversation.AskModel) {
+// that people had meanwhile. Then comes one more message, or at last the answer.
+func beside(tb testing.TB, turns int, card, summaries, answered bool) (*Session, *transcript.Transcript, []conversation.Event, conversation.AskModel) {
 	rules := testRules()
 	if !summaries {
 		rules.Policy.Context.Threshold = 0
@@ -55,7 +55,11 @@ func beside(tb testing.TB, turns int, card, summaries bool) (*Session, *transcri
 			}
 		}
 	}
-	feed(conversation.Say{Author: "u", Text: "And of France?"})
+	if answered {
+		feed(conversation.Answer{Author: "u", Question: "q1", Text: "no"})
+	} else {
+		feed(conversation.Say{Author: "u", Text: "And of France?"})
+	}
 	for _, e := range s.Outstanding(now) {
 		if ask, ok := e.(conversation.AskModel); ok {
 			return s, tr, log, ask
@@ -70,9 +74,12 @@ func beside(tb testing.TB, turns int, card, summaries bool) (*Session, *transcri
 // card itself stays in view.
 func TestBesideAnOpenCard(t *testing.T) {
 	const turns = 1500
-	for _, summaries := range []bool{false, true} {
-		t.Run(fmt.Sprintf("summaries=%v", summaries), func(t *testing.T) {
-			s, tr, log, ask := beside(t, turns, true, summaries)
+	for _, c := range []struct {
+		name                string
+		summaries, answered bool
+	}{{"open", false, false}, {"open, summaries", true, false}, {"answered", false, true}, {"answered, summaries", true, true}} {
+		t.Run(c.name, func(t *testing.T) {
+			s, tr, log, ask := beside(t, turns, true, c.summaries, c.answered)
 			rules := testRules()
 			rules.Policy.Context.Budget = 0
 			again, events := rebuilt(s, rules, log)
@@ -85,14 +92,19 @@ func TestBesideAnOpenCard(t *testing.T) {
 					t.Errorf("%s: %d entries are shown", name, n)
 				}
 				got := lines(r.Entries)
-				if want := []string{"user Clean up", "assistant k1", "tool k1 " + conversation.NoResult}; !slices.ContainsFunc(got, func(l string) bool { return l == want[1] }) || got[0] != want[0] || !slices.Contains(got, want[2]) {
+				want := []string{"user Clean up", "assistant k1", "tool k1 " + conversation.NoResult}
+				newest := "user And of France?"
+				if c.answered {
+					want[2], newest = "tool k1 denied: the user declined this call", fmt.Sprintf("assistant The capital of country %d is Paris.", turns-1)
+				}
+				if !slices.ContainsFunc(got, func(l string) bool { return l == want[1] }) || got[0] != want[0] || !slices.Contains(got, want[2]) {
 					t.Errorf("%s: the card's own task is not shown: %q", name, got[:5])
 				}
-				if got[len(got)-1] != "user And of France?" {
+				if got[len(got)-1] != newest {
 					t.Errorf("%s: the newest entry is %q", name, got[len(got)-1])
 				}
 			}
-			if summaries && fmt.Sprintf("%+v", live) != fmt.Sprintf("%+v", read) {
+			if c.summaries && fmt.Sprintf("%+v", live) != fmt.Sprintf("%+v", read) {
 				t.Errorf("live\n%s\nread again\n%s", strings.Join(lines(live.Entries), "\n"), strings.Join(lines(read.Entries), "\n"))
 			}
 			restored, err := Restore(s.Key(), rules, snapshot(t, s))
@@ -110,7 +122,7 @@ func BenchmarkBesideAnOpenCard(b *testing.B) {
 			card, summaries bool
 		}{{"no card", false, false}, {"card", true, false}, {"card, summaries", true, true}} {
 			b.Run(fmt.Sprintf("turns=%d/%s", turns, c.name), func(b *testing.B) {
-				s, tr, log, ask := beside(b, turns, c.card, c.summaries)
+				s, tr, log, ask := beside(b, turns, c.card, c.summaries, false)
 				rules := testRules()
 				var r conversation.Request
 				for b.Loop() {
