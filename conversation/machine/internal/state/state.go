@@ -90,7 +90,7 @@ type Task struct {
 	UnseenAnswer  bool `json:",omitempty"`      // somebody has answered a question of the task, or allowed or declined a call of it
 
 	Nudges       int                    `json:",omitempty"`        // coverage nudges in the task's life
-	EmptyAnswers int                    `json:"Empties,omitempty"` // empty answers in a row; any other answer sets it to 0
+	EmptyAnswers int                    `json:"Empties,omitempty"` // answers that said and asked for nothing since the task last read a message or an answer
 	NextPart     conversation.PartIndex `json:",omitempty"`
 	LastPart     *conversation.Part     `json:",omitempty"` // the last part shown, whole: a promotion repeats it
 

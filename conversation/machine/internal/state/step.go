@@ -18,7 +18,7 @@ func (st *State) applyStepStarted(e conversation.Event, t *Task, b conversation.
 		t.About, t.NextOf = t.NextOf, ""
 		t.Steps++
 		if t.StepsSince++; len(b.Read) > 0 || t.UnseenAnswer {
-			t.StepsSince = 1
+			t.StepsSince, t.EmptyAnswers = 1, 0
 		}
 		t.LastStep, t.UnseenResults, t.UnseenInput, t.UnseenAnswer = b.Step, false, false, false
 		next := 0 // they are read in their order
@@ -72,20 +72,18 @@ func (st *State) applyStepFinished(t *Task, b conversation.StepFinished) {
 	}
 	t.Step = nil
 	t.noteSaying(b)
-	shown := false
+	empty := b.Outcome == conversation.StepOK
 	for _, item := range b.Items {
 		if item.Kind != conversation.ItemCall {
-			shown = true
+			empty = empty && conversation.IsBlank(item.Text)
 			continue
 		}
-		shown = true
+		empty = false
 		if item.Tool != conversation.ToolCover && slices.ContainsFunc(b.Results, func(r conversation.CallResult) bool { return r.ID == item.ID }) {
 			t.UnseenResults = true
 		}
 	}
-	if shown || b.Outcome != conversation.StepOK {
-		t.EmptyAnswers = 0
-	} else {
+	if empty {
 		t.EmptyAnswers++
 	}
 }
