@@ -172,6 +172,13 @@ type TranscriptRanges struct {
 	After  Seq      // all that follows is for Transcript.Add
 }
 
+// A call's result begins with one of these, after "error: ", where a limit has
+// refused it.
+const (
+	TooManyTools       = "too many tools at once"
+	TooManyDelegations = "too many delegations at once"
+)
+
 // NoResult is the result of a call that has none yet and needs none in this
 // request: its task waits while another one is shown. Models compare with it.
 const NoResult = "no result yet"

@@ -29,6 +29,7 @@ type Actors struct {
 	RequestTokens prometheus.Histogram     // estimated tokens of what models were shown
 	Compactions   *prometheus.CounterVec   // summaries of conversations by outcome
 	ToolCalls     *prometheus.CounterVec   // by outcome
+	CallsRefused  *prometheus.CounterVec   // calls of an answer that a limit has refused, by limit
 	Delegations   *prometheus.CounterVec   // ended, by outcome
 	Depth         *prometheus.CounterVec   // started delegations, by depth
 	Retries       *prometheus.CounterVec   // attempts after the first, by cause
@@ -89,6 +90,7 @@ func NewActors(r prometheus.Registerer) *Actors {
 		RequestTokens: f.histogram("model_request_tokens", "Estimated tokens of a step's request: prompt, tools and transcript.", tokens),
 		Compactions:   f.counters("compactions_total", "Summaries of conversations, by outcome.", "outcome"),
 		ToolCalls:     f.counters("tool_calls_total", "Tool calls ended, by outcome.", "outcome"),
+		CallsRefused:  f.counters("calls_refused_total", "Calls of a model's answer that a limit has refused, by limit.", "limit"),
 		Delegations:   f.counters("delegations_total", "Delegations ended, by outcome.", "outcome"),
 		Depth:         f.counters("delegations_started_total", "Delegations started, by depth.", "depth"),
 		Retries:       f.counters("model_retries_total", "Attempts after the first, by cause.", "cause"),

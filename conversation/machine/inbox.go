@@ -12,7 +12,7 @@ import (
 // The inbox: how messages enter, which task they join, and what may still be
 // done with one that nothing has read. docs/MACHINE.md, section 9.
 
-// Rule 4.5a.
+// Rules 4.5a, 9.2a.
 func (in inbox) decideSay(c conversation.Say) *conversation.Error {
 	if strings.TrimSpace(c.Text) == "" {
 		return conversation.Errorf(conversation.BadRequest, "text must not be blank")
@@ -25,6 +25,11 @@ func (in inbox) decideSay(c conversation.Say) *conversation.Error {
 	}
 	if in.state.Key.Session.Depth() > 0 {
 		return in.calls().acceptAmendment(c)
+	}
+	if c.Mode != conversation.ModeDefault {
+		if err := in.rules.Policy.CheckMode(c.Mode); err != nil {
+			return conversation.Errorf(conversation.BadRequest, "mode %v", err)
+		}
 	}
 	if taken, err := in.questions().answerPlain(c); taken || err != nil {
 		return err

@@ -1,7 +1,8 @@
 package machine
 
 import (
-	"strings"
+	"maps"
+	"slices"
 
 	"parley/conversation"
 	"parley/conversation/policy"
@@ -21,13 +22,10 @@ func (d *decision) decideCreate(c conversation.Create) *conversation.Error {
 	if _, ok := d.rules.Agents[c.Agent]; !ok {
 		return conversation.Errorf(conversation.BadRequest, "there is no agent %q", c.Agent)
 	}
-	if _, err := d.rules.Policy.With(c.Policy); err != nil {
+	if _, err := d.configured(c.Agent).With(c.Policy); err != nil {
 		return err
 	}
-	if len(c.Policy) == 0 {
-		c.Policy = nil
-	}
-	d.emit(nil, conversation.SessionCreated{Title: c.Title, Agent: c.Agent, Owner: c.Owner, Access: c.Access, Policy: c.Policy})
+	d.emit(nil, conversation.SessionCreated{Title: c.Title, Agent: c.Agent, Owner: c.Owner, Access: c.Access, Policy: policy.Canonical(c.Policy)})
 	return nil
 }
 
@@ -39,17 +37,28 @@ func (d *decision) decideUpdate(c conversation.Update) *conversation.Error {
 	if c.Access != nil && *c.Access != d.state.Access {
 		up.Access = c.Access
 	}
-	for key, value := range c.Policy {
-		removed := strings.TrimSpace(string(value)) == "null" || value == nil
-		if !removed {
-			if _, err := d.rules.Policy.With(conversation.Overrides{key: value}); err != nil {
+	if err := d.changedPolicy(&up, c.Policy); err != nil {
+		return err
+	}
+	if up.Title != nil || up.Access != nil || up.Policy != nil {
+		d.emit(nil, up)
+	}
+	d.out.Receipt.Policy = d.state.Policy
+	return nil
+}
+
+// changedPolicy puts into up what the overrides change. null takes one away.
+func (d *decision) changedPolicy(up *conversation.SessionUpdated, said conversation.Overrides) *conversation.Error {
+	configured, was := d.configured(d.state.Agent), policy.Canonical(d.state.Policy)
+	for _, key := range slices.Sorted(maps.Keys(said)) { // of two that are wrong the first one is named
+		value := policy.Canonical(said)[key]
+		removed := string(value) == "null" || said[key] == nil
+		if !removed || !policy.Overridable(key) {
+			if _, err := configured.With(conversation.Overrides{key: value}); err != nil {
 				return err
 			}
-		} else if !policy.Overridable(key) {
-			_, err := d.rules.Policy.With(conversation.Overrides{key: value})
-			return err
 		}
-		old, had := d.state.Policy[key]
+		old, had := was[key]
 		if removed && !had || !removed && had && string(old) == string(value) {
 			continue
 		}
@@ -61,10 +70,6 @@ func (d *decision) decideUpdate(c conversation.Update) *conversation.Error {
 		}
 		up.Policy[key] = value
 	}
-	if up.Title != nil || up.Access != nil || up.Policy != nil {
-		d.emit(nil, up)
-	}
-	d.out.Receipt.Policy = d.state.Policy
 	return nil
 }
 

@@ -63,13 +63,18 @@ func (s *Session) refreshPolicy() {
 	if s.policy = &s.rules.Policy; len(s.state.Policy) == 0 {
 		return // as nearly all: they share one
 	}
-	own := s.rules.Policy
-	for key, value := range s.state.Policy {
-		if p, err := own.With(conversation.Overrides{key: value}); err == nil {
-			own = p
-		}
-	}
+	own := s.configured(s.state.Agent).WithStored(s.state.Policy)
 	s.policy = &own
+}
+
+// configured is what the configuration says of a session of this agent.
+// Rule 9.2a.
+func (s *Session) configured(agent conversation.AgentName) policy.Policy {
+	p := s.rules.Policy
+	if own := s.rules.Agents[agent].MaxSteps; own > 0 {
+		p.MaxSteps = own
+	}
+	return p
 }
 
 // Apply changes the state by an event. Decide uses it, and replay: recovery is
@@ -101,10 +106,14 @@ func (s *Session) Exists() bool { return s.state.Exists() }
 // Visible is true when user may see the session.
 func (s *Session) Visible(user conversation.UserID) bool { return s.state.Visible(user) }
 
-// maxSteps is the agent's own limit, or the policy's.
+// Overrides are the session's own policies as they are stored; a delegation takes
+// them with it.
+func (s *Session) Overrides() conversation.Overrides { return s.state.Policy }
+
+// maxSteps is the agent's own limit, or the policy's; the session's is no more.
 func (s *Session) maxSteps() int {
-	if p, ok := s.rules.Agents[s.state.Agent]; ok && p.MaxSteps > 0 {
-		return p.MaxSteps
+	if own := s.rules.Agents[s.state.Agent].MaxSteps; own > 0 && s.policy == &s.rules.Policy {
+		return own
 	}
 	return s.policy.MaxSteps
 }

@@ -279,7 +279,7 @@ func TestTranscriptWindow(t *testing.T) {
 
 // An open task is never trimmed, however long it is.
 func TestTranscriptKeepsOpenTask(t *testing.T) {
-	w := script(t, `create policy={"task.max_steps":1000}`, `send a "start"`)
+	w := script(t, `config policy={"task.max_steps":1000}`, "create", `send a "start"`)
 	for i := range 700 {
 		w.feed(w.call(fmt.Sprintf("k%d", i)))
 		w.feed(conversation.ToolDone{Call: conversation.CallID(fmt.Sprintf("c%d", i+1)), Status: conversation.CallOK, Result: "r"})

@@ -135,6 +135,30 @@ func testRules() *policy.Rules {
 	}
 }
 
+// configure puts what a configuration says into a policy.
+func configure(t *testing.T, p *policy.Policy, said conversation.Overrides) {
+	t.Helper()
+	v := reflect.ValueOf(p).Elem()
+	for i := range v.NumField() {
+		value, ok := said[v.Type().Field(i).Tag.Get("key")]
+		if !ok {
+			continue
+		}
+		delete(said, v.Type().Field(i).Tag.Get("key"))
+		field := v.Field(i).Addr().Interface()
+		err := json.Unmarshal(value, field)
+		if d, ok := field.(*time.Duration); ok {
+			*d, err = time.ParseDuration(strings.Trim(string(value), `"`))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(said) > 0 {
+		t.Fatalf("there are no such policies: %s", said)
+	}
+}
+
 func newScene(t *testing.T) *scene {
 	w := &scene{
 		t: t, key: conversation.SessionKey{Tenant: "default", Session: "s"}, rules: testRules(), now: time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC), slot: true,
@@ -208,6 +232,7 @@ func (w *scene) run(out *strings.Builder, line string) {
 			a.Coverage = &c
 			w.rules.Agents[conversation.Coordinator] = a
 		}
+		configure(w.t, &w.rules.Policy, overrides(w.t, opts["policy"]))
 		w.load()
 	case "sub": // this scene is a sub-session
 		w.key.Session = "s/d1"
@@ -215,9 +240,9 @@ func (w *scene) run(out *strings.Builder, line string) {
 			w.key.Session = conversation.SessionID(opts["at"])
 		}
 		w.load()
-		w.decide(out, conversation.Tell{Agent: conversation.AgentName(arg(0)), Owner: by, Objective: arg(1)})
+		w.decide(out, conversation.Tell{Agent: conversation.AgentName(arg(0)), Owner: by, Objective: arg(1), Policy: overrides(w.t, opts["policy"])})
 	case "tell":
-		w.decide(out, conversation.Tell{Agent: conversation.AgentName(arg(0)), Owner: by, Objective: arg(1)})
+		w.decide(out, conversation.Tell{Agent: conversation.AgentName(arg(0)), Owner: by, Objective: arg(1), Policy: overrides(w.t, opts["policy"])})
 	case "send":
 		if channel, _ := conversation.ParseMode(opts["channel"]); channel != conversation.ModeDefault {
 			w.rules.Policy.Channels[via] = channel

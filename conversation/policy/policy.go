@@ -1,10 +1,8 @@
 package policy
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -22,6 +20,7 @@ type Policy struct {
 	CollectWindow time.Duration          `key:"inbox.collect_window" min:"1ms" max:"1h"`
 	MaxQueued     int                    `key:"inbox.max_queued" min:"0" max:"1000000"` // waiting messages of one session; 0 = no limit
 	TriageAgent   conversation.AgentName `key:"inbox.triage_agent"`                     // "" = none
+	AllowedModes  []string               `key:"inbox.allowed_modes"`                    // that sessions and messages may choose besides Mode
 	Coverage      Coverage               `key:"coverage.mode" choices:"strict,seen,off"`
 	MaxNudges     int                    `key:"coverage.max_nudges" min:"0" max:"100"` // per task
 	MaxSteps      int                    `key:"task.max_steps" min:"1" max:"100000"`
@@ -37,6 +36,7 @@ type Policy struct {
 	BackoffMax    time.Duration          `key:"retry.backoff_max" min:"0s"`
 	CancelGrace   time.Duration          `key:"cancel.grace" min:"0s"`
 	ToolTimeout   time.Duration          `key:"tools.timeout" min:"1ms"`
+	MaxTools      int                    `key:"tools.max_parallel" min:"1" max:"1000"` // calls of tools that run in a task at once
 	DelegateTime  time.Duration          `key:"delegation.timeout" min:"1ms"`
 	MaxDepth      int                    `key:"delegation.max_depth" min:"0" max:"16"`
 	MaxParallel   int                    `key:"delegation.max_parallel" min:"1" max:"1000"` // per task
@@ -211,6 +211,7 @@ func DefaultPolicy() Policy {
 		Mode:          conversation.ModeSteer,
 		CollectWindow: 2 * time.Second,
 		MaxQueued:     1000,
+		AllowedModes:  modeNames(),
 		Coverage:      CoverageStrict,
 		MaxNudges:     1,
 		MaxSteps:      30,
@@ -225,6 +226,7 @@ func DefaultPolicy() Policy {
 		BackoffMax:    30 * time.Second,
 		CancelGrace:   7 * time.Second,
 		ToolTimeout:   60 * time.Second,
+		MaxTools:      32,
 		DelegateTime:  10 * time.Minute,
 		MaxDepth:      3,
 		MaxParallel:   8,
@@ -239,21 +241,6 @@ func DefaultPolicy() Policy {
 			Interrupted: "I was interrupted; what was done is not known",
 		},
 	}
-}
-
-// With is p with the overrides of a session in place. An unknown key or a value
-// out of range is a bad_request that names the key.
-func (p Policy) With(o conversation.Overrides) (Policy, *conversation.Error) {
-	for _, key := range slices.Sorted(maps.Keys(o)) {
-		set, ok := overridable[key]
-		if !ok {
-			return p, conversation.Errorf(conversation.BadRequest, "%q is not a policy of a session; there are: %s", key, strings.Join(OverrideKeys(), ", "))
-		}
-		if err := set(&p, o[key]); err != nil {
-			return p, conversation.Errorf(conversation.BadRequest, "policy %s: %v", key, err)
-		}
-	}
-	return p, nil
 }
 
 // IsSentinel is true for a text that means "nothing to say": exactly one of the
@@ -314,6 +301,11 @@ func (p Policy) Validate() []conversation.FieldError {
 	if slices.ContainsFunc(p.Sentinels, conversation.IsBlank) {
 		wrong = append(wrong, conversation.FieldError{Key: "no_reply.sentinels", Sentence: "holds a blank text; leave the list empty to have none"})
 	}
+	for _, mode := range p.AllowedModes {
+		if !slices.Contains(modeNames(), mode) {
+			wrong = append(wrong, conversation.FieldError{Key: "inbox.allowed_modes", Value: mode, Sentence: "must hold only " + strings.Join(modeNames(), ", ")})
+		}
+	}
 	for _, t := range []struct{ key, text string }{
 		{"texts.busy", p.Texts.Busy},
 		{"texts.overloaded", p.Texts.Overloaded},
@@ -354,114 +346,4 @@ func (c Context) Check() error {
 			c.Summary, c.Threshold)
 	}
 	return nil
-}
-
-// OverrideKeys lists the policies that a session may have of its own.
-func OverrideKeys() []string { return slices.Sorted(maps.Keys(overridable)) }
-
-// Overridable is true for the policies that a session may have of its own.
-func Overridable(key string) bool { return overridable[key] != nil }
-
-var overridable = map[string]func(*Policy, json.RawMessage) error{
-	"inbox.mode":              choice(modeNames, func(p *Policy, i int) { p.Mode = conversation.ModeSteer + conversation.Mode(i) }),
-	"inbox.collect_window":    duration(func(p *Policy) *time.Duration { return &p.CollectWindow }),
-	"inbox.max_queued":        count(0, func(p *Policy) *int { return &p.MaxQueued }),
-	"inbox.triage_agent":      text(func(p *Policy) *string { return (*string)(&p.TriageAgent) }),
-	"coverage.mode":           choice(coverageNames[:], func(p *Policy, i int) { p.Coverage = Coverage(i) }),
-	"coverage.max_nudges":     count(0, func(p *Policy) *int { return &p.MaxNudges }),
-	"task.max_steps":          count(1, func(p *Policy) *int { return &p.MaxSteps }),
-	"reply.on_busy":           choice(replyOnBusyNames[:], func(p *Policy, i int) { p.ReplyOnBusy = ReplyOnBusy(i) }),
-	"empty_answer":            choice(emptyAnswerNames[:], func(p *Policy, i int) { p.EmptyAnswer = EmptyAnswer(i) }),
-	"no_reply.sentinels":      list(func(p *Policy) *[]string { return &p.Sentinels }),
-	"no_reply.fallback":       truth(func(p *Policy) *bool { return &p.Fallback }),
-	"parts.enabled":           truth(func(p *Policy) *bool { return &p.PartsEnabled }),
-	"retry.max_attempts":      count(1, func(p *Policy) *int { return &p.MaxAttempts }),
-	"retry.max_interrupted":   count(1, func(p *Policy) *int { return &p.MaxInterrupts }),
-	"retry.max_moved":         count(0, func(p *Policy) *int { return &p.MaxMoved }),
-	"ask.detect":              choice(askDetectNames[:], func(p *Policy, i int) { p.AskDetect = AskDetect(i) }),
-	"cut_answer":              choice(cutAnswerNames[:], func(p *Policy, i int) { p.CutAnswer = CutAnswer(i) }),
-	"outside.lease":           duration(func(p *Policy) *time.Duration { return &p.OutsideLease }),
-	"retry.backoff_min":       duration(func(p *Policy) *time.Duration { return &p.BackoffMin }),
-	"retry.backoff_max":       duration(func(p *Policy) *time.Duration { return &p.BackoffMax }),
-	"cancel.grace":            duration(func(p *Policy) *time.Duration { return &p.CancelGrace }),
-	"tools.timeout":           duration(func(p *Policy) *time.Duration { return &p.ToolTimeout }),
-	"delegation.timeout":      duration(func(p *Policy) *time.Duration { return &p.DelegateTime }),
-	"delegation.max_depth":    count(0, func(p *Policy) *int { return &p.MaxDepth }),
-	"delegation.max_parallel": count(1, func(p *Policy) *int { return &p.MaxParallel }),
-}
-
-func choice(names []string, set func(*Policy, int)) func(*Policy, json.RawMessage) error {
-	return func(p *Policy, raw json.RawMessage) error {
-		var s string
-		err := json.Unmarshal(raw, &s)
-		i := slices.Index(names, s)
-		if err != nil || i < 0 {
-			return fmt.Errorf("must be one of %s", strings.Join(names, ", "))
-		}
-		set(p, i)
-		return nil
-	}
-}
-
-// modeNames are those of the modes that can be chosen, from conversation.ModeSteer on.
-var modeNames = func() (names []string) {
-	for m := conversation.ModeSteer; m <= conversation.ModeReject; m++ {
-		names = append(names, m.String())
-	}
-	return names
-}()
-
-func count(least int, field func(*Policy) *int) func(*Policy, json.RawMessage) error {
-	return func(p *Policy, raw json.RawMessage) error {
-		var n int
-		if err := json.Unmarshal(raw, &n); err != nil || n < least {
-			return fmt.Errorf("must be a whole number of at least %d", least)
-		}
-		*field(p) = n
-		return nil
-	}
-}
-
-func duration(field func(*Policy) *time.Duration) func(*Policy, json.RawMessage) error {
-	return func(p *Policy, raw json.RawMessage) error {
-		var s string
-		if err := json.Unmarshal(raw, &s); err != nil {
-			return fmt.Errorf(`must be a duration such as "2s"`)
-		}
-		d, err := time.ParseDuration(s)
-		if err != nil || d < 0 {
-			return fmt.Errorf(`must be a duration such as "2s"`)
-		}
-		*field(p) = d
-		return nil
-	}
-}
-
-func truth(field func(*Policy) *bool) func(*Policy, json.RawMessage) error {
-	return func(p *Policy, raw json.RawMessage) error {
-		if err := json.Unmarshal(raw, field(p)); err != nil || string(raw) == "null" {
-			return fmt.Errorf("must be true or false")
-		}
-		return nil
-	}
-}
-
-func text(field func(*Policy) *string) func(*Policy, json.RawMessage) error {
-	return func(p *Policy, raw json.RawMessage) error {
-		if err := json.Unmarshal(raw, field(p)); err != nil || string(raw) == "null" {
-			return fmt.Errorf("must be a text")
-		}
-		return nil
-	}
-}
-
-func list(field func(*Policy) *[]string) func(*Policy, json.RawMessage) error {
-	return func(p *Policy, raw json.RawMessage) error {
-		var l []string
-		if err := json.Unmarshal(raw, &l); err != nil || l == nil {
-			return fmt.Errorf("must be a list of texts")
-		}
-		*field(p) = l
-		return nil
-	}
 }

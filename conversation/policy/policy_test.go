@@ -19,11 +19,11 @@ func TestOverrides(t *testing.T) {
 		set  func(*Policy)
 	}{
 		"inbox.mode":              {`"collect"`, func(p *Policy) { p.Mode = conversation.ModeCollect }},
-		"inbox.collect_window":    {`"5s"`, func(p *Policy) { p.CollectWindow = 5 * time.Second }},
-		"inbox.max_queued":        {`0`, func(p *Policy) { p.MaxQueued = 0 }},
+		"inbox.collect_window":    {`"1s"`, func(p *Policy) { p.CollectWindow = time.Second }},
+		"inbox.max_queued":        {`1000`, func(p *Policy) { p.MaxQueued = 1000 }},
 		"inbox.triage_agent":      {`"sorter"`, func(p *Policy) { p.TriageAgent = "sorter" }},
 		"coverage.mode":           {`"off"`, func(p *Policy) { p.Coverage = CoverageOff }},
-		"coverage.max_nudges":     {`3`, func(p *Policy) { p.MaxNudges = 3 }},
+		"coverage.max_nudges":     {`0`, func(p *Policy) { p.MaxNudges = 0 }},
 		"task.max_steps":          {`1`, func(p *Policy) { p.MaxSteps = 1 }},
 		"reply.on_busy":           {`"queue"`, func(p *Policy) { p.ReplyOnBusy = ReplyQueue }},
 		"empty_answer":            {`"retry"`, func(p *Policy) { p.EmptyAnswer = EmptyRetry }},
@@ -31,12 +31,13 @@ func TestOverrides(t *testing.T) {
 		"no_reply.fallback":       {`true`, func(p *Policy) { p.Fallback = true }},
 		"parts.enabled":           {`false`, func(p *Policy) { p.PartsEnabled = false }},
 		"retry.max_attempts":      {`1`, func(p *Policy) { p.MaxAttempts = 1 }},
-		"retry.max_interrupted":   {`9`, func(p *Policy) { p.MaxInterrupts = 9 }},
+		"retry.max_interrupted":   {`4`, func(p *Policy) { p.MaxInterrupts = 4 }},
 		"retry.backoff_min":       {`"0s"`, func(p *Policy) { p.BackoffMin = 0 }},
-		"retry.backoff_max":       {`"1m"`, func(p *Policy) { p.BackoffMax = time.Minute }},
+		"retry.backoff_max":       {`"10s"`, func(p *Policy) { p.BackoffMax = 10 * time.Second }},
 		"cancel.grace":            {`"1s"`, func(p *Policy) { p.CancelGrace = time.Second }},
-		"tools.timeout":           {`"2m"`, func(p *Policy) { p.ToolTimeout = 2 * time.Minute }},
-		"delegation.timeout":      {`"1h"`, func(p *Policy) { p.DelegateTime = time.Hour }},
+		"tools.timeout":           {`"1m"`, func(p *Policy) { p.ToolTimeout = time.Minute }},
+		"tools.max_parallel":      {`2`, func(p *Policy) { p.MaxTools = 2 }},
+		"delegation.timeout":      {`"1m"`, func(p *Policy) { p.DelegateTime = time.Minute }},
 		"delegation.max_depth":    {`0`, func(p *Policy) { p.MaxDepth = 0 }},
 		"delegation.max_parallel": {`1`, func(p *Policy) { p.MaxParallel = 1 }},
 		"ask.detect":              {`"question"`, func(p *Policy) { p.AskDetect = AskDetectQuestion }},
@@ -67,6 +68,7 @@ func TestOverrides(t *testing.T) {
 		"retry.backoff_max":       {`"-1s"`, `1`},
 		"cancel.grace":            {`"-1s"`, `7`},
 		"tools.timeout":           {`"-1s"`, `60`},
+		"tools.max_parallel":      {`0`},
 		"delegation.timeout":      {`"-1s"`, `600`},
 		"delegation.max_depth":    {`-1`},
 		"delegation.max_parallel": {`0`},
@@ -99,6 +101,83 @@ func TestOverrides(t *testing.T) {
 	}
 	if _, err := DefaultPolicy().With(conversation.Overrides{"admission.max_wait": json.RawMessage(`"1s"`)}); err == nil || err.Code != conversation.BadRequest {
 		t.Errorf("admission is the node's business: %v", err)
+	}
+}
+
+// What is configured is the most that a session may have: one more is refused with
+// the key and the bound, and is left out where it was stored under another
+// configuration. No limit at all is more than any other.
+func TestOverridesWithinTheConfiguration(t *testing.T) {
+	configured := DefaultPolicy()
+	configured.AllowedModes = []string{"queue", "collect"}
+	unlimited := configured
+	unlimited.MaxQueued, unlimited.OutsideLease = 0, 0
+	for _, test := range []struct {
+		key, value string
+		bound      string // in the refusal; "" = allowed
+		under      Policy
+	}{
+		{"inbox.mode", `"queue"`, "", configured},
+		{"inbox.mode", `"steer"`, "", configured}, // it holds anyway
+		{"inbox.mode", `"interrupt"`, "one of steer, queue, collect (inbox.allowed_modes)", configured},
+		{"inbox.mode", `"interrupt"`, "", DefaultPolicy()},
+		{"inbox.collect_window", `"3s"`, "at most 2s", configured},
+		{"inbox.max_queued", `1001`, "at most 1000", configured},
+		{"inbox.max_queued", `0`, "1000 at most", configured},
+		{"inbox.max_queued", `0`, "", unlimited},
+		{"inbox.max_queued", `999999`, "", unlimited},
+		{"coverage.max_nudges", `2`, "at most 1", configured},
+		{"task.max_steps", `31`, "at most 30", configured},
+		{"task.max_steps", `30`, "", configured},
+		{"retry.max_attempts", `4`, "at most 3", configured},
+		{"retry.max_interrupted", `6`, "at most 5", configured},
+		{"retry.max_moved", `51`, "at most 50", configured},
+		{"retry.backoff_min", `"2s"`, "at most 1s", configured},
+		{"retry.backoff_max", `"31s"`, "at most 30s", configured},
+		{"cancel.grace", `"1000000h"`, "at most 7s", configured},
+		{"outside.lease", `"11m"`, "at most 10m0s", configured},
+		{"outside.lease", `"0s"`, "10m0s at most", configured},
+		{"outside.lease", `"0s"`, "", unlimited},
+		{"tools.timeout", `"61s"`, "at most 1m0s", configured},
+		{"tools.max_parallel", `33`, "at most 32", configured},
+		{"delegation.timeout", `"11m"`, "at most 10m0s", configured},
+		{"delegation.max_depth", `4`, "at most 3", configured},
+		{"delegation.max_parallel", `9`, "at most 8", configured},
+	} {
+		o := conversation.Overrides{test.key: json.RawMessage(test.value)}
+		own, err := test.under.With(o)
+		if test.bound == "" {
+			if err != nil || !reflect.DeepEqual(test.under.WithStored(o), own) {
+				t.Errorf("%s = %s: %v", test.key, test.value, err)
+			}
+			continue
+		}
+		if err == nil || err.Code != conversation.BadRequest || !strings.Contains(err.Message, test.key) || !strings.Contains(err.Message, test.bound) {
+			t.Errorf("%s = %s: %v, want a refusal with %q", test.key, test.value, err, test.bound)
+		}
+		if !reflect.DeepEqual(test.under.WithStored(o), test.under) {
+			t.Errorf("%s = %s holds where it was stored before", test.key, test.value)
+		}
+	}
+	wrong := configured
+	wrong.AllowedModes = []string{"queue", "shout"}
+	if found := wrong.Validate(); len(found) != 1 || found[0].Key != "inbox.allowed_modes" {
+		t.Errorf("a mode that there is not: %v", found)
+	}
+}
+
+// Overrides are stored in the spelling of a snapshot: a session that was restored
+// has the same bytes as one that lives.
+func TestCanonical(t *testing.T) {
+	said := conversation.Overrides{"no_reply.sentinels": json.RawMessage(" [ \"<silent>\", \"x\\u0061\" ]\n"), "task.max_steps": json.RawMessage("12345678901234567890"), "x": json.RawMessage("{")}
+	once := Canonical(said)
+	snapshot, err := json.Marshal(conversation.Overrides{"no_reply.sentinels": once["no_reply.sentinels"], "task.max_steps": once["task.max_steps"]})
+	want := `{"no_reply.sentinels":["\u003csilent\u003e","xa"],"task.max_steps":12345678901234567890}`
+	if err != nil || string(snapshot) != want || string(once["no_reply.sentinels"]) != `["\u003csilent\u003e","xa"]` || string(once["x"]) != "{" {
+		t.Errorf("%v: %s, %s", err, once, snapshot)
+	}
+	if !reflect.DeepEqual(Canonical(once), once) || Canonical(conversation.Overrides{}) != nil {
+		t.Error("twice is not once")
 	}
 }
 

@@ -169,7 +169,9 @@ func TestTool(t *testing.T) {
 func TestDelegation(t *testing.T) {
 	withParent(t, nil, func(t *testing.T, p *parent, pid *actor.PID, others *[]told) {
 		f := conversation.StartDelegation{Call: "d2", Session: key.Session + "/d2", Agent: "researcher", Objective: "look"}
-		p.do(pid, func(of Session) { p.set.Delegate(p.env, of, "ada", conversation.AccessTenant, f) })
+		p.do(pid, func(of Session) {
+			p.set.Delegate(p.env, of, conversation.Tell{Owner: "ada", Access: conversation.AccessTenant, Policy: conversation.Overrides{"delegation.max_depth": json.RawMessage("1")}}, f)
+		})
 		time.Sleep(p.env.TellEvery + time.Second)
 		p.do(pid, func(Session) {
 			p.set.Answer(p.env, conversation.RouteAnswer{Delegation: "d2", Question: "q1", Text: "red"})
@@ -180,6 +182,9 @@ func TestDelegation(t *testing.T) {
 		for i, name := range []string{conversation.Tell{}.Name(), conversation.Tell{}.Name(), conversation.Answer{}.Name()} {
 			if one := (*others)[i]; one.key.Session != f.Session || one.cmd.Name() != name {
 				t.Errorf("told %+v, not %s", one, name)
+			}
+			if tell, ok := (*others)[i].cmd.(conversation.Tell); ok && (tell.Owner != "ada" || tell.Access != conversation.AccessTenant || string(tell.Policy["delegation.max_depth"]) != "1") {
+				t.Errorf("what its parent passes on is %+v", tell)
 			}
 		}
 		p.do(pid, func(Session) {

@@ -36,8 +36,7 @@ type delegation struct {
 	key       conversation.SessionKey // of the parent
 	parent    *actor.PID
 	f         conversation.StartDelegation
-	owner     conversation.UserID
-	access    conversation.Access
+	as        conversation.Tell // what the parent passes on of itself
 	stop      bool
 	callEnded bool
 	self      *actor.PID
@@ -102,7 +101,7 @@ func (d *delegation) tell() {
 		d.readLog(d.f.Seq, nil)
 	default:
 		d.queue.Enqueue(&delivery.Delivery{ID: "tell", Done: d.tellDone, Command: conversation.Tell{
-			Agent: d.f.Agent, Owner: d.owner, Access: d.access, Objective: d.f.Objective,
+			Agent: d.f.Agent, Owner: d.as.Owner, Access: d.as.Access, Policy: d.as.Policy, Objective: d.f.Objective,
 		}})
 	}
 }
@@ -136,7 +135,7 @@ func (d *delegation) amend(f conversation.AmendDelegation) {
 	id := "amend-" + string(f.Call)
 	d.queue.Enqueue(&delivery.Delivery{ID: id, LowPriority: true,
 		Command: conversation.Say{
-			Author: d.owner, Via: conversation.ViaDelegation, ClientMsgID: conversation.ClientMsgID(id), Text: f.Text, Mode: conversation.ModeSteer,
+			Author: d.as.Owner, Via: conversation.ViaDelegation, ClientMsgID: conversation.ClientMsgID(id), Text: f.Text, Mode: conversation.ModeSteer,
 		},
 		Done: func(err *conversation.Error) {
 			end := conversation.ToolDone{Call: f.Call, Status: conversation.CallOK, Result: "delivered"}

@@ -70,10 +70,10 @@ func (s *Set) RunTool(env *Env, of Session, f conversation.RunTool) {
 	s.add(f.Call, of, &tool{env: env, key: of.Key, parent: of.Self, published: of.Published, f: f})
 }
 
-// Delegate starts a delegation in the name of the session's owner, or cancels one
+// Delegate starts a delegation with what the session passes on of itself, or cancels one
 // that an earlier activation has started, if f says so.
-func (s *Set) Delegate(env *Env, of Session, owner conversation.UserID, access conversation.Access, f conversation.StartDelegation) {
-	s.add(f.Call, of, &delegation{env: env, key: of.Key, parent: of.Self, f: f, owner: owner, access: access, stop: f.Stop})
+func (s *Set) Delegate(env *Env, of Session, as conversation.Tell, f conversation.StartDelegation) {
+	s.add(f.Call, of, &delegation{env: env, key: of.Key, parent: of.Self, f: f, as: as, stop: f.Stop})
 }
 
 // add starts a child. A call that runs is not started again, whatever the machine

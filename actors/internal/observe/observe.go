@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"strconv"
+	"strings"
 	"time"
 
 	"parley/conversation"
@@ -93,6 +94,11 @@ func (o *Observer) Events(env *Env, s Session, events []conversation.Event) {
 			o.questionEnded(m, b.Question, event.At)
 		case conversation.ToolFinished:
 			m.ToolCalls.WithLabelValues(b.Status.String()).Inc()
+			for refusal, limit := range map[string]string{conversation.TooManyTools: "tools.max_parallel", conversation.TooManyDelegations: "delegation.max_parallel"} {
+				if b.Status == conversation.CallError && strings.HasPrefix(b.Summary, "error: "+refusal) {
+					m.CallsRefused.WithLabelValues(limit).Inc()
+				}
+			}
 			if b.Status == conversation.CallUnknown && s.Recovering {
 				m.Recoveries.WithLabelValues("call").Inc()
 			}

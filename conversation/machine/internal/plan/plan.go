@@ -111,6 +111,8 @@ func Calls(a Situation, items []conversation.Item) []Call {
 	for _, c := range a.Task.Calls {
 		if c.Delegation() {
 			p.delegations++
+		} else {
+			p.tools++
 		}
 	}
 	calls := make([]Call, len(items))
@@ -179,6 +181,7 @@ type planner struct {
 	answered    []conversation.QuestionID
 	delegations int
 	says        bool // the answer shows something
+	tools       int
 }
 
 func (p *planner) plan(item conversation.Item) (Call, error) {
@@ -439,7 +442,7 @@ func (p *planner) delegate(item conversation.Item, jobs []job) (Call, error) {
 	case p.Depth+1 > p.Policy.MaxDepth:
 		return Call{}, fmt.Errorf("delegations may be %d deep at most", p.Policy.MaxDepth)
 	case p.delegations+len(jobs) > p.Policy.MaxParallel:
-		return Call{}, fmt.Errorf("at most %d delegations may run at once in a task, and %d do", p.Policy.MaxParallel, p.delegations)
+		return Call{}, fmt.Errorf("%s: at most %d may run in a task, and %d do", conversation.TooManyDelegations, p.Policy.MaxParallel, p.delegations)
 	}
 	planned := make([]Job, len(jobs))
 	for i, j := range jobs {
@@ -485,6 +488,7 @@ func (p *planner) amend(item conversation.Item) (Call, error) {
 	return Call{Decision: conversation.DecisionTool, Do: Amend{d.ID, args.Text, deadline}}, nil
 }
 
+// Rule 5.10.
 func (p *planner) tool(item conversation.Item, profile policy.Profile) (Call, error) {
 	rule, ok := p.Rules.Tools[item.Tool]
 	if !ok || !profile.Allows(item.Tool) {
@@ -502,6 +506,10 @@ func (p *planner) tool(item conversation.Item, profile policy.Profile) (Call, er
 			return Call{}, err
 		}
 	}
+	if p.tools >= p.Policy.MaxTools {
+		return Call{}, fmt.Errorf("%s: at most %d may run in a task, and %d do", conversation.TooManyTools, p.Policy.MaxTools, p.tools)
+	}
+	p.tools++
 	return Call{Decision: conversation.DecisionTool, Do: CallTool{args, rule.Spec.Approval}}, nil
 }
 
