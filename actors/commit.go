@@ -217,7 +217,7 @@ func (s *session) complete(b *batch) {
 			s.cache.add(b.events)
 		}
 		s.calls.Ended(s.e.calls, b.events)
-		s.tasksEnded(b.events)
+		s.contextChanged(b.events)
 	}
 	s.dropDrafts(modelcall.WithoutPart(b.drafts, b.events))
 	s.slot.Durable(s.e.slots, s.standing.HoldsSlot, s.durable)

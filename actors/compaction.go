@@ -81,17 +81,29 @@ func (s *session) compacted(m *compactEnd) {
 	log.Info("the conversation was summarised", "tokens_before", cmd.TokensBefore, "tokens_after", cmd.TokensAfter)
 	// The compaction goes on until it is stored: a task that ends before would find
 	// the context as long as it was.
-	s.accept(&envelope{cmd: cmd, done: func(_ conversation.Receipt, err error) { s.compaction, s.compactionFailed = nil, err != nil }})
+	s.accept(&envelope{cmd: cmd, done: func(_ conversation.Receipt, err error) {
+		if s.compaction == m.c {
+			s.compaction, s.compactionFailed = nil, err != nil
+		}
+	}})
 }
 
-// tasksEnded starts a summary when a task has ended: no user waits then.
-func (s *session) tasksEnded(events []conversation.Event) {
+// contextChanged stops a summary that is being made of what was cleared, which the
+// machine would not take, and starts one when a task has ended: no user waits then.
+func (s *session) contextChanged(events []conversation.Event) {
+	ended := false
 	for i := range events {
-		if b, ok := events[i].Body.(conversation.TaskStatusChanged); ok && b.New.Ended() {
-			s.compactionFailed = false
-			s.compact()
-			return
+		switch b := events[i].Body.(type) {
+		case conversation.ContextCleared:
+			s.compaction.stop(s)
+			s.compaction, s.compactionFailed = nil, false
+		case conversation.TaskStatusChanged:
+			ended = ended || b.New.Ended()
 		}
+	}
+	if ended {
+		s.compactionFailed = false
+		s.compact()
 	}
 }
 

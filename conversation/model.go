@@ -166,10 +166,11 @@ const TranscriptWindow = 1000
 // the order in which they are fed to it. There are few of them, however long the
 // log is and whatever waits in it.
 type TranscriptRanges struct {
-	Origin *Range   // of the original request, from accepted to read, for Transcript.Pin; nil: it is in the others
-	Own    []Range  // where the events of tasks are that must be whole, for Transcript.AddOwn
-	Tasks  []TaskID // those tasks
-	After  Seq      // all that follows is for Transcript.Add
+	Cleared Seq      // the last clear, for Transcript.Clear; 0 = there was none
+	Origin  *Range   // of the original request, from accepted to read, for Transcript.Pin; nil: it is in the others
+	Own     []Range  // where the events of tasks are that must be whole, for Transcript.AddOwn
+	Tasks   []TaskID // those tasks
+	After   Seq      // all that follows is for Transcript.Add
 }
 
 // A call's result begins with one of these, after "error: ", where a limit has

@@ -31,6 +31,7 @@ type Tool interface {
 // ToolCall describes one call to its tool.
 type ToolCall struct {
 	Key      SessionKey
+	Task     TaskID
 	Call     CallID
 	Args     json.RawMessage
 	Progress func(note string, percent *int) // never nil; may be called from any goroutine

@@ -81,9 +81,14 @@ func (d *decision) decideClose(c conversation.Close) *conversation.Error {
 	return nil
 }
 
-// decideClear makes tasks that begin from now on see nothing of what was before.
+// decideClear makes tasks that begin from now on see nothing of what was before. Where
+// nothing has come since the last clear, that one is meant.
+// Rule 9.15.
 func (d *decision) decideClear(c conversation.Clear) *conversation.Error {
-	d.emit(nil, conversation.ContextCleared{By: c.By})
+	if d.state.Cleared == 0 || d.state.Cleared < d.state.Head {
+		d.emit(nil, conversation.ContextCleared{By: c.By})
+	}
+	d.out.Receipt.Seq = d.state.Cleared
 	return nil
 }
 
@@ -96,12 +101,12 @@ func (d *decision) decideSeen(c conversation.Seen) *conversation.Error {
 }
 
 // compacted takes a summary. One that is blank, or of no more than the last one
-// covers, has nothing to replace.
-// Rule 9.14.
+// covers, has nothing to replace; one of before a clear must not be seen.
+// Rules 9.14, 9.15.
 func (d *decision) compacted(c conversation.Compacted) {
-	last := conversation.Seq(0)
+	last := d.state.Cleared
 	if d.state.Compacted != nil {
-		last = d.state.Compacted.Upto
+		last = max(last, d.state.Compacted.Upto)
 	}
 	if c.Upto > last && c.Upto < d.state.Head && !conversation.IsBlank(c.Summary) {
 		d.emit(nil, conversation.ContextCompacted{Upto: c.Upto, TokensBefore: c.TokensBefore, TokensAfter: c.TokensAfter, Summary: c.Summary})

@@ -300,6 +300,8 @@ func (w *scene) run(out *strings.Builder, line string) {
 		w.decide(out, conversation.Update{Policy: overrides(w.t, opts["policy"])})
 	case "close":
 		w.decide(out, conversation.Close{Reason: arg(0)})
+	case "clear":
+		w.decide(out, conversation.Clear{By: by})
 	case "part":
 		n, _ := strconv.Atoi(opts["index"])
 		source := opts["source"]
@@ -532,6 +534,7 @@ func rebuilt(s *Session, rules *policy.Rules, log []conversation.Event) (t *tran
 		return len(events)
 	}
 	of := s.TranscriptRanges()
+	t.Clear(of.Cleared)
 	if r := of.Origin; r != nil {
 		events += feed(log[r.After:r.Before-1], t.Pin)
 	}

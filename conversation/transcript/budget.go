@@ -63,13 +63,17 @@ func headAndTail(text string, limit int, between string) string {
 // this task's messages and its newest answer. The result is the transcript's own
 // slice when nothing must go; it is never written to.
 func (t *Transcript) fit(task conversation.TaskID, budget int) []conversation.Entry {
-	tokens := t.Size()
+	tokens, gone := t.visible(task)
 	defer func() { t.shown = tokens }()
 	whole := t.entries[:len(t.entries):len(t.entries)]
-	if budget <= 0 || tokens <= budget {
+	if fits := budget <= 0 || tokens <= budget; fits && gone == nil {
 		return whole
+	} else if fits {
+		return without(whole, gone)
 	}
-	gone := make([]bool, len(whole))
+	if gone == nil {
+		gone = make([]bool, len(whole))
+	}
 	n, place := 0, -1
 	drop := func(i int) {
 		if !gone[i] && t.traces[i].pin == pinNone {
@@ -81,7 +85,7 @@ func (t *Transcript) fit(task conversation.TaskID, budget int) []conversation.En
 		}
 	}
 	tokens += leftOutTokens // the entry that says so
-	goes := t.tasksToLeaveOut(task, tokens-budget)
+	goes := t.tasksToLeaveOut(task, gone, tokens-budget)
 	for i := range whole {
 		if goes[t.group(i)] {
 			drop(i)
@@ -103,15 +107,19 @@ func (t *Transcript) fit(task conversation.TaskID, budget int) []conversation.En
 		}
 	}
 	if n == 0 {
-		return whole
+		return without(whole, gone)
 	}
-	kept := make([]conversation.Entry, 0, len(whole)-n+1)
-	for i := range whole {
-		if i == place {
-			kept = append(kept, conversation.Entry{Role: conversation.RoleUser, Text: fmt.Sprintf(leftOut, n)})
-		}
+	said := conversation.Entry{Role: conversation.RoleUser, Text: fmt.Sprintf(leftOut, n)}
+	kept := append(without(whole[:place], gone), said)
+	return append(kept, without(whole[place:], gone[place:])...)
+}
+
+// without are the entries that are not gone.
+func without(entries []conversation.Entry, gone []bool) []conversation.Entry {
+	kept := make([]conversation.Entry, 0, len(entries)+1)
+	for i := range entries {
 		if !gone[i] {
-			kept = append(kept, whole[i])
+			kept = append(kept, entries[i])
 		}
 	}
 	return kept
@@ -133,10 +141,10 @@ func (t *Transcript) group(i int) group {
 
 // tasksToLeaveOut chooses what else than a task must go so that a request is
 // smaller by so many tokens: what has ended first, and the oldest first.
-func (t *Transcript) tasksToLeaveOut(than conversation.TaskID, tokens int) map[group]bool {
+func (t *Transcript) tasksToLeaveOut(than conversation.TaskID, gone []bool, tokens int) map[group]bool {
 	weigh, order := map[group]int{}, []group(nil)
 	for i := range t.entries {
-		if t.traces[i].pin != pinNone || t.entries[i].Task == than && than != "" {
+		if gone[i] || t.traces[i].pin != pinNone || t.entries[i].Task == than && than != "" {
 			continue
 		}
 		g := t.group(i)

@@ -29,6 +29,7 @@ type Transcript struct {
 	limit    int                    // bytes of a call's result
 	head     conversation.Seq
 	base     conversation.Seq // what lies before was never added, or is summarised
+	cleared  conversation.Seq // what lies up to here is shown to its own task only
 	fed      bool
 	entries  []conversation.Entry // appended to; what a request was given is never written again
 	traces   []trace              // of the entry in the same place; never shared
@@ -43,7 +44,8 @@ type Transcript struct {
 	systemN  int                    // its tokens
 	origin   conversation.MessageID // the original request
 	pinning  map[conversation.MessageID]string
-	messages map[conversation.MessageID]string        // accepted, not read yet
+	pinned   conversation.MessageID                   // the original request, while Pin looks for its text
+	messages map[conversation.MessageID]accepted      // not read yet
 	open     map[conversation.TaskID][]openEntry      // read and not resolved
 	news     map[conversation.TaskID][]noted          // for the task's next step
 	slots    map[slotKey]*slot                        // results to come
@@ -54,9 +56,15 @@ type Transcript struct {
 	trimAt   int                                      // entries that there may be before the next trim
 }
 
+// accepted is a message that no step has read yet.
+type accepted struct {
+	text string
+	seq  conversation.Seq
+}
+
 // trace holds the event, the size and the pin of an entry.
 type trace struct {
-	seq    conversation.Seq // of the event that made it
+	seq    conversation.Seq // of the event that made it; of a message, that it was accepted
 	tokens int
 	pin    pinned
 }
@@ -78,6 +86,7 @@ type noted struct {
 type openEntry struct {
 	id   conversation.MessageID
 	text string
+	seq  conversation.Seq // that it was accepted
 }
 
 // slotKey identifies a call's place: providers repeat their ids in other
@@ -117,7 +126,7 @@ const MaxEntries = 300
 // New makes an empty transcript that shows results of calls whole.
 func New() *Transcript {
 	return &Transcript{
-		messages: map[conversation.MessageID]string{}, open: map[conversation.TaskID][]openEntry{}, news: map[conversation.TaskID][]noted{},
+		messages: map[conversation.MessageID]accepted{}, open: map[conversation.TaskID][]openEntry{}, news: map[conversation.TaskID][]noted{},
 		slots: map[slotKey]*slot{}, calls: map[conversation.CallID]*openCall{}, asked: map[conversation.QuestionID]*asked{}, ended: map[conversation.TaskID]conversation.Seq{},
 		trimAt: 2 * MaxEntries,
 	}
@@ -139,7 +148,7 @@ func (t *Transcript) Add(e conversation.Event) {
 		return
 	}
 	if !t.fed {
-		t.fed, t.base = true, e.Seq-1
+		t.fed, t.base = true, max(t.base, e.Seq-1)
 	}
 	t.take(e)
 }
@@ -166,11 +175,11 @@ func (t *Transcript) take(e conversation.Event) {
 	switch b := e.Body.(type) {
 	case conversation.MessageAccepted:
 		if b.Disposition != conversation.Answered {
-			t.messages[b.Message] = b.Text
+			t.messages[b.Message] = accepted{b.Text, e.Seq}
 		}
 	case conversation.MessageEdited:
-		if _, waits := t.messages[b.Message]; waits {
-			t.messages[b.Message] = b.Text
+		if m, waits := t.messages[b.Message]; waits {
+			t.messages[b.Message] = accepted{b.Text, m.seq}
 		}
 	case conversation.MessageResolved:
 		delete(t.messages, b.Message)
@@ -221,8 +230,11 @@ func (t *Transcript) take(e conversation.Event) {
 			Role: conversation.RoleUser, Task: e.Task, Nudge: b.Messages,
 			Text: "[reminder: " + t.quote(e.Task, b.Messages) + " not addressed yet. Answer with respondToUser, or say with coverMessage what became of it.]",
 		})
-	case conversation.RuntimeStatus, conversation.ContextCleared:
-		// No model is told of them.
+		t.quotes(e.Task, b.Messages)
+	case conversation.RuntimeStatus:
+		// No model is told of it.
+	case conversation.ContextCleared:
+		t.Clear(e.Seq)
 	case conversation.ContextCompacted:
 		t.compact(b)
 	case conversation.PartialResponse:
@@ -267,8 +279,8 @@ func (t *Transcript) append(seq conversation.Seq, pin pinned, e conversation.Ent
 	t.tokens += m.tokens
 }
 
-// Pin takes, before all others, the events around the original request: of all
-// that they tell, that request alone is shown.
+// Pin takes, before all others, the events of the original request, from accepted to
+// read: of all that they tell, that request alone is shown.
 func (t *Transcript) Pin(e conversation.Event) {
 	if t.fed || t.origin != "" {
 		return
@@ -279,13 +291,16 @@ func (t *Transcript) Pin(e conversation.Event) {
 	switch b := e.Body.(type) {
 	case conversation.MessageAccepted:
 		t.pinning[b.Message] = b.Text
+		if t.pinned == "" {
+			t.pinned = b.Message
+		}
 	case conversation.MessageEdited:
 		t.pinning[b.Message] = b.Text
 	case conversation.StepStarted:
-		if b.Step != 1 || len(b.Read) == 0 {
+		if !slices.Contains(b.Read, t.pinned) {
 			return
 		}
-		t.origin = b.Read[0]
+		t.origin = t.pinned
 		t.append(e.Seq, pinOrigin, conversation.Entry{Role: conversation.RoleUser, Task: e.Task, Message: t.origin, Text: t.pinning[t.origin]})
 		t.ended[e.Task] = e.Seq // a task whose request is pinned like this has ended
 		t.pinning = nil
@@ -306,7 +321,7 @@ func (t *Transcript) stepStarted(task conversation.TaskID, b conversation.StepSt
 		delete(t.news, of)
 	}
 	for _, id := range b.Read {
-		text, known := t.messages[id]
+		m, known := t.messages[id]
 		if !known {
 			continue // before the window
 		}
@@ -315,11 +330,11 @@ func (t *Transcript) stepStarted(task conversation.TaskID, b conversation.StepSt
 			continue // it was pinned
 		}
 		pin := pinNone
-		if b.Step == 1 && t.origin == "" {
+		if t.origin == "" && m.seq > t.cleared && (b.Step == 1 || t.cleared > 0) {
 			pin, t.origin = pinOrigin, id
 		}
-		t.append(t.head, pin, conversation.Entry{Role: conversation.RoleUser, Task: task, Message: id, Text: text})
-		t.open[task] = append(t.open[task], openEntry{id, text})
+		t.append(m.seq, pin, conversation.Entry{Role: conversation.RoleUser, Task: task, Message: id, Text: m.text})
+		t.open[task] = append(t.open[task], openEntry{id, m.text, m.seq})
 	}
 	t.trim()
 }
@@ -446,6 +461,7 @@ func (t *Transcript) endTask(task conversation.TaskID) {
 		}
 	}
 	t.ended[task] = t.head
+	t.dropCleared()
 	t.dropOpaque(task)
 	if len(t.ended) > len(t.entries)+MaxEntries {
 		t.forget() // tasks end without having been shown, too

@@ -301,3 +301,50 @@ func TestSearch(t *testing.T) {
 		}
 	})
 }
+
+// A-14: what was said before the context was cleared is not found, except by the task
+// that was open then, and of that its own.
+func TestSearchAfterClear(t *testing.T) {
+	log := &fakeLog{}
+	of := func(task conversation.TaskID, body conversation.EventBody) {
+		log.said(body)
+		log.records[len(log.records)-1].Events[0].Task = task
+	}
+	begun := func(task conversation.TaskID) {
+		of(task, conversation.MessageAccepted{Author: "a", Text: "the plan of " + string(task), Disposition: conversation.Started})
+	}
+	begun("t1")                                                                          // 1
+	of("", conversation.ContextCleared{By: "a"})                                         // 2
+	begun("t2")                                                                          // 3
+	of("t2", conversation.PartialResponse{Part: conversation.Part{Text: "a plan, too"}}) // 4
+	begun("t3")                                                                          // 5
+	of("", conversation.PartialResponse{Part: conversation.Part{Text: "nobody's plan"}}) // 6
+	before := len(log.records)
+	of("", conversation.ContextCleared{By: "b"}) // 7
+	begun("t4")                                  // 8
+	all := log.records
+	for _, c := range []struct {
+		task    conversation.TaskID
+		records int
+		want    string
+	}{
+		{"t2", before, "#6 #5 #4 #3"},
+		{"t1", before, "#6 #5 #4 #3 #1"},
+		{"t2", len(all), "#8 #4 #3"},
+		{"t4", len(all), "#8"},
+		{"", len(all), "#8"},
+	} {
+		log.records = all[:c.records]
+		got, err := tools(log)["search_session"].Run(t.Context(), conversation.ToolCall{
+			Key: conversation.SessionKey{Tenant: "t", Session: "s1"}, Task: c.task, Args: json.RawMessage(`{"query":"plan","limit":20}`),
+		})
+		var seqs []string
+		for _, line := range strings.Split(got, "\n")[1:] {
+			seq, _, _ := strings.Cut(line, " ")
+			seqs = append(seqs, seq)
+		}
+		if found := strings.Join(seqs, " "); err != nil || found != c.want {
+			t.Errorf("task %q finds %q among %d records, %v; want %q", c.task, found, c.records, err, c.want)
+		}
+	}
+}

@@ -89,6 +89,7 @@ func (s search) Run(ctx context.Context, call conversation.ToolCall) (string, er
 		found   []string
 		records int
 		later   = laterEdits{}
+		within  = scope{task: call.Task}
 	)
 	for record, err := range s.log.Records(ctx, call.Key, conversation.Range{Reverse: true, Limit: maxRecords}) {
 		if ctx.Err() != nil {
@@ -101,11 +102,14 @@ func (s search) Run(ctx context.Context, call conversation.ToolCall) (string, er
 		for i := len(record.Events) - 1; i >= 0 && len(found) < int(in.Limit); i-- {
 			e := record.Events[i]
 			who, text := later.said(e)
+			if !within.takes(e) {
+				continue
+			}
 			if at, ok := holds(text, in.words); ok {
 				found = append(found, fmt.Sprintf("#%d %s, %s: %s", e.Seq, e.At.UTC().Format(time.DateTime), who, excerptAround(text, at)))
 			}
 		}
-		if len(found) >= int(in.Limit) {
+		if len(found) >= int(in.Limit) || within.over {
 			break
 		}
 	}
@@ -120,6 +124,27 @@ func (s search) Run(ctx context.Context, call conversation.ToolCall) (string, er
 		return "Nothing was found." + note, nil
 	}
 	return fmt.Sprintf("%d found, newest first:\n%s", len(found), strings.Join(found, "\n")) + note, nil
+}
+
+// scope is what the calling task may know of the log, read backwards: everything since
+// the context was cleared, and of before that its own.
+type scope struct {
+	task    conversation.TaskID
+	cleared bool
+	over    bool // what is older is not for this task
+}
+
+// takes is true for an event that the task may know of.
+func (s *scope) takes(e conversation.Event) bool {
+	own := s.task != "" && e.Task == s.task
+	switch b := e.Body.(type) {
+	case conversation.ContextCleared:
+		s.cleared = true
+		s.over = s.task == ""
+	case conversation.MessageAccepted:
+		s.over = s.over || own && s.cleared && b.Disposition == conversation.Started
+	}
+	return own || !s.cleared
 }
 
 // laterEdits are the newest texts of edited messages; the log is read

@@ -123,6 +123,7 @@ func (l *Log) Transcript(ctx context.Context, key conversation.SessionKey, of co
 		}
 		return nil
 	}
+	shown.Clear(of.Cleared)
 	if of.Origin != nil {
 		if err := feed(*of.Origin, shown.Pin); err != nil {
 			return nil, err

@@ -81,7 +81,9 @@ func (st *State) Apply(e conversation.Event) error {
 		}
 	case conversation.ContextCompacted:
 		st.applyCompacted(b)
-	case conversation.RuntimeStatus, conversation.ContextCleared:
+	case conversation.ContextCleared:
+		st.applyCleared(e.Seq)
+	case conversation.RuntimeStatus:
 		// They change what runtimes and models are given, which the state does not hold.
 	default:
 		return fmt.Errorf("event %d of %s: %w", e.Seq, st.Key, conversation.ErrTooNew)

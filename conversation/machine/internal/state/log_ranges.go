@@ -117,12 +117,25 @@ func (st *State) taskEnds(t *Task, end conversation.Seq) {
 	}
 }
 
-// first is the original request, if this is the step that reads it.
+// first is the original request, if this is the step that reads it: the first message
+// that a model has read, or of those that came after a clear.
 func (st *State) first(b conversation.StepStarted) (*Task, *Message) {
-	if st.Step > 0 || b.Step != 1 || len(b.Read) == 0 {
+	if st.Origin != nil || st.Cleared == 0 && (st.Step > 0 || b.Step != 1) {
 		return nil, nil
 	}
-	return st.Message(b.Read[0])
+	for _, id := range b.Read {
+		if t, m := st.Message(id); m != nil && m.Seq > st.Cleared {
+			return t, m
+		}
+	}
+	return nil, nil
+}
+
+// applyCleared forgets where the original request, the summary and the tasks lie that
+// have ended: nothing of them is shown any more.
+func (st *State) applyCleared(seq conversation.Seq) {
+	st.Cleared = seq
+	st.Origin, st.Compacted, st.Ended = nil, nil, nil
 }
 
 func (st *State) applyCompacted(b conversation.ContextCompacted) {
@@ -134,14 +147,21 @@ func (st *State) applyCompacted(b conversation.ContextCompacted) {
 }
 
 // TranscriptRanges are the parts of the log that a transcript is fed: what the last
-// summary does not cover, or without one the window; and before that the tasks
-// which had not ended by then, and the original request.
+// summary does not cover, or without one the window, and nothing before a clear; and
+// before that the tasks which had not ended by then, and the original request.
 func (st *State) TranscriptRanges() conversation.TranscriptRanges {
-	p := conversation.TranscriptRanges{After: st.Head - min(st.Head, conversation.TranscriptWindow)}
+	p := conversation.TranscriptRanges{Cleared: st.Cleared, After: st.Head - min(st.Head, conversation.TranscriptWindow)}
 	if c := st.Compacted; c != nil {
 		p.After = c.Upto
+	}
+	p.After = max(p.After, st.Cleared)
+	var ended []endedTasks // that had not ended by a summary or a clear
+	if upto := p.After; st.Compacted != nil || upto == st.Cleared {
 		for _, t := range st.Ended {
-			if t.Waited == nil && conversation.Seq(t.End) > c.Upto {
+			if conversation.Seq(t.End) <= upto {
+				continue
+			}
+			if ended = append(ended, t); t.Waited == nil {
 				p.After = min(p.After, conversation.Seq(t.First)-1)
 			}
 		}
@@ -153,11 +173,9 @@ func (st *State) TranscriptRanges() conversation.TranscriptRanges {
 			own = append(own, spans...)
 		}
 	}
-	if c := st.Compacted; c != nil {
-		for _, t := range st.Ended {
-			if t.Waited != nil && conversation.Seq(t.End) > c.Upto {
-				whole(t.Waited.Task, t.Waited.Events)
-			}
+	for _, t := range ended {
+		if t.Waited != nil {
+			whole(t.Waited.Task, t.Waited.Events)
 		}
 	}
 	for _, t := range st.Tasks {

@@ -46,9 +46,10 @@ type State struct {
 
 	// Where a transcript begins (log_ranges.go). A snapshot of before they were kept
 	// lacks them: its session is shown the window, without the original request.
-	Origin    *origin      `json:",omitempty"`
-	Compacted *compaction  `json:",omitempty"`
-	Ended     []endedTasks `json:",omitempty"` // the last tasks that ended, oldest first
+	Origin    *origin          `json:",omitempty"`
+	Compacted *compaction      `json:",omitempty"`
+	Cleared   conversation.Seq `json:",omitempty"` // the last context_cleared: what was before is shown to its own task only
+	Ended     []endedTasks     `json:",omitempty"` // the last tasks that ended, oldest first
 }
 
 // snapshotVersion changes with the meaning of state.
