@@ -196,6 +196,15 @@ func (u client) say() {
 	if u.r.IntN(3) == 0 {
 		say.Mode = conversation.Mode(1 + u.r.IntN(5))
 	}
+	switch {
+	case u.r.IntN(8) == 0:
+		say.InReplyTo = u.message()
+	case len(u.v.Questions) > 0 && u.r.IntN(3) == 0:
+		say.Text = oneOf(u.world, []string{"yes", "no!", "red", "Light blue.", "2", "3", "green"})
+		if u.r.IntN(3) == 0 {
+			say.InReplyTo = conversation.MessageID(oneOf(u.world, u.v.Questions).Asked.Question)
+		}
+	}
 	d := u.give("s", say)
 	if d.Err != nil || u.r.IntN(5) > 0 || u.root.live == nil {
 		return
@@ -357,7 +366,7 @@ func (w *world) item(id string) conversation.Item {
 	case 1:
 		return call(conversation.ToolRespond, `{"message":"to nobody"}`)
 	case 2:
-		return call(conversation.ToolAsk, `{"question":"which one?","blocking":%v}`, w.r.IntN(2) == 0)
+		return call(conversation.ToolAsk, `{"question":"which one?","blocking":%v%s}`, w.r.IntN(2) == 0, oneOf(w, []string{"", `,"choices":["Red","Light blue"]`}))
 	case 3:
 		return call(conversation.ToolAsk, `{"question":"soon?","blocking":false,"expiresIn":"3s"%s}`, oneOf(w, []string{"", `,"default":"never mind"`}))
 	case 4, 5:

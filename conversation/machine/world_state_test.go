@@ -125,7 +125,35 @@ func (w *world) judgeDecision(n *node, c conversation.Command, d conversation.De
 			w.fatalf("%s: the receipt says %s, RUNNING in the same commit: %v", n.id, accepted.Disposition, runs)
 		}
 	}
+	if say, ok := c.(conversation.Say); ok && d.Receipt.Disposition == conversation.Answered && !strings.HasPrefix(say.Text, "/answer") {
+		w.judgePlain(n, say, d)
+	}
 	w.judgeRows(n, d, status)
+}
+
+// judgePlain: a message that was not said to be an answer is one only where it can
+// be meant as one.
+func (w *world) judgePlain(n *node, say conversation.Say, d conversation.Decided) {
+	var answer conversation.QuestionAnswered
+	for _, e := range d.Events {
+		if b, ok := e.Body.(conversation.QuestionAnswered); ok && b.Message == d.Receipt.Message {
+			answer = b
+		}
+	}
+	for _, e := range n.log() {
+		q, ok := e.Body.(conversation.Asked)
+		if !ok || q.Question != answer.Question || conversation.QuestionID(say.InReplyTo) == q.Question {
+			continue
+		}
+		switch {
+		case !q.Blocking:
+			w.fatalf("%s: a plain message answers %s, which waits for none", n.id, q.Question)
+		case q.Delegation != "" && d.Receipt.OldStatus != conversation.TaskAwaiting:
+			w.fatalf("%s: a plain message answers %s of a delegation while its task is %s", n.id, q.Question, d.Receipt.OldStatus)
+		case q.Approval == nil && len(q.Choices) > 0 && !slices.Contains(q.Choices, answer.Text):
+			w.fatalf("%s: %q answers %s, which is none of its choices", n.id, answer.Text, q.Question)
+		}
+	}
 }
 
 func (w *world) judgeRows(n *node, d conversation.Decided, status map[conversation.TaskID]conversation.TaskStatus) {
