@@ -62,7 +62,7 @@ func (s *session) continueDrain() {
 	if s.checking != nil || len(s.queue) > 0 {
 		return
 	}
-	if s.draining == drainSoft && (s.model != nil || s.calls.RunsTools()) {
+	if s.draining == drainSoft && (s.model != nil || s.stopping != nil || s.calls.RunsTools()) {
 		return
 	}
 	if !s.parked {

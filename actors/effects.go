@@ -46,7 +46,7 @@ func (s *session) release(effect conversation.Effect) {
 		if s.model != nil && s.model.For().Step == f.Step {
 			b := s.batch()
 			b.drafts = append(b.drafts, s.model.Stop()...)
-			s.model = nil
+			s.stopping, s.model = s.model, nil
 		}
 	case conversation.StopCall:
 		// A call that was not started yet, or that a failure took away, has stopped

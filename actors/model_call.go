@@ -27,15 +27,40 @@ func (s *session) startModel(ask conversation.AskModel) {
 	s.model = modelcall.Start(e.models, o)
 }
 
-// modelEnded takes the outcome of the session's model call. One of a call that was
-// stopped meanwhile is dropped.
+// modelEnded takes the outcome of the session's model call, or the end of one that
+// was stopped. The outcome of a call that was stopped meanwhile is dropped: what it has
+// cost comes with its end.
 func (s *session) modelEnded(m *modelcall.End) {
-	if s.phase == phaseUnloaded || s.model != m.Call {
+	_, stopped := m.Command.(conversation.ModelStopped)
+	switch {
+	case s.phase == phaseUnloaded:
 		observe.Unused(s.e.m, m.Command)
 		return
+	case m.Call == s.model:
+		s.model = nil
+	case m.Call != s.stopping:
+		observe.Unused(s.e.m, m.Command)
+		return
+	case !stopped:
+		return
+	default:
+		s.stopping = nil
 	}
-	s.model = nil
 	s.accept(&envelope{cmd: m.Command, drafts: m.Drafts})
+}
+
+// hold tells the machine of the model call that is under way; nil = none. While a
+// command is decided that may stop it, nothing more of it is shown, until it is
+// resumed: what a stop keeps is what followers have seen.
+func hold(call *modelcall.Call, c conversation.Command) (asking conversation.Attempt, shown []conversation.DraftView) {
+	if call == nil {
+		return asking, nil
+	}
+	asking = conversation.Attempt{Step: call.For().Step, N: call.For().Attempt}
+	if _, mayInterrupt := c.(conversation.Say); mayInterrupt || c.Class().Stops {
+		shown = call.Hold()
+	}
+	return asking, shown
 }
 
 // dropDrafts tells followers that drafts have ended without a part in their place.

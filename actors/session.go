@@ -56,10 +56,11 @@ type session struct {
 
 	slot admission.Slot
 
-	model  *modelcall.Call // the attempt that runs
-	calls  calls.Set       // tool calls and delegations that run
-	uplink calls.Uplink    // to the parent session
-	cache  *transcriptCache
+	model    *modelcall.Call // the attempt that runs
+	stopping *modelcall.Call // the last one that was stopped, until it has ended
+	calls    calls.Set       // tool calls and delegations that run
+	uplink   calls.Uplink    // to the parent session
+	cache    *transcriptCache
 
 	compaction *compaction // in the making
 	triaging   *triage
@@ -323,13 +324,19 @@ func (s *session) process(t *envelope) {
 // decide gives a command to the machine and gathers the results in the pending
 // batch. Releasing effects are done at once; everything else waits for the commit.
 func (s *session) decide(t *envelope) {
-	d := s.machine.Decide(conversation.Inputs{At: time.Now(), Slot: s.reserve(t.cmd)}, t.cmd)
+	call := s.model
+	asking, shown := hold(call, t.cmd)
+	d := s.machine.Decide(conversation.Inputs{At: time.Now(), Slot: s.reserve(t.cmd), Asking: asking, Shown: shown}, t.cmd)
 	s.standing = d.Standing
 	s.slot.Update(s.e.slots, d.HoldsSlot, d.Head)
 	b := s.batch()
 	b.drafts = append(b.drafts, t.drafts...)
 	for _, effect := range d.Release {
 		s.release(effect)
+	}
+	call.Resume()
+	if len(d.Events) == 0 {
+		observe.Unused(s.e.m, t.cmd)
 	}
 	t.receipt, t.err = d.Receipt, d.Err
 	if len(d.Cursors) > 0 && len(d.Events) == 0 {
@@ -398,6 +405,11 @@ func (s *session) unload(reason string, err *conversation.Error) {
 	s.answerAll(err)
 	if s.model != nil {
 		s.dropDrafts(s.model.Stop())
+	}
+	for _, b := range []*batch{s.inFlight, s.pending} {
+		if b != nil {
+			s.dropDrafts(b.drafts) // of calls that had ended
+		}
 	}
 	s.compaction.stop(s)
 	s.triaging.stop()

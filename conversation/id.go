@@ -178,6 +178,12 @@ type SourceID string
 // StepNumber counts the steps of a session from 1.
 type StepNumber uint32
 
+// Attempt names one attempt of a step; the zero value is none.
+type Attempt struct {
+	Step StepNumber
+	N    int // from 1
+}
+
 // DraftID names the streamed text of one item of one attempt:
 // "<step>.<attempt>.<item>".
 type DraftID string
@@ -185,6 +191,13 @@ type DraftID string
 // Draft forms the id of a draft.
 func Draft(step StepNumber, attempt, item int) DraftID {
 	return DraftID(strconv.Itoa(int(step)) + "." + strconv.Itoa(attempt) + "." + strconv.Itoa(item))
+}
+
+// Of is true for the drafts of an attempt.
+func (id DraftID) Of(a Attempt) bool {
+	step, rest, _ := strings.Cut(string(id), ".")
+	attempt, _, _ := strings.Cut(rest, ".")
+	return step == strconv.Itoa(int(a.Step)) && attempt == strconv.Itoa(a.N)
 }
 
 // Ordinal reads the number of an id such as "m12-<session>"; 0 when it is none.

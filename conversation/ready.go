@@ -8,6 +8,9 @@ type Inputs struct {
 	At   time.Time // the wall clock; it may be set back, a session's events are not
 	Slot bool      // a task of this session may become RUNNING now; a sub-session needs none
 
+	// Asking is the attempt whose model call the shell has under way; zero = none. A
+	// step of which nothing runs ends at once when its task is cancelled.
+	Asking Attempt
 	// Shown are the texts of the open step that followers have been sent, in the
 	// order of its items: what a stop keeps of it.
 	Shown []DraftView

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"encoding/json"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -178,4 +179,28 @@ func TestPageKill(t *testing.T) {
 		t.Errorf("%d drafts are left", n)
 	}
 	b.quiet()
+}
+
+// N-06: the page says where an answer was stopped, also when it is opened again.
+func TestPageStop(t *testing.T) {
+	needBrowser(t)
+	server := spawn(t, t.TempDir(), "--set", "scripted.token_delay=200ms")
+	b := &bench{t: t, addr: server.addr}
+	b.browse()
+	b.open("")
+	b.say("/stream 300 word")
+	b.wait(`document.querySelector('.draft')?.textContent.includes('word word')`)
+	b.run(`document.querySelector('.composer .stop').click()`)
+	stopped := `document.querySelector('.row.assistant .stopped')?.textContent === 'Stopped here'`
+	b.wait(stopped + ` && ` + idle + ` && !document.querySelector('.draft') && ` + mine("/stream", "cancelled"))
+	text := eval[string](b, lastText)
+	b.do(chromedp.Reload())
+	b.wait(stopped + ` && ` + lastText + ` === ` + quoted(text))
+	b.quiet()
+}
+
+// quoted is a text as JavaScript writes it.
+func quoted(text string) string {
+	b, _ := json.Marshal(text) // a string can be
+	return string(b)
 }

@@ -2,6 +2,7 @@ package machine
 
 import (
 	"slices"
+	"strings"
 
 	"parley/conversation"
 	"parley/conversation/machine/internal/state"
@@ -9,7 +10,7 @@ import (
 
 // decideCancel ends a task early on somebody's word.
 // Rule 7.6.
-func (d *decision) decideCancel(c conversation.Cancel) *conversation.Error {
+func (d ends) decideCancel(c conversation.Cancel) *conversation.Error {
 	if d.state.Key.Session.Depth() > 0 && c.By != conversation.ByParent {
 		return conversation.Errorf(conversation.Forbidden, "a delegation's session can only be read")
 	}
@@ -48,7 +49,7 @@ func (d *decision) decideCancel(c conversation.Cancel) *conversation.Error {
 
 // cancelAgain takes a cancel of a task that is being cancelled already: the log
 // keeps the client's id, and what the first one did not drop may be dropped.
-func (d *decision) cancelAgain(t *state.Task, said conversation.TaskCancelling) {
+func (d ends) cancelAgain(t *state.Task, said conversation.TaskCancelling) {
 	if said.ClientMsgID != "" {
 		said.Until = t.Cancelling.Until
 		d.emit(t, said)
@@ -65,7 +66,7 @@ func (d *decision) cancelAgain(t *state.Task, said conversation.TaskCancelling) 
 
 // dropWaiting cancels the other tasks that waited for their first run when the
 // cancel came.
-func (d *decision) dropWaiting(t *state.Task, c conversation.Cancel, before conversation.Seq) {
+func (d ends) dropWaiting(t *state.Task, c conversation.Cancel, before conversation.Seq) {
 	for _, other := range slices.Clone(d.state.Tasks) {
 		if other != t && other.Status == conversation.TaskQueued && !other.Ran() && other.First <= before && other.Cancelling == nil {
 			d.cancelTask(other, c.By, c.Reason, nil, false)
@@ -76,7 +77,7 @@ func (d *decision) dropWaiting(t *state.Task, c conversation.Cancel, before conv
 // cancelledBefore answers a cancel that a client repeats as the first time,
 // whatever runs by now.
 // Rule 7.7.
-func (d *decision) cancelledBefore(c conversation.Cancel) (bool, *conversation.Error) {
+func (d ends) cancelledBefore(c conversation.Cancel) (bool, *conversation.Error) {
 	if c.ClientMsgID == "" {
 		return false, nil
 	}
@@ -98,16 +99,21 @@ func (d *decision) cancelledBefore(c conversation.Cancel) (bool, *conversation.E
 // cancelTask is the first phase of an early end: nothing new is started, and
 // everything open gets the order to stop. settle does the second when all has stopped.
 func (d *decision) cancelTask(t *state.Task, by conversation.CancelBy, reason string, failure *conversation.Failure, drop bool) {
-	d.beginCancel(t, conversation.TaskCancelling{By: by, Reason: reason, Error: failure, Drop: drop})
+	d.ends().beginCancel(t, conversation.TaskCancelling{By: by, Reason: reason, Error: failure, Drop: drop})
 }
 
 // Rule 7.3.
-func (d *decision) beginCancel(t *state.Task, said conversation.TaskCancelling) {
+func (d ends) beginCancel(t *state.Task, said conversation.TaskCancelling) {
 	said.Until = d.now.Add(d.policy.CancelGrace)
 	d.emit(t, said)
 	if st := t.Step; st != nil {
+		if said.By == conversation.ByUser || said.By == conversation.ByInterrupt {
+			d.keepShown(t)
+		}
 		d.do(conversation.StopModel{Step: st.N})
-		d.emit(t, conversation.StepFinished{Step: st.N, Attempt: st.Attempt, Outcome: conversation.StepCancelled})
+		if d.asking != (conversation.Attempt{Step: st.N, N: st.Attempt}) {
+			d.stepStopped(t, conversation.StepFinished{Outcome: conversation.StepCancelled}) // nothing of it runs
+		}
 	}
 	d.questions().closeQuestions(t, conversation.QuestionCancelled)
 	d.calls().stopCalls(t)
@@ -136,4 +142,42 @@ func (d *decision) end(t *state.Task) {
 	if d.state.Key.Session.Depth() > 0 {
 		d.report()
 	}
+}
+
+// keepShown makes parts of what followers have seen of the open step. They are no
+// answer: nobody knows what would have followed.
+// Rule 7.10.
+func (d ends) keepShown(t *state.Task) {
+	var texts []pendingText
+	for _, draft := range d.shown {
+		if draft.Draft.Of(conversation.Attempt{Step: t.Step.N, N: t.Step.Attempt}) && !conversation.IsBlank(draft.Text) {
+			texts = d.joined(texts, pendingText{text: strings.ToValidUTF8(draft.Text, "\uFFFD"), draft: draft.Draft})
+		}
+	}
+	for i, p := range texts {
+		part := d.state.NextPart(t, p.text, t.Guess(nil), p.draft)
+		part.Guessed, part.Cut = true, i == len(texts)-1
+		d.emit(t, conversation.PartialResponse{Part: part})
+	}
+}
+
+// modelStopped closes the step of a task that is being cancelled: its model call has
+// ended.
+// Rule 7.3.
+func (d ends) modelStopped(c conversation.ModelStopped) {
+	t := d.state.StepOf(c.Step, c.Attempt)
+	if t == nil || t.Cancelling == nil {
+		return
+	}
+	finished := conversation.StepFinished{Outcome: conversation.StepCancelled, Took: c.Took}
+	if c.Usage != nil {
+		finished.Usage = *c.Usage
+	}
+	d.stepStopped(t, finished)
+}
+
+// stepStopped closes the open step of a task that is being cancelled.
+func (d ends) stepStopped(t *state.Task, finished conversation.StepFinished) {
+	finished.Step, finished.Attempt = t.Step.N, t.Step.Attempt
+	d.emit(t, finished)
 }

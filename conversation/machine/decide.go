@@ -19,7 +19,9 @@ func (s *Session) Decide(in conversation.Inputs, c conversation.Command) convers
 // decide also gives the effects in the order in which they were decided.
 func (s *Session) decide(in conversation.Inputs, c conversation.Command) (conversation.Decided, []conversation.Effect) {
 	s.clock.hear(conversation.Stamp(in.At))
-	d := decision{Session: s, now: s.clock.heard, slot: in.Slot || s.state.Key.Session.Depth() > 0}
+	d := decision{
+		Session: s, now: s.clock.heard, slot: in.Slot || s.state.Key.Session.Depth() > 0, asking: in.Asking, shown: in.Shown,
+	}
 	err := d.command(intake.Sanitize(c))
 	if err == nil {
 		d.settle()
@@ -47,6 +49,8 @@ type decision struct {
 	*Session
 	now     time.Time // the clock, as the command brought it
 	slot    bool      // a task may become RUNNING
+	asking  conversation.Attempt
+	shown   []conversation.DraftView // of the open step
 	out     conversation.Decided
 	effects []conversation.Effect // in their order, releasing ones too
 	pending pending
@@ -61,6 +65,7 @@ type (
 	calls       struct{ *decision } // tools and delegations: planned, started, ended
 	obligations struct{ *decision } // messages that were read: answered, nudged for
 	outside     struct{ *decision } // tasks that outside runtimes work on
+	ends        struct{ *decision } // tasks that end early: stopped, and what is kept of them
 )
 
 func (d *decision) inbox() inbox             { return inbox{d} }
@@ -68,6 +73,7 @@ func (d *decision) questions() questions     { return questions{d} }
 func (d *decision) calls() calls             { return calls{d} }
 func (d *decision) obligations() obligations { return obligations{d} }
 func (d *decision) outside() outside         { return outside{d} }
+func (d *decision) ends() ends               { return ends{d} }
 
 // command finds the rule for a command. An error refuses it: nothing was decided.
 func (d *decision) command(c conversation.Command) *conversation.Error {
@@ -86,7 +92,7 @@ func (d *decision) command(c conversation.Command) *conversation.Error {
 		if !d.Exists() {
 			return d.absent()
 		}
-		return d.decideCancel(c)
+		return d.ends().decideCancel(c)
 	}
 	if !d.Exists() {
 		return d.absent()
@@ -152,8 +158,10 @@ func (d *decision) decideInner(c conversation.Command) {
 		d.calls().delegationDone(c)
 	case conversation.Compacted:
 		d.compacted(c)
-	case conversation.ModelStopped, conversation.Triaged:
-		// Nothing hangs on them.
+	case conversation.ModelStopped:
+		d.ends().modelStopped(c)
+	case conversation.Triaged:
+		// Nothing hangs on it.
 	case conversation.SlotGranted:
 		// Inputs brings the slot; settle uses it.
 	}

@@ -16,12 +16,6 @@ type held struct {
 	effects []conversation.Effect
 }
 
-// attempt names one attempt of a step.
-type attempt struct {
-	step conversation.StepNumber
-	n    int
-}
-
 // hold keeps what a decision wants done. After a recovery that is everything that
 // is outstanding, whatever the recovery itself has opened among it.
 func (s *Session) hold(effects []conversation.Effect, recovered bool) {
@@ -72,10 +66,10 @@ func (s *Session) Durable(seq conversation.Seq) []conversation.Effect {
 				continue
 			}
 			if ask, ok := e.(conversation.AskModel); ok {
-				if s.asked == (attempt{ask.Step, ask.Attempt}) {
+				if s.asked == (conversation.Attempt{Step: ask.Step, N: ask.Attempt}) {
 					continue // a clock that was set back brings its Tick again
 				}
-				s.asked = attempt{ask.Step, ask.Attempt}
+				s.asked = conversation.Attempt{Step: ask.Step, N: ask.Attempt}
 			}
 			due = append(due, e)
 		}
@@ -126,7 +120,7 @@ func (s *Session) stillToDo(e conversation.Effect) bool {
 	switch e := e.(type) {
 	case conversation.AskModel:
 		t := s.state.StepOf(e.Step, e.Attempt)
-		return t != nil && !t.Step.NotBefore.After(s.clockNow())
+		return t != nil && t.Cancelling == nil && !t.Step.NotBefore.After(s.clockNow())
 	case conversation.RunTool:
 		t, c := s.state.Call(e.Call)
 		return c != nil && !c.Held && c.Seq == e.Seq && t.Cancelling == nil
@@ -160,7 +154,7 @@ func (s *Session) Outstanding(now time.Time) []conversation.Effect {
 	now = conversation.Stamp(now)
 	var all []conversation.Effect
 	for _, t := range s.state.Tasks {
-		if st := t.Step; st != nil && !st.Parked && !st.NotBefore.After(now) {
+		if st := t.Step; st != nil && t.Cancelling == nil && !st.Parked && !st.NotBefore.After(now) {
 			all = append(all, s.askModel(t))
 		}
 		for _, c := range t.Calls {

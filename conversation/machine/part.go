@@ -110,12 +110,18 @@ func (s *Session) texts(step conversation.StepNumber, attempt int, items []conve
 		if item.Streamed {
 			p.draft = conversation.Draft(step, attempt, i)
 		}
-		// A delegate's answer is one text: its parent gets that text and no other.
-		if (!s.policy.PartsEnabled || s.state.Key.Session.Depth() > 0) && len(texts) > 0 {
-			texts[0].text += "\n\n" + p.text
-			continue
-		}
-		texts = append(texts, p)
+		texts = s.joined(texts, p)
 	}
 	return texts, sentinel && len(texts) == 0
+}
+
+// joined adds a text, to the one before it where an answer is one part. A delegate's
+// answer is one text: its parent gets that text and no other.
+// Rule 3.8.
+func (s *Session) joined(texts []pendingText, p pendingText) []pendingText {
+	if (!s.policy.PartsEnabled || s.state.Key.Session.Depth() > 0) && len(texts) > 0 {
+		texts[0].text += "\n\n" + p.text
+		return texts
+	}
+	return append(texts, p)
 }

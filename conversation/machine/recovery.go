@@ -20,10 +20,13 @@ func (d *decision) recover() {
 				d.calls().finishTool(t, c, conversation.CallUnknown, "outcome unknown: the server stopped while this call ran; it may or may not have taken effect", 0)
 			}
 		}
-		if t.Step != nil {
+		if t.Step != nil && t.Cancelling == nil {
 			d.resumeStep(t)
 		}
 		if t.Cancelling != nil {
+			if t.Step != nil {
+				d.ends().stepStopped(t, conversation.StepFinished{Outcome: conversation.StepCancelled}) // nothing of it runs
+			}
 			d.calls().stopCalls(t)
 		}
 		if d.state.Key.Session.Depth() > 0 {

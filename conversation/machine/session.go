@@ -18,9 +18,9 @@ type Session struct {
 	state  state.State
 
 	clock   clock
-	held    []held  // effects whose commit is not durable yet, oldest first; nil = none
-	asked   attempt // the last one that was handed out since the load
-	drained bool    // the node goes away: a step that opens is parked
+	held    []held               // effects whose commit is not durable yet, oldest first; nil = none
+	asked   conversation.Attempt // the last one that was handed out since the load
+	drained bool                 // the node goes away: a step that opens is parked
 }
 
 // New is a session with an empty log.

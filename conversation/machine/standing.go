@@ -53,7 +53,7 @@ func (s *Session) nextTick() time.Time {
 				sooner(q.Asked.ExpiresAt)
 			}
 		}
-		if t.Cancelling != nil && len(t.Calls) > 0 {
+		if t.Cancelling != nil && (t.Step != nil || len(t.Calls) > 0) {
 			sooner(t.Cancelling.Until)
 			continue
 		}

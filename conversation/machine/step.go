@@ -44,6 +44,10 @@ func (d *decision) modelAnswered(c conversation.ModelAnswered) {
 	if t == nil {
 		return
 	}
+	if t.Cancelling != nil {
+		d.ends().stepStopped(t, conversation.StepFinished{Outcome: conversation.StepCancelled, Model: c.Model, Usage: c.Answer.Usage, Took: c.Took})
+		return
+	}
 	texts, silent := d.texts(c.Step, c.Attempt, c.Answer.Items)
 	finished := conversation.StepFinished{
 		Step: c.Step, Attempt: c.Attempt, Outcome: conversation.StepOK, Model: c.Model, Usage: c.Answer.Usage, Took: c.Took,
@@ -146,6 +150,10 @@ func (d *decision) modelFailed(c conversation.ModelFailed) {
 	if t == nil {
 		return
 	}
+	if t.Cancelling != nil {
+		d.ends().modelStopped(conversation.ModelStopped{Step: c.Step, Attempt: c.Attempt, Usage: c.Usage, Took: c.Took})
+		return
+	}
 	failure := c.Failure
 	if !c.Permanent && t.Step.Errors+1 < d.policy.MaxAttempts {
 		again := conversation.StepStarted{
@@ -227,7 +235,7 @@ func (d *decision) resumeStep(t *state.Task) {
 // Rule 1.9.
 func (d *decision) drain() {
 	for _, t := range d.state.Tasks {
-		if st := t.Step; st != nil && !st.Parked && !st.NotBefore.After(d.now) {
+		if st := t.Step; st != nil && t.Cancelling == nil && !st.Parked && !st.NotBefore.After(d.now) {
 			d.do(conversation.StopModel{Step: st.N})
 			d.emit(t, conversation.StepStarted{Step: st.N, Attempt: st.Attempt + 1, Agent: st.Agent, Read: t.Step.Read, Cause: conversation.CauseDrain, WrapUp: st.WrapUp})
 		}

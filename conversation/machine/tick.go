@@ -19,6 +19,9 @@ func (d *decision) tick() {
 				d.questions().expire(t, q)
 			}
 		}
+		if t.Step != nil && t.Cancelling != nil && !t.Cancelling.Until.After(d.now) {
+			d.ends().stepStopped(t, conversation.StepFinished{Outcome: conversation.StepUnknown})
+		}
 		d.calls().tickCalls(t)
 	}
 	if t := d.runnable(); t != nil && d.state.Running() == nil && d.policy.MaxWait > 0 &&

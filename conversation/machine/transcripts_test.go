@@ -99,6 +99,10 @@ type scene struct {
 	rows  map[conversation.TaskID]conversation.TaskRow
 	asked []conversation.Effect // the acquiring effects so far, for "wants"
 
+	stopsLate bool                     // a model call runs until "stopped" says that it has ended
+	asking    conversation.Attempt     // the model call that runs
+	drafts    []conversation.DraftView // of it, as followers have seen them
+
 	receipts []conversation.Receipt // of the messages so far
 }
 
@@ -170,6 +174,7 @@ func newScene(t *testing.T) *scene {
 
 func (w *scene) load() {
 	w.s, w.tr = New(w.key, w.rules), transcript.New()
+	w.asking, w.drafts = conversation.Attempt{}, nil
 	for _, e := range w.log {
 		if err := w.s.Apply(e); err != nil {
 			w.t.Fatal(err)
@@ -213,7 +218,20 @@ func (w *scene) run(out *strings.Builder, line string) {
 		w.decide(out, conversation.Create{Title: opts["title"], Agent: conversation.AgentName(opts["agent"]), Owner: by, Policy: overrides(w.t, opts["policy"])})
 	case "fresh": // another session, with nothing of the one before
 		*w = *newScene(w.t)
+	case "shown": // what followers have been sent of the open step, by item
+		step, attempt := w.openStep("")
+		for i, text := range args {
+			w.drafts = append(w.drafts, conversation.DraftView{Draft: conversation.Draft(step, attempt, i), Text: text})
+		}
+	case "stopped":
+		step, attempt := w.openStep(opts["step"])
+		c := conversation.ModelStopped{Step: step, Attempt: attempt}
+		if n, err := strconv.Atoi(opts["tokens"]); err == nil {
+			c.Usage = &conversation.Usage{OutputTokens: n}
+		}
+		w.decide(out, c)
 	case "config": // what only the configuration can say
+		w.stopsLate = w.stopsLate || opts["stops"] == "late"
 		if opts["max_wait"] != "" {
 			w.rules.Policy.MaxWait = w.duration(opts["max_wait"])
 		}
@@ -311,9 +329,11 @@ func (w *scene) run(out *strings.Builder, line string) {
 		w.decide(out, conversation.AddPart{Author: by, Source: source, Index: conversation.PartIndex(n), Text: arg(0), Final: opts["final"] == "true", ClientMsgID: conversation.ClientMsgID(opts["id"]), Duplicate: w.hint(opts)})
 	case "model":
 		step, attempt := w.openStep(opts["step"])
+		w.callEnded(step, attempt)
 		w.decide(out, conversation.ModelAnswered{Step: step, Attempt: attempt, Model: "test", Answer: conversation.ModelAnswer{Items: items(args)}})
 	case "fail":
 		step, attempt := w.openStep(opts["step"])
+		w.callEnded(step, attempt)
 		var after time.Duration
 		if opts["after"] != "" {
 			after = w.duration(opts["after"])
@@ -407,7 +427,8 @@ func (w *scene) run(out *strings.Builder, line string) {
 // decide gives a command, prints what came of it, and checks what must hold
 // after every command.
 func (w *scene) decide(out *strings.Builder, c conversation.Command) {
-	d, effects := w.s.decide(conversation.Inputs{At: w.now, Slot: w.slot}, c)
+	d, effects := w.s.decide(conversation.Inputs{At: w.now, Slot: w.slot, Asking: w.asking, Shown: w.drafts}, c)
+	w.follow(effects)
 	if d.Err != nil {
 		fmt.Fprintf(out, "error %s: %s\n", d.Err.Code, d.Err.Message)
 	} else if r := w.short(describe(d.Receipt)); external(c) {
@@ -455,6 +476,28 @@ func snapshot(t testing.TB, s *Session) []byte {
 		t.Fatal(err)
 	}
 	return data
+}
+
+// follow starts and stops model calls as the shell does.
+func (w *scene) follow(effects []conversation.Effect) {
+	for _, e := range effects {
+		switch e := e.(type) {
+		case conversation.AskModel:
+			w.drafts = nil
+			if w.stopsLate {
+				w.asking = conversation.Attempt{Step: e.Step, N: e.Attempt}
+			}
+		case conversation.StopModel:
+			w.asking, w.drafts = conversation.Attempt{}, nil
+		}
+	}
+}
+
+// callEnded: before its outcome is decided the shell has forgotten the call.
+func (w *scene) callEnded(step conversation.StepNumber, attempt int) {
+	if w.asking == (conversation.Attempt{Step: step, N: attempt}) {
+		w.asking, w.drafts = conversation.Attempt{}, nil
+	}
 }
 
 // check is what must hold of every commit: keys are new, each task has the row
@@ -600,7 +643,7 @@ func (w *scene) request(out *strings.Builder) {
 
 func external(c conversation.Command) bool {
 	switch c.(type) {
-	case conversation.ModelAnswered, conversation.ModelFailed, conversation.ToolDone, conversation.DelegationDone, conversation.DelegationAsked, conversation.DelegationQuestions, conversation.DelegationQuestionClosed, conversation.Tick, conversation.Recovered, conversation.Drain, conversation.SlotGranted:
+	case conversation.ModelAnswered, conversation.ModelFailed, conversation.ModelStopped, conversation.ToolDone, conversation.DelegationDone, conversation.DelegationAsked, conversation.DelegationQuestions, conversation.DelegationQuestionClosed, conversation.Tick, conversation.Recovered, conversation.Drain, conversation.SlotGranted:
 		return false
 	default:
 		return true

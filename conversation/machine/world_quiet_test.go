@@ -90,7 +90,7 @@ func (w *world) reasons(n *node) {
 }
 
 func (w *world) stopping(n *node, t *state.Task) string {
-	if len(t.Calls) > 0 && !n.live.Standing().NextTick.IsZero() {
+	if (t.Step != nil || len(t.Calls) > 0) && !n.live.Standing().NextTick.IsZero() {
 		return "its calls to end"
 	}
 	return ""

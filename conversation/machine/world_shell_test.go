@@ -145,6 +145,18 @@ func (w *world) throughWire(n *node) []conversation.Event {
 	return record.Events
 }
 
+// asking tells a decision of the model call that runs, and of what was shown of it.
+func (w *world) asking(n *node, in *conversation.Inputs) {
+	if len(n.models) == 0 {
+		return
+	}
+	ask := n.models[0]
+	in.Asking = conversation.Attempt{Step: ask.Step, N: ask.Attempt}
+	for i := range w.r.IntN(3) {
+		in.Shown = append(in.Shown, conversation.DraftView{Draft: conversation.Draft(ask.Step, ask.Attempt, i), Text: fmt.Sprintf("shown %d ", i)})
+	}
+}
+
 // release does what must not wait for the commit.
 func (w *world) release(n *node, e conversation.Effect) {
 	switch e := e.(type) {
@@ -152,6 +164,9 @@ func (w *world) release(n *node, e conversation.Effect) {
 		n.models = slices.DeleteFunc(n.models, func(m conversation.AskModel) bool {
 			if m.Step == e.Step && w.r.IntN(3) == 0 { // its answer may be under way already
 				n.stale = append(n.stale, conversation.ModelAnswered{Step: m.Step, Attempt: m.Attempt})
+			}
+			if m.Step == e.Step {
+				w.post(n.id, conversation.ModelStopped{Step: m.Step, Attempt: m.Attempt})
 			}
 			return m.Step == e.Step
 		})

@@ -18,7 +18,7 @@ func (w *world) invariants(n *node) {
 		}
 		if t.Step != nil {
 			steps++
-			if n.live.drained && !t.Step.Parked && !t.Step.NotBefore.After(w.now) {
+			if n.live.drained && t.Cancelling == nil && !t.Step.Parked && !t.Step.NotBefore.After(w.now) {
 				w.fatalf("%s: step %d is open after a drain", n.id, t.Step.N)
 			}
 			if t.Status != conversation.TaskRunning {

@@ -230,6 +230,7 @@ func (w *world) decide(n *node, c conversation.Command) conversation.Decided {
 		slot = true
 	}
 	in := conversation.Inputs{At: w.now, Slot: slot}
+	w.asking(n, &in)
 	d := n.live.Decide(in, c)
 	if d.Err != nil && len(d.Events) > 0 {
 		w.fatalf("%s was refused with events", c.Name())

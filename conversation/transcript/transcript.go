@@ -44,16 +44,17 @@ type Transcript struct {
 	systemN  int                    // its tokens
 	origin   conversation.MessageID // the original request
 	pinning  map[conversation.MessageID]string
-	pinned   conversation.MessageID                   // the original request, while Pin looks for its text
-	messages map[conversation.MessageID]accepted      // not read yet
-	open     map[conversation.TaskID][]openEntry      // read and not resolved
-	news     map[conversation.TaskID][]noted          // for the task's next step
-	slots    map[slotKey]*slot                        // results to come
-	calls    map[conversation.CallID]*openCall        // running calls and delegations
-	asked    map[conversation.QuestionID]*asked       // open questions of the session's own tasks
-	running  []conversation.CallID                    // the keys of calls, oldest first
-	ended    map[conversation.TaskID]conversation.Seq // tasks whose entries may be left out, and when they ended
-	trimAt   int                                      // entries that there may be before the next trim
+	pinned   conversation.MessageID                      // the original request, while Pin looks for its text
+	messages map[conversation.MessageID]accepted         // not read yet
+	open     map[conversation.TaskID][]openEntry         // read and not resolved
+	news     map[conversation.TaskID][]noted             // for the task's next step
+	slots    map[slotKey]*slot                           // results to come
+	calls    map[conversation.CallID]*openCall           // running calls and delegations
+	asked    map[conversation.QuestionID]*asked          // open questions of the session's own tasks
+	running  []conversation.CallID                       // the keys of calls, oldest first
+	stopped  map[conversation.TaskID][]conversation.Item // tasks that are being cancelled, and what was seen of their open step
+	ended    map[conversation.TaskID]conversation.Seq    // tasks whose entries may be left out, and when they ended
+	trimAt   int                                         // entries that there may be before the next trim
 }
 
 // accepted is a message that no step has read yet.
@@ -127,7 +128,8 @@ const MaxEntries = 300
 func New() *Transcript {
 	return &Transcript{
 		messages: map[conversation.MessageID]accepted{}, open: map[conversation.TaskID][]openEntry{}, news: map[conversation.TaskID][]noted{},
-		slots: map[slotKey]*slot{}, calls: map[conversation.CallID]*openCall{}, asked: map[conversation.QuestionID]*asked{}, ended: map[conversation.TaskID]conversation.Seq{},
+		slots: map[slotKey]*slot{}, calls: map[conversation.CallID]*openCall{}, asked: map[conversation.QuestionID]*asked{},
+		stopped: map[conversation.TaskID][]conversation.Item{}, ended: map[conversation.TaskID]conversation.Seq{},
 		trimAt: 2 * MaxEntries,
 	}
 }
@@ -237,14 +239,38 @@ func (t *Transcript) take(e conversation.Event) {
 		t.Clear(e.Seq)
 	case conversation.ContextCompacted:
 		t.compact(b)
+	case conversation.TaskCancelling:
+		t.stopped[e.Task] = nil
 	case conversation.PartialResponse:
-		t.outsidePart(e.Task, b.Part)
+		if shown, stopped := t.stopped[e.Task]; stopped {
+			t.stoppedText(e.Task, shown, b.Part)
+		} else {
+			t.outsidePart(e.Task, b.Part)
+		}
 	case conversation.Response:
 		if b.ResponseKind == conversation.ResponsePlain && !b.Promoted {
 			t.outsidePart(e.Task, b.Part)
 		}
 	}
 }
+
+// stoppedText shows what had been seen of an answer that was stopped: no whole answer
+// will come that would show it.
+// Rule 7.10.
+func (t *Transcript) stoppedText(task conversation.TaskID, shown []conversation.Item, p conversation.Part) {
+	item := conversation.Item{Kind: conversation.ItemText, Text: p.Text}
+	if p.Cut {
+		item.Text += stoppedMark
+	}
+	t.stopped[task] = append(shown, item)
+	if p.Cut { // the last one
+		t.append(t.head, pinNone, conversation.Entry{Role: conversation.RoleAssistant, Task: task, Items: t.stopped[task]})
+		t.stopped[task] = nil
+	}
+}
+
+// stoppedMark ends the text of an answer that a person has stopped.
+const stoppedMark = "\n\n[stopped here by the user]"
 
 // outsidePart shows what an outside runtime said; our own parts are in the
 // answers that they came from.
@@ -455,6 +481,7 @@ func (t *Transcript) questionEnded(id conversation.QuestionID, by conversation.M
 func (t *Transcript) endTask(task conversation.TaskID) {
 	delete(t.open, task)
 	delete(t.news, task)
+	delete(t.stopped, task)
 	for key := range t.slots {
 		if key.task == task {
 			delete(t.slots, key)

@@ -51,6 +51,8 @@ func appendPart(o *Object, p *conversation.Part, kind conversation.ResponseKind,
 	}
 	o.Text("text", p.Text)
 	o.Optional("in_reply_to", string(p.InReplyTo))
+	o.Flag("guessed", p.Guessed)
+	o.Flag("cut", p.Cut)
 	o.Flag("final", final)
 	o.Optional("kind", kind.String())
 	o.Uint("seq", uint64(seq))

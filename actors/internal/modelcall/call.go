@@ -37,12 +37,12 @@ type Options struct {
 	Request   conversation.Request
 	HeldBack  func(text string) bool // true while a text may still become a no-reply sentinel, which is not shown
 	Published *atomic.Uint64         // the session's last published event
-	Report    func(*End)             // hands the outcome to the session; must not block
+	Report    func(*End)             // hands an end to the session; must not block
 }
 
-// Call is one attempt of a model call. It ends exactly once: with an End for the
-// session, or silently when the session stops it. Its methods may be called from
-// any goroutine.
+// Call is one attempt of a model call. It has one outcome, unless the session stops
+// it before. One that was stopped says when it has ended: then nothing of it runs
+// any more. Its methods may be called from any goroutine.
 type Call struct {
 	env    *Env
 	o      Options
@@ -50,16 +50,21 @@ type Call struct {
 	cancel context.CancelFunc
 
 	mu         sync.Mutex
-	label      string // the model's, once its goroutine has asked it
-	ended      bool
-	lastOutput time.Time // when the model said something last
+	label      string              // the model's, once its goroutine has asked it
+	ended      bool                // nothing more of it counts,
+	usage      *conversation.Usage // but what it has cost
+	stopped    bool                // by the session
+	returned   bool                // the model has: whatever it had started has ended
+	holding    bool                // text gathers, and none is shown
+	lastOutput time.Time           // when the model said something last
 	drafts     drafts
 	timer      *time.Timer // nil: no text waits to be shown
 	lastShown  time.Time   // when text was shown last
 }
 
-// End is a message to the session: how its call has ended. Drafts are the texts
-// that were shown; they end with the call, unless a part takes their place.
+// End is a message to the session: the outcome of its call, or ModelStopped when one
+// that was stopped has ended. Drafts are the texts that were shown; they end with the
+// outcome, unless a part takes their place.
 type End struct {
 	mail.DeadLetterOK
 	Call    *Call
@@ -72,6 +77,7 @@ func Start(env *Env, o Options) *Call {
 	c := &Call{env: env, o: o, began: time.Now(), drafts: drafts{ask: o.Ask}}
 	c.lastOutput = c.began
 	if o.Model == nil {
+		c.returned = true
 		c.end("permanent", c.failure(conversation.Internal, "no model is configured for this agent", true))
 		return c
 	}
@@ -84,8 +90,10 @@ func Start(env *Env, o Options) *Call {
 		c.label = label
 		c.mu.Unlock()
 		c.run(ctx)
+		c.over()
 	}, func(error) {
 		c.end("panic", c.failure(conversation.Internal, "something went wrong while asking the model", false))
+		c.over()
 	})
 	return c
 }
@@ -188,8 +196,16 @@ func (c *Call) failed(err error) {
 func (c *Call) end(outcome string, cmd conversation.Command) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	switch known := cmd.(type) {
+	case conversation.ModelAnswered:
+		c.usage = &known.Answer.Usage
+	case conversation.ModelFailed:
+		c.usage = known.Usage
+	}
 	if c.ended {
-		observe.Unused(c.env.Metrics, cmd)
+		if !c.stopped { // else the session is told
+			observe.Unused(c.env.Metrics, cmd)
+		}
 		return
 	}
 	c.show()
@@ -197,19 +213,60 @@ func (c *Call) end(outcome string, cmd conversation.Command) {
 	c.o.Report(&End{Call: c, Command: cmd, Drafts: c.drafts.shown()})
 }
 
-// Stop ends the attempt without a word: nothing of it is shown any more when
-// Stop has returned. The drafts that were shown are the caller's to end.
+// Stop ends the attempt: nothing of it is shown any more when Stop has returned. The
+// drafts that were shown are the caller's to end. The session is told when the model
+// has returned.
 func (c *Call) Stop() []conversation.DraftDropped {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.ended {
-		return nil
+	if !c.ended {
+		c.finish("cancelled")
 	}
-	c.finish("cancelled")
 	if c.cancel != nil {
 		c.cancel()
 	}
+	if c.stopped = true; c.returned {
+		c.reportStopped()
+	}
 	return c.drafts.shown()
+}
+
+// over notes that the model has returned.
+func (c *Call) over() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.returned = true; c.stopped {
+		c.reportStopped()
+	}
+}
+
+// reportStopped tells the session that a call which it has stopped has ended. The
+// caller holds mu.
+func (c *Call) reportStopped() {
+	c.o.Report(&End{Call: c, Command: conversation.ModelStopped{
+		Step: c.o.Ask.Step, Attempt: c.o.Ask.Attempt, Usage: c.usage, Took: time.Since(c.began),
+	}})
+}
+
+// Hold shows no more text until Resume, and returns what was shown: a decision is
+// made that may be about it.
+func (c *Call) Hold() []conversation.DraftView {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.holding = true
+	return c.drafts.views()
+}
+
+// Resume shows what has gathered since Hold, if there was one.
+func (c *Call) Resume() {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.holding = false; !c.ended && c.timer == nil {
+		c.show()
+	}
 }
 
 // finish is the one way to the end. The caller holds mu.
@@ -249,6 +306,9 @@ func (c *Call) delta(item int, text string) {
 
 // show hands on all text that may be shown. The caller holds mu.
 func (c *Call) show() {
+	if c.holding {
+		return
+	}
 	c.drafts.show(c.o.HeldBack, func(delta conversation.Delta) {
 		c.env.Publisher.Show(c.o.Key, conversation.Seq(c.o.Published.Load()), delta)
 		c.env.Metrics.Deltas.Inc()

@@ -2,8 +2,8 @@
 //
 // A Call is one attempt of a step. It streams: text is shown as drafts, the first
 // at once and then every so often, and never after the call's end. The session
-// gets the outcome as an *End, which is a command for its machine; a call that is
-// stopped ends without one. Once asks a question whose answer is not streamed:
+// gets the outcome as an *End, which is a command for its machine; for a call that
+// it has stopped, it gets one when the model has returned. Once asks a question whose answer is not streamed:
 // for the order of waiting messages, for a summary.
 //
 // A model may ignore its context. Neither the session nor the engine waits for

@@ -202,13 +202,17 @@ func Tokens(m *metrics.Actors, u conversation.Usage) {
 	m.ModelTokens.WithLabelValues("output").Add(float64(u.OutputTokens))
 }
 
-// Unused counts what a model call has cost whose end has come too late to be
-// decided; other commands cost nothing.
+// Unused counts what a model call has cost whose end came too late to change
+// anything; other commands cost nothing.
 func Unused(m *metrics.Actors, end conversation.Command) {
 	switch c := end.(type) {
 	case conversation.ModelAnswered:
 		Tokens(m, c.Answer.Usage)
 	case conversation.ModelFailed:
+		if c.Usage != nil {
+			Tokens(m, *c.Usage)
+		}
+	case conversation.ModelStopped:
 		if c.Usage != nil {
 			Tokens(m, *c.Usage)
 		}

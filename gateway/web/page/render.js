@@ -240,7 +240,8 @@ function partRow(row, actions) {
   const body = h('div', { class: 'text' });
   const el = h('article', { class: 'row assistant', 'aria-label': 'Assistant' },
     h('div', { class: 'bubble' }, quoteChip(row.quote, actions, 'In reply to'), row.kind ? h('div', { class: 'kind' }, KINDS[row.kind] || row.kind) : null, body),
-    h('div', { class: 'meta' }, row.lines.length ? fold(row.lines, actions) : null, h('span', { class: 'stamp' }, time(row.ts))));
+    h('div', { class: 'meta' }, row.stopped ? h('span', { class: 'stopped' }, 'Stopped here') : null,
+      row.lines.length ? fold(row.lines, actions) : null, h('span', { class: 'stamp' }, time(row.ts))));
   body.append(formatted(row.text));
   mark(row);
   function mark(r) {

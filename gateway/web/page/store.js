@@ -31,6 +31,7 @@ export function emptyView(session, me = '') {
     lines: [],             // activity since the last bubble of its task
     drafts: new Map(),     // texts of open steps while they stream
     thinking: null,        // {agent, step}
+    stopped: '',           // the task that somebody has stopped and that has not ended
     typing: new Map(),     // user -> ts
     pending: new Map(),    // client_msg_id -> what the user sent and the log does not show yet
     frames: [],            // the durable frames held, for folding again under older ones
@@ -149,6 +150,7 @@ const durable = {
   task_cancelling(v, f, d) {
     const id = d.task || f.task;
     const task = v.tasks.get(id);
+    if (d.by === 'user' || d.by === 'interrupt') v.stopped = id;
     if (task) v.tasks.set(id, { ...task, cancelling: true, until: d.until, by: d.by, reason: d.reason || '' });
   },
 
@@ -157,7 +159,7 @@ const durable = {
     dropDrafts(v, (draft) => !draft.draft.startsWith(`${d.step}.${d.attempt}.`));
     v.thinking = { agent: d.agent || '', step: d.step, task: f.task || '', notBefore: d.not_before || '' };
     if (d.attempt > 1) {
-      const why = { error: 'the model call failed', interrupted: 'it was interrupted', drain: 'the server restarted' }[d.cause] || 'again';
+      const why = { error: 'the model call failed', interrupted: 'it was interrupted', drain: 'the server restarted', moved: 'the session was loaded again' }[d.cause] || 'again';
       line(v, f, {
         id: `s${d.step}.${d.attempt}`, kind: 'retry', name: `Attempt ${d.attempt}`, status: 'note',
         text: d.error?.message ? `${why}: ${d.error.message}` : why,
@@ -166,8 +168,9 @@ const durable = {
   },
   step_finished(v, f, d) {
     if (v.thinking?.step === d.step) v.thinking = null;
-    if (d.outcome === 'error') {
-      line(v, f, { id: `s${d.step}.end`, kind: 'retry', name: 'Model call', status: 'error', text: d.error?.message || 'no attempt left', ms: d.ms });
+    if (d.outcome === 'error' || d.outcome === 'unknown') {
+      const why = d.outcome === 'error' ? 'no attempt left' : 'it did not end in time; what it did is not known';
+      line(v, f, { id: `s${d.step}.end`, kind: 'retry', name: 'Model call', status: d.outcome, text: d.error?.message || why, ms: d.ms });
     }
   },
 
@@ -410,7 +413,7 @@ function part(v, f, d, final) {
   insert(v, {
     key, type: 'part', message: d.message, source: d.source ?? '', part: d.part ?? null, text: d.text,
     in_reply_to: d.in_reply_to || '', quote: quoteOf(v, d.in_reply_to), final, kind: d.kind || '', promoted: !!d.promoted,
-    task: f.task || '', ts: f.ts, lines: freeze(v, f.task || ''),
+    stopped: !!d.cut && v.stopped !== '' && v.stopped === f.task, task: f.task || '', ts: f.ts, lines: freeze(v, f.task || ''),
   });
 }
 
