@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/machine/internal/effects"
 	"parley/conversation/machine/internal/intake"
 	"parley/conversation/machine/internal/state"
 )
@@ -35,7 +36,7 @@ func (s *Session) decide(in conversation.Inputs, c conversation.Command) (conver
 		d.out.Receipt.Seq = s.state.Head
 	}
 	d.out.Keys = conversation.Keys(d.out.Events)
-	d.out.Release = releasing(d.effects)
+	d.out.Release = effects.Releasing(d.effects)
 	_, recovered := c.(conversation.Recovered)
 	s.hold(d.effects, recovered)
 	d.out.Summary, d.out.Standing = s.state.Summary(), s.Standing()

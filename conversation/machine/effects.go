@@ -1,56 +1,25 @@
 package machine
 
 import (
-	"slices"
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/machine/internal/effects"
 )
-
-// Effects that start or tell something wait here until the commit of the events
-// that caused them is durable; only then it shows whether they are still to be done.
-
-// held are the effects of one decision.
-type held struct {
-	after   conversation.Seq // the last event that they depend on
-	effects []conversation.Effect
-}
 
 // hold keeps what a decision wants done. After a recovery that is everything that
 // is outstanding, whatever the recovery itself has opened among it.
-func (s *Session) hold(effects []conversation.Effect, recovered bool) {
+func (s *Session) hold(wanted []conversation.Effect, recovered bool) {
 	if recovered && s.Exists() {
 		var all []conversation.Effect
-		for _, e := range effects {
-			if !goesOn(e) {
+		for _, e := range wanted {
+			if !effects.GoesOn(e) {
 				all = append(all, e)
 			}
 		}
-		effects = append(all, s.Outstanding(s.clockNow())...)
+		wanted = append(all, s.Outstanding(s.clockNow())...)
 	}
-	for _, e := range effects {
-		if stop, ok := e.(conversation.StopCall); ok {
-			s.forgetStart(stop.Call)
-		}
-	}
-	for _, e := range effects {
-		if !releases(e) {
-			s.held = append(s.held, held{s.state.Head, effects})
-			return
-		}
-	}
-}
-
-// forgetStart drops the start of a delegation that was told to stop before its commit
-// was durable: the one who was told answers that it has stopped. Without this
-// a wrap-up that a message undoes would start it after all.
-func (s *Session) forgetStart(call conversation.CallID) {
-	for i := range s.held {
-		s.held[i].effects = slices.DeleteFunc(slices.Clone(s.held[i].effects), func(e conversation.Effect) bool {
-			start, ok := e.(conversation.StartDelegation)
-			return ok && start.Call == call && !start.Stop
-		})
-	}
+	s.held.Keep(s.state.Head, wanted)
 }
 
 // Durable takes that everything up to a seq is stored, and hands out the effects
@@ -58,59 +27,7 @@ func (s *Session) forgetStart(call conversation.CallID) {
 // now, or never: what it does not do, because its node goes away, is outstanding
 // after the next recovery. Nothing is handed out for events that are not durable.
 func (s *Session) Durable(seq conversation.Seq) []conversation.Effect {
-	var due []conversation.Effect
-	n := 0
-	for ; n < len(s.held) && s.held[n].after <= seq; n++ {
-		for _, e := range s.held[n].effects {
-			if releases(e) || !s.stillToDo(e) {
-				continue
-			}
-			if ask, ok := e.(conversation.AskModel); ok {
-				if s.asked == (conversation.Attempt{Step: ask.Step, N: ask.Attempt}) {
-					continue // a clock that was set back brings its Tick again
-				}
-				s.asked = conversation.Attempt{Step: ask.Step, N: ask.Attempt}
-			}
-			due = append(due, e)
-		}
-	}
-	if s.held = s.held[n:]; len(s.held) == 0 {
-		s.held = nil
-	}
-	return due
-}
-
-// releases is true for effects that only stop something.
-func releases(e conversation.Effect) bool {
-	switch e.(type) {
-	case conversation.StopModel, conversation.StopCall, conversation.RefuseDelegation:
-		return true
-	default:
-		return false
-	}
-}
-
-// releasing are those of the effects that only stop something.
-func releasing(effects []conversation.Effect) []conversation.Effect {
-	var found []conversation.Effect
-	for _, e := range effects {
-		if releases(e) {
-			found = append(found, e)
-		}
-	}
-	return found
-}
-
-// goesOn is true for effects that start something which the state tells of as
-// long as it goes on: Outstanding has them again after a load. The others are said
-// once.
-func goesOn(e conversation.Effect) bool {
-	switch e.(type) {
-	case conversation.AskModel, conversation.RunTool, conversation.StartDelegation, conversation.AmendDelegation, conversation.WantSlot:
-		return true
-	default:
-		return false
-	}
+	return s.held.Durable(seq, s.stillToDo)
 }
 
 // stillToDo is true while an effect is called for: a cancel, an end or another

@@ -2,6 +2,7 @@ package machine
 
 import (
 	"parley/conversation"
+	"parley/conversation/machine/internal/effects"
 	"parley/conversation/machine/internal/state"
 	"parley/conversation/policy"
 )
@@ -18,9 +19,8 @@ type Session struct {
 	state  state.State
 
 	clock   clock
-	held    []held               // effects whose commit is not durable yet, oldest first; nil = none
-	asked   conversation.Attempt // the last one that was handed out since the load
-	drained bool                 // the node goes away: a step that opens is parked
+	held    effects.Held // what waits for its commit
+	drained bool         // the node goes away: a step that opens is parked
 }
 
 // New is a session with an empty log.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/machine/internal/effects"
 	"parley/conversation/policy"
 	"parley/conversation/transcript"
 )
@@ -427,8 +428,8 @@ func (w *scene) run(out *strings.Builder, line string) {
 // decide gives a command, prints what came of it, and checks what must hold
 // after every command.
 func (w *scene) decide(out *strings.Builder, c conversation.Command) {
-	d, effects := w.s.decide(conversation.Inputs{At: w.now, Slot: w.slot, Asking: w.asking, Shown: w.drafts}, c)
-	w.follow(effects)
+	d, wanted := w.s.decide(conversation.Inputs{At: w.now, Slot: w.slot, Asking: w.asking, Shown: w.drafts}, c)
+	w.follow(wanted)
 	if d.Err != nil {
 		fmt.Fprintf(out, "error %s: %s\n", d.Err.Code, d.Err.Message)
 	} else if r := w.short(describe(d.Receipt)); external(c) {
@@ -445,14 +446,14 @@ func (w *scene) decide(out *strings.Builder, c conversation.Command) {
 	for _, cursor := range d.Cursors {
 		fmt.Fprintf(out, "    cursor %s %d\n", cursor.User, cursor.Seq)
 	}
-	for _, e := range effects {
+	for _, e := range wanted {
 		fmt.Fprintf(out, "    -> %s\n", w.short(describe(e)))
-		if !releases(e) {
+		if !effects.Releases(e) {
 			w.asked = append(w.asked, e)
 		}
 	}
 	w.log = append(w.log, d.Events...)
-	w.check(d, effects)
+	w.check(d, wanted)
 	again := New(w.key, w.rules)
 	for _, e := range w.log {
 		if err := again.Apply(e); err != nil {

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"parley/conversation"
+	"parley/conversation/machine/internal/effects"
 	"parley/conversation/transcript"
 )
 
@@ -183,14 +184,14 @@ func TestEffectsAreCovered(t *testing.T) {
 		if !makes[name] {
 			t.Errorf("nothing makes a %s", name)
 		}
-		if releases(e) {
+		if effects.Releases(e) {
 			releasing = append(releasing, name)
 		}
-		if goesOn(e) {
+		if effects.GoesOn(e) {
 			going = append(going, name)
 		}
 		said := name == "Triage" || name == "ReportQuestionClosed" // harms nothing when it comes late
-		if !releases(e) && !judged[name] && !said {
+		if !effects.Releases(e) && !judged[name] && !said {
 			t.Errorf("stillToDo has no case for %s", name)
 		}
 	}

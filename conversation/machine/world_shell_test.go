@@ -81,7 +81,7 @@ func (w *world) replayed(key conversation.SessionKey, log []conversation.Event) 
 
 // commit makes the batch durable, or fails in one of the two ways.
 func (w *world) commit(n *node) {
-	if n.live == nil || len(n.batch) == 0 && len(n.live.held) == 0 {
+	if n.live == nil || len(n.batch) == 0 && n.live.held.Empty() {
 		return
 	}
 	if !w.friendly && !w.calm && w.r.IntN(25) == 0 { // a failed commit: memory is thrown away

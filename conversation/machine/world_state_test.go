@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"parley/conversation"
+	"parley/conversation/machine/internal/effects"
 	"parley/conversation/machine/internal/state"
 )
 
@@ -73,7 +74,7 @@ func (w *world) outstanding(n *node) {
 		if !n.live.stillToDo(e) {
 			w.fatalf("%s: outstanding, but not wanted: %s", n.id, describe(e))
 		}
-		if !goesOn(e) {
+		if !effects.GoesOn(e) {
 			w.fatalf("%s: outstanding, and a recovery would hand it out twice: %s", n.id, describe(e))
 		}
 		_, want := e.(conversation.WantSlot)
