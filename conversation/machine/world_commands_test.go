@@ -247,7 +247,9 @@ func (u client) answer() {
 // settings are what a user does to the session itself.
 func (u client) settings() {
 	switch u.r.IntN(8) {
-	case 0, 1, 2:
+	case 0:
+		u.give("s", conversation.Clear{By: "u"})
+	case 1, 2:
 		u.give("s", conversation.Seen{User: "u", Seq: conversation.Seq(u.r.IntN(int(u.v.Head) + 2))})
 	case 3:
 		title := fmt.Sprintf("title %d", u.r.IntN(3))

@@ -2,6 +2,7 @@ package machine
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"parley/conversation"
@@ -25,6 +26,9 @@ func (w *world) judge() {
 // of, can deceive the engine. N-15
 func (w *world) judgeSpeaker() {
 	if w.speaks == nil || w.speaker == paraphrases || w.speaker == overEager || w.create.Agent == conversation.External {
+		return
+	}
+	if w.nodes["s"].changed("coverage.mode") { // what "seen" has answered is not remembered for "strict"
 		return
 	}
 	a := judgeReceipts(w.nodes["s"].durable)
@@ -157,7 +161,7 @@ func (j *logJudge) event(e conversation.Event) {
 	case conversation.StepStarted:
 		j.stepStarted(e, t, b)
 	case conversation.StepFinished:
-		t.openStep, t.silent = false, b.Outcome == conversation.StepOK && len(b.Items) == 0
+		t.openStep, t.silent = false, b.Outcome == conversation.StepOK && !slices.ContainsFunc(b.Items, saysSomething)
 		if !t.silent {
 			t.retries = 0
 		}
@@ -300,6 +304,11 @@ func (j *logJudge) ended(e conversation.Event, t *taskLog, b conversation.TaskSt
 	}
 }
 
+// saysSomething is true for a call, and for a text that is not blank.
+func saysSomething(i conversation.Item) bool {
+	return i.Kind == conversation.ItemCall || !conversation.IsBlank(i.Text)
+}
+
 // maxSteps is the limit that holds for this session's agent now.
 func (j *logJudge) maxSteps() int {
 	if p := j.rules.Agents[j.agent]; p.MaxSteps > 0 {
@@ -341,7 +350,7 @@ func (j *logJudge) stepOpens(e conversation.Event, t *taskLog, b conversation.St
 			j.failf(e, "a wrap-up reads %v", b.Read)
 		}
 	}
-	if t.steps > limit && !j.changed("task.max_steps") {
+	if t.steps > limit && !j.n.changed("task.max_steps") {
 		j.failf(e, "%d steps, the limit is %d", t.steps, j.maxSteps())
 	}
 	if t.silent && !t.news && !b.WrapUp && len(b.Read) == 0 {
@@ -362,8 +371,8 @@ func (j *logJudge) stepOpens(e conversation.Event, t *taskLog, b conversation.St
 
 // changed is true when the session itself has said a policy of its own at any
 // time: what counts across events is judged by one value alone.
-func (j *logJudge) changed(key string) bool {
-	for _, e := range j.n.durable {
+func (n *node) changed(key string) bool {
+	for _, e := range n.durable {
 		if b, ok := e.Body.(conversation.SessionUpdated); ok && b.Policy[key] != nil {
 			return true
 		}
@@ -379,7 +388,7 @@ func (j *logJudge) nudged(e conversation.Event, t *taskLog, b conversation.Cover
 	for _, id := range b.Messages {
 		if m := j.messages[id]; !m.read || m.how != 0 {
 			j.failf(e, "the nudge names %s, which is not open", id)
-		} else if m.nudges++; m.nudges > j.policy.MaxNudges && !j.changed("coverage.max_nudges") {
+		} else if m.nudges++; m.nudges > j.policy.MaxNudges && !j.n.changed("coverage.max_nudges") {
 			j.failf(e, "nudge %d for %s of at most %d", m.nudges, id, j.policy.MaxNudges)
 		}
 	}

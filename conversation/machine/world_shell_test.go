@@ -328,7 +328,7 @@ func (w *world) tell(n *node, onlyNew bool) {
 	}
 	for _, d := range n.tells {
 		if n.live.stillToDo(d) {
-			post(d.Call, d.Session, conversation.Tell{Agent: d.Agent, Owner: "u", Objective: "objective of " + string(d.Session)})
+			post(d.Call, d.Session, conversation.Tell{Agent: d.Agent, Owner: "u", Policy: n.live.Overrides(), Objective: "objective of " + string(d.Session)})
 		}
 	}
 	for _, a := range n.amends {
@@ -365,6 +365,7 @@ func (w *world) request(n *node, ask conversation.AskModel) {
 		w.fatalf("%s: the rebuilt transcript of step %d differs, compacted %+v, ended %+v\nlive    %s\nrebuilt %s", n.id, ask.Step, n.live.state.Compacted, n.live.state.Ended, live, rebuilt)
 	}
 	w.paired(n, ask, r.All())
+	w.cleared(n, ask, r.All())
 	n.given = append(n.given, givenRequest{r, live})
 	if len(n.given) > 4 {
 		w.givenIsUnchanged(n)
@@ -395,6 +396,28 @@ func (w *world) paired(n *node, ask conversation.AskModel, all []conversation.En
 		}
 	}
 }
+
+// cleared: a step is shown nothing from before the last clear but what is its own
+// task's.
+func (w *world) cleared(n *node, ask conversation.AskModel, all []conversation.Entry) {
+	said := map[conversation.MessageID]bool{} // since the clear
+	for _, e := range n.durable {
+		switch b := e.Body.(type) {
+		case conversation.ContextCleared:
+			said = map[conversation.MessageID]bool{}
+			w.met.see("cleared")
+		case conversation.MessageAccepted:
+			said[b.Message] = true
+		}
+	}
+	for _, e := range all {
+		if e.Message != "" && !said[e.Message] && e.Task != ask.Task && slices.ContainsFunc(n.durable, isClear) {
+			w.fatalf("%s: step %d of %s is shown %s, which was said before the clear", n.id, ask.Step, ask.Task, e.Message)
+		}
+	}
+}
+
+func isClear(e conversation.Event) bool { return e.Body.Kind() == conversation.KindContextCleared }
 
 // givenIsUnchanged: a request that was given is read by another goroutine, and is
 // never written to.
