@@ -29,8 +29,8 @@ func narrow(h *harness) {
 	h.cfg.Rules.Policy.Context = policy.Context{Budget: 600, Threshold: 400, Keep: 40, Summary: 20}
 }
 
-// long is a message of about 120 tokens.
-func long(name string) string { return name + " " + strings.Repeat("blah", 120) }
+// long is a message of about 130 tokens.
+func long(name string) string { return name + " " + strings.Repeat("blah", 130) }
 
 // chat says something long and has it answered.
 func (h *harness) chat(name string) {

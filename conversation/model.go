@@ -109,6 +109,7 @@ type Request struct {
 	Stream  bool          // deltas are wanted
 	Entries []Entry       // the transcript; shared with the engine: read only
 	Last    []Entry       // what is generated anew for each request and comes behind the transcript
+	Note    string        // the engine's word at the end of all: no turn of its own, but appended to the last entry; "" = none
 	Open    []OpenMessage // messages that the task has read and that are not resolved
 	Running []RunningCall // calls without a result yet, oldest first
 	Tools   []ToolSpec
@@ -143,7 +144,7 @@ type Entry struct {
 	Nudge      []MessageID // RoleUser, generated: the messages that a coverage nudge names
 }
 
-// OpenMessage is a line of the generated "Open messages" entry.
+// OpenMessage is a line of the note "Open messages".
 type OpenMessage struct {
 	Ordinal int // from 1; inReplyTo and coverMessage may use it
 	Message MessageID

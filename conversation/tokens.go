@@ -48,7 +48,7 @@ func (r *Request) Tokens() int {
 	for i := range r.Entries {
 		n += r.Entries[i].Tokens()
 	}
-	return n + EntriesTokens(r.Last)
+	return n + EntriesTokens(r.Last) + Tokens(r.Note)
 }
 
 // EntriesTokens estimates several entries.

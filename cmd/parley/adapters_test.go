@@ -179,7 +179,8 @@ func (p *provider) read(req *http.Request, raw []byte) conversation.Request {
 		p.t.Errorf("a request for the session %q, which nobody has asked for", asked.User)
 	}
 	for _, e := range r.All() {
-		if e.Role == conversation.RoleUser && !slices.Contains(asked.Said, "user: "+e.Text) {
+		sent := func(said string) bool { return strings.TrimSuffix(said, "\n\n"+r.Note) == "user: "+e.Text }
+		if e.Role == conversation.RoleUser && !slices.ContainsFunc(asked.Said, sent) {
 			p.t.Errorf("%q was not sent: %q", e.Text, asked.Said)
 		}
 	}

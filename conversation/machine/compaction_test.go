@@ -241,7 +241,7 @@ func TestCompactionPlan(t *testing.T) {
 	}
 	if got, want := short(w.shown()), []string{
 		"user the original reques…", "user [summary of the con…", "user three", "assistant k-three", "tool k-three wordwordwor…", "assistant done three",
-		"user four", "assistant k-four", "tool k-four wordwordword…", `user Open messages: [1] …`,
+		"user four", "assistant k-four", "tool k-four wordwordword…",
 	}; !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
@@ -366,7 +366,7 @@ func TestCompactionOfOutsideParts(t *testing.T) {
 	w.feed(conversation.AddPart{Author: "u", Source: "x", Index: 2, Text: "newest"})
 	w.feed(conversation.Compacted{Upto: last, Summary: "all"})
 	w.feed(conversation.Say{Author: "u", Text: "three"})
-	wantEntries(t, w.shown(), "user the original request", "user [summary of the conversation so far: all]", "assistant newest", "user three", `user Open messages: [1] "three"`)
+	wantEntries(t, w.shown(), "user the original request", "user [summary of the conversation so far: all]", "assistant newest", "user three")
 	rebuilt := windowed(w.s, w.rules, w.log)
 	if got, want := lines(rebuilt.Request(w.key, w.rules, w.s.Outstanding(w.now)[0].(conversation.AskModel)).Entries), lines(w.shown().Entries); !slices.Equal(got, want) {
 		t.Errorf("rebuilt %q, want %q", got, want)

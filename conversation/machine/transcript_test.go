@@ -74,9 +74,18 @@ func lines(entries []conversation.Entry) []string {
 	return all
 }
 
+// withNote is all that a model is shown, with the note at its end.
+func withNote(r conversation.Request) []string {
+	shown := lines(r.All())
+	if r.Note != "" {
+		shown = append(shown, "note "+r.Note)
+	}
+	return shown
+}
+
 func wantEntries(t *testing.T, r conversation.Request, want ...string) {
 	t.Helper()
-	if got := lines(r.All()); !slices.Equal(got, want) {
+	if got := withNote(r); !slices.Equal(got, want) {
 		t.Errorf("the model is shown\n\t%s\nwant\n\t%s", strings.Join(got, "\n\t"), strings.Join(want, "\n\t"))
 	}
 }
@@ -106,8 +115,8 @@ func TestTranscriptVerbatim(t *testing.T) {
 func TestTranscriptOpenMessages(t *testing.T) {
 	w := script(t, "create", `send a "Übersetze das bitte"`, `send b "kurz"`, `send c "Other task" mode=queue`, "model k1:clock{}", `tool c1 ok "12"`)
 	r := w.shown()
-	if last := r.Last[len(r.Last)-1]; last.Role != conversation.RoleUser || last.Text != `Open messages: [1] "Übersetze …" [2] "kurz"` {
-		t.Errorf("last entry: %+v", last)
+	if want := `Open messages: [1] "Übersetze …" [2] "kurz"`; r.Note != want || len(r.Last) != 0 {
+		t.Errorf("the note is %q, behind %+v", r.Note, r.Last)
 	}
 	if want := []conversation.OpenMessage{{Ordinal: 1, Message: "m1-s", Excerpt: "Übersetze …"}, {Ordinal: 2, Message: "m2-s", Excerpt: "kurz"}}; !reflect.DeepEqual(r.Open, want) {
 		t.Errorf("open: %+v", r.Open)
@@ -119,28 +128,28 @@ func TestTranscriptOpenMessages(t *testing.T) {
 func TestTranscriptParallelTools(t *testing.T) {
 	w := script(t, "create", `send a "go"`, "model k1:clock{} k2:mail{} k3:clock{}", `tool c3 ok "three"`, `tool c1 ok "one"`, `tool c2 error "two failed"`)
 	wantEntries(t, w.shown(), "user go", "assistant k1", "assistant k2", "assistant k3", "tool k1 one", "tool k2 two failed", "tool k3 three",
-		`user Open messages: [1] "go"`)
+		`note Open messages: [1] "go"`)
 }
 
 // A delegation's answer is its call's result if it came before the next step;
 // later it is an entry of its own, in the log's order among messages.
 func TestTranscriptLateResults(t *testing.T) {
 	early := script(t, "create", `send a "go"`, `model k1:delegate{"agent":"researcher","objective":"x"}`, `delegation d1 ok "x is 1"`)
-	wantEntries(t, early.shown(), "user go", "assistant k1", "tool k1 x is 1", `user Open messages: [1] "go"`)
+	wantEntries(t, early.shown(), "user go", "assistant k1", "tool k1 x is 1", `note Open messages: [1] "go"`)
 
 	late := script(t, "create", `send a "go"`, `model k1:delegate{"agent":"researcher","objective":"x"} k2:delegate{"agent":"developer","objective":"y"}`,
 		`send b "hurry"`, `delegation d2 failed "no"`, `delegation d1 ok "x is 1"`, `send c "and?"`, "model")
 	wantEntries(t, late.shown(), "user go", "assistant k1", "assistant k2",
 		"tool k1 delegation d1 (researcher) started; its result follows", "tool k2 delegation d2 (developer) started; its result follows",
 		"user hurry", "user [delegation d2 (developer) finished: failed: no]", "user [delegation d1 (researcher) finished: x is 1]", "user and?",
-		`user Open messages: [1] "go" [2] "hurry" [3] "and?"`)
+		`note Open messages: [1] "go" [2] "hurry" [3] "and?"`)
 }
 
 // A task that waits for an answer leaves its call with a result all the same
 // when another task is shown: providers refuse a call without one.
 func TestTranscriptOtherTaskWaits(t *testing.T) {
 	w := script(t, "create", `send a "deploy"`, `model k1:askUser{"question":"Where?"}`, `send b "weather?" mode=queue`)
-	wantEntries(t, w.shown(), "user deploy", "assistant k1", "tool k1 "+conversation.NoResult, "user weather?", `user Open messages: [1] "weather?"`)
+	wantEntries(t, w.shown(), "user deploy", "assistant k1", "tool k1 "+conversation.NoResult, "user weather?", `note Open messages: [1] "weather?"`)
 }
 
 // Whatever arrives while a step is open, another attempt of it is shown what the
@@ -166,7 +175,7 @@ func TestTranscriptSameForEveryAttempt(t *testing.T) {
 	before := lines(second.Entries)
 	wantEntries(t, w.shown(), append(before,
 		"assistant from outside", "user [delegation d1 (researcher) finished: x is 1]", "user [answer to question q1: because]",
-		"user [question q2 expired: no answer]", "user third!", `user Open messages: [1] "go" [2] "second" [3] "third!"`)...)
+		"user [question q2 expired: no answer]", "user third!", `note Open messages: [1] "go" [2] "second" [3] "third!"`)...)
 }
 
 // Some providers give the calls of every answer the same ids. A result finds its
@@ -175,11 +184,11 @@ func TestTranscriptRepeatedCallIDs(t *testing.T) {
 	w := script(t, "create", `send a "go"`, `model k1:delegate{"agent":"researcher","objective":"x"}`, `send b "time?"`, "model k1:clock{}",
 		`delegation d1 ok "x is 1"`, `tool c1 ok "12:00"`)
 	wantEntries(t, w.shown(), "user go", "assistant k1", "tool k1 delegation d1 (researcher) started; its result follows", "user time?", "assistant k1",
-		"tool k1 12:00", "user [delegation d1 (researcher) finished: x is 1]", `user Open messages: [1] "go" [2] "time?"`)
+		"tool k1 12:00", "user [delegation d1 (researcher) finished: x is 1]", `note Open messages: [1] "go" [2] "time?"`)
 
 	w = script(t, "create", `send a "deploy"`, `model k1:askUser{"question":"Where?"}`, `send b "time?" mode=queue`, "model k1:clock{}",
 		`answer c q1 "Berlin"`, `tool c1 ok "12:00"`)
-	wantEntries(t, w.shown(), "user deploy", "assistant k1", "tool k1 Berlin", "user time?", "assistant k1", "tool k1 12:00", `user Open messages: [1] "time?"`)
+	wantEntries(t, w.shown(), "user deploy", "assistant k1", "tool k1 Berlin", "user time?", "assistant k1", "tool k1 12:00", `note Open messages: [1] "time?"`)
 }
 
 // A call without an id, or with one that its answer has given already, gets one:
@@ -193,7 +202,7 @@ func TestCallsWithoutIDs(t *testing.T) {
 		w.feed(conversation.ToolDone{Call: conversation.CallID(fmt.Sprintf("c%d", i+1)), Status: conversation.CallOK, Result: fmt.Sprint(i)})
 	}
 	wantEntries(t, w.shown(), "user go", "assistant call-1-0", "assistant call-1-1", "assistant k", "assistant call-1-3",
-		"tool call-1-0 0", "tool call-1-1 1", "tool k 2", "tool call-1-3 3", `user Open messages: [1] "go"`)
+		"tool call-1-0 0", "tool call-1-1 1", "tool k 2", "tool call-1-3 3", `note Open messages: [1] "go"`)
 }
 
 // What a provider wants back is there in the steps of its task, also after a
@@ -234,7 +243,7 @@ func TestTranscriptOpaque(t *testing.T) {
 func TestTranscriptBlankText(t *testing.T) {
 	w := script(t, "create", `send a "one"`, `model " " k1:clock{} ""`, `tool c1 ok "12:00"`, `model "1"`, `send b "two"`, `model "\n"`)
 	wantEntries(t, w.shown(), "user one", "assistant k1", "tool k1 12:00", "assistant 1", "user two",
-		`user [reminder: [1] "two" not addressed yet. Answer with respondToUser, or say with coverMessage what became of it.]`, `user Open messages: [1] "two"`)
+		`user [reminder: [1] "two" is not answered yet. Answer it with respondToUser and inReplyTo, or say with coverMessage what became of it; "answered" if you have answered it already.]`, `note Open messages: [1] "two"`)
 }
 
 // Trimming leaves whole units out, of ended tasks only: the first message stays,
@@ -264,14 +273,14 @@ func TestTranscriptWindow(t *testing.T) {
 			t.Fatalf("entry %d is a result without its call: %+v", i, e)
 		}
 	}
-	got := lines(r.All())
-	if want := []string{"user message 499", "assistant k499", "tool k499 result 499", `user Open messages: [1] "message 49…"`}; !slices.Equal(got[len(got)-4:], want) {
+	got := withNote(r)
+	if want := []string{"user message 499", "assistant k499", "tool k499 result 499", `note Open messages: [1] "message 49…"`}; !slices.Equal(got[len(got)-4:], want) {
 		t.Errorf("the end is %q", got[len(got)-4:])
 	}
 
 	// A rebuilt transcript needs the window only, and what is open is the same.
 	ask := w.s.Outstanding(w.now)[0].(conversation.AskModel)
-	again := lines(all(windowed(w.s, w.rules, w.log).Request(w.key, w.rules, ask)))
+	again := withNote(windowed(w.s, w.rules, w.log).Request(w.key, w.rules, ask))
 	if n := 100; !slices.Equal(again[len(again)-n:], got[len(got)-n:]) {
 		t.Error("the end of the rebuilt transcript differs")
 	}
@@ -284,7 +293,7 @@ func TestTranscriptKeepsOpenTask(t *testing.T) {
 		w.feed(w.call(fmt.Sprintf("k%d", i)))
 		w.feed(conversation.ToolDone{Call: conversation.CallID(fmt.Sprintf("c%d", i+1)), Status: conversation.CallOK, Result: "r"})
 	}
-	if r := w.shown(); len(r.All()) != 1+2*700+1 {
+	if r := w.shown(); len(r.All()) != 1+2*700 {
 		t.Errorf("%d entries", len(r.Entries))
 	}
 }
@@ -292,7 +301,7 @@ func TestTranscriptKeepsOpenTask(t *testing.T) {
 // A summary replaces tasks that have ended; an open one stays whole.
 func TestTranscriptCompaction(t *testing.T) {
 	w := script(t, "create", `send a "one"`, `model "1"`, `send b "two"`, `compact 8 "They counted."`)
-	wantEntries(t, w.shown(), "user one", "user [summary of the conversation so far: They counted.]", "user two", `user Open messages: [1] "two"`)
+	wantEntries(t, w.shown(), "user one", "user [summary of the conversation so far: They counted.]", "user two")
 }
 
 // What an agent may call (D-08, D-13, D-20): the engine's tools by its profile

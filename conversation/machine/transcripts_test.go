@@ -633,6 +633,9 @@ func (w *scene) request(out *strings.Builder) {
 				}
 			}
 		}
+		if r.Note != "" {
+			fmt.Fprintf(out, "note      %q\n", w.short(r.Note))
+		}
 		for _, c := range r.Running {
 			fmt.Fprintf(out, "running   %s %s\n", c.Call, c.Tool)
 		}

@@ -58,8 +58,9 @@ var respondSpec = conversation.ToolSpec{
 var coverSpec = conversation.ToolSpec{
 	Name: conversation.ToolCover,
 	Description: "Say what became of an open message that gets no answer of its own: it changed the work under way (amendment), repeated " +
-		"another (duplicate), needs nothing (dismissed), or answers one of your open questions (answer; name the question).",
-	Schema: json.RawMessage(`{"type":"object","properties":{"messageId":{"type":["string","integer"]},"as":{"enum":["amendment","duplicate","dismissed","answer"]},"question":{"type":"string"}},"required":["messageId","as"]}`),
+		"another (duplicate), needs nothing (dismissed), answers one of your open questions (answer; name the question), or was answered already by what " +
+		"you said without naming it (answered).",
+	Schema: json.RawMessage(`{"type":"object","properties":{"messageId":{"type":["string","integer"]},"as":{"enum":["amendment","duplicate","dismissed","answer","answered"]},"question":{"type":"string"}},"required":["messageId","as"]}`),
 }
 
 var askSpec = conversation.ToolSpec{

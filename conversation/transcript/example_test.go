@@ -49,7 +49,6 @@ func ExampleTranscript_Request() {
 	// user: What is the capital of France?
 	// assistant: Paris.
 	// user: And of Italy?
-	// user: Open messages: [1] "And of Ita…"
 	// tool: respondToUser
 	// tool: coverMessage
 }

@@ -44,17 +44,18 @@ type Transcript struct {
 	systemN  int                    // its tokens
 	origin   conversation.MessageID // the original request
 	pinning  map[conversation.MessageID]string
-	pinned   conversation.MessageID                      // the original request, while Pin looks for its text
-	messages map[conversation.MessageID]accepted         // not read yet
-	open     map[conversation.TaskID][]openEntry         // read and not resolved
-	news     map[conversation.TaskID][]noted             // for the task's next step
-	slots    map[slotKey]*slot                           // results to come
-	calls    map[conversation.CallID]*openCall           // running calls and delegations
-	asked    map[conversation.QuestionID]*asked          // open questions of the session's own tasks
-	running  []conversation.CallID                       // the keys of calls, oldest first
-	stopped  map[conversation.TaskID][]conversation.Item // tasks that are being cancelled, and what was seen of their open step
-	ended    map[conversation.TaskID]conversation.Seq    // tasks whose entries may be left out, and when they ended
-	trimAt   int                                         // entries that there may be before the next trim
+	pinned   conversation.MessageID                          // the original request, while Pin looks for its text
+	messages map[conversation.MessageID]accepted             // not read yet
+	open     map[conversation.TaskID][]openEntry             // read and not resolved
+	news     map[conversation.TaskID][]noted                 // for the task's next step
+	reminded map[conversation.TaskID]conversation.StepNumber // the last step that a nudge opened
+	slots    map[slotKey]*slot                               // results to come
+	calls    map[conversation.CallID]*openCall               // running calls and delegations
+	asked    map[conversation.QuestionID]*asked              // open questions of the session's own tasks
+	running  []conversation.CallID                           // the keys of calls, oldest first
+	stopped  map[conversation.TaskID][]conversation.Item     // tasks that are being cancelled, and what was seen of their open step
+	ended    map[conversation.TaskID]conversation.Seq        // tasks whose entries may be left out, and when they ended
+	trimAt   int                                             // entries that there may be before the next trim
 }
 
 // accepted is a message that no step has read yet.
@@ -87,7 +88,8 @@ type noted struct {
 type openEntry struct {
 	id   conversation.MessageID
 	text string
-	seq  conversation.Seq // that it was accepted
+	seq  conversation.Seq        // that it was accepted
+	step conversation.StepNumber // that has read it
 }
 
 // slotKey identifies a call's place: providers repeat their ids in other
@@ -127,7 +129,7 @@ const MaxEntries = 300
 // New makes an empty transcript that shows results of calls whole.
 func New() *Transcript {
 	return &Transcript{
-		messages: map[conversation.MessageID]accepted{}, open: map[conversation.TaskID][]openEntry{}, news: map[conversation.TaskID][]noted{},
+		messages: map[conversation.MessageID]accepted{}, open: map[conversation.TaskID][]openEntry{}, news: map[conversation.TaskID][]noted{}, reminded: map[conversation.TaskID]conversation.StepNumber{},
 		slots: map[slotKey]*slot{}, calls: map[conversation.CallID]*openCall{}, asked: map[conversation.QuestionID]*asked{},
 		stopped: map[conversation.TaskID][]conversation.Item{}, ended: map[conversation.TaskID]conversation.Seq{},
 		trimAt: 2 * MaxEntries,
@@ -230,7 +232,7 @@ func (t *Transcript) take(e conversation.Event) {
 	case conversation.CoverageNudge:
 		t.tell(e.Task, conversation.Entry{
 			Role: conversation.RoleUser, Task: e.Task, Nudge: b.Messages,
-			Text: "[reminder: " + t.quote(e.Task, b.Messages) + " not addressed yet. Answer with respondToUser, or say with coverMessage what became of it.]",
+			Text: t.reminder(e.Task, b),
 		})
 		t.quotes(e.Task, b.Messages)
 	case conversation.RuntimeStatus:
@@ -342,6 +344,9 @@ func (t *Transcript) stepStarted(task conversation.TaskID, b conversation.StepSt
 	t.news[""] = t.inWindow(t.news[""])
 	for _, of := range []conversation.TaskID{"", task} { // "": what outside runtimes said meanwhile
 		for _, n := range t.news[of] {
+			if len(n.entry.Nudge) > 0 {
+				t.reminded[task] = b.Step
+			}
 			t.append(n.seq, pinNone, n.entry)
 		}
 		delete(t.news, of)
@@ -360,7 +365,7 @@ func (t *Transcript) stepStarted(task conversation.TaskID, b conversation.StepSt
 			pin, t.origin = pinOrigin, id
 		}
 		t.append(m.seq, pin, conversation.Entry{Role: conversation.RoleUser, Task: task, Message: id, Text: m.text})
-		t.open[task] = append(t.open[task], openEntry{id, m.text, m.seq})
+		t.open[task] = append(t.open[task], openEntry{id, m.text, m.seq, b.Step})
 	}
 	t.trim()
 }
@@ -482,6 +487,7 @@ func (t *Transcript) endTask(task conversation.TaskID) {
 	delete(t.open, task)
 	delete(t.news, task)
 	delete(t.stopped, task)
+	delete(t.reminded, task)
 	for key := range t.slots {
 		if key.task == task {
 			delete(t.slots, key)
@@ -561,6 +567,22 @@ func (t *Transcript) forget() {
 	t.ended = present
 }
 
+// reminder is what a nudge says: it names what nobody has answered, and asks about each
+// open question whether one of the messages answers it.
+// Rules 8.3, 4.5.
+func (t *Transcript) reminder(task conversation.TaskID, b conversation.CoverageNudge) string {
+	is, it := "is", "it"
+	if len(b.Messages) > 1 {
+		is, it = "are", "each of them"
+	}
+	text := fmt.Sprintf(`[reminder: %s %s not answered yet. Answer %s with respondToUser and inReplyTo, or say with coverMessage what became of it; "answered" if you have answered it already`,
+		t.quote(task, b.Messages), is, it)
+	for _, q := range b.Questions {
+		text += fmt.Sprintf(`; "answer" if it answers question %s`, q)
+	}
+	return text + ".]"
+}
+
 func (t *Transcript) quote(task conversation.TaskID, ids []conversation.MessageID) string {
 	var quoted []string
 	for _, o := range t.openOf(task) {
@@ -609,13 +631,11 @@ func (t *Transcript) Request(key conversation.SessionKey, rules *policy.Rules, a
 	if ask.WrapUp {
 		r.Last = append(r.Last, conversation.Entry{Role: conversation.RoleUser, Task: ask.Task, Text: "[wrap up: this is the last step of the task. Say in one answer what was done and what is left.]"})
 	}
-	if len(r.Open) > 0 {
-		r.Last = append(r.Last, conversation.Entry{Role: conversation.RoleUser, Task: ask.Task, Text: openMessages(r.Open)})
-	}
+	r.Note = t.note(ask, r.Open)
 	if t.system != r.System {
 		t.system, t.systemN = r.System, conversation.Tokens(r.System)
 	}
-	t.fixed = t.systemN + conversation.EntriesTokens(r.Last)
+	t.fixed = t.systemN + conversation.EntriesTokens(r.Last) + conversation.Tokens(r.Note)
 	if r.Tools != nil {
 		t.fixed += t.toolsN
 	}
@@ -623,10 +643,14 @@ func (t *Transcript) Request(key conversation.SessionKey, rules *policy.Rules, a
 	return r
 }
 
-// openMessages is the generated last entry of a request: rebuilt each time,
-// never stored.
+// note is the engine's word at the end of a request: rebuilt each time, never stored.
+// It is left out where it says nothing that the entries do not say.
 // Rule 2.17.
-func openMessages(open []conversation.OpenMessage) string {
+func (t *Transcript) note(ask conversation.AskModel, open []conversation.OpenMessage) string {
+	news := len(t.asked) > 0 || t.reminded[ask.Task] == ask.Step
+	if len(open) == 0 || len(open) == 1 && t.open[ask.Task][0].step == ask.Step && !news {
+		return ""
+	}
 	var b strings.Builder
 	b.WriteString("Open messages:")
 	for _, o := range open {

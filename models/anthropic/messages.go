@@ -73,6 +73,21 @@ type redactedBlock struct {
 	Type string `json:"type"`
 }
 
+// textBlocks are a text, and a note in a block of its own.
+func textBlocks(text, note string) []any {
+	if note == "" {
+		return []any{textOf(text)}
+	}
+	return []any{textOf(text), textOf(note)}
+}
+
+func resultBlocks(r *httpmodel.Result) []textBlock {
+	if r.Note == "" {
+		return []textBlock{textOf(r.Text)}
+	}
+	return []textBlock{textOf(r.Text), textOf(r.Note)}
+}
+
 func textOf(text string) textBlock { return textBlock{Text: text, Type: "text"} }
 
 // body writes the body of a request, with the whole transcript.
@@ -190,7 +205,7 @@ func messages(r *conversation.Request, n *httpmodel.Names, origin string) []*tur
 	}
 	for _, t := range httpmodel.Turns(r, origin) {
 		if t.Role == conversation.RoleUser {
-			say(roleUser, textOf(t.Text))
+			say(roleUser, textBlocks(t.Text, t.Note)...)
 			continue
 		}
 		if len(list) == 0 {
@@ -209,7 +224,7 @@ func messages(r *conversation.Request, n *httpmodel.Names, origin string) []*tur
 			blocks = append(blocks, callBlock{ID: httpmodel.CallID(item.ID, maxCallID), Input: inputOf(item.Args), Name: n.ToProvider(item.Tool), Type: "tool_use"})
 		}
 		for _, result := range t.Results {
-			results = append(results, resultBlock{ToolUseID: httpmodel.CallID(result.ID, maxCallID), Content: []textBlock{textOf(result.Text)}, Type: "tool_result"})
+			results = append(results, resultBlock{ToolUseID: httpmodel.CallID(result.ID, maxCallID), Content: resultBlocks(&result), Type: "tool_result"})
 		}
 		say(roleAssistant, blocks...)
 		say(roleUser, results...)

@@ -38,10 +38,7 @@ type prompt struct {
 // of rounds. A message without an answer is no turn: the turns that failed
 // leave nothing behind.
 func readPrompt(r *conversation.Request, marker string, pairs int) prompt {
-	entries := r.Entries
-	if n := len(entries); n > 0 && len(r.Open) > 0 && isGenerated(&entries[n-1]) {
-		entries = entries[:n-1] // the list of open messages is for agents that can name them
-	}
+	entries := r.Entries // without the note: the list of open messages is for agents that can name them
 	var p prompt
 	var turns []*turn
 	threads := map[conversation.TaskID]*thread{r.Task: {}}

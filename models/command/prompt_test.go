@@ -274,7 +274,7 @@ func TestOtherEntries(t *testing.T) {
 	tool := func(id, name, args string) conversation.Item {
 		return conversation.Item{Kind: conversation.ItemCall, ID: id, Tool: name, Args: args}
 	}
-	r := conversation.Request{Task: "t3", Open: []conversation.OpenMessage{{Ordinal: 1, Message: "m3", Excerpt: "now"}}, Entries: []conversation.Entry{
+	r := conversation.Request{Task: "t3", Note: `Open messages: [1] "now"`, Open: []conversation.OpenMessage{{Ordinal: 1, Message: "m3", Excerpt: "now"}}, Entries: []conversation.Entry{
 		user("", "", "[summary of the conversation so far: they met]"),
 		said("", words("from outside")),
 		user("t1", "m1", "search"),
@@ -283,7 +283,6 @@ func TestOtherEntries(t *testing.T) {
 		said("t1", tool("c2", conversation.ToolRespond, `{"message":"found one"}`), words("and another")),
 		{Role: conversation.RoleTool, Task: "t1", CallID: "c2", Text: "delivered"},
 		user("t3", "m3", "now"),
-		user("t3", "", `Open messages: [1] "now"`),
 	}}
 	same(t, readPrompt(&r, "", 10).String(), "Previous conversation context:\n[summary of the conversation so far: they met]\nAssistant: from outside\nUser: search\nAssistant: found one\n\nand another\n\nCurrent message:\nnow")
 	// Triage asks without a task.

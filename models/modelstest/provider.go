@@ -70,6 +70,7 @@ func RunUpstream(t *testing.T, wire Wire, dial Dial) Column {
 	col.run(t, "limit of bytes", p.limit)
 	col.run(t, "request", p.request)
 	col.run(t, "transcript", p.transcript)
+	col.run(t, "note", p.note)
 	col.run(t, "last step", p.lastStep)
 	col.run(t, "foreign ids and names", p.foreign)
 	col.run(t, "usage", p.usage)
@@ -223,8 +224,9 @@ func (p *provider) transcript(t *testing.T) {
 		tool("call_b", "found b"), tool("call_a", ""),
 		user("Second"), user("[delegation d1 (developer) finished: ok]"),
 		said(with(text("Here you are."), "msg_2"), text("   ")),
-		user("Third"), said(), user("Open messages: [1] \"Third\""),
+		user("Third"), said(),
 	}
+	r.Note = `Open messages: [1] "Third"`
 	m, u := p.open(t, Reply{Scenario: s})
 	if o := Ask(t.Context(), m, r); o.Err != nil {
 		t.Fatal(o.Err)
@@ -237,8 +239,49 @@ func (p *provider) transcript(t *testing.T) {
 		"assistant: Here you are.",
 		"user: Third", `user: Open messages: [1] "Third"`,
 	}
-	if got := u.Asked()[0].Said; !slices.Equal(got, want) {
-		t.Errorf("the transcript is\n%s\nnot\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	// The note is no turn of its own: behind a blank line, or in a block of its own.
+	got := strings.ReplaceAll(strings.Join(u.Asked()[0].Said, "\n"), "Third\n\nOpen", "Third\nuser: Open")
+	if want := strings.Join(want, "\n"); got != want {
+		t.Errorf("the transcript is\n%s\nnot\n%s", got, want)
+	}
+}
+
+// note: it stands behind the last result, where it is no turn of its own, and what
+// comes before it is byte for byte what the next request begins with: providers
+// cache by prefix.
+func (p *provider) note(t *testing.T) {
+	s := wholeScenarios()[0]
+	r := s.Request()
+	r.Entries = []conversation.Entry{
+		{Role: conversation.RoleUser, Text: "First"},
+		{Role: conversation.RoleAssistant, Items: []Item{{Kind: conversation.ItemCall, ID: "call_a", Tool: "lookup", Args: `{"query":"a"}`}}},
+		{Role: conversation.RoleTool, CallID: "call_a", Text: "found a"},
+	}
+	r.Note = "Open messages: [1] First [2] Second"
+	m, u := p.open(t, Reply{Scenario: s})
+	ask := func(r conversation.Request) Asked {
+		if o := Ask(t.Context(), m, r); o.Err != nil {
+			t.Fatal(o.Err)
+		}
+		all := u.Asked()
+		return all[len(all)-1]
+	}
+	with := ask(r)
+	if got, want := with.Said[len(with.Said)-1], "result call_a found a\n\n"+r.Note; got != want {
+		t.Errorf("the last thing said is %q, not %q", got, want)
+	}
+	r.Note = ""
+	r.Entries = append(r.Entries,
+		conversation.Entry{Role: conversation.RoleAssistant, Items: []Item{text("Found it.")}},
+		conversation.Entry{Role: conversation.RoleUser, Text: "Second"})
+	next := ask(r)
+	if upto := strings.Index(with.Raw, "found a") + len("found a"); upto > len(next.Raw) || with.Raw[:upto] != next.Raw[:upto] {
+		t.Errorf("the next request begins otherwise:\n%s\n%s", with.Raw, next.Raw)
+	}
+	r.Entries = r.Entries[:4] // nothing of the user is at the end
+	r.Note = "Open messages: [1] First"
+	if last := ask(r).Said; !strings.HasSuffix(last[len(last)-1], r.Note) {
+		t.Errorf("the note is not the last thing said: %q", last)
 	}
 }
 

@@ -129,7 +129,7 @@ func FullRequest(origin string, opaque ...string) conversation.Request {
 		said[at].Opaque, said[at].OpaqueBy = text, origin
 	}
 	return conversation.Request{
-		Session: "s1", Task: "t1-s1", Stream: true,
+		Session: "s1", Task: "t1-s1", Stream: true, Note: `Open messages: [1] "First:  tw…" [2] "Third"`,
 		System: "Be brief & <kind>.\n\"Quoted\" \\ \u2028 \u00e9 \U0001F600 \x7f \t",
 		Tools: []conversation.ToolSpec{
 			{Name: "lookup", Description: "Looks <it> up & \"more\".", Schema: json.RawMessage(`{"type":"object","required":["query"],"properties":{"query":{"type":"string","description":"a <b> & c"},"n":{"type":"integer","minimum":1.0,"maximum":12345678901234567890}},"additionalProperties":false,"$defs":{"A":{"type":"string"}}}`)},

@@ -90,12 +90,13 @@ func (u *Upstream) AwaitGone(t *testing.T) {
 type Asked struct {
 	Header http.Header
 	Body   map[string]any
+	Raw    string // the body as it came
 	Model  string
 	System string
 	User   string
 	Stream bool
 	Tools  []string
-	// DedupText is the transcript, a line for each thing: "user: …", "assistant: …",
+	// Said is the transcript, a line for each thing: "user: …", "assistant: …",
 	// "call ID TOOL ARGS", "result ID TEXT".
 	Said []string
 }
@@ -116,7 +117,7 @@ func (u *Upstream) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	for _, w := range wrong {
 		u.t.Errorf("the provider would refuse this request: %s\n%s", w, raw)
 	}
-	asked.Header, asked.Body = req.Header, body
+	asked.Header, asked.Body, asked.Raw = req.Header, body, string(raw)
 	u.mu.Lock()
 	u.asked = append(u.asked, asked)
 	u.mu.Unlock()

@@ -88,10 +88,10 @@ func (m *Model) chatMessages(r *conversation.Request, n *httpmodel.Names) []chat
 	for i := 0; i < len(all); i++ {
 		t := all[i]
 		if t.Role == conversation.RoleUser {
-			text := t.Text
+			text := t.Whole()
 			for m.o.Alternate && i+1 < len(all) && all[i+1].Role == conversation.RoleUser {
 				i++
-				text += "\n\n" + all[i].Text
+				text += "\n\n" + all[i].Whole()
 			}
 			list = append(list, chatMessage{Role: "user", Content: &text})
 			continue
@@ -113,7 +113,7 @@ func (m *Model) chatMessages(r *conversation.Request, n *httpmodel.Names) []chat
 		}
 		list = append(list, said)
 		for _, result := range t.Results {
-			list = append(list, chatMessage{Role: "tool", Content: &result.Text, ToolCallID: httpmodel.CallID(result.ID, maxChatCallID)})
+			list = append(list, chatMessage{Role: "tool", Content: new(result.Whole()), ToolCallID: httpmodel.CallID(result.ID, maxChatCallID)})
 		}
 	}
 	return list

@@ -86,7 +86,7 @@ func (m *Model) inputItems(r *conversation.Request, n *httpmodel.Names) []any {
 	var list []any
 	for _, t := range httpmodel.Turns(r, m.Origin()) {
 		if t.Role == conversation.RoleUser {
-			list = append(list, inputText{t.Text, "user"})
+			list = append(list, inputText{t.Whole(), "user"})
 			continue
 		}
 		for i := 0; i < len(t.Items); i++ {
@@ -110,7 +110,7 @@ func (m *Model) inputItems(r *conversation.Request, n *httpmodel.Names) []any {
 			list = append(list, own)
 		}
 		for _, result := range t.Results {
-			list = append(list, inputResult{result.Text, httpmodel.CallID(result.ID, maxCallID), "function_call_output"})
+			list = append(list, inputResult{result.Whole(), httpmodel.CallID(result.ID, maxCallID), "function_call_output"})
 		}
 	}
 	return list

@@ -364,7 +364,7 @@ func TestTurns(t *testing.T) {
 		{Role: conversation.RoleUser, Text: "a"},
 		{
 			Role: conversation.RoleAssistant, Items: []conversation.Item{call("1", "{}"), text("x"), call("2", `{"a":1}`), call("3", "{}")},
-			Results: []Result{{"1", noResult}, {"2", "found"}, {"3", "(no output)"}},
+			Results: []Result{{ID: "1", Text: noResult}, {ID: "2", Text: "found"}, {ID: "3", Text: "(no output)"}},
 		},
 		{Role: conversation.RoleUser, Text: "[result of call 9: of another day]"},
 		{Role: conversation.RoleUser, Text: "[result of call 2: late]"},

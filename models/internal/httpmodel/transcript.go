@@ -13,12 +13,29 @@ import (
 type Turn struct {
 	Role    conversation.Role // RoleUser or RoleAssistant
 	Text    string
+	Note    string // of the last turn: the engine's note behind Text
 	Items   []conversation.Item
 	Results []Result
 }
 
 // Result is the result of a call: the provider's id of the call, and the text.
-type Result struct{ ID, Text string }
+type Result struct {
+	ID, Text string
+	Note     string // of the last result: the engine's note behind Text
+}
+
+// Whole is the text with the note, for wires that have one text in a turn.
+func (t *Turn) Whole() string { return whole(t.Text, t.Note) }
+
+// Whole is the text with the note, for wires that have one text in a result.
+func (r *Result) Whole() string { return whole(r.Text, r.Note) }
+
+func whole(text, note string) string {
+	if note == "" {
+		return text
+	}
+	return text + "\n\n" + note
+}
 
 // noResult stands for a result that the transcript does not have: providers
 // refuse a call without one.
@@ -26,8 +43,34 @@ const noResult = "no result"
 
 // Turns folds the request's transcript as the wire formats want it: each call is
 // followed by its result, there are no blank texts, and a result whose call is gone
-// becomes a plain text. Only items of the same origin and task keep their Opaque.
+// becomes a plain text. Only items of the same origin and task keep their Opaque. The
+// request's note stands behind the last result, or the last text of the user: what
+// comes before it is the same in the next request, as providers cache by prefix.
 func Turns(r *conversation.Request, origin string) []Turn {
+	return withNote(turns(r, origin), r.Note)
+}
+
+// withNote appends the note to the last turn, or in a turn of its own where there is
+// nothing to append it to.
+func withNote(list []Turn, note string) []Turn {
+	if note == "" {
+		return list
+	}
+	if n := len(list); n > 0 {
+		last := &list[n-1]
+		if last.Role == conversation.RoleUser {
+			last.Note = note
+			return list
+		}
+		if k := len(last.Results); k > 0 {
+			last.Results[k-1].Note = note
+			return list
+		}
+	}
+	return append(list, Turn{Role: conversation.RoleUser, Text: note})
+}
+
+func turns(r *conversation.Request, origin string) []Turn {
 	entries := r.All()
 	var list []Turn
 	for i := 0; i < len(entries); i++ {
