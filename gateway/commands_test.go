@@ -91,6 +91,8 @@ func TestEveryCommandOK(t *testing.T) {
 		{"withdraw", obj{"message": "m3-" + s}, `{"seq":22}`},
 		{"cancel", obj{"reason": "enough", "waiting": "drop"}, `{"task":"t1-` + s + `","old_status":"RUNNING"}`},
 		{"policy", obj{"inbox.mode": "steer", "task.max_steps": 5}, `{"seq":30,"policy":{"inbox.mode":"steer","task.max_steps":5}}`},
+		{"clear", nil, `{"seq":31}`},
+		{"clear", obj{}, `{"seq":31}`},
 		{"ping", obj{"t": 17}, `{"t":17}`},
 		{"ping", nil, `{}`},
 		{"seen", obj{"seq": 3}, `{}`},

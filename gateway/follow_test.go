@@ -307,7 +307,7 @@ func TestInvisible(t *testing.T) {
 	bob.Do("hello", "", obj{"proto": 1, "token": "bob"})
 	for kind, data := range map[string]obj{
 		"follow": {}, "send": {"client_msg_id": "a", "text": "x"}, "answer": {"client_msg_id": "a", "question": "q1", "text": "x"},
-		"edit": {"message": "m", "text": "x"}, "withdraw": {"message": "m"}, "move": {"message": "m"}, "cancel": {}, "policy": {"inbox.mode": "queue"}, "seen": {"seq": 1},
+		"edit": {"message": "m", "text": "x"}, "withdraw": {"message": "m"}, "move": {"message": "m"}, "cancel": {}, "clear": {}, "policy": {"inbox.mode": "queue"}, "seen": {"seq": 1},
 	} {
 		if f := bob.Do(kind, "s1", data); f.Error == nil || f.Error.Code != "not_found" {
 			t.Errorf("%s: %s", kind, f.Raw)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -74,6 +75,60 @@ func TestSessionsRoutes(t *testing.T) {
 	r.call("DELETE", "/api/sessions/"+task, "").want(t, 204)
 	if again := r.call("POST", "/api/tasks", `{"prompt":"x"}`, "Idempotency-Key", "k2").want(t, 202).get(t, "session"); again == task {
 		t.Errorf("the erased session %s is back", task)
+	}
+}
+
+// A-14: a clear is an event that every follower sees; the session, its key and its log
+// go on. By HTTP and by the socket it is the same, and right after a clear that one. In
+// a delegation's session there is none.
+func TestClearSession(t *testing.T) {
+	r := start(t)
+	id := r.call("POST", "/api/sessions", `{"client_session_id":"chat"}`).want(t, 201).get(t, "session")
+	key := gatewaytest.Key(id)
+	c := gatewaytest.Connect(t, r.addr)
+	c.Do("follow", id, obj{"since": 1})
+	c.Until(func(f gatewaytest.Frame) bool { return f.Type == "synced" })
+	shown := func(text string) string {
+		t.Helper()
+		r.call("POST", "/api/sessions/"+id+"/messages", `{"text":"`+text+`"}`).want(t, 202)
+		var entries []string
+		r.sessions.Play(func(w *machinetest.World) {
+			request, _ := w.Session(key).Request()
+			for _, e := range request.Entries {
+				entries = append(entries, e.Text)
+			}
+		})
+		r.sessions.Model(key, machinetest.Text("ok"))
+		return strings.Join(entries, "|")
+	}
+	shown("My name is Ann.")
+	path := "/api/sessions/" + id + "/clear"
+	seq := r.call("POST", path, "").want(t, 200).get(t, "seq")
+	f := c.Until(func(f gatewaytest.Frame) bool { return f.Type == "context_cleared" })
+	if strconv.Itoa(int(f.Seq)) != seq || f.Get("by") != "local" {
+		t.Errorf("seq %s became %s", seq, f.Raw)
+	}
+	if again := r.call("POST", path, "{}").want(t, 200).get(t, "seq"); again != seq {
+		t.Errorf("cleared at %s, and again at %s", seq, again)
+	}
+	if f := c.Do("clear", id, nil); f.Get("seq") != seq {
+		t.Errorf("cleared at %s, and on the socket %s", seq, f.Raw)
+	}
+	if got := shown("Who am I?"); got != "Who am I?" {
+		t.Errorf("the model is shown %q", got)
+	}
+	if again := r.call("POST", "/api/sessions", `{"client_session_id":"chat"}`).want(t, 200).get(t, "session"); again != id {
+		t.Errorf("the key leads to %s instead of %s", again, id)
+	}
+	if log := r.call("GET", "/api/sessions/"+id+"/messages", "").want(t, 200).body; !strings.Contains(string(log), "My name is Ann.") {
+		t.Errorf("the conversation is %s", log)
+	}
+	r.call("POST", path, `[]`).problem(t, 400, "bad_request")
+	r.call("POST", "/api/sessions/nobody/clear", "").problem(t, 404, "not_found")
+	r.sessions.Open("s1/d1", "local")
+	r.call("POST", "/api/sessions/s1%2Fd1/clear", "").problem(t, 403, "forbidden")
+	if f := c.Do("clear", "s1/d1", nil); f.Error == nil || f.Error.Code != "forbidden" {
+		t.Errorf("%s", f.Raw)
 	}
 }
 

@@ -51,6 +51,7 @@ func (s *API) Register(router fiber.Router, admin Guard) {
 	s.route(fiber.MethodGet, "/api/sessions/:id/stream", reader, s.stream)
 	s.route(fiber.MethodGet, "/api/sessions/:id/calls/:call", chat, s.readCall)
 	s.route(fiber.MethodPost, "/api/sessions/:id/cancel", chat, s.cancelSession)
+	s.route(fiber.MethodPost, "/api/sessions/:id/clear", chat, func(c *fiber.Ctx) error { return clearSession(s, c) })
 	s.route(fiber.MethodGet, "/api/sessions/:id/questions", chat, s.listQuestions)
 	s.route(fiber.MethodPost, "/api/sessions/:id/questions/:question/answer", chat, s.postAnswer)
 	s.route(fiber.MethodPost, "/api/tasks", chat, s.postTask)

@@ -230,6 +230,25 @@ func (s *API) cancelSession(c *fiber.Ctx) error {
 	})
 }
 
+// clearSession needs no client's id: a clear right after a clear is that one.
+func clearSession(s *API, c *fiber.Ctx) error {
+	key, err := writableSession(c)
+	if err != nil {
+		return err
+	}
+	if err := readBody(c, func(protocol.Member) error { return nil }); err != nil {
+		return err
+	}
+	ctx, cancel := s.deadline()
+	defer cancel()
+	who := principal(c).User
+	r, err := s.tell(ctx, key, who, conversation.Clear{By: who})
+	if err != nil {
+		return err
+	}
+	return reply(c, fiber.StatusOK, func(o *protocol.Object) { o.Uint("seq", uint64(r.Seq)) })
+}
+
 // cancel ends a task and completes the receipt of a repetition, which is that of
 // the first time: what runs by now is not what the client wanted to end.
 func (s *API) cancel(ctx context.Context, key conversation.SessionKey, as conversation.UserID, c conversation.Cancel) (conversation.Receipt, error) {

@@ -282,6 +282,10 @@ func (c *handler) cancel(p responder, key conversation.SessionKey, data []byte) 
 	})
 }
 
+func (c *handler) clear(p responder, key conversation.SessionKey, _ []byte) {
+	c.tell(p, key, conversation.Clear{By: c.who.User})
+}
+
 func (c *handler) policy(p responder, key conversation.SessionKey, data []byte) {
 	var policies conversation.Overrides
 	if data != nil {

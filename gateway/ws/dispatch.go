@@ -162,6 +162,7 @@ var commandTable = map[string]commandRule{
 	"withdraw": {scopes: chat, run: (*handler).withdraw, session: true, writes: true},
 	"move":     {scopes: chat, run: (*handler).move, session: true, writes: true},
 	"cancel":   {scopes: chat, run: (*handler).cancel, session: true, writes: true},
+	"clear":    {scopes: chat, run: (*handler).clear, session: true, writes: true},
 	"policy":   {scopes: chat, run: (*handler).policy, session: true, writes: true},
 	"claim":    {scopes: runtime, run: (*handler).claim},
 	"seen":     {scopes: chat, run: (*handler).seen, session: true, silent: true},

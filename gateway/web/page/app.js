@@ -475,6 +475,9 @@ function rename() {
 
 $('head-tools').append(
   iconButton('edit', 'Rename', rename),
+  iconButton('clear', 'Clear: the agent forgets what is above', async () => {
+    if (await confirmed('From here on the agent sees nothing of what is above. The conversation itself stays.', 'Clear')) command('It was not cleared.', 'clear', {});
+  }),
   iconButton('trash', 'Delete this conversation', async () => {
     const session = view.session;
     if (!(await confirmed('Delete this conversation with everything in it? This cannot be undone.', 'Delete'))) return;

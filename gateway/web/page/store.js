@@ -211,6 +211,7 @@ const durable = {
     const n = (d.messages || []).length;
     line(v, f, { id: `n${f.seq}`, kind: 'nudge', name: 'Reminder', status: 'note', text: n === 1 ? 'one message was not addressed yet' : `${n} messages were not addressed yet` });
   },
+  context_cleared(v, f, d) { note(v, f, 'rule', 'Cleared: the agent does not see what is above'); },
   context_compacted(v, f, d) {
     note(v, f, 'info', `Earlier messages were summarised for the model (${number(d.tokens_before)} → ${number(d.tokens_after)} tokens).`);
   },
