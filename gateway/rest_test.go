@@ -78,6 +78,44 @@ func TestSessionsRoutes(t *testing.T) {
 	}
 }
 
+// A session without a title is called by the first words of its first message: when it
+// is read, listed and followed, and no event says so.
+func TestDerivedTitle(t *testing.T) {
+	r := start(t)
+	id := r.call("POST", "/api/sessions", "").want(t, 201).get(t, "session")
+	own := r.call("POST", "/api/sessions", `{"title":"Mine"}`).want(t, 201).get(t, "session")
+	c := gatewaytest.Connect(t, r.addr)
+	called := func(session, want string) {
+		t.Helper()
+		want = `"title":` + strconv.Quote(want)
+		f := c.Do("follow", session, obj{"tail": 1})
+		c.Do("unfollow", session, nil)
+		list := string(r.call("GET", "/api/sessions", "").want(t, 200).body)
+		_, row, _ := strings.Cut(list, `"session":"`+session+`"`)
+		row, _, _ = strings.Cut(row, "}")
+		for where, got := range map[string]string{"GET": r.call("GET", "/api/sessions/"+session, "").want(t, 200).get(t, "state"), "list": row, "follow": string(f.Data)} {
+			if !strings.Contains(got, want) {
+				t.Errorf("%s: %s\nwant %s", where, got, want)
+			}
+		}
+	}
+	called(id, "")
+	for _, s := range []string{id, own} {
+		r.call("POST", "/api/sessions/"+s+"/messages", `{"text":"Write to Max\n\nand to Eve"}`).want(t, 202)
+	}
+	called(id, "Write to Max and to Eve")
+	called(own, "Mine")
+	r.call("POST", "/api/sessions/"+id+"/clear", "").want(t, 200)
+	called(id, "Write to Max and to Eve")
+	r.call("PATCH", "/api/sessions/"+id, `{"title":"Letters"}`).want(t, 200)
+	called(id, "Letters")
+	r.call("PATCH", "/api/sessions/"+id, `{"title":""}`).want(t, 200)
+	called(id, "Write to Max and to Eve")
+	if log := string(r.call("GET", "/api/sessions/"+id+"/events?since=0", "").want(t, 200).body); strings.Contains(log, `"title":"Write`) {
+		t.Errorf("an event has the title: %s", log)
+	}
+}
+
 // A-14: a clear is an event that every follower sees; the session, its key and its log
 // go on. By HTTP and by the socket it is the same, and right after a clear that one. In
 // a delegation's session there is none.

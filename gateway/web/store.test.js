@@ -111,6 +111,23 @@ test('frames of other sessions are not taken', () => {
   assert.deepEqual(screen(v), []);
 });
 
+test('a conversation without a title is called by its first message', () => {
+  const said = (message, text) => ({ type: 'message_accepted', data: { message, author: 'me', client_msg_id: message, text, disposition: 'queued' } });
+  const titles = (...all) => {
+    const got = [];
+    let v = emptyView('s', 'me');
+    for (const f of frames(all, { seq: 0 })) got.push((v = reduce(v, [f])).title);
+    return got;
+  };
+  assert.deepEqual(titles(
+    { type: 'session_created', data: { title: '' } }, said('m1', 'Fix the\n login bug'), said('m2', 'And this'),
+    { type: 'message_edited', data: { message: 'm1', text: 'Fix the logout' } }, { type: 'context_cleared', data: { by: 'me' } },
+    { type: 'session_updated', data: { title: 'Bugs' } }, { type: 'message_edited', data: { message: 'm1', text: 'No' } },
+  ), ['', 'Fix the login bug', 'Fix the login bug', 'Fix the logout', 'Fix the logout', 'Bugs', 'Bugs']);
+  assert.deepEqual(titles({ type: 'session_created', data: { title: 'Own' } }, said('m1', 'Hello')), ['Own', 'Own']);
+  assert.deepEqual(titles({ type: 'session_created', data: {} }, said('m1', 'Hello'), { type: 'message_withdrawn', data: { message: 'm1' } }, said('m2', 'Hi')), ['', 'Hello', '', 'Hi']);
+});
+
 test('deltas count code points', () => {
   const d = (at, text) => ({ type: 'delta', session: 's', task: 't', data: { draft: '1.1.0', at, text } });
   const text = (...deltas) => reduce(emptyView('s', 'me'), deltas).drafts.get('1.1.0').text;

@@ -6,7 +6,7 @@ import { Client } from './client.js';
 import { composer } from './composer.js';
 import { complain, duration, h, icon, iconButton, newID, time, toast } from './dom.js';
 import { Conversation } from './render.js';
-import { emptyView, excerpt, openQuestions, reduce, sessionEntry, waitingMessages, working } from './store.js';
+import { emptyView, openQuestions, reduce, sessionEntry, waitingMessages, working } from './store.js';
 import { Tasks } from './tasks.js';
 
 const $ = (id) => document.getElementById(id);
@@ -289,9 +289,9 @@ function send(text) {
 async function create(p) {
   const draft = view;
   try {
-    const { session } = await client.command('create', '', { client_session_id: draft.create, title: excerpt(p.text, 60) });
+    const { session } = await client.command('create', '', { client_session_id: draft.create });
     if (view?.create !== draft.create || view.session) return;
-    view = { ...view, session, title: excerpt(p.text, 60), create: '' };
+    view = { ...view, session, create: '' };
     // What was typed meanwhile belongs here, not to the next new conversation.
     drafts.set(session, drafts.get('') || '');
     drafts.delete('');

@@ -20,7 +20,8 @@ export function emptyView(session, me = '') {
   return {
     session, me,
     log: '', head: 0, first: 0, last: 0, synced: false, gone: null,
-    title: '', agent: '', owner: '', access: 'private', policy: {}, closed: false,
+    title: '', opening: '', // the message that gives a conversation without a title its name
+    agent: '', owner: '', access: 'private', policy: {}, closed: false,
     order: [],             // keys of rows, as shown
     rows: new Map(),       // key -> row: user, part, question, activity, note
     messages: new Map(),   // message id -> {key, text, author, disposition, state}
@@ -76,7 +77,7 @@ function step(v, f) {
 const durable = {
   session_created(v, f, d) { about(v, d); },
   session_updated(v, f, d) {
-    if (d.title !== undefined) v.title = d.title || '';
+    if (d.title !== undefined) called(v, d.title || '');
     if (d.access !== undefined) v.access = d.access;
     if (d.policy) {
       v.policy = { ...v.policy };
@@ -103,6 +104,7 @@ const durable = {
       question: d.question || '', quote: d.question ? questionQuote(v, d.question) : quoteOf(v, d.in_reply_to),
     });
     v.messages.set(d.message, { key, text: d.text, author: d.author, disposition: d.disposition, state });
+    if (!v.title && d.disposition !== 'answered') called(v, excerpt(d.text, 60), d.message);
     if (state === 'queued' && !v.waiting.includes(d.message)) v.waiting.push(d.message);
     if (f.task && (d.disposition === 'started' || d.disposition === 'queued') && !v.tasks.has(f.task)) {
       v.tasks.set(f.task, { task: f.task, status: 'QUEUED', trigger: d.message, cancelling: false, since: f.ts });
@@ -113,9 +115,13 @@ const durable = {
     const m = v.messages.get(d.message);
     if (!m) return;
     v.messages.set(d.message, { ...m, text: d.text });
+    if (v.opening === d.message) called(v, excerpt(d.text, 60), d.message);
     change(v, m.key, { text: d.text, edited: true });
   },
-  message_withdrawn(v, f, d) { setState(v, d.message, 'withdrawn'); },
+  message_withdrawn(v, f, d) {
+    setState(v, d.message, 'withdrawn');
+    if (v.opening === d.message) called(v, '');
+  },
   message_moved(v, f, d) {
     const rest = v.waiting.filter((id) => id !== d.message);
     if (rest.length === v.waiting.length) return;
@@ -344,7 +350,7 @@ const local = {
 export const ENDED = new Set(['COMPLETE', 'ERROR', 'CANCELLED']);
 
 function about(v, d) {
-  v.title = d.title || '';
+  called(v, d.title || '');
   v.agent = d.agent || '';
   v.owner = d.owner || '';
   v.access = d.access || 'private';
@@ -378,6 +384,9 @@ function setState(v, id, state, fields = {}) {
 }
 
 function note(v, f, tone, text) { insert(v, { key: `n:${f.seq}`, type: 'note', tone, text, ts: f.ts }); }
+
+// Its own title, or the first words of its first message.
+function called(v, title, opening = '') { v.title = title; v.opening = opening; }
 
 // A bubble names what it answers only when the last thing that a user said above
 // it is something else.

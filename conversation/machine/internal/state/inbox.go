@@ -56,6 +56,7 @@ func (st *State) applyAccepted(e conversation.Event, t *Task, b conversation.Mes
 			}
 		}
 	}
+	st.opens(n, b.Text)
 	if t != nil {
 		m := &Message{
 			ID: b.Message, Author: b.Author, Via: b.Via, Seq: e.Seq, At: e.At, Deferred: b.Deferred,
@@ -75,6 +76,7 @@ const maxWithdrawn = 256
 func (st *State) applyWithdrawn(t *Task, b conversation.MessageWithdrawn) {
 
 	st.Withdrawn = append(st.Withdrawn, conversation.Ordinal(string(b.Message), 'm'))
+	st.openingWithdrawn(conversation.Ordinal(string(b.Message), 'm'))
 	if extra := len(st.Withdrawn) - maxWithdrawn; extra > 0 {
 		st.Withdrawn = append([]uint32(nil), st.Withdrawn[extra:]...)
 	}

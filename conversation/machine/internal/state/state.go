@@ -36,6 +36,7 @@ type State struct {
 	Version   uint8
 	Access    conversation.Access `json:",omitempty"`
 	Closed    bool                `json:",omitempty"`
+	Opening   *opening            `json:",omitempty"` // nil: there was no message
 	Forgotten bool                `json:",omitempty"` // client ids have left Recent
 
 	Tasks     []*Task     `json:",omitempty"` // that have not ended, in the order in which they were born or moved
