@@ -34,7 +34,7 @@ var arrows = map[string][]string{
 	"conversation/policy":                    {"conversation"},
 	"conversation/machine":                   {"conversation", "conversation/policy", "conversation/machine/internal/effects", "conversation/machine/internal/intake", "conversation/machine/internal/plan", "conversation/machine/internal/receipts", "conversation/machine/internal/state"},
 	"conversation/machine/internal/intake":   {"conversation"},
-	"conversation/machine/internal/plan":     {"conversation", "conversation/policy", "conversation/machine/internal/state"},
+	"conversation/machine/internal/plan":     {"conversation", "conversation/policy", "conversation/machine/internal/intake", "conversation/machine/internal/state"},
 	"conversation/machine/internal/effects":  {"conversation"},
 	"conversation/machine/internal/receipts": {"conversation"},
 	"conversation/machine/internal/state":    {"conversation", "conversation/machine/internal/receipts"},

@@ -132,7 +132,7 @@ func worksOn(items []conversation.Item) bool {
 func (d obligations) judge(t *state.Task, text []receipts.Words, messages []*state.Message) []receipts.Proof {
 	open := make([]receipts.Open, len(messages))
 	for i, m := range messages {
-		open[i] = receipts.Open{Message: m.ID, Words: m.Words, Nudged: m.Nudged > 0}
+		open[i] = receipts.Open{Message: m.ID, Words: m.Words, Nudged: m.Nudged > 0 || m.Clarified}
 	}
 	if d.coverage() == policy.CoverageSeen {
 		return receipts.Seen(text, open)

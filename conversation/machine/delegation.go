@@ -47,7 +47,7 @@ func (cs calls) delegationAsked(c conversation.DelegationAsked) {
 	}
 	b := conversation.Asked{
 		Question: id, Text: c.Text, Blocking: true, Choices: c.Choices, ExpiresAt: c.ExpiresAt, Default: c.Default,
-		Delegation: c.Delegation, Approval: c.Approval,
+		Delegation: c.Delegation, Approval: c.Approval, About: t.AboutDelegation(d),
 	}
 	cs.emit(t, b)
 	if cs.state.Key.Session.Depth() > 0 {

@@ -30,11 +30,16 @@ func TestClockSetBackAsksOnce(t *testing.T) {
 }
 
 // A delegation that the wrap-up stops before its start is durable is not started
-// either when a message then makes the task go on: it ends as one that was stopped.
+// either when a message then comes: it ends as one that was stopped, and the task goes
+// on after that.
 func TestStoppedBeforeItsStart(t *testing.T) {
 	w := script(t, `create policy={"task.max_steps":1}`, `send a "one"`,
 		`model k1:delegate{"agent":"researcher","objective":"find it"} k2:askUser{"question":"Soon?","blocking":false,"expiresIn":"1s"}`,
 		"wait 2s", `send b "two"`)
+	if handed := w.s.Durable(w.s.Head()); len(handed) > 0 {
+		t.Errorf("handed out before it has ended: %s", describeAll(handed))
+	}
+	w.run(&strings.Builder{}, "delegation d1 cancelled")
 	var handed []string
 	for _, e := range w.s.Durable(w.s.Head()) {
 		handed = append(handed, describe(e))

@@ -1,13 +1,12 @@
 package machine
 
 import (
-	"encoding/json"
+	"cmp"
 	"slices"
 	"strings"
 
 	"parley/conversation"
 	"parley/conversation/machine/internal/intake"
-	"parley/conversation/machine/internal/plan"
 	"parley/conversation/machine/internal/state"
 	"parley/conversation/policy"
 )
@@ -19,6 +18,7 @@ import (
 // Rule 4.9.
 func (qs questions) ask(t *state.Task, b conversation.Asked) {
 	b.Question = qs.state.QuestionID(qs.state.Questions + 1)
+	b.About = cmp.Or(b.About, qs.addressee)
 	qs.emit(t, b)
 	if qs.state.Key.Session.Depth() > 0 {
 		qs.do(conversation.ReportQuestion{Asked: b})
@@ -72,24 +72,32 @@ func (qs questions) expire(t *state.Task, q *state.Question) {
 
 const byDefault = "default"
 
-// supersede is rule 2.7: messages that the task read after a non-blocking question
-// was asked, and that are still open, have taken its place. It counts the questions that this closed.
+// clarify asks the model, once for each message, whether it answers an open question:
+// one that was read after a non-blocking question was asked, and of which nothing
+// says yet what it is. A question is never closed by such a message alone.
 // Rule 4.5.
-func (qs questions) supersede(t *state.Task) (closed int) {
-	for _, q := range slices.Clone(t.Questions) {
-		if !q.Own() || q.Asked.Blocking {
-			continue
-		}
-		for _, m := range t.Messages {
-			if m.Read > q.Seq && m.ID != t.Trigger {
-				qs.emit(t, conversation.QuestionClosed{Question: q.Asked.Question, Reason: conversation.QuestionSuperseded})
-				qs.resolve(t, m.ID, conversation.ResolvedMerged, q.Asked.Question)
-				closed++
-				break
-			}
+func (qs questions) clarify(t *state.Task) nudging {
+	if qs.coverage() != policy.CoverageStrict || qs.policy.MaxNudges == 0 {
+		return notNudged
+	}
+	nudge := conversation.CoverageNudge{Nudge: t.Nudges + 1}
+	var newest conversation.Seq
+	for _, m := range qs.obligations().openMessages(t) {
+		if t.MayAnswer(m) && !m.Clarified {
+			nudge.Messages, newest = append(nudge.Messages, m.ID), max(newest, m.Read)
 		}
 	}
-	return closed
+	if len(nudge.Messages) == 0 {
+		return notNudged
+	}
+	for _, q := range t.Questions {
+		if q.Own() && !q.Asked.Blocking && q.Seq < newest {
+			nudge.Questions = append(nudge.Questions, q.Asked.Question)
+		}
+	}
+	qs.showPending(t)
+	qs.emit(t, nudge)
+	return nudged
 }
 
 // answerPlain gives a message to an open question: to the one that it names in its
@@ -101,7 +109,7 @@ func (qs questions) answerPlain(c conversation.Say) (bool, *conversation.Error) 
 	if kind != intake.Answer {
 		text = c.Text
 	}
-	if t, q := qs.state.Question(conversation.QuestionID(c.InReplyTo)); q != nil && mayAnswer(q, text) {
+	if t, q := qs.state.Question(conversation.QuestionID(c.InReplyTo)); q != nil && intake.MayAnswer(q.Asked, text) {
 		if choice, is := intake.NumberedChoice(q.Asked.Choices, text); is && q.Asked.Approval == nil {
 			text = choice
 		}
@@ -111,7 +119,7 @@ func (qs questions) answerPlain(c conversation.Say) (bool, *conversation.Error) 
 		return false, nil
 	}
 	if kind == intake.Answer {
-		t, q := qs.state.NewestQuestion(func(_ *state.Task, q *state.Question) bool { return mayAnswer(q, text) })
+		t, q := qs.state.NewestQuestion(func(_ *state.Task, q *state.Question) bool { return intake.MayAnswer(q.Asked, text) })
 		if q == nil { // an approval says what it takes
 			t, q = qs.state.NewestQuestion(func(*state.Task, *state.Question) bool { return true })
 		}
@@ -121,41 +129,14 @@ func (qs questions) answerPlain(c conversation.Say) (bool, *conversation.Error) 
 		return true, qs.answerQuestion(t, q, c, text)
 	}
 	t, q := qs.state.NewestQuestion(func(t *state.Task, q *state.Question) bool {
-		_, taken := takes(t, q, text)
+		_, taken := intake.Takes(q.Asked, t.Status == conversation.TaskAwaiting, text)
 		return taken
 	})
 	if q == nil {
 		return false, nil
 	}
-	text, _ = takes(t, q, text)
+	text, _ = intake.Takes(q.Asked, t.Status == conversation.TaskAwaiting, text)
 	return true, qs.answerQuestion(t, q, c, text)
-}
-
-// takes says whether a question takes a plain message, and what counts as its answer.
-// Rules 4.1a, 4.1b.
-func takes(t *state.Task, q *state.Question, text string) (answer string, taken bool) {
-	switch {
-	case !q.Asked.Blocking, !q.Own() && t.Status != conversation.TaskAwaiting:
-		return "", false
-	case q.Asked.Approval != nil:
-		kind, _ := intake.Classify(text, true)
-		return text, kind == intake.Yes || kind == intake.No
-	case len(q.Asked.Choices) > 0:
-		return intake.NumberedChoice(q.Asked.Choices, text)
-	default:
-		return text, true
-	}
-}
-
-// mayAnswer is true for any text, if it is given to a question and not to an approval:
-// that takes a word for yes or no, or what its card says.
-// Rule 4.3.
-func mayAnswer(q *state.Question, text string) bool {
-	if q.Asked.Approval == nil {
-		return true
-	}
-	kind, _ := intake.Classify(text, true)
-	return kind == intake.Yes || kind == intake.No || plan.IsObject(text)
 }
 
 // Rules 4.1, 4.4.
@@ -203,7 +184,7 @@ func (qs questions) decideReply(c conversation.Reply) *conversation.Error {
 	}
 	if t.Status == conversation.TaskAwaiting && t.Cancelling == nil {
 		if _, q := qs.state.NewestQuestion(func(qt *state.Task, _ *state.Question) bool { return qt == t }); q != nil {
-			if !mayAnswer(q, text) {
+			if !intake.MayAnswer(q.Asked, text) {
 				return conversation.Errorf(conversation.BadRequest, "the task waits for an approval: reply yes or no")
 			}
 			return qs.answerQuestion(t, q, say, text)
@@ -232,7 +213,7 @@ func (qs questions) answerQuestion(t *state.Task, q *state.Question, c conversat
 	approved, args := false, ""
 	if a != nil {
 		var err *conversation.Error
-		if approved, args, err = qs.verdict(a, text); err != nil {
+		if approved, args, err = intake.Verdict(*a, text, qs.rules.Tools[a.Tool].Check); err != nil {
 			return err
 		}
 	}
@@ -257,39 +238,4 @@ func (qs questions) answerQuestion(t *state.Task, q *state.Question, c conversat
 	}
 	qs.out.Receipt = receipt
 	return nil
-}
-
-// verdict reads the answer to an approval: a word for yes or no, or a JSON
-// object: the edited arguments, or {"approve":bool,"args":{…}} from a card.
-// Rule 4.3.
-func (qs questions) verdict(a *conversation.Approval, text string) (approved bool, args string, err *conversation.Error) {
-	switch kind, _ := intake.Classify(text, true); kind {
-	case intake.Yes:
-		return true, a.Args, nil
-	case intake.No:
-		return false, "", nil
-	}
-	if !plan.IsObject(text) {
-		return false, "", conversation.Errorf(conversation.BadRequest, "this question asks for an approval: answer yes or no, or send edited arguments as a JSON object")
-	}
-	args = text
-	var card struct {
-		Approve *bool           `json:"approve"`
-		Args    json.RawMessage `json:"args"`
-	}
-	if json.Unmarshal([]byte(text), &card) == nil && card.Approve != nil {
-		if !*card.Approve {
-			return false, "", nil
-		}
-		args = a.Args
-		if len(card.Args) > 0 {
-			args = string(card.Args)
-		}
-	}
-	if rule, known := qs.rules.Tools[a.Tool]; known && rule.Check != nil {
-		if problem := rule.Check(json.RawMessage(args)); problem != nil {
-			return false, "", conversation.Errorf(conversation.BadRequest, "the edited arguments do not fit the tool: %v", problem)
-		}
-	}
-	return true, args, nil
 }

@@ -102,29 +102,35 @@ func (d *decision) advance(t *state.Task) progress {
 	if t.ToolOpen() { // Rule 2.3.
 		return d.showPending(t)
 	}
-	limited, news := d.limited(t), t.UnseenInput || t.Unread()
+	limited, news := d.limited(t), t.News()
 	if t.Delegating(t.LastStep) && !news { // Rule 2.4.
 		return d.waitForDelegations(t)
 	}
 	if t.UnseenResults || news { // Rule 2.5.
-		if !t.UnseenResults && !t.UnseenInput && !t.Delegating(0) && !t.Asking() {
+		if !t.UnseenResults && !t.UnseenInput && !t.UnseenAnswer && !t.Delegating(0) && !t.Asking() {
 			d.obligations().try(t, nothing) // a draft: nothing but unread messages keeps it from rule 2.8
 		}
 		d.showPending(t)
-		if limited {
-			return d.wrapUp(t)
+		switch {
+		case d.wrapping(t):
+			d.stopDelegations(t)
+			return settled
+		case limited:
+			d.questions().closeQuestions(t, conversation.QuestionCancelled)
 		}
-		d.startStep(t, false)
+		d.startStep(t, limited)
 		return again
 	}
 	if t.Delegating(0) { // Rule 2.6.
 		return d.waitForDelegations(t)
 	}
 	if t.Asking() { // Rule 2.7.
-		if d.questions().supersede(t) == 0 {
-			d.showPending(t)
-			d.setStatus(t, conversation.TaskAwaiting, "", nil)
+		if !limited && d.questions().clarify(t) == nudged {
+			return again
 		}
+		d.obligations().try(t, func(m *state.Message) bool { return !t.MayAnswer(m) }) // it was called no answer
+		d.showPending(t)
+		d.setStatus(t, conversation.TaskAwaiting, "", nil)
 		return again
 	}
 	d.obligations().try(t, nothing)
@@ -151,7 +157,7 @@ func (s *Session) awaits(t *state.Task) bool {
 	if t.Blocked() {
 		return true
 	}
-	if t.ToolOpen() || t.UnseenResults && !t.Delegating(t.LastStep) || t.UnseenInput || t.Unread() {
+	if t.ToolOpen() || t.UnseenResults && !t.Delegating(t.LastStep) || t.News() {
 		return false
 	}
 	if t.Delegating(0) {
@@ -172,30 +178,26 @@ func (d *decision) waitForDelegations(t *state.Task) progress {
 	return shown
 }
 
-// limited is true for a task at its step limit. What people say is read there too,
-// and steps are counted anew from then on: a task that is talked to does not run out.
-// Rule 7.1.
+// limited is true for a task at its step limit, whose next step is the last one, with
+// tools off. What people say is read there too, and steps are counted anew from then
+// on: a task that is talked to does not run out.
+// Rules 7.1, 7.2.
 func (s *Session) limited(t *state.Task) bool {
-	return t.StepsSince >= s.maxSteps() && !t.UnseenAnswer && !t.Unread()
+	return t.StepsSince >= s.maxSteps() && !t.Spoken()
 }
 
-// wrapUp is the way out at the step limit: delegations end, questions close,
-// then one last step with tools off. It is settled while delegations are awaited.
+// wrapping is true at the step limit while delegations run and something else is
+// unseen than words: they are stopped and awaited. What is said meanwhile waits for
+// that, or they would be stopped and go on.
 // Rule 7.2.
-func (d *decision) wrapUp(t *state.Task) progress {
+func (s *Session) wrapping(t *state.Task) bool {
+	return t.Status == conversation.TaskRunning && t.Step == nil && t.StepsSince >= s.maxSteps() && t.Delegating(0) && !t.Blocked() && !t.ToolOpen() &&
+		!t.Allowed && (t.UnseenInput || t.UnseenResults && !t.Delegating(t.LastStep))
+}
+
+// Rule 7.2.
+func (d *decision) stopDelegations(t *state.Task) {
 	for _, c := range t.Calls {
 		d.do(conversation.StopCall{Call: c.ID})
 	}
-	if len(t.Calls) > 0 {
-		return settled
-	}
-	d.questions().closeQuestions(t, conversation.QuestionCancelled)
-	d.startStep(t, true)
-	return again
-}
-
-// wrapping is true while wrapUp waits for the delegations that it has stopped.
-func (s *Session) wrapping(t *state.Task) bool {
-	return t.Status == conversation.TaskRunning && t.Step == nil && s.limited(t) && !t.Blocked() && !t.ToolOpen() &&
-		(t.UnseenInput || t.UnseenResults && !t.Delegating(t.LastStep))
 }

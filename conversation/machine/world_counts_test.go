@@ -220,7 +220,6 @@ var worldCases = map[string]int{
 	"question blocking of a delegation of a delegation":          2000,
 	"question_closed cancelled":                                  200,
 	"question_closed expired":                                    900,
-	"question_closed superseded":                                 2000,
 	"refused answer bad_request":                                 2000,
 	"refused answer question_closed":                             6000,
 	"refused cancel not_found":                                   300,

@@ -61,6 +61,8 @@ type messageLog struct {
 	read     bool
 	how      conversation.Resolution
 	nudges   int
+
+	clarified bool // the model was asked whether it answers a question
 }
 
 type questionLog struct {
@@ -385,10 +387,24 @@ func (j *logJudge) nudged(e conversation.Event, t *taskLog, b conversation.Cover
 	if j.n.id.Depth() > 0 {
 		j.failf(e, "a delegate is nudged")
 	}
+	for _, id := range b.Questions {
+		if q := j.questions[id]; q == nil || q.closed || q.task != e.Task || q.Blocking || q.Delegation != "" {
+			j.failf(e, "the nudge names the question %s: %+v", id, q)
+		}
+	}
 	for _, id := range b.Messages {
-		if m := j.messages[id]; !m.read || m.how != 0 {
+		m := j.messages[id]
+		if !m.read || m.how != 0 {
 			j.failf(e, "the nudge names %s, which is not open", id)
-		} else if m.nudges++; m.nudges > j.policy.MaxNudges && !j.n.changed("coverage.max_nudges") {
+		}
+		if len(b.Questions) > 0 {
+			if m.clarified {
+				j.failf(e, "it is asked twice whether %s is an answer", id)
+			}
+			m.clarified = true
+			continue
+		}
+		if m.nudges++; m.nudges > j.policy.MaxNudges && !j.n.changed("coverage.max_nudges") {
 			j.failf(e, "nudge %d for %s of at most %d", m.nudges, id, j.policy.MaxNudges)
 		}
 	}

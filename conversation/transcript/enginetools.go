@@ -66,8 +66,8 @@ var coverSpec = conversation.ToolSpec{
 var askSpec = conversation.ToolSpec{
 	Name: conversation.ToolAsk,
 	Description: "Ask the user. With blocking=true (the default) the task waits for the answer; with blocking=false it goes on, and the answer " +
-		"comes back as a message. Prefer blocking=false when there is other work to do.",
-	Schema: json.RawMessage(`{"type":"object","properties":{"question":{"type":"string","minLength":1},"blocking":{"type":"boolean","default":true},"choices":{"type":"array","items":{"type":"string"}},"expiresIn":{"type":"string","description":"a duration such as 10m, 365 days at most"},"default":{"type":"string","description":"the answer if it expires"}},"required":["question"]}`),
+		"comes back as a message. Prefer blocking=false when there is other work to do. inReplyTo names the message that makes you ask.",
+	Schema: json.RawMessage(`{"type":"object","properties":{"question":{"type":"string","minLength":1},"blocking":{"type":"boolean","default":true},"choices":{"type":"array","items":{"type":"string"}},"expiresIn":{"type":"string","description":"a duration such as 10m, 365 days at most"},"default":{"type":"string","description":"the answer if it expires"},"inReplyTo":{"type":["string","integer"]}},"required":["question"]}`),
 }
 
 var amendSpec = conversation.ToolSpec{

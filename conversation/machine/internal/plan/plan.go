@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/machine/internal/intake"
 	"parley/conversation/machine/internal/state"
 	"parley/conversation/policy"
 )
@@ -356,6 +357,7 @@ func (p *planner) question(r ref) *state.Question {
 func (p *planner) ask(item conversation.Item) (Call, error) {
 	var args struct {
 		Question  string   `json:"question"`
+		InReplyTo ref      `json:"inReplyTo"`
 		Blocking  *bool    `json:"blocking"`
 		Choices   []string `json:"choices"`
 		ExpiresIn string   `json:"expiresIn"`
@@ -381,9 +383,14 @@ func (p *planner) ask(item conversation.Item) (Call, error) {
 		}
 		b.ExpiresAt = at
 	}
+	about, known := p.message(args.InReplyTo)
+	b.About = about
 	call := Call{Decision: conversation.DecisionAsk, Do: Ask{b}}
 	if !b.Blocking {
 		call.Result = resultAsked
+		if args.InReplyTo != "" && !known {
+			call.Result += "; inReplyTo names no open message, so what the question is about was guessed"
+		}
 	}
 	return call, nil
 }
@@ -498,7 +505,7 @@ func (p *planner) tool(item conversation.Item, profile policy.Profile) (Call, er
 	if conversation.IsBlank(args) {
 		args = "{}"
 	}
-	if !IsObject(args) {
+	if !intake.IsObject(args) {
 		return Call{}, fmt.Errorf("the arguments must be a JSON object")
 	}
 	if rule.Check != nil {
@@ -535,10 +542,4 @@ func (p *planner) deadline(text string) (time.Time, bool) {
 		return time.Time{}, false
 	}
 	return conversation.Stamp(at), true
-}
-
-// IsObject is true for the text of a JSON object.
-func IsObject(text string) bool {
-	trimmed := strings.TrimSpace(text)
-	return strings.HasPrefix(trimmed, "{") && json.Valid([]byte(trimmed))
 }

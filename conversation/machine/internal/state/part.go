@@ -25,12 +25,23 @@ func (t *Task) Guess(named []conversation.MessageID) conversation.MessageID {
 	if t.About != "" {
 		return t.About
 	}
+	return t.oldestOpen(t.LastStep, named)
+}
+
+// AboutDelegation is the message for which a delegation was started, as far as that
+// can be guessed.
+// Rule 4.11.
+func (t *Task) AboutDelegation(c *Call) conversation.MessageID { return t.oldestOpen(c.Step, nil) }
+
+// oldestOpen is the oldest unresolved message that a step read; else the oldest that
+// the task has read; else the trigger.
+func (t *Task) oldestOpen(step conversation.StepNumber, named []conversation.MessageID) conversation.MessageID {
 	var oldest conversation.MessageID
 	for _, m := range t.Messages {
 		if m.Read == 0 || slices.Contains(named, m.ID) {
 			continue
 		}
-		if m.ReadBy == t.LastStep {
+		if m.ReadBy == step {
 			return m.ID
 		}
 		if oldest == "" {

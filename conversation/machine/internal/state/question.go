@@ -41,13 +41,16 @@ func (st *State) applyQuestionAnswered(b conversation.QuestionAnswered) {
 	if m := t.Message(b.Message); m != nil && m.Read != 0 {
 		return
 	}
-	if b.Message != "" { // a default is nobody's answer
+	switch {
+	case q.Asked.Approval != nil: // its result is the call's
+		t.Allowed = true
+		return
+	case b.Message != "":
 		t.UnseenAnswer = true
-	}
-	if q.Asked.Approval == nil { // an approval's result is the call's
+	default: // a default is nobody's answer
 		t.UnseenInput = true
-		t.NextOf = q.Asked.About
 	}
+	t.NextOf = q.Asked.About
 }
 
 func (st *State) applyQuestionClosed(b conversation.QuestionClosed) {
@@ -100,6 +103,21 @@ func (st *State) NewestQuestion(eligible func(*Task, *Question) bool) (*Task, *Q
 		}
 	}
 	return bt, best
+}
+
+// MayAnswer is true for a message that may be meant as the answer to an open question
+// of the task: it was read after a non-blocking one was asked. What made the task
+// begin, or ask, is none.
+// Rule 4.5.
+func (t *Task) MayAnswer(m *Message) bool {
+	later := false
+	for _, q := range t.Questions {
+		if q.Asked.About == m.ID {
+			return false
+		}
+		later = later || q.Own() && !q.Asked.Blocking && q.Seq < m.Read
+	}
+	return later && m.ID != t.Trigger
 }
 
 // Asking is the newest task that waits for nothing but answers to non-blocking

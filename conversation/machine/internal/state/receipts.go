@@ -69,7 +69,11 @@ func (t *Task) applyNudge(b conversation.CoverageNudge) {
 	t.Nudges, t.UnseenInput = b.Nudge, true
 	for _, id := range b.Messages {
 		if m := t.Message(id); m != nil {
-			m.Nudged++
+			if len(b.Questions) > 0 {
+				m.Clarified = true
+			} else {
+				m.Nudged++
+			}
 		}
 	}
 }

@@ -88,8 +88,9 @@ type Task struct {
 
 	// They say that the next step has something new for the model. Its start sets them to false.
 	UnseenResults bool `json:"Round,omitempty"` // a result of the last step's own calls
-	UnseenInput   bool `json:"News,omitempty"`  // something from outside that round: an answer, a late result, a nudge (unread messages aside)
-	UnseenAnswer  bool `json:",omitempty"`      // somebody has answered a question of the task, or allowed or declined a call of it
+	UnseenInput   bool `json:"News,omitempty"`  // something from outside that round: a late result, a default, a nudge (answers and unread messages aside)
+	UnseenAnswer  bool `json:",omitempty"`      // somebody's answer to a question of the task
+	Allowed       bool `json:",omitempty"`      // somebody has allowed or declined a call; what became of it is a result
 
 	Nudges       int                    `json:",omitempty"`        // coverage nudges in the task's life
 	EmptyAnswers int                    `json:"Empties,omitempty"` // answers that said and asked for nothing since the task last read a message or an answer
@@ -117,18 +118,19 @@ const (
 
 // Message is an accepted message without a resolution.
 type Message struct {
-	ID       conversation.MessageID
-	Author   conversation.UserID
-	Via      conversation.Via `json:",omitempty"`
-	Seq      conversation.Seq
-	At       time.Time
-	Edited   conversation.Seq        `json:",omitempty"` // the last message_edited
-	Read     conversation.Seq        `json:",omitempty"` // the step_started that showed it to a model; 0 = unread
-	ReadBy   conversation.StepNumber `json:",omitempty"`
-	Deferred bool                    `json:"Kept,omitempty"` // waits for the task's next question instead of a step
-	Text     string                  // whole for a kept reply, else at most RememberedText characters of it
-	Nudged   int                     `json:",omitempty"` // how often the model was reminded of it
-	Words    receipts.Words          `json:",omitempty"` // its significant words
+	ID        conversation.MessageID
+	Author    conversation.UserID
+	Via       conversation.Via `json:",omitempty"`
+	Seq       conversation.Seq
+	At        time.Time
+	Edited    conversation.Seq        `json:",omitempty"` // the last message_edited
+	Read      conversation.Seq        `json:",omitempty"` // the step_started that showed it to a model; 0 = unread
+	ReadBy    conversation.StepNumber `json:",omitempty"`
+	Deferred  bool                    `json:"Kept,omitempty"` // waits for the task's next question instead of a step
+	Text      string                  // whole for a kept reply, else at most RememberedText characters of it
+	Nudged    int                     `json:",omitempty"` // how often the model was reminded of it
+	Clarified bool                    `json:",omitempty"` // the model was asked whether it answers an open question
+	Words     receipts.Words          `json:",omitempty"` // its significant words
 }
 
 // Step is an open step.
@@ -355,6 +357,14 @@ func (t *Task) Unread() bool {
 	}
 	return false
 }
+
+// News is true when something from outside the last round is unseen.
+// Rule 2.12.
+func (t *Task) News() bool { return t.UnseenInput || t.UnseenAnswer || t.Unread() }
+
+// Spoken is true when the next step reads what somebody has said.
+// Rule 7.1.
+func (t *Task) Spoken() bool { return t.UnseenAnswer || t.Allowed || t.Unread() }
 
 // UnreadMessages are those that a step would read.
 func (t *Task) UnreadMessages() []*Message {

@@ -17,10 +17,10 @@ func (st *State) applyStepStarted(e conversation.Event, t *Task, b conversation.
 		t.forgetUnnamed()
 		t.About, t.NextOf = t.NextOf, ""
 		t.Steps++
-		if t.StepsSince++; len(b.Read) > 0 || t.UnseenAnswer {
+		if t.StepsSince++; len(b.Read) > 0 || t.UnseenAnswer || t.Allowed {
 			t.StepsSince, t.EmptyAnswers = 1, 0
 		}
-		t.LastStep, t.UnseenResults, t.UnseenInput, t.UnseenAnswer = b.Step, false, false, false
+		t.LastStep, t.UnseenResults, t.UnseenInput, t.UnseenAnswer, t.Allowed = b.Step, false, false, false, false
 		next := 0 // they are read in their order
 		for _, m := range t.Messages {
 			inOrder := next < len(b.Read) && b.Read[next] == m.ID
