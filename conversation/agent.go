@@ -32,7 +32,28 @@ func DelegateAlias(agent AgentName) string {
 }
 
 // Outside is true for the agents of sessions that a runtime outside of this server
-// answers: "outside", and "outside:NAME" for the runtimes of that name.
-func (a AgentName) Outside() bool {
-	return a == External || strings.HasPrefix(string(a), string(External)+":")
+// answers: "outside", and "outside:NAME" for the runtimes that claim by that name.
+func (a AgentName) Outside() bool { return a.Kind() == External }
+
+// Kind is the agent by which the rules know a: External for every outside one.
+func (a AgentName) Kind() AgentName {
+	if kind, _, named := strings.Cut(string(a), ":"); named && AgentName(kind) == External {
+		return External
+	}
+	return a
+}
+
+// Named is false for a name of an outside agent that cannot be one: at most 64
+// letters, digits, dots, dashes and underscores.
+func (a AgentName) Named() bool {
+	_, name, named := strings.Cut(string(a), ":")
+	if !named || !a.Outside() {
+		return true
+	}
+	for _, c := range name {
+		if !strings.ContainsRune(".-_", c) && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') {
+			return false
+		}
+	}
+	return name != "" && len(name) <= 64
 }

@@ -47,9 +47,6 @@ func fingerprint(c Command) string {
 	case Reply:
 		return c.Text
 	case AddPart:
-		if c.Source != "" {
-			return c.Text // its key is its place; what it says there is not compared
-		}
 		return c.DedupText()
 	case Cancel:
 		return c.DedupText()

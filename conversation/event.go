@@ -503,6 +503,10 @@ func ParseRuntimeState(s string) (RuntimeState, bool) {
 	return RuntimeState(i), ok && i > 0
 }
 
+// LeaseRanOut is the error of a RuntimeFailed that no runtime has said: there was no
+// sign of life of it for the length of its lease.
+const LeaseRanOut = "the lease ran out: there was no sign of life"
+
 // RuntimeStatus says how far an outside runtime is with a message. A hand-out
 // begins a lease, which each sign of life prolongs.
 type RuntimeStatus struct {

@@ -51,12 +51,13 @@ type Decided struct {
 
 // Standing is the state of a session's work after a command. It holds until the next one.
 type Standing struct {
-	Head      Seq       // the last event; 0 = the session does not exist
-	WakeAt    time.Time // when the session must be loaded if it is not; goes with each commit. Zero = nothing to do
-	NextTick  time.Time // when a loaded session needs a Tick; one in the past means at once. Zero = not at all
-	Busy      bool      // something is open that only a loaded session can bring to its end: it must stay in memory
-	HoldsSlot bool      // a root task is RUNNING: one of the node's slots is in use, whether it was asked for or not
-	WantsSlot bool      // a task could start with a slot; a request for one is withdrawn when this is false
+	Head      Seq        // the last event; 0 = the session does not exist
+	WakeAt    time.Time  // when the session must be loaded if it is not; goes with each commit. Zero = nothing to do
+	NextTick  time.Time  // when a loaded session needs a Tick; one in the past means at once. Zero = not at all
+	Busy      bool       // something is open that only a loaded session can bring to its end: it must stay in memory
+	HoldsSlot bool       // a root task is RUNNING: one of the node's slots is in use, whether it was asked for or not
+	Claim     *Claimable // what an outside runtime may claim; goes with each commit. nil = nothing
+	WantsSlot bool       // a task could start with a slot; a request for one is withdrawn when this is false
 }
 
 // Receipt is the positive answer to a command; which fields count depends on it.
@@ -73,6 +74,8 @@ type Receipt struct {
 	NewStatus   TaskStatus
 	PartIndex   PartIndex
 	OtherText   bool      // with Duplicate: the stored part says something else
+	Author      UserID    // of a hand-out: who wrote the message
+	Said        Seq       // of a hand-out: the event that has the message's text
 	NextPart    PartIndex // of a hand-out: the index of the part that is expected next
 	Generation  uint32    // of a hand-out, or of the lease that a runtime's word prolongs
 	Until       time.Time // when that lease ends; zero = never

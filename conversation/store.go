@@ -165,10 +165,10 @@ type Commit struct {
 // the one before said.
 type Claimable struct {
 	Task    TaskID
-	Agent   AgentName // of the session
-	Since   time.Time // when its message was accepted: it never changes, and the oldest goes first
-	Runtime string    // it was handed to this one, and only this one may have it again; "" = any may have it
-	From    time.Time // not before; zero = at once
+	Agent   AgentName   // of the session
+	Since   time.Time   // when its message was accepted: it never changes, and the oldest goes first
+	Runtime RuntimeName // it was handed to this one, and only this one may have it again; "" = any may have it
+	From    time.Time   // not before; zero = at once
 }
 
 // ClaimableAt is what may be claimed and the session that has it.

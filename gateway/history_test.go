@@ -164,9 +164,17 @@ func TestReadAt(t *testing.T) {
 			m.say("one")
 			m.say("two")
 			m.do(conversation.AddPart{Author: "runtime", Text: "a note"})
-			part := m.do(conversation.AddPart{Author: "runtime", Source: "m1-s1", Text: "working"})
+			part := m.do(conversation.AddPart{Author: "runtime", Source: "m1-s1", Indexed: true, Text: "working"})
 			m.do(conversation.AddPart{Author: "runtime", Source: "m1-s1", Index: 1, Text: "done", Final: true})
 			return moment{"m1": part, "m2": {}}
+		}},
+		{"M-20 a message that is handed out", conversation.External, func(m *liveSession) moment {
+			m.say("one")
+			m.say("two")
+			handed := m.do(conversation.HandOut{Runtime: "r1"})
+			m.do(conversation.RuntimeSays{Message: "m1-s1", Status: conversation.RuntimeRead, Generation: 1})
+			m.do(conversation.AddPart{Author: "runtime", Source: "m1-s1", Generation: 1, Text: "done", Final: true})
+			return moment{"m1": handed, "m2": {}}
 		}},
 		{"a message that an outside runtime answers at once", conversation.External, func(m *liveSession) moment {
 			m.say("one")

@@ -32,8 +32,9 @@ const root = "../.."
 var arrows = map[string][]string{
 	"conversation":                           {},
 	"conversation/policy":                    {"conversation"},
-	"conversation/machine":                   {"conversation", "conversation/policy", "conversation/machine/internal/effects", "conversation/machine/internal/intake", "conversation/machine/internal/plan", "conversation/machine/internal/receipts", "conversation/machine/internal/state"},
+	"conversation/machine":                   {"conversation", "conversation/policy", "conversation/machine/internal/effects", "conversation/machine/internal/intake", "conversation/machine/internal/outside", "conversation/machine/internal/plan", "conversation/machine/internal/receipts", "conversation/machine/internal/state"},
 	"conversation/machine/internal/intake":   {"conversation"},
+	"conversation/machine/internal/outside":  {"conversation", "conversation/machine/internal/state"},
 	"conversation/machine/internal/plan":     {"conversation", "conversation/policy", "conversation/machine/internal/intake", "conversation/machine/internal/state"},
 	"conversation/machine/internal/effects":  {"conversation"},
 	"conversation/machine/internal/receipts": {"conversation"},

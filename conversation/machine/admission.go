@@ -1,9 +1,8 @@
 package machine
 
 import (
-	"strings"
-
 	"parley/conversation"
+	"parley/conversation/machine/internal/state"
 )
 
 // The shell must know two things of a command before Decide: whether to ask the
@@ -15,22 +14,7 @@ import (
 // store's answer comes with the command as its Duplicate (conversation.DuplicateOf,
 // conversation.WithDuplicate).
 func (s *Session) LookupKeys(c conversation.Command) []conversation.Key {
-	if part, ok := c.(conversation.AddPart); ok && part.Source != "" {
-		keys := []conversation.Key{{Source: conversation.SourceID("ext:" + part.Source), Part: part.Index}}
-		// Where no model of ours answers, a part may belong to a message of the session.
-		if s.state.Agent == conversation.External && strings.HasSuffix(part.Source, "-"+string(s.state.Key.Session)) {
-			keys = append(keys, conversation.Key{Source: conversation.SourceID(part.Source), Part: part.Index})
-		}
-		return keys
-	}
-	key, ok := conversation.ClientKey(c)
-	if !ok || !s.state.Forgotten {
-		return nil
-	}
-	if _, known := s.state.Recall(key.Author, key.Client); known {
-		return nil
-	}
-	return []conversation.Key{key}
+	return state.LookupKeys(&s.state, c)
 }
 
 // WouldStart is true for a message that needs a slot and nothing else to become a
@@ -38,7 +22,7 @@ func (s *Session) LookupKeys(c conversation.Command) []conversation.Key {
 // A repeated message, one that answers a question or joins a task, and one that
 // would wait in its own session anyway (A-17: busy comes first) need none.
 func (s *Session) WouldStart(say conversation.Say) bool {
-	if say.Duplicate != nil || s.state.Key.Session.Depth() > 0 || s.state.Agent == conversation.External || s.wouldQueue() {
+	if say.Duplicate != nil || s.state.Key.Session.Depth() > 0 || s.state.Agent.Outside() || s.wouldQueue() {
 		return false
 	}
 	if say.ClientMsgID != "" {

@@ -97,20 +97,6 @@ func (cs calls) stopCalls(t *state.Task) {
 	}
 }
 
-// callDue is the time at which a call is over even if the shell is silent: a tool gets the
-// cancel grace on top of its own deadline, which its child enforces.
-// Rule 5.3.
-func (s *Session) callDue(c *state.Call) time.Time {
-	switch {
-	case c.Held || c.Deadline.IsZero():
-		return time.Time{}
-	case c.Delegation():
-		return c.Deadline
-	default:
-		return c.Deadline.Add(s.policy.CancelGrace)
-	}
-}
-
 // tickCalls ends calls whose time is over.
 // Rule 1.7.
 func (cs calls) tickCalls(t *state.Task) {
@@ -125,7 +111,7 @@ func (cs calls) tickCalls(t *state.Task) {
 			}
 			continue
 		}
-		due := cs.callDue(c)
+		due := c.Due(cs.policy.CancelGrace)
 		if due.IsZero() || due.After(cs.now) {
 			continue
 		}

@@ -65,7 +65,7 @@ type (
 	questions   struct{ *decision } // asked, answered, closed
 	calls       struct{ *decision } // tools and delegations: planned, started, ended
 	obligations struct{ *decision } // messages that were read: answered, nudged for
-	outside     struct{ *decision } // tasks that outside runtimes work on
+	outsiders   struct{ *decision } // tasks that outside runtimes work on
 	ends        struct{ *decision } // tasks that end early: stopped, and what is kept of them
 )
 
@@ -73,7 +73,7 @@ func (d *decision) inbox() inbox             { return inbox{d} }
 func (d *decision) questions() questions     { return questions{d} }
 func (d *decision) calls() calls             { return calls{d} }
 func (d *decision) obligations() obligations { return obligations{d} }
-func (d *decision) outside() outside         { return outside{d} }
+func (d *decision) outsiders() outsiders     { return outsiders{d} }
 func (d *decision) ends() ends               { return ends{d} }
 
 // command finds the rule for a command. An error refuses it: nothing was decided.
@@ -121,11 +121,11 @@ func (d *decision) command(c conversation.Command) *conversation.Error {
 	case conversation.Seen:
 		return d.decideSeen(c)
 	case conversation.AddPart:
-		return d.outside().decideAddPart(c)
+		return d.outsiders().decideAddPart(c)
 	case conversation.HandOut:
-		return d.outside().decideHandOut(c)
+		return d.outsiders().decideHandOut(c)
 	case conversation.RuntimeSays:
-		return d.outside().decideRuntimeSays(c)
+		return d.outsiders().decideRuntimeSays(c)
 	case conversation.Clear:
 		return d.decideClear(c)
 	default:

@@ -72,7 +72,7 @@ func (in inbox) duplicate(author conversation.UserID, id conversation.ClientMsgI
 func (s *Session) mode(c conversation.Say) conversation.Mode {
 	_, overridden := s.state.Policy["inbox.mode"]
 	switch {
-	case s.state.Agent == conversation.External:
+	case s.state.Agent.Outside():
 		return conversation.ModeQueue // each message waits for the parts that carry its id
 	case c.Mode != conversation.ModeDefault:
 		return c.Mode
@@ -92,7 +92,7 @@ func (in inbox) enqueue(c conversation.Say, mode conversation.Mode) *conversatio
 			return conversation.Errorf(conversation.SessionBusy, "%s", in.policy.Texts.Busy)
 		}
 	case conversation.ModeSteer:
-		if t := in.steerTarget(); t != nil {
+		if t := state.SteerTarget(&in.state); t != nil {
 			return in.join(c, t)
 		}
 	case conversation.ModeCollect:
@@ -158,43 +158,13 @@ func (in inbox) accept(c conversation.Say, task conversation.TaskID, body conver
 // startsAtOnce foresees whether settle will make a new task RUNNING in this commit.
 // Rule 6.2.
 func (in inbox) startsAtOnce(body conversation.MessageAccepted) bool {
-	if in.state.Running() != nil || body.NotBefore.After(in.now) || !in.slot && in.state.Agent != conversation.External {
+	if in.state.Running() != nil || body.NotBefore.After(in.now) || !in.slot && !in.state.Agent.Outside() {
 		return false
 	}
 	if body.Preempts {
 		return true
 	}
 	return in.runnable() == nil
-}
-
-// steerTarget is the task that a steer message joins: the RUNNING one, else the
-// next QUEUED one that a steer message or a reply put there, else the newest
-// AWAITING one without a blocking question of its own.
-// Rule 9.3.
-func (s *Session) steerTarget() *state.Task {
-	if t := s.state.Running(); t != nil && t.Cancelling == nil {
-		return t
-	}
-	var queued, awaiting *state.Task
-	for _, t := range s.state.Tasks {
-		if t.Cancelling != nil {
-			continue
-		}
-		switch {
-		case t.Status == conversation.TaskQueued && (t.Steer || t.Replied):
-			if queued == nil || t.Order > queued.Order {
-				queued = t
-			}
-		case t.Status == conversation.TaskAwaiting && !t.Blocked():
-			if awaiting == nil || t.N > awaiting.N {
-				awaiting = t
-			}
-		}
-	}
-	if queued != nil {
-		return queued
-	}
-	return awaiting
 }
 
 // triage asks for the policy's agent when three or more messages wait (D-29).
@@ -305,24 +275,9 @@ func (in inbox) decideMove(c conversation.Move) *conversation.Error {
 		}
 	}
 	in.out.Receipt.Message = m.ID
-	if !in.moves(t, m, c.Before) {
+	if !state.Moves(&in.state, t, m, c.Before) {
 		return nil
 	}
 	in.emit(t, conversation.MessageMoved{Message: m.ID, Before: c.Before})
 	return nil
-}
-
-// moves is false when everything stands as wished already.
-func (in inbox) moves(t *state.Task, m *state.Message, before conversation.MessageID) bool {
-	if before == "" {
-		first := t.FirstUnread()
-		return t.Messages[first] != m || t.Status == conversation.TaskQueued && in.state.RunnableFirst() != t
-	}
-	bt, b := in.state.Message(before)
-	if bt == t {
-		i := slices.Index(t.Messages, m)
-		return i+1 >= len(t.Messages) || t.Messages[i+1] != b
-	}
-	i := slices.Index(in.state.Tasks, t)
-	return t.Order != bt.Order || i+1 >= len(in.state.Tasks) || in.state.Tasks[i+1] != bt
 }

@@ -19,7 +19,7 @@ func (d *decision) decideCreate(c conversation.Create) *conversation.Error {
 	if c.Agent == "" {
 		c.Agent = conversation.Coordinator
 	}
-	if _, ok := d.rules.Agents[c.Agent]; !ok {
+	if _, ok := d.rules.Agents[c.Agent.Kind()]; !ok || !c.Agent.Named() {
 		return conversation.Errorf(conversation.BadRequest, "there is no agent %q", c.Agent)
 	}
 	if _, err := d.configured(c.Agent).With(c.Policy); err != nil {

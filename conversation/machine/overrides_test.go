@@ -46,7 +46,7 @@ func TestBackoff(t *testing.T) {
 		{0, 0, time.Hour, 30 * time.Second},
 	}
 	for _, test := range tests {
-		if got := s.backoff(test.retries, test.jitter, test.retryAfter); got != test.want {
+		if got := s.policy.Backoff(test.retries, test.jitter, test.retryAfter); got != test.want {
 			t.Errorf("backoff(%d, %v, %v) = %v, want %v", test.retries, test.jitter, test.retryAfter, got, test.want)
 		}
 	}

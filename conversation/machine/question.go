@@ -233,7 +233,7 @@ func (qs questions) answerQuestion(t *state.Task, q *state.Question, c conversat
 		qs.calls().decideApproval(t, a, approved, args)
 	}
 	receipt.OldStatus, receipt.NewStatus = old, old
-	if old == conversation.TaskAwaiting && !qs.awaits(t) {
+	if old == conversation.TaskAwaiting && !t.Awaits() {
 		receipt.NewStatus = conversation.TaskQueued
 	}
 	qs.out.Receipt = receipt

@@ -58,7 +58,7 @@ func (d *decision) settleOnce() progress {
 		}
 	}
 	if d.state.Running() == nil {
-		if t := d.runnable(); t != nil && (d.slot || d.state.Agent == conversation.External) {
+		if t := d.runnable(); t != nil && (d.slot || d.state.Agent.Outside()) {
 			d.setStatus(t, conversation.TaskRunning, "", nil)
 			return again
 		}
@@ -74,9 +74,9 @@ func (d *decision) settleTask(t *state.Task) progress {
 			d.end(t)
 			return again
 		}
-	case t.Status == conversation.TaskRunning && d.state.Agent != conversation.External:
+	case t.Status == conversation.TaskRunning && !d.state.Agent.Outside():
 		return d.advance(t)
-	case t.Status == conversation.TaskAwaiting && !d.awaits(t):
+	case t.Status == conversation.TaskAwaiting && !t.Awaits():
 		d.setStatus(t, conversation.TaskQueued, "", nil)
 		return again
 	}
@@ -149,21 +149,6 @@ func (d *decision) leaveUnread(t *state.Task) {
 	if d.state.Key.Session.Depth() == 0 {
 		d.leave(t, t.UnreadMessages())
 	}
-}
-
-// awaits is true while a line of the settle rule still keeps an AWAITING task waiting.
-// Rule 2.10.
-func (s *Session) awaits(t *state.Task) bool {
-	if t.Blocked() {
-		return true
-	}
-	if t.ToolOpen() || t.UnseenResults && !t.Delegating(t.LastStep) || t.News() {
-		return false
-	}
-	if t.Delegating(0) {
-		return t.DelegationsAsk()
-	}
-	return t.Asking()
 }
 
 // waitForDelegations is lines 4 and 6: the task waits, and is AWAITING while each

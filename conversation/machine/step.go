@@ -2,7 +2,6 @@ package machine
 
 import (
 	"slices"
-	"time"
 
 	"parley/conversation"
 	"parley/conversation/machine/internal/plan"
@@ -160,7 +159,7 @@ func (d *decision) modelFailed(c conversation.ModelFailed) {
 			Step: c.Step, Attempt: c.Attempt + 1, Agent: t.Step.Agent, Read: t.Step.Read, Cause: conversation.CauseError,
 			Error: &failure, Usage: c.Usage, WrapUp: t.Step.WrapUp,
 		}
-		if wait := d.backoff(t.Step.Errors, c.Jitter, c.RetryAfter); wait > 0 {
+		if wait := d.policy.Backoff(t.Step.Errors, c.Jitter, c.RetryAfter); wait > 0 {
 			again.NotBefore = d.now.Add(wait)
 		}
 		d.emit(t, again)
@@ -194,18 +193,6 @@ func (d *decision) askIfDue(t *state.Task) {
 	if !t.Step.NotBefore.After(d.now) {
 		d.do(d.askModel(t))
 	}
-}
-
-// backoff is exponential with full jitter, and at least what the provider asked
-// for, within retry.backoff_max.
-func (s *Session) backoff(retries int, jitter float64, retryAfter time.Duration) time.Duration {
-	limit := s.policy.BackoffMin
-	for range retries {
-		limit = min(2*limit, s.policy.BackoffMax)
-	}
-	limit = min(limit, s.policy.BackoffMax)
-	wait := max(time.Duration(jitter*float64(limit)), min(retryAfter, s.policy.BackoffMax))
-	return wait.Round(time.Millisecond)
 }
 
 // resumeStep begins another attempt of a step that was open when the process

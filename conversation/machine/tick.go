@@ -23,6 +23,7 @@ func (d *decision) tick() {
 			d.ends().stepStopped(t, conversation.StepFinished{Outcome: conversation.StepUnknown})
 		}
 		d.calls().tickCalls(t)
+		d.outsiders().leaseRanOut(t)
 	}
 	if t := d.runnable(); t != nil && d.state.Running() == nil && d.policy.MaxWait > 0 &&
 		!d.state.WaitingSince(t).Add(d.policy.MaxWait).After(d.now) && !d.slot {

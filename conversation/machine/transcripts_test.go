@@ -236,6 +236,9 @@ func (w *scene) run(out *strings.Builder, line string) {
 		if opts["max_wait"] != "" {
 			w.rules.Policy.MaxWait = w.duration(opts["max_wait"])
 		}
+		if opts["lease"] != "" {
+			w.rules.Policy.OutsideLease = w.duration(opts["lease"])
+		}
 		if opts["max_steps"] != "" {
 			a := w.rules.Agents[conversation.Coordinator]
 			a.MaxSteps, _ = strconv.Atoi(opts["max_steps"])
@@ -327,7 +330,17 @@ func (w *scene) run(out *strings.Builder, line string) {
 		if strings.HasPrefix(source, "m") {
 			source = string(w.long(source))
 		}
-		w.decide(out, conversation.AddPart{Author: by, Source: source, Index: conversation.PartIndex(n), Text: arg(0), Final: opts["final"] == "true", ClientMsgID: conversation.ClientMsgID(opts["id"]), Duplicate: w.hint(opts)})
+		w.decide(out, conversation.AddPart{Author: by, Source: source, Index: conversation.PartIndex(n), Indexed: opts["index"] != "", Generation: number(opts["gen"]), Text: arg(0), Final: opts["final"] == "true", ClientMsgID: conversation.ClientMsgID(opts["id"]), Duplicate: w.hint(opts)})
+	case "claim":
+		w.decide(out, conversation.HandOut{Runtime: conversation.RuntimeName(arg(0))})
+	case "says":
+		status, ok := conversation.ParseRuntimeState(arg(0))
+		if !ok {
+			w.t.Fatalf("%s: unknown status", line)
+		}
+		w.decide(out, conversation.RuntimeSays{
+			Message: w.long(arg(1)), Status: status, Generation: number(opts["gen"]), Error: opts["error"], Permanent: opts["permanent"] == "true", Jitter: 0.5,
+		})
 	case "model":
 		step, attempt := w.openStep(opts["step"])
 		w.callEnded(step, attempt)
@@ -416,6 +429,9 @@ func (w *scene) run(out *strings.Builder, line string) {
 		if w.s.Standing().HoldsSlot {
 			out.WriteString(" slot")
 		}
+		if c := w.s.Standing().Claim; c != nil {
+			out.WriteString(" " + strings.ReplaceAll(w.short(describe(*c)), "Claimable", "claimable"))
+		}
 		if w.s.wouldQueue() {
 			out.WriteString(" would queue")
 		}
@@ -431,7 +447,7 @@ func (w *scene) decide(out *strings.Builder, c conversation.Command) {
 	d, wanted := w.s.decide(conversation.Inputs{At: w.now, Slot: w.slot, Asking: w.asking, Shown: w.drafts}, c)
 	w.follow(wanted)
 	if d.Err != nil {
-		fmt.Fprintf(out, "error %s: %s\n", d.Err.Code, d.Err.Message)
+		fmt.Fprintf(out, "error %s: %s%s\n", d.Err.Code, w.short(d.Err.Message), toRuntime(d.Err))
 	} else if r := w.short(describe(d.Receipt)); external(c) {
 		fmt.Fprintf(out, "ok %s\n", strings.TrimPrefix(r, "Receipt"))
 	}
@@ -857,4 +873,24 @@ func byName[T interface {
 		}
 	}
 	return 0, false
+}
+
+// number reads a number of an option; 0 if it is not given.
+func number(s string) uint32 {
+	n, _ := strconv.ParseUint(s, 10, 32)
+	return uint32(n)
+}
+
+// toRuntime is what an error tells an outside runtime beside its sentence.
+func toRuntime(e *conversation.Error) (said string) {
+	if e.NextPart != nil {
+		said += fmt.Sprint(" (next part ", *e.NextPart, ")")
+	}
+	if e.Generation > 0 {
+		said += fmt.Sprint(" (generation ", e.Generation, ")")
+	}
+	if e.Code == conversation.Conflict && e.TaskStatus != 0 {
+		said += fmt.Sprint(" (status ", e.TaskStatus, ")")
+	}
+	return said
 }

@@ -134,6 +134,10 @@ func (w *world) user() {
 	}
 	w.said++
 	u := client{world: w, root: root, v: root.live.View(), id: conversation.ClientMsgID(fmt.Sprint("c", w.said))}
+	if u.v.Agent.Outside() && len(u.v.Tasks) > 0 && w.r.IntN(2) == 0 {
+		w.outside(u.v)
+		return
+	}
 	switch w.r.IntN(32) {
 	case 0, 1:
 		w.give("s", conversation.Edit{By: "u", Message: u.message(), Text: "edited " + u.text()})
@@ -297,23 +301,7 @@ func (u client) part() {
 		}
 		return
 	}
-	if u.v.Agent == conversation.External && len(u.v.Tasks) > 0 {
-		u.outside(u.v)
-		return
-	}
 	u.say()
-}
-
-// outside is the next part of the message that an outside runtime answers.
-func (w *world) outside(v conversation.View) {
-	t := v.Tasks[0]
-	next := conversation.PartIndex(0)
-	for _, e := range w.nodes["s"].log() {
-		if p, ok := partOf(e.Body); ok && p.Source == conversation.SourceID(t.Trigger) {
-			next++
-		}
-	}
-	w.give("s", conversation.AddPart{Author: "r", Source: string(t.Trigger), Index: next, Text: "outside part", Final: w.friendly || w.r.IntN(3) == 0})
 }
 
 // model lets a model call end.

@@ -17,6 +17,7 @@ func (w *world) judge() {
 			w.fatalf("%s: still busy at the end", id)
 		}
 		w.judgeLog(n)
+		w.judgeLeases(n)
 	}
 	w.judgeSpeaker()
 }
@@ -171,6 +172,11 @@ func (j *logJudge) event(e conversation.Event) {
 		j.nudged(e, t, b)
 	case conversation.PartialResponse, conversation.Response:
 		j.part(e, t)
+	case conversation.RuntimeStatus: // no step says that the message was read
+		if m := j.messages[b.Message]; m != nil && !m.read && m.how == 0 {
+			m.read = true
+			j.waiting--
+		}
 	case conversation.Asked:
 		if j.questions[b.Question] != nil {
 			j.failf(e, "%s is asked twice", b.Question)
@@ -240,7 +246,8 @@ func (j *logJudge) resolved(e conversation.Event, b conversation.MessageResolved
 	}
 	switch b.How {
 	case conversation.ResolvedAnswered, conversation.ResolvedUnanswered, conversation.ResolvedDismissed:
-		if !m.read && j.n.id.Depth() == 0 {
+		silent := j.agent.Outside() && b.How == conversation.ResolvedDismissed // its runtime said no more than that this is all
+		if !m.read && !silent && j.n.id.Depth() == 0 {
 			j.failf(e, "%s is %s unread", b.Message, b.How)
 		}
 	case conversation.ResolvedWithdrawn:
@@ -435,7 +442,7 @@ func (j *logJudge) part(e conversation.Event, t *taskLog) {
 		j.failf(e, "part %d of %s comes after %d parts", p.Index, p.Source, j.parts[p.Source])
 	}
 	j.parts[p.Source]++
-	if m := j.messages[conversation.MessageID(p.Source)]; m != nil && j.agent == conversation.External && !m.read && m.how == 0 {
+	if m := j.messages[conversation.MessageID(p.Source)]; m != nil && j.agent.Outside() && !m.read && m.how == 0 {
 		m.read = true // no step says so: its runtime has begun to answer it
 		j.waiting--
 	}

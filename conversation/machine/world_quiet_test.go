@@ -78,7 +78,7 @@ func (w *world) reasons(n *node) {
 			if len(t.Questions) > 0 {
 				why = "its user"
 			}
-		case n.live.state.Agent == conversation.External:
+		case n.live.state.Agent.Outside():
 			why = "its runtime"
 		default:
 			why = w.running(n, t)
@@ -265,7 +265,7 @@ func (w *world) work(n *node) {
 // attend is what the user and an outside runtime do for the root session.
 func (w *world) attend(root *node) {
 	v := root.live.View()
-	if v.Agent == conversation.External && len(v.Tasks) > 0 {
+	if v.Agent.Outside() && len(v.Tasks) > 0 {
 		w.outside(v)
 	}
 	for _, q := range v.Questions {

@@ -154,6 +154,7 @@ func worldRules(r *rand.Rand) *policy.Rules {
 	p.MaxParallel = 1 + r.IntN(4)
 	p.MaxQueued = 5 + r.IntN(20)
 	p.MaxDepth = 1 + r.IntN(3)
+	p.OutsideLease = time.Duration(r.IntN(4)) * 10 * time.Second
 	if r.IntN(4) == 0 {
 		p.MaxWait = time.Minute
 	}

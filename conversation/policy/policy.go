@@ -243,6 +243,18 @@ func DefaultPolicy() Policy {
 	}
 }
 
+// Backoff is exponential with full jitter, and at least what the provider asked
+// for, within retry.backoff_max.
+func (p Policy) Backoff(retries int, jitter float64, retryAfter time.Duration) time.Duration {
+	limit := p.BackoffMin
+	for range retries {
+		limit = min(2*limit, p.BackoffMax)
+	}
+	limit = min(limit, p.BackoffMax)
+	wait := max(time.Duration(jitter*float64(limit)), min(retryAfter, p.BackoffMax))
+	return wait.Round(time.Millisecond)
+}
+
 // IsSentinel is true for a text that means "nothing to say": exactly one of the
 // policy's words, after optional leading mentions.
 func (p Policy) IsSentinel(text string) bool {

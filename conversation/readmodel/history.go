@@ -124,8 +124,8 @@ func (h *History) begins(e *conversation.Event) *HistoryEntry {
 // reads notes that messages of the page were read. Mostly a step says which. An
 // answer to a question is in no step's list: the task's next step is shown it as the
 // question's result; an answer to a delegation is taken by it at once, and an
-// approval by the call that it allows or refuses. An external runtime has no steps:
-// its first part for a message is the sign.
+// approval by the call that it allows or refuses. An outside runtime has no steps: a
+// hand-out is the sign, or without one its first part for a message.
 func (h *History) reads(e *conversation.Event) {
 	switch b := e.Body.(type) {
 	case conversation.StepStarted:
@@ -154,6 +154,8 @@ func (h *History) reads(e *conversation.Event) {
 		if b.Status == conversation.CallDenied {
 			h.approves(e, b.Call)
 		}
+	case conversation.RuntimeStatus:
+		h.read(b.Message, e.At)
 	case conversation.PartialResponse:
 		h.read(conversation.MessageID(b.Source), e.At)
 	case conversation.Response:

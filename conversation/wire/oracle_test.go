@@ -613,7 +613,7 @@ func oracleClaim(p *pb.Claim) *conversation.Claimable {
 		return nil
 	}
 	return &conversation.Claimable{
-		Task: conversation.TaskID(p.Task), Agent: conversation.AgentName(p.Agent), Since: oracleTime(p.Since), Runtime: p.Runtime, From: oracleTime(p.From),
+		Task: conversation.TaskID(p.Task), Agent: conversation.AgentName(p.Agent), Since: oracleTime(p.Since), Runtime: conversation.RuntimeName(p.Runtime), From: oracleTime(p.From),
 	}
 }
 

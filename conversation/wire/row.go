@@ -155,7 +155,7 @@ func AppendHead(dst []byte, h HeadRow) []byte {
 		w.text(1, string(c.Task))
 		w.text(2, string(c.Agent))
 		w.time(3, c.Since)
-		w.text(4, c.Runtime)
+		w.text(4, string(c.Runtime))
 		w.time(5, c.From)
 		w.end(at)
 	}

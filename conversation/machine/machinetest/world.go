@@ -89,7 +89,7 @@ func (w *World) Tell(key conversation.SessionKey, c conversation.Command, done f
 	}
 	d := s.Machine.Decide(conversation.Inputs{At: w.Now, Slot: !w.Full}, w.lookedUp(s, c))
 	w.commit(s, conversation.Commit{
-		Events: d.Events, Keys: d.Keys, Tasks: d.Rows, Cursors: d.Cursors, Summary: d.Summary, WakeAt: d.WakeAt,
+		Events: d.Events, Keys: d.Keys, Tasks: d.Rows, Cursors: d.Cursors, Summary: d.Summary, WakeAt: d.WakeAt, Claim: d.Claim,
 	})
 	for _, e := range slices.Concat(d.Release, s.Machine.Durable(d.Head)) {
 		w.effect(s, e)
@@ -139,7 +139,7 @@ func (w *World) Append(key conversation.SessionKey, publish bool, events ...conv
 		}
 		stored[i] = e
 	}
-	w.commit(s, conversation.Commit{Events: stored, Summary: s.Machine.Summary()})
+	w.commit(s, conversation.Commit{Events: stored, Summary: s.Machine.Summary(), Claim: s.Machine.Standing().Claim})
 	if publish {
 		w.publish(key, stored)
 	}

@@ -41,6 +41,12 @@ func (st *State) Apply(e conversation.Event) error {
 		if mt, _ := st.Message(b.Message); mt != nil {
 			mt.applyResolved(b)
 		}
+		if st.Agent.Outside() {
+			if st.EndedMessages == nil {
+				st.EndedMessages = &endedMessages{}
+			}
+			st.EndedMessages.note(b)
+		}
 	case conversation.TaskStatusChanged:
 		if t != nil && b.New.Ended() {
 			st.taskEnds(t, e.Seq)
@@ -85,7 +91,7 @@ func (st *State) Apply(e conversation.Event) error {
 	case conversation.ContextCleared:
 		st.applyCleared(e.Seq)
 	case conversation.RuntimeStatus:
-		// They change what runtimes and models are given, which the state does not hold.
+		st.applyRuntimeStatus(e, t, b)
 	default:
 		return fmt.Errorf("event %d of %s: %w", e.Seq, st.Key, conversation.ErrTooNew)
 	}

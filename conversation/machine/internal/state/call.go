@@ -2,6 +2,7 @@ package state
 
 import (
 	"fmt"
+	"time"
 
 	"parley/conversation"
 )
@@ -49,5 +50,19 @@ func (st *State) applyCallEnded(t *Task, id conversation.CallID) {
 			t.Calls = append(t.Calls[:i:i], t.Calls[i+1:]...)
 			return
 		}
+	}
+}
+
+// Due is the time at which a call is over even if the shell is silent: a tool gets the
+// cancel grace on top of its own deadline, which its child enforces.
+// Rule 5.3.
+func (c *Call) Due(grace time.Duration) time.Time {
+	switch {
+	case c.Held || c.Deadline.IsZero():
+		return time.Time{}
+	case c.Delegation():
+		return c.Deadline
+	default:
+		return c.Deadline.Add(grace)
 	}
 }

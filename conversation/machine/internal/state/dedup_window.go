@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"slices"
+	"strings"
 
 	"parley/conversation"
 )
@@ -182,4 +183,25 @@ func (st *State) Recall(author conversation.UserID, id conversation.ClientMsgID)
 		}
 	}
 	return dedupEntry{}, false
+}
+
+// LookupKeys are the keys that only the store knows of: of parts that have a source, and
+// of clients' ids that have been forgotten here.
+func LookupKeys(st *State, c conversation.Command) []conversation.Key {
+	if part, ok := c.(conversation.AddPart); ok && part.Source != "" {
+		keys := []conversation.Key{{Source: conversation.SourceID("ext:" + part.Source), Part: part.Index}}
+		// Where no model of ours answers, a part may belong to a message of the session.
+		if st.Agent.Outside() && strings.HasSuffix(part.Source, "-"+string(st.Key.Session)) {
+			keys = append(keys, conversation.Key{Source: conversation.SourceID(part.Source), Part: part.Index})
+		}
+		return keys
+	}
+	key, ok := conversation.ClientKey(c)
+	if !ok || !st.Forgotten {
+		return nil
+	}
+	if _, known := st.Recall(key.Author, key.Client); known {
+		return nil
+	}
+	return []conversation.Key{key}
 }

@@ -138,11 +138,48 @@ func (st *State) applyMoved(b conversation.MessageMoved) {
 	}
 	st.Tasks = slices.Insert(st.Tasks, at, t)
 }
-func (st *State) ExternalTask(trigger conversation.MessageID) *Task {
+
+// Moves is false when everything stands as wished already.
+func Moves(st *State, t *Task, m *Message, before conversation.MessageID) bool {
+	if before == "" {
+		first := t.FirstUnread()
+		return t.Messages[first] != m || t.Status == conversation.TaskQueued && st.RunnableFirst() != t
+	}
+	bt, b := st.Message(before)
+	if bt == t {
+		i := slices.Index(t.Messages, m)
+		return i+1 >= len(t.Messages) || t.Messages[i+1] != b
+	}
+	i := slices.Index(st.Tasks, t)
+	return t.Order != bt.Order || i+1 >= len(st.Tasks) || st.Tasks[i+1] != bt
+}
+
+// SteerTarget is the task that a steer message joins: the RUNNING one, else the
+// next QUEUED one that a steer message or a reply put there, else the newest
+// AWAITING one without a blocking question of its own.
+// Rule 9.3.
+func SteerTarget(st *State) *Task {
+	if t := st.Running(); t != nil && t.Cancelling == nil {
+		return t
+	}
+	var queued, awaiting *Task
 	for _, t := range st.Tasks {
-		if t.Trigger == trigger && t.Cancelling == nil {
-			return t
+		if t.Cancelling != nil {
+			continue
+		}
+		switch {
+		case t.Status == conversation.TaskQueued && (t.Steer || t.Replied):
+			if queued == nil || t.Order > queued.Order {
+				queued = t
+			}
+		case t.Status == conversation.TaskAwaiting && !t.Blocked():
+			if awaiting == nil || t.N > awaiting.N {
+				awaiting = t
+			}
 		}
 	}
-	return nil
+	if queued != nil {
+		return queued
+	}
+	return awaiting
 }

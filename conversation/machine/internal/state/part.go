@@ -67,9 +67,12 @@ func (st *State) applyPart(e conversation.Event, t *Task, p conversation.Part, p
 	if t == nil || p.Source != conversation.SourceID(t.Trigger) {
 		return
 	}
-	if m := t.Message(t.Trigger); m != nil && m.Read == 0 && st.Agent == conversation.External {
+	if m := t.Message(t.Trigger); m != nil && m.Read == 0 && st.Agent.Outside() {
 		m.Read = e.Seq // no step says so where none of our models runs: its runtime has begun to answer it
 		t.readFirst()
+	}
+	if t.Lease.Held() {
+		t.Lease.Heard = true
 	}
 	t.NextPart = max(t.NextPart, p.Index+1)
 	t.LastPart = &p

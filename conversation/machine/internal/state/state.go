@@ -42,8 +42,11 @@ type State struct {
 	Tasks     []*Task     `json:",omitempty"` // that have not ended, in the order in which they were born or moved
 	Recent    dedupWindow `json:",omitzero"`  // the last client ids
 	Withdrawn []uint32    `json:",omitempty"` // the last withdrawn messages, so that withdrawing again is harmless
-	FreeSince time.Time   // when a task last stopped being RUNNING
-	Final     *Final      `json:",omitempty"` // of a sub-session: how its only task ended
+	// Of an outside session: the last messages that have ended.
+	EndedMessages *endedMessages `json:",omitempty"`
+
+	FreeSince time.Time // when a task last stopped being RUNNING
+	Final     *Final    `json:",omitempty"` // of a sub-session: how its only task ended
 
 	// Where a transcript begins (log_ranges.go). A snapshot of before they were kept
 	// lacks them: its session is shown the window, without the original request.
@@ -96,6 +99,7 @@ type Task struct {
 	EmptyAnswers int                    `json:"Empties,omitempty"` // answers that said and asked for nothing since the task last read a message or an answer
 	NextPart     conversation.PartIndex `json:",omitempty"`
 	LastPart     *conversation.Part     `json:",omitempty"` // the last part shown, whole: a promotion repeats it
+	Lease        *Lease                 `json:",omitempty"` // the last hand-out to an outside runtime; nil = none
 
 	// What a text that names no message is judged by (receipts.go).
 	Answered []answer               `json:",omitempty"` // the last parts that answered messages, oldest first

@@ -149,3 +149,34 @@ func (st *State) applyCancelling(e conversation.Event, t *Task, b conversation.T
 
 // ReadUnresolved is true while a message that a step has read has no resolution.
 func (t *Task) ReadUnresolved() bool { return len(t.Messages) > 0 && t.Messages[0].Read != 0 }
+
+// Unfinished is true while a step or a call is open, or a task wants a slot: the
+// session must stay in memory. A task of an outside runtime has none of these.
+func Unfinished(st *State, now time.Time) bool {
+	for _, t := range st.Tasks {
+		if t.Step != nil || t.Cancelling != nil {
+			return true
+		}
+		for _, c := range t.Calls {
+			if !c.Held {
+				return true
+			}
+		}
+	}
+	return st.Running() == nil && st.RunnableAt(now) != nil
+}
+
+// Awaits is true while a line of the settle rule still keeps an AWAITING task waiting.
+// Rule 2.10.
+func (t *Task) Awaits() bool {
+	if t.Blocked() {
+		return true
+	}
+	if t.ToolOpen() || t.UnseenResults && !t.Delegating(t.LastStep) || t.News() {
+		return false
+	}
+	if t.Delegating(0) {
+		return t.DelegationsAsk()
+	}
+	return t.Asking()
+}
