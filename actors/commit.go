@@ -97,7 +97,7 @@ func (s *session) commit(b *batch) {
 	b.commit = conversation.Commit{
 		Epoch: s.epoch, After: s.durable, ID: s.e.nextCommit(),
 		Events: b.events, Keys: b.keys, Tasks: b.rows, Cursors: b.cursors,
-		Summary: b.summary, WakeAt: s.standing.WakeAt, Inner: !b.addsWork,
+		Summary: b.summary, WakeAt: s.standing.WakeAt, Claim: s.standing.Claim, Inner: !b.addsWork,
 	}
 	if len(b.events) == 0 { // cursors, or a snapshot: nothing was decided
 		b.commit.Summary = s.machine.Summary()
@@ -200,6 +200,9 @@ func (s *session) complete(b *batch) {
 	if n := len(b.events); n > 0 {
 		s.durable = b.events[n-1].Seq
 		s.lastActive = time.Now()
+	}
+	if b.commit.ID != "" {
+		s.offer.Tell(s.e.claims, s.key, b.commit.Claim) // before the answers: a claim that was refused must not find what was
 	}
 	for _, t := range b.waiters {
 		if t.view != nil && t.err == nil && s.model != nil {

@@ -36,7 +36,7 @@ func (s *session) compact() {
 	}
 	agent := s.machine.Summary().Agent
 	model, ok := e.deps.Models[e.rules.Agents[agent].Model]
-	if !ok || agent == conversation.External {
+	if !ok || agent.Outside() {
 		return
 	}
 	plan, due := s.cache.transcript.Compaction(s.key, e.rules, agent)

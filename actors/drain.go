@@ -20,6 +20,7 @@ func (e *Engine) Drain(ctx context.Context) error {
 	if !e.phase.CompareAndSwap(phaseRunning, phaseDraining) {
 		return errors.New("actors: the engine does not run")
 	}
+	e.claims.Close()
 	e.registry.StopLoading()
 	e.log.Info("draining", "sessions", e.registry.Count(), "timeout", e.cfg.DrainTimeout)
 	e.registry.SendAll(&drain{level: drainSoft})

@@ -15,6 +15,7 @@ import (
 
 	"parley/actors/internal/admission"
 	"parley/actors/internal/calls"
+	"parley/actors/internal/claims"
 	"parley/actors/internal/delivery"
 	"parley/actors/internal/modelcall"
 	"parley/actors/internal/observe"
@@ -54,6 +55,7 @@ type Engine struct {
 	sessions   *sessionlog.Log      // what is stored of them
 	unreadable *unreadable.Sessions // those that cannot be read
 	slots      *admission.Slots
+	claims     *claims.Desk       // what outside runtimes may claim
 	repeater   *delivery.Repeater // of what is told to sessions until they take it
 	calls      *calls.Env         // what tool calls and delegations need of the engine
 	models     *modelcall.Env
@@ -164,6 +166,15 @@ func New(cfg Config, d Deps) (*Engine, error) {
 	}
 	e.unreadable = unreadable.New(d.Logger, d.Metrics.Unreadable)
 	e.slots = admission.New(cfg.MaxConcurrent, d.Metrics)
+	e.claims = claims.New(claims.Options{
+		List: d.Store.Claimable, Metrics: d.Metrics,
+		HandOut: func(key conversation.SessionKey, c conversation.HandOut, done func(conversation.Receipt, error)) {
+			e.Tell(key, "", c, done)
+		},
+		Event: func(ctx context.Context, key conversation.SessionKey, seq conversation.Seq) (conversation.Event, error) {
+			return e.sessions.Event(ctx, key, seq)
+		},
+	})
 	return e, nil
 }
 
@@ -216,6 +227,7 @@ func (e *Engine) stopAll() {
 	e.stopMu.Lock()
 	e.phase.Store(phaseStopped)
 	e.stopMu.Unlock()
+	e.claims.Close()
 	e.registry.StopLoading()
 	e.registry.SendAll(&unloadNow{reason: "halt", err: errStopping()})
 	e.living.Wait()

@@ -49,6 +49,7 @@ func (s *session) loaded(m *loaded) {
 	s.durable, s.snapshotAt = s.standing.Head, m.Head.SnapshotAt
 	s.e.deps.Publisher.Stored(s.key, s.durable)
 	s.published.Store(uint64(s.durable))
+	s.offer.Tell(s.e.claims, s.key, s.standing.Claim) // what the last activation stored may not have been told
 	if m.Transcript != nil {
 		s.cache = &transcriptCache{transcript: m.Transcript}
 	}

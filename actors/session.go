@@ -9,6 +9,7 @@ import (
 
 	"parley/actors/internal/admission"
 	"parley/actors/internal/calls"
+	"parley/actors/internal/claims"
 	"parley/actors/internal/mail"
 	"parley/actors/internal/modelcall"
 	"parley/actors/internal/observe"
@@ -34,10 +35,11 @@ type session struct {
 
 	phase            phase
 	draining         drainLevel
-	parked           bool   // the drain's command was decided
-	checkRunning     bool   // the store is being asked for the key of checking
-	compactionFailed bool   // a summary has failed; the next is made after a task
-	unloadReason     string // not "": it unloads for this reason once its snapshot is stored
+	parked           bool         // the drain's command was decided
+	checkRunning     bool         // the store is being asked for the key of checking
+	offer            claims.Offer // to outside runtimes
+	compactionFailed bool         // a summary has failed; the next is made after a task
+	unloadReason     string       // not "": it unloads for this reason once its snapshot is stored
 
 	machine    *machine.Session
 	standing   conversation.Standing // of the machine, after the last decision
@@ -339,6 +341,7 @@ func (s *session) decide(t *envelope) {
 		observe.Unused(s.e.m, t.cmd)
 	}
 	t.receipt, t.err = d.Receipt, d.Err
+	observe.Refused(s.e.m, t.cmd, d.Err)
 	if len(d.Cursors) > 0 && len(d.Events) == 0 {
 		s.cursors = s.cursors.add(d.Cursors, t, s.e.cfg.SeenEvery)
 	} else {

@@ -46,6 +46,10 @@ type Actors struct {
 	AdmissionWait prometheus.Histogram   // seconds from wanting a slot to having it
 	Slots         prometheus.Gauge       // in use
 	SlotWaiters   prometheus.Gauge       // sessions that wait for a slot
+	ClaimsWaiting prometheus.Gauge       // claims of outside runtimes that wait for a message
+	ClaimWait     prometheus.Histogram   // seconds from a claim to its messages
+	Runtimes      *prometheus.CounterVec // of outside runtimes, by what happened: handed_out, handed_out_again, renewed, read, alive, failed, lease_expired
+	RuntimeErrors *prometheus.CounterVec // words of outside runtimes that were refused, by reason: generation, gap, ended
 	Drains        *prometheus.CounterVec // sessions drained, by what became of their work
 	FailedCommits *prometheus.CounterVec // by kind
 	DueFound      prometheus.Counter     // sessions activated by the scan for due work
@@ -107,6 +111,10 @@ func NewActors(r prometheus.Registerer) *Actors {
 		AdmissionWait: f.histogram("admission_wait_seconds", "Time that a task waited for a slot.", slow),
 		Slots:         f.gauge("admission_slots_in_use", "Root tasks that are RUNNING."),
 		SlotWaiters:   f.gauge("admission_waiters", "Sessions that wait for a slot."),
+		ClaimsWaiting: f.gauge("runtime_claims_waiting", "Claims of outside runtimes that wait for a message."),
+		ClaimWait:     f.histogram("runtime_claim_wait_seconds", "Time from a claim to its messages, of claims that got some.", slow),
+		Runtimes:      f.counters("runtime_events_total", "What happened between outside runtimes and messages: handed_out, handed_out_again (after a failure or the end of a lease), renewed (the same hand-out), read, alive, failed, lease_expired.", "event"),
+		RuntimeErrors: f.counters("runtime_refusals_total", "Parts and words of outside runtimes that were refused, by reason: generation, gap, ended.", "reason"),
 		Drains:        f.counters("drained_sessions_total", "Sessions drained, by what became of their work.", "outcome"),
 		FailedCommits: f.counters("failed_commits_total", "Commits that failed, by kind.", "kind"),
 		DueFound:      f.counter("due_activations_total", "Sessions activated by the scan for due work."),

@@ -49,11 +49,12 @@ var arrows = map[string][]string{
 	"persistence/persistencetest":            {"conversation", "conversation/wire"},
 	"actors": {
 		"conversation", "conversation/policy", "conversation/machine", "conversation/transcript", "metrics",
-		"actors/internal/admission", "actors/internal/calls", "actors/internal/delivery", "actors/internal/mail",
+		"actors/internal/admission", "actors/internal/calls", "actors/internal/claims", "actors/internal/delivery", "actors/internal/mail",
 		"actors/internal/modelcall", "actors/internal/observe", "actors/internal/registry", "actors/internal/retention",
 		"actors/internal/sessionlog", "actors/internal/unreadable", "actors/internal/workers",
 	},
 	"actors/internal/admission":  {"conversation", "metrics"},
+	"actors/internal/claims":     {"conversation", "metrics"},
 	"actors/internal/calls":      {"conversation", "actors/internal/delivery", "actors/internal/mail"},
 	"actors/internal/delivery":   {"conversation", "actors/internal/mail"},
 	"actors/internal/mail":       {},

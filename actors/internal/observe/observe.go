@@ -108,7 +108,46 @@ func (o *Observer) Events(env *Env, s Session, events []conversation.Event) {
 			m.Delegations.WithLabelValues(b.Status.String()).Inc()
 		case conversation.CoverageNudge:
 			m.Nudges.Inc()
+		case conversation.RuntimeStatus:
+			o.runtime(m, b)
 		}
+	}
+}
+
+// runtime counts what happened between an outside runtime and a message.
+func (o *Observer) runtime(m *metrics.Actors, b conversation.RuntimeStatus) {
+	what := b.Status.String()
+	switch {
+	case b.Status == conversation.RuntimeFailed && b.Error == conversation.LeaseRanOut:
+		what = "lease_expired"
+	case b.Status != conversation.RuntimeHandedOut:
+	case o.remember().handed[b.Message] == b.Generation:
+		what = "renewed"
+	case b.Generation > 1:
+		what = "handed_out_again"
+	}
+	if b.Status == conversation.RuntimeHandedOut {
+		o.remember().handed[b.Message] = b.Generation
+	}
+	m.Runtimes.WithLabelValues(what).Inc()
+}
+
+// Refused counts a word of an outside runtime that was refused; other errors are
+// counted elsewhere.
+func Refused(m *metrics.Actors, c conversation.Command, e *conversation.Error) {
+	switch c.(type) {
+	case conversation.AddPart, conversation.RuntimeSays:
+	default:
+		return
+	}
+	switch {
+	case e == nil || e.Code != conversation.Conflict:
+	case e.NextPart != nil:
+		m.RuntimeErrors.WithLabelValues("gap").Inc()
+	case e.Generation > 0:
+		m.RuntimeErrors.WithLabelValues("generation").Inc()
+	case e.TaskStatus != 0:
+		m.RuntimeErrors.WithLabelValues("ended").Inc()
 	}
 }
 
@@ -118,6 +157,8 @@ type tally struct {
 	parts map[conversation.SourceID]int
 	steps map[conversation.TaskID]int
 	asked map[conversation.QuestionID]time.Time
+	// The last generation that was handed out of a message, for as long as its task runs.
+	handed map[conversation.MessageID]uint32
 }
 
 func (o *Observer) part(env *Env, key conversation.SessionKey, p conversation.Part, kind string) {
@@ -154,6 +195,7 @@ func (o *Observer) remember() *tally {
 		o.tally = &tally{
 			acked: map[conversation.MessageID]time.Time{}, parts: map[conversation.SourceID]int{},
 			steps: map[conversation.TaskID]int{}, asked: map[conversation.QuestionID]time.Time{},
+			handed: map[conversation.MessageID]uint32{},
 		}
 	}
 	return o.tally
@@ -170,12 +212,14 @@ func (o *Observer) taskEnded(m *metrics.Actors, s Session, task conversation.Tas
 	delete(t.steps, task)
 	delete(t.parts, conversation.SourceID(trigger))
 	delete(t.acked, trigger)
+	delete(t.handed, trigger)
 	switch {
 	case s.Busy || len(t.asked) > 0:
 	case s.Warm: // the maps stay as long as the transcript does
 		clear(t.acked)
 		clear(t.parts)
 		clear(t.steps)
+		clear(t.handed)
 	default:
 		o.tally = nil
 	}
