@@ -227,6 +227,7 @@ type ModelAnswered struct {
 	Model   string
 	Answer  ModelAnswer
 	Took    time.Duration
+	Shown   []OpenMessage // of the request; a session itself remembers only the beginning of a long message
 }
 
 // ModelFailed is the failure of a model call.

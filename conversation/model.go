@@ -149,6 +149,7 @@ type OpenMessage struct {
 	Ordinal int // from 1; inReplyTo and coverMessage may use it
 	Message MessageID
 	Excerpt string
+	Text    string // whole
 }
 
 // RunningCall is a call without a result yet.

@@ -142,9 +142,7 @@ func (cs calls) carryOut(t *state.Task, call plan.Call) {
 	case plan.Resolve:
 		cs.resolve(t, a.Message, a.How, "")
 	case plan.AnswerQuestion:
-		m := a.Message
-		cs.emit(t, conversation.QuestionAnswered{Question: a.Question, Message: m.ID, Text: m.Text, By: string(m.Author)})
-		cs.resolve(t, m.ID, conversation.ResolvedMerged, a.Question)
+		cs.questions().answerBy(t, a.Message, a.Question, a.Text)
 	case plan.Ask:
 		cs.questions().ask(t, a.Question)
 	case plan.Delegate:

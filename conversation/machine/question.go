@@ -28,10 +28,24 @@ func (qs questions) ask(t *state.Task, b conversation.Asked) {
 	}
 	for _, m := range t.Messages {
 		if m.Deferred {
-			qs.emit(t, conversation.QuestionAnswered{Question: b.Question, Message: m.ID, Text: m.Text, By: string(m.Author)})
-			qs.resolve(t, m.ID, conversation.ResolvedMerged, b.Question)
+			qs.answerBy(t, m, b.Question, m.Text)
 			return
 		}
+	}
+}
+
+// answerBy makes a message that a task has, be it read or kept, the answer to an open
+// question of any task.
+// Rules 4.4, 8.5.
+func (qs questions) answerBy(t *state.Task, m *state.Message, id conversation.QuestionID, text string) {
+	asker, q := qs.state.Question(id)
+	if choice, is := intake.Choice(q.Asked.Choices, text); is {
+		text = choice
+	}
+	qs.emit(asker, conversation.QuestionAnswered{Question: id, Message: m.ID, Text: text, By: string(m.Author)})
+	qs.resolve(t, m.ID, conversation.ResolvedMerged, id)
+	if !q.Own() {
+		qs.do(conversation.RouteAnswer{Delegation: q.Asked.Delegation, Question: state.Inner(id), Text: text, By: m.Author})
 	}
 }
 

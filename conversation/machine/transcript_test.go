@@ -118,7 +118,7 @@ func TestTranscriptOpenMessages(t *testing.T) {
 	if want := `Open messages: [1] "Übersetze …" [2] "kurz"`; r.Note != want || len(r.Last) != 0 {
 		t.Errorf("the note is %q, behind %+v", r.Note, r.Last)
 	}
-	if want := []conversation.OpenMessage{{Ordinal: 1, Message: "m1-s", Excerpt: "Übersetze …"}, {Ordinal: 2, Message: "m2-s", Excerpt: "kurz"}}; !reflect.DeepEqual(r.Open, want) {
+	if want := []conversation.OpenMessage{{Ordinal: 1, Message: "m1-s", Excerpt: "Übersetze …", Text: "Übersetze das bitte"}, {Ordinal: 2, Message: "m2-s", Excerpt: "kurz", Text: "kurz"}}; !reflect.DeepEqual(r.Open, want) {
 		t.Errorf("open: %+v", r.Open)
 	}
 }

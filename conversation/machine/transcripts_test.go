@@ -344,7 +344,7 @@ func (w *scene) run(out *strings.Builder, line string) {
 	case "model":
 		step, attempt := w.openStep(opts["step"])
 		w.callEnded(step, attempt)
-		w.decide(out, conversation.ModelAnswered{Step: step, Attempt: attempt, Model: "test", Answer: conversation.ModelAnswer{Items: items(args)}})
+		w.decide(out, conversation.ModelAnswered{Step: step, Attempt: attempt, Model: "test", Answer: conversation.ModelAnswer{Items: items(args)}, Shown: w.openMessages()})
 	case "fail":
 		step, attempt := w.openStep(opts["step"])
 		w.callEnded(step, attempt)
@@ -623,6 +623,16 @@ func (w *scene) duration(text string) time.Duration {
 		w.t.Fatal(err)
 	}
 	return d
+}
+
+// openMessages are those of the open step's request.
+func (w *scene) openMessages() []conversation.OpenMessage {
+	for _, e := range w.s.Outstanding(w.now) {
+		if ask, ok := e.(conversation.AskModel); ok {
+			return w.tr.Request(w.key, w.rules, ask).Open
+		}
+	}
+	return nil
 }
 
 // request prints what the open step's model is shown.

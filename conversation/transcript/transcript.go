@@ -596,7 +596,7 @@ func (t *Transcript) quote(task conversation.TaskID, ids []conversation.MessageI
 func (t *Transcript) openOf(task conversation.TaskID) []conversation.OpenMessage {
 	var open []conversation.OpenMessage
 	for i, o := range t.open[task] {
-		open = append(open, conversation.OpenMessage{Ordinal: i + 1, Message: o.id, Excerpt: conversation.Excerpt(o.text, openExcerpt)})
+		open = append(open, conversation.OpenMessage{Ordinal: i + 1, Message: o.id, Excerpt: conversation.Excerpt(o.text, openExcerpt), Text: o.text})
 	}
 	return open
 }

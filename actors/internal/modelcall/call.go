@@ -118,7 +118,7 @@ func (c *Call) run(ctx context.Context) {
 			return
 		case out.Done != nil:
 			c.end("ok", conversation.ModelAnswered{
-				Step: c.o.Ask.Step, Attempt: c.o.Ask.Attempt, Model: cmp.Or(out.Done.Model, c.label), Answer: *out.Done, Took: time.Since(c.began),
+				Step: c.o.Ask.Step, Attempt: c.o.Ask.Attempt, Model: cmp.Or(out.Done.Model, c.label), Answer: *out.Done, Took: time.Since(c.began), Shown: c.o.Request.Open,
 			})
 			return
 		default:

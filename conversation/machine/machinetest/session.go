@@ -31,7 +31,7 @@ func (s *Session) Request() (r conversation.Request, ok bool) {
 // Answer is the answer to the open model call. It panics when there is none.
 func (s *Session) Answer(items ...conversation.Item) {
 	s.end(conversation.ModelAnswered{
-		Step: s.asked.Step, Attempt: s.asked.Attempt, Model: "test", Answer: conversation.ModelAnswer{Items: items},
+		Step: s.asked.Step, Attempt: s.asked.Attempt, Model: "test", Answer: conversation.ModelAnswer{Items: items}, Shown: s.request.Open,
 	})
 	s.world.Rest()
 }

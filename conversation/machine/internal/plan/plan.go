@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -22,6 +23,9 @@ type Situation struct {
 	Rules  *policy.Rules
 	Policy *policy.Policy // the session's
 	Now    time.Time
+
+	Questions []*state.Question          // open in the session
+	Shown     []conversation.OpenMessage // with whole texts, as far as they are known
 }
 
 // Call is one call of an answer, checked.
@@ -59,6 +63,7 @@ type (
 	AnswerQuestion struct {
 		Message  *state.Message
 		Question conversation.QuestionID
+		Text     string // the message's, whole
 	}
 	// Ask opens a question; its id is not given yet.
 	Ask struct{ Question conversation.Asked }
@@ -327,10 +332,14 @@ func (p *planner) cover(item conversation.Item) (Call, error) {
 	case "answer":
 		q := p.question(args.Question)
 		if q == nil {
-			return Call{}, fmt.Errorf("no question of this task is open that the message could answer")
+			if args.Question != "" {
+				return Call{}, fmt.Errorf("question %q names no open question that a message may answer", args.Question)
+			}
+			return Call{}, fmt.Errorf("no question is open that the message could answer")
 		}
 		p.answered = append(p.answered, q.Asked.Question)
-		call.Do = AnswerQuestion{p.Task.Message(target), q.Asked.Question}
+		m := p.Task.Message(target)
+		call.Do = AnswerQuestion{m, q.Asked.Question, p.whole(m)}
 	default:
 		return Call{}, fmt.Errorf(`as must be "answered", "amendment", "duplicate", "dismissed" or "answer"`)
 	}
@@ -338,20 +347,41 @@ func (p *planner) cover(item conversation.Item) (Call, error) {
 	return call, nil
 }
 
-// question finds the open non-blocking question that the model means; without a
-// name the newest.
+// question finds the open question of the session that the model means, never an
+// approval; without a name the newest non-blocking one of its own task, else the newest.
+// Rule 2.18.
 func (p *planner) question(r ref) *state.Question {
-	for i := len(p.Task.Questions) - 1; i >= 0; i-- {
-		q := p.Task.Questions[i]
-		if !q.Own() || q.Asked.Blocking || slices.Contains(p.answered, q.Asked.Question) {
+	name := strings.TrimSpace(string(r))
+	quote := strings.ToLower(strings.TrimSuffix(strings.Trim(name, `"'`), "…"))
+	var found, own *state.Question
+	for _, q := range p.Questions {
+		id := q.Asked.Question
+		if q.Asked.Approval != nil || slices.Contains(p.answered, id) {
 			continue
 		}
-		quote := strings.ToLower(strings.Trim(string(r), `"' `))
-		if r == "" || string(r) == string(q.Asked.Question) || len(quote) >= 4 && strings.HasPrefix(strings.ToLower(q.Asked.Text), quote) {
+		switch {
+		case name == string(id):
 			return q
+		case name == "" || len(quote) >= 4 && strings.HasPrefix(strings.ToLower(q.Asked.Text), quote):
+			if found == nil || q.Seq > found.Seq {
+				found = q
+			}
+			if mine := p.Task.Question(id) == q && q.Own() && !q.Asked.Blocking; mine && (own == nil || q.Seq > own.Seq) {
+				own = q
+			}
 		}
 	}
-	return nil
+	return cmp.Or(own, found)
+}
+
+// whole is the text of a message that the model was shown.
+func (p *planner) whole(m *state.Message) string {
+	for _, o := range p.Shown {
+		if o.Message == m.ID && conversation.Excerpt(o.Text, state.RememberedText) == m.Text {
+			return o.Text
+		}
+	}
+	return m.Text
 }
 
 func (p *planner) ask(item conversation.Item) (Call, error) {

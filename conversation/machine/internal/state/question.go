@@ -137,6 +137,15 @@ func (st *State) Asking() *Task {
 	return newest
 }
 
+// OpenQuestions are all that are open in the session, those of the first task first.
+func (st *State) OpenQuestions() []*Question {
+	var open []*Question
+	for _, t := range st.Tasks {
+		open = append(open, t.Questions...)
+	}
+	return open
+}
+
 // Existed is true for the id of a question that was asked at some time.
 func (st *State) Existed(id conversation.QuestionID) bool {
 	if d, _, sub := strings.Cut(string(id), "."); sub {
