@@ -30,6 +30,7 @@ type sessions struct {
 	handed  map[conversation.SessionID]int // hand-outs to another runtime
 	reads   int
 	listing func() // called in the middle of a list
+	asking  func() // called when a session is asked
 	failing error
 }
 
@@ -75,6 +76,10 @@ func (s *sessions) list(_ context.Context, tenant conversation.TenantID) iter.Se
 
 // handOut does what a session does: it stores, tells the desk, and answers.
 func (s *sessions) handOut(key conversation.SessionKey, c conversation.HandOut, done func(conversation.Receipt, error)) {
+	if asking := s.asking; asking != nil {
+		s.asking = nil
+		asking()
+	}
 	s.mu.Lock()
 	stored, ok := s.stored[key.Session]
 	err := s.refuse[key.Session]
@@ -256,6 +261,17 @@ func TestDesk(t *testing.T) {
 			s.want(s.claim(conversation.ClaimRequest{Runtime: "r2", Wait: 5 * time.Second}), "a", "one that was away")
 			s.waits("b", 2, nil)
 			s.want(s.claim(conversation.ClaimRequest{Runtime: "r2", Limit: 3}), "a b", "one that says so again")
+		}},
+		{"what is said while the session is asked", func(t *testing.T, s *sessions) {
+			s.waits("a", 1, nil)
+			s.asking = func() {
+				s.waits("a", 1, nil) // a commit of before
+				s.want(s.claim(conversation.ClaimRequest{Runtime: "r2"}), "", "another claim")
+			}
+			s.want(s.claim(conversation.ClaimRequest{Runtime: "r1"}), "a", "the first claim")
+			if s.handed["a"] != 1 {
+				t.Errorf("it was handed out %d times", s.handed["a"])
+			}
 		}},
 		{"what is said while the list is read", func(t *testing.T, s *sessions) {
 			s.stored["a"] = conversation.Claimable{Agent: "outside", Since: time.Unix(1, 0)}
