@@ -8,6 +8,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -167,6 +168,7 @@ func TestDeadRuntimes(t *testing.T) {
 		if out.Message != "m2-s" || out.Generation != 1 {
 			t.Errorf("after the end of the first message: %+v", out)
 		}
+		synctest.Wait() // it is answered before it is counted
 		last := h.stored(key)
 		resolved := false
 		for _, e := range last {
@@ -264,9 +266,10 @@ func TestRandomRuntimes(t *testing.T) {
 // runtimes is a world of outside runtimes.
 type runtimes struct {
 	*harness
-	r    *rand.Rand
-	mu   sync.Mutex
-	name int
+	server atomic.Pointer[Engine] // the one that runs, or the last one that did
+	r      *rand.Rand
+	mu     sync.Mutex
+	name   int
 }
 
 const (
@@ -281,6 +284,7 @@ func (w *runtimes) n(n int) int {
 }
 
 func (w *runtimes) run() {
+	w.server.Store(w.e)
 	var keys []conversation.SessionKey
 	for i := range runtimeSessions {
 		keys = append(keys, w.outsideSession(fmt.Sprint("s", i), "outside"))
@@ -303,6 +307,7 @@ func (w *runtimes) run() {
 		if w.n(10) == 0 {
 			time.Sleep(time.Duration(w.n(5000)) * time.Millisecond)
 			w.restart()
+			w.server.Store(w.e)
 		}
 		lives.Wait()
 	}
@@ -314,7 +319,7 @@ func (w *runtimes) run() {
 // live is the life of one process: it claims and works, and perhaps dies.
 func (w *runtimes) live(name conversation.RuntimeName) {
 	for {
-		got, err := w.e.Claim(context.Background(), conversation.ClaimRequest{Tenant: "acme", Runtime: name, Limit: 1 + w.n(3), Wait: 5 * time.Second})
+		got, err := w.server.Load().Claim(context.Background(), conversation.ClaimRequest{Tenant: "acme", Runtime: name, Limit: 1 + w.n(3), Wait: 5 * time.Second})
 		if err != nil || len(got) == 0 {
 			return
 		}
@@ -362,7 +367,7 @@ func (w *runtimes) work(out conversation.HandedOut) (alive bool) {
 func (w *runtimes) say(key conversation.SessionKey, c conversation.Command) (taken bool) {
 	for {
 		done := make(chan error, 1)
-		w.e.Tell(key, "", c, func(_ conversation.Receipt, err error) { done <- err })
+		w.server.Load().Tell(key, "", c, func(_ conversation.Receipt, err error) { done <- err })
 		err := conversation.AsError(<-done)
 		if err == nil || !err.Retryable() {
 			return err == nil
