@@ -53,6 +53,9 @@ func (cs calls) delegationAsked(c conversation.DelegationAsked) {
 	if cs.state.Key.Session.Depth() > 0 {
 		cs.do(conversation.ReportQuestion{Asked: b})
 	}
+	if b.Approval == nil {
+		cs.questions().meetKept(t)
+	}
 }
 
 // awaited finds a running delegation, and its task. One that this session does

@@ -23,15 +23,21 @@ func (qs questions) ask(t *state.Task, b conversation.Asked) {
 	if qs.state.Key.Session.Depth() > 0 {
 		qs.do(conversation.ReportQuestion{Asked: b})
 	}
-	if b.Approval != nil {
-		return
+	if b.Approval == nil {
+		qs.meetKept(t)
 	}
-	for _, m := range t.Messages {
-		if m.Deferred {
-			qs.answerBy(t, m, b.Question, m.Text)
-			return
-		}
+}
+
+// meetKept lets a reply that was kept answer the newest question of its task: when one
+// is asked, also by a delegation, and when the task parks. An approval takes none.
+// Rule 8.5.
+func (qs questions) meetKept(t *state.Task) progress {
+	m, q := t.Kept(), t.NewestQuestion()
+	if m == nil || q == nil {
+		return settled
 	}
+	qs.answerBy(t, m, q.Asked.Question, m.Text)
+	return again
 }
 
 // answerBy makes a message that a task has, be it read or kept, the answer to an open

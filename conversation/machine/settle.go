@@ -96,8 +96,7 @@ func (d *decision) advance(t *state.Task) progress {
 	if t.Blocked() { // Rule 2.2.
 		d.showPending(t)
 		d.leaveUnread(t)
-		d.setStatus(t, conversation.TaskAwaiting, "", nil)
-		return again
+		return d.park(t)
 	}
 	if t.ToolOpen() { // Rule 2.3.
 		return d.showPending(t)
@@ -130,14 +129,21 @@ func (d *decision) advance(t *state.Task) progress {
 		}
 		d.obligations().try(t, func(m *state.Message) bool { return !t.MayAnswer(m) }) // it was called no answer
 		d.showPending(t)
-		d.setStatus(t, conversation.TaskAwaiting, "", nil)
-		return again
+		return d.park(t)
 	}
 	d.obligations().try(t, nothing)
 	if !limited && d.obligations().nudge(t) == nudged { // Rule 2.8.
 		return again
 	}
 	d.complete(t, limited) // Rule 2.9.
+	return again
+}
+
+// park makes a task wait for answers, unless a reply was kept for it that is one.
+func (d *decision) park(t *state.Task) progress {
+	if d.questions().meetKept(t) == settled {
+		d.setStatus(t, conversation.TaskAwaiting, "", nil)
+	}
 	return again
 }
 
@@ -157,8 +163,7 @@ func (d *decision) leaveUnread(t *state.Task) {
 func (d *decision) waitForDelegations(t *state.Task) progress {
 	shown := d.showPending(t)
 	if t.DelegationsAsk() {
-		d.setStatus(t, conversation.TaskAwaiting, "", nil)
-		return again
+		return d.park(t)
 	}
 	return shown
 }

@@ -137,6 +137,27 @@ func (st *State) Asking() *Task {
 	return newest
 }
 
+// NewestQuestion is the newest open question of the task, approvals aside; nil if there
+// is none.
+func (t *Task) NewestQuestion() *Question {
+	for i := len(t.Questions) - 1; i >= 0; i-- {
+		if q := t.Questions[i]; q.Asked.Approval == nil {
+			return q
+		}
+	}
+	return nil
+}
+
+// Kept is the oldest reply that was kept for a question of the task; nil if there is none.
+func (t *Task) Kept() *Message {
+	for _, m := range t.Messages {
+		if m.Deferred {
+			return m
+		}
+	}
+	return nil
+}
+
 // OpenQuestions are all that are open in the session, those of the first task first.
 func (st *State) OpenQuestions() []*Question {
 	var open []*Question
