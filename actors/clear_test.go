@@ -117,6 +117,7 @@ func TestClearDropsSummary(t *testing.T) {
 			t.Errorf("the model is shown %q", got)
 		}
 		h.step().Answer(actorstest.Text("7"))
+		synctest.Wait()
 		h.assertComplete(mainKey)
 	})
 }

@@ -2,13 +2,11 @@ package actors
 
 import (
 	"context"
-	"fmt"
 	"slices"
-	"strings"
-	"unicode"
 
 	"parley/actors/internal/mail"
 	"parley/actors/internal/modelcall"
+	triagecall "parley/actors/internal/triage"
 	"parley/conversation"
 )
 
@@ -27,9 +25,9 @@ type triageEnd struct {
 	answer *conversation.ModelAnswer
 }
 
-// triage asks an agent for the order of the waiting messages. Its answer names
-// them by number, and each one named is moved to its place; other words in it have
-// no effect.
+// triage asks an agent for the order of the waiting messages. The first line of its
+// answer that has numbers names them, and each one named is moved to its place; what
+// follows is its report, which the next step is shown.
 func (s *session) triage(f conversation.Triage) {
 	if s.triaging != nil {
 		s.triaging.next = &f
@@ -40,14 +38,9 @@ func (s *session) triage(f conversation.Triage) {
 	if !ok || len(f.Waiting) == 0 {
 		return
 	}
-	var list strings.Builder
-	list.WriteString("These messages wait. Answer with their numbers in the order in which they should be worked on, and nothing else.\n")
-	for i, m := range f.Waiting {
-		fmt.Fprintf(&list, "%d. %s\n", i+1, m.Excerpt)
-	}
 	request := conversation.Request{
 		Session: s.key.Session, Agent: f.Agent, System: e.rules.Agents[f.Agent].Prompt,
-		Entries: []conversation.Entry{{Role: conversation.RoleUser, Text: list.String()}},
+		Entries: []conversation.Entry{{Role: conversation.RoleUser, Text: triagecall.Ask(f.Waiting)}},
 	}
 	t := &triage{about: f}
 	t.cancel = modelcall.Once(e.models, "triage", e.cfg.ModelIdle, model, request, func(answer *conversation.ModelAnswer, _ error) {
@@ -66,9 +59,13 @@ func (s *session) triaged(m *triageEnd) {
 	s.triaging = nil
 	owner := s.machine.Summary().Owner
 	if m.answer != nil {
+		order, report := triagecall.Read(*m.answer, t.about.Waiting)
 		// The last one first, each to the front: so they end in order.
-		for _, i := range slices.Backward(ordinals(m.answer.Items, len(t.about.Waiting))) {
+		for _, i := range slices.Backward(order) {
 			s.tellSelf(conversation.Move{By: owner, Message: t.about.Waiting[i].Message})
+		}
+		if report != "" && triagecall.AllWait(t.about.Waiting, s.machine.View().Inbox) {
+			s.tellSelf(conversation.Triaged{Report: report})
 		}
 	}
 	if t.next != nil && s.draining == drainNot {
@@ -81,18 +78,4 @@ func (t *triage) stop() {
 	if t != nil {
 		t.cancel()
 	}
-}
-
-// ordinals reads the numbers 1…n of a text, each once, as indexes.
-func ordinals(items []conversation.Item, n int) []int {
-	var order []int
-	for _, item := range items {
-		for _, word := range strings.FieldsFunc(item.Text, func(r rune) bool { return !unicode.IsDigit(r) }) {
-			var i int
-			if _, err := fmt.Sscan(word, &i); err == nil && i >= 1 && i <= n && !slices.Contains(order, i-1) {
-				order = append(order, i-1)
-			}
-		}
-	}
-	return order
 }

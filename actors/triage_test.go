@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -138,6 +139,68 @@ func TestTriageOfModelThatIgnoresContext(t *testing.T) {
 		synctest.Wait()
 		if n := d.asked.Load(); n != 2 { // about those that came meanwhile
 			t.Errorf("asked %d times after the first was given up", n)
+		}
+	})
+}
+
+// D-29: what the triage agent reports is a note of the next step, in each attempt of it
+// and after a restart the same, with the messages that its numbers mean.
+func TestTriageReport(t *testing.T) {
+	withHarness(t, func(h *harness) { h.cfg.Rules.Policy.TriageAgent = researcher }, func(t *testing.T, h *harness) {
+		h.create(mainKey)
+		h.ok(h.tell(mainKey, say("a", "work")))
+		step := h.call()
+		for _, text := range []string{"Write to Max", "Which tone?", "And send it to Eve"} {
+			h.ok(h.tell(mainKey, say(text, text)))
+		}
+		for _, c := range h.model.Open() {
+			if c != step {
+				c.Answer(actorstest.Text("2, 1, 3\n\n1 needs the answer to 2.\n"))
+			}
+		}
+		synctest.Wait()
+		if h.count(mainKey, conversation.KindStepStarted) != 1 {
+			t.Error("the report has started a step")
+		}
+		want := `[triage of the waiting messages: 1 is "Write to Max", 2 is "Which tone?". 1 needs the answer to 2.]`
+		shown := func(attempt int) {
+			t.Helper()
+			c := h.call()
+			if got := texts(c.Request); !slices.Equal(got, []string{"work", want, "Which tone?", "Write to Max", "And send it to Eve"}) || c.Request.Attempt != attempt {
+				t.Errorf("attempt %d: the model is shown %q", c.Request.Attempt, got)
+			}
+		}
+		step.Answer(actorstest.Use("k", conversation.ToolRespond, `{"message":"I am at it"}`))
+		shown(1)
+		h.call().Fail(&conversation.ModelError{Failure: conversation.Failure{Code: conversation.Unavailable, Message: "away"}})
+		time.Sleep(time.Minute)
+		shown(2)
+		h.forget(mainKey) // as after a crash: the step is begun again
+		h.e.wake(mainKey)
+		time.Sleep(time.Minute)
+		shown(3)
+	})
+}
+
+// A report of a message that was taken back meanwhile is not shown: it would quote it.
+func TestTriageReportTooLate(t *testing.T) {
+	withHarness(t, func(h *harness) { h.cfg.Rules.Policy.TriageAgent = researcher }, func(t *testing.T, h *harness) {
+		h.create(mainKey)
+		h.ok(h.tell(mainKey, say("a", "work")))
+		step := h.call()
+		for _, text := range []string{"one", "two", "three"} {
+			h.ok(h.tell(mainKey, say(text, text)))
+		}
+		h.ok(h.tell(mainKey, conversation.Withdraw{By: ada, Message: h.view(mainKey).Inbox[0].Message}))
+		for _, c := range h.model.Open() {
+			if c != step {
+				c.Answer(actorstest.Text("2, 1, 3\n1 is private."))
+			}
+		}
+		synctest.Wait()
+		step.Answer(actorstest.Use("k", conversation.ToolRespond, `{"message":"I am at it"}`))
+		if got := texts(h.call().Request); !slices.Equal(got, []string{"work", "two", "three"}) {
+			t.Errorf("the model is shown %q", got)
 		}
 	})
 }

@@ -134,6 +134,10 @@ type MessageWithdrawn struct {
 type MessageMoved struct {
 	Message MessageID
 	Before  MessageID
+
+	// private
+
+	Report string // of the triage agent, for the next step: then the message stands where it stood
 }
 
 // MessageResolved says what became of a message. Exactly one for each accepted

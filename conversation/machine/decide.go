@@ -162,7 +162,7 @@ func (d *decision) decideInner(c conversation.Command) {
 	case conversation.ModelStopped:
 		d.ends().modelStopped(c)
 	case conversation.Triaged:
-		// Nothing hangs on it.
+		d.inbox().triaged(c)
 	case conversation.SlotGranted:
 		// Inputs brings the slot; settle uses it.
 	}

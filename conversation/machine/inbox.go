@@ -176,6 +176,16 @@ func (in inbox) triage() {
 
 const triageFrom = 3
 
+// triaged keeps what the triage agent says of the waiting messages, for the next step
+// to see. It is stored with a move of the first one that changes nothing.
+// Rule 9.16.
+func (in inbox) triaged(c conversation.Triaged) {
+	if waiting := in.state.View().Inbox; len(waiting) > 0 && !conversation.IsBlank(c.Report) {
+		t, m := in.state.Message(waiting[0].Message)
+		in.emit(t, conversation.MessageMoved{Message: m.ID, Report: conversation.Excerpt(c.Report, state.RememberedText)})
+	}
+}
+
 // editable finds a message that nothing has read. One that was read or resolved
 // is a conflict, one that never was is not found.
 // Rule 9.8.

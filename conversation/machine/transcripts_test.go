@@ -322,6 +322,8 @@ func (w *scene) run(out *strings.Builder, line string) {
 		w.decide(out, conversation.Update{Policy: overrides(w.t, opts["policy"])})
 	case "close":
 		w.decide(out, conversation.Close{Reason: arg(0)})
+	case "triaged":
+		w.decide(out, conversation.Triaged{Report: arg(0)})
 	case "clear":
 		w.decide(out, conversation.Clear{By: by})
 	case "part":

@@ -186,7 +186,9 @@ func (m *orderModel) apply(e conversation.Event) {
 	case conversation.MessageAccepted:
 		m.accepted(t, e.Task, b)
 	case conversation.MessageMoved:
-		m.moved(b)
+		if b.Report == "" {
+			m.moved(b)
+		}
 	case conversation.MessageResolved:
 		m.gone(b.Message)
 	case conversation.PartialResponse:

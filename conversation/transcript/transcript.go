@@ -81,8 +81,9 @@ const (
 
 // noted is an entry to come, and the event that made it.
 type noted struct {
-	seq   conversation.Seq
-	entry conversation.Entry
+	seq    conversation.Seq
+	entry  conversation.Entry
+	report bool // of the triage agent
 }
 
 type openEntry struct {
@@ -185,6 +186,11 @@ func (t *Transcript) take(e conversation.Event) {
 		if m, waits := t.messages[b.Message]; waits {
 			t.messages[b.Message] = accepted{b.Text, m.seq}
 		}
+		t.dropReport()
+	case conversation.MessageWithdrawn:
+		t.dropReport()
+	case conversation.MessageMoved:
+		t.report(b.Report)
 	case conversation.MessageResolved:
 		delete(t.messages, b.Message)
 		t.open[e.Task] = slices.DeleteFunc(t.open[e.Task], func(o openEntry) bool { return o.id == b.Message })
@@ -286,7 +292,7 @@ func (t *Transcript) outsidePart(task conversation.TaskID, p conversation.Part) 
 // What no task waits for is bounded, in number and as the window is: there may be
 // no next step.
 func (t *Transcript) tell(task conversation.TaskID, e conversation.Entry) {
-	news := append(t.news[task], noted{t.head, e})
+	news := append(t.news[task], noted{seq: t.head, entry: e})
 	if task == "" {
 		news = t.inWindow(news)
 	}

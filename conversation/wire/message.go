@@ -98,6 +98,7 @@ func (r *reader) messageWithdrawn(earlier conversation.EventBody) conversation.E
 func (w *writer) messageMoved(b conversation.MessageMoved) {
 	w.text(1, string(b.Message))
 	w.text(2, string(b.Before))
+	w.text(3, b.Report)
 }
 
 func (r *reader) messageMoved(earlier conversation.EventBody) conversation.EventBody {
@@ -108,6 +109,8 @@ func (r *reader) messageMoved(earlier conversation.EventBody) conversation.Event
 			text(r, &b.Message)
 		case 2:
 			text(r, &b.Before)
+		case 3:
+			text(r, &b.Report)
 		}
 	}
 	return b

@@ -185,6 +185,7 @@ func (*oracle) messageMoved(p *pb.MessageMoved) conversation.MessageMoved {
 	return conversation.MessageMoved{
 		Message: conversation.MessageID(p.Message),
 		Before:  conversation.MessageID(p.Before),
+		Report:  p.Report,
 	}
 }
 

@@ -69,7 +69,7 @@ func samples() []conversation.EventBody {
 		},
 		conversation.MessageEdited{Message: "m2-abc", Text: "rather Bern"},
 		conversation.MessageWithdrawn{Message: "m1-abc", NewTrigger: "m2-abc"},
-		conversation.MessageMoved{Message: "m3-abc", Before: "m2-abc"},
+		conversation.MessageMoved{Message: "m3-abc", Before: "m2-abc", Report: "2 asks for the same as 1"},
 		conversation.MessageResolved{
 			Message:  "m1-abc",
 			How:      conversation.ResolvedUnanswered,

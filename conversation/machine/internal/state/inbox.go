@@ -108,7 +108,7 @@ func (t *Task) FirstUnread() int {
 
 func (st *State) applyMoved(b conversation.MessageMoved) {
 	t, m := st.Message(b.Message)
-	if m == nil {
+	if m == nil || b.Report != "" {
 		return
 	}
 	bt, before := st.Message(b.Before)

@@ -1438,6 +1438,7 @@ type MessageMoved struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Message       string                 `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
 	Before        string                 `protobuf:"bytes,2,opt,name=before,proto3" json:"before,omitempty"`
+	Report        string                 `protobuf:"bytes,3,opt,name=report,proto3" json:"report,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1482,6 +1483,13 @@ func (x *MessageMoved) GetMessage() string {
 func (x *MessageMoved) GetBefore() string {
 	if x != nil {
 		return x.Before
+	}
+	return ""
+}
+
+func (x *MessageMoved) GetReport() string {
+	if x != nil {
+		return x.Report
 	}
 	return ""
 }
@@ -3028,10 +3036,11 @@ const file_conversation_wire_events_proto_rawDesc = "" +
 	"\x04text\x18\x02 \x01(\tR\x04text\"@\n" +
 	"\x10MessageWithdrawn\x12\x18\n" +
 	"\amessage\x18\x01 \x01(\tR\amessage\x12\x12\n" +
-	"\x04heir\x18\x02 \x01(\tR\x04heir\"@\n" +
+	"\x04heir\x18\x02 \x01(\tR\x04heir\"X\n" +
 	"\fMessageMoved\x12\x18\n" +
 	"\amessage\x18\x01 \x01(\tR\amessage\x12\x16\n" +
-	"\x06before\x18\x02 \x01(\tR\x06before\"\x97\x01\n" +
+	"\x06before\x18\x02 \x01(\tR\x06before\x12\x16\n" +
+	"\x06report\x18\x03 \x01(\tR\x06report\"\x97\x01\n" +
 	"\x0fMessageResolved\x12\x18\n" +
 	"\amessage\x18\x01 \x01(\tR\amessage\x12\x10\n" +
 	"\x03how\x18\x02 \x01(\rR\x03how\x12\x17\n" +
