@@ -47,6 +47,7 @@ type logJudge struct {
 	policy    policy.Policy // in force at this event
 	own       conversation.Overrides
 	agent     conversation.AgentName
+	closed    bool
 	messages  map[conversation.MessageID]*messageLog
 	questions map[conversation.QuestionID]*questionLog
 	calls     map[conversation.CallID]conversation.TaskID // open
@@ -62,6 +63,7 @@ type messageLog struct {
 	read     bool
 	how      conversation.Resolution
 	nudges   int
+	readBy   conversation.TaskID
 
 	clarified bool // the model was asked whether it answers a question
 }
@@ -151,6 +153,8 @@ func (j *logJudge) event(e conversation.Event) {
 		j.policies()
 	case conversation.SessionUpdated:
 		j.updated(b)
+	case conversation.SessionClosed:
+		j.closed = true
 	case conversation.MessageAccepted:
 		j.accepted(e, b)
 	case conversation.MessageWithdrawn:
@@ -216,6 +220,9 @@ func (j *logJudge) policies() {
 
 func (j *logJudge) accepted(e conversation.Event, b conversation.MessageAccepted) {
 	j.messages[b.Message] = &messageLog{accepted: b}
+	if j.closed && j.n.id.Depth() == 0 && b.Disposition != conversation.Answered {
+		j.failf(e, "the session is closed")
+	}
 	if b.Disposition == conversation.Answered {
 		return
 	}
@@ -373,7 +380,7 @@ func (j *logJudge) stepOpens(e conversation.Event, t *taskLog, b conversation.St
 		if m.read || m.how != 0 {
 			j.failf(e, "%s is read again, or after its end", id)
 		}
-		m.read = true
+		m.read, m.readBy = true, e.Task
 		j.waiting--
 	}
 }
@@ -455,7 +462,7 @@ func (j *logJudge) answeredQuestion(e conversation.Event, b conversation.Questio
 	q := j.closeQuestion(e, b.Question)
 	t, from := j.tasks[q.task], j.messages[b.Message]
 	t.news = true
-	t.answered = t.answered || from != nil && !from.read && q.Delegation == ""
+	t.answered = t.answered || from != nil && from.readBy != q.task && q.Delegation == "" // another task's is from outside, too
 	switch m := j.messages[b.Message]; {
 	case b.Message == "":
 		if q.Default == nil || b.Text != *q.Default {
