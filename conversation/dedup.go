@@ -29,12 +29,64 @@ func DuplicateOf(c Command, owner Event) *Duplicate {
 	case TaskCancelling:
 		stored = b.DedupText()
 	}
-	text := fingerprint(c)
+	text := fingerprint(AsStored(c))
 	if _, say := c.(Say); !say { // replies are stored without outer white space
 		stored, text = strings.TrimSpace(stored), strings.TrimSpace(text)
 	}
 	d.SameText = stored == text
 	return d
+}
+
+// AsStored is a client's command with its texts as they are stored: what is not UTF-8
+// is replaced. A session that was loaded knows no other bytes, so it must not have
+// any while it lives.
+func AsStored(c Command) Command {
+	valid := func(texts ...*string) {
+		for _, text := range texts {
+			*text = strings.ToValidUTF8(*text, "\uFFFD")
+		}
+	}
+	switch c := c.(type) {
+	case Create:
+		valid(&c.Title)
+		return c
+	case Update:
+		if c.Title != nil {
+			title := *c.Title
+			valid(&title)
+			c.Title = &title
+		}
+		return c
+	case Say:
+		valid(&c.Text, (*string)(&c.InReplyTo))
+		return c
+	case Answer:
+		valid(&c.Text)
+		return c
+	case Reply:
+		valid(&c.Text)
+		return c
+	case Edit:
+		valid(&c.Text)
+		return c
+	case AddPart:
+		valid(&c.Text, &c.Source)
+		return c
+	case Cancel:
+		valid(&c.Reason)
+		return c
+	case Close:
+		valid(&c.Reason)
+		return c
+	case RuntimeSays:
+		valid(&c.Error)
+		return c
+	case Tell:
+		valid(&c.Objective)
+		return c
+	default:
+		return c
+	}
 }
 
 // fingerprint is the text by which a second delivery of a command is known.

@@ -86,7 +86,10 @@ func Sanitize(c conversation.Command) conversation.Command {
 	case conversation.DelegationDone:
 		c.Summary = valid(c.Summary)
 		return c
-	default:
+	case conversation.ModelFailed:
+		c.Failure.Message = valid(c.Failure.Message)
 		return c
+	default:
+		return conversation.AsStored(c)
 	}
 }
