@@ -2,6 +2,7 @@ package actors
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -129,6 +130,72 @@ func TestAdmissionRejects(t *testing.T) {
 	})
 }
 
+// the agent's own limit is reached, and the node has room: "AI is busy", not
+// queued and nothing stored, also when all ask at the same moment. Agents of one
+// program share its places; another agent has its own. A-17: a chat that is busy
+// itself says so first, and its message is not recorded.
+func TestAgentsOwnLimit(t *testing.T) {
+	const agents, most = 6, 2
+	withHarness(t, func(h *harness) {
+		h.cfg.OnFull = OnFullReject
+		for _, name := range []conversation.AgentName{"claude", "codex"} {
+			h.cfg.Rules.Agents[name] = policy.Profile{Name: name, Program: "claude", MaxRunning: most}
+		}
+		h.cfg.Rules.Policy.Mode = conversation.ModeReject
+	}, func(t *testing.T, h *harness) {
+		name := func(i int) conversation.AgentName { return []conversation.AgentName{"claude", "codex"}[i%2] }
+		for i := range agents {
+			h.createAs(session2(i), conversation.Create{Owner: ada, Agent: name(i)})
+		}
+		h.create(session2(agents))
+		var answers []*answer
+		for i := range agents {
+			answers = append(answers, h.tell(session2(i), say("a", "hello")))
+		}
+		synctest.Wait()
+		var running []int
+		for i, a := range answers {
+			if _, _, err := a.get(); err == nil {
+				running = append(running, i)
+				continue
+			}
+			if err := h.refused(a, conversation.Overloaded); err.Message != "AI is busy, please try again in a moment" {
+				t.Errorf("refused with %q", err.Message)
+			}
+			if n := h.count(session2(i), conversation.KindMessageAccepted); n != 0 {
+				t.Errorf("%d messages were recorded", n)
+			}
+		}
+		if len(running) != most || len(h.model.Open()) != most {
+			t.Fatalf("%d chats and %d calls run, not %d", len(running), len(h.model.Open()), most)
+		}
+		// The chat is busy and so is the program: the chat is what the sender can wait for.
+		before := len(h.store.Commits())
+		if err := h.refused(h.tell(session2(running[0]), say("b", "more")), conversation.SessionBusy); err.Message != "Please wait, I'm still thinking…" {
+			t.Errorf("a busy chat said %q", err.Message)
+		}
+		if n := len(h.store.Commits()); n != before {
+			t.Error("a refused message was recorded")
+		}
+		h.ok(h.tell(session2(agents), say("a", "another agent")))
+		h.model.Open()[0].Answer(actorstest.Text("hi"))
+		synctest.Wait()
+		for i := range agents {
+			if !slices.Contains(running, i) {
+				h.ok(h.tell(session2(i), say("a", "hello"))) // there is room again
+				break
+			}
+		}
+		for len(h.model.Open()) > 0 {
+			h.model.Open()[0].Answer(actorstest.Text("hi"))
+			synctest.Wait()
+		}
+		if used, waiting := h.e.slots.Used(); used != 0 || waiting != 0 {
+			t.Errorf("at rest %d slots are taken, and %d wait", used, waiting)
+		}
+	})
+}
+
 // N-02: what was queued when the process ended runs again by itself, and never
 // more of it than there are slots.
 func TestDue(t *testing.T) {
@@ -197,6 +264,6 @@ func TestNoSlotForNothing(t *testing.T) {
 		if !s.reserve(say("a", "hello")) || h.slots() != 1 {
 			t.Error("a message takes none")
 		}
-		h.e.slots.Release()
+		h.e.slots.Release(nil)
 	})
 }

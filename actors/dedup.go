@@ -56,9 +56,9 @@ func (s *session) duplicateChecked(m *duplicateResult) {
 	s.processQueue()
 }
 
-// noRoom is true for a message that admission.on_full=reject refuses: it would
-// need a slot to start, and every slot is taken.
+// noRoom is true for a message that admission.on_full=reject refuses: it would need
+// a slot to start, and none is free. One that is free is kept for it.
 func (s *session) noRoom(c conversation.Command) bool {
 	say, ok := c.(conversation.Say)
-	return ok && s.e.cfg.OnFull == OnFullReject && !s.slot.Held() && !s.e.slots.Free() && s.machine.WouldStart(say)
+	return ok && s.e.cfg.OnFull == OnFullReject && !s.slot.Held() && !stopping(s) && s.machine.WouldStart(say) && !s.reserve(c)
 }

@@ -55,9 +55,10 @@ type Engine struct {
 	sessions   *sessionlog.Log      // what is stored of them
 	unreadable *unreadable.Sessions // those that cannot be read
 	slots      *admission.Slots
-	claims     *claims.Desk       // what outside runtimes may claim
-	repeater   *delivery.Repeater // of what is told to sessions until they take it
-	calls      *calls.Env         // what tool calls and delegations need of the engine
+	claims     *claims.Desk                                 // what outside runtimes may claim
+	repeater   *delivery.Repeater                           // of what is told to sessions until they take it
+	calls      *calls.Env                                   // what tool calls and delegations need of the engine
+	pools      map[conversation.AgentName]*admission.Places // of agents that have a limit of their own; nil: nothing is refused for it
 	models     *modelcall.Env
 	observe    *observe.Env
 
@@ -165,7 +166,7 @@ func New(cfg Config, d Deps) (*Engine, error) {
 		Store: d.Store, Rules: e.rules, Metrics: d.Metrics, Log: d.Logger, Full: e.refusedByStore, Pace: pace.Wait, ResolveTimeout: cfg.SettleTimeout,
 	}
 	e.unreadable = unreadable.New(d.Logger, d.Metrics.Unreadable)
-	e.slots = admission.New(cfg.MaxConcurrent, d.Metrics)
+	e.slots, e.pools = admission.New(cfg.MaxConcurrent, d.Metrics), admission.PlacesOf(cfg.Rules.Agents, cfg.OnFull == OnFullReject)
 	e.claims = claims.New(claims.Options{
 		List: d.Store.Claimable, Metrics: d.Metrics,
 		HandOut: func(key conversation.SessionKey, c conversation.HandOut, done func(conversation.Receipt, error)) {

@@ -366,14 +366,20 @@ func (s *session) reserve(c conversation.Command) bool {
 	if !s.root() {
 		return true
 	}
+	if s.e.pools != nil {
+		s.slot.In(s.e.pools[s.machine.Summary().Agent])
+	}
 	if _, granted := c.(conversation.SlotGranted); granted {
 		return s.slot.Held()
 	}
-	if s.draining != drainNot || s.e.phase.Load() != phaseRunning {
+	if stopping(s) {
 		return false
 	}
 	return s.slot.Reserve(s.e.slots, c.Class().MayStart)
 }
+
+// stopping is true while the node goes away: nothing starts any more.
+func stopping(s *session) bool { return s.draining != drainNot || s.e.phase.Load() != phaseRunning }
 
 // slotGranted takes a slot that was waited for. A node that stops starts nothing
 // more: the slots that its sessions give back must not make others RUNNING, for

@@ -53,7 +53,7 @@ var arrows = map[string][]string{
 		"actors/internal/modelcall", "actors/internal/observe", "actors/internal/registry", "actors/internal/retention",
 		"actors/internal/sessionlog", "actors/internal/triage", "actors/internal/unreadable", "actors/internal/workers",
 	},
-	"actors/internal/admission":  {"conversation", "metrics"},
+	"actors/internal/admission":  {"conversation", "conversation/policy", "metrics"},
 	"actors/internal/claims":     {"conversation", "metrics"},
 	"actors/internal/calls":      {"conversation", "actors/internal/delivery", "actors/internal/mail"},
 	"actors/internal/delivery":   {"conversation", "actors/internal/mail"},

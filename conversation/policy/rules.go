@@ -21,6 +21,8 @@ type Profile struct {
 	Delegable   bool      // may be delegated to
 	EngineTools bool      // false: the backend cannot call tools (command-line agents); coverage is "seen"
 	Coverage    *Coverage // nil = the session's policy
+	Program     string    // that answers; agents of one program share its processes. "" = none
+	MaxRunning  int       // root tasks of the program that admission.on_full=reject lets run at once; 0 = no limit
 }
 
 // Rules are given to a machine once: the configuration that its decisions

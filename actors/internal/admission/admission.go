@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/policy"
 	"parley/metrics"
 )
 
@@ -21,9 +22,46 @@ type Slots struct {
 	turns   []conversation.TenantID // tenants with a request in the queue, next first
 }
 
+// Places bounds the tasks of agents that share something scarcer than the node's slots,
+// as the processes of one program. A free place in it is needed only where a slot is
+// tried for: a task that was accepted once waits for the node alone. Its state is
+// guarded by Slots.mu. nil is no bound.
+type Places struct{ limit, used int }
+
+// NewPlaces makes so many places.
+func NewPlaces(limit int) *Places { return &Places{limit: limit} }
+
+// PlacesOf are the places of the agents that have a limit of their own, by
+// agent; agents of one program share them. A node that does not refuse has none.
+func PlacesOf(agents map[conversation.AgentName]policy.Profile, refuses bool) map[conversation.AgentName]*Places {
+	if !refuses {
+		return nil
+	}
+	all, programs := map[conversation.AgentName]*Places{}, map[string]*Places{}
+	for name, agent := range agents {
+		if agent.MaxRunning <= 0 {
+			continue
+		}
+		if programs[agent.Program] == nil {
+			programs[agent.Program] = NewPlaces(agent.MaxRunning)
+		}
+		all[name] = programs[agent.Program]
+	}
+	return all
+}
+
+func (p *Places) full() bool { return p != nil && p.used >= p.limit }
+
+func (p *Places) count(n int) {
+	if p != nil {
+		p.used += n
+	}
+}
+
 // Request is a place in the queue for a slot. Its state is guarded by Slots.mu.
 type Request struct {
 	tenant conversation.TenantID
+	pool   *Places
 	grant  func(*Request)
 	since  time.Time
 	state  requestState
@@ -49,23 +87,25 @@ func (s *Slots) Used() (used, waiting int) {
 	return s.used, s.waiting
 }
 
-// TryAcquire takes a slot if one is free and no request waits for it.
-func (s *Slots) TryAcquire() bool {
+// TryAcquire takes a slot if one is free, also in the pool, and no request waits for it.
+func (s *Slots) TryAcquire(pool *Places) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.used >= s.limit || s.waiting > 0 {
+	if s.used >= s.limit || s.waiting > 0 || pool.full() {
 		return false
 	}
 	s.used++
+	pool.count(1)
 	s.metrics.Slots.Set(float64(s.used))
 	return true
 }
 
 // ForceAcquire takes a slot whether one is free or not: for a task that is RUNNING already.
-func (s *Slots) ForceAcquire() {
+func (s *Slots) ForceAcquire(pool *Places) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.used++
+	pool.count(1)
 	s.metrics.Slots.Set(float64(s.used))
 }
 
@@ -76,26 +116,20 @@ func (s *Slots) QueueEmpty() bool {
 	return s.waiting == 0
 }
 
-// Free is true when TryAcquire would succeed.
-func (s *Slots) Free() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.used < s.limit && s.waiting == 0
-}
-
 // Release gives a slot back.
-func (s *Slots) Release() {
+func (s *Slots) Release(pool *Places) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.used--
+	pool.count(-1)
 	s.serve()
 }
 
 // enqueue queues for a slot. grant is called once a slot is counted for the
 // request, which may be before enqueue returns; it runs while a lock is held and
 // must not block.
-func (s *Slots) enqueue(tenant conversation.TenantID, grant func(*Request)) *Request {
-	r := &Request{tenant: tenant, grant: grant, since: time.Now()}
+func (s *Slots) enqueue(tenant conversation.TenantID, pool *Places, grant func(*Request)) *Request {
+	r := &Request{tenant: tenant, pool: pool, grant: grant, since: time.Now()}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.queues[r.tenant]) == 0 {
@@ -143,6 +177,7 @@ func (s *Slots) withdraw(r *Request) {
 		}
 	case requestGranted:
 		s.used--
+		r.pool.count(-1)
 	}
 	r.state = requestDone
 	s.serve()
@@ -164,6 +199,7 @@ func (s *Slots) serve() {
 		}
 		s.waiting--
 		s.used++
+		r.pool.count(1)
 		r.state = requestGranted
 		s.metrics.AdmissionWait.Observe(time.Since(r.since).Seconds())
 		r.grant(r)

@@ -14,13 +14,13 @@ func TestSlots(t *testing.T) {
 	var granted []*Request
 	a := New(2, metrics.NewActors(prometheus.NewRegistry()))
 	for i, want := range []bool{true, true, false} {
-		if a.TryAcquire() != want {
+		if a.TryAcquire(nil) != want {
 			t.Fatalf("slot %d of 2", i+1)
 		}
 	}
 	names := map[*Request]string{}
 	ask := func(tenant conversation.TenantID, name string) *Request {
-		r := a.enqueue(tenant, func(r *Request) { granted = append(granted, r) })
+		r := a.enqueue(tenant, nil, func(r *Request) { granted = append(granted, r) })
 		names[r] = name
 		return r
 	}
@@ -31,13 +31,13 @@ func TestSlots(t *testing.T) {
 	ask("beta", "b1")
 	ask("beta", "b2")
 	a.withdraw(gone)
-	if a.QueueEmpty() || a.Free() || a.TryAcquire() {
+	if a.QueueEmpty() || a.TryAcquire(nil) {
 		t.Error("a request waits, and a newer one may pass")
 	}
 	var order []string
 	for len(granted) < 5 {
 		n := len(granted)
-		a.Release()
+		a.Release(nil)
 		if len(granted) != n+1 {
 			t.Fatalf("a free slot went to %d", len(granted)-n)
 		}
@@ -49,19 +49,20 @@ func TestSlots(t *testing.T) {
 	if want := []string{"a1", "b1", "a2", "b2", "a4"}; !slices.Equal(order, want) {
 		t.Errorf("order %v, not %v", order, want)
 	}
-	a.ForceAcquire()
+	a.ForceAcquire(nil)
 	if a.used != 3 {
 		t.Errorf("%d in use", a.used)
 	}
-	a.Release()
-	a.Release()
-	if !a.Free() {
+	a.Release(nil)
+	a.Release(nil)
+	if !a.TryAcquire(nil) {
 		t.Error("nothing is free")
 	}
+	a.Release(nil)
 	// A grant that is withdrawn goes to the next.
-	a.ForceAcquire()
+	a.ForceAcquire(nil)
 	first, second := ask("acme", "x"), ask("acme", "y")
-	a.Release()
+	a.Release(nil)
 	if first.state != requestGranted {
 		t.Fatal("not granted")
 	}
@@ -70,8 +71,8 @@ func TestSlots(t *testing.T) {
 		t.Error("a withdrawn grant is lost")
 	}
 	a.withdraw(second)
-	a.Release()
-	a.Release()
+	a.Release(nil)
+	a.Release(nil)
 	if a.used != 0 || a.waiting != 0 || len(a.queues) != 0 || len(a.turns) != 0 {
 		t.Errorf("left over: %d, %d, %v, %v", a.used, a.waiting, a.queues, a.turns)
 	}
@@ -141,4 +142,40 @@ func TestSlot(t *testing.T) {
 		t.Error("a grant is used although it must not be")
 	}
 	used("a grant was refused", 0)
+}
+
+// a pool bounds what is tried for, and counts what runs in any case: a granted
+// request, a task that was RUNNING before. Places of one pool are not those of another.
+func TestPool(t *testing.T) {
+	node, pool, other := New(10, metrics.NewActors(prometheus.NewRegistry())), NewPlaces(1), NewPlaces(1)
+	in := func(p *Places) *Slot { s := &Slot{}; s.In(p); return s }
+	a, b, c, d := in(pool), in(pool), in(other), in(nil)
+	if !a.Reserve(node, true) || !a.Reserve(node, true) {
+		t.Fatal("the first place is not free, or not kept")
+	}
+	a.Update(node, true, 1)
+	if b.Reserve(node, true) || !c.Reserve(node, true) || !d.Reserve(node, true) {
+		t.Error("the second of two has found a place, or another pool has none")
+	}
+	c.Update(node, false, 1)
+	d.Update(node, false, 1)
+	if n, _ := node.Used(); n != 1 || other.used != 0 {
+		t.Errorf("%d slots are taken, %d of the other pool", n, other.used)
+	}
+	var granted *Request
+	b.Request(node, "acme", func(r *Request) { granted = r })
+	if granted == nil || pool.used != 2 || !b.Granted(node, granted, true, 1) {
+		t.Errorf("what was accepted does not run: %d in the pool", pool.used)
+	}
+	recovered := in(pool)
+	recovered.Update(node, true, 1)
+	for _, s := range []*Slot{a, b, recovered} {
+		s.Return(node)
+	}
+	if n, _ := node.Used(); n != 0 || pool.used != 0 {
+		t.Errorf("at the end %d slots are taken, %d of the pool", n, pool.used)
+	}
+	if a.In(pool); !a.Reserve(node, true) || b.Reserve(node, false) {
+		t.Error("no place is free")
+	}
 }

@@ -10,6 +10,14 @@ type Slot struct {
 	reserved bool             // one is counted for the command that is being decided
 	freeAt   conversation.Seq // not 0: the slot goes back when this event is durable
 	request  *Request         // nil = the session waits for no slot
+	pool     *Places          // of the session's agent; nil = none
+}
+
+// In says which pool the session's tasks are counted in; once, before any is.
+func (s *Slot) In(pool *Places) {
+	if s.pool == nil && !s.held && !s.reserved && s.request == nil {
+		s.pool = pool
+	}
 }
 
 // Held is true while a slot is counted for the session.
@@ -20,12 +28,13 @@ func (s *Slot) Waiting() bool { return s.request != nil }
 
 // Reserve tries to have a slot ready for a command that may start a task; true
 // when there is one. A slot that the session holds is kept for its next task only
-// when no other session waits. Update must follow when the command is decided.
+// when no other session waits. Update must follow when the command is decided; until
+// then the answer is the same.
 func (s *Slot) Reserve(node *Slots, mayStart bool) bool {
 	if s.held {
 		return node.QueueEmpty()
 	}
-	s.reserved = mayStart && node.TryAcquire()
+	s.reserved = s.reserved || mayStart && node.TryAcquire(s.pool)
 	return s.reserved
 }
 
@@ -38,13 +47,13 @@ func (s *Slot) Update(node *Slots, running bool, head conversation.Seq) {
 	switch {
 	case running && !s.held:
 		if !reserved {
-			node.ForceAcquire() // the task was RUNNING before this process knew of it
+			node.ForceAcquire(s.pool) // the task was RUNNING before this process knew of it
 		}
 		s.held, s.freeAt = true, 0
 	case running:
 		s.freeAt = 0
 	case reserved:
-		node.Release()
+		node.Release(s.pool)
 	case s.held && s.freeAt == 0:
 		s.freeAt = head
 	}
@@ -55,7 +64,7 @@ func (s *Slot) Update(node *Slots, running bool, head conversation.Seq) {
 func (s *Slot) Durable(node *Slots, running bool, durable conversation.Seq) {
 	if s.held && !running && durable >= s.freeAt {
 		s.held, s.freeAt = false, 0
-		node.Release()
+		node.Release(s.pool)
 	}
 }
 
@@ -63,7 +72,7 @@ func (s *Slot) Durable(node *Slots, running bool, durable conversation.Seq) {
 // already. grant must not block; it is to bring the request back to Granted.
 func (s *Slot) Request(node *Slots, tenant conversation.TenantID, grant func(*Request)) {
 	if s.request == nil && !s.held {
-		s.request = node.enqueue(tenant, grant)
+		s.request = node.enqueue(tenant, s.pool, grant)
 	}
 }
 
@@ -76,7 +85,7 @@ func (s *Slot) Granted(node *Slots, r *Request, use bool, head conversation.Seq)
 	}
 	s.request = nil
 	if s.held || !use {
-		node.Release()
+		node.Release(s.pool)
 		return false
 	}
 	s.held, s.freeAt = true, head
@@ -95,7 +104,7 @@ func (s *Slot) Withdraw(node *Slots) {
 func (s *Slot) Return(node *Slots) {
 	s.Withdraw(node)
 	if s.held || s.reserved {
-		node.Release()
+		node.Release(s.pool)
 	}
 	*s = Slot{}
 }

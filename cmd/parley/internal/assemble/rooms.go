@@ -44,6 +44,7 @@ func Rules(c *config.Config, tools []conversation.Tool, def string) policy.Rules
 		p := a.Profile()
 		if b := c.Block(cmp.Or(a.Model, def)); b != nil && b.Provider == config.ProviderCommand {
 			p.EngineTools = false // a command-line agent cannot call them
+			p.Program, p.MaxRunning = cmp.Or(a.Model, def), b.Bounds.MaxConcurrent
 		}
 		r.Agents[p.Name] = p
 	}
