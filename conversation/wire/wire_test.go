@@ -314,6 +314,8 @@ func number(n protowire.Number, value uint64) []byte {
 	return protowire.AppendVarint(protowire.AppendTag(nil, n, protowire.VarintType), value)
 }
 
+// M-31: what a newer writer says that this program does not know is refused as too
+// new, never guessed; what is no record at all is corrupt.
 func TestDecodeRefuses(t *testing.T) {
 	tooNew, corrupt := conversation.ErrTooNew, ErrCorrupt
 	good := AppendRecord(nil, sampleRecord())
