@@ -13,7 +13,7 @@ import (
 type Measure struct {
 	Server   string        `help:"The server's program (default: it is built)." placeholder:"PATH"`
 	Duration time.Duration `help:"Of each timed measurement." default:"5s"`
-	Only     string        `help:"Measure one only." enum:"all,turns,fan,resume,memory,activation,recovery" default:"all"`
+	Only     string        `help:"Measure one only." enum:"all,turns,fan,resume,memory,activation,thread,recovery" default:"all"`
 	Quick    bool          `help:"A smoke test: everything in small, within seconds. Its numbers mean nothing."`
 }
 
@@ -27,6 +27,8 @@ type sizes struct {
 	memorySamples []heapSample
 	activations   int // sessions
 	history       int // events of each of them
+	thread        int // events of the long session
+	openings      int // how often it is opened
 	recovered     int // messages that are acknowledged before the kill
 	evictionWait  time.Duration
 }
@@ -38,7 +40,7 @@ type heapSample struct{ tasks, sessions int }
 func fullSizes(timed time.Duration) sizes {
 	return sizes{
 		timed: timed, turnClients: []int{1, 50, 200}, followers: 1000, resuming: 1000, missed: 200,
-		memorySamples: []heapSample{{0, 5000}, {10, 1000}, {100, 500}}, activations: 100, history: 1000, recovered: 10_000,
+		memorySamples: []heapSample{{0, 5000}, {10, 1000}, {100, 500}}, activations: 100, history: 1000, thread: 100_000, openings: 300, recovered: 10_000,
 		evictionWait: 2 * time.Second,
 	}
 }
@@ -46,7 +48,7 @@ func fullSizes(timed time.Duration) sizes {
 func smokeSizes() sizes {
 	return sizes{
 		timed: 100 * time.Millisecond, turnClients: []int{1, 5}, followers: 10, resuming: 10, missed: 20,
-		memorySamples: []heapSample{{0, 50}, {2, 10}}, activations: 5, history: 20, recovered: 20,
+		memorySamples: []heapSample{{0, 50}, {2, 10}}, activations: 5, history: 20, thread: 300, openings: 5, recovered: 20,
 		evictionWait: 200 * time.Millisecond,
 	}
 }
@@ -75,7 +77,7 @@ func (m *Measure) run(ctx context.Context, out io.Writer) error {
 		name string
 		run  func(context.Context) error
 	}{
-		{"turns", t.turns}, {"fan", t.fan}, {"resume", t.resume}, {"memory", t.memory}, {"activation", t.activation},
+		{"turns", t.turns}, {"fan", t.fan}, {"resume", t.resume}, {"memory", t.memory}, {"activation", t.activation}, {"thread", t.thread},
 		{"recovery", t.recovery},
 	} {
 		if m.Only != "all" && m.Only != part.name {

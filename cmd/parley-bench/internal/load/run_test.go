@@ -31,12 +31,18 @@ func TestSmoke(t *testing.T) {
 	if !strings.HasPrefix(text, "A smoke test: these numbers mean nothing.\n") {
 		t.Errorf("it does not say first that it is a smoke test:\n%s", text)
 	}
-	for title, rows := range map[string]int{"Turns": 2, "Fan-out": 3, "Resume": 3, "Memory": 2, "Activation": 2, "Recovery": 2} {
+	for title, rows := range map[string]int{"Turns": 2, "Fan-out": 3, "Resume": 3, "Memory": 2, "Activation": 2, "Long thread": 2, "Recovery": 2} {
 		_, table, found := strings.Cut(text, "\n### "+title+": ")
 		table, _, _ = strings.Cut(table, "\n### ")
 		// Rows begin behind the line of dashes.
 		if got := strings.Count(table, "\n|") - 2; !found || got != rows {
 			t.Errorf("%s has %d rows, want %d:\n%s", title, got, rows, text)
+		}
+	}
+	// M-34: the figures of a long session, p50 and p99 of each.
+	for _, row := range []string{"its last 50 events, on an open socket", "all that the page asks for before its first paint"} {
+		if found := regexp.MustCompile(`(?m)^\| ` + row + ` \| [0-9.]+(µs|ms|s) \| [0-9.]+(µs|ms|s) \|$`).FindString(text); found == "" {
+			t.Errorf("no figures of %s:\n%s", row, text)
 		}
 	}
 	if empty := regexp.MustCompile(`(NaN|[+-]Inf|\| 0s)`).FindString(text); empty != "" {

@@ -148,6 +148,23 @@ func (t *tables) activation(ctx context.Context) error {
 	return nil
 }
 
+func (t *tables) thread(ctx context.Context) error {
+	t.printf("\n### Long thread: a session of %d events is opened, %d times\n\n", t.sizes.thread, t.openings)
+	t.printf("| | p50 | p99 |\n|---|---:|---:|\n")
+	s, err := StartServer(t.path, t.data("thread"))
+	if err != nil {
+		return err
+	}
+	defer s.Kill()
+	tail, paint, err := thread(ctx, s, t.sizes.thread, t.openings)
+	if err != nil {
+		return err
+	}
+	t.printf("| its last 50 events, on an open socket | %s | %s |\n", short(tail.percentile(0.5)), short(tail.percentile(0.99)))
+	t.printf("| all that the page asks for before its first paint | %s | %s |\n", short(paint.percentile(0.5)), short(paint.percentile(0.99)))
+	return nil
+}
+
 func (t *tables) recovery(ctx context.Context) error {
 	n := t.recovered
 	t.printf("\n### Recovery: kill -9 with %d acknowledged messages, a session each, under work\n\n", n)
