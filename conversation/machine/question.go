@@ -83,11 +83,6 @@ func (qs questions) expire(t *state.Task, q *state.Question) {
 		return
 	}
 	qs.emit(t, conversation.QuestionClosed{Question: q.Asked.Question, Reason: conversation.QuestionExpired})
-	if a := q.Asked.Approval; a != nil {
-		if c := t.Call(a.Call); c != nil {
-			qs.calls().finishTool(t, c, conversation.CallDenied, "not allowed: nobody answered in time", 0)
-		}
-	}
 }
 
 const byDefault = "default"
