@@ -675,7 +675,7 @@ func TestQuestionsAndCalls(t *testing.T) {
 	key := r.sessions.Open("s1", "local")
 	r.call("POST", "/api/sessions/s1/messages", `{"text":"go"}`).want(t, 202)
 	r.sessions.Model(key, machinetest.Call(conversation.ToolAsk, `{"question":"Which?","blocking":false}`))
-	if a := r.call("GET", "/api/sessions/s1/questions", "").want(t, 200); !strings.Contains(string(a.body), `{"question":"q1","text":"Which?","blocking":false,"task":"t1-s1","asked_at":"2026-11-21T09:00:00.003Z"}`) {
+	if a := r.call("GET", "/api/sessions/s1/questions", "").want(t, 200); !strings.Contains(string(a.body), `{"question":"q1","text":"Which?","blocking":false,"about":"m1-s1","task":"t1-s1","asked_at":"2026-11-21T09:00:00.003Z"}`) {
 		t.Errorf("%s", a.body)
 	}
 	long := `{"text":"` + strings.Repeat("x", 10_000) + `"}`
