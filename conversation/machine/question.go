@@ -28,6 +28,23 @@ func (qs questions) ask(t *state.Task, b conversation.Asked) {
 	}
 }
 
+// askedInText makes a question of the last paragraph of a text that would end the task,
+// with ask.detect=question. It has no call: its answer is read as what the user said.
+// Rule 4.12.
+func (qs questions) askedInText(t *state.Task) progress {
+	p := qs.pending
+	if qs.policy.AskDetect != policy.AskDetectQuestion || qs.state.Key.Session.Depth() > 0 || p.task != t || len(p.texts) == 0 {
+		return settled
+	}
+	text, asks := intake.LastQuestion(p.texts[len(p.texts)-1].text)
+	if !asks {
+		return settled
+	}
+	qs.showPending(t)
+	qs.ask(t, conversation.Asked{Text: text, Blocking: true})
+	return again
+}
+
 // meetKept lets a reply that was kept answer the newest question of its task: when one
 // is asked, also by a delegation, and when the task parks. An approval takes none.
 // Rule 8.5.

@@ -131,6 +131,9 @@ func (d *decision) advance(t *state.Task) progress {
 		d.showPending(t)
 		return d.park(t)
 	}
+	if d.questions().askedInText(t) == again {
+		return again
+	}
 	d.obligations().try(t, nothing)
 	if !limited && d.obligations().nudge(t) == nudged { // Rule 2.8.
 		return again

@@ -478,6 +478,12 @@ func (t *Transcript) questionEnded(id conversation.QuestionID, by conversation.M
 		return
 	}
 	delete(t.asked, id)
+	if q.blocking && q.modelCall == "" { // asked in plain text
+		if news != "" {
+			t.tell(q.task, conversation.Entry{Role: conversation.RoleUser, Task: q.task, Question: id, Text: result})
+		}
+		return
+	}
 	if q.blocking {
 		t.setResult(q.task, q.modelCall, result)
 		delete(t.slots, slotKey{q.task, q.modelCall})

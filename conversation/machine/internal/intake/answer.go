@@ -77,3 +77,16 @@ func IsObject(text string) bool {
 	trimmed := strings.TrimSpace(text)
 	return strings.HasPrefix(trimmed, "{") && json.Valid([]byte(trimmed))
 }
+
+// LastQuestion is the last paragraph of a text, if it ends with a question mark.
+// Rule 4.12.
+func LastQuestion(text string) (string, bool) {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	from := len(lines)
+	for from > 0 && strings.TrimSpace(lines[from-1]) != "" {
+		from--
+	}
+	last := strings.TrimSpace(strings.Join(lines[from:], "\n"))
+	end := strings.TrimRight(last, "*_ ") // as Markdown stresses it
+	return last, strings.HasSuffix(end, "?") || strings.HasSuffix(end, "？") || strings.HasSuffix(end, "؟")
+}

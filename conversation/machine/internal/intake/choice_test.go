@@ -48,3 +48,23 @@ func TestChoice(t *testing.T) {
 		})
 	}
 }
+
+// what asks in plain text.
+func TestLastQuestion(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"Which one?", "Which one?"},
+		{"I looked.\n\nA) Flat\nB) Nested?\n", "A) Flat\nB) Nested?"},
+		{"I looked. Shall I go on?", "I looked. Shall I go on?"},
+		{"**Which one?**", "**Which one?**"},
+		{"どれですか？", "どれですか？"},
+		{"Why? Because.", ""},
+		{"Which one?\n\nTell me.", ""},
+		{"He asked \"why?\"", ""},
+		{"Which one?\n \t\nTell me.", ""},
+		{"", ""},
+	} {
+		if got, asks := LastQuestion(c.text); asks != (c.want != "") || asks && got != c.want {
+			t.Errorf("%q: %q, %v", c.text, got, asks)
+		}
+	}
+}
