@@ -10,10 +10,10 @@ GO ?= go
 # and a second pass over them would buy nothing for its minutes.
 CONCURRENT := ./actors/... ./gateway/... ./persistence/... ./tools/... ./models/... ./cmd/...
 
-.PHONY: help run build test race lint generate golden bench bench-once bench-start shape crash damage mutants e2e ci setup
+.PHONY: help run build test race lint generate golden bench bench-once bench-start shape crash chaos-runtimes damage mutants e2e ci setup
 
 help: ## this list
-	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: ## build and start the server with config.toml (http://127.0.0.1:8080)
 	$(GO) run ./cmd/parley
@@ -78,6 +78,11 @@ crash: ## kill -9 under load, again and again (SEED=… ROUNDS=…)
 	@mkdir -p bin
 	$(GO) build -o bin/ ./cmd/...
 	./bin/parley-bench crash --server ./bin/parley --rounds $(or $(ROUNDS),50) $(if $(SEED),--seed $(SEED))
+
+chaos-runtimes: ## outside runtimes and the server killed at random while messages are answered (MESSAGES=… SEED=…)
+	@mkdir -p bin
+	$(GO) build -o bin/ ./cmd/...
+	./bin/parley-bench runtimes --server ./bin/parley --messages $(or $(MESSAGES),10000) $(if $(SEED),--seed $(SEED))
 
 mutants: ## one mistake after the other, put into the code: which do the tests miss? (RUN=… LONG=1)
 	nice $(GO) run ./cmd/parley-mutants $(if $(LONG),,-short) $(if $(RUN),-run "$(RUN)")

@@ -1,5 +1,5 @@
 // Command parley-bench works on a parley server from outside, in a process of its
-// own, over the loopback. It has four modes, in packages below internal:
+// own, over the loopback. It has five modes, in packages below internal:
 //
 //	run    load: turns, fan-out, resumes, memory, activation and recovery, each
 //	       beside a baseline that is measured in the same run
@@ -7,6 +7,8 @@
 //	start  load: how long starts on a data directory take
 //	crash  checker: kills the server under load, again and again, and checks that
 //	       it kept what it acknowledged
+//	runtimes chaos: kills outside runtimes and the server while messages are
+//	       answered, and checks every log
 //
 // It knows the server by its protocol, its command line and its metrics only.
 package main

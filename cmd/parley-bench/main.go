@@ -7,19 +7,22 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"parley/cmd/parley-bench/internal/chaos"
 	"parley/cmd/parley-bench/internal/checker"
 	"parley/cmd/parley-bench/internal/load"
 )
 
 type commandLine struct {
-	Run    load.Measure  `cmd:"" default:"withargs" help:"Measure and print Markdown tables."`
-	Backup load.Backup   `cmd:"" help:"Measure what a backup costs those who use the server."`
-	Start  load.Start    `cmd:"" help:"Measure starts on a data directory."`
-	Crash  checker.Crash `cmd:"" help:"Kill the server with -9 under load, again and again, and check what it kept."`
+	Run      load.Measure   `cmd:"" default:"withargs" help:"Measure and print Markdown tables."`
+	Backup   load.Backup    `cmd:"" help:"Measure what a backup costs those who use the server."`
+	Start    load.Start     `cmd:"" help:"Measure starts on a data directory."`
+	Crash    checker.Crash  `cmd:"" help:"Kill the server with -9 under load, again and again, and check what it kept."`
+	Runtimes chaos.Runtimes `cmd:"" help:"Kill outside runtimes and the server with -9 while messages are answered, and check every log."`
 
-	// Child processes of the two.
+	// Child processes of the three.
 	Echo    load.Echo       `cmd:"" hidden:"" help:"The bare WebSocket server of the baselines."`
 	Journal checker.Journal `cmd:"" hidden:"" help:"The tool whose effect the crash mode counts, as an MCP server."`
+	Worker  chaos.Worker    `cmd:"" hidden:"" help:"A runtime that the runtimes mode kills."`
 }
 
 func main() {
