@@ -208,9 +208,10 @@ const durable = {
     const name = d.runtime ? `Runtime ${excerpt(d.runtime, 40)}` : 'The runtime';
     const failed = d.status === 'failed';
     setState(v, d.message, 'read');
-    v.runtimes.set(f.task || '', { name, failed, sign: f.ts });
+    const fresh = v.runtimes.get(f.task || '')?.generation !== d.generation; // else its runtime is given the same again
+    v.runtimes.set(f.task || '', { name, failed, generation: d.generation, sign: f.ts });
     if (failed) line(v, f, { id: `r${f.seq}`, kind: 'runtime', name, status: 'error', text: d.error || 'it gave no sign of life in time' });
-    else if (d.status === 'handed_out' && d.generation > 1) line(v, f, { id: `r${f.seq}`, kind: 'runtime', name, status: 'note', text: 'the message was handed out again' });
+    else if (d.status === 'handed_out' && d.generation > 1 && fresh) line(v, f, { id: `r${f.seq}`, kind: 'runtime', name, status: 'note', text: 'the message was handed out again' });
   },
 
   coverage_nudge(v, f, d) {
