@@ -110,7 +110,7 @@ func (s *API) postClaim(c *fiber.Ctx) error {
 	if !open {
 		return service.ErrDraining
 	}
-	items, err := s.Claim(ctx, claim)
+	items, err := s.Sessions.Claim(ctx, claim)
 	switch {
 	case err == nil:
 	case s.Connections.Draining() && ctx.Err() != nil:

@@ -27,6 +27,11 @@ type Sessions interface {
 	// Erase deletes a session and everything below it.
 	Erase(ctx context.Context, key conversation.SessionKey, as conversation.UserID) error
 
+	// Claim hands messages that wait for an outside runtime to one, durably. If
+	// there are none it waits for some, for ClaimRequest.Wait at most, and then
+	// returns none; when ctx ends before that, it returns the context's error.
+	Claim(ctx context.Context, r conversation.ClaimRequest) ([]conversation.HandedOut, error)
+
 	// Records, Summary, Sessions, Task and Tasks read what is stored. They do not
 	// check who asks: the gateway does.
 	Records(ctx context.Context, key conversation.SessionKey, r conversation.Range) iter.Seq2[conversation.Record, error]
@@ -40,20 +45,4 @@ type Sessions interface {
 	// Health says why the engine cannot serve everything although it is Ready; nil =
 	// it can.
 	Health() error
-}
-
-// Claims is an engine that outside runtimes can claim messages from.
-type Claims interface {
-	// Claim hands messages that wait for an outside runtime to one, durably. If
-	// there are none it waits for some, for ClaimRequest.Wait at most, and then
-	// returns none; when ctx ends before that, it returns the context's error.
-	Claim(ctx context.Context, r conversation.ClaimRequest) ([]conversation.HandedOut, error)
-}
-
-// Claim hands messages to an outside runtime.
-func (s *Services) Claim(ctx context.Context, r conversation.ClaimRequest) ([]conversation.HandedOut, error) {
-	if engine, ok := s.Sessions.(Claims); ok {
-		return engine.Claim(ctx, r)
-	}
-	return nil, conversation.Errorf(conversation.Unavailable, "this server hands out no messages")
 }

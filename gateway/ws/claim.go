@@ -24,7 +24,7 @@ func (c *handler) claim(p responder, _ conversation.SessionKey, data []byte) {
 	c.spawn(func() {
 		ctx, cancel := context.WithTimeout(c.ctx, request.Wait+c.Times.Request)
 		defer cancel()
-		items, err := c.Claim(ctx, request)
+		items, err := c.Sessions.Claim(ctx, request)
 		c.claiming.Store(false) // before the answer: who has it may claim again
 		switch {
 		case err != nil && c.ctx.Err() != nil:
