@@ -8,8 +8,9 @@ import (
 	"parley/conversation/machine/internal/state"
 )
 
-// decideCancel ends a task early on somebody's word.
-// Rule 7.6.
+// decideCancel ends a task early on somebody's word. Without the name of a task it is
+// the one that holds its user up: the RUNNING one, else the newest that waits.
+// Rules 7.6, 7.6a.
 func (d ends) decideCancel(c conversation.Cancel) *conversation.Error {
 	if d.state.Key.Session.Depth() > 0 && c.By != conversation.ByParent {
 		return conversation.Errorf(conversation.Forbidden, "a delegation's session can only be read")
@@ -24,7 +25,11 @@ func (d ends) decideCancel(c conversation.Cancel) *conversation.Error {
 	case c.By == conversation.ByParent && len(d.state.Tasks) > 0:
 		t = d.state.Tasks[0]
 	default:
-		t = d.state.Running()
+		t = d.stoppable()
+	}
+	if t == nil && c.Task == "" && c.Drop && c.By == conversation.ByUser {
+		d.dropWaiting(nil, c, d.state.Head)
+		return nil
 	}
 	if t == nil {
 		if c.By == conversation.ByParent && d.state.Final != nil {
@@ -45,6 +50,18 @@ func (d ends) decideCancel(c conversation.Cancel) *conversation.Error {
 		d.dropWaiting(t, c, before)
 	}
 	return nil
+}
+
+// stoppable is the task that a stop means which names none; nil = there is none.
+// Rule 7.6a.
+func (d ends) stoppable() *state.Task {
+	newest := d.state.Running()
+	for _, t := range d.state.Tasks {
+		if t.Status == conversation.TaskAwaiting && t.Cancelling == nil && (newest == nil || newest.Status == conversation.TaskAwaiting && t.N > newest.N) {
+			newest = t
+		}
+	}
+	return newest
 }
 
 // cancelAgain takes a cancel of a task that is being cancelled already: the log
@@ -69,7 +86,12 @@ func (d ends) cancelAgain(t *state.Task, said conversation.TaskCancelling) {
 func (d ends) dropWaiting(t *state.Task, c conversation.Cancel, before conversation.Seq) {
 	for _, other := range slices.Clone(d.state.Tasks) {
 		if other != t && other.Status == conversation.TaskQueued && !other.Ran() && other.First <= before && other.Cancelling == nil {
-			d.cancelTask(other, c.By, c.Reason, nil, false)
+			said := conversation.TaskCancelling{By: c.By, Reason: c.Reason}
+			if t == nil { // the command's id is kept with the first of them
+				t, said.Drop, said.Author, said.ClientMsgID = other, true, c.Author, c.ClientMsgID
+				d.out.Receipt.Task, d.out.Receipt.OldStatus = d.state.TaskID(t.N), t.Status
+			}
+			d.beginCancel(other, said)
 		}
 	}
 }

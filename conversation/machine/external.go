@@ -25,9 +25,6 @@ func (d outsiders) decideAddPart(c conversation.AddPart) *conversation.Error {
 	if done, err := d.deliveredBefore(c); done || err != nil {
 		return err
 	}
-	if d.state.Closed {
-		return conversation.Errorf(conversation.SessionIsClosed, "the session is closed")
-	}
 	part := conversation.Part{Message: d.state.PartID(d.state.Parts + 1), Text: c.Text}
 	if c.Source != "" {
 		part.Source, part.Index = conversation.SourceID("ext:"+c.Source), c.Index

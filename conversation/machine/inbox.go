@@ -20,9 +20,6 @@ func (in inbox) decideSay(c conversation.Say) *conversation.Error {
 	if done, err := in.duplicate(c.Author, c.ClientMsgID, c.Text, c.Duplicate); done || err != nil {
 		return err
 	}
-	if in.state.Closed {
-		return conversation.Errorf(conversation.SessionIsClosed, "the session is closed and takes no more messages")
-	}
 	if in.state.Key.Session.Depth() > 0 {
 		return in.calls().acceptAmendment(c)
 	}
@@ -33,6 +30,9 @@ func (in inbox) decideSay(c conversation.Say) *conversation.Error {
 	}
 	if taken, err := in.questions().answerPlain(c); taken || err != nil {
 		return err
+	}
+	if in.state.Closed {
+		return errClosed()
 	}
 	mode := in.mode(c)
 	if c.Mode == conversation.ModeDefault && mode != conversation.ModeSteer { // which has an order of its own

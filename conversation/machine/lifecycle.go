@@ -73,6 +73,8 @@ func (d *decision) changedPolicy(up *conversation.SessionUpdated, said conversat
 	return nil
 }
 
+// decideClose ends nothing: what was accepted comes to its end, and what that needs
+// stays allowed.
 // Rule 9.13.
 func (d *decision) decideClose(c conversation.Close) *conversation.Error {
 	if !d.state.Closed {
@@ -90,6 +92,10 @@ func (d *decision) decideClear(c conversation.Clear) *conversation.Error {
 	}
 	d.out.Receipt.Seq = d.state.Cleared
 	return nil
+}
+
+func errClosed() *conversation.Error {
+	return conversation.Errorf(conversation.SessionIsClosed, "the session is closed and takes no more messages")
 }
 
 func (d *decision) decideSeen(c conversation.Seen) *conversation.Error {

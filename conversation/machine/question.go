@@ -180,9 +180,6 @@ func (qs questions) decideAnswer(c conversation.Answer) *conversation.Error {
 	if done, err := qs.inbox().duplicate(c.Author, c.ClientMsgID, c.Text, c.Duplicate); done || err != nil {
 		return err
 	}
-	if qs.state.Closed {
-		return conversation.Errorf(conversation.SessionIsClosed, "the session is closed and takes no more messages")
-	}
 	t, q := qs.state.Question(c.Question)
 	if q == nil {
 		if qs.state.Existed(c.Question) {
@@ -203,9 +200,6 @@ func (qs questions) decideReply(c conversation.Reply) *conversation.Error {
 	if done, err := qs.inbox().duplicate(c.Author, c.ClientMsgID, text, c.Duplicate); done || err != nil {
 		return err
 	}
-	if qs.state.Closed {
-		return conversation.Errorf(conversation.SessionIsClosed, "the session is closed and takes no more messages")
-	}
 	say := conversation.Say{Author: c.Author, Via: c.Via, ClientMsgID: c.ClientMsgID, Text: text}
 	t := qs.state.Task(c.Task)
 	if t == nil {
@@ -223,6 +217,9 @@ func (qs questions) decideReply(c conversation.Reply) *conversation.Error {
 		}
 	}
 	if qs.policy.ReplyOnBusy == policy.ReplyQueue && t.Cancelling == nil {
+		if qs.state.Closed {
+			return errClosed()
+		}
 		if full := qs.inboxFull(); full != nil {
 			return full
 		}

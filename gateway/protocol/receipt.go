@@ -24,3 +24,12 @@ func AppendAnswerReceipt(o *Object, r conversation.Receipt) {
 		o.Text("new_status", r.NewStatus.String())
 	}
 }
+
+// AppendCancelReceipt appends the answer to a cancel. It names no task if there was
+// only something to drop, and nothing waited.
+func AppendCancelReceipt(o *Object, r conversation.Receipt) {
+	o.Optional("task", string(r.Task))
+	if r.OldStatus != 0 {
+		o.Text("old_status", r.OldStatus.String())
+	}
+}

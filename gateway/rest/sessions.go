@@ -225,8 +225,7 @@ func (s *API) cancelSession(c *fiber.Ctx) error {
 		return err
 	}
 	return reply(c, fiber.StatusAccepted, func(o *protocol.Object) {
-		o.Text("task", string(r.Task))
-		o.Text("old_status", r.OldStatus.String())
+		protocol.AppendCancelReceipt(o, r)
 	})
 }
 

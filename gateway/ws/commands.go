@@ -276,8 +276,7 @@ func (c *handler) cancel(p responder, key conversation.SessionKey, data []byte) 
 			return
 		}
 		p.ok(func(o *protocol.Object) {
-			o.Text("task", string(r.Task))
-			o.Text("old_status", r.OldStatus.String())
+			protocol.AppendCancelReceipt(o, r)
 		})
 	})
 }
