@@ -70,6 +70,7 @@ type Engine struct {
 	stopMu  sync.RWMutex // held for reading by callers that start work themselves, for writing by stopAll
 	started chan struct{}
 
+	lost         sync.Map // keys of sessions that this engine has lost in the middle of their work, until they are loaded
 	commitPrefix string
 	commits      atomic.Uint64
 	fullPause    interval      // the store is taken for full in it

@@ -2,6 +2,7 @@ package actors
 
 import (
 	"errors"
+	"math/rand/v2"
 	"time"
 
 	"parley/actors/internal/mail"
@@ -54,8 +55,12 @@ func (s *session) loaded(m *loaded) {
 		s.cache = &transcriptCache{transcript: m.Transcript}
 	}
 	s.phase = phaseRecovering
+	lost := conversation.Recovered{Jitter: rand.Float64()}
+	if _, moved := s.e.lost.LoadAndDelete(s.key); moved {
+		lost.Cause = conversation.CauseMoved
+	}
 	if s.machine.Exists() && s.draining == drainNot {
-		s.decide(&envelope{cmd: conversation.Recovered{}})
+		s.decide(&envelope{cmd: lost})
 	}
 	if s.phase == phaseRecovering && s.inFlight == nil {
 		s.recovered()

@@ -49,20 +49,6 @@ func (s *session) modelEnded(m *modelcall.End) {
 	s.accept(&envelope{cmd: m.Command, drafts: m.Drafts})
 }
 
-// hold tells the machine of the model call that is under way; nil = none. While a
-// command is decided that may stop it, nothing more of it is shown, until it is
-// resumed: what a stop keeps is what followers have seen.
-func hold(call *modelcall.Call, c conversation.Command) (asking conversation.Attempt, shown []conversation.DraftView) {
-	if call == nil {
-		return asking, nil
-	}
-	asking = conversation.Attempt{Step: call.For().Step, N: call.For().Attempt}
-	if _, mayInterrupt := c.(conversation.Say); mayInterrupt || c.Class().Stops {
-		shown = call.Hold()
-	}
-	return asking, shown
-}
-
 // dropDrafts tells followers that drafts have ended without a part in their place.
 func (s *session) dropDrafts(ids []conversation.DraftDropped) {
 	for _, dropped := range ids {

@@ -159,6 +159,9 @@ func (s *session) Receive(ctx actor.Context) {
 	case *drain:
 		s.drain(m.level)
 	case *unloadNow:
+		if m.reason == "fenced" && s.standing.Busy {
+			s.e.lost.Store(s.key, struct{}{})
+		}
 		s.unload(m.reason, m.err)
 	case *actor.Terminated:
 		s.childEnded(m.Who)
@@ -327,7 +330,7 @@ func (s *session) process(t *envelope) {
 // batch. Releasing effects are done at once; everything else waits for the commit.
 func (s *session) decide(t *envelope) {
 	call := s.model
-	asking, shown := hold(call, t.cmd)
+	asking, shown := call.HoldFor(t.cmd)
 	d := s.machine.Decide(conversation.Inputs{At: time.Now(), Slot: s.reserve(t.cmd), Asking: asking, Shown: shown}, t.cmd)
 	s.standing = d.Standing
 	s.slot.Update(s.e.slots, d.HoldsSlot, d.Head)
@@ -452,6 +455,9 @@ func (s *session) fail(kind string, cause error, err *conversation.Error) {
 	s.e.log.Error("a commit failed; the session starts again from its log",
 		"session", s.key.Session, "tenant", s.key.Tenant, "kind", kind, "err", cause)
 	busy := s.standing.Busy
+	if busy {
+		s.e.lost.Store(s.key, struct{}{}) // and not by the end of the process
+	}
 	if kind == "fenced" && s.root() {
 		s.e.registry.SendTree(registry.RootKey(s.key), &unloadNow{reason: "fenced", err: err})
 	}

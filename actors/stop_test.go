@@ -340,3 +340,148 @@ func TestStopBeforeTheCall(t *testing.T) {
 		}
 	})
 }
+
+// acting makes the coordinator's model one that acts.
+func acting(h *harness) {
+	p := h.cfg.Rules.Agents[conversation.Coordinator]
+	p.Acts, p.KillTime = true, 5*time.Second
+	h.cfg.Rules.Agents[conversation.Coordinator] = p
+}
+
+// N-07: a model that acts is asked once, whatever happens to the one who asks.
+func TestActingModelIsAskedOnce(t *testing.T) {
+	begin := func(t *testing.T, f func(t *testing.T, h *harness)) {
+		withHarness(t, acting, func(t *testing.T, h *harness) {
+			h.create(mainKey)
+			h.ok(h.tell(mainKey, say("a", "deploy")))
+			h.call().Delta(0, "I am at it")
+			synctest.Wait()
+			f(t, h)
+		})
+	}
+	unknown := func(t *testing.T, h *harness) {
+		t.Helper()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if n := len(h.model.Calls()); n != 1 || h.status(mainKey) != conversation.TaskError || h.stepEnd(mainKey).Outcome != conversation.StepUnknown {
+			t.Errorf("asked %d times, %v, %+v", n, h.status(mainKey), h.stepEnd(mainKey))
+		}
+		for _, e := range h.stored(mainKey) {
+			if b, ok := e.Body.(conversation.Response); ok && b.Text != h.cfg.Rules.Policy.Texts.Interrupted {
+				t.Errorf("it says %q", b.Text)
+			}
+		}
+		if len(h.kept(mainKey)) != 0 {
+			t.Error("the text of an attempt that failed is kept")
+		}
+		h.assertStoredOnce(mainKey)
+	}
+	t.Run("a crash", func(t *testing.T) {
+		begin(t, func(t *testing.T, h *harness) {
+			h.restart()
+			unknown(t, h)
+		})
+	})
+	t.Run("a failed commit", func(t *testing.T) {
+		begin(t, func(t *testing.T, h *harness) {
+			h.loseSession()
+			unknown(t, h)
+		})
+	})
+	t.Run("a drain whose time is over", func(t *testing.T) {
+		begin(t, func(t *testing.T, h *harness) {
+			if err := h.e.Drain(t.Context()); err != nil {
+				t.Error(err)
+			}
+			synctest.Wait()
+			if h.status(mainKey) != conversation.TaskError || !h.call0().Over() {
+				t.Errorf("%v", kinds(h.stored(mainKey)))
+			}
+			h.restart()
+			unknown(t, h)
+		})
+	})
+	t.Run("a drain before it is asked", func(t *testing.T) {
+		withHarness(t, acting, func(t *testing.T, h *harness) {
+			h.create(mainKey)
+			held := h.store.Hold(persistencetest.BeforeWrite, nil)
+			a := h.tell(mainKey, say("a", "deploy"))
+			<-held.Held()
+			done := h.drain(t.Context())
+			held.Release()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+			h.ok(a)
+			h.restart()
+			h.reply(actorstest.Text("deployed"))
+			if h.status(mainKey) != conversation.TaskComplete {
+				t.Errorf("%v", kinds(h.stored(mainKey)))
+			}
+		})
+	})
+	t.Run("a failure", func(t *testing.T) {
+		begin(t, func(t *testing.T, h *harness) {
+			h.call().Cut()
+			time.Sleep(time.Minute)
+			if n := len(h.model.Calls()); n != 1 || h.status(mainKey) != conversation.TaskError {
+				t.Errorf("asked %d times, %v", n, h.status(mainKey))
+			}
+		})
+	})
+	t.Run("it was not started", func(t *testing.T) {
+		begin(t, func(t *testing.T, h *harness) {
+			h.call().Fail(&conversation.ModelError{NothingRan: true, Failure: conversation.Failure{Code: conversation.Unavailable, Message: "no process"}})
+			time.Sleep(time.Minute)
+			h.reply(actorstest.Text("deployed"))
+			if h.status(mainKey) != conversation.TaskComplete {
+				t.Errorf("%v", kinds(h.stored(mainKey)))
+			}
+		})
+	})
+}
+
+// call0 is the first model call.
+func (h *harness) call0() *actorstest.ModelCall { return h.model.Calls()[0] }
+
+// loseSession has the next commit of the session fail, so that it starts again from its log.
+func (h *harness) loseSession() {
+	h.t.Helper()
+	failed := false
+	h.store.FailCommit(func(int, conversation.SessionKey, conversation.Commit) (error, bool) {
+		if failed {
+			return nil, false
+		}
+		failed = true
+		return conversation.ErrConflict, false
+	})
+	h.refused(h.tell(mainKey, say("lost", "this gets lost")), conversation.Unavailable)
+	time.Sleep(time.Minute)
+	synctest.Wait()
+	h.store.FailCommit(nil)
+}
+
+// A step whose session was lost by an engine that lives is moved; one whose process
+// ended was interrupted.
+func TestCauseOfAnAttempt(t *testing.T) {
+	withHarness(t, nil, func(t *testing.T, h *harness) {
+		h.create(mainKey)
+		h.ok(h.tell(mainKey, say("a", "hello")))
+		h.call()
+		h.loseSession()
+		h.call()
+		h.restart()
+		h.call()
+		var causes []conversation.Cause
+		for _, e := range h.stored(mainKey) {
+			if b, ok := e.Body.(conversation.StepStarted); ok {
+				causes = append(causes, b.Cause)
+			}
+		}
+		if want := []conversation.Cause{0, conversation.CauseMoved, conversation.CauseInterrupted}; !slices.Equal(causes, want) {
+			t.Errorf("%v", causes)
+		}
+		h.reply(actorstest.Text("hi"))
+		h.assertComplete(mainKey)
+	})
+}

@@ -237,6 +237,7 @@ type ModelFailed struct {
 	Model      string
 	Failure    Failure // the sentence is shown to clients: no secrets, no internals
 	Permanent  bool    // another attempt would fail the same way
+	NothingRan bool    // of a model that acts: it has certainly done nothing
 	RetryAfter time.Duration
 	Jitter     float64 // in [0, 1): the shell's random draw for the back-off
 	Usage      *Usage

@@ -86,6 +86,7 @@ type ModelError struct {
 	Model      string // who failed, when that is not the Model's own Label
 	Failure    Failure
 	Permanent  bool // asking again would fail the same way
+	NothingRan bool // of a model that acts: it has certainly done nothing
 	RetryAfter time.Duration
 	Usage      *Usage
 	Err        error // for the log

@@ -3,6 +3,7 @@ package machine
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"parley/conversation"
 	"parley/conversation/machine/internal/state"
@@ -126,14 +127,14 @@ func (d *decision) cancelTask(t *state.Task, by conversation.CancelBy, reason st
 
 // Rule 7.3.
 func (d ends) beginCancel(t *state.Task, said conversation.TaskCancelling) {
-	said.Until = d.now.Add(d.policy.CancelGrace)
+	said.Until = d.now.Add(d.grace(t))
 	d.emit(t, said)
 	if st := t.Step; st != nil {
 		if said.By == conversation.ByUser || said.By == conversation.ByInterrupt {
 			d.keepShown(t)
 		}
 		d.do(conversation.StopModel{Step: st.N})
-		if d.asking != (conversation.Attempt{Step: st.N, N: st.Attempt}) {
+		if d.asking != st.Name() {
 			d.stepStopped(t, conversation.StepFinished{Outcome: conversation.StepCancelled}) // nothing of it runs
 		}
 	}
@@ -149,6 +150,9 @@ func (d *decision) end(t *state.Task) {
 	if c.By == conversation.ByError {
 		status, how = conversation.TaskError, conversation.ResolvedFailed
 		text := d.policy.Texts.Failed
+		if c.Error != nil && t.Interrupted {
+			text = c.Error.Message
+		}
 		if c.Error != nil && (c.Error.Code == conversation.Overloaded || c.Error.Code == conversation.Timeout) {
 			text = c.Error.Message // these two are sentences for the user
 		}
@@ -172,7 +176,7 @@ func (d *decision) end(t *state.Task) {
 func (d ends) keepShown(t *state.Task) {
 	var texts []pendingText
 	for _, draft := range d.shown {
-		if draft.Draft.Of(conversation.Attempt{Step: t.Step.N, N: t.Step.Attempt}) && !conversation.IsBlank(draft.Text) {
+		if draft.Draft.Of(t.Step.Name()) && !conversation.IsBlank(draft.Text) {
 			texts = d.joined(texts, pendingText{text: strings.ToValidUTF8(draft.Text, "\uFFFD"), draft: draft.Draft})
 		}
 	}
@@ -196,6 +200,31 @@ func (d ends) modelStopped(c conversation.ModelStopped) {
 		finished.Usage = *c.Usage
 	}
 	d.stepStopped(t, finished)
+}
+
+// killMargin is how much longer than it may take the end of a model call is awaited.
+const killMargin = 2 * time.Second
+
+// grace is how long the calls of a task may take to end when they are stopped.
+// Rule 7.3.
+func (d ends) grace(t *state.Task) time.Duration {
+	grace := d.policy.CancelGrace
+	if t.Step == nil {
+		return grace
+	}
+	if kill := d.rules.Agents[t.Step.Agent].KillTime; kill > 0 {
+		grace = max(grace, kill+killMargin)
+	}
+	return grace
+}
+
+// interruptedStep ends a task whose model acts and was lost while it did: nobody knows
+// what it has done, and it must not do it twice.
+// Rule 1.13.
+func (d ends) interruptedStep(t *state.Task) {
+	failure := &conversation.Failure{Code: conversation.Unavailable, Message: d.policy.Texts.Interrupted}
+	d.emit(t, conversation.StepFinished{Step: t.Step.N, Attempt: t.Step.Attempt, Outcome: conversation.StepUnknown, Error: failure})
+	d.cancelTask(t, conversation.ByError, "the model was interrupted", failure, false)
 }
 
 // stepStopped closes the open step of a task that is being cancelled.

@@ -138,7 +138,7 @@ func (d *decision) command(c conversation.Command) *conversation.Error {
 func (d *decision) decideInner(c conversation.Command) {
 	switch c := c.(type) {
 	case conversation.Recovered:
-		d.recover()
+		d.recover(c)
 	case conversation.Tick:
 		d.tick()
 	case conversation.Drain:

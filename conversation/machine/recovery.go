@@ -9,7 +9,7 @@ import (
 // recover decides what becomes of what was open when the process ended:
 // docs/MACHINE.md, section 1.
 // Rules 1.5, 5.2.
-func (d *decision) recover() {
+func (d *decision) recover(lost conversation.Recovered) {
 	for _, t := range slices.Clone(d.state.Tasks) {
 		for _, c := range slices.Clone(t.Calls) {
 			switch {
@@ -21,11 +21,15 @@ func (d *decision) recover() {
 			}
 		}
 		if t.Step != nil && t.Cancelling == nil {
-			d.resumeStep(t)
+			d.resumeStep(t, lost)
 		}
 		if t.Cancelling != nil {
 			if t.Step != nil {
-				d.ends().stepStopped(t, conversation.StepFinished{Outcome: conversation.StepCancelled}) // nothing of it runs
+				outcome := conversation.StepCancelled // nothing of it runs
+				if d.acts(t.Step) {
+					outcome = conversation.StepUnknown
+				}
+				d.ends().stepStopped(t, conversation.StepFinished{Outcome: outcome})
 			}
 			d.calls().stopCalls(t)
 		}

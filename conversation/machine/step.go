@@ -143,8 +143,9 @@ func (s *Session) isShown(item conversation.Item) bool {
 	return item.Kind == conversation.ItemText && !conversation.IsBlank(item.Text) && !s.policy.IsSentinel(item.Text)
 }
 
-// modelFailed makes another attempt, or ends the task.
-// Rules 1.2, 1.3.
+// modelFailed makes another attempt, or ends the task. What a model that acts has
+// done must not be done twice, so it is asked again only if it has done nothing.
+// Rules 1.2, 1.3, 1.13.
 func (d *decision) modelFailed(c conversation.ModelFailed) {
 	t := d.state.StepOf(c.Step, c.Attempt)
 	if t == nil {
@@ -155,7 +156,8 @@ func (d *decision) modelFailed(c conversation.ModelFailed) {
 		return
 	}
 	failure := c.Failure
-	if !c.Permanent && t.Step.Errors+1 < d.policy.MaxAttempts {
+	once := d.acts(t.Step) && !c.NothingRan
+	if !c.Permanent && !once && t.Step.Errors+1 < d.policy.MaxAttempts {
 		again := conversation.StepStarted{
 			Step: c.Step, Attempt: c.Attempt + 1, Agent: t.Step.Agent, Read: t.Step.Read, Cause: conversation.CauseError,
 			Error: &failure, Usage: c.Usage, WrapUp: t.Step.WrapUp,
@@ -196,32 +198,60 @@ func (d *decision) askIfDue(t *state.Task) {
 	}
 }
 
-// resumeStep begins another attempt of a step that was open when the process
-// ended.
-// Rules 1.5, 1.9.
-func (d *decision) resumeStep(t *state.Task) {
+// resumeStep begins another attempt of a step that was open when the session was
+// lost: by the end of its process, or by an owner that lives.
+// Rules 1.5, 1.9, 1.13, 1.14.
+func (d *decision) resumeStep(t *state.Task, lost conversation.Recovered) {
 	st := t.Step
 	if st.NotBefore.After(d.now) {
 		return // it had not begun
 	}
+	if d.acts(st) && !st.Parked {
+		d.ends().interruptedStep(t)
+		return
+	}
 	again := conversation.StepStarted{Step: st.N, Attempt: st.Attempt + 1, Agent: st.Agent, Read: t.Step.Read, Cause: conversation.CauseInterrupted, WrapUp: st.WrapUp}
-	if st.Parked {
+	tooOften := ""
+	switch {
+	case st.Parked:
 		again.Cause = conversation.CauseDrain
-	} else if st.Interrupts >= d.policy.MaxInterrupts {
+	case lost.Cause == conversation.CauseMoved:
+		again.Cause = conversation.CauseMoved
+		if wait := d.policy.Backoff(st.Moves, lost.Jitter, 0); wait > 0 {
+			again.NotBefore = d.now.Add(wait)
+		}
+		if st.Moves >= d.policy.MaxMoved {
+			tooOften = "the session was moved too often"
+		}
+	case st.Interrupts >= d.policy.MaxInterrupts:
+		tooOften = "the model call was interrupted too often"
+	}
+	if tooOften != "" {
 		d.failStep(t, conversation.StepFinished{
 			Step: st.N, Attempt: st.Attempt, Outcome: conversation.StepError,
-			Error: &conversation.Failure{Code: conversation.Unavailable, Message: "the model call was interrupted too often"},
+			Error: &conversation.Failure{Code: conversation.Unavailable, Message: tooOften},
 		})
 		return
 	}
 	d.emit(t, again)
-	d.do(d.askModel(t))
+	d.askIfDue(t)
 }
 
+// acts is true for the steps of a model that acts on the world.
+// Rule 1.13.
+func (s *Session) acts(st *state.Step) bool { return s.rules.Agents[st.Agent].Acts }
+
 // drain parks the open step: its attempt was stopped, the next one begins after
-// the restart.
-// Rule 1.9.
+// the restart. A model that acts, and that was asked, is never asked again.
+// Rules 1.9, 1.13.
 func (d *decision) drain() {
+	for _, t := range slices.Clone(d.state.Tasks) {
+		if st := t.Step; st != nil && t.Cancelling == nil && d.acts(st) && d.asking == st.Name() {
+			d.do(conversation.StopModel{Step: st.N})
+			d.ends().interruptedStep(t)
+			d.settle()
+		}
+	}
 	for _, t := range d.state.Tasks {
 		if st := t.Step; st != nil && t.Cancelling == nil && !st.Parked && !st.NotBefore.After(d.now) {
 			d.do(conversation.StopModel{Step: st.N})

@@ -233,6 +233,11 @@ func (w *scene) run(out *strings.Builder, line string) {
 		w.decide(out, c)
 	case "config": // what only the configuration can say
 		w.stopsLate = w.stopsLate || opts["stops"] == "late"
+		if opts["acts"] != "" { // how long it may take to kill it
+			a := w.rules.Agents[conversation.Coordinator]
+			a.Acts, a.KillTime = true, w.duration(opts["acts"])
+			w.rules.Agents[conversation.Coordinator] = a
+		}
 		if opts["max_wait"] != "" {
 			w.rules.Policy.MaxWait = w.duration(opts["max_wait"])
 		}
@@ -356,7 +361,7 @@ func (w *scene) run(out *strings.Builder, line string) {
 		}
 		w.decide(out, conversation.ModelFailed{
 			Step: step, Attempt: attempt, Model: "test", Failure: conversation.Failure{Code: conversation.Code(arg(0)), Message: "the model failed"},
-			Permanent: opts["permanent"] == "true", RetryAfter: after, Jitter: 0.5,
+			Permanent: opts["permanent"] == "true", NothingRan: opts["nothing"] == "ran", RetryAfter: after, Jitter: 0.5,
 		})
 	case "tool":
 		status, ok := byName[conversation.CallStatus](arg(1))
@@ -407,7 +412,11 @@ func (w *scene) run(out *strings.Builder, line string) {
 		w.decide(out, conversation.Drain{})
 	case "crash":
 		w.load()
-		w.decide(out, conversation.Recovered{})
+		lost := conversation.Recovered{Jitter: 0.5}
+		if opts["cause"] == "moved" {
+			lost.Cause = conversation.CauseMoved
+		}
+		w.decide(out, lost)
 		for _, e := range w.s.Outstanding(w.now) {
 			fmt.Fprintf(out, "outstanding %s\n", w.short(describe(e)))
 		}

@@ -3,6 +3,7 @@ package policy
 import (
 	"encoding/json"
 	"slices"
+	"time"
 
 	"parley/conversation"
 )
@@ -11,18 +12,20 @@ import (
 // may do nothing but talk: it has no tools, not even those of the engine.
 type Profile struct {
 	Name        conversation.AgentName
-	Description string    // shown to the agents that may delegate to it
-	Prompt      string    // the system prompt
-	Model       string    // a name of the configuration; "" = the default model
-	Tools       []string  // names of allowed tools; "*" = all
-	MaxSteps    int       // 0 = task.max_steps
-	MayAsk      bool      // has askUser
-	Delegates   bool      // has delegate, delegateParallel and amend (up to delegation.max_depth)
-	Delegable   bool      // may be delegated to
-	EngineTools bool      // false: the backend cannot call tools (command-line agents); coverage is "seen"
-	Coverage    *Coverage // nil = the session's policy
-	Program     string    // that answers; agents of one program share its processes. "" = none
-	MaxRunning  int       // root tasks of the program that admission.on_full=reject lets run at once; 0 = no limit
+	Description string        // shown to the agents that may delegate to it
+	Prompt      string        // the system prompt
+	Model       string        // a name of the configuration; "" = the default model
+	Tools       []string      // names of allowed tools; "*" = all
+	MaxSteps    int           // 0 = task.max_steps
+	MayAsk      bool          // has askUser
+	Delegates   bool          // has delegate, delegateParallel and amend (up to delegation.max_depth)
+	Delegable   bool          // may be delegated to
+	Acts        bool          // its model acts on the world: it is asked once
+	KillTime    time.Duration // how long its model may take to end when it is stopped; 0 = no time
+	EngineTools bool          // false: the backend cannot call tools (command-line agents); coverage is "seen"
+	Coverage    *Coverage     // nil = the session's policy
+	Program     string        // that answers; agents of one program share its processes. "" = none
+	MaxRunning  int           // root tasks of the program that admission.on_full=reject lets run at once; 0 = no limit
 }
 
 // Rules are given to a machine once: the configuration that its decisions

@@ -147,7 +147,7 @@ func (c *call) ask(ctx context.Context) (*conversation.ModelAnswer, error) {
 	}
 	prompt, byStdin, ok := readPrompt(c.r, o.AskMarker, o.ContextPairs).deliver(o.PromptVia)
 	if !ok {
-		return nil, failure(conversation.TooLarge, true, "the message is too long for the command-line agent", nil)
+		return nil, nothingRan(conversation.TooLarge, true, "the message is too long for the command-line agent", nil)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -345,11 +345,18 @@ func tokens(text string) int { return (len(text) + 3) / 4 }
 func notStarted(err error) error {
 	switch {
 	case tooLong(err):
-		return failure(conversation.TooLarge, true, "the message is too long for the command-line agent", err)
+		return nothingRan(conversation.TooLarge, true, "the message is too long for the command-line agent", err)
 	case lacksResources(err):
-		return failure(conversation.Unavailable, false, "the command-line agent cannot be started now", err)
+		return nothingRan(conversation.Unavailable, false, "the command-line agent cannot be started now", err)
 	default:
-		return failure(conversation.Internal, true, "the command-line agent could not be started", err)
+		return nothingRan(conversation.Internal, true, "the command-line agent could not be started", err)
+	}
+}
+
+// nothingRan is a failure before anything was started.
+func nothingRan(code conversation.Code, permanent bool, sentence string, err error) error {
+	return &conversation.ModelError{
+		Failure: conversation.Failure{Code: code, Message: sentence}, Permanent: permanent, NothingRan: true, Err: err,
 	}
 }
 

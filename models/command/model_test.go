@@ -268,7 +268,7 @@ func TestFailure(t *testing.T) {
 			o.Command = "parley-no-such-agent"
 		}
 		m := open(t, o)
-		if f := failureOf(t, m, say("x")); f.Failure.Code != conversation.Internal || !f.Permanent {
+		if f := failureOf(t, m, say("x")); f.Failure.Code != conversation.Internal || !f.Permanent || f.NothingRan != (name == "not there") {
 			t.Errorf("%s: %+v", name, f)
 		}
 		if m.Stats().Failed != 1 {
@@ -287,7 +287,7 @@ func TestNotStarted(t *testing.T) {
 	} {
 		var got *conversation.ModelError
 		if err := notStarted(&os.PathError{Op: "fork/exec", Path: "claude", Err: cause}); !errors.As(err, &got) ||
-			got.Failure.Code != want.Failure.Code || got.Permanent != want.Permanent {
+			got.Failure.Code != want.Failure.Code || got.Permanent != want.Permanent || !got.NothingRan {
 			t.Errorf("%v became %+v", cause, got)
 		}
 	}

@@ -16,6 +16,10 @@ import (
 type Options struct {
 	// Fallback are the models to ask when the route's own fails, in order.
 	Fallback []conversation.Model
+	// Acts says of each model, the route's own first, whether it acts on the world:
+	// after such a one no other is asked, unless it has certainly done nothing. nil =
+	// none does.
+	Acts []bool
 	// MaxAttempts is the number of attempts that the engine makes at a step:
 	// retry.max_attempts. At least 1.
 	MaxAttempts int
@@ -35,6 +39,7 @@ type Options struct {
 type Model struct {
 	name        string
 	models      []conversation.Model // the route's own is the first
+	acts        []bool
 	maxAttempts int
 	log         *slog.Logger
 	counts      []counts // one for each model
@@ -60,7 +65,7 @@ func New(name string, primary conversation.Model, o Options) (*Model, error) {
 	if o.MaxAttempts < 1 {
 		return nil, fmt.Errorf("fallback: %s: the attempts must be at least 1, and are %d", name, o.MaxAttempts)
 	}
-	m := &Model{name: name, models: models, maxAttempts: o.MaxAttempts, log: o.Logger, counts: make([]counts, len(models))}
+	m := &Model{name: name, models: models, acts: o.Acts, maxAttempts: o.MaxAttempts, log: o.Logger, counts: make([]counts, len(models))}
 	if m.log == nil {
 		m.log = slog.New(slog.DiscardHandler)
 	}
@@ -96,7 +101,7 @@ func (m *Model) Stream(ctx context.Context, r conversation.Request) iter.Seq2[co
 			if outcome == ended {
 				return
 			}
-			a.recordFailure(err)
+			a.recordFailure(i, err)
 			if outcome == failedAfterText || i+1 == len(m.models) || ctx.Err() != nil || !a.asksNext(err) {
 				if err != nil {
 					yield(conversation.Output{}, a.combinedError(err))
@@ -124,7 +129,8 @@ type attempt struct {
 	m         *Model
 	ctx       context.Context
 	r         *conversation.Request
-	failures  int // models that failed before this one
+	failures  int  // models that failed before this one
+	ran       bool // one that acts may have done something
 	permanent bool
 	usage     conversation.Usage
 	counted   bool
@@ -165,8 +171,11 @@ func (a *attempt) ask(i int, yield func(conversation.Output, error) bool) (outco
 }
 
 // recordFailure notes the failure of a model; nil stands for an answer that was cut.
-func (a *attempt) recordFailure(err error) {
+func (a *attempt) recordFailure(i int, err error) {
 	var known *conversation.ModelError
+	if i < len(a.m.acts) && a.m.acts[i] && !(errors.As(err, &known) && known.NothingRan) {
+		a.ran = true
+	}
 	if !errors.As(err, &known) {
 		a.permanent = false
 		return
@@ -180,16 +189,23 @@ func (a *attempt) recordFailure(err error) {
 // asksNext reports whether the next model is asked in the same attempt.
 func (a *attempt) asksNext(err error) bool {
 	var known *conversation.ModelError
+	if a.ran {
+		return false
+	}
 	return a.r.Attempt >= a.m.maxAttempts || errors.As(err, &known) && known.Permanent
 }
 
 // combinedError returns the error of the whole attempt.
 func (a *attempt) combinedError(err error) error {
 	var known *conversation.ModelError
-	if a.failures == 0 || !errors.As(err, &known) {
+	if !errors.As(err, &known) {
 		return err
 	}
 	all := *known
+	all.NothingRan = !a.ran
+	if a.failures == 0 {
+		return &all
+	}
 	all.Permanent = a.permanent
 	if a.counted {
 		all.Usage = &a.usage

@@ -179,3 +179,44 @@ func TestWrongOptions(t *testing.T) {
 		t.Error("no attempts")
 	}
 }
+
+// N-07: after a model that acts no other is asked, unless it has certainly done nothing.
+// The failure says whether that is so.
+func TestActingModelsAreAskedOnce(t *testing.T) {
+	failing := func(permanent, nothingRan bool) modelstest.FakeTurn {
+		return modelstest.FakeTurn{Err: &conversation.ModelError{Permanent: permanent, NothingRan: nothingRan}}
+	}
+	answers, cut := modelstest.FakeTurn{Says: "yes"}, modelstest.FakeTurn{Cut: true}
+	for _, c := range []struct {
+		name       string
+		own, other modelstest.FakeTurn
+		acts       []bool
+		attempt    int
+		asked      string
+		nothingRan bool
+	}{
+		{"it has failed", failing(true, false), answers, []bool{true, false}, 1, "0", false},
+		{"it could not be started", failing(true, true), answers, []bool{true, false}, 1, "01", false},
+		{"its answer was cut", cut, answers, []bool{true, false}, 1, "0", false},
+		{"only its fallback acts", failing(true, false), failing(true, false), []bool{false, true}, 1, "01", false},
+		{"and could not be started", failing(true, false), failing(true, true), []bool{false, true}, 1, "01", true},
+		{"nor was asked", failing(false, false), answers, []bool{false, true}, 1, "0", true},
+		{"in the last attempt", failing(false, false), failing(false, false), []bool{false, true}, 2, "1", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			own, other := &modelstest.Fake{Turns: []modelstest.FakeTurn{c.own}}, &modelstest.Fake{Turns: []modelstest.FakeTurn{c.other}}
+			m, err := New("route", own, Options{Fallback: []conversation.Model{other}, Acts: c.acts, MaxAttempts: 2})
+			if err != nil {
+				t.Fatal(err)
+			}
+			h := ask(t.Context(), m, c.attempt)
+			if asked := strings.Repeat("0", len(own.Calls())) + strings.Repeat("1", len(other.Calls())); asked != c.asked {
+				t.Errorf("asked %q, want %q", asked, c.asked)
+			}
+			var failure *conversation.ModelError
+			if errors.As(h.Err, &failure) && failure.NothingRan != c.nothingRan {
+				t.Errorf("nothing ran: %v", failure.NothingRan)
+			}
+		})
+	}
+}

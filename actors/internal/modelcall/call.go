@@ -184,7 +184,7 @@ func (c *Call) failed(err error) {
 			"code", known.Failure.Code, "err", known.Err)
 	}
 	f := c.failure(known.Failure.Code, known.Failure.Message, known.Permanent)
-	f.Model, f.RetryAfter, f.Usage = cmp.Or(known.Model, c.label), known.RetryAfter, known.Usage
+	f.Model, f.RetryAfter, f.Usage, f.NothingRan = cmp.Or(known.Model, c.label), known.RetryAfter, known.Usage, known.NothingRan
 	outcome := "error"
 	if known.Permanent {
 		outcome = "permanent"
@@ -248,16 +248,24 @@ func (c *Call) reportStopped() {
 	}})
 }
 
-// Hold shows no more text until Resume, and returns what was shown: a decision is
-// made that may be about it.
-func (c *Call) Hold() []conversation.DraftView {
+// HoldFor says what the machine must know of the call to decide a command; a nil Call
+// is none. While a command is decided that may stop the call, nothing more of it is
+// shown, until Resume: what a stop keeps is what followers have seen.
+func (c *Call) HoldFor(cmd conversation.Command) (asking conversation.Attempt, shown []conversation.DraftView) {
+	if c == nil {
+		return asking, nil
+	}
+	asking = conversation.Attempt{Step: c.o.Ask.Step, N: c.o.Ask.Attempt}
+	if _, mayInterrupt := cmd.(conversation.Say); !mayInterrupt && !cmd.Class().Stops {
+		return asking, nil
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.holding = true
-	return c.drafts.views()
+	return asking, c.drafts.views()
 }
 
-// Resume shows what has gathered since Hold, if there was one.
+// Resume shows what has gathered since HoldFor, if that has held anything.
 func (c *Call) Resume() {
 	if c == nil {
 		return

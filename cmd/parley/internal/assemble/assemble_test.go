@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"parley/cmd/parley/internal/config"
 	"parley/conversation"
@@ -145,4 +146,33 @@ func write(t *testing.T, text string) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// N-07: a command-line agent acts, unless its block says otherwise; other models do if
+// theirs says so. An agent whose model may go over to one that acts counts as one.
+func TestWhichModelsAct(t *testing.T) {
+	block := func(name, provider, rest string) string {
+		return "[models." + name + "]\nprovider = \"" + provider + "\"\nmodel = \"m\"\n" + rest + "\n"
+	}
+	program := func(name, rest string) string {
+		return "[models." + name + "]\nprovider = \"command\"\n" + rest + "\n"
+	}
+	file := program("agent", `grace = "9s"`) + program("reader", "acts = false") + block("plain", "openai", "") +
+		block("doer", "openai", "acts = true") + block("route", "openai", `fallback = ["plain", "agent"]`)
+	c, err := config.Load(config.Sources{Path: write(t, file), Required: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]struct {
+		acts bool
+		kill time.Duration
+	}{
+		"agent": {true, 9 * time.Second}, "reader": {false, 5 * time.Second}, "plain": {}, "doer": {acts: true}, "route": {true, 9 * time.Second},
+		config.ScriptedName: {},
+	} {
+		p := Rules(&c, nil, name).Agents[conversation.Coordinator]
+		if p.Acts != want.acts || p.KillTime != want.kill {
+			t.Errorf("%s: acts %v, killed within %v", name, p.Acts, p.KillTime)
+		}
+	}
 }

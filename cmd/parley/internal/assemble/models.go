@@ -92,7 +92,7 @@ func OpenModels(c *config.Config, look config.Lookup, log *slog.Logger, wrap fun
 		if b == nil || len(b.Fallback) == 0 {
 			continue
 		}
-		o, names := fallback.Options{MaxAttempts: c.Policy().MaxAttempts, Logger: log}, []string(nil)
+		o, names := fallback.Options{Acts: []bool{b.Acts}, MaxAttempts: c.Policy().MaxAttempts, Logger: log}, []string(nil)
 		for _, other := range b.Fallback {
 			if fb := c.Block(other); fb != nil {
 				if err := fb.Ready(look); err != nil {
@@ -104,7 +104,8 @@ func OpenModels(c *config.Config, look config.Lookup, log *slog.Logger, wrap fun
 			if err != nil {
 				return s, fmt.Errorf("model %q: %w", other, err)
 			}
-			o.Fallback, names = append(o.Fallback, m), append(names, other)
+			fb := c.Block(other)
+			o.Fallback, o.Acts, names = append(o.Fallback, m), append(o.Acts, fb != nil && fb.Acts), append(names, other)
 		}
 		route, err := fallback.New(name, primary, o)
 		if err != nil {

@@ -25,6 +25,21 @@ func Gateway(c *config.Config, node conversation.NodeID, version, model string) 
 	return g
 }
 
+// route are the blocks of a model and of its fallbacks.
+func route(c *config.Config, name string) []*config.ModelBlock {
+	b := c.Block(name)
+	if b == nil {
+		return nil
+	}
+	blocks := []*config.ModelBlock{b}
+	for _, other := range b.Fallback {
+		if fb := c.Block(other); fb != nil {
+			blocks = append(blocks, fb)
+		}
+	}
+	return blocks
+}
+
 // Rules makes the rules of every session's machine; def is the default model's name.
 func Rules(c *config.Config, tools []conversation.Tool, def string) policy.Rules {
 	r := policy.Rules{
@@ -45,6 +60,9 @@ func Rules(c *config.Config, tools []conversation.Tool, def string) policy.Rules
 		if b := c.Block(cmp.Or(a.Model, def)); b != nil && b.Provider == config.ProviderCommand {
 			p.EngineTools = false // a command-line agent cannot call them
 			p.Program, p.MaxRunning = cmp.Or(a.Model, def), b.Bounds.MaxConcurrent
+		}
+		for _, b := range route(c, cmp.Or(a.Model, def)) {
+			p.Acts, p.KillTime = p.Acts || b.Acts, max(p.KillTime, b.KillTime())
 		}
 		r.Agents[p.Name] = p
 	}

@@ -58,6 +58,7 @@ type ModelBlock struct {
 
 	Order    int          `key:"order"`    // for model.default = "auto": the lowest first
 	Fallback []string     `key:"fallback"` // models to ask when this one fails
+	Acts     bool         `key:"acts"`     // it acts on the world by itself: it is asked once
 	Rate     string       `key:"rate"`     // calls that may begin: "10/s", "60/m", "1000/h"; "" = no limit
 	Bounds   limit.Limits // without Calls and Per, which Rate says; a command-line agent needs a MaxConcurrent
 }
@@ -73,10 +74,19 @@ func modelBlock(name, provider string) ModelBlock {
 	case ProviderCommand:
 		b.Command = command.DefaultOptions()
 		b.Command.Args, b.Bounds.MaxConcurrent = []string{}, b.Command.MaxConcurrent // a list as it is read back
+		b.Acts = true
 	case ProviderScripted:
 		b.Scripted = scripted.DefaultOptions()
 	}
 	return b
+}
+
+// KillTime is how long the model may take to end when it is stopped.
+func (b *ModelBlock) KillTime() time.Duration {
+	if b.Provider == ProviderCommand {
+		return b.Command.Grace
+	}
+	return 0
 }
 
 // Connection returns the connection's settings of a model behind HTTP, nil for other models.

@@ -216,7 +216,7 @@ backoff_min = "1h"
 		`config.toml:8: model "b": there is no key key: a key does not stand in the file`,
 		`config.toml:9: model "b": key_env must be the name of a variable`,
 		`config.toml:10: model "b": api = "soap": must be one of "responses", "chat"`,
-		`config.toml:11: model "b" has no key args; it has: alternate, api, base_url`,
+		`config.toml:11: model "b" has no key args; it has: acts, alternate, api, base_url`,
 		`config.toml:12: model "b": temperature = 3: must be a number from 0 to 2`,
 		`config.toml:13: model "b": fallback: "b" is the model itself`,
 		`config.toml:13: model "b": fallback: there is no model "nobody"`,
@@ -263,7 +263,7 @@ backoff_min = "1h"
 // A key that changes nothing would be a lie: each one of a block reaches its
 // adapter or its limits, or is used as said here.
 func TestEveryKeyOfBlocksIsUsed(t *testing.T) {
-	elsewhere := map[string]string{"provider": "build", "order": "TestModelIsChosen", "fallback": "TestFallbackAnswers", "burst": "goes with rate"}
+	elsewhere := map[string]string{"provider": "build", "order": "TestModelIsChosen", "fallback": "TestFallbackAnswers", "burst": "goes with rate", "acts": "TestWhichModelsAct"}
 	for _, provider := range []string{ProviderOpenAI, ProviderAnthropic, ProviderCommand, ProviderScripted} {
 		start := modelBlock("x", provider)
 		start.Rate = "1/s"

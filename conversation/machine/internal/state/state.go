@@ -67,27 +67,28 @@ type Final struct {
 
 // Task is a task that has not ended.
 type Task struct {
-	N          uint32 // "t<N>-<session>"
-	Status     conversation.TaskStatus
-	Trigger    conversation.MessageID
-	Order      Order     `json:",omitempty"`
-	Steer      bool      `json:",omitempty"` // put into the queue by a steer message: more may join
-	Replied    bool      `json:",omitempty"` // put into the queue by a reply: more may join, wherever it is moved to
-	Collect    bool      `json:",omitempty"` // put into the queue by a collect message: more join until it starts
-	NotBefore  time.Time `json:",omitzero"`  // it does not start before; zero = at once
-	Created    time.Time
-	Updated    time.Time               // of the last change of its status
-	First      conversation.Seq        // the event that created it
-	Last       conversation.Seq        // the last event of its status
-	Events     []span                  // where its events are, those of its messages among them
-	Messages   []*Message              `json:",omitempty"` // not resolved yet; the read ones come first
-	Step       *Step                   `json:",omitempty"` // the open step; nil = no model call is in flight
-	LastStep   conversation.StepNumber `json:",omitempty"` // the last one that was started
-	Steps      int                     `json:",omitempty"` // how many were started
-	StepsSince int                     `json:",omitempty"` // since the step that last read a message or an answer from outside, that one included
-	Cancelling *Cancelling             `json:",omitempty"`
-	Calls      []*Call                 `json:",omitempty"` // without a result yet
-	Questions  []*Question             `json:",omitempty"` // open, oldest first
+	N           uint32 // "t<N>-<session>"
+	Status      conversation.TaskStatus
+	Trigger     conversation.MessageID
+	Order       Order     `json:",omitempty"`
+	Steer       bool      `json:",omitempty"` // put into the queue by a steer message: more may join
+	Replied     bool      `json:",omitempty"` // put into the queue by a reply: more may join, wherever it is moved to
+	Collect     bool      `json:",omitempty"` // put into the queue by a collect message: more join until it starts
+	NotBefore   time.Time `json:",omitzero"`  // it does not start before; zero = at once
+	Created     time.Time
+	Updated     time.Time               // of the last change of its status
+	First       conversation.Seq        // the event that created it
+	Last        conversation.Seq        // the last event of its status
+	Events      []span                  // where its events are, those of its messages among them
+	Messages    []*Message              `json:",omitempty"` // not resolved yet; the read ones come first
+	Step        *Step                   `json:",omitempty"` // the open step; nil = no model call is in flight
+	LastStep    conversation.StepNumber `json:",omitempty"` // the last one that was started
+	Steps       int                     `json:",omitempty"` // how many were started
+	StepsSince  int                     `json:",omitempty"` // since the step that last read a message or an answer from outside, that one included
+	Cancelling  *Cancelling             `json:",omitempty"`
+	Interrupted bool                    `json:",omitempty"` // its model acts, and nobody knows what it has done
+	Calls       []*Call                 `json:",omitempty"` // without a result yet
+	Questions   []*Question             `json:",omitempty"` // open, oldest first
 
 	// They say that the next step has something new for the model. Its start sets them to false.
 	UnseenResults bool `json:"Round,omitempty"` // a result of the last step's own calls
@@ -147,8 +148,14 @@ type Step struct {
 	NotBefore  time.Time `json:",omitzero"`
 	Errors     int       `json:",omitempty"` // attempts after the first, by cause
 	Interrupts int       `json:",omitempty"`
+	Moves      int       `json:",omitempty"`
 	Parked     bool      `json:",omitempty"` // stopped by a drain, not begun again
 	WrapUp     bool      `json:",omitempty"`
+}
+
+// Name is the attempt that the step is at.
+func (st *Step) Name() conversation.Attempt {
+	return conversation.Attempt{Step: st.N, N: st.Attempt}
 }
 
 // Cancelling is the first phase of an early end.

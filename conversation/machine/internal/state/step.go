@@ -47,6 +47,8 @@ func (st *State) applyStepStarted(e conversation.Event, t *Task, b conversation.
 		open.Errors++
 	case conversation.CauseInterrupted:
 		open.Interrupts++
+	case conversation.CauseMoved:
+		open.Moves++
 	}
 }
 
@@ -71,6 +73,7 @@ func (st *State) applyStepFinished(t *Task, b conversation.StepFinished) {
 		return
 	}
 	t.Step = nil
+	t.Interrupted = b.Outcome == conversation.StepUnknown && t.Cancelling == nil
 	t.noteSaying(b)
 	empty := b.Outcome == conversation.StepOK
 	for _, item := range b.Items {
