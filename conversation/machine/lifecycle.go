@@ -1,9 +1,6 @@
 package machine
 
 import (
-	"maps"
-	"slices"
-
 	"parley/conversation"
 	"parley/conversation/policy"
 )
@@ -37,39 +34,14 @@ func (d *decision) decideUpdate(c conversation.Update) *conversation.Error {
 	if c.Access != nil && *c.Access != d.state.Access {
 		up.Access = c.Access
 	}
-	if err := d.changedPolicy(&up, c.Policy); err != nil {
+	var err *conversation.Error
+	if up.Policy, err = d.configured(d.state.Agent).Changes(d.state.Policy, c.Policy); err != nil {
 		return err
 	}
 	if up.Title != nil || up.Access != nil || up.Policy != nil {
 		d.emit(nil, up)
 	}
 	d.out.Receipt.Policy = d.state.Policy
-	return nil
-}
-
-// changedPolicy puts into up what the overrides change. null takes one away.
-func (d *decision) changedPolicy(up *conversation.SessionUpdated, said conversation.Overrides) *conversation.Error {
-	configured, was := d.configured(d.state.Agent), policy.Canonical(d.state.Policy)
-	for _, key := range slices.Sorted(maps.Keys(said)) { // of two that are wrong the first one is named
-		value := policy.Canonical(said)[key]
-		removed := string(value) == "null" || said[key] == nil
-		if !removed || !policy.Overridable(key) {
-			if _, err := configured.With(conversation.Overrides{key: value}); err != nil {
-				return err
-			}
-		}
-		old, had := was[key]
-		if removed && !had || !removed && had && string(old) == string(value) {
-			continue
-		}
-		if up.Policy == nil {
-			up.Policy = conversation.Overrides{}
-		}
-		if removed {
-			value = []byte("null")
-		}
-		up.Policy[key] = value
-	}
 	return nil
 }
 

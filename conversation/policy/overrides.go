@@ -61,6 +61,34 @@ func OverrideKeys() []string { return slices.Sorted(maps.Keys(overridable)) }
 // Overridable is true for the policies that a session may have of its own.
 func Overridable(key string) bool { return overridable[key] != nil }
 
+// Changes are those of the overrides said that differ from the session's own; null takes
+// one away. An error says what is wrong with them.
+func (p Policy) Changes(own, said conversation.Overrides) (conversation.Overrides, *conversation.Error) {
+	var changed conversation.Overrides
+	was := Canonical(own)
+	for _, key := range slices.Sorted(maps.Keys(said)) { // of two that are wrong the first one is named
+		value := Canonical(said)[key]
+		removed := string(value) == "null" || said[key] == nil
+		if !removed || !Overridable(key) {
+			if _, err := p.With(conversation.Overrides{key: value}); err != nil {
+				return nil, err
+			}
+		}
+		old, had := was[key]
+		if removed && !had || !removed && had && string(old) == string(value) {
+			continue
+		}
+		if changed == nil {
+			changed = conversation.Overrides{}
+		}
+		if removed {
+			value = []byte("null")
+		}
+		changed[key] = value
+	}
+	return changed, nil
+}
+
 // Canonical is the one spelling of the overrides that are stored: that of a
 // snapshot, so that a session which was restored has what it had before. A value that
 // is no JSON stays as it is.
