@@ -252,6 +252,10 @@ func (u client) answer() {
 func (u client) settings() {
 	switch u.r.IntN(8) {
 	case 0:
+		if u.r.IntN(6) == 0 {
+			u.give("s", conversation.Close{Reason: "enough"})
+			return
+		}
 		u.give("s", conversation.Clear{By: "u"})
 	case 1, 2:
 		u.give("s", conversation.Seen{User: "u", Seq: conversation.Seq(u.r.IntN(int(u.v.Head) + 2))})
