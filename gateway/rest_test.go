@@ -256,7 +256,7 @@ func TestWait(t *testing.T) {
 	r.sessions.Model(key, machinetest.Text("first"), machinetest.Text("second"))
 	for range 2 {
 		a := (<-done).want(t, 200)
-		if a.get(t, "how") != "answered" || a.get(t, "status") != "COMPLETE" || a.get(t, "message") != "m1-s1" || a.get(t, "task") != "t1-s1" {
+		if a.get(t, "how") != "answered" || a.get(t, "evidence") != "only" || a.get(t, "status") != "COMPLETE" || a.get(t, "message") != "m1-s1" || a.get(t, "task") != "t1-s1" {
 			t.Errorf("%s", a.body)
 		}
 		var body struct{ Parts []struct{ Text string } }
@@ -323,7 +323,7 @@ func TestWaitErased(t *testing.T) {
 	r.call("POST", "/api/sessions/s1/messages?wait=20s", `{"text":"hi","client_msg_id":"a"}`).problem(t, 404, "not_found")
 }
 
-// M-20: the life of a message is shown in GET messages: accepted, read, resolved,
+// M-20 N-15: the life of a message is shown in GET messages: accepted, read, resolved,
 // delivered; parts are among them in order.
 // PROTOCOL.md, rule 8.4.
 func TestListMessages(t *testing.T) {
@@ -342,13 +342,13 @@ func TestListMessages(t *testing.T) {
 	a = r.call("GET", "/api/sessions/s1/messages", "").want(t, 200)
 	var page struct {
 		Items []struct {
-			Type, Message, Text, How, Via, Author string
-			Final                                 bool
-			Seq                                   int
-			Accepted                              string `json:"accepted_at"`
-			Read                                  string `json:"read_at"`
-			Resolved                              string `json:"resolved_at"`
-			Delivered                             string `json:"delivered_at"`
+			Type, Message, Text, How, Evidence, Via, Author string
+			Final                                           bool
+			Seq                                             int
+			Accepted                                        string `json:"accepted_at"`
+			Read                                            string `json:"read_at"`
+			Resolved                                        string `json:"resolved_at"`
+			Delivered                                       string `json:"delivered_at"`
 		}
 		Next *string `json:"next_cursor"`
 	}
@@ -356,7 +356,7 @@ func TestListMessages(t *testing.T) {
 		t.Fatalf("%v: %s", err, a.body)
 	}
 	m := page.Items[0]
-	if m.Type != "message" || m.How != "answered" || m.Via != "http" || m.Author != "local" ||
+	if m.Type != "message" || m.How != "answered" || m.Evidence != "named" || m.Via != "http" || m.Author != "local" ||
 		!(m.Accepted < m.Read && m.Read < m.Resolved && m.Resolved < m.Delivered) {
 		t.Errorf("%+v", m)
 	}

@@ -34,7 +34,7 @@ type Actors struct {
 	Depth         *prometheus.CounterVec   // started delegations, by depth
 	Retries       *prometheus.CounterVec   // attempts after the first, by cause
 	Nudges        prometheus.Counter
-	Resolutions   *prometheus.CounterVec // by how
+	Resolutions   *prometheus.CounterVec // by how, and by what evidence
 	Dispositions  *prometheus.CounterVec // of accepted messages
 	Modes         *prometheus.CounterVec // of accepted messages, as asked for
 	Decisions     *prometheus.CounterVec // of steps, by decision
@@ -98,8 +98,8 @@ func NewActors(r prometheus.Registerer) *Actors {
 		Delegations:   f.counters("delegations_total", "Delegations ended, by outcome.", "outcome"),
 		Depth:         f.counters("delegations_started_total", "Delegations started, by depth.", "depth"),
 		Retries:       f.counters("model_retries_total", "Attempts after the first, by cause.", "cause"),
-		Nudges:        f.counter("coverage_nudges_total", "Reminders of messages that were read and not addressed."),
-		Resolutions:   f.counters("messages_resolved_total", "Messages resolved, by how.", "how"),
+		Nudges:        f.counter("coverage_nudges_total", "Reminders of messages that were read and not answered."),
+		Resolutions:   f.counters("messages_resolved_total", "Messages resolved, by how, and those answered by what evidence.", "how", "evidence"),
 		Dispositions:  f.counters("messages_accepted_total", "Messages accepted, by disposition.", "disposition"),
 		Modes:         f.counters("message_modes_total", "Messages accepted, by the mode their author asked for.", "mode"),
 		Decisions:     f.counters("decisions_total", "Decisions of steps.", "decision"),

@@ -21,6 +21,7 @@ type HistoryEntry struct {
 	Read      time.Time // a step, or what the message is an answer to, has seen it
 	Resolved  time.Time
 	How       conversation.Resolution // 0 = not resolved
+	Evidence  conversation.Evidence   // with How answered; 0 in logs of before it was kept
 	Delivered time.Time               // its task completed, and it is one of those that get an answer
 
 	Part  *conversation.Part
@@ -215,7 +216,7 @@ func (h *History) happens(e *conversation.Event) {
 		}
 	case conversation.MessageResolved:
 		if entry := h.byID[b.Message]; entry != nil {
-			entry.Resolved, entry.How = e.At, b.How
+			entry.Resolved, entry.How, entry.Evidence = e.At, b.How, b.Evidence
 		}
 	case conversation.TaskStatusChanged:
 		for _, m := range b.Messages { // leftovers belong to their new task

@@ -8,6 +8,7 @@ type Outcome struct {
 	Message  conversation.MessageID
 	Task     conversation.TaskID        // the last one that the message belonged to
 	How      conversation.Resolution    // 0 = not resolved
+	Evidence conversation.Evidence      // with How answered
 	Status   conversation.TaskStatus    // of Task; 0 = no change was seen
 	Parts    []ShownPart                // of Task, since the message came to it
 	Question *conversation.QuestionView // the newest open one of Task; nil = none
@@ -23,7 +24,7 @@ func (o *Outcome) Add(e *conversation.Event) {
 	switch b := e.Body.(type) {
 	case conversation.MessageResolved:
 		if b.Message == o.Message {
-			o.How = b.How
+			o.How, o.Evidence = b.How, b.Evidence
 		}
 		return
 	case conversation.TaskStatusChanged:

@@ -100,7 +100,7 @@ func Turn(first conversation.Seq) [][]conversation.Event {
 		{
 			{Task: "t1-s1", Body: conversation.StepFinished{Step: 1, Attempt: 1, Outcome: conversation.StepOK, Decisions: []conversation.Decision{conversation.DecisionAnswer}, Model: "scripted"}},
 			{Task: "t1-s1", Body: conversation.Response{Part: conversation.Part{Message: "p1-s1", Source: "m1-s1", Text: "It is sunny, 15 °C, with a light wind from the west.", InReplyTo: "m1-s1"}}},
-			{Task: "t1-s1", Body: conversation.MessageResolved{Message: "m1-s1", How: conversation.ResolvedAnswered}},
+			{Task: "t1-s1", Body: conversation.MessageResolved{Message: "m1-s1", How: conversation.ResolvedAnswered, Evidence: conversation.EvidenceOnly}},
 			{Task: "t1-s1", Body: conversation.TaskStatusChanged{Trigger: "m1-s1", Old: conversation.TaskRunning, New: conversation.TaskComplete}},
 		},
 	}

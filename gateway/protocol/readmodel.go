@@ -40,6 +40,9 @@ func appendSaid(o *Object, e *readmodel.HistoryEntry) {
 	if e.How != 0 {
 		o.Text("how", e.How.String())
 	}
+	if e.Evidence != 0 {
+		o.Text("evidence", e.Evidence.String())
+	}
 }
 
 // appendPart writes a part as lists show it.
@@ -141,6 +144,9 @@ func AppendOutcome(out *Object, o *readmodel.Outcome, redact bool) {
 	out.Optional("task", string(o.Task))
 	if o.How != 0 {
 		out.Text("how", o.How.String())
+	}
+	if o.Evidence != 0 {
+		out.Text("evidence", o.Evidence.String())
 	}
 	if o.Status != 0 {
 		out.Text("status", o.Status.String())

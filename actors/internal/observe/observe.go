@@ -47,7 +47,7 @@ func (o *Observer) Events(env *Env, s Session, events []conversation.Event) {
 				o.remember().acked[b.Message] = time.Now()
 			}
 		case conversation.MessageResolved:
-			m.Resolutions.WithLabelValues(b.How.String()).Inc()
+			m.Resolutions.WithLabelValues(b.How.String(), b.Evidence.String()).Inc()
 		case conversation.TaskStatusChanged:
 			m.Tasks.WithLabelValues(b.New.String()).Inc()
 			if b.New.Ended() {

@@ -130,7 +130,8 @@ const durable = {
     v.waiting = rest;
   },
   message_resolved(v, f, d) {
-    setState(v, d.message, d.how, { part: d.part ?? null, mergedInto: d.question || '' });
+    setState(v, d.message, d.how, { part: d.part ?? null, evidence: d.evidence || '', mergedInto: d.question || '' });
+    if (d.how === 'answered' && typeof d.part === 'number') proven(v, f.task || '', d.part, d.message);
   },
 
   task_status(v, f, d) {
@@ -391,9 +392,10 @@ function called(v, title, opening = '') { v.title = title; v.opening = opening; 
 
 // A bubble names what it answers only when the last thing that a user said above
 // it is something else.
-function quoteOf(v, id) {
+function quoteOf(v, id, above = '') {
   if (!id) return null;
-  for (let i = v.order.length - 1; i >= 0; i--) {
+  const end = above ? v.order.indexOf(above) : v.order.length;
+  for (let i = end - 1; i >= 0; i--) {
     const row = v.rows.get(v.order[i]);
     if (row.type === 'user') {
       if (row.message === id) return null;
@@ -404,6 +406,17 @@ function quoteOf(v, id) {
   if (m) return { key: m.key, text: excerpt(m.text) };
   const part = v.rows.get(`p:${id}`);
   return { key: part ? part.key : '', text: part ? excerpt(part.text) : 'an earlier message' };
+}
+
+// A part whose addressee was guessed names the message that it was found to answer,
+// once there is a receipt that says so.
+function proven(v, task, index, message) {
+  for (let i = v.order.length - 1; i >= 0; i--) {
+    const row = v.rows.get(v.order[i]);
+    if (row.type !== 'part' || row.task !== task || row.part !== index) continue;
+    if (row.guessed) change(v, row.key, { guessed: false, in_reply_to: message, quote: quoteOf(v, message, row.key) });
+    return;
+  }
 }
 
 function questionQuote(v, id) {
@@ -423,7 +436,7 @@ function part(v, f, d, final) {
   }
   insert(v, {
     key, type: 'part', message: d.message, source: d.source ?? '', part: d.part ?? null, text: d.text,
-    in_reply_to: d.in_reply_to || '', quote: quoteOf(v, d.in_reply_to), final, kind: d.kind || '', promoted: !!d.promoted,
+    in_reply_to: d.in_reply_to || '', guessed: !!d.guessed, quote: quoteOf(v, d.in_reply_to), final, kind: d.kind || '', promoted: !!d.promoted,
     stopped: !!d.cut && v.stopped !== '' && v.stopped === f.task, task: f.task || '', ts: f.ts, lines: freeze(v, f.task || ''),
   });
 }
