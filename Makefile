@@ -10,7 +10,7 @@ GO ?= go
 # and a second pass over them would buy nothing for its minutes.
 CONCURRENT := ./actors/... ./gateway/... ./persistence/... ./tools/... ./models/... ./cmd/...
 
-.PHONY: help run build test race lint generate golden bench bench-once bench-start shape crash chaos-runtimes damage mutants e2e ci setup
+.PHONY: help run build test race lint generate golden bench bench-once bench-start receipts shape crash chaos-runtimes damage mutants e2e ci setup
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -70,6 +70,9 @@ bench-start: ## how long starts take with SESSIONS (100000) sessions on the disk
 	rm -rf bin/filled && PARLEY_FILL=$(CURDIR)/bin/filled PARLEY_SESSIONS=$(or $(SESSIONS),100000) $(GO) test ./persistence/pebble -run '^$$' -bench '^BenchmarkFill$$' -benchtime 1x
 	./bin/parley-bench start --server ./bin/parley --data $(CURDIR)/bin/filled
 	rm -rf bin/filled
+
+receipts: ## how many receipts are true, for nine kinds of model (CONVERSATIONS=… SEED=…)
+	@$(GO) test ./conversation/machine -run TestReceiptRates -count=1 -v -receipts.conversations=$(or $(CONVERSATIONS),10000) -receipts.seed=$(or $(SEED),2000000) | grep "|\|each"
 
 shape: ## packages with lines, exported names, largest type, layers and comments
 	@$(GO) test ./cmd/parley -run TestHouseShape -count=1 -v -shape | grep "^|"

@@ -14,12 +14,14 @@ import (
 )
 
 var (
-	ratesRuns  = flag.Int("receipts.conversations", 10_000, "conversations with each kind of model")
-	ratesSeed  = flag.Uint64("receipts.seed", 2_000_000, "of the first conversation")
-	ratesSlips = flag.Int("receipts.slips", 1, "words of another message in three of ten answers")
+	receiptsSeed = flag.Uint64("receipts.again", 0, "play TestTrueReceipts with this seed alone, once")
+	ratesRuns    = flag.Int("receipts.conversations", 10_000, "conversations with each kind of model")
+	ratesSeed    = flag.Uint64("receipts.seed", 2_000_000, "of the first conversation")
+	ratesSlips   = flag.Int("receipts.slips", 1, "words of another message in three of ten answers")
 )
 
-// TestReceiptRates prints how many receipts are true, for each kind of model.
+// TestReceiptRates prints how many receipts are true, for each kind of model: what
+// `make receipts` shows. Nothing is asserted here: see TestTrueReceipts.
 func TestReceiptRates(t *testing.T) {
 	runs := *ratesRuns
 	if testing.Short() {
@@ -31,7 +33,7 @@ func TestReceiptRates(t *testing.T) {
 	for _, k := range speakers() {
 		var sum account
 		for i := range runs {
-			sum.add(judgeReceipts(converse(t, k, *ratesSeed+uint64(i), *ratesSlips)))
+			sum.add(judgeReceipts(converse(t, k, *ratesSeed+uint64(i), *ratesSlips, 0)))
 		}
 		out.WriteString(sum.row(k, runs))
 	}
@@ -198,11 +200,15 @@ func newPlot(seed uint64) plot {
 }
 
 // converse plays a conversation of a user who follows a plot and a model of that
-// kind, to its end. It gives the log.
-func converse(t testing.TB, k speaker, seed uint64, slips int) []conversation.Event {
+// kind, to its end. It gives the log. limit is task.max_steps; 0 = as it is.
+func converse(t testing.TB, k speaker, seed uint64, slips, limit int) []conversation.Event {
 	p, v := newPlot(seed), voice{seed: seed, r: rand.New(rand.NewPCG(seed, 2)), slips: slips}
 	key := conversation.SessionKey{Tenant: "default", Session: "s"}
-	s := New(key, testRules())
+	rules := testRules()
+	if limit > 0 {
+		rules.Policy.MaxSteps = limit
+	}
+	s := New(key, rules)
 	now := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	var log []conversation.Event
 	var asked []conversation.AskModel
