@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/policy"
 )
 
 // outsideSession opens a session that outside runtimes answer.
@@ -55,7 +56,7 @@ func partOf(out conversation.HandedOut, index int, final bool) conversation.AddP
 }
 
 func says(out conversation.HandedOut, s conversation.RuntimeState) conversation.RuntimeSays {
-	return conversation.RuntimeSays{Message: out.Message, Status: s, Generation: out.Generation, Jitter: 0.5}
+	return conversation.RuntimeSays{Message: out.Message, Status: s, Generation: out.Generation}
 }
 
 // A runtime gets the whole text of the oldest message, as it was edited last, durably,
@@ -106,6 +107,24 @@ func TestClaim(t *testing.T) {
 			if n := h.measured("parley_runtime_refusals_total", reason); n != 1 {
 				t.Errorf("refused for %s: counted %v", reason, n)
 			}
+		}
+	})
+}
+
+// A runtime that fails, claims, and fails again does not use up the hand-outs of a
+// message at once: after each failure it waits, and goes out when that is over.
+// Rule 9.11f.
+func TestClaimAfterAFailure(t *testing.T) {
+	withHarness(t, nil, func(t *testing.T, h *harness) {
+		key := h.outsideSession("s1", "outside")
+		h.ok(h.tell(key, say("a", "text")))
+		h.ok(h.tell(key, says(h.mustClaim("r1"), conversation.RuntimeFailed)))
+		failed := time.Now()
+		if out := h.mustClaim("r1"); out.Key != key || out.Generation != 2 {
+			t.Errorf("handed out %+v", out)
+		}
+		if pause := time.Since(failed); pause <= 0 || pause > policy.DefaultPolicy().BackoffMin {
+			t.Errorf("handed out again after %s", pause)
 		}
 	})
 }

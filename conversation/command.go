@@ -172,9 +172,8 @@ type RuntimeSays struct {
 	Message    MessageID
 	Status     RuntimeState
 	Generation uint32
-	Error      string  // with RuntimeFailed: a sentence that clients may read
-	Permanent  bool    // with RuntimeFailed: another runtime would fail the same way
-	Jitter     float64 // in [0, 1): the shell's random draw for the back-off
+	Error      string // with RuntimeFailed: a sentence that clients may read
+	Permanent  bool   // with RuntimeFailed: another runtime would fail the same way
 }
 
 // DedupText is the text by which a second delivery of this client id is recognised.

@@ -177,7 +177,7 @@ func (d outsiders) decideRuntimeSays(c conversation.RuntimeSays) *conversation.E
 		d.out.Receipt.Until = d.prolong(t, c.Status)
 	case conversation.RuntimeFailed:
 		if !again {
-			d.giveUp(t, c.Error, c.Permanent, c.Jitter)
+			d.giveUp(t, c.Error, c.Permanent)
 		}
 	default:
 		return conversation.Errorf(conversation.BadRequest, "a runtime says read, alive or failed")
@@ -199,17 +199,17 @@ func (d outsiders) prolong(t *state.Task, said conversation.RuntimeState) time.T
 // Rule 9.11f.
 func (d outsiders) leaseRanOut(t *state.Task) {
 	if outside.RanOut(t.Lease, d.now) {
-		d.giveUp(t, conversation.LeaseRanOut, false, outside.Jitter(t.Trigger, t.Lease.Generation))
+		d.giveUp(t, conversation.LeaseRanOut, false)
 	}
 }
 
 // giveUp ends a lease without an answer. The task is handed out again, later each
 // time; after the last hand-out, or if none would help, it ends in ERROR.
 // Rule 9.11f.
-func (d outsiders) giveUp(t *state.Task, why string, permanent bool, jitter float64) {
+func (d outsiders) giveUp(t *state.Task, why string, permanent bool) {
 	last := permanent || int(t.Lease.Generation) >= d.policy.MaxAttempts
 	failed := outside.Failed(t.Lease, t.Trigger, why, permanent)
-	if wait := d.policy.Backoff(int(failed.Generation)-1, jitter, 0); wait > 0 && !last {
+	if wait := d.policy.Backoff(int(failed.Generation)-1, outside.Jitter(t.Trigger, failed.Generation), 0); wait > 0 && !last {
 		failed.NotBefore = d.now.Add(wait)
 	}
 	d.emit(t, failed)

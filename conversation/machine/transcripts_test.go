@@ -346,7 +346,7 @@ func (w *scene) run(out *strings.Builder, line string) {
 			w.t.Fatalf("%s: unknown status", line)
 		}
 		w.decide(out, conversation.RuntimeSays{
-			Message: w.long(arg(1)), Status: status, Generation: number(opts["gen"]), Error: opts["error"], Permanent: opts["permanent"] == "true", Jitter: 0.5,
+			Message: w.long(arg(1)), Status: status, Generation: number(opts["gen"]), Error: opts["error"], Permanent: opts["permanent"] == "true",
 		})
 	case "model":
 		step, attempt := w.openStep(opts["step"])

@@ -38,7 +38,7 @@ func (w *world) outside(v conversation.View) {
 	}
 	says := func(s conversation.RuntimeState) {
 		w.give("s", conversation.RuntimeSays{
-			Message: task.Trigger, Status: s, Generation: generation, Error: "broken", Permanent: w.r.IntN(8) == 0, Jitter: w.r.Float64(),
+			Message: task.Trigger, Status: s, Generation: generation, Error: "broken", Permanent: w.r.IntN(8) == 0,
 		})
 	}
 	switch w.r.IntN(8) {

@@ -136,8 +136,9 @@ func Claimable(st *state.State) *conversation.Claimable {
 	return c
 }
 
-// Jitter is the draw in [0, 1) for the pause after a lease that ran out: a Tick brings
-// none. It is another one for each hand-out, and the same in every replay.
+// Jitter is the draw in [0, 1) for the pause after a hand-out that ended without an
+// answer: neither a Tick nor the word of a runtime brings one. It is another one for
+// each hand-out, and the same in every replay.
 func Jitter(message conversation.MessageID, generation uint32) float64 {
 	h := fnv.New64a()
 	h.Write([]byte(string(message) + "\x00" + strconv.FormatUint(uint64(generation), 10)))
