@@ -25,10 +25,8 @@ func (s *Session) WouldStart(say conversation.Say) bool {
 	if say.Duplicate != nil || s.state.Key.Session.Depth() > 0 || s.state.Agent.Outside() || s.wouldQueue() {
 		return false
 	}
-	if say.ClientMsgID != "" {
-		if _, repeated := s.state.Recall(say.Author, say.ClientMsgID); repeated {
-			return false
-		}
+	if before, _ := s.state.Repeated(say.Author, say.ClientMsgID, say.Text, nil); before != nil {
+		return false
 	}
 	if say.Mode == conversation.ModeDefault {
 		for _, t := range s.state.Tasks {

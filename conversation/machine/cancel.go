@@ -101,16 +101,12 @@ func (d ends) dropWaiting(t *state.Task, c conversation.Cancel, before conversat
 // whatever runs by now.
 // Rule 7.7.
 func (d ends) cancelledBefore(c conversation.Cancel) (bool, *conversation.Error) {
-	if c.ClientMsgID == "" {
+	dup, n := d.state.Repeated(c.Author, c.ClientMsgID, c.DedupText(), c.Duplicate)
+	if c.ClientMsgID == "" || dup == nil {
 		return false, nil
 	}
-	dup := c.Duplicate
-	if dup == nil {
-		r, ok := d.state.Recall(c.Author, c.ClientMsgID)
-		if !ok {
-			return false, nil
-		}
-		dup = &conversation.Duplicate{Seq: conversation.Seq(r.Seq), Task: d.state.TaskID(r.Message), SameText: r.Text == state.TextKey(c.DedupText())}
+	if n > 0 {
+		dup.Task = d.state.TaskID(n)
 	}
 	if !dup.SameText || c.Task != "" && c.Task != dup.Task {
 		return false, conversation.Errorf(conversation.Conflict, "the id %q was used for another command", c.ClientMsgID)

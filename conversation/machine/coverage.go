@@ -49,17 +49,7 @@ func (d obligations) nudge(t *state.Task) nudging {
 // coverage is the mode that holds for this session's agent.
 // Rules 5.8, 8.3.
 func (s *Session) coverage() policy.Coverage {
-	if s.state.Key.Session.Depth() > 0 {
-		return policy.CoverageSeen
-	}
-	p := s.rules.Agents[s.state.Agent]
-	if !p.EngineTools {
-		return policy.CoverageSeen
-	}
-	if p.Coverage != nil {
-		return *p.Coverage
-	}
-	return s.policy.Coverage
+	return s.rules.CoverageOf(s.state.Agent, s.state.Key.Session.Depth(), s.policy.Coverage)
 }
 
 // openMessages are those that the task has read and that nothing has resolved; what

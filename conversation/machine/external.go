@@ -233,15 +233,12 @@ func (d outsiders) deliveredBefore(c conversation.AddPart) (bool, *conversation.
 		d.out.Receipt = conversation.Receipt{Message: dup.Message, Seq: dup.Seq, PartIndex: c.Index, Duplicate: true, OtherText: !dup.SameText}
 		return true, nil
 	}
-	if c.ClientMsgID == "" {
+	dup, n := d.state.Repeated(c.Author, c.ClientMsgID, c.DedupText(), dup)
+	if c.ClientMsgID == "" || dup == nil {
 		return false, nil
 	}
-	if dup == nil {
-		r, ok := d.state.Recall(c.Author, c.ClientMsgID)
-		if !ok {
-			return false, nil
-		}
-		dup = &conversation.Duplicate{Message: d.state.PartID(r.Message), Seq: conversation.Seq(r.Seq), SameText: r.Text == state.TextKey(c.DedupText())}
+	if n > 0 {
+		dup.Message = d.state.PartID(n)
 	}
 	if !dup.SameText {
 		return false, conversation.Errorf(conversation.Conflict, "the id %q was used for something else", c.ClientMsgID)

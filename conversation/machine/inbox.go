@@ -48,16 +48,12 @@ func (in inbox) decideSay(c conversation.Say) *conversation.Error {
 // a conflict.
 // Rule 9.9.
 func (in inbox) duplicate(author conversation.UserID, id conversation.ClientMsgID, text string, hint *conversation.Duplicate) (bool, *conversation.Error) {
-	if id == "" {
+	d, n := in.state.Repeated(author, id, text, hint)
+	if id == "" || d == nil {
 		return false, nil
 	}
-	d := hint
-	if d == nil {
-		r, ok := in.state.Recall(author, id)
-		if !ok {
-			return false, nil
-		}
-		d = &conversation.Duplicate{Message: in.state.MessageID(r.Message), Seq: conversation.Seq(r.Seq), SameText: r.Text == state.TextKey(text)}
+	if n > 0 {
+		d.Message = in.state.MessageID(n)
 	}
 	if !d.SameText {
 		return false, conversation.Errorf(conversation.Conflict, "client_msg_id %q was used for another text", id)

@@ -54,6 +54,10 @@ func (d *decision) showPending(t *state.Task) progress {
 func partial(p conversation.Part) conversation.EventBody {
 	return conversation.PartialResponse{Part: p}
 }
+func cutShort(p conversation.Part) conversation.EventBody {
+	p.Cut = true
+	return conversation.PartialResponse{Part: p}
+}
 func final(p conversation.Part) conversation.EventBody { return conversation.Response{Part: p} }
 
 // showTexts shows the texts of an answer, and decides what they answer. last makes

@@ -6,6 +6,7 @@ import (
 	"parley/conversation"
 	"parley/conversation/machine/internal/plan"
 	"parley/conversation/machine/internal/state"
+	"parley/conversation/policy"
 )
 
 // Steps: durable from their start to their end. "A model call is in flight" is
@@ -50,7 +51,12 @@ func (d *decision) modelAnswered(c conversation.ModelAnswered) {
 	texts, silent := d.texts(c.Step, c.Attempt, c.Answer.Items)
 	finished := conversation.StepFinished{
 		Step: c.Step, Attempt: c.Attempt, Outcome: conversation.StepOK, Model: c.Model, Usage: c.Answer.Usage, Took: c.Took,
-		ResponseID: c.Answer.ResponseID, Items: c.Answer.Items,
+		Stop: c.Answer.Stop, ResponseID: c.Answer.ResponseID, Items: c.Answer.Items,
+	}
+	cut := c.Answer.Stop == conversation.StopLength && len(texts) > 0 && !plan.HasCalls(c.Answer.Items)
+	goesOn := cut && d.goesOn(t)
+	if cut && !goesOn {
+		texts[len(texts)-1].text += plan.Truncated
 	}
 	if t.Step.WrapUp {
 		d.wrappedUp(t, finished, texts)
@@ -77,6 +83,10 @@ func (d *decision) modelAnswered(c conversation.ModelAnswered) {
 		onlyCovers = onlyCovers && call.Covers
 	}
 	d.finishStep(t, finished, plan.Named(asked))
+	if goesOn {
+		d.showTexts(t, pending{texts: texts}, cutShort)
+		return
+	}
 	if onlyCovers {
 		// The text may be the final answer: settle decides what it is.
 		d.pending = pending{task: t, texts: texts, silent: silent}
@@ -91,6 +101,13 @@ func (d *decision) modelAnswered(c conversation.ModelAnswered) {
 		return
 	}
 	d.carryOutInOrder(t, c.Answer.Items, asked, texts)
+}
+
+// goesOn is true for a task whose model goes on with an answer that ended at its limit
+// of tokens. A delegate's answer is one text, and a task at its step limit has no step left.
+// Rule 3.9.
+func (d *decision) goesOn(t *state.Task) bool {
+	return d.policy.CutAnswer == policy.CutContinue && t.Cuts < plan.MaxCuts && t.Steps < d.maxSteps() && !t.Step.WrapUp && d.state.Key.Session.Depth() == 0
 }
 
 // wrappedUp ends a task with the answer of its last step; calls in it are ignored.

@@ -351,7 +351,7 @@ func (w *scene) run(out *strings.Builder, line string) {
 	case "model":
 		step, attempt := w.openStep(opts["step"])
 		w.callEnded(step, attempt)
-		w.decide(out, conversation.ModelAnswered{Step: step, Attempt: attempt, Model: "test", Answer: conversation.ModelAnswer{Items: items(args)}, Shown: w.openMessages()})
+		w.decide(out, conversation.ModelAnswered{Step: step, Attempt: attempt, Model: "test", Answer: conversation.ModelAnswer{Items: items(args), Stop: stopReason(opts["stop"])}, Shown: w.openMessages()})
 	case "fail":
 		step, attempt := w.openStep(opts["step"])
 		w.callEnded(step, attempt)
@@ -519,6 +519,10 @@ func (w *scene) follow(effects []conversation.Effect) {
 			w.asking, w.drafts = conversation.Attempt{}, nil
 		}
 	}
+}
+
+func stopReason(name string) conversation.StopReason {
+	return map[string]conversation.StopReason{"length": conversation.StopLength, "filtered": conversation.StopFiltered}[name]
 }
 
 // callEnded: before its outcome is decided the shell has forgotten the call.

@@ -48,3 +48,17 @@ type ToolRule struct {
 func (p Profile) Allows(tool string) bool {
 	return slices.Contains(p.Tools, "*") || slices.Contains(p.Tools, tool)
 }
+
+// CoverageOf is the coverage mode of an agent at a depth of delegations, in a session
+// whose policy says own.
+func (r *Rules) CoverageOf(agent conversation.AgentName, depth int, own Coverage) Coverage {
+	p := r.Agents[agent]
+	switch {
+	case depth > 0 || !p.EngineTools:
+		return CoverageSeen
+	case p.Coverage != nil:
+		return *p.Coverage
+	default:
+		return own
+	}
+}

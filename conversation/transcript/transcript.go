@@ -252,6 +252,8 @@ func (t *Transcript) take(e conversation.Event) {
 	case conversation.PartialResponse:
 		if shown, stopped := t.stopped[e.Task]; stopped {
 			t.stoppedText(e.Task, shown, b.Part)
+		} else if b.Cut && e.Task != "" {
+			t.tell(e.Task, conversation.Entry{Role: conversation.RoleUser, Task: e.Task, Text: goOnNote})
 		} else {
 			t.outsidePart(e.Task, b.Part)
 		}
@@ -276,6 +278,9 @@ func (t *Transcript) stoppedText(task conversation.TaskID, shown []conversation.
 		t.stopped[task] = nil
 	}
 }
+
+// goOnNote follows an answer that ended at the model's limit of tokens.
+const goOnNote = "[your answer ended at its limit of length: go on exactly where it ended, and repeat nothing]"
 
 // stoppedMark ends the text of an answer that a person has stopped.
 const stoppedMark = "\n\n[stopped here by the user]"

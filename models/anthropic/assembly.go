@@ -210,5 +210,12 @@ func (a *assembly) answer() (*conversation.ModelAnswer, error) {
 	if *counted == (conversation.Usage{}) {
 		counted = nil
 	}
-	return a.Answer("toolu_", counted), nil
+	answer := a.Answer("toolu_", counted)
+	switch a.reason {
+	case "max_tokens", "model_context_window_exceeded":
+		answer.Stop = conversation.StopLength
+	case "refusal":
+		answer.Stop = conversation.StopFiltered
+	}
+	return answer, nil
 }

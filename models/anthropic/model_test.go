@@ -320,3 +320,19 @@ func FuzzFrames(f *testing.F) {
 		_ = newAssembly(&httpmodel.Names{}, &conversation.Request{}, nil).readBody(one)
 	})
 }
+
+// An answer that ended before its end says why.
+func TestStopReasons(t *testing.T) {
+	for reason, want := range map[string]conversation.StopReason{
+		"max_tokens": conversation.StopLength, "model_context_window_exceeded": conversation.StopLength, "refusal": conversation.StopFiltered,
+		"end_turn": 0, "tool_use": 0, "pause_turn": 0,
+	} {
+		m, _ := serve(t, "text/event-stream", modelstest.SSE(`{"type":"message_start","message":{"id":"msg_1"}}`,
+			`{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"a"}}`,
+			`{"type":"message_delta","delta":{"stop_reason":"`+reason+`"}}`, `{"type":"message_stop"}`), Options{Connection: streaming})
+		_, done, err := modelstest.Collect(t.Context(), m, conversation.Request{Stream: true})
+		if err != nil || done.Stop != want {
+			t.Errorf("%s: stopped by %q (%v), want %q", reason, done.Stop, err, want)
+		}
+	}
+}

@@ -74,5 +74,12 @@ func (a *assembly) answer() (*conversation.ModelAnswer, error) {
 	if a.reason == "error" || len(a.Items) == 0 && a.reason == "content_filter" {
 		return nil, errOfFinish(a.reason)
 	}
-	return a.Answer("call_", a.usage), nil
+	answer := a.Answer("call_", a.usage)
+	switch a.reason {
+	case "length", "max_output_tokens":
+		answer.Stop = conversation.StopLength
+	case "content_filter":
+		answer.Stop = conversation.StopFiltered
+	}
+	return answer, nil
 }

@@ -335,3 +335,35 @@ func TestReasoningGoesBack(t *testing.T) {
 		}
 	}
 }
+
+// An answer that ended before its end says why, in each form, also in a whole body.
+func TestStopReasons(t *testing.T) {
+	for name, c := range map[string]struct {
+		api         API
+		media, body string
+		want        conversation.StopReason
+	}{
+		"responses, length":      {Responses, "application/json", `{"status":"incomplete","incomplete_details":{"reason":"max_output_tokens"},"output_text":"a"}`, conversation.StopLength},
+		"responses, filtered":    {Responses, "application/json", `{"status":"incomplete","incomplete_details":{"reason":"content_filter"},"output_text":"a"}`, conversation.StopFiltered},
+		"responses, whole":       {Responses, "application/json", `{"status":"completed","output_text":"a"}`, 0},
+		"chat, length":           {Chat, "application/json", `{"choices":[{"message":{"content":"a"},"finish_reason":"length"}]}`, conversation.StopLength},
+		"chat, filtered":         {Chat, "application/json", `{"choices":[{"message":{"content":"a"},"finish_reason":"content_filter"}]}`, conversation.StopFiltered},
+		"chat, whole":            {Chat, "application/json", `{"choices":[{"message":{"content":"a"},"finish_reason":"stop"}]}`, 0},
+		"chat, streamed, length": {Chat, "text/event-stream", modelstest.SSE(`{"choices":[{"delta":{"content":"a"},"finish_reason":"length"}]}`), conversation.StopLength},
+	} {
+		t.Run(name, func(t *testing.T) {
+			connection := httpConnection(c.media == "text/event-stream")
+			m, _ := serve(t, c.media, c.body, Options{API: c.api, Connection: connection})
+			_, done, err := modelstest.Collect(t.Context(), m, conversation.Request{Stream: connection.Stream})
+			if err != nil || done.Stop != c.want {
+				t.Errorf("stopped by %q (%v), want %q", done.Stop, err, c.want)
+			}
+		})
+	}
+}
+
+func httpConnection(stream bool) Connection {
+	c := streaming
+	c.Stream = stream
+	return c
+}

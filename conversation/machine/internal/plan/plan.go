@@ -15,6 +15,17 @@ import (
 	"parley/conversation/policy"
 )
 
+// Of answers that ended at the model's limit of tokens.
+const (
+	MaxCuts   = 3                // so many in a row are gone on with
+	Truncated = "[...truncated]" // ends a text that is not gone on with
+)
+
+// HasCalls is true for an answer that asks for something beside its text.
+func HasCalls(items []conversation.Item) bool {
+	return slices.ContainsFunc(items, func(i conversation.Item) bool { return i.Kind == conversation.ItemCall })
+}
+
 // Situation holds all that the check of an answer needs to know.
 type Situation struct {
 	Task   *state.Task // the task that the answer belongs to, as the model was shown it

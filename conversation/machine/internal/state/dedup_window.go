@@ -170,8 +170,22 @@ func (st *State) remember(r dedupEntry) {
 	st.Recent.add(r)
 }
 
-// Recall finds a remembered client id; ok is false for one that is new, or forgotten.
-func (st *State) Recall(author conversation.UserID, id conversation.ClientMsgID) (dedupEntry, bool) {
+// Repeated finds what came before under a client's id: by the hint of the store, or
+// from memory; then n is the number of the message, part or task. nil = the id is new,
+// forgotten, or none.
+func (st *State) Repeated(author conversation.UserID, id conversation.ClientMsgID, text string, hint *conversation.Duplicate) (before *conversation.Duplicate, n uint32) {
+	if id == "" || hint != nil {
+		return hint, 0
+	}
+	r, ok := recall(st, author, id)
+	if !ok {
+		return nil, 0
+	}
+	return &conversation.Duplicate{Seq: conversation.Seq(r.Seq), SameText: r.Text == TextKey(text)}, r.Message
+}
+
+// recall finds a remembered client id; ok is false for one that is new, or forgotten.
+func recall(st *State, author conversation.UserID, id conversation.ClientMsgID) (dedupEntry, bool) {
 	key := clientKey(author, id)
 	at := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, key[0]), key[1])
 	if !bytes.Contains(st.Recent.packed, at) {
@@ -200,7 +214,7 @@ func LookupKeys(st *State, c conversation.Command) []conversation.Key {
 	if !ok || !st.Forgotten {
 		return nil
 	}
-	if _, known := st.Recall(key.Author, key.Client); known {
+	if _, known := recall(st, key.Author, key.Client); known {
 		return nil
 	}
 	return []conversation.Key{key}

@@ -76,5 +76,9 @@ func (st *State) applyPart(e conversation.Event, t *Task, p conversation.Part, p
 	}
 	t.NextPart = max(t.NextPart, p.Index+1)
 	t.LastPart = &p
+	if p.Cut && t.Cancelling == nil { // the next step goes on with it
+		t.Cuts++
+		t.UnseenInput = true
+	}
 	t.noteUnnamed(e, p)
 }

@@ -75,6 +75,9 @@ func (st *State) applyStepFinished(t *Task, b conversation.StepFinished) {
 	t.Step = nil
 	t.Interrupted = b.Outcome == conversation.StepUnknown && t.Cancelling == nil
 	t.noteSaying(b)
+	if b.Stop != conversation.StopLength {
+		t.Cuts = 0
+	}
 	empty := b.Outcome == conversation.StepOK
 	for _, item := range b.Items {
 		if item.Kind != conversation.ItemCall {
