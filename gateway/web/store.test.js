@@ -22,7 +22,7 @@ function screen(v) {
     switch (r.type) {
       case 'user': return `${r.mine ? 'me' : r.author}${r.edited ? ' (edited)' : ''}: ${r.text} [${became(r).text}]${quote}`;
       case 'part': return `${r.final ? 'final' : 'part'}${r.kind ? ` (${r.kind})` : ''}: ${r.text}${r.stopped ? ' (stopped here)' : ''}${quote}${under}`;
-      case 'question': return `ask ${r.question}${r.blocking ? '' : ' (open)'}${r.working ? ' (still working)' : ''}: ${r.text} [${r.state}${r.answer !== null ? ` ${r.answer}` : ''}${r.reason ? ` ${r.reason}` : ''}]${r.choices.length ? ` ${r.choices.join('/')}` : ''}${under}`;
+      case 'question': return `ask ${r.question}${r.blocking ? '' : ' (open)'}${r.working ? ' (still working)' : ''}: ${r.text} [${r.state}${r.answer !== null ? ` ${r.answer}` : ''}${r.reason ? ` ${r.reason}` : ''}]${r.choices.length ? ` ${r.choices.join('/')}` : ''}${quote}${under}`;
       case 'activity': return `did: {${lines(r.lines)}}`;
       default: return `note: ${r.text}`;
     }
@@ -168,4 +168,31 @@ test('a folded group says who did what', () => {
   assert.equal(activitySummary([l('c1', 'tool', 'deploy', 'denied')]), 'Declined deploy');
   assert.equal(activitySummary([l('s1.2', 'retry', 'Attempt 2', 'note'), l('s1.3', 'retry', 'Attempt 3', 'note'), l('s1.end', 'retry', 'Model call', 'error')]), 'Tried again 2 times · 1 problem');
   assert.equal(activitySummary([l('n5', 'nudge', 'Reminder', 'note')]), 'Reminded once');
+});
+
+test('a reminder says what it asks', () => {
+  const text = (data) => reduce(emptyView('s', 'me'), frames([{ type: 'coverage_nudge', task: 't1', data }], { seq: 0 })).lines[0].text;
+  assert.equal(text({ messages: ['m1'], nudge: 1 }), 'one message was not addressed yet');
+  assert.equal(text({ messages: ['m1', 'm2'], nudge: 1 }), '2 messages were not addressed yet');
+  assert.equal(text({ messages: ['m1'], questions: ['q1'], nudge: 1 }), 'one message may answer an open question');
+  assert.equal(text({ messages: ['m1', 'm2'], questions: ['q1', 'q2'], nudge: 1 }), '2 messages may answer open questions');
+});
+
+// The first of two open questions may be older than the window: the second still says what it is about.
+test('questions are told apart in a window, too', () => {
+  const all = frames([
+    { type: 'message_accepted', task: 't1', data: { message: 'm1', client_msg_id: 'a', author: 'me', text: 'one', disposition: 'started' } },
+    { type: 'question', task: 't1', data: { question: 'q1', text: 'Which?', blocking: false, about: 'm1' } },
+    { type: 'session_updated', data: {} },
+    { type: 'message_accepted', task: 't1', data: { message: 'm2', client_msg_id: 'b', author: 'me', text: 'two', disposition: 'joined' } },
+    { type: 'question', task: 't1', data: { question: 'q2', text: 'Whom?', blocking: false, about: 'm2' } },
+  ], { seq: 0 });
+  const questions = [{ question: 'q1', text: 'Which?', blocking: false, about: 'm1', task: 't1' }, { question: 'q2', text: 'Whom?', blocking: false, about: 'm2', task: 't1' }];
+  const quotes = () => ['q1', 'q2'].map((q) => v.rows.get(`q:${q}`).quote?.text);
+  let v = reduce(emptyView('s', 'me'), [{ type: '@followed', session: 's', data: { head: 5, state: { questions } } }, ...all.slice(3), { type: 'synced', session: 's', data: {} }]);
+  assert.deepEqual(quotes(), ['an earlier message', 'two']);
+  v = reduce(v, [{ type: '@older', session: 's', frames: all.slice(2, 3) }]);
+  assert.deepEqual(quotes(), ['an earlier message', 'two']);
+  v = reduce(v, [{ type: '@older', session: 's', frames: all.slice(0, 2) }]);
+  assert.deepEqual(quotes(), ['one', 'two']);
 });

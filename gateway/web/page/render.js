@@ -186,9 +186,10 @@ export class Conversation {
 
 // ---- rows ------------------------------------------------------------------
 
-function quoteChip(quote, actions, label) {
+// lead stands before the quote where its place does not say what it is.
+function quoteChip(quote, actions, label, lead = '') {
   if (!quote) return null;
-  return h('button', { type: 'button', class: 'quote', 'aria-label': `${label}: ${quote.text}`, disabled: !quote.key, onclick: () => actions.show(quote.key) }, h('span', {}, quote.text));
+  return h('button', { type: 'button', class: 'quote', 'aria-label': `${label}: ${quote.text}`, disabled: !quote.key, onclick: () => actions.show(quote.key) }, h('span', {}, lead, h('bdi', {}, quote.text)));
 }
 
 function userRow(row, actions) {
@@ -278,7 +279,8 @@ function questionRow(row, actions) {
   el.dataset.question = row.question;
   const head = h('div', { class: 'question-head' }, h('span', { class: 'question-title' }, title), badge);
   const foot = h('div', { class: 'question-foot' });
-  box.append(head, body);
+  const chip = h('div', { class: 'chip-slot' });
+  box.append(head, chip, body);
   if (row.approval) {
     box.append(callBlock(row.approval));
   }
@@ -349,6 +351,8 @@ function questionRow(row, actions) {
   }
   el.patch = (r, old) => {
     el.dataset.state = r.state;
+    // In its slot, because a second question brings it to a card in which somebody may be typing.
+    if (!old || r.quote !== old.quote) chip.replaceChildren(...[quoteChip(r.quote, actions, 'About', 'About: ')].filter(Boolean));
     badge.hidden = !(r.state === 'open' && !r.blocking && r.working);
     if (!old || r.state !== old.state || r.answer !== old.answer) {
       if (r.state === 'open' && !actions.readonly()) open(r); else if (r.state === 'open') foot.replaceChildren(); else closed(r);

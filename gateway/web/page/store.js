@@ -217,7 +217,9 @@ const durable = {
 
   coverage_nudge(v, f, d) {
     const n = (d.messages || []).length;
-    line(v, f, { id: `n${f.seq}`, kind: 'nudge', name: 'Reminder', status: 'note', text: n === 1 ? 'one message was not addressed yet' : `${n} messages were not addressed yet` });
+    const asks = (d.questions || []).length;
+    const what = asks ? `may answer ${asks === 1 ? 'an open question' : 'open questions'}` : `${n === 1 ? 'was' : 'were'} not addressed yet`;
+    line(v, f, { id: `n${f.seq}`, kind: 'nudge', name: 'Reminder', status: 'note', text: `${n === 1 ? 'one message' : `${n} messages`} ${what}` });
   },
   context_cleared(v, f, d) { note(v, f, 'rule', 'Cleared: the agent does not see what is above'); },
   context_compacted(v, f, d) {
@@ -315,6 +317,7 @@ const local = {
     for (const x of [...older, ...v.frames]) step(fresh, x);
     // Rows come from the log; what is open now is known better from the present.
     for (const key of v.order) if (!fresh.rows.has(key) && v.rows.get(key).type === 'question') insert(fresh, v.rows.get(key));
+    tellApart(fresh);
     for (const [key, row] of fresh.rows) {
       const old = v.rows.get(key);
       if (old && same(old, row)) fresh.rows.set(key, old);
@@ -402,6 +405,10 @@ function quoteOf(v, id, above = '') {
       break;
     }
   }
+  return messageQuote(v, id);
+}
+
+function messageQuote(v, id) {
   const m = v.messages.get(id);
   if (m) return { key: m.key, text: excerpt(m.text) };
   const part = v.rows.get(`p:${id}`);
@@ -444,11 +451,19 @@ function part(v, f, d, final) {
 function ask(v, f, d, task) {
   insert(v, {
     key: questionKey(d.question), type: 'question', question: d.question, text: d.text, blocking: !!d.blocking,
-    choices: d.choices || [], expires_at: d.expires_at || '', default: d.default ?? null, delegation: d.delegation || '',
+    about: d.about || '', quote: quoteOf(v, d.about), choices: d.choices || [], expires_at: d.expires_at || '', default: d.default ?? null, delegation: d.delegation || '',
     asker: d.delegation ? v.calls.get(d.delegation)?.name || d.delegation : '',
     approval: d.approval || null, state: 'open', reason: '', answer: null, by: '', task, ts: f.ts,
     working: v.tasks.get(task)?.status === 'RUNNING', lines: d.delegation ? [] : freeze(v, task),
   });
+  tellApart(v);
+}
+
+// Where several questions are open, each says what it is about, wherever it stands.
+function tellApart(v) {
+  const open = openQuestions(v);
+  if (open.length < 2) return;
+  for (const q of open) if (q.about && !q.quote) change(v, q.key, { quote: messageQuote(v, q.about) });
 }
 
 function line(v, f, l) { v.lines.push({ task: f.task || '', ts: f.ts, within: '', text: '', ...l }); }
