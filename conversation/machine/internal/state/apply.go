@@ -71,9 +71,9 @@ func (st *State) Apply(e conversation.Event) error {
 	case conversation.Asked:
 		st.applyAsked(e, t, b)
 	case conversation.QuestionAnswered:
-		st.applyQuestionAnswered(b)
+		st.applyQuestionAnswered(e, b)
 	case conversation.QuestionClosed:
-		st.applyQuestionClosed(b)
+		st.applyQuestionClosed(e, b)
 	case conversation.ToolStarted:
 		st.applyToolStarted(e, t, b)
 	case conversation.ToolFinished:

@@ -2,6 +2,7 @@ package state
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"parley/conversation"
@@ -53,12 +54,29 @@ func (st *State) applyCallEnded(t *Task, id conversation.CallID) {
 	}
 }
 
+// standStill stops a delegation's deadline while it has an open question: a person's
+// time is not its own.
+// Rule 5.12.
+func (t *Task) standStill(id conversation.CallID, at time.Time) {
+	c := t.Call(id)
+	if c == nil || c.Deadline.IsZero() {
+		return
+	}
+	asks := slices.ContainsFunc(t.Questions, func(q *Question) bool { return q.Asked.Delegation == id })
+	switch {
+	case asks && c.Stands.IsZero():
+		c.Stands = at
+	case !asks && !c.Stands.IsZero():
+		c.Deadline, c.Stands = c.Deadline.Add(at.Sub(c.Stands)), time.Time{}
+	}
+}
+
 // Due is the time at which a call is over even if the shell is silent: a tool gets the
 // cancel grace on top of its own deadline, which its child enforces.
 // Rule 5.3.
 func (c *Call) Due(grace time.Duration) time.Time {
 	switch {
-	case c.Held || c.Deadline.IsZero():
+	case c.Held || c.Deadline.IsZero() || !c.Stands.IsZero():
 		return time.Time{}
 	case c.Delegation():
 		return c.Deadline

@@ -19,16 +19,18 @@ func (st *State) applyAsked(e conversation.Event, t *Task, b conversation.Asked)
 		st.Calls = max(st.Calls, conversation.Ordinal(string(b.Approval.Call), 'c'))
 		t.Calls = append(t.Calls, &Call{ID: b.Approval.Call, Step: t.LastStep, Tool: b.Approval.Tool, Held: true, Seq: e.Seq, At: e.At})
 	}
+	t.standStill(b.Delegation, e.At)
 }
 
 // applyQuestionAnswered closes a question. The answer is unseen, unless the
 // model itself gave it by covering a message that it had read.
-func (st *State) applyQuestionAnswered(b conversation.QuestionAnswered) {
+func (st *State) applyQuestionAnswered(e conversation.Event, b conversation.QuestionAnswered) {
 	t, q := st.Question(b.Question)
 	if q == nil {
 		return
 	}
 	t.closeQuestion(b.Question)
+	t.standStill(q.Asked.Delegation, e.At)
 	if !q.Own() {
 		if c := t.Call(q.Asked.Delegation); c != nil {
 			if c.Answers == nil {
@@ -53,12 +55,13 @@ func (st *State) applyQuestionAnswered(b conversation.QuestionAnswered) {
 	t.NextOf = q.Asked.About
 }
 
-func (st *State) applyQuestionClosed(b conversation.QuestionClosed) {
+func (st *State) applyQuestionClosed(e conversation.Event, b conversation.QuestionClosed) {
 	t, q := st.Question(b.Question)
 	if q == nil {
 		return
 	}
 	t.closeQuestion(b.Question)
+	t.standStill(q.Asked.Delegation, e.At)
 	if q.Own() && b.Reason == conversation.QuestionExpired && q.Asked.Approval == nil {
 		t.UnseenInput = true
 	}

@@ -178,7 +178,8 @@ type Call struct {
 	Idempotent bool                   `json:",omitempty"`
 	Seq        conversation.Seq
 	At         time.Time
-	Deadline   time.Time                         `json:",omitzero"`
+	Deadline   time.Time                         `json:",omitzero"`  // of a delegation: later by the time that it has stood still
+	Stands     time.Time                         `json:",omitzero"`  // a delegation's deadline stands still since then: it waits for an answer; zero = it does not
 	Target     conversation.CallID               `json:",omitempty"` // amend: the delegation
 	Answers    map[conversation.QuestionID]reply `json:",omitempty"` // delegation: answers given, by the sub-session's id
 }
