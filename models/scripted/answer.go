@@ -50,7 +50,8 @@ type (
 
 // answer decides the answer. It is a pure function of the request.
 //
-// Of several messages with lines left the newest goes first. Most lines are an
+// Of several messages with lines left the newest goes first; plain messages that one
+// step reads go in their order, each answered by name (see takeTurns). Most lines are an
 // answer of their own. A line that only covers a message, or is plain text while
 // others have lines left, is answered together with the next thing there is to
 // do, of this message or another: nothing comes back from it that would make the
@@ -85,10 +86,9 @@ func (s *script) answer(r *conversation.Request) decision {
 	}
 }
 
-// pick returns the newest program whose next action can go, and that action.
+// pick returns the first program in turn whose next action can go, and that action.
 func (t *reading) pick() (*program, *action) {
-	for i := len(t.programs) - 1; i >= 0; i-- {
-		p := t.programs[i]
+	for _, p := range t.turns {
 		if a := t.next(p); a != nil && t.ready(p, a) {
 			return p, a
 		}
@@ -304,9 +304,11 @@ func (t *reading) do(d *decision, p *program, a *action) (more bool) {
 	return false
 }
 
-// say answers with text: as the final answer, or as a part on the way.
+// say answers with text: as the final answer, or as a part on the way. A plain message
+// whose answer another one has got already is answered by name at the end, too: the
+// same text without a name would be taken for a repetition.
 func (t *reading) say(d *decision, p *program, mark, text string, final bool) {
-	if final {
+	if final && (t.request.WrapUp || !p.plain || !t.parts[text]) {
 		d.text(t, mark, text)
 		return
 	}

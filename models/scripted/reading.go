@@ -17,7 +17,10 @@ type reading struct {
 	request  *conversation.Request
 	said     []int               // the places of the task's messages
 	programs []*program          // oldest first
+	turns    []*program          // in the order in which they may go
 	marks    map[string]bool     // "<message>:<line>" of every line that was answered
+	begun    map[string]int      // the place of the first answer to a message
+	parts    map[string]bool     // the texts that were said by name
 	calls    map[string][]*call  // by the mark of their line, in order
 	asks     []*ask              // in order
 	used     map[string]int      // how many items carry a mark
@@ -28,6 +31,7 @@ type reading struct {
 type program struct {
 	message conversation.MessageID
 	at      int // the message's place among the entries
+	plain   bool
 	actions []action
 	vars    map[string]string // of a rule
 	changed []conversation.MessageID
@@ -67,7 +71,7 @@ var (
 func (s *script) read(r *conversation.Request) *reading {
 	t := &reading{
 		script: s, request: r,
-		marks: map[string]bool{}, used: map[string]int{},
+		marks: map[string]bool{}, begun: map[string]int{}, parts: map[string]bool{}, used: map[string]int{},
 	}
 	var (
 		byID     map[string]*call
@@ -82,14 +86,14 @@ func (s *script) read(r *conversation.Request) *reading {
 		switch e.Role {
 		case conversation.RoleAssistant:
 			for mark := range strings.FieldsSeq(e.ResponseID) {
-				t.marks[mark] = true
+				t.record(mark, at)
 			}
 			for _, item := range e.Items {
 				mark, ok := markOf(item.ID)
 				if !ok {
 					continue
 				}
-				t.marks[mark] = true
+				t.record(mark, at)
 				t.used[mark]++
 				if item.Kind != conversation.ItemCall {
 					continue
@@ -101,6 +105,8 @@ func (s *script) read(r *conversation.Request) *reading {
 				t.calls[mark] = append(t.calls[mark], c)
 				byID[c.id] = c
 				switch {
+				case c.tool == conversation.ToolRespond:
+					t.recordPart(c)
 				case c.tool == conversation.ToolAsk:
 					numbered = append(numbered, c)
 					t.asks = append(t.asks, newAsk(c))
@@ -139,7 +145,26 @@ func (s *script) read(r *conversation.Request) *reading {
 		}
 	}
 	t.writePrograms()
+	t.takeTurns()
 	return t
+}
+
+// record notes that the answer at a place did a line.
+func (t *reading) record(mark string, at int) {
+	t.marks[mark] = true
+	if message, _, ok := cutMark(mark); ok {
+		if _, known := t.begun[message]; !known {
+			t.begun[message] = at
+		}
+	}
+}
+
+// recordPart notes the text of a part.
+func (t *reading) recordPart(c *call) {
+	var args respondArgs
+	if json.Unmarshal([]byte(c.args), &args) == nil {
+		t.parts[args.Message] = true
+	}
 }
 
 func newAsk(c *call) *ask {
@@ -302,6 +327,7 @@ func (t *reading) writePrograms() {
 			continue
 		} else {
 			t.rule(p, strings.TrimSpace(e.Text))
+			p.plain = true
 			plain = plain || first == nil
 		}
 		if first == nil {
@@ -312,6 +338,59 @@ func (t *reading) writePrograms() {
 	if plain && t.request.Depth > 0 {
 		t.change(first, changes)
 	}
+}
+
+// takeTurns puts the programs in the order in which they may go: the newest first,
+// but plain messages that wait together in their own order (D-01), of which those that
+// let others work or ask the user go last: nobody waits for a delegate to be greeted.
+// Two messages wait together if the older one was not begun when the newer one was
+// read, as when one step reads both. Together they keep the places that they have among
+// the others.
+func (t *reading) takeTurns() {
+	t.turns = slices.Clone(t.programs)
+	var together []int // places of plain messages, oldest first
+	turn := func() {
+		var quick, long []*program
+		for _, i := range together {
+			if p := t.programs[i]; p.isLong() {
+				long = append(long, p)
+			} else {
+				quick = append(quick, p)
+			}
+		}
+		for n, p := range append(quick, long...) {
+			t.turns[together[len(together)-1-n]] = p
+		}
+		together = together[:0]
+	}
+	for i, p := range t.programs {
+		if !p.isAnswered() {
+			continue
+		}
+		if n := len(together); n > 0 {
+			before := t.programs[together[n-1]].message
+			if begun, ok := t.begun[string(before)]; ok && begun < p.at {
+				turn()
+			}
+		}
+		together = append(together, i)
+	}
+	turn()
+	slices.Reverse(t.turns)
+}
+
+// isAnswered reports whether a message is plain and gets an answer of its own, unlike
+// one that changes what another asked for or answers a question: that one must go
+// before the line that it changes.
+func (p *program) isAnswered() bool {
+	return p.plain && p.actions[0].verb != verbChange && p.actions[0].verb != verbAnswer
+}
+
+// isLong reports whether the program lets others work or asks the user.
+func (p *program) isLong() bool {
+	return slices.ContainsFunc(p.actions, func(a action) bool {
+		return a.verb == verbDelegate || a.verb == verbParallel || a.verb == verbAsk || a.verb == verbAskOpen
+	})
 }
 
 // rule writes the program of a plain message.
