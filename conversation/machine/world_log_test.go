@@ -77,7 +77,6 @@ type questionLog struct {
 type taskLog struct {
 	trigger   conversation.MessageID
 	status    conversation.TaskStatus
-	row       conversation.TaskStatus
 	responses int
 	shown     bool
 	openStep  bool

@@ -657,8 +657,10 @@ func TestEndsWithServer(t *testing.T) {
 				t.Fatal(err)
 			}
 			_ = server.Wait() // killed, as it should be
+			look := time.NewTicker(groupPoll)
+			defer look.Stop()
 			for _, pid := range pids {
-				for limit := time.Now().Add(10 * time.Second); !ended(pid); time.Sleep(groupPoll) {
+				for limit := time.Now().Add(10 * time.Second); !ended(pid); <-look.C {
 					if time.Now().After(limit) {
 						t.Fatalf("the process %d runs without its server", pid)
 					}
@@ -691,7 +693,9 @@ func TestGuardGoes(t *testing.T) {
 // pidIn waits for the number that a process writes into a file.
 func pidIn(t *testing.T, path string) int {
 	t.Helper()
-	for limit := time.Now().Add(10 * time.Second); ; time.Sleep(groupPoll) {
+	look := time.NewTicker(groupPoll)
+	defer look.Stop()
+	for limit := time.Now().Add(10 * time.Second); ; <-look.C {
 		text, _ := os.ReadFile(path)
 		if n, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil && strings.HasSuffix(string(text), "\n") {
 			return n

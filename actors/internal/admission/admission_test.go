@@ -150,8 +150,10 @@ func TestPool(t *testing.T) {
 	node, pool, other := New(10, metrics.NewActors(prometheus.NewRegistry())), NewPlaces(1), NewPlaces(1)
 	in := func(p *Places) *Slot { s := &Slot{}; s.In(p); return s }
 	a, b, c, d := in(pool), in(pool), in(other), in(nil)
-	if !a.Reserve(node, true) || !a.Reserve(node, true) {
-		t.Fatal("the first place is not free, or not kept")
+	for _, problem := range []string{"the first place is not free", "its own place is refused to who has it"} {
+		if !a.Reserve(node, true) {
+			t.Fatal(problem)
+		}
 	}
 	a.Update(node, true, 1)
 	if b.Reserve(node, true) || !c.Reserve(node, true) || !d.Reserve(node, true) {
