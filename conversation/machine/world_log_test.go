@@ -34,6 +34,9 @@ func (w *world) judgeSpeaker() {
 	}
 	a := judgeReceipts(w.nodes["s"].durable)
 	delete(a.evidenceFalse, conversation.EvidenceSeen.String()) // which asks for no more than a text
+	if a.falseAnswered == 0 {                                   // what coverMessage calls answered already is booked to the last part
+		delete(a.evidenceFalse, conversation.EvidenceNamed.String())
+	}
 	if len(a.evidenceFalse) > 0 {
 		w.fatalf("messages are answered by a part that is not about them: %v; the model: %s", a.evidenceFalse, w.speaker)
 	}
@@ -85,7 +88,7 @@ type taskLog struct {
 	answered  bool // a question of its own, since its last step
 	news      bool // a result, an answer or a nudge has come since the last step
 	silent    bool // the last answer had nothing in it
-	retries   int  // steps that such answers led to, in a row
+	retries   int  // steps that such answers led to, since the last message or answer that it read
 }
 
 // attempts of a step after its first, by cause.
@@ -355,7 +358,7 @@ func (j *logJudge) stepOpens(e conversation.Event, t *taskLog, b conversation.St
 	}
 	t.openStep, t.step = true, attempts{}
 	if t.steps++; len(b.Read) > 0 || t.answered {
-		t.steps = 1
+		t.steps, t.retries = 1, 0
 	}
 	t.answered = false
 	limit := j.maxSteps()
