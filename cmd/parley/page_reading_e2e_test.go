@@ -95,7 +95,7 @@ func TestPageReading(t *testing.T) {
 		b := b.in(t)
 		b.fresh()
 		const probe = `<img src=x onerror="window.pwned=1"><script>window.pwned=2</script>`
-		b.run(`(window.shows = (s) => [...document.querySelectorAll(s)].some(e => (e.value || e.textContent).includes('<img src=x onerror=')))`)
+		b.run(`(window.shows = (s) => [...document.querySelectorAll(s)].some(e => (e.value || e.textContent).includes('<img src=x')))`)
 		b.say(`/tool askUser {"question":"` + strings.ReplaceAll(probe, `"`, `\"`) + `","blocking":true,"choices":["` + strings.ReplaceAll(probe, `"`, `\"`) + `","b"],"default":"` + strings.ReplaceAll(probe, `"`, `\"`) + `","expiresIn":"2h"}` + "\n" +
 			`/tool hi_greet {"name":"` + strings.ReplaceAll(probe, `"`, `\"`) + `"}` + "\n/say **$result** [x](javascript:window.pwned=3)")
 		b.wait(`!!` + openCard)
