@@ -111,6 +111,24 @@ func TestClaim(t *testing.T) {
 	})
 }
 
+// N-17: a claim whose answer is lost costs nothing, however often: the same name is
+// handed the same again, with the same generation, as long as it gives no sign.
+// Rule 9.11c.
+func TestLostAnswers(t *testing.T) {
+	for _, lease := range []time.Duration{10 * time.Minute, 0} {
+		withHarness(t, func(h *harness) { h.cfg.Rules.Policy.OutsideLease = lease }, func(t *testing.T, h *harness) {
+			key := h.outsideSession("s1", "outside")
+			h.ok(h.tell(key, say("a", "text")))
+			for n := range 5 {
+				if out := h.mustClaim("r1"); out.Key != key || out.Generation != 1 {
+					t.Errorf("lease %s, claim %d: handed out %+v", lease, n, out)
+				}
+				time.Sleep(time.Minute)
+			}
+		})
+	}
+}
+
 // A runtime that fails, claims, and fails again does not use up the hand-outs of a
 // message at once: after each failure it waits, and goes out when that is over.
 // Rule 9.11f.

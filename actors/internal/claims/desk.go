@@ -107,7 +107,9 @@ func (d *Desk) put(s *shelf, e *entry) {
 	case e.Runtime != "":
 		s.handed(e)
 	case wait > 0:
-		e.timer = time.AfterFunc(wait, func() { d.due(s, e) })
+		e.round++
+		round := e.round
+		e.timer = time.AfterFunc(wait, func() { d.due(s, e, round) })
 	default:
 		if w := s.firstWaiting(e.Agent); w != nil {
 			e.asked, e.changed = true, false
@@ -119,11 +121,12 @@ func (d *Desk) put(s *shelf, e *entry) {
 	}
 }
 
-// due puts an entry on the shelf whose time has come.
-func (d *Desk) due(s *shelf, e *entry) {
+// due puts an entry on the shelf whose time has come, if its timer was not replaced
+// in the same moment.
+func (d *Desk) due(s *shelf, e *entry, round int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if e.timer != nil && s.entries[e.key.Session] == e && !e.asked {
+	if e.timer != nil && e.round == round && s.entries[e.key.Session] == e && !e.asked {
 		e.timer, e.From = nil, time.Time{}
 		d.put(s, e)
 	}
@@ -220,6 +223,9 @@ func (d *Desk) handOut(s *shelf, runtime conversation.RuntimeName, taken []*entr
 			receipts[a.i] = &a.receipt
 		}
 		d.mu.Lock()
+		if a.err == nil {
+			taken[a.i].changed = true // a repeated hand-out stores nothing, and what waits is as it was
+		}
 		refusal := conversation.AsError(a.err)
 		d.back(s, taken[a.i], refusal != nil && refusal.Retryable())
 		d.mu.Unlock()

@@ -86,13 +86,14 @@ func (s *sessions) handOut(key conversation.SessionKey, c conversation.HandOut, 
 	if err == nil && (!ok || stored.Runtime != "" && stored.Runtime != c.Runtime) {
 		err = conversation.Errorf(conversation.Conflict, "it is not to be had")
 	}
-	if err == nil && stored.Runtime == "" {
+	anew := err == nil && stored.Runtime == "" // the same hand-out again stores nothing, and says nothing
+	if anew {
 		s.handed[key.Session]++
 		stored.Runtime = c.Runtime
 		s.stored[key.Session] = stored
 	}
 	s.mu.Unlock()
-	if err == nil {
+	if anew {
 		s.desk.Set(key, &stored)
 	}
 	go done(conversation.Receipt{Message: conversation.MessageID("m1-" + key.Session)}, err)

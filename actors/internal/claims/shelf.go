@@ -30,6 +30,7 @@ type entry struct {
 	key     conversation.SessionKey
 	places  [2]int      // in all and in its agent's queue; -1 = in none
 	timer   *time.Timer // until From
+	round   int         // of the timer: an older one that fires late is not meant
 	asked   bool        // its session is asked to hand it out: nobody else gets it
 	changed bool        // the session has said something since then
 	gone    bool        // it may not be claimed any more

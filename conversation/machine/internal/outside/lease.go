@@ -35,7 +35,7 @@ func Give(l *state.Lease, to conversation.RuntimeName, now time.Time, length tim
 		refusal.Generation = l.Generation
 		return Grant{}, refusal
 	case l.NotBefore.After(now):
-		return Grant{}, conversation.Errorf(conversation.Conflict, "the message is not handed out again before %s", l.NotBefore.Format(time.RFC3339))
+		return Grant{}, conversation.Errorf(conversation.Unavailable, "the message is not handed out again before %s", l.NotBefore.Format(time.RFC3339))
 	default:
 		return Grant{l.Generation + 1, end(now, length), true}, nil
 	}

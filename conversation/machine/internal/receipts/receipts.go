@@ -1,6 +1,10 @@
 package receipts
 
-import "parley/conversation"
+import (
+	"slices"
+
+	"parley/conversation"
+)
 
 // Open is a message that was read and that nothing has resolved yet.
 type Open struct {
@@ -37,15 +41,33 @@ func Try(text []Words, open []Open, answered []Words) []Proof {
 		}
 		return []Proof{r}
 	}
+	holders := map[uint32]int{} // of a word; 1 = one open message has it, and nothing else
+	for _, m := range open {
+		for _, h := range m.Words {
+			holders[h]++
+		}
+	}
+	for _, part := range answered {
+		for _, h := range part {
+			holders[h] += 2
+		}
+	}
+	said := map[uint32]bool{}
+	for _, item := range text {
+		for _, h := range item {
+			said[h] = true
+		}
+	}
 	var proofs []Proof
-	for i, m := range open {
-		own := m.Words.without(answered...)
-		for k, other := range open {
-			if k != i {
-				own = own.without(other.Words)
+	for _, m := range open {
+		own := slices.DeleteFunc(slices.Clone(m.Words), func(h uint32) bool { return holders[h] != 1 })
+		n := 0
+		for _, h := range own {
+			if said[h] {
+				n++
 			}
 		}
-		if n := own.shared(text...); n >= least && 2*n >= len(own) {
+		if n >= least && 2*n >= len(own) {
 			proofs = append(proofs, Proof{m.Message, conversation.EvidenceWords, closest(own, text)})
 		}
 	}
