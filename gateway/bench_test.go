@@ -83,3 +83,7 @@ func (s *instant) Tell(key conversation.SessionKey, _ conversation.UserID, _ con
 func (s *instant) View(_ conversation.SessionKey, _ conversation.UserID, done func(conversation.View, error)) {
 	done(conversation.View{Key: s.key, Head: s.head, Owner: "local"}, nil)
 }
+
+func (s *instant) Summary(context.Context, conversation.SessionKey) (conversation.Summary, error) {
+	return conversation.Summary{Key: s.key, Owner: "local"}, nil
+}
