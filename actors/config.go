@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/option"
 	"parley/conversation/policy"
 	"parley/conversation/transcript"
 )
@@ -45,7 +46,7 @@ func (o *OnFull) UnmarshalText(text []byte) error {
 // New refuses a limit of zero and names it, so that a zero is never silently
 // the default.
 //
-// The tags describe a field to the configuration: conversation.FieldError lists them.
+// The tags describe a field to the configuration: option.FieldError lists them.
 type Config struct {
 	Rules policy.Rules // policies, agents and tools; given to every session
 	Node  conversation.NodeID
@@ -120,10 +121,10 @@ func DefaultConfig() Config {
 
 // Validate says which options cannot be used, by the keys of the configuration.
 // The policy, agents and tools in Rules are not looked at.
-func (c *Config) Validate() []conversation.FieldError {
-	wrong := conversation.OutOfBounds(*c)
+func (c *Config) Validate() []option.FieldError {
+	wrong := option.OutOfBounds(*c)
 	if c.ModelIdle > c.ModelLimit {
-		wrong = append(wrong, conversation.FieldError{Key: "model.idle_timeout", AtMost: "model.hard_timeout"})
+		wrong = append(wrong, option.FieldError{Key: "model.idle_timeout", AtMost: "model.hard_timeout"})
 	}
 	return wrong
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"parley/conversation"
+	"parley/conversation/option"
 	"parley/gateway/protocol"
 	"parley/gateway/service"
 )
@@ -17,7 +18,7 @@ import (
 // DefaultConfig fills in the defaults, New does not: a 0 in New means what the
 // field's comment says.
 //
-// The tags describe a field to the configuration: conversation.FieldError lists them.
+// The tags describe a field to the configuration: option.FieldError lists them.
 type Config struct {
 	Listen         string   `key:"listen"`                  // host:port of sockets, HTTP and page
 	AdminListen    string   `key:"admin.listen"`            // host:port of /metrics and pprof; "" = none of its own
@@ -41,10 +42,10 @@ func DefaultConfig() Config {
 }
 
 // Validate says what cannot work, by the keys of the configuration.
-func (c Config) Validate() []conversation.FieldError {
-	wrong := slices.Concat(conversation.OutOfBounds(c.Limits), conversation.OutOfBounds(c.Times))
+func (c Config) Validate() []option.FieldError {
+	wrong := slices.Concat(option.OutOfBounds(c.Limits), option.OutOfBounds(c.Times))
 	refuse := func(key, sentence string) {
-		wrong = append(wrong, conversation.FieldError{Key: key, Sentence: sentence})
+		wrong = append(wrong, option.FieldError{Key: key, Sentence: sentence})
 	}
 	if !isHostPort(c.Listen) {
 		refuse("listen", `must be "host:port", for example "127.0.0.1:8080"`)
@@ -64,7 +65,7 @@ func (c Config) Validate() []conversation.FieldError {
 	}
 	l := c.Limits
 	if l.FrameBytes > 0 && (l.TextBytes > l.FrameBytes || l.TextBytes == 0) {
-		wrong = append(wrong, conversation.FieldError{Key: "limits.text_bytes", AtMost: "limits.frame_bytes"})
+		wrong = append(wrong, option.FieldError{Key: "limits.text_bytes", AtMost: "limits.frame_bytes"})
 	}
 	if l.CommandsPerSecond > 0 && l.CommandsBurst == 0 {
 		refuse("limits.commands_burst", "must be at least 1 while limits.commands_per_second is set, else every command would be refused")

@@ -31,7 +31,8 @@ const root = "../.."
 // docs/ARCHITECTURE.md first.
 var arrows = map[string][]string{
 	"conversation":                           {},
-	"conversation/policy":                    {"conversation"},
+	"conversation/option":                    {},
+	"conversation/policy":                    {"conversation", "conversation/option"},
 	"conversation/machine":                   {"conversation", "conversation/policy", "conversation/machine/internal/effects", "conversation/machine/internal/intake", "conversation/machine/internal/outside", "conversation/machine/internal/plan", "conversation/machine/internal/receipts", "conversation/machine/internal/state"},
 	"conversation/machine/internal/intake":   {"conversation"},
 	"conversation/machine/internal/outside":  {"conversation", "conversation/machine/internal/state"},
@@ -45,10 +46,10 @@ var arrows = map[string][]string{
 	"conversation/wire/internal/pb":          {},
 	"metrics":                                {},
 	"persistence":                            {},
-	"persistence/pebble":                     {"conversation", "conversation/wire", "metrics", "persistence/pebble/internal/activity", "persistence/pebble/internal/backup", "persistence/pebble/internal/inspect", "persistence/pebble/internal/layout", "persistence/pebble/internal/ondisk", "persistence/pebble/internal/opening", "persistence/pebble/internal/seen", "persistence/pebble/internal/space", "persistence/pebble/internal/synced", "persistence/pebble/internal/upgrade", "persistence/pebble/internal/upkeep", "persistence/pebble/internal/verify"},
+	"persistence/pebble":                     {"conversation", "conversation/option", "conversation/wire", "metrics", "persistence/pebble/internal/activity", "persistence/pebble/internal/backup", "persistence/pebble/internal/inspect", "persistence/pebble/internal/layout", "persistence/pebble/internal/ondisk", "persistence/pebble/internal/opening", "persistence/pebble/internal/seen", "persistence/pebble/internal/space", "persistence/pebble/internal/synced", "persistence/pebble/internal/upgrade", "persistence/pebble/internal/upkeep", "persistence/pebble/internal/verify"},
 	"persistence/persistencetest":            {"conversation", "conversation/wire"},
 	"actors": {
-		"conversation", "conversation/policy", "conversation/machine", "conversation/transcript", "metrics",
+		"conversation", "conversation/option", "conversation/policy", "conversation/machine", "conversation/transcript", "metrics",
 		"actors/internal/admission", "actors/internal/calls", "actors/internal/claims", "actors/internal/delivery", "actors/internal/mail",
 		"actors/internal/modelcall", "actors/internal/observe", "actors/internal/registry", "actors/internal/retention",
 		"actors/internal/sessionlog", "actors/internal/triage", "actors/internal/unreadable", "actors/internal/workers",
@@ -66,7 +67,7 @@ var arrows = map[string][]string{
 	"actors/internal/unreadable": {"conversation"},
 	"actors/internal/sessionlog": {"conversation", "conversation/policy", "conversation/machine", "conversation/transcript", "metrics"},
 	"actors/internal/workers":    {},
-	"gateway":                    {"conversation", "gateway/fanout", "gateway/protocol", "gateway/rest", "gateway/service", "gateway/ws", "metrics"},
+	"gateway":                    {"conversation", "conversation/option", "gateway/fanout", "gateway/protocol", "gateway/rest", "gateway/service", "gateway/ws", "metrics"},
 	"gateway/fanout":             {"conversation", "gateway/protocol", "metrics"},
 	"gateway/protocol":           {"conversation", "conversation/readmodel"},
 	"gateway/rest":               {"conversation", "conversation/readmodel", "gateway/fanout", "gateway/protocol", "gateway/service"},
@@ -74,14 +75,14 @@ var arrows = map[string][]string{
 	"gateway/web":                {},
 	"gateway/ws":                 {"conversation", "gateway/fanout", "gateway/protocol", "gateway/service"},
 
-	"models/anthropic":          {"conversation", "models/internal/httpmodel"},
-	"models/command":            {"conversation", "models/internal/gate"},
+	"models/anthropic":          {"conversation", "conversation/option", "models/internal/httpmodel"},
+	"models/command":            {"conversation", "conversation/option", "models/internal/gate"},
 	"models/internal/gate":      {},
-	"models/internal/httpmodel": {"conversation", "models/internal/gate"},
+	"models/internal/httpmodel": {"conversation", "conversation/option", "models/internal/gate"},
 	"models/limit":              {"conversation", "models/internal/gate"},
-	"models/openai":             {"conversation", "models/internal/httpmodel"},
+	"models/openai":             {"conversation", "conversation/option", "models/internal/httpmodel"},
 	"models/*":                  {"conversation"},
-	"tools/mcp":                 {"conversation", "tools/mcp/secret"},
+	"tools/mcp":                 {"conversation", "conversation/option", "tools/mcp/secret"},
 	"tools/mcp/secret":          {},
 	"tools/*":                   {"conversation"},
 
@@ -112,7 +113,7 @@ var arrows = map[string][]string{
 		"models/command", "models/fallback", "models/limit", "tools/mcp",
 	},
 	"cmd/parley/internal/config": {
-		"actors", "cmd/parley/internal/store", "conversation", "conversation/policy", "gateway", "models/anthropic", "models/command", "models/openai",
+		"actors", "cmd/parley/internal/store", "conversation", "conversation/option", "conversation/policy", "gateway", "models/anthropic", "models/command", "models/openai",
 		"models/limit", "models/scripted", "tools/builtin", "tools/mcp", "tools/mcp/secret",
 	},
 	"cmd/parley/internal/store": {"conversation", "conversation/policy", "conversation/machine", "persistence/pebble"}, // the one place that names a concrete store

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/option"
 )
 
 // Policy says how a session behaves where the requirements leave a choice
@@ -301,21 +302,21 @@ func (p Policy) SentinelPrefix(text string) bool {
 
 // Validate says what is wrong with the policy by itself: bounds, and values that
 // contradict each other or that a person would see as an empty message.
-func (p Policy) Validate() []conversation.FieldError {
-	wrong := conversation.OutOfBounds(p)
+func (p Policy) Validate() []option.FieldError {
+	wrong := option.OutOfBounds(p)
 	if p.BackoffMin > p.BackoffMax {
-		wrong = append(wrong, conversation.FieldError{Key: "retry.backoff_min", AtMost: "retry.backoff_max"})
+		wrong = append(wrong, option.FieldError{Key: "retry.backoff_min", AtMost: "retry.backoff_max"})
 	}
-	var context conversation.FieldError
+	var context option.FieldError
 	if errors.As(p.Context.Check(), &context) {
 		wrong = append(wrong, context)
 	}
 	if slices.ContainsFunc(p.Sentinels, conversation.IsBlank) {
-		wrong = append(wrong, conversation.FieldError{Key: "no_reply.sentinels", Sentence: "holds a blank text; leave the list empty to have none"})
+		wrong = append(wrong, option.FieldError{Key: "no_reply.sentinels", Sentence: "holds a blank text; leave the list empty to have none"})
 	}
 	for _, mode := range p.AllowedModes {
 		if !slices.Contains(modeNames(), mode) {
-			wrong = append(wrong, conversation.FieldError{Key: "inbox.allowed_modes", Value: mode, Sentence: "must hold only " + strings.Join(modeNames(), ", ")})
+			wrong = append(wrong, option.FieldError{Key: "inbox.allowed_modes", Value: mode, Sentence: "must hold only " + strings.Join(modeNames(), ", ")})
 		}
 	}
 	for _, t := range []struct{ key, text string }{
@@ -327,7 +328,7 @@ func (p Policy) Validate() []conversation.FieldError {
 		{"texts.interrupted", p.Texts.Interrupted},
 	} {
 		if conversation.IsBlank(t.text) {
-			wrong = append(wrong, conversation.FieldError{Key: t.key, Sentence: "must not be blank: a person would see an empty message"})
+			wrong = append(wrong, option.FieldError{Key: t.key, Sentence: "must not be blank: a person would see an empty message"})
 		}
 	}
 	return wrong
@@ -335,13 +336,13 @@ func (p Policy) Validate() []conversation.FieldError {
 
 // Check refuses limits that contradict each other: a compaction at the threshold
 // must leave the context below it, or the next one would follow at once. Its
-// error is a conversation.FieldError, the first that is found.
+// error is a option.FieldError, the first that is found.
 func (c Context) Check() error {
-	if wrong := conversation.OutOfBounds(c); wrong != nil {
+	if wrong := option.OutOfBounds(c); wrong != nil {
 		return wrong[0]
 	}
 	refuse := func(key string, value int, format string, args ...any) error {
-		return conversation.FieldError{Key: key, Value: value, Sentence: fmt.Sprintf(format, args...)}
+		return option.FieldError{Key: key, Value: value, Sentence: fmt.Sprintf(format, args...)}
 	}
 	switch {
 	case c.Budget > 0 && c.ToolResult/conversation.BytesPerToken >= c.Budget:

@@ -6,6 +6,7 @@ import (
 	"iter"
 
 	"parley/conversation"
+	"parley/conversation/option"
 	"parley/models/internal/httpmodel"
 )
 
@@ -53,7 +54,7 @@ func provider() httpmodel.Provider {
 }
 
 // Validate returns what is wrong with the options. The sentences name no secret.
-func (o Options) Validate() []conversation.FieldError { return o.Connection.Validate(provider()) }
+func (o Options) Validate() []option.FieldError { return o.Connection.Validate(provider()) }
 
 // Model is a model behind the Messages API. It holds no state of a conversation
 // and may be used by any number of goroutines.

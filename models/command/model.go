@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/option"
 	"parley/models/internal/gate"
 )
 
@@ -36,7 +37,7 @@ var _ conversation.Model = (*Model)(nil)
 // New checks the options; errors have the names of the configuration. Whether
 // the program is there is looked at by Check.
 func New(o Options) (*Model, error) {
-	if err := conversation.JoinFieldErrors(o.Validate()); err != nil {
+	if err := option.JoinFieldErrors(o.Validate()); err != nil {
 		return nil, fmt.Errorf("command: %w", err)
 	}
 	if o.Label == "" {

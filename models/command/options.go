@@ -7,7 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"parley/conversation"
+	"parley/conversation/option"
 )
 
 // Format is the form of the agent's answer.
@@ -43,7 +43,7 @@ const (
 // Options are the options of a model. The zero value is not usable:
 // DefaultOptions. A number that is 0 is refused, never taken for its default.
 //
-// The tags describe a field to the configuration: conversation.FieldError lists
+// The tags describe a field to the configuration: option.FieldError lists
 // them. MaxConcurrent has none: the key is one of all models.
 type Options struct {
 	// Command is the program: a name to be found in PATH, or a path.
@@ -104,10 +104,10 @@ func DefaultOptions() Options {
 
 // Validate returns everything that is wrong. Its sentences have the names of the
 // configuration.
-func (o Options) Validate() []conversation.FieldError {
-	var wrong []conversation.FieldError
+func (o Options) Validate() []option.FieldError {
+	var wrong []option.FieldError
 	refuse := func(format string, args ...any) {
-		wrong = append(wrong, conversation.FieldError{Sentence: fmt.Sprintf(format, args...)})
+		wrong = append(wrong, option.FieldError{Sentence: fmt.Sprintf(format, args...)})
 	}
 	if strings.TrimSpace(o.Command) == "" {
 		refuse("command must name a program")

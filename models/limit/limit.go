@@ -16,7 +16,7 @@ import (
 
 // Limits bound how often one model is asked, and how many calls run at once.
 // The zero value bounds nothing. The tags describe a field to the configuration:
-// conversation.FieldError lists them.
+// option.FieldError lists them.
 type Limits struct {
 	// Calls is the number of calls that may begin in each Per; more wait. 0 = no limit.
 	Calls int

@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"parley/conversation"
+	"parley/conversation/option"
 	"parley/models/internal/httpmodel"
 )
 
@@ -39,7 +40,7 @@ const (
 // which other models refuse. The base URL ends before /responses or /chat/completions, for example
 // http://127.0.0.1:11434/v1 for Ollama.
 //
-// The tags describe a field to the configuration: conversation.FieldError lists them.
+// The tags describe a field to the configuration: option.FieldError lists them.
 type Options struct {
 	// API is the wire format; "" = Responses.
 	API API `key:"api" choices:"responses,chat"`
@@ -66,10 +67,10 @@ func provider() httpmodel.Provider {
 }
 
 // Validate returns what is wrong with the options. The sentences name no secret.
-func (o Options) Validate() []conversation.FieldError {
-	var wrong []conversation.FieldError
+func (o Options) Validate() []option.FieldError {
+	var wrong []option.FieldError
 	if o.API != "" && o.API != Responses && o.API != Chat {
-		wrong = append(wrong, conversation.FieldError{Sentence: fmt.Sprintf("the api is %q or %q, not %q", Responses, Chat, o.API)})
+		wrong = append(wrong, option.FieldError{Sentence: fmt.Sprintf("the api is %q or %q, not %q", Responses, Chat, o.API)})
 	}
 	return append(wrong, o.Connection.Validate(provider())...)
 }
@@ -88,7 +89,7 @@ func New(o Options) (*Model, error) {
 	if o.API == "" {
 		o.API = Responses
 	}
-	if err := conversation.JoinFieldErrors(o.Validate()); err != nil {
+	if err := option.JoinFieldErrors(o.Validate()); err != nil {
 		return nil, fmt.Errorf("openai: %w", err)
 	}
 	client, err := httpmodel.New(o.Connection, provider())

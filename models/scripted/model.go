@@ -13,7 +13,7 @@ import (
 )
 
 // Options are the options of a model. The tags describe a field to the
-// configuration: conversation.FieldError lists them. Script has none: the
+// configuration: option.FieldError lists them. Script has none: the
 // configuration names a file.
 type Options struct {
 	// TokenDelay is the time between two streamed words: 20 ms for people, 0 in

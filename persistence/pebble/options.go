@@ -7,7 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"parley/conversation"
+	"parley/conversation/option"
 	"parley/metrics"
 )
 
@@ -17,7 +17,7 @@ const Auto = -1
 // Options of a store. The zero value works: no watermarks, no ballast, defaults
 // for the rest. A server starts from Defaults.
 //
-// The tags describe a field to the configuration: conversation.FieldError lists them.
+// The tags describe a field to the configuration: option.FieldError lists them.
 type Options struct {
 	Logger  *slog.Logger         // nil = silent
 	Metrics *metrics.Persistence // nil = not shown
@@ -88,9 +88,9 @@ func Defaults() Options {
 }
 
 // Validate says which options contradict each other.
-func (o Options) Validate() []conversation.FieldError {
+func (o Options) Validate() []option.FieldError {
 	if o.SoftFree >= 0 && o.HardFree > o.SoftFree {
-		return []conversation.FieldError{{Key: "storage.hard_free", AtMost: "storage.soft_free"}}
+		return []option.FieldError{{Key: "storage.hard_free", AtMost: "storage.soft_free"}}
 	}
 	return nil
 }

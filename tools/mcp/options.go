@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
-	"parley/conversation"
+	"parley/conversation/option"
 	"parley/tools/mcp/secret"
 	"regexp"
 	"slices"
@@ -48,7 +48,7 @@ const (
 // Server is one configured server: a [[mcp]] block. DefaultServer fills what a
 // block does not say; a number that is 0 is refused where nothing else is said.
 //
-// The tags describe a field to the configuration: conversation.FieldError lists
+// The tags describe a field to the configuration: option.FieldError lists
 // them. Env and Headers have none: the configuration holds what they are made of.
 type Server struct {
 	// Name names the server in logs, statuses and errors: 1 to 32 of a-z A-Z 0-9 _ -.
@@ -111,7 +111,7 @@ func DefaultServer(name string) Server {
 
 // Limits bound what any server may do. All must be more than 0.
 //
-// The tags describe a field to the configuration: conversation.FieldError lists them.
+// The tags describe a field to the configuration: option.FieldError lists them.
 type Limits struct {
 	// Result is the longest result of a call, in bytes; the middle of a longer one
 	// is left out.
@@ -140,10 +140,10 @@ type Limits struct {
 
 // Validate says which limits contradict each other or are out of their bounds, by
 // the keys of the configuration.
-func (l Limits) Validate() []conversation.FieldError {
-	wrong := conversation.OutOfBounds(l)
+func (l Limits) Validate() []option.FieldError {
+	wrong := option.OutOfBounds(l)
 	if l.BackoffMin > l.BackoffMax {
-		wrong = append(wrong, conversation.FieldError{Key: "mcp_limits.backoff_min", AtMost: "mcp_limits.backoff_max"})
+		wrong = append(wrong, option.FieldError{Key: "mcp_limits.backoff_min", AtMost: "mcp_limits.backoff_max"})
 	}
 	return wrong
 }
@@ -213,10 +213,10 @@ func (o *Options) Validate() error {
 // Validate says everything that is wrong with one server, by the keys of its
 // block; a key "" is the block as a whole. It reads no secret, and no sentence
 // holds one.
-func (s *Server) Validate() []conversation.FieldError {
-	var wrong []conversation.FieldError
+func (s *Server) Validate() []option.FieldError {
+	var wrong []option.FieldError
 	refuse := func(key, format string, args ...any) {
-		wrong = append(wrong, conversation.FieldError{Key: key, Sentence: fmt.Sprintf(format, args...)})
+		wrong = append(wrong, option.FieldError{Key: key, Sentence: fmt.Sprintf(format, args...)})
 	}
 	named := serverName.MatchString(s.Name)
 	switch {

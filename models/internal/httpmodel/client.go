@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/option"
 	"parley/models/internal/gate"
 )
 
@@ -42,7 +43,7 @@ type Client struct {
 func New(o Options, p Provider) (*Client, error) {
 	o.setDefaults(p)
 	base, proxy, wrong := o.check(p)
-	if err := conversation.JoinFieldErrors(wrong); err != nil {
+	if err := option.JoinFieldErrors(wrong); err != nil {
 		return nil, err
 	}
 	transport := newTransport(o.ConnectTimeout, proxy)

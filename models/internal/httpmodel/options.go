@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"parley/conversation"
+	"parley/conversation/option"
 )
 
 // Defaults of Options.
@@ -19,7 +19,7 @@ const (
 // Options are the options of any model behind HTTP. Nothing is read from the
 // environment or from files: the key is given here.
 //
-// The tags describe a field to the configuration: conversation.FieldError lists
+// The tags describe a field to the configuration: option.FieldError lists
 // them. APIKey, Headers and Proxy have none: they may be secrets, and the
 // configuration holds only where those are to be found.
 type Options struct {
@@ -78,16 +78,16 @@ func (o *Options) setDefaults(p Provider) {
 
 // Validate returns what is wrong with the options, as they are with the defaults
 // filled in. The sentences name no secret.
-func (o Options) Validate(p Provider) []conversation.FieldError {
+func (o Options) Validate(p Provider) []option.FieldError {
 	o.setDefaults(p)
 	_, _, wrong := o.check(p)
 	return wrong
 }
 
 // check returns the addresses of the options, and all that is wrong with these.
-func (o *Options) check(p Provider) (base, proxy *url.URL, wrong []conversation.FieldError) {
+func (o *Options) check(p Provider) (base, proxy *url.URL, wrong []option.FieldError) {
 	refuse := func(format string, args ...any) {
-		wrong = append(wrong, conversation.FieldError{Sentence: fmt.Sprintf(format, args...)})
+		wrong = append(wrong, option.FieldError{Sentence: fmt.Sprintf(format, args...)})
 	}
 	var err error
 	if strings.TrimSpace(o.Model) == "" {

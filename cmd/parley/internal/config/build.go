@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"parley/conversation"
+	"parley/conversation/option"
 	"parley/gateway"
 	"parley/models/anthropic"
 	"parley/models/command"
@@ -98,7 +99,7 @@ func (b *ModelBlock) Build(c *Config, fill func(value string) (string, error), l
 
 // validate returns what the block's adapter finds wrong with its options, which get
 // something in place of each secret.
-func (b *ModelBlock) validate(c *Config) []conversation.FieldError {
+func (b *ModelBlock) validate(c *Config) []option.FieldError {
 	switch b.Provider {
 	case ProviderCommand:
 		return b.command(nil).Validate()
@@ -125,10 +126,10 @@ func (b *ModelBlock) validate(c *Config) []conversation.FieldError {
 }
 
 // sentences are the lines of an error, each about the block as a whole.
-func sentences(err error) []conversation.FieldError {
-	var list []conversation.FieldError
+func sentences(err error) []option.FieldError {
+	var list []option.FieldError
 	for line := range strings.SplitSeq(err.Error(), "\n") {
-		list = append(list, conversation.FieldError{Sentence: line})
+		list = append(list, option.FieldError{Sentence: line})
 	}
 	return list
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"parley/conversation"
+	"parley/conversation/option"
 	"parley/gateway"
 	"parley/models/scripted"
 	"parley/tools/builtin"
@@ -53,7 +54,7 @@ func (l *loader) check() {
 }
 
 // fieldError complains about what a room has found.
-func (l *loader) fieldError(wrong conversation.FieldError) {
+func (l *loader) fieldError(wrong option.FieldError) {
 	// The limits of the context are checked together: one that could not be read
 	// would make the others look wrong.
 	section, _, _ := strings.Cut(wrong.Key, ".")

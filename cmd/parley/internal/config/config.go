@@ -14,7 +14,7 @@ import (
 // room's own struct, with its defaults; what is left here belongs to the program.
 //
 // A field's key tag is its key ("inbox.mode"), and the same dotted key serves
-// --set and, as PARLEY_INBOX_MODE, the environment. conversation.FieldError lists
+// --set and, as PARLEY_INBOX_MODE, the environment. option.FieldError lists
 // the other tags; they are checked mechanically (fields.go), what takes more than
 // one field by the rooms' Validate and in check.go. config.toml at the top of the
 // repository shows every key with its default; a test holds the two together.
