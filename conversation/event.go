@@ -363,6 +363,7 @@ type Asked struct {
 	// private
 
 	ModelCall string // the provider's id of the call that asked
+	Call      CallID // the tool call that asks, and goes on with the answer; "" = a model asks
 }
 
 // Approval is a question about a tool call that waits to be allowed.

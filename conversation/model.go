@@ -11,6 +11,7 @@ import (
 type Usage struct {
 	InputTokens  int
 	OutputTokens int
+	CachedTokens int  // of InputTokens, those that the provider had in its cache
 	Estimated    bool // counted by us, not by the provider
 }
 

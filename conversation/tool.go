@@ -3,6 +3,7 @@ package conversation
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 )
 
@@ -35,4 +36,17 @@ type ToolCall struct {
 	Call     CallID
 	Args     json.RawMessage
 	Progress func(note string, percent *int) // never nil; may be called from any goroutine
+	// Ask asks the session's user and waits for the answer; meanwhile the call's time
+	// stands still. Its error is ErrNoAnswer, or the context's. Never nil; one question
+	// of a call at a time.
+	Ask func(ctx context.Context, q ToolQuestion) (string, error)
 }
+
+// ToolQuestion is what a tool asks in the middle of a call.
+type ToolQuestion struct {
+	Text    string
+	Choices []string // the answer is one of them; none = any text
+}
+
+// ErrNoAnswer says that a tool's question was closed without an answer.
+var ErrNoAnswer = errors.New("the question was closed without an answer")

@@ -22,7 +22,7 @@ func TestRecordsOfAnOlderWriter(t *testing.T) {
 		t.Fatal(err)
 	}
 	later := map[string][]string{ // fields that program did not have
-		"MessageResolved": {"Evidence"}, "PartialResponse": {"Guessed", "Cut"}, "Response": {"Guessed", "Cut"}, "Asked": {"About"},
+		"MessageResolved": {"Evidence"}, "PartialResponse": {"Guessed", "Cut"}, "Response": {"Guessed", "Cut"}, "Asked": {"About", "Call"},
 		"CoverageNudge": {"Questions"}, "StepFinished": {"Stop"},
 	}
 	var kinds []string

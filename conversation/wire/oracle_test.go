@@ -323,6 +323,7 @@ func (*oracle) asked(p *pb.Asked) conversation.Asked {
 		Approval:   oracleApproval(p.Approval),
 		ModelCall:  p.ModelCall,
 		About:      conversation.MessageID(p.About),
+		Call:       conversation.CallID(p.Call),
 	}
 }
 
@@ -485,6 +486,7 @@ func oracleUsage(in *pb.Usage) conversation.Usage {
 	return conversation.Usage{
 		InputTokens:  int(in.GetInputTokens()),
 		OutputTokens: int(in.GetOutputTokens()),
+		CachedTokens: int(in.GetCachedTokens()),
 		Estimated:    in.GetEstimated(),
 	}
 }

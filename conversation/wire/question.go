@@ -21,6 +21,7 @@ func (w *writer) asked(b conversation.Asked) {
 	w.approval(8, b.Approval)
 	w.text(9, b.ModelCall)
 	w.text(10, string(b.About))
+	w.text(11, string(b.Call))
 }
 
 func (r *reader) asked(earlier conversation.EventBody) conversation.EventBody {
@@ -47,6 +48,8 @@ func (r *reader) asked(earlier conversation.EventBody) conversation.EventBody {
 			text(r, &b.ModelCall)
 		case 10:
 			text(r, &b.About)
+		case 11:
+			text(r, &b.Call)
 		}
 	}
 	return b

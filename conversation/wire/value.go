@@ -80,6 +80,7 @@ func (w *writer) usage(field protowire.Number, u conversation.Usage) {
 	w.int(1, int64(u.InputTokens))
 	w.int(2, int64(u.OutputTokens))
 	w.bool(3, u.Estimated)
+	w.int(4, int64(u.CachedTokens))
 	w.end(at)
 }
 
@@ -93,6 +94,8 @@ func (r *reader) usage(into *conversation.Usage) {
 			integer(&in, &into.OutputTokens)
 		case 3:
 			boolean(&in, &into.Estimated)
+		case 4:
+			integer(&in, &into.CachedTokens)
 		}
 	}
 }

@@ -320,6 +320,9 @@ func usage(o *Object, u conversation.Usage) {
 	inner := NewObject(o.Bytes)
 	inner.Int("input_tokens", int64(u.InputTokens))
 	inner.Int("output_tokens", int64(u.OutputTokens))
+	if u.CachedTokens > 0 {
+		inner.Int("cached_tokens", int64(u.CachedTokens))
+	}
 	inner.Flag("estimated", u.Estimated)
 	o.Bytes = inner.Close()
 }

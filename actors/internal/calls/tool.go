@@ -112,6 +112,7 @@ func (e *Env) runTool(ctx context.Context, key conversation.SessionKey, f conver
 				e.progress(key, f, note, percent, conversation.Seq(published.Load()))
 			}
 		},
+		Ask: func(context.Context, conversation.ToolQuestion) (string, error) { return "", conversation.ErrNoAnswer },
 	})
 	var refusal *conversation.Error
 	switch cause := context.Cause(ctx); {

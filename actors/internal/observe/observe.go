@@ -244,6 +244,7 @@ func (o *Observer) questionEnded(m *metrics.Actors, q conversation.QuestionID, a
 func Tokens(m *metrics.Actors, u conversation.Usage) {
 	m.ModelTokens.WithLabelValues("input").Add(float64(u.InputTokens))
 	m.ModelTokens.WithLabelValues("output").Add(float64(u.OutputTokens))
+	m.ModelTokens.WithLabelValues("cached").Add(float64(u.CachedTokens))
 }
 
 // Unused counts what a model call has cost whose end came too late to change

@@ -57,7 +57,7 @@ type State struct {
 }
 
 // snapshotVersion changes with the meaning of state.
-const snapshotVersion = 2
+const snapshotVersion = 3
 
 // Final says how the only task of a sub-session ended.
 type Final struct {

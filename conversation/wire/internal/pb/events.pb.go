@@ -624,6 +624,7 @@ type Usage struct {
 	InputTokens   int64                  `protobuf:"varint,1,opt,name=input_tokens,json=inputTokens,proto3" json:"input_tokens,omitempty"`
 	OutputTokens  int64                  `protobuf:"varint,2,opt,name=output_tokens,json=outputTokens,proto3" json:"output_tokens,omitempty"`
 	Estimated     bool                   `protobuf:"varint,3,opt,name=estimated,proto3" json:"estimated,omitempty"`
+	CachedTokens  int64                  `protobuf:"varint,4,opt,name=cached_tokens,json=cachedTokens,proto3" json:"cached_tokens,omitempty"` // of input_tokens
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -677,6 +678,13 @@ func (x *Usage) GetEstimated() bool {
 		return x.Estimated
 	}
 	return false
+}
+
+func (x *Usage) GetCachedTokens() int64 {
+	if x != nil {
+		return x.CachedTokens
+	}
+	return 0
 }
 
 type Item struct {
@@ -2107,7 +2115,9 @@ type Asked struct {
 	// private
 	ModelCall string `protobuf:"bytes,9,opt,name=model_call,json=modelCall,proto3" json:"model_call,omitempty"`
 	// public
-	About         string `protobuf:"bytes,10,opt,name=about,proto3" json:"about,omitempty"`
+	About string `protobuf:"bytes,10,opt,name=about,proto3" json:"about,omitempty"`
+	// private
+	Call          string `protobuf:"bytes,11,opt,name=call,proto3" json:"call,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2208,6 +2218,13 @@ func (x *Asked) GetModelCall() string {
 func (x *Asked) GetAbout() string {
 	if x != nil {
 		return x.About
+	}
+	return ""
+}
+
+func (x *Asked) GetCall() string {
+	if x != nil {
+		return x.Call
 	}
 	return ""
 }
@@ -2961,11 +2978,12 @@ const file_conversation_wire_events_proto_rawDesc = "" +
 	"\x04body\"7\n" +
 	"\aFailure\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage\"m\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"\x92\x01\n" +
 	"\x05Usage\x12!\n" +
 	"\finput_tokens\x18\x01 \x01(\x03R\vinputTokens\x12#\n" +
 	"\routput_tokens\x18\x02 \x01(\x03R\foutputTokens\x12\x1c\n" +
-	"\testimated\x18\x03 \x01(\bR\testimated\"\xb7\x01\n" +
+	"\testimated\x18\x03 \x01(\bR\testimated\x12#\n" +
+	"\rcached_tokens\x18\x04 \x01(\x03R\fcachedTokens\"\xb7\x01\n" +
 	"\x04Item\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\rR\x04kind\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x12\n" +
@@ -3094,7 +3112,7 @@ const file_conversation_wire_events_proto_rawDesc = "" +
 	"\bResponse\x12%\n" +
 	"\x04part\x18\x01 \x01(\v2\x11.parley.wire.PartR\x04part\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\rR\x04kind\x12\x1a\n" +
-	"\bpromoted\x18\x03 \x01(\bR\bpromoted\"\xbf\x02\n" +
+	"\bpromoted\x18\x03 \x01(\bR\bpromoted\"\xd3\x02\n" +
 	"\x05Asked\x12\x1a\n" +
 	"\bquestion\x18\x01 \x01(\tR\bquestion\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\x12\x1a\n" +
@@ -3110,7 +3128,8 @@ const file_conversation_wire_events_proto_rawDesc = "" +
 	"\n" +
 	"model_call\x18\t \x01(\tR\tmodelCall\x12\x14\n" +
 	"\x05about\x18\n" +
-	" \x01(\tR\x05aboutB\n" +
+	" \x01(\tR\x05about\x12\x12\n" +
+	"\x04call\x18\v \x01(\tR\x04callB\n" +
 	"\n" +
 	"\b_default\"l\n" +
 	"\x10QuestionAnswered\x12\x1a\n" +
