@@ -206,7 +206,7 @@ func (a *assembly) answer() (*conversation.ModelAnswer, error) {
 		}
 	}
 	u := a.usage
-	counted := &conversation.Usage{InputTokens: u.Input + u.Written + u.Cached, OutputTokens: u.Output}
+	counted := &conversation.Usage{InputTokens: u.Input + u.Written + u.Cached, OutputTokens: u.Output, CachedTokens: u.Cached}
 	if *counted == (conversation.Usage{}) {
 		counted = nil
 	}

@@ -176,7 +176,7 @@ func TestStreamJSON(t *testing.T) {
 				if got := show(list); !c.cut && !reflect.DeepEqual(got, c.want) {
 					t.Errorf("pieces of %d: %q", size, got)
 				}
-				if strings.Contains(c.output, "cache_read") && (usage.InputTokens != 113 || usage.OutputTokens != 5 || usage.Estimated) {
+				if strings.Contains(c.output, "cache_read") && (usage.InputTokens != 113 || usage.CachedTokens != 100 || usage.OutputTokens != 5 || usage.Estimated) {
 					t.Errorf("the usage is %+v", usage)
 				}
 			}

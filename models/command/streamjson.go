@@ -111,7 +111,7 @@ func (s *streamJSON) read(line []byte) {
 	case "result":
 		s.result = &l
 		if l.Usage != nil {
-			s.usage = conversation.Usage{InputTokens: l.Usage.Input + l.Usage.CacheWrite + l.Usage.CacheRead, OutputTokens: l.Usage.Output}
+			s.usage = conversation.Usage{InputTokens: l.Usage.Input + l.Usage.CacheWrite + l.Usage.CacheRead, OutputTokens: l.Usage.Output, CachedTokens: l.Usage.CacheRead}
 		}
 	}
 }

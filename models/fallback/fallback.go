@@ -216,7 +216,7 @@ func (a *attempt) combinedError(err error) error {
 func addUsage(a, b conversation.Usage) conversation.Usage {
 	return conversation.Usage{
 		InputTokens: a.InputTokens + b.InputTokens, OutputTokens: a.OutputTokens + b.OutputTokens,
-		Estimated: a.Estimated || b.Estimated,
+		CachedTokens: a.CachedTokens + b.CachedTokens, Estimated: a.Estimated || b.Estimated,
 	}
 }
 

@@ -113,22 +113,25 @@ func TestUsageOfFailuresCounts(t *testing.T) {
 	first := &modelstest.Fake{Name: "first", Turns: []modelstest.FakeTurn{{Err: modelstest.Failing(true, 5)}}}
 	for _, c := range []struct {
 		last modelstest.FakeTurn
-		want int
-	}{{modelstest.FakeTurn{Says: "yes"}, 15}, {modelstest.FakeTurn{Err: modelstest.Failing(false, 7)}, 12}} {
+		want conversation.Usage
+	}{
+		{modelstest.FakeTurn{Says: "yes"}, conversation.Usage{InputTokens: 15, CachedTokens: 1, OutputTokens: 1}},
+		{modelstest.FakeTurn{Err: modelstest.Failing(false, 7)}, conversation.Usage{InputTokens: 12, CachedTokens: 2}},
+	} {
 		m, err := New("route", first, Options{Fallback: []conversation.Model{&modelstest.Fake{Name: "last", Turns: []modelstest.FakeTurn{c.last}}}, MaxAttempts: 3})
 		if err != nil {
 			t.Fatal(err)
 		}
 		h := ask(t.Context(), m, 1)
 		var known *conversation.ModelError
-		got := 0
+		var got conversation.Usage
 		if h.Done != nil {
-			got = h.Done.Usage.InputTokens
+			got = h.Done.Usage
 		} else if errors.As(h.Err, &known) && known.Usage != nil {
-			got = known.Usage.InputTokens
+			got = *known.Usage
 		}
 		if got != c.want {
-			t.Errorf("%d tokens, want %d", got, c.want)
+			t.Errorf("%+v, want %+v", got, c.want)
 		}
 	}
 }

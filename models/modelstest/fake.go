@@ -88,11 +88,11 @@ func (f *Fake) Stream(ctx context.Context, r conversation.Request) iter.Seq2[con
 }
 
 // Failing returns the error of a model that has failed, and has counted so many tokens
-// of input; 0 = it has not counted.
+// of input, one of them cached; 0 = it has not counted.
 func Failing(permanent bool, usage int) error {
 	e := &conversation.ModelError{Failure: conversation.Failure{Code: conversation.Unavailable, Message: "no luck"}, Permanent: permanent}
 	if usage > 0 {
-		e.Usage = &conversation.Usage{InputTokens: usage}
+		e.Usage = &conversation.Usage{InputTokens: usage, CachedTokens: 1}
 	}
 	return e
 }

@@ -349,7 +349,7 @@ func (p *provider) usage(t *testing.T) {
 			if o.Err != nil {
 				t.Fatal(o.Err)
 			}
-			if got := o.Done.Usage; counted && got != (conversation.Usage{InputTokens: usageIn, OutputTokens: usageOut}) {
+			if got := o.Done.Usage; counted && got != (conversation.Usage{InputTokens: usageIn, OutputTokens: usageOut, CachedTokens: usageCached}) {
 				t.Errorf("stream=%v: the usage is %+v", stream, got)
 			} else if !counted && (!got.Estimated || got.InputTokens < 1 || got.OutputTokens < 1) {
 				t.Errorf("stream=%v: the estimate is %+v", stream, got)

@@ -17,8 +17,9 @@ type fields = map[string]any
 
 // The stand-ins report these token counts.
 const (
-	usageIn  = 11
-	usageOut = 7
+	usageIn     = 11
+	usageOut    = 7
+	usageCached = 2 // of usageIn
 )
 
 // Responses is OpenAI's Responses API, from its public reference.
@@ -78,7 +79,8 @@ func responsesBody(s Scenario, r Reply, status string) fields {
 	if status == "in_progress" {
 		body["output"] = []any{}
 	} else if !r.NoUsage {
-		body["usage"] = fields{"input_tokens": usageIn, "output_tokens": usageOut, "total_tokens": usageIn + usageOut}
+		body["usage"] = fields{"input_tokens": usageIn, "output_tokens": usageOut, "total_tokens": usageIn + usageOut,
+			"input_tokens_details": fields{"cached_tokens": usageCached}}
 	}
 	return body
 }
@@ -237,7 +239,8 @@ func chatCarries(items []Item) []Item {
 }
 
 func chatUsage() fields {
-	return fields{"prompt_tokens": usageIn, "completion_tokens": usageOut, "total_tokens": usageIn + usageOut}
+	return fields{"prompt_tokens": usageIn, "completion_tokens": usageOut, "total_tokens": usageIn + usageOut,
+		"prompt_tokens_details": fields{"cached_tokens": usageCached}}
 }
 
 func chatReason(items []Item) string {
@@ -405,7 +408,7 @@ func messagesUsage(r Reply) fields {
 		return fields{"input_tokens": 0, "output_tokens": 0}
 	}
 	// Tokens that were read from the provider's cache are input as well.
-	return fields{"input_tokens": usageIn - 3, "cache_creation_input_tokens": 1, "cache_read_input_tokens": 2, "output_tokens": usageOut}
+	return fields{"input_tokens": usageIn - usageCached - 1, "cache_creation_input_tokens": 1, "cache_read_input_tokens": usageCached, "output_tokens": usageOut}
 }
 
 func messagesBody(s Scenario, r Reply) string {

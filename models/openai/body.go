@@ -328,14 +328,22 @@ func argsIn(raw json.RawMessage) string {
 }
 
 func usageIn(raw json.RawMessage) *conversation.Usage {
+	type details struct {
+		Cached int `json:"cached_tokens"`
+	}
 	var in struct {
-		Input      int `json:"input_tokens"`
-		Output     int `json:"output_tokens"`
-		Prompt     int `json:"prompt_tokens"`
-		Completion int `json:"completion_tokens"`
+		Input      int     `json:"input_tokens"`
+		Output     int     `json:"output_tokens"`
+		Prompt     int     `json:"prompt_tokens"`
+		Completion int     `json:"completion_tokens"`
+		OfInput    details `json:"input_tokens_details"`
+		OfPrompt   details `json:"prompt_tokens_details"`
+		Hit        int     `json:"prompt_cache_hit_tokens"` // DeepSeek
+		details            // Kimi
 	}
 	_ = json.Unmarshal(raw, &in)
 	u := &conversation.Usage{InputTokens: max(in.Input, in.Prompt, 0), OutputTokens: max(in.Output, in.Completion, 0)}
+	u.CachedTokens = min(max(in.OfInput.Cached, in.OfPrompt.Cached, in.Hit, in.Cached, 0), u.InputTokens)
 	if u.InputTokens == 0 && u.OutputTokens == 0 {
 		return nil
 	}

@@ -87,6 +87,25 @@ func TestParseBody(t *testing.T) {
 	})
 }
 
+// What providers tell of their caches is read wherever they put it.
+func TestCachedTokens(t *testing.T) {
+	for usage, want := range map[string]conversation.Usage{
+		`{"input_tokens":9,"output_tokens":2,"input_tokens_details":{"cached_tokens":4}}`:          {InputTokens: 9, OutputTokens: 2, CachedTokens: 4},
+		`{"prompt_tokens":9,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":4}}`:    {InputTokens: 9, OutputTokens: 2, CachedTokens: 4},
+		`{"prompt_tokens":9,"prompt_cache_hit_tokens":4,"prompt_cache_miss_tokens":5}`:             {InputTokens: 9, CachedTokens: 4}, // DeepSeek
+		`{"prompt_tokens":9,"cached_tokens":4}`:                                                    {InputTokens: 9, CachedTokens: 4}, // Kimi
+		`{"prompt_tokens":9,"cached_tokens":4,"prompt_tokens_details":{"cached_tokens":4}}`:        {InputTokens: 9, CachedTokens: 4},
+		`{"prompt_tokens":9,"prompt_tokens_details":null}`:                                         {InputTokens: 9},
+		`{"prompt_tokens":9,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":"no"}}`: {InputTokens: 9, OutputTokens: 2},
+		`{"prompt_tokens":9,"cached_tokens":-4}`:                                                   {InputTokens: 9},
+		`{"prompt_tokens":9,"cached_tokens":40}`:                                                   {InputTokens: 9, CachedTokens: 9}, // never more than all
+	} {
+		if got := usageIn([]byte(usage)); got == nil || *got != want {
+			t.Errorf("%s is %+v, want %+v", usage, got, want)
+		}
+	}
+}
+
 func TestCutJSON(t *testing.T) {
 	whole := `{"output":[{"type":"message","content":"a \"b\" c"}],"n":1.5}`
 	for i := 1; i < len(whole); i++ {
