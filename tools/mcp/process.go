@@ -1,7 +1,6 @@
 package mcp
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -12,7 +11,6 @@ import (
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
-	"golang.org/x/time/rate"
 )
 
 // writeTimeout is how long a message may wait for a server that does not read;
@@ -42,7 +40,7 @@ func newProcess(s *Server, env []string, limits Limits, log *slog.Logger, redact
 	// A process that left the group may hold standard error open without end.
 	cmd.WaitDelay = time.Second
 	p := &process{cmd: cmd, limits: limits}
-	p.stderr = &stderr{log: log, redact: redact, limit: limits.StderrLine, may: rate.NewLimiter(20, 200)}
+	p.stderr = newStderr(log, redact, limits.StderrLine)
 	cmd.Stderr = p.stderr
 	return p
 }
@@ -60,8 +58,9 @@ func (p *process) Connect(ctx context.Context) (sdk.Connection, error) {
 		return nil, err
 	}
 	p.started = true
-	// The reader stays open: end reads it to see the program's end.
-	return (&sdk.IOTransport{Reader: io.NopCloser(p.stdout), Writer: deadlineWriter{p.stdin}, MaxLineLength: p.limits.Message}).Connect(ctx)
+	// The reader stays open: terminate reads it to see the program's end.
+	out := newMessages(p.stdout, p.limits.Message, p.stderr.noMessage)
+	return (&sdk.IOTransport{Reader: io.NopCloser(out), Writer: deadlineWriter{p.stdin}, MaxLineLength: -1}).Connect(ctx)
 }
 
 // terminate stops the whole group and returns when it is gone: standard input is
@@ -119,75 +118,6 @@ func (w deadlineWriter) Write(data []byte) (int, error) {
 		_ = pipe.SetWriteDeadline(time.Now().Add(writeTimeout))
 	}
 	return w.WriteCloser.Write(data)
-}
-
-// stderr logs the standard error of a program line by line. It bounds the length of
-// a line and the number of lines in a second.
-type stderr struct {
-	log    *slog.Logger
-	redact redactor
-	limit  int
-	may    *rate.Limiter
-
-	mu           sync.Mutex
-	line         []byte
-	droppedBytes int // bytes of the line that were dropped
-	droppedLines int // lines since the last one that was logged
-	last         string
-}
-
-// Write never fails: a program must not die of its logs.
-func (e *stderr) Write(data []byte) (int, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for rest := data; len(rest) > 0; {
-		line, after, ended := bytes.Cut(rest, []byte("\n"))
-		rest = after
-		room := min(len(line), e.limit-len(e.line))
-		e.line = append(e.line, line[:room]...)
-		e.droppedBytes += len(line) - room
-		if ended {
-			e.flush()
-		}
-	}
-	return len(data), nil
-}
-
-func (e *stderr) flush() {
-	text := string(bytes.TrimSpace(e.line))
-	dropped := e.droppedBytes
-	e.line, e.droppedBytes = e.line[:0], 0
-	if text == "" {
-		return
-	}
-	text = e.redact.clean(text)
-	e.last = text
-	if !e.log.Enabled(context.Background(), slog.LevelDebug) {
-		return
-	}
-	if !e.may.Allow() {
-		e.droppedLines++
-		return
-	}
-	attrs := []any{"text", text}
-	if dropped > 0 {
-		attrs = append(attrs, "bytes_cut", dropped)
-	}
-	if e.droppedLines > 0 {
-		attrs = append(attrs, "lines_left_out", e.droppedLines)
-		e.droppedLines = 0
-	}
-	e.log.Debug("standard error of an MCP server", attrs...)
-}
-
-// lastLine returns the newest line that is not blank.
-func (e *stderr) lastLine() string {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if len(e.line) > 0 {
-		e.flush()
-	}
-	return excerpt(e.last)
 }
 
 // environment makes the environment of a program: the variables that it may inherit,

@@ -47,6 +47,16 @@ func play(role string) int {
 		child := exec.Command("sh", "-c", `trap "" TERM; exec >"$1"; echo up; while :; do read line; done <"$2"`, "sh", in.Text, in.Text+".never")
 		return said("forked"), child.Start()
 	})
+	add(p, "huge", "Says more than a message may hold.", func(context.Context, *sdk.CallToolRequest, noArgs) (*sdk.CallToolResult, error) {
+		return said(strings.Repeat("x", DefaultLimits().Message)), nil
+	})
+	if role == "chat" {
+		add(p, "chat", "Writes to its standard output.", func(context.Context, *sdk.CallToolRequest, noArgs) (*sdk.CallToolResult, error) {
+			chat()
+			return said("written"), nil
+		})
+		chat()
+	}
 	if role == "stubborn" {
 		signals := make(chan os.Signal, 1)
 		signal.Notify(signals, syscall.SIGTERM)

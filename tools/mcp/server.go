@@ -183,7 +183,7 @@ func (s *server) run(ctx context.Context) {
 			s.log.Info("an MCP server is connected", "tools", len(s.toolNames()))
 			err = s.serve(ctx, l)
 			s.forgetConnection()
-			if reason := l.close(s.o.Limits.StopGrace); reason != "" && ctx.Err() == nil {
+if reason := l.close(s.o.Limits.StopGrace); reason != "" && ctx.Err() == nil && !errors.Is(err, errTooLong) {
 				err = fmt.Errorf("it ended: %s", reason)
 			}
 			if time.Since(began) >= s.o.Limits.BackoffMax {
