@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -61,4 +62,20 @@ func (r redactor) clean(text string) string {
 		text = r.replace.Replace(text)
 	}
 	return strings.ToValidUTF8(text, "\uFFFD")
+}
+
+// address matches an address in an error of HTTP.
+var address = regexp.MustCompile(`(?i)\b(https?://)([^\s"'<>/?#]+)([/?#][^\s"'<>]*)?`)
+
+// hosts leaves of each address in a text what may be shown: its host. The path and
+// the query may hold keys, and a user may stand before the host.
+func hosts(text string) string {
+	return address.ReplaceAllStringFunc(text, func(found string) string {
+		parts := address.FindStringSubmatch(found)
+		shown := parts[1] + parts[2][strings.LastIndex(parts[2], "@")+1:]
+		if len(parts[3]) > 1 {
+			shown += "/…"
+		}
+		return shown
+	})
 }

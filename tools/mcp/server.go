@@ -151,8 +151,10 @@ func (s *server) dialEndpoint() (transport, redactor, error) {
 	if e.url.Scheme == "http" && len(secrets) > 0 && !loopback(e.url.Hostname()) {
 		s.log.Warn("secrets go to an MCP server without encryption")
 	}
-	// Errors of HTTP quote the address.
-	return e, newRedactor(append(secrets, e.url.String())), nil
+	if whole := e.url.String(); hosts(whole) != whole {
+		secrets = append(secrets, whole)
+	}
+	return e, newRedactor(secrets), nil
 }
 
 // start runs the server until close.
@@ -369,7 +371,7 @@ var sessionID = regexp.MustCompile(`(?i)session IDs?:? ("[^"]*"( and "[^"]*")?|[
 
 // reason returns an error as it may be logged and shown.
 func (s *server) reason(err error) string {
-	return excerpt(printable(sessionID.ReplaceAllString(s.cleaner().clean(err.Error()), "session")))
+	return excerpt(printable(sessionID.ReplaceAllString(s.cleaner().clean(hosts(err.Error())), "session")))
 }
 
 func (s *server) cleaner() redactor {
