@@ -2,7 +2,6 @@ package mcp
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -30,6 +29,9 @@ var (
 
 // errDisconnected ends calls whose connection is gone.
 var errDisconnected = errors.New("the connection was lost")
+
+// errNotTaken is the error of a request that the server certainly did not take.
+var errNotTaken = errors.New("the server did not take the request")
 
 // errNoAnswer is the error of an attempt to connect that got no answer in time.
 var errNoAnswer = errors.New("it did not answer in time")
@@ -216,11 +218,23 @@ func (l *connection) tools(ctx context.Context, limit int) (tools []*sdk.Tool, m
 }
 
 // call calls a tool once. It returns when ctx ends, whatever the server does.
-func (l *connection) call(ctx context.Context, tool string, args json.RawMessage, show func(note string, percent *int)) (*sdk.CallToolResult, error) {
+func (l *connection) call(ctx context.Context, params *sdk.CallToolParams, show func(note string, percent *int)) (*sdk.CallToolResult, error) {
+	token := strconv.FormatUint(l.tokens.Add(1), 10)
+	params.SetProgressToken(token)
+	if show != nil {
+		l.progress.Store(token, progressOf(show))
+		defer l.progress.Delete(token)
+	}
+	return request(ctx, l, func(ctx context.Context) (*sdk.CallToolResult, error) { return l.session.CallTool(ctx, params) })
+}
+
+// request makes one request. It returns when ctx ends, whatever the server does. Its
+// error is errNotTaken if the server certainly did nothing.
+func request[R any](ctx context.Context, l *connection, do func(context.Context) (R, error)) (result R, err error) {
 	l.mu.Lock()
 	if l.closing || l.ctx.Err() != nil {
 		l.mu.Unlock()
-		return nil, errDisconnected
+		return result, errNotTaken
 	}
 	l.wg.Add(1)
 	l.mu.Unlock()
@@ -228,40 +242,34 @@ func (l *connection) call(ctx context.Context, tool string, args json.RawMessage
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(l.ctx, cancel)()
-	params := &sdk.CallToolParams{Meta: sdk.Meta{}, Name: tool, Arguments: args}
-	token := strconv.FormatUint(l.tokens.Add(1), 10)
-	params.SetProgressToken(token)
-	if show != nil {
-		l.progress.Store(token, progressOf(show))
-		defer l.progress.Delete(token)
-	}
+	inner, notTaken := watched(inner)
 	type outcome struct {
-		result *sdk.CallToolResult
+		result R
 		err    error
 	}
 	done := make(chan outcome, 1)
 	go func() {
 		defer l.wg.Done()
-		result, err := l.session.CallTool(inner, params)
+		result, err := do(inner)
 		done <- outcome{result, err}
 	}()
 	select {
 	case o := <-done:
-		switch {
-		case o.err == nil:
-			return o.result, nil
-		case ctx.Err() != nil:
-			return nil, ctx.Err()
-		case l.ctx.Err() != nil:
-			return nil, errDisconnected
+		if result, err = o.result, o.err; err == nil {
+			return result, nil
 		}
-		return nil, o.err
 	case <-inner.Done():
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		return nil, errDisconnected
+		err = errDisconnected
 	}
+	switch {
+	case ctx.Err() != nil:
+		return result, ctx.Err()
+	case notTaken.Load():
+		return result, errNotTaken
+	case l.ctx.Err() != nil:
+		return result, errDisconnected
+	}
+	return result, err
 }
 
 // progressOf hands a server's progress notes of one call to show, at most one every

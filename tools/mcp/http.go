@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +11,9 @@ import (
 	"net/http"
 	"net/url"
 	"parley/tools/mcp/secret"
+	"regexp"
 	"sync"
+	"sync/atomic"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -114,12 +117,61 @@ func (e *endpoint) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		return nil, err
 	}
+	if forgotten(r, resp) {
+		markNotTaken(r.Context())
+		e.reportFailure(errForgotten)
+	}
 	body := &limitedBody{ReadCloser: resp.Body, left: int64(e.limits.Message), release: release}
 	if kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); kind == "text/event-stream" && resp.StatusCode/100 == 2 {
 		body.left = -1 // a stream may go on; the length of its events is bounded
 	}
 	resp.Body = body
 	return resp, nil
+}
+
+// errForgotten ends a connection whose session the endpoint does not know any more:
+// it was started again, or had waited for too long.
+var errForgotten = errors.New("the server does not know this session any more")
+
+// unknownSession matches what servers say of a session that they do not know. The
+// protocol's answer to it is 404; several answer 400 with a message.
+var unknownSession = regexp.MustCompile(`(?i)\b(no valid|not a valid|invalid|unknown|expired|no such)\b.{0,20}\bsession|\bsession\b.{0,20}\b(not found|not valid|invalid|unknown|expired|does not exist)`)
+
+// forgotten tells whether the endpoint refused a message because it does not know the
+// session; then it certainly did nothing about it.
+func forgotten(r *http.Request, resp *http.Response) bool {
+	if r.Method != http.MethodPost || r.Header.Get("Mcp-Session-Id") == "" {
+		return false
+	}
+	switch resp.StatusCode {
+	case http.StatusNotFound:
+		return true
+	case http.StatusBadRequest:
+		head, err := io.ReadAll(io.LimitReader(resp.Body, 4<<10))
+		resp.Body = readCloser{io.MultiReader(bytes.NewReader(head), resp.Body), resp.Body}
+		return err == nil && unknownSession.Match(head)
+	}
+	return false
+}
+
+type readCloser struct {
+	io.Reader
+	io.Closer
+}
+
+type watchKey struct{}
+
+// watched returns a context for one request, and what says later whether the server
+// certainly did not take it.
+func watched(ctx context.Context) (context.Context, *atomic.Bool) {
+	notTaken := new(atomic.Bool)
+	return context.WithValue(ctx, watchKey{}, notTaken), notTaken
+}
+
+func markNotTaken(ctx context.Context) {
+	if notTaken, ok := ctx.Value(watchKey{}).(*atomic.Bool); ok {
+		notTaken.Store(true)
+	}
 }
 
 func (e *endpoint) reportFailure(err error) {

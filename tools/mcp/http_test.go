@@ -252,3 +252,119 @@ func TestBounded(t *testing.T) {
 		}
 	}
 }
+
+// forgetful is a site that answers POSTs with an unknown session id as it says, as
+// servers do that were started again.
+type forgetful struct {
+	*site
+	mu     sync.Mutex
+	answer func(w http.ResponseWriter)
+	old    map[string]bool // ids of sessions that it has forgotten
+	all    map[string]bool
+	posts  int // of calls that were refused
+}
+
+func newForgetful(t *testing.T, answer func(http.ResponseWriter)) *forgetful {
+	f := &forgetful{site: newSite(t, "127.0.0.1:0", sdk.StreamableHTTPOptions{}), answer: answer, old: map[string]bool{}, all: map[string]bool{}}
+	inner := f.site.Config.Handler
+	f.site.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		id := r.Header.Get("Mcp-Session-Id")
+		f.mu.Lock()
+		f.all[id] = id != ""
+		gone := f.old[id]
+		if gone && r.Method == http.MethodPost {
+			f.posts++
+		}
+		f.mu.Unlock()
+		if gone {
+			f.answer(w)
+			return
+		}
+		inner.ServeHTTP(w, r)
+	})
+	return f
+}
+
+func (f *forgetful) forget() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for id := range f.all {
+		f.old[id] = f.all[id]
+	}
+}
+
+func plain404(w http.ResponseWriter) { http.Error(w, "session not found", http.StatusNotFound) }
+
+// A session that the endpoint does not know any more is begun anew, and the call that
+// met it is made once more: it was certainly not carried out.
+func TestForgottenSession(t *testing.T) {
+	body := func(status int, message string) func(http.ResponseWriter) {
+		return func(w http.ResponseWriter) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, `{"jsonrpc":"2.0","error":{"code":-32000,"message":"`+message+`"},"id":`+map[bool]string{true: "null", false: "2"}[status == 404]+`}`)
+		}
+	}
+	for name, answer := range map[string]func(http.ResponseWriter){
+		"text": plain404, "a message": body(404, "Session not found"), "400": body(400, "Bad Request: No valid session ID provided"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newForgetful(t, answer)
+			c, _ := remote(t, f.URL)
+			w := remotes(t, func(l *Limits) { l.BackoffMin, l.BackoffMax = time.Hour, time.Hour }, c) // it must not wait
+			w.run("peer_echo", `{"text":"a"}`, "you said a")
+			f.forget()
+			w.run("peer_echo", `{"text":"b"}`, "you said b")
+			if st := w.Status()[0]; st.Connects != 2 || f.calls.Load() != 2 || f.posts != 1 {
+				t.Errorf("%d calls reached it, %d were refused; the status is %+v", f.calls.Load(), f.posts, st)
+			}
+			w.counted(map[Outcome]int{CallOK: 2})
+			leaks(t, w)
+		})
+	}
+}
+
+// It is made once more only once, and not where it is not certain.
+func TestForgottenAgain(t *testing.T) {
+	t.Run("forgotten at once", func(t *testing.T) {
+		f := newForgetful(t, plain404)
+		c, _ := remote(t, f.URL)
+		w := remotes(t, nil, c)
+		f.site.AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
+			return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
+				if method == "tools/list" {
+					defer f.forget()
+				}
+				return next(ctx, method, r)
+			}
+		})
+		f.forget()
+		w.run("peer_echo", `{"text":"a"}`, "!it was not carried out")
+		if f.calls.Load() != 0 || f.posts < 2 {
+			t.Errorf("%d calls reached it, %d were refused", f.calls.Load(), f.posts)
+		}
+		w.counted(map[Outcome]int{CallUnavailable: 1})
+	})
+	t.Run("away when it is to begin anew", func(t *testing.T) {
+		f := newForgetful(t, plain404)
+		c, file := remote(t, f.URL)
+		w := remotes(t, nil, c)
+		f.forget()
+		if err := os.WriteFile(file, []byte("sesame-of-yesterday"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		w.run("peer_echo", `{"text":"a"}`, "!the server peer is not connected")
+		w.counted(map[Outcome]int{CallUnavailable: 1})
+		leaks(t, w)
+	})
+	t.Run("another error", func(t *testing.T) {
+		f := newForgetful(t, func(w http.ResponseWriter) { http.Error(w, "no", http.StatusGone) })
+		c, _ := remote(t, f.URL)
+		w := remotes(t, nil, c)
+		f.forget()
+		w.run("peer_echo", `{"text":"a"}`, "!whether it was carried out is not known")
+		if f.posts != 1 {
+			t.Errorf("%d were refused", f.posts)
+		}
+	})
+}

@@ -95,6 +95,7 @@ type server struct {
 
 	mu          sync.Mutex
 	status      Status
+	moved       chan struct{} // closed, and made anew, when the status changes
 	conn        *connection
 	redact      redactor
 	available   map[string]remoteTool // the tools that the server has now, by its names; nil = never listed
@@ -114,7 +115,7 @@ type remoteTool struct {
 func newServer(c Server, o *Options) *server {
 	s := &server{
 		Server: c, o: o, log: o.Logger.With("mcp", c.Name),
-		firstAttempt: make(chan struct{}), done: make(chan struct{}), calls: map[Outcome]int{},
+		firstAttempt: make(chan struct{}), done: make(chan struct{}), calls: map[Outcome]int{}, moved: make(chan struct{}),
 		status: Status{Name: c.Name, Kind: "stdio", Target: filepath.Base(c.Command), State: StateConnecting, Since: time.Now()},
 	}
 	s.dial = s.dialProcess
@@ -185,7 +186,7 @@ func (s *server) run(ctx context.Context) {
 			s.log.Info("an MCP server is connected", "tools", len(s.toolNames()))
 			err = s.serve(ctx, l)
 			s.forgetConnection()
-if reason := l.close(s.o.Limits.StopGrace); reason != "" && ctx.Err() == nil && !errors.Is(err, errTooLong) {
+			if reason := l.close(s.o.Limits.StopGrace); reason != "" && ctx.Err() == nil && !errors.Is(err, errTooLong) {
 				err = fmt.Errorf("it ended: %s", reason)
 			}
 			if time.Since(began) >= s.o.Limits.BackoffMax {
@@ -202,8 +203,12 @@ if reason := l.close(s.o.Limits.StopGrace); reason != "" && ctx.Err() == nil && 
 			s.endFirstAttempt()
 			return
 		}
-		wait := backoff(s.o.Limits, failures)
 		failures++
+		if errors.Is(err, errForgotten) && failures == 1 {
+			s.log.Info("an MCP server does not know its session any more; a new one begins")
+			continue
+		}
+		wait := backoff(s.o.Limits, failures-1)
 		reason := s.reason(err)
 		s.set(func(st *Status) { st.State, st.Err, st.Retry = StateWaiting, reason, time.Now().Add(wait) })
 		s.endFirstAttempt()
@@ -408,6 +413,25 @@ func (s *server) connectionFor(name string) (*connection, redactor, error) {
 	return s.conn, s.redact, nil
 }
 
+// connectionAfter waits for the connection that follows old, as long as one is being
+// made. Its error is written for the model.
+func (s *server) connectionAfter(ctx context.Context, name string, old *connection) (*connection, redactor, error) {
+	for {
+		s.mu.Lock()
+		trying := s.conn == old || s.conn == nil && (s.status.State == StateConnecting || s.status.State == StateConnected)
+		moved := s.moved
+		s.mu.Unlock()
+		if !trying {
+			return s.connectionFor(name)
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return nil, redactor{}, ctx.Err()
+		}
+	}
+}
+
 func (s *server) count(o Outcome) {
 	s.mu.Lock()
 	s.calls[o]++
@@ -430,6 +454,8 @@ func (s *server) set(change func(*Status)) {
 	}
 	s.compare()
 	st := s.copyStatus()
+	close(s.moved)
+	s.moved = make(chan struct{})
 	s.mu.Unlock()
 	if s.o.OnStatus != nil {
 		s.o.OnStatus(st)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"parley/conversation"
 )
@@ -44,8 +45,9 @@ func (t *tool) Check(args json.RawMessage) error {
 	return err
 }
 
-// Run calls the server once. It never repeats a call by itself: whether a call
-// without an answer was carried out is not known.
+// Run calls the server once. It never repeats a call whose answer was lost: whether it
+// was carried out is not known. One that the server certainly did not take, because it
+// does not know the session any more, is made once more, in a new one.
 func (t *tool) Run(ctx context.Context, call conversation.ToolCall) (string, error) {
 	args, err := t.schema.check(t.spec.Name, call.Args)
 	if err != nil {
@@ -69,7 +71,16 @@ func (t *tool) call(ctx context.Context, args json.RawMessage, progress func(str
 	if progress != nil {
 		show = func(note string, percent *int) { progress(excerpt(printable(redact.clean(note))), percent) }
 	}
-	result, err := l.call(ctx, t.name, args, show)
+	params := &sdk.CallToolParams{Meta: sdk.Meta{}, Name: t.name, Arguments: args}
+	result, err := l.call(ctx, params, show)
+	if errors.Is(err, errNotTaken) {
+		switch l, redact, err = s.connectionAfter(ctx, t.name, l); {
+		case err == nil:
+			result, err = l.call(ctx, params, show)
+		case ctx.Err() == nil:
+			return "", CallUnavailable, err
+		}
+	}
 	if err != nil {
 		outcome, err := t.failure(ctx, redact, err)
 		return "", outcome, err
@@ -97,6 +108,8 @@ func (t *tool) failure(ctx context.Context, redact redactor, err error) (Outcome
 		return CallTimeout, err
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		return CallCancelled, err
+	case errors.Is(err, errNotTaken):
+		return CallUnavailable, fmt.Errorf("the server %s did not take the call; it was not carried out", t.server.Name)
 	case errors.As(err, &refused) && refused.Message != undelivered:
 		return CallError, errors.New(conversation.CutMiddle(fmt.Sprintf("the server %s refused the call: %s", t.server.Name, redact.clean(orElse(strings.TrimSpace(refused.Message), "it gives no reason"))), maxError))
 	}
