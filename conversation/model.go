@@ -105,7 +105,7 @@ type Request struct {
 	Agent   AgentName
 	Depth   int // 0 for the session that a user talks to
 	System  string
-	Step    StepNumber
+	Step    StepNumber // 0 = beside the steps: a summary, a report of triage
 	Attempt int
 	WrapUp  bool          // the last answer of a task at its step limit; no tools
 	Stream  bool          // deltas are wanted
@@ -115,6 +115,9 @@ type Request struct {
 	Open    []OpenMessage // messages that the task has read and that are not resolved
 	Running []RunningCall // calls without a result yet, oldest first
 	Tools   []ToolSpec
+	// Forbidden are, in a wrap-up, the tools of the steps before, which this one may not
+	// call: for wires that refuse a transcript with calls whose tools are not described.
+	Forbidden []ToolSpec
 }
 
 // All is everything that the model is shown: the transcript, then the generated

@@ -44,7 +44,7 @@ func (e *Entry) Tokens() int {
 // Tokens estimates everything that the request shows: the system prompt, the
 // tools, the transcript and the generated entries.
 func (r *Request) Tokens() int {
-	n := Tokens(r.System) + ToolTokens(r.Tools)
+	n := Tokens(r.System) + ToolTokens(r.Tools) + ToolTokens(r.Forbidden)
 	for i := range r.Entries {
 		n += r.Entries[i].Tokens()
 	}

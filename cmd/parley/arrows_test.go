@@ -145,7 +145,7 @@ var testArrows = map[string][]string{
 	"actors/internal/retention":        {"persistence/persistencetest"},
 
 	"cmd/parley": {
-		"conversation/policy",
+		"conversation/machine/machinetest", "conversation/policy",
 		"conversation/wire", "persistence/pebble", "persistence/persistencetest",
 		"models/anthropic", "models/modelstest", "models/openai", "models/scripted",
 	},

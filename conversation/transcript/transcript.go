@@ -638,24 +638,19 @@ func (t *Transcript) Request(key conversation.SessionKey, rules *policy.Rules, a
 			r.Running = append(r.Running, conversation.RunningCall{Call: id, ID: c.modelCall, Tool: c.tool, Agent: c.agent})
 		}
 	}
-	if !ask.WrapUp {
-		if t.toolsOf != ask.Agent || t.tools == nil {
-			t.tools, t.toolsOf = ToolsFor(rules, profile, r.Depth), ask.Agent
-			t.toolsN = conversation.ToolTokens(t.tools)
-		}
-		r.Tools = t.tools
+	if t.toolsOf != ask.Agent || t.tools == nil {
+		t.tools, t.toolsOf = ToolsFor(rules, profile, r.Depth), ask.Agent
+		t.toolsN = conversation.ToolTokens(t.tools)
 	}
-	if ask.WrapUp {
+	if r.Tools = t.tools; ask.WrapUp {
+		r.Tools, r.Forbidden = nil, t.tools
 		r.Last = append(r.Last, conversation.Entry{Role: conversation.RoleUser, Task: ask.Task, Text: "[wrap up: this is the last step of the task. Say in one answer what was done and what is left.]"})
 	}
 	r.Note = t.note(ask, r.Open)
 	if t.system != r.System {
 		t.system, t.systemN = r.System, conversation.Tokens(r.System)
 	}
-	t.fixed = t.systemN + conversation.EntriesTokens(r.Last) + conversation.Tokens(r.Note)
-	if r.Tools != nil {
-		t.fixed += t.toolsN
-	}
+	t.fixed = t.systemN + t.toolsN + conversation.EntriesTokens(r.Last) + conversation.Tokens(r.Note)
 	r.Entries = t.fit(ask.Task, rules.Policy.Context.Budget)
 	return r
 }

@@ -35,6 +35,7 @@ type tool struct {
 	InputSchema json.RawMessage `json:"input_schema"`
 	Name        string          `json:"name"`
 	Description string          `json:"description,omitempty"`
+	Cache       *cacheMark      `json:"cache_control,omitempty"`
 }
 
 // turn is a message of a request. Its blocks are of the types below.
@@ -44,8 +45,9 @@ type turn struct {
 }
 
 type textBlock struct {
-	Text string `json:"text"`
-	Type string `json:"type"`
+	Text  string     `json:"text"`
+	Type  string     `json:"type"`
+	Cache *cacheMark `json:"cache_control,omitempty"` // nil inside of a result
 }
 
 type callBlock struct {
@@ -53,6 +55,7 @@ type callBlock struct {
 	Input json.RawMessage `json:"input"` // an object
 	Name  string          `json:"name"`
 	Type  string          `json:"type"`
+	Cache *cacheMark      `json:"cache_control,omitempty"`
 }
 
 type resultBlock struct {
@@ -60,6 +63,7 @@ type resultBlock struct {
 	IsError   bool        `json:"is_error"`
 	Content   []textBlock `json:"content"`
 	Type      string      `json:"type"`
+	Cache     *cacheMark  `json:"cache_control,omitempty"`
 }
 
 type thinkingBlock struct {
@@ -104,21 +108,24 @@ func (m *Model) body(r *conversation.Request, n *httpmodel.Names, streaming bool
 		q.Tools = append(q.Tools, tool{InputSchema: written, Name: n.ToProvider(name), Description: description})
 		return err
 	}
-	for _, t := range r.Tools {
+	tools := r.Tools
+	if len(tools) == 0 {
+		// A transcript with calls is refused without tools, so they are there, and forbidden:
+		// the same as in the steps before, which the provider has in its cache.
+		if tools = r.Forbidden; len(tools) == 0 {
+			tools = calledIn(r.Entries)
+		}
+		if len(tools) > 0 {
+			q.ToolChoice = &toolChoice{Type: "none"}
+		}
+	}
+	for _, t := range tools {
 		if err := add(t.Name, t.Description, t.Schema); err != nil {
 			return nil, err
 		}
 	}
-	if len(q.Tools) == 0 {
-		// A transcript with calls is refused without tools, so they are named, and forbidden.
-		for _, name := range calledIn(r.Entries) {
-			if err := add(name, "Not available now.", nil); err != nil {
-				return nil, err
-			}
-		}
-		if len(q.Tools) > 0 {
-			q.ToolChoice = &toolChoice{Type: "none"}
-		}
+	if m.o.Cache {
+		q.mark(r, m.o.mark())
 	}
 	extra := m.o.Extra
 	if m.mustThink() && !mayThink(q.Messages) {
@@ -155,14 +162,14 @@ func schemaOf(raw json.RawMessage) (json.RawMessage, error) {
 }
 
 // calledIn returns the tools that a transcript calls, each once.
-func calledIn(entries []conversation.Entry) []string {
-	var list []string
+func calledIn(entries []conversation.Entry) []conversation.ToolSpec {
+	var list []conversation.ToolSpec
 	seen := map[string]bool{}
 	for i := range entries {
 		for _, item := range entries[i].Items {
 			if item.Kind == conversation.ItemCall && !seen[item.Tool] {
 				seen[item.Tool] = true
-				list = append(list, item.Tool)
+				list = append(list, conversation.ToolSpec{Name: item.Tool, Description: "Not available now."})
 			}
 		}
 	}

@@ -20,6 +20,9 @@ const Version = "2026-10-21"
 // DefaultMaxOutputTokens bounds an answer, in tokens. The API requires such a bound.
 const DefaultMaxOutputTokens = 8192
 
+// DefaultCacheTTL is how long the API keeps what a mark asks it to keep.
+const DefaultCacheTTL = "5m"
+
 // Connection is the part of the options that all models behind HTTP share. It is
 // one type for all adapters, so that one value serves whichever is chosen.
 type Connection = httpmodel.Options
@@ -33,12 +36,28 @@ const (
 
 // Options are the options of a model. The base URL ends before /v1/messages.
 // Thinking is switched on in Extra; its blocks are given back within a task.
-type Options struct{ Connection }
+type Options struct {
+	Connection
+	// Cache marks each request so that the provider keeps what the next step shows
+	// again. There are gateways that refuse the marks.
+	Cache bool `key:"cache" after:"temperature"`
+	// CacheTTL is how long it is kept after it was last read; "" = 5m. Kept for 1h it
+	// costs twice the price of input instead of a quarter more.
+	CacheTTL string `key:"cache_ttl" choices:"5m,1h" after:"cache"`
+}
+
+func (o *Options) mark() *cacheMark {
+	c := &cacheMark{Type: "ephemeral"}
+	if o.CacheTTL != "" && o.CacheTTL != DefaultCacheTTL {
+		c.TTL = o.CacheTTL
+	}
+	return c
+}
 
 // DefaultOptions returns the options of a configuration that says nothing. They
 // have no model, which is required.
 func DefaultOptions() Options {
-	return Options{Connection{
+	return Options{Cache: true, CacheTTL: DefaultCacheTTL, Connection: Connection{
 		BaseURL: DefaultBaseURL, Stream: true, MaxOutputTokens: DefaultMaxOutputTokens,
 		ConnectTimeout: DefaultConnectTimeout, MaxBytes: DefaultMaxBytes,
 	}}
@@ -54,7 +73,13 @@ func provider() httpmodel.Provider {
 }
 
 // Validate returns what is wrong with the options. The sentences name no secret.
-func (o Options) Validate() []option.FieldError { return o.Connection.Validate(provider()) }
+func (o Options) Validate() []option.FieldError {
+	var wrong []option.FieldError
+	if o.CacheTTL != "" && o.CacheTTL != DefaultCacheTTL && o.CacheTTL != "1h" {
+		wrong = append(wrong, option.FieldError{Key: "cache_ttl", Sentence: fmt.Sprintf("cache_ttl is 5m or 1h, not %q", o.CacheTTL)})
+	}
+	return append(wrong, o.Connection.Validate(provider())...)
+}
 
 // Model is a model behind the Messages API. It holds no state of a conversation
 // and may be used by any number of goroutines.

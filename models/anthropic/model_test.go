@@ -22,7 +22,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func dial(t testing.TB, a modelstest.Access) conversation.Model {
 	t.Helper()
 	m, err := New(Options{
-		Connection: Connection{BaseURL: a.BaseURL, APIKey: a.Key, Model: a.Model, Headers: a.Headers, Stream: a.Stream,
+		Cache: true, Connection: Connection{BaseURL: a.BaseURL, APIKey: a.Key, Model: a.Model, Headers: a.Headers, Stream: a.Stream,
 			IdleTimeout: a.IdleTimeout, MaxBytes: a.MaxBytes,
 		}})
 	if err != nil {
@@ -103,7 +103,7 @@ func TestRoles(t *testing.T) {
 
 func TestRequests(t *testing.T) {
 	temperature := 0.5
-	m, asked := serve(t, "application/json", empty, Options{Connection{MaxOutputTokens: 9, Temperature: &temperature, Extra: map[string]any{"top_k": 3}}})
+	m, asked := serve(t, "application/json", empty, Options{Connection: Connection{MaxOutputTokens: 9, Temperature: &temperature, Extra: map[string]any{"top_k": 3}}})
 	r := conversation.Request{Session: "s1", Tools: []conversation.ToolSpec{{
 		Name: "f", Schema: json.RawMessage(`{"type":"object","properties":{"a":{"$ref":"#/$defs/A"}},"required":["a"],"additionalProperties":false,"$defs":{"A":{"type":"string"}}}`),
 	}}}
@@ -208,13 +208,13 @@ func TestOptions(t *testing.T) {
 		"a temperature":    {Model: "m", Temperature: new(1.1)},
 		"a key in the URL": {Model: "m", BaseURL: "https://host/?key=hidden"},
 	} {
-		if _, err := New(Options{o}); err == nil || !strings.HasPrefix(err.Error(), "anthropic: ") {
+		if _, err := New(Options{Connection: o}); err == nil || !strings.HasPrefix(err.Error(), "anthropic: ") {
 			t.Errorf("%s: %v", name, err)
 		} else if strings.Contains(err.Error(), "hidden") {
 			t.Errorf("%s: the error tells a secret: %v", name, err)
 		}
 	}
-	m, err := New(Options{Connection{Model: "a model", Temperature: new(1.0)}})
+	m, err := New(Options{Connection: Connection{Model: "a model", Temperature: new(1.0)}})
 	if err != nil || m.Label() != "anthropic:a_model" || m.o.BaseURL != DefaultBaseURL {
 		t.Errorf("%v %+v", err, m)
 	}
@@ -236,7 +236,7 @@ func TestThinkingGoesBack(t *testing.T) {
 		`{"type":"content_block_start","index":3,"content_block":{"type":"thinking","thinking":""}}`,
 		`{"type":"content_block_delta","index":3,"delta":{"type":"signature_delta","signature":"bW9yZQ"}}`,
 		`{"type":"content_block_start","index":4,"content_block":{"type":"tool_use","id":"toolu_1","name":"f","input":{}}}`, `{"type":"message_stop"}`)
-	thinks := Options{Connection{Model: "c", Stream: true, Extra: map[string]any{"thinking": map[string]any{"type": "enabled", "budget_tokens": 1024}}}}
+	thinks := Options{Connection: Connection{Model: "c", Stream: true, Extra: map[string]any{"thinking": map[string]any{"type": "enabled", "budget_tokens": 1024}}}}
 	shown := func(m *Model, asked *map[string]any, r conversation.Request) (blocks, thinking string) {
 		if _, _, err := modelstest.Collect(t.Context(), m, r); err != nil {
 			t.Fatal(err)

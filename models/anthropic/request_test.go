@@ -17,7 +17,7 @@ func TestGoldenRequests(t *testing.T) {
 		o.Model = "model-1"
 		cases = append(cases, modelstest.RequestCase{Name: name, Request: r, Answer: empty, Model: func(t *testing.T, url string) conversation.Model {
 			o.BaseURL = url + "/some"
-			m, err := New(Options{o})
+			m, err := New(Options{Connection: o})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -39,5 +39,16 @@ func TestGoldenRequests(t *testing.T) {
 	add("replaced", Connection{
 		APIKey: "key", Headers: map[string]string{"Authorization": "Basic more", "Anthropic-Version": "2023-06-01"}, Extra: map[string]any{"metadata": "else & <more>"}, Temperature: new(1.0),
 	}, hello)
+	cached := full
+	cached.Step = 2
+	cases = append(cases, modelstest.RequestCase{Name: "cached", Request: cached, Answer: empty, Model: func(t *testing.T, url string) conversation.Model {
+		o := DefaultOptions()
+		o.Model, o.BaseURL, o.APIKey = "model-1", url, "key"
+		m, err := New(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}})
 	modelstest.GoldenRequests(t, *rewrite, cases)
 }

@@ -19,7 +19,7 @@ func TestSDKSpeaksMessages(t *testing.T) {
 	s := modelstest.Scenario{Items: []conversation.Item{
 		{Kind: conversation.ItemText, Text: "One, naïve 👩‍👩‍👧."}, {Kind: conversation.ItemCall, Tool: "lookup", Args: `{"query":"a"}`},
 	}}
-	golden := modelstest.GoldenBody(t, "full")
+	golden := modelstest.GoldenBody(t, "cached")
 	var params sdk.MessageNewParams
 	if err := json.Unmarshal(golden, &params); err != nil {
 		t.Fatal(err)

@@ -275,6 +275,7 @@ func (p *provider) note(t *testing.T) {
 		conversation.Entry{Role: conversation.RoleAssistant, Items: []Item{text("Found it.")}},
 		conversation.Entry{Role: conversation.RoleUser, Text: "Second"})
 	next := ask(r)
+	with.Raw, next.Raw = WithoutMarks(with.Raw), WithoutMarks(next.Raw)
 	if upto := strings.Index(with.Raw, "found a") + len("found a"); upto > len(next.Raw) || with.Raw[:upto] != next.Raw[:upto] {
 		t.Errorf("the next request begins otherwise:\n%s\n%s", with.Raw, next.Raw)
 	}

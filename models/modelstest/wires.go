@@ -480,6 +480,7 @@ func readMessages(body map[string]any) (a Asked, wrong []string) {
 		others := false
 		for _, v := range array(m["content"]) {
 			block := object(v)
+			wrong = append(wrong, badMarks(block)...)
 			switch str(block["type"]) {
 			case "text":
 				others = true
@@ -524,7 +525,20 @@ func readMessages(body map[string]any) (a Asked, wrong []string) {
 	if slices.ContainsFunc(a.Said, func(s string) bool { return strings.HasPrefix(s, "call ") }) && len(a.Tools) == 0 {
 		wrong = append(wrong, "requests which include tool_use blocks must define tools")
 	}
+	if marks := strings.Count(marshal(body), `"cache_control":`); marks > 4 {
+		wrong = append(wrong, fmt.Sprintf("a maximum of 4 blocks with cache_control may be provided, found %d", marks))
+	}
 	return a, wrong
+}
+
+// badMarks says what is wrong with the marks for the cache on a block of a message.
+func badMarks(block fields) (wrong []string) {
+	for _, v := range array(block["content"]) {
+		if _, marked := object(v)["cache_control"]; marked {
+			wrong = append(wrong, "cache_control is not supported inside of a block")
+		}
+	}
+	return wrong
 }
 
 func marshal(v any) string {
