@@ -37,7 +37,7 @@ var arrows = map[string][]string{
 	"conversation/machine/internal/intake":   {"conversation"},
 	"conversation/machine/internal/outside":  {"conversation", "conversation/machine/internal/state"},
 	"conversation/machine/internal/plan":     {"conversation", "conversation/policy", "conversation/machine/internal/intake", "conversation/machine/internal/state"},
-	"conversation/machine/internal/effects":  {"conversation"},
+	"conversation/machine/internal/effects":  {"conversation", "conversation/machine/internal/state"},
 	"conversation/machine/internal/receipts": {"conversation"},
 	"conversation/machine/internal/state":    {"conversation", "conversation/machine/internal/receipts"},
 	"conversation/transcript":                {"conversation", "conversation/policy"},

@@ -65,26 +65,6 @@ func (cs calls) toolDone(c conversation.ToolDone) {
 	}
 }
 
-// callEffects are the acquiring effects that an open call needs after a load.
-func (s *Session) callEffects(t *state.Task, c *state.Call) []conversation.Effect {
-	id := s.state.TaskID(t.N)
-	switch {
-	case c.Held:
-		return nil
-	case c.Delegation():
-		return []conversation.Effect{conversation.StartDelegation{
-			Task: id, Call: c.ID, Agent: c.Agent, Session: s.state.Key.Session + "/" + conversation.SessionID(c.ID), Seq: c.Seq, Deadline: c.Deadline,
-			Stop: s.stops(t),
-		}}
-	case t.Cancelling != nil:
-		return nil
-	case c.Tool == conversation.ToolAmend:
-		return []conversation.Effect{conversation.AmendDelegation{Call: c.ID, Delegation: c.Target, Seq: c.Seq}}
-	default:
-		return []conversation.Effect{conversation.RunTool{Task: id, Call: c.ID, Tool: c.Tool, Seq: c.Seq, Deadline: c.Deadline}}
-	}
-}
-
 // stopCalls tells every open call of a task to stop. One that waits for an
 // approval has not started and ends at once.
 func (cs calls) stopCalls(t *state.Task) {

@@ -62,15 +62,12 @@ func (cs calls) delegationAsked(c conversation.DelegationAsked) {
 // not wait for, or not any more, gets the order to cancel itself.
 func (cs calls) awaited(id conversation.CallID) (*state.Task, *state.Call) {
 	t, d := cs.state.Call(id)
-	if d == nil || !d.Delegation() || cs.stops(t) {
+	if d == nil || !d.Delegation() || t.Stops(cs.maxSteps()) {
 		cs.do(conversation.RefuseDelegation{Delegation: id})
 		return nil, nil
 	}
 	return t, d
 }
-
-// stops is true while the delegations of a task are being ended.
-func (s *Session) stops(t *state.Task) bool { return t.Cancelling != nil || s.wrapping(t) }
 
 // delegationQuestions closes what a delegation has not open any more: it has
 // said so before, but a crash came before this session had stored it.

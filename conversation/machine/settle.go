@@ -101,7 +101,7 @@ func (d *decision) advance(t *state.Task) progress {
 	if t.ToolOpen() { // Rule 2.3.
 		return d.showPending(t)
 	}
-	limited, news := d.limited(t), t.News()
+	limited, news := t.Limited(d.maxSteps()), t.News()
 	if t.Delegating(t.LastStep) && !news { // Rule 2.4.
 		return d.waitForDelegations(t)
 	}
@@ -111,7 +111,7 @@ func (d *decision) advance(t *state.Task) progress {
 		}
 		d.showPending(t)
 		switch {
-		case d.wrapping(t):
+		case t.Wrapping(d.maxSteps()):
 			d.stopDelegations(t)
 			return settled
 		case limited:
@@ -169,23 +169,6 @@ func (d *decision) waitForDelegations(t *state.Task) progress {
 		return d.park(t)
 	}
 	return shown
-}
-
-// limited is true for a task at its step limit, whose next step is the last one, with
-// tools off. What people say is read there too, and steps are counted anew from then
-// on: a task that is talked to does not run out.
-// Rules 7.1, 7.2.
-func (s *Session) limited(t *state.Task) bool {
-	return t.StepsSince >= s.maxSteps() && !t.Spoken()
-}
-
-// wrapping is true at the step limit while delegations run and something else is
-// unseen than words: they are stopped and awaited. What is said meanwhile waits for
-// that, or they would be stopped and go on.
-// Rule 7.2.
-func (s *Session) wrapping(t *state.Task) bool {
-	return t.Status == conversation.TaskRunning && t.Step == nil && t.StepsSince >= s.maxSteps() && t.Delegating(0) && !t.Blocked() && !t.ToolOpen() &&
-		!t.Allowed && (t.UnseenInput || t.UnseenResults && !t.Delegating(t.LastStep))
 }
 
 // Rule 7.2.

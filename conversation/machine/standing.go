@@ -14,7 +14,7 @@ func (s *Session) Standing() conversation.Standing {
 	busy, tick := state.Unfinished(&s.state, s.clockNow()), s.state.NextTick(s.clockNow(), s.clock.ticked, s.policy.CancelGrace, s.policy.MaxWait)
 	return conversation.Standing{
 		Head: s.state.Head, WakeAt: s.state.Due(s.clockNow(), busy, tick), NextTick: tick, Busy: busy,
-		HoldsSlot: s.holdsSlot(), WantsSlot: s.wantsSlot(s.clockNow()), Claim: outside.Claimable(&s.state),
+		HoldsSlot: s.holdsSlot(), WantsSlot: s.source().WantsSlot(s.clockNow()), Claim: outside.Claimable(&s.state),
 	}
 }
 

@@ -22,7 +22,7 @@ func (d *decision) startStep(t *state.Task, wrapUp bool) {
 		}
 	}
 	d.emit(t, body)
-	d.do(d.askModel(t))
+	d.do(d.source().AskModel(t))
 	if d.state.Key.Session.Depth() > 0 {
 		for _, id := range body.Read { // an amendment ends when it is read
 			if id != t.Trigger {
@@ -30,11 +30,6 @@ func (d *decision) startStep(t *state.Task, wrapUp bool) {
 			}
 		}
 	}
-}
-
-func (s *Session) askModel(t *state.Task) conversation.Effect {
-	st := t.Step
-	return conversation.AskModel{Task: s.state.TaskID(t.N), Step: st.N, Attempt: st.Attempt, Agent: st.Agent, Upto: st.Seq, WrapUp: st.WrapUp}
 }
 
 // modelAnswered commits a step's answer whole: parts, calls, resolutions.
@@ -211,7 +206,7 @@ func (d *decision) failStep(t *state.Task, finished conversation.StepFinished) {
 // askIfDue asks at once when an attempt need not wait.
 func (d *decision) askIfDue(t *state.Task) {
 	if !t.Step.NotBefore.After(d.now) {
-		d.do(d.askModel(t))
+		d.do(d.source().AskModel(t))
 	}
 }
 

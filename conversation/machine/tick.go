@@ -12,7 +12,7 @@ func (d *decision) tick() {
 	d.clock.ticked = d.now
 	for _, t := range slices.Clone(d.state.Tasks) {
 		if st := t.Step; st != nil && st.NotBefore.After(before) && !st.NotBefore.After(d.now) && !st.Parked {
-			d.do(d.askModel(t))
+			d.do(d.source().AskModel(t))
 		}
 		for _, q := range slices.Clone(t.Questions) {
 			if at := q.Asked.ExpiresAt; q.Own() && !at.IsZero() && !at.After(d.now) {

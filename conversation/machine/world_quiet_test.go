@@ -164,7 +164,7 @@ func (w *world) questionsAgree(n *node) {
 	}
 	for _, t := range n.live.state.Tasks {
 		for _, c := range t.Calls {
-			if !c.Delegation() || n.live.stops(t) || n.stopped[c.ID] {
+			if !c.Delegation() || t.Stops(n.live.maxSteps()) || n.stopped[c.ID] {
 				continue
 			}
 			sub := w.nodes[n.below(c.ID)]

@@ -180,3 +180,21 @@ func (t *Task) Awaits() bool {
 	}
 	return t.Asking()
 }
+
+// Limited is true for a task at its step limit, whose next step is the last one, with
+// tools off. What people say is read there too, and steps are counted anew from then
+// on: a task that is talked to does not run out.
+// Rules 7.1, 7.2.
+func (t *Task) Limited(maxSteps int) bool { return t.StepsSince >= maxSteps && !t.Spoken() }
+
+// Wrapping is true at the step limit while delegations run and something else is
+// unseen than words: they are stopped and awaited. What is said meanwhile waits for
+// that, or they would be stopped and go on.
+// Rule 7.2.
+func (t *Task) Wrapping(maxSteps int) bool {
+	return t.Status == conversation.TaskRunning && t.Step == nil && t.StepsSince >= maxSteps && t.Delegating(0) && !t.Blocked() && !t.ToolOpen() &&
+		!t.Allowed && (t.UnseenInput || t.UnseenResults && !t.Delegating(t.LastStep))
+}
+
+// Stops is true while the delegations of the task are being ended.
+func (t *Task) Stops(maxSteps int) bool { return t.Cancelling != nil || t.Wrapping(maxSteps) }
