@@ -26,6 +26,8 @@ func (s *session) acquire(effect conversation.Effect) {
 		}
 	case conversation.RouteAnswer:
 		s.calls.Answer(s.e.calls, f)
+	case conversation.AnswerTool:
+		s.calls.AnswerTool(s.e.calls, f)
 	case conversation.WantSlot:
 		root, self := s.e.system.Root, s.self
 		s.slot.Request(s.e.slots, s.key.Tenant, func(r *admission.Request) { root.Send(self, &slotGrant{request: r}) })

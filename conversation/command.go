@@ -264,6 +264,17 @@ type ToolDone struct {
 	Took   time.Duration
 }
 
+// ToolAsks says that a running tool asks the user. Exactly one AnswerTool follows,
+// unless the call ends, or is told to stop, before.
+type ToolAsks struct {
+	Call    CallID
+	Text    string
+	Choices []string // none = any text
+}
+
+// ToolAskEnds says that a tool does not wait for the answer to its question any more.
+type ToolAskEnds struct{ Call CallID }
+
 // DelegationAsked says that a delegation has an open question. The question's
 // id is the sub-session's own.
 type DelegationAsked struct {

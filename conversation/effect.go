@@ -64,6 +64,14 @@ type RouteAnswer struct {
 	By         UserID
 }
 
+// AnswerTool tells a running tool what became of its question. It answers one ToolAsks.
+type AnswerTool struct {
+	Call     CallID
+	Text     string
+	Answered bool      // false: the question was closed without an answer, or is not asked at all
+	Deadline time.Time // of the call; later by the time that the question was open
+}
+
 // WantSlot asks admission for a slot; SlotGranted comes when there is one.
 type WantSlot struct{ Task TaskID }
 

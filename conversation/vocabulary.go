@@ -9,7 +9,7 @@ package conversation
 func Commands() []Command {
 	return []Command{
 		Create{}, Say{}, Answer{}, Reply{}, Edit{}, Withdraw{}, Move{}, Cancel{}, Update{}, Close{}, Seen{}, Clear{}, AddPart{}, HandOut{}, RuntimeSays{}, Tell{}, Recovered{}, Tick{},
-		SlotGranted{}, Drain{}, ModelAnswered{}, ModelFailed{}, ModelStopped{}, Triaged{}, ToolDone{}, DelegationAsked{}, DelegationQuestions{}, DelegationQuestionClosed{}, DelegationDone{}, Compacted{},
+		SlotGranted{}, Drain{}, ModelAnswered{}, ModelFailed{}, ModelStopped{}, Triaged{}, ToolDone{}, ToolAsks{}, ToolAskEnds{}, DelegationAsked{}, DelegationQuestions{}, DelegationQuestionClosed{}, DelegationDone{}, Compacted{},
 	}
 }
 
@@ -25,7 +25,7 @@ func EventBodies() []EventBody {
 // Effects has one zero value of each effect.
 func Effects() []Effect {
 	return []Effect{
-		AskModel{}, RunTool{}, StartDelegation{}, AmendDelegation{}, RouteAnswer{}, WantSlot{}, Triage{}, Report{}, ReportQuestion{}, ReportQuestions{}, ReportQuestionClosed{},
+		AskModel{}, RunTool{}, StartDelegation{}, AmendDelegation{}, RouteAnswer{}, AnswerTool{}, WantSlot{}, Triage{}, Report{}, ReportQuestion{}, ReportQuestions{}, ReportQuestionClosed{},
 		StopModel{}, StopCall{}, RefuseDelegation{},
 	}
 }
@@ -56,6 +56,8 @@ func (ModelFailed) Name() string              { return "model_failed" }
 func (ModelStopped) Name() string             { return "model_stopped" }
 func (Triaged) Name() string                  { return "triaged" }
 func (ToolDone) Name() string                 { return "tool_done" }
+func (ToolAsks) Name() string                 { return "tool_asks" }
+func (ToolAskEnds) Name() string              { return "tool_ask_ends" }
 func (DelegationAsked) Name() string          { return "delegation_asked" }
 func (DelegationQuestions) Name() string      { return "delegation_questions" }
 func (DelegationQuestionClosed) Name() string { return "delegation_question_closed" }
@@ -96,6 +98,8 @@ func (ModelFailed) Class() Class              { return Class{MayStart: true} }
 func (ModelStopped) Class() Class             { return Class{MayStart: true} }
 func (Triaged) Class() Class                  { return Class{} }
 func (ToolDone) Class() Class                 { return Class{MayStart: true} }
+func (ToolAsks) Class() Class                 { return Class{MayStart: true} }
+func (ToolAskEnds) Class() Class              { return Class{MayStart: true} }
 func (DelegationAsked) Class() Class          { return Class{MayStart: true} }
 func (DelegationQuestions) Class() Class      { return Class{MayStart: true} }
 func (DelegationQuestionClosed) Class() Class { return Class{MayStart: true} }
@@ -127,6 +131,8 @@ func (ModelFailed) isCommand()              {}
 func (ModelStopped) isCommand()             {}
 func (Triaged) isCommand()                  {}
 func (ToolDone) isCommand()                 {}
+func (ToolAsks) isCommand()                 {}
+func (ToolAskEnds) isCommand()              {}
 func (DelegationAsked) isCommand()          {}
 func (DelegationQuestions) isCommand()      {}
 func (DelegationQuestionClosed) isCommand() {}
@@ -191,6 +197,7 @@ func (AskModel) isEffect()             {}
 func (RunTool) isEffect()              {}
 func (StartDelegation) isEffect()      {}
 func (AmendDelegation) isEffect()      {}
+func (AnswerTool) isEffect()           {}
 func (RouteAnswer) isEffect()          {}
 func (WantSlot) isEffect()             {}
 func (Triage) isEffect()               {}

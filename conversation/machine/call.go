@@ -43,6 +43,7 @@ func (cs calls) decideApproval(t *state.Task, a *conversation.Approval, approved
 }
 
 func (cs calls) finishTool(t *state.Task, c *state.Call, status conversation.CallStatus, summary string, took time.Duration) {
+	cs.questions().closeOf(t, c)
 	cs.emit(t, conversation.ToolFinished{Call: c.ID, Status: status, Summary: summary, Took: took})
 }
 

@@ -83,7 +83,7 @@ func (d *decision) command(c conversation.Command) *conversation.Error {
 		return d.decideCreate(c)
 	case conversation.Tell:
 		return d.calls().decideTell(c)
-	case conversation.Recovered, conversation.Tick, conversation.SlotGranted, conversation.Drain, conversation.ModelAnswered, conversation.ModelFailed, conversation.ModelStopped, conversation.Triaged, conversation.ToolDone,
+	case conversation.Recovered, conversation.Tick, conversation.SlotGranted, conversation.Drain, conversation.ModelAnswered, conversation.ModelFailed, conversation.ModelStopped, conversation.Triaged, conversation.ToolDone, conversation.ToolAsks, conversation.ToolAskEnds,
 		conversation.DelegationAsked, conversation.DelegationQuestions, conversation.DelegationQuestionClosed, conversation.DelegationDone, conversation.Compacted:
 		if d.Exists() {
 			d.decideInner(c)
@@ -149,6 +149,10 @@ func (d *decision) decideInner(c conversation.Command) {
 		d.modelFailed(c)
 	case conversation.ToolDone:
 		d.calls().toolDone(c)
+	case conversation.ToolAsks:
+		d.questions().toolAsks(c)
+	case conversation.ToolAskEnds:
+		d.questions().toolAskEnds(c)
 	case conversation.DelegationAsked:
 		d.calls().delegationAsked(c)
 	case conversation.DelegationQuestions:

@@ -21,11 +21,7 @@ func (cs calls) delegationDone(c conversation.DelegationDone) {
 }
 
 func (cs calls) finishDelegation(t *state.Task, c *state.Call, status conversation.CallStatus, summary string, took time.Duration) {
-	for _, q := range slices.Clone(t.Questions) {
-		if q.Asked.Delegation == c.ID {
-			cs.questions().close(t, q, conversation.QuestionCancelled)
-		}
-	}
+	cs.questions().closeOf(t, c)
 	cs.emit(t, conversation.DelegationFinished{Delegation: c.ID, Status: status, Summary: summary, Took: took})
 }
 

@@ -23,7 +23,7 @@
 //   - inbox.go: messages are accepted, join a task, are edited, moved, taken back
 //   - task.go, cancel.go: how tasks go on and end
 //   - step.go, part.go: model calls, and what of their answers is shown
-//   - question.go, intake.go: asking, answering, approving
+//   - question.go, toolquestion.go: asking, answering, approving
 //   - call.go, delegation.go, subsession.go: tools, other agents, and being one
 //   - coverage.go: what became of each message, and no message is forgotten
 //   - external.go: sessions that a runtime outside of this server answers

@@ -13,7 +13,7 @@ func (s *Session) hold(wanted []conversation.Effect, recovered bool) {
 	if recovered && s.Exists() {
 		var all []conversation.Effect
 		for _, e := range wanted {
-			if !effects.GoesOn(e) {
+			if _, gone := e.(conversation.AnswerTool); !gone && !effects.GoesOn(e) { // no tool has lived on
 				all = append(all, e)
 			}
 		}

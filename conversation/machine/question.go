@@ -67,9 +67,7 @@ func (qs questions) answerBy(t *state.Task, m *state.Message, id conversation.Qu
 	}
 	qs.emit(asker, conversation.QuestionAnswered{Question: id, Message: m.ID, Text: text, By: string(m.Author)})
 	qs.resolve(t, m.ID, conversation.ResolvedMerged, id)
-	if !q.Own() {
-		qs.do(conversation.RouteAnswer{Delegation: q.Asked.Delegation, Question: state.Inner(id), Text: text, By: m.Author})
-	}
+	qs.handOver(q.Asked, text, m.Author)
 }
 
 // closeQuestions closes all questions of a task without an answer.
@@ -86,6 +84,9 @@ func (qs questions) close(t *state.Task, q *state.Question, why conversation.Clo
 	qs.emit(t, conversation.QuestionClosed{Question: q.Asked.Question, Reason: why})
 	if qs.state.Key.Session.Depth() > 0 {
 		qs.do(conversation.ReportQuestionClosed{Question: q.Asked.Question, Reason: why})
+	}
+	if q.Asked.Call != "" {
+		qs.answerTool(q.Asked.Call, "", false)
 	}
 }
 
@@ -256,10 +257,10 @@ func (qs questions) answerQuestion(t *state.Task, q *state.Question, c conversat
 	qs.emit(t, conversation.QuestionAnswered{Question: q.Asked.Question, Message: receipt.Message, Text: text, By: string(c.Author)})
 	qs.emit(t, conversation.MessageResolved{Message: receipt.Message, How: conversation.ResolvedMerged, Question: q.Asked.Question})
 	switch {
-	case !q.Own():
-		qs.do(conversation.RouteAnswer{Delegation: q.Asked.Delegation, Question: state.Inner(q.Asked.Question), Text: text, By: c.Author})
-	case a != nil:
+	case q.Own() && a != nil:
 		qs.calls().decideApproval(t, a, approved, args)
+	default:
+		qs.handOver(q.Asked, text, c.Author)
 	}
 	receipt.OldStatus, receipt.NewStatus = old, old
 	if old == conversation.TaskAwaiting && !t.Awaits() {

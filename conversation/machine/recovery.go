@@ -18,6 +18,8 @@ func (d *decision) recover(lost conversation.Recovered) {
 				d.calls().finishTool(t, c, conversation.CallCancelled, "cancelled", 0)
 			case !c.Idempotent:
 				d.calls().finishTool(t, c, conversation.CallUnknown, "outcome unknown: the server stopped while this call ran; it may or may not have taken effect", 0)
+			default: // it runs again, from its beginning
+				d.questions().closeOf(t, c)
 			}
 		}
 		if t.Step != nil && t.Cancelling == nil {

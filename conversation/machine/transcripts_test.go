@@ -369,6 +369,14 @@ func (w *scene) run(out *strings.Builder, line string) {
 			w.t.Fatalf("%s: unknown status", line)
 		}
 		w.decide(out, conversation.ToolDone{Call: conversation.CallID(arg(0)), Status: conversation.CallStatus(status), Result: arg(2)})
+	case "asks": // a tool, in the middle of its call
+		c := conversation.ToolAsks{Call: conversation.CallID(arg(0)), Text: arg(1)}
+		if opts["choices"] != "" {
+			c.Choices = strings.Split(opts["choices"], ",")
+		}
+		w.decide(out, c)
+	case "unasks": // it does not wait for the answer any more
+		w.decide(out, conversation.ToolAskEnds{Call: conversation.CallID(arg(0))})
 	case "delegation":
 		status, ok := byName[conversation.CallStatus](arg(1))
 		if !ok {
@@ -688,7 +696,7 @@ func (w *scene) request(out *strings.Builder) {
 
 func external(c conversation.Command) bool {
 	switch c.(type) {
-	case conversation.ModelAnswered, conversation.ModelFailed, conversation.ModelStopped, conversation.ToolDone, conversation.DelegationDone, conversation.DelegationAsked, conversation.DelegationQuestions, conversation.DelegationQuestionClosed, conversation.Tick, conversation.Recovered, conversation.Drain, conversation.SlotGranted:
+	case conversation.ModelAnswered, conversation.ModelFailed, conversation.ModelStopped, conversation.ToolDone, conversation.ToolAsks, conversation.ToolAskEnds, conversation.DelegationDone, conversation.DelegationAsked, conversation.DelegationQuestions, conversation.DelegationQuestionClosed, conversation.Tick, conversation.Recovered, conversation.Drain, conversation.SlotGranted:
 		return false
 	default:
 		return true

@@ -393,8 +393,29 @@ func (w *world) tool(n *node) {
 	}
 	i := w.r.IntN(len(n.tools))
 	c := n.tools[i]
+	if w.toolAsks(n, c.Call) {
+		return
+	}
+	delete(n.asking, c.Call)
 	n.tools = append(n.tools[:i:i], n.tools[i+1:]...)
 	done := conversation.ToolDone{Call: c.Call, Status: oneOf(w, []conversation.CallStatus{conversation.CallOK, conversation.CallError, conversation.CallTimeout}), Result: "tool result"}
 	n.stale = append(n.stale, done)
 	w.give(n.id, done)
+}
+
+// toolAsks lets a tool that runs ask the user, or give up its question.
+func (w *world) toolAsks(n *node, call conversation.CallID) bool {
+	if w.friendly || w.r.IntN(2) == 0 {
+		return false
+	}
+	if n.asking[call] {
+		w.give(n.id, conversation.ToolAskEnds{Call: call})
+		return true
+	}
+	if n.asking == nil {
+		n.asking = map[conversation.CallID]bool{}
+	}
+	n.asking[call] = true
+	w.give(n.id, conversation.ToolAsks{Call: call, Text: oneOf(w, []string{"which table?", "which table?", " "}), Choices: oneOf(w, [][]string{nil, {"Red", "Light blue"}})})
+	return true
 }

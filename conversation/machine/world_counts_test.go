@@ -145,6 +145,9 @@ func (c counts) asked(b conversation.Asked) {
 	if b.Approval != nil {
 		words = append(words, "approval")
 	}
+	if b.Call != "" {
+		words = append(words, "of a tool")
+	}
 	if n := strings.Count(string(b.Question), "."); n > 0 {
 		words = append(words, "of a delegation")
 		if n > 1 {
@@ -156,6 +159,9 @@ func (c counts) asked(b conversation.Asked) {
 
 func (c counts) answer(j *logJudge, b conversation.QuestionAnswered) {
 	m := j.messages[b.Message]
+	if j.questions[b.Question].Call != "" {
+		c.see("tool answered")
+	}
 	switch {
 	case m == nil:
 		c.see("question answered by its default")
@@ -213,6 +219,7 @@ var worldCases = map[string]int{
 	"question answered by a message that was read":               20000,
 	"question answered by its default":                           1000,
 	"question blocking":                                          200,
+	"question blocking of a tool":                                300,
 	"question blocking approval":                                 200,
 	"question blocking approval of a delegation":                 3000,
 	"question blocking approval of a delegation of a delegation": 20000,
@@ -283,6 +290,7 @@ var worldCases = map[string]int{
 	"task_cancelling by parent":                                  200,
 	"task_cancelling by user":                                    50,
 	"task_cancelling drops what waits":                           300,
+	"tool answered":                                              800,
 	"tool_finished cancelled":                                    400,
 	"tool_finished denied":                                       800,
 	"tool_finished error":                                        30,

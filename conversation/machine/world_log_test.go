@@ -187,6 +187,9 @@ func (j *logJudge) event(e conversation.Event) {
 		if j.questions[b.Question] != nil {
 			j.failf(e, "%s is asked twice", b.Question)
 		}
+		if b.Call != "" && (j.calls[b.Call] != e.Task || j.asksNow(b.Call)) {
+			j.failf(e, "the tool of %s asks, which does not run or asks already", b.Call)
+		}
 		j.questions[b.Question] = &questionLog{Asked: b, task: e.Task}
 	case conversation.QuestionAnswered:
 		j.answeredQuestion(e, b)
@@ -477,6 +480,16 @@ func (j *logJudge) answeredQuestion(e conversation.Event, b conversation.Questio
 	}
 }
 
+// asksNow is true while a question of the tool call is open.
+func (j *logJudge) asksNow(call conversation.CallID) bool {
+	for _, q := range j.questions {
+		if q.Call == call && !q.closed {
+			return true
+		}
+	}
+	return false
+}
+
 func (j *logJudge) closeQuestion(e conversation.Event, id conversation.QuestionID) *questionLog {
 	q := j.questions[id]
 	if q == nil || q.closed {
@@ -499,6 +512,9 @@ func (j *logJudge) call(e conversation.Event) {
 	case conversation.ToolStarted:
 		j.calls[b.Call] = e.Task
 	case conversation.ToolFinished:
+		if j.asksNow(b.Call) {
+			j.failf(e, "%s ends, and its question does not", b.Call)
+		}
 		if b.Status == conversation.CallDenied || b.Status == conversation.CallCancelled {
 			delete(j.calls, b.Call) // it may have waited for its approval
 			j.tasks[e.Task].news = true

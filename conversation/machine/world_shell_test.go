@@ -106,6 +106,11 @@ func (w *world) commit(n *node) {
 		w.fatalf("%s: handed out twice: %s", n.id, describeAll(again))
 	}
 	n.slot = n.live.Standing().HoldsSlot
+	for call := range n.asking {
+		if t, c := n.live.state.Call(call); c != nil && t.AskedBy(call) == nil {
+			w.fatalf("%s: the tool of %s waits for an answer, and nobody is asked", n.id, call)
+		}
+	}
 }
 
 // store writes what is decided, and with it when the session must be in memory
@@ -186,6 +191,7 @@ func (w *world) stopCall(n *node, id conversation.CallID) {
 		n.stopped = map[conversation.CallID]bool{}
 	}
 	n.stopped[id] = true
+	delete(n.asking, id)
 	if id[0] == 'd' {
 		w.post(n.below(id), conversation.Cancel{By: conversation.ByParent})
 		if sub := w.nodes[n.below(id)]; sub == nil || len(sub.durable)+len(sub.batch) == 0 {
@@ -217,6 +223,11 @@ func (w *world) start(n *node, e conversation.Effect) {
 		w.startDelegation(n, e)
 	case conversation.RouteAnswer:
 		w.post(n.below(e.Delegation), conversation.Answer{Author: e.By, Via: conversation.ViaDelegation, ClientMsgID: conversation.ClientMsgID("answer-" + e.Question), Question: e.Question, Text: e.Text})
+	case conversation.AnswerTool:
+		if !n.asking[e.Call] {
+			w.fatalf("%s: the tool of %s is answered, and has not asked", n.id, e.Call)
+		}
+		delete(n.asking, e.Call)
 	case conversation.Report:
 		w.post(parent, conversation.DelegationDone{Delegation: call, Status: e.Status, Summary: "result of " + string(n.id)})
 	case conversation.ReportQuestion:

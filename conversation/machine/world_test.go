@@ -101,6 +101,7 @@ type node struct {
 	stale   []conversation.Command       // delivered before; may come again
 	stopped map[conversation.CallID]bool // told to stop in this activation
 	told    map[conversation.CallID]bool // objectives that were sent in this activation
+	asking  map[conversation.CallID]bool // tools that wait for an answer
 	want    bool                         // a slot is waited for
 	due     time.Time                    // what the store has of it: when it must be in memory,
 	open    int                          // and how many tasks have not ended
@@ -152,6 +153,7 @@ func worldRules(r *rand.Rand) *policy.Rules {
 	p.ReplyOnBusy = policy.ReplyOnBusy(r.IntN(2))
 	p.PartsEnabled = r.IntN(4) > 0
 	p.MaxParallel = 1 + r.IntN(4)
+	p.MaxAsks = r.IntN(4)
 	p.MaxQueued = 5 + r.IntN(20)
 	p.MaxDepth = 1 + r.IntN(3)
 	p.OutsideLease = time.Duration(r.IntN(4)) * 10 * time.Second
@@ -260,5 +262,5 @@ func (w *world) crash(n *node) {
 	}
 	n.live, n.batch, n.pending, n.order, n.shown = nil, nil, nil, nil, nil
 	n.models, n.tools, n.amends, n.tells = nil, nil, nil, nil
-	n.stopped, n.told, n.want = nil, nil, false
+	n.stopped, n.told, n.asking, n.want = nil, nil, nil, false
 }

@@ -37,7 +37,8 @@ type Policy struct {
 	BackoffMax    time.Duration          `key:"retry.backoff_max" min:"0s"`
 	CancelGrace   time.Duration          `key:"cancel.grace" min:"0s"`
 	ToolTimeout   time.Duration          `key:"tools.timeout" min:"1ms"`
-	MaxTools      int                    `key:"tools.max_parallel" min:"1" max:"1000"` // calls of tools that run in a task at once
+	MaxTools      int                    `key:"tools.max_parallel" min:"1" max:"1000"`  // calls of tools that run in a task at once
+	MaxAsks       int                    `key:"tools.max_questions" min:"0" max:"1000"` // that one call may ask the user; 0 = none
 	DelegateTime  time.Duration          `key:"delegation.timeout" min:"1ms"`
 	MaxDepth      int                    `key:"delegation.max_depth" min:"0" max:"16"`
 	MaxParallel   int                    `key:"delegation.max_parallel" min:"1" max:"1000"` // per task
@@ -228,6 +229,7 @@ func DefaultPolicy() Policy {
 		CancelGrace:   7 * time.Second,
 		ToolTimeout:   60 * time.Second,
 		MaxTools:      32,
+		MaxAsks:       20,
 		DelegateTime:  10 * time.Minute,
 		MaxDepth:      3,
 		MaxParallel:   8,

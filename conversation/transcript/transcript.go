@@ -207,7 +207,7 @@ func (t *Transcript) take(e conversation.Event) {
 			t.stepFinished(e.Task, b)
 		}
 	case conversation.Asked:
-		if b.Delegation == "" && b.Approval == nil {
+		if b.Delegation == "" && b.Approval == nil && b.Call == "" { // a tool tells what it was answered
 			t.asked[b.Question] = &asked{task: e.Task, modelCall: b.ModelCall, blocking: b.Blocking}
 		}
 		if b.Approval != nil && b.Delegation == "" {

@@ -7,7 +7,8 @@
 // until the session tells it that this end is durable (Set.Ended), so that a
 // repeated start finds it.
 //
-//	tool call    gives the tool a deadline, hands a cancel on, waits for the end
+//	tool call    gives the tool a deadline, hands a cancel on, waits for the end; a
+//	             question of the tool goes to its session, and the answer back
 //	delegation   tells the sub-session its objective until that has an answer,
 //	             and passes answers, amendments and the cancel down, in order
 //	uplink       child of a sub-session: tells the parent session, in order, each
@@ -18,5 +19,5 @@
 // the session's actor uses them.
 //
 // The package's goroutines are those of the tools, and those that read from the
-// log; they are started by Env.Go. Each call has one timer.
+// log; they are started by Env.Go. A tool call has two timers, a delegation one.
 package calls

@@ -63,11 +63,18 @@ var StopOnFailure = actor.NewOneForOneStrategy(0, 0, func(any) actor.Directive {
 // Set is the calls of one session that run. The zero value is empty.
 type Set struct {
 	children map[conversation.CallID]*actor.PID
+	waiting  map[conversation.CallID]*atomic.Bool // of tools: whether they wait for an answer of their user
 }
 
 // RunTool starts a tool call.
 func (s *Set) RunTool(env *Env, of Session, f conversation.RunTool) {
-	s.add(f.Call, of, &tool{env: env, key: of.Key, parent: of.Self, published: of.Published, f: f})
+	child := &tool{env: env, key: of.Key, parent: of.Self, published: of.Published, f: f, waits: new(atomic.Bool)}
+	if s.add(f.Call, of, child) {
+		if s.waiting == nil {
+			s.waiting = map[conversation.CallID]*atomic.Bool{}
+		}
+		s.waiting[f.Call] = child.waits
+	}
 }
 
 // Delegate starts a delegation with what the session passes on of itself, or cancels one
@@ -78,14 +85,15 @@ func (s *Set) Delegate(env *Env, of Session, as conversation.Tell, f conversatio
 
 // add starts a child. A call that runs is not started again, whatever the machine
 // asks for: a tool that ran twice could do its harm twice.
-func (s *Set) add(call conversation.CallID, of Session, child actor.Actor) {
+func (s *Set) add(call conversation.CallID, of Session, child actor.Actor) bool {
 	if s.children[call] != nil {
-		return
+		return false
 	}
 	if s.children == nil {
 		s.children = map[conversation.CallID]*actor.PID{}
 	}
 	s.children[call] = of.Spawner.Spawn(actor.PropsFromProducer(func() actor.Actor { return child }))
+	return true
 }
 
 // Amend hands a text to a delegation that runs; false when none does.
@@ -105,6 +113,14 @@ func (s *Set) Answer(env *Env, f conversation.RouteAnswer) {
 	}
 }
 
+// AnswerTool tells a tool what became of its question. One that does not run any more
+// has its end.
+func (s *Set) AnswerTool(env *Env, f conversation.AnswerTool) {
+	if pid := s.children[f.Call]; pid != nil {
+		env.Send(pid, &toolReply{AnswerTool: f})
+	}
+}
+
 // Stop cancels a call; its end comes as usual. False when it does not run.
 func (s *Set) Stop(env *Env, call conversation.CallID) bool {
 	pid := s.children[call]
@@ -120,7 +136,7 @@ func (s *Set) StopAll(ctx actor.Context) {
 	for _, pid := range s.children {
 		ctx.Stop(pid)
 	}
-	s.children = nil
+	s.children, s.waiting = nil, nil
 }
 
 // Ended ends the children of calls whose end is among events, which are durable.
@@ -139,7 +155,7 @@ func (s *Set) Ended(env *Env, events []conversation.Event) {
 			continue
 		}
 		if pid := s.children[call]; pid != nil {
-			delete(s.children, call)
+			s.forget(call)
 			env.Send(pid, &over{})
 		}
 	}
@@ -150,21 +166,26 @@ func (s *Set) Ended(env *Env, events []conversation.Event) {
 func (s *Set) Terminated(pid *actor.PID) (conversation.CallID, bool) {
 	for call, child := range s.children {
 		if child.Equal(pid) {
-			delete(s.children, call)
+			s.forget(call)
 			return call, true
 		}
 	}
 	return "", false
 }
 
+func (s *Set) forget(call conversation.CallID) {
+	delete(s.children, call)
+	delete(s.waiting, call)
+}
+
 // Empty is true when no call runs.
 func (s *Set) Empty() bool { return len(s.children) == 0 }
 
-// RunsTools is true while a tool call runs; a delegation's work runs in its own
-// session.
+// RunsTools is true while a tool call works; one that waits for an answer of its user
+// does not, and a delegation's work runs in its own session.
 func (s *Set) RunsTools() bool {
-	for call := range s.children {
-		if !IsDelegation(call) {
+	for _, waits := range s.waiting {
+		if !waits.Load() {
 			return true
 		}
 	}

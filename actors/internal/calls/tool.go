@@ -28,9 +28,11 @@ type tool struct {
 	published *atomic.Uint64
 	f         conversation.RunTool
 	began     time.Time
-	cancel    context.CancelCauseFunc
-	timer     *time.Timer
+	cancel    context.CancelCauseFunc // nil: it has not started
+	limits    limits
 	ended     bool
+	asker     asker
+	waits     *atomic.Bool // for an answer of the user
 }
 
 // toolEnd is the end of the tool's goroutine, or of the wait for it.
@@ -50,16 +52,23 @@ func (c *tool) Receive(ctx actor.Context) {
 	case *toolEnd:
 		if !c.ended {
 			c.ended = true
+			c.limits.stop()
 			c.env.Send(c.parent, &End{Command: conversation.ToolDone{
 				Call: c.f.Call, Status: m.status, Result: conversation.CutMiddle(m.result, c.env.ToolOutput), Took: time.Since(c.began),
 			}})
 		}
+	case *toolAsks:
+		c.asks(m)
+	case *gaveUp:
+		c.gaveUp(m)
+	case *toolReply:
+		c.replied(m)
 	case *over:
 		ctx.Stop(ctx.Self())
 	case *actor.Stopping:
-		if c.timer != nil { // nil: it has failed at its start
+		if c.cancel != nil { // nil: it has failed at its start
 			c.cancel(errStopped)
-			c.timer.Stop()
+			c.limits.stop()
 		}
 	}
 }
@@ -71,26 +80,23 @@ func (c *tool) start(self *actor.PID) {
 		deadline = c.began.Add(c.env.ToolDeadline)
 	}
 	ctx, cancel := context.WithCancelCause(c.env.Context)
-	c.cancel = cancel
 	env, key, f, published := c.env, c.key, c.f, c.published
-	end := func(status conversation.CallStatus, result string) {
-		env.Send(self, &toolEnd{status: status, result: result})
-	}
-	limit := time.AfterFunc(time.Until(deadline), func() { cancel(errDeadline) })
+	send := func(m any) { env.Send(self, m) }
+	end := func(status conversation.CallStatus, result string) { send(&toolEnd{status: status, result: result}) }
 	// A tool that ignores its context is given up; it may still do something.
-	c.timer = time.AfterFunc(time.Until(deadline)+env.ToolGrace, func() {
+	c.limits.start(deadline, env.ToolGrace, func() { cancel(errDeadline) }, func() {
 		end(conversation.CallTimeout, "the tool did not end in time and did not stop")
 	})
+	c.cancel = cancel
 	env.Go("the tool "+f.Tool, func() {
-		defer limit.Stop()
 		defer cancel(nil)
-		status, result := env.runTool(ctx, key, f, published)
+		status, result := env.runTool(ctx, key, f, published, env.asks(ctx, send))
 		end(status, result)
 	}, func(error) { end(conversation.CallError, "the tool failed") })
 }
 
 // runTool runs a tool to its end and reads its outcome.
-func (e *Env) runTool(ctx context.Context, key conversation.SessionKey, f conversation.RunTool, published *atomic.Uint64) (conversation.CallStatus, string) {
+func (e *Env) runTool(ctx context.Context, key conversation.SessionKey, f conversation.RunTool, published *atomic.Uint64, ask func(context.Context, conversation.ToolQuestion) (string, error)) (conversation.CallStatus, string) {
 	t, ok := e.Tools[f.Tool]
 	if !ok {
 		return conversation.CallError, fmt.Sprintf("there is no tool %q", f.Tool)
@@ -112,7 +118,7 @@ func (e *Env) runTool(ctx context.Context, key conversation.SessionKey, f conver
 				e.progress(key, f, note, percent, conversation.Seq(published.Load()))
 			}
 		},
-		Ask: func(context.Context, conversation.ToolQuestion) (string, error) { return "", conversation.ErrNoAnswer },
+		Ask: ask,
 	})
 	var refusal *conversation.Error
 	switch cause := context.Cause(ctx); {

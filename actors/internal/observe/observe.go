@@ -247,10 +247,10 @@ func Tokens(m *metrics.Actors, u conversation.Usage) {
 	m.ModelTokens.WithLabelValues("cached").Add(float64(u.CachedTokens))
 }
 
-// Unused counts what a model call has cost whose end came too late to change
-// anything; other commands cost nothing.
-func Unused(m *metrics.Actors, end conversation.Command) {
-	switch c := end.(type) {
+// Unused counts what a model call has cost whose end came too late to change anything,
+// and a tool's question that is not asked; other commands cost nothing.
+func Unused(m *metrics.Actors, unused conversation.Command) {
+	switch c := unused.(type) {
 	case conversation.ModelAnswered:
 		Tokens(m, c.Answer.Usage)
 	case conversation.ModelFailed:
@@ -261,5 +261,7 @@ func Unused(m *metrics.Actors, end conversation.Command) {
 		if c.Usage != nil {
 			Tokens(m, *c.Usage)
 		}
+	case conversation.ToolAsks:
+		m.Questions.WithLabelValues("refused").Inc()
 	}
 }

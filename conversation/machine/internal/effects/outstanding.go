@@ -41,6 +41,9 @@ func (s Source) StillToDo(e conversation.Effect, now time.Time) bool {
 	case conversation.RouteAnswer:
 		_, c := s.State.Call(e.Delegation)
 		return c != nil
+	case conversation.AnswerTool:
+		t, c := s.State.Call(e.Call)
+		return c != nil && t.Cancelling == nil
 	case conversation.Report:
 		return s.State.Final != nil && s.State.Final.Status != 0
 	case conversation.ReportQuestion:

@@ -83,6 +83,16 @@ func Sanitize(c conversation.Command) conversation.Command {
 	case conversation.ToolDone:
 		c.Result = valid(c.Result)
 		return c
+	case conversation.ToolAsks:
+		c.Text = valid(c.Text)
+		var choices []string
+		for _, choice := range c.Choices {
+			if !conversation.IsBlank(choice) {
+				choices = append(choices, valid(choice))
+			}
+		}
+		c.Choices = choices
+		return c
 	case conversation.DelegationDone:
 		c.Summary = valid(c.Summary)
 		return c

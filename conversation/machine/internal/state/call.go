@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -54,15 +55,15 @@ func (st *State) applyCallEnded(t *Task, id conversation.CallID) {
 	}
 }
 
-// standStill stops a delegation's deadline while it has an open question: a person's
-// time is not its own.
+// standStill stops the deadline of a delegation, or of a tool's call, while it has an open
+// question, and lets it go on after the last one: a person's time is not its own.
 // Rule 5.12.
-func (t *Task) standStill(id conversation.CallID, at time.Time) {
-	c := t.Call(id)
+func (t *Task) standStill(asked conversation.Asked, at time.Time) {
+	c := t.Call(cmp.Or(asked.Delegation, asked.Call))
 	if c == nil || c.Deadline.IsZero() {
 		return
 	}
-	asks := slices.ContainsFunc(t.Questions, func(q *Question) bool { return q.Asked.Delegation == id })
+	asks := slices.ContainsFunc(t.Questions, func(q *Question) bool { return cmp.Or(q.Asked.Delegation, q.Asked.Call) == c.ID })
 	switch {
 	case asks && c.Stands.IsZero():
 		c.Stands = at

@@ -19,7 +19,10 @@ func (st *State) applyAsked(e conversation.Event, t *Task, b conversation.Asked)
 		st.Calls = max(st.Calls, conversation.Ordinal(string(b.Approval.Call), 'c'))
 		t.Calls = append(t.Calls, &Call{ID: b.Approval.Call, Step: t.LastStep, Tool: b.Approval.Tool, Held: true, Seq: e.Seq, At: e.At})
 	}
-	t.standStill(b.Delegation, e.At)
+	if c := t.Call(b.Call); c != nil {
+		c.Asked++
+	}
+	t.standStill(b, e.At)
 }
 
 // applyQuestionAnswered closes a question. The answer is unseen, unless the
@@ -30,7 +33,7 @@ func (st *State) applyQuestionAnswered(e conversation.Event, b conversation.Ques
 		return
 	}
 	t.closeQuestion(b.Question)
-	t.standStill(q.Asked.Delegation, e.At)
+	t.standStill(q.Asked, e.At)
 	if !q.Own() {
 		if c := t.Call(q.Asked.Delegation); c != nil {
 			if c.Answers == nil {
@@ -44,7 +47,7 @@ func (st *State) applyQuestionAnswered(e conversation.Event, b conversation.Ques
 		return
 	}
 	switch {
-	case q.Asked.Approval != nil: // its result is the call's
+	case q.Asked.Approval != nil, q.Asked.Call != "": // the call's result tells the model
 		t.Allowed = true
 		return
 	case b.Message != "":
@@ -61,7 +64,7 @@ func (st *State) applyQuestionClosed(e conversation.Event, b conversation.Questi
 		return
 	}
 	t.closeQuestion(b.Question)
-	t.standStill(q.Asked.Delegation, e.At)
+	t.standStill(q.Asked, e.At)
 	if q.Own() && b.Reason == conversation.QuestionExpired && q.Asked.Approval == nil {
 		t.UnseenInput = true
 	}
@@ -138,6 +141,16 @@ func (st *State) Asking() *Task {
 		}
 	}
 	return newest
+}
+
+// AskedBy is the open question of a tool call; nil if there is none.
+func (t *Task) AskedBy(call conversation.CallID) *Question {
+	for _, q := range t.Questions {
+		if q.Asked.Call == call {
+			return q
+		}
+	}
+	return nil
 }
 
 // NewestQuestion is the newest open question of the task, approvals aside; nil if there

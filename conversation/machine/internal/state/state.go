@@ -94,7 +94,7 @@ type Task struct {
 	UnseenResults bool `json:"Round,omitempty"` // a result of the last step's own calls
 	UnseenInput   bool `json:"News,omitempty"`  // something from outside that round: a late result, a default, a nudge (answers and unread messages aside)
 	UnseenAnswer  bool `json:",omitempty"`      // somebody's answer to a question of the task
-	Allowed       bool `json:",omitempty"`      // somebody has allowed or declined a call; what became of it is a result
+	Allowed       bool `json:",omitempty"`      // somebody has allowed or declined a call, or answered its tool; what became of it is a result
 
 	Nudges       int                    `json:",omitempty"`        // coverage nudges in the task's life
 	EmptyAnswers int                    `json:"Empties,omitempty"` // answers that said and asked for nothing since the task last read a message or an answer
@@ -178,8 +178,9 @@ type Call struct {
 	Idempotent bool                   `json:",omitempty"`
 	Seq        conversation.Seq
 	At         time.Time
-	Deadline   time.Time                         `json:",omitzero"`  // of a delegation: later by the time that it has stood still
-	Stands     time.Time                         `json:",omitzero"`  // a delegation's deadline stands still since then: it waits for an answer; zero = it does not
+	Deadline   time.Time                         `json:",omitzero"`  // later by the time that it has stood still
+	Stands     time.Time                         `json:",omitzero"`  // the deadline stands still since then: the call waits for an answer; zero = it does not
+	Asked      int                               `json:",omitempty"` // questions that a tool has asked in this call
 	Target     conversation.CallID               `json:",omitempty"` // amend: the delegation
 	Answers    map[conversation.QuestionID]reply `json:",omitempty"` // delegation: answers given, by the sub-session's id
 }
