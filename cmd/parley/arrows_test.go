@@ -101,6 +101,7 @@ var arrows = map[string][]string{
 	"persistence/pebble/internal/upgrade":  {"conversation", "conversation/wire", "persistence/pebble/internal/layout"},
 	"persistence/pebble/internal/upkeep":   {"conversation", "persistence/pebble/internal/layout"},
 	"persistence/pebble/internal/verify":   {"conversation", "conversation/wire", "persistence/pebble/internal/layout"},
+	"models/modelstest/vendors":            {"conversation", "models/modelstest"},
 	"gateway/gatewaytest":                  {"conversation", "conversation/machine/machinetest", "persistence/persistencetest"},
 	"gateway/gatewaytest/chat":             {"conversation", "gateway/fanout", "gateway/protocol"},
 
@@ -144,6 +145,7 @@ var testArrows = map[string][]string{
 	"actors/internal/sessionlog":       {"persistence/persistencetest"},
 	"actors/internal/retention":        {"persistence/persistencetest"},
 
+	"cmd/parley/internal/assemble": {"conversation/machine/machinetest", "models/modelstest", "models/modelstest/vendors", "persistence/persistencetest"},
 	"cmd/parley": {
 		"conversation/machine/machinetest", "conversation/policy",
 		"conversation/wire", "persistence/pebble", "persistence/persistencetest",

@@ -114,6 +114,9 @@ func (u *Upstream) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		u.t.Errorf("the request is %s %s", req.Method, req.URL.Path)
 	}
 	asked, wrong := u.wire.read(body)
+	if u.wire.wants != nil {
+		wrong = append(wrong, u.wire.wants(body)...)
+	}
 	for _, w := range wrong {
 		u.t.Errorf("the provider would refuse this request: %s\n%s", w, raw)
 	}
@@ -245,7 +248,11 @@ type Wire struct {
 	frames     func(s Scenario, r Reply) []frame
 	body       func(s Scenario, r Reply) string
 	read       func(body map[string]any) (a Asked, wrong []string)
+	wants      func(body map[string]any) (wrong []string) // what a provider would not refuse, and we miss; nil = nothing
 }
+
+// Read reads the body of a request, and says what the wire's reference does not allow in it.
+func (w Wire) Read(body map[string]any) (a Asked, wrong []string) { return w.read(body) }
 
 // frame is one server-sent event.
 type frame struct {

@@ -218,6 +218,12 @@ func Chat() Wire {
 		frames: chatFrames,
 		body:   chatBody,
 		read:   readChat,
+		wants: func(body map[string]any) (wrong []string) {
+			if body["stream"] == true && object(body["stream_options"])["include_usage"] != true {
+				wrong = append(wrong, "no usage is asked for")
+			}
+			return wrong
+		},
 	}
 }
 
@@ -324,9 +330,6 @@ func readChat(body map[string]any) (a Asked, wrong []string) {
 	a.Stream, _ = body["stream"].(bool)
 	if a.Model == "" {
 		wrong = append(wrong, "no model")
-	}
-	if a.Stream && object(body["stream_options"])["include_usage"] != true {
-		wrong = append(wrong, "no usage is asked for")
 	}
 	for _, t := range array(body["tools"]) {
 		f := object(object(t)["function"])
