@@ -23,12 +23,16 @@ type commandLine struct {
 
 	Serve   struct{}   `cmd:"" default:"1" help:"Run the server (the default command)."`
 	Conf    confCmd    `cmd:"" name:"config" help:"Look at the configuration."`
-	Doctor  struct{}   `cmd:"" help:"Check the configuration, the data directory and the port without starting."`
+	Doctor  doctorCmd  `cmd:"" help:"Check the configuration, the data directory, the port and the models without starting."`
 	Backup  backupCmd  `cmd:"" help:"Copy the store, also while its server runs."`
 	Restore restoreCmd `cmd:"" help:"Make a data directory of a backup."`
 	Verify  verifyCmd  `cmd:"" help:"Read a whole store and say where its parts contradict each other."`
 	Export  exportCmd  `cmd:"" help:"Write all sessions as JSON Lines, for people and scripts; nothing reads them back."`
 	Ver     struct{}   `cmd:"" name:"version" help:"Print the version."`
+}
+
+type doctorCmd struct {
+	Offline bool `help:"Ask no model's address whether it is there."`
 }
 
 type confCmd struct {

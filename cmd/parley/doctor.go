@@ -16,11 +16,11 @@ import (
 )
 
 // errDoctor says that at least one check failed; the checks have said which.
-var errDoctor = errors.New("this server would not start as it is; see above")
+var errDoctor = errors.New("this server would not start, or not answer, as it is; see above")
 
 // doctor looks at what a start needs, without starting: the configuration (read
-// already), the data directory, the address, the models and the MCP servers. No
-// model is asked anything; MCP servers are started or connected to, and let go.
+// already), the data directory, the address, the models and the MCP servers. Models are
+// asked for nothing that costs; MCP servers are started or connected to, and let go.
 func (m *Main) doctor(ctx context.Context) error {
 	bad := false
 	say := func(what string, err error, fine string) {
@@ -46,7 +46,7 @@ func (m *Main) doctor(ctx context.Context) error {
 	if m.Config.Gateway.AdminListen != "" {
 		say("admin address", checkAddress(ctx, m.Config.Gateway.AdminListen), m.Config.Gateway.AdminListen)
 	}
-	m.checkModels(say, note)
+	m.checkModels(ctx, say, note)
 	m.checkMCP(ctx, say, note)
 	if bad {
 		return errDoctor
@@ -79,15 +79,12 @@ func checkAddress(ctx context.Context, addr string) error {
 	return l.Close()
 }
 
-// checkModels says of each model whether it has what it needs: its key, its
-// program (A-26). An unused one need not.
-func (m *Main) checkModels(say func(what string, err error, fine string), note func(what, text string)) {
+// checkModels says of each model whether it has what it needs: its key, its program
+// (A-26), and an address that knows the key and the model. An unused one need not.
+func (m *Main) checkModels(ctx context.Context, say func(what string, err error, fine string), note func(what, text string)) {
 	c, look := &m.Config, config.LookupIn(m.Environ)
 	def, why := c.DefaultModel(look)
-	used := map[string]bool{def: true}
-	for _, name := range c.AgentModels() {
-		used[name] = true
-	}
+	used, fallbacks := c.UsedModels(def)
 	if b := c.Block(def); b == nil || b.Provider == config.ProviderScripted {
 		say("model", nil, assemble.ScriptedNotice)
 	} else {
@@ -96,6 +93,10 @@ func (m *Main) checkModels(say func(what string, err error, fine string), note f
 	if why != "" {
 		note("model", `model.default is "auto": `+why)
 	}
+	var found map[string]assemble.Found
+	if !m.line.Doctor.Offline {
+		found = assemble.Probe(ctx, c, look, probeTime)
+	}
 	for i := range c.Models {
 		b := &c.Models[i]
 		what, fine := "model "+b.Name, b.Provider
@@ -103,19 +104,32 @@ func (m *Main) checkModels(say func(what string, err error, fine string), note f
 		case config.ProviderCommand:
 			fine = "the program " + b.Command.Command + " is there"
 		case config.ProviderOpenAI, config.ProviderAnthropic:
-			fine = b.Connection().Model + " at " + host(b.Connection().BaseURL) + ", not asked; its key is there"
+			fine = b.Connection().Model + " at " + host(b.Connection().BaseURL)
+			if f := found[b.Name]; f.Says != "" {
+				fine = b.Connection().Model + ", " + f.Says
+			} else if m.line.Doctor.Offline {
+				fine += ", not asked"
+			}
 			if b.Key() == "" {
-				fine = b.Connection().Model + " at " + host(b.Connection().BaseURL) + ", not asked; without a key"
+				fine += "; without a key"
+			} else {
+				fine += "; its key is there"
 			}
 		}
-		err := b.Ready(look)
-		if err != nil && !used[b.Name] {
-			note(what, "not used, and could not be: "+err.Error())
-			continue
+		err, lacks := found[b.Name].Err, b.Ready(look)
+		switch {
+		case lacks != nil && fallbacks[b.Name]: // the server starts without it
+			note(what, "a fallback, and left out: "+lacks.Error())
+		case lacks != nil && !used[b.Name], err != nil && !used[b.Name] && !fallbacks[b.Name]:
+			note(what, "not used, and could not be: "+errors.Join(lacks, err).Error())
+		default:
+			say(what, errors.Join(lacks, err), fine)
 		}
-		say(what, err, fine)
 	}
 }
+
+// probeTime is how long a model's address may take to answer.
+const probeTime = 5 * time.Second
 
 func host(address string) string {
 	u, err := url.Parse(address)

@@ -16,7 +16,9 @@ func TestKeysStayInside(t *testing.T) {
 	const fromFile = "file-secret-abcdef012345"
 	var asked atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		asked.Add(1)
+		if r.Method == http.MethodPost {
+			asked.Add(1)
+		}
 		if r.Header.Get("X-Token") != fromFile {
 			t.Errorf("the header is %q", r.Header.Get("X-Token"))
 		}
@@ -63,7 +65,11 @@ connect_timeout = "5s"
 		m := NewMain()
 		var out bytes.Buffer
 		m.Stdout, m.Stderr, m.Environ = &out, &out, environ
-		if code := m.Execute(t.Context(), append(command, "--config", path)); code != exitOK {
+		want := exitOK
+		if command[0] == "doctor" {
+			want = exitFailed // the key is not accepted
+		}
+		if code := m.Execute(t.Context(), append(command, "--config", path)); code != want {
 			t.Errorf("%v: code %d: %s", command, code, out.String())
 		}
 		seen += out.String()
@@ -110,6 +116,64 @@ func TestFallbackAnswers(t *testing.T) {
 	}
 	if !strings.Contains(l.out.String(), "real (openai:m)") {
 		t.Errorf("it prints\n%s", l.out)
+	}
+}
+
+// doctor asks the address of each model, for nothing that costs: what is wrong is said by
+// name, and as bad where the model is used. With --offline nobody is asked.
+func TestDoctorAsksModels(t *testing.T) {
+	sent := make(chan string, 100)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		sent <- r.Method + " " + r.URL.Path
+		w.Header().Set("Content-Type", "application/json")
+		switch {
+		case r.Header.Get("Authorization") != "Bearer "+realKey:
+			w.WriteHeader(http.StatusUnauthorized)
+		case r.URL.Path == "/v1/models":
+			_, _ = w.Write([]byte(`{"data":[{"id":"good-1"},{"id":"good-2"},{"id":"other"}]}`))
+		default:
+			w.WriteHeader(http.StatusNotFound)
+		}
+	}))
+	defer server.Close()
+	block := func(name, rest string) string {
+		return "[models." + name + "]\nprovider = \"openai\"\n" + rest + "\nbase_url = \"" + server.URL + "/v1\"\n"
+	}
+	path := write(t, "[model]\ndefault = \"right\"\n"+
+		block("right", "model = \"good-1\"\nkey_env = \"REAL_KEY\"\nfallback = [\"stranger\", \"keyless\"]")+
+		block("stranger", "model = \"good-3\"\nkey_env = \"REAL_KEY\"")+
+		block("unused", "model = \"good-1\"\nkey_env = \"WRONG_KEY\"")+
+		block("keyless", "model = \"m\"\nkey_env = \"NOT_SET\"")+
+		"[models.gone]\nprovider = \"anthropic\"\nmodel = \"m\"\nkey_env = \"REAL_KEY\"\nbase_url = \"http://127.0.0.1:1\"\n")
+	doctor := func(more ...string) (int, string) {
+		m := NewMain()
+		var out bytes.Buffer
+		m.Stdout, m.Stderr, m.Environ = &out, &out, []string{"REAL_KEY=" + realKey, "WRONG_KEY=wrong-0123456789"}
+		return m.Execute(t.Context(), append([]string{"doctor", "--config", path, "--listen", "127.0.0.1:0", "--data", t.TempDir()}, more...)), out.String()
+	}
+	host := strings.TrimPrefix(server.URL, "http://")
+	code, out := doctor()
+	for _, want := range []string{
+		"ok  model right   good-1, listed by " + host + "; its key is there",
+		"BAD model stranger " + host + ` has no model "good-3"; it has good-1, good-2, other`,
+		"-   model unused  not used, and could not be: " + host + " does not accept the key (401)",
+		"-   model keyless a fallback, and left out: the variable NOT_SET is not set",
+		"-   model gone    not used, and could not be: nobody listens at 127.0.0.1:1 (connection refused)",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("doctor does not say %q:\n%s", want, out)
+		}
+	}
+	if code != exitFailed || strings.Contains(out, realKey) || strings.Contains(out, "wrong-0123456789") {
+		t.Errorf("code %d\n%s", code, out)
+	}
+	for range len(sent) {
+		if got := <-sent; got != "GET /v1/models" {
+			t.Errorf("doctor has sent %s", got)
+		}
+	}
+	if code, out := doctor("--offline"); code != exitOK || len(sent) > 0 || !strings.Contains(out, "good-1 at "+host+", not asked; its key is there") {
+		t.Errorf("offline: code %d, %d requests\n%s", code, len(sent), out)
 	}
 }
 

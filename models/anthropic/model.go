@@ -17,6 +17,9 @@ const DefaultBaseURL = "https://api.anthropic.com"
 // "anthropic-version" of the options takes its place.
 const Version = "2026-10-21"
 
+// askPath is where calls go, below the base URL.
+const askPath = "v1/messages"
+
 // DefaultMaxOutputTokens bounds an answer, in tokens. The API requires such a bound.
 const DefaultMaxOutputTokens = 8192
 
@@ -66,7 +69,7 @@ func DefaultOptions() Options {
 // provider tells the shared part of the options from those of other providers.
 func provider() httpmodel.Provider {
 	return httpmodel.Provider{
-		Name: "anthropic", BaseURL: DefaultBaseURL, MaxTemperature: 1,
+		Name: "anthropic", BaseURL: DefaultBaseURL, AskPath: askPath, ListPath: "v1/models?limit=1000", MaxTemperature: 1,
 		ParseError: func(body []byte) httpmodel.ProviderError { return parseError(body) },
 		Headers:    map[string]string{"anthropic-version": Version},
 	}
@@ -112,7 +115,7 @@ func (m *Model) Stream(ctx context.Context, r conversation.Request) iter.Seq2[co
 		if err != nil {
 			return nil, err
 		}
-		res, err := c.Post(ctx, "v1/messages", "", body)
+		res, err := c.Post(ctx, askPath, "", body)
 		if err != nil {
 			return nil, err
 		}

@@ -58,10 +58,13 @@ func DefaultOptions() Options {
 	}}
 }
 
+// paths are where calls of each API go, below the base URL.
+var paths = map[API]string{Responses: "responses", Chat: "chat/completions"}
+
 // provider tells the shared part of the options from those of other providers.
-func provider() httpmodel.Provider {
+func provider(api API) httpmodel.Provider {
 	return httpmodel.Provider{
-		Name: "openai", BaseURL: DefaultBaseURL, MaxTemperature: 2,
+		Name: "openai", BaseURL: DefaultBaseURL, AskPath: paths[api], ListPath: "models", MaxTemperature: 2,
 		ParseError: func(body []byte) httpmodel.ProviderError { return parseError(body) },
 	}
 }
@@ -72,7 +75,7 @@ func (o Options) Validate() []option.FieldError {
 	if o.API != "" && o.API != Responses && o.API != Chat {
 		wrong = append(wrong, option.FieldError{Sentence: fmt.Sprintf("the api is %q or %q, not %q", Responses, Chat, o.API)})
 	}
-	return append(wrong, o.Connection.Validate(provider())...)
+	return append(wrong, o.Connection.Validate(provider(o.API))...)
 }
 
 // Model is a model behind one of OpenAI's wire formats. It holds no state of a
@@ -92,7 +95,7 @@ func New(o Options) (*Model, error) {
 	if err := option.JoinFieldErrors(o.Validate()); err != nil {
 		return nil, fmt.Errorf("openai: %w", err)
 	}
-	client, err := httpmodel.New(o.Connection, provider())
+	client, err := httpmodel.New(o.Connection, provider(o.API))
 	if err != nil {
 		return nil, fmt.Errorf("openai: %w", err)
 	}

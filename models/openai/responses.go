@@ -233,9 +233,9 @@ type httpCall struct {
 func (m *Model) httpCall(r *conversation.Request) *httpCall {
 	q := &httpCall{streaming: m.o.Stream && r.Stream, names: httpmodel.NewNames(r)}
 	if m.o.API == Chat {
-		q.path, q.body = "chat/completions", m.chatRequest(r, q.names, q.streaming)
+		q.path, q.body = paths[Chat], m.chatRequest(r, q.names, q.streaming)
 	} else {
-		q.path, q.body = "responses", m.responsesRequest(r, q.names, q.streaming)
+		q.path, q.body = paths[Responses], m.responsesRequest(r, q.names, q.streaming)
 	}
 	if q.streaming {
 		q.accept = "text/event-stream"

@@ -20,6 +20,8 @@ import (
 type Provider struct {
 	Name           string  // the beginning of the labels of its models
 	BaseURL        string  // of its own service
+	AskPath        string  // below the base URL: where calls go
+	ListPath       string  // below the base URL: where its models are listed
 	MaxTemperature float64 // the highest that it takes
 	// ParseError finds the error object in the body of a refusal. It never returns nil.
 	ParseError func(body []byte) ProviderError

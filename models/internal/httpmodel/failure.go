@@ -137,8 +137,8 @@ func bounded(n float64, unit time.Duration) time.Duration {
 	return time.Duration(n * float64(unit))
 }
 
-// forLog says what happened in words for the log: no secret, no URL, nothing
-// that leads back to the request with its headers.
+// forLog says what happened in words for the log, with the host: no secret, no other part
+// of the URL, nothing that leads back to the request with its headers.
 func (c *Client) forLog(ctx context.Context, err error, provided ProviderError) error {
 	var wrapped *url.Error
 	if errors.As(err, &wrapped) {
@@ -148,6 +148,7 @@ func (c *Client) forLog(ctx context.Context, err error, provided ProviderError) 
 	if provided != nil && provided.Sentence() != "" && !strings.Contains(text, provided.Sentence()) {
 		text += ": " + provided.Error()
 	}
+	text = c.base.Host + ": " + text
 	const enough = 500
 	if text = c.redact(text); len(text) > enough {
 		text = strings.ToValidUTF8(text[:enough], "") + "…"

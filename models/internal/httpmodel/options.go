@@ -97,6 +97,8 @@ func (o *Options) check(p Provider) (base, proxy *url.URL, wrong []option.FieldE
 		refuse("the base URL is not an http or https address")
 	} else if base.RawQuery != "" || base.Fragment != "" || base.User != nil {
 		refuse("the base URL must have no user, query or fragment; keys go into the key or the headers")
+	} else if sentence := p.tooLong(base); sentence != "" {
+		wrong = append(wrong, option.FieldError{Key: "base_url", Sentence: sentence})
 	}
 	if o.Proxy != "" {
 		if proxy, err = url.Parse(o.Proxy); err != nil || proxy.Host == "" {
@@ -121,6 +123,22 @@ func (o *Options) check(p Provider) (base, proxy *url.URL, wrong []option.FieldE
 		refuse("timeouts and limits must not be negative")
 	}
 	return base, proxy, wrong
+}
+
+// tooLong says what to write instead of a base URL that has some of the path of the API at
+// its end, "" if it has not: people copy addresses of whole calls.
+func (p Provider) tooLong(base *url.URL) string {
+	path := strings.TrimRight(base.Path, "/")
+	endings := []string{"/chat/completions", "/responses", "/messages"}
+	if strings.HasPrefix(p.AskPath, "v1/") {
+		endings = []string{"/v1/messages", "/v1/chat/completions", "/v1/responses", "/messages", "/v1"}
+	}
+	for _, ending := range endings {
+		if rest, is := strings.CutSuffix(path, ending); is {
+			return fmt.Sprintf("the base URL ends before %s, which each call adds by itself: write %s://%s%s", ending, base.Scheme, base.Host, rest)
+		}
+	}
+	return ""
 }
 
 // header makes the header of every request: the provider's own lines, the key,

@@ -205,6 +205,23 @@ func (c *Config) AgentModels() []string {
 	return names
 }
 
+// UsedModels are the names of the models that are asked: def, which is the default one, and
+// those of agents; and the names of those that are only asked when one of these fails.
+func (c *Config) UsedModels(def string) (used, fallbacks map[string]bool) {
+	used, fallbacks = map[string]bool{}, map[string]bool{}
+	for _, name := range append(c.AgentModels(), def) {
+		used[name] = true
+	}
+	for name := range used {
+		if b := c.Block(name); b != nil {
+			for _, f := range b.Fallback {
+				fallbacks[f] = !used[f]
+			}
+		}
+	}
+	return used, fallbacks
+}
+
 // ScriptedModel is a scripted model; script is a file, "" = the built-in rules.
 func (c *Config) ScriptedModel(o scripted.Options, script string) (conversation.Model, error) {
 	if script != "" {
