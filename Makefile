@@ -10,7 +10,7 @@ GO ?= go
 # and a second pass over them would buy nothing for its minutes.
 CONCURRENT := ./actors/... ./gateway/... ./persistence/... ./tools/... ./models/... ./cmd/...
 
-.PHONY: help run build test race lint generate golden bench bench-once bench-start receipts shape crash chaos-runtimes damage mutants e2e ci setup
+.PHONY: help run build test race lint generate golden bench bench-once bench-start receipts model-receipts shape crash chaos-runtimes damage mutants e2e ci setup
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -71,8 +71,13 @@ bench-start: ## how long starts take with SESSIONS (100000) sessions on the disk
 	./bin/parley-bench start --server ./bin/parley --data $(CURDIR)/bin/filled
 	rm -rf bin/filled
 
-receipts: ## how many receipts are true, for nine kinds of model (CONVERSATIONS=… SEED=…)
+receipts: ## the rules alone: how many receipts are true, for nine kinds of made-up model (CONVERSATIONS=… SEED=…)
 	@$(GO) test ./conversation/machine -run TestReceiptRates -count=1 -v -receipts.conversations=$(or $(CONVERSATIONS),10000) -receipts.seed=$(or $(SEED),2000000) | grep "|\|each"
+
+model-receipts: ## a real model: how many of its receipts are true (CONFIG=config.toml MODEL=…; without: the scripted one)
+	@mkdir -p bin
+	$(GO) build -o bin/ ./cmd/...
+	./bin/parley-bench receipts --server ./bin/parley $(if $(CONFIG),--config $(CONFIG)) $(if $(MODEL),--model $(MODEL))
 
 shape: ## packages with lines, exported names, largest type, layers and comments
 	@$(GO) test ./cmd/parley -run TestHouseShape -count=1 -v -shape | grep "^|"

@@ -1,5 +1,5 @@
 // Command parley-bench works on a parley server from outside, in a process of its
-// own, over the loopback. It has five modes, in packages below internal:
+// own, over the loopback. It has six modes, in packages below internal:
 //
 //	run    load: turns, fan-out, resumes, memory, activation and recovery, each
 //	       beside a baseline that is measured in the same run
@@ -9,6 +9,8 @@
 //	       it kept what it acknowledged
 //	runtimes chaos: kills outside runtimes and the server while messages are
 //	       answered, and checks every log
+//	receipts receipts: holds conversations with the server's model, and says how many
+//	       of its receipts are true
 //
 // It knows the server by its protocol, its command line and its metrics only.
 package main

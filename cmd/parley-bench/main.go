@@ -10,6 +10,7 @@ import (
 	"parley/cmd/parley-bench/internal/chaos"
 	"parley/cmd/parley-bench/internal/checker"
 	"parley/cmd/parley-bench/internal/load"
+	"parley/cmd/parley-bench/internal/receipts"
 )
 
 type commandLine struct {
@@ -18,6 +19,8 @@ type commandLine struct {
 	Start    load.Start     `cmd:"" help:"Measure starts on a data directory."`
 	Crash    checker.Crash  `cmd:"" help:"Kill the server with -9 under load, again and again, and check what it kept."`
 	Runtimes chaos.Runtimes `cmd:"" help:"Kill outside runtimes and the server with -9 while messages are answered, and check every log."`
+
+	Receipts receipts.Receipts `cmd:"" help:"Hold conversations with a model, and say how many of its receipts are true."`
 
 	// Child processes of the three.
 	Echo    load.Echo       `cmd:"" hidden:"" help:"The bare WebSocket server of the baselines."`
@@ -30,7 +33,7 @@ func main() {
 	defer stop()
 	var line commandLine
 	parsed := kong.Parse(&line, kong.Name("parley-bench"),
-		kong.Description("Measures a parley server, or kills it under load."),
+		kong.Description("Measures a parley server and its model, or kills it under load."),
 		kong.BindTo(ctx, (*context.Context)(nil)))
 	parsed.FatalIfErrorf(parsed.Run())
 }

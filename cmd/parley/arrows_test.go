@@ -120,10 +120,11 @@ var arrows = map[string][]string{
 	"cmd/parley/internal/store": {"conversation", "conversation/policy", "conversation/machine", "persistence/pebble"}, // the one place that names a concrete store
 
 	// It knows the server from outside only.
-	"cmd/parley-bench":                  {"cmd/parley-bench/internal/load", "cmd/parley-bench/internal/checker", "cmd/parley-bench/internal/chaos"},
-	"cmd/parley-bench/internal/load":    {},
-	"cmd/parley-bench/internal/checker": {"cmd/parley-bench/internal/load"},
-	"cmd/parley-bench/internal/chaos":   {"cmd/parley-bench/internal/load"},
+	"cmd/parley-bench":                   {"cmd/parley-bench/internal/load", "cmd/parley-bench/internal/checker", "cmd/parley-bench/internal/chaos", "cmd/parley-bench/internal/receipts"},
+	"cmd/parley-bench/internal/load":     {},
+	"cmd/parley-bench/internal/checker":  {"cmd/parley-bench/internal/load"},
+	"cmd/parley-bench/internal/chaos":    {"cmd/parley-bench/internal/load"},
+	"cmd/parley-bench/internal/receipts": {"cmd/parley-bench/internal/load"},
 
 	"cmd/parley-mutants": {}, // it knows the code as text
 }
@@ -173,7 +174,7 @@ var libraries = map[string][]string{
 	"golang.org/x/time/":                 {"models/limit", "tools/mcp"},
 	"database/sql":                       {},
 	"github.com/prometheus/":             {"metrics", "persistence/pebble", "gateway", "gateway/fanout", "gateway/rest", "actors", "cmd/parley/internal/assemble"},
-	"github.com/pelletier/go-toml":       {"cmd/parley/internal/config", "models/scripted"},
+	"github.com/pelletier/go-toml":       {"cmd/parley/internal/config", "models/scripted", "cmd/parley-bench/internal/receipts"},
 	"github.com/alecthomas/kong":         {"cmd/parley", "cmd/parley-bench"},
 
 	// Generated code, and what it needs, is for the tests of wire only.

@@ -16,6 +16,8 @@ import (
 // Conn is one socket of protocol v1. It is used by one goroutine at a time
 // and does as little as it can: it shares the machine with the server that it measures.
 type Conn struct {
+	Model string // of the server's default agent, as hello's answer names it
+
 	ws    *websocket.Conn
 	next  int
 	frame Frame  // the last one read
@@ -48,10 +50,17 @@ func Dial(addr string) (*Conn, error) {
 		return nil, fmt.Errorf("connect: %w", err)
 	}
 	c := &Conn{ws: ws}
-	if _, err := c.Ask("hello", "", `{"proto":1,"client":{"name":"parley-bench","version":"1"}}`); err != nil {
+	data, err := c.Ask("hello", "", `{"proto":1,"client":{"name":"parley-bench","version":"1"}}`)
+	if err != nil {
 		ws.Close()
 		return nil, fmt.Errorf("hello: %w", err)
 	}
+	var hello struct{ Model string }
+	if err := json.Unmarshal(data, &hello); err != nil {
+		ws.Close()
+		return nil, fmt.Errorf("hello: answer %s", data)
+	}
+	c.Model = hello.Model
 	return c, nil
 }
 

@@ -37,7 +37,12 @@ var unlimited = []string{
 // StartServer starts the program at path with a data directory and settings
 // ("key=value"), and waits until it listens.
 func StartServer(path, data string, set ...string) (*Server, error) {
-	args := []string{"serve", "--listen", "127.0.0.1:0", "--data", data}
+	return StartServerWith(path, data, nil, set...)
+}
+
+// StartServerWith starts it with more arguments, such as --config.
+func StartServerWith(path, data string, more []string, set ...string) (*Server, error) {
+	args := append([]string{"serve", "--listen", "127.0.0.1:0", "--data", data}, more...)
 	for _, kv := range append(append([]string{}, unlimited...), set...) {
 		args = append(args, "--set", kv)
 	}
