@@ -55,6 +55,10 @@ func readPrompt(r *conversation.Request, marker string, pairs int) prompt {
 		}
 		switch e.Role {
 		case conversation.RoleUser:
+			if e.Question != "" && e.CallID == "" { // only a question in plain text has no call
+				th.replied(e.Text)
+				continue
+			}
 			th.pending = append(th.pending, e.Text)
 		case conversation.RoleAssistant:
 			results := map[string]string{}
@@ -69,7 +73,7 @@ func readPrompt(r *conversation.Request, marker string, pairs int) prompt {
 	own := threads[r.Task]
 	p.message, p.rounds = own.current()
 	for _, t := range turns {
-		if !slices.Contains(own.run, t) { // the rounds tell it already
+		if !slices.Contains(own.asked.run, t) { // the rounds tell it already
 			p.turns = append(p.turns, *t)
 		}
 	}
@@ -88,10 +92,30 @@ func isGenerated(e *conversation.Entry) bool {
 // thread is the course of one task so far.
 type thread struct {
 	pending []string // since its last answer
-	// The questions since the last answer that asked nothing:
+	asked   asked    // the questions since the last answer that asked nothing
+
+	// The last answer, if it called for no reply, and asked as it was before it: it may
+	// have asked in plain text, which shows when its reply comes.
+	last   *turn
+	before asked
+}
+
+// asked holds the questions of a task that follow each other without another answer.
+type asked struct {
 	message string // the message before the first of them
 	rounds  []round
 	run     []*turn // the same as turns
+}
+
+// add adds an answer that asked, with its reply.
+func (a asked) add(t *turn, reply string) asked {
+	if len(a.rounds) == 0 {
+		a.message = t.user
+	} else if last := &a.rounds[len(a.rounds)-1]; t.user != last.reply {
+		last.reply = t.user // more was said with the reply
+	}
+	a.rounds, a.run = append(a.rounds, round{t.assistant, reply}), append(a.run, t)
+	return a
 }
 
 // answer adds an answer of the task's agent. It returns nil if the answer had nothing
@@ -104,27 +128,30 @@ func (th *thread) answer(items []conversation.Item, results map[string]string, m
 	t := &turn{user: strings.Join(th.pending, "\n\n"), assistant: output}
 	th.pending = nil
 	if reply == "" {
-		th.message, th.rounds, th.run = "", nil, nil
+		th.last, th.before, th.asked = t, th.asked, asked{}
 		return t
 	}
-	if len(th.rounds) == 0 {
-		th.message = t.user
-	} else if last := &th.rounds[len(th.rounds)-1]; t.user != last.reply {
-		last.reply = t.user // more was said with the reply
-	}
-	th.rounds, th.run = append(th.rounds, round{output, reply}), append(th.run, t)
+	th.last, th.asked = nil, th.asked.add(t, reply)
 	th.pending = []string{reply}
 	return t
+}
+
+// replied adds the reply to a question that the last answer asked in plain text.
+func (th *thread) replied(text string) {
+	if th.last != nil {
+		th.asked, th.last = th.before.add(th.last, text), nil
+	}
+	th.pending = append(th.pending, text)
 }
 
 // current returns the message that is to be answered: the text since the last answer,
 // or, if that answer asked, the message before it with the questions and replies.
 func (th *thread) current() (message string, rounds []round) {
 	heard := strings.Join(th.pending, "\n\n")
-	if len(th.rounds) > 0 {
-		rounds = slices.Clone(th.rounds)
+	if len(th.asked.rounds) > 0 {
+		rounds = slices.Clone(th.asked.rounds)
 		rounds[len(rounds)-1].reply = heard
-		return th.message, rounds
+		return th.asked.message, rounds
 	}
 	if heard == "" {
 		heard = nothingNew
