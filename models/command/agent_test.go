@@ -223,3 +223,12 @@ func ended(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err == nil && strings.HasPrefix(string(stat[strings.LastIndexByte(string(stat), ')')+1:]), " Z")
 }
+
+// told is what an agent that plays "report" saw.
+func told(t *testing.T, m *Model, r conversation.Request) (got seen) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(text(t, m, r)), &got); err != nil {
+		t.Fatal(err)
+	}
+	return got
+}

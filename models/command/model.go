@@ -146,7 +146,9 @@ func (c *call) ask(ctx context.Context) (*conversation.ModelAnswer, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	prompt, byStdin, ok := readPrompt(c.r, o.AskMarker, o.ContextPairs).deliver(o.PromptVia)
+	parts := readPrompt(c.r, o.AskMarker, o.ContextPairs)
+	parts.guarded = o.Guard != GuardNone
+	prompt, ok := parts.deliver(o.PromptVia)
 	if !ok {
 		return nil, nothingRan(conversation.TooLarge, true, "the message is too long for the command-line agent", nil)
 	}
@@ -160,7 +162,7 @@ func (c *call) ask(ctx context.Context) (*conversation.ModelAnswer, error) {
 		return nil, err
 	}
 	began := time.Now()
-	p, err := c.start(ctx, prompt, byStdin)
+	p, err := c.start(ctx, prompt)
 	if err != nil {
 		c.m.release()
 		return nil, notStarted(err)
@@ -223,7 +225,7 @@ func (m *Model) release() {
 	m.gate.Leave()
 }
 
-func (c *call) start(ctx context.Context, prompt string, byStdin bool) (*process, error) {
+func (c *call) start(ctx context.Context, prompt delivery) (*process, error) {
 	o := &c.m.o
 	args := append([]string(nil), o.Args...)
 	if o.Format == FormatStreamJSON {
@@ -231,10 +233,10 @@ func (c *call) start(ctx context.Context, prompt string, byStdin bool) (*process
 	}
 	args = append(args, "-p")
 	var input *string
-	if byStdin {
-		input = &prompt
+	if prompt.stdin {
+		input = &prompt.text
 	} else {
-		args = append(args, prompt)
+		args = append(args, prompt.text)
 	}
 	cmd := exec.Command(o.Command, args...)
 	cmd.Dir = o.Dir
@@ -249,7 +251,7 @@ func (c *call) start(ctx context.Context, prompt string, byStdin bool) (*process
 
 // logRun counts and logs a run. The agent's standard error goes only to the log, without
 // the prompt.
-func (c *call) logRun(p *process, prompt string, took time.Duration) {
+func (c *call) logRun(p *process, prompt delivery, took time.Duration) {
 	m := c.m
 	if p.why == endedTimeout {
 		m.timeouts.Add(1)
@@ -274,33 +276,32 @@ func (c *call) logRun(p *process, prompt string, took time.Duration) {
 	m.log.Log(context.Background(), level, what,
 		"session", c.r.Session, "task", c.r.Task, "step", c.r.Step, "model", m.o.Label, "took", took.Round(time.Millisecond),
 		"exit", p.state.String(), "killed", p.killed,
-		"stderr", redactPrompt(stderr, prompt), "stderr_bytes", p.stderr.total, "stderr_cut", cut)
+		"stderr", redactPrompt(stderr, prompt.text), "stderr_bytes", p.stderr.total, "stderr_cut", cut)
 }
 
-// redactPrompt removes a prompt from a text: as a whole, and each of its lines of at
+// redactPrompt removes prompts from a text: as a whole, and each of their lines of at
 // least 8 bytes.
-func redactPrompt(text, prompt string) string {
-	if text == "" {
-		return text
-	}
+func redactPrompt(text string, prompts ...string) string {
 	const gone = "[prompt]"
-	if len(prompt) >= 4 { // less would blacken half of the text and is no secret
-		text = strings.ReplaceAll(text, prompt, gone)
-	}
-	for line := range strings.Lines(prompt) {
-		line = strings.TrimSpace(line)
-		for _, label := range []string{"User: ", "Assistant: "} {
-			line = strings.TrimPrefix(line, label)
+	for _, prompt := range prompts {
+		if len(prompt) >= 4 { // less would blacken half of the text and is no secret
+			text = strings.ReplaceAll(text, prompt, gone)
 		}
-		if len(line) >= 8 {
-			text = strings.ReplaceAll(text, line, gone)
+		for line := range strings.Lines(prompt) {
+			line = strings.TrimSpace(line)
+			for _, label := range []string{"User: ", "Assistant: "} {
+				line = strings.TrimPrefix(line, label)
+			}
+			if len(line) >= 8 {
+				text = strings.ReplaceAll(text, line, gone)
+			}
 		}
 	}
 	return text
 }
 
 // end returns the answer of a process that has ended, or its failure.
-func (c *call) end(p *process, reader reader, prompt string) (*conversation.ModelAnswer, error) {
+func (c *call) end(p *process, reader reader, prompt delivery) (*conversation.ModelAnswer, error) {
 	o := &c.m.o
 	if p.why == endedTimeout {
 		seconds := strconv.FormatFloat(o.Timeout.Seconds(), 'f', -1, 64)
@@ -327,7 +328,7 @@ func (c *call) end(p *process, reader reader, prompt string) (*conversation.Mode
 	}
 	items, usage := reader.answer()
 	if usage == (conversation.Usage{}) {
-		usage = conversation.Usage{InputTokens: tokens(prompt), Estimated: true}
+		usage = conversation.Usage{InputTokens: tokens(prompt.text), Estimated: true}
 		for _, item := range items {
 			usage.OutputTokens += tokens(item.Text) + tokens(item.Args)
 		}

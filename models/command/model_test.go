@@ -27,7 +27,7 @@ import (
 func TestDefaults(t *testing.T) {
 	want := Options{
 		Command: "claude", ContextPairs: 10, Timeout: 120 * time.Second, Grace: 5 * time.Second, MaxConcurrent: 3,
-		MaxResponseLength: 4000, MaxOutput: 16 << 20, Format: "text", PromptVia: "auto",
+		MaxResponseLength: 4000, MaxOutput: 16 << 20, Format: "text", PromptVia: "auto", Guard: "claude",
 		TimeoutText: "Response timed out after {seconds} seconds.",
 	}
 	if got := DefaultOptions(); !reflect.DeepEqual(got, want) {
@@ -51,6 +51,7 @@ func TestOptions(t *testing.T) {
 		"max_output":          {func(o *Options) { o.MaxOutput = 0 }},
 		"format":              {func(o *Options) { o.Format = "" }, func(o *Options) { o.Format = "json" }},
 		"prompt_via":          {func(o *Options) { o.PromptVia = "" }, func(o *Options) { o.PromptVia = "file" }},
+		"guard":               {func(o *Options) { o.Guard = "" }, func(o *Options) { o.Guard = "gemini" }},
 		"ask_marker":          {func(o *Options) { o.AskMarker = " " }, func(o *Options) { o.AskMarker = "A\nB" }},
 		"timeout_text":        {func(o *Options) { o.TimeoutText = "" }},
 	} {
@@ -153,6 +154,9 @@ func TestPromptByStdin(t *testing.T) {
 				t.Fatal(err)
 			}
 			args, stdin := []string{"-p", c.prompt}, ""
+			if c.via == PromptArg && c.prompt[0] == '-' {
+				args[1] = currentHead + "\n" + c.prompt // else it would be one
+			}
 			if c.stdin {
 				args, stdin = args[:1], c.prompt
 			}

@@ -73,6 +73,8 @@ type Options struct {
 	Format Format `key:"format" choices:"text,stream-json"`
 	// PromptVia is how it is asked.
 	PromptVia PromptVia `key:"prompt_via" choices:"auto,arg,stdin"`
+	// Guard makes a prompt text only, whatever the program would do with it.
+	Guard PromptGuard `key:"guard" choices:"claude,none"`
 	// AskMarker makes a line that begins with it, and what follows it, a blocking
 	// question to the user, for example "ASK:"; "" = never (R-01).
 	AskMarker string `key:"ask_marker"`
@@ -98,6 +100,7 @@ func DefaultOptions() Options {
 		MaxOutput:         16 << 20,
 		Format:            FormatText,
 		PromptVia:         PromptAuto,
+		Guard:             GuardClaude, // for every program: others understand the same signs
 		TimeoutText:       "Response timed out after {seconds} seconds.",
 	}
 }
@@ -141,6 +144,9 @@ func (o Options) Validate() []option.FieldError {
 	}
 	if o.PromptVia != PromptAuto && o.PromptVia != PromptArg && o.PromptVia != PromptStdin {
 		refuse("prompt_via must be %q, %q or %q, not %q", PromptAuto, PromptArg, PromptStdin, o.PromptVia)
+	}
+	if o.Guard != GuardClaude && o.Guard != GuardNone {
+		refuse("guard must be %q or %q, not %q", GuardClaude, GuardNone, o.Guard)
 	}
 	if o.AskMarker != "" && (strings.TrimSpace(o.AskMarker) != o.AskMarker || strings.ContainsAny(o.AskMarker, "\r\n")) {
 		refuse("ask_marker must be one line without space around it, and is %q", o.AskMarker)

@@ -32,6 +32,7 @@ type prompt struct {
 	turns   []turn  // the window, oldest first
 	message string  // the current message
 	rounds  []round // its questions since, with their replies
+	guarded bool    // it is to be text only to the program
 }
 
 // readPrompt finds the prompt in a request, with the newest pairs of turns and
@@ -189,7 +190,7 @@ func answerText(items []conversation.Item, results map[string]string, marker str
 	return strings.Join(said, "\n\n"), strings.Join(replies, "\n\n")
 }
 
-// String returns the prompt as the agent gets it. The first message of a
+// String returns the prompt in its own words. The first message of a
 // conversation is sent bare.
 func (p prompt) String() string {
 	var b strings.Builder
@@ -223,22 +224,46 @@ const (
 	autoArg = 96 << 10
 )
 
-// deliver returns the prompt's text, and whether it goes by standard input instead of
-// an argument. ok is false if it does not fit into an argument even without its turns.
-func (p prompt) deliver(via PromptVia) (text string, stdin, ok bool) {
-	text = p.String()
+// delivery is a prompt on its way to the agent.
+type delivery struct {
+	text   string
+	stdin  bool // by standard input instead of an argument
+	broken bool // mentions were broken up
+}
+
+// deliver returns the prompt's text and its way to the agent. ok is false if it does not
+// fit into an argument even without its turns.
+func (p prompt) deliver(via PromptVia) (d delivery, ok bool) {
 	switch via {
 	case PromptStdin:
-		return text, true, true
+		d = p.text(false)
+		d.stdin = true
+		return d, true
 	case PromptArg:
-		// No argument can hold a zero byte.
-		text = strings.ReplaceAll(text, "\x00", "")
-		for len(text) > maxArg && len(p.turns) > 0 {
+		d = p.text(true)
+		for len(d.text) > maxArg && len(p.turns) > 0 {
 			p.turns = p.turns[1:]
-			text = strings.ReplaceAll(p.String(), "\x00", "")
+			d = p.text(true)
 		}
-		return text, false, len(text) <= maxArg
+		return d, len(d.text) <= maxArg
 	default:
-		return text, len(text) > autoArg || strings.HasPrefix(text, "-") || strings.ContainsRune(text, 0), true
+		d = p.text(false)
+		d.stdin = len(d.text) > autoArg || strings.HasPrefix(d.text, "-") || strings.ContainsRune(d.text, 0)
+		return d, true
 	}
+}
+
+// text returns the prompt as the agent gets it, as an argument or not.
+func (p prompt) text(arg bool) (d delivery) {
+	d.text = p.String()
+	if arg {
+		d.text = strings.ReplaceAll(d.text, "\x00", "") // no argument can hold a zero byte
+	}
+	if p.guarded {
+		d.text, d.broken = harmless(d.text)
+	}
+	if arg && strings.HasPrefix(d.text, "-") { // the program would take it for an option
+		d.text = currentHead + "\n" + d.text
+	}
+	return d
 }

@@ -296,14 +296,14 @@ func TestPromptFitsArgument(t *testing.T) {
 	for i := range 4 {
 		p.turns = append(p.turns, turn{fmt.Sprintf("turn %d", i), strings.Repeat("x", 50<<10)})
 	}
-	text, stdin, ok := p.deliver(PromptArg)
-	if !ok || stdin || len(text) > maxArg || strings.Count(text, "turn ") != 2 || !strings.Contains(text, "turn 3") {
-		t.Errorf("%d bytes with %d turns (stdin %v, ok %v)", len(text), strings.Count(text, "turn "), stdin, ok)
+	d, ok := p.deliver(PromptArg)
+	if !ok || d.stdin || len(d.text) > maxArg || strings.Count(d.text, "turn ") != 2 || !strings.Contains(d.text, "turn 3") {
+		t.Errorf("%d bytes with %d turns (stdin %v, ok %v)", len(d.text), strings.Count(d.text, "turn "), d.stdin, ok)
 	}
 	if len(p.turns) != 4 {
 		t.Error("the prompt itself was changed")
 	}
-	if text, stdin, ok = p.deliver(PromptAuto); !ok || !stdin || strings.Count(text, "turn ") != 4 {
-		t.Errorf("by standard input: %d bytes", len(text))
+	if d, ok = p.deliver(PromptAuto); !ok || !d.stdin || strings.Count(d.text, "turn ") != 4 {
+		t.Errorf("by standard input: %d bytes", len(d.text))
 	}
 }
