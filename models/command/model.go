@@ -152,6 +152,12 @@ func (c *call) ask(ctx context.Context) (*conversation.ModelAnswer, error) {
 	if !ok {
 		return nil, nothingRan(conversation.TooLarge, true, "the message is too long for the command-line agent", nil)
 	}
+	if o.TakesPrompt() {
+		prompt.instructions = strings.ReplaceAll(o.instructions(c.r, prompt.broken), "\x00", "")
+	}
+	if len(prompt.instructions) > maxArg {
+		return nil, nothingRan(conversation.TooLarge, true, "the agent's own prompt is too long for the command-line agent", nil)
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if err := c.slot(ctx); err != nil {
@@ -228,6 +234,9 @@ func (m *Model) release() {
 func (c *call) start(ctx context.Context, prompt delivery) (*process, error) {
 	o := &c.m.o
 	args := append([]string(nil), o.Args...)
+	if prompt.instructions != "" {
+		args = append(args, o.promptArg(), prompt.instructions)
+	}
 	if o.Format == FormatStreamJSON {
 		args = append(args, "--output-format", "stream-json", "--verbose")
 	}
@@ -276,7 +285,7 @@ func (c *call) logRun(p *process, prompt delivery, took time.Duration) {
 	m.log.Log(context.Background(), level, what,
 		"session", c.r.Session, "task", c.r.Task, "step", c.r.Step, "model", m.o.Label, "took", took.Round(time.Millisecond),
 		"exit", p.state.String(), "killed", p.killed,
-		"stderr", redactPrompt(stderr, prompt.text), "stderr_bytes", p.stderr.total, "stderr_cut", cut)
+		"stderr", redactPrompt(stderr, prompt.text, prompt.instructions), "stderr_bytes", p.stderr.total, "stderr_cut", cut)
 }
 
 // redactPrompt removes prompts from a text: as a whole, and each of their lines of at
@@ -328,7 +337,7 @@ func (c *call) end(p *process, reader reader, prompt delivery) (*conversation.Mo
 	}
 	items, usage := reader.answer()
 	if usage == (conversation.Usage{}) {
-		usage = conversation.Usage{InputTokens: tokens(prompt.text), Estimated: true}
+		usage = conversation.Usage{InputTokens: tokens(prompt.text) + tokens(prompt.instructions), Estimated: true}
 		for _, item := range items {
 			usage.OutputTokens += tokens(item.Text) + tokens(item.Args)
 		}

@@ -27,7 +27,7 @@ import (
 func TestDefaults(t *testing.T) {
 	want := Options{
 		Command: "claude", ContextPairs: 10, Timeout: 120 * time.Second, Grace: 5 * time.Second, MaxConcurrent: 3,
-		MaxResponseLength: 4000, MaxOutput: 16 << 20, Format: "text", PromptVia: "auto", Guard: "claude",
+		MaxResponseLength: 4000, MaxOutput: 16 << 20, Format: "text", PromptVia: "auto", Guard: "claude", PromptArg: "auto",
 		TimeoutText: "Response timed out after {seconds} seconds.",
 	}
 	if got := DefaultOptions(); !reflect.DeepEqual(got, want) {
@@ -52,8 +52,12 @@ func TestOptions(t *testing.T) {
 		"format":              {func(o *Options) { o.Format = "" }, func(o *Options) { o.Format = "json" }},
 		"prompt_via":          {func(o *Options) { o.PromptVia = "" }, func(o *Options) { o.PromptVia = "file" }},
 		"guard":               {func(o *Options) { o.Guard = "" }, func(o *Options) { o.Guard = "gemini" }},
-		"ask_marker":          {func(o *Options) { o.AskMarker = " " }, func(o *Options) { o.AskMarker = "A\nB" }},
-		"timeout_text":        {func(o *Options) { o.TimeoutText = "" }},
+		"prompt_arg": {
+			func(o *Options) { o.PromptArg = "system" }, func(o *Options) { o.PromptArg = "--a b" },
+			func(o *Options) { o.Args, o.PromptArg = []string{"--system", "Be short."}, "--system" },
+		},
+		"ask_marker":   {func(o *Options) { o.AskMarker = " " }, func(o *Options) { o.AskMarker = "A\nB" }},
+		"timeout_text": {func(o *Options) { o.TimeoutText = "" }},
 	} {
 		for _, change := range wrong {
 			o := DefaultOptions()

@@ -3,6 +3,7 @@ package command
 import (
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -75,6 +76,9 @@ type Options struct {
 	PromptVia PromptVia `key:"prompt_via" choices:"auto,arg,stdin"`
 	// Guard makes a prompt text only, whatever the program would do with it.
 	Guard PromptGuard `key:"guard" choices:"claude,none"`
+	// PromptArg is the argument that gives the agent its own prompt, and explains the
+	// marker to it: the text is the argument behind it. PromptArgAuto, or "" = none.
+	PromptArg string `key:"prompt_arg"`
 	// AskMarker makes a line that begins with it, and what follows it, a blocking
 	// question to the user, for example "ASK:"; "" = never (R-01).
 	AskMarker string `key:"ask_marker"`
@@ -101,6 +105,7 @@ func DefaultOptions() Options {
 		Format:            FormatText,
 		PromptVia:         PromptAuto,
 		Guard:             GuardClaude, // for every program: others understand the same signs
+		PromptArg:         PromptArgAuto,
 		TimeoutText:       "Response timed out after {seconds} seconds.",
 	}
 }
@@ -147,6 +152,12 @@ func (o Options) Validate() []option.FieldError {
 	}
 	if o.Guard != GuardClaude && o.Guard != GuardNone {
 		refuse("guard must be %q or %q, not %q", GuardClaude, GuardNone, o.Guard)
+	}
+	if arg := o.PromptArg; arg != "" && arg != PromptArgAuto && (!strings.HasPrefix(arg, "-") || strings.ContainsAny(arg, " \t\r\n\x00")) {
+		refuse("prompt_arg must be one argument that begins with \"-\", or %q, or \"\" (none), and is %q", PromptArgAuto, arg)
+	}
+	if slices.Contains(o.Args, o.PromptArg) && o.PromptArg != "" {
+		refuse("prompt_arg is %q, which args give already", o.PromptArg)
 	}
 	if o.AskMarker != "" && (strings.TrimSpace(o.AskMarker) != o.AskMarker || strings.ContainsAny(o.AskMarker, "\r\n")) {
 		refuse("ask_marker must be one line without space around it, and is %q", o.AskMarker)

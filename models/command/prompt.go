@@ -229,6 +229,8 @@ type delivery struct {
 	text   string
 	stdin  bool // by standard input instead of an argument
 	broken bool // mentions were broken up
+
+	instructions string // what goes with it, by Options.PromptArg; "" = nothing
 }
 
 // deliver returns the prompt's text and its way to the agent. ok is false if it does not

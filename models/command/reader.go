@@ -18,10 +18,7 @@ type reader interface {
 
 func (c *call) reader() reader {
 	o := &c.m.o
-	a := &items{marker: o.AskMarker, limit: o.MaxResponseLength, step: c.r.Step}
-	if c.r.WrapUp {
-		a.marker = "" // at the step limit a question would get no answer
-	}
+	a := &items{marker: o.marker(c.r), limit: o.MaxResponseLength, step: c.r.Step}
 	if o.Format == FormatStreamJSON {
 		return &streamJSON{items: a, most: o.MaxOutput}
 	}

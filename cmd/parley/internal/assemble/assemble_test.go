@@ -86,6 +86,37 @@ func TestAskMarkerOfAllAgents(t *testing.T) {
 	}
 }
 
+// The built-in prompts speak of the engine's tools, so a command-line agent is given
+// only a prompt that the configuration has. It may do without.
+func TestPromptsOfCommandAgents(t *testing.T) {
+	path := write(t, `[models.a]
+provider = "command"
+[[agents]]
+name = "developer"
+model = "a"
+[[agents]]
+name = "researcher"
+model = "a"
+prompt = "You find things out."
+[[agents]]
+name = "tester"
+model = "a"
+`)
+	c, err := config.Load(config.Sources{Path: path, Required: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	agents := Rules(&c, nil, config.ScriptedName).Agents
+	for name, want := range map[conversation.AgentName]string{"developer": "", "researcher": "You find things out.", "tester": ""} {
+		if got := agents[name].Prompt; got != want {
+			t.Errorf("%s is told %q, want %q", name, got, want)
+		}
+	}
+	if agents[conversation.Coordinator].Prompt == "" || Rules(&c, nil, "a").Agents[conversation.Coordinator].Prompt != "" {
+		t.Error("the built-in prompt goes to a program, or to no model")
+	}
+}
+
 // Each example of docs/MODELS.md is a configuration that works.
 func TestDocumentedModelsWork(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("../../../..", "docs", "MODELS.md"))

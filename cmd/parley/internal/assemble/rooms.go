@@ -59,6 +59,9 @@ func Rules(c *config.Config, tools []conversation.Tool, def string) policy.Rules
 		p := a.Profile()
 		if b := c.Block(cmp.Or(a.Model, def)); b != nil && b.Provider == config.ProviderCommand {
 			p.EngineTools = false // a command-line agent cannot call them
+			if a.HasBuiltinPrompt() {
+				p.Prompt = "" // it speaks of those tools
+			}
 			p.Program, p.MaxRunning = cmp.Or(a.Model, def), b.Bounds.MaxConcurrent
 		}
 		for _, b := range route(c, cmp.Or(a.Model, def)) {

@@ -2,6 +2,7 @@ package config
 
 import (
 	"embed"
+	"slices"
 	"strings"
 
 	"parley/conversation"
@@ -41,6 +42,11 @@ func prompt(agent string) string {
 		panic(err) // a name above without its file: every test fails
 	}
 	return strings.TrimSpace(string(text))
+}
+
+// HasBuiltinPrompt reports whether the agent's prompt is the built-in one.
+func (a Agent) HasBuiltinPrompt() bool {
+	return slices.ContainsFunc(builtinAgents(), func(b Agent) bool { return b.Name == a.Name && b.Prompt == a.Prompt })
 }
 
 // Profile is the agent as the machine knows it.

@@ -49,8 +49,8 @@ func (l *loader) check() {
 		}
 	}
 	l.mcpList(c)
-	l.agentList(c)
 	l.modelList(c)
+	l.agentList(c) // the models' markers are known
 }
 
 // fieldError complains about what a room has found.
@@ -98,6 +98,22 @@ func (l *loader) atMost(small, large string) {
 
 var agentName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,63}$`)
 
+// agentPrompt complains about a prompt that is missing, or that no argument of a
+// command-line agent can hold. Such an agent may do without.
+func (l *loader) agentPrompt(c *Config, where problem, a Agent) {
+	def, _ := c.DefaultModel(l.lookup)
+	b := c.Block(cmp.Or(a.Model, def))
+	command := b != nil && b.Provider == ProviderCommand
+	switch {
+	case !command && strings.TrimSpace(a.Prompt) == "" && a.PromptFile == "":
+		l.complain(where, "agent %q needs a prompt or a prompt_file", a.Name)
+	case command && !a.HasBuiltinPrompt():
+		if err := b.Command.CheckPrompt(a.Prompt); err != nil {
+			l.complain(where, "agent %q: its prompt cannot be given to the model %q: %v", a.Name, b.Name, err)
+		}
+	}
+}
+
 func (l *loader) agentList(c *Config) {
 	names, aliases := map[string]bool{}, map[string]string{}
 	for _, a := range c.Agents {
@@ -126,9 +142,7 @@ func (l *loader) agentList(c *Config) {
 		if !agentName.MatchString(a.Name) {
 			l.complain(where, "agent %q: a name is lower-case letters, digits, - and _, and starts with a letter", a.Name)
 		}
-		if strings.TrimSpace(a.Prompt) == "" && a.PromptFile == "" {
-			l.complain(where, "agent %q needs a prompt or a prompt_file", a.Name)
-		}
+		l.agentPrompt(c, where, a)
 		for _, t := range a.Tools {
 			if !tools[t] && !c.mayExist(t) {
 				delete(tools, "*")

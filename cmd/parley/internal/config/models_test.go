@@ -356,3 +356,28 @@ func TestEveryKeyOfBlocksIsUsed(t *testing.T) {
 		}
 	}
 }
+
+// A-33: a prompt that goes by an argument must fit into one, with the marker explained
+// behind it. Other agents need a prompt; a command-line agent does not.
+func TestPromptsOfCommandAgents(t *testing.T) {
+	const block = "[models.%s]\nprovider = \"command\"\nask_marker = \"ASK:\"\n%s\n"
+	agents := func(prompt string) string {
+		text := "[model]\ndefault = \"scripted\"\n" + fmt.Sprintf(block, "claude", "") + fmt.Sprintf(block, "other", "command = \"other\"")
+		for name, model := range map[string]string{"a": "claude", "b": "other", "c": ""} {
+			text += fmt.Sprintf("[[agents]]\nname = %q\nmodel = %q\nprompt = %q\n", name, model, prompt)
+		}
+		return text
+	}
+	for _, c := range []struct{ prompt, want string }{
+		{"", `agent "c" needs a prompt or a prompt_file`},
+		{strings.Repeat("x", 128<<10), `agent "a": its prompt cannot be given to the model "claude": it has 131072 bytes, and the argument --append-system-prompt can hold 130734`},
+	} {
+		_, err := Load(Sources{Path: write(t, agents(c.prompt))})
+		if err == nil || strings.Count(err.Error(), "agent ") != 1 || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("the error is %v, want %s", err, c.want)
+		}
+	}
+	if _, err := Load(Sources{Path: write(t, agents(strings.Repeat("x", 120<<10)))}); err != nil {
+		t.Error(err)
+	}
+}
