@@ -24,7 +24,7 @@ func TestOverridesOfTheLog(t *testing.T) {
 }
 
 // The back-off is full jitter within an exponential limit, never above
-// retry.backoff_max and never below what the provider asked for within it.
+// retry.backoff_max, and never below what the provider has asked for.
 func TestBackoff(t *testing.T) {
 	s := New(conversation.SessionKey{Tenant: "t", Session: "s"}, testRules())
 	const most = 0.999999999
@@ -43,7 +43,9 @@ func TestBackoff(t *testing.T) {
 		{1000, most, 0, 30 * time.Second},
 		{0, 0.5, 5 * time.Second, 5 * time.Second},
 		{9, 0.5, 5 * time.Second, 15 * time.Second},
-		{0, 0, time.Hour, 30 * time.Second},
+		{0, 0, time.Minute, time.Minute},
+		{0, most, 5 * time.Minute, 5 * time.Minute},
+		{0, 0, 1500100 * time.Microsecond, 1501 * time.Millisecond}, // a time is stored in milliseconds
 	}
 	for _, test := range tests {
 		if got := s.policy.Backoff(test.retries, test.jitter, test.retryAfter); got != test.want {

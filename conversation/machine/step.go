@@ -167,9 +167,9 @@ func (d *decision) modelFailed(c conversation.ModelFailed) {
 		d.ends().modelStopped(conversation.ModelStopped{Step: c.Step, Attempt: c.Attempt, Usage: c.Usage, Took: c.Took})
 		return
 	}
-	failure := c.Failure
+	failure, tooLate := d.policy.TooLate(c.Failure, c.RetryAfter)
 	once := d.acts(t.Step) && !c.NothingRan
-	if !c.Permanent && !once && t.Step.Errors+1 < d.policy.MaxAttempts {
+	if !c.Permanent && !tooLate && !once && t.Step.Errors+1 < d.policy.MaxAttempts {
 		again := conversation.StepStarted{
 			Step: c.Step, Attempt: c.Attempt + 1, Agent: t.Step.Agent, Read: t.Step.Read, Cause: conversation.CauseError,
 			Error: &failure, Usage: c.Usage, WrapUp: t.Step.WrapUp,

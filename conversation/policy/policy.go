@@ -35,6 +35,7 @@ type Policy struct {
 	MaxMoved      int                    `key:"retry.max_moved" min:"0" max:"10000"`
 	BackoffMin    time.Duration          `key:"retry.backoff_min" min:"0s"`
 	BackoffMax    time.Duration          `key:"retry.backoff_max" min:"0s"`
+	MaxRetryAfter time.Duration          `key:"retry.max_retry_after" min:"0s" max:"24h"` // a provider's wish to be left alone for longer is not waited for
 	CancelGrace   time.Duration          `key:"cancel.grace" min:"0s"`
 	ToolTimeout   time.Duration          `key:"tools.timeout" min:"1ms"`
 	MaxTools      int                    `key:"tools.max_parallel" min:"1" max:"1000"`  // calls of tools that run in a task at once
@@ -226,6 +227,7 @@ func DefaultPolicy() Policy {
 		OutsideLease:  10 * time.Minute,
 		BackoffMin:    time.Second,
 		BackoffMax:    30 * time.Second,
+		MaxRetryAfter: 5 * time.Minute,
 		CancelGrace:   7 * time.Second,
 		ToolTimeout:   60 * time.Second,
 		MaxTools:      32,
@@ -246,16 +248,29 @@ func DefaultPolicy() Policy {
 	}
 }
 
-// Backoff is exponential with full jitter, and at least what the provider asked
-// for, within retry.backoff_max.
+// Backoff is exponential with full jitter, within retry.backoff_max, and at least what
+// the provider has asked for.
 func (p Policy) Backoff(retries int, jitter float64, retryAfter time.Duration) time.Duration {
 	limit := p.BackoffMin
 	for range retries {
 		limit = min(2*limit, p.BackoffMax)
 	}
 	limit = min(limit, p.BackoffMax)
-	wait := max(time.Duration(jitter*float64(limit)), min(retryAfter, p.BackoffMax))
-	return wait.Round(time.Millisecond)
+	wait := time.Duration(jitter * float64(limit)).Round(time.Millisecond)
+	if asked := retryAfter.Truncate(time.Millisecond); asked < retryAfter {
+		retryAfter = asked + time.Millisecond // times are stored in milliseconds
+	}
+	return max(wait, retryAfter)
+}
+
+// TooLate says of a failure after which the model wants to be left alone for longer than
+// retry.max_retry_after that it is the last one; ok is false for any other.
+func (p Policy) TooLate(f conversation.Failure, retryAfter time.Duration) (last conversation.Failure, ok bool) {
+	if retryAfter <= p.MaxRetryAfter {
+		return f, false
+	}
+	f.Message += fmt.Sprintf("; it may be asked again in %s, and the server waits %s at most", retryAfter.Round(time.Second), p.MaxRetryAfter)
+	return f, true
 }
 
 // IsSentinel is true for a text that means "nothing to say": exactly one of the

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"parley/conversation"
 )
@@ -23,26 +24,33 @@ type Options struct {
 	// MaxAttempts is the number of attempts that the engine makes at a step:
 	// retry.max_attempts. At least 1.
 	MaxAttempts int
+	// MaxRetryAfter is how long the engine waits for a model that wants to be left alone:
+	// retry.max_retry_after. One that says more is passed over at once, and until then.
+	MaxRetryAfter time.Duration
 	// Logger gets each change of model; nil = no log.
 	Logger *slog.Logger
 }
 
-// Model asks its own model, and the others when that fails. It holds no state:
-// which model an attempt begins with follows from the attempt's number.
+// Model asks its own model, and the others when that fails. Which model an attempt
+// begins with follows from the attempt's number. What it remembers is which models
+// want to be left alone, for longer than anybody waits.
 //
 // Each fallback has one of the last attempts of a step, the route's own model
 // has those before: with three attempts and one fallback it is asked twice. So
 // every model has its turn before the step fails, also after text was shown,
 // because the engine withdraws shown text between attempts. Within an attempt the
-// next model is asked at once after a permanent failure, and in the last attempt
-// after any; but never when text was shown.
+// next model is asked at once after a permanent failure, or one that is not over
+// within Options.MaxRetryAfter, and in the last attempt after any; but never when text
+// was shown.
 type Model struct {
 	name        string
 	models      []conversation.Model // the route's own is the first
 	acts        []bool
 	maxAttempts int
+	maxWait     time.Duration
 	log         *slog.Logger
-	counts      []counts // one for each model
+	counts      []counts                    // one for each model
+	resting     []atomic.Pointer[time.Time] // of each model: until when it wants to be left alone; nil = it has never said so
 }
 
 // counts counts the calls of one model, and those with a whole answer.
@@ -65,7 +73,8 @@ func New(name string, primary conversation.Model, o Options) (*Model, error) {
 	if o.MaxAttempts < 1 {
 		return nil, fmt.Errorf("fallback: %s: the attempts must be at least 1, and are %d", name, o.MaxAttempts)
 	}
-	m := &Model{name: name, models: models, acts: o.Acts, maxAttempts: o.MaxAttempts, log: o.Logger, counts: make([]counts, len(models))}
+	m := &Model{name: name, models: models, acts: o.Acts, maxAttempts: o.MaxAttempts, maxWait: o.MaxRetryAfter, log: o.Logger}
+	m.counts, m.resting = make([]counts, len(models)), make([]atomic.Pointer[time.Time], len(models))
 	if m.log == nil {
 		m.log = slog.New(slog.DiscardHandler)
 	}
@@ -85,6 +94,17 @@ func (m *Model) Fallbacks() []Stats {
 	return stats
 }
 
+// next is the first model from the i-th on that does not want to be left alone; the last
+// one if all do.
+func (m *Model) next(i int) int {
+	for ; i+1 < len(m.models); i++ {
+		if until := m.resting[i].Load(); until == nil || !time.Now().Before(*until) {
+			break
+		}
+	}
+	return i
+}
+
 // first returns the model that an attempt begins with.
 func (m *Model) first(attempt int) int {
 	own := max(1, m.maxAttempts-len(m.models)+1)
@@ -96,7 +116,7 @@ func (m *Model) first(attempt int) int {
 func (m *Model) Stream(ctx context.Context, r conversation.Request) iter.Seq2[conversation.Output, error] {
 	return func(yield func(conversation.Output, error) bool) {
 		a := attempt{m: m, ctx: ctx, r: &r, permanent: true}
-		for i := m.first(r.Attempt); ; i++ {
+		for i := m.next(m.first(r.Attempt)); ; i = m.next(i + 1) {
 			outcome, err := a.ask(i, yield)
 			if outcome == ended {
 				return
@@ -109,7 +129,7 @@ func (m *Model) Stream(ctx context.Context, r conversation.Request) iter.Seq2[co
 				return // without an error: cut short, which the engine sees
 			}
 			m.log.Warn("a model failed; asking the next one", "route", m.name, "session", r.Session, "task", r.Task,
-				"step", r.Step, "attempt", r.Attempt, "model", m.models[i].Label(), "next", m.models[i+1].Label(), "err", logText(err))
+				"step", r.Step, "attempt", r.Attempt, "model", m.models[i].Label(), "next", m.models[m.next(i+1)].Label(), "err", logText(err))
 			a.failures++
 		}
 	}
@@ -180,7 +200,12 @@ func (a *attempt) recordFailure(i int, err error) {
 		a.permanent = false
 		return
 	}
-	a.permanent = a.permanent && known.Permanent
+	tooLate := a.m.tooLate(known)
+	if tooLate {
+		until := time.Now().Add(known.RetryAfter)
+		a.m.resting[i].Store(&until)
+	}
+	a.permanent = a.permanent && (known.Permanent || tooLate)
 	if known.Usage != nil {
 		a.usage, a.counted = addUsage(a.usage, *known.Usage), true
 	}
@@ -192,8 +217,11 @@ func (a *attempt) asksNext(err error) bool {
 	if a.ran {
 		return false
 	}
-	return a.r.Attempt >= a.m.maxAttempts || errors.As(err, &known) && known.Permanent
+	return a.r.Attempt >= a.m.maxAttempts || errors.As(err, &known) && (known.Permanent || a.m.tooLate(known))
 }
+
+// tooLate is true for a model that wants to be left alone for longer than the engine waits.
+func (m *Model) tooLate(e *conversation.ModelError) bool { return e.RetryAfter > m.maxWait }
 
 // combinedError returns the error of the whole attempt.
 func (a *attempt) combinedError(err error) error {

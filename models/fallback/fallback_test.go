@@ -223,3 +223,62 @@ func TestActingModelsAreAskedOnce(t *testing.T) {
 		})
 	}
 }
+
+// A model that wants to be left alone for longer than the engine waits is passed over, at
+// once and until then; what it says within that is the engine's business.
+func TestPassedOver(t *testing.T) {
+	later := func(d time.Duration) modelstest.FakeTurn {
+		e := *modelstest.Failing(false, 0).(*conversation.ModelError)
+		e.RetryAfter = d
+		return modelstest.FakeTurn{Err: &e}
+	}
+	answers, refuses := modelstest.FakeTurn{Says: "yes"}, modelstest.FakeTurn{Err: modelstest.Failing(true, 0)}
+	for _, c := range []struct {
+		name   string
+		models []modelstest.FakeTurn
+		asked  []string // at the first attempt, at once again, and an hour later
+		perm   bool     // what the first attempt failed with
+	}{
+		{"in an hour", []modelstest.FakeTurn{later(time.Hour), answers}, []string{"01", "1", "01"}, false},
+		{"within what the engine waits", []modelstest.FakeTurn{later(5 * time.Minute), answers}, []string{"0", "0", "0"}, false},
+		{"nobody is left that could be asked again", []modelstest.FakeTurn{later(time.Hour), refuses}, []string{"01", "1", "01"}, true},
+		{"all want to be left alone: the last one is asked", []modelstest.FakeTurn{later(time.Hour), later(2 * time.Hour)}, []string{"01", "1", "01"}, true},
+		{"a later one", []modelstest.FakeTurn{refuses, later(time.Hour), answers}, []string{"012", "02", "012"}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var fakes []*modelstest.Fake
+				var models []conversation.Model
+				for i, turn := range c.models {
+					fake := &modelstest.Fake{Name: fmt.Sprint(i), Turns: []modelstest.FakeTurn{turn}}
+					fakes, models = append(fakes, fake), append(models, fake)
+				}
+				m, err := New("route", models[0], Options{Fallback: models[1:], MaxAttempts: 3, MaxRetryAfter: 5 * time.Minute})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i, want := range c.asked {
+					if i == 2 {
+						time.Sleep(time.Hour)
+					}
+					before := make([]int, len(fakes))
+					for n, f := range fakes {
+						before[n] = len(f.Calls())
+					}
+					h := ask(t.Context(), m, 1)
+					asked := ""
+					for n, f := range fakes {
+						asked += strings.Repeat(fmt.Sprint(n), len(f.Calls())-before[n])
+					}
+					if asked != want {
+						t.Errorf("round %d: %s were asked, want %s", i, asked, want)
+					}
+					var known *conversation.ModelError
+					if i == 0 && errors.As(h.Err, &known) && known.Permanent != c.perm {
+						t.Errorf("permanent %v", known.Permanent)
+					}
+				}
+			})
+		})
+	}
+}

@@ -181,7 +181,7 @@ func (c *Call) failed(err error) {
 	}
 	if known.Err != nil {
 		c.env.Log.Warn("a model call failed", "session", c.o.Key.Session, "tenant", c.o.Key.Tenant, "model", c.label,
-			"code", known.Failure.Code, "err", known.Err)
+			"code", known.Failure.Code, "retry_after", known.RetryAfter, "err", known.Err)
 	}
 	f := c.failure(known.Failure.Code, known.Failure.Message, known.Permanent)
 	f.Model, f.RetryAfter, f.Usage, f.NothingRan = cmp.Or(known.Model, c.label), known.RetryAfter, known.Usage, known.NothingRan

@@ -92,7 +92,7 @@ func OpenModels(c *config.Config, look config.Lookup, log *slog.Logger, wrap fun
 		if b == nil || len(b.Fallback) == 0 {
 			continue
 		}
-		o, names := fallback.Options{Acts: []bool{b.Acts}, MaxAttempts: c.Policy().MaxAttempts, Logger: log}, []string(nil)
+		o, names := fallback.Options{Acts: []bool{b.Acts}, MaxAttempts: c.Policy().MaxAttempts, MaxRetryAfter: c.Policy().MaxRetryAfter, Logger: log}, []string(nil)
 		for _, other := range b.Fallback {
 			if fb := c.Block(other); fb != nil {
 				if err := fb.Ready(look); err != nil {
