@@ -53,6 +53,7 @@ type CommandAgent struct {
 	Failed   int64
 	Timeouts int64
 	Kills    int64
+	Strays   int64
 	Cut      int64
 }
 
@@ -60,7 +61,7 @@ type CommandAgent struct {
 func WatchCommandAgents(r prometheus.Registerer, read func() []CommandAgent) {
 	type row = CommandAgent
 	r.MustRegister(&rows[row]{read: read, labels: func(a row) []string { return []string{a.Model} }, columns: []column[row]{
-		gaugeOf("command_agent_processes", "Processes of a command-line agent that have not gone.",
+		gaugeOf("command_agent_processes", "Processes of a command-line agent that have not gone, or whose own processes have not.",
 			func(a row) float64 { return float64(a.Running) }, "model"),
 		gaugeOf("command_agent_calls_waiting", "Calls that wait because as many processes run as may.",
 			func(a row) float64 { return float64(a.Waiting) }, "model"),
@@ -68,6 +69,7 @@ func WatchCommandAgents(r prometheus.Registerer, read func() []CommandAgent) {
 		counterOf("command_agent_failures_total", "Calls of a command-line agent that failed, timeouts included.", func(a row) int64 { return a.Failed }, "model"),
 		counterOf("command_agent_timeouts_total", "Processes that ran into the timeout.", func(a row) int64 { return a.Timeouts }, "model"),
 		counterOf("command_agent_kills_total", "Processes that did not stop when asked to, and were killed.", func(a row) int64 { return a.Kills }, "model"),
+		counterOf("command_agent_strays_total", "Processes that had left their agent's process group and were killed with it.", func(a row) int64 { return a.Strays }, "model"),
 		counterOf("command_agent_cut_answers_total", "Answers that lost something at max_output.", func(a row) int64 { return a.Cut }, "model"),
 	}})
 }

@@ -76,7 +76,7 @@ var arrows = map[string][]string{
 	"gateway/ws":                 {"conversation", "gateway/fanout", "gateway/protocol", "gateway/service"},
 
 	"models/anthropic":          {"conversation", "conversation/option", "models/internal/httpmodel"},
-	"models/command":            {"conversation", "conversation/option", "models/internal/gate"},
+	"models/command":            {"conversation", "conversation/option", "models/command/internal/guard", "models/internal/gate"},
 	"models/internal/gate":      {},
 	"models/internal/httpmodel": {"conversation", "conversation/option", "models/internal/gate"},
 	"models/limit":              {"conversation", "models/internal/gate"},
@@ -91,6 +91,7 @@ var arrows = map[string][]string{
 	"conversation/machine/machinetest":     {"conversation", "conversation/policy", "conversation/machine", "conversation/transcript"},
 	"persistence/pebble/internal/backup":   {"conversation", "persistence/pebble/internal/inspect", "persistence/pebble/internal/layout", "persistence/pebble/internal/ondisk", "persistence/pebble/internal/verify"},
 	"persistence/pebble/internal/seen":     {},
+	"models/command/internal/guard":        {},
 	"persistence/pebble/internal/activity": {"conversation", "persistence/pebble/internal/layout"},
 	"persistence/pebble/internal/layout":   {"conversation", "conversation/wire"},
 	"persistence/pebble/internal/inspect":  {"conversation", "persistence/pebble/internal/layout", "persistence/pebble/internal/ondisk", "persistence/pebble/internal/synced"},

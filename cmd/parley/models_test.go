@@ -229,6 +229,7 @@ func TestCommandAgent(t *testing.T) {
 			`parley_command_agent_starts_total{model="agent"} 3`, `parley_command_agent_processes{model="agent"} 0`,
 			`parley_command_agent_calls_waiting{model="agent"} 0`, `parley_command_agent_failures_total{model="agent"} 0`,
 			`parley_command_agent_timeouts_total{model="agent"} 0`, `parley_command_agent_kills_total{model="agent"} 0`,
+			`parley_command_agent_strays_total{model="agent"} 0`,
 			`parley_command_agent_cut_answers_total{model="agent"} 0`,
 		)
 		l.stop()

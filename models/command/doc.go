@@ -7,14 +7,14 @@
 // stream-json (reader.go), and a line that begins with the ask marker becomes a question
 // to the user (items.go).
 //
-// Each call is a process of its own, in a process group of its own (process.go), so that
-// neither a crash nor anything that it leaves running touches the server or another
-// call. A Model runs at most Options.MaxConcurrent of them; a slot is free again when
-// the whole group has gone. A process owns five goroutines: two read its output, one
-// feeds it the prompt, one has started it and waits for its end, and one supervises
-// them and ends the group. Stream returns when all but that last one have ended. No
-// process outlives the server: a guard ends the group of a server that was killed
-// (guard.go).
+// Each call is a process of its own below a guard of its own (process.go, package
+// internal/guard), so that neither a crash nor anything that it leaves running touches
+// the server or another call. A Model runs at most Options.MaxConcurrent of them; a slot
+// is free again when the process and all that it has started have gone, also what has
+// left its group or session. A process owns five goroutines: two read its output, one
+// feeds it the prompt, one hears its guard, and one supervises them and has the rest
+// ended. Stream returns when all but that last one have ended. Nothing outlives the
+// server: the guard ends the run of a server that was killed.
 //
 // An agent acts on the world by itself, so a call that failed is not made again: its
 // failures are permanent, unless no process was started.

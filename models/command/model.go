@@ -16,8 +16,12 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/option"
+	"parley/models/command/internal/guard"
 	"parley/models/internal/gate"
 )
+
+// RunVariable is a variable in the environment of an agent and of all that it starts.
+const RunVariable = guard.RunVariable
 
 // Model is a command-line agent. It holds no state of a conversation and may be
 // used by any number of goroutines.
@@ -29,7 +33,7 @@ type Model struct {
 
 	running, waiting                 atomic.Int64
 	started, failed, timeouts, kills atomic.Int64
-	cut                              atomic.Int64
+	cut, strays                      atomic.Int64
 }
 
 var _ conversation.Model = (*Model)(nil)
@@ -74,20 +78,18 @@ func (m *Model) Check() error {
 	if _, err := exec.LookPath(program); err != nil {
 		return fmt.Errorf("command: %w", err)
 	}
-	if _, err := exec.LookPath(guardShell); err != nil {
-		return fmt.Errorf("the shell that ends the agent with the server: %w", err)
-	}
-	return nil
+	return guard.Available()
 }
 
 // Stats are counts of a model, for metrics.
 type Stats struct {
-	Running  int64 // processes whose group has not gone
+	Running  int64 // processes that have not gone, or have left others that have not
 	Waiting  int64 // calls that wait because max_concurrent processes run
 	Started  int64 // processes so far
 	Failed   int64 // calls that ended with a failure, timeouts included
 	Timeouts int64 // processes that ran into the timeout
 	Kills    int64 // processes that had to be killed after the grace
+	Strays   int64 // processes that had left their agent's group, and were killed
 	Cut      int64 // answers that lost something at max_output
 }
 
@@ -95,7 +97,7 @@ type Stats struct {
 func (m *Model) Stats() Stats {
 	return Stats{
 		Running: m.running.Load(), Waiting: m.waiting.Load(), Started: m.started.Load(), Failed: m.failed.Load(),
-		Timeouts: m.timeouts.Load(), Kills: m.kills.Load(), Cut: m.cut.Load(),
+		Timeouts: m.timeouts.Load(), Kills: m.kills.Load(), Strays: m.strays.Load(), Cut: m.cut.Load(),
 	}
 }
 
@@ -251,9 +253,13 @@ func (c *call) start(ctx context.Context, prompt delivery) (*process, error) {
 	cmd.Dir = o.Dir
 	return startProcess(ctx, cmd, input, limits{
 		timeout: o.Timeout, grace: o.Grace, freed: c.m.release,
-		stuck: func(since time.Duration) {
-			c.m.log.Error("a process of the command-line agent does not die; it keeps its slot",
-				"session", c.r.Session, "task", c.r.Task, "group", cmd.Process.Pid, "killed_for", since)
+		stuck: func(since time.Duration, denied int) {
+			log := c.m.log.With("session", c.r.Session, "task", c.r.Task, "killed_for", since)
+			if denied > 0 {
+				log.Error("a process of the command-line agent may not be killed by this server's user; it keeps its slot", "process", denied)
+				return
+			}
+			log.Error("a process of the command-line agent does not die; it keeps its slot")
 		},
 	})
 }
@@ -268,6 +274,7 @@ func (c *call) logRun(p *process, prompt delivery, took time.Duration) {
 	if p.killed {
 		m.kills.Add(1)
 	}
+	m.strays.Add(int64(p.Strays))
 	level, what := slog.LevelDebug, "the command-line agent has answered"
 	stderr, cut := p.stderr.text()
 	switch {
@@ -275,7 +282,7 @@ func (c *call) logRun(p *process, prompt delivery, took time.Duration) {
 		what = "the command-line agent was stopped"
 	case p.why == endedTimeout:
 		level, what = slog.LevelWarn, "the command-line agent timed out"
-	case !p.succeeded():
+	case !p.Exit.Succeeded():
 		level, what = slog.LevelWarn, "the command-line agent failed"
 	case p.why == endedOutputOpen:
 		level, what = slog.LevelWarn, "the command-line agent has answered and left processes behind that held its output"
@@ -284,7 +291,7 @@ func (c *call) logRun(p *process, prompt delivery, took time.Duration) {
 	}
 	m.log.Log(context.Background(), level, what,
 		"session", c.r.Session, "task", c.r.Task, "step", c.r.Step, "model", m.o.Label, "took", took.Round(time.Millisecond),
-		"exit", p.state.String(), "killed", p.killed,
+		"exit", p.Exit.String(), "killed", p.killed,
 		"stderr", redactPrompt(stderr, prompt.text, prompt.instructions), "stderr_bytes", p.stderr.total, "stderr_cut", cut)
 }
 
@@ -316,8 +323,8 @@ func (c *call) end(p *process, reader reader, prompt delivery) (*conversation.Mo
 		seconds := strconv.FormatFloat(o.Timeout.Seconds(), 'f', -1, 64)
 		return nil, failure(conversation.Timeout, true, strings.ReplaceAll(o.TimeoutText, "{seconds}", seconds), nil)
 	}
-	if !p.succeeded() {
-		return nil, failure(conversation.Internal, true, "the command-line agent failed ("+p.state.String()+")", nil)
+	if !p.Exit.Succeeded() {
+		return nil, failure(conversation.Internal, true, "the command-line agent failed ("+p.Exit.String()+")", nil)
 	}
 	whole := reader.end()
 	if reader.cut() {

@@ -665,7 +665,7 @@ func TestEndsWithServer(t *testing.T) {
 				t.Fatal(err)
 			}
 			_ = server.Wait() // killed, as it should be
-			look := time.NewTicker(groupPoll)
+			look := time.NewTicker(10 * time.Millisecond)
 			defer look.Stop()
 			for _, pid := range pids {
 				for limit := time.Now().Add(10 * time.Second); !ended(pid); <-look.C {
@@ -678,30 +678,10 @@ func TestEndsWithServer(t *testing.T) {
 	}
 }
 
-// The guard of a process that has ended leaves nothing behind, and ends nothing.
-func TestGuardGoes(t *testing.T) {
-	g, err := startGuard()
-	if err != nil {
-		t.Fatal(err)
-	}
-	g.watch(1 << 30)
-	g.release()
-	if !g.cmd.ProcessState.Success() {
-		t.Errorf("a guard that was released ended with %s", g.cmd.ProcessState)
-	}
-	if g, err = startGuard(); err != nil {
-		t.Fatal(err)
-	}
-	g.release()
-	if !g.cmd.ProcessState.Success() {
-		t.Errorf("a guard without a group ended with %s", g.cmd.ProcessState)
-	}
-}
-
 // pidIn waits for the number that a process writes into a file.
 func pidIn(t *testing.T, path string) int {
 	t.Helper()
-	look := time.NewTicker(groupPoll)
+	look := time.NewTicker(10 * time.Millisecond)
 	defer look.Stop()
 	for limit := time.Now().Add(10 * time.Second); ; <-look.C {
 		text, _ := os.ReadFile(path)

@@ -2,12 +2,15 @@ package command
 
 import (
 	"context"
+	"errors"
 	"io"
 	"os"
 	"os/exec"
-	"runtime"
 	"sync/atomic"
+	"syscall"
 	"time"
+
+	"parley/models/command/internal/guard"
 )
 
 // ending says why a run ended.
@@ -20,26 +23,23 @@ const (
 	endedByCaller                 // the caller has gone away
 )
 
-// process is one run of the agent, in a process group of its own.
+// process is one run of the agent, below a guard.
 //
 // It owns five goroutines: two read its output, one feeds it the prompt if that goes by
-// standard input, one has started it and waits for its end, and the supervisor ends the
-// whole group and waits for the others. The caller of startProcess reads output to its
-// end and then waits for done. A guard beside it ends the group if the server ends first.
+// standard input, one hears what its guard says, and the supervisor has everything
+// ended that it has started and waits for the others. The caller of startProcess reads
+// output to its end and then waits for done.
 type process struct {
 	output chan []byte   // its standard output, until that is closed
-	done   chan struct{} // closed when the group has gone and all goroutines but the supervisor have ended
+	done   chan struct{} // closed when nothing of the run is left and all goroutines but the supervisor have ended
 
 	// To be read when done is closed:
 	why    ending
-	state  *os.ProcessState
 	stderr tail
 	killed bool // it did not stop when it was asked to
 
-	cmd          *exec.Cmd
-	guard        *guard
+	*guard.Guard
 	limits       limits
-	exited       chan struct{} // closed when the process itself has ended
 	stdoutClosed chan struct{} // closed when its standard output is
 	stderrClosed chan struct{} // closed when its standard error is
 	stdinClosed  chan struct{} // closed when it needs no more input
@@ -50,60 +50,60 @@ type process struct {
 type limits struct {
 	timeout time.Duration
 	grace   time.Duration
-	freed   func()                    // once, when the group has gone
-	stuck   func(since time.Duration) // once, when the group is still there a second after it was killed
+	freed   func()                                // once, when nothing of the run is left
+	stuck   func(since time.Duration, denied int) // once, when something is left a second after it was killed; denied: a process that may not be killed
 }
 
 // Times that need no option.
 const (
-	groupPoll  = 20 * time.Millisecond  // between two looks at a group that is to end
-	groupStuck = time.Second            // a killed group that is there for longer is worth a line in the log
-	pipeDrain  = 100 * time.Millisecond // to read what is in a pipe when the group has gone
+	killStuck = time.Second            // what was killed and is there for longer is worth a line in the log
+	pipeDrain = 100 * time.Millisecond // to read what is in a pipe when everything has gone
 )
 
 // startProcess starts the agent. Without input its standard input is at its end
 // from the start. After an error nothing runs, and freed is not called.
 func startProcess(ctx context.Context, cmd *exec.Cmd, input *string, l limits) (*process, error) {
-	p := &process{
-		output: make(chan []byte), done: make(chan struct{}), cmd: cmd, limits: l,
-		exited: make(chan struct{}), stdoutClosed: make(chan struct{}), stderrClosed: make(chan struct{}), stdinClosed: make(chan struct{}),
+	if cmd.Err != nil {
+		return nil, cmd.Err // there is no such program
 	}
-	cmd.SysProcAttr = withServer()
-	var ours, theirs []*os.File
-	shut := func(files []*os.File) {
+	p := &process{
+		output: make(chan []byte), done: make(chan struct{}), limits: l,
+		stdoutClosed: make(chan struct{}), stderrClosed: make(chan struct{}), stdinClosed: make(chan struct{}),
+	}
+	var ours []*os.File
+	shut := func(files ...*os.File) {
 		for _, f := range files {
 			_ = f.Close() // nothing was written that could be lost
 		}
 	}
-	for range 3 {
+	var theirs [3]*os.File
+	for i := range theirs {
 		r, w, err := os.Pipe()
 		if err != nil {
-			shut(ours)
-			shut(theirs)
+			shut(ours...)
+			shut(theirs[:i]...)
 			return nil, err
 		}
-		ours, theirs = append(ours, r), append(theirs, w)
-	}
-	// The pipe for the input runs the other way.
-	ours[0], theirs[0] = theirs[0], ours[0]
-	if input != nil {
-		cmd.Stdin = theirs[0]
-	}
-	cmd.Stdout, cmd.Stderr = theirs[1], theirs[2]
-	var err error
-	if p.guard, err = startGuard(); err == nil {
-		started := make(chan error, 1)
-		go p.run(started)
-		if err = <-started; err != nil {
-			p.guard.release()
+		if i == 0 {
+			r, w = w, r // the pipe for the input runs the other way
 		}
+		ours, theirs[i] = append(ours, r), w
 	}
-	shut(theirs)
+	var err error
+	if input == nil {
+		shut(theirs[0])
+		theirs[0], err = os.Open(os.DevNull)
+	}
 	if err != nil {
-		shut(ours)
+		shut(ours...)
+		shut(theirs[1:]...)
 		return nil, err
 	}
-	p.guard.watch(cmd.Process.Pid)
+	p.Guard, err = guard.Start(guard.Command{Path: cmd.Path, Args: cmd.Args, Env: cmd.Environ(), Dir: cmd.Dir, Files: theirs})
+	if err != nil {
+		shut(ours...)
+		return nil, err
+	}
 	in, out, errs := ours[0], ours[1], ours[2]
 	go p.feed(in, input)
 	go p.readOutput(out)
@@ -112,22 +112,19 @@ func startProcess(ctx context.Context, cmd *exec.Cmd, input *string, l limits) (
 	return p, nil
 }
 
-// succeeded reports whether the process ended by itself with status 0.
-func (p *process) succeeded() bool { return p.state != nil && p.state.Success() }
-
-// run starts the process and waits for its end. It keeps its thread until then: the
-// kernel takes the end of a thread for that of the server.
-func (p *process) run(started chan<- error) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	err := p.cmd.Start()
-	started <- err
-	if err != nil {
-		return
+// lacksResources reports whether a process could not be started for want of
+// something that may be there again in a moment.
+func lacksResources(err error) bool {
+	for _, e := range []error{syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE, syscall.ETXTBSY} {
+		if errors.Is(err, e) {
+			return true
+		}
 	}
-	defer close(p.exited)
-	p.state, _ = p.cmd.Process.Wait() // it fails only for processes that are not ours
+	return false
 }
+
+// tooLong reports whether the arguments were longer than the system takes.
+func tooLong(err error) bool { return errors.Is(err, syscall.E2BIG) }
 
 // feed gives the agent its prompt. An agent may end without having read it all.
 func (p *process) feed(in *os.File, input *string) {
@@ -161,7 +158,7 @@ func (p *process) readErrors(errs *os.File) {
 	_, _ = io.Copy(&p.stderr, errs)
 }
 
-// supervise ends the group in time, waits for the other goroutines and closes done.
+// supervise ends the run in time, waits for the other goroutines and closes done.
 func (p *process) supervise(ctx context.Context, in, out, errs *os.File) {
 	defer close(p.done)
 	p.why = p.watch(ctx)
@@ -169,10 +166,9 @@ func (p *process) supervise(ctx context.Context, in, out, errs *os.File) {
 		p.killed = !p.stop()
 	}
 	p.kill()
-	p.guard.release()
 	p.limits.freed()
-	// One that has left the group may still hold the pipes.
 	_ = in.Close()
+	// Somebody else may hold the pipes: one who was given them.
 	until := time.Now().Add(pipeDrain)
 	_ = out.SetReadDeadline(until) // pipes have deadlines
 	_ = errs.SetReadDeadline(until)
@@ -189,7 +185,7 @@ func (p *process) watch(ctx context.Context) ending {
 	defer limit.Stop()
 	var linger <-chan time.Time
 	var heard int64
-	exited, closed := p.exited, p.stdoutClosed
+	exited, closed := p.Ended, p.stdoutClosed
 	for exited != nil || closed != nil {
 		select {
 		case <-exited:
@@ -214,41 +210,35 @@ func (p *process) watch(ctx context.Context) ending {
 	return endedCleanly
 }
 
-// stop asks the group to stop, and reports whether it did so in time.
+// stop asks all that runs to end, and reports whether it did so in time.
 func (p *process) stop() bool {
-	signalGroup(p.cmd.Process.Pid, stopSignal)
-	return p.waitGroupGone(p.limits.grace)
-}
-
-// kill ends the rest of the group, also after its first process has ended by itself. It
-// returns when the whole group has gone.
-func (p *process) kill() {
-	signalGroup(p.cmd.Process.Pid, killSignal)
-	if !p.waitGroupGone(groupStuck) {
-		p.limits.stuck(groupStuck)
-		for !p.waitGroupGone(groupStuck) {
-		}
+	p.Guard.Stop()
+	limit := time.NewTimer(p.limits.grace)
+	defer limit.Stop()
+	select {
+	case <-p.Gone:
+		return true
+	case <-limit.C:
+		return false
 	}
 }
 
-// waitGroupGone reports whether the group was gone within that time.
-func (p *process) waitGroupGone(within time.Duration) bool {
-	limit := time.NewTimer(within)
+// kill ends what is left, also after the agent itself has ended. It returns when
+// nothing is.
+func (p *process) kill() {
+	p.Guard.Kill()
+	limit := time.NewTimer(killStuck)
 	defer limit.Stop()
-	look := time.NewTicker(groupPoll)
-	defer look.Stop()
-	exited := p.exited
-	for {
-		if exited == nil && !groupLives(p.cmd.Process.Pid) {
-			return true
-		}
+	select {
+	case <-p.Gone:
+	case <-limit.C:
+		denied := 0
 		select {
-		case <-exited:
-			exited = nil
-		case <-look.C:
-		case <-limit.C:
-			return false
+		case denied = <-p.Denied:
+		default:
 		}
+		p.limits.stuck(killStuck, denied)
+		<-p.Gone
 	}
 }
 

@@ -36,7 +36,7 @@ func (s *Models) Watch(r prometheus.Registerer) {
 			n := s.commands[name].Stats()
 			list = append(list, metrics.CommandAgent{
 				Model: name, Running: n.Running, Waiting: n.Waiting, Started: n.Started, Failed: n.Failed,
-				Timeouts: n.Timeouts, Kills: n.Kills, Cut: n.Cut,
+				Timeouts: n.Timeouts, Kills: n.Kills, Strays: n.Strays, Cut: n.Cut,
 			})
 		}
 		return list

@@ -66,7 +66,7 @@ func TestLaterSourcesWin(t *testing.T) {
 	path := write(t, "[inbox]\nmode = \"queue\"\nmax_queued = 7\n[task]\nmax_steps = 3\n")
 	c, err := Load(Sources{
 		Path: path, Required: true,
-		Environ: []string{"PARLEY_INBOX_MODE=collect", "PARLEY_TASK_MAX_STEPS=4", "PARLEY_LISTEN=127.0.0.1:1", "HOME=/"},
+		Environ: []string{"PARLEY_INBOX_MODE=collect", "PARLEY_TASK_MAX_STEPS=4", "PARLEY_LISTEN=127.0.0.1:1", "HOME=/", "PARLEY_AGENT_RUN=an agent has started us"},
 		Listen:  "127.0.0.1:2", Data: "elsewhere",
 		Set: []string{"task.max_steps=5", "retention.max_age=0", "no_reply.sentinels=A, B", `gateway.public_hosts=["x,y.example"]`, "scripted.token_delay=0s", "limits.frame_bytes=1 MiB", "parts.enabled=false"},
 	})

@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
+
+	"parley/models/command"
 )
 
 // A problem is one thing that is wrong with a configuration.
@@ -257,7 +259,7 @@ func (l *loader) environ(environ []string) {
 	}
 	for _, kv := range slices.Sorted(slices.Values(environ)) {
 		name, value, _ := strings.Cut(kv, "=")
-		if !strings.HasPrefix(name, "PARLEY_") || l.variables[name] {
+		if !strings.HasPrefix(name, "PARLEY_") || l.variables[name] || name == command.RunVariable { // that one: an agent has started us
 			continue
 		}
 		where := problem{where: name}
