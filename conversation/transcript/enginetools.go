@@ -11,7 +11,9 @@ import (
 )
 
 // The engine's own tools as data: their descriptions for models. The rules that
-// execute them are in call.go.
+// execute them are in call.go. Each place of a schema has one type, because some
+// servers refuse lists of types and places without one; a number in the place of a
+// text is taken all the same.
 
 // ToolsFor lists what an agent may call at a depth: the engine's tools, then
 // the allowed ones of the tools room, by name.
@@ -52,7 +54,7 @@ var respondSpec = conversation.ToolSpec{
 	Name: conversation.ToolRespond,
 	Description: "Say something to the user now, without ending the task. Use it once for each message that you can answer already, " +
 		"and name the message in inReplyTo (its number in the list of open messages, its id, or its first words).",
-	Schema: json.RawMessage(`{"type":"object","properties":{"message":{"type":"string","minLength":1},"inReplyTo":{"type":["string","integer"]}},"required":["message"]}`),
+	Schema: json.RawMessage(`{"type":"object","properties":{"message":{"type":"string","minLength":1},"inReplyTo":{"type":"string"}},"required":["message"]}`),
 }
 
 var coverSpec = conversation.ToolSpec{
@@ -60,14 +62,14 @@ var coverSpec = conversation.ToolSpec{
 	Description: "Say what became of an open message that gets no answer of its own: it changed the work under way (amendment), repeated " +
 		"another (duplicate), needs nothing (dismissed), answers one of your open questions (answer; name the question), or was answered already by what " +
 		"you said without naming it (answered).",
-	Schema: json.RawMessage(`{"type":"object","properties":{"messageId":{"type":["string","integer"]},"as":{"enum":["amendment","duplicate","dismissed","answer","answered"]},"question":{"type":"string"}},"required":["messageId","as"]}`),
+	Schema: json.RawMessage(`{"type":"object","properties":{"messageId":{"type":"string"},"as":{"type":"string","enum":["amendment","duplicate","dismissed","answer","answered"]},"question":{"type":"string"}},"required":["messageId","as"]}`),
 }
 
 var askSpec = conversation.ToolSpec{
 	Name: conversation.ToolAsk,
 	Description: "Ask the user. With blocking=true (the default) the task waits for the answer; with blocking=false it goes on, and the answer " +
 		"comes back as a message. Prefer blocking=false when there is other work to do. inReplyTo names the message that makes you ask.",
-	Schema: json.RawMessage(`{"type":"object","properties":{"question":{"type":"string","minLength":1},"blocking":{"type":"boolean","default":true},"choices":{"type":"array","items":{"type":"string"}},"expiresIn":{"type":"string","description":"a duration such as 10m, 365 days at most"},"default":{"type":"string","description":"the answer if it expires"},"inReplyTo":{"type":["string","integer"]}},"required":["question"]}`),
+	Schema: json.RawMessage(`{"type":"object","properties":{"question":{"type":"string","minLength":1},"blocking":{"type":"boolean","default":true},"choices":{"type":"array","items":{"type":"string"}},"expiresIn":{"type":"string","description":"a duration such as 10m, 365 days at most"},"default":{"type":"string","description":"the answer if it expires"},"inReplyTo":{"type":"string"}},"required":["question"]}`),
 }
 
 var amendSpec = conversation.ToolSpec{
@@ -80,7 +82,7 @@ const jobFields = `"objective":{"type":"string","minLength":1},"context":{"type"
 
 func agentEnum(names []conversation.AgentName) string {
 	enum, _ := json.Marshal(names)
-	return `"agent":{"enum":` + string(enum) + `}`
+	return `"agent":{"type":"string","enum":` + string(enum) + `}`
 }
 
 func delegateSpec(names []conversation.AgentName) conversation.ToolSpec {
