@@ -36,11 +36,12 @@ type Item struct {
 	Tool     string // ItemCall
 	Args     string // ItemCall: JSON
 	Streamed bool   // deltas of it were shown
-	// Opaque is returned to the provider, as it wants, before the item in the
+	// Opaque is returned to the provider, as it wants, with the item in the
 	// next steps of the same task, such as signed reasoning. It is stored, shown to
 	// no client, and only for the model that OpaqueBy names.
-	Opaque   string
-	OpaqueBy string
+	Opaque      string
+	OpaqueBy    string
+	OpaqueStays bool // it is returned in later tasks, too
 }
 
 // StopReason says why an answer ended before its end.

@@ -33,7 +33,7 @@ func (e *Entry) Tokens() int {
 	}
 	for i := range e.Items {
 		item := &e.Items[i]
-		n += Tokens(item.Text)
+		n += Tokens(item.Text) + Tokens(item.Opaque)
 		if item.Kind == ItemCall {
 			n += EntryTokens + Tokens(item.Tool) + Tokens(item.Args)
 		}

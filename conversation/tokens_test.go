@@ -47,9 +47,9 @@ func TestRequestTokens(t *testing.T) {
 		{"a message", func() { r.Entries = append(r.Entries, Entry{Role: RoleUser, Text: text(9)}) }, EntryTokens + 9},
 		{"an answer", func() {
 			r.Entries = append(r.Entries, Entry{Role: RoleAssistant, Items: []Item{
-				{Kind: ItemText, Text: text(5)}, {Kind: ItemCall, ID: "k", Tool: text(1), Args: text(6)},
+				{Kind: ItemText, Text: text(5)}, {Kind: ItemCall, ID: "k", Tool: text(1), Args: text(6), Opaque: text(8)},
 			}})
-		}, 2*EntryTokens + 12},
+		}, 2*EntryTokens + 20},
 		{"a result", func() { r.Entries = append(r.Entries, Entry{Role: RoleTool, CallID: "k", Text: text(40)}) }, EntryTokens + 40},
 		{"a generated entry", func() { r.Last = append(r.Last, Entry{Role: RoleUser, Text: text(3)}) }, EntryTokens + 3},
 		{"what is not shown", func() { r.Session, r.Task, r.Running = "s", "t1-s", []RunningCall{{Call: "c1"}} }, 0},

@@ -206,13 +206,16 @@ func TestCallsWithoutIDs(t *testing.T) {
 }
 
 // What a provider wants back is there in the steps of its task, also after a
-// restart, and gone when the task has ended. A request that was given keeps it.
+// restart, and gone when the task has ended, unless it stays: then a later task's
+// requests have it, and count it. A request that was given keeps it.
 func TestTranscriptOpaque(t *testing.T) {
 	w := script(t, "create", `send a "go"`)
 	w.feed(conversation.ModelAnswered{Step: 1, Attempt: 1, Answer: conversation.ModelAnswer{Items: []conversation.Item{
 		{Kind: conversation.ItemCall, ID: "k1", Tool: "clock", Args: "{}", Opaque: "sealed", OpaqueBy: "openai:m"},
+		{Kind: conversation.ItemCall, ID: "k2", Tool: "clock", Args: "{}", Opaque: "stays", OpaqueBy: "openai:m", OpaqueStays: true},
 	}}})
 	w.feed(conversation.ToolDone{Call: "c1", Status: conversation.CallOK, Result: "12:00"})
+	w.feed(conversation.ToolDone{Call: "c2", Status: conversation.CallOK, Result: "12:00"})
 	opaque := func(r conversation.Request) (found []string) {
 		for _, e := range r.Entries {
 			for _, item := range e.Items {
@@ -232,8 +235,8 @@ func TestTranscriptOpaque(t *testing.T) {
 	w.feed(conversation.Cancel{Author: "u", Task: "t1-s"})
 	w.feed(conversation.Say{Author: "u", Text: "next"})
 	after := w.shown()
-	want := []string{"sealedopenai:m"}
-	if !slices.Equal(opaque(within), want) || !slices.Equal(opaque(restarted), want) || !slices.Equal(opaque(after), []string{""}) {
+	want := []string{"sealedopenai:m", "staysopenai:m"}
+	if !slices.Equal(opaque(within), want) || !slices.Equal(opaque(restarted), want) || !slices.Equal(opaque(after), []string{"", want[1]}) {
 		t.Errorf("within its task %q, after a restart %q, in the next task %q", opaque(within), opaque(restarted), opaque(after))
 	}
 }

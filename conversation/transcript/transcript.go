@@ -518,9 +518,9 @@ func (t *Transcript) endTask(task conversation.TaskID) {
 	}
 }
 
-// dropOpaque lets go of what providers wanted back within the task.
+// dropOpaque lets go of what providers wanted back within the task only.
 func (t *Transcript) dropOpaque(task conversation.TaskID) {
-	opaque := func(item conversation.Item) bool { return item.Opaque != "" }
+	opaque := func(item conversation.Item) bool { return item.Opaque != "" && !item.OpaqueStays }
 	for i := range t.entries {
 		if e := &t.entries[i]; e.Task != task || !slices.ContainsFunc(e.Items, opaque) {
 			continue
@@ -531,8 +531,13 @@ func (t *Transcript) dropOpaque(task conversation.TaskID) {
 		e := &t.entries[i]
 		e.Items = slices.Clone(e.Items)
 		for k := range e.Items {
-			e.Items[k].Opaque, e.Items[k].OpaqueBy = "", ""
+			if opaque(e.Items[k]) {
+				e.Items[k].Opaque, e.Items[k].OpaqueBy = "", ""
+			}
 		}
+		tokens := e.Tokens()
+		t.tokens += tokens - t.traces[i].tokens
+		t.traces[i].tokens = tokens
 	}
 }
 

@@ -506,6 +506,8 @@ func (r *oracle) items(in []*pb.Item) []conversation.Item {
 			Streamed: item.Streamed,
 			Opaque:   string(item.Opaque),
 			OpaqueBy: item.OpaqueBy,
+
+			OpaqueStays: item.OpaqueStays,
 		}
 	}
 	return out

@@ -120,7 +120,7 @@ func samples() []conversation.EventBody {
 			ResponseID: "resp_68c1",
 			Items: []conversation.Item{
 				{Kind: conversation.ItemText, ID: "i1", Text: "One moment.", Streamed: true},
-				{Kind: conversation.ItemCall, ID: "i2", Text: "-", Tool: "clock", Args: `{"zone":"UTC"}`, Streamed: true, Opaque: "\xffsigned", OpaqueBy: "openai:m"},
+				{Kind: conversation.ItemCall, ID: "i2", Text: "-", Tool: "clock", Args: `{"zone":"UTC"}`, Streamed: true, Opaque: "\xffsigned", OpaqueBy: "openai:m", OpaqueStays: true},
 			},
 			Results: []conversation.CallResult{{ID: "i3", Text: "delivered"}},
 		},

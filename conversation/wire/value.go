@@ -112,6 +112,7 @@ func (w *writer) items(field protowire.Number, items []conversation.Item) {
 		w.bool(6, item.Streamed)
 		w.bytes(7, item.Opaque)
 		w.text(8, item.OpaqueBy)
+		w.bool(9, item.OpaqueStays)
 		w.end(at)
 	}
 }
@@ -141,6 +142,8 @@ func (r *reader) items(into *[]conversation.Item) {
 			opaque(&in, &item.Opaque)
 		case 8:
 			text(&in, &item.OpaqueBy)
+		case 9:
+			boolean(&in, &item.OpaqueStays)
 		}
 	}
 	if err := in.end(); err != nil {

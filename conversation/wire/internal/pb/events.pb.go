@@ -697,6 +697,7 @@ type Item struct {
 	Streamed      bool                   `protobuf:"varint,6,opt,name=streamed,proto3" json:"streamed,omitempty"`
 	Opaque        []byte                 `protobuf:"bytes,7,opt,name=opaque,proto3" json:"opaque,omitempty"`
 	OpaqueBy      string                 `protobuf:"bytes,8,opt,name=opaque_by,json=opaqueBy,proto3" json:"opaque_by,omitempty"`
+	OpaqueStays   bool                   `protobuf:"varint,9,opt,name=opaque_stays,json=opaqueStays,proto3" json:"opaque_stays,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -785,6 +786,13 @@ func (x *Item) GetOpaqueBy() string {
 		return x.OpaqueBy
 	}
 	return ""
+}
+
+func (x *Item) GetOpaqueStays() bool {
+	if x != nil {
+		return x.OpaqueStays
+	}
+	return false
 }
 
 type CallResult struct {
@@ -2983,7 +2991,7 @@ const file_conversation_wire_events_proto_rawDesc = "" +
 	"\finput_tokens\x18\x01 \x01(\x03R\vinputTokens\x12#\n" +
 	"\routput_tokens\x18\x02 \x01(\x03R\foutputTokens\x12\x1c\n" +
 	"\testimated\x18\x03 \x01(\bR\testimated\x12#\n" +
-	"\rcached_tokens\x18\x04 \x01(\x03R\fcachedTokens\"\xb7\x01\n" +
+	"\rcached_tokens\x18\x04 \x01(\x03R\fcachedTokens\"\xda\x01\n" +
 	"\x04Item\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\rR\x04kind\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x12\n" +
@@ -2992,7 +3000,8 @@ const file_conversation_wire_events_proto_rawDesc = "" +
 	"\x04args\x18\x05 \x01(\tR\x04args\x12\x1a\n" +
 	"\bstreamed\x18\x06 \x01(\bR\bstreamed\x12\x16\n" +
 	"\x06opaque\x18\a \x01(\fR\x06opaque\x12\x1b\n" +
-	"\topaque_by\x18\b \x01(\tR\bopaqueBy\"0\n" +
+	"\topaque_by\x18\b \x01(\tR\bopaqueBy\x12!\n" +
+	"\fopaque_stays\x18\t \x01(\bR\vopaqueStays\"0\n" +
 	"\n" +
 	"CallResult\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
