@@ -210,7 +210,10 @@ func (a *assembly) answer() (*conversation.ModelAnswer, error) {
 	if *counted == (conversation.Usage{}) {
 		counted = nil
 	}
-	answer := a.Answer("toolu_", counted)
+	answer, err := a.Answer("toolu_", counted)
+	if err != nil {
+		return nil, err
+	}
 	switch a.reason {
 	case "max_tokens", "model_context_window_exceeded":
 		answer.Stop = conversation.StopLength

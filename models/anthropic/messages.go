@@ -104,7 +104,7 @@ func (m *Model) body(r *conversation.Request, n *httpmodel.Names, streaming bool
 		q.System = []textBlock{textOf(r.System)}
 	}
 	add := func(name, description string, schema json.RawMessage) error {
-		written, err := schemaOf(schema)
+		written, err := schemaOf(m.o.ToolSchema(schema))
 		q.Tools = append(q.Tools, tool{InputSchema: written, Name: n.ToProvider(name), Description: description})
 		return err
 	}
@@ -132,7 +132,7 @@ func (m *Model) body(r *conversation.Request, n *httpmodel.Names, streaming bool
 		extra = maps.Clone(extra)
 		extra["thinking"] = noThinking
 	}
-	return httpmodel.Encode(q, extra)
+	return httpmodel.Encode(q, extra, m.o.Without...)
 }
 
 // schemaOf returns a tool's schema as the API accepts it: an object with properties,

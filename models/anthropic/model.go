@@ -63,6 +63,7 @@ func DefaultOptions() Options {
 	return Options{Cache: true, CacheTTL: DefaultCacheTTL, Connection: Connection{
 		BaseURL: DefaultBaseURL, Stream: true, MaxOutputTokens: DefaultMaxOutputTokens,
 		ConnectTimeout: DefaultConnectTimeout, MaxBytes: DefaultMaxBytes,
+		Schema: httpmodel.SchemaFull, Without: []string{}, // a list as it is read back
 	}}
 }
 
@@ -72,6 +73,8 @@ func provider() httpmodel.Provider {
 		Name: "anthropic", BaseURL: DefaultBaseURL, AskPath: askPath, ListPath: "v1/models?limit=1000", MaxTemperature: 1,
 		ParseError: func(body []byte) httpmodel.ProviderError { return parseError(body) },
 		Headers:    map[string]string{"anthropic-version": Version},
+		Members:    []string{"metadata", "system", "temperature", "tool_choice", "tools"},
+		Required:   []string{"max_tokens", "messages", "model", "stream"},
 	}
 }
 

@@ -11,11 +11,23 @@ type assembly struct {
 	at       map[position]int // where an item of the provider's stands in Items
 	usage    *conversation.Usage
 	reason   string
+	refused  bool // its words are those of a refusal
 	finished bool // the terminal frame came
+
+	// Of Chat Completions: what is kept unread, and the last call that began.
+	message  members
+	calls    map[int]*keptCall // by the place in Items
+	keepLeft int
+	lastCall int // -1 = none
 }
 
+type keptCall struct{ call, function members }
+
 func newAssembly(n *httpmodel.Names, r *conversation.Request, show func(conversation.Output) error) *assembly {
-	return &assembly{Assembly: httpmodel.NewAssembly(r, n, show), at: map[position]int{}}
+	return &assembly{
+		Assembly: httpmodel.NewAssembly(r, n, show), at: map[position]int{},
+		calls: map[int]*keptCall{}, keepLeft: maxKept, lastCall: -1,
+	}
 }
 
 // item returns the item of a position; a new one is appended.
@@ -57,7 +69,7 @@ func (a *assembly) merge(b Body) error {
 	if b.Usage != nil {
 		a.usage = b.Usage
 	}
-	a.reason = b.reason
+	a.reason, a.refused = b.reason, a.refused || b.refused
 	for i, newItem := range b.Items {
 		if b.positions[i].output == positionOfFallback && len(a.Items) > 0 {
 			continue // a copy of the streamed text, for convenience
@@ -71,15 +83,23 @@ func (a *assembly) merge(b Body) error {
 
 // answer returns the whole answer.
 func (a *assembly) answer() (*conversation.ModelAnswer, error) {
-	if a.reason == "error" || len(a.Items) == 0 && a.reason == "content_filter" {
-		return nil, errOfFinish(a.reason)
+	stop, err := stopOf(a.reason, len(a.Items) > 0)
+	if err != nil {
+		return nil, err
 	}
-	answer := a.Answer("call_", a.usage)
-	switch a.reason {
-	case "length", "max_output_tokens":
-		answer.Stop = conversation.StopLength
-	case "content_filter":
-		answer.Stop = conversation.StopFiltered
+	if stop == 0 && a.refused {
+		stop = conversation.StopFiltered
 	}
+	for i, c := range a.calls {
+		kept{Call: c.call.raw(), Function: c.function.raw()}.put(&a.Items[i])
+	}
+	if message := a.message.raw(); message != nil {
+		keepMessage(a.Items, message)
+	}
+	answer, err := a.Answer("call_", a.usage)
+	if err != nil {
+		return nil, err
+	}
+	answer.Stop = stop
 	return answer, nil
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"strings"
 
@@ -21,7 +20,8 @@ type Body struct {
 
 	positions []position
 	reasoning []json.RawMessage // reasoning that stands before the next item
-	reason    string            // why it is not the whole answer; "" = it is
+	reason    string            // how it ended, in the provider's word
+	refused   bool              // it has words of a refusal
 	err       *apiError
 }
 
@@ -174,6 +174,7 @@ func (b *Body) readOutput(raw json.RawMessage) {
 					continue
 				}
 				text = strings.Join(textsIn(part.Text), "") + stringIn(part.Refusal)
+				b.refused = b.refused || part.Type == "refusal"
 			}
 			if text != "" {
 				b.add(position{i, k}, conversation.Item{Kind: conversation.ItemText, ID: in.ID, Text: text})
@@ -235,30 +236,37 @@ func (b *Body) readChoices(raw json.RawMessage) {
 	var choice struct {
 		FinishReason string          `json:"finish_reason"`
 		Text         json.RawMessage `json:"text"`
-		Message      struct {
-			Content   json.RawMessage `json:"content"`
-			Refusal   json.RawMessage `json:"refusal"`
-			ToolCalls json.RawMessage `json:"tool_calls"`
-		} `json:"message"`
+		Message      json.RawMessage `json:"message"`
 	}
 	_ = json.Unmarshal(choices[0], &choice)
-	switch choice.FinishReason {
-	case "length", "content_filter", "error":
-		b.reason = choice.FinishReason
-	}
-	texts := textsIn(choice.Message.Content)
+	b.reason = choice.FinishReason
+	message := objectIn(choice.Message)
+	texts := textsIn(message["content"])
 	if len(texts) == 0 {
-		texts = append(textsIn(choice.Message.Refusal), textsIn(choice.Text)...)
+		refusal := textsIn(message["refusal"])
+		b.refused = len(refusal) > 0
+		texts = append(refusal, textsIn(choice.Text)...)
 	}
 	for k, text := range texts {
 		b.add(position{positionOfText, k}, conversation.Item{Kind: conversation.ItemText, Text: text})
 	}
-	for i, element := range elements(choice.Message.ToolCalls) {
+	left := maxKept
+	for i, element := range elements(message["tool_calls"]) {
 		var in wireItem
 		_ = json.Unmarshal(element, &in)
 		if call, is := in.call(); is {
+			var ofCall, ofFunction members
+			object := objectIn(element)
+			ofCall.add(object, &left)
+			ofFunction.add(objectIn(object["function"]), &left)
 			b.add(position{i, 0}, call)
+			kept{Call: ofCall.raw(), Function: ofFunction.raw()}.put(&b.Items[len(b.Items)-1])
 		}
+	}
+	var ofMessage members
+	ofMessage.add(message, &left)
+	if members := ofMessage.raw(); members != nil {
+		keepMessage(b.Items, members)
 	}
 }
 
@@ -386,18 +394,4 @@ func truncatedJSON(raw []byte) bool {
 	}
 	var v json.RawMessage
 	return errors.Is(json.NewDecoder(bytes.NewReader(raw)).Decode(&v), io.ErrUnexpectedEOF)
-}
-
-// errOfFinish returns the error for an answer without items that finished so.
-func errOfFinish(reason string) error {
-	switch reason {
-	case "content_filter":
-		return &conversation.ModelError{Permanent: true, Failure: conversation.Failure{
-			Code: conversation.BadRequest, Message: "the model's provider withheld the answer (content filter)",
-		}}
-	case "error":
-		return &apiError{Type: "server_error", Message: "the answer says that it failed"}
-	default:
-		return fmt.Errorf("the answer is incomplete: %s", reason)
-	}
 }

@@ -3,6 +3,8 @@ package openai
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
+	"slices"
 	"strings"
 
 	"parley/conversation"
@@ -12,7 +14,7 @@ import (
 // chatRequest is the body of a request of Chat Completions. Its members stand in
 // the order in which they are sent: providers cache by prefix.
 type chatRequest struct {
-	Messages            []chatMessage  `json:"messages,omitempty"`
+	Messages            []*chatMessage `json:"messages,omitempty"`
 	Model               string         `json:"model"`
 	MaxCompletionTokens int            `json:"max_completion_tokens,omitempty"`
 	MaxTokens           int            `json:"max_tokens,omitempty"`
@@ -32,17 +34,56 @@ type chatMessage struct {
 	ToolCalls  []chatCall `json:"tool_calls,omitempty"`
 	ToolCallID string     `json:"tool_call_id,omitempty"`
 	Role       string     `json:"role"`
+
+	kept map[string]json.RawMessage
 }
+
+// The roles of messages.
+const (
+	roleUser      = "user"
+	roleAssistant = "assistant"
+	roleTool      = "tool"
+)
 
 type chatCall struct {
 	ID       string           `json:"id"`
 	Function chatCallFunction `json:"function"`
 	Type     string           `json:"type"`
+
+	kept map[string]json.RawMessage
 }
 
 type chatCallFunction struct {
 	Arguments string `json:"arguments"`
 	Name      string `json:"name"`
+
+	kept map[string]json.RawMessage
+}
+
+// MarshalJSON writes the message, then what was kept of it.
+func (c *chatMessage) MarshalJSON() ([]byte, error) {
+	type plain chatMessage
+	return withKept((*plain)(c), c.kept)
+}
+
+// MarshalJSON writes the call, then what was kept of it.
+func (c chatCall) MarshalJSON() ([]byte, error) {
+	type plain chatCall
+	return withKept((*plain)(&c), c.kept)
+}
+
+// MarshalJSON writes the function, then what was kept of it.
+func (c chatCallFunction) MarshalJSON() ([]byte, error) {
+	type plain chatCallFunction
+	return withKept((*plain)(&c), c.kept)
+}
+
+func withKept(value any, kept map[string]json.RawMessage) (json.RawMessage, error) {
+	extra := make(map[string]any, len(kept))
+	for name, raw := range kept {
+		extra[name] = raw
+	}
+	return httpmodel.Encode(value, extra)
 }
 
 type chatTool struct {
@@ -53,7 +94,7 @@ type chatTool struct {
 type chatFunction struct {
 	Name        string         `json:"name"`
 	Description string         `json:"description,omitempty"`
-	Parameters  map[string]any `json:"parameters"`
+	Parameters  map[string]any `json:"parameters,omitempty"`
 }
 
 func (m *Model) chatRequest(r *conversation.Request, n *httpmodel.Names, streaming bool) *chatRequest {
@@ -70,7 +111,10 @@ func (m *Model) chatRequest(r *conversation.Request, n *httpmodel.Names, streami
 		q.MaxTokens = m.o.MaxOutputTokens
 	}
 	for _, t := range r.Tools {
-		f := chatFunction{Name: n.ToProvider(t.Name), Description: t.Description, Parameters: schemaOf(t.Schema)}
+		f := chatFunction{Name: n.ToProvider(t.Name), Description: t.Description, Parameters: schemaOf(m.o.ToolSchema(t.Schema))}
+		if properties, _ := f.Parameters["properties"].(map[string]any); len(properties) == 0 && m.o.Schema == SchemaPlain {
+			f.Parameters = nil // Gemini refuses an object without properties
+		}
 		q.Tools = append(q.Tools, chatTool{Function: f, Type: "function"})
 	}
 	return q
@@ -79,44 +123,71 @@ func (m *Model) chatRequest(r *conversation.Request, n *httpmodel.Names, streami
 // maxChatCallID is the longest id of a call that OpenAI's Chat Completions take.
 const maxChatCallID = 40
 
-func (m *Model) chatMessages(r *conversation.Request, n *httpmodel.Names) []chatMessage {
-	var list []chatMessage
-	if r.System != "" {
-		list = append(list, chatMessage{Role: "system", Content: &r.System})
-	}
-	all := httpmodel.Turns(r, m.Origin())
-	for i := 0; i < len(all); i++ {
-		t := all[i]
+// chatMessages returns the transcript as messages.
+func (m *Model) chatMessages(r *conversation.Request, n *httpmodel.Names) []*chatMessage {
+	var list []*chatMessage
+	for _, t := range httpmodel.Turns(r, m.Origin()) {
 		if t.Role == conversation.RoleUser {
-			text := t.Whole()
-			for m.o.Alternate && i+1 < len(all) && all[i+1].Role == conversation.RoleUser {
-				i++
-				text += "\n\n" + all[i].Whole()
-			}
-			list = append(list, chatMessage{Role: "user", Content: &text})
+			list = append(list, &chatMessage{Role: roleUser, Content: new(t.Whole())})
 			continue
 		}
 		// One message holds one text; its parts were shown apart, so they stay
 		// apart for the model by a blank line.
 		var texts []string
-		said := chatMessage{Role: "assistant"}
+		said := &chatMessage{Role: roleAssistant}
 		for _, item := range t.Items {
+			k := unpackKept(&item)
+			said.keep(k.Message)
 			if item.Kind == conversation.ItemText {
 				texts = append(texts, item.Text)
 				continue
 			}
-			f := chatCallFunction{Name: n.ToProvider(item.Tool), Arguments: item.Args}
-			said.ToolCalls = append(said.ToolCalls, chatCall{ID: httpmodel.CallID(item.ID, maxChatCallID), Function: f, Type: "function"})
+			f := chatCallFunction{Name: n.ToProvider(item.Tool), Arguments: item.Args, kept: k.Function}
+			said.ToolCalls = append(said.ToolCalls, chatCall{ID: httpmodel.CallID(item.ID, maxChatCallID), Function: f, Type: "function", kept: k.Call})
 		}
 		if len(texts) > 0 {
 			said.Content = new(strings.Join(texts, "\n\n"))
 		}
 		list = append(list, said)
 		for _, result := range t.Results {
-			list = append(list, chatMessage{Role: "tool", Content: new(result.Whole()), ToolCallID: httpmodel.CallID(result.ID, maxChatCallID)})
+			list = append(list, &chatMessage{Role: roleTool, Content: new(result.Whole()), ToolCallID: httpmodel.CallID(result.ID, maxChatCallID)})
+		}
+	}
+	if m.o.Alternate {
+		list = alternating(list)
+	}
+	if r.System != "" {
+		list = slices.Insert(list, 0, &chatMessage{Role: "system", Content: &r.System})
+	}
+	m.giveReasoning(list)
+	for _, name := range m.o.Without {
+		if member, is := strings.CutPrefix(name, keptPrefix); is {
+			for _, c := range list {
+				delete(c.kept, member)
+			}
 		}
 	}
 	return list
+}
+
+// keep notes members that are given back.
+func (c *chatMessage) keep(members map[string]json.RawMessage) {
+	if len(members) > 0 && c.kept == nil {
+		c.kept = map[string]json.RawMessage{}
+	}
+	maps.Copy(c.kept, members)
+}
+
+// giveReasoning sees to it that every message of the assistant has its reasoning, where
+// the provider wants that: some message has it, or Extra switches thinking on.
+func (m *Model) giveReasoning(list []*chatMessage) {
+	thinking, _ := m.o.Extra["thinking"].(map[string]any)
+	wanted := thinking["type"] == "enabled" || slices.ContainsFunc(list, func(c *chatMessage) bool { return c.kept[reasoningMember] != nil })
+	for _, c := range list {
+		if wanted && c.Role == roleAssistant && c.kept[reasoningMember] == nil {
+			c.keep(map[string]json.RawMessage{reasoningMember: noReasoning})
+		}
+	}
 }
 
 // chatFrame holds the members that are read of a chunk of a Chat Completions stream.
@@ -125,20 +196,9 @@ type chatFrame struct {
 	Usage   json.RawMessage `json:"usage"`
 	Error   json.RawMessage `json:"error"`
 	Choices []struct {
-		Index        int    `json:"index"`
-		FinishReason string `json:"finish_reason"`
-		Delta        struct {
-			Content   json.RawMessage `json:"content"`
-			Refusal   json.RawMessage `json:"refusal"`
-			ToolCalls []struct {
-				Index    *int   `json:"index"`
-				ID       string `json:"id"`
-				Function struct {
-					Name      string          `json:"name"`
-					Arguments json.RawMessage `json:"arguments"`
-				} `json:"function"`
-			} `json:"tool_calls"`
-		} `json:"delta"`
+		Index        int             `json:"index"`
+		FinishReason string          `json:"finish_reason"`
+		Delta        json.RawMessage `json:"delta"`
 	} `json:"choices"`
 }
 
@@ -170,38 +230,14 @@ func (a *assembly) chatFrame(_ string, data []byte) (over bool, err error) {
 		if choice.Index != 0 {
 			continue
 		}
-		for _, text := range append(textsIn(choice.Delta.Content), stringIn(choice.Delta.Refusal)) {
-			if text == "" {
-				continue
-			}
-			shown = true
-			if err := a.text(position{positionOfText, 0}, "", text); err != nil {
-				return false, err
-			}
+		said, err := a.chatDelta(objectIn(choice.Delta))
+		if err != nil {
+			return false, err
 		}
-		for _, call := range choice.Delta.ToolCalls {
-			// Without an index, an id begins a call and anything else goes on with the last.
-			at := position{len(a.Items), 0}
-			if call.Index != nil {
-				at.output = *call.Index
-			} else if call.ID == "" && len(a.Items) > 0 {
-				at.output = len(a.Items) - 1
-			}
-			_, item := a.item(at, conversation.ItemCall)
-			if item.ID == "" {
-				item.ID = call.ID
-			}
-			if item.Tool == "" {
-				item.Tool = call.Function.Name
-			}
-			item.Args += argsDelta(call.Function.Arguments)
-		}
+		shown = shown || said
 		if choice.FinishReason != "" {
 			a.finished = true
-			switch choice.FinishReason {
-			case "length", "content_filter", "error":
-				a.reason = choice.FinishReason
-			}
+			a.reason = choice.FinishReason
 		}
 	}
 	if !shown {
@@ -210,10 +246,99 @@ func (a *assembly) chatFrame(_ string, data []byte) (over bool, err error) {
 	return false, nil
 }
 
-// argsDelta reads a piece of arguments: a string, or all of them as an object.
-func argsDelta(raw json.RawMessage) string {
-	if len(raw) > 0 && raw[0] == '{' {
-		return string(raw)
+// chatDelta takes a piece of the message; shown means that it has words.
+func (a *assembly) chatDelta(delta map[string]json.RawMessage) (shown bool, err error) {
+	for _, name := range []string{"content", "refusal"} {
+		raw := delta[name]
+		if isNothing(raw) {
+			continue
+		}
+		texts := textsIn(raw)
+		if len(texts) == 0 {
+			continue
+		}
+		a.refused = a.refused || name == "refusal"
+		i, _ := a.item(position{positionOfText, 0}, conversation.ItemText)
+		if shown = true; raw[0] == '"' {
+			err = a.TextPiece(i, raw)
+		} else {
+			err = a.Text(i, strings.Join(texts, ""))
+		}
+		if err != nil {
+			return shown, err
+		}
 	}
-	return stringIn(raw)
+	for _, call := range elements(delta["tool_calls"]) {
+		a.chatCall(objectIn(call))
+	}
+	a.message.add(delta, &a.keepLeft)
+	return shown, nil
+}
+
+// chatCall takes a call, or a piece of one.
+func (a *assembly) chatCall(call map[string]json.RawMessage) {
+	function := objectIn(call["function"])
+	id, name, args := stringIn(call["id"]), stringIn(function["name"]), function["arguments"]
+	var index *int
+	_ = json.Unmarshal(call["index"], &index)
+	i := a.chatCallAt(index, id, name, !isNothing(args))
+	item := &a.Items[i]
+	if item.ID == "" {
+		item.ID = id
+	}
+	if item.Tool == "" || item.Args == "" && name != item.Tool && a.MayBeName(item.Tool+name) {
+		item.Tool += name
+	}
+	if len(args) > 0 && args[0] == '{' {
+		item.Args += string(args) // all of them, as an object
+	} else {
+		a.ArgsPiece(i, args)
+	}
+	if a.calls[i] == nil {
+		a.calls[i] = &keptCall{}
+	}
+	a.calls[i].call.add(call, &a.keepLeft)
+	a.calls[i].function.add(function, &a.keepLeft)
+}
+
+// chatCallAt returns the item that a piece of a call belongs to: by its index; without
+// one by its id; without both the last call. Some servers number all calls 0 or not at
+// all, so a name with an id of its own begins another call, and so does a name
+// behind arguments that are whole. An id alone does not: some servers send
+// a new one with each piece.
+func (a *assembly) chatCallAt(index *int, id, name string, hasArgs bool) int {
+	at := -1
+	switch {
+	case index != nil:
+		if i, known := a.at[position{*index, 0}]; known {
+			at = i
+		}
+	case id != "":
+		at = slices.IndexFunc(a.Items, func(item conversation.Item) bool { return item.Kind == conversation.ItemCall && item.ID == id })
+	default:
+		at = a.lastCall
+	}
+	if at >= 0 && !a.beginsCall(&a.Items[at], id, name, hasArgs) {
+		return at
+	}
+	at = len(a.Items)
+	a.Items = append(a.Items, conversation.Item{Kind: conversation.ItemCall})
+	if index != nil {
+		a.at[position{*index, 0}] = at
+	}
+	a.lastCall = at
+	return at
+}
+
+func (a *assembly) beginsCall(item *conversation.Item, id, name string, hasArgs bool) bool {
+	switch {
+	case name == "":
+		return false
+	case id != "" && item.ID != "":
+		return id != item.ID
+	case item.Args == "":
+		return name != item.Tool && item.Tool != "" && !a.MayBeName(item.Tool+name) && a.MayBeName(name)
+	default:
+		return (hasArgs || name != item.Tool) && json.Valid([]byte(item.Args))
+	}
 }

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -45,8 +46,10 @@ type Options struct {
 	// API is the wire format; "" = Responses.
 	API API `key:"api" choices:"responses,chat"`
 	Connection
-	// Alternate joins consecutive user messages of Chat Completions into one with
-	// a blank line between: the templates of some local models refuse two in a row.
+	// Alternate lets the roles of Chat Completions alternate strictly, as Mistral and
+	// the chat templates of some local models want it: messages of one side in a row
+	// are joined with a blank line, and behind a tool's result the assistant
+	// says "OK." before the user speaks.
 	Alternate bool `key:"alternate" after:"temperature"`
 }
 
@@ -55,6 +58,7 @@ type Options struct {
 func DefaultOptions() Options {
 	return Options{API: Responses, Connection: Connection{
 		BaseURL: DefaultBaseURL, Stream: true, ConnectTimeout: DefaultConnectTimeout, MaxBytes: DefaultMaxBytes,
+		Schema: SchemaFull, Without: []string{}, // a list as it is read back
 	}}
 }
 
@@ -62,12 +66,26 @@ func DefaultOptions() Options {
 var paths = map[API]string{Responses: "responses", Chat: "chat/completions"}
 
 // provider tells the shared part of the options from those of other providers.
-func provider(api API) httpmodel.Provider {
-	return httpmodel.Provider{
-		Name: "openai", BaseURL: DefaultBaseURL, AskPath: paths[api], ListPath: "models", MaxTemperature: 2,
+func (o *Options) provider() httpmodel.Provider {
+	p := httpmodel.Provider{
+		Name: "openai", BaseURL: DefaultBaseURL, AskPath: paths[cmp.Or(o.API, Responses)], ListPath: "models", MaxTemperature: 2,
 		ParseError: func(body []byte) httpmodel.ProviderError { return parseError(body) },
+		Members:    []string{"instructions", "max_output_tokens", "store", "temperature", "tools", "user"},
+		Required:   []string{"input", "model", "stream"},
 	}
+	if o.API == Chat {
+		p.Members = []string{"max_completion_tokens", "max_tokens", "stream_options", "temperature", "tools", "user"}
+		p.Required = []string{"messages", "model", "stream"}
+		p.KeptPrefix = keptPrefix
+	}
+	return p
 }
+
+// The forms of tool schemas that Connection.Schema names.
+const (
+	SchemaFull  = httpmodel.SchemaFull
+	SchemaPlain = httpmodel.SchemaPlain
+)
 
 // Validate returns what is wrong with the options. The sentences name no secret.
 func (o Options) Validate() []option.FieldError {
@@ -75,7 +93,7 @@ func (o Options) Validate() []option.FieldError {
 	if o.API != "" && o.API != Responses && o.API != Chat {
 		wrong = append(wrong, option.FieldError{Sentence: fmt.Sprintf("the api is %q or %q, not %q", Responses, Chat, o.API)})
 	}
-	return append(wrong, o.Connection.Validate(provider(o.API))...)
+	return append(wrong, o.Connection.Validate(o.provider())...)
 }
 
 // Model is a model behind one of OpenAI's wire formats. It holds no state of a
@@ -95,7 +113,7 @@ func New(o Options) (*Model, error) {
 	if err := option.JoinFieldErrors(o.Validate()); err != nil {
 		return nil, fmt.Errorf("openai: %w", err)
 	}
-	client, err := httpmodel.New(o.Connection, provider(o.API))
+	client, err := httpmodel.New(o.Connection, o.provider())
 	if err != nil {
 		return nil, fmt.Errorf("openai: %w", err)
 	}
@@ -107,7 +125,7 @@ func New(o Options) (*Model, error) {
 func (m *Model) Stream(ctx context.Context, r conversation.Request) iter.Seq2[conversation.Output, error] {
 	return m.Ask(ctx, func(ctx context.Context, c *httpmodel.Call) (*conversation.ModelAnswer, error) {
 		q := m.httpCall(&r)
-		body, err := httpmodel.Encode(q.body, m.o.Extra)
+		body, err := httpmodel.Encode(q.body, m.o.Extra, m.o.Without...)
 		if err != nil {
 			return nil, err
 		}

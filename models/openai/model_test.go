@@ -250,12 +250,45 @@ func TestRequests(t *testing.T) {
 	})
 }
 
+// What servers refuse to be sent is left out, and tools are described as they take it.
+func TestLeftOutAndPlain(t *testing.T) {
+	r := conversation.Request{Session: "s1", Stream: true, Tools: []conversation.ToolSpec{
+		{Name: "f", Schema: json.RawMessage(`{"$schema":"x","type":"object","properties":{"a":{"type":["integer","null"]}},"additionalProperties":false}`)}, {Name: "bare"},
+	}}
+	connection := streaming
+	connection.Without, connection.Schema = []string{"user", "stream_options"}, SchemaPlain
+	m, asked := serve(t, "text/event-stream", modelstest.SSE(`{"choices":[{"delta":{"content":"x"},"finish_reason":"stop"}]}`), Options{API: Chat, Connection: connection})
+	if _, done, err := modelstest.Collect(t.Context(), m, r); err != nil || !done.Usage.Estimated {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	for _, name := range connection.Without {
+		if _, sent := (*asked)[name]; sent {
+			t.Errorf("%s is sent: %v", name, *asked)
+		}
+	}
+	raw, _ := json.Marshal((*asked)["tools"])
+	if want := `[{"function":{"name":"f","parameters":{"properties":{"a":{"nullable":true,"type":"integer"}},"type":"object"}},"type":"function"},{"function":{"name":"bare"},"type":"function"}]`; string(raw) != want {
+		t.Errorf("the tools are\n%s\nnot\n%s", raw, want)
+	}
+	connection.Without = []string{"user", "store"}
+	m, asked = serve(t, "application/json", `{"output_text":"x"}`, Options{Connection: connection})
+	if _, _, err := modelstest.Collect(t.Context(), m, r); err != nil {
+		t.Fatal(err)
+	}
+	raw, _ = json.Marshal((*asked)["tools"])
+	if (*asked)["user"] != nil || (*asked)["store"] != nil || !strings.Contains(string(raw), `"parameters":{"properties":{},"type":"object"}`) || strings.Contains(string(raw), "$schema") {
+		t.Errorf("the request is %v", *asked)
+	}
+}
+
 func TestOptions(t *testing.T) {
 	for name, o := range map[string]Options{
-		"an unknown api":   {API: "assistants", Connection: Connection{Model: "m"}},
-		"no model":         {},
-		"a temperature":    {Connection: Connection{Model: "m", Temperature: new(2.1)}},
-		"a key in the URL": {Connection: Connection{Model: "m", BaseURL: "https://host/v1?key=hidden"}},
+		"an unknown api":    {API: "assistants", Connection: Connection{Model: "m"}},
+		"no model":          {},
+		"a temperature":     {Connection: Connection{Model: "m", Temperature: new(2.1)}},
+		"an unknown schema": {Connection: Connection{Model: "m", Schema: "strict"}},
+		"without a model":   {Connection: Connection{Model: "m", Without: []string{"model"}}},
+		"a key in the URL":  {Connection: Connection{Model: "m", BaseURL: "https://host/v1?key=hidden"}},
 	} {
 		if _, err := New(o); err == nil || !strings.HasPrefix(err.Error(), "openai: ") {
 			t.Errorf("%s: %v", name, err)

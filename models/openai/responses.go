@@ -74,7 +74,7 @@ func (m *Model) responsesRequest(r *conversation.Request, n *httpmodel.Names, st
 		Input: m.inputItems(r, n), Model: m.o.Model, Stream: streaming,
 	}
 	for _, t := range r.Tools {
-		q.Tools = append(q.Tools, responsesTool{Name: n.ToProvider(t.Name), Description: t.Description, Parameters: schemaOf(t.Schema), Type: "function"})
+		q.Tools = append(q.Tools, responsesTool{Name: n.ToProvider(t.Name), Description: t.Description, Parameters: schemaOf(m.o.ToolSchema(t.Schema)), Type: "function"})
 	}
 	return q
 }
@@ -182,7 +182,7 @@ func (a *assembly) responsesFrame(name string, data []byte) (over bool, err erro
 	case "response.failed":
 		b := ParseBody(f.Response)
 		if b.err == nil {
-			return false, errOfFinish("error")
+			return false, errFailed
 		}
 		return false, b.err
 	case "error":

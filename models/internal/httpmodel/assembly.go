@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"parley/conversation"
@@ -19,6 +20,7 @@ type Assembly struct {
 	request *conversation.Request
 	names   *Names
 	show    func(conversation.Output) error // nil = no deltas are wanted
+	pieces  []Pieces                        // of the item in the same place
 }
 
 // NewAssembly begins the answer to a request. show is Call.Show, or nil if no deltas
@@ -39,6 +41,42 @@ func (a *Assembly) Text(i int, delta string) error {
 	}
 	item.Streamed = true
 	return a.show(conversation.Output{Item: i, Delta: delta})
+}
+
+// TextPiece adds a piece, which is a JSON string, to the text of item i and shows it.
+func (a *Assembly) TextPiece(i int, raw json.RawMessage) error {
+	return a.Text(i, a.piece(i).Next(raw))
+}
+
+// ArgsPiece adds a piece, which is a JSON string, to the arguments of item i.
+func (a *Assembly) ArgsPiece(i int, raw json.RawMessage) { a.Items[i].Args += a.piece(i).Next(raw) }
+
+// MayBeName reports whether a tool of the request has a name, in the provider's
+// spelling, that begins so.
+func (a *Assembly) MayBeName(beginning string) bool {
+	return slices.ContainsFunc(a.request.Tools, func(t conversation.ToolSpec) bool {
+		return strings.HasPrefix(a.names.ToProvider(t.Name), beginning)
+	})
+}
+
+// EndPieces says that no more pieces of item i come.
+func (a *Assembly) EndPieces(i int) error {
+	if i >= len(a.pieces) {
+		return nil
+	}
+	rest := a.pieces[i].Rest()
+	if a.Items[i].Kind == conversation.ItemCall {
+		a.Items[i].Args += rest
+		return nil
+	}
+	return a.Text(i, rest)
+}
+
+func (a *Assembly) piece(i int) *Pieces {
+	for len(a.pieces) <= i {
+		a.pieces = append(a.pieces, Pieces{})
+	}
+	return &a.pieces[i]
 }
 
 // KeepAlive gives a sign of life: the provider works on something that is not shown.
@@ -74,10 +112,13 @@ func (a *Assembly) StopStreaming() { a.show = nil }
 
 // Answer returns the whole answer. Its calls get the engine's tool names, arguments
 // that are never blank, and an id: the provider's, or a new one that begins with
-// prefix. usage may be nil: then it is estimated.
-func (a *Assembly) Answer(prefix string, usage *conversation.Usage) *conversation.ModelAnswer {
+// prefix. usage may be nil: then it is estimated. An error is show's.
+func (a *Assembly) Answer(prefix string, usage *conversation.Usage) (*conversation.ModelAnswer, error) {
 	var used map[string]bool
 	for i := range a.Items {
+		if err := a.EndPieces(i); err != nil {
+			return nil, err
+		}
 		item := &a.Items[i]
 		if item.Opaque != "" {
 			item.OpaqueBy = a.Origin
@@ -105,7 +146,7 @@ func (a *Assembly) Answer(prefix string, usage *conversation.Usage) *conversatio
 	} else {
 		answer.Usage = estimate(a.request, a.Items)
 	}
-	return answer
+	return answer, nil
 }
 
 func usedIDs(r *conversation.Request) map[string]bool {

@@ -25,6 +25,10 @@ type Provider struct {
 	MaxTemperature float64 // the highest that it takes
 	// ParseError finds the error object in the body of a refusal. It never returns nil.
 	ParseError func(body []byte) ProviderError
+	// Members are those of a request's body that Options.Without may name, Required
+	// those that it may not. What begins with KeptPrefix is a member of earlier answers.
+	Members, Required []string
+	KeptPrefix        string
 	// Headers are sent with every request, unless the options have one of the same name.
 	Headers map[string]string
 }

@@ -61,7 +61,7 @@ func exchange(res func(context.Context, *Call) (*http.Response, error)) Exchange
 		if err != nil {
 			return nil, err
 		}
-		return a.Answer("call_", nil), nil
+		return a.Answer("call_", nil)
 	}
 }
 
@@ -396,6 +396,14 @@ func TestOpaqueGoesBack(t *testing.T) {
 	if entries[0].Items[0] != item {
 		t.Error("the request's entries were written to")
 	}
+	// What stays goes with the other requests, too, but still to nobody else.
+	entries[0].Items[0].OpaqueStays = true
+	for origin, want := range map[string][]string{"words:m@host": {"sealed"}, "words:other@host": nil} {
+		turns := Turns(&conversation.Request{Task: "t2-s1", Entries: entries}, origin)
+		if got := Unpack[string](&turns[0].Items[0]); !slices.Equal(got, want) || turns[0].Items[0].OpaqueStays != (want != nil) {
+			t.Errorf("%s gets %q back, not %q", origin, got, want)
+		}
+	}
 	if Pack([]string(nil)) != "" || Pack([]json.RawMessage{json.RawMessage("{")}) != "" {
 		t.Error("nothing, or half a thing, is kept")
 	}
@@ -428,7 +436,10 @@ func TestAnswer(t *testing.T) {
 	if err := errors.Join(a.Text(3, "f"), a.KeepAlive()); err != nil || len(shown) != 2 {
 		t.Errorf("%v, shown is %+v", err, shown)
 	}
-	done := a.Answer("pre_", nil)
+	done, err := a.Answer("pre_", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	first, second, third := done.Items[0], done.Items[1], done.Items[2]
 	if !strings.HasPrefix(first.ID, "pre_") || first.Tool != "a.b" || first.Args != "{}" || second.ID != "own" || !strings.HasPrefix(third.ID, "pre_") || third.ID == first.ID {
 		t.Errorf("the calls are %+v", done.Items)
@@ -440,7 +451,7 @@ func TestAnswer(t *testing.T) {
 		t.Errorf("the usage is %+v, not %+v", done.Usage, want)
 	}
 	counted := conversation.Usage{InputTokens: 9}
-	if done = a.Answer("pre_", &counted); done.Usage != counted {
-		t.Errorf("the usage is %+v", done.Usage)
+	if done, err = a.Answer("pre_", &counted); err != nil || done.Usage != counted {
+		t.Errorf("the usage is %+v, %v", done.Usage, err)
 	}
 }

@@ -10,10 +10,11 @@ import (
 
 // Encode writes a value as one line of JSON, and sets the members of extra in
 // it: those that it has are replaced where they stand, others follow in the
-// order of their names. The value must be a JSON object if there is any extra.
-func Encode(value any, extra map[string]any) (json.RawMessage, error) {
+// order of their names. The members that are named in without are left out. The
+// value must be a JSON object if there is any of these.
+func Encode(value any, extra map[string]any, without ...string) (json.RawMessage, error) {
 	raw, err := encode(value)
-	if err != nil || len(extra) == 0 {
+	if err != nil || len(extra)+len(without) == 0 {
 		return raw, err
 	}
 	members := json.NewDecoder(bytes.NewReader(raw))
@@ -46,6 +47,9 @@ func Encode(value any, extra map[string]any) (json.RawMessage, error) {
 		var own json.RawMessage
 		if err := members.Decode(&own); err != nil {
 			return nil, err
+		}
+		if slices.Contains(without, name) {
+			continue
 		}
 		value, replaced := left[name]
 		if !replaced {

@@ -1,9 +1,11 @@
 package httpmodel
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,6 +40,13 @@ type Options struct {
 	// Extra are fields of the request's body that these options do not know, by
 	// name, for example {"reasoning": {"effort": "low"}}. They win over the rest.
 	Extra map[string]any `key:"extra"`
+	// Without are fields of the request's body that are not sent, for servers that
+	// refuse what they do not know: "user", "stream_options". With Chat Completions
+	// "messages.NAME" is a member of earlier answers that is not given back.
+	Without []string `key:"without" after:"extra"`
+	// Schema says how tools are described: SchemaFull, or SchemaPlain for servers that
+	// refuse parts of JSON Schema (PlainSchema); "" = SchemaFull.
+	Schema string `key:"schema" choices:"full,plain" after:"without"`
 	// Stream asks for a stream when the caller wants deltas. False: the upstream
 	// call is not a streaming one, and there are no deltas (M-01).
 	Stream bool `key:"stream"`
@@ -70,6 +79,9 @@ func (o *Options) setDefaults(p Provider) {
 	}
 	if o.MaxBytes == 0 {
 		o.MaxBytes = DefaultMaxBytes
+	}
+	if o.Schema == "" {
+		o.Schema = SchemaFull
 	}
 	if o.Label == "" {
 		o.Label = p.Name + ":" + strings.Join(strings.Fields(o.Model), "_")
@@ -119,6 +131,14 @@ func (o *Options) check(p Provider) (base, proxy *url.URL, wrong []option.FieldE
 	if o.Temperature != nil && (*o.Temperature < 0 || *o.Temperature > p.MaxTemperature) {
 		refuse("the temperature is from 0 to %g, not %g", p.MaxTemperature, *o.Temperature)
 	}
+	if o.Schema != SchemaFull && o.Schema != SchemaPlain {
+		refuse("the schema is %q or %q, not %q", SchemaFull, SchemaPlain, o.Schema)
+	}
+	for _, name := range o.Without {
+		if sentence := p.mayLack(name, o.Extra); sentence != "" {
+			wrong = append(wrong, option.FieldError{Key: "without", Sentence: fmt.Sprintf("%q %s", name, sentence)})
+		}
+	}
 	if o.IdleTimeout < 0 || o.ConnectTimeout < 0 || o.MaxBytes < 0 {
 		refuse("timeouts and limits must not be negative")
 	}
@@ -139,6 +159,34 @@ func (p Provider) tooLong(base *url.URL) string {
 		}
 	}
 	return ""
+}
+
+// mayLack says why a member cannot be left out; "" = it can.
+func (p *Provider) mayLack(name string, extra map[string]any) string {
+	_, set := extra[name]
+	_, kept := strings.CutPrefix(name, p.KeptPrefix)
+	switch {
+	case slices.Contains(p.Required, name):
+		return "cannot be left out of a request"
+	case set:
+		return "stands in extra, which adds it"
+	case p.KeptPrefix != "" && kept && name != p.KeptPrefix, slices.Contains(p.Members, name):
+		return ""
+	default:
+		return "is in no request; what can be left out is: " + strings.Join(p.Members, ", ")
+	}
+}
+
+// ToolSchema is a tool's schema as Schema says.
+func (o *Options) ToolSchema(raw json.RawMessage) json.RawMessage {
+	if o.Schema != SchemaPlain {
+		return raw
+	}
+	plain, err := json.Marshal(PlainSchema(raw))
+	if err != nil {
+		return raw // not possible: it came from JSON
+	}
+	return plain
 }
 
 // header makes the header of every request: the provider's own lines, the key,

@@ -43,7 +43,8 @@ const noResult = "no result"
 
 // Turns folds the request's transcript as the wire formats want it: each call is
 // followed by its result, there are no blank texts, and a result whose call is gone
-// becomes a plain text. Only items of the same origin and task keep their Opaque. The
+// becomes a plain text. Only items of the same origin keep their Opaque, and of the
+// same task unless it stays. The
 // request's note stands behind the last result, or the last text of the user: what
 // comes before it is the same in the next request, as providers cache by prefix.
 func Turns(r *conversation.Request, origin string) []Turn {
@@ -83,8 +84,8 @@ func turns(r *conversation.Request, origin string) []Turn {
 		case conversation.RoleAssistant:
 			t := Turn{Role: conversation.RoleAssistant}
 			for _, item := range e.Items {
-				if item.OpaqueBy != origin || e.Task != r.Task {
-					item.Opaque, item.OpaqueBy = "", ""
+				if item.OpaqueBy != origin || e.Task != r.Task && !item.OpaqueStays {
+					item.Opaque, item.OpaqueBy, item.OpaqueStays = "", "", false
 				}
 				switch {
 				case item.Kind == conversation.ItemCall:

@@ -27,6 +27,8 @@ model = "gpt-x"
 key_env = "PARLEY_GPT_KEY"
 headers = { "X-Team" = "a", "X-Token" = "env:TEAM_TOKEN" }
 extra = { reasoning = { effort = "low" }, stop = ["x", 1, 1.5, true] }
+without = ["user", "messages.reasoning"]
+schema = "plain"
 stream = false
 max_output_tokens = 100
 temperature = 1
@@ -81,6 +83,7 @@ func TestBlocksAreRead(t *testing.T) {
 	o.API, o.BaseURL, o.Model, gpt.KeyEnv = "chat", "http://127.0.0.1:1/v1", "gpt-x", "PARLEY_GPT_KEY"
 	gpt.Headers = map[string]string{"X-Team": "a", "X-Token": "${env:TEAM_TOKEN}"}
 	o.Extra = map[string]any{"reasoning": map[string]any{"effort": "low"}, "stop": []any{"x", int64(1), 1.5, true}}
+	o.Without, o.Schema = []string{"user", "messages.reasoning"}, "plain"
 	o.Stream, o.MaxOutputTokens, o.Temperature, o.Alternate = false, 100, &one, true
 	o.IdleTimeout, o.ConnectTimeout, o.MaxBytes, gpt.Proxy = 5*time.Second, 2*time.Second, 1<<20, "env:THE_PROXY"
 	o.Label, gpt.Order, gpt.Fallback, gpt.Rate, gpt.Bounds.Burst, gpt.Bounds.MaxConcurrent = "local", 2, []string{"claude", "scripted"}, "60/m", 5, 7
@@ -257,6 +260,43 @@ backoff_min = "1h"
 	}
 	if strings.Contains(got, secret) {
 		t.Errorf("a secret is repeated:\n%s", got)
+	}
+}
+
+// What is left out of requests must be in them, and not be what makes them.
+func TestWithoutIsChecked(t *testing.T) {
+	path := write(t, `
+[models.a]
+provider = "openai"
+api = "chat"
+model = "m"
+extra = { seed = 1 }
+without = ["user", "messages.reasoning", "messages", "usr", "seed", "messages."]
+[models.b]
+provider = "openai"
+model = "m"
+without = ["store", "input", "messages.reasoning"]
+[models.c]
+provider = "anthropic"
+model = "m"
+schema = "plain"
+without = ["metadata", "max_tokens", "user"]
+`)
+	_, err := Load(Sources{Path: path, Required: true})
+	var bad *Error
+	if !errors.As(err, &bad) {
+		t.Fatalf("got %v, want a *Error", err)
+	}
+	want := `config.toml:7: model "a": "messages" cannot be left out of a request
+config.toml:7: model "a": "usr" is in no request; what can be left out is: max_completion_tokens, max_tokens, stream_options, temperature, tools, user
+config.toml:7: model "a": "seed" stands in extra, which adds it
+config.toml:7: model "a": "messages." is in no request; what can be left out is: max_completion_tokens, max_tokens, stream_options, temperature, tools, user
+config.toml:11: model "b": "input" cannot be left out of a request
+config.toml:11: model "b": "messages.reasoning" is in no request; what can be left out is: instructions, max_output_tokens, store, temperature, tools, user
+config.toml:16: model "c": "max_tokens" cannot be left out of a request
+config.toml:16: model "c": "user" is in no request; what can be left out is: metadata, system, temperature, tool_choice, tools`
+	if got := strings.ReplaceAll(bad.Error(), path, "config.toml"); got != want {
+		t.Errorf("said is\n%s\nnot\n%s", got, want)
 	}
 }
 
