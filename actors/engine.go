@@ -31,10 +31,11 @@ import (
 // Deps holds the parts that an Engine works with. Store, Publisher and Metrics are required.
 type Deps struct {
 	Store     conversation.Store
-	Publisher conversation.Publisher        // must not block
-	Models    map[string]conversation.Model // by the configuration's name; "" = the default; each agent's must be there
-	Tools     map[string]conversation.Tool  // by name; nil = none
-	Logger    *slog.Logger                  // nil = no log
+	Publisher conversation.Publisher                      // must not block
+	Models    map[string]conversation.Model               // by the configuration's name; "" = the default; each agent's must be there
+	Tools     map[string]conversation.Tool                // by name; nil = none
+	Late      func(name string) (conversation.Tool, bool) // finds one of Rules.Late; nil = none joins
+	Logger    *slog.Logger                                // nil = no log
 	Metrics   *metrics.Actors
 	// Health is why the store needs a person, or nil; nil = it is always well.
 	Health func() error
@@ -148,7 +149,7 @@ func New(cfg Config, d Deps) (*Engine, error) {
 		Pace: pace, Parallel: cfg.DueParallel, Pause: cfg.TellRetry, MaxPause: cfg.TellEvery, Limit: maxRepeated,
 	})
 	e.calls = &calls.Env{
-		Context: e.workCtx, Tools: d.Tools, Publisher: d.Publisher, Log: d.Logger,
+		Context: e.workCtx, Tools: d.Tools, Late: d.Late, Publisher: d.Publisher, Log: d.Logger,
 		Go: e.workers.Go, Send: e.send, Event: func(key conversation.SessionKey, seq conversation.Seq) (conversation.Event, error) {
 			return e.sessions.Event(e.workCtx, key, seq)
 		},

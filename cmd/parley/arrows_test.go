@@ -111,7 +111,7 @@ var arrows = map[string][]string{
 		"gateway", "gateway/protocol", "gateway/web", "metrics", "tools/builtin",
 	},
 	"cmd/parley/internal/assemble": {
-		"actors", "cmd/parley/internal/config", "conversation", "conversation/policy", "gateway", "metrics",
+		"actors", "cmd/parley/internal/config", "conversation", "conversation/policy", "conversation/transcript", "gateway", "metrics",
 		"models/command", "models/fallback", "models/limit", "tools/mcp",
 	},
 	"cmd/parley/internal/config": {

@@ -142,7 +142,7 @@ func host(address string) string {
 // checkMCP connects to the MCP servers. One that is not there does not keep the
 // engine from starting.
 func (m *Main) checkMCP(ctx context.Context, say func(what string, err error, fine string), note func(what, text string)) {
-	servers, err := assemble.OpenMCP(ctx, &m.Config, config.BuiltinTools(), config.LookupIn(m.Environ), slog.New(slog.DiscardHandler))
+	servers, err := assemble.OpenMCP(ctx, &m.Config, config.BuiltinTools(), nil, config.LookupIn(m.Environ), slog.New(slog.DiscardHandler))
 	if err != nil {
 		say("mcp", err, "")
 		return

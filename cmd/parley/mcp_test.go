@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -126,4 +127,52 @@ func TestWrongMCPOptions(t *testing.T) {
 			t.Errorf("%v: code %d: %s", args, code, stderr)
 		}
 	}
+}
+
+// An MCP server that is down at the start of parley brings its tools when it comes: the
+// next step sees them, with the rules of the configuration.
+func TestMCPServerThatComesLate(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	gate := filepath.Join(t.TempDir(), "gate")
+	path := write(t, `[[mcp]]
+name = "hello"
+command = "sh"
+args = ["-c", 'test -e "`+gate+`" && exec "`+self+`"']
+env = { "`+mcpVariable+`" = "1" }
+never = ["greet"]
+[mcp_limits]
+backoff_min = "1ms"
+backoff_max = "20ms"
+`)
+	l := startWith(t, t.TempDir(), func(m *Main) { m.Environ = os.Environ() }, "--config", path)
+	u := l.user()
+	s := u.create(nil)
+	u.follow(s, 0)
+	ask := func(id, text string) string {
+		u.send(s, id, text)
+		got := of(u.until(done), "response")
+		if len(got) != 1 {
+			t.Fatalf("%s: %s", text, shown(got))
+		}
+		return got[0].text("text")
+	}
+	if got := ask("1", "/tool hello_greet {\"name\":\"Max\"}\n/say $result"); !strings.Contains(got, "there is no tool") {
+		t.Errorf("the tool is there without its server: %q", got)
+	}
+	if err := os.WriteFile(gate, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l.measured(`parley_mcp_server_up{server="hello"} 1`, `parley_mcp_server_tools{server="hello"} 2`)
+	if got := ask("2", "/tool hello_greet {\"name\":\"Max\"}\n/say $result"); !strings.HasPrefix(got, "Hello Max") {
+		t.Errorf("the tool says %q", got)
+	}
+	u.send(s, "3", "/tool hello_shout {\"name\":\"Max\"}\n/say $result")
+	question := u.until(is("question"))
+	if q := question[len(question)-1]; q.Data["approval"] == nil {
+		t.Errorf("the question is no approval: %s", q.raw)
+	}
+	l.stop()
 }

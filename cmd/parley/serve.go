@@ -58,7 +58,8 @@ func (m *Main) serve(ctx context.Context) error {
 	models.Watch(registry)
 	def, _ := c.DefaultModel(look)
 	tools := builtin.New(builtin.Options{Log: db})
-	servers, err := assemble.OpenMCP(ctx, c, tools, look, log.With("room", "tools"))
+	var late assemble.LateTools
+	servers, err := assemble.OpenMCP(ctx, c, tools, late.Join, look, log.With("room", "tools"))
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return nil // ctx ended before it had begun
@@ -83,9 +84,11 @@ func (m *Main) serve(ctx context.Context) error {
 	}
 	gatewayMetrics := metrics.NewGateway(registry)
 	hub := gateway.NewHub(gatewayMetrics)
-	engine, err := actors.New(assemble.Engine(c, node, tools, def), actors.Deps{
+	engineOptions := assemble.Engine(c, node, tools, def)
+	late.Attach(&engineOptions.Rules)
+	engine, err := actors.New(engineOptions, actors.Deps{
 		Store: db, Publisher: hub, Models: models.Routes,
-		Tools: byName, Logger: log.With("room", "actors"), Metrics: metrics.NewActors(registry),
+		Tools: byName, Late: late.Find, Logger: log.With("room", "actors"), Metrics: metrics.NewActors(registry),
 		Health: db.Health,
 	})
 	if err != nil {

@@ -17,13 +17,13 @@ import (
 // startTool journals a call; it runs when that is durable.
 // Rule 5.1.
 func (cs calls) startTool(t *state.Task, id conversation.CallID, tool, args, modelCall string) {
-	spec := cs.rules.Tools[tool].Spec
-	timeout := spec.Timeout
+	rule, _ := cs.rules.Tool(tool)
+	timeout := rule.Spec.Timeout
 	if timeout <= 0 {
 		timeout = cs.policy.ToolTimeout
 	}
 	b := conversation.ToolStarted{
-		Call: id, Tool: tool, Args: args, Deadline: conversation.Stamp(cs.now.Add(timeout)), ModelCall: modelCall, Idempotent: spec.Idempotent,
+		Call: id, Tool: tool, Args: args, Deadline: conversation.Stamp(cs.now.Add(timeout)), ModelCall: modelCall, Idempotent: rule.Spec.Idempotent,
 	}
 	e := cs.emit(t, b)
 	cs.do(conversation.RunTool{Task: e.Task, Call: id, Tool: tool, Seq: e.Seq, Args: args, Deadline: b.Deadline})

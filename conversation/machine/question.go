@@ -243,7 +243,7 @@ func (qs questions) answerQuestion(t *state.Task, q *state.Question, c conversat
 	approved, args := false, ""
 	if a != nil {
 		var err *conversation.Error
-		if approved, args, err = intake.Verdict(*a, text, qs.rules.Tools[a.Tool].Check); err != nil {
+		if approved, args, err = intake.Verdict(*a, text, qs.rules.CheckOf(a.Tool)); err != nil {
 			return err
 		}
 	}

@@ -42,9 +42,9 @@ func ToolsFor(r *policy.Rules, p policy.Profile, depth int) []conversation.ToolS
 			}
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(r.Tools)) {
-		if p.Allows(name) {
-			tools = append(tools, r.Tools[name].Spec)
+	for _, name := range r.ToolNames() {
+		if rule, ok := r.Tool(name); ok && p.Allows(name) {
+			tools = append(tools, rule.Spec)
 		}
 	}
 	return tools

@@ -39,6 +39,7 @@ type Transcript struct {
 	shared   bool
 	tools    []conversation.ToolSpec // of the agent toolsOf, made once
 	toolsOf  conversation.AgentName
+	toolsNow int                    // of all tools that there were
 	toolsN   int                    // their tokens
 	system   string                 // the last prompt
 	systemN  int                    // its tokens
@@ -643,8 +644,8 @@ func (t *Transcript) Request(key conversation.SessionKey, rules *policy.Rules, a
 			r.Running = append(r.Running, conversation.RunningCall{Call: id, ID: c.modelCall, Tool: c.tool, Agent: c.agent})
 		}
 	}
-	if t.toolsOf != ask.Agent || t.tools == nil {
-		t.tools, t.toolsOf = ToolsFor(rules, profile, r.Depth), ask.Agent
+	if now := rules.ToolCount(); t.toolsOf != ask.Agent || t.toolsNow != now || t.tools == nil {
+		t.tools, t.toolsOf, t.toolsNow = ToolsFor(rules, profile, r.Depth), ask.Agent, now
 		t.toolsN = conversation.ToolTokens(t.tools)
 	}
 	if r.Tools = t.tools; ask.WrapUp {

@@ -5,10 +5,10 @@
 // Servers.Tools to the engine, shows Servers.Status in doctor and metrics, and calls
 // Close at the end.
 //
-// The tools of a run are those that the servers have when Open returns. After that a
-// server may go and come back: meanwhile its tools answer that it is not connected. Tools
-// that it adds later are there after the next start. Descriptions and schemas stay as
-// they were at the start, because an approval must keep its meaning. A call is made
+// The tools of a run are those that the servers have when Open returns, and those that
+// were never seen before and join later. A server may go and come back: meanwhile its
+// tools answer that it is not connected. Descriptions and schemas stay as they were when
+// the tool was first seen, because an approval must keep its meaning. A call is made
 // once: one without an answer is reported as such, never repeated.
 //
 // One goroutine for each server, owned by Servers, connects and reconnects (server.go);

@@ -17,13 +17,17 @@ import (
 type Servers struct {
 	o       Options
 	servers []*server
-	tools   []conversation.Tool
 	once    sync.Once
+
+	mu     sync.Mutex
+	tools  []conversation.Tool
+	owner  map[string]string // of each name of a tool
+	opened bool              // Open has named the tools that there were
 }
 
 // Open begins to connect to all servers and waits until each has been connected
 // or has failed for the first time: no longer than the longest ConnectTimeout. A
-// server that fails is no error; it has no tools in this run, and Status says why.
+// server that fails is no error; its tools join when it comes, and Status says why.
 // An error is one of the options, or ctx's; ctx bounds the opening only.
 func Open(ctx context.Context, o Options) (*Servers, error) {
 	s, err := prepare(o)
@@ -43,9 +47,14 @@ func prepare(o Options) (*Servers, error) {
 	if o.Lookup == nil {
 		o.Lookup = os.LookupEnv
 	}
-	s := &Servers{o: o}
+	s := &Servers{o: o, owner: map[string]string{}}
+	for _, name := range o.Taken {
+		s.owner[name] = "the engine"
+	}
 	for _, c := range o.Servers {
-		s.servers = append(s.servers, newServer(c, &s.o))
+		server := newServer(c, &s.o)
+		server.listed = func() { s.joinLate(server) }
+		s.servers = append(s.servers, server)
 	}
 	return s, nil
 }
@@ -62,43 +71,70 @@ func (s *Servers) open(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
-	s.nameTools()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, server := range s.servers {
+		s.tools = append(s.tools, s.admit(server, nil)...)
+	}
+	s.opened = true
 	return nil
 }
 
-// nameTools fixes the tools of this run and gives each its name.
-func (s *Servers) nameTools() {
-	owner := map[string]string{}
-	for _, name := range s.o.Taken {
-		owner[name] = "the engine"
+// joinLate adds the tools of a server that were never seen in this run, after Open. The
+// server's goroutine calls it when it has read the list.
+func (s *Servers) joinLate(of *server) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.opened {
+		return // Open does it, in the order of the servers
 	}
-	for _, server := range s.servers {
-		tools, clashes := map[string]*tool{}, map[string]string{}
-		server.mu.Lock()
-		has := server.available
-		server.mu.Unlock()
-		names := sorted(has)
-		// Names that need no change come first: people expect to find those.
-		slices.SortStableFunc(names, func(a, b string) int {
-			return changed(server.Prefix, a) - changed(server.Prefix, b)
-		})
-		for _, name := range names {
-			as := toolName(server.Prefix, name)
-			if owner[as] == server.Name {
-				as = withHash(as, server.Prefix+name)
-			}
-			if by, taken := owner[as]; taken {
-				clashes[name] = fmt.Sprintf("the name %s is taken by %s", as, by)
-				continue
-			}
-			owner[as] = server.Name
-			tools[name] = newTool(server, name, as, has[name])
+	joined := s.admit(of, s.o.Join)
+	s.tools = append(s.tools, joined...)
+	if len(joined) > 0 {
+		names := make([]string, len(joined))
+		for i, t := range joined {
+			names[i] = t.Spec().Name
 		}
-		for _, name := range sorted(tools) {
-			s.tools = append(s.tools, tools[name])
-		}
-		server.setTools(tools, clashes)
+		of.log.Info("tools of an MCP server have joined", "tools", names)
 	}
+}
+
+// admit gives the tools that a server has now and that were never seen in this run
+// their names. A tool that was seen keeps its name, its description and its schema.
+func (s *Servers) admit(server *server, join func([]conversation.Tool) error) []conversation.Tool {
+	has := server.unseen()
+	names := sorted(has)
+	// Names that need no change come first: people expect to find those.
+	slices.SortStableFunc(names, func(a, b string) int {
+		return changed(server.Prefix, a) - changed(server.Prefix, b)
+	})
+	tools, clashes := map[string]*tool{}, map[string]string{}
+	for _, name := range names {
+		as := toolName(server.Prefix, name)
+		if s.owner[as] == server.Name {
+			as = withHash(as, server.Prefix+name)
+		}
+		if by, taken := s.owner[as]; taken {
+			clashes[name] = fmt.Sprintf("the name %s is taken by %s", as, by)
+			continue
+		}
+		s.owner[as] = server.Name
+		tools[name] = newTool(server, name, as, has[name])
+	}
+	var list []conversation.Tool
+	for _, name := range sorted(tools) {
+		list = append(list, tools[name])
+	}
+	if join != nil && len(list) > 0 {
+		if err := join(list); err != nil {
+			for name := range tools {
+				clashes[name] = err.Error()
+			}
+			tools, list = nil, nil
+		}
+	}
+	server.addTools(tools, clashes)
+	return list
 }
 
 func changed(prefix, name string) int {
@@ -108,8 +144,13 @@ func changed(prefix, name string) int {
 	return 1
 }
 
-// Tools returns the tools of this run, in the order of the servers and of their names.
-func (s *Servers) Tools() []conversation.Tool { return slices.Clone(s.tools) }
+// Tools returns the tools of this run so far: in the order of the servers and of their
+// names, then those that joined.
+func (s *Servers) Tools() []conversation.Tool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.tools)
+}
 
 // Status returns the status of each server, in the order of the configuration.
 func (s *Servers) Status() []Status {

@@ -65,7 +65,7 @@ func TestSpecs(t *testing.T) {
 		t.Errorf("the spec is %+v, %s", spec, spec.Schema)
 	}
 	st := w.Status()[0]
-	if !slices.Equal(st.Missing, []string{"absent"}) || st.State != StateConnected || st.Server != "peer 7" || st.Protocol == "" || len(st.Tools) != 3 || st.Later != nil {
+	if !slices.Equal(st.Missing, []string{"absent"}) || st.State != StateConnected || st.Server != "peer 7" || st.Protocol == "" || len(st.Tools) != 3 {
 		t.Errorf("the status is %+v", st)
 	}
 	if !strings.Contains(w.log.String(), "absent") {
@@ -340,9 +340,10 @@ func TestSlowToConnect(t *testing.T) {
 			t.Errorf("the status is %+v", st)
 		}
 		st := w.until("connected", func(st Status) bool { return st.State == StateConnected })
-		if st.Protocol != fallback || !slices.Equal(st.Later, []string{"deaf", "echo", "fail", "slow"}) || st.Tools != nil {
+		if st.Protocol != fallback || len(st.Tools) != 4 || st.Tools[1] != "peer_echo" {
 			t.Errorf("the status is %+v", st)
 		}
+		w.run("peer_echo", `{"text":"late"}`, "you said late")
 	})
 }
 
@@ -380,9 +381,10 @@ func TestListChanges(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		st := w.Status()[0]
-		if !slices.Equal(st.Gone, []string{"peer_fail"}) || !slices.Equal(st.Changed, []string{"peer_echo"}) || !slices.Equal(st.Later, []string{"fresh"}) || len(st.Tools) != 4 {
+		if !slices.Equal(st.Gone, []string{"peer_fail"}) || !slices.Equal(st.Changed, []string{"peer_echo"}) || len(st.Tools) != 5 {
 			t.Errorf("the status is %+v", st)
 		}
+		w.run("peer_fresh", `{}`, "ok")
 		w.run("peer_fail", `{}`, "!does not have this tool any more")
 		w.run("peer_echo", `{"text":"a"}`, "changed")
 		if spec := w.tool("peer_echo").Spec(); spec.Description != "Says it again." {
@@ -420,7 +422,7 @@ func TestNames(t *testing.T) {
 	if len(got) != 4 || got[3] != "echo" || !slices.Contains(got, "a_b") || len(slices.Compact(slices.Sorted(slices.Values(got)))) != 4 {
 		t.Errorf("the names are %q", got)
 	}
-	if st := w.Status(); len(st[0].Refused) != 2 || !strings.Contains(st[0].Refused[0], "askUser is taken by the engine") || !slices.Equal(st[1].Refused, []string{"a_b: the name a_b is taken by peer"}) || st[0].Later != nil || st[1].Later != nil {
+	if st := w.Status(); len(st[0].Refused) != 2 || !strings.Contains(st[0].Refused[0], "askUser is taken by the engine") || !slices.Equal(st[1].Refused, []string{"a_b: the name a_b is taken by peer"}) {
 		t.Errorf("the statuses are %+v", st)
 	}
 	again := inMemory(t, o, always(p), always(q)).open()

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"parley/conversation"
 	"parley/conversation/option"
 	"parley/tools/mcp/secret"
 	"regexp"
@@ -31,6 +32,10 @@ type Options struct {
 	Logger *slog.Logger
 	// Lookup reads an environment variable; nil = os.LookupEnv.
 	Lookup func(name string) (value string, ok bool)
+	// Join is called with tools that were never seen before, when their server comes or
+	// says so after Open has returned. If it refuses them they are not used in this run,
+	// and the status says why. One call at a time; nil = they are in Tools only.
+	Join func([]conversation.Tool) error
 	// OnStatus is called on each change of a server's status, from that server's
 	// goroutine: in order for each server, and it must not block. nil = not called.
 	OnStatus func(Status)

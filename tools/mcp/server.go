@@ -71,7 +71,6 @@ type Status struct {
 	Refused []string // tools that cannot be used, each with the reason
 	Gone    []string // of Tools, those that the server no longer has
 	Changed []string // of Tools, those that the server describes in another way by now
-	Later   []string // tools of the server that there will be after the next start, by its names
 }
 
 // fallback is the version that is tried with a server that did not answer to the
@@ -84,8 +83,9 @@ const refreshEvery = time.Second
 // server is a configured server: it owns the connection and remakes it.
 type server struct {
 	Server
-	o   *Options
-	log *slog.Logger
+	o      *Options
+	log    *slog.Logger
+	listed func() // called when the tools have been read
 	// dial makes the transport of one attempt, and the redactor of its secrets.
 	dial func() (transport, redactor, error)
 
@@ -99,10 +99,12 @@ type server struct {
 	conn        *connection
 	redact      redactor
 	available   map[string]remoteTool // the tools that the server has now, by its names; nil = never listed
-	tools       map[string]*tool      // the tools of this run, by its names; nil until Open has ended
+	tools       map[string]*tool      // the tools of this run, by its names
 	unusable    map[string]string     // why a tool of the server cannot be used, by its names
-	nameClashes map[string]string     // and why one has no name of its own; set once
+	nameClashes map[string]string     // and why one has no name of its own, or may not join
 	calls       map[Outcome]int
+
+	said map[string][]string // what the log has said of tools that cannot be used; of addTools
 }
 
 // remoteTool is a tool that a server has and that may be used.
@@ -115,7 +117,8 @@ type remoteTool struct {
 func newServer(c Server, o *Options) *server {
 	s := &server{
 		Server: c, o: o, log: o.Logger.With("mcp", c.Name),
-		firstAttempt: make(chan struct{}), done: make(chan struct{}), calls: map[Outcome]int{}, moved: make(chan struct{}),
+		firstAttempt: make(chan struct{}), done: make(chan struct{}), calls: map[Outcome]int{}, moved: make(chan struct{}), listed: func() {},
+		tools: map[string]*tool{}, nameClashes: map[string]string{}, said: map[string][]string{},
 		status: Status{Name: c.Name, Kind: "stdio", Target: filepath.Base(c.Command), State: StateConnecting, Since: time.Now()},
 	}
 	s.dial = s.dialProcess
@@ -258,6 +261,7 @@ func (s *server) connect(ctx context.Context, protocol string) (*connection, err
 	s.mu.Lock()
 	s.conn = l
 	s.mu.Unlock()
+	s.listed()
 	s.set(func(st *Status) {
 		st.State, st.Connects, st.Protocol, st.Server = StateConnected, st.Connects+1, version, excerpt(redact.clean(name))
 	})
@@ -282,6 +286,7 @@ func (s *server) serve(ctx context.Context, l *connection) error {
 			s.log.Warn("the tools of an MCP server cannot be listed", "err", s.reason(err))
 		}
 		cancel()
+		s.listed()
 		s.set(func(*Status) {})
 		pause.Reset(refreshEvery) // a server may send such notes all the time
 		select {
@@ -385,17 +390,29 @@ func (s *server) cleaner() redactor {
 	return s.redact
 }
 
-// setTools fixes the tools of this run.
-func (s *server) setTools(tools map[string]*tool, clashes map[string]string) {
+// unseen returns the tools that the server has now and that are neither a tool of this
+// run nor refused one.
+func (s *server) unseen() map[string]remoteTool {
 	s.mu.Lock()
-	s.tools, s.nameClashes = tools, clashes
+	defer s.mu.Unlock()
+	all := maps.Clone(s.available)
+	maps.DeleteFunc(all, func(name string, _ remoteTool) bool { return s.tools[name] != nil || s.nameClashes[name] != "" })
+	return all
+}
+
+// addTools adds to the tools of this run, and says why others are not there.
+func (s *server) addTools(tools map[string]*tool, clashes map[string]string) {
+	s.mu.Lock()
+	maps.Copy(s.tools, tools)
+	maps.Copy(s.nameClashes, clashes)
 	s.mu.Unlock()
 	s.set(func(*Status) {})
 	st := s.current()
 	for what, list := range map[string][]string{"refused": st.Refused, "missing": st.Missing} {
-		if len(list) > 0 {
+		if said := s.said[what]; len(list) > 0 && !slices.Equal(said, list) {
 			s.log.Warn("not all tools of an MCP server can be used", what, list)
 		}
+		s.said[what] = list
 	}
 }
 
@@ -466,7 +483,7 @@ func (s *server) set(change func(*Status)) {
 // the tools of this run.
 func (s *server) compare() {
 	st := &s.status
-	st.Tools, st.Missing, st.Refused, st.Gone, st.Changed, st.Later = nil, nil, nil, nil, nil, nil
+	st.Tools, st.Missing, st.Refused, st.Gone, st.Changed = nil, nil, nil, nil, nil
 	for _, name := range sorted(s.tools) {
 		t := s.tools[name]
 		st.Tools = append(st.Tools, t.spec.Name)
@@ -492,20 +509,12 @@ func (s *server) compare() {
 			st.Missing = append(st.Missing, name)
 		}
 	}
-	if s.tools == nil {
-		return
-	}
-	for _, name := range sorted(s.available) {
-		if s.tools[name] == nil && s.nameClashes[name] == "" {
-			st.Later = append(st.Later, name)
-		}
-	}
 }
 
 func (s *server) copyStatus() Status {
 	st := s.status
 	st.Calls = maps.Clone(s.calls)
-	for _, list := range []*[]string{&st.Tools, &st.Missing, &st.Refused, &st.Gone, &st.Changed, &st.Later} {
+	for _, list := range []*[]string{&st.Tools, &st.Missing, &st.Refused, &st.Gone, &st.Changed} {
 		*list = slices.Clone(*list)
 	}
 	return st

@@ -13,8 +13,8 @@ import (
 	"parley/conversation"
 )
 
-// tool is a tool of a server. Its description and schema stay as they were at the
-// start, even if the server changes them later: an approval must keep its meaning.
+// tool is a tool of a server. Its description and schema stay as they were when it was
+// first seen, even if the server changes them later: an approval must keep its meaning.
 type tool struct {
 	server      *server
 	name        string // the server's

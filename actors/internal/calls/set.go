@@ -16,6 +16,7 @@ import (
 type Env struct {
 	Context   context.Context // of everything that a call starts; ends with the engine
 	Tools     map[string]conversation.Tool
+	Late      func(name string) (conversation.Tool, bool) // those that joined after the start; nil = none
 	Publisher conversation.Publisher
 	Log       *slog.Logger
 

@@ -95,9 +95,17 @@ func (c *tool) start(self *actor.PID) {
 	}, func(error) { end(conversation.CallError, "the tool failed") })
 }
 
+func (e *Env) tool(name string) (conversation.Tool, bool) {
+	t, ok := e.Tools[name]
+	if !ok && e.Late != nil {
+		t, ok = e.Late(name)
+	}
+	return t, ok
+}
+
 // runTool runs a tool to its end and reads its outcome.
 func (e *Env) runTool(ctx context.Context, key conversation.SessionKey, f conversation.RunTool, published *atomic.Uint64, ask func(context.Context, conversation.ToolQuestion) (string, error)) (conversation.CallStatus, string) {
-	t, ok := e.Tools[f.Tool]
+	t, ok := e.tool(f.Tool)
 	if !ok {
 		return conversation.CallError, fmt.Sprintf("there is no tool %q", f.Tool)
 	}

@@ -21,8 +21,9 @@ func mcpOptions(c *config.Config, taken []string, look config.Lookup, log *slog.
 	return o
 }
 
-// OpenMCP starts the configured servers; nil if there are none.
-func OpenMCP(ctx context.Context, c *config.Config, own []conversation.Tool, look config.Lookup, log *slog.Logger) (*mcp.Servers, error) {
+// OpenMCP starts the configured servers; nil if there are none. join is called with
+// the tools of those that come later.
+func OpenMCP(ctx context.Context, c *config.Config, own []conversation.Tool, join func([]conversation.Tool) error, look config.Lookup, log *slog.Logger) (*mcp.Servers, error) {
 	if len(c.MCP) == 0 {
 		return nil, nil
 	}
@@ -36,7 +37,9 @@ func OpenMCP(ctx context.Context, c *config.Config, own []conversation.Tool, loo
 	for _, a := range c.Agents {
 		taken = append(taken, conversation.DelegateAlias(conversation.AgentName(a.Name)))
 	}
-	return mcp.Open(ctx, mcpOptions(c, taken, look, log))
+	o := mcpOptions(c, taken, look, log)
+	o.Join = join
+	return mcp.Open(ctx, o)
 }
 
 // WatchMCP shows where the connections to MCP servers stand.

@@ -538,7 +538,7 @@ func (p *planner) amend(item conversation.Item) (Call, error) {
 
 // Rule 5.10.
 func (p *planner) tool(item conversation.Item, profile policy.Profile) (Call, error) {
-	rule, ok := p.Rules.Tools[item.Tool]
+	rule, ok := p.Rules.Tool(item.Tool)
 	if !ok || !profile.Allows(item.Tool) {
 		return Call{}, fmt.Errorf("there is no tool %q", item.Tool)
 	}
