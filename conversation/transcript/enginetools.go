@@ -53,15 +53,15 @@ func ToolsFor(r *policy.Rules, p policy.Profile, depth int) []conversation.ToolS
 var respondSpec = conversation.ToolSpec{
 	Name: conversation.ToolRespond,
 	Description: "Say something to the user now, without ending the task. Use it once for each message that you can answer already, " +
-		"and name the message in inReplyTo (its number in the list of open messages, its id, or its first words).",
+		"and name the message in inReplyTo: its number in the list of open messages, or its first words.",
 	Schema: json.RawMessage(`{"type":"object","properties":{"message":{"type":"string","minLength":1},"inReplyTo":{"type":"string"}},"required":["message"]}`),
 }
 
 var coverSpec = conversation.ToolSpec{
 	Name: conversation.ToolCover,
 	Description: "Say what became of an open message that gets no answer of its own: it changed the work under way (amendment), repeated " +
-		"another (duplicate), needs nothing (dismissed), answers one of your open questions (answer; name the question), or was answered already by what " +
-		"you said without naming it (answered).",
+		"another (duplicate), needs nothing (dismissed), answers one of your open questions (answer; question is its first words), or was answered already by " +
+		"what you said without naming it (answered). messageId is as inReplyTo.",
 	Schema: json.RawMessage(`{"type":"object","properties":{"messageId":{"type":"string"},"as":{"type":"string","enum":["amendment","duplicate","dismissed","answer","answered"]},"question":{"type":"string"}},"required":["messageId","as"]}`),
 }
 
@@ -74,7 +74,7 @@ var askSpec = conversation.ToolSpec{
 
 var amendSpec = conversation.ToolSpec{
 	Name:        conversation.ToolAmend,
-	Description: "Tell a running delegation something new, for example that the user has changed the request.",
+	Description: "Tell a running delegation something new, for example that the user has changed the request. delegation is its id, such as d1.",
 	Schema:      json.RawMessage(`{"type":"object","properties":{"delegation":{"type":"string"},"text":{"type":"string","minLength":1}},"required":["delegation","text"]}`),
 }
 

@@ -266,6 +266,7 @@ func TestCoordinatorPromptTeachesTheRules(t *testing.T) {
 	for _, want := range []string{
 		"`respondToUser`", "several requests", "`askUser`", "`blocking` false", "go on", "request of its own",
 		"answer or delegate it, and then go on", "`amend`", "`coverMessage`", "`NO_REPLY`",
+		"Never merge the answers", "number in `inReplyTo`", "Open messages:", "[reminder: ", "in the language in which it was written",
 	} {
 		if !strings.Contains(p, want) {
 			t.Errorf("the coordinator's prompt does not say %q", want)
