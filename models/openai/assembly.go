@@ -1,6 +1,8 @@
 package openai
 
 import (
+	"encoding/json"
+
 	"parley/conversation"
 	"parley/models/internal/httpmodel"
 )
@@ -41,13 +43,13 @@ func (a *assembly) item(at position, kind conversation.ItemKind) (int, *conversa
 	return i, &a.Items[i]
 }
 
-// text adds to the text of an item and shows it.
-func (a *assembly) text(at position, id, delta string) error {
+// text adds a piece to the text of an item and shows it.
+func (a *assembly) text(at position, id string, piece json.RawMessage) error {
 	i, item := a.item(at, conversation.ItemText)
 	if item.ID == "" {
 		item.ID = id
 	}
-	return a.Text(i, delta)
+	return a.TextPiece(i, piece)
 }
 
 // readBody reads a whole body. Its items replace those that were streamed.
@@ -74,7 +76,10 @@ func (a *assembly) merge(b Body) error {
 		if b.positions[i].output == positionOfFallback && len(a.Items) > 0 {
 			continue // a copy of the streamed text, for convenience
 		}
-		_, item := a.item(b.positions[i], newItem.Kind)
+		at, item := a.item(b.positions[i], newItem.Kind)
+		if err := a.EndPieces(at); err != nil {
+			return err
+		}
 		newItem.Streamed = item.Streamed
 		*item = newItem
 	}

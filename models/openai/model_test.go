@@ -162,6 +162,9 @@ func TestStreamsOfOthers(t *testing.T) {
 		"a failure in the middle":                  {Responses, modelstest.SSE(`{"type":"error","code":"server_error","message":"x"}`), conversation.Unavailable, false},
 		"a failure in an object":                   {Responses, modelstest.SSE(`{"type":"error","error":{"type":"invalid_request_error","code":"context_length_exceeded","message":"x"}}`), conversation.TooLarge, true},
 		"a prompt refused":                         {Responses, modelstest.SSE(`{"type":"response.failed","response":{"error":{"code":"invalid_prompt","message":"x"}}}`), conversation.BadRequest, true},
+		"a chat withheld in a word of Gemini's":    {Chat, modelstest.SSE(`{"choices":[{"delta":{},"finish_reason":"content_filter: PROHIBITED_CONTENT"}]}`), conversation.BadRequest, true},
+		"a call that nobody could read":            {Chat, modelstest.SSE(`{"choices":[{"delta":{},"finish_reason":"function_call_filter: MALFORMED_FUNCTION_CALL"}]}`), conversation.Unavailable, false},
+		"a server without resources":               {Chat, modelstest.SSE(`{"choices":[{"delta":{"content":"a"},"finish_reason":"insufficient_system_resource"}]}`), conversation.Unavailable, false},
 		"a response withheld":                      {Responses, modelstest.SSE(`{"type":"response.incomplete","response":{"status":"incomplete","incomplete_details":{"reason":"content_filter"}}}`), conversation.BadRequest, true},
 		"nothing":                                  {Responses, "", conversation.Unavailable, false},
 	} {
@@ -171,6 +174,55 @@ func TestStreamsOfOthers(t *testing.T) {
 			var failure *conversation.ModelError
 			if done != nil || !errors.As(err, &failure) || failure.Failure.Code != c.code || failure.Permanent != c.permanent {
 				t.Fatalf("got %+v, %+v", done, err)
+			}
+		})
+	}
+}
+
+// A character that a server cuts into two escapes comes out whole, and is never shown
+// in halves; a half without its other one is U+FFFD.
+func TestCutPairs(t *testing.T) {
+	for name, c := range map[string]struct {
+		api    API
+		stream string
+		shown  string
+		items  []string
+	}{
+		"chat": {Chat, modelstest.SSE(
+			`{"choices":[{"delta":{"content":"a\ud83d"}}]}`, `{"choices":[{"delta":{"reasoning":"hm"}}]}`, `{"choices":[{"delta":{"content":"\ude00b"},"finish_reason":"stop"}]}`,
+		), "a|😀b|", []string{"text: a😀b"}},
+		"chat, a half at the end": {Chat, modelstest.SSE(
+			`{"choices":[{"delta":{"content":"a"}}]}`, `{"choices":[{"delta":{"content":"\ud83d"},"finish_reason":"stop"}]}`,
+		), "a|\uFFFD|", []string{"text: a\uFFFD"}},
+		"chat, only a half": {Chat, modelstest.SSE(
+			`{"choices":[{"delta":{"content":"\ud83d"}}]}`, `{"choices":[{"delta":{"content":"\ude00"},"finish_reason":"stop"}]}`,
+		), "😀|", []string{"text: 😀"}},
+		"responses": {Responses, modelstest.SSE(
+			`{"type":"response.output_text.delta","output_index":0,"delta":"a\ud83d"}`, `{"type":"response.output_text.delta","output_index":1,"delta":"\ud83d"}`,
+			`{"type":"response.output_text.delta","output_index":0,"delta":"\ude00b"}`, `{"type":"response.output_text.delta","output_index":1,"delta":"\ude01"}`,
+			`{"type":"response.function_call_arguments.delta","output_index":2,"delta":"{\"a\":\"\ud83d"}`, `{"type":"response.function_call_arguments.delta","output_index":2,"delta":"\ude00\"}"}`,
+			`{"type":"response.output_item.done","output_index":2,"item":{"type":"function_call","call_id":"c","name":"f"}}`,
+			`{"type":"response.completed","response":{}}`,
+		), "a|😀b|😁|", []string{"text: a😀b", "text: 😁", `call f {"a":"😀"}`}},
+		"responses, a half at the end": {Responses, modelstest.SSE(
+			`{"type":"response.output_text.delta","output_index":0,"delta":"a\ud83d"}`, `{"type":"response.output_text.done","output_index":0,"text":"a\ud83d"}`,
+			`{"type":"response.completed","response":{"output":[{"type":"message","content":[{"type":"output_text","text":"a\ud83d"}]}]}}`,
+		), "a|\uFFFD|", []string{"text: a\uFFFD"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, _ := serve(t, "text/event-stream", c.stream, Options{API: c.api, Connection: streaming})
+			var done *conversation.ModelAnswer
+			shown := ""
+			for out, err := range m.Stream(t.Context(), conversation.Request{Stream: true}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if done = out.Done; out.Delta != "" {
+					shown += out.Delta + "|"
+				}
+			}
+			if got := lines(done.Items); shown != c.shown || !slices.Equal(got, c.items) {
+				t.Errorf("shown is %q, the items are %q, not %q and %q", shown, got, c.shown, c.items)
 			}
 		})
 	}
@@ -200,7 +252,7 @@ func TestRequests(t *testing.T) {
 		}},
 		{Role: conversation.RoleUser, Text: "c"},
 	}
-	t.Run("ids are given back", func(t *testing.T) {
+	t.Run("ids are left out", func(t *testing.T) {
 		m, asked := serve(t, "application/json", `{"output_text":"x"}`, Options{Connection: Connection{
 			MaxOutputTokens: 9, Temperature: &temperature, Extra: map[string]any{"reasoning": map[string]any{"effort": "low"}, "user": "else"},
 		}})
@@ -209,12 +261,14 @@ func TestRequests(t *testing.T) {
 		}
 		body := *asked
 		input := body["input"].([]any)
-		if len(input) != 5 {
+		if want := []any{"one", "two", "of another model"}; len(input) != 6 {
 			t.Fatalf("%d items: %v", len(input), input)
-		}
-		own, other := input[2].(map[string]any), input[3].(map[string]any)
-		if own["id"] != "msg_1" || len(own["content"].([]any)) != 2 || other["id"] != nil || other["content"] != "of another model" {
-			t.Errorf("the answers are %v and %v", own, other)
+		} else {
+			for i, text := range want {
+				if own := input[2+i].(map[string]any); own["id"] != nil || own["content"] != text || own["role"] != "assistant" {
+					t.Errorf("the answer is %v", own)
+				}
+			}
 		}
 		if body["max_output_tokens"] != 9.0 || body["temperature"] != 0.5 || body["user"] != "else" || body["reasoning"].(map[string]any)["effort"] != "low" {
 			t.Errorf("the body is %v", body)
@@ -351,8 +405,8 @@ func TestReasoningGoesBack(t *testing.T) {
 			}
 			return strings.Join(got, "\n")
 		}
-		own := "user\nreasoning rs_1 c2VhbGVk\nmessage assistant msg_1\nreasoning rs_2 bW9yZQ\nfunction_call call_1\nfunction_call_output call_1"
-		without := "user\nmessage assistant msg_1\nfunction_call call_1\nfunction_call_output call_1"
+		own := "user\nreasoning c2VhbGVk\nassistant\nreasoning bW9yZQ\nfunction_call call_1\nfunction_call_output call_1"
+		without := "user\nassistant\nfunction_call call_1\nfunction_call_output call_1"
 		if got := input(m, asked, r); got != own {
 			t.Errorf("%s: the next step shows\n%s\nnot\n%s", media, got, own)
 		}
@@ -376,13 +430,23 @@ func TestStopReasons(t *testing.T) {
 		media, body string
 		want        conversation.StopReason
 	}{
-		"responses, length":      {Responses, "application/json", `{"status":"incomplete","incomplete_details":{"reason":"max_output_tokens"},"output_text":"a"}`, conversation.StopLength},
-		"responses, filtered":    {Responses, "application/json", `{"status":"incomplete","incomplete_details":{"reason":"content_filter"},"output_text":"a"}`, conversation.StopFiltered},
-		"responses, whole":       {Responses, "application/json", `{"status":"completed","output_text":"a"}`, 0},
-		"chat, length":           {Chat, "application/json", `{"choices":[{"message":{"content":"a"},"finish_reason":"length"}]}`, conversation.StopLength},
-		"chat, filtered":         {Chat, "application/json", `{"choices":[{"message":{"content":"a"},"finish_reason":"content_filter"}]}`, conversation.StopFiltered},
-		"chat, whole":            {Chat, "application/json", `{"choices":[{"message":{"content":"a"},"finish_reason":"stop"}]}`, 0},
-		"chat, streamed, length": {Chat, "text/event-stream", modelstest.SSE(`{"choices":[{"delta":{"content":"a"},"finish_reason":"length"}]}`), conversation.StopLength},
+		"responses, length":                     {Responses, "application/json", `{"status":"incomplete","incomplete_details":{"reason":"max_output_tokens"},"output_text":"a"}`, conversation.StopLength},
+		"responses, filtered":                   {Responses, "application/json", `{"status":"incomplete","incomplete_details":{"reason":"content_filter"},"output_text":"a"}`, conversation.StopFiltered},
+		"responses, whole":                      {Responses, "application/json", `{"status":"completed","output_text":"a"}`, 0},
+		"chat, length":                          {Chat, "application/json", `{"choices":[{"message":{"content":"a"},"finish_reason":"length"}]}`, conversation.StopLength},
+		"chat, filtered":                        {Chat, "application/json", `{"choices":[{"message":{"content":"a"},"finish_reason":"content_filter"}]}`, conversation.StopFiltered},
+		"chat, whole":                           {Chat, "application/json", `{"choices":[{"message":{"content":"a"},"finish_reason":"stop"}]}`, 0},
+		"chat, a refusal":                       {Chat, "application/json", `{"choices":[{"message":{"content":null,"refusal":"a"},"finish_reason":"stop"}]}`, conversation.StopFiltered},
+		"chat, streamed, a refusal":             {Chat, "text/event-stream", modelstest.SSE(`{"choices":[{"delta":{"refusal":"a"},"finish_reason":"stop"}]}`), conversation.StopFiltered},
+		"chat, Gemini's word":                   {Chat, "application/json", `{"choices":[{"message":{"content":"a"},"finish_reason":"content_filter: RECITATION"}]}`, conversation.StopFiltered},
+		"chat, another word":                    {Chat, "application/json", `{"choices":[{"message":{"content":"a"},"finish_reason":"SAFETY"}]}`, conversation.StopFiltered},
+		"chat, Mistral's length":                {Chat, "application/json", `{"choices":[{"message":{"content":"a"},"finish_reason":"model_length"}]}`, conversation.StopLength},
+		"chat, the context is full":             {Chat, "application/json", `{"choices":[{"message":{"content":"a"},"finish_reason":"model_context_window_exceeded"}]}`, conversation.StopLength},
+		"chat, a call was left out":             {Chat, "application/json", `{"choices":[{"message":{"content":"a"},"finish_reason":"function_call_filter: MALFORMED_FUNCTION_CALL"}]}`, 0},
+		"responses, a refusal":                  {Responses, "application/json", `{"output":[{"type":"message","content":[{"type":"refusal","refusal":"a"}]}]}`, conversation.StopFiltered},
+		"responses, streamed, a refusal":        {Responses, "text/event-stream", modelstest.SSE(`{"type":"response.refusal.delta","delta":"a"}`, `{"type":"response.completed","response":{}}`), conversation.StopFiltered},
+		"responses, streamed, a refusal as one": {Responses, "text/event-stream", modelstest.SSE(`{"type":"response.refusal.done","refusal":"a"}`, `{"type":"response.completed","response":{}}`), conversation.StopFiltered},
+		"chat, streamed, length":                {Chat, "text/event-stream", modelstest.SSE(`{"choices":[{"delta":{"content":"a"},"finish_reason":"length"}]}`), conversation.StopLength},
 	} {
 		t.Run(name, func(t *testing.T) {
 			connection := httpConnection(c.media == "text/event-stream")

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"strings"
+	"maps"
 
 	"parley/conversation"
 	"parley/models/internal/httpmodel"
@@ -32,25 +32,10 @@ type responsesTool struct {
 	Type        string         `json:"type"`
 }
 
-// inputText is a message of a user, or of an assistant of another model.
+// inputText is a message of a user or of the assistant.
 type inputText struct {
 	Content string `json:"content"`
 	Role    string `json:"role"`
-}
-
-// inputMessage is a message of the provider's own, under its id.
-type inputMessage struct {
-	ID      string       `json:"id"`
-	Content []outputText `json:"content"`
-	Status  string       `json:"status"`
-	Role    string       `json:"role"`
-	Type    string       `json:"type"`
-}
-
-type outputText struct {
-	Annotations []struct{} `json:"annotations"` // wanted, and empty
-	Text        string     `json:"text"`
-	Type        string     `json:"type"`
 }
 
 type inputCall struct {
@@ -82,32 +67,25 @@ func (m *Model) responsesRequest(r *conversation.Request, n *httpmodel.Names, st
 // maxCallID is the longest id of a call that the Responses API takes.
 const maxCallID = 64
 
+// inputItems returns the transcript as items of input. None of them has the id that the
+// provider gave it: with store = false it keeps nothing under that id, and refuses
+// it, or asks for the reasoning that stood before it.
 func (m *Model) inputItems(r *conversation.Request, n *httpmodel.Names) []any {
 	var list []any
 	for _, t := range httpmodel.Turns(r, m.Origin()) {
 		if t.Role == conversation.RoleUser {
-			list = append(list, inputText{t.Whole(), "user"})
+			list = append(list, inputText{t.Whole(), roleUser})
 			continue
 		}
-		for i := 0; i < len(t.Items); i++ {
-			item := t.Items[i]
+		for _, item := range t.Items {
 			for _, raw := range httpmodel.Unpack[json.RawMessage](&item) {
-				list = append(list, raw)
+				list = append(list, withoutID(raw))
 			}
 			if item.Kind == conversation.ItemCall {
 				list = append(list, inputCall{item.Args, httpmodel.CallID(item.ID, maxCallID), n.ToProvider(item.Tool), "function_call"})
-				continue
+			} else {
+				list = append(list, inputText{item.Text, roleAssistant})
 			}
-			if !isProviderID(item.ID) {
-				list = append(list, inputText{item.Text, "assistant"})
-				continue
-			}
-			// The blocks of one message of the provider's go back as one message.
-			own := inputMessage{ID: item.ID, Content: textBlocks(item.Text), Status: "completed", Role: "assistant", Type: "message"}
-			for ; i+1 < len(t.Items) && t.Items[i+1].Kind == conversation.ItemText && t.Items[i+1].ID == item.ID && t.Items[i+1].Opaque == ""; i++ {
-				own.Content = append(own.Content, textBlocks(t.Items[i+1].Text)...)
-			}
-			list = append(list, own)
 		}
 		for _, result := range t.Results {
 			list = append(list, inputResult{result.Whole(), httpmodel.CallID(result.ID, maxCallID), "function_call_output"})
@@ -116,14 +94,14 @@ func (m *Model) inputItems(r *conversation.Request, n *httpmodel.Names) []any {
 	return list
 }
 
-// isProviderID reports whether the id of a message is one of the provider's. Agents may
-// change models within a conversation, and OpenAI refuses ids of others.
-func isProviderID(id string) bool {
-	return strings.HasPrefix(id, "msg") && httpmodel.ValidName(id, maxCallID)
-}
-
-func textBlocks(text string) []outputText {
-	return []outputText{{Annotations: []struct{}{}, Text: text, Type: "output_text"}}
+// withoutID is an output item, of reasoning, as the provider takes it back.
+func withoutID(raw json.RawMessage) any {
+	item := objectIn(raw)
+	maps.DeleteFunc(item, func(name string, v json.RawMessage) bool { return name == "id" || name == "status" || string(v) == "null" })
+	if _, has := item["summary"]; !has {
+		item["summary"] = json.RawMessage("[]") // wanted, and may be empty
+	}
+	return item
 }
 
 // responsesFrame holds the members that are read of an event of a Responses stream.
@@ -159,24 +137,28 @@ func (a *assembly) responsesFrame(name string, data []byte) (over bool, err erro
 	at := position{f.OutputIndex, f.ContentIndex}
 	switch f.Type {
 	case "response.output_text.delta", "response.refusal.delta":
-		return false, a.text(at, f.ItemID, stringIn(f.Delta))
+		a.refused = a.refused || f.Type == "response.refusal.delta"
+		return false, a.text(at, f.ItemID, f.Delta)
 	case "response.output_text.done", "response.refusal.done":
+		a.refused = a.refused || f.Type == "response.refusal.done"
 		if text := stringIn(f.Text) + stringIn(f.Refusal); text != "" {
-			_, item := a.item(at, conversation.ItemText)
-			item.Text = text
+			i, _ := a.item(at, conversation.ItemText)
+			err = a.EndPieces(i)
+			a.Items[i].Text = text
 		}
-		return false, nil
+		return false, err
 	case "response.output_item.added", "response.output_item.done":
 		a.responsesItem(f.OutputIndex, f.Item)
 		return false, a.KeepAlive()
 	case "response.function_call_arguments.delta":
-		_, item := a.item(position{f.OutputIndex, 0}, conversation.ItemCall)
-		item.Args += stringIn(f.Delta)
+		i, _ := a.item(position{f.OutputIndex, 0}, conversation.ItemCall)
+		a.ArgsPiece(i, f.Delta)
 		return false, a.KeepAlive()
 	case "response.function_call_arguments.done":
-		_, item := a.item(position{f.OutputIndex, 0}, conversation.ItemCall)
+		i, item := a.item(position{f.OutputIndex, 0}, conversation.ItemCall)
+		err = a.EndPieces(i)
 		item.Args = argsIn(f.Arguments)
-		return false, nil
+		return false, err
 	case "response.completed", "response.incomplete", "response.done":
 		return true, a.merge(ParseBody(f.Response))
 	case "response.failed":
