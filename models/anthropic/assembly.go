@@ -62,12 +62,12 @@ type frame struct {
 	Message message `json:"message"`
 	Block   block   `json:"content_block"`
 	Delta   struct {
-		Type        string `json:"type"`
-		Text        string `json:"text"`
-		PartialJSON string `json:"partial_json"`
-		StopReason  string `json:"stop_reason"`
-		Thinking    string `json:"thinking"`
-		Signature   string `json:"signature"`
+		Type        string          `json:"type"`
+		Text        json.RawMessage `json:"text"`
+		PartialJSON json.RawMessage `json:"partial_json"`
+		StopReason  string          `json:"stop_reason"`
+		Thinking    json.RawMessage `json:"thinking"`
+		Signature   string          `json:"signature"`
 	} `json:"delta"`
 	Usage usage     `json:"usage"`
 	Error *apiError `json:"error"`
@@ -97,13 +97,13 @@ func (a *assembly) frame(name string, data []byte) (over bool, err error) {
 		switch {
 		case !known: // thinking, or a kind of block of later days
 			if n := len(a.thinking); n > 0 && a.thinking[n-1].index == f.Index {
-				a.thinking[n-1].Thinking += f.Delta.Thinking
+				a.thinking[n-1].Thinking += a.thinking[n-1].pieces.Next(f.Delta.Thinking)
 				a.thinking[n-1].Signature += f.Delta.Signature
 			}
 		case f.Delta.Type == "text_delta":
-			return false, a.Text(i, f.Delta.Text)
+			return false, a.TextPiece(i, f.Delta.Text)
 		case f.Delta.Type == "input_json_delta":
-			a.Items[i].Args += f.Delta.PartialJSON
+			a.ArgsPiece(i, f.Delta.PartialJSON)
 		}
 	case "message_delta":
 		a.usage.merge(f.Usage)

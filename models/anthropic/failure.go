@@ -51,6 +51,12 @@ const statusOverloaded = 529
 // QuotaExceeded reports whether the account has no money left.
 func (e *apiError) QuotaExceeded() bool { return e.Type == "billing_error" }
 
+// Withheld reports whether a filter of the provider's has refused what was asked or
+// answered. There is no error type for that, either.
+func (e *apiError) Withheld() bool {
+	return strings.Contains(strings.ToLower(e.Message), "content filtering policy")
+}
+
 // ContextExceeded reports whether the context is full. The provider has no error type
 // for that, so its sentence is recognised.
 func (e *apiError) ContextExceeded() bool {

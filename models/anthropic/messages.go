@@ -263,7 +263,8 @@ type thought struct {
 	Signature string `json:"signature"`
 	Data      string `json:"data"`
 
-	index int // in the answer
+	index  int // in the answer
+	pieces httpmodel.Pieces
 }
 
 func (t *thought) block() any {

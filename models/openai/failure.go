@@ -45,6 +45,12 @@ func (e *apiError) QuotaExceeded() bool {
 	return e.is("insufficient_quota", "billing_hard_limit_reached")
 }
 
+// Withheld reports whether a filter of the provider's has refused what was asked or
+// answered. It recognises the codes of OpenAI, Azure, Qwen and Zhipu.
+func (e *apiError) Withheld() bool {
+	return e.is("content_filter", "content_policy_violation", "data_inspection_failed", "DataInspectionFailed", "1301")
+}
+
 // ContextExceeded reports whether the context is full. It recognises OpenAI's code,
 // llama.cpp's type, and the sentence of vLLM and its relatives.
 func (e *apiError) ContextExceeded() bool {

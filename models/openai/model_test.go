@@ -164,6 +164,8 @@ func TestStreamsOfOthers(t *testing.T) {
 		"a prompt refused":                         {Responses, modelstest.SSE(`{"type":"response.failed","response":{"error":{"code":"invalid_prompt","message":"x"}}}`), conversation.BadRequest, true},
 		"a chat withheld in a word of Gemini's":    {Chat, modelstest.SSE(`{"choices":[{"delta":{},"finish_reason":"content_filter: PROHIBITED_CONTENT"}]}`), conversation.BadRequest, true},
 		"a call that nobody could read":            {Chat, modelstest.SSE(`{"choices":[{"delta":{},"finish_reason":"function_call_filter: MALFORMED_FUNCTION_CALL"}]}`), conversation.Unavailable, false},
+		"a prompt that is filtered":                {Chat, modelstest.SSE(`{"error":{"code":"content_filter","message":"x","innererror":{"code":"ResponsibleAIPolicyViolation"}}}`), conversation.BadRequest, true},
+		"an answer that is filtered":               {Responses, modelstest.SSE(`{"type":"response.failed","response":{"error":{"code":"content_filter","message":"x"}}}`), conversation.BadRequest, true},
 		"a server without resources":               {Chat, modelstest.SSE(`{"choices":[{"delta":{"content":"a"},"finish_reason":"insufficient_system_resource"}]}`), conversation.Unavailable, false},
 		"a response withheld":                      {Responses, modelstest.SSE(`{"type":"response.incomplete","response":{"status":"incomplete","incomplete_details":{"reason":"content_filter"}}}`), conversation.BadRequest, true},
 		"nothing":                                  {Responses, "", conversation.Unavailable, false},

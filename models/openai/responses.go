@@ -97,7 +97,9 @@ func (m *Model) inputItems(r *conversation.Request, n *httpmodel.Names) []any {
 // withoutID is an output item, of reasoning, as the provider takes it back.
 func withoutID(raw json.RawMessage) any {
 	item := objectIn(raw)
-	maps.DeleteFunc(item, func(name string, v json.RawMessage) bool { return name == "id" || name == "status" || string(v) == "null" })
+	maps.DeleteFunc(item, func(name string, v json.RawMessage) bool {
+		return name == "id" || name == "status" || string(v) == "null"
+	})
 	if _, has := item["summary"]; !has {
 		item["summary"] = json.RawMessage("[]") // wanted, and may be empty
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"parley/conversation"
+	"parley/models/internal/httpmodel"
 )
 
 // stopOf says what the provider's word for the end of an answer means. An error says
@@ -32,7 +33,7 @@ func stopOf(reason string, hasItems bool) (conversation.StopReason, error) {
 
 // errWithheld is the error for an answer of which nothing is left.
 var errWithheld = &conversation.ModelError{Permanent: true, Failure: conversation.Failure{
-	Code: conversation.BadRequest, Message: "the model's provider withheld the answer (content filter)",
+	Code: conversation.BadRequest, Message: httpmodel.Withheld,
 }}
 
 // errFailed is the error for an answer that says that it failed.

@@ -33,6 +33,7 @@ func (e *providerError) Sentence() string      { return e.Message }
 func (e *providerError) Status() int           { return http.StatusTooManyRequests }
 func (e *providerError) ContextExceeded() bool { return e.Message == "long" }
 func (e *providerError) QuotaExceeded() bool   { return e.Message == "poor" }
+func (e *providerError) Withheld() bool        { return e.Message == "improper" }
 
 var provider = Provider{
 	Name: "words", BaseURL: "https://words.example/v1", MaxTemperature: 2,
@@ -104,6 +105,8 @@ func TestFailures(t *testing.T) {
 		{400, `{"error":"long"}`, conversation.TooLarge, true},
 		{429, `{"error":"poor"}`, limited, true},
 		{402, ``, limited, true},
+		{400, `{"error":"improper"}`, conversation.BadRequest, true},
+		{500, `{"error":"improper"}`, conversation.BadRequest, true}, // to ask again would end the same way
 		{429, `{"error":"slow down"}`, limited, false},
 		{401, `{"error":"who?"}`, internal, true},
 		{403, ``, internal, true},

@@ -39,6 +39,7 @@ type ProviderError interface {
 	Status() int           // the status that goes with it, for one inside of a stream
 	ContextExceeded() bool // the conversation does not fit into the model's context
 	QuotaExceeded() bool   // the quota or the money is used up
+	Withheld() bool        // a filter has refused what was asked or answered
 }
 
 // failure turns any error into the context's error or a *conversation.ModelError. The
@@ -80,6 +81,9 @@ func (c *Client) failure(ctx context.Context, err error) error {
 	return f
 }
 
+// Withheld is the sentence for an answer that a filter of the provider's has refused.
+const Withheld = "the model's provider withheld the answer (content filter)"
+
 // sayByStatus chooses code and sentence for a status and the provider's error.
 func sayByStatus(status int, provided ProviderError, say func(code conversation.Code, permanent bool, sentence string)) {
 	switch {
@@ -87,6 +91,8 @@ func sayByStatus(status int, provided ProviderError, say func(code conversation.
 		say(conversation.TooLarge, true, "the conversation is too long for the model")
 	case provided.QuotaExceeded() || status == http.StatusPaymentRequired:
 		say(conversation.RateLimited, true, "the quota at the model's provider is used up")
+	case provided.Withheld():
+		say(conversation.BadRequest, true, Withheld)
 	case status == http.StatusTooManyRequests:
 		say(conversation.RateLimited, false, "the model refused the request because of too many requests (429)")
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:

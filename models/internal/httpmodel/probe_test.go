@@ -212,5 +212,6 @@ func (nothing) Sentence() string      { return "" }
 func (nothing) Status() int           { return 0 }
 func (nothing) ContextExceeded() bool { return false }
 func (nothing) QuotaExceeded() bool   { return false }
+func (nothing) Withheld() bool        { return false }
 
 func parseNothing([]byte) ProviderError { return nothing{} }
