@@ -208,11 +208,12 @@ func (c *call) ask(ctx context.Context) (*conversation.ModelAnswer, error) {
 	if c.stopped {
 		return nil, gate.ErrStopped
 	}
-	c.logRun(p, prompt, time.Since(began))
+	whole := reader.end()
+	c.logRun(p, reader, prompt, time.Since(began))
 	if p.why == endedByCaller {
 		return nil, ctx.Err()
 	}
-	return c.end(p, reader, prompt)
+	return c.end(p, reader, whole, prompt)
 }
 
 // slot waits until a process may be started; the first to come is the first to
@@ -251,6 +252,7 @@ func (c *call) start(ctx context.Context, prompt delivery) (*process, error) {
 	}
 	cmd := exec.Command(o.Command, args...)
 	cmd.Dir = o.Dir
+	cmd.Env = o.environment(cmd.Environ())
 	return startProcess(ctx, cmd, input, limits{
 		timeout: o.Timeout, grace: o.Grace, freed: c.m.release,
 		stuck: func(since time.Duration, denied int) {
@@ -264,60 +266,8 @@ func (c *call) start(ctx context.Context, prompt delivery) (*process, error) {
 	})
 }
 
-// logRun counts and logs a run. The agent's standard error goes only to the log, without
-// the prompt.
-func (c *call) logRun(p *process, prompt delivery, took time.Duration) {
-	m := c.m
-	if p.why == endedTimeout {
-		m.timeouts.Add(1)
-	}
-	if p.killed {
-		m.kills.Add(1)
-	}
-	m.strays.Add(int64(p.Strays))
-	level, what := slog.LevelDebug, "the command-line agent has answered"
-	stderr, cut := p.stderr.text()
-	switch {
-	case p.why == endedByCaller:
-		what = "the command-line agent was stopped"
-	case p.why == endedTimeout:
-		level, what = slog.LevelWarn, "the command-line agent timed out"
-	case !p.Exit.Succeeded():
-		level, what = slog.LevelWarn, "the command-line agent failed"
-	case p.why == endedOutputOpen:
-		level, what = slog.LevelWarn, "the command-line agent has answered and left processes behind that held its output"
-	case p.stderr.total > 0:
-		level = slog.LevelInfo
-	}
-	m.log.Log(context.Background(), level, what,
-		"session", c.r.Session, "task", c.r.Task, "step", c.r.Step, "model", m.o.Label, "took", took.Round(time.Millisecond),
-		"exit", p.Exit.String(), "killed", p.killed,
-		"stderr", redactPrompt(stderr, prompt.text, prompt.instructions), "stderr_bytes", p.stderr.total, "stderr_cut", cut)
-}
-
-// redactPrompt removes prompts from a text: as a whole, and each of their lines of at
-// least 8 bytes.
-func redactPrompt(text string, prompts ...string) string {
-	const gone = "[prompt]"
-	for _, prompt := range prompts {
-		if len(prompt) >= 4 { // less would blacken half of the text and is no secret
-			text = strings.ReplaceAll(text, prompt, gone)
-		}
-		for line := range strings.Lines(prompt) {
-			line = strings.TrimSpace(line)
-			for _, label := range []string{"User: ", "Assistant: "} {
-				line = strings.TrimPrefix(line, label)
-			}
-			if len(line) >= 8 {
-				text = strings.ReplaceAll(text, line, gone)
-			}
-		}
-	}
-	return text
-}
-
 // end returns the answer of a process that has ended, or its failure.
-func (c *call) end(p *process, reader reader, prompt delivery) (*conversation.ModelAnswer, error) {
+func (c *call) end(p *process, reader reader, whole bool, prompt delivery) (*conversation.ModelAnswer, error) {
 	o := &c.m.o
 	if p.why == endedTimeout {
 		seconds := strconv.FormatFloat(o.Timeout.Seconds(), 'f', -1, 64)
@@ -326,7 +276,6 @@ func (c *call) end(p *process, reader reader, prompt delivery) (*conversation.Mo
 	if !p.Exit.Succeeded() {
 		return nil, failure(conversation.Internal, true, "the command-line agent failed ("+p.Exit.String()+")", nil)
 	}
-	whole := reader.end()
 	if reader.cut() {
 		c.m.cut.Add(1)
 		c.m.log.Warn("the command-line agent wrote more than is kept", "session", c.r.Session, "task", c.r.Task, "max_output", o.MaxOutput)

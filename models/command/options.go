@@ -88,7 +88,13 @@ type Options struct {
 	// Label names the model in events, hello and metrics; "" = "command:" and the
 	// program's name.
 	Label string `key:"label"`
-	// Logger gets the agent's standard error; nil = no log.
+	// Env are variables of the agent's environment, beside those that it inherits. Their
+	// values may be secrets. It has no tag: the configuration holds what they are made of.
+	Env map[string]string
+	// Withhold names the variables that it does not inherit: the secrets of others.
+	Withhold []string
+	// Logger gets the agent's standard error, and a failed one's standard output; nil =
+	// no log.
 	Logger *slog.Logger
 }
 

@@ -35,6 +35,7 @@ type process struct {
 
 	// To be read when done is closed:
 	why    ending
+	stdout tail
 	stderr tail
 	killed bool // it did not stop when it was asked to
 
@@ -145,6 +146,7 @@ func (p *process) readOutput(out *os.File) {
 		n, err := out.Read(chunk)
 		if n > 0 {
 			p.stdoutBytes.Add(int64(n))
+			_, _ = p.stdout.Write(chunk[:n]) // it does not fail
 			p.output <- chunk[:n]
 		}
 		if err != nil {
@@ -248,7 +250,7 @@ type tail struct {
 	total int64
 }
 
-// maxTail bounds the part of an agent's standard error that is kept for the log, in bytes.
+// maxTail bounds the part of an agent's standard output or error that is kept for the log, in bytes.
 const maxTail = 8 << 10
 
 func (t *tail) Write(b []byte) (int, error) {

@@ -39,6 +39,11 @@ func (b *ModelBlock) Ready(look Lookup) error {
 		if err != nil {
 			return err
 		}
+		for _, value := range sortedValues(b.Env) {
+			if _, err := Fill(value, look); err != nil {
+				return err
+			}
+		}
 		return m.Check()
 	case ProviderOpenAI, ProviderAnthropic:
 		for _, value := range append([]string{b.Key(), b.Proxy}, sortedValues(b.Headers)...) {
@@ -78,11 +83,7 @@ func sortedValues(m map[string]string) []string {
 func (b *ModelBlock) Build(c *Config, fill func(value string) (string, error), log *slog.Logger) (conversation.Model, error) {
 	switch b.Provider {
 	case ProviderCommand:
-		m, err := command.New(b.command(log))
-		if err == nil && !c.Model.Stream {
-			return heartbeatOnly{m}, nil
-		}
-		return m, err
+		return b.buildCommand(c, fill, log)
 	case ProviderScripted:
 		return c.ScriptedModel(b.Scripted, b.Script)
 	}
@@ -160,11 +161,67 @@ func (b ModelBlock) filled(fill func(value string) (string, error)) (ModelBlock,
 	return b, errors.Join(errs...)
 }
 
-// command is the block as the room of command-line agents knows it.
+// command is the block as the room of command-line agents knows it, without its
+// environment.
 func (b *ModelBlock) command(log *slog.Logger) command.Options {
 	o := b.Command
 	o.MaxConcurrent, o.Logger = b.Bounds.MaxConcurrent, log
 	return o
+}
+
+// buildCommand makes a command-line agent: with its own variables, and without what
+// other blocks keep secret.
+func (b *ModelBlock) buildCommand(c *Config, fill func(value string) (string, error), log *slog.Logger) (conversation.Model, error) {
+	o, errs := b.command(log), []error(nil)
+	o.Withhold, o.Env = b.Withheld(c), map[string]string{}
+	for name, value := range b.Env {
+		if refers(value) {
+			text, err := fill(value)
+			value, errs = text, append(errs, err)
+		}
+		o.Env[name] = value
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	m, err := command.New(o)
+	if err == nil && !c.Model.Stream {
+		return heartbeatOnly{m}, nil
+	}
+	return m, err
+}
+
+// Withheld are the variables that the program of a command-line agent does not inherit:
+// those that hold a secret of another block, as far as its own does not name them.
+func (b *ModelBlock) Withheld(c *Config) []string {
+	names := map[string]bool{}
+	note := func(values ...string) {
+		for _, v := range values {
+			for _, r := range secret.References(secret.Spelled(v)) {
+				if r.Kind == secret.Env {
+					names[r.Name] = true
+				}
+			}
+		}
+	}
+	for i := range c.Models {
+		other := &c.Models[i]
+		if other.Name == b.Name {
+			continue
+		}
+		note(other.Key(), other.Proxy)
+		note(sortedValues(other.Headers)...)
+		note(sortedValues(other.Env)...)
+	}
+	for i := range c.MCP {
+		note(c.MCP[i].URL)
+		note(sortedValues(c.MCP[i].Env)...)
+		note(sortedValues(c.MCP[i].Headers)...)
+	}
+	for _, name := range b.Inherit {
+		delete(names, name)
+	}
+	return sortedKeys(names)
 }
 
 // DefaultModel is the name of the model that agents without one use, and why it

@@ -47,13 +47,15 @@ type ModelBlock struct {
 	// The options of the provider; the others' are zero values.
 	OpenAI    openai.Options    `for:"openai"`    // without APIKey, Headers and Proxy
 	Anthropic anthropic.Options `for:"anthropic"` // as OpenAI
-	Command   command.Options   `for:"command"`   // without MaxConcurrent; AskMarker is command_agent.ask_marker if it is not given
+	Command   command.Options   `for:"command"`   // without MaxConcurrent, Env and Withhold; AskMarker is command_agent.ask_marker if it is not given
 	Scripted  scripted.Options  `for:"scripted"`  // without Script
 
 	KeyEnv  string            `key:"key_env" for:"openai,anthropic" after:"model"`    // the variable that holds the key
 	KeyFile string            `key:"key_file" for:"openai,anthropic" after:"key_env"` // or the file that does, beside the configuration file
 	Headers map[string]string `key:"headers" for:"openai,anthropic" after:"key_file"`
 	Proxy   string            `key:"proxy" for:"openai,anthropic" after:"max_bytes"` // "" = none
+	Env     map[string]string `key:"env" for:"command" after:"dir"`                  // of its environment
+	Inherit []string          `key:"inherit" for:"command" after:"env"`              // variables that it inherits though they hold another's secret
 	Script  string            `key:"script" for:"scripted"`                          // a file; "" = the built-in rules
 
 	Order    int          `key:"order"`    // for model.default = "auto": the lowest first
@@ -74,7 +76,7 @@ func modelBlock(name, provider string) ModelBlock {
 	case ProviderCommand:
 		b.Command = command.DefaultOptions()
 		b.Command.Args, b.Bounds.MaxConcurrent = []string{}, b.Command.MaxConcurrent // a list as it is read back
-		b.Acts = true
+		b.Acts, b.Inherit = true, []string{}
 	case ProviderScripted:
 		b.Scripted = scripted.DefaultOptions()
 	}
@@ -150,14 +152,17 @@ func (l *loader) models(at map[string]problem, value any) {
 		if b.KeyFile != "" {
 			b.KeyFile = beside(where, b.KeyFile)
 		}
-		for h, v := range b.Headers {
-			b.Headers[h] = filesBeside(where, v)
+		for _, m := range []map[string]string{b.Headers, b.Env} {
+			for k, v := range m {
+				m[k] = filesBeside(where, v)
+			}
+			l.references(slices.Collect(maps.Values(m))...)
 		}
 		if _, given := table["ask_marker"]; !given && provider == ProviderCommand {
 			l.marked = append(l.marked, name)
 		}
 		l.named(b.KeyEnv)
-		l.references(slices.Collect(maps.Values(b.Headers))...)
+		l.references(b.Proxy)
 		l.config.Models = append(l.config.Models, b)
 	}
 }
@@ -315,6 +320,18 @@ func (l *loader) modelBlock(c *Config, b *ModelBlock) {
 	}
 	if b.KeyEnv != "" && !envName.MatchString(b.KeyEnv) {
 		say("key_env", "key_env must be the name of a variable of the environment, not a key")
+	}
+	for _, name := range slices.Sorted(maps.Keys(b.Env)) {
+		if err := inline(name, b.Env[name]); err != nil {
+			say("env", "env: %s: %v", name, err)
+		}
+	}
+	for key, names := range map[string][]string{"env": slices.Sorted(maps.Keys(b.Env)), "inherit": b.Inherit} {
+		for _, name := range names {
+			if !envName.MatchString(name) {
+				say(key, "%s: %q is not the name of a variable of the environment", key, name)
+			}
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(b.Headers)) {
 		if err := inline(name, b.Headers[name]); err != nil {

@@ -51,6 +51,8 @@ key_file = "claude.key"
 provider = "command"
 command = "sh"
 args = ["-c", "true"]
+env = { "AGENT_KEY" = "env:OF_AGENT", "MODE" = "fast" }
+inherit = ["WEB_KEY"]
 timeout = "1s"
 [models.mute]
 provider = "command"
@@ -91,6 +93,7 @@ func TestBlocksAreRead(t *testing.T) {
 	claude.Anthropic.Model, claude.KeyFile = "c", filepath.Join(filepath.Dir(path), "claude.key")
 	agent := modelBlock("agent", "command")
 	agent.Command.Command, agent.Command.Args, agent.Command.Timeout, agent.Command.AskMarker = "sh", []string{"-c", "true"}, time.Second, "ASK:"
+	agent.Env, agent.Inherit = map[string]string{"AGENT_KEY": "${env:OF_AGENT}", "MODE": "fast"}, []string{"WEB_KEY"}
 	demo := modelBlock("demo", "scripted")
 	demo.Scripted.TokenDelay = time.Millisecond
 	if want := []ModelBlock{agent, claude, demo, gpt, modelBlock("mute", "command")}; !reflect.DeepEqual(c.Models, want) {
@@ -167,6 +170,8 @@ base_url = "ftp://x?key=sk-0123456789"
 provider = "command"
 timeout = "0s"
 context_pairs = 0
+env = { "API_KEY" = "sk-0123456789", "A-B" = "1" }
+inherit = ["$HOME"]
 [models.e]
 provider = "command"
 max_concurrent = 0
@@ -231,23 +236,26 @@ backoff_min = "1h"
 		// A-34: an option that is 0 is an error by its name.
 		`config.toml:23: model "d": timeout = "0s": must be a duration`,
 		`config.toml:24: model "d": context_pairs = 0: must be a whole number of at least 1`,
-		`config.toml:25: model "e": max_concurrent must be at least 1`,
-		`config.toml:28: model "scripted": the name is the built-in model's`,
-		`config.toml:34: model "f": give key_env or key_file, not both`,
-		`config.toml:36: mcp "x y": a name is 1 to 32`,
-		`config.toml:35: mcp "x y": give command or url, and not both`,
-		`config.toml:37: mcp "z": give command or url, and not both`,
-		`config.toml:40: mcp "z": url: must not hold a user or password`,
-		`config.toml:41: mcp "z": env: API_KEY: a secret does not stand in the file`,
-		`config.toml:42: mcp "z": allow must name tools`,
-		`config.toml:43: mcp "z": approval = "maybe": must be "ask" or "never"`,
-		`config.toml:45: mcp "z": there are two servers of this name`,
-		`config.toml:46: mcp "z": url: a secret does not stand in the file`,
-		`config.toml:47: mcp "z" has no key tools`,
-		`config.toml:48: agent "coordinator": there is no tool "other_tool"`,
-		`config.toml:48: agent "coordinator": model = "nobody": must be "scripted", "b"`,
-		`config.toml:52: agent "developer" asks for the model "g", which cannot be used: the variable NOT_SET is not set`,
-		`config.toml:63: mcp_limits.backoff_min = "1h": must be at most mcp_limits.backoff_max`,
+		`config.toml:25: model "d": env: API_KEY: a secret does not stand in the file`,
+		`config.toml:25: model "d": env: "A-B" is not the name of a variable`,
+		`config.toml:26: model "d": inherit: "$HOME" is not the name of a variable`,
+		`config.toml:27: model "e": max_concurrent must be at least 1`,
+		`config.toml:30: model "scripted": the name is the built-in model's`,
+		`config.toml:36: model "f": give key_env or key_file, not both`,
+		`config.toml:38: mcp "x y": a name is 1 to 32`,
+		`config.toml:37: mcp "x y": give command or url, and not both`,
+		`config.toml:39: mcp "z": give command or url, and not both`,
+		`config.toml:42: mcp "z": url: must not hold a user or password`,
+		`config.toml:43: mcp "z": env: API_KEY: a secret does not stand in the file`,
+		`config.toml:44: mcp "z": allow must name tools`,
+		`config.toml:45: mcp "z": approval = "maybe": must be "ask" or "never"`,
+		`config.toml:47: mcp "z": there are two servers of this name`,
+		`config.toml:48: mcp "z": url: a secret does not stand in the file`,
+		`config.toml:49: mcp "z" has no key tools`,
+		`config.toml:50: agent "coordinator": there is no tool "other_tool"`,
+		`config.toml:50: agent "coordinator": model = "nobody": must be "scripted", "b"`,
+		`config.toml:54: agent "developer" asks for the model "g", which cannot be used: the variable NOT_SET is not set`,
+		`config.toml:65: mcp_limits.backoff_min = "1h": must be at most mcp_limits.backoff_max`,
 		`--set models.g.model: models can only be changed in the file`,
 		`--set mcp: mcp can only be changed in the file`,
 	} {
@@ -255,8 +263,8 @@ backoff_min = "1h"
 			t.Errorf("not said: %s", want)
 		}
 	}
-	if n := len(bad.problems); n != 35 {
-		t.Errorf("%d problems, want 35:\n%s", n, got)
+	if n := len(bad.problems); n != 38 {
+		t.Errorf("%d problems, want 38:\n%s", n, got)
 	}
 	if strings.Contains(got, secret) {
 		t.Errorf("a secret is repeated:\n%s", got)
@@ -303,7 +311,7 @@ config.toml:16: model "c": "user" is in no request; what can be left out is: met
 // A key that changes nothing would be a lie: each one of a block reaches its
 // adapter or its limits, or is used as said here.
 func TestEveryKeyOfBlocksIsUsed(t *testing.T) {
-	elsewhere := map[string]string{"provider": "build", "order": "TestModelIsChosen", "fallback": "TestFallbackAnswers", "burst": "goes with rate", "acts": "TestWhichModelsAct"}
+	elsewhere := map[string]string{"provider": "build", "order": "TestModelIsChosen", "fallback": "TestFallbackAnswers", "burst": "goes with rate", "acts": "TestWhichModelsAct", "inherit": "TestEnvironmentOfAgent"}
 	for _, provider := range []string{ProviderOpenAI, ProviderAnthropic, ProviderCommand, ProviderScripted} {
 		start := modelBlock("x", provider)
 		start.Rate = "1/s"
