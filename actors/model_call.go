@@ -20,7 +20,11 @@ func (s *session) startModel(ask conversation.AskModel) {
 	}
 	if o.Model != nil {
 		o.Request = s.cache.transcript.Request(s.key, e.rules, ask)
-		e.m.RequestTokens.Observe(float64(s.cache.transcript.Shown()))
+		tokens, left := s.cache.transcript.Shown()
+		e.m.RequestTokens.Observe(float64(tokens))
+		if left > 0 {
+			e.m.CutRequests.Inc()
+		}
 		s.compact()
 		e.deps.Publisher.Show(s.key, s.durable, conversation.Thinking{Task: ask.Task, Agent: ask.Agent, Step: ask.Step})
 	}

@@ -148,6 +148,7 @@ type Entry struct {
 	Question   QuestionID  // RoleUser, generated: the non-blocking question that it answers
 	Delegation CallID      // RoleUser, generated: the delegation that finished
 	Nudge      []MessageID // RoleUser, generated: the messages that a coverage nudge names
+	Pinned     bool        // RoleUser: the original request, or the summary; it is never left out
 }
 
 // OpenMessage is a line of the note "Open messages".

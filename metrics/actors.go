@@ -27,6 +27,7 @@ type Actors struct {
 	ModelSeconds  *prometheus.HistogramVec // by outcome
 	ModelTokens   *prometheus.CounterVec   // by direction
 	RequestTokens prometheus.Histogram     // estimated tokens of what models were shown
+	CutRequests   prometheus.Counter       // requests of steps that were shown less than the whole conversation
 	Compactions   *prometheus.CounterVec   // summaries of conversations by outcome
 	ToolCalls     *prometheus.CounterVec   // by outcome
 	CallsRefused  *prometheus.CounterVec   // calls of an answer that a limit has refused, by limit
@@ -91,6 +92,7 @@ func NewActors(r prometheus.Registerer) *Actors {
 		ModelCalls:    f.counters("model_calls_total", "Model calls by outcome.", "outcome"),
 		ModelSeconds:  f.histograms("model_call_duration_seconds", "Duration of model calls by outcome.", slow, "outcome"),
 		ModelTokens:   f.counters("model_tokens_total", "Tokens of model calls, by direction.", "direction"),
+		CutRequests:   f.counter("model_requests_cut_total", "Requests of steps from which entries were left out, at context.budget or a model's context."),
 		RequestTokens: f.histogram("model_request_tokens", "Estimated tokens of a step's request: prompt, tools and transcript.", tokens),
 		Compactions:   f.counters("compactions_total", "Summaries of conversations, by outcome.", "outcome"),
 		ToolCalls:     f.counters("tool_calls_total", "Tool calls ended, by outcome.", "outcome"),

@@ -44,6 +44,24 @@ func WatchModelFallbacks(r prometheus.Registerer, read func() []ModelFallback) {
 	}})
 }
 
+// ModelWindow are the counts of a model that says what it can hold (context).
+type ModelWindow struct {
+	Model string // the configuration's name
+	Cut   int64
+	Over  int64
+}
+
+// WatchModelWindows shows with every scrape which models were shown less than others.
+func WatchModelWindows(r prometheus.Registerer, read func() []ModelWindow) {
+	type row = ModelWindow
+	r.MustRegister(&rows[row]{read: read, labels: func(m row) []string { return []string{m.Model} }, columns: []column[row]{
+		counterOf("model_window_cuts_total", "Requests that were cut for a model that holds less than the agent's own.",
+			func(m row) int64 { return m.Cut }, "model"),
+		counterOf("model_window_over_total", "Of those, requests that were sent too large: nothing more could be left out.",
+			func(m row) int64 { return m.Over }, "model"),
+	}})
+}
+
 // CommandAgent are the counts of a command-line agent.
 type CommandAgent struct {
 	Model    string // the configuration's name

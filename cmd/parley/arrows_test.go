@@ -40,7 +40,8 @@ var arrows = map[string][]string{
 	"conversation/machine/internal/effects":  {"conversation", "conversation/machine/internal/state"},
 	"conversation/machine/internal/receipts": {"conversation"},
 	"conversation/machine/internal/state":    {"conversation", "conversation/machine/internal/receipts"},
-	"conversation/transcript":                {"conversation", "conversation/policy"},
+	"conversation/fit":                       {"conversation"},
+	"conversation/transcript":                {"conversation", "conversation/fit", "conversation/option", "conversation/policy"},
 	"conversation/readmodel":                 {"conversation"},
 	"conversation/wire":                      {"conversation"},
 	"conversation/wire/internal/pb":          {},
@@ -81,6 +82,7 @@ var arrows = map[string][]string{
 	"models/internal/httpmodel": {"conversation", "conversation/option", "models/internal/gate"},
 	"models/limit":              {"conversation", "models/internal/gate"},
 	"models/openai":             {"conversation", "conversation/option", "models/internal/httpmodel"},
+	"models/window":             {"conversation", "conversation/fit"},
 	"models/*":                  {"conversation"},
 	"tools/mcp":                 {"conversation", "conversation/option", "tools/mcp/secret"},
 	"tools/mcp/secret":          {},
@@ -112,10 +114,10 @@ var arrows = map[string][]string{
 	},
 	"cmd/parley/internal/assemble": {
 		"actors", "cmd/parley/internal/config", "conversation", "conversation/policy", "conversation/transcript", "gateway", "metrics",
-		"models/command", "models/fallback", "models/limit", "tools/mcp",
+		"models/command", "models/fallback", "models/limit", "models/window", "tools/mcp",
 	},
 	"cmd/parley/internal/config": {
-		"actors", "cmd/parley/internal/store", "conversation", "conversation/option", "conversation/policy", "gateway", "models/anthropic", "models/command", "models/openai",
+		"actors", "cmd/parley/internal/store", "conversation", "conversation/option", "conversation/policy", "conversation/transcript", "gateway", "models/anthropic", "models/command", "models/openai",
 		"models/limit", "models/scripted", "tools/builtin", "tools/mcp", "tools/mcp/secret",
 	},
 	"cmd/parley/internal/store": {"conversation", "conversation/policy", "conversation/machine", "persistence/pebble"}, // the one place that names a concrete store

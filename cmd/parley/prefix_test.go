@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"parley/cmd/parley/internal/assemble"
 	"parley/cmd/parley/internal/config"
 	"parley/conversation"
 	"parley/conversation/machine/machinetest"
@@ -88,7 +87,7 @@ func TestStepsAreCached(t *testing.T) {
 func tenSteps(t *testing.T) []conversation.Request {
 	t.Helper()
 	c := config.Default()
-	rules := assemble.Rules(&c, builtin.New(builtin.Options{Log: persistencetest.NewMemory()}), "")
+	rules := config.Rules(&c, builtin.New(builtin.Options{Log: persistencetest.NewMemory()}), "")
 	w := machinetest.New(persistencetest.NewMemory())
 	w.Rules = &rules
 	key := conversation.SessionKey{Tenant: "t", Session: "s1"}

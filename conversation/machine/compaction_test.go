@@ -140,7 +140,7 @@ func TestBudget(t *testing.T) {
 	}{
 		{"enough", size, nil},
 		{"one too many", size - 1, []string{"alpha", "ok"}},
-		{"two tasks", size - weight(ended...), []string{"alpha", "beta", "ok"}},
+		{"two tasks", size - weight("alpha", "ok") - 1, []string{"alpha", "beta", "ok"}},
 		{"the waiting task", size - weight(ended...) - 1, []string{"alpha", "beta", "ok", "where", "k-ask"}},
 		{"of this task", size - weight(waiting...) - 1, []string{"alpha", "beta", "ok", "where", "k-ask", "three-a"}},
 		{"impossible", 1, []string{"alpha", "beta", "ok", "where", "k-ask", "three-a"}},

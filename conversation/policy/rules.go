@@ -25,6 +25,7 @@ type Profile struct {
 	EngineTools bool          // false: the backend cannot call tools (command-line agents); coverage is "seen"
 	Coverage    *Coverage     // nil = the session's policy
 	Program     string        // that answers; agents of one program share its processes. "" = none
+	Windows     []Window      // what the models of its route hold, its own first; a model without a limit has none
 	MaxRunning  int           // root tasks of the program that admission.on_full=reject lets run at once; 0 = no limit
 }
 

@@ -17,7 +17,10 @@ func (t *Transcript) Clear(at conversation.Seq) {
 	t.cleared, t.base, t.origin = at, max(t.base, at), ""
 	for i := range t.traces {
 		if t.traces[i].pin == pinOrigin { // of an open task: it is one of its messages
-			t.traces[i].pin = pinNone
+			if t.shared { // a request still shows it
+				t.entries, t.shared = slices.Clone(t.entries), false
+			}
+			t.traces[i].pin, t.entries[i].Pinned = pinNone, false
 		}
 	}
 	t.news[""] = slices.DeleteFunc(t.news[""], func(n noted) bool { return n.seq <= at })

@@ -49,7 +49,7 @@ func (c Compaction) Compacted(answer conversation.ModelAnswer) (cmd conversation
 }
 
 func summaryEntry(text string) conversation.Entry {
-	return conversation.Entry{Role: conversation.RoleUser, Text: "[summary of the conversation so far: " + text + "]"}
+	return conversation.Entry{Role: conversation.RoleUser, Text: "[summary of the conversation so far: " + text + "]", Pinned: true}
 }
 
 const summaryPrompt = `You condense conversations between users and an agent so that the agent can go on with them later, when it no longer sees them.
@@ -80,7 +80,7 @@ func (t *Transcript) long() bool {
 // tasks that have ended, and a summary of them must be worth its place. It
 // does not touch entries that come after the plan was made.
 func (t *Transcript) Compaction(key conversation.SessionKey, rules *policy.Rules, agent conversation.AgentName) (Compaction, bool) {
-	limits := rules.Policy.Context
+	limits, _ := rules.ContextOf(agent)
 	long := t.long()
 	if limits.Threshold <= 0 || t.Size() <= limits.Threshold && !long {
 		return Compaction{}, false

@@ -36,6 +36,7 @@ type Transcript struct {
 	tokens   int                  // of all entries
 	fixed    int                  // of the last request, beside the entries
 	shown    int                  // of the last request
+	left     int                  // entries that were left out of it
 	shared   bool
 	tools    []conversation.ToolSpec // of the agent toolsOf, made once
 	toolsOf  conversation.AgentName
@@ -314,6 +315,7 @@ func (t *Transcript) inWindow(news []noted) []noted {
 }
 
 func (t *Transcript) append(seq conversation.Seq, pin pinned, e conversation.Entry) {
+	e.Pinned = pin != pinNone
 	m := trace{seq: seq, tokens: e.Tokens(), pin: pin}
 	t.entries, t.traces = append(t.entries, e), append(t.traces, m)
 	t.tokens += m.tokens
@@ -657,7 +659,8 @@ func (t *Transcript) Request(key conversation.SessionKey, rules *policy.Rules, a
 		t.system, t.systemN = r.System, conversation.Tokens(r.System)
 	}
 	t.fixed = t.systemN + t.toolsN + conversation.EntriesTokens(r.Last) + conversation.Tokens(r.Note)
-	r.Entries = t.fit(ask.Task, rules.Policy.Context.Budget)
+	limits, small := rules.ContextOf(ask.Agent)
+	r.Entries = t.fit(ask.Task, limits.Budget, small)
 	return r
 }
 

@@ -77,11 +77,11 @@ func TestAskMarkerOfAllAgents(t *testing.T) {
 	if a, b := c.Block("a").Command.AskMarker, c.Block("b").Command.AskMarker; a != "Q:" || b != "B:" {
 		t.Errorf("the markers are %q and %q", a, b)
 	}
-	agents := Rules(&c, nil, config.ScriptedName).Agents
+	agents := config.Rules(&c, nil, config.ScriptedName).Agents
 	if agents["developer"].EngineTools || !agents[conversation.Coordinator].EngineTools {
 		t.Errorf("engine tools: %v, %v", agents["developer"].EngineTools, agents[conversation.Coordinator].EngineTools)
 	}
-	if Rules(&c, nil, "a").Agents[conversation.Coordinator].EngineTools {
+	if config.Rules(&c, nil, "a").Agents[conversation.Coordinator].EngineTools {
 		t.Error("the default model has engine tools")
 	}
 }
@@ -106,13 +106,13 @@ model = "a"
 	if err != nil {
 		t.Fatal(err)
 	}
-	agents := Rules(&c, nil, config.ScriptedName).Agents
+	agents := config.Rules(&c, nil, config.ScriptedName).Agents
 	for name, want := range map[conversation.AgentName]string{"developer": "", "researcher": "You find things out.", "tester": ""} {
 		if got := agents[name].Prompt; got != want {
 			t.Errorf("%s is told %q, want %q", name, got, want)
 		}
 	}
-	if agents[conversation.Coordinator].Prompt == "" || Rules(&c, nil, "a").Agents[conversation.Coordinator].Prompt != "" {
+	if agents[conversation.Coordinator].Prompt == "" || config.Rules(&c, nil, "a").Agents[conversation.Coordinator].Prompt != "" {
 		t.Error("the built-in prompt goes to a program, or to no model")
 	}
 }
@@ -201,7 +201,7 @@ func TestWhichModelsAct(t *testing.T) {
 		"agent": {true, 9 * time.Second}, "reader": {false, 5 * time.Second}, "plain": {}, "doer": {acts: true}, "route": {true, 9 * time.Second},
 		config.ScriptedName: {},
 	} {
-		p := Rules(&c, nil, name).Agents[conversation.Coordinator]
+		p := config.Rules(&c, nil, name).Agents[conversation.Coordinator]
 		if p.Acts != want.acts || p.KillTime != want.kill {
 			t.Errorf("%s: acts %v, killed within %v", name, p.Acts, p.KillTime)
 		}

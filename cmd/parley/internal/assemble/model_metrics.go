@@ -31,6 +31,13 @@ func (s *Models) Watch(r prometheus.Registerer) {
 		}
 		return list
 	})
+	metrics.WatchModelWindows(r, func() (list []metrics.ModelWindow) {
+		for _, name := range sortedKeys(s.windows) {
+			n := s.windows[name].Stats()
+			list = append(list, metrics.ModelWindow{Model: name, Cut: n.Cut, Over: n.Over})
+		}
+		return list
+	})
 	metrics.WatchCommandAgents(r, func() (list []metrics.CommandAgent) {
 		for _, name := range sortedKeys(s.commands) {
 			n := s.commands[name].Stats()

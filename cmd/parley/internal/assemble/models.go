@@ -11,6 +11,7 @@ import (
 	"parley/models/command"
 	"parley/models/fallback"
 	"parley/models/limit"
+	"parley/models/window"
 )
 
 // ScriptedNotice is said wherever the scripted model could be taken for more than it is.
@@ -20,6 +21,7 @@ const ScriptedNotice = "scripted demo model: rules, not AI"
 type Models struct {
 	Routes    map[string]conversation.Model // by name, "" being the default
 	limited   map[string]*limit.Model       // by name, those that have limits
+	windows   map[string]*window.Model      // by name, those that say what they hold
 	commands  map[string]*command.Model     // by name, command-line agents
 	fallbacks map[string]fallbacks          // by the name of the model that has them
 	made      map[string]conversation.Model // by name, within their limits, without fallbacks
@@ -45,7 +47,7 @@ func (s *Models) Close() error {
 // wrap may be nil.
 func OpenModels(c *config.Config, look config.Lookup, log *slog.Logger, wrap func(conversation.Model) conversation.Model) (*Models, error) {
 	s := &Models{
-		Routes: map[string]conversation.Model{}, limited: map[string]*limit.Model{}, commands: map[string]*command.Model{},
+		Routes: map[string]conversation.Model{}, limited: map[string]*limit.Model{}, windows: map[string]*window.Model{}, commands: map[string]*command.Model{},
 		fallbacks: map[string]fallbacks{}, made: map[string]conversation.Model{},
 	}
 	get := func(name string) (conversation.Model, error) {
@@ -64,6 +66,13 @@ func OpenModels(c *config.Config, look config.Lookup, log *slog.Logger, wrap fun
 		}
 		if wrap != nil {
 			m = wrap(m)
+		}
+		if b := c.Block(name); b != nil && b.Context > 0 {
+			w, err := window.New(m, b.Holds().Request(), log)
+			if err != nil {
+				return nil, err
+			}
+			s.windows[name], m = w, w
 		}
 		if limits != (limit.Limits{}) {
 			l, err := limit.New(m, limits)

@@ -39,3 +39,24 @@ func TestImpossibleContextIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// A model that cannot hold the prompt and the tools of an agent, an answer and a
+// conversation is refused, at the line that says what it holds; so is a fallback.
+func TestTooSmallModelIsRefused(t *testing.T) {
+	const local = "[models.local]\nprovider = \"openai\"\nmodel = \"m\"\nbase_url = \"http://127.0.0.1:1/v1\"\n"
+	for _, test := range []struct{ name, file, want string }{
+		{"not said", "[model]\ndefault = \"local\"\n" + local, ""},
+		{"enough", "[model]\ndefault = \"local\"\n" + local + "context = 8192\n", ""},
+		{"too small", "[model]\ndefault = \"local\"\n" + local + "context = 4096\n", `config.toml:7: model "local": context = 4096: the prompt and the tools of the agent "`},
+		{"the answer takes it", "[model]\ndefault = \"local\"\n" + local + "context = 8192\nmax_output_tokens = 6000\n", "6000 are for the answer: a conversation needs a context of "},
+		{"a fallback", "[model]\ndefault = \"far\"\n" + strings.ReplaceAll(local, "local", "far") + "fallback = [\"local\"]\n" + local + "context = 4096\n", `config.toml:12: model "local": context = 4096: `},
+		{"of one agent", "[[agents]]\nname = \"writer\"\nprompt = \"Write.\"\nmodel = \"local\"\n" + local + "context = 1024\n", `the agent "writer" alone take `},
+		{"nobody's", local + "context = 1024\n", ""},
+		{"negative", local + "context = -1\n", "context = -1"},
+	} {
+		_, err := Load(Sources{Path: write(t, test.file), Required: true})
+		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v, want %q", test.name, err, test.want)
+		}
+	}
+}

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"parley/conversation/policy"
+	"parley/conversation/transcript"
 	"parley/models/anthropic"
 	"parley/models/command"
 	"parley/models/limit"
@@ -58,10 +60,11 @@ type ModelBlock struct {
 	Inherit []string          `key:"inherit" for:"command" after:"env"`              // variables that it inherits though they hold another's secret
 	Script  string            `key:"script" for:"scripted"`                          // a file; "" = the built-in rules
 
-	Order    int          `key:"order"`    // for model.default = "auto": the lowest first
-	Fallback []string     `key:"fallback"` // models to ask when this one fails
-	Acts     bool         `key:"acts"`     // it acts on the world by itself: it is asked once
-	Rate     string       `key:"rate"`     // calls that may begin: "10/s", "60/m", "1000/h"; "" = no limit
+	Context  int          `key:"context" for:"openai,anthropic" after:"max_output_tokens" min:"0"` // tokens that the model holds; 0 = not said
+	Order    int          `key:"order"`                                                            // for model.default = "auto": the lowest first
+	Fallback []string     `key:"fallback"`                                                         // models to ask when this one fails
+	Acts     bool         `key:"acts"`                                                             // it acts on the world by itself: it is asked once
+	Rate     string       `key:"rate"`                                                             // calls that may begin: "10/s", "60/m", "1000/h"; "" = no limit
 	Bounds   limit.Limits // without Calls and Per, which Rate says; a command-line agent needs a MaxConcurrent
 }
 
@@ -89,6 +92,15 @@ func (b *ModelBlock) KillTime() time.Duration {
 		return b.Command.Grace
 	}
 	return 0
+}
+
+// Holds says what the model can hold; a Context of 0 is that it was not said.
+func (b *ModelBlock) Holds() policy.Window {
+	w := policy.Window{Model: b.Name, Context: b.Context}
+	if o := b.Connection(); o != nil {
+		w.Answer = o.MaxOutputTokens
+	}
+	return w
 }
 
 // Connection returns the connection's settings of a model behind HTTP, nil for other models.
@@ -258,6 +270,21 @@ func (l *loader) modelList(c *Config) {
 			continue
 		}
 		l.unready(c, where, fmt.Sprintf("agent %q", a.Name), a.Model)
+	}
+	l.windows(c)
+}
+
+// windows complains about models that cannot hold what an agent always shows them. The
+// tools of MCP servers are not known yet: the engine looks again when they are.
+func (l *loader) windows(c *Config) {
+	if len(l.problems) > 0 {
+		return // which may be the cause
+	}
+	def, _ := c.DefaultModel(l.lookup)
+	rules := Rules(c, BuiltinTools(), def)
+	for _, wrong := range transcript.CheckWindows(&rules) {
+		name := strings.TrimSuffix(strings.TrimPrefix(wrong.Key, "models."), ".context")
+		l.complain(l.at("models."+name, "context"), "model %q: context = %v: %s", name, wrong.Value, wrong.Sentence)
 	}
 }
 

@@ -1,0 +1,63 @@
+package config
+
+import (
+	"cmp"
+
+	"parley/conversation"
+	"parley/conversation/policy"
+)
+
+// route are the blocks of a model and of its fallbacks.
+func route(c *Config, name string) []*ModelBlock {
+	b := c.Block(name)
+	if b == nil {
+		return nil
+	}
+	blocks := []*ModelBlock{b}
+	for _, other := range b.Fallback {
+		if fb := c.Block(other); fb != nil {
+			blocks = append(blocks, fb)
+		}
+	}
+	return blocks
+}
+
+// Rules makes the rules of every session's machine; def is the default model's name.
+func Rules(c *Config, tools []conversation.Tool, def string) policy.Rules {
+	r := policy.Rules{
+		Policy: *c.Policy(),
+		Agents: map[conversation.AgentName]policy.Profile{
+			conversation.External: {
+				Name:        conversation.External,
+				Description: "Answered by a runtime outside of this server.",
+			},
+		},
+		Tools: map[string]policy.ToolRule{},
+	}
+	r.Policy.Channels = map[conversation.Via]conversation.Mode{
+		conversation.ViaWebSocket: c.Channels.WebSocket, conversation.ViaHTTP: c.Channels.HTTP,
+	}
+	for _, a := range c.Agents {
+		p := a.Profile()
+		if b := c.Block(cmp.Or(a.Model, def)); b != nil && b.Provider == ProviderCommand {
+			p.EngineTools = false // a command-line agent cannot call them
+			if a.HasBuiltinPrompt() {
+				p.Prompt = "" // it speaks of those tools
+			}
+			p.Program, p.MaxRunning = cmp.Or(a.Model, def), b.Bounds.MaxConcurrent
+		}
+		for i, b := range route(c, cmp.Or(a.Model, def)) {
+			if w := b.Holds(); w.Context > 0 {
+				w.Own = i == 0
+				p.Windows = append(p.Windows, w)
+			}
+			p.Acts, p.KillTime = p.Acts || b.Acts, max(p.KillTime, b.KillTime())
+		}
+		r.Agents[p.Name] = p
+	}
+	for _, t := range tools {
+		spec := t.Spec()
+		r.Tools[spec.Name] = policy.ToolRule{Spec: spec, Check: t.Check}
+	}
+	return r
+}
