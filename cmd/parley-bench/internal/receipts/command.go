@@ -23,7 +23,7 @@ type Receipts struct {
 	Config      string        `help:"Its configuration, with the model to be judged (default: the scripted model)." placeholder:"FILE"`
 	Model       string        `help:"The block [models.NAME] of the configuration (default: its model.default)." placeholder:"NAME"`
 	URL         string        `name:"url" help:"A server that runs already, in place of one that is started." placeholder:"http://127.0.0.1:8080"`
-	StandIn     string        `help:"Start a chat model made of rules in this process, and judge that: ${enum}." enum:",careful,repeats,sentence" default:""`
+	StandIn     string        `help:"Start a chat model made of rules in this process, and judge that: ${enum}." enum:",careful,plain,repeats,sentence" default:""`
 	Only        string        `help:"Only conversations whose name contains this." placeholder:"TEXT"`
 	Seed        uint64        `help:"Of the random moments." default:"1"`
 	Runs        int           `help:"How often each conversation is held, each time with another seed." default:"1"`
@@ -48,6 +48,9 @@ func (r *Receipts) run(ctx context.Context, out, progress io.Writer) error {
 		err = result.json(out)
 	} else {
 		result.table(out, r.prices())
+	}
+	if err == nil && ctx.Err() != nil {
+		return fmt.Errorf("it was interrupted after %d conversations", len(result.Conversations))
 	}
 	if err == nil && result.Total.share() < r.MinTrue {
 		err = fmt.Errorf("%.1f %% of the receipts are true, and at least %g %% must be", result.Total.share(), r.MinTrue)
@@ -79,16 +82,17 @@ func (r *Receipts) judge(ctx context.Context, progress io.Writer) (*report, erro
 	}
 	defer stop()
 	began := time.Now()
-	result := &report{Seed: r.Seed, Conversations: make([]account, len(talks)*r.Runs)}
+	all := make([]account, len(talks)*r.Runs)
+	result := &report{Seed: r.Seed}
 	next := make(chan int)
 	var said sync.Mutex
 	var workers sync.WaitGroup
-	for range min(r.Parallel, len(result.Conversations)) {
+	for range min(r.Parallel, len(all)) {
 		workers.Go(func() {
 			for i := range next {
 				a, model := r.hold(ctx, server, &talks[i%len(talks)], i/len(talks))
 				said.Lock()
-				result.Conversations[i] = a
+				all[i] = a
 				if model != "" {
 					result.Model = model
 				}
@@ -97,19 +101,24 @@ func (r *Receipts) judge(ctx context.Context, progress io.Writer) (*report, erro
 			}
 		})
 	}
-	for i := range result.Conversations {
-		next <- i
+	for i := range all {
+		if ctx.Err() == nil { // what was held is reported also when somebody interrupts
+			next <- i
+		}
 	}
 	close(next)
 	workers.Wait()
-	for i := range result.Conversations {
-		result.Total.add(result.Conversations[i].counts)
+	for i := range all {
+		if all[i].Run > 0 {
+			result.Conversations = append(result.Conversations, all[i])
+			result.Total.add(all[i].counts)
+		}
 	}
 	result.Elapsed = time.Since(began).Seconds()
 	if server.Log != nil && result.Total.Failed+result.Total.Unanswered > 0 {
 		fmt.Fprintf(progress, "the server's log:\n%s", server.Log)
 	}
-	return result, ctx.Err()
+	return result, nil
 }
 
 // serve returns the server that is judged. Its data directory goes with it.

@@ -30,7 +30,7 @@ func TestConversations(t *testing.T) {
 				t.Errorf("%s: %q answers itself", talk.Name, u.Say)
 			}
 			for i := range talk.Turns {
-				said := says(&talk.Turns[i])
+				said := knownAnswer(&talk.Turns[i])
 				switch {
 				case said == "" || talk.Rules:
 				case i == n && !u.answeredBy(said):
@@ -46,8 +46,8 @@ func TestConversations(t *testing.T) {
 	}
 }
 
-// says is what a good model says to a turn, as far as that is known beforehand.
-func says(u *turn) string {
+// knownAnswer is what a good model says to a turn, as far as that is known beforehand.
+func knownAnswer(u *turn) string {
 	for line := range strings.Lines(u.Play) {
 		if text, ok := strings.CutPrefix(strings.TrimSpace(line), "/say "); ok && !strings.Contains(text, "$") {
 			return text

@@ -74,6 +74,12 @@ func TestReceipts(t *testing.T) {
 	if testing.Short() {
 		return
 	}
+	t.Run("it answers all in one text", func(t *testing.T) {
+		r := hold(t, Receipts{StandIn: plain})
+		if r.Total.False > 0 || r.Total.Missed == 0 || r.Total.Nudged < r.Total.Missed {
+			t.Errorf("a text that names nothing is believed, or nothing was missed:\n%s", shown(r))
+		}
+	})
 	t.Run("it says its first answer again and again", func(t *testing.T) {
 		r := hold(t, Receipts{StandIn: repeats})
 		if r.Total.False == 0 || r.Total.Unanswered == 0 || r.Total.Nudged == 0 {
@@ -130,6 +136,14 @@ func TestFlags(t *testing.T) {
 			t.Errorf("it prints %s", out)
 		}
 		if err == nil || err.Error() != "0.0 % of the receipts are true, and at least 50 % must be" {
+			t.Errorf("the error is %v", err)
+		}
+	})
+	t.Run("interrupted", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		r := Receipts{Server: program, Runs: 1, Parallel: 1, Timeout: time.Minute}
+		if err := r.run(ctx, io.Discard, io.Discard); err == nil || err.Error() != "it was interrupted after 0 conversations" {
 			t.Errorf("the error is %v", err)
 		}
 	})

@@ -21,6 +21,7 @@ import (
 // that the judge is not content with any answer.
 const (
 	careful  = "careful"
+	plain    = "plain"    // as the careful one, but answers all that is open in one text
 	repeats  = "repeats"  // says its first answer again and again
 	sentence = "sentence" // has one sentence for everything
 )
@@ -147,7 +148,7 @@ func (s *standIn) ServeHTTP(w http.ResponseWriter, asked *http.Request) {
 		}
 		answer.Content = "Done: " + strings.Join(c.users, " ")
 	default:
-		answer.Content, answer.ToolCalls = c.answer()
+		answer.Content, answer.ToolCalls = c.answer(s.kind == plain)
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	_, _ = io.WriteString(w, stream(answer, len(body), s.cached(string(body))))
@@ -249,7 +250,7 @@ func (c *reading) whole(beginning string) string {
 	return beginning
 }
 
-// first is the answer to the first message of the conversation.
+// first is the answer to the first message of the conversation that has one.
 func (c *reading) first() string {
 	for _, u := range c.users {
 		for line := range strings.Lines(c.programs[u]) {
@@ -261,9 +262,11 @@ func (c *reading) first() string {
 	return oneSentence
 }
 
-// answer does the next thing for every open message.
-func (c *reading) answer() (text string, calls []chatCall) {
-	says, waits := 0, 0
+// answer does the next thing for every open message. With together it says in one text
+// what it has to say.
+func (c *reading) answer(together bool) (text string, calls []chatCall) {
+	var says []string
+	waits := 0
 	for _, m := range c.open {
 		call, said, wait := c.next(m)
 		switch {
@@ -271,15 +274,19 @@ func (c *reading) answer() (text string, calls []chatCall) {
 			waits++
 			continue
 		case said != "":
-			says++
-			text = said
+			says = append(says, said)
+			if together {
+				continue
+			}
 		}
 		call.Index = len(calls)
 		calls = append(calls, call)
 	}
 	switch {
-	case says == 1 && len(calls) == 1 && waits == 0:
-		return text, nil // the last thing to say ends the task
+	case together && len(says) > 0 && len(calls) == 0:
+		return strings.Join(says, " "), nil
+	case len(says) == 1 && len(calls) == 1 && waits == 0:
+		return says[0], nil // the last thing to say ends the task
 	case len(calls) == 0:
 		return "NO_REPLY", nil
 	}
