@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -62,6 +63,7 @@ func TestAlternate(t *testing.T) {
 				for _, call := range message.ToolCalls {
 					line += " call " + call.ID
 				}
+				line = strings.NewReplacer(httpmodel.ShortCallID("1"), "1", httpmodel.ShortCallID("2"), "2").Replace(line)
 				got = append(got, line)
 			}
 			want := c.want
@@ -72,5 +74,37 @@ func TestAlternate(t *testing.T) {
 				t.Errorf("%s: the messages are\n%q, not\n%q", name, got, want)
 			}
 		}
+	}
+}
+
+// Mistral refuses each id of a call that is not nine letters and digits: its own are,
+// those of other models and of this package are not.
+func TestShortIDs(t *testing.T) {
+	m, err := New(Options{API: Chat, Alternate: true, Connection: Connection{Model: "m"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	short := regexp.MustCompile(`^[A-Za-z0-9]{9}$`)
+	r := conversation.Request{}
+	ids := []string{"aB3dE0001", "call_1", "call_2", "toolu_01", "abc_efg-h", "functions.f:0"}
+	for _, id := range ids {
+		r.Entries = append(r.Entries,
+			conversation.Entry{Role: conversation.RoleAssistant, Items: []conversation.Item{{Kind: conversation.ItemCall, ID: id, Tool: "f", Args: "{}"}}},
+			conversation.Entry{Role: conversation.RoleTool, CallID: id, Text: "found"})
+	}
+	seen := map[string]bool{}
+	messages := m.chatMessages(&r, httpmodel.NewNames(&r))
+	for i, message := range messages {
+		if len(message.ToolCalls) == 0 {
+			continue
+		}
+		id := message.ToolCalls[0].ID
+		if !short.MatchString(id) || seen[id] || messages[i+1].ToolCallID != id {
+			t.Errorf("the id %q, of the result %q", id, messages[i+1].ToolCallID)
+		}
+		seen[id] = true
+	}
+	if !seen[ids[0]] || len(seen) != len(ids) {
+		t.Errorf("the ids are %v", seen)
 	}
 }

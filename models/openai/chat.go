@@ -94,7 +94,7 @@ type chatTool struct {
 type chatFunction struct {
 	Name        string         `json:"name"`
 	Description string         `json:"description,omitempty"`
-	Parameters  map[string]any `json:"parameters,omitempty"`
+	Parameters  map[string]any `json:"parameters"`
 }
 
 func (m *Model) chatRequest(r *conversation.Request, n *httpmodel.Names, streaming bool) *chatRequest {
@@ -112,9 +112,6 @@ func (m *Model) chatRequest(r *conversation.Request, n *httpmodel.Names, streami
 	}
 	for _, t := range r.Tools {
 		f := chatFunction{Name: n.ToProvider(t.Name), Description: t.Description, Parameters: schemaOf(m.o.ToolSchema(t.Schema))}
-		if properties, _ := f.Parameters["properties"].(map[string]any); len(properties) == 0 && m.o.Schema == SchemaPlain {
-			f.Parameters = nil // Gemini refuses an object without properties
-		}
 		q.Tools = append(q.Tools, chatTool{Function: f, Type: "function"})
 	}
 	return q
@@ -122,6 +119,15 @@ func (m *Model) chatRequest(r *conversation.Request, n *httpmodel.Names, streami
 
 // maxChatCallID is the longest id of a call that OpenAI's Chat Completions take.
 const maxChatCallID = 40
+
+// chatCallID returns the id under which a call and its result are given back. Strict
+// servers take nine letters and digits only, as Mistral's own ids are.
+func (m *Model) chatCallID(id string) string {
+	if m.o.Alternate {
+		return httpmodel.ShortCallID(id)
+	}
+	return httpmodel.CallID(id, maxChatCallID)
+}
 
 // chatMessages returns the transcript as messages.
 func (m *Model) chatMessages(r *conversation.Request, n *httpmodel.Names) []*chatMessage {
@@ -143,14 +149,14 @@ func (m *Model) chatMessages(r *conversation.Request, n *httpmodel.Names) []*cha
 				continue
 			}
 			f := chatCallFunction{Name: n.ToProvider(item.Tool), Arguments: item.Args, kept: k.Function}
-			said.ToolCalls = append(said.ToolCalls, chatCall{ID: httpmodel.CallID(item.ID, maxChatCallID), Function: f, Type: "function", kept: k.Call})
+			said.ToolCalls = append(said.ToolCalls, chatCall{ID: m.chatCallID(item.ID), Function: f, Type: "function", kept: k.Call})
 		}
 		if len(texts) > 0 {
 			said.Content = new(strings.Join(texts, "\n\n"))
 		}
 		list = append(list, said)
 		for _, result := range t.Results {
-			list = append(list, &chatMessage{Role: roleTool, Content: new(result.Whole()), ToolCallID: httpmodel.CallID(result.ID, maxChatCallID)})
+			list = append(list, &chatMessage{Role: roleTool, Content: new(result.Whole()), ToolCallID: m.chatCallID(result.ID)})
 		}
 	}
 	if m.o.Alternate {

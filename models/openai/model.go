@@ -49,7 +49,7 @@ type Options struct {
 	// Alternate lets the roles of Chat Completions alternate strictly, as Mistral and
 	// the chat templates of some local models want it: messages of one side in a row
 	// are joined with a blank line, and behind a tool's result the assistant
-	// says "OK." before the user speaks.
+	// says "OK." before the user speaks. Ids of calls are nine letters and digits.
 	Alternate bool `key:"alternate" after:"temperature"`
 }
 

@@ -17,6 +17,17 @@ func CallID(id string, limit int) string {
 	return "call_" + digest(id)
 }
 
+// shortID is the length of ids of servers that take one length only.
+const shortID = 9
+
+// ShortCallID is CallID for servers that take nine letters and digits only.
+func ShortCallID(id string) string {
+	if len(id) == shortID && ValidName(id, shortID) && !strings.ContainsAny(id, "_-") {
+		return id
+	}
+	return digest(id)[:shortID]
+}
+
 // ValidName reports whether every provider accepts a name of at most limit bytes.
 func ValidName(name string, limit int) bool {
 	return name != "" && len(name) <= limit && !strings.ContainsFunc(name, notNameChar)

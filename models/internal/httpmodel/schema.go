@@ -19,8 +19,9 @@ const (
 // server takes. Gemini, for one, refuses a whole request for one word that it does
 // not know. What is left of each place:
 //
-//   - type (exactly one), description, nullable, enum (of strings), properties, required
-//     (of properties that are there), items, and a format that goes with the type;
+//   - type (exactly one), description, nullable, enum (of strings), properties and required
+//     (of properties that are there) of every object, items, and a format that goes
+//     with the type;
 //   - a reference to another place of the schema is replaced by what stands there,
 //     one that leads back into itself by an object without properties;
 //   - of several types, and of anyOf and oneOf, the first that is not null is taken, but
@@ -36,9 +37,14 @@ func PlainSchema(raw json.RawMessage) map[string]any {
 	p := plainer{root: root, left: maxPlaces}
 	plain := p.place(root, nil)
 	if plain["type"] != "object" {
-		plain = map[string]any{"type": "object"} // arguments have names
+		plain = anyArguments() // arguments have names
 	}
 	return plain
+}
+
+// anyArguments is an object of which nothing is known.
+func anyArguments() map[string]any {
+	return map[string]any{"type": "object", "properties": map[string]any{}, "required": []any{}}
 }
 
 // maxPlaces bounds the places of a plain schema: references may multiply them.
@@ -58,7 +64,7 @@ func (p *plainer) place(given any, inside []string) map[string]any {
 	}
 	schema, inside, ok := p.resolved(schema, inside)
 	if !ok {
-		return described(map[string]any{"type": "object"}, schema)
+		return described(anyArguments(), schema)
 	}
 	schema, inside = p.oneOfAll(schema, inside)
 	kind, nullable := typeOf(schema)
@@ -107,14 +113,9 @@ func (p *plainer) properties(plain, schema map[string]any, inside []string) {
 			properties[name] = p.place(given[name], inside)
 		}
 	}
-	if len(properties) == 0 {
-		return // an empty list of them is refused, too
-	}
+	// Both are there also if they are empty: Kimi and OpenAI want them.
 	plain["properties"] = properties
-	required := slices.DeleteFunc(namesIn(schema["required"]), func(name any) bool { return properties[name.(string)] == nil })
-	if len(required) > 0 {
-		plain["required"] = required
-	}
+	plain["required"] = slices.DeleteFunc(namesIn(schema["required"]), func(name any) bool { return properties[name.(string)] == nil })
 }
 
 // resolved follows the reference of a place. What stands beside it counts more than
