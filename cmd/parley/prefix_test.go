@@ -20,10 +20,10 @@ import (
 
 // Providers cache by prefix: what a step shows is, byte for byte, what the next step
 // begins with, but for the engine's note and the marks for the cache. So it is over
-// ten steps with tools, with a message that comes meanwhile, a question and its answer,
-// and a delegation that goes on beside the steps.
+// steps with tools, with a message that comes meanwhile, a question and its answer, a
+// delegation that goes on beside the steps, a reminder, and from one task to the next.
 func TestStepsShareTheirPrefix(t *testing.T) {
-	requests := tenSteps(t)
+	requests := conversationSteps(t)
 	for name, dial := range wires() {
 		t.Run(name, func(t *testing.T) {
 			var before wireRequest
@@ -56,7 +56,7 @@ func upToNote(messages, note string) string {
 // What ten steps with tools cost at the Messages API: most of what is sent was kept when
 // an earlier step had sent it. Without marks nothing is.
 func TestStepsAreCached(t *testing.T) {
-	requests := tenSteps(t)
+	requests := conversationSteps(t)[:10]
 	for _, cache := range []bool{false, true} {
 		o := anthropic.DefaultOptions()
 		o.Cache = cache
@@ -82,9 +82,9 @@ func TestStepsAreCached(t *testing.T) {
 	}
 }
 
-// tenSteps are the requests of one task, with the prompt and the tools of the default
-// configuration.
-func tenSteps(t *testing.T) []conversation.Request {
+// conversationSteps are the requests of the steps of two tasks, with the prompt and the tools of
+// the default configuration.
+func conversationSteps(t *testing.T) []conversation.Request {
 	t.Helper()
 	c := config.Default()
 	rules := config.Rules(&c, builtin.New(builtin.Options{Log: persistencetest.NewMemory()}), "")
@@ -108,7 +108,10 @@ func tenSteps(t *testing.T) []conversation.Request {
 		slices.Repeat([]conversation.Item{clock}, 15),
 		{machinetest.Call(conversation.ToolRespond, `{"message":"It is under way.","inReplyTo":1}`)},
 		{clock},
-		{machinetest.Text("All is done.")},
+		{machinetest.Text("All is done.")}, // a reminder follows
+		{machinetest.Call(conversation.ToolCover, `{"messageId":2,"as":"amendment"}`), machinetest.Text("With a window seat.")},
+		{clock}, // of the next task
+		{machinetest.Text("It is nine.")},
 	}
 	var requests []conversation.Request
 	var researcher *machinetest.Session
@@ -144,11 +147,15 @@ func tenSteps(t *testing.T) []conversation.Request {
 	do(conversation.Say{Author: "ann", ClientMsgID: "c", Text: "Is it under way?"}) // the delegation still runs
 	researcher.Answer(machinetest.Text("The 3rd and the 4th."))
 	do(conversation.Say{Author: "ann", ClientMsgID: "d", Text: "yes"})
+	do(conversation.Say{Author: "ann", ClientMsgID: "e", Text: "What time is it?", Mode: conversation.ModeQueue})
 	if len(requests) < len(steps) {
 		t.Fatalf("%d steps were asked for, want %d", len(requests), len(steps))
 	}
+	if first, second := requests[0].Task, requests[len(requests)-1].Task; first == second {
+		t.Errorf("all steps are of the task %s", first)
+	}
 	last := fmt.Sprint(requests[len(requests)-1].Entries)
-	for _, shown := range []string{"And a window seat", "The 3rd and the 4th", "its result follows", "yes"} {
+	for _, shown := range []string{"And a window seat", "The 3rd and the 4th", "its result follows", "yes", "reminder", "What time is it?"} {
 		if !strings.Contains(last, shown) {
 			t.Errorf("%q is not in the last request: %s", shown, last)
 		}

@@ -186,3 +186,40 @@ func TestTrim(t *testing.T) {
 		}
 	})
 }
+
+// For a model that holds little long results are cut, in the same way in each step, and
+// what does not fit is left out; another agent's model is shown all of it.
+func TestSmallWindow(t *testing.T) {
+	small := policy.Profile{Windows: []policy.Window{{Model: "local", Own: true, Context: 2000, Answer: 1000}}}
+	rules, key := &policy.Rules{Policy: policy.DefaultPolicy(), Agents: map[conversation.AgentName]policy.Profile{"small": small}}, conversation.SessionKey{Session: "s"}
+	tr := Of(key, rules)
+	for n := range 3 {
+		tr.turn(n + 1)
+	}
+	task := tr.begin(4, conversation.Item{Kind: conversation.ItemCall, ID: "k1", Tool: "read"})
+	tr.feed(task, conversation.ToolStarted{Call: "c1", ModelCall: "k1", Tool: "read"}, conversation.ToolFinished{Call: "c1", Status: conversation.CallOK, Summary: strings.Repeat("word", 2000)})
+	ask := conversation.AskModel{Task: task, Step: 5, Attempt: 1, Agent: "small"}
+	shown := tr.Request(key, rules, ask)
+	if tokens, left := tr.Shown(); tokens > 1000 || tokens != shown.Tokens() || left != 0 {
+		t.Errorf("%d tokens, said to be %d, %d entries left out", shown.Tokens(), tokens, left)
+	}
+	if last := shown.Entries[len(shown.Entries)-1].Text; len(last) > 2000 || !strings.Contains(last, "left out") {
+		t.Errorf("the result is %d bytes", len(last))
+	}
+	rules.Agents["small"] = policy.Profile{Windows: []policy.Window{{Model: "local", Own: true, Context: 660, Answer: 60}}}
+	shown = tr.Request(key, rules, ask)
+	if tokens, left := tr.Shown(); tokens > 600 || tokens != shown.Tokens() || left != 0 {
+		t.Errorf("%d tokens, said to be %d, %d entries left out", shown.Tokens(), tokens, left)
+	}
+	for n := range 60 {
+		tr.turn(5 + n)
+	}
+	shown = tr.Request(key, rules, ask)
+	if tokens, left := tr.Shown(); tokens > 600 || tokens < shown.Tokens() || left == 0 {
+		t.Errorf("%d tokens, said to be %d, %d entries left out", shown.Tokens(), tokens, left)
+	}
+	ask.Agent = "another"
+	if whole := tr.Request(key, rules, ask); whole.Tokens() < 2500 || tr.left != 0 {
+		t.Errorf("another agent is shown %d tokens, %d entries are left out", whole.Tokens(), tr.left)
+	}
+}
