@@ -125,6 +125,11 @@ func (m *Main) checkModels(ctx context.Context, say func(what string, err error,
 		default:
 			say(what, errors.Join(lacks, err), fine)
 		}
+		if b.Provider == config.ProviderCommand {
+			for _, text := range agentNotes(c, b, m.configPath, ownAccount()) {
+				note(what, text)
+			}
+		}
 	}
 }
 

@@ -40,7 +40,7 @@ func (c *call) logRun(p *process, reader reader, prompt delivery, took time.Dura
 		level = max(level, slog.LevelWarn)
 	}
 	attrs := []any{
-		"session", c.r.Session, "task", c.r.Task, "step", c.r.Step, "model", m.o.Label, "took", took.Round(time.Millisecond),
+		"session", c.r.Session, "task", c.r.Task, "step", c.r.Step, "label", m.o.Label, "took", took.Round(time.Millisecond),
 		"exit", p.Exit.String(), "killed", p.killed, "strays", p.Strays, "guard_killed", p.Lost,
 		"stderr", c.redact(stderr, prompt), "stderr_bytes", p.stderr.total, "stderr_cut", cut,
 	}

@@ -84,6 +84,7 @@ func launch(what start) (pid int, err error) {
 	if err := adoptOrphans(); err != nil {
 		return 0, err
 	}
+	keepCapabilities()
 	var argv, env []string
 	for _, arg := range what.Args {
 		argv = append(argv, string(arg))

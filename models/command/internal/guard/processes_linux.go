@@ -19,6 +19,12 @@ const reaps = true
 // adoptOrphans makes the orphans among the processes below this one its children.
 func adoptOrphans() error { return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 
+// keepCapabilities lets nothing that this thread starts inherit the capabilities that
+// the server was given: CAP_KILL is for the guard alone.
+func keepCapabilities() {
+	_ = unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) // a kernel that knows none has none
+}
+
 // withGuard makes a process the leader of a group, and lets the kernel end it with the
 // thread that has started it.
 func withGuard() *syscall.SysProcAttr {
