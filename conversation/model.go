@@ -83,7 +83,8 @@ type Model interface {
 	Stream(ctx context.Context, r Request) iter.Seq2[Output, error]
 }
 
-// ModelError is a failure that an adapter understood.
+// ModelError is a failure that an adapter understood. The code Forbidden says that the
+// provider has withheld the whole answer by its filter, or that the model refused.
 type ModelError struct {
 	Model      string // who failed, when that is not the Model's own Label
 	Failure    Failure

@@ -28,22 +28,8 @@ func (s *Session) WouldStart(say conversation.Say) bool {
 	if before, _ := s.state.Repeated(say.Author, say.ClientMsgID, say.Text, nil); before != nil {
 		return false
 	}
-	if say.Mode == conversation.ModeDefault {
-		for _, t := range s.state.Tasks {
-			for _, q := range t.Questions {
-				if q.Asked.Blocking {
-					return false // it is taken as the answer
-				}
-			}
-		}
+	if say.Mode == conversation.ModeDefault && state.AsksBlocking(&s.state) {
+		return false // it is taken as the answer
 	}
-	if s.mode(say) != conversation.ModeSteer {
-		return true
-	}
-	for _, t := range s.state.Tasks {
-		if t.Status == conversation.TaskAwaiting || t.Status == conversation.TaskQueued {
-			return false // it joins
-		}
-	}
-	return true
+	return s.mode(say) != conversation.ModeSteer || !state.Joinable(&s.state)
 }

@@ -149,8 +149,8 @@ func (d *decision) end(t *state.Task) {
 		if c.Error != nil && t.Interrupted {
 			text = c.Error.Message
 		}
-		if c.Error != nil && (c.Error.Code == conversation.Overloaded || c.Error.Code == conversation.Timeout) {
-			text = c.Error.Message // these two are sentences for the user
+		if c.Error != nil && (c.Error.Code == conversation.Overloaded || c.Error.Code == conversation.Timeout || c.Error.Code == conversation.Forbidden) {
+			text = c.Error.Message // these are sentences for the user
 		}
 		d.emit(t, conversation.Response{Part: d.state.NextPart(t, text, "", ""), ResponseKind: conversation.ResponseError})
 	}

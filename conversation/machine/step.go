@@ -48,11 +48,12 @@ func (d *decision) modelAnswered(c conversation.ModelAnswered) {
 		Step: c.Step, Attempt: c.Attempt, Outcome: conversation.StepOK, Model: c.Model, Usage: c.Answer.Usage, Took: c.Took,
 		Stop: c.Answer.Stop, ResponseID: c.Answer.ResponseID, Items: c.Answer.Items,
 	}
-	cut := c.Answer.Stop == conversation.StopLength && len(texts) > 0 && !plan.HasCalls(c.Answer.Items)
-	goesOn := cut && d.goesOn(t)
-	if cut && !goesOn {
-		texts[len(texts)-1].text += plan.Truncated
+	if plan.Withheld(c.Answer) && len(texts) == 0 && !silent {
+		finished.Outcome, finished.Error = conversation.StepError, d.withheld()
+		d.failStep(t, finished)
+		return
 	}
+	goesOn := d.cutOff(t, c.Answer, texts)
 	if t.Step.WrapUp {
 		d.wrappedUp(t, finished, texts)
 		return
@@ -96,6 +97,32 @@ func (d *decision) modelAnswered(c conversation.ModelAnswered) {
 		return
 	}
 	d.carryOutInOrder(t, c.Answer.Items, asked, texts)
+}
+
+// cutOff marks the text of an answer that was cut off: by the provider's filter, or at the
+// limit of tokens, unless the model goes on with it, and that is the outcome. What calls
+// follow on is no end.
+// Rules 3.9, 3.10.
+func (d *decision) cutOff(t *state.Task, a conversation.ModelAnswer, texts []pendingText) (goesOn bool) {
+	if len(texts) == 0 || plan.HasCalls(a.Items) {
+		return false
+	}
+	switch last := &texts[len(texts)-1]; {
+	case plan.Withheld(a):
+		last.text += " " + d.policy.Texts.Withheld
+	case a.Stop == conversation.StopLength && d.goesOn(t):
+		return true
+	case a.Stop == conversation.StopLength:
+		last.text += plan.Truncated
+	}
+	return false
+}
+
+// withheld is the failure of a step whose answer the model's provider has withheld: a
+// sentence for the user.
+// Rule 3.10.
+func (s *Session) withheld() *conversation.Failure {
+	return &conversation.Failure{Code: conversation.Forbidden, Message: s.policy.Texts.Filtered}
 }
 
 // goesOn is true for a task whose model goes on with an answer that ended at its limit
@@ -168,12 +195,13 @@ func (d *decision) modelFailed(c conversation.ModelFailed) {
 		return
 	}
 	failure, tooLate := d.policy.TooLate(c.Failure, c.RetryAfter)
+	if c.Failure.Code == conversation.Forbidden {
+		failure = *d.withheld()
+	}
 	once := d.acts(t.Step) && !c.NothingRan
 	if !c.Permanent && !tooLate && !once && t.Step.Errors+1 < d.policy.MaxAttempts {
-		again := conversation.StepStarted{
-			Step: c.Step, Attempt: c.Attempt + 1, Agent: t.Step.Agent, Read: t.Step.Read, Cause: conversation.CauseError,
-			Error: &failure, Usage: c.Usage, WrapUp: t.Step.WrapUp,
-		}
+		again := t.Step.Again(conversation.CauseError)
+		again.Error, again.Usage = &failure, c.Usage
 		if wait := d.policy.Backoff(t.Step.Errors, c.Jitter, c.RetryAfter); wait > 0 {
 			again.NotBefore = d.now.Add(wait)
 		}
@@ -222,7 +250,7 @@ func (d *decision) resumeStep(t *state.Task, lost conversation.Recovered) {
 		d.ends().interruptedStep(t)
 		return
 	}
-	again := conversation.StepStarted{Step: st.N, Attempt: st.Attempt + 1, Agent: st.Agent, Read: t.Step.Read, Cause: conversation.CauseInterrupted, WrapUp: st.WrapUp}
+	again := st.Again(conversation.CauseInterrupted)
 	tooOften := ""
 	switch {
 	case st.Parked:
@@ -267,7 +295,7 @@ func (d *decision) drain() {
 	for _, t := range d.state.Tasks {
 		if st := t.Step; st != nil && t.Cancelling == nil && !st.Parked && !st.NotBefore.After(d.now) {
 			d.do(conversation.StopModel{Step: st.N})
-			d.emit(t, conversation.StepStarted{Step: st.N, Attempt: st.Attempt + 1, Agent: st.Agent, Read: t.Step.Read, Cause: conversation.CauseDrain, WrapUp: st.WrapUp})
+			d.emit(t, st.Again(conversation.CauseDrain))
 		}
 	}
 }

@@ -241,6 +241,9 @@ func (w *scene) run(out *strings.Builder, line string) {
 		if opts["max_wait"] != "" {
 			w.rules.Policy.MaxWait = w.duration(opts["max_wait"])
 		}
+		if opts["filtered"] != "" {
+			w.rules.Policy.Texts.Filtered = opts["filtered"]
+		}
 		if opts["lease"] != "" {
 			w.rules.Policy.OutsideLease = w.duration(opts["lease"])
 		}

@@ -77,6 +77,8 @@ type Texts struct {
 	Limit      string `key:"texts.limit"`      // task.max_steps reached and no wrap-up came
 
 	Interrupted string `key:"texts.interrupted"` // a model that acts was interrupted
+	Filtered    string `key:"texts.filtered"`    // a model's provider has withheld the whole answer
+	Withheld    string `key:"texts.withheld"`    // ends an answer of which the provider has withheld the rest
 }
 
 // Coverage says whether a task may finish with messages that it has not addressed.
@@ -244,6 +246,8 @@ func DefaultPolicy() Policy {
 			Limit:      "I stopped here: this task reached its limit of steps.",
 
 			Interrupted: "I was interrupted; what was done is not known",
+			Filtered:    "The model's provider withheld the answer.",
+			Withheld:    "[...withheld by the model's provider]",
 		},
 	}
 }
@@ -343,6 +347,8 @@ func (p Policy) Validate() []option.FieldError {
 		{"texts.failed", p.Texts.Failed},
 		{"texts.limit", p.Texts.Limit},
 		{"texts.interrupted", p.Texts.Interrupted},
+		{"texts.filtered", p.Texts.Filtered},
+		{"texts.withheld", p.Texts.Withheld},
 	} {
 		if conversation.IsBlank(t.text) {
 			wrong = append(wrong, option.FieldError{Key: t.key, Sentence: "must not be blank: a person would see an empty message"})

@@ -194,7 +194,7 @@ func unmarshal(data []byte, into any) error {
 func (a *assembly) answer() (*conversation.ModelAnswer, error) {
 	if len(a.Items) == 0 && a.reason == "refusal" {
 		return nil, &conversation.ModelError{Permanent: true, Failure: conversation.Failure{
-			Code: conversation.BadRequest, Message: "the model refused to answer",
+			Code: conversation.Forbidden, Message: "the model refused to answer",
 		}}
 	}
 	for i := range a.Items {

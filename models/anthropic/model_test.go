@@ -188,8 +188,8 @@ func TestStreams(t *testing.T) {
 		"overloaded":            {modelstest.SSE(begin, `{"type":"error","error":{"type":"overloaded_error","message":"x"}}`), conversation.Unavailable, false},
 		"an error of no words":  {modelstest.SSE(begin, `{"type":"error"}`), conversation.Unavailable, false},
 		"too long":              {modelstest.SSE(begin, `{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 2 > 1"}}`), conversation.TooLarge, true},
-		"filtered":              {modelstest.SSE(begin, `{"type":"error","error":{"type":"api_error","message":"Output blocked by content filtering policy"}}`), conversation.BadRequest, true},
-		"refused":               {modelstest.SSE(begin, `{"type":"message_delta","delta":{"stop_reason":"refusal"}}`, end), conversation.BadRequest, true},
+		"filtered":              {modelstest.SSE(begin, `{"type":"error","error":{"type":"api_error","message":"Output blocked by content filtering policy"}}`), conversation.Forbidden, true},
+		"refused":               {modelstest.SSE(begin, `{"type":"message_delta","delta":{"stop_reason":"refusal"}}`, end), conversation.Forbidden, true},
 		"nothing":               {"", conversation.Unavailable, false},
 		"a stop reason, no end": {modelstest.SSE(begin, `{"type":"message_delta","delta":{"stop_reason":"end_turn"}}`), conversation.Unavailable, false},
 	} {

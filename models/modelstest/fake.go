@@ -30,6 +30,7 @@ type FakeTurn struct {
 	Says  string
 	Err   error
 	Cut   bool
+	Stop  conversation.StopReason // why the answer ends
 }
 
 var _ conversation.Model = (*Fake)(nil)
@@ -81,7 +82,7 @@ func (f *Fake) Stream(ctx context.Context, r conversation.Request) iter.Seq2[con
 			yield(conversation.Output{}, t.Err)
 		case !t.Cut:
 			yield(conversation.Output{Done: &conversation.ModelAnswer{
-				ResponseID: f.Name, Items: []conversation.Item{{Kind: conversation.ItemText, Text: t.Says}}, Usage: conversation.Usage{InputTokens: 10, OutputTokens: 1},
+				ResponseID: f.Name, Stop: t.Stop, Items: []conversation.Item{{Kind: conversation.ItemText, Text: t.Says}}, Usage: conversation.Usage{InputTokens: 10, OutputTokens: 1},
 			}}, nil)
 		}
 	}

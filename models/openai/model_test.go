@@ -157,17 +157,17 @@ func TestStreamsOfOthers(t *testing.T) {
 	}{
 		"a proxy's [DONE] without a finish_reason": {Chat, modelstest.SSE(`{"choices":[{"delta":{"content":"a"}}]}`, `[DONE]`), conversation.Unavailable, false},
 		"a finish_reason of error":                 {Chat, modelstest.SSE(`{"choices":[{"delta":{"content":"a"},"finish_reason":"error"}]}`), conversation.Unavailable, false},
-		"a chat withheld":                          {Chat, modelstest.SSE(`{"choices":[{"delta":{},"finish_reason":"content_filter"}]}`), conversation.BadRequest, true},
+		"a chat withheld":                          {Chat, modelstest.SSE(`{"choices":[{"delta":{},"finish_reason":"content_filter"}]}`), conversation.Forbidden, true},
 		"a failure without words":                  {Responses, modelstest.SSE(`{"type":"response.failed","response":{"status":"failed"}}`), conversation.Unavailable, false},
 		"a failure in the middle":                  {Responses, modelstest.SSE(`{"type":"error","code":"server_error","message":"x"}`), conversation.Unavailable, false},
 		"a failure in an object":                   {Responses, modelstest.SSE(`{"type":"error","error":{"type":"invalid_request_error","code":"context_length_exceeded","message":"x"}}`), conversation.TooLarge, true},
 		"a prompt refused":                         {Responses, modelstest.SSE(`{"type":"response.failed","response":{"error":{"code":"invalid_prompt","message":"x"}}}`), conversation.BadRequest, true},
-		"a chat withheld in a word of Gemini's":    {Chat, modelstest.SSE(`{"choices":[{"delta":{},"finish_reason":"content_filter: PROHIBITED_CONTENT"}]}`), conversation.BadRequest, true},
+		"a chat withheld in a word of Gemini's":    {Chat, modelstest.SSE(`{"choices":[{"delta":{},"finish_reason":"content_filter: PROHIBITED_CONTENT"}]}`), conversation.Forbidden, true},
 		"a call that nobody could read":            {Chat, modelstest.SSE(`{"choices":[{"delta":{},"finish_reason":"function_call_filter: MALFORMED_FUNCTION_CALL"}]}`), conversation.Unavailable, false},
-		"a prompt that is filtered":                {Chat, modelstest.SSE(`{"error":{"code":"content_filter","message":"x","innererror":{"code":"ResponsibleAIPolicyViolation"}}}`), conversation.BadRequest, true},
-		"an answer that is filtered":               {Responses, modelstest.SSE(`{"type":"response.failed","response":{"error":{"code":"content_filter","message":"x"}}}`), conversation.BadRequest, true},
+		"a prompt that is filtered":                {Chat, modelstest.SSE(`{"error":{"code":"content_filter","message":"x","innererror":{"code":"ResponsibleAIPolicyViolation"}}}`), conversation.Forbidden, true},
+		"an answer that is filtered":               {Responses, modelstest.SSE(`{"type":"response.failed","response":{"error":{"code":"content_filter","message":"x"}}}`), conversation.Forbidden, true},
 		"a server without resources":               {Chat, modelstest.SSE(`{"choices":[{"delta":{"content":"a"},"finish_reason":"insufficient_system_resource"}]}`), conversation.Unavailable, false},
-		"a response withheld":                      {Responses, modelstest.SSE(`{"type":"response.incomplete","response":{"status":"incomplete","incomplete_details":{"reason":"content_filter"}}}`), conversation.BadRequest, true},
+		"a response withheld":                      {Responses, modelstest.SSE(`{"type":"response.incomplete","response":{"status":"incomplete","incomplete_details":{"reason":"content_filter"}}}`), conversation.Forbidden, true},
 		"nothing":                                  {Responses, "", conversation.Unavailable, false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -33,7 +33,7 @@ func stopOf(reason string, hasItems bool) (conversation.StopReason, error) {
 
 // errWithheld is the error for an answer of which nothing is left.
 var errWithheld = &conversation.ModelError{Permanent: true, Failure: conversation.Failure{
-	Code: conversation.BadRequest, Message: httpmodel.Withheld,
+	Code: conversation.Forbidden, Message: httpmodel.Withheld,
 }}
 
 // errFailed is the error for an answer that says that it failed.

@@ -68,6 +68,9 @@ func (o *Observer) Events(env *Env, s Session, events []conversation.Event) {
 			}
 		case conversation.StepFinished:
 			Tokens(m, b.Usage)
+			if reason := stopped(b); reason != "" {
+				m.ModelStops.WithLabelValues(reason).Inc()
+			}
 			for _, d := range b.Decisions {
 				m.Decisions.WithLabelValues(d.String()).Inc()
 			}
@@ -112,6 +115,19 @@ func (o *Observer) Events(env *Env, s Session, events []conversation.Event) {
 			o.runtime(m, b)
 		}
 	}
+}
+
+// stopped says why an answer has ended; "" = there was none.
+func stopped(b conversation.StepFinished) string {
+	switch {
+	case b.Stop != 0:
+		return b.Stop.String()
+	case b.Outcome == conversation.StepOK:
+		return "end"
+	case b.Error != nil && b.Error.Code == conversation.Forbidden:
+		return conversation.StopFiltered.String()
+	}
+	return ""
 }
 
 // runtime counts what happened between an outside runtime and a message.

@@ -40,19 +40,45 @@ func TestRefusedCalls(t *testing.T) {
 	for _, summary := range []string{"error: " + conversation.TooManyTools + ": at most 2", "error: " + conversation.TooManyDelegations, "error: no such file", conversation.TooManyTools} {
 		o.Events(env, Session{}, []conversation.Event{{Body: conversation.ToolFinished{Status: conversation.CallError, Summary: summary}}})
 	}
+	if got, want := counts(t, registry, "parley_calls_refused_total"), map[string]float64{"tools.max_parallel": 1, "delegation.max_parallel": 1}; !maps.Equal(got, want) {
+		t.Errorf("refused %v, want %v", got, want)
+	}
+}
+
+// Answers are counted by why they have ended; a step that has none is not.
+func TestStops(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	env := &Env{Metrics: metrics.NewActors(registry), Log: slog.New(slog.DiscardHandler)}
+	var o Observer
+	for _, b := range []conversation.StepFinished{
+		{Outcome: conversation.StepOK},
+		{Outcome: conversation.StepOK, Stop: conversation.StopLength},
+		{Outcome: conversation.StepOK, Stop: conversation.StopFiltered},
+		{Outcome: conversation.StepError, Error: &conversation.Failure{Code: conversation.Forbidden}},
+		{Outcome: conversation.StepError, Error: &conversation.Failure{Code: conversation.Unavailable}},
+		{Outcome: conversation.StepCancelled},
+	} {
+		o.Events(env, Session{}, []conversation.Event{{Body: b}})
+	}
+	if got, want := counts(t, registry, "parley_model_stops_total"), map[string]float64{"end": 1, "length": 1, "filtered": 2}; !maps.Equal(got, want) {
+		t.Errorf("stops %v, want %v", got, want)
+	}
+}
+
+// counts are a metric's values by its only label.
+func counts(t *testing.T, registry *prometheus.Registry, metric string) map[string]float64 {
+	t.Helper()
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
 	got := map[string]float64{}
 	for _, family := range families {
-		if family.GetName() == "parley_calls_refused_total" {
+		if family.GetName() == metric {
 			for _, m := range family.GetMetric() {
 				got[m.GetLabel()[0].GetValue()] = m.GetCounter().GetValue()
 			}
 		}
 	}
-	if want := map[string]float64{"tools.max_parallel": 1, "delegation.max_parallel": 1}; !maps.Equal(got, want) {
-		t.Errorf("refused %v, want %v", got, want)
-	}
+	return got
 }

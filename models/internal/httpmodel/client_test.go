@@ -105,8 +105,8 @@ func TestFailures(t *testing.T) {
 		{400, `{"error":"long"}`, conversation.TooLarge, true},
 		{429, `{"error":"poor"}`, limited, true},
 		{402, ``, limited, true},
-		{400, `{"error":"improper"}`, conversation.BadRequest, true},
-		{500, `{"error":"improper"}`, conversation.BadRequest, true}, // to ask again would end the same way
+		{400, `{"error":"improper"}`, conversation.Forbidden, true},
+		{500, `{"error":"improper"}`, conversation.Forbidden, true}, // to ask again would end the same way
 		{429, `{"error":"slow down"}`, limited, false},
 		{401, `{"error":"who?"}`, internal, true},
 		{403, ``, internal, true},

@@ -92,7 +92,7 @@ func sayByStatus(status int, provided ProviderError, say func(code conversation.
 	case provided.QuotaExceeded() || status == http.StatusPaymentRequired:
 		say(conversation.RateLimited, true, "the quota at the model's provider is used up")
 	case provided.Withheld():
-		say(conversation.BadRequest, true, Withheld)
+		say(conversation.Forbidden, true, Withheld)
 	case status == http.StatusTooManyRequests:
 		say(conversation.RateLimited, false, "the model refused the request because of too many requests (429)")
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:

@@ -64,7 +64,7 @@ func OpenModels(c *config.Config, look config.Lookup, log *slog.Logger, wrap fun
 		if agent := config.CommandAgent(m); agent != nil {
 			s.commands[name] = agent
 		}
-		if wrap != nil {
+		if m = newTold(m, c, name, log); wrap != nil {
 			m = wrap(m)
 		}
 		if b := c.Block(name); b != nil && b.Context > 0 {

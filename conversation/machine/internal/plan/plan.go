@@ -26,6 +26,12 @@ func HasCalls(items []conversation.Item) bool {
 	return slices.ContainsFunc(items, func(i conversation.Item) bool { return i.Kind == conversation.ItemCall })
 }
 
+// Withheld is true for an answer without calls of which the provider has withheld the
+// rest, or all.
+func Withheld(a conversation.ModelAnswer) bool {
+	return a.Stop == conversation.StopFiltered && !HasCalls(a.Items)
+}
+
 // Situation holds all that the check of an answer needs to know.
 type Situation struct {
 	Task   *state.Task // the task that the answer belongs to, as the model was shown it

@@ -153,6 +153,11 @@ func (t *Task) AskedBy(call conversation.CallID) *Question {
 	return nil
 }
 
+// AsksBlocking is true while a blocking question is open in the session.
+func AsksBlocking(st *State) bool {
+	return slices.ContainsFunc(st.OpenQuestions(), func(q *Question) bool { return q.Asked.Blocking })
+}
+
 // NewestQuestion is the newest open question of the task, approvals aside; nil if there
 // is none.
 func (t *Task) NewestQuestion() *Question {

@@ -52,6 +52,12 @@ func (st *State) applyStepStarted(e conversation.Event, t *Task, b conversation.
 	}
 }
 
+// Again is the start of the step's next attempt.
+// Rule 1.2.
+func (st *Step) Again(cause conversation.Cause) conversation.StepStarted {
+	return conversation.StepStarted{Step: st.N, Attempt: st.Attempt + 1, Agent: st.Agent, Read: st.Read, Cause: cause, WrapUp: st.WrapUp}
+}
+
 // readFirst puts the messages that were read before those that wait.
 func (t *Task) readFirst() {
 	slices.SortStableFunc(t.Messages, func(a, b *Message) int { return boolOrder(a.Read == 0) - boolOrder(b.Read == 0) })

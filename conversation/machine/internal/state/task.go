@@ -1,6 +1,7 @@
 package state
 
 import (
+	"slices"
 	"time"
 
 	"parley/conversation"
@@ -78,6 +79,13 @@ func (t *Task) DelegationsAsk() bool {
 		}
 	}
 	return true
+}
+
+// Joinable is true while a task waits for its turn or for an answer: a message may join it.
+func Joinable(st *State) bool {
+	return slices.ContainsFunc(st.Tasks, func(t *Task) bool {
+		return t.Status == conversation.TaskAwaiting || t.Status == conversation.TaskQueued
+	})
 }
 
 func (st *State) applyStatus(e conversation.Event, t *Task, b conversation.TaskStatusChanged) {
