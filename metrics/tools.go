@@ -10,6 +10,7 @@ type MCPServer struct {
 	Attempts int64
 	Connects int64
 	Calls    map[string]int64 // by outcome: a closed set
+	Forms    map[string]int64 // that users were asked to fill in, by outcome: a closed set
 }
 
 // WatchMCPServers shows the state of MCP servers with every scrape.
@@ -26,23 +27,29 @@ func WatchMCPServers(r prometheus.Registerer, read func() []MCPServer) {
 		counterOf("mcp_connection_attempts_total", "Attempts to connect to an MCP server.", func(s row) int64 { return s.Attempts }, "server"),
 		counterOf("mcp_connections_total", "Attempts that succeeded; all but the first are reconnections.", func(s row) int64 { return s.Connects }, "server"),
 	}})
-	type call struct {
-		server, outcome string
-		calls           int64
-	}
-	r.MustRegister(&rows[call]{
-		read: func() []call {
-			var list []call
-			for _, s := range read() {
-				for outcome, calls := range s.Calls {
-					list = append(list, call{s.Name, outcome, calls})
+	byOutcome := func(what column[mcpCount], of func(MCPServer) map[string]int64) {
+		r.MustRegister(&rows[mcpCount]{
+			read: func() []mcpCount {
+				var list []mcpCount
+				for _, s := range read() {
+					for outcome, n := range of(s) {
+						list = append(list, mcpCount{s.Name, outcome, n})
+					}
 				}
-			}
-			return list
-		},
-		labels: func(c call) []string { return []string{c.server, c.outcome} },
-		columns: []column[call]{
-			counterOf("mcp_calls_total", "Calls of an MCP server's tools, by outcome.", func(c call) int64 { return c.calls }, "server", "outcome"),
-		},
-	})
+				return list
+			},
+			labels: func(c mcpCount) []string { return []string{c.server, c.outcome} }, columns: []column[mcpCount]{what},
+		})
+	}
+	n := func(c mcpCount) int64 { return c.n }
+	byOutcome(counterOf("mcp_calls_total", "Calls of an MCP server's tools, by outcome.", n, "server", "outcome"),
+		func(s MCPServer) map[string]int64 { return s.Calls })
+	byOutcome(counterOf("mcp_forms_total", "What MCP servers asked users in the middle of a call, by what came of it.", n, "server", "outcome"),
+		func(s MCPServer) map[string]int64 { return s.Forms })
+}
+
+// mcpCount is how often something came to an outcome at a server.
+type mcpCount struct {
+	server, outcome string
+	n               int64
 }

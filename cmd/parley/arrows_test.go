@@ -84,7 +84,8 @@ var arrows = map[string][]string{
 	"models/openai":             {"conversation", "conversation/option", "models/internal/httpmodel"},
 	"models/window":             {"conversation", "conversation/fit"},
 	"models/*":                  {"conversation"},
-	"tools/mcp":                 {"conversation", "conversation/option", "tools/mcp/secret"},
+	"tools/mcp":                 {"conversation", "conversation/option", "tools/mcp/internal/form", "tools/mcp/secret"},
+	"tools/mcp/internal/form":   {"conversation"},
 	"tools/mcp/secret":          {},
 	"tools/*":                   {"conversation"},
 

@@ -60,20 +60,25 @@ type connection struct {
 
 	mu      sync.Mutex
 	closing bool
-	wg      sync.WaitGroup // goroutines: calls, the watcher
+	askers  map[*asker]bool // the calls that run and may ask the user
+	wg      sync.WaitGroup  // goroutines: calls, the watcher
 }
 
 // Connect hands the library the connection that open made.
 func (l *connection) Connect(context.Context) (sdk.Connection, error) { return l.conn, nil }
 
+// elicitor answers a server's question to the user.
+type elicitor func(context.Context, *connection, *sdk.ElicitParams) (*sdk.ElicitResult, error)
+
 // open connects. It returns when ctx ends, and leaves nothing behind after an error.
-func open(ctx context.Context, t transport, protocol string) (*connection, error) {
-	l := &connection{transport: t, changed: make(chan struct{}, 1), disconnected: make(chan struct{})}
+// Without elicit the server is told that nobody can be asked.
+func open(ctx context.Context, t transport, protocol string, elicit elicitor) (*connection, error) {
+	l := &connection{transport: t, askers: map[*asker]bool{}, changed: make(chan struct{}, 1), disconnected: make(chan struct{})}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
-	client := sdk.NewClient(&sdk.Implementation{Name: "parley", Version: "1"}, &sdk.ClientOptions{
+	options := &sdk.ClientOptions{
 		// The library's own log could hold addresses and session ids.
 		Logger:       slog.New(slog.DiscardHandler),
-		Capabilities: &sdk.ClientCapabilities{}, // no roots, no sampling, no questions
+		Capabilities: &sdk.ClientCapabilities{}, // no roots, no sampling
 		ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) {
 			select {
 			case l.changed <- struct{}{}:
@@ -87,7 +92,14 @@ func open(ctx context.Context, t transport, protocol string) (*connection, error
 			}
 		},
 		MultiRoundTrip: &sdk.MultiRoundTripOptions{Disabled: true},
-	})
+	}
+	if elicit != nil {
+		options.Capabilities.Elicitation = &sdk.ElicitationCapabilities{Form: &sdk.FormElicitationCapabilities{}, URL: &sdk.URLElicitationCapabilities{}}
+		options.ElicitationHandler = func(ctx context.Context, r *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
+			return elicit(ctx, l, r.Params)
+		}
+	}
+	client := sdk.NewClient(&sdk.Implementation{Name: "parley", Version: "1"}, options)
 	if e, ok := t.(*endpoint); ok {
 		e.onFailure(l.fail)
 	}
@@ -217,8 +229,13 @@ func (l *connection) tools(ctx context.Context, limit int) (tools []*sdk.Tool, m
 	return tools, true, nil
 }
 
-// call calls a tool once. It returns when ctx ends, whatever the server does.
-func (l *connection) call(ctx context.Context, params *sdk.CallToolParams, show func(note string, percent *int)) (*sdk.CallToolResult, error) {
+// call calls a tool once. It returns when ctx ends, whatever the server does. The server
+// may ask the user by a, if there is one.
+func (l *connection) call(ctx context.Context, params *sdk.CallToolParams, a *asker, show func(note string, percent *int)) (*sdk.CallToolResult, error) {
+	if a != nil {
+		l.mayAsk(a, true)
+		defer l.mayAsk(a, false)
+	}
 	token := strconv.FormatUint(l.tokens.Add(1), 10)
 	params.SetProgressToken(token)
 	if show != nil {
@@ -226,6 +243,16 @@ func (l *connection) call(ctx context.Context, params *sdk.CallToolParams, show 
 		defer l.progress.Delete(token)
 	}
 	return request(ctx, l, func(ctx context.Context) (*sdk.CallToolResult, error) { return l.session.CallTool(ctx, params) })
+}
+
+func (l *connection) mayAsk(a *asker, may bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if may {
+		l.askers[a] = true
+	} else {
+		delete(l.askers, a)
+	}
 }
 
 // request makes one request. It returns when ctx ends, whatever the server does. Its

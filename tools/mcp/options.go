@@ -95,6 +95,8 @@ type Server struct {
 	// crash, by the server's names; "*" = all. A server's own word on this
 	// is not trusted.
 	Idempotent []string `key:"idempotent"`
+	// Elicitation lets the server ask the user in the middle of a call.
+	Elicitation bool `key:"elicitation"`
 	// Timeout is the longest time that a call may take; 0 = tools.timeout.
 	Timeout time.Duration `key:"timeout" min:"0s" max:"1h"`
 	// ConnectTimeout is how long it may take to start the server, to agree with it
@@ -110,6 +112,7 @@ func DefaultServer(name string) Server {
 		Prefix:         name + "_",
 		Allow:          []string{"*"},
 		Approval:       ApprovalAsk,
+		Elicitation:    true,
 		ConnectTimeout: 30 * time.Second,
 	}
 }

@@ -64,6 +64,7 @@ type Status struct {
 	Protocol string    // the version agreed on
 	Server   string    // what the server calls itself
 
+	Forms map[string]int  // that the user was asked to fill in, so far, by what came of them: accept, decline, cancel
 	Calls map[Outcome]int // of its tools, so far; one that was refused for its arguments is none
 
 	Tools   []string // that it brought: names as models know them, in this run
@@ -103,6 +104,7 @@ type server struct {
 	unusable    map[string]string     // why a tool of the server cannot be used, by its names
 	nameClashes map[string]string     // and why one has no name of its own, or may not join
 	calls       map[Outcome]int
+	forms       map[string]int
 
 	said map[string][]string // what the log has said of tools that cannot be used; of addTools
 }
@@ -117,7 +119,7 @@ type remoteTool struct {
 func newServer(c Server, o *Options) *server {
 	s := &server{
 		Server: c, o: o, log: o.Logger.With("mcp", c.Name),
-		firstAttempt: make(chan struct{}), done: make(chan struct{}), calls: map[Outcome]int{}, moved: make(chan struct{}), listed: func() {},
+		firstAttempt: make(chan struct{}), done: make(chan struct{}), calls: map[Outcome]int{}, forms: map[string]int{}, moved: make(chan struct{}), listed: func() {},
 		tools: map[string]*tool{}, nameClashes: map[string]string{}, said: map[string][]string{},
 		status: Status{Name: c.Name, Kind: "stdio", Target: filepath.Base(c.Command), State: StateConnecting, Since: time.Now()},
 	}
@@ -246,7 +248,11 @@ func (s *server) connect(ctx context.Context, protocol string) (*connection, err
 	s.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, s.ConnectTimeout)
 	defer cancel()
-	l, err := open(ctx, t, protocol)
+	var elicit elicitor
+	if s.Elicitation {
+		elicit = s.elicit
+	}
+	l, err := open(ctx, t, protocol, elicit)
 	if err != nil {
 		return nil, err
 	}
@@ -513,7 +519,7 @@ func (s *server) compare() {
 
 func (s *server) copyStatus() Status {
 	st := s.status
-	st.Calls = maps.Clone(s.calls)
+	st.Calls, st.Forms = maps.Clone(s.calls), maps.Clone(s.forms)
 	for _, list := range []*[]string{&st.Tools, &st.Missing, &st.Refused, &st.Gone, &st.Changed} {
 		*list = slices.Clone(*list)
 	}

@@ -56,37 +56,51 @@ func (t *tool) Run(ctx context.Context, call conversation.ToolCall) (string, err
 	if err := ctx.Err(); err != nil {
 		return "", err
 	}
-	answer, outcome, err := t.call(ctx, args, call.Progress)
+	answer, outcome, err := t.call(ctx, args, call)
 	t.server.count(outcome)
 	return answer, err
 }
 
-func (t *tool) call(ctx context.Context, args json.RawMessage, progress func(string, *int)) (string, Outcome, error) {
+func (t *tool) call(ctx context.Context, args json.RawMessage, call conversation.ToolCall) (string, Outcome, error) {
 	s := t.server
 	l, redact, err := s.connectionFor(t.name)
 	if err != nil {
 		return "", CallUnavailable, err
 	}
 	var show func(string, *int)
-	if progress != nil {
-		show = func(note string, percent *int) { progress(excerpt(printable(redact.clean(note))), percent) }
+	if call.Progress != nil {
+		show = func(note string, percent *int) { call.Progress(excerpt(printable(redact.clean(note))), percent) }
+	}
+	var a *asker
+	if call.Ask != nil {
+		asking, cancel := context.WithCancel(ctx)
+		defer cancel() // what is still asked when the call has ended helps nobody
+		a = &asker{ctx: asking, ask: call.Ask}
 	}
 	params := &sdk.CallToolParams{Meta: sdk.Meta{}, Name: t.name, Arguments: args}
-	result, err := l.call(ctx, params, show)
+	result, err := l.call(ctx, params, a, show)
 	if errors.Is(err, errNotTaken) {
 		switch l, redact, err = s.connectionAfter(ctx, t.name, l); {
 		case err == nil:
-			result, err = l.call(ctx, params, show)
+			result, err = l.call(ctx, params, a, show)
 		case ctx.Err() == nil:
 			return "", CallUnavailable, err
+		}
+	}
+	for round := 0; err == nil && result.NeedsInput(); round++ {
+		if round == maxRounds {
+			return "", CallError, fmt.Errorf("the server %s does not stop asking", s.Name)
+		}
+		if params.InputResponses, err = s.inputs(ctx, a, result); err != nil && ctx.Err() == nil {
+			return "", CallError, err
+		} else if err == nil {
+			params.RequestState = result.RequestState
+			result, err = l.call(ctx, params, a, show)
 		}
 	}
 	if err != nil {
 		outcome, err := t.failure(ctx, redact, err)
 		return "", outcome, err
-	}
-	if result.NeedsInput() {
-		return "", CallError, fmt.Errorf("the server %s asks for more input, which it cannot be given", s.Name)
 	}
 	answer := redact.clean(resultText(result))
 	if result.IsError {

@@ -47,13 +47,16 @@ func WatchMCP(r prometheus.Registerer, servers *mcp.Servers) {
 	metrics.WatchMCPServers(r, func() (list []metrics.MCPServer) {
 		for _, st := range servers.Status() {
 			s := metrics.MCPServer{
-				Name: st.Name, Up: st.State == mcp.StateConnected, Attempts: int64(st.Attempts), Connects: int64(st.Connects), Calls: map[string]int64{},
+				Name: st.Name, Up: st.State == mcp.StateConnected, Attempts: int64(st.Attempts), Connects: int64(st.Connects), Calls: map[string]int64{}, Forms: map[string]int64{},
 			}
 			if s.Up {
 				s.Tools = len(st.Tools) - len(st.Gone)
 			}
 			for _, outcome := range mcp.Outcomes() {
 				s.Calls[string(outcome)] = int64(st.Calls[outcome])
+			}
+			for _, outcome := range mcp.FormOutcomes() {
+				s.Forms[outcome] = int64(st.Forms[outcome])
 			}
 			list = append(list, s)
 		}

@@ -387,6 +387,8 @@ func TestEveryKeyOfBlocksIsUsed(t *testing.T) {
 			v.Set(reflect.ValueOf(map[string]string{"x": "env:Y"}))
 		case v.Kind() == reflect.String:
 			v.SetString("changed")
+		case v.Kind() == reflect.Bool:
+			v.SetBool(!v.Bool())
 		case v.Kind() == reflect.Slice:
 			v.Set(reflect.ValueOf([]string{"changed"}))
 		default:
