@@ -104,14 +104,17 @@ func (m *Model) chatRequest(r *conversation.Request, n *httpmodel.Names, streami
 	if streaming {
 		q.StreamOptions = &streamOptions{IncludeUsage: true}
 	}
-	// OpenAI's newer models refuse max_tokens; some others know nothing else.
-	if m.Base().Host == "api.openai.com" {
+	// OpenAI's newer models refuse max_tokens, also at Azure; some others know nothing else.
+	if host := m.Base().Hostname(); host == "api.openai.com" || strings.HasSuffix(host, ".azure.com") {
 		q.MaxCompletionTokens = m.o.MaxOutputTokens
 	} else {
 		q.MaxTokens = m.o.MaxOutputTokens
 	}
 	for _, t := range r.Tools {
 		f := chatFunction{Name: n.ToProvider(t.Name), Description: t.Description, Parameters: schemaOf(m.o.ToolSchema(t.Schema))}
+		if properties, _ := f.Parameters["properties"].(map[string]any); len(properties) == 0 && m.o.Schema == SchemaPlain {
+			delete(f.Parameters, "properties") // Gemini refuses an empty list of them
+		}
 		q.Tools = append(q.Tools, chatTool{Function: f, Type: "function"})
 	}
 	return q
@@ -166,6 +169,7 @@ func (m *Model) chatMessages(r *conversation.Request, n *httpmodel.Names) []*cha
 		list = slices.Insert(list, 0, &chatMessage{Role: "system", Content: &r.System})
 	}
 	m.giveReasoning(list)
+	m.giveSignatures(list)
 	for _, name := range m.o.Without {
 		if member, is := strings.CutPrefix(name, keptPrefix); is {
 			for _, c := range list {
@@ -196,10 +200,30 @@ func (m *Model) giveReasoning(list []*chatMessage) {
 	}
 }
 
+// giveSignatures sees to it that the first call of each message has a signature, where the
+// model is one of Gemini's: calls that another model made have none, and the request is
+// refused without. The text is what Gemini documents for such calls.
+func (m *Model) giveSignatures(list []*chatMessage) {
+	if !strings.Contains(m.o.Model, "gemini") {
+		return
+	}
+	for _, c := range list {
+		if len(c.ToolCalls) > 0 && c.ToolCalls[0].kept == nil {
+			c.ToolCalls[0].kept = map[string]json.RawMessage{"extra_content": noSignature}
+		}
+	}
+}
+
+// noSignature stands beside a call that was made elsewhere.
+var noSignature = json.RawMessage(`{"google":{"thought_signature":"skip_thought_signature_validator"}}`)
+
 // chatFrame holds the members that are read of a chunk of a Chat Completions stream.
 type chatFrame struct {
-	ID      string          `json:"id"`
-	Usage   json.RawMessage `json:"usage"`
+	ID    string          `json:"id"`
+	Usage json.RawMessage `json:"usage"`
+	Groq  struct {
+		Usage json.RawMessage `json:"usage"`
+	} `json:"x_groq"` // where Groq's streams have it
 	Error   json.RawMessage `json:"error"`
 	Choices []struct {
 		Index        int             `json:"index"`
@@ -228,8 +252,10 @@ func (a *assembly) chatFrame(_ string, data []byte) (over bool, err error) {
 	if f.ID != "" {
 		a.ID = f.ID
 	}
-	if u := usageIn(f.Usage); u != nil {
-		a.usage = u
+	for _, raw := range []json.RawMessage{f.Groq.Usage, f.Usage} {
+		if u := usageIn(raw); u != nil {
+			a.usage = u
+		}
 	}
 	shown := false
 	for _, choice := range f.Choices {

@@ -69,11 +69,14 @@ func (e *apiError) is(codes ...string) bool {
 	return false
 }
 
-// parseError finds the error object of a body: {"error": {…}}, {"error": "…"} or
-// the object itself. The result is never nil.
+// parseError finds the error object of a body: {"error": {…}}, {"error": "…"}, the object
+// itself, or a list of one of these. The result is never nil.
 func parseError(body []byte) *apiError {
 	var in struct {
 		Error json.RawMessage `json:"error"`
+	}
+	if list := elements(body); len(list) > 0 {
+		body = list[0] // Gemini's error stands in a list of one
 	}
 	_ = json.Unmarshal(body, &in)
 	apiErr := &apiError{}

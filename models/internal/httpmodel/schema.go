@@ -19,9 +19,10 @@ const (
 // server takes. Gemini, for one, refuses a whole request for one word that it does
 // not know. What is left of each place:
 //
-//   - type (exactly one), description, nullable, enum (of strings), properties and required
-//     (of properties that are there) of every object, items, and a format that goes
-//     with the type;
+//   - type (exactly one), description, nullable, enum (of strings), properties, required
+//     (of properties that are there), items, and a format that goes with the type; an empty
+//     list of properties is left out, because Gemini refuses it, and no other server that
+//     needs a plain schema misses it;
 //   - a reference to another place of the schema is replaced by what stands there,
 //     one that leads back into itself by an object without properties;
 //   - of several types, and of anyOf and oneOf, the first that is not null is taken, but
@@ -43,9 +44,7 @@ func PlainSchema(raw json.RawMessage) map[string]any {
 }
 
 // anyArguments is an object of which nothing is known.
-func anyArguments() map[string]any {
-	return map[string]any{"type": "object", "properties": map[string]any{}, "required": []any{}}
-}
+func anyArguments() map[string]any { return map[string]any{"type": "object"} }
 
 // maxPlaces bounds the places of a plain schema: references may multiply them.
 const maxPlaces = 2000
@@ -113,9 +112,14 @@ func (p *plainer) properties(plain, schema map[string]any, inside []string) {
 			properties[name] = p.place(given[name], inside)
 		}
 	}
-	// Both are there also if they are empty: Kimi and OpenAI want them.
+	if len(properties) == 0 {
+		return
+	}
 	plain["properties"] = properties
-	plain["required"] = slices.DeleteFunc(namesIn(schema["required"]), func(name any) bool { return properties[name.(string)] == nil })
+	required := slices.DeleteFunc(namesIn(schema["required"]), func(name any) bool { return properties[name.(string)] == nil })
+	if len(required) > 0 {
+		plain["required"] = required
+	}
 }
 
 // resolved follows the reference of a place. What stands beside it counts more than
