@@ -33,7 +33,27 @@ func (c chatStyle) wire() wire {
 	if failure == nil {
 		failure = fields{"error": fields{"message": "something went wrong", "type": "server_error", "code": 500}}
 	}
-	return wire{path: "/chat/completions", check: modelstest.Chat().Read, answer: c.answer, failure: event("", failure)}
+	return wire{path: "/chat/completions", check: checkChat, answer: c.answer, failure: event("", failure)}
+}
+
+// checkChat is the wire's own check. That the schema of a tool names properties, be it
+// none, is a demand of OpenAI's own: see openAIChatSchemas.
+func checkChat(body fields) (modelstest.Asked, []string) {
+	plain := fields{}
+	for name, value := range body {
+		plain[name] = value
+	}
+	var tools []any
+	for _, t := range array(body["tools"]) {
+		f := object(object(t)["function"])
+		schema := fields{"properties": fields{}}
+		for word, value := range object(f["parameters"]) {
+			schema[word] = value
+		}
+		tools = append(tools, fields{"type": "function", "function": fields{"name": f["name"], "parameters": schema}})
+	}
+	plain["tools"] = tools
+	return modelstest.Chat().Read(plain)
 }
 
 func callID(n int) string { return fmt.Sprintf("call_%08d", n) }
@@ -136,10 +156,10 @@ func (c chatStyle) answer(s *Server, body fields, t Move, streaming bool) []stri
 		c.streamCall(i, call, func(piece fields) { add(chunk(fields{"tool_calls": []any{piece}}, nil)) })
 	}
 	last := chunk(fields{}, reason)
-	switch {
-	case c.usage == usageLast:
+	switch c.usage {
+	case usageLast:
 		last["usage"] = usage
-	case c.usage == usageGroq:
+	case usageGroq:
 		last["x_groq"] = fields{"id": "req_1", "usage": usage}
 	}
 	add(last)

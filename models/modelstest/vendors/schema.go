@@ -38,7 +38,8 @@ var geminiUnknown = []string{"$schema", "$ref", "$defs", "definitions", "$id", "
 
 // geminiSchemas: Gemini moves tools into messages of its own that have a field for each
 // word they know. A list of types has no place ("Proto field is not repeating"), a word
-// without a field is refused, and an enum belongs to a string.
+// without a field is refused, an enum belongs to a string, and an object that names its
+// properties has one.
 func geminiSchemas(_ *Server, body fields) (wrong []string) {
 	chatSchemas(body, func(place string, schema fields) {
 		if array(schema["type"]) != nil {
@@ -49,10 +50,24 @@ func geminiSchemas(_ *Server, body fields) (wrong []string) {
 				wrong = append(wrong, fmt.Sprintf("Invalid JSON payload received. Unknown name %q at '%s': Cannot find field.", word, place))
 			}
 		}
+		if properties, given := schema["properties"]; given && len(object(properties)) == 0 {
+			wrong = append(wrong, place+".properties: should be non-empty for OBJECT type")
+		}
 		if schema["enum"] != nil && str(schema["type"]) != "string" {
 			wrong = append(wrong, place+".enum: only allowed for STRING type")
 		}
 	})
+	return wrong
+}
+
+// openAIChatSchemas: the schema of a tool of OpenAI's names properties, be it none.
+func openAIChatSchemas(_ *Server, body fields) (wrong []string) {
+	for _, t := range array(body["tools"]) {
+		f := object(object(t)["function"])
+		if schema := object(f["parameters"]); schema != nil && schema["properties"] == nil {
+			wrong = append(wrong, "Invalid schema for function '"+str(f["name"])+"': object schema missing properties.")
+		}
+	}
 	return wrong
 }
 
@@ -71,7 +86,7 @@ func kimiSchemas(_ *Server, body fields) (wrong []string) {
 		}
 	})
 	for _, t := range array(body["tools"]) {
-		if f := object(object(t)["function"]); str(object(f["parameters"])["type"]) != "object" {
+		if f := object(object(t)["function"]); f["parameters"] != nil && str(object(f["parameters"])["type"]) != "object" {
 			wrong = append(wrong, `tools.function.parameters.type is required and must be "object"`)
 		}
 	}

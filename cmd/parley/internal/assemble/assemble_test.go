@@ -123,11 +123,17 @@ func TestDocumentedModelsWork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	environ := []string{"OPENAI_API_KEY=k", "ANTHROPIC_API_KEY=k"}
 	n := 0
 	for _, part := range strings.Split(string(text), "```toml\n")[1:] {
 		example, _, _ := strings.Cut(part, "```")
 		n++
+		var environ []string
+		if m := variable.FindStringSubmatch(example); m != nil {
+			environ = []string{m[1] + "=k"}
+		}
+		if name := blockOf.FindStringSubmatch(example); name != nil && !strings.Contains(example, "[model]") { // a profile
+			example = "[model]\ndefault = \"" + name[1] + "\"\n" + example
+		}
 		c, err := config.Load(config.Sources{Path: write(t, example), Required: true, Environ: environ})
 		if err != nil {
 			t.Errorf("%v:\n%s", err, example)
