@@ -69,6 +69,12 @@ func TestMarks(t *testing.T) {
 	if _, _, err := modelstest.Collect(t.Context(), m, r); err != nil || marked(*asked) != nil {
 		t.Errorf("cache = false: %v, %v", marked(*asked), err)
 	}
+	own := DefaultOptions()
+	own.Extra = map[string]any{"cache_control": map[string]any{"type": "ephemeral"}}
+	m, asked = serve(t, "application/json", empty, own)
+	if _, _, err := modelstest.Collect(t.Context(), m, r); err != nil || marked(*asked) != nil || (*asked)["cache_control"] == nil {
+		t.Errorf("a mark in extra, of which there may be four with ours: %v, %v", marked(*asked), err)
+	}
 	long := DefaultOptions()
 	long.CacheTTL = "1h"
 	m, asked = serve(t, "application/json", empty, long)

@@ -124,7 +124,7 @@ func (m *Model) body(r *conversation.Request, n *httpmodel.Names, streaming bool
 			return nil, err
 		}
 	}
-	if m.o.Cache {
+	if _, own := m.o.Extra["cache_control"]; m.o.Cache && !own { // the API has its own way to mark then
 		q.mark(r, m.o.mark())
 	}
 	extra := m.o.Extra

@@ -42,7 +42,8 @@ const (
 type Options struct {
 	Connection
 	// Cache marks each request so that the provider keeps what the next step shows
-	// again. There are gateways that refuse the marks.
+	// again. There are gateways that refuse the marks. A cache_control of Extra has the
+	// API place them itself, and takes their place.
 	Cache bool `key:"cache" after:"temperature"`
 	// CacheTTL is how long it is kept after it was last read; "" = 5m. Kept for 1h it
 	// costs twice the price of input instead of a quarter more.
