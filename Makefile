@@ -10,7 +10,7 @@ GO ?= go
 # and a second pass over them would buy nothing for its minutes.
 CONCURRENT := ./actors/... ./gateway/... ./persistence/... ./tools/... ./models/... ./cmd/...
 
-.PHONY: help run build test race lint generate golden bench bench-once bench-start receipts model-receipts shape crash chaos-runtimes damage mutants e2e ci setup
+.PHONY: help run build test race lint generate golden bench bench-once bench-start receipts model-receipts shape crash chaos-runtimes damage mutants e2e claude ci setup
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -100,6 +100,12 @@ damage: ## a store damaged in 500 ways: refused, whole, told or silent (SEED=…
 
 e2e: setup ## the tests that start the whole server, and the browser
 	$(GO) test -tags e2e -count=1 -timeout 10m ./cmd/... ./gateway/web/...
+
+# The program is not ours to pass on, so the first run installs it. Without npm, or without
+# this target, its tests say NOT RUN.
+claude: ## the real claude command behind the server, with a stand-in of its service (CLAUDE=version)
+	npm install --silent --prefer-offline --no-audit --no-fund --prefix .tools/claude @anthropic-ai/claude-code@$(or $(CLAUDE),2.1.330)
+	PARLEY_CLAUDE=$(CURDIR)/.tools/claude/node_modules/.bin/claude $(GO) test ./cmd/parley -run '^TestClaude' -count=1 -v -timeout 10m
 
 ci: ## what CI runs
 	bash .ci/run

@@ -3,9 +3,10 @@
 //
 // New checks Options and makes a Model, which is a conversation.Model. cmd/parley makes
 // one for each [[models]] block of provider "command". The agent is stateless: the
-// prompt tells it the conversation (prompt.go). Its output is read as plain text or as
-// stream-json (reader.go), and a line that begins with the ask marker becomes a question
-// to the user (items.go).
+// prompt tells it the conversation (prompt.go), in a form in which nothing is a command
+// or a mention to the program (harmless.go); its own prompt goes by an argument
+// (instructions.go). Its output is read as plain text or as stream-json (reader.go), and
+// a line that begins with the ask marker becomes a question to the user (items.go).
 //
 // Each call is a process of its own below a guard of its own (process.go, package
 // internal/guard), so that neither a crash nor anything that it leaves running touches
