@@ -78,6 +78,7 @@ func (d obligations) try(t *state.Task, except func(*state.Message) bool) {
 	for i, item := range p.texts {
 		text[i] = receipts.WordsOf(item.text)
 	}
+	text[0] = t.Pieces.And(text[0])
 	p.proofs = d.judge(t, text, slices.DeleteFunc(d.openMessages(t), except))
 }
 

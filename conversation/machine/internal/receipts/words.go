@@ -37,6 +37,28 @@ func OfMessage(text string) Words { return first(text, MessageWords) }
 // OfPart are the words that are remembered of a part.
 func OfPart(text string) Words { return first(text, PartWords) }
 
+// OfPieces adds what must be remembered of one more piece of a text that is gone on with:
+// the words that tell whether it repeats another text, and those that open messages have.
+func OfPieces(before Words, piece string, open ...Words) Words {
+	words := slices.Clone(before)
+	eachWord(piece, func(h uint32) bool {
+		if len(words) < PartWords || slices.ContainsFunc(open, func(o Words) bool { return slices.Contains(o, h) }) {
+			words = words.with(h)
+		}
+		return true
+	})
+	return words
+}
+
+// And are the words and those of what follows.
+func (w Words) And(more Words) Words {
+	all := slices.Clone(w)
+	for _, h := range more {
+		all = all.with(h)
+	}
+	return all
+}
+
 func first(text string, limit int) Words {
 	var words Words
 	eachWord(text, func(h uint32) bool {

@@ -78,6 +78,23 @@ func (t *Task) applyNudge(b conversation.CoverageNudge) {
 	}
 }
 
+// notePieces remembers the words of an answer that may be gone on with.
+// Rule 8.6.
+func (t *Task) notePieces(b conversation.StepFinished) {
+	if b.Stop != conversation.StopLength {
+		return
+	}
+	var open []receipts.Words
+	for _, m := range t.Messages {
+		open = append(open, m.Words)
+	}
+	for _, item := range b.Items {
+		if item.Kind == conversation.ItemText {
+			t.Pieces = receipts.OfPieces(t.Pieces, item.Text, open...)
+		}
+	}
+}
+
 // noteSaying remembers what an answer says by respondToUser, until its parts come.
 func (t *Task) noteSaying(b conversation.StepFinished) {
 	t.Saying = nil

@@ -99,6 +99,7 @@ type Task struct {
 	Nudges       int                    `json:",omitempty"`        // coverage nudges in the task's life
 	EmptyAnswers int                    `json:"Empties,omitempty"` // answers that said and asked for nothing since the task last read a message or an answer
 	Cuts         int                    `json:",omitempty"`        // answers in a row that ended at the limit of tokens, and are gone on with
+	Pieces       receipts.Words         `json:",omitempty"`        // of what they said: the last piece is tried with all before it
 	NextPart     conversation.PartIndex `json:",omitempty"`
 	LastPart     *conversation.Part     `json:",omitempty"` // the last part shown, whole: a promotion repeats it
 	Lease        *Lease                 `json:",omitempty"` // the last hand-out to an outside runtime; nil = none

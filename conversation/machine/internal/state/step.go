@@ -15,6 +15,9 @@ func (st *State) applyStepStarted(e conversation.Event, t *Task, b conversation.
 	if b.Attempt == 1 {
 		t.Step = &Step{N: b.Step, Attempt: 1, Seq: e.Seq, Read: b.Read, Agent: b.Agent, WrapUp: b.WrapUp, NotBefore: b.NotBefore}
 		t.forgetUnnamed()
+		if t.LastPart == nil || !t.LastPart.Cut {
+			t.Pieces = nil
+		}
 		t.About, t.NextOf = t.NextOf, ""
 		t.Steps++
 		if t.StepsSince++; len(b.Read) > 0 || t.UnseenAnswer || t.Allowed {
@@ -84,6 +87,7 @@ func (st *State) applyStepFinished(t *Task, b conversation.StepFinished) {
 	if b.Stop != conversation.StopLength {
 		t.Cuts = 0
 	}
+	t.notePieces(b)
 	empty := b.Outcome == conversation.StepOK
 	for _, item := range b.Items {
 		if item.Kind != conversation.ItemCall {
