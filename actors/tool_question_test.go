@@ -126,3 +126,30 @@ func TestDrainWhileToolAsks(t *testing.T) {
 		}
 	})
 }
+
+// N-04: the question of a delegate's tool is asked of the root's user, and the answer finds
+// the tool; neither deadline runs meanwhile.
+func TestToolOfADelegateAsks(t *testing.T) {
+	tool := &actorstest.Tool{Is: conversation.ToolSpec{Name: "hammer"}, Do: asksUser}
+	withHarness(t, func(h *harness) { h.tools = map[string]conversation.Tool{"hammer": tool} }, func(t *testing.T, h *harness) {
+		h.delegated()
+		h.reply(actorstest.Use("y", "hammer", `{}`))
+		if q := h.openQuestion(mainKey); q.Question != "d1.q1" || q.Text != "Which nail?" || q.Delegation != "d1" || q.Call != "" {
+			t.Fatalf("%+v", q)
+		}
+		time.Sleep(24 * time.Hour)
+		h.ok(h.tell(mainKey, conversation.Answer{Author: ada, ClientMsgID: "b", Question: "d1.q1", Text: "long"}))
+		synctest.Wait()
+		h.reply(actorstest.Text("the long one"))
+		if f := h.ended(mainKey); f.Status != conversation.CallOK || tool.Runs() != 1 {
+			t.Errorf("%+v after %d runs", f, tool.Runs())
+		}
+		for _, e := range h.stored(sub) {
+			if b, ok := e.Body.(conversation.ToolFinished); ok && b.Summary != "long" {
+				t.Errorf("%+v", b)
+			}
+		}
+		h.reply(actorstest.Text("done"))
+		h.assertComplete(mainKey)
+	})
+}

@@ -318,10 +318,14 @@ func (w *world) model(n *node) {
 	if !w.friendly && w.r.IntN(8) == 0 {
 		w.give(n.id, conversation.ModelFailed{
 			Step: ask.Step, Attempt: ask.Attempt, Failure: conversation.Failure{Code: conversation.Timeout, Message: "slow"}, Permanent: w.r.IntN(6) == 0, Jitter: w.r.Float64(),
+			RetryAfter: oneOf(w, []time.Duration{0, 0, 0, 10 * time.Second, time.Hour}),
 		})
 		return
 	}
 	c := conversation.ModelAnswered{Step: ask.Step, Attempt: ask.Attempt, Model: "test", Answer: conversation.ModelAnswer{Items: w.modelAnswer(n, ask)}}
+	if !w.friendly && w.speaks == nil {
+		c.Answer.Stop = oneOf(w, []conversation.StopReason{0, 0, 0, 0, 0, 0, 0, 0, conversation.StopLength, conversation.StopLength, conversation.StopLength, conversation.StopFiltered})
+	}
 	n.stale = append(n.stale, c)
 	w.give(n.id, c)
 }

@@ -274,6 +274,7 @@ var worldCases = map[string]int{
 	"step_finished ok":                                           9,
 	"task AWAITING_RESPONSE CANCELLED":                           600,
 	"task AWAITING_RESPONSE QUEUED":                              100,
+	"task ERROR forbidden":                                       800,
 	"task ERROR overloaded":                                      30000,
 	"task ERROR timeout":                                         200,
 	"task ERROR unavailable":                                     2000,

@@ -40,13 +40,24 @@ func askOnce(ctx context.Context, call conversation.ToolCall) (string, error) {
 	return call.Ask(ctx, conversation.ToolQuestion{Text: "For how many?", Choices: []string{"2", "4"}})
 }
 
-// said are the names of the commands that the call has sent.
-func (p *parent) said() string {
+// heard are the commands that the calls have sent so far.
+func (p *parent) heard(pid *actor.PID) (commands []conversation.Command) {
+	p.do(pid, func(Session) { commands = slices.Clone(p.ends) })
+	return commands
+}
+
+// said are their names.
+func (p *parent) said(pid *actor.PID) string {
 	var names []string
-	for _, c := range p.ends {
+	for _, c := range p.heard(pid) {
 		names = append(names, c.Name())
 	}
 	return strings.Join(names, " ")
+}
+
+func (p *parent) last(pid *actor.PID) conversation.Command {
+	all := p.heard(pid)
+	return all[len(all)-1]
 }
 
 // N-04: a tool's question goes to its session, and what the session says of it to the tool.
@@ -63,19 +74,19 @@ func TestToolAsks(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			withAsker(t, askOnce, func(t *testing.T, p *parent, pid *actor.PID) {
-				if asks, ok := p.ends[0].(conversation.ToolAsks); !ok || asks.Call != "c1" || asks.Text != "For how many?" || !slices.Equal(asks.Choices, []string{"2", "4"}) {
-					t.Fatalf("%+v", p.ends)
+				if asks, ok := p.heard(pid)[0].(conversation.ToolAsks); !ok || asks.Call != "c1" || asks.Text != "For how many?" || !slices.Equal(asks.Choices, []string{"2", "4"}) {
+					t.Fatalf("%+v", p.heard(pid))
 				}
 				if p.set.RunsTools() {
 					t.Error("a tool that waits for its user works")
 				}
 				p.do(pid, func(Session) { p.set.AnswerTool(p.env, c.reply) })
-				if end := p.ends[1].(conversation.ToolDone); end.Status != c.status || end.Result != c.result {
+				if end := p.heard(pid)[1].(conversation.ToolDone); end.Status != c.status || end.Result != c.result {
 					t.Errorf("%+v", end)
 				}
 				p.do(pid, func(Session) { p.set.AnswerTool(p.env, c.reply) }) // late: nobody waits
-				if len(p.ends) != 2 || !p.set.RunsTools() {
-					t.Errorf("said %s", p.said())
+				if len(p.heard(pid)) != 2 || !p.set.RunsTools() {
+					t.Errorf("said %s", p.said(pid))
 				}
 			})
 		})
@@ -93,21 +104,21 @@ func TestTimeOfToolStandsStill(t *testing.T) {
 	}, func(t *testing.T, p *parent, pid *actor.PID) {
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if p.said() != "tool_asks" {
-			t.Fatalf("its time went on: %s", p.said())
+		if p.said(pid) != "tool_asks" {
+			t.Fatalf("its time went on: %s", p.said(pid))
 		}
 		p.do(pid, func(Session) {
 			p.set.AnswerTool(p.env, conversation.AnswerTool{Call: "c1", Answered: true, Deadline: time.Now().Add(30 * time.Second)})
 		})
 		time.Sleep(29 * time.Second)
 		synctest.Wait()
-		if p.said() != "tool_asks" {
-			t.Fatalf("it ended too early: %+v", p.ends)
+		if p.said(pid) != "tool_asks" {
+			t.Fatalf("it ended too early: %+v", p.heard(pid))
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if end, ok := p.ends[len(p.ends)-1].(conversation.ToolDone); !ok || end.Status != conversation.CallTimeout {
-			t.Errorf("said %s", p.said())
+		if end, ok := p.last(pid).(conversation.ToolDone); !ok || end.Status != conversation.CallTimeout {
+			t.Errorf("said %s", p.said(pid))
 		}
 	})
 }
@@ -122,14 +133,14 @@ func TestToolAsksTwiceAtOnce(t *testing.T) {
 		return <-answers + <-answers, nil
 	}, func(t *testing.T, p *parent, pid *actor.PID) {
 		for i, want := range []string{"tool_asks", "tool_asks tool_asks", "tool_asks tool_asks tool_done"} {
-			if p.said() != want {
-				t.Fatalf("said %s, want %s", p.said(), want)
+			if p.said(pid) != want {
+				t.Fatalf("said %s, want %s", p.said(pid), want)
 			}
 			p.do(pid, func(Session) {
 				p.set.AnswerTool(p.env, conversation.AnswerTool{Call: "c1", Text: string(rune('a' + i)), Answered: true})
 			})
 		}
-		if end := p.ends[2].(conversation.ToolDone); end.Result != "ab" {
+		if end := p.heard(pid)[2].(conversation.ToolDone); end.Result != "ab" {
 			t.Errorf("%+v", end)
 		}
 	})
@@ -148,15 +159,15 @@ func TestToolGivesItsQuestionUp(t *testing.T) {
 	}, func(t *testing.T, p *parent, pid *actor.PID) {
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		if p.said() != "tool_asks tool_ask_ends" {
-			t.Fatalf("said %s", p.said())
+		if p.said(pid) != "tool_asks tool_ask_ends" {
+			t.Fatalf("said %s", p.said(pid))
 		}
 		p.do(pid, func(Session) { p.set.AnswerTool(p.env, conversation.AnswerTool{Call: "c1"}) })
-		if p.said() != "tool_asks tool_ask_ends tool_asks" {
-			t.Fatalf("said %s", p.said())
+		if p.said(pid) != "tool_asks tool_ask_ends tool_asks" {
+			t.Fatalf("said %s", p.said(pid))
 		}
 		p.do(pid, func(Session) { p.set.AnswerTool(p.env, conversation.AnswerTool{Call: "c1", Text: "2", Answered: true}) })
-		if end := p.ends[3].(conversation.ToolDone); end.Result != "2" {
+		if end := p.heard(pid)[3].(conversation.ToolDone); end.Result != "2" {
 			t.Errorf("%+v", end)
 		}
 	})
@@ -166,8 +177,8 @@ func TestToolGivesItsQuestionUp(t *testing.T) {
 func TestToolIsStoppedWhileItAsks(t *testing.T) {
 	withAsker(t, askOnce, func(t *testing.T, p *parent, pid *actor.PID) {
 		p.do(pid, func(Session) { p.set.Stop(p.env, "c1") })
-		if end, ok := p.ends[len(p.ends)-1].(conversation.ToolDone); !ok || end.Status != conversation.CallCancelled {
-			t.Errorf("said %s", p.said())
+		if end, ok := p.last(pid).(conversation.ToolDone); !ok || end.Status != conversation.CallCancelled {
+			t.Errorf("said %s", p.said(pid))
 		}
 	})
 }
@@ -181,8 +192,8 @@ func TestLongQuestions(t *testing.T) {
 		}
 		return call.Ask(ctx, conversation.ToolQuestion{Text: long})
 	}, func(t *testing.T, p *parent, pid *actor.PID) {
-		if asks := p.ends[0].(conversation.ToolAsks); len(p.ends) != 1 || len(asks.Text) > 200 {
-			t.Errorf("%+v", p.ends)
+		if asks := p.heard(pid)[0].(conversation.ToolAsks); len(p.heard(pid)) != 1 || len(asks.Text) > 200 {
+			t.Errorf("%+v", p.heard(pid))
 		}
 	})
 }
