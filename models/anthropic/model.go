@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"strings"
 
 	"parley/conversation"
 	"parley/conversation/option"
@@ -85,7 +86,20 @@ func (o Options) Validate() []option.FieldError {
 	if o.CacheTTL != "" && o.CacheTTL != DefaultCacheTTL && o.CacheTTL != "1h" {
 		wrong = append(wrong, option.FieldError{Key: "cache_ttl", Sentence: fmt.Sprintf("cache_ttl is 5m or 1h, not %q", o.CacheTTL)})
 	}
+	if o.Temperature != nil && (o.BaseURL == "" || o.BaseURL == DefaultBaseURL) && !o.versioned() {
+		wrong = append(wrong, option.FieldError{Key: "temperature", Sentence: "the API refuses a temperature since its version " + Version + ": leave it out"})
+	}
 	return append(wrong, o.Connection.Validate(provider())...)
+}
+
+// versioned reports whether the options ask for a version of the API themselves.
+func (o Options) versioned() bool {
+	for name := range o.Headers {
+		if strings.EqualFold(name, "anthropic-version") {
+			return true
+		}
+	}
+	return false
 }
 
 // Model is a model behind the Messages API. It holds no state of a conversation
