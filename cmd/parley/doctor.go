@@ -163,6 +163,12 @@ func (m *Main) checkMCP(ctx context.Context, say func(what string, err error, fi
 			continue
 		}
 		say(what, nil, fmt.Sprintf("%s, %d tools: %s", s.Target, len(s.Tools), strings.Join(s.Tools, ", ")))
+		if s.Resources > 0 {
+			note(what, fmt.Sprintf("resources: %d, as %s", s.Resources, strings.Join(s.ResourceNames, ", ")))
+		}
+		if s.Prompts > 0 {
+			note(what, fmt.Sprintf("prompts: %d, as %s", s.Prompts, strings.Join(s.PromptNames, ", ")))
+		}
 		if len(s.Missing) > 0 {
 			note(what, "it does not have: "+strings.Join(s.Missing, ", "))
 		}

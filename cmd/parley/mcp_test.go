@@ -27,6 +27,9 @@ func serveMCP() {
 	}
 	sdk.AddTool(server, &sdk.Tool{Name: "greet", Description: "Greets."}, greet)
 	sdk.AddTool(server, &sdk.Tool{Name: "shout", Description: "Greets loudly."}, greet)
+	server.AddResource(&sdk.Resource{URI: "text://manners", Name: "manners"}, func(context.Context, *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
+		return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{URI: "text://manners", Text: "Bow."}}}, nil
+	})
 	_ = server.Run(context.Background(), &sdk.StdioTransport{})
 }
 
@@ -108,7 +111,7 @@ tools = ["hi_greet", "hi_nothing"]
 	m.Stdout, m.Stderr, m.Environ = &out, &out, environ
 	code := m.Execute(t.Context(), []string{"doctor", "--config", path, "--listen", "127.0.0.1:0", "--data", t.TempDir()})
 	lines := strings.Split(out.String(), "\n")
-	for _, want := range []string{"ok  mcp hello     ", "-   mcp hello     it does not have: absent", "-   mcp broken    not connected; the server would start without its tools"} {
+	for _, want := range []string{"ok  mcp hello     ", "-   mcp hello     it does not have: absent", "-   mcp hello     resources: 1, as manners", "-   mcp broken    not connected; the server would start without its tools"} {
 		if !slices.ContainsFunc(lines, func(line string) bool { return strings.HasPrefix(line, want) }) {
 			t.Errorf("doctor does not say %q", want)
 		}
@@ -165,7 +168,7 @@ backoff_max = "20ms"
 	if err := os.WriteFile(gate, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	l.measured(`parley_mcp_server_up{server="hello"} 1`, `parley_mcp_server_tools{server="hello"} 2`)
+	l.measured(`parley_mcp_server_up{server="hello"} 1`, `parley_mcp_server_tools{server="hello"} 4`)
 	if got := ask("2", "/tool hello_greet {\"name\":\"Max\"}\n/say $result"); !strings.HasPrefix(got, "Hello Max") {
 		t.Errorf("the tool says %q", got)
 	}

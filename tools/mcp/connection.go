@@ -50,7 +50,7 @@ type connection struct {
 	session      *sdk.ClientSession
 	ctx          context.Context // ends its calls
 	cancel       context.CancelFunc
-	changed      chan struct{} // a value when the server says that its list of tools has changed
+	changed      chan struct{} // a value when the server says that a list of it has changed
 	disconnected chan struct{}
 	once         sync.Once
 	err          error // why it is disconnected; to be read after disconnected is closed
@@ -77,14 +77,11 @@ func open(ctx context.Context, t transport, protocol string, elicit elicitor) (*
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	options := &sdk.ClientOptions{
 		// The library's own log could hold addresses and session ids.
-		Logger:       slog.New(slog.DiscardHandler),
-		Capabilities: &sdk.ClientCapabilities{}, // no roots, no sampling
-		ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) {
-			select {
-			case l.changed <- struct{}{}:
-			default:
-			}
-		},
+		Logger:                     slog.New(slog.DiscardHandler),
+		Capabilities:               &sdk.ClientCapabilities{}, // no roots, no sampling
+		ToolListChangedHandler:     func(context.Context, *sdk.ToolListChangedRequest) { l.listChanged() },
+		ResourceListChangedHandler: func(context.Context, *sdk.ResourceListChangedRequest) { l.listChanged() },
+		PromptListChangedHandler:   func(context.Context, *sdk.PromptListChangedRequest) { l.listChanged() },
 		ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) {
 			token, _ := r.Params.ProgressToken.(string)
 			if show, ok := l.progress.Load(token); ok {
@@ -147,6 +144,13 @@ func open(ctx context.Context, t transport, protocol string, elicit elicitor) (*
 		l.fail(err)
 	})
 	return l, nil
+}
+
+func (l *connection) listChanged() {
+	select {
+	case l.changed <- struct{}{}:
+	default:
+	}
 }
 
 // fail marks the connection as disconnected. Only the first error counts.

@@ -95,6 +95,11 @@ type Server struct {
 	// crash, by the server's names; "*" = all. A server's own word on this
 	// is not trusted.
 	Idempotent []string `key:"idempotent"`
+	// Resources and Prompts give models tools of ours that list and read what the server
+	// has of them: list_resources, read_resource, list_prompts and get_prompt, with the
+	// prefix and the rules of all its tools.
+	Resources bool `key:"resources"`
+	Prompts   bool `key:"prompts"`
 	// Elicitation lets the server ask the user in the middle of a call.
 	Elicitation bool `key:"elicitation"`
 	// Timeout is the longest time that a call may take; 0 = tools.timeout.
@@ -112,6 +117,8 @@ func DefaultServer(name string) Server {
 		Prefix:         name + "_",
 		Allow:          []string{"*"},
 		Approval:       ApprovalAsk,
+		Resources:      true,
+		Prompts:        true,
 		Elicitation:    true,
 		ConnectTimeout: 30 * time.Second,
 	}
@@ -129,6 +136,8 @@ type Limits struct {
 	Message int `key:"mcp_limits.message" min:"1" unit:"bytes"`
 	// Tools is the number of tools of one server.
 	Tools int `key:"mcp_limits.tools" min:"1"`
+	// Listed is the number of resources, and of prompts, of one server that are listed.
+	Listed int `key:"mcp_limits.listed" min:"1"`
 	// Description bounds each tool's description, in bytes; the rest is cut.
 	Description int `key:"mcp_limits.description" min:"1" unit:"bytes"`
 	// Schema bounds each tool's schema, in bytes; a tool with a larger one is left out.
@@ -162,6 +171,7 @@ func DefaultLimits() Limits {
 		Result:      64 << 10,
 		Message:     16 << 20,
 		Tools:       128, // what the providers of models take in one request
+		Listed:      1000,
 		Description: 1 << 10,
 		Schema:      64 << 10,
 		StderrLine:  1 << 10,
@@ -188,7 +198,7 @@ var reservedHeaders = []string{
 func (o *Options) Validate() error {
 	var errs []error
 	for name, n := range map[string]int{
-		"result": o.Limits.Result, "message": o.Limits.Message, "tools": o.Limits.Tools,
+		"result": o.Limits.Result, "message": o.Limits.Message, "tools": o.Limits.Tools, "listed": o.Limits.Listed,
 		"description": o.Limits.Description, "schema": o.Limits.Schema, "stderr_line": o.Limits.StderrLine,
 	} {
 		if n < 1 {

@@ -67,6 +67,9 @@ type Status struct {
 	Forms map[string]int  // that the user was asked to fill in, so far, by what came of them: accept, decline, cancel
 	Calls map[Outcome]int // of its tools, so far; one that was refused for its arguments is none
 
+	Resources, Prompts         int      // that it listed last
+	ResourceNames, PromptNames []string // some of them
+
 	Tools   []string // that it brought: names as models know them, in this run
 	Missing []string // tools that the configuration names and the server does not have, by its names
 	Refused []string // tools that cannot be used, each with the reason
@@ -114,6 +117,13 @@ type remoteTool struct {
 	description string
 	schema      argSchema
 	fingerprint [sha256.Size]byte
+	read        reader // of a tool of ours; nil: the server's own
+}
+
+func newRemoteTool(description string, schema argSchema, read reader) remoteTool {
+	f := remoteTool{description: description, schema: schema, read: read}
+	f.fingerprint = sha256.Sum256(append(append([]byte(f.description), 0), schema.shown...))
+	return f
 }
 
 func newServer(c Server, o *Options) *server {
@@ -188,7 +198,8 @@ func (s *server) run(ctx context.Context) {
 		began := time.Now()
 		if err == nil {
 			s.endFirstAttempt()
-			s.log.Info("an MCP server is connected", "tools", len(s.toolNames()))
+			st := s.current()
+			s.log.Info("an MCP server is connected", "tools", len(s.toolNames()), "resources", st.Resources, "prompts", st.Prompts)
 			err = s.serve(ctx, l)
 			s.forgetConnection()
 			if reason := l.close(s.o.Limits.StopGrace); reason != "" && ctx.Err() == nil && !errors.Is(err, errTooLong) {
@@ -338,13 +349,21 @@ func (s *server) refresh(ctx context.Context, l *connection) error {
 			refuse[t.Name] = err.Error()
 			continue
 		}
-		f := remoteTool{description: s.describe(t), schema: c}
-		f.fingerprint = sha256.Sum256(append(append([]byte(f.description), 0), c.shown...))
-		has[t.Name] = f
+		has[t.Name] = newRemoteTool(s.describe(t), c, nil)
 	}
+	for name, ours := range s.readingTools(l) {
+		if _, own := has[name]; own {
+			refuse["our "+name] = "the server has a tool of this name"
+		} else {
+			has[name] = ours
+		}
+	}
+	resources, prompts := s.lookAround(ctx, l)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.available, s.unusable = has, refuse
+	s.status.Resources, s.status.ResourceNames = len(resources.lines), resources.shown()
+	s.status.Prompts, s.status.PromptNames = len(prompts.lines), prompts.shown()
 	return nil
 }
 
@@ -520,7 +539,7 @@ func (s *server) compare() {
 func (s *server) copyStatus() Status {
 	st := s.status
 	st.Calls, st.Forms = maps.Clone(s.calls), maps.Clone(s.forms)
-	for _, list := range []*[]string{&st.Tools, &st.Missing, &st.Refused, &st.Gone, &st.Changed} {
+	for _, list := range []*[]string{&st.Tools, &st.Missing, &st.Refused, &st.Gone, &st.Changed, &st.ResourceNames, &st.PromptNames} {
 		*list = slices.Clone(*list)
 	}
 	return st

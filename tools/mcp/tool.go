@@ -21,17 +21,18 @@ type tool struct {
 	spec        conversation.ToolSpec
 	schema      argSchema
 	fingerprint [32]byte
+	read        reader // of a tool of ours; nil: the server's own
 }
 
 var _ conversation.Tool = (*tool)(nil)
 
 func newTool(s *server, name, as string, f remoteTool) *tool {
-	return &tool{server: s, name: name, schema: f.schema, fingerprint: f.fingerprint, spec: conversation.ToolSpec{
+	return &tool{server: s, name: name, schema: f.schema, fingerprint: f.fingerprint, read: f.read, spec: conversation.ToolSpec{
 		Name:        as,
 		Description: f.description,
 		Schema:      f.schema.shown,
 		Approval:    s.needsApproval(name),
-		Idempotent:  matchesAny(s.Idempotent, name),
+		Idempotent:  f.read != nil || matchesAny(s.Idempotent, name),
 		Timeout:     s.Timeout,
 	}}
 }
@@ -66,6 +67,9 @@ func (t *tool) call(ctx context.Context, args json.RawMessage, call conversation
 	l, redact, err := s.connectionFor(t.name)
 	if err != nil {
 		return "", CallUnavailable, err
+	}
+	if t.read != nil {
+		return t.readFrom(ctx, l, args)
 	}
 	var show func(string, *int)
 	if call.Progress != nil {
@@ -107,6 +111,29 @@ func (t *tool) call(ctx context.Context, args json.RawMessage, call conversation
 		return "", CallError, errors.New(conversation.CutMiddle(answer, maxError))
 	}
 	return conversation.CutMiddle(answer, s.o.Limits.Result), CallOK, nil
+}
+
+// readFrom runs a tool of ours.
+func (t *tool) readFrom(ctx context.Context, l *connection, args json.RawMessage) (string, Outcome, error) {
+	limits := &t.server.o.Limits
+	text, err := t.read(ctx, l, args, limits)
+	redact := t.server.cleaner()
+	if errors.Is(err, errNotTaken) {
+		switch l, redact, err = t.server.connectionAfter(ctx, t.name, l); {
+		case err == nil:
+			text, err = t.read(ctx, l, args, limits)
+		case ctx.Err() == nil:
+			return "", CallUnavailable, err
+		}
+	}
+	switch {
+	case errors.Is(err, errWantsInput):
+		return "", CallError, err
+	case err != nil:
+		outcome, err := t.failure(ctx, redact, err)
+		return "", outcome, err
+	}
+	return conversation.CutMiddle(redact.clean(text), limits.Result), CallOK, nil
 }
 
 // undelivered is the message of the library's error for a request that could not be
