@@ -157,6 +157,9 @@ func (b *Body) readOutput(raw json.RawMessage) {
 		if !in.isMessage() {
 			continue // reasoning that is kept nowhere, a search of the provider's own, an echo of the user
 		}
+		if in.Type == itemMessage {
+			b.reasoning = append(b.reasoning, ofMessage(element)...)
+		}
 		blocks := elements(in.Content)
 		if len(blocks) == 0 {
 			blocks = []json.RawMessage{element}
@@ -183,10 +186,31 @@ func (b *Body) readOutput(raw json.RawMessage) {
 	}
 }
 
+// itemMessage is the type of an item that holds words.
+const itemMessage = "message"
+
+// ofMessage returns what is kept of a message beside its words, as an item without any:
+// OpenAI's newer models stop too early where phase ("commentary") is not given back.
+func ofMessage(element json.RawMessage) []json.RawMessage {
+	left := maxKept
+	var m members
+	m.add(objectIn(element), &left)
+	list := m.raw()
+	if delete(list, "status"); len(list) == 0 {
+		return nil
+	}
+	list["type"] = json.RawMessage(`"` + itemMessage + `"`)
+	raw, err := json.Marshal(list)
+	if err != nil {
+		return nil // not possible: it came from JSON
+	}
+	return []json.RawMessage{raw}
+}
+
 // isMessage reports whether an output item holds words of the assistant.
 func (in *wireItem) isMessage() bool {
 	switch in.Type {
-	case "", "message", "output_message", "output_text", "text", "refusal":
+	case "", itemMessage, "output_message", "output_text", "text", "refusal":
 		return in.Role == "" || in.Role == "assistant"
 	default:
 		return false

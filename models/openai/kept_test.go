@@ -246,3 +246,20 @@ func TestParallelCalls(t *testing.T) {
 		})
 	}
 }
+
+// What is kept of a message of the Responses API goes back with it, without its id.
+func TestPhaseGoesBack(t *testing.T) {
+	body := `{"output":[{"type":"message","id":"msg_1","status":"completed","role":"assistant","phase":"commentary","content":[{"type":"output_text","text":"I look.","annotations":[]}]},{"type":"function_call","id":"fc_1","call_id":"c","name":"f","arguments":"{}"}]}`
+	m, asked := serve(t, "application/json", body, Options{})
+	r := conversation.Request{Task: "t1-s1", Entries: []conversation.Entry{{Role: conversation.RoleUser, Task: "t1-s1", Text: "go"}}}
+	_, done, err := modelstest.Collect(t.Context(), m, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Entries = append(r.Entries, conversation.Entry{Role: conversation.RoleAssistant, Task: "t1-s1", Items: done.Items},
+		conversation.Entry{Role: conversation.RoleTool, Task: "t1-s1", CallID: "c", Text: "found"})
+	if _, _, err = modelstest.Collect(t.Context(), m, r); err != nil {
+		t.Fatal(err)
+	}
+	sameMessage(t, (*asked)["input"].([]any)[1].(map[string]any), `{"role":"assistant","content":"I look.","phase":"commentary"}`)
+}

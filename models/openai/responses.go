@@ -36,6 +36,14 @@ type responsesTool struct {
 type inputText struct {
 	Content string `json:"content"`
 	Role    string `json:"role"`
+
+	kept map[string]json.RawMessage
+}
+
+// MarshalJSON writes the message, then what was kept of it.
+func (t inputText) MarshalJSON() ([]byte, error) {
+	type plain inputText
+	return withKept((*plain)(&t), t.kept)
 }
 
 type inputCall struct {
@@ -74,17 +82,23 @@ func (m *Model) inputItems(r *conversation.Request, n *httpmodel.Names) []any {
 	var list []any
 	for _, t := range httpmodel.Turns(r, m.Origin()) {
 		if t.Role == conversation.RoleUser {
-			list = append(list, inputText{t.Whole(), roleUser})
+			list = append(list, inputText{Content: t.Whole(), Role: roleUser})
 			continue
 		}
 		for _, item := range t.Items {
+			var kept map[string]json.RawMessage // of the message
 			for _, raw := range httpmodel.Unpack[json.RawMessage](&item) {
-				list = append(list, withoutID(raw))
+				if back := withoutID(raw); stringIn(back["type"]) == itemMessage {
+					delete(back, "type")
+					kept = back
+				} else {
+					list = append(list, back)
+				}
 			}
 			if item.Kind == conversation.ItemCall {
 				list = append(list, inputCall{item.Args, httpmodel.CallID(item.ID, maxCallID), n.ToProvider(item.Tool), "function_call"})
 			} else {
-				list = append(list, inputText{item.Text, roleAssistant})
+				list = append(list, inputText{item.Text, roleAssistant, kept})
 			}
 		}
 		for _, result := range t.Results {
@@ -94,13 +108,14 @@ func (m *Model) inputItems(r *conversation.Request, n *httpmodel.Names) []any {
 	return list
 }
 
-// withoutID is an output item, of reasoning, as the provider takes it back.
-func withoutID(raw json.RawMessage) any {
+// withoutID is an output item, of reasoning or what is kept of a message, as the
+// provider takes it back.
+func withoutID(raw json.RawMessage) map[string]json.RawMessage {
 	item := objectIn(raw)
 	maps.DeleteFunc(item, func(name string, v json.RawMessage) bool {
 		return name == "id" || name == "status" || string(v) == "null"
 	})
-	if _, has := item["summary"]; !has {
+	if _, has := item["summary"]; !has && stringIn(item["type"]) == "reasoning" {
 		item["summary"] = json.RawMessage("[]") // wanted, and may be empty
 	}
 	return item
