@@ -325,7 +325,7 @@ func TestLeftOutAndPlain(t *testing.T) {
 		}
 	}
 	raw, _ := json.Marshal((*asked)["tools"])
-	if want := `[{"function":{"name":"f","parameters":{"properties":{"a":{"nullable":true,"type":"integer"}},"type":"object"}},"type":"function"},{"function":{"name":"bare","parameters":{"type":"object"}},"type":"function"}]`; string(raw) != want {
+	if want := `[{"function":{"name":"f","parameters":{"properties":{"a":{"nullable":true,"type":"integer"}},"required":[],"type":"object"}},"type":"function"},{"function":{"name":"bare","parameters":{"required":[],"type":"object"}},"type":"function"}]`; string(raw) != want {
 		t.Errorf("the tools are\n%s\nnot\n%s", raw, want)
 	}
 	connection.Without = []string{"user", "store"}
@@ -334,7 +334,7 @@ func TestLeftOutAndPlain(t *testing.T) {
 		t.Fatal(err)
 	}
 	raw, _ = json.Marshal((*asked)["tools"])
-	if (*asked)["user"] != nil || (*asked)["store"] != nil || !strings.Contains(string(raw), `"parameters":{"properties":{},"type":"object"}`) || strings.Contains(string(raw), "$schema") {
+	if (*asked)["user"] != nil || (*asked)["store"] != nil || !strings.Contains(string(raw), `"parameters":{"properties":{},"required":[],"type":"object"}`) || strings.Contains(string(raw), "$schema") {
 		t.Errorf("the request is %v", *asked)
 	}
 }

@@ -22,7 +22,8 @@ const (
 //   - type (exactly one), description, nullable, enum (of strings), properties, required
 //     (of properties that are there), items, and a format that goes with the type; an empty
 //     list of properties is left out, because Gemini refuses it, and no other server that
-//     needs a plain schema misses it;
+//     needs a plain schema misses it; an empty list of the required ones is there,
+//     because Kimi refuses an object without one;
 //   - a reference to another place of the schema is replaced by what stands there,
 //     one that leads back into itself by an object without properties;
 //   - of several types, and of anyOf and oneOf, the first that is not null is taken, but
@@ -44,7 +45,7 @@ func PlainSchema(raw json.RawMessage) map[string]any {
 }
 
 // anyArguments is an object of which nothing is known.
-func anyArguments() map[string]any { return map[string]any{"type": "object"} }
+func anyArguments() map[string]any { return map[string]any{"type": "object", "required": []any{}} }
 
 // maxPlaces bounds the places of a plain schema: references may multiply them.
 const maxPlaces = 2000
@@ -112,14 +113,10 @@ func (p *plainer) properties(plain, schema map[string]any, inside []string) {
 			properties[name] = p.place(given[name], inside)
 		}
 	}
-	if len(properties) == 0 {
-		return
+	if len(properties) > 0 {
+		plain["properties"] = properties
 	}
-	plain["properties"] = properties
-	required := slices.DeleteFunc(namesIn(schema["required"]), func(name any) bool { return properties[name.(string)] == nil })
-	if len(required) > 0 {
-		plain["required"] = required
-	}
+	plain["required"] = slices.DeleteFunc(namesIn(schema["required"]), func(name any) bool { return properties[name.(string)] == nil })
 }
 
 // resolved follows the reference of a place. What stands beside it counts more than

@@ -30,7 +30,7 @@ func TestPlainSchema(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got := PlainSchema(json.RawMessage(c.given))
 			raw, err := json.Marshal(got)
-			if err != nil || !sameJSON(t, string(raw), c.want) {
+			if err != nil || !sameJSON(t, string(raw), withRequired(t, c.want)) {
 				t.Errorf("plain is\n%s (%v), not\n%s", raw, err, c.want)
 			}
 			if again, _ := json.Marshal(PlainSchema(raw)); !sameJSON(t, string(again), string(raw)) {
@@ -48,6 +48,33 @@ func TestPlainSchema(t *testing.T) {
 	if raw, err := json.Marshal(PlainSchema(json.RawMessage(wide))); err != nil || len(raw) > 1<<20 {
 		t.Errorf("%d bytes, %v", len(raw), err)
 	}
+}
+
+// withRequired gives each object of a plain schema the list that it always has.
+func withRequired(t *testing.T, schema string) string {
+	t.Helper()
+	var root map[string]any
+	if err := json.Unmarshal([]byte(schema), &root); err != nil {
+		t.Fatal(err)
+	}
+	var fill func(v any)
+	fill = func(v any) {
+		place, is := v.(map[string]any)
+		if !is {
+			return
+		}
+		if place["type"] == "object" && place["required"] == nil {
+			place["required"] = []any{}
+		}
+		fill(place["items"])
+		properties, _ := place["properties"].(map[string]any)
+		for _, p := range properties {
+			fill(p)
+		}
+	}
+	fill(root)
+	raw, _ := json.Marshal(root)
+	return string(raw)
 }
 
 func sameJSON(t *testing.T, a, b string) bool {
@@ -76,6 +103,9 @@ func assertPlain(t *testing.T, schema map[string]any) {
 	properties, given := schema["properties"].(map[string]any)
 	if given && len(properties) == 0 {
 		t.Fatalf("the object %v has an empty list", schema)
+	}
+	if schema["type"] == "object" && schema["required"] == nil {
+		t.Fatalf("the object %v has no list of what is required", schema)
 	}
 	for word, v := range schema {
 		switch word {
