@@ -165,16 +165,14 @@ func Start(c Command) (*Guard, error) {
 		pipes[1], pipes[2] = nil, nil // they are the guard's now
 		return g, nil
 	}
-	if err == nil {
-		err = &os.PathError{Op: "fork/exec", Path: c.Path, Err: syscall.Errno(first.N)}
-	} else {
-		err = fmt.Errorf("the guard has ended: %w", err)
-	}
 	_ = pipes[1].Close()
 	pipes[1] = nil
-	_ = g.process.Wait()
-	g.sweep() // it may have been killed between its start and its report
-	return nil, err
+	_ = g.process.Wait() // how it ended changes nothing
+	if err == nil {
+		return nil, &os.PathError{Op: "fork/exec", Path: c.Path, Err: syscall.Errno(first.N)}
+	}
+	g.sweep() // it may have been killed between the start of the command and its report
+	return nil, fmt.Errorf("the guard has ended: %w", err)
 }
 
 // Stop asks all that runs to end.
