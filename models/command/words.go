@@ -68,8 +68,8 @@ func lastWords(p *process, reader reader) (words string, cut bool) {
 	var told []string
 	for line := range strings.Lines(words) {
 		var l jsonLine
-		_ = json.Unmarshal([]byte(line), &l) // what is no object has no type
-		if l.Type == "" || l.Type == "system" || l.Type == "result" {
+		_ = json.Unmarshal([]byte(line), &l)                                                 // what is no object has no type
+		if l.Type == "" || l.Type == "result" || l.Type == "system" && l.Subtype != "init" { // the first lists all that it has
 			told = append(told, strings.TrimRight(line, "\r\n"))
 		} else {
 			cut = true

@@ -19,6 +19,7 @@ func TestFailureInItsOwnWords(t *testing.T) {
 	const (
 		login  = "Not logged in · Please run /login"
 		result = `{"type":"result","subtype":"success","is_error":true,"result":"` + login + `"}`
+		begin  = `{"type":"system","subtype":"init","tools":["Bash"]}`
 		retry  = `{"type":"system","subtype":"api_retry","attempt":3,"error":"overloaded"}`
 		read   = `{"type":"user","message":{"content":[{"type":"tool_result","content":"the diary of a user"}]}}`
 	)
@@ -35,7 +36,7 @@ func TestFailureInItsOwnWords(t *testing.T) {
 		"its result":                   {FormatStreamJSON, "echo '" + read + "'; echo '" + result + "'; exit 1", "the command-line agent failed", login, false},
 		"its result, with status 0":    {FormatStreamJSON, "printf '" + result + "'", "the command-line agent says that it has failed", login, false},
 		"not of the format":            {FormatStreamJSON, "echo '" + login + "'; exit 1", "the command-line agent failed", login, false},
-		"of itself only":               {FormatStreamJSON, "echo '" + read + "'; echo '" + retry + "'; sleep 600", "the command-line agent timed out", retry, true},
+		"of itself only":               {FormatStreamJSON, "echo '" + begin + "'; echo '" + read + "'; echo '" + retry + "'; sleep 600", "the command-line agent timed out", retry, true},
 		"with the prompt in it":        {FormatText, `echo "refused: my password is hunter2"; exit 1`, "the command-line agent failed", "refused: [prompt]", false},
 		"with a secret in it":          {FormatText, `echo "refused: $TOKEN"; exit 1`, "the command-line agent failed", "refused: [secret]", false},
 	} {
