@@ -30,6 +30,9 @@ func serveMCP() {
 	server.AddResource(&sdk.Resource{URI: "text://manners", Name: "manners"}, func(context.Context, *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
 		return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{URI: "text://manners", Text: "Bow."}}}, nil
 	})
+	if os.Getenv(mcpVariable) != "1" {
+		sdk.AddTool(server, &sdk.Tool{Name: "order", Description: "Orders a pizza."}, order)
+	}
 	_ = server.Run(context.Background(), &sdk.StdioTransport{})
 }
 
