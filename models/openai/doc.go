@@ -19,8 +19,10 @@
 //     references. A stream that ends without its terminal frame was cut and is an
 //     error, never an answer.
 //
-// Reasoning that a provider gives encrypted is kept in Item.Opaque and given back to
-// the same model within the same task.
+// What the package does not read of an answer is kept in Item.Opaque and given back to
+// the same model: encrypted reasoning of the Responses API within the same task, the
+// unknown members of Chat Completions in all tasks (kept.go). No ids of items are
+// given back: the provider keeps nothing under them.
 //
 // The package starts no goroutine. Tests compare every byte of its requests with
 // testdata/requests, and OpenAI's SDK reads them there as a second opinion.

@@ -263,3 +263,24 @@ func TestPhaseGoesBack(t *testing.T) {
 	}
 	sameMessage(t, (*asked)["input"].([]any)[1].(map[string]any), `{"role":"assistant","content":"I look.","phase":"commentary"}`)
 }
+
+// What is kept of an answer is bounded: a member that would make it more is left out
+// whole, and others have what is left.
+func TestKeptIsBounded(t *testing.T) {
+	for n, want := range map[int]bool{maxKept - 2: true, maxKept - 1: false} { // the quotes count
+		var m members
+		left := maxKept
+		m.add(map[string]json.RawMessage{"reasoning": json.RawMessage(`"` + strings.Repeat("x", n) + `"`)}, &left)
+		if kept := m.raw()["reasoning"]; (len(kept) == n+2) != want || !want && kept != nil {
+			t.Errorf("of %d bytes %d are kept", n, len(kept))
+		}
+	}
+	var m members
+	left := maxKept
+	for range 3 {
+		m.add(map[string]json.RawMessage{"reasoning": json.RawMessage(`"` + strings.Repeat("x", maxKept/2-2) + `"`)}, &left)
+	}
+	if kept := m.raw(); kept["reasoning"] != nil {
+		t.Errorf("%d bytes are kept of what became too much", len(kept["reasoning"]))
+	}
+}

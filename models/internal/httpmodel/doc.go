@@ -5,10 +5,11 @@
 // with a function, the Exchange, which
 //
 //  1. makes the body: Turns folds the transcript into what each side said, Names and
-//     CallID translate names and ids to what providers accept, Encode writes JSON;
+//     CallID translate names and ids to what providers accept, PlainSchema the schemas
+//     of tools, Encode writes JSON;
 //  2. sends it with Call.Post;
 //  3. reads the answer with ReadAnswer and ReadEvents into its own assembly, which
-//     embeds Assembly;
+//     embeds Assembly and joins texts that come in pieces (Pieces);
 //  4. returns Assembly.Answer, or any error.
 //
 // Ask turns that error into the context's or into a *conversation.ModelError: a code,
