@@ -19,6 +19,7 @@ type assembly struct {
 	usage    usage
 	reason   string
 	thinking []thought // the blocks of thinking before the next item
+	prefix   string    // what they are bound to
 }
 
 type usage struct {
@@ -141,7 +142,7 @@ func (a *assembly) startBlock(index int, b block) error {
 			item.Args = input
 		}
 	case "thinking", "redacted_thinking":
-		a.thinking = append(a.thinking, thought{Type: b.Type, Thinking: b.Thinking, Signature: b.Signature, Data: b.Data, index: index})
+		a.thinking = append(a.thinking, thought{Type: b.Type, Thinking: b.Thinking, Signature: b.Signature, Data: b.Data, Prefix: a.prefix, index: index})
 		return nil
 	default:
 		return nil

@@ -13,8 +13,10 @@
 // into *conversation.ModelError.
 //
 // Signed thinking is kept in Item.Opaque and given back to the same model within the
-// same task. Where an answer was begun without it, the next request switches thinking
-// off, because the API would refuse it.
+// same task, where the same stands before it as when it was made (prefix.go): newer
+// models refuse it elsewhere. Where Extra asks older ones to think, all of it goes back,
+// and where an answer was begun without it, the next request switches thinking off,
+// because the API would refuse it.
 //
 // The package starts no goroutine. Tests compare every byte of its requests with
 // testdata/requests, and Anthropic's SDK reads them there as a second opinion.

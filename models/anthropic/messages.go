@@ -70,11 +70,15 @@ type thinkingBlock struct {
 	Signature string `json:"signature"`
 	Thinking  string `json:"thinking"`
 	Type      string `json:"type"`
+
+	prefix string // see bound
 }
 
 type redactedBlock struct {
 	Data string `json:"data"`
 	Type string `json:"type"`
+
+	prefix string
 }
 
 // textBlocks are a text, and a note in a block of its own.
@@ -94,8 +98,9 @@ func resultBlocks(r *httpmodel.Result) []textBlock {
 
 func textOf(text string) textBlock { return textBlock{Text: text, Type: "text"} }
 
-// body writes the body of a request, with the whole transcript.
-func (m *Model) body(r *conversation.Request, n *httpmodel.Names, streaming bool) ([]byte, error) {
+// body writes the body of a request, with the whole transcript. The prefix is what the
+// thinking of its answer is bound to, "" = nothing.
+func (m *Model) body(r *conversation.Request, n *httpmodel.Names, streaming bool) (body []byte, prefix string, err error) {
 	q := &request{
 		MaxTokens: m.o.MaxOutputTokens, Messages: messages(r, n, m.Origin()), Model: m.o.Model,
 		Metadata: metadata{UserID: string(r.Session)}, Temperature: m.o.Temperature, Stream: streaming,
@@ -121,7 +126,12 @@ func (m *Model) body(r *conversation.Request, n *httpmodel.Names, streaming bool
 	}
 	for _, t := range tools {
 		if err := add(t.Name, t.Description, t.Schema); err != nil {
-			return nil, err
+			return nil, "", err
+		}
+	}
+	if !m.mustThink() { // those models want all of it back
+		if prefix, err = q.bound(); err != nil {
+			return nil, "", err
 		}
 	}
 	if _, own := m.o.Extra["cache_control"]; m.o.Cache && !own { // the API has its own way to mark then
@@ -132,7 +142,8 @@ func (m *Model) body(r *conversation.Request, n *httpmodel.Names, streaming bool
 		extra = maps.Clone(extra)
 		extra["thinking"] = noThinking
 	}
-	return httpmodel.Encode(q, extra, m.o.Without...)
+	body, err = httpmodel.Encode(q, extra, m.o.Without...)
+	return body, prefix, err
 }
 
 // schemaOf returns a tool's schema as the API accepts it: an object with properties,
@@ -262,6 +273,7 @@ type thought struct {
 	Thinking  string `json:"thinking"`
 	Signature string `json:"signature"`
 	Data      string `json:"data"`
+	Prefix    string `json:"prefix,omitempty"` // see bound; never sent
 
 	index  int // in the answer
 	pieces httpmodel.Pieces
@@ -269,9 +281,9 @@ type thought struct {
 
 func (t *thought) block() any {
 	if t.Type == "redacted_thinking" {
-		return redactedBlock{Data: t.Data, Type: t.Type}
+		return redactedBlock{Data: t.Data, Type: t.Type, prefix: t.Prefix}
 	}
-	return thinkingBlock{Signature: t.Signature, Thinking: t.Thinking, Type: "thinking"}
+	return thinkingBlock{Signature: t.Signature, Thinking: t.Thinking, Type: "thinking", prefix: t.Prefix}
 }
 
 // mayThink reports whether the current answer may use thinking. It may not if it was

@@ -129,7 +129,7 @@ func (m *Model) Stream(ctx context.Context, r conversation.Request) iter.Seq2[co
 	return m.Ask(ctx, func(ctx context.Context, c *httpmodel.Call) (*conversation.ModelAnswer, error) {
 		streaming := m.o.Stream && r.Stream
 		names := httpmodel.NewNames(&r)
-		body, err := m.body(&r, names, streaming)
+		body, prefix, err := m.body(&r, names, streaming)
 		if err != nil {
 			return nil, err
 		}
@@ -143,7 +143,7 @@ func (m *Model) Stream(ctx context.Context, r conversation.Request) iter.Seq2[co
 			show = nil
 		}
 		a := newAssembly(names, &r, show)
-		a.Origin = m.Origin()
+		a.Origin, a.prefix = m.Origin(), prefix
 		if err := httpmodel.ReadAnswer(res, streaming, func() error { return httpmodel.ReadEvents(res.Body, a.frame) }, a.readBody); err != nil {
 			return nil, err
 		}
