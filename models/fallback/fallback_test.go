@@ -228,9 +228,7 @@ func TestActingModelsAreAskedOnce(t *testing.T) {
 // once and until then; what it says within that is the engine's business.
 func TestPassedOver(t *testing.T) {
 	later := func(d time.Duration) modelstest.FakeTurn {
-		e := *modelstest.Failing(false, 0).(*conversation.ModelError)
-		e.RetryAfter = d
-		return modelstest.FakeTurn{Err: &e}
+		return modelstest.FakeTurn{Err: &conversation.ModelError{Failure: conversation.Failure{Code: conversation.RateLimited, Message: "later"}, RetryAfter: d}}
 	}
 	answers, refuses := modelstest.FakeTurn{Says: "yes"}, modelstest.FakeTurn{Err: modelstest.Failing(true, 0)}
 	for _, c := range []struct {
@@ -259,7 +257,7 @@ func TestPassedOver(t *testing.T) {
 				}
 				for i, want := range c.asked {
 					if i == 2 {
-						time.Sleep(time.Hour)
+						<-time.After(time.Hour)
 					}
 					before := make([]int, len(fakes))
 					for n, f := range fakes {

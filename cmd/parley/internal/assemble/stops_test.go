@@ -40,7 +40,7 @@ func TestStopsAreTold(t *testing.T) {
 				m := newTold(&modelstest.Fake{Name: "m", Turns: []modelstest.FakeTurn{c.turn}}, &read, c.block, slog.New(slog.NewJSONHandler(&log, nil)))
 				for i, want := range []int{1, 1, 2} {
 					if i == 2 {
-						time.Sleep(warnEvery)
+						<-time.After(warnEvery)
 					}
 					modelstest.Ask(t.Context(), m, conversation.Request{Session: "s1", Stream: true})
 					if c.says == nil {
