@@ -28,6 +28,7 @@ type Vendor struct {
 
 	wire    wire
 	key     func(h http.Header) string // where its key stands; nil = it wants none
+	shown   bool                       // its list of models is everybody's
 	headers func(h http.Header) string // what it misses in the header; nil = nothing
 	rules   []rule
 	status  int // of a refusal by a rule; 0 = 400
@@ -102,12 +103,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		return // the caller has given up
 	}
 	v := s.Vendor
+	list := req.Method == http.MethodGet && req.URL.Path == v.Base+cmp.Or(v.wire.list, "/models")
 	switch {
-	case v.key != nil && v.key(req.Header) != Key:
+	case v.key != nil && v.key(req.Header) != Key && !(list && v.shown):
 		s.refuse(w, http.StatusUnauthorized, "the key is not accepted")
 	case v.headers != nil && v.headers(req.Header) != "":
 		s.refuse(w, http.StatusBadRequest, v.headers(req.Header))
-	case req.Method == http.MethodGet && req.URL.Path == v.Base+cmp.Or(v.wire.list, "/models"):
+	case list:
 		s.list(w)
 	case req.Method != http.MethodPost || req.URL.Path != v.Base+v.wire.path:
 		s.refuse(w, http.StatusNotFound, "there is nothing at "+req.URL.Path)

@@ -36,7 +36,7 @@ func All() []*Vendor {
 			wire: chat(chatStyle{reasoning: "reasoning_content", id: func(n int) string { return fmt.Sprintf("lookup:%d", n) }, usage: usageAsked}),
 			rules: []rule{reasoningComesBack("thinking is enabled but reasoning_content is missing in assistant tool call message"),
 				kimiSchemas, kimiTemperature}},
-		{Name: "OpenRouter", Base: "/api/v1", Models: []string{"anthropic/claude-sonnet-5.5"}, key: bearer,
+		{Name: "OpenRouter", Base: "/api/v1", Models: []string{"anthropic/claude-sonnet-5.5"}, key: bearer, shown: true,
 			wire: chat(chatStyle{reasoning: "reasoning", details: true, comment: ": OPENROUTER PROCESSING\n\n", failure: fields{
 				"id": "gen-1", "object": "chat.completion.chunk", "error": fields{"code": 502, "message": "Provider disconnected"},
 				"choices": []any{fields{"index": 0, "delta": fields{"content": ""}, "finish_reason": "error"}},
