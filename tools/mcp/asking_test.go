@@ -182,7 +182,7 @@ func TestAskingEnds(t *testing.T) {
 			t.Errorf("%v after %d questions", err, len(questions))
 		}
 	})
-	for name, form := range map[string]sdk.InputRequest{"sampling": &sdk.CreateMessageParams{}, "nothing": nil} {
+	for name, form := range map[string]sdk.InputRequest{"a form that is none": &sdk.ElicitParams{RequestedSchema: map[string]any{"type": "object", "properties": map[string]any{"a": map[string]any{"type": "object"}}}}, "nothing": nil} {
 		t.Run(name, func(t *testing.T) {
 			p := newPeer()
 			add(p, "odd", "Wants something else.", func(context.Context, *sdk.CallToolRequest, noArgs) (*sdk.CallToolResult, error) {

@@ -385,6 +385,11 @@ func TestListChanges(t *testing.T) {
 			t.Errorf("the status is %+v", st)
 		}
 		w.run("peer_fresh", `{}`, "ok")
+		for _, want := range []string{"gone=[peer_fail]", "changed=[peer_echo]", "tools=[peer_fresh]"} {
+			if strings.Count(w.log.String(), want) != 1 {
+				t.Errorf("the log does not say %s once: %s", want, w.log)
+			}
+		}
 		w.run("peer_fail", `{}`, "!does not have this tool any more")
 		w.run("peer_echo", `{"text":"a"}`, "changed")
 		if spec := w.tool("peer_echo").Spec(); spec.Description != "Says it again." {

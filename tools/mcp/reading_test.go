@@ -48,9 +48,6 @@ func TestResourcesAndPrompts(t *testing.T) {
 	if st.Resources != 3 || !slices.Equal(st.ResourceNames, []string{"book 0", "book 1", "log"}) || st.Prompts != 1 || !slices.Equal(st.PromptNames, []string{"review"}) {
 		t.Errorf("the status is %+v", st)
 	}
-	if !strings.Contains(w.log.String(), "resources=3 prompts=1") {
-		t.Errorf("the log is %s", w.log)
-	}
 	w.run("peer_list_resources", `{}`, "book://000 book 0 (text/plain): A book. Old.\n"+
 		"book://001 book 1 (text/plain): A book. Old.\nlog://{day} log: What happened. [fill in what stands in braces]")
 	w.run("peer_list_resources", `{"contains":"BOOK 1"}`, "book://001 book 1 (text/plain): A book. Old.")
@@ -68,6 +65,10 @@ func TestResourcesAndPrompts(t *testing.T) {
 		if spec := w.tool(name).Spec(); !spec.Approval || !spec.Idempotent || !strings.Contains(spec.Description, "server peer") {
 			t.Errorf("%s is %+v", name, spec)
 		}
+	}
+	w.Close()
+	if !strings.Contains(w.log.String(), "resources=3 prompts=1") {
+		t.Errorf("the log is %s", w.log)
 	}
 }
 

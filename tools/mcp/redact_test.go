@@ -30,10 +30,10 @@ func TestUnreachableHost(t *testing.T) {
 	c, _ := remote(t, "http://127.0.0.1:9")
 	w := remotes(t, nil, c)
 	st := w.until("waiting", func(st Status) bool { return st.State == StateWaiting })
+	leaks(t, w)
 	if !strings.Contains(st.Err, `Post "http://127.0.0.1:9/…": `) || !strings.Contains(w.log.String(), "127.0.0.1:9/…") {
 		t.Errorf("the reason is %q", st.Err)
 	}
-	leaks(t, w)
 }
 
 func TestUnknownAuthority(t *testing.T) {

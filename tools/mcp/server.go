@@ -433,11 +433,15 @@ func (s *server) addTools(tools map[string]*tool, clashes map[string]string) {
 	s.mu.Unlock()
 	s.set(func(*Status) {})
 	st := s.current()
-	for what, list := range map[string][]string{"refused": st.Refused, "missing": st.Missing} {
-		if said := s.said[what]; len(list) > 0 && !slices.Equal(said, list) {
-			s.log.Warn("not all tools of an MCP server can be used", what, list)
+	const unusable, other = "not all tools of an MCP server can be used", "tools of an MCP server are not what they were; they keep their meaning until the next start"
+	for _, of := range []struct {
+		what, message string
+		list          []string
+	}{{"refused", unusable, st.Refused}, {"missing", unusable, st.Missing}, {"gone", other, st.Gone}, {"changed", other, st.Changed}} {
+		if said := s.said[of.what]; len(of.list) > 0 && !slices.Equal(said, of.list) {
+			s.log.Warn(of.message, of.what, of.list)
 		}
-		s.said[what] = list
+		s.said[of.what] = of.list
 	}
 }
 
