@@ -44,16 +44,18 @@ type Item struct {
 	OpaqueStays bool // it is returned in later tasks, too
 }
 
-// StopReason says why an answer ended before its end.
+// StopReason says why an answer is not what was asked for: it ended before its end, or
+// the model refused.
 type StopReason uint8
 
 // The reasons. Stored: do not reorder.
 const (
 	StopLength   StopReason = iota + 1 // at the limit of tokens
 	StopFiltered                       // the provider held back the rest
+	StopRefused                        // the model itself said no; its words are whole
 )
 
-var stopReasonNames = [...]string{"", "length", "filtered"}
+var stopReasonNames = [...]string{"", "length", "filtered", "refused"}
 
 func (r StopReason) String() string { return name(stopReasonNames[:], int(r)) }
 

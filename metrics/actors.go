@@ -25,7 +25,7 @@ type Actors struct {
 	Recoveries    *prometheus.CounterVec   // what was found open after a load: step, call
 	ModelCalls    *prometheus.CounterVec   // by outcome
 	ModelSeconds  *prometheus.HistogramVec // by outcome
-	ModelStops    *prometheus.CounterVec   // answers, by why they ended: end, length, filtered
+	ModelStops    *prometheus.CounterVec   // answers, by why they ended: end, length, filtered, refused
 	ModelTokens   *prometheus.CounterVec   // by direction
 	RequestTokens prometheus.Histogram     // estimated tokens of what models were shown
 	CutRequests   prometheus.Counter       // requests of steps that were shown less than the whole conversation
@@ -92,7 +92,7 @@ func NewActors(r prometheus.Registerer) *Actors {
 		Recoveries:    f.counters("recoveries_total", "Work found open when a session was loaded, by kind.", "kind"),
 		ModelCalls:    f.counters("model_calls_total", "Model calls by outcome.", "outcome"),
 		ModelSeconds:  f.histograms("model_call_duration_seconds", "Duration of model calls by outcome.", slow, "outcome"),
-		ModelStops:    f.counters("model_stops_total", "Answers of models, by why they ended: end, length (at the limit of tokens), filtered (the provider withheld it, or its rest).", "reason"),
+		ModelStops:    f.counters("model_stops_total", "Answers of models, by why they ended: end, length (at the limit of tokens), filtered (the provider withheld it, or its rest), refused (by the model itself).", "reason"),
 		ModelTokens:   f.counters("model_tokens_total", "Tokens of model calls, by direction.", "direction"),
 		CutRequests:   f.counter("model_requests_cut_total", "Requests of steps from which entries were left out, at context.budget or a model's context."),
 		RequestTokens: f.histogram("model_request_tokens", "Estimated tokens of a step's request: prompt, tools and transcript.", tokens),

@@ -533,7 +533,7 @@ func (w *scene) follow(effects []conversation.Effect) {
 }
 
 func stopReason(name string) conversation.StopReason {
-	return map[string]conversation.StopReason{"length": conversation.StopLength, "filtered": conversation.StopFiltered}[name]
+	return map[string]conversation.StopReason{"length": conversation.StopLength, "filtered": conversation.StopFiltered, "refused": conversation.StopRefused}[name]
 }
 
 // callEnded: before its outcome is decided the shell has forgotten the call.

@@ -252,7 +252,7 @@ func (r *oracle) stepFinished(p *pb.StepFinished) conversation.StepFinished {
 		Took:       r.duration(p.Took),
 		Error:      oracleFailure(p.Error),
 		ResponseID: p.ResponseId,
-		Stop:       oracleEnum(r, p.Stop, conversation.StopFiltered),
+		Stop:       oracleEnum(r, p.Stop, conversation.StopRefused),
 		Items:      r.items(p.Items),
 		Results:    oracleResults(p.Results),
 	}

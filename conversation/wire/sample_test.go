@@ -275,7 +275,7 @@ var enums = map[reflect.Type]enumType{
 	reflect.TypeFor[conversation.ClosedReason](): {uint8(conversation.QuestionCancelled), named[conversation.ClosedReason]},
 	reflect.TypeFor[conversation.CallStatus]():   {uint8(conversation.CallFailed), named[conversation.CallStatus]},
 	reflect.TypeFor[conversation.Evidence]():     {uint8(conversation.EvidenceSeen), named[conversation.Evidence]},
-	reflect.TypeFor[conversation.StopReason]():   {uint8(conversation.StopFiltered), named[conversation.StopReason]},
+	reflect.TypeFor[conversation.StopReason]():   {uint8(conversation.StopRefused), named[conversation.StopReason]},
 	reflect.TypeFor[conversation.RuntimeState](): {uint8(conversation.RuntimeFailed), named[conversation.RuntimeState]},
 	reflect.TypeFor[conversation.ItemKind]():     {uint8(conversation.ItemCall), nil},
 }

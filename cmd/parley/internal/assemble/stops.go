@@ -69,6 +69,8 @@ func (t *told) ended(stop conversation.StopReason, r *conversation.Request) {
 	t.mu.Unlock()
 	say := t.log.With("model", t.name, "session", r.Session, "task", r.Task, "step", r.Step, "unsaid", unsaid)
 	switch {
+	case stop == conversation.StopRefused:
+		say.Info("a model has refused to answer")
 	case stop == conversation.StopFiltered:
 		say.Warn("a model's provider has withheld an answer, or the rest of one")
 	case t.key != "":
