@@ -208,8 +208,9 @@ func (s *claudeService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	send("message_stop", "")
 }
 
+// quoted is a text as JSON, and so JavaScript, writes it.
 func quoted(text string) string {
-	b, _ := json.Marshal(text)
+	b, _ := json.Marshal(text) // a string can be
 	return string(b)
 }
 

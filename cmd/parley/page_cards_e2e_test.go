@@ -3,7 +3,6 @@
 package main
 
 import (
-	"encoding/json"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -197,10 +196,4 @@ func TestPageStop(t *testing.T) {
 	b.do(chromedp.Reload())
 	b.wait(stopped + ` && ` + lastText + ` === ` + quoted(text))
 	b.quiet()
-}
-
-// quoted is a text as JavaScript writes it.
-func quoted(text string) string {
-	b, _ := json.Marshal(text) // a string can be
-	return string(b)
 }
