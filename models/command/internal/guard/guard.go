@@ -140,6 +140,11 @@ func Start(c Command) (*Guard, error) {
 	if err := g.process.Start(); err != nil {
 		return nil, fmt.Errorf("the guard: %w", err)
 	}
+	// Ours of them would keep open what a guard that has died does not read.
+	for _, theirs := range []**os.File{&pipes[0], &pipes[3]} {
+		_ = (*theirs).Close()
+		*theirs = nil
+	}
 	order := start{Path: []byte(c.Path), Dir: []byte(c.Dir)}
 	for _, arg := range c.Args {
 		order.Args = append(order.Args, []byte(arg))
@@ -151,10 +156,6 @@ func Start(c Command) (*Guard, error) {
 	}
 	order.Env = append(order.Env, []byte(g.marker))
 	err = json.NewEncoder(g.orders).Encode(order)
-	for _, theirs := range []**os.File{&pipes[0], &pipes[3]} {
-		_ = (*theirs).Close()
-		*theirs = nil
-	}
 	var first report
 	if err == nil {
 		err = g.reports.Decode(&first)
@@ -195,6 +196,9 @@ func (g *Guard) listen(reports *os.File) {
 		}
 		switch r.Is {
 		case reportEnded:
+			if ended {
+				continue // another process of the run, which was given the command's number
+			}
 			g.Exit, ended = Exit{Known: true, Status: syscall.WaitStatus(r.N)}, true
 			close(g.Ended)
 		case reportDenied:

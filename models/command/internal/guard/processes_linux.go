@@ -11,7 +11,7 @@ import (
 )
 
 // self is this program, also when its file was replaced since.
-const self = "/proc/self/exe"
+var self = "/proc/self/exe"
 
 // reaps: what the guard starts, and what that starts, never leaves it.
 const reaps = true
