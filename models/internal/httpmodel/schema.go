@@ -264,8 +264,11 @@ func anyOf(one map[string]any, choices []map[string]any) map[string]any {
 // descriptions.
 func anyObject(choices []map[string]any) map[string]any {
 	one := maps.Clone(choices[0])
-	properties := map[string]any{}
+	properties, requiring := map[string]any{}, map[any]int{} // by how many a name is required
 	for _, c := range choices {
+		for _, name := range namesIn(c["required"]) {
+			requiring[name]++
+		}
 		given, _ := c["properties"].(map[string]any)
 		for name, v := range given {
 			if old, there := properties[name]; there {
@@ -275,9 +278,7 @@ func anyObject(choices []map[string]any) map[string]any {
 		}
 	}
 	one["properties"] = properties
-	one["required"] = slices.DeleteFunc(namesIn(one["required"]), func(name any) bool {
-		return slices.ContainsFunc(choices, func(c map[string]any) bool { return !slices.Contains(namesIn(c["required"]), name) })
-	})
+	one["required"] = slices.DeleteFunc(namesIn(one["required"]), func(name any) bool { return requiring[name] < len(choices) })
 	return one
 }
 
@@ -363,8 +364,10 @@ func fixedValues(schema map[string]any) []any {
 // stringsIn are the strings of a list that are not empty: an empty one is refused.
 func stringsIn(list []any) []string {
 	var texts []string
+	seen := map[string]bool{}
 	for _, v := range list {
-		if text, is := v.(string); is && text != "" && !slices.Contains(texts, text) {
+		if text, is := v.(string); is && text != "" && !seen[text] {
+			seen[text] = true
 			texts = append(texts, text)
 		}
 	}

@@ -2,6 +2,7 @@ package httpmodel
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -88,6 +89,24 @@ func sameJSON(t *testing.T, a, b string) bool {
 		return string(raw)
 	}
 	return norm(a) == norm(b)
+}
+
+// A schema of a server may be 64 KiB, and is read again for each request: twice the names
+// cost twice the work, not four or eight times.
+func TestWorkGrowsWithTheSchema(t *testing.T) {
+	work := func(names int) float64 {
+		var list []string
+		for i := range names {
+			list = append(list, fmt.Sprintf("n%d", i))
+		}
+		raw, _ := json.Marshal(map[string]any{"type": "object", "properties": map[string]any{"x": map[string]any{"anyOf": []any{
+			map[string]any{"type": "object", "required": list}, map[string]any{"type": "object", "required": list},
+		}}}})
+		return testing.AllocsPerRun(3, func() { PlainSchema(raw) })
+	}
+	if small, large := work(50), work(100); large > 3*small {
+		t.Errorf("50 names take %.0f allocations, 100 take %.0f", small, large)
+	}
 }
 
 // Any bytes give a schema that is plain.
