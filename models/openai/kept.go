@@ -198,13 +198,17 @@ func merge(name string, old, piece any) any {
 // came before, not for more of it: some servers send a signature with each piece.
 const repeated = 32
 
+// maxGrowing is how many elements of a list, from its end, may still grow. A look at all of
+// them for each piece would take minutes in a list of a megabyte.
+const maxGrowing = 64
+
 // mergeElement adds an element of a list, or a piece of one that is there.
 func mergeElement(list []any, element any) []any {
 	piece, is := element.(map[string]any)
 	if !is {
 		return append(list, element)
 	}
-	for i := len(list) - 1; i >= 0; i-- {
+	for i := len(list) - 1; i >= max(0, len(list)-maxGrowing); i-- {
 		if whole, is := list[i].(map[string]any); is && goesOn(whole, piece, i == len(list)-1) {
 			list[i] = merge("", whole, piece)
 			return list

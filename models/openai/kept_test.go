@@ -3,6 +3,7 @@ package openai
 import (
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -282,5 +283,18 @@ func TestKeptIsBounded(t *testing.T) {
 	}
 	if kept := m.raw(); kept["reasoning"] != nil {
 		t.Errorf("%d bytes are kept of what became too much", len(kept["reasoning"]))
+	}
+}
+
+// A piece goes on with one of the last elements of a list only.
+func TestElementsThatGrow(t *testing.T) {
+	for others, want := range map[int]int{maxGrowing - 1: maxGrowing, maxGrowing: maxGrowing + 2} {
+		list := mergeElement(nil, map[string]any{"index": json.Number("0"), "text": "a"})
+		for i := range others {
+			list = mergeElement(list, map[string]any{"index": json.Number(strconv.Itoa(i + 1)), "text": "b"})
+		}
+		if list = mergeElement(list, map[string]any{"index": json.Number("0"), "text": "c"}); len(list) != want {
+			t.Errorf("with %d others there are %d elements, not %d", others, len(list), want)
+		}
 	}
 }
