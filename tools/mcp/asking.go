@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"slices"
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -64,7 +65,15 @@ func (s *server) fill(ctx context.Context, a *asker, p *sdk.ElicitParams) (*sdk.
 	defer cancel()
 	defer context.AfterFunc(a.ctx, cancel)()
 	who := fmt.Sprintf("The MCP server %q", s.Name)
-	text := conversation.CutMiddle(printable(s.cleaner().clean(p.Message)), maxError)
+	clean := func(text string) string { return printable(s.cleaner().clean(text)) }
+	text := conversation.CutMiddle(clean(p.Message), maxError)
+	ask := func(ctx context.Context, q conversation.ToolQuestion) (string, error) { // its schema is the server's, too
+		q.Text, q.Choices = clean(q.Text), slices.Clone(q.Choices)
+		for i, choice := range q.Choices {
+			q.Choices[i] = clean(choice)
+		}
+		return a.ask(ctx, q)
+	}
 	var action form.Action
 	var content map[string]any
 	var err error
@@ -76,11 +85,11 @@ func (s *server) fill(ctx context.Context, a *asker, p *sdk.ElicitParams) (*sdk.
 		}
 		action, err = form.Visit(ctx, a.ask, who, text, u.String())
 	case p.RequestedSchema == nil:
-		action, content, err = form.Fill(ctx, a.ask, who, text, nil)
+		action, content, err = form.Fill(ctx, ask, who, text, nil)
 	default:
 		var schema json.RawMessage
 		if schema, err = json.Marshal(p.RequestedSchema); err == nil {
-			action, content, err = form.Fill(ctx, a.ask, who, text, schema)
+			action, content, err = form.Fill(ctx, ask, who, text, schema)
 		}
 	}
 	if err != nil {

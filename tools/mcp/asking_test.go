@@ -198,3 +198,18 @@ func TestAskingEnds(t *testing.T) {
 		})
 	}
 }
+
+// Whatever a form shows is the server's word, which may hold a secret that it was given.
+func TestFormsWithSecrets(t *testing.T) {
+	p := newPeer()
+	shop(p, &sdk.ElicitParams{Message: "The key is sesame-1", RequestedSchema: map[string]any{"type": "object", "required": []string{"size"}, "properties": map[string]any{
+		"size": map[string]any{"type": "string", "title": "For sesame-1", "description": "\x1b[2Jnot sesame-1", "enum": []string{"sesame-1", "l"}},
+	}}}, true)
+	w := withSecret(inMemory(t, single(nil), always(p)), "sesame-1").open()
+	var questions []conversation.ToolQuestion
+	got, err := w.tool("peer_order").Run(t.Context(), asked(`{}`, &questions, "l"))
+	want := "The MCP server \"peer\" asks: The key is [secret]\nFor [secret]: [2Jnot [secret]"
+	if err != nil || got != "accept l <nil>" || len(questions) != 1 || questions[0].Text != want || !slices.Equal(questions[0].Choices, []string{"[secret]", "l", "decline"}) {
+		t.Errorf("%q, %v, asked %q", got, err, questions)
+	}
+}

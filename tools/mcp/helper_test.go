@@ -213,6 +213,18 @@ func inMemory(t *testing.T, o Options, dial ...func(attempt int) (*sdk.Server, e
 	return w
 }
 
+// withSecret gives a secret to the servers, before they are opened.
+func withSecret(w *world, secret string) *world {
+	for _, s := range w.servers {
+		dial := s.dial
+		s.dial = func() (transport, redactor, error) {
+			t, _, err := dial()
+			return t, newRedactor([]string{secret}), err
+		}
+	}
+	return w
+}
+
 func (w *world) open() *world {
 	w.t.Helper()
 	if err := w.Servers.open(w.t.Context()); err != nil {

@@ -122,11 +122,15 @@ func (l *listing) text(contains string, limit int) string {
 }
 
 // shown are some of the names, for a status.
-func (l *listing) shown() []string {
-	if len(l.names) <= shownNames {
-		return l.names
+func (l *listing) shown(redact redactor) []string {
+	var names []string
+	for _, name := range l.names[:min(len(l.names), shownNames)] {
+		names = append(names, excerpt(redact.clean(name)))
 	}
-	return append(l.names[:shownNames:shownNames], "…")
+	if len(l.names) > shownNames {
+		names = append(names, "…")
+	}
+	return names
 }
 
 // has tells what the server says that it has.

@@ -72,6 +72,16 @@ func TestResourcesAndPrompts(t *testing.T) {
 	}
 }
 
+// A server may name what it has by a secret that it was given, and as long as it likes.
+func TestNamesInAStatus(t *testing.T) {
+	p := newPeer()
+	p.AddResource(&sdk.Resource{URI: "api://sesame-1/x", Name: "api://sesame-1/" + strings.Repeat("x", 10<<10)}, reads)
+	w := withSecret(inMemory(t, single(nil), always(p)), "sesame-1").open()
+	if names := w.Status()[0].ResourceNames; len(names) != 1 || !strings.HasPrefix(names[0], "api://[secret]/xx") || len(names[0]) > 1000 {
+		t.Errorf("the status names %.200q", names)
+	}
+}
+
 // Which of the tools there are: where the server has something, by the keys of its block,
 // and a tool of the server's own has the name.
 func TestReadingToolsAreChosen(t *testing.T) {

@@ -362,8 +362,8 @@ func (s *server) refresh(ctx context.Context, l *connection) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.available, s.unusable = has, refuse
-	s.status.Resources, s.status.ResourceNames = len(resources.lines), resources.shown()
-	s.status.Prompts, s.status.PromptNames = len(prompts.lines), prompts.shown()
+	s.status.Resources, s.status.ResourceNames = len(resources.lines), resources.shown(s.redact)
+	s.status.Prompts, s.status.PromptNames = len(prompts.lines), prompts.shown(s.redact)
 	return nil
 }
 

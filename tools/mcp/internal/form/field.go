@@ -69,9 +69,9 @@ func parse(schema json.RawMessage) ([]*field, error) {
 	if len(form.Properties) > maxFields {
 		return nil, fmt.Errorf("it has %d fields, more than %d", len(form.Properties), maxFields)
 	}
-	names := slices.DeleteFunc(slices.Clone(form.Required), func(name string) bool { _, there := form.Properties[name]; return !there })
-	for _, name := range slices.Sorted(maps.Keys(form.Properties)) {
-		if !slices.Contains(names, name) {
+	var names []string // each once, also where it is required twice
+	for _, name := range append(form.Required, slices.Sorted(maps.Keys(form.Properties))...) {
+		if _, there := form.Properties[name]; there && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}

@@ -122,6 +122,15 @@ func TestQuestions(t *testing.T) {
 	}
 }
 
+// A field that is required twice is asked for once: a form has no more questions than fields.
+func TestRequiredTwice(t *testing.T) {
+	u := &user{answers: []string{"x", "y"}}
+	action, content, err := Fill(t.Context(), u.ask, "x", "y", json.RawMessage(`{"properties":{"a":{"type":"string"}},"required":["a","a","b"]}`))
+	if err != nil || action != Accept || content["a"] != "x" || len(u.asked) != 1 {
+		t.Errorf("%s %v %v, asked %q", action, content, err, u.asked)
+	}
+}
+
 // What cannot be asked for is an error, and so is an end of the call.
 func TestForms(t *testing.T) {
 	many := []string{}
