@@ -168,6 +168,7 @@ func TestRetryAfter(t *testing.T) {
 		{"Retry-After", "1.5", 1500 * time.Millisecond},
 		{"Retry-After", "Fri, 02 Jan 2026 03:05:05 GMT", time.Minute},
 		{"Retry-After", "Fri, 02 Jan 2026 03:04:00 GMT", 0},
+		{"Retry-After", "Sat, 02 Jan 2077 03:04:05 GMT", maxRetryAfter},
 		{"Retry-After", "-3", 0},
 		{"Retry-After", "NaN", 0},
 		{"Retry-After", "soon", 0},

@@ -124,7 +124,7 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 		return bounded(s, time.Second)
 	}
 	if at, err := http.ParseTime(value); err == nil {
-		return max(0, at.Sub(now))
+		return bounded(at.Sub(now).Seconds(), time.Second)
 	}
 	return 0
 }
