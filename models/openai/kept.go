@@ -131,7 +131,9 @@ func (m *members) raw() map[string]json.RawMessage {
 			continue
 		}
 		if p := m.pieces[name]; p != nil {
-			value = merge(name, value, p.Rest())
+			if rest := p.Rest(); rest != "" {
+				value = merge(name, value, rest)
+			}
 		}
 		raw, err := json.Marshal(value)
 		if err != nil {

@@ -298,3 +298,15 @@ func TestElementsThatGrow(t *testing.T) {
 		}
 	}
 }
+
+// A member that is first a text and then something else is what it was at last.
+func TestMemberOfTwoKinds(t *testing.T) {
+	var m members
+	left := maxKept
+	for _, piece := range []string{`"thinking"`, `{"signature":"s"}`} {
+		m.add(map[string]json.RawMessage{"thought": json.RawMessage(piece)}, &left)
+	}
+	if got := string(m.raw()["thought"]); got != `{"signature":"s"}` {
+		t.Errorf("it is %s", got)
+	}
+}
