@@ -97,15 +97,28 @@ func (m *Model) Fallbacks() []Stats {
 // next is the first model from the i-th on that does not want to be left alone; the last
 // one if all do.
 func (m *Model) next(i int) int {
-	for ; i+1 < len(m.models); i++ {
-		if until := m.resting[i].Load(); until == nil || !time.Now().Before(*until) {
-			break
-		}
+	for i+1 < len(m.models) && m.rests(i) {
+		i++
 	}
 	return i
 }
 
-// first returns the model that an attempt begins with.
+func (m *Model) rests(i int) bool {
+	until := m.resting[i].Load()
+	return until != nil && time.Now().Before(*until)
+}
+
+// begin is the model that is asked first in an attempt: the one that its number says, or
+// one behind it, or, if all of these want to be left alone, one before it.
+func (m *Model) begin(attempt int) int {
+	i := m.next(m.first(attempt))
+	if m.rests(i) {
+		i = m.next(0)
+	}
+	return i
+}
+
+// first returns the model that an attempt of that number begins with.
 func (m *Model) first(attempt int) int {
 	own := max(1, m.maxAttempts-len(m.models)+1)
 	return min(max(attempt-own, 0), len(m.models)-1)
@@ -116,7 +129,7 @@ func (m *Model) first(attempt int) int {
 func (m *Model) Stream(ctx context.Context, r conversation.Request) iter.Seq2[conversation.Output, error] {
 	return func(yield func(conversation.Output, error) bool) {
 		a := attempt{m: m, ctx: ctx, r: &r, permanent: true}
-		for i := m.next(m.first(r.Attempt)); ; i = m.next(i + 1) {
+		for i := m.begin(r.Attempt); ; i = m.next(i + 1) {
 			outcome, err := a.ask(i, yield)
 			if outcome == ended {
 				return

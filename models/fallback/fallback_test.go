@@ -280,3 +280,19 @@ func TestPassedOver(t *testing.T) {
 		})
 	}
 }
+
+// The last attempt is the fallback's; while that wants to be left alone, it is the route's
+// own model's.
+func TestFallbackIsPassedOver(t *testing.T) {
+	own := &modelstest.Fake{Name: "0", Turns: []modelstest.FakeTurn{{Says: "yes"}}}
+	other := &modelstest.Fake{Name: "1", Turns: []modelstest.FakeTurn{{Err: &conversation.ModelError{RetryAfter: time.Hour}}}}
+	m, err := New("route", own, Options{Fallback: []conversation.Model{other}, MaxAttempts: 3, MaxRetryAfter: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []struct{ own, other int }{{0, 1}, {1, 1}} {
+		if ask(t.Context(), m, 3); len(own.Calls()) != want.own || len(other.Calls()) != want.other {
+			t.Errorf("round %d: %d and %d calls", i, len(own.Calls()), len(other.Calls()))
+		}
+	}
+}
