@@ -32,12 +32,13 @@ func FormOutcomes() []string {
 // asker is a call that runs, as one that may ask the user.
 type asker struct {
 	ctx context.Context // of the call
-	ask form.Ask
-	mu  sync.Mutex // held while a form is filled in: one at a time
+	ask form.Ask        // nil: nobody can be asked
+	mu  sync.Mutex      // held while a form is filled in: one at a time
 }
 
 // elicit answers a request of the server that names no call. It belongs to the call that
-// runs, if it is the only one of this connection; else nobody can know whose it is.
+// runs, if it is the only one of this connection; else nobody can know whose it is: it
+// must not come before the user of another session.
 func (s *server) elicit(ctx context.Context, l *connection, p *sdk.ElicitParams) (*sdk.ElicitResult, error) {
 	l.mu.Lock()
 	running := len(l.askers)
@@ -45,8 +46,8 @@ func (s *server) elicit(ctx context.Context, l *connection, p *sdk.ElicitParams)
 	for a = range l.askers {
 	}
 	l.mu.Unlock()
-	if running != 1 {
-		s.log.Warn("an MCP server asks the user, and for which call is not known; it is declined", "calls_running", running)
+	if running != 1 || a.ask == nil {
+		s.log.Warn("an MCP server asks the user, and for which call is not known; it is declined", "calls", running)
 		s.countForm(string(form.Decline))
 		return &sdk.ElicitResult{Action: string(form.Decline)}, nil
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -131,10 +133,77 @@ func TestServerAsksDuringTwoCalls(t *testing.T) {
 	<-p.started
 	cancel()
 	<-ended
-	if got, err := w.tool("peer_order").Run(t.Context(), asked(`{}`, &questions, "Large", "1")); err != nil || got != "accept l 1" {
-		t.Errorf("%q, %v", got, err)
+}
+
+// A server may go on with a call that was stopped, and ask for that: it is not the user of
+// another call who answers. After a while that call is forgotten.
+func TestServerAsksForACallThatWasStopped(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p := newPeer()
+		shop(p, orderForm, false)
+		told := make(chan string, 1)
+		add(p, "stubborn", "Goes on.", func(ctx context.Context, r *sdk.CallToolRequest, _ noArgs) (*sdk.CallToolResult, error) {
+			p.started <- struct{}{}
+			<-p.release
+			answer, err := r.Session.Elicit(context.WithoutCancel(ctx), orderForm)
+			if err == nil {
+				told <- answer.Action
+			}
+			return said("done"), err
+		})
+		w := inMemory(t, single(p, func(o *Options) { o.Servers[0].Protocol = "2025-11-25" }), always(p)).open()
+		start := func(tool string, questions *[]conversation.ToolQuestion) (stop func()) {
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				if got, err := w.tool(tool).Run(ctx, asked(`{}`, questions, "Large", "1")); !errors.Is(err, context.Canceled) {
+					t.Errorf("%s: %q, %v", tool, got, err)
+				}
+			}()
+			<-p.started
+			return func() { cancel(); <-ended }
+		}
+		var mine, theirs []conversation.ToolQuestion
+		start("peer_stubborn", &theirs)()
+		stop := start("peer_slow", &mine)
+		p.release <- struct{}{}
+		if action := <-told; action != "decline" || len(mine)+len(theirs) > 0 {
+			t.Errorf("%s, asked %q and %q", action, mine, theirs)
+		}
+		stop()
+		time.Sleep(lingers)
+		synctest.Wait()
+		if got, err := w.tool("peer_order").Run(t.Context(), asked(`{}`, &mine, "Large", "1")); err != nil || got != "accept l 1" {
+			t.Errorf("%q, %v", got, err)
+		}
+	})
+}
+
+// Nor is it the user of a call that runs while another reads from the server.
+func TestServerAsksDuringAReading(t *testing.T) {
+	p := newPeer()
+	shop(p, orderForm, false)
+	entered, leave := make(chan struct{}), make(chan struct{})
+	p.AddResource(&sdk.Resource{URI: "book://1", Name: "book"}, func(context.Context, *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
+		close(entered)
+		<-leave
+		return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{URI: "book://1", Text: "text"}}}, nil
+	})
+	w := inMemory(t, single(p, func(o *Options) { o.Servers[0].Protocol = "2025-11-25" }), always(p)).open()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		w.run("peer_read_resource", `{"uri":"book://1"}`, "text")
+	}()
+	<-entered
+	var questions []conversation.ToolQuestion
+	got, err := w.tool("peer_order").Run(t.Context(), asked(`{}`, &questions, "Large", "1"))
+	if err != nil || got != "decline <nil> <nil>" || len(questions) > 0 {
+		t.Errorf("%q, %v, %q", got, err, questions)
 	}
-	<-p.started
+	close(leave)
+	<-ended
 }
 
 // A question ends with its call, and a server that is not to ask cannot.

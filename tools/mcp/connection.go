@@ -60,7 +60,7 @@ type connection struct {
 
 	mu      sync.Mutex
 	closing bool
-	askers  map[*asker]bool // the calls that run and may ask the user
+	askers  map[*asker]bool // the calls during which the server may ask, also those that were stopped just now
 	wg      sync.WaitGroup  // goroutines: calls, the watcher
 }
 
@@ -237,8 +237,7 @@ func (l *connection) tools(ctx context.Context, limit int) (tools []*sdk.Tool, m
 // may ask the user by a, if there is one.
 func (l *connection) call(ctx context.Context, params *sdk.CallToolParams, a *asker, show func(note string, percent *int)) (*sdk.CallToolResult, error) {
 	if a != nil {
-		l.mayAsk(a, true)
-		defer l.mayAsk(a, false)
+		defer l.mayAsk(ctx, a)()
 	}
 	token := strconv.FormatUint(l.tokens.Add(1), 10)
 	params.SetProgressToken(token)
@@ -249,13 +248,26 @@ func (l *connection) call(ctx context.Context, params *sdk.CallToolParams, a *as
 	return request(ctx, l, func(ctx context.Context) (*sdk.CallToolResult, error) { return l.session.CallTool(ctx, params) })
 }
 
-func (l *connection) mayAsk(a *asker, may bool) {
+// lingers is how long a server may go on with a call that it was told to stop.
+const lingers = time.Minute
+
+// mayAsk notes a call during which the server may ask, until the returned function is
+// called. One that was stopped counts for some time more: the server may not have heard.
+func (l *connection) mayAsk(ctx context.Context, a *asker) (ended func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if may {
-		l.askers[a] = true
-	} else {
+	l.askers[a] = true
+	forget := func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
 		delete(l.askers, a)
+	}
+	return func() {
+		if ctx.Err() == nil {
+			forget()
+		} else {
+			time.AfterFunc(lingers, forget)
+		}
 	}
 }
 

@@ -116,12 +116,16 @@ func (t *tool) call(ctx context.Context, args json.RawMessage, call conversation
 // readFrom runs a tool of ours.
 func (t *tool) readFrom(ctx context.Context, l *connection, args json.RawMessage) (string, Outcome, error) {
 	limits := &t.server.o.Limits
-	text, err := t.read(ctx, l, args, limits)
+	read := func() (string, error) {
+		defer l.mayAsk(ctx, &asker{ctx: ctx})()
+		return t.read(ctx, l, args, limits)
+	}
+	text, err := read()
 	redact := t.server.cleaner()
 	if errors.Is(err, errNotTaken) {
 		switch l, redact, err = t.server.connectionAfter(ctx, t.name, l); {
 		case err == nil:
-			text, err = t.read(ctx, l, args, limits)
+			text, err = read()
 		case ctx.Err() == nil:
 			return "", CallUnavailable, err
 		}
