@@ -88,6 +88,26 @@ func TestNothingIsLeft(t *testing.T) {
 	}
 }
 
+// stopsGuard is the script of an agent that stops the process that would end it.
+const stopsGuard = `kill -STOP $PPID; echo $$ >"$1/left"; exec sleep 600`
+
+// An agent that has stopped its guard is ended all the same.
+func TestStoppedGuard(t *testing.T) {
+	dir := t.TempDir()
+	m := open(t, shell(stopsGuard, dir))
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		defer cancel()
+		left(t, dir)
+	}()
+	if answer, err := ask(ctx, m, say("x"), nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("the call ended with %+v, %v", answer, err)
+	}
+	if pid := left(t, dir); !ended(pid) {
+		t.Errorf("the process %d is left", pid)
+	}
+}
+
 // left waits for what an agent leaves, and returns its number.
 func left(t *testing.T, dir string) int {
 	t.Helper()
@@ -100,11 +120,15 @@ func TestNothingOutlivesServer(t *testing.T) {
 	if _, err := exec.LookPath("setsid"); err != nil {
 		t.Skip("NOT RUN: there is no setsid")
 	}
+	scripts := map[string]string{"that has stopped its guard": stopsGuard}
 	for what := range leftovers {
+		scripts[what] = leaving(what, "sleep 600")
+	}
+	for what, script := range scripts {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			server := exec.Command(os.Args[0], asAgent, "server", leaving(what, "sleep 600"), dir, "x")
+			server := exec.Command(os.Args[0], asAgent, "server", script, dir, "x")
 			if err := server.Start(); err != nil {
 				t.Fatal(err)
 			}

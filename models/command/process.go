@@ -240,7 +240,16 @@ func (p *process) kill() {
 		default:
 		}
 		p.limits.stuck(killStuck, denied)
-		<-p.Gone
+	}
+	wake := time.NewTicker(killStuck)
+	defer wake.Stop()
+	for {
+		select {
+		case <-p.Gone:
+			return
+		case <-wake.C: // the guard may have been stopped once more
+			p.Wake()
+		}
 	}
 }
 

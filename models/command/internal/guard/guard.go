@@ -135,7 +135,7 @@ func Start(c Command) (*Guard, error) {
 		Path: self, Args: []string{processName},
 		Env:   []string{}, // it needs none of the server's, which may hold secrets
 		Stdin: pipes[0], Stdout: pipes[3], ExtraFiles: c.Files[:],
-		SysProcAttr: &syscall.SysProcAttr{Setsid: true}, // what is typed at a terminal is not for it
+		SysProcAttr: apart(),
 	}
 	if err := g.process.Start(); err != nil {
 		return nil, fmt.Errorf("the guard: %w", err)
@@ -183,7 +183,14 @@ func (g *Guard) Stop() { g.order(orderStop) }
 func (g *Guard) Kill() { g.order(orderKill) }
 
 // order tells the guard something. One that has ended hears nothing any more.
-func (g *Guard) order(word string) { _, _ = io.WriteString(g.orders, `"`+word+"\"\n") }
+func (g *Guard) order(word string) {
+	_, _ = io.WriteString(g.orders, `"`+word+"\"\n")
+	g.Wake()
+}
+
+// Wake lets a guard go on that was stopped: what it guards is of the same user and may
+// send it the signal.
+func (g *Guard) Wake() { _ = g.process.Process.Signal(syscall.SIGCONT) } // one that has ended needs it no more
 
 // listen reads what the guard says until it has ended.
 func (g *Guard) listen(reports *os.File) {

@@ -25,6 +25,13 @@ func keepCapabilities() {
 	_ = unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) // a kernel that knows none has none
 }
 
+// apart makes a guard the first process of a session of its own: what is typed at a
+// terminal is not for it. When the server ends, the kernel lets it go on if it was
+// stopped.
+func apart() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGCONT}
+}
+
 // withGuard makes a process the leader of a group, and lets the kernel end it with the
 // thread that has started it.
 func withGuard() *syscall.SysProcAttr {

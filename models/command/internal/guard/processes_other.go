@@ -17,6 +17,10 @@ func adoptOrphans() error { return nil }
 
 func keepCapabilities() {}
 
+// apart makes a guard the first process of a session of its own: what is typed at a
+// terminal is not for it.
+func apart() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
+
 // withGuard makes a process the leader of a group.
 func withGuard() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
