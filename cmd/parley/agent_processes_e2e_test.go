@@ -140,11 +140,11 @@ func TestKilledServerTakesItsAgentAlong(t *testing.T) {
 }
 
 // an agent inherits the environment without what other blocks keep secret, unless
-// its own names it; and gets what its own sets.
+// its own names it; and gets what its own sets. What it tells of that stays out of the log.
 func TestEnvironmentOfAgent(t *testing.T) {
 	for name, value := range map[string]string{
 		"KEY": "1", "HEADER": "2", "PROXY": "http://u:p@127.0.0.1:1", "SERVER": "3", "ADDRESS": "4", "PROGRAM": "5", "OTHER": "6",
-		"SHARED": "shared", "OWN": "own", "PLAIN": "plain",
+		"SHARED": "shared-secret", "OWN": "secret-of-its-own", "PLAIN": "plain",
 	} {
 		t.Setenv("PROBE_"+name, value)
 	}
@@ -153,7 +153,7 @@ default = "agent"
 [models.agent]
 provider = "command"
 command = "sh"
-args = ["-c", "env | grep ^PROBE_ | sort"]
+args = ["-c", "env | grep ^PROBE_ | sort | tee /dev/stderr"]
 env = { "PROBE_SET" = "<${env:PROBE_OWN}>", "PROBE_PLAIN" = "another" }
 inherit = ["PROBE_SHARED"]
 [models.other]
@@ -181,9 +181,12 @@ env = { "TOKEN" = "env:PROBE_PROGRAM" }
 	s := u.create(nil)
 	u.follow(s, 0)
 	u.send(s, "1", "hello")
-	const want = "PROBE_OWN=own\nPROBE_PLAIN=another\nPROBE_SET=<own>\nPROBE_SHARED=shared"
+	const want = "PROBE_OWN=secret-of-its-own\nPROBE_PLAIN=another\nPROBE_SET=<secret-of-its-own>\nPROBE_SHARED=shared-secret"
 	if got := of(u.until(done), "response"); len(got) != 1 || got[0].text("text") != want {
 		t.Errorf("the agent sees %s", shown(got))
 	}
 	l.stop()
+	if log := l.err.String(); strings.Contains(log, "shared-secret") || strings.Contains(log, "secret-of-its-own") || !strings.Contains(log, "PROBE_OWN=[secret]") {
+		t.Errorf("the log says %s", log)
+	}
 }

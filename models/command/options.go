@@ -93,6 +93,9 @@ type Options struct {
 	Env map[string]string
 	// Withhold names the variables that it does not inherit: the secrets of others.
 	Withhold []string
+	// Secrets are texts that do not go to the log, beside the values of Env, wherever the
+	// agent may have them from.
+	Secrets []string
 	// Logger gets the agent's standard error, and a failed one's standard output; nil =
 	// no log.
 	Logger *slog.Logger

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 )
@@ -78,9 +80,9 @@ func lastWords(p *process, reader reader) (words string, cut bool) {
 	return strings.Join(told, "\n"), cut
 }
 
-// redact removes the prompt and the block's own secrets from a text.
+// redact removes the prompt and the secrets that are known from a text.
 func (c *call) redact(text string, prompt delivery) string {
-	for _, value := range c.m.o.Env {
+	for _, value := range slices.Concat(slices.Collect(maps.Values(c.m.o.Env)), c.m.o.Secrets) {
 		if len(value) >= 8 { // less is no secret
 			text = strings.ReplaceAll(text, value, "[secret]")
 		}

@@ -174,6 +174,11 @@ func (b *ModelBlock) command(log *slog.Logger) command.Options {
 func (b *ModelBlock) buildCommand(c *Config, fill func(value string) (string, error), log *slog.Logger) (conversation.Model, error) {
 	o, errs := b.command(log), []error(nil)
 	o.Withhold, o.Env = b.Withheld(c), map[string]string{}
+	for _, r := range c.references("") {
+		if text, err := fill(r.String()); err == nil { // what is not there cannot be said
+			o.Secrets = append(o.Secrets, text)
+		}
+	}
 	for name, value := range b.Env {
 		if refers(value) {
 			text, err := fill(value)
@@ -195,33 +200,37 @@ func (b *ModelBlock) buildCommand(c *Config, fill func(value string) (string, er
 // those that hold a secret of another block, as far as its own does not name them.
 func (b *ModelBlock) Withheld(c *Config) []string {
 	names := map[string]bool{}
+	for _, r := range c.references(b.Name) {
+		if r.Kind == secret.Env {
+			names[r.Name] = true
+		}
+	}
+	for _, name := range b.Inherit {
+		delete(names, name)
+	}
+	return sortedKeys(names)
+}
+
+// references are those to the secrets of all models but one, and of the MCP servers.
+func (c *Config) references(but string) (list []secret.Reference) {
 	note := func(values ...string) {
 		for _, v := range values {
-			for _, r := range secret.References(secret.Spelled(v)) {
-				if r.Kind == secret.Env {
-					names[r.Name] = true
-				}
-			}
+			list = append(list, secret.References(secret.Spelled(v))...)
 		}
 	}
 	for i := range c.Models {
-		other := &c.Models[i]
-		if other.Name == b.Name {
-			continue
+		if b := &c.Models[i]; b.Name != but {
+			note(b.Key(), b.Proxy)
+			note(sortedValues(b.Headers)...)
+			note(sortedValues(b.Env)...)
 		}
-		note(other.Key(), other.Proxy)
-		note(sortedValues(other.Headers)...)
-		note(sortedValues(other.Env)...)
 	}
 	for i := range c.MCP {
 		note(c.MCP[i].URL)
 		note(sortedValues(c.MCP[i].Env)...)
 		note(sortedValues(c.MCP[i].Headers)...)
 	}
-	for _, name := range b.Inherit {
-		delete(names, name)
-	}
-	return sortedKeys(names)
+	return list
 }
 
 // DefaultModel is the name of the model that agents without one use, and why it

@@ -49,7 +49,7 @@ type ModelBlock struct {
 	// The options of the provider; the others' are zero values.
 	OpenAI    openai.Options    `for:"openai"`    // without APIKey, Headers and Proxy
 	Anthropic anthropic.Options `for:"anthropic"` // as OpenAI
-	Command   command.Options   `for:"command"`   // without MaxConcurrent, Env and Withhold; AskMarker is command_agent.ask_marker if it is not given
+	Command   command.Options   `for:"command"`   // without MaxConcurrent, Env, Withhold and Secrets; AskMarker is command_agent.ask_marker if it is not given
 	Scripted  scripted.Options  `for:"scripted"`  // without Script
 
 	KeyEnv  string            `key:"key_env" for:"openai,anthropic" after:"model"`    // the variable that holds the key
