@@ -16,8 +16,10 @@ import (
 	"path"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
+	"unicode"
 )
 
 // maxList bounds what is read of a list of models, in bytes.
@@ -111,7 +113,25 @@ func (c *Client) inList(body []byte) (string, error) {
 		return "not listed: Azure lists models, not deployments", nil
 	}
 	slices.SortStableFunc(names, func(a, b string) int { return distance(a, c.o.Model) - distance(b, c.o.Model) })
-	return "", fmt.Errorf("%s has no model %q; it has %s", c.base.Host, c.o.Model, strings.Join(names[:min(5, len(names))], ", "))
+	near := names[:min(5, len(names))]
+	for i := range near {
+		near[i] = shown(near[i])
+	}
+	return "", fmt.Errorf("%s has no model %q; it has %s", c.base.Host, c.o.Model, strings.Join(near, ", "))
+}
+
+// maxShown bounds a name that somebody else has made, in characters.
+const maxShown = 80
+
+// shown is such a name on one line, without what would steer a terminal.
+func shown(name string) string {
+	if r := []rune(name); len(r) > maxShown {
+		name = string(r[:maxShown]) + "…"
+	}
+	if strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return strconv.Quote(name)
+	}
+	return name
 }
 
 var dated = regexp.MustCompile(`^-[0-9]{8}$|^-[0-9]{4}-[0-9]{2}-[0-9]{2}$`)
@@ -146,7 +166,10 @@ func listed(body []byte) (names []string) {
 
 // unreachable says why nothing came.
 func (c *Client) unreachable(ctx context.Context, err error) error {
-	host := c.base.Host
+	host, dialled := c.base.Host, c.base.Host
+	if proxy, wrong := url.Parse(c.o.Proxy); wrong == nil && proxy.Host != "" {
+		dialled = "the proxy " + proxy.Host
+	}
 	var name *net.DNSError
 	var authority x509.UnknownAuthorityError
 	var hostname x509.HostnameError
@@ -155,7 +178,7 @@ func (c *Client) unreachable(ctx context.Context, err error) error {
 	var network net.Error
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return fmt.Errorf("nobody listens at %s (connection refused)", host)
+		return fmt.Errorf("nobody listens at %s (connection refused)", dialled)
 	case errors.As(err, &name) && name.IsNotFound:
 		return fmt.Errorf("there is no host %s", name.Name)
 	case errors.As(err, &authority):

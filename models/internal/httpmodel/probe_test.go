@@ -40,6 +40,7 @@ func TestProbe(t *testing.T) {
 		"a variant":                  {"/v1", "maker/one:fast", map[string]answer{"GET /v1/models": json(list)}, "listed by HOST", false},
 		"other tag":                  {"/v1", "tagged:8b", map[string]answer{"GET /v1/models": json(list)}, `HOST has no model "tagged:8b"; it has tagged:latest, `, true},
 		"not there":                  {"/v1", "wrong", map[string]answer{"GET /v1/models": json(list)}, `HOST has no model "wrong"; it has wrung, right, `, true},
+		"names that steer a screen":  {"/v1", "red", map[string]answer{"GET /v1/models": json(`{"data":[{"id":"\u001b[31mred\nok"},{"id":"` + strings.Repeat("long", 99) + `"}]}`)}, `HOST has no model "red"; it has "\x1b[31mred\nok", ` + strings.Repeat("long", 20) + "…", true},
 		"a list of names":            {"/v1", "a", map[string]answer{"GET /v1/models": json(`{"models":[{"name":"a"}]}`)}, "listed by HOST", false},
 		"a list that goes on":        {"/v1", "z", map[string]answer{"GET /v1/models": json(`{"data":[{"id":"a"}],"has_more":true}`)}, "not listed: the list of HOST is long", false},
 		"no list in it":              {"/v1", "a", map[string]answer{"GET /v1/models": json(`{"hello":1}`)}, "not listed: HOST has no list of models", false},
@@ -127,6 +128,14 @@ func TestProbeOfWhatIsNotThere(t *testing.T) {
 		{elsewhere.URL + "/v1", plain + " sends its callers elsewhere, to elsewhere.example (302), and no key is sent after that: write the address itself"},
 	} {
 		wantProbe(t, probed(t, c.base, "m"), c.want, true)
+	}
+	proxied, err := New(Options{BaseURL: "http://example.org/v1", Model: "m", Proxy: "http://user:the-secret-key@" + gone}, Provider{AskPath: "responses", ListPath: "models"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = proxied.Close() }()
+	if _, err := proxied.Probe(t.Context()); err == nil || err.Error() != "nobody listens at the proxy "+gone+" (connection refused)" {
+		t.Error(err)
 	}
 	c := &Client{}
 	c.base = mustURL(t, "http://no.such.host/v1")
