@@ -66,7 +66,9 @@ func StartServerWith(path, data string, more []string, set ...string) (*Server, 
 			return s, nil
 		}
 	}
-	err = cmd.Wait()
+	if err = cmd.Wait(); err == nil {
+		err = errors.New("it ended and said no address")
+	}
 	return nil, fmt.Errorf("the server did not start: %w\n%s", err, s.Log)
 }
 

@@ -81,6 +81,11 @@ func (r *Receipts) judge(ctx context.Context, progress io.Writer) (*report, erro
 		return nil, err
 	}
 	defer stop()
+	if r.URL != "" { // else it was just started
+		if _, err := server.Get(ctx, "/api/sessions"); err != nil {
+			return nil, fmt.Errorf("--url: %w", err)
+		}
+	}
 	began := time.Now()
 	all := make([]account, len(talks)*r.Runs)
 	result := &report{Seed: r.Seed}

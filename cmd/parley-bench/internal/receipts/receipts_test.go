@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -115,7 +116,7 @@ func wantFalse(t *testing.T, r *report, without func(*account, judged) bool) {
 // What the flags do beside that, in one short conversation.
 func TestFlags(t *testing.T) {
 	run := func(r Receipts) (string, error) {
-		if r.URL == "" {
+		if r.URL == "" && r.Server == "" {
 			r.Server = program
 		}
 		r.Only, r.Parallel, r.Timeout = "two at once", 2, time.Minute
@@ -157,11 +158,17 @@ func TestFlags(t *testing.T) {
 			t.Errorf("error %v:\n%s", err, out)
 		}
 	})
+	silent, err := exec.LookPath("true")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, r := range map[string]Receipts{
 		"--url must be like":                     {Runs: 1, URL: "127.0.0.1:8080"},
 		"--url names a server that runs already": {Runs: 1, URL: "http://127.0.0.1:1", Config: "config.toml"},
 		"--stand-in has a configuration":         {Runs: 1, StandIn: careful, Config: "config.toml"},
 		"the server did not start":               {Runs: 1, Config: "there-is-none.toml"},
+		"it ended and said no address":           {Runs: 1, Server: silent},
+		"--url: ":                                {Runs: 1, URL: "http://127.0.0.1:1"},
 		"there is nothing to do":                 {Runs: 0},
 	} {
 		if _, err := run(r); err == nil || !strings.Contains(err.Error(), name) {
