@@ -12,6 +12,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"parley/conversation"
+	"parley/tools/mcp/internal/finite"
 	"parley/tools/mcp/internal/form"
 )
 
@@ -90,6 +91,11 @@ func (s *server) fill(ctx context.Context, a *asker, p *sdk.ElicitParams) (*sdk.
 	default:
 		var schema json.RawMessage
 		if schema, err = json.Marshal(p.RequestedSchema); err == nil {
+			var form map[string]any
+			_ = json.Unmarshal(schema, &form)
+			err = finite.Check(form) // the library checks the answers against it
+		}
+		if err == nil {
 			action, content, err = form.Fill(ctx, ask, who, text, schema)
 		}
 	}

@@ -282,3 +282,16 @@ func TestFormsWithSecrets(t *testing.T) {
 		t.Errorf("%q, %v, asked %q", got, err, questions)
 	}
 }
+
+// The library checks what a user has filled in against the form's schema.
+func TestEndlessForms(t *testing.T) {
+	for way, byAnswer := range map[string]bool{"2025-11-25": false, "": true} {
+		p := newPeer()
+		shop(p, &sdk.ElicitParams{Message: "?", RequestedSchema: map[string]any{"type": "object", "allOf": []any{map[string]any{"$ref": "#"}}}}, byAnswer)
+		w := inMemory(t, single(p, func(o *Options) { o.Servers[0].Protocol = way }), always(p)).open()
+		var questions []conversation.ToolQuestion
+		if got, err := w.tool("peer_order").Run(t.Context(), asked(`{}`, &questions, "accept")); err == nil || !strings.Contains(err.Error(), "without end") || len(questions) > 0 {
+			t.Errorf("%q, %v, asked %q", got, err, questions)
+		}
+	}
+}

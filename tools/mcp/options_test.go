@@ -116,6 +116,7 @@ func TestSchemas(t *testing.T) {
 		`{"type":"object","properties":{"a":{"type":"string"}}}`:                `{"properties":{"a":{"type":"string"}},"type":"object"}`,
 		`{"$schema":"http://json-schema.org/draft-07/schema#","type":"object"}`: `{"$schema":"http://json-schema.org/draft-07/schema#","properties":{},"type":"object"}`,
 		`{"type":"array"}`: "!not of type object",
+		`{"$ref":"#"}`:     "!without end",
 		`[]`:               "!not an object",
 		`"a"`:              "!not an object",
 		`{"type":"object","properties":{"a":{"$ref":"https://example.org/a"}}}`:                            "!cannot be compiled",

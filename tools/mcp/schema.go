@@ -10,6 +10,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"parley/conversation"
+	"parley/tools/mcp/internal/finite"
 )
 
 // argSchema is the schema of a tool's arguments, in the form that models are shown
@@ -50,6 +51,9 @@ func newArgSchema(input any, limit int) (argSchema, error) {
 	}
 	if len(shown) > limit {
 		return argSchema{}, fmt.Errorf("its schema has %d bytes, more than %d", len(shown), limit)
+	}
+	if err := finite.Check(schema); err != nil {
+		return argSchema{}, err
 	}
 	compiled, err := compile(shown)
 	if err != nil {

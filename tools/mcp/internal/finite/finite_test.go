@@ -1,0 +1,44 @@
+package finite
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// A schema in which the check of a value would never end, or in years, has no place here:
+// the library's recursion would end the process.
+func TestCheck(t *testing.T) {
+	doubling := func(levels int) string {
+		var defs []string
+		for i := range levels {
+			defs = append(defs, fmt.Sprintf(`"a%d":{"allOf":[{"$ref":"#/$defs/a%d"},{"$ref":"#/$defs/a%d"}]}`, i, i+1, i+1))
+		}
+		return fmt.Sprintf(`{"properties":{"x":{"$ref":"#/$defs/a0"}},"$defs":{%s,"a%d":{}}}`, strings.Join(defs, ","), levels)
+	}
+	for schema, want := range map[string]string{
+		`{"$ref":"#"}`: "without end",
+		`{"properties":{"x":{"$ref":"#/properties/x"}}}`:                                                                     "without end",
+		`{"properties":{"x":{"anyOf":[{"type":"null"},{"$ref":"#/$defs/a~1b"}]}},"$defs":{"a/b":{"$ref":"#/properties/x"}}}`: "without end",
+		`{"$defs":{"a":{"not":{"$ref":"#/$defs/b/if"}},"b":{"if":{"allOf":[{"$ref":"#/$defs/a"}]}}}}`:                        "without end",
+		`{"$defs":{"a":{"$anchor":"a","oneOf":[{"$ref":"#a"}]}}}`:                                                            "without end",
+		`{"$defs":{"a":{"dependentSchemas":{"k":{"$dynamicRef":"#d"}},"$dynamicAnchor":"d"}}}`:                               "without end",
+		`{"$defs":{"a":{"$id":"https://x.example/a","then":{"$ref":"#/else"},"else":{"$ref":"#/then"}}}}`:                    "without end",
+		`{"$defs":{"%":{"$ref":"#/$defs/%25"}}}`:                                                                             "without end",
+		doubling(12):                                                                                                         "more than 10000",
+		doubling(11):                                                                                                         "",
+		// Into the value it may go: a tree.
+		`{"properties":{"children":{"type":"array","items":{"$ref":"#"}},"next":{"anyOf":[{"$ref":"#"},{"type":"null"}]}}}`: "",
+		`{"properties":{"$ref":{"type":"string"},"x":{"const":{"$ref":"#"},"default":{"$ref":"#/properties/x"}}}}`:          "",
+	} {
+		var place map[string]any
+		if err := json.Unmarshal([]byte(schema), &place); err != nil {
+			t.Fatal(err)
+		}
+		err := Check(place)
+		if err == nil && want != "" || err != nil && (want == "" || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%.90s: %v", schema, err)
+		}
+	}
+}
