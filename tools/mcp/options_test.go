@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"parley/tools/mcp/internal/finite"
 	"parley/tools/mcp/secret"
 	"strings"
 	"testing"
@@ -145,6 +146,22 @@ func TestSchemas(t *testing.T) {
 		}
 		if _, err := c.check("x", json.RawMessage(`null`)); err == nil {
 			t.Errorf("%s accepts null", raw)
+		}
+	}
+}
+
+// A check takes stack for each place of the schema in each step into the value: a thousand
+// steps in, where sixty places are behind each other, were more than there is.
+func TestDeepArguments(t *testing.T) {
+	place := strings.Repeat(`{"allOf":[`, 30) + `{"properties":{"x":{"$ref":"#"}}}` + strings.Repeat("]}", 30)
+	c, err := newArgSchema(json.RawMessage(`{"allOf":[`+place+`]}`), 64<<10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for steps, fits := range map[int]bool{finite.MaxNested: true, finite.MaxNested + 1: false, 9000: false} {
+		args := strings.Repeat(`{"x":`, steps) + "{}" + strings.Repeat("}", steps)
+		if _, err := c.check("x", json.RawMessage(args)); (err == nil) != fits || !fits && !strings.Contains(err.Error(), "nested more than 100 deep") {
+			t.Errorf("%d steps: %v", steps, err)
 		}
 	}
 }

@@ -121,6 +121,9 @@ func (c argSchema) check(tool string, args json.RawMessage) (json.RawMessage, er
 	if err := json.Unmarshal(args, &value); err != nil {
 		return nil, fmt.Errorf("the arguments of %s are not JSON: %s", tool, excerpt(err.Error()))
 	}
+	if finite.Nested(value) > finite.MaxNested {
+		return nil, fmt.Errorf("the arguments of %s are nested more than %d deep", tool, finite.MaxNested)
+	}
 	if err := c.compile.Validate(value); err != nil {
 		return nil, fmt.Errorf("the arguments do not fit %s: %s", tool, excerpt(strings.TrimPrefix(err.Error(), "validating root: ")))
 	}

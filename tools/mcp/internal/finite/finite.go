@@ -9,15 +9,22 @@ import (
 	"strings"
 )
 
-// maxPlaces is how many places of a schema one value may have to fit.
-const maxPlaces = 10_000
+// What one value may meet in a schema.
+const (
+	maxPlaces = 10_000 // that it has to fit
+	maxDeep   = 100    // of those, behind each other
+)
+
+// MaxNested is how deep a value may be nested that is checked. Each step in takes as
+// many calls of the library as there are places behind each other, and the stack has an end.
+const MaxNested = 100
 
 // Check says why values cannot be checked against a schema: a place that leads back to
 // itself without going into the value, as {"$ref":"#"}, has no end, and the library's
 // recursion would be that of the process; references that multiply take too long. What it
 // cannot follow exactly, such as an anchor, may lead to any place that has a name.
 func Check(schema map[string]any) error {
-	p := places{root: schema, counts: map[uintptr]int{}}
+	p := places{root: schema, sizes: map[uintptr]size{}}
 	p.each(schema, func(place map[string]any) {
 		for _, word := range []string{"$id", "$anchor", "$dynamicAnchor"} {
 			if _, named := place[word].(string); named {
@@ -29,17 +36,20 @@ func Check(schema map[string]any) error {
 	var err error
 	p.each(schema, func(place map[string]any) {
 		if err == nil {
-			_, err = p.count(place)
+			_, err = p.size(place)
 		}
 	})
 	return err
 }
 
 type places struct {
-	root   map[string]any
-	named  []map[string]any
-	counts map[uintptr]int // by the place; 0: it is being counted
+	root  map[string]any
+	named []map[string]any
+	sizes map[uintptr]size // by the place; zero: it is being counted
 }
+
+// size is what a value meets that has to fit a place.
+type size struct{ places, deep int }
 
 // each calls do for everything in a schema that may be a place of it.
 func (p *places) each(node any, do func(place map[string]any)) {
@@ -60,28 +70,28 @@ func (p *places) each(node any, do func(place map[string]any)) {
 	}
 }
 
-// count is the number of places that a value has to fit which has to fit this one.
-func (p *places) count(place map[string]any) (n int, err error) {
+func (p *places) size(place map[string]any) (size, error) {
 	id := reflect.ValueOf(place).Pointer()
-	if n, known := p.counts[id]; known {
-		if n == 0 {
-			return 0, errors.New("its schema refers to itself without end")
+	if known, met := p.sizes[id]; met {
+		if known == (size{}) {
+			return known, errors.New("its schema refers to itself without end")
 		}
-		return n, nil
+		return known, nil
 	}
-	p.counts[id] = 0
-	n = 1
+	p.sizes[id] = size{}
+	all := size{1, 1}
 	for _, other := range p.sameValue(place) {
-		more, err := p.count(other)
+		more, err := p.size(other)
 		if err != nil {
-			return 0, err
+			return size{}, err
 		}
-		if n += more; n > maxPlaces {
-			return 0, fmt.Errorf("its schema has more than %d places for one value", maxPlaces)
+		all = size{all.places + more.places, max(all.deep, more.deep+1)}
+		if all.places > maxPlaces || all.deep > maxDeep {
+			return size{}, fmt.Errorf("its schema has more than %d places for one value, or more than %d behind each other", maxPlaces, maxDeep)
 		}
 	}
-	p.counts[id] = n
-	return n, nil
+	p.sizes[id] = all
+	return all, nil
 }
 
 // sameValue are the places that the value of a place has to fit, too, or is tried against.
@@ -149,4 +159,20 @@ func pointed(at any, path string) any {
 		}
 	}
 	return at
+}
+
+// Nested is how deep a value is nested.
+func Nested(value any) int {
+	deepest := 0
+	switch v := value.(type) {
+	case map[string]any:
+		for _, inner := range v {
+			deepest = max(deepest, Nested(inner)+1)
+		}
+	case []any:
+		for _, inner := range v {
+			deepest = max(deepest, Nested(inner)+1)
+		}
+	}
+	return deepest
 }

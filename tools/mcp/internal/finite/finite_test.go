@@ -17,6 +17,7 @@ func TestCheck(t *testing.T) {
 		}
 		return fmt.Sprintf(`{"properties":{"x":{"$ref":"#/$defs/a0"}},"$defs":{%s,"a%d":{}}}`, strings.Join(defs, ","), levels)
 	}
+	chain := func(places int) string { return strings.Repeat(`{"not":`, places) + "{}" + strings.Repeat("}", places) }
 	for schema, want := range map[string]string{
 		`{"$ref":"#"}`: "without end",
 		`{"properties":{"x":{"$ref":"#/properties/x"}}}`:                                                                     "without end",
@@ -26,6 +27,8 @@ func TestCheck(t *testing.T) {
 		`{"$defs":{"a":{"dependentSchemas":{"k":{"$dynamicRef":"#d"}},"$dynamicAnchor":"d"}}}`:                               "without end",
 		`{"$defs":{"a":{"$id":"https://x.example/a","then":{"$ref":"#/else"},"else":{"$ref":"#/then"}}}}`:                    "without end",
 		`{"$defs":{"%":{"$ref":"#/$defs/%25"}}}`:                                                                             "without end",
+		chain(maxDeep):                                                                                                       "behind each other",
+		chain(maxDeep - 1):                                                                                                   "",
 		doubling(12):                                                                                                         "more than 10000",
 		doubling(11):                                                                                                         "",
 		// Into the value it may go: a tree.
@@ -39,6 +42,18 @@ func TestCheck(t *testing.T) {
 		err := Check(place)
 		if err == nil && want != "" || err != nil && (want == "" || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%.90s: %v", schema, err)
+		}
+	}
+}
+
+func TestNested(t *testing.T) {
+	for raw, want := range map[string]int{`1`: 0, `{}`: 0, `{"a":[1],"b":[{"c":2}]}`: 3} {
+		var value any
+		if err := json.Unmarshal([]byte(raw), &value); err != nil {
+			t.Fatal(err)
+		}
+		if got := Nested(value); got != want {
+			t.Errorf("%s is nested %d deep", raw, got)
 		}
 	}
 }
