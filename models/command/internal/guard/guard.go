@@ -110,6 +110,7 @@ func Available() error {
 // Start starts a command under a guard. After an error nothing runs; a
 // *os.PathError is that of the command's own start.
 func Start(c Command) (*Guard, error) {
+	concealServer()
 	var pipes [4]*os.File // no child inherits the server's ends: one that did would keep them open
 	defer func() {
 		for _, f := range append(pipes[:], c.Files[:]...) {

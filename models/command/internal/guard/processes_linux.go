@@ -16,6 +16,11 @@ var self = "/proc/self/exe"
 // reaps: what the guard starts, and what that starts, never leaves it.
 const reaps = true
 
+// concealServer keeps the server's environment and memory from what it starts: without it
+// any process of the same user may read both below /proc. It says so again each time:
+// a change of user undoes it.
+func concealServer() { _ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) } // no kernel refuses it
+
 // adoptOrphans makes the orphans among the processes below this one its children.
 func adoptOrphans() error { return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 
