@@ -166,6 +166,27 @@ func TestDeepArguments(t *testing.T) {
 	}
 }
 
+// Where choices lead into the same member, each step into the value multiplies the work.
+func TestInvolvedArguments(t *testing.T) {
+	kind := func(op string) string {
+		return `{"type":"object","properties":{"op":{"const":"` + op + `"},"of":{"$ref":"#/$defs/e"}},"required":["op"]}`
+	}
+	c, err := newArgSchema(json.RawMessage(`{"properties":{"x":{"$ref":"#/$defs/e"},"y":{"items":{"type":["integer","null"]}}},"$defs":{"e":{"anyOf":[`+kind("a")+","+kind("b")+","+kind("c")+`]}}}`), 64<<10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for steps, fits := range map[int]bool{8: true, 10: false, 90: false} {
+		args := `{"x":` + strings.Repeat(`{"op":"c","of":`, steps) + `{"op":"c"}` + strings.Repeat("}", steps) + "}"
+		if _, err := c.check("x", json.RawMessage(args)); (err == nil) != fits || !fits && !strings.Contains(err.Error(), "too involved") {
+			t.Errorf("%d steps: %v", steps, err)
+		}
+	}
+	long := `{"x":{"op":"c","of":{"op":"a"}},"y":[` + strings.Repeat("1,", 100_000) + "1]}"
+	if _, err := c.check("x", json.RawMessage(long)); err != nil {
+		t.Errorf("long arguments: %v", err)
+	}
+}
+
 func TestBackoff(t *testing.T) {
 	l := Limits{BackoffMin: time.Second, BackoffMax: time.Hour}
 	for _, failures := range []int{0, 1, 5, 31, 32, 63, 64, 1000} {

@@ -18,6 +18,7 @@ import (
 type argSchema struct {
 	shown   json.RawMessage
 	compile *jsonschema.Resolved
+	places  map[string]any // the schema as it is compiled
 }
 
 // newArgSchema makes a server's schema fit for models. A schema that the
@@ -65,7 +66,7 @@ func newArgSchema(input any, limit int) (argSchema, error) {
 			return argSchema{}, fmt.Errorf("its schema cannot be compiled: %w", err)
 		}
 	}
-	return argSchema{shown, compiled}, nil
+	return argSchema{shown, compiled, schema}, nil
 }
 
 func compile(raw []byte) (*jsonschema.Resolved, error) {
@@ -111,6 +112,9 @@ func compiles(pattern string) bool {
 	return err == nil
 }
 
+// checkSteps is how many steps a check may take: some tenths of a second.
+const checkSteps = 200_000
+
 // check refuses arguments that do not fit, in words for a model, and gives the
 // rest in the form that is sent: no arguments are an empty object.
 func (c argSchema) check(tool string, args json.RawMessage) (json.RawMessage, error) {
@@ -123,6 +127,10 @@ func (c argSchema) check(tool string, args json.RawMessage) (json.RawMessage, er
 	}
 	if finite.Nested(value) > finite.MaxNested {
 		return nil, fmt.Errorf("the arguments of %s are nested more than %d deep", tool, finite.MaxNested)
+	}
+	// More is allowed for long arguments: each of their values takes some steps.
+	if limit := checkSteps + 5*len(args); finite.Steps(c.places, value, limit) > limit {
+		return nil, fmt.Errorf("the arguments of %s are too involved to be checked: nest them less deep", tool)
 	}
 	if err := c.compile.Validate(value); err != nil {
 		return nil, fmt.Errorf("the arguments do not fit %s: %s", tool, excerpt(strings.TrimPrefix(err.Error(), "validating root: ")))

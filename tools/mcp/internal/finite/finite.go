@@ -24,15 +24,7 @@ const MaxNested = 100
 // recursion would be that of the process; references that multiply take too long. What it
 // cannot follow exactly, such as an anchor, may lead to any place that has a name.
 func Check(schema map[string]any) error {
-	p := places{root: schema, sizes: map[uintptr]size{}}
-	p.each(schema, func(place map[string]any) {
-		for _, word := range []string{"$id", "$anchor", "$dynamicAnchor"} {
-			if _, named := place[word].(string); named {
-				p.named = append(p.named, place)
-				return
-			}
-		}
-	})
+	p := newPlaces(schema)
 	var err error
 	p.each(schema, func(place map[string]any) {
 		if err == nil {
@@ -50,6 +42,19 @@ type places struct {
 
 // size is what a value meets that has to fit a place.
 type size struct{ places, deep int }
+
+func newPlaces(schema map[string]any) places {
+	p := places{root: schema, sizes: map[uintptr]size{}}
+	p.each(schema, func(place map[string]any) {
+		for _, word := range []string{"$id", "$anchor", "$dynamicAnchor"} {
+			if _, named := place[word].(string); named {
+				p.named = append(p.named, place)
+				return
+			}
+		}
+	})
+	return p
+}
 
 // each calls do for everything in a schema that may be a place of it.
 func (p *places) each(node any, do func(place map[string]any)) {

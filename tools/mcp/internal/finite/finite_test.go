@@ -2,6 +2,7 @@ package finite
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -54,6 +55,30 @@ func TestNested(t *testing.T) {
 		}
 		if got := Nested(value); got != want {
 			t.Errorf("%s is nested %d deep", raw, got)
+		}
+	}
+}
+
+func TestSteps(t *testing.T) {
+	for _, c := range []struct {
+		schema, value string
+		limit, want   int
+	}{
+		{`{}`, `1`, 9, 1},
+		{`{"allOf":[{},{"not":{}}]}`, `1`, 9, 4},
+		{`{"properties":{"a":{}},"additionalProperties":{},"patternProperties":{"x":{}},"propertyNames":{}}`, `{"a":1,"b":2}`, 99, 8},
+		{`{"items":{"items":{}},"contains":{}}`, `[[1],2]`, 99, 6},
+		{`{"prefixItems":[{"not":{}}],"additionalItems":{}}`, `[1,2]`, 99, 5},
+		{`{"anyOf":[{"properties":{"a":{"$ref":"#"}}},{"properties":{"a":{"$ref":"#"}}}]}`, `{"a":{"a":{}}}`, 99, 27},
+		{`{"items":{}}`, `[1,2,3]`, 2, 3},
+	} {
+		var schema map[string]any
+		var value any
+		if err := errors.Join(json.Unmarshal([]byte(c.schema), &schema), json.Unmarshal([]byte(c.value), &value)); err != nil {
+			t.Fatal(err)
+		}
+		if got := Steps(schema, value, c.limit); got != c.want {
+			t.Errorf("%s takes %d steps with %s, not %d", c.value, got, c.schema, c.want)
 		}
 	}
 }
