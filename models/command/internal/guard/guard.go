@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -128,9 +129,10 @@ func Start(c Command) (*Guard, error) {
 	}
 	marker := make([]byte, 16)
 	_, _ = rand.Read(marker) // it does not fail
+	reports := bufio.NewReader(pipes[2])
 	g := &Guard{
 		Ended: make(chan struct{}), Gone: make(chan struct{}), Denied: make(chan int, 1),
-		orders: pipes[1], reports: json.NewDecoder(bufio.NewReader(pipes[2])), marker: RunVariable + "=" + hex.EncodeToString(marker),
+		orders: pipes[1], reports: json.NewDecoder(reports), marker: RunVariable + "=" + hex.EncodeToString(marker),
 	}
 	g.process = &exec.Cmd{
 		Path: self, Args: []string{processName},
@@ -159,7 +161,7 @@ func Start(c Command) (*Guard, error) {
 	err = json.NewEncoder(g.orders).Encode(order)
 	var first report
 	if err == nil {
-		err = g.reports.Decode(&first)
+		first, err = g.firstReport(pipes[2], reports)
 	}
 	if err == nil && first.Is == reportStarted {
 		g.Pid = first.N
@@ -175,6 +177,29 @@ func Start(c Command) (*Guard, error) {
 	}
 	g.sweep() // it may have been killed between the start of the command and its report
 	return nil, fmt.Errorf("the guard has ended: %w", err)
+}
+
+// patience is how long a guard that says nothing of its command is left alone: the
+// command, which runs before that, may have stopped it.
+const patience = 200 * time.Millisecond
+
+// firstReport reads what has become of the start.
+func (g *Guard) firstReport(from *os.File, buffered *bufio.Reader) (first report, err error) {
+	var line []byte
+	for {
+		_ = from.SetReadDeadline(time.Now().Add(patience)) // pipes have deadlines
+		more, wrong := buffered.ReadBytes('\n')
+		line = append(line, more...)
+		switch {
+		case wrong == nil:
+			_ = from.SetReadDeadline(time.Time{})
+			err = json.Unmarshal(line, &first)
+			return first, err
+		case !errors.Is(wrong, os.ErrDeadlineExceeded):
+			return first, wrong
+		}
+		g.Wake()
+	}
 }
 
 // Stop asks all that runs to end.
