@@ -173,6 +173,9 @@ func (c *call) ask(ctx context.Context) (*conversation.ModelAnswer, error) {
 	p, err := c.start(ctx, prompt)
 	if err != nil {
 		c.m.release()
+		if wrong := c.m.Check(); wrong != nil && !lacksResources(err) {
+			err = wrong // the system names the program also where it is dir that is missing
+		}
 		return nil, notStarted(err)
 	}
 	c.m.started.Add(1)

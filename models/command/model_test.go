@@ -301,6 +301,24 @@ func TestNotStarted(t *testing.T) {
 	}
 }
 
+// The reason of a start that failed names what is missing: here the directory, not the
+// program.
+func TestMissingDirectory(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "gone")
+	o := DefaultOptions()
+	o.Command, o.Dir = "sh", dir
+	m, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range m.Stream(t.Context(), conversation.Request{}) {
+		var failed *conversation.ModelError
+		if !errors.As(err, &failed) || !failed.NothingRan || !strings.Contains(fmt.Sprint(failed.Err), dir) {
+			t.Errorf("the failure is %v, because of %v", err, failed)
+		}
+	}
+}
+
 // nothing of the prompt is in the log, whatever the agent repeats of it.
 func TestLogHidesPrompt(t *testing.T) {
 	p := prompt{turns: []turn{{"the code is 4711-0815", "I will remember"}}, message: "and the other one\nis 1234-5678"}
