@@ -172,7 +172,7 @@ func TestServerAsksForACallThatWasStopped(t *testing.T) {
 			t.Errorf("%s, asked %q and %q", action, mine, theirs)
 		}
 		stop()
-		time.Sleep(lingers)
+		<-time.After(lingers)
 		synctest.Wait()
 		if got, err := w.tool("peer_order").Run(t.Context(), asked(`{}`, &mine, "Large", "1")); err != nil || got != "accept l 1" {
 			t.Errorf("%q, %v", got, err)
