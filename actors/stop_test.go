@@ -420,6 +420,37 @@ func TestActingModelIsAskedOnce(t *testing.T) {
 			}
 		})
 	})
+	t.Run("a drain while it waits at its own limit", func(t *testing.T) {
+		begin(t, func(t *testing.T, h *harness) {
+			goOn := h.call0().Request.Waits
+			goOn(true)
+			if err := h.e.Drain(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if goOn(false) {
+				t.Error("it may begin, though its step was put off")
+			}
+			h.restart()
+			h.reply(actorstest.Text("deployed"))
+			if h.status(mainKey) != conversation.TaskComplete {
+				t.Errorf("%v", kinds(h.stored(mainKey)))
+			}
+		})
+	})
+	t.Run("a drain after it has waited", func(t *testing.T) {
+		begin(t, func(t *testing.T, h *harness) {
+			goOn := h.call0().Request.Waits
+			goOn(true)
+			if !goOn(false) {
+				t.Error("it may not begin")
+			}
+			if err := h.e.Drain(t.Context()); err != nil {
+				t.Error(err)
+			}
+			h.restart()
+			unknown(t, h)
+		})
+	})
 	t.Run("a failure", func(t *testing.T) {
 		begin(t, func(t *testing.T, h *harness) {
 			h.call().Cut()

@@ -122,6 +122,10 @@ type Request struct {
 	// Forbidden are, in a wrap-up, the tools of the steps before, which this one may not
 	// call: for wires that refuse a transcript with calls whose tools are not described.
 	Forbidden []ToolSpec
+	// Waits, unless it is nil, is told by a model that acts that it waits at a limit of its
+	// own, Waits(true), and that it goes on, Waits(false). If the latter is false, the step
+	// was put off meanwhile, as one that was never asked, and the model must do nothing.
+	Waits func(bool) bool
 }
 
 // All is everything that the model is shown: the transcript, then the generated

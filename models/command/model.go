@@ -220,15 +220,25 @@ func (c *call) ask(ctx context.Context) (*conversation.ModelAnswer, error) {
 }
 
 // slot waits until a process may be started; the first to come is the first to
-// get one.
+// get one. A step that was put off meanwhile starts none.
 func (c *call) slot(ctx context.Context) error {
-	m := c.m
+	m, waits := c.m, c.r.Waits
+	if waits == nil {
+		waits = func(bool) bool { return true }
+	}
 	m.waiting.Add(1)
 	defer m.waiting.Add(-1)
-	if _, err := m.gate.Enter(ctx, m.pulse, func() bool { return c.emit(conversation.Output{}) }); err != nil {
+	waits(true)
+	_, err := m.gate.Enter(ctx, m.pulse, func() bool { return c.emit(conversation.Output{}) })
+	goOn := waits(false)
+	if err != nil {
 		return err
 	}
 	m.running.Add(1)
+	if !goOn {
+		m.release()
+		return context.Canceled // as its call will be
+	}
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -493,6 +494,24 @@ func TestSignsOfLife(t *testing.T) {
 	for out := range quiet.Stream(t.Context(), r) {
 		if out.Done == nil {
 			t.Errorf("%+v came though nothing was wanted", out)
+		}
+	}
+}
+
+// N-07: a call says when it waits for its slot, and starts nothing if its step was put off
+// meanwhile.
+func TestPutOffWhileItWaits(t *testing.T) {
+	for _, goOn := range []bool{true, false} {
+		m := open(t, agent("say", file(t, "x")))
+		var said []bool
+		r := say("x")
+		r.Waits = func(waits bool) bool { said = append(said, waits); return goOn }
+		heard := modelstest.Ask(t.Context(), m, r)
+		if (heard.Err == nil) != goOn || !slices.Equal(said, []bool{true, false}) {
+			t.Errorf("%v after %v", heard.Err, said)
+		}
+		if s := m.Stats(); s.Started != map[bool]int64{true: 1}[goOn] || s.Running != 0 || s.Waiting != 0 {
+			t.Errorf("the counts are %+v", s)
 		}
 	}
 }

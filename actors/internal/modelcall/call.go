@@ -56,6 +56,8 @@ type Call struct {
 	stopped    bool                // by the session
 	returned   bool                // the model has: whatever it had started has ended
 	holding    bool                // text gathers, and none is shown
+	waits      bool                // the model does at a limit of its own: nothing has begun,
+	putOff     bool                // and nothing may any more
 	lastOutput time.Time           // when the model said something last
 	drafts     drafts
 	timer      *time.Timer // nil: no text waits to be shown
@@ -81,6 +83,7 @@ func Start(env *Env, o Options) *Call {
 		c.end("permanent", c.failure(conversation.Internal, "no model is configured for this agent", true))
 		return c
 	}
+	c.o.Request.Waits = c.wait
 	ctx, cancel := context.WithCancel(env.Context)
 	c.cancel = cancel
 	env.Go("a model call", func() {
@@ -100,6 +103,26 @@ func Start(env *Env, o Options) *Call {
 
 // For returns the effect that started the call.
 func (c *Call) For() conversation.AskModel { return c.o.Ask }
+
+// wait is Request.Waits.
+func (c *Call) wait(waits bool) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waits = waits && !c.putOff
+	return !c.putOff
+}
+
+// putOffIfWaiting reports whether the model waits at a limit of its own, which it does
+// to the end then.
+func (c *Call) putOffIfWaiting() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.waits {
+		return false
+	}
+	c.waits, c.putOff = false, true
+	return true
+}
 
 // Drafts are the texts that stream right now.
 func (c *Call) Drafts() []conversation.DraftView {
@@ -250,12 +273,16 @@ func (c *Call) reportStopped() {
 
 // HoldFor says what the machine must know of the call to decide a command; a nil Call
 // is none. While a command is decided that may stop the call, nothing more of it is
-// shown, until Resume: what a stop keeps is what followers have seen.
+// shown, until Resume: what a stop keeps is what followers have seen. A drain puts off
+// a model that waits at a limit of its own: it begins nothing any more.
 func (c *Call) HoldFor(cmd conversation.Command) (asking conversation.Attempt, shown []conversation.DraftView) {
 	if c == nil {
 		return asking, nil
 	}
 	asking = conversation.Attempt{Step: c.o.Ask.Step, N: c.o.Ask.Attempt}
+	if _, drains := cmd.(conversation.Drain); drains && c.putOffIfWaiting() {
+		return conversation.Attempt{}, nil // it has asked nobody
+	}
 	if _, mayInterrupt := cmd.(conversation.Say); !mayInterrupt && !cmd.Class().Stops {
 		return asking, nil
 	}
