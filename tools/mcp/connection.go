@@ -62,6 +62,7 @@ type connection struct {
 	closing bool
 	askers  map[*asker]bool // the calls during which the server may ask, also those that were stopped just now
 	wg      sync.WaitGroup  // goroutines: calls, the watcher
+	calls   sync.WaitGroup  // of these, the calls
 }
 
 // Connect hands the library the connection that open made.
@@ -153,13 +154,26 @@ func (l *connection) listChanged() {
 	}
 }
 
-// fail marks the connection as disconnected. Only the first error counts.
+// fail marks the connection as disconnected. Only the first error counts. Where the
+// endpoint has forgotten the session, close ends the calls.
 func (l *connection) fail(err error) {
 	l.once.Do(func() {
 		l.err = err
-		l.cancel()
+		if !errors.Is(err, errForgotten) {
+			l.cancel()
+		}
 		close(l.disconnected)
 	})
+}
+
+// lost tells whether the connection is disconnected.
+func (l *connection) lost() bool {
+	select {
+	case <-l.disconnected:
+		return true
+	default:
+		return false
+	}
 }
 
 // abort ends the connection without telling the server.
@@ -179,6 +193,16 @@ func (l *connection) close(grace time.Duration) (reason string) {
 	l.mu.Lock()
 	l.closing = true
 	l.mu.Unlock()
+	if l.lost() && errors.Is(l.err, errForgotten) {
+		// The other calls that were sent will be told the same, each by itself, and
+		// can be made once more then.
+		told := make(chan struct{})
+		go func() {
+			defer close(told)
+			l.calls.Wait()
+		}()
+		within(told, grace)
+	}
 	l.cancel()
 	closed := make(chan struct{})
 	go func() {
@@ -275,11 +299,12 @@ func (l *connection) mayAsk(ctx context.Context, a *asker) (ended func()) {
 // error is errNotTaken if the server certainly did nothing.
 func request[R any](ctx context.Context, l *connection, do func(context.Context) (R, error)) (result R, err error) {
 	l.mu.Lock()
-	if l.closing || l.ctx.Err() != nil {
+	if l.closing || l.lost() {
 		l.mu.Unlock()
 		return result, errNotTaken
 	}
 	l.wg.Add(1)
+	l.calls.Add(1)
 	l.mu.Unlock()
 
 	inner, cancel := context.WithCancel(ctx)
@@ -293,6 +318,7 @@ func request[R any](ctx context.Context, l *connection, do func(context.Context)
 	done := make(chan outcome, 1)
 	go func() {
 		defer l.wg.Done()
+		defer l.calls.Done()
 		result, err := do(inner)
 		done <- outcome{result, err}
 	}()
@@ -309,7 +335,7 @@ func request[R any](ctx context.Context, l *connection, do func(context.Context)
 		return result, ctx.Err()
 	case notTaken.Load():
 		return result, errNotTaken
-	case l.ctx.Err() != nil:
+	case l.lost():
 		return result, errDisconnected
 	}
 	return result, err

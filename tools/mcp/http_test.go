@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -329,6 +330,40 @@ func TestForgottenSession(t *testing.T) {
 			leaks(t, w)
 		})
 	}
+}
+
+// All calls that meet a forgotten session are made once more, not only the first to be
+// told.
+func TestForgottenSessionOfMany(t *testing.T) {
+	const many = 4
+	var sent sync.WaitGroup
+	sent.Add(many)
+	var posts atomic.Int64
+	var old *connection
+	f := newForgetful(t, func(w http.ResponseWriter) {
+		if n := posts.Add(1); n <= many {
+			sent.Done()
+			sent.Wait()
+			if n > 1 {
+				<-old.disconnected // by what the first was told
+			}
+		}
+		plain404(w)
+	})
+	c, _ := remote(t, f.URL)
+	w := remotes(t, func(l *Limits) { l.BackoffMin, l.BackoffMax = time.Hour, time.Hour }, c) // it must not wait
+	old = w.servers[0].conn
+	f.forget()
+	var calls sync.WaitGroup
+	for range many {
+		calls.Go(func() { w.run("peer_echo", `{"text":"b"}`, "you said b") })
+	}
+	calls.Wait()
+	if n := f.calls.Load(); n != many {
+		t.Errorf("%d calls were carried out", n)
+	}
+	w.counted(map[Outcome]int{CallOK: many})
+	leaks(t, w)
 }
 
 // It is made once more only once, and not where it is not certain.
