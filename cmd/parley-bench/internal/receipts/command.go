@@ -73,6 +73,9 @@ func (r *Receipts) judge(ctx context.Context, progress io.Writer) (*report, erro
 		return nil, err
 	}
 	talks = slices.DeleteFunc(talks, func(t talk) bool { return !strings.Contains(t.Name, r.Only) })
+	if r.Timeout <= 0 || r.MinTrue < 0 || r.MinTrue > 100 || r.PriceIn < 0 || r.PriceCached < 0 || r.PriceOut < 0 {
+		return nil, fmt.Errorf("--timeout %s must be more than 0, --min-true %g from 0 to 100, and no price less than 0", r.Timeout, r.MinTrue)
+	}
 	if len(talks) == 0 || r.Runs < 1 || r.Parallel < 1 {
 		return nil, fmt.Errorf("there is nothing to do: %d conversations %q, --runs %d, --parallel %d", len(talks), r.Only, r.Runs, r.Parallel)
 	}

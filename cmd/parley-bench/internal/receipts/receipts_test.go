@@ -148,6 +148,14 @@ func TestFlags(t *testing.T) {
 			t.Errorf("the error is %v", err)
 		}
 	})
+	t.Run("out of bounds", func(t *testing.T) {
+		for _, r := range []Receipts{{}, {Timeout: -1}, {Timeout: 1, MinTrue: 101}, {Timeout: 1, MinTrue: -1}, {Timeout: 1, PriceOut: -1}} {
+			r.Server, r.Runs, r.Parallel = program, 1, 1
+			if err := r.run(t.Context(), io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), "--min-true") {
+				t.Errorf("%+v: the error is %v", r, err)
+			}
+		}
+	})
 	t.Run("a server that runs", func(t *testing.T) {
 		server, err := load.StartServer(program, filepath.Join(t.TempDir(), "data"))
 		if err != nil {
