@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -109,6 +110,8 @@ func (o *Options) check(p Provider) (base, proxy *url.URL, wrong []option.FieldE
 		refuse("the base URL is not an http or https address")
 	} else if base.RawQuery != "" || base.Fragment != "" || base.User != nil {
 		refuse("the base URL must have no user, query or fragment; keys go into the key or the headers")
+	} else if port := base.Port(); port != "" && !validPort(port) {
+		wrong = append(wrong, option.FieldError{Key: "base_url", Sentence: "the port is from 1 to 65535, not " + port})
 	} else if sentence := p.tooLong(base); sentence != "" {
 		wrong = append(wrong, option.FieldError{Key: "base_url", Sentence: sentence})
 	}
@@ -145,13 +148,18 @@ func (o *Options) check(p Provider) (base, proxy *url.URL, wrong []option.FieldE
 	return base, proxy, wrong
 }
 
+func validPort(port string) bool {
+	n, err := strconv.ParseUint(port, 10, 16)
+	return err == nil && n > 0
+}
+
 // tooLong says what to write instead of a base URL that has some of the path of the API at
 // its end, "" if it has not: people copy addresses of whole calls.
 func (p Provider) tooLong(base *url.URL) string {
 	path := strings.TrimRight(base.Path, "/")
-	endings := []string{"/chat/completions", "/responses", "/messages"}
+	endings := []string{"/chat/completions", "/responses", "/messages", "/models"}
 	if strings.HasPrefix(p.AskPath, "v1/") {
-		endings = []string{"/v1/messages", "/v1/chat/completions", "/v1/responses", "/messages", "/v1"}
+		endings = []string{"/v1/messages", "/v1/chat/completions", "/v1/responses", "/v1/models", "/messages", "/v1"}
 	}
 	for _, ending := range endings {
 		if rest, is := strings.CutSuffix(path, ending); is {

@@ -161,7 +161,8 @@ func TestProbeIsBounded(t *testing.T) {
 	wantProbe(t, result{err: err}, strings.TrimPrefix(silent.URL, "http://")+" did not answer in time", true)
 }
 
-// An address with some of the API's path at its end is refused, with what to write.
+// An address with some of the API's path at its end is refused, with what to write; so is
+// one with a port that there cannot be.
 func TestBaseURLEndsBeforeThePath(t *testing.T) {
 	for _, c := range []struct{ path, base, want string }{
 		{"chat/completions", "https://h/v1/chat/completions", "before /chat/completions, which each call adds by itself: write https://h/v1"},
@@ -173,6 +174,11 @@ func TestBaseURLEndsBeforeThePath(t *testing.T) {
 		{"v1/messages", "https://h/v1/chat/completions", "write https://h"},
 		{"v1/messages", "https://h/anthropic", ""},
 		{"chat/completions", "https://h/v1", ""},
+		{"chat/completions", "https://h/v1/models", "write https://h/v1"},
+		{"v1/messages", "https://h/v1/models", "write https://h"},
+		{"chat/completions", "http://h:65536/v1", "the port is from 1 to 65535, not 65536"},
+		{"chat/completions", "http://h:0/v1", "not 0"},
+		{"chat/completions", "http://h:65535/v1", ""},
 		{"chat/completions", "https://h/responses/v1", ""},
 	} {
 		wrong := Options{BaseURL: c.base, Model: "m"}.Validate(Provider{AskPath: c.path})
