@@ -157,7 +157,10 @@ func validPort(port string) bool {
 // its end, "" if it has not: people copy addresses of whole calls.
 func (p Provider) tooLong(base *url.URL) string {
 	path := strings.TrimRight(base.Path, "/")
-	endings := []string{"/chat/completions", "/responses", "/messages", "/models"}
+	endings := []string{"/chat/completions", "/responses", "/messages"}
+	if strings.HasSuffix(path, "/v1/models") { // addresses that only end in /models are some gateways' own
+		endings = []string{"/models"}
+	}
 	if strings.HasPrefix(p.AskPath, "v1/") {
 		endings = []string{"/v1/messages", "/v1/chat/completions", "/v1/responses", "/v1/models", "/messages", "/v1"}
 	}

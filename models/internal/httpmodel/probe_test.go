@@ -175,6 +175,7 @@ func TestBaseURLEndsBeforeThePath(t *testing.T) {
 		{"v1/messages", "https://h/anthropic", ""},
 		{"chat/completions", "https://h/v1", ""},
 		{"chat/completions", "https://h/v1/models", "write https://h/v1"},
+		{"chat/completions", "https://h/models", ""},
 		{"v1/messages", "https://h/v1/models", "write https://h"},
 		{"chat/completions", "http://h:65536/v1", "the port is from 1 to 65535, not 65536"},
 		{"chat/completions", "http://h:0/v1", "not 0"},
