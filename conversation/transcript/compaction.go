@@ -232,15 +232,20 @@ func (t *Transcript) compact(b conversation.ContextCompacted) {
 		entries, ms = append(entries, e), append(ms, m)
 		tokens += m.tokens
 	}
+	// After a clear the original request of an open task stays where it is: the next clear
+	// makes it one of the task's messages again, which stand as they were read.
+	first := func(i int) bool {
+		return t.traces[i].pin == pinOrigin && (t.cleared == 0 || t.over(t.entries[i].Task))
+	}
 	for i := range t.entries {
-		if t.traces[i].pin == pinOrigin {
+		if first(i) {
 			add(t.entries[i], t.traces[i])
 		}
 	}
 	summary := summaryEntry(b.Summary)
 	add(summary, trace{seq: b.Upto, tokens: summary.Tokens(), pin: pinSummary})
 	for i := range t.entries {
-		if t.traces[i].pin != pinOrigin && !t.covered(i, b.Upto) {
+		if !first(i) && !t.covered(i, b.Upto) {
 			add(t.entries[i], t.traces[i])
 		}
 	}
