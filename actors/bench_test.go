@@ -197,6 +197,12 @@ func (discardStore) Commit(context.Context, conversation.SessionKey, conversatio
 	return nil
 }
 
+func (discardStore) CommitAsync(_ context.Context, _ conversation.SessionKey, _ *conversation.Commit, done func(error)) {
+	done(nil)
+}
+
+func (discardStore) MayHold(conversation.SessionKey, conversation.Key) bool { return false }
+
 func (discardStore) Records(context.Context, conversation.SessionKey, conversation.Range) iter.Seq2[conversation.Record, error] {
 	return func(func(conversation.Record, error) bool) {}
 }

@@ -92,6 +92,14 @@ func (s fusedStore) Commit(ctx context.Context, key conversation.SessionKey, c c
 	return err
 }
 
+func (s fusedStore) CommitAsync(ctx context.Context, key conversation.SessionKey, c *conversation.Commit, done func(error)) {
+	s.at("before Commit")
+	s.Store.CommitAsync(ctx, key, c, func(err error) {
+		s.at("after Commit")
+		done(err)
+	})
+}
+
 func (s fusedStore) Room(inner bool) error {
 	if inner { // without, the caller's own goroutine asks
 		s.at("Room")

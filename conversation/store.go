@@ -54,6 +54,18 @@ type Writer interface {
 	// with IfEpoch, then compare Head.LastCommit with the commit's ID.
 	Commit(ctx context.Context, key SessionKey, c Commit) error
 
+	// CommitAsync is Commit for a caller that must not wait: done is called once
+	// with what Commit would have returned, from any goroutine, perhaps before
+	// CommitAsync returns. done must not block and must not call the store. c belongs
+	// to the store until then, and what it points to does not change.
+	// A store joins the commits of many sessions that wait at the same time.
+	CommitAsync(ctx context.Context, key SessionKey, c *Commit, done func(error))
+
+	// MayHold is false if no event of the session owns the key, for sure; true means
+	// that Find has to be asked. What this process has in flight does not count yet.
+	// It reads nothing that can block: neither the disk nor what a commit holds.
+	MayHold(key SessionKey, k Key) bool
+
 	// Room is ErrFull while a Commit with this Inner would be refused for want of
 	// space. It does not block, and promises nothing about the next moment.
 	Room(inner bool) error

@@ -133,6 +133,14 @@ func (db *DB) Commit(ctx context.Context, key conversation.SessionKey, c convers
 	return nil
 }
 
+// CommitAsync implements conversation.Store.
+func (db *DB) CommitAsync(ctx context.Context, key conversation.SessionKey, c *conversation.Commit, done func(error)) {
+	go func() { done(db.Commit(ctx, key, *c)) }()
+}
+
+// MayHold implements conversation.Store.
+func (db *DB) MayHold(conversation.SessionKey, conversation.Key) bool { return true }
+
 func (db *DB) countFailure(err error) {
 	var dup *conversation.DuplicateError
 	code := "unknown"

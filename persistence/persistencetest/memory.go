@@ -277,6 +277,19 @@ func (m *Memory) Commit(ctx context.Context, key conversation.SessionKey, c conv
 	return nil
 }
 
+// CommitAsync implements conversation.Store.
+func (m *Memory) CommitAsync(ctx context.Context, key conversation.SessionKey, c *conversation.Commit, done func(error)) {
+	go func() { done(m.Commit(ctx, key, *c)) }()
+}
+
+// MayHold implements conversation.Store.
+func (m *Memory) MayHold(key conversation.SessionKey, k conversation.Key) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.sessions[key]
+	return s != nil && s.find(normal(k)) != 0
+}
+
 func (m *Memory) takeGate(key conversation.SessionKey, c conversation.Commit) *Gate {
 	for i, g := range m.gates {
 		if g.match == nil || g.match(key, c) {
