@@ -31,6 +31,7 @@ func (m *Main) serve(ctx context.Context) error {
 	registry := metrics.NewRegistry()
 	node := conversation.NodeID("local")
 
+	defer setProcs(c.Process.Procs)()
 	defer keepHeapFloor(uint64(c.Process.HeapFloor))()
 	fatal := make(chan error, 1)
 	options := c.Store

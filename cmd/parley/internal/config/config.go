@@ -68,6 +68,7 @@ type Scripted struct {
 
 // Process is about the process as a whole.
 type Process struct {
+	Procs     int   `key:"process.procs" min:"0" max:"1024"`        // threads that run Go code at a time; 0 = by the number of processors
 	HeapFloor int64 `key:"process.heap_floor" min:"0" unit:"bytes"` // the heap grows to this before it is collected; 0 = Go's own rule
 }
 
