@@ -251,6 +251,7 @@ func (db *DB) Room(inner bool) error {
 func (db *DB) apply(b *pebble.Batch) error {
 	db.inFlight.Add(1)
 	defer db.inFlight.Add(-1)
+	db.metrics.WrittenKeys.Add(float64(b.Count()))
 	if err := db.p.Apply(b, db.writes); err != nil {
 		return err
 	}

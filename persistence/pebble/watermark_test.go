@@ -402,6 +402,10 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("%s of %s is %v", want.name, want.label, n)
 		}
 	}
+	// The head of the claim, and of the commit the head, its record and its key at least.
+	if n := counted(families, "parley_store_written_keys_total", ""); n < 4 || n > 20 {
+		t.Errorf("%v keys written by a claim and a commit of one event", n)
+	}
 	s, ok := db.stats()
 	if !ok || s.WALBytesIn == 0 || s.DiskFree != 1000 || s.HardFree != 400 || !s.Healthy || len(s.LevelBytes) != 7 {
 		t.Errorf("stats %+v, %v", s, ok)
@@ -436,7 +440,7 @@ func TestMetrics(t *testing.T) {
 func counted(families []*dto.MetricFamily, name, label string) float64 {
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
-			if f.GetName() == name && m.GetLabel()[0].GetValue() == label {
+			if f.GetName() == name && (label == "" || m.GetLabel()[0].GetValue() == label) {
 				return m.GetCounter().GetValue()
 			}
 		}
