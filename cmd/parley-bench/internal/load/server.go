@@ -89,8 +89,8 @@ func (s *Server) Kill() {
 	_ = s.cmd.Wait()
 }
 
-// cpu is the processor time that the server has used.
-func (s *Server) cpu() time.Duration {
+// CPU is the processor time that the server has used so far.
+func (s *Server) CPU() time.Duration {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(s.cmd.Process.Pid) + "/stat")
 	if err != nil {
 		return 0
@@ -105,8 +105,8 @@ func (s *Server) cpu() time.Duration {
 	return time.Duration(user+system) * 10 * time.Millisecond // the kernel's USER_HZ is 100 on every Linux that Go runs on
 }
 
-// ownCPU is the processor time that this process, the load generator, has used.
-func ownCPU() time.Duration {
+// OwnCPU is the processor time that this process, the load generator, has used.
+func OwnCPU() time.Duration {
 	var used syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
 		return 0

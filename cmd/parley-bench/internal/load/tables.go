@@ -30,9 +30,9 @@ func (t *tables) turns(ctx context.Context) error {
 			s.Kill()
 			return err
 		}
-		own := ownCPU()
+		own := OwnCPU()
 		r, events, err := turns(s, n, t.timed)
-		own = ownCPU() - own
+		own = OwnCPU() - own
 		if err != nil {
 			s.Kill()
 			return fmt.Errorf("%d clients: %w", n, err)
@@ -66,7 +66,7 @@ func (t *tables) turns(ctx context.Context) error {
 
 func counted(ctx context.Context, s *Server) (time.Duration, float64, error) {
 	commits, err := s.metric(ctx, "parley_store_commit_seconds_count")
-	return s.cpu(), commits, err
+	return s.CPU(), commits, err
 }
 
 func (t *tables) fan(context.Context) error {
