@@ -6,7 +6,9 @@ import (
 	"iter"
 	"log/slog"
 	"runtime"
+	"slices"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -85,6 +87,98 @@ func BenchmarkSessionMemory(b *testing.B) {
 	}
 }
 
+// BenchmarkFirst measures what comes first, through the engine and the store on disk:
+// sessions that are made, alone and with a first turn, 64 at a time, and, one after
+// the other, the time from a message to its acknowledgement in a session that is not
+// in memory. cpu-µs is the processor's time, which the load of others moves least.
+func BenchmarkFirst(b *testing.B) {
+	o := pebble.Defaults()
+	o.Ballast = 0
+	say := func(id int) conversation.Say {
+		return conversation.Say{Author: "u", ClientMsgID: conversation.ClientMsgID(fmt.Sprint(id)), Text: "hello", Mode: conversation.ModeQueue}
+	}
+	key := func(i int) conversation.SessionKey {
+		return conversation.SessionKey{Tenant: "default", Session: conversation.SessionID(fmt.Sprintf("s%015d", i))}
+	}
+	for _, turns := range []int{0, 1} {
+		b.Run([]string{"create", "create and turn"}[turns], func(b *testing.B) {
+			e, ended, _ := engineOn(b, openStore(b, o), func(*actors.Config) {})
+			b.ReportAllocs()
+			perCPU(b, func() {
+				for i := range b.N {
+					ended.Add(1 + turns)
+					e.Create(key(i), conversation.Create{Owner: "u"}, func(key conversation.SessionKey, _ bool, err error) {
+						if err != nil {
+							b.Error(err)
+						}
+						if turns == 1 {
+							e.Tell(key, "u", say(0), func(conversation.Receipt, error) {})
+						}
+						ended.Done()
+					})
+					if i%64 == 63 {
+						ended.Wait()
+					}
+				}
+				ended.Wait()
+			})
+		})
+	}
+	b.Run("activation of 1,000 events", func(b *testing.B) {
+		n := 143
+		if testing.Short() {
+			n = 3
+		}
+		db := openStore(b, o)
+		e, ended, stop := engineOn(b, db, func(*actors.Config) {})
+		for i := range b.N {
+			ended.Add(1)
+			e.Create(key(i), conversation.Create{Owner: "u"}, func(conversation.SessionKey, bool, error) { ended.Done() })
+		}
+		for m := range n {
+			for i := range b.N {
+				ended.Add(1)
+				e.Tell(key(i), "u", say(m), func(conversation.Receipt, error) {})
+			}
+			ended.Wait()
+		}
+		stop()
+		e, ended, _ = engineOn(b, db, func(*actors.Config) {})
+		took := make([]time.Duration, b.N)
+		b.ReportAllocs()
+		b.ResetTimer()
+		perCPU(b, func() {
+			for i := range b.N {
+				ended.Add(1)
+				began, acked := time.Now(), make(chan error, 1)
+				e.Tell(key(i), "u", say(n), func(_ conversation.Receipt, err error) { acked <- err })
+				if err := <-acked; err != nil {
+					b.Fatal(err)
+				}
+				took[i] = time.Since(began)
+				ended.Wait()
+			}
+		})
+		slices.Sort(took)
+		b.ReportMetric(float64(took[b.N/2].Microseconds()), "p50-µs")
+		b.ReportMetric(float64(took[b.N*99/100].Microseconds()), "p99-µs")
+	})
+}
+
+// perCPU reports how much of the processors' time a round of work takes.
+func perCPU(b *testing.B, work func()) {
+	used := func() time.Duration {
+		var u syscall.Rusage
+		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+			b.Fatal(err)
+		}
+		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	}
+	before := used()
+	work()
+	b.ReportMetric(float64((used()-before).Microseconds())/float64(b.N), "cpu-µs/op")
+}
+
 // heapAfter is the live heap after a wait, in which transcripts, idle goroutines
 // and, if they may, sessions leave memory.
 func heapAfter(wait time.Duration) float64 {
@@ -102,23 +196,44 @@ func memoryEngine(b *testing.B, leave bool) (*actors.Engine, *sync.WaitGroup) {
 	b.Helper()
 	o := pebble.Defaults()
 	o.Ballast, o.Heads = 0, 64
+	e, ended, _ := engineOn(b, openStore(b, o), func(cfg *actors.Config) {
+		cfg.CacheIdle = time.Second
+		if leave {
+			cfg.Idle, cfg.IdleJitter = time.Second, 0
+		}
+	})
+	return e, ended
+}
+
+// openStore is a store on disk until the end of the benchmark.
+func openStore(b *testing.B, o pebble.Options) *pebble.DB {
+	b.Helper()
 	db, err := pebble.Open(b.TempDir(), o)
 	if err != nil {
 		b.Fatal(err)
 	}
+	b.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			b.Error(err)
+		}
+	})
+	return db
+}
+
+// engineOn is an engine on a store, with a hub and a model that answers at once.
+func engineOn(b *testing.B, db *pebble.DB, set func(*actors.Config)) (e *actors.Engine, ended *sync.WaitGroup, stop func()) {
+	b.Helper()
 	cfg := actors.DefaultConfig()
-	cfg.Node, cfg.MaxConcurrent, cfg.CacheIdle = "n1", 100_000, time.Second
-	if leave {
-		cfg.Idle, cfg.IdleJitter = time.Second, 0
-	}
+	cfg.Node, cfg.MaxConcurrent = "n1", 100_000
+	set(&cfg)
 	cfg.Rules = policy.Rules{
 		Policy: policy.DefaultPolicy(),
 		Agents: map[conversation.AgentName]policy.Profile{conversation.Coordinator: {Name: conversation.Coordinator, EngineTools: true}},
 	}
 	registry := prometheus.NewRegistry()
-	var ended sync.WaitGroup
+	ended = &sync.WaitGroup{}
 	e, err := actors.New(cfg, actors.Deps{
-		Store: db, Publisher: countingHub{gateway.NewHub(metrics.NewGateway(registry)), &ended},
+		Store: db, Publisher: countingHub{gateway.NewHub(metrics.NewGateway(registry)), ended},
 		Models: map[string]conversation.Model{"": echo{}}, Logger: slog.New(slog.DiscardHandler), Metrics: metrics.NewActors(registry),
 	})
 	if err != nil {
@@ -128,16 +243,14 @@ func memoryEngine(b *testing.B, leave bool) (*actors.Engine, *sync.WaitGroup) {
 	ran := make(chan error, 1)
 	go func() { ran <- e.Run(ctx) }()
 	<-e.Started()
-	b.Cleanup(func() {
+	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-ran; err != nil {
 			b.Error(err)
 		}
-		if err := db.Close(); err != nil {
-			b.Error(err)
-		}
 	})
-	return e, &ended
+	b.Cleanup(stop)
+	return e, ended, stop
 }
 
 // countingHub is a hub that counts the tasks that end.
