@@ -40,7 +40,8 @@ type Writer interface {
 	// With how.Create an absent session is made (not an erased one, nor one whose
 	// SessionID.Before is not erased: ErrNotFound); without it an absent session is
 	// ErrNotFound. With how.IfEpoch ≠ 0 it succeeds only if the epoch is that one,
-	// else ErrFenced.
+	// else ErrFenced. With how.Lazy it may become durable with the epoch's first commit
+	// only.
 	Acquire(ctx context.Context, key SessionKey, how AcquireHow) (Head, error)
 
 	// Commit appends one record and everything that goes with it, all or
@@ -144,6 +145,11 @@ func (e *DuplicateError) Error() string {
 type AcquireHow struct {
 	Create  bool
 	IfEpoch Epoch // 0 = whatever the epoch is
+
+	// Lazy lets the store save the wait for the disk: a crash of the store may take
+	// back an epoch in which nothing was committed. Only a store all of whose writers
+	// end in that crash may make use of it; others would let an older one write again.
+	Lazy bool
 }
 
 // Head describes the end of a session's log.

@@ -69,7 +69,14 @@ func (db *DB) acquire(w writer, how conversation.AcquireHow) (conversation.Head,
 	db.putHead(b, buf, w.key, h)
 	db.putBuffer(buf)
 	w.own.cached = cachedHead{}
-	if err := db.apply(b); err != nil {
+	writes := db.writes
+	if how.Lazy {
+		// Who has an older epoch is fenced by what is in memory, and no crash keeps a commit
+		// of this one and loses it: it lies before that in the log. All writers are in this
+		// process, which holds the directory for as long as it lives.
+		writes = pebble.NoSync
+	}
+	if err := db.apply(b, writes); err != nil {
 		return conversation.Head{}, err
 	}
 	after.update(h)
@@ -217,7 +224,7 @@ func (db *DB) commit(ctx context.Context, key conversation.SessionKey, c convers
 	}
 	after := w.own.cached
 	w.own.cached = cachedHead{} // until the batch is durable
-	if err := db.apply(b); err != nil {
+	if err := db.apply(b, db.writes); err != nil {
 		return err
 	}
 	after.update(&h)
@@ -246,13 +253,13 @@ func (db *DB) Room(inner bool) error {
 	return db.guard.Allow(inner)
 }
 
-// apply makes a batch durable. It has to be called with the locks of what the
-// batch changes. An error means that the outcome is unknown.
-func (db *DB) apply(b *pebble.Batch) error {
+// apply writes a batch; with db.writes, it is durable then. It has to be called with the
+// locks of what the batch changes. An error means that the outcome is unknown.
+func (db *DB) apply(b *pebble.Batch, writes *pebble.WriteOptions) error {
 	db.inFlight.Add(1)
 	defer db.inFlight.Add(-1)
 	db.metrics.WrittenKeys.Add(float64(b.Count()))
-	if err := db.p.Apply(b, db.writes); err != nil {
+	if err := db.p.Apply(b, writes); err != nil {
 		return err
 	}
 	// A failed log write is reported to the logger only: Apply then says nil.

@@ -453,6 +453,50 @@ func TestPowerLossAfterAcquireAndDelete(t *testing.T) {
 	})
 }
 
+// A lazy epoch may go with the power until something is committed in it, and never after
+// that: neither of a new session nor of one that is there. Nobody else can have written
+// in between.
+func TestPowerLossAfterLazyAcquire(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	db := openMem(t, fs, testOptions(t))
+	stored := func(k conversation.SessionKey) (conversation.Head, error) {
+		t.Helper()
+		left, err := openOn(fs.CrashClone(vfs.CrashCloneCfg{}), "store", testOptions(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := left.Head(t.Context(), k)
+		again, failed := left.Acquire(t.Context(), k, conversation.AcquireHow{Create: true})
+		if failed != nil || again.Epoch != h.Epoch+1 {
+			t.Errorf("acquired after the cut: %+v, %v", again, failed)
+		}
+		if failed = left.Commit(t.Context(), k, crashCommit(k, again.Epoch, again.Last)); failed != nil {
+			t.Errorf("commit after the cut: %v", failed)
+		}
+		if failed = left.Close(); failed != nil {
+			t.Fatal(failed)
+		}
+		return h, err
+	}
+	k := crashKey(0)
+	for epoch := conversation.Epoch(1); epoch <= 3; epoch++ {
+		h, err := db.Acquire(t.Context(), k, conversation.AcquireHow{Create: true, Lazy: true})
+		if err != nil || h.Epoch != epoch {
+			t.Fatalf("%+v, %v", h, err)
+		}
+		left, err := stored(k)
+		if absent := errors.Is(err, conversation.ErrNotFound); absent != (epoch == 1) || left.Epoch != epoch-1 || left.Last != h.Last {
+			t.Errorf("after Acquire had returned epoch %d there is %+v: %v; it waited for the disk, or lost something", epoch, left, err)
+		}
+		if err := db.Commit(t.Context(), k, crashCommit(k, h.Epoch, h.Last)); err != nil {
+			t.Fatal(err)
+		}
+		if left, err = stored(k); err != nil || left.Epoch != epoch || left.Last <= h.Last {
+			t.Errorf("after a commit in epoch %d there is %+v: %v", epoch, left, err)
+		}
+	}
+}
+
 // crashChild is the process that is killed: it writes, and prints each
 // acknowledgement in one write.
 func crashChild(env string) int {

@@ -83,7 +83,7 @@ func (db *DB) erase(key conversation.SessionKey) error {
 	}
 	_ = b.Set(layout.KeyTombstone(nil, key), layout.AppendTombstone(nil, h.Row.Epoch+1, time.Now()), nil)
 	_ = b.Set(layout.KeyUncleared(nil, key), nil, nil)
-	err = db.apply(b)
+	err = db.apply(b, db.writes)
 	for _, e := range gone { // whatever came of it: what was known is not sure any more
 		db.forget(e.key)
 	}

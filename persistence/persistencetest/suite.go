@@ -252,10 +252,22 @@ func acquireRaisesTheEpoch(f *fixture) {
 }
 
 func oldWriterIsFenced(f *fixture) {
-	k := key("s1")
-	old := f.acquire(k)
-	f.commit(k, &old, 1, nil)
-	now := f.acquire(k)
+	for name, lazy := range map[string]bool{"at once": false, "lazily": true} {
+		k := key("s1" + name[:1])
+		old := f.acquire(k)
+		f.commit(k, &old, 1, nil)
+		now, err := f.Acquire(f.ctx, k, conversation.AcquireHow{Lazy: lazy})
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.equal(f.head(k), now, "Head, acquired "+name)
+		f.fencedBy(k, old, now)
+	}
+}
+
+// fencedBy has the writer of before and the one of now commit.
+func (f *fixture) fencedBy(k conversation.SessionKey, old, now conversation.Head) {
+	f.Helper()
 	f.want(f.try(k, &old, 1, nil), conversation.ErrFenced, "commit of the old writer")
 	f.want(f.try(k, &conversation.Head{Epoch: now.Epoch + 1, Last: 1}, 1, nil), conversation.ErrFenced, "commit with an epoch of the future")
 	f.want(f.try(key("never"), &conversation.Head{Epoch: 1}, 1, nil), conversation.ErrFenced, "commit to a session that nobody acquired")

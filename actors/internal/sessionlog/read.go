@@ -41,9 +41,10 @@ type Loaded struct {
 
 // Load makes the caller the only writer of a session and rebuilds it. The error
 // is the store's, conversation.ErrNotFound for a session that does not exist; with
-// create, it is made then.
+// create, it is made then. The epoch may be lazy: nothing is told of it, and nothing
+// is promised in it before its first commit.
 func (l *Log) Load(ctx context.Context, key conversation.SessionKey, create bool) (Loaded, error) {
-	head, err := l.Store.Acquire(ctx, key, conversation.AcquireHow{Create: create})
+	head, err := l.Store.Acquire(ctx, key, conversation.AcquireHow{Create: create, Lazy: true})
 	if err != nil {
 		return Loaded{}, err
 	}
