@@ -114,6 +114,8 @@ type Request struct {
 	WrapUp  bool          // the last answer of a task at its step limit; no tools
 	Stream  bool          // deltas are wanted
 	Entries []Entry       // the transcript; shared with the engine: read only
+	Own     int           // the place from which Entries may be of this task; those before are of others
+	Counted Counts        // of Entries; zero = they were not counted. Who shows other entries takes Own and Counted away
 	Last    []Entry       // what is generated anew for each request and comes behind the transcript
 	Note    string        // the engine's word at the end of all: no turn of its own, but appended to the last entry; "" = none
 	Open    []OpenMessage // messages that the task has read and that are not resolved

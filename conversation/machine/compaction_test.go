@@ -304,7 +304,7 @@ func TestCompactionOfALongConversation(t *testing.T) {
 		if i%100 == 7 || i == 699 {
 			rebuilt, events := rebuilt(w.s, w.rules, w.log)
 			ask := w.s.Outstanding(w.now)[0].(conversation.AskModel)
-			if a, b := fmt.Sprintf("%+v", w.shown()), fmt.Sprintf("%+v", rebuilt.Request(w.key, w.rules, ask)); a != b {
+			if a, b := inWords(t, w.shown()), inWords(t, rebuilt.Request(w.key, w.rules, ask)); a != b {
 				t.Fatalf("at %d, from %+v of %d, the rebuilt transcript differs\nlive    %s\nrebuilt %s", i, w.s.TranscriptRanges(), w.s.Head(), a, b)
 			}
 			if events > conversation.TranscriptWindow+7 {

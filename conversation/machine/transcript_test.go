@@ -55,6 +55,22 @@ func (w *scene) shown() conversation.Request {
 	return conversation.Request{}
 }
 
+// inWords is what a request shows, for comparing. What the engine says of the entries so
+// that a model need not read them must be true.
+func inWords(t testing.TB, r conversation.Request) string {
+	t.Helper()
+	for i := range r.Entries[:r.Own] {
+		if r.Entries[i].Task == r.Task {
+			t.Errorf("entry %d is of the request's task, which is said to begin at %d: %+v", i, r.Own, r.Entries[i])
+		}
+	}
+	said := r.Counted
+	if r.Own, r.Counted = 0, (conversation.Counts{}); said != r.Counted && said != r.EntryCounts() {
+		t.Errorf("%+v are said, and %+v are there", said, r.EntryCounts())
+	}
+	return fmt.Sprintf("%+v", r)
+}
+
 func all(r conversation.Request) []conversation.Entry { return r.All() }
 
 func lines(entries []conversation.Entry) []string {

@@ -576,11 +576,11 @@ func (w *scene) check(d conversation.Decided, effects []conversation.Effect) {
 			again.Add(e)
 		}
 		r := w.tr.Request(w.key, w.rules, ask)
-		if live, rebuilt := fmt.Sprintf("%+v", r), fmt.Sprintf("%+v", again.Request(w.key, w.rules, ask)); live != rebuilt {
+		if live, rebuilt := inWords(w.t, r), inWords(w.t, again.Request(w.key, w.rules, ask)); live != rebuilt {
 			w.t.Fatalf("the rebuilt transcript differs:\nlive    %s\nrebuilt %s", live, rebuilt)
 		}
 		window := windowed(w.s, w.rules, w.log)
-		if live, rebuilt := fmt.Sprintf("%+v", r), fmt.Sprintf("%+v", window.Request(w.key, w.rules, ask)); live != rebuilt {
+		if live, rebuilt := inWords(w.t, r), inWords(w.t, window.Request(w.key, w.rules, ask)); live != rebuilt {
 			w.t.Fatalf("the transcript rebuilt from %+v differs:\nlive    %s\nrebuilt %s", w.s.TranscriptRanges(), live, rebuilt)
 		}
 		results := map[string]int{}

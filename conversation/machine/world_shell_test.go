@@ -371,8 +371,8 @@ func (w *world) request(n *node, ask conversation.AskModel) {
 		n.shown.Add(e)
 	}
 	r := n.shown.Request(n.key(), w.rules, ask)
-	live := fmt.Sprintf("%+v", r)
-	if rebuilt := fmt.Sprintf("%+v", windowed(n.live, w.rules, n.durable).Request(n.key(), w.rules, ask)); live != rebuilt {
+	live := inWords(w.t, r)
+	if rebuilt := inWords(w.t, windowed(n.live, w.rules, n.durable).Request(n.key(), w.rules, ask)); live != rebuilt {
 		w.fatalf("%s: the rebuilt transcript of step %d differs, compacted %+v, ended %+v\nlive    %s\nrebuilt %s", n.id, ask.Step, n.live.state.Compacted, n.live.state.Ended, live, rebuilt)
 	}
 	w.paired(n, ask, r.All())
@@ -434,7 +434,7 @@ func isClear(e conversation.Event) bool { return e.Body.Kind() == conversation.K
 // never written to.
 func (w *world) givenIsUnchanged(n *node) {
 	for _, g := range n.given {
-		if now := fmt.Sprintf("%+v", g.request); now != g.text {
+		if now := inWords(w.t, g.request); now != g.text {
 			w.fatalf("%s: the request of step %d has changed\ngiven %s\nnow   %s", n.id, g.request.Step, g.text, now)
 		}
 	}

@@ -83,12 +83,12 @@ func headAndTail(text string, limit int, between string) string {
 func (t *Transcript) fit(task conversation.TaskID, budget int, small bool) []conversation.Entry {
 	tokens, hidden := t.visible(task)
 	entries := t.entries[:len(t.entries):len(t.entries)]
-	weigh := func(i int) int { return t.traces[i].tokens }
+	weigh := func(i int) int { return t.traces[i].counts.Tokens }
 	if small {
 		entries = fit.Results(entries, budget)
 		for i := range entries {
 			if len(entries[i].Text) != len(t.entries[i].Text) && (hidden == nil || !hidden[i]) {
-				tokens += entries[i].Tokens() - t.traces[i].tokens
+				tokens += entries[i].Tokens() - t.traces[i].counts.Tokens
 			}
 		}
 		weigh = func(i int) int { return entries[i].Tokens() }
@@ -115,7 +115,7 @@ func (t *Transcript) over(task conversation.TaskID) bool {
 
 // Size estimates the tokens of the whole context: the transcript, with the
 // prompt, the tools and the generated entries of the last request.
-func (t *Transcript) Size() int { return t.fixed + t.tokens }
+func (t *Transcript) Size() int { return t.fixed + t.counts.Tokens }
 
 // Shown estimates the tokens of the last request as it was made, and says how many entries
 // were left out of it.

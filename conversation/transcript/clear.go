@@ -44,7 +44,7 @@ func (t *Transcript) dropCleared() {
 	entries, ms := slices.Clone(t.entries[:first]), slices.Clone(t.traces[:first])
 	for i := first; i < len(t.entries); i++ {
 		if goes(i) {
-			t.tokens -= t.traces[i].tokens
+			t.counts = minus(t.counts, t.traces[i].counts)
 		} else {
 			entries, ms = append(entries, t.entries[i]), append(ms, t.traces[i])
 		}
@@ -71,7 +71,7 @@ func (t *Transcript) visible(task conversation.TaskID) (tokens int, hidden []boo
 			hidden = make([]bool, len(t.entries))
 		}
 		hidden[i] = true
-		tokens -= t.traces[i].tokens
+		tokens -= t.traces[i].counts.Tokens
 	}
 	return tokens, hidden
 }

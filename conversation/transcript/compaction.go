@@ -81,8 +81,11 @@ func (t *Transcript) long() bool {
 // does not touch entries that come after the plan was made.
 func (t *Transcript) Compaction(key conversation.SessionKey, rules *policy.Rules, agent conversation.AgentName) (Compaction, bool) {
 	limits, _ := rules.ContextOf(agent)
+	if limits.Threshold <= 0 {
+		return Compaction{}, false
+	}
 	long := t.long()
-	if limits.Threshold <= 0 || t.Size() <= limits.Threshold && !long {
+	if t.Size() <= limits.Threshold && !long {
 		return Compaction{}, false
 	}
 	upto := t.cutAt(limits)
@@ -92,7 +95,7 @@ func (t *Transcript) Compaction(key conversation.SessionKey, rules *policy.Rules
 	c := Compaction{Upto: upto, Before: t.Size(), limit: limits.Summary}
 	for i := range t.entries {
 		if t.covered(i, upto) {
-			c.covered += t.traces[i].tokens
+			c.covered += t.traces[i].counts.Tokens
 		}
 	}
 	if c.covered == 0 || !long && c.covered <= limits.Summary {
@@ -131,8 +134,8 @@ func (t *Transcript) cutAt(limits policy.Context) conversation.Seq {
 	for i, m := range t.traces {
 		task := t.entries[i].Task
 		if m.pin == pinNone && t.over(task) {
-			parts = append(parts, part{max(m.seq, t.ended[task]), m.tokens})
-			kept += m.tokens
+			parts = append(parts, part{max(m.seq, t.ended[task]), m.counts.Tokens})
+			kept += m.counts.Tokens
 			entries++
 		}
 	}
@@ -227,10 +230,10 @@ func shorten(text string) string {
 // compact puts the summary in the place of what it covers. Nothing else moves:
 // what came after Upto, and tasks that had not ended by then, stay whole.
 func (t *Transcript) compact(b conversation.ContextCompacted) {
-	entries, ms, tokens := make([]conversation.Entry, 0, len(t.entries)+1), make([]trace, 0, len(t.entries)+1), 0
+	entries, ms, counts := make([]conversation.Entry, 0, len(t.entries)+1), make([]trace, 0, len(t.entries)+1), conversation.Counts{}
 	add := func(e conversation.Entry, m trace) {
 		entries, ms = append(entries, e), append(ms, m)
-		tokens += m.tokens
+		counts = plus(counts, m.counts)
 	}
 	// After a clear the original request of an open task stays where it is: the next clear
 	// makes it one of the task's messages again, which stand as they were read.
@@ -243,7 +246,7 @@ func (t *Transcript) compact(b conversation.ContextCompacted) {
 		}
 	}
 	summary := summaryEntry(b.Summary)
-	add(summary, trace{seq: b.Upto, tokens: summary.Tokens(), pin: pinSummary})
+	add(summary, trace{seq: b.Upto, counts: summary.Counts(), pin: pinSummary})
 	for i := range t.entries {
 		if !first(i) && !t.covered(i, b.Upto) {
 			add(t.entries[i], t.traces[i])
@@ -254,7 +257,7 @@ func (t *Transcript) compact(b conversation.ContextCompacted) {
 	} else {
 		delete(t.news, "")
 	}
-	t.entries, t.traces, t.tokens, t.shared = entries, ms, tokens, false
+	t.entries, t.traces, t.counts, t.shared = entries, ms, counts, false
 	t.base = max(t.base, b.Upto)
 	t.forget()
 }

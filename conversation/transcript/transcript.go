@@ -33,7 +33,7 @@ type Transcript struct {
 	fed      bool
 	entries  []conversation.Entry // appended to; what a request was given is never written again
 	traces   []trace              // of the entry in the same place; never shared
-	tokens   int                  // of all entries
+	counts   conversation.Counts  // of all entries
 	fixed    int                  // of the last request, beside the entries
 	shown    int                  // of the last request
 	left     int                  // entries that were left out of it
@@ -57,6 +57,7 @@ type Transcript struct {
 	running  []conversation.CallID                           // the keys of calls, oldest first
 	stopped  map[conversation.TaskID][]conversation.Item     // tasks that are being cancelled, and what was seen of their open step
 	ended    map[conversation.TaskID]conversation.Seq        // tasks whose entries may be left out, and when they ended
+	own      map[conversation.TaskID]own                     // of tasks that have not ended
 	trimAt   int                                             // entries that there may be before the next trim
 }
 
@@ -69,8 +70,15 @@ type accepted struct {
 // trace holds the event, the size and the pin of an entry.
 type trace struct {
 	seq    conversation.Seq // of the event that made it; of a message, that it was accepted
-	tokens int
+	counts conversation.Counts
 	pin    pinned
+}
+
+// own is what is known of an open task's entries. None of them is left out before its
+// end, so they are found from the newest one back, without a look at the whole history.
+type own struct {
+	entries int
+	opaque  bool // some have what goes with the task
 }
 
 type pinned uint8
@@ -134,7 +142,7 @@ func New() *Transcript {
 	return &Transcript{
 		messages: map[conversation.MessageID]accepted{}, open: map[conversation.TaskID][]openEntry{}, news: map[conversation.TaskID][]noted{}, reminded: map[conversation.TaskID]conversation.StepNumber{},
 		slots: map[slotKey]*slot{}, calls: map[conversation.CallID]*openCall{}, asked: map[conversation.QuestionID]*asked{},
-		stopped: map[conversation.TaskID][]conversation.Item{}, ended: map[conversation.TaskID]conversation.Seq{},
+		stopped: map[conversation.TaskID][]conversation.Item{}, ended: map[conversation.TaskID]conversation.Seq{}, own: map[conversation.TaskID]own{},
 		trimAt: 2 * MaxEntries,
 	}
 }
@@ -316,10 +324,52 @@ func (t *Transcript) inWindow(news []noted) []noted {
 
 func (t *Transcript) append(seq conversation.Seq, pin pinned, e conversation.Entry) {
 	e.Pinned = pin != pinNone
-	m := trace{seq: seq, tokens: e.Tokens(), pin: pin}
+	m := trace{seq: seq, counts: e.Counts(), pin: pin}
 	t.entries, t.traces = append(t.entries, e), append(t.traces, m)
-	t.tokens += m.tokens
+	t.counts = plus(t.counts, m.counts)
+	if !t.over(e.Task) {
+		mine := t.own[e.Task]
+		mine.entries++
+		mine.opaque = mine.opaque || slices.ContainsFunc(e.Items, endsWithTask)
+		t.own[e.Task] = mine
+	}
 }
+
+// recount counts an entry again whose text has changed.
+func (t *Transcript) recount(i int) {
+	now := t.entries[i].Counts()
+	t.counts = plus(minus(t.counts, t.traces[i].counts), now)
+	t.traces[i].counts = now
+}
+
+func plus(a, b conversation.Counts) conversation.Counts {
+	return conversation.Counts{Tokens: a.Tokens + b.Tokens, Words: a.Words + b.Words}
+}
+
+func minus(a, b conversation.Counts) conversation.Counts {
+	return conversation.Counts{Tokens: a.Tokens - b.Tokens, Words: a.Words - b.Words}
+}
+
+// ownFrom is the place of the first entry of an open task.
+func (t *Transcript) ownFrom(task conversation.TaskID) int {
+	rest := t.own[task].entries
+	if rest == 0 {
+		return len(t.entries)
+	}
+	for i := len(t.entries) - 1; i > 0; i-- {
+		if t.entries[i].Task != task {
+			continue
+		}
+		if rest--; rest == 0 {
+			return i
+		}
+	}
+	return 0
+}
+
+// endsWithTask is true for an item with something that its provider wants back within the
+// task only.
+func endsWithTask(item conversation.Item) bool { return item.Opaque != "" && !item.OpaqueStays }
 
 // Pin takes, before all others, the events of the original request, from accepted to
 // read: of all that they tell, that request alone is shown.
@@ -343,8 +393,8 @@ func (t *Transcript) Pin(e conversation.Event) {
 			return
 		}
 		t.origin = t.pinned
-		t.append(e.Seq, pinOrigin, conversation.Entry{Role: conversation.RoleUser, Task: e.Task, Message: t.origin, Text: t.pinning[t.origin]})
 		t.ended[e.Task] = e.Seq // a task whose request is pinned like this has ended
+		t.append(e.Seq, pinOrigin, conversation.Entry{Role: conversation.RoleUser, Task: e.Task, Message: t.origin, Text: t.pinning[t.origin]})
 		t.pinning = nil
 	}
 }
@@ -418,9 +468,7 @@ func (t *Transcript) setResult(task conversation.TaskID, modelCall, text string)
 				t.entries, t.shared = slices.Clone(t.entries), false
 			}
 			t.entries[i].Text = text
-			tokens := t.entries[i].Tokens()
-			t.tokens += tokens - t.traces[i].tokens
-			t.traces[i].tokens = tokens
+			t.recount(i)
 			return
 		}
 	}
@@ -516,6 +564,7 @@ func (t *Transcript) endTask(task conversation.TaskID) {
 	t.ended[task] = t.head
 	t.dropCleared()
 	t.dropOpaque(task)
+	delete(t.own, task)
 	if len(t.ended) > len(t.entries)+MaxEntries {
 		t.forget() // tasks end without having been shown, too
 	}
@@ -523,9 +572,11 @@ func (t *Transcript) endTask(task conversation.TaskID) {
 
 // dropOpaque lets go of what providers wanted back within the task only.
 func (t *Transcript) dropOpaque(task conversation.TaskID) {
-	opaque := func(item conversation.Item) bool { return item.Opaque != "" && !item.OpaqueStays }
-	for i := range t.entries {
-		if e := &t.entries[i]; e.Task != task || !slices.ContainsFunc(e.Items, opaque) {
+	if !t.own[task].opaque {
+		return
+	}
+	for i := t.ownFrom(task); i < len(t.entries); i++ {
+		if e := &t.entries[i]; e.Task != task || !slices.ContainsFunc(e.Items, endsWithTask) {
 			continue
 		}
 		if t.shared { // a request still shows it
@@ -534,13 +585,11 @@ func (t *Transcript) dropOpaque(task conversation.TaskID) {
 		e := &t.entries[i]
 		e.Items = slices.Clone(e.Items)
 		for k := range e.Items {
-			if opaque(e.Items[k]) {
+			if endsWithTask(e.Items[k]) {
 				e.Items[k].Opaque, e.Items[k].OpaqueBy = "", ""
 			}
 		}
-		tokens := e.Tokens()
-		t.tokens += tokens - t.traces[i].tokens
-		t.traces[i].tokens = tokens
+		t.recount(i)
 	}
 }
 
@@ -567,7 +616,7 @@ func (t *Transcript) trim() {
 		if i >= cut || !t.mayGo(i) {
 			entries, ms = append(entries, t.entries[i]), append(ms, t.traces[i])
 		} else {
-			t.tokens -= t.traces[i].tokens
+			t.counts = minus(t.counts, t.traces[i].counts)
 		}
 	}
 	t.entries, t.traces, t.shared = entries, ms, false
@@ -660,7 +709,9 @@ func (t *Transcript) Request(key conversation.SessionKey, rules *policy.Rules, a
 	}
 	t.fixed = t.systemN + t.toolsN + conversation.EntriesTokens(r.Last) + conversation.Tokens(r.Note)
 	limits, small := rules.ContextOf(ask.Agent)
-	r.Entries = t.fit(ask.Task, limits.Budget, small)
+	if r.Entries = t.fit(ask.Task, limits.Budget, small); len(r.Entries) > 0 && &r.Entries[0] == &t.entries[0] && len(r.Entries) == len(t.entries) {
+		r.Own, r.Counted = t.ownFrom(ask.Task), t.counts
+	}
 	return r
 }
 

@@ -223,3 +223,55 @@ func TestSmallWindow(t *testing.T) {
 		t.Errorf("another agent is shown %d tokens, %d entries are left out", whole.Tokens(), tr.left)
 	}
 }
+
+// A request says from where on entries are its task's, and what all of them come to, so
+// that no model needs to read a whole conversation again; one that shows other entries
+// than the transcript has says neither.
+func TestWhatARequestSaysOfItsEntries(t *testing.T) {
+	tr, rules, key := New(), &policy.Rules{Policy: policy.DefaultPolicy()}, conversation.SessionKey{Session: "s"}
+	for n := range 5 {
+		tr.turn(n + 1)
+	}
+	waits := tr.begin(6, conversation.Item{Kind: conversation.ItemCall, ID: "k1", Tool: "clock", Args: "{ }"})
+	tr.feed(waits, conversation.ToolStarted{Call: "c1", Tool: "clock", ModelCall: "k1"})
+	now := tr.begin(7)
+	tr.feed(waits, conversation.ToolFinished{Call: "c1", Status: conversation.CallOK, Summary: "it is noon"})
+	for _, c := range []struct {
+		task conversation.TaskID
+		own  int
+	}{{waits, 10}, {now, 13}} {
+		r := tr.Request(key, rules, conversation.AskModel{Task: c.task, Step: 7, Attempt: 1})
+		if r.Own != c.own || r.Entries[r.Own].Task != c.task {
+			t.Errorf("%s begins at %d, want %d", c.task, r.Own, c.own)
+		}
+		counted := r.Counted
+		r.Counted = conversation.Counts{}
+		if counted.Words != 5*3+2+2+3+2 || counted != r.EntryCounts() {
+			t.Errorf("%+v are said, and %+v are there", counted, r.EntryCounts())
+		}
+	}
+	rules.Policy.Context.Budget = 60
+	if r := tr.Request(key, rules, conversation.AskModel{Task: now, Step: 7, Attempt: 1}); tr.left == 0 || r.Own != 0 || r.Counted != (conversation.Counts{}) {
+		t.Errorf("of %d entries that are left: from %d, %+v", len(r.Entries), r.Own, r.Counted)
+	}
+}
+
+// What a task adds to the transcript and what a model is shown of it: in a conversation
+// of at most so many tasks, which then begins anew.
+func BenchmarkTurn(b *testing.B) {
+	for _, most := range []int{10, 100_000} {
+		b.Run(fmt.Sprintf("tasks=%d", most), func(b *testing.B) {
+			rules, key, tr := &policy.Rules{Policy: policy.DefaultPolicy()}, conversation.SessionKey{Session: "s"}, New()
+			n := 0
+			b.ReportAllocs()
+			for b.Loop() {
+				if n++; n > most {
+					tr, n = New(), 1
+				}
+				task := tr.begin(n, conversation.Item{Kind: conversation.ItemText, Text: "done"})
+				tr.Request(key, rules, conversation.AskModel{Task: task, Step: conversation.StepNumber(n), Attempt: 1})
+				tr.feed(task, conversation.TaskStatusChanged{New: conversation.TaskComplete})
+			}
+		})
+	}
+}
