@@ -197,28 +197,12 @@ func count(text string) int {
 	return n
 }
 
-// estimateTokens counts words by the spaces between them, many times faster: it runs over
-// everything that the model is shown, in each call.
-func estimateTokens(text string) int {
-	if text == "" {
-		return 0
-	}
-	return 1 + strings.Count(text, " ")
-}
-
+// wordsOf are the words of the prompt and of the entries; the engine has counted the latter.
 func (m *Model) wordsOf(r *conversation.Request) int {
 	prompt := m.prompt.Load()
 	if prompt == nil || prompt.text != r.System {
-		prompt = &counted{r.System, estimateTokens(r.System)}
+		prompt = &counted{r.System, conversation.Words(r.System)}
 		m.prompt.Store(prompt)
 	}
-	n := prompt.words
-	for i := range r.Entries {
-		e := &r.Entries[i]
-		n += estimateTokens(e.Text)
-		for k := range e.Items {
-			n += estimateTokens(e.Items[k].Text) + estimateTokens(e.Items[k].Args)
-		}
-	}
-	return n
+	return prompt.words + r.EntryCounts().Words
 }

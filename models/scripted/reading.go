@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"parley/conversation"
 )
@@ -78,7 +79,7 @@ func (s *script) read(r *conversation.Request) *reading {
 		numbered []*call // what got a question id, in order
 		answers  []int   // the places of generated answers
 	)
-	for at := range r.Entries {
+	for at := r.Own; at < len(r.Entries); at++ {
 		e := &r.Entries[at]
 		if e.Task != r.Task {
 			continue // other tasks' programs are over, or wait
@@ -489,13 +490,16 @@ func (t *reading) answers(p *program, text, mark string) *action {
 	if t.hasBegun(p.message) {
 		return nil
 	}
-	known, _ := t.script.find(t.request, text)
+	isKnown := sync.OnceValue(func() bool {
+		rule, _ := t.script.find(t.request, text)
+		return rule != nil
+	})
 	for i := len(t.asks) - 1; i >= 0; i-- {
 		a := t.asks[i]
 		if a.answered > 0 || a.call.ended == 0 || a.call.at > p.at || !t.isOwnQuestion(a) {
 			continue
 		}
-		if _, chosen := a.choose(text); chosen || (len(a.choices) == 0 && known == nil) {
+		if _, chosen := a.choose(text); chosen || (len(a.choices) == 0 && !isKnown()) {
 			return &action{verb: verbAnswer, line: 1, text: a.question}
 		}
 	}

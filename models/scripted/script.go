@@ -34,6 +34,7 @@ type script struct {
 type rule struct {
 	name      string
 	match     *regexp.Regexp
+	needles   needles
 	place     string // "session", "delegation", "" = both
 	agents    []conversation.AgentName
 	needs     []string // tools
@@ -126,7 +127,7 @@ func readScript(data []byte, fast bool) (*script, error) {
 		case len(r.Do) == 0:
 			return nil, fmt.Errorf("%s has nothing to do", where)
 		}
-		out := rule{name: r.Name, match: match, place: r.In, needs: r.Needs}
+		out := rule{name: r.Name, match: match, needles: needlesOf("(?is)" + r.Match), place: r.In, needs: r.Needs}
 		for _, agent := range r.Agents {
 			out.agents = append(out.agents, conversation.AgentName(agent))
 		}
@@ -199,12 +200,16 @@ func (s *script) find(r *conversation.Request, text string) (*rule, []string) {
 	if r.Depth > 0 {
 		place = "delegation"
 	}
+	hay := haystack{text: text}
 	for i := range s.rules {
 		rule := &s.rules[i]
 		if rule.place != "" && rule.place != place {
 			continue
 		}
 		if len(rule.agents) > 0 && !slices.Contains(rule.agents, r.Agent) {
+			continue
+		}
+		if !hay.mayMatch(rule.needles) {
 			continue
 		}
 		if groups := rule.match.FindStringSubmatch(text); groups != nil {
