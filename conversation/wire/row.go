@@ -127,6 +127,22 @@ func DecodeSummary(b []byte) (conversation.Summary, error) {
 	return s, nil
 }
 
+// SummaryActivity reads the activity alone of what AppendSummary wrote, in milliseconds.
+// Of a damaged summary it reads what it can: DecodeSummary says what is wrong.
+func SummaryActivity(b []byte) int64 {
+	var (
+		at     time.Time
+		damage error
+	)
+	r := newReader(b, &damage)
+	for r.next() {
+		if r.number == 9 {
+			moment(&r, &at)
+		}
+	}
+	return at.UnixMilli()
+}
+
 // HeadRow is the row of a session's newest state: its writer, the end of its log,
 // its snapshot's place and its wake-up. The snapshot
 // itself has a key of its own: it is read once per activation, the head with

@@ -216,3 +216,38 @@ func BenchmarkFill(b *testing.B) {
 		b.Fatal(err)
 	}
 }
+
+// BenchmarkListOfActive reads the first page of the list of sessions while as many as
+// the name says were active within the same second: their places in the list say too
+// little, so the head of each is read.
+func BenchmarkListOfActive(b *testing.B) {
+	for _, sessions := range []int{50, 1_000, 10_000} {
+		b.Run(fmt.Sprintf("sessions=%d", sessions), func(b *testing.B) {
+			db, err := Open(b.TempDir(), Options{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer func() { _ = db.Close() }()
+			db.writes = pebble.NoSync
+			began := time.Now()
+			for i := range sessions {
+				key := conversation.SessionKey{Tenant: "acme", Session: conversation.SessionID(fmt.Sprintf("abcdefghijkl%04d", i))}
+				h, err := db.Acquire(b.Context(), key, conversation.AcquireHow{Create: true})
+				if err != nil {
+					b.Fatal(err)
+				}
+				at := began.Add(time.Second * time.Duration(i) / time.Duration(sessions))
+				if err := db.Commit(b.Context(), key, turn(key, &h, at, "hello")); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ResetTimer()
+			for b.Loop() {
+				page, err := listOf(db.Sessions(b.Context(), conversation.Page{Tenant: "acme", Limit: 50}))
+				if err != nil || len(page) != 50 {
+					b.Fatal(len(page), err)
+				}
+			}
+		})
+	}
+}

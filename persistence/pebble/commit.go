@@ -400,13 +400,12 @@ func (db *DB) fill(b *pebble.Batch, buf *[]byte, key conversation.SessionKey, h 
 		sum := c.Summary
 		sum.Key, sum.Last = key, h.Row.Last
 		h.Summary = wire.AppendSummary(make([]byte, 0, 192), sum) // most fit
-		at := sum.Activity.UnixMilli()
-		if root && (!h.Listed || at > h.Activity) {
+		if root && h.Moves(sum.Activity.UnixMilli()) {
 			if h.Listed {
 				drop(layout.KeyActivity((*buf)[:0], key, h.Activity))
 			}
-			h.Activity, h.Listed = at, true
-			put(func(k []byte) []byte { return layout.KeyActivity(k, key, at) }, nil)
+			h.Activity, h.Listed = h.Latest, true
+			put(func(k []byte) []byte { return layout.KeyActivity(k, key, h.Activity) }, nil)
 		}
 	}
 	if was, is := h.Row.WakeAt, truncated(c.WakeAt); !was.Equal(is) {

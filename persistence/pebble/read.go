@@ -347,7 +347,7 @@ func (db *DB) onSnapshot(read func(s *pebble.Snapshot) error) error {
 
 // Sessions implements conversation.Store. A session that moves in the list while
 // it is read may be seen twice or not at all. Activity is the one that the list
-// is layout.Ordered by, in milliseconds.
+// is ordered by, in milliseconds.
 func (db *DB) Sessions(ctx context.Context, p conversation.Page) iter.Seq2[conversation.Summary, error] {
 	from, id, err := parseCursor(p.Cursor)
 	return func(yield func(conversation.Summary, error) bool) {
@@ -366,7 +366,7 @@ func (db *DB) sessions(ctx context.Context, p conversation.Page, at activity.Ent
 		err := db.view(ctx, "sessions", func(s *pebble.Snapshot) (err error) {
 			for more := true; more && err == nil; err = ctx.Err() {
 				want := n - len(items)
-				var found []activity.Entry
+				var found []activity.Found
 				if p.Oldest {
 					found, err = activity.Oldest(s, at, begun, want)
 				} else {
@@ -376,7 +376,7 @@ func (db *DB) sessions(ctx context.Context, p conversation.Page, at activity.Ent
 					return err
 				}
 				for _, f := range found {
-					at, begun = f, true
+					at, begun = f.Entry, true
 					sum, err := db.listEntry(s, f, p.For)
 					switch {
 					case err == nil:
@@ -393,15 +393,11 @@ func (db *DB) sessions(ctx context.Context, p conversation.Page, at activity.Ent
 	})
 }
 
-func (db *DB) listEntry(from *pebble.Snapshot, f activity.Entry, reader conversation.UserID) (conversation.Summary, error) {
-	h, err := db.loadHead(from, f.Key)
-	if err != nil {
-		return conversation.Summary{}, err
+func (db *DB) listEntry(from *pebble.Snapshot, f activity.Found, reader conversation.UserID) (conversation.Summary, error) {
+	if f.Err != nil {
+		return conversation.Summary{}, f.Err
 	}
-	if h == nil || h.Summary == nil {
-		return conversation.Summary{}, fmt.Errorf("%w: %s is listed", layout.ErrHead, f.Key)
-	}
-	sum, err := readSummary(f.Key, h)
+	sum, err := readSummary(f.Key, f.Head)
 	if err != nil {
 		return conversation.Summary{}, err
 	}

@@ -19,6 +19,7 @@ type cachedHead struct {
 	snapshotAt conversation.Seq
 	wakeAt     int64 // milliseconds; only if wakes
 	activity   int64 // as head's
+	latest     int64
 	claim      *conversation.Claimable
 	keys       seen.Keys
 
@@ -28,7 +29,7 @@ type cachedHead struct {
 // update makes it the head h, once h is durable; the keys stay.
 func (c *cachedHead) update(h *layout.Head) {
 	c.epoch, c.last, c.snapshotAt = h.Row.Epoch, h.Row.Last, h.Row.SnapshotAt
-	c.activity, c.listed, c.claim = h.Activity, h.Listed, h.Row.Claim
+	c.activity, c.latest, c.listed, c.claim = h.Activity, h.Latest, h.Listed, h.Row.Claim
 	c.wakeAt, c.wakes = 0, !h.Row.WakeAt.IsZero()
 	if c.wakes {
 		c.wakeAt = h.Row.WakeAt.UnixMilli()
@@ -37,7 +38,7 @@ func (c *cachedHead) update(h *layout.Head) {
 
 // head is the stored head; it lacks the last commit's id and the summary.
 func (c *cachedHead) head() layout.Head {
-	h := layout.Head{Activity: c.activity, Listed: c.listed}
+	h := layout.Head{Activity: c.activity, Latest: c.latest, Listed: c.listed}
 	h.Row.Epoch, h.Row.Last, h.Row.SnapshotAt, h.Row.Claim = c.epoch, c.last, c.snapshotAt, c.claim
 	if c.wakes {
 		h.Row.WakeAt = time.UnixMilli(c.wakeAt).UTC()

@@ -1,9 +1,12 @@
 package activity
 
 import (
+	"cmp"
 	"container/heap"
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -11,39 +14,111 @@ import (
 	"parley/persistence/pebble/internal/layout"
 )
 
-// Entry is an entry of table 03.
+// Entry is a session and its newest activity. Table 03 has it there, or at most
+// layout.ActivityLag earlier: only the session's head knows exactly. So a list reads
+// on until nothing that comes can belong before what it has, and reads the head of
+// each session that it meets: it costs its own length, and the sessions that were
+// active within the lag of its two ends.
 type Entry struct {
 	Key      conversation.SessionKey
 	Activity int64 // milliseconds
 }
 
-// Newest reads entries of one tenant, newest first, behind at if begun.
-func Newest(from pebble.Reader, at Entry, begun bool, n int) (found []Entry, err error) {
+// Found is a session of a list.
+type Found struct {
+	Entry
+	Head *layout.Head
+	Err  error // the head cannot be read; Entry is what table 03 says
+}
+
+// A part is the first sessions of a list behind a place, in the list's order.
+type part struct {
+	from  pebble.Reader
+	at    Entry
+	begun bool
+	most  int
+	order func(a, b Entry) int
+	found []Found
+}
+
+// see takes a session that table 03 has at e, if it is one of the first.
+func (p *part) see(e Entry) {
+	f := Found{Entry: e}
+	if f.Head, f.Err = head(p.from, e.Key); f.Err == nil {
+		f.Activity = f.Head.Latest
+	}
+	if p.begun && (f.Activity == p.at.Activity && f.Key.Session == p.at.Key.Session || p.order(f.Entry, p.at) < 0) {
+		return
+	}
+	i, _ := slices.BinarySearchFunc(p.found, f, func(a, b Found) int { return p.order(a.Entry, b.Entry) })
+	if p.found = slices.Insert(p.found, i, f); len(p.found) > p.most {
+		p.found = p.found[:p.most]
+	}
+}
+
+// last is the last session of a part that is full.
+func (p *part) last() (e Entry, full bool) {
+	if len(p.found) < p.most {
+		return e, false
+	}
+	return p.found[p.most-1].Entry, true
+}
+
+func head(from pebble.Reader, key conversation.SessionKey) (*layout.Head, error) {
+	v, closer, err := from.Get(layout.KeyHead(nil, key))
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil, fmt.Errorf("%w: %s is listed", layout.ErrHead, key)
+	}
+	if err != nil {
+		return nil, err
+	}
+	h, err := layout.DecodeHead(v)
+	if err == nil && h.Summary == nil {
+		err = fmt.Errorf("%w: %s is listed", layout.ErrHead, key)
+	}
+	return h, errors.Join(err, closer.Close())
+}
+
+// newest orders sessions as Newest does.
+func newest(a, b Entry) int {
+	return cmp.Or(cmp.Compare(b.Activity, a.Activity), cmp.Compare(a.Key.Session, b.Key.Session), cmp.Compare(a.Key.Tenant, b.Key.Tenant))
+}
+
+// oldest is the exact reverse.
+func oldest(a, b Entry) int { return newest(b, a) }
+
+// Newest reads the first n sessions of one tenant, newest first, behind at if begun.
+// Fewer than n are the last ones.
+func Newest(from pebble.Reader, at Entry, begun bool, n int) (found []Found, err error) {
 	lower := layout.TenantPrefix(nil, layout.TableActivity, at.Key.Tenant)
 	upper := layout.After(lower)
-	if begun {
-		lower = append(layout.KeyActivity(nil, at.Key, at.Activity), 0)
+	if begun { // who is behind a moment was not listed later than that
+		lower = layout.AppendU64(lower, ^layout.Ordered(at.Activity))
 	}
 	it, err := from.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, it.Close()) }()
-	for ok := it.First(); ok && len(found) < n; ok = it.Next() {
+	p := part{from: from, at: at, begun: begun, most: n, order: newest}
+	for ok := it.First(); ok; ok = it.Next() {
 		key, ms, fits := layout.CutActivity(it.Key())
 		if !fits {
-			return found, fmt.Errorf("key %x is not one of the list of sessions", it.Key())
+			return p.found, fmt.Errorf("key %x is not one of the list of sessions", it.Key())
 		}
-		found = append(found, Entry{key, ms})
+		if last, full := p.last(); full && last.Activity-ms >= layout.ActivityLag {
+			break
+		}
+		p.see(Entry{key, ms})
 	}
-	return found, it.Error()
+	return p.found, it.Error()
 }
 
-// Oldest reads entries of all tenants, oldest first, behind at if begun: the
-// exact reverse of Newest within a tenant, merged over the tenants. That costs a
-// seek for each tenant and each entry, for a sweeper that comes once in a while;
+// Oldest reads the first n sessions of all tenants, oldest first, behind at if begun:
+// the exact reverse of Newest within a tenant, merged over the tenants. That costs a
+// seek for each tenant and each session, for a sweeper that comes once in a while;
 // an index of its own would cost every commit.
-func Oldest(from pebble.Reader, at Entry, begun bool, n int) (found []Entry, err error) {
+func Oldest(from pebble.Reader, at Entry, begun bool, n int) (found []Found, err error) {
 	lower := []byte{layout.TableActivity}
 	it, err := from.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: layout.After(lower)})
 	if err != nil {
@@ -71,11 +146,11 @@ func Oldest(from pebble.Reader, at Entry, begun bool, n int) (found []Entry, err
 			return nil, fmt.Errorf("key %x is not one of the list of sessions", it.Key())
 		}
 		id := conversation.TenantID(tenant)
-		end := layout.After(layout.TenantPrefix(nil, layout.TableActivity, id))
+		prefix := layout.TenantPrefix(nil, layout.TableActivity, id)
+		end := layout.After(prefix)
 		start := end
-		if begun {
-			at.Key.Tenant = id
-			start = layout.KeyActivity(nil, at.Key, at.Activity)
+		if begun && at.Activity > math.MinInt64+layout.ActivityLag { // listed later than this
+			start = layout.AppendU64(prefix, ^layout.Ordered(at.Activity-layout.ActivityLag))
 		}
 		if err := before(id, start); err != nil {
 			return nil, err
@@ -85,31 +160,27 @@ func Oldest(from pebble.Reader, at Entry, begun bool, n int) (found []Entry, err
 	if err := it.Error(); err != nil {
 		return nil, err
 	}
-	for next.Len() > 0 && len(found) < n {
+	p := part{from: from, at: at, begun: begun, most: n, order: oldest}
+	for next.Len() > 0 {
 		l := heap.Pop(&next).(Entry)
-		found = append(found, l)
+		if last, full := p.last(); full && last.Activity < l.Activity {
+			break
+		}
+		p.see(l)
 		if err := before(l.Key.Tenant, layout.KeyActivity(nil, l.Key, l.Activity)); err != nil {
 			return nil, err
 		}
 	}
-	return found, nil
+	return p.found, nil
 }
 
 // oldestFirst is a heap of the oldest entry of each tenant.
 type oldestFirst []Entry
 
-func (o oldestFirst) Len() int      { return len(o) }
-func (o oldestFirst) Swap(i, j int) { o[i], o[j] = o[j], o[i] }
-func (o oldestFirst) Less(i, j int) bool {
-	if o[i].Activity != o[j].Activity {
-		return o[i].Activity < o[j].Activity
-	}
-	if o[i].Key.Session != o[j].Key.Session {
-		return o[i].Key.Session > o[j].Key.Session
-	}
-	return o[i].Key.Tenant > o[j].Key.Tenant
-}
-func (o *oldestFirst) Push(x any) { *o = append(*o, x.(Entry)) }
+func (o oldestFirst) Len() int           { return len(o) }
+func (o oldestFirst) Swap(i, j int)      { o[i], o[j] = o[j], o[i] }
+func (o oldestFirst) Less(i, j int) bool { return oldest(o[i], o[j]) < 0 }
+func (o *oldestFirst) Push(x any)        { *o = append(*o, x.(Entry)) }
 func (o *oldestFirst) Pop() any {
 	old := *o
 	x := old[len(old)-1]

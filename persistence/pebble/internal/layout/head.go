@@ -13,8 +13,28 @@ import (
 type Head struct {
 	Row      wire.HeadRow
 	Activity int64  // milliseconds: where table 03 has the session; only if listed
+	Latest   int64  // milliseconds: its newest activity, less than ActivityLag behind; not stored, see Moves
 	Listed   bool   // it is in table 03
 	Summary  []byte // encoded; nil = never committed
+}
+
+// ActivityLag is how far behind its newest activity a session may stand in table 03,
+// in milliseconds: less than this. A session that works would else be moved with each
+// commit, which was four of the sixteen keys that a turn wrote. Lists look
+// that much further and sort what they read by the heads. A smaller lag is a change
+// of the layout: lists would overlook entries of before.
+const ActivityLag = 1000
+
+// Moves notes an activity, and says whether the session has to move in table 03: the
+// newest activity is the later one of its place there and of its summary's. So it
+// also moves when a summary is older than the one before, which forgets that one's.
+func (h *Head) Moves(activity int64) bool {
+	was := h.Latest
+	if !h.Listed {
+		was = activity
+	}
+	h.Latest = max(was, activity)
+	return !h.Listed || h.Latest-h.Activity >= ActivityLag || activity < h.Latest && h.Activity < h.Latest
 }
 
 // headFormat is the first byte of a head's value.
@@ -64,8 +84,10 @@ func DecodeHead(b []byte) (*Head, error) {
 	if h.Row, err = wire.DecodeHead(b[w : w+int(n)]); err != nil {
 		return nil, err
 	}
+	h.Latest = h.Activity
 	if rest := b[w+int(n):]; len(rest) > 0 {
 		h.Summary = append([]byte(nil), rest...)
+		h.Latest = max(h.Activity, wire.SummaryActivity(rest))
 	}
 	return h, nil
 }

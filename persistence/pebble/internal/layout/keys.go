@@ -23,7 +23,7 @@ import (
 //	02 tenant session 21 author client           u64 seq: the event that owns the client key
 //	02 tenant session 30 ↓ordinal:u32 task       task row
 //	02 tenant session 31 user                    u64 seq: how far the user has read
-//	03 tenant ↓activity session                  –   root sessions, newest activity first
+//	03 tenant ↓activity session                  –   root sessions, newest activity first, up to a second behind (ActivityLag)
 //	04 due tenant session                        –   sessions with something to do, the longest due first
 //	05 tenant ↓created ↓ordinal:u32 task         status byte, session: tasks of root sessions, newest first
 //	06 tenant session                            u64 epoch, u64 Unix milliseconds of the erasure: tombstone of an erased session

@@ -84,6 +84,8 @@ func (s *session) seeHead(rest, v []byte) {
 		s.problem(RuleActivity, s.key, "its head says that it is listed, but the list of sessions does not have it")
 	case root && h.Summary != nil && !h.Listed:
 		s.problem(RuleActivity, s.key, "it is not in the list of sessions")
+	case h.Listed && h.Latest-h.Activity >= layout.ActivityLag:
+		s.problem(RuleActivity, s.key, "the list of sessions has it %d ms before its last activity", h.Latest-h.Activity)
 	}
 	if !h.Row.WakeAt.IsZero() {
 		if _, ok := s.get(layout.KeyDue(nil, s.key, h.Row.WakeAt.UnixMilli())); !ok {
