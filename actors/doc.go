@@ -43,7 +43,7 @@
 //     its log. A panic in Receive ends one session. A child that fails is stopped
 //     and never restarted.
 //   - What the engine calls may panic: publisher, log, callbacks, store, models, tools.
-//     Each such call is guarded where it is made (guard.go), and ends neither a session
+//     Each such call is guarded where it is made (guard.go, internal/guard), and ends neither a session
 //     nor the process. A session that leaves gives back its place, its actor and its
 //     slot before it calls anything.
 //   - An idle session keeps its machine and a few words in memory, and nothing
@@ -80,7 +80,7 @@
 //	drain.go due.go retention.go view.go    the engine beside the sessions
 //
 // The parts with a small interface are packages below internal: admission (slots),
-// calls (tool calls and delegations), delivery (from session to session), mail,
+// calls (tool calls and delegations), delivery (from session to session), guard, mail,
 // modelcall, observe (metrics), registry, retention, sessionlog (the store), unreadable, workers. Types of
 // the actor library stay inside of this folder.
 package actors

@@ -17,6 +17,7 @@ import (
 	"parley/actors/internal/calls"
 	"parley/actors/internal/claims"
 	"parley/actors/internal/delivery"
+	"parley/actors/internal/guard"
 	"parley/actors/internal/modelcall"
 	"parley/actors/internal/observe"
 	"parley/actors/internal/registry"
@@ -111,7 +112,7 @@ func New(cfg Config, d Deps) (*Engine, error) {
 			return nil, fmt.Errorf("actors: agent %q wants the model %q, which is not configured", name, profile.Model)
 		}
 	}
-	d.Logger = slog.New(guardedLog{d.Logger.Handler()})
+	d.Logger = slog.New(guard.SafeLog{Handler: d.Logger.Handler()})
 	e := &Engine{
 		cfg: cfg, rules: &cfg.Rules, log: d.Logger, m: d.Metrics,
 		started:      make(chan struct{}),
@@ -120,7 +121,7 @@ func New(cfg Config, d Deps) (*Engine, error) {
 		folds:        make(chan struct{}, cfg.MaxFolds),
 		fullPause:    interval{base: time.Now()},
 	}
-	d.Publisher = &guardedPublisher{to: d.Publisher, e: e}
+	d.Publisher = &guard.SafePublisher{To: d.Publisher, Panicked: e.panicked}
 	e.deps = d
 	e.workCtx, e.cancel = context.WithCancel(context.Background())
 	e.workers = workers.New(e.panicked)

@@ -51,7 +51,7 @@ var arrows = map[string][]string{
 	"persistence/persistencetest":            {"conversation", "conversation/wire"},
 	"actors": {
 		"conversation", "conversation/option", "conversation/policy", "conversation/machine", "conversation/transcript", "metrics",
-		"actors/internal/admission", "actors/internal/calls", "actors/internal/claims", "actors/internal/delivery", "actors/internal/mail",
+		"actors/internal/admission", "actors/internal/calls", "actors/internal/claims", "actors/internal/delivery", "actors/internal/guard", "actors/internal/mail",
 		"actors/internal/modelcall", "actors/internal/observe", "actors/internal/registry", "actors/internal/retention",
 		"actors/internal/sessionlog", "actors/internal/triage", "actors/internal/unreadable", "actors/internal/workers",
 	},
@@ -59,6 +59,7 @@ var arrows = map[string][]string{
 	"actors/internal/claims":     {"conversation", "metrics"},
 	"actors/internal/calls":      {"conversation", "actors/internal/delivery", "actors/internal/mail"},
 	"actors/internal/delivery":   {"conversation", "actors/internal/mail"},
+	"actors/internal/guard":      {"conversation"},
 	"actors/internal/mail":       {},
 	"actors/internal/modelcall":  {"conversation", "metrics", "actors/internal/mail", "actors/internal/observe"},
 	"actors/internal/observe":    {"conversation", "metrics"},

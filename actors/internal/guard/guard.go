@@ -1,0 +1,67 @@
+package guard
+
+import (
+	"context"
+	"log/slog"
+
+	"parley/conversation"
+)
+
+// SafePublisher survives panics of the publisher that it hands everything to.
+type SafePublisher struct {
+	To       conversation.Publisher
+	Panicked func(what string, r any) // logs and counts a panic
+}
+
+// Publish implements conversation.Publisher. After a panic nobody knows who has got
+// the events: followers are told to read them from the log.
+func (p *SafePublisher) Publish(key conversation.SessionKey, events []conversation.Event) {
+	defer func() {
+		if r := recover(); r != nil {
+			p.Panicked("publishing events", r)
+			p.Stored(key, events[len(events)-1].Seq)
+		}
+	}()
+	p.To.Publish(key, events)
+}
+
+// Show implements conversation.Publisher.
+func (p *SafePublisher) Show(key conversation.SessionKey, after conversation.Seq, what conversation.Ephemeral) {
+	defer p.recovered("showing something")
+	p.To.Show(key, after, what)
+}
+
+// Stored implements conversation.Publisher.
+func (p *SafePublisher) Stored(key conversation.SessionKey, head conversation.Seq) {
+	defer p.recovered("telling followers how much is stored")
+	p.To.Stored(key, head)
+}
+
+// Gone implements conversation.Publisher.
+func (p *SafePublisher) Gone(key conversation.SessionKey, reason string) {
+	defer p.recovered("telling followers of an erasure")
+	p.To.Gone(key, reason)
+}
+
+// recovered is to be deferred.
+func (p *SafePublisher) recovered(what string) {
+	if r := recover(); r != nil {
+		p.Panicked(what, r)
+	}
+}
+
+// SafeLog loses the line that its handler panics for: there is no other place to report
+// it.
+type SafeLog struct{ slog.Handler }
+
+// Handle implements slog.Handler.
+func (l SafeLog) Handle(ctx context.Context, line slog.Record) error {
+	defer func() { _ = recover() }()
+	return l.Handler.Handle(ctx, line)
+}
+
+// WithAttrs implements slog.Handler.
+func (l SafeLog) WithAttrs(a []slog.Attr) slog.Handler { return SafeLog{l.Handler.WithAttrs(a)} }
+
+// WithGroup implements slog.Handler.
+func (l SafeLog) WithGroup(g string) slog.Handler { return SafeLog{l.Handler.WithGroup(g)} }
