@@ -2,7 +2,11 @@ package actors
 
 import (
 	"errors"
+	"fmt"
+	"sync/atomic"
 	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
 
 	"parley/actors/internal/mail"
 	"parley/actors/internal/modelcall"
@@ -107,13 +111,29 @@ func (s *session) commit(b *batch) {
 	}
 	s.e.m.CommitEvents.Observe(float64(len(b.events)))
 	s.e.m.CommitWaiters.Observe(float64(len(b.waiters)))
-	e, key, self := s.e, s.key, s.self
+	s.e.store(s.key, s.self, b)
+}
+
+// store hands a session's batch to the store, which tells its mailbox what became of it. No
+// goroutine sleeps until then: the store begins on this one, and joins the commits of
+// all sessions that wait.
+func (e *Engine) store(key conversation.SessionKey, session *actor.PID, b *batch) {
+	var told atomic.Bool // a store that panics may have told it already, or tell it yet
 	end := func(epoch conversation.Epoch, err error) {
-		e.send(self, &committed{b: b, epoch: epoch, err: err})
+		if told.Swap(true) {
+			return
+		}
+		e.send(session, &committed{b: b, epoch: epoch, err: err})
+		e.workers.End()
 	}
-	e.workers.Go("a commit", func() {
-		end(e.sessions.Commit(e.workCtx, key, &b.commit))
-	}, func(err error) { end(0, err) })
+	e.workers.Begin()
+	defer func() {
+		if r := recover(); r != nil {
+			e.panicked("a commit", r)
+			end(0, fmt.Errorf("panic in a commit: %v", r))
+		}
+	}()
+	e.sessions.Commit(e.workCtx, key, &b.commit, end)
 }
 
 // addSnapshot puts a snapshot of the session into a batch. If none can be made, the

@@ -22,7 +22,7 @@
 // memory is loaded first, and what arrives meanwhile is held. The session's actor
 // takes one message after the other (session.Receive) and gives commands to the
 // machine (session.decide). The events of a decision join the pending batch; the
-// batch goes to the store as one commit, in a goroutine, and the next one gathers
+// batch goes to the store as one commit, which tells its end, and the next one gathers
 // meanwhile. When it is durable (session.complete), the waiting commands are
 // answered, then the events are published, then the acquiring effects are done:
 // a model is asked, a tool runs. Answers of models and tools are messages to the
@@ -37,8 +37,9 @@
 //     change nothing (answerWhenDurable).
 //   - Acquiring effects wait for the commit: the machine hands out what is still to
 //     be done (machine.Session.Durable); releasing effects are done at once.
-//   - Receive never blocks and never calls out. Loading, committing, asking the
-//     store and asking a model run in goroutines that send a message at their end.
+//   - Receive never blocks and never calls out, but to hand a commit to the store.
+//     Loading, asking the store and asking a model run in goroutines that send a
+//     message at their end; so does the store at the end of a commit.
 //   - A session whose commit has failed forgets its memory and is loaded again from
 //     its log. A panic in Receive ends one session. A child that fails is stopped
 //     and never restarted.
@@ -55,9 +56,11 @@
 //	session actor                registry          idle; failed commit; erased; drained
 //	tool call, delegation actor  session           its end is durable; the session unloads
 //	uplink actor                 sub-session       the sub-session unloads
-//	load, commit, model call,    workers, for a    the work is done; model and tool calls when
-//	  tool, duplicate check,       session           their context is cancelled, which a broken
-//	  reading the log                                one may ignore: it is given up
+//	load, model call, tool,      workers, for a    the work is done; model and tool calls when
+//	  duplicate check, commit      session           their context is cancelled, which a broken
+//	  that went wrong, reading                       one may ignore: it is given up
+//	  the log
+//	commit                       store             it is done; the workers count it
 //	passive view, check of a root  workers, for a caller  the work is done
 //	scan for due sessions        Run               Run's context
 //	telling sessions until taken Run               Run's context

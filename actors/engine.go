@@ -166,7 +166,7 @@ func New(cfg Config, d Deps) (*Engine, error) {
 	}
 	e.observe = &observe.Env{Metrics: d.Metrics, Log: d.Logger}
 	e.sessions = &sessionlog.Log{
-		Store: d.Store, Rules: e.rules, Metrics: d.Metrics, Log: d.Logger, Full: e.refusedByStore, Pace: pace.Wait, ResolveTimeout: cfg.SettleTimeout,
+		Store: d.Store, Rules: e.rules, Metrics: d.Metrics, Log: d.Logger, Go: e.workers.Go, Full: e.refusedByStore, Pace: pace.Wait, ResolveTimeout: cfg.SettleTimeout,
 	}
 	e.unreadable = unreadable.New(d.Logger, d.Metrics.Unreadable)
 	e.slots, e.pools = admission.New(cfg.MaxConcurrent, d.Metrics), admission.PlacesOf(cfg.Rules.Agents, cfg.OnFull == OnFullReject)

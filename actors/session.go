@@ -19,8 +19,8 @@ import (
 )
 
 // session is the actor of one session: the shell around its machine. It never
-// blocks and never calls out: loading, committing and looking up run in
-// goroutines whose results come back as messages.
+// blocks: loading, committing and looking up go on elsewhere, and their results come
+// back as messages.
 //
 // The reply barrier: memory may run ahead of the disk, nothing outside ever
 // does. Every answer goes into the pending batch and leaves with it.

@@ -10,15 +10,33 @@ import (
 	"parley/conversation"
 )
 
-// Commit stores a commit and finds out what became of it. A nil error: it is
+// Commit stores a commit and finds out what became of it. done is called once, from
+// any goroutine, perhaps before Commit returns; it must not block. A nil error: it is
 // stored, and the epoch is the writer's now, which is higher than before if the
-// outcome had to be looked for. Any other error: what the session has in memory
-// is ahead of what is stored, and must be forgotten; after ErrUnclear, whatever
-// else it wraps, the commit may be stored all the same. c belongs to Commit until
-// it returns, and may be changed by it.
-func (l *Log) Commit(ctx context.Context, key conversation.SessionKey, c *conversation.Commit) (conversation.Epoch, error) {
-	err := l.Store.Commit(ctx, key, *c)
-	if errors.Is(err, conversation.ErrFull) && !c.Inner {
+// outcome had to be looked for. Any other error: what the session has in memory is
+// ahead of what is stored, and must be forgotten; after ErrUnclear, whatever else it
+// wraps, the commit may be stored all the same. c belongs to Commit until done is
+// called, and may be changed by it. Commit does not block: what must wait does so in a
+// goroutine of Log.Go.
+func (l *Log) Commit(ctx context.Context, key conversation.SessionKey, c *conversation.Commit, done func(conversation.Epoch, error)) {
+	l.Store.CommitAsync(ctx, key, c, func(err error) {
+		if err == nil || !outcomeUnknown(err) && !refusedAsNew(c, err) {
+			done(c.Epoch, err)
+			return
+		}
+		l.Go("a commit that did not go well", func() { done(l.settle(ctx, key, c, err)) }, func(err error) { done(0, err) })
+	})
+}
+
+// refusedAsNew is true for a commit that the store has refused because it holds new work.
+func refusedAsNew(c *conversation.Commit, err error) bool {
+	return errors.Is(err, conversation.ErrFull) && !c.Inner
+}
+
+// settle does what can be done about a commit that has ended with err, and finds out
+// what became of it.
+func (l *Log) settle(ctx context.Context, key conversation.SessionKey, c *conversation.Commit, err error) (conversation.Epoch, error) {
+	if refusedAsNew(c, err) {
 		// There was room when the newest work was accepted. Running work is in this
 		// commit or behind it, and must not end because of it; no more is accepted.
 		l.Full()

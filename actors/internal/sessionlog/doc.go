@@ -10,6 +10,8 @@
 // Then the session is acquired again, on the condition that no other writer has
 // done so, and its head tells.
 //
-// A Log serves all sessions of an engine, from any goroutine; its methods block.
-// The package owns no goroutine.
+// A Log serves all sessions of an engine, from any goroutine; its methods block, but
+// Commit, which tells its end: nearly all commits end well, and none of those needs a
+// goroutine that waits for it. The package owns no goroutine; Log.Go runs those of
+// commits that did not go well.
 package sessionlog

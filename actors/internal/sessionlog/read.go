@@ -27,9 +27,10 @@ type Log struct {
 	Metrics *metrics.Actors
 	Log     *slog.Logger
 
-	Full           func()                      // called when the store has refused a commit because it is full; must not block
-	Pace           func(context.Context) error // waits until the store may be asked what became of a commit
-	ResolveTimeout time.Duration               // how long the outcome of a commit is looked for
+	Go             func(what string, do func(), failed func(error)) // runs do in a goroutine; failed gets a panic in it
+	Full           func()                                           // called when the store has refused a commit because it is full; must not block
+	Pace           func(context.Context) error                      // waits until the store may be asked what became of a commit
+	ResolveTimeout time.Duration                                    // how long the outcome of a commit is looked for
 }
 
 // Loaded is a session as it was read.

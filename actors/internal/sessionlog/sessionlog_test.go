@@ -32,6 +32,7 @@ func withSession(t *testing.T, f func(t *testing.T, l *Log, store *persistencete
 			Rules: &policy.Rules{Policy: policy.DefaultPolicy(), Agents: map[conversation.AgentName]policy.Profile{
 				conversation.Coordinator: {Name: conversation.Coordinator},
 			}},
+			Go:   func(_ string, do func(), _ func(error)) { go do() },
 			Full: func() { t.Error("the store is full") }, Pace: func(context.Context) error { return nil }, ResolveTimeout: time.Minute,
 		}
 		loaded, err := l.Load(t.Context(), key, true)
@@ -48,6 +49,17 @@ func withSession(t *testing.T, f func(t *testing.T, l *Log, store *persistencete
 	})
 }
 
+// committed commits and waits for the end.
+func committed(t *testing.T, l *Log, c *conversation.Commit) (epoch conversation.Epoch, err error) {
+	ended := make(chan struct{})
+	l.Commit(t.Context(), key, c, func(e conversation.Epoch, failed error) {
+		epoch, err = e, failed
+		close(ended) // panics if it is told twice
+	})
+	<-ended
+	return epoch, err
+}
+
 func TestCommit(t *testing.T) {
 	for name, applied := range map[string]bool{"it was written": true, "it was not written": false} {
 		t.Run("unknown outcome: "+name, func(t *testing.T) {
@@ -59,7 +71,7 @@ func TestCommit(t *testing.T) {
 					return errLine, applied
 				})
 				before := c.Epoch
-				epoch, err := l.Commit(t.Context(), key, c)
+				epoch, err := committed(t, l, c)
 				if err != nil || epoch <= before {
 					t.Errorf("epoch %d after %d, %v", epoch, before, err)
 				}
@@ -73,7 +85,7 @@ func TestCommit(t *testing.T) {
 		withSession(t, func(t *testing.T, l *Log, store *persistencetest.Memory, c *conversation.Commit) {
 			store.FailCommit(func(int, conversation.SessionKey, conversation.Commit) (error, bool) { return errLine, false })
 			began := time.Now()
-			if _, err := l.Commit(t.Context(), key, c); !errors.Is(err, errLine) || time.Since(began) < l.ResolveTimeout {
+			if _, err := committed(t, l, c); !errors.Is(err, errLine) || time.Since(began) < l.ResolveTimeout {
 				t.Errorf("%v after %v", err, time.Since(began))
 			}
 		})
@@ -83,7 +95,7 @@ func TestCommit(t *testing.T) {
 			if _, err := store.Acquire(t.Context(), key, conversation.AcquireHow{}); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := l.Commit(t.Context(), key, c); !errors.Is(err, conversation.ErrFenced) {
+			if _, err := committed(t, l, c); !errors.Is(err, conversation.ErrFenced) {
 				t.Errorf("%v", err)
 			}
 		})
@@ -118,7 +130,7 @@ func TestCommitStaysUnclear(t *testing.T) {
 			withSession(t, func(t *testing.T, l *Log, store *persistencetest.Memory, commit *conversation.Commit) {
 				store.FailCommit(func(int, conversation.SessionKey, conversation.Commit) (error, bool) { return errLine, true })
 				l.Store = unacquired{store, c.err}
-				_, err := l.Commit(t.Context(), key, commit)
+				_, err := committed(t, l, commit)
 				if !errors.Is(err, c.err) || errors.Is(err, ErrUnclear) != c.unclear {
 					t.Errorf("%v", err)
 				}
@@ -131,7 +143,7 @@ func TestCommitStaysUnclear(t *testing.T) {
 				store.FailReads(key, known)
 				l.Store = unacquired{store, errLine}
 				began := time.Now()
-				if _, err := l.Commit(t.Context(), key, commit); !errors.Is(err, known) || errors.Is(err, ErrUnclear) || time.Since(began) > 0 {
+				if _, err := committed(t, l, commit); !errors.Is(err, known) || errors.Is(err, ErrUnclear) || time.Since(began) > 0 {
 					t.Errorf("%v after %v", err, time.Since(began))
 				}
 			})
@@ -144,7 +156,7 @@ func TestRead(t *testing.T) {
 		if _, err := l.View(t.Context(), key); !errors.Is(err, conversation.ErrNotFound) {
 			t.Errorf("a view of a session without events: %v", err)
 		}
-		if _, err := l.Commit(t.Context(), key, c); err != nil {
+		if _, err := committed(t, l, c); err != nil {
 			t.Fatal(err)
 		}
 		if v, err := l.View(t.Context(), key); err != nil || v.Head != 1 {
@@ -180,7 +192,7 @@ func TestLookingForACommitTakesNothingAway(t *testing.T) {
 			}
 			return nil
 		}
-		if _, err := l.Commit(t.Context(), key, c); !errors.Is(err, conversation.ErrFenced) {
+		if _, err := committed(t, l, c); !errors.Is(err, conversation.ErrFenced) {
 			t.Errorf("the commit ended with %v", err)
 		}
 		if now, err := store.Head(t.Context(), key); err != nil || now.Epoch != taken.Epoch {

@@ -14,7 +14,7 @@ const throughput = 300
 // the actors' mailboxes. Its methods may be called from any goroutine.
 type Pool struct {
 	panicked func(what string, r any)
-	counted  sync.WaitGroup // tasks given to Go that have not ended
+	counted  sync.WaitGroup // tasks given to Go, and work that has begun, and has not ended
 
 	mu      sync.Mutex
 	idle    []*worker
@@ -49,6 +49,13 @@ func (p *Pool) Go(what string, do func(), failed func(error)) {
 	p.start(task{what: what, do: do, failed: failed})
 }
 
+// Begin counts work that goes on without a goroutine of the pool: Wait waits for its
+// End.
+func (p *Pool) Begin() { p.counted.Add(1) }
+
+// End is the end of work that Begin has counted.
+func (p *Pool) End() { p.counted.Done() }
+
 // Schedule runs an actor's mailbox until it is empty: the actor library would
 // start a new goroutine for each wake-up. Wait does not wait for it; run must
 // recover from panics itself, as mailboxes do.
@@ -57,7 +64,7 @@ func (p *Pool) Schedule(run func()) { p.start(task{do: run}) }
 // Throughput is the number of messages that a mailbox may take before others get a turn.
 func (p *Pool) Throughput() int { return throughput }
 
-// Wait returns when every task given to Go has ended.
+// Wait returns when every task given to Go and all work that has begun has ended.
 func (p *Pool) Wait() { p.counted.Wait() }
 
 // start hands a task to a worker that waits, or to a new one.
