@@ -15,10 +15,26 @@ type duplicateResult struct {
 	err error
 }
 
-// needsDuplicateCheck is true when a command cannot be decided before the store
-// was asked.
+// needsDuplicateCheck is true when a command cannot be decided before the store was
+// asked. Nearly always its filter knows that the key is new, and the command needs no
+// way to the disk and back. An event is in a batch until its commit is known to have
+// ended, and in the filter from then on: in between, both know of it.
 func (s *session) needsDuplicateCheck(t *envelope) bool {
-	return !t.duplicateChecked && len(s.machine.LookupKeys(t.cmd)) > 0
+	return !t.duplicateChecked && slices.ContainsFunc(s.machine.LookupKeys(t.cmd), func(k conversation.Key) bool {
+		return s.pending.owns(k) || s.inFlight.owns(k) || s.e.mayHold(s.key, k)
+	})
+}
+
+// mayHold asks the store's filter. A store that panics knows nothing.
+func (e *Engine) mayHold(key conversation.SessionKey, k conversation.Key) (perhaps bool) {
+	perhaps = true
+	e.guarded("asking the store's filter", func() { perhaps = e.deps.Store.MayHold(key, k) })
+	return perhaps
+}
+
+// owns is true when one of the batch's events owns the key.
+func (b *batch) owns(k conversation.Key) bool {
+	return b != nil && slices.ContainsFunc(b.keys, func(at conversation.KeyAt) bool { return at.Key == k })
 }
 
 // checkDuplicate asks the store, as soon as everything decided so far is in it.

@@ -169,7 +169,7 @@ func TestDrain(t *testing.T) {
 
 // slowReads is a store whose reads wait while a test holds them.
 type slowReads struct {
-	conversation.Store
+	unsure
 	held          atomic.Bool
 	records, find chan struct{} // the test closes them
 }

@@ -48,9 +48,14 @@ func TestGatheredKeysAndRows(t *testing.T) {
 	})
 }
 
-// slowFind is a store that takes its time to look for keys.
+// unsure is a store whose filter knows of no key that it is new.
+type unsure struct{ conversation.Store }
+
+func (unsure) MayHold(conversation.SessionKey, conversation.Key) bool { return true }
+
+// slowFind is one that takes its time to look for keys.
 type slowFind struct {
-	conversation.Store
+	unsure
 	wait chan struct{}
 }
 

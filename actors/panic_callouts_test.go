@@ -107,6 +107,12 @@ func (s fusedStore) Room(inner bool) error {
 	return s.Store.Room(inner)
 }
 
+func (s fusedStore) MayHold(key conversation.SessionKey, k conversation.Key) bool {
+	s.at("MayHold")
+	s.Store.MayHold(key, k)
+	return true // so that Find is asked
+}
+
 func (s fusedStore) Find(ctx context.Context, key conversation.SessionKey, keys []conversation.Key) ([]conversation.Seq, error) {
 	s.at("Find")
 	return s.Store.Find(ctx, key, keys)
@@ -245,7 +251,7 @@ func (h *harness) spend(p *fuse, round string) (acked []conversation.ClientMsgID
 func TestPanicAtEachCallOut(t *testing.T) {
 	takes := []string{ // the session goes on taking commands
 		"done", "Publish", "Stored", "Gone", "Show conversation.Thinking", "Show conversation.Delta", "Show conversation.DraftDropped",
-		"Show conversation.Progress", "Run", "Label", "Stream", "Stream's end", "Log", "Room", "Head", "Due", "Sessions",
+		"Show conversation.Progress", "Run", "Label", "Stream", "Stream's end", "Log", "Room", "MayHold", "Head", "Due", "Sessions",
 	}
 	refuses := []string{"Acquire", "before Commit", "after Commit", "Find", "Records"}
 	for _, where := range append(takes, refuses...) {

@@ -374,7 +374,7 @@ func TestPartsFromOutside(t *testing.T) {
 
 func TestLimits(t *testing.T) {
 	t.Run("waiting for a load", func(t *testing.T) {
-		withHarness(t, func(h *harness) { h.cfg.MaxWaiting = 3 }, func(t *testing.T, h *harness) {
+		withHarness(t, func(h *harness) { h.cfg.MaxWaiting, h.through = 3, unsure{h.store} }, func(t *testing.T, h *harness) {
 			h.create(mainKey)
 			h.ok(h.tell(mainKey, say("a", "hello")))
 			gate := h.store.Hold(persistencetest.BeforeWrite, holds(conversation.KindPartialResponse))

@@ -19,7 +19,7 @@ import (
 
 // faulty is a store whose reads fail when they are told to.
 type faulty struct {
-	conversation.Store
+	unsure
 	mu   sync.Mutex
 	what map[string]error
 }

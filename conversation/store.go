@@ -63,7 +63,8 @@ type Writer interface {
 	CommitAsync(ctx context.Context, key SessionKey, c *Commit, done func(error))
 
 	// MayHold is false if no event of the session owns the key, for sure; true means
-	// that Find has to be asked. What this process has in flight does not count yet.
+	// that Find has to be asked. A commit that is in flight counts when its done is
+	// called, at the latest: until then its writer knows of it.
 	// It reads nothing that can block: neither the disk nor what a commit holds.
 	MayHold(key SessionKey, k Key) bool
 
