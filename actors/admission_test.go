@@ -267,3 +267,44 @@ func TestNoSlotForNothing(t *testing.T) {
 		h.e.slots.Release(nil)
 	})
 }
+
+// whenEnded is a publisher that calls when a task's end is published.
+type whenEnded struct {
+	conversation.Publisher
+	call func(conversation.SessionKey)
+}
+
+func (p whenEnded) Publish(key conversation.SessionKey, events []conversation.Event) {
+	p.Publisher.Publish(key, events)
+	for _, e := range events {
+		if b, ok := e.Body.(conversation.TaskStatusChanged); ok && b.New.Ended() {
+			p.call(key)
+		}
+	}
+}
+
+// Who hears that a task has ended may ask for the next one at once: its slot is free by
+// then.
+func TestSlotIsFreeWhenTheEndIsTold(t *testing.T) {
+	var ended func(conversation.SessionKey)
+	withHarness(t, func(h *harness) {
+		h.cfg.MaxConcurrent, h.cfg.OnFull = 1, OnFullReject
+		h.publish = whenEnded{h.pub, func(key conversation.SessionKey) { ended(key) }}
+	}, func(t *testing.T, h *harness) {
+		h.create(session2(0))
+		h.create(session2(1))
+		ended = func(key conversation.SessionKey) {
+			if key != session2(0) {
+				return
+			}
+			told := make(chan error)
+			h.e.Tell(session2(1), ada, say("a", "and now me"), func(_ conversation.Receipt, err error) { told <- err })
+			if err := <-told; err != nil {
+				t.Errorf("the end of a task was told, and the next one was refused: %v", err)
+			}
+		}
+		h.ok(h.tell(session2(0), say("a", "hello")))
+		h.reply(actorstest.Text("hi"))
+		h.reply(actorstest.Text("hi"))
+	})
+}

@@ -214,8 +214,8 @@ func (s *session) commitFailed(err error) {
 	}
 }
 
-// complete does what waits until a batch is durable, in this order: it answers the
-// commands, publishes the events, and does the acquiring effects.
+// complete does what waits until a batch is durable, in this order: it gives back the
+// slot, answers the commands, publishes the events, and does the acquiring effects.
 func (s *session) complete(b *batch) {
 	if n := len(b.events); n > 0 {
 		s.durable = b.events[n-1].Seq
@@ -224,6 +224,7 @@ func (s *session) complete(b *batch) {
 	if b.commit.ID != "" {
 		s.offer.Tell(s.e.claims, s.key, b.commit.Claim) // before the answers: a claim that was refused must not find what was
 	}
+	s.slot.Durable(s.e.slots, s.standing.HoldsSlot, s.durable) // before a client hears that its task has ended: it may ask for the next one at once
 	for _, t := range b.waiters {
 		if t.view != nil && t.err == nil && s.model != nil {
 			t.state.Drafts = s.model.Drafts() // as of now: what was shown up to here will not be shown again
@@ -243,7 +244,6 @@ func (s *session) complete(b *batch) {
 		s.contextChanged(b.events)
 	}
 	s.dropDrafts(modelcall.WithoutPart(b.drafts, b.events))
-	s.slot.Durable(s.e.slots, s.standing.HoldsSlot, s.durable)
 	if s.phase != phaseRecovering { // then recovered does it
 		s.acquireDurable()
 	}
