@@ -113,6 +113,7 @@ func New(cfg Config, d Deps) (*Engine, error) {
 		}
 	}
 	d.Logger = slog.New(guard.SafeLog{Handler: d.Logger.Handler()})
+	cfg.Rules.Always = &policy.AlwaysKept{}
 	e := &Engine{
 		cfg: cfg, rules: &cfg.Rules, log: d.Logger, m: d.Metrics,
 		started:      make(chan struct{}),

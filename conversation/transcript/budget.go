@@ -20,7 +20,7 @@ func CheckContext(r *policy.Rules) error {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Agents)) {
-		if err := r.CheckRoom(name, fixedTokens(r, name)); err != nil {
+		if err := r.CheckRoom(name, r.AlwaysOf(name, 0, ToolsFor).Tokens); err != nil {
 			return err
 		}
 	}
@@ -32,7 +32,7 @@ func CheckContext(r *policy.Rules) error {
 func CheckWindows(r *policy.Rules) []option.FieldError {
 	agents, fixed := slices.Sorted(maps.Keys(r.Agents)), map[conversation.AgentName]int{}
 	for _, name := range agents {
-		fixed[name] = fixedTokens(r, name)
+		fixed[name] = r.AlwaysOf(name, 0, ToolsFor).Tokens
 	}
 	slices.SortStableFunc(agents, func(a, b conversation.AgentName) int { return fixed[b] - fixed[a] })
 	var wrong []option.FieldError
@@ -44,12 +44,6 @@ func CheckWindows(r *policy.Rules) []option.FieldError {
 		}
 	}
 	return wrong
-}
-
-// fixedTokens are those of an agent's prompt and tools.
-func fixedTokens(r *policy.Rules, agent conversation.AgentName) int {
-	profile := r.Agents[agent]
-	return conversation.Tokens(profile.Prompt) + conversation.ToolTokens(ToolsFor(r, profile, 0))
 }
 
 // cutResult is a call's result as a model is shown it: head and tail of a long

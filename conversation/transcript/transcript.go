@@ -38,12 +38,6 @@ type Transcript struct {
 	shown    int                  // of the last request
 	left     int                  // entries that were left out of it
 	shared   bool
-	tools    []conversation.ToolSpec // of the agent toolsOf, made once
-	toolsOf  conversation.AgentName
-	toolsNow int                    // of all tools that there were
-	toolsN   int                    // their tokens
-	system   string                 // the last prompt
-	systemN  int                    // its tokens
 	origin   conversation.MessageID // the original request
 	pinning  map[conversation.MessageID]string
 	pinned   conversation.MessageID                          // the original request, while Pin looks for its text
@@ -695,19 +689,13 @@ func (t *Transcript) Request(key conversation.SessionKey, rules *policy.Rules, a
 			r.Running = append(r.Running, conversation.RunningCall{Call: id, ID: c.modelCall, Tool: c.tool, Agent: c.agent})
 		}
 	}
-	if now := rules.ToolCount(); t.toolsOf != ask.Agent || t.toolsNow != now || t.tools == nil {
-		t.tools, t.toolsOf, t.toolsNow = ToolsFor(rules, profile, r.Depth), ask.Agent, now
-		t.toolsN = conversation.ToolTokens(t.tools)
-	}
-	if r.Tools = t.tools; ask.WrapUp {
-		r.Tools, r.Forbidden = nil, t.tools
+	always := rules.AlwaysOf(ask.Agent, r.Depth, ToolsFor)
+	if r.Tools = always.Tools; ask.WrapUp {
+		r.Tools, r.Forbidden = nil, always.Tools
 		r.Last = append(r.Last, conversation.Entry{Role: conversation.RoleUser, Task: ask.Task, Text: "[wrap up: this is the last step of the task. Say in one answer what was done and what is left.]"})
 	}
 	r.Note = t.note(ask, r.Open)
-	if t.system != r.System {
-		t.system, t.systemN = r.System, conversation.Tokens(r.System)
-	}
-	t.fixed = t.systemN + t.toolsN + conversation.EntriesTokens(r.Last) + conversation.Tokens(r.Note)
+	t.fixed = always.Tokens + conversation.EntriesTokens(r.Last) + conversation.Tokens(r.Note)
 	limits, small := rules.ContextOf(ask.Agent)
 	if r.Entries = t.fit(ask.Task, limits.Budget, small); len(r.Entries) > 0 && &r.Entries[0] == &t.entries[0] && len(r.Entries) == len(t.entries) {
 		r.Own, r.Counted = t.ownFrom(ask.Task), t.counts

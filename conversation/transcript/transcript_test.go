@@ -275,3 +275,17 @@ func BenchmarkTurn(b *testing.B) {
 		})
 	}
 }
+
+// What the first step of a session is shown: its prompt and tools are those of all others.
+func BenchmarkFirstRequest(b *testing.B) {
+	agents := map[conversation.AgentName]policy.Profile{"a": {Name: "a", EngineTools: true, MayAsk: true, Delegates: true, Prompt: strings.Repeat("Be kind to everybody. ", 100)}}
+	for _, name := range []conversation.AgentName{"b", "c", "d"} {
+		agents[name] = policy.Profile{Name: name, Description: "works", Delegable: true}
+	}
+	rules, key := &policy.Rules{Policy: policy.DefaultPolicy(), Agents: agents, Always: &policy.AlwaysKept{}}, conversation.SessionKey{Session: "s"}
+	b.ReportAllocs()
+	for b.Loop() {
+		tr := Of(key, rules)
+		tr.Request(key, rules, conversation.AskModel{Task: tr.begin(1), Step: 1, Attempt: 1, Agent: "a"})
+	}
+}

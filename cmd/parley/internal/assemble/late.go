@@ -38,7 +38,7 @@ func (l *LateTools) Join(tools []conversation.Tool) error {
 		return nil // Attach shows them, and the engine looks at the room that they take
 	}
 	with := *l.rules
-	with.Late = &policy.LateTools{}
+	with.Late, with.Always = &policy.LateTools{}, nil
 	l.show(with.Late)
 	if err := transcript.CheckContext(&with); err != nil {
 		for _, t := range tools {
