@@ -59,10 +59,10 @@ golden: ## rewrite the golden files; read the diff and explain it in the commit
 	$(GO) test ./conversation/machine ./conversation/wire ./gateway/... ./metrics/... ./cmd/parley -run 'Golden|Transcript|LinkedModules' -rewrite
 	@git --no-pager diff --stat
 
-bench: ## the tables of the README: server against its baselines (about 3 minutes)
+bench: ## the tables of the README: server against its baselines (about 7 minutes; BEFORE=another parley: in turn with it; ARGS=…)
 	@mkdir -p bin
 	$(GO) build -o bin/ ./cmd/...
-	./bin/parley-bench run --server ./bin/parley
+	./bin/parley-bench run $(if $(BEFORE),--server before=$(BEFORE) --server after=./bin/parley,--server ./bin/parley) $(ARGS)
 
 bench-start: ## how long starts take with SESSIONS (100000) sessions on the disk
 	@mkdir -p bin

@@ -1,8 +1,8 @@
 // Command parley-bench works on a parley server from outside, in a process of its
 // own, over the loopback. It has six modes, in packages below internal:
 //
-//	run    load: turns, fan-out, resumes, memory, activation and recovery, each
-//	       beside a baseline that is measured in the same run
+//	run    load: turns, fan-out, resumes, memory, activation and recovery, of one
+//	       server or of several in turn, beside a baseline in the same rounds
 //	backup load: what a backup costs those who use the server meanwhile
 //	start  load: how long starts on a data directory take
 //	crash  checker: kills the server under load, again and again, and checks that

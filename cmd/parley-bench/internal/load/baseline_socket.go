@@ -114,28 +114,38 @@ func (f *fanOut) serve(ws *websocket.Conn, round []byte) {
 	}
 }
 
-// startEcho starts this program again as the echo server.
-func startEcho() (addr string, stop func(), err error) {
+// echoServer is this program, started again as the echo server.
+type echoServer struct {
+	addr string
+	cmd  *exec.Cmd
+}
+
+func (e *echoServer) stop() { _ = e.cmd.Process.Kill(); _ = e.cmd.Wait() }
+
+func (e *echoServer) cpu() time.Duration { return processorTime(e.cmd.Process.Pid) }
+
+func startEcho() (*echoServer, error) {
 	self, err := os.Executable()
 	if err != nil {
-		return "", nil, err
+		return nil, err
 	}
 	cmd := exec.Command(self, "echo")
 	cmd.Stderr = os.Stderr
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
-		return "", nil, err
+		return nil, err
 	}
 	if err := cmd.Start(); err != nil {
-		return "", nil, err
+		return nil, err
 	}
-	stop = func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }
+	e := &echoServer{cmd: cmd}
 	line, err := bufio.NewReader(stdout).ReadString('\n')
 	if err != nil {
-		stop()
-		return "", nil, fmt.Errorf("the echo server did not start: %w", err)
+		e.stop()
+		return nil, fmt.Errorf("the echo server did not start: %w", err)
 	}
-	return strings.TrimPrefix(strings.TrimSpace(line), "http://"), stop, nil
+	e.addr = strings.TrimPrefix(strings.TrimSpace(line), "http://")
+	return e, nil
 }
 
 // dialEcho connects to a route of the echo server.
@@ -146,14 +156,14 @@ func dialEcho(addr, route string) (*websocket.Conn, error) {
 
 // echoBaseline measures the round trips of size bytes that n sockets make in d.
 func echoBaseline(n, size int, d time.Duration) (result, error) {
-	addr, stop, err := startEcho()
+	echo, err := startEcho()
 	if err != nil {
 		return result{}, err
 	}
-	defer stop()
+	defer echo.stop()
 	payload := make([]byte, size)
-	return closedLoop(n, d, func(int) (func() (int, error), func(), error) {
-		ws, err := dialEcho(addr, "/echo")
+	return loop{workers: n, d: d}.run(func(int) (func() (int, error), func(), error) {
+		ws, err := dialEcho(echo.addr, "/echo")
 		if err != nil {
 			return nil, nil, err
 		}
@@ -167,23 +177,24 @@ func echoBaseline(n, size int, d time.Duration) (result, error) {
 	})
 }
 
-// fanBaseline measures the deliveries a second of one sender and n sockets, each
-// round of perRound frames of size bytes ending when all have them.
-func fanBaseline(n, perRound, size int, d time.Duration) (result, error) {
-	addr, stop, err := startEcho()
+// fanBaseline measures the deliveries of one sender to n sockets, each round of
+// perRound frames of size bytes ending when all have them, and the processor time of
+// the server meanwhile. every is the least time between two rounds.
+func fanBaseline(n, perRound, size int, d, every time.Duration) (result, time.Duration, error) {
+	echo, err := startEcho()
 	if err != nil {
-		return result{}, err
+		return result{}, 0, err
 	}
-	defer stop()
+	defer echo.stop()
 	rounds, route := newRounds(n), fmt.Sprintf("/fan?n=%d&size=%d", perRound, size)
 	for i := range n {
-		ws, err := dialEcho(addr, route)
+		ws, err := dialEcho(echo.addr, route)
 		if err != nil {
-			return result{}, err
+			return result{}, 0, err
 		}
 		defer ws.Close()
 		if _, _, err := ws.ReadMessage(); err != nil { // "in"
-			return result{}, err
+			return result{}, 0, err
 		}
 		go func() {
 			for {
@@ -197,9 +208,9 @@ func fanBaseline(n, perRound, size int, d time.Duration) (result, error) {
 			}
 		}()
 	}
-	sender, err := dialEcho(addr, route)
+	sender, err := dialEcho(echo.addr, route)
 	if err != nil {
-		return result{}, err
+		return result{}, 0, err
 	}
 	defer sender.Close()
 	go func() { // the sender gets its own frames too
@@ -209,24 +220,28 @@ func fanBaseline(n, perRound, size int, d time.Duration) (result, error) {
 			}
 		}
 	}()
-	return rounds.run(d, func() error { return sender.WriteMessage(websocket.TextMessage, []byte("go")) })
+	before := echo.cpu()
+	r, err := rounds.run(d, every, func() error { return sender.WriteMessage(websocket.TextMessage, []byte("go")) })
+	return r, echo.cpu() - before, err
 }
 
-// bulkBaseline measures how fast n sockets get `each` frames of size bytes, all at once.
-func bulkBaseline(n, each, size int) (result, error) {
-	addr, stop, err := startEcho()
+// bulkBaseline measures how fast n sockets get `each` frames of size bytes, all at
+// once, and the processor time of the server meanwhile.
+func bulkBaseline(n, each, size int) (result, time.Duration, error) {
+	echo, err := startEcho()
 	if err != nil {
-		return result{}, err
+		return result{}, 0, err
 	}
-	defer stop()
+	defer echo.stop()
 	sockets := make([]*websocket.Conn, n)
 	for i := range sockets {
-		if sockets[i], err = dialEcho(addr, fmt.Sprintf("/bulk?n=%d&size=%d", each, size)); err != nil {
-			return result{}, err
+		if sockets[i], err = dialEcho(echo.addr, fmt.Sprintf("/bulk?n=%d&size=%d", each, size)); err != nil {
+			return result{}, 0, err
 		}
 		defer sockets[i].Close()
 	}
-	return allAtOnce(n, func(i int) (int, error) {
+	before := echo.cpu()
+	r, err := allAtOnce(n, func(i int) (int, error) {
 		if err := sockets[i].WriteMessage(websocket.TextMessage, []byte("go")); err != nil {
 			return 0, err
 		}
@@ -237,4 +252,5 @@ func bulkBaseline(n, each, size int) (result, error) {
 		}
 		return each, nil
 	})
+	return r, echo.cpu() - before, err
 }

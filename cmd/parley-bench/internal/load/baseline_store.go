@@ -36,7 +36,7 @@ func storeBaseline(writers, size int, d time.Duration) (result, error) {
 	if _, err := rand.Read(value); err != nil {
 		return result{}, err
 	}
-	return closedLoop(writers, d, func(worker int) (func() (int, error), func(), error) {
+	return loop{workers: writers, d: d}.run(func(worker int) (func() (int, error), func(), error) {
 		key := make([]byte, 24)
 		binary.BigEndian.PutUint64(key, uint64(worker))
 		n := uint64(0)

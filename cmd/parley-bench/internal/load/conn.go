@@ -183,6 +183,41 @@ func (c *Conn) create() (string, error) {
 	return created.Session, nil
 }
 
+// createWaiting opens a session whose task waits for an hour, and a message that is
+// queued behind it.
+func (c *Conn) createWaiting() (session, message string, err error) {
+	if session, err = c.create(); err != nil {
+		return "", "", err
+	}
+	if _, err = c.Ask("send", session, `{"client_msg_id":"first","text":"/wait 1h\n/say x"}`); err != nil {
+		return "", "", err
+	}
+	data, err := c.Ask("send", session, `{"client_msg_id":"waits","text":"/say x","mode":"queue"}`)
+	if err != nil {
+		return "", "", err
+	}
+	var sent struct{ Message, Disposition string }
+	if err := json.Unmarshal(data, &sent); err != nil || sent.Disposition != "queued" {
+		return "", "", fmt.Errorf("send: answer %s, want one that is queued", data)
+	}
+	return session, sent.Message, nil
+}
+
+// answers reads until the answer to id; those before it must be good.
+func (c *Conn) answers(id string) error {
+	for {
+		f, err := c.Read()
+		switch {
+		case err != nil:
+			return err
+		case string(f.Type) == "error":
+			return fmt.Errorf("refused: %s", f.Raw)
+		case string(f.Re) == id:
+			return nil
+		}
+	}
+}
+
 // follow follows from since and reads until synced. It returns the events that
 // came and the head.
 func (c *Conn) follow(session string, since uint64) (events int, head uint64, err error) {

@@ -32,10 +32,33 @@ func (r result) percentile(p float64) time.Duration {
 	return r.times[min(len(r.times)-1, int(p*float64(len(r.times))))]
 }
 
-// closedLoop runs n workers for d, each doing one thing after the other. open
-// makes a worker ready before the clock starts; its step says how many things
-// it did.
-func closedLoop(n int, d time.Duration, open func(worker int) (step func() (int, error), end func(), err error)) (result, error) {
+// figures are how fast things were done, and how long each took.
+func (r result) figures(thing string) []figure {
+	return []figure{
+		{column: thing + "s/s", value: r.perSecond(), as: whole},
+		{column: "p50", value: r.percentile(0.5).Seconds(), as: times},
+		{column: "p99", value: r.percentile(0.99).Seconds(), as: times},
+	}
+}
+
+// cpuFigure is the processor time of each of n things.
+func cpuFigure(column string, cpu time.Duration, n int) figure {
+	return figure{column: column, value: cpu.Seconds() / float64(max(1, n)), as: times}
+}
+
+// A loop is so many workers, each doing one thing after the other: for a time, or
+// each so often.
+type loop struct {
+	workers int
+	d       time.Duration
+	each    int          // times; 0 = for d
+	ready   func() error // called when all are ready, before the clock starts; may be nil
+}
+
+// run runs the loop. open makes a worker ready before the clock starts; its step says
+// how many things it did.
+func (l loop) run(open func(worker int) (step func() (int, error), end func(), err error)) (result, error) {
+	n := l.workers
 	steps := make([]func() (int, error), n)
 	for i := range n {
 		step, end, err := open(i)
@@ -45,12 +68,17 @@ func closedLoop(n int, d time.Duration, open func(worker int) (step func() (int,
 		defer end()
 		steps[i] = step
 	}
+	if l.ready != nil {
+		if err := l.ready(); err != nil {
+			return result{}, err
+		}
+	}
 	counts, times, errs := make([]int, n), make([][]time.Duration, n), make([]error, n)
 	var group sync.WaitGroup
 	began := time.Now()
 	for i := range n {
 		group.Go(func() {
-			for time.Since(began) < d {
+			for did := 0; l.each > 0 && did < l.each || l.each == 0 && time.Since(began) < l.d; did++ {
 				start := time.Now()
 				did, err := steps[i]()
 				if err != nil {
@@ -115,10 +143,15 @@ func (r *rounds) seen(frames int) {
 
 func (r *rounds) fail(err error) { r.done <- err }
 
-func (r *rounds) run(d time.Duration, send func() error) (result, error) {
+// run sends for d: a round as soon as the one before has ended, and not before its
+// turn if every is the time between two.
+func (r *rounds) run(d, every time.Duration, send func() error) (result, error) {
 	var times []time.Duration
 	began := time.Now()
 	for time.Since(began) < d {
+		if next := time.Until(began.Add(time.Duration(len(times)) * every)); every > 0 && next > 0 {
+			<-time.After(next)
+		}
 		r.missing.Store(int64(r.n))
 		start := time.Now()
 		if err := send(); err != nil {

@@ -6,59 +6,64 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 )
 
 // Measure is the command that measures; its fields are its flags.
 type Measure struct {
-	Server   string        `help:"The server's program (default: it is built)." placeholder:"PATH"`
-	Duration time.Duration `help:"Of each timed measurement." default:"5s"`
-	Only     string        `help:"Measure one only." enum:"all,turns,fan,resume,memory,activation,thread,recovery" default:"all"`
+	Server   []string      `help:"The server's program (default: it is built). Several are measured in turn, in one run." placeholder:"NAME=PATH" sep:"none"`
+	Variant  []string      `help:"Each server once more, with settings (process.procs=4) and an environment (GOGC=200)." placeholder:"NAME:KEY=VALUE,…" sep:"none"`
+	Rounds   int           `help:"How often each is measured; the order changes with each round." default:"3"`
+	Duration time.Duration `help:"Of each timed measurement." default:"3s"`
+	Only     []string      `help:"Measure some only: counts, turns, fan, resume, create, queued, activation, thread, recovery, memory, erasing." placeholder:"NAME,…"`
 	Quick    bool          `help:"A smoke test: everything in small, within seconds. Its numbers mean nothing."`
 }
 
-// sizes say how much a run does.
-type sizes struct {
-	timed         time.Duration // of each timed measurement
-	turnClients   []int
-	followers     int // of the fan-out
-	resuming      int // clients that resume
-	missed        int // events that each of them missed
-	memorySamples []heapSample
-	activations   int // sessions
-	history       int // events of each of them
-	thread        int // events of the long session
-	openings      int // how often it is opened
-	recovered     int // messages that are acknowledged before the kill
-	evictionWait  time.Duration
+// A table is what is measured of one kind of work.
+type table struct {
+	name, title string
+	first, note string // the head of the first column; what stands below the table
+	rows        []row
 }
 
-// heapSample is one measurement of memory: so many sessions with so many ended
-// tasks each.
-type heapSample struct{ tasks, sessions int }
-
-func fullSizes(timed time.Duration) sizes {
-	return sizes{
-		timed: timed, turnClients: []int{1, 50, 200}, followers: 1000, resuming: 1000, missed: 200,
-		memorySamples: []heapSample{{0, 5000}, {10, 1000}, {100, 500}}, activations: 100, history: 1000, thread: 100_000, openings: 300, recovered: 10_000,
-		evictionWait: 2 * time.Second,
-	}
+// A row is measured for each variant in each round, and its floors beside it.
+type row struct {
+	name   string
+	about  time.Duration // that one measurement takes, for the time that is left
+	once   bool          // one round is enough: it counts, or takes long
+	run    func(ctx context.Context, v variant, dir string) ([]figure, error)
+	floors []floor
 }
 
-func smokeSizes() sizes {
-	return sizes{
-		timed: 100 * time.Millisecond, turnClients: []int{1, 5}, followers: 10, resuming: 10, missed: 20,
-		memorySamples: []heapSample{{0, 50}, {2, 10}}, activations: 5, history: 20, thread: 300, openings: 5, recovered: 20,
-		evictionWait: 200 * time.Millisecond,
-	}
+// A floor is the same shape of work without a server.
+type floor struct {
+	name  string
+	about time.Duration
+	run   func() ([]figure, error)
 }
 
-// Run measures everything, each workload with a fresh server and data directory,
-// and prints the tables to standard output.
-func (m *Measure) Run(ctx context.Context) error { return m.run(ctx, os.Stdout) }
+// bench is one run.
+type bench struct {
+	sizes
+	variants []variant
+	rounds   int
+	dir      string
+	out      io.Writer // the tables
+	notes    io.Writer // how far it is
 
-func (m *Measure) run(ctx context.Context, out io.Writer) error {
-	path, cleanup, err := BuildServer(m.Server)
+	began      time.Time
+	done, left time.Duration // of the estimates
+	cells      int
+}
+
+// Run measures everything, each cell with a fresh server and data directory, and
+// prints the tables to standard output.
+func (m *Measure) Run(ctx context.Context) error { return m.run(ctx, os.Stdout, os.Stderr) }
+
+func (m *Measure) run(ctx context.Context, out, notes io.Writer) error {
+	variants, cleanup, err := variantsOf(m.Server, m.Variant)
 	if err != nil {
 		return err
 	}
@@ -68,29 +73,130 @@ func (m *Measure) run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	t := tables{path: path, dir: dir, sizes: fullSizes(m.Duration), out: out}
+	b := bench{variants: variants, rounds: max(1, m.Rounds), dir: dir, sizes: fullSizes(m.Duration), out: out, notes: notes, began: time.Now()}
 	if m.Quick {
-		t.sizes = smokeSizes()
-		t.printf("A smoke test: these numbers mean nothing.\n")
+		b.sizes, b.rounds = smokeSizes(), 1
+		fmt.Fprint(out, "A smoke test: these numbers mean nothing.\n")
 	}
-	for _, part := range []struct {
-		name string
-		run  func(context.Context) error
-	}{
-		{"turns", t.turns}, {"fan", t.fan}, {"resume", t.resume}, {"memory", t.memory}, {"activation", t.activation}, {"thread", t.thread},
-		{"recovery", t.recovery},
-	} {
-		if m.Only != "all" && m.Only != part.name {
-			continue
+	all := b.tables()
+	for _, name := range m.Only {
+		if name != "all" && !slices.ContainsFunc(all, func(t table) bool { return t.name == name }) {
+			return fmt.Errorf("--only %s: there is no such measurement", name)
 		}
+	}
+	if len(m.Only) > 0 && !slices.Contains(m.Only, "all") {
+		all = slices.DeleteFunc(all, func(t table) bool { return !slices.Contains(m.Only, t.name) })
+	}
+	for _, t := range all {
+		for _, r := range t.rows {
+			b.left += b.estimate(r)
+		}
+	}
+	for _, t := range all {
+		rows, err := b.measure(ctx, t)
+		if err != nil {
+			return fmt.Errorf("%s: %w", t.name, err)
+		}
+		t.print(out, rows)
+	}
+	fmt.Fprintf(notes, "parley-bench: %d measurements in %s\n", b.cells, time.Since(b.began).Round(time.Second))
+	return nil
+}
+
+func (b *bench) roundsOf(r row) int {
+	if r.once {
+		return 1
+	}
+	return b.rounds
+}
+
+// estimate is about how long a row takes.
+func (b *bench) estimate(r row) time.Duration {
+	round := time.Duration(len(b.variants)) * r.about
+	for _, f := range r.floors {
+		round += f.about
+	}
+	return time.Duration(b.roundsOf(r)) * round
+}
+
+func (b *bench) measure(ctx context.Context, t table) (all []*samples, err error) {
+	for _, r := range t.rows {
+		s := &samples{name: r.name, floors: len(r.floors)}
+		for _, v := range b.variants {
+			s.who = append(s.who, v.name)
+		}
+		for _, f := range r.floors {
+			s.who = append(s.who, f.name)
+		}
+		for round := range b.roundsOf(r) {
+			if err := b.round(ctx, t, r, round, s); err != nil {
+				return nil, fmt.Errorf("%s: %w", r.name, err)
+			}
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+// round measures each variant once, beginning with another one in each round, and
+// each floor.
+func (b *bench) round(ctx context.Context, t table, r row, round int, s *samples) error {
+	for i := range b.variants {
+		v := b.variants[(i+round)%len(b.variants)]
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := part.run(ctx); err != nil {
-			return fmt.Errorf("%s: %w", part.name, err)
+		b.tell("%s, %s, round %d of %d: %s", t.name, r.name, round+1, b.roundsOf(r), v.name)
+		dir := filepath.Join(b.dir, fmt.Sprintf("data-%d", b.cells))
+		figures, err := r.run(ctx, v, dir)
+		if err != nil {
+			return fmt.Errorf("%s: %w", v.name, err)
 		}
+		if err := os.RemoveAll(dir); err != nil {
+			return err
+		}
+		s.add(v.name, figures)
+		b.passed(r.about)
+	}
+	for _, f := range r.floors {
+		figures, err := f.run()
+		if err != nil {
+			return fmt.Errorf("%s: %w", f.name, err)
+		}
+		s.add(f.name, figures)
+		b.passed(f.about)
 	}
 	return nil
 }
 
-func (t *tables) data(name string) string { return filepath.Join(t.dir, name) }
+// tell says how far it is, and by what it took so far how long it will take.
+func (b *bench) tell(format string, args ...any) {
+	left := b.left
+	if b.done > 0 {
+		left = time.Duration(float64(b.left) * float64(time.Since(b.began)) / float64(b.done))
+	}
+	fmt.Fprintf(b.notes, "parley-bench: "+format+" (about %s left)\n", append(args, left.Round(time.Second))...)
+}
+
+func (b *bench) passed(about time.Duration) {
+	b.cells++
+	b.done, b.left = b.done+about, b.left-about
+}
+
+func (t table) print(out io.Writer, rows []*samples) {
+	fmt.Fprintf(out, "\n### %s\n\n", t.title)
+	printRows(out, t.first, rows, false)
+	if slices.ContainsFunc(rows, func(s *samples) bool {
+		return slices.ContainsFunc(s.columns, func(c figure) bool { return c.counted })
+	}) {
+		if slices.ContainsFunc(rows, func(s *samples) bool {
+			return slices.ContainsFunc(s.columns, func(c figure) bool { return !c.counted })
+		}) {
+			fmt.Fprint(out, "\nCounted:\n\n")
+		}
+		printRows(out, t.first, rows, true)
+	}
+	if t.note != "" {
+		fmt.Fprintf(out, "\n%s\n", strings.TrimSpace(t.note))
+	}
+}

@@ -42,6 +42,10 @@ func StartServer(path, data string, set ...string) (*Server, error) {
 
 // StartServerWith starts it with more arguments, such as --config.
 func StartServerWith(path, data string, more []string, set ...string) (*Server, error) {
+	return launch(path, data, nil, more, set)
+}
+
+func launch(path, data string, env, more, set []string) (*Server, error) {
 	args := append([]string{"serve", "--listen", "127.0.0.1:0", "--data", data}, more...)
 	for _, kv := range append(append([]string{}, unlimited...), set...) {
 		args = append(args, "--set", kv)
@@ -49,6 +53,7 @@ func StartServerWith(path, data string, more []string, set ...string) (*Server, 
 	cmd := exec.Command(path, args...)
 	cmd.Dir = filepath.Dir(data)                                                                                // no config.toml lies there but one that the caller wrote
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, "PARLEY_") }) // the load decides, not the shell
+	cmd.Env = append(cmd.Env, env...)
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
@@ -90,19 +95,23 @@ func (s *Server) Kill() {
 }
 
 // CPU is the processor time that the server has used so far.
-func (s *Server) CPU() time.Duration {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(s.cmd.Process.Pid) + "/stat")
-	if err != nil {
-		return 0
+func (s *Server) CPU() time.Duration { return processorTime(s.cmd.Process.Pid) }
+
+// processorTime is what the threads of a process have used (to the nanosecond: the
+// sum in /proc/PID/stat counts hundredths of a second); 0 where there is no /proc.
+func processorTime(pid int) time.Duration {
+	threads, _ := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/schedstat") // its only error is a bad pattern
+	sum := time.Duration(0)
+	for _, thread := range threads {
+		b, err := os.ReadFile(thread)
+		if err != nil {
+			continue // it has gone; Go's threads rarely do
+		}
+		ran, _, _ := strings.Cut(string(b), " ")
+		ns, _ := strconv.ParseInt(ran, 10, 64)
+		sum += time.Duration(ns)
 	}
-	_, rest, _ := strings.Cut(string(b), ") ")
-	fields := strings.Fields(rest)
-	if len(fields) < 13 {
-		return 0
-	}
-	user, _ := strconv.Atoi(fields[11])
-	system, _ := strconv.Atoi(fields[12])
-	return time.Duration(user+system) * 10 * time.Millisecond // the kernel's USER_HZ is 100 on every Linux that Go runs on
+	return sum
 }
 
 // OwnCPU is the processor time that this process, the load generator, has used.
@@ -126,24 +135,8 @@ func (s *Server) heap(ctx context.Context) (float64, error) {
 
 // metric is the sum of all series of a name at /metrics; an absent one is 0.
 func (s *Server) metric(ctx context.Context, name string) (float64, error) {
-	body, err := s.Get(ctx, "/metrics")
-	if err != nil {
-		return 0, err
-	}
-	sum := 0.0
-	for line := range strings.Lines(string(body)) {
-		rest, ok := strings.CutPrefix(line, name)
-		if !ok || (rest[0] != ' ' && rest[0] != '{') {
-			continue
-		}
-		fields := strings.Fields(rest)
-		v, err := strconv.ParseFloat(fields[len(fields)-1], 64)
-		if err != nil {
-			return 0, fmt.Errorf("metric %s: %w", name, err)
-		}
-		sum += v
-	}
-	return sum, nil
+	c, err := s.counted(ctx)
+	return c.metrics[name], err
 }
 
 // Get is the body of an answer with status 200; any other status is an error.

@@ -64,7 +64,7 @@ func (b *Start) one(ctx context.Context, s *Server, i int, listens time.Duration
 	if i < b.Times {
 		return s.Stop()
 	}
-	if _, _, err := turns(s, 50, b.Load); err != nil {
+	if _, _, err := turns(s, loop{workers: 50, d: b.Load}); err != nil {
 		return err
 	}
 	s.Kill()

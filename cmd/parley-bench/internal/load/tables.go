@@ -3,192 +3,363 @@ package load
 import (
 	"context"
 	"fmt"
-	"io"
 	"time"
 )
 
-// tables runs the workloads and prints a table for each.
-type tables struct {
-	sizes
-	path, dir string // of the server's program and data
-	out       io.Writer
+// sizes say how much a run does.
+type sizes struct {
+	timed         time.Duration // of each timed measurement
+	countClients  int           // of the counted turns
+	countTurns    int           // of each of them
+	turnClients   []int
+	followers     int // of the fan-out
+	burst         int // edits at once, for a fifth of the followers
+	resuming      int // clients that resume
+	missed        int // events that each of them missed
+	waiting       []int
+	sockets       int          // idle
+	memorySamples []heapSample // idle sessions
+	activations   int          // sessions
+	history       int          // events of each of them
+	thread        int          // events of the long session
+	openings      int          // how often it is opened
+	recovered     int          // messages that are acknowledged before the kill
+	cycles        int          // of create, turn, erase
+	evictionWait  time.Duration
 }
 
-func (t *tables) printf(format string, args ...any) { fmt.Fprintf(t.out, format, args...) }
+// heapSample is one measurement of memory: so many sessions with so many ended
+// tasks each.
+type heapSample struct{ tasks, sessions int }
 
-func (t *tables) turns(ctx context.Context) error {
-	t.printf("\n### Turns: each client sends `/say x` in its own session and waits for the end of the task\n\n")
-	t.printf("| clients | turns/s | p50 | p99 | events/turn | commits/turn | server CPU/turn | client CPU/turn | bare store, 2 commits a turn | turns ÷ store | bare socket, round trips/s | turns ÷ socket |\n")
-	t.printf("|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n")
-	for _, n := range t.turnClients {
-		s, err := StartServer(t.path, t.data(fmt.Sprintf("turns-%d", n)))
+func fullSizes(timed time.Duration) sizes {
+	return sizes{
+		timed: timed, countClients: 50, countTurns: 60, turnClients: []int{1, 50, 200}, followers: 1000, burst: 100, resuming: 1000, missed: 200,
+		waiting: []int{500, 1000}, sockets: 5000, memorySamples: []heapSample{{0, 5000}, {10, 1000}, {100, 500}},
+		activations: 100, history: 1000, thread: 100_000, openings: 300, recovered: 10_000, cycles: 6000,
+		evictionWait: 2 * time.Second,
+	}
+}
+
+func smokeSizes() sizes {
+	return sizes{
+		timed: 100 * time.Millisecond, countClients: 5, countTurns: 4, turnClients: []int{1, 5}, followers: 10, burst: 5, resuming: 10, missed: 20,
+		waiting: []int{5}, sockets: 20, memorySamples: []heapSample{{0, 50}, {2, 10}},
+		activations: 5, history: 20, thread: 300, openings: 5, recovered: 20, cycles: 60,
+		evictionWait: 200 * time.Millisecond,
+	}
+}
+
+// tables is everything that a run measures.
+func (b *bench) tables() []table {
+	return []table{
+		b.counts(), b.turns(), b.fan(), b.resume(), b.create(), b.queued(), b.activation(), b.thread(), b.recovery(), b.memory(), b.erasing(),
+	}
+}
+
+// withServer is a row's run: a fresh server that is stopped in the end.
+func withServer(do func(ctx context.Context, s *Server) ([]figure, error), set ...string) func(context.Context, variant, string) ([]figure, error) {
+	return func(ctx context.Context, v variant, dir string) ([]figure, error) {
+		s, err := v.start(dir, set...)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		before, beforeCommits, err := counted(ctx, s)
+		figures, err := do(ctx, s)
 		if err != nil {
 			s.Kill()
-			return err
+			return nil, err
 		}
-		own := OwnCPU()
-		r, events, err := turns(s, n, t.timed)
-		own = OwnCPU() - own
-		if err != nil {
-			s.Kill()
-			return fmt.Errorf("%d clients: %w", n, err)
-		}
-		after, afterCommits, err := counted(ctx, s)
-		if err != nil {
-			s.Kill()
-			return err
-		}
-		if err := s.Stop(); err != nil {
-			return err
-		}
-		store, err := storeBaseline(n, 500, t.timed/2)
-		if err != nil {
-			return err
-		}
-		echo, err := echoBaseline(n, 100, t.timed/2)
-		if err != nil {
-			return err
-		}
-		twoCommits := store.perSecond() / 2
-		t.printf("| %d | %.0f | %s | %s | %d | %.1f | %s | %s | %.0f (p50 %s) | %.2f | %.0f (p50 %s) | %.2f |\n",
-			n, r.perSecond(), short(r.percentile(0.5)), short(r.percentile(0.99)), events,
-			(afterCommits-beforeCommits)/float64(r.count), short((after-before)/time.Duration(max(1, r.count))), short(own/time.Duration(max(1, r.count))),
-			twoCommits, short(2*store.percentile(0.5)), r.perSecond()/twoCommits,
-			echo.perSecond(), short(echo.percentile(0.5)), r.perSecond()/echo.perSecond())
+		return figures, s.Stop()
 	}
-	t.printf("\nThe bare store commits batches of four keys and 500 bytes with a sync, from as many writers. The bare socket echoes frames of 100 bytes.\n")
-	return nil
 }
 
-func counted(ctx context.Context, s *Server) (time.Duration, float64, error) {
-	commits, err := s.metric(ctx, "parley_store_commit_seconds_count")
-	return s.CPU(), commits, err
+// measuredTurns are turns with everything that is counted meanwhile.
+func measuredTurns(ctx context.Context, s *Server, l loop) ([]figure, error) {
+	var since func() (counts, error)
+	own := time.Duration(0)
+	l.ready = func() (err error) {
+		own = OwnCPU()
+		since, err = s.watch(ctx)
+		return err
+	}
+	r, events, err := turns(s, l)
+	if err != nil {
+		return nil, err
+	}
+	own = OwnCPU() - own
+	c, err := since()
+	if err != nil {
+		return nil, err
+	}
+	figures := append(r.figures("turn"), cpuFigure("server CPU/turn", c.cpu, r.count), cpuFigure("client CPU/turn", own, r.count))
+	figures = append(figures, figure{column: "events/turn", value: float64(events), as: plain, counted: true})
+	return append(figures, c.each(r.count, "turn")...), nil
 }
 
-func (t *tables) fan(context.Context) error {
-	n := t.followers
-	t.printf("\n### Fan-out: one session, %d followers, one sender; a round ends when the last follower has the last event\n\n", n)
-	t.printf("| | deliveries/s | round p50 | round p99 |\n|---|---:|---:|---:|\n")
-	s, err := StartServer(t.path, t.data("fan"))
-	if err != nil {
-		return err
+func (b *bench) counts() table {
+	clients, each := b.countClients, b.countTurns
+	return table{
+		name: "counts", first: "clients", title: fmt.Sprintf("Counts: %d clients with %d turns each, whatever the machine does", clients, each),
+		note: "Commits and syncs are of the store, keys written are inserts into its memory table. Read and write calls are those of the system, of files and sockets" +
+			" (/proc/PID/io); syncs and waits are not among them. Where there is no /proc, or the server has no such metric, it says –.",
+		rows: []row{{
+			name: fmt.Sprint(clients), about: 2 * time.Second,
+			run: withServer(func(ctx context.Context, s *Server) ([]figure, error) {
+				figures, err := measuredTurns(ctx, s, loop{workers: clients, each: each})
+				return countedOnly(figures), err
+			}),
+		}},
 	}
-	r, perRound, err := fan(s, n, t.timed)
-	if err != nil {
-		s.Kill()
-		return err
-	}
-	if err := s.Stop(); err != nil {
-		return err
-	}
-	baseline, err := fanBaseline(n, perRound, 200, t.timed/2)
-	if err != nil {
-		return err
-	}
-	t.printf("| parley, %d events a round | %.0f | %s | %s |\n", perRound, r.perSecond(), short(r.percentile(0.5)), short(r.percentile(0.99)))
-	t.printf("| bare sockets, %d frames of 200 bytes a round, one write each | %.0f | %s | %s |\n", perRound, baseline.perSecond(), short(baseline.percentile(0.5)), short(baseline.percentile(0.99)))
-	t.printf("| parley ÷ bare | %.2f | | |\n", r.perSecond()/baseline.perSecond())
-	return nil
 }
 
-func (t *tables) resume(context.Context) error {
-	n, missed := t.resuming, t.missed
-	t.printf("\n### Resume: %d clients, each in its own session, come back at once after %d missed events\n\n", n, missed)
-	t.printf("| | events/s | synced p50 | synced p99 | all |\n|---|---:|---:|---:|---:|\n")
-	s, err := StartServer(t.path, t.data("resume"))
-	if err != nil {
-		return err
-	}
-	r, frameBytes, err := resume(s, n, missed)
-	if err != nil {
-		s.Kill()
-		return err
-	}
-	if err := s.Stop(); err != nil {
-		return err
-	}
-	baseline, err := bulkBaseline(n, missed, frameBytes)
-	if err != nil {
-		return err
-	}
-	t.printf("| parley | %.0f | %s | %s | %s |\n", r.perSecond(), short(r.percentile(0.5)), short(r.percentile(0.99)), short(r.took))
-	t.printf("| bare sockets, frames of %d bytes, one write each | %.0f | %s | %s | %s |\n", frameBytes, baseline.perSecond(), short(baseline.percentile(0.5)), short(baseline.percentile(0.99)), short(baseline.took))
-	t.printf("| parley ÷ bare | %.2f | | | |\n", r.perSecond()/baseline.perSecond())
-	return nil
-}
-
-func (t *tables) memory(ctx context.Context) error {
-	t.printf("\n### Memory: live heap of one idle session in memory\n\n")
-	t.printf("| ended tasks in its log | sessions | bytes a session |\n|---:|---:|---:|\n")
-	for _, m := range t.memorySamples {
-		n := m.sessions
-		bytes, err := perSession(ctx, t.path, t.data(fmt.Sprintf("memory-%d", m.tasks)), n, m.tasks, t.evictionWait)
-		if err != nil {
-			return err
-		}
-		t.printf("| %d | %d | %.0f |\n", m.tasks, n, bytes)
-	}
-	return nil
-}
-
-func (t *tables) activation(ctx context.Context) error {
-	n, events := t.activations, t.history
-	t.printf("\n### Activation: from message to acknowledgement, session of %d events\n\n", events)
-	t.printf("| | p50 | p99 |\n|---|---:|---:|\n")
-	cold, warm, err := activation(ctx, t.path, t.data("activation"), n, events, t.evictionWait)
-	if err != nil {
-		return err
-	}
-	t.printf("| not in memory (files warm), %d sessions | %s | %s |\n", n, short(cold.percentile(0.5)), short(cold.percentile(0.99)))
-	t.printf("| in memory | %s | %s |\n", short(warm.percentile(0.5)), short(warm.percentile(0.99)))
-	return nil
-}
-
-func (t *tables) thread(ctx context.Context) error {
-	t.printf("\n### Long thread: a session of %d events is opened, %d times\n\n", t.sizes.thread, t.openings)
-	t.printf("| | p50 | p99 |\n|---|---:|---:|\n")
-	s, err := StartServer(t.path, t.data("thread"))
-	if err != nil {
-		return err
-	}
-	defer s.Kill()
-	tail, paint, err := thread(ctx, s, t.sizes.thread, t.openings)
-	if err != nil {
-		return err
-	}
-	t.printf("| its last 50 events, on an open socket | %s | %s |\n", short(tail.percentile(0.5)), short(tail.percentile(0.99)))
-	t.printf("| all that the page asks for before its first paint | %s | %s |\n", short(paint.percentile(0.5)), short(paint.percentile(0.99)))
-	return nil
-}
-
-func (t *tables) recovery(ctx context.Context) error {
-	n := t.recovered
-	t.printf("\n### Recovery: kill -9 with %d acknowledged messages, a session each, under work\n\n", n)
-	t.printf("| from the start of the next process until | all RUNNING before | one RUNNING, all others QUEUED |\n|---|---:|---:|\n")
-	var listens, running [2]time.Duration
-	for i, queued := range []bool{false, true} {
-		var err error
-		if listens[i], running[i], err = recovery(ctx, t.path, t.data(fmt.Sprintf("recovery-%v", queued)), n, queued); err != nil {
-			return err
+func countedOnly(all []figure) (some []figure) {
+	for _, f := range all {
+		if f.counted {
+			some = append(some, f)
 		}
 	}
-	t.printf("| it listens | %s | %s |\n", short(listens[0]), short(listens[1]))
-	t.printf("| all %d are RUNNING, their model calls asked | %s | %s |\n", n, short(running[0]), short(running[1]))
-	return nil
+	return some
 }
 
-// short rounds to three digits, for people.
-func short(d time.Duration) string {
-	switch {
-	case d < time.Millisecond:
-		return d.Round(time.Microsecond).String()
-	case d < time.Second:
-		return d.Round(10 * time.Microsecond).String()
-	default:
-		return d.Round(10 * time.Millisecond).String()
+func (b *bench) turns() table {
+	t := table{
+		name: "turns", first: "clients", title: "Turns: each client sends `/say x` in its own session and waits for the end of the task",
+		note: "The bare store commits two batches of four keys and 500 bytes each for a turn, with a sync, from as many writers. The bare socket echoes a frame of 100 bytes for a turn.",
+	}
+	for _, n := range b.turnClients {
+		t.rows = append(t.rows, row{
+			name: fmt.Sprint(n), about: b.timed + 500*time.Millisecond,
+			run: withServer(func(ctx context.Context, s *Server) ([]figure, error) {
+				return measuredTurns(ctx, s, loop{workers: n, d: b.timed})
+			}),
+			floors: []floor{
+				{name: "bare store", about: b.timed / 3, run: func() ([]figure, error) {
+					r, err := storeBaseline(n, 500, b.timed/3)
+					if err != nil {
+						return nil, err
+					}
+					return []figure{
+						{column: "turns/s", value: r.perSecond() / 2, as: whole},
+						{column: "p50", value: 2 * r.percentile(0.5).Seconds(), as: times},
+						{column: "p99", value: 2 * r.percentile(0.99).Seconds(), as: times},
+					}, nil
+				}},
+				{name: "bare socket", about: b.timed / 3, run: func() ([]figure, error) {
+					r, err := echoBaseline(n, 100, b.timed/3)
+					return r.figures("turn"), err
+				}},
+			},
+		})
+	}
+	return t
+}
+
+// deliveries are the figures of a fan-out.
+func deliveries(r result, cpu time.Duration) []figure {
+	return []figure{
+		{column: "deliveries/s", value: r.perSecond(), as: whole},
+		{column: "round, p50", value: r.percentile(0.5).Seconds(), as: times},
+		{column: "round, p99", value: r.percentile(0.99).Seconds(), as: times},
+		cpuFigure("server CPU/delivery", cpu, r.count),
+	}
+}
+
+func (b *bench) fan() table {
+	n, fifth := b.followers, max(1, b.followers/5)
+	const everyTurn, frame = 7, 400 // events of a turn; bytes of an event's frame, about
+	const twentyASecond = 50 * time.Millisecond
+	bare := func(n, perRound, size int, every time.Duration) []floor {
+		return []floor{{name: "bare sockets", about: b.timed/3 + time.Second, run: func() ([]figure, error) {
+			r, cpu, err := fanBaseline(n, perRound, size, b.timed/3, every)
+			return deliveries(r, cpu), err
+		}}}
+	}
+	return table{
+		name: "fan", first: "followers of one session", title: "Fan-out: a round ends when the last follower has the last event of it",
+		note: "A turn is 7 events and a model's call; an edit of a waiting message is one event and one commit. Bare sockets get as many frames a round, one write each.",
+		rows: []row{
+			{
+				name: fmt.Sprintf("%d, a turn a round", n), about: b.timed + time.Second, floors: bare(n, everyTurn, 200, 0),
+				run: withServer(func(_ context.Context, s *Server) ([]figure, error) {
+					r, cpu, err := fan(s, n, b.timed)
+					return deliveries(r, cpu), err
+				}),
+			}, {
+				name: fmt.Sprintf("%d, a burst of %d edits a round", fifth, b.burst), about: b.timed + time.Second, floors: bare(fifth, b.burst, frame, 0),
+				run: withServer(func(_ context.Context, s *Server) ([]figure, error) {
+					r, cpu, err := fanEdits(s, fifth, b.burst, b.timed, 0)
+					return deliveries(r, cpu), err
+				}),
+			}, {
+				name: fmt.Sprintf("%d, an edit a round, paced: 20 rounds a second", n), about: b.timed + time.Second, floors: bare(n, 1, frame, twentyASecond),
+				run: withServer(func(_ context.Context, s *Server) ([]figure, error) {
+					r, cpu, err := fanEdits(s, n, 1, b.timed, twentyASecond)
+					return deliveries(r, cpu), err
+				}),
+			},
+		},
+	}
+}
+
+func (b *bench) resume() table {
+	n, missed := b.resuming, b.missed
+	t := table{
+		name: "resume", first: "clients", title: fmt.Sprintf("Resume: %d clients come back at once after %d missed events each", n, missed),
+		note: "Bare sockets get frames of the same size, in one write each.",
+	}
+	synced := func(r result, cpu time.Duration) []figure {
+		return []figure{
+			{column: "events/s", value: r.perSecond(), as: whole},
+			{column: "synced, p50", value: r.percentile(0.5).Seconds(), as: times},
+			{column: "synced, p99", value: r.percentile(0.99).Seconds(), as: times},
+			{column: "all", value: r.took.Seconds(), as: times},
+			cpuFigure("server CPU/event", cpu, r.count),
+		}
+	}
+	for _, one := range []bool{false, true} {
+		name, about := "each in its own session", 7*time.Second
+		if one {
+			name, about = "all in one session", 2*time.Second
+		}
+		size := 0
+		t.rows = append(t.rows, row{
+			name: name, about: about,
+			run: withServer(func(_ context.Context, s *Server) ([]figure, error) {
+				r, cpu, frameBytes, err := resume(s, n, missed, one)
+				size = frameBytes
+				return synced(r, cpu), err
+			}),
+			floors: []floor{{name: "bare sockets", about: time.Second, run: func() ([]figure, error) {
+				r, cpu, err := bulkBaseline(n, missed, size)
+				return synced(r, cpu), err
+			}}},
+		})
+	}
+	return t
+}
+
+func (b *bench) create() table {
+	t := table{name: "create", first: "clients", title: "A new session with its first turn, one after the other"}
+	for _, n := range []int{b.turnClients[0], b.turnClients[min(1, len(b.turnClients)-1)]} {
+		t.rows = append(t.rows, row{
+			name: fmt.Sprint(n), about: b.timed + 500*time.Millisecond,
+			run: withServer(func(ctx context.Context, s *Server) ([]figure, error) {
+				var since func() (counts, error)
+				r, err := created(s, loop{workers: n, d: b.timed, ready: func() (err error) { since, err = s.watch(ctx); return err }})
+				if err != nil {
+					return nil, err
+				}
+				c, err := since()
+				if err != nil {
+					return nil, err
+				}
+				return append(append(r.figures("session"), cpuFigure("server CPU/session", c.cpu, r.count)), c.each(r.count, "session")...), nil
+			}),
+		})
+	}
+	return t
+}
+
+func (b *bench) queued() table {
+	t := table{name: "queued", first: "messages that wait", title: "Queued: messages wait in one session behind a task that runs; then it is cancelled"}
+	for _, n := range b.waiting {
+		t.rows = append(t.rows, row{
+			name: fmt.Sprint(n), about: 2 * time.Second,
+			run: withServer(func(ctx context.Context, s *Server) ([]figure, error) { return queued(ctx, s, n) }, "inbox.max_queued=0"),
+		})
+	}
+	return t
+}
+
+func (b *bench) activation() table {
+	n, events := b.activations, b.history
+	return table{
+		name: "activation", first: "", title: fmt.Sprintf("Activation: from message to acknowledgement, %d sessions of %d events", n, events),
+		rows: []row{{
+			name: "files warm", about: 6 * time.Second,
+			run: func(ctx context.Context, v variant, dir string) ([]figure, error) {
+				cold, warm, err := activation(ctx, v, dir, n, events, b.evictionWait)
+				return []figure{
+					{column: "not in memory, p50", value: cold.percentile(0.5).Seconds(), as: times},
+					{column: "p99", value: cold.percentile(0.99).Seconds(), as: times},
+					{column: "in memory, p50", value: warm.percentile(0.5).Seconds(), as: times},
+					{column: "in memory, p99", value: warm.percentile(0.99).Seconds(), as: times},
+				}, err
+			},
+		}},
+	}
+}
+
+func (b *bench) thread() table {
+	return table{
+		name: "thread", first: "", title: fmt.Sprintf("Long thread: a session of %d events is opened, %d times", b.sizes.thread, b.openings),
+		rows: []row{{
+			name: "open", about: 14 * time.Second, once: true,
+			run: withServer(func(ctx context.Context, s *Server) ([]figure, error) {
+				tail, paint, err := thread(ctx, s, b.sizes.thread, b.openings)
+				return []figure{
+					{column: "its last 50 events, on an open socket, p50", value: tail.percentile(0.5).Seconds(), as: times},
+					{column: "p99", value: tail.percentile(0.99).Seconds(), as: times},
+					{column: "all that the page asks for before its first paint, p50", value: paint.percentile(0.5).Seconds(), as: times},
+					{column: "paint, p99", value: paint.percentile(0.99).Seconds(), as: times},
+				}, err
+			}),
+		}},
+	}
+}
+
+func (b *bench) recovery() table {
+	n := b.recovered
+	t := table{
+		name: "recovery", first: "before the kill", title: fmt.Sprintf("Recovery: kill -9 with %d acknowledged messages, a session each, under work", n),
+		note: "From the start of the next process until it listens, and until all are RUNNING with their model's call asked.",
+	}
+	for _, queued := range []bool{false, true} {
+		name := "all RUNNING"
+		if queued {
+			name = "one RUNNING, all others QUEUED"
+		}
+		t.rows = append(t.rows, row{
+			name: name, about: 5 * time.Second,
+			run: func(ctx context.Context, v variant, dir string) ([]figure, error) {
+				listens, running, err := recovery(ctx, v, dir, n, queued)
+				return []figure{
+					{column: "it listens", value: listens.Seconds(), as: times},
+					{column: "all RUNNING", value: running.Seconds(), as: times},
+				}, err
+			},
+		})
+	}
+	return t
+}
+
+func (b *bench) memory() table {
+	t := table{name: "memory", first: "idle", title: "Memory of what is idle", note: "Of a session it is live heap, of a socket resident memory and live heap, each after a collection."}
+	t.rows = append(t.rows, row{
+		name: fmt.Sprintf("%d sockets that follow a session, and %d more", b.sockets, b.sockets), about: 7 * time.Second, once: true,
+		run: func(ctx context.Context, v variant, dir string) ([]figure, error) {
+			return idleSockets(ctx, v, dir, b.sockets)
+		},
+	})
+	for _, m := range b.memorySamples {
+		t.rows = append(t.rows, row{
+			name:  fmt.Sprintf("%d sessions with %d ended tasks", m.sessions, m.tasks),
+			about: 2*b.evictionWait + time.Duration(m.sessions*(1+m.tasks))*200*time.Microsecond, once: true,
+			run: func(ctx context.Context, v variant, dir string) ([]figure, error) {
+				bytes, err := perSession(ctx, v, dir, m.sessions, m.tasks, b.evictionWait)
+				return []figure{{column: "bytes a session", value: bytes, as: whole}}, err
+			},
+		})
+	}
+	return t
+}
+
+func (b *bench) erasing() table {
+	return table{
+		name: "erasing", first: "cycles", title: "Erasing: 8 clients create a session, take a turn in it and erase it, again and again",
+		rows: []row{{
+			name: fmt.Sprint(b.cycles), about: time.Duration(b.cycles) * 1500 * time.Microsecond,
+			run: withServer(func(ctx context.Context, s *Server) ([]figure, error) { return erasing(ctx, s, b.cycles) }),
+		}},
 	}
 }

@@ -5,15 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
 
-// turns is workload A: n clients, each with its own session, each sends a
-// message and waits for the response and the end of its task before the next.
-// events is the number of events that one turn brings a client.
-func turns(s *Server, n int, d time.Duration) (r result, events int, err error) {
-	r, err = closedLoop(n, d, func(worker int) (func() (int, error), func(), error) {
+// turns are clients, each with its own session, each sends a message and waits for
+// the response and the end of its task before the next. events is the number of
+// events that one turn brings a client.
+func turns(s *Server, l loop) (r result, events int, err error) {
+	r, err = l.run(func(worker int) (func() (int, error), func(), error) {
 		c, err := Dial(s.Addr)
 		if err != nil {
 			return nil, nil, err
@@ -38,34 +39,25 @@ func turns(s *Server, n int, d time.Duration) (r result, events int, err error) 
 	return r, events, err
 }
 
-// fan is workload B: one session, n followers, one sender. A round ends when
-// every follower has every event of the turn.
-func fan(s *Server, n int, d time.Duration) (r result, perRound int, err error) {
-	sender, err := Dial(s.Addr)
-	if err != nil {
-		return result{}, 0, err
+// followers are n sockets that follow a session. Of each event, and how many there
+// were in the round, ends says whether it ends the round for that socket. stop closes
+// the sockets, and with that ends their readers.
+func followers(s *Server, session string, n int, rounds *rounds, ends func(f *Frame, events int) bool) (stop func(), err error) {
+	var sockets []*Conn
+	stop = func() {
+		for _, c := range sockets {
+			c.Close()
+		}
 	}
-	defer sender.Close()
-	session, err := sender.create()
-	if err != nil {
-		return result{}, 0, err
-	}
-	if _, _, err := sender.follow(session, 0); err != nil {
-		return result{}, 0, err
-	}
-	_, perRound, err = sender.turn(session, "warm", "/say x")
-	if err != nil {
-		return result{}, 0, err
-	}
-	rounds := newRounds(n)
 	for i := range n {
 		c, err := Dial(s.Addr)
-		if err != nil {
-			return result{}, 0, fmt.Errorf("follower %d: %w", i, err)
+		if err == nil {
+			sockets = append(sockets, c)
+			err = c.followTail(session)
 		}
-		defer c.Close()
-		if err := c.followTail(session); err != nil {
-			return result{}, 0, err
+		if err != nil {
+			stop()
+			return nil, fmt.Errorf("follower %d: %w", i, err)
 		}
 		go func() {
 			events, last := 0, uint64(0)
@@ -83,47 +75,118 @@ func fan(s *Server, n int, d time.Duration) (r result, perRound int, err error) 
 				}
 				last = f.Seq
 				events++
-				if string(f.Type) == "task_status" && f.ended() {
+				if ends(f, events) {
 					rounds.seen(events)
 					events = 0
 				}
 			}
 		}()
 	}
-	sent := 0
-	r, err = rounds.run(d, func() error {
+	return stop, nil
+}
+
+// fan is one session, n followers, one sender. A round is a turn, and ends when every
+// follower has every event of it.
+func fan(s *Server, n int, d time.Duration) (r result, cpu time.Duration, err error) {
+	sender, err := Dial(s.Addr)
+	if err != nil {
+		return result{}, 0, err
+	}
+	defer sender.Close()
+	session, err := sender.create()
+	if err != nil {
+		return result{}, 0, err
+	}
+	if _, _, err := sender.follow(session, 0); err != nil {
+		return result{}, 0, err
+	}
+	if _, _, err = sender.turn(session, "warm", "/say x"); err != nil {
+		return result{}, 0, err
+	}
+	rounds := newRounds(n)
+	stop, err := followers(s, session, n, rounds, func(f *Frame, _ int) bool { return string(f.Type) == "task_status" && f.ended() })
+	if err != nil {
+		return result{}, 0, err
+	}
+	defer stop()
+	sent, before := 0, s.CPU()
+	r, err = rounds.run(d, 0, func() error {
 		sent++
 		_, _, err := sender.turn(session, strconv.Itoa(sent), "/say x")
 		return err
 	})
-	return r, perRound, err
+	return r, s.CPU() - before, err
 }
 
-// resume is workload C: n clients, each with its own session, come back at once
-// after they have missed `missed` events or a few more.
-func resume(s *Server, n, missed int) (r result, frameBytes int, err error) {
-	sessions, err := grow(s, n, func(events int) bool { return events >= missed+1 })
+// fanEdits is the same with rounds of so many edits of a message that waits: one
+// event and one commit each, and no model. every is the least time between two rounds.
+func fanEdits(s *Server, n, edits int, d, every time.Duration) (r result, cpu time.Duration, err error) {
+	sender, err := Dial(s.Addr)
 	if err != nil {
 		return result{}, 0, err
+	}
+	defer sender.Close()
+	session, message, err := sender.createWaiting()
+	if err != nil {
+		return result{}, 0, err
+	}
+	rounds := newRounds(n)
+	stop, err := followers(s, session, n, rounds, func(_ *Frame, events int) bool { return events == edits })
+	if err != nil {
+		return result{}, 0, err
+	}
+	defer stop()
+	text, number := strings.Repeat("x", 200), 0
+	before := s.CPU()
+	r, err = rounds.run(d, every, func() error {
+		last := ""
+		for range edits {
+			number++
+			var err error
+			if last, err = sender.Write("edit", session, fmt.Sprintf(`{"message":%q,"text":"%d %s"}`, message, number, text)); err != nil {
+				return err
+			}
+		}
+		return sender.answers(last)
+	})
+	cpu = s.CPU() - before
+	if err == nil {
+		_, err = sender.Ask("cancel", session, `{}`) // or the server's stop would wait for the task
+	}
+	return r, cpu, err
+}
+
+// resume is n clients that come back at once after they have missed so many events or
+// a few more: each in its own session, or all in one.
+func resume(s *Server, n, missed int, one bool) (r result, cpu time.Duration, frameBytes int, err error) {
+	many := n
+	if one {
+		many = 1
+	}
+	sessions, err := grow(s, many, func(events int) bool { return events >= missed+1 })
+	if err != nil {
+		return result{}, 0, 0, err
 	}
 	clients := make([]*Conn, n)
 	for i := range clients {
 		if clients[i], err = Dial(s.Addr); err != nil {
-			return result{}, 0, err
+			return result{}, 0, 0, err
 		}
 		defer clients[i].Close()
 	}
+	before := s.CPU()
 	r, err = allAtOnce(n, func(i int) (int, error) {
-		events, head, err := clients[i].follow(sessions[i].id, sessions[i].head-uint64(missed))
+		session := sessions[i%many]
+		events, head, err := clients[i].follow(session.id, session.head-uint64(missed))
 		switch {
 		case err != nil:
 			return 0, err
-		case events != missed || head != sessions[i].head:
-			return 0, fmt.Errorf("resume: %d events up to %d, want %d up to %d", events, head, missed, sessions[i].head)
+		case events != missed || head != session.head:
+			return 0, fmt.Errorf("resume: %d events up to %d, want %d up to %d", events, head, missed, session.head)
 		}
 		return events, nil
 	})
-	return r, sessions[0].frameBytes, err
+	return r, s.CPU() - before, sessions[0].frameBytes, err
 }
 
 // grown is a session with a history.
@@ -190,8 +253,8 @@ func (c *Conn) grow(enough func(head int) bool) (grown, error) {
 
 // perSession is the heap that one idle session takes in memory, with `tasks`
 // ended tasks in its log: the growth over n of them.
-func perSession(ctx context.Context, path, dir string, n, tasks int, eviction time.Duration) (float64, error) {
-	s, err := StartServer(path, dir, "session.idle=1h", "session.cache_idle=100ms")
+func perSession(ctx context.Context, v variant, dir string, n, tasks int, eviction time.Duration) (float64, error) {
+	s, err := v.start(dir, "session.idle=1h", "session.cache_idle=100ms")
 	if err != nil {
 		return 0, err
 	}
@@ -235,8 +298,8 @@ func waitForEviction(ctx context.Context, wait time.Duration) error {
 
 // activation measures how long the answer to a message takes, from a session of so
 // many events that is not in memory (cold) and from the same one right after (warm).
-func activation(ctx context.Context, path, dir string, n, events int, eviction time.Duration) (cold, warm result, err error) {
-	s, err := StartServer(path, dir, "session.idle=500ms", "session.idle_jitter=0s", "session.cache_idle=100ms")
+func activation(ctx context.Context, v variant, dir string, n, events int, eviction time.Duration) (cold, warm result, err error) {
+	s, err := v.start(dir, "session.idle=500ms", "session.idle_jitter=0s", "session.cache_idle=100ms")
 	if err != nil {
 		return cold, warm, err
 	}
@@ -284,12 +347,12 @@ const (
 // QUEUED behind a single one that runs. It measures from the start of the next
 // process until it listens, and until all n are RUNNING with a model call that
 // was asked in that process.
-func recovery(ctx context.Context, path, dir string, n int, queued bool) (listens, running time.Duration, err error) {
+func recovery(ctx context.Context, v variant, dir string, n int, queued bool) (listens, running time.Duration, err error) {
 	set, ran := []string{}, n
 	if queued {
 		set, ran = append(set, "admission.max_concurrent=1"), 1
 	}
-	s, err := StartServer(path, dir, set...)
+	s, err := v.start(dir, set...)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -309,7 +372,7 @@ func recovery(ctx context.Context, path, dir string, n int, queued bool) (listen
 		return 0, 0, fmt.Errorf("before the kill: %w", err)
 	}
 	began := time.Now()
-	if s, err = StartServer(path, dir); err != nil {
+	if s, err = v.start(dir); err != nil {
 		return 0, 0, err
 	}
 	defer s.Kill()
