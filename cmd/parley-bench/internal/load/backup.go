@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"parley/cmd/parley-bench/internal/report"
 )
 
 // Backup is the command that measures what a backup costs those who use the server
@@ -75,7 +77,7 @@ func (b *Backup) measure(ctx context.Context, s *Server, dir string, out io.Writ
 		if err != nil {
 			return err
 		}
-		row := fmt.Sprintf("%.0f | %s | %s | %s", r.perSecond(), short(r.percentile(0.5)), short(r.percentile(0.99)), short(r.percentile(0.999)))
+		row := fmt.Sprintf("%.0f | %s | %s | %s", r.perSecond(), report.Short(r.percentile(0.5)), report.Short(r.percentile(0.99)), report.Short(r.percentile(0.999)))
 		if i%2 == 0 {
 			fmt.Fprintf(out, "| no | %s | – | – | – |\n", row)
 			continue

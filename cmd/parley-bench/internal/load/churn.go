@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"parley/cmd/parley-bench/internal/report"
 )
 
 // A churn makes sessions, takes a turn in each while it follows, and erases each once
@@ -110,7 +112,7 @@ var many = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
 
 // erasing is cycles of create, turn and erase by 8 clients: how fast they are, and
 // what each takes of the processor, at the beginning and at the end.
-func erasing(ctx context.Context, s *Server, cycles int) ([]figure, error) {
+func erasing(ctx context.Context, s *Server, cycles int) ([]report.Figure, error) {
 	part := max(1, cycles/6)
 	type mark struct {
 		at  time.Time
@@ -128,11 +130,11 @@ func erasing(ctx context.Context, s *Server, cycles int) ([]figure, error) {
 	}
 	first, begin, before, last := marks[part], marks[2*part], marks[part*(cycles/part-1)], marks[part*(cycles/part)]
 	early, late := (begin.cpu-first.cpu).Seconds()/float64(part), (last.cpu-before.cpu).Seconds()/float64(part)
-	return []figure{
-		{column: "cycles/s, the second sixth", value: float64(part) / begin.at.Sub(first.at).Seconds(), as: whole},
-		{column: "the last sixth", value: float64(part) / last.at.Sub(before.at).Seconds(), as: whole},
-		{column: "server CPU/cycle, the second sixth", value: early, as: times},
-		{column: "server CPU/cycle, the last sixth", value: late, as: times},
-		{column: "last ÷ second", value: late / early, as: plain},
+	return []report.Figure{
+		{Column: "cycles/s, the second sixth", Value: float64(part) / begin.at.Sub(first.at).Seconds(), As: report.Whole},
+		{Column: "the last sixth", Value: float64(part) / last.at.Sub(before.at).Seconds(), As: report.Whole},
+		{Column: "server CPU/cycle, the second sixth", Value: early, As: report.Times},
+		{Column: "server CPU/cycle, the last sixth", Value: late, As: report.Times},
+		{Column: "last ÷ second", Value: late / early, As: report.Plain},
 	}, nil
 }

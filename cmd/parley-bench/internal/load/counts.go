@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"parley/cmd/parley-bench/internal/report"
 )
 
 // counts are what a server has counted since its start, and what its system has
@@ -105,20 +107,20 @@ func (c counts) of(name string) float64 {
 }
 
 // each are the figures of n things, such as turns.
-func (c counts) each(n int, thing string) []figure {
+func (c counts) each(n int, thing string) []report.Figure {
 	per := func(v float64) float64 { return v / float64(max(1, n)) }
-	return []figure{
-		{column: "commits/" + thing, value: per(c.of(metricCommits)), as: plain, counted: true},
-		{column: "commits/sync", value: c.of(metricCommits) / c.of(metricSyncs), as: plain, counted: true},
-		{column: "keys written/" + thing, value: per(c.of(metricKeys)), as: plain, counted: true},
-		{column: "log bytes/" + thing, value: per(c.of(metricWAL)), as: whole, counted: true},
-		{column: "allocations/" + thing, value: per(c.of(metricAllocs)), as: plain, counted: true},
-		{column: "bytes allocated/" + thing, value: per(c.of(metricBytes)), as: whole, counted: true},
-		{column: "collections", value: c.of(metricGC), as: whole, counted: true},
-		{column: "frames/" + thing, value: per(c.of(metricFrames)), as: plain, counted: true},
-		{column: "socket writes/" + thing, value: per(c.of(metricWrites)), as: plain, counted: true},
-		{column: "read and write calls/" + thing, value: per(c.calls), as: plain, counted: true},
-		{column: "thread switches/" + thing, value: per(c.switches), as: plain, counted: true},
+	return []report.Figure{
+		{Column: "commits/" + thing, Value: per(c.of(metricCommits)), As: report.Plain, Counted: true},
+		{Column: "commits/sync", Value: c.of(metricCommits) / c.of(metricSyncs), As: report.Plain, Counted: true},
+		{Column: "keys written/" + thing, Value: per(c.of(metricKeys)), As: report.Plain, Counted: true},
+		{Column: "log bytes/" + thing, Value: per(c.of(metricWAL)), As: report.Whole, Counted: true},
+		{Column: "allocations/" + thing, Value: per(c.of(metricAllocs)), As: report.Plain, Counted: true},
+		{Column: "bytes allocated/" + thing, Value: per(c.of(metricBytes)), As: report.Whole, Counted: true},
+		{Column: "collections", Value: c.of(metricGC), As: report.Whole, Counted: true},
+		{Column: "frames/" + thing, Value: per(c.of(metricFrames)), As: report.Plain, Counted: true},
+		{Column: "socket writes/" + thing, Value: per(c.of(metricWrites)), As: report.Plain, Counted: true},
+		{Column: "read and write calls/" + thing, Value: per(c.calls), As: report.Plain, Counted: true},
+		{Column: "thread switches/" + thing, Value: per(c.switches), As: report.Plain, Counted: true},
 	}
 }
 

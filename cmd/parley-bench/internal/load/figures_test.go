@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"parley/cmd/parley-bench/internal/report"
 )
 
 func TestVariants(t *testing.T) {
@@ -40,18 +42,18 @@ func TestVariants(t *testing.T) {
 func TestAlternation(t *testing.T) {
 	var order []string
 	values := map[string][]float64{"a": {1, 9, 2}, "b": {4, 3, 8}, "floor": {1, 1, 1}}
-	take := func(who string) []figure {
+	take := func(who string) []report.Figure {
 		order = append(order, who)
 		v := values[who][0]
 		values[who] = values[who][1:]
-		return []figure{{column: "x", value: v, as: plain}, {column: "n", value: math.NaN(), as: plain, counted: true}}
+		return []report.Figure{{Column: "x", Value: v, As: report.Plain}, {Column: "n", Value: math.NaN(), As: report.Plain, Counted: true}}
 	}
 	var out strings.Builder
 	b := bench{variants: []variant{{name: "a"}, {name: "b"}}, rounds: 3, dir: t.TempDir(), out: &out, notes: &strings.Builder{}}
 	table := table{name: "t", title: "T", first: "row", rows: []row{{
 		name:   "r",
-		run:    func(_ context.Context, v variant, _ string) ([]figure, error) { return take(v.name), nil },
-		floors: []floor{{name: "floor", run: func() ([]figure, error) { return take("floor")[:1], nil }}},
+		run:    func(_ context.Context, v variant, _ string) ([]report.Figure, error) { return take(v.name), nil },
+		floors: []floor{{name: "floor", run: func() ([]report.Figure, error) { return take("floor")[:1], nil }}},
 	}}}
 	rows, err := b.measure(t.Context(), table)
 	if err != nil {

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"parley/cmd/parley-bench/internal/report"
 )
 
 // result is that of one measurement: how many things were done, in which time, and
@@ -33,17 +35,17 @@ func (r result) percentile(p float64) time.Duration {
 }
 
 // figures are how fast things were done, and how long each took.
-func (r result) figures(thing string) []figure {
-	return []figure{
-		{column: thing + "s/s", value: r.perSecond(), as: whole},
-		{column: "p50", value: r.percentile(0.5).Seconds(), as: times},
-		{column: "p99", value: r.percentile(0.99).Seconds(), as: times},
+func (r result) figures(thing string) []report.Figure {
+	return []report.Figure{
+		{Column: thing + "s/s", Value: r.perSecond(), As: report.Whole},
+		{Column: "p50", Value: r.percentile(0.5).Seconds(), As: report.Times},
+		{Column: "p99", Value: r.percentile(0.99).Seconds(), As: report.Times},
 	}
 }
 
 // cpuFigure is the processor time of each of n things.
-func cpuFigure(column string, cpu time.Duration, n int) figure {
-	return figure{column: column, value: cpu.Seconds() / float64(max(1, n)), as: times}
+func cpuFigure(column string, cpu time.Duration, n int) report.Figure {
+	return report.Figure{Column: column, Value: cpu.Seconds() / float64(max(1, n)), As: report.Times}
 }
 
 // A loop is so many workers, each doing one thing after the other: for a time, or

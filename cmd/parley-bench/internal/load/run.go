@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"parley/cmd/parley-bench/internal/report"
 )
 
 // Measure is the command that measures; its fields are its flags.
@@ -33,7 +35,7 @@ type row struct {
 	name   string
 	about  time.Duration // that one measurement takes, for the time that is left
 	once   bool          // one round is enough: it counts, or takes long
-	run    func(ctx context.Context, v variant, dir string) ([]figure, error)
+	run    func(ctx context.Context, v variant, dir string) ([]report.Figure, error)
 	floors []floor
 }
 
@@ -41,7 +43,7 @@ type row struct {
 type floor struct {
 	name  string
 	about time.Duration
-	run   func() ([]figure, error)
+	run   func() ([]report.Figure, error)
 }
 
 // bench is one run.
@@ -119,14 +121,14 @@ func (b *bench) estimate(r row) time.Duration {
 	return time.Duration(b.roundsOf(r)) * round
 }
 
-func (b *bench) measure(ctx context.Context, t table) (all []*samples, err error) {
+func (b *bench) measure(ctx context.Context, t table) (all []*report.Samples, err error) {
 	for _, r := range t.rows {
-		s := &samples{name: r.name, floors: len(r.floors)}
+		s := &report.Samples{Name: r.name, Floors: len(r.floors)}
 		for _, v := range b.variants {
-			s.who = append(s.who, v.name)
+			s.Who = append(s.Who, v.name)
 		}
 		for _, f := range r.floors {
-			s.who = append(s.who, f.name)
+			s.Who = append(s.Who, f.name)
 		}
 		for round := range b.roundsOf(r) {
 			if err := b.round(ctx, t, r, round, s); err != nil {
@@ -140,7 +142,7 @@ func (b *bench) measure(ctx context.Context, t table) (all []*samples, err error
 
 // round measures each variant once, beginning with another one in each round, and
 // each floor.
-func (b *bench) round(ctx context.Context, t table, r row, round int, s *samples) error {
+func (b *bench) round(ctx context.Context, t table, r row, round int, s *report.Samples) error {
 	for i := range b.variants {
 		v := b.variants[(i+round)%len(b.variants)]
 		if err := ctx.Err(); err != nil {
@@ -155,7 +157,7 @@ func (b *bench) round(ctx context.Context, t table, r row, round int, s *samples
 		if err := os.RemoveAll(dir); err != nil {
 			return err
 		}
-		s.add(v.name, figures)
+		s.Add(v.name, figures)
 		b.passed(r.about)
 	}
 	for _, f := range r.floors {
@@ -163,7 +165,7 @@ func (b *bench) round(ctx context.Context, t table, r row, round int, s *samples
 		if err != nil {
 			return fmt.Errorf("%s: %w", f.name, err)
 		}
-		s.add(f.name, figures)
+		s.Add(f.name, figures)
 		b.passed(f.about)
 	}
 	return nil
@@ -183,18 +185,18 @@ func (b *bench) passed(about time.Duration) {
 	b.done, b.left = b.done+about, b.left-about
 }
 
-func (t table) print(out io.Writer, rows []*samples) {
+func (t table) print(out io.Writer, rows []*report.Samples) {
 	fmt.Fprintf(out, "\n### %s\n\n", t.title)
-	printRows(out, t.first, rows, false)
-	if slices.ContainsFunc(rows, func(s *samples) bool {
-		return slices.ContainsFunc(s.columns, func(c figure) bool { return c.counted })
+	report.PrintRows(out, t.first, rows, false)
+	if slices.ContainsFunc(rows, func(s *report.Samples) bool {
+		return slices.ContainsFunc(s.Columns, func(c report.Figure) bool { return c.Counted })
 	}) {
-		if slices.ContainsFunc(rows, func(s *samples) bool {
-			return slices.ContainsFunc(s.columns, func(c figure) bool { return !c.counted })
+		if slices.ContainsFunc(rows, func(s *report.Samples) bool {
+			return slices.ContainsFunc(s.Columns, func(c report.Figure) bool { return !c.Counted })
 		}) {
 			fmt.Fprint(out, "\nCounted:\n\n")
 		}
-		printRows(out, t.first, rows, true)
+		report.PrintRows(out, t.first, rows, true)
 	}
 	if t.note != "" {
 		fmt.Fprintf(out, "\n%s\n", strings.TrimSpace(t.note))

@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"time"
+
+	"parley/cmd/parley-bench/internal/report"
 )
 
 // Start is the command that measures how long a server takes to start on a data
@@ -60,7 +62,7 @@ func (b *Start) one(ctx context.Context, s *Server, i int, listens time.Duration
 	case i > b.Times:
 		after = "a kill under work"
 	}
-	fmt.Fprintf(out, "| %s | %s (listens after %s) | %.0f MB |\n", after, short(ready), short(listens), memory/1e6)
+	fmt.Fprintf(out, "| %s | %s (listens after %s) | %.0f MB |\n", after, report.Short(ready), report.Short(listens), memory/1e6)
 	if i < b.Times {
 		return s.Stop()
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"parley/cmd/parley-bench/internal/report"
 )
 
 // sizes say how much a run does.
@@ -58,8 +60,8 @@ func (b *bench) tables() []table {
 }
 
 // withServer is a row's run: a fresh server that is stopped in the end.
-func withServer(do func(ctx context.Context, s *Server) ([]figure, error), set ...string) func(context.Context, variant, string) ([]figure, error) {
-	return func(ctx context.Context, v variant, dir string) ([]figure, error) {
+func withServer(do func(ctx context.Context, s *Server) ([]report.Figure, error), set ...string) func(context.Context, variant, string) ([]report.Figure, error) {
+	return func(ctx context.Context, v variant, dir string) ([]report.Figure, error) {
 		s, err := v.start(dir, set...)
 		if err != nil {
 			return nil, err
@@ -74,7 +76,7 @@ func withServer(do func(ctx context.Context, s *Server) ([]figure, error), set .
 }
 
 // measuredTurns are turns with everything that is counted meanwhile.
-func measuredTurns(ctx context.Context, s *Server, l loop) ([]figure, error) {
+func measuredTurns(ctx context.Context, s *Server, l loop) ([]report.Figure, error) {
 	var since func() (counts, error)
 	own := time.Duration(0)
 	l.ready = func() (err error) {
@@ -92,7 +94,7 @@ func measuredTurns(ctx context.Context, s *Server, l loop) ([]figure, error) {
 		return nil, err
 	}
 	figures := append(r.figures("turn"), cpuFigure("server CPU/turn", c.cpu, r.count), cpuFigure("client CPU/turn", own, r.count))
-	figures = append(figures, figure{column: "events/turn", value: float64(events), as: plain, counted: true})
+	figures = append(figures, report.Figure{Column: "events/turn", Value: float64(events), As: report.Plain, Counted: true})
 	return append(figures, c.each(r.count, "turn")...), nil
 }
 
@@ -104,7 +106,7 @@ func (b *bench) counts() table {
 			" (/proc/PID/io); syncs and waits are not among them. Where there is no /proc, or the server has no such metric, it says –.",
 		rows: []row{{
 			name: fmt.Sprint(clients), about: 2 * time.Second,
-			run: withServer(func(ctx context.Context, s *Server) ([]figure, error) {
+			run: withServer(func(ctx context.Context, s *Server) ([]report.Figure, error) {
 				figures, err := measuredTurns(ctx, s, loop{workers: clients, each: each})
 				return countedOnly(figures), err
 			}),
@@ -112,9 +114,9 @@ func (b *bench) counts() table {
 	}
 }
 
-func countedOnly(all []figure) (some []figure) {
+func countedOnly(all []report.Figure) (some []report.Figure) {
 	for _, f := range all {
-		if f.counted {
+		if f.Counted {
 			some = append(some, f)
 		}
 	}
@@ -129,22 +131,22 @@ func (b *bench) turns() table {
 	for _, n := range b.turnClients {
 		t.rows = append(t.rows, row{
 			name: fmt.Sprint(n), about: b.timed + 500*time.Millisecond,
-			run: withServer(func(ctx context.Context, s *Server) ([]figure, error) {
+			run: withServer(func(ctx context.Context, s *Server) ([]report.Figure, error) {
 				return measuredTurns(ctx, s, loop{workers: n, d: b.timed})
 			}),
 			floors: []floor{
-				{name: "bare store", about: b.timed / 3, run: func() ([]figure, error) {
+				{name: "bare store", about: b.timed / 3, run: func() ([]report.Figure, error) {
 					r, err := storeBaseline(n, 500, b.timed/3)
 					if err != nil {
 						return nil, err
 					}
-					return []figure{
-						{column: "turns/s", value: r.perSecond() / 2, as: whole},
-						{column: "p50", value: 2 * r.percentile(0.5).Seconds(), as: times},
-						{column: "p99", value: 2 * r.percentile(0.99).Seconds(), as: times},
+					return []report.Figure{
+						{Column: "turns/s", Value: r.perSecond() / 2, As: report.Whole},
+						{Column: "p50", Value: 2 * r.percentile(0.5).Seconds(), As: report.Times},
+						{Column: "p99", Value: 2 * r.percentile(0.99).Seconds(), As: report.Times},
 					}, nil
 				}},
-				{name: "bare socket", about: b.timed / 3, run: func() ([]figure, error) {
+				{name: "bare socket", about: b.timed / 3, run: func() ([]report.Figure, error) {
 					r, err := echoBaseline(n, 100, b.timed/3)
 					return r.figures("turn"), err
 				}},
@@ -155,11 +157,11 @@ func (b *bench) turns() table {
 }
 
 // deliveries are the figures of a fan-out.
-func deliveries(r result, cpu time.Duration) []figure {
-	return []figure{
-		{column: "deliveries/s", value: r.perSecond(), as: whole},
-		{column: "round, p50", value: r.percentile(0.5).Seconds(), as: times},
-		{column: "round, p99", value: r.percentile(0.99).Seconds(), as: times},
+func deliveries(r result, cpu time.Duration) []report.Figure {
+	return []report.Figure{
+		{Column: "deliveries/s", Value: r.perSecond(), As: report.Whole},
+		{Column: "round, p50", Value: r.percentile(0.5).Seconds(), As: report.Times},
+		{Column: "round, p99", Value: r.percentile(0.99).Seconds(), As: report.Times},
 		cpuFigure("server CPU/delivery", cpu, r.count),
 	}
 }
@@ -169,7 +171,7 @@ func (b *bench) fan() table {
 	const everyTurn, frame = 7, 400 // events of a turn; bytes of an event's frame, about
 	const twentyASecond = 50 * time.Millisecond
 	bare := func(n, perRound, size int, every time.Duration) []floor {
-		return []floor{{name: "bare sockets", about: b.timed/3 + time.Second, run: func() ([]figure, error) {
+		return []floor{{name: "bare sockets", about: b.timed/3 + time.Second, run: func() ([]report.Figure, error) {
 			r, cpu, err := fanBaseline(n, perRound, size, b.timed/3, every)
 			return deliveries(r, cpu), err
 		}}}
@@ -180,19 +182,19 @@ func (b *bench) fan() table {
 		rows: []row{
 			{
 				name: fmt.Sprintf("%d, a turn a round", n), about: b.timed + time.Second, floors: bare(n, everyTurn, 200, 0),
-				run: withServer(func(_ context.Context, s *Server) ([]figure, error) {
+				run: withServer(func(_ context.Context, s *Server) ([]report.Figure, error) {
 					r, cpu, err := fan(s, n, b.timed)
 					return deliveries(r, cpu), err
 				}),
 			}, {
 				name: fmt.Sprintf("%d, a burst of %d edits a round", fifth, b.burst), about: b.timed + time.Second, floors: bare(fifth, b.burst, frame, 0),
-				run: withServer(func(_ context.Context, s *Server) ([]figure, error) {
+				run: withServer(func(_ context.Context, s *Server) ([]report.Figure, error) {
 					r, cpu, err := fanEdits(s, fifth, b.burst, b.timed, 0)
 					return deliveries(r, cpu), err
 				}),
 			}, {
 				name: fmt.Sprintf("%d, an edit a round, paced: 20 rounds a second", n), about: b.timed + time.Second, floors: bare(n, 1, frame, twentyASecond),
-				run: withServer(func(_ context.Context, s *Server) ([]figure, error) {
+				run: withServer(func(_ context.Context, s *Server) ([]report.Figure, error) {
 					r, cpu, err := fanEdits(s, n, 1, b.timed, twentyASecond)
 					return deliveries(r, cpu), err
 				}),
@@ -207,12 +209,12 @@ func (b *bench) resume() table {
 		name: "resume", first: "clients", title: fmt.Sprintf("Resume: %d clients come back at once after %d missed events each", n, missed),
 		note: "Bare sockets get frames of the same size, in one write each.",
 	}
-	synced := func(r result, cpu time.Duration) []figure {
-		return []figure{
-			{column: "events/s", value: r.perSecond(), as: whole},
-			{column: "synced, p50", value: r.percentile(0.5).Seconds(), as: times},
-			{column: "synced, p99", value: r.percentile(0.99).Seconds(), as: times},
-			{column: "all", value: r.took.Seconds(), as: times},
+	synced := func(r result, cpu time.Duration) []report.Figure {
+		return []report.Figure{
+			{Column: "events/s", Value: r.perSecond(), As: report.Whole},
+			{Column: "synced, p50", Value: r.percentile(0.5).Seconds(), As: report.Times},
+			{Column: "synced, p99", Value: r.percentile(0.99).Seconds(), As: report.Times},
+			{Column: "all", Value: r.took.Seconds(), As: report.Times},
 			cpuFigure("server CPU/event", cpu, r.count),
 		}
 	}
@@ -224,12 +226,12 @@ func (b *bench) resume() table {
 		size := 0
 		t.rows = append(t.rows, row{
 			name: name, about: about,
-			run: withServer(func(_ context.Context, s *Server) ([]figure, error) {
+			run: withServer(func(_ context.Context, s *Server) ([]report.Figure, error) {
 				r, cpu, frameBytes, err := resume(s, n, missed, one)
 				size = frameBytes
 				return synced(r, cpu), err
 			}),
-			floors: []floor{{name: "bare sockets", about: time.Second, run: func() ([]figure, error) {
+			floors: []floor{{name: "bare sockets", about: time.Second, run: func() ([]report.Figure, error) {
 				r, cpu, err := bulkBaseline(n, missed, size)
 				return synced(r, cpu), err
 			}}},
@@ -243,7 +245,7 @@ func (b *bench) create() table {
 	for _, n := range []int{b.turnClients[0], b.turnClients[min(1, len(b.turnClients)-1)]} {
 		t.rows = append(t.rows, row{
 			name: fmt.Sprint(n), about: b.timed + 500*time.Millisecond,
-			run: withServer(func(ctx context.Context, s *Server) ([]figure, error) {
+			run: withServer(func(ctx context.Context, s *Server) ([]report.Figure, error) {
 				var since func() (counts, error)
 				r, err := created(s, loop{workers: n, d: b.timed, ready: func() (err error) { since, err = s.watch(ctx); return err }})
 				if err != nil {
@@ -265,7 +267,7 @@ func (b *bench) queued() table {
 	for _, n := range b.waiting {
 		t.rows = append(t.rows, row{
 			name: fmt.Sprint(n), about: 2 * time.Second,
-			run: withServer(func(ctx context.Context, s *Server) ([]figure, error) { return queued(ctx, s, n) }, "inbox.max_queued=0"),
+			run: withServer(func(ctx context.Context, s *Server) ([]report.Figure, error) { return queued(ctx, s, n) }, "inbox.max_queued=0"),
 		})
 	}
 	return t
@@ -277,13 +279,13 @@ func (b *bench) activation() table {
 		name: "activation", first: "", title: fmt.Sprintf("Activation: from message to acknowledgement, %d sessions of %d events", n, events),
 		rows: []row{{
 			name: "files warm", about: 6 * time.Second,
-			run: func(ctx context.Context, v variant, dir string) ([]figure, error) {
+			run: func(ctx context.Context, v variant, dir string) ([]report.Figure, error) {
 				cold, warm, err := activation(ctx, v, dir, n, events, b.evictionWait)
-				return []figure{
-					{column: "not in memory, p50", value: cold.percentile(0.5).Seconds(), as: times},
-					{column: "p99", value: cold.percentile(0.99).Seconds(), as: times},
-					{column: "in memory, p50", value: warm.percentile(0.5).Seconds(), as: times},
-					{column: "in memory, p99", value: warm.percentile(0.99).Seconds(), as: times},
+				return []report.Figure{
+					{Column: "not in memory, p50", Value: cold.percentile(0.5).Seconds(), As: report.Times},
+					{Column: "p99", Value: cold.percentile(0.99).Seconds(), As: report.Times},
+					{Column: "in memory, p50", Value: warm.percentile(0.5).Seconds(), As: report.Times},
+					{Column: "in memory, p99", Value: warm.percentile(0.99).Seconds(), As: report.Times},
 				}, err
 			},
 		}},
@@ -295,13 +297,13 @@ func (b *bench) thread() table {
 		name: "thread", first: "", title: fmt.Sprintf("Long thread: a session of %d events is opened, %d times", b.sizes.thread, b.openings),
 		rows: []row{{
 			name: "open", about: 14 * time.Second, once: true,
-			run: withServer(func(ctx context.Context, s *Server) ([]figure, error) {
+			run: withServer(func(ctx context.Context, s *Server) ([]report.Figure, error) {
 				tail, paint, err := thread(ctx, s, b.sizes.thread, b.openings)
-				return []figure{
-					{column: "its last 50 events, on an open socket, p50", value: tail.percentile(0.5).Seconds(), as: times},
-					{column: "p99", value: tail.percentile(0.99).Seconds(), as: times},
-					{column: "all that the page asks for before its first paint, p50", value: paint.percentile(0.5).Seconds(), as: times},
-					{column: "paint, p99", value: paint.percentile(0.99).Seconds(), as: times},
+				return []report.Figure{
+					{Column: "its last 50 events, on an open socket, p50", Value: tail.percentile(0.5).Seconds(), As: report.Times},
+					{Column: "p99", Value: tail.percentile(0.99).Seconds(), As: report.Times},
+					{Column: "all that the page asks for before its first paint, p50", Value: paint.percentile(0.5).Seconds(), As: report.Times},
+					{Column: "paint, p99", Value: paint.percentile(0.99).Seconds(), As: report.Times},
 				}, err
 			}),
 		}},
@@ -321,11 +323,11 @@ func (b *bench) recovery() table {
 		}
 		t.rows = append(t.rows, row{
 			name: name, about: 5 * time.Second,
-			run: func(ctx context.Context, v variant, dir string) ([]figure, error) {
+			run: func(ctx context.Context, v variant, dir string) ([]report.Figure, error) {
 				listens, running, err := recovery(ctx, v, dir, n, queued)
-				return []figure{
-					{column: "it listens", value: listens.Seconds(), as: times},
-					{column: "all RUNNING", value: running.Seconds(), as: times},
+				return []report.Figure{
+					{Column: "it listens", Value: listens.Seconds(), As: report.Times},
+					{Column: "all RUNNING", Value: running.Seconds(), As: report.Times},
 				}, err
 			},
 		})
@@ -337,7 +339,7 @@ func (b *bench) memory() table {
 	t := table{name: "memory", first: "idle", title: "Memory of what is idle", note: "Of a session it is live heap, of a socket resident memory and live heap, each after a collection."}
 	t.rows = append(t.rows, row{
 		name: fmt.Sprintf("%d sockets that follow a session, and %d more", b.sockets, b.sockets), about: 7 * time.Second, once: true,
-		run: func(ctx context.Context, v variant, dir string) ([]figure, error) {
+		run: func(ctx context.Context, v variant, dir string) ([]report.Figure, error) {
 			return idleSockets(ctx, v, dir, b.sockets)
 		},
 	})
@@ -345,9 +347,9 @@ func (b *bench) memory() table {
 		t.rows = append(t.rows, row{
 			name:  fmt.Sprintf("%d sessions with %d ended tasks", m.sessions, m.tasks),
 			about: 2*b.evictionWait + time.Duration(m.sessions*(1+m.tasks))*200*time.Microsecond, once: true,
-			run: func(ctx context.Context, v variant, dir string) ([]figure, error) {
+			run: func(ctx context.Context, v variant, dir string) ([]report.Figure, error) {
 				bytes, err := perSession(ctx, v, dir, m.sessions, m.tasks, b.evictionWait)
-				return []figure{{column: "bytes a session", value: bytes, as: whole}}, err
+				return []report.Figure{{Column: "bytes a session", Value: bytes, As: report.Whole}}, err
 			},
 		})
 	}
@@ -359,7 +361,7 @@ func (b *bench) erasing() table {
 		name: "erasing", first: "cycles", title: "Erasing: 8 clients create a session, take a turn in it and erase it, again and again",
 		rows: []row{{
 			name: fmt.Sprint(b.cycles), about: time.Duration(b.cycles) * 1500 * time.Microsecond,
-			run: withServer(func(ctx context.Context, s *Server) ([]figure, error) { return erasing(ctx, s, b.cycles) }),
+			run: withServer(func(ctx context.Context, s *Server) ([]report.Figure, error) { return erasing(ctx, s, b.cycles) }),
 		}},
 	}
 }

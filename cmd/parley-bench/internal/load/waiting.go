@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"parley/cmd/parley-bench/internal/report"
 )
 
 // queued is a session in which n messages wait behind a task: what it costs to send
 // each, to follow the session then, and to work them off.
-func queued(ctx context.Context, s *Server, n int) ([]figure, error) {
+func queued(ctx context.Context, s *Server, n int) ([]report.Figure, error) {
 	c, err := Dial(s.Addr)
 	if err != nil {
 		return nil, err
@@ -59,12 +61,12 @@ func queued(ctx context.Context, s *Server, n int) ([]figure, error) {
 	}
 	drained, drainedCPU := time.Since(began), s.CPU()-before
 	each := func(d time.Duration) float64 { return d.Seconds() / float64(n) }
-	return []figure{
-		{column: "sent, each", value: each(sent), as: times},
-		{column: "server CPU", value: each(sentCPU), as: times},
-		{column: "follow, p50", value: follows.percentile(0.5).Seconds(), as: times},
-		{column: "worked off, each", value: each(drained), as: times},
-		{column: "server CPU, each", value: each(drainedCPU), as: times},
+	return []report.Figure{
+		{Column: "sent, each", Value: each(sent), As: report.Times},
+		{Column: "server CPU", Value: each(sentCPU), As: report.Times},
+		{Column: "follow, p50", Value: follows.percentile(0.5).Seconds(), As: report.Times},
+		{Column: "worked off, each", Value: each(drained), As: report.Times},
+		{Column: "server CPU, each", Value: each(drainedCPU), As: report.Times},
 	}, nil
 }
 
@@ -91,7 +93,7 @@ func created(s *Server, l loop) (result, error) {
 
 // idleSockets is what each of n sockets that follow a session takes of the server,
 // the first n and the next n.
-func idleSockets(ctx context.Context, v variant, dir string, n int) ([]figure, error) {
+func idleSockets(ctx context.Context, v variant, dir string, n int) ([]report.Figure, error) {
 	s, err := v.start(dir)
 	if err != nil {
 		return nil, err
@@ -113,7 +115,7 @@ func idleSockets(ctx context.Context, v variant, dir string, n int) ([]figure, e
 		rss, err = s.metric(ctx, "process_resident_memory_bytes")
 		return rss, heap, err
 	}
-	var figures []figure
+	var figures []report.Figure
 	beforeRSS, beforeHeap, err := resident()
 	if err != nil {
 		return nil, err
@@ -133,8 +135,8 @@ func idleSockets(ctx context.Context, v variant, dir string, n int) ([]figure, e
 		if err != nil {
 			return nil, err
 		}
-		figures = append(figures, figure{column: which + ": resident bytes a socket", value: (rss - beforeRSS) / float64(n), as: whole},
-			figure{column: which + ": live heap", value: (heap - beforeHeap) / float64(n), as: whole})
+		figures = append(figures, report.Figure{Column: which + ": resident bytes a socket", Value: (rss - beforeRSS) / float64(n), As: report.Whole},
+			report.Figure{Column: which + ": live heap", Value: (heap - beforeHeap) / float64(n), As: report.Whole})
 		beforeRSS, beforeHeap = rss, heap
 	}
 	return figures, nil

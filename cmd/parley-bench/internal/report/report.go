@@ -1,4 +1,4 @@
-package load
+package report
 
 import (
 	"fmt"
@@ -9,31 +9,31 @@ import (
 	"time"
 )
 
-// A figure is one number of one measurement. One that is counted does not depend on
+// A Figure is one number of one measurement. One that is counted does not depend on
 // what else the machine does, and is shown in a table of its own.
-type figure struct {
-	column  string
-	value   float64
-	as      unit
-	counted bool
+type Figure struct {
+	Column  string
+	Value   float64
+	As      Unit
+	Counted bool
 }
 
-// A unit says how a number is written.
-type unit int
+// A Unit says how a number is written.
+type Unit int
 
 const (
-	whole unit = iota // 10,326
-	plain             // 2.0
-	times             // seconds, as 1.4ms
+	Whole Unit = iota // 10,326
+	Plain             // 2.0
+	Times             // seconds, as 1.4ms
 )
 
-func (u unit) text(v float64) string {
+func (u Unit) text(v float64) string {
 	switch {
 	case math.IsNaN(v) || math.IsInf(v, 0):
 		return "–"
-	case u == times:
-		return short(time.Duration(v * float64(time.Second)))
-	case u == whole || math.Abs(v) >= 1000:
+	case u == Times:
+		return Short(time.Duration(v * float64(time.Second)))
+	case u == Whole || math.Abs(v) >= 1000:
 		return fmt.Sprintf("%.0f", v)
 	case math.Abs(v) >= 100:
 		return fmt.Sprintf("%.1f", v)
@@ -57,24 +57,25 @@ func (s spread) median() float64 {
 }
 
 // text is min / **median** / max, or the one value.
-func (s spread) text(u unit) string {
+func (s spread) text(u Unit) string {
 	if len(s) < 2 {
 		return u.text(s.median())
 	}
 	return fmt.Sprintf("%s / **%s** / %s", u.text(slices.Min(s)), u.text(s.median()), u.text(slices.Max(s)))
 }
 
-// samples are what one row of a table has measured: by who was measured, a variant
+// Samples are what one row of a table has measured: by who was measured, a variant
 // or a floor, and by column.
-type samples struct {
-	name    string
-	who     []string // in order; floors behind the variants
-	floors  int
-	columns []figure // in order, without values
+type Samples struct {
+	Name    string
+	Who     []string // in order; floors behind the variants
+	Floors  int
+	Columns []Figure // in order, without values
 	values  map[string]map[string]spread
 }
 
-func (s *samples) add(who string, figures []figure) {
+// Add adds what was measured of a variant or a floor in one round.
+func (s *Samples) Add(who string, figures []Figure) {
 	if s.values == nil {
 		s.values = map[string]map[string]spread{}
 	}
@@ -82,22 +83,25 @@ func (s *samples) add(who string, figures []figure) {
 		s.values[who] = map[string]spread{}
 	}
 	for _, f := range figures {
-		if !slices.ContainsFunc(s.columns, func(c figure) bool { return c.column == f.column }) {
-			s.columns = append(s.columns, figure{column: f.column, as: f.as, counted: f.counted})
+		if !slices.ContainsFunc(s.Columns, func(c Figure) bool { return c.Column == f.Column }) {
+			s.Columns = append(s.Columns, Figure{Column: f.Column, As: f.As, Counted: f.Counted})
 		}
-		s.values[who][f.column] = append(s.values[who][f.column], f.value)
+		s.values[who][f.Column] = append(s.values[who][f.Column], f.Value)
 	}
 }
 
+// Median is that of a column; NaN if it was not measured.
+func (s *Samples) Median(who, column string) float64 { return s.values[who][column].median() }
+
 // ratio is that of two medians in one column.
-func (s *samples) ratio(of, to, column string) float64 {
-	return s.values[of][column].median() / s.values[to][column].median()
+func (s *Samples) ratio(of, to, column string) float64 {
+	return s.Median(of, column) / s.Median(to, column)
 }
 
 // ratios are the pairs that are compared: each other variant with the first one,
 // and each variant with each floor.
-func (s *samples) ratios() (pairs [][2]string) {
-	variants, floors := s.who[:len(s.who)-s.floors], s.who[len(s.who)-s.floors:]
+func (s *Samples) ratios() (pairs [][2]string) {
+	variants, floors := s.Who[:len(s.Who)-s.Floors], s.Who[len(s.Who)-s.Floors:]
 	for _, v := range variants[1:] {
 		pairs = append(pairs, [2]string{v, variants[0]})
 	}
@@ -109,12 +113,12 @@ func (s *samples) ratios() (pairs [][2]string) {
 	return pairs
 }
 
-// print writes the rows of a table: the timed figures, or the counted ones.
-func printRows(out io.Writer, first string, rows []*samples, counted bool) {
-	var columns []figure
+// PrintRows writes the rows of a table: the timed figures, or the counted ones.
+func PrintRows(out io.Writer, first string, rows []*Samples, counted bool) {
+	var columns []Figure
 	for _, row := range rows {
-		for _, c := range row.columns {
-			if c.counted == counted && !slices.Contains(columns, c) {
+		for _, c := range row.Columns {
+			if c.Counted == counted && !slices.Contains(columns, c) {
 				columns = append(columns, c)
 			}
 		}
@@ -124,11 +128,11 @@ func printRows(out io.Writer, first string, rows []*samples, counted bool) {
 	}
 	fmt.Fprintf(out, "| %s | |", first)
 	for _, c := range columns {
-		fmt.Fprintf(out, " %s |", c.column)
+		fmt.Fprintf(out, " %s |", c.Column)
 	}
 	fmt.Fprintf(out, "\n|---|---|%s\n", strings.Repeat("---:|", len(columns)))
 	for _, row := range rows {
-		line := func(who string, cell func(figure) (string, bool)) {
+		line := func(who string, cell func(Figure) (string, bool)) {
 			var b strings.Builder
 			some := false
 			for _, c := range columns {
@@ -140,26 +144,26 @@ func printRows(out io.Writer, first string, rows []*samples, counted bool) {
 				fmt.Fprintf(&b, " %s |", text)
 			}
 			if some {
-				fmt.Fprintf(out, "| %s | %s |%s\n", row.name, who, b.String())
+				fmt.Fprintf(out, "| %s | %s |%s\n", row.Name, who, b.String())
 			}
 		}
-		for _, who := range row.who {
-			line(who, func(c figure) (string, bool) {
-				s, ok := row.values[who][c.column]
-				return s.text(c.as), ok
+		for _, who := range row.Who {
+			line(who, func(c Figure) (string, bool) {
+				s, ok := row.values[who][c.Column]
+				return s.text(c.As), ok
 			})
 		}
 		for _, pair := range row.ratios() {
-			line(pair[0]+" ÷ "+pair[1], func(c figure) (string, bool) {
-				v := row.ratio(pair[0], pair[1], c.column)
+			line(pair[0]+" ÷ "+pair[1], func(c Figure) (string, bool) {
+				v := row.ratio(pair[0], pair[1], c.Column)
 				return fmt.Sprintf("%.2f", v), !math.IsNaN(v) && !math.IsInf(v, 0)
 			})
 		}
 	}
 }
 
-// short rounds to three digits, for people.
-func short(d time.Duration) string {
+// Short rounds to three digits, for people.
+func Short(d time.Duration) string {
 	switch {
 	case d < 10*time.Microsecond:
 		return d.Round(10 * time.Nanosecond).String()
