@@ -10,7 +10,7 @@ GO ?= go
 # and a second pass over them would buy nothing for its minutes.
 CONCURRENT := ./actors/... ./gateway/... ./persistence/... ./tools/... ./models/... ./cmd/...
 
-.PHONY: help run build test race lint generate golden bench bench-once bench-start receipts model-receipts shape crash chaos-runtimes damage mutants e2e claude ci setup
+.PHONY: help run build test race lint generate golden bench bench-once bench-peers bench-start receipts model-receipts shape crash chaos-runtimes damage mutants e2e claude ci setup
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -63,6 +63,13 @@ bench: ## the tables of the README: server against its baselines (about 7 minute
 	@mkdir -p bin
 	$(GO) build -o bin/ ./cmd/...
 	./bin/parley-bench run $(if $(BEFORE),--server before=$(BEFORE) --server after=./bin/parley,--server ./bin/parley) $(ARGS)
+
+# The programs of others come from npm and from Go modules that only these need, below bin/peers.
+# What cannot be had is a row that says NOT RUN and why.
+bench-peers: ## the server beside Restate (turns) and centrifuge (fan-out), in turn (about 4 minutes; ROUNDS=3)
+	@mkdir -p bin
+	$(GO) build -o bin/ ./cmd/...
+	./bin/parley-bench peers --server ./bin/parley --rounds $(or $(ROUNDS),3)
 
 bench-start: ## how long starts take with SESSIONS (100000) sessions on the disk
 	@mkdir -p bin

@@ -10,6 +10,7 @@ import (
 	"parley/cmd/parley-bench/internal/chaos"
 	"parley/cmd/parley-bench/internal/checker"
 	"parley/cmd/parley-bench/internal/load"
+	"parley/cmd/parley-bench/internal/peers"
 	"parley/cmd/parley-bench/internal/receipts"
 )
 
@@ -17,6 +18,7 @@ type commandLine struct {
 	Run      load.Measure   `cmd:"" default:"withargs" help:"Measure and print Markdown tables."`
 	Backup   load.Backup    `cmd:"" help:"Measure what a backup costs those who use the server."`
 	Start    load.Start     `cmd:"" help:"Measure starts on a data directory."`
+	Peers    peers.Peers    `cmd:"" help:"Measure the server beside programs of others, which it installs."`
 	Crash    checker.Crash  `cmd:"" help:"Kill the server with -9 under load, again and again, and check what it kept."`
 	Runtimes chaos.Runtimes `cmd:"" help:"Kill outside runtimes and the server with -9 while messages are answered, and check every log."`
 

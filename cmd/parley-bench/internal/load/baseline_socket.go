@@ -122,7 +122,7 @@ type echoServer struct {
 
 func (e *echoServer) stop() { _ = e.cmd.Process.Kill(); _ = e.cmd.Wait() }
 
-func (e *echoServer) cpu() time.Duration { return processorTime(e.cmd.Process.Pid) }
+func (e *echoServer) cpu() time.Duration { return CPUOf(e.cmd.Process.Pid) }
 
 func startEcho() (*echoServer, error) {
 	self, err := os.Executable()

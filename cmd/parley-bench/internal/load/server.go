@@ -95,11 +95,11 @@ func (s *Server) Kill() {
 }
 
 // CPU is the processor time that the server has used so far.
-func (s *Server) CPU() time.Duration { return processorTime(s.cmd.Process.Pid) }
+func (s *Server) CPU() time.Duration { return CPUOf(s.cmd.Process.Pid) }
 
-// processorTime is what the threads of a process have used (to the nanosecond: the
+// CPUOf is what the threads of a process have used (to the nanosecond: the
 // sum in /proc/PID/stat counts hundredths of a second); 0 where there is no /proc.
-func processorTime(pid int) time.Duration {
+func CPUOf(pid int) time.Duration {
 	threads, _ := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/schedstat") // its only error is a bad pattern
 	sum := time.Duration(0)
 	for _, thread := range threads {
