@@ -251,3 +251,61 @@ func BenchmarkListOfActive(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkReadBesideErasures erases sessions of one turn, and after each one a reader
+// reads another session. The cost of both is to be the same for the first 500 and for
+// the last 500: an erasure must not be paid by readers. One operation is all erasures;
+// PARLEY_ERASURES=20000 says how many they are.
+func BenchmarkReadBesideErasures(b *testing.B) {
+	erasures := 2000
+	if n, err := strconv.Atoi(os.Getenv("PARLEY_ERASURES")); err == nil {
+		erasures = n
+	}
+	for b.Loop() {
+		o := Defaults()
+		o.Ballast, o.ErasePause = 0, time.Hour
+		db, err := Open(b.TempDir(), o)
+		if err != nil {
+			b.Fatal(err)
+		}
+		db.writes = pebble.NoSync
+		key := func(i int) conversation.SessionKey {
+			return conversation.SessionKey{Tenant: "acme", Session: conversation.SessionID(fmt.Sprintf("abcdefghijk%05d", i))}
+		}
+		for i := range erasures + 1 {
+			h, err := db.Acquire(b.Context(), key(i), conversation.AcquireHow{Create: true})
+			if err != nil {
+				b.Fatal(err)
+			}
+			if err := db.Commit(b.Context(), key(i), turn(key(i), &h, time.Now(), "hello")); err != nil {
+				b.Fatal(err)
+			}
+		}
+		var erasing, reading time.Duration
+		for i := range erasures {
+			if i == erasures-500 {
+				erasing, reading = 0, 0
+			}
+			began := time.Now()
+			if err := db.Delete(b.Context(), key(i)); err != nil {
+				b.Fatal(err)
+			}
+			erased := time.Now()
+			if _, err := db.Head(b.Context(), key(erasures)); err != nil {
+				b.Fatal(err)
+			}
+			erasing, reading = erasing+erased.Sub(began), reading+time.Since(erased)
+			if i == 499 || i == erasures-1 {
+				when := "first"
+				if i > 499 {
+					when = "last"
+				}
+				b.ReportMetric(float64(erasing.Microseconds())/500, when+"-\u00b5s/erasure")
+				b.ReportMetric(float64(reading.Microseconds())/500, when+"-\u00b5s/read")
+			}
+		}
+		if err := db.Close(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -2,15 +2,11 @@ package pebble
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2"
-
 	"parley/conversation"
-	"parley/conversation/wire"
-	"parley/persistence/pebble/internal/layout"
+	"parley/persistence/pebble/internal/erasure"
 )
 
 // Delete implements conversation.Store.
@@ -55,85 +51,19 @@ func (db *DB) erase(key conversation.SessionKey) error {
 	if h == nil {
 		return conversation.ErrNotFound
 	}
-	gone, err := db.below(key)
-	if err != nil {
-		return err
-	}
-	gone = append(gone, erasee{key, h})
 	b := db.p.NewBatch()
-	for _, e := range gone {
-		if !e.head.Row.WakeAt.IsZero() {
-			_ = b.Delete(layout.KeyDue(nil, e.key, e.head.Row.WakeAt.UnixMilli()), nil)
-		}
-		if e.head.Row.Claim != nil {
-			_ = b.Delete(layout.KeyClaim(nil, e.key, e.head.Row.Claim.Since.UnixMilli()), nil)
-		}
-		if e.head.Listed {
-			_ = b.Delete(layout.KeyActivity(nil, e.key, e.head.Activity), nil)
-		}
-	}
-	if key.Session.Depth() == 0 {
-		if err := db.eraseTaskTimes(b, key); err != nil {
-			_ = b.Close()
-			return err
-		}
-	}
-	for _, prefix := range [][]byte{layout.SessionPrefix(nil, key), layout.SubsPrefix(nil, key)} {
-		_ = b.DeleteRange(prefix, layout.After(prefix), nil)
-	}
-	_ = b.Set(layout.KeyTombstone(nil, key), layout.AppendTombstone(nil, h.Row.Epoch+1, time.Now()), nil)
-	_ = b.Set(layout.KeyUncleared(nil, key), nil, nil)
-	err = db.apply(b, db.writes)
-	for _, e := range gone { // whatever came of it: what was known is not sure any more
-		db.forget(e.key)
-	}
-	return err
-}
-
-type erasee struct {
-	key  conversation.SessionKey
-	head *layout.Head
-}
-
-// below lists the sub-sessions of a session.
-func (db *DB) below(key conversation.SessionKey) (subs []erasee, err error) {
-	prefix := layout.SubsPrefix(nil, key)
-	it, err := db.p.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: layout.After(prefix)})
+	gone, err := erasure.Fill(b, db.p, key, h, erasure.Points)
 	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, it.Close()) }()
-	for ok := it.First(); ok; {
-		sub, rest, fits := layout.CutSession(it.Key()[1:])
-		if !fits || len(rest) != 1 || rest[0] != layout.KindHead {
-			return nil, fmt.Errorf("%w: key %x is not a head", layout.ErrHead, it.Key())
-		}
-		h, err := layout.DecodeHead(it.Value())
-		if err != nil {
-			return nil, err
-		}
-		subs = append(subs, erasee{sub, h})
-		ok = it.SeekGE(layout.After(layout.SessionPrefix(nil, sub)))
-	}
-	return subs, it.Error()
-}
-
-// eraseTaskTimes drops the tasks of a session from the list of all tasks.
-func (db *DB) eraseTaskTimes(b *pebble.Batch, key conversation.SessionKey) (err error) {
-	prefix := append(layout.SessionPrefix(nil, key), layout.KindTask)
-	it, err := db.p.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: layout.After(prefix)})
-	if err != nil {
+		_ = b.Close()
 		return err
 	}
-	defer func() { err = errors.Join(err, it.Close()) }()
-	for ok := it.First(); ok; ok = it.Next() {
-		row, err := wire.DecodeTaskRow(it.Value())
-		if err != nil {
-			return err
-		}
-		_ = b.Delete(layout.KeyTaskTime(nil, key.Tenant, row.CreatedAt.UnixMilli(), row.Task), nil)
+	erasure.Bury(b, key, h, time.Now())
+	err = db.apply(b, db.writes)
+	for _, k := range gone.Sessions { // whatever came of it: what was known is not sure any more
+		db.forget(k)
 	}
-	return it.Error()
+	db.upkeep.Ranges(gone.Ranges)
+	return err
 }
 
 // forget drops the head of a session whose tree is locked.

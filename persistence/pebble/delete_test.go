@@ -2,11 +2,15 @@ package pebble
 
 import (
 	"errors"
+	"fmt"
 	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/sstable/block"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
@@ -139,5 +143,32 @@ func TestEraseWaitsForSubSessions(t *testing.T) {
 	}
 	if due, err := listOf(db.Due(t.Context(), crashTime0(1<<40))); err != nil || len(due) > 0 {
 		t.Errorf("due: %v, %v", due, err)
+	}
+}
+
+// An erasure leaves no range tombstone: all that a memory table has are sorted
+// anew at the first read after each new one, so that each read of anybody would cost
+// time for every session that was erased since the last flush.
+func TestErasuresLeaveNoRanges(t *testing.T) {
+	o := testOptions(t)
+	o.ErasePause = time.Hour // clearing covers them with ranges, and flushes at once
+	db := openMem(t, vfs.NewMem(), o)
+	for n := range 100 {
+		id := conversation.SessionID(fmt.Sprint("s", n))
+		say(t, db, id, "words")
+		say(t, db, id+"/d1", "a delegate's words")
+	}
+	for n := range 100 {
+		if err := db.Delete(t.Context(), conversation.SessionKey{Tenant: "acme", Session: conversation.SessionID(fmt.Sprint("s", n))}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ranges := 0
+	err := db.p.ScanInternal(t.Context(), block.CategoryUnknown, []byte{0}, []byte{0xff},
+		func(*pebble.InternalKey, pebble.LazyValue, pebble.IteratorLevel) error { return nil },
+		func(_, _ []byte, _ pebble.SeqNum) error { ranges++; return nil },
+		nil, nil, nil)
+	if err != nil || ranges > 0 {
+		t.Errorf("100 erasures left %d range tombstones, %v", ranges, err)
 	}
 }

@@ -24,6 +24,9 @@ import (
 // secret is what one session says and no other: nothing that compresses.
 const secret = "kq7ZwX2vR9tB4nJ8mC1yG5hD0sLpF3aE"
 
+// secretAuthor is who says it: the name stands in a key, and so in what deletes the key.
+const secretAuthor = "pW4xN8bV1cM6zQ3rT7yU2iK9oJ5hG0fD"
+
 // say commits one message.
 func say(t *testing.T, db *DB, id conversation.SessionID, text string) {
 	t.Helper()
@@ -38,7 +41,11 @@ func said(ctx context.Context, db *DB, id conversation.SessionID, text string) e
 	if err != nil {
 		return err
 	}
-	return db.Commit(ctx, key, turn(key, &h, time.UnixMilli(1_700_000_000_000).UTC(), text))
+	c := turn(key, &h, time.UnixMilli(1_700_000_000_000).UTC(), text)
+	if text == secret {
+		c.Keys[0].Key.Author = secretAuthor
+	}
+	return db.Commit(ctx, key, c)
 }
 
 // filesWith lists the files of a directory that hold the text, by the kind of file.
@@ -113,6 +120,12 @@ var placesOfText = []struct {
 	make func(t *testing.T, db *DB)
 }{
 	{"log", "log", func(t *testing.T, db *DB) { say(t, db, "s1", secret) }},
+	{"log, among others", "log", func(t *testing.T, db *DB) {
+		for n := range 60 {
+			say(t, db, conversation.SessionID(fmt.Sprintf("r%d", n)), "other words")
+		}
+		say(t, db, "s1", secret)
+	}},
 	{"level 0", "sst", func(t *testing.T, db *DB) {
 		say(t, db, "s1", secret)
 		flushed(t, db)
@@ -180,8 +193,10 @@ func TestErasedTextLeavesTheDisk(t *testing.T) {
 			}
 			gone := func(t *testing.T, dir, when string) {
 				t.Helper()
-				if kinds := filesWith(t, dir, secret); len(kinds) > 0 {
-					t.Errorf("%s the text is in %q", when, kinds)
+				for _, word := range []string{secret, secretAuthor} {
+					if kinds := filesWith(t, dir, word); len(kinds) > 0 {
+						t.Errorf("%s %s is in %q", when, word, kinds)
+					}
 				}
 			}
 			t.Run("running", func(t *testing.T) {

@@ -9,8 +9,7 @@ import (
 )
 
 // The layout. Every key starts with the byte of its table; a session is one
-// contiguous range of table 02, so that erasing it is one range deletion and
-// exporting it one scan.
+// contiguous range of table 02, so that erasing it, and exporting it, is one scan.
 //
 //	key                                          value
 //	00 "schema"                                  u32: the layout version, written at creation, checked at open

@@ -1,9 +1,11 @@
 package upkeep
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -11,23 +13,36 @@ import (
 	"parley/persistence/pebble/internal/layout"
 )
 
-// An erasure is one range tombstone. What it covers is out of sight at once, but
-// its bytes stay in the log, in memory tables and in tables until Pebble has a
-// reason of its own to rewrite them, which in a quiet store is never. So each
-// erasure leaves a key in table 07, and a clearing follows:
+// What an erasure deletes is out of sight at once, but its bytes stay in the log, in
+// memory tables and in tables until Pebble has a reason of its own to rewrite them,
+// which in a quiet store is never. So each erasure leaves a key in table 07, and a
+// clearing follows:
 //
 //   - It waits for the snapshots that were open at the erasure: a compaction keeps
 //     what a snapshot can see, and drops it later only from tables of which it is a
 //     tenth or more.
+//   - It covers each session with a range tombstone. An erasure deletes key by key, and
+//     those deletions name users and their messages; what a range tombstone covers is
+//     dropped, deletions too, and itself it names the session only.
 //   - It flushes. Keys that a range tombstone of the same memory table covers are
 //     not written, and the log of a flushed memory table is removed (DeleteLogs).
 //   - It compacts the session's range. That takes the tombstone down to the last
 //     level through every table that overlaps the session, so that none is left with
 //     the session's keys. Pebble itself deletes only tables that lie in the
-//     tombstone as a whole; a session shares its tables with others.
+//     tombstone as a whole; a session shares its tables with others. Of many sessions
+//     it compacts those that follow each other as one range: each compaction rewrites
+//     whole tables, and what writers have put into level 0 meanwhile.
 //
 // A table that is not needed any more is removed when the last iterator on it is
 // closed; reads hold theirs for a page.
+
+const (
+	// coverAtOnce is how many sessions get their range tombstones in one memory table.
+	coverAtOnce = 2000
+
+	// mostCompactions is how many ranges one clearing compacts.
+	mostCompactions = 64
+)
 
 // keepsContents is for DeleteLogs.
 type keepsContents struct{ pebble.ArchiveCleaner }
@@ -56,42 +71,107 @@ func (u *Upkeep) Clear(ctx context.Context) error {
 	}
 	u.Views.Lock()   // no snapshot is older than the erasures from here on
 	u.Views.Unlock() //nolint:staticcheck // it waits for those that there are
-	flushed, err := u.Store.AsyncFlush()
-	if err != nil {
-		return err
-	}
-	select {
-	case <-flushed:
-	case <-ctx.Done():
-		return ctx.Err()
+	for some := range slices.Chunk(keys, coverAtOnce) {
+		if err := u.cover(some); err != nil {
+			return err
+		}
+		if err := u.flush(ctx); err != nil {
+			return err
+		}
 	}
 	cleared := 0
 	var failed error // the first one: a damaged table may be in the way of many
-	for _, key := range keys {
-		err := u.clearSession(ctx, key)
-		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case err == nil:
-			cleared++
-		case failed == nil: // the others are not to keep their text because of this one
-			failed = fmt.Errorf("take the text of %s off the disk: %w", key, err)
+	for some := range slices.Chunk(keys, (len(keys)+mostCompactions-1)/mostCompactions) {
+		for len(some) > 0 {
+			n := len(some)
+			err := u.clearSessions(ctx, some)
+			if err != nil && n > 1 && ctx.Err() == nil { // one may be in the way: one by one
+				n, err = 1, u.clearSessions(ctx, some[:1])
+			}
+			switch {
+			case ctx.Err() != nil:
+				return ctx.Err()
+			case err == nil:
+				cleared += n
+			case failed == nil: // the others are not to keep their text because of this one
+				failed = fmt.Errorf("take the text of %s off the disk: %w", some[0], err)
+			}
+			some = some[n:]
 		}
 	}
 	u.Log.Debug("erased text was taken off the disk", "sessions", cleared, "failed", len(keys)-cleared)
 	return failed
 }
 
-// clearSession rewrites the tables of one erased session, and forgets that it is to
-// be done.
-func (u *Upkeep) clearSession(ctx context.Context, key conversation.SessionKey) error {
-	for _, prefix := range [][]byte{layout.SessionPrefix(nil, key), layout.SubsPrefix(nil, key)} {
-		if err := u.compact(ctx, prefix, layout.After(prefix)); err != nil {
+// cover covers erased sessions with range tombstones. Their ids are taken as long as
+// their tombstones are there, and only this goroutine drops those: no session that
+// lives is covered.
+func (u *Upkeep) cover(keys []conversation.SessionKey) error {
+	b := u.Store.NewBatch()
+	defer func() { _ = b.Close() }()
+	for _, key := range keys {
+		_, closer, err := u.Store.Get(layout.KeyTombstone(nil, key))
+		if errors.Is(err, pebble.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if err := closer.Close(); err != nil {
+			return err
+		}
+		for _, prefix := range [][]byte{layout.SessionPrefix(nil, key), layout.SubsPrefix(nil, key)} {
+			_ = b.DeleteRange(prefix, layout.After(prefix), nil)
+		}
+	}
+	return u.Store.Apply(b, pebble.NoSync)
+}
+
+// flush writes all that is in memory to tables.
+func (u *Upkeep) flush(ctx context.Context) error {
+	flushed, err := u.Store.AsyncFlush()
+	if err != nil {
+		return err
+	}
+	u.ranges.Store(0)
+	select {
+	case <-flushed:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// clearSessions rewrites the tables from the first of these erased sessions to the last
+// one, and forgets that it is to be done.
+func (u *Upkeep) clearSessions(ctx context.Context, keys []conversation.SessionKey) error {
+	type span struct{ from, to []byte }
+	var spans []span
+	if len(keys) == 1 {
+		for _, prefix := range [][]byte{layout.SessionPrefix(nil, keys[0]), layout.SubsPrefix(nil, keys[0])} {
+			spans = append(spans, span{prefix, layout.After(prefix)})
+		}
+	} else {
+		all := span{from: layout.SessionPrefix(nil, keys[0])}
+		for _, key := range keys { // sub-sessions of "s1" lie behind the session "s1-"
+			if to := layout.After(layout.SubsPrefix(nil, key)); bytes.Compare(all.to, to) < 0 {
+				all.to = to
+			}
+		}
+		spans = append(spans, all)
+	}
+	for _, s := range spans {
+		if err := u.compact(ctx, s.from, s.to); err != nil {
 			return err
 		}
 	}
-	// Not synced: at worst it is done once more.
-	return u.Store.Delete(layout.KeyUncleared(nil, key), pebble.NoSync)
+	for _, key := range keys {
+		// Not synced: at worst it is done once more.
+		if err := u.Store.Delete(layout.KeyUncleared(nil, key), pebble.NoSync); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // uncleared lists the erased sessions whose text may still be on the disk.

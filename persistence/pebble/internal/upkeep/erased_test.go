@@ -4,9 +4,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -63,5 +67,96 @@ func TestOneIsInTheWay(t *testing.T) {
 	stuck = nil // mended
 	if err := u.Clear(t.Context()); err != nil || len(left()) != 0 {
 		t.Errorf("%v, the text of %q is left", err, left())
+	}
+}
+
+// Of many erased sessions those that follow each other are compacted as one range, so
+// that a clearing does not rewrite the same tables once for each of them. Where that
+// fails they are compacted one by one.
+func TestManyAreClearedTogether(t *testing.T) {
+	const many = 1000
+	p, err := pebble.Open("store", &pebble.Options{FS: vfs.NewMem(), Logger: quiet{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = p.Close() }()
+	key := func(n int) conversation.SessionKey {
+		return conversation.SessionKey{Tenant: "acme", Session: conversation.SessionID(fmt.Sprintf("s%03d", n/2) + strings.Repeat("-", n%2))}
+	}
+	erase := func() {
+		for n := range many {
+			for _, k := range [][]byte{layout.KeyUncleared(nil, key(n)), layout.KeyTombstone(nil, key(n))} {
+				if err := p.Set(k, layout.AppendTombstone(nil, 2, time.UnixMilli(1)), pebble.Sync); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	type span struct{ from, to []byte }
+	var spans []span
+	var stuck []byte
+	damage := errors.New("a damaged table")
+	u := &Upkeep{Needs: Needs{
+		Store: p, Views: &sync.RWMutex{}, Full: func() bool { return false }, Log: slog.New(slog.DiscardHandler),
+	}}
+	u.compact = func(_ context.Context, from, to []byte) error {
+		spans = append(spans, span{from, to})
+		if stuck != nil && bytes.Compare(from, stuck) <= 0 && bytes.Compare(stuck, to) < 0 {
+			return damage
+		}
+		return nil
+	}
+	erase()
+	if err := u.Clear(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if len(spans) > mostCompactions {
+		t.Errorf("%d sessions needed %d compactions", many, len(spans))
+	}
+	for n := range many {
+		for _, k := range [][]byte{layout.KeyHead(nil, key(n)), append(layout.SubsPrefix(nil, key(n)), 'd', 0, 1, layout.KindHead)} {
+			if !slices.ContainsFunc(spans, func(s span) bool { return bytes.Compare(s.from, k) <= 0 && bytes.Compare(k, s.to) < 0 }) {
+				t.Fatalf("nothing has compacted %q", k)
+			}
+		}
+	}
+	if left, err := u.uncleared(); err != nil || len(left) > 0 {
+		t.Errorf("%d are left, %v", len(left), err)
+	}
+	erase()
+	stuck = layout.KeyHead(nil, key(500))
+	if err := u.Clear(t.Context()); !errors.Is(err, damage) {
+		t.Errorf("what is in the way is not reported: %v", err)
+	}
+	if left, err := u.uncleared(); err != nil || len(left) != 1 || left[0] != key(500) {
+		t.Errorf("%v are left, %v", left, err)
+	}
+}
+
+// The memory table is flushed when many range tombstones have come into it, of
+// erasures that were too large to be done key by key.
+func TestManyRangesAreFlushed(t *testing.T) {
+	logs := 0
+	p, err := pebble.Open("store", &pebble.Options{FS: vfs.NewMem(), Logger: quiet{},
+		EventListener: &pebble.EventListener{WALCreated: func(pebble.WALCreateInfo) { logs++ }}}) // one for each memory table
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = p.Close() }()
+	full := false
+	u := &Upkeep{Needs: Needs{Store: p, Full: func() bool { return full }, Log: slog.New(slog.DiscardHandler)}}
+	for _, c := range []struct {
+		full    bool
+		n, logs int
+	}{{false, 0, 1}, {false, mostRanges - 2, 1}, {false, 0, 1}, {false, 2, 2}, {false, 2, 2}, {true, mostRanges, 2}, {false, 2, 3}} {
+		full = c.full
+		if c.n > 0 { // a memory table with nothing in it is not flushed
+			if err := p.Set([]byte("k"), nil, pebble.Sync); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if u.Ranges(c.n); logs != c.logs {
+			t.Errorf("after %+v there were %d memory tables", c, logs)
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -38,6 +39,7 @@ type Upkeep struct {
 	clear   func(context.Context) error                      // Clear
 	compact func(ctx context.Context, from, to []byte) error // Store's
 	erased  chan struct{}                                    // holds one: there may be something to clear
+	ranges  atomic.Int64                                     // written since the last flush because of them
 	cancel  context.CancelFunc
 	done    chan struct{}
 }
@@ -77,6 +79,21 @@ func (u *Upkeep) Wake() {
 	select {
 	case u.erased <- struct{}{}:
 	default: // it is known already
+	}
+}
+
+// mostRanges is how many range tombstones a memory table may get before it is flushed:
+// what they cost a read stays below some microseconds.
+const mostRanges = 64
+
+// Ranges says that so many range tombstones were written.
+func (u *Upkeep) Ranges(n int) {
+	if n == 0 || u.ranges.Add(int64(n)) < mostRanges || u.Full() {
+		return
+	}
+	u.ranges.Store(0)
+	if _, err := u.Store.AsyncFlush(); err != nil {
+		u.Log.Warn("a memory table with many range tombstones was not flushed: reads are slower", "error", err)
 	}
 }
 
