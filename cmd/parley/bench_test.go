@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -102,7 +103,7 @@ func BenchmarkFirst(b *testing.B) {
 	}
 	for _, turns := range []int{0, 1} {
 		b.Run([]string{"create", "create and turn"}[turns], func(b *testing.B) {
-			e, ended, _ := engineOn(b, openStore(b, o), func(*actors.Config) {})
+			e, ended, _ := engineOn(b, openStore(b, o), func(*actors.Config) {}, echo{})
 			b.ReportAllocs()
 			perCPU(b, func() {
 				for i := range b.N {
@@ -130,7 +131,7 @@ func BenchmarkFirst(b *testing.B) {
 			n = 3
 		}
 		db := openStore(b, o)
-		e, ended, stop := engineOn(b, db, func(*actors.Config) {})
+		e, ended, stop := engineOn(b, db, func(*actors.Config) {}, echo{})
 		for i := range b.N {
 			ended.Add(1)
 			e.Create(key(i), conversation.Create{Owner: "u"}, func(conversation.SessionKey, bool, error) { ended.Done() })
@@ -143,7 +144,7 @@ func BenchmarkFirst(b *testing.B) {
 			ended.Wait()
 		}
 		stop()
-		e, ended, _ = engineOn(b, db, func(*actors.Config) {})
+		e, ended, _ = engineOn(b, db, func(*actors.Config) {}, echo{})
 		took := make([]time.Duration, b.N)
 		b.ReportAllocs()
 		b.ResetTimer()
@@ -165,18 +166,89 @@ func BenchmarkFirst(b *testing.B) {
 	})
 }
 
+// BenchmarkQueuedAgain measures how long a new engine takes until 10,000 messages, queued
+// in a session each, run: with -short, 100. In the meantime a new client makes a session,
+// again and again: what it waits for longest is reported too.
+func BenchmarkQueuedAgain(b *testing.B) {
+	n := 10_000
+	if testing.Short() {
+		n = 100
+	}
+	key := func(i int) conversation.SessionKey {
+		return conversation.SessionKey{Tenant: "default", Session: conversation.SessionID(fmt.Sprintf("s%015d", i))}
+	}
+	o := pebble.Defaults()
+	o.Ballast = 0
+	var cpu, waited time.Duration
+	for b.Loop() {
+		b.StopTimer()
+		db := openStore(b, o)
+		e, _, stop := engineOn(b, db, func(cfg *actors.Config) { cfg.MaxConcurrent = 1 }, newSilent())
+		var stored sync.WaitGroup
+		for i := range n {
+			stored.Add(1)
+			e.Create(key(i), conversation.Create{Owner: "u"}, func(conversation.SessionKey, bool, error) {})
+			e.Tell(key(i), "u", conversation.Say{Author: "u", ClientMsgID: "1", Text: "hello", Mode: conversation.ModeQueue},
+				func(_ conversation.Receipt, err error) {
+					if err != nil {
+						b.Error(err)
+					}
+					stored.Done()
+				})
+		}
+		stored.Wait()
+		stop()
+		runtime.GC()
+		asked := newSilent()
+		b.StartTimer()
+		before := usedCPU(b)
+		e, _, stop = engineOn(b, db, func(*actors.Config) {}, asked)
+		for i := n; asked.n.Load() < int64(n); i++ {
+			began, acked := time.Now(), make(chan error, 1)
+			e.Create(key(i), conversation.Create{Owner: "u"}, func(_ conversation.SessionKey, _ bool, err error) { acked <- err })
+			if err := <-acked; err != nil {
+				b.Fatal(err)
+			}
+			waited = max(waited, time.Since(began))
+		}
+		cpu += usedCPU(b) - before
+		b.StopTimer()
+		stop()
+		b.StartTimer()
+	}
+	b.ReportMetric(float64(cpu.Milliseconds())/float64(b.N), "cpu-ms/op")
+	b.ReportMetric(float64(waited.Microseconds()), "longest-create-µs")
+}
+
+// silent is a model that never answers, and counts what it was asked.
+type silent struct{ n *atomic.Int64 }
+
+func newSilent() silent { return silent{new(atomic.Int64)} }
+
+func (silent) Label() string { return "silent" }
+
+func (s silent) Stream(ctx context.Context, _ conversation.Request) iter.Seq2[conversation.Output, error] {
+	return func(yield func(conversation.Output, error) bool) {
+		s.n.Add(1)
+		<-ctx.Done()
+		yield(conversation.Output{}, ctx.Err())
+	}
+}
+
 // perCPU reports how much of the processors' time a round of work takes.
 func perCPU(b *testing.B, work func()) {
-	used := func() time.Duration {
-		var u syscall.Rusage
-		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-			b.Fatal(err)
-		}
-		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-	}
-	before := used()
+	before := usedCPU(b)
 	work()
-	b.ReportMetric(float64((used()-before).Microseconds())/float64(b.N), "cpu-µs/op")
+	b.ReportMetric(float64((usedCPU(b)-before).Microseconds())/float64(b.N), "cpu-µs/op")
+}
+
+// usedCPU is the processors' time that this process has used.
+func usedCPU(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // heapAfter is the live heap after a wait, in which transcripts, idle goroutines
@@ -201,7 +273,7 @@ func memoryEngine(b *testing.B, leave bool) (*actors.Engine, *sync.WaitGroup) {
 		if leave {
 			cfg.Idle, cfg.IdleJitter = time.Second, 0
 		}
-	})
+	}, echo{})
 	return e, ended
 }
 
@@ -220,8 +292,8 @@ func openStore(b *testing.B, o pebble.Options) *pebble.DB {
 	return db
 }
 
-// engineOn is an engine on a store, with a hub and a model that answers at once.
-func engineOn(b *testing.B, db *pebble.DB, set func(*actors.Config)) (e *actors.Engine, ended *sync.WaitGroup, stop func()) {
+// engineOn is an engine on a store, with a hub and a model.
+func engineOn(b *testing.B, db *pebble.DB, set func(*actors.Config), model conversation.Model) (e *actors.Engine, ended *sync.WaitGroup, stop func()) {
 	b.Helper()
 	cfg := actors.DefaultConfig()
 	cfg.Node, cfg.MaxConcurrent = "n1", 100_000
@@ -234,7 +306,7 @@ func engineOn(b *testing.B, db *pebble.DB, set func(*actors.Config)) (e *actors.
 	ended = &sync.WaitGroup{}
 	e, err := actors.New(cfg, actors.Deps{
 		Store: db, Publisher: countingHub{gateway.NewHub(metrics.NewGateway(registry)), ended},
-		Models: map[string]conversation.Model{"": echo{}}, Logger: slog.New(slog.DiscardHandler), Metrics: metrics.NewActors(registry),
+		Models: map[string]conversation.Model{"": model}, Logger: slog.New(slog.DiscardHandler), Metrics: metrics.NewActors(registry),
 	})
 	if err != nil {
 		b.Fatal(err)
