@@ -10,6 +10,7 @@ import (
 	"parley/actors/internal/unreadable"
 	"parley/conversation"
 	"parley/conversation/machine"
+	"parley/conversation/policy"
 )
 
 // loaded is a message: a session was read from the store, or could not be.
@@ -89,19 +90,23 @@ func (s *session) loadFailed(m *loaded) {
 // them opens it. A command that would be refused there makes no session.
 func (s *session) absent(create bool) {
 	for !create && len(s.queue) > 0 {
-		t := s.queue[0]
-		if t.class().Creates {
-			trial := machine.New(s.key, s.e.rules).Decide(conversation.Inputs{At: time.Now()}, t.cmd)
-			if trial.Err == nil {
-				s.load(true)
-				return
-			}
-			t.answer(s.e, trial.Err)
-		} else {
-			t.answer(s.e, errNotFound())
+		refusal := opening(s.key, s.e.rules, s.queue)
+		if refusal == nil {
+			s.load(true)
+			return
 		}
+		s.queue[0].answer(s.e, refusal)
 		s.queue = s.queue[1:]
 	}
 	s.e.m.Activations.WithLabelValues("absent").Inc()
 	s.unload("absent", errNotFound())
+}
+
+// opening is nil if the first of the held commands opens the session where there is
+// none, else what it is told then.
+func opening(key conversation.SessionKey, rules *policy.Rules, held []*envelope) *conversation.Error {
+	if len(held) == 0 || !held[0].class().Creates {
+		return errNotFound()
+	}
+	return machine.New(key, rules).Decide(conversation.Inputs{At: time.Now()}, held[0].cmd).Err
 }

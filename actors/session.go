@@ -144,7 +144,7 @@ func (s *session) Receive(ctx actor.Context) {
 		s.begin(ctx, m.key)
 	case *loadNow:
 		if s.phase == phaseLoading { // else it was unloaded before that
-			s.load(false)
+			s.load(opening(s.key, s.e.rules, s.queue) == nil) // at once: to find first that it is absent would be a second load
 		}
 	case *loaded:
 		s.loaded(m)
