@@ -17,6 +17,9 @@ import (
 // unknown key, a value out of range and one beyond that are a bad_request that names
 // the key and the bound.
 func (p Policy) With(o conversation.Overrides) (Policy, *conversation.Error) {
+	if len(o) == 0 { // most sessions; p is large, and a copy that a setter may change is on the heap
+		return p, nil
+	}
 	own := p
 	for _, key := range slices.Sorted(maps.Keys(o)) {
 		set, ok := overridable[key]

@@ -509,6 +509,9 @@ func (db *DB) readHead(key conversation.SessionKey, h *layout.Head) (conversatio
 	out := conversation.Head{
 		Epoch: h.Row.Epoch, Last: h.Row.Last, LastCommit: h.Row.LastCommit, SnapshotAt: h.Row.SnapshotAt,
 	}
+	if h.Row.SnapshotAt == 0 {
+		return out, nil
+	}
 	v, closer, err := db.p.Get(layout.KeySnapshot(nil, key))
 	if errors.Is(err, pebble.ErrNotFound) {
 		return out, nil

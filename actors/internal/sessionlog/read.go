@@ -90,6 +90,9 @@ func (l *Log) rebuild(ctx context.Context, key conversation.SessionKey, head con
 	if session.Head() == 0 && head.Last <= conversation.TranscriptWindow {
 		shown = transcript.Of(key, l.Rules)
 	}
+	if session.Head() == head.Last { // nothing is behind the snapshot, or the session is new
+		return Loaded{Head: head, Machine: session, Transcript: shown}, nil
+	}
 	for record, err := range l.Store.Records(ctx, key, conversation.Range{After: session.Head()}) {
 		if err != nil {
 			return Loaded{Head: head}, err
