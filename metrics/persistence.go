@@ -14,8 +14,9 @@ import (
 type Persistence struct {
 	CommitSeconds prometheus.Histogram   // from the call to durable
 	CommitEvents  prometheus.Histogram   // the batch size: events in one commit
-	CommitErrors  *prometheus.CounterVec // code
 	WrittenKeys   prometheus.Counter     // keys that batches set or delete
+	WritesPerSync prometheus.Histogram   // what one sync made durable
+	CommitErrors  *prometheus.CounterVec // code
 	Duplicates    *prometheus.CounterVec // kind: part, message
 	Reads         *prometheus.CounterVec // op
 	LostBytes     prometheus.Gauge       // of the log, at the last start
@@ -32,8 +33,9 @@ func NewPersistence(r prometheus.Registerer) *Persistence {
 	p := &Persistence{
 		CommitSeconds: f.histogram("commit_seconds", "Time of a successful commit, from the call until it is durable.", []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10}),
 		CommitEvents:  f.histogram("commit_events", "Events in a successful commit.", []float64{0, 1, 2, 4, 8, 16, 32, 64, 128}),
-		CommitErrors:  f.counters("commit_errors_total", "Commits that failed, by reason.", "code"),
 		WrittenKeys:   f.counter("written_keys_total", "Keys that batches of writes set or deleted: each is one insert into the memory table."),
+		WritesPerSync: f.histogram("writes_per_sync", "Commits, acquisitions and erasures that one sync made durable together.", []float64{1, 2, 4, 8, 16, 32, 64, 128, 256}),
+		CommitErrors:  f.counters("commit_errors_total", "Commits that failed, by reason.", "code"),
 		Duplicates:    f.counters("duplicates_total", "Commits refused because a key was stored already, by the key's kind.", "kind"),
 		Reads:         f.counters("reads_total", "Reads of the store, by operation.", "op"),
 		LostBytes:     f.gauge("lost_bytes", "Bytes at the end of the log that this start could not read after a power failure; 0 = none."),

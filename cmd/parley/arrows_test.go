@@ -47,7 +47,7 @@ var arrows = map[string][]string{
 	"conversation/wire/internal/pb":          {},
 	"metrics":                                {},
 	"persistence":                            {},
-	"persistence/pebble":                     {"conversation", "conversation/option", "conversation/wire", "metrics", "persistence/pebble/internal/activity", "persistence/pebble/internal/backup", "persistence/pebble/internal/erasure", "persistence/pebble/internal/inspect", "persistence/pebble/internal/layout", "persistence/pebble/internal/ondisk", "persistence/pebble/internal/opening", "persistence/pebble/internal/seen", "persistence/pebble/internal/space", "persistence/pebble/internal/synced", "persistence/pebble/internal/upgrade", "persistence/pebble/internal/upkeep", "persistence/pebble/internal/verify"},
+	"persistence/pebble":                     {"conversation", "conversation/option", "conversation/wire", "metrics", "persistence/pebble/internal/activity", "persistence/pebble/internal/backup", "persistence/pebble/internal/erasure", "persistence/pebble/internal/group", "persistence/pebble/internal/inspect", "persistence/pebble/internal/layout", "persistence/pebble/internal/ondisk", "persistence/pebble/internal/opening", "persistence/pebble/internal/seen", "persistence/pebble/internal/space", "persistence/pebble/internal/synced", "persistence/pebble/internal/upgrade", "persistence/pebble/internal/upkeep", "persistence/pebble/internal/verify", "persistence/pebble/internal/writers"},
 	"persistence/persistencetest":            {"conversation", "conversation/wire"},
 	"actors": {
 		"conversation", "conversation/option", "conversation/policy", "conversation/machine", "conversation/transcript", "metrics",
@@ -95,7 +95,9 @@ var arrows = map[string][]string{
 	"actors/actorstest":                    {"conversation"},
 	"conversation/machine/machinetest":     {"conversation", "conversation/policy", "conversation/machine", "conversation/transcript"},
 	"persistence/pebble/internal/backup":   {"conversation", "persistence/pebble/internal/inspect", "persistence/pebble/internal/layout", "persistence/pebble/internal/ondisk", "persistence/pebble/internal/verify"},
+	"persistence/pebble/internal/group":    {"conversation"},
 	"persistence/pebble/internal/seen":     {},
+	"persistence/pebble/internal/writers":  {"conversation", "persistence/pebble/internal/layout", "persistence/pebble/internal/seen"},
 	"models/command/internal/guard":        {},
 	"persistence/pebble/internal/activity": {"conversation", "persistence/pebble/internal/layout"},
 	"persistence/pebble/internal/layout":   {"conversation", "conversation/wire"},

@@ -11,8 +11,10 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/wire"
+	"parley/persistence/pebble/internal/group"
 	"parley/persistence/pebble/internal/layout"
 	"parley/persistence/pebble/internal/seen"
+	"parley/persistence/pebble/internal/writers"
 )
 
 // Acquire implements conversation.Store.
@@ -24,8 +26,8 @@ func (db *DB) Acquire(ctx context.Context, key conversation.SessionKey, how conv
 	if err := db.writable(); err != nil {
 		return conversation.Head{}, err
 	}
-	w := db.writer(key)
-	defer w.done()
+	w := db.cache.Lock(key)
+	defer w.Unlock()
 	h, err := db.acquire(w, how)
 	if err != nil {
 		return conversation.Head{}, fmt.Errorf("acquire %s: %w", key, asDamage(err))
@@ -33,28 +35,27 @@ func (db *DB) Acquire(ctx context.Context, key conversation.SessionKey, how conv
 	return h, nil
 }
 
-func (db *DB) acquire(w writer, how conversation.AcquireHow) (conversation.Head, error) {
-	h, err := db.loadHead(db.p, w.key)
+func (db *DB) acquire(w writers.Held, how conversation.AcquireHow) (conversation.Head, error) {
+	h, err := db.loadHead(db.p, w.Key)
 	if err != nil {
 		return conversation.Head{}, err
 	}
-	after := w.own.cached
-	if h == nil {
+	made := h == nil
+	if made {
 		if !how.Create || how.IfEpoch != 0 {
 			return conversation.Head{}, conversation.ErrNotFound
 		}
-		if gone, err := erased(db.p, w.key); err != nil || gone {
+		if gone, err := erased(db.p, w.Key); err != nil || gone {
 			return conversation.Head{}, errors.Join(err, onlyIf(gone, conversation.ErrNotFound))
 		}
-		if free, err := inTurn(db.p, w.key); err != nil || !free {
+		if free, err := inTurn(db.p, w.Key); err != nil || !free {
 			return conversation.Head{}, errors.Join(err, onlyIf(!free, conversation.ErrNotFound))
 		}
 		// A delegation's session is made by work that runs.
-		if err := db.Room(w.key.Session.Depth() > 0); err != nil {
+		if err := db.Room(w.Key.Session.Depth() > 0); err != nil {
 			return conversation.Head{}, err
 		}
 		h = &layout.Head{}
-		after = cachedHead{keys: seen.Keys{Complete: true}}
 	} else {
 		if how.IfEpoch != 0 && how.IfEpoch != h.Row.Epoch {
 			return conversation.Head{}, conversation.ErrFenced
@@ -66,22 +67,25 @@ func (db *DB) acquire(w writer, how conversation.AcquireHow) (conversation.Head,
 	h.Row.Epoch++
 	b := db.p.NewBatch()
 	buf := db.buffer()
-	db.putHead(b, buf, w.key, h)
+	db.putHead(b, buf, w.Key, h)
 	db.putBuffer(buf)
-	w.own.cached = cachedHead{}
-	writes := db.writes
+	w.Own.Cached = writers.Known{} // until the batch is durable
+	apply := db.apply
 	if how.Lazy {
 		// Who has an older epoch is fenced by what is in memory, and no crash keeps a commit
 		// of this one and loses it: it lies before that in the log. All writers are in this
 		// process, which holds the directory for as long as it lives.
-		writes = pebble.NoSync
+		apply = db.applyLazily
 	}
-	if err := db.apply(b, writes); err != nil {
+	if err := apply(w.Key, b); err != nil {
+		db.cache.SetKeys(w.Key, w.Own, seen.Keys{})
 		return conversation.Head{}, err
 	}
-	after.update(h)
-	w.own.cached = after
-	return db.readHead(w.key, h)
+	w.Own.Cached.Update(h)
+	if made {
+		db.cache.SetKeys(w.Key, w.Own, seen.Keys{Complete: true})
+	}
+	return db.readHead(w.Key, h)
 }
 
 func onlyIf(cond bool, err error) error {
@@ -127,27 +131,6 @@ func tombstone(from pebble.Reader, key conversation.SessionKey) (bool, error) {
 	}
 }
 
-// Commit implements conversation.Store.
-func (db *DB) Commit(ctx context.Context, key conversation.SessionKey, c conversation.Commit) error {
-	start := time.Now()
-	err := db.commit(ctx, key, c)
-	if err != nil {
-		db.countFailure(err)
-		return fmt.Errorf("commit to %s: %w", key, err)
-	}
-	db.metrics.CommitSeconds.Observe(time.Since(start).Seconds())
-	db.metrics.CommitEvents.Observe(float64(len(c.Events)))
-	return nil
-}
-
-// CommitAsync implements conversation.Store.
-func (db *DB) CommitAsync(ctx context.Context, key conversation.SessionKey, c *conversation.Commit, done func(error)) {
-	go func() { done(db.Commit(ctx, key, *c)) }()
-}
-
-// MayHold implements conversation.Store.
-func (db *DB) MayHold(conversation.SessionKey, conversation.Key) bool { return true }
-
 func (db *DB) countFailure(err error) {
 	var dup *conversation.DuplicateError
 	code := "unknown"
@@ -175,64 +158,6 @@ func (db *DB) countFailure(err error) {
 	db.metrics.CommitErrors.WithLabelValues(code).Inc()
 }
 
-func (db *DB) commit(ctx context.Context, key conversation.SessionKey, c conversation.Commit) error {
-	if err := db.enter(ctx); err != nil {
-		return err
-	}
-	defer db.leave()
-	if err := db.writable(); err != nil {
-		return err
-	}
-	w := db.writer(key)
-	defer w.done()
-
-	h := w.own.cached.head()
-	if h.Row.Epoch == 0 || c.Summary.CreatedAt.IsZero() { // the summary stays as it is stored
-		stored, err := db.loadHead(db.p, key)
-		if err != nil {
-			return unread(err)
-		}
-		if stored == nil {
-			return conversation.ErrFenced
-		}
-		h = *stored
-	}
-	if h.Row.Epoch != c.Epoch {
-		return conversation.ErrFenced
-	}
-	if h.Row.Last != c.After {
-		return conversation.ErrConflict
-	}
-	for i, e := range c.Events {
-		if want := c.After + conversation.Seq(i) + 1; e.Seq != want {
-			return fmt.Errorf("%w: event %d of the commit has seq %d instead of %d", conversation.ErrConflict, i, e.Seq, want)
-		}
-	}
-	buf := db.buffer()
-	defer db.putBuffer(buf)
-	hashes, err := db.unique(buf, key, &w.own.cached.keys, c.Keys)
-	if err != nil {
-		return unread(err)
-	}
-	if err := db.Room(c.Inner); err != nil {
-		return err
-	}
-	b := db.p.NewBatch()
-	if err := db.fill(b, buf, key, &h, c); err != nil {
-		_ = b.Close()
-		return unread(err)
-	}
-	after := w.own.cached
-	w.own.cached = cachedHead{} // until the batch is durable
-	if err := db.apply(b, db.writes); err != nil {
-		return err
-	}
-	after.update(&h)
-	after.keys.Add(hashes)
-	w.own.cached = after
-	return nil
-}
-
 // writable is ErrClosed with the reason when a failure ended all writing, and
 // ErrReadOnly where none was allowed from the start.
 func (db *DB) writable() error {
@@ -253,13 +178,18 @@ func (db *DB) Room(inner bool) error {
 	return db.guard.Allow(inner)
 }
 
-// apply writes a batch; with db.writes, it is durable then. It has to be called with the
-// locks of what the batch changes. An error means that the outcome is unknown.
-func (db *DB) apply(b *pebble.Batch, writes *pebble.WriteOptions) error {
-	db.inFlight.Add(1)
-	defer db.inFlight.Add(-1)
+// apply makes a batch durable. It has to be called with the locks of what the
+// batch changes. An error means that the outcome is unknown.
+func (db *DB) apply(key conversation.SessionKey, b *pebble.Batch) error {
+	end := make(ended, 1)
+	db.group.Submit(&group.Write{Key: key, Batch: b, End: end})
+	return <-end
+}
+
+// applyLazily is apply without the wait for the disk: a crash may take the batch back.
+func (db *DB) applyLazily(_ conversation.SessionKey, b *pebble.Batch) error {
 	db.metrics.WrittenKeys.Add(float64(b.Count()))
-	if err := db.p.Apply(b, writes); err != nil {
+	if err := db.p.Apply(b, pebble.NoSync); err != nil {
 		return err
 	}
 	// A failed log write is reported to the logger only: Apply then says nil.
@@ -268,6 +198,12 @@ func (db *DB) apply(b *pebble.Batch, writes *pebble.WriteOptions) error {
 	}
 	return b.Close()
 }
+
+// ended tells the end of a write to the one who waits for it.
+type ended chan error
+
+// End implements group.Ender.
+func (e ended) End(err error) { e <- err }
 
 // waitDurable returns when everything that was visible when it was called is
 // durable. Events that a reader of many sessions has seen must not vanish in a crash.
@@ -280,31 +216,6 @@ func (db *DB) waitDurable() error {
 		return err
 	}
 	return db.health.dead()
-}
-
-// unique fails with *DuplicateError if one of the keys is stored, or twice in
-// keys; else it returns their hashes.
-func (db *DB) unique(buf *[]byte, key conversation.SessionKey, known *seen.Keys, keys []conversation.KeyAt) ([]uint64, error) {
-	hashes := make([]uint64, len(keys))
-	for i, k := range keys {
-		hashes[i] = db.cache.hash(k.Key)
-		seq := conversation.Seq(0)
-		if known.MayContain(hashes[i]) {
-			var err error
-			if seq, err = db.seqOf(buf, key, k.Key); err != nil {
-				return nil, err
-			}
-		}
-		for j := 0; j < i && seq == 0; j++ {
-			if hashes[j] == hashes[i] && sameKey(keys[j].Key, k.Key) {
-				seq = keys[j].Seq
-			}
-		}
-		if seq != 0 {
-			return nil, &conversation.DuplicateError{Key: k.Key, Seq: seq}
-		}
-	}
-	return hashes, nil
 }
 
 func sameKey(a, b conversation.Key) bool {
@@ -346,7 +257,7 @@ func cutSeq(v []byte) (conversation.Seq, error) {
 }
 
 // fill writes a commit into b and makes h the head after it.
-func (db *DB) fill(b *pebble.Batch, buf *[]byte, key conversation.SessionKey, h *layout.Head, c conversation.Commit) error {
+func (db *DB) fill(b *pebble.Batch, buf *[]byte, key conversation.SessionKey, h *layout.Head, c *conversation.Commit) error {
 	h.Row.LastCommit = c.ID
 	// put encodes key and value side by side into the borrowed buffer. Writing to
 	// a batch cannot fail before it is applied.
@@ -481,9 +392,9 @@ func (db *DB) putHead(b *pebble.Batch, buf *[]byte, key conversation.SessionKey,
 
 // lastOf is the last seq of a session whose slot is locked; ok is false if there
 // is none.
-func (db *DB) lastOf(key conversation.SessionKey, entry *cacheEntry) (last conversation.Seq, ok bool, err error) {
-	if entry.cached.epoch != 0 {
-		return entry.cached.last, true, nil
+func (db *DB) lastOf(key conversation.SessionKey, entry *writers.Slot) (last conversation.Seq, ok bool, err error) {
+	if entry.Cached.Epoch != 0 {
+		return entry.Cached.Last, true, nil
 	}
 	h, err := db.loadHead(db.p, key)
 	if err != nil || h == nil {

@@ -117,6 +117,20 @@ func crashTime0(last conversation.Seq) time.Time {
 	return time.UnixMilli(1_700_000_000_000 + int64(last)*400).UTC()
 }
 
+// crashReads is true if the commit after a seq moves a cursor: that has to be read
+// first. All others are told.
+func crashReads(after conversation.Seq) bool { return after%2 == 1 }
+
+// crashSeen is the cursor of a session by its last seq.
+func crashSeen(last conversation.Seq) (seen conversation.Seq) {
+	for after := conversation.Seq(0); after < last; after = following(after) {
+		if crashReads(after) {
+			seen = following(after)
+		}
+	}
+	return seen
+}
+
 // crashCommit is the one commit that can follow a head.
 func crashCommit(k conversation.SessionKey, epoch conversation.Epoch, after conversation.Seq) conversation.Commit {
 	last := following(after)
@@ -129,7 +143,9 @@ func crashCommit(k conversation.SessionKey, epoch conversation.Epoch, after conv
 		c.Keys = append(c.Keys, conversation.KeyAt{Key: conversation.Key{Source: "n", Part: conversation.PartIndex(seq)}, Seq: seq})
 	}
 	c.Tasks = []conversation.TaskRow{{Task: crashTask(k, last), Status: conversation.TaskRunning, CreatedAt: crashTime0(last), Last: last}}
-	c.Cursors = []conversation.Cursor{{User: "alice", Seq: last}}
+	if crashReads(after) {
+		c.Cursors = []conversation.Cursor{{User: "alice", Seq: last}}
+	}
 	if after%5 == 0 {
 		c.Snapshot = []byte(fmt.Sprintf("%s#%d", k.Session, last))
 	}
@@ -145,8 +161,16 @@ func crashWrite(db *DB, k conversation.SessionKey, acked func(last conversation.
 	if err != nil {
 		return err
 	}
+	told := make(chan error, 1)
 	for {
-		if err := db.Commit(ctx, k, crashCommit(k, h.Epoch, h.Last)); err != nil {
+		c := crashCommit(k, h.Epoch, h.Last)
+		if !crashReads(h.Last) {
+			db.CommitAsync(ctx, k, &c, func(err error) { told <- err })
+			err = <-told
+		} else {
+			err = db.Commit(ctx, k, c)
+		}
+		if err != nil {
 			return err
 		}
 		h.Last = following(h.Last)

@@ -301,7 +301,9 @@ func (s *damagedStore) read(db *DB) (told, silent []error) {
 		if n := count(due, func(d conversation.SessionKey) bool { return d == k }); dueErr == nil && n != 1 {
 			wrong("%s: %d times due", k, n)
 		}
-		if n := count(listed, func(l conversation.Summary) bool { return l.Key == k && l.Last == h.Last && l.Seen == h.Last }); listErr == nil && n != 1-k.Session.Depth() {
+		if n := count(listed, func(l conversation.Summary) bool {
+			return l.Key == k && l.Last == h.Last && l.Seen == crashSeen(h.Last)
+		}); listErr == nil && n != 1-k.Session.Depth() {
 			wrong("%s: %d times in the list", k, n)
 		}
 	}

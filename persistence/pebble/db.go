@@ -13,9 +13,11 @@ import (
 
 	"parley/conversation"
 	"parley/metrics"
+	"parley/persistence/pebble/internal/group"
 	"parley/persistence/pebble/internal/space"
 	"parley/persistence/pebble/internal/synced"
 	"parley/persistence/pebble/internal/upkeep"
+	"parley/persistence/pebble/internal/writers"
 )
 
 // DB is a store on Pebble. Open, OpenReadOnly and OpenEphemeral make one.
@@ -23,10 +25,11 @@ type DB struct {
 	p        *pebble.DB
 	log      conversation.LogID
 	readOnly bool
-	cache    *writerCache
+	cache    *writers.Cache
 	health   *health
-	guard    *space.Guard   // nil: no disk to watch
-	upkeep   *upkeep.Upkeep // nil: read only
+	guard    *space.Guard     // nil: no disk to watch
+	upkeep   *upkeep.Upkeep   // nil: read only
+	group    *group.Committer // nil: read only
 	metrics  *metrics.Persistence
 	marks    *synced.FS // nil: in memory, or for reading only
 	unwatch  func()
@@ -87,38 +90,6 @@ func (db *DB) enter(ctx context.Context) error {
 
 func (db *DB) leave() { db.life.RUnlock() }
 
-// writer holds the locks of a session's writer.
-type writer struct {
-	db        *DB
-	key, root conversation.SessionKey
-	own, tree *cacheEntry
-}
-
-func (db *DB) writer(key conversation.SessionKey) writer {
-	w := writer{db: db, key: key, root: rootOf(key)}
-	w.own = db.cache.acquire(key)
-	w.tree = w.own
-	if w.root != key {
-		w.tree = db.cache.acquire(w.root)
-	}
-	w.tree.tree.RLock()
-	w.own.mu.Lock()
-	return w
-}
-
-func (w writer) done() {
-	w.own.mu.Unlock()
-	w.tree.tree.RUnlock()
-	w.db.cache.release(w.key, w.own)
-	if w.tree != w.own {
-		w.db.cache.release(w.root, w.tree)
-	}
-}
-
-func rootOf(key conversation.SessionKey) conversation.SessionKey {
-	return conversation.SessionKey{Tenant: key.Tenant, Session: key.Session.Root()}
-}
-
 // buffer lends a byte slice for keys and values; Pebble copies what it is given.
 func (db *DB) buffer() *[]byte {
 	if b, ok := db.scratch.Get().(*[]byte); ok {
@@ -158,6 +129,7 @@ func (db *DB) closeNow() error {
 	}
 	if db.upkeep != nil {
 		db.upkeep.Close()
+		db.group.Close()
 	}
 	if err := db.health.dead(); err != nil {
 		return errors.Join(err, db.unlock()) // what Pebble would still write is not to be trusted

@@ -7,6 +7,8 @@ import (
 
 	"parley/conversation"
 	"parley/persistence/pebble/internal/erasure"
+	"parley/persistence/pebble/internal/seen"
+	"parley/persistence/pebble/internal/writers"
 )
 
 // Delete implements conversation.Store.
@@ -18,11 +20,11 @@ func (db *DB) Delete(ctx context.Context, key conversation.SessionKey) error {
 	if err := db.writable(); err != nil {
 		return err
 	}
-	root := rootOf(key)
-	tree := db.cache.acquire(root)
-	defer db.cache.release(root, tree)
-	tree.tree.Lock() // every writer of the tree is out, and stays out
-	defer tree.tree.Unlock()
+	root := writers.Root(key)
+	tree := db.cache.Use(root)
+	defer db.cache.Release(root, tree)
+	tree.Tree.Lock() // every writer of the tree is out, and stays out
+	defer tree.Tree.Unlock()
 	defer db.upkeep.Wake()
 	if err := db.erase(key); err != nil {
 		return fmt.Errorf("erase %s: %w", key, asDamage(err))
@@ -36,7 +38,7 @@ func (db *DB) Erased(ctx context.Context, key conversation.SessionKey) (erased b
 		return false, err
 	}
 	defer db.leave()
-	err = db.reading(key, func(*cacheEntry) error {
+	err = db.reading(key, func(*writers.Slot) error {
 		erased, err = tombstone(db.p, key)
 		return err
 	})
@@ -58,7 +60,7 @@ func (db *DB) erase(key conversation.SessionKey) error {
 		return err
 	}
 	erasure.Bury(b, key, h, time.Now())
-	err = db.apply(b, db.writes)
+	err = db.apply(key, b)
 	for _, k := range gone.Sessions { // whatever came of it: what was known is not sure any more
 		db.forget(k)
 	}
@@ -68,9 +70,10 @@ func (db *DB) erase(key conversation.SessionKey) error {
 
 // forget drops the head of a session whose tree is locked.
 func (db *DB) forget(key conversation.SessionKey) {
-	entry := db.cache.acquire(key)
-	entry.mu.Lock()
-	entry.cached = cachedHead{}
-	entry.mu.Unlock()
-	db.cache.release(key, entry)
+	entry := db.cache.Use(key)
+	entry.Mu.Lock()
+	entry.Cached = writers.Known{}
+	db.cache.SetKeys(key, entry, seen.Keys{})
+	entry.Mu.Unlock()
+	db.cache.Release(key, entry)
 }

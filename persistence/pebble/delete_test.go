@@ -110,12 +110,12 @@ func TestEraseWaitsForSubSessions(t *testing.T) {
 	<-fs.entered
 	go func() { erased <- db.Delete(t.Context(), root) }()
 	// Until the erasure asks for the tree; and a while longer, for one that gets it.
-	tree := db.cache.acquire(root)
+	tree := db.cache.Use(root)
 	for asked := 0; asked < 1000; runtime.Gosched() {
-		if asked > 0 || !tree.tree.TryRLock() {
+		if asked > 0 || !tree.Tree.TryRLock() {
 			asked++
 		} else {
-			tree.tree.RUnlock()
+			tree.Tree.RUnlock()
 		}
 		if _, closer, err := db.p.Get(layout.KeyTombstone(nil, root)); err == nil {
 			_ = closer.Close()
@@ -123,7 +123,7 @@ func TestEraseWaitsForSubSessions(t *testing.T) {
 			break
 		}
 	}
-	db.cache.release(root, tree)
+	db.cache.Release(root, tree)
 	fs.armed.Store(false)
 	close(fs.release)
 

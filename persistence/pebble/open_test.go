@@ -466,11 +466,11 @@ func TestFailedWriteIsForgotten(t *testing.T) {
 		if err := write(db, h); err == nil {
 			t.Errorf("%s: no error", name)
 		}
-		entry := db.cache.acquire(k)
-		if entry.cached.epoch != 0 {
-			t.Errorf("%s failed, and epoch %d with last %d is still taken for known", name, entry.cached.epoch, entry.cached.last)
+		entry := db.cache.Use(k)
+		if entry.Cached.Epoch != 0 {
+			t.Errorf("%s failed, and epoch %d with last %d is still taken for known", name, entry.Cached.Epoch, entry.Cached.Last)
 		}
-		db.cache.release(k, entry)
+		db.cache.Release(k, entry)
 		records, err := listOf(db.Records(t.Context(), k, conversation.Range{}))
 		head, headErr := db.Head(t.Context(), k)
 		if errors.Is(headErr, conversation.ErrNotFound) && len(records) == 0 {

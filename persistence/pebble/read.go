@@ -16,6 +16,7 @@ import (
 	"parley/conversation/wire"
 	"parley/persistence/pebble/internal/activity"
 	"parley/persistence/pebble/internal/layout"
+	"parley/persistence/pebble/internal/writers"
 )
 
 // Reads are done in pages: between two pages nothing of the engine is held, so a
@@ -35,11 +36,11 @@ var (
 
 // reading begins a read of one session: the view that open makes is durable,
 // because it is made while no commit of the session is in flight.
-func (db *DB) reading(key conversation.SessionKey, open func(entry *cacheEntry) error) error {
-	entry := db.cache.acquire(key)
-	defer db.cache.release(key, entry)
-	entry.mu.RLock()
-	defer entry.mu.RUnlock()
+func (db *DB) reading(key conversation.SessionKey, open func(entry *writers.Slot) error) error {
+	entry := db.cache.Use(key)
+	defer db.cache.Release(key, entry)
+	entry.Mu.RLock()
+	defer entry.Mu.RUnlock()
 	return open(entry)
 }
 
@@ -54,7 +55,7 @@ func (db *DB) Head(ctx context.Context, key conversation.SessionKey) (conversati
 	defer db.leave()
 	db.count("head")
 	var out conversation.Head
-	err := db.reading(key, func(*cacheEntry) error {
+	err := db.reading(key, func(*writers.Slot) error {
 		h, err := db.loadHead(db.p, key)
 		if err != nil {
 			return err
@@ -85,7 +86,7 @@ func (db *DB) Find(ctx context.Context, key conversation.SessionKey, keys []conv
 	found := make([]conversation.Seq, len(keys))
 	buf := db.buffer()
 	defer db.putBuffer(buf)
-	err := db.reading(key, func(*cacheEntry) error {
+	err := db.reading(key, func(*writers.Slot) error {
 		for i, k := range keys {
 			var err error
 			if found[i], err = db.seqOf(buf, key, k); err != nil {
@@ -145,7 +146,7 @@ func (db *DB) recordPage(ctx context.Context, s *recordScan, limit int) (page []
 	}
 	defer db.leave()
 	var it *pebble.Iterator
-	err = db.reading(s.key, func(entry *cacheEntry) error {
+	err = db.reading(s.key, func(entry *writers.Slot) error {
 		if !s.begun {
 			db.count("records")
 			last, ok, err := db.lastOf(s.key, entry)
@@ -247,7 +248,7 @@ func (db *DB) Summary(ctx context.Context, key conversation.SessionKey) (convers
 	defer db.leave()
 	db.count("summary")
 	var out conversation.Summary
-	err := db.reading(key, func(*cacheEntry) error {
+	err := db.reading(key, func(*writers.Slot) error {
 		h, err := db.loadHead(db.p, key)
 		if err != nil {
 			return err
@@ -275,7 +276,7 @@ func (db *DB) Task(ctx context.Context, key conversation.SessionKey, task conver
 	defer db.leave()
 	db.count("task")
 	var row conversation.TaskRow
-	err := db.reading(key, func(*cacheEntry) error {
+	err := db.reading(key, func(*writers.Slot) error {
 		var err error
 		row, err = taskRow(db.p, key, task)
 		return err

@@ -11,6 +11,7 @@ import (
 	"parley/persistence/pebble/internal/inspect"
 	"parley/persistence/pebble/internal/ondisk"
 	"parley/persistence/pebble/internal/opening"
+	"parley/persistence/pebble/internal/writers"
 )
 
 // ErrReadOnly is the answer to a write where the store was opened with OpenReadOnly.
@@ -92,7 +93,7 @@ func startReadOnly(fs vfs.FS, dir string, o Options, lock *pebble.Lock) (*DB, er
 		return nil, errors.Join(err, p.Close())
 	}
 	db := &DB{
-		p: p, log: log, readOnly: true, cache: newWriterCache(o.Heads), health: h, metrics: o.Metrics,
+		p: p, log: log, readOnly: true, cache: writers.New(o.Heads), health: h, metrics: o.Metrics,
 		unlock: lock.Close, writes: pebble.Sync,
 	}
 	db.tables = func() error {

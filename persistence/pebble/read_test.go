@@ -126,7 +126,7 @@ func TestHeadsAreForgotten(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := db.cache.count(); n == 0 || n > int64(o.Heads) {
+	if n := db.cache.Count(); n == 0 || n > int64(o.Heads) {
 		t.Errorf("%d heads are kept of %d sessions, at most %d may be", n, 4*o.Heads, o.Heads)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"parley/conversation"
+	"parley/persistence/pebble/internal/group"
 	"parley/persistence/pebble/internal/inspect"
 	"parley/persistence/pebble/internal/layout"
 	"parley/persistence/pebble/internal/ondisk"
@@ -16,6 +17,7 @@ import (
 	"parley/persistence/pebble/internal/synced"
 	"parley/persistence/pebble/internal/upgrade"
 	"parley/persistence/pebble/internal/upkeep"
+	"parley/persistence/pebble/internal/writers"
 )
 
 // starting is a store between the look at its directory and its use: from here on
@@ -32,6 +34,10 @@ type starting struct {
 	lost   int64
 	where  string
 }
+
+// maxBatchBytes bounds what is synced at once: a disk takes a MiB in some milliseconds,
+// and who waits for a sync waits for all of it.
+const maxBatchBytes = 1 << 20
 
 // watch reads the disk for the first time and gives up the ballast of the process
 // before; it is made again if there is room.
@@ -114,7 +120,7 @@ func (s *starting) start() (*DB, error) {
 		return nil, errors.Join(inspect.Explain(s.dir, err), s.stop())
 	}
 	db := &DB{
-		p: p, log: log, cache: newWriterCache(s.o.Heads), health: s.health, guard: s.guard, metrics: s.o.Metrics,
+		p: p, log: log, cache: writers.New(s.o.Heads), health: s.health, guard: s.guard, metrics: s.o.Metrics,
 		marks: s.marks, unlock: s.unlock, writes: pebble.Sync,
 	}
 	if s.guard != nil {
@@ -128,10 +134,21 @@ func (s *starting) start() (*DB, error) {
 	db.upkeep = upkeep.Start(upkeep.Needs{
 		Store: p, Views: &db.views, Full: db.full, Log: s.o.Logger, Pause: s.o.ErasePause, Keep: s.o.Tombstones,
 		Hold: func(key conversation.SessionKey, f func() error) error {
-			w := db.writer(key)
-			defer w.done()
+			w := db.cache.Lock(key)
+			defer w.Unlock()
 			return f()
 		},
+	})
+	db.group = group.Start(group.Setup{
+		Store: p, How: func() *pebble.WriteOptions { return db.writes }, InFlight: &db.inFlight,
+		Writable: db.writable, Dead: s.health.dead,
+		Fatal: func(err error) { pebbleLogger{s.health}.Fatalf("a batch could not be made durable: %v", err) },
+		Synced: func(writes int, keys uint32) {
+			s.o.Metrics.WritesPerSync.Observe(float64(writes))
+			s.o.Metrics.WrittenKeys.Add(float64(keys))
+		},
+		// A batch of half a memory table has one written to disk at once.
+		MaxBytes: int(min(maxBatchBytes, s.o.MemTableBytes/8)),
 	})
 	db.unwatch = s.o.Metrics.Watch(db.stats)
 	return db, nil

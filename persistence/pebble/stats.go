@@ -40,7 +40,7 @@ func (db *DB) stats() (metrics.StoreStats, bool) {
 		WriteStalls:       db.health.stalls.Load(),
 		WriteStallSeconds: time.Duration(db.health.stallNanos.Load()).Seconds(),
 		BackgroundErrors:  db.health.background.Load(),
-		Heads:             db.cache.count(),
+		Heads:             db.cache.Count(),
 		Healthy:           db.health.err() == nil,
 	}
 	for _, level := range m.Levels {

@@ -63,18 +63,41 @@ func Run(t *testing.T, open func(t *testing.T) conversation.Store) {
 		{"the log's id", logID},
 		{"N-10 activations that steal a session from each other", steal},
 		{"readers beside writers", readersBesideWriters},
+		{"told: sessions at once", manyAtOnce},
+		{"told: what is refused", toldRefusals},
+		{"told: a store that closes", toldWhileClosing},
+		{"told: readers see what is durable", toldReaders},
+		{"which keys may be held", mayHold},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			c.run(&fixture{T: t, Store: open(t), ctx: t.Context()})
+			s := open(t)
+			c.run(&fixture{T: t, Store: s, opened: s, ctx: t.Context()})
+		})
+		if strings.HasPrefix(c.name, "told: ") {
+			continue
+		}
+		t.Run("told: "+c.name, func(t *testing.T) {
+			s := open(t)
+			c.run(&fixture{T: t, Store: told{s}, opened: s, ctx: t.Context()})
 		})
 	}
+}
+
+// told is a store whose commits all go the way that tells: for a caller both are the same.
+type told struct{ conversation.Store }
+
+func (s told) Commit(ctx context.Context, key conversation.SessionKey, c conversation.Commit) error {
+	end := make(chan error, 1)
+	s.CommitAsync(ctx, key, &c, func(err error) { end <- err })
+	return <-end
 }
 
 // fixture is a store with short words for what the tests do to it.
 type fixture struct {
 	*testing.T
 	conversation.Store
-	ctx context.Context
+	opened conversation.Store // as the caller of Run opened it
+	ctx    context.Context
 }
 
 // Short names, so that a test reads as a story.
@@ -332,7 +355,7 @@ func unknownOutcome(f *fixture) {
 
 // unreadCommit has the reads fail that a commit makes before it writes.
 func unreadCommit(f *fixture) {
-	sick, ok := f.Store.(interface {
+	sick, ok := f.opened.(interface {
 		FailReads(key conversation.SessionKey, err error)
 	})
 	if !ok {
@@ -437,7 +460,7 @@ func legacyParts(f *fixture) {
 	}
 	f.equal(seqs, []conversation.Seq{1}, "a key stored without an index, found with index 0")
 
-	old, ok := f.Store.(interface {
+	old, ok := f.opened.(interface {
 		PutLegacyPart(conversation.SessionKey, conversation.SourceID, conversation.Seq) error
 	})
 	if !ok {

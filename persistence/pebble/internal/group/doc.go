@@ -1,0 +1,7 @@
+// Package group joins the writes of many sessions that wait at the same time: one
+// batch for Pebble, one sync for all.
+//
+// persistence/pebble starts a Committer when it has opened a store for writing, hands
+// it each write with the locks of what the write changes, and closes it before
+// Pebble. A Committer owns two goroutines, from Start to Close.
+package group

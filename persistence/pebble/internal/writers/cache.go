@@ -1,0 +1,235 @@
+package writers
+
+import (
+	"hash/maphash"
+	"sync"
+	"time"
+
+	"parley/conversation"
+	"parley/persistence/pebble/internal/layout"
+	"parley/persistence/pebble/internal/seen"
+)
+
+// Known is the part of a session's head that its writer needs for the next
+// commit. There is one for every session in use: what a commit brings itself, or only
+// readers ask for, is not in it.
+type Known struct {
+	Epoch      conversation.Epoch // 0 = nothing is known here
+	Last       conversation.Seq
+	snapshotAt conversation.Seq
+	wakeAt     int64 // milliseconds; only if wakes
+	activity   int64 // as head's
+	latest     int64
+	claim      *conversation.Claimable
+
+	wakes, listed bool
+}
+
+// Update makes it the head h, once h is durable.
+func (c *Known) Update(h *layout.Head) {
+	c.Epoch, c.Last, c.snapshotAt = h.Row.Epoch, h.Row.Last, h.Row.SnapshotAt
+	c.activity, c.latest, c.listed, c.claim = h.Activity, h.Latest, h.Listed, h.Row.Claim
+	c.wakeAt, c.wakes = 0, !h.Row.WakeAt.IsZero()
+	if c.wakes {
+		c.wakeAt = h.Row.WakeAt.UnixMilli()
+	}
+}
+
+// Stored is the stored head; it lacks the last commit's id and the summary.
+func (c *Known) Stored() layout.Head {
+	h := layout.Head{Activity: c.activity, Latest: c.latest, Listed: c.listed}
+	h.Row.Epoch, h.Row.Last, h.Row.SnapshotAt, h.Row.Claim = c.Epoch, c.Last, c.snapshotAt, c.claim
+	if c.wakes {
+		h.Row.WakeAt = time.UnixMilli(c.wakeAt).UTC()
+	}
+	return h
+}
+
+// A Slot is a session's lock and, while a writer is at work, the head as it
+// was last stored.
+type Slot struct {
+	// tree, of a root session's slot, is held for reading by every writer of the
+	// session and of its sub-sessions, and for writing by Delete, so that a
+	// sub-session cannot be written while its tree goes away. Taken before Mu.
+	Tree sync.RWMutex
+
+	// Mu is held by a writer until its batch is durable, and by a reader of the
+	// session while it opens its view: so no reader sees what is not on disk yet.
+	Mu     sync.RWMutex
+	Cached Known
+
+	// Guarded by the shard, which nobody holds for long: MayHold waits for no commit.
+	users int32
+	keys  seen.Keys // what the session has stored
+}
+
+// Cache holds the entries in use, and a bounded number of unused ones for
+// their heads: a session has a single writer, which need not read the head again.
+type Cache struct {
+	seed   maphash.Seed
+	limit  int // unused heads kept in each shard
+	shards [64]shard
+}
+
+type shard struct {
+	mu sync.Mutex
+	m  map[conversation.SessionKey]*Slot
+}
+
+// New makes a cache that keeps as many unused heads.
+func New(heads int) *Cache {
+	c := &Cache{seed: maphash.MakeSeed()}
+	c.limit = max(1, heads/len(c.shards))
+	for i := range c.shards {
+		c.shards[i].m = map[conversation.SessionKey]*Slot{}
+	}
+	return c
+}
+
+func (c *Cache) shard(key conversation.SessionKey) *shard {
+	return &c.shards[maphash.Comparable(c.seed, key)%uint64(len(c.shards))]
+}
+
+// Hash is a key's hash, the same for keys that are the same to a store.
+func (c *Cache) Hash(k conversation.Key) uint64 {
+	if k.Source != "" {
+		return maphash.Comparable(c.seed, conversation.Key{Source: k.Source, Part: k.Part})
+	}
+	return maphash.Comparable(c.seed, conversation.Key{Author: k.Author, Client: k.Client})
+}
+
+// Use returns the session's slot; Release must follow.
+func (c *Cache) Use(key conversation.SessionKey) *Slot {
+	shard := c.shard(key)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	entry := shard.m[key]
+	if entry == nil {
+		entry = &Slot{}
+		shard.m[key] = entry
+	}
+	entry.users++
+	return entry
+}
+
+// MayHold is false if the session has certainly not stored the key of a hash. Without
+// an entry nothing is known.
+func (c *Cache) MayHold(key conversation.SessionKey, hash uint64) bool {
+	shard := c.shard(key)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	entry := shard.m[key]
+	return entry == nil || entry.keys.MayContain(hash)
+}
+
+// AddKeys notes the keys that a session has stored now.
+func (c *Cache) AddKeys(key conversation.SessionKey, entry *Slot, hashes []uint64) {
+	shard := c.shard(key)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	entry.keys.Add(hashes)
+}
+
+// SetKeys says anew what is known of a session's keys.
+func (c *Cache) SetKeys(key conversation.SessionKey, entry *Slot, keys seen.Keys) {
+	shard := c.shard(key)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	entry.keys = keys
+}
+
+// Release gives an entry back; its locks must be free.
+func (c *Cache) Release(key conversation.SessionKey, entry *Slot) {
+	shard := c.shard(key)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	if entry.users--; entry.users > 0 {
+		return
+	}
+	if entry.Cached.Epoch == 0 {
+		delete(shard.m, key)
+		return
+	}
+	if len(shard.m) <= c.limit {
+		return
+	}
+	for k, other := range shard.m { // any unused one: the loser costs one read
+		if other.users == 0 && other != entry {
+			delete(shard.m, k)
+			return
+		}
+	}
+}
+
+// Count is the number of entries.
+func (c *Cache) Count() int64 {
+	var n int64
+	for i := range c.shards {
+		c.shards[i].mu.Lock()
+		n += int64(len(c.shards[i].m))
+		c.shards[i].mu.Unlock()
+	}
+	return n
+}
+
+// Held are the locks of a session's writer, from Lock or TryLock to Unlock, which another
+// goroutine may call.
+type Held struct {
+	Key  conversation.SessionKey
+	Own  *Slot
+	root conversation.SessionKey
+	tree *Slot
+	c    *Cache
+}
+
+// Lock waits for the locks.
+func (c *Cache) Lock(key conversation.SessionKey) Held {
+	w := c.writer(key)
+	w.tree.Tree.RLock()
+	w.Own.Mu.Lock()
+	return w
+}
+
+// TryLock is Lock for a caller that must not wait.
+func (c *Cache) TryLock(key conversation.SessionKey) (w Held, ok bool) {
+	w = c.writer(key)
+	if !w.tree.Tree.TryRLock() {
+		w.release()
+		return w, false
+	}
+	if !w.Own.Mu.TryLock() {
+		w.tree.Tree.RUnlock()
+		w.release()
+		return w, false
+	}
+	return w, true
+}
+
+// Unlock gives the locks back.
+func (w Held) Unlock() {
+	w.Own.Mu.Unlock()
+	w.tree.Tree.RUnlock()
+	w.release()
+}
+
+func (c *Cache) writer(key conversation.SessionKey) Held {
+	w := Held{c: c, Key: key, root: Root(key)}
+	w.Own = c.Use(key)
+	w.tree = w.Own
+	if w.root != key {
+		w.tree = c.Use(w.root)
+	}
+	return w
+}
+
+func (w Held) release() {
+	w.c.Release(w.Key, w.Own)
+	if w.tree != w.Own {
+		w.c.Release(w.root, w.tree)
+	}
+}
+
+// Root is the key of the root session of a session's tree.
+func Root(key conversation.SessionKey) conversation.SessionKey {
+	return conversation.SessionKey{Tenant: key.Tenant, Session: key.Session.Root()}
+}
