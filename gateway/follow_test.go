@@ -8,6 +8,7 @@ import (
 	"iter"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -404,6 +405,38 @@ func TestBlockedWrite(t *testing.T) {
 		r.sessions.Commit(key, conversation.Event{Body: conversation.MessageEdited{Message: "m1", Text: text}})
 	}
 	waitFor(t, func() bool { return r.metric("parley_gateway_closes_total", "code", "4004") == 1 })
+}
+
+// Clients that do not read hold up none of those who do, however many they are: nothing
+// that writes for all of them waits for one.
+func TestBlockedClientsHoldUpNobody(t *testing.T) {
+	r := start(t, limits(func(l *gateway.Limits) { l.ConnectionsBeforeHello, l.ConnectionsBeforeHelloByAddress = 0, 0 }),
+		times(func(x *gateway.Times) { x.Write, x.ReadDeadline = time.Hour, time.Hour }))
+	key := r.sessions.Open("s1", "local")
+	reader := gatewaytest.Connect(t, r.addr)
+	blocked := 2*runtime.GOMAXPROCS(0) + 2
+	for range blocked {
+		s := dialRaw(t, r.addr)
+		s.send(1, gatewaytest.Command("hello", "1", "", obj{"proto": 1}))
+		s.send(1, gatewaytest.Command("follow", "2", "s1", obj{"since": 0}))
+	}
+	waitFor(t, func() bool { return r.metric("parley_gateway_follows") == float64(blocked) })
+	text := strings.Repeat("x", 60_000)
+	for range 300 {
+		r.sessions.Commit(key, conversation.Event{Body: conversation.MessageEdited{Message: "m1", Text: text}})
+	}
+	waitFor(t, func() bool { return r.metric("parley_gateway_lag_detaches_total") >= float64(blocked) })
+	for range 100 {
+		if f := reader.Do("ping", "", nil); f.Type != "ok" {
+			t.Fatalf("%s", f.Raw)
+		}
+	}
+	reader.Do("follow", "s1", obj{"tail": 0})
+	reader.Read() // synced
+	r.sessions.Commit(key, conversation.Event{Body: conversation.MessageEdited{Message: "m1", Text: "y"}})
+	if f := reader.Read(); f.Seq != 302 {
+		t.Errorf("%s", f.Raw)
+	}
 }
 
 // Answers pile up only so far: then commands are not read until they are taken.

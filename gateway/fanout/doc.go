@@ -18,8 +18,8 @@
 //
 // # Rules for callers
 //
-//   - One goroutine takes from a queue ([Queue.Take] or [Subscription.Next]);
-//     that goroutine also reads the log. Any goroutine may put something in.
+//   - One goroutine at a time takes from a queue ([Queue.Take] or
+//     [Subscription.Next]), and also reads the log. Any goroutine may put something in.
 //   - A subscription must be closed. Close may be called any number of times.
 //   - To resume after a restart, keep the seq of the last event that was dealt
 //     with and pass it as Options.Since. Seqs count within one log: when

@@ -52,9 +52,10 @@ type Queue struct {
 	frames      int
 	bytes       int
 	takerWaits  bool
-	wake        chan struct{} // capacity 1
+	wake        chan struct{} // capacity 1; nil with ready
+	ready       func()        // is called in the place of wake; see Notify
 	readerWaits bool
-	room        chan struct{}   // capacity 1
+	room        chan struct{}   // capacity 1; made by the first wait
 	closed      bool            // nothing is taken in any more
 	replays     []*Subscription // those that go on from the log, in turn
 
@@ -64,10 +65,15 @@ type Queue struct {
 // NewQueue makes the queue of one client, whose subscriptions read from source.
 // Its bounds are l.QueueFrames and l.QueueBytes, a page of the log l.ReplayPage.
 func (h *Hub) NewQueue(source Source, l protocol.Limits) *Queue {
-	return &Queue{
-		hub: h, source: source, limits: l,
-		wake: make(chan struct{}, 1), room: make(chan struct{}, 1),
-	}
+	return &Queue{hub: h, source: source, limits: l, wake: make(chan struct{}, 1)}
+}
+
+// NewNotifyingQueue makes a queue without Wake, for takers that are not a goroutine of
+// their own: ready is called once as soon as there is something to take, and again
+// after each Take that gave nothing. It is called under the queue's lock, so it must
+// not block and not use the queue.
+func (h *Hub) NewNotifyingQueue(source Source, l protocol.Limits, ready func()) *Queue {
+	return &Queue{hub: h, source: source, limits: l, ready: ready, takerWaits: true}
 }
 
 // push appends a batch. The caller holds mu.
@@ -96,6 +102,10 @@ func (q *Queue) push(b frameBatch) {
 func (q *Queue) wakeTaker() {
 	if q.takerWaits {
 		q.takerWaits = false
+		if q.ready != nil {
+			q.ready()
+			return
+		}
 		select {
 		case q.wake <- struct{}{}:
 		default:
@@ -106,13 +116,6 @@ func (q *Queue) wakeTaker() {
 // Wake gives a value when there is something to take; the taker waits for it after
 // a Take that gave nothing.
 func (q *Queue) Wake() <-chan struct{} { return q.wake }
-
-// Nudge wakes the taker for something that is not in the queue.
-func (q *Queue) Nudge() {
-	q.mu.Lock()
-	q.wakeTaker()
-	q.mu.Unlock()
-}
 
 // at is the i-th waiting batch. The caller holds mu.
 func (q *Queue) at(i int) *frameBatch { return &q.ring[(q.head+i)%len(q.ring)] }
@@ -186,7 +189,7 @@ func (q *Queue) wakeReader() {
 	if q.readerWaits {
 		q.readerWaits = false
 		select {
-		case q.room <- struct{}{}:
+		case q.room <- struct{}{}: // Full has made it
 		default:
 		}
 	}
@@ -200,10 +203,14 @@ func (q *Queue) Full() bool {
 		return false
 	}
 	q.readerWaits = true
+	if q.room == nil {
+		q.room = make(chan struct{}, 1)
+	}
 	return true
 }
 
-// Room gives a value when a full queue has room again, or has ended.
+// Room gives a value when a full queue has room again, or has ended. It is for the
+// goroutine that calls Full.
 func (q *Queue) Room() <-chan struct{} { return q.room }
 
 // Taken is the result of one call of Take. After an empty one the taker waits for Wake.
@@ -212,6 +219,7 @@ type Taken struct {
 	Frames int
 	Last   bool // nothing comes after Data
 	Ended  bool // the queue was abandoned or is finished
+	Behind bool // from TakeQueued: the log has to be read for a subscription, which Take does
 
 	Err     error                  // the log could not be read; the subscription has ended
 	Session conversation.SessionID // that Err is about
@@ -225,10 +233,19 @@ func (q *Queue) Take(ctx context.Context, scratch []byte) Taken {
 		if s, err := q.replayNext(ctx); err != nil {
 			return Taken{Err: err, Session: s.key.Session}
 		}
-		if t := q.take(scratch); t.Frames > 0 || t.Ended || q.next == nil {
+		if t := q.take(scratch); !t.Behind {
 			return t
 		}
 	}
+}
+
+// TakeQueued is Take without the log: it never waits. When the log has to be read, it
+// says so in its result, and Take must be called next.
+func (q *Queue) TakeQueued(scratch []byte) Taken {
+	if q.next != nil {
+		return Taken{Behind: true}
+	}
+	return q.take(scratch)
 }
 
 // replayNext reads the log for the subscription that was chosen, if any. One whose
@@ -270,6 +287,7 @@ func (q *Queue) take(scratch []byte) Taken {
 		}
 	}
 	t.Ended = q.taken(t.Frames > 0)
+	t.Behind = t.Frames == 0 && q.next != nil // under the lock: without anything the next taker may come at once
 	return t
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"iter"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -202,5 +203,41 @@ func TestGoneBeforeTheBegin(t *testing.T) {
 	}
 	if _, err := s.Next(t.Context()); !errors.Is(err, ErrEnded) {
 		t.Errorf("and then %v", err)
+	}
+}
+
+// A queue without a taker of its own says once that there is something to take, and
+// again after a take that gave nothing. It never reads the log unasked.
+func TestNotifyingQueue(t *testing.T) {
+	said := 0
+	q := NewHub(nil).NewNotifyingQueue(nil, protocol.DefaultLimits(), func() { said++ })
+	answer := func() { q.Answer(func(b []byte) []byte { return append(b, "{}"...) }) }
+	steps := []struct {
+		name string
+		do   func() Taken
+		said int
+		want Taken // without Data
+	}{
+		{"two answers", func() Taken { answer(); answer(); return Taken{} }, 1, Taken{}},
+		{"both are taken at once", func() Taken { return q.TakeQueued(nil) }, 1, Taken{Frames: 2}},
+		{"another one before the taker waits", func() Taken { answer(); return q.TakeQueued(nil) }, 1, Taken{Frames: 1}},
+		{"nothing", func() Taken { return q.TakeQueued(nil) }, 1, Taken{}},
+		{"another one", func() Taken { answer(); return Taken{} }, 2, Taken{}},
+		{"it is taken", func() Taken { return q.TakeQueued(nil) }, 2, Taken{Frames: 1}},
+		{"a subscription is behind", func() Taken {
+			s := q.NewSubscription(Options{Key: gatewaytest.Key("s1")})
+			s.start(Start{}, conversation.View{Head: 3})
+			return q.TakeQueued(nil)
+		}, 2, Taken{Behind: true}},
+		{"and is left to Take", func() Taken { return q.TakeQueued(nil) }, 2, Taken{Behind: true}},
+		{"the end", func() Taken { q.Abandon(); q.next = nil; return q.TakeQueued(nil) }, 2, Taken{Ended: true}},
+		{"nothing after it", func() Taken { answer(); return q.TakeQueued(nil) }, 2, Taken{Ended: true}},
+	}
+	for _, step := range steps {
+		got := step.do()
+		got.Data = nil
+		if !reflect.DeepEqual(got, step.want) || said != step.said {
+			t.Fatalf("%s: %+v, said %d times; want %+v and %d", step.name, got, said, step.want, step.said)
+		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 	"unicode/utf8"
 
@@ -18,10 +19,10 @@ import (
 	"github.com/fasthttp/websocket"
 )
 
-// conn is one WebSocket: a reader (Fiber's handler, which blocks until all else
-// has ended) and a writer, which alone writes to the socket. Frames
-// that the library would write by itself (pongs, the answer to a close frame) go
-// through the queue as well.
+// conn is one WebSocket: a goroutine that reads, until all else has ended, and a
+// writer, which alone writes to the socket: one of the senders, while there is
+// something to write. Frames that the library would write by itself (pongs, the
+// answer to a close frame) go through the queue as well.
 //
 // It keeps the inner connection only, never contrib's wrapper: that one goes back
 // to a pool and becomes another client's.
@@ -29,6 +30,8 @@ type conn struct {
 	*handler
 	ws    *websocket.Conn
 	net   net.Conn
+	raw   syscall.RawConn // of net, to write without waiting
+	beats beats
 	clock struct {
 		// Times count from began: one on the wall may be set, and every client would
 		// look dead, or alive for ever.
@@ -36,10 +39,10 @@ type conn struct {
 		read  atomic.Int64 // ns until the last frame from the client, of any kind
 		write atomic.Int64 // ns until the last write
 	}
-	code       atomic.Int32 // the close code; 0 = not closing
-	wasOpen    atomic.Bool  // hello was accepted
-	notWaiting sync.Once    // counted as no longer before hello
-	writer     chan struct{}
+	code       atomic.Int32  // the close code; 0 = not closing
+	wasOpen    atomic.Bool   // hello was accepted
+	notWaiting sync.Once     // counted as no longer before hello
+	writer     chan struct{} // closed when nothing is written any more
 	cancel     context.CancelFunc
 	buf        []byte // the reader's
 }
@@ -47,22 +50,24 @@ type conn struct {
 // Sockets serves WebSockets.
 type Sockets struct {
 	*service.Services
-	counts *connLimits
-	names  connNames
+	counts  *connLimits
+	names   connNames
+	senders *senders
 }
 
 // New serves WebSockets with the limits of s.
 func New(s *service.Services) *Sockets {
-	return &Sockets{Services: s, counts: newConnLimits(s.Limits)}
+	return &Sockets{Services: s, counts: newConnLimits(s.Limits), senders: newSenders()}
 }
 
 func (s *Sockets) newConn(ws *websocket.Conn, credential service.Credential) *conn {
 	ctx, cancel := context.WithCancel(s.Alive)
 	c := &conn{ws: ws, net: socketOf(ws), writer: make(chan struct{}), cancel: cancel}
+	c.raw = rawSocket(c.net)
 	now := s.Now()
 	c.handler = &handler{
 		Services: s.Services, name: s.names.next(), credential: credential, counts: s.counts,
-		out: s.Hub.NewQueue(s.Sessions, s.Limits), ctx: ctx, close: c.closeWith, opened: c.helloSaid,
+		out: s.Hub.NewNotifyingQueue(s.Sessions, s.Limits, func() { s.senders.add(c) }), ctx: ctx, close: c.closeWith, opened: c.helloSaid,
 		bucket: newBucket(s.Limits, now),
 	}
 	c.clock.began = now
@@ -94,9 +99,10 @@ func (s *Sockets) Serve(ws *websocket.Conn, credential service.Credential) {
 	if !s.Connections.Add(c) {
 		c.closeWith(protocol.CloseRestart, "the server is going away")
 	}
-	go c.write()
+	c.startHeartbeats()
 	c.read(limit == "")
 
+	c.stopHeartbeats()
 	c.unfollowAll()
 	c.cancel()
 	c.out.Abandon()

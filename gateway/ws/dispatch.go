@@ -182,10 +182,14 @@ func (c *handler) spawn(job func()) {
 // recoverPanic turns a panic of a goroutine into a log line and the end of the connection.
 func (c *handler) recoverPanic(where string) {
 	if r := recover(); r != nil {
-		c.Metrics.Panics.Inc()
-		c.Log.Error("panic", "where", where, "conn", c.name, "panic", r, "stack", service.Stack())
-		c.close(protocol.CloseInternal, "internal error")
+		c.panicked(where, r)
 	}
+}
+
+func (c *handler) panicked(where string, r any) {
+	c.Metrics.Panics.Inc()
+	c.Log.Error("panic", "where", where, "conn", c.name, "panic", r, "stack", service.Stack())
+	c.close(protocol.CloseInternal, "internal error")
 }
 
 // connNames numbers connections within the process.

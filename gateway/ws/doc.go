@@ -2,10 +2,11 @@
 // answers and what the client follows.
 //
 // [Sockets.Serve] runs one connection to its end in the caller's goroutine, which
-// reads; it owns a second goroutine, which alone writes to the socket and reads the
-// log for subscriptions that are behind, and jobs that complete an answer from the
-// log. When Serve returns none of them runs any more. The engine's answers come on
-// its own goroutines and only put frames into the queue.
+// reads; it owns jobs that complete an answer from the log, and the writing to the
+// socket, which a few goroutines do for all connections (senders.go). What has to wait
+// for the client or for the log goes on in a goroutine of the connection's own. When
+// Serve returns none of them runs for it any more. The engine's answers come on its own
+// goroutines and only put frames into the queue.
 //
 // The package knows sockets as fasthttp/websocket; the upgrade from a route is the
 // business of package gateway.

@@ -1,10 +1,39 @@
 package ws
 
 import (
+	"sync"
 	"time"
 
 	"parley/gateway/protocol"
 )
+
+// beats call a connection's heartbeat from time to time, in a goroutine of the timer.
+type beats struct {
+	mu      sync.Mutex // held while one beats
+	timer   *time.Timer
+	stopped bool
+}
+
+func (c *conn) startHeartbeats() {
+	c.beats.mu.Lock()
+	defer c.beats.mu.Unlock()
+	c.beats.timer = time.AfterFunc(c.Times.Heartbeat, func() {
+		defer c.recoverPanic("heartbeat")
+		c.beats.mu.Lock()
+		defer c.beats.mu.Unlock()
+		if !c.beats.stopped {
+			c.beats.timer.Reset(c.heartbeat())
+		}
+	})
+}
+
+// stopHeartbeats returns when none beats any more.
+func (c *conn) stopHeartbeats() {
+	c.beats.mu.Lock()
+	defer c.beats.mu.Unlock()
+	c.beats.stopped = true
+	c.beats.timer.Stop()
+}
 
 // touch notes that the client lives and moves the read deadline, at most once a
 // second: a deadline costs more than a clock.
