@@ -10,7 +10,7 @@ GO ?= go
 # and a second pass over them would buy nothing for its minutes.
 CONCURRENT := ./actors/... ./gateway/... ./persistence/... ./tools/... ./models/... ./cmd/...
 
-.PHONY: help run build test race lint generate golden bench bench-once bench-peers bench-start receipts model-receipts shape crash chaos-runtimes damage mutants e2e claude ci setup
+.PHONY: help run build test race lint generate golden bench bench-once bench-peers bench-record bench-start receipts model-receipts shape crash chaos-runtimes damage mutants e2e claude ci setup
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -70,6 +70,9 @@ bench-peers: ## the server beside Restate (turns) and centrifuge (fan-out), in t
 	@mkdir -p bin
 	$(GO) build -o bin/ ./cmd/...
 	./bin/parley-bench peers --server ./bin/parley --rounds $(or $(ROUNDS),3)
+
+bench-record: ## the same, and its ratios and counts as a new entry of cmd/parley-bench/history.toml
+	$(MAKE) bench ARGS="--record cmd/parley-bench/history.toml --commit $$(git rev-parse --short HEAD) $(ARGS)"
 
 bench-start: ## how long starts take with SESSIONS (100000) sessions on the disk
 	@mkdir -p bin

@@ -130,7 +130,8 @@ var arrows = map[string][]string{
 
 	// It knows the server from outside only.
 	"cmd/parley-bench":                   {"cmd/parley-bench/internal/load", "cmd/parley-bench/internal/checker", "cmd/parley-bench/internal/chaos", "cmd/parley-bench/internal/peers", "cmd/parley-bench/internal/receipts"},
-	"cmd/parley-bench/internal/load":     {"cmd/parley-bench/internal/report"},
+	"cmd/parley-bench/internal/history":  {},
+	"cmd/parley-bench/internal/load":     {"cmd/parley-bench/internal/history", "cmd/parley-bench/internal/report"},
 	"cmd/parley-bench/internal/report":   {},
 	"cmd/parley-bench/internal/checker":  {"cmd/parley-bench/internal/load"},
 	"cmd/parley-bench/internal/chaos":    {"cmd/parley-bench/internal/load"},
@@ -185,7 +186,7 @@ var libraries = map[string][]string{
 	"golang.org/x/time/":                 {"models/limit", "tools/mcp"},
 	"database/sql":                       {},
 	"github.com/prometheus/":             {"metrics", "persistence/pebble", "gateway", "gateway/fanout", "gateway/rest", "actors", "cmd/parley/internal/assemble"},
-	"github.com/pelletier/go-toml":       {"cmd/parley/internal/config", "models/scripted", "cmd/parley-bench/internal/receipts"},
+	"github.com/pelletier/go-toml":       {"cmd/parley/internal/config", "models/scripted", "cmd/parley-bench/internal/history", "cmd/parley-bench/internal/receipts"},
 	"github.com/alecthomas/kong":         {"cmd/parley", "cmd/parley-bench"},
 
 	// Generated code, and what it needs, is for the tests of wire only.

@@ -1,7 +1,9 @@
 package load
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -20,6 +22,8 @@ type Measure struct {
 	Rounds   int           `help:"How often each is measured; the order changes with each round." default:"3"`
 	Duration time.Duration `help:"Of each timed measurement." default:"3s"`
 	Only     []string      `help:"Measure some only: counts, turns, fan, resume, create, queued, activation, thread, recovery, memory, erasing." placeholder:"NAME,…"`
+	Record   string        `help:"Add the ratios and counts to a file; of several servers, those of the last one." placeholder:"FILE"`
+	Commit   string        `help:"What the server was built from, for the record (default: what its program says)."`
 	Quick    bool          `help:"A smoke test: everything in small, within seconds. Its numbers mean nothing."`
 }
 
@@ -81,6 +85,9 @@ func (m *Measure) run(ctx context.Context, out, notes io.Writer) error {
 		fmt.Fprint(out, "A smoke test: these numbers mean nothing.\n")
 	}
 	all := b.tables()
+	if m.Record != "" && len(m.Only) > 0 && !slices.Contains(m.Only, "counts") {
+		return errors.New("--record needs the counts: add them to --only")
+	}
 	for _, name := range m.Only {
 		if name != "all" && !slices.ContainsFunc(all, func(t table) bool { return t.name == name }) {
 			return fmt.Errorf("--only %s: there is no such measurement", name)
@@ -94,14 +101,19 @@ func (m *Measure) run(ctx context.Context, out, notes io.Writer) error {
 			b.left += b.estimate(r)
 		}
 	}
+	taken := entry{counts: map[string]float64{}, ratios: map[string]float64{}}
 	for _, t := range all {
 		rows, err := b.measure(ctx, t)
 		if err != nil {
 			return fmt.Errorf("%s: %w", t.name, err)
 		}
 		t.print(out, rows)
+		taken.add(t.name, rows, variants[len(variants)-1].name)
 	}
 	fmt.Fprintf(notes, "parley-bench: %d measurements in %s\n", b.cells, time.Since(b.began).Round(time.Second))
+	if m.Record != "" {
+		return taken.record(m.Record, cmp.Or(m.Commit, commitOf(variants[len(variants)-1].path)))
+	}
 	return nil
 }
 

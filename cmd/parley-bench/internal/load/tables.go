@@ -94,7 +94,7 @@ func measuredTurns(ctx context.Context, s *Server, l loop) ([]report.Figure, err
 		return nil, err
 	}
 	figures := append(r.figures("turn"), cpuFigure("server CPU/turn", c.cpu, r.count), cpuFigure("client CPU/turn", own, r.count))
-	figures = append(figures, report.Figure{Column: "events/turn", Value: float64(events), As: report.Plain, Counted: true})
+	figures = append(figures, report.Figure{Column: "events/turn", Value: events, As: report.Plain, Counted: true})
 	return append(figures, c.each(r.count, "turn")...), nil
 }
 

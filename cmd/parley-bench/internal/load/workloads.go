@@ -12,8 +12,9 @@ import (
 
 // turns are clients, each with its own session, each sends a message and waits for
 // the response and the end of its task before the next. events is the number of
-// events that one turn brings a client.
-func turns(s *Server, l loop) (r result, events int, err error) {
+// events that one turn brings a client, on the average.
+func turns(s *Server, l loop) (r result, events float64, err error) {
+	all, sum := 0, 0
 	r, err = l.run(func(worker int) (func() (int, error), func(), error) {
 		c, err := Dial(s.Addr)
 		if err != nil {
@@ -31,12 +32,12 @@ func turns(s *Server, l loop) (r result, events int, err error) {
 			sent++
 			_, came, err := c.turn(session, strconv.Itoa(sent), "/say x")
 			if worker == 0 {
-				events = came
+				all, sum = all+1, sum+came
 			}
 			return 1, err
 		}, c.Close, nil
 	})
-	return r, events, err
+	return r, float64(sum) / float64(max(1, all)), err
 }
 
 // followers are n sockets that follow a session. Of each event, and how many there

@@ -90,12 +90,32 @@ func (s *Samples) Add(who string, figures []Figure) {
 	}
 }
 
-// Median is that of a column; NaN if it was not measured.
-func (s *Samples) Median(who, column string) float64 { return s.values[who][column].median() }
-
 // ratio is that of two medians in one column.
 func (s *Samples) ratio(of, to, column string) float64 {
-	return s.Median(of, column) / s.Median(to, column)
+	return s.values[of][column].median() / s.values[to][column].median()
+}
+
+// Medians are those of what was measured of one of them, by column.
+func (s *Samples) Medians(who string) map[string]float64 {
+	all := map[string]float64{}
+	for column, values := range s.values[who] {
+		all[column] = values.median()
+	}
+	return all
+}
+
+// Ratios are those of the timed medians of one of them to the others': to the first
+// variant and to the floors, by what is compared.
+func (s *Samples) Ratios(who string) map[string]float64 {
+	all := map[string]float64{}
+	for _, pair := range s.ratios() {
+		for _, c := range s.Columns {
+			if pair[0] == who && !c.Counted {
+				all[c.Column+" ÷ "+pair[1]] = s.ratio(who, pair[1], c.Column)
+			}
+		}
+	}
+	return all
 }
 
 // ratios are the pairs that are compared: each other variant with the first one,
