@@ -131,7 +131,8 @@ var arrows = map[string][]string{
 	// It knows the server from outside only.
 	"cmd/parley-bench":                   {"cmd/parley-bench/internal/load", "cmd/parley-bench/internal/checker", "cmd/parley-bench/internal/chaos", "cmd/parley-bench/internal/peers", "cmd/parley-bench/internal/receipts"},
 	"cmd/parley-bench/internal/history":  {},
-	"cmd/parley-bench/internal/load":     {"cmd/parley-bench/internal/history", "cmd/parley-bench/internal/report"},
+	"cmd/parley-bench/internal/frame":    {},
+	"cmd/parley-bench/internal/load":     {"cmd/parley-bench/internal/frame", "cmd/parley-bench/internal/history", "cmd/parley-bench/internal/report"},
 	"cmd/parley-bench/internal/report":   {},
 	"cmd/parley-bench/internal/checker":  {"cmd/parley-bench/internal/load"},
 	"cmd/parley-bench/internal/chaos":    {"cmd/parley-bench/internal/load"},

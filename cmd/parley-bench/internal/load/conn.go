@@ -11,7 +11,12 @@ import (
 	"time"
 
 	"github.com/fasthttp/websocket"
+
+	"parley/cmd/parley-bench/internal/frame"
 )
+
+// Frame is a frame of the server.
+type Frame = frame.Frame
 
 // Conn is one socket of protocol v1. It is used by one goroutine at a time
 // and does as little as it can: it shares the machine with the server that it measures.
@@ -276,7 +281,7 @@ func (c *Conn) turn(session, clientMsgID, text string) (took time.Duration, even
 		case "response":
 			took = time.Since(began)
 		case "task_status":
-			if f.ended() {
+			if f.Ended() {
 				return took, events, nil
 			}
 		}

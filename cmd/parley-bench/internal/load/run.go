@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"parley/cmd/parley-bench/internal/history"
 	"parley/cmd/parley-bench/internal/report"
 )
 
@@ -112,7 +113,7 @@ func (m *Measure) run(ctx context.Context, out, notes io.Writer) error {
 	}
 	fmt.Fprintf(notes, "parley-bench: %d measurements in %s\n", b.cells, time.Since(b.began).Round(time.Second))
 	if m.Record != "" {
-		return taken.record(m.Record, cmp.Or(m.Commit, commitOf(variants[len(variants)-1].path)))
+		return taken.record(m.Record, cmp.Or(m.Commit, history.CommitOf(variants[len(variants)-1].path)))
 	}
 	return nil
 }

@@ -52,7 +52,7 @@ func queued(ctx context.Context, s *Server, n int) ([]report.Figure, error) {
 			return nil, err
 		case string(f.Type) == "error":
 			return nil, fmt.Errorf("cancel: %s", f.Raw)
-		case f.Seq > 0 && string(f.Type) == "task_status" && f.ended():
+		case f.Seq > 0 && string(f.Type) == "task_status" && f.Ended():
 			ended++
 		}
 		if err := ctx.Err(); err != nil {

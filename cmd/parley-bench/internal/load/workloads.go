@@ -105,7 +105,7 @@ func fan(s *Server, n int, d time.Duration) (r result, cpu time.Duration, err er
 		return result{}, 0, err
 	}
 	rounds := newRounds(n)
-	stop, err := followers(s, session, n, rounds, func(f *Frame, _ int) bool { return string(f.Type) == "task_status" && f.ended() })
+	stop, err := followers(s, session, n, rounds, func(f *Frame, _ int) bool { return string(f.Type) == "task_status" && f.Ended() })
 	if err != nil {
 		return result{}, 0, err
 	}

@@ -1,4 +1,4 @@
-package load
+package frame
 
 import (
 	"bytes"
@@ -68,8 +68,8 @@ func (f *Frame) Scan(b []byte) error {
 	return nil
 }
 
-// ended is true for a task_status of a task that will not run again.
-func (f *Frame) ended() bool {
+// Ended is true for a task_status of a task that will not run again.
+func (f *Frame) Ended() bool {
 	return bytes.Contains(f.Data, []byte(`"new_status":"COMPLETE"`)) ||
 		bytes.Contains(f.Data, []byte(`"new_status":"ERROR"`)) ||
 		bytes.Contains(f.Data, []byte(`"new_status":"CANCELLED"`))
