@@ -38,6 +38,7 @@ type handler struct {
 
 	mu      sync.Mutex
 	follows map[conversation.SessionKey]*fanout.Subscription
+	sweepAt int // so many follows are looked through for ended ones
 }
 
 // responder is a command whose answer is still to be given.

@@ -1,6 +1,8 @@
 package ws
 
 import (
+	"maps"
+
 	"parley/conversation"
 	"parley/gateway/fanout"
 	"parley/gateway/protocol"
@@ -54,15 +56,11 @@ func (c *handler) addFollow(f *fanout.Subscription) (previous *fanout.Subscripti
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	previous = c.follows[f.Key()]
-	if previous == nil && service.OverLimit(len(c.follows), c.Limits.FollowsPerConnection) {
-		for key, other := range c.follows { // sessions that were erased do not count
-			if other.Ended() {
-				delete(c.follows, key)
-			}
-		}
-		if service.OverLimit(len(c.follows), c.Limits.FollowsPerConnection) {
+	if most := c.Limits.FollowsPerConnection; previous == nil && (len(c.follows) >= c.sweepAt || service.OverLimit(len(c.follows), most)) {
+		c.dropEnded()
+		if service.OverLimit(len(c.follows), most) {
 			c.Metrics.Refused.WithLabelValues("follows_per_connection").Inc()
-			return nil, conversation.Errorf(conversation.TooLarge, "a connection may follow at most %d sessions", c.Limits.FollowsPerConnection)
+			return nil, conversation.Errorf(conversation.TooLarge, "a connection may follow at most %d sessions", most)
 		}
 	}
 	if c.follows == nil {
@@ -70,6 +68,17 @@ func (c *handler) addFollow(f *fanout.Subscription) (previous *fanout.Subscripti
 	}
 	c.follows[f.Key()] = f
 	return previous, nil
+}
+
+// minSweep is how many follows may be kept before they are looked through.
+const minSweep = 32
+
+// dropEnded drops the follows of sessions that were erased: they do not count, and
+// without a limit nobody else would drop them. The next time is when the rest has
+// doubled, so that a follow costs no more for it. The caller holds mu.
+func (c *handler) dropEnded() {
+	maps.DeleteFunc(c.follows, func(_ conversation.SessionKey, f *fanout.Subscription) bool { return f.Ended() })
+	c.sweepAt = max(minSweep, 2*len(c.follows))
 }
 
 // removeFollow takes back a follow that was refused; the one before goes on.
