@@ -104,6 +104,7 @@ func New(cfg Config, d Deps) (*Server, error) {
 		UnescapePath:                 false, // ids of sub-sessions hold an escaped slash
 		DisablePreParseMultipartForm: true,
 	})
+	s.app.Server().KeepHijackedConns = true // see upgrade
 	s.app.Use(s.rest.Observe, s.guard)
 	s.app.Get("/ws", s.rest.Named("/ws"), s.upgrade())
 	var admin rest.Guard // nil: a proxy could bring strangers here

@@ -15,10 +15,15 @@ import (
 // origins are off (ours run before, on every route), compression stays off (a
 // read limit does not hold for what a compressed frame becomes), and its recover
 // handler, which tells panics to the client, is replaced.
+//
+// The handler returns at once and the connection goes on in a goroutine of its own
+// (the HTTP server is told to leave such a socket open): while a handler runs, the
+// request with its headers and buffers is kept, and the stack of all who called it. An
+// idle socket with one follow takes 17 KB without them, 27 KB with (10,000 of them).
 func (s *Server) upgrade() fiber.Handler {
 	handshake := shim.New(func(ws *shim.Conn) {
 		credential, _ := ws.Locals(rest.LocalCredential).(service.Credential)
-		s.ws.Serve(ws.Conn, credential)
+		s.ws.Start(ws.Conn, credential)
 	}, shim.Config{
 		Subprotocols:    []string{"parley.v1"},
 		ReadBufferSize:  1024,

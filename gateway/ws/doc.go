@@ -1,12 +1,12 @@
 // Package ws serves WebSockets: it reads commands, asks the engine, and writes
 // answers and what the client follows.
 //
-// [Sockets.Serve] runs one connection to its end in the caller's goroutine, which
-// reads; it owns jobs that complete an answer from the log, and the writing to the
-// socket, which a few goroutines do for all connections (senders.go). What has to wait
-// for the client or for the log goes on in a goroutine of the connection's own. When
-// Serve returns none of them runs for it any more. The engine's answers come on its own
-// goroutines and only put frames into the queue.
+// [Sockets.Start] gives a connection a goroutine, which reads until its end; it owns
+// jobs that complete an answer from the log, and the writing to the socket, which a few
+// goroutines do for all connections (senders.go). What has to wait for the client or
+// for the log goes on in a goroutine of the connection's own. When the connection is
+// not in service.Connections any more, none of them runs for it. The engine's answers
+// come on its own goroutines and only put frames into the queue.
 //
 // The package knows sockets as fasthttp/websocket; the upgrade from a route is the
 // business of package gateway.
