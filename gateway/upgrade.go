@@ -34,6 +34,7 @@ func (s *Server) upgrade() fiber.Handler {
 				s.services.Metrics.Panics.Inc()
 				s.services.Log.Error("panic", "where", "socket", "panic", r, "stack", service.Stack())
 				_ = ws.WriteControl(shim.CloseMessage, shim.FormatCloseMessage(1011, "internal error"), time.Now().Add(time.Second))
+				_ = ws.Close()
 			}
 		},
 	})

@@ -74,8 +74,8 @@ func (s *Sockets) newConn(ws *websocket.Conn, credential service.Credential) *co
 	return c
 }
 
-// socketOf returns the socket itself. The library hands out a wrapper of fasthttp's
-// that goes back to a pool, and whose Close does nothing.
+// socketOf returns the socket itself. The library hands out a wrapper of fasthttp's,
+// which is needed only to read what came right behind the request.
 func socketOf(ws *websocket.Conn) net.Conn {
 	if wrapper, ok := ws.NetConn().(interface{ UnsafeConn() net.Conn }); ok {
 		return wrapper.UnsafeConn()
