@@ -376,3 +376,94 @@ func BenchmarkReadBesideErasures(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkCommitsBesideSweep is a retention sweep beside a load: 50 sessions commit and
+// read, for a second alone and then while one goroutine erases as many sessions of one
+// turn as PARLEY_ERASURES says and their text is taken off the disk. It prints the
+// commits a second and the 99th percentile of their time before the sweep and beside it.
+func BenchmarkCommitsBesideSweep(b *testing.B) {
+	erasures := 2000
+	if n, err := strconv.Atoi(os.Getenv("PARLEY_ERASURES")); err == nil {
+		erasures = n
+	}
+	for b.Loop() {
+		o := Defaults()
+		o.Ballast = 0
+		db, err := Open(b.TempDir(), o)
+		if err != nil {
+			b.Fatal(err)
+		}
+		key := func(i int) conversation.SessionKey { // in no order, as random names are
+			return conversation.SessionKey{Tenant: "acme", Session: conversation.SessionID(fmt.Sprintf("%08xabcd%05d", uint32(i)*2654435761, i))}
+		}
+		writes := db.writes
+		db.writes = pebble.NoSync
+		for i := range erasures {
+			h, err := db.Acquire(b.Context(), key(i), conversation.AcquireHow{Create: true})
+			if err != nil {
+				b.Fatal(err)
+			}
+			if err := db.Commit(b.Context(), key(i), turn(key(i), &h, time.Now(), "hello")); err != nil {
+				b.Fatal(err)
+			}
+		}
+		db.writes = writes
+		load := func(ended func() bool) (rate float64, p99 time.Duration) {
+			var wg sync.WaitGroup
+			times := make([][]time.Duration, 50)
+			began := time.Now()
+			for w := range times {
+				wg.Go(func() {
+					k := key(1<<30 + w)
+					h, err := db.Acquire(b.Context(), k, conversation.AcquireHow{Create: true})
+					for err == nil && !ended() {
+						c, began := turn(k, &h, time.Now(), "hello"), time.Now()
+						if err = db.Commit(b.Context(), k, c); err == nil {
+							_, err = db.Head(b.Context(), k) // what a range tombstone makes dear
+						}
+						times[w] = append(times[w], time.Since(began))
+						h.Last += conversation.Seq(len(c.Events))
+					}
+					if err != nil {
+						b.Error(err)
+					}
+				})
+			}
+			wg.Wait()
+			all := slices.Concat(times...)
+			slices.Sort(all)
+			return float64(len(all)) / time.Since(began).Seconds(), all[len(all)*99/100]
+		}
+		alone := time.Now()
+		rate, p99 := load(func() bool { return time.Since(alone) > time.Second })
+		b.ReportMetric(rate, "alone-commits/s")
+		b.ReportMetric(float64(p99.Microseconds()), "alone-p99-\u00b5s")
+
+		cleared := clearings(db)
+		var swept atomic.Bool
+		began := time.Now()
+		go func() {
+			defer swept.Store(true)
+			for i := range erasures {
+				if err := db.Delete(b.Context(), key(i)); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+			b.ReportMetric(float64(erasures)/time.Since(began).Seconds(), "erasures/s")
+			for len(cleared) > 0 {
+				<-cleared
+			}
+			if err := <-cleared; err != nil { // the last one is behind all erasures, or about to end
+				b.Error(err)
+			}
+		}()
+		rate, p99 = load(swept.Load)
+		b.ReportMetric(rate, "beside-commits/s")
+		b.ReportMetric(float64(p99.Microseconds()), "beside-p99-\u00b5s")
+		b.ReportMetric(time.Since(began).Seconds(), "sweep-s")
+		if err := db.Close(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -29,8 +29,8 @@ import (
 //   - It compacts the session's range. That takes the tombstone down to the last
 //     level through every table that overlaps the session, so that none is left with
 //     the session's keys. Pebble itself deletes only tables that lie in the
-//     tombstone as a whole; a session shares its tables with others. Of many sessions
-//     it compacts those that follow each other as one range: each compaction rewrites
+//     tombstone as a whole; a session shares its tables with others. Sessions between
+//     which little is stored are compacted as one range: each compaction rewrites
 //     whole tables, and what writers have put into level 0 meanwhile.
 //
 // A table that is not needed any more is removed when the last iterator on it is
@@ -40,8 +40,12 @@ const (
 	// coverAtOnce is how many sessions get their range tombstones in one memory table.
 	coverAtOnce = 2000
 
-	// mostCompactions is how many ranges one clearing compacts.
-	mostCompactions = 64
+	// apart is how much may be stored between two erased sessions that are compacted
+	// together, in bytes: about a table, which each compaction rewrites as a whole.
+	apart = 8 << 20
+
+	// mostGaps is how many gaps between erased sessions are measured.
+	mostGaps = 4096
 )
 
 // keepsContents is for DeleteLogs.
@@ -81,7 +85,7 @@ func (u *Upkeep) Clear(ctx context.Context) error {
 	}
 	cleared := 0
 	var failed error // the first one: a damaged table may be in the way of many
-	for some := range slices.Chunk(keys, (len(keys)+mostCompactions-1)/mostCompactions) {
+	for _, some := range u.neighbors(keys) {
 		for len(some) > 0 {
 			n := len(some)
 			err := u.clearSessions(ctx, some)
@@ -140,6 +144,22 @@ func (u *Upkeep) flush(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// neighbors parts sorted sessions where much is stored between two of them.
+func (u *Upkeep) neighbors(keys []conversation.SessionKey) (parts [][]conversation.SessionKey) {
+	begin, step := 0, (len(keys)+mostGaps-1)/mostGaps
+	for i := step; i < len(keys); i += step {
+		from, to := layout.After(layout.SessionPrefix(nil, keys[i-1])), layout.SessionPrefix(nil, keys[i])
+		if bytes.Compare(from, to) >= 0 {
+			continue
+		}
+		if size, err := u.stored(from, to); err != nil || size > apart {
+			parts = append(parts, keys[begin:i])
+			begin = i
+		}
+	}
+	return append(parts, keys[begin:])
 }
 
 // clearSessions rewrites the tables from the first of these erased sessions to the last

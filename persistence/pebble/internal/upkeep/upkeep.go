@@ -38,6 +38,7 @@ type Upkeep struct {
 
 	clear   func(context.Context) error                      // Clear
 	compact func(ctx context.Context, from, to []byte) error // Store's
+	stored  func(from, to []byte) (bytes uint64, err error)  // about: Store's
 	erased  chan struct{}                                    // holds one: there may be something to clear
 	ranges  atomic.Int64                                     // written since the last flush because of them
 	cancel  context.CancelFunc
@@ -57,6 +58,7 @@ func Start(n Needs) *Upkeep {
 	u := &Upkeep{Needs: n}
 	u.clear = u.Clear
 	u.compact = func(ctx context.Context, from, to []byte) error { return u.Store.Compact(ctx, from, to, false) }
+	u.stored = u.Store.EstimateDiskUsage
 	u.start()
 	return u
 }
