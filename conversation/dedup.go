@@ -1,6 +1,9 @@
 package conversation
 
-import "strings"
+import (
+	"strings"
+	"unicode/utf8"
+)
 
 // A command of a client takes effect once. The store's keys say whether the first
 // delivery is there; a session remembers the last ones by itself.
@@ -46,6 +49,7 @@ func AsStored(c Command) Command {
 			*text = strings.ToValidUTF8(*text, "\uFFFD")
 		}
 	}
+	command := c
 	switch c := c.(type) {
 	case Create:
 		valid(&c.Title)
@@ -58,6 +62,9 @@ func AsStored(c Command) Command {
 		}
 		return c
 	case Say:
+		if utf8.ValidString(c.Text) && utf8.ValidString(string(c.InReplyTo)) {
+			return command // as nearly all: no copy
+		}
 		valid(&c.Text, (*string)(&c.InReplyTo))
 		return c
 	case Answer:

@@ -39,7 +39,7 @@ func (d ends) decideCancel(c conversation.Cancel) *conversation.Error {
 		}
 		return conversation.Errorf(conversation.NotFound, "there is no task to cancel")
 	}
-	d.out.Receipt.Task, d.out.Receipt.OldStatus = d.state.TaskID(t.N), t.Status
+	d.out.Receipt.Task, d.out.Receipt.OldStatus = t.ID(), t.Status
 	before := d.state.Head
 	said := conversation.TaskCancelling{By: c.By, Reason: c.Reason, Drop: c.Drop, Author: c.Author, ClientMsgID: c.ClientMsgID}
 	if t.Cancelling == nil {
@@ -90,7 +90,7 @@ func (d ends) dropWaiting(t *state.Task, c conversation.Cancel, before conversat
 			said := conversation.TaskCancelling{By: c.By, Reason: c.Reason}
 			if t == nil { // the command's id is kept with the first of them
 				t, said.Drop, said.Author, said.ClientMsgID = other, true, c.Author, c.ClientMsgID
-				d.out.Receipt.Task, d.out.Receipt.OldStatus = d.state.TaskID(t.N), t.Status
+				d.out.Receipt.Task, d.out.Receipt.OldStatus = t.ID(), t.Status
 			}
 			d.beginCancel(other, said)
 		}

@@ -74,12 +74,12 @@ func (d obligations) try(t *state.Task, except func(*state.Message) bool) {
 		return
 	}
 	p.tried = true
-	text := make([]receipts.Words, len(p.texts))
-	for i, item := range p.texts {
-		text[i] = receipts.WordsOf(item.text)
+	open := slices.DeleteFunc(d.openMessages(t), except)
+	texts := make([]string, len(p.texts))
+	for i := range texts {
+		texts[i] = p.texts[i].text
 	}
-	text[0] = t.Pieces.And(text[0])
-	p.proofs = d.judge(t, text, slices.DeleteFunc(d.openMessages(t), except))
+	p.proofs = receipts.Judge(texts, t.Pieces, len(open), func(text []receipts.Words) []receipts.Proof { return d.judge(t, text, open) })
 }
 
 // nothing is held back.

@@ -196,7 +196,7 @@ func (d *decision) emit(t *state.Task, body conversation.EventBody) conversation
 	if t == nil {
 		return d.emitOf("", body)
 	}
-	return d.emitOf(d.state.TaskID(t.N), body)
+	return d.emitOf(t.ID(), body)
 }
 
 // emitOf decides an event of a task that may be born by it.
@@ -204,6 +204,9 @@ func (d *decision) emitOf(task conversation.TaskID, body conversation.EventBody)
 	e := conversation.Event{Seq: d.state.Head + 1, At: d.at(), Task: task, Body: intake.Normalize(body)}
 	if err := d.Apply(e); err != nil {
 		panic("machine: decided an event that does not apply: " + err.Error())
+	}
+	if d.out.Events == nil {
+		d.out.Events = make([]conversation.Event, 0, 4) // as many as most decisions have
 	}
 	d.out.Events = append(d.out.Events, e)
 	return e

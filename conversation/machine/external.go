@@ -99,13 +99,13 @@ func (d outsiders) say(t *state.Task, text string, final bool) {
 		body = conversation.Response{Part: part}
 	}
 	e := d.emit(t, body)
-	d.out.Receipt = conversation.Receipt{Message: part.Message, Seq: e.Seq, PartIndex: part.Index, Task: d.state.TaskID(t.N)}
+	d.out.Receipt = conversation.Receipt{Message: part.Message, Seq: e.Seq, PartIndex: part.Index, Task: t.ID()}
 }
 
 // promote makes the last part of a task its response.
 // Rule 3.3.
 func (d outsiders) promote(t *state.Task) {
-	d.out.Receipt = conversation.Receipt{Task: d.state.TaskID(t.N)}
+	d.out.Receipt = conversation.Receipt{Task: t.ID()}
 	if part := t.LastPart; part != nil {
 		e := d.emit(t, conversation.Response{Part: *part, Promoted: true})
 		d.out.Receipt.Message, d.out.Receipt.Seq, d.out.Receipt.PartIndex, d.out.Receipt.Duplicate = part.Message, e.Seq, part.Index, true
@@ -147,7 +147,7 @@ func (d outsiders) decideHandOut(c conversation.HandOut) *conversation.Error {
 		})
 	}
 	d.out.Receipt = conversation.Receipt{
-		Message: t.Trigger, Task: d.state.TaskID(t.N), Author: m.Author, Said: max(m.Seq, m.Edited), NextPart: t.NextPart, Generation: out.Generation, Until: out.Until,
+		Message: t.Trigger, Task: t.ID(), Author: m.Author, Said: max(m.Seq, m.Edited), NextPart: t.NextPart, Generation: out.Generation, Until: out.Until,
 	}
 	return nil
 }
@@ -171,7 +171,7 @@ func (d outsiders) decideRuntimeSays(c conversation.RuntimeSays) *conversation.E
 			return conversation.Errorf(conversation.Conflict, "no runtime has the message; claim it first")
 		}
 	}
-	d.out.Receipt = conversation.Receipt{Message: c.Message, Task: d.state.TaskID(t.N), Generation: t.Lease.Generation}
+	d.out.Receipt = conversation.Receipt{Message: c.Message, Task: t.ID(), Generation: t.Lease.Generation}
 	switch c.Status {
 	case conversation.RuntimeRead, conversation.RuntimeAlive:
 		d.out.Receipt.Until = d.prolong(t, c.Status)

@@ -128,7 +128,7 @@ func (in inbox) join(c conversation.Say, t *state.Task) *conversation.Error {
 	if full := in.inboxFull(); full != nil {
 		return full
 	}
-	in.accept(c, in.state.TaskID(t.N), conversation.MessageAccepted{Disposition: conversation.Joined})
+	in.accept(c, t.ID(), conversation.MessageAccepted{Disposition: conversation.Joined})
 	in.triage()
 	return nil
 }

@@ -224,7 +224,7 @@ func (qs questions) decideReply(c conversation.Reply) *conversation.Error {
 		if full := qs.inboxFull(); full != nil {
 			return full
 		}
-		qs.inbox().accept(say, qs.state.TaskID(t.N), conversation.MessageAccepted{Disposition: conversation.Joined, Deferred: true})
+		qs.inbox().accept(say, t.ID(), conversation.MessageAccepted{Disposition: conversation.Joined, Deferred: true})
 		qs.out.Receipt.Deferred, qs.out.Receipt.OldStatus, qs.out.Receipt.NewStatus = true, t.Status, t.Status
 		return nil
 	}
@@ -252,7 +252,7 @@ func (qs questions) answerQuestion(t *state.Task, q *state.Question, c conversat
 	}
 	old := t.Status
 	c.Mode = conversation.ModeDefault
-	qs.inbox().accept(c, qs.state.TaskID(t.N), conversation.MessageAccepted{Disposition: conversation.Answered, Question: q.Asked.Question})
+	qs.inbox().accept(c, t.ID(), conversation.MessageAccepted{Disposition: conversation.Answered, Question: q.Asked.Question})
 	receipt := qs.out.Receipt
 	qs.emit(t, conversation.QuestionAnswered{Question: q.Asked.Question, Message: receipt.Message, Text: text, By: string(c.Author)})
 	qs.emit(t, conversation.MessageResolved{Message: receipt.Message, How: conversation.ResolvedMerged, Question: q.Asked.Question})

@@ -35,7 +35,7 @@ func (d *decision) settle() {
 	}
 	d.repeat(d.settleOnce)
 	if t := d.runnable(); t != nil && d.state.Running() == nil && !d.slot {
-		d.do(conversation.WantSlot{Task: d.state.TaskID(t.N)})
+		d.do(conversation.WantSlot{Task: t.ID()})
 	}
 }
 

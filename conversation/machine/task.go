@@ -19,7 +19,7 @@ func (d *decision) setStatus(t *state.Task, next conversation.TaskStatus, reason
 
 func (d *decision) noteRow(t *state.Task, failure *conversation.Failure) {
 	row := conversation.TaskRow{
-		Key: d.state.Key, Task: d.state.TaskID(t.N), Status: t.Status, Agent: d.state.Agent, Owner: d.state.Owner,
+		Key: d.state.Key, Task: t.ID(), Status: t.Status, Agent: d.state.Agent, Owner: d.state.Owner,
 		Trigger: t.Trigger, CreatedAt: t.Created, UpdatedAt: t.Updated, First: t.First, Last: t.Last, Error: failure,
 	}
 	for i := range d.out.Rows {

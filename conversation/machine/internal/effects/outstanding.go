@@ -16,7 +16,7 @@ type Source struct {
 // AskModel asks the model of a task's open step, for the attempt that it is at.
 func (s Source) AskModel(t *state.Task) conversation.Effect {
 	st := t.Step
-	return conversation.AskModel{Task: s.State.TaskID(t.N), Step: st.N, Attempt: st.Attempt, Agent: st.Agent, Upto: st.Seq, WrapUp: st.WrapUp}
+	return conversation.AskModel{Task: t.ID(), Step: st.N, Attempt: st.Attempt, Agent: st.Agent, Upto: st.Seq, WrapUp: st.WrapUp}
 }
 
 // StillToDo is true while an effect is called for: a cancel, an end or another
@@ -71,14 +71,14 @@ func (s Source) Outstanding(now time.Time) []conversation.Effect {
 		}
 	}
 	if s.WantsSlot(now) {
-		all = append(all, conversation.WantSlot{Task: s.State.TaskID(s.State.RunnableAt(now).N)})
+		all = append(all, conversation.WantSlot{Task: s.State.RunnableAt(now).ID()})
 	}
 	return all
 }
 
 // call is the acquiring effect that an open call needs after a load; nil = none.
 func (s Source) call(t *state.Task, c *state.Call) conversation.Effect {
-	id := s.State.TaskID(t.N)
+	id := t.ID()
 	switch {
 	case c.Held:
 		return nil

@@ -123,7 +123,7 @@ func Claimable(st *state.State) *conversation.Claimable {
 	if t == nil || t.Cancelling != nil {
 		return nil
 	}
-	c := &conversation.Claimable{Task: st.TaskID(t.N), Agent: st.Agent, Since: t.Created}
+	c := &conversation.Claimable{Task: t.ID(), Agent: st.Agent, Since: t.Created}
 	switch l := t.Lease; {
 	case l == nil:
 	case l.Ended:

@@ -74,6 +74,29 @@ func Try(text []Words, open []Open, answered []Words) []Proof {
 	return proofs
 }
 
+// Judge has the texts of one answer judged, the first behind what it goes on with. With one
+// open message the beginnings of the texts tell, unless they repeat what was said: only
+// then, and with more messages, all words of a long text are looked at.
+func Judge(texts []string, before Words, open int, try func([]Words) []Proof) []Proof {
+	if open == 0 {
+		return nil
+	}
+	words := func(of func(string) Words) []Words {
+		all := make([]Words, len(texts))
+		for i, text := range texts {
+			all[i] = of(text)
+		}
+		all[0] = before.And(all[0])
+		return all
+	}
+	if open == 1 {
+		if proofs := try(words(OfPart)); len(proofs) == 1 && proofs[0].Evidence != conversation.EvidenceWords {
+			return proofs
+		}
+	}
+	return try(words(WordsOf))
+}
+
 // Seen answers every open message by any text: coverage.mode=seen.
 func Seen(text []Words, open []Open) []Proof {
 	if len(text) == 0 {

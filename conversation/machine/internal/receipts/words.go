@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // Words are the hashes of significant words, each once.
@@ -52,6 +53,9 @@ func OfPieces(before Words, piece string, open ...Words) Words {
 
 // And are the words and those of what follows.
 func (w Words) And(more Words) Words {
+	if len(w) == 0 {
+		return more
+	}
 	all := slices.Clone(w)
 	for _, h := range more {
 		all = all.with(h)
@@ -70,20 +74,8 @@ func first(text string, limit int) Words {
 
 // eachWord hashes the significant words in their order.
 func eachWord(text string, yield func(uint32) bool) {
-	start := -1
-	for i, r := range text + " " {
-		if unicode.IsLetter(r) || unicode.IsDigit(r) {
-			if start < 0 {
-				start = i
-			}
-			continue
-		}
-		if start < 0 {
-			continue
-		}
-		word := strings.ToLower(text[start:i])
-		start = -1
-		if len([]rune(word)) < 4 || commonWords[word] {
+	for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
+		if word = strings.ToLower(word); utf8.RuneCountInString(word) < 4 || commonWords[word] {
 			continue
 		}
 		h := fnv.New32a()
@@ -97,6 +89,9 @@ func eachWord(text string, yield func(uint32) bool) {
 func (w Words) with(h uint32) Words {
 	if slices.Contains(w, h) {
 		return w
+	}
+	if w == nil {
+		w = make(Words, 0, 4)
 	}
 	return append(w, h)
 }

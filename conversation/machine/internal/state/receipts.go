@@ -59,8 +59,9 @@ func (t *Task) applyResolved(b conversation.MessageResolved) {
 		a.Words = receipts.OfPart(p.Text)
 	}
 	if len(a.Words) > 0 {
-		t.Answered = append(t.Answered, a)
-		t.Answered = slices.Clone(t.Answered[max(0, len(t.Answered)-maxAnswered):])
+		if t.Answered = append(t.Answered, a); len(t.Answered) > maxAnswered {
+			t.Answered = slices.Clone(t.Answered[len(t.Answered)-maxAnswered:])
+		}
 	}
 }
 

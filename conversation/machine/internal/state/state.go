@@ -67,7 +67,8 @@ type Final struct {
 
 // Task is a task that has not ended.
 type Task struct {
-	N           uint32 // "t<N>-<session>"
+	id          conversation.TaskID // from N, made once: it is in each event
+	N           uint32              // "t<N>-<session>"
 	Status      conversation.TaskStatus
 	Trigger     conversation.MessageID
 	Order       Order     `json:",omitempty"`
@@ -220,6 +221,9 @@ func Restore(key conversation.SessionKey, data []byte) (State, error) {
 		return State{}, fmt.Errorf("snapshot of %s: version %d instead of %d", key, st.Version, snapshotVersion)
 	}
 	st.Key = key
+	for _, t := range st.Tasks {
+		t.id = st.TaskID(t.N)
+	}
 	return st, nil
 }
 
@@ -238,18 +242,28 @@ func (st *State) Snapshot() ([]byte, error) {
 
 // MessageID is the id of the n-th accepted message.
 func (st *State) MessageID(n uint32) conversation.MessageID {
-	return conversation.MessageID("m" + strconv.FormatUint(uint64(n), 10) + "-" + string(st.Key.Session))
+	return conversation.MessageID(numbered('m', n, st.Key.Session))
 }
 
 // PartID is the id of the n-th part.
 func (st *State) PartID(n uint32) conversation.MessageID {
-	return conversation.MessageID("p" + strconv.FormatUint(uint64(n), 10) + "-" + string(st.Key.Session))
+	return conversation.MessageID(numbered('p', n, st.Key.Session))
 }
 
 // TaskID is the id of the n-th task.
 func (st *State) TaskID(n uint32) conversation.TaskID {
-	return conversation.TaskID("t" + strconv.FormatUint(uint64(n), 10) + "-" + string(st.Key.Session))
+	return conversation.TaskID(numbered('t', n, st.Key.Session))
 }
+
+// numbered is an id, in one piece of memory for sessions of usual names.
+func numbered(letter byte, n uint32, session conversation.SessionID) string {
+	id := append(make([]byte, 0, 64), letter)
+	id = append(strconv.AppendUint(id, uint64(n), 10), '-')
+	return string(append(id, session...))
+}
+
+// ID is the task's id.
+func (t *Task) ID() conversation.TaskID { return t.id }
 
 // QuestionID is the id of the n-th question.
 func (st *State) QuestionID(n uint32) conversation.QuestionID {
@@ -261,12 +275,12 @@ func (st *State) Task(id conversation.TaskID) *Task {
 	n, tasks := conversation.Ordinal(string(id), 't'), st.Tasks
 	// Most stand as they were born: the place of the first one tells that of this one.
 	if len(tasks) > 0 && n > tasks[0].N && int(n-tasks[0].N) < len(tasks) {
-		if t := tasks[n-tasks[0].N]; t.N == n && st.TaskID(n) == id {
+		if t := tasks[n-tasks[0].N]; t.id == id {
 			return t
 		}
 	}
 	for _, t := range tasks {
-		if t.N == n && st.TaskID(n) == id {
+		if t.id == id {
 			return t
 		}
 	}

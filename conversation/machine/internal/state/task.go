@@ -136,7 +136,7 @@ func (st *State) applyStatus(e conversation.Event, t *Task, b conversation.TaskS
 // newTask puts a QUEUED task at the end of the list. The event names it.
 func (st *State) newTask(e conversation.Event, trigger conversation.MessageID) *Task {
 	t := &Task{
-		N: conversation.Ordinal(string(e.Task), 't'), Status: conversation.TaskQueued, Trigger: trigger,
+		id: e.Task, N: conversation.Ordinal(string(e.Task), 't'), Status: conversation.TaskQueued, Trigger: trigger,
 		Created: e.At, Updated: e.At, First: e.Seq, Last: e.Seq,
 	}
 	st.TaskCount = max(st.TaskCount, t.N)

@@ -14,7 +14,7 @@ func (st *State) View() conversation.View {
 		Policy: st.Policy, Closed: st.Closed, CreatedAt: st.Created,
 	}
 	for _, t := range st.inOrder() {
-		id := st.TaskID(t.N)
+		id := t.id
 		v.Tasks = append(v.Tasks, conversation.TaskView{
 			Task: id, Status: t.Status, Trigger: t.Trigger, Cancelling: t.Cancelling != nil, Steps: t.Steps, CreatedAt: t.Created,
 		})
