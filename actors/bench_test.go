@@ -19,12 +19,12 @@ import (
 )
 
 // discardPublisher is a publisher without followers.
-type discardPublisher struct{ ended func() }
+type discardPublisher struct{ ended func(conversation.SessionKey) }
 
-func (n discardPublisher) Publish(_ conversation.SessionKey, events []conversation.Event) {
+func (n discardPublisher) Publish(key conversation.SessionKey, events []conversation.Event) {
 	for i := range events {
 		if b, ok := events[i].Body.(conversation.TaskStatusChanged); ok && b.New.Ended() && n.ended != nil {
-			n.ended()
+			n.ended(key)
 		}
 	}
 }
@@ -33,7 +33,7 @@ func (discardPublisher) Stored(conversation.SessionKey, conversation.Seq)       
 func (discardPublisher) Gone(conversation.SessionKey, string)                                   {}
 
 // benchEngine is an engine over a store in maps and a model that answers at once.
-func benchEngine(b *testing.B, cfg Config, store conversation.Store, model conversation.Model, ended func()) (e *Engine, stop func()) {
+func benchEngine(b *testing.B, cfg Config, store conversation.Store, model conversation.Model, ended func(conversation.SessionKey)) (e *Engine, stop func()) {
 	b.Helper()
 	e, err := New(cfg, Deps{
 		Store: store, Publisher: discardPublisher{ended}, Models: map[string]conversation.Model{"": model},
@@ -59,14 +59,20 @@ func benchEngine(b *testing.B, cfg Config, store conversation.Store, model conve
 }
 
 // BenchmarkTurns measures whole turns: a message, its commit, a model's answer,
-// the response's commit. The store is a map, so this is the shell's own cost and
-// the machine's.
-func BenchmarkTurns(b *testing.B) {
+// the response's commit. The store is a map.
+func BenchmarkTurns(b *testing.B) { benchTurns(b, persistencetest.NewMemory()) }
+
+// BenchmarkTurnsWithoutStore measures them with a store that keeps nothing: this is the
+// shell's own cost and the machine's.
+func BenchmarkTurnsWithoutStore(b *testing.B) { benchTurns(b, discardStore{}) }
+
+func benchTurns(b *testing.B, store conversation.Store) {
+	b.Helper()
 	const sessions = 256
 	var turns sync.WaitGroup
 	cfg := testConfig()
 	cfg.MaxConcurrent = sessions
-	e, _ := benchEngine(b, cfg, persistencetest.NewMemory(), instantModel{}, turns.Done)
+	e, _ := benchEngine(b, cfg, store, instantModel{}, func(conversation.SessionKey) { turns.Done() })
 	for i := range sessions {
 		done := make(chan struct{})
 		e.Create(session2(i), conversation.Create{Owner: ada}, func(conversation.SessionKey, bool, error) { close(done) })
@@ -90,6 +96,46 @@ func BenchmarkTurns(b *testing.B) {
 	}
 	turns.Wait()
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "turns/s")
+}
+
+// BenchmarkTurnsOfManyClients measures turns of so many clients at once, each in its own
+// session and with one message after the other: what sessions share shows by -cpu 2,4,8
+// with -mutexprofile.
+func BenchmarkTurnsOfManyClients(b *testing.B) {
+	for _, clients := range []int{200, 1000} {
+		b.Run(fmt.Sprint("clients=", clients), func(b *testing.B) {
+			ended := map[conversation.SessionKey]chan struct{}{}
+			for i := range clients {
+				ended[session2(i)] = make(chan struct{}, 1)
+			}
+			store := groupStore{done: make(chan func(error), clients)}
+			defer close(store.done)
+			go store.run()
+			cfg := testConfig()
+			cfg.MaxConcurrent = clients
+			e, stop := benchEngine(b, cfg, store, instantModel{}, func(key conversation.SessionKey) { ended[key] <- struct{}{} })
+			defer stop() // before the store ends
+			for i := range clients {
+				key := session2(i)
+				e.Create(key, conversation.Create{Owner: ada}, func(conversation.SessionKey, bool, error) { ended[key] <- struct{}{} })
+				<-ended[key]
+			}
+			b.ReportAllocs()
+			b.ResetTimer()
+			var all sync.WaitGroup
+			for i := range clients {
+				all.Go(func() {
+					key := session2(i)
+					for n := i; n < b.N; n += clients {
+						e.Tell(key, ada, say(fmt.Sprint(n), "hello"), func(conversation.Receipt, error) {})
+						<-ended[key]
+					}
+				})
+			}
+			all.Wait()
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "turns/s")
+		})
+	}
 }
 
 // BenchmarkRecovery measures how soon 10,000 queued messages of as many sessions
@@ -119,7 +165,7 @@ func BenchmarkRecovery(b *testing.B) {
 		stored.Wait()
 		stop()
 		b.StartTimer()
-		_, stop = benchEngine(b, cfg, store, instantModel{}, answered.Done)
+		_, stop = benchEngine(b, cfg, store, instantModel{}, func(conversation.SessionKey) { answered.Done() })
 		answered.Wait()
 		b.StopTimer()
 		stop()
@@ -141,7 +187,7 @@ func BenchmarkIdleSession(b *testing.B) {
 			cfg := testConfig()
 			cfg.MaxConcurrent = sessions
 			cfg.CacheIdle = cacheIdle
-			e, _ := benchEngine(b, cfg, discardStore{}, instantModel{}, turns.Done)
+			e, _ := benchEngine(b, cfg, discardStore{}, instantModel{}, func(conversation.SessionKey) { turns.Done() })
 			heap := func() float64 {
 				time.Sleep(3 * cfg.CacheIdle) // transcripts go, and goroutines that wait for work
 				var m runtime.MemStats
@@ -209,6 +255,23 @@ func (discardStore) Records(context.Context, conversation.SessionKey, conversati
 
 func (discardStore) Due(context.Context, time.Time) iter.Seq2[conversation.SessionKey, error] {
 	return func(func(conversation.SessionKey, error) bool) {}
+}
+
+// groupStore is one of these that tells the ends of commits from a goroutine of its own,
+// as a store does that joins them.
+type groupStore struct {
+	discardStore
+	done chan func(error)
+}
+
+func (s groupStore) CommitAsync(_ context.Context, _ conversation.SessionKey, _ *conversation.Commit, done func(error)) {
+	s.done <- done
+}
+
+func (s groupStore) run() {
+	for done := range s.done {
+		done(nil)
+	}
 }
 
 // instantModel answers every request at once and remembers nothing.

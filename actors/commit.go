@@ -16,27 +16,22 @@ import (
 	"parley/conversation"
 )
 
-// batch is one commit: what it stores, and what waits for it. While one is on its
-// way the next one gathers.
+// batch is one commit: what it stores, and what waits for it. While one is on its way
+// the next one gathers. A batch whose commit has ended is a message to its session.
 type batch struct {
-	events   []conversation.Event
-	keys     []conversation.KeyAt
-	cursors  []conversation.Cursor
-	rows     []conversation.TaskRow
-	summary  conversation.Summary // as of the last decision
+	mail.DeadLetterOK
+	commit   conversation.Commit
 	waiters  []*envelope
 	drafts   []conversation.DraftDropped // shown; they end here unless a part takes their place
 	addsWork bool                        // it holds something that a client has added
 	snapshot bool                        // it is committed even if it holds nothing else
-	commit   conversation.Commit
-}
 
-// committed is a message: a commit has ended.
-type committed struct {
-	mail.DeadLetterOK
-	b     *batch
-	epoch conversation.Epoch // the writer's; higher than before if the outcome was not known at first
-	err   error
+	// On its way, and afterwards.
+	e       *Engine
+	session *actor.PID
+	told    atomic.Bool        // how it has ended; a store that panics may tell it twice
+	epoch   conversation.Epoch // the writer's; higher than before if the outcome was not known at first
+	err     error
 }
 
 // batch is the pending batch; it is made when there is none.
@@ -57,23 +52,24 @@ func (b *batch) waiting() int {
 
 // add gathers the results of a decision. Of a task's rows the last one counts.
 func (b *batch) add(d conversation.Decided, addsWork bool) {
-	if b.events == nil {
-		b.events, b.keys = d.Events, d.Keys // they are ours
-	} else {
-		b.events, b.keys = append(b.events, d.Events...), append(b.keys, d.Keys...)
-	}
-	b.summary = d.Summary
-	b.cursors = append(b.cursors, d.Cursors...)
+	c := &b.commit
+	c.Summary = d.Summary // as of the last decision
+	c.Cursors = append(c.Cursors, d.Cursors...)
 	b.addsWork = b.addsWork || addsWork && len(d.Events) > 0
+	if c.Events == nil && c.Tasks == nil {
+		c.Events, c.Keys, c.Tasks = d.Events, d.Keys, d.Rows // they are ours
+		return
+	}
+	c.Events, c.Keys = append(c.Events, d.Events...), append(c.Keys, d.Keys...)
 rows:
 	for _, row := range d.Rows {
-		for i := range b.rows {
-			if b.rows[i].Task == row.Task {
-				b.rows[i] = row
+		for i := range c.Tasks {
+			if c.Tasks[i].Task == row.Task {
+				c.Tasks[i] = row
 				continue rows
 			}
 		}
-		b.rows = append(b.rows, row)
+		c.Tasks = append(c.Tasks, row)
 	}
 }
 
@@ -83,7 +79,7 @@ func (s *session) flush() {
 	for s.inFlight == nil && s.pending != nil && s.phase != phaseUnloaded {
 		b := s.pending
 		s.pending = nil
-		if len(b.events) == 0 && len(b.cursors) == 0 && !b.snapshot {
+		if len(b.commit.Events) == 0 && len(b.commit.Cursors) == 0 && !b.snapshot {
 			s.complete(b)
 			continue
 		}
@@ -98,42 +94,43 @@ func (s *session) flush() {
 func (s *session) commit(b *batch) {
 	s.cursors.addTo(b)
 	s.cursors = nil
-	b.commit = conversation.Commit{
-		Epoch: s.epoch, After: s.durable, ID: s.e.nextCommit(),
-		Events: b.events, Keys: b.keys, Tasks: b.rows, Cursors: b.cursors,
-		Summary: b.summary, WakeAt: s.standing.WakeAt, Claim: s.standing.Claim, Inner: !b.addsWork,
-	}
-	if len(b.events) == 0 { // cursors, or a snapshot: nothing was decided
-		b.commit.Summary = s.machine.Summary()
+	c := &b.commit
+	c.Epoch, c.After, c.ID = s.epoch, s.durable, s.e.nextCommit()
+	c.WakeAt, c.Claim, c.Inner = s.standing.WakeAt, s.standing.Claim, !b.addsWork
+	if len(c.Events) == 0 { // cursors, or a snapshot: nothing was decided
+		c.Summary = s.machine.Summary()
 	}
 	if b.snapshot || int(s.standing.Head-s.snapshotAt) >= s.e.cfg.SnapshotEvery {
 		s.addSnapshot(b)
 	}
-	s.e.m.CommitEvents.Observe(float64(len(b.events)))
+	s.e.m.CommitEvents.Observe(float64(len(c.Events)))
 	s.e.m.CommitWaiters.Observe(float64(len(b.waiters)))
-	s.e.store(s.key, s.self, b)
+	b.e, b.session = s.e, s.self
+	b.store(s.key)
 }
 
-// store hands a session's batch to the store, which tells its mailbox what became of it. No
-// goroutine sleeps until then: the store begins on this one, and joins the commits of
-// all sessions that wait.
-func (e *Engine) store(key conversation.SessionKey, session *actor.PID, b *batch) {
-	var told atomic.Bool // a store that panics may have told it already, or tell it yet
-	end := func(epoch conversation.Epoch, err error) {
-		if told.Swap(true) {
-			return
-		}
-		e.send(session, &committed{b: b, epoch: epoch, err: err})
-		e.workers.End()
-	}
-	e.workers.Begin()
+// store hands the batch to the store, which says what became of it. No goroutine sleeps
+// until then: the store begins on this one, and joins the commits of all sessions that
+// wait.
+func (b *batch) store(key conversation.SessionKey) {
+	b.e.workers.Begin()
 	defer func() {
 		if r := recover(); r != nil {
-			e.panicked("a commit", r)
-			end(0, fmt.Errorf("panic in a commit: %v", r))
+			b.e.panicked("a commit", r)
+			b.tell(0, fmt.Errorf("panic in a commit: %v", r))
 		}
 	}()
-	e.sessions.Commit(e.workCtx, key, &b.commit, end)
+	b.e.sessions.Commit(b.e.workCtx, key, &b.commit, b.tell)
+}
+
+// tell tells the session how the commit has ended. Any goroutine may call it.
+func (b *batch) tell(epoch conversation.Epoch, err error) {
+	if b.told.Swap(true) {
+		return
+	}
+	b.epoch, b.err = epoch, err
+	b.e.send(b.session, b)
+	b.e.workers.End()
 }
 
 // addSnapshot puts a snapshot of the session into a batch. If none can be made, the
@@ -150,21 +147,21 @@ func (s *session) addSnapshot(b *batch) {
 }
 
 // committed takes the end of a commit.
-func (s *session) committed(m *committed) {
-	if s.phase == phaseUnloaded || s.inFlight != m.b {
+func (s *session) committed(b *batch) {
+	if s.phase == phaseUnloaded || s.inFlight != b {
 		return
 	}
-	if m.err != nil {
-		s.commitFailed(m.err)
+	if b.err != nil {
+		s.commitFailed(b.err)
 		return
 	}
 	s.inFlight = nil
-	s.epoch = m.epoch
+	s.epoch = b.epoch
 	s.e.unreadable.Worked(s.key, unreadable.Commit)
-	if m.b.commit.Snapshot != nil {
-		s.snapshotAt = m.b.commit.After + conversation.Seq(len(m.b.events))
+	if b.commit.Snapshot != nil {
+		s.snapshotAt = b.commit.After + conversation.Seq(len(b.commit.Events))
 	}
-	s.complete(m.b)
+	s.complete(b)
 	if s.phase == phaseUnloaded {
 		return
 	}
@@ -217,8 +214,9 @@ func (s *session) commitFailed(err error) {
 // complete does what waits until a batch is durable, in this order: it gives back the
 // slot, answers the commands, publishes the events, and does the acquiring effects.
 func (s *session) complete(b *batch) {
-	if n := len(b.events); n > 0 {
-		s.durable = b.events[n-1].Seq
+	events := b.commit.Events
+	if n := len(events); n > 0 {
+		s.durable = events[n-1].Seq
 		s.lastActive = time.Now()
 	}
 	if b.commit.ID != "" {
@@ -231,19 +229,19 @@ func (s *session) complete(b *batch) {
 		}
 		t.answer(s.e, nil)
 	}
-	if len(b.events) > 0 {
-		s.e.deps.Publisher.Publish(s.key, b.events)
+	if len(events) > 0 {
+		s.e.deps.Publisher.Publish(s.key, events)
 		s.published.Store(uint64(s.durable))
 		s.observer.Events(s.e.observe, observe.Session{
 			Key: s.key, Recovering: s.phase == phaseRecovering, Busy: s.standing.Busy, Warm: s.cache != nil,
-		}, b.events)
+		}, events)
 		if s.cache != nil {
-			s.cache.add(b.events)
+			s.cache.add(events)
 		}
-		s.calls.Ended(s.e.calls, b.events)
-		s.contextChanged(b.events)
+		s.calls.Ended(s.e.calls, events)
+		s.contextChanged(events)
 	}
-	s.dropDrafts(modelcall.WithoutPart(b.drafts, b.events))
+	s.dropDrafts(modelcall.WithoutPart(b.drafts, events))
 	if s.phase != phaseRecovering { // then recovered does it
 		s.acquireDurable()
 	}

@@ -41,7 +41,7 @@ func (c *cursors) addTo(b *batch) {
 		return
 	}
 	for user, seq := range c.seqs {
-		b.cursors = append(b.cursors, conversation.Cursor{User: user, Seq: seq})
+		b.commit.Cursors = append(b.commit.Cursors, conversation.Cursor{User: user, Seq: seq})
 	}
 	b.waiters = append(b.waiters, c.waiters...)
 }

@@ -34,7 +34,7 @@ func (e *Engine) mayHold(key conversation.SessionKey, k conversation.Key) (perha
 
 // owns is true when one of the batch's events owns the key.
 func (b *batch) owns(k conversation.Key) bool {
-	return b != nil && slices.ContainsFunc(b.keys, func(at conversation.KeyAt) bool { return at.Key == k })
+	return b != nil && slices.ContainsFunc(b.commit.Keys, func(at conversation.KeyAt) bool { return at.Key == k })
 }
 
 // checkDuplicate asks the store, as soon as everything decided so far is in it.

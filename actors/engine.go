@@ -467,7 +467,8 @@ func (e *Engine) Tasks(ctx context.Context, f conversation.TaskFilter) iter.Seq2
 
 // nextCommit names a commit: unique among all that this process and any before it made.
 func (e *Engine) nextCommit() conversation.CommitID {
-	return conversation.CommitID(e.commitPrefix + strconv.FormatUint(e.commits.Add(1), 36))
+	var room [64]byte
+	return conversation.CommitID(strconv.AppendUint(append(room[:0], e.commitPrefix...), e.commits.Add(1), 36))
 }
 
 // full is true while the store takes nothing new: it says so, or it has refused a

@@ -130,7 +130,7 @@ func (s *session) Receive(ctx actor.Context) {
 	case *envelope:
 		current = m
 		s.accept(m)
-	case *committed:
+	case *batch:
 		s.committed(m)
 	case *modelcall.End:
 		s.modelEnded(m)

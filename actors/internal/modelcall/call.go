@@ -88,7 +88,7 @@ func Start(env *Env, o Options) *Call {
 	c.cancel = cancel
 	env.Go("a model call", func() {
 		defer cancel()
-		label := o.Model.Label()
+		label := c.o.Model.Label() // o would be on the heap twice
 		c.mu.Lock()
 		c.label = label
 		c.mu.Unlock()
@@ -221,7 +221,8 @@ func (c *Call) end(outcome string, cmd conversation.Command) {
 	defer c.mu.Unlock()
 	switch known := cmd.(type) {
 	case conversation.ModelAnswered:
-		c.usage = &known.Answer.Usage
+		usage := known.Answer.Usage // of its own: the answer may be long
+		c.usage = &usage
 	case conversation.ModelFailed:
 		c.usage = known.Usage
 	}
