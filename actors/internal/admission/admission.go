@@ -2,6 +2,7 @@ package admission
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"parley/conversation"
@@ -17,7 +18,7 @@ type Slots struct {
 	mu      sync.Mutex
 	limit   int
 	used    int
-	waiting int
+	waiting atomic.Int32 // written under mu; read without by who only asks whether anybody waits
 	queues  map[conversation.TenantID][]*Request
 	turns   []conversation.TenantID // tenants with a request in the queue, next first
 }
@@ -84,14 +85,14 @@ func New(limit int, m *metrics.Actors) *Slots {
 func (s *Slots) Used() (used, waiting int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.used, s.waiting
+	return s.used, int(s.waiting.Load())
 }
 
 // TryAcquire takes a slot if one is free, also in the pool, and no request waits for it.
 func (s *Slots) TryAcquire(pool *Places) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.used >= s.limit || s.waiting > 0 || pool.full() {
+	if s.used >= s.limit || !s.QueueEmpty() || pool.full() {
 		return false
 	}
 	s.used++
@@ -109,12 +110,9 @@ func (s *Slots) ForceAcquire(pool *Places) {
 	s.metrics.Slots.Set(float64(s.used))
 }
 
-// QueueEmpty is true when no request waits.
-func (s *Slots) QueueEmpty() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.waiting == 0
-}
+// QueueEmpty is true when no request waits. Every command of a session with a slot asks
+// for it, so it takes no lock.
+func (s *Slots) QueueEmpty() bool { return s.waiting.Load() == 0 }
 
 // Release gives a slot back.
 func (s *Slots) Release(pool *Places) {
@@ -136,7 +134,7 @@ func (s *Slots) enqueue(tenant conversation.TenantID, pool *Places, grant func(*
 		s.turns = append(s.turns, r.tenant)
 	}
 	s.queues[r.tenant] = append(s.queues[r.tenant], r)
-	s.waiting++
+	s.waiting.Add(1)
 	s.serve()
 	return r
 }
@@ -162,7 +160,7 @@ func (s *Slots) withdraw(r *Request) {
 		for i, other := range queue {
 			if other == r {
 				s.queues[r.tenant] = append(queue[:i:i], queue[i+1:]...)
-				s.waiting--
+				s.waiting.Add(-1)
 				break
 			}
 		}
@@ -185,7 +183,7 @@ func (s *Slots) withdraw(r *Request) {
 
 // serve hands free slots to the requests that wait. The caller holds mu.
 func (s *Slots) serve() {
-	for s.used < s.limit && s.waiting > 0 {
+	for s.used < s.limit && !s.QueueEmpty() {
 		tenant := s.turns[0]
 		queue := s.queues[tenant]
 		r := queue[0]
@@ -197,7 +195,7 @@ func (s *Slots) serve() {
 		} else {
 			delete(s.queues, tenant)
 		}
-		s.waiting--
+		s.waiting.Add(-1)
 		s.used++
 		r.pool.count(1)
 		r.state = requestGranted
@@ -205,5 +203,5 @@ func (s *Slots) serve() {
 		r.grant(r)
 	}
 	s.metrics.Slots.Set(float64(s.used))
-	s.metrics.SlotWaiters.Set(float64(s.waiting))
+	s.metrics.SlotWaiters.Set(float64(s.waiting.Load()))
 }

@@ -16,7 +16,7 @@ import (
 	"parley/metrics"
 )
 
-// Env holds what model calls need from the engine. All fields are required.
+// Env holds what model calls need from the engine. All exported fields are required.
 type Env struct {
 	Context   context.Context // of every call; ends with the engine
 	Publisher conversation.Publisher
@@ -27,6 +27,24 @@ type Env struct {
 	ShowEvery time.Duration // streamed text is shown at most this often
 	IdleLimit time.Duration // a model that says nothing for this long has failed
 	Limit     time.Duration // a call takes at most this long
+
+	spread  sync.Once
+	parents [64]context.Context
+	next    atomic.Uint32
+}
+
+// parent is a context that ends with Env.Context. There are several: a call's context
+// enters itself in its parent, and with one parent all calls would meet at its lock. It
+// was a third of what the locks of the engine were waited for.
+func (e *Env) parent() context.Context {
+	e.spread.Do(func() {
+		for i := range e.parents {
+			ctx, cancel := context.WithCancel(e.Context)
+			context.AfterFunc(ctx, cancel)
+			e.parents[i] = ctx
+		}
+	})
+	return e.parents[e.next.Add(1)%uint32(len(e.parents))]
 }
 
 // Options say what one call is for.
@@ -84,7 +102,7 @@ func Start(env *Env, o Options) *Call {
 		return c
 	}
 	c.o.Request.Waits = c.wait
-	ctx, cancel := context.WithCancel(env.Context)
+	ctx, cancel := context.WithCancel(env.parent())
 	c.cancel = cancel
 	env.Go("a model call", func() {
 		defer cancel()

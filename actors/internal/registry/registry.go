@@ -20,7 +20,7 @@ type Registry struct {
 }
 
 type shard struct {
-	mu      sync.Mutex
+	mu      sync.RWMutex // for reading by who delivers to an actor that is there
 	pids    map[conversation.SessionKey]*actor.PID
 	leaving map[conversation.SessionKey]*departure // actors that have left and have not ended
 	blocked map[conversation.SessionKey]*blockade  // by root: trees that must not be reached now
@@ -71,6 +71,9 @@ func RootKey(key conversation.SessionKey) conversation.SessionKey {
 // too much waits already, or because the registry is closed.
 func (r *Registry) Deliver(key conversation.SessionKey, m any, load bool) bool {
 	sh := r.shard(key)
+	if r.deliverNow(sh, key, m) {
+		return true
+	}
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if sh.closed || sh.blocked[RootKey(key)] != nil {
@@ -94,6 +97,20 @@ func (r *Registry) Deliver(key conversation.SessionKey, m any, load bool) bool {
 	return true
 }
 
+// deliverNow puts m into the mailbox of a session that is in memory, as nearly all are
+// that are told something. Those who deliver do not wait for each other: waking a mailbox
+// may take a system call, and on a busy machine its processor may be taken away meanwhile.
+func (r *Registry) deliverNow(sh *shard, key conversation.SessionKey, m any) bool {
+	sh.mu.RLock()
+	defer sh.mu.RUnlock()
+	pid := sh.pids[key]
+	if pid == nil || sh.closed || sh.blocked[RootKey(key)] != nil {
+		return false
+	}
+	r.send(pid, m)
+	return true
+}
+
 // start starts the actor of a session with its first messages; false if it cannot. The
 // caller holds mu.
 func (r *Registry) start(sh *shard, key conversation.SessionKey, first ...any) bool {
@@ -107,8 +124,8 @@ func (r *Registry) start(sh *shard, key conversation.SessionKey, first ...any) b
 // Actor is the session's actor; nil while the session is not in memory, or leaves it.
 func (r *Registry) Actor(key conversation.SessionKey) *actor.PID {
 	sh := r.shard(key)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
+	sh.mu.RLock()
+	defer sh.mu.RUnlock()
 	return sh.pids[key]
 }
 
