@@ -10,7 +10,7 @@ GO ?= go
 # and a second pass over them would buy nothing for its minutes.
 CONCURRENT := ./actors/... ./gateway/... ./persistence/... ./tools/... ./models/... ./cmd/...
 
-.PHONY: help run build test race lint generate golden bench bench-once bench-peers bench-record bench-start receipts model-receipts shape crash chaos-runtimes damage mutants e2e claude ci setup
+.PHONY: help run build test race lint generate golden bench bench-once bench-peers bench-record bench-rooms bench-start receipts model-receipts shape crash chaos-runtimes damage mutants e2e claude ci setup soak
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -73,6 +73,16 @@ bench-peers: ## the server beside Restate (turns) and centrifuge (fan-out), in t
 
 bench-record: ## the same, and its ratios and counts as a new entry of cmd/parley-bench/history.toml
 	$(MAKE) bench ARGS="--record cmd/parley-bench/history.toml --commit $$(git rev-parse --short HEAD) $(ARGS)"
+
+bench-rooms: ## where a turn's processor time and allocations go, by room (BLOCK=1: waits, too; DIR=… keeps the profiles)
+	@mkdir -p bin
+	$(GO) build -o bin/ ./cmd/...
+	./bin/parley-bench profile --server ./bin/parley $(if $(BLOCK),--block) $(if $(DIR),--dir $(DIR))
+
+soak: ## sessions made and erased at a rate: is anything left behind? (RATE=150 TIME=5m)
+	@mkdir -p bin
+	$(GO) build -o bin/ ./cmd/...
+	./bin/parley-bench soak --server ./bin/parley --rate $(or $(RATE),150) --duration $(or $(TIME),5m)
 
 bench-start: ## how long starts take with SESSIONS (100000) sessions on the disk
 	@mkdir -p bin

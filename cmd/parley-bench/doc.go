@@ -1,8 +1,10 @@
 // Command parley-bench works on a parley server from outside, in a process of its
-// own, over the loopback. It has six modes, in packages below internal:
+// own, over the loopback. It has modes, in packages below internal:
 //
 //	run    load: turns, fan-out, resumes, memory, activation and recovery, of one
 //	       server or of several in turn, beside a baseline in the same rounds
+//	profile rooms: in which rooms of the server a turn's time and allocations are
+//	soak   soak: makes and erases sessions at a rate, for long: what is left behind
 //	backup load: what a backup costs those who use the server meanwhile
 //	start  load: how long starts on a data directory take
 //	crash  checker: kills the server under load, again and again, and checks that

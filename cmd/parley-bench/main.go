@@ -12,11 +12,15 @@ import (
 	"parley/cmd/parley-bench/internal/load"
 	"parley/cmd/parley-bench/internal/peers"
 	"parley/cmd/parley-bench/internal/receipts"
+	"parley/cmd/parley-bench/internal/rooms"
+	"parley/cmd/parley-bench/internal/soak"
 )
 
 type commandLine struct {
 	Run      load.Measure   `cmd:"" default:"withargs" help:"Measure and print Markdown tables."`
 	Backup   load.Backup    `cmd:"" help:"Measure what a backup costs those who use the server."`
+	Profile  rooms.ByRoom   `cmd:"" help:"Say in which rooms of the server a turn's time and allocations are."`
+	Soak     soak.Soak      `cmd:"" help:"Make and erase sessions at a rate, for long: is anything left behind?"`
 	Start    load.Start     `cmd:"" help:"Measure starts on a data directory."`
 	Peers    peers.Peers    `cmd:"" help:"Measure the server beside programs of others, which it installs."`
 	Crash    checker.Crash  `cmd:"" help:"Kill the server with -9 under load, again and again, and check what it kept."`

@@ -129,10 +129,12 @@ var arrows = map[string][]string{
 	"cmd/parley/internal/store": {"conversation", "conversation/policy", "conversation/machine", "persistence/pebble"}, // the one place that names a concrete store
 
 	// It knows the server from outside only.
-	"cmd/parley-bench":                   {"cmd/parley-bench/internal/load", "cmd/parley-bench/internal/checker", "cmd/parley-bench/internal/chaos", "cmd/parley-bench/internal/peers", "cmd/parley-bench/internal/receipts"},
+	"cmd/parley-bench":                   {"cmd/parley-bench/internal/load", "cmd/parley-bench/internal/checker", "cmd/parley-bench/internal/chaos", "cmd/parley-bench/internal/peers", "cmd/parley-bench/internal/receipts", "cmd/parley-bench/internal/rooms", "cmd/parley-bench/internal/soak"},
 	"cmd/parley-bench/internal/history":  {},
 	"cmd/parley-bench/internal/frame":    {},
 	"cmd/parley-bench/internal/load":     {"cmd/parley-bench/internal/frame", "cmd/parley-bench/internal/history", "cmd/parley-bench/internal/report"},
+	"cmd/parley-bench/internal/rooms":    {"cmd/parley-bench/internal/load", "cmd/parley-bench/internal/report"},
+	"cmd/parley-bench/internal/soak":     {"cmd/parley-bench/internal/load", "cmd/parley-bench/internal/report"},
 	"cmd/parley-bench/internal/report":   {},
 	"cmd/parley-bench/internal/checker":  {"cmd/parley-bench/internal/load"},
 	"cmd/parley-bench/internal/chaos":    {"cmd/parley-bench/internal/load"},
@@ -190,8 +192,8 @@ var libraries = map[string][]string{
 	"github.com/pelletier/go-toml":       {"cmd/parley/internal/config", "models/scripted", "cmd/parley-bench/internal/history", "cmd/parley-bench/internal/receipts"},
 	"github.com/alecthomas/kong":         {"cmd/parley", "cmd/parley-bench"},
 
-	// Generated code, and what it needs, is for the tests of wire only.
-	"google.golang.org/protobuf/encoding/protowire": {"conversation/wire"},
+	// Generated code, and what it needs, is for the tests of wire only; profiles are in the same encoding.
+	"google.golang.org/protobuf/encoding/protowire": {"conversation/wire", "cmd/parley-bench/internal/rooms"},
 	"google.golang.org/protobuf/proto":              {"conversation/wire/internal/pb"},
 	"google.golang.org/protobuf/reflect":            {"conversation/wire/internal/pb"},
 	"google.golang.org/protobuf/runtime":            {"conversation/wire/internal/pb"},

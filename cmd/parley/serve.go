@@ -32,6 +32,7 @@ func (m *Main) serve(ctx context.Context) error {
 	node := conversation.NodeID("local")
 
 	defer setProcs(c.Process.Procs)()
+	defer recordContention(c.Process.Contention)()
 	defer keepHeapFloor(uint64(c.Process.HeapFloor))()
 	fatal := make(chan error, 1)
 	options := c.Store

@@ -13,25 +13,25 @@ import (
 	"parley/cmd/parley-bench/internal/report"
 )
 
-// A churn makes sessions, takes a turn in each while it follows, and erases each once
+// A Churn makes sessions, takes a turn in each while it follows, and erases each once
 // as many newer ones live.
-type churn struct {
-	workers int
-	live    int           // sessions that stay
-	cycles  int           // 0 = for d
-	d       time.Duration // 0 = all cycles
-	rate    float64       // cycles a second; 0 = as fast as it goes
-	done    func(cycles int) error
+type Churn struct {
+	Workers int
+	Live    int           // sessions that stay
+	Cycles  int           // 0 = as many as go into the time
+	For     time.Duration // 0 = all cycles
+	Rate    float64       // cycles a second; 0 = as fast as it goes
+	Done    func(cycles int) error
 }
 
-// run runs it. done is called after each cycle, by one worker at a time.
-func (c churn) run(ctx context.Context, s *Server) error {
+// Run runs it. Done is called after each cycle, by one worker at a time.
+func (c Churn) Run(ctx context.Context, s *Server) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var next, ended atomic.Int64
 	var group sync.WaitGroup
 	var calling sync.Mutex
-	errs := make([]error, c.workers)
+	errs := make([]error, c.Workers)
 	began := time.Now()
 	one := func(w int) error {
 		conn, err := Dial(s.Addr)
@@ -42,12 +42,12 @@ func (c churn) run(ctx context.Context, s *Server) error {
 		var own []string
 		for {
 			i := int(next.Add(1))
-			if c.cycles > 0 && i > c.cycles || c.d > 0 && time.Since(began) > c.d || ctx.Err() != nil {
+			if c.Cycles > 0 && i > c.Cycles || c.For > 0 && time.Since(began) > c.For || ctx.Err() != nil {
 				return nil
 			}
-			if c.rate > 0 {
+			if c.Rate > 0 {
 				select {
-				case <-time.After(time.Until(began.Add(time.Duration(float64(i) / c.rate * float64(time.Second))))):
+				case <-time.After(time.Until(began.Add(time.Duration(float64(i) / c.Rate * float64(time.Second))))):
 				case <-ctx.Done():
 					return nil
 				}
@@ -62,15 +62,15 @@ func (c churn) run(ctx context.Context, s *Server) error {
 			if _, _, err := conn.turn(session, "1", "/say x"); err != nil {
 				return err
 			}
-			if own = append(own, session); len(own) > c.live/c.workers {
+			if own = append(own, session); len(own) > c.Live/c.Workers {
 				if err := s.erase(ctx, own[0]); err != nil {
 					return err
 				}
 				own = own[1:]
 			}
 			calling.Lock()
-			if c.done != nil {
-				err = c.done(int(ended.Add(1)))
+			if c.Done != nil {
+				err = c.Done(int(ended.Add(1)))
 			}
 			calling.Unlock()
 			if err != nil {
@@ -78,7 +78,7 @@ func (c churn) run(ctx context.Context, s *Server) error {
 			}
 		}
 	}
-	for w := range c.workers {
+	for w := range c.Workers {
 		group.Go(func() {
 			if errs[w] = one(w); errs[w] != nil {
 				cancel()
@@ -119,12 +119,12 @@ func erasing(ctx context.Context, s *Server, cycles int) ([]report.Figure, error
 		cpu time.Duration
 	}
 	marks := map[int]mark{}
-	err := churn{workers: 8, cycles: cycles, done: func(done int) error {
+	err := Churn{Workers: 8, Cycles: cycles, Done: func(done int) error {
 		if done%part == 0 {
 			marks[done] = mark{time.Now(), s.CPU()}
 		}
 		return nil
-	}}.run(ctx, s)
+	}}.Run(ctx, s)
 	if err != nil {
 		return nil, err
 	}

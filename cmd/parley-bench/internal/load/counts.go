@@ -33,7 +33,6 @@ const (
 	metricAllocs  = "go_memstats_mallocs_total"
 	metricBytes   = "go_memstats_alloc_bytes_total"
 	metricGC      = "go_gc_duration_seconds_count"
-	metricEnded   = `parley_task_status_total{status="COMPLETE"}`
 )
 
 // counted reads what the server has counted.

@@ -123,18 +123,18 @@ func OwnCPU() time.Duration {
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
-// heap is the live heap of the server after a garbage collection, in bytes.
-func (s *Server) heap(ctx context.Context) (float64, error) {
+// Heap is the live heap of the server after a garbage collection, in bytes.
+func (s *Server) Heap(ctx context.Context) (float64, error) {
 	for range 2 { // the second one frees what finalizers of the first let go
 		if _, err := s.Get(ctx, "/debug/pprof/heap?gc=1"); err != nil {
 			return 0, err
 		}
 	}
-	return s.metric(ctx, "go_memstats_heap_alloc_bytes")
+	return s.Metric(ctx, "go_memstats_heap_alloc_bytes")
 }
 
-// metric is the sum of all series of a name at /metrics; an absent one is 0.
-func (s *Server) metric(ctx context.Context, name string) (float64, error) {
+// Metric is the sum of all series of a name at /metrics, or one series; an absent one is 0.
+func (s *Server) Metric(ctx context.Context, name string) (float64, error) {
 	c, err := s.counted(ctx)
 	return c.metrics[name], err
 }

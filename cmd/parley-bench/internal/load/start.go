@@ -51,7 +51,7 @@ func (b *Start) one(ctx context.Context, s *Server, i int, listens time.Duration
 		return err
 	}
 	ready := time.Since(began)
-	memory, err := s.metric(ctx, "process_resident_memory_bytes")
+	memory, err := s.Metric(ctx, "process_resident_memory_bytes")
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,24 @@ func (v variant) start(data string, set ...string) (*Server, error) {
 	return launch(v.path, data, v.env, nil, slices.Concat(v.set, set))
 }
 
+// StartVariant starts a server (built if path is "") with the settings and environment
+// of a --variant, or "". cleanup removes the program if it was built.
+func StartVariant(path, text, data string, set ...string) (s *Server, cleanup func(), err error) {
+	var more []string
+	if text != "" {
+		more = []string{text}
+	}
+	all, cleanup, err := variantsOf([]string{path}, more)
+	if err != nil {
+		return nil, nil, err
+	}
+	if s, err = all[len(all)-1].start(data, set...); err != nil {
+		cleanup()
+		return nil, nil, err
+	}
+	return s, cleanup, nil
+}
+
 // variantsOf reads what the flags --server and --variant say. Each server is a
 // variant; with --variant there is one more of each server for each of them. The
 // programs that it had to build are removed by cleanup.

@@ -109,10 +109,10 @@ func idleSockets(ctx context.Context, v variant, dir string, n int) ([]report.Fi
 		return nil, err
 	}
 	resident := func() (rss, heap float64, err error) {
-		if heap, err = s.heap(ctx); err != nil {
+		if heap, err = s.Heap(ctx); err != nil {
 			return 0, 0, err
 		}
-		rss, err = s.metric(ctx, "process_resident_memory_bytes")
+		rss, err = s.Metric(ctx, "process_resident_memory_bytes")
 		return rss, heap, err
 	}
 	var figures []report.Figure

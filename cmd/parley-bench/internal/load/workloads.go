@@ -40,6 +40,12 @@ func turns(s *Server, l loop) (r result, events float64, err error) {
 	return r, float64(sum) / float64(max(1, all)), err
 }
 
+// Work has so many clients take turns for d.
+func (s *Server) Work(clients int, d time.Duration) error {
+	_, _, err := turns(s, loop{workers: clients, d: d})
+	return err
+}
+
 // followers are n sockets that follow a session. Of each event, and how many there
 // were in the round, ends says whether it ends the round for that socket. stop closes
 // the sockets, and with that ends their readers.
@@ -267,7 +273,7 @@ func perSession(ctx context.Context, v variant, dir string, n, tasks int, evicti
 	if err := waitForEviction(ctx, eviction); err != nil {
 		return 0, err
 	}
-	before, err := s.heap(ctx)
+	before, err := s.Heap(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -277,7 +283,7 @@ func perSession(ctx context.Context, v variant, dir string, n, tasks int, evicti
 	if err := waitForEviction(ctx, eviction); err != nil {
 		return 0, err
 	}
-	after, err := s.heap(ctx)
+	after, err := s.Heap(ctx)
 	return (after - before) / float64(n), err
 }
 
@@ -390,7 +396,7 @@ func reached(ctx context.Context, s *Server, want map[string]int) error {
 	for {
 		missing := ""
 		for name, n := range want {
-			has, err := s.metric(ctx, name)
+			has, err := s.Metric(ctx, name)
 			if err != nil {
 				return err
 			}

@@ -27,7 +27,8 @@ const (
 	Times             // seconds, as 1.4ms
 )
 
-func (u Unit) text(v float64) string {
+// Text writes a number.
+func (u Unit) Text(v float64) string {
 	switch {
 	case math.IsNaN(v) || math.IsInf(v, 0):
 		return "–"
@@ -59,9 +60,9 @@ func (s spread) median() float64 {
 // text is min / **median** / max, or the one value.
 func (s spread) text(u Unit) string {
 	if len(s) < 2 {
-		return u.text(s.median())
+		return u.Text(s.median())
 	}
-	return fmt.Sprintf("%s / **%s** / %s", u.text(slices.Min(s)), u.text(s.median()), u.text(slices.Max(s)))
+	return fmt.Sprintf("%s / **%s** / %s", u.Text(slices.Min(s)), u.Text(s.median()), u.Text(slices.Max(s)))
 }
 
 // Samples are what one row of a table has measured: by who was measured, a variant

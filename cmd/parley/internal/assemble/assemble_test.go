@@ -160,7 +160,7 @@ func TestEveryKeyIsUsed(t *testing.T) {
 		"model.default": "TestModelIsChosen", "model.stream": "TestStreamingCanBeTurnedOff", "scripted.token_delay": "scripted.Options",
 		"scripted.script": "scripted.Options", "command_agent.ask_marker": "TestAskMarkerOfAllAgents", "auth.mode": "refused but none",
 		"log.level": "newLogger", "log.format": "newLogger",
-		"process.heap_floor": "TestHeapFloorOfTheServer", "process.procs": "TestProcsOfTheServer",
+		"process.heap_floor": "TestHeapFloorOfTheServer", "process.procs": "TestProcsOfTheServer", "process.contention": "TestContentionOfTheServer",
 	}
 	reach := func(c config.Config) string {
 		return fmt.Sprintf("%+v %+v %+v %+v", Engine(&c, "n", nil, config.ScriptedName), Gateway(&c, "n", "v", "m"), c.Store, mcpOptions(&c, nil, nil, nil))

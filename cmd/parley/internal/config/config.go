@@ -68,8 +68,9 @@ type Scripted struct {
 
 // Process is about the process as a whole.
 type Process struct {
-	Procs     int   `key:"process.procs" min:"0" max:"1024"`        // threads that run Go code at a time; 0 = by the number of processors
-	HeapFloor int64 `key:"process.heap_floor" min:"0" unit:"bytes"` // the heap grows to this before it is collected; 0 = Go's own rule
+	Procs      int   `key:"process.procs" min:"0" max:"1024"`        // threads that run Go code at a time; 0 = by the number of processors
+	Contention bool  `key:"process.contention"`                      // the profiles of locks and waits are recorded
+	HeapFloor  int64 `key:"process.heap_floor" min:"0" unit:"bytes"` // the heap grows to this before it is collected; 0 = Go's own rule
 }
 
 // Log is about the program's own log, on standard error.
