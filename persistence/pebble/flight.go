@@ -168,6 +168,9 @@ func (f *flight) prepare(c *conversation.Commit, wait bool) error {
 func (f *flight) unique(buf *[]byte, keys []conversation.KeyAt, wait bool) error {
 	db := f.db
 	f.hashes = f.hashes[:0]
+	if wait && len(keys) > 0 {
+		db.cache.ReadKeys(db.p, f.w.Key, f.w.Own)
+	}
 	for i, k := range keys {
 		hash := db.cache.Hash(k.Key)
 		seq := conversation.Seq(0)

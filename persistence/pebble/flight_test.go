@@ -1,13 +1,16 @@
 package pebble
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"parley/conversation"
 	"parley/metrics"
+	"parley/persistence/pebble/internal/layout"
 )
 
 // Commits that wait at the same time share a batch and a sync; and who is told of a
@@ -127,5 +130,73 @@ func TestPanicBeforeTheCommitterGivesTheLocksBack(t *testing.T) {
 	}()
 	if err := db.Commit(t.Context(), k, crashCommit(k, h.Epoch, 0)); err != nil {
 		t.Error(err)
+	}
+}
+
+// After a restart nothing is known of a session's keys: the disk is asked once, then
+// they are all read, and a new one needs no look at the disk any more. Not if they are
+// more than a filter holds.
+func TestKeysAreReadAfterRestart(t *testing.T) {
+	for _, want := range []struct {
+		stored int
+		known  bool
+	}{{300, true}, {3500, false}} {
+		fs := vfs.NewMem()
+		k := crashKey(0)
+		fill, err := openOn(fs, "store", testOptions(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := fill.Acquire(t.Context(), k, conversation.AcquireHow{Create: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		commit := func(db *DB, keys ...conversation.Key) error {
+			c := crashCommit(k, h.Epoch, h.Last)
+			c.Keys = nil
+			for _, key := range keys {
+				c.Keys = append(c.Keys, conversation.KeyAt{Key: key, Seq: h.Last + 1})
+			}
+			err := db.Commit(t.Context(), k, c)
+			if err == nil {
+				h.Last = following(h.Last)
+			}
+			return err
+		}
+		message := func(n int) conversation.Key {
+			return conversation.Key{Author: "alice", Client: conversation.ClientMsgID(fmt.Sprint(n))}
+		}
+		var stored []conversation.Key
+		for n := range want.stored / 2 {
+			stored = append(stored, message(n), conversation.Key{Source: "n", Part: conversation.PartIndex(n)})
+		}
+		old := fill.p.Set(layout.KeyLegacyPart(nil, k, "old"), layout.AppendU64(nil, 1), pebble.Sync)
+		if err := errors.Join(old, commit(fill, stored...), fill.Close()); err != nil {
+			t.Fatal(err)
+		}
+
+		stored = append(stored, conversation.Key{Source: "old"}) // of before parts had an index
+
+		db := openMem(t, fs, testOptions(t))
+		if h, err = db.Acquire(t.Context(), k, conversation.AcquireHow{}); err != nil {
+			t.Fatal(err)
+		}
+		for n := range 3 {
+			if known := n >= 2 && want.known; db.MayHold(k, message(-1-n)) == known {
+				t.Errorf("%d keys, %d commits after the restart: known is %v", want.stored, n, !known)
+			}
+			if err := commit(db, message(-1-n)); err != nil {
+				t.Fatal(err)
+			}
+			stored = append(stored, message(-1-n))
+		}
+		for _, key := range stored {
+			var dup *conversation.DuplicateError
+			if !db.MayHold(k, key) {
+				t.Fatalf("%s is stored, and MayHold says no", key)
+			} else if err := commit(db, key); !errors.As(err, &dup) {
+				t.Fatalf("%s again: %v", key, err)
+			}
+		}
 	}
 }

@@ -183,6 +183,31 @@ func KeyLegacyPart(b []byte, key conversation.SessionKey, source conversation.So
 	return AppendString(append(SessionPrefix(b, key), KindPart), string(source))
 }
 
+// CutUnique reads what is behind the session in the key of a part or client message,
+// its kind first. A part without an index is part 0.
+func CutUnique(rest []byte) (key conversation.Key, ok bool) {
+	if len(rest) == 0 || rest[0] != KindPart && rest[0] != KindClient {
+		return key, false
+	}
+	first, left, ok := CutString(rest[1:])
+	if !ok {
+		return key, false
+	}
+	if rest[0] == KindClient {
+		client, left, ok := CutString(left)
+		return conversation.Key{Author: conversation.UserID(first), Client: conversation.ClientMsgID(client)}, ok && len(left) == 0
+	}
+	key.Source = conversation.SourceID(first)
+	if len(left) == 0 {
+		return key, true
+	}
+	if len(left) != 4 {
+		return key, false
+	}
+	key.Part = conversation.PartIndex(binary.BigEndian.Uint32(left))
+	return key, true
+}
+
 // KeyTask is the key of a task's row.
 func KeyTask(b []byte, key conversation.SessionKey, task conversation.TaskID) []byte {
 	b = append(SessionPrefix(b, key), KindTask)

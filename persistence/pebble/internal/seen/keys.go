@@ -7,9 +7,9 @@ import "slices"
 // stored, never of a stored one that it is new.
 //
 // While the keys are few, it keeps two bytes of each one's hash; then it is a
-// Bloom filter with four bits a key: 1 KiB at most. With Complete, this process
-// has made the session and all its keys are in the set, so a key that is not
-// need not be looked for on disk: a third of the CPU time of a commit went into
+// Bloom filter with four bits a key: 1 KiB at most. With Complete, all keys of the
+// session are in the set, because this process has made it or has read them, so a key
+// that is not need not be looked for on disk: a third of the CPU time of a commit went into
 // looking for keys that are new. At maxSeen keys four of ten new ones look as if
 // they had been seen; from then on the set is given up and each key is looked for.
 //
@@ -17,7 +17,7 @@ import "slices"
 type Keys struct {
 	hashes   []uint16 // fingerprints, from maxFew+1 on the filter's bits
 	count    uint16   // how many keys were seen
-	Complete bool     // this process has made the session
+	Complete bool     // all keys of the session were added
 }
 
 // A list of more than maxFew hashes takes longer to search than four bits; see

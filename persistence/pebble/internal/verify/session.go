@@ -183,7 +183,7 @@ func (s *session) bring(keys []conversation.KeyAt) {
 // seeKey checks the key of a part or of a client's message.
 func (s *session) seeKey(rest, v []byte) {
 	s.report.Counts.Keys++
-	key, ok := cutKey(rest)
+	key, ok := layout.CutUnique(rest)
 	if !ok {
 		s.problem(RuleUnknown, s.key, "key %x of a part or message cannot be read", rest)
 		return
@@ -208,28 +208,6 @@ func (s *session) seeKey(rest, v []byte) {
 		s.problem(RuleKeys, s.key, "%s belongs to event %d, but is stored for %d", key, want, seq)
 	}
 	delete(s.owed, at)
-}
-
-// cutKey reads what is behind the session in the key of a part or message. A part
-// without an index is part 0.
-func cutKey(rest []byte) (key conversation.Key, ok bool) {
-	first, left, ok := layout.CutString(rest[1:])
-	if !ok {
-		return key, false
-	}
-	if rest[0] == layout.KindClient {
-		client, left, ok := layout.CutString(left)
-		return conversation.Key{Author: conversation.UserID(first), Client: conversation.ClientMsgID(client)}, ok && len(left) == 0
-	}
-	key.Source = conversation.SourceID(first)
-	if len(left) == 0 {
-		return key, true
-	}
-	if len(left) != 4 {
-		return key, false
-	}
-	key.Part = conversation.PartIndex(binary.BigEndian.Uint32(left))
-	return key, true
 }
 
 func cutSeq(v []byte) (conversation.Seq, bool) {

@@ -1,9 +1,14 @@
 package writers
 
 import (
+	"errors"
+	"fmt"
 	"hash/maphash"
+	"slices"
 	"sync"
 	"time"
+
+	"github.com/cockroachdb/pebble/v2"
 
 	"parley/conversation"
 	"parley/persistence/pebble/internal/layout"
@@ -61,6 +66,7 @@ type Slot struct {
 	// Guarded by the shard, which nobody holds for long: MayHold waits for no commit.
 	users int32
 	keys  seen.Keys // what the session has stored
+	asked uint8     // how often the disk was asked for a key, because nothing is known; up to readAfter
 }
 
 // Cache holds the entries in use, and a bounded number of unused ones for
@@ -127,7 +133,10 @@ func (c *Cache) AddKeys(key conversation.SessionKey, entry *Slot, hashes []uint6
 	shard := c.shard(key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
-	entry.keys.Add(hashes)
+	was := entry.keys.Complete
+	if entry.keys.Add(hashes); was && !entry.keys.Complete {
+		entry.asked = readAfter // too many: to read them would be for nothing
+	}
 }
 
 // SetKeys says anew what is known of a session's keys.
@@ -135,7 +144,55 @@ func (c *Cache) SetKeys(key conversation.SessionKey, entry *Slot, keys seen.Keys
 	shard := c.shard(key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
-	entry.keys = keys
+	entry.keys, entry.asked = keys, 0
+}
+
+// readAfter is the look-up on the disk that has all keys of a session read: not the
+// first, or a session that is used once in a while would cost all of them each time.
+const readAfter = 2
+
+// ReadKeys reads the keys of a session that this process has not made, when they have
+// been asked for before, so that new ones need not be looked for on the disk. Called
+// with the session's lock held. If they cannot be read, nothing is known as before.
+func (c *Cache) ReadKeys(from pebble.Reader, key conversation.SessionKey, entry *Slot) {
+	if !c.wanted(key, entry) {
+		return
+	}
+	keys := seen.Keys{Complete: true}
+	if err := c.scan(from, key, &keys); err != nil || !keys.Complete {
+		return
+	}
+	c.SetKeys(key, entry, keys)
+}
+
+func (c *Cache) wanted(key conversation.SessionKey, entry *Slot) bool {
+	shard := c.shard(key)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	if entry.keys.Complete || entry.asked == readAfter {
+		return false
+	}
+	entry.asked++
+	return entry.asked == readAfter
+}
+
+// scan adds the stored keys to a set, until it is given up.
+func (c *Cache) scan(from pebble.Reader, key conversation.SessionKey, keys *seen.Keys) (err error) {
+	prefix := layout.SessionPrefix(nil, key)
+	lower, upper := append(slices.Clone(prefix), layout.KindPart), append(slices.Clone(prefix), layout.KindClient+1)
+	it, err := from.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, it.Close()) }()
+	for ok := it.First(); ok && keys.Complete; ok = it.Next() {
+		k, fits := layout.CutUnique(it.Key()[len(prefix):])
+		if !fits {
+			return fmt.Errorf("key %x is not one of a part or a message", it.Key())
+		}
+		keys.Add([]uint64{c.Hash(k)})
+	}
+	return it.Error()
 }
 
 // Release gives an entry back; its locks must be free.
