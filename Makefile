@@ -56,7 +56,7 @@ generate: ## protobuf code again (protoc; protoc-gen-go is built at its pinned v
 	PATH="$(CURDIR)/.tools:$$PATH" $(GO) generate ./...
 
 golden: ## rewrite the golden files; read the diff and explain it in the commit
-	$(GO) test ./conversation/machine ./conversation/wire ./gateway/... ./metrics/... ./cmd/parley -run 'Golden|Transcript|LinkedModules' -rewrite
+	$(GO) test ./conversation/machine ./conversation/wire ./gateway/... ./metrics/... ./cmd/parley ./cmd/parley-bench/internal/scaling -run 'Golden|Transcript|LinkedModules|HoldsTheTables' -rewrite
 	@git --no-pager diff --stat
 
 bench: ## the tables of the README: server against its baselines (about 7 minutes; BEFORE=another parley: in turn with it; ARGS=…)

@@ -13,6 +13,7 @@ import (
 	"parley/cmd/parley-bench/internal/peers"
 	"parley/cmd/parley-bench/internal/receipts"
 	"parley/cmd/parley-bench/internal/rooms"
+	"parley/cmd/parley-bench/internal/scaling"
 	"parley/cmd/parley-bench/internal/soak"
 )
 
@@ -23,6 +24,7 @@ type commandLine struct {
 	Soak     soak.Soak      `cmd:"" help:"Make and erase sessions at a rate, for long: is anything left behind?"`
 	Start    load.Start     `cmd:"" help:"Measure starts on a data directory."`
 	Peers    peers.Peers    `cmd:"" help:"Measure the server beside programs of others, which it installs."`
+	Size     scaling.Size   `cmd:"" help:"Say what machine a load needs, by the arithmetic of docs/SCALING.md."`
 	Crash    checker.Crash  `cmd:"" help:"Kill the server with -9 under load, again and again, and check what it kept."`
 	Runtimes chaos.Runtimes `cmd:"" help:"Kill outside runtimes and the server with -9 while messages are answered, and check every log."`
 
