@@ -19,12 +19,40 @@ var plain = func() (t [utf8.RuneSelf]bool) {
 	return t
 }()
 
+// plainBytes is how many bytes at the beginning of s are plain, in steps of eight, which
+// are looked at as one number: the top bit of a byte in special is set when that byte,
+// or one below it, is not plain. Texts are most of what is written, and this is four
+// times as fast as a byte at a time.
+func plainBytes(s string) (n int) {
+	const ones, tops = 0x0101010101010101, 0x8080808080808080
+	for ; len(s) >= 8; s = s[8:] {
+		b := uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
+			uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
+		quote, backslash := b^ones*'"', b^ones*'\\'
+		special := b | (b-ones*0x20)&^b | (quote-ones)&^quote | (backslash-ones)&^backslash
+		if special&tops != 0 {
+			break
+		}
+		n += 8
+	}
+	return n
+}
+
 // AppendString appends s as a JSON string. Invalid UTF-8 becomes U+FFFD, so that
 // a frame is always valid.
 func AppendString[T ~string](dst []byte, s T) []byte {
 	dst = append(dst, '"')
-	start := 0
+	start, again := 0, 0
 	for i := 0; i < len(s); {
+		if i >= again {
+			n := plainBytes(string(s[i:]))
+			if i += n; i == len(s) {
+				break
+			}
+			if again = i + 8; n == 0 {
+				again = i + 32 // a text of many umlauts: do not look at all of it twice
+			}
+		}
 		if b := s[i]; b < utf8.RuneSelf {
 			if plain[b] {
 				i++
