@@ -215,7 +215,7 @@ func (q *Queue) Room() <-chan struct{} { return q.room }
 
 // Taken is the result of one call of Take. After an empty one the taker waits for Wake.
 type Taken struct {
-	Data   []byte // whole frames to be written; valid until the next call
+	Data   []byte // whole frames, shared with other takers: not to be changed, and valid until the next call
 	Frames int
 	Last   bool // nothing comes after Data
 	Ended  bool // the queue was abandoned or is finished
@@ -226,7 +226,7 @@ type Taken struct {
 }
 
 // Take moves waiting frames into scratch, at most one write's worth. A batch that
-// is larger alone is given as it is. In between it reads the log for one
+// waits alone, or is larger, is given as it is. In between it reads the log for one
 // subscription after the other, within ctx.
 func (q *Queue) Take(ctx context.Context, scratch []byte) Taken {
 	for {
@@ -277,8 +277,8 @@ func (q *Queue) take(scratch []byte) Taken {
 		b := q.pop()
 		t.Frames += b.frames
 		t.Last = b.last
-		if len(t.Data) == 0 && len(b.data) > WriteBytes && b.pooled == nil {
-			t.Data = b.data
+		if len(t.Data) == 0 && b.pooled == nil && (q.n == 0 || len(b.data) > WriteBytes) {
+			t.Data = b.data // alone: it need not be copied
 			break
 		}
 		t.Data = append(t.Data, b.data...)
