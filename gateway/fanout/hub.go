@@ -30,6 +30,7 @@ type Hub struct {
 type hubShard struct {
 	mu        sync.RWMutex
 	followers map[conversation.SessionKey][]*Subscription // never an empty list
+	share     pageShare
 }
 
 // NewHub makes an empty follow table. m may be nil.
@@ -168,6 +169,7 @@ func (h *Hub) Gone(key conversation.SessionKey, reason string) {
 	shard := h.shard(key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
+	shard.share.pages = [sharedPages]sharedPage{} // they may be of it
 	below := string(key.Session) + "/"
 	for k, list := range shard.followers {
 		if k.Tenant != key.Tenant || (k.Session != key.Session && !strings.HasPrefix(string(k.Session), below)) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 
 	"parley/conversation"
 	"parley/gateway/protocol"
@@ -33,8 +34,12 @@ func (s *Subscription) replayPage(ctx context.Context) (live bool, err error) {
 
 	p := page{last: cursor}
 	if target > cursor {
-		if p, err = s.readPage(ctx, cursor, target); err != nil {
-			return false, err
+		shared := false
+		if p, shared = q.hub.sharedPage(s, cursor, target); !shared {
+			if p, err = s.readPage(ctx, cursor, target); err != nil {
+				return false, err
+			}
+			q.hub.sharePage(s, cursor, p)
 		}
 		q.hub.metrics.ReplayedEvents.Add(float64(p.last - cursor))
 	}
@@ -71,8 +76,8 @@ type page struct {
 // readPage builds the frames of the events after the cursor, up to target: at
 // most limits.replay_page of them, and about one write's worth of bytes.
 func (s *Subscription) readPage(ctx context.Context, cursor, target conversation.Seq) (page, error) {
-	scratch := protocol.GetBuffer()
-	defer protocol.PutBuffer(scratch)
+	scratch := pages.Get().(*[]byte)
+	defer pages.Put(scratch)
 	buf := (*scratch)[:0]
 	p := page{last: cursor}
 	limit := s.queue.limits.ReplayPage
@@ -102,10 +107,16 @@ func (s *Subscription) readPage(ctx context.Context, cursor, target conversation
 			break
 		}
 	}
-	*scratch = buf
+	if cap(buf) <= protocol.MaxPooled {
+		*scratch = buf
+	}
 	p.frames = slices.Clone(buf)
 	return p, nil
 }
+
+// pages holds scratch space for pages of the log. They are larger than most frames: a
+// buffer of those would grow, four times, for most of them.
+var pages = sync.Pool{New: func() any { b := make([]byte, 0, WriteBytes); return &b }}
 
 // resumeDrafts shows what streams to a subscription that has just gone live and
 // has missed deltas meanwhile.
