@@ -52,7 +52,7 @@ func (d *decision) repeat(rule func() progress) {
 // settleOnce applies the rule to the first task that it changes.
 // Rules 7.4, 9.1.
 func (d *decision) settleOnce() progress {
-	for _, t := range d.state.Tasks {
+	for _, t := range state.Active(&d.state) {
 		if d.settleTask(t) == again {
 			return again
 		}

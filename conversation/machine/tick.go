@@ -4,13 +4,14 @@ import (
 	"slices"
 
 	"parley/conversation"
+	"parley/conversation/machine/internal/state"
 )
 
 // tick does what has become due.
 func (d *decision) tick() {
 	before := d.clock.ticked
 	d.clock.ticked = d.now
-	for _, t := range slices.Clone(d.state.Tasks) {
+	for _, t := range slices.Clone(state.Active(&d.state)) {
 		if st := t.Step; st != nil && st.NotBefore.After(before) && !st.NotBefore.After(d.now) && !st.Parked {
 			d.do(d.source().AskModel(t))
 		}

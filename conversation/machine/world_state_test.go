@@ -37,6 +37,11 @@ func (w *world) invariants(n *node) {
 			w.fatalf("%s: in %s an unread message stands before one that was read", n.id, n.live.state.TaskID(t.N))
 		}
 	}
+	for _, t := range state.Waiters(&n.live.state) {
+		if !t.WaitsOnly() {
+			w.fatalf("%s: the task %s is counted among those that only wait: %+v", n.id, t.ID(), t)
+		}
+	}
 	if running > 1 || steps > 1 {
 		w.fatalf("%s: %d tasks RUNNING, %d steps open", n.id, running, steps)
 	}

@@ -95,9 +95,11 @@ func (st *State) Apply(e conversation.Event) error {
 	default:
 		return fmt.Errorf("event %d of %s: %w", e.Seq, st.Key, conversation.ErrTooNew)
 	}
-	if t == nil && e.Task != "" {
-		t = st.Task(e.Task) // born by this event
+	born := t == nil && e.Task != ""
+	if born {
+		t = st.Task(e.Task)
 	}
+	noteQueue(st, e, t, born)
 	if t != nil {
 		t.Events = extend(t.Events, e.Seq)
 	}

@@ -97,7 +97,7 @@ func Outer(d conversation.CallID, id conversation.QuestionID) conversation.Quest
 func (st *State) NewestQuestion(eligible func(*Task, *Question) bool) (*Task, *Question) {
 	var bt *Task
 	var best *Question
-	for _, t := range st.Tasks {
+	for _, t := range Active(st) {
 		for _, q := range t.Questions {
 			if !eligible(t, q) {
 				continue
@@ -131,7 +131,7 @@ func (t *Task) MayAnswer(m *Message) bool {
 // Rule 4.5a.
 func (st *State) Asking() *Task {
 	var newest *Task
-	for _, t := range st.Tasks {
+	for _, t := range Active(st) {
 		if t.Status == conversation.TaskRunning {
 			return nil
 		}
@@ -182,7 +182,7 @@ func (t *Task) Kept() *Message {
 // OpenQuestions are all that are open in the session, those of the first task first.
 func (st *State) OpenQuestions() []*Question {
 	var open []*Question
-	for _, t := range st.Tasks {
+	for _, t := range Active(st) {
 		open = append(open, t.Questions...)
 	}
 	return open

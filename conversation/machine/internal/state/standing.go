@@ -31,7 +31,7 @@ func (st *State) NextTick(now, ticked time.Time, grace, maxWait time.Duration) t
 			next = at
 		}
 	}
-	for _, t := range st.Tasks {
+	for _, t := range Active(st) {
 		if t.Step != nil && t.Step.NotBefore.After(ticked) && !t.Step.Parked {
 			sooner(t.Step.NotBefore)
 		}

@@ -40,6 +40,7 @@ type State struct {
 	Forgotten bool                `json:",omitempty"` // client ids have left Recent
 
 	Tasks     []*Task     `json:",omitempty"` // that have not ended, in the order in which they were born or moved
+	waitOnly  int         // how many of them, at the end, only wait (queue.go)
 	Recent    dedupWindow `json:",omitzero"`  // the last client ids
 	Withdrawn []uint32    `json:",omitempty"` // the last withdrawn messages, so that withdrawing again is harmless
 	// Of an outside session: the last messages that have ended.
@@ -68,6 +69,7 @@ type Final struct {
 // Task is a task that has not ended.
 type Task struct {
 	id          conversation.TaskID // from N, made once: it is in each event
+	waits       bool                // it was counted in State.waitOnly
 	N           uint32              // "t<N>-<session>"
 	Status      conversation.TaskStatus
 	Trigger     conversation.MessageID
@@ -224,6 +226,7 @@ func Restore(key conversation.SessionKey, data []byte) (State, error) {
 	for _, t := range st.Tasks {
 		t.id = st.TaskID(t.N)
 	}
+	countWaiters(&st)
 	return st, nil
 }
 
@@ -279,8 +282,11 @@ func (st *State) Task(id conversation.TaskID) *Task {
 			return t
 		}
 	}
+	if n > st.TaskCount {
+		return nil // it is about to be born
+	}
 	for _, t := range tasks {
-		if t.id == id {
+		if t.N == n && t.id == id {
 			return t
 		}
 	}
@@ -289,7 +295,7 @@ func (st *State) Task(id conversation.TaskID) *Task {
 
 // Running is the task that is RUNNING, also while it is being cancelled.
 func (st *State) Running() *Task {
-	for _, t := range st.Tasks {
+	for _, t := range Active(st) {
 		if t.Status == conversation.TaskRunning {
 			return t
 		}
@@ -357,7 +363,7 @@ func (t *Task) Question(id conversation.QuestionID) *Question {
 
 // Call finds an open call, and its task.
 func (st *State) Call(id conversation.CallID) (*Task, *Call) {
-	for _, t := range st.Tasks {
+	for _, t := range Active(st) {
 		if c := t.Call(id); c != nil {
 			return t, c
 		}
@@ -367,7 +373,7 @@ func (st *State) Call(id conversation.CallID) (*Task, *Call) {
 
 // Question finds an open question, and its task.
 func (st *State) Question(id conversation.QuestionID) (*Task, *Question) {
-	for _, t := range st.Tasks {
+	for _, t := range Active(st) {
 		if q := t.Question(id); q != nil {
 			return t, q
 		}

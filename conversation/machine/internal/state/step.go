@@ -108,7 +108,7 @@ func (st *State) applyStepFinished(t *Task, b conversation.StepFinished) {
 // another step or attempt is stale.
 // Rule 1.10.
 func (st *State) StepOf(n conversation.StepNumber, attempt int) *Task {
-	for _, t := range st.Tasks {
+	for _, t := range Active(st) {
 		if t.Step != nil && t.Step.N == n && t.Step.Attempt == attempt && !t.Step.Parked {
 			return t
 		}

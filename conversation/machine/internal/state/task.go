@@ -10,11 +10,14 @@ import (
 // Within the same order the list's own order counts: born, or as moved.
 func (st *State) RunnableAt(now time.Time) *Task {
 	var next *Task
-	for _, t := range st.Tasks {
+	for _, t := range Active(st) {
 		if t.Status == conversation.TaskQueued && t.Cancelling == nil && !t.NotBefore.After(now) &&
 			(next == nil || t.Order > next.Order) {
 			next = t
 		}
+	}
+	if rest := Waiters(st); next == nil && len(rest) > 0 {
+		return rest[0]
 	}
 	return next
 }
@@ -161,7 +164,7 @@ func (t *Task) ReadUnresolved() bool { return len(t.Messages) > 0 && t.Messages[
 // Unfinished is true while a step or a call is open, or a task wants a slot: the
 // session must stay in memory. A task of an outside runtime has none of these.
 func Unfinished(st *State, now time.Time) bool {
-	for _, t := range st.Tasks {
+	for _, t := range Active(st) {
 		if t.Step != nil || t.Cancelling != nil {
 			return true
 		}

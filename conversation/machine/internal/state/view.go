@@ -65,7 +65,7 @@ func (st *State) Summary() conversation.Summary {
 		Key: st.Key, Title: st.title(), Agent: st.Agent, Owner: st.Owner, Access: st.Access, Closed: st.Closed,
 		CreatedAt: st.Created, Activity: st.Activity, Last: st.Head, Open: len(st.Tasks),
 	}
-	for _, t := range st.Tasks {
+	for _, t := range Active(st) {
 		if t.Status == conversation.TaskAwaiting {
 			sum.Awaiting++
 		}
