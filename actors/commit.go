@@ -100,7 +100,9 @@ func (s *session) commit(b *batch) {
 	if len(c.Events) == 0 { // cursors, or a snapshot: nothing was decided
 		c.Summary = s.machine.Summary()
 	}
-	if b.snapshot || int(s.standing.Head-s.snapshotAt) >= s.e.cfg.SnapshotEvery {
+	// A snapshot holds each open task: while many wait it would cost more than all else if it
+	// did not come less often, and what a load reads in its place is no more than it.
+	if b.snapshot || int(s.standing.Head-s.snapshotAt) >= max(s.e.cfg.SnapshotEvery, 2*b.commit.Summary.Open) {
 		s.addSnapshot(b)
 	}
 	s.e.m.CommitEvents.Observe(float64(len(c.Events)))

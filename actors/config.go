@@ -64,7 +64,7 @@ type Config struct {
 	MaxFolds        int           `key:"session.max_folds" min:"1"`                      // passive sessions that are folded for a view at once; default 64
 	MaxFoldWait     int           `key:"session.max_fold_wait" min:"1"`                  // views that may wait for that; default 4,096
 
-	SnapshotEvery  int           `key:"session.snapshot_every" min:"1"`   // events between two snapshots; default 256
+	SnapshotEvery  int           `key:"session.snapshot_every" min:"1"`   // events between two snapshots, twice the open tasks if that is more; default 256
 	SnapshotOnIdle int           `key:"session.snapshot_on_idle" min:"1"` // events that make a snapshot pay when a session leaves memory; default 32
 	SettleTimeout  time.Duration `key:"storage.settle_timeout" min:"1ms"` // how long the unknown outcome of a commit is looked for; default 30 s
 	FullPause      time.Duration `key:"storage.full_pause" min:"1ms"`     // how long new work is refused after the store was full; default 1 s
