@@ -467,3 +467,58 @@ func BenchmarkCommitsBesideSweep(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkStartAfterKill opens a store whose process was killed when its newest memory
+// table was almost full: what the log holds is put into memory again. Twice that is
+// the longest start, when the table before was not yet written.
+func BenchmarkStartAfterKill(b *testing.B) {
+	for _, table := range []int64{32, 64, 128} {
+		b.Run(fmt.Sprintf("table=%dMiB", table), func(b *testing.B) {
+			o := Defaults()
+			o.Ballast, o.MemTableBytes = 0, table<<20
+			dir := filepath.Join(b.TempDir(), "running")
+			db, err := Open(dir, o)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer func() { _ = db.Close() }()
+			writes := db.writes
+			db.writes = pebble.NoSync
+			text := string(make([]byte, 300))
+			heads := make([]conversation.Head, 200)
+			for n := 0; db.p.Metrics().MemTable.Size < uint64(table)<<20*9/10; n++ {
+				k := conversation.SessionKey{Tenant: "acme", Session: conversation.SessionID(fmt.Sprintf("abcdefghijkl%04d", n%len(heads)))}
+				h := &heads[n%len(heads)]
+				if h.Epoch == 0 {
+					if *h, err = db.Acquire(b.Context(), k, conversation.AcquireHow{Create: true}); err != nil {
+						b.Fatal(err)
+					}
+				}
+				c := turn(k, h, time.Now(), text)
+				if err := db.Commit(b.Context(), k, c); err != nil {
+					b.Fatal(err)
+				}
+				h.Last += conversation.Seq(len(c.Events))
+			}
+			db.writes = writes
+			if err := db.p.LogData(nil, pebble.Sync); err != nil { // all before is synced with it
+				b.Fatal(err)
+			}
+			for n := 0; b.Loop(); n++ {
+				b.StopTimer()
+				killed := filepath.Join(b.TempDir(), fmt.Sprint("killed", n))
+				copyRunning(dir, killed)
+				b.StartTimer()
+				again, err := Open(killed, o)
+				if err != nil {
+					b.Fatal(err)
+				}
+				b.StopTimer()
+				if err := again.Close(); err != nil {
+					b.Fatal(err)
+				}
+				b.StartTimer()
+			}
+		})
+	}
+}
