@@ -20,7 +20,7 @@ type constant struct {
 // The constants. Whoever measures anew changes them here, and rewrites the document's
 // tables with `go test ./cmd/parley-bench/internal/scaling -rewrite`.
 var (
-	turnCPU     = constant{140, "µs", measured, "processor time of a turn, all rooms", "`make bench`, 200 clients"}
+	turnCPU     = constant{125, "µs", measured, "processor time of a turn, all rooms", "`make bench`, 200 clients"}
 	mergeCPU    = constant{24, "µs", measured, "of it in the one goroutine that merges commits and gives them to Pebble", "CPU profile: `group.(*Committer).apply`"}
 	sessionCPU  = constant{60, "µs", measured, "of it in the sessions' mailboxes: decisions (15), filling the commit, telling followers (8), the transcript (6)", "CPU profile: `actors.(*session).Receive`"}
 	sendCPU     = constant{12.5, "µs", measured, "of it in writes to sockets", "CPU profile: `gateway/ws.(*conn).send`"}
@@ -39,8 +39,8 @@ var (
 	groupLocks  = constant{2.1, "", measured, "times it takes the lock of the group of commits", "the same"}
 	writes      = constant{2, "", measured, "writes to a follower's socket a turn, of 9 frames", "`make bench`, counts"}
 	outBytes    = constant{2060, "B", measured, "bytes of those frames", "`parley_gateway_out_bytes_total`"}
-	deliverCPU  = constant{10.3, "µs", measured, "processor time of one frame to one follower, when frames come one by one", "`make bench-peers`, paced"}
-	burstCPU    = constant{0.31, "µs", measured, "the same in a burst, when one write takes many", "`make bench-peers`, burst"}
+	deliverCPU  = constant{7.6, "µs", measured, "processor time of one frame to one follower, when frames come one by one", "`make bench-peers`, paced"}
+	burstCPU    = constant{0.29, "µs", measured, "the same in a burst, when one write takes many", "`make bench-peers`, burst"}
 	socketBytes = constant{28, "KB", measured, "memory of an idle WebSocket that follows a session", "resident memory, 5,000 sockets"}
 	sessionIdle = constant{2.5, "KB", measured, "memory of a session that waits in memory (10 ended tasks)", "`make bench`, memory"}
 	fixedMemory = constant{0.4, "GB", measured, "memory of the process with its default tables and caches", "resident memory after 70,000 turns"}
