@@ -389,6 +389,9 @@ func BenchmarkCommitsBesideSweep(b *testing.B) {
 	for b.Loop() {
 		o := Defaults()
 		o.Ballast = 0
+		if testing.Short() { // only whether it runs
+			erasures, o.ErasePause = 50, time.Second
+		}
 		db, err := Open(b.TempDir(), o)
 		if err != nil {
 			b.Fatal(err)
@@ -473,6 +476,9 @@ func BenchmarkCommitsBesideSweep(b *testing.B) {
 // the longest start, when the table before was not yet written.
 func BenchmarkStartAfterKill(b *testing.B) {
 	for _, table := range []int64{32, 64, 128} {
+		if testing.Short() && table > 32 {
+			break // only whether it runs
+		}
 		b.Run(fmt.Sprintf("table=%dMiB", table), func(b *testing.B) {
 			o := Defaults()
 			o.Ballast, o.MemTableBytes = 0, table<<20
