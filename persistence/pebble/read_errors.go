@@ -26,7 +26,7 @@ func damaged(err error) bool {
 
 // asDamage makes conversation.ErrDamaged of the errors of a read that are damage.
 func asDamage(err error) error {
-	if err == nil || err == conversation.ErrNotFound || !damaged(err) { // for absent ones no look for marks, which allocates
+	if err == nil || errors.Is(err, conversation.ErrNotFound) || !damaged(err) { // for absent ones no look for marks, which allocates
 		return err
 	}
 	return fmt.Errorf("%w: %w", conversation.ErrDamaged, err)
