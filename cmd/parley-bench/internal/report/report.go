@@ -21,6 +21,7 @@ type Figure struct {
 // A Unit says how a number is written.
 type Unit int
 
+// The units.
 const (
 	Whole Unit = iota // 10,326
 	Plain             // 2.0
