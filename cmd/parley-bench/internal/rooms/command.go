@@ -227,9 +227,22 @@ func (p *ByRoom) print(out io.Writer, windows map[string]window) error {
 		fmt.Fprintln(out)
 	}
 	for _, name := range names {
+		if !visible(byRoom[name], sums) {
+			continue
+		}
 		line(name, Words(name), byRoom[name])
 	}
 	line("all", "", sums)
 	fmt.Fprint(out, "\nA sample belongs to the innermost room on its stack, calls of the system and the runtime's own work stand by themselves.\n")
 	return nil
+}
+
+// visible is false of a room that has less than a twentieth of a percent of everything.
+func visible(values, sums []float64) bool {
+	for i := range values {
+		if values[i] > sums[i]/2000 {
+			return true
+		}
+	}
+	return false
 }
