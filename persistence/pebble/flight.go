@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -43,8 +44,19 @@ func (db *DB) Commit(ctx context.Context, key conversation.SessionKey, c convers
 // to be refused, goes the way of Commit: there is one place that decides.
 func (db *DB) CommitAsync(ctx context.Context, key conversation.SessionKey, c *conversation.Commit, done func(error)) {
 	if db.send(ctx, key, c, done, false) != nil {
-		go func() { done(db.Commit(ctx, key, *c)) }()
+		go func() { done(db.commitSafely(ctx, key, c)) }()
 	}
+}
+
+// commitSafely is Commit in a goroutine that no caller watches: a commit that cannot
+// be written, which costs a caller of its own one session, must not end the process.
+func (db *DB) commitSafely(ctx context.Context, key conversation.SessionKey, c *conversation.Commit) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = db.failed(key, fmt.Errorf("panic: %v\n%s", r, debug.Stack()))
+		}
+	}()
+	return db.Commit(ctx, key, *c)
 }
 
 // MayHold implements conversation.Store.

@@ -133,6 +133,30 @@ func TestPanicBeforeTheCommitterGivesTheLocksBack(t *testing.T) {
 	}
 }
 
+// Nor does it end the process if it had to wait or to read first: it is told, once.
+func TestPanicOfACommitThatReadsIsTold(t *testing.T) {
+	db := openMem(t, vfs.NewMem(), testOptions(t))
+	k := crashKey(0)
+	h, err := db.Acquire(t.Context(), k, conversation.AcquireHow{Create: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	db.forget(k)
+	bad := crashCommit(k, h.Epoch, 0)
+	bad.Events[0].Body = nil
+	told := make(chan error, 2)
+	db.CommitAsync(t.Context(), k, &bad, func(err error) { told <- err })
+	if err := <-told; err == nil {
+		t.Error("an event without a body was written")
+	}
+	if err := db.Commit(t.Context(), k, crashCommit(k, h.Epoch, 0)); err != nil {
+		t.Error(err)
+	}
+	if len(told) > 0 {
+		t.Errorf("told twice: %v", <-told)
+	}
+}
+
 // After a restart nothing is known of a session's keys: the disk is asked once, then
 // they are all read, and a new one needs no look at the disk any more. Not if they are
 // more than a filter holds.
