@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	dto "github.com/prometheus/client_model/go"
 	"pgregory.net/rapid"
@@ -173,4 +174,47 @@ func placesOf(page []conversation.Summary) (places []string) {
 		places = append(places, fmt.Sprintf("%s at %s", s.Key, s.Activity.Format("15:04:05.000")))
 	}
 	return places
+}
+
+// A list of many sessions that were active within the same second reads the heads of a
+// second once for ever more rows, not once for each page of 256: that would be 12 times.
+func TestAllSessionsOfASecond(t *testing.T) {
+	const sessions = 3000
+	db := openMem(t, vfs.NewMem(), testOptions(t))
+	db.writes = pebble.NoSync
+	began := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	truth := map[conversation.SessionKey]time.Time{}
+	for i := range sessions {
+		key := conversation.SessionKey{Tenant: "a", Session: conversation.SessionID(fmt.Sprintf("s%04d", i*7%sessions))}
+		h, err := db.Acquire(t.Context(), key, conversation.AcquireHow{Create: true, Lazy: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		truth[key] = began.Add(time.Duration(i%900) * time.Millisecond)
+		if err := db.Commit(t.Context(), key, turn(key, &h, truth[key], "hello")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var m dto.Metric
+	views := func() float64 {
+		if err := db.metrics.Reads.WithLabelValues("sessions").Write(&m); err != nil {
+			t.Fatal(err)
+		}
+		return m.GetCounter().GetValue()
+	}
+	for _, oldest := range []bool{false, true} {
+		before := views()
+		p := conversation.Page{Tenant: "a", Oldest: oldest}
+		all, err := listOf(db.Sessions(t.Context(), p))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Limit = sessions
+		if got, want := placesOf(all), listAt(truth, p, conversation.Summary{}); !slices.Equal(got, want) {
+			t.Errorf("oldest first %v: %d sessions, not those and in the order of a model", oldest, len(got))
+		}
+		if n := views() - before; n > 6 {
+			t.Errorf("oldest first %v: the heads of the second were read %v times", oldest, n)
+		}
+	}
 }

@@ -26,6 +26,10 @@ const (
 	pageRecords = 128
 	pageBytes   = 1 << 20
 	pageRows    = 256
+
+	// mostAhead bounds the sessions of a list that are read at once where many were active
+	// within the same second: each time, the heads of that second are read.
+	mostAhead = 4096
 )
 
 var (
@@ -363,35 +367,50 @@ func (db *DB) Sessions(ctx context.Context, p conversation.Page) iter.Seq2[conve
 
 func (db *DB) sessions(ctx context.Context, p conversation.Page, at activity.Entry) iter.Seq2[conversation.Summary, error] {
 	begun := p.Cursor != ""
-	return pages(p.Limit, func(n int) (items []conversation.Summary, _ error) {
-		err := db.view(ctx, "sessions", func(s *pebble.Snapshot) (err error) {
-			for more := true; more && err == nil; err = ctx.Err() {
-				want := n - len(items)
-				var found []activity.Found
-				if p.Oldest {
-					found, err = activity.Oldest(s, at, begun, want)
-				} else {
-					found, err = activity.Newest(s, at, begun, want)
+	var ahead []conversation.Summary // read, and not yielded yet
+	rows, ended := pageRows, false   // how many are read at once, and whether there are no more
+	return pages(p.Limit, func(n int) ([]conversation.Summary, error) {
+		var err error
+		if len(ahead) < n && !ended {
+			err = db.view(ctx, "sessions", func(s *pebble.Snapshot) error {
+				want := n
+				if p.Limit <= 0 {
+					want = rows
 				}
-				if err != nil {
-					return err
-				}
-				for _, f := range found {
-					at, begun = f.Entry, true
-					sum, err := db.listEntry(s, f, p.For)
-					switch {
-					case err == nil:
-						items = append(items, sum)
-					case !db.health.leftOut(f.Key, err):
+				extra := 0 // heads of sessions that were active near the ends of what was wanted
+				for !ended && len(ahead) < want && ctx.Err() == nil {
+					found, heads, err := db.sessionsBehind(s, p, at, begun, want-len(ahead))
+					if err != nil {
 						return err
 					}
+					ended, extra = len(found) < want-len(ahead), extra+heads-len(found)
+					for _, f := range found {
+						at, begun = f.Entry, true
+						sum, err := db.listEntry(s, f, p.For)
+						switch {
+						case err == nil:
+							ahead = append(ahead, sum)
+						case !db.health.leftOut(f.Key, err):
+							return err
+						}
+					}
 				}
-				more = len(found) == want && len(items) < n
-			}
-			return err
-		})
+				rows = min(max(pageRows, extra), mostAhead)
+				return ctx.Err()
+			})
+		}
+		items := ahead[:min(n, len(ahead))]
+		ahead = ahead[len(items):]
 		return items, err
 	})
+}
+
+// sessionsBehind reads the next n sessions of a list.
+func (db *DB) sessionsBehind(s *pebble.Snapshot, p conversation.Page, at activity.Entry, begun bool, n int) ([]activity.Found, int, error) {
+	if p.Oldest {
+		return activity.Oldest(s, at, begun, n)
+	}
+	return activity.Newest(s, at, begun, n)
 }
 
 func (db *DB) listEntry(from *pebble.Snapshot, f activity.Found, reader conversation.UserID) (conversation.Summary, error) {

@@ -39,11 +39,13 @@ type part struct {
 	most  int
 	order func(a, b Entry) int
 	found []Found
+	heads int // read for it
 }
 
 // see takes a session that table 03 has at e, if it is one of the first.
 func (p *part) see(e Entry) {
 	f := Found{Entry: e}
+	p.heads++
 	if f.Head, f.Err = head(p.from, e.Key); f.Err == nil {
 		f.Activity = f.Head.Latest
 	}
@@ -88,8 +90,8 @@ func newest(a, b Entry) int {
 func oldest(a, b Entry) int { return newest(b, a) }
 
 // Newest reads the first n sessions of one tenant, newest first, behind at if begun.
-// Fewer than n are the last ones.
-func Newest(from pebble.Reader, at Entry, begun bool, n int) (found []Found, err error) {
+// Fewer than n are the last ones. heads is how many heads had to be read for them.
+func Newest(from pebble.Reader, at Entry, begun bool, n int) (found []Found, heads int, err error) {
 	lower := layout.TenantPrefix(nil, layout.TableActivity, at.Key.Tenant)
 	upper := layout.After(lower)
 	if begun { // who is behind a moment was not listed later than that
@@ -97,32 +99,32 @@ func Newest(from pebble.Reader, at Entry, begun bool, n int) (found []Found, err
 	}
 	it, err := from.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	defer func() { err = errors.Join(err, it.Close()) }()
 	p := part{from: from, at: at, begun: begun, most: n, order: newest}
 	for ok := it.First(); ok; ok = it.Next() {
 		key, ms, fits := layout.CutActivity(it.Key())
 		if !fits {
-			return p.found, fmt.Errorf("key %x is not one of the list of sessions", it.Key())
+			return p.found, p.heads, fmt.Errorf("key %x is not one of the list of sessions", it.Key())
 		}
 		if last, full := p.last(); full && last.Activity-ms >= layout.ActivityLag {
 			break
 		}
 		p.see(Entry{key, ms})
 	}
-	return p.found, it.Error()
+	return p.found, p.heads, it.Error()
 }
 
 // Oldest reads the first n sessions of all tenants, oldest first, behind at if begun:
 // the exact reverse of Newest within a tenant, merged over the tenants. That costs a
 // seek for each tenant and each session, for a sweeper that comes once in a while;
 // an index of its own would cost every commit.
-func Oldest(from pebble.Reader, at Entry, begun bool, n int) (found []Found, err error) {
+func Oldest(from pebble.Reader, at Entry, begun bool, n int) (found []Found, heads int, err error) {
 	lower := []byte{layout.TableActivity}
 	it, err := from.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: layout.After(lower)})
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	defer func() { err = errors.Join(err, it.Close()) }()
 
@@ -143,7 +145,7 @@ func Oldest(from pebble.Reader, at Entry, begun bool, n int) (found []Found, err
 	for ok := it.First(); ok; {
 		tenant, _, fits := layout.CutString(it.Key()[1:])
 		if !fits {
-			return nil, fmt.Errorf("key %x is not one of the list of sessions", it.Key())
+			return nil, 0, fmt.Errorf("key %x is not one of the list of sessions", it.Key())
 		}
 		id := conversation.TenantID(tenant)
 		prefix := layout.TenantPrefix(nil, layout.TableActivity, id)
@@ -153,12 +155,12 @@ func Oldest(from pebble.Reader, at Entry, begun bool, n int) (found []Found, err
 			start = layout.AppendU64(prefix, ^layout.Ordered(at.Activity-layout.ActivityLag))
 		}
 		if err := before(id, start); err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		ok = it.SeekGE(end)
 	}
 	if err := it.Error(); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	p := part{from: from, at: at, begun: begun, most: n, order: oldest}
 	for next.Len() > 0 {
@@ -168,10 +170,10 @@ func Oldest(from pebble.Reader, at Entry, begun bool, n int) (found []Found, err
 		}
 		p.see(l)
 		if err := before(l.Key.Tenant, layout.KeyActivity(nil, l.Key, l.Activity)); err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 	}
-	return p.found, nil
+	return p.found, p.heads, nil
 }
 
 // oldestFirst is a heap of the oldest entry of each tenant.
