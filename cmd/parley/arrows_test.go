@@ -158,6 +158,7 @@ var testArrows = map[string][]string{
 	"conversation/machine":             {"conversation/transcript", "conversation/readmodel", "conversation/wire"},
 	"conversation/machine/machinetest": {"persistence/persistencetest"},
 	"gateway/*":                        {"conversation/policy", "gateway/gatewaytest"},
+	"gateway/ws":                       {"conversation/policy", "gateway/gatewaytest", "metrics"},
 	"gateway/gatewaytest/chat":         {"gateway/gatewaytest"},
 	"actors/internal/sessionlog":       {"persistence/persistencetest"},
 	"actors/internal/retention":        {"persistence/persistencetest"},

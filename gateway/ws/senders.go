@@ -51,10 +51,12 @@ func (s *senders) add(c *conn) {
 // run serves the line until nobody waits.
 func (s *senders) run() {
 	o := outs.Get().(*out)
-	defer outs.Put(o)
 	for c := s.next(); c != nil; c = s.next() {
-		c.send(o)
+		if c.send(o) {
+			o = outs.Get().(*out)
+		}
 	}
+	outs.Put(o)
 }
 
 // next takes the first connection of the line; nil = nobody waits, and the goroutine

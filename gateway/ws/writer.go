@@ -3,7 +3,6 @@ package ws
 import (
 	"errors"
 	"os"
-	"slices"
 	"time"
 
 	"parley/gateway/fanout"
@@ -14,8 +13,10 @@ import (
 // and then the goroutine that one has handed it to. There is one at a time: the queue
 // says that something is there once, and again after a Take that gave nothing.
 
-// send writes what waits, as long as nothing has to be waited for.
-func (c *conn) send(o *out) {
+// send writes what waits, as long as nothing has to be waited for. kept is true when o
+// belongs to the goroutine that waits, with the frames in it: they are not copied, because
+// followers that do not read share a session's frames.
+func (c *conn) send(o *out) (kept bool) {
 	crashed := true
 	defer func() {
 		if crashed {
@@ -26,14 +27,14 @@ func (c *conn) send(o *out) {
 		t := c.out.TakeQueued(o.scratch)
 		switch {
 		case t.Behind:
-			more = false
-			go c.sendWaiting(fanout.Taken{}, 0)
+			kept, more = true, false
+			go c.sendWaiting(o, fanout.Taken{}, 0)
 		case t.Frames > 0:
 			n, err := o.try(c.raw, t.Data)
 			c.Metrics.Writes.Inc()
 			if err == nil && n < len(t.Data) {
-				t.Data, more = slices.Clone(t.Data), false
-				go c.sendWaiting(t, n)
+				kept, more = true, false
+				go c.sendWaiting(o, t, n)
 			} else {
 				more = c.wrote(t, n, err)
 			}
@@ -45,19 +46,19 @@ func (c *conn) send(o *out) {
 		}
 	}
 	crashed = false
+	return kept
 }
 
 // sendWaiting writes the rest of t, of which the socket has taken n bytes, and what
 // comes meanwhile, until nothing waits. It reads the log for subscriptions that are
-// behind.
-func (c *conn) sendWaiting(t fanout.Taken, n int) {
+// behind. o, in which t may be, is its own.
+func (c *conn) sendWaiting(o *out, t fanout.Taken, n int) {
 	crashed := true
 	defer func() {
 		if crashed {
 			c.writerCrashed(recover())
 		}
 	}()
-	o := outs.Get().(*out)
 	defer outs.Put(o)
 	more := t.Frames == 0 || c.flush(t, n)
 	for more {
