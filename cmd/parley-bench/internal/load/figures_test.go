@@ -32,6 +32,9 @@ func TestVariants(t *testing.T) {
 			t.Errorf("--variant %q is taken", bad)
 		}
 	}
+	if _, _, err := variantsOf([]string{"a=/bin/sh", "a=/bin/cat"}, nil); err == nil {
+		t.Error("two programs of one name are not refused")
+	}
 	if _, _, err := variantsOf([]string{"x=/no/such/program"}, nil); err == nil {
 		t.Error("a server that is not there is taken")
 	}

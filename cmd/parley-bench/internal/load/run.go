@@ -28,6 +28,16 @@ type Measure struct {
 	Quick    bool          `help:"A smoke test: everything in small, within seconds. Its numbers mean nothing."`
 }
 
+// Validate refuses what would be noticed after minutes only, or never.
+func (m *Measure) Validate() error {
+	if m.Record != "" {
+		if _, err := os.Stat(filepath.Dir(m.Record)); err != nil {
+			return fmt.Errorf("--record: %w", err)
+		}
+	}
+	return errors.Join(AtLeast("rounds", m.Rounds, 1), AtLeast("duration", m.Duration, time.Millisecond))
+}
+
 // A table is what is measured of one kind of work.
 type table struct {
 	name, title string

@@ -2,6 +2,7 @@ package load
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -17,6 +18,14 @@ type Start struct {
 	Data   string        `help:"The data directory; the benchmark BenchmarkFill of persistence/pebble makes big ones." required:"" placeholder:"DIR"`
 	Times  int           `help:"Starts of each kind." default:"3"`
 	Load   time.Duration `help:"How long 50 clients work before each kill." default:"3s"`
+}
+
+// Validate refuses a place without data, where a server would begin anew.
+func (b *Start) Validate() error {
+	if _, err := os.Stat(b.Data); err != nil {
+		return fmt.Errorf("--data: %w", err)
+	}
+	return errors.Join(AtLeast("times", b.Times, 1), AtLeast("load", b.Load, 0))
 }
 
 // Run measures and prints a table to standard output.

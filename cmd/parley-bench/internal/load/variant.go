@@ -78,6 +78,12 @@ func variantsOf(servers, more []string) (all []variant, cleanup func(), err erro
 			all = append(all, v)
 		}
 	}
+	for i, v := range all {
+		if slices.ContainsFunc(all[:i], func(before variant) bool { return before.name == v.name }) {
+			cleanup()
+			return nil, func() {}, fmt.Errorf("two servers are called %q: their figures would be taken for one's", v.name)
+		}
+	}
 	return all, cleanup, nil
 }
 

@@ -2,6 +2,7 @@ package peers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -30,6 +31,15 @@ const (
 	pacedGoal = 0.8  // of centrifuge's processor time a delivery
 	burstGoal = 0.25
 )
+
+// Validate refuses measurements of nothing.
+func (p *Peers) Validate() error {
+	wrong := errors.Join(load.AtLeast("rounds", p.Rounds, 1), load.AtLeast("duration", p.Duration, time.Second))
+	for _, n := range p.Clients {
+		wrong = errors.Join(wrong, load.AtLeast("clients", n, 1))
+	}
+	return wrong
+}
 
 // Run installs what is missing, measures, and prints tables to standard output.
 func (p *Peers) Run(ctx context.Context) error { return p.run(ctx, os.Stdout) }

@@ -2,6 +2,7 @@ package rooms
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -24,6 +25,11 @@ type ByRoom struct {
 	Duration time.Duration `help:"Of the profile." default:"8s"`
 	Block    bool          `help:"Where goroutines wait for each other, too: the server runs with process.contention."`
 	Dir      string        `help:"Keep the profiles there, for go tool pprof." placeholder:"DIR"`
+}
+
+// Validate refuses a profile of nothing.
+func (p *ByRoom) Validate() error {
+	return errors.Join(load.AtLeast("clients", p.Clients, 1), load.AtLeast("duration", p.Duration, time.Second))
 }
 
 // Run profiles and prints a table to standard output.

@@ -2,6 +2,7 @@ package scaling
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -15,6 +16,14 @@ type Size struct {
 	Sockets  float64 `help:"WebSockets, each following a session." default:"10000"`
 	Turns    float64 `help:"Turns a second." default:"100"`
 	Scripted bool    `help:"The model answers at once, as in the load test. Without it answers are streamed."`
+}
+
+// Validate refuses a load below nothing.
+func (s *Size) Validate() error {
+	if min(s.Sessions, s.Sockets, s.Turns) < 0 {
+		return errors.New("--sessions, --sockets and --turns are at least 0")
+	}
+	return nil
 }
 
 // Run prints what the load takes, to standard output.

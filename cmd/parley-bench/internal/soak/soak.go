@@ -2,6 +2,7 @@ package soak
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -20,6 +21,12 @@ type Soak struct {
 	Duration time.Duration `help:"How long." default:"5m"`
 	Live     int           `help:"Sessions that live at a time." default:"500"`
 	Row      int           `help:"Cycles between two rows." default:"1000"`
+}
+
+// Validate refuses a soak without an end, or without sessions.
+func (k *Soak) Validate() error {
+	return errors.Join(load.AtLeast("rate", k.Rate, 0), load.AtLeast("duration", k.Duration, time.Millisecond),
+		load.AtLeast("live", k.Live, 1), load.AtLeast("row", k.Row, 1))
 }
 
 // Run soaks and prints a row for each thousand cycles to standard output.
@@ -42,7 +49,7 @@ func (k *Soak) run(ctx context.Context, out io.Writer) error {
 	err = load.Churn{
 		Workers: 32, Live: k.Live, For: k.Duration, Rate: k.Rate,
 		Done: func(cycles int) error {
-			if cycles%max(1, k.Row) != 0 {
+			if cycles%k.Row != 0 {
 				return nil
 			}
 			took, used := time.Since(at), s.CPU()-cpu
@@ -50,7 +57,7 @@ func (k *Soak) run(ctx context.Context, out io.Writer) error {
 			if err != nil {
 				return err
 			}
-			n := float64(max(1, k.Row))
+			n := float64(k.Row)
 			fmt.Fprintf(out, "| %d | %.0f/s | %s | %s |\n", cycles, n/took.Seconds(), report.Short(time.Duration(float64(used)/n)), memory)
 			at, cpu = time.Now(), s.CPU() // without the collection that memory asks for
 			return nil
