@@ -410,32 +410,46 @@ func TestBlockedWrite(t *testing.T) {
 // Clients that do not read hold up none of those who do, however many they are: nothing
 // that writes for all of them waits for one.
 func TestBlockedClientsHoldUpNobody(t *testing.T) {
-	r := start(t, limits(func(l *gateway.Limits) { l.ConnectionsBeforeHello, l.ConnectionsBeforeHelloByAddress = 0, 0 }),
-		times(func(x *gateway.Times) { x.Write, x.ReadDeadline = time.Hour, time.Hour }))
-	key := r.sessions.Open("s1", "local")
-	reader := gatewaytest.Connect(t, r.addr)
-	blocked := 2*runtime.GOMAXPROCS(0) + 2
-	for range blocked {
-		s := dialRaw(t, r.addr)
-		s.send(1, gatewaytest.Command("hello", "1", "", obj{"proto": 1}))
-		s.send(1, gatewaytest.Command("follow", "2", "s1", obj{"since": 0}))
-	}
-	waitFor(t, func() bool { return r.metric("parley_gateway_follows") == float64(blocked) })
-	text := strings.Repeat("x", 60_000)
-	for range 300 {
-		r.sessions.Commit(key, conversation.Event{Body: conversation.MessageEdited{Message: "m1", Text: text}})
-	}
-	waitFor(t, func() bool { return r.metric("parley_gateway_lag_detaches_total") >= float64(blocked) })
-	for range 100 {
-		if f := reader.Do("ping", "", nil); f.Type != "ok" {
-			t.Fatalf("%s", f.Raw)
-		}
-	}
-	reader.Do("follow", "s1", obj{"tail": 0})
-	reader.Read() // synced
-	r.sessions.Commit(key, conversation.Event{Body: conversation.MessageEdited{Message: "m1", Text: "y"}})
-	if f := reader.Read(); f.Seq != 302 {
-		t.Errorf("%s", f.Raw)
+	for _, c := range []struct {
+		name   string
+		queue  int // bytes
+		behind bool
+	}{{"that have fallen behind", 1 << 20, true}, {"that wait in their queues", 1 << 30, false}} {
+		t.Run(c.name, func(t *testing.T) {
+			r := start(t, limits(func(l *gateway.Limits) {
+				l.ConnectionsBeforeHello, l.ConnectionsBeforeHelloByAddress, l.QueueBytes = 0, 0, c.queue
+			}), times(func(x *gateway.Times) { x.Write, x.ReadDeadline = time.Hour, time.Hour }))
+			key := r.sessions.Open("s1", "local")
+			reader := gatewaytest.Connect(t, r.addr)
+			blocked := 2*runtime.GOMAXPROCS(0) + 2
+			for range blocked {
+				s := dialRaw(t, r.addr)
+				s.send(1, gatewaytest.Command("hello", "1", "", obj{"proto": 1}))
+				s.send(1, gatewaytest.Command("follow", "2", "s1", obj{"since": 0}))
+			}
+			waitFor(t, func() bool { return r.metric("parley_gateway_follows") == float64(blocked) })
+			text := strings.Repeat("x", 60_000)
+			for range 300 {
+				r.sessions.Commit(key, conversation.Event{Body: conversation.MessageEdited{Message: "m1", Text: text}})
+			}
+			if c.behind {
+				waitFor(t, func() bool { return r.metric("parley_gateway_lag_detaches_total") >= float64(blocked) })
+			}
+			for range 100 {
+				if f := reader.Do("ping", "", nil); f.Type != "ok" {
+					t.Fatalf("%s", f.Raw)
+				}
+			}
+			reader.Do("follow", "s1", obj{"tail": 0})
+			reader.Read() // synced
+			r.sessions.Commit(key, conversation.Event{Body: conversation.MessageEdited{Message: "m1", Text: "y"}})
+			if f := reader.Read(); f.Seq != 302 {
+				t.Errorf("%s", f.Raw)
+			}
+			if !c.behind && r.metric("parley_gateway_lag_detaches_total") != 0 {
+				t.Error("a client has fallen behind: the test shows nothing")
+			}
+		})
 	}
 }
 
