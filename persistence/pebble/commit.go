@@ -420,7 +420,7 @@ func (db *DB) readHead(key conversation.SessionKey, h *layout.Head) (conversatio
 	out := conversation.Head{
 		Epoch: h.Row.Epoch, Last: h.Row.Last, LastCommit: h.Row.LastCommit, SnapshotAt: h.Row.SnapshotAt,
 	}
-	if h.Row.SnapshotAt == 0 {
+	if h.Row.LastCommit == "" { // a new session: there is no need to look
 		return out, nil
 	}
 	v, closer, err := db.p.Get(layout.KeySnapshot(nil, key))

@@ -583,6 +583,11 @@ func snapshots(f *fixture) {
 	f.commit(k, &got, 1, func(c *conversation.Commit) { c.Snapshot = []byte("five") })
 	again := f.head(k)
 	f.equal([]any{string(again.Snapshot), again.SnapshotAt}, []any{"five", conversation.Seq(5)}, "the newer snapshot")
+
+	empty := key("s2") // before the first event
+	h = f.acquire(empty)
+	f.commit(empty, &h, 0, func(c *conversation.Commit) { c.Snapshot = []byte("none") })
+	f.equal(string(f.head(empty).Snapshot), "none", "a snapshot of nothing")
 }
 
 func commitsWithoutEvents(f *fixture) {
