@@ -177,7 +177,7 @@ var libraries = map[string][]string{
 	"github.com/asynkron/protoactor-go": {"actors", "actors/internal/calls", "actors/internal/registry"},
 	// The load generator measures the bare store and the bare socket in the same
 	// run as the server; that is the point of a baseline.
-	"github.com/cockroachdb/pebble":      {"persistence/pebble", "persistence/pebble/internal/activity", "persistence/pebble/internal/erasure", "persistence/pebble/internal/group", "persistence/pebble/internal/inspect", "persistence/pebble/internal/ondisk", "persistence/pebble/internal/opening", "persistence/pebble/internal/space", "persistence/pebble/internal/synced", "persistence/pebble/internal/upgrade", "persistence/pebble/internal/upkeep", "persistence/pebble/internal/verify", "persistence/pebble/internal/backup", "cmd/parley-bench/internal/load/baseline_store.go"},
+	"github.com/cockroachdb/pebble":      {"persistence/pebble", "persistence/pebble/internal/activity", "persistence/pebble/internal/erasure", "persistence/pebble/internal/group", "persistence/pebble/internal/inspect", "persistence/pebble/internal/ondisk", "persistence/pebble/internal/opening", "persistence/pebble/internal/space", "persistence/pebble/internal/synced", "persistence/pebble/internal/upgrade", "persistence/pebble/internal/upkeep", "persistence/pebble/internal/verify", "persistence/pebble/internal/writers", "persistence/pebble/internal/backup", "cmd/parley-bench/internal/load/baseline_store.go"},
 	"github.com/gofiber/":                {"gateway/server.go", "gateway/upgrade.go", "gateway/hosts.go", "gateway/rest"},
 	"github.com/go-json-experiment/json": {"gateway/protocol"},
 	"github.com/valyala/fasthttp":        {"gateway/rest", "cmd/parley-bench/internal/load/baseline_socket.go"},
