@@ -27,9 +27,9 @@ type DB struct {
 	readOnly bool
 	cache    *writers.Cache
 	health   *health
-	guard    *space.Guard     // nil: no disk to watch
-	upkeep   *upkeep.Upkeep   // nil: read only
-	group    *group.Committer // nil: read only
+	guard    *space.Guard   // nil: no disk to watch
+	upkeep   *upkeep.Upkeep // nil: read only
+	group    *group.Several // nil: read only
 	metrics  *metrics.Persistence
 	marks    *synced.FS // nil: in memory, or for reading only
 	unwatch  func()

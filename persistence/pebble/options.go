@@ -58,6 +58,10 @@ type Options struct {
 	// text to the next; 0 = 50 s. One that follows a pause comes within seconds.
 	ErasePause time.Duration
 
+	// Committers is how many goroutines join commits, each for a part of the sessions; 0 =
+	// one for every four processors.
+	Committers int
+
 	// OpenWait is how long Open waits for a disk that takes no tables; 0 = 1 minute.
 	OpenWait time.Duration
 

@@ -139,7 +139,7 @@ func (s *starting) start() (*DB, error) {
 			return f()
 		},
 	})
-	db.group = group.Start(group.Setup{
+	db.group = group.StartSeveral(s.o.Committers, group.Setup{
 		Store: p, How: func() *pebble.WriteOptions { return db.writes }, InFlight: &db.inFlight,
 		Writable: db.writable, Dead: s.health.dead,
 		Fatal: func(err error) { pebbleLogger{s.health}.Fatalf("a batch could not be made durable: %v", err) },

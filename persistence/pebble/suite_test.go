@@ -94,6 +94,13 @@ func TestStore(t *testing.T) {
 			return withLegacy{clean(t, openMem(t, vfs.NewMem(), o))}
 		})
 	})
+	t.Run("several committers", func(t *testing.T) {
+		persistencetest.Run(t, func(t *testing.T) conversation.Store {
+			o := testOptions(t)
+			o.Committers = 3
+			return withLegacy{clean(t, openMem(t, vfs.NewMem(), o))}
+		})
+	})
 	t.Run("disk", func(t *testing.T) {
 		persistencetest.Run(t, func(t *testing.T) conversation.Store {
 			db, err := Open(t.TempDir(), testOptions(t))

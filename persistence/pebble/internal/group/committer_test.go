@@ -29,9 +29,11 @@ type rig struct {
 	fatal   []error
 }
 
+func memory() *pebble.Options { return &pebble.Options{FS: vfs.NewMem()} }
+
 func start(t *testing.T, maxBytes int) *rig {
 	t.Helper()
-	store, err := pebble.Open("", &pebble.Options{FS: vfs.NewMem()})
+	store, err := pebble.Open("", memory())
 	if err != nil {
 		t.Fatal(err)
 	}
