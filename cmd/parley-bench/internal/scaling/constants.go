@@ -21,13 +21,13 @@ type constant struct {
 // tables with `go test ./cmd/parley-bench/internal/scaling -rewrite`.
 var (
 	turnCPU     = constant{125, "µs", measured, "processor time of a turn, all rooms", "`make bench`, 200 clients"}
-	mergeCPU    = constant{24, "µs", measured, "of it in the one goroutine that merges commits and gives them to Pebble", "CPU profile: `group.(*Committer).apply`"}
+	mergeCPU    = constant{24, "µs", measured, "of it in the goroutine that merges commits and gives them to Pebble", "CPU profile: `group.(*Committer).apply`"}
 	sessionCPU  = constant{60, "µs", measured, "of it in the sessions' mailboxes: decisions (15), filling the commit, telling followers (8), the transcript (6)", "CPU profile: `actors.(*session).Receive`"}
 	sendCPU     = constant{12.5, "µs", measured, "of it in writes to sockets", "CPU profile: `gateway/ws.(*conn).send`"}
 	readCPU     = constant{12, "µs", measured, "of it in reading sockets and commands", "CPU profile: `gateway/ws.(*conn).read`"}
 	logCPU      = constant{6, "µs", measured, "of it in Pebble's log writer, another goroutine that works alone", "CPU profile: `record.(*LogWriter).flushLoop`"}
 	modelCPU    = constant{6, "µs", measured, "of it in the scripted model", "CPU profile: `modelcall.Start.func1`"}
-	finishCPU   = constant{4, "µs", measured, "of it in the one goroutine that waits for syncs and tells the sessions", "CPU profile: `group.(*Committer).finish`"}
+	finishCPU   = constant{4, "µs", measured, "of it in the goroutine that waits for syncs and tells the sessions", "CPU profile: `group.(*Committer).finish`"}
 	commits     = constant{2, "", measured, "commits of a turn", "`make bench`, counts"}
 	keys        = constant{12.1, "", measured, "keys that a turn writes", "`make bench`, counts"}
 	logBytes    = constant{1780, "B", measured, "bytes of the write-ahead log a turn", "`make bench`, counts"}

@@ -64,6 +64,10 @@ type limit struct {
 	turns    float64
 }
 
+// mergersOf is how many goroutines merge commits on so many cores: what
+// persistence/pebble does (internal/group).
+func mergersOf(cores float64) float64 { return max(1, math.Floor(cores/4)) }
+
 // limits of one node with so many cores and so many goroutines that merge commits,
 // the lowest first.
 func limits(cores, mergers float64, streams bool) []limit {
@@ -72,8 +76,8 @@ func limits(cores, mergers float64, streams bool) []limit {
 	locked := func(times constant) float64 { return 1e9 / (times.value * lockTime.value) * 0.5 } // half: a queue before it
 	all := []limit{
 		{"all cores", cores * busy.value * 1e6 / l.perTurn()},
-		{"the goroutine that merges commits", mergers * serialBusy.value * 1e6 / mergeCPU.value},
-		{"the goroutine that waits for syncs", serialBusy.value * 1e6 / finishCPU.value},
+		{"the goroutines that merge commits", mergers * serialBusy.value * 1e6 / mergeCPU.value},
+		{"the goroutines that wait for syncs", mergers * serialBusy.value * 1e6 / finishCPU.value},
 		{"the disk: log, flushes and compactions", diskSpeed.value * 1e6 / (logBytes.value + keptBytes.value*rewriting.value)},
 		{"lock of the pool of goroutines", locked(poolLocks)},
 		{"lock of the senders", locked(senderLocks)},

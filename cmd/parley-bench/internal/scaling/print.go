@@ -78,12 +78,12 @@ func printConstants(out io.Writer) {
 
 // printNode is what one node does with more and more cores.
 func printNode(out io.Writer) {
-	fmt.Fprintln(out, "| cores | turns/s, model at once | ends first | with 4 goroutines that merge | ends first | turns/s, streamed answers | ends first |")
+	fmt.Fprintln(out, "| cores | turns/s, model at once | ends first | if one goroutine merged all commits | ends first | turns/s, streamed answers | ends first |")
 	fmt.Fprintln(out, "|---:|---:|---|---:|---|---:|---|")
 	for _, cores := range []float64{2, 4, 8, 16, 32, 64} {
-		now, split, streamed := limits(cores, 1, false)[0], limits(cores, 4, false)[0], limits(cores, 1, true)[0]
+		now, one, streamed := limits(cores, mergersOf(cores), false)[0], limits(cores, 1, false)[0], limits(cores, mergersOf(cores), true)[0]
 		fmt.Fprintf(out, "| %.0f | %s | %s | %s | %s | %s | %s |\n", cores, number(now.turns), now.resource,
-			number(split.turns), split.resource, number(streamed.turns), streamed.resource)
+			number(one.turns), one.resource, number(streamed.turns), streamed.resource)
 	}
 }
 
@@ -91,7 +91,7 @@ func printNode(out io.Writer) {
 func printLimits(out io.Writer) {
 	fmt.Fprintln(out, "| resource of a node with 32 cores | ends at turns/s |")
 	fmt.Fprintln(out, "|---|---:|")
-	for _, l := range limits(32, 1, false) {
+	for _, l := range limits(32, mergersOf(32), false) {
 		fmt.Fprintf(out, "| %s | %s |\n", l.resource, number(l.turns))
 	}
 }
@@ -110,7 +110,7 @@ var million = Load{Sessions: 1e6, Sockets: 1e6, Turns: 1e6 / 60, Streams: true}
 
 // printCluster is that load on so many nodes.
 func printCluster(out io.Writer) {
-	fmt.Fprintln(out, "| nodes | sockets each | turns/s each | calls at once each | cores each | memory each | log each | its goroutine that merges is busy |")
+	fmt.Fprintln(out, "| nodes | sockets each | turns/s each | calls at once each | cores each | memory each | log each | one goroutine that merged all would be busy |")
 	fmt.Fprintln(out, "|---:|---:|---:|---:|---:|---:|---:|---:|")
 	for _, nodes := range []float64{1, 4, 8, 16} {
 		l := million

@@ -55,7 +55,8 @@ func TestModel(t *testing.T) {
 		resource       string
 	}{
 		{2, 1, "all cores"},
-		{64, 1, "the goroutine that merges commits"},
+		{64, 1, "the goroutines that merge commits"},
+		{16, mergersOf(16), "all cores"},
 	} {
 		if first := limits(c.cores, c.mergers, false)[0]; first.resource != c.resource {
 			t.Errorf("%v cores: %q ends first, want %q", c.cores, first.resource, c.resource)
