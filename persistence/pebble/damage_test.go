@@ -84,7 +84,7 @@ func (s *damagedStore) stop(t *testing.T, sessions []int, o Options, writes *peb
 	db.writes = writes
 	var mu sync.Mutex
 	var wg sync.WaitGroup
-	enough := make(chan struct{})
+	enough, closing := make(chan struct{}), make(chan struct{})
 	if acks == 0 {
 		close(enough)
 	}
@@ -92,17 +92,23 @@ func (s *damagedStore) stop(t *testing.T, sessions []int, o Options, writes *peb
 		wg.Go(func() {
 			_ = crashWrite(db, crashKey(session), func(last conversation.Seq) {
 				mu.Lock()
-				defer mu.Unlock()
 				s.Acked[session] = last
 				if acks--; acks == 0 {
 					close(enough)
+				}
+				wait := acks <= 0
+				mu.Unlock()
+				if wait { // a compaction beside writers that never rest would end late, or never
+					<-closing
 				}
 			})
 		})
 	}
 	<-enough
 	s.Log = db.LogID()
-	if err := errors.Join(before(db), db.Close()); err != nil {
+	err = before(db)
+	close(closing)
+	if err := errors.Join(err, db.Close()); err != nil {
 		t.Fatal(err)
 	}
 	wg.Wait()
