@@ -206,8 +206,14 @@ func TestKeysAreReadAfterRestart(t *testing.T) {
 			t.Fatal(err)
 		}
 		for n := range 3 {
-			if known := n >= 2 && want.known; db.MayHold(k, message(-1-n)) == known {
-				t.Errorf("%d keys, %d commits after the restart: known is %v", want.stored, n, !known)
+			absent := 0 // of a hundred keys that are not stored; a filter may take a few for stored ones
+			for i := range 100 {
+				if !db.MayHold(k, message(-100-i)) {
+					absent++
+				}
+			}
+			if known := n >= 2 && want.known; known && absent < 90 || !known && absent > 0 {
+				t.Errorf("%d keys, %d commits after the restart: %d of 100 are known to be absent", want.stored, n, absent)
 			}
 			if err := commit(db, message(-1-n)); err != nil {
 				t.Fatal(err)
