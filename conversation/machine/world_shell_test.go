@@ -2,6 +2,7 @@ package machine
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 
@@ -322,7 +323,7 @@ func (w *world) deliver() {
 }
 
 // tell says what a proxy says, and repeats it unless only what is new is wanted:
-// tells and amendments.
+// tells, orders to stop, amendments.
 func (w *world) tell(n *node, onlyNew bool) {
 	if n.live == nil {
 		return
@@ -340,6 +341,11 @@ func (w *world) tell(n *node, onlyNew bool) {
 	for _, d := range n.tells {
 		if n.live.stillToDo(d) {
 			post(d.Call, d.Session, conversation.Tell{Agent: d.Agent, Owner: "u", Policy: n.live.Overrides(), Objective: "objective of " + string(d.Session)})
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(n.stopped)) { // the order to stop may have been lost
+		if _, c := n.live.state.Call(id); c != nil && c.Delegation() {
+			post("stop of "+id, n.below(id), conversation.Cancel{By: conversation.ByParent})
 		}
 	}
 	for _, a := range n.amends {
