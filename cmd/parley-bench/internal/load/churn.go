@@ -52,7 +52,7 @@ func (c Churn) Run(ctx context.Context, s *Server) error {
 					return nil
 				}
 			}
-			session, err := conn.create()
+			session, err := conn.Create()
 			if err != nil {
 				return err
 			}

@@ -175,8 +175,8 @@ func (c *Conn) Ask(typ, session, data string) (json.RawMessage, error) {
 	return c.Answer(id, nil)
 }
 
-// create opens a session.
-func (c *Conn) create() (string, error) {
+// Create opens a session and returns its id.
+func (c *Conn) Create() (string, error) {
 	data, err := c.Ask("create", "", `{}`)
 	if err != nil {
 		return "", fmt.Errorf("create: %w", err)
@@ -191,7 +191,7 @@ func (c *Conn) create() (string, error) {
 // createWaiting opens a session whose task waits for an hour, and a message that is
 // queued behind it.
 func (c *Conn) createWaiting() (session, message string, err error) {
-	if session, err = c.create(); err != nil {
+	if session, err = c.Create(); err != nil {
 		return "", "", err
 	}
 	if _, err = c.Ask("send", session, `{"client_msg_id":"first","text":"/wait 1h\n/say x"}`); err != nil {

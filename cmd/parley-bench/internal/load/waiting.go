@@ -78,7 +78,7 @@ func created(s *Server, l loop) (result, error) {
 			return nil, nil, err
 		}
 		return func() (int, error) {
-			session, err := c.create()
+			session, err := c.Create()
 			if err != nil {
 				return 0, err
 			}
@@ -104,7 +104,7 @@ func idleSockets(ctx context.Context, v variant, dir string, n int) ([]report.Fi
 		return nil, err
 	}
 	defer own.Close()
-	session, err := own.create()
+	session, err := own.Create()
 	if err != nil {
 		return nil, err
 	}

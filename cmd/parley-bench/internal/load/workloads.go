@@ -20,7 +20,7 @@ func turns(s *Server, l loop) (r result, events float64, err error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		session, err := c.create()
+		session, err := c.Create()
 		if err != nil {
 			return nil, nil, err
 		}
@@ -100,7 +100,7 @@ func fan(s *Server, n int, d time.Duration) (r result, cpu time.Duration, err er
 		return result{}, 0, err
 	}
 	defer sender.Close()
-	session, err := sender.create()
+	session, err := sender.Create()
 	if err != nil {
 		return result{}, 0, err
 	}
@@ -238,7 +238,7 @@ func inParallel[T any](s *Server, n int, do func(c *Conn, i int) (T, error)) ([]
 }
 
 func (c *Conn) grow(enough func(head int) bool) (grown, error) {
-	id, err := c.create()
+	id, err := c.Create()
 	if err != nil {
 		return grown{}, err
 	}
@@ -364,7 +364,7 @@ func recovery(ctx context.Context, v variant, dir string, n int, queued bool) (l
 		return 0, 0, err
 	}
 	_, err = inParallel(s, n, func(c *Conn, _ int) (string, error) {
-		session, err := c.create()
+		session, err := c.Create()
 		if err != nil {
 			return "", err
 		}

@@ -216,7 +216,7 @@ func startParleyFan(program string) func(context.Context, string) (broadcaster, 
 			return nil, err
 		}
 		defer c.Close()
-		session, err := create(c)
+		session, err := c.Create()
 		if err != nil {
 			s.Kill()
 			return nil, err

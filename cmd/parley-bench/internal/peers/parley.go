@@ -3,7 +3,6 @@ package peers
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"strconv"
@@ -33,7 +32,7 @@ func (p parley) client(string) (turn func() error, end func(), err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	session, err := create(c)
+	session, err := c.Create()
 	if err == nil {
 		_, err = c.Ask("follow", session, `{"since":0}`)
 	}
@@ -64,16 +63,4 @@ func answered(c *load.Conn, session string, n int) error {
 			return nil
 		}
 	}
-}
-
-func create(c *load.Conn) (session string, err error) {
-	data, err := c.Ask("create", "", `{}`)
-	if err != nil {
-		return "", fmt.Errorf("create: %w", err)
-	}
-	var created struct{ Session string }
-	if err := json.Unmarshal(data, &created); err != nil || created.Session == "" {
-		return "", fmt.Errorf("create: answer %s", data)
-	}
-	return created.Session, nil
 }
