@@ -25,6 +25,7 @@ import (
 	"parley/actors/internal/unreadable"
 	"parley/actors/internal/workers"
 	"parley/conversation"
+	"parley/conversation/access"
 	"parley/conversation/policy"
 	"parley/metrics"
 )
@@ -404,7 +405,7 @@ func (e *Engine) belowRoot(key conversation.SessionKey, t *envelope, next func()
 	e.workers.Go("asking for a root", func() {
 		summary, err := e.deps.Store.Summary(e.workCtx, registry.RootKey(key))
 		switch {
-		case errors.Is(err, conversation.ErrNotFound), err == nil && summary.Owner != t.as && summary.Access != conversation.AccessTenant:
+		case errors.Is(err, conversation.ErrNotFound), err == nil && summary.Role(t.as) == access.None:
 			t.answer(e, errNotFound())
 		case err != nil:
 			t.answer(e, errUnread(err))

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/access"
 )
 
 // envelope is a message to a session: a command, a request for a view, or (with
@@ -38,6 +39,14 @@ func (t *envelope) name() string {
 	default:
 		return "wake"
 	}
+}
+
+// needs is the right that a user must have for it.
+func (t *envelope) needs() access.Right {
+	if t.cmd == nil {
+		return access.Read
+	}
+	return t.class().Needs
 }
 
 // answer gives the answer, or err instead of it. A second call does nothing. A

@@ -8,6 +8,7 @@ import (
 	"parley/actors/internal/retention"
 	"parley/actors/internal/unreadable"
 	"parley/conversation"
+	"parley/conversation/access"
 )
 
 // Erase removes a session with its sub-sessions, for good. as names who asks: a
@@ -31,11 +32,12 @@ func (e *Engine) Erase(ctx context.Context, key conversation.SessionKey, as conv
 	if err != nil {
 		return conversation.AsError(err)
 	}
-	if as != "" && as != summary.Owner {
-		if summary.Access != conversation.AccessTenant {
-			return errNotFound()
-		}
-		return conversation.Errorf(conversation.Forbidden, "only its owner may erase a session")
+	switch role := summary.Role(as); {
+	case as == "" || role.May(access.Own):
+	case role == access.None:
+		return errNotFound()
+	default:
+		return conversation.Forbid(access.Own)
 	}
 	return e.erase(ctx, key, "user", errNotFound(), nil)
 }

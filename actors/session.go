@@ -15,6 +15,7 @@ import (
 	"parley/actors/internal/observe"
 	"parley/actors/internal/registry"
 	"parley/conversation"
+	"parley/conversation/access"
 	"parley/conversation/machine"
 )
 
@@ -293,8 +294,11 @@ func (s *session) process(t *envelope) {
 	s.lastActive = time.Now()
 	switch {
 	case !s.machine.Exists() && !t.class().Creates && (t.cmd != nil || t.view != nil),
-		t.as != "" && s.machine.Exists() && !s.machine.Visible(t.as):
+		t.as != "" && s.machine.Exists() && s.machine.Role(t.as) == access.None:
 		t.err = errNotFound()
+		s.answerWhenDurable(t)
+	case t.as != "" && s.machine.Exists() && !s.machine.Role(t.as).May(t.needs()):
+		t.err = conversation.Forbid(t.needs())
 		s.answerWhenDurable(t)
 	case t.view != nil:
 		state := s.machine.View()

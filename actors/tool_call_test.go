@@ -11,6 +11,7 @@ import (
 
 	"parley/actors/actorstest"
 	"parley/conversation"
+	"parley/conversation/fit"
 )
 
 // withTool is a harness whose model has just called the tool "hammer".
@@ -184,7 +185,7 @@ func TestToolCall(t *testing.T) {
 			}
 			h.reply(actorstest.Text("done"))
 		})
-		if s := conversation.CutMiddle("short", 5); s != "short" {
+		if s := fit.Middle("short", 5); s != "short" {
 			t.Errorf("%q", s)
 		}
 	})

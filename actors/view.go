@@ -6,6 +6,7 @@ import (
 
 	"parley/actors/internal/unreadable"
 	"parley/conversation"
+	"parley/conversation/access"
 )
 
 // View reads what is open in a session. A session in memory answers as of its
@@ -57,7 +58,7 @@ func (e *Engine) foldView(key conversation.SessionKey, t *envelope) {
 		}
 		v, err := e.sessions.View(e.workCtx, key)
 		switch {
-		case errors.Is(err, conversation.ErrNotFound), err == nil && t.as != "" && !v.Visible(t.as):
+		case errors.Is(err, conversation.ErrNotFound), err == nil && t.as != "" && v.Role(t.as) == access.None:
 			t.answer(e, errNotFound())
 		case err != nil:
 			e.unread(key, unreadable.Load, err)

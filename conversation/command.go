@@ -3,6 +3,8 @@ package conversation
 import (
 	"encoding/json"
 	"time"
+
+	"parley/conversation/access"
 )
 
 // Command is an input to a session: what a person said, what a model answered,
@@ -38,6 +40,9 @@ type Class struct {
 	MayStart bool
 	// Bytes are those of the text that a client has written into it.
 	Bytes int
+	// Needs is the right that a user must have; the zero value is for what only the engine
+	// and those whom it lets in without a user (runtimes) may say.
+	Needs access.Right
 }
 
 // Overrides are the policies of one session that differ from the configuration:
@@ -62,11 +67,13 @@ type Create struct {
 	Owner  UserID
 	Access Access
 	Policy Overrides
+	Admin  bool // who says it may set policies above what the operator has configured
 }
 
 // Say is a message from a user, a channel, a runtime or a parent session.
 type Say struct {
 	Author      UserID
+	AuthorName  string // what the author is called; "" = by the user id alone
 	Via         Via
 	ClientMsgID ClientMsgID
 	Text        string
@@ -128,11 +135,13 @@ type Cancel struct {
 	Duplicate   *Duplicate
 }
 
-// Update changes what a session is called, who may see it and its policies.
+// Update changes what a session is called, who may do what in it and its policies.
 type Update struct {
-	Title  *string
-	Access *Access
-	Policy Overrides // a nil value in it removes the override
+	Title   *string
+	Access  *Access
+	Policy  Overrides              // a nil value in it removes the override
+	Members map[UserID]access.Role // access.None removes a member
+	Admin   bool                   // who says it may set policies above what the operator has configured
 }
 
 // Close ends a session: it takes no more messages.

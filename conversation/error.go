@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"parley/conversation/access"
 )
 
 // Code is the part of an error that programs read; what they should do about it
@@ -91,4 +93,9 @@ func AsError(err error) *Error {
 		return e
 	}
 	return &Error{Code: codeOfForeignErrors, Message: "something went wrong on the server", Err: err}
+}
+
+// Forbid refuses what a user's role in a session does not allow.
+func Forbid(needs access.Right) *Error {
+	return Errorf(Forbidden, "this needs the role %s in the session", needs.Role())
 }

@@ -1,6 +1,10 @@
 package conversation
 
-import "time"
+import (
+	"time"
+
+	"parley/conversation/access"
+)
 
 // Event is something that happened in a session. Events are the only thing that
 // changes a session, they are stored in order, and each one is shown to clients:
@@ -86,9 +90,10 @@ type SessionCreated struct {
 
 // SessionUpdated names what changed; nil fields did not.
 type SessionUpdated struct {
-	Title  *string
-	Access *Access
-	Policy Overrides // only the keys that changed; nil = none
+	Title   *string
+	Access  *Access
+	Policy  Overrides              // only the keys that changed; nil = none
+	Members map[UserID]access.Role // only those that changed, access.None = not a member any more; nil = none
 }
 
 // SessionClosed closes a session: it takes no more messages. Running work
@@ -101,6 +106,7 @@ type MessageAccepted struct {
 	Message     MessageID
 	ClientMsgID ClientMsgID
 	Author      UserID
+	AuthorName  string // what the author is called; "" = by the user id alone
 	Text        string
 	Disposition Disposition
 	Via         Via

@@ -134,20 +134,20 @@ type Request struct {
 // last entries.
 func (r *Request) All() []Entry { return slices.Concat(r.Entries, r.Last) }
 
-// Role says who speaks in an Entry, as providers tell them apart. The engine's own
+// EntryRole says who speaks in an Entry, as providers tell them apart. The engine's own
 // words to a model come as RoleUser, in square brackets.
-type Role uint8
+type EntryRole uint8
 
 // The roles.
 const (
-	RoleUser Role = iota + 1
+	RoleUser EntryRole = iota + 1
 	RoleAssistant
 	RoleTool
 )
 
 // Entry is one entry of the transcript that a model is shown.
 type Entry struct {
-	Role       Role
+	Role       EntryRole
 	Task       TaskID
 	Message    MessageID   // RoleUser: the message that it is, verbatim; "" for generated entries
 	Text       string      // RoleUser, RoleTool

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"iter"
 	"time"
+
+	"parley/conversation/access"
 )
 
 // Store keeps sessions: one ordered log of records each, with the keys, rows
@@ -249,6 +251,7 @@ type Summary struct {
 	Agent     AgentName
 	Owner     UserID
 	Access    Access
+	Members   map[UserID]access.Role // besides the owner; nil = none
 	Closed    bool
 	CreatedAt time.Time
 	Activity  time.Time // of the last commit with a message or part
@@ -256,6 +259,11 @@ type Summary struct {
 	Open      int // tasks that have not ended
 	Awaiting  int // tasks AWAITING_RESPONSE
 	Seen      Seq // filled on reading: the cursor of Page.For
+}
+
+// Role is what a user of the session's tenant is to it.
+func (s Summary) Role(user UserID) access.Role {
+	return access.Of(user, s.Owner, s.Access == AccessTenant, s.Members)
 }
 
 // Page selects sessions.

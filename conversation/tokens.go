@@ -1,31 +1,6 @@
 package conversation
 
-import "strings"
-
-// Tokens estimates how many tokens a text is: a token for each four bytes, which
-// is about what English and code take, and at least one for each word, because
-// no vocabulary has a token for two. It is meant to be cheap and steady, not
-// exact; a provider's own count comes with its answer.
-func Tokens(text string) int { return max((len(text)+BytesPerToken-1)/BytesPerToken, wordsIn(text)) }
-
-const (
-	// BytesPerToken is the number of bytes of a text that count as one token.
-	BytesPerToken = 4
-	// EntryTokens are added by a provider's format to an entry, an item or a tool.
-	EntryTokens = 4
-)
-
-func wordsIn(text string) int {
-	n, inside := 0, false
-	for i := range len(text) {
-		space := text[i] == ' ' || text[i] >= '\t' && text[i] <= '\r'
-		if !space && !inside {
-			n++
-		}
-		inside = !space
-	}
-	return n
-}
+import "parley/conversation/tokens"
 
 // Counts are what entries of a transcript come to. The engine counts each entry once, when
 // it is made: nobody needs to read a whole conversation for each call of a model.
@@ -34,20 +9,11 @@ type Counts struct {
 	Words  int // of texts and arguments, by the spaces between them
 }
 
-// Words counts the words of a text by the spaces between them: ten times faster than
-// looking for words.
-func Words(text string) int {
-	if text == "" {
-		return 0
-	}
-	return 1 + strings.Count(text, " ")
-}
-
 // Counts counts the entry.
 func (e *Entry) Counts() Counts {
-	n := Counts{e.Tokens(), Words(e.Text)}
+	n := Counts{e.Tokens(), tokens.Words(e.Text)}
 	for i := range e.Items {
-		n.Words += Words(e.Items[i].Text) + Words(e.Items[i].Args)
+		n.Words += tokens.Words(e.Items[i].Text) + tokens.Words(e.Items[i].Args)
 	}
 	return n
 }
@@ -64,15 +30,15 @@ func (r *Request) EntryCounts() Counts {
 
 // Tokens estimates the entry.
 func (e *Entry) Tokens() int {
-	n := EntryTokens
+	n := tokens.PerEntry
 	if e.Text != "" {
-		n += Tokens(e.Text)
+		n += tokens.Of(e.Text)
 	}
 	for i := range e.Items {
 		item := &e.Items[i]
-		n += Tokens(item.Text) + Tokens(item.Opaque)
+		n += tokens.Of(item.Text) + tokens.Of(item.Opaque)
 		if item.Kind == ItemCall {
-			n += EntryTokens + Tokens(item.Tool) + Tokens(item.Args)
+			n += tokens.PerEntry + tokens.Of(item.Tool) + tokens.Of(item.Args)
 		}
 	}
 	return n
@@ -81,8 +47,8 @@ func (e *Entry) Tokens() int {
 // Tokens estimates everything that the request shows: the system prompt, the
 // tools, the transcript and the generated entries.
 func (r *Request) Tokens() int {
-	n := Tokens(r.System) + ToolTokens(r.Tools) + ToolTokens(r.Forbidden)
-	return n + r.EntryCounts().Tokens + EntriesTokens(r.Last) + Tokens(r.Note)
+	n := tokens.Of(r.System) + ToolTokens(r.Tools) + ToolTokens(r.Forbidden)
+	return n + r.EntryCounts().Tokens + EntriesTokens(r.Last) + tokens.Of(r.Note)
 }
 
 // EntriesTokens estimates several entries.
@@ -98,7 +64,7 @@ func EntriesTokens(entries []Entry) int {
 func ToolTokens(tools []ToolSpec) int {
 	n := 0
 	for i := range tools {
-		n += EntryTokens + Tokens(tools[i].Name) + Tokens(tools[i].Description) + Tokens(string(tools[i].Schema))
+		n += tokens.PerEntry + tokens.Of(tools[i].Name) + tokens.Of(tools[i].Description) + tokens.Of(string(tools[i].Schema))
 	}
 	return n
 }

@@ -4,29 +4,9 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
-)
 
-func TestTokens(t *testing.T) {
-	for _, test := range []struct {
-		text string
-		want int
-	}{
-		{"", 0},
-		{"a", 1},
-		{"abcd", 1},
-		{"abcde", 2},
-		{"a b c d", 4}, // words win
-		{" \n\t ", 1},
-		{"  a  b  ", 2},
-		{"äöü", 2},
-		{"日本語のテキスト", 6},
-		{strings.Repeat("x", 400), 100},
-	} {
-		if got := Tokens(test.text); got != test.want {
-			t.Errorf("%q: %d tokens, want %d", test.text, got, test.want)
-		}
-	}
-}
+	"parley/conversation/tokens"
+)
 
 // Everything that a request shows is counted, and nothing else.
 func TestRequestTokens(t *testing.T) {
@@ -43,15 +23,15 @@ func TestRequestTokens(t *testing.T) {
 		{"the prompt", func() { r.System = text(7) }, 7},
 		{"a tool", func() {
 			r.Tools = []ToolSpec{{Name: text(1), Description: text(20), Schema: json.RawMessage(text(30))}}
-		}, EntryTokens + 51},
-		{"a message", func() { r.Entries = append(r.Entries, Entry{Role: RoleUser, Text: text(9)}) }, EntryTokens + 9},
+		}, tokens.PerEntry + 51},
+		{"a message", func() { r.Entries = append(r.Entries, Entry{Role: RoleUser, Text: text(9)}) }, tokens.PerEntry + 9},
 		{"an answer", func() {
 			r.Entries = append(r.Entries, Entry{Role: RoleAssistant, Items: []Item{
 				{Kind: ItemText, Text: text(5)}, {Kind: ItemCall, ID: "k", Tool: text(1), Args: text(6), Opaque: text(8)},
 			}})
-		}, 2*EntryTokens + 20},
-		{"a result", func() { r.Entries = append(r.Entries, Entry{Role: RoleTool, CallID: "k", Text: text(40)}) }, EntryTokens + 40},
-		{"a generated entry", func() { r.Last = append(r.Last, Entry{Role: RoleUser, Text: text(3)}) }, EntryTokens + 3},
+		}, 2*tokens.PerEntry + 20},
+		{"a result", func() { r.Entries = append(r.Entries, Entry{Role: RoleTool, CallID: "k", Text: text(40)}) }, tokens.PerEntry + 40},
+		{"a generated entry", func() { r.Last = append(r.Last, Entry{Role: RoleUser, Text: text(3)}) }, tokens.PerEntry + 3},
 		{"what is not shown", func() { r.Session, r.Task, r.Running = "s", "t1-s", []RunningCall{{Call: "c1"}} }, 0},
 	} {
 		before := r.Tokens()

@@ -2,6 +2,8 @@ package conversation
 
 import (
 	"time"
+
+	"parley/conversation/access"
 )
 
 // View is a session as of its durable head, for follow and for reads. It holds
@@ -14,6 +16,7 @@ type View struct {
 	Agent     AgentName
 	Owner     UserID
 	Access    Access
+	Members   map[UserID]access.Role // besides the owner; nil = none
 	Policy    Overrides
 	Closed    bool
 	CreatedAt time.Time
@@ -24,8 +27,10 @@ type View struct {
 	Drafts    []DraftView // filled by the shell: what streams right now
 }
 
-// Visible is true when user may see the session.
-func (v View) Visible(user UserID) bool { return v.Owner == user || v.Access == AccessTenant }
+// Role is what a user of the session's tenant is to it.
+func (v View) Role(user UserID) access.Role {
+	return access.Of(user, v.Owner, v.Access == AccessTenant, v.Members)
+}
 
 // TaskView is a task that has not ended. Views list tasks in the order in which
 // they will run: the RUNNING one, the QUEUED ones, then those that wait for an

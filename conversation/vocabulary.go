@@ -1,5 +1,7 @@
 package conversation
 
+import "parley/conversation/access"
+
 // The members of the closed sets: which types are commands, events, effects and
 // ephemerals, and what each is called. A new member is declared beside its
 // siblings and listed here; tests find out where else it must be known.
@@ -66,28 +68,41 @@ func (Compacted) Name() string                { return "compacted" }
 
 // Class sorts the command.
 func (c Create) Class() Class {
-	return Class{AddsWork: true, Creates: true, Bytes: len(c.Title) + c.Policy.bytes()}
+	return Class{AddsWork: true, Creates: true, Bytes: len(c.Title) + c.Policy.bytes(), Needs: access.Read}
 }
-func (c Say) Class() Class    { return Class{AddsWork: true, MayStart: true, Bytes: len(c.Text)} }
-func (c Answer) Class() Class { return Class{MayStart: true, Bytes: len(c.Text)} }
-func (c Reply) Class() Class  { return Class{MayStart: true, Bytes: len(c.Text)} }
-func (c Edit) Class() Class   { return Class{AddsWork: true, Bytes: len(c.Text)} }
-func (Withdraw) Class() Class { return Class{AddsWork: true, MayStart: true} }
-func (Move) Class() Class     { return Class{AddsWork: true} }
-func (c Cancel) Class() Class { return Class{Stops: true, MayStart: true, Bytes: len(c.Reason)} }
+func (c Say) Class() Class {
+	return Class{AddsWork: true, MayStart: true, Bytes: len(c.Text), Needs: access.Write}
+}
+func (c Answer) Class() Class {
+	return Class{MayStart: true, Bytes: len(c.Text), Needs: access.Approve}
+}
+func (c Reply) Class() Class  { return Class{MayStart: true, Bytes: len(c.Text), Needs: access.Approve} }
+func (c Edit) Class() Class   { return Class{AddsWork: true, Bytes: len(c.Text), Needs: access.Write} }
+func (Withdraw) Class() Class { return Class{AddsWork: true, MayStart: true, Needs: access.Write} }
+func (Move) Class() Class     { return Class{AddsWork: true, Needs: access.Write} }
+func (c Cancel) Class() Class {
+	return Class{Stops: true, MayStart: true, Bytes: len(c.Reason), Needs: access.Write}
+}
 func (c Update) Class() Class {
-	class := Class{AddsWork: true, Bytes: c.Policy.bytes()}
+	class := Class{AddsWork: true, Bytes: c.Policy.bytes(), Needs: access.Write}
 	if c.Title != nil {
 		class.Bytes += len(*c.Title)
 	}
+	if c.Access != nil || c.Policy != nil || c.Members != nil {
+		class.Needs = access.Own
+	}
 	return class
 }
-func (c Close) Class() Class                  { return Class{AddsWork: true, MayStart: true, Bytes: len(c.Reason)} }
-func (Seen) Class() Class                     { return Class{AddsWork: true} }
-func (Clear) Class() Class                    { return Class{AddsWork: true} }
-func (HandOut) Class() Class                  { return Class{} }
-func (c RuntimeSays) Class() Class            { return Class{Bytes: len(c.Error)} }
-func (c AddPart) Class() Class                { return Class{AddsWork: true, Bytes: len(c.Text)} }
+func (c Close) Class() Class {
+	return Class{AddsWork: true, MayStart: true, Bytes: len(c.Reason), Needs: access.Own}
+}
+func (Seen) Class() Class          { return Class{AddsWork: true, Needs: access.Read} }
+func (Clear) Class() Class         { return Class{AddsWork: true, Needs: access.Write} }
+func (HandOut) Class() Class       { return Class{} }
+func (c RuntimeSays) Class() Class { return Class{Bytes: len(c.Error), Needs: access.Write} }
+func (c AddPart) Class() Class {
+	return Class{AddsWork: true, Bytes: len(c.Text), Needs: access.Write}
+}
 func (Tell) Class() Class                     { return Class{Creates: true, MayStart: true} }
 func (Recovered) Class() Class                { return Class{MayStart: true} }
 func (Tick) Class() Class                     { return Class{MayStart: true} }

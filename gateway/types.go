@@ -42,6 +42,7 @@ const (
 	ScopeChat      = service.ScopeChat
 	ScopeRuntime   = service.ScopeRuntime
 	ScopeReadTools = service.ScopeReadTools
+	ScopeAdmin     = service.ScopeAdmin
 )
 
 // NewHub makes an empty follow table. m may be nil.

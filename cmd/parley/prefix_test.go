@@ -11,6 +11,7 @@ import (
 	"parley/cmd/parley/internal/config"
 	"parley/conversation"
 	"parley/conversation/machine/machinetest"
+	"parley/conversation/tokens"
 	"parley/models/anthropic"
 	"parley/models/modelstest"
 	"parley/models/openai"
@@ -60,7 +61,7 @@ func TestStepsAreCached(t *testing.T) {
 	for _, cache := range []bool{false, true} {
 		o := anthropic.DefaultOptions()
 		o.Cache = cache
-		kept := modelstest.PromptCache{Least: 1024 * conversation.BytesPerToken}
+		kept := modelstest.PromptCache{Least: 1024 * tokens.BytesEach}
 		all, found, before := 0, 0, []int{0, 0}
 		for i, body := range send(t, func(c openai.Connection) (conversation.Model, error) {
 			o.Connection = c

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"parley/conversation"
+	"parley/conversation/tokens"
 )
 
 // smallModel is a server of Chat Completions whose model holds so many tokens. As
@@ -45,20 +45,20 @@ func (m *smallModel) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if err := json.Unmarshal(raw, &in); err != nil {
 		m.t.Errorf("the request is no JSON: %v", err)
 	}
-	tokens := len(in.Tools) / conversation.BytesPerToken
+	size := len(in.Tools) / tokens.BytesEach
 	for _, message := range in.Messages {
-		tokens += conversation.EntryTokens + (len(message.Content)+len(message.ToolCalls))/conversation.BytesPerToken
+		size += tokens.PerEntry + (len(message.Content)+len(message.ToolCalls))/tokens.BytesEach
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if tokens+m.answer > m.holds {
+	if size+m.answer > m.holds {
 		m.refused.Add(1)
 		w.WriteHeader(http.StatusBadRequest)
-		_, _ = fmt.Fprintf(w, `{"error":{"message":"This model's maximum context length is %d tokens, and you asked for %d.","code":"context_length_exceeded"}}`, m.holds, tokens+m.answer)
+		_, _ = fmt.Fprintf(w, `{"error":{"message":"This model's maximum context length is %d tokens, and you asked for %d.","code":"context_length_exceeded"}}`, m.holds, size+m.answer)
 		return
 	}
 	m.answered.Add(1)
 	message := `{"role":"assistant","content":"` + strings.Repeat("I have read it. ", 60) + `"}`
-	_, _ = fmt.Fprintf(w, `{"id":"r%d","choices":[{"index":0,"message":%s,"finish_reason":"stop"}],"usage":{"prompt_tokens":%d,"completion_tokens":9}}`, m.answered.Load(), message, tokens)
+	_, _ = fmt.Fprintf(w, `{"id":"r%d","choices":[{"index":0,"message":%s,"finish_reason":"stop"}],"usage":{"prompt_tokens":%d,"completion_tokens":9}}`, m.answered.Load(), message, size)
 }
 
 // A conversation that outgrows its model goes on where context says what the model holds,

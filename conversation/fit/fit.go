@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"parley/conversation"
+	"parley/conversation/tokens"
 )
 
 // Cut is what a request would show, and what is known of its entries, by their place.
@@ -132,7 +133,7 @@ func (t *Cut) tasksToLeaveOut(gone []bool, tokens int) map[unit]bool {
 // leftOut stands where the first entry was left out of a request.
 const (
 	leftOut       = "[%d earlier entries of the conversation are left out here]"
-	leftOutTokens = conversation.EntryTokens + 20
+	leftOutTokens = tokens.PerEntry + 20
 )
 
 // Results cuts results of calls for a model that holds little: those of one answer fill
@@ -145,7 +146,7 @@ func Results(entries []conversation.Entry, budget int) []conversation.Entry {
 		for i+n < len(entries) && entries[i+n].Role == conversation.RoleTool {
 			n++
 		}
-		limit := budget * conversation.BytesPerToken / 2 / max(n, 1)
+		limit := budget * tokens.BytesEach / 2 / max(n, 1)
 		for ; n > 0; n, i = n-1, i+1 {
 			if len(entries[i].Text) <= limit {
 				continue
@@ -153,7 +154,7 @@ func Results(entries []conversation.Entry, budget int) []conversation.Entry {
 			if shared {
 				entries, shared = slices.Clone(entries), false
 			}
-			entries[i].Text = conversation.CutMiddle(entries[i].Text, limit)
+			entries[i].Text = Middle(entries[i].Text, limit)
 		}
 	}
 	return entries

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"parley/conversation"
+	"parley/conversation/tokens"
 )
 
 // loop is a task with so many answers, each with a call and a result of 100 tokens, behind
@@ -93,7 +94,7 @@ func TestResults(t *testing.T) {
 	if got[4].Text != long[4].Text {
 		t.Errorf("a short result is %d bytes", len(got[4].Text))
 	}
-	if half := 600 * conversation.BytesPerToken / 2 / 2; len(got[5].Text) > half || len(got[5].Text) < half-4 || !strings.Contains(got[5].Text, "left out") {
+	if half := 600 * tokens.BytesEach / 2 / 2; len(got[5].Text) > half || len(got[5].Text) < half-4 || !strings.Contains(got[5].Text, "left out") {
 		t.Errorf("a long result is %d bytes", len(got[5].Text))
 	}
 	if len(long[5].Text) != 4000 {

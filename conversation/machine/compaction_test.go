@@ -10,6 +10,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/policy"
+	"parley/conversation/tokens"
 	"parley/conversation/transcript"
 )
 
@@ -123,7 +124,7 @@ func TestBudget(t *testing.T) {
 	_, whole := setup(0)
 	size := whole.Tokens()
 	weight := func(parts ...string) int { // of what is left out, less the entry that says so
-		n := -(conversation.EntryTokens + 20) // the entry that says so
+		n := -(tokens.PerEntry + 20) // the entry that says so
 		for _, e := range whole.Entries[1:] {
 			if line := lines([]conversation.Entry{e})[0]; slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(line, part) }) {
 				n += e.Tokens()
@@ -251,8 +252,8 @@ func TestCompactionPlan(t *testing.T) {
 	if _, ok := c.Compacted(conversation.ModelAnswer{Items: []conversation.Item{{Kind: conversation.ItemText, Text: " \n"}}}); ok {
 		t.Error("nothing is a summary")
 	}
-	if long, _ := c.Compacted(conversation.ModelAnswer{Items: []conversation.Item{{Kind: conversation.ItemText, Text: strings.Repeat("long", 100)}}}); conversation.Tokens(long.Summary) > limits.Summary+2 {
-		t.Errorf("a long summary has %d tokens", conversation.Tokens(long.Summary))
+	if long, _ := c.Compacted(conversation.ModelAnswer{Items: []conversation.Item{{Kind: conversation.ItemText, Text: strings.Repeat("long", 100)}}}); tokens.Of(long.Summary) > limits.Summary+2 {
+		t.Errorf("a long summary has %d tokens", tokens.Of(long.Summary))
 	}
 	// The next one is of the last one, too.
 	w.feed(conversation.ModelAnswered{Step: w.s.state.Step, Attempt: 1, Answer: conversation.ModelAnswer{Items: []conversation.Item{{Kind: conversation.ItemText, Text: "four!"}}}})

@@ -2,6 +2,7 @@ package machine
 
 import (
 	"parley/conversation"
+	"parley/conversation/access"
 	"parley/conversation/machine/internal/effects"
 	"parley/conversation/machine/internal/state"
 	"parley/conversation/policy"
@@ -103,8 +104,8 @@ func (s *Session) Policy() policy.Policy { return *s.policy }
 // Exists is false until the first event was applied.
 func (s *Session) Exists() bool { return s.state.Exists() }
 
-// Visible is true when user may see the session.
-func (s *Session) Visible(user conversation.UserID) bool { return s.state.Visible(user) }
+// Role is what a user of the session's tenant is to it.
+func (s *Session) Role(user conversation.UserID) access.Role { return s.state.Role(user) }
 
 // Overrides are the session's own policies as they are stored; a delegation takes
 // them with it.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/access"
 )
 
 // The list entry counts what is open and what waits for the user.
@@ -22,7 +23,7 @@ func TestSummary(t *testing.T) {
 
 // Who may see a session: its owner; with access "tenant" everyone of the tenant,
 // which the shell has checked before.
-func TestVisible(t *testing.T) {
+func TestRole(t *testing.T) {
 	for _, test := range []struct {
 		access conversation.Access
 		user   conversation.UserID
@@ -30,7 +31,7 @@ func TestVisible(t *testing.T) {
 	}{{conversation.AccessPrivate, "u", true}, {conversation.AccessPrivate, "v", false}, {conversation.AccessPrivate, "", false}, {conversation.AccessTenant, "v", true}, {conversation.AccessTenant, "u", true}} {
 		s := New(conversation.SessionKey{Tenant: "t", Session: "s"}, testRules())
 		s.Decide(conversation.Inputs{}, conversation.Create{Owner: "u", Access: test.access})
-		if s.Visible(test.user) != test.want || s.View().Visible(test.user) != test.want {
+		if (s.Role(test.user) != access.None) != test.want || s.View().Role(test.user) != s.Role(test.user) || s.Summary().Role(test.user) != s.Role(test.user) {
 			t.Errorf("%s, %q: visible %v", test.access, test.user, !test.want)
 		}
 	}

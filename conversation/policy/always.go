@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"parley/conversation"
+	"parley/conversation/tokens"
 )
 
 // Always is what each request of an agent shows beside the conversation: its prompt,
@@ -44,7 +45,7 @@ func (r *Rules) AlwaysOf(agent conversation.AgentName, depth int, list func(r *R
 	}
 	p := r.Agents[agent]
 	a := Always{Tools: list(r, p, depth)}
-	a.Tokens = conversation.Tokens(p.Prompt) + conversation.ToolTokens(a.Tools)
+	a.Tokens = tokens.Of(p.Prompt) + conversation.ToolTokens(a.Tools)
 	if r.Always != nil {
 		r.Always.mu.Lock()
 		defer r.Always.mu.Unlock()

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"parley/conversation"
+	"parley/conversation/tokens"
 )
 
 // What agents are always shown is made once for each agent and kind of depth, and anew when
@@ -50,7 +51,7 @@ func TestAlways(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if got := rules.AlwaysOf("a", 0, list); len(got.Tools) != 8 || got.Tokens != 5+8*(conversation.EntryTokens+2) {
+	if got := rules.AlwaysOf("a", 0, list); len(got.Tools) != 8 || got.Tokens != 5+8*(tokens.PerEntry+2) {
 		t.Errorf("at the end: %+v", got)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/option"
+	"parley/conversation/tokens"
 )
 
 // Policy says how a session behaves where the requirements leave a choice
@@ -56,7 +57,7 @@ type Policy struct {
 	Channels map[conversation.Via]conversation.Mode
 }
 
-// Context bounds what a model is shown, in tokens as conversation.Tokens estimates them. A
+// Context bounds what a model is shown, in tokens as tokens.Of estimates them. A
 // session cannot have limits of its own: they belong to the models. The zero
 // value is no limit at all.
 type Context struct {
@@ -368,7 +369,7 @@ func (c Context) Check() error {
 		return option.FieldError{Key: key, Value: value, Sentence: fmt.Sprintf(format, args...)}
 	}
 	switch {
-	case c.Budget > 0 && c.ToolResult/conversation.BytesPerToken >= c.Budget:
+	case c.Budget > 0 && c.ToolResult/tokens.BytesEach >= c.Budget:
 		return refuse("context.tool_result", c.ToolResult, "a single result would fill context.budget, which is %d tokens", c.Budget)
 	case c.Threshold == 0:
 		return nil

@@ -9,6 +9,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/policy"
+	"parley/conversation/tokens"
 )
 
 // Compaction is a summary to be made.
@@ -41,7 +42,7 @@ func (c Compaction) Compacted(answer conversation.ModelAnswer) (cmd conversation
 		}
 	}
 	text := strings.ToValidUTF8(strings.Join(texts, "\n"), "\uFFFD")
-	if limit := c.limit * conversation.BytesPerToken; len(text) > limit {
+	if limit := c.limit * tokens.BytesEach; len(text) > limit {
 		text = headAndTail(text, limit, " … ")
 	}
 	entry := summaryEntry(text)

@@ -13,7 +13,7 @@
 // request that was given is never written to again. Every call is shown with its
 // result, or with the word that it has none yet.
 //
-// Sizes are in tokens as conversation.Tokens estimates them. A request above
+// Sizes are in tokens as tokens.Of estimates them. A request above
 // context.budget is shown less, the oldest ended tasks first (budget.go). When the
 // conversation is longer than context.threshold, Compaction plans a summary; the
 // command that brings it back is conversation.Compacted (compaction.go).

@@ -8,6 +8,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/policy"
+	"parley/conversation/tokens"
 )
 
 // Transcript is the log in the form that a model sees: a cache of the shell, fed with
@@ -695,7 +696,7 @@ func (t *Transcript) Request(key conversation.SessionKey, rules *policy.Rules, a
 		r.Last = append(r.Last, conversation.Entry{Role: conversation.RoleUser, Task: ask.Task, Text: "[wrap up: this is the last step of the task. Say in one answer what was done and what is left.]"})
 	}
 	r.Note = t.note(ask, r.Open)
-	t.fixed = always.Tokens + conversation.EntriesTokens(r.Last) + conversation.Tokens(r.Note)
+	t.fixed = always.Tokens + conversation.EntriesTokens(r.Last) + tokens.Of(r.Note)
 	limits, small := rules.ContextOf(ask.Agent)
 	if r.Entries = t.fit(ask.Task, limits.Budget, small); len(r.Entries) > 0 && &r.Entries[0] == &t.entries[0] && len(r.Entries) == len(t.entries) {
 		r.Own, r.Counted = t.ownFrom(ask.Task), t.counts

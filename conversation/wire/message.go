@@ -22,6 +22,7 @@ func (w *writer) messageAccepted(b conversation.MessageAccepted) {
 	w.bool(11, b.Steer)
 	w.bool(12, b.Preempts)
 	w.bool(13, b.Deferred)
+	w.text(14, b.AuthorName)
 }
 
 func (r *reader) messageAccepted(earlier conversation.EventBody) conversation.EventBody {
@@ -54,6 +55,8 @@ func (r *reader) messageAccepted(earlier conversation.EventBody) conversation.Ev
 			boolean(r, &b.Preempts)
 		case 13:
 			boolean(r, &b.Deferred)
+		case 14:
+			text(r, &b.AuthorName)
 		}
 	}
 	return b

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"parley/conversation"
+	"parley/conversation/access"
 	"parley/conversation/wire/internal/pb"
 )
 
@@ -142,10 +143,25 @@ func (r *oracle) sessionCreated(p *pb.SessionCreated) conversation.SessionCreate
 func (r *oracle) sessionUpdated(p *pb.SessionUpdated) conversation.SessionUpdated {
 	r.access(p.GetAccess())
 	return conversation.SessionUpdated{
-		Title:  oracleText(p.Title),
-		Access: oraclePointer[conversation.Access](p.Access),
-		Policy: oracleOverrides(p.Policy),
+		Title:   oracleText(p.Title),
+		Access:  oraclePointer[conversation.Access](p.Access),
+		Policy:  oracleOverrides(p.Policy),
+		Members: r.members(p.Members),
 	}
+}
+
+func (r *oracle) members(in map[string]uint32) map[conversation.UserID]access.Role {
+	if len(in) == 0 {
+		return nil
+	}
+	out := make(map[conversation.UserID]access.Role, len(in))
+	for user, role := range in {
+		if role > uint32(access.Owner) {
+			r.fail(fmt.Errorf("%w: a member's role", conversation.ErrTooNew))
+		}
+		out[conversation.UserID(user)] = access.Role(min(role, 255))
+	}
+	return out
 }
 
 func (*oracle) sessionClosed(p *pb.SessionClosed) conversation.SessionClosed {
@@ -167,6 +183,7 @@ func (r *oracle) messageAccepted(p *pb.MessageAccepted) conversation.MessageAcce
 		Steer:       p.Steer,
 		Preempts:    p.First,
 		Deferred:    p.Kept,
+		AuthorName:  p.AuthorName,
 	}
 }
 
@@ -590,6 +607,7 @@ func oracleSummary(b []byte) (conversation.Summary, error) {
 		Last:      conversation.Seq(p.Last),
 		Open:      int(p.Open),
 		Awaiting:  int(p.Awaiting),
+		Members:   r.members(p.Members),
 	}
 	if r.err != nil {
 		return conversation.Summary{}, fmt.Errorf("summary: %w", r.err)

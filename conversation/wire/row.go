@@ -82,6 +82,7 @@ func AppendSummary(dst []byte, s conversation.Summary) []byte {
 	w.uint(10, uint64(s.Last))
 	w.int(11, int64(s.Open))
 	w.int(12, int64(s.Awaiting))
+	w.members(13, s.Members)
 	return w.b
 }
 
@@ -119,6 +120,8 @@ func DecodeSummary(b []byte) (conversation.Summary, error) {
 			integer(&r, &s.Open)
 		case 12:
 			integer(&r, &s.Awaiting)
+		case 13:
+			r.members(&s.Members)
 		}
 	}
 	if err := r.end(); err != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/access"
 )
 
 var sampleTime = time.Date(2026, 11, 21, 8, 9, 10, 123_000_000, time.UTC)
@@ -47,15 +48,17 @@ func samples() []conversation.EventBody {
 			},
 		},
 		conversation.SessionUpdated{
-			Title:  new("Found luggage"),
-			Access: new(conversation.AccessTenant),
-			Policy: conversation.Overrides{"inbox.mode": nil, "retry.max_attempts": json.RawMessage(`2`)},
+			Title:   new("Found luggage"),
+			Access:  new(conversation.AccessTenant),
+			Policy:  conversation.Overrides{"inbox.mode": nil, "retry.max_attempts": json.RawMessage(`2`)},
+			Members: map[conversation.UserID]access.Role{"bob": access.Approver, "eve": access.None, "": access.Owner},
 		},
 		conversation.SessionClosed{Reason: "done with it"},
 		conversation.MessageAccepted{
 			Message:     "m1-abc",
 			ClientMsgID: "8f14e45f",
 			Author:      "ada",
+			AuthorName:  "Ada L.",
 			Text:        "What's the weather in Zürich? 🌦",
 			Disposition: conversation.Answered,
 			Via:         conversation.ViaDelegation,
@@ -243,6 +246,7 @@ func sampleSummary() conversation.Summary {
 		Last:      9,
 		Open:      2,
 		Awaiting:  1,
+		Members:   map[conversation.UserID]access.Role{"bob": access.Writer, "cid": access.Reader},
 	}
 }
 
@@ -277,6 +281,7 @@ var enums = map[reflect.Type]enumType{
 	reflect.TypeFor[conversation.Evidence]():     {uint8(conversation.EvidenceSeen), named[conversation.Evidence]},
 	reflect.TypeFor[conversation.StopReason]():   {uint8(conversation.StopRefused), named[conversation.StopReason]},
 	reflect.TypeFor[conversation.RuntimeState](): {uint8(conversation.RuntimeFailed), named[conversation.RuntimeState]},
+	reflect.TypeFor[access.Role]():               {uint8(access.Owner), named[access.Role]},
 	reflect.TypeFor[conversation.ItemKind]():     {uint8(conversation.ItemCall), nil},
 }
 
@@ -318,6 +323,16 @@ func fill(t *testing.T, r *rand.Rand, v reflect.Value) {
 	case reflect.Struct:
 		for i := range v.NumField() {
 			fill(t, r, v.Field(i))
+		}
+	case reflect.Map:
+		if n := r.IntN(4); n > 0 {
+			v.Set(reflect.MakeMap(v.Type()))
+			for range n {
+				key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+				fill(t, r, key)
+				fill(t, r, value)
+				v.SetMapIndex(key, value)
+			}
 		}
 	case reflect.Pointer:
 		if r.IntN(2) == 0 {

@@ -43,6 +43,7 @@ func (w *writer) sessionUpdated(b conversation.SessionUpdated) {
 		w.optionalUint(2, uint64(*b.Access))
 	}
 	w.overrides(3, b.Policy)
+	w.members(4, b.Members)
 }
 
 func (r *reader) sessionUpdated(earlier conversation.EventBody) conversation.EventBody {
@@ -58,6 +59,8 @@ func (r *reader) sessionUpdated(earlier conversation.EventBody) conversation.Eve
 			}
 		case 3:
 			r.overrides(&b.Policy)
+		case 4:
+			r.members(&b.Members)
 		}
 	}
 	return b

@@ -3,11 +3,13 @@ package wire
 import (
 	"encoding/json"
 	"maps"
+	"math"
 	"slices"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"parley/conversation"
+	"parley/conversation/access"
 )
 
 // These values are part of several events.
@@ -44,6 +46,45 @@ func (r *reader) overrides(into *conversation.Overrides) {
 		(*into)[key] = nil
 	} else {
 		(*into)[key] = json.RawMessage(value)
+	}
+}
+
+func (w *writer) members(field protowire.Number, m map[conversation.UserID]access.Role) {
+	for _, user := range slices.Sorted(maps.Keys(m)) {
+		at := w.begin(field)
+		w.optionalText(1, string(user))
+		w.optionalUint(2, uint64(m[user]))
+		w.end(at)
+	}
+}
+
+// members reads one entry of the map.
+func (r *reader) members(into *map[conversation.UserID]access.Role) {
+	in, ok := r.message()
+	if !ok {
+		return
+	}
+	var user conversation.UserID
+	var role uint32
+	for in.next() {
+		switch in.number {
+		case 1:
+			text(&in, &user)
+		case 2:
+			unsigned(&in, &role)
+		}
+	}
+	if *into == nil {
+		*into = map[conversation.UserID]access.Role{}
+	}
+	(*into)[user] = access.Role(min(role, math.MaxUint8))
+	if role > uint32(access.Owner) || r.refused != nil { // of a user that comes twice the second role counts
+		r.accept()
+		for _, role := range *into {
+			if role > access.Owner {
+				r.refuse("%w: a member's role", conversation.ErrTooNew)
+			}
+		}
 	}
 }
 

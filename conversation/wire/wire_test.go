@@ -144,7 +144,7 @@ func TestRowsComeBackExactly(t *testing.T) {
 	summary.Seen = 7 // each reader has another: it is left out
 	everyFieldSet(t, reflect.ValueOf(summary), "Summary")
 	got, err := DecodeSummary(AppendSummary(nil, summary))
-	if want := sampleSummary(); err != nil || got != want {
+	if want := sampleSummary(); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("summary came back as %+v, %v; was %+v", got, err, want)
 	}
 	comesBack(t, AppendSummary, DecodeSummary, conversation.Summary{})

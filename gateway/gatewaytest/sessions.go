@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"parley/conversation"
+	"parley/conversation/access"
 	"parley/conversation/machine/machinetest"
 	"parley/persistence/persistencetest"
 )
@@ -227,7 +228,7 @@ var errNoSession = conversation.Errorf(conversation.NotFound, "there is no such 
 
 // visible is a session that as may see; "" may see all. nil = there is none.
 func (s *Sessions) visible(key conversation.SessionKey, as conversation.UserID) *machinetest.Session {
-	if found := s.world.Session(key); found != nil && (as == "" || found.Machine.Visible(as)) {
+	if found := s.world.Session(key); found != nil && (as == "" || found.Machine.Role(as) != access.None) {
 		return found
 	}
 	return nil

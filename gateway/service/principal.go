@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/access"
 )
 
 // The scopes of protocol v1.
@@ -13,14 +14,20 @@ const (
 	ScopeChat      = "chat"
 	ScopeRuntime   = "runtime"
 	ScopeReadTools = "read:tools"
+	ScopeAdmin     = "admin"
 )
 
 // Principal is the user who speaks. It comes only from a credential.
 type Principal struct {
 	Tenant  conversation.TenantID
 	User    conversation.UserID
+	Name    string // what the user is called, for others; "" = by the user id alone
 	Scopes  []string
 	Expires time.Time // when the credential ends; zero = never
+
+	// Credential says which key or token it was, without giving it away: for the audit log,
+	// and to end what a revoked one has open. "" = none was needed.
+	Credential string
 }
 
 // May is true when the principal has the scope.
@@ -29,7 +36,7 @@ func (p *Principal) May(scope string) bool { return slices.Contains(p.Scopes, sc
 // sees is true when the principal may see a session as a user of the server: it is
 // theirs or the tenant's.
 func (p *Principal) sees(row conversation.Summary) bool {
-	return p.May(ScopeChat) && (row.Owner == p.User || row.Access == conversation.AccessTenant)
+	return p.May(ScopeChat) && row.Role(p.User) != access.None
 }
 
 // serves is true when the principal is a runtime and the session one of those that
@@ -56,7 +63,7 @@ type Authenticator interface {
 }
 
 // NoAuth is auth.mode=none: all who reach the server are the user "local" with
-// every scope. New accepts it only on a loopback address.
+// every scope: the local user administers as well. New accepts it only on a loopback address.
 type NoAuth struct{}
 
 // Mode implements Authenticator.
@@ -66,6 +73,6 @@ func (NoAuth) Mode() string { return "none" }
 func (NoAuth) Authenticate(context.Context, Credential) (*Principal, error) {
 	return &Principal{
 		Tenant: "default", User: "local",
-		Scopes: []string{ScopeChat, ScopeRuntime, ScopeReadTools},
+		Scopes: []string{ScopeChat, ScopeRuntime, ScopeReadTools, ScopeAdmin},
 	}, nil
 }

@@ -10,6 +10,7 @@ import (
 	"unicode"
 
 	"parley/conversation"
+	"parley/conversation/tokens"
 )
 
 // Options are the options of a model. The tags describe a field to the
@@ -201,7 +202,7 @@ func count(text string) int {
 func (m *Model) wordsOf(r *conversation.Request) int {
 	prompt := m.prompt.Load()
 	if prompt == nil || prompt.text != r.System {
-		prompt = &counted{r.System, conversation.Words(r.System)}
+		prompt = &counted{r.System, tokens.Words(r.System)}
 		m.prompt.Store(prompt)
 	}
 	return prompt.words + r.EntryCounts().Words

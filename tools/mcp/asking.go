@@ -12,6 +12,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"parley/conversation"
+	"parley/conversation/fit"
 	"parley/tools/mcp/internal/finite"
 	"parley/tools/mcp/internal/form"
 )
@@ -68,7 +69,7 @@ func (s *server) fill(ctx context.Context, a *asker, p *sdk.ElicitParams) (*sdk.
 	defer context.AfterFunc(a.ctx, cancel)()
 	who := fmt.Sprintf("The MCP server %q", s.Name)
 	clean := func(text string) string { return printable(s.cleaner().clean(text)) }
-	text := conversation.CutMiddle(clean(p.Message), maxError)
+	text := fit.Middle(clean(p.Message), maxError)
 	ask := func(ctx context.Context, q conversation.ToolQuestion) (string, error) { // its schema is the server's, too
 		q.Text, q.Choices = clean(q.Text), slices.Clone(q.Choices)
 		for i, choice := range q.Choices {

@@ -17,7 +17,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"parley/conversation"
+	"parley/conversation/fit"
 	"parley/tools/toolstest"
 )
 
@@ -153,7 +153,7 @@ func TestLongResults(t *testing.T) {
 	}
 	t.Run("a result as long as it may be", func(t *testing.T) {
 		for _, n := range []int{999, 1000, 1001} {
-			if got := conversation.CutMiddle(strings.Repeat("a", n), 1000); (got == strings.Repeat("a", n)) != (n <= 1000) || len(got) > 1000 {
+			if got := fit.Middle(strings.Repeat("a", n), 1000); (got == strings.Repeat("a", n)) != (n <= 1000) || len(got) > 1000 {
 				t.Errorf("%d bytes become %d", n, len(got))
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"parley/conversation"
+	"parley/conversation/fit"
 )
 
 // tool is a tool of a server. Its description and schema stay as they were when it was
@@ -108,9 +109,9 @@ func (t *tool) call(ctx context.Context, args json.RawMessage, call conversation
 	}
 	answer := redact.clean(resultText(result))
 	if result.IsError {
-		return "", CallError, errors.New(conversation.CutMiddle(answer, maxError))
+		return "", CallError, errors.New(fit.Middle(answer, maxError))
 	}
-	return conversation.CutMiddle(answer, s.o.Limits.Result), CallOK, nil
+	return fit.Middle(answer, s.o.Limits.Result), CallOK, nil
 }
 
 // readFrom runs a tool of ours.
@@ -137,7 +138,7 @@ func (t *tool) readFrom(ctx context.Context, l *connection, args json.RawMessage
 		outcome, err := t.failure(ctx, redact, err)
 		return "", outcome, err
 	}
-	return conversation.CutMiddle(redact.clean(text), limits.Result), CallOK, nil
+	return fit.Middle(redact.clean(text), limits.Result), CallOK, nil
 }
 
 // undelivered is the message of the library's error for a request that could not be
@@ -156,7 +157,7 @@ func (t *tool) failure(ctx context.Context, redact redactor, err error) (Outcome
 	case errors.Is(err, errNotTaken):
 		return CallUnavailable, fmt.Errorf("the server %s did not take the call; it was not carried out", t.server.Name)
 	case errors.As(err, &refused) && refused.Message != undelivered:
-		return CallError, errors.New(conversation.CutMiddle(fmt.Sprintf("the server %s refused the call: %s", t.server.Name, redact.clean(orElse(strings.TrimSpace(refused.Message), "it gives no reason"))), maxError))
+		return CallError, errors.New(fit.Middle(fmt.Sprintf("the server %s refused the call: %s", t.server.Name, redact.clean(orElse(strings.TrimSpace(refused.Message), "it gives no reason"))), maxError))
 	}
 	t.server.log.Warn("a call of an MCP server's tool has no result", "tool", t.spec.Name, "err", t.server.reason(err))
 	return CallUnanswered, fmt.Errorf("the server %s gave no answer to the call; whether it was carried out is not known", t.server.Name)

@@ -6,6 +6,7 @@ import (
 
 	"parley/actors/internal/mail"
 	"parley/conversation"
+	"parley/conversation/fit"
 )
 
 // The messages of a tool's child about its questions.
@@ -39,7 +40,7 @@ type asker struct {
 // asks is the tool's own side: it puts the question into the child's mailbox and waits.
 func (e *Env) asks(call context.Context, send func(any)) func(context.Context, conversation.ToolQuestion) (string, error) {
 	return func(ctx context.Context, q conversation.ToolQuestion) (string, error) {
-		if q.Text = conversation.CutMiddle(q.Text, e.ToolOutput); e.tooLong(q.Choices) {
+		if q.Text = fit.Middle(q.Text, e.ToolOutput); e.tooLong(q.Choices) {
 			return "", conversation.ErrNoAnswer
 		}
 		asked := &toolAsks{question: q, reply: make(chan toolReply, 1)}

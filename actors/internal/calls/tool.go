@@ -12,6 +12,7 @@ import (
 
 	"parley/actors/internal/mail"
 	"parley/conversation"
+	"parley/conversation/fit"
 )
 
 var (
@@ -54,7 +55,7 @@ func (c *tool) Receive(ctx actor.Context) {
 			c.ended = true
 			c.limits.stop()
 			c.env.Send(c.parent, &End{Command: conversation.ToolDone{
-				Call: c.f.Call, Status: m.status, Result: conversation.CutMiddle(m.result, c.env.ToolOutput), Took: time.Since(c.began),
+				Call: c.f.Call, Status: m.status, Result: fit.Middle(m.result, c.env.ToolOutput), Took: time.Since(c.began),
 			}})
 		}
 	case *toolAsks:

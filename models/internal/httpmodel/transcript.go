@@ -11,7 +11,7 @@ import (
 // Turn holds the words of one side: a user's text, or an assistant's items with a
 // result for each call among them.
 type Turn struct {
-	Role    conversation.Role // RoleUser or RoleAssistant
+	Role    conversation.EntryRole // RoleUser or RoleAssistant
 	Text    string
 	Note    string // of the last turn: the engine's note behind Text
 	Items   []conversation.Item

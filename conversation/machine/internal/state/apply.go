@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/access"
 	"parley/conversation/machine/internal/receipts"
 )
 
@@ -115,6 +116,16 @@ func (st *State) applyUpdated(b conversation.SessionUpdated) {
 	if b.Access != nil {
 		st.Access = *b.Access
 	}
+	for user, role := range b.Members {
+		if role == access.None {
+			delete(st.Members, user)
+			continue
+		}
+		if st.Members == nil {
+			st.Members = make(map[conversation.UserID]access.Role)
+		}
+		st.Members[user] = role
+	}
 	if b.Policy == nil {
 		return
 	}
@@ -150,7 +161,7 @@ func (st *State) WaitingSince(t *Task) time.Time {
 // Exists is false until the first event was applied.
 func (st *State) Exists() bool { return st.Head > 0 }
 
-// Visible is true when user may see the session.
-func (st *State) Visible(user conversation.UserID) bool {
-	return st.Owner == user || st.Access == conversation.AccessTenant
+// Role is what a user of the session's tenant is to it.
+func (st *State) Role(user conversation.UserID) access.Role {
+	return access.Of(user, st.Owner, st.Access == conversation.AccessTenant, st.Members)
 }

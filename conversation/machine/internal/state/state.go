@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/access"
 	"parley/conversation/machine/internal/receipts"
 )
 
@@ -34,10 +35,11 @@ type State struct {
 	Step                                                      conversation.StepNumber
 
 	Version   uint8
-	Access    conversation.Access `json:",omitempty"`
-	Closed    bool                `json:",omitempty"`
-	Opening   *opening            `json:",omitempty"` // nil: there was no message
-	Forgotten bool                `json:",omitempty"` // client ids have left Recent
+	Access    conversation.Access                 `json:",omitempty"`
+	Members   map[conversation.UserID]access.Role `json:",omitempty"` // besides the owner
+	Closed    bool                                `json:",omitempty"`
+	Opening   *opening                            `json:",omitempty"` // nil: there was no message
+	Forgotten bool                                `json:",omitempty"` // client ids have left Recent
 
 	Tasks     []*Task     `json:",omitempty"` // that have not ended, in the order in which they were born or moved
 	waitOnly  int         // how many of them, at the end, only wait (queue.go)
@@ -57,8 +59,12 @@ type State struct {
 	Ended     []endedTasks     `json:",omitempty"` // the last tasks that ended, oldest first
 }
 
-// snapshotVersion changes with the meaning of state.
-const snapshotVersion = 3
+// snapshotVersion changes with the meaning of state, and with each new field. A snapshot of
+// oldestSnapshot means the same as one of today that lacks what came since.
+const (
+	snapshotVersion = 4
+	oldestSnapshot  = 3
+)
 
 // Final says how the only task of a sub-session ended.
 type Final struct {
@@ -219,10 +225,10 @@ func Restore(key conversation.SessionKey, data []byte) (State, error) {
 	if err := json.Unmarshal(data, &st); err != nil {
 		return State{}, fmt.Errorf("snapshot of %s: %w", key, err)
 	}
-	if st.Version != snapshotVersion {
+	if st.Version < oldestSnapshot || st.Version > snapshotVersion {
 		return State{}, fmt.Errorf("snapshot of %s: version %d instead of %d", key, st.Version, snapshotVersion)
 	}
-	st.Key = key
+	st.Key, st.Version = key, snapshotVersion
 	for _, t := range st.Tasks {
 		t.id = st.TaskID(t.N)
 	}

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"maps"
 	"slices"
 
 	"parley/conversation"
@@ -10,7 +11,7 @@ import (
 func (st *State) View() conversation.View {
 
 	v := conversation.View{
-		Key: st.Key, Head: st.Head, Title: st.title(), Agent: st.Agent, Owner: st.Owner, Access: st.Access,
+		Key: st.Key, Head: st.Head, Title: st.title(), Agent: st.Agent, Owner: st.Owner, Access: st.Access, Members: maps.Clone(st.Members),
 		Policy: st.Policy, Closed: st.Closed, CreatedAt: st.Created,
 	}
 	for _, t := range st.inOrder() {
@@ -62,7 +63,7 @@ func (st *State) inOrder() []*Task {
 func (st *State) Summary() conversation.Summary {
 
 	sum := conversation.Summary{
-		Key: st.Key, Title: st.title(), Agent: st.Agent, Owner: st.Owner, Access: st.Access, Closed: st.Closed,
+		Key: st.Key, Title: st.title(), Agent: st.Agent, Owner: st.Owner, Access: st.Access, Members: maps.Clone(st.Members), Closed: st.Closed,
 		CreatedAt: st.Created, Activity: st.Activity, Last: st.Head, Open: len(st.Tasks),
 	}
 	for _, t := range Active(st) {

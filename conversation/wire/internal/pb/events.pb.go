@@ -1104,8 +1104,9 @@ func (x *SessionCreated) GetPolicy() map[string]string {
 type SessionUpdated struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Title         *string                `protobuf:"bytes,1,opt,name=title,proto3,oneof" json:"title,omitempty"`
-	Access        *uint32                `protobuf:"varint,2,opt,name=access,proto3,oneof" json:"access,omitempty"`                                                                    // Access
-	Policy        map[string]string      `protobuf:"bytes,3,rep,name=policy,proto3" json:"policy,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // dotted key → JSON; "" = the override is gone
+	Access        *uint32                `protobuf:"varint,2,opt,name=access,proto3,oneof" json:"access,omitempty"`                                                                       // Access
+	Policy        map[string]string      `protobuf:"bytes,3,rep,name=policy,proto3" json:"policy,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`    // dotted key → JSON; "" = the override is gone
+	Members       map[string]uint32      `protobuf:"bytes,4,rep,name=members,proto3" json:"members,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // user → Role; 0 = not a member any more
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1157,6 +1158,13 @@ func (x *SessionUpdated) GetAccess() uint32 {
 func (x *SessionUpdated) GetPolicy() map[string]string {
 	if x != nil {
 		return x.Policy
+	}
+	return nil
+}
+
+func (x *SessionUpdated) GetMembers() map[string]uint32 {
+	if x != nil {
+		return x.Members
 	}
 	return nil
 }
@@ -1217,10 +1225,12 @@ type MessageAccepted struct {
 	InReplyTo   string                 `protobuf:"bytes,8,opt,name=in_reply_to,json=inReplyTo,proto3" json:"in_reply_to,omitempty"`
 	Question    string                 `protobuf:"bytes,9,opt,name=question,proto3" json:"question,omitempty"`
 	// private
-	NotBefore     int64 `protobuf:"varint,10,opt,name=not_before,json=notBefore,proto3" json:"not_before,omitempty"`
-	Steer         bool  `protobuf:"varint,11,opt,name=steer,proto3" json:"steer,omitempty"`
-	First         bool  `protobuf:"varint,12,opt,name=first,proto3" json:"first,omitempty"`
-	Kept          bool  `protobuf:"varint,13,opt,name=kept,proto3" json:"kept,omitempty"`
+	NotBefore int64 `protobuf:"varint,10,opt,name=not_before,json=notBefore,proto3" json:"not_before,omitempty"`
+	Steer     bool  `protobuf:"varint,11,opt,name=steer,proto3" json:"steer,omitempty"`
+	First     bool  `protobuf:"varint,12,opt,name=first,proto3" json:"first,omitempty"`
+	Kept      bool  `protobuf:"varint,13,opt,name=kept,proto3" json:"kept,omitempty"`
+	// of the frame again
+	AuthorName    string `protobuf:"bytes,14,opt,name=author_name,json=authorName,proto3" json:"author_name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1344,6 +1354,13 @@ func (x *MessageAccepted) GetKept() bool {
 		return x.Kept
 	}
 	return false
+}
+
+func (x *MessageAccepted) GetAuthorName() string {
+	if x != nil {
+		return x.AuthorName
+	}
+	return ""
 }
 
 type MessageEdited struct {
@@ -3030,18 +3047,22 @@ const file_conversation_wire_events_proto_rawDesc = "" +
 	"\x06policy\x18\x05 \x03(\v2'.parley.wire.SessionCreated.PolicyEntryR\x06policy\x1a9\n" +
 	"\vPolicyEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xd9\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xd9\x02\n" +
 	"\x0eSessionUpdated\x12\x19\n" +
 	"\x05title\x18\x01 \x01(\tH\x00R\x05title\x88\x01\x01\x12\x1b\n" +
 	"\x06access\x18\x02 \x01(\rH\x01R\x06access\x88\x01\x01\x12?\n" +
-	"\x06policy\x18\x03 \x03(\v2'.parley.wire.SessionUpdated.PolicyEntryR\x06policy\x1a9\n" +
+	"\x06policy\x18\x03 \x03(\v2'.parley.wire.SessionUpdated.PolicyEntryR\x06policy\x12B\n" +
+	"\amembers\x18\x04 \x03(\v2(.parley.wire.SessionUpdated.MembersEntryR\amembers\x1a9\n" +
 	"\vPolicyEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\b\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a:\n" +
+	"\fMembersEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01B\b\n" +
 	"\x06_titleB\t\n" +
 	"\a_access\"'\n" +
 	"\rSessionClosed\x12\x16\n" +
-	"\x06reason\x18\x01 \x01(\tR\x06reason\"\xde\x02\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\"\xff\x02\n" +
 	"\x0fMessageAccepted\x12\x18\n" +
 	"\amessage\x18\x01 \x01(\tR\amessage\x12\"\n" +
 	"\rclient_msg_id\x18\x02 \x01(\tR\vclientMsgId\x12\x16\n" +
@@ -3057,7 +3078,9 @@ const file_conversation_wire_events_proto_rawDesc = "" +
 	" \x01(\x03R\tnotBefore\x12\x14\n" +
 	"\x05steer\x18\v \x01(\bR\x05steer\x12\x14\n" +
 	"\x05first\x18\f \x01(\bR\x05first\x12\x12\n" +
-	"\x04kept\x18\r \x01(\bR\x04kept\"=\n" +
+	"\x04kept\x18\r \x01(\bR\x04kept\x12\x1f\n" +
+	"\vauthor_name\x18\x0e \x01(\tR\n" +
+	"authorName\"=\n" +
 	"\rMessageEdited\x12\x18\n" +
 	"\amessage\x18\x01 \x01(\tR\amessage\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\"@\n" +
@@ -3220,7 +3243,7 @@ func file_conversation_wire_events_proto_rawDescGZIP() []byte {
 	return file_conversation_wire_events_proto_rawDescData
 }
 
-var file_conversation_wire_events_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
+var file_conversation_wire_events_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_conversation_wire_events_proto_goTypes = []any{
 	(*Record)(nil),             // 0: parley.wire.Record
 	(*Event)(nil),              // 1: parley.wire.Event
@@ -3257,6 +3280,7 @@ var file_conversation_wire_events_proto_goTypes = []any{
 	(*ContextCleared)(nil),     // 32: parley.wire.ContextCleared
 	nil,                        // 33: parley.wire.SessionCreated.PolicyEntry
 	nil,                        // 34: parley.wire.SessionUpdated.PolicyEntry
+	nil,                        // 35: parley.wire.SessionUpdated.MembersEntry
 }
 var file_conversation_wire_events_proto_depIdxs = []int32{
 	1,  // 0: parley.wire.Record.events:type_name -> parley.wire.Event
@@ -3287,22 +3311,23 @@ var file_conversation_wire_events_proto_depIdxs = []int32{
 	32, // 25: parley.wire.Event.context_cleared:type_name -> parley.wire.ContextCleared
 	33, // 26: parley.wire.SessionCreated.policy:type_name -> parley.wire.SessionCreated.PolicyEntry
 	34, // 27: parley.wire.SessionUpdated.policy:type_name -> parley.wire.SessionUpdated.PolicyEntry
-	2,  // 28: parley.wire.TaskStatusChanged.error:type_name -> parley.wire.Failure
-	2,  // 29: parley.wire.TaskCancelling.error:type_name -> parley.wire.Failure
-	2,  // 30: parley.wire.StepStarted.error:type_name -> parley.wire.Failure
-	3,  // 31: parley.wire.StepStarted.usage:type_name -> parley.wire.Usage
-	3,  // 32: parley.wire.StepFinished.usage:type_name -> parley.wire.Usage
-	2,  // 33: parley.wire.StepFinished.error:type_name -> parley.wire.Failure
-	4,  // 34: parley.wire.StepFinished.items:type_name -> parley.wire.Item
-	5,  // 35: parley.wire.StepFinished.results:type_name -> parley.wire.CallResult
-	6,  // 36: parley.wire.PartialResponse.part:type_name -> parley.wire.Part
-	6,  // 37: parley.wire.Response.part:type_name -> parley.wire.Part
-	7,  // 38: parley.wire.Asked.approval:type_name -> parley.wire.Approval
-	39, // [39:39] is the sub-list for method output_type
-	39, // [39:39] is the sub-list for method input_type
-	39, // [39:39] is the sub-list for extension type_name
-	39, // [39:39] is the sub-list for extension extendee
-	0,  // [0:39] is the sub-list for field type_name
+	35, // 28: parley.wire.SessionUpdated.members:type_name -> parley.wire.SessionUpdated.MembersEntry
+	2,  // 29: parley.wire.TaskStatusChanged.error:type_name -> parley.wire.Failure
+	2,  // 30: parley.wire.TaskCancelling.error:type_name -> parley.wire.Failure
+	2,  // 31: parley.wire.StepStarted.error:type_name -> parley.wire.Failure
+	3,  // 32: parley.wire.StepStarted.usage:type_name -> parley.wire.Usage
+	3,  // 33: parley.wire.StepFinished.usage:type_name -> parley.wire.Usage
+	2,  // 34: parley.wire.StepFinished.error:type_name -> parley.wire.Failure
+	4,  // 35: parley.wire.StepFinished.items:type_name -> parley.wire.Item
+	5,  // 36: parley.wire.StepFinished.results:type_name -> parley.wire.CallResult
+	6,  // 37: parley.wire.PartialResponse.part:type_name -> parley.wire.Part
+	6,  // 38: parley.wire.Response.part:type_name -> parley.wire.Part
+	7,  // 39: parley.wire.Asked.approval:type_name -> parley.wire.Approval
+	40, // [40:40] is the sub-list for method output_type
+	40, // [40:40] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_conversation_wire_events_proto_init() }
@@ -3346,7 +3371,7 @@ func file_conversation_wire_events_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_conversation_wire_events_proto_rawDesc), len(file_conversation_wire_events_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   35,
+			NumMessages:   36,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

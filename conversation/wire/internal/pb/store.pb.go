@@ -174,6 +174,7 @@ type Summary struct {
 	Last          uint64                 `protobuf:"varint,10,opt,name=last,proto3" json:"last,omitempty"`
 	Open          int64                  `protobuf:"varint,11,opt,name=open,proto3" json:"open,omitempty"`
 	Awaiting      int64                  `protobuf:"varint,12,opt,name=awaiting,proto3" json:"awaiting,omitempty"`
+	Members       map[string]uint32      `protobuf:"bytes,13,rep,name=members,proto3" json:"members,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // user → Role
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -290,6 +291,13 @@ func (x *Summary) GetAwaiting() int64 {
 		return x.Awaiting
 	}
 	return 0
+}
+
+func (x *Summary) GetMembers() map[string]uint32 {
+	if x != nil {
+		return x.Members
+	}
+	return nil
 }
 
 // HeadRow is where a session's log ends, or, erased, the tombstone that keeps
@@ -483,7 +491,7 @@ const file_conversation_wire_store_proto_rawDesc = "" +
 	"\x05first\x18\n" +
 	" \x01(\x04R\x05first\x12\x12\n" +
 	"\x04last\x18\v \x01(\x04R\x04last\x12*\n" +
-	"\x05error\x18\f \x01(\v2\x14.parley.wire.FailureR\x05error\"\xac\x02\n" +
+	"\x05error\x18\f \x01(\v2\x14.parley.wire.FailureR\x05error\"\xa5\x03\n" +
 	"\aSummary\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x18\n" +
 	"\asession\x18\x02 \x01(\tR\asession\x12\x14\n" +
@@ -498,7 +506,11 @@ const file_conversation_wire_store_proto_rawDesc = "" +
 	"\x04last\x18\n" +
 	" \x01(\x04R\x04last\x12\x12\n" +
 	"\x04open\x18\v \x01(\x03R\x04open\x12\x1a\n" +
-	"\bawaiting\x18\f \x01(\x03R\bawaiting\"\xd0\x01\n" +
+	"\bawaiting\x18\f \x01(\x03R\bawaiting\x12;\n" +
+	"\amembers\x18\r \x03(\v2!.parley.wire.Summary.MembersEntryR\amembers\x1a:\n" +
+	"\fMembersEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"\xd0\x01\n" +
 	"\aHeadRow\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x12\n" +
 	"\x04last\x18\x02 \x01(\x04R\x04last\x12\x1f\n" +
@@ -528,22 +540,24 @@ func file_conversation_wire_store_proto_rawDescGZIP() []byte {
 	return file_conversation_wire_store_proto_rawDescData
 }
 
-var file_conversation_wire_store_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_conversation_wire_store_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_conversation_wire_store_proto_goTypes = []any{
 	(*TaskRow)(nil), // 0: parley.wire.TaskRow
 	(*Summary)(nil), // 1: parley.wire.Summary
 	(*HeadRow)(nil), // 2: parley.wire.HeadRow
 	(*Claim)(nil),   // 3: parley.wire.Claim
-	(*Failure)(nil), // 4: parley.wire.Failure
+	nil,             // 4: parley.wire.Summary.MembersEntry
+	(*Failure)(nil), // 5: parley.wire.Failure
 }
 var file_conversation_wire_store_proto_depIdxs = []int32{
-	4, // 0: parley.wire.TaskRow.error:type_name -> parley.wire.Failure
-	3, // 1: parley.wire.HeadRow.claim:type_name -> parley.wire.Claim
-	2, // [2:2] is the sub-list for method output_type
-	2, // [2:2] is the sub-list for method input_type
-	2, // [2:2] is the sub-list for extension type_name
-	2, // [2:2] is the sub-list for extension extendee
-	0, // [0:2] is the sub-list for field type_name
+	5, // 0: parley.wire.TaskRow.error:type_name -> parley.wire.Failure
+	4, // 1: parley.wire.Summary.members:type_name -> parley.wire.Summary.MembersEntry
+	3, // 2: parley.wire.HeadRow.claim:type_name -> parley.wire.Claim
+	3, // [3:3] is the sub-list for method output_type
+	3, // [3:3] is the sub-list for method input_type
+	3, // [3:3] is the sub-list for extension type_name
+	3, // [3:3] is the sub-list for extension extendee
+	0, // [0:3] is the sub-list for field type_name
 }
 
 func init() { file_conversation_wire_store_proto_init() }
@@ -558,7 +572,7 @@ func file_conversation_wire_store_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_conversation_wire_store_proto_rawDesc), len(file_conversation_wire_store_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   4,
+			NumMessages:   5,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

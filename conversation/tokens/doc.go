@@ -1,0 +1,2 @@
+// Package tokens estimates the size of texts as models count it.
+package tokens
