@@ -31,6 +31,7 @@ type Deps struct {
 	Metrics       *metrics.Gateway      // nil = counts are thrown away
 	Gatherer      prometheus.Gatherer   // what /metrics shows; nil = no /metrics
 	Backup        service.Backup        // copies the store; nil = no /admin/backup
+	Audit         service.Audit         // keeps what administrators do; nil = in memory
 }
 
 // Server serves one address, and another one for administration if wanted.
@@ -70,6 +71,9 @@ func New(cfg Config, d Deps) (*Server, error) {
 	if d.Metrics == nil {
 		d.Metrics = metrics.NewGateway(prometheus.NewRegistry())
 	}
+	if d.Audit == nil {
+		d.Audit = &service.MemoryAudit{}
+	}
 	if d.Authenticator.Mode() == "none" && !loopback(cfg.Listen) {
 		return nil, fmt.Errorf("auth.mode is none, so everybody who reaches %s could read and write everything: "+
 			"either listen on a loopback address (--listen 127.0.0.1:8080) or set auth.mode to keys or jwt", cfg.Listen)
@@ -85,7 +89,7 @@ func New(cfg Config, d Deps) (*Server, error) {
 	s.services = &service.Services{
 		Limits: cfg.Limits, Times: cfg.Times, Node: cfg.Node, Version: cfg.Version, Model: cfg.Model,
 		Sessions: d.Sessions, Hub: d.Hub, Auth: d.Authenticator, Connections: service.NewConnections(),
-		Log: d.Logger, Metrics: d.Metrics, Now: time.Now, Backup: d.Backup,
+		Log: d.Logger, Metrics: d.Metrics, Now: time.Now, Backup: d.Backup, Audit: d.Audit,
 	}
 	s.services.Alive, s.endAll = context.WithCancel(context.Background())
 	s.ws = ws.New(s.services)

@@ -25,6 +25,9 @@ type Backup = service.Backup
 // BackupMade is what a backup holds.
 type BackupMade = service.BackupMade
 
+// Audit keeps what administrators do.
+type Audit = service.Audit
+
 // Principal is the user who speaks: a user of a tenant, with scopes.
 type Principal = service.Principal
 

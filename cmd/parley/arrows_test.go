@@ -72,6 +72,7 @@ var arrows = map[string][]string{
 	"actors/internal/sessionlog": {"conversation", "conversation/policy", "conversation/machine", "conversation/transcript", "metrics"},
 	"actors/internal/workers":    {},
 	"gateway":                    {"conversation", "conversation/option", "gateway/fanout", "gateway/protocol", "gateway/rest", "gateway/service", "gateway/ws", "metrics"},
+	"gateway/audit":              {"conversation", "gateway/service"},
 	"gateway/fanout":             {"conversation", "gateway/protocol", "metrics"},
 	"gateway/protocol":           {"conversation", "conversation/readmodel"},
 	"gateway/rest":               {"conversation", "conversation/readmodel", "gateway/fanout", "gateway/protocol", "gateway/service"},
@@ -119,7 +120,7 @@ var arrows = map[string][]string{
 
 	"cmd/parley": {
 		"actors", "cmd/parley/internal/assemble", "cmd/parley/internal/config", "cmd/parley/internal/store", "conversation",
-		"gateway", "gateway/protocol", "gateway/web", "metrics", "tools/builtin",
+		"gateway", "gateway/protocol", "gateway/web", "metrics", "tools/builtin", "gateway/audit",
 	},
 	"cmd/parley/internal/assemble": {
 		"actors", "cmd/parley/internal/config", "conversation", "conversation/policy", "conversation/transcript", "gateway", "metrics",
@@ -127,7 +128,7 @@ var arrows = map[string][]string{
 	},
 	"cmd/parley/internal/config": {
 		"actors", "cmd/parley/internal/store", "conversation", "conversation/option", "conversation/policy", "conversation/transcript", "gateway", "models/anthropic", "models/command", "models/openai",
-		"models/limit", "models/scripted", "tools/builtin", "tools/mcp", "tools/mcp/secret",
+		"models/limit", "models/scripted", "tools/builtin", "tools/mcp", "tools/mcp/secret", "gateway/audit",
 	},
 	"cmd/parley/internal/store": {"conversation", "conversation/policy", "conversation/machine", "persistence/pebble"}, // the one place that names a concrete store
 

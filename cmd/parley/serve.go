@@ -14,6 +14,7 @@ import (
 	"parley/cmd/parley/internal/store"
 	"parley/conversation"
 	"parley/gateway"
+	"parley/gateway/audit"
 	"parley/gateway/web"
 	"parley/metrics"
 	"parley/tools/builtin"
@@ -98,7 +99,7 @@ func (m *Main) serve(ctx context.Context) error {
 	}
 	server, err := gateway.New(assemble.Gateway(c, node, version(), models.Routes[""].Label()), gateway.Deps{
 		Sessions: engine, Hub: hub, Page: web.Files,
-		Logger: log.With("room", "gateway"), Metrics: gatewayMetrics, Gatherer: registry, Backup: backupOf(db),
+		Logger: log.With("room", "gateway"), Metrics: gatewayMetrics, Gatherer: registry, Backup: backupOf(db), Audit: m.audit(),
 	})
 	if err != nil {
 		return err
@@ -199,6 +200,14 @@ func backupOf(db store.Store) gateway.Backup {
 			Bytes: info.Bytes, Seconds: time.Since(began).Seconds(),
 		}, nil
 	}
+}
+
+// audit keeps what administrators do beside the store; nil = in memory, as the store.
+func (m *Main) audit() gateway.Audit {
+	if m.Config.Ephemeral() {
+		return nil
+	}
+	return audit.Open(m.Config.Data, m.Config.Audit)
 }
 
 func report(to chan<- error, err error) {

@@ -31,6 +31,7 @@ type Services struct {
 	Log         *slog.Logger
 	Metrics     *metrics.Gateway
 	Backup      Backup // nil = there is no route for it
+	Audit       Audit  // what administrators do
 	Now         func() time.Time
 	Alive       context.Context // ends when all connections have ended
 }

@@ -6,6 +6,7 @@ import (
 	"parley/conversation"
 	"parley/conversation/policy"
 	"parley/gateway"
+	"parley/gateway/audit"
 	"parley/models/scripted"
 	"parley/tools/mcp"
 )
@@ -24,8 +25,9 @@ type Config struct {
 
 	Engine    actors.Config  // with the policy in Rules; internal/assemble adds agents, tools and Node
 	Gateway   gateway.Config // internal/assemble adds Node, Version and Model
-	Store     store.Options  // main adds Logger, Metrics and OnFatal
-	MCPLimits mcp.Limits     // of any MCP server
+	Audit     audit.Keep
+	Store     store.Options // main adds Logger, Metrics and OnFatal
+	MCPLimits mcp.Limits    // of any MCP server
 
 	Model    Model
 	Scripted Scripted
@@ -105,7 +107,7 @@ type Agent struct {
 func Default() Config {
 	c := Config{
 		Data: "./data", Memory: "durable", Auth: "none",
-		Engine: actors.DefaultConfig(), Gateway: gateway.DefaultConfig(), Store: store.Defaults(), MCPLimits: mcp.DefaultLimits(),
+		Engine: actors.DefaultConfig(), Gateway: gateway.DefaultConfig(), Audit: audit.DefaultKeep(), Store: store.Defaults(), MCPLimits: mcp.DefaultLimits(),
 		Model:    Model{Default: ScriptedName, Stream: true},
 		Scripted: Scripted{Options: scripted.DefaultOptions()},
 		Process:  Process{HeapFloor: 128 << 20},

@@ -62,6 +62,15 @@ func TestCheck(t *testing.T) {
 			}
 			return dir
 		}, ""},
+		{"an audit log", func(t *testing.T) string { // of keys that were made before the first start
+			dir := t.TempDir()
+			for _, name := range []string{"audit.log", "audit-000001.log"} {
+				if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			return dir
+		}, ""},
 		{"a foreign file", func(t *testing.T) string {
 			dir := t.TempDir()
 			if err := os.WriteFile(filepath.Join(dir, "thesis.tex"), nil, 0o600); err != nil {

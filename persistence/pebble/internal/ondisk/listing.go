@@ -18,6 +18,9 @@ const (
 	BallastFile = "BALLAST"
 	SyncedFile  = "SYNCED"
 	SyncedNew   = "SYNCED.new" // SYNCED while it is being written
+
+	auditFile   = "audit.log" // what administrators did, and closed files of it
+	auditBefore = "audit-"
 )
 
 // Kind says what a directory holds.
@@ -86,6 +89,8 @@ func Look(fs vfs.FS, dir string, known History) (*Listing, error) {
 	for _, name := range names {
 		switch {
 		case strings.HasPrefix(name, "."), slices.Contains([]string{"lost+found", LockFile, PIDFile, BallastFile, SyncedFile, SyncedNew}, name):
+			continue
+		case name == auditFile, strings.HasPrefix(name, auditBefore): // the gateway's
 			continue
 		case name == ReadmeFile: // ours beside a store, somebody's where it is alone
 			readme = true

@@ -20,6 +20,7 @@ SYNCED       how much of each log and manifest is surely on the disk; it tells w
              a power failure tore from what was damaged later.
 LOCK, PID    the process that has the directory. Left behind by a killed process
              they do no harm.
+audit*.log   what administrators did, a JSON object a line; the server only appends.
 BALLAST      reserved room that is given up when the disk is full all the same, so
              that what is in memory can be written (storage.ballast).
 
