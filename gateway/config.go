@@ -24,6 +24,7 @@ type Config struct {
 	AdminListen    string   `key:"admin.listen"`            // host:port of /metrics and pprof; "" = none of its own
 	AllowedOrigins []string `key:"gateway.allowed_origins"` // origins besides the server's own that pages may connect from: "https://chat.example"
 	PublicHosts    []string `key:"gateway.public_hosts"`    // names that this server is reached by, besides what it is bound to: "chat.example"
+	TrustedProxies []string `key:"gateway.trusted_proxies"` // addresses and networks of proxies whose X-Forwarded-For counts: "10.0.0.0/8"
 	Node           conversation.NodeID
 	Version        string
 	Model          string // the default model's label, shown in hello
@@ -62,6 +63,9 @@ func (c Config) Validate() []option.FieldError {
 	}
 	if slices.ContainsFunc(c.PublicHosts, func(h string) bool { return h == "" || strings.ContainsAny(h, "/ ?#@") }) {
 		refuse("gateway.public_hosts", `each must be a host such as "chat.example.org"`)
+	}
+	if _, bad := service.ParseProxies(c.TrustedProxies); bad != "" {
+		refuse("gateway.trusted_proxies", `each must be an address or a network such as "10.0.0.0/8"`)
 	}
 	l := c.Limits
 	if l.FrameBytes > 0 && (l.TextBytes > l.FrameBytes || l.TextBytes == 0) {

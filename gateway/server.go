@@ -91,6 +91,7 @@ func New(cfg Config, d Deps) (*Server, error) {
 		Sessions: d.Sessions, Hub: d.Hub, Auth: d.Authenticator, Connections: service.NewConnections(),
 		Log: d.Logger, Metrics: d.Metrics, Now: time.Now, Backup: d.Backup, Audit: d.Audit,
 	}
+	s.services.Proxies, _ = service.ParseProxies(cfg.TrustedProxies) // validated above
 	s.services.Alive, s.endAll = context.WithCancel(context.Background())
 	s.ws = ws.New(s.services)
 	s.rest = rest.New(s.services, page, d.Gatherer)

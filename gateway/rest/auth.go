@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 
@@ -17,9 +18,16 @@ const (
 	localRequestID  = "request_id"
 )
 
+// addressOf is the address of the client that a request comes from; what trusted proxies
+// say of it counts.
+func addressOf(s *service.Services, c *fiber.Ctx) string {
+	forwarded := c.Request().Header.PeekAll(fiber.HeaderXForwardedFor)
+	return s.ClientAddress(c.Context().RemoteIP().String(), string(bytes.Join(forwarded, []byte(","))))
+}
+
 // CredentialOf returns the credential that a request carries.
-func CredentialOf(c *fiber.Ctx) service.Credential {
-	credential := service.Credential{Address: c.IP()}
+func CredentialOf(s *service.Services, c *fiber.Ctx) service.Credential {
+	credential := service.Credential{Address: addressOf(s, c)}
 	if scheme, token, ok := strings.Cut(c.Get(fiber.HeaderAuthorization), " "); ok && strings.EqualFold(scheme, "bearer") {
 		credential.Token = strings.TrimSpace(token)
 	}
@@ -29,9 +37,9 @@ func CredentialOf(c *fiber.Ctx) service.Credential {
 // authenticated lets a request through whose credential has one of the scopes.
 func (s *API) authenticated(scopes ...string) fiber.Handler {
 	return func(c *fiber.Ctx) error {
-		who, err := s.Auth.Authenticate(c.UserContext(), CredentialOf(c))
+		who, err := s.Auth.Authenticate(c.UserContext(), CredentialOf(s.Services, c))
 		if err != nil {
-			s.Log.Warn("authentication failed", "address", c.IP(), "code", string(s.Refusal(err).Code), "route", c.Path())
+			s.Log.Warn("authentication failed", "address", addressOf(s.Services, c), "code", string(s.Refusal(err).Code), "route", c.Path())
 			return err
 		}
 		if !slices.ContainsFunc(scopes, who.May) {

@@ -30,8 +30,9 @@ type Services struct {
 	Connections *Connections
 	Log         *slog.Logger
 	Metrics     *metrics.Gateway
-	Backup      Backup // nil = there is no route for it
-	Audit       Audit  // what administrators do
+	Backup      Backup  // nil = there is no route for it
+	Audit       Audit   // what administrators do
+	Proxies     Proxies // those whose X-Forwarded-For counts; see ClientAddress
 	Now         func() time.Time
 	Alive       context.Context // ends when all connections have ended
 }
