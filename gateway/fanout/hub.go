@@ -96,7 +96,7 @@ func publish(list []*Subscription, key conversation.SessionKey, events []convers
 	var whole, redacted []byte
 	for _, s := range list {
 		data := &whole
-		if s.redact && slices.ContainsFunc(events, func(e conversation.Event) bool { return protocol.Sensitive(e.Body) }) {
+		if s.redact.Load() && slices.ContainsFunc(events, func(e conversation.Event) bool { return protocol.Sensitive(e.Body) }) {
 			data = &redacted
 		}
 		if *data == nil {

@@ -32,14 +32,15 @@ func (s *Subscription) replayPage(ctx context.Context) (live bool, err error) {
 	}
 	q.mu.Unlock()
 
+	redact := s.redact.Load()
 	p := page{last: cursor}
 	if target > cursor {
 		shared := false
-		if p, shared = q.hub.sharedPage(s, cursor, target); !shared {
-			if p, err = s.readPage(ctx, cursor, target); err != nil {
+		if p, shared = q.hub.sharedPage(s, redact, cursor, target); !shared {
+			if p, err = s.readPage(ctx, redact, cursor, target); err != nil {
 				return false, err
 			}
-			q.hub.sharePage(s, cursor, p)
+			q.hub.sharePage(s, redact, cursor, p)
 		}
 		q.hub.metrics.ReplayedEvents.Add(float64(p.last - cursor))
 	}
@@ -49,6 +50,9 @@ func (s *Subscription) replayPage(ctx context.Context) (live bool, err error) {
 	if s.phase != phaseReplay {
 		return false, nil // it ended meanwhile
 	}
+	if s.redact.Load() != redact {
+		p = page{last: cursor} // read by other rules than those of now: again
+	}
 	s.cancelReplay() // and back to the end of the list, unless it is done
 	if p.last > cursor {
 		q.push(frameBatch{data: p.frames, frames: int(p.last - cursor), value: s.eventsValue(p.events)})
@@ -57,7 +61,7 @@ func (s *Subscription) replayPage(ctx context.Context) (live bool, err error) {
 	if s.goLive() {
 		return true, nil
 	}
-	if p.last == cursor && target > cursor {
+	if p.last == cursor && target > cursor && s.redact.Load() == redact {
 		// Published, yet not in the log: it was erased a moment ago, and the hub
 		// will say so. Until then there is nothing to read.
 		return false, nil
@@ -75,7 +79,7 @@ type page struct {
 
 // readPage builds the frames of the events after the cursor, up to target: at
 // most limits.replay_page of them, and about one write's worth of bytes.
-func (s *Subscription) readPage(ctx context.Context, cursor, target conversation.Seq) (page, error) {
+func (s *Subscription) readPage(ctx context.Context, redact bool, cursor, target conversation.Seq) (page, error) {
 	scratch := pages.Get().(*[]byte)
 	defer pages.Put(scratch)
 	buf := (*scratch)[:0]
@@ -94,7 +98,7 @@ func (s *Subscription) readPage(ctx context.Context, cursor, target conversation
 			if e.Seq != p.last+1 {
 				return page{}, fmt.Errorf("the log of %s has %d after %d", s.key.Session, e.Seq, p.last)
 			}
-			buf = protocol.AppendEventFrame(buf, s.key.Session, e, s.redact)
+			buf = protocol.AppendEventFrame(buf, s.key.Session, e, redact)
 			if s.values {
 				p.events = append(p.events, *e)
 			}

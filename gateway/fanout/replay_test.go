@@ -125,15 +125,14 @@ func TestReplayPage(t *testing.T) {
 	t.Run("is bounded", func(t *testing.T) {
 		limits := limits
 		limits.ReplayPage = 2
-		p, err := behind(&storedLog{records: []conversation.Record{record(1, 2, 3, 4, 5)}}, limits).readPage(t.Context(), 0, 5)
+		p, err := behind(&storedLog{records: []conversation.Record{record(1, 2, 3, 4, 5)}}, limits).readPage(t.Context(), false, 0, 5)
 		if err != nil || p.last != 2 {
 			t.Errorf("a page of two events ends at %d, %v", p.last, err)
 		}
 	})
 	t.Run("is redacted", func(t *testing.T) {
 		s := behind(&storedLog{records: []conversation.Record{{Events: []conversation.Event{{Seq: 1, Body: conversation.ToolStarted{Call: "c1", Tool: "mail", Args: `{"to":"secret"}`}}}}}}, limits)
-		s.redact = true
-		p, err := s.readPage(t.Context(), 0, 5)
+		p, err := s.readPage(t.Context(), true, 0, 5)
 		if err != nil || p.last != 1 || strings.Contains(string(p.frames), "secret") {
 			t.Errorf("%q, %v", p.frames, err)
 		}

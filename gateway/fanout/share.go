@@ -36,7 +36,7 @@ type pageShare struct {
 }
 
 // sharedPage is the page that follows cursor, if another subscription has just read it.
-func (h *Hub) sharedPage(s *Subscription, cursor, target conversation.Seq) (page, bool) {
+func (h *Hub) sharedPage(s *Subscription, redact bool, cursor, target conversation.Seq) (page, bool) {
 	if s.values {
 		return page{}, false // they need more than bytes
 	}
@@ -44,7 +44,7 @@ func (h *Hub) sharedPage(s *Subscription, cursor, target conversation.Seq) (page
 	shard.mu.RLock()
 	defer shard.mu.RUnlock()
 	for i := range shard.share.pages {
-		if p := &shard.share.pages[i]; p.cursor == cursor && p.key == s.key && p.redact == s.redact && p.page.last > cursor && p.page.last <= target {
+		if p := &shard.share.pages[i]; p.cursor == cursor && p.key == s.key && p.redact == redact && p.page.last > cursor && p.page.last <= target {
 			return p.page, true
 		}
 	}
@@ -52,7 +52,7 @@ func (h *Hub) sharedPage(s *Subscription, cursor, target conversation.Seq) (page
 }
 
 // sharePage keeps what s has read behind cursor, if anybody else follows the session.
-func (h *Hub) sharePage(s *Subscription, cursor conversation.Seq, p page) {
+func (h *Hub) sharePage(s *Subscription, redact bool, cursor conversation.Seq, p page) {
 	shard := h.shard(s.key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
@@ -61,7 +61,7 @@ func (h *Hub) sharePage(s *Subscription, cursor conversation.Seq, p page) {
 	}
 	share := &shard.share
 	share.last = (share.last + 1) % sharedPages
-	share.pages[share.last] = sharedPage{key: s.key, redact: s.redact, cursor: cursor, page: page{frames: p.frames, last: p.last}}
+	share.pages[share.last] = sharedPage{key: s.key, redact: redact, cursor: cursor, page: page{frames: p.frames, last: p.last}}
 	if !share.timed {
 		share.timed = true
 		time.AfterFunc(shareFor, shard.forgetPages)

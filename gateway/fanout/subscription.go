@@ -3,6 +3,7 @@ package fanout
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 	"unicode/utf8"
 
 	"parley/conversation"
@@ -45,7 +46,7 @@ type Subscription struct {
 	queue  *Queue
 	key    conversation.SessionKey
 	as     conversation.UserID
-	redact bool
+	redact atomic.Bool // changed under the lock of the hub's shard and queue.mu
 	drafts bool
 	values bool
 
@@ -62,11 +63,33 @@ type Subscription struct {
 // NewSubscription prepares a subscription whose events go into q. It follows
 // nothing until Follow is called.
 func (q *Queue) NewSubscription(o Options) *Subscription {
-	return &Subscription{queue: q, key: o.Key, as: o.As, redact: o.Redact, drafts: o.Drafts, values: o.Values}
+	s := &Subscription{queue: q, key: o.Key, as: o.As, drafts: o.Drafts, values: o.Values}
+	s.redact.Store(o.Redact)
+	return s
 }
 
 // Key is the session that is followed.
 func (s *Subscription) Key() conversation.SessionKey { return s.key }
+
+// As is the user to whom the session is shown.
+func (s *Subscription) As() conversation.UserID { return s.as }
+
+// SetRedact changes whether frames are without arguments and results of tools: those
+// that are queued after it has returned. What is queued already stays.
+func (s *Subscription) SetRedact(redact bool) {
+	shard := s.queue.hub.shard(s.key)
+	shard.mu.Lock() // nothing is being published
+	defer shard.mu.Unlock()
+	s.queue.mu.Lock()
+	defer s.queue.mu.Unlock()
+	s.redact.Store(redact)
+}
+
+// End ends the subscription and tells its client why.
+func (s *Subscription) End(reason string) {
+	s.queue.hub.remove(s)
+	s.gone(reason)
+}
 
 // Start says where a subscription begins, and with what.
 type Start struct {
@@ -246,7 +269,7 @@ func (s *Subscription) goLive() bool {
 	return false
 }
 
-// gone shows that the session was erased and ends the subscription.
+// gone shows that there is nothing to follow any more and ends the subscription.
 func (s *Subscription) gone(reason string) {
 	q := s.queue
 	q.mu.Lock()

@@ -162,7 +162,8 @@ func TestOverlapAndGap(t *testing.T) {
 func TestEncodedOnce(t *testing.T) {
 	hub, f := queueOf(10)
 	other := &Subscription{queue: hub.NewQueue(nil, protocol.DefaultLimits()), key: f.key, phase: phaseLive, synced: true, cursor: 5}
-	blind := &Subscription{queue: hub.NewQueue(nil, protocol.DefaultLimits()), key: f.key, phase: phaseLive, synced: true, cursor: 5, redact: true}
+	blind := &Subscription{queue: hub.NewQueue(nil, protocol.DefaultLimits()), key: f.key, phase: phaseLive, synced: true, cursor: 5}
+	blind.SetRedact(true)
 	hub.add(other)
 	hub.add(blind)
 	hub.Publish(f.key, []conversation.Event{{Seq: 6, Body: conversation.ToolFinished{Summary: "secret"}}})

@@ -87,12 +87,14 @@ func (s *API) sayAndWait(c *fiber.Ctx, key conversation.SessionKey, say conversa
 	}
 	ctx, cancelWait := context.WithTimeout(s.Alive, wait)
 	defer cancelWait()
+	lease := s.Lease(principal(c), func(*conversation.Error) { cancelWait() })
+	defer lease.Release()
 	o := readmodel.NewOutcome(r.Message, r.Task)
 	err = s.await(ctx, key, say.Author, r.Seq, o)
 	switch {
-	case err == nil:
+	case err == nil && lease.Over() == nil:
 		return reply(c, fiber.StatusOK, func(out *protocol.Object) { protocol.AppendOutcome(out, o, principal(c).Redact()) })
-	case ctx.Err() != nil, notNow(err): // nothing has failed: it is accepted, as without ?wait
+	case ctx.Err() != nil, lease.Over() != nil, notNow(err): // nothing has failed: it is accepted, as without ?wait
 		return reply(c, fiber.StatusAccepted, func(o *protocol.Object) { protocol.AppendReceipt(o, r) })
 	default:
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"parley/conversation"
 	"parley/gateway/protocol"
 	"parley/gateway/service"
 
@@ -110,9 +111,13 @@ func (s *API) postClaim(c *fiber.Ctx) error {
 	if !open {
 		return service.ErrDraining
 	}
+	lease := s.Lease(principal(c), func(*conversation.Error) { cancel() })
+	defer lease.Release()
 	items, err := s.Sessions.Claim(ctx, claim)
 	switch {
 	case err == nil:
+	case lease.Over() != nil:
+		return lease.Over()
 	case s.Connections.Draining() && ctx.Err() != nil:
 		return service.ErrDraining
 	default:

@@ -27,6 +27,7 @@ type stream struct {
 	cancel context.CancelFunc
 	net    net.Conn // of the request, for deadlines only
 	once   sync.Once
+	lease  *service.Lease
 }
 
 // stream serves GET /api/sessions/:id/stream. Everything that the writer needs is
@@ -66,6 +67,7 @@ func (s *API) stream(c *fiber.Ctx) error {
 	if !s.Connections.Add(st) {
 		st.Close()
 	}
+	st.lease = s.Lease(who, st.leaseEnded)
 	s.streams.Add(1)
 	s.Metrics.Streams.Inc()
 	c.Set(fiber.HeaderContentType, "text/event-stream")
@@ -74,6 +76,7 @@ func (s *API) stream(c *fiber.Ctx) error {
 	c.Context().SetConnectionClose() // the deadlines set below must not meet another request
 	c.Context().SetBodyStreamWriter(func(w *bufio.Writer) {
 		defer func() {
+			st.lease.Release()
 			st.sub.Close()
 			st.out.Abandon()
 			st.cancel()
@@ -196,4 +199,15 @@ func (st *stream) ForceClose() {
 	st.cancel()
 	st.out.Abandon()
 	_ = st.net.Close()
+}
+
+// leaseEnded ends the stream: its credential has expired or was taken back. The client
+// learns why; when it comes back it is refused, and a browser does not try again then.
+func (st *stream) leaseEnded(why *conversation.Error) {
+	code := protocol.CloseUnauthenticated
+	if why.Code == conversation.TokenExpired {
+		code = protocol.CloseTokenExpired
+	}
+	st.GoAway(code, why.Message, 0)
+	st.Close()
 }

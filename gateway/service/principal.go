@@ -45,6 +45,27 @@ func (p *Principal) serves(row conversation.Summary) bool {
 	return p.May(ScopeRuntime) && row.Agent.Outside()
 }
 
+// SameScopes is true when both may do the same.
+func (p *Principal) SameScopes(q *Principal) bool {
+	return !slices.ContainsFunc([]string{ScopeChat, ScopeRuntime, ScopeReadTools, ScopeAdmin}, func(scope string) bool {
+		return p.May(scope) != q.May(scope)
+	})
+}
+
+// KeepsFollowing is true when the scopes that are left to p still allow a follow that
+// began as user, or as a runtime: "". One whose own proof has gone begins anew, if
+// another one allows it.
+func (p *Principal) KeepsFollowing(key conversation.SessionKey, user conversation.UserID) bool {
+	switch {
+	case key.Session.Depth() > 0 && p.Redact(): // a delegation's session is what a tool was told and said
+		return false
+	case user == "":
+		return p.May(ScopeRuntime)
+	default:
+		return p.May(ScopeChat)
+	}
+}
+
 // Redact is true when calls' arguments and results must not be shown.
 func (p *Principal) Redact() bool { return !p.May(ScopeReadTools) }
 

@@ -37,14 +37,21 @@ func (c *handler) hello(p responder, _ conversation.SessionKey, data []byte) {
 		}
 		return
 	}
+	lease := c.Lease(who, c.leaseEnded)
+	if over := lease.Over(); over != nil {
+		lease.Release()
+		p.fail(over)
+		c.close(protocol.CloseUnauthenticated, "not authenticated")
+		return
+	}
 	if limit := c.counts.add(who); limit != "" {
+		lease.Release()
 		c.Metrics.Refused.WithLabelValues(limit).Inc()
 		p.fail(conversation.Errorf(conversation.Overloaded, "too many connections (%s)", limit))
 		c.close(protocol.CloseLimit, limit)
 		return
 	}
-	c.who, c.caps = who, d
-	c.setExpiry(who)
+	c.who, c.lease, c.caps = who, lease, d
 	c.opened()
 	p.ok(func(o *protocol.Object) {
 		o.Text("conn", c.name)
@@ -57,14 +64,6 @@ func (c *handler) hello(p responder, _ conversation.SessionKey, data []byte) {
 		o.Int("heartbeat_ms", c.Times.Heartbeat.Milliseconds())
 		c.Limits.Append(o)
 	})
-}
-
-func (c *handler) setExpiry(who *service.Principal) {
-	if who.Expires.IsZero() {
-		c.expires.Store(0)
-	} else {
-		c.expires.Store(who.Expires.UnixMilli())
-	}
 }
 
 // refresh replaces a token before it expires; it must speak for the same user.
@@ -96,8 +95,16 @@ func (c *handler) refresh(p responder, _ conversation.SessionKey, data []byte) {
 		p.fail(conversation.Errorf(conversation.Forbidden, "the token belongs to another user"))
 		return
 	}
+	c.lease.Renew(who)
+	if over := c.lease.Over(); over != nil {
+		p.fail(over)
+		return
+	}
+	before := c.who
 	c.who = who
-	c.setExpiry(who)
+	if !before.SameScopes(who) {
+		c.rightsChanged()
+	}
 	p.ok(func(o *protocol.Object) { o.OptionalTime("expires_at", who.Expires) })
 }
 

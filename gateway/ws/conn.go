@@ -125,6 +125,9 @@ func (c *conn) end() {
 	}
 	<-c.writer
 	c.stopHeartbeats()
+	if c.lease != nil {
+		c.lease.Release()
+	}
 	c.unfollowAll()
 	c.cancel()
 	c.out.Abandon()

@@ -32,13 +32,14 @@ type handler struct {
 	jobs       sync.WaitGroup                // what runs for this client besides reader and writer
 	bucket     bucket
 	who        *service.Principal // nil before hello; only the reader changes it
+	lease      *service.Lease     // of who; nil before hello
+	rights     atomic.Int32       // how often the scopes of who have changed
 	caps       protocol.Hello
-	expires    atomic.Int64 // unix milliseconds; 0 = never
-	claiming   atomic.Bool  // a claim waits
 
-	mu      sync.Mutex
-	follows map[conversation.SessionKey]*fanout.Subscription
-	sweepAt int // so many follows are looked through for ended ones
+	mu       sync.Mutex
+	endClaim context.CancelFunc // of the claim that waits; nil = none does
+	follows  map[conversation.SessionKey]*fanout.Subscription
+	sweepAt  int // so many follows are looked through for ended ones
 }
 
 // responder is a command whose answer is still to be given.
@@ -94,6 +95,11 @@ func (c *handler) handle(b []byte) {
 		p.fail(bad)
 		c.close(protocol.CloseProtocol, "the first command must be hello")
 		return
+	}
+	if bad == nil && c.who != nil {
+		if bad = c.lease.Over(); bad != nil { // the timer is late
+			c.leaseEnded(bad)
+		}
 	}
 	if bad != nil {
 		p.fail(bad)

@@ -32,8 +32,11 @@ func (c *handler) follow(p responder, key conversation.SessionKey, data []byte) 
 		p.fail(bad)
 		return
 	}
-	redact := c.who.Redact()
+	redact, rights := c.who.Redact(), c.rights.Load()
 	f.Follow(func(v conversation.View, err error) (fanout.Start, error) {
+		if err == nil && c.rights.Load() != rights { // the state would be shown by the old ones
+			err = errRightsChanged
+		}
 		if err != nil {
 			c.removeFollow(f, previous)
 			p.fail(err)

@@ -62,10 +62,6 @@ func (c *conn) deadline(d time.Duration) { _ = c.net.SetReadDeadline(c.Now().Add
 func (c *conn) heartbeat() time.Duration {
 	now := c.Now()
 	every := c.Times.Heartbeat
-	if at := c.expires.Load(); at != 0 && now.UnixMilli() >= at {
-		c.closeWith(protocol.CloseTokenExpired, "the token has expired")
-		return every
-	}
 	heard, spoke := time.Duration(c.since(now)-c.clock.read.Load()), time.Duration(c.since(now)-c.clock.write.Load())
 	quiet := every - every/20
 	if heard >= quiet || spoke >= quiet {
@@ -75,9 +71,6 @@ func (c *conn) heartbeat() time.Duration {
 		c.out.Answer(func(b []byte) []byte { return protocol.AppendHeartbeat(b, now) })
 	}
 	next := every
-	if at := c.expires.Load(); at != 0 {
-		next = min(next, max(time.Millisecond, time.UnixMilli(at).Sub(now)))
-	}
 	if heard < quiet && spoke < quiet {
 		next = min(next, every-max(heard, spoke))
 	}
