@@ -102,7 +102,7 @@ func New(cfg Config, d Deps) (*Server, error) {
 		BodyLimit:                    rest.ReadTooLarge * cfg.Limits.BodyBytes,
 		ReadTimeout:                  15 * time.Second,
 		IdleTimeout:                  60 * time.Second,
-		WriteTimeout:                 0, // it would cut streams
+		WriteTimeout:                 0, // it would cut streams: rest.Observe limits each answer by its size
 		ReadBufferSize:               cfg.Limits.HeadBytes,
 		ErrorHandler:                 s.rest.Problem,
 		CaseSensitive:                true,
@@ -110,6 +110,7 @@ func New(cfg Config, d Deps) (*Server, error) {
 		DisablePreParseMultipartForm: true,
 	})
 	s.app.Server().KeepHijackedConns = true // see upgrade
+	s.app.Server().ExpectHandler = rest.Expect(s.services)
 	s.app.Use(s.rest.Observe, s.guard)
 	s.app.Get("/ws", s.rest.Named("/ws"), s.upgrade())
 	var admin rest.Guard // nil: a proxy could bring strangers here

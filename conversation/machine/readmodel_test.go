@@ -174,7 +174,7 @@ func (w *scene) historyAgain() {
 }
 
 func (w *scene) history(after int) []*readmodel.HistoryEntry {
-	h := readmodel.NewHistory(len(w.log) + 1)
+	h := readmodel.NewHistory(len(w.log)+1, 1<<20)
 	for i := range w.log[after:] {
 		h.Add(&w.log[after+i])
 	}

@@ -28,7 +28,7 @@ func ExampleOutcome() {
 
 // A page of a conversation, one item a message and a part.
 func ExampleHistory() {
-	h := readmodel.NewHistory(50)
+	h := readmodel.NewHistory(50, 1<<20)
 	for seq, body := range []conversation.EventBody{
 		conversation.MessageAccepted{Message: "m1-s", Author: "ann", Text: "What time is it?"},
 		conversation.MessageEdited{Message: "m1-s", Text: "What time is it in Rome?"},

@@ -40,6 +40,14 @@ func (e *HistoryEntry) ID() conversation.MessageID {
 	return e.Part.Message
 }
 
+// size is how many bytes the entry's text has.
+func (e *HistoryEntry) size() int {
+	if e.Said != nil {
+		return len(e.Said.Text)
+	}
+	return len(e.Part.Text)
+}
+
 // settled is true when nothing about the entry will change any more.
 func (e *HistoryEntry) settled() bool {
 	if e.Said == nil {
@@ -69,6 +77,7 @@ type History struct {
 	More bool // there are entries behind the page
 
 	limit int
+	bytes int // texts may still have together; the first one has room always
 	byID  map[conversation.MessageID]*HistoryEntry
 	// Calls that wait for an approval, by its question, as far as it was asked
 	// behind the beginning; and when such a call went on or was refused.
@@ -77,10 +86,11 @@ type History struct {
 	closed    conversation.QuestionID // the last one that was answered or closed since a step ended
 }
 
-// NewHistory begins a page of at most limit entries.
-func NewHistory(limit int) *History {
+// NewHistory begins a page of at most limit entries, whose texts have at most so many
+// bytes together; a first entry may have more.
+func NewHistory(limit, bytes int) *History {
 	return &History{
-		limit: limit, byID: make(map[conversation.MessageID]*HistoryEntry),
+		limit: limit, bytes: bytes, byID: make(map[conversation.MessageID]*HistoryEntry),
 		approvals: make(map[conversation.QuestionID]conversation.CallID), decided: make(map[conversation.CallID]time.Time),
 	}
 }
@@ -90,7 +100,8 @@ func NewHistory(limit int) *History {
 func (h *History) Add(e *conversation.Event) (complete bool) {
 	h.reads(e)
 	if entry := h.begins(e); entry != nil {
-		if len(h.Page) < h.limit {
+		if !h.More && len(h.Page) < h.limit && (len(h.Page) == 0 || entry.size() <= h.bytes) {
+			h.bytes -= entry.size()
 			h.Page = append(h.Page, entry)
 			h.byID[entry.ID()] = entry
 		} else {

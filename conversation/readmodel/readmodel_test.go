@@ -1,6 +1,7 @@
 package readmodel
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -76,7 +77,7 @@ func TestHistoryRead(t *testing.T) {
 		if x.from < 0 {
 			x.from, limit = -x.from, 1
 		}
-		h := NewHistory(limit)
+		h := NewHistory(limit, 1<<20)
 		for _, e := range x.log[x.from:] {
 			h.Add(e)
 		}
@@ -103,7 +104,7 @@ func TestHistoryPage(t *testing.T) {
 		status(conversation.TaskRunning, conversation.TaskComplete),
 		said("m3", conversation.Started),
 	)
-	h, ended := NewHistory(2), 0
+	h, ended := NewHistory(2, 1<<20), 0
 	for i, e := range log {
 		if h.Add(e) && ended == 0 {
 			ended = i + 1
@@ -130,7 +131,7 @@ func TestHistoryLeftovers(t *testing.T) {
 		conversation.TaskStatusChanged{New: conversation.TaskQueued, Messages: []conversation.MessageID{"m1"}},
 		conversation.MessageResolved{Message: "m1", How: conversation.ResolvedAnswered},
 		status(conversation.TaskRunning, conversation.TaskComplete))
-	h := NewHistory(10)
+	h := NewHistory(10, 1<<20)
 	for _, e := range log {
 		h.Add(e)
 	}
@@ -238,5 +239,60 @@ func TestRepeatedReply(t *testing.T) {
 	f := NewRepeatedReply(conversation.Receipt{Seq: 1})
 	if !f.Add(events(said("m1", conversation.Started))[0]) || f.NeedsStatus() {
 		t.Error("a message that answers nothing has statuses")
+	}
+}
+
+// Tasks that are gathered in one walk are what each of them is by itself, leftovers of
+// another task among them.
+func TestTasksAtOnce(t *testing.T) {
+	log := events(
+		said("m1", conversation.Started),
+		said("m2", conversation.Queued),
+		conversation.PartialResponse{Part: conversation.Part{Message: "p1", Text: "Looking."}},
+		conversation.MessageEdited{Message: "m2", Text: "edited"},
+		conversation.Asked{Question: "q1", Text: "Where?", Blocking: true},
+		status(conversation.TaskRunning, conversation.TaskError), nil,
+		conversation.TaskStatusChanged{New: conversation.TaskQueued, Messages: []conversation.MessageID{"m2"}},
+		conversation.PartialResponse{Part: conversation.Part{Message: "p2", Text: "Again."}},
+	)
+	key := conversation.SessionKey{Tenant: "t", Session: "s"}
+	rows := []conversation.TaskRow{
+		{Key: key, Task: "t2", Trigger: "m2", Status: conversation.TaskQueued, First: 7},
+		{Key: key, Task: "t1", Trigger: "m1", Status: conversation.TaskError, First: 1, Last: 6},
+	}
+	gather := func(rows []conversation.TaskRow, bytes int) (list []*Task, read int) {
+		tasks := NewTasks(rows, bytes)
+		for _, key := range tasks.Sessions() {
+			for _, s := range tasks.Stretches(key) {
+				for i := range log {
+					if e := log[i]; e.Seq > s.After && (s.Before == 0 || e.Seq < s.Before) {
+						tasks.Add(key, e)
+						read++
+					}
+				}
+			}
+			for before, i := tasks.Before(key), len(log)-1; before > 0 && i >= 0; i-- {
+				if e := log[i]; e.Seq < before && tasks.AddBefore(key, e) {
+					break
+				}
+			}
+		}
+		return tasks.Page(), read
+	}
+	whole, read := gather(rows, 1<<20)
+	if len(whole) != 2 || read != len(log) {
+		t.Fatalf("%d tasks of %d events read", len(whole), read)
+	}
+	for i, row := range rows {
+		alone, _ := gather([]conversation.TaskRow{row}, 1<<20)
+		if got, want := fmt.Sprintf("%+v", whole[i]), fmt.Sprintf("%+v", alone[0]); got != want {
+			t.Errorf("together %s\nalone    %s", got, want)
+		}
+	}
+	if whole[0].Prompt != "edited" || whole[1].Prompt != "text of m1" || whole[1].Output() != "Looking." {
+		t.Errorf("%+v\n%+v", whole[0], whole[1])
+	}
+	if cut, _ := gather(rows, 3); len(cut) != 1 || cut[0].Row.Task != "t2" || cut[0].Prompt != "edited" {
+		t.Errorf("a page of 3 bytes has %d tasks", len(cut))
 	}
 }

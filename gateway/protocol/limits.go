@@ -21,7 +21,11 @@ type Limits struct {
 	QueueBytes  int `key:"limits.queue_bytes" min:"1" unit:"bytes"` // bytes that may wait for one connection; at least 1
 	BodyBytes   int `key:"limits.body_bytes" min:"1" unit:"bytes"`  // one HTTP request's body; at least 1
 	HeadBytes   int // one HTTP request's line and headers; 0 = 4 KiB. Each socket keeps a buffer of this size
-	Streams     int `key:"limits.streams" min:"0"` // open SSE streams of the node
+	PageBytes   int `key:"limits.page_bytes" min:"1" unit:"bytes"` // a page of a list over HTTP ends here, with one item at least; at least 1
+	Streams     int `key:"limits.streams" min:"0"`                 // open SSE streams of the node
+
+	// How fast an HTTP answer must be taken, after Times.Write; at least 1.
+	WriteBytesPerSecond int `key:"limits.write_bytes_per_second" min:"1" unit:"bytes"`
 }
 
 // Append shows the limits of the protocol by their names.
@@ -51,5 +55,6 @@ func DefaultLimits() Limits {
 		ConnectionsBeforeHello: 200, ConnectionsBeforeHelloByAddress: 20,
 		ReplayPage: 500, ReplayMax: 5000,
 		QueueFrames: 1024, QueueBytes: 1 << 20, BodyBytes: 1 << 20, HeadBytes: 4 << 10, Streams: 1000,
+		PageBytes: 2 << 20, WriteBytesPerSecond: 32 << 10,
 	}
 }

@@ -31,22 +31,16 @@ func (s *API) listEvents(c *fiber.Ctx) error {
 	if _, err := s.Visible(ctx, who, key); err != nil {
 		return err
 	}
-	var list []byte
-	n, next, last := 0, "", since
+	page, next, last := newList(s.Services, limit), "", since
 	for e, err := range s.Events(ctx, key, since, 0) {
 		if err != nil {
 			return err
 		}
-		if n == limit {
+		if !page.add(func(b []byte) []byte { return protocol.AppendEvent(b, key.Session, e, who.Redact()) }) {
 			next = strconv.FormatUint(uint64(last), 10)
 			break
 		}
-		if n > 0 {
-			list = append(list, ',')
-		}
-		list = protocol.AppendEvent(list, key.Session, e, who.Redact())
 		last = e.Seq
-		n++
 	}
-	return items(c, list, next)
+	return page.send(c, next)
 }

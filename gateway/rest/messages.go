@@ -164,18 +164,19 @@ func (s *API) listMessages(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	var list []byte
-	for i, e := range h.Page {
-		if i > 0 {
-			list = append(list, ',')
+	page, more, last := newList(s.Services, 0), h.More, after
+	for _, e := range h.Page {
+		if !page.add(func(b []byte) []byte { return protocol.AppendHistoryEntry(b, e) }) {
+			more = true
+			break
 		}
-		list = protocol.AppendHistoryEntry(list, e)
+		last = e.Seq
 	}
 	next := ""
-	if h.More {
-		next = strconv.FormatUint(uint64(h.Page[len(h.Page)-1].Seq), 10)
+	if more {
+		next = strconv.FormatUint(uint64(last), 10)
 	}
-	return items(c, list, next)
+	return page.send(c, next)
 }
 
 // messageOf is the message of a session that a request wants to change.

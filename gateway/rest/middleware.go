@@ -34,6 +34,7 @@ func (s *API) Observe(c *fiber.Ctx) (err error) {
 	c.Set("Cross-Origin-Resource-Policy", "same-origin")
 	c.Set(fiber.HeaderContentSecurityPolicy, "default-src 'none'; frame-ancestors 'none'")
 	c.Set(fiber.HeaderCacheControl, "no-store")
+	defer func() { limitAnswer(s.Services, c.Context()) }() // after all that may answer
 	defer func() {
 		if r := recover(); r != nil {
 			s.Metrics.Panics.Inc()
@@ -103,6 +104,7 @@ func (s *API) Problem(c *fiber.Ctx, err error) error {
 	if id == "" { // refused by the library before it came to us
 		id = rand.Text()[:16]
 		c.Set(fiber.HeaderXRequestID, id)
+		limitWrite(s.Services, c.Context().Conn(), 0)
 	}
 	c.Status(status)
 	c.Set(fiber.HeaderContentType, "application/problem+json")

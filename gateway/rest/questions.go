@@ -19,16 +19,15 @@ func (s *API) listQuestions(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	var b []byte
-	for i, q := range v.Questions {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		o := protocol.NewObject(b)
-		protocol.AppendOpenQuestion(&o, q, who.Redact())
-		b = o.Close()
+	page := list{body: []byte(`{"items":[`)} // all of them: there is no second page
+	for _, q := range v.Questions {
+		page.add(func(b []byte) []byte {
+			o := protocol.NewObject(b)
+			protocol.AppendOpenQuestion(&o, q, who.Redact())
+			return o.Close()
+		})
 	}
-	return items(c, b, "")
+	return page.send(c, "")
 }
 
 func (s *API) postAnswer(c *fiber.Ctx) error {

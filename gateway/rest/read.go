@@ -5,11 +5,12 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/readmodel"
+	"parley/gateway/service"
 )
 
 // history reads a page of the conversation that follows the event after.
 func (s *API) history(ctx context.Context, key conversation.SessionKey, after conversation.Seq, limit int) (*readmodel.History, error) {
-	h := readmodel.NewHistory(limit)
+	h := readmodel.NewHistory(limit, s.Limits.PageBytes)
 	for e, err := range s.Events(ctx, key, after, 0) {
 		if err != nil {
 			return nil, err
@@ -33,6 +34,35 @@ func (s *API) findCall(ctx context.Context, key conversation.SessionKey, id conv
 		}
 	}
 	return call, nil
+}
+
+// readTasks reads the tasks of rows, each session's log once. Those at the end are left
+// out when their texts make the page too large.
+func readTasks(ctx context.Context, s *service.Services, rows []conversation.TaskRow) ([]*readmodel.Task, error) {
+	tasks := readmodel.NewTasks(rows, s.Limits.PageBytes)
+	for _, key := range tasks.Sessions() {
+		for _, stretch := range tasks.Stretches(key) {
+			for e, err := range s.Events(ctx, key, stretch.After, stretch.Before) {
+				if err != nil {
+					return nil, err
+				}
+				tasks.Add(key, e)
+			}
+		}
+		before := tasks.Before(key)
+		if before == 0 {
+			continue
+		}
+		for e, err := range s.EventsBackward(ctx, key, before) {
+			if err != nil {
+				return nil, err
+			}
+			if tasks.AddBefore(key, e) {
+				break
+			}
+		}
+	}
+	return tasks.Page(), nil
 }
 
 // task reads a task's events: from the one that created it to the last of its

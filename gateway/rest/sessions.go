@@ -70,9 +70,8 @@ func (s *API) listSessions(c *fiber.Ctx) error {
 	who := principal(c)
 	ctx, cancel := s.deadline()
 	defer cancel()
-	var list []byte
 	var last conversation.Summary
-	n, next := 0, ""
+	page, next := newList(s.Services, limit), ""
 	for row, err := range s.Sessions.Sessions(ctx, conversation.Page{Tenant: who.Tenant, For: who.User, Cursor: cursor}) {
 		if err != nil {
 			return err
@@ -80,18 +79,13 @@ func (s *API) listSessions(c *fiber.Ctx) error {
 		if row.Owner != who.User && row.Access != conversation.AccessTenant {
 			continue
 		}
-		if n == limit {
+		if !page.add(func(b []byte) []byte { return protocol.AppendSummary(b, row) }) {
 			next = last.PageCursor()
 			break
 		}
-		if n > 0 {
-			list = append(list, ',')
-		}
-		list = protocol.AppendSummary(list, row)
 		last = row
-		n++
 	}
-	return items(c, list, next)
+	return page.send(c, next)
 }
 
 func (s *API) readSession(c *fiber.Ctx) error {

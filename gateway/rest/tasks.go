@@ -188,20 +188,25 @@ func (s *API) listTasks(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	var list []byte
-	for i, row := range rows {
-		t, err := s.task(ctx, row)
-		if err != nil {
-			return err
-		}
-		if i > 0 {
-			list = append(list, ',')
-		}
-		o := protocol.NewObject(list)
-		protocol.AppendTask(&o, t, who.Redact())
-		list = o.Close()
+	tasks, err := readTasks(ctx, s.Services, rows)
+	if err != nil {
+		return err
 	}
-	return items(c, list, next)
+	page := newList(s.Services, 0)
+	for i, t := range tasks {
+		if !page.add(func(b []byte) []byte {
+			o := protocol.NewObject(b)
+			protocol.AppendTask(&o, t, who.Redact())
+			return o.Close()
+		}) {
+			tasks = tasks[:i]
+			break
+		}
+	}
+	if n := len(tasks); n < len(rows) {
+		next = rows[n-1].PageCursor()
+	}
+	return page.send(c, next)
 }
 
 // visibleTasks collects a page of the rows that the caller may see. They are
