@@ -10,7 +10,7 @@ GO ?= go
 # and a second pass over them would buy nothing for its minutes.
 CONCURRENT := ./actors/... ./gateway/... ./persistence/... ./tools/... ./models/... ./cmd/...
 
-.PHONY: help run build test race lint generate golden bench bench-once bench-peers bench-record bench-rooms bench-start receipts model-receipts shape crash chaos-runtimes damage mutants e2e claude ci setup soak
+.PHONY: help run build test race lint generate golden bench bench-once bench-peers bench-record bench-rooms bench-start hostile receipts model-receipts shape crash chaos-runtimes damage mutants e2e claude ci setup soak
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -83,6 +83,12 @@ soak: ## sessions made and erased at a rate: is anything left behind? (RATE=150 
 	@mkdir -p bin
 	$(GO) build -o bin/ ./cmd/...
 	./bin/parley-bench soak --server ./bin/parley --rate $(or $(RATE),150) --duration $(or $(TIME),5m)
+
+# It connects to the loopback only, is bounded in time, rate and number, and kills a server that holds more than 1.5 GB.
+hostile: ## attacks on the server beside an honest client, and on its end (about 6 minutes; BEFORE=another parley; ONLY=pings,end)
+	@mkdir -p bin
+	$(GO) build -o bin/ ./cmd/...
+	./bin/parley-bench hostile --server ./bin/parley $(if $(BEFORE),--base $(BEFORE)) $(if $(ONLY),--only $(ONLY)) $(ARGS)
 
 bench-start: ## how long starts take with SESSIONS (100000) sessions on the disk
 	@mkdir -p bin

@@ -4,6 +4,7 @@
 //	run    load: turns, fan-out, resumes, memory, activation and recovery, of one
 //	       server or of several in turn, beside a baseline in the same rounds
 //	profile rooms: in which rooms of the server a turn's time and allocations are
+//	hostile hostile: attacks the server, and says what an honest client notices
 //	soak   soak: makes and erases sessions at a rate, for long: what is left behind
 //	backup load: what a backup costs those who use the server meanwhile
 //	start  load: how long starts on a data directory take

@@ -10,6 +10,7 @@ import (
 
 	"parley/cmd/parley-bench/internal/chaos"
 	"parley/cmd/parley-bench/internal/checker"
+	"parley/cmd/parley-bench/internal/hostile"
 	"parley/cmd/parley-bench/internal/load"
 	"parley/cmd/parley-bench/internal/peers"
 	"parley/cmd/parley-bench/internal/receipts"
@@ -19,22 +20,24 @@ import (
 )
 
 type commandLine struct {
-	Run      load.Measure   `cmd:"" default:"withargs" help:"Measure and print Markdown tables."`
-	Backup   load.Backup    `cmd:"" help:"Measure what a backup costs those who use the server."`
-	Profile  rooms.ByRoom   `cmd:"" help:"Say in which rooms of the server a turn's time and allocations are."`
-	Soak     soak.Soak      `cmd:"" help:"Make and erase sessions at a rate, for long: is anything left behind?"`
-	Start    load.Start     `cmd:"" help:"Measure starts on a data directory."`
-	Peers    peers.Peers    `cmd:"" help:"Measure the server beside programs of others, which it installs."`
-	Size     scaling.Size   `cmd:"" help:"Say what machine a load needs, by the arithmetic of docs/SCALING.md."`
-	Crash    checker.Crash  `cmd:"" help:"Kill the server with -9 under load, again and again, and check what it kept."`
-	Runtimes chaos.Runtimes `cmd:"" help:"Kill outside runtimes and the server with -9 while messages are answered, and check every log."`
+	Run      load.Measure    `cmd:"" default:"withargs" help:"Measure and print Markdown tables."`
+	Backup   load.Backup     `cmd:"" help:"Measure what a backup costs those who use the server."`
+	Profile  rooms.ByRoom    `cmd:"" help:"Say in which rooms of the server a turn's time and allocations are."`
+	Soak     soak.Soak       `cmd:"" help:"Make and erase sessions at a rate, for long: is anything left behind?"`
+	Start    load.Start      `cmd:"" help:"Measure starts on a data directory."`
+	Peers    peers.Peers     `cmd:"" help:"Measure the server beside programs of others, which it installs."`
+	Size     scaling.Size    `cmd:"" help:"Say what machine a load needs, by the arithmetic of docs/SCALING.md."`
+	Crash    checker.Crash   `cmd:"" help:"Kill the server with -9 under load, again and again, and check what it kept."`
+	Runtimes chaos.Runtimes  `cmd:"" help:"Kill outside runtimes and the server with -9 while messages are answered, and check every log."`
+	Hostile  hostile.Hostile `cmd:"" help:"Attack a server, and say what an honest client notices."`
 
 	Receipts receipts.Receipts `cmd:"" help:"Hold conversations with a model, and say how many of its receipts are true."`
 
 	// Child processes of the three.
-	Echo    load.Echo       `cmd:"" hidden:"" help:"The bare WebSocket server of the baselines."`
-	Journal checker.Journal `cmd:"" hidden:"" help:"The tool whose effect the crash mode counts, as an MCP server."`
-	Worker  chaos.Worker    `cmd:"" hidden:"" help:"A runtime that the runtimes mode kills."`
+	Echo     load.Echo        `cmd:"" hidden:"" help:"The bare WebSocket server of the baselines."`
+	Journal  checker.Journal  `cmd:"" hidden:"" help:"The tool whose effect the crash mode counts, as an MCP server."`
+	Attacker hostile.Attacker `cmd:"" hidden:"" help:"Who attacks."`
+	Worker   chaos.Worker     `cmd:"" hidden:"" help:"A runtime that the runtimes mode kills."`
 }
 
 func main() {

@@ -18,6 +18,10 @@ func TestSenselessFlagsAreRefused(t *testing.T) {
 		{"start --data=" + dir + " --times=0", "--times"},
 		{"profile --clients=-5", "--clients"},
 		{"profile --duration=0s", "--duration"},
+		{"hostile --duration=1ms", "--duration"},
+		{"hostile --duration=1h", "--duration"},
+		{"hostile --only=nothing", "--only"},
+		{"hostile --guard=1", "--guard"},
 		{"soak --rate=-1", "--rate"},
 		{"soak --duration=0s", "--duration"},
 		{"soak --live=0", "--live"},
@@ -28,6 +32,7 @@ func TestSenselessFlagsAreRefused(t *testing.T) {
 		{"run --rounds=1 --duration=1s --record=" + dir + "/history.toml", ""},
 		{"profile", ""},
 		{"soak", ""},
+		{"hostile --only=pings,end", ""},
 		{"peers", ""},
 		{"size", ""},
 	} {
