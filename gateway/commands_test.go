@@ -24,7 +24,7 @@ func TestHelloCreateFollowSend(t *testing.T) {
 			t.Errorf("hello: %s = %q, want %q", name, got, want)
 		}
 	}
-	for _, limit := range []string{"frame_bytes", "text_bytes", "commands_per_second", "commands_burst", "follows_per_connection",
+	for _, limit := range []string{"frame_bytes", "text_bytes", "commands_per_second", "commands_burst", "control_frames_per_second", "control_frames_burst", "follows_per_connection",
 		"connections_per_user", "connections_per_tenant", "connections_before_hello", "connections_before_hello_per_address", "replay_page"} {
 		if !strings.Contains(hello.Get("limits"), `"`+limit+`":`) {
 			t.Errorf("hello does not tell the limit %s: %s", limit, hello.Raw)

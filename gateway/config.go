@@ -74,6 +74,9 @@ func (c Config) Validate() []option.FieldError {
 	if l.CommandsPerSecond > 0 && l.CommandsBurst == 0 {
 		refuse("limits.commands_burst", "must be at least 1 while limits.commands_per_second is set, else every command would be refused")
 	}
+	if l.ControlFramesPerSecond > 0 && l.ControlFramesBurst == 0 {
+		refuse("limits.control_frames_burst", "must be at least 1 while limits.control_frames_per_second is set, else the first ping would end its connection")
+	}
 	if l.HeadBytes != 0 && l.HeadBytes < 1024 {
 		refuse("limits.head_bytes", "must be at least 1024, or 0 for the default")
 	}

@@ -976,17 +976,18 @@ func TestConfig(t *testing.T) {
 	sessions := gatewaytest.NewSessions(hub)
 	defer sessions.Close()
 	for want, change := range map[string]func(*gateway.Config){
-		"listen":           func(c *gateway.Config) { c.Listen = "nonsense" },
-		"admin.listen":     func(c *gateway.Config) { c.AdminListen = "nonsense" },
-		"allowed_origins":  func(c *gateway.Config) { c.AllowedOrigins = []string{"chat.example"} },
-		"public_hosts":     func(c *gateway.Config) { c.PublicHosts = []string{"http://x/"} },
-		"replay_page":      func(c *gateway.Config) { c.Limits.ReplayPage = 0 },
-		"head_bytes":       func(c *gateway.Config) { c.Limits.HeadBytes = 100 },
-		"frame_bytes":      func(c *gateway.Config) { c.Limits.FrameBytes = -1 },
-		"commands_burst":   func(c *gateway.Config) { c.Limits.CommandsBurst = 0 },
-		"commands_per_sec": func(c *gateway.Config) { c.Limits.CommandsPerSecond = -1 },
-		"heartbeat":        func(c *gateway.Config) { c.Times.Heartbeat = 0 },
-		"read_deadline":    func(c *gateway.Config) { c.Times.ReadDeadline = c.Times.Heartbeat },
+		"listen":               func(c *gateway.Config) { c.Listen = "nonsense" },
+		"admin.listen":         func(c *gateway.Config) { c.AdminListen = "nonsense" },
+		"allowed_origins":      func(c *gateway.Config) { c.AllowedOrigins = []string{"chat.example"} },
+		"public_hosts":         func(c *gateway.Config) { c.PublicHosts = []string{"http://x/"} },
+		"replay_page":          func(c *gateway.Config) { c.Limits.ReplayPage = 0 },
+		"head_bytes":           func(c *gateway.Config) { c.Limits.HeadBytes = 100 },
+		"frame_bytes":          func(c *gateway.Config) { c.Limits.FrameBytes = -1 },
+		"control_frames_burst": func(c *gateway.Config) { c.Limits.ControlFramesBurst = 0 },
+		"commands_burst":       func(c *gateway.Config) { c.Limits.CommandsBurst = 0 },
+		"commands_per_sec":     func(c *gateway.Config) { c.Limits.CommandsPerSecond = -1 },
+		"heartbeat":            func(c *gateway.Config) { c.Times.Heartbeat = 0 },
+		"read_deadline":        func(c *gateway.Config) { c.Times.ReadDeadline = c.Times.Heartbeat },
 	} {
 		cfg := gateway.DefaultConfig()
 		change(&cfg)

@@ -58,6 +58,7 @@ type Queue struct {
 	room        chan struct{}   // capacity 1; made by the first wait
 	closed      bool            // nothing is taken in any more
 	replays     []*Subscription // those that go on from the log, in turn
+	pong        []byte          // the newest pong that found the queue half full
 
 	next *Subscription // the taker's: it reads the log for this one before it takes again
 }
@@ -163,9 +164,32 @@ func (q *Queue) give(b frameBatch) {
 	q.mu.Unlock()
 }
 
-// Control queues a control frame.
-func (q *Queue) Control(op byte, payload []byte) {
-	q.give(frameBatch{data: protocol.AppendFrame(nil, op, func(b []byte) []byte { return append(b, payload...) }), frames: 1})
+// Ping queues a ping.
+func (q *Queue) Ping() {
+	q.give(frameBatch{data: protocol.AppendFrame(nil, protocol.OpPing, func(b []byte) []byte { return b }), frames: 1})
+}
+
+// Pong queues the answer to a ping. While the queue is half full only the newest one
+// is kept (RFC 6455, section 5.5.3, lets the others go): a client that pings and does not
+// read would fill the memory with them.
+func (q *Queue) Pong(payload []byte) {
+	frame := protocol.AppendFrame(nil, protocol.OpPong, func(b []byte) []byte { return append(b, payload...) })
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return
+	}
+	q.pong = frame
+	q.pushPong()
+}
+
+// pushPong queues the pong that waits, if there is room by now. The caller holds mu.
+func (q *Queue) pushPong() {
+	if q.pong != nil && !q.halfFull() {
+		frame := q.pong
+		q.pong = nil
+		q.push(frameBatch{data: frame, frames: 1})
+	}
 }
 
 // Finish queues the last frame; nothing is taken in after it.
@@ -178,7 +202,7 @@ func (q *Queue) Abandon() {
 	q.mu.Lock()
 	q.closed = true
 	q.ring, q.head, q.n, q.frames, q.bytes = nil, 0, 0, 0, 0
-	q.replays = nil
+	q.replays, q.pong = nil, nil
 	q.wakeTaker()
 	q.wakeReader()
 	q.mu.Unlock()
@@ -286,6 +310,7 @@ func (q *Queue) take(scratch []byte) Taken {
 			protocol.PutBuffer(b.pooled)
 		}
 	}
+	q.pushPong()
 	t.Ended = q.taken(t.Frames > 0)
 	t.Behind = t.Frames == 0 && q.next != nil // under the lock: without anything the next taker may come at once
 	return t

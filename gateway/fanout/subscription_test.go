@@ -6,6 +6,8 @@ import (
 	"errors"
 	"iter"
 	"reflect"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -240,5 +242,22 @@ func TestNotifyingQueue(t *testing.T) {
 		if !reflect.DeepEqual(got, step.want) || said != step.said {
 			t.Fatalf("%s: %+v, said %d times; want %+v and %d", step.name, got, said, step.want, step.said)
 		}
+	}
+}
+
+// Pongs that nobody takes wait in order until the queue is half full; then the newest
+// takes the place of those before it.
+func TestPongsTakeNoRoom(t *testing.T) {
+	q := NewHub(nil).NewNotifyingQueue(nil, protocol.Limits{QueueFrames: 8, QueueBytes: 1 << 20}, func() {})
+	for i := range 1000 {
+		q.Pong([]byte(strconv.Itoa(i)))
+	}
+	q.Answer(func(b []byte) []byte { return append(b, "answer"...) })
+	if q.frames > 8 {
+		t.Errorf("%d frames wait", q.frames)
+	}
+	got, want := drain(q), []string{"0", "1", "2", "3", "4", "answer", "999"}
+	if !slices.Equal(got, want) {
+		t.Errorf("taken %v, want %v", got, want)
 	}
 }

@@ -5,10 +5,12 @@ import "strconv"
 // Limits bound what clients may do; 0 = no bound. The answer to hello names those
 // of protocol v1.
 type Limits struct {
-	FrameBytes                      int     `key:"limits.frame_bytes" min:"0" unit:"bytes"` // one WebSocket message from a client
-	TextBytes                       int     `key:"limits.text_bytes" min:"0" unit:"bytes"`  // one message's text
-	CommandsPerSecond               float64 `key:"limits.commands_per_second" min:"0"`      // per connection
-	CommandsBurst                   int     `key:"limits.commands_burst" min:"0"`           // per connection
+	FrameBytes                      int     `key:"limits.frame_bytes" min:"0" unit:"bytes"`  // one WebSocket message from a client
+	TextBytes                       int     `key:"limits.text_bytes" min:"0" unit:"bytes"`   // one message's text
+	CommandsPerSecond               float64 `key:"limits.commands_per_second" min:"0"`       // per connection
+	CommandsBurst                   int     `key:"limits.commands_burst" min:"0"`            // per connection
+	ControlFramesPerSecond          float64 `key:"limits.control_frames_per_second" min:"0"` // pings and pongs of a connection
+	ControlFramesBurst              int     `key:"limits.control_frames_burst" min:"0"`      // per connection
 	FollowsPerConnection            int     `key:"limits.follows_per_connection" min:"0"`
 	ConnectionsPerUser              int     `key:"limits.connections_per_user" min:"0"`
 	ConnectionsPerTenant            int     `key:"limits.connections_per_tenant" min:"0"`
@@ -37,6 +39,9 @@ func (l Limits) Append(o *Object) {
 	in.Key("commands_per_second")
 	in.Bytes = strconv.AppendFloat(in.Bytes, l.CommandsPerSecond, 'f', -1, 64)
 	in.Int("commands_burst", int64(l.CommandsBurst))
+	in.Key("control_frames_per_second")
+	in.Bytes = strconv.AppendFloat(in.Bytes, l.ControlFramesPerSecond, 'f', -1, 64)
+	in.Int("control_frames_burst", int64(l.ControlFramesBurst))
 	in.Int("follows_per_connection", int64(l.FollowsPerConnection))
 	in.Int("connections_per_user", int64(l.ConnectionsPerUser))
 	in.Int("connections_per_tenant", int64(l.ConnectionsPerTenant))
@@ -50,7 +55,7 @@ func (l Limits) Append(o *Object) {
 func DefaultLimits() Limits {
 	return Limits{
 		FrameBytes: 256 << 10, TextBytes: 128 << 10,
-		CommandsPerSecond: 20, CommandsBurst: 40,
+		CommandsPerSecond: 20, CommandsBurst: 40, ControlFramesPerSecond: 10, ControlFramesBurst: 40,
 		FollowsPerConnection: 64, ConnectionsPerUser: 100, ConnectionsPerTenant: 10_000,
 		ConnectionsBeforeHello: 200, ConnectionsBeforeHelloByAddress: 20,
 		ReplayPage: 500, ReplayMax: 5000,

@@ -45,6 +45,7 @@ type conn struct {
 	writer     chan struct{} // closed when nothing is written any more
 	cancel     context.CancelFunc
 	buf        []byte // the reader's
+	control    bucket // of pings and pongs; the reader's
 }
 
 // Sockets serves WebSockets.
@@ -68,9 +69,10 @@ func (s *Sockets) newConn(ws *websocket.Conn, credential service.Credential) *co
 	c.handler = &handler{
 		Services: s.Services, name: s.names.next(), credential: credential, counts: s.counts,
 		out: s.Hub.NewNotifyingQueue(s.Sessions, s.Limits, func() { s.senders.add(c) }), ctx: ctx, close: c.closeWith, opened: c.helloSaid,
-		bucket: newBucket(s.Limits, now),
+		bucket: newBucket(s.Limits.CommandsPerSecond, s.Limits.CommandsBurst, now),
 	}
 	c.clock.began = now
+	c.control = newBucket(s.Limits.ControlFramesPerSecond, s.Limits.ControlFramesBurst, now)
 	return c
 }
 
@@ -265,14 +267,13 @@ func (c *conn) waitForRoom() {
 func (c *conn) controlFrames() {
 	c.ws.SetReadLimit(0) // ours counts bytes and says why; see message
 	c.ws.SetPingHandler(func(data string) error {
-		c.touch(c.Now())
-		if !c.closing() {
-			c.out.Control(protocol.OpPong, []byte(data))
+		if c.controlFrame() {
+			c.out.Pong([]byte(data))
 		}
 		return nil
 	})
 	c.ws.SetPongHandler(func(string) error {
-		c.touch(c.Now())
+		c.controlFrame()
 		return nil
 	})
 	c.ws.SetCloseHandler(func(code int, _ string) error {
@@ -283,6 +284,22 @@ func (c *conn) controlFrames() {
 		c.closeWith(echo, "")
 		return nil
 	})
+}
+
+// controlFrame notes a ping or a pong; false = nothing comes of it. There is no answer
+// that could refuse one, so one too many ends the connection.
+func (c *conn) controlFrame() bool {
+	if c.closing() {
+		return false
+	}
+	now := c.Now()
+	if wait, _ := c.control.allow(now); wait > 0 {
+		c.Metrics.Refused.WithLabelValues("control_frames_per_second").Inc()
+		c.closeWith(protocol.CloseRateLimited, "too many control frames")
+		return false
+	}
+	c.touch(now)
+	return true
 }
 
 // readFailed tells the client why the connection ends, if it can still be reached.

@@ -65,7 +65,7 @@ func (c *conn) heartbeat() time.Duration {
 	heard, spoke := time.Duration(c.since(now)-c.clock.read.Load()), time.Duration(c.since(now)-c.clock.write.Load())
 	quiet := every - every/20
 	if heard >= quiet || spoke >= quiet {
-		c.out.Control(protocol.OpPing, nil)
+		c.out.Ping()
 	}
 	if spoke >= quiet {
 		c.out.Answer(func(b []byte) []byte { return protocol.AppendHeartbeat(b, now) })

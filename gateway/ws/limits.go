@@ -9,7 +9,8 @@ import (
 	"parley/gateway/service"
 )
 
-// bucket is a connection's allowance of commands: rate a second, burst at once.
+// bucket is a connection's allowance of commands or control frames: rate a second,
+// burst at once.
 // It belongs to the reader.
 type bucket struct {
 	rate   float64 // 0 = no limit
@@ -22,8 +23,8 @@ type bucket struct {
 // floodFactor times the burst is the number of refusals in a row that ends a connection.
 const floodFactor = 5
 
-func newBucket(l protocol.Limits, now time.Time) bucket {
-	return bucket{rate: l.CommandsPerSecond, burst: float64(l.CommandsBurst), tokens: float64(l.CommandsBurst), at: now}
+func newBucket(rate float64, burst int, now time.Time) bucket {
+	return bucket{rate: rate, burst: float64(burst), tokens: float64(burst), at: now}
 }
 
 // allow takes one token. Without one it says how long to wait, and whether the
