@@ -226,19 +226,25 @@ func (s *Sessions) Create(key conversation.SessionKey, c conversation.Create, do
 
 var errNoSession = conversation.Errorf(conversation.NotFound, "there is no such session")
 
-// visible is a session that as may see; "" may see all. nil = there is none.
-func (s *Sessions) visible(key conversation.SessionKey, as conversation.UserID) *machinetest.Session {
-	if found := s.world.Session(key); found != nil && (as == "" || found.Machine.Role(as) != access.None) {
-		return found
+// session is a session to which as has a right: their role in its root decides, as in
+// the engine. "" has every right.
+func (s *Sessions) session(key conversation.SessionKey, as conversation.UserID, needs access.Right) (*machinetest.Session, error) {
+	found := s.world.Session(key)
+	root := s.world.Session(conversation.SessionKey{Tenant: key.Tenant, Session: key.Session.Root()})
+	switch {
+	case found == nil, as != "" && (root == nil || root.Machine.Role(as) == access.None):
+		return nil, errNoSession
+	case as != "" && !root.Machine.Role(as).May(needs), as != "" && key.Session.Depth() > 0 && needs != access.Read:
+		return nil, conversation.Forbid(needs)
 	}
-	return nil
+	return found, nil
 }
 
 // Tell has a command answered, by the script or by the machine.
 func (s *Sessions) Tell(key conversation.SessionKey, as conversation.UserID, c conversation.Command, done func(conversation.Receipt, error)) {
 	s.do(func() {
-		if s.visible(key, as) == nil {
-			done(conversation.Receipt{}, errNoSession)
+		if _, err := s.session(key, as, c.Class().Needs); err != nil {
+			done(conversation.Receipt{}, err)
 			return
 		}
 		if s.Script != nil {
@@ -255,9 +261,9 @@ func (s *Sessions) Tell(key conversation.SessionKey, as conversation.UserID, c c
 // View shows a session.
 func (s *Sessions) View(key conversation.SessionKey, as conversation.UserID, done func(conversation.View, error)) {
 	s.do(func() {
-		found := s.visible(key, as)
-		if found == nil {
-			done(conversation.View{}, errNoSession)
+		found, err := s.session(key, as, access.Read)
+		if err != nil {
+			done(conversation.View{}, err)
 			return
 		}
 		v := found.Machine.View()
@@ -269,7 +275,7 @@ func (s *Sessions) View(key conversation.SessionKey, as conversation.UserID, don
 // Erase deletes a session and those below it.
 func (s *Sessions) Erase(_ context.Context, key conversation.SessionKey, as conversation.UserID) (err error) {
 	s.Do(func() {
-		if err = errNoSession; s.visible(key, as) != nil {
+		if _, err = s.session(key, as, access.Own); err == nil {
 			err = s.world.Erase(key)
 		}
 	})
