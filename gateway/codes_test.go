@@ -152,6 +152,7 @@ func TestErrorCodes(t *testing.T) {
 		t.Run(x.code+"/"+x.where, func(t *testing.T) {
 			r := start(t, x.setup...)
 			r.sessions.Open("s1", "local")
+			r.sessions.Open("s1/d1", "local")
 			got := x.provoke(t, r)
 			want := refusal{x.code, documented[x.code].retryable, documented[x.code].status}
 			if strings.HasPrefix(x.where, "ws") {

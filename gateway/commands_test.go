@@ -125,6 +125,7 @@ func TestEveryCommandOK(t *testing.T) {
 func TestBadCommands(t *testing.T) {
 	r := start(t)
 	key := r.sessions.Open("s1", "local")
+	r.sessions.Open("s1/d1", "local")
 	c := gatewaytest.Connect(t, r.addr)
 	long := strings.Repeat("x", 65)
 	for _, x := range []struct{ frame, code, says string }{

@@ -163,6 +163,7 @@ func TestClearSession(t *testing.T) {
 	}
 	r.call("POST", path, `[]`).problem(t, 400, "bad_request")
 	r.call("POST", "/api/sessions/nobody/clear", "").problem(t, 404, "not_found")
+	r.sessions.Open("s1", "local")
 	r.sessions.Open("s1/d1", "local")
 	r.call("POST", "/api/sessions/s1%2Fd1/clear", "").problem(t, 403, "forbidden")
 	if f := c.Do("clear", "s1/d1", nil); f.Error == nil || f.Error.Code != "forbidden" {
@@ -228,6 +229,7 @@ func TestMessagesRoutes(t *testing.T) {
 	r.call("PATCH", "/api/sessions/s1/messages/m2-s1", `{"text":"ho"}`).want(t, 200)
 	r.call("PATCH", "/api/sessions/s1/messages/m2-s1", `{}`).problem(t, 400, "bad_request")
 	r.call("DELETE", "/api/sessions/s1/messages/m2-s1", "").want(t, 200)
+	r.sessions.Open("s1/d1", "local")
 	r.call("POST", "/api/sessions/s1%2Fd1/messages", `{"text":"x"}`).problem(t, 403, "forbidden")
 	r.call("POST", "/api/sessions/s1/messages?wait=soon", `{"text":"x"}`).problem(t, 400, "bad_request")
 }
@@ -611,6 +613,7 @@ func TestRefusedTask(t *testing.T) {
 func TestTasksRoutes(t *testing.T) {
 	r := start(t)
 	r.sessions.Full(true) // the outside runtime needs no slot
+	r.sessions.Open("s1", "local")
 	// without a session a new one is made, the same one for the same key
 	a := r.call("POST", "/api/tasks", `{"prompt":"x","agent":"outside"}`, "Idempotency-Key", "k").want(t, 202)
 	b := r.call("POST", "/api/tasks", `{"prompt":"x","agent":"outside"}`, "Idempotency-Key", "k").want(t, 202)

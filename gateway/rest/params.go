@@ -72,7 +72,7 @@ func sessionOf(c *fiber.Ctx) (conversation.SessionKey, error) {
 	if err != nil {
 		return conversation.SessionKey{}, err
 	}
-	key, bad := service.SessionKey(principal(c).Tenant, id)
+	key, bad := principal(c).Key(id)
 	return key, asError(bad)
 }
 
@@ -83,6 +83,35 @@ func writableSession(c *fiber.Ctx) (conversation.SessionKey, error) {
 		err = asError(service.Writable(key))
 	}
 	return key, err
+}
+
+// unseen answers as if a session were not there to those who may not see it, whatever else
+// is wrong with their request. Good requests cost nothing: the session itself refuses those.
+func unseen(s *API, path string, do fiber.Handler) fiber.Handler {
+	named, absent := sessionOf, func(err error) error { return err }
+	switch {
+	case strings.Contains(path, ":taskId"):
+		named = func(c *fiber.Ctx) (conversation.SessionKey, error) {
+			key, _, err := taskOf(c)
+			return key, err
+		}
+		absent = noTask
+	case !strings.Contains(path, ":id"):
+		return do
+	}
+	return func(c *fiber.Ctx) error {
+		failed := do(c)
+		if failed == nil {
+			return nil
+		}
+		key, err := named(c)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := s.deadline()
+		defer cancel()
+		return absent(s.Unseen(ctx, principal(c), key, failed))
+	}
 }
 
 // paging reads the limit and the cursor of a list request.

@@ -71,6 +71,8 @@ func (s *API) Register(router fiber.Router, admin Guard) {
 
 // route registers a handler under its name in the metrics. GET answers HEAD too.
 func (s *API) route(method, path string, handlers ...fiber.Handler) {
+	last := len(handlers) - 1
+	handlers[last] = unseen(s, path, handlers[last])
 	chain := append([]fiber.Handler{s.Named(path)}, handlers...)
 	if method == fiber.MethodGet {
 		s.router.Get(path, chain...)

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"parley/conversation"
+	"parley/conversation/access"
 	"parley/gateway/protocol"
 	"parley/gateway/service"
 
@@ -41,7 +42,7 @@ func (s *API) createSession(c *fiber.Ctx) error {
 // openSession makes a session, or finds the one that the same request has made.
 func (s *API) openSession(who *service.Principal, d protocol.Create) (conversation.SessionKey, bool, error) {
 	key := service.NewSessionKey(who, d.ClientID)
-	d.Create.Owner = who.User
+	d.Create.Owner, d.Create.Admin = who.User, who.May(service.ScopeAdmin)
 	type made struct {
 		key     conversation.SessionKey
 		created bool
@@ -76,7 +77,7 @@ func (s *API) listSessions(c *fiber.Ctx) error {
 		if err != nil {
 			return err
 		}
-		if row.Owner != who.User && row.Access != conversation.AccessTenant {
+		if row.Role(who.User) == access.None {
 			continue
 		}
 		if !page.add(func(b []byte) []byte { return protocol.AppendSummary(b, row) }) {
@@ -124,7 +125,7 @@ func (s *API) patchSession(c *fiber.Ctx) error {
 		return err
 	}
 	var update conversation.Update
-	var access *string
+	var level *string
 	var closed *bool
 	var reason string
 	err = readBody(c, func(m protocol.Member) error {
@@ -132,7 +133,7 @@ func (s *API) patchSession(c *fiber.Ctx) error {
 		case "title":
 			return m.TextPointer(&update.Title)
 		case "access":
-			return m.TextPointer(&access)
+			return m.TextPointer(&level)
 		case "policy":
 			return m.Overrides(&update.Policy)
 		case "closed":
@@ -145,15 +146,15 @@ func (s *API) patchSession(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	if access != nil {
-		if *access == "" {
+	if level != nil {
+		if *level == "" {
 			return conversation.Errorf(conversation.BadRequest, "access must be private or tenant")
 		}
-		level, bad := protocol.ReadAccess(*access)
+		word, bad := protocol.ReadAccess(*level)
 		if bad != nil {
 			return bad
 		}
-		update.Access = &level
+		update.Access = &word
 	}
 	switch {
 	case update.Title != nil && len(*update.Title) > protocol.MaxTitle:
@@ -170,6 +171,7 @@ func (s *API) patchSession(c *fiber.Ctx) error {
 	ctx, cancel := s.deadline()
 	defer cancel()
 	who := principal(c)
+	update.Admin = who.May(service.ScopeAdmin)
 	if changes {
 		if _, err := s.tell(ctx, key, who.User, update); err != nil {
 			return err
@@ -190,10 +192,28 @@ func (s *API) deleteSession(c *fiber.Ctx) error {
 	}
 	ctx, cancel := s.deadline()
 	defer cancel()
-	if err := s.Sessions.Erase(ctx, key, principal(c).User); err != nil {
+	as, err := erasesAs(ctx, s, c, key)
+	if err != nil {
+		return err
+	}
+	if err := s.Sessions.Erase(ctx, key, as); err != nil {
 		return err
 	}
 	return c.SendStatus(fiber.StatusNoContent)
+}
+
+// erasesAs is the user as whom the engine lets a request erase a session. An administrator
+// erases anybody's in the tenant, as "": that is written down before it is done.
+func erasesAs(ctx context.Context, s *API, c *fiber.Ctx, key conversation.SessionKey) (conversation.UserID, error) {
+	who := principal(c)
+	if !who.May(service.ScopeAdmin) {
+		return who.User, nil
+	}
+	row, err := s.Sessions.Summary(ctx, key)
+	if err != nil || row.Role(who.User).May(access.Own) {
+		return who.User, err
+	}
+	return "", s.Audited(ctx, who, CredentialOf(s.Services, c).Address, service.ActErase, string(key.Session), "of "+string(row.Owner))
 }
 
 func (s *API) cancelSession(c *fiber.Ctx) error {

@@ -32,21 +32,22 @@ func (s *API) postTask(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	if bad := protocol.CheckText("prompt", prompt, s.Limits); bad != nil {
-		return bad
+	who := principal(c)
+	bad := protocol.CheckText("prompt", prompt, s.Limits)
+	if bad == nil {
+		bad = protocol.CheckClientID(clientID)
 	}
-	if bad := protocol.CheckClientID(clientID); bad != nil {
-		return bad
+	if bad == nil && session != "" && agent != "" {
+		bad = conversation.Errorf(conversation.BadRequest, "agent is for a new session; %s has its own", session)
 	}
-	if session != "" && agent != "" {
-		return conversation.Errorf(conversation.BadRequest, "agent is for a new session; %s has its own", session)
+	if bad != nil {
+		return unseenTask(s, who, session, bad)
 	}
 	repeatable := clientID != "" || c.Get("Idempotency-Key") != ""
 	id, err := clientMsgID(c, clientID, "task")
 	if err != nil {
-		return err
+		return unseenTask(s, who, session, err)
 	}
-	who := principal(c)
 	key, opened, err := s.taskSession(who, session, agent, id, repeatable)
 	if err != nil {
 		return err
@@ -81,15 +82,33 @@ func (s *API) postTask(c *fiber.Ctx) error {
 	})
 }
 
+// unseenTask is what a request for a task in a session is refused with: if the user may
+// not see the session, it is not there. The body names it, not the path.
+func unseenTask(s *API, who *service.Principal, session string, refusal error) error {
+	if session == "" {
+		return refusal
+	}
+	key, bad := who.Key(session)
+	if bad != nil {
+		return bad
+	}
+	ctx, cancel := s.deadline()
+	defer cancel()
+	return s.Unseen(ctx, who, key, refusal)
+}
+
 // taskSession is the session for a new task: the one that is named, or a new one.
 // With a repeatable id it is the same new one each time.
 func (s *API) taskSession(who *service.Principal, session, agent string, id conversation.ClientMsgID, repeatable bool) (key conversation.SessionKey, opened bool, err error) {
 	if session != "" {
-		key, bad := service.SessionKey(who.Tenant, session)
+		key, bad := who.Key(session)
 		if bad == nil {
 			bad = service.Writable(key)
 		}
-		return key, false, asError(bad)
+		if bad != nil {
+			return key, false, unseenTask(s, who, session, bad)
+		}
+		return key, false, nil
 	}
 	create := protocol.Create{Create: conversation.Create{Agent: conversation.AgentName(agent)}}
 	if repeatable {
@@ -109,7 +128,7 @@ func taskOf(c *fiber.Ctx) (conversation.SessionKey, conversation.TaskID, error) 
 	if !ok {
 		return conversation.SessionKey{}, "", errNoTask
 	}
-	key, bad := service.SessionKey(principal(c).Tenant, string(session))
+	key, bad := principal(c).Key(string(session))
 	if bad != nil {
 		return key, "", errNoTask
 	}
@@ -175,7 +194,7 @@ func (s *API) listTasks(c *fiber.Ctx) error {
 	ctx, cancel := s.deadline()
 	defer cancel()
 	if session := c.Query("session"); session != "" {
-		key, bad := service.SessionKey(who.Tenant, session)
+		key, bad := who.Key(session)
 		if bad != nil {
 			return bad
 		}

@@ -96,6 +96,16 @@ var ErrNoSession = &conversation.Error{Code: conversation.NotFound, Message: "th
 // maxSessionID bounds a session id: sixteen characters and a few levels of "/call".
 const maxSessionID = 128
 
+// Key is the session that p names. What a delegation is asked, does and answers is what
+// tools are told and answer: without read:tools its session is not there.
+func (p *Principal) Key(id string) (conversation.SessionKey, *conversation.Error) {
+	key, bad := SessionKey(p.Tenant, id)
+	if bad == nil && key.Session.Depth() > 0 && !p.May(ScopeReadTools) {
+		bad = ErrNoSession
+	}
+	return key, bad
+}
+
 // SessionKey checks the spelling of a session's id. A badly spelled id is answered as not found.
 func SessionKey(tenant conversation.TenantID, id string) (conversation.SessionKey, *conversation.Error) {
 	if id == "" {
@@ -137,6 +147,20 @@ func (s *Services) Visible(ctx context.Context, p *Principal, key conversation.S
 		return s.Sessions.Summary(ctx, key)
 	}
 	return row, nil
+}
+
+// Unseen is what p is told in place of a refusal that was given before the session was
+// asked: that it is not there, if p may not see it. Nothing else may be said of it then.
+func (s *Services) Unseen(ctx context.Context, p *Principal, key conversation.SessionKey, refusal error) error {
+	switch conversation.AsError(refusal).Code {
+	case conversation.BadRequest, conversation.InvalidJSON, conversation.TooLarge, conversation.UnsupportedMedia, conversation.Forbidden, conversation.Conflict:
+	default: // of the server, not of the session
+		return refusal
+	}
+	if _, err := s.Visible(ctx, p, key); err != nil {
+		return err
+	}
+	return refusal
 }
 
 // ReadsAs is the user as whom the engine lets p read a session: p's own, or "",

@@ -138,7 +138,7 @@ func (c *handler) create(p responder, _ conversation.SessionKey, data []byte) {
 		return
 	}
 	key := service.NewSessionKey(c.who, d.ClientID)
-	d.Create.Owner = c.who.User
+	d.Create.Owner, d.Create.Admin = c.who.User, c.who.May(service.ScopeAdmin)
 	c.Sessions.Create(key, d.Create, func(key conversation.SessionKey, _ bool, err error) {
 		if err != nil {
 			p.fail(err)
@@ -154,7 +154,7 @@ func (c *handler) send(p responder, key conversation.SessionKey, data []byte) {
 		bad = protocol.Missing("client_msg_id")
 	}
 	if bad != nil {
-		p.fail(bad)
+		p.refuse(key, bad)
 		return
 	}
 	say := conversation.Say{
@@ -205,7 +205,7 @@ func (c *handler) answerQuestion(p responder, key conversation.SessionKey, data 
 		bad = protocol.Missing("question")
 	}
 	if bad != nil {
-		p.fail(bad)
+		p.refuse(key, bad)
 		return
 	}
 	answer := conversation.Answer{
@@ -247,7 +247,7 @@ func (c *handler) edit(p responder, key conversation.SessionKey, data []byte) {
 		bad = protocol.CheckText("text", d.Text, c.Limits)
 	}
 	if bad != nil {
-		p.fail(bad)
+		p.refuse(key, bad)
 		return
 	}
 	c.tell(p, key, conversation.Edit{By: c.who.User, Message: conversation.MessageID(d.Message), Text: *d.Text})
@@ -256,7 +256,7 @@ func (c *handler) edit(p responder, key conversation.SessionKey, data []byte) {
 func (c *handler) withdraw(p responder, key conversation.SessionKey, data []byte) {
 	d, bad := protocol.ReadMessage(data)
 	if bad != nil {
-		p.fail(bad)
+		p.refuse(key, bad)
 		return
 	}
 	c.tell(p, key, conversation.Withdraw{By: c.who.User, Message: conversation.MessageID(d.Message)})
@@ -265,7 +265,7 @@ func (c *handler) withdraw(p responder, key conversation.SessionKey, data []byte
 func (c *handler) move(p responder, key conversation.SessionKey, data []byte) {
 	d, bad := protocol.ReadMessage(data)
 	if bad != nil {
-		p.fail(bad)
+		p.refuse(key, bad)
 		return
 	}
 	c.tell(p, key, conversation.Move{By: c.who.User, Message: conversation.MessageID(d.Message), Before: conversation.MessageID(d.Before)})
@@ -274,7 +274,7 @@ func (c *handler) move(p responder, key conversation.SessionKey, data []byte) {
 func (c *handler) cancel(p responder, key conversation.SessionKey, data []byte) {
 	cancel, bad := protocol.ReadCancel(data)
 	if bad != nil {
-		p.fail(bad)
+		p.refuse(key, bad)
 		return
 	}
 	c.Sessions.Tell(key, c.who.User, cancel, func(r conversation.Receipt, err error) {
@@ -297,15 +297,15 @@ func (c *handler) policy(p responder, key conversation.SessionKey, data []byte) 
 	if data != nil {
 		var err error
 		if policies, err = protocol.ReadOverrides(data); err != nil {
-			p.fail(protocol.BadInput(err, "data"))
+			p.refuse(key, protocol.BadInput(err, "data"))
 			return
 		}
 	}
 	if len(policies) == 0 {
-		p.fail(conversation.Errorf(conversation.BadRequest, "data names no policy"))
+		p.refuse(key, conversation.Errorf(conversation.BadRequest, "data names no policy"))
 		return
 	}
-	c.Sessions.Tell(key, c.who.User, conversation.Update{Policy: policies}, func(r conversation.Receipt, err error) {
+	c.Sessions.Tell(key, c.who.User, conversation.Update{Policy: policies, Admin: c.who.May(service.ScopeAdmin)}, func(r conversation.Receipt, err error) {
 		if err != nil {
 			p.fail(err)
 			return
@@ -329,7 +329,7 @@ func (c *handler) seen(p responder, key conversation.SessionKey, data []byte) {
 		bad = protocol.Missing("seq")
 	}
 	if bad != nil {
-		p.fail(bad)
+		p.refuse(key, bad)
 		return
 	}
 	c.Sessions.Tell(key, c.who.User, conversation.Seen{User: c.who.User, Seq: conversation.Seq(*seq)}, func(_ conversation.Receipt, err error) {
@@ -353,7 +353,7 @@ func (c *handler) typing(p responder, key conversation.SessionKey, data []byte) 
 		bad = protocol.Missing("on")
 	}
 	if bad != nil {
-		p.fail(bad)
+		p.refuse(key, bad)
 		return
 	}
 	c.mu.Lock()
@@ -367,5 +367,5 @@ func (c *handler) typing(p responder, key conversation.SessionKey, data []byte) 
 		return
 	}
 	// Following is the proof that the user may see the session.
-	p.fail(conversation.Errorf(conversation.BadRequest, "typing is for sessions that this connection follows"))
+	p.refuse(key, conversation.Errorf(conversation.BadRequest, "typing is for sessions that this connection follows"))
 }

@@ -69,6 +69,18 @@ func (p responder) fail(err error) {
 	}
 }
 
+// refuse is fail for what is wrong with a command before its session was asked: to a user
+// who may not see the session it is not there, and nothing else is said.
+func (p responder) refuse(key conversation.SessionKey, bad *conversation.Error) {
+	if p.mute {
+		p.fail(bad)
+		return
+	}
+	ctx, cancel := context.WithTimeout(p.c.ctx, p.c.Times.Request)
+	defer cancel()
+	p.fail(p.c.Unseen(ctx, p.c.who, key, bad))
+}
+
 func (p responder) count(code string) {
 	p.c.Metrics.Commands.WithLabelValues(p.kind, code).Inc()
 	p.c.Metrics.CommandSeconds.Observe(p.c.Now().Sub(p.at).Seconds())
@@ -122,12 +134,13 @@ func (c *handler) handle(b []byte) {
 		do.run(c, p, conversation.SessionKey{}, cmd.Data)
 		return
 	}
-	key, bad := service.SessionKey(c.who.Tenant, cmd.Session)
-	if bad == nil && do.writes {
-		bad = service.Writable(key)
-	}
+	key, bad := c.who.Key(cmd.Session)
 	if bad != nil {
 		p.fail(bad)
+		return
+	}
+	if bad := service.Writable(key); do.writes && bad != nil {
+		p.refuse(key, bad)
 		return
 	}
 	do.run(c, p, key, cmd.Data)

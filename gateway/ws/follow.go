@@ -18,7 +18,7 @@ const defaultTail = 50
 func (c *handler) follow(p responder, key conversation.SessionKey, data []byte) {
 	d, bad := protocol.ReadFollow(data)
 	if bad != nil {
-		p.fail(bad)
+		p.refuse(key, bad)
 		return
 	}
 	as, err := c.ReadsAs(c.ctx, c.who, key)
@@ -29,7 +29,7 @@ func (c *handler) follow(p responder, key conversation.SessionKey, data []byte) 
 	f := c.out.NewSubscription(fanout.Options{Key: key, As: as, Redact: c.who.Redact(), Drafts: c.caps.Deltas})
 	previous, bad := c.addFollow(f)
 	if bad != nil {
-		p.fail(bad)
+		p.refuse(key, bad)
 		return
 	}
 	redact, rights := c.who.Redact(), c.rights.Load()
