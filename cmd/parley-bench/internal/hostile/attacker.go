@@ -79,7 +79,15 @@ func (a *attacking) did() string {
 	return s
 }
 
-// hold keeps a connection until the end, and looks whether the server still does.
+// pause lets time go by: the rate of an attack is part of it.
+func pause(ctx context.Context, long time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(long):
+	}
+}
+
+// hold keeps a connection until the end.
 func (a *attacking) hold(c net.Conn) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -167,7 +175,7 @@ func (a *attacking) tell(n int, request string) (string, error) {
 			return "", fmt.Errorf("%d: %.200s", status, body)
 		}
 		n++
-		time.Sleep(100 * time.Millisecond)
+		pause(context.Background(), 100*time.Millisecond)
 	}
 }
 

@@ -68,7 +68,7 @@ func pingsReadSlowly(ctx context.Context, a *attacking) {
 	go func() {
 		some := make([]byte, 64<<10)
 		for ctx.Err() == nil {
-			time.Sleep(500 * time.Millisecond)
+			pause(ctx, 500*time.Millisecond)
 			if _, err := io.ReadFull(c, some); err != nil {
 				return
 			}
@@ -88,12 +88,12 @@ func pingsBeforeHello(ctx context.Context, a *attacking) {
 				}
 				if err != nil {
 					a.refused.Add(1)
-					time.Sleep(500 * time.Millisecond)
+					pause(ctx, 500*time.Millisecond)
 					continue
 				}
 				a.ping(ctx, c)
 				c.Close()
-				time.Sleep(100 * time.Millisecond)
+				pause(ctx, 100*time.Millisecond)
 			}
 		}()
 	}
@@ -203,26 +203,26 @@ func largeNames(ctx context.Context, a *attacking) {
 
 func nothing(context.Context, *attacking) {}
 
-func (a *attacking) holds(n int, request string) {
+func (a *attacking) holds(ctx context.Context, n int, request string) {
 	a.what = "held"
 	for i := range n {
 		_, err := a.request(i, request)
 		a.count(err)
 	}
-	time.Sleep(300 * time.Millisecond) // so that the server has what was sent
+	pause(ctx, 300*time.Millisecond) // so that the server has what was sent
 }
 
-func holdWait(_ context.Context, a *attacking) {
-	a.holds(1, post("/api/sessions/"+a.session+"/messages?wait=5m", a.addr, message(`/wait 60s\n/say hi`, "")))
+func holdWait(ctx context.Context, a *attacking) {
+	a.holds(ctx, 1, post("/api/sessions/"+a.session+"/messages?wait=5m", a.addr, message(`/wait 60s\n/say hi`, "")))
 }
 
-func holdUnread(_ context.Context, a *attacking) {
-	a.holds(5, get("/api/sessions/"+a.session+"/events?limit=200", a.addr))
+func holdUnread(ctx context.Context, a *attacking) {
+	a.holds(ctx, 5, get("/api/sessions/"+a.session+"/events?limit=200", a.addr))
 }
 
-func holdHalf(_ context.Context, a *attacking) { a.holds(5, "GET / HTTP/1.1\r\nHo") }
+func holdHalf(ctx context.Context, a *attacking) { a.holds(ctx, 5, "GET / HTTP/1.1\r\nHo") }
 
-func holdUnused(_ context.Context, a *attacking) { a.holds(5, "") }
+func holdUnused(ctx context.Context, a *attacking) { a.holds(ctx, 5, "") }
 
 func holdSockets(ctx context.Context, a *attacking) {
 	a.what = "sockets"

@@ -24,7 +24,7 @@ func profiles(ctx context.Context, a *attacking) {
 	for _, path := range []string{"/debug/pprof/trace?seconds=86400", "/debug/pprof/profile?seconds=86400"} {
 		c, err := a.request(0, ask(path))
 		if err == nil {
-			time.Sleep(200 * time.Millisecond)
+			pause(ctx, 200*time.Millisecond)
 			c.Close()
 		}
 		a.count(err)
@@ -44,7 +44,7 @@ func (a *attacking) clients(ctx context.Context, n, perSecond int, request func(
 				c, err := dialFrom(source(client), a.addr)
 				if err != nil {
 					a.refused.Add(1)
-					time.Sleep(100 * time.Millisecond)
+					pause(ctx, 100*time.Millisecond)
 					continue
 				}
 				for r := bufio.NewReader(c); ctx.Err() == nil && err == nil; i++ {
@@ -55,7 +55,7 @@ func (a *attacking) clients(ctx context.Context, n, perSecond int, request func(
 				}
 				if ctx.Err() == nil {
 					a.refused.Add(1)
-					time.Sleep(20 * time.Millisecond)
+					pause(ctx, 20*time.Millisecond)
 				}
 				c.Close()
 			}
@@ -112,7 +112,7 @@ func deadWaits(ctx context.Context, a *attacking) {
 	a.many(ctx, 900, 450, 64, func(i int) error {
 		c, err := a.request(i, waits)
 		if err == nil {
-			time.Sleep(50 * time.Millisecond)
+			pause(ctx, 50*time.Millisecond)
 			c.Close()
 		}
 		return err
@@ -134,7 +134,7 @@ func deadWaits(ctx context.Context, a *attacking) {
 		return
 	}
 	for i := 3; ctx.Err() == nil; i++ {
-		time.Sleep(100 * time.Millisecond)
+		pause(ctx, 100*time.Millisecond)
 		id := strconv.Itoa(i)
 		a.count(ask(c, `{"type":"edit","id":"`+id+`","session":"`+a.session+`","data":{"message":"`+sent.Data.Message+`","text":"`+id+`"}}`, `"re":"`+id+`"`))
 	}
