@@ -26,6 +26,7 @@ import (
 	"parley/actors/internal/workers"
 	"parley/conversation"
 	"parley/conversation/access"
+	"parley/conversation/living"
 	"parley/conversation/policy"
 	"parley/metrics"
 )
@@ -310,7 +311,7 @@ func (e *Engine) create(name, key conversation.SessionKey, c conversation.Create
 func (e *Engine) createNext(name, erased conversation.SessionKey, c conversation.Create, done func(conversation.SessionKey, bool, error)) {
 	failed := func(err error) { done(name, false, conversation.AsError(err)) }
 	if !e.goUnlessStopped("looking for a name's session", func() {
-		next, err := conversation.Living(name.Session, func(id conversation.SessionID) (bool, error) {
+		next, err := living.Of(name.Session, func(id conversation.SessionID) (bool, error) {
 			return e.deps.Store.Erased(e.workCtx, conversation.SessionKey{Tenant: name.Tenant, Session: id})
 		})
 		switch {

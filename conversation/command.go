@@ -85,6 +85,7 @@ type Say struct {
 // Answer answers an open question by its id.
 type Answer struct {
 	Author      UserID
+	AuthorName  string
 	Via         Via
 	ClientMsgID ClientMsgID
 	Question    QuestionID
@@ -96,6 +97,7 @@ type Answer struct {
 // reply route of the tasks API.
 type Reply struct {
 	Author      UserID
+	AuthorName  string
 	Via         Via
 	ClientMsgID ClientMsgID
 	Task        TaskID
@@ -137,6 +139,7 @@ type Cancel struct {
 
 // Update changes what a session is called, who may do what in it and its policies.
 type Update struct {
+	By      UserID // who says it: anybody may end his own membership
 	Title   *string
 	Access  *Access
 	Policy  Overrides              // a nil value in it removes the override

@@ -39,7 +39,7 @@ func (id SessionID) Depth() int { return strings.Count(string(id), "/") }
 // writer, a message, a client with its cursor, cannot meet the new one.
 func (id SessionID) Next() SessionID {
 	first, n := id.place()
-	return first.nth(n + 1)
+	return first.Nth(n + 1)
 }
 
 // Before is the id of which id is the Next; ok is false for the first one of a name.
@@ -48,7 +48,7 @@ func (id SessionID) Before() (before SessionID, ok bool) {
 	if n == 1 {
 		return "", false
 	}
-	return first.nth(n - 1), true
+	return first.Nth(n - 1), true
 }
 
 // place is the first id of the name that id belongs to, and its number, from 1.
@@ -58,48 +58,18 @@ func (id SessionID) place() (first SessionID, n int) {
 		return id, 1
 	}
 	n, err := strconv.Atoi(string(id[i+1:]))
-	if err != nil || n < 2 || id[:i].nth(n) != id {
+	if err != nil || n < 2 || id[:i].Nth(n) != id {
 		return id, 1
 	}
 	return id[:i], n
 }
 
-func (id SessionID) nth(n int) SessionID {
+// Nth is the n-th session of the name whose first one is id.
+func (id SessionID) Nth(n int) SessionID {
 	if n == 1 {
 		return id
 	}
 	return id + SessionID("_"+strconv.Itoa(n))
-}
-
-// Living is the first session of a name that is not erased; it may be absent. id
-// is the name's first one. A store keeps what it knows of an erased session as
-// long as it knows anything of the next, so a few questions are enough.
-func Living(id SessionID, erased func(SessionID) (bool, error)) (SessionID, error) {
-	known := func(n int) (bool, error) { return erased(id.nth(n)) }
-	low, high := 0, 1 // low is erased, or 0
-	for {
-		gone, err := known(high)
-		if err != nil {
-			return "", err
-		}
-		if !gone {
-			break
-		}
-		low, high = high, 2*high
-	}
-	for high-low > 1 {
-		middle := (low + high) / 2
-		gone, err := known(middle)
-		if err != nil {
-			return "", err
-		}
-		if gone {
-			low = middle
-		} else {
-			high = middle
-		}
-	}
-	return id.nth(high), nil
 }
 
 // SessionKey names a session in stores and registries: ids of different

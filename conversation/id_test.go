@@ -1,10 +1,6 @@
 package conversation
 
-import (
-	"errors"
-	"strconv"
-	"testing"
-)
+import "testing"
 
 // Next and Before are each other's opposite; an id that only looks like the next of
 // another is a first one.
@@ -29,36 +25,6 @@ func TestSessionIDNext(t *testing.T) {
 		}
 		if before, _ := c.id.Next().Before(); before != c.id {
 			t.Errorf("%q: before its next is %q", c.id, before)
-		}
-	}
-}
-
-// However often a name was erased, its living session is found with few questions.
-func TestLiving(t *testing.T) {
-	for n := range 300 { // erased sessions
-		asked := 0
-		got, err := Living("abc", func(id SessionID) (bool, error) {
-			asked++
-			_, place := id.place()
-			return place <= n, nil
-		})
-		want := SessionID("abc").nth(n + 1)
-		if err != nil || got != want || asked > 2*len(strconv.FormatInt(int64(n+1), 2)) {
-			t.Errorf("after %d erasures: %q, %v, with %d questions; want %q", n, got, err, asked, want)
-		}
-	}
-	broken := errors.New("broken")
-	for failing := 1; failing <= 3; failing++ {
-		asked := 0
-		_, err := Living("abc", func(id SessionID) (bool, error) {
-			if asked++; asked == failing {
-				return false, broken
-			}
-			_, place := id.place()
-			return place <= 2, nil
-		})
-		if !errors.Is(err, broken) {
-			t.Errorf("question %d fails: %v", failing, err)
 		}
 	}
 }

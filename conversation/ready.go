@@ -75,6 +75,7 @@ type Receipt struct {
 	PartIndex   PartIndex
 	OtherText   bool      // with Duplicate: the stored part says something else
 	Author      UserID    // of a hand-out: who wrote the message
+	AuthorName  string    // of a hand-out: what that user is called
 	Said        Seq       // of a hand-out: the event that has the message's text
 	NextPart    PartIndex // of a hand-out: the index of the part that is expected next
 	Generation  uint32    // of a hand-out, or of the lease that a runtime's word prolongs

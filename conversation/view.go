@@ -86,6 +86,7 @@ type HandedOut struct {
 	Key        SessionKey
 	Message    MessageID
 	Author     UserID
+	AuthorName string
 	Text       string
 	Generation uint32
 	Until      time.Time // when the lease ends; zero = never

@@ -88,10 +88,19 @@ func (c Update) Class() Class {
 	if c.Title != nil {
 		class.Bytes += len(*c.Title)
 	}
-	if c.Access != nil || c.Policy != nil || c.Members != nil {
+	switch {
+	case c.leaves():
+		class.Needs = access.Read
+	case c.Access != nil || c.Policy != nil || c.Members != nil:
 		class.Needs = access.Own
 	}
 	return class
+}
+
+// leaves is true for a member who wants nothing but not to be one any more.
+func (c Update) leaves() bool {
+	role, named := c.Members[c.By]
+	return named && role == access.None && len(c.Members) == 1 && c.Title == nil && c.Access == nil && c.Policy == nil
 }
 func (c Close) Class() Class {
 	return Class{AddsWork: true, MayStart: true, Bytes: len(c.Reason), Needs: access.Own}

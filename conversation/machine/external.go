@@ -147,7 +147,7 @@ func (d outsiders) decideHandOut(c conversation.HandOut) *conversation.Error {
 		})
 	}
 	d.out.Receipt = conversation.Receipt{
-		Message: t.Trigger, Task: t.ID(), Author: m.Author, Said: max(m.Seq, m.Edited), NextPart: t.NextPart, Generation: out.Generation, Until: out.Until,
+		Message: t.Trigger, Task: t.ID(), Author: m.Author, AuthorName: m.AuthorName, Said: max(m.Seq, m.Edited), NextPart: t.NextPart, Generation: out.Generation, Until: out.Until,
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"parley/conversation"
+	"parley/conversation/author"
 	"parley/conversation/machine/internal/state"
 )
 
@@ -142,9 +143,11 @@ func (s *Session) inboxFull() *conversation.Error {
 }
 
 // accept emits message_accepted; the fields that depend on the mode are in body.
+// Rule 9.18.
 func (in inbox) accept(c conversation.Say, task conversation.TaskID, body conversation.MessageAccepted) conversation.Event {
 	body.Message = in.state.MessageID(in.state.Messages + 1)
 	body.ClientMsgID, body.Author, body.Text, body.Via = c.ClientMsgID, c.Author, c.Text, c.Via
+	body.AuthorName = author.Name(c.AuthorName)
 	body.Mode, body.InReplyTo = c.Mode, c.InReplyTo
 	e := in.emitOf(task, body)
 	in.out.Receipt = conversation.Receipt{Message: body.Message, Seq: e.Seq, Disposition: body.Disposition, Task: task}
@@ -182,38 +185,13 @@ func (in inbox) triaged(c conversation.Triaged) {
 	}
 }
 
-// editable finds a message that nothing has read. One that was read or resolved
-// is a conflict, one that never was is not found.
-// Rule 9.8.
-func (in inbox) editable(id conversation.MessageID) (*state.Task, *state.Message, *conversation.Error) {
-	t, m := in.state.Message(id)
-	if m == nil {
-		if n := conversation.Ordinal(string(id), 'm'); n > 0 && n <= in.state.Messages && in.state.MessageID(n) == id {
-			return nil, nil, conversation.Errorf(conversation.Conflict, "the message does not wait any more")
-		}
-		return nil, nil, conversation.Errorf(conversation.NotFound, "there is no such message in this session")
-	}
-	if m.Read != 0 {
-		return nil, nil, conversation.Errorf(conversation.Conflict, "the message was read already")
-	}
-	return t, m, nil
-}
-
-// mine lets only its author, or the session's owner, change a message.
-func (in inbox) mine(m *state.Message, by conversation.UserID) *conversation.Error {
-	if m.Author != by && in.state.Owner != by {
-		return conversation.Errorf(conversation.Forbidden, "only its author may change a message")
-	}
-	return nil
-}
-
 func (in inbox) decideEdit(c conversation.Edit) *conversation.Error {
 	if strings.TrimSpace(c.Text) == "" {
 		return conversation.Errorf(conversation.BadRequest, "text must not be blank")
 	}
-	t, m, err := in.editable(c.Message)
+	t, m, err := state.Editable(&in.state, c.Message)
 	if err == nil {
-		err = in.mine(m, c.By)
+		err = state.Mine(&in.state, m, c.By)
 	}
 	if err != nil {
 		return err
@@ -232,9 +210,9 @@ func (in inbox) decideWithdraw(c conversation.Withdraw) *conversation.Error {
 	if n := conversation.Ordinal(string(c.Message), 'm'); in.state.MessageID(n) == c.Message && slices.Contains(in.state.Withdrawn, n) {
 		return nil
 	}
-	t, m, err := in.editable(c.Message)
+	t, m, err := state.Editable(&in.state, c.Message)
 	if err == nil {
-		err = in.mine(m, c.By)
+		err = state.Mine(&in.state, m, c.By)
 	}
 	if err != nil {
 		return err
@@ -264,12 +242,12 @@ func (in inbox) decideWithdraw(c conversation.Withdraw) *conversation.Error {
 // each other. Everyone who may see the session may.
 // Rule 9.8.
 func (in inbox) decideMove(c conversation.Move) *conversation.Error {
-	t, m, err := in.editable(c.Message)
+	t, m, err := state.Editable(&in.state, c.Message)
 	if err != nil {
 		return err
 	}
 	if c.Before != "" {
-		bt, b, err := in.editable(c.Before)
+		bt, b, err := state.Editable(&in.state, c.Before)
 		if err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package machine
 
 import (
 	"parley/conversation"
+	"parley/conversation/machine/internal/settings"
 	"parley/conversation/policy"
 )
 
@@ -13,32 +14,23 @@ func (d *decision) decideCreate(c conversation.Create) *conversation.Error {
 		d.out.Receipt.Duplicate = true
 		return nil
 	}
-	if c.Agent == "" {
-		c.Agent = conversation.Coordinator
-	}
-	if _, ok := d.rules.Agents[c.Agent.Kind()]; !ok || !c.Agent.Named() {
-		return conversation.Errorf(conversation.BadRequest, "there is no agent %q", c.Agent)
-	}
-	if _, err := d.configured(c.Agent).With(c.Policy); err != nil {
+	agent, err := settings.Agent(d.rules, c.Agent)
+	if err != nil {
 		return err
 	}
-	d.emit(nil, conversation.SessionCreated{Title: c.Title, Agent: c.Agent, Owner: c.Owner, Access: c.Access, Policy: policy.Canonical(c.Policy)})
+	if _, err := d.configured(agent).With(c.Policy); err != nil {
+		return err
+	}
+	d.emit(nil, conversation.SessionCreated{Title: c.Title, Agent: agent, Owner: c.Owner, Access: c.Access, Policy: policy.Canonical(c.Policy)})
 	return nil
 }
 
 func (d *decision) decideUpdate(c conversation.Update) *conversation.Error {
-	up := conversation.SessionUpdated{}
-	if c.Title != nil && *c.Title != d.state.Title {
-		up.Title = c.Title
-	}
-	if c.Access != nil && *c.Access != d.state.Access {
-		up.Access = c.Access
-	}
-	var err *conversation.Error
-	if up.Policy, err = d.configured(d.state.Agent).Changes(d.state.Policy, c.Policy); err != nil {
+	up, some, err := settings.Changes(&d.state, d.rules, d.configured(d.state.Agent), c)
+	if err != nil {
 		return err
 	}
-	if up.Title != nil || up.Access != nil || up.Policy != nil {
+	if some {
 		d.emit(nil, up)
 	}
 	d.out.Receipt.Policy = d.state.Policy

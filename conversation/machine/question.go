@@ -174,7 +174,7 @@ func (qs questions) answerPlain(c conversation.Say) (bool, *conversation.Error) 
 
 // Rules 4.1, 4.4.
 func (qs questions) decideAnswer(c conversation.Answer) *conversation.Error {
-	say := conversation.Say{Author: c.Author, Via: c.Via, ClientMsgID: c.ClientMsgID, Text: c.Text}
+	say := conversation.Say{Author: c.Author, AuthorName: c.AuthorName, Via: c.Via, ClientMsgID: c.ClientMsgID, Text: c.Text}
 	if strings.TrimSpace(c.Text) == "" {
 		return conversation.Errorf(conversation.BadRequest, "text must not be blank")
 	}
@@ -201,7 +201,7 @@ func (qs questions) decideReply(c conversation.Reply) *conversation.Error {
 	if done, err := qs.inbox().duplicate(c.Author, c.ClientMsgID, text, c.Duplicate); done || err != nil {
 		return err
 	}
-	say := conversation.Say{Author: c.Author, Via: c.Via, ClientMsgID: c.ClientMsgID, Text: text}
+	say := conversation.Say{Author: c.Author, AuthorName: c.AuthorName, Via: c.Via, ClientMsgID: c.ClientMsgID, Text: text}
 	t := qs.state.Task(c.Task)
 	if t == nil {
 		if n := conversation.Ordinal(string(c.Task), 't'); n > 0 && n <= qs.state.TaskCount && qs.state.TaskID(n) == c.Task {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/access"
 	"parley/conversation/machine/internal/effects"
 	"parley/conversation/policy"
 	"parley/conversation/transcript"
@@ -278,7 +279,7 @@ func (w *scene) run(out *strings.Builder, line string) {
 			w.rules.Policy.Channels[via] = channel
 		}
 		w.decide(out, conversation.Say{
-			Author: by, Via: via, ClientMsgID: conversation.ClientMsgID(arg(0)), Text: arg(1), Mode: mode,
+			Author: by, AuthorName: opts["name"], Via: via, ClientMsgID: conversation.ClientMsgID(arg(0)), Text: arg(1), Mode: mode,
 			InReplyTo: conversation.MessageID(cmp.Or(opts["question"], string(w.long(opts["reply"])))), Duplicate: w.hint(opts),
 		})
 		delete(w.rules.Policy.Channels, via)
@@ -308,9 +309,9 @@ func (w *scene) run(out *strings.Builder, line string) {
 			fmt.Fprintf(out, "outstanding %s\n", w.short(describe(e)))
 		}
 	case "answer":
-		w.decide(out, conversation.Answer{Author: by, Via: via, ClientMsgID: conversation.ClientMsgID(arg(0)), Question: conversation.QuestionID(arg(1)), Text: arg(2)})
+		w.decide(out, conversation.Answer{Author: by, AuthorName: opts["name"], Via: via, ClientMsgID: conversation.ClientMsgID(arg(0)), Question: conversation.QuestionID(arg(1)), Text: arg(2)})
 	case "reply":
-		w.decide(out, conversation.Reply{Author: by, Via: conversation.ViaHTTP, ClientMsgID: conversation.ClientMsgID(arg(0)), Task: conversation.TaskID(w.long(arg(1))), Text: arg(2)})
+		w.decide(out, conversation.Reply{Author: by, AuthorName: opts["name"], Via: conversation.ViaHTTP, ClientMsgID: conversation.ClientMsgID(arg(0)), Task: conversation.TaskID(w.long(arg(1))), Text: arg(2)})
 	case "edit":
 		w.decide(out, conversation.Edit{By: by, Message: w.long(arg(0)), Text: arg(1)})
 	case "withdraw":
@@ -328,6 +329,17 @@ func (w *scene) run(out *strings.Builder, line string) {
 		w.decide(out, c)
 	case "update":
 		w.decide(out, conversation.Update{Policy: overrides(w.t, opts["policy"])})
+	case "members": // "USER ROLE", "-" for none
+		members := map[conversation.UserID]access.Role{}
+		for _, arg := range args {
+			user, word, _ := strings.Cut(arg, " ")
+			role, ok := access.ParseRole(word)
+			if !ok && word != "-" {
+				w.t.Fatalf("%s: unknown role", line)
+			}
+			members[conversation.UserID(user)] = role
+		}
+		w.decide(out, conversation.Update{By: by, Members: members})
 	case "close":
 		w.decide(out, conversation.Close{Reason: arg(0)})
 	case "triaged":

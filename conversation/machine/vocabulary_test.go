@@ -94,7 +94,7 @@ func made(files []*ast.File) map[string]bool {
 // transcript or a reason not to have one, and is made somewhere.
 func TestEventsAreCovered(t *testing.T) {
 	files := sources(t, ".")
-	apply, makes := cases(sources(t, "internal/state"), "Apply"), made(files)
+	apply, makes := cases(sources(t, "internal/state"), "Apply"), made(append(files, sources(t, "internal/settings")...))
 	for _, b := range conversation.EventBodies() {
 		name := reflect.TypeOf(b).Name()
 		if !apply[name] {

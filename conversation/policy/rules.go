@@ -33,11 +33,12 @@ type Profile struct {
 // depend on. Apply never reads it. All sessions share one, so it must not change
 // once the first of them is there; only Late and Always grow.
 type Rules struct {
-	Policy Policy
-	Agents map[conversation.AgentName]Profile
-	Tools  map[string]ToolRule // those of the start; Tool finds the late ones, too
-	Late   *LateTools          // those that joined since; nil = none does
-	Always *AlwaysKept         // nil = what agents are always shown is made for each request
+	Policy     Policy
+	Agents     map[conversation.AgentName]Profile
+	Tools      map[string]ToolRule // those of the start; Tool finds the late ones, too
+	Late       *LateTools          // those that joined since; nil = none does
+	MaxMembers int                 // that a session may have besides its owner; 0 = any number
+	Always     *AlwaysKept         // nil = what agents are always shown is made for each request
 }
 
 // ToolRule describes a tool to the machine: enough to refuse a bad call before

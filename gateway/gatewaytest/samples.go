@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/access"
 )
 
 // SampleTime is the time of the samples' events. It is not UTC and not whole seconds.
@@ -23,9 +24,10 @@ func Samples() map[string]conversation.Event {
 		"session_created.empty": conversation.SessionCreated{Agent: "outside", Owner: "local"},
 		"session_updated": conversation.SessionUpdated{Title: Ptr("New"), Access: Ptr(conversation.AccessPrivate),
 			Policy: conversation.Overrides{"inbox.mode": nil}},
-		"session_updated.title": conversation.SessionUpdated{Title: Ptr("")},
-		"session_closed":        conversation.SessionClosed{Reason: "done"},
-		"message_accepted": conversation.MessageAccepted{Message: "m1-s1", ClientMsgID: "a", Author: "local", Text: "Fix \"it\"\n\u2028\x01 ☃ <b>",
+		"session_updated.members": conversation.SessionUpdated{Members: map[conversation.UserID]access.Role{"bob": access.Approver, `d"ora`: access.None}},
+		"session_updated.title":   conversation.SessionUpdated{Title: Ptr("")},
+		"session_closed":          conversation.SessionClosed{Reason: "done"},
+		"message_accepted": conversation.MessageAccepted{Message: "m1-s1", ClientMsgID: "a", Author: "local", AuthorName: "Ann", Text: "Fix \"it\"\n\u2028\x01 ☃ <b>",
 			Disposition: conversation.Joined, Via: conversation.ViaSlack, Mode: conversation.ModeQueue, InReplyTo: "p1-s1", Question: "q1",
 			NotBefore: SampleTime, Steer: true, Preempts: true, Deferred: true},
 		"message_accepted.plain": conversation.MessageAccepted{Message: "m1-s1", ClientMsgID: "a", Author: "local", Text: "x",

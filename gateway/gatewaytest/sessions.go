@@ -7,6 +7,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/access"
+	"parley/conversation/living"
 	"parley/conversation/machine/machinetest"
 	"parley/persistence/persistencetest"
 )
@@ -212,7 +213,7 @@ func (s *Sessions) Drafts(key conversation.SessionKey, drafts ...conversation.Dr
 // Create opens a session, or the next one of the name of an erased session.
 func (s *Sessions) Create(key conversation.SessionKey, c conversation.Create, done func(conversation.SessionKey, bool, error)) {
 	s.do(func() {
-		living, err := conversation.Living(key.Session, func(id conversation.SessionID) (bool, error) {
+		living, err := living.Of(key.Session, func(id conversation.SessionID) (bool, error) {
 			return s.Erased(context.Background(), conversation.SessionKey{Tenant: key.Tenant, Session: id})
 		})
 		if err != nil {

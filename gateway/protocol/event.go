@@ -2,9 +2,12 @@ package protocol
 
 import (
 	"bytes"
+	"maps"
+	"slices"
 	"unicode/utf8"
 
 	"parley/conversation"
+	"parley/conversation/access"
 )
 
 // shownBytes bounds the part of a call's arguments or result in a frame; the
@@ -156,12 +159,35 @@ func sessionUpdated(o *Object, b conversation.SessionUpdated) {
 	if b.Policy != nil {
 		AppendPolicy(o, b.Policy)
 	}
+	appendMembers(o, b.Members)
+}
+
+// appendMembers writes the roles of users, those without one any more as null. Without any
+// it writes nothing.
+func appendMembers(o *Object, members map[conversation.UserID]access.Role) {
+	if len(members) == 0 {
+		return
+	}
+	o.Key("members")
+	separator := byte('{')
+	for _, user := range slices.Sorted(maps.Keys(members)) {
+		o.Bytes = append(o.Bytes, separator)
+		o.Bytes = append(AppendString(o.Bytes, user), ':')
+		if role := members[user]; role == access.None {
+			o.Bytes = append(o.Bytes, "null"...)
+		} else {
+			o.Bytes = AppendString(o.Bytes, role.String())
+		}
+		separator = ','
+	}
+	o.Bytes = append(o.Bytes, '}')
 }
 
 func messageAccepted(o *Object, b conversation.MessageAccepted) {
 	o.Text("message", string(b.Message))
 	o.Text("client_msg_id", string(b.ClientMsgID))
 	o.Text("author", string(b.Author))
+	o.Optional("name", b.AuthorName)
 	o.Text("text", b.Text)
 	o.Text("disposition", b.Disposition.String())
 	o.Text("via", b.Via.String())

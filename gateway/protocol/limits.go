@@ -28,6 +28,8 @@ type Limits struct {
 
 	// How fast an HTTP answer must be taken, after Times.Write; at least 1.
 	WriteBytesPerSecond int `key:"limits.write_bytes_per_second" min:"1" unit:"bytes"`
+
+	MembersPerSession int `key:"limits.members_per_session" min:"0" max:"10000"` // besides the owner
 }
 
 // Append shows the limits of the protocol by their names.
@@ -48,6 +50,7 @@ func (l Limits) Append(o *Object) {
 	in.Int("connections_before_hello", int64(l.ConnectionsBeforeHello))
 	in.Int("connections_before_hello_per_address", int64(l.ConnectionsBeforeHelloByAddress))
 	in.Int("replay_page", int64(l.ReplayPage))
+	in.Int("members_per_session", int64(l.MembersPerSession))
 	o.Bytes = in.Close()
 }
 
@@ -61,5 +64,6 @@ func DefaultLimits() Limits {
 		ReplayPage: 500, ReplayMax: 5000,
 		QueueFrames: 1024, QueueBytes: 1 << 20, BodyBytes: 1 << 20, HeadBytes: 4 << 10, Streams: 1000,
 		PageBytes: 2 << 20, WriteBytesPerSecond: 32 << 10,
+		MembersPerSession: 100,
 	}
 }

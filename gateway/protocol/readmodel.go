@@ -26,6 +26,7 @@ func appendSaid(o *Object, e *readmodel.HistoryEntry) {
 	o.Text("message", string(m.Message))
 	o.Text("client_msg_id", string(m.ClientMsgID))
 	o.Text("author", string(m.Author))
+	o.Optional("name", m.AuthorName)
 	o.Text("text", m.Text)
 	o.Flag("edited", e.Edited)
 	o.Text("via", m.Via.String())

@@ -183,6 +183,7 @@ func AppendClaimed(o *Object, items []conversation.HandedOut) {
 		o.Text("message", string(m.Message))
 		o.Text("text", m.Text)
 		o.Text("author", string(m.Author))
+		o.Optional("name", m.AuthorName)
 		o.Uint("generation", uint64(m.Generation))
 		o.OptionalTime("until", m.Until)
 		o.Uint("next_part", uint64(m.NextPart))

@@ -12,6 +12,7 @@ func AppendState(o *Object, v conversation.View, redact bool) {
 	s.Text("owner", string(v.Owner))
 	s.Text("access", v.Access.String())
 	AppendPolicy(&s, v.Policy)
+	appendMembers(&s, v.Members)
 	s.Flag("closed", v.Closed)
 	AppendList(&s, "tasks", v.Tasks, func(o *Object, t conversation.TaskView) {
 		o.Text("task", string(t.Task))

@@ -47,7 +47,7 @@ func (s *API) postMessage(c *fiber.Ctx) error {
 	}
 	who := principal(c)
 	say := conversation.Say{
-		Author: who.User, Via: conversation.ViaHTTP, ClientMsgID: id, Text: *d.Text,
+		Author: who.User, AuthorName: who.Name, Via: conversation.ViaHTTP, ClientMsgID: id, Text: *d.Text,
 		InReplyTo: conversation.MessageID(d.InReplyTo), Mode: d.Mode,
 	}
 	if wait > 0 {

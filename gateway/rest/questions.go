@@ -55,7 +55,7 @@ func (s *API) postAnswer(c *fiber.Ctx) error {
 	defer cancel()
 	who := principal(c)
 	r, err := s.tell(ctx, key, who.User, conversation.Answer{
-		Author: who.User, Via: conversation.ViaHTTP, ClientMsgID: id,
+		Author: who.User, AuthorName: who.Name, Via: conversation.ViaHTTP, ClientMsgID: id,
 		Question: conversation.QuestionID(question), Text: *d.Text,
 	})
 	if err == nil && r.Duplicate {

@@ -124,7 +124,7 @@ func (s *API) patchSession(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	var update conversation.Update
+	update := conversation.Update{By: principal(c).User}
 	var level *string
 	var closed *bool
 	var reason string

@@ -55,7 +55,7 @@ func (s *API) postTask(c *fiber.Ctx) error {
 	ctx, cancel := s.deadline()
 	defer cancel()
 	r, err := s.say(ctx, key, conversation.Say{
-		Author: who.User, Via: conversation.ViaHTTP, ClientMsgID: id, Text: *prompt, Mode: conversation.ModeQueue,
+		Author: who.User, AuthorName: who.Name, Via: conversation.ViaHTTP, ClientMsgID: id, Text: *prompt, Mode: conversation.ModeQueue,
 	})
 	if err != nil {
 		// The engine has refused the command, so nothing of it is stored. The session
@@ -292,7 +292,7 @@ func (s *API) postReply(c *fiber.Ctx) error {
 	defer cancel()
 	who := principal(c)
 	r, err := s.tell(ctx, key, who.User, conversation.Reply{
-		Author: who.User, Via: conversation.ViaHTTP, ClientMsgID: id, Task: task, Text: strings.TrimSpace(*text),
+		Author: who.User, AuthorName: who.Name, Via: conversation.ViaHTTP, ClientMsgID: id, Task: task, Text: strings.TrimSpace(*text),
 	})
 	if err != nil {
 		var e *conversation.Error

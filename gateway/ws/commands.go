@@ -158,7 +158,7 @@ func (c *handler) send(p responder, key conversation.SessionKey, data []byte) {
 		return
 	}
 	say := conversation.Say{
-		Author: c.who.User, Via: conversation.ViaWebSocket, ClientMsgID: conversation.ClientMsgID(d.ClientID),
+		Author: c.who.User, AuthorName: c.who.Name, Via: conversation.ViaWebSocket, ClientMsgID: conversation.ClientMsgID(d.ClientID),
 		Text: *d.Text, InReplyTo: conversation.MessageID(d.InReplyTo), Mode: d.Mode,
 	}
 	c.Sessions.Tell(key, c.who.User, say, func(r conversation.Receipt, err error) {
@@ -209,7 +209,7 @@ func (c *handler) answerQuestion(p responder, key conversation.SessionKey, data 
 		return
 	}
 	answer := conversation.Answer{
-		Author: c.who.User, Via: conversation.ViaWebSocket, ClientMsgID: conversation.ClientMsgID(d.ClientID),
+		Author: c.who.User, AuthorName: c.who.Name, Via: conversation.ViaWebSocket, ClientMsgID: conversation.ClientMsgID(d.ClientID),
 		Question: conversation.QuestionID(d.Question), Text: *d.Text,
 	}
 	c.Sessions.Tell(key, c.who.User, answer, func(r conversation.Receipt, err error) {
@@ -305,7 +305,7 @@ func (c *handler) policy(p responder, key conversation.SessionKey, data []byte) 
 		p.refuse(key, conversation.Errorf(conversation.BadRequest, "data names no policy"))
 		return
 	}
-	c.Sessions.Tell(key, c.who.User, conversation.Update{Policy: policies, Admin: c.who.May(service.ScopeAdmin)}, func(r conversation.Receipt, err error) {
+	c.Sessions.Tell(key, c.who.User, conversation.Update{By: c.who.User, Policy: policies, Admin: c.who.May(service.ScopeAdmin)}, func(r conversation.Receipt, err error) {
 		if err != nil {
 			p.fail(err)
 			return

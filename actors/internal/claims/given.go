@@ -23,7 +23,7 @@ func (d *Desk) read(ctx context.Context, all []given) (out []conversation.Handed
 			continue
 		}
 		out = append(out, conversation.HandedOut{
-			Key: g.key, Message: g.receipt.Message, Author: g.receipt.Author, Text: text,
+			Key: g.key, Message: g.receipt.Message, Author: g.receipt.Author, AuthorName: g.receipt.AuthorName, Text: text,
 			Generation: g.receipt.Generation, Until: g.receipt.Until, NextPart: g.receipt.NextPart,
 		})
 	}

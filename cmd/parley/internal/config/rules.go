@@ -33,6 +33,8 @@ func Rules(c *Config, tools []conversation.Tool, def string) policy.Rules {
 			},
 		},
 		Tools: map[string]policy.ToolRule{},
+
+		MaxMembers: c.Gateway.Limits.MembersPerSession,
 	}
 	r.Policy.Channels = map[conversation.Via]conversation.Mode{
 		conversation.ViaWebSocket: c.Channels.WebSocket, conversation.ViaHTTP: c.Channels.HTTP,

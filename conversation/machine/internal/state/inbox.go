@@ -65,6 +65,9 @@ func (st *State) applyAccepted(e conversation.Event, t *Task, b conversation.Mes
 		if b.Deferred {
 			m.Text = b.Text
 		}
+		if st.Agent.Outside() {
+			m.AuthorName = b.AuthorName
+		}
 		t.Messages = append(t.Messages, m)
 	}
 }

@@ -134,9 +134,12 @@ const (
 
 // Message is an accepted message without a resolution.
 type Message struct {
-	ID        conversation.MessageID
-	Author    conversation.UserID
-	Via       conversation.Via `json:",omitempty"`
+	ID     conversation.MessageID
+	Author conversation.UserID
+	Via    conversation.Via `json:",omitempty"`
+
+	AuthorName string `json:",omitempty"` // of an outside session, for who claims the message
+
 	Seq       conversation.Seq
 	At        time.Time
 	Edited    conversation.Seq        `json:",omitempty"` // the last message_edited

@@ -1,0 +1,83 @@
+package settings
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"parley/conversation"
+	"parley/conversation/access"
+	"parley/conversation/machine/internal/state"
+	"parley/conversation/policy"
+)
+
+// Changes are those of the things said that differ from what the session is set to; none is
+// false. configured are the policies that hold for it without its own. An error refuses all
+// of it.
+// Rules 9.2a, 9.17.
+func Changes(st *state.State, rules *policy.Rules, configured policy.Policy, c conversation.Update) (up conversation.SessionUpdated, some bool, err *conversation.Error) {
+	policies, err := configured.Changes(st.Policy, c.Policy)
+	if err != nil {
+		return up, false, err
+	}
+	members, err := Members(st.Owner, st.Members, c.Members, rules.MaxMembers)
+	if err != nil {
+		return up, false, err
+	}
+	up = conversation.SessionUpdated{Policy: policies, Members: members}
+	if c.Title != nil && *c.Title != st.Title {
+		up.Title = c.Title
+	}
+	if c.Access != nil && *c.Access != st.Access {
+		up.Access = c.Access
+	}
+	return up, up.Title != nil || up.Access != nil || up.Policy != nil || up.Members != nil, nil
+}
+
+// maxUser bounds a member's user id, in bytes.
+const maxUser = 128
+
+// Members are those of the roles said that differ from what the users are; nil = none. The
+// owner is no member, and nobody takes what he is from him. most is the number of members
+// that there may be, 0 = any: who has more, because there may have been more, may take
+// away and change, but not add.
+// Rule 9.17.
+func Members(owner conversation.UserID, are, said map[conversation.UserID]access.Role, most int) (changed map[conversation.UserID]access.Role, err *conversation.Error) {
+	added := 0
+	for _, user := range slices.Sorted(maps.Keys(said)) { // of two that are wrong the first one is named
+		role := said[user]
+		switch {
+		case user == "" || len(user) > maxUser || strings.IndexByte(string(user), 0) >= 0 || !utf8.ValidString(string(user)):
+			return nil, conversation.Errorf(conversation.BadRequest, "a member's user id must have 1 to %d bytes of UTF-8 and no NUL", maxUser)
+		case role > access.Owner:
+			return nil, conversation.Errorf(conversation.BadRequest, "a member's role must be reader, approver, writer or owner")
+		case user == owner && role != access.Owner:
+			return nil, conversation.Errorf(conversation.Conflict, "the owner of a session cannot be removed, nor be given a lower role")
+		case user == owner || role == are[user]:
+			continue
+		case role == access.None:
+			added--
+		case are[user] == access.None:
+			added++
+		}
+		if changed == nil {
+			changed = map[conversation.UserID]access.Role{}
+		}
+		changed[user] = role
+	}
+	if most > 0 && added > 0 && len(are)+added > most {
+		return nil, conversation.Errorf(conversation.Conflict, "a session may have at most %d members besides its owner (limits.members_per_session)", most)
+	}
+	return changed, nil
+}
+
+// Agent is that of a new session, and whether there is one of that name.
+func Agent(rules *policy.Rules, agent conversation.AgentName) (conversation.AgentName, *conversation.Error) {
+	agent = cmp.Or(agent, conversation.Coordinator)
+	if _, ok := rules.Agents[agent.Kind()]; !ok || !agent.Named() {
+		return agent, conversation.Errorf(conversation.BadRequest, "there is no agent %q", agent)
+	}
+	return agent, nil
+}
