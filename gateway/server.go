@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"parley/gateway/fanout"
+	"parley/gateway/listener"
 	"parley/gateway/rest"
 	"parley/gateway/service"
 	"parley/gateway/ws"
@@ -49,7 +50,7 @@ type Server struct {
 	result  error // of the drain
 
 	mu    sync.Mutex
-	main  net.Listener
+	main  *listener.Bounded
 	admin net.Listener
 	extra *http.Server
 }
@@ -80,6 +81,9 @@ func New(cfg Config, d Deps) (*Server, error) {
 	}
 	if cfg.Limits.HeadBytes == 0 {
 		cfg.Limits.HeadBytes = 4 << 10
+	}
+	if cfg.Limits.Connections == 0 {
+		cfg.Limits.Connections = listener.Auto()
 	}
 	page, err := rest.NewPage(d.Page)
 	if err != nil {
@@ -119,27 +123,6 @@ func New(cfg Config, d Deps) (*Server, error) {
 	}
 	s.rest.Register(s.app, admin)
 	return s, nil
-}
-
-// Listen opens the server's addresses. Run does it if it was not called.
-func (s *Server) Listen() (net.Addr, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.main != nil {
-		return s.main.Addr(), nil
-	}
-	main, err := net.Listen("tcp", s.cfg.Listen)
-	if err != nil {
-		return nil, fmt.Errorf("listen on %s: %w", s.cfg.Listen, err)
-	}
-	if s.cfg.AdminListen != "" {
-		if s.admin, err = net.Listen("tcp", s.cfg.AdminListen); err != nil {
-			_ = main.Close()
-			return nil, fmt.Errorf("admin.listen on %s: %w", s.cfg.AdminListen, err)
-		}
-	}
-	s.main = main
-	return main.Addr(), nil
 }
 
 // AdminAddr is the address of the administration listener; nil = there is none.

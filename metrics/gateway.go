@@ -9,6 +9,8 @@ import (
 // replays, HTTP requests and everything that the gateway refuses.
 type Gateway struct {
 	Connections     *prometheus.GaugeVec     // state: before_hello, open
+	TCPConnections  prometheus.Gauge         // open connections of any kind
+	AcceptErrors    prometheus.Counter       // no connection could be taken, for want of files or memory
 	Handshakes      *prometheus.CounterVec   // result: ok, forbidden, unavailable, not_websocket
 	FramesIn        prometheus.Counter       // data frames read from sockets
 	FramesOut       prometheus.Counter       // frames written to sockets and SSE streams
@@ -40,6 +42,8 @@ func NewGateway(r prometheus.Registerer) *Gateway {
 	f := factory{promauto.With(r), "parley_gateway_"}
 	return &Gateway{
 		Connections:     f.gauges("connections", "WebSocket connections by state.", "state"),
+		TCPConnections:  f.gauge("tcp_connections", "Open TCP connections: sockets, streams, and HTTP connections whether used or not."),
+		AcceptErrors:    f.counter("accept_errors_total", "Attempts to take a connection that failed, mostly for want of file descriptors."),
 		Handshakes:      f.counters("handshakes_total", "WebSocket handshakes by result.", "result"),
 		FramesIn:        f.counter("frames_in_total", "Data frames read from WebSockets."),
 		FramesOut:       f.counter("frames_out_total", "Frames written to WebSockets and SSE streams."),

@@ -152,9 +152,29 @@ func spawn(t *testing.T, data string, args ...string) *live {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return launch(t, exec.Command(self, childArgs(t, data, args...)...))
+}
+
+// spawnWithFiles is spawn for a child that may have only so many files open.
+func spawnWithFiles(t *testing.T, files int, data string, args ...string) *live {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	limited := fmt.Sprintf(`ulimit -n %d; exec "$0" "$@"`, files)
+	return launch(t, exec.Command("/bin/sh", append([]string{"-c", limited, self}, childArgs(t, data, args...)...)...))
+}
+
+func childArgs(t *testing.T, data string, args ...string) []string {
 	full := append([]string{"serve", "--config", emptyConfig(t), "--listen", "127.0.0.1:0", "--data", data}, quick...)
-	l := &live{t: t, out: &syncBuffer{}, err: &syncBuffer{}, cancel: func() {}, ended: make(chan int, 1)}
-	l.cmd = exec.Command(self, append(full, args...)...)
+	return append(full, args...)
+}
+
+// launch starts a child and waits until it listens.
+func launch(t *testing.T, cmd *exec.Cmd) *live {
+	t.Helper()
+	l := &live{t: t, out: &syncBuffer{}, err: &syncBuffer{}, cancel: func() {}, ended: make(chan int, 1), cmd: cmd}
 	l.cmd.Env = slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, "PARLEY_") })
 	l.cmd.Env = append(l.cmd.Env, serveVariable+"=1")
 	l.cmd.Stderr = l.err

@@ -14,6 +14,8 @@ type Limits struct {
 	FollowsPerConnection            int     `key:"limits.follows_per_connection" min:"0"`
 	ConnectionsPerUser              int     `key:"limits.connections_per_user" min:"0"`
 	ConnectionsPerTenant            int     `key:"limits.connections_per_tenant" min:"0"`
+	Connections                     int     `key:"limits.connections" min:"0"`             // of TCP, of the server; 0 = as many as the system's files allow
+	ConnectionsPerAddress           int     `key:"limits.connections_per_address" min:"0"` // of TCP
 	ConnectionsBeforeHello          int     `key:"limits.connections_before_hello" min:"0"`
 	ConnectionsBeforeHelloByAddress int     `key:"limits.connections_before_hello_per_address" min:"0"`
 	ReplayPage                      int     `key:"limits.replay_page" min:"1" max:"10000"` // events read from the log at once; at least 1
@@ -47,6 +49,8 @@ func (l Limits) Append(o *Object) {
 	in.Int("follows_per_connection", int64(l.FollowsPerConnection))
 	in.Int("connections_per_user", int64(l.ConnectionsPerUser))
 	in.Int("connections_per_tenant", int64(l.ConnectionsPerTenant))
+	in.Int("connections", int64(l.Connections))
+	in.Int("connections_per_address", int64(l.ConnectionsPerAddress))
 	in.Int("connections_before_hello", int64(l.ConnectionsBeforeHello))
 	in.Int("connections_before_hello_per_address", int64(l.ConnectionsBeforeHelloByAddress))
 	in.Int("replay_page", int64(l.ReplayPage))
@@ -59,7 +63,7 @@ func DefaultLimits() Limits {
 	return Limits{
 		FrameBytes: 256 << 10, TextBytes: 128 << 10,
 		CommandsPerSecond: 20, CommandsBurst: 40, ControlFramesPerSecond: 10, ControlFramesBurst: 40,
-		FollowsPerConnection: 64, ConnectionsPerUser: 100, ConnectionsPerTenant: 10_000,
+		FollowsPerConnection: 64, ConnectionsPerUser: 100, ConnectionsPerTenant: 10_000, ConnectionsPerAddress: 1000,
 		ConnectionsBeforeHello: 200, ConnectionsBeforeHelloByAddress: 20,
 		ReplayPage: 500, ReplayMax: 5000,
 		QueueFrames: 1024, QueueBytes: 1 << 20, BodyBytes: 1 << 20, HeadBytes: 4 << 10, Streams: 1000,

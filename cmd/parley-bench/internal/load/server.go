@@ -30,7 +30,7 @@ type Server struct {
 var unlimited = []string{
 	"limits.commands_per_second=0", "limits.commands_burst=0", "limits.follows_per_connection=0",
 	"limits.connections_per_user=0", "limits.connections_per_tenant=0",
-	"limits.connections_before_hello=0", "limits.connections_before_hello_per_address=0",
+	"limits.connections_per_address=0", "limits.connections_before_hello=0", "limits.connections_before_hello_per_address=0",
 	"admission.max_concurrent=100000", "scripted.token_delay=0s", "log.level=warn", "log.format=json",
 }
 
@@ -45,9 +45,23 @@ func StartServerWith(path, data string, more []string, set ...string) (*Server, 
 	return launch(path, data, nil, more, set)
 }
 
+// known are those of settings whose keys the program at path has: it may be an older one.
+func known(path string, settings []string) []string {
+	show := exec.Command(path, "config", "print")
+	show.Dir, show.Env = os.TempDir(), []string{}
+	text, err := show.Output()
+	if err != nil {
+		return settings // it will say itself what is wrong
+	}
+	return slices.DeleteFunc(slices.Clone(settings), func(kv string) bool {
+		key, _, _ := strings.Cut(kv, "=")
+		return !strings.Contains(string(text), "\n"+key[strings.LastIndexByte(key, '.')+1:]+" =")
+	})
+}
+
 func launch(path, data string, env, more, set []string) (*Server, error) {
 	args := append([]string{"serve", "--listen", "127.0.0.1:0", "--data", data}, more...)
-	for _, kv := range append(append([]string{}, unlimited...), set...) {
+	for _, kv := range append(known(path, unlimited), set...) {
 		args = append(args, "--set", kv)
 	}
 	cmd := exec.Command(path, args...)
