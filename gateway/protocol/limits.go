@@ -28,6 +28,11 @@ type Limits struct {
 	PageBytes   int `key:"limits.page_bytes" min:"1" unit:"bytes"` // a page of a list over HTTP ends here, with one item at least; at least 1
 	Streams     int `key:"limits.streams" min:"0"`                 // open SSE streams of the node
 
+	StreamsPerUser    int `key:"limits.streams_per_user" min:"0"`
+	StreamsPerAddress int `key:"limits.streams_per_address" min:"0"`
+	WaitsPerSession   int `key:"limits.waits_per_session" min:"0"` // requests with ?wait that wait at the same time; more get their 202 at once
+	WaitsPerAddress   int `key:"limits.waits_per_address" min:"0"`
+
 	// How fast an HTTP answer must be taken, after Times.Write; at least 1.
 	WriteBytesPerSecond int `key:"limits.write_bytes_per_second" min:"1" unit:"bytes"`
 
@@ -66,7 +71,8 @@ func DefaultLimits() Limits {
 		FollowsPerConnection: 64, ConnectionsPerUser: 100, ConnectionsPerTenant: 10_000, ConnectionsPerAddress: 1000,
 		ConnectionsBeforeHello: 200, ConnectionsBeforeHelloByAddress: 20,
 		ReplayPage: 500, ReplayMax: 5000,
-		QueueFrames: 1024, QueueBytes: 1 << 20, BodyBytes: 1 << 20, HeadBytes: 4 << 10, Streams: 1000,
+		QueueFrames: 1024, QueueBytes: 1 << 20, BodyBytes: 1 << 20, HeadBytes: 4 << 10, Streams: 2000,
+		StreamsPerUser: 100, StreamsPerAddress: 1000, WaitsPerSession: 100, WaitsPerAddress: 1000,
 		PageBytes: 2 << 20, WriteBytesPerSecond: 32 << 10,
 		MembersPerSession: 100,
 	}

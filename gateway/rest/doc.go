@@ -3,7 +3,8 @@
 // administration.
 //
 // [New] makes an [API], Register adds its routes to a router. Each request runs in
-// the HTTP library's goroutine, an event stream in the one that writes its body; the
-// package starts none. Strings of a request outlive it only because the router is
+// the HTTP library's goroutine, an event stream in the one that writes its body. What
+// may last (a stream, a request with ?wait) has a second goroutine, which notices that
+// its client has gone and ends with it. Strings of a request outlive it only because the router is
 // configured as immutable: they go to sessions.
 package rest

@@ -85,10 +85,20 @@ func (s *API) sayAndWait(c *fiber.Ctx, key conversation.SessionKey, say conversa
 	if err != nil {
 		return err
 	}
+	free, refusedBy := s.open.Take(
+		service.Most{Slot: service.Slot{Name: "waits_per_session", Of: key}, Most: s.Limits.WaitsPerSession},
+		service.Most{Slot: service.Slot{Name: "waits_per_address", Of: service.AddressGroup(addressOf(s.Services, c))}, Most: s.Limits.WaitsPerAddress},
+	)
+	if refusedBy != "" { // accepted all the same: as without ?wait
+		s.Metrics.Refused.WithLabelValues(refusedBy).Inc()
+		return reply(c, fiber.StatusAccepted, func(o *protocol.Object) { protocol.AppendReceipt(o, r) })
+	}
+	defer free()
 	ctx, cancelWait := context.WithTimeout(s.Alive, wait)
 	defer cancelWait()
 	lease := s.Lease(principal(c), func(*conversation.Error) { cancelWait() })
 	defer lease.Release()
+	defer watchClient(c.Context().Conn(), cancelWait)()
 	o := readmodel.NewOutcome(r.Message, r.Task)
 	err = s.await(ctx, key, say.Author, r.Seq, o)
 	switch {

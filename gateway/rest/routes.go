@@ -1,8 +1,6 @@
 package rest
 
 import (
-	"sync/atomic"
-
 	"parley/gateway/service"
 
 	"github.com/gofiber/fiber/v2"
@@ -15,13 +13,13 @@ type API struct {
 	page     *page
 	gatherer prometheus.Gatherer // what /metrics shows; nil = no /metrics
 	router   fiber.Router
-	streams  atomic.Int64 // open SSE streams
+	open     *service.Slots // streams, and requests that wait
 }
 
 // New makes the routes. page is the web page; /metrics shows the metrics of gatherer, nil =
 // no /metrics.
 func New(s *service.Services, page *page, gatherer prometheus.Gatherer) *API {
-	return &API{Services: s, page: page, gatherer: gatherer}
+	return &API{Services: s, page: page, gatherer: gatherer, open: service.NewSlots()}
 }
 
 // Register is the protocol's table of routes. With admin, which guards what changes

@@ -3,8 +3,11 @@ package rest
 import (
 	"bufio"
 	"context"
+	"math/rand/v2"
 	"net"
+	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"parley/conversation"
@@ -28,6 +31,7 @@ type stream struct {
 	net    net.Conn // of the request, for deadlines only
 	once   sync.Once
 	lease  *service.Lease
+	retry  atomic.Int64 // when the client shall come back, once it was told that the server goes away
 }
 
 // stream serves GET /api/sessions/:id/stream. Everything that the writer needs is
@@ -48,13 +52,14 @@ func (s *API) stream(c *fiber.Ctx) error {
 	if s.Connections.Draining() {
 		return service.ErrDraining
 	}
-	if service.OverLimit(int(s.streams.Load()), s.Limits.Streams) {
-		s.Metrics.Refused.WithLabelValues("streams").Inc()
-		return conversation.Errorf(conversation.Overloaded, "there are too many streams open")
-	}
 	who := principal(c)
+	free, err := streamSlot(s, c, who)
+	if err != nil {
+		return err
+	}
 	sub, err := s.subscribe(who, fanout.Options{Key: key, Redact: who.Redact(), Drafts: true, Since: since, FromNow: !resumes})
 	if err != nil {
+		free()
 		return err
 	}
 	result := "resumed"
@@ -68,7 +73,7 @@ func (s *API) stream(c *fiber.Ctx) error {
 		st.Close()
 	}
 	st.lease = s.Lease(who, st.leaseEnded)
-	s.streams.Add(1)
+	stop := watchClient(st.net, st.ForceClose)
 	s.Metrics.Streams.Inc()
 	c.Set(fiber.HeaderContentType, "text/event-stream")
 	c.Set(fiber.HeaderCacheControl, "no-cache, no-transform")
@@ -76,11 +81,12 @@ func (s *API) stream(c *fiber.Ctx) error {
 	c.Context().SetConnectionClose() // the deadlines set below must not meet another request
 	c.Context().SetBodyStreamWriter(func(w *bufio.Writer) {
 		defer func() {
+			stop()
 			st.lease.Release()
 			st.sub.Close()
 			st.out.Abandon()
 			st.cancel()
-			s.streams.Add(-1)
+			free()
 			s.Metrics.Streams.Dec()
 			if r := recover(); r != nil {
 				s.Metrics.Panics.Inc()
@@ -91,6 +97,28 @@ func (s *API) stream(c *fiber.Ctx) error {
 		st.write(w)
 	})
 	return nil
+}
+
+// streamSlot takes a place for a stream, before anything is done for it. free gives it back.
+func streamSlot(s *API, c *fiber.Ctx, who *service.Principal) (free func(), err error) {
+	limits := []service.Most{
+		{Slot: service.Slot{Name: "streams"}, Most: s.Limits.Streams},
+		{Slot: service.Slot{Name: "streams_per_address", Of: service.AddressGroup(addressOf(s.Services, c))}, Most: s.Limits.StreamsPerAddress},
+	}
+	if s.Auth.Mode() != "none" { // there everybody is the same user
+		limits = append(limits, service.Most{Slot: service.Slot{Name: "streams_per_user", Of: who.ID()}, Most: s.Limits.StreamsPerUser})
+	}
+	free, refusedBy := s.open.Take(limits...)
+	switch refusedBy {
+	case "":
+		return free, nil
+	case "streams":
+		err = conversation.Errorf(conversation.Overloaded, "there are too many streams open")
+	default:
+		err = conversation.Errorf(conversation.RateLimited, "you have too many streams open: limits.%s", refusedBy)
+	}
+	s.Metrics.Refused.WithLabelValues(refusedBy).Inc()
+	return nil, err
 }
 
 // subscribe follows a session, within the time that a request has.
@@ -109,7 +137,7 @@ func (s *API) subscribe(who *service.Principal, o fanout.Options) (sub *fanout.S
 
 // write is the stream's writer.
 func (st *stream) write(w *bufio.Writer) {
-	if !st.send(w, []byte("retry: 2000\n\n")) {
+	if !st.send(w, appendRetry(nil, time.Second+rand.N(2*time.Second))) { // not all at the same time
 		return
 	}
 	quiet := time.NewTicker(st.Times.Comment)
@@ -131,7 +159,7 @@ func (st *stream) write(w *bufio.Writer) {
 				var payload []byte
 				op, payload, b = protocol.NextFrame(b)
 				if op == protocol.OpText {
-					text = appendServerSent(text, payload)
+					text = st.appendServerSent(text, payload)
 				}
 			}
 			if !st.send(w, text) {
@@ -171,8 +199,11 @@ func (st *stream) send(w *bufio.Writer, text []byte) bool {
 
 // appendServerSent wraps a frame: durable ones have an id, so that a browser
 // resumes by itself.
-func appendServerSent(dst, payload []byte) []byte {
+func (st *stream) appendServerSent(dst, payload []byte) []byte {
 	kind, seq := protocol.Peek(payload)
+	if retry := st.retry.Load(); retry > 0 && string(kind) == "goaway" {
+		dst = appendRetry(dst, time.Duration(retry))
+	}
 	if seq != nil {
 		dst = append(dst, "id: "...)
 		dst = append(dst, seq...)
@@ -185,7 +216,15 @@ func appendServerSent(dst, payload []byte) []byte {
 	return append(dst, "\n\n"...)
 }
 
+// appendRetry tells a browser when to come back. It is an event of its own, without data.
+func appendRetry(dst []byte, after time.Duration) []byte {
+	dst = append(dst, "retry: "...)
+	dst = strconv.AppendInt(dst, after.Milliseconds(), 10)
+	return append(dst, "\n\n"...)
+}
+
 func (st *stream) GoAway(code int, reason string, retryIn time.Duration) {
+	st.retry.Store(int64(retryIn))
 	st.out.Answer(func(b []byte) []byte { return protocol.AppendGoaway(b, code, reason, retryIn) })
 }
 

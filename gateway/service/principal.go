@@ -30,6 +30,15 @@ type Principal struct {
 	Credential string
 }
 
+// UserID is a user of all tenants.
+type UserID struct {
+	Tenant conversation.TenantID
+	User   conversation.UserID
+}
+
+// ID says who the principal is, among the users of all tenants.
+func (p *Principal) ID() UserID { return UserID{p.Tenant, p.User} }
+
 // May is true when the principal has the scope.
 func (p *Principal) May(scope string) bool { return slices.Contains(p.Scopes, scope) }
 
