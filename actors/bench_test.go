@@ -31,6 +31,7 @@ func (n discardPublisher) Publish(key conversation.SessionKey, events []conversa
 func (discardPublisher) Show(conversation.SessionKey, conversation.Seq, conversation.Ephemeral) {}
 func (discardPublisher) Stored(conversation.SessionKey, conversation.Seq)                       {}
 func (discardPublisher) Gone(conversation.SessionKey, string)                                   {}
+func (discardPublisher) Audience(conversation.SessionKey, func(conversation.UserID) bool)       {}
 
 // benchEngine is an engine over a store in maps and a model that answers at once.
 func benchEngine(b *testing.B, cfg Config, store conversation.Store, model conversation.Model, ended func(conversation.SessionKey)) (e *Engine, stop func()) {

@@ -214,7 +214,8 @@ func (s *session) commitFailed(err error) {
 }
 
 // complete does what waits until a batch is durable, in this order: it gives back the
-// slot, answers the commands, publishes the events, and does the acquiring effects.
+// slot, answers the commands, says who may follow from now on, publishes the events, and
+// does the acquiring effects.
 func (s *session) complete(b *batch) {
 	events := b.commit.Events
 	if n := len(events); n > 0 {
@@ -232,6 +233,9 @@ func (s *session) complete(b *batch) {
 		t.answer(s.e, nil)
 	}
 	if len(events) > 0 {
+		if conversation.ChangesAudience(events) {
+			s.e.deps.Publisher.Audience(s.key, b.commit.Summary.Reads)
+		}
 		s.e.deps.Publisher.Publish(s.key, events)
 		s.published.Store(uint64(s.durable))
 		s.observer.Events(s.e.observe, observe.Session{

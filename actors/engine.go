@@ -130,7 +130,7 @@ func New(cfg Config, d Deps) (*Engine, error) {
 	e.workers = workers.New(e.panicked)
 	e.system = actor.NewActorSystem(
 		actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger {
-			return slog.New(&warningsOnly{d.Logger.With("lib", "actor").Handler()})
+			return slog.New(guard.Warnings{Handler: d.Logger.With("lib", "actor").Handler()})
 		}),
 		// A late result for an ended session is normal, and its text must not be logged.
 		actor.WithDeadLetterRequestLogging(false),
@@ -410,6 +410,8 @@ func (e *Engine) belowRoot(key conversation.SessionKey, t *envelope, next func()
 			t.answer(e, errNotFound())
 		case err != nil:
 			t.answer(e, errUnread(err))
+		case t.needs() != access.Read:
+			t.answer(e, conversation.Errorf(conversation.Forbidden, "the session of a delegation can only be read"))
 		default:
 			t.as = ""
 			next()
@@ -491,15 +493,3 @@ type interval struct {
 
 func (p *interval) begin(d time.Duration) { p.until.Store(int64(time.Since(p.base) + d)) }
 func (p *interval) on() bool              { return int64(time.Since(p.base)) < p.until.Load() }
-
-// warningsOnly drops log lines of the actor library below the level of a warning.
-type warningsOnly struct{ slog.Handler }
-
-func (q *warningsOnly) Enabled(ctx context.Context, l slog.Level) bool {
-	return l >= slog.LevelWarn && q.Handler.Enabled(ctx, l)
-}
-
-func (q *warningsOnly) WithAttrs(a []slog.Attr) slog.Handler {
-	return &warningsOnly{q.Handler.WithAttrs(a)}
-}
-func (q *warningsOnly) WithGroup(g string) slog.Handler { return &warningsOnly{q.Handler.WithGroup(g)} }

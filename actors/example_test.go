@@ -37,6 +37,7 @@ func (p printer) Publish(_ conversation.SessionKey, events []conversation.Event)
 func (printer) Show(conversation.SessionKey, conversation.Seq, conversation.Ephemeral) {} // drafts: text that still streams
 func (printer) Stored(conversation.SessionKey, conversation.Seq)                       {}
 func (printer) Gone(conversation.SessionKey, string)                                   {}
+func (printer) Audience(conversation.SessionKey, func(conversation.UserID) bool)       {}
 
 // newEngine makes an engine over a store in memory, with one agent that the
 // scripted model speaks for.

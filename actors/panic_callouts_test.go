@@ -75,6 +75,11 @@ func (p fusedPublisher) Stored(key conversation.SessionKey, head conversation.Se
 	p.Publisher.Stored(key, head)
 }
 
+func (p fusedPublisher) Audience(root conversation.SessionKey, may func(conversation.UserID) bool) {
+	p.at("Audience")
+	p.Publisher.Audience(root, may)
+}
+
 func (p fusedPublisher) Gone(key conversation.SessionKey, reason string) {
 	p.at("Gone")
 	p.Publisher.Gone(key, reason)

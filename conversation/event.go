@@ -1,6 +1,7 @@
 package conversation
 
 import (
+	"slices"
 	"time"
 
 	"parley/conversation/access"
@@ -94,6 +95,14 @@ type SessionUpdated struct {
 	Access  *Access
 	Policy  Overrides              // only the keys that changed; nil = none
 	Members map[UserID]access.Role // only those that changed, access.None = not a member any more; nil = none
+}
+
+// ChangesAudience is true for events after which others may read the session.
+func ChangesAudience(events []Event) bool {
+	return slices.ContainsFunc(events, func(e Event) bool {
+		b, is := e.Body.(SessionUpdated)
+		return is && (b.Access != nil || b.Members != nil)
+	})
 }
 
 // SessionClosed closes a session: it takes no more messages. Running work

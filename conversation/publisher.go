@@ -10,6 +10,10 @@ type Publisher interface {
 	// that stored an event ended before it published it, the event is never published:
 	// followers read it from the log.
 	Stored(key SessionKey, head Seq)
+	// Audience says that it has changed who may read a root session, and those below it:
+	// may is asked of all who follow them. It comes behind the commit that changed it, and
+	// before that commit's events.
+	Audience(root SessionKey, may func(UserID) bool)
 	// Gone says that a session was erased.
 	Gone(key SessionKey, reason string)
 }

@@ -266,6 +266,9 @@ func (s Summary) Role(user UserID) access.Role {
 	return access.Of(user, s.Owner, s.Access == AccessTenant, s.Members)
 }
 
+// Reads is true for a user of the session's tenant who may read it.
+func (s Summary) Reads(user UserID) bool { return s.Role(user).May(access.Read) }
+
 // Page selects sessions.
 type Page struct {
 	Tenant TenantID // ignored with Oldest

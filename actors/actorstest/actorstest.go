@@ -3,6 +3,7 @@ package actorstest
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"iter"
 	"slices"
 	"strconv"
@@ -46,6 +47,8 @@ type Publisher struct {
 	// Log reads the events behind a seq. With it the publisher catches up from the
 	// log as a follower does when it learns that more is stored than it was shown.
 	Log func(key conversation.SessionKey, after conversation.Seq) []conversation.Event
+	// Asked are those who follow every session: the journal gets whether they still may.
+	Asked []conversation.UserID
 
 	mu     sync.Mutex
 	events map[conversation.SessionKey][]conversation.Event
@@ -95,6 +98,16 @@ func (p *Publisher) Show(key conversation.SessionKey, after conversation.Seq, e 
 		p.shown = map[conversation.SessionKey][]Shown{}
 	}
 	p.shown[key] = append(p.shown[key], Shown{After: after, What: e})
+}
+
+// Audience implements conversation.Publisher.
+func (p *Publisher) Audience(root conversation.SessionKey, may func(conversation.UserID) bool) {
+	p.mu.Lock()
+	asked := p.Asked
+	p.mu.Unlock()
+	for _, user := range asked {
+		p.Journal.Add(fmt.Sprint("audience ", root.Session, " ", user, " ", may(user)))
+	}
 }
 
 // Gone implements conversation.Publisher.

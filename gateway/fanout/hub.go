@@ -29,7 +29,8 @@ type Hub struct {
 
 type hubShard struct {
 	mu        sync.RWMutex
-	followers map[conversation.SessionKey][]*Subscription // never an empty list
+	followers map[conversation.SessionKey][]*Subscription           // never an empty list
+	below     map[conversation.SessionKey][]conversation.SessionKey // of roots: the sub-sessions that are followed; never an empty list
 	share     pageShare
 }
 
@@ -41,6 +42,7 @@ func NewHub(m *metrics.Gateway) *Hub {
 	h := &Hub{metrics: m, seed: maphash.MakeSeed()}
 	for i := range h.shards {
 		h.shards[i].followers = make(map[conversation.SessionKey][]*Subscription)
+		h.shards[i].below = make(map[conversation.SessionKey][]conversation.SessionKey)
 	}
 	return h
 }
@@ -54,8 +56,47 @@ func (h *Hub) add(s *Subscription) {
 	shard := h.shard(s.key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
-	shard.followers[s.key] = append(shard.followers[s.key], s)
+	list := shard.followers[s.key]
+	if len(list) == 0 && s.key.Session.Depth() > 0 {
+		root := rootOf(s.key)
+		shard.below[root] = append(shard.below[root], s.key)
+	}
+	shard.followers[s.key] = append(list, s)
 	h.metrics.Follows.Inc()
+}
+
+func rootOf(key conversation.SessionKey) conversation.SessionKey {
+	return conversation.SessionKey{Tenant: key.Tenant, Session: key.Session.Root()}
+}
+
+// tree lists the followed sessions of which one is key and the others are below it.
+func (shard *hubShard) tree(key conversation.SessionKey) (keys []conversation.SessionKey) {
+	if len(shard.followers[key]) > 0 {
+		keys = append(keys, key)
+	}
+	for _, k := range shard.below[rootOf(key)] {
+		if strings.HasPrefix(string(k.Session), string(key.Session)+"/") {
+			keys = append(keys, k)
+		}
+	}
+	return keys
+}
+
+// keep sets the followers of a session.
+func (shard *hubShard) keep(key conversation.SessionKey, list []*Subscription) {
+	if len(list) > 0 {
+		shard.followers[key] = list
+		return
+	}
+	delete(shard.followers, key)
+	if key.Session.Depth() == 0 {
+		return
+	}
+	root := rootOf(key)
+	rest := slices.DeleteFunc(shard.below[root], func(k conversation.SessionKey) bool { return k == key })
+	if shard.below[root] = rest; len(rest) == 0 {
+		delete(shard.below, root)
+	}
 }
 
 // remove takes a subscription out; one that is not there is no matter.
@@ -69,11 +110,7 @@ func (h *Hub) remove(s *Subscription) {
 		return
 	}
 	h.metrics.Follows.Dec()
-	if len(list) == 1 {
-		delete(shard.followers, s.key)
-		return
-	}
-	shard.followers[s.key] = slices.Delete(list, i, i+1)
+	shard.keep(s.key, slices.Delete(list, i, i+1))
 }
 
 // Publish implements conversation.Publisher. Events are encoded once for all
@@ -170,15 +207,38 @@ func (h *Hub) Gone(key conversation.SessionKey, reason string) {
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
 	shard.share.pages = [sharedPages]sharedPage{} // they may be of it
-	below := string(key.Session) + "/"
-	for k, list := range shard.followers {
-		if k.Tenant != key.Tenant || (k.Session != key.Session && !strings.HasPrefix(string(k.Session), below)) {
-			continue
-		}
-		for _, s := range list {
+	for _, k := range shard.tree(key) {
+		for _, s := range shard.followers[k] {
 			s.gone(reason)
 			h.metrics.Follows.Dec()
 		}
-		delete(shard.followers, k)
+		shard.keep(k, nil)
 	}
+}
+
+// Audience implements conversation.Publisher: subscriptions of users who may not read the
+// session any more end. One that is still asking for its beginning is told when it has it.
+func (h *Hub) Audience(root conversation.SessionKey, may func(conversation.UserID) bool) {
+	shard := h.shard(root)
+	if !shard.followed(root) {
+		return
+	}
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	for _, k := range shard.tree(root) {
+		shard.keep(k, slices.DeleteFunc(shard.followers[k], func(s *Subscription) bool {
+			ended := s.as != "" && s.admit(may(s.as)) // "" is a runtime, which may always
+			if ended {
+				h.metrics.Follows.Dec()
+			}
+			return ended
+		}))
+	}
+}
+
+// followed is true when anybody follows a root session or one below it.
+func (shard *hubShard) followed(root conversation.SessionKey) bool {
+	shard.mu.RLock()
+	defer shard.mu.RUnlock()
+	return len(shard.followers[root]) > 0 || len(shard.below[root]) > 0
 }

@@ -52,12 +52,13 @@ type Subscription struct {
 
 	// guarded by queue.mu
 
-	phase  phase
-	cursor conversation.Seq // the last event that was queued
-	until  conversation.Seq // the last event that is known to be published
-	head   conversation.Seq // synced is shown when the cursor comes here
-	synced bool             // it was shown
-	missed bool             // deltas passed by while the subscription was not live
+	phase   phase
+	cursor  conversation.Seq // the last event that was queued
+	until   conversation.Seq // the last event that is known to be published
+	head    conversation.Seq // synced is shown when the cursor comes here
+	synced  bool             // it was shown
+	missed  bool             // deltas passed by while the subscription was not live
+	refused bool             // while it waits: its user may not read the session any more
 }
 
 // NewSubscription prepares a subscription whose events go into q. It follows
@@ -105,10 +106,14 @@ type Start struct {
 //
 // The subscription is in the hub before the state is asked for, so nothing can
 // happen unseen in between: what is published meanwhile only raises the mark up
-// to which the log will be read.
+// to which the log will be read. A user who may not read the session any more when the
+// state comes does not get it.
 func (s *Subscription) Follow(begin func(v conversation.View, err error) (Start, error)) {
 	s.queue.hub.add(s)
 	s.queue.source.View(s.key, s.as, func(v conversation.View, err error) {
+		if err == nil && s.isRefused() {
+			v, err = conversation.View{}, errUnseen
+		}
 		start, err := begin(v, err)
 		if err != nil {
 			s.Close()
@@ -117,6 +122,9 @@ func (s *Subscription) Follow(begin func(v conversation.View, err error) (Start,
 		live := s.start(start, v)
 		if start.Replace != nil {
 			start.Replace.Close()
+		}
+		if !live && s.Ended() {
+			s.Close()
 		}
 		if live && s.drafts {
 			s.showDrafts(v)
@@ -145,6 +153,10 @@ func (s *Subscription) start(start Start, v conversation.View) (live bool) {
 		return false
 	}
 	s.cursor, s.head = start.Since, v.Head
+	if s.refused { // since begin was called
+		s.tellGone(ReasonForbidden)
+		return false
+	}
 	s.until = max(s.until, v.Head)
 	s.missed = len(v.Drafts) > 0
 	if s.goLive() {
@@ -276,11 +288,47 @@ func (s *Subscription) gone(reason string) {
 	defer q.mu.Unlock()
 	// Before the begin a client is not shown anything; Next must tell it all the same.
 	if s.phase == phaseLive || s.phase == phaseReplay || s.phase == phaseWaiting && s.values {
-		frame := protocol.TextFrame(func(b []byte) []byte { return protocol.AppendGone(b, s.key.Session, s.cursor, reason) })
-		q.push(frameBatch{data: frame, frames: 1, value: s.otherValue(value{gone: true, reason: reason})})
+		s.tellGone(reason)
 	}
 	s.end()
 	q.wakeTaker()
+}
+
+// tellGone shows that nothing follows, and why, and ends the subscription. The caller
+// holds queue.mu.
+func (s *Subscription) tellGone(reason string) {
+	q := s.queue
+	frame := protocol.TextFrame(func(b []byte) []byte { return protocol.AppendGone(b, s.key.Session, s.cursor, reason) })
+	q.push(frameBatch{data: frame, frames: 1, value: s.otherValue(value{gone: true, reason: reason})})
+	s.end()
+	q.wakeTaker()
+}
+
+// ReasonForbidden is why a feed ends whose user may not read the session any more.
+const ReasonForbidden = "forbidden"
+
+// errUnseen answers for a session that a user may not see.
+var errUnseen = conversation.Errorf(conversation.NotFound, "there is no such session")
+
+// admit ends the subscription, and tells its client, if its user may not read the session
+// any more. Of one that still waits for its beginning it keeps the last word.
+func (s *Subscription) admit(may bool) (ended bool) {
+	s.queue.mu.Lock()
+	defer s.queue.mu.Unlock()
+	switch {
+	case s.phase == phaseWaiting:
+		s.refused = !may
+	case !may && s.phase != phaseEnded:
+		s.tellGone(ReasonForbidden)
+		return true
+	}
+	return false
+}
+
+func (s *Subscription) isRefused() bool {
+	s.queue.mu.Lock()
+	defer s.queue.mu.Unlock()
+	return s.refused
 }
 
 // wants is false for drafts that the client did not ask for.

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"parley/conversation"
+	"parley/gateway/fanout"
 	"parley/gateway/protocol"
 	"parley/gateway/service"
 )
@@ -37,7 +38,7 @@ func (c *handler) rightsChanged() {
 		if c.who.KeepsFollowing(f.Key(), f.As()) {
 			f.SetRedact(c.who.Redact())
 		} else {
-			f.End("forbidden")
+			f.End(fanout.ReasonForbidden)
 		}
 	}
 }

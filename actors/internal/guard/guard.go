@@ -37,6 +37,12 @@ func (p *SafePublisher) Stored(key conversation.SessionKey, head conversation.Se
 	p.To.Stored(key, head)
 }
 
+// Audience implements conversation.Publisher.
+func (p *SafePublisher) Audience(root conversation.SessionKey, may func(conversation.UserID) bool) {
+	defer p.recovered("asking followers whether they still may")
+	p.To.Audience(root, may)
+}
+
 // Gone implements conversation.Publisher.
 func (p *SafePublisher) Gone(key conversation.SessionKey, reason string) {
 	defer p.recovered("telling followers of an erasure")
@@ -59,6 +65,20 @@ func (l SafeLog) Handle(ctx context.Context, line slog.Record) error {
 	defer func() { _ = recover() }()
 	return l.Handler.Handle(ctx, line)
 }
+
+// Warnings drops log lines below the level of a warning: those of the actor library.
+type Warnings struct{ slog.Handler }
+
+// Enabled implements slog.Handler.
+func (w Warnings) Enabled(ctx context.Context, l slog.Level) bool {
+	return l >= slog.LevelWarn && w.Handler.Enabled(ctx, l)
+}
+
+// WithAttrs implements slog.Handler.
+func (w Warnings) WithAttrs(a []slog.Attr) slog.Handler { return Warnings{w.Handler.WithAttrs(a)} }
+
+// WithGroup implements slog.Handler.
+func (w Warnings) WithGroup(g string) slog.Handler { return Warnings{w.Handler.WithGroup(g)} }
 
 // WithAttrs implements slog.Handler.
 func (l SafeLog) WithAttrs(a []slog.Attr) slog.Handler { return SafeLog{l.Handler.WithAttrs(a)} }

@@ -217,9 +217,13 @@ func (w *World) commit(s *Session, c conversation.Commit) {
 }
 
 func (w *World) publish(key conversation.SessionKey, events []conversation.Event) {
-	if w.Publisher != nil && len(events) > 0 {
-		w.Publisher.Publish(key, events)
+	if w.Publisher == nil || len(events) == 0 {
+		return
 	}
+	if conversation.ChangesAudience(events) {
+		w.Publisher.Audience(key, w.sessions[key].Machine.Summary().Reads)
+	}
+	w.Publisher.Publish(key, events)
 }
 
 func (w *World) later(f func()) { w.todo = append(w.todo, f) }
