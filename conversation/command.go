@@ -212,6 +212,7 @@ type Tell struct {
 	Owner     UserID
 	Access    Access
 	Policy    Overrides // those of the parent
+	Lifted    []string  // those of them that hold above what is configured
 	Objective string
 }
 

@@ -87,6 +87,7 @@ type SessionCreated struct {
 	Owner  UserID
 	Access Access
 	Policy Overrides // policies that differ from the configuration
+	Lifted []string  // private: the keys of Policy that hold above what is configured: an administrator has said so
 }
 
 // SessionUpdated names what changed; nil fields did not.
@@ -94,6 +95,7 @@ type SessionUpdated struct {
 	Title   *string
 	Access  *Access
 	Policy  Overrides              // only the keys that changed; nil = none
+	Lifted  []string               // private: those of them that hold above what is configured
 	Members map[UserID]access.Role // only those that changed, access.None = not a member any more; nil = none
 }
 

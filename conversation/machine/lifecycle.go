@@ -18,10 +18,11 @@ func (d *decision) decideCreate(c conversation.Create) *conversation.Error {
 	if err != nil {
 		return err
 	}
-	if _, err := d.configured(agent).With(c.Policy); err != nil {
+	_, lifted, err := d.configured(agent).With(c.Policy, c.Admin)
+	if err != nil {
 		return err
 	}
-	d.emit(nil, conversation.SessionCreated{Title: c.Title, Agent: agent, Owner: c.Owner, Access: c.Access, Policy: policy.Canonical(c.Policy)})
+	d.emit(nil, conversation.SessionCreated{Title: c.Title, Agent: agent, Owner: c.Owner, Access: c.Access, Policy: policy.Canonical(c.Policy), Lifted: lifted})
 	return nil
 }
 

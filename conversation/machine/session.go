@@ -64,7 +64,7 @@ func (s *Session) refreshPolicy() {
 	if s.policy = &s.rules.Policy; len(s.state.Policy) == 0 {
 		return // as nearly all: they share one
 	}
-	own := s.configured(s.state.Agent).WithStored(s.state.Policy)
+	own := s.configured(s.state.Agent).WithStored(s.state.Policy, s.state.Lifted)
 	s.policy = &own
 }
 
@@ -110,6 +110,9 @@ func (s *Session) Role(user conversation.UserID) access.Role { return s.state.Ro
 // Overrides are the session's own policies as they are stored; a delegation takes
 // them with it.
 func (s *Session) Overrides() conversation.Overrides { return s.state.Policy }
+
+// Lifted are the keys of Overrides that hold above what is configured.
+func (s *Session) Lifted() []string { return s.state.Lifted }
 
 // maxSteps is the agent's own limit, or the policy's; the session's is no more.
 func (s *Session) maxSteps() int {

@@ -29,7 +29,7 @@ func (cs calls) decideTell(c conversation.Tell) *conversation.Error {
 	if _, ok := cs.rules.Agents[c.Agent]; !ok {
 		return conversation.Errorf(conversation.NotFound, "there is no agent %q", c.Agent)
 	}
-	cs.emit(nil, conversation.SessionCreated{Title: state.FirstWords(c.Objective), Agent: c.Agent, Owner: c.Owner, Access: c.Access, Policy: policy.Canonical(c.Policy)})
+	cs.emit(nil, conversation.SessionCreated{Title: state.FirstWords(c.Objective), Agent: c.Agent, Owner: c.Owner, Access: c.Access, Policy: policy.Canonical(c.Policy), Lifted: c.Lifted})
 	say := conversation.Say{Author: c.Owner, Via: conversation.ViaDelegation, ClientMsgID: "tell", Text: c.Objective}
 	id := cs.state.TaskID(1)
 	cs.inbox().accept(say, id, conversation.MessageAccepted{Disposition: conversation.Started})

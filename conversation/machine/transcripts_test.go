@@ -217,7 +217,7 @@ func (w *scene) run(out *strings.Builder, line string) {
 	}
 	switch verb {
 	case "create":
-		w.decide(out, conversation.Create{Title: opts["title"], Agent: conversation.AgentName(opts["agent"]), Owner: by, Policy: overrides(w.t, opts["policy"])})
+		w.decide(out, conversation.Create{Title: opts["title"], Agent: conversation.AgentName(opts["agent"]), Owner: by, Policy: overrides(w.t, opts["policy"]), Admin: opts["admin"] != ""})
 	case "fresh": // another session, with nothing of the one before
 		*w = *newScene(w.t)
 	case "shown": // what followers have been sent of the open step, by item
@@ -328,7 +328,7 @@ func (w *scene) run(out *strings.Builder, line string) {
 		}
 		w.decide(out, c)
 	case "update":
-		w.decide(out, conversation.Update{Policy: overrides(w.t, opts["policy"])})
+		w.decide(out, conversation.Update{By: by, Policy: overrides(w.t, opts["policy"]), Admin: opts["admin"] != ""})
 	case "members": // "USER ROLE", "-" for none
 		members := map[conversation.UserID]access.Role{}
 		for _, arg := range args {

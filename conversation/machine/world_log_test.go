@@ -216,7 +216,7 @@ func (j *logJudge) updated(b conversation.SessionUpdated) {
 }
 
 func (j *logJudge) policies() {
-	p, err := j.rules.Policy.With(j.own)
+	p, _, err := j.rules.Policy.With(j.own, false)
 	if err != nil {
 		j.fatalf("%s: %v", j.n.id, err)
 	}

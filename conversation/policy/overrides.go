@@ -3,6 +3,7 @@ package policy
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,36 +11,58 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/option"
 )
 
 // With is p, which the configuration says, with the overrides of a session in
-// place. What the configuration says is also the most that a session may have. An
-// unknown key, a value out of range and one beyond that are a bad_request that names
-// the key and the bound.
-func (p Policy) With(o conversation.Overrides) (Policy, *conversation.Error) {
+// place. What the configuration says is also the most that a session may have, unless an
+// administrator says it: lifted are the keys for which he has. An unknown key, a value out
+// of range and one beyond the most are a bad_request that names the key and the bound.
+func (p Policy) With(o conversation.Overrides, admin bool) (own Policy, lifted []string, err *conversation.Error) {
 	if len(o) == 0 { // most sessions; p is large, and a copy that a setter may change is on the heap
-		return p, nil
+		return p, nil, nil
 	}
-	own := p
+	own = p
 	for _, key := range slices.Sorted(maps.Keys(o)) {
-		set, ok := overridable[key]
+		rule, ok := overridable[key]
 		if !ok {
-			return p, conversation.Errorf(conversation.BadRequest, "%q is not a policy of a session; there are: %s", key, strings.Join(OverrideKeys(), ", "))
+			return p, nil, conversation.Errorf(conversation.BadRequest, "%q is not a policy of a session; there are: %s", key, strings.Join(OverrideKeys(), ", "))
 		}
-		if err := set(&own, &p, o[key]); err != nil {
-			return p, conversation.Errorf(conversation.BadRequest, "policy %s: %v", key, err)
+		wrong := rule.set(&own, o[key])
+		above := wrong == nil && rule.above(&own, &p) != nil
+		switch {
+		case above && admin:
+			wrong = own.outOfBounds(key)
+			lifted = append(lifted, key)
+		case above:
+			wrong = rule.above(&own, &p)
+		}
+		if wrong != nil {
+			return p, nil, conversation.Errorf(conversation.BadRequest, "policy %s: %v", key, wrong)
 		}
 	}
-	return own, nil
+	return own, lifted, nil
 }
 
-// WithStored is p with those overrides that it still allows: a session that an older
-// configuration has allowed more must stay loadable.
-func (p Policy) WithStored(o conversation.Overrides) Policy {
+// outOfBounds is what is wrong with a value that nobody may set, whoever he is.
+func (p Policy) outOfBounds(key string) error {
+	for _, wrong := range option.OutOfBounds(p) {
+		if wrong.Key == key {
+			return errors.New(wrong.Sentence)
+		}
+	}
+	return nil
+}
+
+// WithStored is p with those overrides that it still allows, and those that are lifted: a
+// session that an older configuration has allowed more must stay loadable. What is above
+// what p says now, without having been lifted, counts as what p says.
+func (p Policy) WithStored(o conversation.Overrides, lifted []string) Policy {
 	own := p
 	for key, value := range o {
 		next := own
-		if set, ok := overridable[key]; ok && set(&next, &p, value) == nil {
+		rule, ok := overridable[key]
+		if ok && rule.set(&next, value) == nil && (slices.Contains(lifted, key) || rule.above(&next, &p) == nil) {
 			own = next
 		}
 	}
@@ -62,23 +85,25 @@ func (p Policy) CheckMode(m conversation.Mode) error {
 func OverrideKeys() []string { return slices.Sorted(maps.Keys(overridable)) }
 
 // Overridable is true for the policies that a session may have of its own.
-func Overridable(key string) bool { return overridable[key] != nil }
+func Overridable(key string) bool { return overridable[key].set != nil }
 
-// Changes are those of the overrides said that differ from the session's own; null takes
-// one away. An error says what is wrong with them.
-func (p Policy) Changes(own, said conversation.Overrides) (conversation.Overrides, *conversation.Error) {
-	var changed conversation.Overrides
+// Changes are those of the overrides said that differ from the session's own, and which of
+// them an administrator lifts above what is configured; null takes one away. What is lifted
+// already may be said again by anybody. An error says what is wrong with them.
+func (p Policy) Changes(own conversation.Overrides, ownLifted []string, said conversation.Overrides, admin bool) (changed conversation.Overrides, lifted []string, err *conversation.Error) {
 	was := Canonical(own)
 	for _, key := range slices.Sorted(maps.Keys(said)) { // of two that are wrong the first one is named
-		value := Canonical(said)[key]
+		value := canonical(said[key])
+		old, had := was[key]
 		removed := string(value) == "null" || said[key] == nil
-		if !removed || !Overridable(key) {
-			if _, err := p.With(conversation.Overrides{key: value}); err != nil {
-				return nil, err
+		same := !removed && had && string(old) == string(value)
+		var lifts []string
+		if stands := same && slices.Contains(ownLifted, key); !stands && (!removed || !Overridable(key)) {
+			if _, lifts, err = p.With(conversation.Overrides{key: value}, admin); err != nil {
+				return nil, nil, err
 			}
 		}
-		old, had := was[key]
-		if removed && !had || !removed && had && string(old) == string(value) {
+		if removed && !had || same && lifts == nil {
 			continue
 		}
 		if changed == nil {
@@ -88,8 +113,9 @@ func (p Policy) Changes(own, said conversation.Overrides) (conversation.Override
 			value = []byte("null")
 		}
 		changed[key] = value
+		lifted = append(lifted, lifts...)
 	}
-	return changed, nil
+	return changed, lifted, nil
 }
 
 // Canonical is the one spelling of the overrides that are stored: that of a
@@ -120,8 +146,11 @@ func canonical(raw json.RawMessage) json.RawMessage {
 	return text
 }
 
-// override puts a value into a session's own policy, within what is configured.
-type override func(own, configured *Policy, value json.RawMessage) error
+// override is a policy that a session may have of its own.
+type override struct {
+	set   func(own *Policy, value json.RawMessage) error // within what makes sense
+	above func(own, configured *Policy) error            // nil for a value that a session may have by itself; says what the most is
+}
 
 var overridable = map[string]override{
 	"inbox.mode":              mode,
@@ -180,21 +209,18 @@ func modeNames() (names []string) {
 	return names
 }
 
-func mode(own, configured *Policy, raw json.RawMessage) error {
-	var chosen conversation.Mode
-	set := choice(modeNames(), func(_ *Policy, i int) { chosen = conversation.ModeSteer + conversation.Mode(i) })
-	if err := set(own, configured, raw); err != nil {
-		return err
-	}
-	if err := configured.CheckMode(chosen); err != nil {
-		return err
-	}
-	own.Mode = chosen
-	return nil
+var mode = override{
+	set: choice(modeNames(), func(p *Policy, i int) { p.Mode = conversation.ModeSteer + conversation.Mode(i) }).set,
+	above: func(own, configured *Policy) error {
+		return configured.CheckMode(own.Mode)
+	},
 }
 
+// never is for policies of which no value is above another one.
+func never(_, _ *Policy) error { return nil }
+
 func choice(names []string, set func(*Policy, int)) override {
-	return func(own, _ *Policy, raw json.RawMessage) error {
+	return override{above: never, set: func(own *Policy, raw json.RawMessage) error {
 		var s string
 		err := json.Unmarshal(raw, &s)
 		i := slices.Index(names, s)
@@ -203,25 +229,23 @@ func choice(names []string, set func(*Policy, int)) override {
 		}
 		set(own, i)
 		return nil
-	}
+	}}
 }
 
 func count(least int, zeroIsNone bool, field func(*Policy) *int) override {
-	return func(own, configured *Policy, raw json.RawMessage) error {
+	set := func(own *Policy, raw json.RawMessage) error {
 		var n int
 		if err := json.Unmarshal(raw, &n); err != nil || n < least {
 			return fmt.Errorf("must be a whole number of at least %d", least)
 		}
-		if err := within(n, *field(configured), zeroIsNone); err != nil {
-			return err
-		}
 		*field(own) = n
 		return nil
 	}
+	return override{set, func(own, configured *Policy) error { return within(*field(own), *field(configured), zeroIsNone) }}
 }
 
 func duration(zeroIsNone bool, field func(*Policy) *time.Duration) override {
-	return func(own, configured *Policy, raw json.RawMessage) error {
+	set := func(own *Policy, raw json.RawMessage) error {
 		var s string
 		if err := json.Unmarshal(raw, &s); err != nil {
 			return fmt.Errorf(`must be a duration such as "2s"`)
@@ -230,34 +254,45 @@ func duration(zeroIsNone bool, field func(*Policy) *time.Duration) override {
 		if err != nil || d < 0 {
 			return fmt.Errorf(`must be a duration such as "2s"`)
 		}
-		if err := within(d, *field(configured), zeroIsNone); err != nil {
-			return err
-		}
 		*field(own) = d
 		return nil
 	}
+	return override{set, func(own, configured *Policy) error { return within(*field(own), *field(configured), zeroIsNone) }}
 }
 
 func truth(field func(*Policy) *bool) override {
-	return func(own, _ *Policy, raw json.RawMessage) error {
+	return override{above: never, set: func(own *Policy, raw json.RawMessage) error {
 		if err := json.Unmarshal(raw, field(own)); err != nil || string(raw) == "null" {
 			return fmt.Errorf("must be true or false")
 		}
 		return nil
-	}
+	}}
 }
+
+// maxText bounds a text that a session sets, in bytes: it is the name of something.
+const maxText = 128
 
 func text(field func(*Policy) *string) override {
-	return func(own, _ *Policy, raw json.RawMessage) error {
-		if err := json.Unmarshal(raw, field(own)); err != nil || string(raw) == "null" {
-			return fmt.Errorf("must be a text")
+	return override{above: never, set: func(own *Policy, raw json.RawMessage) error {
+		var s string
+		if err := json.Unmarshal(raw, &s); err != nil || string(raw) == "null" || len(s) > maxText {
+			return fmt.Errorf("must be a text of at most %d bytes", maxText)
 		}
+		*field(own) = s
 		return nil
-	}
+	}}
 }
 
+// A session's own list of texts is looked through for each text that a model says, and is
+// in each snapshot: it has at most so many texts, and bytes in all, or as many as what is
+// configured where that is more.
+const (
+	maxListTexts = 32
+	maxListBytes = 2 << 10
+)
+
 func list(field func(*Policy) *[]string) override {
-	return func(own, _ *Policy, raw json.RawMessage) error {
+	set := func(own *Policy, raw json.RawMessage) error {
 		var l []string
 		if err := json.Unmarshal(raw, &l); err != nil || l == nil {
 			return fmt.Errorf("must be a list of texts")
@@ -265,4 +300,20 @@ func list(field func(*Policy) *[]string) override {
 		*field(own) = l
 		return nil
 	}
+	return override{set, func(own, configured *Policy) error {
+		texts, bytes := size(*field(own))
+		mostTexts, mostBytes := size(*field(configured))
+		mostTexts, mostBytes = max(mostTexts, maxListTexts), max(mostBytes, maxListBytes)
+		if texts > mostTexts || bytes > mostBytes {
+			return fmt.Errorf("must have at most %d texts of at most %d bytes in all, which is what the server allows", mostTexts, mostBytes)
+		}
+		return nil
+	}}
+}
+
+func size(list []string) (texts, bytes int) {
+	for _, text := range list {
+		bytes += len(text)
+	}
+	return len(list), bytes
 }

@@ -17,37 +17,46 @@ import (
 //
 // A Policy is read by decisions only, never by Apply: a log means the same under
 // every configuration, and a changed one holds from the next command on.
+//
+// What is configured is a ceiling for what a session sets for itself. The tag ceiling says
+// which way below is:
+//
+//	max     less is below; with none:"0" a 0 is no limit at all, and so the largest
+//	modes   the configured one and those of inbox.allowed_modes
+//	size    a list of so many texts and bytes
+//	any     no value is above another
+//	server  a session has none of its own
 type Policy struct {
-	Mode          conversation.Mode      `key:"inbox.mode" choices:"steer,queue,collect,interrupt,reject"`
-	CollectWindow time.Duration          `key:"inbox.collect_window" min:"1ms" max:"1h"`
-	MaxQueued     int                    `key:"inbox.max_queued" min:"0" max:"1000000"` // waiting messages of one session; 0 = no limit
-	TriageAgent   conversation.AgentName `key:"inbox.triage_agent"`                     // "" = none
-	AllowedModes  []string               `key:"inbox.allowed_modes"`                    // that sessions and messages may choose besides Mode
-	Coverage      Coverage               `key:"coverage.mode" choices:"strict,seen,off"`
-	MaxNudges     int                    `key:"coverage.max_nudges" min:"0" max:"100"` // per task
-	MaxSteps      int                    `key:"task.max_steps" min:"1" max:"100000"`
-	ReplyOnBusy   ReplyOnBusy            `key:"reply.on_busy" choices:"conflict,queue"`
-	EmptyAnswer   EmptyAnswer            `key:"empty_answer" choices:"apologise,silent,retry"`
-	Sentinels     []string               `key:"no_reply.sentinels"`
-	Fallback      bool                   `key:"no_reply.fallback"` // sentinels are shown as they are
-	PartsEnabled  bool                   `key:"parts.enabled"`
-	MaxAttempts   int                    `key:"retry.max_attempts" min:"1" max:"100"`
-	MaxInterrupts int                    `key:"retry.max_interrupted" min:"0" max:"1000"`
-	MaxMoved      int                    `key:"retry.max_moved" min:"0" max:"10000"`
-	BackoffMin    time.Duration          `key:"retry.backoff_min" min:"0s"`
-	BackoffMax    time.Duration          `key:"retry.backoff_max" min:"0s"`
-	MaxRetryAfter time.Duration          `key:"retry.max_retry_after" min:"0s" max:"24h"` // a provider's wish to be left alone for longer is not waited for
-	CancelGrace   time.Duration          `key:"cancel.grace" min:"0s"`
-	ToolTimeout   time.Duration          `key:"tools.timeout" min:"1ms"`
-	MaxTools      int                    `key:"tools.max_parallel" min:"1" max:"1000"`  // calls of tools that run in a task at once
-	MaxAsks       int                    `key:"tools.max_questions" min:"0" max:"1000"` // that one call may ask the user; 0 = none
-	DelegateTime  time.Duration          `key:"delegation.timeout" min:"1ms"`
-	MaxDepth      int                    `key:"delegation.max_depth" min:"0" max:"16"`
-	MaxParallel   int                    `key:"delegation.max_parallel" min:"1" max:"1000"` // per task
-	MaxWait       time.Duration          `key:"admission.max_wait" min:"0s"`                // 0 = no limit
-	AskDetect     AskDetect              `key:"ask.detect" choices:"off,question"`
-	CutAnswer     CutAnswer              `key:"cut_answer" choices:"continue,mark"`
-	OutsideLease  time.Duration          `key:"outside.lease" min:"0s"` // 0 = a runtime's hand-out never ends by itself
+	Mode          conversation.Mode      `key:"inbox.mode" choices:"steer,queue,collect,interrupt,reject" ceiling:"modes"`
+	CollectWindow time.Duration          `key:"inbox.collect_window" min:"1ms" max:"1h" ceiling:"max"`
+	MaxQueued     int                    `key:"inbox.max_queued" min:"0" max:"1000000" ceiling:"max" none:"0"` // waiting messages of one session; 0 = no limit
+	TriageAgent   conversation.AgentName `key:"inbox.triage_agent" ceiling:"any"`                              // "" = none
+	AllowedModes  []string               `key:"inbox.allowed_modes" ceiling:"server"`                          // that sessions and messages may choose besides Mode
+	Coverage      Coverage               `key:"coverage.mode" choices:"strict,seen,off" ceiling:"any"`
+	MaxNudges     int                    `key:"coverage.max_nudges" min:"0" max:"100" ceiling:"max"` // per task
+	MaxSteps      int                    `key:"task.max_steps" min:"1" max:"100000" ceiling:"max"`
+	ReplyOnBusy   ReplyOnBusy            `key:"reply.on_busy" choices:"conflict,queue" ceiling:"any"`
+	EmptyAnswer   EmptyAnswer            `key:"empty_answer" choices:"apologise,silent,retry" ceiling:"any"`
+	Sentinels     []string               `key:"no_reply.sentinels" ceiling:"size"`
+	Fallback      bool                   `key:"no_reply.fallback" ceiling:"any"` // sentinels are shown as they are
+	PartsEnabled  bool                   `key:"parts.enabled" ceiling:"any"`
+	MaxAttempts   int                    `key:"retry.max_attempts" min:"1" max:"100" ceiling:"max"`
+	MaxInterrupts int                    `key:"retry.max_interrupted" min:"0" max:"1000" ceiling:"max"`
+	MaxMoved      int                    `key:"retry.max_moved" min:"0" max:"10000" ceiling:"max"`
+	BackoffMin    time.Duration          `key:"retry.backoff_min" min:"0s" ceiling:"max"`
+	BackoffMax    time.Duration          `key:"retry.backoff_max" min:"0s" ceiling:"max"`
+	MaxRetryAfter time.Duration          `key:"retry.max_retry_after" min:"0s" max:"24h" ceiling:"server"` // a provider's wish to be left alone for longer is not waited for
+	CancelGrace   time.Duration          `key:"cancel.grace" min:"0s" ceiling:"max"`
+	ToolTimeout   time.Duration          `key:"tools.timeout" min:"1ms" ceiling:"max"`
+	MaxTools      int                    `key:"tools.max_parallel" min:"1" max:"1000" ceiling:"max"`  // calls of tools that run in a task at once
+	MaxAsks       int                    `key:"tools.max_questions" min:"0" max:"1000" ceiling:"max"` // that one call may ask the user; 0 = none
+	DelegateTime  time.Duration          `key:"delegation.timeout" min:"1ms" ceiling:"max"`
+	MaxDepth      int                    `key:"delegation.max_depth" min:"0" max:"16" ceiling:"max"`
+	MaxParallel   int                    `key:"delegation.max_parallel" min:"1" max:"1000" ceiling:"max"` // per task
+	MaxWait       time.Duration          `key:"admission.max_wait" min:"0s" ceiling:"server"`             // 0 = no limit
+	AskDetect     AskDetect              `key:"ask.detect" choices:"off,question" ceiling:"any"`
+	CutAnswer     CutAnswer              `key:"cut_answer" choices:"continue,mark" ceiling:"any"`
+	OutsideLease  time.Duration          `key:"outside.lease" min:"0s" ceiling:"max" none:"0"` // 0 = a runtime's hand-out never ends by itself
 	Context       Context
 	Texts         Texts
 

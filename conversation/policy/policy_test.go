@@ -83,7 +83,7 @@ func TestOverrides(t *testing.T) {
 			}
 			want := DefaultPolicy()
 			g.set(&want)
-			got, err := DefaultPolicy().With(conversation.Overrides{key: json.RawMessage(g.json)})
+			got, _, err := DefaultPolicy().With(conversation.Overrides{key: json.RawMessage(g.json)}, false)
 			if err != nil || !reflect.DeepEqual(got, want) {
 				t.Errorf("%s: %v\n got %+v\nwant %+v", g.json, err, got, want)
 			}
@@ -91,7 +91,7 @@ func TestOverrides(t *testing.T) {
 				t.Error("no bad values")
 			}
 			for _, value := range bad[key] {
-				_, err := DefaultPolicy().With(conversation.Overrides{key: json.RawMessage(value)})
+				_, _, err := DefaultPolicy().With(conversation.Overrides{key: json.RawMessage(value)}, false)
 				if err == nil || err.Code != conversation.BadRequest || !strings.Contains(err.Message, key) {
 					t.Errorf("%s: %v, want a bad_request that names the key", value, err)
 				}
@@ -101,7 +101,7 @@ func TestOverrides(t *testing.T) {
 	if len(good) != len(OverrideKeys()) {
 		t.Errorf("%d keys are tested, there are %d", len(good), len(OverrideKeys()))
 	}
-	if _, err := DefaultPolicy().With(conversation.Overrides{"admission.max_wait": json.RawMessage(`"1s"`)}); err == nil || err.Code != conversation.BadRequest {
+	if _, _, err := DefaultPolicy().With(conversation.Overrides{"admission.max_wait": json.RawMessage(`"1s"`)}, true); err == nil || err.Code != conversation.BadRequest {
 		t.Errorf("admission is the node's business: %v", err)
 	}
 }
@@ -147,9 +147,9 @@ func TestOverridesWithinTheConfiguration(t *testing.T) {
 		{"delegation.max_parallel", `9`, "at most 8", configured},
 	} {
 		o := conversation.Overrides{test.key: json.RawMessage(test.value)}
-		own, err := test.under.With(o)
+		own, _, err := test.under.With(o, false)
 		if test.bound == "" {
-			if err != nil || !reflect.DeepEqual(test.under.WithStored(o), own) {
+			if err != nil || !reflect.DeepEqual(test.under.WithStored(o, nil), own) {
 				t.Errorf("%s = %s: %v", test.key, test.value, err)
 			}
 			continue
@@ -157,7 +157,7 @@ func TestOverridesWithinTheConfiguration(t *testing.T) {
 		if err == nil || err.Code != conversation.BadRequest || !strings.Contains(err.Message, test.key) || !strings.Contains(err.Message, test.bound) {
 			t.Errorf("%s = %s: %v, want a refusal with %q", test.key, test.value, err, test.bound)
 		}
-		if !reflect.DeepEqual(test.under.WithStored(o), test.under) {
+		if !reflect.DeepEqual(test.under.WithStored(o, nil), test.under) {
 			t.Errorf("%s = %s holds where it was stored before", test.key, test.value)
 		}
 	}

@@ -137,6 +137,7 @@ func (r *oracle) sessionCreated(p *pb.SessionCreated) conversation.SessionCreate
 		Owner:  conversation.UserID(p.Owner),
 		Access: r.access(p.Access),
 		Policy: oracleOverrides(p.Policy),
+		Lifted: p.Lifted,
 	}
 }
 
@@ -146,6 +147,7 @@ func (r *oracle) sessionUpdated(p *pb.SessionUpdated) conversation.SessionUpdate
 		Title:   oracleText(p.Title),
 		Access:  oraclePointer[conversation.Access](p.Access),
 		Policy:  oracleOverrides(p.Policy),
+		Lifted:  p.Lifted,
 		Members: r.members(p.Members),
 	}
 }

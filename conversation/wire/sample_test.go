@@ -46,12 +46,14 @@ func samples() []conversation.EventBody {
 				"inbox.mode":     json.RawMessage(`"queue"`),
 				"coverage.mode":  json.RawMessage(`"off"`),
 			},
+			Lifted: []string{"coverage.mode", "task.max_steps"},
 		},
 		conversation.SessionUpdated{
 			Title:   new("Found luggage"),
 			Access:  new(conversation.AccessTenant),
 			Policy:  conversation.Overrides{"inbox.mode": nil, "retry.max_attempts": json.RawMessage(`2`)},
 			Members: map[conversation.UserID]access.Role{"bob": access.Approver, "eve": access.None, "": access.Owner},
+			Lifted:  []string{"retry.max_attempts"},
 		},
 		conversation.SessionClosed{Reason: "done with it"},
 		conversation.MessageAccepted{

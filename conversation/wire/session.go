@@ -14,6 +14,7 @@ func (w *writer) sessionCreated(b conversation.SessionCreated) {
 	w.text(3, string(b.Owner))
 	w.uint(4, uint64(b.Access))
 	w.overrides(5, b.Policy)
+	appendTexts(w, 6, b.Lifted)
 }
 
 func (r *reader) sessionCreated(earlier conversation.EventBody) conversation.EventBody {
@@ -30,6 +31,8 @@ func (r *reader) sessionCreated(earlier conversation.EventBody) conversation.Eve
 			enum(r, &b.Access, conversation.AccessTenant)
 		case 5:
 			r.overrides(&b.Policy)
+		case 6:
+			textList(r, &b.Lifted)
 		}
 	}
 	return b
@@ -44,6 +47,7 @@ func (w *writer) sessionUpdated(b conversation.SessionUpdated) {
 	}
 	w.overrides(3, b.Policy)
 	w.members(4, b.Members)
+	appendTexts(w, 5, b.Lifted)
 }
 
 func (r *reader) sessionUpdated(earlier conversation.EventBody) conversation.EventBody {
@@ -61,6 +65,8 @@ func (r *reader) sessionUpdated(earlier conversation.EventBody) conversation.Eve
 			r.overrides(&b.Policy)
 		case 4:
 			r.members(&b.Members)
+		case 5:
+			textList(r, &b.Lifted)
 		}
 	}
 	return b

@@ -42,7 +42,7 @@ func (s *API) createSession(c *fiber.Ctx) error {
 // openSession makes a session, or finds the one that the same request has made.
 func (s *API) openSession(who *service.Principal, d protocol.Create) (conversation.SessionKey, bool, error) {
 	key := service.NewSessionKey(who, d.ClientID)
-	d.Create.Owner, d.Create.Admin = who.User, who.May(service.ScopeAdmin)
+	d.Create.Owner, d.Create.Admin = who.User, who.LiftsCeilings()
 	type made struct {
 		key     conversation.SessionKey
 		created bool
@@ -171,7 +171,7 @@ func (s *API) patchSession(c *fiber.Ctx) error {
 	ctx, cancel := s.deadline()
 	defer cancel()
 	who := principal(c)
-	update.Admin = who.May(service.ScopeAdmin)
+	update.Admin = who.LiftsCeilings()
 	if changes {
 		if _, err := s.tell(ctx, key, who.User, update); err != nil {
 			return err

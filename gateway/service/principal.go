@@ -42,6 +42,11 @@ func (p *Principal) ID() UserID { return UserID{p.Tenant, p.User} }
 // May is true when the principal has the scope.
 func (p *Principal) May(scope string) bool { return slices.Contains(p.Scopes, scope) }
 
+// LiftsCeilings is true when the principal may set policies above what is configured: an
+// administrator who has shown that he is one. Without any sign-in everybody who reaches the
+// server is the local user, and the operator has the configuration.
+func (p *Principal) LiftsCeilings() bool { return p.May(ScopeAdmin) && p.Credential != "" }
+
 // sees is true when the principal may see a session as a user of the server: it is
 // theirs or the tenant's.
 func (p *Principal) sees(row conversation.Summary) bool {

@@ -138,7 +138,7 @@ func (c *handler) create(p responder, _ conversation.SessionKey, data []byte) {
 		return
 	}
 	key := service.NewSessionKey(c.who, d.ClientID)
-	d.Create.Owner, d.Create.Admin = c.who.User, c.who.May(service.ScopeAdmin)
+	d.Create.Owner, d.Create.Admin = c.who.User, c.who.LiftsCeilings()
 	c.Sessions.Create(key, d.Create, func(key conversation.SessionKey, _ bool, err error) {
 		if err != nil {
 			p.fail(err)
@@ -305,7 +305,7 @@ func (c *handler) policy(p responder, key conversation.SessionKey, data []byte) 
 		p.refuse(key, conversation.Errorf(conversation.BadRequest, "data names no policy"))
 		return
 	}
-	c.Sessions.Tell(key, c.who.User, conversation.Update{By: c.who.User, Policy: policies, Admin: c.who.May(service.ScopeAdmin)}, func(r conversation.Receipt, err error) {
+	c.Sessions.Tell(key, c.who.User, conversation.Update{By: c.who.User, Policy: policies, Admin: c.who.LiftsCeilings()}, func(r conversation.Receipt, err error) {
 		if err != nil {
 			p.fail(err)
 			return

@@ -101,7 +101,7 @@ func (d *delegation) tell() {
 		d.readLog(d.f.Seq, nil)
 	default:
 		d.queue.Enqueue(&delivery.Delivery{ID: "tell", Done: d.tellDone, Command: conversation.Tell{
-			Agent: d.f.Agent, Owner: d.as.Owner, Access: d.as.Access, Policy: d.as.Policy, Objective: d.f.Objective,
+			Agent: d.f.Agent, Owner: d.as.Owner, Access: d.as.Access, Policy: d.as.Policy, Lifted: d.as.Lifted, Objective: d.f.Objective,
 		}})
 	}
 }

@@ -18,7 +18,7 @@ import (
 // of it.
 // Rules 9.2a, 9.17.
 func Changes(st *state.State, rules *policy.Rules, configured policy.Policy, c conversation.Update) (up conversation.SessionUpdated, some bool, err *conversation.Error) {
-	policies, err := configured.Changes(st.Policy, c.Policy)
+	policies, lifted, err := configured.Changes(st.Policy, st.Lifted, c.Policy, c.Admin)
 	if err != nil {
 		return up, false, err
 	}
@@ -26,7 +26,7 @@ func Changes(st *state.State, rules *policy.Rules, configured policy.Policy, c c
 	if err != nil {
 		return up, false, err
 	}
-	up = conversation.SessionUpdated{Policy: policies, Members: members}
+	up = conversation.SessionUpdated{Policy: policies, Lifted: lifted, Members: members}
 	if c.Title != nil && *c.Title != st.Title {
 		up.Title = c.Title
 	}

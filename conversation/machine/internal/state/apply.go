@@ -2,6 +2,7 @@ package state
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"parley/conversation"
@@ -18,7 +19,7 @@ func (st *State) Apply(e conversation.Event) error {
 	t := st.Task(e.Task)
 	switch b := e.Body.(type) {
 	case conversation.SessionCreated:
-		st.Title, st.Agent, st.Owner, st.Access, st.Policy = b.Title, b.Agent, b.Owner, b.Access, b.Policy
+		st.Title, st.Agent, st.Owner, st.Access, st.Policy, st.Lifted = b.Title, b.Agent, b.Owner, b.Access, b.Policy, b.Lifted
 		st.Created, st.Activity, st.FreeSince = e.At, e.At, e.At
 	case conversation.SessionUpdated:
 		st.applyUpdated(b)
@@ -144,6 +145,14 @@ func (st *State) applyUpdated(b conversation.SessionUpdated) {
 		next = nil
 	}
 	st.Policy = next
+	lifted := slices.Clone(b.Lifted)
+	for _, key := range st.Lifted {
+		if _, said := b.Policy[key]; !said {
+			lifted = append(lifted, key)
+		}
+	}
+	slices.Sort(lifted)
+	st.Lifted = lifted
 }
 
 // WaitingSince is the time at which a runnable task began to wait for a slot alone.

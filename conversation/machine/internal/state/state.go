@@ -25,6 +25,7 @@ type State struct {
 	Agent    conversation.AgentName `json:",omitempty"`
 	Owner    conversation.UserID    `json:",omitempty"`
 	Policy   conversation.Overrides `json:",omitempty"`
+	Lifted   []string               `json:",omitempty"` // keys of Policy that hold above what is configured
 	Created  time.Time
 	Activity time.Time // of the last message or part
 	Last     time.Time // of the last event

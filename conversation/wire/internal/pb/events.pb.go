@@ -1026,12 +1026,14 @@ func (x *Approval) GetArgs() string {
 }
 
 type SessionCreated struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Title         string                 `protobuf:"bytes,1,opt,name=title,proto3" json:"title,omitempty"`
-	Agent         string                 `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`
-	Owner         string                 `protobuf:"bytes,3,opt,name=owner,proto3" json:"owner,omitempty"`
-	Access        uint32                 `protobuf:"varint,4,opt,name=access,proto3" json:"access,omitempty"`                                                                          // Access
-	Policy        map[string]string      `protobuf:"bytes,5,rep,name=policy,proto3" json:"policy,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // dotted key → JSON
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Title  string                 `protobuf:"bytes,1,opt,name=title,proto3" json:"title,omitempty"`
+	Agent  string                 `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`
+	Owner  string                 `protobuf:"bytes,3,opt,name=owner,proto3" json:"owner,omitempty"`
+	Access uint32                 `protobuf:"varint,4,opt,name=access,proto3" json:"access,omitempty"`                                                                          // Access
+	Policy map[string]string      `protobuf:"bytes,5,rep,name=policy,proto3" json:"policy,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // dotted key → JSON
+	// private
+	Lifted        []string `protobuf:"bytes,6,rep,name=lifted,proto3" json:"lifted,omitempty"` // keys of policy that hold above what is configured
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1101,12 +1103,21 @@ func (x *SessionCreated) GetPolicy() map[string]string {
 	return nil
 }
 
+func (x *SessionCreated) GetLifted() []string {
+	if x != nil {
+		return x.Lifted
+	}
+	return nil
+}
+
 type SessionUpdated struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Title         *string                `protobuf:"bytes,1,opt,name=title,proto3,oneof" json:"title,omitempty"`
-	Access        *uint32                `protobuf:"varint,2,opt,name=access,proto3,oneof" json:"access,omitempty"`                                                                       // Access
-	Policy        map[string]string      `protobuf:"bytes,3,rep,name=policy,proto3" json:"policy,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`    // dotted key → JSON; "" = the override is gone
-	Members       map[string]uint32      `protobuf:"bytes,4,rep,name=members,proto3" json:"members,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // user → Role; 0 = not a member any more
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Title   *string                `protobuf:"bytes,1,opt,name=title,proto3,oneof" json:"title,omitempty"`
+	Access  *uint32                `protobuf:"varint,2,opt,name=access,proto3,oneof" json:"access,omitempty"`                                                                       // Access
+	Policy  map[string]string      `protobuf:"bytes,3,rep,name=policy,proto3" json:"policy,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`    // dotted key → JSON; "" = the override is gone
+	Members map[string]uint32      `protobuf:"bytes,4,rep,name=members,proto3" json:"members,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // user → Role; 0 = not a member any more
+	// private
+	Lifted        []string `protobuf:"bytes,5,rep,name=lifted,proto3" json:"lifted,omitempty"` // keys of policy that hold above what is configured
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1165,6 +1176,13 @@ func (x *SessionUpdated) GetPolicy() map[string]string {
 func (x *SessionUpdated) GetMembers() map[string]uint32 {
 	if x != nil {
 		return x.Members
+	}
+	return nil
+}
+
+func (x *SessionUpdated) GetLifted() []string {
+	if x != nil {
+		return x.Lifted
 	}
 	return nil
 }
@@ -3038,21 +3056,23 @@ const file_conversation_wire_events_proto_rawDesc = "" +
 	"\bApproval\x12\x12\n" +
 	"\x04call\x18\x01 \x01(\tR\x04call\x12\x12\n" +
 	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x12\n" +
-	"\x04args\x18\x03 \x01(\tR\x04args\"\xe6\x01\n" +
+	"\x04args\x18\x03 \x01(\tR\x04args\"\xfe\x01\n" +
 	"\x0eSessionCreated\x12\x14\n" +
 	"\x05title\x18\x01 \x01(\tR\x05title\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x14\n" +
 	"\x05owner\x18\x03 \x01(\tR\x05owner\x12\x16\n" +
 	"\x06access\x18\x04 \x01(\rR\x06access\x12?\n" +
-	"\x06policy\x18\x05 \x03(\v2'.parley.wire.SessionCreated.PolicyEntryR\x06policy\x1a9\n" +
+	"\x06policy\x18\x05 \x03(\v2'.parley.wire.SessionCreated.PolicyEntryR\x06policy\x12\x16\n" +
+	"\x06lifted\x18\x06 \x03(\tR\x06lifted\x1a9\n" +
 	"\vPolicyEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xd9\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xf1\x02\n" +
 	"\x0eSessionUpdated\x12\x19\n" +
 	"\x05title\x18\x01 \x01(\tH\x00R\x05title\x88\x01\x01\x12\x1b\n" +
 	"\x06access\x18\x02 \x01(\rH\x01R\x06access\x88\x01\x01\x12?\n" +
 	"\x06policy\x18\x03 \x03(\v2'.parley.wire.SessionUpdated.PolicyEntryR\x06policy\x12B\n" +
-	"\amembers\x18\x04 \x03(\v2(.parley.wire.SessionUpdated.MembersEntryR\amembers\x1a9\n" +
+	"\amembers\x18\x04 \x03(\v2(.parley.wire.SessionUpdated.MembersEntryR\amembers\x12\x16\n" +
+	"\x06lifted\x18\x05 \x03(\tR\x06lifted\x1a9\n" +
 	"\vPolicyEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a:\n" +
