@@ -25,7 +25,7 @@ type Gateway struct {
 	DeltasMerged    prometheus.Counter       // deltas merged because a client was slow
 	EphemeralDrops  prometheus.Counter       // typing, progress and deltas dropped because a client was slow
 	Follows         prometheus.Gauge         // feeds in the follow table
-	Resumes         *prometheus.CounterVec   // result: resumed, tail, other_log, ahead, too_far
+	Resumes         *prometheus.CounterVec   // result: resumed, tail, other_log, ahead
 	ReplayedEvents  prometheus.Counter       // events read from the log for followers
 	PublishedEvents prometheus.Counter       // events that somebody followed, encoded once each
 	CloseCodes      *prometheus.CounterVec   // code: the close codes of the protocol, or "other"

@@ -20,7 +20,6 @@ type Limits struct {
 	ConnectionsBeforeHelloByAddress int     `key:"limits.connections_before_hello_per_address" min:"0"`
 	ReplayPage                      int     `key:"limits.replay_page" min:"1" max:"10000"` // events read from the log at once; at least 1
 
-	ReplayMax   int `key:"limits.replay_max" min:"0"`               // how far back a follow may begin, in events
 	QueueFrames int `key:"limits.queue_frames" min:"1"`             // frames that may wait for one connection; at least 1
 	QueueBytes  int `key:"limits.queue_bytes" min:"1" unit:"bytes"` // bytes that may wait for one connection; at least 1
 	BodyBytes   int `key:"limits.body_bytes" min:"1" unit:"bytes"`  // one HTTP request's body; at least 1
@@ -70,7 +69,7 @@ func DefaultLimits() Limits {
 		CommandsPerSecond: 20, CommandsBurst: 40, ControlFramesPerSecond: 10, ControlFramesBurst: 40,
 		FollowsPerConnection: 64, ConnectionsPerUser: 100, ConnectionsPerTenant: 10_000, ConnectionsPerAddress: 1000,
 		ConnectionsBeforeHello: 200, ConnectionsBeforeHelloByAddress: 20,
-		ReplayPage: 500, ReplayMax: 5000,
+		ReplayPage:  500,
 		QueueFrames: 1024, QueueBytes: 1 << 20, BodyBytes: 1 << 20, HeadBytes: 4 << 10, Streams: 2000,
 		StreamsPerUser: 100, StreamsPerAddress: 1000, WaitsPerSession: 100, WaitsPerAddress: 1000,
 		PageBytes: 2 << 20, WriteBytesPerSecond: 32 << 10,

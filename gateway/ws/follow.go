@@ -42,7 +42,7 @@ func (c *handler) follow(p responder, key conversation.SessionKey, data []byte) 
 			p.fail(err)
 			return fanout.Start{}, err
 		}
-		r := resume(v, d, c.Limits.ReplayMax)
+		r := resume(v, d)
 		p.count("ok")
 		c.Metrics.Resumes.WithLabelValues(r.result()).Inc()
 		answer := func(b []byte) []byte {
@@ -142,14 +142,11 @@ func (r resumption) result() string {
 }
 
 // resume decides where a follow begins: at the client's cursor if the log is
-// still the same and not too much has happened, else at its tail.
-func resume(v conversation.View, d protocol.Follow, most int) resumption {
+// still the same, however much has happened since, else at its tail.
+func resume(v conversation.View, d protocol.Follow) resumption {
 	tail := uint64(defaultTail)
 	if d.Tail != nil {
 		tail = *d.Tail
-	}
-	if most > 0 {
-		tail = min(tail, uint64(most))
 	}
 	r := resumption{since: v.Head - conversation.Seq(min(tail, uint64(v.Head)))}
 	switch {
@@ -158,8 +155,6 @@ func resume(v conversation.View, d protocol.Follow, most int) resumption {
 		r.reason = "other_log"
 	case *d.Since > uint64(v.Head):
 		r.reason = "ahead"
-	case most > 0 && uint64(v.Head)-*d.Since > uint64(most):
-		r.reason = "too_far"
 	default:
 		r.since, r.resumed = conversation.Seq(*d.Since), true
 	}
