@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -39,26 +38,28 @@ type conn struct {
 		read  atomic.Int64 // ns until the last frame from the client, of any kind
 		write atomic.Int64 // ns until the last write
 	}
-	code       atomic.Int32  // the close code; 0 = not closing
-	wasOpen    atomic.Bool   // hello was accepted
-	notWaiting sync.Once     // counted as no longer before hello
-	writer     chan struct{} // closed when nothing is written any more
-	cancel     context.CancelFunc
-	buf        []byte // the reader's
-	control    bucket // of pings and pongs; the reader's
+	code    atomic.Int32 // the close code; 0 = not closing
+	wasOpen atomic.Bool  // hello was accepted
+	guest   *guest       // before hello
+	waiting *waitingRoom
+	writer  chan struct{} // closed when nothing is written any more
+	cancel  context.CancelFunc
+	buf     []byte // the reader's
+	control bucket // of pings and pongs; the reader's
 }
 
 // Sockets serves WebSockets.
 type Sockets struct {
 	*service.Services
 	counts  *connLimits
+	waiting *waitingRoom
 	names   connNames
 	senders *senders
 }
 
 // New serves WebSockets with the limits of s.
 func New(s *service.Services) *Sockets {
-	return &Sockets{Services: s, counts: newConnLimits(s.Limits), senders: newSenders()}
+	return &Sockets{Services: s, counts: newConnLimits(s.Limits), waiting: newWaitingRoom(s.Limits), senders: newSenders()}
 }
 
 func (s *Sockets) newConn(ws *websocket.Conn, credential service.Credential) *conn {
@@ -71,6 +72,8 @@ func (s *Sockets) newConn(ws *websocket.Conn, credential service.Credential) *co
 		out: s.Hub.NewNotifyingQueue(s.Sessions, s.Limits, func() { s.senders.add(c) }), ctx: ctx, close: c.closeWith, opened: c.helloSaid,
 		bucket: newBucket(s.Limits.CommandsPerSecond, s.Limits.CommandsBurst, now),
 	}
+	c.waiting = s.waiting
+	c.guest = &guest{group: service.AddressGroup(credential.Address), leave: c.lostPlace}
 	c.clock.began = now
 	c.control = newBucket(s.Limits.ControlFramesPerSecond, s.Limits.ControlFramesBurst, now)
 	return c
@@ -89,24 +92,22 @@ func socketOf(ws *websocket.Conn) net.Conn {
 // closed and nothing of the connection runs any more.
 func (s *Sockets) Start(ws *websocket.Conn, credential service.Credential) {
 	c := s.newConn(ws, credential)
-	c.Metrics.Connections.WithLabelValues("before_hello").Inc()
 	c.controlFrames()
-	limit := s.counts.addWaiting(credential.Address)
-	if limit == "" {
-		c.deadline(c.Times.Hello)
-	} else {
-		// Refused after the handshake, because a browser cannot see why a
-		// handshake failed. Costs one write and at most Times.Close.
-		c.Metrics.Refused.WithLabelValues(limit).Inc()
-		c.notWaiting.Do(func() {})
-		c.deadline(c.Times.Close)
-		c.closeWith(protocol.CloseOverloaded, limit)
-	}
+	c.deadline(c.Times.Hello)
+	c.waiting.add(c.guest)
+	c.Metrics.Connections.WithLabelValues("before_hello").Inc()
 	if !s.Connections.Add(c) {
 		c.closeWith(protocol.CloseRestart, "the server is going away")
 	}
 	c.startHeartbeats()
 	go c.serve()
+}
+
+// lostPlace ends a connection before hello whose place another one has taken. It ends
+// after the handshake, because a browser cannot see why a handshake failed.
+func (c *conn) lostPlace(limit string) {
+	c.Metrics.Refused.WithLabelValues(limit).Inc()
+	c.closeWith(protocol.CloseOverloaded, limit)
 }
 
 // serve runs the connection to its end.
@@ -135,7 +136,7 @@ func (c *conn) end() {
 	c.out.Abandon()
 	_ = c.net.Close()
 	c.jobs.Wait()
-	c.notWaiting.Do(func() { c.counts.removeWaiting(c.credential.Address) })
+	c.waiting.remove(c.guest)
 	state := "before_hello"
 	if c.wasOpen.Load() {
 		state = "open"
@@ -149,7 +150,7 @@ func (c *conn) end() {
 
 // helloSaid moves the connection from those who have not said who they are.
 func (c *conn) helloSaid() {
-	c.notWaiting.Do(func() { c.counts.removeWaiting(c.credential.Address) })
+	c.waiting.remove(c.guest)
 	c.wasOpen.Store(true)
 	c.Metrics.Connections.WithLabelValues("before_hello").Dec()
 	c.Metrics.Connections.WithLabelValues("open").Inc()

@@ -44,15 +44,13 @@ func (b *bucket) allow(now time.Time) (wait time.Duration, flooded bool) {
 	return time.Duration((1 - b.tokens) / b.rate * float64(time.Second)), float64(b.flood) > floodFactor*b.burst
 }
 
-// connLimits limits how many connections there are, by state and by whom.
+// connLimits limits how many connections there are that have said hello, by whom.
 type connLimits struct {
 	limits protocol.Limits
 
-	mu      sync.Mutex
-	waiting int // before hello
-	address map[string]int
-	user    map[userKey]int
-	tenant  map[conversation.TenantID]int
+	mu     sync.Mutex
+	user   map[userKey]int
+	tenant map[conversation.TenantID]int
 }
 
 type userKey struct {
@@ -62,34 +60,8 @@ type userKey struct {
 
 func newConnLimits(l protocol.Limits) *connLimits {
 	return &connLimits{
-		limits: l, address: make(map[string]int),
-		user: make(map[userKey]int), tenant: make(map[conversation.TenantID]int),
-	}
-}
-
-// addWaiting counts a connection that has not said hello. Which limit refuses it is
-// the result; "" = none.
-func (c *connLimits) addWaiting(address string) (refusedBy string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if service.OverLimit(c.waiting, c.limits.ConnectionsBeforeHello) {
-		return "connections_before_hello"
-	}
-	if service.OverLimit(c.address[address], c.limits.ConnectionsBeforeHelloByAddress) {
-		return "connections_before_hello_per_address"
-	}
-	c.waiting++
-	c.address[address]++
-	return ""
-}
-
-// removeWaiting ends the time before hello, by hello or by the end of the connection.
-func (c *connLimits) removeWaiting(address string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.waiting--
-	if c.address[address]--; c.address[address] == 0 {
-		delete(c.address, address)
+		limits: l,
+		user:   make(map[userKey]int), tenant: make(map[conversation.TenantID]int),
 	}
 }
 
