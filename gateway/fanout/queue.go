@@ -118,6 +118,14 @@ func (q *Queue) wakeTaker() {
 // a Take that gave nothing.
 func (q *Queue) Wake() <-chan struct{} { return q.wake }
 
+// size is the room that b takes. The caller holds mu.
+func (b *frameBatch) size() int {
+	if b.value != nil && b.value.merged != nil {
+		return len(b.data) + b.value.merged.added
+	}
+	return len(b.data)
+}
+
 // at is the i-th waiting batch. The caller holds mu.
 func (q *Queue) at(i int) *frameBatch { return &q.ring[(q.head+i)%len(q.ring)] }
 
@@ -128,7 +136,10 @@ func (q *Queue) pop() frameBatch {
 	q.head = (q.head + 1) % len(q.ring)
 	q.n--
 	q.frames -= b.frames
-	q.bytes -= len(b.data)
+	q.bytes -= b.size()
+	if b.value != nil && b.value.of != nil {
+		b.value.takeMerged(&b)
+	}
 	if q.n == 0 && len(q.ring) > 64 {
 		q.ring, q.head = nil, 0
 	}
@@ -295,7 +306,7 @@ func (q *Queue) take(scratch []byte) Taken {
 	t.Data = scratch[:0]
 	for q.n > 0 && !t.Last {
 		first := q.at(0)
-		if t.Frames > 0 && (t.Frames+first.frames > writeFrames || len(t.Data)+len(first.data) > WriteBytes) {
+		if t.Frames > 0 && (t.Frames+first.frames > writeFrames || len(t.Data)+first.size() > WriteBytes) {
 			break
 		}
 		b := q.pop()

@@ -121,20 +121,3 @@ func (s *Subscription) readPage(ctx context.Context, redact bool, cursor, target
 // pages holds scratch space for pages of the log. They are larger than most frames: a
 // buffer of those would grow, four times, for most of them.
 var pages = sync.Pool{New: func() any { b := make([]byte, 0, WriteBytes); return &b }}
-
-// resumeDrafts shows what streams to a subscription that has just gone live and
-// has missed deltas meanwhile.
-func (s *Subscription) resumeDrafts() {
-	s.queue.mu.Lock()
-	wanted := s.missed && s.drafts && s.phase == phaseLive
-	s.missed = false
-	s.queue.mu.Unlock()
-	if !wanted {
-		return
-	}
-	s.queue.source.View(s.key, s.as, func(v conversation.View, err error) {
-		if err == nil {
-			s.showDrafts(v)
-		}
-	})
-}

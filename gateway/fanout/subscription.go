@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"sync/atomic"
-	"unicode/utf8"
 
 	"parley/conversation"
 	"parley/gateway/protocol"
@@ -47,7 +46,6 @@ type Subscription struct {
 	key    conversation.SessionKey
 	as     conversation.UserID
 	redact atomic.Bool // changed under the lock of the hub's shard and queue.mu
-	drafts bool
 	values bool
 
 	// guarded by queue.mu
@@ -57,14 +55,14 @@ type Subscription struct {
 	until   conversation.Seq // the last event that is known to be published
 	head    conversation.Seq // synced is shown when the cursor comes here
 	synced  bool             // it was shown
-	missed  bool             // deltas passed by while the subscription was not live
-	refused bool             // while it waits: its user may not read the session any more
+	drafts  drafts
+	refused bool // while it waits: its user may not read the session any more
 }
 
 // NewSubscription prepares a subscription whose events go into q. It follows
 // nothing until Follow is called.
 func (q *Queue) NewSubscription(o Options) *Subscription {
-	s := &Subscription{queue: q, key: o.Key, as: o.As, drafts: o.Drafts, values: o.Values}
+	s := &Subscription{queue: q, key: o.Key, as: o.As, drafts: drafts{wanted: o.Drafts}, values: o.Values}
 	s.redact.Store(o.Redact)
 	return s
 }
@@ -126,7 +124,7 @@ func (s *Subscription) Follow(begin func(v conversation.View, err error) (Start,
 		if !live && s.Ended() {
 			s.Close()
 		}
-		if live && s.drafts {
+		if live {
 			s.showDrafts(v)
 		}
 	})
@@ -158,7 +156,7 @@ func (s *Subscription) start(start Start, v conversation.View) (live bool) {
 		return false
 	}
 	s.until = max(s.until, v.Head)
-	s.missed = len(v.Drafts) > 0
+	s.drafts.missed = s.drafts.missed || len(v.Drafts) > 0
 	if s.goLive() {
 		return true
 	}
@@ -220,6 +218,9 @@ func (s *Subscription) publish(events []conversation.Event, frames []byte) {
 		}
 		q.push(frameBatch{data: frames, frames: len(events), value: s.eventsValue(events)})
 		s.cursor = last
+		if s.drafts.missed && !s.drafts.asked { // deltas came before their event
+			s.fallBehind()
+		}
 	}
 }
 
@@ -252,7 +253,7 @@ func (s *Subscription) requestReplay() {
 // fallBehind goes on from the log. The caller holds queue.mu.
 func (s *Subscription) fallBehind() {
 	s.phase = phaseReplay
-	s.missed = true
+	s.drafts.missed, s.drafts.asked, s.drafts.waiting = true, false, nil
 	s.queue.replays = append(s.queue.replays, s)
 	s.queue.wakeTaker()
 }
@@ -276,6 +277,8 @@ func (s *Subscription) goLive() bool {
 	}
 	if s.synced && s.cursor >= s.until {
 		s.phase = phaseLive
+		s.drafts.asked = s.drafts.wanted && s.drafts.missed
+		s.drafts.missed = s.drafts.asked
 		return true
 	}
 	return false
@@ -333,11 +336,15 @@ func (s *Subscription) isRefused() bool {
 
 // wants is false for drafts that the client did not ask for.
 func (s *Subscription) wants(e conversation.Ephemeral) bool {
+	return s.drafts.wanted || !ofDraft(e)
+}
+
+func ofDraft(e conversation.Ephemeral) bool {
 	switch e.(type) {
 	case conversation.Delta, conversation.DraftDropped:
-		return s.drafts
-	default:
 		return true
+	default:
+		return false
 	}
 }
 
@@ -350,64 +357,32 @@ func (s *Subscription) show(after conversation.Seq, e conversation.Ephemeral, ty
 	q := s.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	delta, isDelta := e.(conversation.Delta)
-	if s.phase != phaseLive || after > s.cursor {
-		s.missed = s.missed || isDelta
+	if s.phase != phaseLive || after > s.cursor || (s.drafts.asked && ofDraft(e)) {
+		if ofDraft(e) {
+			s.drafts.pass(e)
+		}
 		return
 	}
+	delta, isDelta := e.(conversation.Delta)
 	if isDelta && q.halfFull() && s.merge(after, delta) {
 		q.hub.metrics.DeltasMerged.Inc()
 		return
 	}
-	_, dropped := e.(conversation.DraftDropped)
-	if !q.roomFor(1, len(frame)) || (q.halfFull() && !isDelta && !dropped) {
+	if !q.roomFor(1, len(frame)) || (q.halfFull() && !ofDraft(e)) {
 		q.hub.metrics.EphemeralDrops.Inc()
+		if ofDraft(e) { // the whole text is shown when there is room
+			s.fallBehind()
+		}
 		return
 	}
 	b := frameBatch{data: frame, frames: 1}
 	if isDelta || s.values { // a delta may be merged with the next one
 		b.value = &value{of: s, after: after, ephemeral: e, typing: typing}
 	}
+	if isDelta {
+		s.drafts.waits(b.value, delta.Draft)
+	}
 	q.push(b)
-}
-
-// merge adds a delta to one of the same draft that still waits. The caller holds
-// queue.mu.
-func (s *Subscription) merge(after conversation.Seq, d conversation.Delta) bool {
-	q := s.queue
-	for i := q.n - 1; i >= 0; i-- {
-		it := q.at(i)
-		if it.value == nil || it.value.of != s {
-			continue
-		}
-		waiting, isDelta := it.value.ephemeral.(conversation.Delta)
-		if !isDelta || waiting.Draft != d.Draft {
-			continue
-		}
-		if it.value.after != after || waiting.At+utf8.RuneCountInString(waiting.Text) != d.At {
-			return false
-		}
-		waiting.Text += d.Text
-		q.bytes -= len(it.data)
-		it.data = protocol.TextFrame(func(b []byte) []byte { return protocol.AppendDelta(b, s.key.Session, after, &waiting) })
-		it.value = &value{of: s, after: after, ephemeral: waiting}
-		q.bytes += len(it.data)
-		return true
-	}
-	return false
-}
-
-// showDrafts shows what streams right now.
-func (s *Subscription) showDrafts(v conversation.View) {
-	q := s.queue
-	for _, d := range v.Drafts {
-		frame := protocol.TextFrame(func(b []byte) []byte { return protocol.AppendDraftState(b, s.key.Session, v.Head, d) })
-		q.mu.Lock()
-		if s.phase == phaseLive && v.Head <= s.cursor {
-			q.push(frameBatch{data: frame, frames: 1, value: s.otherValue(value{after: v.Head, draft: &d})})
-		}
-		q.mu.Unlock()
-	}
 }
 
 // Typing shows to all other followers of the session that a user types, or has

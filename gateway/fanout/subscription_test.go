@@ -24,7 +24,7 @@ func queueOf(frames int) (*Hub, *Subscription) {
 	m := metrics.NewGateway(prometheus.NewRegistry())
 	hub := NewHub(m)
 	out := hub.NewQueue(nil, protocol.Limits{QueueFrames: frames, QueueBytes: 1 << 20})
-	f := &Subscription{queue: out, key: gatewaytest.Key("s1"), drafts: true, phase: phaseLive, synced: true, cursor: 5, until: 5}
+	f := &Subscription{queue: out, key: gatewaytest.Key("s1"), drafts: drafts{wanted: true}, phase: phaseLive, synced: true, cursor: 5, until: 5}
 	hub.add(f)
 	return hub, f
 }

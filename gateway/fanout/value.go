@@ -19,6 +19,7 @@ type value struct {
 	typing    *Typing
 	synced    bool
 	gone      bool
+	merged    *waitingText // of a delta to which others were added while it waits
 	reason    string
 }
 
