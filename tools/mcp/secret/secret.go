@@ -30,8 +30,8 @@ func (r Reference) String() string { return "${" + r.Kind + ":" + r.Name + "}" }
 var (
 	reference = regexp.MustCompile(`\$\{(env|file):([^{}]+)\}`)
 	whole     = regexp.MustCompile(`^(env|file):([^{}]+)$`)
-	sensitive = regexp.MustCompile(`(?i)auth|cookie|credential|key|pass|pwd|secret|token`)
-	certain   = regexp.MustCompile(`(?i)authorization|cookie|token|secret|passw|credential|api-?_?key|[-_]key$|^key$`)
+	sensitive = regexp.MustCompile(`(?i)auth|cookie|credential|dsn|key|pass|private|pwd|secret|session|signature|token`)
+	certain   = regexp.MustCompile(`(?i)auth($|[^o]|o[^r]|orization)|cookie|token|secret|passw|pass$|pwd|credential|dsn|session|signature|private|api-?_?key|[-_]key$|^key$`)
 )
 
 // Sensitive is true for the name of a header, variable or parameter whose value

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/pelletier/go-toml/v2"
+
+	"parley/tools/mcp/secret"
 )
 
 // A field is one key of a configuration struct: where it lives and what it allows.
@@ -303,8 +305,10 @@ func (f field) text(root reflect.Value) string {
 	switch {
 	case f.bytes:
 		return f.sizeText(v.Int())
-	case v.Kind() == reflect.String:
+	case v.Kind() == reflect.String && f.named():
 		return quoteTOML(v.String())
+	case v.Kind() == reflect.String:
+		return quoteTOML(secret.WithoutPasswords(v.String()))
 	case f.named():
 		return quoteTOML(fmt.Sprint(v.Interface()))
 	}
@@ -313,12 +317,15 @@ func (f field) text(root reflect.Value) string {
 		return strconv.Quote(shortDuration(v))
 	case []string:
 		quoted := make([]string, 0, len(v))
+		if f.key == "args" {
+			v = ShownArgs(v)
+		}
 		for _, s := range v {
 			quoted = append(quoted, quoteTOML(s))
 		}
 		return "[" + strings.Join(quoted, ", ") + "]"
 	case map[string]string:
-		return inlineTable(v, func(name, value string) string { return quoteTOML(shownValue(name, value)) })
+		return inlineTable(v, func(name, value string) string { return quoteTOML(secret.Masked(name, value)) })
 	case map[string]any:
 		return inlineTable(v, func(_ string, value any) string { return tomlValue(value) })
 	case *float64:

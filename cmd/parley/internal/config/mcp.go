@@ -96,6 +96,10 @@ func (l *loader) mcpList(c *Config) {
 				l.breaks(prefix + "." + m.key) // said already; the room would say it again
 			}
 		}
+		if err := inlineArgs(b.Args); err != nil {
+			say("args", "args: %v", err)
+			l.breaks(prefix + ".args")
+		}
 		for pair := range strings.SplitSeq(rawQuery(b.URL), "&") {
 			if name, value, ok := strings.Cut(pair, "="); ok && !secretless("url", name, value, "url") {
 				l.breaks(prefix + ".url")

@@ -365,6 +365,9 @@ func (l *loader) modelBlock(c *Config, b *ModelBlock) {
 			say("headers", "headers: %s: %v", name, err)
 		}
 	}
+	if err := inlineArgs(b.Command.Args); err != nil {
+		say("args", "args: %v", err)
+	}
 	if u, err := url.Parse(b.Proxy); err == nil && u.User != nil {
 		if _, has := u.User.Password(); has {
 			say("proxy", "proxy holds a password: write it as env:NAME or file:PATH")

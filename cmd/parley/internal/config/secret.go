@@ -52,26 +52,30 @@ func (l *loader) references(values ...string) {
 	}
 }
 
+var errInline = errors.New("a secret does not stand in the file: write env:NAME or file:PATH, with other text around it \"Bearer ${env:NAME}\"")
+
 // inline refuses a secret that stands in the file itself. Its error does not
 // repeat it.
 func inline(name, value string) error {
 	if !secret.WellFormed(value) {
 		return errors.New("a reference is written ${env:NAME} or ${file:PATH}")
 	}
-	if value != "" && secret.Certain(name) && !refers(value) {
-		return errors.New("a secret does not stand in the file: write env:NAME or file:PATH, with other text around it \"Bearer ${env:NAME}\"")
+	if value != "" && secret.Certain(name) && !refers(value) || secret.Known(value) || secret.Bare(value) {
+		return errInline
 	}
 	return nil
 }
 
-// shownValue is a value as "config print" shows it: references as they are, for
-// they are no secrets, anything else behind a name that says so masked.
-func shownValue(name, value string) string {
-	if secret.Certain(name) && !refers(value) {
-		return "***"
+// inlineArgs refuses a secret among the arguments of a program.
+func inlineArgs(args []string) error {
+	if i := secret.BareArg(args); i >= 0 {
+		return fmt.Errorf("argument %d is or holds a secret, and every process of the machine can read arguments: give it in env, or let the program read a file", i+1)
 	}
-	return value
+	return nil
 }
+
+// ShownArgs are the arguments of a program with the secrets among them masked.
+func ShownArgs(args []string) []string { return secret.MaskedArgs(args) }
 
 // Fill is a value with what its references stand for. Unlike secret.Text it
 // refuses blank ones: they are keys. Its errors name the references only.
