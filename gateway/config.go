@@ -22,6 +22,7 @@ import (
 type Config struct {
 	Listen         string   `key:"listen"`                  // host:port of sockets, HTTP and page
 	AdminListen    string   `key:"admin.listen"`            // host:port of /metrics and pprof; "" = none of its own
+	AdminInsecure  bool     `key:"admin.insecure"`          // admin.listen may be public without keys
 	AllowedOrigins []string `key:"gateway.allowed_origins"` // origins besides the server's own that pages may connect from: "https://chat.example"
 	PublicHosts    []string `key:"gateway.public_hosts"`    // names that this server is reached by, besides what it is bound to: "chat.example"
 	TrustedProxies []string `key:"gateway.trusted_proxies"` // addresses and networks of proxies whose X-Forwarded-For counts: "10.0.0.0/8"
@@ -105,6 +106,13 @@ func isHostPort(s string) bool {
 	}
 	_, err = strconv.ParseUint(port, 10, 16)
 	return err == nil
+}
+
+// administersOnMain says whether metrics, profiles and backups are on the main address
+// too: only where no stranger comes to it. Behind a proxy, and where users have to say
+// who they are, they are on admin.listen alone.
+func (c Config) administersOnMain(mode string) bool {
+	return mode == "none" && loopback(c.Listen) && len(c.PublicHosts) == 0
 }
 
 // loopback is true when addr can be reached from this machine only.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"parley/conversation"
+	"parley/gateway/admin"
 
 	"github.com/gofiber/fiber/v2"
 )
@@ -117,16 +118,19 @@ func splitHost(s string) (host, port string) {
 	return strings.ToLower(strings.TrimSuffix(host, ".")), port
 }
 
-// adminGuard checks Host and Origin of requests that administer: no page of another
-// origin may make one, an allowed one neither.
-func adminGuard(cfg Config, listen string) func(host, origin string) *conversation.Error {
+// adminGuard checks requests that administer: no page of another origin may make one, an
+// allowed one neither, and none that a browser makes for another site, not even by a link.
+func adminGuard(cfg Config, listen string) admin.Guard {
 	policy := newHostPolicy(Config{Listen: listen, PublicHosts: cfg.PublicHosts})
-	return func(host, origin string) *conversation.Error {
+	return func(host, origin, site string) *conversation.Error {
 		if !policy.knowsHost(host) {
 			return conversation.Errorf(conversation.Forbidden, "this address is not called %q; see gateway.public_hosts", conversation.Excerpt(host, 80))
 		}
 		if !policy.admits(origin, host) {
 			return conversation.Errorf(conversation.Forbidden, "pages of %q may not administer this server", conversation.Excerpt(origin, 80))
+		}
+		if site == "cross-site" || site == "same-site" {
+			return conversation.Errorf(conversation.Forbidden, "pages of other sites may not administer this server")
 		}
 		return nil
 	}

@@ -106,6 +106,7 @@ var routes = []act{
 	{"GET /api/sessions/{id}/questions", "chat", access.Read, false, ``},
 	{"POST /api/sessions/{id}/questions/{question}/answer", "chat", access.Approve, false, `{"text":"Berlin"}`},
 	{"POST /api/tasks", "chat", access.Write, false, `{"prompt":"x","session":"{id}"}`},
+	{"GET /api/audit", "admin", noSession, false, ``},
 	{"GET /api/tasks", "chat", noSession, false, ``},
 	{"GET /api/tasks/{taskId}", "chat", access.Read, false, ``},
 	{"POST /api/tasks/{taskId}/reply", "chat", access.Approve, false, `{"reply":"Berlin"}`},

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"parley/gateway/admin"
 	"parley/gateway/fanout"
 	"parley/gateway/listener"
 	"parley/gateway/rest"
@@ -33,6 +34,7 @@ type Deps struct {
 	Gatherer      prometheus.Gatherer   // what /metrics shows; nil = no /metrics
 	Backup        service.Backup        // copies the store; nil = no /admin/backup
 	Audit         service.Audit         // keeps what administrators do; nil = in memory
+	CommandLine   []string              // the process's, without secrets, for /debug/pprof/cmdline
 }
 
 // Server serves one address, and another one for administration if wanted.
@@ -42,6 +44,7 @@ type Server struct {
 	hosts    hostPolicy
 	ws       *ws.Sockets
 	rest     *rest.API
+	operator *admin.Routes
 	app      *fiber.App
 	endAll   context.CancelFunc // ends services.alive
 
@@ -79,6 +82,10 @@ func New(cfg Config, d Deps) (*Server, error) {
 		return nil, fmt.Errorf("auth.mode is none, so everybody who reaches %s could read and write everything: "+
 			"either listen on a loopback address (--listen 127.0.0.1:8080) or set auth.mode to keys or jwt", cfg.Listen)
 	}
+	if d.Authenticator.Mode() == "none" && cfg.AdminListen != "" && !loopback(cfg.AdminListen) && !cfg.AdminInsecure {
+		return nil, fmt.Errorf("auth.mode is none, so everybody who reaches admin.listen (%s) could read metrics and profiles and make backups: "+
+			"listen on a loopback address, set auth.mode so that requests carry a key with the scope admin, or say admin.insecure = true", cfg.AdminListen)
+	}
 	if cfg.Limits.HeadBytes == 0 {
 		cfg.Limits.HeadBytes = 4 << 10
 	}
@@ -98,7 +105,8 @@ func New(cfg Config, d Deps) (*Server, error) {
 	s.services.Proxies, _ = service.ParseProxies(cfg.TrustedProxies) // validated above
 	s.services.Alive, s.endAll = context.WithCancel(context.Background())
 	s.ws = ws.New(s.services)
-	s.rest = rest.New(s.services, page, d.Gatherer)
+	s.rest = rest.New(s.services, page)
+	s.operator = admin.New(s.services, d.Gatherer, d.CommandLine)
 	s.app = fiber.New(fiber.Config{
 		AppName:                      "parley",
 		DisableStartupMessage:        true,
@@ -117,11 +125,11 @@ func New(cfg Config, d Deps) (*Server, error) {
 	s.app.Server().ExpectHandler = rest.Expect(s.services)
 	s.app.Use(s.rest.Observe, s.guard)
 	s.app.Get("/ws", s.rest.Named("/ws"), s.upgrade())
-	var admin rest.Guard // nil: a proxy could bring strangers here
-	if loopback(cfg.Listen) && len(cfg.PublicHosts) == 0 {
-		admin = adminGuard(cfg, cfg.Listen)
+	var operator *admin.Routes // nil: strangers could come here
+	if cfg.administersOnMain(d.Authenticator.Mode()) {
+		operator = s.operator
 	}
-	s.rest.Register(s.app, admin)
+	s.rest.Register(s.app, operator, adminGuard(cfg, cfg.Listen))
 	return s, nil
 }
 
@@ -149,7 +157,7 @@ func (s *Server) Run(ctx context.Context) error {
 		}
 	})
 	if s.admin != nil {
-		s.extra = s.rest.AdminServer(adminGuard(s.cfg, s.cfg.AdminListen))
+		s.extra = s.operator.Server(adminGuard(s.cfg, s.cfg.AdminListen), !loopback(s.cfg.AdminListen) && !s.cfg.AdminInsecure)
 		served.Go(func() {
 			if err := s.extra.Serve(s.admin); err != nil && !errors.Is(err, http.ErrServerClosed) {
 				failed <- fmt.Errorf("serve administration: %w", err)

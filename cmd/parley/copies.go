@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"parley/cmd/parley/internal/config"
 	"parley/cmd/parley/internal/store"
 	"parley/gateway"
 )
@@ -19,6 +20,7 @@ import (
 type backupCmd struct {
 	Dest   string `arg:"" placeholder:"DEST" help:"Directory to make; it must not exist. A running server makes it on its own machine and with its own rights."`
 	Server string `placeholder:"URL" help:"Ask the server whose administration is at this URL; DEST is a path on the server's machine. Without --server and --data the configured data directory is backed up, through its server if one runs."`
+	KeyEnv string `placeholder:"NAME" help:"The variable that holds a key with the scope admin, for a server whose administration asks for one."`
 }
 
 type restoreCmd struct {
@@ -95,6 +97,13 @@ func (m *Main) askForBackup(ctx context.Context, url, dest string) error {
 		return &UsageError{err.Error()}
 	}
 	request.Header.Set("Content-Type", "application/json")
+	if name := m.line.Backup.KeyEnv; name != "" {
+		key, ok := config.LookupIn(m.Environ)(name)
+		if !ok || strings.TrimSpace(key) == "" {
+			return &UsageError{"the variable " + name + " of --key-env is not set"}
+		}
+		request.Header.Set("Authorization", "Bearer "+strings.TrimSpace(key))
+	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return fmt.Errorf("the server does not answer at %s: %w; name the address of its administration with --server URL", url, err)

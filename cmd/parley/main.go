@@ -42,6 +42,7 @@ type Main struct {
 
 	Config config.Config // filled by ParseFlags
 
+	args       []string // the program's and its arguments
 	line       commandLine
 	command    string // of the command line: "serve", "config check", …
 	configPath string // the file that was read; "" = none
@@ -66,6 +67,7 @@ func NewMain() *Main {
 // Execute does what the command line says and returns the exit code. It says
 // everything that goes wrong on Stderr, in one sentence a problem.
 func (m *Main) Execute(ctx context.Context, args []string) int {
+	m.args = append([]string{"parley"}, args...)
 	err := m.ParseFlags(args)
 	if err == nil {
 		err = m.Run(ctx)

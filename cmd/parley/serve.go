@@ -100,6 +100,7 @@ func (m *Main) serve(ctx context.Context) error {
 	server, err := gateway.New(assemble.Gateway(c, node, version(), models.Routes[""].Label()), gateway.Deps{
 		Sessions: engine, Hub: hub, Page: web.Files,
 		Logger: log.With("room", "gateway"), Metrics: gatewayMetrics, Gatherer: registry, Backup: backupOf(db), Audit: m.audit(),
+		CommandLine: config.ShownArgs(m.args),
 	})
 	if err != nil {
 		return err

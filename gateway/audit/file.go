@@ -35,7 +35,7 @@ const (
 	before  = "audit-" // + number + after
 	after   = ".log"
 
-	maxText   = 1024    // characters of each text of an act; the rest is cut
+	maxText   = 256     // characters of each text of an act; the rest is cut
 	pageBytes = 4 << 20 // how much of the files one page reads; a page may end there before it is full
 )
 

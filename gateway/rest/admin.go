@@ -1,18 +1,15 @@
 package rest
 
 import (
-	"net/http"
-	"net/http/pprof"
 	"strings"
-	"time"
 
 	"parley/conversation"
+	"parley/gateway/admin"
 	"parley/gateway/protocol"
 	"parley/gateway/service"
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/gofiber/fiber/v2/middleware/adaptor"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
 // livez says that the process runs, readyz that it wants work.
@@ -50,42 +47,20 @@ func (s *API) version(c *fiber.Ctx) error {
 	})
 }
 
-// adminMux serves /metrics, pprof and backups. guard is for what changes something.
-func (s *API) adminMux(guard Guard) *http.ServeMux {
-	mux := http.NewServeMux()
-	if s.Backup != nil {
-		mux.HandleFunc("POST /admin/backup", s.backup(guard))
-	}
-	if s.gatherer != nil {
-		mux.Handle("GET /metrics", promhttp.HandlerFor(s.gatherer, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}))
-	}
-	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
-	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
-	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
-	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
-	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
-	return mux
-}
-
-// administration serves the same on the main address. Only for loopback.
-func (s *API) administration(guard Guard) {
-	handler := adaptor.HTTPHandler(s.adminMux(guard))
+// administration serves the operator's routes on the main address as well.
+func (s *API) administration(routes *admin.Routes, guard admin.Guard) {
+	handler := adaptor.HTTPHandler(routes.Handler(guard, false))
 	open := func(c *fiber.Ctx) error {
 		c.Response().Header.Del(fiber.HeaderContentSecurityPolicy) // pprof's index has a style of its own
 		return handler(c)
 	}
-	if s.gatherer != nil {
-		s.route(fiber.MethodGet, "/metrics", open)
+	for _, r := range []struct{ method, path string }{
+		{fiber.MethodGet, "/metrics"}, {fiber.MethodPost, "/admin/backup"}, {fiber.MethodGet, "/debug/pprof/*"},
+	} {
+		if routes.Has(r.path) {
+			s.route(r.method, r.path, open)
+		}
 	}
-	if s.Backup != nil {
-		s.route(fiber.MethodPost, "/admin/backup", open)
-	}
-	s.route(fiber.MethodGet, "/debug/pprof/*", open)
-}
-
-// AdminServer serves administration on an address of its own.
-func (s *API) AdminServer(guard Guard) *http.Server {
-	return &http.Server{Handler: s.adminMux(guard), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 60 * time.Second}
 }
 
 func (s *API) index(c *fiber.Ctx) error { return s.sendFile(c, "index.html") }

@@ -1,30 +1,28 @@
 package rest
 
 import (
+	"parley/gateway/admin"
 	"parley/gateway/service"
 
 	"github.com/gofiber/fiber/v2"
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 // API is the HTTP side of the protocol.
 type API struct {
 	*service.Services
-	page     *page
-	gatherer prometheus.Gatherer // what /metrics shows; nil = no /metrics
-	router   fiber.Router
-	open     *service.Slots // streams, and requests that wait
+	page   *page
+	router fiber.Router
+	open   *service.Slots // streams, and requests that wait
 }
 
-// New makes the routes. page is the web page; /metrics shows the metrics of gatherer, nil =
-// no /metrics.
-func New(s *service.Services, page *page, gatherer prometheus.Gatherer) *API {
-	return &API{Services: s, page: page, gatherer: gatherer, open: service.NewSlots()}
+// New makes the routes. page is the web page.
+func New(s *service.Services, page *page) *API {
+	return &API{Services: s, page: page, open: service.NewSlots()}
 }
 
-// Register is the protocol's table of routes. With admin, which guards what changes
-// something, they include /metrics, pprof and backups.
-func (s *API) Register(router fiber.Router, admin Guard) {
+// Register is the protocol's table of routes. With operator they include /metrics,
+// pprof and backups behind guard.
+func (s *API) Register(router fiber.Router, operator *admin.Routes, guard admin.Guard) {
 	s.router = router
 	s.route(fiber.MethodGet, "/livez", s.livez)
 	s.route(fiber.MethodGet, "/readyz", s.readyz)
@@ -58,8 +56,9 @@ func (s *API) Register(router fiber.Router, admin Guard) {
 	s.route(fiber.MethodPost, "/api/tasks/:taskId/reply", chat, s.postReply)
 	s.route(fiber.MethodPost, "/api/tasks/:taskId/cancel", chat, s.cancelTask)
 
-	if admin != nil {
-		s.administration(admin)
+	s.route(fiber.MethodGet, "/api/audit", s.authenticated(service.ScopeAdmin), func(c *fiber.Ctx) error { return listActs(s, c) })
+	if operator != nil {
+		s.administration(operator, guard)
 	}
 	if len(s.page.files) > 0 {
 		s.route(fiber.MethodGet, "/", s.index)

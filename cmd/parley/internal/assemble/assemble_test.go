@@ -163,7 +163,7 @@ func TestEveryKeyIsUsed(t *testing.T) {
 		"process.heap_floor": "TestHeapFloorOfTheServer", "process.procs": "TestProcsOfTheServer", "process.contention": "TestContentionOfTheServer",
 	}
 	reach := func(c config.Config) string {
-		return fmt.Sprintf("%+v %+v %+v %+v", Engine(&c, "n", nil, config.ScriptedName), Gateway(&c, "n", "v", "m"), c.Store, mcpOptions(&c, nil, nil, nil))
+		return fmt.Sprintf("%+v %+v %+v %+v %+v", c.Audit, Engine(&c, "n", nil, config.ScriptedName), Gateway(&c, "n", "v", "m"), c.Store, mcpOptions(&c, nil, nil, nil))
 	}
 	before := reach(config.Default())
 	for key, c := range config.EachKeyChanged() {

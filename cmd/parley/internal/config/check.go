@@ -30,6 +30,10 @@ func (l *loader) check() {
 			"because everyone who reaches it could read and write every session; to serve others put a proxy that asks who they are before it "+
 			"and name its host in gateway.public_hosts")
 	}
+	if host, _, err := net.SplitHostPort(c.Gateway.AdminListen); err == nil && !gateway.IsLoopback(host) && c.Auth == "none" && !c.Gateway.AdminInsecure {
+		l.wrong("admin.listen", `must be a loopback address such as "127.0.0.1:9090" while auth.mode is "none", because everyone who reaches it `+
+			"could read metrics and profiles and make backups; admin.insecure = true says that only those reach it who may")
+	}
 	if c.Data == "" && !c.Ephemeral() {
 		l.wrong("data", `must name a directory, or set memory.mode = "ephemeral" to keep nothing`)
 	}
