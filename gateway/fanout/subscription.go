@@ -21,6 +21,10 @@ type Options struct {
 
 	Since   conversation.Seq // begin after this event; 0 = at the first one
 	FromNow bool             // begin after the last stored event; Since is ignored
+
+	// Begin says where to begin, and with what, when the state is known; Since and FromNow
+	// are ignored. It must not block. nil = those.
+	Begin func(v conversation.View) Start
 }
 
 // phase says how a subscription gets its events.
@@ -407,15 +411,18 @@ func (h *Hub) Subscribe(ctx context.Context, source Source, l protocol.Limits, o
 	s := h.NewQueue(source, l).NewSubscription(o)
 	answer := make(chan begun, 1)
 	s.Follow(func(v conversation.View, err error) (Start, error) {
-		since := o.Since
-		if o.FromNow {
-			since = v.Head
-		}
-		if err == nil && since > v.Head {
+		start := Start{Since: o.Since}
+		switch {
+		case err != nil:
+		case o.Begin != nil:
+			start = o.Begin(v)
+		case o.FromNow:
+			start.Since = v.Head
+		case o.Since > v.Head:
 			err = conversation.Errorf(conversation.Conflict, "since is beyond the log's head, %d: the log is another one", v.Head)
 		}
 		answer <- begun{v, err}
-		return Start{Since: since}, err
+		return start, err
 	})
 	select {
 	case b := <-answer:

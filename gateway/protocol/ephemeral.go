@@ -113,6 +113,21 @@ func AppendGoaway(dst []byte, code int, reason string, retryIn time.Duration) []
 	return append(o.Close(), '}')
 }
 
+// AppendStreamHello appends the payload of the first event of a stream: which log it is of
+// and where it begins.
+func AppendStreamHello(dst []byte, v conversation.View, since conversation.Seq, resumed bool, reason string) []byte {
+	dst = append(dst, `{"type":"hello","session":`...)
+	dst = AppendString(dst, v.Key.Session)
+	dst = append(dst, `,"data":`...)
+	o := NewObject(dst)
+	o.Text("log", string(v.Log))
+	o.Uint("head", uint64(v.Head))
+	o.Uint("first", uint64(since)+1)
+	o.Bool("resumed", resumed)
+	o.Optional("reason", reason)
+	return append(o.Close(), '}')
+}
+
 // AppendSynced appends the payload that ends a replay.
 func AppendSynced(dst []byte, session conversation.SessionID, head conversation.Seq) []byte {
 	dst = append(dst, `{"type":"synced","session":`...)
