@@ -78,6 +78,12 @@ func (c Config) Validate() []option.FieldError {
 	if l.ControlFramesPerSecond > 0 && l.ControlFramesBurst == 0 {
 		refuse("limits.control_frames_burst", "must be at least 1 while limits.control_frames_per_second is set, else the first ping would end its connection")
 	}
+	if l.RequestsPerSecond > 0 && l.RequestsBurst == 0 {
+		refuse("limits.requests_burst", "must be at least 1 while limits.requests_per_second is set, else every request would be refused")
+	}
+	if l.RequestsPerSecondPerAddress > 0 && l.RequestsBurstPerAddress == 0 {
+		refuse("limits.requests_burst_per_address", "must be at least 1 while limits.requests_per_second_per_address is set, else every request would be refused")
+	}
 	if l.HeadBytes != 0 && l.HeadBytes < 1024 {
 		refuse("limits.head_bytes", "must be at least 1024, or 0 for the default")
 	}

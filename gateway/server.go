@@ -123,7 +123,7 @@ func New(cfg Config, d Deps) (*Server, error) {
 	})
 	s.app.Server().KeepHijackedConns = true // see upgrade
 	s.app.Server().ExpectHandler = rest.Expect(s.services)
-	s.app.Use(s.rest.Observe, s.guard)
+	s.app.Use(s.rest.Observe, s.guard, rest.LimitAddress(s.rest))
 	s.app.Get("/ws", s.rest.Named("/ws"), s.upgrade())
 	var operator *admin.Routes // nil: strangers could come here
 	if cfg.administersOnMain(d.Authenticator.Mode()) {

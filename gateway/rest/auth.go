@@ -45,6 +45,9 @@ func (s *API) authenticated(scopes ...string) fiber.Handler {
 		if !slices.ContainsFunc(scopes, who.May) {
 			return conversation.Errorf(conversation.Forbidden, "this needs the scope %s", strings.Join(scopes, " or "))
 		}
+		if err := s.rates.take(c, who); err != nil {
+			return err
+		}
 		c.Locals(localPrincipal, who)
 		return c.Next()
 	}

@@ -13,11 +13,12 @@ type API struct {
 	page   *page
 	router fiber.Router
 	open   *service.Slots // streams, and requests that wait
+	rates  *rates
 }
 
 // New makes the routes. page is the web page.
 func New(s *service.Services, page *page) *API {
-	return &API{Services: s, page: page, open: service.NewSlots()}
+	return &API{Services: s, page: page, open: service.NewSlots(), rates: newRates(s)}
 }
 
 // Register is the protocol's table of routes. With operator they include /metrics,
