@@ -11,6 +11,7 @@ import (
 	"parley/conversation"
 	"parley/conversation/option"
 	"parley/gateway/protocol"
+	"parley/gateway/render"
 	"parley/gateway/service"
 )
 
@@ -31,6 +32,7 @@ type Config struct {
 	Model          string // the default model's label, shown in hello
 	Limits         protocol.Limits
 	Times          service.Times
+	Render         render.Bounds // of the HTML of parts
 }
 
 // DefaultConfig returns the settings of an empty configuration.
@@ -40,12 +42,13 @@ func DefaultConfig() Config {
 		Node:   "local",
 		Limits: protocol.DefaultLimits(),
 		Times:  service.DefaultTimes(),
+		Render: render.DefaultBounds(),
 	}
 }
 
 // Validate says what cannot work, by the keys of the configuration.
 func (c Config) Validate() []option.FieldError {
-	wrong := slices.Concat(option.OutOfBounds(c.Limits), option.OutOfBounds(c.Times))
+	wrong := slices.Concat(option.OutOfBounds(c.Limits), option.OutOfBounds(c.Times), option.OutOfBounds(c.Render))
 	refuse := func(key, sentence string) {
 		wrong = append(wrong, option.FieldError{Key: key, Sentence: sentence})
 	}

@@ -14,6 +14,7 @@ import (
 	"parley/gateway/admin"
 	"parley/gateway/fanout"
 	"parley/gateway/listener"
+	"parley/gateway/render"
 	"parley/gateway/rest"
 	"parley/gateway/service"
 	"parley/gateway/ws"
@@ -103,6 +104,7 @@ func New(cfg Config, d Deps) (*Server, error) {
 		Log: d.Logger, Metrics: d.Metrics, Now: time.Now, Backup: d.Backup, Audit: d.Audit,
 	}
 	s.services.Proxies, _ = service.ParseProxies(cfg.TrustedProxies) // validated above
+	d.Hub.RenderWith(render.NewPool(cfg.Render, d.Metrics))
 	s.services.Alive, s.endAll = context.WithCancel(context.Background())
 	s.ws = ws.New(s.services)
 	s.rest = rest.New(s.services, page)

@@ -80,6 +80,14 @@ func AppendDraftState(dst []byte, session conversation.SessionID, after conversa
 	})
 }
 
+// AppendRendered appends the HTML of a part.
+func AppendRendered(dst []byte, session conversation.SessionID, after conversation.Seq, message conversation.MessageID, html string) []byte {
+	return ephemeral(dst, "rendered", session, after, "", func(o *Object) {
+		o.Text("message", string(message))
+		o.Text("html", html)
+	})
+}
+
 // AppendTyping appends that a user is typing, or not any more.
 func AppendTyping(dst []byte, session conversation.SessionID, after conversation.Seq, user conversation.UserID, on bool) []byte {
 	return ephemeral(dst, "typing", session, after, "", func(o *Object) {
