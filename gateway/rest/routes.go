@@ -51,6 +51,7 @@ func (s *API) Register(router fiber.Router, operator *admin.Routes, guard admin.
 	s.route(fiber.MethodPost, "/api/sessions/:id/clear", chat, func(c *fiber.Ctx) error { return clearSession(s, c) })
 	s.route(fiber.MethodGet, "/api/sessions/:id/questions", chat, s.listQuestions)
 	s.route(fiber.MethodPost, "/api/sessions/:id/questions/:question/answer", chat, s.postAnswer)
+	members(s, reader, chat)
 	s.route(fiber.MethodPost, "/api/tasks", chat, s.postTask)
 	s.route(fiber.MethodGet, "/api/tasks", chat, s.listTasks)
 	s.route(fiber.MethodGet, "/api/tasks/:taskId", chat, s.readTask)
