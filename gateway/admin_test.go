@@ -93,7 +93,9 @@ func TestOperatorsRoutesAndStrangers(t *testing.T) {
 		main  bool
 	}{
 		{"alone on loopback", func(*gateway.Config, *gateway.Deps) {}, true},
-		{"behind a proxy", func(c *gateway.Config, _ *gateway.Deps) { c.PublicHosts = []string{"chat.example"} }, false},
+		{"behind a proxy", func(c *gateway.Config, d *gateway.Deps) {
+			c.PublicHosts, d.Authenticator = []string{"chat.example"}, twoKeys{}
+		}, false},
 		{"where users say who they are", withAuth(twoKeys{}), false},
 		{"on all addresses", func(c *gateway.Config, d *gateway.Deps) { c.Listen, d.Authenticator = "0.0.0.0:0", twoKeys{} }, false},
 	} {

@@ -10,8 +10,8 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/option"
+	"parley/gateway/auth"
 	"parley/gateway/protocol"
-	"parley/gateway/render"
 	"parley/gateway/service"
 )
 
@@ -31,8 +31,8 @@ type Config struct {
 	Version        string
 	Model          string // the default model's label, shown in hello
 	Limits         protocol.Limits
+	SignIn         auth.SignInLimits
 	Times          service.Times
-	Render         render.Bounds // of the HTML of parts
 }
 
 // DefaultConfig returns the settings of an empty configuration.
@@ -41,14 +41,14 @@ func DefaultConfig() Config {
 		Listen: "127.0.0.1:8080",
 		Node:   "local",
 		Limits: protocol.DefaultLimits(),
+		SignIn: auth.DefaultSignInLimits(),
 		Times:  service.DefaultTimes(),
-		Render: render.DefaultBounds(),
 	}
 }
 
 // Validate says what cannot work, by the keys of the configuration.
 func (c Config) Validate() []option.FieldError {
-	wrong := slices.Concat(option.OutOfBounds(c.Limits), option.OutOfBounds(c.Times), option.OutOfBounds(c.Render))
+	wrong := slices.Concat(option.OutOfBounds(c.Limits), option.OutOfBounds(c.SignIn), option.OutOfBounds(c.Times))
 	refuse := func(key, sentence string) {
 		wrong = append(wrong, option.FieldError{Key: key, Sentence: sentence})
 	}
@@ -80,12 +80,6 @@ func (c Config) Validate() []option.FieldError {
 	}
 	if l.ControlFramesPerSecond > 0 && l.ControlFramesBurst == 0 {
 		refuse("limits.control_frames_burst", "must be at least 1 while limits.control_frames_per_second is set, else the first ping would end its connection")
-	}
-	if l.RequestsPerSecond > 0 && l.RequestsBurst == 0 {
-		refuse("limits.requests_burst", "must be at least 1 while limits.requests_per_second is set, else every request would be refused")
-	}
-	if l.RequestsPerSecondPerAddress > 0 && l.RequestsBurstPerAddress == 0 {
-		refuse("limits.requests_burst_per_address", "must be at least 1 while limits.requests_per_second_per_address is set, else every request would be refused")
 	}
 	if l.HeadBytes != 0 && l.HeadBytes < 1024 {
 		refuse("limits.head_bytes", "must be at least 1024, or 0 for the default")

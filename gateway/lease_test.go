@@ -57,8 +57,7 @@ func (a *passes) Watch(p *service.Principal, ended func()) func() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if _, known := a.byToken[p.Credential]; !known {
-		go ended()
-		return func() {}
+		return nil
 	}
 	a.watched[p.Credential] = append(a.watched[p.Credential], ended)
 	return func() {}
@@ -73,6 +72,11 @@ func (a *passes) revoke(token string) {
 		go ended()
 	}
 }
+
+// anybody lets in whoever comes, on a server that strangers may reach.
+type anybody struct{ gateway.NoAuth }
+
+func (anybody) Mode() string { return "keys" }
 
 // greet connects and says hello with a token.
 func (r *rig) greet(token string) *gatewaytest.Client {

@@ -844,7 +844,7 @@ func TestEngineHangs(t *testing.T) {
 // Origin and Host, on every route, before anything else.
 // PROTOCOL.md, rules 7.3, 9.6.
 func TestOriginAndHost(t *testing.T) {
-	r := start(t, func(c *gateway.Config, _ *gateway.Deps) {
+	r := start(t, withAuth(anybody{}), func(c *gateway.Config, _ *gateway.Deps) {
 		c.AllowedOrigins = []string{"https://chat.example"}
 		c.PublicHosts = []string{"api.example"}
 	})

@@ -8,13 +8,14 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
 	"parley/gateway/admin"
+	"parley/gateway/auth"
 	"parley/gateway/fanout"
 	"parley/gateway/listener"
-	"parley/gateway/render"
 	"parley/gateway/rest"
 	"parley/gateway/service"
 	"parley/gateway/ws"
@@ -79,9 +80,9 @@ func New(cfg Config, d Deps) (*Server, error) {
 	if d.Audit == nil {
 		d.Audit = &service.MemoryAudit{}
 	}
-	if d.Authenticator.Mode() == "none" && !loopback(cfg.Listen) {
-		return nil, fmt.Errorf("auth.mode is none, so everybody who reaches %s could read and write everything: "+
-			"either listen on a loopback address (--listen 127.0.0.1:8080) or set auth.mode to keys or jwt", cfg.Listen)
+	if d.Authenticator.Mode() == auth.ModeNone && (!loopback(cfg.Listen) || len(cfg.PublicHosts) > 0) {
+		return nil, fmt.Errorf("auth.mode is none, so everybody who reaches %s could read and write everything: either listen on a loopback address "+
+			"(--listen 127.0.0.1:8080) without gateway.public_hosts, or set auth.mode to keys, jwt or proxy", strings.Join(append([]string{cfg.Listen}, cfg.PublicHosts...), ", "))
 	}
 	if d.Authenticator.Mode() == "none" && cfg.AdminListen != "" && !loopback(cfg.AdminListen) && !cfg.AdminInsecure {
 		return nil, fmt.Errorf("auth.mode is none, so everybody who reaches admin.listen (%s) could read metrics and profiles and make backups: "+
@@ -100,11 +101,10 @@ func New(cfg Config, d Deps) (*Server, error) {
 	s := &Server{cfg: cfg, hosts: newHostPolicy(cfg), drained: make(chan struct{})}
 	s.services = &service.Services{
 		Limits: cfg.Limits, Times: cfg.Times, Node: cfg.Node, Version: cfg.Version, Model: cfg.Model,
-		Sessions: d.Sessions, Hub: d.Hub, Auth: d.Authenticator, Connections: service.NewConnections(),
+		Sessions: d.Sessions, Hub: d.Hub, Auth: auth.NewDoor(d.Authenticator, cfg.SignIn, d.Logger, d.Metrics), Connections: service.NewConnections(),
 		Log: d.Logger, Metrics: d.Metrics, Now: time.Now, Backup: d.Backup, Audit: d.Audit,
 	}
 	s.services.Proxies, _ = service.ParseProxies(cfg.TrustedProxies) // validated above
-	d.Hub.RenderWith(render.NewPool(cfg.Render, d.Metrics))
 	s.services.Alive, s.endAll = context.WithCancel(context.Background())
 	s.ws = ws.New(s.services)
 	s.rest = rest.New(s.services, page)
@@ -125,7 +125,7 @@ func New(cfg Config, d Deps) (*Server, error) {
 	})
 	s.app.Server().KeepHijackedConns = true // see upgrade
 	s.app.Server().ExpectHandler = rest.Expect(s.services)
-	s.app.Use(s.rest.Observe, s.guard, rest.LimitAddress(s.rest))
+	s.app.Use(s.rest.Observe, s.guard)
 	s.app.Get("/ws", s.rest.Named("/ws"), s.upgrade())
 	var operator *admin.Routes // nil: strangers could come here
 	if cfg.administersOnMain(d.Authenticator.Mode()) {

@@ -47,7 +47,7 @@ func (s *Server) upgrade() fiber.Handler {
 			s.services.Metrics.Handshakes.WithLabelValues("unavailable").Inc()
 			return service.ErrDraining
 		}
-		c.Locals(rest.LocalCredential, rest.CredentialOf(s.services, c))
+		c.Locals(rest.LocalCredential, rest.TicketOf(s.services, c))
 		err := handshake(c)
 		if err != nil {
 			s.services.Metrics.Handshakes.WithLabelValues("not_websocket").Inc()

@@ -74,15 +74,15 @@ var arrows = map[string][]string{
 	"actors/internal/unreadable": {"conversation"},
 	"actors/internal/sessionlog": {"conversation", "conversation/policy", "conversation/machine", "conversation/transcript", "metrics"},
 	"actors/internal/workers":    {},
-	"gateway":                    {"conversation", "conversation/option", "gateway/fanout", "gateway/protocol", "gateway/rest", "gateway/service", "gateway/ws", "metrics", "gateway/listener", "gateway/admin", "gateway/render"},
+	"gateway":                    {"conversation", "conversation/option", "gateway/fanout", "gateway/protocol", "gateway/rest", "gateway/service", "gateway/ws", "metrics", "gateway/listener", "gateway/admin", "gateway/auth"},
 	"gateway/admin":              {"conversation", "gateway/protocol", "gateway/service"},
 	"gateway/audit":              {"conversation", "gateway/service"},
+	"gateway/auth":               {"conversation", "conversation/option", "gateway/service", "metrics"},
 	"gateway/listener":           {},
 	"gateway/fanout":             {"conversation", "gateway/protocol", "metrics"},
 	"gateway/protocol":           {"conversation", "conversation/readmodel", "conversation/access"},
 	"gateway/rest":               {"conversation", "conversation/readmodel", "gateway/fanout", "gateway/protocol", "gateway/service", "conversation/access", "gateway/admin"},
 	"gateway/service":            {"conversation", "conversation/readmodel", "gateway/fanout", "gateway/protocol", "metrics", "conversation/access"},
-	"gateway/render":             {"conversation", "metrics"},
 	"gateway/web":                {},
 	"gateway/ws":                 {"conversation", "gateway/fanout", "gateway/protocol", "gateway/service"},
 
@@ -126,15 +126,15 @@ var arrows = map[string][]string{
 
 	"cmd/parley": {
 		"actors", "cmd/parley/internal/assemble", "cmd/parley/internal/config", "cmd/parley/internal/store", "conversation",
-		"gateway", "gateway/protocol", "gateway/web", "metrics", "tools/builtin", "gateway/audit",
+		"gateway", "gateway/protocol", "gateway/web", "metrics", "tools/builtin", "gateway/audit", "gateway/auth", "gateway/service",
 	},
 	"cmd/parley/internal/assemble": {
 		"actors", "cmd/parley/internal/config", "conversation", "conversation/policy", "conversation/transcript", "gateway", "metrics",
-		"models/command", "models/fallback", "models/limit", "models/window", "tools/mcp",
+		"models/command", "models/fallback", "models/limit", "models/window", "tools/mcp", "gateway/auth",
 	},
 	"cmd/parley/internal/config": {
 		"actors", "cmd/parley/internal/store", "conversation", "conversation/option", "conversation/policy", "conversation/transcript", "gateway", "models/anthropic", "models/command", "models/openai",
-		"models/limit", "models/scripted", "tools/builtin", "tools/mcp", "tools/mcp/secret", "gateway/audit",
+		"models/limit", "models/scripted", "tools/builtin", "tools/mcp", "tools/mcp/secret", "gateway/audit", "gateway/auth",
 	},
 	"cmd/parley/internal/store": {"conversation", "conversation/policy", "conversation/machine", "persistence/pebble"}, // the one place that names a concrete store
 
@@ -199,12 +199,12 @@ var libraries = map[string][]string{
 	"github.com/expr-lang/":              {"tools/builtin"},
 	"github.com/modelcontextprotocol/":   {"tools/mcp", "cmd/parley-bench/internal/checker"},
 	"github.com/rivo/uniseg":             {"models/command"},
-	"github.com/yuin/goldmark":           {"gateway/render"},
-	"github.com/microcosm-cc/bluemonday": {"gateway/render"},
 	"golang.org/x/time/":                 {"models/limit", "tools/mcp"},
 	"database/sql":                       {},
 	"github.com/prometheus/":             {"metrics", "persistence/pebble", "gateway", "gateway/admin", "gateway/fanout", "actors", "cmd/parley/internal/assemble"},
-	"github.com/pelletier/go-toml":       {"cmd/parley/internal/config", "models/scripted", "cmd/parley-bench/internal/history", "cmd/parley-bench/internal/receipts"},
+	"github.com/pelletier/go-toml":       {"cmd/parley/internal/config", "gateway/auth", "models/scripted", "cmd/parley-bench/internal/history", "cmd/parley-bench/internal/receipts"},
+	"github.com/golang-jwt/":             {"gateway/auth"},
+	"github.com/MicahParks/":             {"gateway/auth"},
 	"github.com/alecthomas/kong":         {"cmd/parley", "cmd/parley-bench"},
 
 	// Generated code, and what it needs, is for the tests of wire only; profiles are in the same encoding.

@@ -210,7 +210,7 @@ func TestBackupOfAStoppedStore(t *testing.T) {
 func TestBackupRoute(t *testing.T) {
 	root := t.TempDir()
 	l := start(t, filepath.Join(root, "data"), "--set", `gateway.allowed_origins=["https://app.example"]`)
-	public := start(t, filepath.Join(root, "public"), "--set", `gateway.public_hosts=["chat.example"]`)
+	public := start(t, filepath.Join(root, "public"), "--set", `gateway.public_hosts=["chat.example"]`, "--set", "auth.mode=keys")
 	memory := start(t, "unused", "--set", "memory.mode=ephemeral")
 	body := fmt.Sprintf(`{"dest":%q}`, filepath.Join(root, "b"))
 	for _, c := range []struct {

@@ -27,6 +27,7 @@ type commandLine struct {
 	Backup  backupCmd  `cmd:"" help:"Copy the store, also while its server runs."`
 	Restore restoreCmd `cmd:"" help:"Make a data directory of a backup."`
 	Verify  verifyCmd  `cmd:"" help:"Read a whole store and say where its parts contradict each other."`
+	Key     keyCmd     `cmd:"" help:"Make, show and take back the keys of auth.mode \"keys\"."`
 	Export  exportCmd  `cmd:"" help:"Write all sessions as JSON Lines, for people and scripts; nothing reads them back."`
 	Ver     struct{}   `cmd:"" name:"version" help:"Print the version."`
 }
@@ -76,16 +77,25 @@ func (m *Main) ParseFlags(args []string) error {
 	if m.command == "version" {
 		return nil
 	}
+	if _, err := os.Stat(m.sources().Path); err == nil {
+		m.configPath = m.sources().Path
+	}
+	m.Config, err = m.readConfig()
+	return err
+}
+
+// sources are where the command line says that the configuration comes from.
+func (m *Main) sources() config.Sources {
+	line := m.line
 	from := config.Sources{Path: "config.toml", Environ: m.Environ, Listen: line.Listen, Data: line.Data, Set: line.Set}
 	if line.Config != "" {
 		from.Path, from.Required = line.Config, true
 	}
-	if _, err := os.Stat(from.Path); err == nil {
-		m.configPath = from.Path
-	}
-	m.Config, err = config.Load(from)
-	return err
+	return from
 }
+
+// readConfig reads the configuration as it is now.
+func (m *Main) readConfig() (config.Config, error) { return config.Load(m.sources()) }
 
 // version is the version of this program: the module's version, else the
 // commit that it was built from.

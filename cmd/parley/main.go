@@ -110,6 +110,8 @@ func (m *Main) Run(ctx context.Context) error {
 		return m.restore(ctx)
 	case "verify":
 		return m.verify(ctx)
+	case "key create", "key list", "key revoke":
+		return m.key(ctx)
 	case "export":
 		return m.export(ctx)
 	default:

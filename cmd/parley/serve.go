@@ -97,9 +97,14 @@ func (m *Main) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	auditLog := m.audit()
+	in, err := m.openSignIn(look, log.With("room", "auth"), auditLog)
+	if err != nil {
+		return err
+	}
 	server, err := gateway.New(assemble.Gateway(c, node, version(), models.Routes[""].Label()), gateway.Deps{
 		Sessions: engine, Hub: hub, Page: web.Files,
-		Logger: log.With("room", "gateway"), Metrics: gatewayMetrics, Gatherer: registry, Backup: backupOf(db), Audit: m.audit(),
+		Logger: log.With("room", "gateway"), Metrics: gatewayMetrics, Gatherer: registry, Backup: backupOf(db), Audit: auditLog, Authenticator: in.Authenticator,
 		CommandLine: config.ShownArgs(m.args),
 	})
 	if err != nil {
@@ -113,6 +118,7 @@ func (m *Main) serve(ctx context.Context) error {
 
 	running, halt := context.WithCancel(context.WithoutCancel(ctx))
 	defer halt()
+	in.follow(running)
 	engineEnded := make(chan struct{})
 	go func() { // ends with running
 		defer close(engineEnded)

@@ -15,17 +15,12 @@ type Options struct {
 	As     conversation.UserID // the session must be visible to this user
 	Redact bool                // frames without arguments and results of tools; values are never redacted
 	Drafts bool                // show text while it streams (Delta, DraftDropped)
-	HTML   bool                // the HTML of each part behind it; for takers of frames only
 	Values bool                // deliver events as values also; see Next
 
 	// For Subscribe only.
 
 	Since   conversation.Seq // begin after this event; 0 = at the first one
 	FromNow bool             // begin after the last stored event; Since is ignored
-
-	// Begin says where to begin, and with what, when the state is known; Since and FromNow
-	// are ignored. It must not block. nil = those.
-	Begin func(v conversation.View) Start
 }
 
 // phase says how a subscription gets its events.
@@ -52,7 +47,6 @@ type Subscription struct {
 	as     conversation.UserID
 	redact atomic.Bool // changed under the lock of the hub's shard and queue.mu
 	values bool
-	html   bool
 
 	// guarded by queue.mu
 
@@ -68,8 +62,7 @@ type Subscription struct {
 // NewSubscription prepares a subscription whose events go into q. It follows
 // nothing until Follow is called.
 func (q *Queue) NewSubscription(o Options) *Subscription {
-	s := &Subscription{queue: q, key: o.Key, as: o.As, drafts: drafts{wanted: o.Drafts}, values: o.Values,
-		html: o.HTML && !o.Values && q.hub.renderer != nil}
+	s := &Subscription{queue: q, key: o.Key, as: o.As, drafts: drafts{wanted: o.Drafts}, values: o.Values}
 	s.redact.Store(o.Redact)
 	return s
 }
@@ -204,9 +197,8 @@ func (s *Subscription) position() (cursor, until conversation.Seq, following boo
 	return s.cursor, s.until, s.phase == phaseLive || s.phase == phaseReplay
 }
 
-// publish takes a batch of durable events; frames are their bytes, and html is what
-// their parts become, for who wants it.
-func (s *Subscription) publish(events []conversation.Event, frames []byte, html []rendering) {
+// publish takes a batch of durable events; frames are their bytes.
+func (s *Subscription) publish(events []conversation.Event, frames []byte) {
 	first, last := events[0].Seq, events[len(events)-1].Seq
 	q := s.queue
 	q.mu.Lock()
@@ -224,11 +216,7 @@ func (s *Subscription) publish(events []conversation.Event, frames []byte, html 
 			s.fallBehind()
 			return
 		}
-		if len(html) > 0 {
-			s.pushRendered(len(events), frames, html)
-		} else {
-			q.push(frameBatch{data: frames, frames: len(events), value: s.eventsValue(events)})
-		}
+		q.push(frameBatch{data: frames, frames: len(events), value: s.eventsValue(events)})
 		s.cursor = last
 		if s.drafts.missed && !s.drafts.asked { // deltas came before their event
 			s.fallBehind()
@@ -419,18 +407,15 @@ func (h *Hub) Subscribe(ctx context.Context, source Source, l protocol.Limits, o
 	s := h.NewQueue(source, l).NewSubscription(o)
 	answer := make(chan begun, 1)
 	s.Follow(func(v conversation.View, err error) (Start, error) {
-		start := Start{Since: o.Since}
-		switch {
-		case err != nil:
-		case o.Begin != nil:
-			start = o.Begin(v)
-		case o.FromNow:
-			start.Since = v.Head
-		case o.Since > v.Head:
+		since := o.Since
+		if o.FromNow {
+			since = v.Head
+		}
+		if err == nil && since > v.Head {
 			err = conversation.Errorf(conversation.Conflict, "since is beyond the log's head, %d: the log is another one", v.Head)
 		}
 		answer <- begun{v, err}
-		return start, err
+		return Start{Since: since}, err
 	})
 	select {
 	case b := <-answer:

@@ -81,9 +81,14 @@ func TryDial(t testing.TB, address string, header http.Header) (*Client, *http.R
 	if err != nil {
 		return nil, response, err
 	}
+	return Over(t, ws), response, nil
+}
+
+// Over is a client on a socket that is open already.
+func Over(t testing.TB, ws *websocket.Conn) *Client {
 	ws.SetReadLimit(-1)
 	t.Cleanup(func() { _ = ws.CloseNow() })
-	return &Client{WS: ws, t: t, said: Documents(t).Listen(t)}, response, nil
+	return &Client{WS: ws, t: t, said: Documents(t).Listen(t)}
 }
 
 // Connect dials and says hello.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"parley/conversation"
+	"parley/gateway/protocol"
 	"parley/gateway/service"
 
 	"github.com/gofiber/fiber/v2"
@@ -31,26 +32,64 @@ func CredentialOf(s *service.Services, c *fiber.Ctx) service.Credential {
 	if scheme, token, ok := strings.Cut(c.Get(fiber.HeaderAuthorization), " "); ok && strings.EqualFold(scheme, "bearer") {
 		credential.Token = strings.TrimSpace(token)
 	}
+	by, ok := s.Auth.(service.ByHeaders)
+	if !ok || !s.Proxies.TrustsRemote(c.Context().RemoteIP().String()) {
+		return credential
+	}
+	for _, name := range by.CredentialHeaders() {
+		if credential.Headers == nil {
+			credential.Headers = map[string]string{}
+		}
+		// A header that is there twice is one of the proxy and one of the client: joined in
+		// this way they are nobody's id.
+		credential.Headers[name] = string(bytes.Join(c.Request().Header.PeekAll(name), []byte{0}))
+	}
+	return credential
+}
+
+// TicketOf is CredentialOf for sockets and streams: a ticket counts there, and nowhere else.
+func TicketOf(s *service.Services, c *fiber.Ctx) service.Credential {
+	credential := CredentialOf(s, c)
+	credential.Ticket = c.Query("ticket")
 	return credential
 }
 
 // authenticated lets a request through whose credential has one of the scopes.
 func (s *API) authenticated(scopes ...string) fiber.Handler {
+	return authenticatedBy(s.Services, CredentialOf, scopes)
+}
+
+func authenticatedBy(s *service.Services, credential func(*service.Services, *fiber.Ctx) service.Credential, scopes []string) fiber.Handler {
 	return func(c *fiber.Ctx) error {
-		who, err := s.Auth.Authenticate(c.UserContext(), CredentialOf(s.Services, c))
+		who, err := s.Auth.Authenticate(c.UserContext(), credential(s, c))
 		if err != nil {
-			s.Log.Warn("authentication failed", "address", addressOf(s.Services, c), "code", string(s.Refusal(err).Code), "route", c.Path())
 			return err
 		}
 		if !slices.ContainsFunc(scopes, who.May) {
 			return conversation.Errorf(conversation.Forbidden, "this needs the scope %s", strings.Join(scopes, " or "))
 		}
-		if err := s.rates.take(c, who); err != nil {
-			return err
-		}
 		c.Locals(localPrincipal, who)
 		return c.Next()
 	}
+}
+
+// postTicket makes a ticket for a socket or a stream.
+func postTicket(s *service.Services, c *fiber.Ctx) error {
+	if b, err := body(c); err != nil || len(b) > 0 && protocol.ReadObject(b, func(protocol.Member) error { return nil }) != nil {
+		return asError(conversation.Errorf(conversation.BadRequest, "the body must be an object, or empty"))
+	}
+	maker, ok := s.Auth.(service.TicketMaker)
+	if !ok {
+		return conversation.Errorf(conversation.NotFound, "there are no tickets here")
+	}
+	ticket, expires, err := maker.Ticket(principal(c))
+	if err != nil {
+		return err
+	}
+	return reply(c, fiber.StatusCreated, func(o *protocol.Object) {
+		o.Text("ticket", ticket)
+		o.OptionalTime("expires_at", expires)
+	})
 }
 
 // principal returns the user whom a request speaks for.

@@ -99,6 +99,9 @@ func (s *API) sayAndWait(c *fiber.Ctx, key conversation.SessionKey, say conversa
 	lease := s.Lease(principal(c), func(*conversation.Error) { cancelWait() })
 	defer lease.Release()
 	defer watchClient(c.Context().Conn(), cancelWait)()
+	if lease.Over() != nil {
+		cancelWait()
+	}
 	o := readmodel.NewOutcome(r.Message, r.Task)
 	err = s.await(ctx, key, say.Author, r.Seq, o)
 	switch {

@@ -113,6 +113,9 @@ func (s *API) postClaim(c *fiber.Ctx) error {
 	}
 	lease := s.Lease(principal(c), func(*conversation.Error) { cancel() })
 	defer lease.Release()
+	if over := lease.Over(); over != nil {
+		return over
+	}
 	items, err := s.Sessions.Claim(ctx, claim)
 	switch {
 	case err == nil:

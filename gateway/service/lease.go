@@ -9,9 +9,9 @@ import (
 
 // Watcher is an Authenticator whose credentials can be taken back while they are used.
 type Watcher interface {
-	// Watch calls ended, on a goroutine of its own, when the credential of p is taken back:
-	// also when that happened before Watch was called. stop ends the watch; it does not
-	// wait for a call of ended.
+	// Watch calls ended, on a goroutine of its own, when the credential of p is taken back.
+	// stop ends the watch; it does not wait for a call of ended. A nil stop says that the
+	// credential was taken back already: then ended is not called.
 	Watch(p *Principal, ended func()) (stop func())
 }
 
@@ -40,7 +40,8 @@ type Lease struct {
 
 // Lease begins a lease of p. ended is called once, on a goroutine of its own, with
 // ErrTokenExpired or ErrRevoked; never after Release has returned, so it must not wait for
-// what calls Release.
+// what calls Release. A lease that is over from the beginning does not call it: who asks
+// for one looks at Over.
 func (s *Services) Lease(p *Principal, ended func(*conversation.Error)) *Lease {
 	l := &Lease{now: s.Now, ended: ended}
 	l.watcher, _ = s.Auth.(Watcher)
@@ -48,7 +49,8 @@ func (s *Services) Lease(p *Principal, ended func(*conversation.Error)) *Lease {
 	return l
 }
 
-// Renew goes on with another credential of the same user, with its scopes and its end.
+// Renew goes on with another credential of the same user, with its scopes and its end. If
+// that one is over already, so is the lease.
 func (l *Lease) Renew(p *Principal) {
 	l.mu.Lock()
 	if l.done {
@@ -56,23 +58,33 @@ func (l *Lease) Renew(p *Principal) {
 		return
 	}
 	l.forget()
+	first := l.round == 0
 	l.who = p
 	l.round++
 	round := l.round
-	if !p.Expires.IsZero() {
+	over := l.isOver()
+	if over == nil && !p.Expires.IsZero() {
 		l.timer = time.AfterFunc(p.Expires.Sub(l.now()), func() { l.end(round, ErrTokenExpired) })
 	}
 	l.mu.Unlock()
-	if l.watcher == nil || p.Credential == "" {
-		return
+	var stop func()
+	if over == nil && l.watcher != nil && p.Credential != "" {
+		if stop = l.watcher.Watch(p, func() { l.end(round, ErrRevoked) }); stop == nil {
+			over = ErrRevoked
+		}
 	}
-	stop := l.watcher.Watch(p, func() { l.end(round, ErrRevoked) })
 	l.mu.Lock()
-	if l.round == round && !l.done {
-		l.stop, stop = stop, nil
-	}
-	l.mu.Unlock()
-	if stop != nil {
+	defer l.mu.Unlock()
+	switch {
+	case over != nil && !l.done:
+		l.done, l.over = true, over
+		l.forget()
+		if !first {
+			go l.ended(over)
+		}
+	case stop != nil && l.round == round && !l.done:
+		l.stop = stop
+	case stop != nil:
 		stop()
 	}
 }
@@ -105,6 +117,11 @@ func (l *Lease) end(round int, why *conversation.Error) {
 func (l *Lease) Over() *conversation.Error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.isOver()
+}
+
+// isOver is Over. The caller holds mu.
+func (l *Lease) isOver() *conversation.Error {
 	if l.over == nil && !l.who.Expires.IsZero() && !l.now().Before(l.who.Expires) {
 		return ErrTokenExpired
 	}

@@ -21,8 +21,7 @@ func (w *watched) Watch(_ *Principal, ended func()) func() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.gone {
-		go ended()
-		return func() {}
+		return nil
 	}
 	n := len(w.ended)
 	w.ended[n] = ended
@@ -57,7 +56,6 @@ func TestLease(t *testing.T) {
 	}{
 		{"for ever", 0, func(world) {}, 0, nil},
 		{"expires", time.Second, func(world) {}, time.Second, ErrTokenExpired},
-		{"has expired already", -time.Second, func(world) {}, 0, ErrTokenExpired},
 		{"taken back", time.Hour, func(x world) { time.Sleep(time.Minute); x.w.takeBack() }, time.Minute, ErrRevoked},
 		{"renewed for longer", time.Second, func(x world) { x.l.Renew(x.until(time.Minute)) }, time.Minute, ErrTokenExpired},
 		{"renewed for ever", time.Second, func(x world) { x.l.Renew(&Principal{Credential: "other"}) }, 0, nil},
@@ -98,6 +96,22 @@ func TestLease(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// Who begins with what is over already learns it from the lease, not from a call.
+func TestLeaseOverFromTheBeginning(t *testing.T) {
+	w := &watched{ended: map[int]func(){}, gone: true}
+	s := &Services{Auth: w, Now: time.Now}
+	for _, row := range []struct {
+		who  *Principal
+		want *conversation.Error
+	}{{&Principal{Credential: "k1"}, ErrRevoked}, {&Principal{Expires: time.Now().Add(-time.Second)}, ErrTokenExpired}} {
+		l := s.Lease(row.who, func(e *conversation.Error) { t.Errorf("ended with %v", e) })
+		if l.Over() != row.want {
+			t.Errorf("over: %v, want %v", l.Over(), row.want)
+		}
+		l.Release()
 	}
 }
 

@@ -17,6 +17,9 @@ const (
 	ScopeAdmin     = "admin"
 )
 
+// AllScopes are the scopes that there are.
+func AllScopes() []string { return []string{ScopeChat, ScopeRuntime, ScopeReadTools, ScopeAdmin} }
+
 // Principal is the user who speaks. It comes only from a credential.
 type Principal struct {
 	Tenant  conversation.TenantID
@@ -61,7 +64,7 @@ func (p *Principal) serves(row conversation.Summary) bool {
 
 // SameScopes is true when both may do the same.
 func (p *Principal) SameScopes(q *Principal) bool {
-	return !slices.ContainsFunc([]string{ScopeChat, ScopeRuntime, ScopeReadTools, ScopeAdmin}, func(scope string) bool {
+	return !slices.ContainsFunc(AllScopes(), func(scope string) bool {
 		return p.May(scope) != q.May(scope)
 	})
 }
@@ -86,12 +89,28 @@ func (p *Principal) Redact() bool { return !p.May(ScopeReadTools) }
 // Credential holds the proof of identity that a client brings. Tokens never appear in logs.
 type Credential struct {
 	Token   string // from hello, or "Authorization: Bearer"; "" = none
+	Ticket  string // from ?ticket= of a socket or a stream; counts only without a token
 	Address string // the client's network address, for an audit line
+
+	// Headers are those that CredentialHeaders names, of a request that a trusted proxy has
+	// made; nil = it was another's.
+	Headers map[string]string
+}
+
+// ByHeaders is an Authenticator that reads headers of trusted proxies.
+type ByHeaders interface {
+	CredentialHeaders() []string
+}
+
+// TicketMaker is an Authenticator that makes tickets.
+type TicketMaker interface {
+	// Ticket makes a ticket for p. It fails with rate_limited.
+	Ticket(p *Principal) (ticket string, expires time.Time, err error)
 }
 
 // Authenticator turns credentials into principals.
 type Authenticator interface {
-	// Mode is auth.mode: "none", "keys", "jwt".
+	// Mode is auth.mode: "none", "keys", "jwt", "proxy".
 	Mode() string
 	// Authenticate fails with unauthenticated, token_expired or forbidden.
 	Authenticate(ctx context.Context, c Credential) (*Principal, error)
@@ -108,6 +127,6 @@ func (NoAuth) Mode() string { return "none" }
 func (NoAuth) Authenticate(context.Context, Credential) (*Principal, error) {
 	return &Principal{
 		Tenant: "default", User: "local",
-		Scopes: []string{ScopeChat, ScopeRuntime, ScopeReadTools, ScopeAdmin},
+		Scopes: AllScopes(),
 	}, nil
 }

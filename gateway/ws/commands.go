@@ -28,11 +28,13 @@ func (c *handler) hello(p responder, _ conversation.SessionKey, data []byte) {
 	who, err := c.Auth.Authenticate(c.ctx, credential)
 	if err != nil {
 		e := c.Refusal(err)
-		c.Log.Warn("authentication failed", "address", c.credential.Address, "code", string(e.Code), "conn", c.name)
 		p.fail(e)
-		if e.Code == conversation.Forbidden {
+		switch e.Code {
+		case conversation.Forbidden:
 			c.close(protocol.CloseForbidden, "forbidden")
-		} else {
+		case conversation.RateLimited:
+			c.close(protocol.CloseRateLimited, "too many sign-ins have failed")
+		default:
 			c.close(protocol.CloseUnauthenticated, "not authenticated")
 		}
 		return

@@ -158,12 +158,12 @@ func TestEveryKeyIsUsed(t *testing.T) {
 	byMain := map[string]string{
 		"listen": "the gateway's", "data": "pebble.Open", "memory.mode": "Open or OpenEphemeral",
 		"model.default": "TestModelIsChosen", "model.stream": "TestStreamingCanBeTurnedOff", "scripted.token_delay": "scripted.Options",
-		"scripted.script": "scripted.Options", "command_agent.ask_marker": "TestAskMarkerOfAllAgents", "auth.mode": "refused but none",
+		"scripted.script": "scripted.Options", "command_agent.ask_marker": "TestAskMarkerOfAllAgents",
 		"log.level": "newLogger", "log.format": "newLogger",
 		"process.heap_floor": "TestHeapFloorOfTheServer", "process.procs": "TestProcsOfTheServer", "process.contention": "TestContentionOfTheServer",
 	}
 	reach := func(c config.Config) string {
-		return fmt.Sprintf("%+v %+v %+v %+v %+v", c.Audit, Engine(&c, "n", nil, config.ScriptedName), Gateway(&c, "n", "v", "m"), c.Store, mcpOptions(&c, nil, nil, nil))
+		return fmt.Sprintf("%+v %+v %+v %+v %+v %+v", Engine(&c, "n", nil, config.ScriptedName), Gateway(&c, "n", "v", "m"), c.Auth, c.Audit, c.Store, mcpOptions(&c, nil, nil, nil))
 	}
 	before := reach(config.Default())
 	for key, c := range config.EachKeyChanged() {

@@ -225,6 +225,10 @@ func (c *Config) references(but string) (list []secret.Reference) {
 			note(sortedValues(b.Env)...)
 		}
 	}
+	note(c.Auth.Secret)
+	for _, k := range c.Auth.Keys {
+		note(k.Key)
+	}
 	for i := range c.MCP {
 		note(c.MCP[i].URL)
 		note(sortedValues(c.MCP[i].Env)...)

@@ -12,6 +12,7 @@ import (
 	"parley/conversation"
 	"parley/conversation/option"
 	"parley/gateway"
+	"parley/gateway/auth"
 	"parley/models/scripted"
 	"parley/tools/builtin"
 )
@@ -21,24 +22,17 @@ import (
 func (l *loader) check() {
 	c := &l.config
 	for _, wrong := range slices.Concat(
-		c.Gateway.Validate(), c.Policy().Validate(), c.Engine.Validate(), c.Store.Validate(), c.MCPLimits.Validate(),
+		c.Gateway.Validate(), c.Auth.Validate(), c.Policy().Validate(), c.Engine.Validate(), c.Store.Validate(), c.MCPLimits.Validate(),
 	) {
 		l.fieldError(wrong)
 	}
-	if host, _, err := net.SplitHostPort(c.Gateway.Listen); err == nil && !gateway.IsLoopback(host) { // auth.mode is "none": there is no other yet
-		l.wrong("listen", `must be a loopback address such as "127.0.0.1:8080" while auth.mode is "none", `+
-			"because everyone who reaches it could read and write every session; to serve others put a proxy that asks who they are before it "+
-			"and name its host in gateway.public_hosts")
-	}
-	if host, _, err := net.SplitHostPort(c.Gateway.AdminListen); err == nil && !gateway.IsLoopback(host) && c.Auth == "none" && !c.Gateway.AdminInsecure {
+	l.signIn(c)
+	if host, _, err := net.SplitHostPort(c.Gateway.AdminListen); err == nil && !gateway.IsLoopback(host) && c.Auth.Mode == auth.ModeNone && !c.Gateway.AdminInsecure {
 		l.wrong("admin.listen", `must be a loopback address such as "127.0.0.1:9090" while auth.mode is "none", because everyone who reaches it `+
 			"could read metrics and profiles and make backups; admin.insecure = true says that only those reach it who may")
 	}
 	if c.Data == "" && !c.Ephemeral() {
 		l.wrong("data", `must name a directory, or set memory.mode = "ephemeral" to keep nothing`)
-	}
-	if c.Auth != "none" {
-		l.wrong("auth.mode", `must be "none" (one local user, on a loopback address): this version has no other way to know who a client is`)
 	}
 	if m := c.AskMarker; strings.TrimSpace(m) != m || strings.ContainsAny(m, "\r\n") {
 		l.wrong("command_agent.ask_marker", "must be one line without space around it")

@@ -7,6 +7,7 @@ import (
 	"parley/conversation/policy"
 	"parley/gateway"
 	"parley/gateway/audit"
+	"parley/gateway/auth"
 	"parley/models/scripted"
 	"parley/tools/mcp"
 )
@@ -25,6 +26,7 @@ type Config struct {
 
 	Engine    actors.Config  // with the policy in Rules; internal/assemble adds agents, tools and Node
 	Gateway   gateway.Config // internal/assemble adds Node, Version and Model
+	Auth      auth.SignIn    // how clients prove who they are; with its [[auth.keys]] blocks
 	Audit     audit.Keep
 	Store     store.Options // main adds Logger, Metrics and OnFatal
 	MCPLimits mcp.Limits    // of any MCP server
@@ -36,7 +38,6 @@ type Config struct {
 	Channels Channels
 
 	AskMarker string `key:"command_agent.ask_marker"` // of the command-line agents that say nothing else
-	Auth      string `key:"auth.mode"`                // how clients prove who they are
 
 	// Models are the [models.NAME] blocks, by name. The model "scripted" is always
 	// there and not among them.
@@ -106,7 +107,7 @@ type Agent struct {
 // Default is the configuration of someone who says nothing.
 func Default() Config {
 	c := Config{
-		Data: "./data", Memory: "durable", Auth: "none",
+		Data: "./data", Memory: "durable", Auth: auth.DefaultSignIn(),
 		Engine: actors.DefaultConfig(), Gateway: gateway.DefaultConfig(), Audit: audit.DefaultKeep(), Store: store.Defaults(), MCPLimits: mcp.DefaultLimits(),
 		Model:    Model{Default: ScriptedName, Stream: true},
 		Scripted: Scripted{Options: scripted.DefaultOptions()},

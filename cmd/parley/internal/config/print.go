@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"parley/gateway/auth"
 )
 
 // Print writes the configuration as a TOML document that reads back as
@@ -35,6 +37,10 @@ func Print(w io.Writer, c Config) error {
 	for i := range c.Models {
 		fmt.Fprintf(&b, "\n[models.%s]\n", c.Models[i].Name)
 		printBlock(&b, keysOf(c.Models[i].Provider), reflect.ValueOf(&c.Models[i]).Elem())
+	}
+	for i := range c.Auth.Keys {
+		b.WriteString("\n[[auth.keys]]\n")
+		printBlock(&b, fieldsOf(reflect.TypeFor[auth.Key]()), reflect.ValueOf(&c.Auth.Keys[i]).Elem())
 	}
 	for i := range c.MCP {
 		b.WriteString("\n[[mcp]]\n")

@@ -1,0 +1,127 @@
+package auth
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"log/slog"
+	"time"
+
+	"parley/conversation"
+	"parley/gateway/service"
+	"parley/metrics"
+)
+
+var (
+	_ service.Authenticator = (*Door)(nil)
+	_ service.Watcher       = (*Door)(nil)
+	_ service.TicketMaker   = (*Door)(nil)
+	_ service.ByHeaders     = (*Door)(nil)
+)
+
+// SignInLimits bound what those who sign in may try.
+type SignInLimits struct {
+	Failures int           `key:"limits.sign_in_failures" min:"0"`       // of an address in a row before it has to wait; 0 = no limit
+	Wait     time.Duration `key:"limits.sign_in_wait" min:"1s" max:"1h"` // the longest wait
+	Tickets  int           `key:"limits.tickets_per_user" min:"0"`       // that nobody has used yet; 0 = no limit
+}
+
+// DefaultSignInLimits are those of a configuration that says nothing.
+func DefaultSignInLimits() SignInLimits {
+	return SignInLimits{Failures: 10, Wait: time.Minute, Tickets: 20}
+}
+
+// Door is the Authenticator that the gateway asks: it stands before the one that knows
+// the credentials.
+type Door struct {
+	inner   service.Authenticator
+	tickets *tickets
+	guesses *guesses
+	log     *slog.Logger
+	metrics *metrics.Gateway
+}
+
+// NewDoor puts a door before inner.
+func NewDoor(inner service.Authenticator, l SignInLimits, log *slog.Logger, m *metrics.Gateway) *Door {
+	return &Door{inner: inner, tickets: newTickets(l.Tickets, time.Now), guesses: newGuesses(l.Failures, l.Wait, time.Now), log: log, metrics: m}
+}
+
+// Mode implements service.Authenticator.
+func (d *Door) Mode() string { return d.inner.Mode() }
+
+// CredentialHeaders implements service.ByHeaders.
+func (d *Door) CredentialHeaders() []string {
+	if h, ok := d.inner.(service.ByHeaders); ok {
+		return h.CredentialHeaders()
+	}
+	return nil
+}
+
+// Watch implements service.Watcher.
+func (d *Door) Watch(p *service.Principal, ended func()) (stop func()) {
+	if w, ok := d.inner.(service.Watcher); ok {
+		return w.Watch(p, ended)
+	}
+	return func() {}
+}
+
+// Ticket implements service.TicketMaker.
+func (d *Door) Ticket(p *service.Principal) (string, time.Time, error) {
+	ticket, expires, ok := d.tickets.make(p)
+	if !ok {
+		d.metrics.Refused.WithLabelValues("tickets_per_user").Inc()
+		return "", time.Time{}, &conversation.Error{Code: conversation.RateLimited, Message: "there are too many tickets that nobody has used", RetryAfter: ticketLife}
+	}
+	return ticket, expires, nil
+}
+
+// Authenticate implements service.Authenticator.
+func (d *Door) Authenticate(ctx context.Context, c service.Credential) (*service.Principal, error) {
+	secret := c.Token
+	if secret == "" {
+		secret = c.Ticket
+	}
+	group := service.AddressGroup(c.Address)
+	mark := sha256.Sum256([]byte(secret))
+	keys := []string{group, group + " " + idOf(secret)}
+	if secret != "" {
+		if wait := d.guesses.wait(keys, mark); wait > 0 {
+			d.metrics.Refused.WithLabelValues("sign_in_failures").Inc()
+			d.metrics.SignIns.WithLabelValues("held_back").Inc()
+			return nil, &conversation.Error{Code: conversation.RateLimited, Message: "too many sign-ins have failed from this address", RetryAfter: wait}
+		}
+	}
+	who, err := d.ask(ctx, c)
+	if err == nil {
+		d.guesses.succeeded(keys, mark, secret != "" && d.inner.Mode() != ModeNone)
+		d.metrics.SignIns.WithLabelValues("ok").Inc()
+		return who, nil
+	}
+	code := conversation.AsError(err).Code
+	d.metrics.SignIns.WithLabelValues(string(code)).Inc()
+	if failures, say := d.guesses.failed(keys, mark, secret != "" && code == conversation.Unauthenticated); say {
+		attrs := []any{"address", c.Address, "code", string(code), "since_the_last_line", failures}
+		if id := idOf(c.Token); id != "" && len(id) <= 16 {
+			attrs = append(attrs, "key", id)
+		}
+		if why := errors.Unwrap(conversation.AsError(err)); why != nil {
+			attrs = append(attrs, "why", why)
+		}
+		d.log.Warn("sign-in failed; of this address no more is said for a minute", attrs...)
+	}
+	return nil, err
+}
+
+func (d *Door) ask(ctx context.Context, c service.Credential) (*service.Principal, error) {
+	if c.Token != "" || c.Ticket == "" {
+		return d.inner.Authenticate(ctx, c)
+	}
+	who := d.tickets.take(c.Ticket)
+	switch {
+	case who == nil:
+		return nil, &conversation.Error{Code: conversation.Unauthenticated, Message: "the ticket is not known here: it was used, or it is older than 30 s"}
+	case !who.Expires.IsZero() && !time.Now().Before(who.Expires):
+		return nil, service.ErrTokenExpired
+	}
+	return who, nil
+}
