@@ -5,6 +5,8 @@ import (
 	"iter"
 	"slices"
 	"time"
+
+	"parley/conversation/author"
 )
 
 // Usage counts what a model call cost, in tokens as its provider counts them.
@@ -117,6 +119,7 @@ type Request struct {
 	Own     int           // the place from which Entries may be of this task; those before are of others
 	Counted Counts        // of Entries; zero = they were not counted. Who shows other entries takes Own and Counted away
 	Last    []Entry       // what is generated anew for each request and comes behind the transcript
+	Named   bool          // what users said begins with a line that says who, see package author
 	Note    string        // the engine's word at the end of all: no turn of its own, but appended to the last entry; "" = none
 	Open    []OpenMessage // messages that the task has read and that are not resolved
 	Running []RunningCall // calls without a result yet, oldest first
@@ -184,11 +187,12 @@ const TranscriptWindow = 1000
 // the order in which they are fed to it. There are few of them, however long the
 // log is and whatever waits in it.
 type TranscriptRanges struct {
-	Cleared Seq      // the last clear, for Transcript.Clear; 0 = there was none
-	Origin  *Range   // of the original request, from accepted to read, for Transcript.Pin; nil: it is in the others
-	Own     []Range  // where the events of tasks are that must be whole, for Transcript.AddOwn
-	Tasks   []TaskID // those tasks
-	After   Seq      // all that follows is for Transcript.Add
+	Voices  author.Voices // for Transcript.Hear
+	Cleared Seq           // the last clear, for Transcript.Clear; 0 = there was none
+	Origin  *Range        // of the original request, from accepted to read, for Transcript.Pin; nil: it is in the others
+	Own     []Range       // where the events of tasks are that must be whole, for Transcript.AddOwn
+	Tasks   []TaskID      // those tasks
+	After   Seq           // all that follows is for Transcript.Add
 }
 
 // A call's result begins with one of these, after "error: ", where a limit has

@@ -2,5 +2,7 @@
 // state.
 //
 // Name is what a user may be called: short, and of nothing but what one sees. It is
-// stored with each message.
+// stored with each message. Header is the line that tells a model who has said what follows
+// it, and Escape keeps any text from having such a line; Voices say from when on there are
+// headers at all.
 package author

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"parley/conversation"
+	"parley/conversation/author"
 	"parley/conversation/tokens"
 )
 
@@ -138,8 +139,9 @@ const (
 
 // Results cuts results of calls for a model that holds little: those of one answer fill
 // at most half of the budget together, each by head and tail. It is the same in each step.
-// The entries are the given ones where nothing is cut.
-func Results(entries []conversation.Entry, budget int) []conversation.Entry {
+// The entries are the given ones where nothing is cut. In named ones no line may look as if it
+// said who wrote what follows, so neither may the one that a cut begins.
+func Results(entries []conversation.Entry, budget int, named bool) []conversation.Entry {
 	shared := true
 	for i := 0; i < len(entries); i++ {
 		n := 0
@@ -154,7 +156,14 @@ func Results(entries []conversation.Entry, budget int) []conversation.Entry {
 			if shared {
 				entries, shared = slices.Clone(entries), false
 			}
-			entries[i].Text = Middle(entries[i].Text, limit)
+			if !named {
+				entries[i].Text = Middle(entries[i].Text, limit)
+				continue
+			}
+			header, text := author.Cut(entries[i].Text)
+			if entries[i].Text = author.Escape(Middle(text, limit)); header != "" {
+				entries[i].Text = header + "\n" + entries[i].Text
+			}
 		}
 	}
 	return entries

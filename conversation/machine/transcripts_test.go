@@ -632,6 +632,7 @@ func rebuilt(s *Session, rules *policy.Rules, log []conversation.Event) (t *tran
 		return len(events)
 	}
 	of := s.TranscriptRanges()
+	t.Hear(of.Voices)
 	t.Clear(of.Cleared)
 	if r := of.Origin; r != nil {
 		events += feed(log[r.After:r.Before-1], t.Pin)

@@ -79,7 +79,7 @@ func (t *Transcript) fit(task conversation.TaskID, budget int, small bool) []con
 	entries := t.entries[:len(t.entries):len(t.entries)]
 	weigh := func(i int) int { return t.traces[i].counts.Tokens }
 	if small {
-		entries = fit.Results(entries, budget)
+		entries = fit.Results(entries, budget, t.voices.Named)
 		for i := range entries {
 			if len(entries[i].Text) != len(t.entries[i].Text) && (hidden == nil || !hidden[i]) {
 				tokens += entries[i].Tokens() - t.traces[i].counts.Tokens

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"parley/conversation"
+	"parley/conversation/author"
 	"parley/conversation/policy"
 	"parley/conversation/tokens"
 )
@@ -199,7 +200,11 @@ func (t *Transcript) condensed(upto conversation.Seq) []conversation.Entry {
 			for _, item := range e.Items {
 				if item.Kind == conversation.ItemCall {
 					tools[item.ID] = item.Tool
-					said = append(said, fmt.Sprintf("[called %s with %s]", item.Tool, shorten(item.Args)))
+					args := shorten(item.Args)
+					if t.voices.Named {
+						args = author.Escape(args)
+					}
+					said = append(said, fmt.Sprintf("[called %s with %s]", item.Tool, args))
 				} else {
 					said = append(said, item.Text)
 				}
@@ -213,7 +218,11 @@ func (t *Transcript) condensed(upto conversation.Seq) []conversation.Entry {
 	}
 	for _, n := range t.news[""] {
 		if n.seq <= upto {
-			entries = append(entries, n.entry)
+			e := n.entry
+			if t.voices.Named {
+				name(&e, n.from)
+			}
+			entries = append(entries, e)
 		}
 	}
 	return entries
@@ -247,6 +256,9 @@ func (t *Transcript) compact(b conversation.ContextCompacted) {
 		}
 	}
 	summary := summaryEntry(b.Summary)
+	if t.voices.Named {
+		name(&summary, "")
+	}
 	add(summary, trace{seq: b.Upto, counts: summary.Counts(), pin: pinSummary})
 	for i := range t.entries {
 		if !first(i) && !t.covered(i, b.Upto) {

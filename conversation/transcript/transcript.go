@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"parley/conversation"
+	"parley/conversation/author"
 	"parley/conversation/policy"
 	"parley/conversation/tokens"
 )
@@ -26,40 +27,43 @@ import (
 // What a summary covers is replaced by it (compaction.go); the original request and
 // the summary are pinned: they are never left out.
 type Transcript struct {
-	session  conversation.SessionID // for the address of whole results; "" = not known
-	limit    int                    // bytes of a call's result
-	head     conversation.Seq
-	base     conversation.Seq // what lies before was never added, or is summarised
-	cleared  conversation.Seq // what lies up to here is shown to its own task only
-	fed      bool
-	entries  []conversation.Entry // appended to; what a request was given is never written again
-	traces   []trace              // of the entry in the same place; never shared
-	counts   conversation.Counts  // of all entries
-	fixed    int                  // of the last request, beside the entries
-	shown    int                  // of the last request
-	left     int                  // entries that were left out of it
-	shared   bool
-	origin   conversation.MessageID // the original request
-	pinning  map[conversation.MessageID]string
-	pinned   conversation.MessageID                          // the original request, while Pin looks for its text
-	messages map[conversation.MessageID]accepted             // not read yet
-	open     map[conversation.TaskID][]openEntry             // read and not resolved
-	news     map[conversation.TaskID][]noted                 // for the task's next step
-	reminded map[conversation.TaskID]conversation.StepNumber // the last step that a nudge opened
-	slots    map[slotKey]*slot                               // results to come
-	calls    map[conversation.CallID]*openCall               // running calls and delegations
-	asked    map[conversation.QuestionID]*asked              // open questions of the session's own tasks
-	running  []conversation.CallID                           // the keys of calls, oldest first
-	stopped  map[conversation.TaskID][]conversation.Item     // tasks that are being cancelled, and what was seen of their open step
-	ended    map[conversation.TaskID]conversation.Seq        // tasks whose entries may be left out, and when they ended
-	own      map[conversation.TaskID]own                     // of tasks that have not ended
-	trimAt   int                                             // entries that there may be before the next trim
+	session                        conversation.SessionID // for the address of whole results; "" = not known
+	limit                          int                    // bytes of a call's result
+	head                           conversation.Seq
+	base                           conversation.Seq // what lies before was never added, or is summarised
+	cleared                        conversation.Seq // what lies up to here is shown to its own task only
+	fed                            bool
+	entries                        []conversation.Entry // appended to; what a request was given is never written again
+	traces                         []trace              // of the entry in the same place; never shared
+	counts                         conversation.Counts  // of all entries
+	fixed                          int                  // of the last request, beside the entries
+	shown                          int                  // of the last request
+	left                           int                  // entries that were left out of it
+	shared                         bool
+	voices                         author.Voices
+	lastUser, lastName, lastHeader string                 // of the last message
+	origin                         conversation.MessageID // the original request
+	pinning                        map[conversation.MessageID]accepted
+	pinned                         conversation.MessageID                          // the original request, while Pin looks for its text
+	messages                       map[conversation.MessageID]accepted             // not read yet
+	open                           map[conversation.TaskID][]openEntry             // read and not resolved
+	news                           map[conversation.TaskID][]noted                 // for the task's next step
+	reminded                       map[conversation.TaskID]conversation.StepNumber // the last step that a nudge opened
+	slots                          map[slotKey]*slot                               // results to come
+	calls                          map[conversation.CallID]*openCall               // running calls and delegations
+	asked                          map[conversation.QuestionID]*asked              // open questions of the session's own tasks
+	running                        []conversation.CallID                           // the keys of calls, oldest first
+	stopped                        map[conversation.TaskID][]conversation.Item     // tasks that are being cancelled, and what was seen of their open step
+	ended                          map[conversation.TaskID]conversation.Seq        // tasks whose entries may be left out, and when they ended
+	own                            map[conversation.TaskID]own                     // of tasks that have not ended
+	trimAt                         int                                             // entries that there may be before the next trim
 }
 
 // accepted is a message that no step has read yet.
 type accepted struct {
 	text string
 	seq  conversation.Seq
+	from string // the header with its author
 }
 
 // trace holds the event, the size and the pin of an entry.
@@ -67,6 +71,7 @@ type trace struct {
 	seq    conversation.Seq // of the event that made it; of a message, that it was accepted
 	counts conversation.Counts
 	pin    pinned
+	from   string // the header of who said it; "" = no user did
 }
 
 // own is what is known of an open task's entries. None of them is left out before its
@@ -88,7 +93,8 @@ const (
 type noted struct {
 	seq    conversation.Seq
 	entry  conversation.Entry
-	report bool // of the triage agent
+	from   string // the header of who said it; "" = no user did
+	report bool   // of the triage agent
 }
 
 type openEntry struct {
@@ -184,12 +190,14 @@ func (t *Transcript) take(e conversation.Event) {
 	t.head = e.Seq
 	switch b := e.Body.(type) {
 	case conversation.MessageAccepted:
-		if b.Disposition != conversation.Answered {
-			t.messages[b.Message] = accepted{b.Text, e.Seq}
+		if b.Via != conversation.ViaDelegation { // there the parent speaks for all
+			t.voices.Say(uint64(e.Seq), string(b.Author))
 		}
+		t.messages[b.Message] = accepted{b.Text, e.Seq, t.header(b)} // an answer is resolved at once
 	case conversation.MessageEdited:
 		if m, waits := t.messages[b.Message]; waits {
-			t.messages[b.Message] = accepted{b.Text, m.seq}
+			m.text = b.Text
+			t.messages[b.Message] = m
 		}
 		t.dropReport()
 	case conversation.MessageWithdrawn:
@@ -205,6 +213,7 @@ func (t *Transcript) take(e conversation.Event) {
 		}
 	case conversation.StepStarted:
 		if b.Attempt == 1 {
+			t.stepBegins(e.Seq)
 			t.stepStarted(e.Task, b)
 		}
 	case conversation.StepFinished:
@@ -219,13 +228,13 @@ func (t *Transcript) take(e conversation.Event) {
 			t.startCall(&openCall{call: b.Approval.Call, modelCall: b.ModelCall, task: e.Task, tool: b.Approval.Tool})
 		}
 	case conversation.QuestionAnswered:
-		t.questionEnded(b.Question, b.Message, b.Text, fmt.Sprintf("[answer to question %s: %s]", b.Question, b.Text))
+		t.questionEnded(b.Question, b.Message, t.messages[b.Message].from, b.Text, fmt.Sprintf("[answer to question %s: %s]", b.Question, b.Text))
 	case conversation.QuestionClosed:
 		news := ""
 		if b.Reason == conversation.QuestionExpired {
 			news = fmt.Sprintf("[question %s expired: no answer]", b.Question)
 		}
-		t.questionEnded(b.Question, "", "no answer", news)
+		t.questionEnded(b.Question, "", "", "no answer", news)
 	case conversation.ToolStarted:
 		if c := t.calls[b.Call]; c == nil {
 			t.startCall(&openCall{call: b.Call, modelCall: b.ModelCall, task: e.Task, tool: b.Tool})
@@ -279,7 +288,7 @@ func (t *Transcript) stoppedText(task conversation.TaskID, shown []conversation.
 	}
 	t.stopped[task] = append(shown, item)
 	if p.Cut { // the last one
-		t.append(t.head, pinNone, conversation.Entry{Role: conversation.RoleAssistant, Task: task, Items: t.stopped[task]})
+		t.append(t.head, pinNone, "", conversation.Entry{Role: conversation.RoleAssistant, Task: task, Items: t.stopped[task]})
 		t.stopped[task] = nil
 	}
 }
@@ -301,8 +310,11 @@ func (t *Transcript) outsidePart(task conversation.TaskID, p conversation.Part) 
 // tell notes an entry for the task's next step; "" = for the next step of any.
 // What no task waits for is bounded, in number and as the window is: there may be
 // no next step.
-func (t *Transcript) tell(task conversation.TaskID, e conversation.Entry) {
-	news := append(t.news[task], noted{seq: t.head, entry: e})
+func (t *Transcript) tell(task conversation.TaskID, e conversation.Entry) { t.tellFrom(task, "", e) }
+
+// tellFrom notes an entry that a user has said.
+func (t *Transcript) tellFrom(task conversation.TaskID, from string, e conversation.Entry) {
+	news := append(t.news[task], noted{seq: t.head, entry: e, from: from})
 	if task == "" {
 		news = t.inWindow(news)
 	}
@@ -317,9 +329,12 @@ func (t *Transcript) inWindow(news []noted) []noted {
 	return news
 }
 
-func (t *Transcript) append(seq conversation.Seq, pin pinned, e conversation.Entry) {
+func (t *Transcript) append(seq conversation.Seq, pin pinned, from string, e conversation.Entry) {
 	e.Pinned = pin != pinNone
-	m := trace{seq: seq, counts: e.Counts(), pin: pin}
+	if t.voices.Named {
+		name(&e, from)
+	}
+	m := trace{seq: seq, counts: e.Counts(), pin: pin, from: from}
 	t.entries, t.traces = append(t.entries, e), append(t.traces, m)
 	t.counts = plus(t.counts, m.counts)
 	if !t.over(e.Task) {
@@ -373,23 +388,26 @@ func (t *Transcript) Pin(e conversation.Event) {
 		return
 	}
 	if t.pinning == nil {
-		t.pinning = map[conversation.MessageID]string{}
+		t.pinning = map[conversation.MessageID]accepted{}
 	}
 	switch b := e.Body.(type) {
 	case conversation.MessageAccepted:
-		t.pinning[b.Message] = b.Text
+		t.pinning[b.Message] = accepted{b.Text, e.Seq, t.header(b)}
 		if t.pinned == "" {
 			t.pinned = b.Message
 		}
 	case conversation.MessageEdited:
-		t.pinning[b.Message] = b.Text
+		m := t.pinning[b.Message]
+		m.text = b.Text
+		t.pinning[b.Message] = m
 	case conversation.StepStarted:
 		if !slices.Contains(b.Read, t.pinned) {
 			return
 		}
 		t.origin = t.pinned
 		t.ended[e.Task] = e.Seq // a task whose request is pinned like this has ended
-		t.append(e.Seq, pinOrigin, conversation.Entry{Role: conversation.RoleUser, Task: e.Task, Message: t.origin, Text: t.pinning[t.origin]})
+		m := t.pinning[t.origin]
+		t.append(e.Seq, pinOrigin, m.from, conversation.Entry{Role: conversation.RoleUser, Task: e.Task, Message: t.origin, Text: m.text})
 		t.pinning = nil
 	}
 }
@@ -406,7 +424,7 @@ func (t *Transcript) stepStarted(task conversation.TaskID, b conversation.StepSt
 			if len(n.entry.Nudge) > 0 {
 				t.reminded[task] = b.Step
 			}
-			t.append(n.seq, pinNone, n.entry)
+			t.append(n.seq, pinNone, n.from, n.entry)
 		}
 		delete(t.news, of)
 	}
@@ -423,7 +441,7 @@ func (t *Transcript) stepStarted(task conversation.TaskID, b conversation.StepSt
 		if t.origin == "" && m.seq > t.cleared && (b.Step == 1 || t.cleared > 0) {
 			pin, t.origin = pinOrigin, id
 		}
-		t.append(m.seq, pin, conversation.Entry{Role: conversation.RoleUser, Task: task, Message: id, Text: m.text})
+		t.append(m.seq, pin, m.from, conversation.Entry{Role: conversation.RoleUser, Task: task, Message: id, Text: m.text})
 		t.open[task] = append(t.open[task], openEntry{id, m.text, m.seq, b.Step})
 	}
 	t.trim()
@@ -436,7 +454,7 @@ func (t *Transcript) stepFinished(task conversation.TaskID, b conversation.StepF
 	if len(items) == 0 && b.ResponseID == "" {
 		return
 	}
-	t.append(t.head, pinNone, conversation.Entry{Role: conversation.RoleAssistant, Task: task, ResponseID: b.ResponseID, Items: items})
+	t.append(t.head, pinNone, "", conversation.Entry{Role: conversation.RoleAssistant, Task: task, ResponseID: b.ResponseID, Items: items})
 	for _, item := range items {
 		if item.Kind != conversation.ItemCall {
 			continue
@@ -447,7 +465,7 @@ func (t *Transcript) stepFinished(task conversation.TaskID, b conversation.StepF
 				entry.Text = r.Text
 			}
 		}
-		t.append(t.head, pinNone, entry)
+		t.append(t.head, pinNone, "", entry)
 		if entry.Text == conversation.NoResult {
 			t.slots[slotKey{task, item.ID}] = &slot{}
 		}
@@ -456,13 +474,16 @@ func (t *Transcript) stepFinished(task conversation.TaskID, b conversation.StepF
 
 // setResult fills a call's place: the newest of its task with that id.
 // Rule 2.15.
-func (t *Transcript) setResult(task conversation.TaskID, modelCall, text string) {
+func (t *Transcript) setResult(task conversation.TaskID, modelCall, from, text string) {
 	for i := len(t.entries) - 1; i >= 0; i-- {
 		if e := &t.entries[i]; e.Role == conversation.RoleTool && e.Task == task && e.CallID == modelCall {
 			if t.shared { // a request still shows the old one
 				t.entries, t.shared = slices.Clone(t.entries), false
 			}
-			t.entries[i].Text = text
+			t.entries[i].Text, t.traces[i].from = text, from
+			if t.voices.Named {
+				name(&t.entries[i], from)
+			}
 			t.recount(i)
 			return
 		}
@@ -474,7 +495,7 @@ func (t *Transcript) startCall(c *openCall) {
 	t.running = append(t.running, c.call)
 	if sl := t.slots[slotKey{c.task, c.modelCall}]; sl != nil {
 		c.slot, sl.jobs = sl, append(sl.jobs, c)
-		t.setResult(c.task, c.modelCall, sl.text())
+		t.setResult(c.task, c.modelCall, "", sl.text())
 	}
 }
 
@@ -490,7 +511,7 @@ func (t *Transcript) callEnded(id conversation.CallID, result string) {
 	c.done, c.result = true, result
 	sl := c.slot
 	if sl != nil && !sl.sealed {
-		t.setResult(c.task, c.modelCall, sl.text())
+		t.setResult(c.task, c.modelCall, "", sl.text())
 	} else {
 		t.tell(c.task, conversation.Entry{
 			Role: conversation.RoleUser, Task: c.task, Delegation: id, Text: fmt.Sprintf("[delegation %s (%s) finished: %s]", id, c.agent, result),
@@ -523,7 +544,7 @@ func (sl *slot) text() string {
 // questionEnded pairs a blocking question's call with its answer; the answer to
 // a non-blocking one is news, unless the model gave it by a message that it had
 // read.
-func (t *Transcript) questionEnded(id conversation.QuestionID, by conversation.MessageID, result, news string) {
+func (t *Transcript) questionEnded(id conversation.QuestionID, by conversation.MessageID, from, result, news string) {
 	q := t.asked[id]
 	if q == nil {
 		return
@@ -531,18 +552,18 @@ func (t *Transcript) questionEnded(id conversation.QuestionID, by conversation.M
 	delete(t.asked, id)
 	if q.blocking && q.modelCall == "" { // asked in plain text
 		if news != "" {
-			t.tell(q.task, conversation.Entry{Role: conversation.RoleUser, Task: q.task, Question: id, Text: result})
+			t.tellFrom(q.task, from, conversation.Entry{Role: conversation.RoleUser, Task: q.task, Question: id, Text: result})
 		}
 		return
 	}
 	if q.blocking {
-		t.setResult(q.task, q.modelCall, result)
+		t.setResult(q.task, q.modelCall, from, result)
 		delete(t.slots, slotKey{q.task, q.modelCall})
 		return
 	}
 	read := slices.ContainsFunc(t.open[q.task], func(o openEntry) bool { return o.id == by })
 	if news != "" && !read {
-		t.tell(q.task, conversation.Entry{Role: conversation.RoleUser, Task: q.task, Question: id, CallID: q.modelCall, Text: news})
+		t.tellFrom(q.task, from, conversation.Entry{Role: conversation.RoleUser, Task: q.task, Question: id, CallID: q.modelCall, Text: news})
 	}
 }
 
@@ -696,7 +717,10 @@ func (t *Transcript) Request(key conversation.SessionKey, rules *policy.Rules, a
 		r.Last = append(r.Last, conversation.Entry{Role: conversation.RoleUser, Task: ask.Task, Text: "[wrap up: this is the last step of the task. Say in one answer what was done and what is left.]"})
 	}
 	r.Note = t.note(ask, r.Open)
-	t.fixed = always.Tokens + conversation.EntriesTokens(r.Last) + tokens.Of(r.Note)
+	if r.Named = t.voices.Named; r.Named && r.System != "" {
+		r.System += whoSpeaks
+	}
+	t.fixed = always.Tokens + tokens.Of(r.System) - tokens.Of(profile.Prompt) + conversation.EntriesTokens(r.Last) + tokens.Of(r.Note)
 	limits, small := rules.ContextOf(ask.Agent)
 	if r.Entries = t.fit(ask.Task, limits.Budget, small); len(r.Entries) > 0 && &r.Entries[0] == &t.entries[0] && len(r.Entries) == len(t.entries) {
 		r.Own, r.Counted = t.ownFrom(ask.Task), t.counts

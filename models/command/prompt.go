@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"parley/conversation"
+	"parley/conversation/author"
 )
 
 // A command-line agent is stateless: its prompt holds the whole context, in the words
@@ -32,6 +33,7 @@ type prompt struct {
 	turns   []turn  // the window, oldest first
 	message string  // the current message
 	rounds  []round // its questions since, with their replies
+	named   bool    // what users said begins with a line that says who
 	guarded bool    // it is to be text only to the program
 }
 
@@ -40,9 +42,9 @@ type prompt struct {
 // leave nothing behind.
 func readPrompt(r *conversation.Request, marker string, pairs int) prompt {
 	entries := r.Entries // without the note: the list of open messages is for agents that can name them
-	var p prompt
+	p := prompt{named: r.Named}
 	var turns []*turn
-	threads := map[conversation.TaskID]*thread{r.Task: {}}
+	threads := map[conversation.TaskID]*thread{r.Task: {named: r.Named}}
 	for i := 0; i < len(entries); i++ {
 		e := &entries[i]
 		if e.Task == "" && e.Task != r.Task && isGenerated(e) {
@@ -51,7 +53,7 @@ func readPrompt(r *conversation.Request, marker string, pairs int) prompt {
 		}
 		th := threads[e.Task]
 		if th == nil {
-			th = &thread{}
+			th = &thread{named: r.Named}
 			threads[e.Task] = th
 		}
 		switch e.Role {
@@ -92,6 +94,7 @@ func isGenerated(e *conversation.Entry) bool {
 
 // thread is the course of one task so far.
 type thread struct {
+	named   bool     // what users said begins with a line that says who
 	pending []string // since its last answer
 	asked   asked    // the questions since the last answer that asked nothing
 
@@ -122,7 +125,10 @@ func (a asked) add(t *turn, reply string) asked {
 // answer adds an answer of the task's agent. It returns nil if the answer had nothing
 // for the user.
 func (th *thread) answer(items []conversation.Item, results map[string]string, marker string) *turn {
-	output, reply := answerText(items, results, marker)
+	output, reply := answerText(items, results, marker, th.named)
+	if th.named { // the arguments of its calls are shown as text here
+		output = author.Escape(output)
+	}
 	if output == "" {
 		return nil
 	}
@@ -162,7 +168,7 @@ func (th *thread) current() (message string, rounds []round) {
 
 // answerText returns the text of an answer's items for the user, and the replies to its
 // questions that have come.
-func answerText(items []conversation.Item, results map[string]string, marker string) (output, reply string) {
+func answerText(items []conversation.Item, results map[string]string, marker string, named bool) (output, reply string) {
 	var said, questions, replies []string
 	for _, item := range items {
 		if item.Kind == conversation.ItemText {
@@ -183,11 +189,23 @@ func answerText(items []conversation.Item, results map[string]string, marker str
 	}
 	if len(replies) > 1 {
 		for i := range replies {
+			if named {
+				questions[i] = author.Escape(questions[i])
+			}
 			replies[i] = "> " + questions[i] + "\n" + replies[i]
 		}
 	}
 	said = slices.DeleteFunc(said, func(s string) bool { return strings.TrimSpace(s) == "" })
 	return strings.Join(said, "\n\n"), strings.Join(replies, "\n\n")
+}
+
+// userHead begins what a user said. The line that says who it was stands by itself: behind
+// another word a line of any text could look the same.
+func (p prompt) userHead(said string) string {
+	if header, _ := author.Cut(said); p.named && header != "" {
+		return "User:\n"
+	}
+	return "User: "
 }
 
 // String returns the prompt in its own words. The first message of a
@@ -201,7 +219,7 @@ func (p prompt) String() string {
 		}
 		for _, t := range p.turns {
 			if t.user != "" {
-				b.WriteString("User: " + t.user + "\n")
+				b.WriteString(p.userHead(t.user) + t.user + "\n")
 			}
 			b.WriteString("Assistant: " + t.assistant + "\n")
 		}

@@ -1,6 +1,7 @@
 package scripted
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -30,6 +31,7 @@ type play struct {
 
 	bend   func(*decision)                     // changes an answer
 	tools  map[string]func(args string) string // "" = no result yet
+	author conversation.UserID                 // "" = u
 	said   int
 	last   conversation.Request // of the session that is looked at
 	delays []string
@@ -90,7 +92,7 @@ func (p *play) say(texts ...string) *play {
 	for _, text := range texts {
 		p.said++
 		p.Tell(p.key, conversation.Say{
-			Author: "u", Via: p.via(), ClientMsgID: conversation.ClientMsgID(strconv.Itoa(p.said)), Text: text,
+			Author: cmp.Or(p.author, "u"), Via: p.via(), ClientMsgID: conversation.ClientMsgID(strconv.Itoa(p.said)), Text: text,
 		}, func(_ conversation.Receipt, err error) {
 			if err != nil {
 				p.t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 // and the progress of each. It is made for one answer.
 type reading struct {
 	script   *script
+	shown    *conversation.Request // as the engine gave it
 	request  *conversation.Request
 	said     []int               // the places of the task's messages
 	programs []*program          // oldest first
@@ -69,9 +70,10 @@ var (
 )
 
 // read makes a reading of the request.
-func (s *script) read(r *conversation.Request) *reading {
+func (s *script) read(shown *conversation.Request) *reading {
+	r := unheaded(shown)
 	t := &reading{
-		script: s, request: r,
+		script: s, shown: shown, request: r,
 		marks: map[string]bool{}, begun: map[string]int{}, parts: map[string]bool{}, used: map[string]int{},
 	}
 	var (
@@ -334,6 +336,7 @@ func (t *reading) writePrograms() {
 		if first == nil {
 			first = p
 		}
+		t.tellWho(p)
 		t.programs = append(t.programs, p)
 	}
 	if plain && t.request.Depth > 0 {

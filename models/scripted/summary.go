@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"parley/conversation"
+	"parley/conversation/author"
 )
 
 // summarise answers a request for a summary of the conversation: the first words
@@ -26,7 +27,11 @@ func summarise(r *conversation.Request) (decision, bool) {
 			}
 			continue
 		}
-		b.WriteString("\n- " + firstWords(e.Text))
+		who, text := "", e.Text
+		if r.Named {
+			who, text = author.Cut(e.Text)
+		}
+		b.WriteString("\n- " + strings.TrimSpace(who+" "+firstWords(text)))
 	}
 	return decision{items: []conversation.Item{{Kind: conversation.ItemText, ID: "summary", Text: b.String()}}}, true
 }

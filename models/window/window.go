@@ -53,7 +53,7 @@ func (m *Model) Stream(ctx context.Context, r conversation.Request) iter.Seq2[co
 	if before <= m.tokens {
 		return m.model.Stream(ctx, r)
 	}
-	r.Entries, r.Own, r.Counted = fit.Results(r.Entries, m.tokens), 0, conversation.Counts{}
+	r.Entries, r.Own, r.Counted = fit.Results(r.Entries, m.tokens, r.Named), 0, conversation.Counts{}
 	t := fit.Cut{
 		Entries: r.Entries, Task: r.Task,
 		Tokens: func(i int) int { return r.Entries[i].Tokens() },

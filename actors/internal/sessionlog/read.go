@@ -128,6 +128,7 @@ func (l *Log) Transcript(ctx context.Context, key conversation.SessionKey, of co
 		}
 		return nil
 	}
+	shown.Hear(of.Voices)
 	shown.Clear(of.Cleared)
 	if of.Origin != nil {
 		if err := feed(*of.Origin, shown.Pin); err != nil {

@@ -57,6 +57,9 @@ func (st *State) Apply(e conversation.Event) error {
 	case conversation.TaskCancelling:
 		st.applyCancelling(e, t, b)
 	case conversation.StepStarted:
+		if b.Attempt == 1 {
+			st.Voices.Step(uint64(e.Seq))
+		}
 		if t, m := st.first(b); m != nil {
 			st.Origin = &origin{Accepted: m.Seq, Read: e.Seq, Task: t.N}
 		}

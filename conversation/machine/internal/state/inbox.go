@@ -43,6 +43,9 @@ func (st *State) applyAccepted(e conversation.Event, t *Task, b conversation.Mes
 	if b.ClientMsgID != "" {
 		st.remember(dedupEntry{Key: clientKey(b.Author, b.ClientMsgID), Text: TextKey(b.Text), Message: n, Seq: uint32(e.Seq)})
 	}
+	if b.Via != conversation.ViaDelegation { // there the parent speaks for all
+		st.Voices.Say(uint64(e.Seq), string(b.Author))
+	}
 	switch b.Disposition {
 	case conversation.Answered:
 		return // resolved in the same commit

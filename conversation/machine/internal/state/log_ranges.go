@@ -150,7 +150,7 @@ func (st *State) applyCompacted(b conversation.ContextCompacted) {
 // summary does not cover, or without one the window, and nothing before a clear; and
 // before that the tasks which had not ended by then, and the original request.
 func (st *State) TranscriptRanges() conversation.TranscriptRanges {
-	p := conversation.TranscriptRanges{Cleared: st.Cleared, After: st.Head - min(st.Head, conversation.TranscriptWindow)}
+	p := conversation.TranscriptRanges{Voices: st.Voices, Cleared: st.Cleared, After: st.Head - min(st.Head, conversation.TranscriptWindow)}
 	if c := st.Compacted; c != nil {
 		p.After = c.Upto
 	}

@@ -8,6 +8,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/access"
+	"parley/conversation/author"
 	"parley/conversation/machine/internal/receipts"
 )
 
@@ -38,6 +39,7 @@ type State struct {
 	Version   uint8
 	Access    conversation.Access                 `json:",omitempty"`
 	Members   map[conversation.UserID]access.Role `json:",omitempty"` // besides the owner
+	Voices    author.Voices                       `json:",omitzero"`
 	Closed    bool                                `json:",omitempty"`
 	Opening   *opening                            `json:",omitempty"` // nil: there was no message
 	Forgotten bool                                `json:",omitempty"` // client ids have left Recent
@@ -231,6 +233,9 @@ func Restore(key conversation.SessionKey, data []byte) (State, error) {
 	}
 	if st.Version < oldestSnapshot || st.Version > snapshotVersion {
 		return State{}, fmt.Errorf("snapshot of %s: version %d instead of %d", key, st.Version, snapshotVersion)
+	}
+	if st.Version == oldestSnapshot && st.Messages > 0 { // it kept no voices: as nearly always, its owner has spoken
+		st.Voices.First = string(st.Owner)
 	}
 	st.Key, st.Version = key, snapshotVersion
 	for _, t := range st.Tasks {
