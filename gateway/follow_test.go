@@ -328,7 +328,11 @@ func TestRedaction(t *testing.T) {
 	c.Do("send", "s1", obj{"client_msg_id": "a", "text": "mail it"})
 	r.sessions.Model(key, machinetest.Call("mail", `{"secret":1}`))
 	r.sessions.Play(func(w *machinetest.World) { w.Session(key).Return("c1", "secret", 0) })
-	redacted := map[string]string{"tool_started": "args", "tool_finished": "summary"}
+	r.sessions.Commit(key, conversation.Event{Task: "t1-s1", Body: conversation.DelegationStarted{
+		Delegation: "d7", Agent: "developer", Objective: "the secret", Session: "s1/d7", Deadline: gatewaytest.Epoch,
+	}})
+	r.sessions.Show(key, conversation.Progress{Task: "t1-s1", Call: "d7", Note: "found the secret", Percent: gatewaytest.Ptr(50)})
+	redacted := map[string]string{"tool_started": "args", "tool_finished": "summary", "delegation_started": "objective", "progress": "note"}
 	for len(redacted) > 0 {
 		f := c.Read()
 		if name := redacted[f.Type]; strings.Contains(string(f.Raw), "secret") || name != "" && f.Get(name) != `{"redacted":true}` {
@@ -338,6 +342,9 @@ func TestRedaction(t *testing.T) {
 	}
 	r.call("GET", "/api/sessions/s1/calls/c1", "", "Authorization", "Bearer good").want(t, 200)
 	if a := r.call("GET", "/api/sessions/s1/calls/c1", "", "Authorization", "Bearer good"); strings.Contains(string(a.body), "secret") {
+		t.Errorf("%s", a.body)
+	}
+	if a := r.call("GET", "/api/sessions/s1/calls/d7", "", "Authorization", "Bearer good").want(t, 200); strings.Contains(string(a.body), "secret") {
 		t.Errorf("%s", a.body)
 	}
 	if a := r.call("GET", "/api/sessions/s1/events", "", "Authorization", "Bearer good"); strings.Contains(string(a.body), "secret") {

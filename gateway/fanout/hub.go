@@ -165,9 +165,17 @@ func (h *Hub) Show(key conversation.SessionKey, after conversation.Seq, e conver
 	if !slices.ContainsFunc(list, func(s *Subscription) bool { return s.wants(e) }) {
 		return
 	}
-	frame := protocol.TextFrame(func(b []byte) []byte { return protocol.AppendEphemeral(b, key.Session, after, e) })
+	var whole, redacted []byte
+	sensitive := protocol.SensitiveEphemeral(e)
 	for _, s := range list {
-		s.show(after, e, nil, frame)
+		frame, redact := &whole, sensitive && s.redact.Load()
+		if redact {
+			frame = &redacted
+		}
+		if *frame == nil {
+			*frame = protocol.TextFrame(func(b []byte) []byte { return protocol.AppendEphemeral(b, key.Session, after, e, redact) })
+		}
+		s.show(after, e, nil, *frame)
 	}
 }
 

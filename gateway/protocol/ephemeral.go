@@ -36,8 +36,15 @@ func ephemeral(dst []byte, kind string, session conversation.SessionID, after co
 	return append(o.Close(), '}')
 }
 
+// SensitiveEphemeral is true for what looks different without read:tools: the words of a
+// tool that runs.
+func SensitiveEphemeral(e conversation.Ephemeral) bool {
+	_, is := e.(conversation.Progress)
+	return is
+}
+
 // AppendEphemeral appends the payload of what a session shows without storing it.
-func AppendEphemeral(dst []byte, session conversation.SessionID, after conversation.Seq, e conversation.Ephemeral) []byte {
+func AppendEphemeral(dst []byte, session conversation.SessionID, after conversation.Seq, e conversation.Ephemeral, redact bool) []byte {
 	switch e := e.(type) {
 	case conversation.Delta:
 		return AppendDelta(dst, session, after, &e)
@@ -48,7 +55,7 @@ func AppendEphemeral(dst []byte, session conversation.SessionID, after conversat
 	case conversation.Progress:
 		return ephemeral(dst, "progress", session, after, e.Task, func(o *Object) {
 			o.Text("call", string(e.Call))
-			o.Text("note", cut(e.Note))
+			secret(o, "note", cut(e.Note), redact)
 			if e.Percent != nil {
 				o.Int("percent", int64(*e.Percent))
 			}

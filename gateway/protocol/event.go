@@ -23,7 +23,7 @@ const RedactedJSON = `{"redacted":true}`
 // Sensitive is true for events that look different without read:tools.
 func Sensitive(e conversation.EventBody) bool {
 	switch e := e.(type) {
-	case conversation.ToolStarted, conversation.ToolFinished, conversation.DelegationFinished:
+	case conversation.ToolStarted, conversation.ToolFinished, conversation.DelegationStarted, conversation.DelegationFinished:
 		return true
 	case conversation.Asked:
 		return e.Approval != nil
@@ -112,7 +112,7 @@ func appendBody(o *Object, e *conversation.Event, redact bool) {
 	case conversation.DelegationStarted:
 		o.Text("delegation", string(b.Delegation))
 		o.Text("agent", string(b.Agent))
-		o.Text("objective", b.Objective)
+		secret(o, "objective", b.Objective, redact)
 		o.Text("session", string(b.Session))
 		o.Time("deadline", b.Deadline)
 	case conversation.DelegationFinished:
@@ -308,12 +308,17 @@ func question(o *Object, b conversation.Asked, redact bool) {
 func callFinished(o *Object, name string, call conversation.CallID, status conversation.CallStatus, summary string, ms int64, redact bool) {
 	o.Text(name, string(call))
 	o.Text("status", status.String())
-	if redact {
-		o.Raw("summary", RedactedJSON)
-	} else {
-		o.Text("summary", cut(summary))
-	}
+	secret(o, "summary", cut(summary), redact)
 	o.Int("ms", ms)
+}
+
+// secret is a text that is not shown without read:tools.
+func secret(o *Object, name, text string, redact bool) {
+	if redact {
+		o.Raw(name, RedactedJSON)
+		return
+	}
+	o.Text(name, text)
 }
 
 // arguments shows JSON as JSON. Text that is not JSON, or had to be cut, is a string.

@@ -42,9 +42,9 @@ func TestGoldenEvents(t *testing.T) {
 	}
 }
 
-// Without read:tools args and summary are redacted, the event itself is not dropped.
+// Without read:tools arguments, objectives and results are redacted, the event itself is not dropped.
 func TestGoldenRedacted(t *testing.T) {
-	for _, name := range []string{"tool_started", "tool_finished", "delegation_finished", "question"} {
+	for _, name := range []string{"tool_started", "tool_finished", "delegation_started", "delegation_finished", "question"} {
 		e := gatewaytest.Samples()[name]
 		got := AppendEvent(nil, "s1", &e, true)
 		if !Sensitive(e.Body) || !bytes.Contains(got, []byte(RedactedJSON)) {
@@ -65,22 +65,23 @@ func TestGoldenRedacted(t *testing.T) {
 // PROTOCOL.md, rules 4.1 to 4.8.
 func TestGoldenEphemeral(t *testing.T) {
 	for name, got := range map[string][]byte{
-		"delta":            AppendEphemeral(nil, "s1", 5, conversation.Delta{Task: "t1-s1", Draft: "1.1.0", At: 3, Text: "lo \""}),
-		"draft_dropped":    AppendEphemeral(nil, "s1", 5, conversation.DraftDropped{Task: "t1-s1", Draft: "1.1.0"}),
-		"progress":         AppendEphemeral(nil, "s1", 5, conversation.Progress{Task: "t1-s1", Call: "c1", Note: "half", Percent: gatewaytest.Ptr(50)}),
-		"progress.plain":   AppendEphemeral(nil, "s1", 5, conversation.Progress{Task: "t1-s1", Call: "c1", Note: "half"}),
-		"thinking":         AppendEphemeral(nil, "s1", 5, conversation.Thinking{Task: "t1-s1", Agent: "coordinator", Step: 2}),
-		"draft_state":      AppendDraftState(nil, "s1", 5, conversation.DraftView{Task: "t1-s1", Draft: "1.1.0", Text: "Hello"}),
-		"typing":           AppendTyping(nil, "s1", 5, "ann", true),
-		"gone":             AppendGone(nil, "s1", 5, "erased"),
-		"hb":               AppendHeartbeat(nil, gatewaytest.SampleTime),
-		"goaway":           AppendGoaway(nil, 1012, "the server is going away", 1500*time.Millisecond),
-		"synced":           AppendSynced(nil, "s1", 5),
-		"ok":               AppendOK(nil, "7", func(o *Object) { o.Uint("seq", 3) }),
-		"ok.empty":         AppendOK(nil, "7", nil),
-		"error":            AppendError(nil, "7", true, &conversation.Error{Code: "rate_limited", Message: "slow down", RetryAfter: 50 * time.Millisecond}),
-		"error.unreadable": AppendError(nil, "", false, conversation.Errorf(conversation.InvalidJSON, "the frame is not valid JSON")),
-		"follow":           followed(),
+		"delta":             AppendEphemeral(nil, "s1", 5, conversation.Delta{Task: "t1-s1", Draft: "1.1.0", At: 3, Text: "lo \""}, false),
+		"draft_dropped":     AppendEphemeral(nil, "s1", 5, conversation.DraftDropped{Task: "t1-s1", Draft: "1.1.0"}, false),
+		"progress":          AppendEphemeral(nil, "s1", 5, conversation.Progress{Task: "t1-s1", Call: "c1", Note: "half", Percent: gatewaytest.Ptr(50)}, false),
+		"progress.plain":    AppendEphemeral(nil, "s1", 5, conversation.Progress{Task: "t1-s1", Call: "c1", Note: "half"}, false),
+		"progress.redacted": AppendEphemeral(nil, "s1", 5, conversation.Progress{Task: "t1-s1", Call: "c1", Note: "half", Percent: gatewaytest.Ptr(50)}, true),
+		"thinking":          AppendEphemeral(nil, "s1", 5, conversation.Thinking{Task: "t1-s1", Agent: "coordinator", Step: 2}, false),
+		"draft_state":       AppendDraftState(nil, "s1", 5, conversation.DraftView{Task: "t1-s1", Draft: "1.1.0", Text: "Hello"}),
+		"typing":            AppendTyping(nil, "s1", 5, "ann", true),
+		"gone":              AppendGone(nil, "s1", 5, "erased"),
+		"hb":                AppendHeartbeat(nil, gatewaytest.SampleTime),
+		"goaway":            AppendGoaway(nil, 1012, "the server is going away", 1500*time.Millisecond),
+		"synced":            AppendSynced(nil, "s1", 5),
+		"ok":                AppendOK(nil, "7", func(o *Object) { o.Uint("seq", 3) }),
+		"ok.empty":          AppendOK(nil, "7", nil),
+		"error":             AppendError(nil, "7", true, &conversation.Error{Code: "rate_limited", Message: "slow down", RetryAfter: 50 * time.Millisecond}),
+		"error.unreadable":  AppendError(nil, "", false, conversation.Errorf(conversation.InvalidJSON, "the frame is not valid JSON")),
+		"follow":            followed(),
 	} {
 		t.Run(name, func(t *testing.T) {
 			if !json.Valid(got) {

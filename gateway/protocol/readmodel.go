@@ -111,7 +111,7 @@ func AppendCall(o *Object, f *readmodel.Call, redact bool) {
 	case conversation.DelegationStarted:
 		o.Text("call", string(b.Delegation))
 		o.Text("agent", string(b.Agent))
-		o.Text("objective", b.Objective)
+		secret(o, "objective", b.Objective, redact)
 		o.Text("session", string(b.Session))
 		o.Time("deadline", b.Deadline)
 	}
@@ -130,11 +130,7 @@ func AppendCall(o *Object, f *readmodel.Call, redact bool) {
 		status, result, ms = b.Status, b.Summary, b.Took.Milliseconds()
 	}
 	o.Text("status", status.String())
-	if redact {
-		o.Raw("result", RedactedJSON)
-	} else {
-		o.Text("result", result)
-	}
+	secret(o, "result", result, redact)
 	o.Int("ms", ms)
 	o.Time("finished_at", f.Finished.At)
 }

@@ -200,8 +200,8 @@ const durable = {
   },
   tool_finished(v, f, d) { finishCall(v, f, d, d.call, 'tool'); },
   delegation_started(v, f, d) {
-    v.calls.set(d.delegation, { call: d.delegation, kind: 'delegation', name: d.agent, objective: d.objective, task: f.task || '', since: f.ts, deadline: d.deadline, sub: d.session });
-    line(v, f, { id: d.delegation, kind: 'delegation', name: d.agent, text: d.objective, status: 'running', sub: d.session || '' });
+    v.calls.set(d.delegation, { call: d.delegation, kind: 'delegation', name: d.agent, objective: payload(d.objective), task: f.task || '', since: f.ts, deadline: d.deadline, sub: d.session });
+    line(v, f, { id: d.delegation, kind: 'delegation', name: d.agent, text: payload(d.objective), status: 'running', sub: d.session || '' });
   },
   delegation_finished(v, f, d) { finishCall(v, f, d, d.delegation, 'delegation'); },
 
@@ -283,7 +283,7 @@ const ephemeral = {
   draft_dropped(v, f, d) { v.drafts.delete(d.draft); },
   progress(v, f, d) {
     const call = v.calls.get(d.call);
-    if (call) v.calls.set(d.call, { ...call, note: d.note || '', percent: d.percent });
+    if (call) v.calls.set(d.call, { ...call, note: payload(d.note), percent: d.percent });
   },
   thinking(v, f, d) { v.thinking = { agent: d.agent || '', step: d.step, task: f.task || '', notBefore: '' }; },
   typing(v, f, d) {
