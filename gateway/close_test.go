@@ -602,3 +602,43 @@ func TestRefresh(t *testing.T) {
 		t.Errorf("without the scope chat: %s", f.Raw)
 	}
 }
+
+// What breaks RFC 6455 is answered by the writer, with 1002, whatever else is going on.
+// PROTOCOL.md, rule 6.3.
+func TestFraming(t *testing.T) {
+	const mask = "\x00\x00\x00\x00"
+	for _, c := range []struct{ name, bytes string }{
+		{"1002 a reserved bit", "\xc1\x80" + mask},
+		{"an unknown opcode", "\x83\x80" + mask},
+		{"an unknown control opcode", "\x8b\x80" + mask},
+		{"no mask", "\x81\x02{}"},
+		{"a long ping", "\x89\xfe\x00\x7e" + mask + strings.Repeat("x", 126)},
+		{"a ping in pieces", "\x09\x80" + mask},
+		{"a message within another", "\x01\x81" + mask + "{" + "\x81\x81" + mask + "}"},
+		{"a message that has not begun", "\x80\x81" + mask + "}"},
+		{"a length of 2^63", "\x81\xff\x80\x00\x00\x00\x00\x00\x00\x00" + mask},
+		{"a close of one byte", "\x88\x81" + mask + "\x03"},
+		{"a close code that may not be sent", "\x88\x82" + mask + "\x03\xed"},
+		{"a close reason that is not UTF-8", "\x88\x83" + mask + "\x03\xe8\xff"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := start(t)
+			key := r.sessions.Open("s1", "local")
+			s := dialRaw(t, r.addr)
+			s.send(1, gatewaytest.Command("hello", "1", "", obj{"proto": 1}))
+			s.send(1, gatewaytest.Command("follow", "2", "s1", obj{"since": 0}))
+			r.sessions.Say(key, 100)
+			if _, err := s.conn.Write([]byte(c.bytes)); err != nil {
+				t.Fatal(err)
+			}
+			op, payload := s.read()
+			for ; op != 8; op, payload = s.read() {
+			}
+			if code := binary.BigEndian.Uint16(payload); code != 1002 {
+				t.Errorf("closed with %d %s", code, payload[2:])
+			}
+			_ = s.conn.Close()
+			waitFor(t, func() bool { return r.metric("parley_gateway_closes_total", "code", "1002") == 1 })
+		})
+	}
+}

@@ -186,7 +186,7 @@ func rowsOf(t *testing.T, name string) (rows []map[string]any) {
 // are the client's own: the server gives them back.
 func TestCloseCodesAreTested(t *testing.T) {
 	elsewhere := map[string]string{ // than in TestCloseCodes
-		"4003": "TestHeartbeat", "4004": "TestBlockedWrite", "4006": "TestConnectionLimits", "4504": "TestConnectionLimits",
+		"1002": "TestFraming", "4003": "TestHeartbeat", "4004": "TestBlockedWrite", "4006": "TestConnectionLimits", "4504": "TestConnectionLimits",
 	}
 	given := map[string]websocket.StatusCode{"1000": websocket.StatusNormalClosure, "1001": websocket.StatusGoingAway}
 	for _, x := range rowsOf(t, "x-close-codes") {

@@ -19,7 +19,7 @@ import (
 // The handler returns at once and the connection goes on in a goroutine of its own
 // (the HTTP server is told to leave such a socket open): while a handler runs, the
 // request with its headers and buffers is kept, and the stack of all who called it. An
-// idle socket with one follow takes 17 KB without them, 27 KB with (10,000 of them).
+// idle socket with one follow takes 11 KB, of which 4 are its goroutine (10,000 of them).
 func (s *Server) upgrade() fiber.Handler {
 	handshake := shim.New(func(ws *shim.Conn) {
 		credential, _ := ws.Locals(rest.LocalCredential).(service.Credential)

@@ -4,6 +4,7 @@ package protocol
 const (
 	CloseNormal          = 1000
 	CloseGoingAway       = 1001
+	CloseFraming         = 1002
 	CloseBinary          = 1003
 	CloseUTF8            = 1007
 	CloseTooBig          = 1009
@@ -29,6 +30,8 @@ func CloseLabel(code int) string {
 		return "1000"
 	case CloseGoingAway:
 		return "1001"
+	case CloseFraming:
+		return "1002"
 	case CloseBinary:
 		return "1003"
 	case 1006:

@@ -53,8 +53,9 @@ func (c *handler) hello(p responder, _ conversation.SessionKey, data []byte) {
 		c.close(protocol.CloseLimit, limit)
 		return
 	}
-	c.who, c.lease, c.caps = who, lease, d
-	c.opened()
+	c.who, c.lease, c.deltas = who, lease, d.Deltas
+	c.credential.Token = "" // nothing of what hello said stays that is not needed
+	c.opened(d.Name)
 	p.ok(func(o *protocol.Object) {
 		o.Text("conn", c.name)
 		o.Int("proto", 1)

@@ -3,7 +3,6 @@ package ws
 import (
 	"context"
 	"errors"
-	"io"
 	"net"
 	"os"
 	"sync/atomic"
@@ -20,14 +19,14 @@ import (
 
 // conn is one WebSocket: a goroutine that reads, until all else has ended, and a
 // writer, which alone writes to the socket: one of the senders, while there is
-// something to write. Frames that the library would write by itself (pongs, the
-// answer to a close frame) go through the queue as well.
+// something to write. Pongs and the answer to a close frame go through the queue as well.
 //
-// It keeps the inner connection only, never contrib's wrapper: that one goes back
-// to a pool and becomes another client's.
+// It keeps the socket only, and reads and writes its frames itself. Of the libraries, which
+// have shaken hands, nothing stays: the wrapper of contrib goes back to a pool and becomes
+// another client's, and their buffers are most of what an idle socket would hold.
 type conn struct {
 	*handler
-	ws    *websocket.Conn
+	in    *frames
 	net   net.Conn
 	raw   syscall.RawConn // of net, to write without waiting
 	beats beats
@@ -45,7 +44,7 @@ type conn struct {
 	writer  chan struct{} // closed when nothing is written any more
 	cancel  context.CancelFunc
 	buf     []byte // the reader's
-	control bucket // of pings and pongs; the reader's
+	idle    bucket // of frames that say nothing; the reader's
 }
 
 // Sockets serves WebSockets.
@@ -62,9 +61,9 @@ func New(s *service.Services) *Sockets {
 	return &Sockets{Services: s, counts: newConnLimits(s.Limits), waiting: newWaitingRoom(s.Limits), senders: newSenders()}
 }
 
-func (s *Sockets) newConn(ws *websocket.Conn, credential service.Credential) *conn {
+func (s *Sockets) newConn(socket net.Conn, credential service.Credential) *conn {
 	ctx, cancel := context.WithCancel(s.Alive)
-	c := &conn{ws: ws, net: socketOf(ws), writer: make(chan struct{}), cancel: cancel}
+	c := &conn{net: socket, writer: make(chan struct{}), cancel: cancel}
 	c.raw = rawSocket(c.net)
 	now := s.Now()
 	c.handler = &handler{
@@ -75,12 +74,12 @@ func (s *Sockets) newConn(ws *websocket.Conn, credential service.Credential) *co
 	c.waiting = s.waiting
 	c.guest = &guest{group: service.AddressGroup(credential.Address), leave: c.lostPlace}
 	c.clock.began = now
-	c.control = newBucket(s.Limits.ControlFramesPerSecond, s.Limits.ControlFramesBurst, now)
+	c.idle = newBucket(s.Limits.ControlFramesPerSecond, s.Limits.ControlFramesBurst, now)
 	return c
 }
 
 // socketOf returns the socket itself. The library hands out a wrapper of fasthttp's,
-// which is needed only to read what came right behind the request.
+// which is needed only to read what came right behind the request: see early.
 func socketOf(ws *websocket.Conn) net.Conn {
 	if wrapper, ok := ws.NetConn().(interface{ UnsafeConn() net.Conn }); ok {
 		return wrapper.UnsafeConn()
@@ -91,8 +90,9 @@ func socketOf(ws *websocket.Conn) net.Conn {
 // Start serves a connection in a goroutine of its own, to its end; then the socket is
 // closed and nothing of the connection runs any more.
 func (s *Sockets) Start(ws *websocket.Conn, credential service.Credential) {
-	c := s.newConn(ws, credential)
-	c.controlFrames()
+	socket := socketOf(ws)
+	c := s.newConn(socket, credential)
+	c.in = newFrames(socket, c.raw, early(ws.NetConn(), socket))
 	c.deadline(c.Times.Hello)
 	c.waiting.add(c.guest)
 	c.Metrics.Connections.WithLabelValues("before_hello").Inc()
@@ -136,7 +136,9 @@ func (c *conn) end() {
 	c.out.Abandon()
 	_ = c.net.Close()
 	c.jobs.Wait()
-	c.waiting.remove(c.guest)
+	if c.guest != nil {
+		c.waiting.remove(c.guest)
+	}
 	state := "before_hello"
 	if c.wasOpen.Load() {
 		state = "open"
@@ -149,12 +151,13 @@ func (c *conn) end() {
 }
 
 // helloSaid moves the connection from those who have not said who they are.
-func (c *conn) helloSaid() {
+func (c *conn) helloSaid(client string) {
 	c.waiting.remove(c.guest)
+	c.guest = nil
 	c.wasOpen.Store(true)
 	c.Metrics.Connections.WithLabelValues("before_hello").Dec()
 	c.Metrics.Connections.WithLabelValues("open").Inc()
-	c.Log.Debug("connection open", "conn", c.name, "tenant", string(c.who.Tenant), "user", string(c.who.User), "client", conversation.Excerpt(c.caps.Name, 40))
+	c.Log.Debug("connection open", "conn", c.name, "tenant", string(c.who.Tenant), "user", string(c.who.User), "client", conversation.Excerpt(client, 40))
 	c.clock.read.Store(c.since(c.Now()))
 	c.deadline(c.Times.ReadDeadline)
 }
@@ -173,26 +176,22 @@ func (c *conn) closing() bool { return c.code.Load() != 0 }
 // read takes frames until the connection ends.
 func (c *conn) read() {
 	defer c.recoverPanic("reader")
-	for c.taken(c.ws.NextReader()) {
+	for c.taken(c.in.next()) {
 	}
 }
 
-// taken deals with the client's next message; more is false when none can follow.
-func (c *conn) taken(kind int, r io.Reader, err error) (more bool) {
+// taken deals with the client's next frame; more is false when none can follow.
+func (c *conn) taken(h header, err error) (more bool) {
+	switch {
+	case err != nil:
+	case h.op >= protocol.OpClose:
+		err = c.control(h.op)
+	case c.closing(): // the rest is not for us; only the answer to our close frame is
+		err = c.in.skip()
+	default:
+		err = c.data(h)
+	}
 	if err != nil {
-		c.readFailed(err)
-		return false
-	}
-	if c.closing() {
-		return true // the rest is not for us; only the answer to our close frame is
-	}
-	c.touch(c.Now())
-	if kind != websocket.TextMessage {
-		c.Metrics.FramesIn.Inc()
-		c.closeWith(protocol.CloseBinary, "frames are text")
-		return true
-	}
-	if err := c.message(r); err != nil {
 		c.readFailed(err)
 		return false
 	}
@@ -200,42 +199,47 @@ func (c *conn) taken(kind int, r io.Reader, err error) (more bool) {
 	return true
 }
 
-// message reads one text message, bounded, and hands it on.
-func (c *conn) message(r io.Reader) error {
-	limit := c.Limits.FrameBytes
-	c.buf = c.buf[:0]
-	for {
-		if service.OverLimit(len(c.buf)-1, limit) {
-			c.tooBig()
+// data reads a frame of a message, bounded, and hands on the message that is complete.
+func (c *conn) data(h header) (err error) {
+	switch {
+	case h.op == opBinary:
+		c.touch(c.Now())
+		c.Metrics.FramesIn.Inc()
+		c.closeWith(protocol.CloseBinary, "frames are text")
+		return c.in.skip()
+	case h.op == opContinuation && h.length == 0 && !h.final:
+		c.mayGoOn() // nothing at all: it costs like a ping
+		return nil
+	case c.Limits.FrameBytes > 0 && h.length > int64(c.Limits.FrameBytes-len(c.buf)):
+		c.touch(c.Now())
+		c.tooBig()
+		return c.in.skip()
+	}
+	if h.op == protocol.OpText && h.final {
+		if whole, ok := c.in.whole(); ok { // as almost all are: it need not be copied
+			c.touch(c.Now())
+			c.message(whole)
 			return nil
 		}
-		if len(c.buf) == cap(c.buf) {
-			c.buf = append(c.buf, make([]byte, max(512, cap(c.buf)))...)[:len(c.buf)]
-		}
-		n, err := r.Read(c.buf[len(c.buf):cap(c.buf)])
-		c.buf = c.buf[:len(c.buf)+n]
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return err
-		}
 	}
-	if service.OverLimit(len(c.buf)-1, limit) {
-		c.tooBig()
-		return nil
+	if c.buf, err = c.in.payload(c.buf); err != nil || !h.final {
+		return err
 	}
-	c.Metrics.FramesIn.Inc()
-	c.Metrics.BytesIn.Add(float64(len(c.buf)))
-	if !utf8.Valid(c.buf) {
-		c.closeWith(protocol.CloseUTF8, "text must be UTF-8")
-		return nil
-	}
-	c.handle(c.buf)
-	if cap(c.buf) > 8<<10 {
-		c.buf = nil // most connections send little
-	}
+	c.touch(c.Now())
+	c.message(c.buf)
+	c.buf = nil
 	return nil
+}
+
+// message hands on a whole message.
+func (c *conn) message(b []byte) {
+	c.Metrics.FramesIn.Inc()
+	c.Metrics.BytesIn.Add(float64(len(b)))
+	if !utf8.Valid(b) {
+		c.closeWith(protocol.CloseUTF8, "text must be UTF-8")
+		return
+	}
+	c.handle(b)
 }
 
 // tooBig refuses a frame over the limit; the rest of it is not read.
@@ -264,37 +268,41 @@ func (c *conn) waitForRoom() {
 	}
 }
 
-// controlFrames lets the writer write what the library would write from the reader.
-func (c *conn) controlFrames() {
-	c.ws.SetReadLimit(0) // ours counts bytes and says why; see message
-	c.ws.SetPingHandler(func(data string) error {
-		if c.controlFrame() {
-			c.out.Pong([]byte(data))
+// control reads a control frame and lets the writer answer it.
+func (c *conn) control(op byte) error {
+	payload, err := c.in.payload(nil)
+	if err != nil {
+		return err
+	}
+	switch op {
+	case protocol.OpPing:
+		if c.mayGoOn() {
+			c.out.Pong(payload)
 		}
-		return nil
-	})
-	c.ws.SetPongHandler(func(string) error {
-		c.controlFrame()
-		return nil
-	})
-	c.ws.SetCloseHandler(func(code int, _ string) error {
-		echo := code
-		if code == websocket.CloseNoStatusReceived {
-			echo = protocol.CloseNormal
+	case protocol.OpPong:
+		c.mayGoOn()
+	case protocol.OpClose:
+		code, err := closeCode(payload)
+		if err != nil {
+			return err
 		}
-		c.closeWith(echo, "")
-		return nil
-	})
+		c.closeWith(code, "")
+		return errClosed
+	}
+	return nil
 }
 
-// controlFrame notes a ping or a pong; false = nothing comes of it. There is no answer
-// that could refuse one, so one too many ends the connection.
-func (c *conn) controlFrame() bool {
+// errClosed ends the reading behind the client's close frame.
+var errClosed = errors.New("the client has closed")
+
+// mayGoOn notes a frame that has no answer which could refuse it; one too many ends the
+// connection. false = nothing comes of it.
+func (c *conn) mayGoOn() bool {
 	if c.closing() {
 		return false
 	}
 	now := c.Now()
-	if wait, _ := c.control.allow(now); wait > 0 {
+	if wait, _ := c.idle.allow(now); wait > 0 {
 		c.Metrics.Refused.WithLabelValues("control_frames_per_second").Inc()
 		c.closeWith(protocol.CloseRateLimited, "too many control frames")
 		return false
@@ -305,7 +313,11 @@ func (c *conn) controlFrame() bool {
 
 // readFailed tells the client why the connection ends, if it can still be reached.
 func (c *conn) readFailed(err error) {
+	var broken frameError
 	switch {
+	case errors.As(err, &broken):
+		c.closeWith(protocol.CloseFraming, string(broken))
+		c.in.drain()
 	case c.closing():
 	case errors.Is(err, os.ErrDeadlineExceeded) && !c.wasOpen.Load():
 		c.closeWith(protocol.CloseHelloTimeout, "no hello")

@@ -28,13 +28,13 @@ type handler struct {
 	out        *fanout.Queue
 	ctx        context.Context               // ends with the connection
 	close      func(code int, reason string) // ends the connection after what is queued
-	opened     func()                        // hello was accepted
+	opened     func(client string)           // hello was accepted; client is the name that it gave
 	jobs       sync.WaitGroup                // what runs for this client besides reader and writer
 	bucket     bucket
 	who        *service.Principal // nil before hello; only the reader changes it
 	lease      *service.Lease     // of who; nil before hello
 	rights     atomic.Int32       // how often the scopes of who have changed
-	caps       protocol.Hello
+	deltas     bool               // the client wants text while it streams
 
 	mu       sync.Mutex
 	endClaim context.CancelFunc // of the claim that waits; nil = none does

@@ -26,7 +26,7 @@ func (c *handler) follow(p responder, key conversation.SessionKey, data []byte) 
 		p.fail(err)
 		return
 	}
-	f := c.out.NewSubscription(fanout.Options{Key: key, As: as, Redact: c.who.Redact(), Drafts: c.caps.Deltas})
+	f := c.out.NewSubscription(fanout.Options{Key: key, As: as, Redact: c.who.Redact(), Drafts: c.deltas})
 	previous, bad := c.addFollow(f)
 	if bad != nil {
 		p.refuse(key, bad)

@@ -20,7 +20,7 @@ const DISCONNECTED = { code: 'disconnected', message: 'The connection was lost b
 
 // Close codes after which another attempt would end the same way.
 const FINAL = {
-  1003: 'the server did not understand a frame', 1007: 'a frame was not valid UTF-8', 1009: 'a frame was too big',
+  1002: 'a frame broke the rules of WebSockets', 1003: 'the server did not understand a frame', 1007: 'a frame was not valid UTF-8', 1009: 'a frame was too big',
   4500: 'protocol error', 4501: 'not signed in', 4502: 'not allowed', 4503: 'this page is of another version than the server', 4504: 'too many connections',
 };
 
