@@ -21,8 +21,8 @@ type attack struct {
 // streams, requests, followers, hello, fields, slow clients, and the end.
 func attacks() []attack {
 	return []attack{
-		{name: "connections", does: "3,000 TCP connections from two addresses that say nothing", run: connections},
-		{name: "connections-many", does: "3,000 TCP connections from 200 addresses that say nothing", run: manyConnections},
+		{name: "connections", does: "5,000 TCP connections from two addresses that say nothing", run: connections},
+		{name: "connections-many", does: "5,000 TCP connections from 200 addresses that say nothing", run: manyConnections},
 		{name: "pings", does: "one socket that sends pings and never reads", run: pings},
 		{name: "pings-slow", does: "one socket that sends pings and reads 64 KiB now and then", run: pingsReadSlowly},
 		{name: "pings-early", does: "20 sockets that send pings and never hello", run: pingsBeforeHello},

@@ -123,7 +123,7 @@ func (h *Hostile) wanted(a attack) bool {
 const conditions = `
 ### Attacks
 
-Each attack has a server of its own with its default limits and 2,048 descriptors, lasts %s, and comes from other loopback addresses than the
+Each attack has a server of its own with its default limits and 4,096 descriptors, lasts %s, and comes from other loopback addresses than the
 honest client, which says something to its session and reads it over HTTP in turn, 15 times a second, first alone and then during the attack.
 Newcomers connect four times a second, say hello and open an event stream. A server with more than %d MB is killed. Server and clients share the machine.
 

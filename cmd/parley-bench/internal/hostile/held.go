@@ -24,9 +24,9 @@ func (a *attacking) open(ctx context.Context, n, addresses int) {
 	<-ctx.Done()
 }
 
-func connections(ctx context.Context, a *attacking) { a.open(ctx, 3000, 2) }
+func connections(ctx context.Context, a *attacking) { a.open(ctx, 5000, 2) }
 
-func manyConnections(ctx context.Context, a *attacking) { a.open(ctx, 3000, 200) }
+func manyConnections(ctx context.Context, a *attacking) { a.open(ctx, 5000, 200) }
 
 // manyPings are some in one write.
 var manyPings = strings.Repeat(string(frame(pingFrame, strings.Repeat("p", 125))), 64)

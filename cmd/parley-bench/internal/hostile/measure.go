@@ -40,7 +40,7 @@ func (f found) slower() float64 {
 
 // met is true when the goals are met.
 func (f found) met() bool {
-	return f.err == nil && f.fate == "serves" && f.cut == 0 && (f.slower() < slowerGoal || quantile(f.during, 0.99) < slowerFrom)
+	return f.err == nil && f.fate == serves && f.cut == 0 && (f.slower() < slowerGoal || quantile(f.during, 0.99) < slowerFrom)
 }
 
 func ms(all []time.Duration, q float64) string {

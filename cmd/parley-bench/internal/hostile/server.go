@@ -21,7 +21,7 @@ import (
 
 // descriptors is how many files a server may have open: few, so that to use them up
 // takes little.
-const descriptors = 2048
+const descriptors = 4096
 
 // server is a parley with its default limits, which is watched.
 type server struct {
@@ -136,8 +136,11 @@ func (s *server) lastWords() string {
 	defer s.mu.Unlock()
 	lines := strings.Split(strings.TrimSpace(string(s.log)), "\n")
 	last := strings.NewReplacer("|", "/", "\t", " ").Replace(lines[len(lines)-1])
-	return last[:min(len(last), 160)]
+	return last[:min(len(last), 110)]
 }
+
+// serves is the fate that is wanted.
+const serves = "serves"
 
 // fate says how the server is: whether it still answers, or how it ended.
 func (s *server) fate() string {
@@ -149,9 +152,9 @@ func (s *server) fate() string {
 			_, _, err = exchange(c, get("/livez", s.addr))
 		}
 		if err != nil {
-			return fmt.Sprintf("**answers nobody**: %s", s.lastWords())
+			return fmt.Sprintf("**no new connection**: %s", s.lastWords())
 		}
-		return "serves"
+		return serves
 	}
 	s.mu.Lock()
 	killed, exit := s.killed, s.exit
