@@ -292,8 +292,18 @@ func TestPageReading(t *testing.T) {
 	b.quiet()
 
 	// The control: a violation of the policy is something that quiet would hear.
-	b.run(`document.body.append(Object.assign(document.createElement('script'), {textContent: 'window.pwned = 4'}))`)
+	b.run(`document.body.append(Object.assign(document.createElement('style'), {textContent: 'body { color: red }'}))`)
 	b.heard("Content Security Policy")
+	// Nor is there a way from a string to code or markup: the page makes no trusted types.
+	for _, way := range []string{
+		`document.body.append(Object.assign(document.createElement('script'), {textContent: 'window.pwned = 4'}))`,
+		`document.body.innerHTML = '<img src=x onerror="window.pwned = 4">'`,
+		`trustedTypes.createPolicy('default', {createHTML: (s) => s})`,
+	} {
+		if !eval[bool](b, `(() => { try { `+way+`; return false } catch (e) { return e instanceof TypeError } })()`) {
+			t.Errorf("the policy allows %s", way)
+		}
+	}
 	if eval[bool](b, `window.pwned !== undefined`) {
 		t.Error("the policy lets inline code run")
 	}

@@ -13,7 +13,8 @@ import (
 
 // pagePolicy lets the page load its own files and talk to its own server, nothing else.
 const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
-	"font-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+	"font-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; " +
+	"require-trusted-types-for 'script'; trusted-types 'none'"
 
 // page is the embedded page, read once: it is small and never changes.
 type page struct{ files map[string]pageFile }

@@ -30,10 +30,21 @@ test('mentions are badges, mail addresses and paths are not', () => {
   assert.deepEqual(inline('@max look: a@b.c @éva-2'), [{ type: 'mention', name: 'max' }, ' look: a@b.c ', { type: 'mention', name: 'éva-2' }]);
 });
 
+test('code ends with as many backticks as it begins with', () => {
+  const code = (text) => ({ type: 'code', text });
+  for (const [text, want] of [
+    ['``a`b``', [code('a`b')]], ['``a`', ['`', code('a')]], ['`a``', ['`a``']], ['```a``', ['`', code('a')]], ['`a`b`', [code('a'), 'b`']],
+    ['`a\nb`', [code('a\nb')]], ['`a` `b', [code('a'), ' `b']], ['`' + 'x'.repeat(4002) + '`', [code('x'.repeat(4002))]],
+    ['`' + 'x'.repeat(4003) + '`', ['`' + 'x'.repeat(4003) + '`']], ['`'.repeat(9) + 'a' + '`'.repeat(8), ['`', code('a')]],
+  ]) assert.deepEqual(inline(text).reduce((all, p) => (typeof p === 'string' && typeof all.at(-1) === 'string' ? [...all.slice(0, -1), all.at(-1) + p] : [...all, p]), []), want, text.slice(0, 20));
+  // Many runs without an end are text in the end, however many follow.
+  assert.deepEqual(inline('``` ` '.repeat(9) + '``').map((p) => typeof p).includes('object'), true);
+});
+
 // A text of this size took the scan a fraction of a second; a quadratic one would
 // not end within the test's own time limit.
 test('hostile texts end', { timeout: 20000 }, () => {
-  for (const s of ['`', '``a', '*', '**', '[', '[a](', '@', '> ', '- ', 'https://', '`a``']) {
+  for (const s of ['`', '``a', '*', '**', '[', '[a](', '@', '> ', '- ', 'https://', '`a``', '`````````a ', '`\n']) {
     const text = s.repeat(60000);
     const back = (pieces) => pieces.map((p) => (typeof p === 'string' ? p : p.inline ? back(p.inline) : p.text ?? p.name)).join('');
     assert.ok(back(inline(text)).length <= text.length);

@@ -70,19 +70,29 @@ function item(s) {
 }
 
 // Each alternative starts with another character and ends at the first thing
-// that fits within a bound, so the scan stays linear; what does not fit is text.
-const TOKEN = /(`{1,8})([^`]|[^`][^]{0,4000}?[^`])\1(?!`)|\*\*([^*\n]+)\*\*|\*([^*\s][^*\n]*)\*|\[([^\][\n]{1,500})\]\((https?:\/\/[^\s()<>]{1,2000}|mailto:[^\s()<>]{1,500})\)|(https?:\/\/[^\s<>"'`]{1,2000})|(?<![\p{L}\p{N}_@/.])@([\p{L}\p{N}_][\p{L}\p{N}_-]{0,63})/gu;
+// that fits within a bound; what does not fit is text. The end of code is looked
+// for by codeSpan, which reads a text eight times at most, so the scan stays linear.
+const TOKEN = /(`+)()|\*\*([^*\n]+)\*\*|\*([^*\s][^*\n]*)\*|\[([^\][\n]{1,500})\]\((https?:\/\/[^\s()<>]{1,2000}|mailto:[^\s()<>]{1,500})\)|(https?:\/\/[^\s<>"'`]{1,2000})|(?<![\p{L}\p{N}_@/.])@([\p{L}\p{N}_][\p{L}\p{N}_-]{0,63})/gu;
 
 /** Inline pieces of a text: strings, and {type: code|strong|em|link|mention, ...}. */
 export function inline(text, depth = 0) {
   const out = [];
   let at = 0;
   const push = (piece) => { if (piece !== '') out.push(piece); };
-  for (const m of text.matchAll(TOKEN)) {
+  const token = new RegExp(TOKEN);
+  const budget = { left: 8 * text.length };
+  for (let m; (m = token.exec(text));) {
+    if (m[1] !== undefined) {
+      const code = codeSpan(text, m.index, token.lastIndex, budget);
+      if (!code) continue;
+      push(text.slice(at, code.open));
+      push({ type: 'code', text: text.slice(code.from, code.to) });
+      at = token.lastIndex = code.end;
+      continue;
+    }
     push(text.slice(at, m.index));
     at = m.index + m[0].length;
-    if (m[2] !== undefined) push({ type: 'code', text: m[2] });
-    else if (m[3] !== undefined) push({ type: 'strong', inline: depth < 4 ? inline(m[3], depth + 1) : [m[3]] });
+    if (m[3] !== undefined) push({ type: 'strong', inline: depth < 4 ? inline(m[3], depth + 1) : [m[3]] });
     else if (m[4] !== undefined) push({ type: 'em', inline: depth < 4 ? inline(m[4], depth + 1) : [m[4]] });
     else if (m[5] !== undefined) push({ type: 'link', href: m[6], text: m[5] });
     else if (m[7] !== undefined) {
@@ -93,6 +103,30 @@ export function inline(text, depth = 0) {
   }
   push(text.slice(at));
   return out;
+}
+
+const longestCode = 4002;
+
+/**
+ * The code that begins with backticks of a run, from start to end: as many of them
+ * as another run has, 8 at most. null if there is none within the bounds.
+ */
+function codeSpan(text, start, end, budget) {
+  const most = Math.min(8, end - start);
+  const last = Math.min(text.length, end + longestCode);
+  const closing = []; // by the length of the run: where the first of them is
+  let at = end;
+  for (; at <= last && budget.left > 0 && closing[most] === undefined; at++) {
+    let n = 0;
+    while (text[at + n] === '`') n++;
+    if (n > 0 && n <= most && closing[n] === undefined) closing[n] = at;
+    budget.left -= n + 1;
+    at += n;
+  }
+  for (let n = most; n > 0; n--) {
+    if (closing[n] !== undefined) return { open: end - n, from: end, to: closing[n], end: closing[n] + n };
+  }
+  return null;
 }
 
 /** Elements for a text, in a fragment. */
