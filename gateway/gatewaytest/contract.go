@@ -30,6 +30,7 @@ import (
 // frames and bodies with them. It is read once in a process and never changed.
 type Contract struct {
 	HTTP  *openapi3.T
+	API   map[string]any // openapi.yaml as it stands there
 	Async map[string]any // asyncapi.yaml as it stands there
 
 	commands map[string]*jsonschema.Schema // type → what a client sends
@@ -99,10 +100,27 @@ func NewContract(api, async []byte) (*Contract, error) {
 	if err := c.HTTP.Validate(context.Background()); err != nil {
 		return nil, fmt.Errorf("openapi.yaml: %w", err)
 	}
+	if c.API, err = plain(api); err != nil {
+		return nil, fmt.Errorf("openapi.yaml: %w", err)
+	}
 	if err := c.readAsync(async); err != nil {
 		return nil, fmt.Errorf("asyncapi.yaml: %w", err)
 	}
 	return c, nil
+}
+
+// plain is a document without the meaning of its parts.
+func plain(text []byte) (map[string]any, error) {
+	asJSON, err := yaml.YAMLToJSON(text)
+	if err != nil {
+		return nil, err
+	}
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(asJSON))
+	if err != nil {
+		return nil, err
+	}
+	m, _ := document.(map[string]any)
+	return m, nil
 }
 
 // operation is an operation of asyncapi.yaml.
