@@ -59,7 +59,7 @@ const (
 // Open opens the store in dir, or makes one if dir is absent or empty. The
 // directory belongs to the store alone. Errors are *OpenError.
 func Open(dir string, o Options) (*DB, error) {
-	return openOn(vfs.Default, dir, o)
+	return openOn(ondisk.Private(), dir, o)
 }
 
 // OpenEphemeral makes an empty store in memory, for memory.mode=ephemeral: the

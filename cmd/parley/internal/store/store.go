@@ -38,7 +38,14 @@ func Open(dir string, o Options) (Store, error) {
 	if dir == "" {
 		return pebble.OpenEphemeral(o)
 	}
-	return pebble.Open(dir, o)
+	db, err := pebble.Open(dir, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := makePrivate(dir); err != nil && o.Logger != nil {
+		o.Logger.Warn("the data directory is not private", "code", "wide_data", "dir", dir, "error", err)
+	}
+	return db, nil
 }
 
 // Check looks at the store in dir as Open does and reads its tables, and changes
@@ -56,6 +63,13 @@ func Check(dir string, progress func(done, total int64)) (notes []string, err er
 	}
 	if err := writable(dir); err != nil {
 		return nil, err
+	}
+	if text := wide(dir); text != "" {
+		after := "the next start makes it private"
+		if !owned(dir) {
+			after = "it is another user's, so a start would only warn: let its owner run chmod 700"
+		}
+		notes = append(notes, "wide_data: "+text+"; "+after)
 	}
 	if checked.Lost > 0 {
 		notes = append(notes, fmt.Sprintf("the power failed and the end of %s cannot be read: a start would go on without these %d bytes, say so, and let clients read everything anew; copy %s aside first if they matter",
