@@ -37,6 +37,9 @@ func (m *Main) doctor(ctx context.Context) error {
 		file = m.configPath
 	}
 	say("configuration", nil, file)
+	for _, risk := range m.Config.Risks() {
+		note("risk", risk.Code+": "+risk.Text)
+	}
 	if m.Config.Ephemeral() {
 		say("data", nil, "none: memory.mode is ephemeral")
 	} else {

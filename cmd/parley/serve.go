@@ -29,6 +29,9 @@ const closing = 15 * time.Second
 func (m *Main) serve(ctx context.Context) error {
 	c := &m.Config
 	log := newLogger(m.Stderr, c.Log)
+	for _, risk := range c.Risks() {
+		log.Warn("risky configuration", "code", risk.Code, "risk", risk.Text)
+	}
 	registry := metrics.NewRegistry()
 	node := conversation.NodeID("local")
 

@@ -55,6 +55,7 @@ func (s *API) Observe(c *fiber.Ctx) (err error) {
 		s.Metrics.RequestSeconds.WithLabelValues(route, method).Observe(s.Now().Sub(start).Seconds())
 	}()
 	if len(c.Request().Body()) > s.Limits.BodyBytes {
+		s.Metrics.Refused.WithLabelValues("body_bytes").Inc()
 		return s.Problem(c, fiber.ErrRequestEntityTooLarge)
 	}
 	if failed := c.Next(); failed != nil {

@@ -1,0 +1,73 @@
+package config
+
+import (
+	"net"
+	"reflect"
+	"slices"
+	"strings"
+
+	"parley/gateway"
+	"parley/gateway/auth"
+)
+
+// Risk is a combination of settings that works, and that an operator should know of.
+type Risk struct {
+	Code string // stable, for scripts
+	Text string
+}
+
+// defaulted are the limits whose 0 means a default.
+var defaulted = []string{"limits.connections", "limits.head_bytes"}
+
+// Risks looks for risky combinations; the start warns of them, and doctor notes them.
+func (c *Config) Risks() (risks []Risk) {
+	add := func(when bool, code, text string) {
+		if when {
+			risks = append(risks, Risk{code, text})
+		}
+	}
+	g := c.Gateway
+	beyond, public := !onLoopback(g.Listen), len(g.PublicHosts) > 0 || !onLoopback(g.Listen)
+	add(g.AdminListen != "" && !onLoopback(g.AdminListen) && g.AdminInsecure, "admin_insecure",
+		"admin.insecure: whoever reaches admin.listen ("+g.AdminListen+") reads metrics and profiles, which show what the process does, and makes backups")
+	add(g.AdminListen != "" && !onLoopback(g.AdminListen) && !g.AdminInsecure, "admin_public",
+		"admin.listen ("+g.AdminListen+") is not a loopback address: keys with the scope admin travel there without encryption")
+	add(beyond && c.Auth.Mode != auth.ModeNone && !c.encrypted(), "no_tls",
+		"listen ("+g.Listen+") is not a loopback address and there is no TLS: keys and tokens travel without encryption")
+	add(len(g.PublicHosts) > 0 && !beyond && len(g.TrustedProxies) == 0, "proxy_unnamed",
+		"gateway.public_hosts is set and gateway.trusted_proxies is empty: behind a proxy everybody has its address, and shares the limits of one address")
+	if unbounded := c.unbounded(); public {
+		add(len(unbounded) > 0, "no_limit", "others reach this server and these are without a limit: "+strings.Join(unbounded, ", "))
+		add(g.AdminListen == "", "no_admin_listen", "admin.listen is empty: /metrics, profiles and backups by the server are nowhere")
+	}
+	return risks
+}
+
+// unbounded are the keys of limits that are switched off. Quotas are off by default.
+func (c *Config) unbounded() (keys []string) {
+	root := reflect.ValueOf(c).Elem()
+	for _, f := range fieldsOf(root.Type()) {
+		if strings.HasPrefix(f.key, "limits.") && root.FieldByIndex(f.index).IsZero() && !slices.Contains(defaulted, f.key) {
+			keys = append(keys, f.key)
+		}
+	}
+	return keys
+}
+
+// encrypted is true if the main listener speaks TLS itself.
+func (c *Config) encrypted() bool {
+	root := reflect.ValueOf(c).Elem()
+	for _, f := range fieldsOf(root.Type()) {
+		if name, ok := strings.CutPrefix(f.key, "tls."); ok && (name == "cert" || name == "cert_file" || strings.HasPrefix(name, "acme")) {
+			if v := root.FieldByIndex(f.index); !v.IsZero() && (v.Kind() != reflect.Slice || v.Len() > 0) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func onLoopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	return err == nil && gateway.IsLoopback(host)
+}
