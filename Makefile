@@ -10,7 +10,7 @@ GO ?= go
 # and a second pass over them would buy nothing for its minutes.
 CONCURRENT := ./actors/... ./gateway/... ./persistence/... ./tools/... ./models/... ./cmd/...
 
-.PHONY: help run build test race lint generate golden bench bench-once bench-peers bench-record bench-rooms bench-start hostile receipts model-receipts shape crash chaos-runtimes damage mutants e2e claude ci setup soak
+.PHONY: help run build test race lint generate golden bench bench-once bench-peers bench-record bench-rooms bench-start hostile receipts model-receipts shape crash chaos-runtimes damage mutants e2e claude ci fuzz setup soak
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,6 +39,15 @@ test: setup ## everything but -race: vet, gofmt, all tests
 race: ## the tests of the concurrent rooms under the race detector
 	@echo "== go test -race"
 	$(GO) test -race -short -timeout 20m $(CONCURRENT)
+
+# A target is a function Fuzz… of a test file; each runs alone, for FUZZTIME.
+fuzz: ## every fuzz target for a minute (about 20; FUZZTIME=10s, ROOMS=./gateway/...)
+	@for dir in $$($(GO) list -f '{{.Dir}}' $(or $(ROOMS),./...)); do \
+		for name in $$(cat $$dir/*_test.go 2>/dev/null | sed -n 's/^func \(Fuzz[A-Za-z0-9]*\)(f .*/\1/p'); do \
+			echo "== $${dir#$(CURDIR)/} $$name"; \
+			$(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(or $(FUZZTIME),60s) $$dir; \
+		done; \
+	done
 
 # The linter is a tool of a module of its own, .ci/lint: its 200 modules are not
 # ours. The first run builds it (about two minutes of CPU); then the Go build

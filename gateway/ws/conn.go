@@ -270,7 +270,7 @@ func (c *conn) waitForRoom() {
 
 // control reads a control frame and lets the writer answer it.
 func (c *conn) control(op byte) error {
-	payload, err := c.in.payload(nil)
+	payload, err := c.in.small()
 	if err != nil {
 		return err
 	}

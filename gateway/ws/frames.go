@@ -189,6 +189,17 @@ func (f *frames) whole() (payload []byte, ok bool) {
 	return payload, true
 }
 
+// small is the payload of a control frame. It is valid until the next call of anything.
+func (f *frames) small() ([]byte, error) {
+	if f.left > 0 {
+		if _, err := f.peek(int(f.left)); err != nil {
+			return nil, err
+		}
+	}
+	payload, _ := f.whole()
+	return payload, nil
+}
+
 // skip reads over the rest of the frame's payload.
 func (f *frames) skip() error {
 	for f.left > 0 {
@@ -230,7 +241,7 @@ func (f *frames) unmask(b []byte) {
 }
 
 // peek returns the next n bytes, at least, reading as many as are needed. They are valid
-// until the next call. n is at most 8.
+// until the next call. n is at most 125, a control frame.
 func (f *frames) peek(n int) ([]byte, error) {
 	for {
 		if f.buf != nil {
