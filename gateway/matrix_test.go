@@ -394,6 +394,79 @@ func TestAdministratorErases(t *testing.T) {
 	}
 }
 
+// An administrator sets policies above what is configured, on every way; that is written
+// down before, and what cannot be written down is not done. What is within it is nobody's
+// business, and others are refused.
+func TestAdministratorLiftsCeilings(t *testing.T) {
+	audit := &service.MemoryAudit{}
+	s := &stage{rig: start(t, withAuth(credentials{}), func(_ *gateway.Config, d *gateway.Deps) { d.Audit = audit })}
+	acts := func() []service.Act {
+		list, _, err := audit.Acts(t.Context(), acme, "", 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return list
+	}
+	admin := everybody[slices.IndexFunc(everybody, func(p person) bool { return p.may("admin") })]
+	for _, p := range []person{admin, everybody[0]} {
+		as := []string{"Authorization", "Bearer " + p.name}
+		c := gatewaytest.Dial(t, s.addr)
+		c.Do("hello", "", obj{"proto": 1, "token": p.name})
+		id := s.call("POST", "/api/sessions", `{"policy":{"task.max_steps":2}}`, as...).want(t, 201).get(t, "session")
+		route := func(method, path string) func(int) string {
+			return func(steps int) string {
+				return s.call(method, path, fmt.Sprintf(`{"policy":{"task.max_steps":%d}}`, steps), as...).code()
+			}
+		}
+		ways := []struct {
+			name string
+			set  func(steps int) (code string)
+		}{
+			{"POST", route("POST", "/api/sessions")},
+			{"PATCH", route("PATCH", "/api/sessions/"+id)},
+			{"create", func(n int) string { return codeOf(c.Do("create", "", obj{"policy": obj{"task.max_steps": n}})) }},
+			{"policy", func(n int) string { return codeOf(c.Do("policy", id, obj{"task.max_steps": n})) }},
+		}
+		for i, way := range ways {
+			above, before := 501+i, len(acts())
+			if code := way.set(3); code != "" || len(acts()) != before {
+				t.Errorf("%s by the %s, within: %q, %d acts", way.name, p.name, code, len(acts())-before)
+			}
+			if p.name != admin.name {
+				if code := way.set(above); code != "bad_request" || len(acts()) != before {
+					t.Errorf("%s by the %s, above: %q, %d acts", way.name, p.name, code, len(acts())-before)
+				}
+				continue
+			}
+			audit.Refuse = errors.New("the disk is full")
+			if code := way.set(above); code != "unavailable" {
+				t.Errorf("%s, not written down: %q", way.name, code)
+			}
+			audit.Refuse = nil
+			if code := way.set(above); code != "" || len(acts()) != before+1 {
+				t.Fatalf("%s above: %q, %d acts", way.name, code, len(acts())-before)
+			}
+			if a := acts()[0]; a.Act != "policy.ceiling" || a.Detail != fmt.Sprintf("task.max_steps=%d", above) || a.Object == "" || a.User != p.user {
+				t.Errorf("%s: %+v", way.name, a)
+			}
+		}
+	}
+}
+
+// code is that of a refusal; "" = it was none.
+func (a answer) code() string {
+	var said struct{ Code string }
+	_ = json.Unmarshal(a.body, &said)
+	return said.Code
+}
+
+func codeOf(f gatewaytest.Frame) string {
+	if f.Error == nil {
+		return ""
+	}
+	return f.Error.Code
+}
+
 // The same of the commands of a socket.
 // M-25.
 func TestMatrixOfFrames(t *testing.T) {

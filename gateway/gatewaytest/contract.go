@@ -385,9 +385,10 @@ func (l *Listener) Received(b []byte) {
 // depends is true for requests that are bad only here and now, which no schema
 // can say: hello said twice or not first, typing without a follow, a refresh
 // without tokens, an agent that the configuration does not have, a cursor beyond
-// the head, an approval that is answered with neither yes nor no.
+// the head, a policy above what is configured, an approval that is answered with neither
+// yes nor no.
 func depends(command, message string) bool {
-	if command == "hello" || command == "typing" || command == "refresh" {
+	if command == "hello" || command == "typing" || command == "refresh" || strings.Contains(message, "which is what the server allows") {
 		return true
 	}
 	return slices.ContainsFunc([]string{

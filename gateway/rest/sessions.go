@@ -27,7 +27,15 @@ func (s *API) createSession(c *fiber.Ctx) error {
 		}
 		d.ClientID = string(key)
 	}
-	key, created, err := s.openSession(principal(c), d)
+	who := principal(c)
+	key, created, err := s.openSession(who, d)
+	if err != nil {
+		err = s.Lift(c.UserContext(), who, CredentialOf(s.Services, c).Address, key.Session, d.Create.Policy, err)
+		if err == nil {
+			d.Create.Admin = true
+			key, created, err = s.openSession(who, d)
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -42,7 +50,7 @@ func (s *API) createSession(c *fiber.Ctx) error {
 // openSession makes a session, or finds the one that the same request has made.
 func (s *API) openSession(who *service.Principal, d protocol.Create) (conversation.SessionKey, bool, error) {
 	key := service.NewSessionKey(who, d.ClientID)
-	d.Create.Owner, d.Create.Admin = who.User, who.LiftsCeilings()
+	d.Create.Owner = who.User
 	type made struct {
 		key     conversation.SessionKey
 		created bool
@@ -171,9 +179,15 @@ func (s *API) patchSession(c *fiber.Ctx) error {
 	ctx, cancel := s.deadline()
 	defer cancel()
 	who := principal(c)
-	update.Admin = who.LiftsCeilings()
 	if changes {
-		if _, err := s.tell(ctx, key, who.User, update); err != nil {
+		_, err := s.tell(ctx, key, who.User, update)
+		if err != nil {
+			if err = s.Lift(ctx, who, CredentialOf(s.Services, c).Address, key.Session, update.Policy, err); err == nil {
+				update.Admin = true
+				_, err = s.tell(ctx, key, who.User, update)
+			}
+		}
+		if err != nil {
 			return err
 		}
 	}

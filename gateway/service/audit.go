@@ -2,8 +2,10 @@ package service
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -59,6 +61,20 @@ func (s *Services) Audited(ctx context.Context, who *Principal, address, act, ob
 		return nil
 	}
 	return &conversation.Error{Code: conversation.Unavailable, Message: "the audit log cannot be written, so nothing was done", Err: err}
+}
+
+// Lift decides what becomes of policies that were refused without Admin. nil = who may set
+// them above what is configured, and the audit log says that this is about to be done: they
+// may be said again, with Admin. Else it is what the client is told.
+func (s *Services) Lift(ctx context.Context, who *Principal, address string, session conversation.SessionID, policies conversation.Overrides, refusal error) error {
+	if len(policies) == 0 || !who.LiftsCeilings() || conversation.AsError(refusal).Code != conversation.BadRequest {
+		return refusal
+	}
+	var said []string
+	for _, key := range slices.Sorted(maps.Keys(policies)) {
+		said = append(said, key+"="+string(policies[key]))
+	}
+	return s.Audited(ctx, who, address, ActCeiling, string(session), conversation.Excerpt(strings.Join(said, " "), 512))
 }
 
 // memoryActs is how many acts MemoryAudit keeps.

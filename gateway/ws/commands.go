@@ -141,13 +141,36 @@ func (c *handler) create(p responder, _ conversation.SessionKey, data []byte) {
 		return
 	}
 	key := service.NewSessionKey(c.who, d.ClientID)
-	d.Create.Owner, d.Create.Admin = c.who.User, c.who.LiftsCeilings()
-	c.Sessions.Create(key, d.Create, func(key conversation.SessionKey, _ bool, err error) {
-		if err != nil {
+	d.Create.Owner = c.who.User
+	c.lifting(p, key.Session, d.Create.Policy, func(admin bool, refused func(error)) {
+		create := d.Create
+		create.Admin = admin
+		c.Sessions.Create(key, create, func(key conversation.SessionKey, _ bool, err error) {
+			if err != nil {
+				refused(err)
+				return
+			}
+			p.ok(func(o *protocol.Object) { o.Text("session", string(key.Session)) })
+		})
+	})
+}
+
+// lifting asks for something that sets policies: as everybody, and if that is refused and an
+// administrator may have it, once more as one.
+func (c *handler) lifting(p responder, session conversation.SessionID, policies conversation.Overrides, ask func(admin bool, refused func(error))) {
+	who, address := c.who, c.credential.Address
+	ask(false, func(err error) {
+		if !who.LiftsCeilings() {
 			p.fail(err)
 			return
 		}
-		p.ok(func(o *protocol.Object) { o.Text("session", string(key.Session)) })
+		c.spawn(func() { // the audit log is written before
+			if err := c.Lift(c.ctx, who, address, session, policies, err); err != nil {
+				p.fail(err)
+				return
+			}
+			ask(true, p.fail)
+		})
 	})
 }
 
@@ -308,14 +331,17 @@ func (c *handler) policy(p responder, key conversation.SessionKey, data []byte) 
 		p.refuse(key, conversation.Errorf(conversation.BadRequest, "data names no policy"))
 		return
 	}
-	c.Sessions.Tell(key, c.who.User, conversation.Update{By: c.who.User, Policy: policies, Admin: c.who.LiftsCeilings()}, func(r conversation.Receipt, err error) {
-		if err != nil {
-			p.fail(err)
-			return
-		}
-		p.ok(func(o *protocol.Object) {
-			o.Uint("seq", uint64(r.Seq))
-			protocol.AppendPolicy(o, r.Policy)
+	who := c.who.User
+	c.lifting(p, key.Session, policies, func(admin bool, refused func(error)) {
+		c.Sessions.Tell(key, who, conversation.Update{By: who, Policy: policies, Admin: admin}, func(r conversation.Receipt, err error) {
+			if err != nil {
+				refused(err)
+				return
+			}
+			p.ok(func(o *protocol.Object) {
+				o.Uint("seq", uint64(r.Seq))
+				protocol.AppendPolicy(o, r.Policy)
+			})
 		})
 	})
 }
