@@ -48,11 +48,12 @@ type Server struct {
 	rest     *rest.API
 	operator *admin.Routes
 	app      *fiber.App
-	endAll   context.CancelFunc // ends services.alive
+	endAll   context.CancelFunc // ends services.Alive
+
+	stopWaiting context.CancelFunc // ends services.Serving
 
 	drained chan struct{}
 	drain   sync.Once
-	result  error // of the drain
 
 	mu    sync.Mutex
 	main  *listener.Bounded
@@ -106,6 +107,7 @@ func New(cfg Config, d Deps) (*Server, error) {
 	}
 	s.services.Proxies, _ = service.ParseProxies(cfg.TrustedProxies) // validated above
 	s.services.Alive, s.endAll = context.WithCancel(context.Background())
+	s.services.Serving, s.stopWaiting = context.WithCancel(s.services.Alive)
 	s.ws = ws.New(s.services)
 	s.rest = rest.New(s.services, page)
 	s.operator = admin.New(s.services, d.Gatherer, d.CommandLine)

@@ -94,7 +94,7 @@ func (s *API) sayAndWait(c *fiber.Ctx, key conversation.SessionKey, say conversa
 		return reply(c, fiber.StatusAccepted, func(o *protocol.Object) { protocol.AppendReceipt(o, r) })
 	}
 	defer free()
-	ctx, cancelWait := context.WithTimeout(s.Alive, wait)
+	ctx, cancelWait := context.WithTimeout(s.Serving, wait)
 	defer cancelWait()
 	lease := s.Lease(principal(c), func(*conversation.Error) { cancelWait() })
 	defer lease.Release()

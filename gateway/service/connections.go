@@ -105,8 +105,8 @@ const (
 )
 
 // CloseAll closes all connections and waits until they have ended or ctx ends; then
-// it closes the rest by force.
-func (r *Connections) CloseAll(ctx context.Context) error {
+// it closes the others by force and gives them the time rest.
+func (r *Connections) CloseAll(ctx context.Context, rest time.Duration) error {
 	for i, d := range r.all() {
 		if i > 0 && i%closeBatch == 0 {
 			select {
@@ -122,12 +122,12 @@ func (r *Connections) CloseAll(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	for _, d := range r.all() {
-		d.ForceClose()
+		go d.ForceClose() // under TLS it may wait for a moment
 	}
 	select {
 	case <-r.empty:
 		return nil
-	case <-time.After(5 * time.Second):
+	case <-time.After(rest):
 		return ctx.Err()
 	}
 }

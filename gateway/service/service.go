@@ -35,6 +35,7 @@ type Services struct {
 	Proxies     Proxies // those whose X-Forwarded-For counts; see ClientAddress
 	Now         func() time.Time
 	Alive       context.Context // ends when all connections have ended
+	Serving     context.Context // ends when the server begins to go away: who waits for something is answered then
 }
 
 // Times are the gateway's waits.

@@ -108,7 +108,7 @@ func (db *DB) putBuffer(b *[]byte) {
 
 // clearAtClose is how long Close may take to take erased text off the disk; the
 // next Open goes on.
-const clearAtClose = 5 * time.Second
+const clearAtClose = 2 * time.Second
 
 // Close waits for calls to end, flushes, so that the next Open has no log to
 // replay, and gives the directory up. Idempotent.
