@@ -75,7 +75,7 @@ bench: ## the tables of the README: server against its baselines (about 7 minute
 
 # The programs of others come from npm and from Go modules that only these need, below bin/peers.
 # What cannot be had is a row that says NOT RUN and why.
-bench-peers: ## the server beside Restate (turns) and centrifuge (fan-out), in turn (about 4 minutes; ROUNDS=3)
+bench-peers: ## the server beside Restate (turns) and centrifuge (fan-out, resume), in turn (about 4 minutes; ROUNDS=3)
 	@mkdir -p bin
 	$(GO) build -o bin/ ./cmd/...
 	./bin/parley-bench peers --server ./bin/parley --rounds $(or $(ROUNDS),3)

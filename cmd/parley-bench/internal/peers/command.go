@@ -18,7 +18,7 @@ type Peers struct {
 	Server   string        `help:"The server's program (default: it is built)." placeholder:"PATH"`
 	Dir      string        `help:"Where the peers' programs are, or are installed." default:"bin/peers"`
 	Module   string        `help:"The module that holds the programs around the peers' libraries." default:"cmd/parley-bench/peers"`
-	Only     string        `help:"Measure one only." enum:"all,turns,fan" default:"all"`
+	Only     string        `help:"Measure one only." enum:"all,turns,fan,resume" default:"all"`
 	Rounds   int           `help:"How often each is measured, one after the other." default:"3"`
 	Duration time.Duration `help:"Of each measurement of turns, and of the paced fan-out." default:"4s"`
 	Clients  []int         `help:"How many clients do turns." default:"1,50,200"`
@@ -27,9 +27,10 @@ type Peers struct {
 
 // Goals of the comparison.
 const (
-	turnsGoal = 10.0 // times Restate's turns a second
-	pacedGoal = 0.8  // of centrifuge's processor time a delivery
-	burstGoal = 0.25
+	turnsGoal  = 10.0 // times Restate's turns a second
+	pacedGoal  = 0.8  // of centrifuge's processor time a delivery
+	burstGoal  = 0.25
+	resumeGoal = 0.5 // seconds
 )
 
 // Validate refuses measurements of nothing.
@@ -56,21 +57,27 @@ func (p *Peers) run(ctx context.Context, out io.Writer) error {
 	}
 	defer os.RemoveAll(dir)
 	r := report{Peers: p, out: out, dir: dir, programs: install(ctx, p.Module, p.Dir), paced: fan{followers: 1000, bursts: int(p.Duration.Seconds() * 20), burst: 1, every: time.Second / 20, bytes: 487},
-		bursts: fan{followers: 200, bursts: 60, burst: 100, bytes: 487}}
+		bursts: fan{followers: 200, bursts: 60, burst: 100, bytes: 487}, back: resume{clients: 1000, events: 200, pad: 300}}
 	if p.Quick {
 		r.printf("A smoke test: these numbers mean nothing.\n")
 		p.Rounds, p.Duration, p.Clients = 1, 100*time.Millisecond, []int{1, 5}
+		r.back.clients, r.back.events = 10, 5
 		r.paced.followers, r.paced.bursts, r.bursts.followers, r.bursts.bursts, r.bursts.burst = 10, 3, 10, 3, 5
 	}
 	r.printf("\n%d processors, shared by clients and servers; %d rounds, in turn: min / **median** / max.\n", runtime.NumCPU(), p.Rounds)
-	if p.Only != "fan" {
+	if p.Only == "all" || p.Only == "turns" {
 		if err := r.turns(ctx, server); err != nil {
 			return fmt.Errorf("turns: %w", err)
 		}
 	}
-	if p.Only != "turns" {
+	if p.Only == "all" || p.Only == "fan" {
 		if err := r.fan(ctx, server); err != nil {
 			return fmt.Errorf("fan-out: %w", err)
+		}
+	}
+	if p.Only == "all" || p.Only == "resume" {
+		if err := r.resumes(ctx, server); err != nil {
+			return fmt.Errorf("resume: %w", err)
 		}
 	}
 	return nil
@@ -83,6 +90,7 @@ type report struct {
 	dir           string
 	programs      programs
 	paced, bursts fan
+	back          resume
 }
 
 func (r *report) printf(format string, args ...any) { fmt.Fprintf(r.out, format, args...) }
@@ -192,16 +200,18 @@ Burst: %d events in one write to %d followers, the next when the last one has ar
 |---|---|---|---|---|---|---|
 `
 
+// fanSide is one of those that are compared.
+type fanSide struct {
+	name  string
+	start func(context.Context, string) (broadcaster, error)
+}
+
 func (r *report) fan(ctx context.Context, server string) error {
 	r.printf(fanConditions, r.paced.bytes, r.paced.every, r.paced.followers, r.bursts.burst, r.bursts.followers)
-	type side struct {
-		name  string
-		start func(context.Context, string) (broadcaster, error)
-	}
-	sides := []side{{"parley", startParleyFan(server)}}
+	sides := []fanSide{{"parley", startParleyFan(server)}}
 	missing := r.programs.noFan
 	if missing == nil {
-		sides = append(sides, side{"centrifuge", startCentrifuge(r.programs.centrifuge)})
+		sides = append(sides, fanSide{"centrifuge", startCentrifuge(r.programs.centrifuge)})
 	}
 	works := []struct {
 		name string

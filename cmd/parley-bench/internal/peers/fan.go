@@ -202,6 +202,7 @@ func (f fan) padding(b broadcaster, sender *socket, command func(string) string)
 type parleyFan struct {
 	parley
 	session string
+	message string // waits in the session, to be edited; "" = not yet
 }
 
 func startParleyFan(program string) func(context.Context, string) (broadcaster, error) {
@@ -221,7 +222,7 @@ func startParleyFan(program string) func(context.Context, string) (broadcaster, 
 			s.Kill()
 			return nil, err
 		}
-		return &parleyFan{parley{s}, session}, nil
+		return &parleyFan{parley: parley{s}, session: session}, nil
 	}
 }
 
@@ -258,6 +259,12 @@ func (p *parleyFan) sender() (*socket, func(string) string, error) {
 		}
 		return s.has(`"re":"` + id + `"`)
 	}
+	edit := func(text string) string {
+		return `{"type":"edit","id":"4","session":"` + p.session + `","data":{"message":"` + p.message + `","text":"` + text + `"}}`
+	}
+	if p.message != "" {
+		return s, edit, nil
+	}
 	if _, err = say("2", `/wait 1h\n/say x`); err != nil { // what is sent now waits behind it
 		return nil, nil, err
 	}
@@ -271,8 +278,8 @@ func (p *parleyFan) sender() (*socket, func(string) string, error) {
 	if err := json.Unmarshal(answer, &queued); err != nil || queued.Data.Disposition != "queued" {
 		return nil, nil, fmt.Errorf("the message to edit is not queued: %s", answer)
 	}
-	before := `{"type":"edit","id":"4","session":"` + p.session + `","data":{"message":"` + queued.Data.Message + `","text":"`
-	return s, func(text string) string { return before + text + `"}}` }, nil
+	p.message = queued.Data.Message
+	return s, edit, nil
 }
 
 // centrifuge is the library in a process of its own; a publication is kept in memory.

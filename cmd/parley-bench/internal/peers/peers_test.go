@@ -48,7 +48,7 @@ func TestPeers(t *testing.T) {
 		text := quick(t, t.TempDir())
 		hasRows(t, text, "A smoke test: these numbers mean nothing.\n",
 			"| parley | 1 | ", "| parley | 5 | ", "| Restate | | NOT RUN: npm: ",
-			"| paced | parley | ", "| burst | parley | ", "| | centrifuge | NOT RUN: go: ")
+			"| paced | parley | ", "| burst | parley | ", "| | centrifuge | NOT RUN: go: ", "| centrifuge | NOT RUN: go: ")
 		if strings.Contains(text, "÷ centrifuge, server") || strings.Contains(text, "÷ Restate Message, turns") {
 			t.Errorf("a ratio to what did not run:\n%s", text)
 		}
