@@ -21,29 +21,31 @@ var _ service.Watcher = (*passes)(nil)
 type passes struct {
 	mu      sync.Mutex
 	byToken map[string]service.Principal
+	life    map[string]time.Duration // of tokens that nobody has used yet
 	watched map[string][]func() // by credential
 }
 
 func (*passes) Mode() string { return "keys" }
 
-// put makes a token of ann's; life 0 = for ever.
+// put makes a token of ann's, which ends so long after it is first used; life 0 = never.
 func (a *passes) put(token string, life time.Duration, scopes ...string) {
 	p := service.Principal{Tenant: "default", User: "ann", Scopes: scopes, Credential: token}
-	if life > 0 {
-		p.Expires = time.Now().Add(life)
-	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.byToken == nil {
-		a.byToken, a.watched = map[string]service.Principal{}, map[string][]func(){}
+		a.byToken, a.watched, a.life = map[string]service.Principal{}, map[string][]func(){}, map[string]time.Duration{}
 	}
-	a.byToken[token] = p
+	a.byToken[token], a.life[token] = p, life
 }
 
 func (a *passes) Authenticate(_ context.Context, c service.Credential) (*service.Principal, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	p, known := a.byToken[c.Token]
+	if life := a.life[c.Token]; known && life > 0 {
+		p.Expires = time.Now().Add(life)
+		a.byToken[c.Token], a.life[c.Token] = p, 0
+	}
 	switch {
 	case !known:
 		return nil, conversation.Errorf(conversation.Unauthenticated, "who is that")

@@ -22,6 +22,7 @@ func (c *handler) hello(p responder, _ conversation.SessionKey, data []byte) {
 		return
 	}
 	credential := c.credential
+	c.credential = service.Credential{Address: credential.Address} // no secret is kept for the life of the connection
 	if d.Token != "" {
 		credential.Token = d.Token
 	}
@@ -54,7 +55,6 @@ func (c *handler) hello(p responder, _ conversation.SessionKey, data []byte) {
 		return
 	}
 	c.who, c.lease, c.deltas = who, lease, d.Deltas
-	c.credential.Token = "" // nothing of what hello said stays that is not needed
 	c.opened(d.Name)
 	p.ok(func(o *protocol.Object) {
 		o.Text("conn", c.name)
