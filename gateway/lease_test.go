@@ -22,7 +22,7 @@ type passes struct {
 	mu      sync.Mutex
 	byToken map[string]service.Principal
 	life    map[string]time.Duration // of tokens that nobody has used yet
-	watched map[string][]func() // by credential
+	watched map[string][]func()      // by credential
 }
 
 func (*passes) Mode() string { return "keys" }

@@ -15,6 +15,7 @@ import (
 	"parley/cmd/parley/internal/config"
 	"parley/cmd/parley/internal/store"
 	"parley/gateway"
+	"parley/gateway/auth"
 )
 
 type backupCmd struct {
@@ -140,6 +141,13 @@ func (m *Main) restore(ctx context.Context) error {
 	fmt.Fprintf(m.Stdout, "restored %s to %s\n  log %s instead of %s: clients read everything anew\n", m.line.Restore.Src, m.Config.Data, r.Log, r.From.Log)
 	if r.Before != "" {
 		fmt.Fprintf(m.Stdout, "  the store that was there is in %s\n", r.Before)
+		carried, err := auth.Carry(r.Before, m.Config.Data)
+		if err != nil {
+			return fmt.Errorf("the store is restored, but the keys that clients sign in with could not be taken over from %s: %w", r.Before, err)
+		}
+		if carried {
+			fmt.Fprintf(m.Stdout, "  the keys that clients sign in with are those of before\n")
+		}
 	}
 	return nil
 }

@@ -127,15 +127,24 @@ func TestKeysEndToEnd(t *testing.T) {
 	if code, _, errs := run("key", "revoke", id, "--config", emptyConfig(t), "--data", data); code != exitFailed || !strings.Contains(errs, "no key") {
 		t.Errorf("taken back twice: %d %s", code, errs)
 	}
-	stored, err := os.ReadFile(filepath.Join(data, auth.KeysFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	l.stop()
 	log, err := os.ReadFile(filepath.Join(data, "audit.log"))
+	backup := filepath.Join(t.TempDir(), "backup")
+	for _, args := range [][]string{{"backup", backup, "--data", data}, {"restore", backup, "--data", data, "--replace"}} {
+		if code, _, errs := run(append(args, "--config", emptyConfig(t))...); code != exitOK {
+			t.Errorf("%v: %d %s", args, code, errs)
+		}
+	}
+	if code, out, errs := run("doctor", "--offline", "--config", emptyConfig(t), "--data", data, "--listen", "127.0.0.1:0", "--set", "auth.mode=keys"); code != exitOK || !strings.Contains(out, "keys: 1, of the configuration and ") {
+		t.Errorf("after a restore: doctor %d %s%s", code, out, errs)
+	}
+	stored, failed := os.ReadFile(filepath.Join(data, auth.KeysFile))
+	if failed != nil {
+		t.Fatal(failed)
+	}
 	if err != nil || strings.Count(string(log), "key.create") != 2 || strings.Count(string(log), "key.revoke") != 1 {
 		t.Errorf("audit.log: %s, %v", log, err)
 	}
-	l.stop()
 	for _, text := range []string{string(stored), string(log), l.err.String(), l.out.String()} {
 		if strings.Contains(text, ann) || strings.Contains(text, strings.Split(bob, "_")[2]) {
 			t.Errorf("a key is in\n%s", text)

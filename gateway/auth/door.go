@@ -3,7 +3,6 @@ package auth
 import (
 	"context"
 	"crypto/sha256"
-	"errors"
 	"log/slog"
 	"time"
 
@@ -97,17 +96,21 @@ func (d *Door) Authenticate(ctx context.Context, c service.Credential) (*service
 		d.metrics.SignIns.WithLabelValues("ok").Inc()
 		return who, nil
 	}
-	code := conversation.AsError(err).Code
+	refusal := conversation.AsError(err)
+	code := refusal.Code
 	d.metrics.SignIns.WithLabelValues(string(code)).Inc()
 	if failures, say := d.guesses.failed(keys, mark, secret != "" && code == conversation.Unauthenticated); say {
 		attrs := []any{"address", c.Address, "code", string(code), "since_the_last_line", failures}
 		if id := idOf(c.Token); id != "" && len(id) <= 16 {
 			attrs = append(attrs, "key", id)
 		}
-		if why := errors.Unwrap(conversation.AsError(err)); why != nil {
-			attrs = append(attrs, "why", why)
+		if refusal.Err != nil {
+			attrs = append(attrs, "why", refusal.Err)
 		}
 		d.log.Warn("sign-in failed; of this address no more is said for a minute", attrs...)
+	}
+	if code == conversation.Unauthenticated { // why is said above, once a minute: whoever logs errors must not say it each time
+		return nil, &conversation.Error{Code: code, Message: refusal.Message}
 	}
 	return nil, err
 }

@@ -3,6 +3,7 @@ package auth
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -33,7 +34,7 @@ func (k knows) Authenticate(_ context.Context, c service.Credential) (*service.P
 	case "old":
 		return nil, service.ErrTokenExpired
 	}
-	return nil, errUnknown
+	return nil, &conversation.Error{Code: conversation.Unauthenticated, Message: "no", Err: errors.New("of another issuer")}
 }
 
 func newDoor(l SignInLimits, to *bytes.Buffer) *Door {
@@ -80,6 +81,13 @@ func TestGuessing(t *testing.T) {
 		lines := strings.Count(log.String(), "sign-in failed")
 		if lines != 3 { // of the first minute, of the other address, after ten minutes
 			t.Errorf("%d lines:\n%s", lines, log.String())
+		}
+		if strings.Count(log.String(), "of another issuer") != 2 {
+			t.Errorf("the log does not say why:\n%s", log.String())
+		}
+		_, err := d.Authenticate(t.Context(), service.Credential{Token: "bad", Address: "192.0.2.1"})
+		if conversation.AsError(err).Err != nil {
+			t.Error("the cause is handed on, and whoever refuses the request would log it")
 		}
 		if strings.Contains(log.String(), "wrong") {
 			t.Error("the log holds a token")

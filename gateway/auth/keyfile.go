@@ -84,6 +84,23 @@ func Revoke(path string, goes func(Key) bool) (gone []Key, err error) {
 	return gone, err
 }
 
+// Carry takes the keys of one data directory into another one that has none: after a
+// restore the same people sign in.
+func Carry(from, to string) (carried bool, err error) {
+	to = filepath.Join(to, KeysFile)
+	if _, err := os.Stat(to); !errors.Is(err, fs.ErrNotExist) {
+		return false, err
+	}
+	text, err := os.ReadFile(filepath.Join(from, KeysFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, replace(to, string(text))
+}
+
 // change writes the file anew, in one step: a server that reads it meanwhile sees the one
 // or the other. Two that change it at once wait for each other.
 func change(path string, f func([]Key) ([]Key, error)) (err error) {

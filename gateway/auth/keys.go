@@ -211,6 +211,13 @@ func (k *Keys) Watch(p *service.Principal, ended func()) (stop func()) {
 	}
 }
 
+// Count is how many keys there are.
+func (k *Keys) Count() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.table)
+}
+
 // SetInline replaces the keys of config.toml; Reload takes them up.
 func (k *Keys) SetInline(keys []Key) {
 	k.mu.Lock()
