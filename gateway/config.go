@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"parley/conversation"
 	"parley/conversation/option"
@@ -27,6 +28,7 @@ type Config struct {
 	AllowedOrigins []string `key:"gateway.allowed_origins"` // origins besides the server's own that pages may connect from: "https://chat.example"
 	PublicHosts    []string `key:"gateway.public_hosts"`    // names that this server is reached by, besides what it is bound to: "chat.example"
 	TrustedProxies []string `key:"gateway.trusted_proxies"` // addresses and networks of proxies whose X-Forwarded-For counts: "10.0.0.0/8"
+	TLS            TLS
 	Node           conversation.NodeID
 	Version        string
 	Model          string // the default model's label, shown in hello
@@ -34,6 +36,16 @@ type Config struct {
 	SignIn         auth.SignInLimits
 	Times          service.Times
 }
+
+// TLS is about encryption by the server itself; without files a proxy may do it.
+type TLS struct {
+	CertFile string        `key:"tls.cert_file"`     // the certificate and those between it and its root, PEM; "" = no TLS
+	KeyFile  string        `key:"tls.key_file"`      // its key, PEM
+	HSTS     time.Duration `key:"tls.hsts" min:"0s"` // how long browsers shall come by https only; 0 = not said
+}
+
+// On is true when the server encrypts.
+func (t TLS) On() bool { return t.CertFile != "" }
 
 // DefaultConfig returns the settings of an empty configuration.
 func DefaultConfig() Config {
@@ -43,14 +55,18 @@ func DefaultConfig() Config {
 		Limits: protocol.DefaultLimits(),
 		SignIn: auth.DefaultSignInLimits(),
 		Times:  service.DefaultTimes(),
+		TLS:    TLS{HSTS: 365 * 24 * time.Hour},
 	}
 }
 
 // Validate says what cannot work, by the keys of the configuration.
 func (c Config) Validate() []option.FieldError {
-	wrong := slices.Concat(option.OutOfBounds(c.Limits), option.OutOfBounds(c.SignIn), option.OutOfBounds(c.Times))
+	wrong := slices.Concat(option.OutOfBounds(c.Limits), option.OutOfBounds(c.SignIn), option.OutOfBounds(c.Times), option.OutOfBounds(c.TLS))
 	refuse := func(key, sentence string) {
 		wrong = append(wrong, option.FieldError{Key: key, Sentence: sentence})
+	}
+	if (c.TLS.CertFile == "") != (c.TLS.KeyFile == "") {
+		refuse("tls.cert_file", "and tls.key_file are needed together, or neither")
 	}
 	if !isHostPort(c.Listen) {
 		refuse("listen", `must be "host:port", for example "127.0.0.1:8080"`)

@@ -3,7 +3,9 @@ package gateway
 import (
 	"net"
 	"net/netip"
+	"strconv"
 	"strings"
+	"time"
 
 	"parley/conversation"
 	"parley/gateway/admin"
@@ -139,15 +141,25 @@ func adminGuard(cfg Config, listen string) admin.Guard {
 // guard checks Host and Origin on every route, before anything else happens.
 func (s *Server) guard(c *fiber.Ctx) error {
 	host := string(c.Context().Host())
+	if age := s.cfg.TLS.HSTS; age > 0 && c.Context().IsTLS() {
+		c.Set(fiber.HeaderStrictTransportSecurity, "max-age="+strconv.Itoa(int(age/time.Second)))
+	}
 	switch {
 	case !s.hosts.knowsHost(host):
 		s.refuseSocket(c)
 		return conversation.Errorf(conversation.Forbidden, "this server is not called %q; see gateway.public_hosts", conversation.Excerpt(host, 80))
-	case !s.hosts.admits(c.Get(fiber.HeaderOrigin), host):
+	case !s.hosts.admits(c.Get(fiber.HeaderOrigin), host), s.otherScheme(c):
 		s.refuseSocket(c)
 		return conversation.Errorf(conversation.Forbidden, "pages of %q may not use this server; see gateway.allowed_origins", conversation.Excerpt(c.Get(fiber.HeaderOrigin), 80))
 	}
 	return s.allowOrigin(c)
+}
+
+// otherScheme is true for a page that came unencrypted to a server that encrypts: who is
+// between may have changed it. Without TLS of our own a proxy may encrypt, so http does not tell.
+func (s *Server) otherScheme(c *fiber.Ctx) bool {
+	origin, ok := parseOrigin(c.Get(fiber.HeaderOrigin))
+	return ok && c.Context().IsTLS() && origin.scheme != "https" && !s.hosts.origins[origin.String()]
 }
 
 // allowOrigin lets a page of another, allowed origin read what it is answered

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"crypto/tls"
 	"fmt"
 	"net"
 	"time"
@@ -16,6 +17,10 @@ func (s *Server) Listen() (net.Addr, error) {
 	if s.main != nil {
 		return s.main.Addr(), nil
 	}
+	encrypted, err := s.encryption()
+	if err != nil {
+		return nil, err
+	}
 	main, err := net.Listen("tcp", s.cfg.Listen)
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", s.cfg.Listen, err)
@@ -26,15 +31,30 @@ func (s *Server) Listen() (net.Addr, error) {
 			return nil, fmt.Errorf("admin.listen on %s: %w", s.cfg.AdminListen, err)
 		}
 	}
-	s.main = s.guarded(main)
+	s.main = s.guarded(main, encrypted)
 	return s.main.Addr(), nil
 }
 
+// encryption reads the certificate; nil = there is none.
+func (s *Server) encryption() (*tls.Config, error) {
+	if !s.cfg.TLS.On() {
+		return nil, nil
+	}
+	certificate, err := listener.LoadCertificate(s.cfg.TLS.CertFile, s.cfg.TLS.KeyFile, func(err error) {
+		s.services.Log.Error("the changed certificate cannot be used; the one of before stays in force", "error", err)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("tls.cert_file: %w", err)
+	}
+	return certificate.Config(), nil
+}
+
 // guarded lets in only as many connections as the limits say.
-func (s *Server) guarded(inner net.Listener) *listener.Bounded {
+func (s *Server) guarded(inner net.Listener, encrypted *tls.Config) *listener.Bounded {
 	m, log := s.services.Metrics, s.services.Log
 	var refused, failed seldom
 	return listener.New(inner, listener.Settings{
+		TLS:         encrypted,
 		Connections: s.cfg.Limits.Connections,
 		PerAddress:  s.cfg.Limits.ConnectionsPerAddress,
 		Group: func(address string) string {

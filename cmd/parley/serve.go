@@ -236,8 +236,12 @@ func (m *Main) dataName() string {
 
 // announce tells the person at the terminal where to go.
 func (m *Main) announce(log conversation.LogID, admin net.Addr, model string) {
-	fmt.Fprintf(m.Stdout, "parley %s listens on http://%s\n  data   %s (log %s)\n  model  %s\n",
-		version(), m.addr, m.dataName(), log, model)
+	scheme := "http"
+	if m.Config.Gateway.TLS.On() {
+		scheme = "https"
+	}
+	fmt.Fprintf(m.Stdout, "parley %s listens on %s://%s\n  data   %s (log %s)\n  model  %s\n",
+		version(), scheme, m.addr, m.dataName(), log, model)
 	if admin != nil {
 		fmt.Fprintf(m.Stdout, "  admin  http://%s/metrics\n", admin)
 	}
