@@ -247,6 +247,11 @@ func TestDrafts(t *testing.T) {
 	if f := without.Read(); f.Type != "thinking" {
 		t.Errorf("without the cap: %s", f.Raw)
 	}
+	for _, kind := range []string{"draft_state", "delta", "draft_dropped", "thinking"} {
+		if n := r.metric("parley_gateway_ephemeral_total", "type", kind); n != 1 {
+			t.Errorf("%s was counted %v times", kind, n)
+		}
+	}
 }
 
 // typing goes to the other followers, gone to all of them.

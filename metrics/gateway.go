@@ -23,6 +23,7 @@ type Gateway struct {
 	QueueBytes      prometheus.Histogram     // bytes waiting when a writer comes for them
 	LagDetaches     prometheus.Counter       // live feeds detached because a client was slow
 	DeltasMerged    prometheus.Counter       // deltas merged because a client was slow
+	Ephemeral       *prometheus.CounterVec   // type: delta, draft_state, draft_dropped, progress, thinking, typing
 	EphemeralDrops  prometheus.Counter       // typing, progress and deltas dropped because a client was slow
 	Follows         prometheus.Gauge         // feeds in the follow table
 	Resumes         *prometheus.CounterVec   // result: resumed, tail, other_log, ahead
@@ -57,6 +58,7 @@ func NewGateway(r prometheus.Registerer) *Gateway {
 		QueueBytes:      f.histogram("queue_bytes", "Bytes that waited for a connection's writer when it came for them.", prometheus.ExponentialBuckets(256, 4, 8)),
 		LagDetaches:     f.counter("lag_detaches_total", "Live feeds detached from slow clients, which go on from the log."),
 		DeltasMerged:    f.counter("deltas_merged_total", "Deltas merged into a waiting one for slow clients."),
+		Ephemeral:       f.counters("ephemeral_total", "Ephemeral frames for followers, each counted once, by type; a draft_state for each follower.", "type"),
 		EphemeralDrops:  f.counter("ephemeral_drops_total", "Ephemeral frames dropped for slow clients."),
 		Follows:         f.gauge("follows", "Followed sessions, each follower counted."),
 		Resumes:         f.counters("resumes_total", "Follows by how they began.", "result"),

@@ -157,6 +157,7 @@ func (s *Subscription) showDrafts(v conversation.View) {
 				s.fallBehind() // and again when there is room
 				break
 			}
+			q.hub.metrics.Ephemeral.WithLabelValues("draft_state").Inc()
 			q.push(frameBatch{data: frames[i], frames: 1, value: s.otherValue(value{after: v.Head, draft: &d})})
 		}
 	}

@@ -165,6 +165,7 @@ func (h *Hub) Show(key conversation.SessionKey, after conversation.Seq, e conver
 	if !slices.ContainsFunc(list, func(s *Subscription) bool { return s.wants(e) }) {
 		return
 	}
+	h.metrics.Ephemeral.WithLabelValues(kindOf(e)).Inc()
 	var whole, redacted []byte
 	sensitive := protocol.SensitiveEphemeral(e)
 	for _, s := range list {
@@ -179,6 +180,22 @@ func (h *Hub) Show(key conversation.SessionKey, after conversation.Seq, e conver
 	}
 }
 
+// kindOf is the type of e's frame.
+func kindOf(e conversation.Ephemeral) string {
+	switch e.(type) {
+	case conversation.Delta:
+		return "delta"
+	case conversation.DraftDropped:
+		return "draft_dropped"
+	case conversation.Progress:
+		return "progress"
+	case conversation.Thinking:
+		return "thinking"
+	default:
+		return "other"
+	}
+}
+
 // typing shows to all followers but the client of from that a user types.
 func (h *Hub) typing(from *Subscription, after conversation.Seq, user conversation.UserID, on bool) {
 	shard := h.shard(from.key)
@@ -188,6 +205,7 @@ func (h *Hub) typing(from *Subscription, after conversation.Seq, user conversati
 	if len(list) < 2 {
 		return
 	}
+	h.metrics.Ephemeral.WithLabelValues("typing").Inc()
 	frame := protocol.TextFrame(func(b []byte) []byte { return protocol.AppendTyping(b, from.key.Session, after, user, on) })
 	typing := &Typing{User: user, On: on}
 	for _, s := range list {
