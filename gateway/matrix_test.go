@@ -176,14 +176,15 @@ const (
 	hidden    = "hidden" // word for word what is said of a session that is not there
 )
 
-// verdict is what p must be told for an act in a session, or in a sub-session of it.
-func (a act) verdict(p person, below bool) string {
+// verdict is what p must be told for an act in a session, or in a sub-session of it; served
+// is a session of runtimes.
+func (a act) verdict(p person, below, served bool) string {
 	fits := a.scopes == "" || slices.ContainsFunc(strings.Fields(a.scopes), p.may)
 	role := p.role
 	if !p.may("chat") { // a runtime sees what runtimes answer, nothing else
 		role = access.None
 	}
-	if a.outside && p.may("runtime") && p.tenant == acme {
+	if served && p.may("runtime") && p.tenant == acme && strings.Contains(a.scopes, "runtime") {
 		role = access.Writer
 	}
 	switch {
@@ -330,7 +331,7 @@ func TestMatrixOfRoutes(t *testing.T) {
 		nobody := "" // what is said of a session that is not there
 		if a.right != noSession {
 			asker := everybody[0]
-			if a.outside {
+			if a.scopes == "runtime" {
 				asker = everybody[slices.IndexFunc(everybody, func(p person) bool { return p.name == "runtime" })]
 			}
 			var code string
@@ -340,16 +341,12 @@ func TestMatrixOfRoutes(t *testing.T) {
 		}
 		for _, p := range everybody {
 			chat, outside := s.open(p)
-			for _, key := range []conversation.SessionKey{below(chat), chat, below(outside), outside} {
-				isBelow := key.Session.Depth() > 0
-				if a.right == noSession && isBelow || a.outside != (key.Session.Root() == outside.Session) {
+			for _, key := range []conversation.SessionKey{below(chat), chat, outside} {
+				if a.right == noSession && key != chat {
 					continue
 				}
 				before := s.stored(chat, outside, below(chat))
-				want := a.verdict(p, isBelow)
-				if a.outside && isBelow && want == forbidden && p.may("runtime") {
-					want = hidden // a session of runtimes has none below it
-				}
+				want := a.verdict(p, key == below(chat), key == outside)
 				bodies := []string{a.body}
 				if want == hidden && a.body != "" && !strings.Contains(a.body, "{id}") {
 					bodies = append(bodies, `{"text":1,"status":1,"title":1,"access":7}`, `{`)
@@ -485,7 +482,7 @@ func TestMatrixOfFrames(t *testing.T) {
 				if a.right == noSession && key != chat {
 					continue
 				}
-				want := a.verdict(p, key != chat)
+				want := a.verdict(p, key != chat, false)
 				if key.Session.Root() == "nothing" && want != forbidden {
 					want = hidden
 				} else if key.Session.Root() == "nothing" && slices.ContainsFunc(strings.Fields(a.scopes), p.may) {
