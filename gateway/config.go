@@ -13,6 +13,7 @@ import (
 	"parley/conversation/option"
 	"parley/gateway/auth"
 	"parley/gateway/protocol"
+	"parley/gateway/render"
 	"parley/gateway/service"
 )
 
@@ -35,6 +36,7 @@ type Config struct {
 	Limits         protocol.Limits
 	SignIn         auth.SignInLimits
 	Times          service.Times
+	Render         render.Bounds // of the HTML of parts
 }
 
 // TLS is about encryption by the server itself; without files a proxy may do it.
@@ -56,12 +58,13 @@ func DefaultConfig() Config {
 		SignIn: auth.DefaultSignInLimits(),
 		Times:  service.DefaultTimes(),
 		TLS:    TLS{HSTS: 365 * 24 * time.Hour},
+		Render: render.DefaultBounds(),
 	}
 }
 
 // Validate says what cannot work, by the keys of the configuration.
 func (c Config) Validate() []option.FieldError {
-	wrong := slices.Concat(option.OutOfBounds(c.Limits), option.OutOfBounds(c.SignIn), option.OutOfBounds(c.Times), option.OutOfBounds(c.TLS))
+	wrong := slices.Concat(option.OutOfBounds(c.Limits), option.OutOfBounds(c.SignIn), option.OutOfBounds(c.Times), option.OutOfBounds(c.TLS), option.OutOfBounds(c.Render))
 	refuse := func(key, sentence string) {
 		wrong = append(wrong, option.FieldError{Key: key, Sentence: sentence})
 	}
@@ -96,6 +99,12 @@ func (c Config) Validate() []option.FieldError {
 	}
 	if l.ControlFramesPerSecond > 0 && l.ControlFramesBurst == 0 {
 		refuse("limits.control_frames_burst", "must be at least 1 while limits.control_frames_per_second is set, else the first ping would end its connection")
+	}
+	if l.RequestsPerSecond > 0 && l.RequestsBurst == 0 {
+		refuse("limits.requests_burst", "must be at least 1 while limits.requests_per_second is set, else every request would be refused")
+	}
+	if l.RequestsPerSecondPerAddress > 0 && l.RequestsBurstPerAddress == 0 {
+		refuse("limits.requests_burst_per_address", "must be at least 1 while limits.requests_per_second_per_address is set, else every request would be refused")
 	}
 	if l.HeadBytes != 0 && l.HeadBytes < 1024 {
 		refuse("limits.head_bytes", "must be at least 1024, or 0 for the default")

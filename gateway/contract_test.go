@@ -144,7 +144,7 @@ func TestEveryFrameOverTheWire(t *testing.T) {
 				return resp
 			}
 			stream := get("/api/sessions/s1/stream?since=0")
-			a, b := gatewaytest.Connect(t, addr.String(), "deltas"), gatewaytest.Connect(t, addr.String())
+			a, b := gatewaytest.Connect(t, addr.String(), "deltas", "html"), gatewaytest.Connect(t, addr.String())
 			for _, x := range []*gatewaytest.Client{a, b} {
 				x.Do("follow", "s1", map[string]any{"since": 0})
 			}
@@ -205,7 +205,7 @@ func TestEveryFrameOverTheWire(t *testing.T) {
 				t.Error(err)
 			}
 			for _, kind := range c.Pushed() {
-				if !seen[kind] && kind != "rendered" { // shown by nothing yet
+				if !seen[kind] {
 					t.Errorf("%s was not seen", kind)
 				}
 			}

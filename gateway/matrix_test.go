@@ -103,6 +103,9 @@ var routes = []act{
 	{"GET /api/sessions/{id}/calls/{call}", "chat", access.Read, false, ``},
 	{"POST /api/sessions/{id}/cancel", "chat", access.Write, false, `{"waiting":"drop"}`},
 	{"POST /api/sessions/{id}/clear", "chat", access.Write, false, `{}`},
+	{"GET /api/sessions/{id}/members", "chat runtime", access.Read, false, ``},
+	{"PUT /api/sessions/{id}/members/{user}", "chat", access.Own, false, `{"role":"writer"}`},
+	{"DELETE /api/sessions/{id}/members/{user}", "chat", access.Own, false, ``},
 	{"GET /api/sessions/{id}/questions", "chat", access.Read, false, ``},
 	{"POST /api/sessions/{id}/questions/{question}/answer", "chat", access.Approve, false, `{"text":"Berlin"}`},
 	{"POST /api/tickets", "chat runtime", noSession, false, `{}`},
@@ -219,7 +222,7 @@ func (s *stage) open(p person) (chat, outside conversation.SessionKey) {
 		level = conversation.AccessTenant
 	}
 	members := map[conversation.UserID]access.Role{"wri": access.Writer, "app": access.Approver, "rea": access.Reader}
-	joined := conversation.Event{Body: conversation.SessionUpdated{Title: gatewaytest.Ptr("Ours"), Members: members}}
+	joined := conversation.Event{Body: conversation.SessionUpdated{Members: members}}
 	s.sessions.Play(func(w *machinetest.World) {
 		for key, agent := range map[conversation.SessionKey]conversation.AgentName{chat: "", outside: conversation.External} {
 			w.Do(key, conversation.Create{Owner: "ann", Access: level, Agent: agent})
@@ -265,7 +268,7 @@ func fill(text string, key conversation.SessionKey, escape bool) string {
 	if escape {
 		slash = strings.ReplaceAll(id, "/", "%2F")
 	}
-	return strings.NewReplacer("{id}", slash, "{message}", "m2-"+slash, "{first}", "m1-"+slash, "{question}", "q1", "{call}", "c1", "{taskId}", "t1-"+slash).Replace(text)
+	return strings.NewReplacer("{id}", slash, "{message}", "m2-"+slash, "{first}", "m1-"+slash, "{question}", "q1", "{call}", "c1", "{taskId}", "t1-"+slash, "{user}", "eve").Replace(text)
 }
 
 // ask makes a request for p and gives back the code and the sentence of a refusal. The

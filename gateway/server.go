@@ -16,6 +16,7 @@ import (
 	"parley/gateway/auth"
 	"parley/gateway/fanout"
 	"parley/gateway/listener"
+	"parley/gateway/render"
 	"parley/gateway/rest"
 	"parley/gateway/service"
 	"parley/gateway/ws"
@@ -106,6 +107,7 @@ func New(cfg Config, d Deps) (*Server, error) {
 		Log: d.Logger, Metrics: d.Metrics, Now: time.Now, Backup: d.Backup, Audit: d.Audit,
 	}
 	s.services.Proxies, _ = service.ParseProxies(cfg.TrustedProxies) // validated above
+	d.Hub.RenderWith(render.NewPool(cfg.Render, d.Metrics))
 	s.services.Alive, s.endAll = context.WithCancel(context.Background())
 	s.services.Serving, s.stopWaiting = context.WithCancel(s.services.Alive)
 	s.ws = ws.New(s.services)
@@ -127,7 +129,7 @@ func New(cfg Config, d Deps) (*Server, error) {
 	})
 	s.app.Server().KeepHijackedConns = true // see upgrade
 	s.app.Server().ExpectHandler = rest.Expect(s.services)
-	s.app.Use(s.rest.Observe, s.guard)
+	s.app.Use(s.rest.Observe, s.guard, rest.LimitAddress(s.rest))
 	s.app.Get("/ws", s.rest.Named("/ws"), s.upgrade())
 	var operator *admin.Routes // nil: strangers could come here
 	if cfg.administersOnMain(d.Authenticator.Mode()) {

@@ -18,8 +18,18 @@ import (
 // sse is one server-sent event.
 type sse struct{ id, event, data, comment string }
 
-// streamOf opens a stream and reads events from it.
+// streamOf opens a stream and reads events from it, those behind hello.
 func (r *rig) streamOf(path string, headers ...string) (next func() (sse, bool), cancel func()) {
+	r.t.Helper()
+	next, cancel = r.wholeStreamOf(path, headers...)
+	if e, _ := next(); e.event != "hello" || e.id != "" {
+		r.t.Fatalf("it began with %+v", e)
+	}
+	return next, cancel
+}
+
+// wholeStreamOf opens a stream and reads events from it.
+func (r *rig) wholeStreamOf(path string, headers ...string) (next func() (sse, bool), cancel func()) {
 	r.t.Helper()
 	ctx, stop := context.WithTimeout(context.Background(), patience)
 	req, err := http.NewRequestWithContext(ctx, "GET", "http://"+r.addr+path, nil)
@@ -95,10 +105,45 @@ func TestStream(t *testing.T) {
 		r.sessions.Show(key, conversation.Thinking{Step: 1}) // a dead stream is noticed when it is written to
 		return r.metric("parley_gateway_streams") == 0
 	})
-	r.call("GET", "/api/sessions/s1/stream?since=99", "").problem(t, 409, "conflict")
 	r.call("GET", "/api/sessions/s1/stream?since=x", "").problem(t, 400, "bad_request")
 	r.call("GET", "/api/sessions/nobody/stream", "").problem(t, 404, "not_found")
 	waitFor(t, func() bool { return r.metric("parley_gateway_follows") == 0 })
+}
+
+// A stream says first which log it is of, and where it begins. A cursor of another log, or
+// one that the log does not reach, is answered with the tail. PROTOCOL.md, rule 8.10.
+func TestStreamHello(t *testing.T) {
+	r := start(t)
+	key := r.sessions.Open("s1", "local")
+	r.sessions.Say(key, 99)
+	r.sessions.Do(func() {})
+	for _, c := range []struct {
+		path, header string
+		want         string // of the hello, besides log and head
+		first        int
+	}{
+		{"", "", `"first":101,"resumed":false`, 0},
+		{"?since=90", "", `"first":91,"resumed":true`, 91},
+		{"?since=90&log=log-1", "", `"first":91,"resumed":true`, 91},
+		{"?log=log-1", "98", `"first":99,"resumed":true`, 99},
+		{"?log=log-0", "98", `"first":51,"resumed":false,"reason":"other_log"`, 51},
+		{"", "101", `"first":51,"resumed":false,"reason":"ahead"`, 51},
+		{"?since=999", "", `"first":51,"resumed":false,"reason":"ahead"`, 51},
+	} {
+		var headers []string
+		if c.header != "" {
+			headers = []string{"Last-Event-ID", c.header}
+		}
+		next, cancel := r.wholeStreamOf("/api/sessions/s1/stream"+c.path, headers...)
+		want := `{"type":"hello","session":"s1","data":{"log":"log-1","head":100,` + c.want + `}}`
+		if e, _ := next(); e.event != "hello" || e.id != "" || e.data != want {
+			t.Errorf("%s %s: %+v\nwant %s", c.path, c.header, e, want)
+		}
+		if e, _ := next(); c.first > 0 && e.id != strconv.Itoa(c.first) {
+			t.Errorf("%s %s: the first event is %+v", c.path, c.header, e)
+		}
+		cancel()
+	}
 }
 
 // Streams are live, commented when silent, and end with the session or the server.

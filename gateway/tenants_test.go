@@ -63,11 +63,12 @@ func TestTenantsNeverMeet(t *testing.T) {
 		"POST /api/sessions/{id}/messages/{message}/runtime":  `{"status":"failed","error":"no"}`,
 		"POST /api/sessions/{id}/cancel":                      `{"waiting":"drop"}`,
 		"POST /api/sessions/{id}/questions/{question}/answer": `{"text":"Berlin"}`,
+		"PUT /api/sessions/{id}/members/{user}":               `{"role":"owner"}`,
 		"POST /api/sessions/{id}/clear":                       `{}`,
 		"POST /api/tasks/{taskId}/reply":                      `{"reply":"Berlin"}`,
 		"POST /api/tasks/{taskId}/cancel":                     `{}`,
 	}
-	names := strings.NewReplacer("{message}", "m2-"+id, "{question}", "q1", "{call}", "c1", "{taskId}", "t1-"+id)
+	names := strings.NewReplacer("{message}", "m2-"+id, "{question}", "q1", "{user}", "ada", "{call}", "c1", "{taskId}", "t1-"+id)
 	asked := 0
 	for path, item := range gatewaytest.Documents(t).HTTP.Paths.Map() {
 		if !strings.Contains(path, "{id}") && !strings.Contains(path, "{taskId}") {

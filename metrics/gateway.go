@@ -35,6 +35,7 @@ type Gateway struct {
 	Streams         prometheus.Gauge         // open SSE streams
 	RateLimited     prometheus.Counter       // commands refused by the token bucket
 	Refused         *prometheus.CounterVec   // limit: which of [limits] refused something
+	Rendered        *prometheus.CounterVec   // result: done, cached, long, busy, failed
 	SignIns         *prometheus.CounterVec   // result: "ok", an error code, "held_back"
 	Panics          prometheus.Counter       // recovered panics in handlers
 }
@@ -70,6 +71,7 @@ func NewGateway(r prometheus.Registerer) *Gateway {
 		Streams:         f.gauge("streams", "Open SSE streams."),
 		RateLimited:     f.counter("rate_limited_total", "Frames refused because a connection sent too many."),
 		Refused:         f.counters("refused_total", "Refusals by the limit that caused them.", "limit"),
+		Rendered:        f.counters("rendered_total", "Parts for clients that show HTML, by what became of them.", "result"),
 		SignIns:         f.counters("sign_ins_total", "Credentials that were looked at, by result.", "result"),
 		Panics:          f.counter("panics_total", "Panics recovered in the gateway's handlers."),
 	}

@@ -22,9 +22,10 @@ const hubShards = 64
 // Hub is the follow table of a node: who is shown what a session publishes. It
 // never blocks a session: everything that it does is to append to queues.
 type Hub struct {
-	metrics *metrics.Gateway
-	seed    maphash.Seed
-	shards  [hubShards]hubShard
+	metrics  *metrics.Gateway
+	renderer Renderer // nil: nothing is rendered
+	seed     maphash.Seed
+	shards   [hubShards]hubShard
 }
 
 type hubShard struct {
@@ -124,13 +125,15 @@ func (h *Hub) Publish(key conversation.SessionKey, events []conversation.Event) 
 	defer shard.mu.RUnlock()
 	if list := shard.followers[key]; len(list) > 0 {
 		h.metrics.PublishedEvents.Add(float64(len(events)))
-		publish(list, key, events)
+		h.publish(list, key, events)
 	}
 }
 
 // publish gives every follower the same bytes: one of at most two encodings.
-func publish(list []*Subscription, key conversation.SessionKey, events []conversation.Event) {
+func (h *Hub) publish(list []*Subscription, key conversation.SessionKey, events []conversation.Event) {
 	var whole, redacted []byte
+	var html []rendering
+	rendered := false // for the first that wants it
 	for _, s := range list {
 		data := &whole
 		if s.redact.Load() && slices.ContainsFunc(events, func(e conversation.Event) bool { return protocol.Sensitive(e.Body) }) {
@@ -139,7 +142,14 @@ func publish(list []*Subscription, key conversation.SessionKey, events []convers
 		if *data == nil {
 			*data = encodeBatch(key.Session, events, data == &redacted)
 		}
-		s.publish(events, *data)
+		switch {
+		case !s.html:
+			s.publish(events, *data, nil)
+			continue
+		case !rendered:
+			html, rendered = h.render(key, events), true
+		}
+		s.publish(events, *data, html)
 	}
 }
 
@@ -233,6 +243,9 @@ func (h *Hub) Gone(key conversation.SessionKey, reason string) {
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
 	shard.share.pages = [sharedPages]sharedPage{} // they may be of it
+	if h.renderer != nil {
+		h.renderer.Forget(key)
+	}
 	for _, k := range shard.tree(key) {
 		for _, s := range shard.followers[k] {
 			s.gone(reason)

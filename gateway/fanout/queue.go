@@ -31,6 +31,7 @@ type frameBatch struct {
 	pooled *[]byte // scratch memory that goes back when data was copied
 	value  *value  // of a waiting delta, and of all entries of a subscription with values
 	last   bool    // a close frame: nothing is written after it
+	later  *later  // a frame that is not there yet, if not nil; what is behind it waits
 }
 
 // Queue holds the frames that still have to be written to one client, bounded in
@@ -306,6 +307,9 @@ func (q *Queue) take(scratch []byte) Taken {
 	t.Data = scratch[:0]
 	for q.n > 0 && !t.Last {
 		first := q.at(0)
+		if first.later != nil && !q.arrived(first) {
+			break
+		}
 		if t.Frames > 0 && (t.Frames+first.frames > writeFrames || len(t.Data)+first.size() > WriteBytes) {
 			break
 		}
@@ -346,8 +350,8 @@ func (q *Queue) taken(some bool) (ended bool) {
 		q.next = q.replays[0]
 	}
 	if !some && q.next == nil {
-		ended = q.closed
-		q.takerWaits = !q.closed
+		ended = q.closed && q.n == 0 // else what is first is not there yet
+		q.takerWaits = !ended
 	}
 	return ended
 }

@@ -55,7 +55,7 @@ func (s *Subscription) replayPage(ctx context.Context) (live bool, err error) {
 	}
 	s.cancelReplay() // and back to the end of the list, unless it is done
 	if p.last > cursor {
-		q.push(frameBatch{data: p.frames, frames: int(p.last - cursor), value: s.eventsValue(p.events)})
+		q.push(frameBatch{data: p.frames, frames: int(p.last-cursor) + p.html, value: s.eventsValue(p.events)})
 		s.cursor = p.last
 	}
 	if s.goLive() {
@@ -74,6 +74,7 @@ func (s *Subscription) replayPage(ctx context.Context) (live bool, err error) {
 type page struct {
 	frames []byte
 	events []conversation.Event // only for subscriptions with values
+	html   int                  // frames that are no events
 	last   conversation.Seq
 }
 
@@ -99,6 +100,9 @@ func (s *Subscription) readPage(ctx context.Context, redact bool, cursor, target
 				return page{}, fmt.Errorf("the log of %s has %d after %d", s.key.Session, e.Seq, p.last)
 			}
 			buf = protocol.AppendEventFrame(buf, s.key.Session, e, redact)
+			html := 0
+			buf, html = s.appendRendered(ctx, buf, e)
+			p.html += html
 			if s.values {
 				p.events = append(p.events, *e)
 			}

@@ -23,6 +23,7 @@ const (
 type sharedPage struct {
 	key    conversation.SessionKey
 	redact bool
+	html   bool
 	cursor conversation.Seq
 	page   page
 }
@@ -44,7 +45,7 @@ func (h *Hub) sharedPage(s *Subscription, redact bool, cursor, target conversati
 	shard.mu.RLock()
 	defer shard.mu.RUnlock()
 	for i := range shard.share.pages {
-		if p := &shard.share.pages[i]; p.cursor == cursor && p.key == s.key && p.redact == redact && p.page.last > cursor && p.page.last <= target {
+		if p := &shard.share.pages[i]; p.cursor == cursor && p.key == s.key && p.redact == redact && p.html == s.html && p.page.last > cursor && p.page.last <= target {
 			return p.page, true
 		}
 	}
@@ -61,7 +62,7 @@ func (h *Hub) sharePage(s *Subscription, redact bool, cursor conversation.Seq, p
 	}
 	share := &shard.share
 	share.last = (share.last + 1) % sharedPages
-	share.pages[share.last] = sharedPage{key: s.key, redact: redact, cursor: cursor, page: page{frames: p.frames, last: p.last}}
+	share.pages[share.last] = sharedPage{key: s.key, redact: redact, html: s.html, cursor: cursor, page: page{frames: p.frames, html: p.html, last: p.last}}
 	if !share.timed {
 		share.timed = true
 		time.AfterFunc(shareFor, shard.forgetPages)

@@ -15,12 +15,17 @@ type Options struct {
 	As     conversation.UserID // the session must be visible to this user
 	Redact bool                // frames without arguments and results of tools; values are never redacted
 	Drafts bool                // show text while it streams (Delta, DraftDropped)
+	HTML   bool                // the HTML of each part behind it; for takers of frames only
 	Values bool                // deliver events as values also; see Next
 
 	// For Subscribe only.
 
 	Since   conversation.Seq // begin after this event; 0 = at the first one
 	FromNow bool             // begin after the last stored event; Since is ignored
+
+	// Begin says where to begin, and with what, when the state is known; Since and FromNow
+	// are ignored. It must not block. nil = those.
+	Begin func(v conversation.View) Start
 }
 
 // phase says how a subscription gets its events.
@@ -47,6 +52,7 @@ type Subscription struct {
 	as     conversation.UserID
 	redact atomic.Bool // changed under the lock of the hub's shard and queue.mu
 	values bool
+	html   bool
 
 	// guarded by queue.mu
 
@@ -62,7 +68,8 @@ type Subscription struct {
 // NewSubscription prepares a subscription whose events go into q. It follows
 // nothing until Follow is called.
 func (q *Queue) NewSubscription(o Options) *Subscription {
-	s := &Subscription{queue: q, key: o.Key, as: o.As, drafts: drafts{wanted: o.Drafts}, values: o.Values}
+	s := &Subscription{queue: q, key: o.Key, as: o.As, drafts: drafts{wanted: o.Drafts}, values: o.Values,
+		html: o.HTML && !o.Values && q.hub.renderer != nil}
 	s.redact.Store(o.Redact)
 	return s
 }
@@ -197,8 +204,9 @@ func (s *Subscription) position() (cursor, until conversation.Seq, following boo
 	return s.cursor, s.until, s.phase == phaseLive || s.phase == phaseReplay
 }
 
-// publish takes a batch of durable events; frames are their bytes.
-func (s *Subscription) publish(events []conversation.Event, frames []byte) {
+// publish takes a batch of durable events; frames are their bytes, and html is what
+// their parts become, for who wants it.
+func (s *Subscription) publish(events []conversation.Event, frames []byte, html []rendering) {
 	first, last := events[0].Seq, events[len(events)-1].Seq
 	q := s.queue
 	q.mu.Lock()
@@ -216,7 +224,11 @@ func (s *Subscription) publish(events []conversation.Event, frames []byte) {
 			s.fallBehind()
 			return
 		}
-		q.push(frameBatch{data: frames, frames: len(events), value: s.eventsValue(events)})
+		if len(html) > 0 {
+			s.pushRendered(len(events), frames, html)
+		} else {
+			q.push(frameBatch{data: frames, frames: len(events), value: s.eventsValue(events)})
+		}
 		s.cursor = last
 		if s.drafts.missed && !s.drafts.asked { // deltas came before their event
 			s.fallBehind()
@@ -407,15 +419,18 @@ func (h *Hub) Subscribe(ctx context.Context, source Source, l protocol.Limits, o
 	s := h.NewQueue(source, l).NewSubscription(o)
 	answer := make(chan begun, 1)
 	s.Follow(func(v conversation.View, err error) (Start, error) {
-		since := o.Since
-		if o.FromNow {
-			since = v.Head
-		}
-		if err == nil && since > v.Head {
+		start := Start{Since: o.Since}
+		switch {
+		case err != nil:
+		case o.Begin != nil:
+			start = o.Begin(v)
+		case o.FromNow:
+			start.Since = v.Head
+		case o.Since > v.Head:
 			err = conversation.Errorf(conversation.Conflict, "since is beyond the log's head, %d: the log is another one", v.Head)
 		}
 		answer <- begun{v, err}
-		return Start{Since: since}, err
+		return start, err
 	})
 	select {
 	case b := <-answer:

@@ -640,6 +640,13 @@ func (s *streamed) line(line string) error {
 		if head.Type != event["event"] || (head.Seq == nil) != (event["id"] == "") || (head.Seq != nil && head.Seq.String() != event["id"]) {
 			return fmt.Errorf("event %q with id %q holds %s", event["event"], event["id"], data)
 		}
+		if head.Type == "hello" {
+			var v any
+			if err := json.Unmarshal(data, &v); err != nil {
+				return err
+			}
+			return s.x.c.HTTP.Components.Schemas["StreamHello"].Value.VisitJSON(v, openapi3.EnableJSONSchema2020())
+		}
 		return s.x.c.Frame(data)
 	}
 	name, value, _ := strings.Cut(line, ": ")

@@ -118,6 +118,7 @@ type Hello struct {
 	Name    string
 	Version string
 	Deltas  bool
+	HTML    bool
 }
 
 // ReadHello reads the data of hello. The error names the field that is wrong.
@@ -142,6 +143,7 @@ func ReadHello(data []byte) (Hello, *conversation.Error) {
 	}
 	for _, c := range caps { // unknown ones are of a later version
 		d.Deltas = d.Deltas || c == "deltas"
+		d.HTML = d.HTML || c == "html"
 	}
 	return d, err
 }

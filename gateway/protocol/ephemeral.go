@@ -87,6 +87,14 @@ func AppendDraftState(dst []byte, session conversation.SessionID, after conversa
 	})
 }
 
+// AppendRendered appends the HTML of a part.
+func AppendRendered(dst []byte, session conversation.SessionID, after conversation.Seq, message conversation.MessageID, html string) []byte {
+	return ephemeral(dst, "rendered", session, after, "", func(o *Object) {
+		o.Text("message", string(message))
+		o.Text("html", html)
+	})
+}
+
 // AppendTyping appends that a user is typing, or not any more.
 func AppendTyping(dst []byte, session conversation.SessionID, after conversation.Seq, user conversation.UserID, on bool) []byte {
 	return ephemeral(dst, "typing", session, after, "", func(o *Object) {
@@ -117,6 +125,21 @@ func AppendGoaway(dst []byte, code int, reason string, retryIn time.Duration) []
 	o.Int("code", int64(code))
 	o.Text("reason", reason)
 	o.Int("retry_in_ms", retryIn.Milliseconds())
+	return append(o.Close(), '}')
+}
+
+// AppendStreamHello appends the payload of the first event of a stream: which log it is of
+// and where it begins.
+func AppendStreamHello(dst []byte, v conversation.View, since conversation.Seq, resumed bool, reason string) []byte {
+	dst = append(dst, `{"type":"hello","session":`...)
+	dst = AppendString(dst, v.Key.Session)
+	dst = append(dst, `,"data":`...)
+	o := NewObject(dst)
+	o.Text("log", string(v.Log))
+	o.Uint("head", uint64(v.Head))
+	o.Uint("first", uint64(since)+1)
+	o.Bool("resumed", resumed)
+	o.Optional("reason", reason)
 	return append(o.Close(), '}')
 }
 

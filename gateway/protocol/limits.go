@@ -23,9 +23,15 @@ type Limits struct {
 	QueueFrames int `key:"limits.queue_frames" min:"1"`             // frames that may wait for one connection; at least 1
 	QueueBytes  int `key:"limits.queue_bytes" min:"1" unit:"bytes"` // bytes that may wait for one connection; at least 1
 	BodyBytes   int `key:"limits.body_bytes" min:"1" unit:"bytes"`  // one HTTP request's body; at least 1
-	HeadBytes   int // one HTTP request's line and headers; 0 = 4 KiB. Each socket keeps a buffer of this size
-	PageBytes   int `key:"limits.page_bytes" min:"1" unit:"bytes"` // a page of a list over HTTP ends here, with one item at least; at least 1
-	Streams     int `key:"limits.streams" min:"0"`                 // open SSE streams of the node
+	HeadBytes   int `key:"limits.head_bytes" min:"0" unit:"bytes"`  // one HTTP request's line and headers; 0 = 4 KiB
+	PageBytes   int `key:"limits.page_bytes" min:"1" unit:"bytes"`  // a page of a list over HTTP ends here, with one item at least; at least 1
+	Streams     int `key:"limits.streams" min:"0"`                  // open SSE streams of the node
+
+	// HTTP requests, of one user and of one address.
+	RequestsPerSecond           float64 `key:"limits.requests_per_second" min:"0"`
+	RequestsBurst               int     `key:"limits.requests_burst" min:"0"`
+	RequestsPerSecondPerAddress float64 `key:"limits.requests_per_second_per_address" min:"0"`
+	RequestsBurstPerAddress     int     `key:"limits.requests_burst_per_address" min:"0"`
 
 	StreamsPerUser    int `key:"limits.streams_per_user" min:"0"`
 	StreamsPerAddress int `key:"limits.streams_per_address" min:"0"`
@@ -71,6 +77,7 @@ func DefaultLimits() Limits {
 		ConnectionsBeforeHello: 200, ConnectionsBeforeHelloByAddress: 20,
 		ReplayPage:  500,
 		QueueFrames: 1024, QueueBytes: 1 << 20, BodyBytes: 1 << 20, HeadBytes: 4 << 10, Streams: 2000,
+		RequestsPerSecond: 200, RequestsBurst: 400, RequestsPerSecondPerAddress: 500, RequestsBurstPerAddress: 2000,
 		StreamsPerUser: 100, StreamsPerAddress: 1000, WaitsPerSession: 100, WaitsPerAddress: 1000,
 		PageBytes: 2 << 20, WriteBytesPerSecond: 32 << 10,
 		MembersPerSession: 100,

@@ -6,6 +6,13 @@ import (
 	"parley/conversation"
 )
 
+// The headers that say how many requests a client may still make, as
+// draft-ietf-httpapi-ratelimit-headers-10 has them.
+const (
+	HeaderRateLimit       = "RateLimit"
+	HeaderRateLimitPolicy = "RateLimit-Policy"
+)
+
 // StatusOf is the HTTP status of a code.
 func StatusOf(code conversation.Code) int {
 	switch code {

@@ -56,17 +56,20 @@ func TicketOf(s *service.Services, c *fiber.Ctx) service.Credential {
 
 // authenticated lets a request through whose credential has one of the scopes.
 func (s *API) authenticated(scopes ...string) fiber.Handler {
-	return authenticatedBy(s.Services, CredentialOf, scopes)
+	return authenticatedBy(s, CredentialOf, scopes)
 }
 
-func authenticatedBy(s *service.Services, credential func(*service.Services, *fiber.Ctx) service.Credential, scopes []string) fiber.Handler {
+func authenticatedBy(s *API, credential func(*service.Services, *fiber.Ctx) service.Credential, scopes []string) fiber.Handler {
 	return func(c *fiber.Ctx) error {
-		who, err := s.Auth.Authenticate(c.UserContext(), credential(s, c))
+		who, err := s.Auth.Authenticate(c.UserContext(), credential(s.Services, c))
 		if err != nil {
 			return err
 		}
 		if !slices.ContainsFunc(scopes, who.May) {
 			return conversation.Errorf(conversation.Forbidden, "this needs the scope %s", strings.Join(scopes, " or "))
+		}
+		if err := s.rates.take(c, who); err != nil {
+			return err
 		}
 		c.Locals(localPrincipal, who)
 		return c.Next()

@@ -126,6 +126,11 @@ func paging(c *fiber.Ctx) (limit int, cursor string, err error) {
 	return min(limit, 200), c.Query("cursor"), nil
 }
 
+// maxLooked is how many rows of a tenant one page looks at. Who may see few of many gets
+// pages with fewer items than they asked for, or none, and a cursor: so nobody has the server
+// read through all that is others'.
+const maxLooked = 5000
+
 // activityCursor checks the cursor of a list that is ordered by time: what
 // Summary.PageCursor and TaskRow.PageCursor make.
 func activityCursor(cursor string) error {

@@ -13,11 +13,12 @@ type API struct {
 	page   *page
 	router fiber.Router
 	open   *service.Slots // streams, and requests that wait
+	rates  *rates
 }
 
 // New makes the routes. page is the web page.
 func New(s *service.Services, page *page) *API {
-	return &API{Services: s, page: page, open: service.NewSlots()}
+	return &API{Services: s, page: page, open: service.NewSlots(), rates: newRates(s)}
 }
 
 // Register is the protocol's table of routes. With operator they include /metrics,
@@ -44,13 +45,14 @@ func (s *API) Register(router fiber.Router, operator *admin.Routes, guard admin.
 	s.route(fiber.MethodPost, "/api/sessions/:id/messages/:message/runtime", runtime, s.postRuntimeStatus)
 	s.route(fiber.MethodPost, "/api/runtime/claim", runtime, s.postClaim)
 	s.route(fiber.MethodGet, "/api/sessions/:id/events", reader, s.listEvents)
-	s.route(fiber.MethodGet, "/api/sessions/:id/stream", authenticatedBy(s.Services, TicketOf, []string{service.ScopeChat, service.ScopeRuntime}), s.stream)
+	s.route(fiber.MethodGet, "/api/sessions/:id/stream", authenticatedBy(s, TicketOf, []string{service.ScopeChat, service.ScopeRuntime}), s.stream)
 	s.route(fiber.MethodPost, "/api/tickets", reader, func(c *fiber.Ctx) error { return postTicket(s.Services, c) })
 	s.route(fiber.MethodGet, "/api/sessions/:id/calls/:call", chat, s.readCall)
 	s.route(fiber.MethodPost, "/api/sessions/:id/cancel", chat, s.cancelSession)
 	s.route(fiber.MethodPost, "/api/sessions/:id/clear", chat, func(c *fiber.Ctx) error { return clearSession(s, c) })
 	s.route(fiber.MethodGet, "/api/sessions/:id/questions", chat, s.listQuestions)
 	s.route(fiber.MethodPost, "/api/sessions/:id/questions/:question/answer", chat, s.postAnswer)
+	members(s, reader, chat)
 	s.route(fiber.MethodPost, "/api/tasks", chat, s.postTask)
 	s.route(fiber.MethodGet, "/api/tasks", chat, s.listTasks)
 	s.route(fiber.MethodGet, "/api/tasks/:taskId", chat, s.readTask)

@@ -81,11 +81,17 @@ func (s *API) listSessions(c *fiber.Ctx) error {
 	defer cancel()
 	var last conversation.Summary
 	page, next := newList(s.Services, limit), ""
+	looked := 0
 	for row, err := range s.Sessions.Sessions(ctx, conversation.Page{Tenant: who.Tenant, For: who.User, Cursor: cursor}) {
 		if err != nil {
 			return err
 		}
+		if looked++; looked > maxLooked {
+			next = last.PageCursor()
+			break
+		}
 		if row.Role(who.User) == access.None {
+			last = row
 			continue
 		}
 		if !page.add(func(b []byte) []byte { return protocol.AppendSummary(b, row) }) {

@@ -49,6 +49,7 @@ func (s *API) stream(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
+	log := c.Query("log")
 	if s.Connections.Draining() {
 		return service.ErrDraining
 	}
@@ -57,16 +58,20 @@ func (s *API) stream(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	sub, err := s.subscribe(who, fanout.Options{Key: key, Redact: who.Redact(), Drafts: true, Since: since, FromNow: !resumes})
+	sub, err := s.subscribe(who, fanout.Options{Key: key, Redact: who.Redact(), Drafts: true, Begin: func(v conversation.View) fanout.Start {
+		from := service.Resumption{Since: v.Head}
+		if resumes {
+			from = service.Cursor{Since: (*uint64)(&since), Log: log}.Resume(v)
+		}
+		s.Metrics.Resumes.WithLabelValues(from.Result()).Inc()
+		return fanout.Start{Since: from.Since, Answer: func(b []byte) []byte {
+			return protocol.AppendStreamHello(b, v, from.Since, from.Resumed, from.Reason)
+		}}
+	}})
 	if err != nil {
 		free()
 		return err
 	}
-	result := "resumed"
-	if !resumes {
-		result = "tail"
-	}
-	s.Metrics.Resumes.WithLabelValues(result).Inc()
 	st := &stream{Services: s.Services, key: key, sub: sub, out: sub.Queue(), net: c.Context().Conn()}
 	st.ctx, st.cancel = context.WithCancel(s.Alive)
 	if !s.Connections.Add(st) {

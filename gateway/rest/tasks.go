@@ -175,19 +175,19 @@ func (s *API) readTask(c *fiber.Ctx) error {
 }
 
 func (s *API) listTasks(c *fiber.Ctx) error {
+	who := principal(c)
 	limit, cursor, err := paging(c)
 	if err == nil {
 		err = activityCursor(cursor)
 	}
 	if err != nil {
-		return err
+		return unseenTask(s, who, c.Query("session"), err)
 	}
-	who := principal(c)
 	filter := conversation.TaskFilter{Tenant: who.Tenant, Cursor: cursor}
 	if word := c.Query("status"); word != "" {
 		status, ok := conversation.ParseTaskStatus(word)
 		if !ok {
-			return conversation.Errorf(conversation.BadRequest, "status must be QUEUED, RUNNING, AWAITING_RESPONSE, COMPLETE, ERROR or CANCELLED")
+			return unseenTask(s, who, c.Query("session"), conversation.Errorf(conversation.BadRequest, "status must be QUEUED, RUNNING, AWAITING_RESPONSE, COMPLETE, ERROR or CANCELLED"))
 		}
 		filter.Status = status
 	}
@@ -232,9 +232,14 @@ func (s *API) listTasks(c *fiber.Ctx) error {
 // collected before their logs are read: no iterator is open inside another.
 func (s *API) visibleTasks(ctx context.Context, who *service.Principal, f conversation.TaskFilter, limit int) (rows []conversation.TaskRow, next string, err error) {
 	seen := make(map[conversation.SessionKey]bool)
+	looked := 0
+	last := conversation.TaskRow{}
 	for row, err := range s.Sessions.Tasks(ctx, f) {
 		if err != nil {
 			return nil, "", err
+		}
+		if looked++; looked > maxLooked {
+			return rows, last.PageCursor(), nil
 		}
 		if row.Owner != who.User {
 			may, known := seen[row.Key]
@@ -244,13 +249,14 @@ func (s *API) visibleTasks(ctx context.Context, who *service.Principal, f conver
 				seen[row.Key] = may
 			}
 			if !may {
+				last = row
 				continue
 			}
 		}
 		if len(rows) == limit {
-			return rows, rows[limit-1].PageCursor(), nil
+			return rows, last.PageCursor(), nil
 		}
-		rows = append(rows, row)
+		rows, last = append(rows, row), row
 	}
 	return rows, "", nil
 }

@@ -54,7 +54,7 @@ func (c *handler) hello(p responder, _ conversation.SessionKey, data []byte) {
 		c.close(protocol.CloseLimit, limit)
 		return
 	}
-	c.who, c.lease, c.deltas = who, lease, d.Deltas
+	c.who, c.lease, c.deltas, c.html = who, lease, d.Deltas, d.HTML
 	c.opened(d.Name)
 	p.ok(func(o *protocol.Object) {
 		o.Text("conn", c.name)

@@ -35,6 +35,7 @@ type handler struct {
 	lease      *service.Lease     // of who; nil before hello
 	rights     atomic.Int32       // how often the scopes of who have changed
 	deltas     bool               // the client wants text while it streams
+	html       bool               // and each part as HTML
 
 	mu       sync.Mutex
 	endClaim context.CancelFunc // of the claim that waits; nil = none does

@@ -9,9 +9,6 @@ import (
 	"parley/gateway/service"
 )
 
-// defaultTail is the number of events that a follow without "since" begins with.
-const defaultTail = 50
-
 // follow subscribes first and asks for the session's state then, so that nothing
 // can happen in between unseen: what is published meanwhile only raises the mark
 // up to which the log will be read.
@@ -26,7 +23,7 @@ func (c *handler) follow(p responder, key conversation.SessionKey, data []byte) 
 		p.fail(err)
 		return
 	}
-	f := c.out.NewSubscription(fanout.Options{Key: key, As: as, Redact: c.who.Redact(), Drafts: c.deltas})
+	f := c.out.NewSubscription(fanout.Options{Key: key, As: as, Redact: c.who.Redact(), Drafts: c.deltas, HTML: c.html})
 	previous, bad := c.addFollow(f)
 	if bad != nil {
 		p.refuse(key, bad)
@@ -42,15 +39,15 @@ func (c *handler) follow(p responder, key conversation.SessionKey, data []byte) 
 			p.fail(err)
 			return fanout.Start{}, err
 		}
-		r := resume(v, d)
+		r := service.Cursor{Since: d.Since, Log: d.Log, Tail: d.Tail}.Resume(v)
 		p.count("ok")
-		c.Metrics.Resumes.WithLabelValues(r.result()).Inc()
+		c.Metrics.Resumes.WithLabelValues(r.Result()).Inc()
 		answer := func(b []byte) []byte {
 			return protocol.AppendOK(b, p.id, func(o *protocol.Object) {
-				protocol.AppendFollowed(o, v, r.since, r.resumed, r.reason, redact)
+				protocol.AppendFollowed(o, v, r.Since, r.Resumed, r.Reason, redact)
 			})
 		}
-		return fanout.Start{Since: r.since, Answer: answer, Replace: previous}, nil
+		return fanout.Start{Since: r.Since, Answer: answer, Replace: previous}, nil
 	})
 }
 
@@ -121,42 +118,4 @@ func (c *handler) unfollowAll() {
 	for _, f := range all {
 		f.Close()
 	}
-}
-
-// resumption says where a follow begins, and holds the answer to the client about it.
-type resumption struct {
-	since   conversation.Seq
-	resumed bool
-	reason  string // why not, although the client asked for it
-}
-
-func (r resumption) result() string {
-	switch {
-	case r.resumed:
-		return "resumed"
-	case r.reason != "":
-		return r.reason
-	default:
-		return "tail"
-	}
-}
-
-// resume decides where a follow begins: at the client's cursor if the log is
-// still the same, however much has happened since, else at its tail.
-func resume(v conversation.View, d protocol.Follow) resumption {
-	tail := uint64(defaultTail)
-	if d.Tail != nil {
-		tail = *d.Tail
-	}
-	r := resumption{since: v.Head - conversation.Seq(min(tail, uint64(v.Head)))}
-	switch {
-	case d.Since == nil:
-	case d.Log != "" && d.Log != string(v.Log):
-		r.reason = "other_log"
-	case *d.Since > uint64(v.Head):
-		r.reason = "ahead"
-	default:
-		r.since, r.resumed = conversation.Seq(*d.Since), true
-	}
-	return r
 }

@@ -30,6 +30,7 @@ type Server struct {
 var unlimited = []string{
 	"limits.commands_per_second=0", "limits.commands_burst=0", "limits.follows_per_connection=0",
 	"limits.connections_per_user=0", "limits.connections_per_tenant=0",
+	"limits.requests_per_second=0", "limits.requests_per_second_per_address=0", "limits.streams_per_address=0",
 	"limits.connections_per_address=0", "limits.connections_before_hello=0", "limits.connections_before_hello_per_address=0",
 	"admission.max_concurrent=100000", "scripted.token_delay=0s", "log.level=warn", "log.format=json",
 }
