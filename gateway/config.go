@@ -84,8 +84,11 @@ func (c Config) Validate() []option.FieldError {
 	if slices.ContainsFunc(c.AllowedOrigins, func(o string) bool { _, ok := parseOrigin(o); return !ok }) {
 		refuse("gateway.allowed_origins", `each must be an origin such as "https://app.example.org", without a path`)
 	}
-	if slices.ContainsFunc(c.PublicHosts, func(h string) bool { return h == "" || strings.ContainsAny(h, "/ ?#@") }) {
-		refuse("gateway.public_hosts", `each must be a host such as "chat.example.org"`)
+	if slices.ContainsFunc(c.PublicHosts, func(h string) bool {
+		_, origin := parseOrigin(h)
+		return !origin && (h == "" || strings.ContainsAny(h, "/ ?#@"))
+	}) {
+		refuse("gateway.public_hosts", `each must be a host such as "chat.example.org" or an origin such as "https://chat.example.org"`)
 	}
 	if _, bad := service.ParseProxies(c.TrustedProxies); bad != "" {
 		refuse("gateway.trusted_proxies", `each must be an address or a network such as "10.0.0.0/8"`)

@@ -19,15 +19,23 @@ import (
 
 // hostPolicy knows by which names the server may be called and from where.
 type hostPolicy struct {
-	hosts   map[string]bool // lower case, without port
+	scheme  string          // that the server itself speaks
+	hosts   map[string]bool // what it is bound to; lower case, without port
 	anyIP   bool            // bound to all addresses: any address is a good name: an address cannot be rebound
-	origins map[string]bool // as parseOrigin spells them
+	public  map[string]bool // names that a proxy serves it under, by either scheme
+	sites   map[string]bool // the same, where the operator says by which scheme and port: as parseOrigin spells them
+	named   map[string]bool // the names of sites
+	origins map[string]bool // of other sites, as parseOrigin spells them
 }
 
 func newHostPolicy(cfg Config) hostPolicy {
 	d := hostPolicy{
-		hosts:   map[string]bool{"localhost": true, "127.0.0.1": true, "::1": true},
-		origins: make(map[string]bool),
+		scheme: "http",
+		hosts:  map[string]bool{"localhost": true, "127.0.0.1": true, "::1": true},
+		public: make(map[string]bool), sites: make(map[string]bool), named: make(map[string]bool), origins: make(map[string]bool),
+	}
+	if cfg.TLS.On() {
+		d.scheme = "https"
 	}
 	if host, _, err := net.SplitHostPort(cfg.Listen); err == nil {
 		ip, err := netip.ParseAddr(host)
@@ -39,8 +47,12 @@ func newHostPolicy(cfg Config) hostPolicy {
 		}
 	}
 	for _, h := range cfg.PublicHosts {
+		if site, ok := parseOrigin(h); ok {
+			d.sites[site.String()], d.named[site.host] = true, true
+			continue
+		}
 		name, _ := splitHost(h)
-		d.hosts[name] = true
+		d.public[name] = true
 	}
 	for _, o := range cfg.AllowedOrigins {
 		if origin, ok := parseOrigin(o); ok {
@@ -53,9 +65,11 @@ func newHostPolicy(cfg Config) hostPolicy {
 // knowsHost is true when a request may be addressed to host.
 func (d hostPolicy) knowsHost(host string) bool {
 	name, _ := splitHost(host)
-	if name == "" {
-		return false
-	}
+	return name != "" && (d.public[name] || d.named[name] || d.bound(name))
+}
+
+// bound is true for a name of the address itself.
+func (d hostPolicy) bound(name string) bool {
 	if d.hosts[name] {
 		return true
 	}
@@ -64,7 +78,9 @@ func (d hostPolicy) knowsHost(host string) bool {
 }
 
 // admits is true when a page of origin may talk to the server called host. No
-// origin at all is a program, not a page.
+// origin at all is a program, not a page. A page that came by another scheme than the
+// server speaks is another origin: who is between may have changed an unencrypted one. Only
+// where a proxy serves the server under a name is its scheme the proxy's business.
 func (d hostPolicy) admits(origin, host string) bool {
 	if origin == "" {
 		return true
@@ -74,10 +90,16 @@ func (d hostPolicy) admits(origin, host string) bool {
 		return false
 	}
 	name, port := splitHost(host)
-	if port == "" {
+	switch {
+	case d.origins[o.String()], d.sites[o.String()] && o.host == name:
+		return true
+	case port == "":
 		port = o.defaultPort()
 	}
-	return (o.host == name && o.port == port) || d.origins[o.String()]
+	if o.host != name || o.port != port {
+		return false
+	}
+	return (o.scheme == d.scheme && d.bound(name)) || (d.public[name] && (d.scheme == "http" || o.scheme == "https"))
 }
 
 // originOf is a parsed Origin header, its port filled in.
@@ -148,18 +170,11 @@ func (s *Server) guard(c *fiber.Ctx) error {
 	case !s.hosts.knowsHost(host):
 		s.refuseSocket(c)
 		return conversation.Errorf(conversation.Forbidden, "this server is not called %q; see gateway.public_hosts", conversation.Excerpt(host, 80))
-	case !s.hosts.admits(c.Get(fiber.HeaderOrigin), host), s.otherScheme(c):
+	case !s.hosts.admits(c.Get(fiber.HeaderOrigin), host):
 		s.refuseSocket(c)
 		return conversation.Errorf(conversation.Forbidden, "pages of %q may not use this server; see gateway.allowed_origins", conversation.Excerpt(c.Get(fiber.HeaderOrigin), 80))
 	}
 	return s.allowOrigin(c)
-}
-
-// otherScheme is true for a page that came unencrypted to a server that encrypts: who is
-// between may have changed it. Without TLS of our own a proxy may encrypt, so http does not tell.
-func (s *Server) otherScheme(c *fiber.Ctx) bool {
-	origin, ok := parseOrigin(c.Get(fiber.HeaderOrigin))
-	return ok && c.Context().IsTLS() && origin.scheme != "https" && !s.hosts.origins[origin.String()]
 }
 
 // allowOrigin lets a page of another, allowed origin read what it is answered

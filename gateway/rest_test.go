@@ -846,7 +846,7 @@ func TestEngineHangs(t *testing.T) {
 func TestOriginAndHost(t *testing.T) {
 	r := start(t, withAuth(anybody{}), func(c *gateway.Config, _ *gateway.Deps) {
 		c.AllowedOrigins = []string{"https://chat.example"}
-		c.PublicHosts = []string{"api.example"}
+		c.PublicHosts = []string{"api.example", "https://site.example"}
 	})
 	_, port, _ := strings.Cut(r.addr, ":")
 	for _, x := range []struct {
@@ -861,6 +861,12 @@ func TestOriginAndHost(t *testing.T) {
 		{"", "https://chat.example:443", true},
 		{"api.example", "http://api.example", true},
 		{"api.example", "https://api.example", true},
+		{"site.example", "https://site.example", true},
+		{"site.example", "", true},
+		{"site.example", "http://site.example", false}, // it came unencrypted
+		{"site.example:8443", "https://site.example:8443", false},
+		{"api.example", "https://site.example", false},
+		{"", "https://" + r.addr, false}, // this server speaks http
 		{"", "http://evil.example", false},
 		{"", "null", false},
 		{"", "http://chat.example", false},
@@ -899,7 +905,7 @@ func TestOriginAndHost(t *testing.T) {
 			t.Errorf("socket %+v: %v %v", x, response, err)
 		}
 	}
-	if n := r.metric("parley_gateway_handshakes_total", "result", "forbidden"); n != 7 {
+	if n := r.metric("parley_gateway_handshakes_total", "result", "forbidden"); n != 8 {
 		t.Errorf("counted %v refused handshakes", n)
 	}
 }
