@@ -7,10 +7,16 @@ import (
 	"parley/conversation"
 )
 
-// maxCommandID and MaxClientMsgID bound what clients name things by, in bytes.
+// The bounds of texts that clients send, in bytes; those of what they say are in Limits.
 const (
 	maxCommandID   = 64
-	MaxClientMsgID = 128
+	MaxID          = 128     // whatever a message, a task, a session … is called by
+	MaxClientMsgID = MaxID   // what a client calls its message by
+	MaxTitle       = 512     // a line for people: a title, a reason
+	maxClientName  = 64      // what a client calls itself, and its version
+	maxWord        = 64      // one of a few words
+	maxWords       = 32      // words in a list
+	MaxToken       = 8 << 10 // a credential
 )
 
 // Command is a client's frame: what it wants, and how it wants the answer named.
@@ -50,17 +56,13 @@ func ReadCommand(b []byte) (Command, *conversation.Error) {
 func (c *Command) take(m Member) error {
 	switch string(m.Name) {
 	case "type":
-		return m.Text(&c.Kind)
+		return m.Bounded(&c.Kind, maxWord)
 	case "id":
 		if m.null() {
 			return nil
 		}
-		if err := m.Text(&c.ID); err != nil {
+		if err := m.Bounded(&c.ID, maxCommandID); err != nil {
 			return err
-		}
-		if len(c.ID) > maxCommandID {
-			c.ID = ""
-			return conversation.Errorf(conversation.BadRequest, "id must be at most %d bytes", maxCommandID)
 		}
 		c.Named = true
 	case "session":
@@ -130,7 +132,7 @@ func ReadHello(data []byte) (Hello, *conversation.Error) {
 		case "proto":
 			return m.WholePointer(&d.Proto)
 		case "token":
-			return m.Text(&d.Token)
+			return m.Bounded(&d.Token, MaxToken)
 		case "client":
 			return readClient(m, &d)
 		case "caps":
@@ -158,9 +160,9 @@ func readClient(m Member, d *Hello) error {
 	return ReadObject(m.Raw, func(m Member) error {
 		switch string(m.Name) {
 		case "name":
-			return m.Text(&d.Name)
+			return m.Bounded(&d.Name, maxClientName)
 		case "version":
-			return m.Text(&d.Version)
+			return m.Bounded(&d.Version, maxClientName)
 		}
 		return nil
 	})
@@ -179,13 +181,13 @@ func ReadCreate(data []byte) (Create, *conversation.Error) {
 	err := ReadData(data, func(m Member) error {
 		switch string(m.Name) {
 		case "client_session_id":
-			return m.Text(&d.ClientID)
+			return m.ID(&d.ClientID)
 		case "title":
 			return m.Text(&d.Create.Title)
 		case "agent":
-			return m.Text(&agent)
+			return m.ID(&agent)
 		case "access":
-			return m.Text(&access)
+			return m.Word(&access)
 		case "policy":
 			return m.Overrides(&d.Create.Policy)
 		}
@@ -194,19 +196,11 @@ func ReadCreate(data []byte) (Create, *conversation.Error) {
 	if err != nil {
 		return d, err
 	}
-	if len(d.ClientID) > MaxClientMsgID {
-		return d, conversation.Errorf(conversation.BadRequest, "client_session_id must be at most %d bytes", MaxClientMsgID)
-	}
-	if len(d.Create.Title) > MaxTitle {
-		return d, conversation.Errorf(conversation.BadRequest, "title must be at most %d bytes", MaxTitle)
-	}
+	d.Create.Title = Line(d.Create.Title)
 	d.Create.Agent = conversation.AgentName(agent)
 	d.Create.Access, err = ReadAccess(access)
 	return d, err
 }
-
-// MaxTitle bounds a session's title, in bytes.
-const MaxTitle = 512
 
 // ReadAccess reads "private" or "tenant".
 func ReadAccess(s string) (conversation.Access, *conversation.Error) {
@@ -234,7 +228,7 @@ func ReadFollow(data []byte) (Follow, *conversation.Error) {
 		case "tail":
 			return m.WholePointer(&d.Tail)
 		case "log":
-			return m.Text(&d.Log)
+			return m.ID(&d.Log)
 		}
 		return nil
 	})
@@ -258,13 +252,13 @@ func ReadSend(data []byte, l Limits) (Send, *conversation.Error) {
 	err := ReadData(data, func(m Member) error {
 		switch string(m.Name) {
 		case "client_msg_id":
-			return m.Text(&d.ClientID)
+			return m.ID(&d.ClientID)
 		case "text":
 			return m.TextPointer(&d.Text)
 		case "in_reply_to":
-			return m.Text(&d.InReplyTo)
+			return m.ID(&d.InReplyTo)
 		case "mode":
-			return m.Text(&mode)
+			return m.Word(&mode)
 		}
 		return nil
 	})
@@ -323,9 +317,9 @@ func ReadAnswer(data []byte, l Limits) (Answer, *conversation.Error) {
 	err := ReadData(data, func(m Member) error {
 		switch string(m.Name) {
 		case "client_msg_id":
-			return m.Text(&d.ClientID)
+			return m.ID(&d.ClientID)
 		case "question":
-			return m.Text(&d.Question)
+			return m.ID(&d.Question)
 		case "text":
 			return m.TextPointer(&d.Text)
 		}
@@ -349,17 +343,22 @@ type Message struct {
 	Before  string
 }
 
-// ReadMessage reads the data of edit, withdraw and move.
-func ReadMessage(data []byte) (Message, *conversation.Error) {
+// ReadMessage reads the data of edit, withdraw and move, which kind names. A member that
+// the command does not have is ignored, whatever it is.
+func ReadMessage(kind string, data []byte) (Message, *conversation.Error) {
 	var d Message
 	err := ReadData(data, func(m Member) error {
 		switch string(m.Name) {
 		case "message":
-			return m.Text(&d.Message)
+			return m.ID(&d.Message)
 		case "text":
-			return m.TextPointer(&d.Text)
+			if kind == "edit" {
+				return m.TextPointer(&d.Text)
+			}
 		case "before":
-			return m.Text(&d.Before)
+			if kind == "move" {
+				return m.ID(&d.Before)
+			}
 		}
 		return nil
 	})
@@ -376,11 +375,11 @@ func ReadCancel(data []byte) (conversation.Cancel, *conversation.Error) {
 	err := ReadData(data, func(m Member) error {
 		switch string(m.Name) {
 		case "task":
-			return m.Text(&task)
+			return m.ID(&task)
 		case "reason":
 			return m.Text(&c.Reason)
 		case "waiting":
-			return m.Text(&waiting)
+			return m.Word(&waiting)
 		}
 		return nil
 	})
@@ -389,9 +388,6 @@ func ReadCancel(data []byte) (conversation.Cancel, *conversation.Error) {
 	}
 	if waiting != "" && waiting != "drop" {
 		return c, conversation.Errorf(conversation.BadRequest, `waiting must be "drop" or absent`)
-	}
-	if len(c.Reason) > MaxTitle {
-		return c, conversation.Errorf(conversation.BadRequest, "reason must be at most %d bytes", MaxTitle)
 	}
 	c.Task, c.Drop = conversation.TaskID(task), waiting == "drop"
 	return c, nil

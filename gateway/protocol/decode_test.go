@@ -18,7 +18,7 @@ func TestDecodeRefuses(t *testing.T) {
 	create := func(s string) *conversation.Error { _, err := ReadCreate([]byte(s)); return err }
 	send := func(s string) *conversation.Error { _, err := ReadSend([]byte(s), limits); return err }
 	answer := func(s string) *conversation.Error { _, err := ReadAnswer([]byte(s), limits); return err }
-	message := func(s string) *conversation.Error { _, err := ReadMessage([]byte(s)); return err }
+	message := func(s string) *conversation.Error { _, err := ReadMessage("move", []byte(s)); return err }
 	cancel := func(s string) *conversation.Error { _, err := ReadCancel([]byte(s)); return err }
 	for _, c := range []struct {
 		name string

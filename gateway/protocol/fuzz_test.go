@@ -39,7 +39,7 @@ func FuzzReadData(f *testing.F) {
 			return nil, []string{d.ClientID}, bad
 		},
 		func(b []byte) ([]string, []string, *conversation.Error) {
-			d, bad := ReadMessage(b)
+			d, bad := ReadMessage("move", b)
 			return []string{d.Message, d.Before}, nil, bad
 		},
 		func(b []byte) ([]string, []string, *conversation.Error) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"math"
 	"strconv"
 	"sync"
 	"unicode/utf8"
@@ -136,25 +137,61 @@ func (m Member) wrong(want string) error {
 	return conversation.Errorf(conversation.BadRequest, "%s must be %s", m.Name, want)
 }
 
-// Text reads a string.
-func (m Member) Text(dst *string) error {
+// Bounded reads a string of at most so many bytes. Every text of a client comes through
+// it, but for those that limits.text_bytes bounds (TextPointer, CheckText).
+func (m Member) Bounded(dst *string, most int) error {
 	if m.null() {
 		return nil
 	}
 	if m.Raw[0] != '"' {
 		return m.wrong("a string")
 	}
-	*dst = string(unquote(m.Raw))
+	text := unquote(m.Raw)
+	if len(text) > most {
+		return conversation.Errorf(conversation.BadRequest, "%s must be at most %d bytes", m.Name, most)
+	}
+	*dst = string(text)
 	return nil
 }
 
-// TextPointer reads a string whose absence means something.
-func (m Member) TextPointer(dst **string) error {
+// ID reads what something is called by programs.
+func (m Member) ID(dst *string) error { return m.Bounded(dst, MaxID) }
+
+// Text reads a line for people.
+func (m Member) Text(dst *string) error { return m.Bounded(dst, MaxTitle) }
+
+// Word reads one of a few words; no word at all is not one of them.
+func (m Member) Word(dst *string) error {
+	if err := m.Bounded(dst, maxWord); err != nil {
+		return err
+	}
+	if !m.null() && *dst == "" {
+		return m.wrong("a word that is not empty, or absent")
+	}
+	return nil
+}
+
+// LinePointer reads a line for people whose absence means something.
+func (m Member) LinePointer(dst **string) error {
 	if m.null() {
 		return nil
 	}
 	var s string
 	if err := m.Text(&s); err != nil {
+		return err
+	}
+	s = Line(s)
+	*dst = &s
+	return nil
+}
+
+// TextPointer reads a string whose absence means something, of any length.
+func (m Member) TextPointer(dst **string) error {
+	if m.null() {
+		return nil
+	}
+	var s string
+	if err := m.Bounded(&s, math.MaxInt); err != nil {
 		return err
 	}
 	*dst = &s
@@ -229,11 +266,18 @@ func (m Member) texts(dst *[]string) error {
 			list = append(list, v)
 		}
 	}
+	if len(list) > maxWords {
+		return conversation.Errorf(conversation.BadRequest, "%s must have at most %d items", m.Name, maxWords)
+	}
 	for _, v := range list {
 		if v.Kind() != '"' {
 			return m.wrong("a list of strings")
 		}
-		*dst = append(*dst, string(unquote(v)))
+		var word string
+		if err := (Member{Name: m.Name, Raw: v}).Bounded(&word, maxWord); err != nil {
+			return err
+		}
+		*dst = append(*dst, word)
 	}
 	return nil
 }

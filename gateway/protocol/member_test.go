@@ -47,7 +47,7 @@ func FuzzReadCommand(f *testing.F) {
 		_, _ = ReadFollow(c.Data)
 		_, _ = ReadSend(c.Data, l)
 		_, _ = ReadAnswer(c.Data, l)
-		_, _ = ReadMessage(c.Data)
+		_, _ = ReadMessage("move", c.Data)
 		_, _ = ReadCancel(c.Data)
 		if c.Data != nil {
 			o, err := ReadOverrides(c.Data)

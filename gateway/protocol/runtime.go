@@ -17,9 +17,6 @@ const (
 	maxClaimWait  = 30 * time.Second
 )
 
-// maxID bounds what runtimes call themselves and their sources, in bytes.
-const maxID = 128
-
 // ReadPart reads the body of POST parts. Author and client id are left to the caller.
 func ReadPart(data []byte, l Limits) (conversation.AddPart, *conversation.Error) {
 	var p conversation.AddPart
@@ -28,7 +25,7 @@ func ReadPart(data []byte, l Limits) (conversation.AddPart, *conversation.Error)
 	err := ReadData(data, func(m Member) error {
 		switch string(m.Name) {
 		case "source_id":
-			return m.Text(&p.Source)
+			return m.ID(&p.Source)
 		case "part_index":
 			return m.WholePointer(&index)
 		case "generation":
@@ -48,8 +45,6 @@ func ReadPart(data []byte, l Limits) (conversation.AddPart, *conversation.Error)
 		return p, Missing("text")
 	case text != nil && l.TextBytes > 0 && len(*text) > l.TextBytes:
 		return p, conversation.Errorf(conversation.TooLarge, "text must be at most %d bytes", l.TextBytes)
-	case len(p.Source) > maxID:
-		return p, conversation.Errorf(conversation.BadRequest, "source_id must be at most %d bytes", maxID)
 	case index != nil && *index > math.MaxInt32:
 		return p, conversation.Errorf(conversation.BadRequest, "part_index is too large")
 	}
@@ -92,7 +87,7 @@ func ReadRuntimeSays(data []byte) (conversation.RuntimeSays, *conversation.Error
 	err := ReadData(data, func(m Member) error {
 		switch string(m.Name) {
 		case "status":
-			return m.Text(&status)
+			return m.Word(&status)
 		case "generation":
 			return m.WholePointer(&generation)
 		case "error":
@@ -111,9 +106,6 @@ func ReadRuntimeSays(data []byte) (conversation.RuntimeSays, *conversation.Error
 	var known bool
 	if s.Status, known = conversation.ParseRuntimeState(status); !known || s.Status == conversation.RuntimeHandedOut {
 		return s, conversation.Errorf(conversation.BadRequest, "status must be read, alive or failed")
-	}
-	if len(s.Error) > MaxTitle {
-		return s, conversation.Errorf(conversation.BadRequest, "error must be at most %d bytes", MaxTitle)
 	}
 	if s.Status != conversation.RuntimeFailed {
 		s.Error, s.Permanent = "", false
@@ -138,13 +130,13 @@ func ReadClaim(data []byte) (conversation.ClaimRequest, *conversation.Error) {
 	err := ReadData(data, func(m Member) error {
 		switch string(m.Name) {
 		case "runtime":
-			return m.Text(&runtime)
+			return m.ID(&runtime)
 		case "agent":
-			return m.Text(&agent)
+			return m.ID(&agent)
 		case "limit":
 			return m.WholePointer(&limit)
 		case "wait":
-			return m.Text(&wait)
+			return m.Bounded(&wait, maxWord)
 		}
 		return nil
 	})
@@ -153,12 +145,8 @@ func ReadClaim(data []byte) (conversation.ClaimRequest, *conversation.Error) {
 		return c, err
 	case strings.TrimSpace(runtime) == "":
 		return c, Missing("runtime")
-	case len(runtime) > maxID:
-		return c, conversation.Errorf(conversation.BadRequest, "runtime must be at most %d bytes", maxID)
 	case agent != "" && !conversation.AgentName(agent).Outside():
 		return c, conversation.Errorf(conversation.BadRequest, `agent must be "outside" or "outside:NAME"`)
-	case len(agent) > maxID:
-		return c, conversation.Errorf(conversation.BadRequest, "agent must be at most %d bytes", maxID)
 	case limit != nil && *limit == 0:
 		return c, conversation.Errorf(conversation.BadRequest, "limit must be a whole number of at least 1")
 	}

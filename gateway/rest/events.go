@@ -18,12 +18,14 @@ func (s *API) listEvents(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	if q := c.Query("since"); q != "" {
-		cursor = q
-	}
-	since, _, err := sequence(cursor, "since")
+	since, _, err := sequence(cursor, "cursor")
 	if err != nil {
 		return err
+	}
+	if begin, given, err := sequence(c.Query("since"), "since"); err != nil {
+		return err
+	} else if given {
+		since = begin
 	}
 	ctx, cancel := s.deadline()
 	defer cancel()

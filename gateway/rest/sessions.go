@@ -145,7 +145,7 @@ func (s *API) patchSession(c *fiber.Ctx) error {
 	err = readBody(c, func(m protocol.Member) error {
 		switch string(m.Name) {
 		case "title":
-			return m.TextPointer(&update.Title)
+			return m.LinePointer(&update.Title)
 		case "access":
 			return m.TextPointer(&level)
 		case "policy":
@@ -171,10 +171,6 @@ func (s *API) patchSession(c *fiber.Ctx) error {
 		update.Access = &word
 	}
 	switch {
-	case update.Title != nil && len(*update.Title) > protocol.MaxTitle:
-		return conversation.Errorf(conversation.BadRequest, "title must be at most %d bytes", protocol.MaxTitle)
-	case len(reason) > protocol.MaxTitle:
-		return conversation.Errorf(conversation.BadRequest, "reason must be at most %d bytes", protocol.MaxTitle)
 	case closed != nil && !*closed:
 		return conversation.Errorf(conversation.BadRequest, "a session cannot be opened again: closed must be true or absent")
 	}

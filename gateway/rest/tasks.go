@@ -21,11 +21,11 @@ func (s *API) postTask(c *fiber.Ctx) error {
 		case "prompt":
 			return m.TextPointer(&prompt)
 		case "session":
-			return m.Text(&session)
+			return m.ID(&session)
 		case "agent":
-			return m.Text(&agent)
+			return m.ID(&agent)
 		case "client_msg_id":
-			return m.Text(&clientID)
+			return m.ID(&clientID)
 		}
 		return nil
 	})
@@ -274,7 +274,7 @@ func (s *API) postReply(c *fiber.Ctx) error {
 		case "reply":
 			return m.TextPointer(&text)
 		case "client_msg_id":
-			return m.Text(&given)
+			return m.ID(&given)
 		}
 		return nil
 	})

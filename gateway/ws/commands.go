@@ -74,7 +74,7 @@ func (c *handler) refresh(p responder, _ conversation.SessionKey, data []byte) {
 	var token string
 	bad := protocol.ReadData(data, func(m protocol.Member) error {
 		if string(m.Name) == "token" {
-			return m.Text(&token)
+			return m.Bounded(&token, protocol.MaxToken)
 		}
 		return nil
 	})
@@ -268,7 +268,7 @@ func (c *handler) tell(p responder, key conversation.SessionKey, cmd conversatio
 }
 
 func (c *handler) edit(p responder, key conversation.SessionKey, data []byte) {
-	d, bad := protocol.ReadMessage(data)
+	d, bad := protocol.ReadMessage("edit", data)
 	if bad == nil {
 		bad = protocol.CheckText("text", d.Text, c.Limits)
 	}
@@ -280,7 +280,7 @@ func (c *handler) edit(p responder, key conversation.SessionKey, data []byte) {
 }
 
 func (c *handler) withdraw(p responder, key conversation.SessionKey, data []byte) {
-	d, bad := protocol.ReadMessage(data)
+	d, bad := protocol.ReadMessage("withdraw", data)
 	if bad != nil {
 		p.refuse(key, bad)
 		return
@@ -289,7 +289,7 @@ func (c *handler) withdraw(p responder, key conversation.SessionKey, data []byte
 }
 
 func (c *handler) move(p responder, key conversation.SessionKey, data []byte) {
-	d, bad := protocol.ReadMessage(data)
+	d, bad := protocol.ReadMessage("move", data)
 	if bad != nil {
 		p.refuse(key, bad)
 		return
