@@ -42,6 +42,7 @@ type Deps struct {
 	Metrics   *metrics.Actors
 	// Health is why the store needs a person, or nil; nil = it is always well.
 	Health func() error
+	Quota  func(conversation.TenantID) error // refuses new work of a tenant that has stored too much; nil = none
 }
 
 // Engine runs sessions. Its methods may be called from any goroutine.
@@ -350,7 +351,9 @@ func (e *Engine) enter(key conversation.SessionKey, t *envelope) {
 	case e.phase.Load() != phaseRunning:
 		t.refuse(e, "stopping", errStopping())
 	case t.addsWork && e.full():
-		e.refuseFull(key, t)
+		e.refuseFull(key, t, errFull())
+	case t.addsWork && e.deps.Quota != nil && e.deps.Quota(key.Tenant) != nil:
+		e.refuseFull(key, t, errQuota())
 	default:
 		e.route(key, t)
 	}
@@ -366,8 +369,8 @@ func (e *Engine) route(key conversation.SessionKey, t *envelope) {
 
 // refuseFull refuses a command for which the store has no room. A repetition of one
 // that is stored needs none: it gets its first receipt.
-func (e *Engine) refuseFull(key conversation.SessionKey, t *envelope) {
-	refuse := func() { t.refuse(e, "storage", errFull()) }
+func (e *Engine) refuseFull(key conversation.SessionKey, t *envelope, full *conversation.Error) {
+	refuse := func() { t.refuse(e, "storage", full) }
 	own, repeatable := conversation.ClientKey(t.cmd)
 	if !repeatable || !e.goUnlessStopped("looking for a repetition", func() {
 		seqs, err := e.deps.Store.Find(e.workCtx, key, []conversation.Key{own})

@@ -66,6 +66,37 @@ func TestRepeatBelowSoftWatermark(t *testing.T) {
 	})
 }
 
+// A tenant that has stored too much gets no new work done; what it had stored is
+// acknowledged again, what runs comes to its end, and other tenants do not notice.
+func TestTenantOverItsQuota(t *testing.T) {
+	var over atomic.Bool
+	withHarness(t, func(h *harness) {
+		h.quota = func(tenant conversation.TenantID) error {
+			if over.Load() && tenant == mainKey.Tenant {
+				return conversation.ErrQuota
+			}
+			return nil
+		}
+	}, func(t *testing.T, h *harness) {
+		h.create(mainKey)
+		h.ok(h.tell(mainKey, say("a", "work")))
+		over.Store(true)
+		h.refused(h.tell(mainKey, say("b", "more")), conversation.StorageFull)
+		if again := h.ok(h.tell(mainKey, say("a", "work"))); !again.Duplicate {
+			t.Errorf("%+v", again)
+		}
+		h.reply(actorstest.Text("done"))
+		if h.count(mainKey, conversation.KindResponse) != 1 {
+			t.Errorf("%v", kinds(h.stored(mainKey)))
+		}
+		other := conversation.SessionKey{Tenant: "other", Session: "s1"}
+		h.create(other)
+		h.ok(h.tell(other, say("a", "work")))
+		over.Store(false)
+		h.ok(h.tell(mainKey, say("b", "more")))
+	})
+}
+
 // A message that was let in while there was room, and is in one commit with what
 // runs, is stored with it; the door is closed behind it.
 func TestFullAfterTheDoor(t *testing.T) {

@@ -36,6 +36,7 @@ var mainKey = conversation.SessionKey{Tenant: "acme", Session: "aaaaaaaaaaaaaaaa
 // harness is an engine with everything around it. It lives inside a synctest
 // bubble: time stands still until nothing can go on without it.
 type harness struct {
+	quota   func(conversation.TenantID) error // nil = none
 	t       *testing.T
 	cfg     Config
 	store   *persistencetest.Memory
@@ -110,7 +111,7 @@ func (h *harness) start() {
 	}
 	e, err := New(h.cfg, Deps{
 		Store: h.through, Publisher: h.publish, Models: maps.Clone(h.models), Tools: h.tools,
-		Logger: slog.New(h.log), Metrics: h.m,
+		Logger: slog.New(h.log), Metrics: h.m, Quota: h.quota,
 	})
 	if err != nil {
 		h.t.Fatal(err)

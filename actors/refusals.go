@@ -37,6 +37,8 @@ func errUnread(cause error) *conversation.Error {
 	case errors.Is(cause, conversation.ErrDamaged):
 		err = conversation.Errorf(conversation.Internal, "what is stored of this session cannot be read; trying again does not help, the operator of the server has to look at it")
 		err.Final = true
+	case errors.Is(cause, conversation.ErrQuota):
+		return errQuota()
 	case errors.Is(cause, conversation.ErrFull):
 		return errFull()
 	case errors.Is(cause, context.Canceled), errors.Is(cause, conversation.ErrClosed):
@@ -50,6 +52,10 @@ func errFull() *conversation.Error {
 	err := conversation.Errorf(conversation.StorageFull, "the server's storage is full; nothing was stored")
 	err.RetryAfter = 10 * time.Second
 	return err
+}
+
+func errQuota() *conversation.Error {
+	return conversation.Errorf(conversation.StorageFull, "your organisation has stored as much as it may: erase sessions, or ask the operator for more; nothing was stored")
 }
 
 func errNotFound() *conversation.Error {

@@ -127,6 +127,7 @@ var (
 	ErrFenced   = errors.New("another writer has acquired the session")
 	ErrConflict = errors.New("the session's last sequence is not the expected one")
 	ErrFull     = errors.New("storage is full")
+	ErrQuota    = fmt.Errorf("%w for this tenant", ErrFull) // it has stored as much as it may
 	ErrNotFound = errors.New("no such session")
 	ErrTooNew   = errors.New("written by a newer version")
 	ErrUnread   = errors.New("what is stored could not be read now")

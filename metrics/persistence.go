@@ -19,6 +19,7 @@ type Persistence struct {
 	CommitErrors  *prometheus.CounterVec // code
 	Duplicates    *prometheus.CounterVec // kind: part, message
 	Reads         *prometheus.CounterVec // op
+	QuotaRefused  *prometheus.CounterVec // limit: sessions_per_tenant, stored_bytes_per_tenant
 	LostBytes     prometheus.Gauge       // of the log, at the last start
 	Backups       *prometheus.CounterVec // result: ok, failed
 	BackupTime    prometheus.Gauge       // of the last one that succeeded
@@ -38,6 +39,7 @@ func NewPersistence(r prometheus.Registerer) *Persistence {
 		CommitErrors:  f.counters("commit_errors_total", "Commits that failed, by reason.", "code"),
 		Duplicates:    f.counters("duplicates_total", "Commits refused because a key was stored already, by the key's kind.", "kind"),
 		Reads:         f.counters("reads_total", "Reads of the store, by operation.", "op"),
+		QuotaRefused:  f.counters("quota_refused_total", "Refusals because a tenant has stored as much as it may, by limit.", "limit"),
 		LostBytes:     f.gauge("lost_bytes", "Bytes at the end of the log that this start could not read after a power failure; 0 = none."),
 		Backups:       f.counters("backups_total", "Backups of the running store, by result; one that was refused is failed.", "result"),
 		BackupTime:    f.gauge("backup_last_success_timestamp_seconds", "When the last backup was made; 0 if none since the start."),

@@ -52,7 +52,7 @@ var arrows = map[string][]string{
 	"conversation/wire/internal/pb":          {},
 	"metrics":                                {},
 	"persistence":                            {},
-	"persistence/pebble":                     {"conversation", "conversation/option", "conversation/wire", "metrics", "persistence/pebble/internal/activity", "persistence/pebble/internal/backup", "persistence/pebble/internal/erasure", "persistence/pebble/internal/group", "persistence/pebble/internal/inspect", "persistence/pebble/internal/layout", "persistence/pebble/internal/ondisk", "persistence/pebble/internal/opening", "persistence/pebble/internal/seen", "persistence/pebble/internal/space", "persistence/pebble/internal/synced", "persistence/pebble/internal/upgrade", "persistence/pebble/internal/upkeep", "persistence/pebble/internal/verify", "persistence/pebble/internal/writers"},
+	"persistence/pebble":                     {"conversation", "conversation/option", "conversation/wire", "metrics", "persistence/pebble/internal/activity", "persistence/pebble/internal/backup", "persistence/pebble/internal/erasure", "persistence/pebble/internal/group", "persistence/pebble/internal/inspect", "persistence/pebble/internal/layout", "persistence/pebble/internal/ondisk", "persistence/pebble/internal/opening", "persistence/pebble/internal/seen", "persistence/pebble/internal/space", "persistence/pebble/internal/synced", "persistence/pebble/internal/upgrade", "persistence/pebble/internal/upkeep", "persistence/pebble/internal/verify", "persistence/pebble/internal/writers", "persistence/pebble/internal/usage"},
 	"persistence/persistencetest":            {"conversation", "conversation/wire"},
 	"actors": {
 		"conversation", "conversation/option", "conversation/policy", "conversation/machine", "conversation/transcript", "metrics",
@@ -119,6 +119,7 @@ var arrows = map[string][]string{
 	"persistence/pebble/internal/synced":   {"persistence/pebble/internal/ondisk"},
 	"persistence/pebble/internal/upgrade":  {"conversation", "conversation/wire", "persistence/pebble/internal/layout"},
 	"persistence/pebble/internal/erasure":  {"conversation", "conversation/wire", "persistence/pebble/internal/layout"},
+	"persistence/pebble/internal/usage":    {"conversation", "persistence/pebble/internal/layout"},
 	"persistence/pebble/internal/upkeep":   {"conversation", "persistence/pebble/internal/layout"},
 	"persistence/pebble/internal/verify":   {"conversation", "conversation/wire", "persistence/pebble/internal/layout"},
 	"models/modelstest/vendors":            {"conversation", "models/modelstest"},
@@ -189,7 +190,7 @@ var libraries = map[string][]string{
 	"github.com/asynkron/protoactor-go": {"actors", "actors/internal/calls", "actors/internal/registry"},
 	// The load generator measures the bare store and the bare socket in the same
 	// run as the server; that is the point of a baseline.
-	"github.com/cockroachdb/pebble":      {"persistence/pebble", "persistence/pebble/internal/activity", "persistence/pebble/internal/erasure", "persistence/pebble/internal/group", "persistence/pebble/internal/inspect", "persistence/pebble/internal/ondisk", "persistence/pebble/internal/opening", "persistence/pebble/internal/space", "persistence/pebble/internal/synced", "persistence/pebble/internal/upgrade", "persistence/pebble/internal/upkeep", "persistence/pebble/internal/verify", "persistence/pebble/internal/writers", "persistence/pebble/internal/backup", "cmd/parley-bench/internal/load/baseline_store.go"},
+	"github.com/cockroachdb/pebble":      {"persistence/pebble", "persistence/pebble/internal/activity", "persistence/pebble/internal/erasure", "persistence/pebble/internal/group", "persistence/pebble/internal/inspect", "persistence/pebble/internal/ondisk", "persistence/pebble/internal/opening", "persistence/pebble/internal/space", "persistence/pebble/internal/synced", "persistence/pebble/internal/upgrade", "persistence/pebble/internal/upkeep", "persistence/pebble/internal/usage", "persistence/pebble/internal/verify", "persistence/pebble/internal/writers", "persistence/pebble/internal/backup", "cmd/parley-bench/internal/load/baseline_store.go"},
 	"github.com/gofiber/":                {"gateway/server.go", "gateway/upgrade.go", "gateway/hosts.go", "gateway/rest"},
 	"github.com/go-json-experiment/json": {"gateway/protocol"},
 	"github.com/valyala/fasthttp":        {"gateway/rest", "cmd/parley-bench/internal/load/baseline_socket.go"},

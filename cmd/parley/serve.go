@@ -95,7 +95,7 @@ func (m *Main) serve(ctx context.Context) error {
 	engine, err := actors.New(engineOptions, actors.Deps{
 		Store: db, Publisher: hub, Models: models.Routes,
 		Tools: byName, Late: late.Find, Logger: log.With("room", "actors"), Metrics: metrics.NewActors(registry),
-		Health: db.Health,
+		Health: db.Health, Quota: func(t conversation.TenantID) error { return store.Quota(db, t) },
 	})
 	if err != nil {
 		return err

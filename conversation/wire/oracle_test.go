@@ -630,6 +630,7 @@ func oracleHead(b []byte) (HeadRow, error) {
 		WakeAt:     oracleTime(p.WakeAt),
 		Erased:     p.Erased,
 		Claim:      oracleClaim(p.Claim),
+		Stored:     p.Stored,
 	}, nil
 }
 

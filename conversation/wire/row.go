@@ -158,6 +158,7 @@ type HeadRow struct {
 	WakeAt     time.Time               // the session's entry in the index of what is due; zero = none
 	Erased     bool                    // a tombstone: only Epoch counts
 	Claim      *conversation.Claimable // the session's entry in the index of what may be claimed; nil = none
+	Stored     uint64                  // bytes that the session counts for; 0 = it is older than the count
 }
 
 // AppendHead adds the encoding of h to dst.
@@ -178,6 +179,7 @@ func AppendHead(dst []byte, h HeadRow) []byte {
 		w.time(5, c.From)
 		w.end(at)
 	}
+	w.uint(8, h.Stored)
 	return w.b
 }
 
@@ -231,6 +233,8 @@ func DecodeHead(b []byte) (HeadRow, error) {
 			boolean(&r, &h.Erased)
 		case 7:
 			r.claim(&h.Claim)
+		case 8:
+			unsigned(&r, &h.Stored)
 		}
 	}
 	if err := r.end(); err != nil {

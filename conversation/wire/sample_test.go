@@ -255,7 +255,8 @@ func sampleSummary() conversation.Summary {
 func sampleHead() HeadRow {
 	return HeadRow{
 		Epoch: 3, Last: 9, LastCommit: "01JD7Z-4f", SnapshotAt: 8, WakeAt: sampleTime, Erased: true,
-		Claim: &conversation.Claimable{Task: "t1-s1", Agent: "outside", Since: sampleTime, Runtime: "r1", From: sampleTime},
+		Claim:  &conversation.Claimable{Task: "t1-s1", Agent: "outside", Since: sampleTime, Runtime: "r1", From: sampleTime},
+		Stored: 4711,
 	}
 }
 

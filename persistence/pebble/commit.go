@@ -14,6 +14,7 @@ import (
 	"parley/persistence/pebble/internal/group"
 	"parley/persistence/pebble/internal/layout"
 	"parley/persistence/pebble/internal/seen"
+	"parley/persistence/pebble/internal/usage"
 	"parley/persistence/pebble/internal/writers"
 )
 
@@ -55,7 +56,12 @@ func (db *DB) acquire(w writers.Held, how conversation.AcquireHow) (conversation
 		if err := db.Room(w.Key.Session.Depth() > 0); err != nil {
 			return conversation.Head{}, err
 		}
+		if !db.usage.Make(w.Key) {
+			db.metrics.QuotaRefused.WithLabelValues("sessions_per_tenant").Inc()
+			return conversation.Head{}, conversation.ErrQuota
+		}
 		h = &layout.Head{}
+		h.Row.Stored = usage.Session
 	} else {
 		if how.IfEpoch != 0 && how.IfEpoch != h.Row.Epoch {
 			return conversation.Head{}, conversation.ErrFenced
@@ -78,6 +84,9 @@ func (db *DB) acquire(w writers.Held, how conversation.AcquireHow) (conversation
 		apply = db.applyLazily
 	}
 	if err := apply(w.Key, b); err != nil {
+		if made {
+			db.usage.Remove(w.Key, usage.Session)
+		}
 		db.cache.SetKeys(w.Key, w.Own, seen.Keys{})
 		return conversation.Head{}, err
 	}
@@ -261,13 +270,14 @@ func (db *DB) fill(b *pebble.Batch, buf *[]byte, key conversation.SessionKey, h 
 	h.Row.LastCommit = c.ID
 	// put encodes key and value side by side into the borrowed buffer. Writing to
 	// a batch cannot fail before it is applied.
+	size := 0 // of what was put last
 	put := func(k func([]byte) []byte, v func([]byte) []byte) {
 		at := k((*buf)[:0])
 		n := len(at)
 		if v != nil {
 			at = v(at)
 		}
-		*buf = at
+		*buf, size = at, len(at)
 		_ = b.Set(at[:n], at[n:], nil)
 	}
 	drop := func(k []byte) {
@@ -284,6 +294,9 @@ func (db *DB) fill(b *pebble.Batch, buf *[]byte, key conversation.SessionKey, h 
 			func(v []byte) []byte {
 				return wire.AppendRecord(v, conversation.Record{ID: c.ID, Events: c.Events})
 			})
+		if h.Row.Stored > 0 { // the records are what grows; the rest is in usage.Session
+			h.Row.Stored += uint64(size)
+		}
 	}
 	if c.Snapshot != nil {
 		h.Row.SnapshotAt = h.Row.Last

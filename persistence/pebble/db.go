@@ -17,6 +17,7 @@ import (
 	"parley/persistence/pebble/internal/space"
 	"parley/persistence/pebble/internal/synced"
 	"parley/persistence/pebble/internal/upkeep"
+	"parley/persistence/pebble/internal/usage"
 	"parley/persistence/pebble/internal/writers"
 )
 
@@ -30,6 +31,7 @@ type DB struct {
 	guard    *space.Guard   // nil: no disk to watch
 	upkeep   *upkeep.Upkeep // nil: read only
 	group    *group.Several // nil: read only
+	usage    *usage.Tenants // nil: nothing is counted
 	metrics  *metrics.Persistence
 	marks    *synced.FS // nil: in memory, or for reading only
 	unwatch  func()
@@ -69,6 +71,15 @@ func (db *DB) Space() Space {
 		return Space{}
 	}
 	return db.guard.Space()
+}
+
+// Quota is ErrQuota while a tenant has stored as much as it may.
+func Quota(db *DB, tenant conversation.TenantID) error {
+	if !db.usage.Full(tenant) {
+		return nil
+	}
+	db.metrics.QuotaRefused.WithLabelValues("stored_bytes_per_tenant").Inc()
+	return conversation.ErrQuota
 }
 
 // full says that nothing can be written now.
@@ -127,6 +138,7 @@ func (db *DB) closeNow() error {
 	if db.guard != nil {
 		db.guard.Close()
 	}
+	db.usage.Close()
 	if db.upkeep != nil {
 		db.upkeep.Close()
 		db.group.Close()

@@ -8,6 +8,7 @@ import (
 	"parley/conversation"
 	"parley/persistence/pebble/internal/erasure"
 	"parley/persistence/pebble/internal/seen"
+	"parley/persistence/pebble/internal/usage"
 	"parley/persistence/pebble/internal/writers"
 )
 
@@ -60,7 +61,12 @@ func (db *DB) erase(key conversation.SessionKey) error {
 		return err
 	}
 	erasure.Bury(b, key, h, time.Now())
-	err = db.apply(key, b)
+	counted := countedFor(db, gone.Sessions)
+	if err = db.apply(key, b); err == nil {
+		for i, k := range gone.Sessions {
+			db.usage.Remove(k, counted[i])
+		}
+	}
 	for _, k := range gone.Sessions { // whatever came of it: what was known is not sure any more
 		db.forget(k)
 	}
@@ -76,4 +82,18 @@ func (db *DB) forget(key conversation.SessionKey) {
 	db.cache.SetKeys(key, entry, seen.Keys{})
 	entry.Mu.Unlock()
 	db.cache.Release(key, entry)
+}
+
+// countedFor is what each of the sessions counts for; it is read before they go.
+func countedFor(db *DB, keys []conversation.SessionKey) []int64 {
+	counted := make([]int64, len(keys))
+	if db.usage == nil {
+		return counted
+	}
+	for i, k := range keys {
+		if h, err := db.loadHead(db.p, k); err == nil && h != nil {
+			counted[i] = usage.Of(db.p, k, h)
+		}
+	}
+	return counted
 }

@@ -22,6 +22,7 @@ type flight struct {
 	w      writers.Held
 	head   layout.Head // after it
 	hashes []uint64    // of its keys
+	stored uint64      // what the session counted for before
 	events int
 	begun  time.Time
 	out    group.Write
@@ -166,6 +167,7 @@ func (f *flight) prepare(c *conversation.Commit, wait bool) error {
 		return errWait // it must not move back: what is stored is read
 	}
 	b := db.p.NewBatch()
+	f.stored = f.head.Row.Stored
 	if err := db.fill(b, buf, key, &f.head, c); err != nil {
 		_ = b.Close()
 		return unread(err)
@@ -212,6 +214,7 @@ func (f *flight) unique(buf *[]byte, keys []conversation.KeyAt, wait bool) error
 func (f *flight) End(err error) {
 	db, key, own, done := f.db, f.w.Key, f.w.Own, f.done
 	if err == nil {
+		db.usage.Add(key, int64(f.head.Row.Stored-f.stored), false)
 		own.Cached.Update(&f.head)
 		db.cache.AddKeys(key, own, f.hashes)
 		db.metrics.CommitSeconds.Observe(time.Since(f.begun).Seconds())

@@ -41,6 +41,10 @@ type Options struct {
 	SoftFree int64 `key:"storage.soft_free" min:"0" unit:"bytes" auto:"-1"`
 	HardFree int64 `key:"storage.hard_free" min:"0" unit:"bytes" auto:"-1"`
 
+	// The most that one tenant may store; 0 = no limit. Sessions are root sessions.
+	SessionsPerTenant    int64 `key:"limits.sessions_per_tenant" min:"0"`
+	StoredBytesPerTenant int64 `key:"limits.stored_bytes_per_tenant" min:"0" unit:"bytes"`
+
 	// Ballast is the size of a file that is given up when the disk is full all
 	// the same, so that what is in memory can still be written; 0 = none. At most
 	// a hundredth of the disk. Only where the file system can reserve space.

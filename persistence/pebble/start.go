@@ -17,6 +17,7 @@ import (
 	"parley/persistence/pebble/internal/synced"
 	"parley/persistence/pebble/internal/upgrade"
 	"parley/persistence/pebble/internal/upkeep"
+	"parley/persistence/pebble/internal/usage"
 	"parley/persistence/pebble/internal/writers"
 )
 
@@ -123,6 +124,7 @@ func (s *starting) start() (*DB, error) {
 		p: p, log: log, cache: writers.New(s.o.Heads), health: s.health, guard: s.guard, metrics: s.o.Metrics,
 		marks: s.marks, unlock: s.unlock, writes: pebble.Sync,
 	}
+	db.usage = usage.Start(usage.Source{Store: p, Views: &db.views, Log: s.o.Logger}, usage.Limits{Sessions: s.o.SessionsPerTenant, Bytes: s.o.StoredBytesPerTenant})
 	if s.guard != nil {
 		s.guard.Start()
 	}

@@ -19,6 +19,9 @@ type Risk struct {
 // defaulted are the limits whose 0 means a default.
 var defaulted = []string{"limits.connections", "limits.head_bytes"}
 
+// quotas are the limits that are off by default.
+var quotas = []string{"limits.sessions_per_tenant", "limits.stored_bytes_per_tenant"}
+
 // Risks looks for risky combinations; the start warns of them, and doctor notes them.
 func (c *Config) Risks() (risks []Risk) {
 	add := func(when bool, code, text string) {
@@ -38,16 +41,17 @@ func (c *Config) Risks() (risks []Risk) {
 		"gateway.public_hosts is set and gateway.trusted_proxies is empty: behind a proxy everybody has its address, and shares the limits of one address")
 	if unbounded := c.unbounded(); public {
 		add(len(unbounded) > 0, "no_limit", "others reach this server and these are without a limit: "+strings.Join(unbounded, ", "))
+		add(c.Store.StoredBytesPerTenant == 0, "no_quota", "others reach this server and limits.stored_bytes_per_tenant is 0: one tenant can fill the disk for all")
 		add(g.AdminListen == "", "no_admin_listen", "admin.listen is empty: /metrics, profiles and backups by the server are nowhere")
 	}
 	return risks
 }
 
-// unbounded are the keys of limits that are switched off. Quotas are off by default.
+// unbounded are the keys of limits that are switched off, quotas aside.
 func (c *Config) unbounded() (keys []string) {
 	root := reflect.ValueOf(c).Elem()
 	for _, f := range fieldsOf(root.Type()) {
-		if strings.HasPrefix(f.key, "limits.") && root.FieldByIndex(f.index).IsZero() && !slices.Contains(defaulted, f.key) {
+		if strings.HasPrefix(f.key, "limits.") && root.FieldByIndex(f.index).IsZero() && !slices.Contains(slices.Concat(defaulted, quotas), f.key) {
 			keys = append(keys, f.key)
 		}
 	}

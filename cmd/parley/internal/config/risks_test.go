@@ -16,17 +16,18 @@ func TestRisks(t *testing.T) {
 		"admin for everyone": {func(c *Config) { c.Gateway.AdminListen, c.Gateway.AdminInsecure = "0.0.0.0:9090", true }, []string{"admin_insecure"}},
 		"behind a proxy": {func(c *Config) {
 			c.Gateway.PublicHosts, c.Gateway.AdminListen = []string{"chat.example"}, "127.0.0.1:9090"
-		}, []string{"proxy_unnamed"}},
+		}, []string{"proxy_unnamed", "no_quota"}},
 		"behind a proxy that is named, with sign-in": {func(c *Config) {
 			c.Auth.Mode = "keys"
 			c.Gateway.PublicHosts, c.Gateway.AdminListen, c.Gateway.TrustedProxies = []string{"chat.example"}, "127.0.0.1:9090", []string{"127.0.0.1"}
+			c.Store.StoredBytesPerTenant = 1 << 30
 		}, nil},
 		"on the internet": {func(c *Config) {
 			c.Auth.Mode = "keys"
 			c.Gateway.Listen, c.Gateway.AdminListen = "0.0.0.0:8080", "0.0.0.0:9090"
 			c.Gateway.Limits.FollowsPerConnection = 0
-		}, []string{"admin_public", "no_tls", "no_limit"}},
-		"without a place for metrics": {func(c *Config) { c.Auth.Mode, c.Gateway.Listen = "keys", "0.0.0.0:8080" }, []string{"no_tls", "no_admin_listen"}},
+		}, []string{"admin_public", "no_tls", "no_limit", "no_quota"}},
+		"without a place for metrics": {func(c *Config) { c.Auth.Mode, c.Gateway.Listen = "keys", "0.0.0.0:8080" }, []string{"no_tls", "no_quota", "no_admin_listen"}},
 	} {
 		config := Default()
 		config.Gateway.Limits = Default().Gateway.Limits

@@ -48,6 +48,14 @@ func Open(dir string, o Options) (Store, error) {
 	return db, nil
 }
 
+// Quota is conversation.ErrQuota while a tenant has stored as much as it may.
+func Quota(s Store, tenant conversation.TenantID) error {
+	if db, ok := s.(*pebble.DB); ok {
+		return pebble.Quota(db, tenant)
+	}
+	return nil
+}
+
 // Check looks at the store in dir as Open does and reads its tables, and changes
 // nothing; where there is none it only looks whether one could be made. notes are
 // sentences about a store that would open. progress is told now and then how many

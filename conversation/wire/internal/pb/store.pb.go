@@ -311,6 +311,7 @@ type HeadRow struct {
 	WakeAt        int64                  `protobuf:"varint,5,opt,name=wake_at,json=wakeAt,proto3" json:"wake_at,omitempty"`
 	Erased        bool                   `protobuf:"varint,6,opt,name=erased,proto3" json:"erased,omitempty"`
 	Claim         *Claim                 `protobuf:"bytes,7,opt,name=claim,proto3" json:"claim,omitempty"`
+	Stored        uint64                 `protobuf:"varint,8,opt,name=stored,proto3" json:"stored,omitempty"` // bytes that the session counts for; 0 = it is older than the count
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -392,6 +393,13 @@ func (x *HeadRow) GetClaim() *Claim {
 		return x.Claim
 	}
 	return nil
+}
+
+func (x *HeadRow) GetStored() uint64 {
+	if x != nil {
+		return x.Stored
+	}
+	return 0
 }
 
 // Claim is the task of a session that an outside runtime may claim.
@@ -510,7 +518,7 @@ const file_conversation_wire_store_proto_rawDesc = "" +
 	"\amembers\x18\r \x03(\v2!.parley.wire.Summary.MembersEntryR\amembers\x1a:\n" +
 	"\fMembersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"\xd0\x01\n" +
+	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"\xe8\x01\n" +
 	"\aHeadRow\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x12\n" +
 	"\x04last\x18\x02 \x01(\x04R\x04last\x12\x1f\n" +
@@ -520,7 +528,8 @@ const file_conversation_wire_store_proto_rawDesc = "" +
 	"snapshotAt\x12\x17\n" +
 	"\awake_at\x18\x05 \x01(\x03R\x06wakeAt\x12\x16\n" +
 	"\x06erased\x18\x06 \x01(\bR\x06erased\x12(\n" +
-	"\x05claim\x18\a \x01(\v2\x12.parley.wire.ClaimR\x05claim\"u\n" +
+	"\x05claim\x18\a \x01(\v2\x12.parley.wire.ClaimR\x05claim\x12\x16\n" +
+	"\x06stored\x18\b \x01(\x04R\x06stored\"u\n" +
 	"\x05Claim\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x14\n" +

@@ -26,6 +26,7 @@ type Known struct {
 	activity   int64 // as head's
 	latest     int64
 	claim      *conversation.Claimable
+	stored     uint64
 
 	wakes, listed bool
 }
@@ -34,6 +35,7 @@ type Known struct {
 func (c *Known) Update(h *layout.Head) {
 	c.Epoch, c.Last, c.snapshotAt = h.Row.Epoch, h.Row.Last, h.Row.SnapshotAt
 	c.activity, c.latest, c.listed, c.claim = h.Activity, h.Latest, h.Listed, h.Row.Claim
+	c.stored = h.Row.Stored
 	c.wakeAt, c.wakes = 0, !h.Row.WakeAt.IsZero()
 	if c.wakes {
 		c.wakeAt = h.Row.WakeAt.UnixMilli()
@@ -44,6 +46,7 @@ func (c *Known) Update(h *layout.Head) {
 func (c *Known) Stored() layout.Head {
 	h := layout.Head{Activity: c.activity, Latest: c.latest, Listed: c.listed}
 	h.Row.Epoch, h.Row.Last, h.Row.SnapshotAt, h.Row.Claim = c.Epoch, c.Last, c.snapshotAt, c.claim
+	h.Row.Stored = c.stored
 	if c.wakes {
 		h.Row.WakeAt = time.UnixMilli(c.wakeAt).UTC()
 	}
