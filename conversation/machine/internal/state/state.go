@@ -38,11 +38,11 @@ type State struct {
 
 	Version   uint8
 	Access    conversation.Access                 `json:",omitempty"`
+	Closed    bool                                `json:",omitempty"`
+	Forgotten bool                                `json:",omitempty"` // client ids have left Recent
 	Members   map[conversation.UserID]access.Role `json:",omitempty"` // besides the owner
 	Voices    author.Voices                       `json:",omitzero"`
-	Closed    bool                                `json:",omitempty"`
 	Opening   *opening                            `json:",omitempty"` // nil: there was no message
-	Forgotten bool                                `json:",omitempty"` // client ids have left Recent
 
 	Tasks     []*Task     `json:",omitempty"` // that have not ended, in the order in which they were born or moved
 	waitOnly  int         // how many of them, at the end, only wait (queue.go)
