@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -44,10 +45,20 @@ type TLS struct {
 	CertFile string        `key:"tls.cert_file"`     // the certificate and those between it and its root, PEM; "" = no TLS
 	KeyFile  string        `key:"tls.key_file"`      // its key, PEM
 	HSTS     time.Duration `key:"tls.hsts" min:"0s"` // how long browsers shall come by https only; 0 = not said
+
+	ACMEHosts     []string `key:"tls.acme_hosts"`        // names whose certificates are got by ACME; none = no ACME
+	ACMEEmail     string   `key:"tls.acme_email"`        // whom the authority writes to; "" = nobody
+	ACMEDirectory string   `key:"tls.acme_directory"`    // the authority's address; "" = Let's Encrypt
+	ACMECAFile    string   `key:"tls.acme_ca_file"`      // who vouches for that address, PEM; "" = whom the system trusts
+	ACMETerms     bool     `key:"tls.acme_accept_terms"` // the operator agrees to the authority's terms
+	ACMECache     string   // the directory of what the authority issued, and of the keys
 }
 
 // On is true when the server encrypts.
-func (t TLS) On() bool { return t.CertFile != "" }
+func (t TLS) On() bool { return t.CertFile != "" || t.ACME() }
+
+// ACME is true when the certificates are got from an authority.
+func (t TLS) ACME() bool { return len(t.ACMEHosts) > 0 }
 
 // DefaultConfig returns the settings of an empty configuration.
 func DefaultConfig() Config {
@@ -68,9 +79,7 @@ func (c Config) Validate() []option.FieldError {
 	refuse := func(key, sentence string) {
 		wrong = append(wrong, option.FieldError{Key: key, Sentence: sentence})
 	}
-	if (c.TLS.CertFile == "") != (c.TLS.KeyFile == "") {
-		refuse("tls.cert_file", "and tls.key_file are needed together, or neither")
-	}
+	wrong = append(wrong, c.TLS.validate()...)
 	if !isHostPort(c.Listen) {
 		refuse("listen", `must be "host:port", for example "127.0.0.1:8080"`)
 	}
@@ -118,6 +127,44 @@ func (c Config) Validate() []option.FieldError {
 	return wrong
 }
 
+// validate says what cannot work.
+func (t TLS) validate() (wrong []option.FieldError) {
+	refuse := func(when bool, key, sentence string) {
+		if when {
+			wrong = append(wrong, option.FieldError{Key: key, Sentence: sentence})
+		}
+	}
+	refuse((t.CertFile == "") != (t.KeyFile == ""), "tls.cert_file", "and tls.key_file are needed together, or neither")
+	if !t.ACME() {
+		return wrong
+	}
+	refuse(t.CertFile != "", "tls.acme_hosts", "must be empty while tls.cert_file is set: certificates come from files or from an authority")
+	refuse(len(t.ACMEHosts) > mostNames, "tls.acme_hosts", "must be "+strconv.Itoa(mostNames)+" names at most")
+	refuse(slices.ContainsFunc(t.ACMEHosts, func(h string) bool { return !isPublicName(h) }), "tls.acme_hosts",
+		`each must be a name in lower case such as "chat.example.org" (others as "xn--…"), without port or *; no authority vouches for addresses by this way`)
+	refuse(!t.ACMETerms, "tls.acme_accept_terms", "must be true while tls.acme_hosts is set: it says that you agree to the authority's terms of service")
+	directory, err := url.Parse(t.ACMEDirectory)
+	refuse(t.ACMEDirectory != "" && (err != nil || directory.Scheme != "https" || directory.Host == ""), "tls.acme_directory",
+		`must be an https address such as "https://ca.example.org/directory", or "" for Let's Encrypt`)
+	refuse(strings.ContainsAny(t.ACMEEmail, " ,:") || t.ACMEEmail != "" && !strings.Contains(t.ACMEEmail, "@"), "tls.acme_email",
+		`must be one address such as "admin@example.org", or ""`)
+	return wrong
+}
+
+// mostNames is how many names may have certificates by ACME: each is asked for by itself.
+const mostNames = 100
+
+// isPublicName is true for a name of at least two labels, and no address.
+func isPublicName(s string) bool {
+	labels := strings.Split(s, ".")
+	if len(s) > 253 || len(labels) < 2 || strings.Trim(labels[len(labels)-1], "0123456789") == "" {
+		return false
+	}
+	return !slices.ContainsFunc(labels, func(l string) bool {
+		return l == "" || len(l) > 63 || l[0] == '-' || l[len(l)-1] == '-' || strings.Trim(l, "abcdefghijklmnopqrstuvwxyz0123456789-") != ""
+	})
+}
+
 // validate is Validate as one error, and what no key sets.
 func (c Config) validate() error {
 	var errs []error
@@ -143,7 +190,7 @@ func isHostPort(s string) bool {
 // too: only where no stranger comes to it. Behind a proxy, and where users have to say
 // who they are, they are on admin.listen alone.
 func (c Config) administersOnMain(mode string) bool {
-	return mode == "none" && loopback(c.Listen) && len(c.PublicHosts) == 0
+	return mode == "none" && loopback(c.Listen) && len(c.PublicHosts) == 0 && !c.TLS.ACME()
 }
 
 // loopback is true when addr can be reached from this machine only.

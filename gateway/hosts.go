@@ -46,6 +46,9 @@ func newHostPolicy(cfg Config) hostPolicy {
 			d.hosts[strings.ToLower(host)] = true
 		}
 	}
+	for _, h := range cfg.TLS.ACMEHosts { // it speaks https under these names itself
+		d.hosts[h] = true
+	}
 	for _, h := range cfg.PublicHosts {
 		if site, ok := parseOrigin(h); ok {
 			d.sites[site.String()], d.named[site.host] = true, true

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net"
+	"os"
 	"time"
 
 	"parley/gateway/listener"
@@ -37,7 +38,10 @@ func (s *Server) Listen() (net.Addr, error) {
 
 // encryption reads the certificate; nil = there is none.
 func (s *Server) encryption() (*tls.Config, error) {
-	if !s.cfg.TLS.On() {
+	switch {
+	case s.cfg.TLS.ACME():
+		return s.acme()
+	case !s.cfg.TLS.On():
 		return nil, nil
 	}
 	certificate, err := listener.LoadCertificate(s.cfg.TLS.CertFile, s.cfg.TLS.KeyFile, func(err error) {
@@ -47,6 +51,31 @@ func (s *Server) encryption() (*tls.Config, error) {
 		return nil, fmt.Errorf("tls.cert_file: %w", err)
 	}
 	return certificate.Config(), nil
+}
+
+// acme gets certificates from an authority when clients come.
+func (s *Server) acme() (*tls.Config, error) {
+	t, log := s.cfg.TLS, s.services.Log
+	if t.ACMECache != "" {
+		if err := os.MkdirAll(t.ACMECache, 0o700); err != nil {
+			return nil, fmt.Errorf("the directory of certificates: %w", err)
+		}
+	}
+	a, err := listener.NewACME(listener.ACMESettings{
+		Hosts: t.ACMEHosts, Email: t.ACMEEmail, Directory: t.ACMEDirectory, CAFile: t.ACMECAFile, Cache: t.ACMECache,
+		Ended: s.services.Serving.Done(),
+		Issued: func(host string, ends time.Time) {
+			log.Info("the certificate is there", "host", host, "ends", ends.UTC().Format(time.RFC3339))
+		},
+		Failed: func(host string, err error, again time.Time) {
+			log.Error("no certificate by ACME; the authority has to reach this server at port 443 of the host",
+				"host", host, "error", err, "again", again.UTC().Format(time.RFC3339))
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("tls.acme_ca_file: %w", err)
+	}
+	return a.Config(), nil
 }
 
 // guarded lets in only as many connections as the limits say.

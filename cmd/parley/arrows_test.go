@@ -128,11 +128,11 @@ var arrows = map[string][]string{
 
 	"cmd/parley": {
 		"actors", "cmd/parley/internal/assemble", "cmd/parley/internal/config", "cmd/parley/internal/store", "conversation",
-		"gateway", "gateway/protocol", "gateway/web", "metrics", "tools/builtin", "gateway/audit", "gateway/auth", "gateway/service",
+		"gateway", "gateway/protocol", "gateway/web", "metrics", "tools/builtin", "gateway/audit", "gateway/auth", "gateway/service", "gateway/listener",
 	},
 	"cmd/parley/internal/assemble": {
 		"actors", "cmd/parley/internal/config", "conversation", "conversation/policy", "conversation/transcript", "gateway", "metrics",
-		"models/command", "models/fallback", "models/limit", "models/window", "tools/mcp", "gateway/auth",
+		"models/command", "models/fallback", "models/limit", "models/window", "tools/mcp", "gateway/auth", "gateway/listener",
 	},
 	"cmd/parley/internal/config": {
 		"actors", "cmd/parley/internal/store", "conversation", "conversation/option", "conversation/policy", "conversation/transcript", "gateway", "models/anthropic", "models/command", "models/openai",
@@ -207,6 +207,7 @@ var libraries = map[string][]string{
 	"database/sql":                       {},
 	"github.com/prometheus/":             {"metrics", "persistence/pebble", "gateway", "gateway/admin", "gateway/fanout", "actors", "cmd/parley/internal/assemble"},
 	"github.com/pelletier/go-toml":       {"cmd/parley/internal/config", "gateway/auth", "models/scripted", "cmd/parley-bench/internal/history", "cmd/parley-bench/internal/receipts"},
+	"golang.org/x/crypto/":               {"gateway/listener"},
 	"github.com/golang-jwt/":             {"gateway/auth"},
 	"github.com/MicahParks/":             {"gateway/auth"},
 	"github.com/alecthomas/kong":         {"cmd/parley", "cmd/parley-bench"},

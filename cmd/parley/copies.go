@@ -16,6 +16,7 @@ import (
 	"parley/cmd/parley/internal/store"
 	"parley/gateway"
 	"parley/gateway/auth"
+	"parley/gateway/listener"
 )
 
 type backupCmd struct {
@@ -147,6 +148,9 @@ func (m *Main) restore(ctx context.Context) error {
 		}
 		if carried {
 			fmt.Fprintf(m.Stdout, "  the keys that clients sign in with are those of before\n")
+		}
+		if err := listener.Carry(r.Before, m.Config.Data); err != nil {
+			return fmt.Errorf("the store is restored, but the server's certificates could not be taken over from %s: %w", r.Before, err)
 		}
 	}
 	return nil

@@ -230,6 +230,9 @@ func TestSignInThatCannotBe(t *testing.T) {
 		{"[[auth.keys]]\nhash = \"hunter2\"\nuser = \"a\"\n", "64 hexadecimal digits", []string{"--set", "auth.mode=keys"}},
 		{"[[auth.keys]]\nhash = \"sha256:00\"\nuser = \"a\"\npassword = \"hunter2\"\n", "password", []string{"--set", "auth.mode=keys"}},
 		{"[[auth.keys]]\nkey = \"env:K\"\nuser = \"a\"\n", `auth.mode = "keys"`, nil},
+		{"", "tls.acme_hosts", []string{"--set", "tls.acme_hosts=chat.example", "--set", "tls.acme_accept_terms=true"}},
+		{"", "tls.acme_accept_terms", []string{"--set", "tls.acme_hosts=chat.example", "--set", "auth.mode=keys"}},
+		{"", "memory.mode", []string{"--set", "tls.acme_hosts=chat.example", "--set", "tls.acme_accept_terms=true", "--set", "auth.mode=keys", "--set", "memory.mode=ephemeral"}},
 		{"", "trusted_proxies", []string{"--set", "auth.mode=proxy", "--set", "auth.proxy_header=X-User"}},
 		{"", "exactly one of", []string{"--set", "auth.mode=jwt"}},
 	} {

@@ -8,5 +8,6 @@
 // inside, so that the connections that are kept and closed are those of the system:
 // closing one never waits for its client.
 //
-// It starts no goroutine.
+// Certificates come from files, or from an authority that speaks ACME; asking it is
+// the only goroutine that is started here.
 package listener

@@ -1,10 +1,13 @@
 package assemble
 
 import (
+	"path/filepath"
+
 	"parley/actors"
 	"parley/cmd/parley/internal/config"
 	"parley/conversation"
 	"parley/gateway"
+	"parley/gateway/listener"
 )
 
 // Engine makes the engine's configuration; def is the default model's name.
@@ -19,5 +22,8 @@ func Engine(c *config.Config, node conversation.NodeID, tools []conversation.Too
 func Gateway(c *config.Config, node conversation.NodeID, version, model string) gateway.Config {
 	g := c.Gateway
 	g.Node, g.Version, g.Model = node, version, model
+	if g.TLS.ACME() {
+		g.TLS.ACMECache = filepath.Join(c.Data, listener.CacheName)
+	}
 	return g
 }

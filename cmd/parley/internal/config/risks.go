@@ -30,15 +30,18 @@ func (c *Config) Risks() (risks []Risk) {
 		}
 	}
 	g := c.Gateway
-	beyond, public := !onLoopback(g.Listen), len(g.PublicHosts) > 0 || !onLoopback(g.Listen)
+	beyond, public := !onLoopback(g.Listen), len(g.PublicHosts) > 0 || g.TLS.ACME() || !onLoopback(g.Listen)
 	add(g.AdminListen != "" && !onLoopback(g.AdminListen) && g.AdminInsecure, "admin_insecure",
 		"admin.insecure: whoever reaches admin.listen ("+g.AdminListen+") reads metrics and profiles, which show what the process does, and makes backups")
 	add(g.AdminListen != "" && !onLoopback(g.AdminListen) && !g.AdminInsecure, "admin_public",
 		"admin.listen ("+g.AdminListen+") is not a loopback address: keys with the scope admin travel there without encryption")
-	add(beyond && c.Auth.Mode != auth.ModeNone && !c.encrypted(), "no_tls",
+	add(beyond && c.Auth.Mode != auth.ModeNone && !g.TLS.On(), "no_tls",
 		"listen ("+g.Listen+") is not a loopback address and there is no TLS: keys and tokens travel without encryption")
 	add(len(g.PublicHosts) > 0 && !beyond && len(g.TrustedProxies) == 0, "proxy_unnamed",
 		"gateway.public_hosts is set and gateway.trusted_proxies is empty: behind a proxy everybody has its address, and shares the limits of one address")
+	_, port, _ := net.SplitHostPort(g.Listen)
+	add(g.TLS.ACME() && port != "443", "acme_port",
+		"tls.acme_hosts is set and listen ("+g.Listen+") is not port 443: the authority connects to port 443 of each host, so that has to lead here")
 	if unbounded := c.unbounded(); public {
 		add(len(unbounded) > 0, "no_limit", "others reach this server and these are without a limit: "+strings.Join(unbounded, ", "))
 		add(c.Store.StoredBytesPerTenant == 0, "no_quota", "others reach this server and limits.stored_bytes_per_tenant is 0: one tenant can fill the disk for all")
@@ -56,19 +59,6 @@ func (c *Config) unbounded() (keys []string) {
 		}
 	}
 	return keys
-}
-
-// encrypted is true if the main listener speaks TLS itself.
-func (c *Config) encrypted() bool {
-	root := reflect.ValueOf(c).Elem()
-	for _, f := range fieldsOf(root.Type()) {
-		if name, ok := strings.CutPrefix(f.key, "tls."); ok && (name == "cert" || name == "cert_file" || strings.HasPrefix(name, "acme")) {
-			if v := root.FieldByIndex(f.index); !v.IsZero() && (v.Kind() != reflect.Slice || v.Len() > 0) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 func onLoopback(addr string) bool {

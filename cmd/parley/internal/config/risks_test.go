@@ -27,6 +27,17 @@ func TestRisks(t *testing.T) {
 			c.Gateway.Listen, c.Gateway.AdminListen = "0.0.0.0:8080", "0.0.0.0:9090"
 			c.Gateway.Limits.FollowsPerConnection = 0
 		}, []string{"admin_public", "no_tls", "no_limit", "no_quota"}},
+		"with certificates by ACME": {func(c *Config) {
+			c.Auth.Mode, c.Gateway.Listen, c.Gateway.AdminListen = "keys", "0.0.0.0:443", "127.0.0.1:9090"
+			c.Gateway.TLS.ACMEHosts, c.Store.StoredBytesPerTenant = []string{"chat.example"}, 1<<30
+		}, nil},
+		"with certificates by ACME at another port": {func(c *Config) {
+			c.Auth.Mode, c.Gateway.AdminListen = "keys", "127.0.0.1:9090"
+			c.Gateway.TLS.ACMEHosts, c.Store.StoredBytesPerTenant = []string{"chat.example"}, 1<<30
+		}, []string{"acme_port"}},
+		"with half of ACME": {func(c *Config) {
+			c.Auth.Mode, c.Gateway.Listen, c.Gateway.TLS.ACMEEmail = "keys", "0.0.0.0:443", "a@b.example"
+		}, []string{"no_tls", "no_quota", "no_admin_listen"}},
 		"without a place for metrics": {func(c *Config) { c.Auth.Mode, c.Gateway.Listen = "keys", "0.0.0.0:8080" }, []string{"no_tls", "no_quota", "no_admin_listen"}},
 	} {
 		config := Default()

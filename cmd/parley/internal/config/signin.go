@@ -90,6 +90,11 @@ func (l *loader) exposed(c *Config) {
 	case c.Auth.Mode == auth.ModeNone && len(c.Gateway.PublicHosts) > 0:
 		l.wrong("gateway.public_hosts", `must be empty while auth.mode is "none", because everyone whom the proxy of that host lets through `+
 			"could read and write every session; "+fixes)
+	case c.Auth.Mode == auth.ModeNone && c.Gateway.TLS.ACME():
+		l.wrong("tls.acme_hosts", `must be empty while auth.mode is "none", because everyone who reaches these hosts `+
+			"could read and write every session; "+fixes)
+	case c.Gateway.TLS.ACME() && c.Ephemeral():
+		l.wrong("tls.acme_hosts", "must be empty while nothing is kept (memory.mode): each start would ask for new certificates, until the authority refuses")
 	case c.Auth.Mode == auth.ModeProxy && len(c.Gateway.TrustedProxies) == 0:
 		l.wrong("gateway.trusted_proxies", `must name the proxy's address while auth.mode is "proxy": what others say in auth.proxy_header does not count`)
 	}

@@ -71,6 +71,13 @@ func TestCheck(t *testing.T) {
 			}
 			return dir
 		}, ""},
+		{"certificates", func(t *testing.T) string { // they may come before the store is made
+			dir := t.TempDir()
+			if err := os.Mkdir(filepath.Join(dir, "acme"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			return dir
+		}, ""},
 		{"a foreign file", func(t *testing.T) string {
 			dir := t.TempDir()
 			if err := os.WriteFile(filepath.Join(dir, "thesis.tex"), nil, 0o600); err != nil {

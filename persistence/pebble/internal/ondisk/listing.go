@@ -21,6 +21,7 @@ const (
 
 	auditFile   = "audit.log" // what administrators did, and closed files of it
 	auditBefore = "audit-"
+	acmeDir     = "acme"      // certificates of the server and their keys
 	keysFile    = "keys.toml" // whose keys clients have; they may be made before the store is
 )
 
@@ -91,7 +92,7 @@ func Look(fs vfs.FS, dir string, known History) (*Listing, error) {
 		switch {
 		case strings.HasPrefix(name, "."), slices.Contains([]string{"lost+found", LockFile, PIDFile, BallastFile, SyncedFile, SyncedNew}, name):
 			continue
-		case name == auditFile, strings.HasPrefix(name, auditBefore), name == keysFile: // the gateway's
+		case name == auditFile, strings.HasPrefix(name, auditBefore), name == keysFile, name == acmeDir: // the gateway's
 			continue
 		case name == ReadmeFile: // ours beside a store, somebody's where it is alone
 			readme = true
