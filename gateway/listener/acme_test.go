@@ -43,13 +43,13 @@ func TestACMERests(t *testing.T) {
 			if _, err := a.get(plain("a.example")); err == nil {
 				t.Fatal("there is a certificate")
 			}
-			time.Sleep(time.Second)
+			<-time.After(time.Second)
 		}
 		// Asked after 0, 65, 195 and 455 seconds.
 		if asked != 4 || said != 10 || !strings.Contains(last.Error(), "no route") {
 			t.Errorf("asked %d times, told %d times, at last of %v", asked, said, last)
 		}
-		time.Sleep(24 * time.Hour)
+		<-time.After(24 * time.Hour)
 		_, _ = a.get(plain("a.example"))
 		if asked != 5 || a.names["a.example"].rest != 1040*time.Second {
 			t.Errorf("asked %d times, the next rest is %v", asked, a.names["a.example"].rest)
