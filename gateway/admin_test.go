@@ -96,7 +96,7 @@ func TestOperatorsRoutesAndStrangers(t *testing.T) {
 		{"behind a proxy", func(c *gateway.Config, d *gateway.Deps) {
 			c.PublicHosts, d.Authenticator = []string{"chat.example"}, twoKeys{}
 		}, false},
-		{"where users say who they are", withAuth(twoKeys{}), false},
+		{"where users say who they are", withAuth(twoKeys{}), true},
 		{"on all addresses", func(c *gateway.Config, d *gateway.Deps) { c.Listen, d.Authenticator = "0.0.0.0:0", twoKeys{} }, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -116,6 +116,11 @@ func TestOperatorsRoutesAndStrangers(t *testing.T) {
 					}
 					if status, body := ask(t, o.method, "http://127.0.0.1:"+port+o.path, append(headers, "Authorization", "Bearer admin")...); status != want {
 						t.Errorf("main %s %s %v: %d %.200s, want %d", o.method, o.path, headers, status, body, want)
+					}
+				}
+				if c.name == "where users say who they are" {
+					if status, body := ask(t, o.method, "http://127.0.0.1:"+port+o.path); status != 401 {
+						t.Errorf("main %s %s without a key: %d %.200s, want 401", o.method, o.path, status, body)
 					}
 				}
 				if status, body := ask(t, o.method, "http://"+r.server.AdminAddr().String()+o.path); status != o.status {

@@ -187,10 +187,10 @@ func isHostPort(s string) bool {
 }
 
 // administersOnMain says whether metrics, profiles and backups are on the main address
-// too: only where no stranger comes to it. Behind a proxy, and where users have to say
-// who they are, they are on admin.listen alone.
-func (c Config) administersOnMain(mode string) bool {
-	return mode == "none" && loopback(c.Listen) && len(c.PublicHosts) == 0 && !c.TLS.ACME()
+// too: only where no stranger is expected. Where users have to say who they are, so must
+// the operator: a proxy of this machine that says nothing of itself may bring strangers.
+func (c Config) administersOnMain() bool {
+	return loopback(c.Listen) && len(c.PublicHosts) == 0 && !c.TLS.ACME()
 }
 
 // loopback is true when addr can be reached from this machine only.

@@ -132,7 +132,7 @@ func New(cfg Config, d Deps) (*Server, error) {
 	s.app.Use(s.rest.Observe, s.guard, rest.LimitAddress(s.rest))
 	s.app.Get("/ws", s.rest.Named("/ws"), s.upgrade())
 	var operator *admin.Routes // nil: strangers could come here
-	if cfg.administersOnMain(d.Authenticator.Mode()) {
+	if cfg.administersOnMain() {
 		operator = s.operator
 	}
 	s.rest.Register(s.app, operator, adminGuard(cfg, cfg.Listen))

@@ -47,9 +47,10 @@ func (s *API) version(c *fiber.Ctx) error {
 	})
 }
 
-// administration serves the operator's routes on the main address as well.
+// administration serves the operator's routes on the main address as well. Where users sign
+// in, they need a key with the scope admin.
 func (s *API) administration(routes *admin.Routes, guard admin.Guard) {
-	handler := adaptor.HTTPHandler(routes.Handler(guard, false))
+	handler := adaptor.HTTPHandler(routes.Handler(guard, s.Auth.Mode() != "none"))
 	open := func(c *fiber.Ctx) error {
 		c.Response().Header.Del(fiber.HeaderContentSecurityPolicy) // pprof's index has a style of its own
 		return handler(c)
