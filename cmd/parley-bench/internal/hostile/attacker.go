@@ -41,14 +41,14 @@ func (c *Attacker) Run(ctx context.Context) error {
 				return fmt.Errorf("prepare: %w", err)
 			}
 		}
-		fmt.Println("ready")
+		fmt.Fprintln(os.Stdout, "ready")
 		if _, err := in.ReadString('\n'); err != nil {
 			return err
 		}
 		ctx, cancel := context.WithTimeout(ctx, c.For)
 		defer cancel()
 		a.run(ctx, at)
-		fmt.Println(at.did())
+		fmt.Fprintln(os.Stdout, at.did())
 		_, err := io.Copy(io.Discard, in)
 		return err
 	}
