@@ -32,8 +32,12 @@ func (r *rig) raw(t *testing.T, text string) (net.Conn, *bufio.Reader) {
 // until waits until what is asked for holds. Only a failing test waits long.
 func until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !holds(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
+	look := time.NewTicker(2 * time.Millisecond) // nobody tells that a client has gone
+	defer look.Stop()
+	for end := time.After(20 * time.Second); !holds(); {
+		select {
+		case <-look.C:
+		case <-end:
 			t.Fatalf("never: %s", what)
 		}
 	}

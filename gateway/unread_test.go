@@ -43,8 +43,12 @@ func running(t *testing.T, change func(*Config)) (s *Server, sessions *gatewayte
 // eventually waits until what is asked for holds. Only a failing test waits long.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
+	look := time.NewTicker(5 * time.Millisecond) // nobody tells that a connection has gone
+	defer look.Stop()
+	for end := time.After(20 * time.Second); !holds(); {
+		select {
+		case <-look.C:
+		case <-end:
 			t.Fatalf("never: %s", what)
 		}
 	}
@@ -92,7 +96,7 @@ func TestSlowReaderGetsItsWholeAnswer(t *testing.T) {
 	if _, err := c.Read(buf); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(150 * time.Millisecond) // the deadline of the first answer has passed
+	<-time.After(150 * time.Millisecond) // the deadline of the first answer has passed
 	for _, next := range []string{
 		"POST /api/sessions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n",
 		"{}",
@@ -105,7 +109,7 @@ func TestSlowReaderGetsItsWholeAnswer(t *testing.T) {
 			t.Fatalf("%q was answered %q %v", next, buf[:n], err)
 		}
 	}
-	time.Sleep(150 * time.Millisecond)
+	<-time.After(150 * time.Millisecond) // and that of the last one
 	if _, err := c.Write([]byte("NONSENSE\r\n\r\n")); err != nil {
 		t.Fatal(err)
 	}
