@@ -160,7 +160,15 @@ func (m *Main) serve(ctx context.Context) error {
 	if drain := engine.Drain(end); drain != nil {
 		err = errors.Join(err, fmt.Errorf("drain: %w", drain))
 	}
+	parted := make(chan struct{})
+	go func() { // no call needs a server of tools any more: they end while clients do
+		defer close(parted)
+		if servers != nil {
+			servers.Close()
+		}
+	}()
 	err = errors.Join(err, server.Drain(end))
+	<-parted
 	halt()
 	<-engineEnded
 	<-gatewayEnded

@@ -121,3 +121,29 @@ func TestClientsDoNotHoldTheEnd(t *testing.T) {
 		})
 	}
 }
+
+// A server of tools that hears neither the end of its input nor SIGTERM is killed while
+// clients part, not after them.
+func TestToolServersDoNotHoldTheEnd(t *testing.T) {
+	config := write(t, `[[mcp]]
+name = "deaf"
+connect_timeout = "500ms"
+command = "sh"
+args = ["-c", "trap '' TERM; while :; do read -r line || sleep 1; done"]
+`)
+	l := spawn(t, t.TempDir(), "--config", config, "--set", "drain.timeout=1s")
+	l.raw("GET / HTTP/1.1\r\nHo", false)
+	began := time.Now()
+	if err := l.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case code := <-l.ended:
+		if took := time.Since(began); code != exitOK || took > 6*time.Second {
+			t.Errorf("it ended after %v with %d: %s", took, code, l.err)
+		}
+	case <-time.After(patience):
+		t.Fatal("the server does not end")
+	}
+	t.Logf("it took %v", time.Since(began))
+}

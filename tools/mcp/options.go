@@ -177,7 +177,7 @@ func DefaultLimits() Limits {
 		StderrLine:  1 << 10,
 		BackoffMin:  time.Second,
 		BackoffMax:  time.Minute,
-		StopGrace:   3 * time.Second,
+		StopGrace:   1500 * time.Millisecond,
 	}
 }
 
