@@ -225,8 +225,8 @@ func TestSignInThatCannotBe(t *testing.T) {
 	}{
 		{"", "loopback", []string{"--listen", "0.0.0.0:0"}},
 		{"", "auth.mode", []string{"--set", "gateway.public_hosts=chat.example"}},
-		{"", "env:NAME", []string{"--set", "auth.hs256_secret=hunter2hunter2"}},
-		{"[[auth.keys]]\nkey = \"hunter2hunter2\"\nuser = \"a\"\n", "parley key create", []string{"--set", "auth.mode=keys"}},
+		{"", "at least 32 bytes", []string{"--set", "auth.hs256_secret=hunter2hunter2"}},
+		{"[[auth.keys]]\nkey = \"hunter2\"\nuser = \"a\"\n", "at least 8 characters", []string{"--set", "auth.mode=keys"}},
 		{"[[auth.keys]]\nhash = \"hunter2\"\nuser = \"a\"\n", "64 hexadecimal digits", []string{"--set", "auth.mode=keys"}},
 		{"[[auth.keys]]\nhash = \"sha256:00\"\nuser = \"a\"\npassword = \"hunter2\"\n", "password", []string{"--set", "auth.mode=keys"}},
 		{"[[auth.keys]]\nkey = \"env:K\"\nuser = \"a\"\n", `auth.mode = "keys"`, nil},
@@ -244,6 +244,40 @@ func TestSignInThatCannotBe(t *testing.T) {
 		if code != exitUsage || !strings.Contains(errs, row.says) || strings.Contains(errs, "hunter2") {
 			t.Errorf("%q %v: %d %s", row.file, row.args, code, errs)
 		}
+	}
+}
+
+// A key and a secret may stand in the configuration itself; what is shown of it has neither.
+func TestSecretsInTheConfiguration(t *testing.T) {
+	const key, shared = "k-ann-hunter2", "hunter2-hunter2-hunter2-hunter2-hunter2"
+	path := write(t, "[auth]\nmode = \"keys\"\n[[auth.keys]]\nkey = \""+key+"\"\nuser = \"ann\"\n")
+	l := start(t, t.TempDir(), "--config", path)
+	if code := l.signedIn(bearer(key)...); code != 200 {
+		t.Errorf("with the key: %d", code)
+	}
+	if code := l.signedIn(bearer(key + "x")...); code != 401 {
+		t.Errorf("with another: %d", code)
+	}
+	l.stop()
+	code, shown, errs := run("config", "print", "--config", path)
+	if code != exitOK || strings.Contains(shown+errs, "hunter2") || !strings.Contains(shown, auth.Hash(key)) {
+		t.Errorf("%d %s %s", code, shown, errs)
+	}
+	path = write(t, "[auth]\nmode = \"jwt\"\ntenant = \"acme\"\nhs256_secret = \""+shared+"\"\n")
+	l = start(t, t.TempDir(), "--config", path)
+	token, err := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{"sub": "ann", "exp": time.Now().Add(time.Hour).Unix()}).SignedString([]byte(shared))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if code := l.signedIn(bearer(token)...); code != 200 {
+		t.Errorf("with a token: %d", code)
+	}
+	if err := l.err.String(); strings.Contains(err, "hunter2") || !strings.Contains(err, "inline_secret") {
+		t.Errorf("the log: %s", err)
+	}
+	l.stop()
+	if code, shown, errs = run("config", "print", "--config", path); code != exitOK || strings.Contains(shown+errs, "hunter2") || !strings.Contains(shown, `"***"`) {
+		t.Errorf("%d %s %s", code, shown, errs)
 	}
 }
 

@@ -30,8 +30,8 @@ type JWT struct {
 // maxToken bounds a token: what is longer is not looked at.
 const maxToken = 16 << 10
 
-// minSecret is the least length of a shared secret (RFC 7518 §3.2).
-const minSecret = 32
+// MinSecret is the least length of a shared secret (RFC 7518 §3.2).
+const MinSecret = 32
 
 // publicAlgorithms are those that are signed with a private key. A token with another one,
 // "none" and "HS256" above all, is refused before a key is looked for.
@@ -52,8 +52,8 @@ func NewJWT(c SignIn, resolve func(reference string) (string, error), log *slog.
 		if err != nil {
 			return nil, fmt.Errorf("auth.hs256_secret: %w", err)
 		}
-		if len(secret) < minSecret {
-			return nil, fmt.Errorf("auth.hs256_secret must have at least %d bytes, or it could be found by trying", minSecret)
+		if len(secret) < MinSecret {
+			return nil, fmt.Errorf("auth.hs256_secret must have at least %d bytes, or it could be found by trying", MinSecret)
 		}
 		j.secret = []byte(secret)
 		j.parser = jwt.NewParser(append(options, jwt.WithValidMethods([]string{"HS256"}))...)
@@ -129,7 +129,9 @@ func (j *JWT) Authenticate(ctx context.Context, c service.Credential) (*service.
 	}
 	sum := sha256.Sum256([]byte(c.Token))
 	who.Credential = "jwt:" + hex.EncodeToString(sum[:6])
-	who.Expires = said.ExpiresAt.Add(j.c.Leeway)
+	if who.Expires = said.ExpiresAt.Time; !time.Now().Before(who.Expires) { // by our clock it has ended: the other may be slow
+		who.Expires = who.Expires.Add(j.c.Leeway)
+	}
 	if said.ExpiresAt.After(time.Now().AddDate(100, 0, 0)) {
 		who.Expires = time.Time{} // as good as never; a timer so long would overflow
 	}

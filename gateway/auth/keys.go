@@ -83,9 +83,9 @@ func idOf(key string) string {
 	return id
 }
 
-// minKey is the least length of a key that somebody has made up: one that can be guessed
-// is worth nothing.
-const minKey = 24
+// MinKey is the least length of a key that somebody has made up: one that can be guessed is
+// worth nothing. Those of NewKey have 58 characters.
+const MinKey = 8
 
 // entry checks a key and prepares it. Its errors do not repeat the key.
 func (k Key) entry(resolve func(string) (string, error)) (*keyEntry, error) {
@@ -104,8 +104,8 @@ func (k Key) entry(resolve func(string) (string, error)) (*keyEntry, error) {
 		if err != nil {
 			return nil, fmt.Errorf("key: %w", err)
 		}
-		if len(text) < minKey {
-			return nil, fmt.Errorf("key: it must have at least %d characters, or it could be guessed", minKey)
+		if len(text) < MinKey {
+			return nil, fmt.Errorf("key: it must have at least %d characters, or it could be guessed", MinKey)
 		}
 		e.sum = sha256.Sum256([]byte(text))
 		if k.ID == "" {
@@ -130,7 +130,7 @@ func (k Key) entry(resolve func(string) (string, error)) (*keyEntry, error) {
 
 // Check says what is wrong with a key, without looking for what a reference stands for.
 func (k Key) Check() error {
-	_, err := k.entry(func(string) (string, error) { return strings.Repeat("x", minKey), nil })
+	_, err := k.entry(func(string) (string, error) { return strings.Repeat("x", MinKey), nil })
 	return err
 }
 

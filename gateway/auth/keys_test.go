@@ -85,7 +85,7 @@ func TestKeysThatCannotBe(t *testing.T) {
 		{func(k *Key) { k.Hash = "" }, "hash or key"},
 		{func(k *Key) { k.Key = "env:X" }, "hash or key"},
 		{func(k *Key) { k.Hash = "secret" }, "64 hexadecimal digits"},
-		{func(k *Key) { k.Hash, k.Key = "", "env:SHORT" }, "at least 24"},
+		{func(k *Key) { k.Hash, k.Key = "", "env:SHORT" }, "at least 8"},
 		{func(k *Key) { k.Hash, k.Key = "", "env:NONE" }, "not set"},
 		{func(k *Key) { k.User = "" }, "user is missing"},
 		{func(k *Key) { k.User = "a\x00b" }, "control"},

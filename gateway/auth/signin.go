@@ -29,10 +29,10 @@ type SignIn struct {
 	Tenant   string   `key:"auth.tenant"`    // jwt, proxy: of those who name none; "" = they are refused
 	Scopes   []string `key:"auth.scopes"`    // jwt, proxy: of those who name none
 
-	Secret   string        `key:"auth.hs256_secret"` // jwt: a reference (env:NAME, file:PATH) to a shared secret
-	KeySet   string        `key:"auth.jwks_file"`    // jwt: a file with public keys
-	KeyURL   string        `key:"auth.jwks_url"`     // jwt: an https address of public keys
-	Private  bool          `key:"auth.jwks_private"` // jwt: jwks_url may be http, and at an address of a private network
+	Secret   string        `key:"auth.hs256_secret" secret:"inline"` // jwt: a shared secret, or a reference (env:NAME, file:PATH) to it
+	KeySet   string        `key:"auth.jwks_file"`                    // jwt: a file with public keys
+	KeyURL   string        `key:"auth.jwks_url"`                     // jwt: an https address of public keys
+	Private  bool          `key:"auth.jwks_private"`                 // jwt: jwks_url may be http, and at an address of a private network
 	Refresh  time.Duration `key:"auth.jwks_refresh" min:"1m" max:"24h"`
 	Issuer   string        `key:"auth.issuer"`
 	Audience string        `key:"auth.audience"`
@@ -50,7 +50,7 @@ type SignIn struct {
 type Key struct {
 	ID      string   `key:"id" toml:"id,omitempty"`     // the part of a key of "parley key" that is no secret
 	Hash    string   `key:"hash" toml:"hash,omitempty"` // "sha256:" and the SHA-256 of the key, in hex
-	Key     string   `key:"key" toml:"-"`               // or a reference (env:NAME, file:PATH) to the key
+	Key     string   `key:"key" toml:"-"`               // or a reference (env:NAME, file:PATH) to the key, or the key itself
 	Tenant  string   `key:"tenant" toml:"tenant"`
 	User    string   `key:"user" toml:"user"`
 	Name    string   `key:"name" toml:"name,omitempty"` // how others see the user
@@ -64,7 +64,7 @@ func defaultScopes() []string { return []string{service.ScopeChat, service.Scope
 
 // DefaultSignIn is that of an empty configuration.
 func DefaultSignIn() SignIn {
-	return SignIn{Mode: ModeNone, Scopes: defaultScopes(), Refresh: time.Hour, Leeway: time.Minute}
+	return SignIn{Mode: ModeNone, Scopes: defaultScopes(), Refresh: time.Hour, Leeway: 5 * time.Second}
 }
 
 // DefaultKey is a block that says nothing.
@@ -114,8 +114,6 @@ func (c SignIn) Validate() []option.FieldError {
 	switch {
 	case c.Mode == ModeJWT && given != 1:
 		refuse("auth.mode", "with jwt exactly one of auth.hs256_secret, auth.jwks_file and auth.jwks_url says with what tokens are signed")
-	case c.Mode == ModeJWT && c.Secret == "" && c.Audience == "":
-		refuse("auth.audience", "must be set with public keys: whoever signs for others as well would let their users in here")
 	case c.Mode == ModeProxy && c.UserHeader == "":
 		refuse("auth.proxy_header", `must name the header in which the proxy says who asks, for example "X-Forwarded-User"`)
 	}

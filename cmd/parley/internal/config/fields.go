@@ -28,6 +28,7 @@ type field struct {
 	auto    string   // the number that "auto" stands for; "" = "auto" is not allowed
 	bytes   bool     // the number is a size
 	secret  bool     // masked by "config print"
+	inline  bool     // masked unless it says where the secret is
 	blocks  string   // the providers whose [models.NAME] blocks have it, with commas; "" = all
 	after   string   // the key of the block behind which it is printed; "" = in its place
 }
@@ -54,7 +55,7 @@ func fieldsOf(t reflect.Type) []field {
 			fd := field{
 				key: key, index: []int{i}, typ: f.Type,
 				min: f.Tag.Get("min"), max: f.Tag.Get("max"), auto: f.Tag.Get("auto"), bytes: f.Tag.Get("unit") == "bytes",
-				secret: f.Tag.Get("secret") == "true", blocks: f.Tag.Get("for"), after: f.Tag.Get("after"),
+				secret: f.Tag.Get("secret") == "true", inline: f.Tag.Get("secret") == "inline", blocks: f.Tag.Get("for"), after: f.Tag.Get("after"),
 			}
 			if c, ok := f.Tag.Lookup("choices"); ok {
 				fd.choices = strings.Split(c, ",")
@@ -299,7 +300,7 @@ func (f field) setText(root reflect.Value, s string) error {
 // text is the field's value as TOML writes it.
 func (f field) text(root reflect.Value) string {
 	v := root.FieldByIndex(f.index)
-	if f.secret && !v.IsZero() {
+	if !v.IsZero() && (f.secret || f.inline && !refers(v.String())) {
 		return `"***"`
 	}
 	switch {

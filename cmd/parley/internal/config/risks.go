@@ -39,6 +39,10 @@ func (c *Config) Risks() (risks []Risk) {
 		"listen ("+g.Listen+") is not a loopback address and there is no TLS: keys and tokens travel without encryption")
 	add(len(g.PublicHosts) > 0 && !beyond && len(g.TrustedProxies) == 0, "proxy_unnamed",
 		"gateway.public_hosts is set and gateway.trusted_proxies is empty: behind a proxy everybody has its address, and shares the limits of one address")
+	add(c.Auth.Mode == auth.ModeJWT && c.Auth.Secret == "" && c.Auth.Audience == "", "no_audience",
+		"auth.audience is empty: whoever holds a token that the same keys have signed for another service is let in here")
+	add(c.Auth.Secret != "" && !refers(c.Auth.Secret), "inline_secret",
+		"auth.hs256_secret stands in the configuration: whoever reads it can sign in as anybody; write env:NAME or file:PATH")
 	_, port, _ := net.SplitHostPort(g.Listen)
 	add(g.TLS.ACME() && port != "443", "acme_port",
 		"tls.acme_hosts is set and listen ("+g.Listen+") is not port 443: the authority connects to port 443 of each host, so that has to lead here")

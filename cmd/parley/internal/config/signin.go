@@ -44,10 +44,8 @@ func (l *loader) authKeys(at map[string]problem, value any) {
 // would let in everybody.
 func (l *loader) signIn(c *Config) {
 	l.references(c.Auth.Secret)
-	if c.Auth.Secret != "" && !refers(c.Auth.Secret) {
-		l.complain(l.origin["auth.hs256_secret"], "auth.hs256_secret: a secret does not stand in the configuration: write env:NAME or file:PATH")
-		l.breaks("auth.hs256_secret")
-		c.Auth.Secret = ""
+	if s := c.Auth.Secret; s != "" && !refers(s) && len(s) < auth.MinSecret {
+		l.wrong("auth.hs256_secret", "must have at least 32 bytes, or it could be found by trying (RFC 7518, 3.2)")
 	}
 	for key, path := range map[string]*string{"auth.jwks_file": &c.Auth.KeySet, "auth.keys_file": &c.Auth.KeysFile} {
 		if where := l.origin[key]; where.line > 0 && *path != "" {
@@ -61,9 +59,15 @@ func (l *loader) signIn(c *Config) {
 		prefix := fmt.Sprintf("auth.keys.%d", i)
 		switch {
 		case l.broken[prefix]:
-		case key.Key != "" && !refers(key.Key):
-			c.Auth.Keys[i].Key = ""
-			l.complain(l.at(prefix, "key"), `key %d: a key does not stand in the file: write its hash ("parley key create" makes both), env:NAME or file:PATH`, i+1)
+		case key.Key != "" && key.Hash == "" && !refers(key.Key): // from here on there is its hash alone
+			if len(key.Key) < auth.MinKey {
+				l.complain(l.at(prefix, "key"), "key %d: it must have at least %d characters, or it could be guessed", i+1, auth.MinKey)
+			}
+			key.Key, key.Hash = "", auth.Hash(key.Key)
+			c.Auth.Keys[i] = key
+			if err := key.Check(); err != nil {
+				l.complain(l.at(prefix, ""), "key %d: %v", i+1, err)
+			}
 		default:
 			if err := key.Check(); err != nil {
 				l.complain(l.at(prefix, ""), "key %d: %v", i+1, err)
