@@ -4,9 +4,9 @@ import (
 	"iter"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
@@ -113,16 +113,28 @@ func FuzzHTML(f *testing.F) {
 	})
 }
 
-// Texts that are made to take long do not, at the greatest length that is rendered.
-func TestNoTextTakesLong(t *testing.T) {
-	for _, piece := range []string{"[", "![", "*a_", "**a*", "`", "`a``", ">", "> ", "- ", "1. ", "<", "<a ", "[a](", "[a]: b\n", "|a", "|a|\n|-|\n", "~~a", "&", "\\", "http://a.", "www.a", "a@b.", "(", "][", "*a **b ", "\t", "#", "<!--"} {
-		text := strings.Repeat(piece, DefaultBounds().TextBytes/len(piece))
-		began := time.Now()
-		page, err := HTML(text)
-		if took := time.Since(began); took > 3*time.Second || err != nil {
-			t.Errorf("that much of %q takes %s (%v)", piece, took, err)
-		} else if testing.Verbose() {
-			t.Logf("%q: %s, %d bytes", piece, took, len(page))
+// pieces are what texts are made of that shall take long.
+var pieces = []string{"[", "![", "*a_", "**a*", "`", "`a``", ">", "> ", "- ", "1. ", "<", "<a ", "[a](", "[a]: b\n", "|a", "|a|\n|-|\n", "~~a", "&", "\\", "http://a.", "www.a", "a@b.", "(", "][", "*a **b ", "\t", "#", "<!--"}
+
+func long(piece string) string { return strings.Repeat(piece, DefaultBounds().TextBytes/len(piece)) }
+
+// Texts that are made to take long, at the greatest length that is rendered, become pages
+// of a bounded size; how long they take is BenchmarkLongTexts'.
+func TestLongTexts(t *testing.T) {
+	for _, piece := range pieces {
+		if page, err := HTML(long(piece)); err != nil || len(page) > 32*DefaultBounds().TextBytes {
+			t.Errorf("that much of %q makes %d bytes (%v)", piece, len(page), err)
 		}
+	}
+}
+
+// BenchmarkLongTexts measures those texts: at most 0.2 s each is what DefaultBounds allows for.
+func BenchmarkLongTexts(b *testing.B) {
+	for _, piece := range pieces {
+		b.Run(strconv.Quote(piece), func(b *testing.B) {
+			for b.Loop() {
+				_, _ = HTML(long(piece))
+			}
+		})
 	}
 }
