@@ -156,11 +156,22 @@ func adminGuard(cfg Config, listen string) admin.Guard {
 		if !policy.admits(origin, host) {
 			return conversation.Errorf(conversation.Forbidden, "pages of %q may not administer this server", conversation.Excerpt(origin, 80))
 		}
-		if site == "cross-site" || site == "same-site" {
+		if foreign(site) {
 			return conversation.Errorf(conversation.Forbidden, "pages of other sites may not administer this server")
 		}
 		return nil
 	}
+}
+
+// foreign is true for a Sec-Fetch-Site by which a browser says that a page of another site
+// has made it ask.
+func foreign(site string) bool { return site == "cross-site" || site == "same-site" }
+
+// embedded is true for what a page of another site asks without saying so in Origin, as for
+// an image or a frame. A person who follows a link to here is welcome.
+func embedded(c *fiber.Ctx) bool {
+	return foreign(c.Get("Sec-Fetch-Site")) && c.Get(fiber.HeaderOrigin) == "" &&
+		(c.Get("Sec-Fetch-Mode") != "navigate" || c.Get("Sec-Fetch-Dest") != "document")
 }
 
 // guard checks Host and Origin on every route, before anything else happens.
@@ -169,6 +180,10 @@ func (s *Server) guard(c *fiber.Ctx) error {
 	if age := s.cfg.TLS.HSTS; age > 0 && c.Context().IsTLS() {
 		c.Set(fiber.HeaderStrictTransportSecurity, "max-age="+strconv.Itoa(int(age/time.Second)))
 	}
+	if wrong := framing(c.Request().Header.RawHeaders()); wrong != "" {
+		c.Context().SetConnectionClose()
+		return conversation.Errorf(conversation.BadRequest, "%s", wrong)
+	}
 	switch {
 	case !s.hosts.knowsHost(host):
 		s.refuseSocket(c)
@@ -176,6 +191,10 @@ func (s *Server) guard(c *fiber.Ctx) error {
 	case !s.hosts.admits(c.Get(fiber.HeaderOrigin), host):
 		s.refuseSocket(c)
 		return conversation.Errorf(conversation.Forbidden, "pages of %q may not use this server; see gateway.allowed_origins", conversation.Excerpt(c.Get(fiber.HeaderOrigin), 80))
+	}
+	if embedded(c) {
+		s.refuseSocket(c)
+		return conversation.Errorf(conversation.Forbidden, "pages of other sites may not embed what is here; a page of gateway.allowed_origins asks with its Origin (fetch with mode cors)")
 	}
 	return s.allowOrigin(c)
 }
