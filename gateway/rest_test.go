@@ -2,6 +2,8 @@ package gateway_test
 
 import (
 	"bufio"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -18,6 +20,32 @@ import (
 	"parley/gateway"
 	"parley/gateway/gatewaytest"
 )
+
+// A key of one route is never that of another, whatever clients call theirs.
+// PROTOCOL.md, rule 7.6.
+func TestKeysOfRoutes(t *testing.T) {
+	r := start(t)
+	r.sessions.Open("s1", "local")
+	said := r.call("POST", "/api/sessions/s1/messages", `{"text":"one"}`, "Idempotency-Key", "task:k1").want(t, 202).get(t, "task")
+	task := r.call("POST", "/api/tasks", `{"prompt":"one","session":"s1"}`, "Idempotency-Key", "k1").want(t, 202).get(t, "task_id")
+	if task == said {
+		t.Errorf("the task of the key k1 is the message's of the key task:k1, %s", task)
+	}
+	if again := r.call("POST", "/api/tasks", `{"prompt":"one","session":"s1"}`, "Idempotency-Key", "k1").want(t, 202).get(t, "task_id"); again != task {
+		t.Errorf("repeated it is %s instead of %s", again, task)
+	}
+	long := strings.Repeat("k", 200)
+	first := r.call("POST", "/api/tasks", `{"prompt":"two","session":"s1"}`, "Idempotency-Key", long).want(t, 202).get(t, "task_id")
+	sum := sha256.Sum256([]byte("task:" + long))
+	said = r.call("POST", "/api/sessions/s1/messages", `{"text":"two"}`, "Idempotency-Key", "sha256:"+hex.EncodeToString(sum[:])).want(t, 202).get(t, "task")
+	if said == first {
+		t.Errorf("the hash of a long key is taken for it: %s", said)
+	}
+	for _, id := range []string{`\u0001task:k1`, `\u0001`} {
+		r.call("POST", "/api/sessions/s1/messages", `{"text":"one","client_msg_id":"`+id+`"}`).problem(t, 400, "bad_request")
+		r.call("POST", "/api/sessions", `{"client_session_id":"`+id+`"}`).problem(t, 400, "bad_request")
+	}
+}
 
 // PROTOCOL.md, rules 7.4, 8.1.
 func TestSessionsRoutes(t *testing.T) {

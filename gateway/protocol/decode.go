@@ -181,7 +181,7 @@ func ReadCreate(data []byte) (Create, *conversation.Error) {
 	err := ReadData(data, func(m Member) error {
 		switch string(m.Name) {
 		case "client_session_id":
-			return m.ID(&d.ClientID)
+			return m.ClientID(&d.ClientID)
 		case "title":
 			return m.Text(&d.Create.Title)
 		case "agent":
@@ -252,7 +252,7 @@ func ReadSend(data []byte, l Limits) (Send, *conversation.Error) {
 	err := ReadData(data, func(m Member) error {
 		switch string(m.Name) {
 		case "client_msg_id":
-			return m.ID(&d.ClientID)
+			return m.ClientID(&d.ClientID)
 		case "text":
 			return m.TextPointer(&d.Text)
 		case "in_reply_to":
@@ -317,7 +317,7 @@ func ReadAnswer(data []byte, l Limits) (Answer, *conversation.Error) {
 	err := ReadData(data, func(m Member) error {
 		switch string(m.Name) {
 		case "client_msg_id":
-			return m.ID(&d.ClientID)
+			return m.ClientID(&d.ClientID)
 		case "question":
 			return m.ID(&d.Question)
 		case "text":

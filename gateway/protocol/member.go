@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"strconv"
+	"strings"
 	"sync"
 	"unicode/utf8"
 
@@ -156,6 +157,20 @@ func (m Member) Bounded(dst *string, most int) error {
 
 // ID reads what something is called by programs.
 func (m Member) ID(dst *string) error { return m.Bounded(dst, MaxID) }
+
+// OwnMark begins the ids that the server makes of an Idempotency-Key and its route.
+const OwnMark = "\x01"
+
+// ClientID reads what a client calls its message or session: none begins with OwnMark.
+func (m Member) ClientID(dst *string) error {
+	if err := m.ID(dst); err != nil {
+		return err
+	}
+	if strings.HasPrefix(*dst, OwnMark) {
+		return conversation.Errorf(conversation.BadRequest, "%s must not begin with the character U+0001", m.Name)
+	}
+	return nil
+}
 
 // Text reads a line for people.
 func (m Member) Text(dst *string) error { return m.Bounded(dst, MaxTitle) }

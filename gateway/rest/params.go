@@ -154,7 +154,8 @@ func sequence(value, name string) (seq conversation.Seq, ok bool, err error) {
 }
 
 // idempotencyKey is the request's Idempotency-Key as a client id; "" if there is
-// none. The route is part of it, so that one key may be used on several.
+// none. The route is part of it, so that one key may be used on several: behind a byte that
+// no client can send (protocol.OwnMark), so that none of its own ids is ever the same.
 func idempotencyKey(c *fiber.Ctx, route string) (conversation.ClientMsgID, error) {
 	key := c.Get("Idempotency-Key")
 	if key == "" {
@@ -163,14 +164,16 @@ func idempotencyKey(c *fiber.Ctx, route string) (conversation.ClientMsgID, error
 	if len(key) > 255 {
 		return "", conversation.Errorf(conversation.BadRequest, "Idempotency-Key must be at most 255 bytes")
 	}
+	mark := ""
 	if route != "" {
+		mark = protocol.OwnMark
 		key = route + ":" + key
 	}
-	if len(key) > protocol.MaxClientMsgID {
+	if len(mark+key) > protocol.MaxClientMsgID {
 		sum := sha256.Sum256([]byte(key))
 		key = "sha256:" + hex.EncodeToString(sum[:])
 	}
-	return conversation.ClientMsgID(key), nil
+	return conversation.ClientMsgID(mark + key), nil
 }
 
 // clientMsgID returns the client's id for its message: in the body, by its

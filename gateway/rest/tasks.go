@@ -25,7 +25,7 @@ func (s *API) postTask(c *fiber.Ctx) error {
 		case "agent":
 			return m.ID(&agent)
 		case "client_msg_id":
-			return m.ID(&clientID)
+			return m.ClientID(&clientID)
 		}
 		return nil
 	})
@@ -274,7 +274,7 @@ func (s *API) postReply(c *fiber.Ctx) error {
 		case "reply":
 			return m.TextPointer(&text)
 		case "client_msg_id":
-			return m.ID(&given)
+			return m.ClientID(&given)
 		}
 		return nil
 	})
