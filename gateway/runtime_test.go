@@ -72,7 +72,7 @@ func TestPartsAreReadAndAnswered(t *testing.T) {
 		t.Errorf("a part with a source has the client's id %q", part.ClientMsgID)
 	}
 	post(`{"text":"x"}`, "Idempotency-Key", "k").want(t, 201)
-	if part, _ := (*told).(conversation.AddPart); part.ClientMsgID != "part:k" {
+	if part, _ := (*told).(conversation.AddPart); part.ClientMsgID != "\x01part:k" {
 		t.Errorf("a plain part has the client's id %q", part.ClientMsgID)
 	}
 	for _, bad := range []string{
