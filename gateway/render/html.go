@@ -2,6 +2,7 @@ package render
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"regexp"
 
@@ -18,17 +19,38 @@ import (
 // stands in the text is shown as text, an image as its description: to load one would
 // tell its server who reads this, and a model can be talked into writing its address.
 func HTML(text string) (string, error) {
-	var out bytes.Buffer
+	out := bounded{most: 2 * mostHTML(text)} // the policy may take something out
 	if err := markdown.Convert([]byte(text), &out); err != nil {
 		return "", fmt.Errorf("render: %w", err)
 	}
 	return string(policy.SanitizeBytes(out.Bytes())), nil
 }
 
+// errLong is the error of a text whose HTML would be much longer than it.
+var errLong = errors.New("the HTML is much longer than its text")
+
+// moreHTML is how many times longer than its text, and a little, the HTML may be.
+const moreHTML = 4
+
+func mostHTML(text string) int { return moreHTML*len(text) + 4096 }
+
+// bounded keeps what is written, up to a length.
+type bounded struct {
+	bytes.Buffer
+	most int
+}
+
+func (b *bounded) Write(text []byte) (int, error) {
+	if b.Len()+len(text) > b.most {
+		return 0, errLong
+	}
+	return b.Buffer.Write(text)
+}
+
 // Both may be used by any number of goroutines.
 var (
 	markdown = goldmark.New(
-		goldmark.WithExtensions(extension.Table, extension.Strikethrough, extension.TaskList,
+		goldmark.WithExtensions(tables{}, extension.Strikethrough, extension.TaskList,
 			extension.NewLinkify(extension.WithLinkifyAllowedProtocols([]string{"http:", "https:"}))),
 		goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(asText{}, 1))),
 	)

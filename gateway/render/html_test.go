@@ -1,8 +1,10 @@
 package render
 
 import (
+	"errors"
 	"iter"
 	"net/url"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -104,7 +106,7 @@ func FuzzHTML(f *testing.F) {
 			return
 		}
 		page, err := HTML(text)
-		if err != nil {
+		if err != nil && !errors.Is(err, errLong) {
 			t.Fatal(err)
 		}
 		if bad := unsafe(page); bad != "" {
@@ -113,28 +115,60 @@ func FuzzHTML(f *testing.F) {
 	})
 }
 
-// pieces are what texts are made of that shall take long.
-var pieces = []string{"[", "![", "*a_", "**a*", "`", "`a``", ">", "> ", "- ", "1. ", "<", "<a ", "[a](", "[a]: b\n", "|a", "|a|\n|-|\n", "~~a", "&", "\\", "http://a.", "www.a", "a@b.", "(", "][", "*a **b ", "\t", "#", "<!--"}
+// longTexts are made to take long, at the greatest length that is rendered.
+func longTexts() map[string]string {
+	most := DefaultBounds().TextBytes
+	texts := map[string]string{
+		"a table with more columns than are filled": "|a|\n|" + strings.Repeat("-|", most/4) + "\n" + strings.Repeat("a\n", most/4),
+		"the same in a quotation":                   "> |a|\n> |" + strings.Repeat("-|", most/4) + "\n" + strings.Repeat("> a\n", most/8),
+		"an address for many links":                 "[a]: http://x.test/" + strings.Repeat("x", most/2) + "\n\n" + strings.Repeat("[a]", most/6),
+	}
+	for _, piece := range []string{"[", "![", "*a_", "_a*", "**a*", "`", "`a``", ">", "> ", "> - ", "- ", "1. ", "<", "<a ", "[a](", "[a]: b\n", "|a", "|a|\n|-|\n", "|`\\|`|\n", "~~a", "&", "\\", "http://a.", "www.a", "a@b.", "(", "][", "*a **b ", "\t", "#", "<!--"} {
+		texts[piece] = strings.Repeat(piece, most/len(piece))
+	}
+	return texts
+}
 
-func long(piece string) string { return strings.Repeat(piece, DefaultBounds().TextBytes/len(piece)) }
-
-// Texts that are made to take long, at the greatest length that is rendered, become pages
-// of a bounded size; how long they take is BenchmarkLongTexts'.
+// Texts that are made to take long take little memory and become pages of a bounded size;
+// how long they take is BenchmarkLongTexts'.
 func TestLongTexts(t *testing.T) {
-	for _, piece := range pieces {
-		if page, err := HTML(long(piece)); err != nil || len(page) > 32*DefaultBounds().TextBytes {
-			t.Errorf("that much of %q makes %d bytes (%v)", piece, len(page), err)
+	for name, text := range longTexts() {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		page, err := HTML(text)
+		runtime.ReadMemStats(&after)
+		allocated := int(after.TotalAlloc - before.TotalAlloc)
+		if allocated > 64<<20 || len(page) > 4*mostHTML(text) || err != nil && !errors.Is(err, errLong) {
+			t.Errorf("%q allocates %d MB and becomes %d bytes (%v)", name, allocated>>20, len(page), err)
 		}
 	}
 }
 
 // BenchmarkLongTexts measures those texts: at most 0.2 s each is what DefaultBounds allows for.
 func BenchmarkLongTexts(b *testing.B) {
-	for _, piece := range pieces {
-		b.Run(strconv.Quote(piece), func(b *testing.B) {
+	for name, text := range longTexts() {
+		b.Run(strconv.Quote(name), func(b *testing.B) {
 			for b.Loop() {
-				_, _ = HTML(long(piece))
+				_, _ = HTML(text)
 			}
 		})
+	}
+}
+
+// A table may have rows that are shorter than its first, as long as it is not mostly of
+// cells that nobody wrote.
+func TestShortRows(t *testing.T) {
+	for _, c := range []struct {
+		name, text string
+		cells      int
+	}{
+		{"a short row", "|a|b|c|\n|-|-|-|\n|1|\n|1|2|3|4|", 9},
+		{"many bars in a row of few columns", "|a|b|\n|-|-|\n" + strings.Repeat("|1|2|\n", 50) + strings.Repeat("|", 500), 104},
+		{"few of many are written", "|a|\n|" + strings.Repeat("-|", 100) + strings.Repeat("\n|1|", 100), 0},
+	} {
+		page, err := HTML(c.text)
+		if n := strings.Count(page, "<td") + strings.Count(page, "<th>"); n != c.cells || err != nil {
+			t.Errorf("%s: %d cells, want %d (%v)", c.name, n, c.cells, err)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package render
 
 import (
 	"crypto/sha256"
+	"errors"
 	"sync"
 	"time"
 
@@ -25,9 +26,6 @@ func DefaultBounds() Bounds {
 // patience is how long a part waits for a goroutine; what comes behind it for the same
 // client waits as long.
 const patience = 250 * time.Millisecond
-
-// moreHTML is how many times longer than its text, and a little, the HTML may be.
-const moreHTML = 4
 
 // Pool renders in a few goroutines.
 type Pool struct {
@@ -117,12 +115,12 @@ func (p *Pool) do(j job) {
 		p.end("busy", "", j.done)
 		return
 	}
-	html, ok := p.convert(j.text)
+	html, err := p.convert(j.text)
 	switch {
-	case !ok:
-		p.end("failed", "", j.done)
-	case len(html) > moreHTML*len(j.text)+4096:
+	case errors.Is(err, errLong), len(html) > mostHTML(j.text):
 		p.end("long", "", j.done)
+	case err != nil:
+		p.end("failed", "", j.done)
 	default:
 		p.cache.put(j.tree, j.key, html)
 		p.end("done", html, j.done)
@@ -130,13 +128,14 @@ func (p *Pool) do(j job) {
 }
 
 // convert is HTML; a text on which the library panics is not rendered.
-func (p *Pool) convert(text string) (html string, ok bool) {
+func (p *Pool) convert(text string) (html string, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			p.metrics.Panics.Inc()
-			html, ok = "", false
+			html, err = "", errPanic
 		}
 	}()
-	html, err := p.html(text)
-	return html, err == nil
+	return p.html(text)
 }
+
+var errPanic = errors.New("the library panicked")
