@@ -261,11 +261,11 @@ func (l *File) open(number int) (*os.File, int, error) {
 // line returns false. stopped is where the next page begins: behind the line that was
 // not taken if refused says so, else before the last one; -1 = all was read.
 func backward(f *os.File, end int64, line func([]byte) bool, refused func() bool) (stopped int64, err error) {
-	if end < 0 {
-		info, err := f.Stat()
-		if err != nil {
-			return 0, err
-		}
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	if end < 0 || end > info.Size() { // a cursor says what its sender wants
 		end = info.Size()
 	}
 	const block = 64 << 10

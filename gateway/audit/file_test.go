@@ -112,6 +112,23 @@ func TestCursorOutlivesRotation(t *testing.T) {
 	}
 }
 
+// A cursor comes from a client: one behind the end of its file costs no more than another.
+func TestCursorBehindTheEnd(t *testing.T) {
+	l := Open(t.TempDir(), Keep{})
+	record(t, l, act("acme", 1))
+	for _, cursor := range []string{"1.1099511627776", "9223372036854775807.1099511627776"} {
+		allocated := testing.AllocsPerRun(1, func() {
+			acts, next, err := l.Acts(t.Context(), "acme", cursor, 50)
+			if err != nil || len(acts) != 1 || next != "" {
+				t.Errorf("%s: %v, %q, %v", cursor, acts, next, err)
+			}
+		})
+		if allocated > 1000 {
+			t.Errorf("%s: %v allocations", cursor, allocated)
+		}
+	}
+}
+
 // The files are the owner's alone, closed ones go when there are too many, and a torn
 // line costs nothing but itself.
 func TestFiles(t *testing.T) {
