@@ -95,6 +95,54 @@ func TestGuessing(t *testing.T) {
 	})
 }
 
+// Who has a ticket gets in beside a guesser at the same address, and no ticket takes the
+// place of a key that is remembered as right.
+func TestTicketBesideAGuesser(t *testing.T) {
+	d := newDoor(SignInLimits{Failures: 1, Wait: time.Minute}, &bytes.Buffer{})
+	sign := func(c service.Credential) conversation.Code {
+		c.Address = "192.0.2.1"
+		if _, err := d.Authenticate(t.Context(), c); err != nil {
+			return code(err)
+		}
+		return "ok"
+	}
+	if got := sign(service.Credential{Token: "right"}); got != "ok" {
+		t.Fatal(got)
+	}
+	sign(service.Credential{Token: "wrong"})
+	if got := sign(service.Credential{Token: "wrong"}); got != conversation.RateLimited {
+		t.Fatalf("the guesser: %s", got)
+	}
+	for i := range knownKept + 1 {
+		ticket, _, err := d.Ticket(&service.Principal{Tenant: "default", User: "ann"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := sign(service.Credential{Ticket: ticket}); got != "ok" {
+			t.Fatalf("ticket %d: %s", i, got)
+		}
+	}
+	if got := sign(service.Credential{Ticket: "ticket_guessed"}); got != conversation.RateLimited {
+		t.Errorf("a guessed ticket: %s", got)
+	}
+	if got := sign(service.Credential{Token: "right"}); got != "ok" {
+		t.Errorf("the key that was right before: %s", got)
+	}
+}
+
+// However long what is tried, what is remembered of it is bounded.
+func TestGuessesAreShort(t *testing.T) {
+	d := newDoor(SignInLimits{Failures: 10, Wait: time.Minute}, &bytes.Buffer{})
+	for i := range 5 {
+		_, _ = d.Authenticate(t.Context(), service.Credential{Token: fmt.Sprint(keyPrefix, i, strings.Repeat("x", 8000), "_y"), Address: "192.0.2.1"})
+	}
+	for key := range d.guesses.tries {
+		if len(key) > 100 {
+			t.Fatalf("%d bytes are remembered of a guess", len(key))
+		}
+	}
+}
+
 // However many addresses guess, what is remembered of them is bounded.
 func TestGuessesAreBounded(t *testing.T) {
 	d := newDoor(SignInLimits{Failures: 1, Wait: time.Minute}, &bytes.Buffer{})
