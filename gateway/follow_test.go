@@ -438,8 +438,14 @@ func TestBlockedClientsHoldUpNobody(t *testing.T) {
 				s := dialRaw(t, r.addr)
 				s.send(1, gatewaytest.Command("hello", "1", "", obj{"proto": 1}))
 				s.send(1, gatewaytest.Command("follow", "2", "s1", obj{"since": 0}))
+				for synced := false; !synced; { // one that still reads the log is not detached
+					op, payload := s.read()
+					if op == 8 {
+						t.Fatalf("closed: %q", payload)
+					}
+					synced = strings.Contains(string(payload), `"type":"synced"`)
+				}
 			}
-			waitFor(t, func() bool { return r.metric("parley_gateway_follows") == float64(blocked) })
 			text := strings.Repeat("x", 60_000)
 			for range 300 {
 				r.sessions.Commit(key, conversation.Event{Body: conversation.MessageEdited{Message: "m1", Text: text}})
