@@ -88,7 +88,9 @@ func (d *Door) Authenticate(ctx context.Context, c service.Credential) (*service
 	group := service.AddressGroup(c.Address)
 	mark := sha256.Sum256([]byte(secret))
 	keys := []string{group, group + " " + shortID(secret)}
-	if secret != "" {
+	// Nobody finds a signature by trying, and each token is a new one: whoever shares an address
+	// with somebody who tries would be kept out.
+	if secret != "" && d.inner.Mode() != ModeJWT {
 		if wait := d.guesses.wait(keys, mark); wait > 0 {
 			d.metrics.Refused.WithLabelValues("sign_in_failures").Inc()
 			d.metrics.SignIns.WithLabelValues("held_back").Inc()

@@ -28,6 +28,7 @@ type Keys struct {
 	file    string // "" = there is none
 	resolve func(reference string) (string, error)
 	log     *slog.Logger
+	reload  sync.Mutex // held while files are read: what was read first must not come last
 
 	mu      sync.Mutex
 	inline  []Key // the blocks of config.toml
@@ -134,10 +135,13 @@ func (k Key) Check() error {
 	return err
 }
 
-// ParseExpiry reads a day or a moment.
+// ParseExpiry reads a moment, or a day, whose end (UTC) is meant.
 func ParseExpiry(s string) (time.Time, error) {
 	for _, layout := range []string{time.RFC3339, time.DateOnly} {
 		if t, err := time.Parse(layout, s); err == nil {
+			if layout == time.DateOnly {
+				t = t.AddDate(0, 0, 1)
+			}
 			return t, nil
 		}
 	}
@@ -228,6 +232,8 @@ func (k *Keys) SetInline(keys []Key) {
 // Reload reads the keys anew. What keys that are not there any more, or give less or other
 // than before, have open ends. With an error everything stays as it was.
 func (k *Keys) Reload() error {
+	k.reload.Lock()
+	defer k.reload.Unlock()
 	k.mu.Lock()
 	inline := k.inline
 	k.mu.Unlock()

@@ -48,7 +48,8 @@ func (s *API) version(c *fiber.Ctx) error {
 }
 
 // administration serves the operator's routes on the main address as well. Where users sign
-// in, they need a key with the scope admin.
+// in, they need a key with the scope admin, and there are no backups: an administrator of one
+// tenant must not copy all of them, to a place of the server's machine.
 func (s *API) administration(routes *admin.Routes, guard admin.Guard) {
 	handler := adaptor.HTTPHandler(routes.Handler(guard, s.Auth.Mode() != "none"))
 	open := func(c *fiber.Ctx) error {
@@ -58,7 +59,7 @@ func (s *API) administration(routes *admin.Routes, guard admin.Guard) {
 	for _, r := range []struct{ method, path string }{
 		{fiber.MethodGet, "/metrics"}, {fiber.MethodPost, "/admin/backup"}, {fiber.MethodGet, "/debug/pprof/*"},
 	} {
-		if routes.Has(r.path) {
+		if routes.Has(r.path) && (r.path != "/admin/backup" || s.Auth.Mode() == "none") {
 			s.route(r.method, r.path, open)
 		}
 	}
