@@ -9,6 +9,7 @@ import (
 
 	"parley/actors/actorstest"
 	"parley/conversation"
+	"parley/conversation/access"
 	"parley/persistence/persistencetest"
 )
 
@@ -95,6 +96,53 @@ func TestTenantOverItsQuota(t *testing.T) {
 		over.Store(false)
 		h.ok(h.tell(mainKey, say("b", "more")))
 	})
+}
+
+// Whoever is to lose a right must not be able to keep it by filling the store: what only
+// takes away is done while a tenant has stored too much, and below the soft watermark.
+// What gives or adds something is not.
+func TestRightsAreTakenAwayWhenFull(t *testing.T) {
+	private, open := conversation.AccessPrivate, conversation.AccessTenant
+	title := "t"
+	role := func(r access.Role) conversation.Update {
+		return conversation.Update{By: "u", Members: map[conversation.UserID]access.Role{"bob": r}}
+	}
+	for name, fill := range map[string]func(h *harness, over *atomic.Bool){
+		"the tenant": func(_ *harness, over *atomic.Bool) { over.Store(true) },
+		"the disk":   func(h *harness, _ *atomic.Bool) { h.store.Fill(persistencetest.Soft) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var over atomic.Bool
+			withHarness(t, func(h *harness) {
+				h.quota = func(conversation.TenantID) error {
+					if over.Load() {
+						return conversation.ErrQuota
+					}
+					return nil
+				}
+			}, func(t *testing.T, h *harness) {
+				h.create(mainKey)
+				h.ok(h.tell(mainKey, conversation.Update{Access: &open}))
+				h.ok(h.tell(mainKey, role(access.Writer)))
+				h.ok(h.tell(mainKey, say("a", "work")))
+				h.ok(h.tell(mainKey, conversation.Update{Policy: conversation.Overrides{"inbox.mode": []byte(`"queue"`)}}))
+				waiting := h.ok(h.tell(mainKey, say("b", "more"))).Message
+				fill(h, &over)
+				h.refused(h.tell(mainKey, say("c", "more")), conversation.StorageFull)
+				h.refused(h.tell(mainKey, role(access.Owner)), conversation.StorageFull)
+				h.refused(h.tell(mainKey, conversation.Update{Access: &open}), conversation.StorageFull)
+				h.refused(h.tell(mainKey, conversation.Update{Title: &title, Access: &private}), conversation.StorageFull)
+				h.ok(h.tell(mainKey, conversation.Update{Access: &private}))
+				h.ok(h.tell(mainKey, role(access.Reader)))
+				h.ok(h.tell(mainKey, role(access.None)))
+				h.ok(h.tell(mainKey, conversation.Withdraw{By: ada, Message: waiting}))
+				h.ok(h.tell(mainKey, conversation.Close{}))
+				if n := h.count(mainKey, conversation.KindSessionUpdated); n != 6 {
+					t.Errorf("%d updates: %v", n, kinds(h.stored(mainKey)))
+				}
+			})
+		})
+	}
 }
 
 // A message that was let in while there was room, and is in one commit with what

@@ -28,7 +28,8 @@ type Command interface {
 type Class struct {
 	// AddsWork: it brings something new when a client says it, so it is refused
 	// while storage is short. Answers and cancels do not, and neither does what a
-	// session says to another or to itself: running work hangs on them.
+	// session says to another or to itself: running work hangs on them. Nor does what
+	// takes away: who is to lose a right could keep it by filling the store.
 	AddsWork bool
 	// Stops: it ends something. It is never refused because others wait: what runs
 	// would run on (N-06).

@@ -78,13 +78,16 @@ func (c Answer) Class() Class {
 }
 func (c Reply) Class() Class  { return Class{MayStart: true, Bytes: len(c.Text), Needs: access.Approve} }
 func (c Edit) Class() Class   { return Class{AddsWork: true, Bytes: len(c.Text), Needs: access.Write} }
-func (Withdraw) Class() Class { return Class{AddsWork: true, MayStart: true, Needs: access.Write} }
+func (Withdraw) Class() Class { return Class{MayStart: true, Needs: access.Write} }
 func (Move) Class() Class     { return Class{AddsWork: true, Needs: access.Write} }
 func (c Cancel) Class() Class {
 	return Class{Stops: true, MayStart: true, Bytes: len(c.Reason), Needs: access.Write}
 }
 func (c Update) Class() Class {
-	class := Class{AddsWork: true, Bytes: c.Policy.bytes(), Needs: access.Write}
+	class := Class{AddsWork: c.Title != nil || c.Policy != nil || c.Access != nil && *c.Access != AccessPrivate, Bytes: c.Policy.bytes(), Needs: access.Write}
+	for _, role := range c.Members {
+		class.AddsWork = class.AddsWork || role > access.Reader
+	}
 	if c.Title != nil {
 		class.Bytes += len(*c.Title)
 	}
@@ -103,7 +106,7 @@ func (c Update) leaves() bool {
 	return named && role == access.None && len(c.Members) == 1 && c.Title == nil && c.Access == nil && c.Policy == nil
 }
 func (c Close) Class() Class {
-	return Class{AddsWork: true, MayStart: true, Bytes: len(c.Reason), Needs: access.Own}
+	return Class{MayStart: true, Bytes: len(c.Reason), Needs: access.Own}
 }
 func (Seen) Class() Class          { return Class{AddsWork: true, Needs: access.Read} }
 func (Clear) Class() Class         { return Class{AddsWork: true, Needs: access.Write} }
