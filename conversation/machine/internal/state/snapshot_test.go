@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"parley/conversation"
 )
 
 // A snapshot is stored by the names of these fields, of types of package
@@ -33,6 +35,26 @@ func TestSnapshotFields(t *testing.T) {
 	for _, name := range got {
 		if !slices.Contains(strings.Fields(string(want)), name) {
 			t.Errorf("%s is new: raise snapshotVersion and write testdata/snapshot_fields_%d.txt with it", name, snapshotVersion+1)
+		}
+	}
+}
+
+// A program of before writes snapshots without what came since, members among them. Where it
+// has served a session in between, its snapshot is of no use: the log has the members.
+func TestSnapshotOfAnOlderProgram(t *testing.T) {
+	key := conversation.SessionKey{Tenant: "t", Session: "s"}
+	st := New(key)
+	mine, err := st.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Restore(key, mine); err != nil {
+		t.Error(err)
+	}
+	for version := range snapshotVersion {
+		older := strings.Replace(string(mine), fmt.Sprintf(`"Version":%d`, snapshotVersion), fmt.Sprintf(`"Version":%d`, version), 1)
+		if _, err := Restore(key, []byte(older)); err == nil || older == string(mine) {
+			t.Errorf("a snapshot of version %d is believed: %s", version, older)
 		}
 	}
 }

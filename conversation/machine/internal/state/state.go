@@ -62,12 +62,9 @@ type State struct {
 	Ended     []endedTasks     `json:",omitempty"` // the last tasks that ended, oldest first
 }
 
-// snapshotVersion changes with the meaning of state, and with each new field. A snapshot of
-// oldestSnapshot means the same as one of today that lacks what came since.
-const (
-	snapshotVersion = 4
-	oldestSnapshot  = 3
-)
+// snapshotVersion changes with the meaning of state, and with each new field: a program that
+// does not know the field leaves it out of what it writes, and the log alone has it then.
+const snapshotVersion = 4
 
 // Final says how the only task of a sub-session ended.
 type Final struct {
@@ -231,13 +228,10 @@ func Restore(key conversation.SessionKey, data []byte) (State, error) {
 	if err := json.Unmarshal(data, &st); err != nil {
 		return State{}, fmt.Errorf("snapshot of %s: %w", key, err)
 	}
-	if st.Version < oldestSnapshot || st.Version > snapshotVersion {
+	if st.Version != snapshotVersion {
 		return State{}, fmt.Errorf("snapshot of %s: version %d instead of %d", key, st.Version, snapshotVersion)
 	}
-	if st.Version == oldestSnapshot && st.Messages > 0 { // it kept no voices: as nearly always, its owner has spoken
-		st.Voices.First = string(st.Owner)
-	}
-	st.Key, st.Version = key, snapshotVersion
+	st.Key = key
 	for _, t := range st.Tasks {
 		t.id = st.TaskID(t.N)
 	}
