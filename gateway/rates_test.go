@@ -54,6 +54,29 @@ func TestRequestRates(t *testing.T) {
 	}
 }
 
+// Who has signed in is counted as a user, not with those behind the same address: one of
+// them who floods takes nothing from the others, nor from who reads the page.
+func TestRatesOfUsersBehindOneAddress(t *testing.T) {
+	r := start(t, func(c *gateway.Config, d *gateway.Deps) {
+		c.Limits.RequestsPerSecond, c.Limits.RequestsBurst = 0.001, 3
+		c.Limits.RequestsPerSecondPerAddress, c.Limits.RequestsBurstPerAddress = 0.001, 5
+		d.Authenticator = keyring{
+			"ann": {Tenant: "default", User: "ann", Scopes: []string{gateway.ScopeChat}},
+			"bob": {Tenant: "default", User: "bob", Scopes: []string{gateway.ScopeChat}},
+		}
+	})
+	for i := range 20 {
+		if status, want := r.call("GET", "/api/sessions", "", "Authorization", "Bearer ann").status, 200; i < 3 && status != want || i >= 3 && status != 429 {
+			t.Fatalf("request %d of ann: %d", i+1, status)
+		}
+	}
+	r.call("GET", "/api/sessions", "", "Authorization", "Bearer bob").want(t, 200)
+	for range 5 { // the address counts who is nobody
+		r.call("GET", "/api/sessions", "", "Authorization", "Bearer eve").want(t, 401)
+	}
+	r.call("GET", "/openapi.yaml", "").want(t, 429)
+}
+
 // With auth.mode none everybody is one user, whom the rate of a user does not count.
 func TestRequestRateWithoutUsers(t *testing.T) {
 	r := start(t, func(c *gateway.Config, _ *gateway.Deps) {

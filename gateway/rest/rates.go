@@ -13,7 +13,7 @@ import (
 )
 
 // rates bound requests of one address, which are counted before anything is known of
-// them, and of one user. What is left is in the headers RateLimit-Policy and RateLimit of
+// them, and of one user, who counts instead of the address once known. What is left is in the headers RateLimit-Policy and RateLimit of
 // every answer (draft-ietf-httpapi-ratelimit-headers-10).
 type rates struct {
 	*service.Services
@@ -60,13 +60,15 @@ func LimitAddress(s *API) fiber.Handler {
 	}
 }
 
-// take counts a request of a user. With auth.mode "none" everybody is the same one, and
-// the address alone counts.
+// take counts a request of a user, and no longer as one of its address: who shares that must
+// not pay for it. With auth.mode "none" everybody is the same user, and the address alone counts.
 func (r *rates) take(c *fiber.Ctx, who *service.Principal) error {
 	if !r.user.Bounded() || r.Auth.Mode() == "none" {
 		return nil
 	}
-	allowed := r.user.Take(who.ID(), r.Now())
+	now := r.Now()
+	r.address.GiveBack(service.AddressGroup(addressOf(r.Services, c)), now)
+	allowed := r.user.Take(who.ID(), now)
 	showRate(c, "user", r.userPolicy, allowed)
 	if allowed.Wait > 0 {
 		return r.refuse("requests_per_second", allowed.Wait)

@@ -61,6 +61,16 @@ func (r *Rates) Take(who any, now time.Time) Allowed {
 	return Allowed{Left: int(a.tokens), Whole: r.seconds(r.burst - a.tokens), Wait: wait}
 }
 
+// GiveBack undoes a Take that has turned out to be somebody else's to count.
+func (r *Rates) GiveBack(who any, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if a, known := r.of[who]; known {
+		a.tokens, a.at = min(r.burst, r.tokens(a, now)+1), now
+		r.of[who] = a
+	}
+}
+
 func (r *Rates) tokens(a allowance, now time.Time) float64 {
 	return min(r.burst, a.tokens+max(0, now.Sub(a.at).Seconds())*r.rate)
 }
