@@ -274,8 +274,8 @@ type whenEnded struct {
 	call func(conversation.SessionKey)
 }
 
-func (p whenEnded) Publish(key conversation.SessionKey, events []conversation.Event) {
-	p.Publisher.Publish(key, events)
+func (p whenEnded) Publish(key conversation.SessionKey, epoch conversation.Epoch, events []conversation.Event) {
+	p.Publisher.Publish(key, epoch, events)
 	for _, e := range events {
 		if b, ok := e.Body.(conversation.TaskStatusChanged); ok && b.New.Ended() {
 			p.call(key)

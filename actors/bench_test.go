@@ -21,17 +21,18 @@ import (
 // discardPublisher is a publisher without followers.
 type discardPublisher struct{ ended func(conversation.SessionKey) }
 
-func (n discardPublisher) Publish(key conversation.SessionKey, events []conversation.Event) {
+func (n discardPublisher) Publish(key conversation.SessionKey, _ conversation.Epoch, events []conversation.Event) {
 	for i := range events {
 		if b, ok := events[i].Body.(conversation.TaskStatusChanged); ok && b.New.Ended() && n.ended != nil {
 			n.ended(key)
 		}
 	}
 }
-func (discardPublisher) Show(conversation.SessionKey, conversation.Seq, conversation.Ephemeral) {}
-func (discardPublisher) Stored(conversation.SessionKey, conversation.Seq)                       {}
-func (discardPublisher) Gone(conversation.SessionKey, string)                                   {}
-func (discardPublisher) Audience(conversation.SessionKey, func(conversation.UserID) bool)       {}
+func (discardPublisher) Show(conversation.SessionKey, conversation.Epoch, conversation.Seq, conversation.Ephemeral) {
+}
+func (discardPublisher) Stored(conversation.SessionKey, conversation.Epoch, conversation.Seq)       {}
+func (discardPublisher) Gone(conversation.SessionKey, string)                                       {}
+func (discardPublisher) Audience(conversation.SessionKey, conversation.Epoch, conversation.Summary) {}
 
 // benchEngine is an engine over a store in maps and a model that answers at once.
 func benchEngine(b *testing.B, cfg Config, store conversation.Store, model conversation.Model, ended func(conversation.SessionKey)) (e *Engine, stop func()) {
@@ -248,13 +249,18 @@ func (discardStore) CommitAsync(_ context.Context, _ conversation.SessionKey, _ 
 	done(nil)
 }
 
+func (discardStore) Release(_ context.Context, _ conversation.SessionKey, _ conversation.Epoch, done func(error)) {
+	if done != nil {
+		done(nil)
+	}
+}
 func (discardStore) MayHold(conversation.SessionKey, conversation.Key) bool { return false }
 
 func (discardStore) Records(context.Context, conversation.SessionKey, conversation.Range) iter.Seq2[conversation.Record, error] {
 	return func(func(conversation.Record, error) bool) {}
 }
 
-func (discardStore) Due(context.Context, time.Time) iter.Seq2[conversation.SessionKey, error] {
+func (discardStore) Due(context.Context, time.Time, conversation.Member) iter.Seq2[conversation.SessionKey, error] {
 	return func(func(conversation.SessionKey, error) bool) {}
 }
 

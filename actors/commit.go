@@ -234,10 +234,10 @@ func (s *session) complete(b *batch) {
 	}
 	if len(events) > 0 {
 		if conversation.ChangesAudience(events) {
-			s.e.deps.Publisher.Audience(s.key, b.commit.Summary.Reads)
+			s.e.deps.Publisher.Audience(s.key, s.epoch, b.commit.Summary)
 		}
-		s.e.deps.Publisher.Publish(s.key, events)
-		s.published.Store(uint64(s.durable))
+		s.e.deps.Publisher.Publish(s.key, s.epoch, events)
+		s.published.Set(s.durable, s.epoch)
 		s.observer.Events(s.e.observe, observe.Session{
 			Key: s.key, Recovering: s.phase == phaseRecovering, Busy: s.standing.Busy, Warm: s.cache != nil,
 		}, events)

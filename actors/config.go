@@ -51,6 +51,8 @@ type Config struct {
 	Rules policy.Rules // policies, agents and tools; given to every session
 	Node  conversation.NodeID
 
+	Member conversation.Member // owns the sessions of this engine in a store that several share; zero = it is the engine's alone
+
 	MaxConcurrent int    `key:"admission.max_concurrent" min:"1" max:"1000000"` // root tasks RUNNING at once on this node; default 64
 	OnFull        OnFull `key:"admission.on_full" choices:"wait,reject"`        // default wait
 

@@ -54,7 +54,7 @@ func (e *Engine) scanDue(ctx context.Context, behind conversation.SessionKey) (b
 	var failed failedLoads
 	outcome := "ok"
 	// Sessions that become due before the next scan are loaded now: their own timers are exact.
-	for key, err := range dueFrom(ctx, e.deps.Store, time.Now().Add(e.cfg.DueEvery), behind) {
+	for key, err := range dueFrom(ctx, e.deps.Store, time.Now().Add(e.cfg.DueEvery), e.cfg.Member, behind) {
 		if err != nil {
 			if ctx.Err() == nil {
 				e.log.Error("the scan for due sessions failed", "err", err)
@@ -126,19 +126,19 @@ func (f *failedLoads) now() (inARow int, last conversation.SessionKey) {
 // dueFrom lists the sessions that are due by then, the longest due first, but begins
 // behind one of them; those before it come at the end. If that one is not due any more,
 // it begins at the front.
-func dueFrom(ctx context.Context, store conversation.Store, until time.Time, behind conversation.SessionKey) iter.Seq2[conversation.SessionKey, error] {
+func dueFrom(ctx context.Context, store conversation.Store, until time.Time, of conversation.Member, behind conversation.SessionKey) iter.Seq2[conversation.SessionKey, error] {
 	if behind == (conversation.SessionKey{}) {
-		return store.Due(ctx, until)
+		return store.Due(ctx, until, of)
 	}
 	return func(yield func(conversation.SessionKey, error) bool) {
 		found := false
-		for key, err := range store.Due(ctx, until) {
+		for key, err := range store.Due(ctx, until, of) {
 			if (found || err != nil) && !yield(key, err) {
 				return
 			}
 			found = found || key == behind
 		}
-		for key, err := range store.Due(ctx, until) {
+		for key, err := range store.Due(ctx, until, of) {
 			if !yield(key, err) || found && key == behind {
 				return
 			}

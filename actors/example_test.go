@@ -19,7 +19,7 @@ import (
 // The gateway's hub has this place in a server.
 type printer struct{ ended chan struct{} }
 
-func (p printer) Publish(_ conversation.SessionKey, events []conversation.Event) {
+func (p printer) Publish(_ conversation.SessionKey, _ conversation.Epoch, events []conversation.Event) {
 	for _, event := range events {
 		switch b := event.Body.(type) {
 		case conversation.PartialResponse:
@@ -34,10 +34,11 @@ func (p printer) Publish(_ conversation.SessionKey, events []conversation.Event)
 	}
 }
 
-func (printer) Show(conversation.SessionKey, conversation.Seq, conversation.Ephemeral) {} // drafts: text that still streams
-func (printer) Stored(conversation.SessionKey, conversation.Seq)                       {}
-func (printer) Gone(conversation.SessionKey, string)                                   {}
-func (printer) Audience(conversation.SessionKey, func(conversation.UserID) bool)       {}
+func (printer) Show(conversation.SessionKey, conversation.Epoch, conversation.Seq, conversation.Ephemeral) {
+}                                                                                          // drafts: text that still streams
+func (printer) Stored(conversation.SessionKey, conversation.Epoch, conversation.Seq)       {}
+func (printer) Gone(conversation.SessionKey, string)                                       {}
+func (printer) Audience(conversation.SessionKey, conversation.Epoch, conversation.Summary) {}
 
 // newEngine makes an engine over a store in memory, with one agent that the
 // scripted model speaks for.

@@ -50,10 +50,10 @@ func (s *session) loaded(m *loaded) {
 	s.standing = m.Machine.Standing()
 	s.durable, s.snapshotAt = s.standing.Head, m.Head.SnapshotAt
 	if s.root() && s.machine.Exists() { // what the last activation stored may not have been told
-		s.e.deps.Publisher.Audience(s.key, s.machine.Summary().Reads)
+		s.e.deps.Publisher.Audience(s.key, s.epoch, s.machine.Summary())
 	}
-	s.e.deps.Publisher.Stored(s.key, s.durable)
-	s.published.Store(uint64(s.durable))
+	s.e.deps.Publisher.Stored(s.key, s.epoch, s.durable)
+	s.published.Set(s.durable, s.epoch)
 	s.offer.Tell(s.e.claims, s.key, s.standing.Claim)
 	if m.Transcript != nil {
 		s.cache = &transcriptCache{transcript: m.Transcript}

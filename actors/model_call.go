@@ -26,7 +26,7 @@ func (s *session) startModel(ask conversation.AskModel) {
 			e.m.CutRequests.Inc()
 		}
 		s.compact()
-		e.deps.Publisher.Show(s.key, s.durable, conversation.Thinking{Task: ask.Task, Agent: ask.Agent, Step: ask.Step})
+		e.deps.Publisher.Show(s.key, s.epoch, s.durable, conversation.Thinking{Task: ask.Task, Agent: ask.Agent, Step: ask.Step})
 	}
 	s.model = modelcall.Start(e.models, o)
 }
@@ -56,6 +56,6 @@ func (s *session) modelEnded(m *modelcall.End) {
 // dropDrafts tells followers that drafts have ended without a part in their place.
 func (s *session) dropDrafts(ids []conversation.DraftDropped) {
 	for _, dropped := range ids {
-		s.e.deps.Publisher.Show(s.key, s.durable, dropped)
+		s.e.deps.Publisher.Show(s.key, s.epoch, s.durable, dropped)
 	}
 }

@@ -60,24 +60,24 @@ type (
 	}
 )
 
-func (p fusedPublisher) Publish(key conversation.SessionKey, events []conversation.Event) {
+func (p fusedPublisher) Publish(key conversation.SessionKey, epoch conversation.Epoch, events []conversation.Event) {
 	p.at("Publish")
-	p.Publisher.Publish(key, events)
+	p.Publisher.Publish(key, epoch, events)
 }
 
-func (p fusedPublisher) Show(key conversation.SessionKey, after conversation.Seq, e conversation.Ephemeral) {
+func (p fusedPublisher) Show(key conversation.SessionKey, epoch conversation.Epoch, after conversation.Seq, e conversation.Ephemeral) {
 	p.at(fmt.Sprintf("Show %T", e))
-	p.Publisher.Show(key, after, e)
+	p.Publisher.Show(key, epoch, after, e)
 }
 
-func (p fusedPublisher) Stored(key conversation.SessionKey, head conversation.Seq) {
+func (p fusedPublisher) Stored(key conversation.SessionKey, epoch conversation.Epoch, head conversation.Seq) {
 	p.at("Stored")
-	p.Publisher.Stored(key, head)
+	p.Publisher.Stored(key, epoch, head)
 }
 
-func (p fusedPublisher) Audience(root conversation.SessionKey, may func(conversation.UserID) bool) {
+func (p fusedPublisher) Audience(root conversation.SessionKey, epoch conversation.Epoch, now conversation.Summary) {
 	p.at("Audience")
-	p.Publisher.Audience(root, may)
+	p.Publisher.Audience(root, epoch, now)
 }
 
 func (p fusedPublisher) Gone(key conversation.SessionKey, reason string) {
@@ -133,9 +133,9 @@ func (s fusedStore) Records(ctx context.Context, key conversation.SessionKey, r 
 	return s.Store.Records(ctx, key, r)
 }
 
-func (s fusedStore) Due(ctx context.Context, until time.Time) iter.Seq2[conversation.SessionKey, error] {
+func (s fusedStore) Due(ctx context.Context, until time.Time, of conversation.Member) iter.Seq2[conversation.SessionKey, error] {
 	s.at("Due")
-	return s.Store.Due(ctx, until)
+	return s.Store.Due(ctx, until, of)
 }
 
 func (s fusedStore) Sessions(ctx context.Context, p conversation.Page) iter.Seq2[conversation.Summary, error] {

@@ -2,7 +2,6 @@ package actors
 
 import (
 	"math/rand/v2"
-	"sync/atomic"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -14,6 +13,7 @@ import (
 	"parley/actors/internal/modelcall"
 	"parley/actors/internal/observe"
 	"parley/actors/internal/registry"
+	"parley/actors/internal/shown"
 	"parley/conversation"
 	"parley/conversation/access"
 	"parley/conversation/machine"
@@ -46,7 +46,7 @@ type session struct {
 	standing   conversation.Standing // of the machine, after the last decision
 	epoch      conversation.Epoch
 	durable    conversation.Seq // the last durable event
-	published  *atomic.Uint64   // the last durable event that was published: "after" of ephemeral things
+	published  *shown.Position  // the last durable event that was published: "after" of ephemeral things
 	snapshotAt conversation.Seq // the snapshot's seq
 
 	pending  *batch // decided, not on its way yet; nil = nothing
@@ -183,7 +183,7 @@ func (s *session) Receive(ctx actor.Context) {
 // what has panicked may do so again.
 func (s *session) panicked(r any, current *envelope) {
 	e, key := s.e, s.key
-	unpublished := s.inFlight != nil || s.published != nil && s.published.Load() < uint64(s.durable)
+	unpublished := s.inFlight != nil || s.published != nil && s.published.Seq() < s.durable
 	busy := s.standing.Busy
 	e.panicked("session "+key.String(), r)
 	err := errInternal(r)
@@ -215,7 +215,7 @@ func (s *session) afterMessage() {
 
 func (s *session) begin(ctx actor.Context, key conversation.SessionKey) {
 	s.key, s.self = key, ctx.Self()
-	s.lastActive, s.published = time.Now(), new(atomic.Uint64)
+	s.lastActive, s.published = time.Now(), new(shown.Position)
 	if s.e.cfg.IdleJitter > 0 {
 		s.jitter = rand.N(s.e.cfg.IdleJitter)
 	}

@@ -261,7 +261,7 @@ type dueList struct {
 	names []conversation.SessionID
 }
 
-func (l dueList) Due(context.Context, time.Time) iter.Seq2[conversation.SessionKey, error] {
+func (l dueList) Due(context.Context, time.Time, conversation.Member) iter.Seq2[conversation.SessionKey, error] {
 	return func(yield func(conversation.SessionKey, error) bool) {
 		for _, name := range l.names {
 			var err error
@@ -298,7 +298,7 @@ func TestDueFrom(t *testing.T) {
 			behind = conversation.SessionKey{Tenant: "acme", Session: conversation.SessionID(c.behind)}
 		}
 		var got []string
-		for key, err := range dueFrom(t.Context(), store, time.Time{}, behind) {
+		for key, err := range dueFrom(t.Context(), store, time.Time{}, conversation.Member{}, behind) {
 			if err != nil {
 				got = append(got, "!")
 				break

@@ -34,44 +34,6 @@ func (id SessionID) Parent() (parent SessionID, call CallID, ok bool) {
 // Depth is 0 for a root session, 1 for its delegations, and so on.
 func (id SessionID) Depth() int { return strings.Count(string(id), "/") }
 
-// Next is the id of the session that takes the name of an erased one: "<id>_2",
-// then "<id>_3". An erased session never comes back, so what is late for it, a
-// writer, a message, a client with its cursor, cannot meet the new one.
-func (id SessionID) Next() SessionID {
-	first, n := id.place()
-	return first.Nth(n + 1)
-}
-
-// Before is the id of which id is the Next; ok is false for the first one of a name.
-func (id SessionID) Before() (before SessionID, ok bool) {
-	first, n := id.place()
-	if n == 1 {
-		return "", false
-	}
-	return first.Nth(n - 1), true
-}
-
-// place is the first id of the name that id belongs to, and its number, from 1.
-func (id SessionID) place() (first SessionID, n int) {
-	i := strings.LastIndexByte(string(id), '_')
-	if i <= 0 {
-		return id, 1
-	}
-	n, err := strconv.Atoi(string(id[i+1:]))
-	if err != nil || n < 2 || id[:i].Nth(n) != id {
-		return id, 1
-	}
-	return id[:i], n
-}
-
-// Nth is the n-th session of the name whose first one is id.
-func (id SessionID) Nth(n int) SessionID {
-	if n == 1 {
-		return id
-	}
-	return id + SessionID("_"+strconv.Itoa(n))
-}
-
 // SessionKey names a session in stores and registries: ids of different
 // tenants never meet.
 type SessionKey struct {
@@ -123,6 +85,19 @@ type AgentName string
 // NodeID names a process that serves sessions. It is for logs and for people; no
 // rule depends on it.
 type NodeID string
+
+// Incarnation counts the starts of a node, from 1.
+type Incarnation uint64
+
+// Member is one run of a node: a node that starts again is another member.
+type Member struct {
+	Node        NodeID
+	Incarnation Incarnation
+}
+
+func (m Member) String() string {
+	return string(m.Node) + "#" + strconv.FormatUint(uint64(m.Incarnation), 10)
+}
 
 // LogID is the identity of a stored log. It changes when a backup is restored,
 // so that a client's cursor into another history is noticed.

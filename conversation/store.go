@@ -39,8 +39,11 @@ type Writer interface {
 	// raised, and every Commit with an older one fails with ErrFenced from then
 	// on. Durable when it returns.
 	//
+	// With how.Owner the session is that member's until Release: other members get
+	// *OwnedError while the owner lives. A store of one process knows no owners.
+	//
 	// With how.Create an absent session is made (not an erased one, nor one whose
-	// SessionID.Before is not erased: ErrNotFound); without it an absent session is
+	// living.Before is not erased: ErrNotFound); without it an absent session is
 	// ErrNotFound. With how.IfEpoch ≠ 0 it succeeds only if the epoch is that one,
 	// else ErrFenced. With how.Lazy it may become durable with the epoch's first commit
 	// only.
@@ -63,6 +66,11 @@ type Writer interface {
 	// to the store until then, and what it points to does not change.
 	// A store joins the commits of many sessions that wait at the same time.
 	CommitAsync(ctx context.Context, key SessionKey, c *Commit, done func(error))
+
+	// Release gives up a session that was acquired with this epoch, so that the next owner
+	// need not wait for the end of a lease. It does not block; done, unless it is nil, is
+	// called once, from any goroutine, with nil also if the epoch is an old one.
+	Release(ctx context.Context, key SessionKey, epoch Epoch, done func(error))
 
 	// MayHold is false if no event of the session owns the key, for sure; true means
 	// that Find has to be asked. A commit that is in flight counts when its done is
@@ -105,8 +113,9 @@ type Catalog interface {
 	// Tasks lists rows of root sessions' tasks, newest first; unreadable ones as above.
 	Tasks(ctx context.Context, f TaskFilter) iter.Seq2[TaskRow, error]
 
-	// Due lists the sessions with something to do by then, the longest due first.
-	Due(ctx context.Context, until time.Time) iter.Seq2[SessionKey, error]
+	// Due lists the sessions with something to do by then, the longest due first, but
+	// not those that another living member than of owns.
+	Due(ctx context.Context, until time.Time, of Member) iter.Seq2[SessionKey, error]
 
 	// Claimable lists what outside runtimes may claim in the sessions of a tenant,
 	// the oldest first. It takes time for what is in the list only.
@@ -118,7 +127,7 @@ type Catalog interface {
 
 	// Erased is true for a session that has been erased: no session of its id is
 	// made any more. A store may forget that after a while, but not before it has
-	// forgotten, or has never had, the session of SessionID.Next.
+	// forgotten, or has never had, the session of living.Next.
 	Erased(ctx context.Context, key SessionKey) (bool, error)
 }
 
@@ -145,10 +154,16 @@ func (e *DuplicateError) Error() string {
 	return fmt.Sprintf("%s is stored already, at seq %d", e.Key, e.Seq)
 }
 
+// OwnedError refuses to give a session to another member while its owner lives.
+type OwnedError struct{ By Member }
+
+func (e *OwnedError) Error() string { return fmt.Sprintf("the session is owned by %s", e.By) }
+
 // AcquireHow says on what terms a session is acquired.
 type AcquireHow struct {
 	Create  bool
-	IfEpoch Epoch // 0 = whatever the epoch is
+	IfEpoch Epoch  // 0 = whatever the epoch is
+	Owner   Member // zero = nobody's, in the store of one process
 
 	// Lazy lets the store save the wait for the disk: a crash of the store may take
 	// back an epoch in which nothing was committed. Only a store all of whose writers
@@ -156,8 +171,20 @@ type AcquireHow struct {
 	Lazy bool
 }
 
+// Prior says whose a session was when it was acquired.
+type Prior uint8
+
+// The owners of before.
+const (
+	PriorNone    Prior = iota // nobody's: it is new or was released, or the store knows no owners
+	PriorSame                 // the same member's
+	PriorDead                 // a member's whose node has started again since: its process died
+	PriorExpired              // a member's whose lease ran out: it may live all the same
+)
+
 // Head describes the end of a session's log.
 type Head struct {
+	Prior      Prior // filled by Acquire
 	Epoch      Epoch
 	Last       Seq
 	LastCommit CommitID

@@ -75,7 +75,7 @@ type instant struct {
 func (s *instant) Tell(key conversation.SessionKey, _ conversation.UserID, _ conversation.Command, done func(conversation.Receipt, error)) {
 	done(conversation.Receipt{Message: "m1-s1", Seq: s.head + 1, Disposition: conversation.Started, Task: "t1-s1"}, nil)
 	for _, c := range gatewaytest.Turn(s.head + 1) {
-		s.hub.Publish(key, c)
+		s.hub.Publish(key, 1, c)
 	}
 	s.head += 7
 }

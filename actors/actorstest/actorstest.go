@@ -56,8 +56,9 @@ type Publisher struct {
 	gone   []conversation.SessionKey
 }
 
-// Shown is an ephemeral thing and the durable seq that it came behind.
+// Shown is an ephemeral thing, the epoch of its writer and the durable seq that it came behind.
 type Shown struct {
+	Epoch conversation.Epoch
 	After conversation.Seq
 	What  conversation.Ephemeral
 }
@@ -65,7 +66,7 @@ type Shown struct {
 var _ conversation.Publisher = (*Publisher)(nil)
 
 // Publish implements conversation.Publisher.
-func (p *Publisher) Publish(key conversation.SessionKey, events []conversation.Event) {
+func (p *Publisher) Publish(key conversation.SessionKey, _ conversation.Epoch, events []conversation.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.events == nil {
@@ -78,7 +79,7 @@ func (p *Publisher) Publish(key conversation.SessionKey, events []conversation.E
 }
 
 // Stored implements conversation.Publisher.
-func (p *Publisher) Stored(key conversation.SessionKey, head conversation.Seq) {
+func (p *Publisher) Stored(key conversation.SessionKey, epoch conversation.Epoch, head conversation.Seq) {
 	p.mu.Lock()
 	var last conversation.Seq
 	if shown := p.events[key]; len(shown) > 0 {
@@ -86,27 +87,27 @@ func (p *Publisher) Stored(key conversation.SessionKey, head conversation.Seq) {
 	}
 	p.mu.Unlock()
 	if p.Log != nil && head > last {
-		p.Publish(key, p.Log(key, last))
+		p.Publish(key, epoch, p.Log(key, last))
 	}
 }
 
 // Show implements conversation.Publisher.
-func (p *Publisher) Show(key conversation.SessionKey, after conversation.Seq, e conversation.Ephemeral) {
+func (p *Publisher) Show(key conversation.SessionKey, epoch conversation.Epoch, after conversation.Seq, e conversation.Ephemeral) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.shown == nil {
 		p.shown = map[conversation.SessionKey][]Shown{}
 	}
-	p.shown[key] = append(p.shown[key], Shown{After: after, What: e})
+	p.shown[key] = append(p.shown[key], Shown{Epoch: epoch, After: after, What: e})
 }
 
 // Audience implements conversation.Publisher.
-func (p *Publisher) Audience(root conversation.SessionKey, may func(conversation.UserID) bool) {
+func (p *Publisher) Audience(root conversation.SessionKey, _ conversation.Epoch, now conversation.Summary) {
 	p.mu.Lock()
 	asked := p.Asked
 	p.mu.Unlock()
 	for _, user := range asked {
-		p.Journal.Add(fmt.Sprint("audience ", root.Session, " ", user, " ", may(user)))
+		p.Journal.Add(fmt.Sprint("audience ", root.Session, " ", user, " ", now.Reads(user)))
 	}
 }
 

@@ -331,8 +331,8 @@ type countingHub struct {
 	ended *sync.WaitGroup
 }
 
-func (h countingHub) Publish(key conversation.SessionKey, events []conversation.Event) {
-	h.Hub.Publish(key, events)
+func (h countingHub) Publish(key conversation.SessionKey, epoch conversation.Epoch, events []conversation.Event) {
+	h.Hub.Publish(key, 1, events)
 	for i := range events {
 		if b, ok := events[i].Body.(conversation.TaskStatusChanged); ok && b.New.Ended() {
 			h.ended.Done()

@@ -6,7 +6,7 @@ import "parley/conversation"
 // is the name's first one. A store keeps what it knows of an erased session as
 // long as it knows anything of the next, so a few questions are enough.
 func Of(id conversation.SessionID, erased func(conversation.SessionID) (bool, error)) (conversation.SessionID, error) {
-	known := func(n int) (bool, error) { return erased(id.Nth(n)) }
+	known := func(n int) (bool, error) { return erased(nth(id, n)) }
 	low, high := 0, 1 // low is erased, or 0
 	for {
 		gone, err := known(high)
@@ -30,5 +30,5 @@ func Of(id conversation.SessionID, erased func(conversation.SessionID) (bool, er
 			high = middle
 		}
 	}
-	return id.Nth(high), nil
+	return nth(id, high), nil
 }

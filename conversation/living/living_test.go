@@ -14,9 +14,9 @@ func TestOf(t *testing.T) {
 		asked := 0
 		got, err := Of("abc", func(id conversation.SessionID) (bool, error) {
 			asked++
-			return place(id) <= n, nil
+			return number(id) <= n, nil
 		})
-		want := conversation.SessionID("abc").Nth(n + 1)
+		want := nth("abc", n+1)
 		if err != nil || got != want || asked > 2*len(strconv.FormatInt(int64(n+1), 2)) {
 			t.Errorf("after %d erasures: %q, %v, with %d questions; want %q", n, got, err, asked, want)
 		}
@@ -28,7 +28,7 @@ func TestOf(t *testing.T) {
 			if asked++; asked == failing {
 				return false, broken
 			}
-			return place(id) <= 2, nil
+			return number(id) <= 2, nil
 		})
 		if !errors.Is(err, broken) {
 			t.Errorf("question %d fails: %v", failing, err)
@@ -36,11 +36,8 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// place is the number of a session of the name "abc", from 1.
-func place(id conversation.SessionID) int {
-	n := 1
-	for before, ok := id.Before(); ok; before, ok = before.Before() {
-		n++
-	}
+// number is the number of a session of the name "abc", from 1.
+func number(id conversation.SessionID) int {
+	_, n := place(id)
 	return n
 }

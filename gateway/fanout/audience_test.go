@@ -24,8 +24,10 @@ func (interrupted) Records(context.Context, conversation.SessionKey, conversatio
 	return func(func(conversation.Record, error) bool) {}
 }
 
-func nobody(conversation.UserID) bool   { return false }
-func everyone(conversation.UserID) bool { return true }
+var (
+	nobody   = conversation.Summary{Owner: "ann"} // but its owner
+	everyone = conversation.Summary{Owner: "ann", Access: conversation.AccessTenant}
+)
 
 // A follow that is being set up while its user loses the session: before the state has
 // come it is refused, after that it gets its answer and then the end. The last word
@@ -34,24 +36,24 @@ func TestAudienceDuringFollow(t *testing.T) {
 	key := gatewaytest.Key("s1")
 	for _, x := range []struct {
 		name   string
-		before []func(conversation.UserID) bool // while the state is asked for
-		after  []func(conversation.UserID) bool // when it has come, before the follow has begun
-		code   conversation.Code                // of the answer
-		frames []string                         // what the client is sent
-		left   int                              // who follows at the end
+		before []conversation.Summary // while the state is asked for
+		after  []conversation.Summary // when it has come, before the follow has begun
+		code   conversation.Code      // of the answer
+		frames []string               // what the client is sent
+		left   int                    // who follows at the end
 	}{
 		{"nothing happens", nil, nil, "", []string{"answer", `"synced"`}, 1},
-		{"lost before the state", []func(conversation.UserID) bool{nobody}, nil, conversation.NotFound, nil, 0},
-		{"lost after the state", nil, []func(conversation.UserID) bool{nobody}, "", []string{"answer", `"gone","session":"s1","after":3,"data":{"reason":"forbidden"}`}, 0},
-		{"lost and given back", []func(conversation.UserID) bool{nobody, everyone}, nil, "", []string{"answer", `"synced"`}, 1},
-		{"given back later", []func(conversation.UserID) bool{nobody}, []func(conversation.UserID) bool{everyone}, conversation.NotFound, nil, 0},
-		{"lost again", []func(conversation.UserID) bool{nobody, everyone}, []func(conversation.UserID) bool{nobody}, "", []string{"answer", `"gone"`}, 0},
+		{"lost before the state", []conversation.Summary{nobody}, nil, conversation.NotFound, nil, 0},
+		{"lost after the state", nil, []conversation.Summary{nobody}, "", []string{"answer", `"gone","session":"s1","after":3,"data":{"reason":"forbidden"}`}, 0},
+		{"lost and given back", []conversation.Summary{nobody, everyone}, nil, "", []string{"answer", `"synced"`}, 1},
+		{"given back later", []conversation.Summary{nobody}, []conversation.Summary{everyone}, conversation.NotFound, nil, 0},
+		{"lost again", []conversation.Summary{nobody, everyone}, []conversation.Summary{nobody}, "", []string{"answer", `"gone"`}, 0},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			hub := NewHub(nil)
-			say := func(words []func(conversation.UserID) bool) {
-				for _, may := range words {
-					hub.Audience(key, may)
+			say := func(words []conversation.Summary) {
+				for _, now := range words {
+					hub.Audience(key, 1, now)
 				}
 			}
 			q := hub.NewQueue(interrupted{func() { say(x.before) }}, protocol.DefaultLimits())
@@ -69,7 +71,7 @@ func TestAudienceDuringFollow(t *testing.T) {
 			if code != x.code {
 				t.Errorf("answered %q, want %q", code, x.code)
 			}
-			hub.Publish(key, []conversation.Event{{Seq: 4, Body: conversation.SessionClosed{Reason: "secret"}}})
+			hub.Publish(key, 1, []conversation.Event{{Seq: 4, Body: conversation.SessionClosed{Reason: "secret"}}})
 			got := drain(q)
 			if x.left > 0 {
 				x.frames = append(slices.Clone(x.frames), "session_closed")
@@ -94,7 +96,7 @@ func TestAudienceDuringSubscribe(t *testing.T) {
 	hub := NewHub(nil)
 	key := gatewaytest.Key("s1")
 	o := Options{Key: key, As: "bob", Values: true}
-	_, _, err := hub.Subscribe(t.Context(), interrupted{func() { hub.Audience(key, nobody) }}, protocol.DefaultLimits(), o)
+	_, _, err := hub.Subscribe(t.Context(), interrupted{func() { hub.Audience(key, 1, nobody) }}, protocol.DefaultLimits(), o)
 	if e := conversation.AsError(err); e == nil || e.Code != conversation.NotFound {
 		t.Errorf("%v", err)
 	}
@@ -102,7 +104,7 @@ func TestAudienceDuringSubscribe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hub.Audience(key, nobody)
+	hub.Audience(key, 1, nobody)
 	for range 5 {
 		d, err := s.Next(t.Context())
 		if err != nil {
@@ -138,7 +140,7 @@ func TestAudienceOfATree(t *testing.T) {
 		follow("acme", "s2", "bob", phaseLive), follow("acme", "s2/d1", "bob", phaseLive), follow("beta", "s", "bob", phaseLive), follow("beta", "s/d1", "bob", phaseLive),
 	}
 	for range 2 { // again it changes nothing
-		hub.Audience(conversation.SessionKey{Tenant: "acme", Session: "s"}, func(user conversation.UserID) bool { return user == "ann" })
+		hub.Audience(conversation.SessionKey{Tenant: "acme", Session: "s"}, 1, nobody)
 	}
 	for _, s := range ended {
 		if got := drain(s.queue); !s.Ended() || len(s.queue.replays) > 0 || len(got) != 1 || !strings.Contains(got[0], `"after":5,"data":{"reason":"forbidden"}`) {
@@ -177,11 +179,11 @@ func TestAudienceBesideFollows(t *testing.T) {
 		}
 	}()
 	for range 500 {
-		hub.Audience(key, nobody)
-		hub.Publish(key, []conversation.Event{{Seq: 4, Body: conversation.SessionClosed{}}})
+		hub.Audience(key, 1, nobody)
+		hub.Publish(key, 1, []conversation.Event{{Seq: 4, Body: conversation.SessionClosed{}}})
 	}
 	<-done
-	hub.Audience(key, nobody)
+	hub.Audience(key, 1, nobody)
 	for _, s := range all {
 		if !s.Ended() {
 			t.Fatal("one follows still")

@@ -25,7 +25,7 @@ func BenchmarkPublish(b *testing.B) {
 	for b.Loop() {
 		for _, c := range commits {
 			f.cursor = c[0].Seq - 1
-			hub.Publish(key, c)
+			hub.Publish(key, 1, c)
 		}
 		out.Take(context.Background(), scratch)
 	}

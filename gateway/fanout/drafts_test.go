@@ -22,7 +22,7 @@ func TestSlowFollowerCostsNothing(t *testing.T) {
 	piece := strings.Repeat("x", 20)
 	show := func(from, to int) {
 		for at := from; at < to; at += len(piece) {
-			hub.Show(f.key, 5, conversation.Delta{Draft: "1.1.0", At: at, Text: piece})
+			hub.Show(f.key, 1, 5, conversation.Delta{Draft: "1.1.0", At: at, Text: piece})
 		}
 	}
 	const size = 80_000
@@ -63,7 +63,7 @@ func (*stream) Records(context.Context, conversation.SessionKey, conversation.Ra
 func (s *stream) write(text string) {
 	at := utf8.RuneCountInString(s.text)
 	s.text += text
-	s.hub.Show(s.key, 5, conversation.Delta{Draft: "1.1.0", At: at, Text: text})
+	s.hub.Show(s.key, 1, 5, conversation.Delta{Draft: "1.1.0", At: at, Text: text})
 }
 
 // client puts a draft together as PROTOCOL.md says: a delta beyond what it has is a hole.
@@ -141,7 +141,7 @@ func TestDraftOfSlowClient(t *testing.T) {
 			if rnd.IntN(3) > 0 {
 				s.write(strings.Repeat("ä", 1+rnd.IntN(30)))
 			} else {
-				hub.Show(s.key, 5, conversation.Progress{Call: "c1", Note: "n"})
+				hub.Show(s.key, 1, 5, conversation.Progress{Call: "c1", Note: "n"})
 			}
 			if q.bytes > 700+300 {
 				t.Fatalf("%d bytes wait", q.bytes)
@@ -185,7 +185,7 @@ func TestDeltaBeforeItsEvent(t *testing.T) {
 	f := &Subscription{queue: q, key: s.key, drafts: drafts{wanted: true}, phase: phaseLive, synced: true, cursor: 4, until: 4}
 	hub.add(f)
 	s.write("early")
-	hub.Publish(s.key, []conversation.Event{{Seq: 5, Body: conversation.SessionClosed{}}})
+	hub.Publish(s.key, 1, []conversation.Event{{Seq: 5, Body: conversation.SessionClosed{}}})
 	c := &client{t: t}
 	for taken := q.Take(t.Context(), nil); taken.Frames > 0; taken = q.Take(t.Context(), nil) {
 		c.take(payloads(taken))

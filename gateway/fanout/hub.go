@@ -116,7 +116,7 @@ func (h *Hub) remove(s *Subscription) {
 
 // Publish implements conversation.Publisher. Events are encoded once for all
 // followers, and not at all when there are none.
-func (h *Hub) Publish(key conversation.SessionKey, events []conversation.Event) {
+func (h *Hub) Publish(key conversation.SessionKey, epoch conversation.Epoch, events []conversation.Event) {
 	if len(events) == 0 {
 		return
 	}
@@ -167,7 +167,7 @@ func encodeBatch(session conversation.SessionID, events []conversation.Event, re
 }
 
 // Show implements conversation.Publisher.
-func (h *Hub) Show(key conversation.SessionKey, after conversation.Seq, e conversation.Ephemeral) {
+func (h *Hub) Show(key conversation.SessionKey, epoch conversation.Epoch, after conversation.Seq, e conversation.Ephemeral) {
 	shard := h.shard(key)
 	shard.mu.RLock()
 	defer shard.mu.RUnlock()
@@ -227,7 +227,7 @@ func (h *Hub) typing(from *Subscription, after conversation.Seq, user conversati
 
 // Stored implements conversation.Publisher: a subscription that was not given all
 // of it reads the rest from the log.
-func (h *Hub) Stored(key conversation.SessionKey, head conversation.Seq) {
+func (h *Hub) Stored(key conversation.SessionKey, epoch conversation.Epoch, head conversation.Seq) {
 	shard := h.shard(key)
 	shard.mu.RLock()
 	defer shard.mu.RUnlock()
@@ -257,7 +257,7 @@ func (h *Hub) Gone(key conversation.SessionKey, reason string) {
 
 // Audience implements conversation.Publisher: subscriptions of users who may not read the
 // session any more end. One that is still asking for its beginning is told when it has it.
-func (h *Hub) Audience(root conversation.SessionKey, may func(conversation.UserID) bool) {
+func (h *Hub) Audience(root conversation.SessionKey, epoch conversation.Epoch, now conversation.Summary) {
 	shard := h.shard(root)
 	if !shard.followed(root) {
 		return
@@ -266,7 +266,7 @@ func (h *Hub) Audience(root conversation.SessionKey, may func(conversation.UserI
 	defer shard.mu.Unlock()
 	for _, k := range shard.tree(root) {
 		shard.keep(k, slices.DeleteFunc(shard.followers[k], func(s *Subscription) bool {
-			ended := s.as != "" && s.admit(may(s.as)) // "" is a runtime, which may always
+			ended := s.as != "" && s.admit(now.Reads(s.as)) // "" is a runtime, which may always
 			if ended {
 				h.metrics.Follows.Dec()
 			}

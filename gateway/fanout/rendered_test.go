@@ -100,7 +100,7 @@ func TestHTMLIsRightBehindItsPart(t *testing.T) {
 				return s
 			}
 			all := []*Subscription{subscribed(false), subscribed(true)}
-			hub.Publish(plain.key, batch())
+			hub.Publish(plain.key, 1, batch())
 			if r.asked != 2 {
 				t.Errorf("%d parts were given to be rendered", r.asked)
 			}
@@ -155,7 +155,7 @@ func TestTakerIsCalledWhenTheHTMLComes(t *testing.T) {
 			s := q.NewSubscription(Options{Key: gatewaytest.Key("s1"), HTML: true})
 			s.phase, s.synced, s.cursor, s.until = phaseLive, true, 5, 5
 			hub.add(s)
-			hub.Publish(s.key, []conversation.Event{{Seq: 6, Body: conversation.Response{Part: conversation.Part{Message: "p1", Text: "a"}}}})
+			hub.Publish(s.key, 1, []conversation.Event{{Seq: 6, Body: conversation.Response{Part: conversation.Part{Message: "p1", Text: "a"}}}})
 			if got := kinds(t, drain(q)); got != "response6" || called != 1 {
 				t.Errorf("%s, called %d times", got, called)
 			}

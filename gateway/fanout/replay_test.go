@@ -97,7 +97,7 @@ func TestReplay(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			hub := NewHub(nil)
 			if c.published > 0 {
-				c.log.viewed = func() { hub.Publish(gatewaytest.Key("s1"), record(c.published).Events) }
+				c.log.viewed = func() { hub.Publish(gatewaytest.Key("s1"), 1, record(c.published).Events) }
 			}
 			s, _, err := hub.Subscribe(t.Context(), &c.log, protocol.DefaultLimits(), Options{Key: gatewaytest.Key("s1"), Values: true})
 			if err != nil {
@@ -151,7 +151,7 @@ func TestReplayPage(t *testing.T) {
 			t.Errorf("it is read again at once, %v", err)
 		}
 		s.queue.hub.add(s)
-		s.queue.hub.Publish(s.key, record(6).Events)
+		s.queue.hub.Publish(s.key, 1, record(6).Events)
 		if len(s.queue.replays) != 1 {
 			t.Error("it is not read when more is published")
 		}
@@ -169,7 +169,7 @@ func TestNoRoom(t *testing.T) {
 			hub, s := queueOf(2)
 			s.queue.limits = limits
 			for seq := conversation.Seq(6); seq < 9; seq++ {
-				hub.Publish(s.key, []conversation.Event{{Seq: seq, Body: conversation.SessionClosed{Reason: text}}})
+				hub.Publish(s.key, 1, []conversation.Event{{Seq: seq, Body: conversation.SessionClosed{Reason: text}}})
 			}
 			if s.phase != phaseReplay || s.cursor != 7 || s.until != 8 {
 				t.Errorf("state %d at %d of %d", s.phase, s.cursor, s.until)
@@ -199,7 +199,7 @@ func TestQueueBounds(t *testing.T) {
 func TestMergeKeepsDraftsApart(t *testing.T) {
 	hub, s := queueOf(4)
 	for i, draft := range []conversation.DraftID{"1.1.0", "1.1.0", "1.1.0", "1.1.1", "1.1.0"} {
-		hub.Show(s.key, 5, conversation.Delta{Draft: draft, At: min(i, 3), Text: "x"})
+		hub.Show(s.key, 1, 5, conversation.Delta{Draft: draft, At: min(i, 3), Text: "x"})
 	}
 	frames := drain(s.queue)
 	if n := strings.Count(strings.Join(frames, ""), "1.1.1"); n != 1 {
@@ -266,7 +266,7 @@ func TestSyncedBehindTheHead(t *testing.T) {
 	hub := NewHub(nil)
 	key := gatewaytest.Key("s1")
 	log := &storedLog{head: 3, records: []conversation.Record{record(1), record(2), record(3), record(4)}}
-	log.viewed = func() { hub.Publish(key, record(4).Events) }
+	log.viewed = func() { hub.Publish(key, 1, record(4).Events) }
 	limits := protocol.DefaultLimits()
 	limits.ReplayPage = 2
 	s, _, err := hub.Subscribe(t.Context(), log, limits, Options{Key: key, Values: true})
@@ -306,7 +306,7 @@ func TestFollowAgain(t *testing.T) {
 	again := old.queue.NewSubscription(Options{Key: old.key})
 	hub.add(again)
 	again.start(Start{Since: 5, Replace: old, Answer: func(dst []byte) []byte { return append(dst, "answer"...) }}, conversation.View{Head: 5})
-	hub.Publish(old.key, record(6).Events)
+	hub.Publish(old.key, 1, record(6).Events)
 	got := drain(old.queue)
 	if len(got) != 3 || got[0] != "answer" || !strings.Contains(got[1], "synced") || !strings.Contains(got[2], "session_closed") {
 		t.Errorf("shown %q, want the answer, synced and the event, each once", got)

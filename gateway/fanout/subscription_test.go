@@ -51,9 +51,9 @@ func TestHalfFull(t *testing.T) {
 	want := ""
 	for i := range 100 {
 		text := string(rune('a' + i%26))
-		hub.Show(f.key, 5, conversation.Delta{Draft: "1.1.0", At: len(want), Text: text})
+		hub.Show(f.key, 1, 5, conversation.Delta{Draft: "1.1.0", At: len(want), Text: text})
 		want += text
-		hub.Show(f.key, 5, conversation.Progress{Call: "c1", Note: "n"})
+		hub.Show(f.key, 1, 5, conversation.Progress{Call: "c1", Note: "n"})
 	}
 	got, frames := "", drain(f.queue)
 	if len(frames) > 10 {
@@ -86,11 +86,11 @@ func TestHalfFull(t *testing.T) {
 // A delta is never merged across an event, nor into another draft, nor over a hole.
 func TestMergeOnlyWhatBelongsTogether(t *testing.T) {
 	hub, f := queueOf(4)
-	hub.Show(f.key, 5, conversation.Delta{Draft: "1.1.0", At: 0, Text: "a"})
-	hub.Show(f.key, 5, conversation.Delta{Draft: "1.1.1", At: 0, Text: "x"})
-	hub.Publish(f.key, []conversation.Event{{Seq: 6, Body: conversation.SessionClosed{}}})
-	hub.Show(f.key, 6, conversation.Delta{Draft: "1.1.0", At: 1, Text: "b"})
-	hub.Show(f.key, 5, conversation.Delta{Draft: "1.1.1", At: 7, Text: "y"})
+	hub.Show(f.key, 1, 5, conversation.Delta{Draft: "1.1.0", At: 0, Text: "a"})
+	hub.Show(f.key, 1, 5, conversation.Delta{Draft: "1.1.1", At: 0, Text: "x"})
+	hub.Publish(f.key, 1, []conversation.Event{{Seq: 6, Body: conversation.SessionClosed{}}})
+	hub.Show(f.key, 1, 6, conversation.Delta{Draft: "1.1.0", At: 1, Text: "b"})
+	hub.Show(f.key, 1, 5, conversation.Delta{Draft: "1.1.1", At: 7, Text: "y"})
 	got := strings.Join(drain(f.queue), "\n")
 	for _, p := range []string{`"at":0,"text":"a"`, `"at":0,"text":"x"`, `"at":1,"text":"b"`} {
 		if !strings.Contains(got, p) {
@@ -106,21 +106,21 @@ func TestMergeOnlyWhatBelongsTogether(t *testing.T) {
 // published behind it; what the subscription has is not read again.
 func TestStoredBehindLiveSubscription(t *testing.T) {
 	hub, f := queueOf(10)
-	hub.Stored(f.key, 5)
+	hub.Stored(f.key, 1, 5)
 	if f.phase != phaseLive || len(f.queue.replays) != 0 {
 		t.Error("the subscription reads what it has")
 	}
-	hub.Stored(f.key, 7)
+	hub.Stored(f.key, 1, 7)
 	if f.phase != phaseReplay || f.until != 7 || len(f.queue.replays) != 1 {
 		t.Errorf("state %d, until %d, %d subscriptions are read for", f.phase, f.until, len(f.queue.replays))
 	}
 	f.queue.replays = nil // the writer has read up to 7, and waits
 	f.cursor = 7
-	hub.Stored(f.key, 7)
+	hub.Stored(f.key, 1, 7)
 	if len(f.queue.replays) != 0 {
 		t.Error("the subscription reads what it has")
 	}
-	hub.Stored(f.key, 9)
+	hub.Stored(f.key, 1, 9)
 	if f.until != 9 || len(f.queue.replays) != 1 {
 		t.Errorf("until %d, %d subscriptions are read for", f.until, len(f.queue.replays))
 	}
@@ -130,12 +130,12 @@ func TestStoredBehindLiveSubscription(t *testing.T) {
 // PROTOCOL.md, rule 4.1.
 func TestNeverBeforeItsEvent(t *testing.T) {
 	hub, f := queueOf(10)
-	hub.Show(f.key, 6, conversation.Thinking{Step: 1})
+	hub.Show(f.key, 1, 6, conversation.Thinking{Step: 1})
 	if got := drain(f.queue); len(got) != 0 {
 		t.Errorf("shown: %v", got)
 	}
-	hub.Publish(f.key, []conversation.Event{{Seq: 6, Body: conversation.SessionClosed{}}})
-	hub.Show(f.key, 6, conversation.Thinking{Step: 1})
+	hub.Publish(f.key, 1, []conversation.Event{{Seq: 6, Body: conversation.SessionClosed{}}})
+	hub.Show(f.key, 1, 6, conversation.Thinking{Step: 1})
 	if got := drain(f.queue); len(got) != 2 {
 		t.Errorf("shown: %v", got)
 	}
@@ -150,11 +150,11 @@ func TestOverlapAndGap(t *testing.T) {
 		}
 		return events
 	}
-	hub.Publish(f.key, closed(4, 5))
+	hub.Publish(f.key, 1, closed(4, 5))
 	if got := drain(f.queue); len(got) != 0 || f.phase != phaseLive {
 		t.Errorf("again: %v", got)
 	}
-	hub.Publish(f.key, closed(7))
+	hub.Publish(f.key, 1, closed(7))
 	if got := drain(f.queue); len(got) != 0 || f.phase != phaseReplay || f.until != 7 {
 		t.Errorf("a gap: %v, state %d", got, f.phase)
 	}
@@ -168,8 +168,8 @@ func TestEncodedOnce(t *testing.T) {
 	blind.SetRedact(true)
 	hub.add(other)
 	hub.add(blind)
-	hub.Publish(f.key, []conversation.Event{{Seq: 6, Body: conversation.ToolFinished{Summary: "secret"}}})
-	hub.Publish(f.key, []conversation.Event{{Seq: 7, Body: conversation.SessionClosed{}}})
+	hub.Publish(f.key, 1, []conversation.Event{{Seq: 6, Body: conversation.ToolFinished{Summary: "secret"}}})
+	hub.Publish(f.key, 1, []conversation.Event{{Seq: 7, Body: conversation.SessionClosed{}}})
 	for i := range 2 {
 		a, b, c := &f.queue.at(i).data[0], &other.queue.at(i).data[0], &blind.queue.at(i).data[0]
 		if a != b {

@@ -186,7 +186,7 @@ func (s *Sessions) Commit(key conversation.SessionKey, events ...conversation.Ev
 func (s *Sessions) Store(key conversation.SessionKey, events ...conversation.Event) {
 	s.Do(func() {
 		s.world.Append(key, false, events...)
-		s.world.Publisher.Stored(key, s.world.Session(key).Machine.Head())
+		s.world.Publisher.Stored(key, 0, s.world.Session(key).Machine.Head())
 	})
 }
 
@@ -202,7 +202,7 @@ func (s *Sessions) Say(key conversation.SessionKey, n int) {
 
 // Show shows an ephemeral thing after the head of a session.
 func (s *Sessions) Show(key conversation.SessionKey, e conversation.Ephemeral) {
-	s.do(func() { s.world.Publisher.Show(key, s.world.Session(key).Machine.Head(), e) })
+	s.do(func() { s.world.Publisher.Show(key, 0, s.world.Session(key).Machine.Head(), e) })
 }
 
 // Drafts has the session's views show these.

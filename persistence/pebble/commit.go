@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"parley/conversation"
+	"parley/conversation/living"
 	"parley/conversation/wire"
 	"parley/persistence/pebble/internal/group"
 	"parley/persistence/pebble/internal/layout"
@@ -121,7 +122,7 @@ func erased(from pebble.Reader, key conversation.SessionKey) (bool, error) {
 // inTurn is false for the next session of a name whose session is not erased, or
 // whose erasure is forgotten already: then the name begins anew.
 func inTurn(from pebble.Reader, key conversation.SessionKey) (bool, error) {
-	before, later := key.Session.Before()
+	before, later := living.Before(key.Session)
 	if !later {
 		return true, nil
 	}

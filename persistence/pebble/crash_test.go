@@ -206,7 +206,7 @@ func verify(db *DB, acked []conversation.Seq, atMost bool) error {
 	}
 	ctx := context.Background()
 	due := map[conversation.SessionKey]bool{}
-	keys, err := listOf(db.Due(ctx, crashTime0(1<<40)))
+	keys, err := listOf(db.Due(ctx, crashTime0(1<<40), conversation.Member{}))
 	if err != nil {
 		return err
 	}

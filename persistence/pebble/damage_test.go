@@ -264,7 +264,7 @@ func (s *damagedStore) read(db *DB) (told, silent []error) {
 	}
 	wrong := func(format string, args ...any) { silent = append(silent, fmt.Errorf(format, args...)) }
 
-	due, dueErr := listOf(db.Due(ctx, crashTime0(1<<40)))
+	due, dueErr := listOf(db.Due(ctx, crashTime0(1<<40), conversation.Member{}))
 	fails("due", dueErr)
 	rows, rowsErr := listOf(db.Tasks(ctx, conversation.TaskFilter{Tenant: "acme"}))
 	fails("tasks", rowsErr)

@@ -23,6 +23,7 @@ import (
 
 // DB is a store on Pebble. Open, OpenReadOnly and OpenEphemeral make one.
 type DB struct {
+	noOwners
 	p        *pebble.DB
 	log      conversation.LogID
 	readOnly bool

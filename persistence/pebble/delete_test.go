@@ -141,7 +141,7 @@ func TestEraseWaitsForSubSessions(t *testing.T) {
 			t.Errorf("a commit to %s after the erasure: %v", k, err)
 		}
 	}
-	if due, err := listOf(db.Due(t.Context(), crashTime0(1<<40))); err != nil || len(due) > 0 {
+	if due, err := listOf(db.Due(t.Context(), crashTime0(1<<40), conversation.Member{})); err != nil || len(due) > 0 {
 		t.Errorf("due: %v, %v", due, err)
 	}
 }

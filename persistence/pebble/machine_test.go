@@ -199,7 +199,7 @@ func compare[T any](p *pair, t *rapid.T, what string, got, want iter.Seq2[T, err
 func (p *pair) lists(t *rapid.T) {
 	ctx := context.Background()
 	when := modelStart.Add(time.Duration(rapid.IntRange(-1, 31).Draw(t, "until")) * 250 * time.Millisecond)
-	compare(p, t, "due", p.db.Due(ctx, when), p.model.Due(ctx, when))
+	compare(p, t, "due", p.db.Due(ctx, when, conversation.Member{}), p.model.Due(ctx, when, conversation.Member{}))
 
 	page := conversation.Page{Tenant: rapid.SampledFrom(modelTenants).Draw(t, "tenant"), Oldest: rapid.Bool().Draw(t, "oldest"), Limit: rapid.IntRange(0, 3).Draw(t, "limit")}
 	page.For = rapid.SampledFrom(append(modelUsers, "")).Draw(t, "for")

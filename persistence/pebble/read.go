@@ -519,7 +519,7 @@ func pickTask(from *pebble.Snapshot, f conversation.TaskFilter, k, v []byte) (ro
 }
 
 // Due implements conversation.Store.
-func (db *DB) Due(ctx context.Context, until time.Time) iter.Seq2[conversation.SessionKey, error] {
+func (db *DB) Due(ctx context.Context, until time.Time, _ conversation.Member) iter.Seq2[conversation.SessionKey, error] {
 	return func(yield func(conversation.SessionKey, error) bool) {
 		lower := []byte{layout.TableDue}
 		upper := layout.AppendU64([]byte{layout.TableDue}, layout.Ordered(until.UnixMilli())+1)

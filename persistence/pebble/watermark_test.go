@@ -322,7 +322,7 @@ func TestReadersWaitForTheSync(t *testing.T) {
 			return err == nil && f[0] > 0, err
 		},
 		"due": func() (bool, error) {
-			d, err := listOf(db.Due(context.Background(), crashTime0(1<<30)))
+			d, err := listOf(db.Due(context.Background(), crashTime0(1<<30), conversation.Member{}))
 			return len(d) > 0, err
 		},
 		"sessions": func() (bool, error) {

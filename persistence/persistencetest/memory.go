@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/living"
 	"parley/conversation/wire"
 )
 
@@ -227,7 +228,7 @@ func (m *Memory) Acquire(ctx context.Context, key conversation.SessionKey, how c
 
 // inTurn is false for the next session of a name whose session is not erased.
 func (m *Memory) inTurn(key conversation.SessionKey) bool {
-	before, later := key.Session.Before()
+	before, later := living.Before(key.Session)
 	if !later {
 		return true
 	}
@@ -673,7 +674,7 @@ func (m *Memory) Claimable(ctx context.Context, tenant conversation.TenantID) it
 }
 
 // Due implements conversation.Store.
-func (m *Memory) Due(ctx context.Context, until time.Time) iter.Seq2[conversation.SessionKey, error] {
+func (m *Memory) Due(ctx context.Context, until time.Time, of conversation.Member) iter.Seq2[conversation.SessionKey, error] {
 	return func(yield func(conversation.SessionKey, error) bool) {
 		m.mu.Lock()
 		err := m.ready(ctx)
@@ -764,4 +765,11 @@ func parseCursor(cursor string) (ms int64, id string, err error) {
 		return 0, "", conversation.Errorf(conversation.BadRequest, "the page cursor is not one of this server's")
 	}
 	return ms, id, nil
+}
+
+// Release implements conversation.Store.
+func (m *Memory) Release(_ context.Context, _ conversation.SessionKey, _ conversation.Epoch, done func(error)) {
+	if done != nil {
+		done(nil)
+	}
 }

@@ -232,7 +232,7 @@ func (f *fixture) ids(p conversation.Page) string {
 func (f *fixture) dueIDs(until time.Time) string {
 	f.Helper()
 	var out []string
-	for _, k := range collect(f, f.Due(f.ctx, until)) {
+	for _, k := range collect(f, f.Due(f.ctx, until, conversation.Member{})) {
 		out = append(out, string(k.Session))
 	}
 	return strings.Join(out, " ")
@@ -647,7 +647,7 @@ func due(f *fixture) {
 		id := fmt.Sprintf("x%03d", len(heads))
 		wake(id, at(50))
 	}
-	f.equal(len(collect(f, f.Due(f.ctx, at(50)))), 304, "many")
+	f.equal(len(collect(f, f.Due(f.ctx, at(50), conversation.Member{}))), 304, "many")
 }
 
 // claims: what outside runtimes may claim is listed by tenant, the oldest first, as
@@ -1171,7 +1171,7 @@ func closedStore(f *fixture) {
 	f.want(failure(f.Records(f.ctx, k, conversation.Range{})), conversation.ErrClosed, "records")
 	f.want(failure(f.Sessions(f.ctx, conversation.Page{Tenant: tenant})), conversation.ErrClosed, "sessions")
 	f.want(failure(f.Tasks(f.ctx, conversation.TaskFilter{Tenant: tenant})), conversation.ErrClosed, "tasks")
-	f.want(failure(f.Due(f.ctx, noon)), conversation.ErrClosed, "due")
+	f.want(failure(f.Due(f.ctx, noon, conversation.Member{})), conversation.ErrClosed, "due")
 	f.want(failure(f.Claimable(f.ctx, tenant)), conversation.ErrClosed, "claimable")
 	f.want(f.Delete(f.ctx, k), conversation.ErrClosed, "delete")
 }
@@ -1292,7 +1292,7 @@ func readersBesideWriters(f *fixture) {
 				}
 				for _, err := range []error{
 					failure(f.Sessions(f.ctx, conversation.Page{Tenant: tenant, For: alice})), failure(f.Sessions(f.ctx, conversation.Page{Oldest: true})),
-					failure(f.Tasks(f.ctx, conversation.TaskFilter{Tenant: tenant})), failure(f.Due(f.ctx, at(100))),
+					failure(f.Tasks(f.ctx, conversation.TaskFilter{Tenant: tenant})), failure(f.Due(f.ctx, at(100), conversation.Member{})),
 				} {
 					if err != nil {
 						f.Error(err)

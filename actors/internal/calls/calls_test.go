@@ -5,13 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"parley/actors/internal/shown"
 	"parley/conversation"
 )
 
@@ -28,7 +28,7 @@ type parent struct {
 func (p *parent) Receive(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
 	case func(of Session):
-		m(Session{Key: key, Self: ctx.Self(), Spawner: ctx, Published: new(atomic.Uint64)})
+		m(Session{Key: key, Self: ctx.Self(), Spawner: ctx, Published: new(shown.Position)})
 	case *End:
 		p.ends = append(p.ends, m.Command)
 	case *actor.Terminated:

@@ -9,6 +9,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"parley/actors/internal/mail"
+	"parley/actors/internal/shown"
 	"parley/conversation"
 )
 
@@ -41,7 +42,7 @@ type Session struct {
 	Key       conversation.SessionKey
 	Self      *actor.PID
 	Spawner   actor.SpawnerContext // valid while the session takes a message
-	Published *atomic.Uint64       // the last event that was published
+	Published *shown.Position      // the last event that was published
 }
 
 // End is a message to the session: what a child says of its call. A call that has

@@ -11,6 +11,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"parley/actors/internal/mail"
+	"parley/actors/internal/shown"
 	"parley/conversation"
 	"parley/conversation/fit"
 )
@@ -26,7 +27,7 @@ type tool struct {
 	env       *Env
 	key       conversation.SessionKey
 	parent    *actor.PID
-	published *atomic.Uint64
+	published *shown.Position
 	f         conversation.RunTool
 	began     time.Time
 	cancel    context.CancelCauseFunc // nil: it has not started
@@ -105,7 +106,7 @@ func (e *Env) tool(name string) (conversation.Tool, bool) {
 }
 
 // runTool runs a tool to its end and reads its outcome.
-func (e *Env) runTool(ctx context.Context, key conversation.SessionKey, f conversation.RunTool, published *atomic.Uint64, ask func(context.Context, conversation.ToolQuestion) (string, error)) (conversation.CallStatus, string) {
+func (e *Env) runTool(ctx context.Context, key conversation.SessionKey, f conversation.RunTool, published *shown.Position, ask func(context.Context, conversation.ToolQuestion) (string, error)) (conversation.CallStatus, string) {
 	t, ok := e.tool(f.Tool)
 	if !ok {
 		return conversation.CallError, fmt.Sprintf("there is no tool %q", f.Tool)
@@ -124,7 +125,7 @@ func (e *Env) runTool(ctx context.Context, key conversation.SessionKey, f conver
 		Key: key, Task: f.Task, Call: f.Call, Args: json.RawMessage(args),
 		Progress: func(note string, percent *int) {
 			if ctx.Err() == nil {
-				e.progress(key, f, note, percent, conversation.Seq(published.Load()))
+				e.progress(key, f, note, percent, published)
 			}
 		},
 		Ask: ask,
@@ -146,14 +147,14 @@ func (e *Env) runTool(ctx context.Context, key conversation.SessionKey, f conver
 
 // progress shows a tool's note in its own session and, for a delegation, with
 // the delegation's call in every session above.
-func (e *Env) progress(key conversation.SessionKey, f conversation.RunTool, note string, percent *int, after conversation.Seq) {
-	e.Publisher.Show(key, after, conversation.Progress{Task: f.Task, Call: f.Call, Note: note, Percent: percent})
+func (e *Env) progress(key conversation.SessionKey, f conversation.RunTool, note string, percent *int, at *shown.Position) {
+	e.Publisher.Show(key, at.Epoch(), at.Seq(), conversation.Progress{Task: f.Task, Call: f.Call, Note: note, Percent: percent})
 	for id := key.Session; ; {
 		parent, call, ok := id.Parent()
 		if !ok {
 			return
 		}
-		e.Publisher.Show(conversation.SessionKey{Tenant: key.Tenant, Session: parent}, 0, conversation.Progress{Call: call, Note: note, Percent: percent})
+		e.Publisher.Show(conversation.SessionKey{Tenant: key.Tenant, Session: parent}, 0, 0, conversation.Progress{Call: call, Note: note, Percent: percent})
 		id = parent
 	}
 }

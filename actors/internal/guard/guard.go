@@ -15,32 +15,32 @@ type SafePublisher struct {
 
 // Publish implements conversation.Publisher. After a panic nobody knows who has got
 // the events: followers are told to read them from the log.
-func (p *SafePublisher) Publish(key conversation.SessionKey, events []conversation.Event) {
+func (p *SafePublisher) Publish(key conversation.SessionKey, epoch conversation.Epoch, events []conversation.Event) {
 	defer func() {
 		if r := recover(); r != nil {
 			p.Panicked("publishing events", r)
-			p.Stored(key, events[len(events)-1].Seq)
+			p.Stored(key, epoch, events[len(events)-1].Seq)
 		}
 	}()
-	p.To.Publish(key, events)
+	p.To.Publish(key, epoch, events)
 }
 
 // Show implements conversation.Publisher.
-func (p *SafePublisher) Show(key conversation.SessionKey, after conversation.Seq, what conversation.Ephemeral) {
+func (p *SafePublisher) Show(key conversation.SessionKey, epoch conversation.Epoch, after conversation.Seq, what conversation.Ephemeral) {
 	defer p.recovered("showing something")
-	p.To.Show(key, after, what)
+	p.To.Show(key, epoch, after, what)
 }
 
 // Stored implements conversation.Publisher.
-func (p *SafePublisher) Stored(key conversation.SessionKey, head conversation.Seq) {
+func (p *SafePublisher) Stored(key conversation.SessionKey, epoch conversation.Epoch, head conversation.Seq) {
 	defer p.recovered("telling followers how much is stored")
-	p.To.Stored(key, head)
+	p.To.Stored(key, epoch, head)
 }
 
 // Audience implements conversation.Publisher.
-func (p *SafePublisher) Audience(root conversation.SessionKey, may func(conversation.UserID) bool) {
+func (p *SafePublisher) Audience(root conversation.SessionKey, epoch conversation.Epoch, now conversation.Summary) {
 	defer p.recovered("asking followers whether they still may")
-	p.To.Audience(root, may)
+	p.To.Audience(root, epoch, now)
 }
 
 // Gone implements conversation.Publisher.

@@ -12,6 +12,7 @@ import (
 
 	"parley/actors/internal/mail"
 	"parley/actors/internal/observe"
+	"parley/actors/internal/shown"
 	"parley/conversation"
 	"parley/metrics"
 )
@@ -54,7 +55,7 @@ type Options struct {
 	Model     conversation.Model // nil: the call fails, because none is configured
 	Request   conversation.Request
 	HeldBack  func(text string) bool // true while a text may still become a no-reply sentinel, which is not shown
-	Published *atomic.Uint64         // the session's last published event
+	Published *shown.Position        // the session's last published event
 	Report    func(*End)             // hands an end to the session; must not block
 }
 
@@ -364,7 +365,7 @@ func (c *Call) show() {
 		return
 	}
 	c.drafts.show(c.o.HeldBack, func(delta conversation.Delta) {
-		c.env.Publisher.Show(c.o.Key, conversation.Seq(c.o.Published.Load()), delta)
+		c.env.Publisher.Show(c.o.Key, c.o.Published.Epoch(), c.o.Published.Seq(), delta)
 		c.env.Metrics.Deltas.Inc()
 		c.lastShown = time.Now()
 	})

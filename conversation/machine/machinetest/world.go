@@ -221,9 +221,9 @@ func (w *World) publish(key conversation.SessionKey, events []conversation.Event
 		return
 	}
 	if conversation.ChangesAudience(events) {
-		w.Publisher.Audience(key, w.sessions[key].Machine.Summary().Reads)
+		w.Publisher.Audience(key, w.sessions[key].epoch, w.sessions[key].Machine.Summary())
 	}
-	w.Publisher.Publish(key, events)
+	w.Publisher.Publish(key, w.sessions[key].epoch, events)
 }
 
 func (w *World) later(f func()) { w.todo = append(w.todo, f) }

@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"parley/conversation"
+	"parley/conversation/living"
 	"parley/persistence/pebble/internal/layout"
 )
 
@@ -63,7 +64,7 @@ func (u *Upkeep) drop(tombstone []byte) (dropped bool, err error) {
 	if !fits || len(rest) != 0 {
 		return false, fmt.Errorf("key %x of the tombstones cannot be read", tombstone)
 	}
-	next := conversation.SessionKey{Tenant: erased.Tenant, Session: erased.Session.Next()}
+	next := conversation.SessionKey{Tenant: erased.Tenant, Session: living.Next(erased.Session)}
 	err = u.Hold(next, func() error { // it may be about to be made
 		for _, needed := range [][]byte{layout.KeyTombstone(nil, next), layout.KeyHead(nil, next)} {
 			_, closer, err := u.Store.Get(needed)

@@ -1,11 +1,15 @@
-package conversation
+package living
 
-import "testing"
+import (
+	"testing"
+
+	"parley/conversation"
+)
 
 // Next and Before are each other's opposite; an id that only looks like the next of
 // another is a first one.
-func TestSessionIDNext(t *testing.T) {
-	for _, c := range []struct{ id, next, before SessionID }{
+func TestNext(t *testing.T) {
+	for _, c := range []struct{ id, next, before conversation.SessionID }{
 		{"abc", "abc_2", ""},
 		{"abc_2", "abc_3", "abc"},
 		{"abc_9", "abc_10", "abc_8"},
@@ -16,14 +20,14 @@ func TestSessionIDNext(t *testing.T) {
 		{"_2", "_2_2", ""},
 		{"a_2_3", "a_2_4", "a_2_2"},
 	} {
-		if got := c.id.Next(); got != c.next {
+		if got := Next(c.id); got != c.next {
 			t.Errorf("%q: the next is %q, want %q", c.id, got, c.next)
 		}
-		before, ok := c.id.Before()
+		before, ok := Before(c.id)
 		if before != c.before || ok != (c.before != "") {
 			t.Errorf("%q: before it %q, %v, want %q", c.id, before, ok, c.before)
 		}
-		if before, _ := c.id.Next().Before(); before != c.id {
+		if before, _ := Before(Next(c.id)); before != c.id {
 			t.Errorf("%q: before its next is %q", c.id, before)
 		}
 	}

@@ -1,0 +1,2 @@
+// Package placement says on which node of a cluster a session lives.
+package placement
