@@ -57,7 +57,7 @@ var arrows = map[string][]string{
 	"persistence":                            {},
 	"persistence/pebble":                     {"conversation", "conversation/option", "conversation/wire", "metrics", "persistence/pebble/internal/activity", "persistence/pebble/internal/backup", "persistence/pebble/internal/erasure", "persistence/pebble/internal/group", "persistence/pebble/internal/inspect", "persistence/pebble/internal/layout", "persistence/pebble/internal/ondisk", "persistence/pebble/internal/opening", "persistence/pebble/internal/seen", "persistence/pebble/internal/space", "persistence/pebble/internal/synced", "persistence/pebble/internal/upgrade", "persistence/pebble/internal/upkeep", "persistence/pebble/internal/verify", "persistence/pebble/internal/writers", "persistence/pebble/internal/usage", "conversation/living"},
 	"persistence/postgres/pgtest":            {},
-	"persistence/persistencetest":            {"conversation", "conversation/wire", "conversation/living"},
+	"persistence/persistencetest":            {"conversation", "conversation/wire", "conversation/living", "conversation/member"},
 	"actors": {
 		"conversation", "conversation/option", "conversation/policy", "conversation/machine", "conversation/transcript", "metrics",
 		"actors/internal/admission", "actors/internal/calls", "actors/internal/claims", "actors/internal/delivery", "actors/internal/guard", "actors/internal/mail",

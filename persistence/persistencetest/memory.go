@@ -34,6 +34,7 @@ type Memory struct {
 	space    Fullness
 	unread   map[conversation.SessionKey]error
 	history  []Committed
+	members  memberList
 }
 
 var _ conversation.Store = (*Memory)(nil)
@@ -46,6 +47,7 @@ type Committed struct {
 
 type session struct {
 	head      conversation.Head
+	owner     conversation.Member
 	records   []record
 	keys      map[conversation.Key]conversation.Seq
 	legacy    map[conversation.SourceID]conversation.Seq
@@ -219,11 +221,18 @@ func (m *Memory) Acquire(ctx context.Context, key conversation.SessionKey, how c
 	if how.IfEpoch != 0 && how.IfEpoch != s.head.Epoch {
 		return conversation.Head{}, conversation.ErrFenced
 	}
-	if err := m.room(true); err != nil {
+	prior, err := m.members.prior(s.owner, how.Owner)
+	if err == nil {
+		err = m.room(true)
+	}
+	if err != nil {
 		return conversation.Head{}, err
 	}
 	s.head.Epoch++
-	return s.headCopy(), nil
+	s.owner = how.Owner
+	head := s.headCopy()
+	head.Prior = prior
+	return head, nil
 }
 
 // inTurn is false for the next session of a name whose session is not erased.
@@ -681,7 +690,7 @@ func (m *Memory) Due(ctx context.Context, until time.Time, of conversation.Membe
 		var due []conversation.SessionKey
 		at := map[conversation.SessionKey]int64{}
 		for key, s := range m.sessions {
-			if s.hasDue && s.due <= until.UnixMilli() {
+			if _, owned := m.members.prior(s.owner, of); s.hasDue && s.due <= until.UnixMilli() && (owned == nil || of == (conversation.Member{})) {
 				due = append(due, key)
 				at[key] = s.due
 			}
@@ -765,11 +774,4 @@ func parseCursor(cursor string) (ms int64, id string, err error) {
 		return 0, "", conversation.Errorf(conversation.BadRequest, "the page cursor is not one of this server's")
 	}
 	return ms, id, nil
-}
-
-// Release implements conversation.Store.
-func (m *Memory) Release(_ context.Context, _ conversation.SessionKey, _ conversation.Epoch, done func(error)) {
-	if done != nil {
-		done(nil)
-	}
 }
