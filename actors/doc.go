@@ -83,7 +83,7 @@
 //	drain.go due.go retention.go view.go    the engine beside the sessions
 //
 // The parts with a small interface are packages below internal: admission (slots),
-// calls (tool calls and delegations), delivery (from session to session), guard, mail,
+// calls (tool calls and delegations), delivery (from session to session), due, guard, mail,
 // modelcall, observe (metrics), registry, retention, sessionlog (the store), unreadable, workers. Types of
 // the actor library stay inside of this folder.
 package actors

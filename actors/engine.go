@@ -17,6 +17,7 @@ import (
 	"parley/actors/internal/calls"
 	"parley/actors/internal/claims"
 	"parley/actors/internal/delivery"
+	"parley/actors/internal/due"
 	"parley/actors/internal/guard"
 	"parley/actors/internal/modelcall"
 	"parley/actors/internal/observe"
@@ -78,8 +79,8 @@ type Engine struct {
 	lost         sync.Map // keys of sessions that this engine has lost in the middle of their work, until they are loaded
 	commitPrefix string
 	commits      atomic.Uint64
-	fullPause    interval      // the store is taken for full in it
-	scanSoon     chan struct{} // a scan for due sessions is wanted
+	fullPause    interval // the store is taken for full in it
+	due          *due.Scanner
 	folds        chan struct{} // holds a token per passive view that is being folded
 	folding      atomic.Int64  // passive views that are folded or wait for that
 }
@@ -121,7 +122,6 @@ func New(cfg Config, d Deps) (*Engine, error) {
 		cfg: cfg, rules: &cfg.Rules, log: d.Logger, m: d.Metrics,
 		started:      make(chan struct{}),
 		commitPrefix: string(cfg.Node) + "-" + strconv.FormatInt(time.Now().UnixNano(), 36) + "-",
-		scanSoon:     make(chan struct{}, 1),
 		folds:        make(chan struct{}, cfg.MaxFolds),
 		fullPause:    interval{base: time.Now()},
 	}
@@ -174,6 +174,7 @@ func New(cfg Config, d Deps) (*Engine, error) {
 	}
 	e.unreadable = unreadable.New(d.Logger, d.Metrics.Unreadable)
 	e.slots, e.pools = admission.New(cfg.MaxConcurrent, d.Metrics), admission.PlacesOf(cfg.Rules.Agents, cfg.OnFull == OnFullReject)
+	e.due = e.scanner()
 	e.claims = claims.New(claims.Options{
 		List: d.Store.Claimable, Metrics: d.Metrics,
 		HandOut: func(key conversation.SessionKey, c conversation.HandOut, done func(conversation.Receipt, error)) {
@@ -215,7 +216,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	}
 	close(e.started)
 	var scans sync.WaitGroup
-	scans.Go(func() { e.dueLoop(ctx) })
+	scans.Go(func() { e.due.Run(ctx) })
 	scans.Go(func() { e.repeater.Run(ctx) })
 	if e.cfg.RetentionAge > 0 {
 		scans.Go(func() { e.sweeper().Run(ctx) })

@@ -195,7 +195,7 @@ func (s *session) panicked(r any, current *envelope) {
 	case unpublished:
 		e.wake(key)
 	case busy:
-		e.scanIn(time.Second)
+		e.due.In(time.Second)
 	}
 }
 
@@ -471,6 +471,6 @@ func (s *session) fail(kind string, cause error, err *conversation.Error) {
 	case kind == "unknown":
 		s.e.wake(key) // if it is stored, followers must hear of it
 	case busy && kind != "fenced" && kind != "full":
-		s.e.scanIn(time.Second) // its open work goes on by itself
+		s.e.due.In(time.Second) // its open work goes on by itself
 	}
 }

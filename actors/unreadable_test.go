@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"iter"
 	"log/slog"
 	"strings"
 	"sync"
@@ -253,60 +252,4 @@ func TestScanPassesSickSessions(t *testing.T) {
 			t.Errorf("%d of %d are loaded after the first scan in which all can be", n, sickOnes+healthyOnes)
 		}
 	})
-}
-
-// dueList is a store in which some sessions are due; an empty name cannot be read.
-type dueList struct {
-	conversation.Store
-	names []conversation.SessionID
-}
-
-func (l dueList) Due(context.Context, time.Time, conversation.Member) iter.Seq2[conversation.SessionKey, error] {
-	return func(yield func(conversation.SessionKey, error) bool) {
-		for _, name := range l.names {
-			var err error
-			if name == "" {
-				err = errLine
-			}
-			if !yield(conversation.SessionKey{Tenant: "acme", Session: name}, err) {
-				return
-			}
-		}
-	}
-}
-
-// A scan that begins in the middle comes round, to where it began.
-func TestDueFrom(t *testing.T) {
-	for _, c := range []struct{ due, behind, want string }{
-		{"a b c d", "", "a b c d"},
-		{"a b c d", "b", "c d a b"},
-		{"a b c d", "d", "a b c d"},
-		{"a b c d", "x", "a b c d"},
-		{"", "a", ""},
-		{"a b  c", "", "a b !"},
-		{"a b  c", "a", "b !"},
-		{"a b  c", "c", "!"},
-	} {
-		var store dueList
-		if c.due != "" {
-			for name := range strings.SplitSeq(c.due, " ") {
-				store.names = append(store.names, conversation.SessionID(name))
-			}
-		}
-		behind := conversation.SessionKey{}
-		if c.behind != "" {
-			behind = conversation.SessionKey{Tenant: "acme", Session: conversation.SessionID(c.behind)}
-		}
-		var got []string
-		for key, err := range dueFrom(t.Context(), store, time.Time{}, conversation.Member{}, behind) {
-			if err != nil {
-				got = append(got, "!")
-				break
-			}
-			got = append(got, string(key.Session))
-		}
-		if strings.Join(got, " ") != c.want {
-			t.Errorf("%q behind %q: %q", c.due, c.behind, got)
-		}
-	}
 }
