@@ -2,12 +2,12 @@
 // store, all behind the interfaces in package conversation.
 //
 //   - persistence/pebble is the embedded store: one process, one directory.
+//   - persistence/postgres is the clustered store: any number of nodes, one PostgreSQL.
 //   - persistence/persistencetest is the suite that every store must pass, and
 //     Memory, the store that is easy to read and that tests use.
 //
-// A store for several nodes (PostgreSQL) is to stand beside pebble, not below
-// it: it shares no code with it, only the suite. Packages here import
-// conversation, its wire encoding and metrics, never each other. Only
+// The two stand beside each other and share no code, only the suite. Packages here
+// import conversation, its wire encoding and metrics, never each other. Only
 // cmd/parley names a concrete store; every other package takes the interfaces.
 //
 // This package itself holds no code.

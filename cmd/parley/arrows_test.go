@@ -57,6 +57,10 @@ var arrows = map[string][]string{
 	"metrics":                                {},
 	"persistence":                            {},
 	"persistence/pebble":                     {"conversation", "conversation/option", "conversation/wire", "metrics", "persistence/pebble/internal/activity", "persistence/pebble/internal/backup", "persistence/pebble/internal/erasure", "persistence/pebble/internal/group", "persistence/pebble/internal/inspect", "persistence/pebble/internal/layout", "persistence/pebble/internal/ondisk", "persistence/pebble/internal/opening", "persistence/pebble/internal/seen", "persistence/pebble/internal/space", "persistence/pebble/internal/synced", "persistence/pebble/internal/upgrade", "persistence/pebble/internal/upkeep", "persistence/pebble/internal/verify", "persistence/pebble/internal/writers", "persistence/pebble/internal/usage", "conversation/living"},
+	"persistence/postgres":                   {"persistence/postgres/internal/members", "persistence/postgres/internal/opening", "persistence/postgres/internal/schema", "conversation", "conversation/member"},
+	"persistence/postgres/internal/members":  {"conversation", "conversation/member"},
+	"persistence/postgres/internal/opening":  {"conversation", "persistence/postgres/internal/schema"},
+	"persistence/postgres/internal/schema":   {},
 	"persistence/postgres/pgtest":            {},
 	"persistence/persistencetest":            {"conversation", "conversation/wire", "conversation/living", "conversation/member"},
 	"actors": {
@@ -168,6 +172,8 @@ var testArrows = map[string][]string{
 	"conversation":                     {"conversation/wire"},
 	"conversation/wire":                {"conversation/wire/internal/pb"}, // the oracle of its reader and writer
 	"persistence/pebble":               {"persistence/persistencetest"},
+	"persistence/postgres":             {"persistence/persistencetest", "persistence/postgres/pgtest"},
+	"persistence/postgres/internal/*":  {"persistence/persistencetest", "persistence/postgres/pgtest"},
 	"actors":                           {"actors/actorstest", "persistence/persistencetest", "models/scripted", "conversation/fit"},
 	"actors/actorstest":                {"persistence/persistencetest", "models/scripted"},
 	"gateway":                          {"conversation/policy", "conversation/machine/machinetest", "gateway/gatewaytest", "gateway/web", "conversation/access"},
@@ -210,6 +216,8 @@ var libraries = map[string][]string{
 	"github.com/microcosm-cc/bluemonday": {"gateway/render"},
 	"golang.org/x/time/":                 {"models/limit", "tools/mcp"},
 	"database/sql":                       {},
+	"github.com/jackc/pgx/":              {"persistence/postgres", "persistence/postgres/internal/members", "persistence/postgres/internal/opening", "persistence/postgres/internal/schema"},
+	"github.com/pressly/goose/":          {"persistence/postgres/internal/schema"},
 	"github.com/prometheus/":             {"metrics", "persistence/pebble", "gateway", "gateway/admin", "gateway/fanout", "actors", "cmd/parley/internal/assemble"},
 	"github.com/pelletier/go-toml":       {"cmd/parley/internal/config", "gateway/auth", "models/scripted", "cmd/parley-bench/internal/history", "cmd/parley-bench/internal/receipts"},
 	"golang.org/x/crypto/":               {"gateway/listener"},

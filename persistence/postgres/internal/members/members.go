@@ -1,0 +1,160 @@
+package members
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"parley/conversation"
+	"parley/conversation/member"
+)
+
+// forgotten is how long a dead member stays in the list, for people to see it.
+const forgotten = "1 hour"
+
+// List is the member.Table of one cluster.
+type List struct {
+	pool    *pgxpool.Pool
+	cluster string
+	log     func(context.Context) (conversation.LogID, error)
+}
+
+// Open makes the list of a cluster; it connects with the first call. log reads the
+// identity of the database's logs.
+func Open(config *pgxpool.Config, cluster string, log func(context.Context, *pgxpool.Pool) (conversation.LogID, error)) (*List, error) {
+	config = config.Copy()
+	config.MaxConns, config.MinConns, config.MinIdleConns = 2, 0, 0
+	pool, err := pgxpool.NewWithConfig(context.Background(), config)
+	if err != nil {
+		return nil, fmt.Errorf("make the pool of the members' list: %w", err)
+	}
+	return &List{pool, cluster, func(ctx context.Context) (conversation.LogID, error) { return log(ctx, pool) }}, nil
+}
+
+// Close ends the list's connections. Calls after it fail.
+func (l *List) Close() { l.pool.Close() }
+
+// touch says that somebody is here. The cluster's row is locked first by everybody, so
+// no two wait for each other. A clock that went back, with a failover to another server,
+// counts as an outage.
+const touch = `insert into member_clusters as c (name, heard, back) values ($1, clock_timestamp(), clock_timestamp())
+on conflict (name) do update set heard = clock_timestamp(), back = case
+  when c.heard > clock_timestamp() or
+    clock_timestamp() - c.heard > coalesce((select max(lease) from members where cluster = $1), interval '0') / 2
+  then clock_timestamp() else least(c.back, clock_timestamp()) end`
+
+// clamp lets no lease be longer than it is: none begins in the future.
+const clamp = `update members set renewed = clock_timestamp() where cluster = $1 and renewed > clock_timestamp()`
+
+// forget drops members that have been dead for long. After an outage nobody is.
+const forget = `delete from members m using members_now n where m.cluster = $1 and n.incarnation = m.incarnation
+  and n.dead and n.silent > interval '` + forgotten + `'`
+
+const join = `insert into members as m (cluster, node, incarnation, address, sessions, version, feature, draining, owned, lease, renewed)
+values ($1, $2, nextval('member_incarnations'), $3, $4, $5, $6, $7, $8, $9, clock_timestamp())
+on conflict (cluster, node) do update set incarnation = excluded.incarnation, address = excluded.address, sessions = excluded.sessions,
+  version = excluded.version, feature = excluded.feature, draining = excluded.draining, owned = excluded.owned,
+  lease = excluded.lease, renewed = clock_timestamp()
+returning incarnation`
+
+const renew = `update members set renewed = clock_timestamp(), address = $4, sessions = $5, version = $6, feature = $7, draining = $8, owned = $9
+where cluster = $1 and node = $2 and incarnation = $3`
+
+const read = `select node, incarnation, address, sessions, version, feature, draining, owned, extract(epoch from silent)::float8, dead
+from members_now where cluster = $1 order by node`
+
+// Join puts a node into the list, with an incarnation above all that were ever given.
+func (l *List) Join(ctx context.Context, who member.Info, lease time.Duration) (conversation.Member, error) {
+	if who.Node == "" || lease <= 0 {
+		return conversation.Member{}, fmt.Errorf("a member needs a name and a lease, not %q and %v", who.Node, lease)
+	}
+	var b pgx.Batch
+	b.Queue(touch, l.cluster)
+	b.Queue(clamp, l.cluster)
+	me := who.Member
+	b.Queue(join, l.cluster, string(who.Node), who.Address, who.Sessions, who.Version, int64(who.Feature), who.Draining, who.Owned, lease).
+		QueryRow(func(row pgx.Row) error { return row.Scan(&me.Incarnation) })
+	if err := l.send(ctx, &b); err != nil {
+		return conversation.Member{}, fmt.Errorf("join the cluster: %w", err)
+	}
+	return me, nil
+}
+
+// Renew begins the lease of a member anew and reads the list.
+func (l *List) Renew(ctx context.Context, who member.Info) (member.List, error) {
+	var b pgx.Batch
+	var list member.List
+	deposed := false
+	b.Queue(touch, l.cluster)
+	b.Queue(clamp, l.cluster)
+	b.Queue(renew, l.cluster, string(who.Node), int64(who.Incarnation), who.Address, who.Sessions, who.Version, int64(who.Feature), who.Draining, who.Owned).
+		Exec(func(tag pgconn.CommandTag) error {
+			deposed = tag.RowsAffected() == 0
+			return nil
+		})
+	b.Queue(forget, l.cluster)
+	b.Queue(read, l.cluster).Query(func(rows pgx.Rows) (err error) {
+		list.Members, err = pgx.CollectRows(rows, peer)
+		return err
+	})
+	if err := l.send(ctx, &b); err != nil {
+		return member.List{}, fmt.Errorf("renew the lease: %w", err)
+	}
+	if deposed {
+		return member.List{}, member.ErrDeposed
+	}
+	var err error
+	if list.Log, err = l.log(ctx); err != nil {
+		return member.List{}, fmt.Errorf("read the log's id: %w", err)
+	}
+	list.Feature = lowest(list.Members)
+	return list, nil
+}
+
+func peer(row pgx.CollectableRow) (p member.Peer, err error) {
+	var silent float64
+	err = row.Scan(&p.Node, &p.Incarnation, &p.Address, &p.Sessions, &p.Version, &p.Feature, &p.Draining, &p.Owned, &silent, &p.Dead)
+	p.Silent = time.Duration(silent * float64(time.Second))
+	return p, err
+}
+
+// lowest is what all who live can read.
+func lowest(peers []member.Peer) member.Feature {
+	var least member.Feature
+	first := true
+	for _, p := range peers {
+		if !p.Dead && (first || p.Feature < least) {
+			least, first = p.Feature, false
+		}
+	}
+	return least
+}
+
+// Leave takes a member out.
+func (l *List) Leave(ctx context.Context, who conversation.Member) error {
+	var b pgx.Batch
+	b.Queue("delete from members where cluster = $1 and node = $2 and incarnation = $3", l.cluster, string(who.Node), int64(who.Incarnation))
+	if err := l.send(ctx, &b); err != nil {
+		return fmt.Errorf("leave the cluster: %w", err)
+	}
+	return nil
+}
+
+// readOnly is PostgreSQL's word for a server that takes no writes.
+const readOnly = "25006"
+
+// send runs what is queued as one transaction. A server that has become a standby keeps
+// its connections and refuses every write: they are given up, and the next attempt
+// looks for the server that can be written to.
+func (l *List) send(ctx context.Context, b *pgx.Batch) error {
+	err := l.pool.SendBatch(ctx, b).Close()
+	if problem := new(pgconn.PgError); errors.As(err, &problem) && problem.Code == readOnly {
+		l.pool.Reset()
+	}
+	return err
+}

@@ -1,0 +1,34 @@
+package opening
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+// Servers that are not at hand.
+func TestServersThatAreTooOld(t *testing.T) {
+	c, err := Config("postgres://me:open-sesame-7@db.example:5433/chat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for number, code := range map[int]Code{90624: TooOld, 130011: TooOld, 140000: "", 180001: ""} {
+		err := facts{number: number}.refusal(c)
+		r := new(Refusal)
+		if errors.As(err, &r) != (code != "") || r.Code != code {
+			t.Errorf("version %d: %v, want %q", number, err, code)
+		}
+		if code != "" && (!strings.Contains(err.Error(), "db.example:5433") || strings.Contains(err.Error(), "sesame")) {
+			t.Errorf("version %d: %v", number, err)
+		}
+	}
+}
+
+// Only what nobody has to mend is worth waiting for.
+func TestWhatMayPass(t *testing.T) {
+	for code, want := range map[Code]bool{Unreachable: true, Busy: true, Standby: true, Denied: false, Foreign: false, TooNew: false, Pending: false, BadDSN: false} {
+		if got := (&Refusal{Code: code}).MayPass(); got != want {
+			t.Errorf("%s may pass: %v", code, got)
+		}
+	}
+}
