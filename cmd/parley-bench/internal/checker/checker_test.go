@@ -172,6 +172,16 @@ func TestCheckFindsViolations(t *testing.T) {
 		{"a foreign message", func(cl *client, l []string) []string { delete(cl.texts, "w-1"); return l }, "that nobody sent"},
 		{"another text", func(cl *client, l []string) []string { cl.texts["w-1"] = "x"; return l }, `"x" and is stored as "one"`},
 		{"reordered", func(cl *client, l []string) []string { cl.order = []string{"w-2", "w-1", "w-3"}; return l }, "sent before"},
+		{"reordered by one that was refused for the moment", func(cl *client, l []string) []string {
+			cl.order = []string{"w-2", "w-1", "w-3"}
+			_ = cl.handleRefusal(&operation{kind: "send", clientMsgID: "w-2"}, &load.Refusal{Code: "unavailable"})
+			return l
+		}, ""},
+		{"another one was refused for the moment", func(cl *client, l []string) []string {
+			cl.order = []string{"w-2", "w-1", "w-3"}
+			_ = cl.handleRefusal(&operation{kind: "send", clientMsgID: "w-3"}, &load.Refusal{Code: "unavailable"})
+			return l
+		}, "sent before"},
 		{"an edit without effect", func(cl *client, l []string) []string {
 			cl.changes = []*operation{{kind: "edit", target: "m2", text: "four"}}
 			return l
@@ -227,13 +237,65 @@ func TestRecordFindsGapsAndChanges(t *testing.T) {
 		{`{"type":"a","seq":1,"data":{}}`, true},
 		{`{"type":"b","seq":2,"data":{}}`, true},
 		{`{"type":"a","seq":1,"data":{}}`, true},
-		{`{"type":"delta","after":2,"data":{}}`, true},
+		{`{"type":"delta","after":2,"data":{"draft":"1.1.0"}}`, true},
 		{`{"type":"c","seq":2,"data":{}}`, false},
 		{`{"type":"d","seq":4,"data":{}}`, false},
 	} {
 		if err := see(c.raw); (err == nil) != c.ok {
 			t.Errorf("%s: %v", c.raw, err)
 		}
+	}
+}
+
+// A draft of an attempt that was replaced is stale, whichever node shows it.
+func TestRecordFindsStaleFrames(t *testing.T) {
+	cl := newClient(0, 1)
+	cl.session = "s"
+	for i, raw := range at(good()...)[:15] { // attempt 2 of step 2 has started
+		var f load.Frame
+		if err := f.Scan([]byte(raw)); err != nil {
+			t.Fatal(err)
+		}
+		if err := cl.record(&f); err != nil {
+			t.Fatalf("event %d: %v", i+1, err)
+		}
+	}
+	for _, c := range []struct{ raw, says string }{
+		{`{"type":"delta","session":"s","after":15,"data":{"draft":"2.2.0","at":0,"text":"x"}}`, ""},
+		{`{"type":"delta","session":"s","after":15,"data":{"draft":"2.1.0","at":0,"text":"x"}}`, "a stale frame"},
+		{`{"type":"delta","session":"s","after":14,"data":{"draft":"1.1.3","at":0,"text":"x"}}`, "a stale frame"},
+		{`{"type":"draft_state","session":"s","after":15,"data":{"draft":"2.1.0","text":"x"}}`, "a stale frame"},
+		{`{"type":"draft_dropped","session":"s","after":15,"data":{"draft":"2.1.0"}}`, ""},
+		{`{"type":"thinking","session":"s","after":16,"data":{}}`, "it came before seq 16"},
+		{`{"type":"delta","session":"s","after":15,"data":{"draft":"x"}}`, "cannot be read"},
+		{`{"type":"hb","data":{"ts":"2026-11-21T10:00:00Z"}}`, ""},
+	} {
+		var f load.Frame
+		if err := f.Scan([]byte(c.raw)); err != nil {
+			t.Fatal(err)
+		}
+		err := cl.record(&f)
+		if c.says == "" && err != nil || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
+			t.Errorf("%s: it says %v, want %q", c.raw, err, c.says)
+		}
+	}
+}
+
+// On a cluster no task ends in ERROR but of a model that fails for good.
+func TestErrorsOfTasks(t *testing.T) {
+	md := newModel()
+	md.newTask("t1")
+	md.taskOrder[0].status = "ERROR"
+	cl := newClient(0, 1)
+	if err := cl.checkErrors(md, ""); err != nil {
+		t.Errorf("one node: %v", err)
+	}
+	cl.many = true
+	if err := cl.checkErrors(md, ""); err == nil {
+		t.Error("not found")
+	}
+	if err := cl.checkErrors(md, failsForGood+" && /say never"); err != nil {
+		t.Errorf("of a model that fails: %v", err)
 	}
 }
 

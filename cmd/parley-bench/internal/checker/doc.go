@@ -15,5 +15,10 @@
 // lines that a tool, which the server runs as a child process (Journal), appends
 // to a file.
 //
+// A Swarm is clients of a cluster: they go from node to node, whether these live or not,
+// and repeat what was not answered (swarm.go). They, too, find what was shown of an
+// attempt that another node has replaced (passing.go), an answer of one node without
+// what another one had acknowledged, and a task that a move has ended in ERROR.
+//
 // Each client runs in one goroutine, which ends with its connection.
 package checker

@@ -8,6 +8,9 @@ import (
 	"strings"
 )
 
+// failsForGood has the model fail more often than it is asked.
+const failsForGood = "/fail 500 9"
+
 // scripts are the texts of messages, as directives of the scripted model. LINE
 // stands for a line that no other message has: see journal.go.
 var scripts = []string{
@@ -36,7 +39,7 @@ var scripts = []string{
 	"/delegate developer /wait 30ms && /say built\n/partial meanwhile\n/say $result",
 	"/delegate developer /wait 50ms && /say built\n/amend 1 hurry up\n/say $result",
 	"/delegate developer /delegate researcher /ask Deep? [yes/no]\n/say $result",
-	"/delegate communicator /fail 500 9 && /say never\n/say $result",
+	"/delegate communicator " + failsForGood + " && /say never\n/say $result",
 	"/parallel researcher /say one || developer /wait 20ms && /say two\n/say $result",
 	"/parallel researcher /ask One? [yes/no] && /say $reply || developer /ask Two? && /say $reply || researcher /wait 20ms && /say three\n/say $result",
 }

@@ -53,6 +53,7 @@ type model struct {
 	parts         map[string][]part // by source
 	step          *openStep
 	steps         int
+	newest        attempt // the last one that has started
 	moves         []move
 	counts        map[string]int
 }
@@ -90,6 +91,9 @@ type call struct {
 }
 
 type part struct{ message, text string }
+
+// attempt is one of the attempts at a step.
+type attempt struct{ step, number int }
 
 type openStep struct {
 	task          string
@@ -297,6 +301,7 @@ func (md *model) applyStep(e *event) error {
 	if t := md.tasks[e.Task]; t == nil || t.status != "RUNNING" || t.cancelling {
 		return violationf("task %s is not RUNNING", e.Task)
 	}
+	md.newest = attempt{d.Step, d.Attempt}
 	if d.Attempt > 1 {
 		md.counts["attempt "+d.Cause]++
 		if o := md.step; o == nil || o.task != e.Task || o.step != d.Step || o.attempt != d.Attempt-1 || !slices.Equal(o.read, d.Read) {

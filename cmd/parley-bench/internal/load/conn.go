@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/fasthttp/websocket"
@@ -22,6 +23,7 @@ type Frame = frame.Frame
 // and does as little as it can: it shares the machine with the server that it measures.
 type Conn struct {
 	Model string // of the server's default agent, as hello's answer names it
+	Node  string // the server, by its name in a cluster
 
 	ws    *websocket.Conn
 	next  int
@@ -46,7 +48,15 @@ var dialer = websocket.Dialer{
 }
 
 // Dial connects and says hello.
-func Dial(addr string) (*Conn, error) {
+func Dial(addr string) (*Conn, error) { return DialWithin(addr, 0) }
+
+// DialWithin does it within a time, as one does who knows other servers; 0 = any time.
+// caps are what the client says that it can do.
+func DialWithin(addr string, d time.Duration, caps ...string) (*Conn, error) {
+	dialer := dialer
+	if d > 0 {
+		dialer.HandshakeTimeout = d
+	}
 	ws, response, err := dialer.Dial("ws://"+addr+"/ws", http.Header{})
 	if err != nil {
 		if response != nil {
@@ -55,17 +65,27 @@ func Dial(addr string) (*Conn, error) {
 		return nil, fmt.Errorf("connect: %w", err)
 	}
 	c := &Conn{ws: ws}
-	data, err := c.Ask("hello", "", `{"proto":1,"client":{"name":"parley-bench","version":"1"}}`)
+	if d > 0 {
+		if err := ws.SetReadDeadline(time.Now().Add(d)); err != nil {
+			ws.Close()
+			return nil, err
+		}
+	}
+	can := ""
+	if len(caps) > 0 {
+		can = `,"caps":["` + strings.Join(caps, `","`) + `"]`
+	}
+	data, err := c.Ask("hello", "", `{"proto":1,"client":{"name":"parley-bench","version":"1"}`+can+`}`)
 	if err != nil {
 		ws.Close()
 		return nil, fmt.Errorf("hello: %w", err)
 	}
-	var hello struct{ Model string }
-	if err := json.Unmarshal(data, &hello); err != nil {
+	var hello struct{ Model, Node string }
+	if err := errors.Join(json.Unmarshal(data, &hello), ws.SetReadDeadline(time.Time{})); err != nil {
 		ws.Close()
 		return nil, fmt.Errorf("hello: answer %s", data)
 	}
-	c.Model = hello.Model
+	c.Model, c.Node = hello.Model, hello.Node
 	return c, nil
 }
 
