@@ -3,6 +3,7 @@ package actors
 import (
 	"context"
 
+	"parley/actors/internal/refusal"
 	"parley/conversation"
 )
 
@@ -16,10 +17,10 @@ import (
 func (e *Engine) Claim(ctx context.Context, r conversation.ClaimRequest) ([]conversation.HandedOut, error) {
 	out, err := e.claims.Claim(ctx, r)
 	if len(out) == 0 && e.phase.Load() != phaseRunning {
-		return nil, errStopping()
+		return nil, refusal.Stopping()
 	}
 	if err != nil && ctx.Err() == nil {
-		return nil, errUnread(err)
+		return nil, refusal.Unread(err)
 	}
 	return out, err
 }

@@ -11,6 +11,7 @@ import (
 	"parley/actors/internal/mail"
 	"parley/actors/internal/modelcall"
 	"parley/actors/internal/observe"
+	"parley/actors/internal/refusal"
 	"parley/actors/internal/sessionlog"
 	"parley/actors/internal/unreadable"
 	"parley/conversation"
@@ -178,7 +179,7 @@ func (s *session) committed(b *batch) {
 	if reason := s.unloadReason; reason != "" {
 		s.unloadReason = ""
 		if s.isIdle() || s.draining != drainNot {
-			s.unload(reason, errUnreachable())
+			s.unload(reason, refusal.Unreachable())
 		}
 	}
 }
@@ -194,18 +195,18 @@ func (s *session) commitFailed(err error) {
 	case errors.Is(err, sessionlog.ErrUnclear): // first: it wraps what else is known
 		s.fail("unknown", err, unavailable)
 	case errors.Is(err, conversation.ErrFull):
-		s.fail("full", err, errFull())
+		s.fail("full", err, refusal.Full())
 	case errors.Is(err, conversation.ErrFenced):
 		s.fail("fenced", err, unavailable)
 	case errors.Is(err, conversation.ErrNotFound):
-		s.fail("erased", err, errNotFound())
+		s.fail("erased", err, refusal.NotFound())
 	case errors.As(err, &duplicate):
 		s.fail("duplicate", err, unavailable)
 	case errors.Is(err, conversation.ErrConflict):
 		s.fail("conflict", err, unavailable)
 	case errors.Is(err, conversation.ErrUnread), unreadable.Cause(err):
 		s.e.unreadable.Failed(s.key, unreadable.Commit, err)
-		s.fail("unread", err, errUnread(err))
+		s.fail("unread", err, refusal.Unread(err))
 	case errors.Is(err, conversation.ErrClosed):
 		s.fail("closed", err, unavailable)
 	default:
@@ -242,7 +243,7 @@ func (s *session) complete(b *batch) {
 			Key: s.key, Recovering: s.phase == phaseRecovering, Busy: s.standing.Busy, Warm: s.cache != nil,
 		}, events)
 		if s.cache != nil {
-			s.cache.add(events)
+			s.cache.Add(events)
 		}
 		s.calls.Ended(s.e.calls, events)
 		s.contextChanged(events)
@@ -256,6 +257,9 @@ func (s *session) complete(b *batch) {
 // acquireDurable does what was decided and is durable now. A node that goes away
 // starts nothing more; what it leaves is outstanding after the next load.
 func (s *session) acquireDurable() {
+	if s.e.phase.Load() == phaseSuspended {
+		return // they remain outstanding: Resume has them done
+	}
 	effects := s.machine.Durable(s.durable)
 	if s.draining != drainNot {
 		return

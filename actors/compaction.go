@@ -31,7 +31,7 @@ type compactEnd struct {
 // a time; after a failure the next one waits for the end of a task.
 func (s *session) compact() {
 	e := s.e
-	if s.compaction != nil || s.compactionFailed || s.draining != drainNot || s.phase != phaseReady || s.cache == nil || s.cache.transcript == nil {
+	if s.compaction != nil || s.compactionFailed || s.draining != drainNot || s.phase != phaseReady || s.cache == nil || s.cache.Transcript == nil {
 		return
 	}
 	agent := s.machine.Summary().Agent
@@ -39,7 +39,7 @@ func (s *session) compact() {
 	if !ok || agent.Outside() {
 		return
 	}
-	plan, due := s.cache.transcript.Compaction(s.key, e.rules, agent)
+	plan, due := s.cache.Transcript.Compaction(s.key, e.rules, agent)
 	if !due {
 		return
 	}

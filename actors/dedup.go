@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"parley/actors/internal/mail"
+	"parley/actors/internal/refusal"
 	"parley/conversation"
 )
 
@@ -61,7 +62,7 @@ func (s *session) duplicateChecked(m *duplicateResult) {
 	t := m.t
 	t.duplicateChecked = true
 	if m.err != nil {
-		t.answer(s.e, errUnread(m.err))
+		t.answer(s.e, refusal.Unread(m.err))
 		s.processQueue()
 		return
 	}

@@ -80,10 +80,11 @@
 //	dedup.go       the question to the store whether a command was there before
 //	model_call.go transcript_cache.go compaction.go triage.go    models
 //	timer.go cursors.go             what waits for time or for the next commit
+//	owner.go                         whose a session is, and giving it up
 //	drain.go due.go retention.go view.go    the engine beside the sessions
 //
 // The parts with a small interface are packages below internal: admission (slots),
 // calls (tool calls and delegations), delivery (from session to session), due, guard, mail,
-// modelcall, observe (metrics), registry, retention, sessionlog (the store), unreadable, workers. Types of
+// modelcall, observe (metrics), refusal, registry, retention, sessionlog (the store), shown, unreadable, window, workers. Types of
 // the actor library stay inside of this folder.
 package actors

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"parley/actors/internal/refusal"
 	"parley/conversation"
 )
 
@@ -17,7 +18,7 @@ func (e *Engine) Drain(ctx context.Context) error {
 	if e.phase.CompareAndSwap(phaseNew, phaseStopped) {
 		return nil
 	}
-	if !e.phase.CompareAndSwap(phaseRunning, phaseDraining) {
+	if !e.phase.CompareAndSwap(phaseRunning, phaseDraining) && !e.phase.CompareAndSwap(phaseSuspended, phaseDraining) {
 		return errors.New("actors: the engine does not run")
 	}
 	e.claims.Close()
@@ -43,18 +44,27 @@ func (e *Engine) Drain(ctx context.Context) error {
 }
 
 // drain prepares the session for the end of the node.
-func (s *session) drain(level drainLevel) {
-	if s.phase == phaseUnloaded || s.draining >= level {
+func (s *session) drain(m *drain) {
+	if s.phase == phaseUnloaded || s.draining >= m.level {
 		return
 	}
-	s.draining = level
-	if level == drainHard {
+	s.draining, s.handOver = m.level, m.handOver
+	if m.level == drainHard {
 		s.calls.StopAll(s.ctx)
 		if s.phase == phaseLoading { // it has nothing that could be lost
-			s.unload("drained", errStopping())
+			s.unload("drained", errDraining(s))
+			return
 		}
 	}
 	s.slot.Withdraw(s.e.slots)
+}
+
+// errDraining refuses a command of a session that is about to leave.
+func errDraining(s *session) *conversation.Error {
+	if s.handOver {
+		return s.e.unreachable(s.key)
+	}
+	return refusal.Stopping()
 }
 
 // continueDrain goes on with the drain: when nothing runs any more, the open step is

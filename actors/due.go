@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"parley/actors/internal/due"
+	"parley/actors/internal/refusal"
 	"parley/actors/internal/unreadable"
 	"parley/conversation"
 )
@@ -20,12 +21,14 @@ func (e *Engine) scanner() *due.Scanner {
 		Skip: func(key conversation.SessionKey) bool {
 			return e.registry.Actor(key) != nil || e.unreadable.LeaveAlone(key)
 		},
-		Load: func(key conversation.SessionKey, done func(bool)) {
+		Elsewhere: func(key conversation.SessionKey) bool { return e.elsewhere(key) != nil },
+		Load: func(key conversation.SessionKey, orphan bool, done func(bool)) {
 			e.m.DueFound.Inc()
-			e.tellInner(key, nil, func(_ conversation.Receipt, err error) {
-				refusal := conversation.AsError(err)
-				done(refusal != nil && refusal.Retryable() && !unreadable.Cause(err))
-			})
+			e.m.Waiting.Inc()
+			e.dispatch(key, &envelope{at: time.Now(), owned: orphan, done: func(_ conversation.Receipt, err error) {
+				e := conversation.AsError(err)
+				done(e != nil && e.Retryable() && !unreadable.Cause(err) && !refusal.IsElsewhere(err))
+			}})
 		},
 		GoOn: func() bool { return e.phase.Load() == phaseRunning && e.deps.Store.Room(true) == nil },
 		Scanned: func(outcome string) {

@@ -44,7 +44,7 @@ func (s *session) acquire(effect conversation.Effect) {
 func (s *session) release(effect conversation.Effect) {
 	switch f := effect.(type) {
 	case conversation.StopModel:
-		s.cache.forget(f.Step)
+		s.cache.Forget(f.Step)
 		if s.model != nil && s.model.For().Step == f.Step {
 			b := s.batch()
 			b.drafts = append(b.drafts, s.model.Stop()...)

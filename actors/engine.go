@@ -21,10 +21,12 @@ import (
 	"parley/actors/internal/guard"
 	"parley/actors/internal/modelcall"
 	"parley/actors/internal/observe"
+	"parley/actors/internal/refusal"
 	"parley/actors/internal/registry"
 	"parley/actors/internal/sessionlog"
 	"parley/actors/internal/unreadable"
 	"parley/actors/internal/workers"
+	"parley/actors/placement"
 	"parley/conversation"
 	"parley/conversation/access"
 	"parley/conversation/living"
@@ -44,6 +46,11 @@ type Deps struct {
 	// Health is why the store needs a person, or nil; nil = it is always well.
 	Health func() error
 	Quota  func(conversation.TenantID) error // refuses new work of a tenant that has stored too much; nil = none
+
+	Placement placement.Map // which sessions are this node's; nil = all
+	// HandedOver is told of a session with open work that was given up for its new owner, who
+	// is to be told. It must not block; nil = nobody is told.
+	HandedOver func(conversation.SessionKey)
 }
 
 // Engine runs sessions. Its methods may be called from any goroutine.
@@ -79,7 +86,7 @@ type Engine struct {
 	lost         sync.Map // keys of sessions that this engine has lost in the middle of their work, until they are loaded
 	commitPrefix string
 	commits      atomic.Uint64
-	fullPause    interval // the store is taken for full in it
+	fullPause    admission.Pause // the store is taken for full in it
 	due          *due.Scanner
 	folds        chan struct{} // holds a token per passive view that is being folded
 	folding      atomic.Int64  // passive views that are folded or wait for that
@@ -89,6 +96,7 @@ type Engine struct {
 const (
 	phaseNew int32 = iota
 	phaseRunning
+	phaseSuspended // it has lost the right to start anything, for a while
 	phaseDraining
 	phaseStopped
 )
@@ -123,7 +131,7 @@ func New(cfg Config, d Deps) (*Engine, error) {
 		started:      make(chan struct{}),
 		commitPrefix: string(cfg.Node) + "-" + strconv.FormatInt(time.Now().UnixNano(), 36) + "-",
 		folds:        make(chan struct{}, cfg.MaxFolds),
-		fullPause:    interval{base: time.Now()},
+		fullPause:    admission.NewPause(),
 	}
 	d.Publisher = &guard.SafePublisher{To: d.Publisher, Panicked: e.panicked}
 	e.deps = d
@@ -144,7 +152,10 @@ func New(cfg Config, d Deps) (*Engine, error) {
 	e.repeater = delivery.NewRepeater(delivery.RepeaterOptions{
 		Tell: func(key conversation.SessionKey, c conversation.Command, done func(error)) {
 			e.tellInner(key, c, func(_ conversation.Receipt, err error) {
-				if unreadable.Cause(err) {
+				if refusal.IsElsewhere(err) && d.HandedOver != nil {
+					d.HandedOver(key)
+				}
+				if unreadable.Cause(err) || refusal.IsElsewhere(err) {
 					err = nil // it is of no use; the scan for due work tries again, sometimes
 				}
 				done(err)
@@ -170,7 +181,7 @@ func New(cfg Config, d Deps) (*Engine, error) {
 	}
 	e.observe = &observe.Env{Metrics: d.Metrics, Log: d.Logger}
 	e.sessions = &sessionlog.Log{
-		Store: d.Store, Rules: e.rules, Metrics: d.Metrics, Log: d.Logger, Go: e.workers.Go, Full: e.refusedByStore, Pace: pace.Wait, ResolveTimeout: cfg.SettleTimeout,
+		Store: d.Store, Rules: e.rules, Metrics: d.Metrics, Log: d.Logger, Owner: cfg.Member, Go: e.workers.Go, Full: e.refusedByStore, Pace: pace.Wait, ResolveTimeout: cfg.SettleTimeout,
 	}
 	e.unreadable = unreadable.New(d.Logger, d.Metrics.Unreadable)
 	e.slots, e.pools = admission.New(cfg.MaxConcurrent, d.Metrics), admission.PlacesOf(cfg.Rules.Agents, cfg.OnFull == OnFullReject)
@@ -189,7 +200,12 @@ func New(cfg Config, d Deps) (*Engine, error) {
 
 // spawn starts a session's actor with its first messages; nil if that panics. The
 // session is loaded behind them: a load that fails answers them all. The registry calls it.
+//
+// Here, and only here, it is asked where a session belongs.
 func (e *Engine) spawn(key conversation.SessionKey, first ...any) (pid *actor.PID) {
+	if !e.mayStart(key, first) {
+		return nil
+	}
 	e.living.Add(1)
 	e.guarded("starting a session's actor", func() { pid = e.root.Spawn(e.props) })
 	if pid == nil {
@@ -238,7 +254,7 @@ func (e *Engine) stopAll() {
 	e.stopMu.Unlock()
 	e.claims.Close()
 	e.registry.StopLoading()
-	e.registry.SendAll(&unloadNow{reason: "halt", err: errStopping()})
+	e.registry.SendAll(&unloadNow{reason: "halt", err: refusal.Stopping()})
 	e.living.Wait()
 	e.registry.Close()
 	e.cancel()
@@ -259,6 +275,8 @@ func (e *Engine) Ready() error {
 		return nil
 	case phaseNew:
 		return errors.New("the engine has not started yet")
+	case phaseSuspended:
+		return errors.New("the node has lost its lease: the database cannot be reached")
 	case phaseDraining:
 		return errors.New("the engine is draining")
 	default:
@@ -318,14 +336,14 @@ func (e *Engine) createNext(name, erased conversation.SessionKey, c conversation
 		})
 		switch {
 		case err != nil:
-			failed(errUnread(err))
+			failed(refusal.Unread(err))
 		case next == erased.Session: // it is not erased, but nothing that this user may see
-			failed(errNotFound())
+			failed(refusal.NotFound())
 		default:
 			e.create(name, conversation.SessionKey{Tenant: name.Tenant, Session: next}, c, done)
 		}
 	}, failed) {
-		failed(errStopping())
+		failed(refusal.Stopping())
 	}
 }
 
@@ -348,13 +366,15 @@ func (e *Engine) enter(key conversation.SessionKey, t *envelope) {
 	t.at, t.fromClient, t.addsWork, t.bytes = time.Now(), true, class.AddsWork, class.Bytes
 	e.m.Waiting.Inc()
 	e.m.WaitingBytes.Add(float64(t.bytes))
-	switch {
-	case e.phase.Load() != phaseRunning:
-		t.refuse(e, "stopping", errStopping())
+	switch phase := e.phase.Load(); {
+	case phase == phaseSuspended:
+		t.refuse(e, "suspended", refusal.Suspended())
+	case phase != phaseRunning:
+		t.refuse(e, "stopping", refusal.Stopping())
 	case t.addsWork && e.full():
-		e.refuseFull(key, t, errFull())
+		e.refuseFull(key, t, refusal.Full())
 	case t.addsWork && e.deps.Quota != nil && e.deps.Quota(key.Tenant) != nil:
-		e.refuseFull(key, t, errQuota())
+		e.refuseFull(key, t, refusal.Quota())
 	default:
 		e.route(key, t)
 	}
@@ -404,16 +424,16 @@ func (e *Engine) belowRoot(key conversation.SessionKey, t *envelope, next func()
 	e.stopMu.RLock()
 	defer e.stopMu.RUnlock()
 	if e.phase.Load() == phaseStopped {
-		t.refuse(e, "stopping", errStopping())
+		t.refuse(e, "stopping", refusal.Stopping())
 		return
 	}
 	e.workers.Go("asking for a root", func() {
 		summary, err := e.deps.Store.Summary(e.workCtx, registry.RootKey(key))
 		switch {
 		case errors.Is(err, conversation.ErrNotFound), err == nil && summary.Role(t.as) == access.None:
-			t.answer(e, errNotFound())
+			t.answer(e, refusal.NotFound())
 		case err != nil:
-			t.answer(e, errUnread(err))
+			t.answer(e, refusal.Unread(err))
 		case t.needs() != access.Read:
 			t.answer(e, conversation.Errorf(conversation.Forbidden, "the session of a delegation can only be read"))
 		default:
@@ -426,7 +446,7 @@ func (e *Engine) belowRoot(key conversation.SessionKey, t *envelope, next func()
 // dispatch delivers an envelope, or refuses it when the session cannot be reached.
 func (e *Engine) dispatch(key conversation.SessionKey, t *envelope) {
 	if !e.registry.Deliver(key, t, true) {
-		t.answer(e, errUnreachable())
+		t.answer(e, e.unreachable(key))
 	}
 }
 
@@ -445,8 +465,8 @@ func (e *Engine) tellUntil(key conversation.SessionKey, c conversation.Command) 
 	}
 }
 
-// wake brings a session into memory, as soon as the store allows it.
-func (e *Engine) wake(key conversation.SessionKey) { e.tellUntil(key, nil) }
+// Wake brings a session into memory, as soon as the store allows it.
+func (e *Engine) Wake(key conversation.SessionKey) { e.tellUntil(key, nil) }
 
 // Records iterates over a session's stored records.
 func (e *Engine) Records(ctx context.Context, key conversation.SessionKey, r conversation.Range) iter.Seq2[conversation.Record, error] {
@@ -482,18 +502,8 @@ func (e *Engine) nextCommit() conversation.CommitID {
 // full is true while the store takes nothing new: it says so, or it has refused a
 // commit less than Config.FullPause ago.
 func (e *Engine) full() bool {
-	return e.fullPause.on() || e.deps.Store.Room(false) != nil
+	return e.fullPause.On() || e.deps.Store.Room(false) != nil
 }
 
 // refusedByStore has new work refused for a while.
-func (e *Engine) refusedByStore() { e.fullPause.begin(e.cfg.FullPause) }
-
-// interval is a time in which something is not done. It goes by the process's own
-// clock: one on the wall that is set back would make it longer.
-type interval struct {
-	base  time.Time    // any time of the process; what is before it was long ago
-	until atomic.Int64 // nanoseconds since then
-}
-
-func (p *interval) begin(d time.Duration) { p.until.Store(int64(time.Since(p.base) + d)) }
-func (p *interval) on() bool              { return int64(time.Since(p.base)) < p.until.Load() }
+func (e *Engine) refusedByStore() { e.fullPause.Begin(e.cfg.FullPause) }

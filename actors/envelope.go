@@ -15,6 +15,7 @@ type envelope struct {
 	done             func(conversation.Receipt, error)
 	view             func(conversation.View, error)
 	at               time.Time                   // when it came to the engine; zero for the session's own commands
+	owned            bool                        // the store says that this node owns the session
 	fromClient       bool                        // it came from outside, by Tell, Create or View
 	addsWork         bool                        // of those: it is refused below the soft disk watermark
 	duplicateChecked bool                        // the store was asked for its key

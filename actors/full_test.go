@@ -244,7 +244,7 @@ func TestSoftWatermarkBelow(t *testing.T) {
 		if n != 0 {
 			t.Errorf("the delegation's work was begun again %d times", n)
 		}
-		if h.e.fullPause.until.Load() != 0 {
+		if h.e.fullPause.Begun() {
 			t.Error("the store was asked to take something for new that is not")
 		}
 	})

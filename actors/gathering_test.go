@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"parley/actors/actorstest"
+	"parley/actors/internal/refusal"
 	"parley/conversation"
 	"parley/persistence/persistencetest"
 )
@@ -75,7 +76,7 @@ func TestSessionLeavesDuringLookup(t *testing.T) {
 		h.create(mainKey)
 		asked := h.tell(mainKey, conversation.AddPart{Author: ada, Source: "build-7", Text: "done"})
 		h.silent(asked)
-		h.e.registry.Deliver(mainKey, &unloadNow{reason: "idle", err: errUnreachable()}, false)
+		h.e.registry.Deliver(mainKey, &unloadNow{reason: "idle", err: refusal.Unreachable()}, false)
 		h.refused(asked, conversation.Unavailable)
 		close(slow.wait)
 		h.ok(h.tell(mainKey, conversation.AddPart{Author: ada, Source: "build-7", Text: "done"}))
@@ -88,7 +89,7 @@ func TestSessionLeavesBeforeItsCursors(t *testing.T) {
 		h.create(mainKey)
 		seen := h.tell(mainKey, conversation.Seen{User: ada, Seq: 1})
 		h.silent(seen)
-		h.e.registry.Deliver(mainKey, &unloadNow{reason: "idle", err: errUnreachable()}, false)
+		h.e.registry.Deliver(mainKey, &unloadNow{reason: "idle", err: refusal.Unreachable()}, false)
 		h.refused(seen, conversation.Unavailable)
 	})
 }

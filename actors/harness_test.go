@@ -18,6 +18,8 @@ import (
 	"go.uber.org/goleak"
 
 	"parley/actors/actorstest"
+	"parley/actors/internal/refusal"
+	"parley/actors/placement"
 	"parley/conversation"
 	"parley/conversation/policy"
 	"parley/metrics"
@@ -37,6 +39,8 @@ var mainKey = conversation.SessionKey{Tenant: "acme", Session: "aaaaaaaaaaaaaaaa
 // bubble: time stands still until nothing can go on without it.
 type harness struct {
 	quota   func(conversation.TenantID) error // nil = none
+	place   placement.Map                     // nil = every session is here
+	handed  func(conversation.SessionKey)     // is told what was handed over; nil = nobody
 	t       *testing.T
 	cfg     Config
 	store   *persistencetest.Memory
@@ -111,7 +115,7 @@ func (h *harness) start() {
 	}
 	e, err := New(h.cfg, Deps{
 		Store: h.through, Publisher: h.publish, Models: maps.Clone(h.models), Tools: h.tools,
-		Logger: slog.New(h.log), Metrics: h.m, Quota: h.quota,
+		Logger: slog.New(h.log), Metrics: h.m, Quota: h.quota, Placement: h.place, HandedOver: h.handed,
 	})
 	if err != nil {
 		h.t.Fatal(err)
@@ -278,7 +282,7 @@ func (h *harness) logged(key conversation.SessionKey, after conversation.Seq) []
 
 // forget takes a session out of memory.
 func (h *harness) forget(key conversation.SessionKey) {
-	h.e.registry.Deliver(key, &unloadNow{reason: "idle", err: errUnreachable()}, false)
+	h.e.registry.Deliver(key, &unloadNow{reason: "idle", err: refusal.Unreachable()}, false)
 	synctest.Wait()
 }
 

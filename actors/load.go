@@ -6,8 +6,10 @@ import (
 	"time"
 
 	"parley/actors/internal/mail"
+	"parley/actors/internal/refusal"
 	"parley/actors/internal/sessionlog"
 	"parley/actors/internal/unreadable"
+	"parley/actors/internal/window"
 	"parley/conversation"
 	"parley/conversation/machine"
 	"parley/conversation/policy"
@@ -56,13 +58,10 @@ func (s *session) loaded(m *loaded) {
 	s.published.Set(s.durable, s.epoch)
 	s.offer.Tell(s.e.claims, s.key, s.standing.Claim)
 	if m.Transcript != nil {
-		s.cache = &transcriptCache{transcript: m.Transcript}
+		s.cache = &window.Cache{Transcript: m.Transcript}
 	}
 	s.phase = phaseRecovering
-	lost := conversation.Recovered{Jitter: rand.Float64()}
-	if _, moved := s.e.lost.LoadAndDelete(s.key); moved {
-		lost.Cause = conversation.CauseMoved
-	}
+	lost := conversation.Recovered{Jitter: rand.Float64(), Cause: causeOf(s, m.Head.Prior)}
 	if s.machine.Exists() && s.draining == drainNot {
 		s.decide(&envelope{cmd: lost})
 	}
@@ -84,9 +83,14 @@ func (s *session) loadFailed(m *loaded) {
 		s.absent(m.create)
 		return
 	}
+	if owner, ok := refusal.OwnerOf(m.err); ok {
+		s.e.m.Activations.WithLabelValues("owned").Inc()
+		s.unload("owned", refusal.Elsewhere(owner))
+		return
+	}
 	s.e.m.Activations.WithLabelValues("failed").Inc()
 	s.e.unread(s.key, unreadable.Load, m.err)
-	s.unload("unloadable", errUnread(m.err))
+	s.unload("unloadable", refusal.Unread(m.err))
 }
 
 // absent answers the held commands of a session that does not exist, unless one of
@@ -102,14 +106,14 @@ func (s *session) absent(create bool) {
 		s.queue = s.queue[1:]
 	}
 	s.e.m.Activations.WithLabelValues("absent").Inc()
-	s.unload("absent", errNotFound())
+	s.unload("absent", refusal.NotFound())
 }
 
 // opening is nil if the first of the held commands opens the session where there is
 // none, else what it is told then.
 func opening(key conversation.SessionKey, rules *policy.Rules, held []*envelope) *conversation.Error {
 	if len(held) == 0 || !held[0].class().Creates {
-		return errNotFound()
+		return refusal.NotFound()
 	}
 	return machine.New(key, rules).Decide(conversation.Inputs{At: time.Now()}, held[0].cmd).Err
 }

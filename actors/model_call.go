@@ -19,8 +19,8 @@ func (s *session) startModel(ask conversation.AskModel) {
 		Report: func(end *modelcall.End) { e.send(self, end) },
 	}
 	if o.Model != nil {
-		o.Request = s.cache.transcript.Request(s.key, e.rules, ask)
-		tokens, left := s.cache.transcript.Shown()
+		o.Request = s.cache.Transcript.Request(s.key, e.rules, ask)
+		tokens, left := s.cache.Transcript.Shown()
 		e.m.RequestTokens.Observe(float64(tokens))
 		if left > 0 {
 			e.m.CutRequests.Inc()

@@ -18,6 +18,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"parley/actors/actorstest"
+	"parley/actors/internal/refusal"
 	"parley/conversation"
 	"parley/persistence/persistencetest"
 )
@@ -56,7 +57,7 @@ func TestOrderWhenSessionLeaves(t *testing.T) {
 		<-held.Held()
 		busy := make(pause)
 		h.e.send(h.e.registry.Actor(mainKey), busy)
-		h.e.registry.Deliver(mainKey, &unloadNow{reason: "idle", err: errUnreachable()}, false)
+		h.e.registry.Deliver(mainKey, &unloadNow{reason: "idle", err: refusal.Unreachable()}, false)
 		a, b := h.tell(mainKey, say("a", "in its mailbox")), h.tell(mainKey, say("b", "in its mailbox"))
 		close(busy)
 		synctest.Wait()
@@ -135,7 +136,7 @@ func TestNobodyTakesOver(t *testing.T) {
 				busy := []pause{make(pause), make(pause)}
 				pid := h.e.registry.Actor(mainKey)
 				h.e.send(pid, busy[0])
-				h.e.registry.Deliver(mainKey, &unloadNow{reason: "idle", err: errUnreachable()}, false)
+				h.e.registry.Deliver(mainKey, &unloadNow{reason: "idle", err: refusal.Unreachable()}, false)
 				h.e.send(pid, busy[1])
 				told := []*answer{h.tell(mainKey, say("a", "in its mailbox"))}
 				close(busy[0])
@@ -301,12 +302,12 @@ func (p *pipeline) disturb(random *rand.Rand) {
 		p.mu.Unlock()
 		switch random.IntN(10) {
 		case 0, 1, 2:
-			p.e.registry.Deliver(key, &unloadNow{reason: "idle", err: errUnreachable()}, false)
+			p.e.registry.Deliver(key, &unloadNow{reason: "idle", err: refusal.Unreachable()}, false)
 		case 3, 4: // its mailbox fills
 			if pid := p.e.registry.Actor(key); pid != nil {
 				busy := make(pause)
 				p.e.send(pid, busy)
-				p.e.registry.Deliver(key, &unloadNow{reason: "idle", err: errUnreachable()}, false)
+				p.e.registry.Deliver(key, &unloadNow{reason: "idle", err: refusal.Unreachable()}, false)
 				later(func() { close(busy) })
 			}
 		case 5:

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"parley/actors/actorstest"
+	"parley/actors/internal/refusal"
 	"parley/conversation"
 	"parley/persistence/persistencetest"
 )
@@ -97,15 +98,15 @@ func TestOutage(t *testing.T) {
 func TestErasureGivesUp(t *testing.T) {
 	for name, giveUp := range map[string]func(*harness) error{
 		"the store fails": func(h *harness) error {
-			return h.e.erase(h.t.Context(), mainKey, "user", errNotFound(), nil)
+			return h.e.erase(h.t.Context(), mainKey, "user", refusal.NotFound(), nil)
 		},
 		"it may not any more": func(h *harness) error {
-			return h.e.erase(h.t.Context(), mainKey, "retention", errUnreachable(), func(conversation.Summary) bool { return false })
+			return h.e.erase(h.t.Context(), mainKey, "retention", refusal.Unreachable(), func(conversation.Summary) bool { return false })
 		},
 		"its caller has left": func(h *harness) error {
 			ctx, cancel := context.WithCancel(h.t.Context())
 			cancel()
-			return h.e.erase(ctx, mainKey, "user", errNotFound(), nil)
+			return h.e.erase(ctx, mainKey, "user", refusal.NotFound(), nil)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

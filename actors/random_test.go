@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"parley/actors/actorstest"
+	"parley/actors/internal/refusal"
 	"parley/conversation"
 )
 
@@ -153,7 +154,7 @@ func (l *life) step() {
 			})
 		}
 	case 19:
-		h.e.registry.Deliver(key, &unloadNow{reason: "idle", err: errUnreachable()}, false)
+		h.e.registry.Deliver(key, &unloadNow{reason: "idle", err: refusal.Unreachable()}, false)
 	case 20:
 		if random.IntN(4) == 0 {
 			if random.IntN(2) == 0 {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"parley/actors/internal/refusal"
 	"parley/actors/internal/retention"
 	"parley/actors/internal/unreadable"
 	"parley/conversation"
@@ -17,17 +18,20 @@ import (
 // not_found.
 func (e *Engine) Erase(ctx context.Context, key conversation.SessionKey, as conversation.UserID) error {
 	if e.phase.Load() != phaseRunning {
-		return errStopping()
+		return refusal.Stopping()
 	}
 	if key.Session.Depth() > 0 {
 		return conversation.Errorf(conversation.Forbidden, "a delegation's session is erased with its root")
 	}
+	if e.elsewhere(key) != nil && !e.Holds(key) {
+		return e.unreachable(key)
+	}
 	summary, err := e.deps.Store.Summary(ctx, key)
 	if errors.Is(err, conversation.ErrNotFound) {
-		return errNotFound()
+		return refusal.NotFound()
 	}
 	if unreadable.Cause(err) {
-		return errUnread(err)
+		return refusal.Unread(err)
 	}
 	if err != nil {
 		return conversation.AsError(err)
@@ -35,11 +39,11 @@ func (e *Engine) Erase(ctx context.Context, key conversation.SessionKey, as conv
 	switch role := summary.Role(as); {
 	case as == "" || role.May(access.Own):
 	case role == access.None:
-		return errNotFound()
+		return refusal.NotFound()
 	default:
 		return conversation.Forbid(access.Own)
 	}
-	return e.erase(ctx, key, "user", errNotFound(), nil)
+	return e.erase(ctx, key, "user", refusal.NotFound(), nil)
 }
 
 // erase takes a session out of memory and out of the store, and out of the store
@@ -50,12 +54,15 @@ func (e *Engine) erase(ctx context.Context, key conversation.SessionKey, reason 
 	if !gone && !errors.Is(err, conversation.ErrNotFound) {
 		// It was thrown out of memory for nothing, perhaps with a commit on its way:
 		// its work goes on, and what is stored but not published is published.
-		e.wake(key)
+		e.Wake(key)
 	}
 	switch {
 	case errors.Is(err, conversation.ErrNotFound):
-		return errNotFound()
+		return refusal.NotFound()
 	case err != nil:
+		if owner, ok := refusal.OwnerOf(err); ok {
+			return refusal.Elsewhere(owner)
+		}
 		return conversation.AsError(err)
 	case !gone:
 		return nil
@@ -84,6 +91,9 @@ func (e *Engine) eraseBlocked(ctx context.Context, key conversation.SessionKey, 
 			return false, err
 		}
 	}
+	if err := e.own(ctx, key); err != nil {
+		return false, err
+	}
 	err = e.deps.Store.Delete(ctx, key)
 	return err == nil, err
 }
@@ -94,7 +104,10 @@ func (e *Engine) sweeper() *retention.Sweeper {
 		Age: e.cfg.RetentionAge, Every: e.cfg.SweepEvery,
 		Sessions: e.deps.Store.Sessions, Summary: e.deps.Store.Summary,
 		Erase: func(ctx context.Context, key conversation.SessionKey, may func(conversation.Summary) bool) error {
-			return e.erase(ctx, key, "retention", errUnreachable(), may)
+			if e.elsewhere(key) != nil {
+				return nil // its own node erases it
+			}
+			return e.erase(ctx, key, "retention", refusal.Unreachable(), may)
 		},
 		GoOn: func() bool { return e.phase.Load() == phaseRunning },
 		Wall: time.Now, Sweep: retention.Counted(e.m), Guard: e.guarded, Log: e.log,

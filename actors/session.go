@@ -12,8 +12,10 @@ import (
 	"parley/actors/internal/mail"
 	"parley/actors/internal/modelcall"
 	"parley/actors/internal/observe"
+	"parley/actors/internal/refusal"
 	"parley/actors/internal/registry"
 	"parley/actors/internal/shown"
+	"parley/actors/internal/window"
 	"parley/conversation"
 	"parley/conversation/access"
 	"parley/conversation/machine"
@@ -36,6 +38,7 @@ type session struct {
 
 	phase            phase
 	draining         drainLevel
+	handOver         bool         // it drains for another owner, not for the end of the node
 	parked           bool         // the drain's command was decided
 	checkRunning     bool         // the store is being asked for the key of checking
 	offer            claims.Offer // to outside runtimes
@@ -63,7 +66,7 @@ type session struct {
 	stopping *modelcall.Call // the last one that was stopped, until it has ended
 	calls    calls.Set       // tool calls and delegations that run
 	uplink   calls.Uplink    // to the parent session
-	cache    *transcriptCache
+	cache    *window.Cache
 
 	compaction *compaction // in the making
 	triaging   *triage
@@ -106,7 +109,8 @@ type (
 	loadNow struct{ mail.DeadLetterOK }
 	drain   struct {
 		mail.DeadLetterOK
-		level drainLevel
+		level    drainLevel
+		handOver bool // to another owner; this node goes on
 	}
 	// unloadNow ends the session without a further commit.
 	unloadNow struct {
@@ -158,12 +162,14 @@ func (s *session) Receive(ctx actor.Context) {
 	case *timeout:
 		s.timedOut(m)
 	case *drain:
-		s.drain(m.level)
+		s.drain(m)
 	case *unloadNow:
 		if m.reason == "fenced" && s.standing.Busy {
 			s.e.lost.Store(s.key, struct{}{})
 		}
 		s.unload(m.reason, m.err)
+	case *resume:
+		resumed(s)
 	case *actor.Terminated:
 		s.childEnded(m.Who)
 	case *actor.Started, *actor.Stopping:
@@ -186,14 +192,14 @@ func (s *session) panicked(r any, current *envelope) {
 	unpublished := s.inFlight != nil || s.published != nil && s.published.Seq() < s.durable
 	busy := s.standing.Busy
 	e.panicked("session "+key.String(), r)
-	err := errInternal(r)
+	err := refusal.Internal(r)
 	if current != nil {
 		current.answer(e, err)
 	}
 	s.unload("panic", err)
 	switch {
 	case unpublished:
-		e.wake(key)
+		e.Wake(key)
 	case busy:
 		e.due.In(time.Second)
 	}
@@ -202,7 +208,7 @@ func (s *session) panicked(r any, current *envelope) {
 // afterMessage does what is to be done between two messages.
 func (s *session) afterMessage() {
 	if !s.machine.Exists() && s.inFlight == nil && s.pending == nil && len(s.queue) == 0 {
-		s.unload("absent", errNotFound())
+		s.unload("absent", refusal.NotFound())
 		return
 	}
 	if s.draining != drainNot {
@@ -234,7 +240,7 @@ func (s *session) accept(t *envelope) {
 	case s.phase == phaseUnloaded:
 		s.redirect(t)
 	case t.bytes > 0 && !t.fits(&s.held, s.e.cfg.MaxWaitingBytes):
-		t.refuse(s.e, "session_bytes", errBusy())
+		t.refuse(s.e, "session_bytes", refusal.Busy())
 	case s.phase != phaseReady || s.checking != nil:
 		s.hold(t)
 	default:
@@ -246,7 +252,7 @@ func (s *session) accept(t *envelope) {
 // itself are never refused: the work that it has started bounds their number.
 func (s *session) hold(t *envelope) {
 	if t.fromClient && len(s.queue) >= s.e.cfg.MaxWaiting && !t.class().Stops {
-		t.refuse(s.e, "session_waiting", errBusy())
+		t.refuse(s.e, "session_waiting", refusal.Busy())
 		return
 	}
 	s.queue = append(s.queue, t)
@@ -259,7 +265,7 @@ func (s *session) redirect(t *envelope) {
 		s.e.viewNow(s.key, t)
 	case t.done != nil || t.fromClient:
 		if !s.e.registry.Return(s.key, s.self, t) {
-			t.answer(s.e, errUnreachable())
+			t.answer(s.e, s.e.unreachable(s.key))
 		}
 	}
 }
@@ -269,7 +275,7 @@ func (s *session) ended() {
 	defer s.e.living.Done() // the next one counts already
 	for _, m := range s.e.registry.Left(s.key, s.self) {
 		if t, ok := m.(*envelope); ok {
-			t.answer(s.e, errUnreachable())
+			t.answer(s.e, s.e.unreachable(s.key))
 		}
 	}
 }
@@ -295,7 +301,7 @@ func (s *session) process(t *envelope) {
 	switch {
 	case !s.machine.Exists() && !t.class().Creates && (t.cmd != nil || t.view != nil),
 		t.as != "" && s.machine.Exists() && s.machine.Role(t.as) == access.None:
-		t.err = errNotFound()
+		t.err = refusal.NotFound()
 		s.answerWhenDurable(t)
 	case t.as != "" && s.machine.Exists() && !s.machine.Role(t.as).May(t.needs()):
 		t.err = conversation.Forbid(t.needs())
@@ -308,13 +314,13 @@ func (s *session) process(t *envelope) {
 	case t.cmd == nil:
 		s.answerWhenDurable(t)
 	case t.fromClient && s.draining == drainHard:
-		t.refuse(s.e, "stopping", errStopping())
+		t.refuse(s.e, "stopping", errDraining(s))
 		return
 	case t.fromClient && s.pending.waiting()+s.cursors.waiting() >= s.e.cfg.MaxPending && !t.class().Stops:
-		t.refuse(s.e, "session_pending", errBusy())
+		t.refuse(s.e, "session_pending", refusal.Busy())
 		return
 	case t.addsWork && s.e.full(): // the disk has filled up while it waited
-		t.refuse(s.e, "storage", errFull())
+		t.refuse(s.e, "storage", refusal.Full())
 		return
 	case s.needsDuplicateCheck(t):
 		s.checking = t
@@ -430,6 +436,7 @@ func (s *session) unload(reason string, err *conversation.Error) {
 	s.compaction.stop(s)
 	s.triaging.stop()
 	s.calls.StopAll(s.ctx)
+	giveUp(s, reason, s.standing.Busy || !s.standing.WakeAt.IsZero())
 	*s = session{e: e, key: s.key, self: s.self, ctx: s.ctx, phase: phaseUnloaded}
 }
 
@@ -469,7 +476,7 @@ func (s *session) fail(kind string, cause error, err *conversation.Error) {
 	s.unload("failed", err)
 	switch {
 	case kind == "unknown":
-		s.e.wake(key) // if it is stored, followers must hear of it
+		s.e.Wake(key) // if it is stored, followers must hear of it
 	case busy && kind != "fenced" && kind != "full":
 		s.e.due.In(time.Second) // its open work goes on by itself
 	}

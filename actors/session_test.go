@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"parley/actors/actorstest"
+	"parley/actors/internal/refusal"
 	"parley/conversation"
 	"parley/conversation/policy"
 	"parley/metrics"
@@ -554,7 +555,7 @@ func TestAnsweredExactlyOnce(t *testing.T) {
 				case 1:
 					e.View(key, ada, func(_ conversation.View, err error) { done(err) })
 				case 2: // it leaves memory now, whatever it does
-					e.registry.Deliver(key, &unloadNow{reason: "idle", err: errUnreachable()}, false)
+					e.registry.Deliver(key, &unloadNow{reason: "idle", err: refusal.Unreachable()}, false)
 					e.Tell(key, ada, conversation.Cancel{By: conversation.ByUser}, func(_ conversation.Receipt, err error) { done(err) })
 				default:
 					e.Tell(key, ada, say(fmt.Sprint(id), "hello"), func(_ conversation.Receipt, err error) { done(err) })

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"parley/actors/actorstest"
+	"parley/actors/internal/refusal"
 	"parley/conversation"
 )
 
@@ -135,7 +136,7 @@ func TestLoadFails(t *testing.T) {
 		t.Run(c.what+" "+c.err.Error(), func(t *testing.T) {
 			withFaultyStore(t, func(t *testing.T, h *harness, store *faulty) {
 				h.create(mainKey)
-				h.e.registry.Deliver(mainKey, &unloadNow{reason: "idle", err: errUnreachable()}, false)
+				h.e.registry.Deliver(mainKey, &unloadNow{reason: "idle", err: refusal.Unreachable()}, false)
 				store.set(c.what, c.err)
 				a, b := h.tell(mainKey, say("a", "hello")), h.tell(mainKey, say("b", "hello"))
 				if err := h.refused(a, c.code); !strings.Contains(err.Message, c.says) || strings.Contains(err.Message, "dead") {
@@ -156,7 +157,7 @@ func TestLoadFails(t *testing.T) {
 func TestReadsFail(t *testing.T) {
 	withFaultyStore(t, func(t *testing.T, h *harness, store *faulty) {
 		h.create(mainKey)
-		h.e.registry.Deliver(mainKey, &unloadNow{reason: "idle", err: errUnreachable()}, false)
+		h.e.registry.Deliver(mainKey, &unloadNow{reason: "idle", err: refusal.Unreachable()}, false)
 		synctest.Wait()
 		for _, what := range []string{"head", "records"} {
 			store.set(what, errLine)

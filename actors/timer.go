@@ -6,6 +6,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"parley/actors/internal/mail"
+	"parley/actors/internal/refusal"
 	"parley/conversation"
 )
 
@@ -152,5 +153,5 @@ func (s *session) passivate(reason string) {
 		s.flush()
 		return
 	}
-	s.unload(reason, errUnreachable())
+	s.unload(reason, refusal.Unreachable())
 }

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"parley/actors/actorstest"
+	"parley/actors/internal/refusal"
 	"parley/conversation"
 	"parley/conversation/fit"
 )
@@ -54,7 +55,7 @@ func TestToolStopsWhenSessionLeaves(t *testing.T) {
 	}, func(t *testing.T, h *harness, _ *actorstest.Tool) {
 		pid := h.e.registry.Actor(mainKey)
 		behind := make(pause)
-		h.e.send(pid, &unloadNow{reason: "fenced", err: errUnreachable()})
+		h.e.send(pid, &unloadNow{reason: "fenced", err: refusal.Unreachable()})
 		h.e.send(pid, behind)
 		synctest.Wait()
 		select {

@@ -176,7 +176,7 @@ func TestTriageReport(t *testing.T) {
 		time.Sleep(time.Minute)
 		shown(2)
 		h.forget(mainKey) // as after a crash: the step is begun again
-		h.e.wake(mainKey)
+		h.e.Wake(mainKey)
 		time.Sleep(time.Minute)
 		shown(3)
 	})

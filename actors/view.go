@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"parley/actors/internal/refusal"
 	"parley/actors/internal/unreadable"
 	"parley/conversation"
 	"parley/conversation/access"
@@ -18,7 +19,7 @@ func (e *Engine) View(key conversation.SessionKey, as conversation.UserID, done 
 	e.m.Waiting.Inc()
 	switch phase := e.phase.Load(); {
 	case phase == phaseNew || phase == phaseStopped:
-		t.refuse(e, "stopping", errStopping())
+		t.refuse(e, "stopping", refusal.Stopping())
 	case key.Session.Depth() > 0 && as != "":
 		e.belowRoot(key, t, func() { e.viewNow(key, t) })
 	default:
@@ -37,14 +38,14 @@ func (e *Engine) viewNow(key conversation.SessionKey, t *envelope) {
 func (e *Engine) foldView(key conversation.SessionKey, t *envelope) {
 	if e.folding.Add(1) > int64(e.cfg.MaxFoldWait) {
 		e.folding.Add(-1)
-		t.refuse(e, "views", errBusy())
+		t.refuse(e, "views", refusal.Busy())
 		return
 	}
 	e.stopMu.RLock()
 	defer e.stopMu.RUnlock()
 	if e.phase.Load() == phaseStopped {
 		e.folding.Add(-1)
-		t.refuse(e, "stopping", errStopping())
+		t.refuse(e, "stopping", refusal.Stopping())
 		return
 	}
 	e.workers.Go("a view", func() {
@@ -53,16 +54,16 @@ func (e *Engine) foldView(key conversation.SessionKey, t *envelope) {
 		case e.folds <- struct{}{}:
 			defer func() { <-e.folds }()
 		case <-e.workCtx.Done():
-			t.answer(e, errStopping())
+			t.answer(e, refusal.Stopping())
 			return
 		}
 		v, err := e.sessions.View(e.workCtx, key)
 		switch {
 		case errors.Is(err, conversation.ErrNotFound), err == nil && t.as != "" && v.Role(t.as) == access.None:
-			t.answer(e, errNotFound())
+			t.answer(e, refusal.NotFound())
 		case err != nil:
 			e.unread(key, unreadable.Load, err)
-			t.answer(e, errUnread(err))
+			t.answer(e, refusal.Unread(err))
 		default:
 			t.state = &v
 			t.answer(e, nil)

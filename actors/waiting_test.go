@@ -200,24 +200,3 @@ func TestSnapshotAheadOfTheLog(t *testing.T) {
 		synctest.Wait()
 	})
 }
-
-// An interval of the engine does not depend on the clock on the wall: what it reads
-// there is nothing that the interval is asked.
-func TestInterval(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := interval{base: time.Now()}
-		if p.on() {
-			t.Error("on before it has begun")
-		}
-		time.Sleep(time.Hour)
-		p.begin(time.Second)
-		time.Sleep(time.Second - 1)
-		if !p.on() {
-			t.Error("over too early")
-		}
-		time.Sleep(time.Nanosecond)
-		if p.on() {
-			t.Error("over too late")
-		}
-	})
-}

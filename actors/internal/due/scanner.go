@@ -18,11 +18,14 @@ type Options struct {
 	// List is what is due by then, the longest due first.
 	List func(ctx context.Context, until time.Time) iter.Seq2[conversation.SessionKey, error]
 	// Skip is true for a session that is not to be loaded: it is in memory, or not to be
-	// touched, or another node's.
+	// touched.
 	Skip func(conversation.SessionKey) bool
+	// Elsewhere is true for a session that another node is to load. If a scan finds it
+	// again that the one before has found, nobody does, and it is loaded here.
+	Elsewhere func(conversation.SessionKey) bool
 	// Load brings a session into memory and calls done once, from any goroutine: away says
-	// that the store was not there for it.
-	Load func(key conversation.SessionKey, done func(away bool))
+	// that the store was not there for it. orphan: nobody else does.
+	Load func(key conversation.SessionKey, orphan bool, done func(away bool))
 	GoOn func() bool // false: nothing is loaded now
 
 	Scanned func(outcome string)        // is told the end of each scan: "ok" or "failed"
@@ -33,8 +36,9 @@ type Options struct {
 // Scanner scans for due sessions. Run is called once.
 type Scanner struct {
 	o      Options
-	soon   chan struct{}           // a scan is wanted
-	behind conversation.SessionKey // where the last scan broke off
+	soon   chan struct{}                    // a scan is wanted
+	behind conversation.SessionKey          // where the last scan broke off
+	others map[conversation.SessionKey]bool // due, and found elsewhere by the last scan
 }
 
 // New makes a Scanner.
@@ -79,6 +83,8 @@ func (s *Scanner) scan(ctx context.Context, behind conversation.SessionKey) (bro
 	}
 	loading := make(chan struct{}, s.o.Parallel)
 	n := 0
+	others := map[conversation.SessionKey]bool{}
+	defer func() { s.others = others }()
 	var failed failedLoads
 	outcome := "ok"
 	// Sessions that become due before the next scan are loaded now: their own timers are exact.
@@ -95,6 +101,13 @@ func (s *Scanner) scan(ctx context.Context, behind conversation.SessionKey) (bro
 		if s.o.Skip(key) {
 			continue
 		}
+		orphan := false
+		if s.o.Elsewhere(key) {
+			if orphan = s.others[key]; !orphan {
+				others[key] = true
+				continue
+			}
+		}
 		select {
 		case loading <- struct{}{}:
 		case <-ctx.Done():
@@ -110,7 +123,7 @@ func (s *Scanner) scan(ctx context.Context, behind conversation.SessionKey) (bro
 		}
 		n++
 		place := n
-		s.o.Load(key, func(away bool) {
+		s.o.Load(key, orphan, func(away bool) {
 			failed.ended(place, key, away)
 			<-loading
 		})

@@ -1,10 +1,14 @@
 package due
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"iter"
+	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"parley/conversation"
 )
@@ -59,5 +63,36 @@ func TestFrom(t *testing.T) {
 		if strings.Join(got, " ") != c.want {
 			t.Errorf("%q behind %q: %q", c.due, c.behind, got)
 		}
+	}
+}
+
+// A session of another node is left to it, once: if the next scan finds it again, nobody
+// has loaded it. One that is due no more is forgotten.
+func TestOrphans(t *testing.T) {
+	lists := []string{"a b", "b c", "b", "c", "c"}
+	var loaded []string
+	n := 0
+	s := New(Options{
+		Parallel: 1, Log: slog.New(slog.DiscardHandler), GoOn: func() bool { return true },
+		List: func(context.Context, time.Time) iter.Seq2[conversation.SessionKey, error] {
+			var names []conversation.SessionID
+			for name := range strings.SplitSeq(lists[n], " ") {
+				names = append(names, conversation.SessionID(name))
+			}
+			return list(names)
+		},
+		Skip:      func(conversation.SessionKey) bool { return false },
+		Elsewhere: func(key conversation.SessionKey) bool { return key.Session != "a" },
+		Load: func(key conversation.SessionKey, orphan bool, done func(bool)) {
+			loaded = append(loaded, fmt.Sprint(n, " ", key.Session, " ", orphan))
+			done(false)
+		},
+		Scanned: func(string) {},
+	})
+	for n = range lists {
+		s.scan(t.Context(), conversation.SessionKey{})
+	}
+	if got, want := strings.Join(loaded, ", "), "0 a false, 1 b true, 4 c true"; got != want {
+		t.Errorf("loaded %s; want %s", got, want)
 	}
 }

@@ -248,6 +248,29 @@ func (r *Registry) Unblock(root conversation.SessionKey) {
 	}
 }
 
+// SendWhere sends m to the actors of the sessions whose root is chosen, and says how many
+// such sessions are in memory, those that are leaving it included. choose must not call the
+// registry.
+func (r *Registry) SendWhere(choose func(root conversation.SessionKey) bool, m any) (n int) {
+	for i := range r.shards {
+		sh := &r.shards[i]
+		sh.mu.Lock()
+		for key, pid := range sh.pids {
+			if choose(RootKey(key)) {
+				n++
+				r.send(pid, m)
+			}
+		}
+		for key := range sh.leaving {
+			if choose(RootKey(key)) {
+				n++
+			}
+		}
+		sh.mu.Unlock()
+	}
+	return n
+}
+
 // SendAll sends m to every actor.
 func (r *Registry) SendAll(m any) {
 	for i := range r.shards {

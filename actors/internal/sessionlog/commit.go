@@ -20,7 +20,7 @@ import (
 // goroutine of Log.Go.
 func (l *Log) Commit(ctx context.Context, key conversation.SessionKey, c *conversation.Commit, done func(conversation.Epoch, error)) {
 	l.Store.CommitAsync(ctx, key, c, func(err error) {
-		if err == nil || !outcomeUnknown(err) && !refusedAsNew(c, err) {
+		if err == nil || !outcomeUnknown(err) && !refusedAsNew(c, err) && !errors.Is(err, conversation.ErrFenced) {
 			done(c.Epoch, err)
 			return
 		}
@@ -46,6 +46,11 @@ func (l *Log) settle(ctx context.Context, key conversation.SessionKey, c *conver
 	if outcomeUnknown(err) {
 		return l.resolve(ctx, key, c, err)
 	}
+	if errors.Is(err, conversation.ErrFenced) { // by the next writer, or by an erasure on another node
+		if erased, failed := l.Store.Erased(ctx, key); failed == nil && erased {
+			err = conversation.ErrNotFound
+		}
+	}
 	return c.Epoch, err
 }
 
@@ -63,7 +68,14 @@ func outcomeUnknown(err error) bool {
 		}
 	}
 	var duplicate *conversation.DuplicateError
-	return !errors.As(err, &duplicate)
+	return !errors.As(err, &duplicate) && !ownedByAnother(err)
+}
+
+// ownedByAnother is true when another member has the session by now: it goes by what is
+// stored, like one that has fenced the writer.
+func ownedByAnother(err error) bool {
+	var owned *conversation.OwnedError
+	return errors.As(err, &owned)
 }
 
 // ErrUnclear says that it could not be found out whether a commit was written. What it has
@@ -88,7 +100,7 @@ func (l *Log) resolve(ctx context.Context, key conversation.SessionKey, c *conve
 		if l.Pace(ctx) != nil {
 			return 0, unclear(err, ctx.Err())
 		}
-		head, failed := l.Store.Acquire(ctx, key, conversation.AcquireHow{IfEpoch: c.Epoch})
+		head, failed := l.Store.Acquire(ctx, key, conversation.AcquireHow{IfEpoch: c.Epoch, Owner: l.Owner})
 		switch {
 		case failed == nil && head.LastCommit == c.ID:
 			return head.Epoch, nil
@@ -99,7 +111,7 @@ func (l *Log) resolve(ctx context.Context, key conversation.SessionKey, c *conve
 			}
 		case failed == nil:
 			return 0, conversation.ErrFenced
-		case errors.Is(failed, conversation.ErrFenced), errors.Is(failed, conversation.ErrNotFound):
+		case errors.Is(failed, conversation.ErrFenced), errors.Is(failed, conversation.ErrNotFound), ownedByAnother(failed):
 			return 0, failed // whoever took or erased it goes by what is stored
 		case !outcomeUnknown(failed):
 			return 0, unclear(err, failed) // it says nothing about the commit

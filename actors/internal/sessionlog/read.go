@@ -18,6 +18,7 @@ type Store interface {
 	conversation.Writer
 	conversation.Reader
 	LogID() conversation.LogID
+	Erased(ctx context.Context, key conversation.SessionKey) (bool, error)
 }
 
 // Log is the stored sessions. All fields are required.
@@ -26,6 +27,7 @@ type Log struct {
 	Rules   *policy.Rules
 	Metrics *metrics.Actors
 	Log     *slog.Logger
+	Owner   conversation.Member // of what is loaded; zero = the store has one user
 
 	Go             func(what string, do func(), failed func(error)) // runs do in a goroutine; failed gets a panic in it
 	Full           func()                                           // called when the store has refused a commit because it is full; must not block
@@ -45,7 +47,7 @@ type Loaded struct {
 // create, it is made then. The epoch may be lazy: nothing is told of it, and nothing
 // is promised in it before its first commit.
 func (l *Log) Load(ctx context.Context, key conversation.SessionKey, create bool) (Loaded, error) {
-	head, err := l.Store.Acquire(ctx, key, conversation.AcquireHow{Create: create, Lazy: true})
+	head, err := l.Store.Acquire(ctx, key, conversation.AcquireHow{Create: create, Lazy: true, Owner: l.Owner})
 	if err != nil {
 		return Loaded{}, err
 	}

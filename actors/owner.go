@@ -1,0 +1,179 @@
+package actors
+
+import (
+	"context"
+	"time"
+
+	"parley/actors/internal/mail"
+	"parley/actors/internal/refusal"
+	"parley/actors/internal/registry"
+	"parley/actors/placement"
+	"parley/conversation"
+)
+
+// What an engine does because there are others: whose a session is, giving it to its new
+// owner, and standing still while the node's lease is over. An engine alone in its store
+// has no Placement and no Member, and does nothing of it.
+
+// elsewhere is why a session is not to be brought into memory here; nil = it may be.
+func (e *Engine) elsewhere(key conversation.SessionKey) *placement.ElsewhereError {
+	if e.deps.Placement == nil {
+		return nil
+	}
+	if owner, local := e.deps.Placement.Local(registry.RootKey(key)); !local {
+		return &placement.ElsewhereError{At: owner}
+	}
+	return nil
+}
+
+// mayStart is false for the actor of a session that belongs elsewhere, unless the store has
+// said that this node owns it: then nobody else can have it before it was given up here.
+func (e *Engine) mayStart(key conversation.SessionKey, first []any) bool {
+	if e.elsewhere(key) == nil {
+		return true
+	}
+	for _, m := range first {
+		if t, ok := m.(*envelope); ok && t.owned {
+			return true
+		}
+	}
+	return false
+}
+
+// unreachable answers a command whose session is not in memory and was not brought there.
+func (e *Engine) unreachable(key conversation.SessionKey) *conversation.Error {
+	err := refusal.Unreachable()
+	if where := e.elsewhere(key); where != nil {
+		err.Err = where
+	}
+	return err
+}
+
+// AsOwner is Tell for a command that another node hands on because the store has told it
+// that this one owns the session, whatever the placement says by now.
+func (e *Engine) AsOwner(key conversation.SessionKey, as conversation.UserID, c conversation.Command, done func(conversation.Receipt, error)) {
+	e.enter(key, &envelope{as: as, cmd: c, done: done, owned: true})
+}
+
+// Holds is true for a session in memory: it is served here wherever it belongs.
+func (e *Engine) Holds(key conversation.SessionKey) bool { return e.registry.Actor(key) != nil }
+
+// Owned is the number of sessions in memory.
+func (e *Engine) Owned() int { return e.registry.Count() }
+
+// ScanNow looks for due sessions at once: those of an owner that has died are this node's.
+func (e *Engine) ScanNow() { e.due.Now() }
+
+// causeOf says why what is open in a loaded session was lost. A session that was given up, or
+// that was taken from a member which may live all the same, was moved, and so was one that
+// this engine has lost itself. Only the death of a process is an interruption: a session
+// that kills each node that loads it must come to an end.
+func causeOf(s *session, prior conversation.Prior) conversation.Cause {
+	_, lost := s.e.lost.LoadAndDelete(s.key)
+	switch {
+	case lost, prior == conversation.PriorExpired, prior == conversation.PriorNone && s.e.cfg.Member != conversation.Member{}:
+		return conversation.CauseMoved
+	default:
+		return 0 // its process has ended
+	}
+}
+
+// giveUp lets another member have the session at once, now that it is out of memory here.
+func giveUp(s *session, reason string, busy bool) {
+	e, key := s.e, s.key
+	if e.cfg.Member == (conversation.Member{}) || s.epoch == 0 {
+		return
+	}
+	switch reason {
+	case "panic", "erased", "fenced", "absent": // a panic is not to be taken for a move
+		return
+	}
+	e.deps.Store.Release(e.workCtx, key, s.epoch, func(err error) {
+		if err != nil {
+			e.log.Warn("a session could not be given up: its next owner has to wait for it", "session", key.Session, "tenant", key.Tenant, "err", err)
+			return
+		}
+		if busy && e.deps.HandedOver != nil && e.elsewhere(key) != nil {
+			e.deps.HandedOver(key)
+		}
+	})
+}
+
+// HandOver gives up the sessions in memory that belong elsewhere by now, each with those below
+// it: idle ones at once, others when their running calls have ended, and what still runs
+// after DrainTimeout is parked. Until a session has left it is served here. HandOver returns
+// when none is left, or with ctx's error. It may be called again, and beside itself.
+func (e *Engine) HandOver(ctx context.Context) error {
+	if e.deps.Placement == nil {
+		return nil
+	}
+	level := drainSoft
+	patience := time.NewTimer(e.cfg.DrainTimeout)
+	defer patience.Stop()
+	look := time.NewTicker(handOverLook)
+	defer look.Stop()
+	moved := false
+	for {
+		away := func(key conversation.SessionKey) bool { return e.elsewhere(key) != nil }
+		n := e.registry.SendWhere(away, &drain{level: level, handOver: true})
+		if n == 0 {
+			if moved {
+				e.due.Now() // the placement may have changed its mind about some of them
+			}
+			return nil
+		}
+		moved = true
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-patience.C:
+			level = drainHard
+		case <-look.C:
+		}
+	}
+}
+
+// handOverLook is how often HandOver looks whether all have left.
+const handOverLook = 20 * time.Millisecond
+
+// Suspend has the engine start nothing: it refuses work, loads nothing and begins no effect,
+// while what runs goes on. It is for a node whose lease is over: another may have its
+// sessions by now, or will.
+func (e *Engine) Suspend() {
+	if e.phase.CompareAndSwap(phaseRunning, phaseSuspended) {
+		e.log.Warn("suspended: nothing is started until the node has its lease again", "sessions", e.registry.Count())
+	}
+}
+
+// Resume ends Suspend: what was decided and is durable is done now.
+func (e *Engine) Resume() {
+	if e.phase.CompareAndSwap(phaseSuspended, phaseRunning) {
+		e.log.Info("resumed", "sessions", e.registry.Count())
+		e.registry.SendAll(&resume{})
+		e.due.Now()
+	}
+}
+
+// resume is a message: the engine runs again.
+type resume struct{ mail.DeadLetterOK }
+
+// resumed does what was put off while the engine was suspended.
+func resumed(s *session) {
+	if s.phase != phaseReady || s.draining != drainNot {
+		return
+	}
+	if s.standing.WantsSlot && !s.slot.Waiting() {
+		s.acquire(conversation.WantSlot{})
+	}
+	s.acquireDurable()
+}
+
+// own takes a session that is to be erased, where others may own it: its owner must hear of
+// it, or it would be told by a commit that fails.
+func (e *Engine) own(ctx context.Context, key conversation.SessionKey) error {
+	if e.cfg.Member == (conversation.Member{}) {
+		return nil
+	}
+	_, err := e.deps.Store.Acquire(ctx, key, conversation.AcquireHow{Owner: e.cfg.Member})
+	return err
+}

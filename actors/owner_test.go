@@ -1,0 +1,349 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"parley/actors/actorstest"
+	"parley/actors/placement"
+	"parley/conversation"
+	"parley/conversation/member"
+	"parley/persistence/persistencetest"
+)
+
+const testLease = 5 * time.Second
+
+// place says that all sessions are of one member, for one node that asks.
+type place struct {
+	mu   sync.Mutex
+	self conversation.NodeID
+	all  *map[conversation.NodeID]conversation.Member
+	at   *conversation.NodeID
+}
+
+func (p *place) Local(conversation.SessionKey) (conversation.Member, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return (*p.all)[*p.at], *p.at == p.self
+}
+
+// nodes are engines that share one store, as members of its list, in one bubble.
+type nodes struct {
+	t       *testing.T
+	store   *persistencetest.Memory
+	members map[conversation.NodeID]conversation.Member
+	at      conversation.NodeID // where sessions belong
+	each    map[conversation.NodeID]*harness
+	places  []*place
+	silent  map[conversation.NodeID]bool // their leases are not renewed
+	handed  []conversation.SessionKey
+	mu      sync.Mutex
+}
+
+// withNodes runs f with engines n1 and n2; sessions belong to n1.
+func withNodes(t *testing.T, change func(*harness), f func(t *testing.T, c *nodes)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		c := &nodes{t: t, store: persistencetest.NewMemory(), at: "n1", members: map[conversation.NodeID]conversation.Member{}, each: map[conversation.NodeID]*harness{}, silent: map[conversation.NodeID]bool{}}
+		ctx, cancel := context.WithCancel(t.Context())
+		for _, name := range []conversation.NodeID{"n1", "n2"} {
+			c.start(ctx, name, change)
+		}
+		defer func() {
+			cancel()
+			for _, h := range c.each {
+				h.stop()
+			}
+		}()
+		f(t, c)
+	})
+}
+
+// start starts a node; one of its name that was there before has died.
+func (c *nodes) start(ctx context.Context, name conversation.NodeID, change func(*harness)) {
+	me, err := c.store.Join(ctx, member.Info{Member: conversation.Member{Node: name}, Sessions: true}, testLease)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	h := &harness{t: c.t, cfg: testConfig(), store: c.store, journal: &actorstest.Journal{}}
+	h.cfg.Node, h.cfg.Member = name, me
+	h.pub = &actorstest.Publisher{Journal: h.journal, Log: h.logged}
+	h.model = &actorstest.Model{Name: "fake", Journal: h.journal}
+	p := &place{self: name, all: &c.members, at: &c.at}
+	h.place = p
+	h.handed = func(key conversation.SessionKey) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.handed = append(c.handed, key)
+	}
+	if change != nil {
+		change(h)
+	}
+	c.move(func() { c.members[name] = me })
+	c.places = append(c.places, p)
+	c.each[name] = h
+	h.start()
+	go func() { // the node's own loop
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(testLease / 5):
+			}
+			c.mu.Lock()
+			silent := c.silent[name]
+			c.mu.Unlock()
+			if silent {
+				return
+			}
+			if _, err := c.store.Renew(ctx, member.Info{Member: me, Sessions: true}); err != nil {
+				return
+			}
+		}
+	}()
+}
+
+// move changes where sessions belong, for all nodes in one moment.
+func (c *nodes) move(change func()) {
+	for _, p := range c.places {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+	}
+	change()
+}
+
+// elsewhere wants a refusal that names the owner.
+func (c *nodes) elsewhere(h *harness, a *answer, owner conversation.NodeID) {
+	c.t.Helper()
+	refused := h.refused(a, conversation.Unavailable)
+	var where *placement.ElsewhereError
+	if !errors.As(refused, &where) || where.At.Node != owner || !refused.Retryable() {
+		c.t.Fatalf("refused with %v, not because the session is %s's", refused, owner)
+	}
+}
+
+// Two engines on one store, and nothing fails: a task whose model calls take longer than
+// the scan for due work is run once, by its owner. Without owners each engine took the
+// session from the other, until the task ended in ERROR.
+func TestTwoEngines(t *testing.T) {
+	withNodes(t, nil, func(t *testing.T, c *nodes) {
+		one, two := c.each["n1"], c.each["n2"]
+		one.create(mainKey)
+		one.ok(one.tell(mainKey, say("m1", "a long question")))
+		for range 8 { // less than model.hard_timeout
+			time.Sleep(45 * time.Second)
+			one.call().Delta(0, "on ")
+		}
+		one.reply(actorstest.Text("the answer"))
+		if calls := len(one.model.Calls()) + len(two.model.Calls()); calls != 1 {
+			t.Errorf("the model was asked %d times", calls)
+		}
+		v := one.view(mainKey)
+		if len(v.Tasks) != 0 || one.count(mainKey, conversation.KindResponse) != 1 {
+			t.Errorf("%+v, %v", v.Tasks, kinds(one.stored(mainKey)))
+		}
+		if two.active(mainKey) {
+			t.Error("the other engine has loaded it")
+		}
+	})
+}
+
+// What a node is told of a session that is not its own, it refuses, and says whose it is: by
+// the placement, and by the store if that knows better.
+func TestElsewhere(t *testing.T) {
+	withNodes(t, nil, func(t *testing.T, c *nodes) {
+		one, two := c.each["n1"], c.each["n2"]
+		one.create(mainKey)
+		c.elsewhere(two, two.tell(mainKey, say("m1", "hello")), "n1")
+		c.move(func() { c.at = "n2" }) // n1 has it in memory
+		c.elsewhere(two, two.tell(mainKey, say("m1", "hello")), "n1")
+		one.ok(one.tell(mainKey, say("m1", "hello"))) // and serves it
+		if err := two.e.Erase(t.Context(), mainKey, ada); err == nil || one.count(mainKey, conversation.KindSessionCreated) != 1 {
+			t.Errorf("erased beside its owner: %v", err)
+		}
+	})
+}
+
+// A hand-over: an idle session leaves at once, one that works when its call has ended, or when
+// the time for that is over. The new owner takes it without waiting for a lease, and nothing
+// of it counts as a failure.
+func TestHandOver(t *testing.T) {
+	for _, x := range []struct {
+		name     string
+		before   func(one *harness)
+		during   func(one *harness)
+		attempts int
+		told     bool // the new owner is told that there is work
+	}{
+		{"idle", nil, nil, 0, false},
+		{"its call ends", func(one *harness) { one.ok(one.tell(mainKey, say("m1", "hello"))) },
+			func(one *harness) { one.reply(actorstest.Text("hello")) }, 1, false},
+		{"its call does not end", func(one *harness) { one.ok(one.tell(mainKey, say("m1", "hello"))) },
+			func(*harness) { time.Sleep(11 * time.Second) }, 2, true},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			withNodes(t, nil, func(t *testing.T, c *nodes) {
+				one, two := c.each["n1"], c.each["n2"]
+				one.create(mainKey)
+				if x.before != nil {
+					x.before(one)
+				}
+				c.move(func() { c.at = "n2" })
+				ended := make(chan error, 1)
+				go func() { ended <- one.e.HandOver(t.Context()) }()
+				synctest.Wait()
+				if x.during != nil {
+					if !one.active(mainKey) {
+						t.Error("it left in the middle of its work")
+					}
+					x.during(one)
+				}
+				if err := <-ended; err != nil || one.active(mainKey) {
+					t.Fatalf("%v, still in memory: %v", err, one.active(mainKey))
+				}
+				c.elsewhere(one, one.tell(mainKey, say("m2", "and now")), "n2")
+				two.ok(two.tell(mainKey, say("m2", "and now")))
+				if x.told != slices.Contains(c.handed, mainKey) {
+					t.Errorf("told: %v", c.handed)
+				}
+				for range 5 {
+					synctest.Wait()
+					for _, call := range two.model.Open() {
+						call.Answer(actorstest.Text("done"))
+					}
+					time.Sleep(time.Second)
+				}
+				v := two.view(mainKey)
+				if len(v.Tasks) != 0 {
+					t.Errorf("open: %+v", v.Tasks)
+				}
+				for _, e := range two.stored(mainKey) {
+					switch b := e.Body.(type) {
+					case conversation.TaskStatusChanged:
+						if b.New == conversation.TaskError {
+							t.Error("a task ended in ERROR")
+						}
+					case conversation.StepStarted:
+						if b.Cause != 0 && b.Cause != conversation.CauseDrain {
+							t.Errorf("an attempt for the cause %v", b.Cause)
+						}
+					}
+				}
+			})
+		})
+	}
+}
+
+// The sessions of a node that says nothing more are another's when its lease is over, and not
+// before. Its process may live: that is a move. If the node has started again, its
+// process has died: that is an interruption.
+func TestTakeover(t *testing.T) {
+	for _, x := range []struct {
+		name    string
+		restart bool
+		cause   conversation.Cause
+	}{
+		{"its lease ran out", false, conversation.CauseMoved},
+		{"its node has started again", true, conversation.CauseInterrupted},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			withNodes(t, nil, func(t *testing.T, c *nodes) {
+				one, two := c.each["n1"], c.each["n2"]
+				one.create(mainKey)
+				one.ok(one.tell(mainKey, say("m1", "a long question")))
+				call := one.call()
+				c.mu.Lock()
+				c.silent["n1"] = true
+				c.mu.Unlock()
+				c.move(func() { c.at = "n2" })
+				c.elsewhere(two, two.tell(mainKey, say("m2", "still there?")), "n1")
+				if x.restart {
+					if _, err := c.store.Join(t.Context(), member.Info{Member: conversation.Member{Node: "n1"}}, testLease); err != nil {
+						t.Fatal(err)
+					}
+				} else {
+					time.Sleep(testLease + time.Second)
+				}
+				two.e.ScanNow()
+				synctest.Wait()
+				time.Sleep(5 * time.Second) // a pause before the attempt after a move
+				if n := len(two.model.Open()); n != 1 {
+					t.Fatalf("%d calls of the new owner", n)
+				}
+				call.Answer(actorstest.Text("too late")) // of the one who does not know
+				synctest.Wait()
+				two.reply(actorstest.Text("in time"))
+				var cause conversation.Cause
+				var texts []string
+				for _, e := range two.stored(mainKey) {
+					switch b := e.Body.(type) {
+					case conversation.StepStarted:
+						cause = max(cause, b.Cause)
+					case conversation.Response:
+						texts = append(texts, b.Text)
+					}
+				}
+				if cause != x.cause || fmt.Sprint(texts) != "[in time]" {
+					t.Errorf("cause %v, said %q", cause, texts)
+				}
+				for _, e := range one.pub.Events(mainKey) {
+					if r, ok := e.Body.(conversation.Response); ok {
+						t.Errorf("the old owner has shown %q", r.Text)
+					}
+				}
+			})
+		})
+	}
+}
+
+// A suspended engine starts nothing and refuses what comes; what runs goes on, and what it has
+// led to is done when the engine runs again.
+func TestSuspend(t *testing.T) {
+	withHarness(t, nil, func(t *testing.T, h *harness) {
+		h.create(mainKey)
+		h.ok(h.tell(mainKey, say("m1", "use a tool")))
+		call := h.call()
+		h.e.Suspend()
+		h.refused(h.tell(mainKey, say("m2", "more")), conversation.Unavailable)
+		if h.e.Ready() == nil {
+			t.Error("ready")
+		}
+		call.Answer(actorstest.Use("c1", "no_such_tool", "{}"))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if n := len(h.model.Calls()); n != 1 {
+			t.Errorf("%d model calls while suspended", n)
+		}
+		h.e.Resume()
+		if h.e.Ready() != nil {
+			t.Error(h.e.Ready())
+		}
+		h.ok(h.tell(mainKey, say("m2", "more")))
+		h.reply(actorstest.Text("done"))
+		if n := len(h.model.Calls()); n < 2 {
+			t.Errorf("%d model calls at the end", n)
+		}
+		if v := h.view(mainKey); len(v.Tasks) != 0 && len(h.model.Open()) == 0 {
+			t.Errorf("nothing goes on: %+v", v.Tasks)
+		}
+	})
+}
+
+// A session that was erased by another node is not there any more: its owner's next commit is
+// refused by its fence, and what waits for it hears not_found.
+func TestErasedElsewhere(t *testing.T) {
+	withHarness(t, nil, func(t *testing.T, h *harness) {
+		h.create(mainKey)
+		h.ok(h.tell(mainKey, say("m1", "hello")))
+		if err := h.store.Delete(t.Context(), mainKey); err != nil {
+			t.Fatal(err)
+		}
+		h.refused(h.tell(mainKey, say("m2", "hello again")), conversation.NotFound)
+	})
+}
