@@ -84,7 +84,7 @@ func TestAudienceDuringFollow(t *testing.T) {
 					t.Errorf("sent %q, want %q", got[i], want)
 				}
 			}
-			if n := len(hub.shard(key).followers[key]); n != x.left {
+			if n := len(hub.shard(key).topics[key].followers); n != x.left {
 				t.Errorf("%d follow, want %d", n, x.left)
 			}
 		})
@@ -156,8 +156,8 @@ func TestAudienceOfATree(t *testing.T) {
 		s.Close()
 	}
 	for i := range hub.shards {
-		if s := &hub.shards[i]; len(s.followers)+len(s.below) > 0 {
-			t.Errorf("left over: %v %v", s.followers, s.below)
+		if s := &hub.shards[i]; len(s.topics)+len(s.below) > 0 {
+			t.Errorf("left over: %v %v", s.topics, s.below)
 		}
 	}
 }
@@ -189,7 +189,7 @@ func TestAudienceBesideFollows(t *testing.T) {
 			t.Fatal("one follows still")
 		}
 	}
-	if n := len(hub.shard(key).followers); n > 0 {
+	if n := len(hub.shard(key).topics); n > 0 {
 		t.Errorf("%d sessions are followed", n)
 	}
 }

@@ -7,6 +7,11 @@
 // same bytes from the log. A [Subscription] is a cursor in one session's log
 // that only moves forward: it shows each event exactly once and in order.
 //
+// What is published bears the epoch of the session's writer. The hub keeps the newest one
+// of each followed session and drops what an older writer says, so a writer that another
+// one has replaced shows nothing any more. On a node of a cluster the hub has an [Upstream],
+// which brings what happens in sessions that live on other nodes.
+//
 // There is one way to follow a session, in two forms:
 //
 //   - [Hub.Subscribe] is for one session at a time: server-sent events,
@@ -30,7 +35,7 @@
 //
 // # Locks and goroutines
 //
-// Lock order: a shard of the hub, then a queue. The hub is never called while a
-// queue's lock is held. The package starts no goroutine: it runs in those of the
+// Lock order: a shard of the hub, then a queue or the Upstream. The hub is never called
+// while a queue's lock is held. The package starts no goroutine: it runs in those of the
 // engine, which publishes, and of the followers, which take.
 package fanout

@@ -122,7 +122,7 @@ func (s *Subscription) resumeDrafts() {
 	s.drafts.ahead = nil // what is asked for now has it
 	s.queue.mu.Unlock()
 	if wanted {
-		s.queue.source.View(s.key, s.as, func(v conversation.View, err error) {
+		s.view(func(v conversation.View, err error) {
 			if err != nil { // with the next event again
 				s.queue.mu.Lock()
 				s.drafts.asked = false

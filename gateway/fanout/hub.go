@@ -24,15 +24,22 @@ const hubShards = 64
 type Hub struct {
 	metrics  *metrics.Gateway
 	renderer Renderer // nil: nothing is rendered
+	upstream Upstream // nil: all sessions live on this node
 	seed     maphash.Seed
 	shards   [hubShards]hubShard
 }
 
 type hubShard struct {
-	mu        sync.RWMutex
-	followers map[conversation.SessionKey][]*Subscription           // never an empty list
-	below     map[conversation.SessionKey][]conversation.SessionKey // of roots: the sub-sessions that are followed; never an empty list
-	share     pageShare
+	mu     sync.RWMutex
+	topics map[conversation.SessionKey]topic                     // those that are followed
+	below  map[conversation.SessionKey][]conversation.SessionKey // of roots: the sub-sessions that are followed; never an empty list
+	share  pageShare
+}
+
+// topic is a session that is followed. Guarded by the shard's lock.
+type topic struct {
+	followers []*Subscription    // never empty
+	epoch     conversation.Epoch // the newest writer's that was seen; 0 = none
 }
 
 // NewHub makes an empty follow table. m may be nil.
@@ -42,7 +49,7 @@ func NewHub(m *metrics.Gateway) *Hub {
 	}
 	h := &Hub{metrics: m, seed: maphash.MakeSeed()}
 	for i := range h.shards {
-		h.shards[i].followers = make(map[conversation.SessionKey][]*Subscription)
+		h.shards[i].topics = make(map[conversation.SessionKey]topic)
 		h.shards[i].below = make(map[conversation.SessionKey][]conversation.SessionKey)
 	}
 	return h
@@ -57,12 +64,18 @@ func (h *Hub) add(s *Subscription) {
 	shard := h.shard(s.key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
-	list := shard.followers[s.key]
-	if len(list) == 0 && s.key.Session.Depth() > 0 {
-		root := rootOf(s.key)
-		shard.below[root] = append(shard.below[root], s.key)
+	t := shard.topics[s.key]
+	if len(t.followers) == 0 {
+		if s.key.Session.Depth() > 0 {
+			root := rootOf(s.key)
+			shard.below[root] = append(shard.below[root], s.key)
+		}
+		if h.upstream != nil {
+			h.upstream.Followed(s.key)
+		}
 	}
-	shard.followers[s.key] = append(list, s)
+	t.followers = append(t.followers, s)
+	shard.topics[s.key] = t
 	h.metrics.Follows.Inc()
 }
 
@@ -72,7 +85,7 @@ func rootOf(key conversation.SessionKey) conversation.SessionKey {
 
 // tree lists the followed sessions of which one is key and the others are below it.
 func (shard *hubShard) tree(key conversation.SessionKey) (keys []conversation.SessionKey) {
-	if len(shard.followers[key]) > 0 {
+	if _, followed := shard.topics[key]; followed {
 		keys = append(keys, key)
 	}
 	for _, k := range shard.below[rootOf(key)] {
@@ -83,13 +96,18 @@ func (shard *hubShard) tree(key conversation.SessionKey) (keys []conversation.Se
 	return keys
 }
 
-// keep sets the followers of a session.
-func (shard *hubShard) keep(key conversation.SessionKey, list []*Subscription) {
+// keep sets the followers of a session that was followed. The caller holds the shard's lock.
+func (h *Hub) keep(shard *hubShard, key conversation.SessionKey, list []*Subscription) {
 	if len(list) > 0 {
-		shard.followers[key] = list
+		t := shard.topics[key]
+		t.followers = list
+		shard.topics[key] = t
 		return
 	}
-	delete(shard.followers, key)
+	delete(shard.topics, key)
+	if h.upstream != nil {
+		h.upstream.Unfollowed(key)
+	}
 	if key.Session.Depth() == 0 {
 		return
 	}
@@ -105,13 +123,41 @@ func (h *Hub) remove(s *Subscription) {
 	shard := h.shard(s.key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
-	list := shard.followers[s.key]
+	list := shard.topics[s.key].followers
 	i := slices.Index(list, s)
 	if i < 0 {
 		return
 	}
 	h.metrics.Follows.Dec()
-	shard.keep(s.key, slices.Delete(list, i, i+1))
+	h.keep(shard, s.key, slices.Delete(list, i, i+1))
+}
+
+// shownTo lists those who are shown what a writer of this epoch publishes: nobody, once a
+// newer one was seen. The caller holds the shard's lock for reading. For the first of a newer
+// writer it is given back for a moment, so that nothing of an older one is still on its way
+// when what is new is shown.
+func (shard *hubShard) shownTo(key conversation.SessionKey, epoch conversation.Epoch) []*Subscription {
+	t, followed := shard.topics[key]
+	if followed && epoch > t.epoch {
+		shard.mu.RUnlock()
+		shard.raise(key, epoch)
+		shard.mu.RLock()
+		t = shard.topics[key]
+	}
+	if epoch < t.epoch && epoch != 0 { // 0 = the writer is not known
+		return nil
+	}
+	return t.followers
+}
+
+// raise notes that a newer writer was seen.
+func (shard *hubShard) raise(key conversation.SessionKey, epoch conversation.Epoch) {
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	if t, followed := shard.topics[key]; followed && epoch > t.epoch {
+		t.epoch = epoch
+		shard.topics[key] = t
+	}
 }
 
 // Publish implements conversation.Publisher. Events are encoded once for all
@@ -123,7 +169,7 @@ func (h *Hub) Publish(key conversation.SessionKey, epoch conversation.Epoch, eve
 	shard := h.shard(key)
 	shard.mu.RLock()
 	defer shard.mu.RUnlock()
-	if list := shard.followers[key]; len(list) > 0 {
+	if list := shard.shownTo(key, epoch); len(list) > 0 {
 		h.metrics.PublishedEvents.Add(float64(len(events)))
 		h.publish(list, key, events)
 	}
@@ -171,7 +217,7 @@ func (h *Hub) Show(key conversation.SessionKey, epoch conversation.Epoch, after 
 	shard := h.shard(key)
 	shard.mu.RLock()
 	defer shard.mu.RUnlock()
-	list := shard.followers[key]
+	list := shard.shownTo(key, epoch)
 	if !slices.ContainsFunc(list, func(s *Subscription) bool { return s.wants(e) }) {
 		return
 	}
@@ -206,20 +252,25 @@ func kindOf(e conversation.Ephemeral) string {
 	}
 }
 
+// Typing shows that a user types, or has stopped, as another node says.
+func (h *Hub) Typing(key conversation.SessionKey, after conversation.Seq, user conversation.UserID, on bool) {
+	h.typing(key, nil, after, user, on)
+}
+
 // typing shows to all followers but the client of from that a user types.
-func (h *Hub) typing(from *Subscription, after conversation.Seq, user conversation.UserID, on bool) {
-	shard := h.shard(from.key)
+func (h *Hub) typing(key conversation.SessionKey, from *Queue, after conversation.Seq, user conversation.UserID, on bool) {
+	shard := h.shard(key)
 	shard.mu.RLock()
 	defer shard.mu.RUnlock()
-	list := shard.followers[from.key]
-	if len(list) < 2 {
+	list := shard.topics[key].followers
+	if !slices.ContainsFunc(list, func(s *Subscription) bool { return s.queue != from }) {
 		return
 	}
 	h.metrics.Ephemeral.WithLabelValues("typing").Inc()
-	frame := protocol.TextFrame(func(b []byte) []byte { return protocol.AppendTyping(b, from.key.Session, after, user, on) })
+	frame := protocol.TextFrame(func(b []byte) []byte { return protocol.AppendTyping(b, key.Session, after, user, on) })
 	typing := &Typing{User: user, On: on}
 	for _, s := range list {
-		if s.queue != from.queue {
+		if s.queue != from {
 			s.show(after, nil, typing, frame)
 		}
 	}
@@ -231,7 +282,7 @@ func (h *Hub) Stored(key conversation.SessionKey, epoch conversation.Epoch, head
 	shard := h.shard(key)
 	shard.mu.RLock()
 	defer shard.mu.RUnlock()
-	for _, s := range shard.followers[key] {
+	for _, s := range shard.shownTo(key, epoch) {
 		s.stored(head)
 	}
 }
@@ -247,11 +298,11 @@ func (h *Hub) Gone(key conversation.SessionKey, reason string) {
 		h.renderer.Forget(key)
 	}
 	for _, k := range shard.tree(key) {
-		for _, s := range shard.followers[k] {
+		for _, s := range shard.topics[k].followers {
 			s.gone(reason)
 			h.metrics.Follows.Dec()
 		}
-		shard.keep(k, nil)
+		h.keep(shard, k, nil)
 	}
 }
 
@@ -264,8 +315,15 @@ func (h *Hub) Audience(root conversation.SessionKey, epoch conversation.Epoch, n
 	}
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
+	if t, followed := shard.topics[root]; followed && epoch != 0 {
+		if epoch < t.epoch {
+			return // the writer that replaced this one has said it anew
+		}
+		t.epoch = epoch
+		shard.topics[root] = t
+	}
 	for _, k := range shard.tree(root) {
-		shard.keep(k, slices.DeleteFunc(shard.followers[k], func(s *Subscription) bool {
+		h.keep(shard, k, slices.DeleteFunc(shard.topics[k].followers, func(s *Subscription) bool {
 			ended := s.as != "" && s.admit(now.Reads(s.as)) // "" is a runtime, which may always
 			if ended {
 				h.metrics.Follows.Dec()
@@ -279,5 +337,6 @@ func (h *Hub) Audience(root conversation.SessionKey, epoch conversation.Epoch, n
 func (shard *hubShard) followed(root conversation.SessionKey) bool {
 	shard.mu.RLock()
 	defer shard.mu.RUnlock()
-	return len(shard.followers[root]) > 0 || len(shard.below[root]) > 0
+	_, itself := shard.topics[root]
+	return itself || len(shard.below[root]) > 0
 }

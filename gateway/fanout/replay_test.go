@@ -226,7 +226,7 @@ func TestBeforeTheBegin(t *testing.T) {
 	}
 	log := &storedLog{refused: conversation.Errorf(conversation.NotFound, "there is no such session")}
 	hub.NewQueue(log, protocol.DefaultLimits()).NewSubscription(Options{Key: s.key}).Follow(func(_ conversation.View, err error) (Start, error) { return Start{}, err })
-	if n := len(hub.shard(s.key).followers); n != 0 {
+	if n := len(hub.shard(s.key).topics); n != 0 {
 		t.Errorf("%d sessions are followed", n)
 	}
 }
@@ -243,9 +243,9 @@ func TestGoneTakesItsTree(t *testing.T) {
 	erased, sub := follow("acme", "s"), follow("acme", "s/d1")
 	others := []*Subscription{follow("beta", "s"), follow("acme", "s2"), follow("acme", "other")}
 	for i := range hub.shards { // the trees may lie in different ones
-		if f := hub.shards[i].followers; hub.shard(erased.key) != &hub.shards[i] {
+		if f := hub.shards[i].topics; hub.shard(erased.key) != &hub.shards[i] {
 			for k, list := range f {
-				hub.shard(erased.key).followers[k] = list
+				hub.shard(erased.key).topics[k] = list
 			}
 		}
 	}
@@ -294,7 +294,7 @@ func TestSinceOfAnotherLog(t *testing.T) {
 			t.Errorf("since %d of 3: %v", since, err)
 		}
 	}
-	if n := len(hub.shard(gatewaytest.Key("s1")).followers); n != 0 {
+	if n := len(hub.shard(gatewaytest.Key("s1")).topics); n != 0 {
 		t.Errorf("%d sessions are still followed", n)
 	}
 }

@@ -57,7 +57,7 @@ func (h *Hub) sharePage(s *Subscription, redact bool, cursor conversation.Seq, p
 	shard := h.shard(s.key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
-	if len(shard.followers[s.key]) < 2 || s.Ended() { // under the lock: Gone comes before or after
+	if len(shard.topics[s.key].followers) < 2 || s.Ended() { // under the lock: Gone comes before or after
 		return
 	}
 	share := &shard.share

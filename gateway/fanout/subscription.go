@@ -115,7 +115,7 @@ type Start struct {
 // state comes does not get it.
 func (s *Subscription) Follow(begin func(v conversation.View, err error) (Start, error)) {
 	s.queue.hub.add(s)
-	s.queue.source.View(s.key, s.as, func(v conversation.View, err error) {
+	s.view(func(v conversation.View, err error) {
 		if err == nil && s.isRefused() {
 			v, err = conversation.View{}, errUnseen
 		}
@@ -402,7 +402,10 @@ func (s *Subscription) show(after conversation.Seq, e conversation.Ephemeral, ty
 // see the session is not proved yet.
 func (s *Subscription) Typing(user conversation.UserID, on bool) {
 	if _, after, following := s.position(); following {
-		s.queue.hub.typing(s, after, user, on)
+		s.queue.hub.typing(s.key, s.queue, after, user, on)
+		if up := s.queue.hub.upstream; up != nil {
+			up.Typing(s.key, after, user, on)
+		}
 	}
 }
 
