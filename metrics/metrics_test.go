@@ -44,6 +44,7 @@ func (d *described) MustRegister(list ...prometheus.Collector) {
 func TestGoldenNames(t *testing.T) {
 	d := &described{Registerer: prometheus.NewRegistry()}
 	NewActors(d)
+	NewCluster(d)
 	NewGateway(d)
 	NewPersistence(d)
 	WatchModelLimits(d, func() []ModelLimits { return nil })

@@ -39,6 +39,12 @@ var arrows = map[string][]string{
 	"actors/internal/due":                    {"conversation"},
 	"actors/internal/refusal":                {"conversation", "actors/placement"},
 	"actors/internal/window":                 {"conversation", "conversation/transcript"},
+	"actors/cluster":                         {"actors/cluster/internal/lanes", "actors/cluster/internal/link", "actors/cluster/internal/membership", "actors/cluster/internal/speech", "actors/placement", "conversation", "conversation/member", "metrics"},
+	"actors/cluster/internal/membership":     {"conversation/member"},
+	"actors/cluster/internal/lanes":          {"actors/placement", "conversation"},
+	"actors/cluster/internal/link":           {"actors/cluster/internal/fields", "conversation", "conversation/member"},
+	"actors/cluster/internal/speech":         {"actors/cluster/internal/fields", "conversation"},
+	"actors/cluster/internal/fields":         {},
 	"actors/internal/shown":                  {"conversation"},
 	"conversation/machine/internal/settings": {"conversation", "conversation/access", "conversation/policy", "conversation/machine/internal/state"},
 	"conversation":                           {"conversation/access", "conversation/tokens", "conversation/author"},
@@ -200,7 +206,8 @@ var testArrows = map[string][]string{
 // libraries says where the libraries live whose types must not travel: prefix
 // of the import path → rooms, or files, that may import it.
 var libraries = map[string][]string{
-	"github.com/asynkron/protoactor-go": {"actors", "actors/internal/calls", "actors/internal/registry"},
+	"github.com/asynkron/protoactor-go": {"actors", "actors/internal/calls", "actors/internal/registry", "actors/cluster/internal/link"},
+	"google.golang.org/grpc":            {"actors/cluster/internal/link"},
 	// The load generator measures the bare store and the bare socket in the same
 	// run as the server; that is the point of a baseline.
 	"github.com/cockroachdb/pebble":      {"persistence/pebble", "persistence/pebble/internal/activity", "persistence/pebble/internal/erasure", "persistence/pebble/internal/group", "persistence/pebble/internal/inspect", "persistence/pebble/internal/ondisk", "persistence/pebble/internal/opening", "persistence/pebble/internal/space", "persistence/pebble/internal/synced", "persistence/pebble/internal/upgrade", "persistence/pebble/internal/upkeep", "persistence/pebble/internal/usage", "persistence/pebble/internal/verify", "persistence/pebble/internal/writers", "persistence/pebble/internal/backup", "cmd/parley-bench/internal/load/baseline_store.go"},
@@ -228,7 +235,7 @@ var libraries = map[string][]string{
 	"github.com/alecthomas/kong":         {"cmd/parley", "cmd/parley-bench"},
 
 	// Generated code, and what it needs, is for the tests of wire only; profiles are in the same encoding.
-	"google.golang.org/protobuf/encoding/protowire": {"conversation/wire", "cmd/parley-bench/internal/rooms"},
+	"google.golang.org/protobuf/encoding/protowire": {"conversation/wire", "actors/cluster/internal/fields", "cmd/parley-bench/internal/rooms"},
 	"google.golang.org/protobuf/proto":              {"conversation/wire/internal/pb"},
 	"google.golang.org/protobuf/reflect":            {"conversation/wire/internal/pb"},
 	"google.golang.org/protobuf/runtime":            {"conversation/wire/internal/pb"},

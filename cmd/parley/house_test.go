@@ -35,6 +35,7 @@ var sameName = map[string]string{
 	"models.Options":       "the configuration of that package's model",
 	"models.Stats":         "the counts of that package's model, for metrics",
 	"tools.Options":        "the configuration of that package's tools",
+	"actors.Deps":          "the parts that the engine works with, and those of a node of a cluster",
 	"actors.Env":           "what that package needs of the engine",
 	"actors.Session":       "what that package needs to know of the session that it works for",
 	"actors.Options":       "what one thing of that package is for",

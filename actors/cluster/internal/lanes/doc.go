@@ -1,0 +1,3 @@
+// Package lanes keeps the order of what clients of one node say to a session that may live on
+// any node, and move. It knows neither sessions nor links: a Job sends itself.
+package lanes

@@ -1,0 +1,296 @@
+package lanes
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"parley/actors/placement"
+	"parley/conversation"
+)
+
+// Job is something that one client asks of a session. It may be sent more than once.
+type Job struct {
+	// Send asks a member, the node itself among them. told is true when another member has
+	// said that the session is there. done is called exactly once, perhaps before Send
+	// returns; an error for which Moved is true has the job sent again.
+	Send func(to conversation.Member, told bool, done func(error))
+	// Done gets the last error, or nil. It must not block.
+	Done  func(error)
+	Bytes int // of its texts
+
+	deadline time.Time
+	again    bool
+}
+
+// UnreachableError says that a member gave no answer: the job may have been done.
+type UnreachableError struct {
+	To    conversation.Member
+	Cause error
+}
+
+func (e *UnreachableError) Error() string {
+	return fmt.Sprintf("no answer from the node %s: %v", e.To, e.Cause)
+}
+
+// Moved is true for errors after which another member, or the same one a moment later, may
+// do the job.
+func Moved(err error) bool {
+	var elsewhere *placement.ElsewhereError
+	var unreachable *UnreachableError
+	return errors.As(err, &elsewhere) || errors.As(err, &unreachable) || errors.Is(err, conversation.ErrFenced)
+}
+
+// Options are what Lanes work with.
+type Options struct {
+	// Owner is the member that a session belongs to, by the ring; false = nobody is there.
+	Owner    func(root conversation.SessionKey) (conversation.Member, bool)
+	Timeout  time.Duration // a job is given up after this
+	MaxJobs  int           // of one session that may wait or be under way
+	MaxBytes int           // of their texts
+	Again    func()        // a job has to be sent again; nil = nobody wants to know
+}
+
+// How long a lane waits before it asks again: the first time not at all, when it was told
+// where to ask.
+const (
+	firstPause = 10 * time.Millisecond
+	maxPause   = 500 * time.Millisecond
+	shards     = 64
+)
+
+// Lanes send jobs to the members that their sessions belong to: those of one session in
+// their order, also when it moves meanwhile. Its methods may be called from any goroutine.
+type Lanes struct {
+	o      Options
+	shards [shards]shard
+}
+
+type shard struct {
+	mu     sync.Mutex
+	lanes  map[conversation.SessionKey]*lane
+	closed bool
+}
+
+// lane is what is under way to one session. It is there only while something is.
+type lane struct {
+	key     conversation.SessionKey
+	queue   []*Job // to be sent, in order
+	flight  []*Job // sent, in order; those that were answered for good have left
+	open    int    // of flight: without an answer
+	bytes   int
+	sending bool                // somebody takes from the queue
+	holding bool                // nothing is sent until all answers are there, and a pause is over
+	to      conversation.Member // while flight is not empty
+	hint    conversation.Member // who has it, as an answer said
+	pause   time.Duration
+	timer   *time.Timer
+}
+
+// New makes empty lanes.
+func New(o Options) *Lanes {
+	l := &Lanes{o: o}
+	for i := range l.shards {
+		l.shards[i].lanes = map[conversation.SessionKey]*lane{}
+	}
+	return l
+}
+
+func (l *Lanes) shard(key conversation.SessionKey) *shard {
+	h := uint32(2166136261) // FNV-1a
+	for i := range len(key.Session) {
+		h = (h ^ uint32(key.Session[i])) * 16777619
+	}
+	return &l.shards[h%shards]
+}
+
+// Do has a job done. Jobs of one session that are begun one after the other get to it in
+// that order.
+func (l *Lanes) Do(key conversation.SessionKey, j *Job) {
+	j.deadline = time.Now().Add(l.o.Timeout)
+	s := l.shard(key)
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		j.Done(errEnding())
+		return
+	}
+	n := s.lanes[key]
+	if n == nil {
+		n = &lane{key: key}
+		s.lanes[key] = n
+	}
+	if len(n.queue)+len(n.flight) >= l.o.MaxJobs || n.bytes+j.Bytes > l.o.MaxBytes && n.bytes > 0 {
+		s.mu.Unlock()
+		j.Done(errBusy())
+		return
+	}
+	n.queue = append(n.queue, j)
+	n.bytes += j.Bytes
+	l.pump(s, n)
+	s.mu.Unlock()
+}
+
+// pump sends what is in the queue, unless somebody does already. The lock is held by the
+// caller; it is free while a job sends itself.
+func (l *Lanes) pump(s *shard, n *lane) {
+	if n.sending {
+		return
+	}
+	n.sending = true
+	for len(n.queue) > 0 && !n.holding {
+		told := n.hint != conversation.Member{}
+		switch {
+		case told:
+			n.to, n.hint = n.hint, conversation.Member{}
+		case len(n.flight) == 0:
+			to, ok := l.o.Owner(conversation.SessionKey{Tenant: n.key.Tenant, Session: n.key.Session.Root()})
+			if !ok {
+				n.holding = true
+				continue
+			}
+			n.to = to
+		}
+		j := n.queue[0]
+		n.queue = n.queue[1:]
+		n.flight = append(n.flight, j)
+		n.open++
+		to := n.to
+		s.mu.Unlock()
+		j.Send(to, told, func(err error) { l.answered(s, n, j, err) })
+		s.mu.Lock()
+	}
+	n.sending = false
+	l.settle(s, n)
+}
+
+// answered takes the answer to a job.
+func (l *Lanes) answered(s *shard, n *lane, j *Job, err error) {
+	s.mu.Lock()
+	n.open--
+	if Moved(err) && time.Now().Before(j.deadline) && !s.closed {
+		j.again, n.holding = true, true
+		if l.o.Again != nil {
+			l.o.Again()
+		}
+		var elsewhere *placement.ElsewhereError
+		if errors.As(err, &elsewhere) {
+			n.hint = elsewhere.At
+		}
+		l.settle(s, n)
+		s.mu.Unlock()
+		return
+	}
+	n.flight = slices.DeleteFunc(n.flight, func(other *Job) bool { return other == j })
+	n.bytes -= j.Bytes
+	if err == nil {
+		n.pause = 0
+	}
+	l.settle(s, n)
+	s.mu.Unlock()
+	if Moved(err) {
+		err = errMoved(err)
+	}
+	j.Done(err)
+}
+
+// settle goes on when a lane has come to rest: it is put away, or, when all answers are
+// there, what has to be sent again goes before what waits.
+func (l *Lanes) settle(s *shard, n *lane) {
+	switch {
+	case n.sending || n.open > 0 || n.timer != nil:
+	case n.holding:
+		n.queue, n.flight = append(n.flight, n.queue...), nil
+		if s.closed {
+			return
+		}
+		pause := n.pause
+		if (n.pause == 0) && (n.hint == conversation.Member{}) {
+			pause = firstPause
+		}
+		n.pause = min(max(2*n.pause, firstPause), maxPause)
+		if pause > 0 {
+			pause += rand.N(pause / 2)
+		}
+		n.timer = time.AfterFunc(pause, func() { l.goOn(s, n) })
+	case len(n.queue) == 0 && len(n.flight) == 0:
+		delete(s.lanes, n.key)
+	}
+}
+
+// goOn ends a hold: what has become too old is given up, the rest is sent.
+func (l *Lanes) goOn(s *shard, n *lane) {
+	s.mu.Lock()
+	var late []*Job
+	n.timer = nil
+	if s.closed {
+		s.mu.Unlock()
+		return
+	}
+	n.holding = false
+	now := time.Now()
+	n.queue = slices.DeleteFunc(n.queue, func(j *Job) bool {
+		j.again = false
+		if now.Before(j.deadline) {
+			return false
+		}
+		late = append(late, j)
+		n.bytes -= j.Bytes
+		return true
+	})
+	l.pump(s, n)
+	s.mu.Unlock()
+	for _, j := range late {
+		j.Done(errMoved(nil))
+	}
+}
+
+// Close gives up what waits for a session that moves; what is under way is answered as
+// it is, and new jobs are refused.
+func (l *Lanes) Close() {
+	var given []*Job
+	for i := range l.shards {
+		s := &l.shards[i]
+		s.mu.Lock()
+		s.closed = true
+		for _, n := range s.lanes {
+			if n.timer != nil {
+				n.timer.Stop()
+			}
+			given = append(given, n.queue...)
+			n.queue = nil
+			n.flight = slices.DeleteFunc(n.flight, func(j *Job) bool {
+				if j.again {
+					given = append(given, j)
+				}
+				return j.again
+			})
+		}
+		s.mu.Unlock()
+	}
+	for _, j := range given {
+		j.Done(errEnding())
+	}
+}
+
+// refused makes a refusal after which the same may be asked again.
+func refused(code conversation.Code, text string, cause error) *conversation.Error {
+	err := conversation.Errorf(code, "%s", text)
+	err.RetryAfter, err.Err = time.Second, cause
+	return err
+}
+
+func errMoved(cause error) error {
+	return refused(conversation.Unavailable, "the session is moving to another server; please try again in a moment", cause)
+}
+
+func errEnding() error {
+	return refused(conversation.Unavailable, "the server is restarting; please try again in a moment", nil)
+}
+
+func errBusy() error {
+	return refused(conversation.Overloaded, "too many commands wait in this session; please try again in a moment", nil)
+}

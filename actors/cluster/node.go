@@ -1,0 +1,386 @@
+package cluster
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"parley/actors/cluster/internal/lanes"
+	"parley/actors/cluster/internal/link"
+	"parley/actors/cluster/internal/membership"
+	"parley/actors/placement"
+	"parley/conversation"
+	"parley/conversation/member"
+	"parley/metrics"
+)
+
+// ErrFrozen says that this process did not run for longer than its lease, and must end.
+var ErrFrozen = membership.ErrFrozen
+
+// Options describe a node.
+type Options struct {
+	Name           string              // of the cluster
+	Node           conversation.NodeID // of this node; no two living nodes have the same
+	Listen         string              // host:port for the other nodes
+	Advertise      string              // host:port where they reach it; "" = Listen
+	Lease          time.Duration       // a node that is silent for so long is taken for dead
+	TLS            *tls.Config         // for both directions; nil = whoever reaches the port is believed
+	GatewayOnly    bool                // it runs no sessions
+	Version        string              // of the program, for people
+	Feature        member.Feature      // the highest that the program can read
+	RequestTimeout time.Duration       // a command waits so long for a session that moves; 0 = 30 s
+	MaxJobs        int                 // commands of one session that may wait or be under way; 0 = 4,096
+	MaxBytes       int                 // of their texts; 0 = 16 MiB
+	MaxQueued      int                 // bytes that may wait to be sent to one node; 0 = 64 MiB
+}
+
+// Deps are the parts that a Node works with.
+type Deps struct {
+	Table   member.Table
+	Logger  *slog.Logger // nil = no log
+	Metrics *metrics.Cluster
+}
+
+// Runner is the engine that this node's own sessions run on; actors.Engine is one.
+type Runner interface {
+	Service
+}
+
+// owner is an engine that can give sessions to others.
+type owner interface {
+	// HandOver gives up the sessions in memory that are not Local any more.
+	HandOver(ctx context.Context) error
+	Suspend()
+	Resume()
+	Owned() int // sessions in memory
+}
+
+// Node is this process as a member of a cluster. Its methods may be called from any
+// goroutine.
+type Node struct {
+	o     Options
+	table member.Table
+	log   *slog.Logger
+	m     *metrics.Cluster
+
+	self     conversation.Member
+	loop     *membership.Loop
+	link     *link.Link
+	lanes    *lanes.Lanes
+	places   places
+	engine   atomic.Pointer[Runner]
+	owner    atomic.Pointer[owner]
+	draining atomic.Bool
+	changed  chan struct{} // sessions may have to be handed over
+	handing  sync.Mutex    // one hand-over at a time
+
+	mu      sync.Mutex
+	list    member.List
+	seen    time.Time // when list came
+	ended   bool
+	erasing sync.WaitGroup
+}
+
+// Join takes a place among the members, and listens to the others. Sessions must be called
+// next, then Run.
+func Join(ctx context.Context, o Options, d Deps) (*Node, error) {
+	o.defaults()
+	if d.Logger == nil {
+		d.Logger = slog.New(slog.DiscardHandler)
+	}
+	if err := link.CanListen(o.Listen); err != nil {
+		return nil, fmt.Errorf("the cluster port (cluster.listen): %w", err)
+	}
+	n := &Node{o: o, table: d.Table, log: d.Logger, m: d.Metrics, changed: make(chan struct{}, 1)}
+	began := time.Now()
+	self, err := n.table.Join(ctx, n.info(), o.Lease)
+	if err != nil {
+		return nil, err
+	}
+	n.self = self
+	n.places.self = self
+	n.loop = membership.New(membership.Options{
+		Table: n.table, Lease: o.Lease, Info: n.info, Changed: n.listed, Lost: n.lost, Held: n.held, Log: n.log,
+		Renewed: func(ok bool) {
+			outcome := "failed"
+			if ok {
+				outcome = "ok"
+			}
+			n.m.Renewals.WithLabelValues(outcome).Inc()
+		},
+		Clock: membership.SystemClock,
+	}, began)
+	n.lanes = lanes.New(lanes.Options{
+		Owner: n.places.owner, Timeout: o.RequestTimeout, MaxJobs: o.MaxJobs, MaxBytes: o.MaxBytes, Again: n.m.Again.Inc,
+	})
+	n.link, err = link.Open(link.Options{
+		Cluster: o.Name, Self: self, Listen: o.Listen, Advertise: o.Advertise, TLS: o.TLS, MaxQueued: o.MaxQueued,
+		Handlers: n.handlers(), Log: n.log,
+		Count: func(direction string, bytes int) { n.m.Bytes.WithLabelValues(direction).Add(float64(bytes)) },
+	})
+	if err == nil {
+		err = n.begin(ctx)
+	}
+	if err != nil {
+		n.leave(context.WithoutCancel(ctx))
+		return nil, err
+	}
+	return n, nil
+}
+
+func (o *Options) defaults() {
+	if o.Advertise == "" {
+		o.Advertise = o.Listen
+	}
+	set := func(n *int, to int) {
+		if *n == 0 {
+			*n = to
+		}
+	}
+	if o.RequestTimeout == 0 {
+		o.RequestTimeout = 30 * time.Second
+	}
+	set(&o.MaxJobs, 4096)
+	set(&o.MaxBytes, 16<<20)
+	set(&o.MaxQueued, 64<<20)
+}
+
+// begin reads the list for the first time, so that the node knows whose sessions are whose
+// before it serves anybody, and lets the others know of it.
+func (n *Node) begin(ctx context.Context) error {
+	list, err := n.table.Renew(ctx, n.info())
+	if err != nil {
+		return err
+	}
+	n.m.Lease.Set(1)
+	n.listed(list)
+	n.nudgeAll()
+	n.log.Info("joined the cluster", "cluster", n.o.Name, "node", n.self.String(), "address", n.o.Advertise, "members", len(list.Members))
+	return nil
+}
+
+// Member is this run of this node: the owner of its engine's sessions.
+func (n *Node) Member() conversation.Member { return n.self }
+
+// Placement says which sessions are this node's.
+func (n *Node) Placement() placement.Map { return &n.places }
+
+// Holds is false when the node's lease is over by its own clock.
+func (n *Node) Holds() bool { return n.loop.Holds() }
+
+// Feature is the lowest that all living members can read.
+func (n *Node) Feature() member.Feature {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.list.Feature
+}
+
+// Run keeps the node among the members until ctx ends, which is no error; or until the
+// process must end, and write nothing more: member.ErrDeposed or ErrFrozen.
+func (n *Node) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var work sync.WaitGroup
+	work.Go(func() { n.handOvers(ctx) })
+	defer work.Wait()
+	defer cancel()
+	err := n.loop.Run(ctx)
+	if err != nil {
+		n.log.Error("this node must end", "node", n.self.String(), "error", err)
+	}
+	return err
+}
+
+// Drain gives this node's sessions to the others: it takes no more of them, and those that
+// it has are handed over. What comes for them meanwhile is sent to their new owners.
+func (n *Node) Drain(ctx context.Context) error {
+	if n.draining.CompareAndSwap(false, true) {
+		n.places.drain()
+		n.loop.Nudge()
+		n.nudgeAll()
+		n.log.Info("draining: sessions are handed over", "node", n.self.String())
+	}
+	return n.handOver(ctx)
+}
+
+// goErase runs an erasure, which waits for the store, unless the node has ended.
+func (n *Node) goErase(work func()) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.ended {
+		return false
+	}
+	n.erasing.Go(work)
+	return true
+}
+
+// Leave takes the node out of the list, as the last thing: its lease ends, and nobody has to
+// wait until it does.
+func (n *Node) Leave(ctx context.Context) error { return n.leave(ctx) }
+
+func (n *Node) leave(ctx context.Context) error {
+	n.mu.Lock()
+	n.ended = true
+	n.mu.Unlock()
+	n.erasing.Wait()
+	if n.lanes != nil {
+		n.lanes.Close()
+	}
+	err := n.table.Leave(ctx, n.self)
+	if n.link != nil {
+		n.nudgeAll()
+		n.link.Close()
+	}
+	return err
+}
+
+// Members are the members as this node saw them last, with itself as it is now.
+func (n *Node) Members() []member.Peer {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	all := append([]member.Peer(nil), n.list.Members...)
+	age := time.Since(n.seen)
+	for i := range all {
+		all[i].Silent += age
+		if all[i].Member == n.self {
+			all[i].Info = n.info()
+		}
+	}
+	return all
+}
+
+// Ready says why the node can serve nobody now; nil = it can.
+func (n *Node) Ready() error {
+	if !n.loop.Holds() {
+		return errors.New("this node's lease is over: the database does not answer, or too late")
+	}
+	return nil
+}
+
+// info is what the node says of itself now.
+func (n *Node) info() member.Info {
+	i := member.Info{
+		Member: n.self, Address: n.o.Advertise, Sessions: !n.o.GatewayOnly, Version: n.o.Version, Feature: n.o.Feature,
+		Draining: n.draining.Load(),
+	}
+	if i.Node == "" {
+		i.Node = n.o.Node
+	}
+	if e := n.owner.Load(); e != nil {
+		i.Owned = (*e).Owned()
+	}
+	return i
+}
+
+// listed takes the list of a renewal.
+func (n *Node) listed(list member.List) {
+	n.mu.Lock()
+	before := n.list
+	n.list, n.seen = list, time.Now()
+	n.mu.Unlock()
+	living := 0
+	for _, m := range list.Members {
+		if !m.Dead {
+			living++
+		}
+	}
+	n.m.Members.Set(float64(living))
+	n.tell(before, list)
+	n.link.Peers(list.Members)
+	if n.places.set(list.Members) {
+		n.wantHandOver()
+	}
+}
+
+// tell logs what has changed in the list.
+func (n *Node) tell(before, now member.List) {
+	was := map[conversation.NodeID]member.Peer{}
+	for _, m := range before.Members {
+		was[m.Node] = m
+	}
+	changed := func(kind string, m member.Peer) {
+		if m.Member == n.self {
+			return
+		}
+		n.m.Changes.WithLabelValues(kind).Inc()
+		n.log.Info("a member of the cluster has changed", "change", kind, "member", m.Member.String(), "address", m.Address, "version", m.Version)
+	}
+	for _, m := range now.Members {
+		old, known := was[m.Node]
+		delete(was, m.Node)
+		switch {
+		case m.Dead && (!known || !old.Dead || old.Member != m.Member):
+			changed("died", m)
+		case !m.Dead && (!known || old.Dead || old.Member != m.Member):
+			changed("joined", m)
+		case m.Draining && !old.Draining:
+			changed("draining", m)
+		}
+	}
+	for _, m := range was {
+		changed("left", m)
+	}
+}
+
+// lost suspends the engine: the lease is over.
+func (n *Node) lost() {
+	n.m.Lease.Set(0)
+	n.log.Warn("the lease is over: no session starts and nothing is accepted until it is renewed", "node", n.self.String())
+	if e := n.owner.Load(); e != nil {
+		(*e).Suspend()
+	}
+}
+
+// held lets the engine go on.
+func (n *Node) held() {
+	n.m.Lease.Set(1)
+	n.log.Info("the lease holds again", "node", n.self.String())
+	if e := n.owner.Load(); e != nil {
+		(*e).Resume()
+	}
+	n.wantHandOver()
+}
+
+func (n *Node) wantHandOver() {
+	select {
+	case n.changed <- struct{}{}:
+	default: // one is wanted already
+	}
+}
+
+// handOvers gives sessions up whenever the ring has changed.
+func (n *Node) handOvers(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-n.changed:
+		}
+		if err := n.handOver(ctx); err != nil && ctx.Err() == nil {
+			n.log.Warn("not all sessions of others could be handed over", "error", err)
+		}
+	}
+}
+
+func (n *Node) handOver(ctx context.Context) error {
+	e := n.owner.Load()
+	if e == nil {
+		return nil
+	}
+	n.handing.Lock()
+	defer n.handing.Unlock()
+	began := time.Now()
+	before := (*e).Owned()
+	err := (*e).HandOver(ctx)
+	n.m.HandOver.Observe(time.Since(began).Seconds())
+	n.log.Info("sessions handed over", "in_memory_before", before, "in_memory_after", (*e).Owned(), "took", time.Since(began).Round(time.Millisecond).String())
+	return err
+}
+
+// Publisher stands between this node's engine and its hub: what the engine publishes goes to
+// the hub, and to the nodes that follow the session.
+func (n *Node) Publisher(hub conversation.Publisher) conversation.Publisher { return hub }

@@ -1,0 +1,170 @@
+package cluster
+
+import (
+	"context"
+	"time"
+
+	"parley/actors/cluster/internal/lanes"
+	"parley/actors/cluster/internal/link"
+	"parley/actors/cluster/internal/speech"
+	"parley/actors/placement"
+	"parley/conversation"
+)
+
+// The topics of messages between nodes. The numbers are those of other versions as well,
+// and are never used again.
+const (
+	topicNudge   link.Topic = 1 // the list of members has changed
+	topicSession link.Topic = 2 // a request to a session
+)
+
+type answer = speech.Answer
+
+// handlers are who takes what comes from other nodes.
+func (n *Node) handlers() map[link.Topic]link.Handler {
+	return map[link.Topic]link.Handler{
+		topicNudge:   func(conversation.Member, []byte, func([]byte)) { n.loop.Nudge() },
+		topicSession: n.asked,
+	}
+}
+
+// nudgeAll lets all others look at the list.
+func (n *Node) nudgeAll() {
+	for _, m := range n.Members() {
+		if m.Member != n.self && !m.Dead {
+			n.link.Send(m.Member, topicNudge, nil)
+		}
+	}
+}
+
+// ask sends a request to another node.
+func (n *Node) ask(to conversation.Member, ask []byte, told bool, wait time.Duration, done func(error), read func(*answer) error) {
+	if told {
+		ask = speech.AppendTold(ask)
+	}
+	began := time.Now()
+	n.link.Request(to, topicSession, ask, max(wait, time.Millisecond), func(body []byte, err error) {
+		if err != nil {
+			done(&lanes.UnreachableError{To: to, Cause: err})
+			return
+		}
+		n.m.Link.Observe(time.Since(began).Seconds())
+		var a answer
+		if err := a.Read(body); err != nil {
+			done(errMoving(err))
+			return
+		}
+		switch {
+		case a.Moved:
+			done(&placement.ElsewhereError{At: a.At})
+		case a.Error != nil:
+			e, err := codec.ReadError(a.Error)
+			if err != nil {
+				done(errMoving(err))
+				return
+			}
+			done(e)
+		case read != nil:
+			done(read(&a))
+		default:
+			done(nil)
+		}
+	})
+}
+
+// asked answers a request of another node. It is never sent on: who asks is told where the
+// session is, and asks there.
+func (n *Node) asked(from conversation.Member, body []byte, reply func([]byte)) {
+	var a speech.Ask
+	engine := n.engine.Load()
+	switch err := a.Read(body); {
+	case reply == nil:
+		return
+	case err != nil:
+		replyError(reply, errMoving(err))
+		return
+	case engine == nil:
+		reply((&answer{Moved: true}).Append(nil))
+		return
+	}
+	if a.Told {
+		n.places.keep(conversation.SessionKey{Tenant: a.Key.Tenant, Session: a.Key.Session.Root()})
+	}
+	n.serve(*engine, &a, func(ok answer, err error) {
+		if at, moved := elsewhere(err); moved {
+			if at == n.self {
+				at = conversation.Member{}
+			}
+			reply((&answer{Moved: true, At: at}).Append(nil))
+			return
+		}
+		if err != nil {
+			replyError(reply, err)
+			return
+		}
+		reply(ok.Append(nil))
+	})
+}
+
+// serve has this node's engine do what another node asks.
+func (n *Node) serve(engine Runner, a *speech.Ask, done func(answer, error)) {
+	switch a.What {
+	case speech.Tell:
+		c, err := codec.ReadCommand(a.Command)
+		if err != nil {
+			done(answer{}, errMoving(err))
+			return
+		}
+		engine.Tell(a.Key, a.As, c, func(r conversation.Receipt, err error) {
+			done(answer{Body: codec.AppendReceipt([]byte{}, r)}, err)
+		})
+	case speech.Create:
+		c, err := codec.ReadCommand(a.Command)
+		create, ok := c.(conversation.Create)
+		if err != nil || !ok {
+			done(answer{}, errMoving(err))
+			return
+		}
+		engine.Create(a.Key, create, func(key conversation.SessionKey, created bool, err error) {
+			done(answer{Session: key.Session, Created: created}, err)
+		})
+	case speech.View:
+		engine.View(a.Key, a.As, func(v conversation.View, err error) {
+			if err != nil {
+				done(answer{}, err)
+				return
+			}
+			done(answer{Body: codec.AppendView([]byte{}, v)}, nil)
+		})
+	case speech.Erase:
+		if !n.goErase(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), n.o.RequestTimeout)
+			defer cancel()
+			done(answer{}, engine.Erase(ctx, a.Key, a.As))
+		}) {
+			done(answer{}, errMoving(nil))
+		}
+	default:
+		done(answer{}, errMoving(nil))
+	}
+}
+
+func replyError(reply func([]byte), err error) {
+	reply((&answer{Error: codec.AppendError([]byte{}, conversation.AsError(err))}).Append(nil))
+}
+
+func askTell(key conversation.SessionKey, as conversation.UserID, c conversation.Command) []byte {
+	return (&speech.Ask{What: speech.Tell, Key: key, As: as, Command: codec.AppendCommand(nil, c)}).Append(nil)
+}
+
+func askCreate(key conversation.SessionKey, c conversation.Create) []byte {
+	return (&speech.Ask{What: speech.Create, Key: key, As: c.Owner, Command: codec.AppendCommand(nil, c)}).Append(nil)
+}
+
+func askView(key conversation.SessionKey, as conversation.UserID) []byte {
+	return (&speech.Ask{What: speech.View, Key: key, As: as}).Append(nil)
+}
+
+func askErase(key conversation.SessionKey, as conversation.UserID) []byte {
+	return (&speech.Ask{What: speech.Erase, Key: key, As: as}).Append(nil)
+}

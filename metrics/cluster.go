@@ -1,0 +1,39 @@
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
+
+// Cluster are the collectors of a node of a cluster: what it knows of the others, and what
+// crosses between them.
+type Cluster struct {
+	Members  prometheus.Gauge       // whose lease holds, as this node sees it
+	Lease    prometheus.Gauge       // 1 while this node's own lease holds
+	Renewals *prometheus.CounterVec // by outcome: ok, failed
+	Changes  *prometheus.CounterVec // of the list of members: joined, left, died, draining
+	Requests *prometheus.CounterVec // to sessions, by where they were sent (here, there) and how that ended (ok, refused, moved)
+	Again    prometheus.Counter     // requests that were sent again because a session had moved
+	Link     prometheus.Histogram   // seconds until another node answered
+	Bytes    *prometheus.CounterVec // between nodes, by direction: in, out
+	HandOver prometheus.Histogram   // seconds to give up sessions that belong to others
+}
+
+// NewCluster makes the collectors and registers them with r; it panics if they are
+// registered there already.
+func NewCluster(r prometheus.Registerer) *Cluster {
+	f := factory{promauto.With(r), "parley_cluster_"}
+	fast := prometheus.ExponentialBuckets(0.0001, 2, 16) // 0.1 ms to 3 s
+	slow := prometheus.ExponentialBuckets(0.001, 2.5, 12)
+	return &Cluster{
+		Members:  f.gauge("members", "Members of the cluster whose lease holds, as this node sees it."),
+		Lease:    f.gauge("lease_holds", "1 while this node's own lease holds; 0: it is suspended."),
+		Renewals: f.counters("renewals_total", "Renewals of this node's lease, by outcome.", "outcome"),
+		Changes:  f.counters("member_changes_total", "Changes of the list of members that this node has seen, by kind.", "kind"),
+		Requests: f.counters("requests_total", "Requests to sessions, by where they were sent and how that ended.", "to", "outcome"),
+		Again:    f.counter("requests_again_total", "Requests that were sent again because a session had moved."),
+		Link:     f.histogram("link_duration_seconds", "Time until another node answered a request.", fast),
+		Bytes:    f.counters("link_bytes_total", "Bytes between nodes, by direction.", "direction"),
+		HandOver: f.histogram("hand_over_duration_seconds", "Time to give up the sessions that belong to other nodes.", slow),
+	}
+}
