@@ -181,7 +181,7 @@ var testArrows = map[string][]string{
 	"conversation/wire":                {"conversation/wire/internal/pb"}, // the oracle of its reader and writer
 	"persistence/pebble":               {"persistence/persistencetest"},
 	"persistence/postgres":             {"persistence/persistencetest", "persistence/postgres/pgtest"},
-	"persistence/postgres/internal/*":  {"persistence/persistencetest", "persistence/postgres/pgtest"},
+	"persistence/postgres/internal/*":  {"persistence/persistencetest", "persistence/postgres/internal/opening", "persistence/postgres/pgtest"},
 	"actors":                           {"actors/actorstest", "persistence/persistencetest", "models/scripted", "conversation/fit", "conversation/member"},
 	"actors/actorstest":                {"persistence/persistencetest", "models/scripted"},
 	"gateway":                          {"conversation/policy", "conversation/machine/machinetest", "gateway/gatewaytest", "gateway/web", "conversation/access"},

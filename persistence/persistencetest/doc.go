@@ -6,6 +6,8 @@
 // can ask for: commits that fail, commits that are written and reported as failed,
 // a full disk, and a moment in which a call is held.
 //
+// RunMembers is the suite of a cluster's list of members, member.Table.
+//
 // Neither starts a goroutine that outlives a call. Memory may be used from any
 // goroutine, and inside a testing/synctest bubble.
 package persistencetest

@@ -3,6 +3,7 @@ package persistencetest
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -34,6 +35,9 @@ func (m *Memory) Join(ctx context.Context, who member.Info, lease time.Duration)
 	defer m.mu.Unlock()
 	if err := m.ready(ctx); err != nil {
 		return conversation.Member{}, err
+	}
+	if who.Node == "" || lease <= 0 {
+		return conversation.Member{}, fmt.Errorf("a member needs a name and a lease, not %q and %v", who.Node, lease)
 	}
 	l := &m.members
 	if l.rows == nil {

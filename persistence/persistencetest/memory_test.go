@@ -7,11 +7,24 @@ import (
 	"testing/synctest"
 
 	"parley/conversation"
+	"parley/conversation/member"
 	"parley/persistence/persistencetest"
 )
 
 func TestMemory(t *testing.T) {
 	persistencetest.Run(t, func(*testing.T) conversation.Store { return persistencetest.NewMemory() })
+}
+
+func TestMembersInMemory(t *testing.T) {
+	persistencetest.RunMembers(t, func(*testing.T) func(string) member.Table {
+		clusters := map[string]*persistencetest.Memory{}
+		return func(cluster string) member.Table {
+			if clusters[cluster] == nil {
+				clusters[cluster] = persistencetest.NewMemory()
+			}
+			return clusters[cluster]
+		}
+	})
 }
 
 var session = conversation.SessionKey{Tenant: "acme", Session: "s1"}

@@ -24,9 +24,6 @@ func Schema() int64 { return int64(schema.Newest()) }
 // them; any number of nodes may do so at the same time. Errors are *Refusal, or the
 // context's.
 func Prepare(ctx context.Context, dsn string, migrate bool, logger *slog.Logger) (Prepared, error) {
-	if logger == nil {
-		logger = slog.New(slog.DiscardHandler)
-	}
 	config, err := opening.Config(dsn)
 	if err != nil {
 		return Prepared{}, err

@@ -25,7 +25,7 @@ type List struct {
 }
 
 // Open makes the list of a cluster; it connects with the first call. log reads the
-// identity of the database's logs.
+// identity of the logs that are kept beside the list.
 func Open(config *pgxpool.Config, cluster string, log func(context.Context, *pgxpool.Pool) (conversation.LogID, error)) (*List, error) {
 	config = config.Copy()
 	config.MaxConns, config.MinConns, config.MinIdleConns = 2, 0, 0

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"parley/conversation"
 	"parley/persistence/postgres/internal/schema"
@@ -22,8 +23,8 @@ const connectTime = 5 * time.Second
 
 // Terms says what may be done to a database that is opened.
 type Terms struct {
-	Migrate bool // make and upgrade the tables
-	Logger  *slog.Logger
+	Migrate bool         // make and upgrade the tables
+	Logger  *slog.Logger // nil = no log
 }
 
 // Prepared is what was found, and done.
@@ -34,18 +35,27 @@ type Prepared struct {
 	Warnings []string       // sentences about settings under which what is acknowledged may be lost
 }
 
-// Config reads a DSN. Its error never holds the DSN, nor the library's words about it.
-func Config(dsn string) (*pgx.ConnConfig, error) {
-	c, err := pgx.ParseConfig(dsn)
+// Pool reads a DSN, which may also have the options of a pool (pool_max_conns=8). Its
+// error never holds the DSN, nor the library's words about it.
+func Pool(dsn string) (*pgxpool.Config, error) {
+	pool, err := pgxpool.ParseConfig(dsn)
 	if err != nil {
-		return nil, &Refusal{Code: BadDSN, Sentence: "store.postgres is not a DSN: it is either " +
-			"postgres://USER:PASSWORD@HOST:PORT/DATABASE?OPTION=VALUE or host=… user=… password=… dbname=… (an option that is not known, a file that is missing, or a character that must be escaped is wrong as well)"}
+		return nil, badDSN()
 	}
-	if c.ConnectTimeout == 0 {
-		c.ConnectTimeout = connectTime
+	if pool.ConnConfig.ConnectTimeout == 0 {
+		pool.ConnConfig.ConnectTimeout = connectTime
 	}
-	Tell(&c.Config)
-	return c, nil
+	Tell(&pool.ConnConfig.Config)
+	return pool, nil
+}
+
+// Config reads a DSN as Pool does, for single connections.
+func Config(dsn string) (*pgx.ConnConfig, error) {
+	pool, err := Pool(dsn)
+	if err != nil {
+		return nil, err
+	}
+	return pool.ConnConfig, nil
 }
 
 // Tell has the servers that are passed over for being read-only known by their error.
@@ -68,6 +78,9 @@ func Tell(c *pgconn.Config) {
 // Prepare connects to a database and sees to it that this program can work with it.
 // Errors are *Refusal, or the context's.
 func Prepare(ctx context.Context, c *pgx.ConnConfig, terms Terms) (found Prepared, err error) {
+	if terms.Logger == nil {
+		terms.Logger = slog.New(slog.DiscardHandler)
+	}
 	conn, err := pgx.ConnectConfig(ctx, c)
 	if err != nil {
 		return Prepared{}, refuse(ctx, c, err)

@@ -108,7 +108,7 @@ func TestAnEmptyDatabaseIsMigratedOnce(t *testing.T) {
 			t.Errorf("%s was applied %d times", name, n)
 		}
 	}
-	again, err := prepare(t.Context(), dsn, false)
+	again, err := prepare(t.Context(), with(t, dsn, func(u *url.URL) { u.RawQuery += "&pool_max_conns=3" }), false)
 	if err != nil || len(again.Applied) != 0 {
 		t.Errorf("a migrated database: %+v, %v", again, err)
 	}

@@ -132,6 +132,12 @@ func cause(err error) string {
 	return strings.TrimSpace(errors.Unwrap(err).Error())
 }
 
+func badDSN() *Refusal {
+	return &Refusal{Code: BadDSN, Sentence: "store.postgres is not a DSN: it is either " +
+		"postgres://USER:PASSWORD@HOST:PORT/DATABASE?OPTION=VALUE or host=… user=… password=… dbname=… " +
+		"(an option that is not known, a file that is missing, or a character that must be escaped is wrong as well)"}
+}
+
 func pending(c *pgx.ConnConfig, have schema.Version) *Refusal {
 	return &Refusal{Code: Pending, Sentence: fmt.Sprintf(
 		"%s has schema %d and this program needs %d: run parley migrate, or let nodes do it (store.migrate = true)", place(c), have, schema.Newest())}

@@ -1,0 +1,34 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"parley/conversation"
+	"parley/conversation/member"
+	"parley/persistence/postgres/internal/members"
+	"parley/persistence/postgres/internal/opening"
+)
+
+// Members is the list of the members of one cluster.
+type Members interface {
+	member.Table
+
+	// Close ends the list's connections. Calls after it fail.
+	Close()
+}
+
+// OpenMembers opens the list of a cluster's members in a database that Prepare has
+// found good. It has connections of its own, made when they are needed: the list of a
+// database that is out of reach opens, and its calls fail. The error is a *Refusal.
+func OpenMembers(dsn, cluster string) (Members, error) {
+	config, err := opening.Pool(dsn)
+	if err != nil {
+		return nil, err
+	}
+	return members.Open(config, cluster, func(ctx context.Context, pool *pgxpool.Pool) (log conversation.LogID, err error) {
+		err = pool.QueryRow(ctx, "select log from store").Scan(&log)
+		return log, err
+	})
+}
