@@ -17,6 +17,10 @@
 //	record.go    a record: what one commit stored
 //	row.go       the rows that stores keep beside the records
 //
+// peer.proto is the schema of what crosses between nodes beside them, and is never stored:
+// command.go, answer.go and view.go, whose messages are described once for both
+// directions (fields.go).
+//
 // writer.go and reader.go hold the fields' types. The code that protoc makes of
 // the schema (internal/pb) is linked into this package's tests only. They hold
 // the two against each other: for every value the same bytes, and for any bytes,
@@ -36,8 +40,7 @@
 // time, an empty slice or map comes back nil, and text that is not UTF-8 comes
 // back with U+FFFD in the place of each byte that is not.
 //
-// The callers are the stores: package persistence and the store in memory of
-// persistence/persistencetest.
+// The callers are the stores, and the nodes of a cluster.
 package wire
 
 //go:generate sh generate.sh

@@ -20,4 +20,4 @@ go build -o "$bin/protoc-gen-go" google.golang.org/protobuf/cmd/protoc-gen-go
 # names in the whole process, and other modules have an "events.proto", too.
 protoc --proto_path=. --plugin=protoc-gen-go="$bin/protoc-gen-go" \
 	--go_out=. --go_opt=module=parley \
-	conversation/wire/events.proto conversation/wire/store.proto
+	conversation/wire/events.proto conversation/wire/store.proto conversation/wire/peer.proto
