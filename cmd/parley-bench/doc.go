@@ -10,6 +10,8 @@
 //	start  load: how long starts on a data directory take
 //	crash  checker: kills the server under load, again and again, and checks that
 //	       it kept what it acknowledged
+//	chaos  nodes: ends and freezes the nodes and the database of a cluster under load,
+//	       and checks that nothing was lost, doubled or shown when it was stale
 //	runtimes chaos: kills outside runtimes and the server while messages are
 //	       answered, and checks every log
 //	receipts receipts: holds conversations with the server's model, and says how many

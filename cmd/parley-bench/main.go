@@ -12,6 +12,7 @@ import (
 	"parley/cmd/parley-bench/internal/checker"
 	"parley/cmd/parley-bench/internal/hostile"
 	"parley/cmd/parley-bench/internal/load"
+	"parley/cmd/parley-bench/internal/nodes"
 	"parley/cmd/parley-bench/internal/peers"
 	"parley/cmd/parley-bench/internal/receipts"
 	"parley/cmd/parley-bench/internal/rooms"
@@ -29,6 +30,7 @@ type commandLine struct {
 	Size     scaling.Size    `cmd:"" help:"Say what machine a load needs, by the arithmetic of docs/SCALING.md."`
 	Crash    checker.Crash   `cmd:"" help:"Kill the server with -9 under load, again and again, and check what it kept."`
 	Runtimes chaos.Runtimes  `cmd:"" help:"Kill outside runtimes and the server with -9 while messages are answered, and check every log."`
+	Chaos    nodes.Chaos     `cmd:"" help:"End and freeze the nodes and the database of a cluster under load, and check what it kept."`
 	Hostile  hostile.Hostile `cmd:"" help:"Attack a server, and say what an honest client notices."`
 
 	Receipts receipts.Receipts `cmd:"" help:"Hold conversations with a model, and say how many of its receipts are true."`

@@ -158,7 +158,7 @@ var arrows = map[string][]string{
 	"cmd/parley/internal/store": {"conversation", "conversation/policy", "conversation/machine", "persistence/pebble"}, // the one place that names a concrete store
 
 	// It knows the server from outside only.
-	"cmd/parley-bench":                   {"cmd/parley-bench/internal/load", "cmd/parley-bench/internal/checker", "cmd/parley-bench/internal/chaos", "cmd/parley-bench/internal/hostile", "cmd/parley-bench/internal/peers", "cmd/parley-bench/internal/receipts", "cmd/parley-bench/internal/rooms", "cmd/parley-bench/internal/scaling", "cmd/parley-bench/internal/soak"},
+	"cmd/parley-bench":                   {"cmd/parley-bench/internal/load", "cmd/parley-bench/internal/checker", "cmd/parley-bench/internal/chaos", "cmd/parley-bench/internal/hostile", "cmd/parley-bench/internal/peers", "cmd/parley-bench/internal/receipts", "cmd/parley-bench/internal/rooms", "cmd/parley-bench/internal/scaling", "cmd/parley-bench/internal/soak", "cmd/parley-bench/internal/nodes"},
 	"cmd/parley-bench/internal/history":  {},
 	"cmd/parley-bench/internal/frame":    {},
 	"cmd/parley-bench/internal/load":     {"cmd/parley-bench/internal/frame", "cmd/parley-bench/internal/history", "cmd/parley-bench/internal/report"},
@@ -168,6 +168,7 @@ var arrows = map[string][]string{
 	"cmd/parley-bench/internal/report":   {},
 	"cmd/parley-bench/internal/checker":  {"cmd/parley-bench/internal/load"},
 	"cmd/parley-bench/internal/chaos":    {"cmd/parley-bench/internal/load"},
+	"cmd/parley-bench/internal/nodes":    {"cmd/parley-bench/internal/checker", "cmd/parley-bench/internal/load", "persistence/postgres/pgtest"},
 	"cmd/parley-bench/internal/peers":    {"cmd/parley-bench/internal/load"},
 	"cmd/parley-bench/internal/scaling":  {},
 	"cmd/parley-bench/internal/receipts": {"cmd/parley-bench/internal/load"},

@@ -244,3 +244,6 @@ func (s *Swarm) Check(ctx context.Context, addr, file string) (Outcome, error) {
 	o.Lines = strings.Count(string(lines), "\n")
 	return o, effects.check(string(lines))
 }
+
+// Expected are the things that a long run meets.
+func Expected() []string { return append([]string(nil), expectedCounts...) }

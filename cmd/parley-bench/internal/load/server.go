@@ -38,12 +38,16 @@ var unlimited = []string{
 // StartServer starts the program at path with a data directory and settings
 // ("key=value"), and waits until it listens.
 func StartServer(path, data string, set ...string) (*Server, error) {
-	return StartServerWith(path, data, nil, set...)
+	return Launch{Path: path, Data: data, Set: set}.Start()
 }
 
-// StartServerWith starts it with more arguments, such as --config.
-func StartServerWith(path, data string, more []string, set ...string) (*Server, error) {
-	return launch(path, data, nil, more, set)
+// Launch says how a server is started.
+type Launch struct {
+	Path, Data string
+	Env        []string  // beside that of this process
+	More       []string  // arguments, such as --config
+	Set        []string  // settings, as key=value
+	Log        io.Writer // gets what the server logs, beside the end of it that is kept; nil = nothing does
 }
 
 // known are those of settings whose keys the program at path has: it may be an older one.
@@ -60,23 +64,27 @@ func known(path string, settings []string) []string {
 	})
 }
 
-func launch(path, data string, env, more, set []string) (*Server, error) {
-	args := append([]string{"serve", "--listen", "127.0.0.1:0", "--data", data}, more...)
-	for _, kv := range append(known(path, unlimited), set...) {
+// Start starts the server and waits until it listens.
+func (l Launch) Start() (*Server, error) {
+	args := append([]string{"serve", "--listen", "127.0.0.1:0", "--data", l.Data}, l.More...)
+	for _, kv := range append(known(l.Path, unlimited), l.Set...) {
 		args = append(args, "--set", kv)
 	}
-	cmd := exec.Command(path, args...)
-	cmd.Dir = filepath.Dir(data)                                                                                // no config.toml lies there but one that the caller wrote
+	cmd := exec.Command(l.Path, args...)
+	cmd.Dir = filepath.Dir(l.Data)                                                                              // no config.toml lies there but one that the caller wrote
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, "PARLEY_") }) // the load decides, not the shell
-	cmd.Env = append(cmd.Env, env...)
+	cmd.Env = append(cmd.Env, l.Env...)
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
 	}
 	s := &Server{cmd: cmd, Log: &tail{}}
 	cmd.Stderr = s.Log
+	if l.Log != nil {
+		cmd.Stderr = io.MultiWriter(s.Log, l.Log)
+	}
 	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start %s: %w", path, err)
+		return nil, fmt.Errorf("start %s: %w", l.Path, err)
 	}
 	lines := bufio.NewScanner(stdout)
 	for lines.Scan() {
@@ -107,6 +115,16 @@ func (s *Server) Stop() error {
 func (s *Server) Kill() {
 	_ = s.cmd.Process.Kill()
 	_ = s.cmd.Wait()
+}
+
+// Signal sends a signal to the server's process.
+func (s *Server) Signal(signal os.Signal) error { return s.cmd.Process.Signal(signal) }
+
+// Wait waits for the end of the server's process, and gives its exit code; -1 = a signal
+// ended it.
+func (s *Server) Wait() int {
+	_ = s.cmd.Wait() // how it ended is in the state
+	return s.cmd.ProcessState.ExitCode()
 }
 
 // CPU is the processor time that the server has used so far.

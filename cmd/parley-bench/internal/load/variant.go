@@ -15,7 +15,7 @@ type variant struct {
 }
 
 func (v variant) start(data string, set ...string) (*Server, error) {
-	return launch(v.path, data, v.env, nil, slices.Concat(v.set, set))
+	return Launch{Path: v.path, Data: data, Env: v.env, Set: slices.Concat(v.set, set)}.Start()
 }
 
 // StartVariant starts a server (built if path is "") with the settings and environment

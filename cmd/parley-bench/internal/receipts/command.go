@@ -184,7 +184,7 @@ func (r *Receipts) serve(talks []talk) (*load.Server, func(), error) {
 	if r.Model != "" {
 		set = append(set, "model.default="+r.Model)
 	}
-	server, err := load.StartServerWith(program, filepath.Join(base, "data"), args, set...)
+	server, err := load.Launch{Path: program, Data: filepath.Join(base, "data"), More: args, Set: set}.Start()
 	if err != nil {
 		stop()
 		return nil, nil, err
