@@ -12,9 +12,9 @@ import (
 	"parley/conversation"
 	"parley/conversation/living"
 	"parley/conversation/wire"
+	"parley/persistence/internal/seen"
 	"parley/persistence/pebble/internal/group"
 	"parley/persistence/pebble/internal/layout"
-	"parley/persistence/pebble/internal/seen"
 	"parley/persistence/pebble/internal/usage"
 	"parley/persistence/pebble/internal/writers"
 )

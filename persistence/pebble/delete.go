@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/persistence/internal/seen"
 	"parley/persistence/pebble/internal/erasure"
-	"parley/persistence/pebble/internal/seen"
 	"parley/persistence/pebble/internal/usage"
 	"parley/persistence/pebble/internal/writers"
 )

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/persistence/internal/seen"
 	"parley/persistence/pebble/internal/group"
 	"parley/persistence/pebble/internal/layout"
-	"parley/persistence/pebble/internal/seen"
 	"parley/persistence/pebble/internal/writers"
 )
 

@@ -11,8 +11,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"parley/conversation"
+	"parley/persistence/internal/seen"
 	"parley/persistence/pebble/internal/layout"
-	"parley/persistence/pebble/internal/seen"
 )
 
 // Known is the part of a session's head that its writer needs for the next

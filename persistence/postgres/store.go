@@ -1,0 +1,263 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"parley/conversation"
+	"parley/metrics"
+	"parley/persistence/postgres/internal/held"
+	"parley/persistence/postgres/internal/lanes"
+	"parley/persistence/postgres/internal/opening"
+	"parley/persistence/postgres/internal/outcome"
+)
+
+// writers is how many goroutines join commits.
+const writers = 2
+
+// Store is a conversation.Store in PostgreSQL. Open makes one.
+type Store struct {
+	log      conversation.LogID
+	logger   *slog.Logger
+	metrics  *metrics.Persistence
+	patience time.Duration
+
+	writing *pgxpool.Pool // of the writers and of Acquire and Delete
+	reading *pgxpool.Pool
+	lanes   lanes.Lanes[conversation.SessionKey] // all that one session's writer does, in its order
+	held    held.Sessions                        // which keys the sessions have that this process writes to
+	usage   *usage                               // nil = nothing is limited
+	skew    atomic.Int64                         // nanoseconds that the database's clock is ahead of ours
+	full    atomic.Pointer[time.Time]            // when the database said that its disk was full
+	trouble atomic.Pointer[error]                // why the last statement failed to reach the database
+
+	mu       sync.Mutex
+	work     sync.Cond
+	commits  []*commit
+	releases []*release
+	closed   bool
+	running  sync.WaitGroup // the writers, and calls
+	stop     context.CancelFunc
+	ended    context.Context // of which every statement's context is a child
+}
+
+var _ conversation.Store = (*Store)(nil)
+
+// Open opens the store of a database that Prepare has prepared.
+func Open(ctx context.Context, o StoreOptions) (*Store, error) {
+	o = o.filled()
+	checked, err := opening.Config(o.DSN)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{logger: o.Logger, metrics: o.Metrics, patience: o.Patience}
+	s.work.L = &s.mu
+	s.ended, s.stop = context.WithCancel(context.WithoutCancel(ctx))
+	if s.writing, err = pool(s.ended, o.DSN, max(writers+1, o.Connections-o.Connections/2)); err == nil {
+		s.reading, err = pool(s.ended, o.DSN, max(1, o.Connections/2))
+	}
+	if err == nil {
+		err = s.begin(ctx)
+	}
+	if err != nil {
+		s.stop()
+		s.closePools()
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, opening.Explain(checked, err)
+	}
+	for range writers {
+		s.running.Go(s.write)
+	}
+	if o.SessionsPerTenant > 0 || o.StoredBytesPerTenant > 0 {
+		s.usage = newUsage(o.SessionsPerTenant, o.StoredBytesPerTenant)
+		s.running.Go(func() { s.usage.run(s.ended, s) })
+	}
+	return s, nil
+}
+
+// pool makes the connections of one kind. Tables grow from nothing while plans are kept:
+// only plans that look rows up in an index stay good.
+func pool(ctx context.Context, dsn string, most int) (*pgxpool.Pool, error) {
+	config, err := pgxpool.ParseConfig(dsn)
+	if err != nil {
+		return nil, errors.New("store.postgres is not a DSN") // the library's words may hold a password
+	}
+	opening.Tell(&config.ConnConfig.Config)
+	if config.ConnConfig.ConnectTimeout == 0 {
+		config.ConnConfig.ConnectTimeout = 5 * time.Second
+	}
+	config.MaxConns, config.MinConns = int32(most), 0 //nolint:gosec // it is small
+	config.AfterConnect = func(ctx context.Context, c *pgx.Conn) error {
+		_, err := c.Exec(ctx, "set enable_seqscan = off; set enable_mergejoin = off; set enable_hashjoin = off; set jit = off",
+			pgx.QueryExecModeSimpleProtocol)
+		return err
+	}
+	return pgxpool.NewWithConfig(ctx, config)
+}
+
+// begin reads what is the same for as long as the store is open.
+func (s *Store) begin(ctx context.Context) error {
+	asked := time.Now()
+	var now time.Time
+	if err := s.writing.QueryRow(ctx, "select log, clock_timestamp() from store").Scan(&s.log, &now); err != nil {
+		return err
+	}
+	s.clock(asked, now)
+	return nil
+}
+
+// clock notes what the database's clock said to a question that was asked then.
+func (s *Store) clock(asked, said time.Time) {
+	if took := time.Since(asked); took < time.Second {
+		s.skew.Store(int64(said.Sub(asked.Add(took / 2))))
+	}
+}
+
+// sameClock is by how much clocks may differ without being corrected: what is stored
+// keeps the time that was said, where clocks are as they should be.
+const sameClock = 500 * time.Millisecond
+
+// theirs is a time of this node by the clock of the database.
+func (s *Store) theirs(t time.Time) time.Time {
+	if skew := time.Duration(s.skew.Load()); skew > sameClock || skew < -sameClock {
+		return t.Add(skew)
+	}
+	return t
+}
+
+// LogID implements conversation.Store.
+func (s *Store) LogID() conversation.LogID { return s.log }
+
+// Health is nil, or why the database could not be reached when it was needed last.
+func (s *Store) Health() error {
+	if err := s.trouble.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// Alive asks the database for a sign of life.
+func (s *Store) Alive(ctx context.Context) error {
+	return s.read(ctx, "alive", func(ctx context.Context) error {
+		_, err := s.reading.Exec(ctx, "select 1")
+		return err
+	})
+}
+
+// enter begins a call; s.running.Done must follow if it returns nil.
+func (s *Store) enter(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return conversation.ErrClosed
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.running.Add(1)
+	return nil
+}
+
+// read runs one question of a reader; a server that has become a standby, and one whose
+// connection is broken from before, is asked once more.
+func (s *Store) read(ctx context.Context, what string, ask func(ctx context.Context) error) error {
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.running.Done()
+	s.metrics.Reads.WithLabelValues(what).Inc()
+	ctx, cancel := s.within(ctx)
+	defer cancel()
+	err := ask(ctx)
+	if err != nil && ctx.Err() == nil && isOfConnection(err) {
+		s.reading.Reset()
+		err = ask(ctx)
+	}
+	if err = s.noted(ctx, err); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return nil
+}
+
+// isOfConnection is true for an error that another connection may not have.
+func isOfConnection(err error) bool {
+	if own(err) {
+		return false
+	}
+	switch outcome.Of(err) {
+	case outcome.Unknown, outcome.Elsewhere:
+		return true
+	}
+	return false
+}
+
+// own is true for an error that says something about a session, not about the database.
+func own(err error) bool {
+	for _, e := range []error{conversation.ErrNotFound, conversation.ErrFenced, conversation.ErrClosed, conversation.ErrDamaged, conversation.ErrTooNew, conversation.ErrFull, pgx.ErrNoRows} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	owned := new(conversation.OwnedError)
+	return errors.As(err, &owned)
+}
+
+// within is the time that one statement may take: until the caller's context ends, the
+// store is closed or patience has run out.
+func (s *Store) within(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(ctx, s.patience)
+	stop := context.AfterFunc(s.ended, cancel)
+	return ctx, func() { stop(); cancel() }
+}
+
+// noted remembers whether the database could be reached.
+func (s *Store) noted(ctx context.Context, err error) error {
+	switch {
+	case err == nil || own(err):
+		s.trouble.Store(nil)
+	case s.ended.Err() != nil:
+		return conversation.ErrClosed
+	case context.Cause(ctx) == context.Canceled:
+		return context.Canceled
+	default:
+		s.trouble.Store(&err)
+	}
+	return err
+}
+
+// Close waits for what runs, and ends the connections. Idempotent.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	first := !s.closed
+	s.closed = true
+	s.work.Broadcast()
+	s.mu.Unlock()
+	if first {
+		// What is under way ends by itself, at the latest when patience runs out.
+		if s.usage != nil {
+			s.usage.stop()
+		}
+		s.running.Wait()
+		s.stop()
+		s.closePools()
+	}
+	return nil
+}
+
+func (s *Store) closePools() {
+	for _, p := range []*pgxpool.Pool{s.writing, s.reading} {
+		if p != nil {
+			p.Close()
+		}
+	}
+}
