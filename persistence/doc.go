@@ -3,6 +3,7 @@
 //
 //   - persistence/pebble is the embedded store: one process, one directory.
 //   - persistence/postgres is the clustered store: any number of nodes, one PostgreSQL.
+//   - persistence/clustertest is the suite of stores that several nodes share.
 //   - persistence/persistencetest is the suite that every store must pass, and
 //     Memory, the store that is easy to read and that tests use.
 //

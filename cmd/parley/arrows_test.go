@@ -73,6 +73,7 @@ var arrows = map[string][]string{
 	"persistence/postgres/internal/opening":  {"conversation", "persistence/postgres/internal/schema"},
 	"persistence/postgres/internal/schema":   {},
 	"persistence/postgres/pgtest":            {},
+	"persistence/clustertest":                {"conversation", "conversation/member"},
 	"persistence/persistencetest":            {"conversation", "conversation/wire", "conversation/living", "conversation/member"},
 	"actors": {
 		"conversation", "conversation/option", "conversation/policy", "conversation/machine", "conversation/transcript", "metrics",
@@ -184,8 +185,9 @@ var testArrows = map[string][]string{
 	"conversation":                     {"conversation/wire"},
 	"conversation/wire":                {"conversation/wire/internal/pb"}, // the oracle of its reader and writer
 	"persistence/pebble":               {"persistence/persistencetest"},
-	"persistence/postgres":             {"persistence/persistencetest", "persistence/postgres/pgtest"},
-	"persistence/postgres/internal/*":  {"persistence/persistencetest", "persistence/postgres/internal/opening", "persistence/postgres/pgtest"},
+	"persistence/persistencetest":      {"persistence/clustertest"},
+	"persistence/postgres":             {"persistence/clustertest", "persistence/persistencetest", "persistence/postgres/pgtest"},
+	"persistence/postgres/internal/*":  {"persistence/clustertest", "persistence/postgres/internal/opening", "persistence/postgres/pgtest"},
 	"actors":                           {"actors/actorstest", "persistence/persistencetest", "models/scripted", "conversation/fit", "conversation/member"},
 	"actors/actorstest":                {"persistence/persistencetest", "models/scripted"},
 	"gateway":                          {"conversation/policy", "conversation/machine/machinetest", "gateway/gatewaytest", "gateway/web", "conversation/access"},

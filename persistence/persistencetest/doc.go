@@ -6,7 +6,7 @@
 // can ask for: commits that fail, commits that are written and reported as failed,
 // a full disk, and a moment in which a call is held.
 //
-// RunMembers is the suite of a cluster's list of members, member.Table.
+// Package clustertest has the suites of what several nodes share.
 //
 // Neither starts a goroutine that outlives a call. Memory may be used from any
 // goroutine, and inside a testing/synctest bubble.

@@ -8,6 +8,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/member"
+	"parley/persistence/clustertest"
 	"parley/persistence/persistencetest"
 )
 
@@ -16,7 +17,7 @@ func TestMemory(t *testing.T) {
 }
 
 func TestMembersInMemory(t *testing.T) {
-	persistencetest.RunMembers(t, func(*testing.T) func(string) member.Table {
+	clustertest.RunMembers(t, func(*testing.T) func(string) member.Table {
 		clusters := map[string]*persistencetest.Memory{}
 		return func(cluster string) member.Table {
 			if clusters[cluster] == nil {
@@ -122,5 +123,12 @@ func TestMemoryGates(t *testing.T) {
 		if err := <-done; !errors.Is(err, context.Canceled) || last(t, m) != 2 {
 			t.Errorf("a commit whose context ended at the gate: %v, last seq %d", err, last(t, m))
 		}
+	})
+}
+
+func TestMemoryShared(t *testing.T) {
+	clustertest.RunShared(t, func(*testing.T) clustertest.Shared {
+		m := persistencetest.NewMemory()
+		return clustertest.Shared{A: m, B: m, List: m}
 	})
 }

@@ -12,7 +12,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/member"
-	"parley/persistence/persistencetest"
+	"parley/persistence/clustertest"
 	"parley/persistence/postgres/internal/opening"
 	"parley/persistence/postgres/pgtest"
 )
@@ -47,7 +47,7 @@ func open(t *testing.T, config *pgxpool.Config, cluster string) *List {
 }
 
 func TestMembers(t *testing.T) {
-	persistencetest.RunMembers(t, func(t *testing.T) func(string) member.Table {
+	clustertest.RunMembers(t, func(t *testing.T) func(string) member.Table {
 		config := prepared(t, pgtest.Database(t))
 		return func(cluster string) member.Table { return open(t, config, cluster) }
 	})

@@ -1,4 +1,4 @@
-package persistencetest
+package clustertest
 
 import (
 	"context"
