@@ -12,6 +12,8 @@
 //	       it kept what it acknowledged
 //	chaos  nodes: ends and freezes the nodes and the database of a cluster under load,
 //	       and checks that nothing was lost, doubled or shown when it was stale
+//	failover nodes: how long clients notice that a node is gone
+//	compare nodes: turns on one node and on three, and the way to another node
 //	runtimes chaos: kills outside runtimes and the server while messages are
 //	       answered, and checks every log
 //	receipts receipts: holds conversations with the server's model, and says how many

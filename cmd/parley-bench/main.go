@@ -31,6 +31,8 @@ type commandLine struct {
 	Crash    checker.Crash   `cmd:"" help:"Kill the server with -9 under load, again and again, and check what it kept."`
 	Runtimes chaos.Runtimes  `cmd:"" help:"Kill outside runtimes and the server with -9 while messages are answered, and check every log."`
 	Chaos    nodes.Chaos     `cmd:"" help:"End and freeze the nodes and the database of a cluster under load, and check what it kept."`
+	Failover nodes.Failover  `cmd:"" help:"Measure how long clients notice that a node of a cluster is gone."`
+	Compare  nodes.Compare   `cmd:"" help:"Measure one node and three on PostgreSQL beside one with its own store, and the way to another node."`
 	Hostile  hostile.Hostile `cmd:"" help:"Attack a server, and say what an honest client notices."`
 
 	Receipts receipts.Receipts `cmd:"" help:"Hold conversations with a model, and say how many of its receipts are true."`

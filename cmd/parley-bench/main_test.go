@@ -29,6 +29,8 @@ func TestSenselessFlagsAreRefused(t *testing.T) {
 		{"peers --rounds=0", "--rounds"},
 		{"peers --clients=1,0", "--clients"},
 		{"size --turns=-1", "--turns"},
+		{"failover --times=0", "--times"},
+		{"compare --sends=0", "--sends"},
 		{"run --rounds=1 --duration=1s --record=" + dir + "/history.toml", ""},
 		{"profile", ""},
 		{"soak", ""},

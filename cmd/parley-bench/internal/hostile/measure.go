@@ -6,7 +6,7 @@ import (
 	"os"
 	"time"
 
-	"parley/cmd/parley-bench/internal/load"
+	"parley/cmd/parley-bench/internal/cputime"
 )
 
 // found is one row of the attacks.
@@ -77,7 +77,7 @@ func (h *Hostile) attack(ctx context.Context, path string, a attack) (f found) {
 	coming, stop := context.WithCancel(ctx)
 	defer stop()
 	go others.come(coming, s.addr, client.session)
-	cpu := load.CPUOf(s.cmd.Process.Pid)
+	cpu := cputime.Of(s.cmd.Process.Pid)
 	if err := attacker.begin(); err != nil {
 		return found{err: err}
 	}

@@ -16,7 +16,7 @@ import (
 	"syscall"
 	"time"
 
-	"parley/cmd/parley-bench/internal/load"
+	"parley/cmd/parley-bench/internal/cputime"
 )
 
 // descriptors is how many files a server may have open: few, so that to use them up
@@ -88,7 +88,7 @@ func (s *server) watch(ctx context.Context) {
 	defer tick.Stop()
 	for ctx.Err() == nil {
 		mb, fds := s.holds()
-		cpu := load.CPUOf(s.cmd.Process.Pid)
+		cpu := cputime.Of(s.cmd.Process.Pid)
 		s.mu.Lock()
 		s.cpu = max(s.cpu, cpu)
 		s.memory, s.openFDs = max(s.memory, mb), max(s.openFDs, fds)

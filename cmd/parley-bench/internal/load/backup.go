@@ -52,7 +52,7 @@ func (b *Backup) run(ctx context.Context, out io.Writer) error {
 // measure takes turns with and without a backup, against the same server: its
 // store grows from row to row, so that each row stands beside its neighbours.
 func (b *Backup) measure(ctx context.Context, s *Server, dir string, out io.Writer) error {
-	if _, _, err := turns(s, loop{workers: b.Clients, d: b.Duration}); err != nil { // the store is not empty, and warm
+	if _, _, err := turns(loop{workers: b.Clients, d: b.Duration}, s.Addr); err != nil { // the store is not empty, and warm
 		return err
 	}
 	fmt.Fprintf(out, "\n### Backup: %d clients at work; it begins after a quarter of each measurement\n\n", b.Clients)
@@ -73,7 +73,7 @@ func (b *Backup) measure(ctx context.Context, s *Server, dir string, out io.Writ
 			})
 			defer begin.Stop()
 		}
-		r, _, err := turns(s, loop{workers: b.Clients, d: b.Duration})
+		r, _, err := turns(loop{workers: b.Clients, d: b.Duration}, s.Addr)
 		if err != nil {
 			return err
 		}

@@ -16,6 +16,8 @@ import (
 
 	"github.com/fasthttp/websocket"
 	"github.com/valyala/fasthttp"
+
+	"parley/cmd/parley-bench/internal/cputime"
 )
 
 // Echo is the command of the sockets' baseline: the same library as the gateway's
@@ -122,7 +124,7 @@ type echoServer struct {
 
 func (e *echoServer) stop() { _ = e.cmd.Process.Kill(); _ = e.cmd.Wait() }
 
-func (e *echoServer) cpu() time.Duration { return CPUOf(e.cmd.Process.Pid) }
+func (e *echoServer) cpu() time.Duration { return cputime.Of(e.cmd.Process.Pid) }
 
 func startEcho() (*echoServer, error) {
 	self, err := os.Executable()

@@ -11,11 +11,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"parley/cmd/parley-bench/internal/cputime"
 )
 
 // Server is a parley in a process of its own, on a loopback address.
@@ -128,33 +129,7 @@ func (s *Server) Wait() int {
 }
 
 // CPU is the processor time that the server has used so far.
-func (s *Server) CPU() time.Duration { return CPUOf(s.cmd.Process.Pid) }
-
-// CPUOf is what the threads of a process have used (to the nanosecond: the
-// sum in /proc/PID/stat counts hundredths of a second); 0 where there is no /proc.
-func CPUOf(pid int) time.Duration {
-	threads, _ := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/schedstat") // its only error is a bad pattern
-	sum := time.Duration(0)
-	for _, thread := range threads {
-		b, err := os.ReadFile(thread)
-		if err != nil {
-			continue // it has gone; Go's threads rarely do
-		}
-		ran, _, _ := strings.Cut(string(b), " ")
-		ns, _ := strconv.ParseInt(ran, 10, 64)
-		sum += time.Duration(ns)
-	}
-	return sum
-}
-
-// OwnCPU is the processor time that this process, the load generator, has used.
-func OwnCPU() time.Duration {
-	var used syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
-		return 0
-	}
-	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
-}
+func (s *Server) CPU() time.Duration { return cputime.Of(s.cmd.Process.Pid) }
 
 // Heap is the live heap of the server after a garbage collection, in bytes.
 func (s *Server) Heap(ctx context.Context) (float64, error) {

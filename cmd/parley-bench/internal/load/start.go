@@ -75,7 +75,7 @@ func (b *Start) one(ctx context.Context, s *Server, i int, listens time.Duration
 	if i < b.Times {
 		return s.Stop()
 	}
-	if _, _, err := turns(s, loop{workers: 50, d: b.Load}); err != nil {
+	if _, _, err := turns(loop{workers: 50, d: b.Load}, s.Addr); err != nil {
 		return err
 	}
 	s.Kill()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"parley/cmd/parley-bench/internal/cputime"
 	"parley/cmd/parley-bench/internal/report"
 )
 
@@ -80,15 +81,15 @@ func measuredTurns(ctx context.Context, s *Server, l loop) ([]report.Figure, err
 	var since func() (counts, error)
 	own := time.Duration(0)
 	l.ready = func() (err error) {
-		own = OwnCPU()
+		own = cputime.Own()
 		since, err = s.watch(ctx)
 		return err
 	}
-	r, events, err := turns(s, l)
+	r, events, err := turns(l, s.Addr)
 	if err != nil {
 		return nil, err
 	}
-	own = OwnCPU() - own
+	own = cputime.Own() - own
 	c, err := since()
 	if err != nil {
 		return nil, err

@@ -13,10 +13,10 @@ import (
 // turns are clients, each with its own session, each sends a message and waits for
 // the response and the end of its task before the next. events is the number of
 // events that one turn brings a client, on the average.
-func turns(s *Server, l loop) (r result, events float64, err error) {
+func turns(l loop, addrs ...string) (r result, events float64, err error) {
 	all, sum := 0, 0
 	r, err = l.run(func(worker int) (func() (int, error), func(), error) {
-		c, err := Dial(s.Addr)
+		c, err := Dial(addrs[worker%len(addrs)])
 		if err != nil {
 			return nil, nil, err
 		}
@@ -42,8 +42,15 @@ func turns(s *Server, l loop) (r result, events float64, err error) {
 
 // Work has so many clients take turns for d.
 func (s *Server) Work(clients int, d time.Duration) error {
-	_, _, err := turns(s, loop{workers: clients, d: d})
+	_, _, err := turns(loop{workers: clients, d: d}, s.Addr)
 	return err
+}
+
+// Turns is how many turns a second so many clients of some servers take in d, and how long
+// one of them takes: the median.
+func Turns(clients int, d time.Duration, addrs ...string) (perSecond float64, median time.Duration, err error) {
+	r, _, err := turns(loop{workers: clients, d: d}, addrs...)
+	return r.perSecond(), r.percentile(0.5), err
 }
 
 // followers are n sockets that follow a session. Of each event, and how many there

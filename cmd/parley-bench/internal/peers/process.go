@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"parley/cmd/parley-bench/internal/load"
+	"parley/cmd/parley-bench/internal/cputime"
 )
 
 // process is a program that runs beside the server that is measured.
@@ -68,4 +68,4 @@ func (p *process) said() string {
 }
 
 // cpu is the processor time that it has used so far.
-func (p *process) cpu() time.Duration { return load.CPUOf(p.cmd.Process.Pid) }
+func (p *process) cpu() time.Duration { return cputime.Of(p.cmd.Process.Pid) }

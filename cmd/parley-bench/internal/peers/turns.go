@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"parley/cmd/parley-bench/internal/load"
+	"parley/cmd/parley-bench/internal/cputime"
 )
 
 // contender is a running program that does durable turns.
@@ -46,7 +46,7 @@ func turns(c contender, handler string, n int, d time.Duration) (measured, error
 	}
 	times, errs := make([][]time.Duration, n), make([]error, n)
 	var group sync.WaitGroup
-	server, client, began := c.cpu(), load.OwnCPU(), time.Now()
+	server, client, began := c.cpu(), cputime.Own(), time.Now()
 	for i := range n {
 		group.Go(func() {
 			for time.Since(began) < d {
@@ -60,7 +60,7 @@ func turns(c contender, handler string, n int, d time.Duration) (measured, error
 	}
 	group.Wait()
 	took := time.Since(began)
-	server, client = c.cpu()-server, load.OwnCPU()-client
+	server, client = c.cpu()-server, cputime.Own()-client
 	all := slices.Concat(times...)
 	slices.Sort(all)
 	return measured{
