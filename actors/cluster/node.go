@@ -49,15 +49,14 @@ type Deps struct {
 // Runner is the engine that this node's own sessions run on; actors.Engine is one.
 type Runner interface {
 	Service
-}
-
-// owner is an engine that can give sessions to others.
-type owner interface {
+	// AsOwner is Tell where the store has said that this node owns the session.
+	AsOwner(key conversation.SessionKey, as conversation.UserID, c conversation.Command, done func(conversation.Receipt, error))
 	// HandOver gives up the sessions in memory that are not Local any more.
 	HandOver(ctx context.Context) error
 	Suspend()
 	Resume()
 	Owned() int // sessions in memory
+	ScanNow()   // looks for due sessions
 }
 
 // Node is this process as a member of a cluster. Its methods may be called from any
@@ -72,9 +71,9 @@ type Node struct {
 	loop     *membership.Loop
 	link     *link.Link
 	lanes    *lanes.Lanes
+	gate     *lanes.Gate
 	places   places
 	engine   atomic.Pointer[Runner]
-	owner    atomic.Pointer[owner]
 	draining atomic.Bool
 	changed  chan struct{} // sessions may have to be handed over
 	handing  sync.Mutex    // one hand-over at a time
@@ -96,7 +95,7 @@ func Join(ctx context.Context, o Options, d Deps) (*Node, error) {
 	if err := link.CanListen(o.Listen); err != nil {
 		return nil, fmt.Errorf("the cluster port (cluster.listen): %w", err)
 	}
-	n := &Node{o: o, table: d.Table, log: d.Logger, m: d.Metrics, changed: make(chan struct{}, 1)}
+	n := &Node{o: o, table: d.Table, log: d.Logger, m: d.Metrics, changed: make(chan struct{}, 1), gate: lanes.NewGate()}
 	began := time.Now()
 	self, err := n.table.Join(ctx, n.info(), o.Lease)
 	if err != nil {
@@ -270,7 +269,7 @@ func (n *Node) info() member.Info {
 	if i.Node == "" {
 		i.Node = n.o.Node
 	}
-	if e := n.owner.Load(); e != nil {
+	if e := n.engine.Load(); e != nil {
 		i.Owned = (*e).Owned()
 	}
 	return i
@@ -330,7 +329,7 @@ func (n *Node) tell(before, now member.List) {
 func (n *Node) lost() {
 	n.m.Lease.Set(0)
 	n.log.Warn("the lease is over: no session starts and nothing is accepted until it is renewed", "node", n.self.String())
-	if e := n.owner.Load(); e != nil {
+	if e := n.engine.Load(); e != nil {
 		(*e).Suspend()
 	}
 }
@@ -339,7 +338,7 @@ func (n *Node) lost() {
 func (n *Node) held() {
 	n.m.Lease.Set(1)
 	n.log.Info("the lease holds again", "node", n.self.String())
-	if e := n.owner.Load(); e != nil {
+	if e := n.engine.Load(); e != nil {
 		(*e).Resume()
 	}
 	n.wantHandOver()
@@ -363,11 +362,12 @@ func (n *Node) handOvers(ctx context.Context) {
 		if err := n.handOver(ctx); err != nil && ctx.Err() == nil {
 			n.log.Warn("not all sessions of others could be handed over", "error", err)
 		}
+		n.scan() // some may have become this node's: of a member that has died, or has left
 	}
 }
 
 func (n *Node) handOver(ctx context.Context) error {
-	e := n.owner.Load()
+	e := n.engine.Load()
 	if e == nil {
 		return nil
 	}

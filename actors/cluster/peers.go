@@ -9,6 +9,7 @@ import (
 	"parley/actors/cluster/internal/speech"
 	"parley/actors/placement"
 	"parley/conversation"
+	"parley/conversation/wire"
 )
 
 // The topics of messages between nodes. The numbers are those of other versions as well,
@@ -16,6 +17,7 @@ import (
 const (
 	topicNudge   link.Topic = 1 // the list of members has changed
 	topicSession link.Topic = 2 // a request to a session
+	topicDue     link.Topic = 3 // a session with open work was given up for the node that is told
 )
 
 type answer = speech.Answer
@@ -25,6 +27,22 @@ func (n *Node) handlers() map[link.Topic]link.Handler {
 	return map[link.Topic]link.Handler{
 		topicNudge:   func(conversation.Member, []byte, func([]byte)) { n.loop.Nudge() },
 		topicSession: n.asked,
+		topicDue:     func(conversation.Member, []byte, func([]byte)) { n.scan() },
+	}
+}
+
+// HandedOver lets the new owner of a session that was given up with open work go on with it.
+func (n *Node) HandedOver(key conversation.SessionKey) {
+	key.Session = key.Session.Root()
+	if owner, here := n.places.Local(key); !here {
+		n.link.Send(owner, topicDue, nil)
+	}
+}
+
+// scan looks for work in sessions that have become this node's.
+func (n *Node) scan() {
+	if e := n.engine.Load(); e != nil {
+		(*e).ScanNow()
 	}
 }
 
@@ -38,10 +56,7 @@ func (n *Node) nudgeAll() {
 }
 
 // ask sends a request to another node.
-func (n *Node) ask(to conversation.Member, ask []byte, told bool, wait time.Duration, done func(error), read func(*answer) error) {
-	if told {
-		ask = speech.AppendTold(ask)
-	}
+func (n *Node) ask(to conversation.Member, ask []byte, wait time.Duration, done func(error), read func(*answer) error) {
 	began := time.Now()
 	n.link.Request(to, topicSession, ask, max(wait, time.Millisecond), func(body []byte, err error) {
 		if err != nil {
@@ -58,7 +73,7 @@ func (n *Node) ask(to conversation.Member, ask []byte, told bool, wait time.Dura
 		case a.Moved:
 			done(&placement.ElsewhereError{At: a.At})
 		case a.Error != nil:
-			e, err := codec.ReadError(a.Error)
+			e, err := wire.DecodeError(a.Error)
 			if err != nil {
 				done(errMoving(err))
 				return
@@ -87,11 +102,14 @@ func (n *Node) asked(from conversation.Member, body []byte, reply func([]byte)) 
 		reply((&answer{Moved: true}).Append(nil))
 		return
 	}
-	if a.Told {
-		n.places.keep(conversation.SessionKey{Tenant: a.Key.Tenant, Session: a.Key.Session.Root()})
+	turn := lanes.Turn{Round: a.Round, Index: a.Index, Told: a.Told}
+	if !n.gate.Enter(from, a.Key, turn) {
+		reply((&answer{Moved: true}).Append(nil))
+		return
 	}
 	n.serve(*engine, &a, func(ok answer, err error) {
 		if at, moved := elsewhere(err); moved {
+			n.gate.Shut(from, a.Key, turn)
 			if at == n.self {
 				at = conversation.Member{}
 			}
@@ -110,16 +128,16 @@ func (n *Node) asked(from conversation.Member, body []byte, reply func([]byte)) 
 func (n *Node) serve(engine Runner, a *speech.Ask, done func(answer, error)) {
 	switch a.What {
 	case speech.Tell:
-		c, err := codec.ReadCommand(a.Command)
+		c, err := wire.DecodeCommand(a.Command)
 		if err != nil {
 			done(answer{}, errMoving(err))
 			return
 		}
-		engine.Tell(a.Key, a.As, c, func(r conversation.Receipt, err error) {
-			done(answer{Body: codec.AppendReceipt([]byte{}, r)}, err)
+		tell(engine, a.Told)(a.Key, a.As, c, func(r conversation.Receipt, err error) {
+			done(answer{Body: wire.AppendReceipt([]byte{}, r)}, err)
 		})
 	case speech.Create:
-		c, err := codec.ReadCommand(a.Command)
+		c, err := wire.DecodeCommand(a.Command)
 		create, ok := c.(conversation.Create)
 		if err != nil || !ok {
 			done(answer{}, errMoving(err))
@@ -134,7 +152,7 @@ func (n *Node) serve(engine Runner, a *speech.Ask, done func(answer, error)) {
 				done(answer{}, err)
 				return
 			}
-			done(answer{Body: codec.AppendView([]byte{}, v)}, nil)
+			done(answer{Body: wire.AppendView([]byte{}, v)}, nil)
 		})
 	case speech.Erase:
 		if !n.goErase(func() {
@@ -149,16 +167,25 @@ func (n *Node) serve(engine Runner, a *speech.Ask, done func(answer, error)) {
 	}
 }
 
+// tell is how an engine is told a command: as the owner of the session, if somebody has
+// said that it is.
+func tell(engine Runner, told bool) func(conversation.SessionKey, conversation.UserID, conversation.Command, func(conversation.Receipt, error)) {
+	if told {
+		return engine.AsOwner
+	}
+	return engine.Tell
+}
+
 func replyError(reply func([]byte), err error) {
-	reply((&answer{Error: codec.AppendError([]byte{}, conversation.AsError(err))}).Append(nil))
+	reply((&answer{Error: wire.AppendError([]byte{}, conversation.AsError(err))}).Append(nil))
 }
 
 func askTell(key conversation.SessionKey, as conversation.UserID, c conversation.Command) []byte {
-	return (&speech.Ask{What: speech.Tell, Key: key, As: as, Command: codec.AppendCommand(nil, c)}).Append(nil)
+	return (&speech.Ask{What: speech.Tell, Key: key, As: as, Command: wire.AppendCommand(nil, c)}).Append(nil)
 }
 
 func askCreate(key conversation.SessionKey, c conversation.Create) []byte {
-	return (&speech.Ask{What: speech.Create, Key: key, As: c.Owner, Command: codec.AppendCommand(nil, c)}).Append(nil)
+	return (&speech.Ask{What: speech.Create, Key: key, As: c.Owner, Command: wire.AppendCommand(nil, c)}).Append(nil)
 }
 
 func askView(key conversation.SessionKey, as conversation.UserID) []byte {

@@ -8,8 +8,10 @@ import (
 	"time"
 
 	"parley/actors/cluster/internal/lanes"
+	"parley/actors/cluster/internal/speech"
 	"parley/actors/placement"
 	"parley/conversation"
+	"parley/conversation/wire"
 )
 
 // Service is what clients ask sessions for, on whichever node these live. The gateway's
@@ -35,9 +37,6 @@ type Service interface {
 // alone does for one node. What is read from the store is read here.
 func (n *Node) Sessions(engine Runner) Service {
 	n.engine.Store(&engine)
-	if o, ok := engine.(owner); ok {
-		n.owner.Store(&o)
-	}
 	return &router{Service: engine, n: n, engine: engine}
 }
 
@@ -54,11 +53,11 @@ func (r *router) Tell(key conversation.SessionKey, as conversation.UserID, c con
 	var receipt conversation.Receipt
 	r.do(key, c.Class().Bytes, &request{
 		ask: func() []byte { return askTell(key, as, c) },
-		here: func(done func(error)) {
+		here: func(_ bool, done func(error)) {
 			r.engine.Tell(key, as, c, func(got conversation.Receipt, err error) { receipt = got; done(err) })
 		},
 		there: func(a *answer) (err error) {
-			receipt, err = codec.ReadReceipt(a.Body)
+			receipt, err = wire.DecodeReceipt(a.Body)
 			return err
 		},
 	}, func(err error) { done(receipt, err) })
@@ -69,7 +68,7 @@ func (r *router) Create(key conversation.SessionKey, c conversation.Create, done
 	at, made := key, false
 	r.do(key, c.Class().Bytes, &request{
 		ask: func() []byte { return askCreate(key, c) },
-		here: func(done func(error)) {
+		here: func(_ bool, done func(error)) {
 			r.engine.Create(key, c, func(got conversation.SessionKey, created bool, err error) { at, made = got, created; done(err) })
 		},
 		there: func(a *answer) error {
@@ -84,11 +83,11 @@ func (r *router) View(key conversation.SessionKey, as conversation.UserID, done 
 	var view conversation.View
 	r.do(key, 0, &request{
 		ask: func() []byte { return askView(key, as) },
-		here: func(done func(error)) {
+		here: func(_ bool, done func(error)) {
 			r.engine.View(key, as, func(got conversation.View, err error) { view = got; done(err) })
 		},
 		there: func(a *answer) (err error) {
-			view, err = codec.ReadView(a.Body)
+			view, err = wire.DecodeView(a.Body)
 			return err
 		},
 	}, func(err error) { done(view, err) })
@@ -100,7 +99,7 @@ func (r *router) Erase(ctx context.Context, key conversation.SessionKey, as conv
 	again := false // what was sent again may have been done the first time
 	r.do(key, 0, &request{
 		ask: func() []byte { return askErase(key, as) },
-		here: func(done func(error)) {
+		here: func(_ bool, done func(error)) {
 			if !r.n.goErase(func() { done(r.engine.Erase(ctx, key, as)) }) {
 				done(errMoving(nil))
 			}
@@ -128,7 +127,7 @@ func (r *router) Ready() error {
 // request is one thing that is asked of a session, here or on another node.
 type request struct {
 	ask   func() []byte // for another node
-	here  func(done func(error))
+	here  func(told bool, done func(error))
 	there func(a *answer) error // reads the answer of another node
 	again func()                // it is sent for the second time, or later; nil = nothing to note
 
@@ -138,25 +137,38 @@ type request struct {
 // do has a request done where the session lives. The result that its functions leave is that
 // of the last time that it was sent.
 func (r *router) do(key conversation.SessionKey, bytes int, q *request, done func(error)) {
-	n, root := r.n, conversation.SessionKey{Tenant: key.Tenant, Session: key.Session.Root()}
+	n := r.n
 	deadline := time.Now().Add(n.o.RequestTimeout)
 	n.lanes.Do(key, &lanes.Job{
 		Bytes: bytes,
-		Send: func(to conversation.Member, told bool, done func(error)) {
+		Send: func(to conversation.Member, turn lanes.Turn, done func(error)) {
 			if q.sent && q.again != nil {
 				q.again()
 			}
 			q.sent = true
 			if to == n.self {
-				if told {
-					n.places.keep(root)
-				}
-				q.here(n.counted("here", done))
+				r.here(key, q, turn, done)
 				return
 			}
-			n.ask(to, q.ask(), told, time.Until(deadline), n.counted("there", done), q.there)
+			n.ask(to, speech.AppendTurn(q.ask(), turn.Round, turn.Index, turn.Told), time.Until(deadline), n.counted("there", done), q.there)
 		},
 		Done: done,
+	})
+}
+
+// here has a request done by this node's own engine.
+func (r *router) here(key conversation.SessionKey, q *request, turn lanes.Turn, done func(error)) {
+	n := r.n
+	done = n.counted("here", done)
+	if !n.gate.Enter(n.self, key, turn) {
+		done(&placement.ElsewhereError{})
+		return
+	}
+	q.here(turn.Told, func(err error) {
+		if _, moved := elsewhere(err); moved {
+			n.gate.Shut(n.self, key, turn)
+		}
+		done(err)
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"parley/actors/placement"
@@ -14,10 +15,9 @@ import (
 
 // Job is something that one client asks of a session. It may be sent more than once.
 type Job struct {
-	// Send asks a member, the node itself among them. told is true when another member has
-	// said that the session is there. done is called exactly once, perhaps before Send
-	// returns; an error for which Moved is true has the job sent again.
-	Send func(to conversation.Member, told bool, done func(error))
+	// Send asks a member, the node itself among them. done is called exactly once, perhaps
+	// before Send returns; an error for which Moved is true has the job sent again.
+	Send func(to conversation.Member, t Turn, done func(error))
 	// Done gets the last error, or nil. It must not block.
 	Done  func(error)
 	Bytes int // of its texts
@@ -66,6 +66,7 @@ const (
 // their order, also when it moves meanwhile. Its methods may be called from any goroutine.
 type Lanes struct {
 	o      Options
+	rounds atomic.Uint64
 	shards [shards]shard
 }
 
@@ -85,6 +86,7 @@ type lane struct {
 	sending bool                // somebody takes from the queue
 	holding bool                // nothing is sent until all answers are there, and a pause is over
 	to      conversation.Member // while flight is not empty
+	turn    Turn                // of the next one
 	hint    conversation.Member // who has it, as an answer said
 	pause   time.Duration
 	timer   *time.Timer
@@ -154,13 +156,19 @@ func (l *Lanes) pump(s *shard, n *lane) {
 			}
 			n.to = to
 		}
+		if len(n.flight) == 0 {
+			n.turn = Turn{Round: l.rounds.Add(1)}
+		}
+		turn := n.turn
+		turn.Told = told
+		n.turn.Index++
 		j := n.queue[0]
 		n.queue = n.queue[1:]
 		n.flight = append(n.flight, j)
 		n.open++
 		to := n.to
 		s.mu.Unlock()
-		j.Send(to, told, func(err error) { l.answered(s, n, j, err) })
+		j.Send(to, turn, func(err error) { l.answered(s, n, j, err) })
 		s.mu.Lock()
 	}
 	n.sending = false
@@ -177,7 +185,7 @@ func (l *Lanes) answered(s *shard, n *lane, j *Job, err error) {
 			l.o.Again()
 		}
 		var elsewhere *placement.ElsewhereError
-		if errors.As(err, &elsewhere) {
+		if errors.As(err, &elsewhere) && elsewhere.At != (conversation.Member{}) {
 			n.hint = elsewhere.At
 		}
 		l.settle(s, n)

@@ -37,6 +37,9 @@ type node struct {
 
 func open(t testing.TB, name string, incarnation conversation.Incarnation, at, cluster string) *node {
 	t.Helper()
+	if underRace {
+		t.Skip("several nodes in one process: see race_test.go")
+	}
 	n := &node{got: make(chan string, 10_000)}
 	n.Member, n.Address = conversation.Member{Node: conversation.NodeID(name), Incarnation: incarnation}, at
 	l, err := Open(Options{

@@ -52,7 +52,7 @@ func (l *Link) connect(ctx context.Context, d *grpc.StreamDesc, cc *grpc.ClientC
 			l.o.Log.Warn("another node cannot be reached", "address", address, "error", err)
 			return nil, err
 		}
-		time.Sleep(retryConnect)
+		<-time.After(retryConnect)
 	}
 }
 

@@ -99,11 +99,12 @@ func (l *Loop) Run(ctx context.Context) error {
 		if !l.wait(ctx, pause) {
 			break
 		}
-		err := l.renew(ctx)
+		sent := time.Now()
+		err := l.renew(ctx, sent)
 		l.o.Renewed(err == nil)
 		switch {
 		case err == nil:
-			pause = l.o.Lease / renewals
+			pause = max(l.o.Lease/renewals-time.Since(sent), 0)
 		case errors.Is(err, member.ErrDeposed):
 			l.over()
 			return err
@@ -134,9 +135,8 @@ func (l *Loop) wait(ctx context.Context, pause time.Duration) bool {
 
 // renew renews the lease once. It counts from before the table was asked: the table's own
 // clock cannot have begun earlier.
-func (l *Loop) renew(ctx context.Context) error {
-	sent := time.Now()
-	asking, cancel := context.WithTimeout(ctx, l.o.Lease)
+func (l *Loop) renew(ctx context.Context, sent time.Time) error {
+	asking, cancel := context.WithTimeout(ctx, l.o.Lease/2) // one that hangs leaves time for another
 	defer cancel()
 	list, err := l.o.Table.Renew(asking, l.o.Info())
 	if err != nil {

@@ -21,8 +21,10 @@ type Ask struct {
 	What    What                    // 1
 	Key     conversation.SessionKey // 2 tenant, 3 session
 	As      conversation.UserID     // 4
-	Told    bool                    // 5: somebody has said that the session is there
+	Told    bool                    // 5: another node has said that the session is there
 	Command []byte                  // 6
+	Round   uint64                  // 7, and 8: the place among what the node asks of the session
+	Index   uint64
 }
 
 // Answer is what became of an Ask.
@@ -41,12 +43,16 @@ func (a *Ask) Append(b []byte) []byte {
 	b = fields.AppendText(b, 2, a.Key.Tenant)
 	b = fields.AppendText(b, 3, a.Key.Session)
 	b = fields.AppendText(b, 4, a.As)
-	b = fields.AppendFlag(b, 5, a.Told)
-	return fields.AppendBytes(b, 6, a.Command)
+	b = fields.AppendBytes(b, 6, a.Command)
+	return AppendTurn(b, a.Round, a.Index, a.Told)
 }
 
-// AppendTold adds to a request that somebody has said that the session is there.
-func AppendTold(b []byte) []byte { return fields.AppendFlag(b, 5, true) }
+// AppendTurn adds to a request what is another each time that it is sent.
+func AppendTurn(b []byte, round, index uint64, told bool) []byte {
+	b = fields.AppendFlag(b, 5, told)
+	b = fields.AppendNumber(b, 7, round)
+	return fields.AppendNumber(b, 8, index)
+}
 
 // Read fills the request; its command shares b's memory.
 func (a *Ask) Read(b []byte) error {
@@ -64,6 +70,10 @@ func (a *Ask) Read(b []byte) error {
 			a.Told = n != 0
 		case 6:
 			a.Command = v
+		case 7:
+			a.Round = n
+		case 8:
+			a.Index = n
 		}
 	})
 }

@@ -1,0 +1,272 @@
+package cluster_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"parley/actors"
+	"parley/actors/actorstest"
+	"parley/actors/cluster"
+	"parley/conversation"
+	"parley/conversation/member"
+	"parley/conversation/policy"
+	"parley/metrics"
+	"parley/persistence/persistencetest"
+)
+
+// clustered is a node with its engine, in this process.
+type clustered struct {
+	*cluster.Node
+	engine   *actors.Engine
+	sessions cluster.Service
+	shown    *actorstest.Publisher
+	stop     func(t testing.TB)
+	ended    chan error
+}
+
+func freePort(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// start starts a node on a store that others may share.
+func start(t testing.TB, store *persistencetest.Memory, name string, change func(*cluster.Options)) *clustered {
+	t.Helper()
+	if underRace {
+		t.Skip("several nodes in one process: see race_test.go")
+	}
+	o := cluster.Options{Name: "test", Node: conversation.NodeID(name), Listen: freePort(t), Lease: 5 * time.Second, Version: "test"}
+	if change != nil {
+		change(&o)
+	}
+	registry := prometheus.NewRegistry()
+	node, err := cluster.Join(t.Context(), o, cluster.Deps{Table: store, Metrics: metrics.NewCluster(registry), Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &clustered{Node: node, shown: &actorstest.Publisher{}, ended: make(chan error, 1)}
+	cfg := actors.DefaultConfig()
+	cfg.Node, cfg.Member = node.Member().Node, node.Member()
+	cfg.Rules = policy.Rules{Policy: policy.DefaultPolicy(), Agents: map[conversation.AgentName]policy.Profile{
+		conversation.External: {Name: conversation.External},
+	}}
+	n.engine, err = actors.New(cfg, actors.Deps{
+		Store: store, Publisher: node.Publisher(n.shown), Metrics: metrics.NewActors(registry),
+		Placement: node.Placement(), HandedOver: node.HandedOver,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.sessions = node.Sessions(n.engine)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	var work sync.WaitGroup
+	work.Go(func() { _ = n.engine.Run(ctx) })
+	work.Go(func() { n.ended <- n.Run(ctx) })
+	<-n.engine.Started()
+	var once sync.Once
+	n.stop = func(t testing.TB) {
+		once.Do(func() {
+			cancel()
+			work.Wait()
+			if err := n.Leave(context.Background()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	t.Cleanup(func() { n.stop(t) })
+	return n
+}
+
+func key(n int) conversation.SessionKey {
+	return conversation.SessionKey{Tenant: "acme", Session: conversation.SessionID(fmt.Sprintf("s%015d", n))}
+}
+
+func (n *clustered) create(key conversation.SessionKey) (bool, error) {
+	type result struct {
+		created bool
+		err     error
+	}
+	got := make(chan result, 1)
+	n.sessions.Create(key, conversation.Create{Owner: "ada", Agent: conversation.External}, func(_ conversation.SessionKey, created bool, err error) {
+		got <- result{created, err}
+	})
+	r := <-got
+	return r.created, r.err
+}
+
+func (n *clustered) say(key conversation.SessionKey, id, text string) (conversation.Receipt, error) {
+	type result struct {
+		conversation.Receipt
+		error
+	}
+	got := make(chan result, 1)
+	n.sessions.Tell(key, "ada", conversation.Say{Author: "ada", ClientMsgID: conversation.ClientMsgID(id), Text: text}, func(r conversation.Receipt, err error) {
+		got <- result{r, err}
+	})
+	r := <-got
+	return r.Receipt, r.error
+}
+
+func (n *clustered) view(key conversation.SessionKey) (conversation.View, error) {
+	type result struct {
+		conversation.View
+		error
+	}
+	got := make(chan result, 1)
+	n.sessions.View(key, "ada", func(v conversation.View, err error) { got <- result{v, err} })
+	r := <-got
+	return r.View, r.error
+}
+
+// Any node takes what is said to any session: it is done where the session lives, once, and
+// what another node has acknowledged is seen from everywhere.
+func TestAnyNodeServesAnySession(t *testing.T) {
+	store := persistencetest.NewMemory()
+	a, b := start(t, store, "a", nil), start(t, store, "b", nil)
+	c := start(t, store, "c", func(o *cluster.Options) { o.GatewayOnly = true })
+	nodes := []*clustered{a, b, c}
+	for i := range 30 {
+		k := key(i)
+		if created, err := nodes[i%3].create(k); err != nil || !created {
+			t.Fatal(created, err)
+		}
+		if created, err := nodes[(i+1)%3].create(k); err != nil || created {
+			t.Fatal("a second time:", created, err)
+		}
+		for j, n := range nodes {
+			r, err := n.say(k, fmt.Sprint("m", j), fmt.Sprint("hello ", j))
+			if err != nil || r.Duplicate {
+				t.Fatal(r, err)
+			}
+			again, err := nodes[(j+1)%3].say(k, fmt.Sprint("m", j), fmt.Sprint("hello ", j))
+			if err != nil || !again.Duplicate || again.Message != r.Message {
+				t.Fatalf("the repetition by another node: %+v, %v; first %+v", again, err, r)
+			}
+			if v, err := nodes[(j+2)%3].view(k); err != nil || v.Head < r.Seq {
+				t.Fatalf("head %d after seq %d: %v", v.Head, r.Seq, err)
+			}
+		}
+	}
+	if a.engine.Owned() == 0 || b.engine.Owned() == 0 || c.engine.Owned() != 0 || a.engine.Owned()+b.engine.Owned() != 30 {
+		t.Errorf("in memory: %d, %d, %d", a.engine.Owned(), b.engine.Owned(), c.engine.Owned())
+	}
+	if _, err := c.say(key(99), "m", "x"); conversation.AsError(err).Code != conversation.NotFound {
+		t.Errorf("a session that is not there: %v", err)
+	}
+	for _, n := range nodes {
+		if err := n.sessions.Erase(t.Context(), key(0), "ada"); n == a && err != nil || n != a && conversation.AsError(err).Code != conversation.NotFound {
+			t.Errorf("erasing: %v", err)
+		}
+	}
+}
+
+// While a node drains, commands by all nodes go on without a refusal: its sessions move.
+func TestDrainMovesSessions(t *testing.T) {
+	store := persistencetest.NewMemory()
+	a, b := start(t, store, "a", nil), start(t, store, "b", nil)
+	const sessions, rounds = 12, 20
+	for i := range sessions {
+		if _, err := a.create(key(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var talk sync.WaitGroup
+	half := make(chan struct{}, 2*sessions)
+	for i := range sessions {
+		for who, n := range []*clustered{a, b} {
+			talk.Go(func() {
+				for j := range rounds {
+					if j == rounds/2 {
+						half <- struct{}{}
+					}
+					if r, err := n.say(key(i), fmt.Sprint(who, "-", j), "x"); err != nil || r.Duplicate {
+						t.Errorf("session %d, message %d: %+v, %v", i, j, r, err)
+					}
+				}
+			})
+		}
+	}
+	<-half
+	if err := b.Drain(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if b.engine.Owned() != 0 {
+		t.Errorf("%d sessions are left", b.engine.Owned())
+	}
+	talk.Wait()
+	if a.engine.Owned() != sessions {
+		t.Errorf("%d of %d sessions are on the other node", a.engine.Owned(), sessions)
+	}
+	for i := range sessions {
+		if v, err := a.view(key(i)); err != nil || v.Head < 2*rounds {
+			t.Errorf("session %d: head %d, %v", i, v.Head, err)
+		}
+	}
+	b.stop(t)
+	if m := a.Members(); len(m) == 0 || m[0].Node != "a" {
+		t.Errorf("members %+v", m)
+	}
+}
+
+// A node that was removed from the list ends; its sessions are served by the other.
+func TestDeposedNodeEnds(t *testing.T) {
+	store := persistencetest.NewMemory()
+	a, b := start(t, store, "a", nil), start(t, store, "b", nil)
+	for i := range 10 {
+		if _, err := a.create(key(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	store.Depose("b")
+	if err := <-b.ended; !errors.Is(err, member.ErrDeposed) {
+		t.Fatal(err)
+	}
+	if b.Ready() == nil || b.sessions.Ready() == nil {
+		t.Error("it says that it is ready")
+	}
+	for i := range 10 {
+		if _, err := a.say(key(i), "m", "x"); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// BenchmarkSay is a message to a session on the same node, and to one on another.
+func BenchmarkSay(b *testing.B) {
+	store := persistencetest.NewMemory()
+	nodes := []*clustered{start(b, store, "a", nil), start(b, store, "b", nil)}
+	there := nodes[0].Node
+	for i := range 64 {
+		if _, err := nodes[0].create(key(i)); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for _, where := range []string{"here", "there"} {
+		b.Run(where, func(b *testing.B) {
+			var k conversation.SessionKey
+			for i := range 64 {
+				if _, here := there.Placement().Local(key(i)); here == (where == "here") {
+					k = key(i)
+				}
+			}
+			for i := range b.N {
+				if _, err := nodes[0].say(k, fmt.Sprintf("%s-%d-%d", where, b.N, i), "hello"); err != nil && conversation.AsError(err).Code != conversation.InboxFull {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,7 @@
+//go:build race
+
+package cluster_test
+
+// The actor library sets the log of gRPC, which all nodes of a process share, whenever one
+// starts: with several nodes in one process the detector finds that first.
+const underRace = true
