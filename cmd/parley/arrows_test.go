@@ -45,6 +45,7 @@ var arrows = map[string][]string{
 	"actors/cluster/internal/link":           {"actors/cluster/internal/fields", "conversation", "conversation/member"},
 	"actors/cluster/internal/speech":         {"actors/cluster/internal/fields", "conversation"},
 	"actors/cluster/internal/fields":         {},
+	"actors/cluster/internal/relay":          {"actors/cluster/internal/fields", "conversation", "conversation/wire"},
 	"actors/internal/shown":                  {"conversation"},
 	"conversation/machine/internal/settings": {"conversation", "conversation/access", "conversation/policy", "conversation/machine/internal/state"},
 	"conversation":                           {"conversation/access", "conversation/tokens", "conversation/author"},
@@ -186,6 +187,7 @@ var testArrows = map[string][]string{
 	"actors/cluster":                     {"actors", "actors/actorstest", "conversation/policy", "persistence/persistencetest"},
 	"actors/cluster/internal/membership": {"conversation"},
 
+	"actors/cluster/internal/relay":    {"gateway/fanout", "gateway/protocol"},
 	"conversation":                     {"conversation/wire"},
 	"conversation/wire":                {"conversation/wire/internal/pb"}, // the oracle of its reader and writer
 	"persistence/pebble":               {"persistence/persistencetest"},

@@ -23,6 +23,30 @@ type Upstream interface {
 // is followed.
 func (h *Hub) SetUpstream(u Upstream) { h.upstream = u }
 
+// Missed says that ephemeral things of a session were lost on their way from another node:
+// followers who see drafts are shown the whole text again.
+func (h *Hub) Missed(key conversation.SessionKey) {
+	shard := h.shard(key)
+	shard.mu.RLock()
+	defer shard.mu.RUnlock()
+	for _, s := range shard.topics[key].followers {
+		s.missed()
+	}
+}
+
+// missed has what streams shown anew, as soon as the subscription has begun.
+func (s *Subscription) missed() {
+	s.queue.mu.Lock()
+	defer s.queue.mu.Unlock()
+	switch {
+	case !s.drafts.wanted || s.phase == phaseEnded:
+	case s.phase == phaseLive:
+		s.fallBehind()
+	default:
+		s.drafts.missed = true
+	}
+}
+
 // view asks for the state of the session where it lives.
 func (s *Subscription) view(done func(conversation.View, error)) {
 	if up := s.queue.hub.upstream; up != nil {

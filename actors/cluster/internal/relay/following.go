@@ -1,0 +1,574 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"parley/conversation"
+	"parley/conversation/wire"
+)
+
+// Clients of this node follow sessions of other nodes.
+
+// follow is a session that clients of this node follow. Sessions of this node are among them:
+// they may become another's.
+type follow struct {
+	epoch  conversation.Epoch // of the newest writer that was seen
+	head   conversation.Seq   // the last event that was shown here
+	sites  []site             // the nodes that show it: first the one whose it is
+	drafts map[conversation.DraftID]streaming
+
+	// unsure: something may have happened while it was noted nowhere. The store is asked
+	// as soon as it is noted.
+	unsure bool
+}
+
+// site is a node that shows a session.
+type site struct {
+	at    conversation.Member
+	first uint64 // the renewal that asked for it
+}
+
+// streaming is a draft that comes from another node.
+type streaming struct {
+	task conversation.TaskID
+	end  int // code points that have come
+}
+
+// asked is a view that was asked of another node.
+type asked struct {
+	to    conversation.Member
+	key   conversation.SessionKey
+	as    conversation.UserID
+	done  func(conversation.View, error)
+	timer *time.Timer
+}
+
+// Followed says that a session has got its first follower here.
+func (r *Relay) Followed(key conversation.SessionKey) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f := &follow{}
+	r.follows[key] = f
+	if owner, other := r.elsewhere(key); other {
+		id := r.renewalID()
+		f.sites = []site{{owner, id}}
+		r.send(owner, &message{kind: kindRenew, id: id, entries: []entry{{key: key}}})
+	}
+}
+
+// Unfollowed says that the last follower of a session has left.
+func (r *Relay) Unfollowed(key conversation.SessionKey) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f := r.follows[key]
+	if f == nil {
+		return
+	}
+	delete(r.follows, key)
+	if len(f.drafts) > 0 {
+		r.streams.Add(-1)
+	}
+	for _, s := range f.sites {
+		r.send(s.at, &message{kind: kindDrop, entries: []entry{{key: key}}})
+	}
+}
+
+// Typing tells the other nodes that a user types here.
+func (r *Relay) Typing(key conversation.SessionKey, after conversation.Seq, user conversation.UserID, on bool) {
+	m := message{kind: kindTyping, key: key, seq: after, user: user, on: on}
+	if owner, other := r.elsewhere(key); other {
+		r.send(owner, &m)
+		return
+	}
+	r.typing(&m, r.o.Self)
+}
+
+// View shows a followed session as its owner has it. If that one does not answer soon, it is
+// read from the store: without the text that streams.
+func (r *Relay) View(key conversation.SessionKey, as conversation.UserID, done func(conversation.View, error)) {
+	r.mu.Lock()
+	f := r.follows[key]
+	owner, other := r.elsewhere(key)
+	if other && f != nil && !slices.ContainsFunc(f.sites, func(s site) bool { return s.at == owner }) {
+		r.noteAt(key, f, owner)
+	}
+	if !other {
+		r.mu.Unlock()
+		r.viewHere(key, as, done)
+		return
+	}
+	r.last++
+	id := r.last
+	a := &asked{to: owner, key: key, as: as, done: done}
+	r.asked[id] = a
+	a.timer = time.AfterFunc(viewWait, func() { r.viewFailed(id) })
+	sent := r.send(owner, &message{kind: kindView, id: id, key: key, user: as})
+	r.mu.Unlock()
+	if !sent {
+		r.viewFailed(id)
+	}
+}
+
+// noteAt has a session of which something may have been missed noted at its owner. The caller
+// holds mu.
+func (r *Relay) noteAt(key conversation.SessionKey, f *follow, owner conversation.Member) {
+	id := r.renewalID()
+	f.unsure = true
+	f.sites = slices.Insert(f.sites, 0, site{owner, id})
+	f.sites = f.sites[:min(len(f.sites), siteLimit)]
+	r.send(owner, &message{kind: kindRenew, id: id, entries: []entry{{key: key, epoch: f.epoch, head: f.head}}})
+}
+
+// renewalID numbers a renewal that is sent now. The caller holds mu.
+func (r *Relay) renewalID() uint64 {
+	r.last++
+	r.renewals[r.last] = time.Now()
+	return r.last
+}
+
+func (r *Relay) viewHere(key conversation.SessionKey, as conversation.UserID, done func(conversation.View, error)) {
+	if source := r.source.Load(); source != nil {
+		(*source).View(key, as, done)
+		return
+	}
+	done(conversation.View{}, conversation.Errorf(conversation.Unavailable, "the server is starting"))
+}
+
+// take gives the view that was asked for; nil = it was answered already.
+func (r *Relay) take(id uint64) *asked {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	a := r.asked[id]
+	delete(r.asked, id)
+	if a != nil {
+		a.timer.Stop()
+	}
+	return a
+}
+
+// viewFailed reads a view from the store that another node has not answered. What happens
+// meanwhile may not be shown to this node: the store is asked once more when it is noted.
+func (r *Relay) viewFailed(id uint64) {
+	a := r.take(id)
+	if a == nil {
+		return
+	}
+	r.mu.Lock()
+	if f := r.follows[a.key]; f != nil {
+		f.unsure = true
+	}
+	r.mu.Unlock()
+	r.viewHere(a.key, a.as, a.done)
+}
+
+// viewed takes the answer of another node.
+func (r *Relay) viewed(m *message) {
+	switch {
+	case m.refused != nil:
+		e, err := wire.DecodeError(m.refused)
+		if err == nil && e.Code != conversation.Unavailable {
+			if a := r.take(m.id); a != nil {
+				a.done(conversation.View{}, e)
+			}
+			return
+		}
+	case m.body != nil:
+		v, err := wire.DecodeView(m.body)
+		if err == nil {
+			if a := r.take(m.id); a != nil {
+				r.know(a.key, 0, v.Head)
+				r.streaming(a.key, v.Drafts)
+				a.done(v, nil)
+			}
+			return
+		}
+	}
+	r.viewFailed(m.id)
+}
+
+// renew tells all owners what is followed here.
+func (r *Relay) renew() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.DeleteFunc(r.renewals, func(_ uint64, sent time.Time) bool { return time.Since(sent) > forget })
+	entries := map[conversation.Member][]entry{}
+	for key, f := range r.follows {
+		if f.unsure && len(f.sites) == 0 {
+			f.unsure = false
+			r.checks = append(r.checks, key)
+		}
+		for i := range f.sites {
+			at := f.sites[i].at
+			entries[at] = append(entries[at], entry{key: key, epoch: f.epoch, head: f.head})
+		}
+	}
+	for at, all := range entries {
+		for some := range slices.Chunk(all, perRenew) {
+			r.send(at, &message{kind: kindRenew, id: r.renewalID(), entries: some})
+		}
+	}
+	r.wakeCheck()
+}
+
+// renewed takes what an owner says to a renewal.
+func (r *Relay) renewed(from conversation.Member, m *message) {
+	type known struct {
+		key   conversation.SessionKey
+		epoch conversation.Epoch
+		head  conversation.Seq
+	}
+	var stored []known
+	var checks []conversation.SessionKey
+	r.mu.Lock()
+	if sent := r.renewals[m.id]; sent.After(r.answered[from]) {
+		r.answered[from] = sent
+	}
+	for i := range m.entries {
+		e := &m.entries[i]
+		f := r.follows[e.key]
+		if f == nil {
+			continue
+		}
+		at := slices.IndexFunc(f.sites, func(s site) bool { return s.at == from })
+		if at < 0 {
+			continue
+		}
+		if e.state == stateElsewhere {
+			r.elsewhereSays(e, f, at)
+			checks = append(checks, e.key)
+			continue
+		}
+		f.unsure = f.unsure || e.state == stateNew && m.id != f.sites[at].first
+		if e.head > f.head || e.epoch > f.epoch {
+			stored = append(stored, known{e.key, e.epoch, e.head})
+		}
+	}
+	for key, f := range r.follows { // it was noted there before this answer
+		if f.unsure && slices.ContainsFunc(f.sites, func(s site) bool { return s.at == from && s.first <= m.id }) {
+			f.unsure = false
+			checks = append(checks, key)
+		}
+	}
+	r.mu.Unlock()
+	for _, k := range stored {
+		r.replaced(k.key, k.epoch)
+		r.know(k.key, k.epoch, k.head)
+		r.o.Hub.Stored(k.key, k.epoch, k.head)
+	}
+	r.lookUp(checks...)
+}
+
+// elsewhereSays deals with a session that is not where it was looked for. While this node
+// believes that it is, it goes on asking; meanwhile the log is read. The caller holds mu.
+func (r *Relay) elsewhereSays(e *entry, f *follow, at int) {
+	from := f.sites[at].at
+	if owner, _ := r.o.Owner(rootOf(e.key)); owner != from {
+		f.sites = slices.Delete(f.sites, at, at+1)
+	}
+	f.unsure = true
+	if e.at != (conversation.Member{}) && e.at != r.o.Self && r.o.Alive(e.at) && len(f.sites) < siteLimit &&
+		!slices.ContainsFunc(f.sites, func(s site) bool { return s.at == e.at }) {
+		id := r.renewalID()
+		f.sites = append(f.sites, site{e.at, id})
+		r.send(e.at, &message{kind: kindRenew, id: id, entries: []entry{{key: e.key, epoch: f.epoch, head: f.head}}})
+	}
+}
+
+// Changed says that the list of members or the ring has changed: what is followed here is noted
+// with its new owners. Those of before are asked until they say that they have it no more.
+func (r *Relay) Changed() {
+	type stopped struct {
+		key    conversation.SessionKey
+		after  conversation.Seq
+		drafts map[conversation.DraftID]streaming
+	}
+	var ended []stopped
+	var failed []uint64
+	var checks []conversation.SessionKey
+	r.mu.Lock()
+	entries := map[conversation.Member][]entry{}
+	id := r.renewalID()
+	for key, f := range r.follows {
+		before := len(f.sites)
+		f.sites = slices.DeleteFunc(f.sites, func(s site) bool { return !r.o.Alive(s.at) })
+		if len(f.sites) < before { // what it has stored, and shown to nobody, is in the log
+			f.unsure = true
+			if len(f.drafts) > 0 {
+				ended = append(ended, stopped{key, f.head, f.drafts})
+				r.endDrafts(f)
+			}
+		}
+		owner, other := r.elsewhere(key)
+		i := slices.IndexFunc(f.sites, func(s site) bool { return s.at == owner })
+		if other && i < 0 {
+			f.unsure = true
+			f.sites = slices.Insert(f.sites, 0, site{owner, id})
+			f.sites = f.sites[:min(len(f.sites), siteLimit)]
+			entries[owner] = append(entries[owner], entry{key: key, epoch: f.epoch, head: f.head})
+		}
+		if f.unsure { // and once more when it is noted
+			checks = append(checks, key)
+		}
+	}
+	for at := range r.answered {
+		if !r.o.Alive(at) {
+			delete(r.answered, at)
+		}
+	}
+	for id, a := range r.asked {
+		if !r.o.Alive(a.to) {
+			failed = append(failed, id)
+		}
+	}
+	r.mu.Unlock()
+	for _, e := range ended { // before anything of the next owner's
+		r.showEnded(e.key, e.after, e.drafts)
+	}
+	for at, all := range entries {
+		for some := range slices.Chunk(all, perRenew) {
+			r.send(at, &message{kind: kindRenew, id: id, entries: some})
+		}
+	}
+	r.lookUp(checks...)
+	for _, id := range failed {
+		r.viewFailed(id)
+	}
+}
+
+// show takes what an owner shows of a session.
+func (r *Relay) show(from conversation.Member, m *message) error {
+	switch m.kind {
+	case kindEvents:
+		record, err := wire.DecodeRecord(m.body)
+		if err != nil {
+			return err
+		}
+		events := record.Events
+		r.replaced(m.key, m.epoch)
+		r.know(m.key, m.epoch, events[len(events)-1].Seq)
+		r.written(m.key, events)
+		r.o.Hub.Publish(m.key, m.epoch, events)
+	case kindEphemeral:
+		e, err := wire.DecodeEphemeral(m.body)
+		if err != nil || e == nil { // nil = of a newer version
+			return err
+		}
+		r.replaced(m.key, m.epoch)
+		take, missed := r.takes(from, m, e)
+		if missed {
+			r.o.Hub.Missed(m.key)
+		}
+		if take {
+			r.o.Hub.Show(m.key, m.epoch, m.seq, e)
+		}
+	case kindAudience:
+		now, err := wire.DecodeSummary(m.body)
+		if err != nil {
+			return err
+		}
+		r.o.Hub.Audience(m.key, m.epoch, now)
+	case kindGone:
+		r.o.Hub.Gone(m.key, m.text)
+	}
+	return nil
+}
+
+// know notes how far a followed session has got.
+func (r *Relay) know(key conversation.SessionKey, epoch conversation.Epoch, head conversation.Seq) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if f := r.follows[key]; f != nil {
+		f.epoch, f.head = max(f.epoch, epoch), max(f.head, head)
+	}
+}
+
+// streaming notes the drafts that a view shows.
+func (r *Relay) streaming(key conversation.SessionKey, drafts []conversation.DraftView) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f := r.follows[key]
+	if f == nil {
+		return
+	}
+	for _, d := range drafts {
+		r.beginDrafts(f)
+		f.drafts[d.Draft] = streaming{d.Task, max(f.drafts[d.Draft].end, utf8.RuneCountInString(d.Text))}
+	}
+}
+
+// takes is true for an ephemeral thing of a node that shows the session and was alive a moment ago.
+// missed is true when text before it was lost.
+func (r *Relay) takes(from conversation.Member, m *message, e conversation.Ephemeral) (take, missed bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f := r.follows[m.key]
+	if f == nil || !slices.ContainsFunc(f.sites, func(s site) bool { return s.at == from }) || m.epoch < f.epoch && m.epoch != 0 ||
+		time.Since(r.answered[from]) > r.o.Lease {
+		return false, false
+	}
+	f.epoch = max(f.epoch, m.epoch)
+	switch e := e.(type) {
+	case conversation.Delta:
+		r.beginDrafts(f)
+		end := f.drafts[e.Draft].end
+		missed = e.At > end
+		f.drafts[e.Draft] = streaming{e.Task, max(end, e.At+utf8.RuneCountInString(e.Text))}
+	case conversation.DraftDropped:
+		r.endDraft(f, e.Draft)
+	}
+	return true, missed
+}
+
+// written notes the drafts that have become parts.
+func (r *Relay) written(key conversation.SessionKey, events []conversation.Event) {
+	if r.streams.Load() == 0 {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f := r.follows[key]
+	if f == nil {
+		return
+	}
+	for i := range events {
+		switch b := events[i].Body.(type) {
+		case conversation.PartialResponse:
+			r.endDraft(f, b.Part.Draft)
+		case conversation.Response:
+			r.endDraft(f, b.Part.Draft)
+		case conversation.StepStarted: // of another attempt
+			r.endDrafts(f)
+		}
+	}
+}
+
+// beginDrafts makes room for a draft. The caller holds mu, as of the two below.
+func (r *Relay) beginDrafts(f *follow) {
+	if len(f.drafts) == 0 {
+		f.drafts = map[conversation.DraftID]streaming{}
+		r.streams.Add(1)
+	}
+}
+
+func (r *Relay) endDraft(f *follow, draft conversation.DraftID) {
+	if _, streams := f.drafts[draft]; streams {
+		if delete(f.drafts, draft); len(f.drafts) == 0 {
+			r.streams.Add(-1)
+		}
+	}
+}
+
+func (r *Relay) endDrafts(f *follow) {
+	if len(f.drafts) > 0 {
+		f.drafts = nil
+		r.streams.Add(-1)
+	}
+}
+
+// replaced drops the drafts of a writer that another one has replaced, before anything of
+// the new one is shown.
+func (r *Relay) replaced(key conversation.SessionKey, epoch conversation.Epoch) {
+	if epoch == 0 || r.streams.Load() == 0 {
+		return
+	}
+	r.mu.Lock()
+	f := r.follows[key]
+	if f == nil || epoch <= f.epoch || len(f.drafts) == 0 || f.epoch == 0 { // 0 = of the first one that is seen
+		r.mu.Unlock()
+		return
+	}
+	drafts, after := f.drafts, f.head
+	f.epoch = epoch
+	r.endDrafts(f)
+	r.mu.Unlock()
+	r.showEnded(key, after, drafts)
+}
+
+func (r *Relay) showEnded(key conversation.SessionKey, after conversation.Seq, drafts map[conversation.DraftID]streaming) {
+	for draft, s := range drafts {
+		r.o.Hub.Show(key, 0, after, conversation.DraftDropped{Task: s.task, Draft: draft})
+	}
+}
+
+// lookUp has the store asked for sessions.
+func (r *Relay) lookUp(keys ...conversation.SessionKey) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.checks = append(r.checks, keys...)
+	r.wakeCheck()
+}
+
+// wakeCheck has the store asked, if that is wanted. The caller holds mu.
+func (r *Relay) wakeCheck() {
+	if len(r.checks) > 0 {
+		select {
+		case r.kick <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// check asks the store for sessions of which something may have been missed, until ctx ends.
+func (r *Relay) check(ctx context.Context) {
+	var work sync.WaitGroup
+	defer work.Wait()
+	slots := make(chan struct{}, checkers)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.kick:
+		}
+		r.mu.Lock()
+		keys := r.checks
+		r.checks = nil
+		r.mu.Unlock()
+		for _, key := range keys {
+			select {
+			case <-ctx.Done():
+				return
+			case slots <- struct{}{}:
+			}
+			work.Go(func() {
+				defer func() { <-slots }()
+				r.checkOne(ctx, key)
+			})
+		}
+	}
+}
+
+// checkOne brings the followers of one session to where the store is: its log, who may read
+// it, and whether it is there at all.
+func (r *Relay) checkOne(ctx context.Context, key conversation.SessionKey) {
+	source := r.source.Load()
+	if source == nil {
+		return
+	}
+	root := rootOf(key)
+	now, err := (*source).Summary(ctx, key)
+	if err == nil {
+		r.know(key, 0, now.Last)
+		r.o.Hub.Stored(key, 0, now.Last)
+		if root != key {
+			now, err = (*source).Summary(ctx, root)
+		}
+	}
+	switch {
+	case err == nil:
+		r.o.Hub.Audience(root, 0, now)
+	case errors.Is(err, conversation.ErrNotFound):
+		r.o.Hub.Gone(key, "erased")
+	default: // with the next renewal again
+		r.mu.Lock()
+		if f := r.follows[key]; f != nil {
+			f.unsure = true
+		}
+		r.mu.Unlock()
+	}
+}
