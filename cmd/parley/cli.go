@@ -27,6 +27,7 @@ type commandLine struct {
 	Backup  backupCmd  `cmd:"" help:"Copy the store, also while its server runs."`
 	Restore restoreCmd `cmd:"" help:"Make a data directory of a backup."`
 	Verify  verifyCmd  `cmd:"" help:"Read a whole store and say where its parts contradict each other."`
+	Mig     struct{}   `cmd:"" name:"migrate" help:"Make or upgrade the tables of store.postgres, before a new version starts."`
 	Key     keyCmd     `cmd:"" help:"Make, show and take back the keys of auth.mode \"keys\"."`
 	Export  exportCmd  `cmd:"" help:"Write all sessions as JSON Lines, for people and scripts; nothing reads them back."`
 	Ver     struct{}   `cmd:"" name:"version" help:"Print the version."`

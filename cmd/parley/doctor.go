@@ -40,7 +40,9 @@ func (m *Main) doctor(ctx context.Context) error {
 	for _, risk := range m.Config.Risks() {
 		note("risk", risk.Code+": "+risk.Text)
 	}
-	if m.Config.Ephemeral() {
+	if m.Config.Shared.Postgres != "" {
+		m.checkShared(ctx, say, note)
+	} else if m.Config.Ephemeral() {
 		say("data", nil, "none: memory.mode is ephemeral")
 	} else {
 		m.checkData(say, note)

@@ -102,6 +102,8 @@ func (m *Main) Run(ctx context.Context) error {
 		return nil
 	case "config print":
 		return config.Print(m.Stdout, m.Config)
+	case "migrate":
+		return m.migrate(ctx)
 	case "doctor":
 		return m.doctor(ctx)
 	case "backup":

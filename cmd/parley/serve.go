@@ -33,29 +33,41 @@ func (m *Main) serve(ctx context.Context) error {
 		log.Warn("risky configuration", "code", risk.Code, "risk", risk.Text)
 	}
 	registry := metrics.NewRegistry()
-	node := conversation.NodeID("local")
+	node := conversation.NodeID(c.NodeName())
+	look := config.LookupIn(m.Environ)
 
 	defer setProcs(c.Process.Procs)()
 	defer recordContention(c.Process.Contention)()
 	defer keepHeapFloor(uint64(c.Process.HeapFloor))()
 	fatal := make(chan error, 1)
 	options := c.Store
-	options.Logger, options.Metrics = log.With("room", "persistence"), metrics.NewPersistence(registry)
+	options.Logger = log.With("room", "persistence")
 	options.OnFatal = func(err error) { // nothing can be made durable any more: end, and start again from what is
 		log.Error("the store failed; ending", "error", err)
 		os.Exit(exitFailed)
 	}
-	dir := c.Data
-	if c.Ephemeral() {
-		dir = ""
+	open := func() (store.Store, error) {
+		if c.Shared.Postgres != "" {
+			return m.openShared(ctx, look, options.Logger, registry)
+		}
+		dir := c.Data
+		if c.Ephemeral() {
+			dir = ""
+		}
+		options.Metrics = metrics.NewPersistence(registry)
+		return store.Open(dir, options)
 	}
-	db, err := m.openStore(ctx, dir, options)
+	db, err := m.openStore(ctx, open)
 	if db == nil || err != nil {
 		return err
 	}
 	m.closers = append(m.closers, db.Close)
+	others, err := m.join(ctx, db, log.With("room", "cluster"), registry)
+	if err != nil {
+		return err
+	}
+	defer others.leave(ctx)
 
-	look := config.LookupIn(m.Environ)
 	models, err := assemble.OpenModels(c, look, log.With("room", "models"), m.wrap)
 	m.closers = append(m.closers, models.Close)
 	if err != nil {
@@ -92,11 +104,13 @@ func (m *Main) serve(ctx context.Context) error {
 	hub := gateway.NewHub(gatewayMetrics)
 	engineOptions := assemble.Engine(c, node, tools, def)
 	late.Attach(&engineOptions.Rules)
-	engine, err := actors.New(engineOptions, actors.Deps{
+	parts := actors.Deps{
 		Store: db, Publisher: hub, Models: models.Routes,
 		Tools: byName, Late: late.Find, Logger: log.With("room", "actors"), Metrics: metrics.NewActors(registry),
 		Health: db.Health, Quota: func(t conversation.TenantID) error { return store.Quota(db, t) },
-	})
+	}
+	others.of(&engineOptions, &parts)
+	engine, err := actors.New(engineOptions, parts)
 	if err != nil {
 		return err
 	}
@@ -106,7 +120,7 @@ func (m *Main) serve(ctx context.Context) error {
 		return err
 	}
 	server, err := gateway.New(assemble.Gateway(c, node, version(), models.Routes[""].Label()), gateway.Deps{
-		Sessions: engine, Hub: hub, Page: web.Files,
+		Sessions: others.sessions(engine), Hub: hub, Page: web.Files,
 		Logger: log.With("room", "gateway"), Metrics: gatewayMetrics, Gatherer: registry, Backup: backupOf(db), Audit: auditLog, Authenticator: in.Authenticator,
 		CommandLine: config.ShownArgs(m.args),
 	})
@@ -128,6 +142,11 @@ func (m *Main) serve(ctx context.Context) error {
 		if err := engine.Run(running); err != nil {
 			report(fatal, fmt.Errorf("engine: %w", err))
 		}
+	}()
+	othersEnded := make(chan struct{})
+	go func() { // ends with running
+		defer close(othersEnded)
+		others.run(running, log)
 	}()
 	// The address takes connections already. Serving begins when the engine is
 	// there, or the first client would hear that the server is going away.
@@ -157,6 +176,9 @@ func (m *Main) serve(ctx context.Context) error {
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.Engine.DrainTimeout+closing)
 	defer cancel()
 	server.Announce()
+	if drain := others.drain(end); drain != nil {
+		err = errors.Join(err, fmt.Errorf("hand-over: %w", drain))
+	}
 	if drain := engine.Drain(end); drain != nil {
 		err = errors.Join(err, fmt.Errorf("drain: %w", drain))
 	}
@@ -172,6 +194,7 @@ func (m *Main) serve(ctx context.Context) error {
 	halt()
 	<-engineEnded
 	<-gatewayEnded
+	<-othersEnded
 	log.Info("stopped")
 	return err
 }
@@ -179,14 +202,14 @@ func (m *Main) serve(ctx context.Context) error {
 // openStore opens the store, which takes long where a long log is replayed on a slow
 // disk, and does not wait for it when ctx ends: nil and no error. What Open has done
 // until then is what a process that is killed leaves behind, and no harm.
-func (m *Main) openStore(ctx context.Context, dir string, o store.Options) (store.Store, error) {
+func (m *Main) openStore(ctx context.Context, open func() (store.Store, error)) (store.Store, error) {
 	type result struct {
 		db  store.Store
 		err error
 	}
 	opened, given := make(chan result), make(chan struct{})
 	go func() { // ends with Open, or with the process
-		db, err := store.Open(dir, o)
+		db, err := open()
 		select {
 		case opened <- result{db, err}:
 		case <-given:
@@ -200,7 +223,7 @@ func (m *Main) openStore(ctx context.Context, dir string, o store.Options) (stor
 		return r.db, r.err
 	case <-ctx.Done():
 		close(given)
-		fmt.Fprintf(m.Stderr, "parley: stopped while the store in %s was being opened; nothing is lost, the next start goes on\n", dir)
+		fmt.Fprintf(m.Stderr, "parley: stopped while the store in %s was being opened; nothing is lost, the next start goes on\n", m.dataName())
 		return nil, nil
 	}
 }
@@ -238,6 +261,9 @@ func report(to chan<- error, err error) {
 func (m *Main) dataName() string {
 	if m.Config.Ephemeral() {
 		return "in memory only (memory.mode is ephemeral)"
+	}
+	if m.Config.Shared.Postgres != "" {
+		return "PostgreSQL (store.postgres)"
 	}
 	return m.Config.Data
 }

@@ -16,6 +16,9 @@ func (m *Main) explain(err error) error {
 	if sentence := store.OpenSentence(err); sentence != "" {
 		return errors.New(sentence)
 	}
+	if sentence := store.SharedSentence(err); sentence != "" {
+		return errors.New(sentence)
+	}
 	var op *net.OpError
 	switch {
 	case errors.As(err, &op) && errors.Is(err, syscall.EADDRINUSE):

@@ -160,10 +160,14 @@ func TestEveryKeyIsUsed(t *testing.T) {
 		"model.default": "TestModelIsChosen", "model.stream": "TestStreamingCanBeTurnedOff", "scripted.token_delay": "scripted.Options",
 		"scripted.script": "scripted.Options", "command_agent.ask_marker": "TestAskMarkerOfAllAgents",
 		"log.level": "newLogger", "log.format": "newLogger",
+		"cluster.tls_key": "TestNodesKnowEachOther",
+		"cluster.tls_ca":  "TestNodesKnowEachOther", "cluster.insecure": "loader.cluster",
 		"process.heap_floor": "TestHeapFloorOfTheServer", "process.procs": "TestProcsOfTheServer", "process.contention": "TestContentionOfTheServer",
 	}
 	reach := func(c config.Config) string {
-		return fmt.Sprintf("%+v %+v %+v %+v %+v %+v", Engine(&c, "n", nil, config.ScriptedName), Gateway(&c, "n", "v", "m"), c.Auth, c.Audit, c.Store, mcpOptions(&c, nil, nil, nil))
+		node, _ := Cluster(&c, "v")
+		shared := Shared(&c, "dsn", nil, nil)
+		return fmt.Sprintf("%+v %+v %+v %+v %+v %+v %+v %+v", node, shared, Engine(&c, "n", nil, config.ScriptedName), Gateway(&c, "n", "v", "m"), c.Auth, c.Audit, c.Store, mcpOptions(&c, nil, nil, nil))
 	}
 	before := reach(config.Default())
 	for key, c := range config.EachKeyChanged() {

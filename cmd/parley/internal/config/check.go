@@ -27,6 +27,7 @@ func (l *loader) check() {
 		l.fieldError(wrong)
 	}
 	l.signIn(c)
+	l.cluster(c)
 	if host, _, err := net.SplitHostPort(c.Gateway.AdminListen); err == nil && !gateway.IsLoopback(host) && c.Auth.Mode == auth.ModeNone && !c.Gateway.AdminInsecure {
 		l.wrong("admin.listen", `must be a loopback address such as "127.0.0.1:9090" while auth.mode is "none", because everyone who reaches it `+
 			"could read metrics and profiles and make backups; admin.insecure = true says that only those reach it who may")

@@ -29,7 +29,9 @@ type Config struct {
 	Auth      auth.SignIn    // how clients prove who they are; with its [[auth.keys]] blocks
 	Audit     audit.Keep
 	Store     store.Options // main adds Logger, Metrics and OnFatal
-	MCPLimits mcp.Limits    // of any MCP server
+	Shared    SharedStore   // the store that several nodes share
+	Cluster   Cluster
+	MCPLimits mcp.Limits // of any MCP server
 
 	Model    Model
 	Scripted Scripted
@@ -108,7 +110,7 @@ type Agent struct {
 func Default() Config {
 	c := Config{
 		Data: "./data", Memory: "durable", Auth: auth.DefaultSignIn(),
-		Engine: actors.DefaultConfig(), Gateway: gateway.DefaultConfig(), Audit: audit.DefaultKeep(), Store: store.Defaults(), MCPLimits: mcp.DefaultLimits(),
+		Engine: actors.DefaultConfig(), Gateway: gateway.DefaultConfig(), Audit: audit.DefaultKeep(), Store: store.Defaults(), Shared: defaultShared(), Cluster: defaultCluster(), MCPLimits: mcp.DefaultLimits(),
 		Model:    Model{Default: ScriptedName, Stream: true},
 		Scripted: Scripted{Options: scripted.DefaultOptions()},
 		Process:  Process{HeapFloor: 128 << 20},

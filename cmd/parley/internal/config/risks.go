@@ -8,6 +8,7 @@ import (
 
 	"parley/gateway"
 	"parley/gateway/auth"
+	"parley/tools/mcp/secret"
 )
 
 // Risk is a combination of settings that works, and that an operator should know of.
@@ -43,6 +44,10 @@ func (c *Config) Risks() (risks []Risk) {
 		"auth.audience is empty: whoever holds a token that the same keys have signed for another service is let in here")
 	add(c.Auth.Secret != "" && !refers(c.Auth.Secret), "inline_secret",
 		"auth.hs256_secret stands in the configuration: whoever reads it can sign in as anybody; write env:NAME or file:PATH")
+	add(c.Cluster.Insecure && !onLoopback(c.Cluster.Listen), "cluster_insecure",
+		"cluster.insecure: whoever reaches cluster.listen ("+c.Cluster.Listen+") can say anything in the name of any user; only the nodes may reach it")
+	add(c.Shared.Postgres != "" && !refers(c.Shared.Postgres) && secret.WithoutPasswords(c.Shared.Postgres) != c.Shared.Postgres, "inline_dsn",
+		"store.postgres holds a password in the configuration: whoever reads it has the database; write env:NAME or file:PATH")
 	_, port, _ := net.SplitHostPort(g.Listen)
 	add(g.TLS.ACME() && port != "443", "acme_port",
 		"tls.acme_hosts is set and listen ("+g.Listen+") is not port 443: the authority connects to port 443 of each host, so that has to lead here")

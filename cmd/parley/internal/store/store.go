@@ -50,8 +50,11 @@ func Open(dir string, o Options) (Store, error) {
 
 // Quota is conversation.ErrQuota while a tenant has stored as much as it may.
 func Quota(s Store, tenant conversation.TenantID) error {
-	if db, ok := s.(*pebble.DB); ok {
+	switch db := s.(type) {
+	case *pebble.DB:
 		return pebble.Quota(db, tenant)
+	case *Shared:
+		return db.Quota(tenant)
 	}
 	return nil
 }

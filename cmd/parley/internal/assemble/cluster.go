@@ -1,0 +1,36 @@
+package assemble
+
+import (
+	"log/slog"
+
+	"parley/actors/cluster"
+	"parley/cmd/parley/internal/config"
+	"parley/cmd/parley/internal/store"
+	"parley/conversation"
+	"parley/metrics"
+	"parley/persistence/postgres"
+)
+
+// Shared makes the options of a store that several nodes share.
+func Shared(c *config.Config, dsn string, log *slog.Logger, m *metrics.Persistence) store.SharedOptions {
+	return store.SharedOptions{
+		Migrate: c.Shared.Migrate, Cluster: c.Cluster.Name,
+		StoreOptions: postgres.StoreOptions{
+			DSN: dsn, Logger: log, Metrics: m, Patience: c.Shared.Patience, Connections: c.Shared.Connections,
+			SessionsPerTenant: c.Store.SessionsPerTenant, StoredBytesPerTenant: c.Store.StoredBytesPerTenant,
+		},
+	}
+}
+
+// Cluster makes the options of this node. Its certificates are read.
+func Cluster(c *config.Config, version string) (cluster.Options, error) {
+	certificates, err := c.Cluster.TLS()
+	if err != nil {
+		return cluster.Options{}, err
+	}
+	return cluster.Options{
+		Name: c.Cluster.Name, Node: conversation.NodeID(c.NodeName()), Listen: c.Cluster.Listen, Advertise: c.Cluster.Advertise,
+		Lease: c.Cluster.Lease, TLS: certificates, GatewayOnly: c.Cluster.GatewayOnly, Version: version,
+		RequestTimeout: c.Gateway.Times.Request,
+	}, nil
+}

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"parley/actors"
+	"parley/actors/cluster"
+	"parley/cmd/parley/internal/assemble"
+	"parley/cmd/parley/internal/config"
+	"parley/cmd/parley/internal/store"
+	"parley/conversation"
+	"parley/conversation/member"
+	"parley/gateway"
+	"parley/metrics"
+)
+
+// leaveTime is how long the last word to the others may take.
+const leaveTime = 3 * time.Second
+
+// joined is this process as a member of a cluster; nil for a process that is alone with its
+// store. Its methods may be called on nil.
+type joined struct{ *cluster.Node }
+
+// openShared opens the store that several nodes share.
+func (m *Main) openShared(ctx context.Context, look config.Lookup, log *slog.Logger, registry prometheus.Registerer) (*store.Shared, error) {
+	dsn, err := m.Config.DSN(look)
+	if err != nil {
+		return nil, config.NewError("store.postgres", err)
+	}
+	return store.OpenShared(ctx, assemble.Shared(&m.Config, dsn, log, metrics.NewPersistence(registry)))
+}
+
+// join makes this process a member, if its store is shared.
+func (m *Main) join(ctx context.Context, db store.Store, log *slog.Logger, registry prometheus.Registerer) (*joined, error) {
+	shared, ok := db.(*store.Shared)
+	if !ok {
+		return nil, nil
+	}
+	options, err := assemble.Cluster(&m.Config, version())
+	if err != nil {
+		return nil, config.NewError("cluster", err)
+	}
+	node, err := cluster.Join(ctx, options, cluster.Deps{Table: shared.Table(), Logger: log, Metrics: metrics.NewCluster(registry)})
+	if err != nil {
+		return nil, fmt.Errorf("joining the cluster: %w", err)
+	}
+	return &joined{node}, nil
+}
+
+// of has the engine own its sessions, and know which are others'.
+func (j *joined) of(o *actors.Config, d *actors.Deps) {
+	if j == nil {
+		return
+	}
+	o.Member, d.Placement, d.Publisher = j.Member(), j.Placement(), j.Publisher(d.Publisher)
+	if w, ok := any(j.Node).(interface{ HandedOver(conversation.SessionKey) }); ok {
+		d.HandedOver = w.HandedOver
+	}
+}
+
+// sessions is what clients are served from.
+func (j *joined) sessions(engine *actors.Engine) gateway.Sessions {
+	if j == nil {
+		return engine
+	}
+	return j.Sessions(engine)
+}
+
+// run keeps the node among the members. A node that is not one any more ends at once: others
+// have its sessions, and what it would still say is not true.
+func (j *joined) run(ctx context.Context, log *slog.Logger) {
+	if j == nil {
+		return
+	}
+	err := j.Run(ctx)
+	if errors.Is(err, member.ErrDeposed) || errors.Is(err, cluster.ErrFrozen) {
+		log.Error("ending at once", "error", err)
+		os.Exit(exitFailed)
+	}
+}
+
+// drain gives the sessions to the others.
+func (j *joined) drain(ctx context.Context) error {
+	if j == nil {
+		return nil
+	}
+	return j.Drain(ctx)
+}
+
+// leave is the last word to the others.
+func (j *joined) leave(ctx context.Context) {
+	if j == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTime)
+	defer cancel()
+	_ = j.Leave(ctx) // else its lease runs out
+}
+
+// migrate is the command of that name.
+func (m *Main) migrate(ctx context.Context) error {
+	if m.Config.Shared.Postgres == "" {
+		return &UsageError{"there is no store.postgres in the configuration: nothing has to be prepared"}
+	}
+	dsn, err := m.Config.DSN(config.LookupIn(m.Environ))
+	if err != nil {
+		return config.NewError("store.postgres", err)
+	}
+	found, err := store.Migrate(ctx, dsn, true, newLogger(m.Stderr, m.Config.Log))
+	if err != nil {
+		return err
+	}
+	if len(found.Applied) == 0 {
+		fmt.Fprintf(m.Stdout, "the database is ready: schema %d, nothing had to be done\n", found.Version)
+	}
+	for _, name := range found.Applied {
+		fmt.Fprintf(m.Stdout, "applied %s\n", name)
+	}
+	for _, text := range found.Warnings {
+		fmt.Fprintf(m.Stdout, "warning: %s\n", text)
+	}
+	return nil
+}
+
+// checkShared looks at the database as a start would, and changes nothing.
+func (m *Main) checkShared(ctx context.Context, say func(what string, err error, fine string), note func(what, text string)) {
+	dsn, err := m.Config.DSN(config.LookupIn(m.Environ))
+	if err != nil {
+		say("database", config.NewError("store.postgres", err), "")
+		return
+	}
+	found, err := store.Migrate(ctx, dsn, false, slog.New(slog.DiscardHandler))
+	say("database", err, fmt.Sprintf("PostgreSQL %d.%d, schema %d", found.Server/10000, found.Server%10000, found.Version))
+	for _, text := range found.Warnings {
+		note("database", text)
+	}
+}
