@@ -125,7 +125,7 @@ func (s *Store) acquire(ctx context.Context, key conversation.SessionKey, how co
 		// An acquisition whose answer was lost is not repeated where an epoch was asked for.
 		kind := outcome.Of(err)
 		if kind == outcome.Unknown || kind == outcome.Elsewhere {
-			s.writing.Reset()
+			s.acquiring.Reset()
 		}
 		if kind == outcome.Full {
 			s.noteFull()
@@ -163,7 +163,7 @@ func (s *Store) acquire(ctx context.Context, key conversation.SessionKey, how co
 
 // isErased is true if it is sure that a session was erased.
 func (s *Store) isErased(ctx context.Context, key conversation.SessionKey) (erased bool) {
-	err := s.writing.QueryRow(ctx, erasedSession, string(key.Tenant), string(key.Session)).Scan(&erased)
+	err := s.acquiring.QueryRow(ctx, erasedSession, string(key.Tenant), string(key.Session)).Scan(&erased)
 	return err == nil && erased
 }
 
@@ -205,7 +205,7 @@ func (s *Store) take1(ctx context.Context, key conversation.SessionKey, how conv
 		got.keys, err = pgx.CollectRows(rows, pgx.RowTo[[]byte])
 		return err
 	})
-	err = s.writing.SendBatch(ctx, &b).Close()
+	err = s.acquiring.SendBatch(ctx, &b).Close()
 	return got, err
 }
 
@@ -280,7 +280,7 @@ func (s *Store) releaseAll(all []*release) {
 		var b pgx.Batch
 		b.Queue(lockSessions, tenant, session)
 		b.Queue(releaseSessions, tenant, session, epoch)
-		return s.writing.SendBatch(ctx, &b).Close()
+		return s.committing.SendBatch(ctx, &b).Close()
 	}, func() {})
 	for _, r := range all {
 		s.endRelease(r, err)

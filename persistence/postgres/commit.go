@@ -207,9 +207,9 @@ func (s *Store) attempt(run func(ctx context.Context) error, unsure func()) (out
 		case outcome.Unknown:
 			kind = now // and stays so: a later answer says nothing about this attempt
 			unsure()
-			s.writing.Reset()
+			s.committing.Reset()
 		case outcome.Elsewhere:
-			s.writing.Reset()
+			s.committing.Reset()
 		case outcome.Full, outcome.Refused:
 			if kind == outcome.Unknown {
 				return kind, err
@@ -312,7 +312,7 @@ func (s *Store) send(ctx context.Context, all []*commit) error {
 		}
 		return rows.Err()
 	})
-	return s.writing.SendBatch(ctx, &b).Close()
+	return s.committing.SendBatch(ctx, &b).Close()
 }
 
 // verdict is what a commit comes to by what the database found.

@@ -45,7 +45,7 @@ func (s *Store) Delete(ctx context.Context, key conversation.SessionKey) error {
 
 func (s *Store) erase(ctx context.Context, key conversation.SessionKey) error {
 	tenant, session := string(key.Tenant), string(key.Session)
-	return pgx.BeginFunc(ctx, s.writing, func(tx pgx.Tx) error {
+	return pgx.BeginFunc(ctx, s.acquiring, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, lockTree, tenant, session)
 		if err != nil {
 			return err

@@ -19,7 +19,8 @@ type StoreOptions struct {
 	// or is replaced; 0 = 10 s. Then its outcome is unknown.
 	Patience time.Duration
 
-	// Connections of this process, at most: half for what reads, half for what writes; 0 = 8.
+	// Connections of this process, at most; 0 = 8: two for commits, the others half for what
+	// reads and half for what acquires and erases. At least 4.
 	Connections int
 
 	// The most that one tenant may store, in the whole cluster; 0 = no limit. Sessions

@@ -30,8 +30,9 @@ type Store struct {
 	metrics  *metrics.Persistence
 	patience time.Duration
 
-	writing *pgxpool.Pool // of the writers and of Acquire and Delete
-	reading *pgxpool.Pool
+	// However much is acquired or read, what is committed does not wait for it.
+	committing, acquiring, reading *pgxpool.Pool
+
 	lanes   lanes.Lanes[conversation.SessionKey] // all that one session's writer does, in its order
 	held    held.Sessions                        // which keys the sessions have that this process writes to
 	usage   *usage                               // nil = nothing is limited
@@ -61,8 +62,14 @@ func Open(ctx context.Context, o StoreOptions) (*Store, error) {
 	s := &Store{logger: o.Logger, metrics: o.Metrics, patience: o.Patience}
 	s.work.L = &s.mu
 	s.ended, s.stop = context.WithCancel(context.WithoutCancel(ctx))
-	if s.writing, err = pool(s.ended, o.DSN, max(writers+1, o.Connections-o.Connections/2)); err == nil {
-		s.reading, err = pool(s.ended, o.DSN, max(1, o.Connections/2))
+	others := max(2, o.Connections-writers)
+	for _, kind := range []struct {
+		pool **pgxpool.Pool
+		most int
+	}{{&s.committing, writers}, {&s.acquiring, others / 2}, {&s.reading, others - others/2}} {
+		if err == nil {
+			*kind.pool, err = pool(s.ended, o.DSN, kind.most)
+		}
 	}
 	if err == nil {
 		err = s.begin(ctx)
@@ -86,7 +93,8 @@ func Open(ctx context.Context, o StoreOptions) (*Store, error) {
 }
 
 // pool makes the connections of one kind. Tables grow from nothing while plans are kept:
-// only plans that look rows up in an index stay good.
+// only plans that look rows up in an index stay good. A plan for the statement that writes
+// takes longer to make than a commit to write.
 func pool(ctx context.Context, dsn string, most int) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(dsn)
 	if err != nil {
@@ -98,7 +106,7 @@ func pool(ctx context.Context, dsn string, most int) (*pgxpool.Pool, error) {
 	}
 	config.MaxConns, config.MinConns = int32(most), 0 //nolint:gosec // it is small
 	config.AfterConnect = func(ctx context.Context, c *pgx.Conn) error {
-		_, err := c.Exec(ctx, "set enable_seqscan = off; set enable_mergejoin = off; set enable_hashjoin = off; set jit = off",
+		_, err := c.Exec(ctx, "set enable_seqscan = off; set enable_mergejoin = off; set enable_hashjoin = off; set jit = off; set plan_cache_mode = force_generic_plan",
 			pgx.QueryExecModeSimpleProtocol)
 		return err
 	}
@@ -109,7 +117,7 @@ func pool(ctx context.Context, dsn string, most int) (*pgxpool.Pool, error) {
 func (s *Store) begin(ctx context.Context) error {
 	asked := time.Now()
 	var now time.Time
-	if err := s.writing.QueryRow(ctx, "select log, clock_timestamp() from store").Scan(&s.log, &now); err != nil {
+	if err := s.acquiring.QueryRow(ctx, "select log, clock_timestamp() from store").Scan(&s.log, &now); err != nil {
 		return err
 	}
 	s.clock(asked, now)
@@ -235,6 +243,9 @@ func (s *Store) noted(ctx context.Context, err error) error {
 	return err
 }
 
+// closeTime is how long what is under way may take when the store is closed.
+const closeTime = 3 * time.Second
+
 // Close waits for what runs, and ends the connections. Idempotent.
 func (s *Store) Close() error {
 	s.mu.Lock()
@@ -243,11 +254,12 @@ func (s *Store) Close() error {
 	s.work.Broadcast()
 	s.mu.Unlock()
 	if first {
-		// What is under way ends by itself, at the latest when patience runs out.
 		if s.usage != nil {
 			s.usage.stop()
 		}
+		patience := time.AfterFunc(closeTime, s.stop) // a database that does not answer
 		s.running.Wait()
+		patience.Stop()
 		s.stop()
 		s.closePools()
 	}
@@ -255,7 +267,7 @@ func (s *Store) Close() error {
 }
 
 func (s *Store) closePools() {
-	for _, p := range []*pgxpool.Pool{s.writing, s.reading} {
+	for _, p := range []*pgxpool.Pool{s.committing, s.acquiring, s.reading} {
 		if p != nil {
 			p.Close()
 		}
