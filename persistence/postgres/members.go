@@ -1,11 +1,6 @@
 package postgres
 
 import (
-	"context"
-
-	"github.com/jackc/pgx/v5/pgxpool"
-
-	"parley/conversation"
 	"parley/conversation/member"
 	"parley/persistence/postgres/internal/members"
 	"parley/persistence/postgres/internal/opening"
@@ -27,8 +22,5 @@ func OpenMembers(dsn, cluster string) (Members, error) {
 	if err != nil {
 		return nil, err
 	}
-	return members.Open(config, cluster, func(ctx context.Context, pool *pgxpool.Pool) (log conversation.LogID, err error) {
-		err = pool.QueryRow(ctx, "select log from store").Scan(&log)
-		return log, err
-	})
+	return members.Open(config, cluster)
 }

@@ -21,19 +21,17 @@ const forgotten = "1 hour"
 type List struct {
 	pool    *pgxpool.Pool
 	cluster string
-	log     func(context.Context) (conversation.LogID, error)
 }
 
-// Open makes the list of a cluster; it connects with the first call. log reads the
-// identity of the logs that are kept beside the list.
-func Open(config *pgxpool.Config, cluster string, log func(context.Context, *pgxpool.Pool) (conversation.LogID, error)) (*List, error) {
+// Open makes the list of a cluster; it connects with the first call.
+func Open(config *pgxpool.Config, cluster string) (*List, error) {
 	config = config.Copy()
 	config.MaxConns, config.MinConns, config.MinIdleConns = 2, 0, 0
 	pool, err := pgxpool.NewWithConfig(context.Background(), config)
 	if err != nil {
 		return nil, fmt.Errorf("make the pool of the members' list: %w", err)
 	}
-	return &List{pool, cluster, func(ctx context.Context) (conversation.LogID, error) { return log(ctx, pool) }}, nil
+	return &List{pool, cluster}, nil
 }
 
 // Close ends the list's connections. Calls after it fail.
@@ -102,15 +100,12 @@ func (l *List) Renew(ctx context.Context, who member.Info) (member.List, error) 
 		list.Members, err = pgx.CollectRows(rows, peer)
 		return err
 	})
+	b.Queue("select log from store").QueryRow(func(row pgx.Row) error { return row.Scan(&list.Log) })
 	if err := l.send(ctx, &b); err != nil {
 		return member.List{}, fmt.Errorf("renew the lease: %w", err)
 	}
 	if deposed {
 		return member.List{}, member.ErrDeposed
-	}
-	var err error
-	if list.Log, err = l.log(ctx); err != nil {
-		return member.List{}, fmt.Errorf("read the log's id: %w", err)
 	}
 	list.Feature = lowest(list.Members)
 	return list, nil

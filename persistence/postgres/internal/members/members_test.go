@@ -38,7 +38,7 @@ func prepared(t *testing.T, dsn string) *pgxpool.Config {
 
 func open(t *testing.T, config *pgxpool.Config, cluster string) *List {
 	t.Helper()
-	l, err := Open(config, cluster, func(context.Context, *pgxpool.Pool) (conversation.LogID, error) { return "log-1", nil })
+	l, err := Open(config, cluster)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,8 +74,8 @@ func renewed(t *testing.T, l *List, w member.Info) map[conversation.NodeID]membe
 	if err != nil {
 		t.Fatal(err)
 	}
-	if list.Log != "log-1" {
-		t.Errorf("the log is %q", list.Log)
+	if list.Log == "" {
+		t.Error("the list does not say which logs it stands beside")
 	}
 	all := map[conversation.NodeID]member.Peer{}
 	for _, p := range list.Members {
@@ -141,5 +141,45 @@ func TestIncarnationsAreOfTheDatabase(t *testing.T) {
 	a, b := joined(t, open(t, config, "main"), "a", time.Hour), joined(t, open(t, config, "other"), "a", time.Hour)
 	if a.Incarnation == b.Incarnation {
 		t.Errorf("two members are %v and %v", a.Member, b.Member)
+	}
+}
+
+// A database that does not answer keeps nobody waiting for longer than he wants, and the
+// list goes on when it answers again; so after a stop.
+func TestTheDatabaseIsAway(t *testing.T) {
+	server := pgtest.Open(t, pgtest.Settings{})
+	l := open(t, prepared(t, server.DSN("")), "main")
+	a := joined(t, l, "a", time.Minute)
+	for name, c := range map[string]struct{ away, back func() error }{
+		"frozen":  {server.Freeze, server.Thaw},
+		"stopped": {server.Fast, func() error { return server.Resume(t.Context()) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := c.away(); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+			defer cancel()
+			if _, err := l.Renew(ctx, a); err == nil || errors.Is(err, member.ErrDeposed) {
+				t.Errorf("renewed: %v", err)
+			}
+			if err := c.back(); err != nil {
+				t.Fatal(err)
+			}
+			tick := time.NewTicker(10 * time.Millisecond)
+			defer tick.Stop()
+			for {
+				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+				_, err := l.Renew(ctx, a)
+				cancel()
+				if err == nil {
+					return
+				}
+				if errors.Is(err, member.ErrDeposed) || t.Context().Err() != nil {
+					t.Fatal(err)
+				}
+				<-tick.C
+			}
+		})
 	}
 }
