@@ -24,3 +24,6 @@ func (e *Engine) Claim(ctx context.Context, r conversation.ClaimRequest) ([]conv
 	}
 	return out, err
 }
+
+// Offer takes what can be claimed in a session of another node; nil = nothing any more.
+func (e *Engine) Offer(key conversation.SessionKey, c *conversation.Claimable) { e.claims.Set(key, c) }

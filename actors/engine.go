@@ -51,6 +51,8 @@ type Deps struct {
 	// HandedOver is told of a session with open work that was given up for its new owner, who
 	// is to be told. It must not block; nil = nobody is told.
 	HandedOver func(conversation.SessionKey)
+	HandOut    func(conversation.SessionKey, conversation.HandOut, func(conversation.Receipt, error)) // tells it to a session of any node; nil = this one's alone
+	Offered    func(conversation.SessionKey, *conversation.Claimable)                                 // told what can be claimed here, for the claims of other nodes; nil = none
 }
 
 // Engine runs sessions. Its methods may be called from any goroutine.
@@ -187,13 +189,7 @@ func New(cfg Config, d Deps) (*Engine, error) {
 	e.slots, e.pools = admission.New(cfg.MaxConcurrent, d.Metrics), admission.PlacesOf(cfg.Rules.Agents, cfg.OnFull == OnFullReject)
 	e.due = e.scanner()
 	e.claims = claims.New(claims.Options{
-		List: d.Store.Claimable, Metrics: d.Metrics,
-		HandOut: func(key conversation.SessionKey, c conversation.HandOut, done func(conversation.Receipt, error)) {
-			e.Tell(key, "", c, done)
-		},
-		Event: func(ctx context.Context, key conversation.SessionKey, seq conversation.Seq) (conversation.Event, error) {
-			return e.sessions.Event(ctx, key, seq)
-		},
+		List: d.Store.Claimable, Metrics: d.Metrics, Tell: e.Tell, HandOut: d.HandOut, Told: d.Offered, Event: e.sessions.Event,
 	})
 	return e, nil
 }

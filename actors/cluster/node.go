@@ -57,6 +57,8 @@ type Runner interface {
 	Resume()
 	Owned() int // sessions in memory
 	ScanNow()   // looks for due sessions
+	// Offer takes what outside runtimes can claim in a session of another node; nil = nothing.
+	Offer(key conversation.SessionKey, c *conversation.Claimable)
 }
 
 // Node is this process as a member of a cluster. Its methods may be called from any
@@ -74,6 +76,7 @@ type Node struct {
 	gate     *lanes.Gate
 	places   places
 	engine   atomic.Pointer[Runner]
+	router   atomic.Pointer[router]
 	draining atomic.Bool
 	changed  chan struct{} // sessions may have to be handed over
 	handing  sync.Mutex    // one hand-over at a time

@@ -65,7 +65,7 @@ func start(t testing.TB, store *persistencetest.Memory, name string, change func
 	}}
 	n.engine, err = actors.New(cfg, actors.Deps{
 		Store: store, Publisher: node.Publisher(n.shown), Metrics: metrics.NewActors(registry),
-		Placement: node.Placement(), HandedOver: node.HandedOver,
+		Placement: node.Placement(), HandedOver: node.HandedOver, HandOut: node.HandOut, Offered: node.Offered,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -240,6 +240,75 @@ func TestDeposedNodeEnds(t *testing.T) {
 	for i := range 10 {
 		if _, err := a.say(key(i), "m", "x"); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// A runtime that waits on one node is handed what is said to the sessions of all, once, and may
+// answer by any node.
+func TestClaimsOfAllNodes(t *testing.T) {
+	store := persistencetest.NewMemory()
+	nodes := []*clustered{start(t, store, "a", nil), start(t, store, "b", nil), start(t, store, "c", func(o *cluster.Options) { o.GatewayOnly = true })}
+	const sessions = 12
+	for i := range sessions {
+		if _, err := nodes[0].create(key(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	claim := func(n *clustered, wait time.Duration) ([]conversation.HandedOut, error) {
+		return n.sessions.Claim(t.Context(), conversation.ClaimRequest{
+			Tenant: "acme", Runtime: conversation.RuntimeName("r-" + string(n.Member().Node)), Limit: 4, Wait: wait,
+		})
+	}
+	for _, n := range nodes { // from now on the desks know nothing but what they are told
+		if out, err := claim(n, time.Millisecond); err != nil || len(out) != 0 {
+			t.Fatal(out, err)
+		}
+	}
+	answer := func(n *clustered, h conversation.HandedOut) error {
+		got := make(chan error, 1)
+		n.sessions.Tell(h.Key, "", conversation.AddPart{
+			Author: "runtime", Source: string(h.Message), Generation: h.Generation, Text: "done", Final: true,
+		}, func(_ conversation.Receipt, err error) { got <- err })
+		return <-got
+	}
+	var mu sync.Mutex
+	handed := map[conversation.SessionID]int{}
+	var work sync.WaitGroup
+	for i, n := range nodes {
+		if i == 0 { // the sessions of this node, and of the next, have to be offered to the others
+			continue
+		}
+		work.Go(func() {
+			for all := false; !all && t.Context().Err() == nil; {
+				out, err := claim(n, 50*time.Millisecond)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				for _, h := range out {
+					if err := answer(nodes[(i+1)%3], h); err != nil || h.Text == "" {
+						t.Errorf("%+v: %v", h, err)
+					}
+				}
+				mu.Lock()
+				for _, h := range out {
+					handed[h.Key.Session]++
+				}
+				all = len(handed) == sessions
+				mu.Unlock()
+			}
+		})
+	}
+	for i := range sessions {
+		if _, err := nodes[i%3].say(key(i), "m", fmt.Sprint("work ", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	work.Wait()
+	for session, times := range handed {
+		if times != 1 {
+			t.Errorf("%s was handed out %d times", session, times)
 		}
 	}
 }

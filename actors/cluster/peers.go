@@ -18,6 +18,7 @@ const (
 	topicNudge   link.Topic = 1 // the list of members has changed
 	topicSession link.Topic = 2 // a request to a session
 	topicDue     link.Topic = 3 // a session with open work was given up for the node that is told
+	topicOffer   link.Topic = 4 // what can be claimed in a session
 )
 
 type answer = speech.Answer
@@ -27,6 +28,7 @@ func (n *Node) handlers() map[link.Topic]link.Handler {
 	return map[link.Topic]link.Handler{
 		topicNudge:   func(conversation.Member, []byte, func([]byte)) { n.loop.Nudge() },
 		topicSession: n.asked,
+		topicOffer:   n.offered,
 		topicDue:     func(conversation.Member, []byte, func([]byte)) { n.scan() },
 	}
 }

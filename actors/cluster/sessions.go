@@ -36,8 +36,10 @@ type Service interface {
 // Sessions serves clients of this node, whose sessions may live on any node: what an engine
 // alone does for one node. What is read from the store is read here.
 func (n *Node) Sessions(engine Runner) Service {
+	r := &router{Service: engine, n: n, engine: engine}
+	n.router.Store(r)
 	n.engine.Store(&engine)
-	return &router{Service: engine, n: n, engine: engine}
+	return r
 }
 
 // router sends what clients of this node say to the nodes of the sessions.

@@ -14,12 +14,16 @@ import (
 type Options struct {
 	// List is what the store has of a tenant, the oldest first.
 	List func(ctx context.Context, tenant conversation.TenantID) iter.Seq2[conversation.ClaimableAt, error]
-	// HandOut tells a session to hand its message out. done is called exactly once,
-	// after everything that the session has said before was given to Set; it does not
-	// block.
+	// Tell tells a session of this node a command. done is called exactly once, after
+	// everything that the session has said before was given to Set; it does not block.
+	Tell func(key conversation.SessionKey, as conversation.UserID, c conversation.Command, done func(conversation.Receipt, error))
+	// HandOut is Tell for a session of any node; nil = there are no others.
 	HandOut func(key conversation.SessionKey, c conversation.HandOut, done func(conversation.Receipt, error))
 	// Event reads an event of a session.
-	Event   func(ctx context.Context, key conversation.SessionKey, seq conversation.Seq) (conversation.Event, error)
+	Event func(ctx context.Context, key conversation.SessionKey, seq conversation.Seq) (conversation.Event, error)
+	// Told is told what the sessions of this node say to the desk, for those of other nodes,
+	// where runtimes wait as well. It must not block; nil = there are none.
+	Told    func(key conversation.SessionKey, c *conversation.Claimable)
 	Metrics *metrics.Actors
 }
 
@@ -42,6 +46,11 @@ const (
 
 // New is a Desk without any list.
 func New(o Options) *Desk {
+	if o.HandOut == nil {
+		o.HandOut = func(key conversation.SessionKey, c conversation.HandOut, done func(conversation.Receipt, error)) {
+			o.Tell(key, "", c, done)
+		}
+	}
 	return &Desk{o: o, closed: make(chan struct{}), shelves: map[conversation.TenantID]*shelf{}}
 }
 

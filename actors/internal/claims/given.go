@@ -60,4 +60,7 @@ func (o *Offer) Tell(d *Desk, key conversation.SessionKey, c *conversation.Claim
 	}
 	*o = c != nil
 	d.Set(key, c)
+	if d.o.Told != nil {
+		d.o.Told(key, c)
+	}
 }

@@ -2,6 +2,7 @@ package link
 
 import (
 	"bytes"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -37,13 +38,23 @@ type node struct {
 
 func open(t testing.TB, name string, incarnation conversation.Incarnation, at, cluster string) *node {
 	t.Helper()
+	return openWith(t, name, incarnation, at, cluster, nil)
+}
+
+func openTLS(t testing.TB, name string, c *tls.Config) *node {
+	t.Helper()
+	return openWith(t, name, 1, freePort(t), "c", c)
+}
+
+func openWith(t testing.TB, name string, incarnation conversation.Incarnation, at, cluster string, secure *tls.Config) *node {
+	t.Helper()
 	if underRace {
 		t.Skip("several nodes in one process: see race_test.go")
 	}
 	n := &node{got: make(chan string, 10_000)}
 	n.Member, n.Address = conversation.Member{Node: conversation.NodeID(name), Incarnation: incarnation}, at
 	l, err := Open(Options{
-		Cluster: cluster, Self: n.Member, Listen: at, Advertise: at, MaxQueued: 64 << 20, Log: slog.New(slog.DiscardHandler), Count: func(string, int) {},
+		Cluster: cluster, Self: n.Member, Listen: at, Advertise: at, MaxQueued: 64 << 20, TLS: secure, Log: slog.New(slog.DiscardHandler), Count: func(string, int) {},
 		Handlers: map[Topic]Handler{
 			echo:   func(from conversation.Member, body []byte, reply func([]byte)) { reply(body) },
 			silent: func(conversation.Member, []byte, func([]byte)) {},
