@@ -59,12 +59,11 @@ func (s *Store) CommitAsync(ctx context.Context, key conversation.SessionKey, c 
 
 // tell says what came of a commit.
 func (s *Store) tell(c *commit, err error) {
-	switch {
-	case err == nil:
+	if err == nil {
 		s.held.Add(c.key, c.epoch, c.stored)
 		s.metrics.CommitSeconds.Observe(time.Since(c.begun).Seconds())
 		s.metrics.CommitEvents.Observe(float64(c.events))
-	default:
+	} else {
 		s.countFailure(err)
 		if duplicate := new(conversation.DuplicateError); !errors.Is(err, conversation.ErrConflict) && !errors.As(err, &duplicate) {
 			s.held.Forget(c.key, c.epoch) // fenced, or some of it may be written

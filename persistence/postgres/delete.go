@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/jackc/pgx/v5"
 
@@ -34,6 +35,7 @@ func (s *Store) Delete(ctx context.Context, key conversation.SessionKey) error {
 	ctx, cancel := s.within(ctx)
 	defer cancel()
 	err := s.erase(ctx, key)
+	// It is asked once more only if the first attempt has certainly erased nothing.
 	for tries := 0; err != nil && !own(err) && outcome.Of(err) == outcome.Again && ctx.Err() == nil && tries < 5; tries++ {
 		err = s.erase(ctx, key)
 	}
@@ -65,6 +67,9 @@ func (s *Store) erase(ctx context.Context, key conversation.SessionKey) error {
 		}
 		if !there {
 			return conversation.ErrNotFound
+		}
+		for _, name := range names {
+			s.held.Forget(conversation.SessionKey{Tenant: key.Tenant, Session: conversation.SessionID(name)}, math.MaxUint64)
 		}
 		var b pgx.Batch
 		for _, table := range []string{"records", "event_keys", "snapshots", "tasks", "read_cursors"} {

@@ -146,12 +146,22 @@ func (s *Store) theirs(t time.Time) time.Time {
 // LogID implements conversation.Store.
 func (s *Store) LogID() conversation.LogID { return s.log }
 
-// Health is nil, or why the database could not be reached when it was needed last.
+// probeTime is how long Health waits for a database that did not answer.
+const probeTime = time.Second
+
+// Health is nil, or why the database cannot be reached. It asks only after something has
+// failed: then perhaps nothing else comes that would find it well again.
 func (s *Store) Health() error {
-	if err := s.trouble.Load(); err != nil {
-		return *err
+	err := s.trouble.Load()
+	if err == nil {
+		return nil
 	}
-	return nil
+	ctx, cancel := context.WithTimeout(s.ended, probeTime)
+	defer cancel()
+	if s.Alive(ctx) == nil {
+		return nil
+	}
+	return *err
 }
 
 // Alive asks the database for a sign of life.
@@ -235,7 +245,7 @@ func (s *Store) noted(ctx context.Context, err error) error {
 		s.trouble.Store(nil)
 	case s.ended.Err() != nil:
 		return conversation.ErrClosed
-	case context.Cause(ctx) == context.Canceled:
+	case errors.Is(context.Cause(ctx), context.Canceled):
 		return context.Canceled
 	default:
 		s.trouble.Store(&err)
