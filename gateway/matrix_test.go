@@ -111,6 +111,7 @@ var routes = []act{
 	{"POST /api/tickets", "chat runtime", noSession, false, `{}`},
 	{"POST /api/tasks", "chat", access.Write, false, `{"prompt":"x","session":"{id}"}`},
 	{"GET /api/audit", "admin", noSession, false, ``},
+	{"GET /api/cluster", "admin", noSession, false, ``},
 	{"GET /api/tasks", "chat", noSession, false, ``},
 	{"GET /api/tasks/{taskId}", "chat", access.Read, false, ``},
 	{"POST /api/tasks/{taskId}/reply", "chat", access.Approve, false, `{"reply":"Berlin"}`},

@@ -73,6 +73,14 @@ func (j *joined) sessions(engine *actors.Engine) gateway.Sessions {
 	return j.Sessions(engine)
 }
 
+// members lists the nodes; nil = there is no cluster.
+func (j *joined) members() func() []member.Peer {
+	if j == nil {
+		return nil
+	}
+	return j.Members
+}
+
 // run keeps the node among the members. A node that is not one any more ends at once: others
 // have its sessions, and what it would still say is not true.
 func (j *joined) run(ctx context.Context, log *slog.Logger) {

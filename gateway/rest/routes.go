@@ -60,6 +60,7 @@ func (s *API) Register(router fiber.Router, operator *admin.Routes, guard admin.
 	s.route(fiber.MethodPost, "/api/tasks/:taskId/cancel", chat, s.cancelTask)
 
 	s.route(fiber.MethodGet, "/api/audit", s.authenticated(service.ScopeAdmin), func(c *fiber.Ctx) error { return listActs(s, c) })
+	s.route(fiber.MethodGet, "/api/cluster", s.authenticated(service.ScopeAdmin), func(c *fiber.Ctx) error { return cluster(s, c) })
 	if operator != nil {
 		s.administration(operator, guard)
 	}

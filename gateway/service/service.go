@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/member"
 	"parley/gateway/fanout"
 	"parley/gateway/protocol"
 	"parley/metrics"
@@ -30,9 +31,10 @@ type Services struct {
 	Connections *Connections
 	Log         *slog.Logger
 	Metrics     *metrics.Gateway
-	Backup      Backup  // nil = there is no route for it
-	Audit       Audit   // what administrators do
-	Proxies     Proxies // those whose X-Forwarded-For counts; see ClientAddress
+	Backup      Backup               // nil = there is no route for it
+	Audit       Audit                // what administrators do
+	Members     func() []member.Peer // of the cluster, as this node knows them; nil = it is alone
+	Proxies     Proxies              // those whose X-Forwarded-For counts; see ClientAddress
 	Now         func() time.Time
 	Alive       context.Context // ends when all connections have ended
 	Serving     context.Context // ends when the server begins to go away: who waits for something is answered then
