@@ -202,9 +202,20 @@ func (s *Store) read(ctx context.Context, what string, ask func(ctx context.Cont
 		err = ask(ctx)
 	}
 	if err = s.noted(ctx, err); err != nil {
-		return fmt.Errorf("%s: %w", what, err)
+		return fmt.Errorf("%s: %w", what, unreachable(err))
 	}
 	return nil
+}
+
+// unreachable makes an answer that may be asked again of an error that says something of
+// the database, and nothing of the question.
+func unreachable(err error) error {
+	if own(err) || errors.Is(err, context.Canceled) || outcome.Of(err) == outcome.Refused {
+		return err
+	}
+	return &conversation.Error{
+		Code: conversation.Unavailable, Message: "the server cannot reach its database right now; please try again in a moment", RetryAfter: time.Second, Err: err,
+	}
 }
 
 // isOfConnection is true for an error that another connection may not have.
