@@ -46,6 +46,12 @@ on conflict (name) do update set heard = clock_timestamp(), back = case
     clock_timestamp() - c.heard > coalesce((select max(lease) from members where cluster = $1), interval '0') / 2
   then clock_timestamp() else least(c.back, clock_timestamp()) end`
 
+// soon has a transaction wait for no standby and no disk. A renewal that is lost with its
+// server does no harm, the clock of the next one counts as an outage then; but one that
+// waits for a standby that is away keeps all others from renewing, and each that gives up
+// has been heard all the same: those who got no turn would be taken for dead.
+const soon = `select set_config('synchronous_commit', 'off', true)`
+
 // clamp lets no lease be longer than it is: none begins in the future.
 const clamp = `update members set renewed = clock_timestamp() where cluster = $1 and renewed > clock_timestamp()`
 
@@ -88,6 +94,7 @@ func (l *List) Renew(ctx context.Context, who member.Info) (member.List, error) 
 	var b pgx.Batch
 	var list member.List
 	deposed := false
+	b.Queue(soon)
 	b.Queue(touch, l.cluster)
 	b.Queue(clamp, l.cluster)
 	b.Queue(renew, l.cluster, string(who.Node), int64(who.Incarnation), who.Address, who.Sessions, who.Version, int64(who.Feature), who.Draining, who.Owned).

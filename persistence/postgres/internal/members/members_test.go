@@ -183,3 +183,28 @@ func TestTheDatabaseIsAway(t *testing.T) {
 		})
 	}
 }
+
+// A lease is renewed while the standby that commits wait for is away: no node stands still
+// and none is taken for dead because the others cannot commit.
+func TestRenewWaitsForNoStandby(t *testing.T) {
+	primary := pgtest.Open(t, pgtest.Settings{})
+	standby, err := primary.Standby(t.Context(), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := standby.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	l := open(t, prepared(t, primary.DSN("")), "c")
+	me := joined(t, l, "a", time.Minute)
+	if err := standby.Immediate(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if _, err := l.Renew(ctx, me); err != nil {
+		t.Errorf("without its standby: %v", err)
+	}
+}
