@@ -233,7 +233,7 @@ func (md *model) applyTask(e *event) error {
 	d := &e.Data
 	t := md.tasks[e.Task]
 	if e.Type == "task_cancelling" {
-		if t == nil || t.ended() || t.cancelling {
+		if t == nil || t.ended() { // again is right: a node of a cluster gives every cancel an id, which the log keeps
 			return violationf("task %s cannot be cancelled", e.Task)
 		}
 		t.cancelling = true

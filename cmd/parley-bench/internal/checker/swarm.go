@@ -1,12 +1,14 @@
 package checker
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -243,6 +245,17 @@ func (s *Swarm) Check(ctx context.Context, addr, file string) (Outcome, error) {
 	}
 	o.Lines = strings.Count(string(lines), "\n")
 	return o, effects.check(string(lines))
+}
+
+// Keep writes what each client was shown of its session below a directory: for who looks
+// for the cause of a violation.
+func (s *Swarm) Keep(dir string) error {
+	var errs []error
+	for _, cl := range s.clients {
+		text := append(bytes.Join(cl.history, []byte("\n")), '\n')
+		errs = append(errs, os.WriteFile(filepath.Join(dir, "shown-"+cl.name), text, 0o600))
+	}
+	return errors.Join(errs...)
 }
 
 // Expected are the things that a long run meets.

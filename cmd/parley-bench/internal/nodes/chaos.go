@@ -83,6 +83,11 @@ func (c *Chaos) under(ctx context.Context, path, base string, out io.Writer) (er
 		plan = randomFaults(rand.New(rand.NewPCG(c.Seed, 1)), c.Faults, c.Nodes)
 	}
 	swarm := checker.NewSwarm(c.Clients, c.Seed, all)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, swarm.Keep(base))
+		}
+	}()
 	working, enough := context.WithCancel(ctx)
 	defer enough()
 	worked := make(chan struct{})

@@ -3,6 +3,7 @@ package nodes
 import (
 	"context"
 	"errors"
+	"time"
 
 	"parley/persistence/postgres/pgtest"
 )
@@ -51,8 +52,19 @@ func (d *database) ask(ctx context.Context, sql string) (string, error) {
 	return d.primary.Ask(ctx, databaseName, sql)
 }
 
-// promote loses the primary and lets the standby take over.
+// promote loses the primary and lets the standby take over. A standby that has not
+// caught up since the primary came back would lose what the primary had acknowledged to
+// nobody, but shows since then: the database's affair, not a node's.
 func (d *database) promote(ctx context.Context) error {
+	for {
+		text, err := d.ask(ctx, "select count(*) from pg_stat_replication where state = 'streaming' and sync_state in ('sync', 'quorum')")
+		if err == nil && text == "1" {
+			break
+		}
+		if !pause(ctx, 100*time.Millisecond) {
+			return errors.Join(err, ctx.Err())
+		}
+	}
 	if err := errors.Join(d.primary.Immediate(), d.standby.Promote(ctx)); err != nil {
 		return err
 	}
