@@ -13,6 +13,7 @@ import (
 	"parley/actors/cluster/internal/lanes"
 	"parley/actors/cluster/internal/link"
 	"parley/actors/cluster/internal/membership"
+	"parley/actors/cluster/internal/relay"
 	"parley/actors/placement"
 	"parley/conversation"
 	"parley/conversation/member"
@@ -55,6 +56,7 @@ type Runner interface {
 	HandOver(ctx context.Context) error
 	Suspend()
 	Resume()
+	Holds(key conversation.SessionKey) bool
 	Owned() int // sessions in memory
 	ScanNow()   // looks for due sessions
 	// Offer takes what outside runtimes can claim in a session of another node; nil = nothing.
@@ -77,6 +79,8 @@ type Node struct {
 	places   places
 	engine   atomic.Pointer[Runner]
 	router   atomic.Pointer[router]
+	relay    atomic.Pointer[relay.Relay]
+	living   atomic.Pointer[map[conversation.Member]bool]
 	draining atomic.Bool
 	changed  chan struct{} // sessions may have to be handed over
 	handing  sync.Mutex    // one hand-over at a time
@@ -188,6 +192,7 @@ func (n *Node) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var work sync.WaitGroup
 	work.Go(func() { n.handOvers(ctx) })
+	work.Go(func() { n.relaying(ctx) })
 	defer work.Wait()
 	defer cancel()
 	err := n.loop.Run(ctx)
@@ -202,6 +207,7 @@ func (n *Node) Run(ctx context.Context) error {
 func (n *Node) Drain(ctx context.Context) error {
 	if n.draining.CompareAndSwap(false, true) {
 		n.places.drain()
+		n.moved()
 		n.loop.Nudge()
 		n.nudgeAll()
 		n.log.Info("draining: sessions are handed over", "node", n.self.String())
@@ -293,8 +299,13 @@ func (n *Node) listed(list member.List) {
 	n.m.Members.Set(float64(living))
 	n.tell(before, list)
 	n.link.Peers(list.Members)
+	others := n.live(list.Members)
 	if n.places.set(list.Members) {
+		others = true
 		n.wantHandOver()
+	}
+	if others {
+		n.moved()
 	}
 }
 
@@ -383,7 +394,3 @@ func (n *Node) handOver(ctx context.Context) error {
 	n.log.Info("sessions handed over", "in_memory_before", before, "in_memory_after", (*e).Owned(), "took", time.Since(began).Round(time.Millisecond).String())
 	return err
 }
-
-// Publisher stands between this node's engine and its hub: what the engine publishes goes to
-// the hub, and to the nodes that follow the session.
-func (n *Node) Publisher(hub conversation.Publisher) conversation.Publisher { return hub }

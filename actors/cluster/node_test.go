@@ -18,6 +18,7 @@ import (
 	"parley/conversation"
 	"parley/conversation/member"
 	"parley/conversation/policy"
+	"parley/gateway/fanout"
 	"parley/metrics"
 	"parley/persistence/persistencetest"
 )
@@ -28,6 +29,7 @@ type clustered struct {
 	engine   *actors.Engine
 	sessions cluster.Service
 	shown    *actorstest.Publisher
+	hub      *fanout.Hub
 	stop     func(t testing.TB)
 	ended    chan error
 }
@@ -57,19 +59,20 @@ func start(t testing.TB, store *persistencetest.Memory, name string, change func
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &clustered{Node: node, shown: &actorstest.Publisher{}, ended: make(chan error, 1)}
+	n := &clustered{Node: node, shown: &actorstest.Publisher{}, hub: fanout.NewHub(nil), ended: make(chan error, 1)}
 	cfg := actors.DefaultConfig()
 	cfg.Node, cfg.Member = node.Member().Node, node.Member()
 	cfg.Rules = policy.Rules{Policy: policy.DefaultPolicy(), Agents: map[conversation.AgentName]policy.Profile{
 		conversation.External: {Name: conversation.External},
 	}}
 	n.engine, err = actors.New(cfg, actors.Deps{
-		Store: store, Publisher: node.Publisher(n.shown), Metrics: metrics.NewActors(registry),
+		Store: store, Publisher: node.Publisher(both{n.hub, n.shown}), Metrics: metrics.NewActors(registry),
 		Placement: node.Placement(), HandedOver: node.HandedOver, HandOut: node.HandOut, Offered: node.Offered,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	n.hub.SetUpstream(node.Upstream())
 	n.sessions = node.Sessions(n.engine)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	var work sync.WaitGroup

@@ -19,6 +19,7 @@ const (
 	topicSession link.Topic = 2 // a request to a session
 	topicDue     link.Topic = 3 // a session with open work was given up for the node that is told
 	topicOffer   link.Topic = 4 // what can be claimed in a session
+	topicFollow  link.Topic = 5 // about sessions that are followed
 )
 
 type answer = speech.Answer
@@ -29,6 +30,7 @@ func (n *Node) handlers() map[link.Topic]link.Handler {
 		topicNudge:   func(conversation.Member, []byte, func([]byte)) { n.loop.Nudge() },
 		topicSession: n.asked,
 		topicOffer:   n.offered,
+		topicFollow:  n.follows,
 		topicDue:     func(conversation.Member, []byte, func([]byte)) { n.scan() },
 	}
 }

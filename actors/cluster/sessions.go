@@ -39,6 +39,9 @@ func (n *Node) Sessions(engine Runner) Service {
 	r := &router{Service: engine, n: n, engine: engine}
 	n.router.Store(r)
 	n.engine.Store(&engine)
+	if relay := n.relay.Load(); relay != nil {
+		relay.Serve(engine)
+	}
 	return r
 }
 

@@ -39,7 +39,7 @@ var arrows = map[string][]string{
 	"actors/internal/due":                    {"conversation"},
 	"actors/internal/refusal":                {"conversation", "actors/placement"},
 	"actors/internal/window":                 {"conversation", "conversation/transcript"},
-	"actors/cluster":                         {"actors/cluster/internal/lanes", "actors/cluster/internal/link", "actors/cluster/internal/membership", "actors/cluster/internal/speech", "actors/placement", "conversation", "conversation/member", "metrics", "conversation/wire"},
+	"actors/cluster":                         {"actors/cluster/internal/lanes", "actors/cluster/internal/link", "actors/cluster/internal/membership", "actors/cluster/internal/speech", "actors/placement", "conversation", "conversation/member", "metrics", "conversation/wire", "actors/cluster/internal/relay"},
 	"actors/cluster/internal/membership":     {"conversation/member"},
 	"actors/cluster/internal/lanes":          {"actors/placement", "conversation"},
 	"actors/cluster/internal/link":           {"actors/cluster/internal/fields", "conversation", "conversation/member"},
@@ -184,7 +184,7 @@ var arrows = map[string][]string{
 
 // testArrows are the imports that only tests of a room may have, beside its own.
 var testArrows = map[string][]string{
-	"actors/cluster":                     {"actors", "actors/actorstest", "conversation/policy", "persistence/persistencetest"},
+	"actors/cluster":                     {"actors", "actors/actorstest", "conversation/policy", "persistence/persistencetest", "gateway/fanout", "gateway/protocol"},
 	"actors/cluster/internal/membership": {"conversation"},
 
 	"actors/cluster/internal/relay":    {"gateway/fanout", "gateway/protocol"},

@@ -109,7 +109,7 @@ func (m *Main) serve(ctx context.Context) error {
 		Tools: byName, Late: late.Find, Logger: log.With("room", "actors"), Metrics: metrics.NewActors(registry),
 		Health: db.Health, Quota: func(t conversation.TenantID) error { return store.Quota(db, t) },
 	}
-	others.of(&engineOptions, &parts)
+	others.of(&engineOptions, &parts, hub)
 	engine, err := actors.New(engineOptions, parts)
 	if err != nil {
 		return err

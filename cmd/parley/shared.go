@@ -54,12 +54,14 @@ func (m *Main) join(ctx context.Context, db store.Store, log *slog.Logger, regis
 	return &joined{node}, nil
 }
 
-// of has the engine own its sessions, and know which are others'.
-func (j *joined) of(o *actors.Config, d *actors.Deps) {
+// of has the engine own its sessions, and know which are others', and connects the hub with
+// those of the others.
+func (j *joined) of(o *actors.Config, d *actors.Deps, hub *gateway.Hub) {
 	if j == nil {
 		return
 	}
-	o.Member, d.Placement, d.Publisher = j.Member(), j.Placement(), j.Publisher(d.Publisher)
+	o.Member, d.Placement, d.Publisher = j.Member(), j.Placement(), j.Publisher(hub)
+	hub.SetUpstream(j.Upstream())
 	if w, ok := any(j.Node).(interface{ HandedOver(conversation.SessionKey) }); ok {
 		d.HandedOver = w.HandedOver
 	}

@@ -32,6 +32,7 @@ type follow struct {
 type site struct {
 	at    conversation.Member
 	first uint64 // the renewal that asked for it
+	again bool   // it says that the session is not its own; it is asked again soon
 }
 
 // streaming is a draft that comes from another node.
@@ -57,7 +58,7 @@ func (r *Relay) Followed(key conversation.SessionKey) {
 	r.follows[key] = f
 	if owner, other := r.elsewhere(key); other {
 		id := r.renewalID()
-		f.sites = []site{{owner, id}}
+		f.sites = []site{{at: owner, first: id}}
 		r.send(owner, &message{kind: kindRenew, id: id, entries: []entry{{key: key}}})
 	}
 }
@@ -120,7 +121,7 @@ func (r *Relay) View(key conversation.SessionKey, as conversation.UserID, done f
 func (r *Relay) noteAt(key conversation.SessionKey, f *follow, owner conversation.Member) {
 	id := r.renewalID()
 	f.unsure = true
-	f.sites = slices.Insert(f.sites, 0, site{owner, id})
+	f.sites = slices.Insert(f.sites, 0, site{at: owner, first: id})
 	f.sites = f.sites[:min(len(f.sites), siteLimit)]
 	r.send(owner, &message{kind: kindRenew, id: id, entries: []entry{{key: key, epoch: f.epoch, head: f.head}}})
 }
@@ -208,12 +209,17 @@ func (r *Relay) renew() {
 			entries[at] = append(entries[at], entry{key: key, epoch: f.epoch, head: f.head})
 		}
 	}
+	r.ask(r.renewalID(), entries)
+	r.wakeCheck()
+}
+
+// ask sends a renewal to each node that shows something here.
+func (r *Relay) ask(id uint64, entries map[conversation.Member][]entry) {
 	for at, all := range entries {
 		for some := range slices.Chunk(all, perRenew) {
-			r.send(at, &message{kind: kindRenew, id: r.renewalID(), entries: some})
+			r.send(at, &message{kind: kindRenew, id: id, entries: some})
 		}
 	}
-	r.wakeCheck()
 }
 
 // renewed takes what an owner says to a renewal.
@@ -270,14 +276,42 @@ func (r *Relay) elsewhereSays(e *entry, f *follow, at int) {
 	from := f.sites[at].at
 	if owner, _ := r.o.Owner(rootOf(e.key)); owner != from {
 		f.sites = slices.Delete(f.sites, at, at+1)
+	} else {
+		f.sites[at].again = true
+		r.askSoon()
 	}
 	f.unsure = true
 	if e.at != (conversation.Member{}) && e.at != r.o.Self && r.o.Alive(e.at) && len(f.sites) < siteLimit &&
 		!slices.ContainsFunc(f.sites, func(s site) bool { return s.at == e.at }) {
 		id := r.renewalID()
-		f.sites = append(f.sites, site{e.at, id})
+		f.sites = append(f.sites, site{at: e.at, first: id})
 		r.send(e.at, &message{kind: kindRenew, id: id, entries: []entry{{key: e.key, epoch: f.epoch, head: f.head}}})
 	}
+}
+
+// askSoon has those asked again that say that a session is not their own. They see another ring
+// than this node: mostly for a moment only. The caller holds mu.
+func (r *Relay) askSoon() {
+	if !r.asking {
+		r.asking = true
+		time.AfterFunc(askAgain, r.askAgain)
+	}
+}
+
+func (r *Relay) askAgain() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.asking = false
+	entries := map[conversation.Member][]entry{}
+	for key, f := range r.follows {
+		for i := range f.sites {
+			if s := &f.sites[i]; s.again {
+				s.again = false
+				entries[s.at] = append(entries[s.at], entry{key: key, epoch: f.epoch, head: f.head})
+			}
+		}
+	}
+	r.ask(r.renewalID(), entries)
 }
 
 // Changed says that the list of members or the ring has changed: what is followed here is noted
@@ -308,7 +342,7 @@ func (r *Relay) Changed() {
 		i := slices.IndexFunc(f.sites, func(s site) bool { return s.at == owner })
 		if other && i < 0 {
 			f.unsure = true
-			f.sites = slices.Insert(f.sites, 0, site{owner, id})
+			f.sites = slices.Insert(f.sites, 0, site{at: owner, first: id})
 			f.sites = f.sites[:min(len(f.sites), siteLimit)]
 			entries[owner] = append(entries[owner], entry{key: key, epoch: f.epoch, head: f.head})
 		}
@@ -330,11 +364,7 @@ func (r *Relay) Changed() {
 	for _, e := range ended { // before anything of the next owner's
 		r.showEnded(e.key, e.after, e.drafts)
 	}
-	for at, all := range entries {
-		for some := range slices.Chunk(all, perRenew) {
-			r.send(at, &message{kind: kindRenew, id: id, entries: some})
-		}
-	}
+	r.ask(id, entries)
 	r.lookUp(checks...)
 	for _, id := range failed {
 		r.viewFailed(id)

@@ -14,10 +14,11 @@ import (
 const (
 	Interval  = 2 * time.Second  // between two renewals
 	forget    = 30 * time.Second // a node that has not renewed for so long follows no more
-	viewWait  = 2 * time.Second  // then the state is read from the store
-	checkers  = 8                // look-ups in the store at a time
-	perRenew  = 2000             // sessions in one message
-	siteLimit = 3                // nodes that show one session
+	askAgain  = 200 * time.Millisecond
+	viewWait  = 2 * time.Second // then the state is read from the store
+	checkers  = 8               // look-ups in the store at a time
+	perRenew  = 2000            // sessions in one message
+	siteLimit = 3               // nodes that show one session
 )
 
 // Hub shows to the clients of this node what happens in sessions.
@@ -71,6 +72,7 @@ type Relay struct {
 	last     uint64                            // id of a renewal or view
 	renewals map[uint64]time.Time              // when they were sent
 	checks   []conversation.SessionKey
+	asking   bool // askAgain will be called
 
 	remote atomic.Int32 // sessions that other nodes follow here
 

@@ -353,6 +353,24 @@ func TestOtherRing(t *testing.T) {
 	}, "a", "b", "c")
 }
 
+// An owner that has not yet seen the change of the ring is asked again soon.
+func TestOwnerSeesTheRingLate(t *testing.T) {
+	run(t, func(w *world) {
+		a, b := w.nodes[0], w.nodes[1]
+		s := keyOf("s")
+		w.owner["s"] = "a"
+		a.ring["s"] = "c"
+		atB := b.follow(s)
+		a.mu.Lock()
+		a.ring["s"] = ""
+		a.mu.Unlock()
+		w.pass(askAgain)
+		a.load(s)
+		a.stream(s, "1.1.0", "text")
+		atB.wants(t, "b", "1.1.0@0:text")
+	}, "a", "b", "c")
+}
+
 // Nodes that believe in each other's rings do not pass anything round for ever.
 func TestRound(t *testing.T) {
 	run(t, func(w *world) {
