@@ -10,7 +10,7 @@ GO ?= go
 # and a second pass over them would buy nothing for its minutes.
 CONCURRENT := ./actors/... ./gateway/... ./persistence/... ./tools/... ./models/... ./cmd/...
 
-.PHONY: help run build test race lint generate golden bench bench-once bench-peers bench-record bench-rooms bench-start hostile receipts model-receipts shape crash chaos chaos-runtimes damage mutants e2e claude ci fuzz setup soak
+.PHONY: help run build test race lint generate golden bench bench-once bench-peers bench-record bench-rooms bench-start hostile receipts model-receipts shape crash cluster chaos chaos-runtimes damage mutants e2e claude ci fuzz setup soak
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -121,6 +121,11 @@ crash: ## kill -9 under load, again and again (SEED=… ROUNDS=…)
 	@mkdir -p bin
 	$(GO) build -o bin/ ./cmd/...
 	./bin/parley-bench crash --server ./bin/parley --rounds $(or $(ROUNDS),50) $(if $(SEED),--seed $(SEED))
+
+cluster: ## a PostgreSQL and three nodes on this machine, to look at; Ctrl-C ends all (NODES=3 ARGS="--gateway")
+	@mkdir -p bin
+	@$(GO) build -o bin/ ./cmd/...
+	@./bin/parley-bench cluster --server ./bin/parley --nodes $(or $(NODES),3) $(ARGS)
 
 # PostgreSQL is started by it, with a synchronous standby; 60 faults take about ten minutes.
 chaos: ## a cluster whose nodes and database are killed, frozen and replaced under load (FAULTS=60 SEED=…)

@@ -33,6 +33,7 @@ type commandLine struct {
 	Chaos    nodes.Chaos     `cmd:"" help:"End and freeze the nodes and the database of a cluster under load, and check what it kept."`
 	Failover nodes.Failover  `cmd:"" help:"Measure how long clients notice that a node of a cluster is gone."`
 	Compare  nodes.Compare   `cmd:"" help:"Measure one node and three on PostgreSQL beside one with its own store, and the way to another node."`
+	Cluster  nodes.Local     `cmd:"" help:"Run a PostgreSQL and some nodes on this machine until Ctrl-C, to look at."`
 	Hostile  hostile.Hostile `cmd:"" help:"Attack a server, and say what an honest client notices."`
 
 	Receipts receipts.Receipts `cmd:"" help:"Hold conversations with a model, and say how many of its receipts are true."`

@@ -128,6 +128,9 @@ func (s *Server) Wait() int {
 	return s.cmd.ProcessState.ExitCode()
 }
 
+// Pid is the server's process.
+func (s *Server) Pid() int { return s.cmd.Process.Pid }
+
 // CPU is the processor time that the server has used so far.
 func (s *Server) CPU() time.Duration { return cputime.Of(s.cmd.Process.Pid) }
 

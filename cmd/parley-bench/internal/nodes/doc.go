@@ -13,5 +13,6 @@
 //
 // Chaos is the command that lets a checker's swarm work meanwhile, and then compares all
 // logs with what the swarm was told (chaos.go). Failover measures how long clients wait
-// for a node that is gone (failover.go), Compare what a cluster costs (compare.go).
+// for a node that is gone (failover.go), Compare what a cluster costs (compare.go). Local
+// runs a cluster for people who want to see one (local.go).
 package nodes
