@@ -5,6 +5,9 @@ import (
 	"errors"
 	"net"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -34,6 +37,28 @@ func TestDatabasesAreEmptyAndApart(t *testing.T) {
 	one, two := pgtest.Database(t), pgtest.Database(t)
 	if one == two || !strings.HasPrefix(one, "postgres://") {
 		t.Errorf("two databases: %q and %q", one, two)
+	}
+}
+
+// The directory of a process that was killed goes with the next server.
+func TestWhatWasLeftBehind(t *testing.T) {
+	pgtest.Database(t) // skipped where there is no PostgreSQL
+	ended := exec.Command("true")
+	must(t, ended.Run())
+	mine := func(pid int) string {
+		dir, err := os.MkdirTemp("", "pgtest-")
+		must(t, err)
+		t.Cleanup(func() { must(t, os.RemoveAll(dir)) })
+		must(t, os.WriteFile(filepath.Join(dir, "starter"), []byte(strconv.Itoa(pid)), 0o600))
+		return dir
+	}
+	dead, alive := mine(ended.Process.Pid), mine(os.Getpid())
+	pgtest.Open(t, pgtest.Settings{})
+	if _, err := os.Stat(dead); !os.IsNotExist(err) {
+		t.Errorf("the directory of a process that has ended: %v", err)
+	}
+	if _, err := os.Stat(alive); err != nil {
+		t.Errorf("the directory of a living one: %v", err)
 	}
 }
 

@@ -121,15 +121,36 @@ func prepare(settings Settings) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "pgtest-")
+	sweep()
+	dir, err := os.MkdirTemp("", prefix)
 	if err != nil {
 		return nil, err
 	}
 	s := &Server{bin: bin, dir: dir, address: address, settings: settings}
-	if err := s.give(dir); err != nil {
+	if err := errors.Join(os.WriteFile(filepath.Join(dir, starter), []byte(strconv.Itoa(os.Getpid())), 0o600), s.give(dir)); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
+}
+
+// Directories of servers, and the file in each that names the process which started it.
+const (
+	prefix  = "pgtest-"
+	starter = "starter"
+)
+
+// sweep removes what processes have left that were killed.
+func sweep() {
+	left, _ := filepath.Glob(filepath.Join(os.TempDir(), prefix+"*", starter))
+	for _, file := range left {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue // another user's, or it is being removed
+		}
+		if pid, err := strconv.Atoi(string(text)); err == nil && errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+			_ = os.RemoveAll(filepath.Dir(file))
+		}
+	}
 }
 
 // freePort finds a port below those that outgoing connections are given, so that it is

@@ -3,14 +3,17 @@ package opening_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/url"
 	"os"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/pressly/goose/v3/lock"
 
 	"parley/conversation"
 	"parley/persistence/postgres/internal/opening"
@@ -144,6 +147,26 @@ func TestWhatIsNotOurs(t *testing.T) {
 	own := with(t, dsn, func(u *url.URL) { u.RawQuery += "&search_path=parley" })
 	if _, err := prepare(t.Context(), own, true); err != nil {
 		t.Errorf("an empty schema beside other tables: %v", err)
+	}
+}
+
+// A program that dies while it migrates holds the others up until its lock's lease is over.
+func TestALockOfAProgramThatDied(t *testing.T) {
+	dsn := pgtest.Database(t)
+	// As the library of migrations makes it.
+	exec(t, dsn, "create table parley_migration_lock (lock_id bigint not null primary key, locked boolean not null default false,"+
+		" locked_at timestamptz, locked_by text, lease_expires_at timestamptz, updated_at timestamptz)")
+	exec(t, dsn, fmt.Sprintf("insert into parley_migration_lock values (%d, true, now(), 'one that died', now() + interval '1 hour', now())", lock.DefaultLockID))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if _, err := prepare(ctx, dsn, true); err == nil {
+		t.Error("it was migrated beside another program")
+	}
+	_, err := prepare(t.Context(), dsn, false)
+	refused(t, err, opening.Pending, secret(t, dsn)) // the lock alone is no table of something else
+	exec(t, dsn, "update parley_migration_lock set lease_expires_at = now() - interval '1 second'")
+	if found, err := prepare(t.Context(), dsn, true); err != nil || len(found.Applied) == 0 {
+		t.Errorf("after the lease of the lock: %+v, %v", found, err)
 	}
 }
 

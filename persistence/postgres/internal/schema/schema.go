@@ -37,9 +37,6 @@ const (
 	lockLooks = 480 // two minutes
 )
 
-// ErrLocked says that another program has been migrating for too long to wait for it.
-var ErrLocked = errors.New("another program is migrating this database")
-
 // Version numbers a schema: that of its newest migration. 0 = there are no tables.
 type Version int64
 
