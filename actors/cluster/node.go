@@ -73,7 +73,7 @@ type Node struct {
 
 	self     conversation.Member
 	loop     *membership.Loop
-	link     *link.Link
+	link     carrier
 	lanes    *lanes.Lanes
 	gate     *lanes.Gate
 	places   places
@@ -90,6 +90,9 @@ type Node struct {
 	seen    time.Time // when list came
 	ended   bool
 	erasing sync.WaitGroup
+
+	erasingCtx context.Context // ends with Leave
+	endErasing context.CancelFunc
 }
 
 // Join takes a place among the members, and listens to the others. Sessions must be called
@@ -99,10 +102,13 @@ func Join(ctx context.Context, o Options, d Deps) (*Node, error) {
 	if d.Logger == nil {
 		d.Logger = slog.New(slog.DiscardHandler)
 	}
-	if err := link.CanListen(o.Listen); err != nil {
-		return nil, fmt.Errorf("the cluster port (cluster.listen): %w", err)
+	if o.Listen != "" {
+		if err := link.CanListen(o.Listen); err != nil {
+			return nil, fmt.Errorf("the cluster port (cluster.listen): %w", err)
+		}
 	}
 	n := &Node{o: o, table: d.Table, log: d.Logger, m: d.Metrics, changed: make(chan struct{}, 1), gate: lanes.NewGate()}
+	n.erasingCtx, n.endErasing = context.WithCancel(context.WithoutCancel(ctx))
 	began := time.Now()
 	self, err := n.table.Join(ctx, n.info(), o.Lease)
 	if err != nil {
@@ -124,16 +130,21 @@ func Join(ctx context.Context, o Options, d Deps) (*Node, error) {
 	n.lanes = lanes.New(lanes.Options{
 		Owner: n.places.owner, Timeout: o.RequestTimeout, MaxJobs: o.MaxJobs, MaxBytes: o.MaxBytes, Again: n.m.Again.Inc,
 	})
-	n.link, err = link.Open(link.Options{
-		Cluster: o.Name, Self: self, Listen: o.Listen, Advertise: o.Advertise, TLS: o.TLS, MaxQueued: o.MaxQueued,
-		Handlers: n.handlers(), Log: n.log,
-		Count: func(direction string, bytes int) { n.m.Bytes.WithLabelValues(direction).Add(float64(bytes)) },
-	})
-	if err == nil {
-		err = n.begin(ctx)
+	n.link = alone{}
+	if o.Listen != "" {
+		l, err := link.Open(link.Options{
+			Cluster: o.Name, Self: self, Listen: o.Listen, Advertise: o.Advertise, TLS: o.TLS, MaxQueued: o.MaxQueued,
+			Handlers: n.handlers(), Log: n.log,
+			Count: func(direction string, bytes int) { n.m.Bytes.WithLabelValues(direction).Add(float64(bytes)) },
+		})
+		if err != nil {
+			_ = n.table.Leave(context.WithoutCancel(ctx), self)
+			return nil, fmt.Errorf("the cluster port (cluster.listen): %w", err)
+		}
+		n.link = l
 	}
-	if err != nil {
-		n.leave(context.WithoutCancel(ctx))
+	if err := n.begin(ctx); err != nil {
+		_ = n.Leave(context.WithoutCancel(ctx))
 		return nil, err
 	}
 	return n, nil
@@ -163,10 +174,27 @@ func (n *Node) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := n.reachable(list); err != nil {
+		return err
+	}
 	n.m.Lease.Set(1)
 	n.listed(list)
 	n.nudgeAll()
 	n.log.Info("joined the cluster", "cluster", n.o.Name, "node", n.self.String(), "address", n.o.Advertise, "members", len(list.Members))
+	return nil
+}
+
+// reachable refuses to serve beside a node that cannot be asked for its sessions, or as one.
+func (n *Node) reachable(list member.List) error {
+	for _, m := range list.Members {
+		switch {
+		case m.Member == n.self || m.Dead:
+		case n.o.Listen == "":
+			return fmt.Errorf("the node %s at %s serves this database already: set cluster.listen, for nodes must reach each other", m.Node, m.Address)
+		case m.Address == "":
+			return fmt.Errorf("the node %s serves this database alone: it has no cluster.listen, and must be given one, or end, before others start", m.Node)
+		}
+	}
 	return nil
 }
 
@@ -216,33 +244,32 @@ func (n *Node) Drain(ctx context.Context) error {
 }
 
 // goErase runs an erasure, which waits for the store, unless the node has ended.
-func (n *Node) goErase(work func()) bool {
+func (n *Node) goErase(work func(ctx context.Context)) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.ended {
 		return false
 	}
-	n.erasing.Go(work)
+	n.erasing.Go(func() {
+		ctx, cancel := context.WithTimeout(n.erasingCtx, n.o.RequestTimeout)
+		defer cancel()
+		work(ctx)
+	})
 	return true
 }
 
 // Leave takes the node out of the list, as the last thing: its lease ends, and nobody has to
 // wait until it does.
-func (n *Node) Leave(ctx context.Context) error { return n.leave(ctx) }
-
-func (n *Node) leave(ctx context.Context) error {
+func (n *Node) Leave(ctx context.Context) error {
 	n.mu.Lock()
 	n.ended = true
 	n.mu.Unlock()
+	n.endErasing()
 	n.erasing.Wait()
-	if n.lanes != nil {
-		n.lanes.Close()
-	}
+	n.lanes.Close()
 	err := n.table.Leave(ctx, n.self)
-	if n.link != nil {
-		n.nudgeAll()
-		n.link.Close()
-	}
+	n.nudgeAll()
+	n.link.Close()
 	return err
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -210,6 +211,11 @@ func TestDrainMovesSessions(t *testing.T) {
 		t.Errorf("%d sessions are left", b.engine.Owned())
 	}
 	talk.Wait()
+	for i := range sessions {
+		if _, err := b.say(key(i), "last", "x"); err != nil {
+			t.Errorf("by the node that drains: %v", err)
+		}
+	}
 	if a.engine.Owned() != sessions {
 		t.Errorf("%d of %d sessions are on the other node", a.engine.Owned(), sessions)
 	}
@@ -220,6 +226,44 @@ func TestDrainMovesSessions(t *testing.T) {
 	}
 	b.stop(t)
 	if m := a.Members(); len(m) == 0 || m[0].Node != "a" {
+		t.Errorf("members %+v", m)
+	}
+}
+
+// A node without an address for others serves alone, or not at all: two would each refuse
+// what the other one has.
+func TestAloneOrReachable(t *testing.T) {
+	join := func(store *persistencetest.Memory, name, listen string) (*cluster.Node, error) {
+		return cluster.Join(t.Context(), cluster.Options{Name: "test", Node: conversation.NodeID(name), Listen: listen, Lease: 5 * time.Second},
+			cluster.Deps{Table: store, Metrics: metrics.NewCluster(prometheus.NewRegistry())})
+	}
+	store := persistencetest.NewMemory()
+	single := start(t, store, "a", func(o *cluster.Options) { o.Listen = "" })
+	if _, err := single.create(key(1)); err != nil {
+		t.Error(err)
+	}
+	for _, listen := range []string{"", freePort(t)} {
+		if _, err := join(store, "b", listen); err == nil || !strings.Contains(err.Error(), "cluster.listen") {
+			t.Errorf("beside a node that is alone: %v", err)
+		}
+	}
+	single.stop(t)
+	b := start(t, store, "b", nil)
+	if _, err := join(store, "c", ""); err == nil || !strings.Contains(err.Error(), "cluster.listen") {
+		t.Errorf("alone beside others: %v", err)
+	}
+	if _, err := b.say(key(1), "m", "x"); err != nil {
+		t.Error(err)
+	}
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	if _, err := join(store, "d", taken.Addr().String()); err == nil || !strings.Contains(err.Error(), "cluster.listen") {
+		t.Errorf("a port that is taken: %v", err)
+	}
+	if m := b.Members(); len(m) != 1 {
 		t.Errorf("members %+v", m)
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"parley/actors/cluster/internal/lanes"
 	"parley/actors/cluster/internal/link"
 	"parley/actors/cluster/internal/speech"
-	"parley/actors/placement"
 	"parley/conversation"
+	"parley/conversation/member"
 	"parley/conversation/wire"
 )
 
@@ -23,6 +23,24 @@ const (
 )
 
 type answer = speech.Answer
+
+// carrier brings messages to other nodes; see link.Link.
+type carrier interface {
+	Peers(all []member.Peer)
+	Send(to conversation.Member, t link.Topic, body []byte) bool
+	Request(to conversation.Member, t link.Topic, body []byte, wait time.Duration, done func([]byte, error))
+	Close()
+}
+
+// alone is the carrier of a node without cluster.listen, which has no others.
+type alone struct{}
+
+func (alone) Peers([]member.Peer)                               {}
+func (alone) Send(conversation.Member, link.Topic, []byte) bool { return false }
+func (alone) Close()                                            {}
+func (alone) Request(_ conversation.Member, _ link.Topic, _ []byte, _ time.Duration, done func([]byte, error)) {
+	done(nil, link.ErrUnreachable)
+}
 
 // handlers are who takes what comes from other nodes.
 func (n *Node) handlers() map[link.Topic]link.Handler {
@@ -74,8 +92,10 @@ func (n *Node) ask(to conversation.Member, ask []byte, wait time.Duration, done 
 			return
 		}
 		switch {
+		case a.Moved && !n.loop.Holds(): // nobody has a lease: the database is away
+			done(errMoving(nil))
 		case a.Moved:
-			done(&placement.ElsewhereError{At: a.At})
+			done(&lanes.AwayError{At: a.At, Owns: a.Owns})
 		case a.Error != nil:
 			e, err := wire.DecodeError(a.Error)
 			if err != nil {
@@ -107,17 +127,19 @@ func (n *Node) asked(from conversation.Member, body []byte, reply func([]byte)) 
 		return
 	}
 	turn := lanes.Turn{Round: a.Round, Index: a.Index, Told: a.Told}
+	if !n.loop.Holds() { // who asks may know of a new owner soon
+		n.gate.Shut(from, a.Key, turn)
+		reply((&answer{Moved: true}).Append(nil))
+		return
+	}
 	if !n.gate.Enter(from, a.Key, turn) {
 		reply((&answer{Moved: true}).Append(nil))
 		return
 	}
 	n.serve(*engine, &a, func(ok answer, err error) {
-		if at, moved := elsewhere(err); moved {
+		if away := n.away(a.Key, err); away != nil {
 			n.gate.Shut(from, a.Key, turn)
-			if at == n.self {
-				at = conversation.Member{}
-			}
-			reply((&answer{Moved: true, At: at}).Append(nil))
+			reply((&answer{Moved: true, At: away.At, Owns: away.Owns}).Append(nil))
 			return
 		}
 		if err != nil {
@@ -159,9 +181,7 @@ func (n *Node) serve(engine Runner, a *speech.Ask, done func(answer, error)) {
 			done(answer{Body: wire.AppendView([]byte{}, v)}, nil)
 		})
 	case speech.Erase:
-		if !n.goErase(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), n.o.RequestTimeout)
-			defer cancel()
+		if !n.goErase(func(ctx context.Context) {
 			done(answer{}, engine.Erase(ctx, a.Key, a.As))
 		}) {
 			done(answer{}, errMoving(nil))

@@ -105,7 +105,7 @@ func (r *router) Erase(ctx context.Context, key conversation.SessionKey, as conv
 	r.do(key, 0, &request{
 		ask: func() []byte { return askErase(key, as) },
 		here: func(_ bool, done func(error)) {
-			if !r.n.goErase(func() { done(r.engine.Erase(ctx, key, as)) }) {
+			if !r.n.goErase(func(ctx context.Context) { done(r.engine.Erase(ctx, key, as)) }) {
 				done(errMoving(nil))
 			}
 		},
@@ -166,12 +166,13 @@ func (r *router) here(key conversation.SessionKey, q *request, turn lanes.Turn, 
 	n := r.n
 	done = n.counted("here", done)
 	if !n.gate.Enter(n.self, key, turn) {
-		done(&placement.ElsewhereError{})
+		done(&lanes.AwayError{})
 		return
 	}
 	q.here(turn.Told, func(err error) {
-		if _, moved := elsewhere(err); moved {
+		if away := n.away(key, err); away != nil {
 			n.gate.Shut(n.self, key, turn)
+			err = away
 		}
 		done(err)
 	})
@@ -228,11 +229,18 @@ func errMoving(cause error) error {
 	return err
 }
 
-// elsewhere says whose a session is, if err says that it is not here.
-func elsewhere(err error) (at conversation.Member, moved bool) {
+// away says whose a session is, if err says that it is not here; nil = it was here. An owner
+// that is not the ring's is the store's.
+func (n *Node) away(key conversation.SessionKey, err error) *lanes.AwayError {
 	var e *placement.ElsewhereError
-	if errors.As(err, &e) {
-		return e.At, true
+	switch {
+	case errors.As(err, &e):
+		key.Session = key.Session.Root()
+		ring, _ := n.places.owner(key)
+		return &lanes.AwayError{At: e.At, Owns: e.At != ring && e.At != conversation.Member{}}
+	case errors.Is(err, conversation.ErrFenced):
+		return &lanes.AwayError{}
+	default:
+		return nil
 	}
-	return conversation.Member{}, errors.Is(err, conversation.ErrFenced)
 }

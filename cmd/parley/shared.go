@@ -15,7 +15,6 @@ import (
 	"parley/cmd/parley/internal/assemble"
 	"parley/cmd/parley/internal/config"
 	"parley/cmd/parley/internal/store"
-	"parley/conversation"
 	"parley/conversation/member"
 	"parley/gateway"
 	"parley/metrics"
@@ -62,9 +61,7 @@ func (j *joined) of(o *actors.Config, d *actors.Deps, hub *gateway.Hub) {
 	}
 	o.Member, d.Placement, d.Publisher = j.Member(), j.Placement(), j.Publisher(hub)
 	hub.SetUpstream(j.Upstream())
-	if w, ok := any(j.Node).(interface{ HandedOver(conversation.SessionKey) }); ok {
-		d.HandedOver = w.HandedOver
-	}
+	d.HandedOver, d.HandOut, d.Offered = j.HandedOver, j.HandOut, j.Offered
 }
 
 // sessions is what clients are served from.

@@ -12,7 +12,7 @@ import (
 type Turn struct {
 	Round uint64 // a higher one each time that a lane begins, or begins again
 	Index uint64 // within the round, from 0
-	Told  bool   // another member has said that the session is there
+	Told  bool   // the store has told another member that the session is there
 }
 
 // Gate lets in what comes to the sessions of a node in its order: behind a job that was lost
@@ -68,8 +68,7 @@ func (g *Gate) Shut(from conversation.Member, key conversation.SessionKey, t Tur
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	s := sender{from, key}
-	if is := g.next[s]; is.Round == t.Round {
-		is.shut = true
-		g.next[s] = is
+	if is, known := g.next[s]; !known || is.Round <= t.Round {
+		g.next[s] = turn{Turn: t, shut: true, at: time.Now()}
 	}
 }

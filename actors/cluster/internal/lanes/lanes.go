@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"parley/actors/placement"
 	"parley/conversation"
 )
 
@@ -36,12 +35,22 @@ func (e *UnreachableError) Error() string {
 	return fmt.Sprintf("no answer from the node %s: %v", e.To, e.Cause)
 }
 
+// AwayError says that the session is not where the job was sent to; nothing was done.
+type AwayError struct {
+	At   conversation.Member // who has it; zero = not known
+	Owns bool                // the store says so, not only what a node believes of the ring
+}
+
+func (e *AwayError) Error() string {
+	return fmt.Sprintf("the session is not there; it may be at %s", e.At)
+}
+
 // Moved is true for errors after which another member, or the same one a moment later, may
 // do the job.
 func Moved(err error) bool {
-	var elsewhere *placement.ElsewhereError
+	var away *AwayError
 	var unreachable *UnreachableError
-	return errors.As(err, &elsewhere) || errors.As(err, &unreachable) || errors.Is(err, conversation.ErrFenced)
+	return errors.As(err, &away) || errors.As(err, &unreachable) || errors.Is(err, conversation.ErrFenced)
 }
 
 // Options are what Lanes work with.
@@ -88,6 +97,7 @@ type lane struct {
 	to      conversation.Member // while flight is not empty
 	turn    Turn                // of the next one
 	hint    conversation.Member // who has it, as an answer said
+	owns    bool                // hint comes from the store
 	pause   time.Duration
 	timer   *time.Timer
 }
@@ -144,10 +154,10 @@ func (l *Lanes) pump(s *shard, n *lane) {
 	}
 	n.sending = true
 	for len(n.queue) > 0 && !n.holding {
-		told := n.hint != conversation.Member{}
+		told := n.owns
 		switch {
-		case told:
-			n.to, n.hint = n.hint, conversation.Member{}
+		case n.hint != conversation.Member{}:
+			n.to, n.hint, n.owns = n.hint, conversation.Member{}, false
 		case len(n.flight) == 0:
 			to, ok := l.o.Owner(conversation.SessionKey{Tenant: n.key.Tenant, Session: n.key.Session.Root()})
 			if !ok {
@@ -184,9 +194,9 @@ func (l *Lanes) answered(s *shard, n *lane, j *Job, err error) {
 		if l.o.Again != nil {
 			l.o.Again()
 		}
-		var elsewhere *placement.ElsewhereError
-		if errors.As(err, &elsewhere) && elsewhere.At != (conversation.Member{}) {
-			n.hint = elsewhere.At
+		var away *AwayError
+		if errors.As(err, &away) && away.At != (conversation.Member{}) && (away.Owns || !n.owns) {
+			n.hint, n.owns = away.At, away.Owns
 		}
 		l.settle(s, n)
 		s.mu.Unlock()

@@ -12,7 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"parley/actors/placement"
 	"parley/conversation"
 )
 
@@ -74,7 +73,7 @@ func (w *world) job(key conversation.SessionKey, n int, done func(error)) *Job {
 			return
 		}
 		if !w.gates[to].Enter(self, key, turn) {
-			time.AfterFunc(w.delay(), func() { answer(&placement.ElsewhereError{}) })
+			time.AfterFunc(w.delay(), func() { answer(&AwayError{}) })
 			return
 		}
 		err := w.take(key, n, to)
@@ -97,9 +96,9 @@ func (w *world) take(key conversation.SessionKey, n int, to conversation.Member)
 		}
 		return nil
 	case there:
-		return &placement.ElsewhereError{At: at}
+		return &AwayError{At: at, Owns: true}
 	default:
-		return &placement.ElsewhereError{}
+		return &AwayError{}
 	}
 }
 

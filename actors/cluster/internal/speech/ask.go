@@ -21,7 +21,7 @@ type Ask struct {
 	What    What                    // 1
 	Key     conversation.SessionKey // 2 tenant, 3 session
 	As      conversation.UserID     // 4
-	Told    bool                    // 5: another node has said that the session is there
+	Told    bool                    // 5: the store has told another node that the session is there
 	Command []byte                  // 6
 	Round   uint64                  // 7, and 8: the place among what the node asks of the session
 	Index   uint64
@@ -35,6 +35,7 @@ type Answer struct {
 	Body    []byte                 // 5: the receipt or view
 	Session conversation.SessionID // 6: of a Create: the session's id
 	Created bool                   // 7
+	Owns    bool                   // 8, with Moved: the store says that At has it
 }
 
 // Append adds the request to b.
@@ -86,7 +87,8 @@ func (a *Answer) Append(b []byte) []byte {
 	b = fields.AppendBytes(b, 4, a.Error)
 	b = fields.AppendBytes(b, 5, a.Body)
 	b = fields.AppendText(b, 6, a.Session)
-	return fields.AppendFlag(b, 7, a.Created)
+	b = fields.AppendFlag(b, 7, a.Created)
+	return fields.AppendFlag(b, 8, a.Owns)
 }
 
 // Read fills the answer; what is encoded in it shares b's memory.
@@ -107,6 +109,8 @@ func (a *Answer) Read(b []byte) error {
 			a.Session = conversation.SessionID(v)
 		case 7:
 			a.Created = n != 0
+		case 8:
+			a.Owns = n != 0
 		}
 	})
 }
