@@ -46,7 +46,7 @@ func TestWhatWasLeftBehind(t *testing.T) {
 	ended := exec.Command("true")
 	must(t, ended.Run())
 	mine := func(pid int) string {
-		dir, err := os.MkdirTemp("", "pgtest-")
+		dir, err := os.MkdirTemp("", "pgtest-") //nolint:usetesting // it has to stand where the directories of servers do
 		must(t, err)
 		t.Cleanup(func() { must(t, os.RemoveAll(dir)) })
 		must(t, os.WriteFile(filepath.Join(dir, "starter"), []byte(strconv.Itoa(pid)), 0o600))
