@@ -26,9 +26,11 @@ select $1, $2, 0, $3 where not exists (select from sessions where tenant = $1 an
   and ($5 = '' or exists (select from sessions where tenant = $1 and session = $5 and erased is not null))
 on conflict do nothing`
 
-// takeSession raises the epoch, unless another member owns the session and lives.
+// takeSession raises the epoch, unless another member owns the session and lives. $6: the
+// answer of an attempt before was lost, which may have made the session this member's.
 const takeSession = `update sessions s set epoch = s.epoch + 1, owner = nullif($3::bigint, 0), owner_node = nullif($4, ''),
-  prior = s.owner, prior_node = s.owner_node
+  prior = case when $6 and s.owner = $3 then s.prior else s.owner end,
+  prior_node = case when $6 and s.owner = $3 then s.prior_node else s.owner_node end
 where s.tenant = $1 and s.session = $2 and s.erased is null and ($5::bigint = 0 or s.epoch = $5)
   and (s.owner is null or s.owner = $3 or not exists (select from members_now m where m.incarnation = s.owner and not m.dead))`
 
@@ -114,8 +116,9 @@ func (s *Store) acquire(ctx context.Context, key conversation.SessionKey, how co
 		}
 	}
 	var got acquired
+	again := false
 	run := func(ctx context.Context) (err error) {
-		got, err = s.take1(ctx, key, how, create && refused == nil)
+		got, err = s.take1(ctx, key, how, create && refused == nil, again)
 		return err
 	}
 	ctx, cancel := s.within(ctx)
@@ -127,6 +130,7 @@ func (s *Store) acquire(ctx context.Context, key conversation.SessionKey, how co
 		if kind == outcome.Unknown || kind == outcome.Elsewhere {
 			s.acquiring.Reset()
 		}
+		again = again || kind == outcome.Unknown
 		if kind == outcome.Full {
 			s.noteFull()
 			return conversation.Head{}, conversation.ErrFull
@@ -168,7 +172,7 @@ func (s *Store) isErased(ctx context.Context, key conversation.SessionKey) (eras
 }
 
 // take1 is one attempt: one round trip, one transaction.
-func (s *Store) take1(ctx context.Context, key conversation.SessionKey, how conversation.AcquireHow, create bool) (got acquired, err error) {
+func (s *Store) take1(ctx context.Context, key conversation.SessionKey, how conversation.AcquireHow, create, again bool) (got acquired, err error) {
 	tenant, session := string(key.Tenant), string(key.Session)
 	asked := time.Now()
 	var b pgx.Batch
@@ -184,7 +188,7 @@ func (s *Store) take1(ctx context.Context, key conversation.SessionKey, how conv
 		}
 		b.Queue(makeSession, tenant, session, key.Session.Depth() == 0, above, string(before))
 	}
-	b.Queue(takeSession, tenant, session, int64(how.Owner.Incarnation), string(how.Owner.Node), int64(how.IfEpoch)).
+	b.Queue(takeSession, tenant, session, int64(how.Owner.Incarnation), string(how.Owner.Node), int64(how.IfEpoch), again).
 		Exec(func(tag pgconn.CommandTag) error { got.taken = tag.RowsAffected() == 1; return nil })
 	b.Queue(readHead, tenant, session).QueryRow(func(row pgx.Row) error {
 		var now time.Time
