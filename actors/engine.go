@@ -198,8 +198,8 @@ func New(cfg Config, d Deps) (*Engine, error) {
 // session is loaded behind them: a load that fails answers them all. The registry calls it.
 //
 // Here, and only here, it is asked where a session belongs.
-func (e *Engine) spawn(key conversation.SessionKey, first ...any) (pid *actor.PID) {
-	if !e.mayStart(key, first) {
+func (e *Engine) spawn(key conversation.SessionKey, rootIsHere bool, first ...any) (pid *actor.PID) {
+	if !rootIsHere && !e.mayStart(key, first) {
 		return nil
 	}
 	e.living.Add(1)

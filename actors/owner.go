@@ -28,6 +28,7 @@ func (e *Engine) elsewhere(key conversation.SessionKey) *placement.ElsewhereErro
 
 // mayStart is false for the actor of a session that belongs elsewhere, unless the store has
 // said that this node owns it: then nobody else can have it before it was given up here.
+// Those below a root that is in memory live with it, wherever it belongs by now.
 func (e *Engine) mayStart(key conversation.SessionKey, first []any) bool {
 	if e.elsewhere(key) == nil {
 		return true

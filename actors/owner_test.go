@@ -347,3 +347,22 @@ func TestErasedElsewhere(t *testing.T) {
 		h.refused(h.tell(mainKey, say("m2", "hello again")), conversation.NotFound)
 	})
 }
+
+// A session that is served here although it belongs elsewhere by now has its delegations
+// here, too: they live with their root.
+func TestDelegationBesideItsRoot(t *testing.T) {
+	withNodes(t, nil, func(t *testing.T, c *nodes) {
+		one := c.each["n1"]
+		one.create(mainKey)
+		one.ok(one.tell(mainKey, say("a", "find out")))
+		c.move(func() { c.at = "n2" }) // nobody has told n1 to hand over
+		one.reply(actorstest.Use("x", conversation.ToolDelegate, `{"agent":"researcher","objective":"look it up"}`))
+		if call := one.call(); call.Request.Session != sub.Session {
+			t.Fatalf("asked %s of %s", call.Request.Agent, call.Request.Session)
+		}
+		one.reply(actorstest.Text("it is 42"))
+		if f := one.ended(mainKey); f.Status != conversation.CallOK || f.Summary != "it is 42" {
+			t.Errorf("%+v", f)
+		}
+	})
+}

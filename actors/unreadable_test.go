@@ -118,7 +118,7 @@ func TestLoadFailsAtOnce(t *testing.T) {
 				a.times, a.receipt, a.err = a.times+1, r, err
 			}})
 		}
-		h.e.spawn(mainKey, first...)
+		h.e.spawn(mainKey, false, first...)
 		synctest.Wait()
 		if n := store.all(); n != 0 {
 			t.Errorf("it was read %d times before its commands had come", n)

@@ -12,7 +12,7 @@ import (
 // Registry knows the actor of each session that is in memory. Its methods may be
 // called from any goroutine.
 type Registry struct {
-	spawn  func(key conversation.SessionKey, first ...any) *actor.PID
+	spawn  func(key conversation.SessionKey, rootIsHere bool, first ...any) *actor.PID
 	send   func(*actor.PID, any)
 	most   int // messages that wait for the end of one actor
 	seed   maphash.Seed
@@ -45,9 +45,10 @@ type blockade struct {
 // New makes a registry that starts the actor of a session with spawn, which puts the
 // first messages into its mailbox before the actor begins to read the session, and puts
 // later ones there with send. Both are called while a lock is held: they must not block
-// and must not call the registry. spawn gives nil if it cannot. At most so many messages
+// and must not call the registry. spawn gives nil if it cannot, and is told whether the
+// root of the session's tree is in memory. At most so many messages
 // wait for the end of one actor.
-func New(spawn func(key conversation.SessionKey, first ...any) *actor.PID, send func(*actor.PID, any), most int) *Registry {
+func New(spawn func(key conversation.SessionKey, rootIsHere bool, first ...any) *actor.PID, send func(*actor.PID, any), most int) *Registry {
 	r := &Registry{spawn: spawn, send: send, most: most, seed: maphash.MakeSeed()}
 	for i := range r.shards {
 		r.shards[i].pids = map[conversation.SessionKey]*actor.PID{}
@@ -114,7 +115,7 @@ func (r *Registry) deliverNow(sh *shard, key conversation.SessionKey, m any) boo
 // start starts the actor of a session with its first messages; false if it cannot. The
 // caller holds mu.
 func (r *Registry) start(sh *shard, key conversation.SessionKey, first ...any) bool {
-	pid := r.spawn(key, first...)
+	pid := r.spawn(key, sh.pids[RootKey(key)] != nil, first...)
 	if pid != nil {
 		sh.pids[key] = pid
 	}

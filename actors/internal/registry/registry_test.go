@@ -14,7 +14,7 @@ import (
 // mailboxes is a registry whose actors only keep what they are sent.
 func mailboxes() (*Registry, map[*actor.PID][]string) {
 	got := map[*actor.PID][]string{}
-	spawn := func(key conversation.SessionKey, first ...any) *actor.PID {
+	spawn := func(key conversation.SessionKey, _ bool, first ...any) *actor.PID {
 		pid := actor.NewPID("here", string(key.Session))
 		for _, m := range first {
 			got[pid] = append(got[pid], fmt.Sprint(m))
@@ -126,7 +126,7 @@ func TestLeave(t *testing.T) {
 		{"closed", (*Registry).Close, nil, []any{1, 2, 3, 4}},
 		{"blocked", func(r *Registry) { r.Block(a, "go") }, nil, []any{1, 2, 3, 4}},
 		{"blocked for a while", func(r *Registry) { r.Block(a, "go"); r.Unblock(a) }, []string{"1", "2", "3", "4"}, nil},
-		{"no actor can be started", func(r *Registry) { r.spawn = func(conversation.SessionKey, ...any) *actor.PID { return nil } }, nil, []any{1, 2, 3, 4}},
+		{"no actor can be started", func(r *Registry) { r.spawn = func(conversation.SessionKey, bool, ...any) *actor.PID { return nil } }, nil, []any{1, 2, 3, 4}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r, got := mailboxes()
@@ -182,7 +182,7 @@ func TestLeave(t *testing.T) {
 // it may have ended by then.
 func TestStartWithMessages(t *testing.T) {
 	var started [][]any
-	r := New(func(_ conversation.SessionKey, first ...any) *actor.PID {
+	r := New(func(_ conversation.SessionKey, _ bool, first ...any) *actor.PID {
 		started = append(started, first)
 		return actor.NewPID("here", fmt.Sprint(len(started)))
 	}, func(*actor.PID, any) { t.Error("sent behind the start") }, 3)
@@ -202,7 +202,7 @@ func TestStartWithMessages(t *testing.T) {
 func BenchmarkDeliver(b *testing.B) {
 	pid := actor.NewPID("here", "one")
 	sent := 0
-	r := New(func(conversation.SessionKey, ...any) *actor.PID { return pid }, func(*actor.PID, any) { sent++ }, 1)
+	r := New(func(conversation.SessionKey, bool, ...any) *actor.PID { return pid }, func(*actor.PID, any) { sent++ }, 1)
 	keys := make([]conversation.SessionKey, 1000)
 	for i := range keys {
 		keys[i] = key(fmt.Sprintf("s%015d", i))
