@@ -48,7 +48,7 @@ func (m *Main) serve(ctx context.Context) error {
 	}
 	open := func() (store.Store, error) {
 		if c.Shared.Postgres != "" {
-			return m.openShared(ctx, look, options.Logger, registry)
+			return m.openShared(ctx, look, options.Logger, metrics.NewPersistence(registry))
 		}
 		dir := c.Data
 		if c.Ephemeral() {
@@ -62,7 +62,7 @@ func (m *Main) serve(ctx context.Context) error {
 		return err
 	}
 	m.closers = append(m.closers, db.Close)
-	others, err := m.join(ctx, db, log.With("room", "cluster"), registry)
+	others, err := m.join(ctx, db, log.With("room", "cluster"), func() *metrics.Cluster { return metrics.NewCluster(registry) })
 	if err != nil {
 		return err
 	}

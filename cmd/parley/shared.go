@@ -8,8 +8,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"parley/actors"
 	"parley/actors/cluster"
 	"parley/cmd/parley/internal/assemble"
@@ -28,16 +26,16 @@ const leaveTime = 3 * time.Second
 type joined struct{ *cluster.Node }
 
 // openShared opens the store that several nodes share.
-func (m *Main) openShared(ctx context.Context, look config.Lookup, log *slog.Logger, registry prometheus.Registerer) (*store.Shared, error) {
+func (m *Main) openShared(ctx context.Context, look config.Lookup, log *slog.Logger, counts *metrics.Persistence) (*store.Shared, error) {
 	dsn, err := m.Config.DSN(look)
 	if err != nil {
 		return nil, config.NewError("store.postgres", err)
 	}
-	return store.OpenShared(ctx, assemble.Shared(&m.Config, dsn, log, metrics.NewPersistence(registry)))
+	return store.OpenShared(ctx, assemble.Shared(&m.Config, dsn, log, counts))
 }
 
 // join makes this process a member, if its store is shared.
-func (m *Main) join(ctx context.Context, db store.Store, log *slog.Logger, registry prometheus.Registerer) (*joined, error) {
+func (m *Main) join(ctx context.Context, db store.Store, log *slog.Logger, counts func() *metrics.Cluster) (*joined, error) {
 	shared, ok := db.(*store.Shared)
 	if !ok {
 		return nil, nil
@@ -46,7 +44,7 @@ func (m *Main) join(ctx context.Context, db store.Store, log *slog.Logger, regis
 	if err != nil {
 		return nil, config.NewError("cluster", err)
 	}
-	node, err := cluster.Join(ctx, options, cluster.Deps{Table: shared.Table(), Logger: log, Metrics: metrics.NewCluster(registry)})
+	node, err := cluster.Join(ctx, options, cluster.Deps{Table: shared.Table(), Logger: log, Metrics: counts()})
 	if err != nil {
 		return nil, fmt.Errorf("joining the cluster: %w", err)
 	}

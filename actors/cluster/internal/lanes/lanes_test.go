@@ -200,7 +200,7 @@ func TestRefusals(t *testing.T) {
 		own := conversation.Errorf(conversation.SessionBusy, "busy")
 		sent := 0
 		w.wanted.Do(k, &Job{Done: answer, Send: func(_ conversation.Member, _ Turn, done func(error)) { sent++; done(own) }})
-		if err := <-answers; err != own || sent != 1 {
+		if err := <-answers; !errors.Is(err, own) || sent != 1 {
 			t.Errorf("sent %d times: %v", sent, err)
 		}
 		delete(w.ring, k)
