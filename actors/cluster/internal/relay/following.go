@@ -135,10 +135,19 @@ func (r *Relay) renewalID() uint64 {
 
 func (r *Relay) viewHere(key conversation.SessionKey, as conversation.UserID, done func(conversation.View, error)) {
 	if source := r.source.Load(); source != nil {
-		(*source).View(key, as, done)
+		(*source).View(key, as, func(v conversation.View, err error) { done(r.shown(v), err) })
 		return
 	}
 	done(conversation.View{}, conversation.Errorf(conversation.Unavailable, "the server is starting"))
+}
+
+// shown is a view of this node's engine without the text that streams, if the node may have
+// been replaced.
+func (r *Relay) shown(v conversation.View) conversation.View {
+	if !r.o.Holds() {
+		v.Drafts = nil
+	}
+	return v
 }
 
 // take gives the view that was asked for; nil = it was answered already.
@@ -274,13 +283,13 @@ func (r *Relay) renewed(from conversation.Member, m *message) {
 // believes that it is, it goes on asking; meanwhile the log is read. The caller holds mu.
 func (r *Relay) elsewhereSays(e *entry, f *follow, at int) {
 	from := f.sites[at].at
+	f.unsure = true
 	if owner, _ := r.o.Owner(rootOf(e.key)); owner != from {
 		f.sites = slices.Delete(f.sites, at, at+1)
-	} else {
-		f.sites[at].again = true
-		r.askSoon()
+		return // whom it names is not asked: two that name each other would be asked for ever
 	}
-	f.unsure = true
+	f.sites[at].again = true
+	r.askSoon()
 	if e.at != (conversation.Member{}) && e.at != r.o.Self && r.o.Alive(e.at) && len(f.sites) < siteLimit &&
 		!slices.ContainsFunc(f.sites, func(s site) bool { return s.at == e.at }) {
 		id := r.renewalID()

@@ -353,6 +353,22 @@ func TestOtherRing(t *testing.T) {
 	}, "a", "b", "c")
 }
 
+// Nodes each of which says that another one has a session are not asked round and round.
+func TestNobodyHasIt(t *testing.T) {
+	run(t, func(w *world) {
+		a, b, c, d := w.nodes[0], w.nodes[1], w.nodes[2], w.nodes[3]
+		s := keyOf("s")
+		b.ring["s"], a.ring["s"], c.ring["s"], d.ring["s"] = "a", "c", "d", "c"
+		b.follow(s)
+		w.pass(time.Second)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.sent > 50 {
+			t.Errorf("%d messages in a second", w.sent)
+		}
+	}, "a", "b", "c", "d")
+}
+
 // An owner that has not yet seen the change of the ring is asked again soon.
 func TestOwnerSeesTheRingLate(t *testing.T) {
 	run(t, func(w *world) {

@@ -256,7 +256,7 @@ func (r *Relay) viewFor(from conversation.Member, m *message) {
 		if err != nil {
 			answer.refused = wire.AppendError(nil, conversation.AsError(err))
 		} else {
-			answer.body = wire.AppendView(nil, v)
+			answer.body = wire.AppendView(nil, r.shown(v))
 		}
 		r.send(from, &answer)
 	})

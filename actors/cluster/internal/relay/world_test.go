@@ -32,7 +32,11 @@ type world struct {
 	gone    map[conversation.SessionKey]bool
 	owner   map[conversation.SessionID]string // by root: what the ring says
 	dead    map[string]bool
+	sent    int // messages
 }
+
+// plenty is more messages than any test needs: nodes answer each other without end.
+const plenty = 50_000
 
 // node is one node: a real hub and a relay, with the sessions that its engine has in memory.
 type node struct {
@@ -103,6 +107,13 @@ func (n *node) send(to conversation.Member, body []byte) bool {
 	lost := n.lose != nil && n.lose(to, &m)
 	n.mu.Unlock()
 	other := n.w.node(string(to.Node))
+	n.w.mu.Lock()
+	n.w.sent++
+	if n.w.sent == plenty {
+		n.w.t.Error("messages without end")
+	}
+	lost = lost || n.w.sent >= plenty
+	n.w.mu.Unlock()
 	if lost || other == nil || n.w.isDead(n.name()) {
 		return true
 	}
@@ -192,6 +203,7 @@ func (n *node) load(key conversation.SessionKey) conversation.Epoch {
 	n.w.mu.Unlock()
 	n.mu.Lock()
 	n.epochs[key] = epoch
+	delete(n.drafts, key)
 	n.mu.Unlock()
 	n.relay.Stored(key, epoch, head)
 	return epoch
@@ -335,6 +347,9 @@ func (c *client) take(t *testing.T, d fanout.Delivery) {
 		}
 		c.last = e.Seq
 		c.add(fmt.Sprint(e.Seq))
+		if b, is := e.Body.(conversation.StepStarted); is {
+			c.add(fmt.Sprint("step ", b.Step))
+		}
 	}
 	switch e := d.Ephemeral.(type) {
 	case conversation.Delta:
