@@ -15,6 +15,7 @@ import (
 	"parley/actors/internal/sessionlog"
 	"parley/actors/internal/unreadable"
 	"parley/conversation"
+	"parley/conversation/member"
 )
 
 // batch is one commit: what it stores, and what waits for it. While one is on its way
@@ -85,6 +86,10 @@ func (s *session) flush() {
 			continue
 		}
 		s.inFlight = b
+		if err := member.Readable(b.commit.Events, s.e.deps.Feature); err != nil {
+			s.fail("feature", err, refusal.Upgrading())
+			return
+		}
 		s.commit(b)
 		return
 	}

@@ -30,6 +30,7 @@ import (
 	"parley/conversation"
 	"parley/conversation/access"
 	"parley/conversation/living"
+	"parley/conversation/member"
 	"parley/conversation/policy"
 	"parley/metrics"
 )
@@ -47,10 +48,10 @@ type Deps struct {
 	Health func() error
 	Quota  func(conversation.TenantID) error // refuses new work of a tenant that has stored too much; nil = none
 
-	Placement placement.Map // which sessions are this node's; nil = all
-	// HandedOver is told of a session with open work that was given up for its new owner, who
-	// is to be told. It must not block; nil = nobody is told.
-	HandedOver func(conversation.SessionKey)
+	Feature   func() member.Feature // the highest that all members can read; nil = this program's
+	Placement placement.Map         // which sessions are this node's; nil = all
+	// The next three must not block.
+	HandedOver func(conversation.SessionKey)                                                          // told of a session with open work that was given up; nil = nobody is told
 	HandOut    func(conversation.SessionKey, conversation.HandOut, func(conversation.Receipt, error)) // tells it to a session of any node; nil = this one's alone
 	Offered    func(conversation.SessionKey, *conversation.Claimable)                                 // told what can be claimed here, for the claims of other nodes; nil = none
 }
@@ -94,8 +95,7 @@ type Engine struct {
 	folding      atomic.Int64  // passive views that are folded or wait for that
 }
 
-// The phases of an engine.
-const (
+const ( // the phases of an engine
 	phaseNew int32 = iota
 	phaseRunning
 	phaseSuspended // it has lost the right to start anything, for a while

@@ -21,6 +21,7 @@ import (
 	"parley/actors/internal/refusal"
 	"parley/actors/placement"
 	"parley/conversation"
+	"parley/conversation/member"
 	"parley/conversation/policy"
 	"parley/metrics"
 	"parley/persistence/persistencetest"
@@ -40,6 +41,7 @@ var mainKey = conversation.SessionKey{Tenant: "acme", Session: "aaaaaaaaaaaaaaaa
 type harness struct {
 	quota   func(conversation.TenantID) error // nil = none
 	place   placement.Map                     // nil = every session is here
+	feature func() member.Feature             // nil = this program's
 	handed  func(conversation.SessionKey)     // is told what was handed over; nil = nobody
 	t       *testing.T
 	cfg     Config
@@ -115,7 +117,7 @@ func (h *harness) start() {
 	}
 	e, err := New(h.cfg, Deps{
 		Store: h.through, Publisher: h.publish, Models: maps.Clone(h.models), Tools: h.tools,
-		Logger: slog.New(h.log), Metrics: h.m, Quota: h.quota, Placement: h.place, HandedOver: h.handed,
+		Logger: slog.New(h.log), Metrics: h.m, Quota: h.quota, Placement: h.place, HandedOver: h.handed, Feature: h.feature,
 	})
 	if err != nil {
 		h.t.Fatal(err)

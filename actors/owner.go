@@ -2,6 +2,7 @@ package actors
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"parley/actors/internal/mail"
@@ -30,15 +31,10 @@ func (e *Engine) elsewhere(key conversation.SessionKey) *placement.ElsewhereErro
 // said that this node owns it: then nobody else can have it before it was given up here.
 // Those below a root that is in memory live with it, wherever it belongs by now.
 func (e *Engine) mayStart(key conversation.SessionKey, first []any) bool {
-	if e.elsewhere(key) == nil {
-		return true
-	}
-	for _, m := range first {
-		if t, ok := m.(*envelope); ok && t.owned {
-			return true
-		}
-	}
-	return false
+	return e.elsewhere(key) == nil || slices.ContainsFunc(first, func(m any) bool {
+		t, ok := m.(*envelope)
+		return ok && t.owned
+	})
 }
 
 // unreachable answers a command whose session is not in memory and was not brought there.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -364,5 +365,25 @@ func TestDelegationBesideItsRoot(t *testing.T) {
 		if f := one.ended(mainKey); f.Status != conversation.CallOK || f.Summary != "it is 42" {
 			t.Errorf("%+v", f)
 		}
+	})
+}
+
+// A member that knows less than this program: what it could not read is not written, and the
+// session is as it was before.
+func TestOlderMember(t *testing.T) {
+	var level atomic.Uint32
+	level.Store(uint32(member.Newest))
+	withHarness(t, func(h *harness) {
+		h.feature = func() member.Feature { return member.Feature(level.Load()) }
+	}, func(t *testing.T, h *harness) {
+		h.create(mainKey)
+		level.Store(uint32(member.Newest) - 1)
+		h.refused(h.tell(mainKey, say("m1", "hello")), conversation.Unavailable)
+		if got := kinds(h.stored(mainKey)); len(got) != 1 {
+			t.Errorf("stored: %v", got)
+		}
+		level.Store(uint32(member.Newest))
+		h.ok(h.tell(mainKey, say("m1", "hello")))
+		h.reply(actorstest.Text("hello"))
 	})
 }

@@ -80,7 +80,7 @@ var arrows = map[string][]string{
 		"conversation", "conversation/option", "conversation/policy", "conversation/machine", "conversation/transcript", "metrics",
 		"actors/internal/admission", "actors/internal/calls", "actors/internal/claims", "actors/internal/delivery", "actors/internal/guard", "actors/internal/mail",
 		"actors/internal/modelcall", "actors/internal/observe", "actors/internal/registry", "actors/internal/retention",
-		"actors/internal/sessionlog", "actors/internal/triage", "actors/internal/unreadable", "actors/internal/workers", "conversation/access", "conversation/living", "actors/internal/shown", "actors/internal/due", "actors/placement", "actors/internal/refusal", "actors/internal/window",
+		"actors/internal/sessionlog", "actors/internal/triage", "actors/internal/unreadable", "actors/internal/workers", "conversation/access", "conversation/living", "actors/internal/shown", "actors/internal/due", "actors/placement", "actors/internal/refusal", "actors/internal/window", "conversation/member",
 	},
 	"actors/internal/admission":  {"conversation", "conversation/policy", "metrics"},
 	"actors/internal/claims":     {"conversation", "metrics"},
@@ -154,7 +154,7 @@ var arrows = map[string][]string{
 	},
 	"cmd/parley/internal/assemble": {
 		"actors", "cmd/parley/internal/config", "conversation", "conversation/policy", "conversation/transcript", "gateway", "metrics",
-		"models/command", "models/fallback", "models/limit", "models/window", "tools/mcp", "gateway/auth", "gateway/listener", "actors/cluster", "persistence/postgres", "cmd/parley/internal/store",
+		"models/command", "models/fallback", "models/limit", "models/window", "tools/mcp", "gateway/auth", "gateway/listener", "actors/cluster", "persistence/postgres", "cmd/parley/internal/store", "conversation/member",
 	},
 	"cmd/parley/internal/config": {
 		"actors", "cmd/parley/internal/store", "conversation", "conversation/option", "conversation/policy", "conversation/transcript", "gateway", "models/anthropic", "models/command", "models/openai",

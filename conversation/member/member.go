@@ -24,6 +24,9 @@ type Info struct {
 // lowest number of all living members says that all can read it.
 type Feature uint32
 
+// Newest is the highest feature that this program can read.
+const Newest Feature = 1
+
 // Peer is a member as the others see it.
 type Peer struct {
 	Info

@@ -102,3 +102,10 @@ func OwnerOf(err error) (conversation.Member, bool) {
 	}
 	return owned.By, true
 }
+
+// Upgrading answers what an older node of the cluster could not read.
+func Upgrading() *conversation.Error {
+	err := conversation.Errorf(conversation.Unavailable, "the server is being upgraded; please try again when that is done")
+	err.RetryAfter = 10 * time.Second
+	return err
+}

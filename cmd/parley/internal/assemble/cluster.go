@@ -7,6 +7,7 @@ import (
 	"parley/cmd/parley/internal/config"
 	"parley/cmd/parley/internal/store"
 	"parley/conversation"
+	"parley/conversation/member"
 	"parley/metrics"
 	"parley/persistence/postgres"
 )
@@ -30,7 +31,7 @@ func Cluster(c *config.Config, version string) (cluster.Options, error) {
 	}
 	return cluster.Options{
 		Name: c.Cluster.Name, Node: conversation.NodeID(c.NodeName()), Listen: c.Cluster.Listen, Advertise: c.Cluster.Advertise,
-		Lease: c.Cluster.Lease, TLS: certificates, GatewayOnly: c.Cluster.GatewayOnly, Version: version,
+		Lease: c.Cluster.Lease, TLS: certificates, GatewayOnly: c.Cluster.GatewayOnly, Version: version, Feature: member.Newest,
 		RequestTimeout: c.Gateway.Times.Request,
 	}, nil
 }
