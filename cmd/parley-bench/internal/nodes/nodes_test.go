@@ -35,6 +35,22 @@ func server(t *testing.T) string {
 	return path
 }
 
+// Each fault once, on three nodes and a gateway. "make chaos" does more of them, at random.
+func TestChaos(t *testing.T) {
+	if why := pgtest.Missing(); why != "" || testing.Short() {
+		t.Skip("NOT RUN: it takes a minute, and PostgreSQL; ", why)
+	}
+	var out strings.Builder
+	c := Chaos{Server: server(t), Nodes: 3, Clients: 8, Lease: 2 * time.Second, Finish: time.Minute}
+	if err := c.run(t.Context(), &out); err != nil {
+		t.Fatalf("%v\n%s", err, out.String())
+	}
+	if !strings.Contains(out.String(), "nothing lost, doubled, reordered or stale; no task in ERROR") {
+		t.Errorf("it says %s", out.String())
+	}
+	t.Log(out.String())
+}
+
 // One node, without a database: what it does when it is killed, frozen and ended, and
 // what is found when it ends by itself.
 func TestNode(t *testing.T) {
