@@ -8,9 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"os"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 )
@@ -195,24 +193,6 @@ func (c *cluster) close() error {
 		return nil
 	}
 	return c.database.close()
-}
-
-// logs are the lines of all nodes' logs that match one of the words, with their number.
-func (c *cluster) logs(words ...string) map[string]int {
-	found := map[string]int{}
-	for _, n := range c.all() {
-		for run := range n.run {
-			text, _ := os.ReadFile(n.logFile(run + 1))
-			for line := range strings.Lines(string(text)) {
-				for _, w := range words {
-					if strings.Contains(line, w) {
-						found[w]++
-					}
-				}
-			}
-		}
-	}
-	return found
 }
 
 func get(ctx context.Context, addr, path string) (status int, body string, err error) {
