@@ -57,6 +57,8 @@ func (m *Main) serve(ctx context.Context) error {
 		options.Metrics = metrics.NewPersistence(registry)
 		return store.Open(dir, options)
 	}
+	var last lastMoment
+	m.closers = append(m.closers, last.forget) // the last one that is closed
 	db, err := m.openStore(ctx, open)
 	if db == nil || err != nil {
 		return err
@@ -176,10 +178,16 @@ func (m *Main) serve(ctx context.Context) error {
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.Engine.DrainTimeout+closing)
 	defer cancel()
 	server.Announce()
-	if drain := others.drain(end); drain != nil {
+	parting := end
+	if others != nil { // a database may not answer at all
+		last.set(c.Engine.DrainTimeout+longest, log)
+		parting, cancel = context.WithTimeout(end, c.Engine.DrainTimeout+parkTime)
+		defer cancel()
+	}
+	if drain := others.drain(parting); drain != nil {
 		err = errors.Join(err, fmt.Errorf("hand-over: %w", drain))
 	}
-	if drain := engine.Drain(end); drain != nil {
+	if drain := engine.Drain(parting); drain != nil {
 		err = errors.Join(err, fmt.Errorf("drain: %w", drain))
 	}
 	parted := make(chan struct{})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"parley/actors"
@@ -20,6 +21,33 @@ import (
 
 // leaveTime is how long the last word to the others may take.
 const leaveTime = 3 * time.Second
+
+// What a node of a shared store may take to end beyond drain.timeout, whatever the database
+// does: to give its sessions up, and altogether. Between the two, clients are parted from.
+const (
+	parkTime = 1500 * time.Millisecond
+	longest  = 4500 * time.Millisecond
+)
+
+// lastMoment ends the process when it should have ended. What was acknowledged is in the
+// database, and the other nodes find what was open by the end of the lease.
+type lastMoment struct{ timer atomic.Pointer[time.Timer] }
+
+// set lets the process end after d.
+func (l *lastMoment) set(d time.Duration, log *slog.Logger) {
+	l.timer.Store(time.AfterFunc(d, func() {
+		log.Error("ending without the database: it did not answer in time, and others take over what is open here", "after", d.String())
+		os.Exit(exitFailed)
+	}))
+}
+
+// forget is for a process that has ended by itself.
+func (l *lastMoment) forget() error {
+	if t := l.timer.Load(); t != nil {
+		t.Stop()
+	}
+	return nil
+}
 
 // joined is this process as a member of a cluster; nil for a process that is alone with its
 // store. Its methods may be called on nil.
