@@ -3,7 +3,6 @@ package cluster
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -291,7 +290,7 @@ func (n *Node) Members() []member.Peer {
 // Ready says why the node can serve nobody now; nil = it can.
 func (n *Node) Ready() error {
 	if !n.loop.Holds() {
-		return errors.New("this node's lease is over: the database does not answer, or too late")
+		return &conversation.Error{Code: conversation.Unavailable, Message: "this node's lease is over: the database does not answer, or too late"}
 	}
 	return nil
 }

@@ -284,6 +284,9 @@ func TestDeposedNodeEnds(t *testing.T) {
 	if b.Ready() == nil || b.sessions.Ready() == nil {
 		t.Error("it says that it is ready")
 	}
+	if e := conversation.AsError(b.sessions.Ready()); e.Code != conversation.Unavailable || !strings.Contains(e.Message, "lease") {
+		t.Errorf("why it is not ready: %v", e)
+	}
 	for i := range 10 {
 		if _, err := a.say(key(i), "m", "x"); err != nil {
 			t.Error(err)
