@@ -2,6 +2,8 @@ package opening
 
 import (
 	"errors"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -29,6 +31,27 @@ func TestWhatMayPass(t *testing.T) {
 	for code, want := range map[Code]bool{Unreachable: true, Busy: true, Standby: true, Denied: false, Foreign: false, TooNew: false, Pending: false, BadDSN: false} {
 		if got := (&Refusal{Code: code}).MayPass(); got != want {
 			t.Errorf("%s may pass: %v", code, got)
+		}
+	}
+}
+
+// Every code is explained to those who run the database.
+func TestCodesAreDocumented(t *testing.T) {
+	source, err := os.ReadFile("refusal.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile("../../../../docs/POSTGRES.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	codes := regexp.MustCompile(`"(postgres_\w+)"`).FindAllStringSubmatch(string(source), -1)
+	if len(codes) < 10 {
+		t.Fatalf("found %d codes", len(codes))
+	}
+	for _, c := range codes {
+		if !strings.Contains(string(page), "| `"+c[1]+"` |") {
+			t.Errorf("docs/POSTGRES.md does not explain %s", c[1])
 		}
 	}
 }
