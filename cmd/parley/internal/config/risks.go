@@ -46,7 +46,8 @@ func (c *Config) Risks() (risks []Risk) {
 		"auth.hs256_secret stands in the configuration: whoever reads it can sign in as anybody; write env:NAME or file:PATH")
 	add(c.Cluster.Insecure && !onLoopback(c.Cluster.Listen), "cluster_insecure",
 		"cluster.insecure: whoever reaches cluster.listen ("+c.Cluster.Listen+") can say anything in the name of any user; only the nodes may reach it")
-	add(c.Shared.Postgres != "" && !refers(c.Shared.Postgres) && secret.WithoutPasswords(c.Shared.Postgres) != c.Shared.Postgres, "inline_dsn",
+	add(c.Shared.Postgres != "" && !refers(c.Shared.Postgres) &&
+		(secret.WithoutPasswords(c.Shared.Postgres) != c.Shared.Postgres || strings.Contains(c.Shared.Postgres, "password")), "inline_dsn",
 		"store.postgres holds a password in the configuration: whoever reads it has the database; write env:NAME or file:PATH")
 	_, port, _ := net.SplitHostPort(g.Listen)
 	add(g.TLS.ACME() && port != "443", "acme_port",

@@ -75,7 +75,16 @@ func inlineArgs(args []string) error {
 }
 
 // ShownArgs are the arguments of a program with the secrets among them masked.
-func ShownArgs(args []string) []string { return secret.MaskedArgs(args) }
+func ShownArgs(args []string) []string {
+	shown := secret.MaskedArgs(args)
+	const key = "store.postgres="
+	for i, arg := range args { // a DSN may be words, of which one is the password
+		if at := strings.Index(arg, key); at >= 0 && at+len(key) < len(arg) && !refers(arg[at+len(key):]) {
+			shown[i] = arg[:at+len(key)] + secret.Mask
+		}
+	}
+	return shown
+}
 
 // Fill is a value with what its references stand for. Unlike secret.Text it
 // refuses blank ones: they are keys. Its errors name the references only.
