@@ -30,8 +30,9 @@ type Options struct {
 // Desk is where outside runtimes get their work. Its methods may be called from any
 // goroutine.
 type Desk struct {
-	o      Options
-	closed chan struct{}
+	o     Options
+	ctx   context.Context // ends when the desk is closed
+	close context.CancelFunc
 
 	mu      sync.Mutex
 	shelves map[conversation.TenantID]*shelf
@@ -42,6 +43,7 @@ type Desk struct {
 const (
 	keepShelf = 10 * time.Minute // a tenant's list stays in memory so long after its last claim
 	tryAgain  = time.Second      // a session that could not be reached is asked again after this
+	lookAgain = 5 * time.Second  // where claims find nothing, a desk that is not alone reads the list again after this
 )
 
 // New is a Desk without any list.
@@ -51,7 +53,9 @@ func New(o Options) *Desk {
 			o.Tell(key, "", c, done)
 		}
 	}
-	return &Desk{o: o, closed: make(chan struct{}), shelves: map[conversation.TenantID]*shelf{}}
+	d := &Desk{o: o, shelves: map[conversation.TenantID]*shelf{}}
+	d.ctx, d.close = context.WithCancel(context.Background())
+	return d
 }
 
 // Close answers the claims that wait: there is nothing for them. Later ones get
@@ -59,12 +63,7 @@ func New(o Options) *Desk {
 func (d *Desk) Close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	select {
-	case <-d.closed:
-		return
-	default:
-	}
-	close(d.closed)
+	d.close()
 	for tenant, s := range d.shelves {
 		s.stop()
 		delete(d.shelves, tenant)
@@ -85,6 +84,9 @@ func (d *Desk) Set(key conversation.SessionKey, c *conversation.Claimable) {
 		s.stop()
 		delete(d.shelves, key.Tenant)
 	default:
+		if s.said != nil {
+			s.said[key.Session] = true
+		}
 		d.set(s, key, c)
 	}
 }
@@ -181,6 +183,7 @@ func (d *Desk) take(s *shelf, r conversation.ClaimRequest, first bool) ([]*entry
 	d.turns++
 	w := &waiter{agent: r.Agent, turn: d.turns, got: make(chan *entry, 1)}
 	s.wait(w)
+	d.readAgain(r.Tenant, s)
 	return nil, w
 }
 
@@ -193,7 +196,7 @@ func (d *Desk) wait(ctx context.Context, s *shelf, w *waiter, over <-chan time.T
 	case e = <-w.got:
 		return e, nil
 	case <-over:
-	case <-d.closed:
+	case <-d.ctx.Done():
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
@@ -267,11 +270,9 @@ func (d *Desk) back(s *shelf, e *entry, again bool) {
 func (d *Desk) shelf(ctx context.Context, tenant conversation.TenantID) (*shelf, error) {
 	for {
 		d.mu.Lock()
-		select {
-		case <-d.closed:
+		if d.ctx.Err() != nil {
 			d.mu.Unlock()
 			return nil, nil
-		default:
 		}
 		s := d.shelves[tenant]
 		if s == nil {

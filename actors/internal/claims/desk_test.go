@@ -119,6 +119,13 @@ func (s *sessions) waits(id string, second int, change func(*conversation.Claima
 	s.desk.Set(at(id), &c)
 }
 
+// waitsUnsaid makes a message wait in a session of another node, whose word is lost.
+func (s *sessions) waitsUnsaid(id string, second int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stored[conversation.SessionID(id)] = conversation.Claimable{Task: conversation.TaskID("t1-" + id), Agent: "outside", Since: time.Unix(int64(second), 0)}
+}
+
 // gone: the session's runtime has said something, or its task has ended.
 func (s *sessions) gone(id string) {
 	s.mu.Lock()
@@ -319,6 +326,110 @@ func TestDesk(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { c.run(t, newSessions(t)) })
 		})
 	}
+}
+
+// Two desks share a store, as those of two nodes do, and what one says to the other is
+// lost: a runtime that waits for the other's session gets its message a few seconds later.
+func TestLostOffers(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		run  func(t *testing.T, s *sessions)
+	}{
+		{"a claim that waits", func(t *testing.T, s *sessions) {
+			go func() { time.Sleep(time.Second); s.waitsUnsaid("a", 1) }()
+			begun := time.Now()
+			s.want(s.claim(conversation.ClaimRequest{Runtime: "r1", Wait: 2 * lookAgain}), "a", "the lost offer")
+			if took := time.Since(begun); took != lookAgain {
+				t.Errorf("after %v", took)
+			}
+		}},
+		{"claims that do not wait", func(_ *testing.T, s *sessions) {
+			s.want(s.claim(conversation.ClaimRequest{Runtime: "r1"}), "", "before")
+			s.waitsUnsaid("a", 1)
+			time.Sleep(lookAgain + time.Millisecond)
+			s.want(s.claim(conversation.ClaimRequest{Runtime: "r1"}), "a", "the lost offer")
+		}},
+		{"of what was handed out by the other desk, and is over", func(_ *testing.T, s *sessions) {
+			s.waits("a", 1, func(c *conversation.Claimable) { c.Runtime = "r1" })
+			s.want(s.claim(conversation.ClaimRequest{Runtime: "r2"}), "", "it is another's")
+			s.waitsUnsaid("a", 1) // its lease has run out
+			s.want(s.claim(conversation.ClaimRequest{Runtime: "r2", Wait: 2 * lookAgain}), "a", "after that")
+			s.mu.Lock()
+			delete(s.stored, "a")
+			s.mu.Unlock()
+			s.want(s.claim(conversation.ClaimRequest{Runtime: "r3", Wait: 2 * lookAgain}), "", "it has ended")
+			if n := len(s.desk.shelves["acme"].entries); n != 0 {
+				s.t.Errorf("%d are believed to wait", n)
+			}
+		}},
+		{"what is said while the list is read counts more", func(_ *testing.T, s *sessions) {
+			s.waits("a", 1, func(c *conversation.Claimable) { c.From = time.Now().Add(time.Hour) })
+			s.want(s.claim(conversation.ClaimRequest{Runtime: "r1"}), "", "not yet")
+			s.waitsUnsaid("b", 2)
+			s.listing = func() {
+				s.gone("b")
+				s.waits("c", 3, nil)
+			}
+			s.want(s.claim(conversation.ClaimRequest{Runtime: "r1", Wait: time.Minute}), "c", "the newest word")
+			s.want(s.claim(conversation.ClaimRequest{Runtime: "r2"}), "", "what is gone")
+		}},
+		{"a session that was away is not asked more often", func(t *testing.T, s *sessions) {
+			s.waits("a", 1, nil)
+			s.refuse["a"] = conversation.Errorf(conversation.Unavailable, "not now")
+			asked := 0
+			hand := s.desk.o.HandOut
+			s.desk.o.HandOut = func(key conversation.SessionKey, c conversation.HandOut, done func(conversation.Receipt, error)) {
+				asked++
+				hand(key, c, done)
+			}
+			s.want(s.claim(conversation.ClaimRequest{Runtime: "r1", Wait: time.Minute - time.Millisecond}), "", "it does not answer")
+			if asked != 60 {
+				t.Errorf("asked %d times in a minute", asked)
+			}
+		}},
+		{"the list cannot be read for a while", func(_ *testing.T, s *sessions) {
+			s.want(s.claim(conversation.ClaimRequest{Runtime: "r1"}), "", "before")
+			s.waitsUnsaid("a", 1)
+			s.failing = errors.New("broken")
+			go func() { time.Sleep(3*lookAgain - time.Second); s.mu.Lock(); s.failing = nil; s.mu.Unlock() }()
+			s.want(s.claim(conversation.ClaimRequest{Runtime: "r1", Wait: time.Minute}), "a", "then")
+		}},
+		{"nobody waits: nothing is read", func(t *testing.T, s *sessions) {
+			s.want(s.claim(conversation.ClaimRequest{Runtime: "r1"}), "", "nothing")
+			time.Sleep(time.Hour)
+			s.mu.Lock()
+			reads := s.reads
+			s.mu.Unlock()
+			if reads != 2 {
+				t.Errorf("the list was read %d times", reads)
+			}
+			s.waits("a", 1, nil)
+			s.want(s.claim(conversation.ClaimRequest{Runtime: "r1"}), "a", "later")
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSessions(t)
+				s.desk = New(Options{
+					List: s.list, HandOut: s.handOut, Event: s.event, Metrics: metrics.NewActors(prometheus.NewRegistry()),
+					Told: func(conversation.SessionKey, *conversation.Claimable) {},
+				})
+				defer s.desk.Close()
+				c.run(t, s)
+			})
+		})
+	}
+}
+
+// A desk that is alone hears everything: it reads its list once.
+func TestAloneReadsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSessions(t)
+		s.want(s.claim(conversation.ClaimRequest{Runtime: "r1", Wait: 9 * time.Minute}), "", "nothing")
+		if s.reads != 1 {
+			t.Errorf("the list was read %d times", s.reads)
+		}
+	})
 }
 
 // Many claims at once: each message goes to one of them.

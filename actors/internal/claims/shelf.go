@@ -15,6 +15,8 @@ import (
 type shelf struct {
 	reading chan struct{}                                      // closed when the store's list was read; nil = it was
 	news    map[conversation.SessionID]*conversation.Claimable // said while it is read
+	again   *time.Timer                                        // until the list is read again; nil = it will not be
+	said    map[conversation.SessionID]bool                    // who has said something while it is read again; nil = it is not
 
 	entries map[conversation.SessionID]*entry
 	all     *queue                                                         // that any runtime may have now
@@ -63,6 +65,9 @@ func (s *shelf) stop() {
 		if e.timer != nil {
 			e.timer.Stop()
 		}
+	}
+	if s.again != nil {
+		s.again.Stop()
 	}
 	s.entries = nil
 }
