@@ -85,7 +85,9 @@ func (c *Chaos) under(ctx context.Context, path, base string, out io.Writer) (er
 	swarm := checker.NewSwarm(c.Clients, c.Seed, all)
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, swarm.Keep(base))
+			rows, _ := all.database.ask(context.WithoutCancel(ctx), "select session, epoch, last_seq, owner_node, prior_node, wake, now() from sessions order by session")
+			more, _ := all.database.ask(context.WithoutCancel(ctx), "select * from members")
+			err = errors.Join(err, swarm.Keep(base), os.WriteFile(filepath.Join(base, "owners"), []byte(rows+"\n"+more), 0o600))
 		}
 	}()
 	working, enough := context.WithCancel(ctx)
