@@ -86,7 +86,7 @@ type Engine struct {
 	stopMu  sync.RWMutex // held for reading by callers that start work themselves, for writing by stopAll
 	started chan struct{}
 
-	lost         sync.Map // keys of sessions that this engine has lost in the middle of their work, until they are loaded
+	lost         sync.Map // keys of sessions that this engine has lost although it goes on, until they are loaded
 	commitPrefix string
 	commits      atomic.Uint64
 	fullPause    admission.Pause // the store is taken for full in it

@@ -68,7 +68,7 @@ func (e *Engine) ScanNow() { e.due.Now() }
 func causeOf(s *session, prior conversation.Prior) conversation.Cause {
 	_, lost := s.e.lost.LoadAndDelete(s.key)
 	switch {
-	case lost, prior == conversation.PriorExpired, prior == conversation.PriorNone && s.e.cfg.Member != conversation.Member{}:
+	case lost && prior != conversation.PriorDead, prior == conversation.PriorExpired, prior == conversation.PriorNone && s.e.cfg.Member != conversation.Member{}:
 		return conversation.CauseMoved
 	default:
 		return 0 // its process has ended

@@ -303,6 +303,90 @@ func TestTakeover(t *testing.T) {
 	}
 }
 
+// What this engine once lost to a node whose process has died since was interrupted by that
+// death: that it was lost here, too, before, says nothing about its last owner.
+func TestLostBeforeItsOwnerDied(t *testing.T) {
+	withNodes(t, nil, func(t *testing.T, c *nodes) {
+		one, two := c.each["n1"], c.each["n2"]
+		one.create(mainKey)
+		one.ok(one.tell(mainKey, say("m1", "a long question")))
+		call := one.call()
+		c.mu.Lock()
+		c.silent["n1"] = true
+		c.mu.Unlock()
+		c.move(func() { c.at = "n2" })
+		time.Sleep(testLease + time.Second)
+		two.e.ScanNow()
+		synctest.Wait()
+		call.Answer(actorstest.Use("c1", "no_such_tool", "{}")) // n1 learns that it has lost the session
+		time.Sleep(10 * time.Second)                            // a pause before the attempt after a move
+		if n := len(two.model.Open()); n != 1 || one.active(mainKey) {
+			t.Fatalf("%d calls of the new owner, in memory of the old one: %v", n, one.active(mainKey))
+		}
+		// The lease of n1 holds again, and the process of n2 dies.
+		if _, err := c.store.Renew(t.Context(), member.Info{Member: c.members["n1"], Sessions: true}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.store.Join(t.Context(), member.Info{Member: conversation.Member{Node: "n2"}}, testLease); err != nil {
+			t.Fatal(err)
+		}
+		c.move(func() { c.at = "n1" })
+		one.e.ScanNow()
+		synctest.Wait()
+		var last conversation.StepStarted
+		for range 10 {
+			time.Sleep(time.Second)
+			for _, e := range one.stored(mainKey) {
+				if b, ok := e.Body.(conversation.StepStarted); ok {
+					last = b
+				}
+			}
+		}
+		if last.Cause != conversation.CauseInterrupted {
+			t.Errorf("attempt %d has the cause %v", last.Attempt, last.Cause)
+		}
+		one.reply(actorstest.Text("in time"))
+	})
+}
+
+// The commit of an answer that would have ended its task fails again and again, as while the
+// store comes and goes. No process has ended, so the task must not end in ERROR for it.
+func TestAnswersThatCannotBeStored(t *testing.T) {
+	withHarness(t, nil, func(t *testing.T, h *harness) {
+		h.create(mainKey)
+		h.ok(h.tell(mainKey, say("m1", "hello")))
+		h.store.FailCommit(func(_ int, _ conversation.SessionKey, c conversation.Commit) (error, bool) {
+			if slices.ContainsFunc(c.Events, func(e conversation.Event) bool { _, is := e.Body.(conversation.Response); return is }) {
+				return conversation.ErrFenced, false
+			}
+			return nil, false
+		})
+		for range 7 { // retry.max_interrupted is 5
+			for _, call := range h.model.Open() {
+				call.Answer(actorstest.Text("lost"))
+			}
+			synctest.Wait()
+			h.e.ScanNow()
+			time.Sleep(time.Minute) // a pause before the attempt after a move
+		}
+		h.store.FailCommit(nil)
+		for _, e := range h.stored(mainKey) {
+			switch b := e.Body.(type) {
+			case conversation.StepStarted:
+				if b.Cause == conversation.CauseInterrupted {
+					t.Errorf("attempt %d for the cause %v", b.Attempt, b.Cause)
+				}
+			case conversation.TaskStatusChanged:
+				if b.New == conversation.TaskError {
+					t.Error("the task ended in ERROR")
+				}
+			}
+		}
+		h.reply(actorstest.Text("hello"))
+		h.assertComplete(mainKey)
+	})
+}
+
 // A suspended engine starts nothing and refuses what comes; what runs goes on, and what it has
 // led to is done when the engine runs again.
 func TestSuspend(t *testing.T) {

@@ -164,7 +164,7 @@ func (s *session) Receive(ctx actor.Context) {
 	case *drain:
 		s.drain(m)
 	case *unloadNow:
-		if m.reason == "fenced" && s.standing.Busy {
+		if m.reason == "fenced" {
 			s.e.lost.Store(s.key, struct{}{})
 		}
 		s.unload(m.reason, m.err)
@@ -465,8 +465,8 @@ func (s *session) fail(kind string, cause error, err *conversation.Error) {
 	s.e.m.FailedCommits.WithLabelValues(kind).Inc()
 	s.e.log.Error("a commit failed; the session starts again from its log",
 		"session", s.key.Session, "tenant", s.key.Tenant, "kind", kind, "err", cause)
-	busy := s.standing.Busy
-	if busy {
+	busy := s.standing.Busy // as decided: what was lost may be the end of the work
+	if kind != "erased" {
 		s.e.lost.Store(s.key, struct{}{}) // and not by the end of the process
 	}
 	if kind == "fenced" && s.root() {
