@@ -30,14 +30,6 @@ func fText[S ~string](f fields, n fieldNumber, v *S) {
 	}
 }
 
-func fTexts[S ~string](f fields, n fieldNumber, v *[]S) {
-	if f.w != nil {
-		appendTexts(f.w, n, *v)
-	} else if f.reads(n) {
-		textList(f.r, v)
-	}
-}
-
 func fOptionalText(f fields, n fieldNumber, v **string) {
 	switch {
 	case f.reads(n):
