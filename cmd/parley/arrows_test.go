@@ -65,8 +65,9 @@ var arrows = map[string][]string{
 	"conversation/wire/internal/pb":          {},
 	"metrics":                                {},
 	"persistence":                            {},
-	"persistence/pebble":                     {"conversation", "conversation/option", "conversation/wire", "metrics", "persistence/pebble/internal/activity", "persistence/pebble/internal/backup", "persistence/pebble/internal/erasure", "persistence/pebble/internal/group", "persistence/pebble/internal/inspect", "persistence/pebble/internal/layout", "persistence/pebble/internal/ondisk", "persistence/pebble/internal/opening", "persistence/internal/seen", "persistence/pebble/internal/space", "persistence/pebble/internal/synced", "persistence/pebble/internal/upgrade", "persistence/pebble/internal/upkeep", "persistence/pebble/internal/verify", "persistence/pebble/internal/writers", "persistence/pebble/internal/usage", "conversation/living"},
-	"persistence/postgres":                   {"persistence/postgres/internal/held", "persistence/postgres/internal/lanes", "persistence/postgres/internal/members", "persistence/postgres/internal/opening", "persistence/postgres/internal/outcome", "persistence/postgres/internal/schema", "conversation", "conversation/living", "conversation/member", "conversation/wire", "metrics"},
+	"persistence/move":                       {"conversation", "conversation/wire"},
+	"persistence/pebble":                     {"conversation", "conversation/option", "conversation/wire", "metrics", "persistence/pebble/internal/activity", "persistence/pebble/internal/backup", "persistence/pebble/internal/erasure", "persistence/pebble/internal/group", "persistence/pebble/internal/inspect", "persistence/pebble/internal/layout", "persistence/pebble/internal/ondisk", "persistence/pebble/internal/opening", "persistence/internal/seen", "persistence/pebble/internal/space", "persistence/pebble/internal/synced", "persistence/pebble/internal/upgrade", "persistence/pebble/internal/upkeep", "persistence/pebble/internal/verify", "persistence/pebble/internal/writers", "persistence/pebble/internal/usage", "conversation/living", "persistence/move", "persistence/pebble/internal/carry"},
+	"persistence/postgres":                   {"persistence/postgres/internal/held", "persistence/postgres/internal/lanes", "persistence/postgres/internal/members", "persistence/postgres/internal/opening", "persistence/postgres/internal/outcome", "persistence/postgres/internal/schema", "conversation", "conversation/living", "conversation/member", "conversation/wire", "metrics", "persistence/move"},
 	"persistence/postgres/internal/held":     {"conversation", "persistence/internal/seen"},
 	"persistence/postgres/internal/lanes":    {},
 	"persistence/postgres/internal/outcome":  {},
@@ -128,6 +129,7 @@ var arrows = map[string][]string{
 	"actors/actorstest":                    {"conversation"},
 	"conversation/machine/machinetest":     {"conversation", "conversation/policy", "conversation/machine", "conversation/transcript"},
 	"persistence/pebble/internal/backup":   {"conversation", "persistence/pebble/internal/inspect", "persistence/pebble/internal/layout", "persistence/pebble/internal/ondisk", "persistence/pebble/internal/verify"},
+	"persistence/pebble/internal/carry":    {"conversation", "persistence/move", "persistence/pebble/internal/layout"},
 	"persistence/pebble/internal/group":    {"conversation"},
 	"persistence/internal/seen":            {},
 	"persistence/pebble/internal/writers":  {"conversation", "persistence/pebble/internal/layout", "persistence/internal/seen"},
@@ -150,7 +152,7 @@ var arrows = map[string][]string{
 
 	"cmd/parley": {
 		"actors", "cmd/parley/internal/assemble", "cmd/parley/internal/config", "cmd/parley/internal/store", "conversation",
-		"gateway", "gateway/protocol", "gateway/web", "metrics", "tools/builtin", "gateway/audit", "gateway/auth", "gateway/service", "gateway/listener", "actors/cluster", "conversation/member",
+		"gateway", "gateway/protocol", "gateway/web", "metrics", "tools/builtin", "gateway/audit", "gateway/auth", "gateway/service", "gateway/listener", "actors/cluster", "conversation/member", "persistence/move",
 	},
 	"cmd/parley/internal/assemble": {
 		"actors", "cmd/parley/internal/config", "conversation", "conversation/policy", "conversation/transcript", "gateway", "metrics",
@@ -160,7 +162,7 @@ var arrows = map[string][]string{
 		"actors", "cmd/parley/internal/store", "conversation", "conversation/option", "conversation/policy", "conversation/transcript", "gateway", "models/anthropic", "models/command", "models/openai",
 		"models/limit", "models/scripted", "tools/builtin", "tools/mcp", "tools/mcp/secret", "gateway/audit", "gateway/auth",
 	},
-	"cmd/parley/internal/store": {"conversation", "conversation/policy", "conversation/machine", "persistence/pebble", "persistence/postgres", "conversation/member"}, // the one place that names a concrete store
+	"cmd/parley/internal/store": {"conversation", "conversation/policy", "conversation/machine", "persistence/pebble", "persistence/postgres", "conversation/member", "persistence/move"}, // the one place that names a concrete store
 
 	// It knows the server from outside only.
 	"cmd/parley-bench":                   {"cmd/parley-bench/internal/load", "cmd/parley-bench/internal/checker", "cmd/parley-bench/internal/chaos", "cmd/parley-bench/internal/hostile", "cmd/parley-bench/internal/peers", "cmd/parley-bench/internal/receipts", "cmd/parley-bench/internal/rooms", "cmd/parley-bench/internal/scaling", "cmd/parley-bench/internal/soak", "cmd/parley-bench/internal/nodes"},
@@ -184,6 +186,7 @@ var arrows = map[string][]string{
 
 // testArrows are the imports that only tests of a room may have, beside its own.
 var testArrows = map[string][]string{
+	"persistence/move":                   {"persistence/pebble", "persistence/postgres", "persistence/postgres/pgtest"},
 	"actors/cluster":                     {"actors", "actors/actorstest", "conversation/policy", "persistence/persistencetest", "gateway/fanout", "gateway/protocol"},
 	"actors/cluster/internal/membership": {"conversation"},
 
@@ -211,7 +214,7 @@ var testArrows = map[string][]string{
 	"cmd/parley": {
 		"conversation/machine/machinetest", "conversation/policy",
 		"conversation/wire", "persistence/pebble", "persistence/persistencetest",
-		"models/anthropic", "models/modelstest", "models/openai", "models/scripted", "conversation/tokens",
+		"models/anthropic", "models/modelstest", "models/openai", "models/scripted", "conversation/tokens", "persistence/postgres/pgtest",
 	},
 }
 
@@ -222,7 +225,7 @@ var libraries = map[string][]string{
 	"google.golang.org/grpc":            {"actors/cluster/internal/link"},
 	// The load generator measures the bare store and the bare socket in the same
 	// run as the server; that is the point of a baseline.
-	"github.com/cockroachdb/pebble":      {"persistence/pebble", "persistence/pebble/internal/activity", "persistence/pebble/internal/erasure", "persistence/pebble/internal/group", "persistence/pebble/internal/inspect", "persistence/pebble/internal/ondisk", "persistence/pebble/internal/opening", "persistence/pebble/internal/space", "persistence/pebble/internal/synced", "persistence/pebble/internal/upgrade", "persistence/pebble/internal/upkeep", "persistence/pebble/internal/usage", "persistence/pebble/internal/verify", "persistence/pebble/internal/writers", "persistence/pebble/internal/backup", "cmd/parley-bench/internal/load/baseline_store.go"},
+	"github.com/cockroachdb/pebble":      {"persistence/pebble", "persistence/pebble/internal/activity", "persistence/pebble/internal/carry", "persistence/pebble/internal/erasure", "persistence/pebble/internal/group", "persistence/pebble/internal/inspect", "persistence/pebble/internal/ondisk", "persistence/pebble/internal/opening", "persistence/pebble/internal/space", "persistence/pebble/internal/synced", "persistence/pebble/internal/upgrade", "persistence/pebble/internal/upkeep", "persistence/pebble/internal/usage", "persistence/pebble/internal/verify", "persistence/pebble/internal/writers", "persistence/pebble/internal/backup", "cmd/parley-bench/internal/load/baseline_store.go"},
 	"github.com/gofiber/":                {"gateway/server.go", "gateway/upgrade.go", "gateway/hosts.go", "gateway/rest"},
 	"github.com/go-json-experiment/json": {"gateway/protocol"},
 	"github.com/valyala/fasthttp":        {"gateway/rest", "cmd/parley-bench/internal/load/baseline_socket.go"},

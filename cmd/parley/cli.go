@@ -30,6 +30,7 @@ type commandLine struct {
 	Mig     struct{}   `cmd:"" name:"migrate" help:"Make or upgrade the tables of store.postgres, before a new version starts."`
 	Key     keyCmd     `cmd:"" help:"Make, show and take back the keys of auth.mode \"keys\"."`
 	Export  exportCmd  `cmd:"" help:"Write all sessions as JSON Lines, for people and scripts; nothing reads them back."`
+	Move    moveCmd    `cmd:"" help:"Carry the whole store to another place: from a data directory to PostgreSQL, and back."`
 	Ver     struct{}   `cmd:"" name:"version" help:"Print the version."`
 }
 

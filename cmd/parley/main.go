@@ -116,6 +116,10 @@ func (m *Main) Run(ctx context.Context) error {
 		return m.key(ctx)
 	case "export":
 		return m.export(ctx)
+	case "move out":
+		return m.moveOut(ctx)
+	case "move in":
+		return m.moveIn(ctx)
 	default:
 		return errors.Join(m.serve(ctx), m.Close())
 	}

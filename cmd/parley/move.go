@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"parley/cmd/parley/internal/assemble"
+	"parley/cmd/parley/internal/config"
+	"parley/cmd/parley/internal/store"
+	"parley/conversation"
+	"parley/metrics"
+	"parley/persistence/move"
+)
+
+type moveCmd struct {
+	Out moveOutCmd `cmd:"" help:"Write the whole store as one file. No server may use it."`
+	In  moveInCmd  `cmd:"" help:"Read such a file into an empty store; run it again after an interruption."`
+}
+
+type moveOutCmd struct {
+	File string `arg:"" placeholder:"FILE" help:"File to make; it must not exist."`
+}
+
+type moveInCmd struct {
+	File string `arg:"" placeholder:"FILE" help:"File that \"parley move out\" has made."`
+}
+
+// progressEvery is how often a move says how far it is.
+const progressEvery = 2 * time.Second
+
+// progress says on Stderr how far a move is.
+func (m *Main) progress(what string) func(move.Totals) {
+	said := time.Now()
+	return func(t move.Totals) {
+		if time.Since(said) >= progressEvery {
+			said = time.Now()
+			fmt.Fprintf(m.Stderr, "%s so far: %d sessions, %d records\n", what, t.Sessions, t.Records)
+		}
+	}
+}
+
+// openMoving opens what the configuration names, for this process alone.
+func (m *Main) openMoving(ctx context.Context, write bool) (*store.Moving, string, error) {
+	log := newLogger(m.Stderr, m.Config.Log)
+	counts := metrics.NewPersistence(metrics.NewRegistry())
+	if m.Config.Shared.Postgres != "" {
+		dsn, err := m.Config.DSN(config.LookupIn(m.Environ))
+		if err != nil {
+			return nil, "", config.NewError("store.postgres", err)
+		}
+		s, err := store.MoveShared(ctx, assemble.Shared(&m.Config, dsn, log, counts), write)
+		return s, "the database of store.postgres", err
+	}
+	if m.Config.Ephemeral() {
+		return nil, "", errors.New("memory.mode is ephemeral: there is no data directory")
+	}
+	options := m.Config.Store
+	options.Logger, options.Metrics = log, counts
+	s, err := store.MoveDirectory(m.Config.Data, write, options)
+	return s, m.Config.Data, err
+}
+
+// moveOut writes the file under another name first: what has the name is whole.
+func (m *Main) moveOut(ctx context.Context) (err error) {
+	name := m.line.Move.Out.File
+	if _, err := os.Lstat(name); !errors.Is(err, os.ErrNotExist) {
+		return errors.Join(fmt.Errorf("%s exists already", name), err)
+	}
+	from, place, err := m.openMoving(ctx, false)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, from.Close()) }()
+	f, err := os.OpenFile(name+".writing", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	totals, err := move.Out(ctx, from, f, version(), m.progress("written"))
+	if err == nil {
+		err = from.Alone(ctx) // a node that has started meanwhile may have written
+	}
+	if err == nil {
+		err = errors.Join(f.Sync(), f.Close())
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), name)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("the file is not written: %w", err), os.Remove(f.Name()))
+	}
+	fmt.Fprintf(m.Stdout, "%s is in %s\n", place, name)
+	m.printMoved(totals, from.LogID())
+	return nil
+}
+
+func (m *Main) moveIn(ctx context.Context) (err error) {
+	name := m.line.Move.In.File
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	if _, _, err := move.Check(ctx, f); err != nil { // before a store is made
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	if _, err := f.Seek(0, 0); err != nil {
+		return err
+	}
+	to, place, err := m.openMoving(ctx, true)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, to.Close()) }()
+	totals, err := move.In(ctx, f, to, m.progress("read"))
+	if err == nil {
+		err = to.Alone(ctx)
+	}
+	switch {
+	case errors.Is(err, move.ErrOccupied), errors.Is(err, move.ErrDiffers):
+		return fmt.Errorf("%s: %w", place, err)
+	case err != nil:
+		return fmt.Errorf("%s is not whole yet; run the same command again: %w", place, err)
+	}
+	fmt.Fprintf(m.Stdout, "%s is in %s\n", name, place)
+	m.printMoved(totals, to.LogID())
+	return nil
+}
+
+func (m *Main) printMoved(t move.Totals, log conversation.LogID) {
+	fmt.Fprintf(m.Stdout, "  log %s, %d sessions with %d records, %d erased ones\n", log, t.Sessions, t.Records, t.Erased)
+	if t.Skipped > 0 {
+		fmt.Fprintf(m.Stdout, "  %d of the sessions were there already\n", t.Skipped)
+	}
+}

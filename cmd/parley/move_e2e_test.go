@@ -1,0 +1,122 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"parley/persistence/postgres/pgtest"
+)
+
+// at is an installation: a data directory, or a database.
+type at struct {
+	data    string
+	environ []string
+	args    []string
+}
+
+func (a at) start(t *testing.T) *live {
+	t.Helper()
+	return startWith(t, a.data, func(m *Main) { m.Environ = a.environ }, a.args...)
+}
+
+// move runs a "parley move" at the installation.
+func (a at) move(t *testing.T, way, file string) (code int, text string) {
+	t.Helper()
+	m := NewMain()
+	var out bytes.Buffer
+	m.Stdout, m.Stderr, m.Environ = &out, &out, a.environ
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	code = m.Execute(ctx, append([]string{"move", way, file, "--config", emptyConfig(t), "--data", a.data}, a.args...))
+	return code, out.String()
+}
+
+// A whole installation moves from a directory to PostgreSQL and back: clients find their
+// events, their place and what they had open, and what was erased stays erased.
+func TestMoveUpAndBack(t *testing.T) {
+	root := t.TempDir()
+	server := pgtest.Open(t, pgtest.Settings{})
+	directory := at{data: filepath.Join(root, "before")}
+	database := at{filepath.Join(root, "beside"), []string{"DATABASE_URL=" + server.NewDatabase(t)}, []string{"--set", "store.postgres=env:DATABASE_URL"}}
+	last := at{data: filepath.Join(root, "after")}
+
+	l := directory.start(t)
+	u := l.user()
+	talked, gone := u.create(map[string]any{"title": "talked"}), u.create(map[string]any{"title": "gone"})
+	log := u.ask("follow", talked, map[string]any{"since": 0})["log"]
+	u.until(is("synced"))
+	u.send(talked, "a", "/say hello")
+	u.until(done)
+	u.send(talked, "b", "/ask Which city?\n/say done")
+	u.until(func(f frame) bool { return f.text("new_status") == "AWAITING_RESPONSE" })
+	if status, body := l.do("DELETE", "/api/sessions/"+gone, ""); status/100 != 2 {
+		t.Fatalf("erase: %d %s", status, body)
+	}
+	u.ask("seen", talked, map[string]any{"seq": 4})
+	look := func(l *live) string {
+		t.Helper()
+		events := l.user().follow(talked, 0)
+		gapless(t, events, 1)
+		_, list := l.do("GET", "/api/sessions", "")
+		return shown(events) + string(list)
+	}
+	before := look(l)
+	if !strings.Contains(before, `"seen":4`) {
+		t.Fatalf("there is no read cursor in\n%s", before)
+	}
+	moved := func(from, to at, l *live, name string) *live {
+		t.Helper()
+		file := filepath.Join(root, name)
+		if code, text := from.move(t, "out", file); code != exitFailed || !strings.Contains(text, "in use") {
+			t.Fatalf("while the server runs: %d %s", code, text)
+		}
+		l.stop()
+		if code, text := from.move(t, "out", file); code != exitOK {
+			t.Fatalf("out: %d %s", code, text)
+		}
+		for i := range 2 {
+			if code, text := to.move(t, "in", file); code != exitOK || !strings.Contains(text, fmt.Sprint("log ", log)) || (i == 1) != strings.Contains(text, "there already") {
+				t.Fatalf("in, time %d: %d %s", i, code, text)
+			}
+		}
+		l = to.start(t)
+		if code, text := to.move(t, "in", file); code != exitFailed || !strings.Contains(text, "in use") {
+			t.Fatalf("into a running server: %d %s", code, text)
+		}
+		if status, body := l.do("GET", "/api/sessions/"+gone, ""); status != 404 {
+			t.Errorf("the erased session: %d %s", status, body)
+		}
+		if got := l.user().ask("follow", talked, map[string]any{"since": 0})["log"]; got != log {
+			t.Errorf("log %v became %v", log, got)
+		}
+		return l
+	}
+
+	l = moved(directory, database, l, "up")
+	if got := look(l); got != before {
+		t.Fatalf("in the database:\n%s\nbefore:\n%s", got, before)
+	}
+	u = l.user()
+	u.follow(talked, 0)
+	if again := u.send(talked, "a", "/say hello"); again["duplicate"] != true {
+		t.Errorf("a message of before is sent again: %v", again)
+	}
+	if status, body := l.do("POST", "/api/tasks/t2-"+talked+"/reply", `{"reply":"Berlin"}`); status != 200 {
+		t.Errorf("the open question: %d %s", status, body)
+	}
+	u.until(done)
+	before = look(l)
+
+	l = moved(database, last, l, "back")
+	if got := look(l); got != before {
+		t.Errorf("back in a directory:\n%s\nin the database:\n%s", got, before)
+	}
+	l.stop()
+	if code, text := directory.move(t, "in", filepath.Join(root, "back")); code != exitFailed || !strings.Contains(text, "other content") {
+		t.Errorf("over the directory of before: %d %s", code, text)
+	}
+}

@@ -1,0 +1,29 @@
+// Package move carries a whole installation from one store to another, over a file: from
+// the embedded one to PostgreSQL and back.
+//
+// Out writes the file, Check reads it without a store, In reads it into one. Whatever is
+// on the way is in memory for one frame, one page of a list and one snapshot at most. cmd/parley
+// calls them; the stores implement Installation. The package owns no goroutines.
+//
+// The file begins with a line of JSON (type, version, log, program, time). Frames follow:
+//
+//	kind:u8 length:u32 body crc:u32     big endian; crc is CRC-32C of all before it in the frame
+//
+//	t  an erased session                JSON: tenant, session, epoch, erased
+//	s  a session begins                 JSON: tenant, session, last, commit, summary, wake, claim, snapshot_at
+//	p  its snapshot, if it has one      the bytes of the store
+//	k  one of its tasks                 a task row of conversation/wire
+//	c  how far a user has read          JSON: user, seq
+//	r  one of its records, in order     a record of conversation/wire
+//	e  it ends                          JSON: records, tasks, cursors, sha256 of its frames
+//	z  the file ends                    JSON: sessions, erased, records, sha256 of the file until here
+//
+// Erased sessions come first, so that a next session of a name finds its place. Commit ids,
+// summaries and claims are base64 in JSON, the latter two in the encoding of conversation/wire.
+// The keys of parts and messages are not in the file: they follow from the records. Epochs
+// of sessions are not either: no writer of one store can write to another.
+//
+// In writes through Acquire and Commit, like any writer, so another one that starts meanwhile
+// fences it. A session has its summary, by which lists find it, with the last commit of all: one
+// without is not whole and is gone on with.
+package move

@@ -1,0 +1,314 @@
+package move
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+
+	"parley/conversation"
+	"parley/conversation/wire"
+)
+
+// buryMost and rowsMost are how many tombstones, and rows of a session, are written at once.
+const (
+	buryMost = 256
+	rowsMost = 256
+)
+
+// rowsCommit is the id of a commit that brings rows alone. It is nobody's last one: the last
+// commit of a session has the id that it had in the store of before.
+const rowsCommit = conversation.CommitID("move-rows")
+
+// Check reads a file from its beginning and compares all its sums.
+func Check(ctx context.Context, from io.Reader) (Opening, Totals, error) {
+	r, err := newFileReader(from)
+	if err != nil {
+		return Opening{}, Totals{}, err
+	}
+	var got Totals
+	var end endFrame
+	open := false
+	for {
+		kind, body, err := r.next()
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return r.opening, got, err
+		}
+		inside := kind == kindSnapshot || kind == kindTask || kind == kindCursor || kind == kindRecord || kind == kindEnd
+		if inside != open {
+			return r.opening, got, fmt.Errorf("%w: a frame %q is out of place", ErrDamaged, kind)
+		}
+		switch kind {
+		case kindErased:
+			got.Erased++
+		case kindSession:
+			open, end = true, endFrame{}
+		case kindTask:
+			end.Tasks++
+		case kindCursor:
+			end.Cursors++
+		case kindRecord:
+			end.Records++
+			got.Records++
+		case kindSnapshot:
+		case kindEnd:
+			open, end.Sum = false, r.session
+			got.Sessions++
+			if said, err := read[endFrame](body); err != nil || said != end {
+				return r.opening, got, fmt.Errorf("%w: a session has other content than its end says", ErrDamaged)
+			}
+		case kindFileEnd:
+			said, err := read[fileEndFrame](body)
+			if err != nil || said != (fileEndFrame{got, r.file}) || !r.ended() {
+				return r.opening, got, fmt.Errorf("%w: it has other content than its end says", ErrDamaged)
+			}
+			return r.opening, got, nil
+		default:
+			return r.opening, got, fmt.Errorf("%w: a frame of kind %q", ErrNewer, kind)
+		}
+	}
+}
+
+// In reads a file into an installation that nobody else writes to: an empty one, which takes
+// the identity of the file's logs, or one that has read some or all of it before. It checks
+// the whole file first. progress is told now and then what has been read.
+func In(ctx context.Context, from io.ReadSeeker, to Installation, progress func(Totals)) (Totals, error) {
+	opening, _, err := Check(ctx, from)
+	if err != nil {
+		return Totals{}, err
+	}
+	if _, err := from.Seek(0, io.SeekStart); err != nil {
+		return Totals{}, err
+	}
+	if err := to.Adopt(ctx, opening.Log); err != nil {
+		return Totals{}, err
+	}
+	r, err := newFileReader(from)
+	if err != nil {
+		return Totals{}, err
+	}
+	i := in{r: r, to: to, progress: progress}
+	err = i.all(ctx)
+	return i.done, err
+}
+
+type in struct {
+	r        *fileReader
+	to       Installation
+	done     Totals
+	progress func(Totals)
+	graves   []Tombstone // that wait to be written
+}
+
+func (i *in) all(ctx context.Context) error {
+	for {
+		kind, body, err := i.r.next()
+		if err != nil {
+			return err
+		}
+		if kind != kindErased || len(i.graves) == buryMost {
+			if err := i.bury(ctx); err != nil {
+				return err
+			}
+		}
+		switch kind {
+		case kindErased:
+			t, err := read[erasedFrame](body)
+			if err != nil {
+				return err
+			}
+			i.graves = append(i.graves, Tombstone{conversation.SessionKey{Tenant: t.Tenant, Session: t.Session}, t.Epoch, t.Erased})
+		case kindSession:
+			s, err := read[sessionFrame](body)
+			if err != nil {
+				return err
+			}
+			a := arriving{in: i, frame: s, key: conversation.SessionKey{Tenant: s.Tenant, Session: s.Session}}
+			if err := a.arrive(ctx); err != nil {
+				return fmt.Errorf("session %s: %w", a.key, err)
+			}
+			i.done.Sessions++
+			i.progress(i.done)
+		case kindFileEnd:
+			return nil
+		default:
+			return fmt.Errorf("%w: a frame %q is out of place", ErrDamaged, kind)
+		}
+	}
+}
+
+func (i *in) bury(ctx context.Context) error {
+	if len(i.graves) == 0 {
+		return nil
+	}
+	if err := i.to.Bury(ctx, i.graves); err != nil {
+		return fmt.Errorf("the erased sessions: %w", err)
+	}
+	i.done.Erased += len(i.graves)
+	i.graves = i.graves[:0]
+	return nil
+}
+
+// arriving is a session on its way into the store.
+type arriving struct {
+	*in
+	frame    sessionFrame
+	key      conversation.SessionKey
+	whole    bool              // it was there already
+	had      conversation.Seq  // the last event that was there before
+	head     conversation.Head // as it is now
+	was      func() (conversation.Record, error, bool)
+	snapshot []byte
+	tasks    []conversation.TaskRow
+	cursors  []conversation.Cursor
+}
+
+func (a *arriving) arrive(ctx context.Context) error {
+	if err := a.begin(ctx); err != nil {
+		return err
+	}
+	if a.had > 0 {
+		next, stop := iter.Pull2(a.to.Records(ctx, a.key, conversation.Range{}))
+		defer stop()
+		a.was = next
+	}
+	for {
+		kind, body, err := a.r.next()
+		if err != nil {
+			return err
+		}
+		switch kind {
+		case kindSnapshot:
+			a.snapshot = body
+		case kindTask:
+			row, err := wire.DecodeTaskRow(body)
+			if err != nil {
+				return err
+			}
+			a.tasks = append(a.tasks, row)
+		case kindCursor:
+			c, err := read[cursorFrame](body)
+			if err != nil {
+				return err
+			}
+			a.cursors = append(a.cursors, conversation.Cursor(c))
+		case kindRecord:
+			if err := a.record(ctx, body); err != nil {
+				return err
+			}
+		case kindEnd:
+			return a.end(ctx)
+		}
+		if len(a.tasks)+len(a.cursors) == rowsMost {
+			if err := a.rows(ctx); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// begin finds out what of the session is there, and makes it if it is not.
+func (a *arriving) begin(ctx context.Context) error {
+	h, err := a.to.Head(ctx, a.key)
+	switch {
+	case err == nil:
+		a.had = h.Last
+	case !errors.Is(err, conversation.ErrNotFound):
+		return err
+	}
+	_, err = a.to.Summary(ctx, a.key)
+	switch {
+	case err == nil:
+		a.whole = true
+		if h.Last != a.frame.Last || string(h.LastCommit) != string(a.frame.Commit) {
+			return ErrDiffers
+		}
+		return nil
+	case !errors.Is(err, conversation.ErrNotFound):
+		return err
+	case a.had > a.frame.Last:
+		return ErrDiffers
+	}
+	a.head, err = a.to.Acquire(ctx, a.key, conversation.AcquireHow{Create: true})
+	if errors.Is(err, conversation.ErrNotFound) {
+		return fmt.Errorf("%w: it is erased there", ErrDiffers)
+	}
+	return err
+}
+
+// record writes a record, or compares it with the one that is there.
+func (a *arriving) record(ctx context.Context, body []byte) error {
+	rec, err := wire.DecodeRecord(body)
+	if err != nil {
+		return err
+	}
+	a.done.Records++
+	if a.done.Records%1000 == 0 {
+		a.progress(a.done)
+	}
+	last := rec.Events[len(rec.Events)-1].Seq
+	if last <= a.had {
+		is, err, ok := a.was()
+		if err != nil {
+			return err
+		}
+		if !ok || !bytes.Equal(wire.AppendRecord(nil, is), wire.AppendRecord(nil, rec)) {
+			return ErrDiffers
+		}
+		return nil
+	}
+	if a.whole || rec.Events[0].Seq <= a.had {
+		return ErrDiffers
+	}
+	c := conversation.Commit{ID: rec.ID, Events: rec.Events, Keys: conversation.Keys(rec.Events)}
+	if last == a.frame.SnapshotAt {
+		c.Snapshot = a.snapshot
+	}
+	return a.commit(ctx, c)
+}
+
+// rows writes the tasks and cursors that have come so far.
+func (a *arriving) rows(ctx context.Context) error {
+	c := conversation.Commit{ID: rowsCommit, Tasks: a.tasks, Cursors: a.cursors}
+	a.tasks, a.cursors = nil, nil
+	if a.whole {
+		return nil // they came with the commits that are there
+	}
+	return a.commit(ctx, c)
+}
+
+// end makes a session whole.
+func (a *arriving) end(ctx context.Context) error {
+	if a.whole {
+		a.done.Skipped++
+		return nil
+	}
+	summary, err := wire.DecodeSummary(a.frame.Summary)
+	if err != nil {
+		return err
+	}
+	c := conversation.Commit{ID: conversation.CommitID(a.frame.Commit), Summary: summary, WakeAt: a.frame.Wake, Tasks: a.tasks, Cursors: a.cursors}
+	if a.frame.Claim != nil {
+		if c.Claim, err = wire.DecodeClaimable(a.frame.Claim); err != nil {
+			return err
+		}
+	}
+	if a.head.Last != a.frame.Last {
+		return fmt.Errorf("%w: its log ends with %d, not with %d", ErrDamaged, a.head.Last, a.frame.Last)
+	}
+	return a.commit(ctx, c)
+}
+
+func (a *arriving) commit(ctx context.Context, c conversation.Commit) error {
+	c.Epoch, c.After, c.Inner = a.head.Epoch, a.head.Last, true
+	if err := a.to.Commit(ctx, a.key, c); err != nil {
+		return err
+	}
+	a.head.Last += conversation.Seq(len(c.Events))
+	return nil
+}

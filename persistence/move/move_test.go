@@ -1,0 +1,327 @@
+package move_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"parley/conversation"
+	"parley/conversation/wire"
+	"parley/persistence/move"
+	"parley/persistence/pebble"
+	"parley/persistence/postgres"
+	"parley/persistence/postgres/pgtest"
+)
+
+func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
+
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+func embedded(t *testing.T) move.Installation {
+	t.Helper()
+	db, err := pebble.OpenEphemeral(pebble.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return pebble.Installation(db)
+}
+
+func shared(t *testing.T) move.Installation {
+	t.Helper()
+	dsn := pgtest.Database(t)
+	if _, err := postgres.Prepare(t.Context(), dsn, true, nil); err != nil {
+		t.Fatal(err)
+	}
+	s, err := postgres.Open(t.Context(), postgres.StoreOptions{DSN: dsn})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return postgres.Installation(s)
+}
+
+// stores are the two kinds, each from and to each.
+var stores = []struct {
+	name string
+	open func(*testing.T) move.Installation
+}{{"embedded", embedded}, {"PostgreSQL", shared}}
+
+func key(session string) conversation.SessionKey {
+	return conversation.SessionKey{Tenant: "acme", Session: conversation.SessionID(session)}
+}
+
+// wrote makes n commits of three events each, the last of them with whatever change adds.
+func wrote(t *testing.T, s conversation.Store, k conversation.SessionKey, n int, change func(*conversation.Commit)) {
+	t.Helper()
+	h, err := s.Acquire(t.Context(), k, conversation.AcquireHow{Create: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		c := conversation.Commit{
+			Epoch: h.Epoch, After: h.Last, ID: conversation.CommitID(fmt.Sprintf("commit-%d", i)),
+			Summary: conversation.Summary{Title: "of " + string(k.Session), Agent: "coordinator", Owner: "alice", CreatedAt: noon, Activity: noon.Add(time.Duration(i) * time.Minute), Open: 1},
+		}
+		for range 3 {
+			h.Last++
+			c.Events = append(c.Events, conversation.Event{Seq: h.Last, At: noon.Add(time.Duration(h.Last) * time.Second), Body: conversation.MessageAccepted{
+				Message: conversation.MessageID(fmt.Sprintf("m%d-s", h.Last)), Author: "alice", ClientMsgID: conversation.ClientMsgID(fmt.Sprint("c", h.Last)), Text: "grüezi\x00 <b>", Disposition: conversation.Joined, Via: conversation.ViaHTTP,
+			}})
+		}
+		c.Keys = conversation.Keys(c.Events)
+		if i == n-1 && change != nil {
+			change(&c)
+		}
+		if err := s.Commit(t.Context(), k, c); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// filled is a store with something of everything.
+func filled(t *testing.T, s move.Installation) move.Installation {
+	t.Helper()
+	wrote(t, s, key("plain"), 3, nil)
+	wrote(t, s, key("busy"), 4, func(c *conversation.Commit) {
+		c.WakeAt, c.Snapshot = noon.Add(time.Hour), []byte("a snapshot")
+		c.Claim = &conversation.Claimable{Task: "t1-busy", Agent: "outside", Since: noon, Runtime: "r1", From: noon.Add(time.Minute)}
+		for i := range 600 { // more than one commit brings
+			c.Tasks = append(c.Tasks, conversation.TaskRow{Key: key("busy"), Task: conversation.TaskID(fmt.Sprintf("t%d-busy", i+1)), Status: conversation.TaskRunning, Agent: "outside", Owner: "alice", Trigger: "m1-s", CreatedAt: noon, UpdatedAt: noon, First: 1, Last: 2})
+			c.Cursors = append(c.Cursors, conversation.Cursor{User: conversation.UserID(fmt.Sprintf("u%03d", i)), Seq: conversation.Seq(i%12 + 1)})
+		}
+	})
+	wrote(t, s, key("busy/t1"), 1, nil)
+	h, err := s.Acquire(t.Context(), key("plain"), conversation.AcquireHow{}) // a commit without events
+	if err == nil {
+		err = s.Commit(t.Context(), key("plain"), conversation.Commit{Epoch: h.Epoch, After: h.Last, ID: "read on", Cursors: []conversation.Cursor{{User: "bob", Seq: 4}}})
+	}
+	for _, gone := range []string{"gone", "gone_2"} {
+		wrote(t, s, key(gone), 1, nil)
+		err = errors.Join(err, s.Delete(t.Context(), key(gone)))
+	}
+	wrote(t, s, key("gone_3"), 2, nil)
+	if _, made := s.Acquire(t.Context(), key("never written to"), conversation.AcquireHow{Create: true}); errors.Join(err, made) != nil {
+		t.Fatal(err, made)
+	}
+	return s
+}
+
+func each[T any](t *testing.T, all iter.Seq2[T, error]) (items []T) {
+	t.Helper()
+	for item, err := range all {
+		if err != nil {
+			t.Fatal(err)
+		}
+		items = append(items, item)
+	}
+	return items
+}
+
+// shown is everything that has to be the same wherever it is.
+func shown(t *testing.T, s move.Installation) string {
+	t.Helper()
+	var b strings.Builder
+	ctx := t.Context()
+	say := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	say("log %s", s.LogID())
+	for _, g := range each(t, s.Tombstones(ctx)) {
+		erased, err := s.Erased(ctx, g.Key)
+		say("erased %s, epoch %d, %d, %v %v", g.Key, g.Epoch, g.Erased.UnixMilli(), erased, err)
+	}
+	for _, sum := range each(t, s.Everything(ctx)) {
+		h, err := s.Head(ctx, sum.Key)
+		say("session %x\nhead %d %q %q %d %v", wire.AppendSummary(nil, sum), h.Last, h.LastCommit, h.Snapshot, h.SnapshotAt, err)
+		for _, r := range each(t, s.Records(ctx, sum.Key, conversation.Range{})) {
+			at := []conversation.Key{}
+			for _, k := range conversation.Keys(r.Events) {
+				at = append(at, k.Key)
+			}
+			found, err := s.Find(ctx, sum.Key, at)
+			say("record %x, keys at %v %v", wire.AppendRecord(nil, r), found, err)
+		}
+		for _, row := range each(t, s.Tasks(ctx, conversation.TaskFilter{Tenant: sum.Key.Tenant, Session: sum.Key.Session})) {
+			say("task %x", wire.AppendTaskRow(nil, row))
+		}
+		say("cursors %v", each(t, s.ReadCursors(ctx, sum.Key)))
+		a, err := s.Awaits(ctx, sum.Key)
+		say("awaits %v %x %v", a.WakeAt, wire.AppendClaimable(nil, a.Claim), err)
+	}
+	for _, sum := range each(t, s.Sessions(ctx, conversation.Page{Tenant: "acme", For: "bob"})) {
+		say("listed %s %d", sum.Key, sum.Seen)
+	}
+	say("due %v", each(t, s.Due(ctx, noon.Add(24*time.Hour), conversation.Member{})))
+	for _, c := range each(t, s.Claimable(ctx, "acme")) {
+		say("claimable %s %s", c.Key, c.Task)
+	}
+	return b.String()
+}
+
+func quiet(move.Totals) {}
+
+func written(t *testing.T, from move.Installation) []byte {
+	t.Helper()
+	var file bytes.Buffer
+	if _, err := move.Out(t.Context(), from, &file, "test", quiet); err != nil {
+		t.Fatal(err)
+	}
+	return file.Bytes()
+}
+
+func same(t *testing.T, what, got, want string) {
+	t.Helper()
+	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
+	for i := range max(len(g), len(w)) {
+		if i >= len(g) || i >= len(w) || g[i] != w[i] {
+			t.Fatalf("%s: %d lines instead of %d, the first other one is\n%.300s\ninstead of\n%.300s", what, len(g), len(w), strings.Join(g[min(i, len(g)):min(i+1, len(g))], ""), strings.Join(w[min(i, len(w)):min(i+1, len(w))], ""))
+		}
+	}
+}
+
+// Everything is the same at the other place, a second time changes nothing, and an erased
+// name stays taken there.
+func TestThereAndBack(t *testing.T) {
+	for _, from := range stores {
+		for _, to := range stores {
+			t.Run(from.name+" to "+to.name, func(t *testing.T) {
+				source, target := filled(t, from.open(t)), to.open(t)
+				want, file := shown(t, source), written(t, source)
+				for i, skipped := range []int{0, 4} {
+					got, err := move.In(t.Context(), bytes.NewReader(file), target, quiet)
+					if err != nil || got != (move.Totals{Sessions: 4, Erased: 2, Records: 10, Skipped: skipped}) {
+						t.Fatalf("time %d: %+v, %v", i, got, err)
+					}
+					same(t, fmt.Sprint("time ", i), shown(t, target), want)
+				}
+				epoch := func() conversation.Epoch { h, _ := target.Head(t.Context(), key("plain")); return h.Epoch }
+				before := epoch()
+				if _, err := move.In(t.Context(), bytes.NewReader(file), target, quiet); err != nil || epoch() != before {
+					t.Errorf("epoch %d became %d, %v", before, epoch(), err)
+				}
+				for name, want := range map[string]error{"gone": conversation.ErrNotFound, "gone_2": conversation.ErrNotFound, "gone_4": conversation.ErrNotFound, "gone_3": nil} {
+					if _, err := target.Acquire(t.Context(), key(name), conversation.AcquireHow{Create: true}); !errors.Is(err, want) {
+						t.Errorf("%s: %v, want %v", name, err, want)
+					}
+				}
+				back := from.open(t)
+				if _, err := move.In(t.Context(), bytes.NewReader(written(t, target)), back, quiet); err != nil {
+					t.Fatal(err)
+				}
+				same(t, "back", shown(t, back), want)
+			})
+		}
+	}
+}
+
+var errBroken = errors.New("the connection broke")
+
+// breaking is a store that takes some commits only.
+type breaking struct {
+	move.Installation
+	left int
+}
+
+func (b *breaking) Commit(ctx context.Context, k conversation.SessionKey, c conversation.Commit) error {
+	if b.left--; b.left < 0 {
+		return errBroken
+	}
+	return b.Installation.Commit(ctx, k, c)
+}
+
+// Wherever reading a file is interrupted, the next time goes on.
+func TestGoesOn(t *testing.T) {
+	for _, to := range stores {
+		t.Run(to.name, func(t *testing.T) {
+			source, target := filled(t, embedded(t)), to.open(t)
+			file := written(t, source)
+			breaks := 0
+			for ; ; breaks++ {
+				_, err := move.In(t.Context(), bytes.NewReader(file), &breaking{target, 5}, quiet)
+				if err == nil {
+					break
+				}
+				if !errors.Is(err, errBroken) || breaks > 20 {
+					t.Fatal(breaks, err)
+				}
+			}
+			if breaks < 5 {
+				t.Errorf("interrupted %d times only", breaks)
+			}
+			same(t, "at last", shown(t, target), shown(t, source))
+		})
+	}
+}
+
+// What does not fit is refused, and what is there stays.
+func TestRefuses(t *testing.T) {
+	for _, to := range stores {
+		t.Run(to.name, func(t *testing.T) {
+			source := filled(t, embedded(t))
+			file := written(t, source)
+			into := func(what string, target move.Installation, file []byte, want error) {
+				t.Helper()
+				before := shown(t, target)
+				if _, err := move.In(t.Context(), bytes.NewReader(file), target, quiet); !errors.Is(err, want) {
+					t.Errorf("%s: %v, want %v", what, err, want)
+				}
+				same(t, what, shown(t, target), before)
+			}
+			empty := to.open(t)
+			for _, n := range []int{len(file) - 1, len(file) / 2, len(file) / 3} {
+				into(fmt.Sprint("the first ", n, " bytes"), empty, file[:n], move.ErrCut)
+				flipped := bytes.Clone(file)
+				flipped[n] ^= 4
+				if _, err := move.In(t.Context(), bytes.NewReader(flipped), empty, quiet); err == nil {
+					t.Errorf("a flipped bit in byte %d was not noticed", n)
+				}
+			}
+			into("more behind the end", empty, append(bytes.Clone(file), 'x'), move.ErrDamaged)
+			into("a newer file", empty, bytes.Replace(file, []byte(`"version":1`), []byte(`"version":2`), 1), move.ErrNewer)
+			other := to.open(t)
+			wrote(t, other, key("own"), 1, nil)
+			into("a store in use", other, file, move.ErrOccupied)
+			if _, err := move.In(t.Context(), bytes.NewReader(file), empty, quiet); err != nil {
+				t.Fatal(err)
+			}
+			wrote(t, empty, key("plain"), 0, nil)
+			into("acquired since", empty, file, nil)
+			h, err := empty.Acquire(t.Context(), key("plain"), conversation.AcquireHow{})
+			if err == nil {
+				err = empty.Commit(t.Context(), key("plain"), conversation.Commit{Epoch: h.Epoch, After: h.Last, ID: "since", Cursors: []conversation.Cursor{{User: "bob", Seq: 5}}})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			into("written to since", empty, file, move.ErrDiffers)
+		})
+	}
+}
+
+// A session that had begun with other records is not gone on with.
+func TestOtherBeginning(t *testing.T) {
+	file := written(t, filled(t, embedded(t)))
+	for _, to := range stores {
+		t.Run(to.name, func(t *testing.T) {
+			target := to.open(t)
+			wrote(t, target, key("busy"), 1, func(c *conversation.Commit) {
+				c.Summary = conversation.Summary{} // not whole
+				c.ID = "another"
+			})
+			same := sameLog{target}
+			if _, err := move.In(t.Context(), bytes.NewReader(file), same, quiet); !errors.Is(err, move.ErrDiffers) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+// sameLog is a store that already has the file's identity.
+type sameLog struct{ move.Installation }
+
+func (sameLog) Adopt(context.Context, conversation.LogID) error { return nil }

@@ -1,0 +1,132 @@
+package move
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+	"unicode/utf8"
+
+	"parley/conversation"
+	"parley/conversation/wire"
+)
+
+// Out writes everything in an installation, which nobody writes to, as one file. progress
+// is told now and then what has been written.
+func Out(ctx context.Context, from Installation, to io.Writer, program string, progress func(Totals)) (Totals, error) {
+	w, err := newFileWriter(to, Opening{opener, format, from.LogID(), program, time.Now().UTC().Truncate(time.Millisecond)})
+	if err != nil {
+		return Totals{}, err
+	}
+	o := out{w: w, from: from, progress: progress}
+	for t, err := range from.Tombstones(ctx) {
+		if err == nil {
+			err = o.w.json(kindErased, erasedFrame{t.Key.Tenant, t.Key.Session, t.Epoch, t.Erased})
+		}
+		if err != nil {
+			return o.done, fmt.Errorf("the erased sessions: %w", err)
+		}
+		o.done.Erased++
+	}
+	for s, err := range from.Everything(ctx) {
+		if err != nil {
+			return o.done, fmt.Errorf("the list of sessions: %w", err)
+		}
+		if err := o.session(ctx, s); err != nil {
+			return o.done, fmt.Errorf("session %s: %w", s.Key, err)
+		}
+		o.done.Sessions++
+		progress(o.done)
+	}
+	if err := w.json(kindFileEnd, fileEndFrame{o.done, sumOf(w.sums.file)}); err != nil {
+		return o.done, err
+	}
+	return o.done, w.to.Flush()
+}
+
+type out struct {
+	w        *fileWriter
+	from     Installation
+	done     Totals
+	progress func(Totals)
+}
+
+func (o *out) session(ctx context.Context, s conversation.Summary) error {
+	key := s.Key
+	if !utf8.ValidString(string(key.Tenant)) || !utf8.ValidString(string(key.Session)) {
+		return fmt.Errorf("its name is not text")
+	}
+	h, err := o.from.Head(ctx, key)
+	if err != nil {
+		return err
+	}
+	awaits, err := o.from.Awaits(ctx, key)
+	if err != nil {
+		return err
+	}
+	begin := sessionFrame{Tenant: key.Tenant, Session: key.Session, Last: h.Last, Commit: []byte(h.LastCommit), Summary: wire.AppendSummary(nil, s), Wake: awaits.WakeAt}
+	if awaits.Claim != nil {
+		begin.Claim = wire.AppendClaimable(nil, awaits.Claim)
+	}
+	if h.Snapshot != nil {
+		begin.SnapshotAt = h.SnapshotAt
+	}
+	if err := o.w.json(kindSession, begin); err != nil {
+		return err
+	}
+	if h.Snapshot != nil {
+		if err := o.w.frame(kindSnapshot, h.Snapshot); err != nil {
+			return err
+		}
+	}
+	end, err := o.rows(ctx, key)
+	if err != nil {
+		return err
+	}
+	var body []byte
+	last := conversation.Seq(0)
+	for rec, err := range o.from.Records(ctx, key, conversation.Range{}) {
+		if err != nil {
+			return err
+		}
+		body = wire.AppendRecord(body[:0], rec)
+		if err := o.w.frame(kindRecord, body); err != nil {
+			return err
+		}
+		last = rec.Events[len(rec.Events)-1].Seq
+		end.Records++
+		if o.done.Records++; o.done.Records%1000 == 0 {
+			o.progress(o.done)
+		}
+	}
+	if last != h.Last {
+		return fmt.Errorf("%w: its log ends with %d, not with %d", conversation.ErrDamaged, last, h.Last)
+	}
+	end.Sum = sumOf(o.w.sums.session)
+	return o.w.json(kindEnd, end)
+}
+
+// rows writes the tasks and cursors of a session.
+func (o *out) rows(ctx context.Context, key conversation.SessionKey) (end endFrame, err error) {
+	var body []byte
+	for row, err := range o.from.Tasks(ctx, conversation.TaskFilter{Tenant: key.Tenant, Session: key.Session}) {
+		if err != nil {
+			return end, err
+		}
+		body = wire.AppendTaskRow(body[:0], row)
+		if err := o.w.frame(kindTask, body); err != nil {
+			return end, err
+		}
+		end.Tasks++
+	}
+	for c, err := range o.from.ReadCursors(ctx, key) {
+		if err == nil {
+			err = o.w.json(kindCursor, cursorFrame(c))
+		}
+		if err != nil {
+			return end, err
+		}
+		end.Cursors++
+	}
+	return end, nil
+}
