@@ -393,16 +393,23 @@ func (n *Node) wantHandOver() {
 
 // handOvers gives sessions up whenever the ring has changed.
 func (n *Node) handOvers(ctx context.Context) {
+	again := time.NewTicker(n.o.Lease) // a session may have been brought into memory for a while only, or beside its root
+	defer again.Stop()
 	for {
+		changed := false
 		select {
 		case <-ctx.Done():
 			return
+		case <-again.C:
 		case <-n.changed:
+			changed = true
 		}
 		if err := n.handOver(ctx); err != nil && ctx.Err() == nil {
 			n.log.Warn("not all sessions of others could be handed over", "error", err)
 		}
-		n.scan() // some may have become this node's: of a member that has died, or has left
+		if changed {
+			n.scan() // some may have become this node's: of a member that has died, or has left
+		}
 	}
 }
 
@@ -417,6 +424,9 @@ func (n *Node) handOver(ctx context.Context) error {
 	before := (*e).Owned()
 	err := (*e).HandOver(ctx)
 	n.m.HandOver.Observe(time.Since(began).Seconds())
+	if took := time.Since(began); (*e).Owned() == before && err == nil && took < time.Second {
+		return nil // nothing that anybody has to know
+	}
 	n.log.Info("sessions handed over", "in_memory_before", before, "in_memory_after", (*e).Owned(), "took", time.Since(began).Round(time.Millisecond).String())
 	return err
 }

@@ -230,6 +230,47 @@ func TestDrainMovesSessions(t *testing.T) {
 	}
 }
 
+// A session that a node has in memory although it is another's, because the store said that
+// it was this one's, is given to its owner by the ring after a while, without any change
+// of the members.
+func TestSessionsGoHome(t *testing.T) {
+	store := persistencetest.NewMemory()
+	fast := func(o *cluster.Options) { o.Lease = time.Second }
+	a, b := start(t, store, "a", fast), start(t, store, "b", fast)
+	home, away := a, b
+	if _, local := a.Placement().Local(key(1)); !local {
+		home, away = b, a
+	}
+	if _, err := home.create(key(1)); err != nil {
+		t.Fatal(err)
+	}
+	head, err := store.Head(t.Context(), key(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	store.Release(t.Context(), key(1), head.Epoch, nil)
+	if _, err := store.Acquire(t.Context(), key(1), conversation.AcquireHow{Owner: away.Member()}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := home.say(key(1), "m1", "hello"); err != nil { // it was fenced; the same again is asked of the owner
+		t.Log(err)
+	}
+	if _, err := home.say(key(1), "m1", "hello"); err != nil || !away.engine.Holds(key(1)) {
+		t.Fatal(err, away.engine.Holds(key(1)))
+	}
+	for end := time.Now().Add(time.Minute); away.engine.Holds(key(1)) || !home.engine.Holds(key(1)); {
+		if time.Now().After(end) {
+			t.Fatalf("in memory where it belongs: %v, elsewhere: %v", home.engine.Holds(key(1)), away.engine.Holds(key(1)))
+		}
+		if _, err := home.view(key(1)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := home.say(key(1), "m1", "hello"); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // A node without an address for others serves alone, or not at all: two would each refuse
 // what the other one has.
 func TestAloneOrReachable(t *testing.T) {
