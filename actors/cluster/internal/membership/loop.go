@@ -88,7 +88,7 @@ func (l *Loop) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	l.mu.Lock()
-	l.end = time.AfterFunc(time.Until(l.base.Add(time.Duration(l.until.Load()))), l.over)
+	l.end = time.AfterFunc(time.Until(l.base.Add(time.Duration(l.until.Load()))), l.expired)
 	l.mu.Unlock()
 	defer l.end.Stop()
 	var watch sync.WaitGroup
@@ -158,10 +158,25 @@ func (l *Loop) renew(ctx context.Context, sent time.Time) error {
 	return nil
 }
 
-// over says that the lease has ended, if it has and nobody was told.
+// expired is called by the timer of a lease's end. If it has waited for a renewal, that has
+// set the timer anew, and nothing has ended.
+func (l *Loop) expired() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.Holds() {
+		l.tellLost()
+	}
+}
+
+// over ends the lease, and says so if nobody was told.
 func (l *Loop) over() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.tellLost()
+}
+
+// tellLost does what over says. l.mu is held.
+func (l *Loop) tellLost() {
 	if !l.lost {
 		l.lost = true
 		l.until.Store(0)

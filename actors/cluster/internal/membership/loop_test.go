@@ -138,6 +138,22 @@ func TestLease(t *testing.T) {
 	}
 }
 
+// The timer of a lease may go off while its renewal is being noted, and come to its turn after
+// that: the lease holds then.
+func TestTimerOfTheLeaseBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := run(t)
+		time.Sleep(10*time.Second + 10*time.Millisecond)
+		r.expired()
+		if r.mu.Lock(); len(r.told) != 0 || !r.Holds() {
+			t.Errorf("told %q, holds: %v", r.told, r.Holds())
+		}
+		r.mu.Unlock()
+		r.stop()
+		<-r.ended
+	})
+}
+
 // A node that was removed ends at its next renewal, and is suspended first.
 func TestDeposed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
