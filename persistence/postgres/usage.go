@@ -40,7 +40,8 @@ func (u *usage) tenant(id conversation.TenantID) *used {
 	return u.of[id]
 }
 
-// tooMany is true if a tenant has as many sessions as it may have; else one more is counted.
+// tooMany is true if a tenant has as many sessions as it may have, as of the last sum: what
+// was made since then is not counted.
 func (u *usage) tooMany(id conversation.TenantID) bool {
 	if u == nil || u.sessions == 0 {
 		return false
