@@ -235,8 +235,7 @@ func TestDrainMovesSessions(t *testing.T) {
 // of the members.
 func TestSessionsGoHome(t *testing.T) {
 	store := persistencetest.NewMemory()
-	fast := func(o *cluster.Options) { o.Lease = time.Second }
-	a, b := start(t, store, "a", fast), start(t, store, "b", fast)
+	a, b := start(t, store, "a", nil), start(t, store, "b", nil)
 	home, away := a, b
 	if _, local := a.Placement().Local(key(1)); !local {
 		home, away = b, a
