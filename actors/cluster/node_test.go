@@ -236,8 +236,13 @@ func TestDrainMovesSessions(t *testing.T) {
 func TestSessionsGoHome(t *testing.T) {
 	store := persistencetest.NewMemory()
 	a, b := start(t, store, "a", nil), start(t, store, "b", nil)
+	for end := time.Now().Add(time.Minute); len(a.Members()) < 2; _, _ = a.view(key(2)) { // until the first has heard of the second
+		if time.Now().After(end) {
+			t.Fatal("the nodes do not know each other")
+		}
+	}
 	home, away := a, b
-	if _, local := a.Placement().Local(key(1)); !local {
+	if _, local := b.Placement().Local(key(1)); local {
 		home, away = b, a
 	}
 	if _, err := home.create(key(1)); err != nil {
