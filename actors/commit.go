@@ -101,7 +101,7 @@ func (s *session) commit(b *batch) {
 	s.cursors.addTo(b)
 	s.cursors = nil
 	c := &b.commit
-	c.Epoch, c.After, c.ID = s.epoch, s.durable, s.e.nextCommit()
+	c.Epoch, c.After, c.ID = s.epoch, s.durable, s.e.commits.Next()
 	c.WakeAt, c.Claim, c.Inner = s.standing.WakeAt, s.standing.Claim, !b.addsWork
 	if len(c.Events) == 0 { // cursors, or a snapshot: nothing was decided
 		c.Summary = s.machine.Summary()

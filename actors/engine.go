@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -86,13 +85,12 @@ type Engine struct {
 	stopMu  sync.RWMutex // held for reading by callers that start work themselves, for writing by stopAll
 	started chan struct{}
 
-	lost         sync.Map // keys of sessions that this engine has lost although it goes on, until they are loaded
-	commitPrefix string
-	commits      atomic.Uint64
-	fullPause    admission.Pause // the store is taken for full in it
-	due          *due.Scanner
-	folds        chan struct{} // holds a token per passive view that is being folded
-	folding      atomic.Int64  // passive views that are folded or wait for that
+	lost      sync.Map // keys of sessions that this engine has lost although it goes on, until they are loaded
+	commits   *sessionlog.Names
+	fullPause admission.Pause // the store is taken for full in it
+	due       *due.Scanner
+	folds     chan struct{} // holds a token per passive view that is being folded
+	folding   atomic.Int64  // passive views that are folded or wait for that
 }
 
 const ( // the phases of an engine
@@ -130,10 +128,10 @@ func New(cfg Config, d Deps) (*Engine, error) {
 	cfg.Rules.Always = &policy.AlwaysKept{}
 	e := &Engine{
 		cfg: cfg, rules: &cfg.Rules, log: d.Logger, m: d.Metrics,
-		started:      make(chan struct{}),
-		commitPrefix: string(cfg.Node) + "-" + strconv.FormatInt(time.Now().UnixNano(), 36) + "-",
-		folds:        make(chan struct{}, cfg.MaxFolds),
-		fullPause:    admission.NewPause(),
+		started:   make(chan struct{}),
+		commits:   sessionlog.NewNames(cfg.Node),
+		folds:     make(chan struct{}, cfg.MaxFolds),
+		fullPause: admission.NewPause(),
 	}
 	d.Publisher = &guard.SafePublisher{To: d.Publisher, Panicked: e.panicked}
 	e.deps = d
@@ -487,12 +485,6 @@ func (e *Engine) Task(ctx context.Context, key conversation.SessionKey, task con
 // Tasks lists task rows.
 func (e *Engine) Tasks(ctx context.Context, f conversation.TaskFilter) iter.Seq2[conversation.TaskRow, error] {
 	return e.deps.Store.Tasks(ctx, f)
-}
-
-// nextCommit names a commit: unique among all that this process and any before it made.
-func (e *Engine) nextCommit() conversation.CommitID {
-	var room [64]byte
-	return conversation.CommitID(strconv.AppendUint(append(room[:0], e.commitPrefix...), e.commits.Add(1), 36))
 }
 
 // full is true while the store takes nothing new: it says so, or it has refused a

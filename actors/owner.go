@@ -130,8 +130,7 @@ func (e *Engine) HandOver(ctx context.Context) error {
 	}
 }
 
-// handOverLook is how often HandOver looks whether all have left.
-const handOverLook = 20 * time.Millisecond
+const handOverLook = 20 * time.Millisecond // HandOver looks so often whether all have left
 
 // Suspend has the engine start nothing: it refuses work, loads nothing and begins no effect,
 // while what runs goes on. It is for a node whose lease is over: another may have its
@@ -162,6 +161,7 @@ func resumed(s *session) {
 	if s.standing.WantsSlot && !s.slot.Waiting() {
 		s.acquire(conversation.WantSlot{})
 	}
+	startModels(s, s.cache.Take())
 	s.acquireDurable()
 }
 

@@ -58,8 +58,16 @@ func (s *session) transcriptRead(m *transcriptRead) {
 		}
 		return
 	}
-	for _, ask := range m.cache.Fill(m.transcript) {
-		if s.draining == drainNot {
+	startModels(s, m.cache.Fill(m.transcript))
+}
+
+// startModels starts model calls that have waited. While the engine is suspended they wait on.
+func startModels(s *session, asks []conversation.AskModel) {
+	for _, ask := range asks {
+		switch {
+		case s.e.phase.Load() == phaseSuspended:
+			s.cache.Wait(ask)
+		case s.draining == drainNot:
 			s.startModel(ask)
 		}
 	}

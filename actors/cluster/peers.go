@@ -104,7 +104,11 @@ func (n *Node) ask(to conversation.Member, ask []byte, wait time.Duration, done 
 			}
 			done(e)
 		case read != nil:
-			done(read(&a))
+			if err := read(&a); err != nil { // of a newer program
+				done(errMoving(err))
+				return
+			}
+			done(nil)
 		default:
 			done(nil)
 		}

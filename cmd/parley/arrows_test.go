@@ -207,7 +207,7 @@ var testArrows = map[string][]string{
 	"gateway/*":                        {"conversation/policy", "gateway/gatewaytest"},
 	"gateway/ws":                       {"conversation/policy", "gateway/gatewaytest", "metrics"},
 	"gateway/gatewaytest/chat":         {"gateway/gatewaytest"},
-	"actors/internal/sessionlog":       {"persistence/persistencetest"},
+	"actors/internal/sessionlog":       {"persistence/persistencetest", "conversation/member"},
 	"actors/internal/retention":        {"persistence/persistencetest"},
 
 	"cmd/parley/internal/assemble": {"conversation/machine/machinetest", "models/modelstest", "models/modelstest/vendors", "persistence/persistencetest"},

@@ -351,7 +351,7 @@ func percent(part, whole int) int { return part * 100 / max(whole, 1) }
 // with the reason. Such a number has lost the process's own clock: who measures with
 // it waits for an hour too long when the clock on the wall is set back by one.
 var wallTime = map[string]string{
-	"actors/engine.go": "makes the names of commits unlike those of the process before",
+	"actors/internal/sessionlog/names.go": "makes the names of commits unlike those of the process before",
 }
 
 func TestHouseMeasuresByTheProcessClock(t *testing.T) {

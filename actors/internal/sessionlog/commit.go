@@ -96,7 +96,7 @@ func (l *Log) resolve(ctx context.Context, key conversation.SessionKey, c *conve
 	ctx, cancel := context.WithTimeout(ctx, l.ResolveTimeout)
 	defer cancel()
 	pause := 10 * time.Millisecond
-	for {
+	for asked := false; ; asked = true {
 		if l.Pace(ctx) != nil {
 			return 0, unclear(err, ctx.Err())
 		}
@@ -111,6 +111,8 @@ func (l *Log) resolve(ctx context.Context, key conversation.SessionKey, c *conve
 			}
 		case failed == nil:
 			return 0, conversation.ErrFenced
+		case asked && errors.Is(failed, conversation.ErrFenced):
+			return 0, unclear(err, failed) // perhaps by an attempt of this one whose answer was lost
 		case errors.Is(failed, conversation.ErrFenced), errors.Is(failed, conversation.ErrNotFound), ownedByAnother(failed):
 			return 0, failed // whoever took or erased it goes by what is stored
 		case !outcomeUnknown(failed):

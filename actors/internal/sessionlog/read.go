@@ -51,7 +51,11 @@ func (l *Log) Load(ctx context.Context, key conversation.SessionKey, create bool
 	if err != nil {
 		return Loaded{}, err
 	}
-	return l.rebuild(ctx, key, head)
+	loaded, err := l.rebuild(ctx, key, head)
+	if err != nil && l.Owner != (conversation.Member{}) { // another member may be able to read it
+		l.Store.Release(context.WithoutCancel(ctx), key, head.Epoch, nil)
+	}
+	return loaded, err
 }
 
 // View folds a session that is not in memory; nothing of it changes. The error is

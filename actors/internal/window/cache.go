@@ -38,9 +38,19 @@ func (c *Cache) Forget(step conversation.StepNumber) {
 
 // Fill takes the transcript that was read, and gives back what waits for it.
 func (c *Cache) Fill(shown *transcript.Transcript) []conversation.AskModel {
-	waiting, tail := c.waiting, c.tail
-	c.Transcript, c.waiting, c.tail = shown, nil, nil
+	tail := c.tail
+	c.Transcript, c.tail = shown, nil
 	c.Add(tail)
+	return c.Take()
+}
+
+// Take gives back the model calls that wait, once the transcript is there.
+func (c *Cache) Take() []conversation.AskModel {
+	if c == nil || c.Transcript == nil {
+		return nil
+	}
+	waiting := c.waiting
+	c.waiting = nil
 	return waiting
 }
 
