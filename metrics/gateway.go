@@ -28,6 +28,7 @@ type Gateway struct {
 	Follows         prometheus.Gauge         // feeds in the follow table
 	Resumes         *prometheus.CounterVec   // result: resumed, tail, other_log, ahead
 	ReplayedEvents  prometheus.Counter       // events read from the log for followers
+	ReplaysAgain    prometheus.Counter       // attempts to read a log that was out of reach
 	PublishedEvents prometheus.Counter       // events that somebody followed, encoded once each
 	CloseCodes      *prometheus.CounterVec   // code: the close codes of the protocol, or "other"
 	Requests        *prometheus.CounterVec   // route, method, status (class: 2xx …)
@@ -64,6 +65,7 @@ func NewGateway(r prometheus.Registerer) *Gateway {
 		Follows:         f.gauge("follows", "Followed sessions, each follower counted."),
 		Resumes:         f.counters("resumes_total", "Follows by how they began.", "result"),
 		ReplayedEvents:  f.counter("replayed_events_total", "Events read from the log for followers."),
+		ReplaysAgain:    f.counter("replays_again_total", "Attempts to read the log for a follower while the store was out of reach; each is made again."),
 		PublishedEvents: f.counter("published_events_total", "Live events that were encoded because somebody followed."),
 		CloseCodes:      f.counters("closes_total", "Closed WebSockets by close code.", "code"),
 		Requests:        f.counters("http_requests_total", "HTTP requests by route, method and status class.", "route", "method", "status"),

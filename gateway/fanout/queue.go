@@ -285,7 +285,8 @@ func (q *Queue) TakeQueued(scratch []byte) Taken {
 }
 
 // replayNext reads the log for the subscription that was chosen, if any. One whose
-// log cannot be read is closed, and returned with the error. For the taker only.
+// log cannot be read is closed, and returned with the error; one whose log is out of
+// reach for now waits, and is read for again. For the taker only.
 func (q *Queue) replayNext(ctx context.Context) (*Subscription, error) {
 	s := q.next
 	if s == nil {
@@ -293,6 +294,10 @@ func (q *Queue) replayNext(ctx context.Context) (*Subscription, error) {
 	}
 	q.next = nil
 	err := s.replay(ctx)
+	if away := conversation.AsError(err); away != nil && away.Code == conversation.Unavailable {
+		s.replayLater(away.RetryAfter)
+		return nil, nil
+	}
 	if err != nil {
 		s.Close()
 	}

@@ -3,8 +3,10 @@ package fanout
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync"
+	"time"
 
 	"parley/conversation"
 	"parley/gateway/protocol"
@@ -69,6 +71,30 @@ func (s *Subscription) replayPage(ctx context.Context) (live bool, err error) {
 	q.replays = append(q.replays, s)
 	return false, nil
 }
+
+// replayLater has the log read again after a pause: the store is out of reach, which is no
+// reason to part from a client.
+func (s *Subscription) replayLater(pause time.Duration) {
+	q := s.queue
+	q.hub.metrics.ReplaysAgain.Inc()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	s.cancelReplay() // else the taker would ask again at once
+	if s.phase != phaseReplay {
+		return
+	}
+	pause = max(pause, minReplayPause)
+	time.AfterFunc(pause+rand.N(pause/2), func() { // not all at the same moment
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		if s.phase == phaseReplay {
+			s.requestReplay()
+		}
+	})
+}
+
+// minReplayPause is between two attempts to read a log that is out of reach.
+const minReplayPause = 200 * time.Millisecond
 
 // page is a piece of the log.
 type page struct {

@@ -3,10 +3,13 @@ package fanout
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"parley/conversation"
 	"parley/gateway/gatewaytest"
@@ -20,6 +23,7 @@ type storedLog struct {
 	viewed  func() // called before the state is answered; may be nil
 	read    func() // called before the log is read; may be nil
 	refused error
+	away    func() error // what a read of the log ends with before it begins; may be nil
 }
 
 func (l *storedLog) View(_ conversation.SessionKey, _ conversation.UserID, done func(conversation.View, error)) {
@@ -33,6 +37,12 @@ func (l *storedLog) Records(_ context.Context, _ conversation.SessionKey, r conv
 	return func(yield func(conversation.Record, error) bool) {
 		if l.read != nil {
 			l.read()
+		}
+		if l.away != nil {
+			if err := l.away(); err != nil {
+				yield(conversation.Record{}, err)
+				return
+			}
 		}
 		for _, record := range l.records {
 			first, last := record.Events[0].Seq, record.Events[len(record.Events)-1].Seq
@@ -108,6 +118,50 @@ func TestReplay(t *testing.T) {
 			if (err != nil) != c.broken || !c.broken && !slices.Equal(got, c.want) {
 				t.Errorf("shown %v, %v", got, err)
 			}
+		})
+	}
+}
+
+// A store that is out of reach for a while ends no subscription: what is missing comes when
+// it is back, and meanwhile it is not asked without end. An error of the log ends it.
+func TestReplayOfAStoreThatIsAway(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		err   error
+		ended bool
+	}{
+		{"out of reach", fmt.Errorf("records: %w", conversation.Errorf(conversation.Unavailable, "the database is away")), false},
+		{"damaged", conversation.ErrDamaged, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				asked, back := 0, time.Now().Add(10*time.Second)
+				log := &storedLog{head: 3, records: []conversation.Record{record(1, 2, 3)}, away: func() error {
+					asked++
+					if time.Now().Before(back) {
+						return c.err
+					}
+					return nil
+				}}
+				s, _, err := NewHub(nil).Subscribe(t.Context(), log, protocol.DefaultLimits(), Options{Key: gatewaytest.Key("s1"), Values: true})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer s.Close()
+				d, err := s.Next(t.Context())
+				if (err != nil) != c.ended || s.Ended() != c.ended {
+					t.Fatalf("shown %v, %v", d, err)
+				}
+				if c.ended {
+					return
+				}
+				if len(d.Events) != 3 || time.Now().Before(back) {
+					t.Errorf("shown %v after %v", d, time.Since(back.Add(-10*time.Second)))
+				}
+				if asked > 60 {
+					t.Errorf("the store was asked %d times in ten seconds", asked)
+				}
+			})
 		})
 	}
 }
