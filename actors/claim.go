@@ -17,7 +17,7 @@ import (
 func (e *Engine) Claim(ctx context.Context, r conversation.ClaimRequest) ([]conversation.HandedOut, error) {
 	out, err := e.claims.Claim(ctx, r)
 	if len(out) == 0 && e.phase.Load() != phaseRunning {
-		return nil, refusal.Stopping()
+		return nil, e.refusal()
 	}
 	if err != nil && ctx.Err() == nil {
 		return nil, refusal.Unread(err)

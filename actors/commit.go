@@ -52,27 +52,10 @@ func (b *batch) waiting() int {
 	return len(b.waiters)
 }
 
-// add gathers the results of a decision. Of a task's rows the last one counts.
+// add gathers the results of a decision.
 func (b *batch) add(d conversation.Decided, addsWork bool) {
-	c := &b.commit
-	c.Summary = d.Summary // as of the last decision
-	c.Cursors = append(c.Cursors, d.Cursors...)
+	sessionlog.Gather(&b.commit, d)
 	b.addsWork = b.addsWork || addsWork && len(d.Events) > 0
-	if c.Events == nil && c.Tasks == nil {
-		c.Events, c.Keys, c.Tasks = d.Events, d.Keys, d.Rows // they are ours
-		return
-	}
-	c.Events, c.Keys = append(c.Events, d.Events...), append(c.Keys, d.Keys...)
-rows:
-	for _, row := range d.Rows {
-		for i := range c.Tasks {
-			if c.Tasks[i].Task == row.Task {
-				c.Tasks[i] = row
-				continue rows
-			}
-		}
-		c.Tasks = append(c.Tasks, row)
-	}
 }
 
 // flush sends the gathered batch on its way, if none is under way. A batch with
@@ -235,6 +218,10 @@ func (s *session) complete(b *batch) {
 	for _, t := range b.waiters {
 		if t.view != nil && t.err == nil && s.model != nil {
 			t.state.Drafts = s.model.Drafts() // as of now: what was shown up to here will not be shown again
+		}
+		if b.commit.ID == "" && t.fromClient && suspended(s.e) {
+			withoutLease(s.e, s.key, t)
+			continue
 		}
 		t.answer(s.e, nil)
 	}

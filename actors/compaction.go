@@ -31,7 +31,7 @@ type compactEnd struct {
 // a time; after a failure the next one waits for the end of a task.
 func (s *session) compact() {
 	e := s.e
-	if s.compaction != nil || s.compactionFailed || s.draining != drainNot || s.phase != phaseReady || s.cache == nil || s.cache.Transcript == nil {
+	if s.compaction != nil || s.compactionFailed || stopping(s) || s.phase != phaseReady || s.cache == nil || s.cache.Transcript == nil {
 		return
 	}
 	agent := s.machine.Summary().Agent

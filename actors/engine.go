@@ -49,6 +49,7 @@ type Deps struct {
 
 	Feature   func() member.Feature // the highest that all members can read; nil = this program's
 	Placement placement.Map         // which sessions are this node's; nil = all
+	Holds     func() bool           // this node's lease by its own clock: without it nothing is answered from memory; nil = always
 	// The next three must not block.
 	HandedOver func(conversation.SessionKey)                                                          // told of a session with open work that was given up; nil = nobody is told
 	HandOut    func(conversation.SessionKey, conversation.HandOut, func(conversation.Receipt, error)) // tells it to a session of any node; nil = this one's alone
@@ -57,6 +58,7 @@ type Deps struct {
 
 // Engine runs sessions. Its methods may be called from any goroutine.
 type Engine struct {
+	stored
 	cfg   Config
 	rules *policy.Rules
 	deps  Deps
@@ -93,6 +95,15 @@ type Engine struct {
 	folding   atomic.Int64  // passive views that are folded or wait for that
 }
 
+// stored is what callers read of the store, past the engine.
+type stored interface {
+	Records(ctx context.Context, key conversation.SessionKey, r conversation.Range) iter.Seq2[conversation.Record, error]
+	Summary(ctx context.Context, key conversation.SessionKey) (conversation.Summary, error)
+	Sessions(ctx context.Context, p conversation.Page) iter.Seq2[conversation.Summary, error]
+	Task(ctx context.Context, key conversation.SessionKey, task conversation.TaskID) (conversation.TaskRow, error)
+	Tasks(ctx context.Context, f conversation.TaskFilter) iter.Seq2[conversation.TaskRow, error]
+}
+
 const ( // the phases of an engine
 	phaseNew int32 = iota
 	phaseRunning
@@ -127,7 +138,7 @@ func New(cfg Config, d Deps) (*Engine, error) {
 	d.Logger = slog.New(guard.SafeLog{Handler: d.Logger.Handler()})
 	cfg.Rules.Always = &policy.AlwaysKept{}
 	e := &Engine{
-		cfg: cfg, rules: &cfg.Rules, log: d.Logger, m: d.Metrics,
+		stored: d.Store, cfg: cfg, rules: &cfg.Rules, log: d.Logger, m: d.Metrics,
 		started:   make(chan struct{}),
 		commits:   sessionlog.NewNames(cfg.Node),
 		folds:     make(chan struct{}, cfg.MaxFolds),
@@ -161,7 +172,7 @@ func New(cfg Config, d Deps) (*Engine, error) {
 				done(err)
 			})
 		},
-		GoOn: func() bool { return e.phase.Load() == phaseRunning }, // else the start finds what is due
+		GoOn: func() bool { return e.phase.Load() <= phaseSuspended }, // else the start finds what is due
 		Pace: pace, Parallel: cfg.DueParallel, Pause: cfg.TellRetry, MaxPause: cfg.TellEvery, Limit: maxRepeated,
 	})
 	e.calls = &calls.Env{
@@ -195,9 +206,10 @@ func New(cfg Config, d Deps) (*Engine, error) {
 // spawn starts a session's actor with its first messages; nil if that panics. The
 // session is loaded behind them: a load that fails answers them all. The registry calls it.
 //
-// Here, and only here, it is asked where a session belongs.
+// Here, and only here, it is asked where a session belongs. While the engine is suspended none
+// is loaded: another member may own it by now.
 func (e *Engine) spawn(key conversation.SessionKey, rootIsHere bool, first ...any) (pid *actor.PID) {
-	if !rootIsHere && !e.mayStart(key, first) {
+	if e.phase.Load() == phaseSuspended || !rootIsHere && !e.mayStart(key, first) {
 		return nil
 	}
 	e.living.Add(1)
@@ -360,10 +372,10 @@ func (e *Engine) enter(key conversation.SessionKey, t *envelope) {
 	t.at, t.fromClient, t.addsWork, t.bytes = time.Now(), true, class.AddsWork, class.Bytes
 	e.m.Waiting.Inc()
 	e.m.WaitingBytes.Add(float64(t.bytes))
-	switch phase := e.phase.Load(); {
-	case phase == phaseSuspended:
+	switch {
+	case suspended(e):
 		t.refuse(e, "suspended", refusal.Suspended())
-	case phase != phaseRunning:
+	case e.phase.Load() != phaseRunning:
 		t.refuse(e, "stopping", refusal.Stopping())
 	case t.addsWork && e.full():
 		e.refuseFull(key, t, refusal.Full())
@@ -461,31 +473,6 @@ func (e *Engine) tellUntil(key conversation.SessionKey, c conversation.Command) 
 
 // Wake brings a session into memory, as soon as the store allows it.
 func (e *Engine) Wake(key conversation.SessionKey) { e.tellUntil(key, nil) }
-
-// Records iterates over a session's stored records.
-func (e *Engine) Records(ctx context.Context, key conversation.SessionKey, r conversation.Range) iter.Seq2[conversation.Record, error] {
-	return e.deps.Store.Records(ctx, key, r)
-}
-
-// Summary reads a session's list entry.
-func (e *Engine) Summary(ctx context.Context, key conversation.SessionKey) (conversation.Summary, error) {
-	return e.deps.Store.Summary(ctx, key)
-}
-
-// Sessions lists sessions.
-func (e *Engine) Sessions(ctx context.Context, p conversation.Page) iter.Seq2[conversation.Summary, error] {
-	return e.deps.Store.Sessions(ctx, p)
-}
-
-// Task reads one task's row.
-func (e *Engine) Task(ctx context.Context, key conversation.SessionKey, task conversation.TaskID) (conversation.TaskRow, error) {
-	return e.deps.Store.Task(ctx, key, task)
-}
-
-// Tasks lists task rows.
-func (e *Engine) Tasks(ctx context.Context, f conversation.TaskFilter) iter.Seq2[conversation.TaskRow, error] {
-	return e.deps.Store.Tasks(ctx, f)
-}
 
 // full is true while the store takes nothing new: it says so, or it has refused a
 // commit less than Config.FullPause ago.

@@ -43,6 +43,7 @@ type harness struct {
 	place   placement.Map                     // nil = every session is here
 	feature func() member.Feature             // nil = this program's
 	handed  func(conversation.SessionKey)     // is told what was handed over; nil = nobody
+	holds   func() bool                       // nil = always
 	t       *testing.T
 	cfg     Config
 	store   *persistencetest.Memory
@@ -117,7 +118,7 @@ func (h *harness) start() {
 	}
 	e, err := New(h.cfg, Deps{
 		Store: h.through, Publisher: h.publish, Models: maps.Clone(h.models), Tools: h.tools,
-		Logger: slog.New(h.log), Metrics: h.m, Quota: h.quota, Placement: h.place, HandedOver: h.handed, Feature: h.feature,
+		Logger: slog.New(h.log), Metrics: h.m, Quota: h.quota, Placement: h.place, HandedOver: h.handed, Feature: h.feature, Holds: h.holds,
 	})
 	if err != nil {
 		h.t.Fatal(err)

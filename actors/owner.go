@@ -39,6 +39,9 @@ func (e *Engine) mayStart(key conversation.SessionKey, first []any) bool {
 
 // unreachable answers a command whose session is not in memory and was not brought there.
 func (e *Engine) unreachable(key conversation.SessionKey) *conversation.Error {
+	if suspended(e) {
+		return refusal.Suspended()
+	}
 	err := refusal.Unreachable()
 	if where := e.elsewhere(key); where != nil {
 		err.Err = where
@@ -148,6 +151,31 @@ func (e *Engine) Resume() {
 		e.registry.SendAll(&resume{})
 		e.due.Now()
 	}
+}
+
+// suspended is true while the node's lease is over: the engine was told so, or will be.
+func suspended(e *Engine) bool {
+	return e.phase.Load() == phaseSuspended || e.deps.Holds != nil && !e.deps.Holds()
+}
+
+// refusal answers what is asked of an engine that does not run.
+func (e *Engine) refusal() *conversation.Error {
+	if suspended(e) {
+		return refusal.Suspended()
+	}
+	return refusal.Stopping()
+}
+
+// withoutLease answers a client whose answer would come from memory alone, where no commit has
+// shown that the session is still this node's: another may have acknowledged more by now. What
+// the store has is at least that.
+func withoutLease(e *Engine, key conversation.SessionKey, t *envelope) {
+	if t.view == nil {
+		t.answer(e, refusal.Suspended())
+		return
+	}
+	t.err, t.state = nil, nil
+	e.foldView(key, t)
 }
 
 // resume is a message: the engine runs again.

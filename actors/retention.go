@@ -18,7 +18,7 @@ import (
 // not_found.
 func (e *Engine) Erase(ctx context.Context, key conversation.SessionKey, as conversation.UserID) error {
 	if e.phase.Load() != phaseRunning {
-		return refusal.Stopping()
+		return e.refusal()
 	}
 	if key.Session.Depth() > 0 {
 		return conversation.Errorf(conversation.Forbidden, "a delegation's session is erased with its root")

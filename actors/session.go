@@ -7,6 +7,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"parley/actors/internal/admission"
+	"parley/actors/internal/alarm"
 	"parley/actors/internal/calls"
 	"parley/actors/internal/claims"
 	"parley/actors/internal/mail"
@@ -71,7 +72,7 @@ type session struct {
 	compaction *compaction // in the making
 	triaging   *triage
 
-	alarm      alarm
+	alarm      alarm.Alarm
 	lastActive time.Time // when something last happened
 	noopTick   *noopTick // nil: the last Tick changed something
 	jitter     time.Duration
@@ -159,7 +160,7 @@ func (s *session) Receive(ctx actor.Context) {
 		s.transcriptRead(m)
 	case *slotGrant:
 		s.slotGranted(m)
-	case *timeout:
+	case *alarm.Timeout:
 		s.timedOut(m)
 	case *drain:
 		s.drain(m)
@@ -391,7 +392,7 @@ func (s *session) reserve(c conversation.Command) bool {
 	return s.slot.Reserve(s.e.slots, c.Class().MayStart)
 }
 
-// stopping is true while the node goes away: nothing starts any more.
+// stopping is true while the node goes away, or is suspended: nothing starts.
 func stopping(s *session) bool { return s.draining != drainNot || s.e.phase.Load() != phaseRunning }
 
 // slotGranted takes a slot that was waited for. A node that stops starts nothing
@@ -421,7 +422,7 @@ func (s *session) unload(reason string, err *conversation.Error) {
 	e.registry.Leave(s.key, s.self)
 	s.ctx.Poison(s.self)
 	s.slot.Return(e.slots)
-	s.alarm.stop()
+	s.alarm.Stop()
 	e.m.Active.Dec()
 	e.m.Passivations.WithLabelValues(reason).Inc()
 	s.answerAll(err)

@@ -3,9 +3,7 @@ package actors
 import (
 	"time"
 
-	"github.com/asynkron/protoactor-go/actor"
-
-	"parley/actors/internal/mail"
+	"parley/actors/internal/alarm"
 	"parley/actors/internal/refusal"
 	"parley/conversation"
 )
@@ -16,48 +14,6 @@ const tickAgain = time.Second
 
 // noopTick is a Tick that changed nothing although something was due.
 type noopTick struct{ due, retry time.Time }
-
-// alarm is a session's one timer. One that rings too early is harmless, so it is
-// not moved to a later time; each setting has a number, so that a late ring of an
-// earlier one is recognised.
-type alarm struct {
-	timer *time.Timer
-	at    time.Time // zero: it is not set
-	n     uint32
-}
-
-// timeout is the ring of an alarm: a message to its session.
-type timeout struct {
-	mail.DeadLetterOK
-	n uint32
-}
-
-// set has the alarm ring in a session's mailbox at the latest at a time.
-func (a *alarm) set(at time.Time, e *Engine, session *actor.PID) {
-	if !a.at.IsZero() && !at.Before(a.at) {
-		return
-	}
-	a.stop()
-	a.n++
-	a.at = at
-	n := a.n
-	a.timer = time.AfterFunc(time.Until(at), func() { e.send(session, &timeout{n: n}) })
-}
-
-// rings is true for the ring of the last setting. The alarm is not set then.
-func (a *alarm) rings(m *timeout) bool {
-	if m.n != a.n {
-		return false
-	}
-	a.at = time.Time{}
-	return true
-}
-
-func (a *alarm) stop() {
-	if a.timer != nil {
-		a.timer.Stop()
-	}
-}
 
 // arm sets the alarm to the next thing that time brings: a Tick, stored read
 // cursors, a model that is too slow, dropped caches, the end of the session's time
@@ -79,7 +35,7 @@ func (s *session) arm() {
 		}
 		next = earlier(next, at)
 	}
-	s.alarm.set(next, s.e, s.self)
+	s.alarm.Set(next, s.e.system.Root, s.self)
 }
 
 func earlier(a, b time.Time) time.Time {
@@ -97,8 +53,8 @@ func later(a, b time.Time) time.Time {
 }
 
 // timedOut does what has become due.
-func (s *session) timedOut(m *timeout) {
-	if !s.alarm.rings(m) || s.phase != phaseReady { // it is set again when the session is ready
+func (s *session) timedOut(m *alarm.Timeout) {
+	if !s.alarm.Rings(m) || s.phase != phaseReady { // it is set again when the session is ready
 		return
 	}
 	now := time.Now()

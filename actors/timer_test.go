@@ -8,6 +8,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"parley/actors/internal/alarm"
 	"parley/conversation"
 )
 
@@ -18,7 +19,7 @@ type heard struct {
 }
 
 func (s *heard) Receive(ctx actor.Context) {
-	if _, ring := ctx.Message().(*timeout); ring {
+	if _, ring := ctx.Message().(*alarm.Timeout); ring {
 		s.rings()
 	}
 	s.session.Receive(ctx)

@@ -68,7 +68,7 @@ func start(t testing.TB, store *persistencetest.Memory, name string, change func
 	}}
 	n.engine, err = actors.New(cfg, actors.Deps{
 		Store: store, Publisher: node.Publisher(both{n.hub, n.shown}), Metrics: metrics.NewActors(registry),
-		Placement: node.Placement(), HandedOver: node.HandedOver, HandOut: node.HandOut, Offered: node.Offered,
+		Placement: node.Placement(), HandedOver: node.HandedOver, HandOut: node.HandOut, Offered: node.Offered, Holds: node.Holds,
 	})
 	if err != nil {
 		t.Fatal(err)

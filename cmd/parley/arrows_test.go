@@ -81,9 +81,10 @@ var arrows = map[string][]string{
 		"conversation", "conversation/option", "conversation/policy", "conversation/machine", "conversation/transcript", "metrics",
 		"actors/internal/admission", "actors/internal/calls", "actors/internal/claims", "actors/internal/delivery", "actors/internal/guard", "actors/internal/mail",
 		"actors/internal/modelcall", "actors/internal/observe", "actors/internal/registry", "actors/internal/retention",
-		"actors/internal/sessionlog", "actors/internal/triage", "actors/internal/unreadable", "actors/internal/workers", "conversation/access", "conversation/living", "actors/internal/shown", "actors/internal/due", "actors/placement", "actors/internal/refusal", "actors/internal/window", "conversation/member",
+		"actors/internal/sessionlog", "actors/internal/triage", "actors/internal/unreadable", "actors/internal/workers", "conversation/access", "conversation/living", "actors/internal/shown", "actors/internal/due", "actors/placement", "actors/internal/refusal", "actors/internal/window", "conversation/member", "actors/internal/alarm",
 	},
 	"actors/internal/admission":  {"conversation", "conversation/policy", "metrics"},
+	"actors/internal/alarm":      {"actors/internal/mail"},
 	"actors/internal/claims":     {"conversation", "metrics"},
 	"actors/internal/calls":      {"conversation", "actors/internal/delivery", "actors/internal/mail", "conversation/fit", "actors/internal/shown"},
 	"actors/internal/delivery":   {"conversation", "actors/internal/mail"},
@@ -221,7 +222,7 @@ var testArrows = map[string][]string{
 // libraries says where the libraries live whose types must not travel: prefix
 // of the import path → rooms, or files, that may import it.
 var libraries = map[string][]string{
-	"github.com/asynkron/protoactor-go": {"actors", "actors/internal/calls", "actors/internal/registry", "actors/cluster/internal/link"},
+	"github.com/asynkron/protoactor-go": {"actors", "actors/internal/alarm", "actors/internal/calls", "actors/internal/registry", "actors/cluster/internal/link"},
 	"google.golang.org/grpc":            {"actors/cluster/internal/link"},
 	// The load generator measures the bare store and the bare socket in the same
 	// run as the server; that is the point of a baseline.

@@ -87,7 +87,7 @@ func (j *joined) of(o *actors.Config, d *actors.Deps, hub *gateway.Hub) {
 	}
 	o.Member, d.Placement, d.Publisher = j.Member(), j.Placement(), j.Publisher(hub)
 	hub.SetUpstream(j.Upstream())
-	d.HandedOver, d.HandOut, d.Offered, d.Feature = j.HandedOver, j.HandOut, j.Offered, j.Feature
+	d.HandedOver, d.HandOut, d.Offered, d.Feature, d.Holds = j.HandedOver, j.HandOut, j.Offered, j.Feature, j.Holds
 }
 
 // sessions is what clients are served from.

@@ -10,6 +10,28 @@ import (
 	"parley/conversation"
 )
 
+// Gather adds the results of a decision to a commit that gathers. Of a task's rows the last
+// one counts.
+func Gather(c *conversation.Commit, d conversation.Decided) {
+	c.Summary = d.Summary // as of the last decision
+	c.Cursors = append(c.Cursors, d.Cursors...)
+	if c.Events == nil && c.Tasks == nil {
+		c.Events, c.Keys, c.Tasks = d.Events, d.Keys, d.Rows // they are ours
+		return
+	}
+	c.Events, c.Keys = append(c.Events, d.Events...), append(c.Keys, d.Keys...)
+rows:
+	for _, row := range d.Rows {
+		for i := range c.Tasks {
+			if c.Tasks[i].Task == row.Task {
+				c.Tasks[i] = row
+				continue rows
+			}
+		}
+		c.Tasks = append(c.Tasks, row)
+	}
+}
+
 // Commit stores a commit and finds out what became of it. done is called once, from
 // any goroutine, perhaps before Commit returns; it must not block. A nil error: it is
 // stored, and the epoch is the writer's now, which is higher than before if the
