@@ -20,6 +20,8 @@ type memberList struct {
 	rows   map[conversation.NodeID]*memberRow
 	last   time.Time // of the newest sign of life of anybody
 	graced time.Time // nobody is dead before this
+
+	singletons map[string]conversation.Member // whose they are
 }
 
 type memberRow struct {

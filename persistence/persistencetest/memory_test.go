@@ -28,6 +28,18 @@ func TestMembersInMemory(t *testing.T) {
 	})
 }
 
+func TestSingletonsInMemory(t *testing.T) {
+	clustertest.RunSingletons(t, func(*testing.T) func(string) clustertest.SingletonTable {
+		clusters := map[string]*persistencetest.Memory{}
+		return func(cluster string) clustertest.SingletonTable {
+			if clusters[cluster] == nil {
+				clusters[cluster] = persistencetest.NewMemory()
+			}
+			return clusters[cluster]
+		}
+	})
+}
+
 var session = conversation.SessionKey{Tenant: "acme", Session: "s1"}
 
 func commit(after conversation.Seq) conversation.Commit {

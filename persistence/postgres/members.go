@@ -6,9 +6,10 @@ import (
 	"parley/persistence/postgres/internal/opening"
 )
 
-// Members is the list of the members of one cluster.
+// Members is the list of the members of one cluster, and what only one of them may have.
 type Members interface {
 	member.Table
+	member.Singletons
 
 	// Close ends the list's connections. Calls after it fail.
 	Close()

@@ -53,6 +53,13 @@ func TestMembers(t *testing.T) {
 	})
 }
 
+func TestSingletons(t *testing.T) {
+	clustertest.RunSingletons(t, func(t *testing.T) func(string) clustertest.SingletonTable {
+		config := prepared(t, pgtest.Database(t))
+		return func(cluster string) clustertest.SingletonTable { return open(t, config, cluster) }
+	})
+}
+
 func who(node string) member.Info {
 	return member.Info{Member: conversation.Member{Node: conversation.NodeID(node)}, Address: "x:1", Sessions: true}
 }
