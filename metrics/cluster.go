@@ -17,6 +17,8 @@ type Cluster struct {
 	Link     prometheus.Histogram   // seconds until another node answered
 	Bytes    *prometheus.CounterVec // between nodes, by direction: in, out
 	HandOver prometheus.Histogram   // seconds to give up sessions that belong to others
+
+	Singletons *prometheus.GaugeVec // 1 while this node runs it, by singleton
 }
 
 // NewCluster makes the collectors and registers them with r; it panics if they are
@@ -35,5 +37,7 @@ func NewCluster(r prometheus.Registerer) *Cluster {
 		Link:     f.histogram("link_duration_seconds", "Time until another node answered a request.", fast),
 		Bytes:    f.counters("link_bytes_total", "Bytes between nodes, by direction.", "direction"),
 		HandOver: f.histogram("hand_over_duration_seconds", "Time to give up the sessions that belong to other nodes.", slow),
+
+		Singletons: f.gauges("singleton_runs", "1 while this node runs the singleton; of all nodes at most one does.", "singleton"),
 	}
 }

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	"parley/actors/cluster/internal/link"
 	"parley/actors/cluster/internal/membership"
 	"parley/actors/cluster/internal/relay"
+	"parley/actors/cluster/internal/singleton"
 	"parley/actors/placement"
 	"parley/conversation"
 	"parley/conversation/member"
@@ -41,9 +43,11 @@ type Options struct {
 
 // Deps are the parts that a Node works with.
 type Deps struct {
-	Table   member.Table
-	Logger  *slog.Logger // nil = no log
-	Metrics *metrics.Cluster
+	Table  member.Table
+	Logger *slog.Logger // nil = no log
+	// Singletons says who has what; it is kept beside Table. nil = Node.Singleton is refused.
+	Singletons member.Singletons
+	Metrics    *metrics.Cluster
 }
 
 // Runner is the engine that this node's own sessions run on; actors.Engine is one.
@@ -70,19 +74,21 @@ type Node struct {
 	log   *slog.Logger
 	m     *metrics.Cluster
 
-	self     conversation.Member
-	loop     *membership.Loop
-	link     carrier
-	lanes    *lanes.Lanes
-	gate     *lanes.Gate
-	places   places
-	engine   atomic.Pointer[Runner]
-	router   atomic.Pointer[router]
-	relay    atomic.Pointer[relay.Relay]
-	living   atomic.Pointer[map[conversation.Member]bool]
-	draining atomic.Bool
-	changed  chan struct{} // sessions may have to be handed over
-	handing  sync.Mutex    // one hand-over at a time
+	self            conversation.Member
+	loop            *membership.Loop
+	link            carrier
+	lanes           *lanes.Lanes
+	gate            *lanes.Gate
+	places          places
+	engine          atomic.Pointer[Runner]
+	router          atomic.Pointer[router]
+	relay           atomic.Pointer[relay.Relay]
+	keeper          *singleton.Keeper // of what runs on one node only
+	keepsSingletons bool
+	living          atomic.Pointer[map[conversation.Member]bool]
+	draining        atomic.Bool
+	changed         chan struct{} // sessions may have to be handed over
+	handing         sync.Mutex    // one hand-over at a time
 
 	mu      sync.Mutex
 	list    member.List
@@ -126,6 +132,7 @@ func Join(ctx context.Context, o Options, d Deps) (*Node, error) {
 		},
 		Clock: membership.SystemClock,
 	}, began)
+	n.keepsSingletons, n.keeper = d.Singletons != nil, n.newKeeper(d.Singletons)
 	n.lanes = lanes.New(lanes.Options{
 		Owner: n.places.owner, Timeout: o.RequestTimeout, MaxJobs: o.MaxJobs, MaxBytes: o.MaxBytes, Again: n.m.Again.Inc,
 	})
@@ -220,13 +227,16 @@ func (n *Node) Run(ctx context.Context) error {
 	var work sync.WaitGroup
 	work.Go(func() { n.handOvers(ctx) })
 	work.Go(func() { n.relaying(ctx) })
+	n.keeper.Begin(ctx)
 	defer work.Wait()
 	defer cancel()
 	err := n.loop.Run(ctx)
-	if err != nil {
+	if err != nil { // nothing is waited for: singletons were told to end when the lease was over
 		n.log.Error("this node must end", "node", n.self.String(), "error", err)
+		return err
 	}
-	return err
+	n.keeper.End()
+	return nil
 }
 
 // Drain gives this node's sessions to the others: it takes no more of them, and those that
@@ -234,12 +244,14 @@ func (n *Node) Run(ctx context.Context) error {
 func (n *Node) Drain(ctx context.Context) error {
 	if n.draining.CompareAndSwap(false, true) {
 		n.places.drain()
+		n.keeper.Changed()
 		n.moved()
 		n.loop.Nudge()
 		n.nudgeAll()
 		n.log.Info("draining: sessions are handed over", "node", n.self.String())
 	}
-	return n.handOver(ctx)
+	err := n.handOver(ctx)
+	return errors.Join(err, n.keeper.Drain(ctx))
 }
 
 // goErase runs an erasure, which waits for the store, unless the node has ended.
@@ -266,7 +278,12 @@ func (n *Node) Leave(ctx context.Context) error {
 	n.endErasing()
 	n.erasing.Wait()
 	n.lanes.Close()
-	err := n.table.Leave(ctx, n.self)
+	var err error
+	if n.keeper.Busy() { // then the end of the lease lets others begin
+		n.log.Warn("a singleton has not ended: this node stays in the list until its lease is over", "node", n.self.String())
+	} else {
+		err = n.table.Leave(ctx, n.self)
+	}
 	n.nudgeAll()
 	n.link.Close()
 	return err
@@ -329,6 +346,7 @@ func (n *Node) listed(list member.List) {
 	if n.places.set(list.Members) {
 		others = true
 		n.wantHandOver()
+		n.keeper.Changed()
 	}
 	if others {
 		n.moved()
@@ -367,6 +385,7 @@ func (n *Node) tell(before, now member.List) {
 
 // lost suspends the engine: the lease is over.
 func (n *Node) lost() {
+	n.keeper.Lost()
 	n.m.Lease.Set(0)
 	n.log.Warn("the lease is over: no session starts and nothing is accepted until it is renewed", "node", n.self.String())
 	if e := n.engine.Load(); e != nil {
@@ -378,6 +397,7 @@ func (n *Node) lost() {
 func (n *Node) held() {
 	n.m.Lease.Set(1)
 	n.log.Info("the lease holds again", "node", n.self.String())
+	n.keeper.Changed()
 	if e := n.engine.Load(); e != nil {
 		(*e).Resume()
 	}

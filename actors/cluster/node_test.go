@@ -56,7 +56,7 @@ func start(t testing.TB, store *persistencetest.Memory, name string, change func
 		change(&o)
 	}
 	registry := prometheus.NewRegistry()
-	node, err := cluster.Join(t.Context(), o, cluster.Deps{Table: store, Metrics: metrics.NewCluster(registry), Logger: slog.New(slog.DiscardHandler)})
+	node, err := cluster.Join(t.Context(), o, cluster.Deps{Table: store, Singletons: store, Metrics: metrics.NewCluster(registry), Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

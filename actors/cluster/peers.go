@@ -20,6 +20,7 @@ const (
 	topicDue     link.Topic = 3 // a session with open work was given up for the node that is told
 	topicOffer   link.Topic = 4 // what can be claimed in a session
 	topicFollow  link.Topic = 5 // about sessions that are followed
+	topicGiven   link.Topic = 6 // a singleton was given up that belongs to the node that is told
 )
 
 type answer = speech.Answer
@@ -49,6 +50,7 @@ func (n *Node) handlers() map[link.Topic]link.Handler {
 		topicSession: n.asked,
 		topicOffer:   n.offered,
 		topicFollow:  n.follows,
+		topicGiven:   func(conversation.Member, []byte, func([]byte)) { n.keeper.Changed() },
 		topicDue:     func(conversation.Member, []byte, func([]byte)) { n.scan() },
 	}
 }

@@ -72,7 +72,7 @@ func (m *Main) join(ctx context.Context, db store.Store, log *slog.Logger, count
 	if err != nil {
 		return nil, config.NewError("cluster", err)
 	}
-	node, err := cluster.Join(ctx, options, cluster.Deps{Table: shared.Table(), Logger: log, Metrics: counts()})
+	node, err := cluster.Join(ctx, options, cluster.Deps{Table: shared.Table(), Singletons: shared.Members, Logger: log, Metrics: counts()})
 	if err != nil {
 		return nil, fmt.Errorf("joining the cluster: %w", err)
 	}
