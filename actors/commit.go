@@ -212,6 +212,7 @@ func (s *session) complete(b *batch) {
 		s.lastActive = time.Now()
 	}
 	if b.commit.ID != "" {
+		s.wakeAt = b.commit.WakeAt
 		s.offer.Tell(s.e.claims, s.key, b.commit.Claim) // before the answers: a claim that was refused must not find what was
 	}
 	s.slot.Durable(s.e.slots, s.standing.HoldsSlot, s.durable) // before a client hears that its task has ended: it may ask for the next one at once

@@ -84,7 +84,7 @@
 //	drain.go due.go retention.go view.go    the engine beside the sessions
 //
 // The parts with a small interface are packages below internal: admission (slots), alarm,
-// calls (tool calls and delegations), delivery (from session to session), due, guard, mail,
+// calls (tool calls and delegations), delivery (from session to session), due, guard, losses, mail,
 // modelcall, observe (metrics), refusal, registry, retention, sessionlog (the store), shown, unreadable, window, workers. Types of
 // the actor library stay inside of this folder.
 package actors

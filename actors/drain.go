@@ -43,13 +43,29 @@ func (e *Engine) Drain(ctx context.Context) error {
 	}
 }
 
-// drain prepares the session for the end of the node.
+// drain prepares the session for the end of the node, or for another owner: then its running
+// work has DrainTimeout from the first such message on.
 func (s *session) drain(m *drain) {
-	if s.phase == phaseUnloaded || s.draining >= m.level {
+	level := m.level
+	switch {
+	case s.phase == phaseUnloaded:
+		return
+	case !m.handOver:
+	case s.draining == drainNot:
+		level, s.handOver = drainSoft, time.Now()
+	case s.handOver.IsZero() || time.Since(s.handOver) < s.e.cfg.DrainTimeout:
+		return
+	default:
+		level = drainHard
+	}
+	if s.draining >= level {
 		return
 	}
-	s.draining, s.handOver = m.level, m.handOver
-	if m.level == drainHard {
+	s.draining = level
+	if !m.handOver {
+		s.handOver = time.Time{}
+	}
+	if level == drainHard {
 		s.calls.StopAll(s.ctx)
 		if s.phase == phaseLoading { // it has nothing that could be lost
 			s.unload("drained", errDraining(s))
@@ -61,7 +77,7 @@ func (s *session) drain(m *drain) {
 
 // errDraining refuses a command of a session that is about to leave.
 func errDraining(s *session) *conversation.Error {
-	if s.handOver {
+	if !s.handOver.IsZero() {
 		return s.e.unreachable(s.key)
 	}
 	return refusal.Stopping()

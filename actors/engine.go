@@ -18,6 +18,7 @@ import (
 	"parley/actors/internal/delivery"
 	"parley/actors/internal/due"
 	"parley/actors/internal/guard"
+	"parley/actors/internal/losses"
 	"parley/actors/internal/modelcall"
 	"parley/actors/internal/observe"
 	"parley/actors/internal/refusal"
@@ -87,7 +88,7 @@ type Engine struct {
 	stopMu  sync.RWMutex // held for reading by callers that start work themselves, for writing by stopAll
 	started chan struct{}
 
-	lost      sync.Map // keys of sessions that this engine has lost although it goes on, until they are loaded
+	losses    *losses.Losses // sessions that this engine has lost although it goes on
 	commits   *sessionlog.Names
 	fullPause admission.Pause // the store is taken for full in it
 	due       *due.Scanner
@@ -117,6 +118,9 @@ const ( // the phases of an engine
 const (
 	attemptEvery = 2 * time.Millisecond // between two attempts to take such a session back
 	maxRepeated  = 100_000              // such sessions that wait for their turn
+	lostPause    = time.Second          // after the first failed commit of a session; it doubles
+	maxLostPause = 15 * time.Second
+	rememberLost = 24 * time.Hour // at least, that a session was lost here and not by the end of a process
 )
 
 // New checks the configuration and makes an engine. It starts nothing.
@@ -143,6 +147,7 @@ func New(cfg Config, d Deps) (*Engine, error) {
 		commits:   sessionlog.NewNames(cfg.Node),
 		folds:     make(chan struct{}, cfg.MaxFolds),
 		fullPause: admission.NewPause(),
+		losses:    losses.New(losses.Options{Pause: lostPause, MaxPause: maxLostPause, Age: rememberLost, Limit: maxRepeated}),
 	}
 	d.Publisher = &guard.SafePublisher{To: d.Publisher, Panicked: e.panicked}
 	e.deps = d

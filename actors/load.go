@@ -50,7 +50,7 @@ func (s *session) loaded(m *loaded) {
 	s.e.unreadable.Worked(s.key, unreadable.Load)
 	s.machine, s.epoch = m.Machine, m.Head.Epoch
 	s.standing = m.Machine.Standing()
-	s.durable, s.snapshotAt = s.standing.Head, m.Head.SnapshotAt
+	s.durable, s.wakeAt, s.snapshotAt = s.standing.Head, s.standing.WakeAt, m.Head.SnapshotAt
 	if s.root() && s.machine.Exists() { // what the last activation stored may not have been told
 		s.e.deps.Publisher.Audience(s.key, s.epoch, s.machine.Summary())
 	}

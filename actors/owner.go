@@ -69,7 +69,7 @@ func (e *Engine) ScanNow() { e.due.Now() }
 // this engine has lost itself. Only the death of a process is an interruption: a session
 // that kills each node that loads it must come to an end.
 func causeOf(s *session, prior conversation.Prior) conversation.Cause {
-	_, lost := s.e.lost.LoadAndDelete(s.key)
+	lost := s.e.losses.Loaded(s.key)
 	switch {
 	case lost && prior != conversation.PriorDead, prior == conversation.PriorExpired, prior == conversation.PriorNone && s.e.cfg.Member != conversation.Member{}:
 		return conversation.CauseMoved
@@ -101,21 +101,18 @@ func giveUp(s *session, reason string, busy bool) {
 
 // HandOver gives up the sessions in memory that belong elsewhere by now, each with those below
 // it: idle ones at once, others when their running calls have ended, and what still runs
-// after DrainTimeout is parked. Until a session has left it is served here. HandOver returns
+// DrainTimeout later is parked. Until a session has left it is served here. HandOver returns
 // when none is left, or with ctx's error. It may be called again, and beside itself.
 func (e *Engine) HandOver(ctx context.Context) error {
 	if e.deps.Placement == nil {
 		return nil
 	}
-	level := drainSoft
-	patience := time.NewTimer(e.cfg.DrainTimeout)
-	defer patience.Stop()
 	look := time.NewTicker(handOverLook)
 	defer look.Stop()
 	moved := false
 	for {
 		away := func(key conversation.SessionKey) bool { return e.elsewhere(key) != nil }
-		n := e.registry.SendWhere(away, &drain{level: level, handOver: true})
+		n := e.registry.SendWhere(away, &drain{handOver: true})
 		if n == 0 {
 			if moved {
 				e.due.Now() // the placement may have changed its mind about some of them
@@ -126,8 +123,6 @@ func (e *Engine) HandOver(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-patience.C:
-			level = drainHard
 		case <-look.C:
 		}
 	}

@@ -387,6 +387,51 @@ func TestAnswersThatCannotBeStored(t *testing.T) {
 	})
 }
 
+// A task whose answer could not be stored goes on after a pause, which grows while that lasts, and
+// does not wait for the next scan for due work: what was decided was its end, but what is stored
+// is that it runs.
+func TestAnswerThatCouldNotBeStoredIsRetriedSoon(t *testing.T) {
+	store := &sick{ill: map[conversation.SessionKey]bool{}, tries: map[conversation.SessionKey]int{}}
+	withHarness(t, func(h *harness) {
+		store.Store, h.through = h.store, store
+		h.cfg.DueEvery = time.Hour // no scan helps
+		h.cfg.Rules.Policy.MaxMoved = 1000
+	}, func(t *testing.T, h *harness) {
+		h.create(mainKey)
+		h.ok(h.tell(mainKey, say("m1", "hello")))
+		var stored atomic.Bool
+		h.store.FailCommit(func(_ int, _ conversation.SessionKey, c conversation.Commit) (error, bool) {
+			if !stored.Load() && slices.ContainsFunc(c.Events, func(e conversation.Event) bool { _, is := e.Body.(conversation.Response); return is }) {
+				return conversation.ErrConflict, false
+			}
+			return nil, false
+		})
+		loads := func() (n int) { store.set(func() { n = store.tries[mainKey] }); return n }
+		before := loads()
+		h.reply(actorstest.Text("lost"))
+		time.Sleep(10 * time.Second)
+		if n := loads() - before; n != 1 {
+			t.Fatalf("loaded %d times within ten seconds", n)
+		}
+		before = loads()
+		const minutes = 30
+		for range minutes * 60 {
+			synctest.Wait()
+			for _, call := range h.model.Open() {
+				call.Answer(actorstest.Text("lost"))
+			}
+			time.Sleep(time.Second)
+		}
+		if n := loads() - before; n < minutes/2 || n > minutes*60/int(maxLostPause/time.Second)+5 {
+			t.Errorf("loaded %d times in %d minutes in which it failed", n, minutes)
+		}
+		stored.Store(true)
+		time.Sleep(5 * time.Minute)
+		h.reply(actorstest.Text("hello"))
+		h.assertComplete(mainKey)
+	})
+}
+
 // A suspended engine starts nothing and refuses what comes; what runs goes on, and what it has
 // led to is done when the engine runs again.
 func TestSuspend(t *testing.T) {
@@ -469,5 +514,35 @@ func TestOlderMember(t *testing.T) {
 		level.Store(uint32(member.Newest))
 		h.ok(h.tell(mainKey, say("m1", "hello")))
 		h.reply(actorstest.Text("hello"))
+	})
+}
+
+// A session that has to move while the node has been handing over others for a long time has its
+// own time to come to the end of its call.
+func TestHandOverOfALaterSession(t *testing.T) {
+	withNodes(t, nil, func(t *testing.T, c *nodes) {
+		one := c.each["n1"]
+		other := conversation.SessionKey{Tenant: "acme", Session: "bbbbbbbbbbbbbbbb"}
+		one.create(mainKey)
+		one.ok(one.tell(mainKey, say("m1", "a question whose answer takes long")))
+		c.move(func() { c.at = "n2" })
+		ended := make(chan error, 1)
+		go func() { ended <- one.e.HandOver(t.Context()) }()
+		time.Sleep(one.cfg.DrainTimeout - time.Second + handOverLook/2) // between two looks
+		c.move(func() { c.at = "n1" })                                  // as the ring says for a moment
+		one.create(other)
+		one.ok(one.tell(other, say("m1", "hello")))
+		c.move(func() { c.at = "n2" })
+		time.Sleep(3 * time.Second)
+		if one.active(mainKey) || !one.active(other) {
+			t.Fatalf("in memory: the first %v, the later one %v", one.active(mainKey), one.active(other))
+		}
+		one.reply(actorstest.Text("hello"))
+		if err := <-ended; err != nil || one.active(other) {
+			t.Errorf("%v, in memory: %v", err, one.active(other))
+		}
+		if n := one.count(other, conversation.KindResponse); n != 1 {
+			t.Errorf("its call was stopped: %v", kinds(one.stored(other)))
+		}
 	})
 }

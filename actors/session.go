@@ -39,7 +39,7 @@ type session struct {
 
 	phase            phase
 	draining         drainLevel
-	handOver         bool         // it drains for another owner, not for the end of the node
+	handOver         time.Time    // since then it drains for another owner; zero = for the end of the node, if at all
 	parked           bool         // the drain's command was decided
 	checkRunning     bool         // the store is being asked for the key of checking
 	offer            claims.Offer // to outside runtimes
@@ -50,6 +50,7 @@ type session struct {
 	standing   conversation.Standing // of the machine, after the last decision
 	epoch      conversation.Epoch
 	durable    conversation.Seq // the last durable event
+	wakeAt     time.Time        // as it is stored: when there is something to do; zero = nothing
 	published  *shown.Position  // the last durable event that was published: "after" of ephemeral things
 	snapshotAt conversation.Seq // the snapshot's seq
 
@@ -166,7 +167,7 @@ func (s *session) Receive(ctx actor.Context) {
 		s.drain(m)
 	case *unloadNow:
 		if m.reason == "fenced" {
-			s.e.lost.Store(s.key, struct{}{})
+			s.e.losses.Note(s.key)
 		}
 		s.unload(m.reason, m.err)
 	case *resume:
@@ -437,7 +438,7 @@ func (s *session) unload(reason string, err *conversation.Error) {
 	s.compaction.stop(s)
 	s.triaging.stop()
 	s.calls.StopAll(s.ctx)
-	giveUp(s, reason, s.standing.Busy || !s.standing.WakeAt.IsZero())
+	giveUp(s, reason, s.standing.Busy || !s.standing.WakeAt.IsZero() || !s.wakeAt.IsZero())
 	*s = session{e: e, key: s.key, self: s.self, ctx: s.ctx, phase: phaseUnloaded}
 }
 
@@ -466,19 +467,30 @@ func (s *session) fail(kind string, cause error, err *conversation.Error) {
 	s.e.m.FailedCommits.WithLabelValues(kind).Inc()
 	s.e.log.Error("a commit failed; the session starts again from its log",
 		"session", s.key.Session, "tenant", s.key.Tenant, "kind", kind, "err", cause)
-	busy := s.standing.Busy // as decided: what was lost may be the end of the work
+	due := isDue(s)
+	var pause time.Duration
 	if kind != "erased" {
-		s.e.lost.Store(s.key, struct{}{}) // and not by the end of the process
+		pause = s.e.losses.Note(s.key) // and not by the end of the process
 	}
 	if kind == "fenced" && s.root() {
 		s.e.registry.SendTree(registry.RootKey(s.key), &unloadNow{reason: "fenced", err: err})
 	}
-	key := s.key
+	e, key := s.e, s.key
 	s.unload("failed", err)
 	switch {
 	case kind == "unknown":
-		s.e.Wake(key) // if it is stored, followers must hear of it
-	case busy && kind != "fenced" && kind != "full":
-		s.e.due.In(time.Second) // its open work goes on by itself
+		e.Wake(key) // if it is stored, followers must hear of it
+	case due && kind != "fenced" && kind != "full": // its open work goes on by itself
+		time.AfterFunc(pause, func() {
+			if !e.unreadable.LeaveAlone(key) {
+				e.Wake(key)
+			}
+		})
 	}
+}
+
+// isDue is true if there is something to do in the session as it is stored, which may be less than
+// was decided: what is lost with a commit may be the end of the work.
+func isDue(s *session) bool {
+	return !s.wakeAt.IsZero() && time.Until(s.wakeAt) < s.e.cfg.DueEvery
 }
