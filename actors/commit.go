@@ -124,11 +124,11 @@ func (b *batch) tell(epoch conversation.Epoch, err error) {
 	b.e.workers.End()
 }
 
-// addSnapshot puts a snapshot of the session into a batch. If none can be made, the
-// next load reads more of the log, and the next snapshot is tried as many events
-// later as after a good one.
+// addSnapshot puts a snapshot of the session into a batch, if all members can use it. If
+// none can be made, the next load reads more of the log, and the next snapshot is tried
+// as many events later as after a good one.
 func (s *session) addSnapshot(b *batch) {
-	data, err := s.machine.Snapshot()
+	data, err := member.Snapshot(s.machine, s.e.deps.Feature)
 	if err != nil {
 		s.snapshotAt = s.standing.Head
 		s.e.log.Error("no snapshot of the session can be made", "session", s.key.Session, "tenant", s.key.Tenant, "err", err)

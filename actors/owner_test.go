@@ -546,3 +546,39 @@ func TestHandOverOfALaterSession(t *testing.T) {
 		}
 	})
 }
+
+// What is put into a session as a snapshot is of use to all members, or is not put there.
+func TestNoSnapshotForAnOlderMember(t *testing.T) {
+	var level atomic.Uint32
+	level.Store(uint32(member.Newest))
+	withHarness(t, func(h *harness) {
+		h.cfg.SnapshotEvery, h.cfg.SnapshotOnIdle = 1000, 5
+		h.model.Auto = func(conversation.Request) []conversation.Item { return []conversation.Item{actorstest.Text("ok")} }
+		h.feature = func() member.Feature { return member.Feature(level.Load()) }
+	}, func(t *testing.T, h *harness) {
+		idle := func() conversation.Head {
+			t.Helper()
+			time.Sleep(h.cfg.Idle)
+			synctest.Wait()
+			if h.active(mainKey) {
+				t.Fatal("the session is in memory")
+			}
+			head, err := h.store.Head(t.Context(), mainKey)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return head
+		}
+		h.create(mainKey)
+		h.ok(h.tell(mainKey, say("a", "hello")))
+		level.Store(0)
+		if head := idle(); head.Snapshot != nil {
+			t.Errorf("there is a snapshot at %d that a member could not use", head.SnapshotAt)
+		}
+		level.Store(uint32(member.Newest))
+		h.ok(h.tell(mainKey, say("b", "hello")))
+		if head := idle(); head.SnapshotAt != head.Last {
+			t.Errorf("the snapshot is at %d of %d", head.SnapshotAt, head.Last)
+		}
+	})
+}

@@ -186,7 +186,7 @@ func (n *Node) begin(ctx context.Context) error {
 	n.m.Lease.Set(1)
 	n.listed(list)
 	n.nudgeAll()
-	n.log.Info("joined the cluster", "cluster", n.o.Name, "node", n.self.String(), "address", n.o.Advertise, "members", len(list.Members))
+	n.log.Info("joined the cluster", "cluster", n.o.Name, "feature", n.o.Feature, "node", n.self.String(), "address", n.o.Advertise, "members", len(list.Members))
 	return nil
 }
 

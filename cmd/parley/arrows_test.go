@@ -206,7 +206,7 @@ var testArrows = map[string][]string{
 	"gateway":                          {"conversation/policy", "conversation/machine/machinetest", "gateway/gatewaytest", "gateway/web", "conversation/access"},
 	"models/*":                         {"conversation/policy", "conversation/machine/machinetest", "models/modelstest", "persistence/persistencetest"},
 	"tools/*":                          {"tools/toolstest"},
-	"conversation/machine":             {"conversation/transcript", "conversation/readmodel", "conversation/wire", "conversation/tokens"},
+	"conversation/machine":             {"conversation/transcript", "conversation/readmodel", "conversation/wire", "conversation/tokens", "conversation/member"},
 	"conversation/machine/machinetest": {"persistence/persistencetest"},
 	"gateway/*":                        {"conversation/policy", "gateway/gatewaytest"},
 	"gateway/ws":                       {"conversation/policy", "gateway/gatewaytest", "metrics"},

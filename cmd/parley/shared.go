@@ -170,7 +170,7 @@ func (m *Main) checkShared(ctx context.Context, say func(what string, err error,
 		return
 	}
 	found, err := store.Migrate(ctx, dsn, false, slog.New(slog.DiscardHandler))
-	say("database", err, fmt.Sprintf("PostgreSQL %d.%d, schema %d", found.Server/10000, found.Server%10000, found.Version))
+	say("database", err, fmt.Sprintf("PostgreSQL %d.%d, schema %d, feature %d of %d", found.Server/10000, found.Server%10000, found.Version, found.Feature, member.Newest))
 	for _, text := range found.Warnings {
 		note("database", text)
 	}

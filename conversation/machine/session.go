@@ -46,6 +46,9 @@ func Restore(key conversation.SessionKey, rules *policy.Rules, data []byte) (*Se
 // is as good without.
 func (s *Session) Snapshot() ([]byte, error) { return s.state.Snapshot() }
 
+// SnapshotVersion is that of what Snapshot makes, and of all that Restore takes.
+func (s *Session) SnapshotVersion() int { return int(s.state.Version) }
+
 // View shows what is open, without Log and Drafts.
 func (s *Session) View() conversation.View { return s.state.View() }
 

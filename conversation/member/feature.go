@@ -6,11 +6,22 @@ import (
 	"parley/conversation"
 )
 
-// featureOf is what a program must know to read an event of a kind. A new kind gets a
-// number of its own, one higher than Newest was, and so does a field of a known kind
-// that older programs must not pass over; 0 = the kind has not been given one.
-func featureOf(k conversation.EventKind) Feature {
-	if k >= conversation.KindSessionCreated && k <= conversation.KindContextCleared {
+// The two tables of what needs which feature. 0 = nobody has given it one: it is never
+// written in a cluster.
+
+// featureOf is what a program must know to read an event: the feature of its kind, or a
+// higher one if it holds a value that came later.
+func featureOf(b conversation.EventBody) Feature {
+	var f Feature
+	if k := b.Kind(); k >= conversation.KindSessionCreated && k <= conversation.KindContextCleared {
+		f = 1
+	}
+	return max(f, ofNext(b))
+}
+
+// featureOfSnapshot is what a program must know to read a snapshot of a version.
+func featureOfSnapshot(version int) Feature {
+	if version >= 1 && version <= 4 {
 		return 1
 	}
 	return 0
@@ -25,9 +36,26 @@ func Readable(events []conversation.Event, level func() Feature) error {
 	}
 	known := level()
 	for i := range events {
-		if k := events[i].Body.Kind(); featureOf(k) > known || featureOf(k) == 0 {
-			return fmt.Errorf("%s needs feature %d, and a member of the cluster knows no higher one than %d", k, featureOf(k), known)
+		if f := featureOf(events[i].Body); f > known || f == 0 {
+			return fmt.Errorf("%s needs feature %d, and a member of the cluster knows no higher one than %d", events[i].Body.Kind(), f, known)
 		}
 	}
 	return nil
+}
+
+// Snapshotter makes snapshots of one version.
+type Snapshotter interface {
+	SnapshotVersion() int
+	Snapshot() ([]byte, error)
+}
+
+// Snapshot is a snapshot of s; nil if some member could not use it. The log is as good
+// without, and what the others wrote last stays.
+func Snapshot(s Snapshotter, level func() Feature) ([]byte, error) {
+	if level != nil {
+		if f := featureOfSnapshot(s.SnapshotVersion()); f == 0 || f > level() {
+			return nil, nil
+		}
+	}
+	return s.Snapshot()
 }

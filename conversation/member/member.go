@@ -3,6 +3,7 @@ package member
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"parley/conversation"
@@ -21,11 +22,9 @@ type Info struct {
 
 // Feature numbers what can be written so that only newer programs can read it. A member
 // says the highest number that it can read; a member writes a thing only when the
-// lowest number of all living members says that all can read it.
+// lowest number of all living members says that all can read it. What needs one is said in
+// the package's comment.
 type Feature uint32
-
-// Newest is the highest feature that this program can read.
-const Newest Feature = 1
 
 // Peer is a member as the others see it.
 type Peer struct {
@@ -45,9 +44,29 @@ type List struct {
 // node is: it must end, and write nothing more.
 var ErrDeposed = errors.New("this node was removed from the cluster, or has been started again elsewhere")
 
+// TooOldError says that a program cannot read what the members of the cluster may have
+// written: they have all known a higher feature than it does, if only for a moment. It is
+// an ErrDeposed, for the node must end and write nothing more, and a conversation.ErrTooNew.
+type TooOldError struct {
+	Known, Needed Feature
+}
+
+func (e *TooOldError) Error() string {
+	return fmt.Sprintf("newer programs may have written what this one cannot read: they know feature %d, and this one %d; use a newer version", e.Needed, e.Known)
+}
+
+// Is makes it an ErrDeposed and a conversation.ErrTooNew.
+func (e *TooOldError) Is(target error) bool {
+	return target == ErrDeposed || target == conversation.ErrTooNew
+}
+
 // Table is the list of the members of one cluster. Its methods may be called from any
 // goroutine; an error that is not ErrDeposed or the context's says that the list
 // cannot be reached now.
+//
+// The table remembers the highest List.Feature that it has given out: something may have been
+// written that needs it. Who knows a lower one cannot join, nor renew its lease after it was
+// dead, and gets a *TooOldError.
 type Table interface {
 	// Join puts a node into the list with the next incarnation, which replaces one
 	// that is there. Its lease begins now; a member that does not Renew for so long is dead.

@@ -33,6 +33,7 @@ func RunMembers(t *testing.T, open func(t *testing.T) func(cluster string) membe
 		{"who is silent for longer than its lease is dead, and comes back", silent},
 		{"after an outage nobody is dead for one lease", grace},
 		{"the lowest feature of those that live counts", features},
+		{"what all have known once is remembered, and older programs stay out", remembered},
 		{"many at once", manyMembers},
 		{"a member without a name or a lease is none", noMember},
 		{"a call that nobody waits for", endedCall},
@@ -267,8 +268,48 @@ func features(f *membersFixture) {
 		f.Errorf("the lowest feature is %d", got)
 	}
 	b.until("the older program is dead", func(l member.List) bool { return l.Feature == 5 })
-	if got := a.renew().Feature; got != 2 {
-		f.Errorf("the older program is back, and the lowest feature is %d", got)
+	_, err := a.Renew(f.ctx, a.who) // b may have written what it cannot read
+	tooOld(f, err, 2, 5)
+	_, err = a.Join(f.ctx, low, longLease)
+	tooOld(f, err, 2, 5)
+	if list := b.renew(); list.Feature != 5 {
+		f.Errorf("the older program has tried to come back, and the lowest feature is %d", list.Feature)
+	}
+}
+
+func remembered(f *membersFixture) {
+	old, next := info("old"), info("next")
+	old.Feature, next.Feature = 3, 4
+	a, b := f.join(f.open("main"), next, longLease), f.join(f.open("main"), old, longLease)
+	if got := a.renew().Feature; got != 3 {
+		f.Errorf("the lowest feature is %d", got)
+	}
+	if err := a.Leave(f.ctx, a.who.Member); err != nil { // the upgrade is taken back
+		f.Fatal(err)
+	}
+	b = f.join(b.Table, old, longLease)
+	b.renew()
+	a = f.join(f.open("main"), next, longLease)
+	a.renew()
+	if err := b.Leave(f.ctx, b.who.Member); err != nil {
+		f.Fatal(err)
+	}
+	if got := a.renew().Feature; got != 4 {
+		f.Errorf("the newer program is alone, and the lowest feature is %d", got)
+	}
+	if err := a.Leave(f.ctx, a.who.Member); err != nil {
+		f.Fatal(err)
+	}
+	_, err := b.Join(f.ctx, old, longLease) // although nobody is there
+	tooOld(f, err, 3, 4)
+	f.join(f.open("main"), next, longLease).renew()
+}
+
+func tooOld(f *membersFixture, err error, known, needed member.Feature) {
+	f.Helper()
+	var refused *member.TooOldError
+	if !errors.As(err, &refused) || *refused != (member.TooOldError{Known: known, Needed: needed}) {
+		f.Errorf("a program that knows feature %d where %d may have been used: %v", known, needed, err)
 	}
 }
 

@@ -18,8 +18,9 @@ var _ member.Table = (*Memory)(nil)
 // that of the bubble.
 type memberList struct {
 	rows   map[conversation.NodeID]*memberRow
-	last   time.Time // of the newest sign of life of anybody
-	graced time.Time // nobody is dead before this
+	last   time.Time      // of the newest sign of life of anybody
+	graced time.Time      // nobody is dead before this
+	shared member.Feature // the highest that all have ever known
 
 	singletons map[string]conversation.Member // whose they are
 }
@@ -45,6 +46,9 @@ func (m *Memory) Join(ctx context.Context, who member.Info, lease time.Duration)
 	if l.rows == nil {
 		l.rows = map[conversation.NodeID]*memberRow{}
 	}
+	if err := l.tooOld(who); err != nil {
+		return conversation.Member{}, err
+	}
 	who.Incarnation = 1
 	if before := l.rows[who.Node]; before != nil {
 		who.Incarnation = before.Incarnation + 1
@@ -66,6 +70,9 @@ func (m *Memory) Renew(ctx context.Context, who member.Info) (member.List, error
 	if row == nil || row.gone || row.Incarnation != who.Incarnation {
 		return member.List{}, member.ErrDeposed
 	}
+	if err := l.tooOld(who); err != nil {
+		return member.List{}, err
+	}
 	row.Info = who
 	l.hear(row)
 	list := member.List{Log: m.log, Feature: who.Feature}
@@ -79,6 +86,7 @@ func (m *Memory) Renew(ctx context.Context, who member.Info) (member.List, error
 		}
 		list.Members = append(list.Members, peer)
 	}
+	l.shared = max(l.shared, list.Feature)
 	slices.SortFunc(list.Members, func(a, b member.Peer) int { return cmp.Compare(a.Node, b.Node) })
 	return list, nil
 }
@@ -101,6 +109,14 @@ func (m *Memory) Depose(node conversation.NodeID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.members.rows[node].gone = true
+}
+
+// tooOld is the refusal of who cannot read what may have been written.
+func (l *memberList) tooOld(who member.Info) error {
+	if who.Feature < l.shared {
+		return &member.TooOldError{Known: who.Feature, Needed: l.shared}
+	}
+	return nil
 }
 
 // hear takes a sign of life. After a time in which nobody could give one, for more than

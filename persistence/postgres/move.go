@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"parley/conversation"
+	"parley/conversation/member"
 	"parley/conversation/wire"
 	"parley/persistence/move"
 )
@@ -155,7 +156,14 @@ on conflict (tenant, session) do update set erased = s.erased where s.erased is 
 	})
 }
 
+// Adopt also remembers what this program reads: older ones may not be able to read what comes.
 func (r relocating) Adopt(ctx context.Context, log conversation.LogID) error {
+	if err := r.alone(ctx, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, "update store set feature = greatest(feature, $1)", int64(member.Newest))
+		return err
+	}); err != nil {
+		return err
+	}
 	if log == r.log {
 		return nil
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 
+	"parley/conversation/member"
 	"parley/persistence/postgres/internal/opening"
 	"parley/persistence/postgres/internal/schema"
 )
@@ -28,5 +29,5 @@ func Prepare(ctx context.Context, dsn string, migrate bool, logger *slog.Logger)
 	if err != nil {
 		return Prepared{}, err
 	}
-	return opening.Prepare(ctx, config, opening.Terms{Migrate: migrate, Logger: logger})
+	return opening.Prepare(ctx, config, opening.Terms{Migrate: migrate, Logger: logger, Feature: uint32(member.Newest)})
 }

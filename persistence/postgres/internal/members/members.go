@@ -59,18 +59,26 @@ const clamp = `update members set renewed = clock_timestamp() where cluster = $1
 const forget = `delete from members m using members_now n where m.cluster = $1 and n.incarnation = m.incarnation
   and n.dead and n.silent > interval '` + forgotten + `'`
 
+// Who cannot read what may have been written neither joins nor renews.
 const join = `insert into members as m (cluster, node, incarnation, address, sessions, version, feature, draining, owned, lease, renewed)
-values ($1, $2, nextval('member_incarnations'), $3, $4, $5, $6, $7, $8, $9, clock_timestamp())
+select $1, $2, nextval('member_incarnations'), $3, $4, $5, $6, $7, $8, $9, clock_timestamp() from store where feature <= $6
 on conflict (cluster, node) do update set incarnation = excluded.incarnation, address = excluded.address, sessions = excluded.sessions,
   version = excluded.version, feature = excluded.feature, draining = excluded.draining, owned = excluded.owned,
   lease = excluded.lease, renewed = clock_timestamp()
 returning incarnation`
 
 const renew = `update members set renewed = clock_timestamp(), address = $4, sessions = $5, version = $6, feature = $7, draining = $8, owned = $9
-where cluster = $1 and node = $2 and incarnation = $3`
+where cluster = $1 and node = $2 and incarnation = $3 and (select feature from store) <= $7`
+
+// raise remembers what all who live can read, before any of them is told. All renewals of a
+// cluster wait for each other, so nobody joins between.
+const raise = `update store set feature = l.lowest from (select min(feature) as lowest from members_now where cluster = $1 and not dead) l
+where l.lowest > store.feature`
 
 const read = `select node, incarnation, address, sessions, version, feature, draining, owned, extract(epoch from silent)::float8, dead
 from members_now where cluster = $1 order by node`
+
+const readStore = "select log, feature from store"
 
 // Join puts a node into the list, with an incarnation above all that were ever given.
 func (l *List) Join(ctx context.Context, who member.Info, lease time.Duration) (conversation.Member, error) {
@@ -81,10 +89,20 @@ func (l *List) Join(ctx context.Context, who member.Info, lease time.Duration) (
 	b.Queue(touch, l.cluster)
 	b.Queue(clamp, l.cluster)
 	me := who.Member
+	var needed member.Feature
 	b.Queue(join, l.cluster, string(who.Node), who.Address, who.Sessions, who.Version, int64(who.Feature), who.Draining, who.Owned, lease).
-		QueryRow(func(row pgx.Row) error { return row.Scan(&me.Incarnation) })
+		QueryRow(func(row pgx.Row) error {
+			if err := row.Scan(&me.Incarnation); !errors.Is(err, pgx.ErrNoRows) { // there is none for a program that is too old
+				return err
+			}
+			return nil
+		})
+	b.Queue(readStore).QueryRow(func(row pgx.Row) error { return row.Scan(new(conversation.LogID), &needed) })
 	if err := l.send(ctx, &b); err != nil {
 		return conversation.Member{}, fmt.Errorf("join the cluster: %w", err)
+	}
+	if who.Feature < needed {
+		return conversation.Member{}, &member.TooOldError{Known: who.Feature, Needed: needed}
 	}
 	return me, nil
 }
@@ -102,14 +120,19 @@ func (l *List) Renew(ctx context.Context, who member.Info) (member.List, error) 
 			deposed = tag.RowsAffected() == 0
 			return nil
 		})
+	b.Queue(raise, l.cluster)
 	b.Queue(forget, l.cluster)
 	b.Queue(read, l.cluster).Query(func(rows pgx.Rows) (err error) {
 		list.Members, err = pgx.CollectRows(rows, peer)
 		return err
 	})
-	b.Queue("select log from store").QueryRow(func(row pgx.Row) error { return row.Scan(&list.Log) })
+	var needed member.Feature
+	b.Queue(readStore).QueryRow(func(row pgx.Row) error { return row.Scan(&list.Log, &needed) })
 	if err := l.send(ctx, &b); err != nil {
 		return member.List{}, fmt.Errorf("renew the lease: %w", err)
+	}
+	if who.Feature < needed {
+		return member.List{}, &member.TooOldError{Known: who.Feature, Needed: needed}
 	}
 	if deposed {
 		return member.List{}, member.ErrDeposed

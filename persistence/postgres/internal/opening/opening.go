@@ -25,6 +25,7 @@ const connectTime = 5 * time.Second
 type Terms struct {
 	Migrate bool         // make and upgrade the tables
 	Logger  *slog.Logger // nil = no log
+	Feature uint32       // the highest that the program can read (conversation/member)
 }
 
 // Prepared is what was found, and done.
@@ -32,6 +33,7 @@ type Prepared struct {
 	Server   int            // the version's number, as 150006
 	Version  schema.Version // of the schema, after what was applied
 	Applied  []string       // migrations
+	Feature  uint32         // that all who worked with it have known once; see conversation/member
 	Warnings []string       // sentences about settings under which what is acknowledged may be lost
 }
 
@@ -102,10 +104,12 @@ func Prepare(ctx context.Context, c *pgx.ConnConfig, terms Terms) (found Prepare
 		return Prepared{}, foreign(c)
 	case content.Version > schema.Newest() && content.Oldest > schema.Newest():
 		return Prepared{}, tooNew(c, content)
+	case content.Feature > terms.Feature:
+		return Prepared{}, tooOld(c, content.Feature, terms.Feature)
 	case content.Version < schema.Newest() && !terms.Migrate:
 		return Prepared{}, pending(c, content.Version)
 	}
-	found = Prepared{Server: facts.number, Version: max(content.Version, schema.Newest()), Warnings: facts.warnings()}
+	found = Prepared{Server: facts.number, Version: max(content.Version, schema.Newest()), Feature: content.Feature, Warnings: facts.warnings()}
 	if content.Version < schema.Newest() {
 		if !facts.creates { // the migrations would try for seconds
 			return Prepared{}, denied(c, errNoTables)
@@ -184,7 +188,7 @@ func (f facts) warnings() (all []string) {
 	return all
 }
 
-// ErrTooNew is the store's word for a schema that this program cannot work with.
+// Is makes it the store's word, for tables or sessions that this program cannot work with.
 func (r *Refusal) Is(target error) bool {
-	return r.Code == TooNew && target == conversation.ErrTooNew
+	return (r.Code == TooNew || r.Code == Newer) && target == conversation.ErrTooNew
 }

@@ -124,7 +124,8 @@ func TestNewerSchemas(t *testing.T) {
 	if _, err := prepare(t.Context(), dsn, true); err != nil {
 		t.Fatal(err)
 	}
-	exec(t, dsn, "insert into parley_migrations (version_id, is_applied) values (9999, true)")
+	exec(t, dsn, "alter table sessions add column later text not null default ''; alter table members add column zone text; create table later (n int);"+
+		" insert into parley_migrations (version_id, is_applied) values (9999, true)")
 	found, err := prepare(t.Context(), dsn, true)
 	if err != nil || found.Version != 9999 {
 		t.Errorf("a schema to which something was added: %+v, %v", found, err)
@@ -134,6 +135,30 @@ func TestNewerSchemas(t *testing.T) {
 	refused(t, err, opening.TooNew, secret(t, dsn))
 	if !errors.Is(err, conversation.ErrTooNew) {
 		t.Error("it is not the store's ErrTooNew")
+	}
+}
+
+// The database remembers what programs must be able to read, and a program that cannot does
+// not begin. One that can works with it, whatever version it is.
+func TestWrittenByNewerPrograms(t *testing.T) {
+	dsn := pgtest.Database(t)
+	if found, err := prepare(t.Context(), dsn, true); err != nil || found.Feature != 0 {
+		t.Fatal(found, err)
+	}
+	exec(t, dsn, "update store set feature = 2")
+	_, err := prepare(t.Context(), dsn, true)
+	refused(t, err, opening.Newer, secret(t, dsn))
+	if !errors.Is(err, conversation.ErrTooNew) {
+		t.Error("it is not the store's ErrTooNew")
+	}
+	c, err := opening.Config(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, feature := range []uint32{2, 3} {
+		if found, err := opening.Prepare(t.Context(), c, opening.Terms{Feature: feature}); err != nil || found.Feature != 2 {
+			t.Errorf("a program that knows feature %d: %+v, %v", feature, found, err)
+		}
 	}
 }
 
@@ -176,7 +201,7 @@ func TestAFailedMigration(t *testing.T) {
 	if _, err := prepare(t.Context(), dsn, true); err != nil {
 		t.Fatal(err)
 	}
-	exec(t, dsn, "drop view members_now; drop table singletons, members, member_clusters, schema_oldest; drop sequence member_incarnations;"+
+	exec(t, dsn, "drop view members_now; drop table singletons, members, member_clusters, schema_oldest; drop sequence member_incarnations; alter table store drop column feature;"+
 		" delete from parley_migrations where version_id >= 2; insert into parley_migrations (version_id, is_applied) values (1, true); create table members (n int)")
 	_, err := prepare(t.Context(), dsn, true)
 	refused(t, err, opening.Failed, secret(t, dsn))

@@ -28,6 +28,7 @@ const (
 	Standby     Code = "postgres_read_only"          // it takes no writes
 	Pending     Code = "postgres_migrations_pending" // and this program may not apply them
 	TooNew      Code = "postgres_schema_too_new"     // a newer program has taken away what this one needs
+	Newer       Code = "postgres_written_by_newer"   // newer programs may have written what this one cannot read
 	Foreign     Code = "postgres_foreign"            // the database holds something else
 	Failed      Code = "postgres_migration_failed"
 	Other       Code = "postgres_failed"
@@ -147,6 +148,11 @@ func tooNew(c *pgx.ConnConfig, s schema.Content) *Refusal {
 	return &Refusal{Code: TooNew, Sentence: fmt.Sprintf(
 		"%s has schema %d, which programs that know schema %d or newer can use; this one knows %d: use a newer version",
 		place(c), s.Version, s.Oldest, schema.Newest())}
+}
+
+func tooOld(c *pgx.ConnConfig, needed, known uint32) *Refusal {
+	return &Refusal{Code: Newer, Sentence: fmt.Sprintf(
+		"%s may hold what newer programs have written: it needs feature %d, and this program knows %d: use a newer version", place(c), needed, known)}
 }
 
 func foreign(c *pgx.ConnConfig) *Refusal {

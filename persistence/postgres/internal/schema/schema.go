@@ -45,6 +45,7 @@ type Content struct {
 	Version Version
 	Oldest  Version // programs of older schemas cannot work with it
 	Foreign bool    // there are tables, and none of ours
+	Feature uint32  // what programs must know to read what may have been written; see conversation/member
 }
 
 // Newest is the schema that this program makes.
@@ -86,11 +87,12 @@ type Querier interface {
 
 // Read looks at a database, and changes nothing.
 func Read(ctx context.Context, db Querier) (Content, error) {
-	var ours, oldest bool
+	var ours, oldest, features bool
 	var others int
 	if err := db.QueryRow(ctx, "select to_regclass('"+applied+"') is not null, to_regclass('schema_oldest') is not null,"+
+		" exists (select from pg_attribute where attrelid = to_regclass('store') and attname = 'feature'),"+
 		" (select count(*) from pg_tables where schemaname = current_schema() and tablename not in ('"+applied+"', '"+locked+"'))",
-	).Scan(&ours, &oldest, &others); err != nil {
+	).Scan(&ours, &oldest, &features, &others); err != nil {
 		return Content{}, err
 	}
 	if !ours {
@@ -103,6 +105,11 @@ func Read(ctx context.Context, db Querier) (Content, error) {
 	s.Foreign = s.Version == 0 && others > 0
 	if oldest {
 		if err := db.QueryRow(ctx, "select coalesce(max(version), 0) from schema_oldest").Scan(&s.Oldest); err != nil {
+			return Content{}, err
+		}
+	}
+	if features {
+		if err := db.QueryRow(ctx, "select coalesce(max(feature), 0) from store").Scan(&s.Feature); err != nil {
 			return Content{}, err
 		}
 	}
