@@ -141,7 +141,7 @@ func unmigrated(ctx context.Context, c *pgx.ConnConfig, err error) error {
 // facts are what is the same for all databases of a server, or set for this one.
 type facts struct {
 	number                               int // of the version
-	readOnly                             bool
+	readOnly, standby                    bool
 	commit, sync, full, names, isolation string
 	creates                              bool // the user may make tables
 }
@@ -150,8 +150,8 @@ func look(ctx context.Context, conn *pgx.Conn) (f facts, err error) {
 	err = conn.QueryRow(ctx, "select current_setting('server_version_num')::int, current_setting('transaction_read_only')::bool,"+
 		" current_setting('synchronous_commit'), current_setting('fsync'), current_setting('full_page_writes'),"+
 		" current_setting('synchronous_standby_names'), current_setting('default_transaction_isolation'),"+
-		" coalesce(has_schema_privilege(current_schema(), 'create'), false)",
-	).Scan(&f.number, &f.readOnly, &f.commit, &f.sync, &f.full, &f.names, &f.isolation, &f.creates)
+		" coalesce(has_schema_privilege(current_schema(), 'create'), false), pg_is_in_recovery()",
+	).Scan(&f.number, &f.readOnly, &f.commit, &f.sync, &f.full, &f.names, &f.isolation, &f.creates, &f.standby)
 	return f, err
 }
 
@@ -160,6 +160,8 @@ func (f facts) refusal(c *pgx.ConnConfig) error {
 	switch {
 	case f.number < oldestServer*10000:
 		return old(c, f.number)
+	case f.readOnly && !f.standby:
+		return &Refusal{Standby, fmt.Sprintf(readOnlyPrimary, place(c), c.User), errReadOnly}
 	case f.readOnly:
 		return Explain(c, errReadOnly)
 	}

@@ -270,6 +270,16 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
+// A primary that is set to take no writes is not taken for a standby: other servers would not help.
+func TestAReadOnlyPrimary(t *testing.T) {
+	dsn := with(t, pgtest.Database(t), func(u *url.URL) { u.RawQuery += "&default_transaction_read_only=on" })
+	_, err := prepare(t.Context(), dsn, true)
+	refused(t, err, opening.Standby, secret(t, dsn))
+	if err != nil && (strings.Contains(err.Error(), "is a read-only standby") || !strings.Contains(err.Error(), "default_transaction_read_only is on")) {
+		t.Errorf("of a primary: %v", err)
+	}
+}
+
 // A standby cannot be written to; named with its primary, the primary is found.
 func TestAStandby(t *testing.T) {
 	a := pgtest.Open(t, pgtest.Settings{})
@@ -287,6 +297,9 @@ func TestAStandby(t *testing.T) {
 	name, _, _ = strings.Cut(name, "?")
 	_, err = prepare(t.Context(), b.DSN(name), true)
 	refused(t, err, opening.Standby, secret(t, dsn))
+	if err != nil && !strings.Contains(err.Error(), "is a read-only standby") {
+		t.Errorf("of a standby: %v", err)
+	}
 	found, err := prepare(t.Context(), pgtest.DSN(name, b, a), true)
 	if err != nil || len(found.Applied) == 0 {
 		t.Errorf("both named: %+v, %v", found, err)

@@ -51,6 +51,10 @@ func (r *Refusal) MayPass() bool {
 	return r.Code == Unreachable || r.Code == Busy || r.Code == Standby
 }
 
+// readOnlyPrimary is the sentence about a server that could be written to.
+const readOnlyPrimary = "%s takes no writes (user %q), though it is a primary: default_transaction_read_only is on there, " +
+	"for the server, the database, the user or in the DSN; set it to off"
+
 // errReadOnly is found behind every server of a DSN that cannot be written to.
 var errReadOnly = errors.New("the server takes no writes")
 
