@@ -111,7 +111,7 @@ func (s *Store) acquire(ctx context.Context, key conversation.SessionKey, how co
 	refused := error(nil)
 	if create {
 		refused = s.Room(key.Session.Depth() > 0)
-		if refused == nil && key.Session.Depth() == 0 && s.usage.tooMany(key.Tenant) {
+		if refused == nil && key.Session.Depth() == 0 && s.usage.tooMany(ctx, key.Tenant) {
 			refused = conversation.ErrQuota
 		}
 	}

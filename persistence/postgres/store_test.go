@@ -123,8 +123,9 @@ func TestQuotasAreTheClusters(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	_ = limited.Quota("acme") // this is how the node learns of the tenant
-	limited.usage.sum(t.Context(), limited)
+	if err := make(limited, "s3"); !errors.Is(err, conversation.ErrQuota) { // the first that this node hears of the tenant
+		t.Errorf("the first session by a node that has just started: %v", err)
+	}
 	if err := limited.Quota("acme"); !errors.Is(err, conversation.ErrQuota) {
 		t.Errorf("a tenant that has stored too much: %v", err)
 	}
@@ -139,7 +140,7 @@ func TestQuotasAreTheClusters(t *testing.T) {
 	if err := other.Delete(t.Context(), conversation.SessionKey{Tenant: "acme", Session: "s1"}); err != nil {
 		t.Fatal(err)
 	}
-	limited.usage.sum(t.Context(), limited)
+	limited.usage.sum(t.Context(), limited, false)
 	if err := make(limited, "s3"); err != nil {
 		t.Errorf("after an erasure: %v", err)
 	}

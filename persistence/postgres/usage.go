@@ -15,43 +15,71 @@ const (
 	sumPart  = 50
 )
 
+// firstSum is how long a new session waits for the first sum of its tenant. After that it is
+// made, and the sums of later hold the limit.
+const firstSum = time.Second
+
 // usage is what tenants have stored, as of some seconds ago, in the whole cluster. Only
 // tenants that this process has asked about are summed up. The nil one limits nothing.
 type usage struct {
 	sessions, bytes int64 // the limits; 0 = none
 	end             chan struct{}
+	asked           chan struct{} // somebody has asked about a tenant that has no sum
 	once            sync.Once
 	mu              sync.Mutex
 	of              map[conversation.TenantID]*used
 }
 
-type used struct{ sessions, bytes int64 }
+type used struct {
+	sessions, bytes int64
+	known           chan struct{} // closed with the first sum
+}
 
 func newUsage(sessions, bytes int64) *usage {
-	return &usage{sessions: sessions, bytes: bytes, end: make(chan struct{}), of: map[conversation.TenantID]*used{}}
+	return &usage{
+		sessions: sessions, bytes: bytes, end: make(chan struct{}), asked: make(chan struct{}, 1),
+		of: map[conversation.TenantID]*used{},
+	}
 }
 
 func (u *usage) stop() { u.once.Do(func() { close(u.end) }) }
 
+// tenant has a tenant summed up from now on, the first time at once. u.mu is held.
 func (u *usage) tenant(id conversation.TenantID) *used {
 	if u.of[id] == nil {
-		u.of[id] = &used{}
+		u.of[id] = &used{known: make(chan struct{})}
+		select {
+		case u.asked <- struct{}{}:
+		default: // a sum is wanted already
+		}
 	}
 	return u.of[id]
 }
 
 // tooMany is true if a tenant has as many sessions as it may have, as of the last sum: what
-// was made since then is not counted.
-func (u *usage) tooMany(id conversation.TenantID) bool {
+// was made since then is not counted. It waits for the first one, a moment only.
+func (u *usage) tooMany(ctx context.Context, id conversation.TenantID) bool {
 	if u == nil || u.sessions == 0 {
 		return false
 	}
 	u.mu.Lock()
+	t := u.tenant(id)
+	u.mu.Unlock()
+	late := time.NewTimer(firstSum)
+	defer late.Stop()
+	select {
+	case <-t.known:
+	case <-late.C:
+	case <-ctx.Done():
+	case <-u.end:
+	}
+	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.tenant(id).sessions >= u.sessions
+	return t.sessions >= u.sessions
 }
 
-// tooMuch is true if a tenant has stored as much as it may.
+// tooMuch is true if a tenant has stored as much as it may. Those who ask must not wait: it
+// is not before the first sum, which their question begins.
 func (u *usage) tooMuch(id conversation.TenantID) bool {
 	if u == nil || u.bytes == 0 {
 		return false
@@ -63,25 +91,31 @@ func (u *usage) tooMuch(id conversation.TenantID) bool {
 
 // run sums up until the store is closed.
 func (u *usage) run(ctx context.Context, s *Store) {
-	next := time.NewTimer(0)
+	next := time.NewTimer(sumEvery)
 	defer next.Stop()
 	for {
 		select {
 		case <-u.end:
 			return
+		case <-u.asked:
+			u.sum(ctx, s, true)
+			continue
 		case <-next.C:
 		}
 		begun := time.Now()
-		u.sum(ctx, s)
+		u.sum(ctx, s, false)
 		next.Reset(max(sumEvery, sumPart*time.Since(begun)))
 	}
 }
 
-func (u *usage) sum(ctx context.Context, s *Store) {
+// sum sums up all tenants, or those alone that have no sum yet.
+func (u *usage) sum(ctx context.Context, s *Store, unknown bool) {
 	u.mu.Lock()
 	tenants := make([]conversation.TenantID, 0, len(u.of))
-	for id := range u.of {
-		tenants = append(tenants, id)
+	for id, t := range u.of {
+		if !unknown || !t.isKnown() {
+			tenants = append(tenants, id)
+		}
 	}
 	u.mu.Unlock()
 	for _, id := range tenants {
@@ -94,8 +128,21 @@ func (u *usage) sum(ctx context.Context, s *Store) {
 			return // the sums of before count on
 		}
 		u.mu.Lock()
-		*u.tenant(id) = now
+		t := u.tenant(id)
+		t.sessions, t.bytes = now.sessions, now.bytes
+		if !t.isKnown() {
+			close(t.known)
+		}
 		u.mu.Unlock()
+	}
+}
+
+func (t *used) isKnown() bool {
+	select {
+	case <-t.known:
+		return true
+	default:
+		return false
 	}
 }
 
