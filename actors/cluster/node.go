@@ -84,6 +84,8 @@ type Node struct {
 	router          atomic.Pointer[router]
 	relay           atomic.Pointer[relay.Relay]
 	keeper          *singleton.Keeper // of what runs on one node only
+	asking          *singleton.Switch
+	answers         sync.Map // of singletons, by name
 	keepsSingletons bool
 	living          atomic.Pointer[map[conversation.Member]bool]
 	draining        atomic.Bool
@@ -133,6 +135,7 @@ func Join(ctx context.Context, o Options, d Deps) (*Node, error) {
 		Clock: membership.SystemClock,
 	}, began)
 	n.keepsSingletons, n.keeper = d.Singletons != nil, n.newKeeper(d.Singletons)
+	n.asking = n.newSwitch()
 	n.lanes = lanes.New(lanes.Options{
 		Owner: n.places.owner, Timeout: o.RequestTimeout, MaxJobs: o.MaxJobs, MaxBytes: o.MaxBytes, Again: n.m.Again.Inc,
 	})
@@ -350,6 +353,7 @@ func (n *Node) listed(list member.List) {
 	}
 	if others {
 		n.moved()
+		n.asking.Changed(n.alive)
 	}
 }
 

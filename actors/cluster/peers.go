@@ -21,6 +21,7 @@ const (
 	topicOffer   link.Topic = 4 // what can be claimed in a session
 	topicFollow  link.Topic = 5 // about sessions that are followed
 	topicGiven   link.Topic = 6 // a singleton was given up that belongs to the node that is told
+	topicAsk     link.Topic = 7 // about requests to a singleton
 )
 
 type answer = speech.Answer
@@ -40,7 +41,7 @@ func (alone) Peers([]member.Peer)                               {}
 func (alone) Send(conversation.Member, link.Topic, []byte) bool { return false }
 func (alone) Close()                                            {}
 func (alone) Request(_ conversation.Member, _ link.Topic, _ []byte, _ time.Duration, done func([]byte, error)) {
-	done(nil, link.ErrUnreachable)
+	done(nil, link.ErrNotTaken)
 }
 
 // handlers are who takes what comes from other nodes.
@@ -50,6 +51,7 @@ func (n *Node) handlers() map[link.Topic]link.Handler {
 		topicSession: n.asked,
 		topicOffer:   n.offered,
 		topicFollow:  n.follows,
+		topicAsk:     func(from conversation.Member, body []byte, reply func([]byte)) { n.asking.Receive(from, body, reply) },
 		topicGiven:   func(conversation.Member, []byte, func([]byte)) { n.keeper.Changed() },
 		topicDue:     func(conversation.Member, []byte, func([]byte)) { n.scan() },
 	}

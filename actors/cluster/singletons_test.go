@@ -210,3 +210,88 @@ func TestSolo(t *testing.T) {
 		t.Error("Run has returned before it")
 	}
 }
+
+// Every node, a gateway too, asks the one that runs a singleton; when that drains what was
+// asked before gets its answer, and what comes after is answered by the next one. When its
+// process is gone, what was under way ends as not answered.
+func TestAskSingleton(t *testing.T) {
+	store := persistencetest.NewMemory()
+	nodes := []*clustered{start(t, store, "a", nil), start(t, store, "b", nil), start(t, store, "c", nil)}
+	gate := start(t, store, "gate", func(o *cluster.Options) { o.GatewayOnly = true })
+	asked := make(chan conversation.Member, 8)
+	for _, n := range append(nodes, gate) {
+		free := make(chan struct{}, 1)
+		n.has(t, cluster.Singleton{
+			Name: "poll",
+			Run: func(ctx context.Context) error {
+				select {
+				case <-free: // of a run before
+				default:
+				}
+				<-ctx.Done()
+				if !errors.Is(context.Cause(ctx), member.ErrLeaseOver) {
+					free <- struct{}{}
+				}
+				return nil
+			},
+			Answer: func(ctx context.Context, body []byte, back cluster.Back) ([]byte, bool) {
+				out, err := back.Ask(ctx, body)
+				if err != nil {
+					return nil, true
+				}
+				if string(out) == "wait" {
+					asked <- n.Member()
+					select {
+					case <-ctx.Done():
+						return nil, true
+					case <-free: // it is to move
+					}
+				}
+				return append(out, n.Member().Node...), true
+			},
+		})
+	}
+	hear := func(_ context.Context, body []byte) ([]byte, error) { return body, nil }
+	for _, n := range append(nodes, gate) {
+		if got, err := n.Ask(t.Context(), "poll", make([]byte, 1<<20), time.Minute, hear); err != nil || len(got) != 1<<20+1 {
+			t.Errorf("%s: %d bytes, %v", n.Member(), len(got), err)
+		}
+	}
+	type result struct {
+		body []byte
+		err  error
+	}
+	under := make(chan result, 1)
+	wait := func() *clustered {
+		go func() {
+			got, err := gate.Ask(t.Context(), "poll", []byte("wait"), time.Minute, hear)
+			under <- result{got, err}
+		}()
+		on := <-asked
+		for _, n := range nodes {
+			if n.Member() == on {
+				return n
+			}
+		}
+		t.Fatal(on)
+		return nil
+	}
+	first := wait()
+	if err := first.Drain(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if r := <-under; r.err == nil && string(r.body) != "wait"+string(first.Member().Node) || r.err != nil && !errors.Is(r.err, member.ErrUnanswered) {
+		t.Errorf("what was under way: %q, %v", r.body, r.err)
+	}
+	if got, err := gate.Ask(t.Context(), "poll", []byte("x"), time.Minute, hear); err != nil || string(got) == "x"+string(first.Member().Node) {
+		t.Errorf("after it has moved: %q, %v", got, err)
+	}
+	second := wait()
+	store.Depose(second.Member().Node)
+	if r := <-under; !errors.Is(r.err, member.ErrUnanswered) {
+		t.Errorf("its node is gone: %q, %v", r.body, r.err)
+	}
+	if _, err := gate.Ask(t.Context(), "nobody's", nil, time.Millisecond, hear); !errors.Is(err, member.ErrNotRunning) {
+		t.Errorf("one that nobody runs: %v", err)
+	}
+}

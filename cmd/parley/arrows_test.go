@@ -45,7 +45,7 @@ var arrows = map[string][]string{
 	"actors/cluster/internal/link":           {"actors/cluster/internal/fields", "conversation", "conversation/member"},
 	"actors/cluster/internal/speech":         {"actors/cluster/internal/fields", "conversation"},
 	"actors/cluster/internal/fields":         {},
-	"actors/cluster/internal/singleton":      {"conversation", "conversation/member"},
+	"actors/cluster/internal/singleton":      {"actors/cluster/internal/speech", "conversation", "conversation/member"},
 	"actors/cluster/internal/relay":          {"actors/cluster/internal/fields", "conversation", "conversation/wire"},
 	"actors/internal/shown":                  {"conversation"},
 	"conversation/machine/internal/settings": {"conversation", "conversation/access", "conversation/policy", "conversation/machine/internal/state"},

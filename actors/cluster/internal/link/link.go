@@ -46,7 +46,9 @@ const (
 // The reasons why a request has no answer, beside its deadline.
 var (
 	ErrUnreachable = errors.New("the node cannot be reached")
-	ErrTooMuch     = errors.New("too much waits to be sent to the node")
+	ErrNotTaken    = errors.New("the node has certainly not taken the request") // beside one of the others
+	ErrTooMuch     = fmt.Errorf("%w: too much waits to be sent to it", ErrNotTaken)
+	errNobody      = fmt.Errorf("%w: %w", ErrUnreachable, ErrNotTaken)
 	errTimeout     = fmt.Errorf("%w: no answer in time", ErrUnreachable)
 )
 
@@ -239,11 +241,12 @@ func (l *Link) Send(to conversation.Member, t Topic, body []byte) bool {
 }
 
 // Request sends a message that is answered. done is called exactly once, from any goroutine,
-// perhaps before Request returns. After an error the other may have done what it was asked.
+// perhaps before Request returns. After an error that is not ErrNotTaken the other may have done
+// what it was asked.
 func (l *Link) Request(to conversation.Member, t Topic, body []byte, wait time.Duration, done func([]byte, error)) {
 	p := l.peer(to)
 	if p == nil || l.closed.Load() {
-		done(nil, ErrUnreachable)
+		done(nil, errNobody)
 		return
 	}
 	id := l.ids.Add(1)
@@ -344,7 +347,7 @@ func (l *Link) receive(ctx actor.Context) {
 	case kindAnswer:
 		var err error
 		if e.fail != "" {
-			err = fmt.Errorf("%w: %s", ErrUnreachable, e.fail)
+			err = fmt.Errorf("%w: %s", errNobody, e.fail)
 		}
 		l.answered(e.id, e.body, err)
 	case kindMessage:

@@ -54,6 +54,7 @@ type task struct {
 	name   string
 	run    func(context.Context) error
 	wake   chan struct{}           // something has changed
+	ctx    context.Context         // of the run
 	end    context.CancelCauseFunc // of the run; nil = none runs
 	holder conversation.Member     // who has it, as the table said last
 	owned  bool                    // this node may have it in the table
@@ -180,6 +181,14 @@ func (k *Keeper) Busy() bool {
 		}
 	}
 	return false
+}
+
+// Runs is true while a singleton runs here and was not told to end.
+func (k *Keeper) Runs(name string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	t := k.all[name]
+	return t != nil && t.end != nil && t.ctx.Err() == nil
 }
 
 func (k *Keeper) tasks() (all []*task) {
@@ -348,7 +357,7 @@ func (k *Keeper) take(ctx context.Context, t *task) (context.Context, bool) {
 		return nil, false
 	}
 	running, end := context.WithCancelCause(context.WithoutCancel(ctx))
-	t.end = end
+	t.ctx, t.end = running, end
 	return running, true
 }
 
