@@ -2,8 +2,10 @@
 // the embedded one to PostgreSQL and back.
 //
 // Out writes the file, Check reads it without a store, In reads it into one. Whatever is
-// on the way is in memory for one frame, one page of a list and one snapshot at most. cmd/parley
-// calls them; the stores implement Installation. The package owns no goroutines.
+// on the way out is in memory for one frame, one page of a list and one snapshot at most. In
+// writes 64 sessions side by side, each in its order, on a goroutine each that ends before
+// In returns; it has read at most 16 MiB ahead of them, and a snapshot for each. cmd/parley calls
+// them; the stores implement Installation.
 //
 // The file begins with a line of JSON (type, version, log, program, time). Frames follow:
 //

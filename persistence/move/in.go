@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"sync"
 
 	"parley/conversation"
 	"parley/conversation/wire"
@@ -74,9 +75,40 @@ func Check(ctx context.Context, from io.Reader) (Opening, Totals, error) {
 	}
 }
 
+// Sessions are written side by side, so that the store can join their commits; each of them
+// in its order. What has been read of the file and is not written yet is bounded.
+const (
+	atOnce    = 64       // sessions
+	aheadMost = 16 << 20 // bytes of frames; one frame may be more
+)
+
+type in struct {
+	r        *fileReader
+	to       Installation
+	progress func(Totals)
+	graves   []Tombstone // that wait to be written
+
+	mu      sync.Mutex
+	room    sync.Cond // for more sessions, or more frames
+	done    Totals
+	ahead   int                    // bytes of frames that wait for their session
+	failed  error                  // the first one; nothing more is begun after it
+	begun   map[*arriving]struct{} // sessions that are being written
+	working sync.WaitGroup
+}
+
+// errStopped ends a session because something else has failed.
+var errStopped = errors.New("stopped")
+
+type frame struct {
+	kind byte
+	body []byte
+}
+
 // In reads a file into an installation that nobody else writes to: an empty one, which takes
 // the identity of the file's logs, or one that has read some or all of it before. It checks
-// the whole file first. progress is told now and then what has been read.
+// the whole file first. progress is told now and then what has been read, by one goroutine
+// at a time.
 func In(ctx context.Context, from io.ReadSeeker, to Installation, progress func(Totals)) (Totals, error) {
 	opening, _, err := Check(ctx, from)
 	if err != nil {
@@ -92,17 +124,11 @@ func In(ctx context.Context, from io.ReadSeeker, to Installation, progress func(
 	if err != nil {
 		return Totals{}, err
 	}
-	i := in{r: r, to: to, progress: progress}
-	err = i.all(ctx)
-	return i.done, err
-}
-
-type in struct {
-	r        *fileReader
-	to       Installation
-	done     Totals
-	progress func(Totals)
-	graves   []Tombstone // that wait to be written
+	i := &in{r: r, to: to, progress: progress, begun: map[*arriving]struct{}{}}
+	i.room.L = &i.mu
+	i.fail(i.all(ctx))
+	i.working.Wait()
+	return i.done, i.failed
 }
 
 func (i *in) all(ctx context.Context) error {
@@ -128,18 +154,81 @@ func (i *in) all(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			a := arriving{in: i, frame: s, key: conversation.SessionKey{Tenant: s.Tenant, Session: s.Session}}
-			if err := a.arrive(ctx); err != nil {
-				return fmt.Errorf("session %s: %w", a.key, err)
+			if !i.session(ctx, s) {
+				return nil // somebody has said why
 			}
-			i.done.Sessions++
-			i.progress(i.done)
 		case kindFileEnd:
 			return nil
 		default:
 			return fmt.Errorf("%w: a frame %q is out of place", ErrDamaged, kind)
 		}
 	}
+}
+
+// session reads the frames of a session, which is written meanwhile. It is false after a failure.
+func (i *in) session(ctx context.Context, s sessionFrame) bool {
+	a := &arriving{in: i, frame: s, key: conversation.SessionKey{Tenant: s.Tenant, Session: s.Session}}
+	a.more.L = &i.mu
+	i.mu.Lock()
+	for len(i.begun) == atOnce && i.failed == nil {
+		i.room.Wait()
+	}
+	if i.failed != nil {
+		i.mu.Unlock()
+		return false
+	}
+	i.begun[a] = struct{}{}
+	i.mu.Unlock()
+	i.working.Go(func() {
+		err := a.arrive(ctx)
+		if err != nil && !errors.Is(err, errStopped) {
+			i.fail(fmt.Errorf("session %s: %w", a.key, err))
+		}
+		i.tally(func(done *Totals) {
+			delete(i.begun, a)
+			i.room.Signal() // only the reader of the file waits for it
+			if err == nil {
+				done.Sessions++
+				i.progress(*done)
+			}
+		})
+	})
+	for {
+		kind, body, err := i.r.next()
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			i.fail(err)
+			return false
+		}
+		if !a.give(frame{kind, body}) {
+			return false
+		}
+		if kind == kindEnd {
+			return true
+		}
+	}
+}
+
+// fail lets everybody stop before the next commit, unless err is nil.
+func (i *in) fail(err error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if err != nil && i.failed == nil {
+		i.failed = err
+		i.room.Signal()
+		for a := range i.begun {
+			a.more.Broadcast()
+		}
+	}
+}
+
+// tally changes the totals.
+func (i *in) tally(change func(done *Totals)) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	change(&i.done)
 }
 
 func (i *in) bury(ctx context.Context) error {
@@ -166,6 +255,43 @@ type arriving struct {
 	snapshot []byte
 	tasks    []conversation.TaskRow
 	cursors  []conversation.Cursor
+
+	more   sync.Cond // frames; of in.mu
+	frames []frame
+}
+
+// give adds a frame when there is room for it; false after a failure.
+func (a *arriving) give(f frame) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for a.ahead > 0 && a.ahead+len(f.body) > aheadMost && a.failed == nil {
+		a.room.Wait()
+	}
+	if a.failed != nil {
+		return false
+	}
+	a.ahead += len(f.body)
+	a.frames = append(a.frames, f)
+	a.more.Signal()
+	return true
+}
+
+// next takes the next frame; errStopped after a failure.
+func (a *arriving) next() (frame, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for len(a.frames) == 0 && a.failed == nil {
+		a.more.Wait()
+	}
+	if a.failed != nil {
+		return frame{}, errStopped
+	}
+	f := a.frames[0]
+	a.frames[0] = frame{}
+	a.frames = a.frames[1:]
+	a.ahead -= len(f.body)
+	a.room.Signal()
+	return f, nil
 }
 
 func (a *arriving) arrive(ctx context.Context) error {
@@ -178,11 +304,12 @@ func (a *arriving) arrive(ctx context.Context) error {
 		a.was = next
 	}
 	for {
-		kind, body, err := a.r.next()
+		f, err := a.next()
 		if err != nil {
 			return err
 		}
-		switch kind {
+		body := f.body
+		switch f.kind {
 		case kindSnapshot:
 			a.snapshot = body
 		case kindTask:
@@ -247,10 +374,11 @@ func (a *arriving) record(ctx context.Context, body []byte) error {
 	if err != nil {
 		return err
 	}
-	a.done.Records++
-	if a.done.Records%1000 == 0 {
-		a.progress(a.done)
-	}
+	a.tally(func(done *Totals) {
+		if done.Records++; done.Records%1000 == 0 {
+			a.progress(*done)
+		}
+	})
 	last := rec.Events[len(rec.Events)-1].Seq
 	if last <= a.had {
 		is, err, ok := a.was()
@@ -285,7 +413,7 @@ func (a *arriving) rows(ctx context.Context) error {
 // end makes a session whole.
 func (a *arriving) end(ctx context.Context) error {
 	if a.whole {
-		a.done.Skipped++
+		a.tally(func(done *Totals) { done.Skipped++ })
 		return nil
 	}
 	summary, err := wire.DecodeSummary(a.frame.Summary)

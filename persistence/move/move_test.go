@@ -8,6 +8,7 @@ import (
 	"iter"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -58,7 +59,7 @@ func key(session string) conversation.SessionKey {
 }
 
 // wrote makes n commits of three events each, the last of them with whatever change adds.
-func wrote(t *testing.T, s conversation.Store, k conversation.SessionKey, n int, change func(*conversation.Commit)) {
+func wrote(t testing.TB, s conversation.Store, k conversation.SessionKey, n int, change func(*conversation.Commit)) {
 	t.Helper()
 	h, err := s.Acquire(t.Context(), k, conversation.AcquireHow{Create: true})
 	if err != nil {
@@ -224,30 +225,42 @@ var errBroken = errors.New("the connection broke")
 // breaking is a store that takes some commits only.
 type breaking struct {
 	move.Installation
-	left int
+	left atomic.Int64
 }
 
 func (b *breaking) Commit(ctx context.Context, k conversation.SessionKey, c conversation.Commit) error {
-	if b.left--; b.left < 0 {
+	if b.left.Add(-1) < 0 {
 		return errBroken
 	}
 	return b.Installation.Commit(ctx, k, c)
 }
 
-// Wherever reading a file is interrupted, the next time goes on.
+// Wherever reading a file is interrupted, the next time goes on, and what is in a list is
+// whole.
 func TestGoesOn(t *testing.T) {
 	for _, to := range stores {
 		t.Run(to.name, func(t *testing.T) {
 			source, target := filled(t, embedded(t)), to.open(t)
+			for i := range 150 { // more than are written at the same time
+				wrote(t, source, key(fmt.Sprintf("many%03d", i)), 2, nil)
+			}
 			file := written(t, source)
 			breaks := 0
 			for ; ; breaks++ {
-				_, err := move.In(t.Context(), bytes.NewReader(file), &breaking{target, 5}, quiet)
+				b := &breaking{Installation: target}
+				b.left.Store(60)
+				_, err := move.In(t.Context(), bytes.NewReader(file), b, quiet)
 				if err == nil {
 					break
 				}
 				if !errors.Is(err, errBroken) || breaks > 20 {
 					t.Fatal(breaks, err)
+				}
+				for _, sum := range each(t, target.Everything(t.Context())) {
+					is, err := target.Head(t.Context(), sum.Key)
+					if was, wrong := source.Head(t.Context(), sum.Key); errors.Join(err, wrong) != nil || is.Last != was.Last || is.LastCommit != was.LastCommit {
+						t.Fatalf("%s is in a list with %d of %d events: %v", sum.Key, is.Last, was.Last, errors.Join(err, wrong))
+					}
 				}
 			}
 			if breaks < 5 {
