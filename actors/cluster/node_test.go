@@ -48,6 +48,12 @@ func freePort(t testing.TB) string {
 // start starts a node on a store that others may share.
 func start(t testing.TB, store *persistencetest.Memory, name string, change func(*cluster.Options)) *clustered {
 	t.Helper()
+	return startOn(t, store, store, name, change, nil)
+}
+
+// startOn starts a node whose engine sees a store of its own making.
+func startOn(t testing.TB, store *persistencetest.Memory, through conversation.Store, name string, change func(*cluster.Options), tune func(*actors.Config)) *clustered {
+	t.Helper()
 	if underRace {
 		t.Skip("several nodes in one process: see race_test.go")
 	}
@@ -66,8 +72,11 @@ func start(t testing.TB, store *persistencetest.Memory, name string, change func
 	cfg.Rules = policy.Rules{Policy: policy.DefaultPolicy(), Agents: map[conversation.AgentName]policy.Profile{
 		conversation.External: {Name: conversation.External},
 	}}
+	if tune != nil {
+		tune(&cfg)
+	}
 	n.engine, err = actors.New(cfg, actors.Deps{
-		Store: store, Publisher: node.Publisher(both{n.hub, n.shown}), Metrics: metrics.NewActors(registry),
+		Store: through, Publisher: node.Publisher(both{n.hub, n.shown}), Metrics: metrics.NewActors(registry),
 		Placement: node.Placement(), HandedOver: node.HandedOver, HandOut: node.HandOut, Offered: node.Offered, Holds: node.Holds,
 	})
 	if err != nil {

@@ -168,7 +168,7 @@ func (n *Node) serve(engine Runner, a *speech.Ask, done func(answer, error)) {
 			return
 		}
 		tell(engine, a.Told)(a.Key, a.As, c, func(r conversation.Receipt, err error) {
-			done(answer{Body: wire.AppendReceipt([]byte{}, r)}, err)
+			done(answer{Body: wire.AppendReceipt([]byte{}, r)}, n.forNewer(a.Key, err))
 		})
 	case speech.Create:
 		c, err := wire.DecodeCommand(a.Command)
@@ -183,7 +183,7 @@ func (n *Node) serve(engine Runner, a *speech.Ask, done func(answer, error)) {
 	case speech.View:
 		engine.View(a.Key, a.As, func(v conversation.View, err error) {
 			if err != nil {
-				done(answer{}, err)
+				done(answer{}, n.forNewer(a.Key, err))
 				return
 			}
 			done(answer{Body: wire.AppendView([]byte{}, v)}, nil)

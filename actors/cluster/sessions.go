@@ -59,7 +59,7 @@ func (r *router) Tell(key conversation.SessionKey, as conversation.UserID, c con
 	r.do(key, c.Class().Bytes, &request{
 		ask: func() []byte { return askTell(key, as, c) },
 		here: func(_ bool, done func(error)) {
-			r.engine.Tell(key, as, c, func(got conversation.Receipt, err error) { receipt = got; done(err) })
+			r.engine.Tell(key, as, c, func(got conversation.Receipt, err error) { receipt = got; done(r.n.forNewer(key, err)) })
 		},
 		there: func(a *answer) (err error) {
 			receipt, err = wire.DecodeReceipt(a.Body)
@@ -89,7 +89,7 @@ func (r *router) View(key conversation.SessionKey, as conversation.UserID, done 
 	r.do(key, 0, &request{
 		ask: func() []byte { return askView(key, as) },
 		here: func(_ bool, done func(error)) {
-			r.engine.View(key, as, func(got conversation.View, err error) { view = got; done(err) })
+			r.engine.View(key, as, func(got conversation.View, err error) { view = got; done(r.n.forNewer(key, err)) })
 		},
 		there: func(a *answer) (err error) {
 			view, err = wire.DecodeView(a.Body)
@@ -227,6 +227,28 @@ func errMoving(cause error) error {
 	err := conversation.Errorf(conversation.Unavailable, "the session cannot be reached right now; please try again in a moment")
 	err.RetryAfter, err.Err = time.Second, cause
 	return err
+}
+
+// forNewer says that a session is another member's if err says that only a newer program can
+// read it, and there is a member with one: the same for all who ask. That member is told as if
+// the store had said so, and takes the session, which this node has given up, although the
+// ring gives it to this node. As long as all keep to the features, nothing of it happens.
+func (n *Node) forNewer(key conversation.SessionKey, err error) error {
+	if err == nil || !errors.Is(err, conversation.ErrTooNew) {
+		return err
+	}
+	var newer []conversation.Member
+	for _, m := range n.Members() {
+		if m.Sessions && !m.Dead && !m.Draining && m.Feature > n.o.Feature {
+			newer = append(newer, m.Member)
+		}
+	}
+	at, ok := placement.NewRing(newer).Owner(conversation.SessionKey{Tenant: key.Tenant, Session: key.Session.Root()})
+	if !ok {
+		return err
+	}
+	n.log.Warn("only a newer member can read a session", "session", key.Session, "tenant", key.Tenant, "member", at.String(), "err", err)
+	return errMoving(&placement.ElsewhereError{At: at})
 }
 
 // away says whose a session is, if err says that it is not here; nil = it was here. An owner

@@ -1,0 +1,69 @@
+package cluster_test
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"strings"
+	"testing"
+
+	"parley/actors/cluster"
+	"parley/conversation"
+	"parley/conversation/member"
+	"parley/persistence/persistencetest"
+)
+
+// tooNew is a store whose records only a newer program can read.
+type tooNew struct{ conversation.Store }
+
+func (tooNew) Records(_ context.Context, key conversation.SessionKey, _ conversation.Range) iter.Seq2[conversation.Record, error] {
+	return func(yield func(conversation.Record, error) bool) {
+		yield(conversation.Record{}, fmt.Errorf("event 1 of %s: %w", key, conversation.ErrTooNew))
+	}
+}
+
+func knows(f member.Feature) func(*cluster.Options) {
+	return func(o *cluster.Options) { o.Feature = f }
+}
+
+// A session that the node of an older program cannot read is served by one that can, whoever
+// is asked; if there is none, clients are told what is needed.
+func TestNewerMemberServesWhatOneCannotRead(t *testing.T) {
+	const sessions = 8
+	store := persistencetest.NewMemory()
+	first := start(t, store, "first", knows(1))
+	for i := range sessions {
+		if _, err := first.create(key(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first.stop(t)
+
+	old := startOn(t, store, tooNew{store}, "old", knows(1), nil)
+	refused := func(err error) {
+		t.Helper()
+		if e := conversation.AsError(err); e == nil || e.Code != conversation.Unavailable || !strings.Contains(e.Message, "newer version") {
+			t.Errorf("nobody can read it: %v", err)
+		}
+	}
+	_, err := old.say(key(0), "m", "hello")
+	refused(err)
+	_, err = old.view(key(0))
+	refused(err)
+
+	next := start(t, store, "next", knows(2))
+	for i, asked := range []*clustered{old, next} {
+		for n := range sessions {
+			r, err := asked.say(key(n), fmt.Sprint("m", i), "hello")
+			if err != nil {
+				t.Fatalf("session %d by %s: %v", n, asked.Member(), err)
+			}
+			if v, err := asked.view(key(n)); err != nil || v.Head < r.Seq {
+				t.Fatalf("session %d by %s: head %d after seq %d, %v", n, asked.Member(), v.Head, r.Seq, err)
+			}
+		}
+	}
+	if old.engine.Owned() != 0 || next.engine.Owned() != sessions {
+		t.Errorf("in memory: %d where nothing can be read, %d beside it", old.engine.Owned(), next.engine.Owned())
+	}
+}
