@@ -86,7 +86,7 @@ func (s *Services) Refusal(err error) *conversation.Error {
 	default:
 		e = conversation.AsError(err)
 	}
-	if e.Err != nil || e.Code == conversation.Internal {
+	if (e.Err != nil || e.Code == conversation.Internal) && !errors.Is(err, context.Canceled) { // who has gone away is no fault
 		s.Log.Error("request failed", "code", string(e.Code), "error", err)
 	}
 	return e
