@@ -354,6 +354,7 @@ func (n *Node) listed(list member.List) {
 	if others {
 		n.moved()
 		n.asking.Changed(n.alive)
+		n.lanes.Hurry()
 	}
 }
 

@@ -30,6 +30,7 @@ type Feature uint32
 type Peer struct {
 	Info
 	Silent time.Duration // since its last sign of life, by the clock of the list
+	Left   time.Duration // until it is dead, if it stays silent; 0 = it is
 	Dead   bool          // its lease has run out
 }
 

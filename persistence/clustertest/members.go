@@ -31,6 +31,7 @@ func RunMembers(t *testing.T, open func(t *testing.T) func(cluster string) membe
 		{"what a member says of itself is brought up to date", upToDate},
 		{"clusters do not see each other", otherClusters},
 		{"who is silent for longer than its lease is dead, and comes back", silent},
+		{"the time that is left to a member is true", leftTime},
 		{"after an outage nobody is dead for one lease", grace},
 		{"the lowest feature of those that live counts", features},
 		{"what all have known once is remembered, and older programs stay out", remembered},
@@ -225,6 +226,27 @@ func otherClusters(f *membersFixture) {
 	b.renew()
 }
 
+// leftTime: what the list says of the time that is left to a member is true, so that the others
+// can look at that moment.
+func leftTime(f *membersFixture) {
+	a, b := f.join(f.open("main"), info("a"), shortLease), f.join(f.open("main"), info("b"), shortLease)
+	a.renew()
+	p := find(f, b.renew(), "a")
+	if p.Dead || p.Left <= 0 || p.Left > shortLease || p.Silent+p.Left > shortLease+time.Millisecond {
+		f.Fatalf("a has renewed its lease of %v: %v ago, %v left", shortLease, p.Silent, p.Left)
+	}
+	const steps = 4 // somebody is here all the time: no outage
+	over := time.NewTicker(p.Left/steps + time.Millisecond)
+	defer over.Stop()
+	for range steps {
+		p = find(f, b.renew(), "a")
+		<-over.C
+	}
+	if p = find(f, b.renew(), "a"); !p.Dead {
+		f.Errorf("the time that was left to a is over, and the list says %+v", p)
+	}
+}
+
 func silent(f *membersFixture) {
 	a, b := f.join(f.open("main"), info("a"), shortLease), f.join(f.open("main"), info("b"), shortLease)
 	list := b.until("a is dead", func(l member.List) bool { return find(f, l, "a").Dead })
@@ -233,6 +255,9 @@ func silent(f *membersFixture) {
 	}
 	if find(f, list, "b").Dead {
 		f.Error("b finds itself dead")
+	}
+	if p := find(f, list, "a"); p.Left != 0 {
+		f.Errorf("a is dead, and has %v left", p.Left)
 	}
 	if p := find(f, a.renew(), "a"); p.Dead { // nobody has taken it out
 		f.Error("a has come back and is dead")
@@ -244,7 +269,7 @@ func grace(f *membersFixture) {
 	over := time.NewTimer(2 * shortLease) // nobody reaches the list meanwhile
 	<-over.C
 	list := b.renew()
-	if p := find(f, list, "a"); p.Dead || p.Silent < shortLease {
+	if p := find(f, list, "a"); p.Dead || p.Silent < shortLease || p.Left <= 0 || p.Left > shortLease {
 		f.Errorf("after an outage the list says of a %+v", p)
 	}
 	a.renew()

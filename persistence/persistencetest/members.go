@@ -80,7 +80,7 @@ func (m *Memory) Renew(ctx context.Context, who member.Info) (member.List, error
 		if r.gone {
 			continue
 		}
-		peer := member.Peer{Info: r.Info, Silent: time.Since(r.heard), Dead: l.dead(r)}
+		peer := member.Peer{Info: r.Info, Silent: time.Since(r.heard), Dead: l.dead(r), Left: l.left(r)}
 		if !peer.Dead {
 			list.Feature = min(list.Feature, r.Feature)
 		}
@@ -134,6 +134,11 @@ func (l *memberList) hear(row *memberRow) {
 func (l *memberList) dead(row *memberRow) bool {
 	now := time.Now()
 	return now.Sub(row.heard) > row.lease && !now.Before(l.graced)
+}
+
+// left is until a member is dead; 0 = it is.
+func (l *memberList) left(row *memberRow) time.Duration {
+	return max(row.lease-time.Since(row.heard), time.Until(l.graced), 0)
 }
 
 // prior says whose a session was that now belongs to owner; *conversation.OwnedError if

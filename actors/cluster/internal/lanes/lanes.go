@@ -266,6 +266,22 @@ func (l *Lanes) goOn(s *shard, n *lane) {
 	}
 }
 
+// Hurry has everything that waits sent at once: sessions belong to others than before, and
+// who was asked in vain may not be asked again.
+func (l *Lanes) Hurry() {
+	for i := range l.shards {
+		s := &l.shards[i]
+		s.mu.Lock()
+		for _, n := range s.lanes {
+			if n.timer != nil && n.timer.Stop() { // else it goes on by itself just now
+				n.pause = 0
+				n.timer = time.AfterFunc(0, func() { l.goOn(s, n) })
+			}
+		}
+		s.mu.Unlock()
+	}
+}
+
 // Close gives up what waits for a session that moves; what is under way is answered as
 // it is, and new jobs are refused.
 func (l *Lanes) Close() {

@@ -127,6 +127,12 @@ func TestMoves(t *testing.T) {
 			time.Sleep(5 * time.Second)
 			w.set(func() { w.ring[k], w.lives[k] = b, b })
 		}, took: 6 * time.Second},
+		"its node dies, and a member sees it": {during: func(w *world) {
+			w.set(func() { w.dead[a] = true })
+			time.Sleep(5 * time.Second)
+			w.set(func() { w.ring[k], w.lives[k] = b, b })
+			w.wanted.Hurry()
+		}, took: 5*time.Second + 10*time.Millisecond},
 		"it is nowhere for a while": {during: func(w *world) {
 			w.set(func() { delete(w.lives, k); delete(w.ring, k) })
 			time.Sleep(3 * time.Second)
@@ -244,6 +250,9 @@ func TestRandomMoves(t *testing.T) {
 				case <-stop:
 					return
 				case <-time.After(100 * time.Microsecond):
+				}
+				if r.IntN(20) == 0 {
+					w.wanted.Hurry()
 				}
 				w.set(func() {
 					key := keys[r.IntN(len(keys))]

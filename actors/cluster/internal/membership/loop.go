@@ -19,8 +19,10 @@ var ErrFrozen = errors.New("this node did not run for longer than its lease")
 
 // What a loop does how often, in parts of a lease.
 const (
-	renewals   = 5  // the lease is renewed so often in its time
-	looks      = 50 // the clock is looked at so often
+	renewals   = 5                     // the lease is renewed so often in its time
+	looks      = 50                    // the clock is looked at so often
+	afterDeath = 5 * time.Millisecond  // the list is read so long after a member's death
+	minLook    = 20 * time.Millisecond // and not more often than so
 	firstPause = 100 * time.Millisecond
 	maxPause   = 500 * time.Millisecond
 )
@@ -100,11 +102,11 @@ func (l *Loop) Run(ctx context.Context) error {
 			break
 		}
 		sent := time.Now()
-		err := l.renew(ctx, sent)
+		next, err := l.renew(ctx, sent)
 		l.o.Renewed(err == nil)
 		switch {
 		case err == nil:
-			pause = max(l.o.Lease/renewals-time.Since(sent), 0)
+			pause = max(next-time.Since(sent), 0)
 		case errors.Is(err, member.ErrDeposed):
 			l.over()
 			return err
@@ -133,20 +135,20 @@ func (l *Loop) wait(ctx context.Context, pause time.Duration) bool {
 	return ctx.Err() == nil
 }
 
-// renew renews the lease once. It counts from before the table was asked: the table's own
-// clock cannot have begun earlier.
-func (l *Loop) renew(ctx context.Context, sent time.Time) error {
+// renew renews the lease once, and says how long after that it has to be renewed again. It
+// counts from before the table was asked: the table's own clock cannot have begun earlier.
+func (l *Loop) renew(ctx context.Context, sent time.Time) (next time.Duration, err error) {
 	asking, cancel := context.WithTimeout(ctx, l.o.Lease/2) // one that hangs leaves time for another
 	defer cancel()
 	list, err := l.o.Table.Renew(asking, l.o.Info())
 	if err != nil {
-		return err
+		return 0, err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	left := time.Until(sent.Add(l.o.Lease))
 	if left <= 0 {
-		return errors.New("the answer to the renewal took longer than the lease")
+		return 0, errors.New("the answer to the renewal took longer than the lease")
 	}
 	l.until.Store(int64(sent.Add(l.o.Lease).Sub(l.base)))
 	l.end.Reset(left)
@@ -155,7 +157,20 @@ func (l *Loop) renew(ctx context.Context, sent time.Time) error {
 		l.o.Held()
 	}
 	l.o.Changed(list)
-	return nil
+	return l.next(list, time.Since(sent)), nil
+}
+
+// next is how long after a renewal, which took so long, the list has to be read again: when
+// the next renewal is due, or when a silent member is dead, if that comes first. Its
+// sessions wait for somebody to see it.
+func (l *Loop) next(list member.List, took time.Duration) time.Duration {
+	next := l.o.Lease / renewals
+	for _, m := range list.Members {
+		if !m.Dead {
+			next = min(next, took+max(m.Left+afterDeath, minLook))
+		}
+	}
+	return next
 }
 
 // expired is called by the timer of a lease's end. If it has waited for a renewal, that has

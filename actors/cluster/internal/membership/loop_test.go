@@ -21,6 +21,7 @@ var errDown = errors.New("the database is down")
 // table answers renewals as a test wants it.
 type table struct {
 	mu    sync.Mutex
+	dies  time.Time // when the lease of another member ends; zero = there is none
 	err   error
 	takes time.Duration // until an answer comes
 	asked int
@@ -47,10 +48,15 @@ func (t *table) Renew(ctx context.Context, who member.Info) (member.List, error)
 	t.mu.Lock()
 	err, takes := t.err, t.takes
 	t.asked++
+	var list member.List
+	if !t.dies.IsZero() {
+		left := time.Until(t.dies)
+		list.Members = []member.Peer{{Left: max(left, 0), Dead: left < 0}}
+	}
 	t.mu.Unlock()
 	select {
 	case <-time.After(takes):
-		return member.List{}, err
+		return list, err
 	case <-ctx.Done():
 		return member.List{}, ctx.Err()
 	}
@@ -204,6 +210,44 @@ func TestFreeze(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The list is read when the lease of a member ends, not only when the next renewal is due;
+// and not more often because of one that renews at the last moment, or of one that is dead.
+func TestLooksWhenALeaseEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := run(t)
+		saw := make(chan time.Time, 1)
+		r.o.Changed = func(l member.List) {
+			if len(l.Members) > 0 && l.Members[0].Dead {
+				select {
+				case saw <- time.Now():
+				default:
+				}
+			}
+		}
+		r.table.mu.Lock()
+		dies := time.Now().Add(2300 * time.Millisecond)
+		r.table.dies = dies
+		r.table.mu.Unlock()
+		if late := (<-saw).Sub(dies); late > 10*time.Millisecond {
+			t.Errorf("it was seen %v after the death", late)
+		}
+		before := r.table.times()
+		time.Sleep(10 * time.Second)
+		if n := r.table.times() - before; n < 9 || n > 10 {
+			t.Errorf("asked %d times in ten seconds beside a dead member", n)
+		}
+		r.table.mu.Lock()
+		r.table.dies = time.Now().Add(time.Hour)
+		r.table.mu.Unlock()
+		before = r.table.times()
+		time.Sleep(10 * time.Second)
+		if n := r.table.times() - before; n < 9 || n > 10 {
+			t.Errorf("asked %d times in ten seconds beside a living member", n)
+		}
+		r.stop()
+	})
 }
 
 // While the table does not answer it is asked again within half a second, not only when the

@@ -75,8 +75,11 @@ where cluster = $1 and node = $2 and incarnation = $3 and (select feature from s
 const raise = `update store set feature = l.lowest from (select min(feature) as lowest from members_now where cluster = $1 and not dead) l
 where l.lowest > store.feature`
 
-const read = `select node, incarnation, address, sessions, version, feature, draining, owned, extract(epoch from silent)::float8, dead
-from members_now where cluster = $1 order by node`
+// read is the view members_now with the time that is left to each. Statements of one
+// transaction take a moment: the clock is read once, so that dead is what left says.
+const read = `select node, incarnation, address, sessions, version, feature, draining, owned,
+  extract(epoch from greatest(t.now - renewed, interval '0'))::float8, extract(epoch from greatest(renewed, c.back) + lease - t.now)::float8
+from members m join member_clusters c on c.name = m.cluster, (select clock_timestamp() as now offset 0) t where m.cluster = $1 order by node`
 
 const readStore = "select log, feature from store"
 
@@ -142,9 +145,10 @@ func (l *List) Renew(ctx context.Context, who member.Info) (member.List, error) 
 }
 
 func peer(row pgx.CollectableRow) (p member.Peer, err error) {
-	var silent float64
-	err = row.Scan(&p.Node, &p.Incarnation, &p.Address, &p.Sessions, &p.Version, &p.Feature, &p.Draining, &p.Owned, &silent, &p.Dead)
+	var silent, left float64
+	err = row.Scan(&p.Node, &p.Incarnation, &p.Address, &p.Sessions, &p.Version, &p.Feature, &p.Draining, &p.Owned, &silent, &left)
 	p.Silent = time.Duration(silent * float64(time.Second))
+	p.Left, p.Dead = time.Duration(max(left, 0)*float64(time.Second)), left < 0
 	return p, err
 }
 
