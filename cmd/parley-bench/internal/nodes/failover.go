@@ -57,7 +57,7 @@ func (v *Failover) run(ctx context.Context, out io.Writer) (err error) {
 	if err := all.open(ctx, 3, false, false); err != nil {
 		return err
 	}
-	p := &probes{nodes: all}
+	p := &probes{nodes: all, shun: map[string]time.Time{}}
 	for i := range v.Clients {
 		probing.Go(func() { p.run(ctx, i) })
 	}
@@ -78,6 +78,9 @@ func (v *Failover) measure(ctx context.Context, all *cluster, p *probes, kind fa
 	var last, longest []time.Duration
 	failed, sent := 0, 0
 	for i := range v.Times {
+		// Nodes that have started together renew together: a fault that always came right
+		// behind that would always be the worst one.
+		pause(ctx, rand.N(v.Lease))
 		began := time.Now()
 		var f figures
 		if err := all.do(ctx, step{what: kind, node: i, hold: 2.5}, &f); err != nil {
@@ -106,6 +109,7 @@ type probes struct {
 
 	mu       sync.Mutex
 	failures []time.Time
+	shun     map[string]time.Time // nodes, until when
 	acks     []acked
 }
 
@@ -142,30 +146,61 @@ func (p *probes) since(began, until time.Time) (s seen) {
 // and asks another one.
 const impatience = time.Second
 
+// shunned is how long no client tries a node again to which one of them could not connect:
+// what a load balancer before the nodes does.
+const shunned = 10 * time.Second
+
+// prober is one client.
+type prober struct {
+	random  *rand.Rand
+	client  int
+	conn    *load.Conn
+	session []string
+}
+
+// connect chooses a node.
+func (c *prober) connect(p *probes) (err error) {
+	addr := ""
+	for range 20 {
+		addr = p.nodes.Any(c.random)
+		shun := false
+		p.note(func() { shun = time.Now().Before(p.shun[addr]) })
+		if !shun {
+			break
+		}
+	}
+	if addr == "" {
+		return errors.New("no node is there")
+	}
+	if c.conn, err = load.DialWithin(addr, impatience); err != nil {
+		c.conn = nil
+		p.note(func() { p.shun[addr] = time.Now().Add(shunned) })
+	}
+	return err
+}
+
 // run sends until the context ends.
 func (p *probes) run(ctx context.Context, client int) {
-	random := rand.New(rand.NewPCG(uint64(client), 9))
-	var c *load.Conn
-	sessions := make([]string, 10)
+	c := &prober{random: rand.New(rand.NewPCG(uint64(client), 9)), client: client, session: make([]string, 10)}
 	for i := 0; ctx.Err() == nil; i++ {
 		first := time.Now()
 		for ctx.Err() == nil {
-			err := p.once(&c, random, client, sessions, i)
+			err := c.once(p, i)
 			if err == nil {
 				p.note(func() { p.acks = append(p.acks, acked{first, time.Now()}) })
 				break
 			}
 			p.note(func() { p.failures = append(p.failures, time.Now()) })
-			if r := new(load.Refusal); c != nil && !errors.As(err, &r) {
-				c.Close()
-				c = nil
+			if r := new(load.Refusal); c.conn != nil && !errors.As(err, &r) {
+				c.conn.Close()
+				c.conn = nil
 			}
 			pause(ctx, 10*time.Millisecond)
 		}
 		pause(ctx, 20*time.Millisecond)
 	}
-	if c != nil {
-		c.Close()
+	if c.conn != nil {
+		c.conn.Close()
 	}
 }
 
@@ -176,23 +211,18 @@ func (p *probes) note(what func()) {
 }
 
 // once sends message i, over the connection that is there, or a new one.
-func (p *probes) once(c **load.Conn, random *rand.Rand, client int, sessions []string, i int) (err error) {
-	if *c == nil {
-		addr := p.nodes.Any(random)
-		if addr == "" {
-			return errors.New("no node is there")
-		}
-		if *c, err = load.DialWithin(addr, impatience); err != nil {
-			*c = nil
+func (c *prober) once(p *probes, i int) error {
+	if c.conn == nil {
+		if err := c.connect(p); err != nil {
 			return err
 		}
 	}
-	if err := (*c).SetReadDeadline(time.Now().Add(impatience)); err != nil {
+	if err := c.conn.SetReadDeadline(time.Now().Add(impatience)); err != nil {
 		return err
 	}
-	n := i % len(sessions)
-	if sessions[n] == "" {
-		data, err := (*c).Ask("create", "", fmt.Sprintf(`{"client_session_id":"probe-%d-%d"}`, client, n))
+	n := i % len(c.session)
+	if c.session[n] == "" {
+		data, err := c.conn.Ask("create", "", fmt.Sprintf(`{"client_session_id":"probe-%d-%d"}`, c.client, n))
 		if err != nil {
 			return err
 		}
@@ -200,8 +230,8 @@ func (p *probes) once(c **load.Conn, random *rand.Rand, client int, sessions []s
 		if err := json.Unmarshal(data, &created); err != nil {
 			return err
 		}
-		sessions[n] = created.Session
+		c.session[n] = created.Session
 	}
-	_, err = (*c).Ask("send", sessions[n], `{"client_msg_id":"`+strconv.Itoa(i)+`","text":"/say x"}`)
+	_, err := c.conn.Ask("send", c.session[n], `{"client_msg_id":"`+strconv.Itoa(i)+`","text":"/say x"}`)
 	return err
 }
