@@ -4,17 +4,13 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"log/slog"
 	"runtime"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"parley/actors/actorstest"
 	"parley/conversation"
-	"parley/metrics"
 	"parley/persistence/persistencetest"
 )
 
@@ -37,27 +33,7 @@ func (discardPublisher) Audience(conversation.SessionKey, conversation.Epoch, co
 // benchEngine is an engine over a store in maps and a model that answers at once.
 func benchEngine(b *testing.B, cfg Config, store conversation.Store, model conversation.Model, ended func(conversation.SessionKey)) (e *Engine, stop func()) {
 	b.Helper()
-	e, err := New(cfg, Deps{
-		Store: store, Publisher: discardPublisher{ended}, Models: map[string]conversation.Model{"": model},
-		Logger: slog.New(slog.DiscardHandler), Metrics: metrics.NewActors(prometheus.NewRegistry()),
-	})
-	if err != nil {
-		b.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(b.Context())
-	ran := make(chan error, 1)
-	go func() { ran <- e.Run(ctx) }()
-	for e.Ready() != nil {
-		runtime.Gosched()
-	}
-	stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-ran; err != nil {
-			b.Error(err)
-		}
-	})
-	b.Cleanup(stop)
-	return e, stop
+	return benchEngineOf(b, cfg, Deps{Store: store, Publisher: discardPublisher{ended}, Models: map[string]conversation.Model{"": model}})
 }
 
 // BenchmarkTurns measures whole turns: a message, its commit, a model's answer,

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/asynkron/protoactor-go/actor"
+
 	"parley/actors/internal/mail"
 	"parley/actors/internal/refusal"
 	"parley/actors/internal/registry"
@@ -107,28 +109,38 @@ func (e *Engine) HandOver(ctx context.Context) error {
 	if e.deps.Placement == nil {
 		return nil
 	}
-	look := time.NewTicker(handOverLook)
-	defer look.Stop()
-	moved := false
+	told := map[*actor.PID]time.Time{} // when each is to be told again
 	for {
-		away := func(key conversation.SessionKey) bool { return e.elsewhere(key) != nil }
-		n := e.registry.SendWhere(away, &drain{handOver: true})
-		if n == 0 {
-			if moved {
+		began := time.Now()
+		here, leaving := e.registry.Where(func(root conversation.SessionKey) bool { return e.elsewhere(root) != nil })
+		for _, pid := range here {
+			if again, known := told[pid]; !known || !began.Before(again) {
+				e.send(pid, &drain{handOver: true})
+				told[pid] = began.Add(handOverAgain)
+				if !known {
+					told[pid] = began.Add(max(e.cfg.DrainTimeout, handOverAgain))
+				}
+			}
+		}
+		if len(here)+leaving == 0 {
+			if len(told) > 0 {
 				e.due.Now() // the placement may have changed its mind about some of them
 			}
 			return nil
 		}
-		moved = true
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-look.C:
+		case <-time.After(min(max(handOverLook, 2*time.Since(began)), handOverRest)): // a look at very many takes a while
 		}
 	}
 }
 
-const handOverLook = 20 * time.Millisecond // HandOver looks so often whether all have left
+const (
+	handOverLook  = 20 * time.Millisecond  // HandOver looks so often whether all have left
+	handOverRest  = 500 * time.Millisecond // or at least so often
+	handOverAgain = 100 * time.Millisecond // and tells one so often that has had its time
+)
 
 // Suspend has the engine start nothing: it refuses work, loads nothing and begins no effect,
 // while what runs goes on. It is for a node whose lease is over: another may have its

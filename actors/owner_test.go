@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/asynkron/protoactor-go/actor"
+
 	"parley/actors/actorstest"
 	"parley/actors/placement"
 	"parley/conversation"
@@ -579,6 +581,41 @@ func TestNoSnapshotForAnOlderMember(t *testing.T) {
 		h.ok(h.tell(mainKey, say("b", "hello")))
 		if head := idle(); head.SnapshotAt != head.Last {
 			t.Errorf("the snapshot is at %d of %d", head.SnapshotAt, head.Last)
+		}
+	})
+}
+
+// told counts what a session is told of a hand-over.
+type told struct {
+	session
+	n *atomic.Int64
+}
+
+func (s *told) Receive(ctx actor.Context) {
+	if _, is := ctx.Message().(*drain); is {
+		s.n.Add(1)
+	}
+	s.session.Receive(ctx)
+}
+
+// A session that works is told once that it is to move, and again when its time is over, however
+// often HandOver looks: of a hundred thousand each look would cost a second.
+func TestHandOverTellsOnce(t *testing.T) {
+	withNodes(t, nil, func(t *testing.T, c *nodes) {
+		one := c.each["n1"]
+		var n atomic.Int64
+		one.e.props = actor.PropsFromProducer(func() actor.Actor { return &told{session: session{e: one.e}, n: &n} }, actor.WithDispatcher(one.e.workers))
+		one.create(mainKey)
+		one.ok(one.tell(mainKey, say("m1", "a long question")))
+		c.move(func() { c.at = "n2" })
+		ended := make(chan error, 1)
+		go func() { ended <- one.e.HandOver(t.Context()) }()
+		time.Sleep(one.cfg.DrainTimeout - time.Second)
+		if got := n.Load(); got != 1 {
+			t.Errorf("told %d times", got)
+		}
+		if err := <-ended; err != nil || n.Load() > 3 {
+			t.Errorf("%v, told %d times in all", err, n.Load())
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"container/list"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,9 +19,17 @@ type Slots struct {
 	mu      sync.Mutex
 	limit   int
 	used    int
-	waiting atomic.Int32 // written under mu; read without by who only asks whether anybody waits
-	queues  map[conversation.TenantID][]*Request
-	turns   []conversation.TenantID // tenants with a request in the queue, next first
+	waiting atomic.Int32                     // written under mu; read without by who only asks whether anybody waits
+	queues  map[conversation.TenantID]*queue // of those with a request that waits
+	turns   list.List                        // of *queue, next first
+}
+
+// queue is the requests of one tenant that wait. Whoever leaves it from the middle, as all do
+// at the end of a node, costs no more than the first.
+type queue struct {
+	tenant  conversation.TenantID
+	waiting list.List     // of *Request
+	turn    *list.Element // in Slots.turns
 }
 
 // Places bounds the tasks of agents that share something scarcer than the node's slots,
@@ -66,6 +75,7 @@ type Request struct {
 	grant  func(*Request)
 	since  time.Time
 	state  requestState
+	place  *list.Element // in its queue
 }
 
 type requestState uint8
@@ -78,7 +88,7 @@ const (
 
 // New makes the slots of a node: limit of them, which must be more than 0.
 func New(limit int, m *metrics.Actors) *Slots {
-	return &Slots{limit: limit, metrics: m, queues: map[conversation.TenantID][]*Request{}}
+	return &Slots{limit: limit, metrics: m, queues: map[conversation.TenantID]*queue{}}
 }
 
 // Used returns the number of counted slots and of waiting requests.
@@ -130,10 +140,13 @@ func (s *Slots) enqueue(tenant conversation.TenantID, pool *Places, grant func(*
 	r := &Request{tenant: tenant, pool: pool, grant: grant, since: time.Now()}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.queues[r.tenant]) == 0 {
-		s.turns = append(s.turns, r.tenant)
+	q := s.queues[r.tenant]
+	if q == nil {
+		q = &queue{tenant: r.tenant}
+		q.turn = s.turns.PushBack(q)
+		s.queues[r.tenant] = q
 	}
-	s.queues[r.tenant] = append(s.queues[r.tenant], r)
+	r.place = q.waiting.PushBack(r)
 	s.waiting.Add(1)
 	s.serve()
 	return r
@@ -156,23 +169,7 @@ func (s *Slots) withdraw(r *Request) {
 	defer s.mu.Unlock()
 	switch r.state {
 	case requestWaiting:
-		queue := s.queues[r.tenant]
-		for i, other := range queue {
-			if other == r {
-				s.queues[r.tenant] = append(queue[:i:i], queue[i+1:]...)
-				s.waiting.Add(-1)
-				break
-			}
-		}
-		if len(s.queues[r.tenant]) == 0 {
-			delete(s.queues, r.tenant)
-			for i, t := range s.turns {
-				if t == r.tenant {
-					s.turns = append(s.turns[:i:i], s.turns[i+1:]...)
-					break
-				}
-			}
-		}
+		s.leave(s.queues[r.tenant], r)
 	case requestGranted:
 		s.used--
 		r.pool.count(-1)
@@ -181,21 +178,23 @@ func (s *Slots) withdraw(r *Request) {
 	s.serve()
 }
 
+// leave takes a request out of its queue. The caller holds mu.
+func (s *Slots) leave(q *queue, r *Request) {
+	q.waiting.Remove(r.place)
+	s.waiting.Add(-1)
+	if q.waiting.Len() == 0 {
+		s.turns.Remove(q.turn)
+		delete(s.queues, q.tenant)
+	}
+}
+
 // serve hands free slots to the requests that wait. The caller holds mu.
 func (s *Slots) serve() {
 	for s.used < s.limit && !s.QueueEmpty() {
-		tenant := s.turns[0]
-		queue := s.queues[tenant]
-		r := queue[0]
-		queue[0] = nil
-		s.turns = s.turns[1:]
-		if queue = queue[1:]; len(queue) > 0 {
-			s.queues[tenant] = queue
-			s.turns = append(s.turns, tenant)
-		} else {
-			delete(s.queues, tenant)
-		}
-		s.waiting.Add(-1)
+		q := s.turns.Front().Value.(*queue)     //nolint:forcetypeassert // nothing else is in it
+		r := q.waiting.Front().Value.(*Request) //nolint:forcetypeassert // the same
+		s.turns.MoveToBack(q.turn)
+		s.leave(q, r)
 		s.used++
 		r.pool.count(1)
 		r.state = requestGranted

@@ -73,7 +73,7 @@ func TestSlots(t *testing.T) {
 	a.withdraw(second)
 	a.Release(nil)
 	a.Release(nil)
-	if a.used != 0 || !a.QueueEmpty() || len(a.queues) != 0 || len(a.turns) != 0 {
+	if a.used != 0 || !a.QueueEmpty() || len(a.queues) != 0 || a.turns.Len() != 0 {
 		t.Errorf("left over: %d, %d, %v, %v", a.used, a.waiting.Load(), a.queues, a.turns)
 	}
 }

@@ -22,10 +22,11 @@ type Registry struct {
 type shard struct {
 	mu      sync.RWMutex // for reading by who delivers to an actor that is there
 	pids    map[conversation.SessionKey]*actor.PID
-	leaving map[conversation.SessionKey]*departure // actors that have left and have not ended
-	blocked map[conversation.SessionKey]*blockade  // by root: trees that must not be reached now
-	noSpawn bool                                   // no session is loaded any more
-	closed  bool                                   // nothing is delivered any more
+	below   map[conversation.SessionKey]map[conversation.SessionKey]*actor.PID // by root: those of pids that are sub-sessions
+	leaving map[conversation.SessionKey]*departure                             // actors that have left and have not ended
+	blocked map[conversation.SessionKey]*blockade                              // by root: trees that must not be reached now
+	noSpawn bool                                                               // no session is loaded any more
+	closed  bool                                                               // nothing is delivered any more
 }
 
 // departure is the end of an actor: from Leave to Left. Its session has no other
@@ -116,10 +117,20 @@ func (r *Registry) deliverNow(sh *shard, key conversation.SessionKey, m any) boo
 // caller holds mu.
 func (r *Registry) start(sh *shard, key conversation.SessionKey, first ...any) bool {
 	pid := r.spawn(key, sh.pids[RootKey(key)] != nil, first...)
-	if pid != nil {
-		sh.pids[key] = pid
+	if pid == nil {
+		return false
 	}
-	return pid != nil
+	sh.pids[key] = pid
+	if root := RootKey(key); root != key {
+		if sh.below == nil {
+			sh.below = map[conversation.SessionKey]map[conversation.SessionKey]*actor.PID{}
+		}
+		if sh.below[root] == nil {
+			sh.below[root] = map[conversation.SessionKey]*actor.PID{}
+		}
+		sh.below[root][key] = pid
+	}
+	return true
 }
 
 // Actor is the session's actor; nil while the session is not in memory, or leaves it.
@@ -141,11 +152,17 @@ func (r *Registry) Leave(key conversation.SessionKey, pid *actor.PID) {
 		return
 	}
 	delete(sh.pids, key)
+	root := RootKey(key)
+	if below := sh.below[root]; below != nil {
+		if delete(below, key); len(below) == 0 {
+			delete(sh.below, root)
+		}
+	}
 	if sh.leaving == nil {
 		sh.leaving = map[conversation.SessionKey]*departure{}
 	}
 	sh.leaving[key] = &departure{pid: pid}
-	sh.cleared(RootKey(key))
+	sh.cleared(root)
 }
 
 // Return takes a message back that was delivered to an actor before it left. The
@@ -190,13 +207,8 @@ func (r *Registry) Left(key conversation.SessionKey, pid *actor.PID) (undelivere
 // caller holds mu.
 func (sh *shard) cleared(root conversation.SessionKey) {
 	b := sh.blocked[root]
-	if b == nil {
+	if b == nil || sh.pids[root] != nil || len(sh.below[root]) > 0 {
 		return
-	}
-	for key := range sh.pids {
-		if RootKey(key) == root {
-			return
-		}
 	}
 	select {
 	case <-b.empty:
@@ -208,12 +220,13 @@ func (sh *shard) cleared(root conversation.SessionKey) {
 // SendTree sends m to the actors of a root and of all its sub-sessions.
 func (r *Registry) SendTree(root conversation.SessionKey, m any) {
 	sh := r.shard(root)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	for key, pid := range sh.pids {
-		if RootKey(key) == root {
-			r.send(pid, m)
-		}
+	sh.mu.RLock()
+	defer sh.mu.RUnlock()
+	if pid := sh.pids[root]; pid != nil {
+		r.send(pid, m)
+	}
+	for _, pid := range sh.below[root] {
+		r.send(pid, m)
 	}
 }
 
@@ -249,38 +262,44 @@ func (r *Registry) Unblock(root conversation.SessionKey) {
 	}
 }
 
-// SendWhere sends m to the actors of the sessions whose root is chosen, and says how many
-// such sessions are in memory, those that are leaving it included. choose must not call the
-// registry.
-func (r *Registry) SendWhere(choose func(root conversation.SessionKey) bool, m any) (n int) {
+// Where is the actors of the sessions whose root is chosen, and how many such sessions are
+// leaving memory besides. No lock is held while it chooses: others deliver meanwhile, and some of
+// the actors may have left.
+func (r *Registry) Where(choose func(root conversation.SessionKey) bool) (pids []*actor.PID, leaving int) {
+	type one struct {
+		key conversation.SessionKey
+		pid *actor.PID
+	}
+	var all []one
 	for i := range r.shards {
 		sh := &r.shards[i]
-		sh.mu.Lock()
+		all = all[:0]
+		sh.mu.RLock()
 		for key, pid := range sh.pids {
-			if choose(RootKey(key)) {
-				n++
-				r.send(pid, m)
-			}
+			all = append(all, one{key, pid})
 		}
 		for key := range sh.leaving {
-			if choose(RootKey(key)) {
-				n++
+			all = append(all, one{key: key})
+		}
+		sh.mu.RUnlock()
+		for _, one := range all {
+			switch {
+			case !choose(RootKey(one.key)):
+			case one.pid == nil:
+				leaving++
+			default:
+				pids = append(pids, one.pid)
 			}
 		}
-		sh.mu.Unlock()
 	}
-	return n
+	return pids, leaving
 }
 
 // SendAll sends m to every actor.
 func (r *Registry) SendAll(m any) {
-	for i := range r.shards {
-		sh := &r.shards[i]
-		sh.mu.Lock()
-		for _, pid := range sh.pids {
-			r.send(pid, m)
-		}
-		sh.mu.Unlock()
+	pids, _ := r.Where(func(conversation.SessionKey) bool { return true })
+	for _, pid := range pids {
+		r.send(pid, m)
 	}
 }
 
@@ -309,9 +328,9 @@ func (r *Registry) Count() int {
 	n := 0
 	for i := range r.shards {
 		sh := &r.shards[i]
-		sh.mu.Lock()
+		sh.mu.RLock()
 		n += len(sh.pids) + len(sh.leaving)
-		sh.mu.Unlock()
+		sh.mu.RUnlock()
 	}
 	return n
 }
