@@ -42,6 +42,9 @@ func TestTheDatabaseIsStoppedUnderLoad(t *testing.T) {
 		{"replaced by its standby, under writers without patience", short, true, func(ctx context.Context, p, s *pgtest.Server) error {
 			return errors.Join(p.Immediate(), s.Promote(ctx))
 		}},
+		{"stopped as an operator does, and its standby is promoted at once", long, true, func(ctx context.Context, p, s *pgtest.Server) error {
+			return errors.Join(p.Fast(), s.Promote(ctx))
+		}},
 		{"replaced by its synchronous standby", long, true, func(ctx context.Context, p, s *pgtest.Server) error {
 			return errors.Join(p.Immediate(), s.Promote(ctx))
 		}},
