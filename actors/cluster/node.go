@@ -309,8 +309,11 @@ func (n *Node) Members() []member.Peer {
 
 // Ready says why the node can serve nobody now; nil = it can.
 func (n *Node) Ready() error {
-	if !n.loop.Holds() {
+	switch {
+	case !n.loop.Holds():
 		return &conversation.Error{Code: conversation.Unavailable, Message: "this node's lease is over: the database does not answer, or too late"}
+	case !n.loop.Answers():
+		return &conversation.Error{Code: conversation.Unavailable, Message: "the database does not answer this node; its lease still holds"}
 	}
 	return nil
 }

@@ -23,6 +23,7 @@ const (
 	looks      = 50                    // the clock is looked at so often
 	afterDeath = 5 * time.Millisecond  // the list is read so long after a member's death
 	minLook    = 20 * time.Millisecond // and not more often than so
+	outOfReach = 2                     // renewals in a row that fail: nobody answers
 	firstPause = 100 * time.Millisecond
 	maxPause   = 500 * time.Millisecond
 )
@@ -58,6 +59,7 @@ type Loop struct {
 	base  time.Time
 	until atomic.Int64 // the end of the lease by the process's own clock, in nanoseconds since base
 	nudge chan struct{}
+	fails atomic.Int32 // renewals in a row that have failed
 
 	mu   sync.Mutex // one thing is told after the other
 	lost bool
@@ -74,6 +76,10 @@ func New(o Options, joined time.Time) *Loop {
 // Holds is false when the lease is over by this process's own clock: what this node has
 // in memory may be out of date. It costs nothing.
 func (l *Loop) Holds() bool { return int64(time.Since(l.base)) < l.until.Load() }
+
+// Answers is false when the table has failed to answer more than once in a row: it cannot be
+// reached, although the lease may still hold. One renewal that fails, or is slow, says nothing.
+func (l *Loop) Answers() bool { return l.fails.Load() < outOfReach }
 
 // Nudge has the lease renewed at once: the list, or what the node says of itself, has
 // changed. It does not block.
@@ -106,12 +112,14 @@ func (l *Loop) Run(ctx context.Context) error {
 		l.o.Renewed(err == nil)
 		switch {
 		case err == nil:
+			l.fails.Store(0)
 			pause = max(next-time.Since(sent), 0)
 		case errors.Is(err, member.ErrDeposed):
 			l.over()
 			return err
 		case ctx.Err() != nil:
 		default:
+			l.fails.Add(1)
 			pause = min(firstPause+rand.N(maxPause-firstPause), l.o.Lease/renewals)
 			l.o.Log.Warn("the lease could not be renewed", "error", err, "lease_holds", l.Holds())
 		}

@@ -273,3 +273,36 @@ func TestRenewals(t *testing.T) {
 		r.stop()
 	})
 }
+
+// The table is out of reach when two renewals in a row have failed, long before the lease is over,
+// and answers again with the first one that succeeds. One that fails alone changes nothing.
+func TestAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := run(t)
+		look := func(what string, want bool) {
+			t.Helper()
+			if synctest.Wait(); r.Answers() != want || !r.Holds() {
+				t.Errorf("%s: it answers: %v, the lease holds: %v", what, r.Answers(), r.Holds())
+			}
+		}
+		time.Sleep(lease)
+		look("all is well", true)
+		r.table.set(errDown, 0)
+		r.Nudge()
+		synctest.Wait()
+		r.table.set(nil, 0)
+		look("one renewal has failed", true)
+		time.Sleep(lease)
+		r.table.set(errDown, 0)
+		r.Nudge()
+		time.Sleep(2 * maxPause)
+		look("two or more have failed", false)
+		r.table.set(nil, 0)
+		r.Nudge()
+		look("one has succeeded", true)
+		r.table.set(nil, lease/2-time.Millisecond)
+		time.Sleep(4 * lease)
+		look("slow answers", true)
+		r.stop()
+	})
+}
