@@ -80,6 +80,7 @@ type Node struct {
 	lanes           *lanes.Lanes
 	gate            *lanes.Gate
 	places          places
+	standing        *standing
 	engine          atomic.Pointer[Runner]
 	router          atomic.Pointer[router]
 	relay           atomic.Pointer[relay.Relay]
@@ -114,7 +115,7 @@ func Join(ctx context.Context, o Options, d Deps) (*Node, error) {
 			return nil, fmt.Errorf("the cluster port (cluster.listen): %w", err)
 		}
 	}
-	n := &Node{o: o, table: d.Table, log: d.Logger, m: d.Metrics, changed: make(chan struct{}, 1), gate: lanes.NewGate()}
+	n := &Node{o: o, table: d.Table, log: d.Logger, m: d.Metrics, changed: make(chan struct{}, 1), gate: lanes.NewGate(), standing: newStanding()}
 	n.erasingCtx, n.endErasing = context.WithCancel(context.WithoutCancel(ctx))
 	began := time.Now()
 	self, err := n.table.Join(ctx, n.info(), o.Lease)
@@ -187,6 +188,10 @@ func (n *Node) begin(ctx context.Context) error {
 		return err
 	}
 	n.m.Lease.Set(1)
+	n.listed(list)
+	if list, err = n.settle(ctx, list); err != nil {
+		return err
+	}
 	n.listed(list)
 	n.nudgeAll()
 	n.log.Info("joined the cluster", "cluster", n.o.Name, "feature", n.o.Feature, "node", n.self.String(), "address", n.o.Advertise, "members", len(list.Members))
@@ -314,6 +319,8 @@ func (n *Node) Ready() error {
 		return &conversation.Error{Code: conversation.Unavailable, Message: "this node's lease is over: the database does not answer, or too late"}
 	case !n.loop.Answers():
 		return &conversation.Error{Code: conversation.Unavailable, Message: "the database does not answer this node; its lease still holds"}
+	case !n.standing.ok():
+		return errOut()
 	}
 	return nil
 }
@@ -321,7 +328,7 @@ func (n *Node) Ready() error {
 // info is what the node says of itself now.
 func (n *Node) info() member.Info {
 	i := member.Info{
-		Member: n.self, Address: n.o.Advertise, Sessions: !n.o.GatewayOnly, Version: n.o.Version, Feature: n.o.Feature,
+		Member: n.self, Address: n.o.Advertise, Sessions: !n.o.GatewayOnly && n.standing.ok(), Version: n.o.Version, Feature: n.o.Feature,
 		Draining: n.draining.Load(),
 	}
 	if i.Node == "" {
@@ -348,6 +355,7 @@ func (n *Node) listed(list member.List) {
 	n.m.Members.Set(float64(living))
 	n.tell(before, list)
 	n.link.Peers(list.Members)
+	n.stand(list.Members)
 	others := n.live(list.Members)
 	if n.places.set(list.Members) {
 		others = true

@@ -51,8 +51,19 @@ func start(t testing.TB, store *persistencetest.Memory, name string, change func
 	return startOn(t, store, store, name, change, nil)
 }
 
+// startLogged starts a node whose log somebody reads.
+func startLogged(t testing.TB, store *persistencetest.Memory, name string, log *slog.Logger, change func(*cluster.Options)) *clustered {
+	t.Helper()
+	return startWith(t, store, store, name, log, change, nil)
+}
+
 // startOn starts a node whose engine sees a store of its own making.
 func startOn(t testing.TB, store *persistencetest.Memory, through conversation.Store, name string, change func(*cluster.Options), tune func(*actors.Config)) *clustered {
+	t.Helper()
+	return startWith(t, store, through, name, slog.New(slog.DiscardHandler), change, tune)
+}
+
+func startWith(t testing.TB, store *persistencetest.Memory, through conversation.Store, name string, log *slog.Logger, change func(*cluster.Options), tune func(*actors.Config)) *clustered {
 	t.Helper()
 	if underRace {
 		t.Skip("several nodes in one process: see race_test.go")
@@ -62,7 +73,7 @@ func startOn(t testing.TB, store *persistencetest.Memory, through conversation.S
 		change(&o)
 	}
 	registry := prometheus.NewRegistry()
-	node, err := cluster.Join(t.Context(), o, cluster.Deps{Table: store, Singletons: store, Metrics: metrics.NewCluster(registry), Logger: slog.New(slog.DiscardHandler)})
+	node, err := cluster.Join(t.Context(), o, cluster.Deps{Table: store, Singletons: store, Metrics: metrics.NewCluster(registry), Logger: log})
 	if err != nil {
 		t.Fatal(err)
 	}

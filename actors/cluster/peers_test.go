@@ -29,7 +29,8 @@ func (a answering) Request(_ conversation.Member, _ link.Topic, _ []byte, _ time
 
 // lone is a node with as much as it needs to speak to one other.
 func lone(t *testing.T) *Node {
-	n := &Node{m: metrics.NewCluster(prometheus.NewRegistry()), gate: lanes.NewGate(), log: slog.New(slog.DiscardHandler)}
+	n := &Node{m: metrics.NewCluster(prometheus.NewRegistry()), gate: lanes.NewGate(), log: slog.New(slog.DiscardHandler), standing: newStanding()}
+	n.standing.reached()
 	n.loop = membership.New(membership.Options{Lease: time.Hour, Clock: membership.SystemClock}, time.Now())
 	n.o.defaults()
 	n.lanes = lanes.New(lanes.Options{

@@ -143,6 +143,10 @@ type request struct {
 // of the last time that it was sent.
 func (r *router) do(key conversation.SessionKey, bytes int, q *request, done func(error)) {
 	n := r.n
+	if !n.standing.ok() {
+		done(errOut())
+		return
+	}
 	deadline := time.Now().Add(n.o.RequestTimeout)
 	n.lanes.Do(key, &lanes.Job{
 		Bytes: bytes,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 	"testing"
 
@@ -52,6 +53,9 @@ func TestNewerMemberServesWhatOneCannotRead(t *testing.T) {
 	refused(err)
 
 	next := start(t, store, "next", knows(2))
+	until(t, "the older program has heard of the newer one", func() bool {
+		return slices.ContainsFunc(old.Members(), func(m member.Peer) bool { return m.Member == next.Member() && m.Sessions })
+	})
 	for i, asked := range []*clustered{old, next} {
 		for n := range sessions {
 			r, err := asked.say(key(n), fmt.Sprint("m", i), "hello")

@@ -50,7 +50,15 @@ var (
 	ErrTooMuch     = fmt.Errorf("%w: too much waits to be sent to it", ErrNotTaken)
 	errNobody      = fmt.Errorf("%w: %w", ErrUnreachable, ErrNotTaken)
 	errTimeout     = fmt.Errorf("%w: no answer in time", ErrUnreachable)
+	errUnknown     = fmt.Errorf("%w: %s", errNobody, unknownRequest)
 )
+
+// unknownRequest is what nodes of all versions answer to a topic that they do not have.
+const unknownRequest = "the node does not know the request"
+
+// IsUnknown is true if the other node has answered that it does not know the request: it is there,
+// and its program is older.
+func IsUnknown(err error) bool { return errors.Is(err, errUnknown) }
 
 // Options are what a Link works with.
 type Options struct {
@@ -73,6 +81,7 @@ type Link struct {
 	self   *actor.PID // the door
 	ids    atomic.Uint64
 	closed atomic.Bool
+	said   said
 
 	mu      sync.Mutex
 	peers   map[conversation.NodeID]*peer
@@ -153,7 +162,7 @@ func Open(o Options) (l *Link, err error) {
 func (l *Link) config(host string, port int) *remote.Config {
 	dial, serve := insecure.NewCredentials(), insecure.NewCredentials()
 	if l.o.TLS != nil {
-		dial, serve = credentials.NewTLS(l.o.TLS), credentials.NewTLS(l.o.TLS)
+		dial, serve = credentials.NewTLS(l.o.TLS), doorman{credentials.NewTLS(l.o.TLS), l}
 	}
 	alive := keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 3 * time.Second, PermitWithoutStream: true}
 	pace := backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 500 * time.Millisecond}
@@ -348,6 +357,9 @@ func (l *Link) receive(ctx actor.Context) {
 		var err error
 		if e.fail != "" {
 			err = fmt.Errorf("%w: %s", errNobody, e.fail)
+			if e.fail == unknownRequest {
+				err = errUnknown
+			}
 		}
 		l.answered(e.id, e.body, err)
 	case kindMessage:
@@ -376,7 +388,7 @@ func (l *Link) requested(e *envelope, sender *actor.PID) {
 	case e.to != l.o.Self:
 		answer(nil, "the node has started again")
 	case h == nil:
-		answer(nil, "the node does not know the request")
+		answer(nil, unknownRequest)
 	default:
 		h(from, e.body, func(body []byte) { answer(body, "") })
 	}

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	grpcpeer "google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
 	"parley/conversation"
@@ -29,7 +30,7 @@ func (l *Link) connect(ctx context.Context, d *grpc.StreamDesc, cc *grpc.ClientC
 	address := cc.Target()
 	ctx, cancel := context.WithCancel(metadata.AppendToOutgoingContext(ctx,
 		headerCluster, l.o.Cluster, headerNode, string(l.o.Self.Node), headerIncarnation, strconv.FormatUint(uint64(l.o.Self.Incarnation), 10)))
-	for {
+	for began := time.Now(); ; {
 		s, err := open(ctx, d, cc, method, opts...)
 		if err == nil {
 			l.mu.Lock()
@@ -49,9 +50,10 @@ func (l *Link) connect(ctx context.Context, d *grpc.StreamDesc, cc *grpc.ClientC
 		l.mu.Unlock()
 		if !living || l.closed.Load() || status.Code(err) == codes.PermissionDenied {
 			cancel()
-			l.o.Log.Warn("another node cannot be reached", "address", address, "error", err)
+			l.unreached(address, time.Time{}, err)
 			return nil, err
 		}
+		l.unreached(address, began, err)
 		<-time.After(retryConnect)
 	}
 }
@@ -105,6 +107,9 @@ func (l *Link) serve(srv any, s grpc.ServerStream, _ *grpc.StreamServerInfo, nex
 		return ""
 	}
 	if got := get(headerCluster); got != l.o.Cluster {
+		if from, ok := grpcpeer.FromContext(s.Context()); ok {
+			l.turnedAway(from.Addr, errAnotherCluster)
+		}
 		return status.Errorf(codes.PermissionDenied, "this node is of another cluster (cluster.name)")
 	}
 	incarnation, _ := strconv.ParseUint(get(headerIncarnation), 10, 64)
