@@ -38,6 +38,7 @@ type Deps struct {
 	Gatherer      prometheus.Gatherer   // what /metrics shows; nil = no /metrics
 	Backup        service.Backup        // copies the store; nil = no /admin/backup
 	Audit         service.Audit         // keeps what administrators do; nil = in memory
+	Tickets       member.Tickets        // of all nodes; nil = in memory
 	Members       func() []member.Peer  // of the cluster, as this node knows them; nil = it is alone
 	CommandLine   []string              // the process's, without secrets, for /debug/pprof/cmdline
 }
@@ -105,7 +106,7 @@ func New(cfg Config, d Deps) (*Server, error) {
 	s := &Server{cfg: cfg, hosts: newHostPolicy(cfg), drained: make(chan struct{})}
 	s.services = &service.Services{
 		Limits: cfg.Limits, Times: cfg.Times, Node: cfg.Node, Version: cfg.Version, Model: cfg.Model,
-		Sessions: d.Sessions, Hub: d.Hub, Auth: auth.NewDoor(d.Authenticator, cfg.SignIn, d.Logger, d.Metrics), Connections: service.NewConnections(),
+		Sessions: d.Sessions, Hub: d.Hub, Auth: auth.NewDoor(d.Authenticator, cfg.SignIn, d.Tickets, d.Logger, d.Metrics), Connections: service.NewConnections(),
 		Log: d.Logger, Metrics: d.Metrics, Now: time.Now, Backup: d.Backup, Audit: d.Audit, Members: d.Members,
 	}
 	s.services.Proxies, _ = service.ParseProxies(cfg.TrustedProxies) // validated above

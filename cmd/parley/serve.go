@@ -123,7 +123,7 @@ func (m *Main) serve(ctx context.Context) error {
 	}
 	server, err := gateway.New(assemble.Gateway(c, node, version(), models.Routes[""].Label()), gateway.Deps{
 		Sessions: others.sessions(engine), Hub: hub, Page: web.Files,
-		Logger: log.With("room", "gateway"), Metrics: gatewayMetrics, Gatherer: registry, Backup: backupOf(db), Audit: auditLog, Authenticator: in.Authenticator, Members: others.members(),
+		Logger: log.With("room", "gateway"), Metrics: gatewayMetrics, Gatherer: registry, Backup: backupOf(db), Audit: auditLog, Authenticator: in.Authenticator, Members: others.members(), Tickets: ticketsOf(db),
 		CommandLine: config.ShownArgs(m.args),
 	})
 	if err != nil {

@@ -98,6 +98,14 @@ func (j *joined) sessions(engine *actors.Engine) gateway.Sessions {
 	return j.Sessions(engine)
 }
 
+// ticketsOf are the tickets of all nodes of a shared store; nil = there is one node.
+func ticketsOf(db store.Store) member.Tickets {
+	if shared, ok := db.(*store.Shared); ok {
+		return shared
+	}
+	return nil
+}
+
 // members lists the nodes; nil = there is no cluster.
 func (j *joined) members() func() []member.Peer {
 	if j == nil {

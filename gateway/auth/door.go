@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/member"
 	"parley/gateway/service"
 	"parley/metrics"
 )
@@ -34,15 +35,19 @@ func DefaultSignInLimits() SignInLimits {
 // the credentials.
 type Door struct {
 	inner   service.Authenticator
-	tickets *tickets
+	tickets member.Tickets
+	most    int // tickets of a user that nobody has used; 0 = no limit
 	guesses *guesses
 	log     *slog.Logger
 	metrics *metrics.Gateway
 }
 
-// NewDoor puts a door before inner.
-func NewDoor(inner service.Authenticator, l SignInLimits, log *slog.Logger, m *metrics.Gateway) *Door {
-	return &Door{inner: inner, tickets: newTickets(l.Tickets, time.Now), guesses: newGuesses(l.Failures, l.Wait, time.Now), log: log, metrics: m}
+// NewDoor puts a door before inner. tickets are those of all nodes; nil = this one is alone.
+func NewDoor(inner service.Authenticator, l SignInLimits, tickets member.Tickets, log *slog.Logger, m *metrics.Gateway) *Door {
+	if tickets == nil {
+		tickets = newTickets()
+	}
+	return &Door{inner: inner, tickets: tickets, most: l.Tickets, guesses: newGuesses(l.Failures, l.Wait, time.Now), log: log, metrics: m}
 }
 
 // Mode implements service.Authenticator.
@@ -65,8 +70,11 @@ func (d *Door) Watch(p *service.Principal, ended func()) (stop func()) {
 }
 
 // Ticket implements service.TicketMaker.
-func (d *Door) Ticket(p *service.Principal) (string, time.Time, error) {
-	ticket, expires, ok := d.tickets.make(p)
+func (d *Door) Ticket(ctx context.Context, p *service.Principal) (string, time.Time, error) {
+	ticket, expires, ok, err := putTicket(ctx, d.tickets, p, d.most)
+	if err != nil {
+		return "", time.Time{}, err
+	}
 	if !ok {
 		d.metrics.Refused.WithLabelValues("tickets_per_user").Inc()
 		return "", time.Time{}, &conversation.Error{Code: conversation.RateLimited, Message: "there are too many tickets that nobody has used", RetryAfter: ticketLife}
@@ -81,7 +89,11 @@ func (d *Door) Authenticate(ctx context.Context, c service.Credential) (*service
 		secret = c.Ticket
 		// A ticket is nothing that can be guessed, and each is new: whoever shares an address
 		// with a guesser would never get in with one.
-		if who := d.tickets.take(c.Ticket); who != nil {
+		who, err := takeTicket(ctx, d.tickets, c.Ticket)
+		if err != nil {
+			return nil, err
+		}
+		if who != nil {
 			return d.byTicket(who)
 		}
 	}

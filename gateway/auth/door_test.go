@@ -3,9 +3,11 @@ package auth
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,8 +16,10 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/member"
 	"parley/gateway/service"
 	"parley/metrics"
+	"parley/persistence/clustertest"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -38,7 +42,7 @@ func (k knows) Authenticate(_ context.Context, c service.Credential) (*service.P
 }
 
 func newDoor(l SignInLimits, to *bytes.Buffer) *Door {
-	return NewDoor(knows{"right"}, l, slog.New(slog.NewTextHandler(to, nil)), metrics.NewGateway(prometheus.NewRegistry()))
+	return NewDoor(knows{"right"}, l, nil, slog.New(slog.NewTextHandler(to, nil)), metrics.NewGateway(prometheus.NewRegistry()))
 }
 
 // Who guesses waits, longer each time; nobody else does.
@@ -114,7 +118,7 @@ func TestTicketBesideAGuesser(t *testing.T) {
 		t.Fatalf("the guesser: %s", got)
 	}
 	for i := range knownKept + 1 {
-		ticket, _, err := d.Ticket(&service.Principal{Tenant: "default", User: "ann"})
+		ticket, _, err := d.Ticket(t.Context(), &service.Principal{Tenant: "default", User: "ann"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -163,23 +167,23 @@ func TestTickets(t *testing.T) {
 			_, err := d.Authenticate(t.Context(), service.Credential{Ticket: ticket})
 			return code(err)
 		}
-		one, until, err := d.Ticket(ann)
+		one, until, err := d.Ticket(t.Context(), ann)
 		if err != nil || until != time.Now().Add(ticketLife) {
 			t.Fatalf("%v, %v", until, err)
 		}
-		two, _, err := d.Ticket(ann)
+		two, _, err := d.Ticket(t.Context(), ann)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := d.Ticket(ann); code(err) != conversation.RateLimited {
+		if _, _, err := d.Ticket(t.Context(), ann); code(err) != conversation.RateLimited {
 			t.Errorf("a third one: %v", err)
 		}
-		short, until, err := d.Ticket(bob)
+		short, until, err := d.Ticket(t.Context(), bob)
 		if err != nil || until != bob.Expires {
 			t.Errorf("another user's: %v, %v", until, err)
 		}
 		who, err := d.Authenticate(t.Context(), service.Credential{Ticket: one})
-		if err != nil || who != ann {
+		if err != nil || !reflect.DeepEqual(who, ann) {
 			t.Errorf("%+v, %v", who, err)
 		}
 		if c := take(one); c != conversation.Unauthenticated {
@@ -188,7 +192,7 @@ func TestTickets(t *testing.T) {
 		if _, err := d.Authenticate(t.Context(), service.Credential{Token: two}); code(err) != conversation.Unauthenticated {
 			t.Errorf("a ticket in the place of a token: %v", err)
 		}
-		if _, _, err := d.Ticket(ann); err != nil {
+		if _, _, err := d.Ticket(t.Context(), ann); err != nil {
 			t.Errorf("after one was used: %v", err)
 		}
 		time.Sleep(10 * time.Second)
@@ -199,11 +203,11 @@ func TestTickets(t *testing.T) {
 		if c := take(two); c != conversation.Unauthenticated {
 			t.Errorf("after 30 s: %s", c)
 		}
-		if _, _, err := d.Ticket(ann); err != nil {
+		if _, _, err := d.Ticket(t.Context(), ann); err != nil {
 			t.Errorf("after the others have ended: %v", err)
 		}
-		for hash := range d.tickets.byHash {
-			if strings.Contains(string(hash[:]), ticketPrefix) {
+		for hash, kept := range d.tickets.(*tickets).byHash {
+			if strings.Contains(string(hash[:])+string(kept.Who), ticketPrefix) {
 				t.Error("a ticket is kept as it is")
 			}
 		}
@@ -214,7 +218,7 @@ func TestTickets(t *testing.T) {
 func TestTicketIsTakenOnce(t *testing.T) {
 	d := newDoor(SignInLimits{}, &bytes.Buffer{})
 	for range 50 {
-		ticket, _, err := d.Ticket(&service.Principal{Tenant: "default", User: "ann"})
+		ticket, _, err := d.Ticket(t.Context(), &service.Principal{Tenant: "default", User: "ann"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -258,5 +262,38 @@ func TestProxy(t *testing.T) {
 		if got != row.want {
 			t.Errorf("%s: %s, want %s", row.name, got, row.want)
 		}
+	}
+}
+
+func TestTicketsInMemory(t *testing.T) {
+	clustertest.RunTickets(t, func(*testing.T) func() member.Tickets {
+		all := newTickets()
+		return func() member.Tickets { return all }
+	})
+}
+
+// away are tickets that cannot be reached.
+type away struct{}
+
+var errAway = conversation.Errorf(conversation.Unavailable, "the database is away")
+
+func (away) PutTicket(context.Context, member.Ticket, int) (bool, error) { return false, errAway }
+func (away) TakeTicket(context.Context, [sha256.Size]byte) ([]byte, error) {
+	return nil, errAway
+}
+
+// A ticket that cannot be looked up is not said to be wrong, nor does it count as a guess.
+func TestTicketsOutOfReach(t *testing.T) {
+	d := NewDoor(knows{"right"}, SignInLimits{Failures: 1, Wait: time.Hour}, away{}, slog.New(slog.DiscardHandler), metrics.NewGateway(prometheus.NewRegistry()))
+	if _, _, err := d.Ticket(t.Context(), &service.Principal{Tenant: "default", User: "ann"}); code(err) != conversation.Unavailable {
+		t.Errorf("to make one: %v", err)
+	}
+	for range 3 {
+		if _, err := d.Authenticate(t.Context(), service.Credential{Ticket: ticketPrefix + strings.Repeat("a", 26)}); code(err) != conversation.Unavailable {
+			t.Errorf("to use one: %v", err)
+		}
+	}
+	if _, err := d.Authenticate(t.Context(), service.Credential{Ticket: "ticket_short"}); code(err) != conversation.Unauthenticated {
+		t.Errorf("what can be none: %v", err)
 	}
 }

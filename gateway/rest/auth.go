@@ -85,7 +85,7 @@ func postTicket(s *service.Services, c *fiber.Ctx) error {
 	if !ok {
 		return conversation.Errorf(conversation.NotFound, "there are no tickets here")
 	}
-	ticket, expires, err := maker.Ticket(principal(c))
+	ticket, expires, err := maker.Ticket(c.UserContext(), principal(c))
 	if err != nil {
 		return err
 	}

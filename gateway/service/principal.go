@@ -104,8 +104,8 @@ type ByHeaders interface {
 
 // TicketMaker is an Authenticator that makes tickets.
 type TicketMaker interface {
-	// Ticket makes a ticket for p. It fails with rate_limited.
-	Ticket(p *Principal) (ticket string, expires time.Time, err error)
+	// Ticket makes a ticket for p. It fails with rate_limited and unavailable.
+	Ticket(ctx context.Context, p *Principal) (ticket string, expires time.Time, err error)
 }
 
 // Authenticator turns credentials into principals.

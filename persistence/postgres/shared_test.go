@@ -61,3 +61,10 @@ func TestPriorOfARepeatedAcquisition(t *testing.T) {
 		t.Errorf("another acquisition: prior %d, %v", h.Prior, err)
 	}
 }
+
+func TestTickets(t *testing.T) {
+	clustertest.RunTickets(t, func(t *testing.T) func() member.Tickets {
+		dsn := prepared(t)
+		return func() member.Tickets { return openOn(t, dsn, nil) }
+	})
+}
