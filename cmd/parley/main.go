@@ -118,7 +118,7 @@ func (m *Main) Run(ctx context.Context) error {
 		return m.export(ctx)
 	case "move out":
 		return m.moveOut(ctx)
-	case "move in":
+	case "move in", "import":
 		return m.moveIn(ctx)
 	default:
 		return errors.Join(m.serve(ctx), m.Close())

@@ -98,7 +98,7 @@ func (m *Main) moveOut(ctx context.Context) (err error) {
 }
 
 func (m *Main) moveIn(ctx context.Context) (err error) {
-	name := m.line.Move.In.File
+	name := m.line.Move.In.File + m.line.Import.File // one of them is given
 	f, err := os.Open(name)
 	if err != nil {
 		return err

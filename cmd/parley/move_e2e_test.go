@@ -23,15 +23,23 @@ func (a at) start(t *testing.T) *live {
 	return startWith(t, a.data, func(m *Main) { m.Environ = a.environ }, a.args...)
 }
 
-// move runs a "parley move" at the installation.
+// move runs "parley move out", "parley move in" or "parley import" at the installation.
 func (a at) move(t *testing.T, way, file string) (code int, text string) {
+	t.Helper()
+	if way == "import" {
+		return a.run(t, way, file)
+	}
+	return a.run(t, "move", way, file)
+}
+
+func (a at) run(t *testing.T, args ...string) (code int, text string) {
 	t.Helper()
 	m := NewMain()
 	var out bytes.Buffer
 	m.Stdout, m.Stderr, m.Environ = &out, &out, a.environ
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	code = m.Execute(ctx, append([]string{"move", way, file, "--config", emptyConfig(t), "--data", a.data}, a.args...))
+	code = m.Execute(ctx, append(append(args, "--config", emptyConfig(t), "--data", a.data), a.args...))
 	return code, out.String()
 }
 
@@ -79,7 +87,7 @@ func TestMoveUpAndBack(t *testing.T) {
 			t.Fatalf("out: %d %s", code, text)
 		}
 		for i := range 2 {
-			if code, text := to.move(t, "in", file); code != exitOK || !strings.Contains(text, fmt.Sprint("log ", log)) || (i == 1) != strings.Contains(text, "there already") {
+			if code, text := to.move(t, []string{"in", "import"}[i], file); code != exitOK || !strings.Contains(text, fmt.Sprint("log ", log)) || (i == 1) != strings.Contains(text, "there already") {
 				t.Fatalf("in, time %d: %d %s", i, code, text)
 			}
 		}
@@ -116,6 +124,13 @@ func TestMoveUpAndBack(t *testing.T) {
 		t.Errorf("back in a directory:\n%s\nin the database:\n%s", got, before)
 	}
 	l.stop()
+	lines := filepath.Join(root, "lines")
+	if code, text := last.run(t, "export", lines); code != exitOK {
+		t.Fatalf("export: %d %s", code, text)
+	}
+	if code, text := directory.move(t, "import", lines); code != exitFailed || !strings.Contains(text, "for people") {
+		t.Errorf("what an export has written: %d %s", code, text)
+	}
 	if code, text := directory.move(t, "in", filepath.Join(root, "back")); code != exitFailed || !strings.Contains(text, "other content") {
 		t.Errorf("over the directory of before: %d %s", code, text)
 	}

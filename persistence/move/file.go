@@ -154,7 +154,7 @@ func newFileReader(from io.Reader) (*fileReader, error) {
 	r := &fileReader{from: bufio.NewReaderSize(from, 1<<18), sums: newSums()}
 	line, err := r.from.ReadSlice('\n')
 	if err != nil || json.Unmarshal(line, &r.opening) != nil || r.opening.Type != opener {
-		return nil, errors.New("this is not a file of \"parley move out\"")
+		return nil, errors.New("this is not a file of \"parley move out\" (what \"parley export\" writes is for people, and is not read back)")
 	}
 	if r.opening.Version > format {
 		return nil, ErrNewer
