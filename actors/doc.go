@@ -2,17 +2,8 @@
 // conversation/machine) as an actor with a mailbox, child actors for calls, and a
 // commit in flight. Callers use Engine; DefaultConfig and Deps say what it needs.
 //
-// # Use
-//
-//	engine, err := actors.New(cfg, deps)       // checks, starts nothing
-//	go engine.Run(ctx)                         // until ctx ends
-//	<-engine.Started()                         // from now on commands are taken
-//	engine.Create(key, create, done)           // open a session
-//	engine.Tell(key, user, command, done)      // tell it something
-//	engine.View(key, user, done)               // what is open in it
-//	engine.Drain(ctx)                          // before ctx of Run ends
-//
-// Any goroutine may call them. Callbacks run once, mostly on the goroutine of a
+// New checks and starts nothing, Run serves until its context ends, and Drain comes before that
+// (example_test.go). Any goroutine may call the methods. Callbacks run once, mostly on the goroutine of a
 // session, and must not block. A command that was refused as retryable may
 // be sent again as it is: every command is idempotent.
 //

@@ -88,6 +88,7 @@ type Engine struct {
 	stopMu  sync.RWMutex // held for reading by callers that start work themselves, for writing by stopAll
 	started chan struct{}
 
+	given     *losses.Losses // sessions that were given up a moment ago, because they belong elsewhere
 	losses    *losses.Losses // sessions that this engine has lost although it goes on
 	commits   *sessionlog.Names
 	fullPause admission.Pause // the store is taken for full in it
@@ -147,6 +148,7 @@ func New(cfg Config, d Deps) (*Engine, error) {
 		commits:   sessionlog.NewNames(cfg.Node),
 		folds:     make(chan struct{}, cfg.MaxFolds),
 		fullPause: admission.NewPause(),
+		given:     losses.New(losses.Options{Pause: 1, MaxPause: 1, Age: 500 * time.Millisecond, Limit: maxRepeated}),
 		losses:    losses.New(losses.Options{Pause: lostPause, MaxPause: maxLostPause, Age: rememberLost, Limit: maxRepeated}),
 	}
 	d.Publisher = &guard.SafePublisher{To: d.Publisher, Panicked: e.panicked}
@@ -323,12 +325,12 @@ func (e *Engine) unread(key conversation.SessionKey, stage unreadable.Stage, err
 // erased session never comes back: under its key the next session of its name is
 // opened, or found. done gets the key of the session, and is called like Tell's.
 func (e *Engine) Create(key conversation.SessionKey, c conversation.Create, done func(key conversation.SessionKey, created bool, err error)) {
-	e.create(key, key, c, done)
+	e.create(key, key, c, false, done)
 }
 
 // create opens the session that is now that of a name, as far as is known.
-func (e *Engine) create(name, key conversation.SessionKey, c conversation.Create, done func(conversation.SessionKey, bool, error)) {
-	e.enter(key, &envelope{as: c.Owner, cmd: c, done: func(r conversation.Receipt, err error) {
+func (e *Engine) create(name, key conversation.SessionKey, c conversation.Create, owned bool, done func(conversation.SessionKey, bool, error)) {
+	e.enter(key, &envelope{as: c.Owner, cmd: c, owned: owned, done: func(r conversation.Receipt, err error) {
 		if refused := conversation.AsError(err); refused != nil && refused.Code == conversation.NotFound {
 			e.createNext(name, key, c, done)
 			return
@@ -351,7 +353,7 @@ func (e *Engine) createNext(name, erased conversation.SessionKey, c conversation
 		case next == erased.Session: // it is not erased, but nothing that this user may see
 			failed(refusal.NotFound())
 		default:
-			e.create(name, conversation.SessionKey{Tenant: name.Tenant, Session: next}, c, done)
+			e.create(name, conversation.SessionKey{Tenant: name.Tenant, Session: next}, c, false, done)
 		}
 	}, failed) {
 		failed(refusal.Stopping())
@@ -432,13 +434,7 @@ func (e *Engine) goUnlessStopped(what string, work func(), panicked func(error))
 // is given and taken away there. Commands may overtake each other on this way: users can
 // only read sub-sessions, so there are none but read cursors and views.
 func (e *Engine) belowRoot(key conversation.SessionKey, t *envelope, next func()) {
-	e.stopMu.RLock()
-	defer e.stopMu.RUnlock()
-	if e.phase.Load() == phaseStopped {
-		t.refuse(e, "stopping", refusal.Stopping())
-		return
-	}
-	e.workers.Go("asking for a root", func() {
+	if !e.goUnlessStopped("asking for a root", func() {
 		summary, err := e.deps.Store.Summary(e.workCtx, registry.RootKey(key))
 		switch {
 		case errors.Is(err, conversation.ErrNotFound), err == nil && summary.Role(t.as) == access.None:
@@ -451,7 +447,9 @@ func (e *Engine) belowRoot(key conversation.SessionKey, t *envelope, next func()
 			t.as = ""
 			next()
 		}
-	}, func(err error) { t.answer(e, conversation.AsError(err)) })
+	}, func(err error) { t.answer(e, conversation.AsError(err)) }) {
+		t.refuse(e, "stopping", refusal.Stopping())
+	}
 }
 
 // dispatch delivers an envelope, or refuses it when the session cannot be reached.
@@ -464,9 +462,8 @@ func (e *Engine) dispatch(key conversation.SessionKey, t *envelope) {
 // tellInner hands a command from one session of a tree to another: it gets
 // through while the engine drains, as long as the receiver is in memory.
 func (e *Engine) tellInner(key conversation.SessionKey, c conversation.Command, done func(conversation.Receipt, error)) {
-	t := &envelope{cmd: c, done: done, at: time.Now()}
 	e.m.Waiting.Inc()
-	e.dispatch(key, t)
+	e.dispatch(key, &envelope{cmd: c, done: done, at: time.Now(), owned: c == nil}) // what is woken was here
 }
 
 // tellUntil has a command told to a session until it is taken or refused for good.

@@ -46,11 +46,17 @@ func (s *session) loaded(m *loaded) {
 		s.loadFailed(m)
 		return
 	}
-	s.e.m.Activations.WithLabelValues("ok").Inc()
 	s.e.unreadable.Worked(s.key, unreadable.Load)
-	s.machine, s.epoch = m.Machine, m.Head.Epoch
+	s.epoch, s.wakeAt = m.Head.Epoch, m.Machine.Standing().WakeAt
+	if passesBy(s, m.Head.Prior) {
+		s.e.m.Activations.WithLabelValues("owned").Inc()
+		s.unload("owned", s.e.unreachable(s.key))
+		return
+	}
+	s.e.m.Activations.WithLabelValues("ok").Inc()
+	s.machine = m.Machine
 	s.standing = m.Machine.Standing()
-	s.durable, s.wakeAt, s.snapshotAt = s.standing.Head, s.standing.WakeAt, m.Head.SnapshotAt
+	s.durable, s.snapshotAt = s.standing.Head, m.Head.SnapshotAt
 	if s.root() && s.machine.Exists() { // what the last activation stored may not have been told
 		s.e.deps.Publisher.Audience(s.key, s.epoch, s.machine.Summary())
 	}
@@ -68,6 +74,12 @@ func (s *session) loaded(m *loaded) {
 	if s.phase == phaseRecovering && s.inFlight == nil {
 		s.recovered()
 	}
+}
+
+// passesBy is true for a session that was given up here a moment ago: who has sent for it knew it
+// as this node's then. Its owner takes it at once if it is not kept here first.
+func passesBy(s *session, prior conversation.Prior) bool {
+	return s.e.given.Loaded(s.key) && prior == conversation.PriorNone && s.root() && s.e.elsewhere(s.key) != nil
 }
 
 // recovered starts the outstanding effects and processes the held commands.

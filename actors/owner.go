@@ -57,6 +57,16 @@ func (e *Engine) AsOwner(key conversation.SessionKey, as conversation.UserID, c 
 	e.enter(key, &envelope{as: as, cmd: c, done: done, owned: true})
 }
 
+// CreateAsOwner is Create in the way of AsOwner.
+func (e *Engine) CreateAsOwner(key conversation.SessionKey, c conversation.Create, done func(conversation.SessionKey, bool, error)) {
+	e.create(key, key, c, true, done)
+}
+
+// EraseAsOwner is Erase in the way of AsOwner.
+func (e *Engine) EraseAsOwner(ctx context.Context, key conversation.SessionKey, as conversation.UserID) error {
+	return e.eraseAs(ctx, key, as, true)
+}
+
 // Holds is true for a session in memory: it is served here wherever it belongs.
 func (e *Engine) Holds(key conversation.SessionKey) bool { return e.registry.Actor(key) != nil }
 
@@ -89,6 +99,9 @@ func giveUp(s *session, reason string, busy bool) {
 	switch reason {
 	case "panic", "erased", "fenced", "absent": // a panic is not to be taken for a move
 		return
+	}
+	if e.elsewhere(key) != nil {
+		e.given.Note(key)
 	}
 	e.deps.Store.Release(e.workCtx, key, s.epoch, func(err error) {
 		if err != nil {

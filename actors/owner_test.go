@@ -619,3 +619,60 @@ func TestHandOverTellsOnce(t *testing.T) {
 		}
 	})
 }
+
+// count of the sessions that a node has taken from the store.
+type loads struct {
+	conversation.Store
+	n atomic.Int64
+}
+
+func (l *loads) Acquire(ctx context.Context, key conversation.SessionKey, how conversation.AcquireHow) (conversation.Head, error) {
+	head, err := l.Store.Acquire(ctx, key, how)
+	if err == nil {
+		l.n.Add(1)
+	}
+	return head, err
+}
+
+// What comes late to the node that has given a session up, because its store said a moment before
+// that the session was there, does not bring the session back to it: it would have to be given up
+// again, and its owner would have to wait meanwhile.
+func TestGivenUpForGood(t *testing.T) {
+	taken := map[conversation.NodeID]*loads{}
+	withNodes(t, func(h *harness) {
+		l := &loads{Store: h.store}
+		taken[h.cfg.Node], h.through = l, l
+	}, func(t *testing.T, c *nodes) {
+		one, two := c.each["n1"], c.each["n2"]
+		one.create(mainKey)
+		c.move(func() { c.at = "n2" })
+		if err := one.e.HandOver(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		asOwner := func(h *harness, c conversation.Command) *answer {
+			a := &answer{}
+			h.e.AsOwner(mainKey, ada, c, func(r conversation.Receipt, err error) {
+				a.mu.Lock()
+				defer a.mu.Unlock()
+				a.times, a.receipt, a.err = a.times+1, r, err
+			})
+			return a
+		}
+		c.elsewhere(one, asOwner(one, say("m1", "hello")), "n2")
+		if one.active(mainKey) {
+			t.Error("it is in the memory of the node that has given it up")
+		}
+		two.ok(two.tell(mainKey, say("m1", "hello")))
+		for i := range 20 {
+			id := fmt.Sprint("m", 2+i)
+			c.elsewhere(one, asOwner(one, say(id, "more")), "n2")
+			two.ok(two.tell(mainKey, say(id, "more")))
+		}
+		if n := taken["n2"].n.Load(); n != 1 {
+			t.Errorf("its owner has loaded it %d times", n)
+		}
+		if n := taken["n1"].n.Load(); n > 2 { // it was made there, and looked at once
+			t.Errorf("the node of before has taken it %d times", n)
+		}
+	})
+}

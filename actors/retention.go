@@ -17,13 +17,17 @@ import (
 // forbidden; "" is the engine itself. Commands that wait in the session get
 // not_found.
 func (e *Engine) Erase(ctx context.Context, key conversation.SessionKey, as conversation.UserID) error {
+	return e.eraseAs(ctx, key, as, false)
+}
+
+func (e *Engine) eraseAs(ctx context.Context, key conversation.SessionKey, as conversation.UserID, owned bool) error {
 	if e.phase.Load() != phaseRunning {
 		return e.refusal()
 	}
 	if key.Session.Depth() > 0 {
 		return conversation.Errorf(conversation.Forbidden, "a delegation's session is erased with its root")
 	}
-	if e.elsewhere(key) != nil && !e.Holds(key) {
+	if !owned && e.elsewhere(key) != nil && !e.Holds(key) {
 		return e.unreachable(key)
 	}
 	summary, err := e.deps.Store.Summary(ctx, key)

@@ -266,6 +266,7 @@ func (s *session) redirect(t *envelope) {
 	case t.view != nil:
 		s.e.viewNow(s.key, t)
 	case t.done != nil || t.fromClient:
+		t.owned = false // it may have been given up
 		if !s.e.registry.Return(s.key, s.self, t) {
 			t.answer(s.e, s.e.unreachable(s.key))
 		}

@@ -21,35 +21,21 @@ type noopTick struct{ due, retry time.Time }
 func (s *session) arm() {
 	next := s.lastActive.Add(s.idleTimeout())
 	if s.cache != nil {
-		next = earlier(next, s.lastActive.Add(s.e.cfg.CacheIdle))
+		next = alarm.Earlier(next, s.lastActive.Add(s.e.cfg.CacheIdle))
 	}
 	if s.cursors != nil {
-		next = earlier(next, s.cursors.due)
+		next = alarm.Earlier(next, s.cursors.due)
 	}
 	if s.model != nil {
-		next = earlier(next, s.model.Due())
+		next = alarm.Earlier(next, s.model.Due())
 	}
 	if at := s.standing.NextTick; !at.IsZero() {
 		if s.noopTick != nil && at.Equal(s.noopTick.due) {
-			at = later(at, s.noopTick.retry)
+			at = alarm.Later(at, s.noopTick.retry)
 		}
-		next = earlier(next, at)
+		next = alarm.Earlier(next, at)
 	}
 	s.alarm.Set(next, s.e.system.Root, s.self)
-}
-
-func earlier(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
-}
-
-func later(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
 }
 
 // timedOut does what has become due.

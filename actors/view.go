@@ -41,14 +41,7 @@ func (e *Engine) foldView(key conversation.SessionKey, t *envelope) {
 		t.refuse(e, "views", refusal.Busy())
 		return
 	}
-	e.stopMu.RLock()
-	defer e.stopMu.RUnlock()
-	if e.phase.Load() == phaseStopped {
-		e.folding.Add(-1)
-		t.refuse(e, "stopping", refusal.Stopping())
-		return
-	}
-	e.workers.Go("a view", func() {
+	if !e.goUnlessStopped("a view", func() {
 		defer e.folding.Add(-1)
 		select {
 		case e.folds <- struct{}{}:
@@ -70,5 +63,8 @@ func (e *Engine) foldView(key conversation.SessionKey, t *envelope) {
 		}
 	}, func(err error) {
 		t.answer(e, conversation.AsError(err))
-	})
+	}) {
+		e.folding.Add(-1)
+		t.refuse(e, "stopping", refusal.Stopping())
+	}
 }

@@ -53,8 +53,10 @@ type Deps struct {
 // Runner is the engine that this node's own sessions run on; actors.Engine is one.
 type Runner interface {
 	Service
-	// AsOwner is Tell where the store has said that this node owns the session.
+	// AsOwner is Tell where the store has said that this node owns the session; so are the others.
 	AsOwner(key conversation.SessionKey, as conversation.UserID, c conversation.Command, done func(conversation.Receipt, error))
+	CreateAsOwner(key conversation.SessionKey, c conversation.Create, done func(key conversation.SessionKey, created bool, err error))
+	EraseAsOwner(ctx context.Context, key conversation.SessionKey, as conversation.UserID) error
 	// HandOver gives up the sessions in memory that are not Local any more.
 	HandOver(ctx context.Context) error
 	Suspend()

@@ -454,3 +454,64 @@ func BenchmarkSay(b *testing.B) {
 		})
 	}
 }
+
+// A session whose owner has given it up, but whose store did not hear of that, is that node's until
+// it takes it again: what any node is asked for it, it is asked for as the owner. Nobody waits.
+func TestReleaseThatWasLost(t *testing.T) {
+	store := persistencetest.NewMemory()
+	a, b := start(t, store, "a", nil), start(t, store, "b", nil)
+	n := 0
+	next := func(by *clustered) conversation.SessionKey {
+		t.Helper()
+		for ; ; n++ {
+			k := key(n)
+			if _, here := a.Placement().Local(k); here {
+				continue
+			}
+			n++
+			if _, err := by.create(k); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := by.say(k, "first", "hello"); err != nil {
+				t.Fatal(err)
+			}
+			lose(t, store, b, a, k)
+			return k
+		}
+	}
+	began := time.Now()
+	for _, by := range []*clustered{a, b} {
+		name := string(by.Member().Node)
+		if created, err := by.create(next(by)); err != nil || created {
+			t.Errorf("created by %s: %v, %v", name, created, err)
+		}
+		if _, err := by.say(next(by), "second", "hello"); err != nil {
+			t.Errorf("told by %s: %v", name, err)
+		}
+		if err := by.sessions.Erase(t.Context(), next(by), "ada"); err != nil {
+			t.Errorf("erased by %s: %v", name, err)
+		}
+	}
+	if took := time.Since(began); took > 20*time.Second {
+		t.Errorf("somebody has waited for a deadline: %v", took)
+	}
+}
+
+// lose makes a session one's in the store, as if that had taken it for a moment and its release was
+// lost; it is in nobody's memory.
+func lose(t *testing.T, store *persistencetest.Memory, from, to *clustered, key conversation.SessionKey) {
+	t.Helper()
+	head, err := store.Head(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store.Release(t.Context(), key, head.Epoch, nil)
+	if _, err := store.Acquire(t.Context(), key, conversation.AcquireHow{Owner: to.Member()}); err != nil {
+		t.Fatal(err)
+	}
+	refused := make(chan error, 1) // the one that had it in memory learns that it is not its own any more
+	from.engine.Tell(key, "ada", conversation.Say{Author: "ada", ClientMsgID: "fenced", Text: "hello"}, func(_ conversation.Receipt, err error) { refused <- err })
+	if err := <-refused; err == nil || to.engine.Holds(key) {
+		t.Fatalf("told %v, in memory %v", err, to.engine.Holds(key))
+	}
+}

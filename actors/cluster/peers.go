@@ -179,7 +179,7 @@ func (n *Node) serve(engine Runner, a *speech.Ask, done func(answer, error)) {
 			done(answer{}, errMoving(err))
 			return
 		}
-		engine.Create(a.Key, create, func(key conversation.SessionKey, created bool, err error) {
+		open(engine, a.Told)(a.Key, create, func(key conversation.SessionKey, created bool, err error) {
 			done(answer{Session: key.Session, Created: created}, err)
 		})
 	case speech.View:
@@ -192,7 +192,7 @@ func (n *Node) serve(engine Runner, a *speech.Ask, done func(answer, error)) {
 		})
 	case speech.Erase:
 		if !n.goErase(func(ctx context.Context) {
-			done(answer{}, engine.Erase(ctx, a.Key, a.As))
+			done(answer{}, erase(engine, a.Told)(ctx, a.Key, a.As))
 		}) {
 			done(answer{}, errMoving(nil))
 		}
@@ -208,6 +208,22 @@ func tell(engine Runner, told bool) func(conversation.SessionKey, conversation.U
 		return engine.AsOwner
 	}
 	return engine.Tell
+}
+
+// open is tell for a Create.
+func open(engine Runner, told bool) func(conversation.SessionKey, conversation.Create, func(conversation.SessionKey, bool, error)) {
+	if told {
+		return engine.CreateAsOwner
+	}
+	return engine.Create
+}
+
+// erase is tell for an Erase.
+func erase(engine Runner, told bool) func(context.Context, conversation.SessionKey, conversation.UserID) error {
+	if told {
+		return engine.EraseAsOwner
+	}
+	return engine.Erase
 }
 
 func replyError(reply func([]byte), err error) {

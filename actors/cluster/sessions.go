@@ -58,8 +58,8 @@ func (r *router) Tell(key conversation.SessionKey, as conversation.UserID, c con
 	var receipt conversation.Receipt
 	r.do(key, c.Class().Bytes, &request{
 		ask: func() []byte { return askTell(key, as, c) },
-		here: func(_ bool, done func(error)) {
-			r.engine.Tell(key, as, c, func(got conversation.Receipt, err error) { receipt = got; done(r.n.forNewer(key, err)) })
+		here: func(told bool, done func(error)) {
+			tell(r.engine, told)(key, as, c, func(got conversation.Receipt, err error) { receipt = got; done(r.n.forNewer(key, err)) })
 		},
 		there: func(a *answer) (err error) {
 			receipt, err = wire.DecodeReceipt(a.Body)
@@ -73,8 +73,8 @@ func (r *router) Create(key conversation.SessionKey, c conversation.Create, done
 	at, made := key, false
 	r.do(key, c.Class().Bytes, &request{
 		ask: func() []byte { return askCreate(key, c) },
-		here: func(_ bool, done func(error)) {
-			r.engine.Create(key, c, func(got conversation.SessionKey, created bool, err error) { at, made = got, created; done(err) })
+		here: func(told bool, done func(error)) {
+			open(r.engine, told)(key, c, func(got conversation.SessionKey, created bool, err error) { at, made = got, created; done(err) })
 		},
 		there: func(a *answer) error {
 			at, made = conversation.SessionKey{Tenant: key.Tenant, Session: a.Session}, a.Created
@@ -104,8 +104,8 @@ func (r *router) Erase(ctx context.Context, key conversation.SessionKey, as conv
 	again := false // what was sent again may have been done the first time
 	r.do(key, 0, &request{
 		ask: func() []byte { return askErase(key, as) },
-		here: func(_ bool, done func(error)) {
-			if !r.n.goErase(func(ctx context.Context) { done(r.engine.Erase(ctx, key, as)) }) {
+		here: func(told bool, done func(error)) {
+			if !r.n.goErase(func(ctx context.Context) { done(erase(r.engine, told)(ctx, key, as)) }) {
 				done(errMoving(nil))
 			}
 		},

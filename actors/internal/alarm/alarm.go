@@ -50,3 +50,19 @@ func (a *Alarm) Stop() {
 		a.timer.Stop()
 	}
 }
+
+// Earlier is the earlier one of two times.
+func Earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// Later is the later one.
+func Later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
