@@ -95,9 +95,9 @@ func (s *session) loadFailed(m *loaded) {
 		s.absent(m.create)
 		return
 	}
-	if owner, ok := refusal.OwnerOf(m.err); ok {
+	if answer, ok := refusal.Owned(m.err); ok {
 		s.e.m.Activations.WithLabelValues("owned").Inc()
-		s.unload("owned", refusal.Elsewhere(owner))
+		s.unload("owned", answer)
 		return
 	}
 	s.e.m.Activations.WithLabelValues("failed").Inc()

@@ -64,8 +64,8 @@ func (e *Engine) erase(ctx context.Context, key conversation.SessionKey, reason 
 	case errors.Is(err, conversation.ErrNotFound):
 		return refusal.NotFound()
 	case err != nil:
-		if owner, ok := refusal.OwnerOf(err); ok {
-			return refusal.Elsewhere(owner)
+		if answer, ok := refusal.Owned(err); ok {
+			return answer
 		}
 		return conversation.AsError(err)
 	case !gone:

@@ -61,6 +61,10 @@ func (e *TooOldError) Is(target error) bool {
 	return target == ErrDeposed || target == conversation.ErrTooNew
 }
 
+// ErrOtherCluster says, beside a *conversation.OwnedError, that the owner is a member of a cluster
+// of another name on the same database: it is not in the list, and cannot be asked.
+var ErrOtherCluster = errors.New("its owner is of another cluster on the same database (cluster.name)")
+
 // Table is the list of the members of one cluster. Its methods may be called from any
 // goroutine; an error that is not ErrDeposed or the context's says that the list
 // cannot be reached now.

@@ -11,6 +11,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/living"
+	"parley/conversation/member"
 	"parley/persistence/postgres/internal/held"
 	"parley/persistence/postgres/internal/outcome"
 )
@@ -34,10 +35,12 @@ const takeSession = `update sessions s set epoch = s.epoch + 1, owner = nullif($
 where s.tenant = $1 and s.session = $2 and s.erased is null and ($5::bigint = 0 or s.epoch = $5)
   and (s.owner is null or s.owner = $3 or not exists (select from members_now m where m.incarnation = s.owner and not m.dead))`
 
-// readHead reads a session as it is now; who owned it before is that of the last acquisition.
+// readHead reads a session as it is now; who owned it before is that of the last acquisition. The
+// last column: its owner is of another cluster than the member $3.
 const readHead = `select s.epoch, s.last_seq, s.last_commit, s.snapshot_at, b.body, coalesce(s.owner, 0), coalesce(s.owner_node, ''),
   case when s.prior is null then 0 when s.prior = s.owner then 1
-    when exists (select from members m where m.node = s.prior_node and m.incarnation > s.prior) then 2 else 3 end, clock_timestamp()
+    when exists (select from members m where m.node = s.prior_node and m.incarnation > s.prior) then 2 else 3 end, clock_timestamp(),
+  exists (select from members m join members o on o.cluster <> m.cluster where m.incarnation = $3 and o.incarnation = s.owner)
 from sessions s left join snapshots b on b.session = s.id where s.tenant = $1 and s.session = $2 and s.erased is null`
 
 const readKeys = `select k.key from event_keys k
@@ -48,6 +51,7 @@ type acquired struct {
 	taken, found bool
 	head         conversation.Head
 	owner        conversation.Member
+	foreign      bool // the owner is of another cluster
 	keys         [][]byte
 }
 
@@ -160,6 +164,8 @@ func (s *Store) acquire(ctx context.Context, key conversation.SessionKey, how co
 		return conversation.Head{}, conversation.ErrNotFound
 	case how.IfEpoch != 0 && got.head.Epoch != how.IfEpoch:
 		return conversation.Head{}, conversation.ErrFenced
+	case got.foreign:
+		return conversation.Head{}, fmt.Errorf("%w: %w", &conversation.OwnedError{By: got.owner}, member.ErrOtherCluster)
 	default:
 		return conversation.Head{}, &conversation.OwnedError{By: got.owner}
 	}
@@ -190,12 +196,12 @@ func (s *Store) take1(ctx context.Context, key conversation.SessionKey, how conv
 	}
 	b.Queue(takeSession, tenant, session, int64(how.Owner.Incarnation), string(how.Owner.Node), int64(how.IfEpoch), again).
 		Exec(func(tag pgconn.CommandTag) error { got.taken = tag.RowsAffected() == 1; return nil })
-	b.Queue(readHead, tenant, session).QueryRow(func(row pgx.Row) error {
+	b.Queue(readHead, tenant, session, int64(how.Owner.Incarnation)).QueryRow(func(row pgx.Row) error {
 		var now time.Time
 		var prior int16
 		var commit []byte
 		err := row.Scan(&got.head.Epoch, &got.head.Last, &commit, &got.head.SnapshotAt, &got.head.Snapshot,
-			&got.owner.Incarnation, &got.owner.Node, &prior, &now)
+			&got.owner.Incarnation, &got.owner.Node, &prior, &now, &got.foreign)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil
 		}

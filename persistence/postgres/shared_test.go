@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -67,4 +68,38 @@ func TestTickets(t *testing.T) {
 		dsn := prepared(t)
 		return func() member.Tickets { return openOn(t, dsn, nil) }
 	})
+}
+
+// Clusters of two names on one database do not take sessions from each other while their owner
+// lives, and who asks is told that it is another cluster's. Members of one cluster are told whose
+// it is, and no more.
+func TestTwoClustersOnOneDatabase(t *testing.T) {
+	dsn := prepared(t)
+	s := openOn(t, dsn, nil)
+	empty(t, s)
+	join := func(cluster string, node conversation.NodeID) conversation.Member {
+		t.Helper()
+		list, err := OpenMembers(dsn, cluster)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(list.Close)
+		m, err := list.Join(t.Context(), member.Info{Member: conversation.Member{Node: node}, Address: "x:1", Feature: member.Newest}, time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	owner, mate, stranger, namesake := join("one", "a"), join("one", "b"), join("two", "c"), join("two", "a")
+	k := conversation.SessionKey{Tenant: "acme", Session: "s1"}
+	if _, err := s.Acquire(t.Context(), k, conversation.AcquireHow{Create: true, Owner: owner}); err != nil {
+		t.Fatal(err)
+	}
+	for by, foreign := range map[conversation.Member]bool{mate: false, stranger: true, namesake: true} {
+		_, err := s.Acquire(t.Context(), k, conversation.AcquireHow{Owner: by})
+		owned := new(conversation.OwnedError)
+		if !errors.As(err, &owned) || owned.By != owner || errors.Is(err, member.ErrOtherCluster) != foreign {
+			t.Errorf("%s acquires what %s has: %v", by, owner, err)
+		}
+	}
 }

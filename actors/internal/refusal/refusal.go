@@ -8,6 +8,7 @@ import (
 
 	"parley/actors/placement"
 	"parley/conversation"
+	"parley/conversation/member"
 )
 
 // Stopping answers what comes while the engine goes away.
@@ -93,14 +94,20 @@ func IsElsewhere(err error) bool {
 	return errors.As(err, &where)
 }
 
-// OwnerOf is the member for whom the store has refused to give a session; false if it failed
-// for another reason.
-func OwnerOf(err error) (conversation.Member, bool) {
+// Owned answers a command whose session the store has refused to give, because a member has it
+// that lives; false if err is another one. A member of another cluster cannot be asked.
+func Owned(err error) (*conversation.Error, bool) {
 	var owned *conversation.OwnedError
-	if !errors.As(err, &owned) {
-		return conversation.Member{}, false
+	switch {
+	case !errors.As(err, &owned):
+		return nil, false
+	case errors.Is(err, member.ErrOtherCluster):
+		e := conversation.Errorf(conversation.Unavailable, "another cluster (cluster.name) that uses the same database has this session: ask there, or tell the operator")
+		e.RetryAfter, e.Err = 10*time.Second, err
+		return e, true
+	default:
+		return Elsewhere(owned.By), true
 	}
-	return owned.By, true
 }
 
 // Upgrading answers what an older node of the cluster could not read.
