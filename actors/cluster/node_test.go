@@ -65,9 +65,6 @@ func startOn(t testing.TB, store *persistencetest.Memory, through conversation.S
 
 func startWith(t testing.TB, store *persistencetest.Memory, through conversation.Store, name string, log *slog.Logger, change func(*cluster.Options), tune func(*actors.Config)) *clustered {
 	t.Helper()
-	if underRace {
-		t.Skip("several nodes in one process: see race_test.go")
-	}
 	o := cluster.Options{Name: "test", Node: conversation.NodeID(name), Listen: freePort(t), Lease: 5 * time.Second, Version: "test"}
 	if change != nil {
 		change(&o)

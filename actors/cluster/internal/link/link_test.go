@@ -48,9 +48,6 @@ func openTLS(t testing.TB, name string, c *tls.Config) *node {
 
 func openWith(t testing.TB, name string, incarnation conversation.Incarnation, at, cluster string, secure *tls.Config) *node {
 	t.Helper()
-	if underRace {
-		t.Skip("several nodes in one process: see race_test.go")
-	}
 	n := &node{got: make(chan string, 10_000)}
 	n.Member, n.Address = conversation.Member{Node: conversation.NodeID(name), Incarnation: incarnation}, at
 	l, err := Open(Options{
