@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"runtime/debug"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -19,6 +20,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"parley/conversation"
@@ -85,9 +87,12 @@ type Link struct {
 
 	mu      sync.Mutex
 	peers   map[conversation.NodeID]*peer
-	streams map[string]context.CancelFunc // to addresses
+	streams map[string]*outStream       // to addresses
+	inbound map[conversation.Member]int // streams of other nodes that are open
 	asked   map[uint64]*request
-	parts   map[conversation.Member][]byte // bodies of which the rest is to come; only the door's goroutine uses them
+
+	partsMu sync.Mutex
+	parts   map[conversation.Member][]byte // bodies of which the rest is to come
 }
 
 // peer is another node as this one knows it now.
@@ -97,7 +102,17 @@ type peer struct {
 	dead    bool
 	door    *actor.PID
 	order   sync.Mutex   // held while the pieces of a body are queued
-	queued  atomic.Int64 // bytes
+	queued  atomic.Int64 // bytes, as they are sent
+}
+
+// sent notes that so much waits no more.
+func (p *peer) sent(bytes int) {
+	for {
+		now := p.queued.Load()
+		if p.queued.CompareAndSwap(now, max(now-int64(bytes), 0)) {
+			return
+		}
+	}
 }
 
 // request waits for its answer.
@@ -127,8 +142,8 @@ func Open(o Options) (l *Link, err error) {
 		return nil, fmt.Errorf("%q is no port", port)
 	}
 	l = &Link{
-		o: o, peers: map[conversation.NodeID]*peer{}, streams: map[string]context.CancelFunc{}, asked: map[uint64]*request{},
-		parts: map[conversation.Member][]byte{},
+		o: o, peers: map[conversation.NodeID]*peer{}, streams: map[string]*outStream{}, asked: map[uint64]*request{},
+		inbound: map[conversation.Member]int{}, parts: map[conversation.Member][]byte{},
 	}
 	l.system = actor.NewActorSystem(
 		actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(quiet{o.Log.Handler()}) }),
@@ -215,9 +230,9 @@ func (l *Link) Peers(all []member.Peer) {
 	}
 	l.peers = now
 	var end []context.CancelFunc
-	for address, cancel := range l.streams {
+	for address, s := range l.streams {
 		if !addresses[address] {
-			end = append(end, cancel)
+			end = append(end, s.cancel)
 		}
 	}
 	l.mu.Unlock()
@@ -302,8 +317,11 @@ func (l *Link) lost(m conversation.Member) {
 	}
 }
 
+// lostAddress is told when the library has thrown away what waited to be sent to an address. The
+// next message to it begins a new stream.
 func (l *Link) lostAddress(address string) {
 	l.mu.Lock()
+	delete(l.streams, address)
 	var members []conversation.Member
 	for _, p := range l.peers {
 		if p.address == address {
@@ -317,34 +335,57 @@ func (l *Link) lostAddress(address string) {
 	}
 }
 
-// post queues an envelope for a node, in pieces.
+// post queues an envelope for a node, in pieces. A body of any size is taken when nothing waits.
 func (l *Link) post(p *peer, e envelope) bool {
-	size := len(e.body) + 64
-	if queued := p.queued.Add(int64(size)); queued > int64(l.o.MaxQueued) && queued > int64(size) {
-		p.queued.Add(int64(-size))
-		return false
-	}
 	e.from = l.o.Self
 	p.order.Lock()
 	defer p.order.Unlock()
+	if waits := p.queued.Load(); waits > 0 && waits+int64(len(e.body)) > int64(l.o.MaxQueued) {
+		return false
+	}
 	body := e.body
 	for e.offset = 0; ; e.offset += uint64(len(e.body)) {
 		e.body = body[e.offset:min(int(e.offset)+pieceBytes, len(body))]
 		e.more = int(e.offset)+len(e.body) < len(body)
-		l.system.Root.RequestWithCustomSender(p.door, wrapperspb.Bytes(e.append(make([]byte, 0, len(e.body)+96))), l.self)
+		piece := wrapperspb.Bytes(e.append(make([]byte, 0, len(e.body)+96)))
+		p.queued.Add(int64(proto.Size(piece))) // exactly what outStream takes off
+		l.system.Root.RequestWithCustomSender(p.door, piece, l.self)
 		if !e.more {
 			return true
 		}
 	}
 }
 
+// ended says to the door that a node sends no more, behind all that it has sent.
+type ended struct{ from conversation.Member }
+
 // receive is the door: the actor to which the others' messages come.
 func (l *Link) receive(ctx actor.Context) {
-	m, ok := ctx.Message().(*wrapperspb.BytesValue)
-	if !ok {
-		return
+	switch m := ctx.Message().(type) {
+	case *wrapperspb.BytesValue:
+		l.received(m, ctx.Sender())
+	case ended:
+		l.mu.Lock()
+		again := l.inbound[m.from] > 0
+		l.mu.Unlock()
+		if !again {
+			l.partsMu.Lock()
+			delete(l.parts, m.from)
+			l.partsMu.Unlock()
+		}
 	}
+}
+
+// received takes one message of another node. Whatever it does, the door stays open: the library
+// would close it for ever after a few panics.
+func (l *Link) received(m *wrapperspb.BytesValue, sender *actor.PID) {
 	var e envelope
+	defer func() {
+		if r := recover(); r != nil {
+			l.o.Log.Error("a message of another node cannot be dealt with", "node", e.from.String(), "topic", uint64(e.topic),
+				"panic", fmt.Sprint(r), "stack", string(debug.Stack()))
+		}
+	}()
 	if err := e.read(m.Value); err != nil {
 		l.o.Log.Warn("a message of another node cannot be read", "error", err)
 		return
@@ -367,7 +408,7 @@ func (l *Link) receive(ctx actor.Context) {
 			h(e.from, e.body, nil)
 		}
 	case kindRequest:
-		l.requested(&e, ctx.Sender())
+		l.requested(&e, sender)
 	}
 }
 
@@ -400,6 +441,8 @@ func (l *Link) whole(e *envelope) bool {
 	if e.offset == 0 && !e.more {
 		return true
 	}
+	l.partsMu.Lock()
+	defer l.partsMu.Unlock()
 	if e.offset == 0 {
 		delete(l.parts, e.from)
 	}

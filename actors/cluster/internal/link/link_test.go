@@ -18,6 +18,8 @@ const (
 	echo   Topic = 1
 	silent Topic = 2
 	order  Topic = 3
+	broken Topic = 4
+	stuck  Topic = 5
 )
 
 func freePort(t testing.TB) string {
@@ -33,7 +35,9 @@ func freePort(t testing.TB) string {
 type node struct {
 	*Link
 	member.Peer
-	got chan string
+	got   chan string
+	held  chan chan struct{} // one of them: the next of stuck waits until it is closed
+	stuck chan struct{}
 }
 
 func open(t testing.TB, name string, incarnation conversation.Incarnation, at, cluster string) *node {
@@ -43,21 +47,30 @@ func open(t testing.TB, name string, incarnation conversation.Incarnation, at, c
 
 func openTLS(t testing.TB, name string, c *tls.Config) *node {
 	t.Helper()
-	return openWith(t, name, 1, freePort(t), "c", c)
+	return openWith(t, name, 1, freePort(t), "c", func(o *Options) { o.TLS = c })
 }
 
-func openWith(t testing.TB, name string, incarnation conversation.Incarnation, at, cluster string, secure *tls.Config) *node {
+func openWith(t testing.TB, name string, incarnation conversation.Incarnation, at, cluster string, change func(*Options)) *node {
 	t.Helper()
-	n := &node{got: make(chan string, 10_000)}
+	n := &node{got: make(chan string, 10_000), held: make(chan chan struct{}, 1), stuck: make(chan struct{}, 1)}
 	n.Member, n.Address = conversation.Member{Node: conversation.NodeID(name), Incarnation: incarnation}, at
-	l, err := Open(Options{
-		Cluster: cluster, Self: n.Member, Listen: at, Advertise: at, MaxQueued: 64 << 20, TLS: secure, Log: slog.New(slog.DiscardHandler), Count: func(string, int) {},
+	o := Options{
+		Cluster: cluster, Self: n.Member, Listen: at, Advertise: at, MaxQueued: 64 << 20, Log: slog.New(slog.DiscardHandler), Count: func(string, int) {},
 		Handlers: map[Topic]Handler{
 			echo:   func(from conversation.Member, body []byte, reply func([]byte)) { reply(body) },
 			silent: func(conversation.Member, []byte, func([]byte)) {},
 			order:  func(from conversation.Member, body []byte, reply func([]byte)) { n.got <- string(body) },
+			broken: func(conversation.Member, []byte, func([]byte)) { panic("on purpose") },
+			stuck: func(conversation.Member, []byte, func([]byte)) {
+				n.stuck <- struct{}{}
+				<-<-n.held
+			},
 		},
-	})
+	}
+	if change != nil {
+		change(&o)
+	}
+	l, err := Open(o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	grpcpeer "google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
+	"parley/actors/cluster/internal/fields"
 	"parley/conversation"
 )
 
@@ -33,17 +34,15 @@ func (l *Link) connect(ctx context.Context, d *grpc.StreamDesc, cc *grpc.ClientC
 	for began := time.Now(); ; {
 		s, err := open(ctx, d, cc, method, opts...)
 		if err == nil {
+			out := &outStream{ClientStream: s, l: l, address: address, cancel: cancel}
 			l.mu.Lock()
-			if before := l.streams[address]; before != nil {
-				before()
-			}
-			l.streams[address] = cancel
-			p := l.at(address)
+			before := l.streams[address]
+			l.streams[address] = out
 			l.mu.Unlock()
-			if p != nil {
-				p.queued.Store(0) // what an older stream has lost is lost
+			if before != nil {
+				before.cancel()
 			}
-			return &outStream{ClientStream: s, l: l, address: address}, nil
+			return out, nil
 		}
 		l.mu.Lock()
 		living := l.at(address) != nil
@@ -73,6 +72,7 @@ type outStream struct {
 	grpc.ClientStream
 	l       *Link
 	address string
+	cancel  context.CancelFunc
 }
 
 func (s *outStream) SendMsg(m any) error {
@@ -88,10 +88,13 @@ func (s *outStream) SendMsg(m any) error {
 	}
 	s.l.o.Count("out", bytes)
 	s.l.mu.Lock()
-	p := s.l.at(s.address)
+	var p *peer
+	if s.l.streams[s.address] == s { // otherwise what waited for it counts no more
+		p = s.l.at(s.address)
+	}
 	s.l.mu.Unlock()
-	if p != nil && p.queued.Add(int64(-bytes)) < 0 {
-		p.queued.Store(0)
+	if p != nil {
+		p.sent(bytes)
 	}
 	return err
 }
@@ -116,8 +119,12 @@ func (l *Link) serve(srv any, s grpc.ServerStream, _ *grpc.StreamServerInfo, nex
 	from := conversation.Member{Node: conversation.NodeID(get(headerNode)), Incarnation: conversation.Incarnation(incarnation)}
 	l.mu.Lock()
 	known := l.peers[from.Node]
+	late := known != nil && known.Incarnation > from.Incarnation
+	if !late {
+		l.inbound[from]++
+	}
 	l.mu.Unlock()
-	if known != nil && known.Incarnation > from.Incarnation {
+	if late {
 		return status.Errorf(codes.PermissionDenied, "this node has been started again elsewhere")
 	}
 	defer func() {
@@ -126,14 +133,22 @@ func (l *Link) serve(srv any, s grpc.ServerStream, _ *grpc.StreamServerInfo, nex
 			l.o.Log.Error("a message of another node ended its stream", "node", from.String(), "panic", fmt.Sprint(r))
 		}
 		l.lost(from) // answers may have been lost with it
+		l.mu.Lock()
+		if l.inbound[from]--; l.inbound[from] == 0 {
+			delete(l.inbound, from)
+		}
+		l.mu.Unlock()
+		l.system.Root.Send(l.self, ended{from})
 	}()
-	return next(srv, &inStream{ServerStream: s, l: l})
+	return next(srv, &inStream{ServerStream: s, l: l, from: from})
 }
 
-// inStream lets through what is for the door, and nothing for the library's own actors.
+// inStream lets through what is for the door, in the name of the node that has opened it, and
+// nothing for the library's own actors.
 type inStream struct {
 	grpc.ServerStream
-	l *Link
+	l    *Link
+	from conversation.Member
 }
 
 func (s *inStream) RecvMsg(m any) error {
@@ -149,12 +164,28 @@ func (s *inStream) RecvMsg(m any) error {
 			int(e.Sender) > len(batch.Senders) || e.Sender < 0 || e.SerializerId != 0 {
 			return status.Error(codes.InvalidArgument, "only messages to the door are taken")
 		}
+		if from, ok := senderOf(e.MessageData); !ok || from != s.from {
+			return status.Error(codes.InvalidArgument, "a node sends in its own name only")
+		}
 		bytes += len(e.MessageData)
 	}
 	if bytes > 0 {
 		s.l.o.Count("in", bytes)
 	}
 	return nil
+}
+
+// senderOf says whose an envelope is, as it crosses: as the one field of a BytesValue.
+func senderOf(data []byte) (conversation.Member, bool) {
+	var e envelope
+	var broken error
+	err := fields.Read(data, func(field fields.Number, _ uint64, v []byte) {
+		if field == 1 {
+			e = envelope{} // the last one counts, as for the library
+			broken = e.read(v)
+		}
+	})
+	return e.from, err == nil && broken == nil
 }
 
 // refuseCalls refuses the library's calls about its processes: it would panic.
