@@ -33,6 +33,9 @@ type waitingText struct {
 	added  int    // bytes besides those of the first
 }
 
+// forget begins anew. Whether they are wanted never changes: it is read without the lock.
+func (d *drafts) forget() { d.missed, d.asked, d.waiting, d.ahead = false, false, nil, nil }
+
 // pass notes a draft's frame that is not shown. The caller holds queue.mu.
 func (d *drafts) pass(e conversation.Ephemeral) {
 	d.missed = true
@@ -151,7 +154,7 @@ func (s *Subscription) showDrafts(v conversation.View) {
 	case !s.drafts.knows(v):
 		again = true
 	default:
-		s.drafts = drafts{wanted: true} // none is added to what waits before the whole text
+		s.drafts.forget() // none is added to what waits before the whole text
 		for i, d := range v.Drafts {
 			if !q.roomFor(1, len(frames[i])) {
 				s.fallBehind() // and again when there is room
