@@ -24,7 +24,7 @@ type follow struct {
 	drafts map[conversation.DraftID]streaming
 
 	// unsure: something may have happened while it was noted nowhere. The store is asked
-	// as soon as it is noted.
+	// as soon as it is noted. Relay.unsure has those of which it is true.
 	unsure bool
 }
 
@@ -56,6 +56,7 @@ func (r *Relay) Followed(key conversation.SessionKey) {
 	defer r.mu.Unlock()
 	f := &follow{}
 	r.follows[key] = f
+	delete(r.unsure, key)
 	if owner, other := r.elsewhere(key); other {
 		id := r.renewalID()
 		f.sites = []site{{at: owner, first: id}}
@@ -72,6 +73,7 @@ func (r *Relay) Unfollowed(key conversation.SessionKey) {
 		return
 	}
 	delete(r.follows, key)
+	delete(r.unsure, key)
 	if len(f.drafts) > 0 {
 		r.streams.Add(-1)
 	}
@@ -120,10 +122,25 @@ func (r *Relay) View(key conversation.SessionKey, as conversation.UserID, done f
 // holds mu.
 func (r *Relay) noteAt(key conversation.SessionKey, f *follow, owner conversation.Member) {
 	id := r.renewalID()
-	f.unsure = true
+	r.unsure.add(key, f)
 	f.sites = slices.Insert(f.sites, 0, site{at: owner, first: id})
 	f.sites = f.sites[:min(len(f.sites), siteLimit)]
 	r.send(owner, &message{kind: kindRenew, id: id, entries: []entry{{key: key, epoch: f.epoch, head: f.head}}})
+}
+
+// doubts are the followed sessions that are unsure. Guarded by mu of the relay.
+type doubts map[conversation.SessionKey]*follow
+
+// add notes that something of a session may have been missed.
+func (d doubts) add(key conversation.SessionKey, f *follow) {
+	f.unsure = true
+	d[key] = f
+}
+
+// settle notes that the store is asked for a session.
+func (d doubts) settle(key conversation.SessionKey, f *follow) {
+	f.unsure = false
+	delete(d, key)
 }
 
 // renewalID numbers a renewal that is sent now. The caller holds mu.
@@ -171,7 +188,7 @@ func (r *Relay) viewFailed(id uint64) {
 	}
 	r.mu.Lock()
 	if f := r.follows[a.key]; f != nil {
-		f.unsure = true
+		r.unsure.add(a.key, f)
 	}
 	r.mu.Unlock()
 	r.viewHere(a.key, a.as, a.done)
@@ -210,23 +227,40 @@ func (r *Relay) renew() {
 	entries := map[conversation.Member][]entry{}
 	for key, f := range r.follows {
 		if f.unsure && len(f.sites) == 0 {
-			f.unsure = false
-			r.checks = append(r.checks, key)
+			r.unsure.settle(key, f)
+			r.checks[key] = true
 		}
 		for i := range f.sites {
 			at := f.sites[i].at
 			entries[at] = append(entries[at], entry{key: key, epoch: f.epoch, head: f.head})
 		}
 	}
-	r.ask(r.renewalID(), entries)
+	r.ask(entries)
 	r.wakeCheck()
 }
 
-// ask sends a renewal to each node that shows something here.
-func (r *Relay) ask(id uint64, entries map[conversation.Member][]entry) {
+// ask sends a renewal to each node that shows something here. A large one is sent in parts, each
+// with a number of its own: the answer to one says nothing of those behind it. The caller
+// holds mu.
+func (r *Relay) ask(entries map[conversation.Member][]entry) {
 	for at, all := range entries {
 		for some := range slices.Chunk(all, perRenew) {
+			id := r.renewalID()
+			for i := range some {
+				if f := r.follows[some[i].key]; f != nil {
+					f.asks(at, id)
+				}
+			}
 			r.send(at, &message{kind: kindRenew, id: id, entries: some})
+		}
+	}
+}
+
+// asks notes the renewal that asks a node for the first time to show the session.
+func (f *follow) asks(at conversation.Member, id uint64) {
+	for i := range f.sites {
+		if s := &f.sites[i]; s.at == at && s.first == 0 {
+			s.first = id
 		}
 	}
 }
@@ -239,7 +273,6 @@ func (r *Relay) renewed(from conversation.Member, m *message) {
 		head  conversation.Seq
 	}
 	var stored []known
-	var checks []conversation.SessionKey
 	r.mu.Lock()
 	if sent := r.renewals[m.id]; sent.After(r.answered[from]) {
 		r.answered[from] = sent
@@ -256,18 +289,20 @@ func (r *Relay) renewed(from conversation.Member, m *message) {
 		}
 		if e.state == stateElsewhere {
 			r.elsewhereSays(e, f, at)
-			checks = append(checks, e.key)
+			r.checks[e.key] = true
 			continue
 		}
-		f.unsure = f.unsure || e.state == stateNew && m.id != f.sites[at].first
+		if e.state == stateNew && m.id != f.sites[at].first {
+			r.unsure.add(e.key, f)
+		}
 		if e.head > f.head || e.epoch > f.epoch {
 			stored = append(stored, known{e.key, e.epoch, e.head})
 		}
 	}
-	for key, f := range r.follows { // it was noted there before this answer
-		if f.unsure && slices.ContainsFunc(f.sites, func(s site) bool { return s.at == from && s.first <= m.id }) {
-			f.unsure = false
-			checks = append(checks, key)
+	for key, f := range r.unsure { // it was noted there before this answer
+		if slices.ContainsFunc(f.sites, func(s site) bool { return s.at == from && s.first != 0 && s.first <= m.id }) {
+			r.unsure.settle(key, f)
+			r.checks[key] = true
 		}
 	}
 	r.mu.Unlock()
@@ -276,14 +311,14 @@ func (r *Relay) renewed(from conversation.Member, m *message) {
 		r.know(k.key, k.epoch, k.head)
 		r.o.Hub.Stored(k.key, k.epoch, k.head)
 	}
-	r.lookUp(checks...)
+	r.lookUp()
 }
 
 // elsewhereSays deals with a session that is not where it was looked for. While this node
 // believes that it is, it goes on asking; meanwhile the log is read. The caller holds mu.
 func (r *Relay) elsewhereSays(e *entry, f *follow, at int) {
 	from := f.sites[at].at
-	f.unsure = true
+	r.unsure.add(e.key, f)
 	if owner, _ := r.o.Owner(rootOf(e.key)); owner != from {
 		f.sites = slices.Delete(f.sites, at, at+1)
 		return // whom it names is not asked: two that name each other would be asked for ever
@@ -320,7 +355,7 @@ func (r *Relay) askAgain() {
 			}
 		}
 	}
-	r.ask(r.renewalID(), entries)
+	r.ask(entries)
 }
 
 // Changed says that the list of members or the ring has changed: what is followed here is noted
@@ -333,15 +368,13 @@ func (r *Relay) Changed() {
 	}
 	var ended []stopped
 	var failed []uint64
-	var checks []conversation.SessionKey
 	r.mu.Lock()
 	entries := map[conversation.Member][]entry{}
-	id := r.renewalID()
 	for key, f := range r.follows {
 		before := len(f.sites)
 		f.sites = slices.DeleteFunc(f.sites, func(s site) bool { return !r.o.Alive(s.at) })
 		if len(f.sites) < before { // what it has stored, and shown to nobody, is in the log
-			f.unsure = true
+			r.unsure.add(key, f)
 			if len(f.drafts) > 0 {
 				ended = append(ended, stopped{key, f.head, f.drafts})
 				r.endDrafts(f)
@@ -350,13 +383,13 @@ func (r *Relay) Changed() {
 		owner, other := r.elsewhere(key)
 		i := slices.IndexFunc(f.sites, func(s site) bool { return s.at == owner })
 		if other && i < 0 {
-			f.unsure = true
-			f.sites = slices.Insert(f.sites, 0, site{at: owner, first: id})
+			r.unsure.add(key, f)
+			f.sites = slices.Insert(f.sites, 0, site{at: owner})
 			f.sites = f.sites[:min(len(f.sites), siteLimit)]
 			entries[owner] = append(entries[owner], entry{key: key, epoch: f.epoch, head: f.head})
 		}
 		if f.unsure { // and once more when it is noted
-			checks = append(checks, key)
+			r.checks[key] = true
 		}
 	}
 	for at := range r.answered {
@@ -373,8 +406,10 @@ func (r *Relay) Changed() {
 	for _, e := range ended { // before anything of the next owner's
 		r.showEnded(e.key, e.after, e.drafts)
 	}
-	r.ask(id, entries)
-	r.lookUp(checks...)
+	r.mu.Lock()
+	r.ask(entries)
+	r.wakeCheck()
+	r.mu.Unlock()
 	for _, id := range failed {
 		r.viewFailed(id)
 	}
@@ -539,7 +574,9 @@ func (r *Relay) showEnded(key conversation.SessionKey, after conversation.Seq, d
 func (r *Relay) lookUp(keys ...conversation.SessionKey) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.checks = append(r.checks, keys...)
+	for _, key := range keys {
+		r.checks[key] = true
+	}
 	r.wakeCheck()
 }
 
@@ -565,8 +602,8 @@ func (r *Relay) check(ctx context.Context) {
 		case <-r.kick:
 		}
 		r.mu.Lock()
-		keys := r.checks
-		r.checks = nil
+		keys := slices.Collect(maps.Keys(r.checks))
+		clear(r.checks)
 		r.mu.Unlock()
 		for _, key := range keys {
 			select {
@@ -606,7 +643,7 @@ func (r *Relay) checkOne(ctx context.Context, key conversation.SessionKey) {
 	default: // with the next renewal again
 		r.mu.Lock()
 		if f := r.follows[key]; f != nil {
-			f.unsure = true
+			r.unsure.add(key, f)
 		}
 		r.mu.Unlock()
 	}

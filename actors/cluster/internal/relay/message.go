@@ -1,6 +1,8 @@
 package relay
 
 import (
+	"errors"
+
 	"parley/actors/cluster/internal/fields"
 	"parley/conversation"
 )
@@ -48,6 +50,8 @@ type entry struct {
 	state state                   // 5, in an answer
 	at    conversation.Member     // 6 node, 7 incarnation: whose it is, with stateElsewhere
 }
+
+var errTooMany = errors.New("a message between nodes names too many sessions")
 
 // state is what an owner says of a session that another node follows.
 type state uint64
@@ -112,6 +116,10 @@ func (m *message) read(b []byte) error {
 			var e entry
 			if err := e.read(v); err != nil {
 				broken = err
+			}
+			if len(m.entries) == maxRenew {
+				broken = errTooMany
+				return
 			}
 			m.entries = append(m.entries, e)
 		}

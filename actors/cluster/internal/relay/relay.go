@@ -18,6 +18,7 @@ const (
 	viewWait  = 2 * time.Second // then the state is read from the store
 	checkers  = 8               // look-ups in the store at a time
 	perRenew  = 2000            // sessions in one message
+	maxRenew  = 10_000          // sessions in one message of another node: more are not believed
 	siteLimit = 3               // nodes that show one session
 )
 
@@ -67,12 +68,13 @@ type Relay struct {
 
 	mu       sync.Mutex // of what follows: sessions that clients of this node follow
 	follows  map[conversation.SessionKey]*follow
+	unsure   doubts                            // those of them that are
 	answered map[conversation.Member]time.Time // when the newest renewal was sent that a node has answered
 	asked    map[uint64]*asked                 // views
 	last     uint64                            // id of a renewal or view
 	renewals map[uint64]time.Time              // when they were sent
-	checks   []conversation.SessionKey
-	asking   bool // askAgain will be called
+	checks   map[conversation.SessionKey]bool  // the store has to be asked for these
+	asking   bool                              // askAgain will be called
 
 	remote atomic.Int32 // sessions that other nodes follow here
 
@@ -87,7 +89,8 @@ func New(o Options) *Relay {
 	}
 	return &Relay{
 		o: o, kick: make(chan struct{}, 1),
-		follows: map[conversation.SessionKey]*follow{}, answered: map[conversation.Member]time.Time{}, asked: map[uint64]*asked{},
+		follows: map[conversation.SessionKey]*follow{}, unsure: doubts{},
+		checks: map[conversation.SessionKey]bool{}, answered: map[conversation.Member]time.Time{}, asked: map[uint64]*asked{},
 		renewals: map[uint64]time.Time{},
 		served:   map[conversation.SessionKey]map[conversation.SessionKey]*served{},
 	}
