@@ -43,6 +43,9 @@ func AppendBytes(b []byte, field Number, v []byte) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(b, field, protowire.BytesType), v)
 }
 
+// SizeBytes is how many bytes AppendBytes adds for n of them.
+func SizeBytes(field Number, n int) int { return protowire.SizeTag(field) + protowire.SizeBytes(n) }
+
 // Read gives each field to set: its number, or its bytes, which share b's memory.
 func Read(b []byte, set func(field Number, n uint64, v []byte)) error {
 	for len(b) > 0 {

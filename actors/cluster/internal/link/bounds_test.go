@@ -13,9 +13,9 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/asynkron/protoactor-go/remote"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"parley/actors/cluster/internal/fields"
 	"parley/conversation/member"
 )
 
@@ -146,10 +146,7 @@ func TestOwnNameOnly(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		data, err := proto.Marshal(wrapperspb.Bytes(e.append(nil)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := fields.AppendBytes(nil, 1, e.append(nil)) // a BytesValue
 		batch := &remote.MessageBatch{TypeNames: []string{"google.protobuf.BytesValue"}, Targets: []string{door}, Envelopes: []*remote.MessageEnvelope{{MessageData: data}}}
 		if err := s.Send(&remote.RemoteMessage{MessageType: &remote.RemoteMessage_MessageBatch{MessageBatch: batch}}); err != nil {
 			t.Fatal(err)

@@ -20,9 +20,9 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"parley/actors/cluster/internal/fields"
 	"parley/conversation"
 	"parley/conversation/member"
 )
@@ -347,9 +347,9 @@ func (l *Link) post(p *peer, e envelope) bool {
 	for e.offset = 0; ; e.offset += uint64(len(e.body)) {
 		e.body = body[e.offset:min(int(e.offset)+pieceBytes, len(body))]
 		e.more = int(e.offset)+len(e.body) < len(body)
-		piece := wrapperspb.Bytes(e.append(make([]byte, 0, len(e.body)+96)))
-		p.queued.Add(int64(proto.Size(piece))) // exactly what outStream takes off
-		l.system.Root.RequestWithCustomSender(p.door, piece, l.self)
+		piece := e.append(make([]byte, 0, len(e.body)+96))
+		p.queued.Add(int64(fields.SizeBytes(1, len(piece)))) // as a BytesValue: exactly what outStream takes off
+		l.system.Root.RequestWithCustomSender(p.door, wrapperspb.Bytes(piece), l.self)
 		if !e.more {
 			return true
 		}
