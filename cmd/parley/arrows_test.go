@@ -126,6 +126,7 @@ var arrows = map[string][]string{
 	"tools/mcp/internal/finite": {},
 	"tools/mcp/internal/form":   {"conversation"},
 	"tools/mcp/secret":          {},
+	"tools/mcp/shared":          {"conversation", "conversation/member", "tools/mcp"},
 	"tools/*":                   {"conversation"},
 
 	// Suites and kits for tests.
@@ -159,7 +160,7 @@ var arrows = map[string][]string{
 	},
 	"cmd/parley/internal/assemble": {
 		"actors", "cmd/parley/internal/config", "conversation", "conversation/policy", "conversation/transcript", "gateway", "metrics",
-		"models/command", "models/fallback", "models/limit", "models/window", "tools/mcp", "gateway/auth", "gateway/listener", "actors/cluster", "persistence/postgres", "cmd/parley/internal/store", "conversation/member",
+		"models/command", "models/fallback", "models/limit", "models/window", "tools/mcp", "gateway/auth", "gateway/listener", "actors/cluster", "persistence/postgres", "cmd/parley/internal/store", "conversation/member", "tools/mcp/shared",
 	},
 	"cmd/parley/internal/config": {
 		"actors", "cmd/parley/internal/store", "conversation", "conversation/option", "conversation/policy", "conversation/transcript", "gateway", "models/anthropic", "models/command", "models/openai",

@@ -153,7 +153,13 @@ func host(address string) string {
 // checkMCP connects to the MCP servers. One that is not there does not keep the
 // engine from starting.
 func (m *Main) checkMCP(ctx context.Context, say func(what string, err error, fine string), note func(what, text string)) {
-	servers, err := assemble.OpenMCP(ctx, &m.Config, config.BuiltinTools(), nil, config.LookupIn(m.Environ), slog.New(slog.DiscardHandler))
+	alone := m.Config.Shared.Postgres == ""
+	for _, b := range m.Config.MCP {
+		if b.Singleton && !alone { // it may run on a node, and must not run twice
+			note("mcp "+b.Name, "one node of the cluster runs it; it is not started here")
+		}
+	}
+	servers, err := assemble.OpenMCP(ctx, &m.Config, alone, config.BuiltinTools(), nil, config.LookupIn(m.Environ), slog.New(slog.DiscardHandler))
 	if err != nil {
 		say("mcp", err, "")
 		return

@@ -79,7 +79,7 @@ func (m *Main) serve(ctx context.Context) error {
 	def, _ := c.DefaultModel(look)
 	tools := builtin.New(builtin.Options{Log: db})
 	var late assemble.LateTools
-	servers, err := assemble.OpenMCP(ctx, c, tools, late.Join, look, log.With("room", "tools"))
+	servers, err := assemble.OpenMCP(ctx, c, others == nil, tools, late.Join, look, log.With("room", "tools"))
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return nil // ctx ended before it had begun
@@ -89,15 +89,20 @@ func (m *Main) serve(ctx context.Context) error {
 	if servers != nil {
 		m.closers = append(m.closers, func() error { servers.Close(); return nil })
 		tools = append(tools, servers.Tools()...)
-		assemble.WatchMCP(registry, servers)
 	}
+	everybodys, err := others.tools(ctx, c, tools, late.Join, look, log.With("room", "tools"))
+	if err != nil {
+		return config.NewError("mcp", err)
+	}
+	defer everybodys.Close()
+	assemble.WatchMCP(registry, servers, everybodys)
 	byName := map[string]conversation.Tool{}
 	for _, t := range tools {
 		byName[t.Spec().Name] = t
 	}
 	for _, a := range c.Agents {
 		for _, t := range a.Tools {
-			if byName[t] == nil && t != "*" {
+			if byName[t] == nil && t != "*" && everybodys == nil { // those may come at any time
 				log.Warn("an agent is allowed a tool that no server has brought", "agent", a.Name, "tool", t)
 			}
 		}

@@ -14,6 +14,7 @@ import (
 	"parley/cmd/parley/internal/assemble"
 	"parley/cmd/parley/internal/config"
 	"parley/cmd/parley/internal/store"
+	"parley/conversation"
 	"parley/conversation/member"
 	"parley/gateway"
 	"parley/metrics"
@@ -88,6 +89,15 @@ func (j *joined) of(o *actors.Config, d *actors.Deps, hub *gateway.Hub) {
 	o.Member, d.Placement, d.Publisher = j.Member(), j.Placement(), j.Publisher(hub)
 	hub.SetUpstream(j.Upstream())
 	d.HandedOver, d.HandOut, d.Offered, d.Feature, d.Holds = j.HandedOver, j.HandOut, j.Offered, j.Feature, j.Holds
+}
+
+// tools are those of the MCP servers that one node of all runs; nil = there are none, or this
+// process is alone and runs them like the others. A node without sessions needs none.
+func (j *joined) tools(ctx context.Context, c *config.Config, others []conversation.Tool, join func([]conversation.Tool) error, look config.Lookup, log *slog.Logger) (*assemble.SharedTools, error) {
+	if j == nil || c.Cluster.GatewayOnly {
+		return nil, nil
+	}
+	return assemble.OpenSharedMCP(ctx, c, j.Node, others, join, look, log)
 }
 
 // sessions is what clients are served from.

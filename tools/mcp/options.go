@@ -73,6 +73,9 @@ type Server struct {
 	// Dir is the directory that it runs in; "" = this process's own.
 	Dir string `key:"dir"`
 
+	// Singleton: of all nodes of a cluster one runs the program; the others send it their calls.
+	Singleton bool `key:"singleton"`
+
 	// URL is the address of a streamable HTTP endpoint. References as in Secret may
 	// stand in it; a user and password may not.
 	URL string `key:"url"`
@@ -248,6 +251,8 @@ func (s *Server) Validate() []option.FieldError {
 		refuse("", "give command or url, and not both")
 	case s.Command != "" && len(s.Headers) > 0:
 		refuse("headers", "headers go with a url, not with a command")
+	case s.URL != "" && s.Singleton:
+		refuse("singleton", "singleton goes with a command; what has an address runs where that is")
 	case s.URL != "" && (len(s.Args) > 0 || len(s.Env) > 0 || s.Dir != ""):
 		refuse("", "args, env and dir go with a command, not with a url")
 	}

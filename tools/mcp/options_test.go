@@ -19,6 +19,7 @@ func TestOptions(t *testing.T) {
 		"and not both":                                   func(o *Options) { o.Servers[0].URL = "http://a" },
 		"headers go with a url":                          func(o *Options) { o.Servers[0].Headers = map[string]Secret{"A": NewSecret("b")} },
 		"args, env and dir go with a command":            func(o *Options) { o.Servers[1].Args = []string{"a"} },
+		"singleton goes with a command":                  func(o *Options) { o.Servers[1].Singleton = true },
 		"zero byte":                                      func(o *Options) { o.Servers[0].Args = []string{"a\x00"} },
 		"a name is 1 to 32":                              func(o *Options) { o.Servers[0].Name = "a b" },
 		"two servers of this name":                       func(o *Options) { o.Servers[1].Name = o.Servers[0].Name },

@@ -69,6 +69,15 @@ func newArgSchema(input any, limit int) (argSchema, error) {
 	return argSchema{shown, compiled, schema}, nil
 }
 
+// Checker is the Check of a tool that runs elsewhere, whose schema is known from there.
+func Checker(schema json.RawMessage, limit int) (func(tool string, args json.RawMessage) error, error) {
+	s, err := newArgSchema(schema, limit)
+	if err != nil {
+		return nil, err
+	}
+	return func(tool string, args json.RawMessage) error { _, err := s.check(tool, args); return err }, nil
+}
+
 func compile(raw []byte) (*jsonschema.Resolved, error) {
 	var schema jsonschema.Schema
 	if err := json.Unmarshal(raw, &schema); err != nil {

@@ -1,6 +1,7 @@
 package assemble
 
 import (
+	"fmt"
 	"sync"
 
 	"parley/conversation"
@@ -30,6 +31,11 @@ func (l *LateTools) Join(tools []conversation.Tool) error {
 	defer l.mu.Unlock()
 	if l.tools == nil {
 		l.tools = map[string]conversation.Tool{}
+	}
+	for _, t := range tools { // servers of one node and of all do not know each other's
+		if l.tools[t.Spec().Name] != nil {
+			return fmt.Errorf("the name %s is taken by another server", t.Spec().Name)
+		}
 	}
 	for _, t := range tools {
 		l.tools[t.Spec().Name] = t

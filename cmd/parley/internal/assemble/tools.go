@@ -21,31 +21,29 @@ func mcpOptions(c *config.Config, taken []string, look config.Lookup, log *slog.
 	return o
 }
 
-// OpenMCP starts the configured servers; nil if there are none. join is called with
-// the tools of those that come later.
-func OpenMCP(ctx context.Context, c *config.Config, own []conversation.Tool, join func([]conversation.Tool) error, look config.Lookup, log *slog.Logger) (*mcp.Servers, error) {
-	if len(c.MCP) == 0 {
+// OpenMCP starts the configured servers; nil if there are none. join is called with the
+// tools of those that come later. In a process that is not alone, those that one node of all
+// runs are left to OpenSharedMCP.
+func OpenMCP(ctx context.Context, c *config.Config, alone bool, own []conversation.Tool, join func([]conversation.Tool) error, look config.Lookup, log *slog.Logger) (*mcp.Servers, error) {
+	o := mcpOptions(c, takenNames(c, own), look, log)
+	if o.Servers = ownServers(o.Servers, alone); len(o.Servers) == 0 {
 		return nil, nil
 	}
-	taken := []string{
-		conversation.ToolRespond, conversation.ToolAsk, conversation.ToolDelegate, conversation.ToolDelegateParallel,
-		conversation.ToolAmend, conversation.ToolCover,
-	}
-	for _, t := range own {
-		taken = append(taken, t.Spec().Name)
-	}
-	for _, a := range c.Agents {
-		taken = append(taken, conversation.DelegateAlias(conversation.AgentName(a.Name)))
-	}
-	o := mcpOptions(c, taken, look, log)
 	o.Join = join
 	return mcp.Open(ctx, o)
 }
 
-// WatchMCP shows where the connections to MCP servers stand.
-func WatchMCP(r prometheus.Registerer, servers *mcp.Servers) {
+// WatchMCP shows where the connections of this process to MCP servers stand; nil = it has none.
+func WatchMCP(r prometheus.Registerer, servers *mcp.Servers, others *SharedTools) {
+	if servers == nil && others == nil {
+		return
+	}
 	metrics.WatchMCPServers(r, func() (list []metrics.MCPServer) {
-		for _, st := range servers.Status() {
+		all := others.Status()
+		if servers != nil {
+			all = append(servers.Status(), all...)
+		}
+		for _, st := range all {
 			s := metrics.MCPServer{
 				Name: st.Name, Up: st.State == mcp.StateConnected, Attempts: int64(st.Attempts), Connects: int64(st.Connects), Calls: map[string]int64{}, Forms: map[string]int64{},
 			}
