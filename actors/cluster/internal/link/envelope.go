@@ -27,6 +27,8 @@ const (
 	kindMessage kind = 1
 	kindRequest kind = 2
 	kindAnswer  kind = 3
+	kindProbe   kind = 4 // which of these requests are being worked on? The body is their ids
+	kindGone    kind = 5 // these are not
 )
 
 func (e *envelope) append(b []byte) []byte {

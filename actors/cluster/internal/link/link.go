@@ -90,6 +90,8 @@ type Link struct {
 	streams map[string]*outStream       // to addresses
 	inbound map[conversation.Member]int // streams of other nodes that are open
 	asked   map[uint64]*request
+	serving map[served]struct{} // what this node works on for others
+	probing bool                // probe will be called
 
 	partsMu sync.Mutex
 	parts   map[conversation.Member][]byte // bodies of which the rest is to come
@@ -117,6 +119,7 @@ func (p *peer) sent(bytes int) {
 
 // request waits for its answer.
 type request struct {
+	began time.Time
 	to    conversation.Member
 	timer *time.Timer
 	done  func([]byte, error)
@@ -142,7 +145,7 @@ func Open(o Options) (l *Link, err error) {
 		return nil, fmt.Errorf("%q is no port", port)
 	}
 	l = &Link{
-		o: o, peers: map[conversation.NodeID]*peer{}, streams: map[string]*outStream{}, asked: map[uint64]*request{},
+		o: o, peers: map[conversation.NodeID]*peer{}, streams: map[string]*outStream{}, asked: map[uint64]*request{}, serving: map[served]struct{}{},
 		inbound: map[conversation.Member]int{}, parts: map[conversation.Member][]byte{},
 	}
 	l.system = actor.NewActorSystem(
@@ -274,9 +277,10 @@ func (l *Link) Request(to conversation.Member, t Topic, body []byte, wait time.D
 		return
 	}
 	id := l.ids.Add(1)
-	r := &request{to: to, done: done}
+	r := &request{to: to, done: done, began: time.Now()}
 	l.mu.Lock()
 	l.asked[id] = r
+	l.wantProbe()
 	r.timer = time.AfterFunc(wait, func() { l.answered(id, nil, errTimeout) })
 	l.mu.Unlock()
 	if !l.post(p, envelope{kind: kindRequest, id: id, to: to, topic: t, wait: uint64(max(wait.Milliseconds(), 1)), body: body}) {
@@ -409,6 +413,10 @@ func (l *Link) received(m *wrapperspb.BytesValue, sender *actor.PID) {
 		}
 	case kindRequest:
 		l.requested(&e, sender)
+	case kindProbe:
+		l.probed(&e, sender)
+	case kindGone:
+		l.gone(&e)
 	}
 }
 
@@ -416,11 +424,7 @@ func (l *Link) received(m *wrapperspb.BytesValue, sender *actor.PID) {
 func (l *Link) requested(e *envelope, sender *actor.PID) {
 	from, id := e.from, e.id
 	answer := func(body []byte, fail string) {
-		p := l.peer(from)
-		if p == nil && sender != nil { // it has joined since this node has last seen the list
-			p = &peer{Member: from, address: sender.Address, door: sender}
-		}
-		if p != nil && !l.closed.Load() {
+		if p := l.asker(from, sender); p != nil {
 			l.post(p, envelope{kind: kindAnswer, id: id, to: from, body: body, fail: fail})
 		}
 	}
@@ -431,8 +435,30 @@ func (l *Link) requested(e *envelope, sender *actor.PID) {
 	case h == nil:
 		answer(nil, unknownRequest)
 	default:
-		h(from, e.body, func(body []byte) { answer(body, "") })
+		done, panics := l.serves(from, id), true
+		defer func() {
+			if panics {
+				done()
+			}
+		}()
+		h(from, e.body, func(body []byte) {
+			answer(body, "")
+			done() // behind the answer: see probed
+		})
+		panics = false
 	}
+}
+
+// asker is the node that an answer goes to; nil = there is none any more.
+func (l *Link) asker(from conversation.Member, sender *actor.PID) *peer {
+	p := l.peer(from)
+	if p == nil && sender != nil { // it has joined since this node has last seen the list
+		p = &peer{Member: from, address: sender.Address, door: sender}
+	}
+	if l.closed.Load() {
+		return nil
+	}
+	return p
 }
 
 // whole is true when an envelope has its whole body. The pieces of one come one after the
