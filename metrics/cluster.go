@@ -18,6 +18,13 @@ type Cluster struct {
 	Bytes    *prometheus.CounterVec // between nodes, by direction: in, out
 	HandOver prometheus.Histogram   // seconds to give up sessions that belong to others
 
+	Follows        *prometheus.GaugeVec   // sessions, by where: there (followed by clients here), here (by other nodes)
+	FollowRenewals *prometheus.CounterVec // messages that say what is followed, by outcome: answered, lost, not_sent
+	FollowGaps     *prometheus.CounterVec // of which something may have been missed, by what: events, text
+	FollowMessages *prometheus.CounterVec // about followed sessions, by direction: in, out
+	FollowBytes    *prometheus.CounterVec // of these messages, by direction
+	FollowDropped  *prometheus.CounterVec // by reason: not_sent, unreadable, lease, stranger, replaced, silent
+
 	Singletons *prometheus.GaugeVec // 1 while this node runs it, by singleton
 }
 
@@ -37,6 +44,13 @@ func NewCluster(r prometheus.Registerer) *Cluster {
 		Link:     f.histogram("link_duration_seconds", "Time until another node answered a request.", fast),
 		Bytes:    f.counters("link_bytes_total", "Bytes between nodes, by direction.", "direction"),
 		HandOver: f.histogram("hand_over_duration_seconds", "Time to give up the sessions that belong to other nodes.", slow),
+
+		Follows:        f.gauges("follows", "Sessions that are followed at other nodes (there), and by other nodes here, every two seconds.", "where"),
+		FollowRenewals: f.counters("follow_renewals_total", "Messages to other nodes that say what is followed there, by outcome.", "outcome"),
+		FollowGaps:     f.counters("follow_gaps_total", "Followed sessions of which something may have been missed and is looked for, by what.", "of"),
+		FollowMessages: f.counters("follow_messages_total", "Messages between nodes about followed sessions, by direction.", "direction"),
+		FollowBytes:    f.counters("follow_bytes_total", "Bytes of the messages about followed sessions, by direction.", "direction"),
+		FollowDropped:  f.counters("follow_dropped_total", "Messages and text of followed sessions not sent or not shown, by reason.", "reason"),
 
 		Singletons: f.gauges("singleton_runs", "1 while this node runs the singleton; of all nodes at most one does.", "singleton"),
 	}

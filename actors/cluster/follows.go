@@ -7,6 +7,7 @@ import (
 	"parley/actors/cluster/internal/relay"
 	"parley/conversation"
 	"parley/conversation/member"
+	"parley/metrics"
 )
 
 // Upstream brings to a node's hub what happens in sessions of other nodes; fanout.Upstream says
@@ -23,7 +24,8 @@ type Upstream interface {
 func (n *Node) Publisher(hub conversation.Publisher) conversation.Publisher {
 	n.relay.Store(relay.New(relay.Options{
 		Self: n.self, Lease: n.o.Lease, Hub: fullHub(hub), Log: n.log, Owner: n.places.owner, Alive: n.alive, Holds: n.loop.Holds,
-		Send: func(to conversation.Member, body []byte) bool { return n.link.Send(to, topicFollow, body) },
+		Send:  func(to conversation.Member, body []byte) bool { return n.link.Send(to, topicFollow, body) },
+		Meter: newFollowMeter(n.m),
 	}))
 	return n.relay.Load()
 }
@@ -81,4 +83,41 @@ func (n *Node) live(all []member.Peer) (changed bool) {
 	}
 	before := n.living.Swap(&now)
 	return before == nil || !maps.Equal(*before, now)
+}
+
+// followMeter counts what the relay does in the metrics of the node.
+type followMeter struct {
+	m       *metrics.Cluster
+	in, out followCounts
+}
+
+// followCounts are the counters of one direction: they are looked up once, not for each message.
+type followCounts struct {
+	messages interface{ Inc() }
+	bytes    interface{ Add(float64) }
+}
+
+func newFollowMeter(m *metrics.Cluster) *followMeter {
+	counts := func(direction string) followCounts {
+		return followCounts{m.FollowMessages.WithLabelValues(direction), m.FollowBytes.WithLabelValues(direction)}
+	}
+	return &followMeter{m, counts("in"), counts("out")}
+}
+
+func (f *followMeter) Follows(there, here int) {
+	f.m.Follows.WithLabelValues("there").Set(float64(there))
+	f.m.Follows.WithLabelValues("here").Set(float64(here))
+}
+
+func (f *followMeter) Renewal(outcome string) { f.m.FollowRenewals.WithLabelValues(outcome).Inc() }
+func (f *followMeter) Gap(of string)          { f.m.FollowGaps.WithLabelValues(of).Inc() }
+func (f *followMeter) Dropped(reason string)  { f.m.FollowDropped.WithLabelValues(reason).Inc() }
+
+func (f *followMeter) Message(direction string, bytes int) {
+	c := &f.out
+	if direction == "in" {
+		c = &f.in
+	}
+	c.messages.Inc()
+	c.bytes.Add(float64(bytes))
 }

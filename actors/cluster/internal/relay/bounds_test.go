@@ -24,17 +24,40 @@ type lone struct {
 	*Relay
 	owner conversation.Member // of all sessions
 	sent  map[conversation.Member][]message
+	hub   *heard
+	tally *tally
+	full  bool // nothing can be sent
 	log   *bytes.Buffer
 }
 
+// heard is a hub that writes down which drafts it is to show, and to drop.
+type heard struct {
+	*fanout.Hub
+	drafts []string
+}
+
+func (h *heard) Show(key conversation.SessionKey, epoch conversation.Epoch, after conversation.Seq, e conversation.Ephemeral) {
+	switch d := e.(type) {
+	case conversation.Delta:
+		h.drafts = append(h.drafts, fmt.Sprint(key.Session, " ", d.Draft))
+	case conversation.DraftDropped:
+		h.drafts = append(h.drafts, fmt.Sprint(key.Session, " drops ", d.Draft))
+	}
+	h.Hub.Show(key, epoch, after, e)
+}
+
 func alone(t testing.TB) *lone {
-	l := &lone{owner: memberOf("b"), sent: map[conversation.Member][]message{}, log: &bytes.Buffer{}}
+	l := &lone{owner: memberOf("b"), sent: map[conversation.Member][]message{}, hub: &heard{Hub: fanout.NewHub(nil)}, tally: newTally(), log: &bytes.Buffer{}}
 	l.Relay = New(Options{
-		Self: memberOf("a"), Lease: 5 * time.Second, Hub: fanout.NewHub(nil), Log: slog.New(slog.NewTextHandler(l.log, nil)),
+		Self: memberOf("a"), Lease: 5 * time.Second, Hub: l.hub, Log: slog.New(slog.NewTextHandler(l.log, nil)),
 		Owner: func(conversation.SessionKey) (conversation.Member, bool) { return l.owner, true },
 		Alive: func(conversation.Member) bool { return true },
 		Holds: func() bool { return true },
+		Meter: l.tally,
 		Send: func(to conversation.Member, body []byte) bool {
+			if l.full {
+				return false
+			}
 			var m message
 			if err := m.read(bytes.Clone(body)); err != nil {
 				t.Error(err)
@@ -84,6 +107,28 @@ func TestChecksAreFew(t *testing.T) {
 	}
 	if len(l.checks) != 10 {
 		t.Errorf("%d checks of 10 sessions wait", len(l.checks))
+	}
+}
+
+// Text of a writer is dropped when a newer one is heard of, and what comes of it afterwards is not
+// shown. The hub looks at this as well, but does not hear of all that the relay knows.
+func TestOlderWriter(t *testing.T) {
+	l, s := alone(t), keyOf("s")
+	l.Followed(s)
+	l.Receive(l.owner, (&message{kind: kindRenewed, id: l.sent[l.owner][0].id}).append(nil))
+	says := func(epoch conversation.Epoch, draft conversation.DraftID) {
+		e := wire.AppendEphemeral(nil, conversation.Delta{Draft: draft, Text: "text"})
+		l.Receive(l.owner, (&message{kind: kindEphemeral, key: s, epoch: epoch, body: e}).append(nil))
+	}
+	says(1, "1.1.0")
+	says(2, "2.1.0")
+	says(1, "1.2.0") // late
+	says(2, "2.2.0")
+	if got, want := l.hub.drafts, []string{"s 1.1.0", "s drops 1.1.0", "s 2.1.0", "s 2.2.0"}; !slices.Equal(got, want) {
+		t.Errorf("shown are %q, want %q", got, want)
+	}
+	if f := l.follows[s]; len(f.drafts) != 2 || f.epoch != 2 {
+		t.Errorf("drafts %v of the writer %d are noted", f.drafts, f.epoch)
 	}
 }
 

@@ -58,9 +58,7 @@ func (r *Relay) Followed(key conversation.SessionKey) {
 	r.follows[key] = f
 	delete(r.unsure, key)
 	if owner, other := r.elsewhere(key); other {
-		id := r.renewalID()
-		f.sites = []site{{at: owner, first: id}}
-		r.send(owner, &message{kind: kindRenew, id: id, entries: []entry{{key: key}}})
+		f.sites = []site{{at: owner, first: r.renewAt(owner, entry{key: key})}}
 	}
 }
 
@@ -121,11 +119,9 @@ func (r *Relay) View(key conversation.SessionKey, as conversation.UserID, done f
 // noteAt has a session of which something may have been missed noted at its owner. The caller
 // holds mu.
 func (r *Relay) noteAt(key conversation.SessionKey, f *follow, owner conversation.Member) {
-	id := r.renewalID()
 	r.unsure.add(key, f)
-	f.sites = slices.Insert(f.sites, 0, site{at: owner, first: id})
+	f.sites = slices.Insert(f.sites, 0, site{at: owner, first: r.renewAt(owner, entry{key: key, epoch: f.epoch, head: f.head})})
 	f.sites = f.sites[:min(len(f.sites), siteLimit)]
-	r.send(owner, &message{kind: kindRenew, id: id, entries: []entry{{key: key, epoch: f.epoch, head: f.head}}})
 }
 
 // doubts are the followed sessions that are unsure. Guarded by mu of the relay.
@@ -143,10 +139,16 @@ func (d doubts) settle(key conversation.SessionKey, f *follow) {
 	delete(d, key)
 }
 
-// renewalID numbers a renewal that is sent now. The caller holds mu.
-func (r *Relay) renewalID() uint64 {
+// renewAt tells an owner what is followed here, and gives the number of this renewal. The answer
+// cannot come before the caller, who holds mu, has noted it.
+func (r *Relay) renewAt(owner conversation.Member, all ...entry) uint64 {
 	r.last++
-	r.renewals[r.last] = time.Now()
+	now := time.Now() // before it is sent: the answer says that the owner was there since
+	if r.send(owner, &message{kind: kindRenew, id: r.last, entries: all}) {
+		r.renewals[r.last] = now
+	} else { // no answer will come
+		r.o.Meter.Renewal(renewalNotSent)
+	}
 	return r.last
 }
 
@@ -223,9 +225,18 @@ func (r *Relay) viewed(m *message) {
 func (r *Relay) renew() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	maps.DeleteFunc(r.renewals, func(_ uint64, sent time.Time) bool { return time.Since(sent) > forget })
-	entries := map[conversation.Member][]entry{}
+	maps.DeleteFunc(r.renewals, func(_ uint64, sent time.Time) bool {
+		lost := time.Since(sent) > forget
+		if lost {
+			r.o.Meter.Renewal(renewalLost)
+		}
+		return lost
+	})
+	entries, there := map[conversation.Member][]entry{}, 0
 	for key, f := range r.follows {
+		if len(f.sites) > 0 {
+			there++
+		}
 		if f.unsure && len(f.sites) == 0 {
 			r.unsure.settle(key, f)
 			r.checks[key] = true
@@ -237,6 +248,7 @@ func (r *Relay) renew() {
 	}
 	r.ask(entries)
 	r.wakeCheck()
+	r.o.Meter.Follows(there, int(r.remote.Load()))
 }
 
 // ask sends a renewal to each node that shows something here. A large one is sent in parts, each
@@ -245,13 +257,12 @@ func (r *Relay) renew() {
 func (r *Relay) ask(entries map[conversation.Member][]entry) {
 	for at, all := range entries {
 		for some := range slices.Chunk(all, perRenew) {
-			id := r.renewalID()
+			id := r.renewAt(at, some...)
 			for i := range some {
 				if f := r.follows[some[i].key]; f != nil {
 					f.asks(at, id)
 				}
 			}
-			r.send(at, &message{kind: kindRenew, id: id, entries: some})
 		}
 	}
 }
@@ -274,8 +285,12 @@ func (r *Relay) renewed(from conversation.Member, m *message) {
 	}
 	var stored []known
 	r.mu.Lock()
-	if sent := r.renewals[m.id]; sent.After(r.answered[from]) {
-		r.answered[from] = sent
+	if sent, waits := r.renewals[m.id]; waits {
+		delete(r.renewals, m.id)
+		r.o.Meter.Renewal(renewalAnswered)
+		if sent.After(r.answered[from]) {
+			r.answered[from] = sent
+		}
 	}
 	for i := range m.entries {
 		e := &m.entries[i]
@@ -327,9 +342,8 @@ func (r *Relay) elsewhereSays(e *entry, f *follow, at int) {
 	r.askSoon()
 	if e.at != (conversation.Member{}) && e.at != r.o.Self && r.o.Alive(e.at) && len(f.sites) < siteLimit &&
 		!slices.ContainsFunc(f.sites, func(s site) bool { return s.at == e.at }) {
-		id := r.renewalID()
+		id := r.renewAt(e.at, entry{key: e.key, epoch: f.epoch, head: f.head})
 		f.sites = append(f.sites, site{at: e.at, first: id})
-		r.send(e.at, &message{kind: kindRenew, id: id, entries: []entry{{key: e.key, epoch: f.epoch, head: f.head}}})
 	}
 }
 
@@ -436,6 +450,7 @@ func (r *Relay) show(from conversation.Member, m *message) error {
 		r.replaced(m.key, m.epoch)
 		take, missed := r.takes(from, m, e)
 		if missed {
+			r.o.Meter.Gap(gapOfText)
 			r.o.Hub.Missed(m.key)
 		}
 		if take {
@@ -482,8 +497,17 @@ func (r *Relay) takes(from conversation.Member, m *message, e conversation.Ephem
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	f := r.follows[m.key]
-	if f == nil || !slices.ContainsFunc(f.sites, func(s site) bool { return s.at == from }) || m.epoch < f.epoch && m.epoch != 0 ||
-		time.Since(r.answered[from]) > r.o.Lease {
+	reason := ""
+	switch {
+	case f == nil || !slices.ContainsFunc(f.sites, func(s site) bool { return s.at == from }):
+		reason = droppedStranger
+	case m.epoch < f.epoch && m.epoch != 0:
+		reason = droppedReplaced
+	case time.Since(r.answered[from]) > r.o.Lease:
+		reason = droppedSilent
+	}
+	if reason != "" {
+		r.o.Meter.Dropped(reason)
 		return false, false
 	}
 	f.epoch = max(f.epoch, m.epoch)
@@ -606,6 +630,7 @@ func (r *Relay) check(ctx context.Context) {
 		clear(r.checks)
 		r.mu.Unlock()
 		for _, key := range keys {
+			r.o.Meter.Gap(gapOfEvents)
 			select {
 			case <-ctx.Done():
 				return

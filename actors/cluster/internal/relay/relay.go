@@ -55,6 +55,18 @@ type Options struct {
 	// Send brings a message to another node, behind those that were sent there before. It may
 	// be lost on the way; false = it was not even sent.
 	Send func(to conversation.Member, body []byte) bool
+
+	Meter Meter // nil = nobody counts
+}
+
+// post sends a message, and counts it.
+func (o *Options) post(to conversation.Member, body []byte) bool {
+	if !o.Send(to, body) {
+		o.Meter.Dropped(droppedNotSent)
+		return false
+	}
+	o.Meter.Message("out", len(body))
+	return true
 }
 
 // Relay connects the hub and the engine of one node with those of others. Its methods may
@@ -86,6 +98,9 @@ type Relay struct {
 func New(o Options) *Relay {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Meter == nil {
+		o.Meter = nobodyCounts{}
 	}
 	return &Relay{
 		o: o, kick: make(chan struct{}, 1),
@@ -119,8 +134,10 @@ func (r *Relay) Run(ctx context.Context) {
 
 // Receive takes a message of another node. Those of one node come one after the other.
 func (r *Relay) Receive(from conversation.Member, body []byte) {
+	r.o.Meter.Message("in", len(body))
 	var m message
 	if err := m.read(body); err != nil {
+		r.o.Meter.Dropped(droppedUnreadable)
 		r.o.Log.Warn("a message about a followed session cannot be read", "node", from.String(), "error", err)
 		return
 	}
@@ -141,6 +158,7 @@ func (r *Relay) Receive(from conversation.Member, body []byte) {
 		r.storedAt(from, &m)
 	case kindEvents, kindEphemeral, kindAudience, kindGone:
 		if err := r.show(from, &m); err != nil {
+			r.o.Meter.Dropped(droppedUnreadable)
 			r.o.Log.Warn("what another node shows cannot be read", "node", from.String(), "session", string(m.key.Session), "error", err)
 			r.lookUp(m.key)
 		}
@@ -148,7 +166,7 @@ func (r *Relay) Receive(from conversation.Member, body []byte) {
 }
 
 func (r *Relay) send(to conversation.Member, m *message) bool {
-	return r.o.Send(to, m.append(nil))
+	return r.o.post(to, m.append(nil))
 }
 
 func rootOf(key conversation.SessionKey) conversation.SessionKey {

@@ -46,6 +46,7 @@ func (r *Relay) Publish(key conversation.SessionKey, epoch conversation.Epoch, e
 // without knowing it.
 func (r *Relay) Show(key conversation.SessionKey, epoch conversation.Epoch, after conversation.Seq, e conversation.Ephemeral) {
 	if !r.o.Holds() {
+		r.o.Meter.Dropped(droppedLease)
 		return
 	}
 	r.replaced(key, epoch)
@@ -85,7 +86,7 @@ func (r *Relay) Gone(key conversation.SessionKey, reason string) {
 
 func (r *Relay) sendAll(to []conversation.Member, body []byte) {
 	for _, m := range to {
-		r.o.Send(m, body) // who does not get it is told at its next renewal
+		r.o.post(m, body) // who does not get it is told at its next renewal
 	}
 }
 

@@ -44,6 +44,7 @@ type node struct {
 	self  conversation.Member
 	hub   *fanout.Hub
 	relay *Relay
+	tally *tally
 
 	mu     sync.Mutex
 	epochs map[conversation.SessionKey]conversation.Epoch // of the sessions in memory
@@ -78,10 +79,10 @@ func (w *world) join(name string) *node {
 	n := &node{
 		w: w, self: conversation.Member{Node: conversation.NodeID(name), Incarnation: 1}, hub: fanout.NewHub(nil),
 		epochs: map[conversation.SessionKey]conversation.Epoch{}, drafts: map[conversation.SessionKey][]conversation.DraftView{},
-		ring: map[conversation.SessionID]string{}, more: make(chan struct{}, 1),
+		ring: map[conversation.SessionID]string{}, more: make(chan struct{}, 1), tally: newTally(),
 	}
 	n.relay = New(Options{
-		Self: n.self, Lease: 5 * time.Second, Hub: n.hub, Owner: n.owner, Send: n.send,
+		Self: n.self, Lease: 5 * time.Second, Hub: n.hub, Owner: n.owner, Send: n.send, Meter: n.tally,
 		Alive: func(m conversation.Member) bool {
 			w.mu.Lock()
 			defer w.mu.Unlock()
