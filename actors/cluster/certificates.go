@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"sync"
 	"time"
@@ -13,7 +14,7 @@ import (
 // Certificates makes the settings by which nodes know each other: each shows a certificate
 // (cert and key, PEM) that the authority in ca has signed, and takes only such ones. The
 // certificate is read again when its file has changed; the authority is not.
-func Certificates(cert, key, ca string) (*tls.Config, error) {
+func Certificates(cert, key, ca string, log *slog.Logger) (*tls.Config, error) {
 	authority, err := os.ReadFile(ca)
 	if err != nil {
 		return nil, fmt.Errorf("cluster.tls_ca: %w", err)
@@ -22,7 +23,7 @@ func Certificates(cert, key, ca string) (*tls.Config, error) {
 	if !pool.AppendCertsFromPEM(authority) {
 		return nil, errors.New("cluster.tls_ca: there is no certificate in " + ca)
 	}
-	own := &ownCertificate{cert: cert, key: key}
+	own := &ownCertificate{cert: cert, key: key, log: log}
 	if _, err := own.get(); err != nil {
 		return nil, err
 	}
@@ -36,10 +37,12 @@ func Certificates(cert, key, ca string) (*tls.Config, error) {
 // ownCertificate is a node's certificate as its file has it.
 type ownCertificate struct {
 	cert, key string
+	log       *slog.Logger
 
 	mu      sync.Mutex
 	read    *tls.Certificate
 	written time.Time
+	trouble string // what was logged last
 }
 
 // get is the certificate; the one of before while a new one cannot be read.
@@ -53,9 +56,15 @@ func (c *ownCertificate) get() (*tls.Certificate, error) {
 	pair, err := tls.LoadX509KeyPair(c.cert, c.key)
 	switch {
 	case err == nil:
-		c.read, c.written = &pair, file.ModTime()
+		if c.read != nil {
+			c.log.Info("the node's certificate was read again", "file", c.cert, "ends", pair.Leaf.NotAfter)
+		}
+		c.read, c.written, c.trouble = &pair, file.ModTime(), ""
 	case c.read == nil:
 		return nil, fmt.Errorf("cluster.tls_cert, cluster.tls_key: %w", err)
+	case c.trouble != err.Error():
+		c.trouble = err.Error()
+		c.log.Warn("the node's certificate cannot be read again; the one of before is shown", "file", c.cert, "error", err)
 	}
 	return c.read, nil
 }

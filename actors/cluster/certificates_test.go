@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"log/slog"
 	"math/big"
 	"os"
 	"path/filepath"
@@ -50,7 +51,8 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "cert"), filepath.Join(dir, "key")
 	write(t, dir, 1)
-	c, err := cluster.Certificates(cert, key, cert)
+	var logged strings.Builder
+	c, err := cluster.Certificates(cert, key, cert, slog.New(slog.NewTextHandler(&logged, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,6 +77,10 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 	if n := serial(); n != 2 {
 		t.Errorf("without a file it is %d", n)
 	}
+	serial()
+	if said := logged.String(); strings.Count(said, "was read again") != 1 || strings.Count(said, "cannot be read again") != 1 {
+		t.Errorf("logged:\n%s", said)
+	}
 }
 
 // Each of the files is named that cannot be used.
@@ -87,7 +93,7 @@ func TestCertificateErrors(t *testing.T) {
 		"cluster.tls_ca: there is no":       {cert, key, key},
 		"cluster.tls_cert, cluster.tls_key": {none, key, cert},
 	} {
-		if _, err := cluster.Certificates(files[0], files[1], files[2]); err == nil || !strings.HasPrefix(err.Error(), want) {
+		if _, err := cluster.Certificates(files[0], files[1], files[2], slog.New(slog.DiscardHandler)); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%v, want %s…", err, want)
 		}
 	}

@@ -69,7 +69,7 @@ func (m *Main) join(ctx context.Context, db store.Store, log *slog.Logger, count
 	if !ok {
 		return nil, nil
 	}
-	options, err := assemble.Cluster(&m.Config, version())
+	options, err := assemble.Cluster(&m.Config, version(), log)
 	if err != nil {
 		return nil, config.NewError("cluster", err)
 	}

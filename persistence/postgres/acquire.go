@@ -28,7 +28,8 @@ select $1, $2, 0, $3 where not exists (select from sessions where tenant = $1 an
 on conflict do nothing`
 
 // takeSession raises the epoch, unless another member owns the session and lives. $6: the
-// answer of an attempt before was lost, which may have made the session this member's.
+// answer of an attempt before was lost, which may have made the session this member's; if it
+// was this member's already, and written to, its commits have said so in prior.
 const takeSession = `update sessions s set epoch = s.epoch + 1, owner = nullif($3::bigint, 0), owner_node = nullif($4, ''),
   prior = case when $6 and s.owner = $3 then s.prior else s.owner end,
   prior_node = case when $6 and s.owner = $3 then s.prior_node else s.owner_node end

@@ -232,7 +232,9 @@ const lockSessions = `select set_config('enable_hashjoin', 'on', true) from (
   join sessions s on s.tenant = i.tenant and s.session = i.session
   order by s.tenant, s.session for no key update of s) as locked`
 
-// writeCommits writes those of the commits that fit, and says of each what it found.
+// writeCommits writes those of the commits that fit, and says of each what it found. What
+// the owner has found open is dealt with by its first commit: who had the session before counts
+// no more, also for an acquisition that has to be repeated (takeSession).
 const writeCommits = `with input as materialized (
   select * from unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bytea[], $7::bytea[], $8::bytea[],
     $9::bigint[], $10::bigint[], $11::bytea[], $12::bigint[], $13::bytea[], $14::boolean[])
@@ -255,6 +257,7 @@ const writeCommits = `with input as materialized (
     listed = case when s.root then greatest(s.listed, nullif(g.activity, -9223372036854775808) >> 10) end,
     wake = g.wake_is, claim = g.claim, claim_since = nullif(g.since, -9223372036854775808),
     stored = s.stored + coalesce(octet_length(g.record), 0),
+    prior = s.owner, prior_node = s.owner_node,
     snapshot_at = case when g.snapshot is null then s.snapshot_at else g.last end
   from good g where s.ctid = g.at
 ), logged as (

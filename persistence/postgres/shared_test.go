@@ -63,6 +63,37 @@ func TestPriorOfARepeatedAcquisition(t *testing.T) {
 	}
 }
 
+// A member that has written to a session takes it again, and the answer to that is lost before the
+// database has heard of it. The session is its own: that somebody died with it before was counted
+// when it was taken the first time.
+func TestPriorOfARepeatedAcquisitionOfOnesOwn(t *testing.T) {
+	dsn := prepared(t)
+	s, list := openOn(t, dsn, nil), listOn(t, dsn)
+	died := joined(t, list, "a")
+	key := conversation.SessionKey{Tenant: "acme", Session: "s1"}
+	if _, err := s.Acquire(t.Context(), key, conversation.AcquireHow{Create: true, Owner: died.Member}); err != nil {
+		t.Fatal(err)
+	}
+	how := conversation.AcquireHow{Owner: joined(t, list, "a").Member} // it has started again
+	h, err := s.Acquire(t.Context(), key, how)
+	if err != nil || h.Prior != conversation.PriorDead {
+		t.Fatalf("of a member that has died: prior %d, %v", h.Prior, err)
+	}
+	err = s.Commit(t.Context(), key, conversation.Commit{
+		Epoch: h.Epoch, ID: "c1", Events: []conversation.Event{{Seq: 1, At: time.Now(), Body: conversation.SessionClosed{}}},
+		Summary: conversation.Summary{Owner: "ada", CreatedAt: time.Now(), Activity: time.Now()},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2 {
+		got, err := s.take1(t.Context(), key, how, false, true)
+		if err != nil || !got.taken || got.head.Prior != conversation.PriorSame {
+			t.Errorf("attempt %d: taken %v, prior %d, %v", i, got.taken, got.head.Prior, err)
+		}
+	}
+}
+
 func TestTickets(t *testing.T) {
 	clustertest.RunTickets(t, func(t *testing.T) func() member.Tickets {
 		dsn := prepared(t)

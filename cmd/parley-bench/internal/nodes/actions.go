@@ -34,6 +34,12 @@ func (c *cluster) happen(ctx context.Context, s step, f *figures) error {
 	switch s.what {
 	case killed:
 		return c.killed(ctx, n, hold)
+	case restarted:
+		return c.killed(ctx, n, 0)
+	case rolled:
+		return c.rolled(ctx, hold, f)
+	case allKilled:
+		return c.allKilled(ctx, hold)
 	case gatewayDied:
 		return c.killed(ctx, c.gateway, hold)
 	case frozen:
@@ -98,6 +104,40 @@ func (c *cluster) left(ctx context.Context, n *node, hold time.Duration, f *figu
 	}
 	pause(ctx, hold)
 	return c.start(ctx, n)
+}
+
+// rolled restarts every node, the gateway too, as an upgrade does: the next one when the
+// one before is ready.
+func (c *cluster) rolled(ctx context.Context, hold time.Duration, f *figures) error {
+	for _, n := range c.all() {
+		if err := c.left(ctx, n, hold, f); err != nil {
+			return err
+		}
+		if err := c.ready(ctx); err != nil {
+			return fmt.Errorf("with a new %s: %w", n.name, err)
+		}
+	}
+	return nil
+}
+
+// allKilled ends all nodes together, as a loss of power does, and starts all of them
+// again at the same time.
+func (c *cluster) allKilled(ctx context.Context, hold time.Duration) error {
+	together := func(do func(*node) error) error {
+		all := c.all()
+		errs := make(chan error, len(all))
+		for _, n := range all {
+			go func() { errs <- do(n) }()
+		}
+		var err error
+		for range all {
+			err = errors.Join(err, <-errs)
+		}
+		return err
+	}
+	err := together(func(n *node) error { n.kill(); return nil })
+	pause(ctx, hold)
+	return errors.Join(err, together(func(n *node) error { return c.start(ctx, n) }))
 }
 
 func (c *cluster) drain(n *node, f *figures) error {

@@ -14,6 +14,9 @@ const (
 	frozen      fault = "a node is frozen for longer than its lease"
 	paused      fault = "a node is frozen for less than its lease"
 	left        fault = "a node ends by SIGTERM"
+	restarted   fault = "a node is killed and starts again at once"
+	rolled      fault = "every node is restarted, one after the other"
+	allKilled   fault = "all nodes are killed at once"
 	joined      fault = "a node more joins, and leaves"
 	gatewayDied fault = "the gateway-only node is killed"
 	dbFast      fault = "PostgreSQL stops fast"
@@ -22,7 +25,7 @@ const (
 	promoted    fault = "PostgreSQL is lost, and its standby takes over"
 )
 
-var faults = []fault{killed, frozen, paused, left, joined, gatewayDied, dbFast, dbImmediate, dbFlap, promoted}
+var faults = []fault{killed, frozen, paused, left, restarted, rolled, allKilled, joined, gatewayDied, dbFast, dbImmediate, dbFlap, promoted}
 
 // step is one fault of a plan.
 type step struct {
@@ -35,6 +38,8 @@ type step struct {
 
 func (s step) String() string {
 	switch s.what {
+	case restarted:
+		return fmt.Sprintf("%s (node %d)", s.what, s.node+1)
 	case killed, frozen, paused, left:
 		return fmt.Sprintf("%s (node %d), for %.1f leases", s.what, s.node+1, s.hold)
 	}
@@ -54,6 +59,9 @@ func everyFault() []step {
 		{what: promoted, hold: 0.5, rest: 0.5},
 		{what: gatewayDied, hold: 0.5, rest: 0.3},
 		{what: dbImmediate, hold: 0.5, rest: 0.5},
+		{what: restarted, node: 1, hold: 0.1, rest: 0.3},
+		{what: rolled, hold: 0.1, rest: 0.3},
+		{what: allKilled, hold: 0.3, rest: 0.5},
 	}
 }
 
@@ -69,6 +77,8 @@ func randomFaults(random *rand.Rand, n, nodes int) []step {
 				s.hold = 1.3 + random.Float64()
 			case paused, dbFlap:
 				s.hold = 0.2 + 0.5*random.Float64()
+			case rolled:
+				s.hold /= 4 // for each node
 			}
 			if last := len(plan) - 1; last >= 0 && random.IntN(4) == 0 && apart(plan[last], s) && (last == 0 || !plan[last-1].with) {
 				plan[last].with = true
@@ -82,12 +92,14 @@ func randomFaults(random *rand.Rand, n, nodes int) []step {
 }
 
 // apart is true when two faults can happen at once and be told apart: not two of the
-// database, not two of a node. Without the database nodes neither start nor know that
+// database, not two of a node, and none with one of all nodes. Without the database nodes neither start nor know that
 // they were deposed, so what ends one of them is not mixed with that.
 func apart(a, b step) bool {
-	return !a.what.ofDatabase() && !b.what.ofDatabase() && (a.what != b.what) && (a.node != b.node)
+	return !a.what.ofDatabase() && !b.what.ofDatabase() && !a.what.ofAll() && !b.what.ofAll() && (a.what != b.what) && (a.node != b.node)
 }
 
 func (f fault) ofDatabase() bool {
 	return f == dbFast || f == dbImmediate || f == dbFlap || f == promoted
 }
+
+func (f fault) ofAll() bool { return f == rolled || f == allKilled }

@@ -165,7 +165,7 @@ func TestEveryKeyIsUsed(t *testing.T) {
 		"process.heap_floor": "TestHeapFloorOfTheServer", "process.procs": "TestProcsOfTheServer", "process.contention": "TestContentionOfTheServer",
 	}
 	reach := func(c config.Config) string {
-		node, _ := Cluster(&c, "v")
+		node, _ := Cluster(&c, "v", slog.New(slog.DiscardHandler))
 		shared := Shared(&c, "dsn", nil, nil)
 		return fmt.Sprintf("%+v %+v %+v %+v %+v %+v %+v %+v", node, shared, Engine(&c, "n", nil, config.ScriptedName), Gateway(&c, "n", "v", "m"), c.Auth, c.Audit, c.Store, mcpOptions(&c, nil, nil, nil))
 	}

@@ -1,6 +1,7 @@
 package assemble
 
 import (
+	"crypto/tls"
 	"log/slog"
 
 	"parley/actors/cluster"
@@ -23,11 +24,15 @@ func Shared(c *config.Config, dsn string, log *slog.Logger, m *metrics.Persisten
 	}
 }
 
-// Cluster makes the options of this node. Its certificates are read.
-func Cluster(c *config.Config, version string) (cluster.Options, error) {
-	certificates, err := c.Cluster.TLS()
-	if err != nil {
-		return cluster.Options{}, err
+// Cluster makes the options of this node. Its certificates are read, and read again when their
+// files have changed.
+func Cluster(c *config.Config, version string, log *slog.Logger) (cluster.Options, error) {
+	var certificates *tls.Config // nil = there are none
+	if o := c.Cluster; o.Cert != "" {
+		var err error
+		if certificates, err = cluster.Certificates(o.Cert, o.Key, o.CA, log); err != nil {
+			return cluster.Options{}, err
+		}
 	}
 	return cluster.Options{
 		Name: c.Cluster.Name, Node: conversation.NodeID(c.NodeName()), Listen: c.Cluster.Listen, Advertise: c.Cluster.Advertise,

@@ -1,9 +1,6 @@
 package config
 
 import (
-	"crypto/tls"
-	"crypto/x509"
-	"fmt"
 	"net"
 	"os"
 	"regexp"
@@ -114,27 +111,4 @@ func (c *Config) NodeName() string {
 		host += ":" + port
 	}
 	return host
-}
-
-// TLS reads the certificates by which nodes know each other; nil = there are none.
-func (o Cluster) TLS() (*tls.Config, error) {
-	if o.Cert == "" {
-		return nil, nil
-	}
-	pair, err := tls.LoadX509KeyPair(o.Cert, o.Key)
-	if err != nil {
-		return nil, fmt.Errorf("cluster.tls_cert and cluster.tls_key: %w", err)
-	}
-	signers, err := os.ReadFile(o.CA)
-	if err != nil {
-		return nil, fmt.Errorf("cluster.tls_ca: %w", err)
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(signers) {
-		return nil, fmt.Errorf("cluster.tls_ca: %s holds no certificate", o.CA)
-	}
-	return &tls.Config{
-		Certificates: []tls.Certificate{pair}, RootCAs: pool, ClientCAs: pool,
-		ClientAuth: tls.RequireAndVerifyClientCert, MinVersion: tls.VersionTLS13,
-	}, nil
 }
