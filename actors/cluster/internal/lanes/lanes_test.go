@@ -251,15 +251,17 @@ func TestRandomMoves(t *testing.T) {
 					return
 				case <-time.After(100 * time.Microsecond):
 				}
-				if r.IntN(20) == 0 {
-					w.wanted.Hurry()
-				}
-				w.set(func() {
+				hurry := false
+				w.set(func() { // which guards r as well
+					hurry = r.IntN(20) == 0
 					key := keys[r.IntN(len(keys))]
 					w.lives[key] = all[r.IntN(3)]
 					w.ring[key] = all[r.IntN(3)]
 					w.dead[all[r.IntN(3)]] = r.IntN(3) == 0
 				})
+				if hurry {
+					w.wanted.Hurry()
+				}
 			}
 		}()
 		var open sync.WaitGroup
