@@ -676,3 +676,48 @@ func TestGivenUpForGood(t *testing.T) {
 		}
 	})
 }
+
+// unreachableOwner is a store that can be away, also for those who release a session.
+type unreachableOwner struct{ counting }
+
+func (u *unreachableOwner) Release(ctx context.Context, key conversation.SessionKey, epoch conversation.Epoch, done func(error)) {
+	u.mu.Lock()
+	away := u.away
+	u.mu.Unlock()
+	if away {
+		done(errLine)
+		return
+	}
+	u.Store.Release(ctx, key, epoch, done)
+}
+
+// A commit whose outcome stayed unknown, of a session that belongs elsewhere by now and could not be
+// released: the store says that it is here still, and nobody else can tell followers what is stored.
+// It is woken where it was, and leaves from there.
+func TestUnclearCommitOfASessionThatBelongsElsewhere(t *testing.T) {
+	stores := map[conversation.NodeID]*unreachableOwner{}
+	withNodes(t, func(h *harness) {
+		s := &unreachableOwner{counting{Store: h.store}}
+		stores[h.cfg.Node], h.through = s, s
+	}, func(t *testing.T, c *nodes) {
+		one, two := c.each["n1"], c.each["n2"]
+		one.createAs(mainKey, conversation.Create{Owner: ada, Agent: conversation.External})
+		c.move(func() { c.at = "n2" })
+		c.store.FailCommit(func(int, conversation.SessionKey, conversation.Commit) (error, bool) { return errLine, true })
+		stores["n1"].leave(true, false)
+		one.tell(mainKey, say("m1", "hello"))
+		time.Sleep(one.cfg.SettleTimeout + time.Second)
+		c.store.FailCommit(nil)
+		stores["n1"].leave(false, false)
+		time.Sleep(10 * time.Second) // no scan for due work would find it
+		synctest.Wait()
+		one.assertComplete(mainKey)
+		if n := one.count(mainKey, conversation.KindMessageAccepted); n != 1 {
+			t.Errorf("%d messages are stored", n)
+		}
+		if err := one.e.HandOver(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		two.ok(two.tell(mainKey, say("m2", "hello again")))
+	})
+}
