@@ -100,7 +100,7 @@ func giveUp(s *session, reason string, busy bool) {
 	case "panic", "erased", "fenced", "absent": // a panic is not to be taken for a move
 		return
 	}
-	if e.elsewhere(key) != nil {
+	if reason != "owned" && e.elsewhere(key) != nil { // what passes by does so once
 		e.given.Note(key)
 	}
 	e.deps.Store.Release(e.workCtx, key, s.epoch, func(err error) {

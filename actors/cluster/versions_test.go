@@ -6,6 +6,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"parley/actors/cluster"
@@ -70,4 +71,56 @@ func TestNewerMemberServesWhatOneCannotRead(t *testing.T) {
 	if old.engine.Owned() != 0 || next.engine.Owned() != sessions {
 		t.Errorf("in memory: %d where nothing can be read, %d beside it", old.engine.Owned(), next.engine.Owned())
 	}
+}
+
+// A session that is served beside the ring is given back to its owner by the ring again and again;
+// that cannot read it, and the next who asks is served as before: nobody is refused, and the session
+// does not go to and fro between the two.
+func TestNewerMemberIsAskedAgain(t *testing.T) {
+	store := persistencetest.NewMemory()
+	first := start(t, store, "first", knows(1))
+	loads := &acquisitions{Store: store}
+	old := startOn(t, store, tooNew{store}, "old", knows(1), nil)
+	next := startOn(t, store, loads, "next", knows(2), nil)
+	until(t, "all know each other", func() bool { return len(old.Members()) == 3 && len(next.Members()) == 3 })
+	var k conversation.SessionKey
+	for n := 0; ; n++ {
+		k = key(n)
+		if _, here := old.Placement().Local(k); here {
+			break
+		}
+	}
+	create := conversation.Create{Owner: "ada", Agent: conversation.External}
+	made := make(chan error, 1)
+	next.engine.CreateAsOwner(k, create, func(_ conversation.SessionKey, _ bool, err error) { made <- err })
+	if err := <-made; err != nil {
+		t.Fatal(err)
+	}
+	const rounds = 6
+	for i := range rounds {
+		if err := next.engine.HandOver(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := []*clustered{first, old, next}[i%3].say(k, fmt.Sprint("m", i), "hello"); err != nil {
+			t.Errorf("message %d: %v", i, err)
+		}
+	}
+	t.Logf("%d loads", loads.n.Load())
+	if n := loads.n.Load(); n > 1+2*rounds {
+		t.Errorf("the newer member has taken it %d times for %d messages", n, rounds)
+	}
+}
+
+// acquisitions counts what was taken from a store.
+type acquisitions struct {
+	conversation.Store
+	n atomic.Int64
+}
+
+func (a *acquisitions) Acquire(ctx context.Context, key conversation.SessionKey, how conversation.AcquireHow) (conversation.Head, error) {
+	head, err := a.Store.Acquire(ctx, key, how)
+	if err == nil {
+		a.n.Add(1)
+	}
+	return head, err
 }
