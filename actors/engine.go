@@ -332,7 +332,7 @@ func (e *Engine) Create(key conversation.SessionKey, c conversation.Create, done
 func (e *Engine) create(name, key conversation.SessionKey, c conversation.Create, owned bool, done func(conversation.SessionKey, bool, error)) {
 	e.enter(key, &envelope{as: c.Owner, cmd: c, owned: owned, done: func(r conversation.Receipt, err error) {
 		if refused := conversation.AsError(err); refused != nil && refused.Code == conversation.NotFound {
-			e.createNext(name, key, c, done)
+			e.createNext(name, key, c, owned, done)
 			return
 		}
 		done(key, err == nil && !r.Duplicate, err)
@@ -341,7 +341,7 @@ func (e *Engine) create(name, key conversation.SessionKey, c conversation.Create
 
 // createNext opens the session of a name whose session was found to be erased. The
 // next one may have been erased as well, also since it was looked for.
-func (e *Engine) createNext(name, erased conversation.SessionKey, c conversation.Create, done func(conversation.SessionKey, bool, error)) {
+func (e *Engine) createNext(name, erased conversation.SessionKey, c conversation.Create, owned bool, done func(conversation.SessionKey, bool, error)) {
 	failed := func(err error) { done(name, false, conversation.AsError(err)) }
 	if !e.goUnlessStopped("looking for a name's session", func() {
 		next, err := living.Of(name.Session, func(id conversation.SessionID) (bool, error) {
@@ -353,7 +353,7 @@ func (e *Engine) createNext(name, erased conversation.SessionKey, c conversation
 		case next == erased.Session: // it is not erased, but nothing that this user may see
 			failed(refusal.NotFound())
 		default:
-			e.create(name, conversation.SessionKey{Tenant: name.Tenant, Session: next}, c, false, done)
+			e.create(name, conversation.SessionKey{Tenant: name.Tenant, Session: next}, c, owned, done)
 		}
 	}, failed) {
 		failed(refusal.Stopping())

@@ -17,6 +17,7 @@ import (
 	"parley/actors/actorstest"
 	"parley/actors/cluster"
 	"parley/conversation"
+	"parley/conversation/living"
 	"parley/conversation/member"
 	"parley/conversation/policy"
 	"parley/gateway/fanout"
@@ -491,6 +492,36 @@ func TestReleaseThatWasLost(t *testing.T) {
 	}
 	if took := time.Since(began); took > 20*time.Second {
 		t.Errorf("somebody has waited for a deadline: %v", took)
+	}
+}
+
+// The same for the next session of a name that was erased: who has it in the store is asked for the
+// name, and opens the next one as its owner.
+func TestReleaseThatWasLostOfANextSession(t *testing.T) {
+	store := persistencetest.NewMemory()
+	a, b := start(t, store, "a", nil), start(t, store, "b", nil)
+	until(t, "the nodes know each other", func() bool { return len(a.Members()) == 2 && len(b.Members()) == 2 })
+	for n, tried := 0, 0; tried < 4; n++ {
+		name := key(n)
+		next := conversation.SessionKey{Tenant: name.Tenant, Session: living.Next(name.Session)}
+		if _, here := a.Placement().Local(next); here {
+			continue
+		}
+		tried++
+		for _, what := range []string{"name", "next"} {
+			if created, err := a.create(name); err != nil || !created {
+				t.Fatalf("the %s: %v, %v", what, created, err)
+			}
+			if what == "name" {
+				if err := a.sessions.Erase(t.Context(), name, "ada"); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		lose(t, store, b, a, next)
+		if created, err := []*clustered{a, b}[tried%2].create(name); err != nil || created {
+			t.Errorf("created again: %v, %v", created, err)
+		}
 	}
 }
 

@@ -263,7 +263,7 @@ func (n *Node) away(key conversation.SessionKey, err error) *lanes.AwayError {
 	case errors.As(err, &e):
 		key.Session = key.Session.Root()
 		ring, _ := n.places.owner(key)
-		return &lanes.AwayError{At: e.At, Owns: e.At != ring && e.At != conversation.Member{}}
+		return &lanes.AwayError{At: e.At, Owns: (e.Owns || e.At != ring) && e.At != conversation.Member{}}
 	case errors.Is(err, conversation.ErrFenced):
 		return &lanes.AwayError{}
 	default:

@@ -17,7 +17,10 @@ type Map interface {
 
 // ElsewhereError is the cause (errors.As) of a retryable refusal by a node whose session it
 // is not: the command was not looked at, and may be told to the owner.
-type ElsewhereError struct{ At conversation.Member } // zero = it is not known whose it is
+type ElsewhereError struct {
+	At   conversation.Member // zero = it is not known whose it is
+	Owns bool                // the store has said so, not only the map
+}
 
 func (e *ElsewhereError) Error() string {
 	return fmt.Sprintf("the session lives on another node (%s)", e.At)

@@ -39,7 +39,7 @@ var arrows = map[string][]string{
 	"actors/internal/due":                    {"conversation"},
 	"actors/internal/refusal":                {"conversation", "actors/placement", "conversation/member"},
 	"actors/internal/window":                 {"conversation", "conversation/transcript"},
-	"actors/cluster":                         {"actors/cluster/internal/lanes", "actors/cluster/internal/link", "actors/cluster/internal/membership", "actors/cluster/internal/speech", "actors/placement", "conversation", "conversation/member", "metrics", "conversation/wire", "actors/cluster/internal/relay", "actors/cluster/internal/singleton"},
+	"actors/cluster":                         {"actors/cluster/internal/lanes", "actors/cluster/internal/link", "actors/cluster/internal/membership", "actors/cluster/internal/speech", "actors/placement", "conversation", "conversation/member", "metrics", "conversation/wire", "actors/cluster/internal/relay", "actors/cluster/internal/singleton", "conversation/living"},
 	"actors/cluster/internal/membership":     {"conversation/member"},
 	"actors/cluster/internal/lanes":          {"actors/placement", "conversation"},
 	"actors/cluster/internal/link":           {"actors/cluster/internal/fields", "conversation", "conversation/member"},

@@ -81,10 +81,10 @@ func Suspended() *conversation.Error {
 	return err
 }
 
-// Elsewhere answers a command whose session is another member's.
+// Elsewhere answers a command whose session is another member's, as the store says.
 func Elsewhere(owner conversation.Member) *conversation.Error {
 	err := Unreachable()
-	err.Err = &placement.ElsewhereError{At: owner}
+	err.Err = &placement.ElsewhereError{At: owner, Owns: true}
 	return err
 }
 
