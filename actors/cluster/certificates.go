@@ -23,7 +23,7 @@ func Certificates(cert, key, ca string, log *slog.Logger) (*tls.Config, error) {
 	if !pool.AppendCertsFromPEM(authority) {
 		return nil, errors.New("cluster.tls_ca: there is no certificate in " + ca)
 	}
-	own := &ownCertificate{cert: cert, key: key, log: log}
+	own := &ownCertificate{cert: cert, key: key, log: log, stat: os.Stat}
 	if _, err := own.get(); err != nil {
 		return nil, err
 	}
@@ -38,6 +38,7 @@ func Certificates(cert, key, ca string, log *slog.Logger) (*tls.Config, error) {
 type ownCertificate struct {
 	cert, key string
 	log       *slog.Logger
+	stat      func(name string) (os.FileInfo, error)
 
 	mu      sync.Mutex
 	read    *tls.Certificate
@@ -49,11 +50,14 @@ type ownCertificate struct {
 func (c *ownCertificate) get() (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	file, err := os.Stat(c.cert)
-	if err == nil && c.read != nil && file.ModTime().Equal(c.written) {
+	file, err := c.stat(c.cert)
+	var pair tls.Certificate
+	switch { // a file that is not there is not read: it may come between the two
+	case err == nil && c.read != nil && file.ModTime().Equal(c.written):
 		return c.read, nil
+	case err == nil:
+		pair, err = tls.LoadX509KeyPair(c.cert, c.key)
 	}
-	pair, err := tls.LoadX509KeyPair(c.cert, c.key)
 	switch {
 	case err == nil:
 		if c.read != nil {
