@@ -55,23 +55,41 @@ func start(t testing.TB, store *persistencetest.Memory, name string, change func
 // startLogged starts a node whose log somebody reads.
 func startLogged(t testing.TB, store *persistencetest.Memory, name string, log *slog.Logger, change func(*cluster.Options)) *clustered {
 	t.Helper()
-	return startWith(t, store, store, name, log, change, nil)
+	return startWith(t, store, name, parts{log: log}, change)
 }
 
 // startOn starts a node whose engine sees a store of its own making.
 func startOn(t testing.TB, store *persistencetest.Memory, through conversation.Store, name string, change func(*cluster.Options), tune func(*actors.Config)) *clustered {
 	t.Helper()
-	return startWith(t, store, through, name, slog.New(slog.DiscardHandler), change, tune)
+	return startWith(t, store, name, parts{through: through, tune: tune}, change)
 }
 
-func startWith(t testing.TB, store *persistencetest.Memory, through conversation.Store, name string, log *slog.Logger, change func(*cluster.Options), tune func(*actors.Config)) *clustered {
+// parts are what a node of a test may have instead of the usual.
+type parts struct {
+	table   member.Table       // its list of members; nil = the store's
+	through conversation.Store // what its engine sees; nil = the store
+	log     *slog.Logger       // nil = none
+	tune    func(*actors.Config)
+	equip   func(*actors.Deps)
+}
+
+func startWith(t testing.TB, store *persistencetest.Memory, name string, p parts, change func(*cluster.Options)) *clustered {
 	t.Helper()
+	if p.table == nil {
+		p.table = store
+	}
+	if p.through == nil {
+		p.through = store
+	}
+	if p.log == nil {
+		p.log = slog.New(slog.DiscardHandler)
+	}
 	o := cluster.Options{Name: "test", Node: conversation.NodeID(name), Listen: freePort(t), Lease: 5 * time.Second, Version: "test"}
 	if change != nil {
 		change(&o)
 	}
 	registry := prometheus.NewRegistry()
-	node, err := cluster.Join(t.Context(), o, cluster.Deps{Table: store, Singletons: store, Metrics: metrics.NewCluster(registry), Logger: log})
+	node, err := cluster.Join(t.Context(), o, cluster.Deps{Table: p.table, Singletons: store, Metrics: metrics.NewCluster(registry), Logger: p.log})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,13 +99,17 @@ func startWith(t testing.TB, store *persistencetest.Memory, through conversation
 	cfg.Rules = policy.Rules{Policy: policy.DefaultPolicy(), Agents: map[conversation.AgentName]policy.Profile{
 		conversation.External: {Name: conversation.External},
 	}}
-	if tune != nil {
-		tune(&cfg)
+	if p.tune != nil {
+		p.tune(&cfg)
 	}
-	n.engine, err = actors.New(cfg, actors.Deps{
-		Store: through, Publisher: node.Publisher(both{n.hub, n.shown}), Metrics: metrics.NewActors(registry),
+	deps := actors.Deps{
+		Store: p.through, Publisher: node.Publisher(both{n.hub, n.shown}), Metrics: metrics.NewActors(registry),
 		Placement: node.Placement(), HandedOver: node.HandedOver, HandOut: node.HandOut, Offered: node.Offered, Holds: node.Holds,
-	})
+	}
+	if p.equip != nil {
+		p.equip(&deps)
+	}
+	n.engine, err = actors.New(cfg, deps)
 	if err != nil {
 		t.Fatal(err)
 	}
