@@ -51,6 +51,7 @@ func (m *Main) doctor(ctx context.Context) error {
 	if m.Config.Gateway.AdminListen != "" {
 		say("admin address", checkAddress(ctx, m.Config.Gateway.AdminListen), m.Config.Gateway.AdminListen)
 	}
+	m.checkCluster(ctx, say)
 	m.checkSignIn(say, note)
 	m.checkModels(ctx, say, note)
 	m.checkMCP(ctx, say, note)

@@ -187,9 +187,22 @@ func (m *Main) checkShared(ctx context.Context, say func(what string, err error,
 		say("database", config.NewError("store.postgres", err), "")
 		return
 	}
-	found, err := store.Migrate(ctx, dsn, false, slog.New(slog.DiscardHandler))
+	found, err := store.Look(ctx, dsn, m.Config.Shared.Migrate)
 	say("database", err, fmt.Sprintf("PostgreSQL %d.%d, schema %d, feature %d of %d", found.Server/10000, found.Server%10000, found.Version, found.Feature, member.Newest))
+	if found.Pending {
+		note("database", "tables are missing or older than this program: a start makes or upgrades them")
+	}
 	for _, text := range found.Warnings {
 		note("database", text)
 	}
+}
+
+// checkCluster looks at what a node shows to the others, and at where they reach it.
+func (m *Main) checkCluster(ctx context.Context, say func(what string, err error, fine string)) {
+	if m.Config.Cluster.Listen == "" {
+		return
+	}
+	_, err := assemble.Cluster(&m.Config, version(), slog.New(slog.DiscardHandler))
+	say("cluster", err, m.Config.NodeName()+" of "+m.Config.Cluster.Name)
+	say("cluster address", checkAddress(ctx, m.Config.Cluster.Listen), m.Config.Cluster.Listen)
 }

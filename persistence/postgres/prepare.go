@@ -25,9 +25,20 @@ func Schema() int64 { return int64(schema.Newest()) }
 // them; any number of nodes may do so at the same time. Errors are *Refusal, or the
 // context's.
 func Prepare(ctx context.Context, dsn string, migrate bool, logger *slog.Logger) (Prepared, error) {
+	return prepare(ctx, dsn, opening.Terms{Migrate: migrate, Logger: logger})
+}
+
+// Look says what Prepare would, and changes nothing: where that would make or upgrade the
+// tables, it is Pending in what was found.
+func Look(ctx context.Context, dsn string, migrate bool) (Prepared, error) {
+	return prepare(ctx, dsn, opening.Terms{Migrate: migrate, Look: true})
+}
+
+func prepare(ctx context.Context, dsn string, terms opening.Terms) (Prepared, error) {
 	config, err := opening.Config(dsn)
 	if err != nil {
 		return Prepared{}, err
 	}
-	return opening.Prepare(ctx, config, opening.Terms{Migrate: migrate, Logger: logger, Feature: uint32(member.Newest)})
+	terms.Feature = uint32(member.Newest)
+	return opening.Prepare(ctx, config, terms)
 }

@@ -51,6 +51,12 @@ func OpenShared(ctx context.Context, o SharedOptions) (*Shared, error) {
 // Prepared is what Migrate has found and done.
 type Prepared = postgres.Prepared
 
+// Look says what a start would of a database, and changes nothing. With apply, a start makes
+// and upgrades the tables; without, tables that are missing or old are an error.
+func Look(ctx context.Context, dsn string, apply bool) (Prepared, error) {
+	return postgres.Look(ctx, dsn, apply)
+}
+
 // Migrate sees to it that this program can work with a database. Without apply it changes
 // nothing, and tables that are missing or old are an error.
 func Migrate(ctx context.Context, dsn string, apply bool, logger *slog.Logger) (Prepared, error) {

@@ -24,6 +24,7 @@ const connectTime = 5 * time.Second
 // Terms says what may be done to a database that is opened.
 type Terms struct {
 	Migrate bool         // make and upgrade the tables
+	Look    bool         // change nothing: what Migrate would make or upgrade is Prepared.Pending
 	Logger  *slog.Logger // nil = no log
 	Feature uint32       // the highest that the program can read (conversation/member)
 }
@@ -33,6 +34,7 @@ type Prepared struct {
 	Server   int            // the version's number, as 150006
 	Version  schema.Version // of the schema, after what was applied
 	Applied  []string       // migrations
+	Pending  bool           // tables are missing or older, and were left as they are
 	Feature  uint32         // that all who worked with it have known once; see conversation/member
 	Warnings []string       // sentences about settings under which what is acknowledged may be lost
 }
@@ -113,6 +115,10 @@ func Prepare(ctx context.Context, c *pgx.ConnConfig, terms Terms) (found Prepare
 	if content.Version < schema.Newest() {
 		if !facts.creates { // the migrations would try for seconds
 			return Prepared{}, denied(c, errNoTables)
+		}
+		if terms.Look {
+			found.Version, found.Pending = content.Version, true
+			return found, nil
 		}
 		if found.Applied, err = schema.Migrate(ctx, c, terms.Logger); err != nil {
 			return Prepared{}, unmigrated(ctx, c, err)

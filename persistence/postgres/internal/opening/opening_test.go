@@ -83,6 +83,15 @@ func TestAnEmptyDatabaseIsMigratedOnce(t *testing.T) {
 	dsn := pgtest.Database(t)
 	_, err := prepare(t.Context(), dsn, false)
 	refused(t, err, opening.Pending, secret(t, dsn))
+	c, err := opening.Config(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // looking changes nothing
+		if seen, err := opening.Prepare(t.Context(), c, opening.Terms{Migrate: true, Look: true}); err != nil || !seen.Pending || seen.Version != 0 || seen.Applied != nil {
+			t.Errorf("looked at: %+v, %v", seen, err)
+		}
+	}
 
 	const nodes = 4
 	found, errs := make([]opening.Prepared, nodes), make([]error, nodes)
