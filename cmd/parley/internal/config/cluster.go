@@ -78,8 +78,11 @@ func (l *loader) cluster(c *Config) {
 			l.wrong(key, `must be an address such as "10.0.0.1:7950"`)
 		}
 	}
-	if host, _, err := net.SplitHostPort(o.Listen); err == nil && o.Advertise == "" && (host == "" || net.ParseIP(host).IsUnspecified()) {
+	switch {
+	case o.Advertise == "" && everyAddress(o.Listen):
 		l.wrong("cluster.advertise", "must say where the other nodes reach this one, because cluster.listen is every address")
+	case everyAddress(o.Advertise):
+		l.wrong("cluster.advertise", "must say where the other nodes reach this one, and is every address")
 	}
 	switch files := o.Cert != "" || o.Key != "" || o.CA != ""; {
 	case files && (o.Cert == "" || o.Key == "" || o.CA == ""):
@@ -90,6 +93,12 @@ func (l *loader) cluster(c *Config) {
 		l.wrong("cluster.insecure", "must be true without cluster.tls_cert, cluster.tls_key and cluster.tls_ca: whoever reaches the port could say anything in any user's name; "+
 			"say it only where nobody else reaches that port")
 	}
+}
+
+// everyAddress says whether an address has no host, or one that means all of a machine.
+func everyAddress(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	return err == nil && (host == "" || net.ParseIP(host).IsUnspecified())
 }
 
 // DSN reads where the database is.
