@@ -9,7 +9,8 @@
 //
 // What is published bears the epoch of the session's writer. The hub keeps the newest one
 // of each followed session and drops what an older writer says, so a writer that another
-// one has replaced shows nothing any more. On a node of a cluster the hub has an [Upstream],
+// one has replaced shows nothing any more. The log has no epochs: a subscription that has read in it that
+// an attempt is over shows no more text of that. On a node of a cluster the hub has an [Upstream],
 // which brings what happens in sessions that live on other nodes.
 //
 // There is one way to follow a session, in two forms:

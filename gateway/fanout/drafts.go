@@ -1,7 +1,10 @@
 package fanout
 
 import (
+	"cmp"
 	"math"
+	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"parley/conversation"
@@ -23,6 +26,38 @@ type drafts struct {
 	// ahead says how far the deltas that passed by go, by draft, since the text was asked
 	// for: a text that is shorter is older than they are.
 	ahead map[conversation.DraftID]int
+
+	// over is the newest attempt of which the log, as far as it was read for this subscription, says
+	// that its text has ended. The log may be ahead of the hub, which does not know of its writer yet.
+	over conversation.Attempt
+}
+
+// newerAttempt is true if a was begun after b.
+func newerAttempt(a, b conversation.Attempt) bool {
+	return cmp.Or(cmp.Compare(a.Step, b.Step), cmp.Compare(a.N, b.N)) > 0
+}
+
+// ends is the newest attempt whose text has ended with e; zero = e says nothing of that.
+func ends(e *conversation.Event) conversation.Attempt {
+	switch b := e.Body.(type) {
+	case conversation.StepStarted: // none streams but this one
+		return conversation.Attempt{Step: b.Step, N: b.Attempt - 1}
+	case conversation.StepFinished:
+		return conversation.Attempt{Step: b.Step, N: b.Attempt}
+	}
+	return conversation.Attempt{}
+}
+
+// late is true for text of an attempt that is over: of a writer that another one has replaced.
+func (d *drafts) late(draft conversation.DraftID) bool {
+	if d.over == (conversation.Attempt{}) {
+		return false
+	}
+	step, rest, _ := strings.Cut(string(draft), ".")
+	n, _, _ := strings.Cut(rest, ".")
+	of, err := strconv.ParseUint(step, 10, 32)
+	at, wrong := strconv.Atoi(n)
+	return err == nil && wrong == nil && !newerAttempt(conversation.Attempt{Step: conversation.StepNumber(of), N: at}, d.over)
 }
 
 // waitingText is a delta in the queue to which others were added. It is encoded when it is

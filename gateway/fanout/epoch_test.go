@@ -1,12 +1,14 @@
 package fanout
 
 import (
+	"context"
 	"strings"
 	"sync"
 	"testing"
 
 	"parley/conversation"
 	"parley/gateway/gatewaytest"
+	"parley/gateway/protocol"
 )
 
 // What a writer shows whom another one has replaced is dropped, whatever it is; what bears
@@ -73,6 +75,47 @@ func TestReplacedWriterShowsNothing(t *testing.T) {
 				if !strings.Contains(got[i], want) {
 					t.Errorf("shown %q, want %q", got, x.want)
 				}
+			}
+		})
+	}
+}
+
+// What a writer has written can be read from the log before anything of it comes to the hub. Behind it
+// no text is shown of an attempt that is over; of the one that goes on, all is.
+func TestTextBehindTheLog(t *testing.T) {
+	for name, c := range map[string]struct {
+		ends  conversation.EventBody
+		draft conversation.DraftID
+		shown bool
+	}{
+		"the attempt before":        {conversation.StepStarted{Step: 12, Attempt: 2}, "12.1.0", false},
+		"the step before":           {conversation.StepStarted{Step: 12, Attempt: 1}, "11.4.0", false},
+		"the attempt of now":        {conversation.StepStarted{Step: 12, Attempt: 2}, "12.2.0", true},
+		"an attempt that has ended": {conversation.StepFinished{Step: 12, Attempt: 2}, "12.2.1", false},
+		"the next step":             {conversation.StepFinished{Step: 9, Attempt: 2}, "10.1.0", true},
+		"nothing ends":              {conversation.SessionClosed{}, "1.1.0", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			log := &storedLog{head: 1, records: []conversation.Record{record(1)}}
+			hub, key := NewHub(nil), gatewaytest.Key("s1")
+			s, _, err := hub.Subscribe(t.Context(), log, protocol.DefaultLimits(), Options{Key: key, Drafts: true, Values: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			if seqs, _ := shown(s); len(seqs) != 1 {
+				t.Fatalf("shown %v", seqs)
+			}
+			log.records = append(log.records, conversation.Record{Events: []conversation.Event{{Seq: 2, Body: c.ends}}})
+			hub.Stored(key, 0, 2) // by who has looked into the store
+			if seqs, _ := shown(s); len(seqs) != 1 {
+				t.Fatalf("shown %v", seqs)
+			}
+			hub.Show(key, 6, 1, conversation.Delta{Draft: c.draft, Text: "late"})
+			stopped, stop := context.WithCancel(t.Context())
+			stop()
+			if d, _ := s.Next(stopped); (d.Ephemeral != nil) != c.shown {
+				t.Errorf("shown %+v", d)
 			}
 		})
 	}

@@ -59,6 +59,9 @@ func (s *Subscription) replayPage(ctx context.Context) (live bool, err error) {
 	if p.last > cursor {
 		q.push(frameBatch{data: p.frames, frames: int(p.last-cursor) + p.html, value: s.eventsValue(p.events)})
 		s.cursor = p.last
+		if newerAttempt(p.over, s.drafts.over) {
+			s.drafts.over = p.over
+		}
 	}
 	if s.goLive() {
 		return true, nil
@@ -101,6 +104,7 @@ type page struct {
 	frames []byte
 	events []conversation.Event // only for subscriptions with values
 	html   int                  // frames that are no events
+	over   conversation.Attempt // the newest that has ended in it
 	last   conversation.Seq
 }
 
@@ -133,6 +137,9 @@ func (s *Subscription) readPage(ctx context.Context, redact bool, cursor, target
 				p.events = append(p.events, *e)
 			}
 			p.last = e.Seq
+			if over := ends(e); newerAttempt(over, p.over) {
+				p.over = over
+			}
 			if full = int(p.last-cursor) >= limit || len(buf) >= WriteBytes-4096; full {
 				break
 			}

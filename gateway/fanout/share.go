@@ -62,7 +62,7 @@ func (h *Hub) sharePage(s *Subscription, redact bool, cursor conversation.Seq, p
 	}
 	share := &shard.share
 	share.last = (share.last + 1) % sharedPages
-	share.pages[share.last] = sharedPage{key: s.key, redact: redact, html: s.html, cursor: cursor, page: page{frames: p.frames, html: p.html, last: p.last}}
+	share.pages[share.last] = sharedPage{key: s.key, redact: redact, html: s.html, cursor: cursor, page: page{frames: p.frames, html: p.html, over: p.over, last: p.last}}
 	if !share.timed {
 		share.timed = true
 		time.AfterFunc(shareFor, shard.forgetPages)

@@ -376,6 +376,9 @@ func (s *Subscription) show(after conversation.Seq, e conversation.Ephemeral, ty
 		return
 	}
 	delta, isDelta := e.(conversation.Delta)
+	if isDelta && s.drafts.late(delta.Draft) {
+		return
+	}
 	if isDelta && q.halfFull() && s.merge(after, delta) {
 		q.hub.metrics.DeltasMerged.Inc()
 		return
