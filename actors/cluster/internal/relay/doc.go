@@ -14,7 +14,8 @@
 // A session can be in the memory of a node although the ring gives it to another one: it has not
 // been handed over yet, or two nodes see different rings. Until it has been quiet for a while
 // a follower stays noted where it is; and who publishes a session of another one's says to that
-// one how far it has got.
+// one how far it has got. A view is asked of the node that has the session in memory, as far as
+// that is known: no other has the text that streams.
 //
 // # What is not shown
 //

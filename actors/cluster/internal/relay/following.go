@@ -38,7 +38,8 @@ type site struct {
 // streaming is a draft that comes from another node.
 type streaming struct {
 	task conversation.TaskID
-	end  int // code points that have come
+	end  int                 // code points that have come
+	from conversation.Member // zero = it was seen in a view only
 }
 
 // asked is a view that was asked of another node.
@@ -90,14 +91,20 @@ func (r *Relay) Typing(key conversation.SessionKey, after conversation.Seq, user
 	r.typing(&m, r.o.Self)
 }
 
-// View shows a followed session as its owner has it. If that one does not answer soon, it is
-// read from the store: without the text that streams.
+// View shows a followed session as the node has it that writes it: mostly its owner. If that one
+// does not answer soon, it is read from the store: without the text that streams.
 func (r *Relay) View(key conversation.SessionKey, as conversation.UserID, done func(conversation.View, error)) {
+	here := r.holds(key) && r.o.Holds()
 	r.mu.Lock()
 	f := r.follows[key]
 	owner, other := r.elsewhere(key)
 	if other && f != nil && !slices.ContainsFunc(f.sites, func(s site) bool { return s.at == owner }) {
 		r.noteAt(key, f, owner)
+	}
+	if at, streams := f.writer(r.o.Alive); here {
+		other = false
+	} else if streams {
+		owner, other = at, true
 	}
 	if !other {
 		r.mu.Unlock()
@@ -114,6 +121,19 @@ func (r *Relay) View(key conversation.SessionKey, as conversation.UserID, done f
 	if !sent {
 		r.viewFailed(id)
 	}
+}
+
+// writer is the other node that a session's text comes from, if some streams. While the session
+// moves it is not the owner, and the owner does not have that text. The caller holds mu of the relay.
+func (f *follow) writer(alive func(conversation.Member) bool) (conversation.Member, bool) {
+	if f != nil {
+		for _, d := range f.drafts {
+			if slices.ContainsFunc(f.sites, func(s site) bool { return s.at == d.from }) && alive(d.from) {
+				return d.from, true
+			}
+		}
+	}
+	return conversation.Member{}, false
 }
 
 // noteAt has a session of which something may have been missed noted at its owner. The caller
@@ -487,7 +507,8 @@ func (r *Relay) streaming(key conversation.SessionKey, drafts []conversation.Dra
 	}
 	for _, d := range drafts {
 		r.beginDrafts(f)
-		f.drafts[d.Draft] = streaming{d.Task, max(f.drafts[d.Draft].end, utf8.RuneCountInString(d.Text))}
+		known := f.drafts[d.Draft]
+		f.drafts[d.Draft] = streaming{d.Task, max(known.end, utf8.RuneCountInString(d.Text)), known.from}
 	}
 }
 
@@ -516,7 +537,7 @@ func (r *Relay) takes(from conversation.Member, m *message, e conversation.Ephem
 		r.beginDrafts(f)
 		end := f.drafts[e.Draft].end
 		missed = e.At > end
-		f.drafts[e.Draft] = streaming{e.Task, max(end, e.At+utf8.RuneCountInString(e.Text))}
+		f.drafts[e.Draft] = streaming{e.Task, max(end, e.At+utf8.RuneCountInString(e.Text)), from}
 	case conversation.DraftDropped:
 		r.endDraft(f, e.Draft)
 	}

@@ -198,6 +198,32 @@ func TestHandOver(t *testing.T) {
 	}, "a", "b", "c")
 }
 
+// Who comes while a session that moves still streams where it was is shown the text by the node
+// that writes it: the one whose the session is next does not have it.
+func TestFollowDuringHandOver(t *testing.T) {
+	run(t, func(w *world) {
+		a, b, c := w.nodes[0], w.nodes[1], w.nodes[2]
+		s := keyOf("s")
+		w.owner["s"] = "a"
+		a.load(s)
+		atA, atB, atC := a.follow(s), b.follow(s), c.follow(s)
+		a.stream(s, "1.1.0", "hel")
+		w.mu.Lock()
+		w.owner["s"] = "b"
+		w.mu.Unlock()
+		w.changed()
+		w.pass(3 * Interval)
+		nextA, nextB, nextC := a.follow(s), b.follow(s), c.follow(s)
+		a.stream(s, "1.1.0", "lo")
+		for who, at := range map[string]*client{"a": atA, "b": atB, "c": atC} {
+			at.wants(t, who, "1.1.0@0:hel", "1.1.0@3:lo")
+		}
+		for who, at := range map[string]*client{"a": nextA, "b": nextB, "c": nextC} {
+			at.wants(t, "the next of "+who, "1.1.0=hel", "1.1.0@3:lo")
+		}
+	}, "a", "b", "c")
+}
+
 // A node whose lease is over shows nothing that is not stored, to nobody; and what it has said
 // before, and what arrives only after it has been silent for a lease, is not shown either.
 func TestStaleOwner(t *testing.T) {
