@@ -22,6 +22,7 @@ type follow struct {
 	head   conversation.Seq   // the last event that was shown here
 	sites  []site             // the nodes that show it: first the one whose it is
 	drafts map[conversation.DraftID]streaming
+	begun  bool // a view was asked for: whoever is shown the next one may not be alone
 
 	// unsure: something may have happened while it was noted nowhere. The store is asked
 	// as soon as it is noted. Relay.unsure has those of which it is true.
@@ -47,6 +48,7 @@ type asked struct {
 	to    conversation.Member
 	key   conversation.SessionKey
 	as    conversation.UserID
+	first bool // since the session is followed here
 	done  func(conversation.View, error)
 	timer *time.Timer
 }
@@ -97,6 +99,10 @@ func (r *Relay) View(key conversation.SessionKey, as conversation.UserID, done f
 	here := r.holds(key) && r.o.Holds()
 	r.mu.Lock()
 	f := r.follows[key]
+	first := f != nil && !f.begun
+	if first {
+		f.begun = true
+	}
 	owner, other := r.elsewhere(key)
 	if other && f != nil && !slices.ContainsFunc(f.sites, func(s site) bool { return s.at == owner }) {
 		r.noteAt(key, f, owner)
@@ -113,7 +119,7 @@ func (r *Relay) View(key conversation.SessionKey, as conversation.UserID, done f
 	}
 	r.last++
 	id := r.last
-	a := &asked{to: owner, key: key, as: as, done: done}
+	a := &asked{to: owner, key: key, as: as, first: first, done: done}
 	r.asked[id] = a
 	a.timer = time.AfterFunc(viewWait, func() { r.viewFailed(id) })
 	sent := r.send(owner, &message{kind: kindView, id: id, key: key, user: as})
@@ -232,7 +238,9 @@ func (r *Relay) viewed(m *message) {
 		if err == nil {
 			if a := r.take(m.id); a != nil {
 				r.know(a.key, 0, v.Head)
-				r.streaming(a.key, v.Drafts)
+				if a.first {
+					r.streaming(a.key, v.Drafts)
+				}
 				a.done(v, nil)
 			}
 			return
@@ -497,7 +505,8 @@ func (r *Relay) know(key conversation.SessionKey, epoch conversation.Epoch, head
 	}
 }
 
-// streaming notes the drafts that a view shows.
+// streaming notes the drafts that the first view shows. Of a later one they are not noted: it is for
+// one follower, and others may have missed that text. The next delta says so.
 func (r *Relay) streaming(key conversation.SessionKey, drafts []conversation.DraftView) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -89,6 +89,30 @@ func TestLostOnTheWay(t *testing.T) {
 	}, "a", "b")
 }
 
+// Text that is lost on the way and that another client of the node is shown as a view: who was
+// there already is shown the whole text as well, not only what follows.
+func TestLostAndShownToAnother(t *testing.T) {
+	run(t, func(w *world) {
+		a, b := w.nodes[0], w.nodes[1]
+		s := keyOf("s")
+		w.owner["s"] = "a"
+		a.load(s)
+		first := b.follow(s)
+		a.mu.Lock()
+		a.lose = func(_ conversation.Member, m *message) bool { return m.kind == kindEphemeral }
+		a.mu.Unlock()
+		a.stream(s, "1.1.0", "hel")
+		second := b.follow(s)
+		a.mu.Lock()
+		a.lose = nil
+		a.mu.Unlock()
+		a.stream(s, "1.1.0", "lo")
+		a.stream(s, "1.1.0", "!")
+		first.wants(t, "who was there", "1.1.0=hello", "1.1.0@5:!")
+		second.wants(t, "who came", "1.1.0=hel", "1.1.0=hello", "1.1.0@5:!")
+	}, "a", "b")
+}
+
 // A request to be noted that is lost is made again; what happened meanwhile is in the log.
 func TestNotNoted(t *testing.T) {
 	for name, lost := range map[string]kind{"the request": kindRenew, "its answer": kindRenewed, "both the request and the view": kindView} {
