@@ -208,7 +208,8 @@ func (r *Relay) take(id uint64) *asked {
 }
 
 // viewFailed reads a view from the store that another node has not answered. What happens
-// meanwhile may not be shown to this node: the store is asked once more when it is noted.
+// meanwhile may not be shown to this node: the store is asked once more when it is noted. The view
+// is without the text that streams: if more of that comes, all of it is shown anew.
 func (r *Relay) viewFailed(id uint64) {
 	a := r.take(id)
 	if a == nil {
@@ -217,6 +218,10 @@ func (r *Relay) viewFailed(id uint64) {
 	r.mu.Lock()
 	if f := r.follows[a.key]; f != nil {
 		r.unsure.add(a.key, f)
+		for draft, s := range f.drafts {
+			s.end = 0
+			f.drafts[draft] = s
+		}
 	}
 	r.mu.Unlock()
 	r.viewHere(a.key, a.as, a.done)

@@ -113,6 +113,30 @@ func TestLostAndShownToAnother(t *testing.T) {
 	}, "a", "b")
 }
 
+// A view that is read from the store, because the owner froze, does not have what streams: when the
+// owner goes on, who was shown it is shown the whole text first.
+func TestStoredViewOfStream(t *testing.T) {
+	run(t, func(w *world) {
+		a, b := w.nodes[0], w.nodes[1]
+		s := keyOf("s")
+		w.owner["s"] = "a"
+		a.load(s)
+		first := b.follow(s)
+		a.stream(s, "1.1.0", "hel")
+		a.mu.Lock()
+		a.silent = true
+		a.mu.Unlock()
+		second := b.follow(s)
+		a.mu.Lock()
+		a.silent = false
+		a.mu.Unlock()
+		a.stream(s, "1.1.0", "lo")
+		a.stream(s, "1.1.0", "!")
+		first.wants(t, "who was there", "1.1.0@0:hel", "1.1.0=hello", "1.1.0@5:!")
+		second.wants(t, "who came", "1.1.0=hello", "1.1.0@5:!")
+	}, "a", "b")
+}
+
 // A request to be noted that is lost is made again; what happened meanwhile is in the log.
 func TestNotNoted(t *testing.T) {
 	for name, lost := range map[string]kind{"the request": kindRenew, "its answer": kindRenewed, "both the request and the view": kindView} {
