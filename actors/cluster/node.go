@@ -140,7 +140,7 @@ func Join(ctx context.Context, o Options, d Deps) (*Node, error) {
 	n.keepsSingletons, n.keeper = d.Singletons != nil, n.newKeeper(d.Singletons)
 	n.asking = n.newSwitch()
 	n.lanes = lanes.New(lanes.Options{
-		Owner: n.places.owner, Timeout: o.RequestTimeout, MaxJobs: o.MaxJobs, MaxBytes: o.MaxBytes, Again: n.m.Again.Inc,
+		Owner: n.places.owner, Nobody: n.nobody, Timeout: o.RequestTimeout, MaxJobs: o.MaxJobs, MaxBytes: o.MaxBytes, Again: n.m.Again.Inc,
 	})
 	n.link = alone{}
 	if o.Listen != "" {
@@ -323,9 +323,15 @@ func (n *Node) Ready() error {
 		return &conversation.Error{Code: conversation.Unavailable, Message: "the database does not answer this node; its lease still holds"}
 	case !n.standing.ok():
 		return errOut()
+	case n.nobody():
+		return lanes.ErrNobody()
 	}
 	return nil
 }
+
+// nobody is true when all who ran sessions have been gone for a lease: those that start again
+// soon are waited for.
+func (n *Node) nobody() bool { return n.places.nobody(n.o.Lease) }
 
 // info is what the node says of itself now.
 func (n *Node) info() member.Info {

@@ -353,6 +353,40 @@ func TestAloneOrReachable(t *testing.T) {
 	}
 }
 
+// When no node that runs sessions has been there for a lease, the others say so at once and
+// are not ready; when one comes, they go on.
+func TestOnlyGatewaysAreLeft(t *testing.T) {
+	store := persistencetest.NewMemory()
+	short := func(o *cluster.Options) { o.Lease = time.Second }
+	runs := start(t, store, "runs", short)
+	gate := start(t, store, "gate", func(o *cluster.Options) { o.Lease, o.GatewayOnly = time.Second, true })
+	if _, err := gate.create(key(1)); err != nil || gate.Ready() != nil {
+		t.Fatalf("beside a node that runs sessions: %v, %v", err, gate.Ready())
+	}
+	runs.stop(t)
+	until := func(what string, is func() bool) {
+		t.Helper()
+		for look := time.Tick(10 * time.Millisecond); !is(); {
+			select {
+			case <-look:
+			case <-t.Context().Done():
+				t.Fatal(what)
+			}
+		}
+	}
+	until("ready without anybody", func() bool { return gate.Ready() != nil })
+	began := time.Now()
+	_, err := gate.say(key(1), "m", "x")
+	if e := conversation.AsError(err); e.Code != conversation.Unavailable || e.RetryAfter == 0 || time.Since(began) > 10*time.Second {
+		t.Errorf("nobody is there: %v after %v", err, time.Since(began))
+	}
+	start(t, store, "runs", short)
+	until("not ready beside somebody", func() bool { return gate.Ready() == nil })
+	if _, err := gate.say(key(1), "m", "x"); err != nil {
+		t.Errorf("somebody is there again: %v", err)
+	}
+}
+
 // A node that was removed from the list ends; its sessions are served by the other.
 func TestDeposedNodeEnds(t *testing.T) {
 	store := persistencetest.NewMemory()

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"parley/actors/placement"
 	"parley/conversation"
@@ -20,6 +21,7 @@ type places struct {
 	mu       sync.Mutex
 	members  []conversation.Member // of the ring
 	draining bool
+	empty    time.Time // since when the ring has nobody; zero = it has somebody
 }
 
 // set takes the list of members. It is true when sessions belong to others than before.
@@ -35,8 +37,7 @@ func (p *places) set(all []member.Peer) bool {
 	if p.ring.Load() != nil && slices.Equal(members, p.members) {
 		return false
 	}
-	p.members = members
-	p.ring.Store(placement.NewRing(members))
+	p.fill(members)
 	return true
 }
 
@@ -45,8 +46,26 @@ func (p *places) drain() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.draining = true
-	p.members = slices.DeleteFunc(slices.Clone(p.members), func(m conversation.Member) bool { return m == p.self })
-	p.ring.Store(placement.NewRing(p.members))
+	p.fill(slices.DeleteFunc(slices.Clone(p.members), func(m conversation.Member) bool { return m == p.self }))
+}
+
+// fill makes the ring of these members. The caller holds the lock.
+func (p *places) fill(members []conversation.Member) {
+	p.members = members
+	p.ring.Store(placement.NewRing(members))
+	switch {
+	case len(members) > 0:
+		p.empty = time.Time{}
+	case p.empty.IsZero():
+		p.empty = time.Now()
+	}
+}
+
+// nobody is true when no member has been there that runs sessions, for so long.
+func (p *places) nobody(long time.Duration) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.empty.IsZero() && time.Since(p.empty) >= long
 }
 
 // Local implements placement.Map.

@@ -56,7 +56,9 @@ func Moved(err error) bool {
 // Options are what Lanes work with.
 type Options struct {
 	// Owner is the member that a session belongs to, by the ring; false = nobody is there.
-	Owner    func(root conversation.SessionKey) (conversation.Member, bool)
+	Owner func(root conversation.SessionKey) (conversation.Member, bool)
+	// Nobody is true when nobody has been there for so long that none is waited for; nil = never.
+	Nobody   func() bool
 	Timeout  time.Duration // a job is given up after this
 	MaxJobs  int           // of one session that may wait or be under way
 	MaxBytes int           // of their texts
@@ -250,9 +252,10 @@ func (l *Lanes) goOn(s *shard, n *lane) {
 	}
 	n.holding = false
 	now := time.Now()
+	nobody := l.nobody(n)
 	n.queue = slices.DeleteFunc(n.queue, func(j *Job) bool {
 		j.again = false
-		if now.Before(j.deadline) {
+		if now.Before(j.deadline) && !nobody {
 			return false
 		}
 		late = append(late, j)
@@ -262,8 +265,21 @@ func (l *Lanes) goOn(s *shard, n *lane) {
 	l.pump(s, n)
 	s.mu.Unlock()
 	for _, j := range late {
-		j.Done(errMoved(nil))
+		if nobody {
+			j.Done(ErrNobody())
+		} else {
+			j.Done(errMoved(nil))
+		}
 	}
+}
+
+// nobody is true when no member is there for a lane, and none is waited for.
+func (l *Lanes) nobody(n *lane) bool {
+	if n.hint != (conversation.Member{}) || l.o.Nobody == nil || !l.o.Nobody() {
+		return false
+	}
+	_, there := l.o.Owner(conversation.SessionKey{Tenant: n.key.Tenant, Session: n.key.Session.Root()})
+	return !there
 }
 
 // Hurry has everything that waits sent at once: sessions belong to others than before, and
@@ -319,6 +335,11 @@ func refused(code conversation.Code, text string, cause error) *conversation.Err
 
 func errMoved(cause error) error {
 	return refused(conversation.Unavailable, "the session is moving to another server; please try again in a moment", cause)
+}
+
+// ErrNobody refuses what only a member that runs sessions can do.
+func ErrNobody() error {
+	return refused(conversation.Unavailable, "no server that runs sessions is there; please try again in a moment", nil)
 }
 
 func errEnding() error {

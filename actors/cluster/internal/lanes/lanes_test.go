@@ -222,6 +222,37 @@ func TestRefusals(t *testing.T) {
 	})
 }
 
+// When nobody has been there for long, jobs are refused at once; while somebody may come
+// they wait, and what waited is sent when he does.
+func TestNobodyIsThere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		long := false
+		w := newWorld(Options{Timeout: 30 * time.Second, MaxJobs: 3, MaxBytes: 100, Nobody: func() bool { return long }})
+		answers := make(chan error, 10)
+		answer := func(err error) { answers <- err }
+		w.wanted.Do(k, w.job(k, 0, answer))
+		time.Sleep(5 * time.Second)
+		began := time.Now()
+		long = true
+		if e := conversation.AsError(<-answers); e.Code != conversation.Unavailable || e.RetryAfter == 0 || time.Since(began) > time.Second {
+			t.Errorf("what waits is refused after %v: %v", time.Since(began), e)
+		}
+		began = time.Now()
+		w.wanted.Do(k, w.job(k, 1, answer))
+		if e := conversation.AsError(<-answers); e.Code != conversation.Unavailable || time.Since(began) > 100*time.Millisecond {
+			t.Errorf("what comes is refused after %v: %v", time.Since(began), e)
+		}
+		long = false
+		w.wanted.Do(k, w.job(k, 2, answer))
+		synctest.Wait()
+		w.ring[k], w.lives[k] = a, a
+		if err := <-answers; err != nil {
+			t.Errorf("somebody has come: %v", err)
+		}
+		synctest.Wait()
+	})
+}
+
 // Many sessions that move at random moments, with answers that get lost and members that die
 // and come back: every job takes effect once and in the order of its session.
 func TestRandomMoves(t *testing.T) {
