@@ -27,8 +27,8 @@ type drafts struct {
 	// for: a text that is shorter is older than they are.
 	ahead map[conversation.DraftID]int
 
-	// over is the newest attempt of which the log, as far as it was read for this subscription, says
-	// that its text has ended. The log may be ahead of the hub, which does not know of its writer yet.
+	// over is the newest attempt of which the events of this subscription say that its text has ended.
+	// What another writer still says of it, or a view of before, is not shown behind them.
 	over conversation.Attempt
 }
 
@@ -46,6 +46,15 @@ func ends(e *conversation.Event) conversation.Attempt {
 		return conversation.Attempt{Step: b.Step, N: b.Attempt}
 	}
 	return conversation.Attempt{}
+}
+
+// hear takes what events say of the attempts that have ended. The caller holds queue.mu.
+func (d *drafts) hear(events []conversation.Event) {
+	for i := range events {
+		if over := ends(&events[i]); newerAttempt(over, d.over) {
+			d.over = over
+		}
+	}
 }
 
 // late is true for text of an attempt that is over: of a writer that another one has replaced.
@@ -191,6 +200,9 @@ func (s *Subscription) showDrafts(v conversation.View) {
 	default:
 		s.drafts.forget() // none is added to what waits before the whole text
 		for i, d := range v.Drafts {
+			if s.drafts.late(d.Draft) { // the view is of a writer that another one has replaced
+				continue
+			}
 			if !q.roomFor(1, len(frames[i])) {
 				s.fallBehind() // and again when there is room
 				break

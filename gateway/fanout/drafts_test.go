@@ -194,3 +194,32 @@ func TestDeltaBeforeItsEvent(t *testing.T) {
 		t.Errorf("the client has %q", c.text)
 	}
 }
+
+// The text of a writer that another one has replaced while the state was asked for is not
+// shown behind the events of the new one; that of the attempt which still streams is.
+func TestViewOfAReplacedWriter(t *testing.T) {
+	for name, c := range map[string]struct {
+		begins conversation.EventBody
+		shown  string
+	}{
+		"its attempt is over": {conversation.StepStarted{Step: 1, Attempt: 2}, ""},
+		"it goes on":          {conversation.SessionClosed{}, "early"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			hub := NewHub(nil)
+			s := &stream{hub: hub, key: gatewaytest.Key("s1"), text: "early"}
+			q := hub.NewNotifyingQueue(s, protocol.DefaultLimits(), func() {})
+			f := &Subscription{queue: q, key: s.key, drafts: drafts{wanted: true}, phase: phaseLive, synced: true, cursor: 5, until: 5}
+			hub.add(f)
+			s.during = func() { hub.Publish(s.key, 2, []conversation.Event{{Seq: 6, Body: c.begins}}) }
+			hub.Missed(s.key)
+			text := &client{t: t}
+			for taken := q.Take(t.Context(), nil); taken.Frames > 0; taken = q.Take(t.Context(), nil) {
+				text.take(payloads(taken))
+			}
+			if text.text != c.shown {
+				t.Errorf("the client has %q, want %q", text.text, c.shown)
+			}
+		})
+	}
+}

@@ -230,6 +230,9 @@ func (s *Subscription) publish(events []conversation.Event, frames []byte, html 
 			q.push(frameBatch{data: frames, frames: len(events), value: s.eventsValue(events)})
 		}
 		s.cursor = last
+		if s.drafts.wanted {
+			s.drafts.hear(events)
+		}
 		if s.drafts.missed && !s.drafts.asked { // deltas came before their event
 			s.fallBehind()
 		}
