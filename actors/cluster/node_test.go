@@ -71,6 +71,7 @@ type parts struct {
 	log     *slog.Logger       // nil = none
 	tune    func(*actors.Config)
 	equip   func(*actors.Deps)
+	shows   func(both) conversation.Publisher // what is shown goes through this; nil = to both at once
 }
 
 func startWith(t testing.TB, store *persistencetest.Memory, name string, p parts, change func(*cluster.Options)) *clustered {
@@ -102,8 +103,12 @@ func startWith(t testing.TB, store *persistencetest.Memory, name string, p parts
 	if p.tune != nil {
 		p.tune(&cfg)
 	}
+	var shows conversation.Publisher = both{n.hub, n.shown}
+	if p.shows != nil {
+		shows = p.shows(both{n.hub, n.shown})
+	}
 	deps := actors.Deps{
-		Store: p.through, Publisher: node.Publisher(both{n.hub, n.shown}), Metrics: metrics.NewActors(registry),
+		Store: p.through, Publisher: node.Publisher(shows), Metrics: metrics.NewActors(registry),
 		Placement: node.Placement(), HandedOver: node.HandedOver, HandOut: node.HandOut, Offered: node.Offered, Holds: node.Holds,
 	}
 	if p.equip != nil {

@@ -211,6 +211,7 @@ func (w *dispute) node(i int, name string) {
 			c.Idle, c.IdleJitter = 50*time.Millisecond, 0
 			c.DueEvery = 500 * time.Millisecond
 		},
+		shows: func(b both) conversation.Publisher { return &delayed{both: b, w: w, r: w.random("delayed", i)} },
 		equip: func(d *actors.Deps) {
 			d.Publisher = &reader{Publisher: d.Publisher, w: w}
 			d.Models = map[string]conversation.Model{"": &talker{w: w, name: speaks}}
@@ -356,6 +357,39 @@ func (p *reader) Show(key conversation.SessionKey, epoch conversation.Epoch, aft
 		p.w.mu.Unlock()
 	}
 	p.Publisher.Show(key, epoch, after, e)
+}
+
+// delayed stands before a hub. Now and then it holds up what comes, as a goroutine that gets no time
+// or a line that is slow: the session may have another writer when it goes on, who is not held up.
+type delayed struct {
+	both
+	w *dispute
+
+	mu sync.Mutex
+	r  *rand.Rand
+}
+
+func (p *delayed) Publish(key conversation.SessionKey, epoch conversation.Epoch, events []conversation.Event) {
+	p.delay(20)
+	p.both.Publish(key, epoch, events)
+}
+
+func (p *delayed) Show(key conversation.SessionKey, epoch conversation.Epoch, after conversation.Seq, e conversation.Ephemeral) {
+	p.delay(8)
+	p.both.Show(key, epoch, after, e)
+}
+
+// delay waits, once in so many times.
+func (p *delayed) delay(once int) {
+	p.mu.Lock()
+	late := time.Duration(0)
+	if p.r.IntN(once) == 0 {
+		late = time.Duration(p.r.IntN(150)) * time.Millisecond
+	}
+	p.mu.Unlock()
+	if late > 0 && p.w.wrong.Load() {
+		p.w.wait(late)
+	}
 }
 
 // talker is a model that streams one word, another one in each call, or asks.
