@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -226,14 +227,14 @@ func TestRefusals(t *testing.T) {
 // they wait, and what waited is sent when he does.
 func TestNobodyIsThere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		long := false
-		w := newWorld(Options{Timeout: 30 * time.Second, MaxJobs: 3, MaxBytes: 100, Nobody: func() bool { return long }})
+		var long atomic.Bool
+		w := newWorld(Options{Timeout: 30 * time.Second, MaxJobs: 3, MaxBytes: 100, Nobody: func() bool { return long.Load() }})
 		answers := make(chan error, 10)
 		answer := func(err error) { answers <- err }
 		w.wanted.Do(k, w.job(k, 0, answer))
 		time.Sleep(5 * time.Second)
 		began := time.Now()
-		long = true
+		long.Store(true)
 		if e := conversation.AsError(<-answers); e.Code != conversation.Unavailable || e.RetryAfter == 0 || time.Since(began) > time.Second {
 			t.Errorf("what waits is refused after %v: %v", time.Since(began), e)
 		}
@@ -242,10 +243,10 @@ func TestNobodyIsThere(t *testing.T) {
 		if e := conversation.AsError(<-answers); e.Code != conversation.Unavailable || time.Since(began) > 100*time.Millisecond {
 			t.Errorf("what comes is refused after %v: %v", time.Since(began), e)
 		}
-		long = false
+		long.Store(false)
 		w.wanted.Do(k, w.job(k, 2, answer))
 		synctest.Wait()
-		w.ring[k], w.lives[k] = a, a
+		w.set(func() { w.ring[k], w.lives[k] = a, a })
 		if err := <-answers; err != nil {
 			t.Errorf("somebody has come: %v", err)
 		}
