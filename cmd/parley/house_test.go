@@ -42,6 +42,9 @@ var sameName = map[string]string{
 	"actors.End":           "the message that says how a call has ended: a model's or another one",
 	"gateway.Sessions":     "the interface, and the engine that has it in tests",
 	"conversation.Session": "a session's machine, and the same with a hand that plays its model, in tests",
+	"conversation.Store":   "what keeps sessions, and what keeps what channels to chat platforms remember",
+	"conversation.Key":     "what makes a write of a session happen once, and the name of a channel's row",
+	"conversation.Entry":   "a line of what a model is shown, and a line of the feed of chats",
 	"conversation.Task":    "a task: in the machine's own state, and as clients read it",
 	"conversation.Call":    "a call: in the machine's own state, and as clients read it",
 }

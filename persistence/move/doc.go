@@ -18,14 +18,21 @@
 //	c  how far a user has read          JSON: user, seq
 //	r  one of its records, in order     a record of conversation/wire
 //	e  it ends                          JSON: records, tasks, cursors, sha256 of its frames
-//	z  the file ends                    JSON: sessions, erased, records, sha256 of the file until here
+//	w  what a channel remembers of a chat  JSON: tenant, channel, chat, revision, session, value
+//	f  the feed of a tenant begins      JSON: tenant, last
+//	n  one of its entries, in order     JSON: number, at, session, value
+//	z  the file ends                    JSON: sessions, erased, records, chats, entries, sha256 of the file until here
 //
 // Erased sessions come first, so that a next session of a name finds its place. Commit ids,
-// summaries and claims are base64 in JSON, the latter two in the encoding of conversation/wire.
+// summaries, claims and values are base64 in JSON, summaries and claims in the encoding of
+// conversation/wire. Chats and feeds come last, and only where there are any: a program that
+// does not know these kinds refuses such a file before it writes anything (ErrNewer), and
+// reads one without.
 // The keys of parts and messages are not in the file: they follow from the records. Epochs
 // of sessions are not either: no writer of one store can write to another.
 //
 // In writes through Acquire and Commit, like any writer, so another one that starts meanwhile
 // fences it. A session has its summary, by which lists find it, with the last commit of all: one
-// without is not whole and is gone on with.
+// without is not whole and is gone on with. Chats and entries are compared with what is there,
+// one by one.
 package move

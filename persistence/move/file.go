@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/chats"
 )
 
 // The kinds of frames.
@@ -26,6 +27,9 @@ const (
 	kindCursor   = 'c'
 	kindRecord   = 'r'
 	kindEnd      = 'e'
+	kindChatRow  = 'w'
+	kindFeed     = 'f'
+	kindEntry    = 'n'
 	kindFileEnd  = 'z'
 )
 
@@ -67,6 +71,22 @@ type sessionFrame struct {
 type cursorFrame struct {
 	User conversation.UserID `json:"user"`
 	Seq  conversation.Seq    `json:"seq"`
+}
+
+type chatRowFrame struct {
+	Tenant   conversation.TenantID  `json:"tenant"`
+	Channel  chats.Channel          `json:"channel"`
+	Chat     chats.Chat             `json:"chat"`
+	Revision chats.Revision         `json:"revision"`
+	Session  conversation.SessionID `json:"session,omitempty"`
+	Value    []byte                 `json:"value"`
+}
+
+type entryFrame struct {
+	Number  chats.Number           `json:"number"`
+	At      int64                  `json:"at"` // milliseconds
+	Session conversation.SessionID `json:"session,omitempty"`
+	Value   []byte                 `json:"value"`
 }
 
 type endFrame struct {

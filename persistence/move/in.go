@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"parley/conversation"
+	"parley/conversation/chats"
 	"parley/conversation/wire"
 )
 
@@ -32,6 +33,7 @@ func Check(ctx context.Context, from io.Reader) (Opening, Totals, error) {
 	var got Totals
 	var end endFrame
 	open := false
+	var feed checkedFeed
 	for {
 		kind, body, err := r.next()
 		if err == nil {
@@ -57,6 +59,15 @@ func Check(ctx context.Context, from io.Reader) (Opening, Totals, error) {
 			end.Records++
 			got.Records++
 		case kindSnapshot:
+		case kindChatRow:
+			got.Chats++
+		case kindFeed, kindEntry:
+			if err := feed.see(kind, body); err != nil {
+				return r.opening, got, err
+			}
+			if kind == kindEntry {
+				got.Entries++
+			}
 		case kindEnd:
 			open, end.Sum = false, r.session
 			got.Sessions++
@@ -75,6 +86,31 @@ func Check(ctx context.Context, from io.Reader) (Opening, Totals, error) {
 	}
 }
 
+// checkedFeed is the feed whose entries are being read.
+type checkedFeed struct {
+	end  FeedEnd
+	open bool
+	last chats.Number // that was seen
+}
+
+// see checks that entries are in order and within their feed.
+func (f *checkedFeed) see(kind byte, body []byte) error {
+	if kind == kindFeed {
+		end, err := read[FeedEnd](body)
+		*f = checkedFeed{end: end, open: true}
+		return err
+	}
+	e, err := read[entryFrame](body)
+	if err != nil {
+		return err
+	}
+	if !f.open || e.Number <= f.last || e.Number > f.end.Last {
+		return fmt.Errorf("%w: entry %d of a feed is out of place", ErrDamaged, e.Number)
+	}
+	f.last = e.Number
+	return nil
+}
+
 // Sessions are written side by side, so that the store can join their commits; each of them
 // in its order. What has been read of the file and is not written yet is bounded.
 const (
@@ -87,6 +123,7 @@ type in struct {
 	to       Installation
 	progress func(Totals)
 	graves   []Tombstone // that wait to be written
+	chats    waitingChats
 
 	mu      sync.Mutex
 	room    sync.Cond // for more sessions, or more frames
@@ -142,6 +179,11 @@ func (i *in) all(ctx context.Context) error {
 				return err
 			}
 		}
+		if i.chats.full(kind) {
+			if err := i.putChats(ctx, kind); err != nil {
+				return err
+			}
+		}
 		switch kind {
 		case kindErased:
 			t, err := read[erasedFrame](body)
@@ -156,6 +198,10 @@ func (i *in) all(ctx context.Context) error {
 			}
 			if !i.session(ctx, s) {
 				return nil // somebody has said why
+			}
+		case kindChatRow, kindFeed, kindEntry:
+			if err := i.chats.add(kind, body); err != nil {
+				return err
 			}
 		case kindFileEnd:
 			return nil

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/chats"
 )
 
 // Installation is a store with what the engine has no use for, but who carries all of it
@@ -30,9 +31,32 @@ type Installation interface {
 	// Bury makes sessions that are not there erased ones. What is erased already stays as it is.
 	Bury(ctx context.Context, all []Tombstone) error
 
+	// Chats reads the feeds.
+	Chats() chats.Store
+
+	// ChatRows lists what channels remember, of all tenants.
+	ChatRows(ctx context.Context) iter.Seq2[chats.Row, error]
+
+	// Feeds lists how far the feeds of all tenants go.
+	Feeds(ctx context.Context) iter.Seq2[FeedEnd, error]
+
+	// PutRows writes rows as they are, with their revisions. One that is there already stays,
+	// and has to be the same: else ErrOther.
+	PutRows(ctx context.Context, rows []chats.Row) error
+
+	// PutFeed writes how far a feed goes, and entries of it with their numbers. What is there
+	// already stays, and has to be the same: else ErrOther.
+	PutFeed(ctx context.Context, end FeedEnd, entries []chats.Entry) error
+
 	// Adopt makes log the identity of a store that holds nothing; ErrOccupied if it holds
 	// anything. A store that has this identity already stays as it is.
 	Adopt(ctx context.Context, log conversation.LogID) error
+}
+
+// FeedEnd is how far the feed of a tenant goes.
+type FeedEnd struct {
+	Tenant conversation.TenantID `json:"tenant"`
+	Last   chats.Number          `json:"last"`
 }
 
 // Awaited is what a session waits for: a time and an outside runtime.
@@ -52,6 +76,7 @@ type Tombstone struct {
 var (
 	ErrOccupied = errors.New("the store has sessions of its own; a file is read into an empty one, or into one that has begun to read the same file")
 	ErrDiffers  = errors.New("the store has this session with other content: it was written to since, or comes from elsewhere")
+	ErrOther    = errors.New("the store has other chats or another feed than the file: it was written to since, or comes from elsewhere")
 	ErrDamaged  = errors.New("the file is damaged")
 	ErrCut      = errors.New("the file is not whole: it ends too early")
 	ErrNewer    = errors.New("the file was written by a newer version of this program")
@@ -62,5 +87,7 @@ type Totals struct {
 	Sessions int `json:"sessions"`
 	Erased   int `json:"erased"`
 	Records  int `json:"records"`
-	Skipped  int `json:"-"` // of Sessions: they were there already, and equal
+	Chats    int `json:"chats,omitempty"`
+	Entries  int `json:"entries,omitempty"` // of feeds
+	Skipped  int `json:"-"`                 // of Sessions: they were there already, and equal
 }

@@ -3,16 +3,20 @@ package move_test
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"iter"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/chats"
 	"parley/conversation/wire"
 	"parley/persistence/move"
 	"parley/persistence/pebble"
@@ -108,10 +112,55 @@ func filled(t *testing.T, s move.Installation) move.Installation {
 		err = errors.Join(err, s.Delete(t.Context(), key(gone)))
 	}
 	wrote(t, s, key("gone_3"), 2, nil)
+	chatted(t, s)
 	if _, made := s.Acquire(t.Context(), key("never written to"), conversation.AcquireHow{Create: true}); errors.Join(err, made) != nil {
 		t.Fatal(err, made)
 	}
 	return s
+}
+
+// chatted leaves rows that were written over, moved and deleted, and feeds of two tenants
+// of which something was erased and trimmed.
+func chatted(t *testing.T, s move.Installation) {
+	t.Helper()
+	row := func(tenant conversation.TenantID, chat chats.Chat, over chats.Revision, session conversation.SessionID, value string) []chats.Row {
+		r := chats.Row{Key: chats.Key{Tenant: tenant, Channel: "telegram", Chat: chat}, Revision: over, Session: session, Value: []byte(value)}
+		if value == "-" {
+			r.Value = nil
+		}
+		return []chats.Row{r}
+	}
+	entries := func(n int, session conversation.SessionID) (all []chats.Entry) {
+		for i := range n {
+			all = append(all, chats.Entry{At: noon.Add(time.Duration(i) * time.Second), Session: session, Value: fmt.Appendf(nil, "entry %d \x00\xff of %s", i, session)})
+		}
+		return all
+	}
+	wrote(t, s, key("chat gone"), 1, nil)
+	var err error
+	for _, c := range []struct {
+		tenant  conversation.TenantID
+		rows    []chats.Row
+		entries []chats.Entry
+	}{
+		{"acme", row("acme", "", 0, "", "of the channel"), entries(3, "")},
+		{"acme", row("acme", "a", 0, "plain", "1"), entries(70, "plain")},
+		{"acme", row("acme", "a", 1, "plain", "2 \x00\xff"), entries(2, "chat gone")},
+		{"acme", row("acme", "b", 0, "chat gone", "1"), entries(80, "busy")},
+		{"acme", row("acme", "c", 0, "busy", "1"), nil},
+		{"acme", row("acme", "c", 1, "busy", "-"), nil},
+		{"acme", row("acme", "d", 0, "busy", ""), nil},
+		{"other", row("other", "a", 0, "not there yet", "1"), entries(1, "not there yet")},
+		{"trimmed", nil, entries(5, "")},
+	} {
+		err = errors.Join(err, s.Chats().Save(t.Context(), c.tenant, c.rows, c.entries))
+	}
+	for n := range 80 {
+		err = errors.Join(err, s.Chats().Save(t.Context(), "acme", row("acme", chats.Chat(fmt.Sprintf("many%02d", n)), 0, "", "v"), nil))
+	}
+	if err := errors.Join(err, s.Delete(t.Context(), key("chat gone")), s.Chats().Trim(t.Context(), "acme", 2), s.Chats().Trim(t.Context(), "trimmed", 5)); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func each[T any](t *testing.T, all iter.Seq2[T, error]) (items []T) {
@@ -158,6 +207,18 @@ func shown(t *testing.T, s move.Installation) string {
 		say("listed %s %d", sum.Key, sum.Seen)
 	}
 	say("due %v", each(t, s.Due(ctx, noon.Add(24*time.Hour), conversation.Member{})))
+	for _, r := range each(t, s.ChatRows(ctx)) {
+		say("chat %+v", r)
+	}
+	for _, f := range each(t, s.Feeds(ctx)) {
+		ends, err := s.Chats().Feed(ctx, f.Tenant)
+		say("feed %+v %+v %v", f, ends, err)
+		entries, err := s.Chats().Entries(ctx, f.Tenant, 0, 1000)
+		for _, e := range entries {
+			say("entry %+v", e)
+		}
+		say("%v", err)
+	}
 	for _, c := range each(t, s.Claimable(ctx, "acme")) {
 		say("claimable %s %s", c.Key, c.Task)
 	}
@@ -195,7 +256,7 @@ func TestThereAndBack(t *testing.T) {
 				want, file := shown(t, source), written(t, source)
 				for i, skipped := range []int{0, 4} {
 					got, err := move.In(t.Context(), bytes.NewReader(file), target, quiet)
-					if err != nil || got != (move.Totals{Sessions: 4, Erased: 2, Records: 10, Skipped: skipped}) {
+					if err != nil || got != (move.Totals{Sessions: 4, Erased: 3, Records: 10, Chats: 84, Entries: 152, Skipped: skipped}) {
 						t.Fatalf("time %d: %+v, %v", i, got, err)
 					}
 					same(t, fmt.Sprint("time ", i), shown(t, target), want)
@@ -225,7 +286,8 @@ var errBroken = errors.New("the connection broke")
 // breaking is a store that takes some commits only.
 type breaking struct {
 	move.Installation
-	left atomic.Int64
+	left  atomic.Int64
+	chats atomic.Int64 // that it takes of rows and feeds
 }
 
 func (b *breaking) Commit(ctx context.Context, k conversation.SessionKey, c conversation.Commit) error {
@@ -233,6 +295,20 @@ func (b *breaking) Commit(ctx context.Context, k conversation.SessionKey, c conv
 		return errBroken
 	}
 	return b.Installation.Commit(ctx, k, c)
+}
+
+func (b *breaking) PutRows(ctx context.Context, rows []chats.Row) error {
+	if b.chats.Add(-1) < 0 {
+		return errBroken
+	}
+	return b.Installation.PutRows(ctx, rows)
+}
+
+func (b *breaking) PutFeed(ctx context.Context, end move.FeedEnd, entries []chats.Entry) error {
+	if b.chats.Add(-1) < 0 {
+		return errBroken
+	}
+	return b.Installation.PutFeed(ctx, end, entries)
 }
 
 // Wherever reading a file is interrupted, the next time goes on, and what is in a list is
@@ -249,6 +325,7 @@ func TestGoesOn(t *testing.T) {
 			for ; ; breaks++ {
 				b := &breaking{Installation: target}
 				b.left.Store(60)
+				b.chats.Store(int64(breaks) - 8) // the first times it does not come so far
 				_, err := move.In(t.Context(), bytes.NewReader(file), b, quiet)
 				if err == nil {
 					break
@@ -268,6 +345,61 @@ func TestGoesOn(t *testing.T) {
 			}
 			same(t, "at last", shown(t, target), shown(t, source))
 		})
+	}
+}
+
+// reframed changes the frames of a file, and gives each the checksum that it has then.
+func reframed(file []byte, change func(frames [][]byte) [][]byte) []byte {
+	line := bytes.IndexByte(file, '\n') + 1
+	var frames [][]byte
+	for rest := file[line:]; len(rest) > 0; {
+		n := 9 + int(binary.BigEndian.Uint32(rest[1:]))
+		frames = append(frames, bytes.Clone(rest[:n]))
+		rest = rest[n:]
+	}
+	out := bytes.Clone(file[:line])
+	for _, f := range change(frames) {
+		f = f[:len(f)-4]
+		out = append(out, binary.BigEndian.AppendUint32(f, crc32.Checksum(f, crc32.MakeTable(crc32.Castagnoli)))...)
+	}
+	return out
+}
+
+// A program that does not know a kind of frame says that the file is a newer one's, as older
+// programs do of chats; and entries are those of a feed, in order, up to its end.
+func TestFramesOfChats(t *testing.T) {
+	file := written(t, filled(t, embedded(t)))
+	first := func(frames [][]byte, kind byte) int {
+		return slices.IndexFunc(frames, func(f []byte) bool { return f[0] == kind })
+	}
+	for what, c := range map[string]struct {
+		change func(frames [][]byte) [][]byte
+		want   error
+		says   string
+	}{
+		"nothing": {func(f [][]byte) [][]byte { return f }, nil, ""},
+		"a kind that is not known": {func(f [][]byte) [][]byte {
+			f[first(f, 'w')][0] = 'y'
+			return f
+		}, move.ErrNewer, "y"},
+		"two entries in the wrong order": {func(f [][]byte) [][]byte {
+			n := first(f, 'n')
+			f[n], f[n+1] = f[n+1], f[n]
+			return f
+		}, move.ErrDamaged, "out of place"},
+		"an entry without its feed": {func(f [][]byte) [][]byte { return slices.Delete(f, first(f, 'f'), first(f, 'f')+1) }, move.ErrDamaged, "out of place"},
+		"an entry behind the end": {func(f [][]byte) [][]byte {
+			feed := append([]byte{'f', 0, 0, 0, 0}, `{"tenant":"acme","last":9}....`...)
+			binary.BigEndian.PutUint32(feed[1:], uint32(len(feed)-9))
+			f[first(f, 'f')] = feed
+			return f
+		}, move.ErrDamaged, "out of place"},
+		"a row less": {func(f [][]byte) [][]byte { return slices.Delete(f, first(f, 'w'), first(f, 'w')+1) }, move.ErrDamaged, "other content"},
+	} {
+		_, _, err := move.Check(t.Context(), bytes.NewReader(reframed(file, c.change)))
+		if !errors.Is(err, c.want) || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v, want %v: %s", what, err, c.want, c.says)
+		}
 	}
 }
 
@@ -312,6 +444,26 @@ func TestRefuses(t *testing.T) {
 				t.Fatal(err)
 			}
 			into("written to since", empty, file, move.ErrDiffers)
+			for what, change := range map[string]func(chats.Store) error{
+				"a row since": func(s chats.Store) error {
+					return s.Save(t.Context(), "acme", []chats.Row{{Key: chats.Key{Tenant: "acme", Channel: "telegram", Chat: "a"}, Revision: 2, Session: "plain", Value: []byte("3")}}, nil)
+				},
+				"an entry since": func(s chats.Store) error { return s.Save(t.Context(), "trimmed", nil, []chats.Entry{{}}) },
+			} {
+				other := to.open(t)
+				if _, err := move.In(t.Context(), bytes.NewReader(file), other, quiet); err != nil {
+					t.Fatal(err)
+				}
+				if err := change(other.Chats()); err != nil {
+					t.Fatal(err)
+				}
+				into(what, other, file, move.ErrOther)
+			}
+			chatty := to.open(t)
+			if err := chatty.Chats().Save(t.Context(), "acme", nil, []chats.Entry{{}}); err != nil {
+				t.Fatal(err)
+			}
+			into("a store with a feed", chatty, file, move.ErrOccupied)
 		})
 	}
 }

@@ -38,6 +38,9 @@ func Out(ctx context.Context, from Installation, to io.Writer, program string, p
 		o.done.Sessions++
 		progress(o.done)
 	}
+	if err := o.chats(ctx); err != nil {
+		return o.done, fmt.Errorf("the chats: %w", err)
+	}
 	if err := w.json(kindFileEnd, fileEndFrame{o.done, sumOf(w.sums.file)}); err != nil {
 		return o.done, err
 	}
@@ -104,6 +107,45 @@ func (o *out) session(ctx context.Context, s conversation.Summary) error {
 	}
 	end.Sum = sumOf(o.w.sums.session)
 	return o.w.json(kindEnd, end)
+}
+
+// readEntries is how many entries of a feed are read at once.
+const readEntries = 64
+
+// chats writes what channels remember, and the feeds.
+func (o *out) chats(ctx context.Context) error {
+	for r, err := range o.from.ChatRows(ctx) {
+		if err == nil {
+			err = o.w.json(kindChatRow, chatRowFrame{r.Tenant, r.Channel, r.Chat, r.Revision, r.Session, r.Value})
+		}
+		if err != nil {
+			return err
+		}
+		o.done.Chats++
+	}
+	for f, err := range o.from.Feeds(ctx) {
+		if err == nil {
+			err = o.w.json(kindFeed, f)
+		}
+		if err != nil {
+			return err
+		}
+		entries, err := o.from.Chats().Entries(ctx, f.Tenant, 0, readEntries)
+		for err == nil && len(entries) > 0 {
+			for _, e := range entries {
+				if err := o.w.json(kindEntry, entryFrame{e.Number, e.At.UnixMilli(), e.Session, e.Value}); err != nil {
+					return err
+				}
+				o.done.Entries++
+			}
+			o.progress(o.done)
+			entries, err = o.from.Chats().Entries(ctx, f.Tenant, entries[len(entries)-1].Number, readEntries)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // rows writes the tasks and cursors of a session.

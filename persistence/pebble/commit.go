@@ -10,9 +10,9 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"parley/conversation"
-	"parley/conversation/living"
 	"parley/conversation/wire"
 	"parley/persistence/internal/seen"
+	"parley/persistence/pebble/internal/erasure"
 	"parley/persistence/pebble/internal/group"
 	"parley/persistence/pebble/internal/layout"
 	"parley/persistence/pebble/internal/usage"
@@ -38,7 +38,7 @@ func (db *DB) Acquire(ctx context.Context, key conversation.SessionKey, how conv
 }
 
 func (db *DB) acquire(w writers.Held, how conversation.AcquireHow) (conversation.Head, error) {
-	h, err := db.loadHead(db.p, w.Key)
+	h, err := loadHead(db.p, w.Key)
 	if err != nil {
 		return conversation.Head{}, err
 	}
@@ -47,10 +47,10 @@ func (db *DB) acquire(w writers.Held, how conversation.AcquireHow) (conversation
 		if !how.Create || how.IfEpoch != 0 {
 			return conversation.Head{}, conversation.ErrNotFound
 		}
-		if gone, err := erased(db.p, w.Key); err != nil || gone {
+		if gone, err := erasure.Covers(db.p, w.Key); err != nil || gone {
 			return conversation.Head{}, errors.Join(err, onlyIf(gone, conversation.ErrNotFound))
 		}
-		if free, err := inTurn(db.p, w.Key); err != nil || !free {
+		if free, err := erasure.InTurn(db.p, w.Key); err != nil || !free {
 			return conversation.Head{}, errors.Join(err, onlyIf(!free, conversation.ErrNotFound))
 		}
 		// A delegation's session is made by work that runs.
@@ -103,42 +103,6 @@ func onlyIf(cond bool, err error) error {
 		return err
 	}
 	return nil
-}
-
-// erased looks for a tombstone of the session or of one above it.
-func erased(from pebble.Reader, key conversation.SessionKey) (bool, error) {
-	for {
-		if found, err := tombstone(from, key); found || err != nil {
-			return found, err
-		}
-		parent, _, ok := key.Session.Parent()
-		if !ok {
-			return false, nil
-		}
-		key.Session = parent
-	}
-}
-
-// inTurn is false for the next session of a name whose session is not erased, or
-// whose erasure is forgotten already: then the name begins anew.
-func inTurn(from pebble.Reader, key conversation.SessionKey) (bool, error) {
-	before, later := living.Before(key.Session)
-	if !later {
-		return true, nil
-	}
-	return tombstone(from, conversation.SessionKey{Tenant: key.Tenant, Session: before})
-}
-
-func tombstone(from pebble.Reader, key conversation.SessionKey) (bool, error) {
-	_, closer, err := from.Get(layout.KeyTombstone(nil, key))
-	switch {
-	case err == nil:
-		return true, closer.Close()
-	case errors.Is(err, pebble.ErrNotFound):
-		return false, nil
-	default:
-		return false, err
-	}
 }
 
 func (db *DB) countFailure(err error) {
@@ -410,14 +374,14 @@ func (db *DB) lastOf(key conversation.SessionKey, entry *writers.Slot) (last con
 	if entry.Cached.Epoch != 0 {
 		return entry.Cached.Last, true, nil
 	}
-	h, err := db.loadHead(db.p, key)
+	h, err := loadHead(db.p, key)
 	if err != nil || h == nil {
 		return 0, false, err
 	}
 	return h.Row.Last, true, nil
 }
 
-func (db *DB) loadHead(from pebble.Reader, key conversation.SessionKey) (*layout.Head, error) {
+func loadHead(from pebble.Reader, key conversation.SessionKey) (*layout.Head, error) {
 	v, closer, err := from.Get(layout.KeyHead(nil, key))
 	if errors.Is(err, pebble.ErrNotFound) {
 		return nil, nil

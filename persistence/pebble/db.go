@@ -13,6 +13,7 @@ import (
 
 	"parley/conversation"
 	"parley/metrics"
+	"parley/persistence/pebble/internal/chatrows"
 	"parley/persistence/pebble/internal/group"
 	"parley/persistence/pebble/internal/space"
 	"parley/persistence/pebble/internal/synced"
@@ -33,6 +34,7 @@ type DB struct {
 	upkeep   *upkeep.Upkeep // nil: read only
 	group    *group.Several // nil: read only
 	usage    *usage.Tenants // nil: nothing is counted
+	chats    *chatrows.Chats
 	metrics  *metrics.Persistence
 	marks    *synced.FS // nil: in memory, or for reading only
 	unwatch  func()

@@ -26,6 +26,7 @@ func (db *DB) Delete(ctx context.Context, key conversation.SessionKey) error {
 	defer db.cache.Release(root, tree)
 	tree.Tree.Lock() // every writer of the tree is out, and stays out
 	defer tree.Tree.Unlock()
+	defer db.chats.Lock(key.Tenant)()
 	defer db.upkeep.Wake()
 	if err := db.erase(key); err != nil {
 		return fmt.Errorf("erase %s: %w", key, asDamage(err))
@@ -40,14 +41,14 @@ func (db *DB) Erased(ctx context.Context, key conversation.SessionKey) (erased b
 	}
 	defer db.leave()
 	err = db.reading(key, func(*writers.Slot) error {
-		erased, err = tombstone(db.p, key)
+		erased, err = erasure.Has(db.p, key)
 		return err
 	})
 	return erased, wrap("the erasure of", key, err)
 }
 
 func (db *DB) erase(key conversation.SessionKey) error {
-	h, err := db.loadHead(db.p, key)
+	h, err := loadHead(db.p, key)
 	if err != nil {
 		return err
 	}
@@ -60,7 +61,7 @@ func (db *DB) erase(key conversation.SessionKey) error {
 		_ = b.Close()
 		return err
 	}
-	erasure.Bury(b, key, h, time.Now())
+	erasure.Bury(b, key, h, gone, time.Now())
 	counted := countedFor(db, gone.Sessions)
 	if err = db.apply(key, b); err == nil {
 		for i, k := range gone.Sessions {
@@ -91,7 +92,7 @@ func countedFor(db *DB, keys []conversation.SessionKey) []int64 {
 		return counted
 	}
 	for i, k := range keys {
-		if h, err := db.loadHead(db.p, k); err == nil && h != nil {
+		if h, err := loadHead(db.p, k); err == nil && h != nil {
 			counted[i] = usage.Of(db.p, k, h)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"parley/conversation"
+	"parley/conversation/chats"
 	"parley/persistence/pebble/internal/layout"
 	"parley/persistence/pebble/internal/upkeep"
 )
@@ -157,6 +158,26 @@ var placesOfText = []struct {
 		say(t, db, "s1-", "a name between")
 		say(t, db, "s1/d1", secret)
 		bottom(t, db)
+	}},
+	{"what channels remember", "sst", func(t *testing.T, db *DB) {
+		say(t, db, "s1", "nothing")
+		for n := range 60 {
+			key := chats.Key{Tenant: "acme", Channel: "slack", Chat: chats.Chat(fmt.Sprint("slack:", n))}
+			session, text := conversation.SessionID(fmt.Sprintf("s%d", n)), "other words"
+			if n == 1 {
+				text = secret
+			}
+			for over := range chats.Revision(2) {
+				if err := db.Chats().Save(t.Context(), "acme", []chats.Row{{Key: key, Revision: over, Session: session, Value: []byte(text)}},
+					[]chats.Entry{{Session: session, Value: []byte(text)}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if n == 30 {
+				bottom(t, db)
+			}
+		}
+		flushed(t, db)
 	}},
 }
 

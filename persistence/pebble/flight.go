@@ -135,7 +135,7 @@ func (f *flight) prepare(c *conversation.Commit, wait bool) error {
 		if !wait {
 			return errWait
 		}
-		stored, err := db.loadHead(db.p, key)
+		stored, err := loadHead(db.p, key)
 		if err != nil {
 			return unread(err)
 		}

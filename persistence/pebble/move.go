@@ -11,9 +11,12 @@ import (
 
 // Installation is a store that is carried to another place, or is a new place for one.
 // Between its calls nobody closes the store.
-func Installation(db *DB) move.Installation { return movable{db} }
+func Installation(db *DB) move.Installation { return movable{db, carry.Talk{Store: db.p}} }
 
-type movable struct{ *DB }
+type movable struct {
+	*DB
+	carry.Talk
+}
 
 func (m movable) Awaits(ctx context.Context, key conversation.SessionKey) (move.Awaited, error) {
 	if err := m.enter(ctx); err != nil {

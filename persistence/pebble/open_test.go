@@ -637,7 +637,7 @@ func TestLayoutIsPinned(t *testing.T) {
 		WakeAt:   now,
 		Claim:    &conversation.Claimable{Task: "t1-s1", Agent: "outside", Since: now, Runtime: "r1", From: now},
 	}
-	if err := db.Commit(t.Context(), k, c); err != nil {
+	if err := errors.Join(db.Commit(t.Context(), k, c), chatted(db, 0, "s1", "chat")); err != nil {
 		t.Fatal(err)
 	}
 	if err := db.p.Set(layout.KeyLog, []byte("thelog"), pebble.Sync); err != nil {

@@ -60,7 +60,7 @@ func (db *DB) Head(ctx context.Context, key conversation.SessionKey) (conversati
 	db.count("head")
 	var out conversation.Head
 	err := db.reading(key, func(*writers.Slot) error {
-		h, err := db.loadHead(db.p, key)
+		h, err := loadHead(db.p, key)
 		if err != nil {
 			return err
 		}
@@ -234,7 +234,7 @@ func (s *recordScan) took(rec conversation.Record) error {
 
 // missing says why a walk found less than its head promised.
 func (db *DB) missing(s *recordScan) error {
-	h, err := db.loadHead(db.p, s.key)
+	h, err := loadHead(db.p, s.key)
 	if err != nil {
 		return err
 	}
@@ -253,7 +253,7 @@ func (db *DB) Summary(ctx context.Context, key conversation.SessionKey) (convers
 	db.count("summary")
 	var out conversation.Summary
 	err := db.reading(key, func(*writers.Slot) error {
-		h, err := db.loadHead(db.p, key)
+		h, err := loadHead(db.p, key)
 		if err != nil {
 			return err
 		}
@@ -553,7 +553,7 @@ func (db *DB) Claimable(ctx context.Context, tenant conversation.TenantID) iter.
 					if !ok {
 						return false, fmt.Errorf("key %x is not one of the list of what may be claimed", k)
 					}
-					h, err := db.loadHead(s, key)
+					h, err := loadHead(s, key)
 					if err != nil {
 						if db.health.leftOut(key, err) {
 							return true, nil

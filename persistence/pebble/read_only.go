@@ -100,6 +100,7 @@ func startReadOnly(fs vfs.FS, dir string, o Options, lock *pebble.Lock) (*DB, er
 		_, err := checkTables(fs, dir, o, p, func(int64, int64) {})
 		return err
 	}
+	db.chats = newChats(db)
 	db.unwatch = o.Metrics.Watch(db.stats)
 	return db, nil
 }

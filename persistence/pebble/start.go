@@ -152,6 +152,7 @@ func (s *starting) start() (*DB, error) {
 		// A batch of half a memory table has one written to disk at once.
 		MaxBytes: int(min(maxBatchBytes, s.o.MemTableBytes/8)),
 	})
+	db.chats = newChats(db)
 	db.unwatch = s.o.Metrics.Watch(db.stats)
 	return db, nil
 }

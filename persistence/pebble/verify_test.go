@@ -132,7 +132,7 @@ func TestVerifyFindsDamage(t *testing.T) {
 	drop := func(k []byte) func(*DB) error { return func(db *DB) error { return db.p.Delete(k, pebble.Sync) } }
 	head := func(k conversation.SessionKey, change func(*layout.Head)) func(*DB) error {
 		return func(db *DB) error {
-			h, err := db.loadHead(db.p, k)
+			h, err := loadHead(db.p, k)
 			if err != nil {
 				return err
 			}
@@ -204,13 +204,13 @@ func TestVerifyFindsDamage(t *testing.T) {
 		{"task listed that is not there", check.RuleTasks, set(layout.KeyTaskTime(nil, "acme", 5, "t1-s9"), []byte("\x02s9")), "the session has no such row"},
 		{"session not listed", check.RuleActivity, head(root, func(h *layout.Head) { h.Listed = false }), "it is not in the list"},
 		{"list entry gone", check.RuleActivity, func(db *DB) error {
-			h, err := db.loadHead(db.p, root)
+			h, err := loadHead(db.p, root)
 			return errors.Join(err, db.p.Delete(layout.KeyActivity(nil, root, h.Activity), pebble.Sync))
 		}, "the list of sessions does not have it"},
 		{"listed twice", check.RuleActivity, set(layout.KeyActivity(nil, root, later), nil), "at a place that its head does not name"},
 		{"listed, but not there", check.RuleActivity, set(layout.KeyActivity(nil, gone, later), nil), "at a place"},
 		{"not due", check.RuleDue, func(db *DB) error {
-			h, err := db.loadHead(db.p, root)
+			h, err := loadHead(db.p, root)
 			return errors.Join(err, db.p.Delete(layout.KeyDue(nil, root, h.Row.WakeAt.UnixMilli()), pebble.Sync))
 		}, "it has something to do"},
 		{"due twice", check.RuleDue, set(layout.KeyDue(nil, root, later), nil), "at a time"},

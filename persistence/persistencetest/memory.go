@@ -12,8 +12,10 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/chats"
 	"parley/conversation/living"
 	"parley/conversation/wire"
+	"parley/persistence/chatstest"
 )
 
 // Memory is a Store in maps. It starts no goroutine and holds nothing but a
@@ -35,6 +37,7 @@ type Memory struct {
 	unread   map[conversation.SessionKey]error
 	history  []Committed
 	members  memberList
+	chats    *chatstest.Maps
 }
 
 var _ conversation.Store = (*Memory)(nil)
@@ -68,12 +71,17 @@ type record struct {
 
 // NewMemory is an empty store.
 func NewMemory() *Memory {
-	return &Memory{
+	m := &Memory{
 		log:      "memory",
 		sessions: map[conversation.SessionKey]*session{},
 		erased:   map[conversation.SessionKey]conversation.Epoch{},
 	}
+	m.chats = chatstest.NewMaps(chatstest.Host{Mutex: &m.mu, Ready: m.ready, Erased: m.isErased, Room: func() error { return m.room(true) }})
+	return m
 }
+
+// Chats is what channels remember. Its FailSave has saves fail.
+func (m *Memory) Chats() chats.Store { return m.chats }
 
 // FailCommit installs a fault: f is asked on every Commit that would be written,
 // n counts the calls of Commit from 1. With err = nil the commit goes on. Else
@@ -720,6 +728,7 @@ func (m *Memory) Delete(ctx context.Context, key conversation.SessionKey) error 
 		return err
 	}
 	m.erased[key] = s.head.Epoch + 1
+	m.chats.Erase(key)
 	maps.DeleteFunc(m.sessions, func(k conversation.SessionKey, _ *session) bool {
 		return k == key || k.Tenant == key.Tenant && strings.HasPrefix(string(k.Session), string(key.Session)+"/")
 	})

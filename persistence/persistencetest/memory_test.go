@@ -6,14 +6,68 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"pgregory.net/rapid"
+
 	"parley/conversation"
+	"parley/conversation/chats"
 	"parley/conversation/member"
+	"parley/persistence/chatstest"
 	"parley/persistence/clustertest"
 	"parley/persistence/persistencetest"
 )
 
 func TestMemory(t *testing.T) {
 	persistencetest.Run(t, func(*testing.T) conversation.Store { return persistencetest.NewMemory() })
+}
+
+func TestChatsInMemory(t *testing.T) {
+	chatstest.Run(t, func(*testing.T) chatstest.Both { return persistencetest.NewMemory() })
+}
+
+func TestChatsInMemoryAreTheModel(t *testing.T) {
+	chatstest.RunModel(t, func(*rapid.T) (func() chatstest.Both, func(chatstest.Both) error) {
+		m := persistencetest.NewMemory()
+		return func() chatstest.Both { m.Reopen(); return m }, nil
+	})
+}
+
+// The two kinds of failure, and a full disk.
+func TestChatsInMemoryFail(t *testing.T) {
+	m := persistencetest.NewMemory()
+	store, boom := m.Chats(), errors.New("boom")
+	key := chats.Key{Tenant: "acme", Channel: "slack", Chat: "slack:1"}
+	save := func(over chats.Revision) error {
+		return store.Save(t.Context(), "acme", []chats.Row{{Key: key, Revision: over, Value: []byte("v")}}, []chats.Entry{{}})
+	}
+	at := func() (chats.Revision, chats.Number) {
+		row, err := store.Load(t.Context(), key)
+		feed, failed := store.Feed(t.Context(), "acme")
+		if errors.Join(err, failed) != nil {
+			t.Fatal(err, failed)
+		}
+		return row.Revision, feed.Last
+	}
+	store.(*chatstest.Maps).FailSave(func(n int, _ []chats.Row, _ []chats.Entry) (error, bool) {
+		return []error{nil, boom, boom}[min(n, 3)%3], n == 2
+	})
+	for _, c := range []struct {
+		what string
+		fill persistencetest.Fullness
+		want error
+		last chats.Number
+	}{
+		{"failed before it was written", persistencetest.Roomy, boom, 0},
+		{"failed after it was written", persistencetest.Roomy, boom, 1},
+		{"a full disk", persistencetest.Hard, conversation.ErrFull, 1},
+		{"one that is nearly full", persistencetest.Soft, nil, 2},
+	} {
+		m.Fill(c.fill)
+		over, _ := at()
+		err := save(over)
+		if rev, last := at(); !errors.Is(err, c.want) || last != c.last || rev != chats.Revision(last) {
+			t.Errorf("%s: %v, revision %d, last entry %d", c.what, err, rev, last)
+		}
+	}
 }
 
 func TestMembersInMemory(t *testing.T) {

@@ -13,5 +13,7 @@
 //   - Epoch and expected sequence alone keep two writers apart, in the database; who is a
 //     member, and whose lease has run out, only says who may take a session over.
 //   - Time is the database's. The clocks of nodes may differ.
+//   - What channels remember is erased by a trigger, in the transaction of the session's
+//     erasure; a program that writes it holds what that trigger waits for.
 //   - A DSN holds a password: no log line, error or metric has one.
 package postgres

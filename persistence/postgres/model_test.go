@@ -10,15 +10,21 @@ import (
 	"parley/persistence/persistencetest"
 )
 
-// TestMemoryIsTheModel compares every answer with that of the map-backed store. It does as
-// much as -rapid.checks says, and half of it with -short: each answer is a round trip.
-func TestMemoryIsTheModel(t *testing.T) {
+// fewerChecks has rapid do as much as -rapid.checks says, and half of it with -short: each
+// answer is a round trip.
+func fewerChecks(t *testing.T) {
+	t.Helper()
 	if checks := flag.Lookup("rapid.checks"); testing.Short() && checks.Value.String() == checks.DefValue {
 		if err := checks.Value.Set("50"); err != nil {
 			t.Fatal(err)
 		}
-		defer func() { _ = checks.Value.Set(checks.DefValue) }()
+		t.Cleanup(func() { _ = checks.Value.Set(checks.DefValue) })
 	}
+}
+
+// TestMemoryIsTheModel compares every answer with that of the map-backed store.
+func TestMemoryIsTheModel(t *testing.T) {
+	fewerChecks(t)
 	dsn := prepared(t)
 	broom := openOn(t, dsn, nil)
 	persistencetest.RunModel(t, func(rt *rapid.T) (func() conversation.Store, func(conversation.Store) error) {

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"parley/conversation"
+	"parley/conversation/chats"
 	"parley/conversation/member"
 	"parley/conversation/wire"
 	"parley/persistence/move"
@@ -156,6 +157,98 @@ on conflict (tenant, session) do update set erased = s.erased where s.erased is 
 	})
 }
 
+func (r relocating) ChatRows(ctx context.Context) iter.Seq2[chats.Row, error] {
+	const sql = `select tenant, channel, chat, revision, session, value from chat_rows
+where (tenant, channel, chat) > ($1, $2, $3) or $4 order by tenant, channel, chat limit $5`
+	last, first := chats.Key{}, true
+	return pages(0, func(int) (all []chats.Row, more bool, err error) {
+		args := []any{string(last.Tenant), string(last.Channel), string(last.Chat), first}
+		more, err = r.list(ctx, "chats", pageChats, sql, args, func() { all = nil }, func(row pgx.CollectableRow) error {
+			var one chats.Row
+			err := row.Scan(&one.Tenant, &one.Channel, &one.Chat, &one.Revision, &one.Session, &one.Value)
+			all = append(all, one)
+			return err
+		})
+		if len(all) > 0 {
+			last, first = all[len(all)-1].Key, false
+		}
+		return all, more, err
+	})
+}
+
+func (r relocating) Feeds(ctx context.Context) iter.Seq2[move.FeedEnd, error] {
+	const sql = `select tenant, last from chat_feeds where (tenant > $1 or $2) and last > 0 order by tenant limit $3`
+	return eachPage(ctx, r.Store, "feeds", sql, func(last *move.FeedEnd) []any {
+		if last == nil {
+			return []any{"", true}
+		}
+		return []any{string(last.Tenant), false}
+	}, func(row pgx.CollectableRow) (f move.FeedEnd, err error) {
+		err = row.Scan(&f.Tenant, &f.Last)
+		return f, err
+	})
+}
+
+// PutRows writes nothing if one row is there and differs.
+func (r relocating) PutRows(ctx context.Context, rows []chats.Row) error {
+	return r.alone(ctx, func(tx pgx.Tx) error {
+		for _, row := range rows {
+			if err := lives(ctx, tx, row.Tenant, row.Session); err != nil {
+				return err
+			}
+			// A row that is the same is written over itself.
+			tag, err := tx.Exec(ctx, `insert into chat_rows as c (tenant, channel, chat, revision, session, value) values ($1, $2, $3, $4, $5, $6)
+on conflict (tenant, channel, chat) do update set value = c.value where (c.revision, c.session, c.value) = ($4, $5, $6)`,
+				string(row.Tenant), string(row.Channel), string(row.Chat), int64(row.Revision), string(row.Session), row.Value) //nolint:gosec // revisions are small
+			if err != nil {
+				return err
+			}
+			if tag.RowsAffected() == 0 {
+				return move.ErrOther
+			}
+		}
+		return nil
+	})
+}
+
+// PutFeed writes nothing if the feed or one entry is there and differs.
+func (r relocating) PutFeed(ctx context.Context, end move.FeedEnd, entries []chats.Entry) error {
+	return r.alone(ctx, func(tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, `insert into chat_feeds as f (tenant, last) values ($1, $2)
+on conflict (tenant) do update set last = f.last where f.last = $2`, string(end.Tenant), stored(end.Last))
+		if err == nil && tag.RowsAffected() == 0 {
+			err = move.ErrOther
+		}
+		for _, e := range entries {
+			if err == nil {
+				err = lives(ctx, tx, end.Tenant, e.Session)
+			}
+			if err != nil {
+				return err
+			}
+			tag, err = tx.Exec(ctx, `insert into chat_entries as c (tenant, number, at, session, value) values ($1, $2, $3, $4, $5)
+on conflict (tenant, number) do update set value = c.value where (c.at, c.session, c.value) = ($3, $4, $5)`,
+				string(end.Tenant), stored(e.Number), e.At.UnixMilli(), string(e.Session), e.Value)
+			if err == nil && tag.RowsAffected() == 0 {
+				err = move.ErrOther
+			}
+		}
+		return err
+	})
+}
+
+// lives is move.ErrOther for an erased session.
+func lives(ctx context.Context, tx pgx.Tx, tenant conversation.TenantID, session conversation.SessionID) (err error) {
+	gone := false
+	if session != "" {
+		err = tx.QueryRow(ctx, erasedSession, string(tenant), string(session)).Scan(&gone)
+	}
+	if err == nil && gone {
+		err = move.ErrOther
+	}
+	return err
+}
+
 // Adopt also remembers what this program reads: older ones may not be able to read what comes.
 func (r relocating) Adopt(ctx context.Context, log conversation.LogID) error {
 	if err := r.alone(ctx, func(tx pgx.Tx) error {
@@ -168,7 +261,7 @@ func (r relocating) Adopt(ctx context.Context, log conversation.LogID) error {
 		return nil
 	}
 	err := r.alone(ctx, func(tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, "update store set log = $1 where not exists (select from sessions)", string(log))
+		tag, err := tx.Exec(ctx, "update store set log = $1 where not exists (select from sessions) and not exists (select from chat_rows) and not exists (select from chat_feeds)", string(log))
 		if err == nil && tag.RowsAffected() == 0 {
 			err = move.ErrOccupied
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"parley/conversation"
+	"parley/conversation/chats"
 	"parley/metrics"
 	"parley/persistence/postgres/internal/held"
 	"parley/persistence/postgres/internal/lanes"
@@ -32,6 +33,7 @@ type Store struct {
 
 	// However much is acquired or read, what is committed does not wait for it.
 	committing, acquiring, reading *pgxpool.Pool
+	chatting                       chan struct{} // as much of acquiring as chats may take
 
 	lanes   lanes.Lanes[conversation.SessionKey] // all that one session's writer does, in its order
 	held    held.Sessions                        // which keys the sessions have that this process writes to
@@ -63,6 +65,7 @@ func Open(ctx context.Context, o StoreOptions) (*Store, error) {
 	s.work.L = &s.mu
 	s.ended, s.stop = context.WithCancel(context.WithoutCancel(ctx))
 	others := max(2, o.Connections-writers)
+	s.chatting = make(chan struct{}, max(1, others/2-1))
 	for _, kind := range []struct {
 		pool **pgxpool.Pool
 		most int
@@ -230,9 +233,9 @@ func isOfConnection(err error) bool {
 	return false
 }
 
-// own is true for an error that says something about a session, not about the database.
+// own is true for an error that says something about a session or chat, not about the database.
 func own(err error) bool {
-	for _, e := range []error{conversation.ErrNotFound, conversation.ErrFenced, conversation.ErrClosed, conversation.ErrDamaged, conversation.ErrTooNew, conversation.ErrFull, pgx.ErrNoRows} {
+	for _, e := range []error{conversation.ErrNotFound, conversation.ErrFenced, conversation.ErrClosed, conversation.ErrDamaged, conversation.ErrTooNew, conversation.ErrFull, chats.ErrStale, chats.ErrErased, pgx.ErrNoRows} {
 		if errors.Is(err, e) {
 			return true
 		}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"parley/conversation"
+	"parley/conversation/chats"
 	"parley/persistence/pebble"
 )
 
@@ -19,6 +20,8 @@ type Store interface {
 	Health() error
 	// Backup copies the store into a directory; see persistence/pebble.
 	Backup(ctx context.Context, dest, program string) (BackupInfo, error)
+	// Chats is what channels to chat platforms remember.
+	Chats() chats.Store
 	// Close makes what is in memory durable and lets go of the directory. Idempotent.
 	Close() error
 }

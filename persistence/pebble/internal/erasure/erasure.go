@@ -24,6 +24,7 @@ const Points = 4096
 type Erasure struct {
 	Sessions []conversation.SessionKey // that are gone: the session, and those below it
 	Ranges   int                       // range tombstones; 0 if every key was deleted by itself
+	Chats    bool                      // with what channels remember of it
 }
 
 // Fill writes the deletion of a session with the head h, and of all below it, into b.
@@ -44,6 +45,12 @@ func Fill(b *pebble.Batch, from pebble.Reader, key conversation.SessionKey, h *l
 		}
 	}
 	ranges := [][]byte{layout.SessionPrefix(nil, key), layout.SubsPrefix(nil, key)}
+	if e.Chats, err = unlistChats(b, from, key); err != nil {
+		return e, err
+	}
+	if e.Chats {
+		ranges = append(ranges, layout.ChatsPrefix(nil, key))
+	}
 	keys, few := few(from, ranges, points)
 	if few {
 		for _, k := range keys {
@@ -112,6 +119,29 @@ func taskTimes(b *pebble.Batch, from pebble.Reader, key conversation.SessionKey)
 	return it.Error()
 }
 
+// unlistChats takes what channels remember of a session out of the lists of it.
+func unlistChats(b *pebble.Batch, from pebble.Reader, key conversation.SessionKey) (some bool, err error) {
+	prefix := layout.ChatsPrefix(nil, key)
+	it, err := from.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: layout.After(prefix)})
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, it.Close()) }()
+	for ok := it.First(); ok; ok = it.Next() {
+		k, fits := layout.CutChat(it.Key())
+		switch {
+		case !fits:
+			return some, fmt.Errorf("%w: key %x of what channels remember cannot be read", conversation.ErrDamaged, it.Key())
+		case k.Number > 0:
+			_ = b.Delete(layout.KeyFeed(nil, key.Tenant, k.Number), nil)
+		default:
+			_ = b.Delete(layout.KeyChat(nil, k.Row), nil)
+		}
+		some = true
+	}
+	return some, it.Error()
+}
+
 // few lists all keys with the prefixes. ok is false if there are more than most, or if
 // they cannot all be read: a session with a damaged record can be erased, too.
 func few(from pebble.Reader, prefixes [][]byte, most int) (keys [][]byte, ok bool) {
@@ -132,7 +162,11 @@ func few(from pebble.Reader, prefixes [][]byte, most int) (keys [][]byte, ok boo
 
 // Bury leaves the tombstone that keeps the id of an erased session taken, and
 // the note that its text may still be on the disk.
-func Bury(b *pebble.Batch, key conversation.SessionKey, h *layout.Head, now time.Time) {
+func Bury(b *pebble.Batch, key conversation.SessionKey, h *layout.Head, e Erasure, now time.Time) {
 	_ = b.Set(layout.KeyTombstone(nil, key), layout.AppendTombstone(nil, h.Row.Epoch+1, now), nil)
-	_ = b.Set(layout.KeyUncleared(nil, key), nil, nil)
+	var left []byte
+	if e.Chats {
+		left = layout.UnclearedChats
+	}
+	_ = b.Set(layout.KeyUncleared(nil, key), left, nil)
 }

@@ -27,11 +27,16 @@ import (
 //	05 tenant ↓created ↓ordinal:u32 task         status byte, session: tasks of root sessions, newest first
 //	06 tenant session                            u64 epoch, u64 Unix milliseconds of the erasure: tombstone of an erased session
 //	                                             (layout 1: the epoch alone)
-//	07 tenant session                            –   erased sessions whose text may still be on the disk
+//	07 tenant session                            erased sessions whose text may still be on the disk; 01 = also in table 09
 //	08 tenant since session                      –   sessions with a task that an outside runtime may claim, the oldest task first
 //	                                             (since layout 3)
+//	09 tenant session 01 channel chat            what a channel remembers of a chat (tables 09 to 0c: since layout 4)
+//	09 tenant session 02 number:u64              an entry of the tenant's feed: time, then value
+//	0a tenant channel chat                       u64 revision, session: where the row of a chat is, and how often it was written
+//	0b tenant number:u64                         session: where an entry is, all in order
+//	0c tenant                                    u64 the newest number that there ever was
 //
-// A string (tenant, session, source, author, client, task, user) is its bytes
+// A string (tenant, session, source, author, client, task, user, channel, chat) is its bytes
 // with 00 written as 00 FF, ended by 00 01: order is kept and no encoded string
 // is a prefix of another. u32 and u64 are big endian; a time is its Unix
 // milliseconds with the sign bit flipped, so that order is kept before 1970 too;
@@ -49,6 +54,10 @@ const (
 	TableTombstone = 0x06
 	TableUncleared = 0x07
 	TableClaims    = 0x08
+	TableChats     = 0x09
+	TableChatRows  = 0x0a
+	TableFeed      = 0x0b
+	TableFeedEnd   = 0x0c
 
 	KindHead     = 0x01
 	KindSnapshot = 0x02
@@ -57,11 +66,14 @@ const (
 	KindClient   = 0x21
 	KindTask     = 0x30
 	KindCursor   = 0x31
+
+	KindChatRow   = 0x01 // of table 09
+	KindChatEntry = 0x02
 )
 
 // Version is the version of the layout. A program refuses a store of
 // a newer one.
-const Version = 3
+const Version = 4
 
 // The keys of table 00.
 var (

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"parley/conversation"
+	"parley/conversation/chats"
 	"parley/conversation/wire"
 )
 
@@ -169,5 +170,42 @@ func FuzzCutKeys(f *testing.F) {
 		}
 		CutTaskTime(b)
 		_, _ = DecodeHead(b)
+	})
+}
+
+// What is read of the keys of chats and feeds is what was written; rows sort like their
+// names and entries like their numbers; and all that has text of a session lies in its range.
+func TestChatKeys(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		key := func(what string) chats.Key {
+			return chats.Key{Tenant: conversation.TenantID(tricky().Draw(t, what)), Channel: chats.Channel(tricky().Draw(t, "channel")), Chat: chats.Chat(tricky().Draw(t, "chat"))}
+		}
+		a, b, session := key("tenant"), key("other tenant"), conversation.SessionID(tricky().Draw(t, "session"))
+		n, m := chats.Number(rapid.Uint64Min(1).Draw(t, "number")), chats.Number(rapid.Uint64Min(1).Draw(t, "other number"))
+		of := conversation.SessionKey{Tenant: a.Tenant, Session: session}
+		if got, ok := CutChat(KeyChatRow(nil, a, session)); !ok || got != (ChatKey{Of: of, Row: a}) {
+			t.Fatalf("row %+v came back as %+v, %v", a, got, ok)
+		}
+		if got, ok := CutChat(KeyChatEntry(nil, a.Tenant, session, n)); !ok || got != (ChatKey{Of: of, Number: n}) {
+			t.Fatalf("entry %d came back as %+v, %v", n, got, ok)
+		}
+		if got, ok := CutChatRow(KeyChat(nil, a)); !ok || got != a {
+			t.Fatalf("%+v came back as %+v, %v", a, got, ok)
+		}
+		if tenant, got, ok := CutFeed(KeyFeed(nil, a.Tenant, n)); !ok || tenant != a.Tenant || got != n {
+			t.Fatalf("entry %d came back as %d of %q, %v", n, got, tenant, ok)
+		}
+		order := cmp.Or(cmp.Compare(a.Tenant, b.Tenant), cmp.Compare(a.Channel, b.Channel), cmp.Compare(a.Chat, b.Chat))
+		if bytes.Compare(KeyChat(nil, a), KeyChat(nil, b)) != order {
+			t.Fatalf("%+v and %+v do not sort like their names", a, b)
+		}
+		if bytes.Compare(KeyFeed(nil, a.Tenant, n), KeyFeed(nil, a.Tenant, m)) != cmp.Compare(n, m) {
+			t.Fatalf("%d and %d do not sort like numbers", n, m)
+		}
+		for _, k := range [][]byte{KeyChatRow(nil, a, session), KeyChatEntry(nil, a.Tenant, session, n)} {
+			if other := trickyKey(t); bytes.HasPrefix(k, ChatsPrefix(nil, other)) != (other == of) {
+				t.Fatalf("%x and the range of %s", k, other)
+			}
+		}
 	})
 }

@@ -33,6 +33,8 @@ import (
 //     which little is stored are compacted as one range: each compaction rewrites
 //     whole tables, and what writers have put into level 0 meanwhile.
 //
+// What channels remember of a session lies in a range of its own, to which the same is done.
+//
 // A table that is not needed any more is removed when the last iterator on it is
 // closed; reads hold theirs for a page.
 
@@ -124,7 +126,13 @@ func (u *Upkeep) cover(keys []conversation.SessionKey) error {
 		if err := closer.Close(); err != nil {
 			return err
 		}
-		for _, prefix := range [][]byte{layout.SessionPrefix(nil, key), layout.SubsPrefix(nil, key)} {
+		prefixes := [][]byte{layout.SessionPrefix(nil, key), layout.SubsPrefix(nil, key)}
+		if chats, err := u.chats(key); err != nil {
+			return err
+		} else if chats {
+			prefixes = append(prefixes, layout.ChatsPrefix(nil, key))
+		}
+		for _, prefix := range prefixes {
 			_ = b.DeleteRange(prefix, layout.After(prefix), nil)
 		}
 	}
@@ -180,6 +188,22 @@ func (u *Upkeep) clearSessions(ctx context.Context, keys []conversation.SessionK
 		}
 		spans = append(spans, all)
 	}
+	for _, key := range keys {
+		if chats, err := u.chats(key); err != nil {
+			return err
+		} else if !chats {
+			continue
+		}
+		// Those that lie near each other are one span, as the sessions are.
+		prefix := layout.ChatsPrefix(nil, key)
+		if last := &spans[len(spans)-1]; last.from[0] == layout.TableChats {
+			if size, err := u.stored(last.to, prefix); err == nil && size <= apart {
+				last.to = layout.After(prefix)
+				continue
+			}
+		}
+		spans = append(spans, span{prefix, layout.After(prefix)})
+	}
 	for _, s := range spans {
 		if err := u.compact(ctx, s.from, s.to); err != nil {
 			return err
@@ -192,6 +216,18 @@ func (u *Upkeep) clearSessions(ctx context.Context, keys []conversation.SessionK
 		}
 	}
 	return nil
+}
+
+// chats is true if channels remembered something of an erased session.
+func (u *Upkeep) chats(key conversation.SessionKey) (bool, error) {
+	v, closer, err := u.Store.Get(layout.KeyUncleared(nil, key))
+	if errors.Is(err, pebble.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return bytes.Equal(v, layout.UnclearedChats), closer.Close()
 }
 
 // uncleared lists the erased sessions whose text may still be on the disk.

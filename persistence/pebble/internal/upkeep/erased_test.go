@@ -16,6 +16,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"parley/conversation"
+	"parley/conversation/chats"
 	"parley/persistence/pebble/internal/layout"
 )
 
@@ -140,6 +141,64 @@ func TestManyAreClearedTogether(t *testing.T) {
 	}
 	if left, err := u.uncleared(); err != nil || len(left) != 1 || left[0] != key(500) {
 		t.Errorf("%v are left, %v", left, err)
+	}
+}
+
+// What channels remember of erased sessions is covered and compacted too, where there was
+// something; those with little between them as one range.
+func TestWhatChannelsRememberIsCleared(t *testing.T) {
+	p, err := pebble.Open("store", &pebble.Options{FS: vfs.NewMem(), Logger: quiet{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = p.Close() }()
+	key := func(id conversation.SessionID) conversation.SessionKey {
+		return conversation.SessionKey{Tenant: "acme", Session: id}
+	}
+	row := func(id conversation.SessionID) []byte {
+		return layout.KeyChatRow(nil, chats.Key{Tenant: "acme", Channel: "slack", Chat: "c"}, id)
+	}
+	for id, left := range map[conversation.SessionID][]byte{"s1": layout.UnclearedChats, "s2": nil, "s3": layout.UnclearedChats, "s7": layout.UnclearedChats} {
+		err := errors.Join(p.Set(layout.KeyUncleared(nil, key(id)), left, pebble.Sync), p.Set(row(id), nil, pebble.Sync),
+			p.Set(layout.KeyTombstone(nil, key(id)), layout.AppendTombstone(nil, 2, time.UnixMilli(1)), pebble.Sync))
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var compacted []string
+	u := &Upkeep{Needs: Needs{
+		Store: p, Views: &sync.RWMutex{}, Full: func() bool { return false }, Log: slog.New(slog.DiscardHandler),
+	}}
+	u.stored = func(_, to []byte) (uint64, error) {
+		if bytes.Equal(to, layout.ChatsPrefix(nil, key("s7"))) {
+			return apart + 1, nil
+		}
+		return apart, nil
+	}
+	u.compact = func(_ context.Context, from, to []byte) error {
+		in := ""
+		for _, id := range []conversation.SessionID{"s1", "s2", "s3", "s7"} {
+			if bytes.Compare(from, row(id)) <= 0 && bytes.Compare(row(id), to) < 0 {
+				in += string(id)
+			}
+		}
+		compacted = append(compacted, in)
+		return nil
+	}
+	if err := u.Clear(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(compacted, " "); got != " s1s2s3 s7" { // first the sessions themselves
+		t.Errorf("what channels remember was compacted of %q", got)
+	}
+	for id, stays := range map[conversation.SessionID]bool{"s1": false, "s2": true, "s3": false, "s7": false} {
+		_, closer, err := p.Get(row(id))
+		if err == nil {
+			_ = closer.Close()
+		}
+		if (err == nil) != stays {
+			t.Errorf("%s: %v", id, err)
+		}
 	}
 }
 

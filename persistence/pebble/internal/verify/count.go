@@ -43,6 +43,12 @@ func (c *Counts) add(k []byte) {
 		c.Due++
 	case layout.TableTombstone:
 		c.Tombstones++
+	case layout.TableChats:
+		if k, ok := layout.CutChat(k); ok && k.Number > 0 {
+			c.Entries++
+		} else if ok {
+			c.Chats++
+		}
 	case layout.TableSession:
 		key, rest, ok := layout.CutSession(k[1:])
 		if !ok || len(rest) == 0 {

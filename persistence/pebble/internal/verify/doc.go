@@ -1,7 +1,7 @@
 // Package verify reads a whole store and says where its parts contradict each
 // other: a session's head and its records, the keys and the events that own them,
 // rows and indexes, sub-sessions and their roots, tombstones and what lies under
-// them.
+// them, what channels remember and the lists of it.
 //
 // Store checks everything, Count only reads and counts. Both change nothing, and
 // with them every block of the store is read and its checksum compared. They are

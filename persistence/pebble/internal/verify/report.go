@@ -34,6 +34,8 @@ type Counts struct {
 	Snapshots   int64 `json:"snapshots"`
 	Due         int64 `json:"due"`
 	Tombstones  int64 `json:"tombstones"`
+	Chats       int64 `json:"chats,omitempty"`   // of which channels remember something
+	Entries     int64 `json:"entries,omitempty"` // of feeds
 }
 
 // Problem is one contradiction.
@@ -68,6 +70,7 @@ const (
 	RuleCursors    Rule = "cursors"    // nobody has read further than the log goes
 	RuleTree       Rule = "tree"       // a sub-session has its root
 	RuleTombstones Rule = "tombstones" // nothing is left of an erased session
+	RuleChats      Rule = "chats"      // what channels remember, and the lists of it
 	RuleUnknown    Rule = "unknown"    // no key belongs to nothing
 )
 

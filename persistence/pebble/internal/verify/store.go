@@ -42,6 +42,7 @@ func Store(ctx context.Context, p *pebble.DB, o How) (Report, error) {
 	c.walk([]byte{layout.TableTombstone}, c.tombstone)
 	c.walk([]byte{layout.TableUncleared}, c.uncleared)
 	c.walk([]byte{layout.TableClaims}, c.claim)
+	c.chats()
 	c.strangers()
 	return c.report, ctx.Err()
 }
@@ -164,7 +165,7 @@ func (c *check) tombstone(k, v []byte) {
 		c.problem(RuleUnknown, conversation.SessionKey{}, "tombstone %x cannot be read", k)
 		return
 	}
-	for _, prefix := range [][]byte{layout.SessionPrefix(nil, key), layout.SubsPrefix(nil, key)} {
+	for _, prefix := range [][]byte{layout.SessionPrefix(nil, key), layout.SubsPrefix(nil, key), layout.ChatsPrefix(nil, key)} {
 		left := 0
 		c.between(prefix, layout.After(prefix), func(_, _ []byte) { left++ })
 		if left > 0 {
@@ -203,5 +204,5 @@ func (c *check) strangers() {
 		c.problem(RuleUnknown, conversation.SessionKey{}, "key %x belongs to no table", k)
 	}
 	c.between([]byte{layout.TableMeta + 1}, []byte{layout.TableSession}, stranger)
-	c.between([]byte{layout.TableClaims + 1}, nil, stranger)
+	c.between([]byte{layout.TableFeedEnd + 1}, nil, stranger)
 }
