@@ -161,6 +161,7 @@ type Entry struct {
 	Delegation CallID      // RoleUser, generated: the delegation that finished
 	Nudge      []MessageID // RoleUser, generated: the messages that a coverage nudge names
 	Pinned     bool        // RoleUser: the original request, or the summary; it is never left out
+	Free       bool        // RoleUser: it came by a chat platform, and nothing in it is meant for the model's program
 }
 
 // OpenMessage is a line of the note "Open messages".

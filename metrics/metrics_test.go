@@ -45,8 +45,10 @@ func TestGoldenNames(t *testing.T) {
 	d := &described{Registerer: prometheus.NewRegistry()}
 	NewActors(d)
 	NewCluster(d)
+	NewFeeds(d)
 	NewGateway(d)
 	NewPersistence(d)
+	NewWebhooks(d)
 	WatchModelLimits(d, func() []ModelLimits { return nil })
 	WatchModelFallbacks(d, func() []ModelFallback { return nil })
 	WatchCommandAgents(d, func() []CommandAgent { return nil })

@@ -112,7 +112,7 @@ var arrows = map[string][]string{
 	"gateway/rest":               {"conversation", "conversation/readmodel", "gateway/fanout", "gateway/protocol", "gateway/service", "conversation/access", "gateway/admin", "conversation/member", "conversation/chats"},
 	"gateway/service":            {"conversation", "conversation/readmodel", "gateway/fanout", "gateway/protocol", "metrics", "conversation/access", "conversation/member"},
 	"gateway/render":             {"conversation", "metrics"},
-	"gateway/gatewaytest/chat":   {"conversation", "gateway/fanout", "gateway/protocol"},
+	"gateway/chat":               {"conversation", "conversation/chats", "gateway/fanout", "gateway/protocol", "gateway/service", "metrics"},
 	"gateway/web":                {},
 	"gateway/ws":                 {"conversation", "gateway/fanout", "gateway/protocol", "gateway/service", "conversation/chats"},
 
@@ -159,15 +159,15 @@ var arrows = map[string][]string{
 
 	"cmd/parley": {
 		"actors", "cmd/parley/internal/assemble", "cmd/parley/internal/config", "cmd/parley/internal/store", "conversation",
-		"gateway", "gateway/protocol", "gateway/web", "metrics", "tools/builtin", "gateway/audit", "gateway/auth", "gateway/service", "gateway/listener", "actors/cluster", "conversation/member", "persistence/move", "conversation/chats",
+		"gateway", "gateway/protocol", "gateway/web", "metrics", "tools/builtin", "gateway/audit", "gateway/auth", "gateway/service", "gateway/listener", "actors/cluster", "conversation/member", "persistence/move", "conversation/chats", "gateway/chat",
 	},
 	"cmd/parley/internal/assemble": {
 		"actors", "cmd/parley/internal/config", "conversation", "conversation/policy", "conversation/transcript", "gateway", "metrics",
-		"models/command", "models/fallback", "models/limit", "models/window", "tools/mcp", "gateway/auth", "gateway/listener", "actors/cluster", "persistence/postgres", "cmd/parley/internal/store", "conversation/member", "tools/mcp/shared", "conversation/chats", "gateway/service",
+		"models/command", "models/fallback", "models/limit", "models/window", "tools/mcp", "gateway/auth", "gateway/listener", "actors/cluster", "persistence/postgres", "cmd/parley/internal/store", "conversation/member", "tools/mcp/shared", "conversation/chats", "gateway/chat", "gateway/service",
 	},
 	"cmd/parley/internal/config": {
 		"actors", "cmd/parley/internal/store", "conversation", "conversation/option", "conversation/policy", "conversation/transcript", "gateway", "models/anthropic", "models/command", "models/openai",
-		"models/limit", "models/scripted", "tools/builtin", "tools/mcp", "tools/mcp/secret", "gateway/audit", "gateway/auth",
+		"models/limit", "models/scripted", "tools/builtin", "tools/mcp", "tools/mcp/secret", "gateway/audit", "gateway/auth", "gateway/chat",
 	},
 	"cmd/parley/internal/store": {"conversation", "conversation/policy", "conversation/machine", "persistence/pebble", "persistence/postgres", "conversation/member", "persistence/move", "conversation/chats"}, // the one place that names a concrete store
 
@@ -214,7 +214,7 @@ var testArrows = map[string][]string{
 	"conversation/machine":               {"conversation/transcript", "conversation/readmodel", "conversation/wire", "conversation/tokens", "conversation/member"},
 	"conversation/machine/machinetest":   {"persistence/persistencetest"},
 	"gateway/auth":                       {"persistence/clustertest"},
-	"gateway/gatewaytest/chat":           {"gateway/gatewaytest"},
+	"gateway/chat":                       {"gateway/gatewaytest", "persistence/chatstest"},
 	"gateway/*":                          {"conversation/policy", "gateway/gatewaytest"},
 	"gateway/ws":                         {"conversation/policy", "gateway/gatewaytest", "metrics"},
 	"actors/internal/sessionlog":         {"persistence/persistencetest", "conversation/member"},
@@ -245,7 +245,7 @@ var libraries = map[string][]string{
 	"github.com/tmaxmax/go-sse":          {"models/internal/httpmodel"},
 	"github.com/expr-lang/":              {"tools/builtin"},
 	"github.com/modelcontextprotocol/":   {"tools/mcp", "cmd/parley-bench/internal/checker"},
-	"github.com/rivo/uniseg":             {"models/command"},
+	"github.com/rivo/uniseg":             {"gateway/chat", "models/command"},
 	"github.com/bwmarrin/discordgo":      {},
 	"github.com/gorilla/websocket":       {},
 	"github.com/yuin/goldmark":           {"gateway/render"},

@@ -64,6 +64,12 @@ type accepted struct {
 	text string
 	seq  conversation.Seq
 	from string // the header with its author
+	free bool   // it came by a chat platform
+}
+
+// fromPlatform is true for what came by a chat platform.
+func fromPlatform(v conversation.Via) bool {
+	return v == conversation.ViaSlack || v == conversation.ViaDiscord || v == conversation.ViaTelegram
 }
 
 // trace holds the event, the size and the pin of an entry.
@@ -193,7 +199,7 @@ func (t *Transcript) take(e conversation.Event) {
 		if b.Via != conversation.ViaDelegation { // there the parent speaks for all
 			t.voices.Say(uint64(e.Seq), string(b.Author))
 		}
-		t.messages[b.Message] = accepted{b.Text, e.Seq, t.header(b)} // an answer is resolved at once
+		t.messages[b.Message] = accepted{b.Text, e.Seq, t.header(b), fromPlatform(b.Via)} // an answer is resolved at once
 	case conversation.MessageEdited:
 		if m, waits := t.messages[b.Message]; waits {
 			m.text = b.Text
@@ -392,7 +398,7 @@ func (t *Transcript) Pin(e conversation.Event) {
 	}
 	switch b := e.Body.(type) {
 	case conversation.MessageAccepted:
-		t.pinning[b.Message] = accepted{b.Text, e.Seq, t.header(b)}
+		t.pinning[b.Message] = accepted{b.Text, e.Seq, t.header(b), fromPlatform(b.Via)}
 		if t.pinned == "" {
 			t.pinned = b.Message
 		}
@@ -407,7 +413,7 @@ func (t *Transcript) Pin(e conversation.Event) {
 		t.origin = t.pinned
 		t.ended[e.Task] = e.Seq // a task whose request is pinned like this has ended
 		m := t.pinning[t.origin]
-		t.append(e.Seq, pinOrigin, m.from, conversation.Entry{Role: conversation.RoleUser, Task: e.Task, Message: t.origin, Text: m.text})
+		t.append(e.Seq, pinOrigin, m.from, conversation.Entry{Role: conversation.RoleUser, Task: e.Task, Message: t.origin, Text: m.text, Free: m.free})
 		t.pinning = nil
 	}
 }
@@ -441,7 +447,7 @@ func (t *Transcript) stepStarted(task conversation.TaskID, b conversation.StepSt
 		if t.origin == "" && m.seq > t.cleared && (b.Step == 1 || t.cleared > 0) {
 			pin, t.origin = pinOrigin, id
 		}
-		t.append(m.seq, pin, m.from, conversation.Entry{Role: conversation.RoleUser, Task: task, Message: id, Text: m.text})
+		t.append(m.seq, pin, m.from, conversation.Entry{Role: conversation.RoleUser, Task: task, Message: id, Text: m.text, Free: m.free})
 		t.open[task] = append(t.open[task], openEntry{id, m.text, m.seq, b.Step})
 	}
 	t.trim()

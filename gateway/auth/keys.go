@@ -113,7 +113,7 @@ func (k Key) entry(resolve func(string) (string, error)) (*keyEntry, error) {
 			e.ID = idOf(text)
 		}
 	}
-	if err := errors.Join(checkID("tenant", k.Tenant), checkID("user", k.User), checkScopes(k.Scopes)); err != nil {
+	if err := errors.Join(CheckID("tenant", k.Tenant), CheckID("user", k.User), checkScopes(k.Scopes)); err != nil {
 		return nil, err
 	}
 	if len(k.Scopes) == 0 {

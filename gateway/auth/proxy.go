@@ -73,7 +73,7 @@ type claims struct {
 
 func (c claims) principal() (*service.Principal, error) {
 	for what, id := range map[string]string{"the tenant": c.tenant, "the user": c.user} {
-		if err := checkID(what, id); err != nil {
+		if err := CheckID(what, id); err != nil {
 			return nil, &conversation.Error{Code: conversation.Unauthenticated, Message: "the sign-in cannot be used: " + err.Error()}
 		}
 	}

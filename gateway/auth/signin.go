@@ -81,7 +81,7 @@ func (c SignIn) Validate() []option.FieldError {
 		refuse("auth.scopes", "%v", err)
 	}
 	if c.Tenant != "" {
-		if err := checkID("the tenant", c.Tenant); err != nil {
+		if err := CheckID("the tenant", c.Tenant); err != nil {
 			refuse("auth.tenant", "%v", err)
 		}
 	}
@@ -131,8 +131,12 @@ const MaxID = 128
 // maxName bounds the name of a user.
 const maxName = 128
 
-// checkID refuses what no id of a user or tenant may be.
-func checkID(what, id string) error {
+// OwnUsers is how the ids of the server's own users begin, which no credential gives: those of channels
+// to chat platforms.
+const OwnUsers = "channel:"
+
+// CheckID refuses what no id of a user or tenant may be.
+func CheckID(what, id string) error {
 	switch {
 	case id == "":
 		return fmt.Errorf("%s is missing", what)
@@ -144,6 +148,8 @@ func checkID(what, id string) error {
 		return fmt.Errorf("%s must not hold control characters", what)
 	case strings.TrimSpace(id) != id:
 		return fmt.Errorf("%s must not begin or end with a space", what)
+	case strings.HasPrefix(id, OwnUsers):
+		return fmt.Errorf("%s must not begin with %q: those are the server's own", what, OwnUsers)
 	}
 	return nil
 }

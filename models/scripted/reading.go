@@ -323,7 +323,7 @@ func (t *reading) writePrograms() {
 		e := &t.request.Entries[at]
 		p := &program{message: e.Message, at: at}
 		delegated := t.request.Depth > 0
-		if lines, ok := t.script.language.program(e.Text, delegated); ok {
+		if lines, ok := t.script.language.program(e.Text, delegated); ok && !e.Free {
 			p.actions = t.script.language.compile(lines, 1)
 		} else if delegated && first != nil {
 			changes = append(changes, *e) // a delegate's later messages change its objective

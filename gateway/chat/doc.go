@@ -1,0 +1,2 @@
+// Package chat joins chat platforms with sessions.
+package chat
