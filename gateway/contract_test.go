@@ -205,7 +205,7 @@ func TestEveryFrameOverTheWire(t *testing.T) {
 				t.Error(err)
 			}
 			for _, kind := range c.Pushed() {
-				if !seen[kind] {
+				if !seen[kind] && !strings.HasPrefix(kind, "chat") { // those are seen in TestWatchChats
 					t.Errorf("%s was not seen", kind)
 				}
 			}

@@ -51,6 +51,7 @@ var everybody = []person{
 	{"owner with runtime only", acme, "ann", "runtime read:tools", access.Owner, false},
 	{"runtime", acme, "bot", "runtime read:tools", access.None, false},
 	{"runtime of another tenant", "beta", "bot", "runtime read:tools", access.None, false},
+	{"watcher of chats", acme, "wat", "chats", access.None, false},
 	{"reader who is a runtime", acme, "rea", people + " runtime", access.Reader, false},
 }
 
@@ -84,7 +85,7 @@ const noSession = access.Engine
 
 // routes is every route of the server.
 var routes = []act{
-	{name: "GET /ws"}, {name: "GET /livez"}, {name: "GET /readyz"}, {name: "GET /version"}, {name: "GET /openapi.yaml"}, {name: "GET /asyncapi.yaml"},
+	{name: "GET /ws"}, {name: "POST /channels/{channel}"}, {name: "GET /livez"}, {name: "GET /readyz"}, {name: "GET /version"}, {name: "GET /openapi.yaml"}, {name: "GET /asyncapi.yaml"},
 	{name: "GET /metrics"}, {name: "GET /debug/pprof/{profile}"}, {name: "GET /"}, {name: "GET /assets/{file}"},
 	{"POST /api/sessions", "chat", noSession, false, `{}`},
 	{"GET /api/sessions", "chat", noSession, false, ``},
@@ -108,7 +109,9 @@ var routes = []act{
 	{"DELETE /api/sessions/{id}/members/{user}", "chat", access.Own, false, ``},
 	{"GET /api/sessions/{id}/questions", "chat", access.Read, false, ``},
 	{"POST /api/sessions/{id}/questions/{question}/answer", "chat", access.Approve, false, `{"text":"Berlin"}`},
-	{"POST /api/tickets", "chat runtime", noSession, false, `{}`},
+	{"POST /api/tickets", "chat runtime chats", noSession, false, `{}`},
+	{"GET /api/chats", "chats", noSession, false, ``},
+	{"GET /api/chats/stream", "chats", noSession, false, ``},
 	{"POST /api/tasks", "chat", access.Write, false, `{"prompt":"x","session":"{id}"}`},
 	{"GET /api/audit", "admin", noSession, false, ``},
 	{"GET /api/cluster", "admin", noSession, false, ``},
@@ -146,6 +149,7 @@ var commands = []act{
 	{"policy", "chat", access.Own, false, `{"inbox.mode":"queue"}`},
 	{"seen", "chat", access.Read, false, `{"seq":1}`},
 	{"typing", "chat", access.Read, false, `{"on":true}`},
+	{"watch_chats", "chats", noSession, false, `{"since":0}`}, {"unwatch_chats", "chats", noSession, false, ``},
 }
 
 // The table names every route and every frame: a new one must be added, with the right
@@ -326,7 +330,7 @@ func judge(code, detail, nobody string) string {
 // there, also when the request is wrong in itself.
 // M-25: reads and writes of another tenant.
 func TestMatrixOfRoutes(t *testing.T) {
-	s := &stage{rig: start(t, withAuth(credentials{}))}
+	s := &stage{rig: start(t, withAuth(credentials{}), withChats(gatewaytest.NewChats()))}
 	absent := conversation.SessionKey{Tenant: acme, Session: "nothing"}
 	for _, a := range slices.Concat(routes, more) {
 		if a.scopes == "" {
@@ -471,7 +475,7 @@ func codeOf(f gatewaytest.Frame) string {
 // The same of the commands of a socket.
 // M-25.
 func TestMatrixOfFrames(t *testing.T) {
-	s := &stage{rig: start(t, withAuth(credentials{}))}
+	s := &stage{rig: start(t, withAuth(credentials{}), withChats(gatewaytest.NewChats()))}
 	for _, p := range everybody {
 		c := gatewaytest.Dial(t, s.addr)
 		if f := c.Do("hello", "", obj{"proto": 1, "token": p.name}); f.Type != "ok" {
@@ -499,7 +503,7 @@ func TestMatrixOfFrames(t *testing.T) {
 				}
 				for _, body := range bodies {
 					session := string(key.Session)
-					if slices.Contains([]string{"create", "claim"}, a.name) {
+					if slices.Contains([]string{"create", "claim", "watch_chats", "unwatch_chats"}, a.name) {
 						session = ""
 					}
 					var data any

@@ -16,6 +16,7 @@ import (
 	"parley/gateway/admin"
 	"parley/gateway/auth"
 	"parley/gateway/fanout"
+	"parley/gateway/feed"
 	"parley/gateway/listener"
 	"parley/gateway/render"
 	"parley/gateway/rest"
@@ -39,6 +40,8 @@ type Deps struct {
 	Backup        service.Backup        // copies the store; nil = no /admin/backup
 	Audit         service.Audit         // keeps what administrators do; nil = in memory
 	Tickets       member.Tickets        // of all nodes; nil = in memory
+	Inlets        map[string]Inlet      // of channels to chat platforms, by name; nil = there are none
+	Feeds         *feed.Feeds           // what happens in chats of platforms; nil = there are none
 	Members       func() []member.Peer  // of the cluster, as this node knows them; nil = it is alone
 	CommandLine   []string              // the process's, without secrets, for /debug/pprof/cmdline
 }
@@ -108,6 +111,7 @@ func New(cfg Config, d Deps) (*Server, error) {
 		Limits: cfg.Limits, Times: cfg.Times, Node: cfg.Node, Version: cfg.Version, Model: cfg.Model,
 		Sessions: d.Sessions, Hub: d.Hub, Auth: auth.NewDoor(d.Authenticator, cfg.SignIn, d.Tickets, d.Logger, d.Metrics), Connections: service.NewConnections(),
 		Log: d.Logger, Metrics: d.Metrics, Now: time.Now, Backup: d.Backup, Audit: d.Audit, Members: d.Members,
+		Inlets: d.Inlets, Feeds: d.Feeds,
 	}
 	s.services.Proxies, _ = service.ParseProxies(cfg.TrustedProxies) // validated above
 	d.Hub.RenderWith(render.NewPool(cfg.Render, d.Metrics))

@@ -28,6 +28,15 @@ type BackupMade = service.BackupMade
 // Audit keeps what administrators do.
 type Audit = service.Audit
 
+// Inlet takes what a chat platform brings by HTTP.
+type Inlet = service.Inlet
+
+// InletRequest is a request of a platform.
+type InletRequest = service.InletRequest
+
+// InletAnswer is what the platform is answered.
+type InletAnswer = service.InletAnswer
+
 // Principal is the user who speaks: a user of a tenant, with scopes.
 type Principal = service.Principal
 
@@ -46,6 +55,7 @@ const (
 	ScopeRuntime   = service.ScopeRuntime
 	ScopeReadTools = service.ScopeReadTools
 	ScopeAdmin     = service.ScopeAdmin
+	ScopeChats     = service.ScopeChats
 )
 
 // NewHub makes an empty follow table. m may be nil.

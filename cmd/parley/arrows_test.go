@@ -102,19 +102,21 @@ var arrows = map[string][]string{
 	"actors/internal/unreadable": {"conversation"},
 	"actors/internal/sessionlog": {"conversation", "conversation/policy", "conversation/machine", "conversation/transcript", "metrics"},
 	"actors/internal/workers":    {},
-	"gateway":                    {"conversation", "conversation/option", "gateway/fanout", "gateway/protocol", "gateway/rest", "gateway/service", "gateway/ws", "metrics", "gateway/listener", "gateway/admin", "gateway/auth", "gateway/render", "conversation/member"},
+	"gateway":                    {"conversation", "conversation/option", "gateway/fanout", "gateway/protocol", "gateway/rest", "gateway/service", "gateway/ws", "metrics", "gateway/listener", "gateway/admin", "gateway/auth", "gateway/render", "conversation/member", "gateway/feed"},
 	"gateway/admin":              {"conversation", "gateway/protocol", "gateway/service"},
 	"gateway/audit":              {"conversation", "gateway/service"},
 	"gateway/auth":               {"conversation", "conversation/option", "gateway/service", "metrics", "conversation/member"},
+	"gateway/feed":               {"conversation", "conversation/chats", "conversation/option", "metrics"},
 	"gateway/listener":           {},
 	"gateway/fanout":             {"conversation", "gateway/protocol", "metrics"},
 	"gateway/protocol":           {"conversation", "conversation/readmodel", "conversation/access"},
-	"gateway/rest":               {"conversation", "conversation/readmodel", "gateway/fanout", "gateway/protocol", "gateway/service", "conversation/access", "gateway/admin", "conversation/member", "conversation/chats"},
-	"gateway/service":            {"conversation", "conversation/readmodel", "gateway/fanout", "gateway/protocol", "metrics", "conversation/access", "conversation/member"},
+	"gateway/rest":               {"conversation", "conversation/readmodel", "gateway/fanout", "gateway/protocol", "gateway/service", "conversation/access", "gateway/admin", "conversation/member", "conversation/chats", "gateway/feed"},
+	"gateway/service":            {"conversation", "conversation/readmodel", "gateway/fanout", "gateway/protocol", "metrics", "conversation/access", "conversation/member", "gateway/feed"},
 	"gateway/render":             {"conversation", "metrics"},
 	"gateway/chat":               {"conversation", "conversation/chats", "gateway/fanout", "gateway/protocol", "gateway/service", "metrics"},
 	"gateway/web":                {},
-	"gateway/ws":                 {"conversation", "gateway/fanout", "gateway/protocol", "gateway/service", "conversation/chats"},
+	"gateway/webhook":            {"conversation", "conversation/chats", "conversation/option", "gateway/feed", "metrics"},
+	"gateway/ws":                 {"conversation", "gateway/fanout", "gateway/protocol", "gateway/service", "conversation/chats", "gateway/feed"},
 
 	"models/anthropic":          {"conversation", "conversation/option", "models/internal/httpmodel"},
 	"models/command":            {"conversation", "conversation/option", "models/command/internal/guard", "models/internal/gate", "conversation/author"},
@@ -159,7 +161,7 @@ var arrows = map[string][]string{
 
 	"cmd/parley": {
 		"actors", "cmd/parley/internal/assemble", "cmd/parley/internal/config", "cmd/parley/internal/store", "conversation",
-		"gateway", "gateway/protocol", "gateway/web", "metrics", "tools/builtin", "gateway/audit", "gateway/auth", "gateway/service", "gateway/listener", "actors/cluster", "conversation/member", "persistence/move", "conversation/chats", "gateway/chat",
+		"gateway", "gateway/protocol", "gateway/web", "metrics", "tools/builtin", "gateway/audit", "gateway/auth", "gateway/service", "gateway/listener", "actors/cluster", "conversation/member", "persistence/move", "conversation/chats", "gateway/chat", "gateway/feed", "gateway/webhook",
 	},
 	"cmd/parley/internal/assemble": {
 		"actors", "cmd/parley/internal/config", "conversation", "conversation/policy", "conversation/transcript", "gateway", "metrics",
@@ -167,7 +169,7 @@ var arrows = map[string][]string{
 	},
 	"cmd/parley/internal/config": {
 		"actors", "cmd/parley/internal/store", "conversation", "conversation/option", "conversation/policy", "conversation/transcript", "gateway", "models/anthropic", "models/command", "models/openai",
-		"models/limit", "models/scripted", "tools/builtin", "tools/mcp", "tools/mcp/secret", "gateway/audit", "gateway/auth", "gateway/chat",
+		"models/limit", "models/scripted", "tools/builtin", "tools/mcp", "tools/mcp/secret", "gateway/audit", "gateway/auth", "gateway/chat", "gateway/feed", "gateway/webhook",
 	},
 	"cmd/parley/internal/store": {"conversation", "conversation/policy", "conversation/machine", "persistence/pebble", "persistence/postgres", "conversation/member", "persistence/move", "conversation/chats"}, // the one place that names a concrete store
 

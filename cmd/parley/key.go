@@ -23,7 +23,7 @@ type keyCreateCmd struct {
 	User    string        `required:"" placeholder:"USER" help:"The user's id."`
 	Tenant  string        `default:"default" placeholder:"TENANT" help:"The user's tenant."`
 	Name    string        `placeholder:"NAME" help:"How others see the user (default: the id)."`
-	Scopes  []string      `default:"chat,read:tools" placeholder:"SCOPE" help:"What the key is good for: chat, read:tools, runtime, admin."`
+	Scopes  []string      `default:"chat,read:tools" placeholder:"SCOPE" help:"What the key is good for: chat, read:tools, runtime, admin, chats."`
 	Expires time.Duration `placeholder:"TIME" help:"The key ends after this time, for example 720h (default: never)."`
 }
 

@@ -2,6 +2,7 @@ package fanout
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"sync"
 
@@ -57,6 +58,7 @@ type Queue struct {
 	ready       func()        // is called in the place of wake; see Notify
 	readerWaits bool
 	room        chan struct{}   // capacity 1; made by the first wait
+	offers      chan struct{}   // closed when those that Offer holds back may try again; nil = none is
 	closed      bool            // nothing is taken in any more
 	replays     []*Subscription // those that go on from the log, in turn
 	pong        []byte          // the newest pong that found the queue half full
@@ -96,6 +98,7 @@ func (q *Queue) push(b frameBatch) {
 	q.bytes += len(b.data)
 	if b.last {
 		q.closed = true
+		q.wakeOffers()
 	}
 	q.wakeTaker()
 }
@@ -176,6 +179,51 @@ func (q *Queue) give(b frameBatch) {
 	q.mu.Unlock()
 }
 
+// ErrQueueEnded says that a queue takes nothing in any more.
+var ErrQueueEnded = errors.New("the queue has ended")
+
+// Offer queues one text frame whose payload is appended by payload, as soon as the queue is
+// less than half full: it gives way to answers and to sessions. It fails with the context's
+// error, after which nothing was queued, and with ErrQueueEnded. The taker must not call it.
+func (q *Queue) Offer(ctx context.Context, payload func(dst []byte) []byte) error {
+	buf := protocol.GetBuffer()
+	*buf = protocol.AppendFrame((*buf)[:0], protocol.OpText, payload)
+	for {
+		q.mu.Lock()
+		err := ctx.Err()
+		if err == nil && q.closed {
+			err = ErrQueueEnded
+		}
+		if err == nil && (q.n == 0 || !q.halfFull()) {
+			q.push(frameBatch{data: *buf, frames: 1, pooled: buf})
+			q.mu.Unlock()
+			return nil
+		}
+		if err != nil {
+			q.mu.Unlock()
+			protocol.PutBuffer(buf)
+			return err
+		}
+		if q.offers == nil {
+			q.offers = make(chan struct{})
+		}
+		again := q.offers
+		q.mu.Unlock()
+		select {
+		case <-again:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// wakeOffers lets those that Offer holds back try again. The caller holds mu.
+func (q *Queue) wakeOffers() {
+	if q.offers != nil {
+		close(q.offers)
+		q.offers = nil
+	}
+}
+
 // Ping queues a ping.
 func (q *Queue) Ping() {
 	q.give(frameBatch{data: protocol.AppendFrame(nil, protocol.OpPing, func(b []byte) []byte { return b }), frames: 1})
@@ -215,6 +263,7 @@ func (q *Queue) Abandon() {
 	q.closed = true
 	q.ring, q.head, q.n, q.frames, q.bytes = nil, 0, 0, 0, 0
 	q.replays, q.pong = nil, nil
+	q.wakeOffers()
 	q.wakeTaker()
 	q.wakeReader()
 	q.mu.Unlock()
@@ -350,6 +399,9 @@ func (q *Queue) observe() {
 func (q *Queue) taken(some bool) (ended bool) {
 	if q.roomFor(1, 0) {
 		q.wakeReader()
+	}
+	if q.n == 0 || !q.halfFull() {
+		q.wakeOffers()
 	}
 	if len(q.replays) > 0 && !q.closed && !q.halfFull() {
 		q.next = q.replays[0]

@@ -631,21 +631,24 @@ func (s *streamed) line(line string) error {
 		}
 		data := []byte(event["data"])
 		var head struct {
-			Type string
-			Seq  *json.Number
+			Type, Topic string
+			Session     *string
+			Seq, Number *json.Number
 		}
 		if err := json.Unmarshal(data, &head); err != nil {
 			return err
 		}
+		if head.Type == "" && head.Topic == event["event"] && head.Number != nil && head.Number.String() == event["id"] {
+			return s.x.c.component("chat_entry", data)
+		}
 		if head.Type != event["event"] || (head.Seq == nil) != (event["id"] == "") || (head.Seq != nil && head.Seq.String() != event["id"]) {
 			return fmt.Errorf("event %q with id %q holds %s", event["event"], event["id"], data)
 		}
-		if head.Type == "hello" {
-			var v any
-			if err := json.Unmarshal(data, &v); err != nil {
-				return err
-			}
-			return s.x.c.HTTP.Components.Schemas["StreamHello"].Value.VisitJSON(v, openapi3.EnableJSONSchema2020())
+		switch {
+		case head.Type == "hello" && head.Session == nil:
+			return s.x.c.component("ChatsHello", data)
+		case head.Type == "hello":
+			return s.x.c.component("StreamHello", data)
 		}
 		return s.x.c.Frame(data)
 	}
@@ -661,6 +664,15 @@ func (s *streamed) line(line string) error {
 		return errors.New("neither a comment nor a field that the document has")
 	}
 	return nil
+}
+
+// component checks JSON with a schema of openapi.yaml.
+func (c *Contract) component(name string, b []byte) error {
+	var v any
+	if err := json.Unmarshal(b, &v); err != nil {
+		return err
+	}
+	return c.HTTP.Components.Schemas[name].Value.VisitJSON(v, openapi3.EnableJSONSchema2020())
 }
 
 // Canonical is v as JSON with sorted members.

@@ -152,7 +152,7 @@ func (w *pageWriter) socket(async node) {
 			}
 		}
 	}
-	for _, name := range []string{"durable", "ephemeral", "connection"} {
+	for _, name := range []string{"durable", "ephemeral", "connection", "watched"} {
 		o := operations.get(name)
 		w.line("\n### Events: %s\n\n%s", name, o.get("summary").text())
 		for _, m := range o.get("messages").list() {

@@ -82,6 +82,10 @@ func TestGoldenEphemeral(t *testing.T) {
 		"error":             AppendError(nil, "7", true, &conversation.Error{Code: "rate_limited", Message: "slow down", RetryAfter: 50 * time.Millisecond}),
 		"error.unreadable":  AppendError(nil, "", false, conversation.Errorf(conversation.InvalidJSON, "the frame is not valid JSON")),
 		"follow":            followed(),
+		"watch_chats":       AppendOK(nil, "15", FeedStart{Head: 44, First: 42, Resumed: true}.Append),
+		"watch_chats.ahead": AppendOK(nil, "15", FeedStart{Head: 44, First: 45, Reason: "ahead"}.Append),
+		"chat":              AppendChat(nil, func(b []byte) []byte { return append(b, gatewaytest.ChatEntry(7)...) }),
+		"chats_gone":        AppendChatsGone(nil, "forbidden"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			if !json.Valid(got) {

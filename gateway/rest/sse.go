@@ -23,9 +23,9 @@ import (
 // the goroutine of the HTTP library.
 type stream struct {
 	*service.Services
-	key    conversation.SessionKey
-	sub    *fanout.Subscription
-	out    *fanout.Queue // of sub
+	key    conversation.SessionKey // that is followed; zero in a stream of the feed of chats
+	source source
+	out    *fanout.Queue
 	ctx    context.Context
 	cancel context.CancelFunc
 	net    net.Conn // of the request, for deadlines only
@@ -34,8 +34,13 @@ type stream struct {
 	retry  atomic.Int64 // when the client shall come back, once it was told that the server goes away
 }
 
-// stream serves GET /api/sessions/:id/stream. Everything that the writer needs is
-// taken out of the request before it runs: the request is reused by then.
+// source is what fills the queue of a stream.
+type source interface {
+	Ended() bool // nothing more comes
+	Close()
+}
+
+// stream serves GET /api/sessions/:id/stream.
 func (s *API) stream(c *fiber.Ctx) error {
 	key, err := sessionOf(c)
 	if err != nil {
@@ -72,8 +77,22 @@ func (s *API) stream(c *fiber.Ctx) error {
 		free()
 		return err
 	}
-	st := &stream{Services: s.Services, key: key, sub: sub, out: sub.Queue(), net: c.Context().Conn()}
+	st := newStream(s, c, sub.Queue())
+	st.key, st.source = key, sub
+	serveStream(s, c, who, st, free)
+	return nil
+}
+
+// newStream is the stream that answers a request.
+func newStream(s *API, c *fiber.Ctx, out *fanout.Queue) *stream {
+	st := &stream{Services: s.Services, out: out, net: c.Context().Conn()}
 	st.ctx, st.cancel = context.WithCancel(s.Alive)
+	return st
+}
+
+// serveStream answers a request with a stream. Everything that the writer needs is taken out
+// of the request before it runs: the request is reused by then. free gives the stream's place back.
+func serveStream(s *API, c *fiber.Ctx, who *service.Principal, st *stream, free func()) {
 	if !s.Connections.Add(st) {
 		st.Close()
 	}
@@ -91,9 +110,9 @@ func (s *API) stream(c *fiber.Ctx) error {
 		defer func() {
 			stop()
 			st.lease.Release()
-			st.sub.Close()
-			st.out.Abandon()
 			st.cancel()
+			st.source.Close()
+			st.out.Abandon()
 			free()
 			s.Metrics.Streams.Dec()
 			if r := recover(); r != nil {
@@ -104,7 +123,6 @@ func (s *API) stream(c *fiber.Ctx) error {
 		}()
 		st.write(w)
 	})
-	return nil
 }
 
 // streamSlot takes a place for a stream, before anything is done for it. free gives it back.
@@ -184,7 +202,7 @@ func (st *stream) write(w *bufio.Writer) {
 				return
 			}
 			continue
-		case t.Ended, st.sub.Ended():
+		case t.Ended, st.source.Ended():
 			return
 		}
 		select {
@@ -206,8 +224,11 @@ func (st *stream) send(w *bufio.Writer, text []byte) bool {
 }
 
 // appendServerSent wraps a frame: durable ones have an id, so that a browser
-// resumes by itself.
+// resumes by itself. What is no frame is an event already.
 func (st *stream) appendServerSent(dst, payload []byte) []byte {
+	if payload[0] != '{' {
+		return append(dst, payload...)
+	}
 	kind, seq := protocol.Peek(payload)
 	if retry := st.retry.Load(); retry > 0 && string(kind) == "goaway" {
 		dst = appendRetry(dst, time.Duration(retry))

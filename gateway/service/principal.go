@@ -15,10 +15,13 @@ const (
 	ScopeRuntime   = "runtime"
 	ScopeReadTools = "read:tools"
 	ScopeAdmin     = "admin"
+	ScopeChats     = "chats" // to watch what happens in all chats of the tenant
 )
 
 // AllScopes are the scopes that there are.
-func AllScopes() []string { return []string{ScopeChat, ScopeRuntime, ScopeReadTools, ScopeAdmin} }
+func AllScopes() []string {
+	return []string{ScopeChat, ScopeRuntime, ScopeReadTools, ScopeAdmin, ScopeChats}
+}
 
 // Principal is the user who speaks. It comes only from a credential.
 type Principal struct {

@@ -14,6 +14,7 @@ import (
 	"parley/conversation"
 	"parley/conversation/member"
 	"parley/gateway/fanout"
+	"parley/gateway/feed"
 	"parley/gateway/protocol"
 	"parley/metrics"
 )
@@ -27,12 +28,14 @@ type Services struct {
 	Model       string // the default model's label, shown in hello
 	Sessions    Sessions
 	Hub         *fanout.Hub
+	Feeds       *feed.Feeds // what happens in chats of platforms; nil = there are none
 	Auth        Authenticator
 	Connections *Connections
 	Log         *slog.Logger
 	Metrics     *metrics.Gateway
 	Backup      Backup               // nil = there is no route for it
 	Audit       Audit                // what administrators do
+	Inlets      map[string]Inlet     // of the channels that take requests, by name
 	Members     func() []member.Peer // of the cluster, as this node knows them; nil = it is alone
 	Proxies     Proxies              // those whose X-Forwarded-For counts; see ClientAddress
 	Now         func() time.Time
@@ -95,6 +98,9 @@ func (s *Services) Refusal(err error) *conversation.Error {
 // ErrNoSession answers for a session that does not exist, and for one that the user
 // may not see.
 var ErrNoSession = &conversation.Error{Code: conversation.NotFound, Message: "there is no such session"}
+
+// ErrNoChats answers for the feed of chats where there is none.
+var ErrNoChats = &conversation.Error{Code: conversation.NotFound, Message: "there are no chats here"}
 
 // maxSessionID bounds a session id: sixteen characters and a few levels of "/call".
 const maxSessionID = 128

@@ -40,7 +40,8 @@ type handler struct {
 	mu       sync.Mutex
 	endClaim context.CancelFunc // of the claim that waits; nil = none does
 	follows  map[conversation.SessionKey]*fanout.Subscription
-	sweepAt  int // so many follows are looked through for ended ones
+	sweepAt  int       // so many follows are looked through for ended ones
+	chats    *watching // of the tenant's chats; nil = there was none
 }
 
 // responder is a command whose answer is still to be given.
@@ -169,6 +170,7 @@ var (
 	chat    = []string{service.ScopeChat}
 	runtime = []string{service.ScopeRuntime}
 	reader  = []string{service.ScopeChat, service.ScopeRuntime}
+	watcher = []string{service.ScopeChats}
 )
 
 // commandTable is the protocol's table of commands. It is never changed.
@@ -190,6 +192,9 @@ var commandTable = map[string]commandRule{
 	"typing":   {scopes: chat, run: (*handler).typing, session: true, silent: true},
 	"refresh":  {run: (*handler).refresh},
 	"ping":     {run: (*handler).ping},
+
+	"watch_chats":   {scopes: watcher, run: (*handler).watchChats},
+	"unwatch_chats": {scopes: watcher, run: (*handler).unwatchChats},
 }
 
 // spawn runs a job that the connection waits for when it ends.

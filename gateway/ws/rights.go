@@ -34,6 +34,9 @@ func (c *handler) rightsChanged() {
 	if endClaim != nil && !c.who.May(service.ScopeRuntime) {
 		endClaim()
 	}
+	if !c.who.May(service.ScopeChats) {
+		c.endChats()
+	}
 	for _, f := range follows {
 		if c.who.KeepsFollowing(f.Key(), f.As()) {
 			f.SetRedact(c.who.Redact())
