@@ -114,6 +114,7 @@ var arrows = map[string][]string{
 	"gateway/service":            {"conversation", "conversation/readmodel", "gateway/fanout", "gateway/protocol", "metrics", "conversation/access", "conversation/member", "gateway/feed"},
 	"gateway/render":             {"conversation", "metrics"},
 	"gateway/chat":               {"conversation", "conversation/chats", "gateway/fanout", "gateway/protocol", "gateway/service", "metrics"},
+	"gateway/telegram":           {"conversation", "gateway/chat"},
 	"gateway/web":                {},
 	"gateway/webhook":            {"conversation", "conversation/chats", "conversation/option", "gateway/feed", "metrics"},
 	"gateway/ws":                 {"conversation", "gateway/fanout", "gateway/protocol", "gateway/service", "conversation/chats", "gateway/feed"},
@@ -158,6 +159,7 @@ var arrows = map[string][]string{
 	"persistence/pebble/internal/verify":   {"conversation", "conversation/chats", "conversation/wire", "persistence/pebble/internal/layout"},
 	"models/modelstest/vendors":            {"conversation", "models/modelstest"},
 	"gateway/gatewaytest":                  {"conversation", "conversation/chats", "persistence/chatstest", "conversation/machine/machinetest", "persistence/persistencetest", "conversation/access", "conversation/living"},
+	"gateway/telegram/telegramtest":        {},
 
 	"cmd/parley": {
 		"actors", "cmd/parley/internal/assemble", "cmd/parley/internal/config", "cmd/parley/internal/store", "conversation",
@@ -165,7 +167,7 @@ var arrows = map[string][]string{
 	},
 	"cmd/parley/internal/assemble": {
 		"actors", "cmd/parley/internal/config", "conversation", "conversation/policy", "conversation/transcript", "gateway", "metrics",
-		"models/command", "models/fallback", "models/limit", "models/window", "tools/mcp", "gateway/auth", "gateway/listener", "actors/cluster", "persistence/postgres", "cmd/parley/internal/store", "conversation/member", "tools/mcp/shared", "conversation/chats", "gateway/chat", "gateway/service",
+		"models/command", "models/fallback", "models/limit", "models/window", "tools/mcp", "gateway/auth", "gateway/listener", "actors/cluster", "persistence/postgres", "cmd/parley/internal/store", "conversation/member", "tools/mcp/shared", "conversation/chats", "gateway/chat", "gateway/service", "gateway/telegram",
 	},
 	"cmd/parley/internal/config": {
 		"actors", "cmd/parley/internal/store", "conversation", "conversation/option", "conversation/policy", "conversation/transcript", "gateway", "models/anthropic", "models/command", "models/openai",
@@ -221,12 +223,13 @@ var testArrows = map[string][]string{
 	"gateway/ws":                         {"conversation/policy", "gateway/gatewaytest", "metrics"},
 	"actors/internal/sessionlog":         {"persistence/persistencetest", "conversation/member"},
 	"actors/internal/retention":          {"persistence/persistencetest"},
+	"gateway/telegram":                   {"gateway/telegram/telegramtest", "conversation/chats", "gateway/gatewaytest", "gateway/fanout", "gateway/protocol", "metrics"},
 
 	"cmd/parley/internal/assemble": {"conversation/machine/machinetest", "models/modelstest", "models/modelstest/vendors", "persistence/persistencetest"},
 	"cmd/parley": {
 		"conversation/machine/machinetest", "conversation/policy",
 		"conversation/wire", "persistence/pebble", "persistence/persistencetest",
-		"models/anthropic", "models/modelstest", "models/openai", "models/scripted", "conversation/tokens", "persistence/postgres/pgtest",
+		"models/anthropic", "models/modelstest", "models/openai", "models/scripted", "conversation/tokens", "persistence/postgres/pgtest", "gateway/telegram/telegramtest",
 	},
 }
 
@@ -252,8 +255,8 @@ var libraries = map[string][]string{
 	"github.com/gorilla/websocket":       {},
 	"github.com/yuin/goldmark":           {"gateway/render"},
 	"github.com/microcosm-cc/bluemonday": {"gateway/render"},
-	"github.com/mymmrac/telego":          {},
-	"golang.org/x/time/":                 {"models/limit", "tools/mcp"},
+	"github.com/mymmrac/telego":          {"gateway/telegram"},
+	"golang.org/x/time/":                 {"models/limit", "tools/mcp", "gateway/telegram"},
 	"database/sql":                       {},
 	"github.com/jackc/pgx/":              {"persistence/postgres", "persistence/postgres/internal/members", "persistence/postgres/internal/opening", "persistence/postgres/internal/outcome", "persistence/postgres/internal/schema"},
 	"github.com/pressly/goose/":          {"persistence/postgres/internal/schema"},
