@@ -115,6 +115,7 @@ var arrows = map[string][]string{
 	"gateway/render":             {"conversation", "metrics"},
 	"gateway/chat":               {"conversation", "conversation/chats", "gateway/fanout", "gateway/protocol", "gateway/service", "metrics"},
 	"gateway/telegram":           {"conversation", "gateway/chat"},
+	"gateway/slack":              {"conversation", "gateway/chat"},
 	"gateway/web":                {},
 	"gateway/webhook":            {"conversation", "conversation/chats", "conversation/option", "gateway/feed", "metrics"},
 	"gateway/ws":                 {"conversation", "gateway/fanout", "gateway/protocol", "gateway/service", "conversation/chats", "gateway/feed"},
@@ -160,6 +161,7 @@ var arrows = map[string][]string{
 	"models/modelstest/vendors":            {"conversation", "models/modelstest"},
 	"gateway/gatewaytest":                  {"conversation", "conversation/chats", "persistence/chatstest", "conversation/machine/machinetest", "persistence/persistencetest", "conversation/access", "conversation/living"},
 	"gateway/telegram/telegramtest":        {},
+	"gateway/slack/slacktest":              {},
 
 	"cmd/parley": {
 		"actors", "cmd/parley/internal/assemble", "cmd/parley/internal/config", "cmd/parley/internal/store", "conversation",
@@ -167,7 +169,7 @@ var arrows = map[string][]string{
 	},
 	"cmd/parley/internal/assemble": {
 		"actors", "cmd/parley/internal/config", "conversation", "conversation/policy", "conversation/transcript", "gateway", "metrics",
-		"models/command", "models/fallback", "models/limit", "models/window", "tools/mcp", "gateway/auth", "gateway/listener", "actors/cluster", "persistence/postgres", "cmd/parley/internal/store", "conversation/member", "tools/mcp/shared", "conversation/chats", "gateway/chat", "gateway/service", "gateway/telegram",
+		"models/command", "models/fallback", "models/limit", "models/window", "tools/mcp", "gateway/auth", "gateway/listener", "actors/cluster", "persistence/postgres", "cmd/parley/internal/store", "conversation/member", "tools/mcp/shared", "conversation/chats", "gateway/chat", "gateway/service", "gateway/slack", "gateway/telegram",
 	},
 	"cmd/parley/internal/config": {
 		"actors", "cmd/parley/internal/store", "conversation", "conversation/option", "conversation/policy", "conversation/transcript", "gateway", "models/anthropic", "models/command", "models/openai",
@@ -224,12 +226,13 @@ var testArrows = map[string][]string{
 	"actors/internal/sessionlog":         {"persistence/persistencetest", "conversation/member"},
 	"actors/internal/retention":          {"persistence/persistencetest"},
 	"gateway/telegram":                   {"gateway/telegram/telegramtest", "conversation/chats", "gateway/gatewaytest", "gateway/fanout", "gateway/protocol", "metrics"},
+	"gateway/slack":                      {"conversation/chats", "conversation/machine/machinetest", "gateway/fanout", "gateway/gatewaytest", "gateway/protocol", "gateway/slack/slacktest", "metrics"},
 
 	"cmd/parley/internal/assemble": {"conversation/machine/machinetest", "models/modelstest", "models/modelstest/vendors", "persistence/persistencetest"},
 	"cmd/parley": {
 		"conversation/machine/machinetest", "conversation/policy",
 		"conversation/wire", "persistence/pebble", "persistence/persistencetest",
-		"models/anthropic", "models/modelstest", "models/openai", "models/scripted", "conversation/tokens", "persistence/postgres/pgtest", "gateway/telegram/telegramtest",
+		"models/anthropic", "models/modelstest", "models/openai", "models/scripted", "conversation/tokens", "persistence/postgres/pgtest", "gateway/slack/slacktest", "gateway/telegram/telegramtest",
 	},
 }
 
@@ -264,7 +267,7 @@ var libraries = map[string][]string{
 	"github.com/pelletier/go-toml":       {"cmd/parley/internal/config", "gateway/auth", "models/scripted", "cmd/parley-bench/internal/history", "cmd/parley-bench/internal/receipts"},
 	"golang.org/x/crypto/":               {"gateway/listener"},
 	"github.com/golang-jwt/":             {"gateway/auth"},
-	"github.com/slack-go/":               {},
+	"github.com/slack-go/":               {"gateway/slack"},
 	"github.com/MicahParks/":             {"gateway/auth"},
 	"github.com/alecthomas/kong":         {"cmd/parley", "cmd/parley-bench"},
 

@@ -40,6 +40,7 @@ var sameName = map[string]string{
 	"actors.Session":       "what that package needs to know of the session that it works for",
 	"actors.Options":       "what one thing of that package is for",
 	"actors.End":           "the message that says how a call has ended: a model's or another one",
+	"gateway.Bot":          "the bot of one platform; no file sees two of them",
 	"gateway.Options":      "what a subscription is for, and the configuration of that package's platform",
 	"gateway.Deps":         "what a server works with, and what a channel to a chat platform does",
 	"gateway.Settings":     "the configuration of a channel to a chat platform, and of a listener",
