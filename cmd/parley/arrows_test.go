@@ -113,6 +113,7 @@ var arrows = map[string][]string{
 	"gateway/rest":               {"conversation", "conversation/readmodel", "gateway/fanout", "gateway/protocol", "gateway/service", "conversation/access", "gateway/admin", "conversation/member", "conversation/chats", "gateway/feed"},
 	"gateway/service":            {"conversation", "conversation/readmodel", "gateway/fanout", "gateway/protocol", "metrics", "conversation/access", "conversation/member", "gateway/feed"},
 	"gateway/render":             {"conversation", "metrics"},
+	"gateway/discord":            {"conversation", "gateway/chat"},
 	"gateway/chat":               {"conversation", "conversation/chats", "gateway/fanout", "gateway/protocol", "gateway/service", "metrics"},
 	"gateway/telegram":           {"conversation", "gateway/chat"},
 	"gateway/slack":              {"conversation", "gateway/chat"},
@@ -160,6 +161,7 @@ var arrows = map[string][]string{
 	"persistence/pebble/internal/verify":   {"conversation", "conversation/chats", "conversation/wire", "persistence/pebble/internal/layout"},
 	"models/modelstest/vendors":            {"conversation", "models/modelstest"},
 	"gateway/gatewaytest":                  {"conversation", "conversation/chats", "persistence/chatstest", "conversation/machine/machinetest", "persistence/persistencetest", "conversation/access", "conversation/living"},
+	"gateway/discord/discordtest":          {},
 	"gateway/telegram/telegramtest":        {},
 	"gateway/slack/slacktest":              {},
 
@@ -169,7 +171,7 @@ var arrows = map[string][]string{
 	},
 	"cmd/parley/internal/assemble": {
 		"actors", "cmd/parley/internal/config", "conversation", "conversation/policy", "conversation/transcript", "gateway", "metrics",
-		"models/command", "models/fallback", "models/limit", "models/window", "tools/mcp", "gateway/auth", "gateway/listener", "actors/cluster", "persistence/postgres", "cmd/parley/internal/store", "conversation/member", "tools/mcp/shared", "conversation/chats", "gateway/chat", "gateway/service", "gateway/slack", "gateway/telegram",
+		"models/command", "models/fallback", "models/limit", "models/window", "tools/mcp", "gateway/auth", "gateway/listener", "actors/cluster", "persistence/postgres", "cmd/parley/internal/store", "conversation/member", "tools/mcp/shared", "conversation/chats", "gateway/chat", "gateway/discord", "gateway/service", "gateway/slack", "gateway/telegram",
 	},
 	"cmd/parley/internal/config": {
 		"actors", "cmd/parley/internal/store", "conversation", "conversation/option", "conversation/policy", "conversation/transcript", "gateway", "models/anthropic", "models/command", "models/openai",
@@ -226,13 +228,14 @@ var testArrows = map[string][]string{
 	"actors/internal/sessionlog":         {"persistence/persistencetest", "conversation/member"},
 	"actors/internal/retention":          {"persistence/persistencetest"},
 	"gateway/telegram":                   {"gateway/telegram/telegramtest", "conversation/chats", "gateway/gatewaytest", "gateway/fanout", "gateway/protocol", "metrics"},
+	"gateway/discord":                    {"conversation/chats", "conversation/machine/machinetest", "gateway/discord/discordtest", "gateway/fanout", "gateway/gatewaytest", "gateway/protocol", "metrics"},
 	"gateway/slack":                      {"conversation/chats", "conversation/machine/machinetest", "gateway/fanout", "gateway/gatewaytest", "gateway/protocol", "gateway/slack/slacktest", "metrics"},
 
 	"cmd/parley/internal/assemble": {"conversation/machine/machinetest", "models/modelstest", "models/modelstest/vendors", "persistence/persistencetest"},
 	"cmd/parley": {
 		"conversation/machine/machinetest", "conversation/policy",
 		"conversation/wire", "persistence/pebble", "persistence/persistencetest",
-		"models/anthropic", "models/modelstest", "models/openai", "models/scripted", "conversation/tokens", "persistence/postgres/pgtest", "gateway/slack/slacktest", "gateway/telegram/telegramtest",
+		"models/anthropic", "models/modelstest", "models/openai", "models/scripted", "conversation/tokens", "persistence/postgres/pgtest", "gateway/slack/slacktest", "gateway/telegram/telegramtest", "gateway/discord/discordtest",
 	},
 }
 
@@ -254,8 +257,8 @@ var libraries = map[string][]string{
 	"github.com/expr-lang/":              {"tools/builtin"},
 	"github.com/modelcontextprotocol/":   {"tools/mcp", "cmd/parley-bench/internal/checker"},
 	"github.com/rivo/uniseg":             {"gateway/chat", "models/command"},
-	"github.com/bwmarrin/discordgo":      {},
-	"github.com/gorilla/websocket":       {},
+	"github.com/bwmarrin/discordgo":      {"gateway/discord"},
+	"github.com/gorilla/websocket":       {"gateway/discord"},
 	"github.com/yuin/goldmark":           {"gateway/render"},
 	"github.com/microcosm-cc/bluemonday": {"gateway/render"},
 	"github.com/mymmrac/telego":          {"gateway/telegram"},
