@@ -120,7 +120,7 @@ func (m *Main) moveIn(ctx context.Context) (err error) {
 		err = to.Alone(ctx)
 	}
 	switch {
-	case errors.Is(err, move.ErrOccupied), errors.Is(err, move.ErrDiffers):
+	case errors.Is(err, move.ErrOccupied), errors.Is(err, move.ErrDiffers), errors.Is(err, move.ErrOther):
 		return fmt.Errorf("%s: %w", place, err)
 	case err != nil:
 		return fmt.Errorf("%s is not whole yet; run the same command again: %w", place, err)
@@ -132,6 +132,9 @@ func (m *Main) moveIn(ctx context.Context) (err error) {
 
 func (m *Main) printMoved(t move.Totals, log conversation.LogID) {
 	fmt.Fprintf(m.Stdout, "  log %s, %d sessions with %d records, %d erased ones\n", log, t.Sessions, t.Records, t.Erased)
+	if t.Chats+t.Entries > 0 {
+		fmt.Fprintf(m.Stdout, "  what channels remember of %d chats, %d entries of feeds\n", t.Chats, t.Entries)
+	}
 	if t.Skipped > 0 {
 		fmt.Fprintf(m.Stdout, "  %d of the sessions were there already\n", t.Skipped)
 	}

@@ -15,6 +15,7 @@ import (
 	"parley/conversation"
 	"parley/gateway"
 	"parley/gateway/audit"
+	"parley/gateway/feed"
 	"parley/gateway/web"
 	"parley/metrics"
 	"parley/tools/builtin"
@@ -121,13 +122,26 @@ func (m *Main) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	sessions := others.sessions(engine)
+	feeds := feed.New(db.Chats(), c.Feeds, metrics.NewFeeds(registry), log.With("room", "gateway"))
+	defer feeds.Close()
+	platforms, err := openChannels(c, others, look, log.With("room", "channels"))
+	if err != nil {
+		return err
+	}
+	if err := platforms.join(sessions, hub, feeds.Store(), func() *metrics.Chats { return metrics.NewChats(registry) }, log.With("room", "channels")); err != nil {
+		return err
+	}
+	if err := platforms.send(c, feeds, look, metrics.NewWebhooks(registry), log.With("room", "channels")); err != nil {
+		return err
+	}
 	auditLog := m.audit()
 	in, err := m.openSignIn(look, log.With("room", "auth"), auditLog)
 	if err != nil {
 		return err
 	}
 	server, err := gateway.New(assemble.Gateway(c, node, version(), models.Routes[""].Label()), gateway.Deps{
-		Sessions: others.sessions(engine), Hub: hub, Page: web.Files,
+		Sessions: sessions, Hub: hub, Inlets: platforms.inlets, Feeds: feeds, Page: web.Files,
 		Logger: log.With("room", "gateway"), Metrics: gatewayMetrics, Gatherer: registry, Backup: backupOf(db), Audit: auditLog, Authenticator: in.Authenticator, Members: others.members(), Tickets: ticketsOf(db),
 		CommandLine: config.ShownArgs(m.args),
 	})
@@ -161,6 +175,7 @@ func (m *Main) serve(ctx context.Context) error {
 	case <-engine.Started():
 	case <-engineEnded:
 	}
+	platforms.run(running)
 	gatewayEnded := make(chan struct{})
 	go func() { // ends with the drain, or when it fails
 		defer close(gatewayEnded)
@@ -195,6 +210,7 @@ func (m *Main) serve(ctx context.Context) error {
 	if drain := engine.Drain(parting); drain != nil {
 		err = errors.Join(err, fmt.Errorf("drain: %w", drain))
 	}
+	platforms.end() // what the drain has let end is shown, as far as the platforms take it at once
 	parted := make(chan struct{})
 	go func() { // no call needs a server of tools any more: they end while clients do
 		defer close(parted)

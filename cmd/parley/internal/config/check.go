@@ -22,12 +22,13 @@ import (
 func (l *loader) check() {
 	c := &l.config
 	for _, wrong := range slices.Concat(
-		c.Gateway.Validate(), c.Auth.Validate(), c.Policy().Validate(), c.Engine.Validate(), c.Store.Validate(), c.MCPLimits.Validate(),
+		c.Gateway.Validate(), c.Auth.Validate(), c.Policy().Validate(), c.Engine.Validate(), c.Store.Validate(), c.MCPLimits.Validate(), c.Feeds.Validate(), c.Kept.Validate(),
 	) {
 		l.fieldError(wrong)
 	}
 	l.signIn(c)
 	l.cluster(c)
+	l.channels(c)
 	if host, _, err := net.SplitHostPort(c.Gateway.AdminListen); err == nil && !gateway.IsLoopback(host) && c.Auth.Mode == auth.ModeNone && !c.Gateway.AdminInsecure {
 		l.wrong("admin.listen", `must be a loopback address such as "127.0.0.1:9090" while auth.mode is "none", because everyone who reaches it `+
 			"could read metrics and profiles and make backups; admin.insecure = true says that only those reach it who may")

@@ -49,7 +49,7 @@ func TestClustersThatMakeNoSense(t *testing.T) {
 // A node is called by its setting, else by its host and port; the password of a database
 // is not shown.
 func TestNamesAndSecretsOfNodes(t *testing.T) {
-	c, err := config.Load(config.Sources{Set: []string{"store.postgres=postgres://u:SECRET@h/db", "cluster.listen=127.0.0.1:7950", "cluster.insecure=true"}})
+	c, err := config.Load(config.Sources{Set: []string{"store.postgres=postgres://u:HIDDEN@h/db", "cluster.listen=127.0.0.1:7950", "cluster.insecure=true"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,11 +60,11 @@ func TestNamesAndSecretsOfNodes(t *testing.T) {
 	if err := config.Print(&out, c); err != nil {
 		t.Fatal(err)
 	}
-	if strings.Contains(out.String(), "SECRET") {
+	if strings.Contains(out.String(), "HIDDEN") {
 		t.Errorf("config print shows the password:\n%s", out.String())
 	}
-	shown := strings.Join(config.ShownArgs([]string{"serve", "--set", "store.postgres=postgres://u:SECRET@h/db", "--set=store.postgres=host=h password=SECRET"}), " ")
-	if strings.Contains(shown, "SECRET") {
+	shown := strings.Join(config.ShownArgs([]string{"serve", "--set", "store.postgres=postgres://u:HIDDEN@h/db", "--set=store.postgres=host=h password=HIDDEN"}), " ")
+	if strings.Contains(shown, "HIDDEN") {
 		t.Errorf("the command line is shown as %s", shown)
 	}
 	c.Cluster.Node = "n1"

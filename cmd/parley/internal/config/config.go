@@ -2,12 +2,14 @@ package config
 
 import (
 	"parley/actors"
+	"parley/cmd/parley/internal/config/platforms"
 	"parley/cmd/parley/internal/store"
-	"parley/conversation"
 	"parley/conversation/policy"
 	"parley/gateway"
 	"parley/gateway/audit"
 	"parley/gateway/auth"
+	"parley/gateway/feed"
+	"parley/gateway/webhook"
 	"parley/models/scripted"
 	"parley/tools/mcp"
 )
@@ -37,13 +39,18 @@ type Config struct {
 	Scripted Scripted
 	Process  Process
 	Log      Log
-	Channels Channels
+	Channels platforms.Channels
+	Feeds    feed.Polling
+	Kept     webhook.Retention // of feeds
 
 	AskMarker string `key:"command_agent.ask_marker"` // of the command-line agents that say nothing else
 
 	// Models are the [models.NAME] blocks, by name. The model "scripted" is always
 	// there and not among them.
 	Models []ModelBlock `blocks:"models"`
+
+	// Webhooks are the [[chats.webhooks]] blocks, in the order of the file.
+	Webhooks []webhook.Hook `blocks:"chats.webhooks"`
 
 	// MCP are the [[mcp]] blocks, in the order of the file.
 	MCP []MCPBlock `blocks:"mcp"`
@@ -84,13 +91,6 @@ type Log struct {
 	Format string `key:"log.format" choices:"auto,text,json"` // auto: text on a terminal, else JSON
 }
 
-// Channels give the channels that messages come through a mode of their own;
-// ModeDefault = inbox.mode.
-type Channels struct {
-	WebSocket conversation.Mode `key:"channels.websocket.mode" choices:",steer,queue,collect,interrupt,reject"`
-	HTTP      conversation.Mode `key:"channels.http.mode" choices:",steer,queue,collect,interrupt,reject"`
-}
-
 // Agent is one agent.
 type Agent struct {
 	Name        string   `key:"name"`
@@ -115,7 +115,8 @@ func Default() Config {
 		Scripted: Scripted{Options: scripted.DefaultOptions()},
 		Process:  Process{HeapFloor: 128 << 20},
 		Log:      Log{Level: "info", Format: "auto"},
-		Agents:   builtinAgents(),
+		Channels: platforms.Default(), Feeds: feed.DefaultPolling(), Kept: webhook.DefaultRetention(),
+		Agents: builtinAgents(),
 	}
 	c.Engine.Rules.Policy = policy.DefaultPolicy()
 	c.Gateway.AllowedOrigins, c.Gateway.PublicHosts, c.Gateway.TrustedProxies, c.Gateway.TLS.ACMEHosts = []string{}, []string{}, []string{}, []string{} // as they are read back

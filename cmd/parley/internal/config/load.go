@@ -129,7 +129,7 @@ func (l *loader) table(at map[string]problem, prefix string, table map[string]an
 		key := prefix + name
 		where := at[key]
 		value := table[name]
-		if lists := map[string]func(map[string]problem, any){"agents": l.agents, "models": l.models, "mcp": l.mcp, "auth.keys": l.authKeys}; lists[key] != nil {
+		if lists := map[string]func(map[string]problem, any){"agents": l.agents, "models": l.models, "mcp": l.mcp, "auth.keys": l.authKeys, "chats.webhooks": l.webhooks}; lists[key] != nil {
 			lists[key](at, value)
 			continue
 		}
@@ -293,7 +293,7 @@ func (l *loader) assign(kv string) {
 		l.text(where, f, value)
 		return
 	}
-	for _, blocks := range []string{"agents", "models", "mcp", "auth.keys"} {
+	for _, blocks := range []string{"agents", "models", "mcp", "auth.keys", "chats.webhooks"} {
 		if key == blocks || strings.HasPrefix(key, blocks+".") {
 			l.complain(where, "%s can only be changed in the file", blocks)
 			return

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"parley/gateway/auth"
+	"parley/gateway/webhook"
 )
 
 // Print writes the configuration as a TOML document that reads back as
@@ -41,6 +42,10 @@ func Print(w io.Writer, c Config) error {
 	for i := range c.Auth.Keys {
 		b.WriteString("\n[[auth.keys]]\n")
 		printBlock(&b, fieldsOf(reflect.TypeFor[auth.Key]()), reflect.ValueOf(&c.Auth.Keys[i]).Elem())
+	}
+	for i := range c.Webhooks {
+		b.WriteString("\n[[chats.webhooks]]\n")
+		printBlock(&b, fieldsOf(reflect.TypeFor[webhook.Hook]()), reflect.ValueOf(&c.Webhooks[i]).Elem())
 	}
 	for i := range c.MCP {
 		b.WriteString("\n[[mcp]]\n")

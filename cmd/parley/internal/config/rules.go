@@ -36,9 +36,6 @@ func Rules(c *Config, tools []conversation.Tool, def string) policy.Rules {
 
 		MaxMembers: c.Gateway.Limits.MembersPerSession,
 	}
-	r.Policy.Channels = map[conversation.Via]conversation.Mode{
-		conversation.ViaWebSocket: c.Channels.WebSocket, conversation.ViaHTTP: c.Channels.HTTP,
-	}
 	for _, a := range c.Agents {
 		p := a.Profile()
 		if b := c.Block(cmp.Or(a.Model, def)); b != nil && b.Provider == ProviderCommand {
@@ -57,6 +54,7 @@ func Rules(c *Config, tools []conversation.Tool, def string) policy.Rules {
 		}
 		r.Agents[p.Name] = p
 	}
+	r.Policy.Channels = c.modes(r.Agents[conversation.Coordinator])
 	for _, t := range tools {
 		spec := t.Spec()
 		r.Tools[spec.Name] = policy.ToolRule{Spec: spec, Check: t.Check}

@@ -1,0 +1,154 @@
+package assemble
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"slices"
+
+	"parley/cmd/parley/internal/config"
+	"parley/cmd/parley/internal/config/platforms"
+	"parley/conversation"
+	"parley/conversation/chats"
+	"parley/gateway/chat"
+	"parley/gateway/discord"
+	"parley/gateway/service"
+	"parley/gateway/slack"
+	"parley/gateway/telegram"
+)
+
+// Channel is a channel to a chat platform, as the configuration has it.
+type Channel struct {
+	Name     chats.Channel
+	Platform chat.Platform
+	Settings chat.Settings
+	Inlet    service.Inlet // takes what the platform brings by HTTP, where the channel runs; nil = it brings nothing so
+}
+
+// OpenChannels makes the channels that are enabled. Nothing is asked of a platform yet.
+func OpenChannels(c *config.Config, look config.Lookup, log *slog.Logger) (all []Channel, err error) {
+	for _, open := range []func(*config.Config, config.Lookup, *slog.Logger) (*Channel, error){openSlack, openDiscord, openTelegram} {
+		ch, failed := open(c, look, log)
+		if failed != nil {
+			err = errors.Join(err, failed)
+		} else if ch != nil {
+			all = append(all, *ch)
+		}
+	}
+	return all, err
+}
+
+// settings are those of a channel, with what its sessions are told at their beginning: where
+// chats are refused while they are busy, one is refused as well when the agent is.
+func settings(c *config.Config, via conversation.Via, ch *platforms.ChatChannel, workspaces []string) chat.Settings {
+	s := ch.Settings(workspaces)
+	if config.Rules(c, nil, c.Model.Default).Policy.Channels[via] == conversation.ModeReject {
+		s.Policy = conversation.Overrides{"admission.on_full": []byte(`"reject"`)}
+	}
+	return s
+}
+
+func openSlack(c *config.Config, look config.Lookup, log *slog.Logger) (*Channel, error) {
+	t := &c.Channels.Slack
+	if !t.Enabled {
+		return nil, nil
+	}
+	o := slackOptions(c)
+	o.Logger = log.With("channel", "slack")
+	wanted := map[string]*string{"channels.slack.token": &o.BotToken, "channels.slack.app_token": &o.AppToken}
+	if t.Receive == slack.Events {
+		wanted = map[string]*string{"channels.slack.token": &o.BotToken, "channels.slack.signing_secret": &o.SigningSecret}
+	}
+	if err := fill(c, look, wanted); err != nil {
+		return nil, err
+	}
+	bot, err := slack.New(o)
+	if err != nil {
+		return nil, fmt.Errorf("channels.slack: %w", err)
+	}
+	ch := &Channel{Name: "slack", Platform: bot, Settings: settings(c, conversation.ViaSlack, &t.ChatChannel, t.Allowed)}
+	if t.Receive == slack.Events {
+		ch.Inlet = func(ctx context.Context, r service.InletRequest) service.InletAnswer {
+			status, kind, answer := bot.Webhook(ctx, r.Header, r.Body)
+			return service.InletAnswer{Status: status, ContentType: kind, Body: answer}
+		}
+	}
+	return ch, nil
+}
+
+func openDiscord(c *config.Config, look config.Lookup, log *slog.Logger) (*Channel, error) {
+	t := &c.Channels.Discord
+	if !t.Enabled {
+		return nil, nil
+	}
+	o := discordOptions(c)
+	o.Logger = log.With("channel", "discord")
+	if err := fill(c, look, map[string]*string{"channels.discord.token": &o.Token}); err != nil {
+		return nil, err
+	}
+	bot, err := discord.New(o)
+	if err != nil {
+		return nil, fmt.Errorf("channels.discord: %w", err)
+	}
+	return &Channel{Name: "discord", Platform: bot, Settings: settings(c, conversation.ViaDiscord, &t.ChatChannel, t.Allowed)}, nil
+}
+
+// The options of the platforms, without credentials.
+
+func slackOptions(c *config.Config) slack.Options {
+	return slack.Options{APIURL: c.Channels.Slack.APIURL, Receive: c.Channels.Slack.Receive}
+}
+
+func discordOptions(c *config.Config) discord.Options {
+	return discord.Options{APIURL: c.Channels.Discord.APIURL, GatewayURL: c.Channels.Discord.GatewayURL}
+}
+
+func telegramOptions(c *config.Config) telegram.Options {
+	t := &c.Channels.Telegram
+	return telegram.Options{APIURL: t.APIURL, Receive: t.Receive, WebhookURL: t.WebhookURL, AnswerAll: t.Answer == "all"}
+}
+
+// fill reads credentials of channels; the error names all that are missing.
+func fill(c *config.Config, look config.Lookup, wanted map[string]*string) (err error) {
+	for _, key := range slices.Sorted(maps.Keys(wanted)) {
+		text, failed := c.ChannelSecret(key, look)
+		*wanted[key], err = text, errors.Join(err, failed)
+	}
+	return err
+}
+
+func openTelegram(c *config.Config, look config.Lookup, log *slog.Logger) (*Channel, error) {
+	t := &c.Channels.Telegram
+	if !t.Enabled {
+		return nil, nil
+	}
+	o := telegramOptions(c)
+	o.Logger = log.With("channel", "telegram")
+	wanted := map[string]*string{"channels.telegram.token": &o.Token}
+	if t.Receive == telegram.ReceiveWebhook {
+		wanted["channels.telegram.webhook_secret"] = &o.WebhookSecret
+	}
+	if err := fill(c, look, wanted); err != nil {
+		return nil, err
+	}
+	bot, err := telegram.New(o)
+	if err != nil {
+		return nil, fmt.Errorf("channels.telegram: %w", err)
+	}
+	ch := &Channel{Name: "telegram", Platform: bot, Settings: settings(c, conversation.ViaTelegram, &t.ChatChannel, nil)}
+	if t.Receive == telegram.ReceiveWebhook {
+		ch.Inlet = func(ctx context.Context, r service.InletRequest) service.InletAnswer {
+			return service.InletAnswer{Status: bot.Webhook(ctx, r.Header, r.Body)}
+		}
+	}
+	return ch, nil
+}
+
+// InletHeaders are the headers that platforms sign with.
+var InletHeaders = []string{
+	"Content-Type", "X-Slack-Signature", "X-Slack-Request-Timestamp", "X-Slack-Retry-Num", "X-Slack-Retry-Reason",
+	http.CanonicalHeaderKey("X-Telegram-Bot-Api-Secret-Token"),
+}
