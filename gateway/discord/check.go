@@ -59,8 +59,11 @@ func (b *Bot) Check(ctx context.Context) []chat.Finding {
 // trouble is an error as doctor says it.
 func trouble(err error) string {
 	var f *chat.Failure
-	if errors.As(err, &f) && f.Trouble == chat.Credentials {
+	switch {
+	case !errors.As(err, &f):
+		return "Discord cannot be asked: " + err.Error()
+	case f.Trouble == chat.Credentials:
 		return badToken
 	}
-	return "Discord cannot be asked: " + err.Error()
+	return "Discord cannot be asked: " + f.Text
 }
