@@ -21,6 +21,12 @@ var scopes = []struct{ name, need string }{
 	{"users:read", "for the names of people"},
 }
 
+// private are the scopes without which the bot works, and what it does not see then.
+var private = []struct{ name, unseen string }{
+	{"groups:history", "private channels"},
+	{"mpim:history", "direct messages of several people"},
+}
+
 // Check implements chat.Platform.
 func (b *Bot) Check(ctx context.Context) []chat.Finding {
 	ctx, cancel := context.WithTimeout(ctx, 2*requestTimeout)
@@ -28,7 +34,7 @@ func (b *Bot) Check(ctx context.Context) []chat.Finding {
 	all := b.checkToken(ctx)
 	if b.o.Receive == Events {
 		if b.o.SigningSecret == "" {
-			return append(all, chat.Finding{Text: "there is no signing secret: take it from Basic Information → App Credentials, and set SLACK_SIGNING_SECRET"})
+			return append(all, chat.Finding{Text: "there is no signing secret: take it from Basic Information → App Credentials, and put it where channels.slack.signing_secret_env or _file says"})
 		}
 		return append(all, chat.Finding{OK: true, Text: "there is a signing secret; only Slack can tell whether it is the right one"})
 	}
@@ -37,11 +43,11 @@ func (b *Bot) Check(ctx context.Context) []chat.Finding {
 
 func (b *Bot) checkToken(ctx context.Context) []chat.Finding {
 	if b.o.BotToken == "" {
-		return []chat.Finding{{Text: "there is no bot token: install the app to the workspace, and set SLACK_BOT_TOKEN to its Bot User OAuth Token (xoxb-…)"}}
+		return []chat.Finding{{Text: "there is no bot token: install the app to the workspace, and put its Bot User OAuth Token (xoxb-…) where channels.slack.token_env or token_file says"}}
 	}
 	is, err := b.api.AuthTestContext(ctx)
 	if err != nil {
-		return []chat.Finding{{Text: b.advice(err, "take the Bot User OAuth Token (xoxb-…) from OAuth & Permissions, and set SLACK_BOT_TOKEN")}}
+		return []chat.Finding{{Text: b.advice(err, "take the Bot User OAuth Token (xoxb-…) from OAuth & Permissions, and put it where channels.slack.token_env or token_file says")}}
 	}
 	all := []chat.Finding{{OK: true, Text: fmt.Sprintf("the bot token is that of %s in %s (workspace %s)", is.User, is.Team, is.TeamID)}}
 	given := is.Header.Get("X-OAuth-Scopes")
@@ -57,18 +63,23 @@ func (b *Bot) checkToken(ctx context.Context) []chat.Finding {
 				": add it at OAuth & Permissions → Bot Token Scopes, and install the app again"})
 		}
 	}
+	for _, s := range private {
+		if !slices.Contains(has, s.name) {
+			all = append(all, chat.Finding{OK: true, Text: "it does not see " + s.unseen + ": the bot token has no scope " + s.name})
+		}
+	}
 	if !missing {
-		all = append(all, chat.Finding{OK: true, Text: "the bot token has all scopes"})
+		all = append(all, chat.Finding{OK: true, Text: "the bot token has the scopes that the bot needs"})
 	}
 	return all
 }
 
 func (b *Bot) checkSocket(ctx context.Context) chat.Finding {
 	if b.o.AppToken == "" {
-		return chat.Finding{Text: "there is no app-level token: make one with the scope connections:write at Basic Information → App-Level Tokens, and set SLACK_APP_TOKEN (xapp-…)"}
+		return chat.Finding{Text: "there is no app-level token: make one with the scope connections:write at Basic Information → App-Level Tokens, and put it (xapp-…) where channels.slack.app_token_env or _file says"}
 	}
 	if _, _, err := b.api.StartSocketModeContext(ctx); err != nil { // gives an address, and connects to nothing
-		return chat.Finding{Text: b.advice(err, "turn on Socket Mode, make an app-level token with the scope connections:write at Basic Information → App-Level Tokens, and set SLACK_APP_TOKEN (xapp-…)")}
+		return chat.Finding{Text: b.advice(err, "turn on Socket Mode, make an app-level token with the scope connections:write at Basic Information → App-Level Tokens, and put it (xapp-…) where channels.slack.app_token_env or _file says")}
 	}
 	return chat.Finding{OK: true, Text: "Socket Mode is on, and the app-level token is good"}
 }

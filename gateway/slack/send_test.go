@@ -317,14 +317,17 @@ func TestCheck(t *testing.T) {
 	}{
 		{"all well", both, nil, nil, 3},
 		{"by events", func(o *slack.Options) { o.Receive = slack.Events }, nil, nil, 3},
-		{"no signing secret", func(o *slack.Options) { o.Receive, o.SigningSecret = slack.Events, "" }, nil, []string{"SLACK_SIGNING_SECRET"}, 2},
-		{"nothing at all", func(o *slack.Options) { o.BotToken, o.AppToken = "", "" }, nil, []string{"SLACK_BOT_TOKEN", "SLACK_APP_TOKEN"}, 0},
-		{"wrong tokens", func(o *slack.Options) { o.BotToken, o.AppToken = "xoxb-1", "xapp-1" }, nil, []string{"invalid_auth: take the Bot User", "invalid_auth: turn on Socket Mode"}, 0},
+		{"no signing secret", func(o *slack.Options) { o.Receive, o.SigningSecret = slack.Events, "" }, nil, []string{"channels.slack.signing_secret_env"}, 2},
+		{"nothing at all", func(o *slack.Options) { o.BotToken, o.AppToken = "", "" }, nil, []string{"channels.slack.token_env", "channels.slack.app_token_env"}, 0},
+		{"wrong tokens", func(o *slack.Options) { o.BotToken, o.AppToken = "xoxb-1", "xapp-1" }, nil, []string{"channels.slack.token_env", "channels.slack.app_token_env"}, 0},
 		{"tokens in each other's place", func(o *slack.Options) { o.BotToken, o.AppToken = o.AppToken, o.BotToken }, nil, []string{"not_allowed_token_type", "not_allowed_token_type"}, 0},
 		{"scopes", both, func(w *slacktest.Workspace) {
-			w.Scopes("chat:write,app_mentions:read,channels:history,im:history,commands")
+			w.Scopes("chat:write,app_mentions:read,channels:history,groups:history,im:history,mpim:history,commands")
 		},
 			[]string{"reactions:write is missing", "users:read is missing"}, 2},
+		{"no private channels", both, func(w *slacktest.Workspace) {
+			w.Scopes("chat:write,app_mentions:read,channels:history,im:history,reactions:write,commands,users:read")
+		}, nil, 5},
 		{"no scopes are told", both, func(w *slacktest.Workspace) { w.Scopes("") }, nil, 3},
 		{"no Slack", func(o *slack.Options) { o.APIURL = "http://127.0.0.1:1" }, nil, []string{"no connection", "no connection"}, 0},
 		{"Slack is down", both, func(w *slacktest.Workspace) { w.Fail("auth.test", slacktest.Mishap{Status: 503}) }, []string{"asking Slack"}, 1},

@@ -30,7 +30,7 @@ const (
 )
 
 // allScopes are those that a bot needs.
-const allScopes = "chat:write,app_mentions:read,channels:history,im:history,reactions:write,commands,users:read"
+const allScopes = "chat:write,app_mentions:read,channels:history,im:history,reactions:write,commands,users:read,groups:history,mpim:history"
 
 // Workspace is a workspace with one bot. Its methods may be called from any goroutine.
 type Workspace struct {
