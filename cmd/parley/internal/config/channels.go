@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"reflect"
 	"slices"
+	"strings"
 
 	"parley/conversation"
 	"parley/conversation/policy"
@@ -58,8 +59,13 @@ func (l *loader) channels(c *Config) {
 	ch := &c.Channels
 	l.address("channels.discord.gateway_url", ch.Discord.GatewayURL, "ws", "wss")
 	l.address("channels.telegram.webhook_url", ch.Telegram.WebhookURL, "https", "http")
-	if ch.Telegram.Enabled && ch.Telegram.Receive == "webhook" && ch.Telegram.WebhookURL == "" {
-		l.wrong("channels.telegram.webhook_url", `must be the address at which Telegram reaches POST /channels/telegram, with receive = "webhook"`)
+	if t := &ch.Telegram; t.Enabled && t.Receive == "webhook" {
+		switch scheme, _, _ := strings.Cut(t.WebhookURL, ":"); {
+		case t.WebhookURL == "":
+			l.wrong("channels.telegram.webhook_url", `must be the address at which Telegram reaches POST /channels/telegram, with receive = "webhook"`)
+		case scheme == "http" && t.APIURL == "":
+			l.wrong("channels.telegram.webhook_url", "must begin with https://, or Telegram refuses it; http is for a Bot API server of your own (api_url)")
+		}
 	}
 	for key, path := range ch.Files() {
 		if where := l.origin[key]; where.line > 0 && *path != "" {
@@ -113,6 +119,9 @@ func (l *loader) webhooks(at map[string]problem, value any) {
 		}
 		if hook.SecretFile != "" {
 			hook.SecretFile = beside(at[prefix], hook.SecretFile)
+		}
+		if slices.ContainsFunc(l.config.Webhooks, func(h webhook.Hook) bool { return h.Name == hook.Name }) {
+			l.complain(l.at(prefix, "name"), "webhook %q: there are two of this name", name)
 		}
 		l.named(hook.SecretEnv)
 		l.config.Webhooks = append(l.config.Webhooks, hook)
