@@ -71,6 +71,10 @@ func (d hostPolicy) knowsHost(host string) bool {
 	return name != "" && (d.public[name] || d.named[name] || d.bound(name))
 }
 
+// KnowsHost is true when a server of this configuration takes requests that are addressed to
+// host, which may have a port.
+func (c Config) KnowsHost(host string) bool { return newHostPolicy(c).knowsHost(host) }
+
 // bound is true for a name of the address itself.
 func (d hostPolicy) bound(name string) bool {
 	if d.hosts[name] {

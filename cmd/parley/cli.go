@@ -23,7 +23,7 @@ type commandLine struct {
 
 	Serve   struct{}   `cmd:"" default:"1" help:"Run the server (the default command)."`
 	Conf    confCmd    `cmd:"" name:"config" help:"Look at the configuration."`
-	Doctor  doctorCmd  `cmd:"" help:"Check the configuration, the data directory, the port and the models without starting."`
+	Doctor  doctorCmd  `cmd:"" help:"Check the configuration, the data directory, the port, the models and the channels without starting."`
 	Backup  backupCmd  `cmd:"" help:"Copy the store, also while its server runs."`
 	Restore restoreCmd `cmd:"" help:"Make a data directory of a backup."`
 	Verify  verifyCmd  `cmd:"" help:"Read a whole store and say where its parts contradict each other."`
@@ -36,7 +36,7 @@ type commandLine struct {
 }
 
 type doctorCmd struct {
-	Offline bool `help:"Ask no model's address whether it is there."`
+	Offline bool `help:"Ask no model's address whether it is there, and no chat platform."`
 }
 
 type confCmd struct {

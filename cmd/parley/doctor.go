@@ -19,8 +19,9 @@ import (
 var errDoctor = errors.New("this server would not start, or not answer, as it is; see above")
 
 // doctor looks at what a start needs, without starting: the configuration (read
-// already), the data directory, the address, the models and the MCP servers. Models are
-// asked for nothing that costs; MCP servers are started or connected to, and let go.
+// already), the data directory, the address, the models, the MCP servers and the channels. Models
+// are asked for nothing that costs, platforms who the bot is; MCP servers are started or
+// connected to, and let go.
 func (m *Main) doctor(ctx context.Context) error {
 	bad := false
 	say := func(what string, err error, fine string) {
@@ -55,6 +56,8 @@ func (m *Main) doctor(ctx context.Context) error {
 	m.checkSignIn(say, note)
 	m.checkModels(ctx, say, note)
 	m.checkMCP(ctx, say, note)
+	m.checkChannels(ctx, say, note)
+	m.checkWebhooks(ctx, say, note)
 	if bad {
 		return errDoctor
 	}

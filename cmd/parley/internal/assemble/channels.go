@@ -30,8 +30,8 @@ type Channel struct {
 
 // OpenChannels makes the channels that are enabled. Nothing is asked of a platform yet.
 func OpenChannels(c *config.Config, look config.Lookup, log *slog.Logger) (all []Channel, err error) {
-	for _, open := range []func(*config.Config, config.Lookup, *slog.Logger) (*Channel, error){openSlack, openDiscord, openTelegram} {
-		ch, failed := open(c, look, log)
+	for via := range c.Channels.Chat() {
+		ch, failed := OpenChannel(via, c, look, log)
 		if failed != nil {
 			err = errors.Join(err, failed)
 		} else if ch != nil {
@@ -39,6 +39,20 @@ func OpenChannels(c *config.Config, look config.Lookup, log *slog.Logger) (all [
 		}
 	}
 	return all, err
+}
+
+// OpenChannel makes the channel to one platform; nil = it is not enabled. The error has a line
+// for each credential that is missing.
+func OpenChannel(via conversation.Via, c *config.Config, look config.Lookup, log *slog.Logger) (*Channel, error) {
+	switch via {
+	case conversation.ViaSlack:
+		return openSlack(c, look, log)
+	case conversation.ViaDiscord:
+		return openDiscord(c, look, log)
+	case conversation.ViaTelegram:
+		return openTelegram(c, look, log)
+	}
+	return nil, fmt.Errorf("%v is no chat platform", via)
 }
 
 // settings are those of a channel, with what its sessions are told at their beginning: where
