@@ -441,6 +441,38 @@ func TestEndsBeforeSending(t *testing.T) {
 	})
 }
 
+// A process that ends while the platform takes a message hears that it did, and the next one does
+// not send it again. A platform that never answers does not hold up the end.
+func TestEndsWhileThePlatformAnswers(t *testing.T) {
+	for name, c := range map[string]struct {
+		answers time.Duration
+		end     time.Duration // how long the end may take
+		want    []string
+	}{
+		"soon":  {time.Second, time.Second, []string{"Here."}},
+		"never": {time.Hour, 2 * time.Second, []string{"Here.", "Here.\n(may be a repeat)"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inPlace(t, nil, func(p *place) {
+				p.say("1", "one")
+				p.platform.answersAfter = c.answers
+				p.commit(conversation.PartialResponse{Part: part("p1", "Here.")})
+				began := time.Now()
+				p.stop()
+				if took := time.Since(began); took > c.end {
+					t.Errorf("the end took %v", took)
+				}
+				p.platform.answersAfter = 0
+				p.start()
+				p.pass(time.Minute)
+				if got := p.platform.texts(); !slices.Equal(got, c.want) {
+					t.Errorf("shown %q, want %q", got, c.want)
+				}
+			})
+		})
+	}
+}
+
 // A question whose buttons the platform never took has none that could be taken off.
 func TestUnsentQuestionIsNotClosed(t *testing.T) {
 	inPlace(t, nil, func(p *place) {

@@ -46,6 +46,8 @@ type platform struct {
 	// send decides what becomes of a message; nil = it is posted.
 	send func(o chat.Outgoing) (posted bool, err error)
 
+	answersAfter time.Duration // of Send, behind the post
+
 	// dies says whether the process ends now, and whether the message is posted; died ends it.
 	dies func() (now, posted bool)
 	died func()
@@ -87,7 +89,7 @@ func (p *platform) Run(ctx context.Context, d chat.Desk) error {
 
 func (p *platform) Send(ctx context.Context, to chat.Address, o chat.Outgoing) (chat.Posted, error) {
 	p.mu.Lock()
-	send, dies := p.send, p.dies
+	send, dies, after := p.send, p.dies, p.answersAfter
 	p.mu.Unlock()
 	var err error
 	if dies != nil {
@@ -107,9 +109,18 @@ func (p *platform) Send(ctx context.Context, to chat.Address, o chat.Outgoing) (
 		}
 	}
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	name := chat.MessageName(fmt.Sprintf("b%d", len(p.posts)+1))
 	p.posts = append(p.posts, post{string(to), o.Text, o.ReplyTo, o.Choices, name, o.Nonce, time.Now()})
+	p.mu.Unlock()
+	if after > 0 {
+		answers := time.NewTimer(after)
+		defer answers.Stop()
+		select {
+		case <-answers.C:
+		case <-ctx.Done():
+			return chat.Posted{}, ctx.Err()
+		}
+	}
 	return chat.Posted{Name: name}, err
 }
 

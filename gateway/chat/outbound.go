@@ -311,8 +311,30 @@ func (r *room) closeQuestion(ctx context.Context, e conversation.Event, id conve
 	})
 }
 
-// lastWord is how long a channel that ends may take to write down what it has not sent.
+// lastWord is how long a channel that ends waits to hear what became of a message that is on
+// its way, and then may take to write that down.
 const lastWord = 2 * time.Second
+
+// sendOut sends a message. One that is on its way when ctx ends is not called back, which
+// nobody can do: its outcome is waited for, or the next process would have to send it again.
+func (c *Channel) sendOut(ctx context.Context, to Address, o Outgoing) (Posted, error) {
+	if err := ctx.Err(); err != nil {
+		return Posted{}, &Failure{Trouble: Later, Text: "it was not sent before the end"}
+	}
+	ctx, cancel := linger(ctx, lastWord)
+	defer cancel()
+	return c.platform.Send(ctx, to, o)
+}
+
+// linger is a context that ends a while after ctx does.
+func linger(ctx context.Context, while time.Duration) (context.Context, context.CancelFunc) {
+	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		_ = wait(longer, while) // who is done before cancels it
+		cancel()
+	})
+	return longer, func() { stop(); cancel() }
+}
 
 // sentOutcome is what became of the pieces of one event.
 type sentOutcome struct {
@@ -358,12 +380,14 @@ func (r *room) piece(ctx context.Context, e conversation.Event, n int, o Outgoin
 			}
 			uncertain = false
 		}
-		posted, err := r.c.platform.Send(ctx, to, o)
+		posted, err := r.c.sendOut(ctx, to, o)
 		var f *Failure
 		switch {
 		case err == nil:
 			r.c.d.Metrics.Sent.WithLabelValues(name).Inc()
-			return r.sent(ctx, n, posted, keepPosted)
+			last, cancel := linger(ctx, lastWord)
+			defer cancel()
+			return r.sent(last, n, posted, keepPosted)
 		case !errors.As(err, &f) && ctx.Err() != nil:
 			return ctx.Err() // Sending says that it is uncertain
 		case !errors.As(err, &f):
