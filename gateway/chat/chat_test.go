@@ -204,7 +204,7 @@ func TestEndsWhileSending(t *testing.T) {
 				<-dead
 				p.platform.dies = nil
 				p.start()
-				synctest.Wait()
+				p.pass(time.Minute)
 				if got := p.platform.texts(); !slices.Equal(got, x.want) {
 					t.Errorf("shown %q, want %q", got, x.want)
 				}
@@ -214,6 +214,43 @@ func TestEndsWhileSending(t *testing.T) {
 				}
 				if uncertain == x.history {
 					t.Errorf("the feed says uncertain: %v", uncertain)
+				}
+			})
+		})
+	}
+}
+
+// The history is read when nothing can be on its way any more, and again if that fails; one that
+// fails for long counts as none.
+func TestHistoryIsAsked(t *testing.T) {
+	for name, c := range map[string]struct {
+		unread int
+		looks  int
+		want   []string
+	}{
+		"it answers":         {0, 1, []string{"Here."}},
+		"it answers later":   {2, 3, []string{"Here."}},
+		"it does not answer": {99, 3, []string{"Here.", "Here.\n(may be a repeat)"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inPlace(t, nil, func(p *place) {
+				p.platform.history, p.platform.unread = true, c.unread
+				p.say("1", "one")
+				began, first := time.Now(), true
+				p.platform.send = func(chat.Outgoing) (bool, error) {
+					if first {
+						first = false
+						return true, errors.New("the connection was cut")
+					}
+					return true, nil
+				}
+				p.commit(conversation.PartialResponse{Part: part("p1", "Here.")})
+				p.pass(time.Minute)
+				if got := p.platform.texts(); !slices.Equal(got, c.want) {
+					t.Errorf("shown %q, want %q", got, c.want)
+				}
+				if n := len(p.platform.looked); n != c.looks || p.platform.looked[0].Sub(began) < 2*time.Second {
+					t.Errorf("it was read %d times, first after %v", n, p.platform.looked[0].Sub(began))
 				}
 			})
 		})

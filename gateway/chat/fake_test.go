@@ -3,6 +3,7 @@ package chat_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -42,6 +43,8 @@ type platform struct {
 	typing  int
 	traits  chat.Traits
 	history bool // bots may read it
+	unread  int  // how often reading it fails
+	looked  []time.Time
 
 	// send decides what becomes of a message; nil = it is posted.
 	send func(o chat.Outgoing) (posted bool, err error)
@@ -148,6 +151,11 @@ func (p *platform) React(_ context.Context, _ chat.Address, id chat.MessageName,
 func (p *platform) Find(_ context.Context, _ chat.Address, o chat.Outgoing, _ time.Time) (chat.Posted, bool, bool, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.looked = append(p.looked, time.Now())
+	if p.unread > 0 {
+		p.unread--
+		return chat.Posted{}, false, false, errors.New("the history does not answer")
+	}
 	for _, m := range p.posts {
 		if p.history && m.nonce == o.Nonce {
 			return chat.Posted{Name: m.Name}, true, true, nil

@@ -367,7 +367,7 @@ func (r *room) piece(ctx context.Context, e conversation.Event, n int, o Outgoin
 	}
 	for pause := pauses(); ; {
 		if uncertain {
-			posted, found, known, err := r.c.platform.Find(ctx, to, o, since)
+			posted, found, known, err := r.find(ctx, to, o, since)
 			switch {
 			case ctx.Err() != nil:
 				return ctx.Err()
@@ -426,6 +426,31 @@ func (r *room) piece(ctx context.Context, e conversation.Event, n int, o Outgoin
 			if err := r.save(ctx, func(s *state) { s.Sending = &sending{o.Nonce, since} }); err != nil {
 				return err
 			}
+		}
+	}
+}
+
+// inFlight is how long a request may still travel after the process that made it has died: only
+// then its platform's history says what became of it.
+const inFlight = 2 * time.Second
+
+// findTries is how often a history is asked for before it counts as not known.
+const findTries = 3
+
+// find looks for a piece that was perhaps sent since then.
+func (r *room) find(ctx context.Context, to Address, o Outgoing, since time.Time) (p Posted, found, known bool, err error) {
+	if rest := inFlight - r.c.d.Now().Sub(since); rest > 0 && wait(ctx, rest) != nil {
+		return p, false, false, ctx.Err()
+	}
+	pause := pauses()
+	for try := 1; ; try++ {
+		p, found, known, err = r.c.platform.Find(ctx, to, o, since)
+		if err == nil || try == findTries {
+			return p, found, known, err
+		}
+		r.c.fault("find", err)
+		if wait(ctx, pause()) != nil {
+			return p, false, false, ctx.Err()
 		}
 	}
 }
