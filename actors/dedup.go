@@ -3,6 +3,7 @@ package actors
 import (
 	"slices"
 
+	"parley/actors/internal/admission"
 	"parley/actors/internal/mail"
 	"parley/actors/internal/refusal"
 	"parley/conversation"
@@ -73,9 +74,8 @@ func (s *session) duplicateChecked(m *duplicateResult) {
 	s.processQueue()
 }
 
-// noRoom is true for a message that admission.on_full=reject refuses: it would need
-// a slot to start, and none is free. One that is free is kept for it.
+// noRoom is true for a message that is refused for want of a slot. One that is free is kept for it.
 func (s *session) noRoom(c conversation.Command) bool {
 	say, ok := c.(conversation.Say)
-	return ok && s.e.cfg.OnFull == OnFullReject && !s.slot.Held() && !stopping(s) && s.machine.WouldStart(say) && !s.reserve(c)
+	return ok && s.e.cfg.OnFull.Want(true, s.machine.RefusedWhenFull(c)) == admission.WantPlace && !s.slot.Held() && !stopping(s) && s.machine.WouldStart(say) && !s.reserve(c)
 }

@@ -76,7 +76,7 @@ type Engine struct {
 	claims     *claims.Desk                                 // what outside runtimes may claim
 	repeater   *delivery.Repeater                           // of what is told to sessions until they take it
 	calls      *calls.Env                                   // what tool calls and delegations need of the engine
-	pools      map[conversation.AgentName]*admission.Places // of agents that have a limit of their own; nil: nothing is refused for it
+	pools      map[conversation.AgentName]*admission.Places // of agents that have a limit of their own
 	models     *modelcall.Env
 	observe    *observe.Env
 
@@ -202,7 +202,7 @@ func New(cfg Config, d Deps) (*Engine, error) {
 		Store: d.Store, Rules: e.rules, Metrics: d.Metrics, Log: d.Logger, Owner: cfg.Member, Go: e.workers.Go, Full: e.refusedByStore, Pace: pace.Wait, ResolveTimeout: cfg.SettleTimeout,
 	}
 	e.unreadable = unreadable.New(d.Logger, d.Metrics.Unreadable)
-	e.slots, e.pools = admission.New(cfg.MaxConcurrent, d.Metrics), admission.PlacesOf(cfg.Rules.Agents, cfg.OnFull == OnFullReject)
+	e.slots, e.pools = admission.New(cfg.MaxConcurrent, d.Metrics), admission.PlacesOf(cfg.Rules.Agents)
 	e.due = e.scanner()
 	e.claims = claims.New(claims.Options{
 		List: d.Store.Claimable, Metrics: d.Metrics, Tell: e.Tell, HandOut: d.HandOut, Told: d.Offered, Event: e.sessions.Event,

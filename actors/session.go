@@ -382,7 +382,7 @@ func (s *session) reserve(c conversation.Command) bool {
 	if !s.root() {
 		return true
 	}
-	if s.e.pools != nil {
+	if len(s.e.pools) > 0 {
 		s.slot.In(s.e.pools[s.machine.Summary().Agent])
 	}
 	if _, granted := c.(conversation.SlotGranted); granted {
@@ -391,7 +391,7 @@ func (s *session) reserve(c conversation.Command) bool {
 	if stopping(s) {
 		return false
 	}
-	return s.slot.Reserve(s.e.slots, c.Class().MayStart)
+	return s.slot.Reserve(s.e.slots, s.e.cfg.OnFull.Want(c.Class().MayStart, s.machine.RefusedWhenFull(c)))
 }
 
 // stopping is true while the node goes away, or is suspended: nothing starts.

@@ -118,6 +118,10 @@ func TestDoctorOfTelegram(t *testing.T) {
 			examined: examined{"a webhook with its name", append([]string{secret}, good...), []string{"--set", "auth.mode=keys", "--set", "gateway.public_hosts=bot.example"}, exitOK, []string{"-   channel telegram listen (", "!gateway.public_hosts does not", "the path of webhook_url is not /channels/telegram"}},
 			more:     []string{"receive=webhook", "webhook_url=https://bot.example:8443/other"}, asked: 1,
 		},
+		{
+			examined: examined{"a webhook with another name", append([]string{secret}, good...), []string{"--set", "auth.mode=keys", "--set", "gateway.public_hosts=other.example"}, exitOK, []string{"gateway.public_hosts does not have bot.example"}},
+			more:     hook, asked: 1,
+		},
 		{examined: examined{"nobody", good, nil, exitOK, []string{"nobody is admitted: allow_chats is empty, allow_users and allow_readers are empty;", "!whoever"}}, more: []string{"allow_chats=[]", "allow_users=[]"}, asked: 1},
 		{examined: examined{"readers", good, nil, exitOK, []string{"!nobody is admitted", "!whoever"}}, more: []string{"allow_users=[]", `allow_readers=["7"]`}, asked: 1},
 		{examined: examined{"off", nil, []string{"--set", "channels.telegram.enabled=false"}, exitOK, []string{"!channel telegram"}}},
@@ -188,7 +192,7 @@ func TestDoctorOfSlack(t *testing.T) {
 		prepare func(w *slacktest.Workspace)
 		asked   int // times whose token it is
 	}{
-		{examined: examined{"good", good, nil, exitOK, []string{"ok  channel slack the bot token is that of parley in Test", "ok  channel slack the bot token has the scopes that the bot needs", "ok  channel slack Socket Mode is on", "!BAD", "!nobody is admitted"}}, asked: 1},
+		{examined: examined{"good", good, nil, exitOK, []string{"ok  channel slack the bot token is that of parley in Test", "ok  channel slack the bot token has the scopes that the bot needs", "ok  channel slack Socket Mode is on", "!BAD", "!nobody is admitted", "!whoever finds"}}, asked: 1},
 		{examined: examined{"offline", good, []string{"--offline"}, exitOK, []string{"ok  channel slack its credentials are there; not asked", "!BAD"}}},
 		{examined: examined{"nothing", nil, nil, exitFailed, []string{
 			`BAD channel slack channels.slack.app_token: the variable SLACK_APP_TOKEN is not set; docs/PLATFORMS.md, "Slack"`,

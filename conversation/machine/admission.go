@@ -17,6 +17,19 @@ func (s *Session) LookupKeys(c conversation.Command) []conversation.Key {
 	return state.LookupKeys(&s.state, c)
 }
 
+// RefusedWhenFull is true for a message of a chat platform that would be refused while its
+// chat is busy: there nobody waits for the other chats either, whatever
+// admission.on_full says of the other channels.
+func (s *Session) RefusedWhenFull(c conversation.Command) bool {
+	say, _ := c.(conversation.Say)
+	switch say.Via {
+	case conversation.ViaSlack, conversation.ViaDiscord, conversation.ViaTelegram:
+		return s.mode(say) == conversation.ModeReject
+	default:
+		return false
+	}
+}
+
 // WouldStart is true for a message that needs a slot and nothing else to become a
 // RUNNING task of its own: admission.on_full=reject refuses it while there is none.
 // A repeated message, one that answers a question or joins a task, and one that

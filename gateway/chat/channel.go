@@ -28,8 +28,7 @@ type Engine interface {
 // Settings are the configuration of one channel: [channels.NAME].
 type Settings struct {
 	Tenant     conversation.TenantID
-	Policy     conversation.Overrides // of the sessions of chats, from their beginning; nil = none
-	All        bool                   // answer = "all": in groups, too, every message is meant for the bot
+	All        bool // answer = "all": in groups, too, every message is meant for the bot
 	Overflow   Overflow
 	Allow      Lists
 	UserRate   int  // messages of one person in a minute; 0 = no limit

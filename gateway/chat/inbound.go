@@ -191,7 +191,7 @@ func (r *room) open(ctx context.Context, u Update) error {
 		}
 	}
 	key := service.NewSessionKey(&r.c.owner, string(r.row.key.Chat))
-	made, err := r.create(ctx, key, conversation.Create{Title: title(r.c.traits.Channel, u), Owner: r.c.owner.User, Policy: r.c.settings.Policy})
+	made, err := r.create(ctx, key, conversation.Create{Title: title(r.c.traits.Channel, u), Owner: r.c.owner.User})
 	if err != nil {
 		return err
 	}

@@ -33,8 +33,8 @@ type queue struct {
 }
 
 // Places bounds the tasks of agents that share something scarcer than the node's slots,
-// as the processes of one program. A free place in it is needed only where a slot is
-// tried for: a task that was accepted once waits for the node alone. Its state is
+// as the processes of one program. All are counted, but only what would be refused needs a
+// free place: a task that was accepted once waits for the node alone. Its state is
 // guarded by Slots.mu. nil is no bound.
 type Places struct{ limit, used int }
 
@@ -42,11 +42,8 @@ type Places struct{ limit, used int }
 func NewPlaces(limit int) *Places { return &Places{limit: limit} }
 
 // PlacesOf are the places of the agents that have a limit of their own, by
-// agent; agents of one program share them. A node that does not refuse has none.
-func PlacesOf(agents map[conversation.AgentName]policy.Profile, refuses bool) map[conversation.AgentName]*Places {
-	if !refuses {
-		return nil
-	}
+// agent; agents of one program share them.
+func PlacesOf(agents map[conversation.AgentName]policy.Profile) map[conversation.AgentName]*Places {
 	all, programs := map[conversation.AgentName]*Places{}, map[string]*Places{}
 	for name, agent := range agents {
 		if agent.MaxRunning <= 0 {
@@ -98,11 +95,12 @@ func (s *Slots) Used() (used, waiting int) {
 	return s.used, int(s.waiting.Load())
 }
 
-// TryAcquire takes a slot if one is free, also in the pool, and no request waits for it.
-func (s *Slots) TryAcquire(pool *Places) bool {
+// TryAcquire takes a slot if one is free and no request waits for it; with bounded only if
+// one is free in the pool, too.
+func (s *Slots) TryAcquire(pool *Places, bounded bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.used >= s.limit || !s.QueueEmpty() || pool.full() {
+	if s.used >= s.limit || !s.QueueEmpty() || bounded && pool.full() {
 		return false
 	}
 	s.used++

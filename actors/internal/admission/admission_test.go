@@ -14,7 +14,7 @@ func TestSlots(t *testing.T) {
 	var granted []*Request
 	a := New(2, metrics.NewActors(prometheus.NewRegistry()))
 	for i, want := range []bool{true, true, false} {
-		if a.TryAcquire(nil) != want {
+		if a.TryAcquire(nil, true) != want {
 			t.Fatalf("slot %d of 2", i+1)
 		}
 	}
@@ -31,7 +31,7 @@ func TestSlots(t *testing.T) {
 	ask("beta", "b1")
 	ask("beta", "b2")
 	a.withdraw(gone)
-	if a.QueueEmpty() || a.TryAcquire(nil) {
+	if a.QueueEmpty() || a.TryAcquire(nil, true) {
 		t.Error("a request waits, and a newer one may pass")
 	}
 	var order []string
@@ -55,7 +55,7 @@ func TestSlots(t *testing.T) {
 	}
 	a.Release(nil)
 	a.Release(nil)
-	if !a.TryAcquire(nil) {
+	if !a.TryAcquire(nil, true) {
 		t.Error("nothing is free")
 	}
 	a.Release(nil)
@@ -88,20 +88,20 @@ func TestSlot(t *testing.T) {
 		}
 	}
 	var a, b Slot
-	if a.Reserve(node, false) || !a.Reserve(node, true) {
+	if a.Reserve(node, WantNothing) || !a.Reserve(node, WantPlace) {
 		t.Fatal("only a command that may start a task reserves a slot")
 	}
 	used("reserved", 1)
 	a.Update(node, false, 1)
 	used("no task has started", 0)
 
-	a.Reserve(node, true)
+	a.Reserve(node, WantPlace)
 	a.Update(node, true, 2)
 	a.Durable(node, true, 2)
 	used("a task runs", 1)
 	var grant *Request
 	b.Request(node, "acme", func(r *Request) { grant = r })
-	if !b.Waiting() || a.Reserve(node, true) {
+	if !b.Waiting() || a.Reserve(node, WantPlace) {
 		t.Error("the slot is kept although another session waits")
 	}
 	a.Update(node, false, 5)
@@ -134,7 +134,7 @@ func TestSlot(t *testing.T) {
 	used("it is", 0)
 
 	// A grant that cannot be used any more is no slot that is taken.
-	a.Reserve(node, true)
+	a.Reserve(node, WantPlace)
 	a.Update(node, true, 1)
 	b.Request(node, "acme", func(r *Request) { grant = r })
 	a.Return(node)
@@ -151,12 +151,12 @@ func TestPool(t *testing.T) {
 	in := func(p *Places) *Slot { s := &Slot{}; s.In(p); return s }
 	a, b, c, d := in(pool), in(pool), in(other), in(nil)
 	for _, problem := range []string{"the first place is not free", "its own place is refused to who has it"} {
-		if !a.Reserve(node, true) {
+		if !a.Reserve(node, WantPlace) {
 			t.Fatal(problem)
 		}
 	}
 	a.Update(node, true, 1)
-	if b.Reserve(node, true) || !c.Reserve(node, true) || !d.Reserve(node, true) {
+	if b.Reserve(node, WantPlace) || !c.Reserve(node, WantPlace) || !d.Reserve(node, WantPlace) {
 		t.Error("the second of two has found a place, or another pool has none")
 	}
 	c.Update(node, false, 1)
@@ -177,7 +177,21 @@ func TestPool(t *testing.T) {
 	if n, _ := node.Used(); n != 0 || pool.used != 0 {
 		t.Errorf("at the end %d slots are taken, %d of the pool", n, pool.used)
 	}
-	if a.In(pool); !a.Reserve(node, true) || b.Reserve(node, false) {
+	if a.In(pool); !a.Reserve(node, WantPlace) || b.Reserve(node, WantNothing) {
 		t.Error("no place is free")
+	}
+}
+
+// A full pool keeps nobody back who would not be refused; he is counted all the same.
+func TestFullPoolOfWhoWaits(t *testing.T) {
+	node, pool := New(2, metrics.NewActors(prometheus.NewRegistry())), NewPlaces(1)
+	a, b := &Slot{}, &Slot{}
+	a.In(pool)
+	b.In(pool)
+	if !a.Reserve(node, WantPlace) || b.Reserve(node, WantPlace) || !b.Reserve(node, WantSlot) {
+		t.Error("a full pool refuses who waits, or nobody")
+	}
+	if pool.used != 2 {
+		t.Errorf("%d are counted", pool.used)
 	}
 }

@@ -25,6 +25,19 @@ func (o OnFull) String() string {
 	return fmt.Sprintf("OnFull(%d)", uint8(o))
 }
 
+// Want says what a command wants that may start a task; refuses = it would be refused when
+// full, whatever o says.
+func (o OnFull) Want(mayStart, refuses bool) Want {
+	switch {
+	case !mayStart:
+		return WantNothing
+	case refuses || o == OnFullReject:
+		return WantPlace
+	default:
+		return WantSlot
+	}
+}
+
 // UnmarshalText reads what String writes.
 func (o *OnFull) UnmarshalText(text []byte) error {
 	i := slices.Index(onFullNames[:], string(text))

@@ -26,15 +26,25 @@ func (s *Slot) Held() bool { return s.held }
 // Waiting is true while the session waits for a slot.
 func (s *Slot) Waiting() bool { return s.request != nil }
 
+// Want says what has to be free for a command.
+type Want uint8
+
+// The wants.
+const (
+	WantNothing Want = iota // it starts no task
+	WantSlot                // a slot of the node
+	WantPlace               // and a place in the pool
+)
+
 // Reserve tries to have a slot ready for a command that may start a task; true
 // when there is one. A slot that the session holds is kept for its next task only
 // when no other session waits. Update must follow when the command is decided; until
 // then the answer is the same.
-func (s *Slot) Reserve(node *Slots, mayStart bool) bool {
+func (s *Slot) Reserve(node *Slots, want Want) bool {
 	if s.held {
 		return node.QueueEmpty()
 	}
-	s.reserved = s.reserved || mayStart && node.TryAcquire(s.pool)
+	s.reserved = s.reserved || want != WantNothing && node.TryAcquire(s.pool, want == WantPlace)
 	return s.reserved
 }
 

@@ -170,7 +170,7 @@ func TestEveryKeyIsUsed(t *testing.T) {
 		var platforms []any
 		for via, ch := range c.Channels.Chat() {
 			workspaces := map[conversation.Via][]string{conversation.ViaSlack: c.Channels.Slack.Allowed, conversation.ViaDiscord: c.Channels.Discord.Allowed}
-			platforms = append(platforms, ch.Enabled, settings(&c, via, ch, workspaces[via]))
+			platforms = append(platforms, ch.Enabled, ch.Settings(workspaces[via]))
 		}
 		platforms = append(platforms, slackOptions(&c), discordOptions(&c), telegramOptions(&c), c.Channels.Secrets(), c.Feeds, c.Kept)
 		return fmt.Sprintf("%+v %+v %+v %+v %+v %+v %+v %+v %+v", platforms, node, shared, Engine(&c, "n", nil, config.ScriptedName), Gateway(&c, "n", "v", "m"), c.Auth, c.Audit, c.Store, mcpOptions(&c, nil, nil, nil))

@@ -10,7 +10,6 @@ import (
 	"slices"
 
 	"parley/cmd/parley/internal/config"
-	"parley/cmd/parley/internal/config/platforms"
 	"parley/conversation"
 	"parley/conversation/chats"
 	"parley/gateway/chat"
@@ -55,16 +54,6 @@ func OpenChannel(via conversation.Via, c *config.Config, look config.Lookup, log
 	return nil, fmt.Errorf("%v is no chat platform", via)
 }
 
-// settings are those of a channel, with what its sessions are told at their beginning: where
-// chats are refused while they are busy, one is refused as well when the agent is.
-func settings(c *config.Config, via conversation.Via, ch *platforms.ChatChannel, workspaces []string) chat.Settings {
-	s := ch.Settings(workspaces)
-	if config.Rules(c, nil, c.Model.Default).Policy.Channels[via] == conversation.ModeReject {
-		s.Policy = conversation.Overrides{"admission.on_full": []byte(`"reject"`)}
-	}
-	return s
-}
-
 func openSlack(c *config.Config, look config.Lookup, log *slog.Logger) (*Channel, error) {
 	t := &c.Channels.Slack
 	if !t.Enabled {
@@ -83,7 +72,7 @@ func openSlack(c *config.Config, look config.Lookup, log *slog.Logger) (*Channel
 	if err != nil {
 		return nil, fmt.Errorf("channels.slack: %w", err)
 	}
-	ch := &Channel{Name: "slack", Platform: bot, Settings: settings(c, conversation.ViaSlack, &t.ChatChannel, t.Allowed)}
+	ch := &Channel{Name: "slack", Platform: bot, Settings: t.Settings(t.Allowed)}
 	if t.Receive == slack.Events {
 		ch.Inlet = func(ctx context.Context, r service.InletRequest) service.InletAnswer {
 			status, kind, answer := bot.Webhook(ctx, r.Header, r.Body)
@@ -107,7 +96,7 @@ func openDiscord(c *config.Config, look config.Lookup, log *slog.Logger) (*Chann
 	if err != nil {
 		return nil, fmt.Errorf("channels.discord: %w", err)
 	}
-	return &Channel{Name: "discord", Platform: bot, Settings: settings(c, conversation.ViaDiscord, &t.ChatChannel, t.Allowed)}, nil
+	return &Channel{Name: "discord", Platform: bot, Settings: t.Settings(t.Allowed)}, nil
 }
 
 // The options of the platforms, without credentials.
@@ -152,7 +141,7 @@ func openTelegram(c *config.Config, look config.Lookup, log *slog.Logger) (*Chan
 	if err != nil {
 		return nil, fmt.Errorf("channels.telegram: %w", err)
 	}
-	ch := &Channel{Name: "telegram", Platform: bot, Settings: settings(c, conversation.ViaTelegram, &t.ChatChannel, nil)}
+	ch := &Channel{Name: "telegram", Platform: bot, Settings: t.Settings(nil)}
 	if t.Receive == telegram.ReceiveWebhook {
 		ch.Inlet = func(ctx context.Context, r service.InletRequest) service.InletAnswer {
 			return service.InletAnswer{Status: bot.Webhook(ctx, r.Header, r.Body)}
