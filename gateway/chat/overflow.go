@@ -149,7 +149,7 @@ func startOfOpenFence(text string) int {
 	open := -1
 	for at := 0; at < len(text); {
 		line, _, more := strings.Cut(text[at:], "\n")
-		if strings.HasPrefix(strings.TrimLeft(line, " "), fence) {
+		if isFence(line, open >= 0) {
 			if open < 0 {
 				open = at
 			} else {
@@ -161,6 +161,18 @@ func startOfOpenFence(text string) int {
 		}
 	}
 	return open
+}
+
+// maxInfo is how many bytes may stand behind the fence that opens a block: the name of a
+// language. Each piece of the block begins with that line again.
+const maxInfo = 40
+
+// isFence is true for a line that opens a block of code, or closes the one that is open. Code
+// that begins on the line of the fence itself is no block.
+func isFence(line string, open bool) bool {
+	line = strings.TrimLeft(line, " ")
+	info := strings.TrimLeft(line, "`")
+	return strings.HasPrefix(line, fence) && (open || len(info) <= maxInfo && !strings.Contains(info, "`"))
 }
 
 // firstGrapheme is what a reader sees as the first character, and its bytes.

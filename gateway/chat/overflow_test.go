@@ -40,6 +40,8 @@ func TestPieces(t *testing.T) {
 		{"whole characters", "a" + family + family, OverflowSplit, 10, []string{"a" + family, family}},
 		{"code that fits goes to the next piece whole", "some words here\n```go\na\nb\n```", OverflowSplit, 26, []string{"some words here", "```go\na\nb\n```"}},
 		{"code that does not fit is closed and opened again", "```go\nline1\nline2\nline3\n```", OverflowSplit, 22, []string{"```go\nline1\nline2\n```", "```go\nline3\n```"}},
+		{"code on the fence's own line is text", "```" + strings.Repeat("x", 100), OverflowSplit, 60, []string{"```" + strings.Repeat("x", 57), strings.Repeat("x", 43)}},
+		{"so is code between fences on one line", "```a```\nfour five six seven", OverflowSplit, 16, []string{"```a```", "four five six", "seven"}},
 	} {
 		got := pieces(c.text, c.how, within(c.max))
 		if !slices.Equal(got, c.want) {
