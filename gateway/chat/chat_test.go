@@ -165,6 +165,9 @@ func TestRetryAfter(t *testing.T) {
 		if at := p.platform.last().at.Sub(began); at != 17*time.Second {
 			t.Errorf("sent after %v", at)
 		}
+		if log := p.log.String(); strings.Contains(log, "not sent yet") { // of thousands of chats it would be one line each, again and again
+			t.Errorf("the log warns of a turn: %s", log)
+		}
 	})
 }
 

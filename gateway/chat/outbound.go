@@ -6,6 +6,7 @@ import (
 	"encoding/base32"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -417,7 +418,11 @@ func (r *room) piece(ctx context.Context, e conversation.Event, n int, o Outgoin
 			}
 		}
 		r.c.d.Metrics.Retries.WithLabelValues(name, "send").Inc()
-		r.c.d.Logger.Warn("a message was not sent yet", "chat", string(r.row.key.Chat), "error", r.c.clean(err), "pause", rest)
+		level := slog.LevelWarn
+		if f != nil && f.Trouble == Later && f.After > 0 {
+			level = slog.LevelDebug // its turn comes: with many chats at once that is no news
+		}
+		r.c.d.Logger.Log(ctx, level, "a message was not sent yet", "chat", string(r.row.key.Chat), "error", r.c.clean(err), "pause", rest)
 		if err := wait(ctx, rest); err != nil {
 			return err
 		}
