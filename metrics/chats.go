@@ -8,7 +8,7 @@ import (
 // Chats are the collectors of the channels to chat platforms. The label "channel" is the
 // platform's name: slack, discord, telegram.
 type Chats struct {
-	Connected  *prometheus.GaugeVec     // 1 while the channel receives
+	Connected  *prometheus.GaugeVec     // 1 on the node that runs the channel; 0 between its tries to reach the platform
 	Followed   *prometheus.GaugeVec     // chats that are shown what happens in their sessions
 	Received   *prometheus.CounterVec   // updates, by kind: message, edit, deletion, button, left
 	Duplicates *prometheus.CounterVec   // messages that the platform delivered again
@@ -25,7 +25,7 @@ type Chats struct {
 func NewChats(r prometheus.Registerer) *Chats {
 	f := factory{promauto.With(r), "parley_chat_"}
 	return &Chats{
-		Connected:  f.gauges("connected", "1 while the channel receives from its platform.", "channel"),
+		Connected:  f.gauges("connected", "1 on the node that runs the channel; 0 between its tries to reach the platform.", "channel"),
 		Followed:   f.gauges("followed", "Chats that are shown what happens in their sessions.", "channel"),
 		Received:   f.counters("updates_received_total", "Updates from platforms, by kind.", "channel", "kind"),
 		Duplicates: f.counters("duplicates_total", "Messages that a platform delivered again.", "channel"),

@@ -49,6 +49,7 @@ func TestGoldenNames(t *testing.T) {
 	NewGateway(d)
 	NewPersistence(d)
 	NewWebhooks(d)
+	NewChats(d)
 	WatchModelLimits(d, func() []ModelLimits { return nil })
 	WatchModelFallbacks(d, func() []ModelFallback { return nil })
 	WatchCommandAgents(d, func() []CommandAgent { return nil })

@@ -94,8 +94,12 @@ func (ch *channels) join(engine gateway.Sessions, hub *gateway.Hub, store chats.
 const webhookSingleton = "webhooks"
 
 // send has webhooks sent, and feeds trimmed, on one node.
-func (ch *channels) send(c *config.Config, feeds *feed.Feeds, look config.Lookup, counts *metrics.Webhooks, log *slog.Logger) error {
-	needs := webhook.Needs{Store: feeds.Store(), Feeds: feeds, Env: look, Metrics: counts, Logger: log}
+func (ch *channels) send(c *config.Config, feeds *feed.Feeds, look config.Lookup, counts func() *metrics.Webhooks, log *slog.Logger) error {
+	if len(ch.running) == 0 && len(c.Webhooks) == 0 {
+		ch.solo = nil // nothing runs: a server without chats is as light as one that knows none
+		return nil
+	}
+	needs := webhook.Needs{Store: feeds.Store(), Feeds: feeds, Env: look, Metrics: counts(), Logger: log}
 	for _, one := range c.Channels.Chat() {
 		needs.Tenants = append(needs.Tenants, conversation.TenantID(one.Tenant))
 	}

@@ -132,7 +132,7 @@ func (m *Main) serve(ctx context.Context) error {
 	if err := platforms.join(sessions, hub, feeds.Store(), func() *metrics.Chats { return metrics.NewChats(registry) }, log.With("room", "channels")); err != nil {
 		return err
 	}
-	if err := platforms.send(c, feeds, look, metrics.NewWebhooks(registry), log.With("room", "channels")); err != nil {
+	if err := platforms.send(c, feeds, look, func() *metrics.Webhooks { return metrics.NewWebhooks(registry) }, log.With("room", "channels")); err != nil {
 		return err
 	}
 	auditLog := m.audit()
