@@ -525,3 +525,29 @@ func TestUnsentQuestionIsNotClosed(t *testing.T) {
 		}
 	})
 }
+
+// What an adapter does wrong with one message ends neither the chat nor the server: a message
+// in is passed over, one that goes out is tried again.
+func TestPanics(t *testing.T) {
+	inPlace(t, nil, func(p *place) {
+		panics := 2
+		p.platform.send = func(chat.Outgoing) (bool, error) {
+			if panics--; panics >= 0 {
+				panic("a mistake in the adapter")
+			}
+			return true, nil
+		}
+		if err := p.take(chat.Update{Name: "1", Text: "/help"}); err != nil {
+			t.Errorf("it is to come again: %v", err)
+		}
+		p.say("2", "one")
+		p.commit(conversation.PartialResponse{Part: part("p1", "Here.")})
+		p.pass(time.Minute)
+		if got := strings.Join(p.platform.texts(), "|"); !strings.HasPrefix(got, "Here.") {
+			t.Errorf("shown %q", got)
+		}
+		if n := strings.Count(p.log.String(), "msg=panic"); n != 2 {
+			t.Errorf("the log has %d panics", n)
+		}
+	})
+}

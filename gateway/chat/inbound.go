@@ -27,8 +27,26 @@ func (c *Channel) take(run, ctx context.Context, u Update, done func(error)) {
 	}
 	c.enqueue(u.Chat, func(r *room) {
 		defer func() { <-c.slots }()
-		done(r.take(run, u))
+		var err error
+		if panicked := c.guard("take", func() { err = r.take(run, u) }); panicked != nil {
+			err = nil // it would fail the same way each time that it is delivered, and hold up all behind it
+		}
+		done(err)
 	})
+}
+
+// guard does f, and survives its panic: one message that nobody has thought of ends neither the
+// other chats nor the server. It returns the panic as an error, which the log has then.
+func (c *Channel) guard(doing string, f func()) (panicked error) {
+	defer func() {
+		if r := recover(); r != nil {
+			panicked = fmt.Errorf("panic: %v", r)
+			c.fault(doing, panicked)
+			c.d.Logger.Error("panic", "doing", doing, "panic", r, "stack", service.Stack())
+		}
+	}()
+	f()
+	return nil
 }
 
 // enqueue runs f with the room of a chat after all that was enqueued for it before, on a

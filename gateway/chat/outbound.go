@@ -47,7 +47,10 @@ func (r *room) deliver(ctx context.Context, session conversation.SessionID) {
 	defer r.showTyping(ctx, false)
 	for pause := pauses(); ; {
 		began := r.c.d.Now()
-		err := r.deliverFrom(ctx, session)
+		var err error
+		if panicked := r.c.guard("deliver", func() { err = r.deliverFrom(ctx, session) }); panicked != nil {
+			err = panicked
+		}
 		var e *conversation.Error
 		switch {
 		case ctx.Err() != nil || errors.Is(err, errErased) || gone(err):
@@ -506,9 +509,11 @@ func (r *room) showTyping(ctx context.Context, on bool) {
 			to, closed := r.row.state.To, r.row.state.Closed
 			r.mu.Unlock()
 			if closed == "" {
-				if err := r.c.platform.Typing(ctx, to); err != nil && ctx.Err() == nil {
-					r.c.fault("typing", err)
-				}
+				_ = r.c.guard("typing", func() {
+					if err := r.c.platform.Typing(ctx, to); err != nil && ctx.Err() == nil {
+						r.c.fault("typing", err)
+					}
+				})
 			}
 			if wait(ctx, every) != nil {
 				return
