@@ -5,7 +5,7 @@ import { tasks as api } from './api.js';
 import { composer } from './composer.js';
 import { complain, h, iconButton, newID, time, icon } from './dom.js';
 import { render as formatted } from './format.js';
-import { callBlock } from './render.js';
+import { callBlock } from './rows.js';
 import { ENDED, excerpt } from './store.js';
 
 export const STATUS = {
