@@ -2,15 +2,50 @@ package web
 
 import (
 	"embed"
+	"errors"
 	"io/fs"
+
+	"parley/clients/js"
 )
 
 //go:embed page
 var page embed.FS
 
 // Files holds index.html and, beside it, everything that it loads. index.html
-// belongs at /, the other files under /assets/, where it looks for them.
-var Files fs.FS = root()
+// belongs at /, the other files under /assets/, where it looks for them. What
+// the page shares with other clients lies in clients/js.
+var Files fs.FS = beside{root(), js.Page}
+
+// beside shows the files of several file systems as those of one; no name is in
+// two of them.
+type beside []fs.FS
+
+// Open opens the file of the first one that has it.
+func (b beside) Open(name string) (fs.File, error) {
+	for _, files := range b[:len(b)-1] {
+		f, err := files.Open(name)
+		if !errors.Is(err, fs.ErrNotExist) {
+			return f, err
+		}
+	}
+	return b[len(b)-1].Open(name)
+}
+
+// ReadDir lists what all of them have there.
+func (b beside) ReadDir(name string) ([]fs.DirEntry, error) {
+	var all []fs.DirEntry
+	for _, files := range b {
+		entries, err := fs.ReadDir(files, name)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		all = append(all, entries...)
+	}
+	if all == nil {
+		return nil, &fs.PathError{Op: "readdir", Path: name, Err: fs.ErrNotExist}
+	}
+	return all, nil
+}
 
 // root strips the folder's name. The folder is part of the binary, so a failure
 // here is a mistake in this file and not something that a caller could handle.

@@ -15,7 +15,7 @@ import (
 )
 
 // D-11, D-12, D-15…D-19, M-26, N-01, N-03, N-05: the transcripts in testdata
-// and the tests of the connection and the formatter, which name these ids, run
+// and the tests of the formatter, which name these ids, run
 // in node. The page itself needs no node.
 func TestPageModules(t *testing.T) {
 	node, err := exec.LookPath("node")
@@ -47,7 +47,7 @@ func TestPageModules(t *testing.T) {
 		t.Fatalf("node %s --test: %v\n%s", bytes.TrimSpace(version), err, out)
 	}
 	// A runner that found no test would be content, too.
-	for _, name := range []string{"two-tasks.json", "amendment.json", "questions.json", "after a lost connection", "hostile texts end"} {
+	for _, name := range []string{"two-tasks.json", "amendment.json", "questions.json", "hostile texts end"} {
 		if !bytes.Contains(out, []byte(name)) {
 			t.Errorf("no test about %q ran:\n%s", name, out)
 		}

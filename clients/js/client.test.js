@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { Client, backoff } from './page/client.js';
+import { Client, backoff } from './client.js';
 
 // World holds the sockets that were opened, the timers that are set and the clock.
 function world(options = {}) {
