@@ -1,0 +1,60 @@
+// What a person can do in the open conversation.
+
+import { sessions as api } from './api.js';
+import { client } from './connection.js';
+import { showCall } from './dialogs.js';
+import { complain, newID } from './dom.js';
+import { toInput } from './messagebox.js';
+import { discard, retry } from './sending.js';
+import { waitingMessages } from './store.js';
+import { state } from './state.js';
+import { apply, markSeen, paint, readonly } from './view.js';
+
+/** Asks the server for something in the open conversation; what went wrong is said. */
+export async function command(what, type, data) {
+  try {
+    await client.command(type, state.view.session, data);
+    return true;
+  } catch (err) {
+    complain(what, err);
+    return false;
+  }
+}
+
+/** The actions of the rows, the questions and the waiting messages. */
+export const actions = {
+  readonly, retry, discard, toInput,
+  show: (key) => state.chat.show(key),
+  answer: (question, text) => command('The answer was not taken.', 'answer', { client_msg_id: newID(), question, text }),
+  edit: (message, text) => command('The message was not changed.', 'edit', { message, text }),
+  withdraw: (message) => command('The message was not withdrawn.', 'withdraw', { message }),
+  moveUp(message) {
+    const ids = waitingMessages(state.view).map((m) => m.message);
+    const i = ids.indexOf(message);
+    return i > 0 && command('The message was not moved.', 'move', { message, before: ids[i - 1] });
+  },
+  dropWaiting: () => command('Nothing was stopped.', 'cancel', { waiting: 'drop' }),
+  openSession: (id) => { location.hash = `#/s/${encodeURIComponent(id)}`; },
+  async showCall(call) {
+    try {
+      const c = await api.call(state.view.session, call);
+      if (!document.querySelector('dialog')) showCall(c, call); // it may be pressed twice
+    } catch (err) { complain('The call could not be loaded.', err); }
+  },
+  atEnd: (end) => { if (end) markSeen(); },
+  async loadOlder() {
+    const v = state.view;
+    const since = Math.max(0, v.first - 201);
+    try {
+      const page = await api.events(v.session, since, Math.min(200, v.first - 1 - since));
+      if (state.view?.session === v.session) {
+        apply({ type: '@older', session: v.session, frames: page.items || [], from: since + 1 });
+        paint();
+      }
+      return true;
+    } catch (err) {
+      complain('Earlier messages could not be loaded.', err);
+      return false;
+    }
+  },
+};

@@ -1,0 +1,62 @@
+// The connection and what is said of it: the dot below the list, the banner
+// above the conversation, and the question for an access key.
+
+import { credential } from './api.js';
+import { Client } from './client.js';
+import { askKey } from './dialogs.js';
+import { h } from './dom.js';
+import { $, state, stored } from './state.js';
+
+credential.token = () => stored('tab', 'parley.token');
+
+/** What the client tells, by its kind; each part of the page adds what it wants to hear. */
+export const handlers = { status: show, latency(ms) { $('connection').title = `${state.hello?.user || ''} · ${ms} ms`; } };
+
+export const client = new Client({
+  url: `${location.protocol === 'https:' ? 'wss:' : 'ws:'}//${location.host}/ws`,
+  token: credential.token,
+  on: (kind, p) => handlers[kind]?.(p),
+});
+
+let countdown = 0;
+function show(s) {
+  clearInterval(countdown);
+  $('connection').dataset.state = s.state;
+  const word = { connecting: 'Connecting', open: state.hello?.user ? `Connected as ${state.hello.user}` : 'Connected', waiting: 'Offline', stopped: 'Disconnected' }[s.state];
+  if ($('connection-text').textContent !== word) $('connection-text').textContent = word;
+  if (s.state === 'waiting') {
+    state.unclear = true;
+    const left = h('span', { 'aria-hidden': 'true' });
+    const tick = () => { left.textContent = ` Reconnecting in ${Math.max(0, Math.ceil((s.retryAt - Date.now()) / 1000))} s`; };
+    tick();
+    countdown = setInterval(tick, 250);
+    banner(['Connection lost.', left, h('button', { type: 'button', class: 'link-button', onclick: () => client.retryNow() }, 'Reconnect now')], 'bad');
+  } else if (s.state === 'connecting') {
+    if (state.unclear) banner('Connection lost. Reconnecting…', 'bad');
+  } else if (s.state === 'open') {
+    const { view } = state;
+    if (state.unclear && (!view || !view.session || view.gone)) { state.unclear = false; banner('Back online.', 'good', 2500); }
+  } else if (s.code === 4501 || s.code === 4502) {
+    signIn(s.reason);
+  } else if (s.code !== 1000) {
+    banner([`Disconnected: ${s.reason}.`, h('button', { type: 'button', class: 'link-button', onclick: () => client.start() }, 'Try again')], 'bad');
+    handlers.given_up?.(s.reason);
+  }
+}
+
+async function signIn(reason) {
+  $('banner').hidden = true;
+  stored('tab', 'parley.token', await askKey(stored('tab', 'parley.token') ? reason : null));
+  client.start();
+}
+
+let bannerTimer = 0;
+/** Says something above the conversation, for ms milliseconds or until the next one. */
+export function banner(content, tone, ms) {
+  const b = $('banner');
+  clearTimeout(bannerTimer);
+  b.dataset.tone = tone;
+  b.replaceChildren(...[].concat(content));
+  b.hidden = false;
+  if (ms) bannerTimer = setTimeout(() => { b.hidden = true; }, ms);
+}

@@ -1,0 +1,74 @@
+// Where the page is: a conversation, a new one, the tasks or one of them. The
+// address says it, so that back, forward and a link work.
+
+import { client } from './connection.js';
+import { drawer } from './drawer.js';
+import { endRename } from './head.js';
+import { drawList } from './list.js';
+import { box, toInput } from './messagebox.js';
+import { createAgain, restoreOutbox } from './sending.js';
+import { emptyView } from './store.js';
+import { $, state } from './state.js';
+import { Tasks } from './tasks.js';
+import { flush, forget, paint, tellSeen } from './view.js';
+
+const { watched } = state;
+
+state.tasks = new Tasks({
+  root: $('tasks'),
+  menu: (from) => drawer(true, from),
+  watch(sessions) {
+    for (const s of watched) if (!sessions.includes(s)) { watched.delete(s); if (state.view?.session !== s) client.unfollow(s); }
+    for (const s of sessions) if (!watched.has(s)) { watched.add(s); client.follow(s, { tail: 1 }); }
+  },
+});
+
+export function route() {
+  const [, kind = '', id = ''] = /^#\/([^/]*)\/?(.*)$/.exec(location.hash) || [];
+  drawer(false);
+  const onTasks = kind === 'tasks';
+  flush();
+  tellSeen();
+  $('conversation').hidden = onTasks;
+  $('tasks').hidden = !onTasks;
+  if (onTasks) $('tasks-link').setAttribute('aria-current', 'page'); else $('tasks-link').removeAttribute('aria-current');
+  if (onTasks) { state.tasks.show(decode(id)); drawList(); return; }
+  if (state.tasks.visible) state.tasks.hide();
+  open(kind === 's' ? decode(id) : '');
+  drawList();
+}
+function decode(s) { try { return decodeURIComponent(s); } catch { return s; } }
+
+function open(session) {
+  const { view, views, hello } = state;
+  if (view?.session && view.session === session) { paint(); return; }
+  if (view && !view.session && !session && view.pending.size) { // created again after a lost connection
+    createAgain();
+    paint();
+    return;
+  }
+  if (view?.session && !watched.has(view.session)) client.unfollow(view.session);
+  flush();
+  forget();
+  endRename();
+  state.chat.reset();
+  if (!session) {
+    state.view = null;
+  } else {
+    const kept = views.get(session);
+    state.view = kept && !kept.gone ? kept : emptyView(session, hello?.user || '');
+    state.view.me = hello?.user || state.view.me;
+    if (!kept) restoreOutbox();
+    if (watched.has(session)) client.unfollow(session);
+    client.follow(session, { last: state.view.last, log: state.view.log });
+  }
+  box.value = state.drafts.get(session) || '';
+  paint();
+  toInput();
+}
+
+/** Leaves a new conversation that was begun, for another new one. */
+export function startNew() {
+  if (state.view && !state.view.session) { state.view = null; state.chat.reset(); }
+  setTimeout(() => box.focus());
+}
