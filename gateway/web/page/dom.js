@@ -38,13 +38,18 @@ export function iconButton(name, label, onclick, cls = '') {
   return h('button', { type: 'button', class: `icon-button ${cls}`, 'aria-label': label, title: label, onclick }, icon(name));
 }
 
-/** Makes the children of parent those of items, keeping elements of keys that stay. */
+/**
+ * Makes the children of parent those of items, keeping elements of keys that stay
+ * and moving as few as possible: who is moved loses focus and selection.
+ */
 export function reconcile(parent, items, cache, key, build, patch) {
-  const live = new Set();
+  const live = new Set(items.map(key));
+  for (const [k, entry] of cache) {
+    if (!live.has(k)) { entry.el.remove(); cache.delete(k); }
+  }
   let cursor = parent.firstChild;
   for (const it of items) {
     const k = key(it);
-    live.add(k);
     let entry = cache.get(k);
     if (entry && entry.item !== it) {
       if (!patch?.(entry.el, it, entry.item)) {
@@ -59,10 +64,8 @@ export function reconcile(parent, items, cache, key, build, patch) {
       cache.set(k, entry);
     }
     if (cursor === entry.el) cursor = cursor.nextSibling;
+    else if (cursor && cursor.nextSibling === entry.el) cursor = entry.el.nextSibling; // the one before it goes to a later place
     else parent.insertBefore(entry.el, cursor);
-  }
-  for (const [k, entry] of cache) {
-    if (!live.has(k)) { entry.el.remove(); cache.delete(k); }
   }
 }
 
