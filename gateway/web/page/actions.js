@@ -4,7 +4,7 @@ import { sessions as api } from './api.js';
 import { client } from './connection.js';
 import { showCall } from './dialogs.js';
 import { complain, newID } from './dom.js';
-import { toInput } from './messagebox.js';
+import { keepText, toInput } from './messagebox.js';
 import { discard, retry } from './sending.js';
 import { waitingMessages } from './store.js';
 import { state } from './state.js';
@@ -23,7 +23,7 @@ export async function command(what, type, data) {
 
 /** The actions of the rows, the questions and the waiting messages. */
 export const actions = {
-  readonly, retry, discard, toInput,
+  readonly, retry, discard, toInput, keepText,
   show: (key) => state.chat.show(key),
   answer: (question, text) => command('The answer was not taken.', 'answer', { client_msg_id: newID(), question, text }),
   edit: (message, text) => command('The message was not changed.', 'edit', { message, text }),

@@ -7,6 +7,7 @@ import { duration, h, icon } from './dom.js';
 import { drawer, drawerOpen } from './drawer.js';
 import { listHint, refreshList } from './list.js';
 import { box, cancel, stop } from './messagebox.js';
+import { erased } from './memory.js';
 import { Conversation } from './render.js';
 import { route, startNew } from './routes.js';
 import { deliverAll, failPending } from './sending.js';
@@ -19,7 +20,7 @@ import { apply, flush, markSeen, paint, push } from './view.js';
 const { watched } = state;
 
 state.chat = new Conversation({
-  scroller: $('scroller'), log: $('log'), drafts: $('drafts'), activity: $('activity'), working: $('working'), workingText: $('working-text'),
+  scroller: $('scroller'), log: $('log'), spoken: $('spoken'), activity: $('activity'), working: $('working'), workingText: $('working-text'),
   tray: $('tray'), typing: $('typing'), older: $('older'), jump: $('jump'), jumpText: $('jump-text'),
 }, actions);
 
@@ -48,11 +49,13 @@ Object.assign(handlers, {
   unfollowed({ session, error }) {
     if (state.view?.session !== session) return;
     apply({ type: 'gone', session, data: { reason: error.code === 'not_found' ? 'This conversation does not exist, or it was erased.' : error.message } });
+    if (error.code === 'not_found') erased(session);
     paint();
   },
   frame(f) {
     listHint(f);
     if (TASK_HINTS.has(f.type)) state.tasks.hint();
+    if (f.type === 'gone') erased(f.session);
     if (state.view?.session === f.session) push(f);
   },
   given_up: failPending,

@@ -136,6 +136,31 @@ export function render(text, doc = document) {
   return out;
 }
 
+/**
+ * Makes el show a text. What was shown there before and is the same stays the same
+ * elements, and a paragraph that goes on gets its words at its end: so what somebody
+ * has marked in it stays marked.
+ */
+export function paint(el, text, doc = document) {
+  const old = el.blocks || [];
+  const now = parse(text);
+  el.blocks = now;
+  let i = 0;
+  while (i < old.length && i < now.length && el.childNodes[i] && goesOn(el.childNodes[i], old[i], now[i])) i++;
+  while (el.childNodes.length > i) el.lastChild.remove();
+  for (; i < now.length; i++) el.append(block(now[i], doc));
+}
+
+function goesOn(node, was, is) {
+  if (JSON.stringify(was) === JSON.stringify(is)) return true;
+  if (was.type !== is.type) return false;
+  const [box, before, after] = is.type === 'code' && was.lang === is.lang ? [node.querySelector('code'), was.text, is.text]
+    : is.type === 'p' && was.inline.length === 1 && is.inline.length === 1 ? [node, was.inline[0], is.inline[0]] : [];
+  if (!box || typeof before !== 'string' || typeof after !== 'string' || !before || !after.startsWith(before)) return false;
+  box.firstChild.appendData(after.slice(before.length));
+  return true;
+}
+
 function block(b, doc) {
   switch (b.type) {
     case 'code': {
@@ -145,7 +170,7 @@ function block(b, doc) {
       const copy = el(doc, 'button', 'link-button', 'Copy');
       copy.type = 'button';
       copy.addEventListener('click', async () => {
-        try { await navigator.clipboard.writeText(b.text); copy.textContent = 'Copied'; } catch { copy.textContent = 'Copy failed'; }
+        try { await navigator.clipboard.writeText(pre.textContent); copy.textContent = 'Copied'; } catch { copy.textContent = 'Copy failed'; }
         setTimeout(() => { copy.textContent = 'Copy'; }, 1600);
       });
       head.append(copy);

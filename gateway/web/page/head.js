@@ -7,6 +7,7 @@ import { client } from './connection.js';
 import { confirmed } from './dialogs.js';
 import { complain, h, icon, iconButton } from './dom.js';
 import { list, onList, refreshList } from './list.js';
+import { erased } from './memory.js';
 import { $, state } from './state.js';
 import { onPaint } from './view.js';
 
@@ -14,7 +15,7 @@ let title = '';
 function draw() {
   const { view, hello } = state;
   // Until the conversation itself is here, the list knows its title.
-  const name = !view || !view.session ? 'New conversation' : view.title || list.entries.find((e) => e.id === view.session)?.title || 'Untitled conversation';
+  const name = !view || !view.session ? 'New conversation' : view.gone ? 'No longer here' : view.title || list.entries.find((e) => e.id === view.session)?.title || 'Untitled conversation';
   if (!renaming && $('title').textContent !== name) $('title').textContent = name;
   const sub = [];
   if (view?.session.includes('/')) sub.push(`Delegated to ${view.agent || 'an agent'}, read only`);
@@ -72,7 +73,7 @@ async function remove() {
   try {
     client.unfollow(session);
     await api.remove(session);
-    state.views.delete(session);
+    erased(session);
     if (state.view?.session === session) location.hash = '#/';
     refreshList();
   } catch (err) {

@@ -4,6 +4,7 @@
 import { composer } from './composer.js';
 import { h, icon } from './dom.js';
 import { command } from './actions.js';
+import { remember } from './memory.js';
 import { send, typing } from './sending.js';
 import { openQuestions, working } from './store.js';
 import { $, state } from './state.js';
@@ -11,7 +12,7 @@ import { onPaint, readonly } from './view.js';
 
 export const box = composer({
   label: 'Message', placeholder: 'Message…', id: 'message', submit,
-  onInput: (t) => { state.drafts.set(state.view?.session || '', t); typing(!!t.trim()); },
+  onInput: (t) => { remember(state.view?.session || '', t); typing(!!t.trim()); },
 });
 export const stop = h('button', { type: 'button', class: 'stop', 'aria-label': 'Stop', title: 'Stop (Esc)', hidden: true, onclick: () => cancel() }, icon('stop'));
 const mode = h('select', { 'aria-label': 'What this message does while a task runs' },
@@ -29,6 +30,12 @@ function submit(text) {
 /** Puts the cursor into the box, except where that opens a keyboard over the screen. */
 export function toInput() { if (!('ontouchstart' in window)) box.focus(); }
 
+/** Puts a text below what is in the box: it was written where it cannot be sent any more. */
+export function keepText(text) {
+  box.value = [box.value.trim(), text.trim()].filter(Boolean).join('\n');
+  remember(state.view?.session || '', box.value);
+}
+
 export async function cancel() {
   const w = state.view && working(state.view);
   if (!w) return;
@@ -41,6 +48,7 @@ export async function cancel() {
 function draw(view) {
   const ro = readonly() && !!view?.session;
   if (box.element.hidden !== ro) { box.element.hidden = ro; box.refresh(); }
+  if (view?.gone && box.value) box.value = '';
   const w = view ? working(view) : null;
   const busy = !!w && w.state !== 'awaiting';
   if ((!w || ro) && document.activeElement === stop) toInput();

@@ -1,15 +1,16 @@
 // The conversation on the screen: where its rows stand, what is scrolled to, what waits.
 
 import { clock, h, reconcile } from './dom.js';
-import { draft, fold, partRow, questionRow, userRow } from './rows.js';
-import { visibleRows, waitingMessages, working } from './store.js';
+import { fold, partRow, questionRow, userRow } from './rows.js';
+import { openDrafts, visibleRows, waitingMessages, working } from './store.js';
 import { waitingItem } from './tray.js';
 
+const SPOKEN = new Set(['user', 'part', 'question']); // what counts as new
 const NEAR = 60; // px from the end that still count as being there
 
 /**
  * Conversation draws one view into its parts of the page. actions: retry(row),
- * discard(row), answer(question, text), toInput(), edit,
+ * discard(row), answer(question, text), keepText(text), toInput(), edit,
  * withdraw, move, dropWaiting, loadOlder() -> Promise of whether it worked, show(key), readonly(),
  * showCall(call), openSession(id), example(text), atEnd(bool).
  */
@@ -17,8 +18,9 @@ export class Conversation {
   constructor(parts, actions) {
     Object.assign(this, parts);
     this.actions = actions;
-    this.rows = new Map();
-    this.draftCache = new Map();
+    this.rows = new Map();      // key -> {el, item}
+    this.keys = [];             // of the elements of the log, in their order
+    this.arriving = new Set();
     this.waitingCache = new Map();
     this.stick = true;
     this.unread = 0;
@@ -35,8 +37,9 @@ export class Conversation {
 
   /** Forgets the elements of another conversation. */
   reset() {
-    for (const e of [this.log, this.drafts, this.activity, this.tray]) e.replaceChildren();
-    for (const cache of [this.rows, this.draftCache, this.waitingCache]) cache.clear();
+    for (const e of [this.log, this.activity, this.tray]) e.replaceChildren();
+    for (const cache of [this.rows, this.waitingCache]) cache.clear();
+    this.keys = [];
     this.lastLines = null;
     this.stick = true;
     this.unread = 0;
@@ -46,36 +49,100 @@ export class Conversation {
   }
 
   update(view) {
-    const before = this.rows.size;
-    const first = this.log.firstElementChild;
-    const height = this.scroller.scrollHeight;
-    const top = this.scroller.scrollTop;
+    const opening = this.rows.size === 0;
+    const place = this.stick ? null : this.place();
     this.view = view;
     const rows = visibleRows(view);
-    reconcile(this.log, rows, this.rows, (r) => r.key, (r) => this.build(r), (el, r, old) => el.patch?.(r, old));
-    reconcile(this.drafts, [...view.drafts.values()].filter((d) => d.text.trim()), this.draftCache, (d) => d.draft, (d) => draft(d), (el, d) => el.patch(d));
+    const all = [...rows, ...openDrafts(view)];
+    const added = opening ? [] : this.added(rows);
+    this.arriving = new Set(opening ? [] : [...added, ...all.slice(rows.length)].map((r) => r.key));
+    const finished = this.finish(added);
+    reconcile(this.log, all, this.rows, (r) => r.key, (r) => this.build(r), (el, r, old) => el.patch?.(r, old));
+    this.keys = all.map((r) => r.key);
     this.showActivity(view);
     this.showWaiting(view);
     this.showWorking(view);
     this.showTyping(view);
     this.older.hidden = view.first <= 1 || !view.synced || rows.length === 0;
     if (this.stick) this.toEnd();
-    else if (first && first !== this.log.firstElementChild && this.log.contains(first)) {
-      this.scroller.scrollTop = top + (this.scroller.scrollHeight - height); // older rows came above
-    } else if (this.rows.size > before && before > 0) {
-      this.unread += this.rows.size - before;
+    else {
+      this.restore(place);
+      this.unread += added.filter((r) => !r.mine && SPOKEN.has(r.type)).length;
     }
+    this.speak(finished);
     this.showJump();
     this.fill();
   }
 
   build(row) {
+    const el = this.element(row);
+    if (this.arriving.has(row.key)) el.classList.add('arrives');
+    return el;
+  }
+
+  element(row) {
     switch (row.type) {
       case 'user': return userRow(row, this.actions);
-      case 'part': return partRow(row, this.actions);
+      case 'part': case 'draft': return partRow(row, this.actions);
       case 'question': return questionRow(row, this.actions);
       case 'activity': return h('div', { class: 'row activity-row' }, fold(row.lines, this.actions));
       default: return h('div', { class: 'row note', 'data-tone': row.tone }, h('span', {}, row.text));
+    }
+  }
+
+  // What came at the end since the last time: not what came above, because somebody
+  // scrolled up.
+  added(rows) {
+    const out = [];
+    for (let i = rows.length - 1; i >= 0; i--) {
+      if (!this.rows.has(rows[i].key)) out.push(rows[i]);
+      else if (!rows[i].pending) break;
+    }
+    return out.reverse();
+  }
+
+  // A part takes over the element in which its draft was written.
+  finish(added) {
+    return added.filter((row) => {
+      const draft = row.draft && this.rows.get(`d:${row.draft}`);
+      if (!draft) return false;
+      this.rows.delete(`d:${row.draft}`);
+      this.rows.set(row.key, draft);
+      return true;
+    });
+  }
+
+  // The log says what is added to it. An answer that has grown in its place was not
+  // added, so it is said here, and does not stay to be read twice.
+  speak(finished) {
+    if (!finished.length) return;
+    this.spoken.textContent = finished.map((r) => r.text).join('\n\n');
+    clearTimeout(this.silence);
+    this.silence = setTimeout(() => { this.spoken.textContent = ''; }, 1000);
+  }
+
+  // Where the reader is: the first rows on the screen, and how high they stand. Some
+  // of them may go; the first that is still there counts.
+  place() {
+    const top = this.scroller.getBoundingClientRect().top;
+    const list = this.log.children;
+    let [from, to] = [0, list.length];
+    while (from < to) { // the first one that ends below the upper edge
+      const mid = (from + to) >> 1;
+      if (list[mid].getBoundingClientRect().bottom > top) to = mid; else from = mid + 1;
+    }
+    const out = [];
+    for (let i = from; i < Math.min(list.length, from + 12); i++) out.push({ el: list[i], key: this.keys[i], y: list[i].getBoundingClientRect().top });
+    return out;
+  }
+
+  restore(place) {
+    for (const { el, key, y } of place) {
+      const now = el.parentNode === this.log ? el : this.rows.get(key)?.el;
+      if (!now) continue;
+      const by = now.getBoundingClientRect().top - y;
+      if (by) this.scroller.scrollTop += by;
+      return;
     }
   }
 
@@ -143,7 +210,8 @@ export class Conversation {
     this.typing.textContent = who.length === 0 ? '' : who.length === 1 ? `${who[0]} is typing…` : `${who.length} people are typing…`;
   }
 
-  toEnd() { this.scroller.scrollTop = this.scroller.scrollHeight; }
+  // The page of a conversation without rows is read from its top.
+  toEnd() { this.scroller.scrollTop = this.keys.length ? this.scroller.scrollHeight : 0; }
 
   scrolled() {
     const s = this.scroller;
@@ -153,13 +221,19 @@ export class Conversation {
     if (end !== this.stick) { this.stick = end; this.actions.atEnd(end); }
     if (end) this.unread = 0;
     this.showJump();
-    if (s.scrollTop < 200 && !this.older.hidden && !this.loading) this.loadOlder();
+    this.wantOlder();
   }
 
-  // A window that does not fill the screen cannot be scrolled for more.
-  fill() {
-    if (!this.older.hidden && !this.loading && !this.failed && this.scroller.scrollHeight <= this.scroller.clientHeight) this.loadOlder();
+  // Near the top, or in a window that does not fill the screen, older rows are
+  // wanted, and again after those that came.
+  wantOlder() {
+    const s = this.scroller;
+    if (this.older.hidden || this.loading) return;
+    if (s.scrollTop < Math.max(200, 2 * s.clientHeight)) this.loadOlder();
   }
+
+  // Without a gesture only once after a failure, so that a server that is away is not asked on and on.
+  fill() { if (!this.failed) this.wantOlder(); }
 
   async loadOlder() {
     this.loading = true;

@@ -6,6 +6,7 @@ import { drawer } from './drawer.js';
 import { endRename } from './head.js';
 import { drawList } from './list.js';
 import { box, toInput } from './messagebox.js';
+import { remembered } from './memory.js';
 import { createAgain, restoreOutbox } from './sending.js';
 import { emptyView } from './store.js';
 import { $, state } from './state.js';
@@ -62,7 +63,7 @@ function open(session) {
     if (watched.has(session)) client.unfollow(session);
     client.follow(session, { last: state.view.last, log: state.view.log });
   }
-  box.value = state.drafts.get(session) || '';
+  box.value = remembered(session);
   paint();
   toInput();
 }

@@ -4,7 +4,7 @@
 
 import { composer } from './composer.js';
 import { duration, h, time } from './dom.js';
-import { render as formatted } from './format.js';
+import { paint } from './format.js';
 import { activitySummary, became, excerpt, outcome } from './store.js';
 
 // lead stands before the quote where its place does not say what it is.
@@ -15,12 +15,12 @@ function quoteChip(quote, actions, label, lead = '') {
 
 export function userRow(row, actions) {
   const state = h('span', { class: 'state', 'aria-live': 'off' });
-  const body = h('div', { class: 'text' });
+  const text = longText(FOLD_MINE);
   const stamp = h('span', { class: 'stamp' });
   const controls = h('span', { class: 'controls' });
   const who = h('div', { class: 'who' });
   const chip = h('div', { class: 'chip-slot' });
-  const bubble = h('div', { class: 'bubble' }, chip, body);
+  const bubble = h('div', { class: 'bubble' }, chip, ...text.nodes);
   const el = h('article', { class: 'row user' }, who, bubble, h('div', { class: 'meta' }, state, controls, stamp));
   let shown = {};
   el.patch = (r) => {
@@ -30,12 +30,12 @@ export function userRow(row, actions) {
       who.hidden = !!r.mine;
       who.textContent = r.via === 'delegation' ? 'Objective' : r.author || '';
     }
-    if (shown.text !== r.text) body.replaceChildren(formatted(r.text));
+    if (shown.text !== r.text) text.set(r.text);
     if (JSON.stringify(shown.quote) !== JSON.stringify(r.quote)) chip.replaceChildren(...[quoteChip(r.quote, actions, r.question ? 'Answers the question' : 'In reply to')].filter(Boolean));
     if (shown.ts !== r.ts) stamp.replaceChildren(time(r.ts));
     const b = became(r);
-    const text = (b.text + (r.edited ? ' · edited' : '') + (r.via && !['websocket', 'http', 'delegation'].includes(r.via) ? ` · via ${r.via}` : ''));
-    if (state.textContent !== text) state.textContent = text;
+    const said = (b.text + (r.edited ? ' · edited' : '') + (r.via && !['websocket', 'http', 'delegation'].includes(r.via) ? ` · via ${r.via}` : ''));
+    if (state.textContent !== said) state.textContent = said;
     state.dataset.tone = b.tone;
     if (b.title) state.title = b.title; else state.removeAttribute('title');
     el.dataset.state = r.state;
@@ -57,46 +57,117 @@ export function userRow(row, actions) {
 }
 
 const KINDS = { error: 'Error', limit: 'Step limit reached', empty: 'No answer' };
+const SIGNS = { user: 'Stopped here', interrupt: 'Interrupted here', end: 'Cut off here' };
 
-export function partRow(row, actions) {
+// A text that is longer is shown by its beginning, until somebody wants all of it.
+const FOLD_MINE = 4000;
+const FOLD_PART = 24000;
+
+// A text that may be long: {nodes, set(text)}. Once all of it is shown, it stays so.
+function longText(limit) {
   const body = h('div', { class: 'text' });
-  const el = h('article', { class: 'row assistant', 'aria-label': 'Assistant' },
-    h('div', { class: 'bubble' }, quoteChip(row.quote, actions, 'In reply to'), row.kind ? h('div', { class: 'kind' }, KINDS[row.kind] || row.kind) : null, body),
-    h('div', { class: 'meta' }, row.stopped ? h('span', { class: 'stopped' }, 'Stopped here') : null,
-      row.lines.length ? fold(row.lines, actions) : null, h('span', { class: 'stamp' }, time(row.ts))));
-  body.append(formatted(row.text));
-  mark(row);
-  function mark(r) {
-    el.dataset.message = r.message;
-    el.dataset.final = r.final ? 'true' : 'false';
-    el.dataset.kind = r.kind || '';
+  const more = h('button', { type: 'button', class: 'link-button more-text', 'aria-expanded': 'false', hidden: true });
+  let whole = '';
+  let opened = false;
+  let cut = 0;
+  more.addEventListener('click', () => {
+    opened = !opened;
+    draw();
+    if (!opened) body.scrollIntoView({ block: 'nearest' });
+  });
+  function draw() {
+    const short = cut > 0 && !opened;
+    paint(body, short ? `${whole.slice(0, cut).trimEnd()} …` : whole);
+    more.hidden = cut === 0;
+    more.setAttribute('aria-expanded', String(!short));
+    more.textContent = short ? `Show more (${size(whole)})` : 'Show less';
   }
-  el.patch = (r, old) => {
-    if (r.text !== old.text || r.kind !== old.kind || r.lines !== old.lines || r.quote !== old.quote) return false;
-    mark(r);
+  return {
+    nodes: [body, more],
+    body,
+    /** whole: it is being read, so it is not folded under its reader. */
+    set(text, wholly = false) {
+      whole = text;
+      cut = wholly ? 0 : beginning(text, limit);
+      draw();
+    },
+  };
+}
+
+// Where the beginning of a long text ends, or 0 for one that is not long: at the
+// end of a line or of a word, never within a character.
+function beginning(text, limit) {
+  let lines = 0;
+  let at = -1;
+  while (lines < limit / 40 && (at = text.indexOf('\n', at + 1)) >= 0) lines++;
+  const most = at < 0 ? limit : Math.min(limit, at);
+  if (text.length <= most * 1.25) return 0;
+  const back = Math.max(text.lastIndexOf('\n', most), text.lastIndexOf(' ', most));
+  const cut = back > most * 0.8 ? back : most;
+  return /[\ud800-\udbff]/.test(text[cut - 1]) ? cut - 1 : cut;
+}
+
+function size(text) { return text.length < 1000 ? `${text.length} characters` : `${String(Math.round(text.length / 1000)).replace(/\B(?=(\d{3})+$)/g, ',')},000 characters`; }
+
+/**
+ * An answer: first its draft while it is written, then the part that came of it, in
+ * one element from the first word on.
+ */
+export function partRow(row, actions) {
+  const text = longText(FOLD_PART);
+  const chip = h('div', { class: 'chip-slot' });
+  const kind = h('div', { class: 'kind', hidden: true });
+  const sign = h('span', { class: 'stopped', hidden: true });
+  const stamp = h('span', { class: 'stamp' });
+  const meta = h('div', { class: 'meta' }, sign, stamp);
+  const el = h('article', { class: 'row', 'aria-label': 'Assistant' }, h('div', { class: 'bubble' }, chip, kind, ...text.nodes), meta);
+  let shown = {};
+  let under = null;
+  let grown = false;
+  el.patch = (r) => {
+    const writing = r.type === 'draft';
+    grown ||= writing;
+    el.classList.toggle('draft', writing);
+    el.classList.toggle('assistant', !writing);
+    if (writing) el.setAttribute('aria-live', 'off'); else el.removeAttribute('aria-live');
+    meta.hidden = writing;
+    if (shown.text !== r.text) text.set(r.text, grown);
+    if (!writing) {
+      if (JSON.stringify(shown.quote) !== JSON.stringify(r.quote)) chip.replaceChildren(...[quoteChip(r.quote, actions, 'In reply to')].filter(Boolean));
+      if (shown.ts !== r.ts) stamp.replaceChildren(time(r.ts));
+      kind.hidden = !r.kind;
+      kind.textContent = r.kind ? KINDS[r.kind] || r.kind : '';
+      sign.hidden = !r.cut;
+      sign.textContent = SIGNS[r.cut] || '';
+      if (shown.lines !== r.lines) under = refold(under, r.lines, stamp, actions);
+      el.dataset.message = r.message;
+      el.dataset.final = r.final ? 'true' : 'false';
+      el.dataset.kind = r.kind || '';
+    }
+    shown = r;
     return true;
   };
+  el.patch(row);
   return el;
 }
 
-export function draft(d) {
-  const body = h('div', { class: 'text' });
-  const el = h('div', { class: 'row assistant draft' }, h('div', { class: 'bubble' }, body));
-  el.patch = (x) => {
-    // A very long draft is not parsed again for every word of it.
-    if (x.text.length < 6000) body.replaceChildren(formatted(x.text)); else body.textContent = x.text;
-    return true;
-  };
-  el.patch(d);
-  return el;
+// What was done, before an element of a row's last line; open stays open.
+function refold(old, lines, before, actions) {
+  const fresh = lines.length ? fold(lines, actions) : null;
+  if (fresh && old) fresh.open = old.open;
+  if (old) old.remove();
+  if (fresh) before.before(fresh);
+  return fresh;
 }
 
 export function questionRow(row, actions) {
   const title = row.approval ? (row.asker ? `${row.asker} needs your approval` : 'Approval needed') : row.asker ? `${row.asker} asks` : 'Question';
   const badge = h('span', { class: 'badge working-badge' }, 'still working');
-  const body = h('div', { class: 'text' }, formatted(row.text));
+  const body = h('div', { class: 'text' });
   const box = h('div', { class: 'bubble' });
-  const el = h('article', { class: `row question${row.approval ? ' approval' : ''}`, 'aria-label': title }, box, h('div', { class: 'meta' }, row.lines.length ? fold(row.lines, actions) : null, h('span', { class: 'stamp' }, time(row.ts))));
+  const stamp = h('span', { class: 'stamp' }, time(row.ts));
+  const el = h('article', { class: `row question${row.approval ? ' approval' : ''}`, 'aria-label': title }, box, h('div', { class: 'meta' }, stamp));
+  let under = null;
   el.dataset.question = row.question;
   const head = h('div', { class: 'question-head' }, h('span', { class: 'question-title' }, title), badge);
   const foot = h('div', { class: 'question-foot' });
@@ -109,6 +180,7 @@ export function questionRow(row, actions) {
 
   // One answer at a time. A disabled button would lose the focus, so it is only said.
   let busy = false;
+  let reply = null; // the box for an answer in words
   const act = async (buttons, work) => {
     if (busy) return;
     busy = true;
@@ -156,8 +228,8 @@ export function questionRow(row, actions) {
       under.push(editor);
     } else {
       for (const c of r.choices) choice(c, () => actions.answer(r.question, c));
-      const c = composer({ label: `Answer: ${excerpt(r.text, 60)}`, placeholder: 'Type your reply...', compact: true, sendLabel: 'Reply', submit: (text) => actions.answer(r.question, text) });
-      under.push(c.element);
+      reply = composer({ label: `Answer: ${excerpt(r.text, 60)}`, placeholder: 'Type your reply...', compact: true, sendLabel: 'Reply', submit: async (text) => { busy = true; try { return await actions.answer(r.question, text); } finally { busy = false; } } });
+      under.push(reply.element);
     }
     if (r.expires_at) under.push(h('p', { class: 'hint' }, 'Open until ', time(r.expires_at), r.default !== null ? `; then “${excerpt(r.default, 40)}” counts` : ''));
     foot.replaceChildren(...(buttons.length ? [controls] : []), ...under);
@@ -165,9 +237,14 @@ export function questionRow(row, actions) {
   function closed(r) {
     const o = outcome(r);
     const line = h('p', { class: 'outcome', 'data-tone': o.tone, tabIndex: -1 }, h('strong', {}, o.label), o.text ? h('bdi', {}, excerpt(o.text, 200)) : null);
-    // Whoever answered by keyboard stands on a control that goes away now.
+    // Whoever answered by keyboard stands on a control that goes away now; what somebody
+    // was writing while another one answered is not lost.
     const inside = foot.contains(document.activeElement);
-    foot.replaceChildren(line);
+    if (!busy && reply?.value.trim()) {
+      actions.keepText(reply.value);
+      foot.replaceChildren(line, h('p', { class: 'hint' }, 'What you were writing here is in the message box.'));
+    } else foot.replaceChildren(line);
+    reply = null;
     if (inside) line.focus({ preventScroll: true });
   }
   el.patch = (r, old) => {
@@ -178,7 +255,10 @@ export function questionRow(row, actions) {
     if (!old || r.state !== old.state || r.answer !== old.answer) {
       if (r.state === 'open' && !actions.readonly()) open(r); else if (r.state === 'open') foot.replaceChildren(); else closed(r);
     }
-    return !old || (r.text === old.text && r.lines === old.lines);
+    // In place, too: a card that is made anew takes what is typed in it with it.
+    if (!old || r.text !== old.text) paint(body, r.text);
+    if (!old || r.lines !== old.lines) under = refold(under, r.lines, stamp, actions);
+    return true;
   };
   el.patch(row);
   return el;
@@ -186,7 +266,7 @@ export function questionRow(row, actions) {
 
 /** The call that an approval is about: its tool and its arguments. */
 export function callBlock({ tool, args }) {
-  return h('div', { class: 'code' }, h('div', { class: 'code-head' }, h('span', {}, tool)), h('pre', { tabIndex: 0, 'aria-label': `Arguments of ${tool}` }, h('code', {}, pretty(args))));
+  return h('div', { class: 'code call' }, h('div', { class: 'code-head' }, h('span', {}, tool)), h('pre', { tabIndex: 0, 'aria-label': `Arguments of ${tool}` }, h('code', {}, pretty(args))));
 }
 
 // The arguments that a person typed: [object, ''] or [null, what is wrong].
@@ -199,8 +279,15 @@ function readArguments(text) {
 }
 
 function pretty(args) {
-  if (args && typeof args === 'object') return JSON.stringify(args, null, 2);
-  try { return JSON.stringify(JSON.parse(args), null, 2); } catch { return String(args ?? ''); }
+  if (args && typeof args === 'object') return plain(JSON.stringify(args, null, 2));
+  try { return plain(JSON.stringify(JSON.parse(args), null, 2)); } catch { return String(args ?? ''); }
+}
+
+// Characters that have no looks of their own, or turn others round, are written out:
+// JSON means the same with them, and nobody approves what cannot be seen.
+function plain(json) {
+  return json.replace(/[\u00ad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff]|\udb40[\udc00-\udc7f]/g,
+    (c) => Array.from({ length: c.length }, (_, i) => `\\u${c.charCodeAt(i).toString(16).padStart(4, '0')}`).join(''));
 }
 
 const ENDINGS = { ok: 'done', error: 'failed', failed: 'failed', timeout: 'timed out', cancelled: 'cancelled', denied: 'declined', unknown: 'outcome unknown', started: 'started', running: 'running' };

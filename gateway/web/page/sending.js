@@ -4,6 +4,7 @@
 
 import { client } from './connection.js';
 import { complain, newID, toast } from './dom.js';
+import { remember, remembered } from './memory.js';
 import { emptyView, reduce } from './store.js';
 import { state, stored } from './state.js';
 import { apply, keep, paint, push } from './view.js';
@@ -47,8 +48,8 @@ export async function create(p) {
     if (state.view?.create !== draft.create || state.view.session) return;
     state.view = { ...state.view, session, create: '' };
     // What was typed meanwhile belongs here, not to the next new conversation.
-    state.drafts.set(session, state.drafts.get('') || '');
-    state.drafts.delete('');
+    remember(session, remembered(''));
+    remember('', '');
     keep();
     history.replaceState(null, '', `#/s/${encodeURIComponent(session)}`);
     client.follow(session);

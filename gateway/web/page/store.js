@@ -32,7 +32,8 @@ export function emptyView(session, me = '') {
     lines: [],             // activity since the last bubble of its task
     drafts: new Map(),     // texts of open steps while they stream
     thinking: null,        // {agent, step}
-    stopped: '',           // the task that somebody has stopped and that has not ended
+    stopped: '',           // the task that somebody has stopped last, and who or what did: user, interrupt
+    stopper: '',
     typing: new Map(),     // user -> ts
     pending: new Map(),    // client_msg_id -> what the user sent and the log does not show yet
     frames: [],            // the durable frames held, for folding again under older ones
@@ -60,6 +61,7 @@ function fork(v) {
 }
 
 function step(v, f) {
+  if (v.gone && f.type !== '@followed') return;
   if (f.type[0] !== '@' && typeof f.seq === 'number') {
     if (v.last && f.seq <= v.last) return;
     if (!v.first) v.first = f.seq;
@@ -157,7 +159,7 @@ const durable = {
   task_cancelling(v, f, d) {
     const id = d.task || f.task;
     const task = v.tasks.get(id);
-    if (d.by === 'user' || d.by === 'interrupt') v.stopped = id;
+    if (d.by === 'user' || d.by === 'interrupt') [v.stopped, v.stopper] = [id, d.by];
     if (task) v.tasks.set(id, { ...task, cancelling: true, until: d.until, by: d.by, reason: d.reason || '' });
   },
 
@@ -175,6 +177,7 @@ const durable = {
   },
   step_finished(v, f, d) {
     if (v.thinking?.step === d.step) v.thinking = null;
+    dropDrafts(v, (draft) => draft.stale && draft.draft.startsWith(`${d.step}.`));
     if (d.outcome === 'error' || d.outcome === 'unknown') {
       const why = d.outcome === 'error' ? 'no attempt left' : 'it did not end in time; what it did is not known';
       line(v, f, { id: `s${d.step}.end`, kind: 'retry', name: 'Model call', status: d.outcome, text: d.error?.message || why, ms: d.ms });
@@ -274,11 +277,12 @@ const ephemeral = {
     }
   },
   delta(v, f, d) {
-    const old = v.drafts.get(d.draft) || { draft: d.draft, task: f.task || '', text: '', points: 0 };
-    v.drafts.set(d.draft, splice(old, d.at ?? old.points, d.text || ''));
+    const old = v.drafts.get(d.draft) || newDraft(f, d);
+    v.drafts.set(d.draft, { ...splice(old, d.at ?? old.points, d.text || ''), stale: false });
   },
   draft_state(v, f, d) {
-    v.drafts.set(d.draft, { draft: d.draft, task: f.task || '', text: d.text || '', points: points(d.text || '') });
+    dropDrafts(v, (draft) => draft.stale && draft.draft !== d.draft); // the server shows all that are left
+    v.drafts.set(d.draft, { ...newDraft(f, d), text: d.text || '', points: points(d.text || '') });
   },
   draft_dropped(v, f, d) { v.drafts.delete(d.draft); },
   progress(v, f, d) {
@@ -290,7 +294,10 @@ const ephemeral = {
     if (d.user === v.me) return;
     if (d.on) v.typing.set(d.user, f.ts || ''); else v.typing.delete(d.user);
   },
-  gone(v, f, d) { v.gone = /\s/.test(d.reason || '') ? d.reason : 'This conversation was erased.'; },
+  gone(v, f, d) {
+    // Nothing of it stays, here or wherever this view is kept.
+    Object.assign(v, emptyView(v.session, v.me), { gone: /\s/.test(d.reason || '') ? d.reason : 'This conversation was erased.' });
+  },
 };
 
 // ---- what happens on this side ---------------------------------------------
@@ -307,7 +314,8 @@ const local = {
     v.head = Math.max(v.head, d.head || 0);
     v.base = d.state || v.base;
     v.synced = false;
-    v.drafts = new Map();
+    // What was written stays readable until the server shows how far it is now.
+    for (const [id, draft] of v.drafts) v.drafts.set(id, { ...draft, stale: true });
     v.typing = new Map();
   },
   '@older'(v, f) {
@@ -444,7 +452,7 @@ function part(v, f, d, final) {
   insert(v, {
     key, type: 'part', message: d.message, source: d.source ?? '', part: d.part ?? null, text: d.text,
     in_reply_to: d.in_reply_to || '', guessed: !!d.guessed, quote: quoteOf(v, d.in_reply_to), final, kind: d.kind || '', promoted: !!d.promoted,
-    stopped: !!d.cut && v.stopped !== '' && v.stopped === f.task, task: f.task || '', ts: f.ts, lines: freeze(v, f.task || ''),
+    cut: !d.cut ? '' : v.stopped !== '' && v.stopped === f.task ? v.stopper : 'end', draft: d.draft || '', task: f.task || '', ts: f.ts, lines: freeze(v, f.task || ''),
   });
 }
 
@@ -510,7 +518,7 @@ function settle(v, f, id, status, d, was) {
   if (lines.length) insert(v, { key: `a:${f.seq}`, type: 'activity', lines, task: id, ts: f.ts });
   if (status === 'CANCELLED' && d.old_status !== 'QUEUED') { // what never ran has nothing to stop
     const by = was?.by === 'interrupt' ? 'Interrupted by a newer message' : 'Stopped';
-    const reason = d.reason || was?.reason;
+    const reason = was?.by === 'interrupt' ? '' : d.reason || was?.reason; // of an interrupt it says the same again
     note(v, f, 'stop', reason && reason !== was?.by ? `${by}: ${reason}` : `${by}.`);
   } else if (status === 'ERROR') {
     const shown = v.order.some((key) => { const r = v.rows.get(key); return r.task === id && r.kind === 'error'; });
@@ -519,6 +527,9 @@ function settle(v, f, id, status, d, was) {
 }
 
 function dropDrafts(v, which) { for (const [id, draft] of v.drafts) if (which(draft)) v.drafts.delete(id); }
+
+// The draft of an answer is a row as long as it is written; the part that comes of it names it.
+function newDraft(f, d) { return { key: `d:${d.draft}`, type: 'draft', draft: d.draft, task: f.task || '', text: '', points: 0, stale: false }; }
 
 // Offsets of deltas count code points, JavaScript's strings do not.
 function points(text) { let n = 0; for (const _ of text) n++; return n; }
@@ -557,6 +568,9 @@ export function visibleRows(v) {
   return rows;
 }
 
+/** Answers that are being written, as rows below all others. */
+export function openDrafts(v) { return [...v.drafts.values()].filter((d) => d.text.trim()); }
+
 /** Waiting messages that can still be edited, withdrawn and moved. */
 export function waitingMessages(v) {
   return v.waiting.map((id) => ({ message: id, ...v.messages.get(id) })).filter((m) => m.disposition !== 'started' && m.state === 'queued');
@@ -594,7 +608,8 @@ export function working(v) {
     const calls = [...v.calls.values()].filter((c) => !c.within);
     if (v.thinking && (!v.thinking.task || v.thinking.task === running.task)) {
       const busy = calls.filter((c) => c.kind === 'delegation').map((c) => c.name);
-      return { state: 'working', task: running.task, since: running.since, text: busy.length ? `Thinking, while ${list(busy)} ${busy.length > 1 ? 'work' : 'works'}` : 'Thinking' };
+      const doing = openDrafts(v).some((d) => !d.task || d.task === running.task) ? 'Writing' : 'Thinking';
+      return { state: 'working', task: running.task, since: running.since, text: busy.length ? `${doing}, while ${list(busy)} ${busy.length > 1 ? 'work' : 'works'}` : doing };
     }
     if (calls.length) {
       const text = calls.map((c) => (c.kind === 'delegation' ? `${c.name} is working` : `Using ${c.name}`) + (c.note ? ` (${c.note}${c.percent != null ? `, ${c.percent} %` : ''})` : '')).join(' · ');

@@ -45,6 +45,7 @@ export function apply(...batch) { state.view = reduce(state.view, batch); }
 export function keep() {
   const { view, views } = state;
   views.delete(view.session);
+  if (view.gone) return;
   views.set(view.session, view);
   for (const key of views.keys()) { if (views.size <= VIEWS_KEPT) break; views.delete(key); }
   const out = [...view.pending.values()].map(({ client_msg_id, text, mode, in_reply_to, ts }) => ({ client_msg_id, text, mode, in_reply_to, ts }));

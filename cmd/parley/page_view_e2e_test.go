@@ -1,0 +1,327 @@
+//go:build e2e
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+// talk makes a conversation of these messages, each answered before the next one.
+func (l *live) talk(messages ...string) (session string) {
+	l.t.Helper()
+	_, body := l.do("POST", "/api/sessions", `{}`)
+	var made struct {
+		Session string `json:"session"`
+	}
+	if err := json.Unmarshal(body, &made); err != nil || made.Session == "" {
+		l.t.Fatalf("no session: %s", body)
+	}
+	for i, text := range messages {
+		status, body := l.do("POST", "/api/sessions/"+made.Session+"/messages?wait=60s", fmt.Sprintf(`{"client_msg_id":"m%d","text":%q}`, i, text))
+		if status/100 != 2 {
+			l.t.Fatalf("%d %s", status, body)
+		}
+	}
+	return made.Session
+}
+
+// turns are n messages with plain answers.
+func turns(n int) []string {
+	out := make([]string, n)
+	for i := range out {
+		out[i] = fmt.Sprintf("/say answer %d", i+1)
+	}
+	return out
+}
+
+// wheel turns the mouse's wheel over the conversation and waits until that is on the screen.
+func (b *bench) wheel(by float64) {
+	b.t.Helper()
+	b.do(chromedp.MouseEvent(chromedp.MouseWheel, 700, 400, func(p *input.DispatchMouseEventParams) { p.DeltaX, p.DeltaY = 1e-6, by })) // none at all would be left out
+	b.frame()
+}
+
+// frame waits until the page was painted, twice: what one frame did is seen in the next.
+func (b *bench) frame() {
+	b.t.Helper()
+	b.run(`(window.painted = false, requestAnimationFrame(() => requestAnimationFrame(() => { painted = true; })))`)
+	b.wait(`painted`)
+}
+
+// Whoever scrolls up comes by every turn, to the first one, without a jump, and
+// nothing of that is called new.
+func TestPageScrollsUp(t *testing.T) {
+	needBrowser(t)
+	server := spawn(t, t.TempDir())
+	for _, n := range []int{90, 250} {
+		session := server.talk(turns(n)...)
+		b := &bench{t: t, addr: server.addr}
+		b.browse()
+		b.open("#/s/" + session)
+		b.wait(fmt.Sprintf(`[...document.querySelectorAll('#log .text')].at(-1)?.textContent.endsWith('answer %d')`, n))
+		// Judged by each frame: which answers are on the screen, how far rows that were
+		// there before have moved beyond what was scrolled, what the pill says.
+		b.run(`(window.saw = new Set(), window.jumps = [], window.pills = new Set(), window.was = new Map(), window.turned = 0)`)
+		b.run(`(window.look = () => {
+			const box = document.querySelector('#scroller').getBoundingClientRect(), now = new Map();
+			for (const e of document.querySelectorAll('#log .row')) {
+				const r = e.getBoundingClientRect();
+				if (r.bottom < box.top || r.top > box.bottom) continue;
+				const text = e.className.replace(/ .*/, '') + (e.querySelector('.text')?.textContent || '') + e.classList.contains('mine');
+				now.set(text, r.top);
+				if (e.classList.contains('assistant')) saw.add(Number(e.querySelector('.text').textContent.match(/\d+$/)[0]));
+			}
+			const moved = [...now].filter(([k]) => was.has(k)).map(([k, y]) => y - was.get(k));
+			if (was.size && now.size && !moved.length) jumps.push('nothing of what was there is there');
+			for (const m of moved) if (m < -1 || m > turned + 40) jumps.push(Math.round(m) + ' px');
+			if (!document.querySelector('#jump').hidden) pills.add(document.querySelector('#jump-text').textContent);
+			was = now;
+			requestAnimationFrame(look);
+		}, window.addEventListener('wheel', e => { turned = Math.abs(e.deltaY); }, {passive: true}), look())`)
+		for i := 0; i < 40*n && !eval[bool](b, `document.querySelector('#scroller').scrollTop === 0 && document.querySelector('#older').hidden`); i++ {
+			b.wheel(-240)
+		}
+		b.frame()
+		if text := eval[string](b, `document.querySelector('#log .row').innerText`); !strings.Contains(text, "/say answer 1") {
+			t.Errorf("%d turns: at the top is %q", n, text)
+		}
+		if seen := eval[int](b, `saw.size`); seen != n {
+			t.Errorf("%d turns: %d answers were on the screen", n, seen)
+		}
+		if jumps := eval[[]string](b, `jumps`); len(jumps) > 0 {
+			t.Errorf("%d turns: the rows jumped %d times: %v", n, len(jumps), jumps[:min(len(jumps), 10)])
+		}
+		if pills := eval[[]string](b, `[...pills]`); len(pills) != 1 || pills[0] != "Latest" {
+			t.Errorf("%d turns: the pill said %q", n, pills)
+		}
+		// What really comes is counted, and moves nothing.
+		before := eval[float64](b, `document.querySelectorAll('#log .row')[3].getBoundingClientRect().top`)
+		server.do("POST", "/api/sessions/"+session+"/messages?wait=60s", `{"client_msg_id":"new","text":"/say one more"}`)
+		b.wait(`document.querySelector('#jump-text').textContent === '1 new'`)
+		if after := eval[float64](b, `document.querySelectorAll('#log .row')[3].getBoundingClientRect().top`); after != before {
+			t.Errorf("a new answer moved the reader from %v to %v", before, after)
+		}
+		b.quiet()
+	}
+}
+
+// An answer grows where it is written: one element from its first word on, never
+// paler than it was, and what is marked in it stays marked.
+func TestPageAnswersGrow(t *testing.T) {
+	needBrowser(t)
+	server := spawn(t, t.TempDir(), "--set", "scripted.token_delay=10ms")
+	b := &bench{t: t, addr: server.addr}
+	b.browse()
+	b.open("")
+	b.run(`(window.frames = [], window.labels = new Set(), window.sample = () => {
+		labels.add(document.querySelector('#working').hidden ? '' : document.querySelector('#working-text').textContent);
+		const e = document.querySelector('.row.draft') || [...document.querySelectorAll('#log .assistant')].at(-1);
+		if (e) {
+			if (!window.grown) window.grown = e;
+			frames.push({same: e === grown, draft: e.classList.contains('draft'), opacity: Number(getComputedStyle(e).opacity), marked: String(getSelection()).length, text: e.querySelector('.text').textContent.length});
+		}
+		requestAnimationFrame(sample);
+	}, sample())`)
+	b.say("/stream 400 word")
+	b.wait(`document.querySelector('.draft .text')?.textContent.length > 100`)
+	b.run(`(() => { const t = document.createTreeWalker(document.querySelector('.draft .text'), NodeFilter.SHOW_TEXT).nextNode(); getSelection().setBaseAndExtent(t, 5, t, 60); frames.length = 0; })()`)
+	b.wait(finals + ` === 1 && ` + idle)
+	b.frame()
+	type frame struct {
+		Same, Draft bool
+		Opacity     float64
+		Marked      int
+		Text        int
+	}
+	drafts := 0
+	frames := eval[[]frame](b, `frames`)
+	for i, f := range frames {
+		if f.Draft {
+			drafts++
+		}
+		if !f.Same || f.Opacity < 1 || f.Marked != 55 {
+			t.Errorf("frame %d of %d: %+v", i, len(frames), f)
+			break
+		}
+	}
+	if drafts < 5 || drafts == len(frames) {
+		t.Errorf("%d of %d frames show the draft", drafts, len(frames))
+	}
+	labels := eval[[]string](b, `[...labels]`)
+	if !slices.Contains(labels, "Writing") {
+		t.Errorf("the indicator said %q", labels)
+	}
+	b.quiet()
+}
+
+// Erased is gone wherever it is shown or kept, and who was writing in it keeps the words.
+func TestPageErased(t *testing.T) {
+	needBrowser(t)
+	server := spawn(t, t.TempDir(), "--set", "scripted.token_delay=50ms")
+	kept := server.talk("/say the other one")
+	b := &bench{t: t, addr: server.addr}
+	b.browse()
+	other := b.second()
+	b.open("")
+	b.say("/say the secret")
+	b.wait(finals + ` === 1 && ` + idle)
+	b.say("/stream 200 word")
+	b.wait(`!!document.querySelector('.draft')`)
+	b.say("/say waits")
+	b.wait(trayItems + ` === 1`)
+	session := eval[string](b, `location.hash.slice(4)`)
+	other.open("#/s/" + session)
+	other.wait(`!!document.querySelector('.draft') && ` + trayItems + ` === 1`)
+	other.put("I was just writing this")
+	if status, body := server.do("DELETE", "/api/sessions/"+session, ""); status/100 != 2 {
+		t.Fatalf("%d %s", status, body)
+	}
+	for _, tab := range []*bench{b, other} {
+		tab.wait(`document.querySelector('#empty').textContent.includes('was erased')`)
+		if rest := eval[string](tab, `document.querySelector('#log').textContent + document.querySelector('#tray').textContent + document.querySelector('#activity').textContent + (document.querySelector('#working').hidden ? '' : 'working')`); rest != "" {
+			t.Errorf("an erased conversation still shows %q", rest)
+		}
+		if title := eval[string](tab, `document.querySelector('#title').textContent`); strings.Contains(title, "secret") {
+			t.Errorf("its title is still there: %q", title)
+		}
+		if stored := eval[string](tab, `JSON.stringify({...sessionStorage})`); strings.Contains(stored, session) {
+			t.Errorf("the tab keeps %s", stored)
+		}
+	}
+	other.run(`document.querySelector('#empty a').click()`)
+	other.wait(`document.querySelector('#message').value === 'I was just writing this' && !document.querySelector('.composer').hidden`)
+
+	// One that was opened lately and is erased while another one is open.
+	session = server.talk("/say the second secret")
+	b.run(`location.hash = '#/s/` + session + `'`)
+	b.wait(lastText + ` === 'the second secret'`)
+	b.run(`location.hash = '#/s/` + kept + `'`)
+	b.wait(lastText + ` === 'the other one'`)
+	if status, body := server.do("DELETE", "/api/sessions/"+session, ""); status/100 != 2 {
+		t.Fatalf("%d %s", status, body)
+	}
+	b.run(`location.hash = '#/s/` + session + `'`)
+	b.wait(`document.querySelector('#empty').textContent.includes('was erased') && document.querySelectorAll('#log .row').length === 0`)
+	b.quiet()
+}
+
+// What is approved is seen whole, and what cannot be seen is written out.
+func TestPageApprovalsWhole(t *testing.T) {
+	b := newBench(t, askingTools(t))
+	b.open("")
+	lines := make([]string, 200)
+	for i := range lines {
+		lines[i] = fmt.Sprintf("line %d", i+1)
+	}
+	for name, value := range map[string]string{
+		"400 characters without a space": strings.Repeat("x", 399) + "!",
+		"200 lines":                      strings.Join(lines, "\n"),
+		"hidden characters":              "safe\u202etxt.exe\u200b",
+	} {
+		args, err := json.Marshal(map[string]any{"name": value})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, width := range []int64{1200, 390} {
+			b.size(width, 800)
+			b.fresh()
+			b.paste("/tool hi_greet " + string(args) + "\n/say $result")
+			b.wait(`!!` + openCard)
+			text := eval[string](b, openCard+`.querySelector('pre').textContent`)
+			var shown struct{ Name string }
+			if err := json.Unmarshal([]byte(text), &shown); err != nil || shown.Name != value {
+				t.Errorf("%s: the card shows %.100q (%v)", name, text, err)
+			}
+			if strings.ContainsAny(text, "\u202e\u200b") {
+				t.Errorf("%s: the card holds characters that nobody sees", name)
+			}
+			if hidden := eval[[]string](b, `(() => {
+				const out = [], pre = `+openCard+`.querySelector('pre');
+				for (let e = pre; e.id !== 'log'; e = e.parentElement) if (e.scrollWidth > e.clientWidth + 1 || e.scrollHeight > e.clientHeight + 1 && getComputedStyle(e).overflowY !== 'visible') out.push(e.className || e.tagName);
+				const range = document.createRange(); range.selectNodeContents(pre);
+				const box = pre.getBoundingClientRect();
+				for (const r of range.getClientRects()) if (r.right > box.right + 1 || r.bottom > box.bottom + 1) { out.push('text beyond its box'); break; }
+				return out;
+			})()`); len(hidden) > 0 {
+				t.Errorf("%s, %d px: cut by %q", name, width, hidden)
+			}
+			b.press("Decline")
+			b.wait(finals + ` === 1 && ` + idle)
+		}
+	}
+	b.quiet()
+}
+
+// A text that is very long does not bury the others; one that was not sent is there
+// after a reload; one that is answered elsewhere is not lost.
+func TestPageKeepsTexts(t *testing.T) {
+	needBrowser(t)
+	server := spawn(t, t.TempDir())
+	b := &bench{t: t, addr: server.addr}
+	b.browse()
+	b.open("")
+	long := strings.TrimSpace(strings.Repeat("All work and no play makes Jack a dull boy.\n", 2300))
+	b.paste("/say ok\n\n" + long)
+	b.wait(finals + ` === 1 && ` + idle)
+	height := `document.querySelector('.row.mine').offsetHeight`
+	if h := eval[int](b, height); h > 6000 {
+		t.Errorf("100 KB are %d px high", h)
+	}
+	b.run(`document.querySelector('.row.mine .more-text').click()`)
+	if text := eval[string](b, `document.querySelector('.row.mine .text').textContent`); strings.Count(text, "dull boy") != 2300 {
+		t.Errorf("Show more shows %d of 2300 lines", strings.Count(text, "dull boy"))
+	}
+	if label := eval[string](b, `(e => e.textContent + ' ' + e.getAttribute('aria-expanded'))(document.querySelector('.row.mine .more-text'))`); label != "Show less true" {
+		t.Errorf("the button says %q", label)
+	}
+	b.run(`document.querySelector('.row.mine .more-text').click()`)
+	if h := eval[int](b, height); h > 6000 {
+		t.Errorf("Show less leaves %d px", h)
+	}
+
+	b.put("half a thought")
+	b.do(chromedp.Reload())
+	b.wait(finals + ` === 1 && document.querySelector('#message').value === 'half a thought'`)
+	b.fresh()
+	b.put("another one")
+	b.do(chromedp.Reload())
+	b.wait(`document.querySelector('#message').value === 'another one'`)
+	b.key(kb.Enter)
+	b.wait(mine("another one", "answered"))
+	b.do(chromedp.Reload())
+	b.wait(mine("another one", "answered") + ` && document.querySelector('#message').value === ''`)
+
+	b.put("")
+	b.fresh()
+	b.say("/ask Where to?\n/say Going to $reply")
+	b.wait(`!!` + openCard)
+	session := eval[string](b, `location.hash.slice(4)`)
+	b.run(openCard + `.querySelector('textarea').focus()`)
+	b.key("to the far north")
+	question := eval[string](b, openCard+`.dataset.question`)
+	other := b.second()
+	other.open("#/s/" + session)
+	other.wait(`!!` + openCard)
+	other.run(`document.querySelector('.question textarea').focus()`)
+	other.key("south")
+	other.key(kb.Enter)
+	b.wait(outcome + ` === 'Answeredsouth'`)
+	if v := eval[string](b, `document.querySelector('#message').value`); v != "to the far north" {
+		t.Errorf("question %s: the message box holds %q, what was written on the card is lost", question, v)
+	}
+	if !eval[bool](b, `!!document.activeElement.closest('.question')`) {
+		t.Error("the focus left the card")
+	}
+	if v := eval[string](other, `document.querySelector('#message').value`); v != "" {
+		t.Errorf("who answered finds %q in the message box", v)
+	}
+	b.quiet()
+}
