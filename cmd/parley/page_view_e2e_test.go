@@ -3,12 +3,15 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
@@ -54,6 +57,15 @@ func (b *bench) frame() {
 	b.t.Helper()
 	b.run(`(window.painted = false, requestAnimationFrame(() => requestAnimationFrame(() => { painted = true; })))`)
 	b.wait(`painted`)
+}
+
+// media is what the browser says of its surroundings.
+func (b *bench) media(name, value string) {
+	b.t.Helper()
+	b.do(chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: name, Value: value}}})
+		return err
+	}))
 }
 
 // Whoever scrolls up comes by every turn, to the first one, without a jump, and
@@ -322,6 +334,42 @@ func TestPageKeepsTexts(t *testing.T) {
 	}
 	if v := eval[string](other, `document.querySelector('#message').value`); v != "" {
 		t.Errorf("who answered finds %q in the message box", v)
+	}
+	b.quiet()
+}
+
+// Large letters, few colours, thick fingers.
+func TestPageForEveryone(t *testing.T) {
+	needBrowser(t)
+	server := spawn(t, t.TempDir())
+	b := &bench{t: t, addr: server.addr}
+	b.browse()
+	b.size(640, 400) // 1280 × 800 at 200 %
+	b.open("")
+	b.wait(`!!document.querySelector('.examples')`)
+	b.frame()
+	if top := eval[[]float64](b, `[document.querySelector('#scroller').scrollTop, document.querySelector('#empty h2').getBoundingClientRect().top - document.querySelector('#scroller').getBoundingClientRect().top]`); top[0] != 0 || top[1] < 0 {
+		t.Errorf("the empty page is scrolled to %v, its heading stands at %v", top[0], top[1])
+	}
+	b.size(1200, 800)
+	b.say("/ask Which one? [A/B]")
+	b.wait(`!!` + openCard + ` && !!document.querySelector('#sessions [aria-current]')`)
+	b.media("forced-colors", "active")
+	if w := eval[string](b, `(s => s.outlineStyle + ' ' + s.outlineWidth)(getComputedStyle(document.querySelector('#sessions [aria-current]')))`); w != "solid 2px" {
+		t.Errorf("in forced colours the current conversation is marked by %q", w)
+	}
+	b.media("forced-colors", "none")
+	b.do(chromedp.EmulateViewport(390, 844, chromedp.EmulateMobile, chromedp.EmulateTouch))
+	b.do(chromedp.Reload())
+	b.wait(`!!` + openCard + ` && matchMedia('(pointer: coarse)').matches`)
+	for _, where := range []string{"", "menu"} {
+		if where == "menu" {
+			b.run(`document.querySelector('.menu-button').click()`)
+			b.wait(`document.querySelector('#sidebar').classList.contains('open')`)
+		}
+		if small := eval[[]string](b, `[...document.querySelectorAll('button, a[href], select, textarea, input, summary')].filter(e => e.checkVisibility({visibilityProperty: true}) && !e.closest('.skip, .text p, .text li')).map(e => [e.closest('label.mode') || e, e.getBoundingClientRect()]).filter(([, r]) => r.width && (r.height < 43.5 || r.width < 43.5)).map(([e, r]) => (e.id || e.className || e.tagName) + ' ' + Math.round(r.width) + '×' + Math.round(r.height))`); len(small) > 0 {
+			t.Errorf("too small for a finger %s: %q", where, small)
+		}
 	}
 	b.quiet()
 }
