@@ -13,6 +13,7 @@ import (
 	"parley/conversation"
 	"parley/conversation/option"
 	"parley/gateway/auth"
+	"parley/gateway/find"
 	"parley/gateway/protocol"
 	"parley/gateway/render"
 	"parley/gateway/service"
@@ -38,6 +39,7 @@ type Config struct {
 	SignIn         auth.SignInLimits
 	Times          service.Times
 	Render         render.Bounds // of the HTML of parts
+	Find           find.Options  // of searches
 }
 
 // TLS is about encryption by the server itself; without files a proxy may do it.
@@ -70,12 +72,13 @@ func DefaultConfig() Config {
 		Times:  service.DefaultTimes(),
 		TLS:    TLS{HSTS: 365 * 24 * time.Hour},
 		Render: render.DefaultBounds(),
+		Find:   find.Defaults(),
 	}
 }
 
 // Validate says what cannot work, by the keys of the configuration.
 func (c Config) Validate() []option.FieldError {
-	wrong := slices.Concat(option.OutOfBounds(c.Limits), option.OutOfBounds(c.SignIn), option.OutOfBounds(c.Times), option.OutOfBounds(c.TLS), option.OutOfBounds(c.Render))
+	wrong := slices.Concat(option.OutOfBounds(c.Limits), option.OutOfBounds(c.SignIn), option.OutOfBounds(c.Times), option.OutOfBounds(c.TLS), option.OutOfBounds(c.Render), option.OutOfBounds(c.Find))
 	refuse := func(key, sentence string) {
 		wrong = append(wrong, option.FieldError{Key: key, Sentence: sentence})
 	}

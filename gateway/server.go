@@ -13,10 +13,12 @@ import (
 	"time"
 
 	"parley/conversation/member"
+	"parley/conversation/search"
 	"parley/gateway/admin"
 	"parley/gateway/auth"
 	"parley/gateway/fanout"
 	"parley/gateway/feed"
+	"parley/gateway/find"
 	"parley/gateway/listener"
 	"parley/gateway/render"
 	"parley/gateway/rest"
@@ -42,6 +44,8 @@ type Deps struct {
 	Tickets       member.Tickets        // of all nodes; nil = in memory
 	Inlets        map[string]Inlet      // of channels to chat platforms, by name; nil = there are none
 	Feeds         *feed.Feeds           // what happens in chats of platforms; nil = there are none
+	Index         search.Index          // of what is said in sessions; nil = searches read the logs
+	Searches      *metrics.Search       // nil = counts are thrown away
 	Members       func() []member.Peer  // of the cluster, as this node knows them; nil = it is alone
 	CommandLine   []string              // the process's, without secrets, for /debug/pprof/cmdline
 }
@@ -85,6 +89,9 @@ func New(cfg Config, d Deps) (*Server, error) {
 	if d.Metrics == nil {
 		d.Metrics = metrics.NewGateway(prometheus.NewRegistry())
 	}
+	if d.Searches == nil {
+		d.Searches = metrics.NewSearch(prometheus.NewRegistry())
+	}
 	if d.Audit == nil {
 		d.Audit = &service.MemoryAudit{}
 	}
@@ -111,7 +118,7 @@ func New(cfg Config, d Deps) (*Server, error) {
 		Limits: cfg.Limits, Times: cfg.Times, Node: cfg.Node, Version: cfg.Version, Model: cfg.Model,
 		Sessions: d.Sessions, Hub: d.Hub, Auth: auth.NewDoor(d.Authenticator, cfg.SignIn, d.Tickets, d.Logger, d.Metrics), Connections: service.NewConnections(),
 		Log: d.Logger, Metrics: d.Metrics, Now: time.Now, Backup: d.Backup, Audit: d.Audit, Members: d.Members,
-		Inlets: d.Inlets, Feeds: d.Feeds,
+		Inlets: d.Inlets, Feeds: d.Feeds, Find: find.New(d.Sessions, d.Index, cfg.Find, d.Searches),
 	}
 	s.services.Proxies, _ = service.ParseProxies(cfg.TrustedProxies) // validated above
 	d.Hub.RenderWith(render.NewPool(cfg.Render, d.Metrics))

@@ -46,6 +46,7 @@ func TestGoldenNames(t *testing.T) {
 	NewActors(d)
 	NewCluster(d)
 	NewFeeds(d)
+	NewSearch(d)
 	NewGateway(d)
 	NewPersistence(d)
 	NewWebhooks(d)

@@ -394,6 +394,7 @@ func depends(command, message string) bool {
 	return slices.ContainsFunc([]string{
 		"the first command must be hello", "there is no agent", "seq ", "a message cannot be moved before itself",
 		"the task waits for an approval", "this question asks for an approval", "the edited arguments do not fit",
+		"q has ", "messages are not searched here", "cursor must be a next_cursor of this search",
 	}, func(start string) bool { return strings.HasPrefix(message, start) })
 }
 

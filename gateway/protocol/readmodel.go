@@ -1,10 +1,12 @@
 package protocol
 
 import (
+	"strconv"
 	"time"
 
 	"parley/conversation"
 	"parley/conversation/readmodel"
+	"parley/conversation/search"
 )
 
 // AppendHistoryEntry is an item of GET /api/sessions/:id/messages.
@@ -174,5 +176,30 @@ func AppendSummary(dst []byte, row conversation.Summary) []byte {
 	o.Uint("seen", uint64(row.Seen))
 	o.Int("open_tasks", int64(row.Open))
 	o.Int("awaiting_tasks", int64(row.Awaiting))
+	return o.Close()
+}
+
+// AppendFound is an item of GET /api/sessions?in=messages.
+func AppendFound(dst []byte, session conversation.Summary, said search.Said, snippet string, marks []search.Span) []byte {
+	o := NewObject(dst)
+	o.Text("session", string(session.Key.Session))
+	o.Text("title", session.Title)
+	o.Text("message", string(said.Message))
+	o.Uint("seq", uint64(said.Seq))
+	o.Time("created_at", said.At)
+	o.Text("snippet", snippet)
+	o.Key("marks")
+	o.Bytes = append(o.Bytes, '[')
+	for i, m := range marks {
+		if i > 0 {
+			o.Bytes = append(o.Bytes, ',')
+		}
+		o.Bytes = append(o.Bytes, '[')
+		o.Bytes = strconv.AppendInt(o.Bytes, int64(m.From), 10)
+		o.Bytes = append(o.Bytes, ',')
+		o.Bytes = strconv.AppendInt(o.Bytes, int64(m.To), 10)
+		o.Bytes = append(o.Bytes, ']')
+	}
+	o.Bytes = append(o.Bytes, ']')
 	return o.Close()
 }

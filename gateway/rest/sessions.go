@@ -5,6 +5,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/access"
+	"parley/gateway/find"
 	"parley/gateway/protocol"
 	"parley/gateway/service"
 
@@ -70,15 +71,22 @@ func (s *API) openSession(who *service.Principal, d protocol.Create) (conversati
 
 func (s *API) listSessions(c *fiber.Ctx) error {
 	limit, cursor, err := paging(c)
-	if err == nil {
-		err = activityCursor(cursor)
+	if err != nil {
+		return err
 	}
+	query, messages, err := searched(s, c)
 	if err != nil {
 		return err
 	}
 	who := principal(c)
 	ctx, cancel := s.deadline()
 	defer cancel()
+	if messages {
+		return findMessages(ctx, s, c, find.Ask{Tenant: who.Tenant, User: who.User, Query: query, Cursor: cursor, Limit: limit})
+	}
+	if err := activityCursor(cursor); err != nil {
+		return err
+	}
 	var last conversation.Summary
 	page, next := newList(s.Services, limit), ""
 	looked := 0
@@ -90,7 +98,7 @@ func (s *API) listSessions(c *fiber.Ctx) error {
 			next = last.PageCursor()
 			break
 		}
-		if row.Role(who.User) == access.None {
+		if row.Role(who.User) == access.None || !query.Fits(row.Title) {
 			last = row
 			continue
 		}

@@ -15,6 +15,7 @@ import (
 	"parley/conversation/member"
 	"parley/gateway/fanout"
 	"parley/gateway/feed"
+	"parley/gateway/find"
 	"parley/gateway/protocol"
 	"parley/metrics"
 )
@@ -29,6 +30,7 @@ type Services struct {
 	Sessions    Sessions
 	Hub         *fanout.Hub
 	Feeds       *feed.Feeds // what happens in chats of platforms; nil = there are none
+	Find        *find.Finder
 	Auth        Authenticator
 	Connections *Connections
 	Log         *slog.Logger

@@ -1,0 +1,25 @@
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
+
+// Search are the collectors of searches in messages.
+type Search struct {
+	Searches *prometheus.CounterVec // by result: ok, part, refused, failed
+	Seconds  prometheus.Histogram
+	Texts    prometheus.Histogram // looked at by one search
+	LeftOut  prometheus.Counter   // sessions that could not be read
+}
+
+// NewSearch makes and registers them.
+func NewSearch(r prometheus.Registerer) *Search {
+	f := factory{promauto.With(r), "parley_search_"}
+	return &Search{
+		Searches: f.counters("requests_total", "Searches in messages, by result: ok, part (it ended at a bound and has a cursor), refused, failed.", "result"),
+		Seconds:  f.histogram("duration_seconds", "Time that a search in messages took.", prometheus.ExponentialBuckets(0.001, 2.5, 12)),
+		Texts:    f.histogram("texts_looked_at", "Messages and parts that one search has looked at; what was read in the log counts eight times.", prometheus.ExponentialBuckets(10, 4, 10)),
+		LeftOut:  f.counter("sessions_left_out_total", "Times that a search went on without a session that cannot be read."),
+	}
+}
