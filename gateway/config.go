@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"net/url"
@@ -35,6 +36,8 @@ type Config struct {
 	Node           conversation.NodeID
 	Version        string
 	Model          string // the default model's label, shown in hello
+	Offer          protocol.Offer
+	Starters       []string `key:"page.starters"` // texts that the page offers to begin a conversation with
 	Limits         protocol.Limits
 	SignIn         auth.SignInLimits
 	Times          service.Times
@@ -61,6 +64,12 @@ func (t TLS) On() bool { return t.CertFile != "" || t.ACME() }
 
 // ACME is true when the certificates are got from an authority.
 func (t TLS) ACME() bool { return len(t.ACMEHosts) > 0 }
+
+// Each hello carries the starters.
+const (
+	maxStarters = 8
+	maxStarter  = 300 // bytes
+)
 
 // DefaultConfig returns the settings of an empty configuration.
 func DefaultConfig() Config {
@@ -104,6 +113,9 @@ func (c Config) Validate() []option.FieldError {
 	}
 	if _, bad := service.ParseProxies(c.TrustedProxies); bad != "" {
 		refuse("gateway.trusted_proxies", `each must be an address or a network such as "10.0.0.0/8"`)
+	}
+	if len(c.Starters) > maxStarters || slices.ContainsFunc(c.Starters, func(t string) bool { return strings.TrimSpace(t) == "" || len(t) > maxStarter }) {
+		refuse("page.starters", fmt.Sprintf("must be at most %d texts of at most %d bytes each", maxStarters, maxStarter))
 	}
 	l := c.Limits
 	if l.FrameBytes > 0 && (l.TextBytes > l.FrameBytes || l.TextBytes == 0) {

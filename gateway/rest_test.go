@@ -1017,6 +1017,9 @@ func TestConfig(t *testing.T) {
 		"admin.listen":         func(c *gateway.Config) { c.AdminListen = "nonsense" },
 		"allowed_origins":      func(c *gateway.Config) { c.AllowedOrigins = []string{"chat.example"} },
 		"public_hosts":         func(c *gateway.Config) { c.PublicHosts = []string{"http://x/"} },
+		"at most 8 texts":      func(c *gateway.Config) { c.Starters = strings.Fields("a b c d e f g h i") },
+		"at most 300 bytes":    func(c *gateway.Config) { c.Starters = []string{strings.Repeat("a", 301)} },
+		"page.starters":        func(c *gateway.Config) { c.Starters = []string{" "} },
 		"replay_page":          func(c *gateway.Config) { c.Limits.ReplayPage = 0 },
 		"head_bytes":           func(c *gateway.Config) { c.Limits.HeadBytes = 100 },
 		"frame_bytes":          func(c *gateway.Config) { c.Limits.FrameBytes = -1 },
@@ -1031,6 +1034,13 @@ func TestConfig(t *testing.T) {
 		if _, err := gateway.New(cfg, gateway.Deps{Sessions: sessions, Hub: hub}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 		}
+	}
+	most := gateway.DefaultConfig()
+	for range 8 {
+		most.Starters = append(most.Starters, strings.Repeat("a", 300))
+	}
+	if wrong := most.Validate(); wrong != nil {
+		t.Errorf("eight starters of 300 bytes: %v", wrong)
 	}
 	if _, err := gateway.New(gateway.DefaultConfig(), gateway.Deps{}); err == nil {
 		t.Error("a server without an engine")

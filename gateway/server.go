@@ -115,7 +115,7 @@ func New(cfg Config, d Deps) (*Server, error) {
 	}
 	s := &Server{cfg: cfg, hosts: newHostPolicy(cfg), drained: make(chan struct{})}
 	s.services = &service.Services{
-		Limits: cfg.Limits, Times: cfg.Times, Node: cfg.Node, Version: cfg.Version, Model: cfg.Model,
+		Limits: cfg.Limits, Times: cfg.Times, Node: cfg.Node, Version: cfg.Version, Model: cfg.Model, Offer: cfg.Offer,
 		Sessions: d.Sessions, Hub: d.Hub, Auth: auth.NewDoor(d.Authenticator, cfg.SignIn, d.Tickets, d.Logger, d.Metrics), Connections: service.NewConnections(),
 		Log: d.Logger, Metrics: d.Metrics, Now: time.Now, Backup: d.Backup, Audit: d.Audit, Members: d.Members,
 		Inlets: d.Inlets, Feeds: d.Feeds, Find: find.New(d.Sessions, d.Index, cfg.Find, d.Searches),

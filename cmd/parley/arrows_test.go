@@ -173,7 +173,7 @@ var arrows = map[string][]string{
 		"gateway", "gateway/protocol", "gateway/web", "metrics", "tools/builtin", "gateway/audit", "gateway/auth", "gateway/service", "gateway/listener", "actors/cluster", "conversation/member", "persistence/move", "conversation/chats", "gateway/chat", "gateway/feed", "gateway/webhook",
 	},
 	"cmd/parley/internal/assemble": {
-		"actors", "cmd/parley/internal/config", "conversation", "conversation/policy", "conversation/transcript", "gateway", "metrics",
+		"actors", "cmd/parley/internal/config", "conversation", "conversation/policy", "conversation/transcript", "gateway", "gateway/protocol", "metrics",
 		"models/command", "models/fallback", "models/limit", "models/window", "tools/mcp", "gateway/auth", "gateway/listener", "actors/cluster", "persistence/postgres", "cmd/parley/internal/store", "conversation/member", "tools/mcp/shared", "conversation/chats", "gateway/chat", "gateway/discord", "gateway/service", "gateway/slack", "gateway/telegram",
 	},
 	"cmd/parley/internal/config": {

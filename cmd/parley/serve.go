@@ -140,7 +140,7 @@ func (m *Main) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	server, err := gateway.New(assemble.Gateway(c, node, version(), models.Routes[""].Label()), gateway.Deps{
+	server, err := gateway.New(assemble.Gateway(c, node, version(), models.Label), gateway.Deps{
 		Sessions: sessions, Hub: hub, Inlets: platforms.inlets, Feeds: feeds, Page: web.Files, Searches: metrics.NewSearch(registry),
 		Logger: log.With("room", "gateway"), Metrics: gatewayMetrics, Gatherer: registry, Backup: backupOf(db), Audit: auditLog, Authenticator: in.Authenticator, Members: others.members(), Tickets: ticketsOf(db),
 		CommandLine: config.ShownArgs(m.args),

@@ -27,6 +27,7 @@ type Services struct {
 	Node        conversation.NodeID
 	Version     string
 	Model       string // the default model's label, shown in hello
+	Offer       protocol.Offer
 	Sessions    Sessions
 	Hub         *fanout.Hub
 	Feeds       *feed.Feeds // what happens in chats of platforms; nil = there are none

@@ -64,6 +64,7 @@ func (c *handler) hello(p responder, _ conversation.SessionKey, data []byte) {
 		o.Text("node", string(c.Node))
 		o.Text("version", c.Version)
 		o.Text("model", c.Model)
+		c.Offer.Append(o)
 		o.Int("heartbeat_ms", c.Times.Heartbeat.Milliseconds())
 		c.Limits.Append(o)
 	})

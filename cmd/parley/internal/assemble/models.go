@@ -43,6 +43,14 @@ func (s *Models) Close() error {
 	return errors.Join(errs...)
 }
 
+// Label is a model's label, by its name; "" is the default model.
+func (s *Models) Label(name string) string {
+	if m := s.Routes[name]; m != nil {
+		return m.Label()
+	}
+	return name
+}
+
 // OpenModels makes the models of a run, which are to be closed also after an error.
 // wrap may be nil.
 func OpenModels(c *config.Config, look config.Lookup, log *slog.Logger, wrap func(conversation.Model) conversation.Model) (*Models, error) {

@@ -8,6 +8,7 @@ import (
 	"parley/conversation"
 	"parley/gateway"
 	"parley/gateway/listener"
+	"parley/gateway/protocol"
 )
 
 // Engine makes the engine's configuration; def is the default model's name.
@@ -18,12 +19,27 @@ func Engine(c *config.Config, node conversation.NodeID, tools []conversation.Too
 	return e
 }
 
-// Gateway makes the gateway's configuration; model is the default model's label.
-func Gateway(c *config.Config, node conversation.NodeID, version, model string) gateway.Config {
+// Gateway makes the gateway's configuration; label gives a model's by its name, "" is the
+// default model.
+func Gateway(c *config.Config, node conversation.NodeID, version string, label func(model string) string) gateway.Config {
 	g := c.Gateway
-	g.Node, g.Version, g.Model = node, version, model
+	g.Node, g.Version, g.Model, g.Offer = node, version, label(""), offer(c, label)
 	if g.TLS.ACME() {
 		g.TLS.ACMECache = filepath.Join(c.Data, listener.CacheName)
 	}
 	return g
+}
+
+// offer is what clients may choose from.
+func offer(c *config.Config, label func(model string) string) protocol.Offer {
+	o := protocol.Offer{Starters: c.Gateway.Starters}
+	for _, a := range c.Agents {
+		o.Agents = append(o.Agents, protocol.OfferedAgent{Name: a.Name, Description: a.Description, Model: label(a.Model)})
+	}
+	for m := conversation.ModeSteer; m <= conversation.ModeReject; m++ {
+		if c.Policy().CheckMode(m) == nil {
+			o.Modes = append(o.Modes, m.String())
+		}
+	}
+	return o
 }

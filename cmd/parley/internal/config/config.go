@@ -119,6 +119,6 @@ func Default() Config {
 		Agents: builtinAgents(),
 	}
 	c.Engine.Rules.Policy = policy.DefaultPolicy()
-	c.Gateway.AllowedOrigins, c.Gateway.PublicHosts, c.Gateway.TrustedProxies, c.Gateway.TLS.ACMEHosts = []string{}, []string{}, []string{}, []string{} // as they are read back
+	c.Gateway.AllowedOrigins, c.Gateway.PublicHosts, c.Gateway.TrustedProxies, c.Gateway.TLS.ACMEHosts, c.Gateway.Starters = []string{}, []string{}, []string{}, []string{}, []string{} // as they are read back
 	return c
 }
