@@ -201,6 +201,10 @@ var arrows = map[string][]string{
 	"cmd/parley-bench/internal/receipts": {"cmd/parley-bench/internal/load"},
 
 	"cmd/parley-mutants": {}, // it knows the code as text
+
+	// For other people's programs: they know the server by its protocol.
+	"clients/go":              {},
+	"clients/go/examples/ask": {"clients/go"},
 }
 
 // testArrows are the imports that only tests of a room may have, beside its own.
@@ -240,7 +244,7 @@ var testArrows = map[string][]string{
 	"cmd/parley": {
 		"conversation/machine/machinetest", "conversation/policy",
 		"conversation/wire", "persistence/pebble", "persistence/persistencetest",
-		"models/anthropic", "models/modelstest", "models/openai", "models/scripted", "conversation/tokens", "persistence/postgres/pgtest", "gateway/slack/slacktest", "gateway/telegram/telegramtest", "gateway/discord/discordtest",
+		"models/anthropic", "models/modelstest", "models/openai", "models/scripted", "conversation/tokens", "persistence/postgres/pgtest", "gateway/slack/slacktest", "gateway/telegram/telegramtest", "gateway/discord/discordtest", "clients/go",
 	},
 }
 
@@ -264,6 +268,7 @@ var libraries = map[string][]string{
 	"github.com/rivo/uniseg":             {"conversation/search", "gateway/chat", "models/command"},
 	"github.com/bwmarrin/discordgo":      {"gateway/discord"},
 	"github.com/gorilla/websocket":       {"gateway/discord"},
+	"github.com/coder/websocket":         {"clients/go", "gateway/discord/discordtest", "gateway/gatewaytest", "gateway/slack/slacktest"},
 	"github.com/yuin/goldmark":           {"gateway/render"},
 	"github.com/microcosm-cc/bluemonday": {"gateway/render"},
 	"github.com/mymmrac/telego":          {"gateway/telegram"},

@@ -1,0 +1,64 @@
+package parley
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// pace keeps a connection's commands within what the server takes: tokens come at a
+// rate, up to a burst, and each command takes one.
+type pace struct {
+	mu     sync.Mutex
+	rate   float64 // a second; 0 = no limit
+	burst  float64
+	tokens float64
+	at     time.Time
+}
+
+// newPace stays a little below the limits: on the way frames come closer together.
+func newPace(l Limits, now time.Time) *pace {
+	burst := max(1, float64(l.CommandsBurst)*0.8-1) // hello took one
+	return &pace{rate: l.CommandsPerSecond * 0.95, burst: burst, tokens: burst, at: now}
+}
+
+// take takes a token and says how long to wait until it is there.
+func (p *pace) take(now time.Time) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.rate <= 0 {
+		return 0
+	}
+	p.tokens = min(p.burst, p.tokens+now.Sub(p.at).Seconds()*p.rate)
+	p.at = now
+	p.tokens--
+	if p.tokens >= 0 {
+		return 0
+	}
+	return time.Duration(-p.tokens / p.rate * float64(time.Second))
+}
+
+// pause waits for d; an error is the end of ctx.
+func pause(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-t.C:
+		return nil
+	}
+}
+
+// jitter is a pause of full jitter: anything up to a bound that doubles with each attempt.
+func jitter(least, most time.Duration, attempt int) time.Duration {
+	bound := most
+	if attempt < 20 {
+		bound = min(most, least<<attempt)
+	}
+	return rand.N(bound + 1)
+}
