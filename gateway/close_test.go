@@ -156,6 +156,23 @@ func frames(list []gatewaytest.Frame) (all []string) {
 	return all
 }
 
+// What ends a connection before hello is what was wrong with its first frame: a client
+// whose hello could not be read is not told that it was another command.
+func TestCloseSaysWhatWasWrongWithTheFirstFrame(t *testing.T) {
+	r := start(t)
+	for frame, want := range map[string]string{
+		`{"type":"hello","id":7,"data":{"proto":1}}`: "id must be a string",
+		`{"type":"ping","id":"1"}`:                   "the first command must be hello",
+		`hello`:                                      "the frame is not valid JSON",
+	} {
+		c := gatewaytest.Dial(t, r.addr)
+		c.Write(frame)
+		if code, reason, before := c.Closed(); code != 4500 || !strings.HasPrefix(reason, want) || len(before) != 1 || before[0].Error.Message != reason {
+			t.Errorf("%s: closed with %d %q, want 4500 %q; before it %v", frame, code, reason, want, frames(before))
+		}
+	}
+}
+
 type panicking struct{}
 
 func (panicking) Mode() string { return "keys" }

@@ -107,7 +107,7 @@ func (c *handler) handle(b []byte) {
 			bad = conversation.Errorf(conversation.BadRequest, "the first command must be hello")
 		}
 		p.fail(bad)
-		c.close(protocol.CloseProtocol, "the first command must be hello")
+		c.close(protocol.CloseProtocol, bad.Message)
 		return
 	}
 	if bad == nil && c.who != nil {
