@@ -1,5 +1,6 @@
 // The WebSocket side: one connection, commands with answers, sessions that are
-// followed across reconnects without a gap and without doubles.
+// followed across reconnects without a gap and without doubles. index.js builds
+// on it what most programs want; the page uses it as it stands.
 //
 // Everything that it needs from outside (WebSocket, timers, randomness) is given
 // to it, so that tests can drive it.
@@ -24,24 +25,71 @@ const FINAL = {
   4500: 'protocol error', 4501: 'not signed in', 4502: 'not allowed', 4503: 'this page is of another version than the server', 4504: 'too many connections',
 };
 
-/** How long to wait before the next attempt: doubled each time, half of it random. */
-export function backoff(attempt, random = Math.random, { min = 500, max = 20000 } = {}) {
+/**
+ * How long to wait before the next attempt: any time up to a bound that doubles,
+ * so that clients that were lost together do not come back together.
+ */
+export function backoff(attempt, random = Math.random, { least = 100, min = 500, max = 20000 } = {}) {
   const full = Math.min(max, min * 2 ** Math.min(attempt, 30));
-  return Math.round(full / 2 + (full / 2) * random());
+  return Math.round(least + (full - least) * random());
+}
+
+/** Pace holds commands back so that the server need not refuse them as too many. */
+class Pace {
+  constructor(now) {
+    this.now = now;
+    this.set(0, 0);
+  }
+
+  set(rate, burst) {
+    this.rate = rate * 0.95;      // the two clocks differ
+    this.most = Math.max(1, burst - 2); // hello was one, and a ping is never held back
+    this.left = this.most;
+    this.at = this.now();
+  }
+
+  /** 0 = a command may go, and is counted; else how long to wait. */
+  take() {
+    if (!this.rate) return 0;
+    const now = this.now();
+    this.left = Math.min(this.most, this.left + ((now - this.at) / 1000) * this.rate);
+    this.at = now;
+    if (this.left >= 1) { this.left--; return 0; }
+    return Math.ceil(((1 - this.left) / this.rate) * 1000);
+  }
+}
+
+/** When a signed token (JWT) ends, in ms; 0 = it does not say. */
+function expiry(token) {
+  try {
+    const claims = JSON.parse(atob(token.split('.')[1].replace(/-/g, '+').replace(/_/g, '/')));
+    return claims.exp ? claims.exp * 1000 : 0;
+  } catch { return 0; }
 }
 
 /**
  * Client keeps a connection alive. `on(kind, payload)` is told:
  *   status    {state, retryAt?, code?, reason?}  connecting | open | waiting | stopped
  *   hello     the answer to hello
- *   followed  {session, data, resumed}           answer to follow; resumed = the view goes on
+ *   followed  {session, data, resumed, reason}   answer to follow; resumed = the view goes on;
+ *                                                reason why not: other_log, ahead, '' = it begins
  *   unfollowed {session, error}                  follow was refused
  *   frame     an event of a followed session, in order, never twice
+ *   notice    a frame that is of no session: listed, chat, …
+ *   latency   how many ms a ping took
+ *   refresh_failed  why a new token was refused; the connection goes on until the old one ends
+ *
+ * token() gives the token, or {token, expiresAt}, or a promise of either; it is
+ * asked again before that time. quiet is how long the server may be silent before
+ * it is asked for a sign of life, patience how long that may take, in ms.
  */
 export class Client {
   constructor({ url, on, token = () => '', WebSocket = globalThis.WebSocket, random = Math.random, now = Date.now,
+    name = 'parley-page', version = '1', caps = ['deltas'], quiet = 0, patience = 0, opening = 15000, wait = {},
     setTimeout = (f, ms) => globalThis.setTimeout(f, ms), clearTimeout = (t) => globalThis.clearTimeout(t) }) {
-    Object.assign(this, { url, on, token, WebSocket, random, now, setTimeout, clearTimeout });
+    Object.assign(this, { url, on, token, WebSocket, random, now, name, version, caps, quiet, patience, opening, wait, setTimeout, clearTimeout });
+    this.pace = new Pace(now);
+    this.unsent = [];         // frames that the pace holds back
     this.socket = null;
     this.open = false;       // hello was answered
     this.attempt = 0;
@@ -66,7 +114,7 @@ export class Client {
   /** Tries at once instead of waiting for the countdown. */
   retryNow() {
     this.clearTimeout(this.timer);
-    if (!this.socket) this.connect();
+    if (!this.socket && !this.stopped) this.connect();
   }
 
   /** Asks whether the connection is alive; a silent one is replaced. */
@@ -96,7 +144,12 @@ export class Client {
     socket.onopen = () => { if (this.socket === socket) this.hello(); };
     socket.onmessage = (m) => { if (this.socket === socket) this.receive(m.data); };
     socket.onclose = (c) => { if (this.socket === socket) this.lost(c.code, c.reason); };
-    socket.onerror = () => {}; // onclose follows
+    // onclose follows, but not in Node 22 when nobody listens.
+    socket.onerror = (e) => {
+      this.clearTimeout(this.failing);
+      this.failing = this.setTimeout(() => { if (this.socket === socket) this.lost(1006, String(e?.message || 'the connection failed')); }, 250);
+    };
+    this.watchdog = this.setTimeout(() => { if (this.socket === socket) this.lost(1006, 'no answer'); }, this.opening);
   }
 
   drop() {
@@ -106,6 +159,10 @@ export class Client {
     this.clearTimeout(this.timer);
     this.clearTimeout(this.watchdog);
     this.clearTimeout(this.probing);
+    this.clearTimeout(this.pacing);
+    this.clearTimeout(this.failing);
+    this.clearTimeout(this.renewing);
+    this.unsent = [];
     if (socket) {
       socket.onopen = socket.onmessage = socket.onclose = socket.onerror = null;
       try { socket.close(1000); } catch { /* it never opened */ }
@@ -124,7 +181,7 @@ export class Client {
       this.on('status', { state: 'stopped', code, reason: this.refused?.message || reason || FINAL[code] });
       return;
     }
-    const wait = this.hint || backoff(this.attempt, this.random);
+    const wait = this.hint || backoff(this.attempt, this.random, this.wait);
     this.hint = 0;
     this.attempt++;
     this.on('status', { state: 'waiting', retryAt: this.now() + wait, code, reason, attempt: this.attempt });
@@ -132,34 +189,70 @@ export class Client {
   }
 
   async hello() {
-    const token = this.token();
-    const data = { proto: 1, client: { name: 'parley-page', version: '1' }, caps: ['deltas'] };
-    if (token) data.token = token;
     const socket = this.socket;
+    let given = this.token();
+    if (typeof given?.then === 'function') {
+      try { given = await given; } catch (err) { if (this.socket === socket) this.lost(1006, String(err?.message || err)); return; }
+      if (this.socket !== socket) return;
+    }
+    const { token, expiresAt } = this.credential(given);
+    const data = { proto: 1, client: { name: this.name, version: this.version }, caps: this.caps };
+    if (token) data.token = token;
     this.refused = null;
     let hello;
     try {
-      hello = await this.command('hello', '', data);
+      hello = await this.command('hello', '', data, (ok) => this.greeted(ok));
     } catch (err) {
       if (err.code !== 'disconnected') this.refused = err; // the server closes with the code that fits
       return;
     }
     if (this.socket !== socket) return;
-    this.open = true;
-    this.attempt = 0;
-    this.conn = hello.conn || '';
-    this.heartbeat = hello.heartbeat_ms || 25000;
-    this.watch();
+    this.renew(expiresAt);
     this.on('hello', hello);
     this.on('status', { state: 'open' });
     for (const session of this.follows.keys()) this.ask(session);
   }
 
-  // The server says something every heartbeat; after two of them in silence the
-  // connection is dead, whatever the browser believes.
+  greeted(hello) {
+    this.open = true;
+    this.attempt = 0;
+    this.conn = hello.conn || '';
+    this.heartbeat = hello.heartbeat_ms || 25000;
+    this.pace.set(hello.limits?.commands_per_second || 0, hello.limits?.commands_burst || 0);
+    this.watch();
+  }
+
+  /** What token() gave, as {token, expiresAt in ms or 0}. */
+  credential(given) {
+    const { token = '', expiresAt = 0 } = typeof given === 'string' ? { token: given } : given || {};
+    return { token, expiresAt: expiresAt ? new Date(expiresAt).getTime() : expiry(token) };
+  }
+
+  // A new token goes to the server when a tenth of the time is left, at most a minute.
+  renew(expiresAt) {
+    this.clearTimeout(this.renewing);
+    if (!expiresAt) return;
+    const left = expiresAt - this.now();
+    this.renewing = this.setTimeout(async () => {
+      const socket = this.socket;
+      try {
+        const next = this.credential(await this.token());
+        if (this.socket !== socket || !next.token) return;
+        const ok = await this.command('refresh', '', { token: next.token });
+        if (this.socket === socket) this.renew(ok.expires_at ? Date.parse(ok.expires_at) : next.expiresAt);
+      } catch (err) { if (this.socket === socket) this.on('refresh_failed', err); }
+    }, Math.min(2 ** 31 - 1, Math.max(1000, left - Math.min(60000, left / 10))));
+  }
+
+  // The server says something every heartbeat. One that is silent for longer is
+  // asked; when nothing comes then either, the connection is dead, whatever the
+  // system believes.
   watch() {
     this.clearTimeout(this.watchdog);
-    this.watchdog = this.setTimeout(() => this.lost(4003, 'the server went silent'), 2 * this.heartbeat + 5000);
+    this.watchdog = this.setTimeout(() => {
+      this.write({ type: 'ping', id: String(++this.nextID), data: {} });
+      this.watchdog = this.setTimeout(() => this.lost(4003, 'the server went silent'), this.patience || this.heartbeat);
+    }, this.quiet || this.heartbeat * 1.2);
   }
 
   receive(text) {
@@ -185,6 +278,7 @@ export class Client {
         return;
       default:
         if (f.session) this.event(f);
+        else this.on('notice', f);
     }
   }
 
@@ -192,18 +286,23 @@ export class Client {
     const follow = this.follows.get(f.session);
     if (!follow) return;
     if (typeof f.seq === 'number') {
-      if (follow.last && f.seq <= follow.last) return;
-      if (follow.last && f.seq > follow.last + 1) { this.ask(f.session); return; } // a hole: ask again from before it
+      if (follow.next && f.seq < follow.next) return;
+      if (follow.next && f.seq > follow.next) { this.ask(f.session); return; } // a hole: ask again from before it
       follow.last = f.seq;
+      follow.next = f.seq + 1;
     }
     if (f.type === 'gone') this.follows.delete(f.session);
     this.on('frame', f);
   }
 
-  /** Follows a session until unfollow, across reconnects. */
-  follow(session, { tail = 200, last = 0, log = '' } = {}) {
+  /**
+   * Follows a session until unfollow, across reconnects: from its last `tail`
+   * events on, or behind the event `last` of the log `log`, or, with `whole`,
+   * from the first event.
+   */
+  follow(session, { tail = 200, last = 0, log = '', whole = false } = {}) {
     if (this.follows.has(session)) return;
-    this.follows.set(session, { last, log, tail, asked: false });
+    this.follows.set(session, { last, log, tail, whole, next: 0, asked: false });
     if (this.open) this.ask(session);
   }
 
@@ -216,18 +315,33 @@ export class Client {
     const follow = this.follows.get(session);
     if (!follow || follow.asked) return;
     follow.asked = true;
-    const data = follow.last ? { since: follow.last, log: follow.log } : { tail: follow.tail };
+    const since = follow.last || follow.whole;
+    const data = since ? { since: follow.last, ...(follow.log ? { log: follow.log } : {}) } : { tail: follow.tail };
     this.command('follow', session, data, (ok) => {
       follow.asked = false;
       if (this.follows.get(session) !== follow) return;
-      const resumed = !!data.since && ok.resumed !== false;
-      if (!resumed) follow.last = 0;
+      const resumed = !!since && ok.resumed !== false;
       follow.log = ok.log || '';
-      this.on('followed', { session, data: ok, resumed });
+      follow.next = resumed ? follow.last + 1 : 0;
+      if (!resumed) follow.last = 0;
+      if (!resumed && follow.whole && ok.first > 1) { // the tail of another log: its beginning first
+        follow.next = 1;
+        follow.why = ok.reason || 'other_log';
+        this.ask(session);
+        return;
+      }
+      const reason = ok.reason || follow.why || '';
+      follow.why = '';
+      this.on('followed', { session, data: ok, resumed: resumed && !reason, reason });
     }).catch((error) => {
       follow.asked = false;
       if (error.code === 'disconnected') return;
       if (this.follows.get(session) !== follow) return;
+      if (error.retryable) { // too many at once, or its node is away for a moment
+        this.setTimeout(() => { if (this.open && this.follows.get(session) === follow) this.ask(session); },
+          error.retryAfter || backoff(follow.refused = (follow.refused || 0) + 1, this.random, this.wait));
+        return;
+      }
       this.follows.delete(session);
       this.on('unfollowed', { session, error });
     });
@@ -239,13 +353,28 @@ export class Client {
       if (!this.socket || (type !== 'hello' && !this.open)) { reject(new CommandError(DISCONNECTED)); return; }
       const id = String(++this.nextID);
       this.waiting.set(id, { resolve, reject, sync });
-      this.write({ type, id, ...(session ? { session } : {}), data });
+      const frame = { type, id, ...(session ? { session } : {}), data };
+      if (type === 'hello') this.write(frame); else this.hand(frame);
     });
   }
 
   /** Sends a command that has no answer; without a connection it is forgotten. */
   tell(type, session, data) {
-    if (this.open) this.write({ type, session, data });
+    if (this.open && !(type === 'typing' && this.unsent.length)) this.hand({ type, session, data });
+  }
+
+  /** Writes a frame as soon as the server's limit has room for it, after those before it. */
+  hand(frame) {
+    this.unsent.push(frame);
+    if (this.unsent.length === 1) this.flush();
+  }
+
+  flush() {
+    while (this.unsent.length) {
+      const wait = this.pace.take();
+      if (wait) { this.pacing = this.setTimeout(() => this.flush(), wait); return; }
+      this.write(this.unsent.shift());
+    }
   }
 
   write(frame) {

@@ -72,7 +72,7 @@ test('after a lost connection it follows from the last seq, of the same log, and
   s.say(event(10)); s.say(event(11)); s.say({ type: 'synced', session: 's', data: { head: 11 } });
   s.end(1006);
   assert.equal(w.of('status').at(-1).state, 'waiting');
-  w.advance(60000);
+  w.advance(w.of('status').at(-1).retryAt - w.time);
   s = await greet(w);
   assert.deepEqual(s.last('follow').data, { since: 11, log: 'l1' });
   s.say({ type: 'ok', re: s.last('follow').id, data: { log: 'l1', head: 12, resumed: true } });
@@ -134,8 +134,8 @@ test('a refusal carries code, sentence and the request to look for', async () =>
   await assert.rejects(answer, (err) => err.code === 'conflict' && err.message === 'The message was read already.' && err.where === 'c1 · 2');
 });
 
-test('it waits longer each time, half of it random, and forgets that after a success', async () => {
-  assert.equal(backoff(0, () => 0), 250);
+test('it waits longer each time, at random, and forgets that after a success', async () => {
+  assert.equal(backoff(0, () => 0), 100);
   assert.equal(backoff(0, () => 1), 500);
   assert.equal(backoff(3, () => 1), 4000);
   assert.equal(backoff(99, () => 1), 20000);
@@ -148,10 +148,10 @@ test('it waits longer each time, half of it random, and forgets that after a suc
     waits.push(retryAt - w.time);
     w.advance(retryAt - w.time);
   }
-  assert.deepEqual(waits, [375, 750, 1500, 3000]);
+  assert.deepEqual(waits, [300, 550, 1050, 2050]);
   await greet(w);
   w.socket().end(1006);
-  assert.equal(w.of('status').at(-1).retryAt - w.time, 375);
+  assert.equal(w.of('status').at(-1).retryAt - w.time, 300);
 });
 
 test('goaway says how long to wait', async () => {
@@ -211,9 +211,69 @@ test('frames that are no JSON, unknown types and unfollowed sessions are ignored
   const w = world();
   w.client.start();
   const s = await greet(w);
-  const before = w.told.length;
   s.onmessage({ data: '{' });
   s.say({ type: 'from_the_future' });
+  s.say({ type: 'ok', re: 'not mine', data: {} });
   s.say(event(1));
-  assert.equal(w.told.length, before);
+  assert.deepEqual(w.of('frame'), []);
+  assert.deepEqual(w.of('notice').map((f) => f.type), ['from_the_future']);
+});
+
+test('an error without a close, as in Node 22, is a lost connection, and so is one that never opens', () => {
+  const w = world();
+  w.client.start();
+  w.socket().onerror({ message: 'refused' });
+  w.advance(250);
+  assert.equal(w.of('status').at(-1).state, 'waiting');
+  w.advance(w.of('status').at(-1).retryAt - w.time);
+  assert.equal(w.sockets.length, 2);
+  w.advance(15000);
+  assert.equal(w.of('status').at(-1).state, 'waiting');
+});
+
+test('it sends as fast as the limits of hello allow, and in order', async () => {
+  const w = world();
+  w.client.start();
+  const s = w.socket();
+  s.accept();
+  s.say({ type: 'ok', re: s.last('hello').id, data: { conn: 'c1', heartbeat_ms: 25000, limits: { commands_per_second: 20, commands_burst: 40 } } });
+  await settle();
+  for (let i = 0; i < 60; i++) w.client.command('send', 's', { n: i }).catch(() => {});
+  const sent = () => s.sent.filter((f) => f.type === 'send').map((f) => f.data.n);
+  assert.equal(sent().length, 38);
+  w.advance(1000);
+  assert.ok(sent().length >= 50 && sent().length <= 58, `${sent().length} after a second`);
+  w.advance(2000);
+  assert.deepEqual(sent(), Array.from({ length: 60 }, (_, i) => i));
+});
+
+test('the token may come later, and is renewed before it ends', async () => {
+  let n = 0;
+  const w = world({ token: async () => ({ token: `t${++n}`, expiresAt: w.time + 100000 }) });
+  w.client.start();
+  const s = w.socket();
+  s.accept();
+  await settle();
+  assert.equal(s.sent[0].data.token, 't1');
+  s.say({ type: 'ok', re: s.last('hello').id, data: { conn: 'c1', heartbeat_ms: 1000000 } });
+  await settle();
+  w.advance(89000);
+  assert.equal(s.last('refresh'), undefined);
+  w.advance(1000);
+  await settle();
+  assert.deepEqual(s.last('refresh').data, { token: 't2' });
+});
+
+test('a follow of the whole log that meets another log begins again at its first event', async () => {
+  const w = world();
+  w.client.start();
+  const s = await greet(w);
+  w.client.follow('s', { whole: true, last: 90, log: 'old' });
+  s.say({ type: 'ok', re: s.last('follow').id, data: { log: 'new', head: 60, first: 11, resumed: false, reason: 'other_log' } });
+  assert.deepEqual(s.last('follow').data, { since: 0, log: 'new' });
+  s.say(event(11)); // of the tail
+  s.say({ type: 'ok', re: s.last('follow').id, data: { log: 'new', head: 60, first: 1, resumed: true } });
+  s.say(event(1)); s.say(event(2));
+  assert.deepEqual(w.of('frame').map((f) => f.seq), [1, 2]);
+  assert.deepEqual(w.of('followed').map((f) => [f.resumed, f.reason]), [[false, 'other_log']]);
 });

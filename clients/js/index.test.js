@@ -1,0 +1,189 @@
+// What index.js builds on the connection, against a socket that the test holds in its hand.
+
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { connect } from './index.js';
+
+const settle = () => new Promise((r) => { setTimeout(r, 0); });
+
+async function world(options = {}) {
+  const w = { sockets: [], timers: [], saved: [] };
+  class Socket {
+    constructor(url) { Object.assign(this, { url, sent: [] }); w.sockets.push(this); }
+    send(text) { this.sent.push(JSON.parse(text)); }
+    close() {}
+    say(...frames) { for (const f of frames) this.onmessage({ data: JSON.stringify(f) }); } // all in one turn, as Node does
+    last(type) { return this.sent.filter((f) => f.type === type).at(-1); }
+    all(type) { return this.sent.filter((f) => f.type === type); }
+    ok(type, data) { return { type: 'ok', re: this.last(type).id, data }; }
+  }
+  w.parley = connect('http://x/', { WebSocket: Socket, random: () => 0, setTimeout: (f, ms) => { const t = { f, ms }; w.timers.push(t); return t; }, clearTimeout: (t) => { if (t) t.f = () => {}; }, ...options });
+  w.greet = async () => {
+    await settle();
+    const s = w.sockets.at(-1);
+    s.onopen();
+    await settle();
+    s.say(s.ok('hello', { conn: 'c1', user: 'me', heartbeat_ms: 25000 }));
+    await settle();
+    return s;
+  };
+  w.run = async (ms) => { const due = w.timers.filter((t) => t.ms === ms); w.timers = w.timers.filter((t) => t.ms !== ms); for (const t of due) t.f(); await settle(); };
+  w.socket = await w.greet();
+  return w;
+}
+
+const event = (seq, type = 'message_accepted', data = {}) => ({ type, session: 's', seq, ts: '', data });
+const follow = (s, more = {}) => s.ok('follow', { session: 's', log: 'l', head: 0, first: 1, resumed: true, state: {}, ...more });
+
+test('the answer precedes the events of its commit, also for code that awaits it', async () => {
+  const w = await world();
+  const s = w.parley.session('s');
+  const seen = [];
+  s.on('event', (f) => seen.push(f.seq));
+  (async () => { for await (const f of s.events()) seen.push(`read ${f.seq}`); })();
+  w.socket.say(follow(w.socket));
+  await settle();
+  const sent = (async () => { const wrapped = await (async () => await s.send('x'))(); seen.push(`ok ${wrapped.seq}`); })();
+  await settle();
+  w.socket.say(w.socket.ok('send', { message: 'm1', seq: 1, duplicate: false, disposition: 'started' }), event(1), event(2));
+  await sent;
+  await settle();
+  await settle();
+  assert.equal(seen[0], 'ok 1');
+  assert.deepEqual(seen.filter(Number.isInteger), [1, 2]);
+  assert.deepEqual(seen.filter((x) => /^read/.test(x)), ['read 1', 'read 2']);
+  w.parley.close();
+});
+
+test('what is not acknowledged is sent again under its id, one at a time, in order', async () => {
+  const stored = [];
+  const w = await world({ storage: { load: () => [], save: (all) => { stored.push(all.map((e) => e.id)); } } });
+  const s = w.parley.session('s');
+  const answers = [s.send('one', { id: 'a' }), s.send('two', { id: 'b' })];
+  await settle();
+  assert.deepEqual(w.socket.all('send').map((f) => f.data.client_msg_id), ['a']);
+  w.socket.onclose({ code: 1006, reason: '' });
+  await w.run(100);
+  const again = await w.greet();
+  assert.deepEqual(again.all('send').map((f) => f.data), [{ client_msg_id: 'a', text: 'one' }]);
+  again.say(again.ok('send', { message: 'm1', seq: 1, duplicate: true, disposition: 'started' }));
+  await settle();
+  again.say(again.ok('send', { message: 'm2', seq: 2, duplicate: false, disposition: 'joined' }));
+  assert.deepEqual((await Promise.all(answers)).map((r) => r.message), ['m1', 'm2']);
+  await settle();
+  assert.deepEqual(stored[0], ['a']);
+  assert.deepEqual(stored.at(-1), []);
+  w.parley.close();
+});
+
+test('a message that an earlier run left in the storage is sent', async () => {
+  const w = await world({ storage: { load: async () => [{ id: 'old', type: 'send', session: 's', data: { client_msg_id: 'old', text: 'x' } }], save: async () => {} } });
+  assert.equal(w.socket.last('send').data.client_msg_id, 'old');
+  w.parley.close();
+});
+
+test('a refusal that may pass is tried again not before its time, and lets no later message overtake', async () => {
+  const w = await world();
+  const s = w.parley.session('s');
+  const first = s.send('one', { id: 'a' });
+  s.send('two', { id: 'b' }).catch(() => {});
+  await settle();
+  w.socket.say({ type: 'error', re: w.socket.last('send').id, error: { code: 'rate_limited', message: 'too many', retryable: true, retry_after_ms: 700 } });
+  await settle();
+  assert.equal(w.socket.all('send').length, 1);
+  await w.run(700);
+  assert.deepEqual(w.socket.all('send').map((f) => f.data.client_msg_id), ['a', 'a']);
+  w.socket.say({ type: 'error', re: w.socket.last('send').id, error: { code: 'conflict', message: 'another text', retryable: false } });
+  await assert.rejects(first, { code: 'conflict' });
+  await settle();
+  assert.equal(w.socket.last('send').data.client_msg_id, 'b');
+  w.parley.close();
+});
+
+test('drafts count code points, end with the part that names them, and start anew after a reconnect', async () => {
+  const w = await world();
+  const s = w.parley.session('s');
+  w.socket.say(follow(w.socket));
+  const delta = (at, text) => ({ type: 'delta', session: 's', after: 0, data: { draft: '1.1.0', at, text } });
+  w.socket.say(delta(0, '👍🏽 ok'), delta(5, '!'));
+  await settle();
+  assert.equal(s.drafts.get('1.1.0').text, '👍🏽 ok!');
+  w.socket.say(delta(9, 'lost'));
+  assert.equal(s.drafts.get('1.1.0').text, '👍🏽 ok!', 'a delta behind what is here waits for draft_state');
+  const ended = [];
+  s.on('draft_end', (d) => ended.push(d.draft));
+  w.socket.say(event(1, 'response', { draft: '1.1.0', text: '👍🏽 ok!' }));
+  assert.deepEqual([ended, s.drafts.size], [['1.1.0'], 0]);
+  w.parley.close();
+});
+
+test('ask waits for what becomes of the message', async () => {
+  const w = await world();
+  const s = w.parley.session('s');
+  w.socket.say(follow(w.socket));
+  const answer = s.ask('2+2?');
+  await settle();
+  w.socket.say(w.socket.ok('send', { message: 'm1', seq: 1, duplicate: false, disposition: 'started' }),
+    event(1), event(2, 'response', { in_reply_to: 'm1', text: '4' }), event(3, 'message_resolved', { message: 'm1', how: 'answered' }));
+  assert.deepEqual((({ how, text }) => ({ how, text }))(await answer), { how: 'answered', text: '4' });
+  w.parley.close();
+});
+
+test('an approval is answered with true, false, or other arguments', async () => {
+  const w = await world();
+  const s = w.parley.session('s');
+  s.answer('q1', true).catch(() => {});
+  await settle();
+  assert.deepEqual(JSON.parse(w.socket.last('answer').data.text), { approve: true });
+  w.parley.close();
+});
+
+test('another log is told with its reason; a first follow of the tail is no such thing', async () => {
+  const w = await world();
+  const told = [];
+  w.parley.session('s', { tail: 5 }).on('reset', (r) => told.push(r));
+  w.socket.say(follow(w.socket, { resumed: false, head: 9, first: 5 }), event(5));
+  await settle();
+  assert.deepEqual(told, []);
+  w.socket.onclose({ code: 1006 });
+  await w.run(100);
+  const s = await w.greet();
+  assert.deepEqual(s.last('follow').data, { since: 5, log: 'l' });
+  s.say(follow(s, { resumed: false, reason: 'other_log', log: 'l2', head: 2, first: 1 }));
+  await settle();
+  assert.deepEqual(told, [{ reason: 'other_log' }]);
+  w.parley.close();
+});
+
+test('a close code that is final ends readers and waiters with it', async () => {
+  const w = await world();
+  const s = w.parley.session('s');
+  const sent = s.send('x');
+  const read = s.events().next();
+  await settle();
+  w.socket.onclose({ code: 4502, reason: 'not for you' });
+  await assert.rejects(sent, { code: 'stopped', close: 4502 });
+  await assert.rejects(read, { code: 'stopped' });
+  await assert.rejects(w.parley.ready(), { close: 4502 });
+});
+
+test('a watch goes on after a reconnect', async () => {
+  const w = await world();
+  const rows = [];
+  const watched = w.parley.watch((row) => rows.push(row.session));
+  await settle();
+  w.socket.say(w.socket.ok('watch', {}), { type: 'listed', data: { session: 's1' } });
+  await watched;
+  w.socket.onclose({ code: 1012 });
+  await w.run(100);
+  const s = await w.greet();
+  assert.ok(s.last('watch'));
+  s.say({ type: 'listed', data: { session: 's2' } });
+  await settle();
+  assert.deepEqual(rows, ['s1', 's2']);
+  w.parley.close();
+});
+
+test('a platform without WebSocket is told what to do', () => {
+  assert.throws(() => connect('http://x', { WebSocket: undefined, ...(globalThis.WebSocket ? { WebSocket: null } : {}) }), /Node 22/);
+});
