@@ -16,6 +16,8 @@
 //	compare nodes: turns on one node and on three, and the way to another node
 //	runtimes chaos: kills outside runtimes and the server while messages are
 //	       answered, and checks every log
+//	conform conform: checks a client of the protocol, in any language, through a
+//	       proxy that misbehaves
 //	receipts receipts: holds conversations with the server's model, and says how many
 //	       of its receipts are true
 //

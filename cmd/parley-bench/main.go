@@ -10,6 +10,7 @@ import (
 
 	"parley/cmd/parley-bench/internal/chaos"
 	"parley/cmd/parley-bench/internal/checker"
+	"parley/cmd/parley-bench/internal/conform"
 	"parley/cmd/parley-bench/internal/hostile"
 	"parley/cmd/parley-bench/internal/load"
 	"parley/cmd/parley-bench/internal/nodes"
@@ -35,6 +36,8 @@ type commandLine struct {
 	Compare  nodes.Compare   `cmd:"" help:"Measure one node and three on PostgreSQL beside one with its own store, and the way to another node."`
 	Cluster  nodes.Local     `cmd:"" help:"Run a PostgreSQL and some nodes on this machine until Ctrl-C, to look at."`
 	Hostile  hostile.Hostile `cmd:"" help:"Attack a server, and say what an honest client notices."`
+
+	Conform conform.Conform `cmd:"" help:"Check a client of the protocol through a proxy that misbehaves."`
 
 	Receipts receipts.Receipts `cmd:"" help:"Hold conversations with a model, and say how many of its receipts are true."`
 

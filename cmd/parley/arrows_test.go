@@ -184,7 +184,8 @@ var arrows = map[string][]string{
 	"cmd/parley/internal/store":            {"conversation", "conversation/policy", "conversation/machine", "persistence/pebble", "persistence/postgres", "conversation/member", "persistence/move", "conversation/chats"}, // the one place that names a concrete store
 
 	// It knows the server from outside only.
-	"cmd/parley-bench":                   {"cmd/parley-bench/internal/load", "cmd/parley-bench/internal/checker", "cmd/parley-bench/internal/chaos", "cmd/parley-bench/internal/hostile", "cmd/parley-bench/internal/peers", "cmd/parley-bench/internal/receipts", "cmd/parley-bench/internal/rooms", "cmd/parley-bench/internal/scaling", "cmd/parley-bench/internal/soak", "cmd/parley-bench/internal/nodes"},
+	"cmd/parley-bench":                   {"cmd/parley-bench/internal/load", "cmd/parley-bench/internal/checker", "cmd/parley-bench/internal/conform", "cmd/parley-bench/internal/chaos", "cmd/parley-bench/internal/hostile", "cmd/parley-bench/internal/peers", "cmd/parley-bench/internal/receipts", "cmd/parley-bench/internal/rooms", "cmd/parley-bench/internal/scaling", "cmd/parley-bench/internal/soak", "cmd/parley-bench/internal/nodes"},
+	"cmd/parley-bench/internal/conform":  {"cmd/parley-bench/internal/load"},
 	"cmd/parley-bench/internal/history":  {},
 	"cmd/parley-bench/internal/cputime":  {},
 	"cmd/parley-bench/internal/frame":    {},
@@ -259,7 +260,7 @@ var libraries = map[string][]string{
 	"github.com/gofiber/":                {"gateway/server.go", "gateway/upgrade.go", "gateway/hosts.go", "gateway/rest"},
 	"github.com/go-json-experiment/json": {"gateway/protocol"},
 	"github.com/valyala/fasthttp":        {"gateway/rest", "cmd/parley-bench/internal/load/baseline_socket.go"},
-	"github.com/fasthttp/websocket":      {"gateway/ws", "cmd/parley-bench/internal/load"},
+	"github.com/fasthttp/websocket":      {"gateway/ws", "cmd/parley-bench/internal/conform", "cmd/parley-bench/internal/load"},
 	"github.com/openai/":                 {}, // tests only: the two link 58 MB (ADR 9)
 	"github.com/anthropics/":             {},
 	"github.com/tmaxmax/go-sse":          {"models/internal/httpmodel"},
