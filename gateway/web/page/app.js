@@ -11,6 +11,7 @@ import { erased } from './memory.js';
 import { Conversation } from './render.js';
 import { route, startNew } from './routes.js';
 import { deliverAll, failPending } from './sending.js';
+import './bar.js';
 import './settings.js';
 import './starters.js';
 import { $, state } from './state.js';

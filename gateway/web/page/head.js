@@ -6,6 +6,7 @@ import { sessions as api } from './api.js';
 import { client } from './connection.js';
 import { confirmed } from './dialogs.js';
 import { complain, h, icon, iconButton } from './dom.js';
+import { save } from './export.js';
 import { list, onList, refreshList } from './list.js';
 import { erased } from './memory.js';
 import { $, state } from './state.js';
@@ -19,7 +20,7 @@ function draw() {
   if (!renaming && $('title').textContent !== name) $('title').textContent = name;
   const sub = [];
   if (view?.session.includes('/')) sub.push(`Delegated to ${view.agent || 'an agent'}, read only`);
-  else if (view?.agent) sub.push(view.agent);
+  else if (view?.agent) sub.push(...who(view.agent));
   if (view?.closed) sub.push('closed');
   if (view?.access === 'tenant') sub.push('shared with everyone of the tenant');
   if (view?.owner && hello && view.owner !== hello.user) sub.push(`owned by ${view.owner}`);
@@ -34,6 +35,13 @@ function draw() {
 }
 onPaint(draw);
 onList(draw);
+
+// The agent and what it runs on; that the scripted model is one, the badge says.
+function who(agent) {
+  const model = (state.hello?.agents || []).find((a) => a.name === agent)?.model || '';
+  return !model || model === 'scripted' || model === agent ? [agent] : [agent, model];
+}
+
 
 let renaming = false;
 /** Another conversation is opened: a title that is being typed is given up. */
@@ -85,5 +93,6 @@ async function remove() {
 $('parent').append(icon('back'));
 $('head-tools').append(
   iconButton('edit', 'Rename', rename),
+  iconButton('save', 'Export this conversation', save),
   iconButton('clear', 'Clear: the agent forgets what is above', clear),
   iconButton('trash', 'Delete this conversation', remove));

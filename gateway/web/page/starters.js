@@ -2,10 +2,11 @@
 
 import { h } from './dom.js';
 import { send } from './sending.js';
-import { $ } from './state.js';
+import { $, state } from './state.js';
 import { fresh, onPaint } from './view.js';
 
-const EXAMPLES = [
+// What the scripted model is good for; they are no promise of another one.
+const DEMO = [
   ['Two things at once', 'Fix the login bug', 'Delegated to a developer; ask something else meanwhile.'],
   ['A question on the side', 'Set up auth', 'Asks which provider; other messages go on meanwhile.'],
   ['A simple tool call', 'What is 17 * 23?', 'Answered with the calculator.'],
@@ -13,14 +14,24 @@ const EXAMPLES = [
 
 onPaint((view) => {
   if (view?.gone) $('empty').replaceChildren(h('p', { class: 'empty-note' }, view.gone), h('a', { class: 'primary', href: '#/' }, 'New conversation'));
-  else if (fresh(view)) draw();
+  else if (fresh(view)) draw(starters());
 });
 
-function draw() {
-  if ($('empty').querySelector('.examples')) return;
+// [name, text, why] of each; only the scripted model's have a name and a reason.
+function starters() {
+  const { hello } = state;
+  if (!hello) return [];
+  if (hello.starters?.length) return hello.starters.map((text) => ['', text, '']);
+  return hello.model === 'scripted' ? DEMO : [];
+}
+
+function draw(list) {
+  const of = list.map(([, text]) => text).join('\n') || 'none';
+  if ($('empty').dataset.of === of && $('empty').querySelector('h2')) return;
+  $('empty').dataset.of = of;
   $('empty').replaceChildren(
     h('h2', {}, 'What can I do for you?'),
     h('p', { class: 'hint' }, 'Write at any time, also while something is being worked on. Each message gets its own answer.'),
-    h('ul', { class: 'examples' }, EXAMPLES.map(([name, text, why]) => h('li', {}, h('button', { type: 'button', class: 'example', onclick: () => send(text) },
-      h('span', { class: 'example-name' }, name), h('span', { class: 'example-text' }, text), h('span', { class: 'example-why' }, why))))));
+    h('ul', { class: 'examples', hidden: list.length === 0 }, list.map(([name, text, why]) => h('li', {}, h('button', { type: 'button', class: 'example', onclick: () => send(text) },
+      name ? h('span', { class: 'example-name' }, name) : null, h('span', { class: 'example-text' }, text), why ? h('span', { class: 'example-why' }, why) : null)))));
 }
