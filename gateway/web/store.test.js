@@ -155,6 +155,31 @@ test('folding older events under newer ones gives the whole conversation', () =>
   }
 });
 
+// All transcripts that end with nothing open, one after the other, in one log.
+test('a long log read from its end, in pages of any size, is the log read from its beginning', () => {
+  const all = [];
+  for (const file of readdirSync(dir).filter((f) => f.endsWith('.json')).sort()) {
+    const own = JSON.parse(readFileSync(new URL(file, dir), 'utf8').replace(/"([a-z])(\d+)"/g, `"$1$2-${file}"`));
+    const log = own.steps.flatMap((s) => s.in).filter((f) => stored.has(f.type) && !/^session_/.test(f.type)).map(({ seq, ...f }) => f);
+    const v = reduce(emptyView('s', 'me'), frames(log, { seq: 0 }));
+    if (v.tasks.size + v.asked.length + v.waiting.length + v.calls.size + v.lines.length === 0) all.push(...log);
+  }
+  const log = frames(all, { seq: 0 });
+  const synced = { type: 'synced', session: 's', data: {} };
+  const follow = { type: '@followed', session: 's', data: { head: log.length, state: { tasks: [], inbox: [], questions: [], calls: [] } } };
+  const whole = reduce(emptyView('s', 'me'), [follow, ...log, synced]);
+  assert.ok(whole.rests.length > 5 && log.length > 60, 'there are places where nothing is open');
+  for (const size of [1, 2, 3, 5, 8, 13, 40]) {
+    let v = reduce(emptyView('s', 'me'), [follow, ...log.slice(-size), synced]);
+    for (let at = log.length - size; at > 0; at -= size) {
+      v = reduce(v, [{ type: '@older', session: 's', frames: log.slice(Math.max(0, at - size), at) }]);
+    }
+    assert.deepEqual(screen(v), screen(whole), `pages of ${size}`);
+    assert.deepEqual(v.rests, whole.rests, `pages of ${size}`);
+    assert.deepEqual([...v.rows.keys()].sort(), [...v.order].sort());
+  }
+});
+
 test('a list entry has every field, whatever the server leaves out', () => {
   assert.deepEqual(sessionEntry({ session: 'a' }), { id: 'a', title: '', agent: '', closed: false, activity: '', last: 0, seen: 0, open: 0, awaiting: 0 });
   assert.deepEqual(sessionEntry({ session: 'b', title: 't', agent: 'x', closed: true, activity_at: 'z', head: 9, seen: 4, open_tasks: 3, awaiting_tasks: 2 }), { id: 'b', title: 't', agent: 'x', closed: true, activity: 'z', last: 9, seen: 4, open: 3, awaiting: 2 });

@@ -25,6 +25,7 @@ export function emptyView(session, me = '') {
     order: [],             // keys of rows, as shown
     rows: new Map(),       // key -> row: user, part, question, activity, note
     messages: new Map(),   // message id -> {key, text, author, disposition, state}
+    asked: [],             // keys of open questions, newest last
     waiting: [],           // ids of accepted messages that no model call has seen, in their order
     tasks: new Map(),      // open tasks
     runtimes: new Map(),   // open task -> what the outside runtime that has it said last
@@ -37,13 +38,16 @@ export function emptyView(session, me = '') {
     typing: new Map(),     // user -> ts
     pending: new Map(),    // client_msg_id -> what the user sent and the log does not show yet
     frames: [],            // the durable frames held, for folding again under older ones
+    begun: new Set(),      // tasks whose begin is among them
+    rests: [],             // where nothing was open: {seq, frames, rows} that came up to there
+    missed: 0,             // the last seq that spoke of something from before the first frame
     base: null,            // the state that came with follow
   };
 }
 
 /** Applies inputs in order. */
 export function reduce(view, inputs) {
-  const v = fork(view);
+  const v = inputs.every((i) => PASSING.has(i.type)) ? forkPassing(view) : fork(view);
   for (const input of inputs) {
     if (input.session && input.session !== v.session) continue;
     step(v, input);
@@ -54,11 +58,15 @@ export function reduce(view, inputs) {
 function fork(v) {
   return {
     ...v,
-    order: v.order.slice(), waiting: v.waiting.slice(), lines: v.lines.slice(), frames: v.frames.slice(),
+    order: v.order.slice(), asked: v.asked.slice(), waiting: v.waiting.slice(), lines: v.lines.slice(), frames: v.frames.slice(), rests: v.rests.slice(), begun: new Set(v.begun),
     rows: new Map(v.rows), messages: new Map(v.messages), tasks: new Map(v.tasks), runtimes: new Map(v.runtimes), calls: new Map(v.calls),
     drafts: new Map(v.drafts), typing: new Map(v.typing), pending: new Map(v.pending),
   };
 }
+
+// What streams touches little; a long conversation is not copied for each word.
+const PASSING = new Set(['delta', 'draft_state', 'draft_dropped', 'progress', 'thinking', 'typing']);
+function forkPassing(v) { return { ...v, drafts: new Map(v.drafts), calls: new Map(v.calls), typing: new Map(v.typing) }; }
 
 function step(v, f) {
   if (v.gone && f.type !== '@followed') return;
@@ -68,7 +76,11 @@ function step(v, f) {
     v.last = f.seq;
     v.head = Math.max(v.head, f.seq);
     v.frames.push(f);
+    const task = f.task || f.data?.task;
+    if (f.type === 'message_accepted' && (f.data?.disposition === 'started' || f.data?.disposition === 'queued')) v.begun.add(task);
+    else if (task && !v.begun.has(task)) miss(v);
     durable[f.type]?.(v, f, f.data || {});
+    if (atRest(v)) v.rests.push({ seq: f.seq, frames: v.frames.length, rows: v.order.length });
     return;
   }
   (local[f.type] || ephemeral[f.type])?.(v, f, f.data || {});
@@ -115,7 +127,7 @@ const durable = {
   },
   message_edited(v, f, d) {
     const m = v.messages.get(d.message);
-    if (!m) return;
+    if (!m) { miss(v); return; }
     v.messages.set(d.message, { ...m, text: d.text });
     if (v.opening === d.message) called(v, excerpt(d.text, 60), d.message);
     change(v, m.key, { text: d.text, edited: true });
@@ -126,7 +138,7 @@ const durable = {
   },
   message_moved(v, f, d) {
     const rest = v.waiting.filter((id) => id !== d.message);
-    if (rest.length === v.waiting.length) return;
+    if (rest.length === v.waiting.length) { miss(v); return; }
     const at = d.before ? rest.indexOf(d.before) : 0;
     rest.splice(at < 0 ? rest.length : at, 0, d.message);
     v.waiting = rest;
@@ -151,10 +163,7 @@ const durable = {
       dropDrafts(v, (draft) => draft.task === id || !draft.task);
       if (v.thinking && (!v.thinking.task || v.thinking.task === id)) v.thinking = null;
     }
-    for (const key of v.order) {
-      const row = v.rows.get(key);
-      if (row.type === 'question' && row.state === 'open' && row.task === id) change(v, key, { working: now === 'RUNNING' });
-    }
+    for (const q of openQuestions(v)) if (q.task === id) change(v, q.key, { working: now === 'RUNNING' });
   },
   task_cancelling(v, f, d) {
     const id = d.task || f.task;
@@ -189,13 +198,15 @@ const durable = {
 
   question(v, f, d) { ask(v, f, d, f.task || ''); },
   question_answered(v, f, d) {
+    settled(v, d.question);
     change(v, questionKey(d.question), { state: 'answered', working: false, answer: spoken(v, d.question, d.text), by: d.by });
     if (d.message) {
       const m = v.messages.get(d.message);
+      if (!m) miss(v);
       if (m && !v.rows.get(m.key)?.quote) change(v, m.key, { quote: questionQuote(v, d.question), question: d.question });
     }
   },
-  question_closed(v, f, d) { change(v, questionKey(d.question), { state: 'closed', working: false, reason: d.reason }); },
+  question_closed(v, f, d) { settled(v, d.question); change(v, questionKey(d.question), { state: 'closed', working: false, reason: d.reason }); },
 
   tool_started(v, f, d) {
     v.calls.set(d.call, { call: d.call, kind: 'tool', name: d.tool, within: d.delegation || '', task: f.task || '', since: f.ts, deadline: d.deadline });
@@ -271,10 +282,7 @@ const ephemeral = {
     for (const q of s.questions || []) {
       if (!v.rows.has(questionKey(q.question))) ask(v, { ts: q.asked_at || '' }, q, q.task || '');
     }
-    for (const key of v.order) {
-      const row = v.rows.get(key);
-      if (row.type === 'question' && row.state === 'open') change(v, key, { working: v.tasks.get(row.task)?.status === 'RUNNING' });
-    }
+    for (const q of openQuestions(v)) change(v, q.key, { working: v.tasks.get(q.task)?.status === 'RUNNING' });
   },
   delta(v, f, d) {
     const old = v.drafts.get(d.draft) || newDraft(f, d);
@@ -322,18 +330,24 @@ const local = {
     const older = (f.frames || []).filter((x) => typeof x.seq === 'number' && x.seq < v.first).sort((a, b) => a.seq - b.seq);
     if (!older.length) { v.first = Math.min(v.first, f.from || v.first); return; }
     const fresh = emptyView(v.session, v.me);
-    for (const x of [...older, ...v.frames]) step(fresh, x);
+    for (const x of older) step(fresh, x);
+    const rest = foldOn(v, fresh);
     // Rows come from the log; what is open now is known better from the present.
-    for (const key of v.order) if (!fresh.rows.has(key) && v.rows.get(key).type === 'question') insert(fresh, v.rows.get(key));
+    for (let i = 0; i < (rest ? rest.rows : v.order.length); i++) {
+      const row = v.rows.get(v.order[i]);
+      if (row.type !== 'question' || fresh.rows.has(row.key)) continue;
+      insert(fresh, row);
+      if (row.state === 'open') fresh.asked.push(row.key);
+    }
     tellApart(fresh);
     for (const [key, row] of fresh.rows) {
       const old = v.rows.get(key);
       if (old && same(old, row)) fresh.rows.set(key, old);
     }
     for (const [id, m] of v.messages) if (!fresh.messages.has(id)) fresh.messages.set(id, m);
+    if (rest) joinAt(rest, v, fresh);
     v.first = fresh.first;
-    v.order = fresh.order; v.rows = fresh.rows; v.messages = fresh.messages; v.lines = fresh.lines; v.frames = fresh.frames;
-    v.runtimes = fresh.runtimes;
+    for (const held of ['order', 'asked', 'rows', 'messages', 'lines', 'frames', 'runtimes', 'begun', 'rests', 'missed']) v[held] = fresh[held];
   },
   '@send'(v, f) {
     v.pending.set(f.client_msg_id, {
@@ -358,6 +372,41 @@ const local = {
   '@quiet'(v, f) { v.typing.delete(f.user); },
 };
 
+// ---- older events under newer ones --------------------------------------------
+
+// Something is spoken of that only events from before the first one held can tell.
+function miss(v) { v.missed = Math.max(v.missed, v.last); }
+
+function atRest(v) { return !v.tasks.size && !v.calls.size && !v.runtimes.size && !v.asked.length && !v.waiting.length && !v.lines.length; }
+
+// Folds the events held on top of older ones: as far as the older ones can make a
+// difference, that is to the first place where nothing was open, with them and
+// without, and behind which nothing speaks of what was not known. Gives that place,
+// or null if all was folded.
+function foldOn(v, fresh) {
+  let at = 0;
+  for (const rest of v.rests) {
+    if (rest.seq < v.missed) continue;
+    for (; at < rest.frames; at++) step(fresh, v.frames[at]);
+    if (atRest(fresh)) return rest;
+  }
+  for (; at < v.frames.length; at++) step(fresh, v.frames[at]);
+  return null;
+}
+
+// Puts behind the fresh rows those that came after the place of rest.
+function joinAt(rest, v, fresh) {
+  const [frames, rows] = [fresh.frames.length - rest.frames, fresh.order.length - rest.rows];
+  for (let i = rest.rows; i < v.order.length; i++) {
+    fresh.order.push(v.order[i]);
+    fresh.rows.set(v.order[i], v.rows.get(v.order[i]));
+  }
+  for (let i = rest.frames; i < v.frames.length; i++) fresh.frames.push(v.frames[i]);
+  for (const r of v.rests) if (r.seq > rest.seq) fresh.rests.push({ seq: r.seq, frames: r.frames + frames, rows: r.rows + rows });
+  for (const task of v.begun) fresh.begun.add(task);
+  Object.assign(fresh, { asked: v.asked, lines: v.lines, runtimes: v.runtimes });
+}
+
 // ---- rules that several events share ---------------------------------------
 
 export const ENDED = new Set(['COMPLETE', 'ERROR', 'CANCELLED']);
@@ -376,11 +425,12 @@ function questionKey(id) { return `q:${id}`; }
 
 function insert(v, row) {
   if (!v.rows.has(row.key)) v.order.push(row.key);
-  v.rows.set(row.key, row);
+  v.rows.set(row.key, 'seq' in row ? row : { ...row, seq: v.last });
 }
 
 function change(v, key, fields) {
   const row = v.rows.get(key);
+  if (!row || (v.rests.length && row.seq <= v.rests[v.rests.length - 1].seq)) miss(v);
   if (!row) return;
   for (const name of Object.keys(fields)) {
     if (row[name] !== fields[name]) { v.rows.set(key, { ...row, ...fields }); return; }
@@ -390,7 +440,7 @@ function change(v, key, fields) {
 function setState(v, id, state, fields = {}) {
   v.waiting = v.waiting.filter((x) => x !== id);
   const m = v.messages.get(id);
-  if (!m) return;
+  if (!m) { miss(v); return; }
   if (state === 'read' && m.state !== 'queued') return;
   v.messages.set(id, { ...m, state });
   change(v, m.key, { state, ...fields });
@@ -405,8 +455,9 @@ function called(v, title, opening = '') { v.title = title; v.opening = opening; 
 // it is something else.
 function quoteOf(v, id, above = '') {
   if (!id) return null;
-  const end = above ? v.order.indexOf(above) : v.order.length;
-  for (let i = end - 1; i >= 0; i--) {
+  const end = above ? v.order.lastIndexOf(above) : v.order.length;
+  for (let i = end - 1; ; i--) {
+    if (i < 0) { miss(v); break; }
     const row = v.rows.get(v.order[i]);
     if (row.type === 'user') {
       if (row.message === id) return null;
@@ -420,6 +471,7 @@ function messageQuote(v, id) {
   const m = v.messages.get(id);
   if (m) return { key: m.key, text: excerpt(m.text) };
   const part = v.rows.get(`p:${id}`);
+  if (!part) miss(v);
   return { key: part ? part.key : '', text: part ? excerpt(part.text) : 'an earlier message' };
 }
 
@@ -432,10 +484,12 @@ function proven(v, task, index, message) {
     if (row.guessed) change(v, row.key, { guessed: false, in_reply_to: message, quote: quoteOf(v, message, row.key) });
     return;
   }
+  miss(v);
 }
 
 function questionQuote(v, id) {
   const q = v.rows.get(questionKey(id));
+  if (!q) miss(v);
   return { key: questionKey(id), text: q ? excerpt(q.text) : 'an earlier question' };
 }
 
@@ -449,6 +503,7 @@ function part(v, f, d, final) {
     change(v, key, { final, kind: d.kind || '', promoted: !!d.promoted, text: d.text });
     return;
   }
+  if (d.promoted) miss(v);
   insert(v, {
     key, type: 'part', message: d.message, source: d.source ?? '', part: d.part ?? null, text: d.text,
     in_reply_to: d.in_reply_to || '', guessed: !!d.guessed, quote: quoteOf(v, d.in_reply_to), final, kind: d.kind || '', promoted: !!d.promoted,
@@ -457,6 +512,7 @@ function part(v, f, d, final) {
 }
 
 function ask(v, f, d, task) {
+  if (d.delegation && !v.calls.has(d.delegation)) miss(v);
   insert(v, {
     key: questionKey(d.question), type: 'question', question: d.question, text: d.text, blocking: !!d.blocking,
     about: d.about || '', quote: quoteOf(v, d.about), choices: d.choices || [], expires_at: d.expires_at || '', default: d.default ?? null, delegation: d.delegation || '',
@@ -464,8 +520,11 @@ function ask(v, f, d, task) {
     approval: d.approval || null, state: 'open', reason: '', answer: null, by: '', task, ts: f.ts,
     working: v.tasks.get(task)?.status === 'RUNNING', lines: d.delegation ? [] : freeze(v, task),
   });
+  v.asked.push(questionKey(d.question));
   tellApart(v);
 }
+
+function settled(v, question) { v.asked = v.asked.filter((key) => key !== questionKey(question)); }
 
 // Where several questions are open, each says what it is about, wherever it stands.
 function tellApart(v) {
@@ -500,6 +559,7 @@ function finishCall(v, f, d, id, kind) {
   v.calls.delete(id);
   const end = { status: d.status, ms: d.ms, result: payload(d.summary) };
   const i = v.lines.findIndex((l) => l.id === id);
+  if (!call && i < 0 && !approvedTool(v, id)) miss(v);
   if (i >= 0) v.lines[i] = { ...v.lines[i], ...end };
   // Its start is frozen under a bubble already: the end is a line of its own.
   else line(v, f, { id: `${id}:end`, kind, name: call?.name || approvedTool(v, id) || (kind === 'tool' ? 'tool' : 'delegation'), within: call?.within || '', sub: call?.sub || '', call: kind === 'tool' ? id : '', ended: true, ...end });
@@ -649,7 +709,7 @@ export function outcome(row) {
 
 /** Open questions, newest last. */
 export function openQuestions(v) {
-  return v.order.map((key) => v.rows.get(key)).filter((r) => r.type === 'question' && r.state === 'open');
+  return v.asked.map((key) => v.rows.get(key));
 }
 
 /** An entry of GET /api/sessions as the list shows it. */
