@@ -6,7 +6,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -123,6 +125,54 @@ func TestPageScrollsUp(t *testing.T) {
 		}
 		b.quiet()
 	}
+}
+
+// A long conversation, scrolled from its end to its beginning and back, and streamed
+// into. It judges that all of it is there and prints what that costs; as large as
+// PAGE_ROWS says:
+//
+//	PAGE_ROWS=10000 go test -tags e2e -v -timeout 9m -run '^TestPageLongConversation$' ./cmd/parley
+func TestPageLongConversation(t *testing.T) {
+	needBrowser(t)
+	rows := 400
+	if n, err := strconv.Atoi(os.Getenv("PAGE_ROWS")); err == nil {
+		rows = n
+	}
+	server := spawn(t, t.TempDir(), "--set", "scripted.token_delay=5ms", "--set", "log.level=warn")
+	session := server.talk(turns(rows / 2)...)
+	b := &bench{t: t, addr: server.addr}
+	b.browse(chromedp.Flag("enable-precise-memory-info", true))
+	b.open("#/s/" + session)
+	b.wait(fmt.Sprintf(`[...document.querySelectorAll('#log .text')].at(-1)?.textContent.endsWith('answer %d')`, rows/2))
+	b.run(`(window.gaps = [], window.last = 0, window.tick = (t) => { if (last) gaps.push(t - last); last = t; window.each?.(); requestAnimationFrame(tick); }, requestAnimationFrame(tick))`)
+	part := func(what, each, done string) {
+		t.Helper()
+		b.run(`(gaps.length = 0, window.each = () => {` + each + `})`)
+		b.wait(done)
+		b.run(`(window.each = null)`)
+		t.Logf("%-24s %s", what, eval[string](b, `(() => {
+			const late = gaps.filter(g => g > 34).length, s = [...gaps].sort((a, b) => a - b);
+			return gaps.length + ' frames, ' + late + ' later than 34 ms (' + (100 * late / gaps.length).toFixed(1) + ' %), median ' + s[s.length >> 1].toFixed(0) + ' ms, longest ' + s.at(-1).toFixed(0) + ' ms; '
+				+ document.querySelectorAll('#log .row').length + ' rows, ' + document.querySelectorAll('*').length + ' elements, ' + (performance.memory.usedJSHeapSize / 1e6).toFixed(0) + ' MB';
+		})()`))
+	}
+	part("nothing moves", ``, `gaps.length > 60`) // what this machine gives to anybody now
+	part("up, 500 px a frame", `document.querySelector('#scroller').scrollTop -= 500`, `document.querySelector('#scroller').scrollTop === 0 && document.querySelector('#older').hidden`)
+	if n := eval[int](b, `document.querySelectorAll('#log .row.mine').length`); n != rows/2 {
+		t.Errorf("%d messages are there, want %d", n, rows/2)
+	}
+	if text := eval[string](b, `document.querySelector('#log .row').innerText`); !strings.Contains(text, "/say answer 1") {
+		t.Errorf("at the top is %q", text)
+	}
+	const atEnd = `(s => s.scrollHeight - s.scrollTop - s.clientHeight < 2)(document.querySelector('#scroller'))`
+	part("down, 500 px a frame", `document.querySelector('#scroller').scrollTop += 500`, atEnd)
+	b.say("/stream 300 word")
+	part("an answer is written", ``, `!!document.querySelector('.draft') && document.querySelector('.draft').textContent.length > 900`)
+	b.wait(idle)
+	if !eval[bool](b, atEnd) {
+		t.Error("the end was lost while an answer was written")
+	}
+	b.quiet()
 }
 
 // An answer grows where it is written: one element from its first word on, never

@@ -40,6 +40,7 @@ export class Conversation {
     for (const e of [this.log, this.activity, this.tray]) e.replaceChildren();
     for (const cache of [this.rows, this.waitingCache]) cache.clear();
     this.keys = [];
+    this.view = null;
     this.lastLines = null;
     this.stick = true;
     this.unread = 0;
@@ -51,19 +52,14 @@ export class Conversation {
   update(view) {
     const opening = this.rows.size === 0;
     const place = this.stick ? null : this.place();
+    const drafts = openDrafts(view);
+    const { added, finished } = this.streams(view, drafts) ? this.write(drafts) : this.draw(view, drafts, opening);
     this.view = view;
-    const rows = visibleRows(view);
-    const all = [...rows, ...openDrafts(view)];
-    const added = opening ? [] : this.added(rows);
-    this.arriving = new Set(opening ? [] : [...added, ...all.slice(rows.length)].map((r) => r.key));
-    const finished = this.finish(added);
-    reconcile(this.log, all, this.rows, (r) => r.key, (r) => this.build(r), (el, r, old) => el.patch?.(r, old));
-    this.keys = all.map((r) => r.key);
     this.showActivity(view);
     this.showWaiting(view);
     this.showWorking(view);
     this.showTyping(view);
-    this.older.hidden = view.first <= 1 || !view.synced || rows.length === 0;
+    this.older.hidden = view.first <= 1 || !view.synced || view.order.length === 0;
     if (this.stick) this.toEnd();
     else {
       this.restore(place);
@@ -72,6 +68,35 @@ export class Conversation {
     this.speak(finished);
     this.showJump();
     this.fill();
+  }
+
+  // Nothing has changed but what drafts say: the rows need not be looked at, however many.
+  streams(view, drafts) {
+    const was = this.view;
+    return !!was && was.session === view.session && was.rows === view.rows && was.order === view.order && was.pending === view.pending && drafts.length === this.writing
+      && drafts.every((d) => this.rows.has(d.key));
+  }
+
+  write(drafts) {
+    for (const d of drafts) {
+      const entry = this.rows.get(d.key);
+      if (entry.item === d) continue;
+      entry.el.patch(d);
+      entry.item = d;
+    }
+    return { added: [], finished: [] };
+  }
+
+  draw(view, drafts, opening) {
+    const rows = visibleRows(view);
+    const all = [...rows, ...drafts];
+    const added = opening ? [] : this.added(rows);
+    this.arriving = new Set(opening ? [] : [...added, ...all.slice(rows.length)].map((r) => r.key));
+    const finished = this.finish(added);
+    reconcile(this.log, all, this.rows, (r) => r.key, (r) => this.build(r), (el, r, old) => el.patch?.(r, old));
+    this.keys = all.map((r) => r.key);
+    this.writing = drafts.length;
+    return { added, finished };
   }
 
   build(row) {
