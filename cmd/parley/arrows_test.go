@@ -169,7 +169,7 @@ var arrows = map[string][]string{
 	"gateway/slack/slacktest":              {},
 
 	"cmd/parley": {
-		"actors", "cmd/parley/internal/assemble", "cmd/parley/internal/config", "cmd/parley/internal/store", "conversation",
+		"actors", "cmd/parley/internal/assemble", "cmd/parley/internal/chat", "cmd/parley/internal/config", "cmd/parley/internal/store", "conversation",
 		"gateway", "gateway/protocol", "gateway/web", "metrics", "tools/builtin", "gateway/audit", "gateway/auth", "gateway/service", "gateway/listener", "actors/cluster", "conversation/member", "persistence/move", "conversation/chats", "gateway/chat", "gateway/feed", "gateway/webhook",
 	},
 	"cmd/parley/internal/assemble": {
@@ -180,6 +180,7 @@ var arrows = map[string][]string{
 		"actors", "cmd/parley/internal/store", "conversation", "conversation/option", "conversation/policy", "conversation/transcript", "gateway", "models/anthropic", "models/command", "models/openai",
 		"models/limit", "models/scripted", "tools/builtin", "tools/mcp", "tools/mcp/secret", "gateway/audit", "gateway/auth", "gateway/chat", "gateway/feed", "gateway/webhook", "cmd/parley/internal/config/platforms",
 	},
+	"cmd/parley/internal/chat":             {"clients/go"}, // it knows the server from outside only
 	"cmd/parley/internal/config/platforms": {"conversation", "gateway/chat"},
 	"cmd/parley/internal/store":            {"conversation", "conversation/policy", "conversation/machine", "persistence/pebble", "persistence/postgres", "conversation/member", "persistence/move", "conversation/chats"}, // the one place that names a concrete store
 
@@ -266,7 +267,7 @@ var libraries = map[string][]string{
 	"github.com/tmaxmax/go-sse":          {"models/internal/httpmodel"},
 	"github.com/expr-lang/":              {"tools/builtin"},
 	"github.com/modelcontextprotocol/":   {"tools/mcp", "cmd/parley-bench/internal/checker"},
-	"github.com/rivo/uniseg":             {"conversation/search", "gateway/chat", "models/command"},
+	"github.com/rivo/uniseg":             {"cmd/parley/internal/chat", "conversation/search", "gateway/chat", "models/command"},
 	"github.com/bwmarrin/discordgo":      {"gateway/discord"},
 	"github.com/gorilla/websocket":       {"gateway/discord"},
 	"github.com/coder/websocket":         {"clients/go", "gateway/discord/discordtest", "gateway/gatewaytest", "gateway/slack/slacktest"},

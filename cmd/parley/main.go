@@ -37,6 +37,7 @@ func main() {
 
 // Main is the program. Tests run it in their own process.
 type Main struct {
+	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	Environ        []string // as os.Environ
 
@@ -59,7 +60,7 @@ type Main struct {
 // NewMain is the program with the process's own streams and environment.
 func NewMain() *Main {
 	return &Main{
-		Stdout: os.Stdout, Stderr: os.Stderr, Environ: os.Environ(),
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Environ: os.Environ(),
 		listening: make(chan struct{}),
 	}
 }
@@ -72,11 +73,14 @@ func (m *Main) Execute(ctx context.Context, args []string) int {
 	if err == nil {
 		err = m.Run(ctx)
 	}
+	var code exitCode
 	var usage *UsageError
 	var wrong *config.Error
 	switch {
 	case err == nil, errors.Is(err, errHelp):
 		return exitOK
+	case errors.As(err, &code): // the command has said why
+		return int(code)
 	case errors.As(err, &usage), errors.As(err, &wrong):
 		fmt.Fprintf(m.Stderr, "parley: %v\n", err)
 		return exitUsage
@@ -93,6 +97,8 @@ func (m *Main) Run(ctx context.Context) error {
 	case "version":
 		m.printVersion()
 		return nil
+	case "chat":
+		return m.chat(ctx)
 	case "config check":
 		source := "the defaults"
 		if m.configPath != "" {

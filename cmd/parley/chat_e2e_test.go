@@ -1,0 +1,224 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+	"github.com/golang-jwt/jwt/v5"
+)
+
+// chatting runs "parley chat" with what comes in.
+func chatting(t *testing.T, in io.Reader, args ...string) (code int, out, errs string) {
+	t.Helper()
+	m := NewMain()
+	var o, e syncBuffer
+	m.Stdin, m.Stdout, m.Stderr, m.Environ = in, &o, &e, []string{"KEY=wrong"}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	code = m.Execute(ctx, append([]string{"chat"}, args...))
+	return code, o.String(), e.String()
+}
+
+func TestChatInAPipe(t *testing.T) {
+	l := start(t, t.TempDir())
+	defer l.stop()
+	server := "http://" + l.addr
+	for _, c := range []struct {
+		name, in  string
+		args      []string
+		code      int
+		out, errs string // parts of them
+	}{
+		{"one message", "/say hello\n", nil, exitOK, "hello", ""},
+		{"lines", "/say one\n\n/say two\n", []string{"--lines"}, exitOK, "two", ""},
+		{"the command line", "", []string{"/say", "from", "here"}, exitOK, "from here", ""},
+		{"control characters", "/say a\x1b[2Jb\u202ec", nil, exitOK, "a[2Jbc", ""},
+		{"nothing", " \n", nil, exitUsage, "", "nothing to say"},
+		{"no such session", "hi", []string{"--session", "aaaaaaaaaaaaaaaa"}, exitFailed, "", "no such session"},
+		{"no such agent", "hi", []string{"--agent", "nobody"}, exitFailed, "", "nobody"},
+		{"no such variable", "hi", []string{"--token-env", "NO_KEY"}, exitUsage, "", "NO_KEY"},
+		{"no such mode", "hi", []string{"--mode", "shout"}, exitUsage, "", "--mode"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			code, out, errs := chatting(t, strings.NewReader(c.in), append([]string{"--server", server}, c.args...)...)
+			if code != c.code || !strings.Contains(out, c.out) || !strings.Contains(errs, c.errs) || strings.ContainsAny(out, "\x1b\u202e") {
+				t.Errorf("exit code %d, %q, %q", code, out, errs)
+			}
+		})
+	}
+	code, _, errs := chatting(t, strings.NewReader("hi"), "--server", "http://127.0.0.1:1")
+	if code != exitFailed || !strings.Contains(errs, `"parley serve" starts one`) {
+		t.Errorf("without a server: %d, %s", code, errs)
+	}
+}
+
+// A question ends the command with 3; the next one in that session answers it.
+func TestChatAsks(t *testing.T) {
+	l := start(t, t.TempDir())
+	defer l.stop()
+	session := l.user().create(nil)
+	args := []string{"--server", "http://" + l.addr, "--session", session}
+	code, out, errs := chatting(t, strings.NewReader("/ask Which colour?\n/say so $reply"), args...)
+	if code != 3 || !strings.Contains(out, "? Which colour?") || !strings.Contains(errs, "--session "+session) {
+		t.Fatalf("%d, %q, %q", code, out, errs)
+	}
+	code, out, errs = chatting(t, strings.NewReader("green"), args...)
+	if code != exitOK || !strings.Contains(out, "so green") {
+		t.Errorf("%d, %q, %q", code, out, errs)
+	}
+}
+
+func TestChatWithKeys(t *testing.T) {
+	l := start(t, t.TempDir(), "--set", "auth.mode=jwt", "--set", "auth.tenant=acme", "--set", "auth.hs256_secret="+strings.Repeat("s", 40))
+	defer l.stop()
+	code, _, errs := chatting(t, strings.NewReader("hi"), "--server", "http://"+l.addr, "--token-env", "KEY")
+	if code != exitFailed || !strings.Contains(errs, "the server wants a key") || strings.Contains(errs, "wrong") {
+		t.Errorf("%d, %s", code, errs)
+	}
+	token, err := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{"sub": "ann", "exp": time.Now().Add(time.Hour).Unix()}).SignedString([]byte(strings.Repeat("s", 40)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(file, []byte(token+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, out, errs := chatting(t, strings.NewReader("/say hello"), "--server", "http://"+l.addr, "--token-file", file)
+	if code != exitOK || !strings.Contains(out, "hello") {
+		t.Errorf("%d, %q, %s", code, out, errs)
+	}
+}
+
+func TestChatInAScript(t *testing.T) {
+	l := start(t, t.TempDir())
+	defer l.stop()
+	in := `{"type":"send","id":1,"data":{"text":"/say hello","client_msg_id":"a"}}
+{"type":"withdraw","id":"two","data":{"message":"m9"}}
+{"type":"policy","data":{"inbox.mode":"queue"}}
+no json
+`
+	code, out, errs := chatting(t, strings.NewReader(in), "--server", "http://"+l.addr, "--json")
+	seqs, types := 0, map[string]int{}
+	for l := range strings.Lines(out) {
+		var f struct {
+			Type string
+			Seq  int
+			Re   json.RawMessage
+		}
+		if err := json.Unmarshal([]byte(l), &f); err != nil {
+			t.Fatalf("%v: %s", err, l)
+		}
+		types[f.Type+string(f.Re)]++
+		if f.Seq > 0 {
+			if seqs++; f.Seq != seqs {
+				t.Errorf("seq %d at the place of %d", f.Seq, seqs)
+			}
+		}
+	}
+	for _, want := range []string{"followed", "session_created", "message_accepted", "response", "message_resolved", "ok1", `error"two"`, "oknull", "errornull"} {
+		if types[want] != 1 {
+			t.Errorf("%d of %s in\n%s", types[want], want, out)
+		}
+	}
+	if code != exitOK {
+		t.Errorf("exit code %d, %s", code, errs)
+	}
+}
+
+// kill -9 of the server in the middle of an answer: the answer is whole after its restart.
+func TestChatSurvivesItsServer(t *testing.T) {
+	data := t.TempDir()
+	slow := []string{"--set", "scripted.token_delay=50ms"}
+	l := spawn(t, data, slow...)
+	watcher := l.user("deltas")
+	session := watcher.create(nil)
+	watcher.follow(session, 0)
+	type end struct {
+		code      int
+		out, errs string
+	}
+	ended := make(chan end, 1)
+	go func() {
+		code, out, errs := chatting(t, strings.NewReader("/say one two three four five six seven eight nine ten"), "--server", "http://"+l.addr, "--session", session)
+		ended <- end{code, out, errs}
+	}()
+	watcher.until(is("delta"))
+	l.kill()
+	spawn(t, data, append(slow, "--listen", l.addr)...)
+	got := <-ended
+	if got.code != exitOK || strings.Count(got.out, "one two three four five six seven eight nine ten") != 1 || !strings.Contains(got.errs, "connecting again") {
+		t.Errorf("%+v", got)
+	}
+}
+
+// At a terminal: an answer, a question by its key, and two Ctrl+C.
+func TestChatAtATerminal(t *testing.T) {
+	l := spawn(t, t.TempDir())
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self, "chat", "--server", "http://"+l.addr)
+	cmd.Env = append(os.Environ(), serveVariable+"=1", "TERM=xterm-256color")
+	terminal, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 24, Cols: 80})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer terminal.Close()
+	screen := make(chan []byte)
+	go func() { // ends with the program
+		defer close(screen)
+		for {
+			b := make([]byte, 4096)
+			n, err := terminal.Read(b)
+			if err != nil {
+				return
+			}
+			screen <- b[:n]
+		}
+	}()
+	var seen bytes.Buffer
+	late := time.After(patience)
+	until := func(text string) {
+		t.Helper()
+		for !strings.Contains(seen.String(), text) {
+			select {
+			case b, ok := <-screen:
+				if !ok {
+					t.Fatalf("the program ended; %q is not on %q", text, seen.String())
+				}
+				seen.Write(b)
+			case <-late:
+				t.Fatalf("%q is not on %q", text, seen.String())
+			}
+		}
+		seen.Reset()
+	}
+	press := func(keys string) {
+		t.Helper()
+		if _, err := io.WriteString(terminal, keys); err != nil {
+			t.Fatal(err)
+		}
+	}
+	until("/help")
+	press("//say hello-from-here\r")
+	until("hello-from-here")
+	press("\x03")
+	until("again")
+	press("\x03")
+	until("parley chat --session")
+	for range screen { // until the program has ended
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,109 @@
+package chat
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"syscall"
+	"time"
+
+	parley "parley/clients/go"
+)
+
+// The exit codes.
+const (
+	Answered = 0 // every message has its answer
+	Failed   = 1 // one failed, or nothing could be sent; the error stream says why
+	Usage    = 2 // a wrong command line, or nothing to say
+	Asked    = 3 // a question is open; it was printed
+)
+
+// Options say what to talk to, and how.
+type Options struct {
+	Server  string
+	Session string // "" or "new" = a new one
+	Agent   string // of a new session
+	Mode    string // of every message
+	Text    string // what to say; "" = what comes in
+	Token   func(context.Context) (string, error)
+	Version string
+
+	JSON  bool // frames out and commands in, one a line
+	Lines bool // each line that comes in is a message
+	Plain bool // no terminal mode, also at a terminal
+
+	In       io.Reader
+	Out, Err io.Writer
+	Terminal bool // both In and Out are terminals
+}
+
+// Run talks until there is nothing left to say, or ctx ends, and returns the exit code.
+func Run(ctx context.Context, o Options) int {
+	connection := make(chan parley.Connection, 16)
+	client, err := connect(ctx, o, connection)
+	if err != nil {
+		return o.fail(explain(o.Server, err))
+	}
+	defer client.Close()
+	session := o.Session
+	if session == "" || session == "new" {
+		if session, err = client.Create(ctx, parley.NewSession{Agent: o.Agent}); err != nil {
+			return o.fail(explain(o.Server, err))
+		}
+	}
+	switch {
+	case o.JSON:
+		return runJSON(ctx, client, session, o)
+	case o.Terminal && !o.Plain && o.Text == "":
+		return runTerminal(ctx, client, session, o, connection)
+	default:
+		return runPlain(ctx, client, session, o)
+	}
+}
+
+func connect(ctx context.Context, o Options, connection chan<- parley.Connection) (*parley.Client, error) {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	return parley.Dial(ctx, o.Server, parley.Options{
+		Token: o.Token, Name: "parley chat", Version: o.Version,
+		OnConnection: func(c parley.Connection) {
+			select {
+			case connection <- c:
+			default: // only the terminal reads them; the state it shows is the last it was told
+			}
+		},
+	})
+}
+
+func (o Options) fail(err error) int {
+	fmt.Fprintf(o.Err, "parley: %s\n", Clean(err.Error()))
+	return Failed
+}
+
+// explain says what to do about an error that everybody meets once.
+func explain(server string, err error) error {
+	var refused *parley.Error
+	var address *url.Error
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return fmt.Errorf("no server answers at %s; \"parley serve\" starts one, and --server names another one", server)
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("the server at %s does not answer", server)
+	case errors.As(err, &refused) && (refused.Code == parley.Unauthenticated || refused.Code == parley.TokenExpired):
+		return fmt.Errorf("the server wants a key, or another one (%s); --token-env and --token-file say where it stands, and \"parley key create\" makes one", refused.Message)
+	case errors.As(err, &refused) && refused.Code == parley.NotFound:
+		return errors.New("there is no such session, or it is not yours to see")
+	case errors.As(err, &refused):
+		return errors.New(refused.Message)
+	case errors.As(err, &address) && address.Err != nil:
+		return fmt.Errorf("%s: %w", server, address.Err)
+	}
+	return err
+}
+
+// comeBack says how to go on with a session.
+func (o Options) comeBack(session string) string {
+	return "parley chat --session " + session
+}

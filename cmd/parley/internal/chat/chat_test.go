@@ -1,0 +1,208 @@
+package chat
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	tea "charm.land/bubbletea/v2"
+
+	parley "parley/clients/go"
+)
+
+func TestClean(t *testing.T) {
+	for in, want := range map[string]string{
+		"plain ☃ 日本語 👩‍🚀":                        "plain ☃ 日本語 👩‍🚀",
+		"\x1b[31mred\x1b[0m":                     "[31mred[0m",
+		"\x1b]0;title\x07x":                      "]0;titlex",
+		"\u009b31mred\u009d0;t\u009c":            "31mred0;t",
+		"a\rb\x08\x7f\x00":                       "ab",
+		"a\r\nb\u2028c\u0085d":                   "a\nb\nc\nd",
+		"tab\there":                              "tab\there",
+		"\u202egnp.exe\u202c\u2066x\u2069\u200f": "gnp.exex",
+		"bad \xff\xc3":                           "bad \uFFFD",
+		"tag\U000E0041":                          "tag",
+	} {
+		if got := Clean(in); got != want {
+			t.Errorf("Clean(%q) is %q, want %q", in, got, want)
+		}
+	}
+	if got := line("two\nlines\x1b[2J  here"); got != "two lines[2J here" {
+		t.Errorf("%q", got)
+	}
+}
+
+// FuzzClean: whatever comes in, no control character but a line break or tab comes out.
+func FuzzClean(f *testing.F) {
+	f.Add("\x1b[2J\u009b1m\u202e")
+	f.Fuzz(func(t *testing.T, in string) {
+		for _, r := range Clean(in) {
+			if r < 0x20 && r != '\n' && r != '\t' || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {
+				t.Errorf("%q lets %U through", in, r)
+			}
+		}
+	})
+}
+
+// asked notes what the model asks for.
+type asked struct{ all []string }
+
+func (a *asked) note(format string, args ...any) tea.Cmd {
+	a.all = append(a.all, fmt.Sprintf(format, args...))
+	return nil
+}
+func (a *asked) say(m parley.Message) tea.Cmd { return a.note("say %q %s", m.Text, m.Question) }
+func (a *asked) approve(q string, yes bool, args string) tea.Cmd {
+	return a.note("approve %s %v %s", q, yes, args)
+}
+func (a *asked) edit(message, text string) tea.Cmd { return a.note("edit %s %q", message, text) }
+func (a *asked) withdraw(message string) tea.Cmd   { return a.note("withdraw %s", message) }
+func (a *asked) stop() tea.Cmd                     { return a.note("stop") }
+func (a *asked) clear() tea.Cmd                    { return a.note("clear") }
+func (a *asked) open(session string) tea.Cmd       { return a.note("open %s", session) }
+func (a *asked) list() tea.Cmd                     { return a.note("list") }
+func (a *asked) follow(session string)             { a.note("follow %s", session) }
+
+// press is a key by its name, or a text that is typed.
+func press(keys ...string) []tea.Msg {
+	var all []tea.Msg
+	for _, k := range keys {
+		switch k {
+		case "enter":
+			all = append(all, tea.KeyPressMsg{Code: tea.KeyEnter})
+		case "up":
+			all = append(all, tea.KeyPressMsg{Code: tea.KeyUp})
+		case "esc":
+			all = append(all, tea.KeyPressMsg{Code: tea.KeyEscape})
+		case "backspace":
+			all = append(all, tea.KeyPressMsg{Code: tea.KeyBackspace})
+		case "ctrl+c":
+			all = append(all, tea.KeyPressMsg{Code: 'c', Mod: tea.ModCtrl})
+		case "ctrl+u":
+			all = append(all, tea.KeyPressMsg{Code: 'u', Mod: tea.ModCtrl})
+		default:
+			for _, r := range k {
+				all = append(all, tea.KeyPressMsg{Code: r, Text: string(r)})
+			}
+		}
+	}
+	return all
+}
+
+func happens(bodies ...parley.Body) []tea.Msg {
+	var all []tea.Msg
+	for _, b := range bodies {
+		all = append(all, eventMsg(parley.Event{Session: "s1", Task: "t1", Body: b}))
+	}
+	return all
+}
+
+func together(parts ...[]tea.Msg) []tea.Msg {
+	var all []tea.Msg
+	for _, p := range parts {
+		all = append(all, p...)
+	}
+	return all
+}
+
+func accepted(id, text string) *parley.MessageAccepted {
+	return &parley.MessageAccepted{Message: id, Author: "ann", Text: text, Disposition: "queued"}
+}
+
+func TestModel(t *testing.T) {
+	approval := &parley.Question{ID: "q1", Text: "May it?", Blocking: true,
+		Approval: &parley.Approval{Call: "c1", Tool: "mail", Args: []byte(`{"to":"max","text":"all of it"}`)}}
+	choices := &parley.Question{ID: "q2", Text: "Which?", Blocking: true, Choices: []string{"red", "green"}}
+	loose := &parley.Question{ID: "q3", Text: "By the way?"}
+	running := &parley.TaskStatus{Task: "t1", NewStatus: "RUNNING"}
+	for _, test := range []struct {
+		name  string
+		msgs  []tea.Msg
+		asks  string
+		shows string // on the screen; | separates
+		hides string
+		quits bool
+	}{
+		{"say", press("hi there", "enter"), `say "hi there" `, "", "", false},
+		{"wide characters", press("日本語", "backspace", "enter"), `say "日本" `, "", "", false},
+		{"nothing", press("   ", "enter"), "", "", "", false},
+		{"a slash", press("//say x", "enter"), `say "/say x" `, "", "", false},
+		{"answer with a key", together(happens(choices), press("2")), `say "green" q2`, "? Which?|2. green|1 to 2 choose", "", false},
+		{"answer in words", together(happens(choices), press("none of these", "enter")), `say "none of these" q2`, "", "", false},
+		{"no such choice", together(happens(choices), press("3", "enter")), `say "3" q2`, "", "", false},
+		{"a question that waits for nothing", together(happens(loose), press("hi", "enter")), `say "hi" `, "By the way?", "", false},
+		{"approve", together(happens(approval), press("y")), "approve q1 true ", `mail|"to": "max"|"text": "all of it"`, "", false},
+		{"refuse", together(happens(approval), press("n")), "approve q1 false ", "", "", false},
+		{"other arguments", together(happens(approval), press("e", "ctrl+u", `{"to":"eve"}`, "enter")), `approve q1 true {"to":"eve"}`, "", "", false},
+		{"wrong arguments", together(happens(approval), press("e", "x", "enter")), "", "this is no JSON", "", false},
+		{"answered elsewhere", together(happens(choices, &parley.QuestionAnswered{Question: "q2"}), press("2", "enter")), `say "2" `, "", "open:", false},
+		{"queue", happens(accepted("m1", "one"), accepted("m2", "two")), "", "waits 1. one|waits 2. two", "", false},
+		{"read", happens(accepted("m1", "one"), &parley.StepStarted{Agent: "a", Read: []string{"m1"}}), "", "one", "waits", false},
+		{"edit with up", together(happens(accepted("m1", "one")), press("up", "!", "enter")), `edit m1 "one!"`, "", "", false},
+		{"edit by number", together(happens(accepted("m1", "one"), accepted("m2", "two")), press("/edit 2 drei", "enter")), `edit m2 "drei"`, "", "", false},
+		{"withdraw", together(happens(accepted("m1", "one")), press("/withdraw 1", "enter")), "withdraw m1", "", "", false},
+		{"withdraw nothing", press("/withdraw 1", "enter"), "", "no message with this number waits", "", false},
+		{"stop, then leave", together(happens(running), press("ctrl+c", "ctrl+c")), "stop", "", "", true},
+		{"leave", press("ctrl+c", "ctrl+c"), "", "", "", true},
+		{"not yet", press("ctrl+c", "x", "ctrl+c"), "", "Ctrl+C again leaves", "", false},
+		{"commands", press("/new", "enter", "/sessions", "enter", "/stop", "enter", "/clear", "enter", "/open abc", "enter"), "open , list, stop, clear, open abc", "", "", false},
+		{"open by number", together([]tea.Msg{listMsg{{Session: "s7", Title: "T\x1b[2J"}}}, press("/open 1", "enter")), "open s7", "T[2J", "\x1b[2J", false},
+		{"no such command", press("/dance", "enter"), "", "there is no command /dance", "", false},
+		{"quit", press("/quit", "enter"), "", "", "", true},
+		{"streams", happens(running, &parley.Delta{Draft: "1.1.0", Text: "Hel"}, &parley.Delta{Draft: "1.1.0", At: 3, Text: "lo"}), "", "Hello▌|Ctrl+C stops", "", false},
+		{"the answer takes the draft's place", happens(&parley.Delta{Draft: "1.1.0", Text: "Hel"}, &parley.Response{Part: parley.Part{Text: "Hello", Draft: "1.1.0"}}), "", "Hello", "▌", false},
+		{"markdown", happens(&parley.Response{Part: parley.Part{Text: "# Title\n- a **b**\n```go\nx := 1\n```"}}), "", bold + "Title|• a " + bold + "b|x := 1", "#|```|**", false},
+		{"no command of the model's", happens(&parley.Response{Part: parley.Part{Text: "\x1b]52;c;aGk=\x07\u202eevil\x1b[2J"}}), "", "evil", "\x1b]|\u202e|\x1b[2J|\x07", false},
+		{"lost", happens(&parley.Interrupted{Err: fmt.Errorf("gone")}), "", "connecting again", "", false},
+		{"found", happens(&parley.Interrupted{Err: fmt.Errorf("gone")}, &parley.Followed{Again: true, Resumed: true}), "", "/help", "connecting", false},
+		{"restored", happens(accepted("m1", "old"), &parley.Followed{Again: true}), "", "shown anew", "old", false},
+		{"another session's", []tea.Msg{eventMsg(parley.Event{Session: "s0", Body: accepted("m1", "old")})}, "", "", "old", false},
+		{"could not be sent", []tea.Msg{backMsg{"my words"}, noticeMsg("no\x1b")}, "", "my words|no", "", false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			a := &asked{}
+			var m tea.Model = newModel(a, "s1")
+			quits := false
+			for _, msg := range test.msgs {
+				var cmd tea.Cmd
+				if m, cmd = m.Update(msg); cmd != nil {
+					_, quits = cmd().(tea.QuitMsg)
+				}
+			}
+			if got := strings.Join(a.all, ", "); got != test.asks || quits != test.quits {
+				t.Errorf("it asks for %s (quits: %v), want %s", got, quits, test.asks)
+			}
+			screen := strings.Join(m.(model).screen(), "\n")
+			for part := range strings.SplitSeq(test.shows, "|") {
+				if !strings.Contains(screen, part) {
+					t.Errorf("%q is not on\n%s", part, screen)
+				}
+			}
+			for part := range strings.SplitSeq(test.hides, "|") {
+				if part != "" && strings.Contains(screen, part) {
+					t.Errorf("%q is on\n%s", part, screen)
+				}
+			}
+		})
+	}
+}
+
+// The screen has as many lines as the terminal, whatever its size, and none is wider.
+func TestModelFitsTheTerminal(t *testing.T) {
+	var m tea.Model = newModel(&asked{}, "s1")
+	for i := range 30 {
+		m, _ = m.Update(happens(accepted(fmt.Sprint("m", i), strings.Repeat("日本語 words ", i)))[0])
+	}
+	for _, size := range []struct{ width, height int }{{80, 24}, {20, 6}, {200, 60}, {10, 5}, {1, 1}} {
+		m, _ = m.Update(tea.WindowSizeMsg{Width: size.width, Height: size.height})
+		lines := m.(model).screen()
+		if len(lines) != m.(model).height {
+			t.Errorf("%v: %d lines", size, len(lines))
+		}
+		for _, l := range lines {
+			if w := width(l); w > m.(model).width {
+				t.Errorf("%v: a line of %d: %q", size, w, l)
+			}
+		}
+	}
+}

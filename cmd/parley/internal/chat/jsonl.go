@@ -1,0 +1,149 @@
+package chat
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	parley "parley/clients/go"
+)
+
+// indented is JSON for people.
+func indented(raw json.RawMessage) string {
+	var b bytes.Buffer
+	if json.Indent(&b, raw, "  ", "  ") != nil {
+		return string(raw)
+	}
+	return b.String()
+}
+
+// A command that comes in, as the protocol has it; session and client_msg_id may be
+// left out.
+type command struct {
+	Type string          `json:"type"`
+	ID   json.RawMessage `json:"id,omitempty"`
+	Data json.RawMessage `json:"data,omitempty"`
+}
+
+// runJSON prints frames and takes commands, one a line. It ends when the input has
+// ended and every message has its end.
+func runJSON(ctx context.Context, client *parley.Client, session string, o Options) int {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	from := parley.Start()
+	if o.Session != "" && o.Session != "new" {
+		none := 0
+		from = parley.From{Tail: &none}
+	}
+	shown, ended := events(ctx, client.Follow(session, from))
+	in := texts(ctx, o)
+	t := newTurns()
+	ready, more := false, true
+	for more || !t.done() && len(t.questions) == 0 {
+		next := in
+		if !ready || !more {
+			next = nil
+		}
+		select {
+		case e, ok := <-shown:
+			if !ok {
+				if *ended == nil {
+					*ended = errors.New("the session was erased")
+				}
+				return o.fail(explain(o.Server, *ended))
+			}
+			if _, ok := e.Body.(*parley.Followed); ok {
+				ready = true
+			}
+			t.apply(e)
+			printFrame(o.Out, e)
+		case s := <-next:
+			switch {
+			case s.err == io.EOF:
+				more = false
+			case s.err != nil:
+				return o.fail(s.err)
+			default:
+				runCommand(ctx, client, session, o, t, s.text)
+			}
+		}
+	}
+	return t.code()
+}
+
+// printFrame prints an event: the frame of the server, or one of the same shape.
+func printFrame(out io.Writer, e parley.Event) {
+	raw := e.Raw
+	switch b := e.Body.(type) {
+	case *parley.Followed:
+		raw = encode(map[string]any{"type": e.Type, "session": e.Session, "data": b})
+	case *parley.Interrupted:
+		raw = encode(map[string]any{"type": e.Type, "session": e.Session, "data": map[string]string{"error": b.Err.Error()}})
+	}
+	fmt.Fprintf(out, "%s\n", raw)
+}
+
+func encode(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return []byte("null")
+	}
+	return b
+}
+
+// runCommand does what a line says and prints its answer.
+func runCommand(ctx context.Context, client *parley.Client, session string, o Options, t *turns, text string) {
+	var c command
+	answer, err := any(nil), error(nil)
+	if err = json.Unmarshal([]byte(text), &c); err != nil || c.Type == "" {
+		err = &parley.Error{Code: parley.InvalidJSON, Message: `a line is a command: {"type":"send","data":{"text":"…"}}`}
+	} else {
+		answer, err = do(ctx, client, session, o, t, c)
+	}
+	re := c.ID
+	if re == nil {
+		re = json.RawMessage("null")
+	}
+	if err != nil {
+		var refused *parley.Error
+		if !errors.As(err, &refused) {
+			refused = &parley.Error{Code: parley.Unavailable, Message: err.Error(), Retryable: true}
+		}
+		fmt.Fprintf(o.Out, "%s\n", encode(map[string]any{"type": "error", "re": re,
+			"error": map[string]any{"code": refused.Code, "message": refused.Message, "retryable": refused.Retryable}}))
+		if c.Type == "send" || c.Type == "answer" {
+			t.failed, t.why = true, refused.Message
+		}
+		return
+	}
+	fmt.Fprintf(o.Out, "%s\n", encode(map[string]any{"type": "ok", "re": re, "data": answer}))
+}
+
+func do(ctx context.Context, client *parley.Client, session string, o Options, t *turns, c command) (any, error) {
+	switch c.Type {
+	case "send", "answer":
+		m := parley.Message{Mode: o.Mode}
+		if err := json.Unmarshal(c.Data, &m); err != nil {
+			return nil, &parley.Error{Code: parley.BadRequest, Message: "the data are not those of " + c.Type}
+		}
+		m.Session = session
+		receipt, err := client.Send(ctx, m)
+		if err == nil {
+			t.closed(m.Question)
+			t.sent(receipt)
+		}
+		return receipt, err
+	case "hello", "follow", "unfollow", "create", "refresh":
+		return nil, &parley.Error{Code: parley.BadRequest, Message: c.Type + " is done by parley chat itself"}
+	}
+	var answer json.RawMessage
+	var data any
+	if c.Data != nil {
+		data = c.Data
+	}
+	err := client.Do(ctx, c.Type, session, data, &answer)
+	return answer, err
+}

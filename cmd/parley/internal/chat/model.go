@@ -1,0 +1,433 @@
+package chat
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	tea "charm.land/bubbletea/v2"
+
+	parley "parley/clients/go"
+)
+
+// A row is one thing in the transcript.
+type row struct {
+	kind string // you, other, agent, question, note
+	id   string // of a message or question
+	text string // clean
+}
+
+// model is what the terminal shows. It changes in Update only, and asks the server
+// for things by commands.
+type model struct {
+	actions actions
+	session string
+	user    string
+
+	rows      []row
+	drafts    parley.Drafts
+	waiting   []parley.Waiting // in their order; Excerpt is the whole text where it is known
+	questions []parley.Question
+	task      string // the one that runs
+	doing     string // what it does, in a few words
+	status    string // of the connection; "" = fine
+	notice    string
+	sessions  []parley.Summary // of the last /sessions
+
+	input   editor
+	editing string // the message whose text is in the input
+	args    string // the question whose arguments are in the input
+	armed   bool   // the next Ctrl+C leaves
+	up      int    // lines that the transcript is scrolled up
+
+	width, height int
+	err           error
+}
+
+func newModel(a actions, session string) model {
+	return model{actions: a, session: session, width: 80, height: 24}
+}
+
+func (m model) Init() tea.Cmd { return nil }
+
+func (m model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	switch msg := msg.(type) {
+	case tea.WindowSizeMsg:
+		m.width, m.height = max(msg.Width, 10), max(msg.Height, 5)
+	case eventMsg:
+		if msg.Session == m.session { // else it is one of the session before
+			m.apply(parley.Event(msg))
+		}
+	case connectionMsg:
+		m.connection(parley.Connection(msg))
+	case noticeMsg:
+		m.notice = line(string(msg))
+	case backMsg:
+		if m.input.empty() {
+			m.input.set(Clean(msg.text))
+		}
+	case endedMsg:
+		if msg.session == m.session {
+			m.err = msg.err
+			return m, tea.Quit
+		}
+	case openedMsg:
+		fresh := newModel(m.actions, string(msg))
+		fresh.width, fresh.height, fresh.user = m.width, m.height, m.user
+		m.actions.follow(fresh.session)
+		return fresh, nil
+	case listMsg:
+		m.list(msg)
+	case tea.PasteMsg:
+		m.input.insert(Clean(msg.Content))
+	case tea.KeyPressMsg:
+		return m.key(msg)
+	}
+	return m, nil
+}
+
+func (m *model) connection(c parley.Connection) {
+	switch {
+	case c.Up:
+		m.status, m.user = "", c.Hello.User
+	case c.Final:
+		m.err = c.Err
+	default:
+		m.status = fmt.Sprintf("no connection; the next attempt is in %.0f s at most. What you send waits here", c.RetryIn.Seconds()+1)
+	}
+}
+
+func (m *model) add(kind, id, text string) {
+	m.rows = append(m.rows, row{kind, id, strings.TrimRight(Clean(text), "\n")})
+}
+
+func (m *model) apply(e parley.Event) {
+	m.drafts.Apply(e)
+	switch b := e.Body.(type) {
+	case *parley.Followed:
+		m.status = ""
+		if b.Again && !b.Resumed {
+			m.rows = nil
+			m.add("note", "", "the server has another log of this session (restored?): it is shown anew")
+		}
+		m.waiting, m.task, m.questions = b.State.Inbox, "", nil
+		for _, q := range b.State.Questions {
+			m.questions = append(m.questions, q.Question)
+			m.ask(&q.Question)
+		}
+		for _, t := range b.State.Tasks {
+			if t.Status == "RUNNING" {
+				m.task = t.Task
+			}
+		}
+	case *parley.Interrupted:
+		m.status = "the connection is lost; connecting again"
+	case *parley.MessageAccepted:
+		kind := "you"
+		if m.user != "" && b.Author != m.user {
+			kind = "other"
+		}
+		text := b.Text
+		if kind == "other" {
+			name := b.Name
+			if name == "" {
+				name = b.Author
+			}
+			text = line(name) + ": " + text
+		}
+		m.add(kind, b.Message, text)
+		if b.Disposition != "answered" {
+			m.unwait(b.Message)
+			m.waiting = append(m.waiting, parley.Waiting{Message: b.Message, Task: e.Task, Author: b.Author, Excerpt: b.Text})
+		}
+	case *parley.MessageEdited:
+		for i := range m.rows {
+			if m.rows[i].id == b.Message {
+				m.rows[i].text = Clean(b.Text)
+			}
+		}
+		for i := range m.waiting {
+			if m.waiting[i].Message == b.Message {
+				m.waiting[i].Excerpt = b.Text
+			}
+		}
+	case *parley.MessageWithdrawn:
+		m.unwait(b.Message)
+	case *parley.MessageResolved:
+		m.unwait(b.Message)
+		if word := map[string]string{"failed": "failed", "cancelled": "was stopped", "unanswered": "got no answer", "withdrawn": "was withdrawn"}[b.How]; word != "" {
+			m.add("note", "", "the message "+word)
+		}
+	case *parley.StepStarted:
+		for _, id := range b.Read {
+			m.unwait(id)
+		}
+		m.doing = line(b.Agent) + " thinks"
+	case *parley.ToolStarted:
+		m.doing = line(b.Tool) + " runs"
+	case *parley.DelegationStarted:
+		m.doing = line(b.Agent) + " works on a part of it"
+	case *parley.TaskStatus:
+		switch {
+		case b.NewStatus == "RUNNING":
+			m.task, m.armed = b.Task, false
+		case m.task == b.Task || m.task == "":
+			m.task, m.doing = "", ""
+		}
+		if b.NewStatus == "ERROR" && b.Error != nil {
+			m.add("note", "", "failed: "+b.Error.Message)
+		}
+	case *parley.PartialResponse:
+		m.answer(b.Text, b.Cut)
+	case *parley.Response:
+		m.answer(b.Text, b.Cut)
+	case *parley.Question:
+		m.unask(b.ID)
+		m.questions = append(m.questions, *b)
+		m.ask(b)
+	case *parley.QuestionAnswered:
+		m.unask(b.Question)
+	case *parley.QuestionClosed:
+		m.unask(b.Question)
+	case *parley.ContextCleared:
+		m.add("note", "", "from here on models do not see what was before")
+	case *parley.SessionClosed:
+		m.add("note", "", "the session is closed: it takes no more messages")
+	case *parley.Gone:
+		m.add("note", "", "the session was erased; /new opens another one")
+	}
+}
+
+func (m *model) answer(text string, cut bool) {
+	if cut {
+		text += "\n(it ended before its end)"
+	}
+	m.add("agent", "", text)
+}
+
+// ask shows a question once, with all that is approved.
+func (m *model) ask(q *parley.Question) {
+	for _, r := range m.rows {
+		if r.kind == "question" && r.id == q.ID {
+			return
+		}
+	}
+	m.add("question", q.ID, questionText(q))
+}
+
+func (m *model) unask(id string) {
+	var left []parley.Question
+	for _, q := range m.questions {
+		if q.ID != id {
+			left = append(left, q)
+		}
+	}
+	m.questions = left
+	if m.args == id {
+		m.args = ""
+	}
+}
+
+func (m *model) unwait(id string) {
+	var left []parley.Waiting
+	for _, w := range m.waiting {
+		if w.Message != id {
+			left = append(left, w)
+		}
+	}
+	m.waiting = left
+	if m.editing == id {
+		m.editing, m.notice = "", "it was read already: Enter sends the text as another message"
+	}
+}
+
+func (m *model) list(rows []parley.Summary) {
+	m.sessions = rows
+	var b strings.Builder
+	for i, s := range rows {
+		title := line(s.Title)
+		if title == "" {
+			title = "(no title)"
+		}
+		fmt.Fprintf(&b, "%2d. %s  %s\n", i+1, line(s.Session), title)
+	}
+	b.WriteString("/open 1 opens the first one")
+	m.add("note", "", b.String())
+}
+
+// key does what a key means now.
+func (m model) key(k tea.KeyPressMsg) (tea.Model, tea.Cmd) {
+	name := k.String()
+	if name != "ctrl+c" {
+		m.armed, m.notice = false, ""
+	}
+	if m.input.empty() && len(m.questions) > 0 && m.editing == "" && m.args == "" {
+		if next, cmd, taken := m.questionKey(k.Text); taken {
+			return next, cmd
+		}
+	}
+	switch name {
+	case "ctrl+c":
+		if m.armed || m.err != nil {
+			return m, tea.Quit
+		}
+		m.armed = true
+		if m.task == "" {
+			m.notice = "Ctrl+C again leaves"
+			return m, nil
+		}
+		m.notice = "stopping; Ctrl+C again leaves, and the work goes on at the server"
+		return m, m.actions.stop()
+	case "ctrl+d":
+		if m.input.empty() {
+			return m, tea.Quit
+		}
+	case "esc":
+		m.editing, m.args = "", ""
+		m.input.set("")
+	case "enter":
+		return m.enter()
+	case "alt+enter", "shift+enter", "ctrl+j":
+		m.input.insert("\n")
+	case "pgup":
+		m.up += max(1, m.height/2)
+	case "pgdown":
+		m.up = max(0, m.up-max(1, m.height/2))
+	case "up":
+		if m.input.empty() {
+			for i := len(m.waiting) - 1; i >= 0; i-- {
+				if w := m.waiting[i]; m.user == "" || w.Author == m.user {
+					m.editing = w.Message
+					m.input.set(Clean(w.Excerpt))
+					m.notice = "editing what waits: Enter changes it, Esc leaves it"
+					break
+				}
+			}
+		}
+	default:
+		m.input.key(name, Clean(k.Text))
+	}
+	return m, nil
+}
+
+// questionKey takes the keys that answer the oldest question.
+func (m model) questionKey(text string) (tea.Model, tea.Cmd, bool) {
+	q := m.questions[0]
+	switch n, err := strconv.Atoi(text); {
+	case q.Approval != nil && (text == "y" || text == "n"):
+		return m, m.actions.approve(q.ID, text == "y", ""), true
+	case q.Approval != nil && text == "e":
+		m.args = q.ID
+		m.input.set(Clean(compact(q.Approval.Args)))
+		m.notice = "the arguments: Enter approves them as they stand here, Esc goes back"
+		return m, nil, true
+	case err == nil && n >= 1 && n <= len(q.Choices):
+		return m, m.actions.say(parley.Message{Question: q.ID, Text: q.Choices[n-1]}), true
+	}
+	return m, nil, false
+}
+
+func compact(raw json.RawMessage) string {
+	var v any
+	if json.Unmarshal(raw, &v) != nil {
+		return string(raw)
+	}
+	return string(encode(v))
+}
+
+// enter does what stands in the input.
+func (m model) enter() (tea.Model, tea.Cmd) {
+	text := strings.TrimSpace(m.input.text())
+	if text == "" {
+		return m, nil
+	}
+	if m.args != "" && !json.Valid([]byte(text)) {
+		m.notice = "this is no JSON"
+		return m, nil
+	}
+	m.up = 0
+	m.input.set("")
+	switch {
+	case m.args != "":
+		question := m.args
+		m.args = ""
+		return m, m.actions.approve(question, true, text)
+	case m.editing != "":
+		message := m.editing
+		m.editing = ""
+		return m, m.actions.edit(message, text)
+	case strings.HasPrefix(text, "//"): // a message that begins with a slash
+		return m, m.actions.say(parley.Message{Text: text[1:]})
+	case strings.HasPrefix(text, "/"):
+		return m.command(text)
+	}
+	for _, q := range m.questions {
+		if q.Blocking {
+			return m, m.actions.say(parley.Message{Question: q.ID, Text: text})
+		}
+	}
+	return m, m.actions.say(parley.Message{Text: text})
+}
+
+const help = `Enter sends, also while an answer is written. Alt+Enter begins a line. Page Up and Page Down scroll.
+1 to 9 choose an answer; y and n approve or refuse a call, e changes its arguments first.
+Up, in an empty line, edits the newest message that waits. Ctrl+C stops what runs; twice leaves.
+/new            another session            /sessions       the newest ones
+/open ID        one of them, or its number /stop           stop what runs
+/edit N TEXT    change what waits          /withdraw N     take it back
+/clear          models forget what was     /say TEXT       a message, not the answer to the question
+/quit           leave; work goes on at the server
+A scripted demo model has commands of its own: begin those with two slashes, //say hello.`
+
+// command does what a line that begins with a slash says.
+func (m model) command(text string) (tea.Model, tea.Cmd) {
+	name, rest, _ := strings.Cut(text, " ")
+	rest = strings.TrimSpace(rest)
+	switch name {
+	case "/help":
+		m.add("note", "", help)
+	case "/quit", "/exit":
+		return m, tea.Quit
+	case "/new":
+		return m, m.actions.open("")
+	case "/sessions":
+		return m, m.actions.list()
+	case "/open":
+		if n, err := strconv.Atoi(rest); err == nil && n >= 1 && n <= len(m.sessions) {
+			rest = m.sessions[n-1].Session
+		}
+		if rest == "" {
+			m.notice = "/open needs a session; /sessions shows them"
+			return m, nil
+		}
+		return m, m.actions.open(rest)
+	case "/stop":
+		return m, m.actions.stop()
+	case "/clear":
+		return m, m.actions.clear()
+	case "/say":
+		if rest != "" {
+			return m, m.actions.say(parley.Message{Text: rest})
+		}
+	case "/edit", "/withdraw":
+		number, words, _ := strings.Cut(rest, " ")
+		n, err := strconv.Atoi(number)
+		if err != nil || n < 1 || n > len(m.waiting) {
+			m.notice = "no message with this number waits"
+			return m, nil
+		}
+		if name == "/withdraw" {
+			return m, m.actions.withdraw(m.waiting[n-1].Message)
+		}
+		if strings.TrimSpace(words) == "" {
+			m.notice = "/edit needs a number and the new text"
+			return m, nil
+		}
+		return m, m.actions.edit(m.waiting[n-1].Message, strings.TrimSpace(words))
+	default:
+		m.notice = "there is no command " + name + "; /help shows them, and two slashes begin a message with one"
+		m.input.set(text)
+	}
+	return m, nil
+}

@@ -1,0 +1,188 @@
+package chat
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	parley "parley/clients/go"
+)
+
+// said is what comes in: a text, or the end of it.
+type said struct {
+	text string
+	err  error // io.EOF at the end
+}
+
+// texts reads what is to be said: all of it as one message, or line by line.
+func texts(ctx context.Context, o Options) <-chan said {
+	in := make(chan said)
+	go func() { // ends with what comes in, or with the process: a read cannot be stopped
+		give := func(s said) bool {
+			select {
+			case in <- s:
+				return true
+			case <-ctx.Done():
+				return false
+			}
+		}
+		switch {
+		case o.Text != "":
+			give(said{text: o.Text})
+		case o.Lines || o.JSON || o.Terminal:
+			lines := bufio.NewScanner(o.In)
+			lines.Buffer(nil, 1<<20)
+			for lines.Scan() {
+				if strings.TrimSpace(lines.Text()) != "" && !give(said{text: lines.Text()}) {
+					return
+				}
+			}
+			if err := lines.Err(); err != nil {
+				give(said{err: err})
+				return
+			}
+		default:
+			all, err := io.ReadAll(io.LimitReader(o.In, 8<<20))
+			if err != nil {
+				give(said{err: err})
+				return
+			}
+			if text := strings.TrimRight(string(all), "\r\n"); strings.TrimSpace(text) != "" && !give(said{text: text}) {
+				return
+			}
+		}
+		give(said{err: io.EOF})
+	}()
+	return in
+}
+
+// events reads a follow into a channel, which is closed at its end; err is why then.
+func events(ctx context.Context, f *parley.Following) (all <-chan parley.Event, err *error) {
+	out, end := make(chan parley.Event), new(error)
+	go func() { // ends with the follow or ctx
+		defer close(out)
+		for e, err := range f.All(ctx) {
+			if err != nil {
+				*end = err
+				return
+			}
+			select {
+			case out <- e:
+			case <-ctx.Done():
+				*end = context.Cause(ctx)
+				return
+			}
+		}
+	}()
+	return out, end
+}
+
+// begin follows a session from now on: the log of a new one, nothing old of another.
+func begin(client *parley.Client, session string) *parley.Following {
+	none := 0
+	return client.Follow(session, parley.From{Tail: &none})
+}
+
+// runPlain prints what is answered to what comes in, and ends with the last answer.
+func runPlain(ctx context.Context, client *parley.Client, session string, o Options) int {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	shown, ended := events(ctx, begin(client, session))
+	in := texts(ctx, o)
+	t := newTurns()
+	ready, more, spoke := false, true, false
+	for {
+		if !more && t.done() {
+			break
+		}
+		if !more && len(t.questions) > 0 && ready {
+			break // nothing will answer it here
+		}
+		next := in
+		if !ready || !more {
+			next = nil
+		}
+		select {
+		case e, ok := <-shown:
+			if !ok {
+				if ctx.Err() != nil {
+					fmt.Fprintf(o.Err, "parley: stopped here; the work goes on at the server: %s\n", o.comeBack(session))
+					return Failed
+				}
+				if *ended == nil {
+					*ended = fmt.Errorf("the session was erased")
+				}
+				return o.fail(explain(o.Server, *ended))
+			}
+			if _, ok := e.Body.(*parley.Followed); ok {
+				ready = true
+			}
+			t.apply(e)
+			printPlain(o, e)
+		case s := <-next:
+			if s.err != nil {
+				if s.err != io.EOF {
+					return o.fail(s.err)
+				}
+				if !spoke {
+					fmt.Fprintln(o.Err, "parley: nothing to say: the input is empty; \"parley chat --help\" shows how to use it")
+					return Usage
+				}
+				more = false
+				continue
+			}
+			spoke = true
+			message := parley.Message{Session: session, Text: s.text, Mode: o.Mode}
+			if len(t.questions) > 0 {
+				message.Question, message.Mode = t.questions[0].ID, ""
+			}
+			receipt, err := client.Send(ctx, message)
+			if err != nil {
+				return o.fail(explain(o.Server, err))
+			}
+			if message.Question != "" {
+				t.closed(message.Question)
+			}
+			t.sent(receipt)
+		}
+	}
+	code := t.code()
+	switch code {
+	case Failed:
+		fmt.Fprintf(o.Err, "parley: %s\n", line(t.why))
+	case Asked:
+		fmt.Fprintf(o.Err, "parley: a question is open; answer it with %s\n", o.comeBack(session))
+	}
+	return code
+}
+
+// printPlain prints what people read.
+func printPlain(o Options, e parley.Event) {
+	switch b := e.Body.(type) {
+	case *parley.PartialResponse:
+		fmt.Fprintln(o.Out, Clean(b.Text))
+	case *parley.Response:
+		if b.Kind != "error" {
+			fmt.Fprintln(o.Out, Clean(b.Text))
+		}
+	case *parley.Question:
+		fmt.Fprintln(o.Out, questionText(b))
+	case *parley.Interrupted:
+		fmt.Fprintln(o.Err, "parley: the connection is lost; connecting again")
+	}
+}
+
+// questionText is a question with all that belongs to its answer.
+func questionText(q *parley.Question) string {
+	var b strings.Builder
+	b.WriteString("? " + Clean(q.Text))
+	if a := q.Approval; a != nil {
+		fmt.Fprintf(&b, "\n  %s %s", line(a.Tool), Clean(indented(a.Args)))
+	}
+	for i, choice := range q.Choices {
+		fmt.Fprintf(&b, "\n  %d. %s", i+1, line(choice))
+	}
+	return b.String()
+}

@@ -1,0 +1,201 @@
+package chat
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	tea "charm.land/bubbletea/v2"
+
+	parley "parley/clients/go"
+)
+
+// What comes to the model besides keys.
+type (
+	eventMsg      parley.Event
+	connectionMsg parley.Connection
+	noticeMsg     string // one line for people
+	endedMsg      struct {
+		session string
+		err     error
+	}
+	openedMsg string // another session is shown from now on
+	listMsg   []parley.Summary
+	backMsg   struct{ text string } // what could not be sent, back into the input
+)
+
+// actions are what the model asks of the server; each is a command of Bubble Tea, so
+// the model itself never waits.
+type actions interface {
+	say(parley.Message) tea.Cmd
+	approve(question string, yes bool, args string) tea.Cmd
+	edit(message, text string) tea.Cmd
+	withdraw(message string) tea.Cmd
+	stop() tea.Cmd
+	clear() tea.Cmd
+	open(session string) tea.Cmd // "" = a new one; openedMsg comes of it
+	follow(session string)
+	list() tea.Cmd
+}
+
+// runTerminal shows a session on the whole terminal.
+func runTerminal(ctx context.Context, client *parley.Client, session string, o Options, connection <-chan parley.Connection) int {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	a := &remote{ctx: ctx, client: client, options: o}
+	program := tea.NewProgram(newModel(a, session), tea.WithContext(ctx), tea.WithInput(o.In), tea.WithOutput(o.Out), tea.WithoutSignalHandler())
+	a.send = program.Send
+	a.follow(session)
+	go func() { // ends with ctx
+		for {
+			select {
+			case c := <-connection:
+				program.Send(connectionMsg(c))
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	last, err := program.Run()
+	m, _ := last.(model)
+	fmt.Fprintf(o.Out, "What was asked goes on at the server. To come back: %s\n", o.comeBack(a.session))
+	switch {
+	case m.err != nil:
+		return o.fail(explain(o.Server, m.err))
+	case err != nil && !errors.Is(err, tea.ErrProgramKilled):
+		return o.fail(err)
+	}
+	return Answered
+}
+
+// remote does what the model asks, at the server.
+type remote struct {
+	ctx     context.Context
+	client  *parley.Client
+	options Options
+	send    func(tea.Msg)
+	session string
+	end     context.CancelFunc
+}
+
+// follow shows a session from its beginning, a long one from its newest events.
+func (r *remote) follow(session string) {
+	if r.end != nil {
+		r.end()
+	}
+	ctx, cancel := context.WithCancel(r.ctx)
+	r.session, r.end = session, cancel
+	tail := 1000
+	following := r.client.Follow(session, parley.From{Tail: &tail})
+	go func() { // ends with the follow
+		defer following.Close()
+		for e, err := range following.All(ctx) {
+			switch {
+			case ctx.Err() != nil:
+				return
+			case err != nil:
+				r.send(endedMsg{session, err})
+			default:
+				r.send(eventMsg(e))
+			}
+		}
+	}()
+}
+
+// try is an action whose error is a line for people.
+func (r *remote) try(done string, do func(ctx context.Context) error) tea.Cmd {
+	return func() tea.Msg {
+		if err := do(r.ctx); err != nil {
+			return noticeMsg(explain(r.options.Server, err).Error())
+		}
+		if done == "" {
+			return nil
+		}
+		return noticeMsg(done)
+	}
+}
+
+func (r *remote) say(m parley.Message) tea.Cmd {
+	m.Session = r.session
+	if m.Question == "" {
+		m.Mode = r.options.Mode
+	}
+	sent, err := r.client.Post(m) // here, so that the order is that of the keys
+	return func() tea.Msg {
+		if err == nil {
+			_, err = sent.Wait(r.ctx)
+		}
+		if err != nil && r.ctx.Err() == nil {
+			r.send(backMsg{m.Text})
+			return noticeMsg(explain(r.options.Server, err).Error())
+		}
+		return nil
+	}
+}
+
+func (r *remote) approve(question string, yes bool, args string) tea.Cmd {
+	session := r.session
+	return r.try("", func(ctx context.Context) error {
+		_, err := r.client.Approve(ctx, session, question, yes, []byte(args))
+		return err
+	})
+}
+
+func (r *remote) edit(message, text string) tea.Cmd {
+	session := r.session
+	return r.try("", func(ctx context.Context) error { return r.client.Edit(ctx, session, message, text) })
+}
+
+func (r *remote) withdraw(message string) tea.Cmd {
+	session := r.session
+	return r.try("", func(ctx context.Context) error { return r.client.Withdraw(ctx, session, message) })
+}
+
+func (r *remote) stop() tea.Cmd {
+	session := r.session
+	return r.try("", func(ctx context.Context) error {
+		_, err := r.client.Cancel(ctx, session, parley.Cancel{})
+		if parley.CodeOf(err) == parley.NotFound {
+			return errors.New("nothing runs")
+		}
+		return err
+	})
+}
+
+func (r *remote) clear() tea.Cmd {
+	session := r.session
+	return r.try("models do not see what was before", func(ctx context.Context) error { return r.client.Clear(ctx, session) })
+}
+
+func (r *remote) open(session string) tea.Cmd {
+	return func() tea.Msg {
+		if session == "" {
+			made, err := r.client.Create(r.ctx, parley.NewSession{Agent: r.options.Agent})
+			if err != nil {
+				return noticeMsg(explain(r.options.Server, err).Error())
+			}
+			session = made
+		} else if _, err := r.client.Session(r.ctx, session); err != nil {
+			return noticeMsg(explain(r.options.Server, err).Error())
+		}
+		return openedMsg(session)
+	}
+}
+
+// listed is how many sessions /sessions shows.
+const listed = 15
+
+func (r *remote) list() tea.Cmd {
+	return func() tea.Msg {
+		var rows listMsg
+		for s, err := range r.client.Sessions(r.ctx) {
+			if err != nil {
+				return noticeMsg(explain(r.options.Server, err).Error())
+			}
+			if rows = append(rows, s); len(rows) == listed {
+				break
+			}
+		}
+		return rows
+	}
+}

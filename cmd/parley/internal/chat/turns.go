@@ -1,0 +1,118 @@
+package chat
+
+import (
+	parley "parley/clients/go"
+)
+
+// turns knows what became of the messages that were sent.
+type turns struct {
+	open      map[string]bool   // messages without an end
+	tasks     map[string]string // message → the task that it went to
+	merged    map[string]bool   // tasks that have taken such a message in, and go on
+	ended     map[string]bool   // tasks
+	known     map[string]string // resolutions that came before their receipt
+	questions []parley.Question // open ones that a task waits for
+	why       string            // the sentence of what failed
+	failed    bool
+}
+
+func newTurns() *turns {
+	return &turns{open: map[string]bool{}, tasks: map[string]string{}, merged: map[string]bool{}, ended: map[string]bool{}, known: map[string]string{}}
+}
+
+// sent takes the receipt of a message; its end may have come before.
+func (t *turns) sent(r parley.Receipt) {
+	t.tasks[r.Message] = r.Task
+	if how, ended := t.known[r.Message]; ended {
+		t.end(r.Message, how)
+		return
+	}
+	t.open[r.Message] = true
+}
+
+func (t *turns) end(message, how string) {
+	delete(t.open, message)
+	switch how {
+	case "answered", "dismissed", "withdrawn":
+	case "merged":
+		if task := t.tasks[message]; task != "" && !t.ended[task] {
+			t.merged[task] = true
+		}
+	default:
+		t.failed = true
+		if t.why == "" {
+			t.why = map[string]string{
+				"failed": "the message failed", "cancelled": "the message was cancelled", "unanswered": "the message got no answer",
+			}[how]
+		}
+	}
+}
+
+// apply takes an event.
+func (t *turns) apply(e parley.Event) {
+	switch b := e.Body.(type) {
+	case *parley.Followed:
+		t.questions = nil
+		for _, q := range b.State.Questions {
+			if q.Blocking {
+				t.questions = append(t.questions, q.Question)
+			}
+		}
+	case *parley.Question:
+		if b.Blocking {
+			t.closed(b.ID)
+			t.questions = append(t.questions, *b)
+		}
+	case *parley.QuestionAnswered:
+		t.closed(b.Question)
+	case *parley.QuestionClosed:
+		t.closed(b.Question)
+	case *parley.Response:
+		if b.Kind == "error" {
+			t.why = b.Text
+		}
+	case *parley.MessageResolved:
+		if _, mine := t.tasks[b.Message]; mine {
+			t.end(b.Message, b.How)
+		} else {
+			t.known[b.Message] = b.How
+		}
+	case *parley.TaskStatus:
+		switch b.NewStatus {
+		case "COMPLETE", "ERROR", "CANCELLED":
+			t.ended[b.Task] = true
+			if t.merged[b.Task] && b.NewStatus != "COMPLETE" {
+				t.failed = true
+				if b.Error != nil && t.why == "" {
+					t.why = b.Error.Message
+				}
+			}
+			delete(t.merged, b.Task)
+		}
+	}
+}
+
+func (t *turns) closed(question string) {
+	kept := t.questions[:0]
+	for _, q := range t.questions {
+		if q.ID != question {
+			kept = append(kept, q)
+		}
+	}
+	t.questions = kept
+}
+
+// done says that everything that was sent has its end.
+func (t *turns) done() bool { return len(t.open) == 0 && len(t.merged) == 0 }
+
+// code is the exit code of that.
+func (t *turns) code() int {
+	switch {
+	case t.failed:
+		return Failed
+	case len(t.questions) > 0:
+		return Asked
+	default:
+		return Answered
+	}
+}

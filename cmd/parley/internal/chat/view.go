@@ -1,0 +1,151 @@
+package chat
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
+)
+
+// What this package says to a terminal; nothing else does.
+const (
+	bold, dim, italic, plain = "\x1b[1m", "\x1b[2m", "\x1b[3m", "\x1b[0m"
+)
+
+func (m model) View() tea.View {
+	v := tea.NewView(strings.Join(m.screen(), "\n"))
+	v.AltScreen = true
+	v.WindowTitle = "parley " + line(m.session)
+	return v
+}
+
+// screen are the lines of the terminal: the transcript, and below it what is open.
+func (m model) screen() []string {
+	below := m.below()
+	if len(below) > m.height-1 {
+		below = below[len(below)-(m.height-1):]
+	}
+	room := m.height - len(below)
+	above := m.transcript()
+	end := len(above) - min(m.up, max(0, len(above)-room))
+	above = above[max(0, end-room):end]
+	for len(above) < room {
+		above = append(above, "")
+	}
+	return append(above, below...)
+}
+
+func (m model) transcript() []string {
+	var lines []string
+	for _, r := range m.rows {
+		text := r.text
+		switch r.kind {
+		case "you":
+			text = bold + "> " + plain + text
+		case "agent":
+			text = markdown(text)
+		case "question":
+			text = bold + text + plain
+		case "note":
+			text = dim + text + plain
+		}
+		lines = append(lines, m.wrap(text)...)
+		lines = append(lines, "")
+	}
+	for _, d := range m.drafts.All() {
+		lines = append(lines, m.wrap(markdown(Clean(d.Text))+"▌")...)
+	}
+	return lines
+}
+
+// wrap breaks a text into lines of the terminal's width; wide characters count as two.
+// A style goes on behind the break.
+func (m model) wrap(text string) []string {
+	text = strings.ReplaceAll(text, "\t", "    ")
+	return strings.Split(ansi.Wrap(text, m.width, ""), "\n")
+}
+
+// below is what stays at the bottom.
+func (m model) below() []string {
+	var lines []string
+	for i, w := range m.waiting {
+		if i == 5 {
+			lines = append(lines, ansi.Truncate(dim+fmt.Sprintf("  and %d more wait", len(m.waiting)-5)+plain, m.width, "…"))
+			break
+		}
+		lines = append(lines, ansi.Truncate(dim+fmt.Sprintf("  waits %d. ", i+1)+line(w.Excerpt)+plain, m.width, "…"))
+	}
+	if len(m.questions) > 0 {
+		q := m.questions[0]
+		keys := "type the answer"
+		switch {
+		case q.Approval != nil:
+			keys = "y approves, n refuses, e changes the arguments: " + line(q.Approval.Tool)
+		case len(q.Choices) > 0:
+			keys = fmt.Sprintf("1 to %d choose, or type the answer", min(9, len(q.Choices)))
+		}
+		lines = append(lines, ansi.Truncate(bold+fmt.Sprintf("? %d open: ", len(m.questions))+plain+keys, m.width, "…"))
+	}
+	state := "/help"
+	switch {
+	case m.notice != "":
+		state = m.notice
+	case m.status != "":
+		state = m.status
+	case m.task != "":
+		state = m.doing + " (Ctrl+C stops it)"
+	}
+	lines = append(lines, ansi.Truncate(dim+"── "+state+plain, m.width, "…"))
+	input := m.wrap(bold + "> " + plain + m.input.before + "\x1b[7m" + cursorOn(m.input.behind))
+	if most := max(1, m.height/3); len(input) > most {
+		input = input[len(input)-most:]
+	}
+	return append(lines, input...)
+}
+
+// cursorOn shows the character under the cursor turned, and the rest behind it.
+func cursorOn(behind string) string {
+	first, rest := firstCharacter(behind)
+	if first == "" || first == "\n" {
+		return " " + plain + behind
+	}
+	return first + plain + rest
+}
+
+var (
+	strong  = regexp.MustCompile(`\*\*([^*\n]+)\*\*`)
+	code    = regexp.MustCompile("`([^`\n]+)`")
+	heading = regexp.MustCompile(`^#{1,6} +`)
+	bullet  = regexp.MustCompile(`^(\s*)[-*+] +`)
+)
+
+// markdown makes clean Markdown readable at a terminal: headings and strong words are
+// bold, code is set apart, lists have bullets. What it does not know stays as it is.
+func markdown(text string) string {
+	lines := strings.Split(text, "\n")
+	fence := ""
+	for i, l := range lines {
+		trimmed := strings.TrimLeft(l, " ")
+		switch {
+		case fence != "" && strings.HasPrefix(trimmed, fence):
+			fence, lines[i] = "", dim+"└─"+plain
+		case fence != "":
+			lines[i] = dim + "│ " + plain + l
+		case strings.HasPrefix(trimmed, "```"), strings.HasPrefix(trimmed, "~~~"):
+			fence = trimmed[:3]
+			lines[i] = dim + "┌─ " + strings.TrimSpace(trimmed[3:]) + plain
+		case heading.MatchString(l):
+			lines[i] = bold + heading.ReplaceAllString(l, "") + plain
+		default:
+			l = bullet.ReplaceAllString(l, "$1• ")
+			l = code.ReplaceAllString(l, italic+"$1"+plain)
+			lines[i] = strong.ReplaceAllString(l, bold+"$1"+plain)
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// width is how many cells a line takes.
+func width(l string) int { return ansi.StringWidth(l) }
