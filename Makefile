@@ -10,7 +10,7 @@ GO ?= go
 # and a second pass over them would buy nothing for its minutes.
 CONCURRENT := ./actors/... ./gateway/... ./persistence/... ./tools/... ./models/... ./cmd/...
 
-.PHONY: help run build test race lint generate golden bench bench-once bench-peers bench-record bench-rooms bench-start hostile receipts model-receipts shape crash cluster chaos chaos-runtimes damage mutants e2e claude ci fuzz setup soak
+.PHONY: help run build test race lint generate golden bench bench-once bench-peers bench-record bench-rooms bench-start hostile receipts model-receipts shape crash cluster chaos chaos-runtimes damage mutants e2e claude ci fuzz setup soak vendor
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -63,6 +63,15 @@ bench-once: ## every benchmark once, so that none of them rots
 generate: ## protobuf code again (protoc; protoc-gen-go is built at its pinned version)
 	GOBIN=$(CURDIR)/.tools $(GO) install google.golang.org/protobuf/cmd/protoc-gen-go
 	PATH="$(CURDIR)/.tools:$$PATH" $(GO) generate ./...
+
+# npm only fetches: a file of the page is a file of the package, and the test compares its checksum.
+vendor: ## the page's libraries again, as gateway/web/vendor.txt pins them (npm)
+	@mkdir -p .tools
+	@grep -v '^#' gateway/web/vendor.txt | while read -r file package version path sum; do \
+		tarball=$$(npm pack --silent --pack-destination .tools "$$package@$$version"); \
+		tar -xzOf ".tools/$$tarball" "package/$$path" > "gateway/web/page/vendor/$$file"; \
+		echo "$$sum  gateway/web/page/vendor/$$file" | sha256sum --check; \
+	done
 
 golden: ## rewrite the golden files; read the diff and explain it in the commit
 	$(GO) test ./conversation/machine ./conversation/wire ./gateway/... ./metrics/... ./cmd/parley ./cmd/parley-bench/internal/scaling -run 'Golden|Transcript|LinkedModules|HoldsTheTables' -rewrite

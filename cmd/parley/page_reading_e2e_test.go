@@ -63,7 +63,7 @@ const cut = `(() => {
 	if (document.documentElement.scrollWidth > innerWidth) out.push('the page is ' + document.documentElement.scrollWidth + ' px wide');
 	for (const e of document.querySelectorAll('#scroller, .scroller, .column, .log')) if (e.checkVisibility() && e.scrollWidth > e.clientWidth + 1) out.push(e.className + ' scrolls sideways');
 	for (const e of document.querySelectorAll('main *, .toast, dialog[open]')) {
-		if (!e.checkVisibility({visibilityProperty: true}) || e.closest('pre, svg, .visually-hidden') && !e.matches('pre')) continue;
+		if (!e.checkVisibility({visibilityProperty: true}) || e.closest('pre, .table, svg, .visually-hidden') && !e.matches('pre, .table')) continue;
 		const r = e.getBoundingClientRect();
 		if (r.width && (r.right > innerWidth + 1 || r.left < -1)) out.push(e.tagName + '.' + (e.className || e.id) + ' ' + Math.round(r.left) + '…' + Math.round(r.right));
 	}

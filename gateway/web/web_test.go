@@ -27,7 +27,7 @@ func TestPageModules(t *testing.T) {
 		t.Fatalf("node --version: %v", err)
 	}
 	args := []string{"--test", "--test-reporter=tap"}
-	for _, pattern := range []string{"*.test.js", "testdata/*.json"} {
+	for _, pattern := range []string{"*.test.js", "testdata/*.json", "testdata/markdown/*.json", "fakedom.js"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil || len(files) == 0 {
 			t.Fatalf("no %s here (%v)", pattern, err)
@@ -47,7 +47,7 @@ func TestPageModules(t *testing.T) {
 		t.Fatalf("node %s --test: %v\n%s", bytes.TrimSpace(version), err, out)
 	}
 	// A runner that found no test would be content, too.
-	for _, name := range []string{"two-tasks.json", "amendment.json", "questions.json", "hostile texts end"} {
+	for _, name := range []string{"two-tasks.json", "amendment.json", "questions.json", "hostile texts end", "the examples of CommonMark 0.31.2", "a text that grew is shown as the same text at once"} {
 		if !bytes.Contains(out, []byte(name)) {
 			t.Errorf("no test about %q ran:\n%s", name, out)
 		}
@@ -95,16 +95,18 @@ func TestFilesAreComplete(t *testing.T) {
 		}
 		loaded[name] = true
 	}
-	imports := regexp.MustCompile(`(?m)^import (?:[^;]*? from )?'([^']+)';`)
+	imports := regexp.MustCompile(`(?m)(?:^import (?:[^;]*? from )?|\bimport\()'([^']+)'\)?`)
+	licences := "vendor/licences.txt" // nobody loads it, and it has to be there
+	loaded[licences] = true
 	for _, name := range names(t) {
-		if path.Ext(name) != ".js" {
+		if path.Ext(name) != ".js" || strings.HasPrefix(name, "vendor/") {
 			continue
 		}
 		for _, m := range imports.FindAllStringSubmatch(read(t, name), -1) {
 			if !strings.HasPrefix(m[1], "./") {
 				t.Errorf("%s imports %s, which is not beside it", name, m[1])
 			}
-			loaded[path.Clean(m[1])] = true
+			loaded[path.Join(path.Dir(name), m[1])] = true
 		}
 	}
 	for _, name := range names(t) {
@@ -138,6 +140,11 @@ func TestPageNeedsNoInlineCodeAndMakesNoMarkup(t *testing.T) {
 		text := read(t, name)
 		for _, r := range rules {
 			if path.Ext(name) != r.ext {
+				continue
+			}
+			// The library can put its colours into an element by itself. The page never asks it to, and
+			// the policy's trusted types would stop it.
+			if name == "vendor/highlight.js" && r.why == "markup from a string" {
 				continue
 			}
 			if m := r.re.FindString(text); m != "" {

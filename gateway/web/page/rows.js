@@ -4,7 +4,7 @@
 
 import { composer } from './composer.js';
 import { duration, h, time } from './dom.js';
-import { paint } from './format.js';
+import { paint } from './markdown.js';
 import { activitySummary, became, excerpt, outcome } from './store.js';
 
 // lead stands before the quote where its place does not say what it is.
@@ -68,6 +68,7 @@ function longText(limit) {
   const body = h('div', { class: 'text' });
   const more = h('button', { type: 'button', class: 'link-button more-text', 'aria-expanded': 'false', hidden: true });
   let whole = '';
+  let live = false;
   let opened = false;
   let cut = 0;
   more.addEventListener('click', () => {
@@ -77,7 +78,7 @@ function longText(limit) {
   });
   function draw() {
     const short = cut > 0 && !opened;
-    paint(body, short ? `${whole.slice(0, cut).trimEnd()} …` : whole);
+    paint(body, short ? `${whole.slice(0, cut).trimEnd()} …` : whole, { live });
     more.hidden = cut === 0;
     more.setAttribute('aria-expanded', String(!short));
     more.textContent = short ? `Show more (${size(whole)})` : 'Show less';
@@ -85,9 +86,10 @@ function longText(limit) {
   return {
     nodes: [body, more],
     body,
-    /** whole: it is being read, so it is not folded under its reader. */
-    set(text, wholly = false) {
+    /** wholly: it is being read, so it is not folded under its reader. more: it goes on. */
+    set(text, wholly = false, more = false) {
       whole = text;
+      live = more;
       cut = wholly ? 0 : beginning(text, limit);
       draw();
     },
@@ -131,7 +133,7 @@ export function partRow(row, actions) {
     el.classList.toggle('assistant', !writing);
     if (writing) el.setAttribute('aria-live', 'off'); else el.removeAttribute('aria-live');
     meta.hidden = writing;
-    if (shown.text !== r.text) text.set(r.text, grown);
+    if (shown.text !== r.text || (shown.type === 'draft') !== writing) text.set(r.text, grown, writing);
     if (!writing) {
       if (JSON.stringify(shown.quote) !== JSON.stringify(r.quote)) chip.replaceChildren(...[quoteChip(r.quote, actions, 'In reply to')].filter(Boolean));
       if (shown.ts !== r.ts) stamp.replaceChildren(time(r.ts));

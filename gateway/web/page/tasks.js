@@ -4,7 +4,7 @@
 import { tasks as api } from './api.js';
 import { composer } from './composer.js';
 import { complain, h, iconButton, newID, time, icon } from './dom.js';
-import { render as formatted } from './format.js';
+import { paint, render } from './markdown.js';
 import { callBlock } from './rows.js';
 import { ENDED, excerpt } from './store.js';
 
@@ -157,7 +157,7 @@ export class Tasks {
       h('div', {}, h('dt', {}, 'Conversation'), h('dd', {}, h('a', { href: `#/s/${encodeURIComponent(sessionOf(task))}` }, 'Open'))));
     if (before?.prompt !== task.prompt) {
       this.name.textContent = excerpt(task.prompt, 80) || 'Task';
-      this.prompt.replaceChildren(formatted(task.prompt));
+      paint(this.prompt, task.prompt);
     }
     const q = typeof task.question === 'string' ? task.question : task.question?.text || '';
     const parts = (task.parts || []).map((p) => (typeof p === 'string' ? p : p.text));
@@ -165,13 +165,13 @@ export class Tasks {
     if (this.sig !== sig || !this.output.firstChild) {
       this.sig = sig;
       const shown = parts.length ? parts : task.output && task.output !== q ? [task.output] : [];
-      this.output.replaceChildren(...shown.map((t) => h('div', { class: 'text' }, formatted(t))));
+      this.output.replaceChildren(...shown.map((t) => render(t)));
       if (!shown.length) this.output.append(h('p', { class: 'hint' }, ENDED.has(task.status) ? 'Nothing was shown.' : 'Nothing yet.'));
       if (task.error) this.output.append(h('p', { class: 'form-error' }, task.error.message || String(task.error)));
     }
     const replies = task.reply_history || [];
     this.historyBox.hidden = replies.length === 0;
-    this.history.replaceChildren(...replies.map((r) => h('li', {}, h('div', { class: 'text' }, formatted(r.content)), time(r.timestamp))));
+    this.history.replaceChildren(...replies.map((r) => h('li', {}, render(r.content), time(r.timestamp))));
     const awaiting = task.status === 'AWAITING_RESPONSE';
     const was = this.replyBox.hidden;
     this.replyBox.hidden = !awaiting;
@@ -189,7 +189,7 @@ export class Tasks {
     const { approval } = question || {};
     const choices = approval ? [choice('Approve', 'yes', 'good'), choice('Decline', 'no', 'bad')] : (question?.choices || []).map((c) => choice(c, c));
     this.question.replaceChildren(...[
-      h('div', { class: 'text' }, formatted(text)), approval && callBlock(approval),
+      render(text), approval && callBlock(approval),
       choices.length > 0 && h('div', { class: 'choices' }, choices)].filter(Boolean));
   }
 

@@ -59,7 +59,7 @@ func repeat(times int, do, after func() error) (r result, err error) {
 }
 
 // pageFile is a file that the page's document or one of its scripts names.
-var pageFile = regexp.MustCompile(`(?:src|href)="/assets/([a-z.]+)"|from '\./([a-z.]+)'`)
+var pageFile = regexp.MustCompile(`(?:src|href)="/assets/([a-z./]+)"|(?:from |import\()'\./([a-z./-]+)'`)
 
 // firstPaint asks for what the page needs before it shows a session.
 func firstPaint(ctx context.Context, addr, session string) error {
