@@ -254,7 +254,7 @@ func TestPageReading(t *testing.T) {
 			stops = append(stops, stop)
 		}
 		at := 0
-		for _, want := range []string{"Skip to the message box", "New conversation", "Tasks", "Search conversations", "Theme: as the system", "Rename", "Delete this conversation", "OAuth", "JWT", "Reply", "Message"} {
+		for _, want := range []string{"Skip to the message box", "New conversation", "Tasks", "Search", "Theme: as the system", "Rename", "Delete this conversation", "OAuth", "JWT", "Reply", "Message"} {
 			i := slices.IndexFunc(stops[at:], func(s string) bool {
 				return strings.HasPrefix(s, want) || want == "Reply" && strings.HasPrefix(s, "Answer:")
 			})

@@ -15,7 +15,7 @@ export class APIError extends Error {
 /** Where the credential comes from; set by the application. */
 export const credential = { token: () => '' };
 
-export async function request(method, path, body, { key } = {}) {
+export async function request(method, path, body, { key, signal } = {}) {
   const headers = { Accept: 'application/json' };
   if (body !== undefined) headers['Content-Type'] = 'application/json';
   if (key) headers['Idempotency-Key'] = key;
@@ -23,7 +23,7 @@ export async function request(method, path, body, { key } = {}) {
   if (token) headers.Authorization = `Bearer ${token}`;
   let res;
   try {
-    res = await fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body), cache: 'no-store' });
+    res = await fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body), cache: 'no-store', signal });
   } catch {
     throw new APIError(0, {});
   }
@@ -37,7 +37,9 @@ export async function request(method, path, body, { key } = {}) {
 const seg = encodeURIComponent;
 
 export const sessions = {
-  list: (cursor = '') => request('GET', `/api/sessions?limit=100${cursor ? `&cursor=${seg(cursor)}` : ''}`),
+  list: ({ cursor = '', archived = '' } = {}) => request('GET', `/api/sessions?limit=100${archived ? `&archived=${archived}` : ''}${cursor ? `&cursor=${seg(cursor)}` : ''}`),
+  titled: (q, signal) => request('GET', `/api/sessions?limit=20&archived=all&q=${seg(q)}`, undefined, { signal }),
+  said: (q, cursor, signal) => request('GET', `/api/sessions?limit=20&in=messages&q=${seg(q)}${cursor ? `&cursor=${seg(cursor)}` : ''}`, undefined, { signal }),
   patch: (id, fields) => request('PATCH', `/api/sessions/${seg(id)}`, fields),
   remove: (id) => request('DELETE', `/api/sessions/${seg(id)}`),
   events: (id, since, limit) => request('GET', `/api/sessions/${seg(id)}/events?since=${since}&limit=${limit}`),

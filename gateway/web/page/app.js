@@ -4,10 +4,11 @@
 import { actions } from './actions.js';
 import { banner, client, handlers } from './connection.js';
 import { duration, h, icon } from './dom.js';
-import { drawer, drawerOpen } from './drawer.js';
-import { listHint, refreshList } from './list.js';
-import { box, cancel, stop } from './messagebox.js';
+import './keys.js';
+import { listHint, watchList } from './list.js';
+import { box } from './messagebox.js';
 import { erased } from './memory.js';
+import './notify.js';
 import { Conversation } from './render.js';
 import { route, startNew } from './routes.js';
 import { deliverAll, failPending } from './sending.js';
@@ -35,7 +36,7 @@ Object.assign(handlers, {
     $('demo').hidden = data.model !== 'scripted';
     if (state.view) state.view = { ...state.view, me: data.user };
     route();
-    refreshList();
+    watchList();
   },
   followed({ session, data, resumed }) {
     if (watched.has(session) && state.view?.session !== session) { state.tasks.hint(); return; }
@@ -70,11 +71,14 @@ $('new').prepend(icon('plus'));
 $('new').addEventListener('click', startNew);
 $('skip').addEventListener('click', () => box.focus());
 
-document.addEventListener('keydown', (e) => {
-  if (e.key !== 'Escape' || e.isComposing || document.querySelector('dialog[open]')) return;
-  if (drawerOpen()) drawer(false);
-  else if (e.target === box.input && !box.value && !stop.hidden && !stop.disabled) cancel();
-});
+// A file that is dropped beside its place must not take the page's place.
+for (const type of ['dragover', 'drop']) {
+  addEventListener(type, (e) => {
+    if (e.defaultPrevented || !e.dataTransfer?.types.includes('Files')) return;
+    e.preventDefault();
+    e.dataTransfer.dropEffect = 'none';
+  });
+}
 
 document.addEventListener('visibilitychange', () => {
   if (document.visibilityState !== 'visible') return;

@@ -5,6 +5,7 @@ import { composer } from './composer.js';
 import { h, icon } from './dom.js';
 import { command } from './actions.js';
 import { remember } from './memory.js';
+import { menuButton } from './menu.js';
 import { send, typing } from './sending.js';
 import { openQuestions, working } from './store.js';
 import { $, state } from './state.js';
@@ -15,15 +16,30 @@ export const box = composer({
   onInput: (t) => { remember(state.view?.session || '', t); typing(!!t.trim()); },
 });
 export const stop = h('button', { type: 'button', class: 'stop', 'aria-label': 'Stop', title: 'Stop (Esc)', hidden: true, onclick: () => cancel() }, icon('stop'));
-const mode = h('select', { 'aria-label': 'What this message does while a task runs' },
-  h('option', { value: '' }, 'Joins in'), h('option', { value: 'queue' }, 'Queues up'), h('option', { value: 'interrupt' }, 'Interrupts'));
-const modeBox = h('label', { class: 'mode', hidden: true }, mode);
-box.button.before(modeBox, stop);
+
+// What a message does while work goes on; the protocol's modes in words.
+const MODES = [
+  ['', 'Join in', 'The work goes on and takes your message in.'],
+  ['queue', 'Wait for its turn', 'Your message is read when the work is done.'],
+  ['interrupt', 'Interrupt', 'The work stops, and your message is read at once.'],
+];
+let mode = '';
+const modeButton = h('button', { type: 'button', class: 'mode-button', hidden: true });
+menuButton(modeButton, 'What your message does while work goes on', () => MODES.map(([value, label, hint]) => ({ label, hint, checked: mode === value, run: () => { setMode(value); toInput(); } })));
+function setMode(value) {
+  mode = value;
+  const [, label, hint] = MODES.find(([v]) => v === value);
+  modeButton.replaceChildren(h('span', {}, label), icon('down'));
+  modeButton.title = hint;
+  modeButton.setAttribute('aria-label', `What your message does: ${label}`);
+}
+setMode('');
+box.button.before(modeButton, stop);
 $('composer-slot').append(box.element);
 
 function submit(text) {
-  const sent = send(text, { mode: mode.value });
-  if (sent) mode.value = '';
+  const sent = send(text, { mode });
+  if (sent) setMode('');
   return sent;
 }
 
@@ -54,7 +70,7 @@ function draw(view) {
   if ((!w || ro) && document.activeElement === stop) toInput();
   stop.hidden = !w || ro;
   stop.disabled = w?.state === 'stopping';
-  modeBox.hidden = !busy || ro;
+  modeButton.hidden = !busy || ro;
   const open = view ? openQuestions(view).filter((q) => q.blocking && !q.approval) : [];
   const place = open.length ? 'Type your answer…' : busy ? 'Add something, it joins the work…' : 'Message…';
   if (box.input.placeholder !== place) box.input.placeholder = place;

@@ -3,6 +3,7 @@
 
 import { client } from './connection.js';
 import { drawer } from './drawer.js';
+import { aim } from './goal.js';
 import { endRename } from './head.js';
 import { drawList } from './list.js';
 import { box, toInput } from './messagebox.js';
@@ -25,7 +26,12 @@ state.tasks = new Tasks({
 });
 
 export function route() {
-  const [, kind = '', id = ''] = /^#\/([^/]*)\/?(.*)$/.exec(location.hash) || [];
+  let [, kind = '', id = ''] = /^#\/([^/]*)\/?(.*)$/.exec(location.hash) || [];
+  const [, session, place] = /^([^/]+)\/at\/(.+)$/.exec(id) || [];
+  if (place && kind === 's') { // a message of a conversation; the address stays that of the conversation
+    history.replaceState(null, '', `#/s/${id = session}`);
+    aim(decode(session), decode(place));
+  }
   drawer(false);
   const onTasks = kind === 'tasks';
   flush();

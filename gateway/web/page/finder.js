@@ -1,0 +1,79 @@
+// Asks the server for what a person types: titles at once, messages behind them.
+// A newer question cancels an older one; an answer to an older one is forgotten.
+
+/**
+ * Finder keeps {query, busy, titles, messages, next, error} in found and calls
+ * show(found) when it changes. titles(q, signal) and messages(q, cursor, signal)
+ * give pages {items, next_cursor}.
+ */
+export class Finder {
+  constructor({ titles, messages, show, wait = 200, setTimeout = (f, ms) => globalThis.setTimeout(f, ms), clearTimeout = (t) => globalThis.clearTimeout(t) }) {
+    Object.assign(this, { titles, messages, show, wait, setTimeout, clearTimeout });
+    this.found = nothing('');
+  }
+
+  /** Asks for a query, once nothing was typed for a moment. */
+  ask(query) {
+    query = query.trim();
+    if (query === this.found.query) return;
+    this.clearTimeout(this.timer);
+    this.asked?.abort();
+    this.found = nothing(query);
+    if (query) {
+      this.found.busy = true;
+      this.timer = this.setTimeout(() => this.go(), this.wait);
+    }
+    this.show(this.found);
+  }
+
+  /** Asks for messages that are older than those found. */
+  more() { return this.load((signal) => this.page(signal)); }
+
+  go() {
+    return this.load(async (signal) => {
+      const said = this.messages(this.found.query, '', signal);
+      said.catch(() => {}); // looked at below
+      const titles = await this.titles(this.found.query, signal);
+      if (signal.aborted) return;
+      this.change({ titles: titles.items || [] });
+      this.took(await said, signal);
+    });
+  }
+
+  async page(signal) { this.took(await this.messages(this.found.query, this.found.next, signal), signal); }
+
+  took(page, signal) {
+    if (!signal.aborted) this.change({ messages: [...this.found.messages, ...(page.items || []).filter((m) => m.message)], next: page.next_cursor || '' });
+  }
+
+  async load(work) {
+    const { signal } = this.asked = new AbortController();
+    this.change({ busy: true, error: '' });
+    try {
+      await work(signal);
+      if (!signal.aborted) this.change({ busy: false });
+    } catch (err) {
+      if (!signal.aborted) this.change({ busy: false, error: err.message || 'The search did not work.' });
+    }
+  }
+
+  change(what) {
+    this.found = { ...this.found, ...what };
+    this.show(this.found);
+  }
+}
+
+function nothing(query) { return { query, busy: false, titles: [], messages: [], next: '', error: '' }; }
+
+/** What a search has come to, in words. */
+export function outcomeOf({ query, busy, titles, messages, next, error }) {
+  if (!query) return '';
+  if (error) return `The search did not work: ${error}`;
+  if (busy && !titles.length && !messages.length) return 'Searching…';
+  const some = [];
+  if (titles.length) some.push(titles.length === 1 ? '1 title' : `${titles.length} titles`);
+  if (messages.length) some.push(messages.length === 1 ? '1 message' : `${messages.length} messages`);
+  if (busy) return `${some.join(', ')}; searching on…`;
+  if (next) return some.length ? `${some.join(', ')}; older messages were not searched yet` : 'Nothing yet; older messages were not searched';
+  return some.length ? some.join(', ') : `Nothing has these words: no title, no message`;
+}
