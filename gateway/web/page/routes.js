@@ -59,6 +59,7 @@ function open(session) {
   forget();
   endRename();
   state.chat.reset();
+  $('jump').hidden = true; // nobody has scrolled up here yet
   if (!session) {
     state.view = null;
   } else {
@@ -76,6 +77,6 @@ function open(session) {
 
 /** Leaves a new conversation that was begun, for another new one. */
 export function startNew() {
-  if (state.view && !state.view.session) { state.view = null; state.chat.reset(); }
+  if (state.view && !state.view.session) { state.view = null; state.chat.reset(); $('jump').hidden = true; }
   setTimeout(() => box.focus());
 }
