@@ -15,6 +15,7 @@ import (
 	"parley/conversation/member"
 	"parley/conversation/search"
 	"parley/gateway/admin"
+	"parley/gateway/assets"
 	"parley/gateway/auth"
 	"parley/gateway/fanout"
 	"parley/gateway/feed"
@@ -109,7 +110,7 @@ func New(cfg Config, d Deps) (*Server, error) {
 	if cfg.Limits.Connections == 0 {
 		cfg.Limits.Connections = listener.Auto()
 	}
-	page, err := rest.NewPage(d.Page)
+	page, err := assets.New(d.Page)
 	if err != nil {
 		return nil, err
 	}

@@ -1,8 +1,6 @@
 package rest
 
 import (
-	"strings"
-
 	"parley/conversation"
 	"parley/gateway/admin"
 	"parley/gateway/protocol"
@@ -63,27 +61,4 @@ func (s *API) administration(routes *admin.Routes, guard admin.Guard) {
 			s.route(r.method, r.path, open)
 		}
 	}
-}
-
-func (s *API) index(c *fiber.Ctx) error { return s.sendFile(c, "index.html") }
-
-func (s *API) asset(c *fiber.Ctx) error {
-	return s.sendFile(c, strings.TrimPrefix(c.Params("*"), "/"))
-}
-
-func (s *API) sendFile(c *fiber.Ctx, name string) error {
-	f, ok := s.page.files[name]
-	if !ok {
-		return fiber.ErrNotFound
-	}
-	c.Set(fiber.HeaderContentSecurityPolicy, pagePolicy)
-	c.Set("Cross-Origin-Opener-Policy", "same-origin")
-	c.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=()")
-	c.Set(fiber.HeaderCacheControl, "no-cache")
-	c.Set(fiber.HeaderETag, f.tag)
-	if c.Get(fiber.HeaderIfNoneMatch) == f.tag {
-		return c.SendStatus(fiber.StatusNotModified)
-	}
-	c.Set(fiber.HeaderContentType, f.kind)
-	return c.Send(f.data)
 }

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"parley/gateway/assets"
 	"parley/gateway/protocol"
 
 	"github.com/gofiber/fiber/v2"
@@ -10,15 +11,7 @@ import (
 // able to read them before it has a credential.
 func (s *API) documents() {
 	for _, name := range []string{"openapi.yaml", "asyncapi.yaml"} {
-		file := newPageFile(protocol.Document(name), "application/yaml")
-		s.route(fiber.MethodGet, "/"+name, func(c *fiber.Ctx) error {
-			c.Set(fiber.HeaderCacheControl, "no-cache")
-			c.Set(fiber.HeaderETag, file.tag)
-			if c.Get(fiber.HeaderIfNoneMatch) == file.tag {
-				return c.SendStatus(fiber.StatusNotModified)
-			}
-			c.Set(fiber.HeaderContentType, file.kind)
-			return c.Send(file.data)
-		})
+		file := assets.NewFile(protocol.Document(name), "application/yaml")
+		s.route(fiber.MethodGet, "/"+name, func(c *fiber.Ctx) error { return sendFile(c, file, false) })
 	}
 }

@@ -1,14 +1,11 @@
 package rest
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"errors"
-	"fmt"
-	"io/fs"
-	"mime"
-	"path"
 	"strings"
+
+	"parley/gateway/assets"
+
+	"github.com/gofiber/fiber/v2"
 )
 
 // pagePolicy lets the page load its own files and talk to its own server, nothing else.
@@ -16,56 +13,48 @@ const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; con
 	"font-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; " +
 	"require-trusted-types-for 'script'; trusted-types 'none'"
 
-// page is the embedded page, read once: it is small and never changes.
-type page struct{ files map[string]pageFile }
+// What may change is asked for again each time; what is at a place that names its
+// content is kept.
+const (
+	askAgain = "no-cache"
+	forEver  = "public, max-age=31536000, immutable"
+)
 
-type pageFile struct {
-	data []byte
-	kind string // Content-Type
-	tag  string // ETag
+func (s *API) index(c *fiber.Ctx) error { return sendPage(c, s.page.Index(), false) }
+
+func (s *API) asset(c *fiber.Ctx) error {
+	f, fixed := s.page.Find(strings.TrimPrefix(c.Params("*"), "/"))
+	return sendPage(c, f, fixed)
 }
 
-func newPageFile(data []byte, kind string) pageFile {
-	sum := sha256.Sum256(data)
-	return pageFile{data: data, kind: kind, tag: `"` + hex.EncodeToString(sum[:8]) + `"`}
+func sendPage(c *fiber.Ctx, f *assets.File, fixed bool) error {
+	if f == nil {
+		return fiber.ErrNotFound
+	}
+	c.Set(fiber.HeaderContentSecurityPolicy, pagePolicy)
+	c.Set("Cross-Origin-Opener-Policy", "same-origin")
+	c.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=()")
+	return sendFile(c, f, fixed)
 }
 
-// NewPage reads the page's files. index.html is the page itself, everything else
-// is found below /assets/.
-func NewPage(files fs.FS) (*page, error) {
-	p := &page{files: make(map[string]pageFile)}
-	if files == nil {
-		return p, nil
+// sendFile sends the whole file, also to one who asks for a range of it: RFC 9110 allows
+// that, and no file is so large that a part of it would be worth more.
+func sendFile(c *fiber.Ctx, f *assets.File, fixed bool) error {
+	body, coding, tag := f.Body(c.Get(fiber.HeaderAcceptEncoding))
+	c.Set(fiber.HeaderCacheControl, askAgain)
+	if fixed {
+		c.Set(fiber.HeaderCacheControl, forEver)
 	}
-	err := fs.WalkDir(files, ".", func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		data, err := fs.ReadFile(files, name)
-		if err != nil {
-			return err
-		}
-		kind := mime.TypeByExtension(path.Ext(name))
-		switch path.Ext(name) { // not left to the machine's table of types
-		case ".js", ".mjs":
-			kind = "text/javascript; charset=utf-8"
-		case ".css":
-			kind = "text/css; charset=utf-8"
-		case ".html":
-			kind = "text/html; charset=utf-8"
-		case ".svg":
-			kind = "image/svg+xml"
-		case "":
-			kind = "application/octet-stream"
-		}
-		p.files[strings.TrimPrefix(name, "assets/")] = newPageFile(data, kind)
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read the page: %w", err)
+	if f.Varies() {
+		c.Vary(fiber.HeaderAcceptEncoding)
 	}
-	if _, ok := p.files["index.html"]; !ok {
-		return nil, errors.New("the page has no index.html")
+	c.Set(fiber.HeaderETag, tag)
+	if assets.Has(c.Get(fiber.HeaderIfNoneMatch), tag) {
+		return c.SendStatus(fiber.StatusNotModified)
 	}
-	return p, nil
+	c.Set(fiber.HeaderContentType, f.Kind)
+	if coding != "" {
+		c.Set(fiber.HeaderContentEncoding, coding)
+	}
+	return c.Send(body)
 }

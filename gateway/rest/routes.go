@@ -2,6 +2,7 @@ package rest
 
 import (
 	"parley/gateway/admin"
+	"parley/gateway/assets"
 	"parley/gateway/service"
 
 	"github.com/gofiber/fiber/v2"
@@ -10,14 +11,14 @@ import (
 // API is the HTTP side of the protocol.
 type API struct {
 	*service.Services
-	page   *page
+	page   *assets.Page
 	router fiber.Router
 	open   *service.Slots // streams, and requests that wait
 	rates  *rates
 }
 
 // New makes the routes. page is the web page.
-func New(s *service.Services, page *page) *API {
+func New(s *service.Services, page *assets.Page) *API {
 	return &API{Services: s, page: page, open: service.NewSlots(), rates: newRates(s)}
 }
 
@@ -67,7 +68,7 @@ func (s *API) Register(router fiber.Router, operator *admin.Routes, guard admin.
 	if operator != nil {
 		s.administration(operator, guard)
 	}
-	if len(s.page.files) > 0 {
+	if !s.page.Empty() {
 		s.route(fiber.MethodGet, "/", s.index)
 		s.route(fiber.MethodGet, "/assets/*", s.asset)
 	}

@@ -10,7 +10,8 @@ let grammar = null;
 const early = new Set(); // WeakRefs of elements that were painted without it
 
 /** Settled once texts are painted as Markdown. */
-export const ready = import('./grammar.js').then((g) => {
+// The library is asked for at the same time, not after the file that imports it.
+export const ready = Promise.all([import('./grammar.js'), import('./vendor/markdown-it.js')]).then(([g]) => {
   grammar = g;
   for (const ref of early) {
     const el = ref.deref();
@@ -188,7 +189,7 @@ function colour(node) {
   queue.push(node);
   if (running) return;
   running = true;
-  colours ??= import('./colours.js');
+  colours ??= Promise.all([import('./colours.js'), import('./vendor/highlight.js')]).then(([c]) => c);
   colours.then((c) => {
     const step = () => {
       const n = queue.shift();

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"path"
 	"regexp"
-	"strings"
 	"time"
 )
 
@@ -59,14 +59,14 @@ func repeat(times int, do, after func() error) (r result, err error) {
 }
 
 // pageFile is a file that the page's document or one of its scripts names.
-var pageFile = regexp.MustCompile(`(?:src|href)="/assets/([a-z./]+)"|(?:from |import\()'\./([a-z./-]+)'`)
+var pageFile = regexp.MustCompile(`(?:src|href)="(/assets/[a-z0-9./-]+)"|(?:from |import\()'(\./[a-z./-]+)'`)
 
 // firstPaint asks for what the page needs before it shows a session.
 func firstPaint(ctx context.Context, addr, session string) error {
 	client := &http.Client{Transport: &http.Transport{}} // as one that was never there
 	defer client.CloseIdleConnections()
-	get := func(path string) (string, error) {
-		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+path, nil)
+	get := func(place string) (string, error) {
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+place, nil)
 		if err != nil {
 			return "", err
 		}
@@ -77,7 +77,7 @@ func firstPaint(ctx context.Context, addr, session string) error {
 		defer resp.Body.Close()
 		body, err := io.ReadAll(resp.Body)
 		if err == nil && resp.StatusCode != http.StatusOK {
-			err = fmt.Errorf("%s: %s", path, resp.Status)
+			err = fmt.Errorf("%s: %s", place, resp.Status)
 		}
 		return string(body), err
 	}
@@ -88,9 +88,13 @@ func firstPaint(ctx context.Context, addr, session string) error {
 			return err
 		}
 		for _, m := range pageFile.FindAllStringSubmatch(text, -1) {
-			if path := "/assets/" + strings.Join(m[1:], ""); !seen[path] {
-				seen[path] = true
-				named = append(named, path)
+			file := m[1]
+			if m[2] != "" {
+				file = path.Join(path.Dir(named[0]), m[2])
+			}
+			if !seen[file] {
+				seen[file] = true
+				named = append(named, file)
 			}
 		}
 	}
