@@ -9,7 +9,7 @@ import { counts, document, html } from './fakedom.js';
 import { blocks } from './page/grammar.js';
 import { paint, ready } from './page/markdown.js';
 
-await ready;
+await ready();
 
 const draw = (text, options) => { const e = document.createElement('div'); paint(e, text, options); return e; };
 

@@ -9,17 +9,25 @@
 let grammar = null;
 const early = new Set(); // WeakRefs of elements that were painted without it
 
-/** Settled once texts are painted as Markdown. */
-// The library is asked for at the same time, not after the file that imports it.
-export const ready = Promise.all([import('./grammar.js'), import('./vendor/markdown-it.js')]).then(([g]) => {
-  grammar = g;
-  for (const ref of early) {
-    const el = ref.deref();
-    const s = el && states.get(el);
-    if (s) draw(el, s, s.text, s.live);
-  }
-  early.clear();
-}, () => { /* the text stays as it was written */ });
+let loading = null;
+
+/**
+ * Settled once texts are painted as Markdown. It begins with the first text, so that
+ * nothing of it is in the way of the page and of the text itself.
+ */
+export function ready() {
+  // The library is asked for at the same time, not after the file that imports it.
+  loading ??= Promise.all([import('./grammar.js'), import('./vendor/markdown-it.js')]).then(([g]) => {
+    grammar = g;
+    for (const ref of early) {
+      const el = ref.deref();
+      const s = el && states.get(el);
+      if (s) draw(el, s, s.text, s.live);
+    }
+    early.clear();
+  }, () => { loading = null; /* the text stays as it was written, until the next one */ });
+  return loading;
+}
 
 const states = new WeakMap();
 
@@ -32,7 +40,7 @@ export function paint(el, text, { live = false } = {}) {
   if (!s) {
     s = { text: null, live: false, stable: '', kept: 0, references: {}, known: '', nodes: [] };
     states.set(el, s);
-    if (!grammar) early.add(new WeakRef(el));
+    if (!grammar) { early.add(new WeakRef(el)); ready(); }
   }
   const t = String(text ?? '').replace(/\r\n?/g, '\n');
   if (s.text === t && s.live === live) return;
