@@ -74,7 +74,7 @@ vendor: ## the page's libraries again, as gateway/web/vendor.txt pins them (npm)
 	done
 
 golden: ## rewrite the golden files; read the diff and explain it in the commit
-	$(GO) test ./conversation/machine ./conversation/wire ./gateway/... ./metrics/... ./cmd/parley ./cmd/parley-bench/internal/scaling -run 'Golden|Transcript|LinkedModules|HoldsTheTables' -rewrite
+	$(GO) test ./conversation/machine ./conversation/wire ./gateway/... ./clients/js ./metrics/... ./cmd/parley ./cmd/parley-bench/internal/scaling -run 'Golden|Transcript|LinkedModules|HoldsTheTables' -rewrite
 	@git --no-pager diff --stat
 
 bench: ## the tables of the README: server against its baselines (about 7 minutes; BEFORE=another parley: in turn with it; ARGS=…)

@@ -232,6 +232,7 @@ var testArrows = map[string][]string{
 	"tools/*":                            {"tools/toolstest"},
 	"conversation/machine":               {"conversation/transcript", "conversation/readmodel", "conversation/wire", "conversation/tokens", "conversation/member"},
 	"conversation/machine/machinetest":   {"persistence/persistencetest"},
+	"clients/js":                         {"gateway/gatewaytest"},
 	"gateway/auth":                       {"persistence/clustertest"},
 	"gateway/chat":                       {"gateway/gatewaytest", "persistence/chatstest"},
 	"gateway/find":                       {"conversation/access", "persistence/persistencetest"},
