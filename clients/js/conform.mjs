@@ -7,7 +7,10 @@ const say = (line) => process.stdout.write(`${JSON.stringify(line)}\n`);
 const parley = connect(process.env.PARLEY_URL);
 const acknowledged = (id) => [({ message }) => say({ sent: id, message }), (err) => say({ failed: id, code: err.code })];
 
-parley.on('status', ({ state, code }) => { if (state === 'stopped' && code !== 1000) say({ stopped: code }); });
+parley.on('status', ({ state, code }) => {
+  if (state === 'stopped' && code !== 1000) say({ stopped: code });
+  if (state === 'waiting') say({ lost: code });
+});
 for await (const text of createInterface({ input: process.stdin })) {
   const told = JSON.parse(text);
   if (told.stop) break;

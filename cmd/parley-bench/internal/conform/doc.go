@@ -21,6 +21,6 @@
 //	{"reset":"S","reason":"other_log"}          what was seen belongs to another log: it begins anew
 //	{"stopped":4502}                            the connection ended with this code, for good
 //
-// Lines that are no JSON object are ignored. What it writes to its standard error is
+// All other lines are ignored. What it writes to its standard error is
 // shown when a case fails.
 package conform

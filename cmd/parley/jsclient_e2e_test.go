@@ -1,0 +1,158 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// nodeCommand starts node with a WebSocket: node 20 has one only when it is asked for.
+func nodeCommand(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	node, err := exec.LookPath("node")
+	if err != nil {
+		t.Skip("NOT TESTED: clients/js against a server. There is no node in PATH")
+	}
+	version, err := exec.CommandContext(t.Context(), node, "-p", "parseInt(process.versions.node)").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, _ := strconv.Atoi(strings.TrimSpace(string(version))); n < 22 {
+		args = append([]string{"--experimental-websocket", "--no-warnings"}, args...)
+	}
+	return exec.CommandContext(t.Context(), node, args...)
+}
+
+// The server is killed, frozen and restarted while the client for Node sends: each
+// message arrives once, in order, gets its answer, and each event is seen once and in
+// order (N-01, N-03, D-11).
+func TestJSClientSurvivesItsServer(t *testing.T) {
+	data := t.TempDir()
+	heartbeat := []string{"--set", "gateway.heartbeat=500ms", "--set", "inbox.mode=queue"}
+	l := spawn(t, data, heartbeat...)
+	again := append([]string{"--listen", l.addr}, heartbeat...)
+	_, body := l.do("POST", "/api/sessions", "{}")
+	var made struct{ Session string }
+	if err := json.Unmarshal(body, &made); err != nil || made.Session == "" {
+		t.Fatalf("no session: %s %v", body, err)
+	}
+	node := nodeCommand(t, filepath.Join(root, "clients", "js", "conform.mjs"))
+	node.Env = append(os.Environ(), "PARLEY_URL=http://"+l.addr)
+	in, err := node.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := node.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	node.Stderr = os.Stderr
+	if err := node.Start(); err != nil {
+		t.Fatal(err)
+	}
+	tell := func(command map[string]any) {
+		b, err := json.Marshal(command)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := in.Write(append(b, '\n')); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const messages = 40
+	send := func(i int) {
+		tell(map[string]any{"send": fmt.Sprintf("/say answer %03d", i), "id": fmt.Sprint(i), "session": made.Session})
+	}
+	tell(map[string]any{"follow": made.Session})
+	send(0)
+	seq, sent, resolved, lost, frozen := 0, []string{}, 0, 0, false
+	lines := bufio.NewScanner(out)
+	for resolved < messages && lines.Scan() {
+		var x struct {
+			Seq    int
+			Type   string
+			Sent   string
+			Failed string
+			Lost   int
+		}
+		if err := json.Unmarshal(lines.Bytes(), &x); err != nil {
+			t.Fatalf("%s: %v", lines.Bytes(), err)
+		}
+		switch {
+		case x.Failed != "":
+			t.Fatalf("it gave up: %s", lines.Bytes())
+		case x.Seq > 0:
+			if seq++; x.Seq != seq {
+				t.Fatalf("event %d behind %d", x.Seq, seq-1)
+			}
+			if x.Type == "message_resolved" {
+				resolved++
+			}
+		case x.Lost != 0:
+			if lost++; frozen {
+				frozen = false
+				if err := l.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+					t.Fatal(err)
+				}
+			}
+		case x.Sent != "":
+			sent = append(sent, x.Sent)
+			switch len(sent) {
+			case 8, 24: // killed
+				l.kill()
+				l = spawn(t, data, again...)
+			case 16: // frozen until the client has noticed
+				frozen = true
+				if err := l.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+					t.Fatal(err)
+				}
+			case 32: // restarted in good order
+				l.stop()
+				l = spawn(t, data, again...)
+			}
+			if len(sent) < messages {
+				send(len(sent))
+			}
+		}
+	}
+	tell(map[string]any{"stop": true})
+	if err := node.Wait(); err != nil {
+		t.Errorf("node: %v", err)
+	}
+	if len(sent) != messages || !slices.IsSortedFunc(sent, func(a, b string) int { return len(a) - len(b) }) || resolved != messages || lost < 4 {
+		t.Errorf("%d sent, %d resolved, %d connections lost", len(sent), resolved, lost)
+	}
+	_, body = l.do("GET", "/api/sessions/"+made.Session+"/messages?limit=200", "")
+	var conversation struct {
+		Items []struct{ Text, How string }
+	}
+	if err := json.Unmarshal(body, &conversation); err != nil {
+		t.Fatal(err)
+	}
+	said, answered := 0, make(map[string]int)
+	for _, m := range conversation.Items {
+		if strings.HasPrefix(m.Text, "/say ") {
+			if want := fmt.Sprintf("/say answer %03d", said); m.Text != want || m.How != "answered" {
+				t.Errorf("message %d is %q, %s", said, m.Text, m.How)
+			}
+			said++
+		} else {
+			answered[m.Text]++
+		}
+	}
+	for i := range messages {
+		if n := answered[fmt.Sprintf("answer %03d", i)]; n != 1 {
+			t.Errorf("message %d has %d answers", i, n)
+		}
+	}
+	t.Logf("%d messages, %d events, %d lost connections", said, seq, lost)
+	l.stop()
+}
