@@ -156,3 +156,29 @@ func TestJSClientSurvivesItsServer(t *testing.T) {
 	t.Logf("%d messages, %d events, %d lost connections", said, seq, lost)
 	l.stop()
 }
+
+// The client of the README, as it stands there: it talks to a server, shows the answers, and ends.
+func TestReadmeClient(t *testing.T) {
+	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, program, _ := strings.Cut(string(readme), "```js\n")
+	program, _, found := strings.Cut(program, "```\n")
+	if !found || strings.Count(program, "\n") > 20 {
+		t.Fatalf("the README has no client of at most 20 lines:\n%s", program)
+	}
+	l := start(t, t.TempDir())
+	defer l.stop()
+	node := nodeCommand(t, "--input-type=module")
+	node.Dir, node.Env, node.Stdin = root, append(os.Environ(), "PARLEY_URL=http://"+l.addr), strings.NewReader(program)
+	out, err := node.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, want := range []string{"open", "message_accepted Fix the login bug", "answered ", "391", "The login bug is fixed"} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("no %q:\n%s", want, out)
+		}
+	}
+}
