@@ -211,13 +211,12 @@ func (c *Client) run(l *link) {
 		}
 		retryIn := time.Duration(-1)
 		if err == nil {
-			began := time.Now()
 			expired = 0
 			err = c.serve(l)
 			if away, told := l.away(); told {
 				retryIn = away
 			}
-			if time.Since(began) > c.options.MostPause {
+			if l.used { // pauses grow while connections bring nothing
 				attempt = 0
 			}
 		}

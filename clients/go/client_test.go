@@ -456,6 +456,35 @@ func TestJitter(t *testing.T) {
 	}
 }
 
+// Connections that end at once are made more and more seldom; one that has brought
+// something begins anew, so that a bad line costs no more than it must.
+func TestPausesGrowWithoutProgress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, useful := range []bool{false, true} {
+			s := newServer(t)
+			var sum, most time.Duration
+			o := s.options()
+			o.OnConnection = func(c Connection) { sum += c.RetryIn; most = max(most, c.RetryIn) }
+			c := s.client(o)
+			c.Follow("s1", Start())
+			for seq := 1; seq <= 20; seq++ {
+				p := s.accept()
+				f := p.expect("follow")
+				if useful {
+					p.followed(f.ID, "l1", seq, seq, true, "")
+					p.event(seq)
+				}
+				p.ws.Close(4000, "cut")
+			}
+			synctest.Wait()
+			if useful && most > 250*time.Millisecond || !useful && sum < 20*time.Second {
+				t.Errorf("useful %v: %s in all, the longest pause %s", useful, sum, most)
+			}
+			c.Close()
+		}
+	})
+}
+
 // A signed token is replaced before it expires; an expired one is asked for again.
 func TestTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -16,6 +16,17 @@ type Hello struct {
 	Model       string `json:"model"`
 	HeartbeatMS int64  `json:"heartbeat_ms"`
 	Limits      Limits `json:"limits"`
+
+	Agents   []Agent  `json:"agents"`   // whom a session may be made for, the default one first
+	Modes    []string `json:"modes"`    // that a session or a message may choose
+	Starters []string `json:"starters"` // texts to begin a conversation with
+}
+
+// Agent is one whom a session may be made for.
+type Agent struct {
+	Name        string `json:"name"`
+	Description string `json:"description,omitempty"`
+	Model       string `json:"model"` // its label
 }
 
 // Limits are those of the server; 0 = none.

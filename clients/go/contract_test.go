@@ -98,6 +98,12 @@ func TestTypesAreThoseOfTheProtocol(t *testing.T) {
 	if events < 30 || received < 15 {
 		t.Errorf("only %d events and %d commands were looked at", events, received)
 	}
+	has := members(reflect.TypeFor[Hello]())
+	for name := range doc.find(schema{Ref: "ok_hello"}).Properties["data"].Properties {
+		if !has[name] {
+			t.Errorf("the answer to hello has %s, and Hello has no field for it", name)
+		}
+	}
 	for name, is := range map[string]reflect.Type{
 		"receipt": reflect.TypeFor[Receipt](), "answer_receipt": reflect.TypeFor[Receipt](), "state": reflect.TypeFor[State](),
 		"limits": reflect.TypeFor[Limits](), "open_question": reflect.TypeFor[OpenQuestion](), "feed_start": reflect.TypeFor[FeedStart](),

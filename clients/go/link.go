@@ -28,6 +28,7 @@ type link struct {
 	token string // that it said hello with
 	pace  *pace
 	kick  chan struct{} // capacity 1: a follow or a watch is to be sent
+	used  bool          // it has brought something; of its reader
 
 	ctx context.Context // ends with the link; its cause is why
 	end context.CancelCauseFunc
@@ -142,6 +143,7 @@ func (l *link) serve(silence time.Duration, handle func(Event)) error {
 			continue
 		}
 		e := f.event(b)
+		l.used = l.used || e.Seq > 0
 		if g, ok := e.Body.(*goaway); ok {
 			l.mu.Lock()
 			l.goaway = g
@@ -176,6 +178,7 @@ func (l *link) answered(f *frameIn) {
 	delete(l.waiting, *f.Re)
 	l.mu.Unlock()
 	if a != nil {
+		l.used = l.used || f.Type == "ok"
 		a.late.Stop()
 		a.then(f, nil)
 	}
