@@ -185,6 +185,7 @@ func (s *Server) Run(ctx context.Context) error {
 			}
 		})
 	}
+	served.Go(func() { s.services.Find.Run(s.services.Serving) })
 	s.services.Log.Info("gateway listens", "address", s.main.Addr().String(), "auth", s.services.Auth.Mode())
 	var err error
 	select {

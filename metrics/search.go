@@ -11,6 +11,12 @@ type Search struct {
 	Seconds  prometheus.Histogram
 	Texts    prometheus.Histogram // looked at by one search
 	LeftOut  prometheus.Counter   // sessions that could not be read
+
+	Kept        prometheus.Counter // messages and parts taken into the index
+	Sessions    prometheus.Counter // times that a session was looked at for the index
+	Reached     prometheus.Gauge   // the activity of the last one
+	Complete    prometheus.Gauge   // 1: all sessions were looked at since the start
+	BuildErrors prometheus.Counter
 }
 
 // NewSearch makes and registers them.
@@ -21,5 +27,11 @@ func NewSearch(r prometheus.Registerer) *Search {
 		Seconds:  f.histogram("duration_seconds", "Time that a search in messages took.", prometheus.ExponentialBuckets(0.001, 2.5, 12)),
 		Texts:    f.histogram("texts_looked_at", "Messages and parts that one search has looked at; what was read in the log counts eight times.", prometheus.ExponentialBuckets(10, 4, 10)),
 		LeftOut:  f.counter("sessions_left_out_total", "Times that a search went on without a session that cannot be read."),
+
+		Kept:        f.counter("index_texts_total", "Messages and parts that were taken into the index."),
+		Sessions:    f.counter("index_sessions_total", "Times that a session was brought up to its log in the index: after a start each one once, then those that go on."),
+		Reached:     f.gauge("index_reached_timestamp_seconds", "Sessions that were active last before this are in the index; how far behind it is, searches read in the logs."),
+		Complete:    f.gauge("index_complete", "1 when all sessions have been looked at since the start."),
+		BuildErrors: f.counter("index_errors_total", "Times that the index could not be brought up to the logs, and was tried again."),
 	}
 }

@@ -69,7 +69,7 @@ var arrows = map[string][]string{
 	"metrics":                                {},
 	"persistence":                            {},
 	"persistence/move":                       {"conversation", "conversation/chats", "conversation/wire"},
-	"persistence/pebble":                     {"conversation", "conversation/option", "conversation/wire", "metrics", "persistence/pebble/internal/activity", "persistence/pebble/internal/backup", "persistence/pebble/internal/erasure", "persistence/pebble/internal/group", "persistence/pebble/internal/inspect", "persistence/pebble/internal/layout", "persistence/pebble/internal/ondisk", "persistence/pebble/internal/opening", "persistence/internal/seen", "persistence/pebble/internal/space", "persistence/pebble/internal/synced", "persistence/pebble/internal/upgrade", "persistence/pebble/internal/upkeep", "persistence/pebble/internal/verify", "persistence/pebble/internal/writers", "persistence/pebble/internal/usage", "persistence/move", "persistence/pebble/internal/carry", "conversation/chats", "persistence/pebble/internal/chatrows"},
+	"persistence/pebble":                     {"conversation", "conversation/option", "conversation/wire", "metrics", "persistence/pebble/internal/activity", "persistence/pebble/internal/backup", "persistence/pebble/internal/erasure", "persistence/pebble/internal/group", "persistence/pebble/internal/inspect", "persistence/pebble/internal/layout", "persistence/pebble/internal/ondisk", "persistence/pebble/internal/opening", "persistence/internal/seen", "persistence/pebble/internal/space", "persistence/pebble/internal/synced", "persistence/pebble/internal/upgrade", "persistence/pebble/internal/upkeep", "persistence/pebble/internal/verify", "persistence/pebble/internal/writers", "persistence/pebble/internal/usage", "persistence/move", "persistence/pebble/internal/carry", "conversation/chats", "persistence/pebble/internal/chatrows", "conversation/search", "persistence/pebble/internal/findable"},
 	"persistence/postgres":                   {"persistence/postgres/internal/held", "persistence/postgres/internal/lanes", "persistence/postgres/internal/members", "persistence/postgres/internal/opening", "persistence/postgres/internal/outcome", "persistence/postgres/internal/schema", "conversation", "conversation/living", "conversation/member", "conversation/wire", "metrics", "persistence/move", "conversation/chats"},
 	"persistence/postgres/internal/held":     {"conversation", "persistence/internal/seen"},
 	"persistence/postgres/internal/lanes":    {},
@@ -79,6 +79,7 @@ var arrows = map[string][]string{
 	"persistence/postgres/internal/schema":   {},
 	"persistence/postgres/pgtest":            {},
 	"persistence/clustertest":                {"conversation", "conversation/member"},
+	"persistence/searchtest":                 {"conversation", "conversation/search"},
 	"persistence/chatstest":                  {"conversation", "conversation/chats"},
 	"persistence/persistencetest":            {"conversation", "conversation/wire", "conversation/living", "conversation/member", "conversation/chats", "persistence/chatstest"},
 	"actors": {
@@ -152,7 +153,8 @@ var arrows = map[string][]string{
 	"models/command/internal/guard":        {},
 	"persistence/pebble/internal/activity": {"conversation", "persistence/pebble/internal/layout"},
 	"persistence/pebble/internal/chatrows": {"conversation", "conversation/chats", "persistence/pebble/internal/erasure", "persistence/pebble/internal/layout"},
-	"persistence/pebble/internal/layout":   {"conversation", "conversation/chats", "conversation/wire"},
+	"persistence/pebble/internal/findable": {"conversation", "conversation/search", "persistence/pebble/internal/layout"},
+	"persistence/pebble/internal/layout":   {"conversation", "conversation/chats", "conversation/wire", "conversation/search"},
 	"persistence/pebble/internal/inspect":  {"conversation", "persistence/pebble/internal/layout", "persistence/pebble/internal/ondisk", "persistence/pebble/internal/synced"},
 	"persistence/pebble/internal/ondisk":   {},
 	"persistence/pebble/internal/opening":  {},
@@ -183,7 +185,7 @@ var arrows = map[string][]string{
 	},
 	"cmd/parley/internal/chat":             {"clients/go"}, // it knows the server from outside only
 	"cmd/parley/internal/config/platforms": {"conversation", "gateway/chat"},
-	"cmd/parley/internal/store":            {"conversation", "conversation/policy", "conversation/machine", "persistence/pebble", "persistence/postgres", "conversation/member", "persistence/move", "conversation/chats"}, // the one place that names a concrete store
+	"cmd/parley/internal/store":            {"conversation/search", "conversation", "conversation/policy", "conversation/machine", "persistence/pebble", "persistence/postgres", "conversation/member", "persistence/move", "conversation/chats"}, // the one place that names a concrete store
 
 	// It knows the server from outside only.
 	"cmd/parley-bench":                   {"cmd/parley-bench/internal/load", "cmd/parley-bench/internal/checker", "cmd/parley-bench/internal/conform", "cmd/parley-bench/internal/chaos", "cmd/parley-bench/internal/hostile", "cmd/parley-bench/internal/peers", "cmd/parley-bench/internal/receipts", "cmd/parley-bench/internal/rooms", "cmd/parley-bench/internal/scaling", "cmd/parley-bench/internal/soak", "cmd/parley-bench/internal/nodes"},
@@ -221,7 +223,7 @@ var testArrows = map[string][]string{
 	"actors/cluster/internal/relay":      {"gateway/fanout", "gateway/protocol"},
 	"conversation":                       {"conversation/wire"},
 	"conversation/wire":                  {"conversation/wire/internal/pb"}, // the oracle of its reader and writer
-	"persistence/pebble":                 {"persistence/chatstest", "persistence/persistencetest"},
+	"persistence/pebble":                 {"persistence/chatstest", "persistence/persistencetest", "persistence/searchtest"},
 	"persistence/pebble/internal/upkeep": {"conversation/chats"},
 	"persistence/persistencetest":        {"persistence/clustertest"},
 	"persistence/postgres":               {"persistence/chatstest", "persistence/clustertest", "persistence/persistencetest", "persistence/postgres/pgtest"},
@@ -247,7 +249,7 @@ var testArrows = map[string][]string{
 
 	"cmd/parley/internal/assemble": {"conversation/machine/machinetest", "models/modelstest", "models/modelstest/vendors", "persistence/persistencetest"},
 	"cmd/parley": {
-		"conversation/machine/machinetest", "conversation/policy",
+		"conversation/machine/machinetest", "conversation/search", "gateway/find", "conversation/policy",
 		"conversation/wire", "persistence/pebble", "persistence/persistencetest",
 		"models/anthropic", "models/modelstest", "models/openai", "models/scripted", "conversation/tokens", "persistence/postgres/pgtest", "gateway/slack/slacktest", "gateway/telegram/telegramtest", "gateway/discord/discordtest", "clients/go",
 	},
@@ -260,7 +262,7 @@ var libraries = map[string][]string{
 	"google.golang.org/grpc":            {"actors/cluster/internal/link"},
 	// The load generator measures the bare store and the bare socket in the same
 	// run as the server; that is the point of a baseline.
-	"github.com/cockroachdb/pebble":      {"persistence/pebble", "persistence/pebble/internal/activity", "persistence/pebble/internal/carry", "persistence/pebble/internal/chatrows", "persistence/pebble/internal/erasure", "persistence/pebble/internal/group", "persistence/pebble/internal/inspect", "persistence/pebble/internal/ondisk", "persistence/pebble/internal/opening", "persistence/pebble/internal/space", "persistence/pebble/internal/synced", "persistence/pebble/internal/upgrade", "persistence/pebble/internal/upkeep", "persistence/pebble/internal/usage", "persistence/pebble/internal/verify", "persistence/pebble/internal/writers", "persistence/pebble/internal/backup", "cmd/parley-bench/internal/load/baseline_store.go"},
+	"github.com/cockroachdb/pebble":      {"persistence/pebble", "persistence/pebble/internal/activity", "persistence/pebble/internal/carry", "persistence/pebble/internal/chatrows", "persistence/pebble/internal/erasure", "persistence/pebble/internal/findable", "persistence/pebble/internal/group", "persistence/pebble/internal/inspect", "persistence/pebble/internal/ondisk", "persistence/pebble/internal/opening", "persistence/pebble/internal/space", "persistence/pebble/internal/synced", "persistence/pebble/internal/upgrade", "persistence/pebble/internal/upkeep", "persistence/pebble/internal/usage", "persistence/pebble/internal/verify", "persistence/pebble/internal/writers", "persistence/pebble/internal/backup", "cmd/parley-bench/internal/load/baseline_store.go"},
 	"github.com/gofiber/":                {"gateway/server.go", "gateway/upgrade.go", "gateway/hosts.go", "gateway/rest"},
 	"github.com/go-json-experiment/json": {"gateway/protocol"},
 	"github.com/valyala/fasthttp":        {"gateway/rest", "cmd/parley-bench/internal/load/baseline_socket.go"},

@@ -141,7 +141,7 @@ func (m *Main) serve(ctx context.Context) error {
 		return err
 	}
 	server, err := gateway.New(assemble.Gateway(c, node, version(), models.Label), gateway.Deps{
-		Sessions: sessions, Hub: hub, Inlets: platforms.inlets, Feeds: feeds, Page: web.Files, Searches: metrics.NewSearch(registry),
+		Sessions: sessions, Hub: hub, Inlets: platforms.inlets, Feeds: feeds, Page: web.Files, Searches: metrics.NewSearch(registry), Index: store.Index(db),
 		Logger: log.With("room", "gateway"), Metrics: gatewayMetrics, Gatherer: registry, Backup: backupOf(db), Audit: auditLog, Authenticator: in.Authenticator, Members: others.members(), Tickets: ticketsOf(db),
 		CommandLine: config.ShownArgs(m.args),
 	})

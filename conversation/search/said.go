@@ -76,4 +76,8 @@ type Index interface {
 	// through is the seq up to which the log is kept, 0 = nothing is: an erased session
 	// has nothing, in the same step in which it is erased.
 	Said(ctx context.Context, key conversation.SessionKey, behind Place, n int) (all []Said, through conversation.Seq, err error)
+	// Keep takes what the log of a root session says behind from. It does nothing, and is no
+	// error, where another seq than from is what through was, and where the session is gone. It
+	// need not be durable when it returns; but what is durable of it is all of one news.
+	Keep(ctx context.Context, key conversation.SessionKey, from conversation.Seq, news News) error
 }

@@ -138,6 +138,14 @@ func (w *world) Said(_ context.Context, k conversation.SessionKey, behind search
 	return all[:min(n, len(all))], through, nil
 }
 
+// Keep implements search.Index: it takes whatever comes.
+func (w *world) Keep(_ context.Context, k conversation.SessionKey, from conversation.Seq, news search.News) error {
+	if w.upto[k] == from && w.of[k] != nil {
+		w.upto[k] = news.Through
+	}
+	return nil
+}
+
 // want is what a user should find, the newest first.
 func (w *world) want(tenant conversation.TenantID, user conversation.UserID, q search.Query) (all []string) {
 	var found []Found

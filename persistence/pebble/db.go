@@ -14,6 +14,7 @@ import (
 	"parley/conversation"
 	"parley/metrics"
 	"parley/persistence/pebble/internal/chatrows"
+	"parley/persistence/pebble/internal/findable"
 	"parley/persistence/pebble/internal/group"
 	"parley/persistence/pebble/internal/space"
 	"parley/persistence/pebble/internal/synced"
@@ -35,6 +36,7 @@ type DB struct {
 	group    *group.Several // nil: read only
 	usage    *usage.Tenants // nil: nothing is counted
 	chats    *chatrows.Chats
+	said     *findable.Index
 	metrics  *metrics.Persistence
 	marks    *synced.FS // nil: in memory, or for reading only
 	unwatch  func()

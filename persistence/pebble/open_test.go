@@ -20,6 +20,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"parley/conversation"
+	"parley/conversation/search"
 	"parley/persistence/pebble/internal/layout"
 )
 
@@ -640,7 +641,11 @@ func TestLayoutIsPinned(t *testing.T) {
 	if err := errors.Join(db.Commit(t.Context(), k, c), chatted(db, 0, "s1", "chat")); err != nil {
 		t.Fatal(err)
 	}
-	if err := db.p.Set(layout.KeyLog, []byte("thelog"), pebble.Sync); err != nil {
+	var news search.News
+	for _, e := range c.Events {
+		news.Add(e)
+	}
+	if err := errors.Join(Index(db).Keep(t.Context(), k, 0, news), db.p.Set(layout.KeyLog, []byte("thelog"), pebble.Sync)); err != nil {
 		t.Fatal(err)
 	}
 	part := layout.KeyUnique(nil, k, c.Keys[0].Key)

@@ -10,6 +10,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/chats"
+	"parley/conversation/search"
 	"parley/persistence/pebble"
 )
 
@@ -58,6 +59,14 @@ func Quota(s Store, tenant conversation.TenantID) error {
 		return pebble.Quota(db, tenant)
 	case *Shared:
 		return db.Quota(tenant)
+	}
+	return nil
+}
+
+// Index keeps what can be found of the sessions of a store; nil = it keeps nothing of it.
+func Index(s Store) search.Index {
+	if db, is := s.(*pebble.DB); is {
+		return pebble.Index(db)
 	}
 	return nil
 }

@@ -22,6 +22,8 @@ import (
 //	02 tenant session 21 author client           u64 seq: the event that owns the client key
 //	02 tenant session 30 ↓ordinal:u32 task       task row
 //	02 tenant session 31 user                    u64 seq: how far the user has read
+//	02 tenant session 40 ↓time ↓seq:u64          what can be found of one message or part, see search.go (since layout 5)
+//	02 tenant session 41                         u64 seq: up to which the log is in 40; derived, and lost without harm
 //	03 tenant ↓activity session                  –   root sessions, newest activity first, up to a second behind (ActivityLag)
 //	04 due tenant session                        –   sessions with something to do, the longest due first
 //	05 tenant ↓created ↓ordinal:u32 task         status byte, session: tasks of root sessions, newest first
@@ -66,6 +68,8 @@ const (
 	KindClient   = 0x21
 	KindTask     = 0x30
 	KindCursor   = 0x31
+	KindSaid     = 0x40
+	KindSaidTo   = 0x41
 
 	KindChatRow   = 0x01 // of table 09
 	KindChatEntry = 0x02
@@ -73,7 +77,7 @@ const (
 
 // Version is the version of the layout. A program refuses a store of
 // a newer one.
-const Version = 4
+const Version = 5
 
 // The keys of table 00.
 var (

@@ -53,6 +53,14 @@ func (s *session) see(k, v []byte) {
 		s.seeTask(rest, v)
 	case layout.KindCursor:
 		s.seeCursor(rest, v)
+	case layout.KindSaid:
+		if said, err := layout.CutSaid(rest, v); err != nil || s.head != nil && said.Seq > s.head.Row.Last {
+			s.problem(RuleUnknown, key, "what can be found of it is not of its log: event %d", said.Seq)
+		}
+	case layout.KindSaidTo:
+		if through, ok := cutSeq(v); !ok || len(rest) != 1 || s.head != nil && through > s.head.Row.Last {
+			s.problem(RuleUnknown, key, "it can be searched up to event %d, but its log ends before", through)
+		}
 	default:
 		s.problem(RuleUnknown, key, "key %x is of no known kind", k)
 	}

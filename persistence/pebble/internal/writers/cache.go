@@ -289,6 +289,21 @@ func (w Held) release() {
 	}
 }
 
+// Keep keeps root sessions from being erased until release is called.
+func (c *Cache) Keep(sessions []conversation.SessionKey) (release func()) {
+	var held []func()
+	for _, key := range sessions {
+		slot := c.Use(key)
+		slot.Tree.RLock()
+		held = append(held, func() { slot.Tree.RUnlock(); c.Release(key, slot) })
+	}
+	return func() {
+		for _, release := range slices.Backward(held) {
+			release()
+		}
+	}
+}
+
 // Root is the key of the root session of a session's tree.
 func Root(key conversation.SessionKey) conversation.SessionKey {
 	return conversation.SessionKey{Tenant: key.Tenant, Session: key.Session.Root()}

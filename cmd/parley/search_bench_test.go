@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"parley/cmd/parley/internal/store"
+	"parley/conversation"
+	"parley/conversation/search"
+	"parley/gateway/find"
+	"parley/metrics"
+)
+
+// BenchmarkSearch searches 100,000 messages of 1,000 sessions in the embedded store, with its
+// index and without. Run it with -benchtime=50x; read p50-ms and p99-ms. Ann owns 980
+// sessions and Bob 20; all are private. A search is all pages of it for a rare word, and the
+// first page for others.
+func BenchmarkSearch(b *testing.B) {
+	const sessions, each = 1000, 100
+	o := store.Defaults()
+	o.Ballast = 0
+	dir := b.TempDir()
+	db, err := store.Open(dir, o)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = db.Close() })
+	random := rand.New(rand.NewPCG(1, 2))
+	var words []string
+	for range 5000 {
+		words = append(words, fmt.Sprintf("w%x", random.Uint64()>>34))
+	}
+	text := func() string {
+		var said []string
+		for range 10 + random.IntN(60) {
+			said = append(said, words[int(float64(len(words))*random.Float64()*random.Float64()*random.Float64())])
+		}
+		return strings.Join(said, " ")
+	}
+	at := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	for i := range sessions {
+		key := conversation.SessionKey{Tenant: "acme", Session: conversation.SessionID(fmt.Sprintf("session%09d", i))}
+		h, err := db.Acquire(b.Context(), key, conversation.AcquireHow{Create: true, Lazy: true})
+		if err != nil {
+			b.Fatal(err)
+		}
+		c := conversation.Commit{Epoch: h.Epoch, ID: "c", Summary: conversation.Summary{Key: key, Owner: "ann", Agent: "a", Title: "A title", CreatedAt: at}}
+		if i%50 == 0 {
+			c.Summary.Owner = "bob"
+		}
+		for n := range each {
+			at = at.Add(time.Second)
+			said := text()
+			if i%100 == 7 && n == 50 {
+				said += " rareword"
+			}
+			c.Events = append(c.Events, conversation.Event{Seq: conversation.Seq(n + 1), At: at, Body: conversation.MessageAccepted{
+				Message: conversation.MessageID(fmt.Sprintf("m%d-%s", n+1, key.Session)), Author: c.Summary.Owner, Text: said}})
+		}
+		c.Summary.Activity = at
+		// As many records as there are commits in a conversation.
+		for part := range slices.Chunk(c.Events, 2) {
+			p := c
+			p.Events, p.After, p.ID = part, part[0].Seq-1, conversation.CommitID(fmt.Sprint(part[0].Seq))
+			end := make(chan error, 1)
+			db.CommitAsync(b.Context(), key, &p, func(err error) { end <- err })
+			if err := <-end; err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	before := bytesIn(b, dir, db)
+	ask := func(b *testing.B, f *find.Finder, user conversation.UserID, q string, whole bool) {
+		b.Helper()
+		query, err := search.Read(q, 16)
+		if err != nil {
+			b.Fatal(err)
+		}
+		var took []time.Duration
+		found, pages := 0, 0
+		for b.Loop() {
+			begun := time.Now()
+			found, pages = 0, 0
+			for cursor := ""; pages == 0 || whole && cursor != ""; pages++ {
+				all, next, err := f.Messages(b.Context(), find.Ask{Tenant: "acme", User: user, Query: query, Limit: 50, Cursor: cursor})
+				if err != nil {
+					b.Fatal(err)
+				}
+				found, cursor = found+len(all), next
+			}
+			took = append(took, time.Since(begun))
+		}
+		slices.Sort(took)
+		b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "p50-ms")
+		b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "p99-ms")
+		b.ReportMetric(float64(found), "found")
+		b.ReportMetric(float64(pages), "pages")
+	}
+	m := metrics.NewSearch(prometheus.NewRegistry())
+	logs := find.New(db, nil, find.Defaults(), m)
+	b.Run("logs/rare", func(b *testing.B) { ask(b, logs, "ann", "rareword", true) })
+	b.Run("logs/common", func(b *testing.B) { ask(b, logs, "ann", words[0], false) })
+	index := find.New(db, store.Index(db), find.Defaults(), m)
+	begun := time.Now()
+	if err := index.Build(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	b.Logf("the index of %d messages took %v, and %d bytes for each message on disk, where the store had %d",
+		sessions*each, time.Since(begun), (bytesIn(b, dir, db)-before)/sessions/each, before/sessions/each)
+	for _, c := range []struct {
+		name  string
+		user  conversation.UserID
+		q     string
+		whole bool
+	}{
+		{"rare", "ann", "rareword", true}, {"absent", "ann", "nowhere", true}, {"common", "ann", words[0], false},
+		{"two", "ann", words[0] + " " + words[3000], false}, {"prefix", "ann", words[4000][:4], false}, {"little", "bob", "rareword", true},
+	} {
+		b.Run("index/"+c.name, func(b *testing.B) { ask(b, index, c.user, c.q, c.whole) })
+	}
+}
+
+// bytesIn is what the tables of a store take on the disk: a copy of it has no logs.
+func bytesIn(b *testing.B, dir string, db store.Store) (n int64) {
+	b.Helper()
+	to := filepath.Join(b.TempDir(), "copy")
+	if _, err := db.Backup(context.Background(), to, "bench"); err != nil {
+		b.Fatal(err)
+	}
+	_ = filepath.WalkDir(to, func(path string, d os.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			if info, err := d.Info(); err == nil {
+				n += info.Size()
+			}
+		}
+		return nil
+	})
+	return n
+}

@@ -1,0 +1,96 @@
+package find
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"parley/conversation"
+	"parley/conversation/search"
+)
+
+const (
+	// buildEvery is how often it is looked for sessions that have gone on.
+	buildEvery = 2 * time.Second
+	// buildRecords is how much of a log is taken into the index at once.
+	buildRecords = 256
+)
+
+// Run brings the index up to the logs, and keeps it there, until ctx ends. The list of
+// sessions by their activity says which have gone on: the first time all have. What it has not
+// done yet is searched in the logs, so nothing depends on when it comes round, and what ends
+// in between is begun again.
+func (f *Finder) Run(ctx context.Context) {
+	if f.index == nil || !f.o.Messages {
+		return
+	}
+	pause := time.NewTimer(0)
+	defer pause.Stop()
+	for reached := ""; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-pause.C:
+		}
+		var err error
+		if reached, err = f.build(ctx, reached); err == nil {
+			f.metrics.Complete.Set(1)
+		} else if ctx.Err() == nil {
+			f.metrics.BuildErrors.Inc()
+		}
+		pause.Reset(buildEvery)
+	}
+}
+
+// Build brings the index up to the logs once.
+func (f *Finder) Build(ctx context.Context) error {
+	_, err := f.build(ctx, "")
+	return err
+}
+
+// build takes the sessions that have been active since a place of the list, and says how far
+// it came.
+func (f *Finder) build(ctx context.Context, from string) (reached string, err error) {
+	reached = from
+	for row, err := range f.logs.Sessions(ctx, conversation.Page{Oldest: true, Cursor: from}) {
+		if err != nil {
+			return reached, err
+		}
+		switch err := f.take(ctx, row); {
+		case err == nil, errors.Is(err, conversation.ErrNotFound):
+		case ctx.Err() == nil && (errors.Is(err, conversation.ErrDamaged) || errors.Is(err, conversation.ErrTooNew)):
+			f.metrics.LeftOut.Inc()
+		default:
+			return reached, err
+		}
+		reached = row.PageCursor()
+		f.metrics.Sessions.Inc()
+		f.metrics.Reached.Set(float64(row.Activity.UnixMilli()) / 1000)
+	}
+	return reached, ctx.Err()
+}
+
+// take brings the index of one session up to its log.
+func (f *Finder) take(ctx context.Context, row conversation.Summary) error {
+	_, through, err := f.index.Said(ctx, row.Key, search.Newest, 0)
+	for err == nil && through < row.Last {
+		var news search.News
+		for r, err := range f.logs.Records(ctx, row.Key, conversation.Range{After: through, Limit: buildRecords}) {
+			if err != nil {
+				return err
+			}
+			for _, e := range r.Events {
+				if e.Seq > through {
+					news.Add(e)
+				}
+			}
+		}
+		if news.Through == 0 {
+			return nil // erased
+		}
+		err = f.index.Keep(ctx, row.Key, through, news)
+		through = news.Through
+		f.metrics.Kept.Add(float64(len(news.Said)))
+	}
+	return err
+}

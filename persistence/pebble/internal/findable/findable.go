@@ -1,0 +1,161 @@
+package findable
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"parley/conversation"
+	"parley/conversation/search"
+	"parley/persistence/pebble/internal/layout"
+)
+
+// Ground is what an Index stands on.
+type Ground struct {
+	Store *pebble.DB
+
+	Enter func(context.Context) error // begins a call; Leave must follow if it returns nil
+	Leave func()
+	Ready func() error // why nothing can be written, or nil
+	Room  func() error // conversation.ErrFull, or nil
+
+	// Hold keeps sessions from being erased until release is called.
+	Hold func([]conversation.SessionKey) (release func())
+}
+
+// Index is a search.Index.
+type Index struct {
+	Ground
+	keeping sync.Mutex
+}
+
+var _ search.Index = (*Index)(nil)
+
+// New makes an Index.
+func New(g Ground) *Index { return &Index{Ground: g} }
+
+// Said implements search.Index.
+func (x *Index) Said(ctx context.Context, key conversation.SessionKey, behind search.Place, n int) (all []search.Said, through conversation.Seq, err error) {
+	if err := x.Enter(ctx); err != nil {
+		return nil, 0, err
+	}
+	defer x.Leave()
+	through, err = x.through(key)
+	if err != nil || through == 0 || n == 0 {
+		return nil, through, err
+	}
+	prefix := layout.SaidPrefix(nil, key)
+	err = x.scan(key, layout.KeySaid(nil, key, behind), layout.After(prefix), func(_ []byte, s search.Said) bool {
+		if s.Place().Behind(behind) {
+			all = append(all, s)
+		}
+		return len(all) < n
+	})
+	return all, through, err
+}
+
+// scan shows what is kept between two keys, the newest first, until see says no.
+func (x *Index) scan(key conversation.SessionKey, lower, upper []byte, see func(k []byte, s search.Said) bool) (err error) {
+	it, err := x.Store.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, it.Close()) }()
+	kind := len(layout.SessionPrefix(nil, key))
+	for ok := it.First(); ok; ok = it.Next() {
+		v, err := it.ValueAndErr()
+		if err != nil {
+			return err
+		}
+		s, err := layout.CutSaid(it.Key()[kind:], v)
+		if err != nil {
+			return fmt.Errorf("%s: %w", key, err)
+		}
+		if !see(it.Key(), s) {
+			return nil
+		}
+	}
+	return it.Error()
+}
+
+// through is the seq up to which the log is kept.
+func (x *Index) through(key conversation.SessionKey) (conversation.Seq, error) {
+	v, closer, err := x.Store.Get(layout.KeySaidTo(nil, key))
+	if errors.Is(err, pebble.ErrNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	if len(v) != 8 {
+		err = fmt.Errorf("%w: up to where %s can be searched", conversation.ErrDamaged, key)
+		return 0, errors.Join(err, closer.Close())
+	}
+	return conversation.Seq(binary.BigEndian.Uint64(v)), closer.Close()
+}
+
+// Keep implements search.Index.
+func (x *Index) Keep(ctx context.Context, key conversation.SessionKey, from conversation.Seq, news search.News) error {
+	if err := x.Enter(ctx); err != nil {
+		return err
+	}
+	defer x.Leave()
+	if err := errors.Join(x.Ready(), x.Room()); err != nil {
+		return err
+	}
+	defer x.Hold([]conversation.SessionKey{key})()
+	x.keeping.Lock()
+	defer x.keeping.Unlock()
+	if through, err := x.through(key); err != nil || through != from {
+		return err
+	}
+	if _, closer, err := x.Store.Get(layout.KeyHead(nil, key)); errors.Is(err, pebble.ErrNotFound) {
+		return nil // erased
+	} else if err != nil {
+		return err
+	} else if err := closer.Close(); err != nil {
+		return err
+	}
+	b := x.Store.NewBatch()
+	if err := x.change(b, key, news); err != nil {
+		return errors.Join(err, b.Close())
+	}
+	for _, s := range news.Said {
+		_ = b.Set(layout.KeySaid(nil, key, s.Place()), layout.AppendSaid(nil, s), nil)
+	}
+	_ = b.Set(layout.KeySaidTo(nil, key), layout.AppendU64(nil, uint64(news.Through)), nil)
+	return errors.Join(x.Store.Apply(b, pebble.NoSync), b.Close())
+}
+
+// change writes over what was said before, or takes it out.
+func (x *Index) change(b *pebble.Batch, key conversation.SessionKey, news search.News) error {
+	left := map[conversation.MessageID]*search.Said{} // nil = it is taken out
+	for _, id := range news.Unsaid {
+		left[id] = nil
+	}
+	for i := range news.Reworded {
+		left[news.Reworded[i].Message] = &news.Reworded[i]
+	}
+	if len(left) == 0 {
+		return nil
+	}
+	prefix := layout.SaidPrefix(nil, key)
+	return x.scan(key, prefix, layout.After(prefix), func(k []byte, s search.Said) bool {
+		new, is := left[s.Message]
+		if !is {
+			return true
+		}
+		delete(left, s.Message)
+		if new == nil {
+			_ = b.Delete(k, nil)
+			return len(left) > 0
+		}
+		s.Text, s.Folded = new.Text, new.Folded
+		_ = b.Set(k, layout.AppendSaid(nil, s), nil)
+		return len(left) > 0
+	})
+}
