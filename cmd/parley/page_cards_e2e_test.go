@@ -97,7 +97,7 @@ func TestPageCards(t *testing.T) {
 		b.say("/fail 500 99\n/say never")
 		b.wait(mine("never", "failed") + ` && ` + idle)
 		states := eval[[]string](b, `[...document.querySelectorAll('.row.mine .state')].map(e => e.textContent)`)
-		want := []string{"Answered", "Merged", "Unanswered", "Failed"}
+		want := []string{"Answered", "Part of another answer", "Unanswered", "Failed"}
 		for i, w := range want {
 			if i >= len(states) || states[i] != w {
 				t.Errorf("the messages became %q, want %q", states, want)

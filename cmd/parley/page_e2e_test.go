@@ -458,6 +458,7 @@ func TestPage(t *testing.T) {
 		b.wait(mine("third and last", "queued"))
 		b.picture("waiting")
 		b.run(`[...document.querySelectorAll('#tray button')].find(e => e.textContent === 'Stop and drop all').click()`)
+		b.run(`document.querySelector('dialog .danger').click()`)
 		b.wait(mine("too late", "cancelled") + ` && ` + mine("second", "cancelled") + ` && ` + idle)
 		b.wait(trayItems + ` === 0`)
 		b.say("/wait 60s\n/say never")

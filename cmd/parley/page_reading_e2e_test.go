@@ -205,6 +205,7 @@ func TestPageReading(t *testing.T) {
 		b.run(`document.querySelectorAll('#tray li')[0].querySelector('[aria-label="Edit this message"]').click()`)
 		both("working")
 		b.run(`[...document.querySelectorAll('#tray button')].find(e => e.textContent === 'Stop and drop all').click()`)
+		b.run(`document.querySelector('dialog .danger').click()`)
 		b.wait(idle)
 		b.say("/fail 500 99\n/say never")
 		b.wait(mine("never", "failed") + ` && ` + idle)

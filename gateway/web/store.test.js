@@ -192,7 +192,7 @@ test('a folded group says who did what', () => {
   assert.equal(activitySummary([l('c1', 'tool', 'clock', 'ok'), l('c2', 'tool', 'clock', 'error')]), 'Used clock · 1 problem');
   assert.equal(activitySummary([l('c1', 'tool', 'deploy', 'denied')]), 'Declined deploy');
   assert.equal(activitySummary([l('s1.2', 'retry', 'Attempt 2', 'note'), l('s1.3', 'retry', 'Attempt 3', 'note'), l('s1.end', 'retry', 'Model call', 'error')]), 'Tried again 2 times · 1 problem');
-  assert.equal(activitySummary([l('n5', 'nudge', 'Reminder', 'note')]), 'Reminded once');
+  assert.equal(activitySummary([l('n5', 'nudge', 'Check', 'note')]), 'Checked that nothing was missed');
 });
 
 test('a reminder says what it asks', () => {

@@ -2,10 +2,11 @@
 
 import { sessions as api } from './api.js';
 import { client } from './connection.js';
-import { showCall } from './dialogs.js';
+import { confirmed, showCall } from './dialogs.js';
 import { complain, newID } from './dom.js';
-import { keepText, toInput } from './messagebox.js';
-import { discard, retry } from './sending.js';
+import { box, keepText, toInput } from './messagebox.js';
+import { reply } from './replying.js';
+import { discard, retry, send } from './sending.js';
 import { waitingMessages } from './store.js';
 import { state } from './state.js';
 import { apply, markSeen, paint, readonly } from './view.js';
@@ -25,6 +26,13 @@ export async function command(what, type, data) {
 export const actions = {
   readonly, retry, discard, toInput, keepText,
   show: (key) => state.chat.show(key),
+  reply(row) { reply(row); box.focus(); },
+  /** The message that an answer is for, if all of it is known here. */
+  asked(row) {
+    const m = state.view.messages.get(row.in_reply_to || row.source);
+    return m && !m.excerpt ? m : null;
+  },
+  again(row) { send(actions.asked(row).text, { in_reply_to: row.in_reply_to || row.source }); },
   answer: (question, text) => command('The answer was not taken.', 'answer', { client_msg_id: newID(), question, text }),
   edit: (message, text) => command('The message was not changed.', 'edit', { message, text }),
   withdraw: (message) => command('The message was not withdrawn.', 'withdraw', { message }),
@@ -33,7 +41,7 @@ export const actions = {
     const i = ids.indexOf(message);
     return i > 0 && command('The message was not moved.', 'move', { message, before: ids[i - 1] });
   },
-  dropWaiting: () => command('Nothing was stopped.', 'cancel', { waiting: 'drop' }),
+  dropWaiting: async () => await confirmed('Stop the work, and throw away the messages that wait? They are not answered then.', 'Stop and throw away') && command('Nothing was stopped.', 'cancel', { waiting: 'drop' }),
   openSession: (id) => { location.hash = `#/s/${encodeURIComponent(id)}`; },
   async showCall(call) {
     try {

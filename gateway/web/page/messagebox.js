@@ -6,6 +6,7 @@ import { h, icon } from './dom.js';
 import { command } from './actions.js';
 import { remember } from './memory.js';
 import { menuButton } from './menu.js';
+import { reply, replyingTo } from './replying.js';
 import { send, typing } from './sending.js';
 import { openQuestions, working } from './store.js';
 import { $, state } from './state.js';
@@ -38,8 +39,8 @@ box.button.before(modeButton, stop);
 $('composer-slot').append(box.element);
 
 function submit(text) {
-  const sent = send(text, { mode });
-  if (sent) setMode('');
+  const sent = send(text, { mode, in_reply_to: replyingTo() });
+  if (sent) { setMode(''); reply(null); }
   return sent;
 }
 

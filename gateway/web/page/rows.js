@@ -4,8 +4,10 @@
 
 import { composer } from './composer.js';
 import { duration, h, time } from './dom.js';
+import { causeOf } from './causes.js';
 import { paint } from './markdown.js';
 import { activitySummary, became, excerpt, outcome } from './store.js';
+import { toolsOf } from './tools.js';
 
 // lead stands before the quote where its place does not say what it is.
 function quoteChip(quote, actions, label, lead = '') {
@@ -21,8 +23,9 @@ export function userRow(row, actions) {
   const who = h('div', { class: 'who' });
   const chip = h('div', { class: 'chip-slot' });
   const bubble = h('div', { class: 'bubble' }, chip, ...text.nodes);
-  const el = h('article', { class: 'row user' }, who, bubble, h('div', { class: 'meta' }, state, controls, stamp));
   let shown = {};
+  const tools = toolsOf(() => shown, actions);
+  const el = h('article', { class: 'row user' }, who, bubble, h('div', { class: 'meta' }, state, controls, stamp, tools));
   el.patch = (r) => {
     el.classList.toggle('mine', !!r.mine);
     el.setAttribute('aria-label', r.mine ? 'You' : r.author || 'Someone');
@@ -40,6 +43,7 @@ export function userRow(row, actions) {
     if (b.title) state.title = b.title; else state.removeAttribute('title');
     el.dataset.state = r.state;
     el.dataset.message = r.message || '';
+    tools.offer({ reply: r.message && !r.pending && !actions.readonly() });
     if (shown.state !== r.state || !shown.key) {
       controls.replaceChildren();
       if (r.pending && r.state === 'failed') {
@@ -121,9 +125,11 @@ export function partRow(row, actions) {
   const kind = h('div', { class: 'kind', hidden: true });
   const sign = h('span', { class: 'stopped', hidden: true });
   const stamp = h('span', { class: 'stamp' });
-  const meta = h('div', { class: 'meta' }, sign, stamp);
-  const el = h('article', { class: 'row', 'aria-label': 'Assistant' }, h('div', { class: 'bubble' }, chip, kind, ...text.nodes), meta);
+  const why = h('p', { class: 'why', hidden: true });
   let shown = {};
+  const tools = toolsOf(() => shown, actions);
+  const meta = h('div', { class: 'meta' }, sign, stamp, tools);
+  const el = h('article', { class: 'row', 'aria-label': 'Assistant' }, h('div', { class: 'bubble' }, chip, kind, ...text.nodes, why), meta);
   let under = null;
   let grown = false;
   el.patch = (r) => {
@@ -139,6 +145,9 @@ export function partRow(row, actions) {
       if (shown.ts !== r.ts) stamp.replaceChildren(time(r.ts));
       kind.hidden = !r.kind;
       kind.textContent = r.kind ? KINDS[r.kind] || r.kind : '';
+      if (shown.error !== r.error) why.replaceChildren(...r.error ? cause(r, actions) : []);
+      why.hidden = !r.error;
+      tools.offer({ reply: !actions.readonly(), again: r.final && !actions.readonly() && actions.asked(r) });
       sign.hidden = !r.cut;
       sign.textContent = SIGNS[r.cut] || '';
       if (shown.lines !== r.lines) under = refold(under, r.lines, stamp, actions);
@@ -151,6 +160,13 @@ export function partRow(row, actions) {
   };
   el.patch(row);
   return el;
+}
+
+// Why there is no answer and what to do about it, with a way to try again where that can help.
+function cause(row, actions) {
+  const c = causeOf(row.error);
+  if (!c.again || actions.readonly() || !actions.asked(row)) return [c.text];
+  return [c.text, ' ', h('button', { type: 'button', class: 'link-button', onclick: () => actions.again(row) }, 'Try again')];
 }
 
 // What was done, before an element of a row's last line; open stays open.

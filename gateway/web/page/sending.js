@@ -14,7 +14,7 @@ const created = [];
 export function onCreated(f) { created.push(f); }
 
 /** Sends a text to the open conversation; false if it cannot be sent at all. */
-export function send(text, { mode = '' } = {}) {
+export function send(text, { mode = '', in_reply_to = '' } = {}) {
   const limit = state.hello?.limits?.text_bytes || 0;
   if (limit && new TextEncoder().encode(text).length > limit) {
     toast(`This message is too long: at most ${Math.floor(limit / 1024)} KiB.`, { tone: 'bad' });
@@ -24,7 +24,7 @@ export function send(text, { mode = '' } = {}) {
     state.view = emptyView('', state.hello?.user || '');
     state.view.create = newID();
   }
-  const input = { type: '@send', session: state.view.session, client_msg_id: newID(), text, mode, ts: new Date().toISOString() };
+  const input = { type: '@send', session: state.view.session, client_msg_id: newID(), text, mode, in_reply_to, ts: new Date().toISOString() };
   state.chat.stick = true;
   apply(input);
   if (state.view.session) keep();

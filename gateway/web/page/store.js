@@ -233,7 +233,7 @@ const durable = {
     const n = (d.messages || []).length;
     const asks = (d.questions || []).length;
     const what = asks ? `may answer ${asks === 1 ? 'an open question' : 'open questions'}` : `${n === 1 ? 'was' : 'were'} not addressed yet`;
-    line(v, f, { id: `n${f.seq}`, kind: 'nudge', name: 'Reminder', status: 'note', text: `${n === 1 ? 'one message' : `${n} messages`} ${what}` });
+    line(v, f, { id: `n${f.seq}`, kind: 'nudge', name: 'Check', status: 'note', text: `${n === 1 ? 'one message' : `${n} messages`} ${what}` });
   },
   context_cleared(v, f, d) { note(v, f, 'rule', 'Cleared: the agent does not see what is above'); },
   context_compacted(v, f, d) {
@@ -581,8 +581,9 @@ function settle(v, f, id, status, d, was) {
     const reason = was?.by === 'interrupt' ? '' : d.reason || was?.reason; // of an interrupt it says the same again
     note(v, f, 'stop', reason && reason !== was?.by ? `${by}: ${reason}` : `${by}.`);
   } else if (status === 'ERROR') {
-    const shown = v.order.some((key) => { const r = v.rows.get(key); return r.task === id && r.kind === 'error'; });
-    if (!shown) note(v, f, 'error', d.error?.message || 'This task ended with an error.');
+    const shown = v.order.find((key) => { const r = v.rows.get(key); return r.task === id && r.kind === 'error'; });
+    if (shown) change(v, shown, { error: d.error || null });
+    else note(v, f, 'error', d.error?.message || 'This task ended with an error.');
   }
 }
 
@@ -646,9 +647,9 @@ export function became(row) {
     case 'read': return { text: 'Read', tone: 'quiet' };
     case 'answered': return { text: 'Answered', tone: 'good' };
     case 'merged': return row.mergedInto || row.question
-      ? { text: 'Taken as an answer', tone: 'good', title: 'Used as the answer to a question' }
-      : { text: 'Merged', tone: 'good', title: 'Became part of another request' };
-    case 'dismissed': return { text: 'Nothing to say', tone: 'quiet' };
+      ? { text: 'Answers a question', tone: 'good', title: 'What you said was the answer to a question' }
+      : { text: 'Part of another answer', tone: 'good', title: 'It changed or repeated another request, and is answered with that' };
+    case 'dismissed': return { text: 'No answer needed', tone: 'quiet', title: 'The agent read it and had nothing to say to it' };
     case 'withdrawn': return { text: 'Withdrawn', tone: 'quiet' };
     case 'cancelled': return { text: 'Cancelled', tone: 'quiet' };
     case 'unanswered': return { text: 'Unanswered', tone: 'wait', title: 'It was read, but nothing addressed it' };
@@ -738,7 +739,7 @@ export function activitySummary(lines) {
   if (tools.size) out.push(unique(tools).length < 4 ? `used ${list(unique(tools))}` : `${tools.size} tool calls`);
   if (declined.size) out.push(`declined ${list(unique(declined))}`);
   if (again) out.push(again === 1 ? 'tried again' : `tried again ${again} times`);
-  if (reminders) out.push(reminders === 1 ? 'reminded once' : `reminded ${reminders} times`);
+  if (reminders) out.push('checked that nothing was missed');
   if (bad) out.push(bad === 1 ? '1 problem' : `${bad} problems`);
   const text = out.join(' · ');
   return given.size || ended.size ? text : text.replace(/^./, (c) => c.toUpperCase());

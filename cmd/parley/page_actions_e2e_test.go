@@ -1,0 +1,62 @@
+//go:build e2e
+
+package main
+
+import "testing"
+
+// What can be done with one message: copy it, ask it again, reply to it.
+func TestPageActions(t *testing.T) {
+	b := newBench(t, write(t, "retry.max_attempts = 1\n"))
+	b.open("")
+	b.fresh()
+	b.run(`(window.clips = [], navigator.clipboard.writeText = async (text) => { clips.push(text); })`)
+	b.say("What is 17 * 23?")
+	b.wait(finals + ` === 1 && ` + idle)
+	tool := func(row, label string) {
+		t.Helper()
+		b.run(`document.querySelector('` + row + ` [aria-label="` + label + `"]').click()`)
+	}
+
+	tool("#log .assistant", "Copy this message")
+	tool("#log .row.mine", "Copy this message")
+	b.wait(`clips.length === 2`)
+	if got := eval[[]string](b, `clips`); got[1] != "What is 17 * 23?" || got[0] == "" {
+		t.Errorf("copied %q", got)
+	}
+
+	tool("#log .assistant", "Ask this again")
+	b.wait(finals + ` === 2 && ` + idle)
+	if n := eval[int](b, `[...document.querySelectorAll('.row.mine')].filter(e => e.querySelector('.text').textContent === 'What is 17 * 23?').length`); n != 2 {
+		t.Errorf("the message was asked %d times", n)
+	}
+
+	const line = `document.querySelector('.replying')`
+	tool("#log .assistant", "Reply to this message")
+	b.wait(`!` + line + `.hidden && document.activeElement.id === 'message'`)
+	b.none("without a name", nameless)
+	b.none("cut off", cut)
+	b.none("too faint", faint)
+	b.say("Thank you")
+	b.wait(line + `.hidden && ` + mine("Thank you", "answered"))
+	if text := eval[string](b, `[...document.querySelectorAll('.row.mine')].at(-1).querySelector('.quote').textContent`); text == "" {
+		t.Error("the reply does not say what it replies to")
+	}
+	b.wait(idle)
+
+	// It is given up with its button, and does not go along to another conversation.
+	tool("#log .row.mine", "Reply to this message")
+	tool("", "Do not reply to this message")
+	b.wait(line + `.hidden`)
+	tool("#log .row.mine", "Reply to this message")
+	b.fresh()
+	b.wait(line + `.hidden`)
+
+	// A failure says why, and offers what helps.
+	const why = `document.querySelector('#log .assistant[data-kind=error] .why')`
+	b.say("/fail 500\n/say not reached")
+	b.wait(finals + ` === 1 && ` + idle + ` && ` + why + `?.textContent === 'The model failed (500). Try again in a moment. Try again'`)
+	b.none("too faint", faint)
+	b.run(why + `.querySelector('button').click()`)
+	b.wait(finals + ` === 2 && ` + idle)
+	b.quiet()
+}
