@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"parley/conversation/access"
+	"parley/conversation/listing"
 )
 
 // Store keeps sessions: one ordered log of records each, with the keys, rows
@@ -286,7 +287,8 @@ type Summary struct {
 	Last      Seq
 	Open      int // tasks that have not ended
 	Awaiting  int // tasks AWAITING_RESPONSE
-	Seen      Seq // filled on reading: the cursor of Page.For
+	listing.Work
+	Seen Seq // filled on reading: the cursor of Page.For
 }
 
 // Role is what a user of the session's tenant is to it.
@@ -299,8 +301,9 @@ func (s Summary) Reads(user UserID) bool { return s.Role(user).May(access.Read) 
 
 // Page selects sessions.
 type Page struct {
-	Tenant TenantID // ignored with Oldest
-	For    UserID   // whose read cursors to fill in; "" = none
+	Tenant TenantID  // ignored with Oldest
+	For    UserID    // whose read cursors to fill in; "" = none
+	Only   SessionID // the row of this one alone, Cursor and Limit are ignored; "" = all
 	Oldest bool
 	Cursor string // opaque; Summary.Cursor of the last one seen
 	Limit  int    // 0 = all

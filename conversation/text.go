@@ -1,6 +1,7 @@
 package conversation
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -30,12 +31,8 @@ func name(names []string, i int) string {
 }
 
 func index(names []string, s string) (int, bool) {
-	for i, n := range names {
-		if n == s {
-			return i, true
-		}
-	}
-	return 0, false
+	i := slices.Index(names, s)
+	return max(i, 0), i >= 0
 }
 
 // IsBlank is true for a text of nothing but white space.

@@ -150,6 +150,7 @@ var commands = []act{
 	{"seen", "chat", access.Read, false, `{"seq":1}`},
 	{"typing", "chat", access.Read, false, `{"on":true}`},
 	{"watch_chats", "chats", noSession, false, `{"since":0}`}, {"unwatch_chats", "chats", noSession, false, ``},
+	{"watch", "chat", noSession, false, ``}, {"unwatch", "chat", noSession, false, ``},
 }
 
 // The table names every route and every frame: a new one must be added, with the right
@@ -503,7 +504,7 @@ func TestMatrixOfFrames(t *testing.T) {
 				}
 				for _, body := range bodies {
 					session := string(key.Session)
-					if slices.Contains([]string{"create", "claim", "watch_chats", "unwatch_chats"}, a.name) {
+					if slices.Contains([]string{"create", "claim", "watch_chats", "unwatch_chats", "watch", "unwatch"}, a.name) {
 						session = ""
 					}
 					var data any

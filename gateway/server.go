@@ -20,6 +20,7 @@ import (
 	"parley/gateway/fanout"
 	"parley/gateway/feed"
 	"parley/gateway/find"
+	"parley/gateway/list"
 	"parley/gateway/listener"
 	"parley/gateway/render"
 	"parley/gateway/rest"
@@ -47,6 +48,7 @@ type Deps struct {
 	Feeds         *feed.Feeds           // what happens in chats of platforms; nil = there are none
 	Index         search.Index          // of what is said in sessions; nil = searches read the logs
 	Searches      *metrics.Search       // nil = counts are thrown away
+	Lists         *list.Board           // who watches a list of sessions; nil = that is not possible
 	Members       func() []member.Peer  // of the cluster, as this node knows them; nil = it is alone
 	CommandLine   []string              // the process's, without secrets, for /debug/pprof/cmdline
 }
@@ -119,7 +121,7 @@ func New(cfg Config, d Deps) (*Server, error) {
 		Limits: cfg.Limits, Times: cfg.Times, Node: cfg.Node, Version: cfg.Version, Model: cfg.Model, Offer: cfg.Offer,
 		Sessions: d.Sessions, Hub: d.Hub, Auth: auth.NewDoor(d.Authenticator, cfg.SignIn, d.Tickets, d.Logger, d.Metrics), Connections: service.NewConnections(),
 		Log: d.Logger, Metrics: d.Metrics, Now: time.Now, Backup: d.Backup, Audit: d.Audit, Members: d.Members,
-		Inlets: d.Inlets, Feeds: d.Feeds, Find: find.New(d.Sessions, d.Index, cfg.Find, d.Searches),
+		Inlets: d.Inlets, Feeds: d.Feeds, Lists: d.Lists, Find: find.New(d.Sessions, d.Index, cfg.Find, d.Searches),
 	}
 	s.services.Proxies, _ = service.ParseProxies(cfg.TrustedProxies) // validated above
 	d.Hub.RenderWith(render.NewPool(cfg.Render, d.Metrics))

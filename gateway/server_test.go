@@ -68,7 +68,7 @@ func start(t *testing.T, changes ...setup) *rig {
 	cfg.Limits.CommandsPerSecond = 0 // tests of the limit set it
 	cfg.Times.DrainSpread = time.Second
 	deps := gateway.Deps{
-		Sessions: r.sessions, Hub: r.hub, Metrics: m, Gatherer: r.registry,
+		Sessions: r.sessions, Hub: r.hub, Lists: r.sessions.Lists, Metrics: m, Gatherer: r.registry,
 		Logger: slog.New(slog.NewTextHandler(r.log, nil)),
 	}
 	for _, change := range changes {

@@ -100,7 +100,7 @@ func TestTenantsNeverMeet(t *testing.T) {
 		"edit": obj{"message": "m2-" + id, "text": "x"}, "withdraw": obj{"message": "m2-" + id}, "move": obj{"message": "m2-" + id},
 		"cancel": obj{"waiting": "drop"}, "policy": obj{"inbox.mode": "reject"}, "seen": obj{"seq": 1}, "typing": obj{"on": true}, "clear": obj{}, "close": obj{},
 	}
-	elsewhere := []string{"hello", "create", "refresh", "ping", "claim", "watch_chats", "unwatch_chats"} // name no session
+	elsewhere := []string{"hello", "create", "refresh", "ping", "claim", "watch_chats", "unwatch_chats", "watch", "unwatch"} // name no session
 	c := gatewaytest.Dial(t, r.addr)
 	if f := c.Do("hello", "", obj{"proto": 1, "token": "beta"}); f.Get("tenant") != "beta" {
 		t.Fatalf("hello was answered %s", f.Raw)

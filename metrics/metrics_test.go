@@ -47,6 +47,7 @@ func TestGoldenNames(t *testing.T) {
 	NewCluster(d)
 	NewFeeds(d)
 	NewSearch(d)
+	NewLists(d)
 	NewGateway(d)
 	NewPersistence(d)
 	NewWebhooks(d)

@@ -16,6 +16,7 @@ import (
 	"parley/gateway"
 	"parley/gateway/audit"
 	"parley/gateway/feed"
+	"parley/gateway/list"
 	"parley/gateway/web"
 	"parley/metrics"
 	"parley/tools/builtin"
@@ -112,8 +113,9 @@ func (m *Main) serve(ctx context.Context) error {
 	hub := gateway.NewHub(gatewayMetrics)
 	engineOptions := assemble.Engine(c, node, tools, def)
 	late.Attach(&engineOptions.Rules)
+	lists := list.New(db, metrics.NewLists(registry), log.With("room", "gateway"))
 	parts := actors.Deps{
-		Store: db, Publisher: hub, Models: models.Routes,
+		Store: list.Store(db, lists.Changed), Publisher: hub, Models: models.Routes,
 		Tools: byName, Late: late.Find, Logger: log.With("room", "actors"), Metrics: metrics.NewActors(registry),
 		Health: db.Health, Quota: func(t conversation.TenantID) error { return store.Quota(db, t) },
 	}
@@ -141,7 +143,7 @@ func (m *Main) serve(ctx context.Context) error {
 		return err
 	}
 	server, err := gateway.New(assemble.Gateway(c, node, version(), models.Label), gateway.Deps{
-		Sessions: sessions, Hub: hub, Inlets: platforms.inlets, Feeds: feeds, Page: web.Files, Searches: metrics.NewSearch(registry), Index: store.Index(db),
+		Sessions: sessions, Hub: hub, Inlets: platforms.inlets, Feeds: feeds, Lists: lists, Page: web.Files, Searches: metrics.NewSearch(registry), Index: store.Index(db),
 		Logger: log.With("room", "gateway"), Metrics: gatewayMetrics, Gatherer: registry, Backup: backupOf(db), Audit: auditLog, Authenticator: in.Authenticator, Members: others.members(), Tickets: ticketsOf(db),
 		CommandLine: config.ShownArgs(m.args),
 	})

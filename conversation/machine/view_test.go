@@ -7,6 +7,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/access"
+	"parley/conversation/listing"
 )
 
 // The list entry counts what is open and what waits for the user.
@@ -15,9 +16,21 @@ func TestSummary(t *testing.T) {
 	start := w.log[0].At
 	want := conversation.Summary{
 		Key: w.key, Title: "Hello", Agent: conversation.Coordinator, Owner: "u", CreatedAt: start, Activity: start.Add(5 * time.Second), Last: w.s.Head(), Open: 3, Awaiting: 1,
+		Work: listing.Work{Running: 1, Asking: 1},
 	}
 	if got := w.s.Summary(); !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	w = script(t, `create`, `send a "One"`, `model k1:respondToUser{"message":"Half."} k2:clock{}`, `tool c1 ok`, `model "Done."`)
+	var parts listing.Parts
+	for _, e := range w.log {
+		switch e.Body.(type) {
+		case conversation.PartialResponse, conversation.Response:
+			parts = parts.With(uint64(e.Seq))
+		}
+	}
+	if got := w.s.Summary().Work; parts.Unread(0) != 2 || !reflect.DeepEqual(got, listing.Work{Parts: parts}) {
+		t.Errorf("of parts %v it says %+v", parts, got)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/access"
+	"parley/conversation/listing"
 	"parley/conversation/wire/internal/pb"
 )
 
@@ -610,11 +611,19 @@ func oracleSummary(b []byte) (conversation.Summary, error) {
 		Open:      int(p.Open),
 		Awaiting:  int(p.Awaiting),
 		Members:   r.members(p.Members),
+		Work:      listing.Work{Running: int(p.Running), Asking: int(p.Asking), Parts: oracleBytes(p.Parts)},
 	}
 	if r.err != nil {
 		return conversation.Summary{}, fmt.Errorf("summary: %w", r.err)
 	}
 	return s, nil
+}
+
+func oracleBytes(b []byte) listing.Parts {
+	if len(b) == 0 {
+		return nil
+	}
+	return b
 }
 
 func oracleHead(b []byte) (HeadRow, error) {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/listing"
 )
 
 // AppendTaskRow adds the encoding of row to dst.
@@ -83,6 +84,9 @@ func AppendSummary(dst []byte, s conversation.Summary) []byte {
 	w.int(11, int64(s.Open))
 	w.int(12, int64(s.Awaiting))
 	w.members(13, s.Members)
+	w.int(14, int64(s.Running))
+	w.int(15, int64(s.Asking))
+	w.bytes(16, string(s.Parts))
 	return w.b
 }
 
@@ -91,6 +95,7 @@ func AppendSummary(dst []byte, s conversation.Summary) []byte {
 func DecodeSummary(b []byte) (conversation.Summary, error) {
 	var (
 		s      conversation.Summary
+		parts  string
 		damage error
 	)
 	r := newReader(b, &damage)
@@ -122,10 +127,19 @@ func DecodeSummary(b []byte) (conversation.Summary, error) {
 			integer(&r, &s.Awaiting)
 		case 13:
 			r.members(&s.Members)
+		case 14:
+			integer(&r, &s.Running)
+		case 15:
+			integer(&r, &s.Asking)
+		case 16:
+			opaque(&r, &parts)
 		}
 	}
 	if err := r.end(); err != nil {
 		return conversation.Summary{}, fmt.Errorf("summary: %w", err)
+	}
+	if parts != "" {
+		s.Parts = listing.Parts(parts)
 	}
 	return s, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/access"
+	"parley/conversation/listing"
 )
 
 var sampleTime = time.Date(2026, 11, 21, 8, 9, 10, 123_000_000, time.UTC)
@@ -249,6 +250,7 @@ func sampleSummary() conversation.Summary {
 		Open:      2,
 		Awaiting:  1,
 		Members:   map[conversation.UserID]access.Role{"bob": access.Writer, "cid": access.Reader},
+		Work:      listing.Work{Running: 1, Asking: 2, Parts: listing.Parts{}.With(3).With(5).With(900)},
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"parley/conversation/access"
 	"parley/conversation/living"
 	"parley/conversation/machine/machinetest"
+	"parley/gateway/list"
 	"parley/persistence/persistencetest"
 )
 
@@ -33,6 +34,9 @@ type Sessions struct {
 	NotReady error
 	// Unwell is the error that Health returns.
 	Unwell error
+
+	// Lists knows who watches a list; it hears of what the world stores.
+	Lists *list.Board
 
 	world   *machinetest.World
 	drafts  map[conversation.SessionKey][]conversation.DraftView
@@ -64,9 +68,10 @@ const LogID conversation.LogID = "log-1"
 func NewSessions(p conversation.Publisher) *Sessions {
 	store := persistencetest.NewMemory()
 	s := &Sessions{
-		Memory: store, world: machinetest.New(store), drafts: make(map[conversation.SessionKey][]conversation.DraftView),
+		Memory: store, Lists: list.New(store, nil, nil), drafts: make(map[conversation.SessionKey][]conversation.DraftView),
 		stopped: make(chan struct{}),
 	}
+	s.world = machinetest.New(list.Store(store, s.Lists.Changed))
 	s.world.Publisher = p
 	s.more = sync.NewCond(&s.work)
 	go s.run()

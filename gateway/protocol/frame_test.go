@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"parley/conversation"
+	"parley/conversation/listing"
 	"parley/gateway/gatewaytest"
 )
 
@@ -86,6 +87,8 @@ func TestGoldenEphemeral(t *testing.T) {
 		"watch_chats.ahead": AppendOK(nil, "15", FeedStart{Head: 44, First: 45, Reason: "ahead"}.Append),
 		"chat":              AppendChat(nil, func(b []byte) []byte { return append(b, gatewaytest.ChatEntry(7)...) }),
 		"chats_gone":        AppendChatsGone(nil, "forbidden"),
+		"listed":            AppendListed(nil, listedRow()),
+		"listed.gone":       AppendUnlisted(nil, "s1"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			if !json.Valid(got) {
@@ -96,6 +99,28 @@ func TestGoldenEphemeral(t *testing.T) {
 			}
 			gatewaytest.Golden(t, "ephemeral/"+name+".json", append(got, '\n'))
 		})
+	}
+}
+
+func listedRow() conversation.Summary {
+	return conversation.Summary{
+		Key: conversation.SessionKey{Tenant: "default", Session: "s1"}, Title: "T", Agent: "coordinator", Owner: "local",
+		CreatedAt: gatewaytest.SampleTime, Activity: gatewaytest.SampleTime, Last: 19, Open: 3, Awaiting: 1, Seen: 9,
+		Work: listing.Work{Running: 1, Asking: 2, Parts: listing.Parts{}.With(7).With(10).With(17)},
+	}
+}
+
+// What a list says that a session does is the first of its tasks' states that needs somebody.
+func TestListStatus(t *testing.T) {
+	for want, row := range map[string]conversation.Summary{
+		"":                  {},
+		"QUEUED":            {Open: 2},
+		"AWAITING_RESPONSE": {Open: 3, Awaiting: 1},
+		"RUNNING":           {Open: 3, Awaiting: 1, Work: listing.Work{Running: 1}},
+	} {
+		if got := listStatus(row); got != want {
+			t.Errorf("%+v: %q, want %q", row, got, want)
+		}
 	}
 }
 

@@ -164,6 +164,11 @@ func AppendOutcome(out *Object, o *readmodel.Outcome, redact bool) {
 // AppendSummary is an item of GET /api/sessions.
 func AppendSummary(dst []byte, row conversation.Summary) []byte {
 	o := NewObject(dst)
+	appendSummary(&o, row)
+	return o.Close()
+}
+
+func appendSummary(o *Object, row conversation.Summary) {
 	o.Text("session", string(row.Key.Session))
 	o.Text("title", row.Title)
 	o.Text("agent", string(row.Agent))
@@ -176,7 +181,38 @@ func AppendSummary(dst []byte, row conversation.Summary) []byte {
 	o.Uint("seen", uint64(row.Seen))
 	o.Int("open_tasks", int64(row.Open))
 	o.Int("awaiting_tasks", int64(row.Awaiting))
-	return o.Close()
+	o.Text("status", listStatus(row))
+	o.Int("awaiting", int64(row.Asking))
+	o.Uint("last_seq", uint64(row.Last))
+	o.Time("last_at", row.Activity)
+	o.Int("unread", int64(row.Parts.Unread(uint64(row.Seen))))
+}
+
+// listStatus is what a session does, in the words of its tasks' states; "" = nothing.
+func listStatus(row conversation.Summary) string {
+	switch {
+	case row.Running > 0:
+		return conversation.TaskRunning.String()
+	case row.Awaiting > 0:
+		return conversation.TaskAwaiting.String()
+	case row.Open > 0:
+		return conversation.TaskQueued.String()
+	}
+	return ""
+}
+
+// AppendListed appends the frame that shows a row of the user's list as it is now: an item of
+// GET /api/sessions.
+func AppendListed(dst []byte, row conversation.Summary) []byte {
+	return append(AppendSummary(append(dst, `{"type":"listed","data":`...), row), '}')
+}
+
+// AppendUnlisted appends the frame that takes a session out of the user's list.
+func AppendUnlisted(dst []byte, session conversation.SessionID) []byte {
+	o := NewObject(append(dst, `{"type":"listed","data":`...))
+	o.Text("session", string(session))
+	o.Bool("gone", true)
+	return append(o.Close(), '}')
 }
 
 // AppendFound is an item of GET /api/sessions?in=messages.

@@ -16,6 +16,7 @@ import (
 	"parley/gateway/fanout"
 	"parley/gateway/feed"
 	"parley/gateway/find"
+	"parley/gateway/list"
 	"parley/gateway/protocol"
 	"parley/metrics"
 )
@@ -32,6 +33,7 @@ type Services struct {
 	Hub         *fanout.Hub
 	Feeds       *feed.Feeds // what happens in chats of platforms; nil = there are none
 	Find        *find.Finder
+	Lists       *list.Board // who watches a list of sessions; nil = that is not possible
 	Auth        Authenticator
 	Connections *Connections
 	Log         *slog.Logger

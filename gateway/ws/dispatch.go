@@ -42,6 +42,7 @@ type handler struct {
 	follows  map[conversation.SessionKey]*fanout.Subscription
 	sweepAt  int       // so many follows are looked through for ended ones
 	chats    *watching // of the tenant's chats; nil = there was none
+	list     *watching // of the user's list of sessions; nil = there was none
 }
 
 // responder is a command whose answer is still to be given.
@@ -192,6 +193,8 @@ var commandTable = map[string]commandRule{
 	"typing":   {scopes: chat, run: (*handler).typing, session: true, silent: true},
 	"refresh":  {run: (*handler).refresh},
 	"ping":     {run: (*handler).ping},
+	"watch":    {scopes: chat, run: (*handler).watchList},
+	"unwatch":  {scopes: chat, run: (*handler).unwatchList},
 
 	"watch_chats":   {scopes: watcher, run: (*handler).watchChats},
 	"unwatch_chats": {scopes: watcher, run: (*handler).unwatchChats},

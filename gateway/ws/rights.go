@@ -34,6 +34,9 @@ func (c *handler) rightsChanged() {
 	if endClaim != nil && !c.who.May(service.ScopeRuntime) {
 		endClaim()
 	}
+	if !c.who.May(service.ScopeChat) {
+		c.takeList(nil).end()
+	}
 	if !c.who.May(service.ScopeChats) {
 		c.endChats()
 	}

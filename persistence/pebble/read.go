@@ -354,6 +354,9 @@ func (db *DB) onSnapshot(read func(s *pebble.Snapshot) error) error {
 // it is read may be seen twice or not at all. Activity is the one that the list
 // is ordered by, in milliseconds.
 func (db *DB) Sessions(ctx context.Context, p conversation.Page) iter.Seq2[conversation.Summary, error] {
+	if p.Only != "" {
+		p.Cursor, p.Limit = "", 1
+	}
 	from, id, err := parseCursor(p.Cursor)
 	return func(yield func(conversation.Summary, error) bool) {
 		if err != nil {
@@ -407,6 +410,9 @@ func (db *DB) sessions(ctx context.Context, p conversation.Page, at activity.Ent
 
 // sessionsBehind reads the next n sessions of a list.
 func (db *DB) sessionsBehind(s *pebble.Snapshot, p conversation.Page, at activity.Entry, begun bool, n int) ([]activity.Found, int, error) {
+	if p.Only != "" {
+		return activity.One(s, conversation.SessionKey{Tenant: p.Tenant, Session: p.Only})
+	}
 	if p.Oldest {
 		return activity.Oldest(s, at, begun, n)
 	}

@@ -542,13 +542,16 @@ func (m *Memory) list(ctx context.Context, p conversation.Page) ([]conversation.
 	if err := m.ready(ctx); err != nil {
 		return nil, err
 	}
+	if p.Only != "" {
+		p.Cursor, p.Oldest = "", false
+	}
 	from, fromID, err := parseCursor(p.Cursor)
 	if err != nil {
 		return nil, err
 	}
 	var all []conversation.Summary
 	for key, s := range m.sessions {
-		if s.summary == nil || key.Session.Depth() > 0 || !p.Oldest && key.Tenant != p.Tenant {
+		if s.summary == nil || key.Session.Depth() > 0 || !p.Oldest && key.Tenant != p.Tenant || p.Only != "" && key.Session != p.Only {
 			continue
 		}
 		sum, err := s.read(key)

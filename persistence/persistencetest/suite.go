@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -50,6 +51,7 @@ func Run(t *testing.T, open func(t *testing.T) conversation.Store) {
 		{"sessions in pages", sessionPages},
 		{"sessions, oldest first", sessionsOldestFirst},
 		{"read cursors never move back", cursors},
+		{"a list of one session", onlyOne},
 		{"summaries", summaries},
 		{"task rows", taskRows},
 		{"task rows in pages", taskPages},
@@ -840,6 +842,41 @@ func cursors(f *fixture) {
 	if s, err := f.Summary(f.ctx, k); err != nil || s.Seen != 0 {
 		f.Errorf("Summary fills Seen of nobody: %+v, %v", s, err)
 	}
+}
+
+// onlyOne reads the row of one session as a list shows it to a reader.
+func onlyOne(f *fixture) {
+	k := key("s1")
+	only := func(page conversation.Page) []conversation.Summary {
+		f.Helper()
+		return collect(f, f.Sessions(f.ctx, page))
+	}
+	page := conversation.Page{Tenant: tenant, For: alice, Only: "s1"}
+	f.equal(len(only(page)), 0, "an absent session")
+	h := f.acquire(k)
+	f.equal(len(only(page)), 0, "a session without a commit")
+	f.commit(k, &h, 5, func(c *conversation.Commit) { c.Cursors = []conversation.Cursor{{User: alice, Seq: 3}} })
+	other := f.acquire(key("s2"))
+	f.commit(key("s2"), &other, 1, nil)
+	for range 2 {
+		all := collect(f, f.Sessions(f.ctx, conversation.Page{Tenant: tenant, For: alice}))
+		if i := slices.IndexFunc(all, func(s conversation.Summary) bool { return s.Key == k }); len(all) != 2 || i < 0 {
+			f.Errorf("the list has %d rows", len(all))
+		} else {
+			f.equal(only(page), all[i:i+1], "the row of one")
+		}
+		page.Cursor, page.Limit = "0.zz", 7
+	}
+	sub := key("s1/c1")
+	hs := f.acquire(sub)
+	f.commit(sub, &hs, 1, nil)
+	page.Only = sub.Session
+	f.equal(len(only(page)), 0, "a sub-session is in no list")
+	page.Tenant, page.Only = "another", "s1"
+	f.equal(len(only(page)), 0, "in another tenant")
+	f.want(f.Delete(f.ctx, k), nil, "delete")
+	page.Tenant = tenant
+	f.equal(len(only(page)), 0, "an erased session")
 }
 
 func summaries(f *fixture) {

@@ -101,19 +101,26 @@ const oldestSessions = listSessions + `where ($1 = '' or true) and s.listed is n
   and (not $5 or s.activity > $3 or s.activity = $3 and s.session < $4)
 order by s.listed, s.activity, s.session desc, s.tenant desc limit $6`
 
+// oneSession is the row of $4 alone.
+const oneSession = listSessions + `where s.tenant = $1 and s.session = $4 and s.listed is not null and $3::bigint = 0 and $5 limit $6`
+
 // Sessions implements conversation.Store. A session that moves in the list while it is
 // read may be seen twice or not at all. Activity is the one that the list is ordered by.
 func (s *Store) Sessions(ctx context.Context, p conversation.Page) iter.Seq2[conversation.Summary, error] {
+	sql := newestSessions
+	switch {
+	case p.Only != "":
+		sql, p.Cursor, p.Limit = oneSession, "0."+string(p.Only), 1
+	case p.Oldest:
+		sql = oldestSessions
+	}
 	from, after, err := parseCursor(p.Cursor)
 	return func(yield func(conversation.Summary, error) bool) {
 		if err != nil {
 			yield(conversation.Summary{}, err)
 			return
 		}
-		sql, ms, id, begun := newestSessions, from, after, p.Cursor != ""
-		if p.Oldest {
-			sql = oldestSessions
-		}
+		ms, id, begun := from, after, p.Cursor != ""
 		pages(p.Limit, func(n int) (all []conversation.Summary, more bool, err error) {
 			at, name := ms, id
 			more, err = s.list(ctx, "sessions", n, sql, []any{string(p.Tenant), []byte(p.For), at, name, begun}, func() { all = nil }, func(row pgx.CollectableRow) error {

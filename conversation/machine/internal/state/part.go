@@ -59,6 +59,7 @@ func (st *State) applyPart(e conversation.Event, t *Task, p conversation.Part, p
 	if promoted {
 		return
 	}
+	st.LastParts = st.LastParts.With(uint64(e.Seq))
 	n := conversation.Ordinal(string(p.Message), 'p')
 	st.Parts = max(st.Parts, n)
 	if p.ClientMsgID != "" {

@@ -9,6 +9,7 @@ import (
 	"parley/conversation"
 	"parley/conversation/access"
 	"parley/conversation/author"
+	"parley/conversation/listing"
 	"parley/conversation/machine/internal/receipts"
 )
 
@@ -50,6 +51,8 @@ type State struct {
 	Withdrawn []uint32    `json:",omitempty"` // the last withdrawn messages, so that withdrawing again is harmless
 	// Of an outside session: the last messages that have ended.
 	EndedMessages *endedMessages `json:",omitempty"`
+
+	LastParts listing.Parts `json:",omitempty"`
 
 	FreeSince time.Time // when a task last stopped being RUNNING
 	Final     *Final    `json:",omitempty"` // of a sub-session: how its only task ended

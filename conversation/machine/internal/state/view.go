@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"parley/conversation"
+	"parley/conversation/listing"
 )
 
 // View shows what is open, without Log and Drafts.
@@ -65,11 +66,16 @@ func (st *State) Summary() conversation.Summary {
 	sum := conversation.Summary{
 		Key: st.Key, Title: st.title(), Agent: st.Agent, Owner: st.Owner, Access: st.Access, Members: maps.Clone(st.Members), Closed: st.Closed,
 		CreatedAt: st.Created, Activity: st.Activity, Last: st.Head, Open: len(st.Tasks),
+		Work: listing.Work{Parts: st.LastParts},
 	}
 	for _, t := range Active(st) {
-		if t.Status == conversation.TaskAwaiting {
+		switch t.Status {
+		case conversation.TaskAwaiting:
 			sum.Awaiting++
+		case conversation.TaskRunning:
+			sum.Running++
 		}
+		sum.Asking += len(t.Questions)
 	}
 	return sum
 }

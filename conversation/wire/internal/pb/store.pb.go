@@ -175,6 +175,9 @@ type Summary struct {
 	Open          int64                  `protobuf:"varint,11,opt,name=open,proto3" json:"open,omitempty"`
 	Awaiting      int64                  `protobuf:"varint,12,opt,name=awaiting,proto3" json:"awaiting,omitempty"`
 	Members       map[string]uint32      `protobuf:"bytes,13,rep,name=members,proto3" json:"members,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // user → Role
+	Running       int64                  `protobuf:"varint,14,opt,name=running,proto3" json:"running,omitempty"`
+	Asking        int64                  `protobuf:"varint,15,opt,name=asking,proto3" json:"asking,omitempty"` // questions that are open
+	Parts         []byte                 `protobuf:"bytes,16,opt,name=parts,proto3" json:"parts,omitempty"`    // seqs of the last parts: varints, each the distance from the one before
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -296,6 +299,27 @@ func (x *Summary) GetAwaiting() int64 {
 func (x *Summary) GetMembers() map[string]uint32 {
 	if x != nil {
 		return x.Members
+	}
+	return nil
+}
+
+func (x *Summary) GetRunning() int64 {
+	if x != nil {
+		return x.Running
+	}
+	return 0
+}
+
+func (x *Summary) GetAsking() int64 {
+	if x != nil {
+		return x.Asking
+	}
+	return 0
+}
+
+func (x *Summary) GetParts() []byte {
+	if x != nil {
+		return x.Parts
 	}
 	return nil
 }
@@ -499,7 +523,7 @@ const file_conversation_wire_store_proto_rawDesc = "" +
 	"\x05first\x18\n" +
 	" \x01(\x04R\x05first\x12\x12\n" +
 	"\x04last\x18\v \x01(\x04R\x04last\x12*\n" +
-	"\x05error\x18\f \x01(\v2\x14.parley.wire.FailureR\x05error\"\xa5\x03\n" +
+	"\x05error\x18\f \x01(\v2\x14.parley.wire.FailureR\x05error\"\xed\x03\n" +
 	"\aSummary\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x18\n" +
 	"\asession\x18\x02 \x01(\tR\asession\x12\x14\n" +
@@ -515,7 +539,10 @@ const file_conversation_wire_store_proto_rawDesc = "" +
 	" \x01(\x04R\x04last\x12\x12\n" +
 	"\x04open\x18\v \x01(\x03R\x04open\x12\x1a\n" +
 	"\bawaiting\x18\f \x01(\x03R\bawaiting\x12;\n" +
-	"\amembers\x18\r \x03(\v2!.parley.wire.Summary.MembersEntryR\amembers\x1a:\n" +
+	"\amembers\x18\r \x03(\v2!.parley.wire.Summary.MembersEntryR\amembers\x12\x18\n" +
+	"\arunning\x18\x0e \x01(\x03R\arunning\x12\x16\n" +
+	"\x06asking\x18\x0f \x01(\x03R\x06asking\x12\x14\n" +
+	"\x05parts\x18\x10 \x01(\fR\x05parts\x1a:\n" +
 	"\fMembersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"\xe8\x01\n" +

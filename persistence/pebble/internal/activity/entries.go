@@ -81,6 +81,26 @@ func head(from pebble.Reader, key conversation.SessionKey) (*layout.Head, error)
 	return h, errors.Join(err, closer.Close())
 }
 
+// One reads one session as the list has it; it is not there if nothing was committed.
+func One(from pebble.Reader, key conversation.SessionKey) (found []Found, heads int, err error) {
+	if key.Session.Depth() > 0 {
+		return nil, 0, nil
+	}
+	v, closer, err := from.Get(layout.KeyHead(nil, key))
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil, 0, nil
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	f := Found{Entry: Entry{Key: key}}
+	if f.Head, f.Err = layout.DecodeHead(v); f.Err == nil && f.Head.Listed {
+		f.Activity = f.Head.Latest
+		found = []Found{f}
+	}
+	return found, 1, errors.Join(f.Err, closer.Close())
+}
+
 // newest orders sessions as Newest does.
 func newest(a, b Entry) int {
 	return cmp.Or(cmp.Compare(b.Activity, a.Activity), cmp.Compare(a.Key.Session, b.Key.Session), cmp.Compare(a.Key.Tenant, b.Key.Tenant))
