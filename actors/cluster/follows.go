@@ -65,6 +65,9 @@ func (n *Node) moved() {
 	if r := n.relay.Load(); r != nil {
 		r.Changed()
 	}
+	if h := n.hints.Load(); h != nil {
+		h.Moved()
+	}
 }
 
 // alive is true for a member whose lease held when the list was seen last.

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"parley/actors/cluster/internal/hints"
 	"parley/actors/cluster/internal/lanes"
 	"parley/actors/cluster/internal/link"
 	"parley/actors/cluster/internal/membership"
@@ -86,6 +87,7 @@ type Node struct {
 	engine          atomic.Pointer[Runner]
 	router          atomic.Pointer[router]
 	relay           atomic.Pointer[relay.Relay]
+	hints           atomic.Pointer[hints.Hints]
 	keeper          *singleton.Keeper // of what runs on one node only
 	asking          *singleton.Switch
 	answers         sync.Map // of singletons, by name
@@ -237,6 +239,7 @@ func (n *Node) Run(ctx context.Context) error {
 	var work sync.WaitGroup
 	work.Go(func() { n.handOvers(ctx) })
 	work.Go(func() { n.relaying(ctx) })
+	work.Go(func() { n.hinting(ctx) })
 	n.keeper.Begin(ctx)
 	defer work.Wait()
 	defer cancel()

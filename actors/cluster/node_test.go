@@ -21,6 +21,7 @@ import (
 	"parley/conversation/member"
 	"parley/conversation/policy"
 	"parley/gateway/fanout"
+	"parley/gateway/list"
 	"parley/metrics"
 	"parley/persistence/persistencetest"
 )
@@ -32,9 +33,19 @@ type clustered struct {
 	sessions cluster.Service
 	shown    *actorstest.Publisher
 	hub      *fanout.Hub
+	lists    *list.Board
 	stop     func(t testing.TB)
 	ended    chan error
 }
+
+// board is who watches lists on a node.
+type board struct{ *list.Board }
+
+func (b board) Changed(key conversation.SessionKey, everyone bool, users []conversation.UserID) {
+	b.Board.Changed(list.Touched{Key: key, Everyone: everyone, Users: users})
+}
+
+func (b board) Again(ctx context.Context) error { return b.AllAgain(ctx) }
 
 func freePort(t testing.TB) string {
 	t.Helper()
@@ -107,8 +118,11 @@ func startWith(t testing.TB, store *persistencetest.Memory, name string, p parts
 	if p.shows != nil {
 		shows = p.shows(both{n.hub, n.shown})
 	}
+	n.lists = list.New(store, nil, nil)
+	changed := node.Lists(board{n.lists})
 	deps := actors.Deps{
-		Store: p.through, Publisher: node.Publisher(shows), Metrics: metrics.NewActors(registry),
+		Store:     list.Store(p.through, func(t list.Touched) { changed(t.Key, t.Everyone, t.Users) }),
+		Publisher: node.Publisher(shows), Metrics: metrics.NewActors(registry),
 		Placement: node.Placement(), HandedOver: node.HandedOver, HandOut: node.HandOut, Offered: node.Offered, Holds: node.Holds,
 	}
 	if p.equip != nil {

@@ -23,6 +23,7 @@ const (
 	topicGiven   link.Topic = 6 // a singleton was given up that belongs to the node that is told
 	topicAsk     link.Topic = 7 // about requests to a singleton
 	topicHello   link.Topic = 8 // is this way open, and the other one back?
+	topicList    link.Topic = 9 // what has changed in lists of sessions
 )
 
 type answer = speech.Answer
@@ -52,6 +53,7 @@ func (n *Node) handlers() map[link.Topic]link.Handler {
 		topicSession: n.asked,
 		topicOffer:   n.offered,
 		topicFollow:  n.follows,
+		topicList:    n.hinted,
 		topicAsk:     func(from conversation.Member, body []byte, reply func([]byte)) { n.asking.Receive(from, body, reply) },
 		topicHello:   n.greeted,
 		topicGiven:   func(conversation.Member, []byte, func([]byte)) { n.keeper.Changed() },

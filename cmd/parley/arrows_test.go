@@ -42,9 +42,10 @@ var arrows = map[string][]string{
 	"actors/internal/due":                    {"conversation"},
 	"actors/internal/refusal":                {"conversation", "actors/placement", "conversation/member"},
 	"actors/internal/window":                 {"conversation", "conversation/transcript"},
-	"actors/cluster":                         {"actors/cluster/internal/lanes", "actors/cluster/internal/link", "actors/cluster/internal/membership", "actors/cluster/internal/speech", "actors/placement", "conversation", "conversation/member", "metrics", "conversation/wire", "actors/cluster/internal/relay", "actors/cluster/internal/singleton", "conversation/living"},
+	"actors/cluster":                         {"actors/cluster/internal/lanes", "actors/cluster/internal/link", "actors/cluster/internal/membership", "actors/cluster/internal/speech", "actors/placement", "conversation", "conversation/member", "metrics", "conversation/wire", "actors/cluster/internal/relay", "actors/cluster/internal/singleton", "conversation/living", "actors/cluster/internal/hints"},
 	"actors/cluster/internal/membership":     {"conversation/member"},
 	"actors/cluster/internal/lanes":          {"actors/placement", "conversation"},
+	"actors/cluster/internal/hints":          {"actors/cluster/internal/fields", "conversation"},
 	"actors/cluster/internal/link":           {"actors/cluster/internal/fields", "conversation", "conversation/member"},
 	"actors/cluster/internal/speech":         {"actors/cluster/internal/fields", "conversation"},
 	"actors/cluster/internal/fields":         {},
@@ -218,7 +219,7 @@ var arrows = map[string][]string{
 // testArrows are the imports that only tests of a room may have, beside its own.
 var testArrows = map[string][]string{
 	"persistence/move":                   {"persistence/pebble", "persistence/postgres", "persistence/postgres/pgtest"},
-	"actors/cluster":                     {"actors", "actors/actorstest", "conversation/policy", "persistence/persistencetest", "gateway/fanout", "gateway/protocol"},
+	"actors/cluster":                     {"actors", "actors/actorstest", "conversation/policy", "persistence/persistencetest", "gateway/fanout", "gateway/protocol", "gateway/list"},
 	"actors/cluster/internal/membership": {"conversation"},
 	"actors/cluster/internal/singleton":  {"actors/cluster/internal/membership", "actors/placement", "persistence/persistencetest"},
 

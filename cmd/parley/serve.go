@@ -115,7 +115,7 @@ func (m *Main) serve(ctx context.Context) error {
 	late.Attach(&engineOptions.Rules)
 	lists := list.New(db, metrics.NewLists(registry), log.With("room", "gateway"))
 	parts := actors.Deps{
-		Store: list.Store(db, lists.Changed), Publisher: hub, Models: models.Routes,
+		Store: list.Store(db, others.lists(lists)), Publisher: hub, Models: models.Routes,
 		Tools: byName, Late: late.Find, Logger: log.With("room", "actors"), Metrics: metrics.NewActors(registry),
 		Health: db.Health, Quota: func(t conversation.TenantID) error { return store.Quota(db, t) },
 	}

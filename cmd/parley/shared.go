@@ -17,6 +17,7 @@ import (
 	"parley/conversation"
 	"parley/conversation/member"
 	"parley/gateway"
+	"parley/gateway/list"
 	"parley/metrics"
 )
 
@@ -90,6 +91,25 @@ func (j *joined) of(o *actors.Config, d *actors.Deps, hub *gateway.Hub) {
 	hub.SetUpstream(j.Upstream())
 	d.HandedOver, d.HandOut, d.Offered, d.Feature, d.Holds = j.HandedOver, j.HandOut, j.Offered, j.Feature, j.Holds
 }
+
+// lists says to whom a change of a session's row is told: to those who watch here, and to the
+// other nodes.
+func (j *joined) lists(b *list.Board) func(list.Touched) {
+	if j == nil {
+		return b.Changed
+	}
+	changed := j.Lists(watchers{b})
+	return func(t list.Touched) { changed(t.Key, t.Everyone, t.Users) }
+}
+
+// watchers are those of this node, as the others know them.
+type watchers struct{ *list.Board }
+
+func (w watchers) Changed(key conversation.SessionKey, everyone bool, users []conversation.UserID) {
+	w.Board.Changed(list.Touched{Key: key, Everyone: everyone, Users: users})
+}
+
+func (w watchers) Again(ctx context.Context) error { return w.AllAgain(ctx) }
 
 // tools are those of the MCP servers that one node of all runs; nil = there are none, or this
 // process is alone and runs them like the others. A node without sessions needs none.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"iter"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -132,6 +134,19 @@ func (l *Board) Again(ctx context.Context, tenant conversation.TenantID) error {
 			return err
 		}
 		l.Changed(Touched{Key: row.Key, Everyone: row.Access == conversation.AccessTenant, Users: audience(row)})
+	}
+	return nil
+}
+
+// AllAgain is Again for every tenant in which somebody watches.
+func (l *Board) AllAgain(ctx context.Context) error {
+	l.mu.RLock()
+	tenants := slices.Collect(maps.Keys(l.watches))
+	l.mu.RUnlock()
+	for _, tenant := range tenants {
+		if err := l.Again(ctx, tenant); err != nil {
+			return err
+		}
 	}
 	return nil
 }
