@@ -25,7 +25,7 @@ var (
 )
 
 const (
-	boundaries  = 14                     // frames behind which a connection is cut, each once
+	boundaries  = 9                      // frames behind which a connection is cut, each once
 	shut        = 3 * time.Second        // for how long nothing can be reached
 	mostTries   = 20                     // in that time
 	goawayWait  = 900 * time.Millisecond // what goaway asks for
@@ -95,17 +95,14 @@ func (p *proxy) first(what string) bool {
 
 func atBoundaries() fault {
 	return fault{down: func(l *link, m message) []message {
-		if l.n <= boundaries && l.shown >= l.n-1 {
-			go func() { l.say(m); l.drop() }() // behind this frame
-			return nil
-		}
+		l.ending = l.n <= boundaries && l.shown >= l.n-1
 		return []message{m}
 	}}
 }
 
 func atRandom() fault {
 	cut := func(l *link, m message) []message {
-		if l.n <= 12 && l.proxy.random.IntN(8) == 0 {
+		if l.n <= 8 && l.proxy.random.IntN(8) == 0 {
 			l.drop()
 			return nil
 		}

@@ -24,7 +24,7 @@ type Conform struct {
 	URL      string        `help:"A server that runs, with the scripted model and without sign-in, instead of a program." placeholder:"URL"`
 	Only     []string      `help:"These cases only, by the beginning of their names." placeholder:"NAME"`
 	Seed     uint64        `help:"Of all that is random (default: another one each time)." placeholder:"N"`
-	Patience time.Duration `help:"How long a client may take for a case." default:"45s"`
+	Patience time.Duration `help:"How long a client may take for a case." default:"60s"`
 	Parallel int           `help:"Cases at a time." default:"4"`
 	Client   []string      `arg:"" help:"The command that starts the client: see the documentation in docs/CLIENTS.md." placeholder:"COMMAND"`
 }

@@ -106,6 +106,19 @@ func TestTheClientForNodePasses(t *testing.T) {
 	}
 }
 
+// The client of clients/go passes every case.
+func TestTheClientForGoPasses(t *testing.T) {
+	client := filepath.Join(t.TempDir(), "client")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", client, "parley/clients/go/examples/conform").CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	var out strings.Builder
+	c := &Conform{Server: server(t), Patience: time.Minute, Parallel: 6, Client: []string{client}}
+	if err := c.run(t.Context(), &out); err != nil {
+		t.Fatalf("%v\n%s", err, out.String())
+	}
+}
+
 func TestWhatIsNoCaseIsRefused(t *testing.T) {
 	c := &Conform{Patience: time.Second, Parallel: 1, Only: []string{"no such"}}
 	if err := c.Validate(); err == nil || !strings.Contains(err.Error(), `there is no case "no such"`) {

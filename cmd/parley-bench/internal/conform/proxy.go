@@ -143,6 +143,7 @@ type link struct {
 	asked          map[string]message // what the client has asked, by its id; the fault's turn guards it
 	shown          int                // frames that the client was given; the fault's turn guards it
 	first          bool               // something came from the client
+	ending         bool               // it is dropped behind this frame; the fault's turn guards it
 	once           sync.Once
 	over           chan struct{}
 	freezing       sync.Mutex
@@ -266,11 +267,15 @@ func (l *link) fromServer() {
 			on = l.proxy.fault.down(l, m)
 		}
 		l.shown += len(on)
+		ending := l.ending
 		l.proxy.turn.Unlock()
 		for _, m := range on {
 			if !l.say(m) {
 				return
 			}
+		}
+		if ending {
+			return
 		}
 	}
 }
