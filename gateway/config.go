@@ -92,13 +92,13 @@ func (c Config) Validate() []option.FieldError {
 		wrong = append(wrong, option.FieldError{Key: key, Sentence: sentence})
 	}
 	wrong = append(wrong, c.TLS.validate()...)
-	if !isHostPort(c.Listen) {
-		refuse("listen", `must be "host:port", for example "127.0.0.1:8080"`)
+	if wrong := hostPort(c.Listen); wrong != "" {
+		refuse("listen", wrong+`, for example "127.0.0.1:8080"`)
 	}
 	switch {
 	case c.AdminListen == "":
-	case !isHostPort(c.AdminListen):
-		refuse("admin.listen", `must be "host:port", for example "127.0.0.1:9090", or "" for none`)
+	case hostPort(c.AdminListen) != "":
+		refuse("admin.listen", hostPort(c.AdminListen)+`, for example "127.0.0.1:9090", or "" for none`)
 	case c.AdminListen == c.Listen && !strings.HasSuffix(c.Listen, ":0"):
 		refuse("admin.listen", "must differ from listen")
 	}
@@ -192,13 +192,16 @@ func (c Config) validate() error {
 	return errors.Join(errs...)
 }
 
-func isHostPort(s string) bool {
+// hostPort is what is wrong with an address to listen at, "" = nothing.
+func hostPort(s string) string {
 	_, port, err := net.SplitHostPort(s)
 	if err != nil {
-		return false
+		return `must be "host:port"`
 	}
-	_, err = strconv.ParseUint(port, 10, 16)
-	return err == nil
+	if _, err = strconv.ParseUint(port, 10, 16); err != nil {
+		return fmt.Sprintf("its port %q must be a number from 0 to 65535", port)
+	}
+	return ""
 }
 
 // administersOnMain says whether metrics, profiles and backups are on the main address

@@ -1014,6 +1014,8 @@ func TestConfig(t *testing.T) {
 	defer sessions.Close()
 	for want, change := range map[string]func(*gateway.Config){
 		"listen":               func(c *gateway.Config) { c.Listen = "nonsense" },
+		`port "99999" must`:    func(c *gateway.Config) { c.Listen = "127.0.0.1:99999" },
+		`port "http" must be`:  func(c *gateway.Config) { c.AdminListen = "127.0.0.1:http" },
 		"admin.listen":         func(c *gateway.Config) { c.AdminListen = "nonsense" },
 		"allowed_origins":      func(c *gateway.Config) { c.AllowedOrigins = []string{"chat.example"} },
 		"public_hosts":         func(c *gateway.Config) { c.PublicHosts = []string{"http://x/"} },

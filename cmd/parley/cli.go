@@ -6,6 +6,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -68,12 +69,15 @@ func (m *Main) ParseFlags(args []string) error {
 	if err != nil {
 		return fmt.Errorf("command line: %w", err)
 	}
+	if len(args) > 0 && args[0] == "help" { // as other programs have it: "help" and "help backup"
+		args = append(slices.Clone(args[1:]), "--help")
+	}
 	parsed, err := parser.Parse(args)
 	if helped {
 		return errHelp
 	}
 	if err != nil {
-		return &UsageError{err.Error() + "; \"parley --help\" shows what there is"}
+		return &UsageError{usage(err)}
 	}
 	m.command, _, _ = strings.Cut(parsed.Command(), " <")
 	m.command, _, _ = strings.Cut(m.command, " [")
@@ -86,6 +90,18 @@ func (m *Main) ParseFlags(args []string) error {
 	}
 	m.Config, err = m.readConfig()
 	return err
+}
+
+// usage says what is wrong with a command line, and where to look.
+func usage(err error) string {
+	var wrong *kong.ParseError
+	if errors.As(err, &wrong) && wrong.Context != nil && wrong.Context.Selected() != nil {
+		command := wrong.Context.Selected().FullPath()
+		if missing, ok := strings.CutPrefix(err.Error(), "expected "); ok {
+			return fmt.Sprintf("%s needs %s; \"%s --help\" shows how", command, strings.NewReplacer(`"<`, "<", `>"`, ">").Replace(missing), command)
+		}
+	}
+	return err.Error() + "; \"parley --help\" shows what there is"
 }
 
 // sources are where the command line says that the configuration comes from.

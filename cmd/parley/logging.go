@@ -21,7 +21,15 @@ func newLogger(w io.Writer, c config.Log) *slog.Logger {
 	if c.Format == "text" || (c.Format == "auto" && terminal) {
 		return slog.New(tint.NewTextHandler(w, &tint.Options{Level: level, TimeFormat: "15:04:05.000", NoColor: !terminal}))
 	}
-	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level}))
+	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: plainDurations}))
+}
+
+// plainDurations writes durations as the configuration has them, "10s", not in nanoseconds.
+func plainDurations(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		a.Value = slog.StringValue(a.Value.Duration().String())
+	}
+	return a
 }
 
 func isTerminal(w io.Writer) bool {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestLogFormats(t *testing.T) {
@@ -16,6 +17,17 @@ func TestLogFormats(t *testing.T) {
 		log.Debug("unseen")
 		log.Info("hello")
 		if !strings.Contains(b.String(), want) || strings.Contains(b.String(), "unseen") {
+			t.Errorf("%s: %q", format, b.String())
+		}
+	}
+}
+
+// A duration is written as the configuration has it, whatever the format.
+func TestLogDurations(t *testing.T) {
+	for format, want := range map[string]string{"json": `"timeout":"10s"`, "text": "timeout=10s"} {
+		var b bytes.Buffer
+		newLogger(&b, config.Log{Level: "info", Format: format}).Info("draining", "timeout", 10*time.Second)
+		if !strings.Contains(b.String(), want) {
 			t.Errorf("%s: %q", format, b.String())
 		}
 	}

@@ -156,7 +156,7 @@ func (l *loader) models(at map[string]problem, value any) {
 		}
 		b := modelBlock(name, provider)
 		if known := fields["provider"].choices; !slices.Contains(known, provider) {
-			l.complain(cmp.Or(at[prefix+".provider"], where), "model %q: provider = %q: must be one of %q", name, provider, known)
+			l.complain(cmp.Or(at[prefix+".provider"], where), "model %q: provider = %q: must be one of %s", name, provider, strings.Join(known, ", "))
 			l.origin[prefix] = where
 			continue // what else it has depends on that
 		}

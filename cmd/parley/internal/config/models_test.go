@@ -220,7 +220,7 @@ backoff_min = "1h"
 	got := strings.ReplaceAll(bad.Error(), path, "config.toml")
 	for _, want := range []string{
 		`config.toml:2: model.default = "absent": must be "scripted", "b", "c", "d", "e"`,
-		`config.toml:4: model "a": provider = "gpt": must be one of`,
+		`config.toml:4: model "a": provider = "gpt": must be one of openai, anthropic, command, scripted`,
 		`config.toml:8: model "b": there is no key key: a key does not stand in the file`,
 		`config.toml:9: model "b": key_env must be the name of a variable`,
 		`config.toml:10: model "b": api = "soap": must be one of "responses", "chat"`,
