@@ -261,10 +261,22 @@ export type CommandUnfollow = {
   type: 'unfollow';
 };
 
+export type CommandUnwatch = {
+  data?: { [name: string]: unknown } | null;
+  id: CommandId;
+  type: 'unwatch';
+};
+
 export type CommandUnwatchChats = {
   data?: { [name: string]: unknown } | null;
   id: CommandId;
   type: 'unwatch_chats';
+};
+
+export type CommandWatch = {
+  data?: { [name: string]: unknown } | null;
+  id: CommandId;
+  type: 'watch';
 };
 
 export type CommandWatchChats = {
@@ -811,6 +823,14 @@ export type Limits = {
   text_bytes: number;
 };
 
+export type Listed = {
+  data: SessionSummary | {
+    gone: true;
+    session: SessionId;
+  };
+  type: 'listed';
+};
+
 /** Users with a role in the session, besides its owner. */
 export type Members = { [name: string]: 'reader' | 'approver' | 'writer' | 'owner' };
 
@@ -1032,6 +1052,29 @@ export type Seq = number;
 /** A root session: 16 characters. A delegation of it: "<root>/<call>". */
 export type SessionId = string;
 
+export type SessionSummary = {
+  access: Access;
+  activity_at: Time;
+  agent: string;
+  /** Questions that are open. */
+  awaiting: number;
+  awaiting_tasks: number;
+  closed: boolean;
+  created_at: Time;
+  head: Seq;
+  last_at: Time;
+  last_seq: Seq;
+  open_tasks: number;
+  owner: string;
+  seen: Seq;
+  session: SessionId;
+  /** What the session does: the first of these that a task of it is; "" = nothing. */
+  status: 'RUNNING' | 'AWAITING_RESPONSE' | 'QUEUED' | '';
+  title: string;
+  /** Parts behind the reader's seen; of more than 99, 99. */
+  unread: number;
+};
+
 /** Must not be blank; at most limits.text_bytes bytes. */
 export type Spoken = string;
 
@@ -1137,7 +1180,9 @@ export type Command =
   | CommandSend
   | CommandTyping
   | CommandUnfollow
+  | CommandUnwatch
   | CommandUnwatchChats
+  | CommandWatch
   | CommandWatchChats
   | CommandWithdraw;
 
