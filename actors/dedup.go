@@ -7,6 +7,7 @@ import (
 	"parley/actors/internal/mail"
 	"parley/actors/internal/refusal"
 	"parley/conversation"
+	"parley/conversation/dedup"
 )
 
 // duplicateResult is the store's answer about the key of a command.
@@ -67,9 +68,7 @@ func (s *session) duplicateChecked(m *duplicateResult) {
 		s.processQueue()
 		return
 	}
-	if m.dup != nil {
-		t.cmd = conversation.WithDuplicate(t.cmd, m.dup)
-	}
+	t.cmd = dedup.With(t.cmd, m.dup)
 	s.queue = slices.Insert(s.queue, 0, t)
 	s.processQueue()
 }

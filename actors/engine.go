@@ -29,6 +29,8 @@ import (
 	"parley/actors/placement"
 	"parley/conversation"
 	"parley/conversation/access"
+	"parley/conversation/attached"
+	"parley/conversation/dedup"
 	"parley/conversation/living"
 	"parley/conversation/member"
 	"parley/conversation/policy"
@@ -44,15 +46,14 @@ type Deps struct {
 	Late      func(name string) (conversation.Tool, bool) // finds one of Rules.Late; nil = none joins
 	Logger    *slog.Logger                                // nil = no log
 	Metrics   *metrics.Actors
-	// Health is why the store needs a person, or nil; nil = it is always well.
-	Health func() error
-	Quota  func(conversation.TenantID) error // refuses new work of a tenant that has stored too much; nil = none
+	Files     func(ctx context.Context, key conversation.SessionKey, f attached.File) ([]byte, error) // reads what is attached to messages; nil = models are given none
+	Health    func() error                                                                            // why the store needs a person, or nil; nil = it is always well
+	Quota     func(conversation.TenantID) error                                                       // refuses new work of a tenant that has stored too much; nil = none
 
-	Feature   func() member.Feature // the highest that all members can read; nil = this program's
-	Placement placement.Map         // which sessions are this node's; nil = all
-	Holds     func() bool           // this node's lease by its own clock: without it nothing is answered from memory; nil = always
-	// The next three must not block.
-	HandedOver func(conversation.SessionKey)                                                          // told of a session with open work that was given up; nil = nobody is told
+	Feature    func() member.Feature                                                                  // the highest that all members can read; nil = this program's
+	Placement  placement.Map                                                                          // which sessions are this node's; nil = all
+	Holds      func() bool                                                                            // this node's lease by its own clock: without it nothing is answered from memory; nil = always
+	HandedOver func(conversation.SessionKey)                                                          // told of a session with open work that was given up; nil = nobody is told. None of these three may block
 	HandOut    func(conversation.SessionKey, conversation.HandOut, func(conversation.Receipt, error)) // tells it to a session of any node; nil = this one's alone
 	Offered    func(conversation.SessionKey, *conversation.Claimable)                                 // told what can be claimed here, for the claims of other nodes; nil = none
 }
@@ -195,7 +196,7 @@ func New(cfg Config, d Deps) (*Engine, error) {
 	}
 	e.models = &modelcall.Env{
 		Context: e.workCtx, Publisher: d.Publisher, Metrics: d.Metrics, Log: d.Logger, Go: e.workers.Go,
-		ShowEvery: cfg.DeltaEvery, IdleLimit: cfg.ModelIdle, Limit: cfg.ModelLimit,
+		ShowEvery: cfg.DeltaEvery, IdleLimit: cfg.ModelIdle, Limit: cfg.ModelLimit, Files: d.Files,
 	}
 	e.observe = &observe.Env{Metrics: d.Metrics, Log: d.Logger}
 	e.sessions = &sessionlog.Log{
@@ -405,7 +406,7 @@ func (e *Engine) route(key conversation.SessionKey, t *envelope) {
 // that is stored needs none: it gets its first receipt.
 func (e *Engine) refuseFull(key conversation.SessionKey, t *envelope, full *conversation.Error) {
 	refuse := func() { t.refuse(e, "storage", full) }
-	own, repeatable := conversation.ClientKey(t.cmd)
+	own, repeatable := dedup.ClientKey(t.cmd)
 	if !repeatable || !e.goUnlessStopped("looking for a repetition", func() {
 		seqs, err := e.deps.Store.Find(e.workCtx, key, []conversation.Key{own})
 		if err != nil || seqs[0] == 0 {

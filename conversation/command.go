@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"parley/conversation/access"
+	"parley/conversation/attached"
 )
 
 // Command is an input to a session: what a person said, what a model answered,
@@ -79,7 +80,8 @@ type Say struct {
 	ClientMsgID ClientMsgID
 	Text        string
 	InReplyTo   MessageID
-	Mode        Mode // ModeDefault: the policy decides, and an open blocking question takes the message
+	Files       []attached.File // what the session has of them was looked up: see package blobs
+	Mode        Mode            // ModeDefault: the policy decides, and an open blocking question takes the message
 	Duplicate   *Duplicate
 }
 

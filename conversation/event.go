@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"parley/conversation/access"
+	"parley/conversation/attached"
 )
 
 // Event is something that happened in a session. Events are the only thing that
@@ -124,6 +125,7 @@ type MessageAccepted struct {
 	Mode        Mode       // what the author asked for; ModeDefault if nothing
 	InReplyTo   MessageID  // the author's hint; "" if none
 	Question    QuestionID // with Answered: the question that it answers
+	Files       []attached.File
 
 	// private
 

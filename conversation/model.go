@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"parley/conversation/attached"
 	"parley/conversation/author"
 )
 
@@ -127,6 +128,8 @@ type Request struct {
 	// Forbidden are, in a wrap-up, the tools of the steps before, which this one may not
 	// call: for wires that refuse a transcript with calls whose tools are not described.
 	Forbidden []ToolSpec
+	// File reads what is attached to an entry; nil = nothing can be read.
+	File func(ctx context.Context, f attached.File) ([]byte, error)
 	// Waits, unless it is nil, is told by a model that acts that it waits at a limit of its
 	// own, Waits(true), and that it goes on, Waits(false). If the latter is false, the step
 	// was put off meanwhile, as one that was never asked, and the model must do nothing.
@@ -152,16 +155,17 @@ const (
 type Entry struct {
 	Role       EntryRole
 	Task       TaskID
-	Message    MessageID   // RoleUser: the message that it is, verbatim; "" for generated entries
-	Text       string      // RoleUser, RoleTool
-	ResponseID string      // RoleAssistant: the provider's id of the answer
-	Items      []Item      // RoleAssistant
-	CallID     string      // RoleTool: the provider's id of the call that it is the result of; RoleUser with Question: of the call that asked
-	Question   QuestionID  // RoleUser, generated: the non-blocking question that it answers
-	Delegation CallID      // RoleUser, generated: the delegation that finished
-	Nudge      []MessageID // RoleUser, generated: the messages that a coverage nudge names
-	Pinned     bool        // RoleUser: the original request, or the summary; it is never left out
-	Free       bool        // RoleUser: it came by a chat platform, and nothing in it is meant for the model's program
+	Message    MessageID       // RoleUser: the message that it is, verbatim; "" for generated entries
+	Text       string          // RoleUser, RoleTool
+	ResponseID string          // RoleAssistant: the provider's id of the answer
+	Items      []Item          // RoleAssistant
+	CallID     string          // RoleTool: the provider's id of the call that it is the result of; RoleUser with Question: of the call that asked
+	Question   QuestionID      // RoleUser, generated: the non-blocking question that it answers
+	Delegation CallID          // RoleUser, generated: the delegation that finished
+	Nudge      []MessageID     // RoleUser, generated: the messages that a coverage nudge names
+	Pinned     bool            // RoleUser: the original request, or the summary; it is never left out
+	Files      []attached.File // RoleUser: what is attached to the message
+	Free       bool            // RoleUser: it came by a chat platform, and nothing in it is meant for the model's program
 }
 
 // OpenMessage is a line of the note "Open messages".

@@ -93,6 +93,8 @@ var routes = []act{
 	{"PATCH /api/sessions/{id}", "chat", access.Write, false, `{"title":"Theirs"}`},
 	{"DELETE /api/sessions/{id}", "chat", access.Own, false, ``},
 	{"POST /api/sessions/{id}/messages", "chat", access.Write, false, `{"text":"Stop","client_msg_id":"z"}`},
+	{"POST /api/sessions/{id}/blobs", "chat", access.Write, false, `{"a":1}`},
+	{"GET /api/blobs/{hash}", "chat runtime", noSession, false, ``}, // who may read no session that has it: TestAttachmentsOfOthers
 	{"GET /api/sessions/{id}/messages", "chat runtime", access.Read, false, ``},
 	{"PATCH /api/sessions/{id}/messages/{message}", "chat", access.Write, false, `{"text":"Stop"}`},
 	{"DELETE /api/sessions/{id}/messages/{message}", "chat", access.Write, false, ``},

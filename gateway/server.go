@@ -16,6 +16,7 @@ import (
 	"parley/conversation/search"
 	"parley/gateway/admin"
 	"parley/gateway/assets"
+	"parley/gateway/attach"
 	"parley/gateway/auth"
 	"parley/gateway/fanout"
 	"parley/gateway/feed"
@@ -45,6 +46,7 @@ type Deps struct {
 	Audit         service.Audit         // keeps what administrators do; nil = in memory
 	Tickets       member.Tickets        // of all nodes; nil = in memory
 	Inlets        map[string]Inlet      // of channels to chat platforms, by name; nil = there are none
+	Files         *attach.Files         // what is attached to messages; nil = nothing can be
 	Feeds         *feed.Feeds           // what happens in chats of platforms; nil = there are none
 	Index         search.Index          // of what is said in sessions; nil = searches read the logs
 	Searches      *metrics.Search       // nil = counts are thrown away
@@ -121,7 +123,7 @@ func New(cfg Config, d Deps) (*Server, error) {
 		Limits: cfg.Limits, Times: cfg.Times, Node: cfg.Node, Version: cfg.Version, Model: cfg.Model, Offer: cfg.Offer,
 		Sessions: d.Sessions, Hub: d.Hub, Auth: auth.NewDoor(d.Authenticator, cfg.SignIn, d.Tickets, d.Logger, d.Metrics), Connections: service.NewConnections(),
 		Log: d.Logger, Metrics: d.Metrics, Now: time.Now, Backup: d.Backup, Audit: d.Audit, Members: d.Members,
-		Inlets: d.Inlets, Feeds: d.Feeds, Lists: d.Lists, Find: find.New(d.Sessions, d.Index, cfg.Find, d.Searches),
+		Inlets: d.Inlets, Feeds: d.Feeds, Files: d.Files, Lists: d.Lists, Find: find.New(d.Sessions, d.Index, cfg.Find, d.Searches),
 	}
 	s.services.Proxies, _ = service.ParseProxies(cfg.TrustedProxies) // validated above
 	d.Hub.RenderWith(render.NewPool(cfg.Render, d.Metrics))
@@ -130,6 +132,7 @@ func New(cfg Config, d Deps) (*Server, error) {
 	s.ws = ws.New(s.services)
 	s.rest = rest.New(s.services, page)
 	s.operator = admin.New(s.services, d.Gatherer, d.CommandLine)
+	taken := newUploads(cfg.Limits, d.Metrics)
 	s.app = fiber.New(fiber.Config{
 		AppName:                      "parley",
 		DisableStartupMessage:        true,
@@ -139,14 +142,15 @@ func New(cfg Config, d Deps) (*Server, error) {
 		IdleTimeout:                  60 * time.Second,
 		WriteTimeout:                 0, // it would cut streams: rest.Observe limits each answer by its size
 		ReadBufferSize:               cfg.Limits.HeadBytes,
-		ErrorHandler:                 s.rest.Problem,
+		ErrorHandler:                 taken.problem(s.rest.Problem),
 		CaseSensitive:                true,
 		UnescapePath:                 false, // ids of sub-sessions hold an escaped slash
 		DisablePreParseMultipartForm: true,
 	})
 	s.app.Server().KeepHijackedConns = true // see upgrade
+	s.app.Server().HeaderReceived = taken.begin
 	s.app.Server().ExpectHandler = rest.Expect(s.services)
-	s.app.Use(s.rest.Observe, s.guard, rest.LimitAddress(s.rest))
+	s.app.Use(taken.around, s.rest.Observe, s.guard, rest.LimitAddress(s.rest))
 	s.app.Get("/ws", s.rest.Named("/ws"), s.upgrade())
 	var operator *admin.Routes // nil: strangers could come here
 	if cfg.administersOnMain() {
@@ -188,6 +192,7 @@ func (s *Server) Run(ctx context.Context) error {
 		})
 	}
 	served.Go(func() { s.services.Find.Run(s.services.Serving) })
+	served.Go(func() { s.services.Files.Run(s.services.Alive) })
 	s.services.Log.Info("gateway listens", "address", s.main.Addr().String(), "auth", s.services.Auth.Mode())
 	var err error
 	select {

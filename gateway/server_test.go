@@ -14,6 +14,7 @@ import (
 
 	"parley/conversation"
 	"parley/gateway"
+	"parley/gateway/attach"
 	"parley/gateway/gatewaytest"
 	"parley/metrics"
 
@@ -33,6 +34,7 @@ type rig struct {
 	log      *logged
 	http     *http.Client
 	stop     func() error
+	files    *attach.Files
 }
 
 // logged keeps what the server logs.
@@ -71,9 +73,12 @@ func start(t *testing.T, changes ...setup) *rig {
 		Sessions: r.sessions, Hub: r.hub, Lists: r.sessions.Lists, Metrics: m, Gatherer: r.registry,
 		Logger: slog.New(slog.NewTextHandler(r.log, nil)),
 	}
+	deps.Files = &attach.Files{Settings: attach.Defaults(), Store: r.sessions.Blobs(), Metrics: metrics.NewAttachments(r.registry), Log: deps.Logger, Now: time.Now}
 	for _, change := range changes {
 		change(&cfg, &deps)
 	}
+	deps.Files.Limits = cfg.Limits
+	r.files = deps.Files
 	server, err := gateway.New(cfg, deps)
 	if err != nil {
 		t.Fatal(err)

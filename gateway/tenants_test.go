@@ -58,6 +58,7 @@ func TestTenantsNeverMeet(t *testing.T) {
 	bodies := map[string]string{ // of routes that need one
 		"PATCH /api/sessions/{id}":                            `{"title":"stolen","access":"private","policy":{"inbox.mode":"reject"},"closed":true}`,
 		"POST /api/sessions/{id}/messages":                    `{"text":"Stop that","client_msg_id":"a"}`,
+		"POST /api/sessions/{id}/blobs":                       `{"a":1}`,
 		"PATCH /api/sessions/{id}/messages/{message}":         `{"text":"Stop that"}`,
 		"POST /api/sessions/{id}/parts":                       `{"source_id":"m1-` + outside + `","part_index":0,"text":"Done.","final":true}`,
 		"POST /api/sessions/{id}/messages/{message}/runtime":  `{"status":"failed","error":"no"}`,

@@ -48,6 +48,7 @@ func TestGoldenNames(t *testing.T) {
 	NewFeeds(d)
 	NewSearch(d)
 	NewLists(d)
+	NewAttachments(d)
 	NewGateway(d)
 	NewPersistence(d)
 	NewWebhooks(d)

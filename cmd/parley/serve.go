@@ -119,6 +119,7 @@ func (m *Main) serve(ctx context.Context) error {
 		Tools: byName, Late: late.Find, Logger: log.With("room", "actors"), Metrics: metrics.NewActors(registry),
 		Health: db.Health, Quota: func(t conversation.TenantID) error { return store.Quota(db, t) },
 	}
+	files := assemble.Files(c, store.Blobs(db), &parts, metrics.NewAttachments(registry), log.With("room", "gateway"))
 	others.of(&engineOptions, &parts, hub)
 	engine, err := actors.New(engineOptions, parts)
 	if err != nil {
@@ -143,7 +144,7 @@ func (m *Main) serve(ctx context.Context) error {
 		return err
 	}
 	server, err := gateway.New(assemble.Gateway(c, node, version(), models.Label), gateway.Deps{
-		Sessions: sessions, Hub: hub, Inlets: platforms.inlets, Feeds: feeds, Lists: lists, Page: web.Files, Searches: metrics.NewSearch(registry), Index: store.Index(db),
+		Sessions: sessions, Hub: hub, Inlets: platforms.inlets, Feeds: feeds, Files: files, Lists: lists, Page: web.Files, Searches: metrics.NewSearch(registry), Index: store.Index(db),
 		Logger: log.With("room", "gateway"), Metrics: gatewayMetrics, Gatherer: registry, Backup: backupOf(db), Audit: auditLog, Authenticator: in.Authenticator, Members: others.members(), Tickets: ticketsOf(db),
 		CommandLine: config.ShownArgs(m.args),
 	})

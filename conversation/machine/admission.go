@@ -2,6 +2,7 @@ package machine
 
 import (
 	"parley/conversation"
+	"parley/conversation/attached"
 	"parley/conversation/machine/internal/state"
 )
 
@@ -11,8 +12,8 @@ import (
 // LookupKeys are the keys that the store must be asked for before a command is
 // decided: the session does not know whether one of them was there before. At most
 // one of them is stored. None: the command can be decided at once. The
-// store's answer comes with the command as its Duplicate (conversation.DuplicateOf,
-// conversation.WithDuplicate).
+// store's answer comes with the command as its Duplicate (dedup.Of,
+// dedup.With).
 func (s *Session) LookupKeys(c conversation.Command) []conversation.Key {
 	return state.LookupKeys(&s.state, c)
 }
@@ -38,7 +39,7 @@ func (s *Session) WouldStart(say conversation.Say) bool {
 	if say.Duplicate != nil || s.state.Key.Session.Depth() > 0 || s.state.Agent.Outside() || s.wouldQueue() {
 		return false
 	}
-	if before, _ := s.state.Repeated(say.Author, say.ClientMsgID, say.Text, nil); before != nil {
+	if before, _ := s.state.Repeated(say.Author, say.ClientMsgID, attached.Fingerprint(say.Text, say.Files), nil); before != nil {
 		return false
 	}
 	if say.Mode == conversation.ModeDefault && state.AsksBlocking(&s.state) {

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"parley/conversation"
+	"parley/conversation/attached"
 	"parley/conversation/author"
 	"parley/conversation/machine/internal/state"
 )
@@ -15,10 +16,10 @@ import (
 
 // Rules 4.5a, 9.2a.
 func (in inbox) decideSay(c conversation.Say) *conversation.Error {
-	if strings.TrimSpace(c.Text) == "" {
+	if strings.TrimSpace(c.Text) == "" && len(c.Files) == 0 {
 		return conversation.Errorf(conversation.BadRequest, "text must not be blank")
 	}
-	if done, err := in.duplicate(c.Author, c.ClientMsgID, c.Text, c.Duplicate); done || err != nil {
+	if done, err := in.duplicate(c.Author, c.ClientMsgID, attached.Fingerprint(c.Text, c.Files), c.Duplicate); done || err != nil {
 		return err
 	}
 	if in.state.Key.Session.Depth() > 0 {
@@ -148,7 +149,7 @@ func (in inbox) accept(c conversation.Say, task conversation.TaskID, body conver
 	body.Message = in.state.MessageID(in.state.Messages + 1)
 	body.ClientMsgID, body.Author, body.Text, body.Via = c.ClientMsgID, c.Author, c.Text, c.Via
 	body.AuthorName = author.Name(c.AuthorName)
-	body.Mode, body.InReplyTo = c.Mode, c.InReplyTo
+	body.Mode, body.InReplyTo, body.Files = c.Mode, c.InReplyTo, c.Files
 	e := in.emitOf(task, body)
 	in.out.Receipt = conversation.Receipt{Message: body.Message, Seq: e.Seq, Disposition: body.Disposition, Task: task}
 	return e

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"parley/conversation"
+	"parley/conversation/dedup"
 	"parley/conversation/wire"
 )
 
@@ -49,7 +50,7 @@ func TestTextsThatAreNoUTF8(t *testing.T) {
 	}
 	for _, e := range log {
 		if b, ok := e.Body.(conversation.MessageAccepted); ok && b.Message == first {
-			if d := conversation.DuplicateOf(say, stored(e)); !d.SameText || b.Text != "caf\uFFFD" {
+			if d := dedup.Of(say, stored(e)); !d.SameText || b.Text != "caf\uFFFD" {
 				t.Errorf("the store's %q is another text: %+v", b.Text, d)
 			}
 		}

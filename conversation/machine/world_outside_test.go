@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/dedup"
 )
 
 // outside does what outside runtimes do. Some claim, say read, alive and failed, late
@@ -78,7 +79,7 @@ func (w *world) part(source conversation.MessageID, generation uint32, indexed, 
 		}
 	}
 	if int(c.Index) < len(stored) {
-		c.Duplicate = conversation.DuplicateOf(c, stored[c.Index])
+		c.Duplicate = dedup.Of(c, stored[c.Index])
 	}
 	d := w.give("s", c)
 	if n.live == nil || d.Err != nil {

@@ -194,7 +194,7 @@ func (t *Transcript) condensed(upto conversation.Seq) []conversation.Entry {
 		}
 		switch e := &t.entries[i]; e.Role {
 		case conversation.RoleUser:
-			entries = append(entries, conversation.Entry{Role: conversation.RoleUser, Message: e.Message, Text: e.Text})
+			entries = append(entries, conversation.Entry{Role: conversation.RoleUser, Message: e.Message, Text: e.Text, Files: e.Files})
 		case conversation.RoleAssistant:
 			var said []string
 			for _, item := range e.Items {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"parley/conversation"
+	"parley/conversation/attached"
 	"parley/conversation/author"
 	"parley/conversation/policy"
 	"parley/conversation/tokens"
@@ -65,6 +66,15 @@ type accepted struct {
 	seq  conversation.Seq
 	from string // the header with its author
 	free bool   // it came by a chat platform
+	file []attached.File
+}
+
+// told is an answer to a question with the names of what was attached to it.
+func told(text string, files []attached.File) string {
+	for _, f := range files {
+		text = strings.TrimPrefix(text+"\n"+f.Line("with the answer"), "\n")
+	}
+	return text
 }
 
 // fromPlatform is true for what came by a chat platform.
@@ -199,7 +209,7 @@ func (t *Transcript) take(e conversation.Event) {
 		if b.Via != conversation.ViaDelegation { // there the parent speaks for all
 			t.voices.Say(uint64(e.Seq), string(b.Author))
 		}
-		t.messages[b.Message] = accepted{b.Text, e.Seq, t.header(b), fromPlatform(b.Via)} // an answer is resolved at once
+		t.messages[b.Message] = accepted{b.Text, e.Seq, t.header(b), fromPlatform(b.Via), b.Files} // an answer is resolved at once
 	case conversation.MessageEdited:
 		if m, waits := t.messages[b.Message]; waits {
 			m.text = b.Text
@@ -234,7 +244,7 @@ func (t *Transcript) take(e conversation.Event) {
 			t.startCall(&openCall{call: b.Approval.Call, modelCall: b.ModelCall, task: e.Task, tool: b.Approval.Tool})
 		}
 	case conversation.QuestionAnswered:
-		t.questionEnded(b.Question, b.Message, t.messages[b.Message].from, b.Text, fmt.Sprintf("[answer to question %s: %s]", b.Question, b.Text))
+		t.questionEnded(b.Question, b.Message, t.messages[b.Message].from, told(b.Text, t.messages[b.Message].file), fmt.Sprintf("[answer to question %s: %s]", b.Question, told(b.Text, t.messages[b.Message].file)))
 	case conversation.QuestionClosed:
 		news := ""
 		if b.Reason == conversation.QuestionExpired {
@@ -398,7 +408,7 @@ func (t *Transcript) Pin(e conversation.Event) {
 	}
 	switch b := e.Body.(type) {
 	case conversation.MessageAccepted:
-		t.pinning[b.Message] = accepted{b.Text, e.Seq, t.header(b), fromPlatform(b.Via)}
+		t.pinning[b.Message] = accepted{b.Text, e.Seq, t.header(b), fromPlatform(b.Via), b.Files}
 		if t.pinned == "" {
 			t.pinned = b.Message
 		}
@@ -413,7 +423,7 @@ func (t *Transcript) Pin(e conversation.Event) {
 		t.origin = t.pinned
 		t.ended[e.Task] = e.Seq // a task whose request is pinned like this has ended
 		m := t.pinning[t.origin]
-		t.append(e.Seq, pinOrigin, m.from, conversation.Entry{Role: conversation.RoleUser, Task: e.Task, Message: t.origin, Text: m.text, Free: m.free})
+		t.append(e.Seq, pinOrigin, m.from, conversation.Entry{Role: conversation.RoleUser, Task: e.Task, Message: t.origin, Text: m.text, Files: m.file, Free: m.free})
 		t.pinning = nil
 	}
 }
@@ -447,7 +457,7 @@ func (t *Transcript) stepStarted(task conversation.TaskID, b conversation.StepSt
 		if t.origin == "" && m.seq > t.cleared && (b.Step == 1 || t.cleared > 0) {
 			pin, t.origin = pinOrigin, id
 		}
-		t.append(m.seq, pin, m.from, conversation.Entry{Role: conversation.RoleUser, Task: task, Message: id, Text: m.text, Free: m.free})
+		t.append(m.seq, pin, m.from, conversation.Entry{Role: conversation.RoleUser, Task: task, Message: id, Text: m.text, Files: m.file, Free: m.free})
 		t.open[task] = append(t.open[task], openEntry{id, m.text, m.seq, b.Step})
 	}
 	t.trim()

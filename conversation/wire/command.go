@@ -162,6 +162,7 @@ func commandSay(f fields, c *conversation.Say) {
 	fText(f, 5, &c.Text)
 	fText(f, 6, &c.InReplyTo)
 	fEnum(f, 7, &c.Mode, conversation.ModeReject)
+	fFiles(f, 8, &c.Files)
 }
 
 func commandAnswer(f fields, c *conversation.Answer) {

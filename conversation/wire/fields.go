@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"parley/conversation"
+	"parley/conversation/attached"
 )
 
 // fields writes or reads the fields of one message of peer.proto: what crosses between
@@ -162,5 +163,13 @@ func fOverrides(f fields, n fieldNumber, v *conversation.Overrides) {
 		f.w.overrides(n, *v)
 	} else if f.reads(n) {
 		f.r.overrides(v)
+	}
+}
+
+func fFiles(f fields, n fieldNumber, v *[]attached.File) {
+	if f.w != nil {
+		f.w.files(n, *v)
+	} else if f.reads(n) {
+		f.r.files(v)
 	}
 }

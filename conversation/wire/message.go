@@ -23,6 +23,7 @@ func (w *writer) messageAccepted(b conversation.MessageAccepted) {
 	w.bool(12, b.Preempts)
 	w.bool(13, b.Deferred)
 	w.text(14, b.AuthorName)
+	w.files(15, b.Files)
 }
 
 func (r *reader) messageAccepted(earlier conversation.EventBody) conversation.EventBody {
@@ -57,6 +58,8 @@ func (r *reader) messageAccepted(earlier conversation.EventBody) conversation.Ev
 			boolean(r, &b.Deferred)
 		case 14:
 			text(r, &b.AuthorName)
+		case 15:
+			r.files(&b.Files)
 		}
 	}
 	return b

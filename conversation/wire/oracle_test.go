@@ -11,6 +11,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/access"
+	"parley/conversation/attached"
 	"parley/conversation/listing"
 	"parley/conversation/wire/internal/pb"
 )
@@ -187,7 +188,15 @@ func (r *oracle) messageAccepted(p *pb.MessageAccepted) conversation.MessageAcce
 		Preempts:    p.First,
 		Deferred:    p.Kept,
 		AuthorName:  p.AuthorName,
+		Files:       r.files(p.Files),
 	}
+}
+
+func (*oracle) files(in []*pb.AttachedFile) (out []attached.File) {
+	for _, p := range in {
+		out = append(out, attached.File{Hash: attached.Hash(p.Hash), Name: p.Name, Type: p.Type, Size: int64(p.Size)})
+	}
+	return out
 }
 
 func (*oracle) messageEdited(p *pb.MessageEdited) conversation.MessageEdited {

@@ -64,7 +64,7 @@ func set(v reflect.Value, name string) {
 		v.SetString("the " + name)
 	case reflect.Bool:
 		v.SetBool(true)
-	case reflect.Int:
+	case reflect.Int, reflect.Int64:
 		v.SetInt(-7)
 	default:
 		v.SetUint(300)

@@ -9,6 +9,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/access"
+	"parley/conversation/attached"
 	"parley/conversation/listing"
 )
 
@@ -72,6 +73,7 @@ func samples() []conversation.EventBody {
 			Steer:       true,
 			Preempts:    true,
 			Deferred:    true,
+			Files:       []attached.File{{Hash: attached.HashOf(nil), Name: "Zürich.png", Type: "image/png", Size: 1 << 40}, {}},
 		},
 		conversation.MessageEdited{Message: "m2-abc", Text: "rather Bern"},
 		conversation.MessageWithdrawn{Message: "m1-abc", NewTrigger: "m2-abc"},
@@ -355,7 +357,7 @@ func fill(t *testing.T, r *rand.Rand, v reflect.Value) {
 		v.SetString(randomText(r))
 	case reflect.Bool:
 		v.SetBool(r.IntN(2) == 0)
-	case reflect.Int:
+	case reflect.Int, reflect.Int64:
 		v.SetInt(r.Int64() - r.Int64())
 	case reflect.Uint32, reflect.Uint64:
 		v.SetUint(r.Uint64() >> (64 - v.Type().Bits()))

@@ -10,6 +10,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/access"
+	"parley/conversation/attached"
 )
 
 // These values are part of several events.
@@ -218,4 +219,42 @@ func (r *reader) results(into *[]conversation.CallResult) {
 		}
 	}
 	*into = append(*into, result)
+}
+
+// files are what is attached to a message.
+func (w *writer) files(field protowire.Number, files []attached.File) {
+	for _, f := range files {
+		at := w.begin(field)
+		w.text(1, string(f.Hash))
+		w.text(2, f.Name)
+		w.text(3, f.Type)
+		w.uint(4, uint64(f.Size))
+		w.end(at)
+	}
+}
+
+// files reads one of them.
+func (r *reader) files(into *[]attached.File) {
+	in, ok := r.message()
+	if !ok {
+		return
+	}
+	var (
+		f    attached.File
+		size uint64
+	)
+	for in.next() {
+		switch in.number {
+		case 1:
+			text(&in, &f.Hash)
+		case 2:
+			text(&in, &f.Name)
+		case 3:
+			text(&in, &f.Type)
+		case 4:
+			unsigned(&in, &size)
+		}
+	}
+	f.Size = int64(size)
+	*into = append(*into, f)
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"parley/conversation"
+	"parley/conversation/attached"
 )
 
 // The bounds of texts that clients send, in bytes; those of what they say are in Limits.
@@ -242,6 +243,13 @@ type Send struct {
 	Text      *string
 	InReplyTo string
 	Mode      conversation.Mode
+	Files     []NamedFile
+}
+
+// NamedFile names a file that was uploaded to the session.
+type NamedFile struct {
+	Hash attached.Hash
+	Name string // "" = as it was uploaded
 }
 
 // ReadSend reads what send and POST messages have in common; the client's id may
@@ -259,13 +267,17 @@ func ReadSend(data []byte, l Limits) (Send, *conversation.Error) {
 			return m.ID(&d.InReplyTo)
 		case "mode":
 			return m.Word(&mode)
+		case "attachments":
+			return m.attachments(&d.Files, l.AttachmentsPerMessage)
 		}
 		return nil
 	})
 	if err != nil {
 		return d, err
 	}
-	if err := CheckText("text", d.Text, l); err != nil {
+	if len(d.Files) > 0 && (d.Text == nil || strings.TrimSpace(*d.Text) == "") {
+		d.Text = new(string) // the files are what is said
+	} else if err := CheckText("text", d.Text, l); err != nil {
 		return d, err
 	}
 	if err := CheckClientID(d.ClientID); err != nil {

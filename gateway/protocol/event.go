@@ -196,6 +196,7 @@ func messageAccepted(o *Object, b conversation.MessageAccepted) {
 	}
 	o.Optional("in_reply_to", string(b.InReplyTo))
 	o.Optional("question", string(b.Question))
+	appendFiles(o, b.Files)
 }
 
 func messageResolved(o *Object, b conversation.MessageResolved) {

@@ -41,6 +41,10 @@ type Limits struct {
 	// How fast an HTTP answer must be taken, after Times.Write; at least 1.
 	WriteBytesPerSecond int `key:"limits.write_bytes_per_second" min:"1" unit:"bytes"`
 
+	AttachmentBytes       int `key:"limits.attachment_bytes" min:"1" max:"67108864" unit:"bytes"` // one uploaded file; at least 1
+	AttachmentsPerMessage int `key:"limits.attachments_per_message" min:"0" max:"100"`
+	UploadsAtOnce         int `key:"limits.uploads_at_once" min:"1"` // each is in memory as a whole; at least 1
+
 	MembersPerSession int `key:"limits.members_per_session" min:"0" max:"10000"` // besides the owner
 }
 
@@ -65,6 +69,8 @@ func (l Limits) Append(o *Object) {
 	in.Int("connections_before_hello_per_address", int64(l.ConnectionsBeforeHelloByAddress))
 	in.Int("replay_page", int64(l.ReplayPage))
 	in.Int("members_per_session", int64(l.MembersPerSession))
+	in.Int("attachment_bytes", int64(l.AttachmentBytes))
+	in.Int("attachments_per_message", int64(l.AttachmentsPerMessage))
 	o.Bytes = in.Close()
 }
 
@@ -80,6 +86,6 @@ func DefaultLimits() Limits {
 		RequestsPerSecond: 200, RequestsBurst: 400, RequestsPerSecondPerAddress: 500, RequestsBurstPerAddress: 2000,
 		StreamsPerUser: 100, StreamsPerAddress: 1000, WaitsPerSession: 100, WaitsPerAddress: 1000,
 		PageBytes: 2 << 20, WriteBytesPerSecond: 32 << 10,
-		MembersPerSession: 100,
+		MembersPerSession: 100, AttachmentBytes: 10 << 20, AttachmentsPerMessage: 10, UploadsAtOnce: 16,
 	}
 }

@@ -30,6 +30,7 @@ func appendSaid(o *Object, e *readmodel.HistoryEntry) {
 	o.Text("author", string(m.Author))
 	o.Optional("name", m.AuthorName)
 	o.Text("text", m.Text)
+	appendFiles(o, m.Files)
 	o.Flag("edited", e.Edited)
 	o.Text("via", m.Via.String())
 	o.Optional("in_reply_to", string(m.InReplyTo))

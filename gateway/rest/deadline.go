@@ -25,6 +25,10 @@ func limitWrite(s *service.Services, conn net.Conn, size int) {
 // limitAnswer limits the writing of an answer that is ready. A stream sets deadlines of
 // its own, for each thing that it writes.
 func limitAnswer(s *service.Services, ctx *fasthttp.RequestCtx) {
+	if size, sized := ctx.UserValue(localSize).(int); sized {
+		limitWrite(s, ctx.Conn(), size)
+		return
+	}
 	if ctx.Response.IsBodyStream() {
 		_ = ctx.Conn().SetWriteDeadline(time.Time{})
 		return

@@ -10,6 +10,7 @@ import (
 	"parley/conversation/readmodel"
 	"parley/gateway/fanout"
 	"parley/gateway/protocol"
+	"parley/gateway/rest/internal/gone"
 	"parley/gateway/service"
 
 	"github.com/gofiber/fiber/v2"
@@ -49,6 +50,9 @@ func (s *API) postMessage(c *fiber.Ctx) error {
 	say := conversation.Say{
 		Author: who.User, AuthorName: who.Name, Via: conversation.ViaHTTP, ClientMsgID: id, Text: *d.Text,
 		InReplyTo: conversation.MessageID(d.InReplyTo), Mode: d.Mode,
+	}
+	if say.Files, err = s.Attached(key, d.Files); err != nil {
+		return err
 	}
 	if wait > 0 {
 		return s.sayAndWait(c, key, say, wait)
@@ -98,7 +102,7 @@ func (s *API) sayAndWait(c *fiber.Ctx, key conversation.SessionKey, say conversa
 	defer cancelWait()
 	lease := s.Lease(principal(c), func(*conversation.Error) { cancelWait() })
 	defer lease.Release()
-	defer watchClient(c.Context().Conn(), cancelWait)()
+	defer gone.Watch(c.Context().Conn(), cancelWait)()
 	if lease.Over() != nil {
 		cancelWait()
 	}

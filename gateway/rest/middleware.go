@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/gateway/attach"
 	"parley/gateway/protocol"
 	"parley/gateway/service"
 
@@ -54,7 +55,7 @@ func (s *API) Observe(c *fiber.Ctx) (err error) {
 		s.Metrics.Requests.WithLabelValues(route, method, strconv.Itoa(c.Response().StatusCode()/100)+"xx").Inc()
 		s.Metrics.RequestSeconds.WithLabelValues(route, method).Observe(s.Now().Sub(start).Seconds())
 	}()
-	if len(c.Request().Body()) > s.Limits.BodyBytes {
+	if len(c.Request().Body()) > s.Limits.BodyBytes && !attach.IsUpload(c.Method(), c.Path()) {
 		s.Metrics.Refused.WithLabelValues("body_bytes").Inc()
 		return s.Problem(c, fiber.ErrRequestEntityTooLarge)
 	}

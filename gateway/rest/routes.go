@@ -42,6 +42,8 @@ func (s *API) Register(router fiber.Router, operator *admin.Routes, guard admin.
 	s.route(fiber.MethodGet, "/api/sessions/:id/messages", reader, s.listMessages)
 	s.route(fiber.MethodPatch, "/api/sessions/:id/messages/:message", chat, s.editMessage)
 	s.route(fiber.MethodDelete, "/api/sessions/:id/messages/:message", chat, s.withdrawMessage)
+	s.route(fiber.MethodPost, "/api/sessions/:id/blobs", chat, func(c *fiber.Ctx) error { return postBlob(s, c) })
+	s.route(fiber.MethodGet, "/api/blobs/:hash", reader, func(c *fiber.Ctx) error { return getBlob(s, c) })
 	s.route(fiber.MethodPost, "/api/sessions/:id/parts", runtime, s.postPart)
 	s.route(fiber.MethodPost, "/api/sessions/:id/messages/:message/runtime", runtime, s.postRuntimeStatus)
 	s.route(fiber.MethodPost, "/api/runtime/claim", runtime, s.postClaim)

@@ -13,6 +13,7 @@ import (
 	"parley/conversation"
 	"parley/gateway/fanout"
 	"parley/gateway/protocol"
+	"parley/gateway/rest/internal/gone"
 	"parley/gateway/service"
 
 	"github.com/gofiber/fiber/v2"
@@ -100,7 +101,7 @@ func serveStream(s *API, c *fiber.Ctx, who *service.Principal, st *stream, free 
 	if over := st.lease.Over(); over != nil {
 		st.leaseEnded(over)
 	}
-	stop := watchClient(st.net, st.ForceClose)
+	stop := gone.Watch(st.net, st.ForceClose)
 	s.Metrics.Streams.Inc()
 	c.Set(fiber.HeaderContentType, "text/event-stream")
 	c.Set(fiber.HeaderCacheControl, "no-cache, no-transform")

@@ -12,7 +12,10 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/access"
+	"parley/conversation/attached"
 	"parley/conversation/member"
+	"parley/gateway/attach"
 	"parley/gateway/fanout"
 	"parley/gateway/feed"
 	"parley/gateway/find"
@@ -31,7 +34,8 @@ type Services struct {
 	Offer       protocol.Offer
 	Sessions    Sessions
 	Hub         *fanout.Hub
-	Feeds       *feed.Feeds // what happens in chats of platforms; nil = there are none
+	Files       *attach.Files // what is attached to messages; nil = nothing can be
+	Feeds       *feed.Feeds   // what happens in chats of platforms; nil = there are none
 	Find        *find.Finder
 	Lists       *list.Board // who watches a list of sessions; nil = that is not possible
 	Auth        Authenticator
@@ -222,3 +226,27 @@ func Stack() string { return string(debug.Stack()) }
 
 // OverLimit is true when n uses up a limit; 0 = no limit.
 func OverLimit(n, limit int) bool { return limit > 0 && n >= limit }
+
+// Attached are the files that a message names, which its session must have.
+func (s *Services) Attached(key conversation.SessionKey, names []protocol.NamedFile) ([]attached.File, error) {
+	if len(names) == 0 {
+		return nil, nil // as nearly always: no timer
+	}
+	ctx, cancel := context.WithTimeout(s.Alive, s.Times.Request)
+	defer cancel()
+	return s.Files.Named(ctx, key, names)
+}
+
+// Uploads says why a principal may upload no files to a session; nil = it may.
+func (s *Services) Uploads(ctx context.Context, p *Principal, key conversation.SessionKey) error {
+	row, err := s.Visible(ctx, p, key)
+	switch {
+	case err != nil:
+		return err
+	case !row.Role(p.User).May(access.Write):
+		return conversation.Errorf(conversation.Forbidden, "you may not write to this session")
+	case row.Closed:
+		return conversation.Errorf(conversation.SessionIsClosed, "the session is closed")
+	}
+	return nil
+}

@@ -188,6 +188,11 @@ func (c *handler) send(p responder, key conversation.SessionKey, data []byte) {
 		Author: c.who.User, AuthorName: c.who.Name, Via: conversation.ViaWebSocket, ClientMsgID: conversation.ClientMsgID(d.ClientID),
 		Text: *d.Text, InReplyTo: conversation.MessageID(d.InReplyTo), Mode: d.Mode,
 	}
+	var err error
+	if say.Files, err = c.Attached(key, d.Files); err != nil {
+		p.fail(err)
+		return
+	}
 	c.Sessions.Tell(key, c.who.User, say, func(r conversation.Receipt, err error) {
 		switch {
 		case err != nil:

@@ -328,6 +328,10 @@ func (t *reading) writePrograms() {
 		} else if delegated && first != nil {
 			changes = append(changes, *e) // a delegate's later messages change its objective
 			continue
+		} else if len(e.Files) > 0 {
+			p.actions = []action{{verb: verbSay, line: 1, text: got(e.Files)}}
+			p.plain = true
+			plain = plain || first == nil
 		} else {
 			t.rule(p, strings.TrimSpace(e.Text))
 			p.plain = true

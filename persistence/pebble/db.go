@@ -13,6 +13,7 @@ import (
 
 	"parley/conversation"
 	"parley/metrics"
+	"parley/persistence/pebble/internal/blobrows"
 	"parley/persistence/pebble/internal/chatrows"
 	"parley/persistence/pebble/internal/findable"
 	"parley/persistence/pebble/internal/group"
@@ -37,6 +38,7 @@ type DB struct {
 	usage    *usage.Tenants // nil: nothing is counted
 	chats    *chatrows.Chats
 	said     *findable.Index
+	blobs    *blobrows.Blobs
 	metrics  *metrics.Persistence
 	marks    *synced.FS // nil: in memory, or for reading only
 	unwatch  func()

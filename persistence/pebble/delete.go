@@ -67,6 +67,7 @@ func (db *DB) erase(key conversation.SessionKey) error {
 		for i, k := range gone.Sessions {
 			db.usage.Remove(k, counted[i])
 		}
+		db.usage.Add(key, -gone.Blobs, false)
 	}
 	for _, k := range gone.Sessions { // whatever came of it: what was known is not sure any more
 		db.forget(k)

@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/blobs"
 	"parley/persistence/internal/seen"
+	"parley/persistence/pebble/internal/blobrows"
 	"parley/persistence/pebble/internal/group"
 	"parley/persistence/pebble/internal/layout"
 	"parley/persistence/pebble/internal/writers"
@@ -163,12 +165,12 @@ func (f *flight) prepare(c *conversation.Commit, wait bool) error {
 	if err := db.Room(c.Inner); err != nil {
 		return err
 	}
-	if !wait && len(c.Cursors) > 0 {
-		return errWait // it must not move back: what is stored is read
+	if !wait && (len(c.Cursors) > 0 || len(blobs.Named(c.Events)) > 0) {
+		return errWait // what is stored is read
 	}
 	b := db.p.NewBatch()
 	f.stored = f.head.Row.Stored
-	if err := db.fill(b, buf, key, &f.head, c); err != nil {
+	if err := errors.Join(blobrows.Name(b, db.p, key, c.Events), db.fill(b, buf, key, &f.head, c)); err != nil {
 		_ = b.Close()
 		return unread(err)
 	}

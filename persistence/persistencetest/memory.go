@@ -15,6 +15,7 @@ import (
 	"parley/conversation/chats"
 	"parley/conversation/living"
 	"parley/conversation/wire"
+	"parley/persistence/blobstest"
 	"parley/persistence/chatstest"
 )
 
@@ -38,6 +39,7 @@ type Memory struct {
 	history  []Committed
 	members  memberList
 	chats    *chatstest.Maps
+	blobs    *blobstest.BlobMaps
 }
 
 var _ conversation.Store = (*Memory)(nil)
@@ -77,8 +79,15 @@ func NewMemory() *Memory {
 		erased:   map[conversation.SessionKey]conversation.Epoch{},
 	}
 	m.chats = chatstest.NewMaps(chatstest.Host{Mutex: &m.mu, Ready: m.ready, Erased: m.isErased, Room: func() error { return m.room(true) }})
+	m.blobs = blobstest.NewBlobMaps(blobstest.BlobHost{
+		Mutex: &m.mu, Ready: m.ready, Room: func() error { return m.room(false) },
+		Exists: func(key conversation.SessionKey) bool { return m.sessions[key] != nil },
+	})
 	return m
 }
+
+// Blobs is what is attached to messages.
+func (m *Memory) Blobs() *blobstest.BlobMaps { return m.blobs }
 
 // Chats is what channels remember. Its FailSave has saves fail.
 func (m *Memory) Chats() chats.Store { return m.chats }
@@ -367,10 +376,16 @@ func (m *Memory) commit(ctx context.Context, n int, fail func(int, conversation.
 	if fail != nil {
 		if err, applied := fail(n, key, c); err != nil {
 			if applied {
+				if err := m.blobs.Commit(key, c.Events); err != nil {
+					return err
+				}
 				m.apply(s, key, c, fresh)
 			}
 			return err
 		}
+	}
+	if err := m.blobs.Commit(key, c.Events); err != nil {
+		return err
 	}
 	m.apply(s, key, c, fresh)
 	return nil
@@ -732,6 +747,7 @@ func (m *Memory) Delete(ctx context.Context, key conversation.SessionKey) error 
 	}
 	m.erased[key] = s.head.Epoch + 1
 	m.chats.Erase(key)
+	m.blobs.Erase(key)
 	maps.DeleteFunc(m.sessions, func(k conversation.SessionKey, _ *session) bool {
 		return k == key || k.Tenant == key.Tenant && strings.HasPrefix(string(k.Session), string(key.Session)+"/")
 	})

@@ -14,6 +14,7 @@ import (
 	"parley/actors/internal/observe"
 	"parley/actors/internal/shown"
 	"parley/conversation"
+	"parley/conversation/attached"
 	"parley/metrics"
 )
 
@@ -28,6 +29,9 @@ type Env struct {
 	ShowEvery time.Duration // streamed text is shown at most this often
 	IdleLimit time.Duration // a model that says nothing for this long has failed
 	Limit     time.Duration // a call takes at most this long
+
+	// Files reads what is attached to the messages of a session; nil = nothing.
+	Files func(ctx context.Context, key conversation.SessionKey, f attached.File) ([]byte, error)
 
 	spread  sync.Once
 	parents [64]context.Context
@@ -103,6 +107,9 @@ func Start(env *Env, o Options) *Call {
 		return c
 	}
 	c.o.Request.Waits = c.wait
+	if env.Files != nil {
+		c.o.Request.File = func(ctx context.Context, f attached.File) ([]byte, error) { return env.Files(ctx, o.Key, f) }
+	}
 	ctx, cancel := context.WithCancel(env.parent())
 	c.cancel = cancel
 	env.Go("a model call", func() {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/dedup"
 	"parley/conversation/machine"
 	"parley/conversation/policy"
 	"parley/conversation/transcript"
@@ -167,7 +168,7 @@ func (l *Log) Duplicate(ctx context.Context, key conversation.SessionKey, keys [
 	if err != nil {
 		return nil, err
 	}
-	return conversation.DuplicateOf(c, event), nil
+	return dedup.Of(c, event), nil
 }
 
 // Event reads one stored event; conversation.ErrNotFound if there is none with

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/dedup"
 	"parley/conversation/machine"
 	"parley/conversation/policy"
 )
@@ -199,7 +200,7 @@ func (w *World) lookedUp(s *Session, c conversation.Command) conversation.Comman
 		panic(err)
 	}
 	if first := slices.Max(seqs); first != 0 {
-		return conversation.WithDuplicate(c, conversation.DuplicateOf(c, s.event(first)))
+		return dedup.With(c, dedup.Of(c, s.event(first)))
 	}
 	return c
 }

@@ -6,6 +6,7 @@ import (
 	"parley/cmd/parley/internal/store"
 	"parley/conversation/policy"
 	"parley/gateway"
+	"parley/gateway/attach"
 	"parley/gateway/audit"
 	"parley/gateway/auth"
 	"parley/gateway/feed"
@@ -41,6 +42,7 @@ type Config struct {
 	Log      Log
 	Channels platforms.Channels
 	Feeds    feed.Polling
+	Files    attach.Settings   // what is attached to messages
 	Kept     webhook.Retention // of feeds
 
 	AskMarker string `key:"command_agent.ask_marker"` // of the command-line agents that say nothing else
@@ -115,7 +117,7 @@ func Default() Config {
 		Scripted: Scripted{Options: scripted.DefaultOptions()},
 		Process:  Process{HeapFloor: 128 << 20},
 		Log:      Log{Level: "info", Format: "auto"},
-		Channels: platforms.Default(), Feeds: feed.DefaultPolling(), Kept: webhook.DefaultRetention(),
+		Channels: platforms.Default(), Feeds: feed.DefaultPolling(), Files: attach.Defaults(), Kept: webhook.DefaultRetention(),
 		Agents: builtinAgents(),
 	}
 	c.Engine.Rules.Policy = policy.DefaultPolicy()

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"parley/conversation"
+	"parley/conversation/blobs"
 	"parley/conversation/chats"
 	"parley/conversation/search"
 	"parley/persistence/pebble"
@@ -67,6 +68,14 @@ func Quota(s Store, tenant conversation.TenantID) error {
 func Index(s Store) search.Index {
 	if db, is := s.(*pebble.DB); is {
 		return pebble.Index(db)
+	}
+	return nil
+}
+
+// Blobs is what is attached to messages; nil = this store keeps none.
+func Blobs(s Store) blobs.Store {
+	if db, ok := s.(*pebble.DB); ok {
+		return pebble.Blobs(db)
 	}
 	return nil
 }

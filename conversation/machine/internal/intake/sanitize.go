@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/dedup"
 )
 
 // Normalize rounds a body to what the store keeps (milliseconds; nil for empty), so
@@ -100,6 +101,6 @@ func Sanitize(c conversation.Command) conversation.Command {
 		c.Failure.Message = valid(c.Failure.Message)
 		return c
 	default:
-		return conversation.AsStored(c)
+		return dedup.AsStored(c)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"parley/conversation"
+	"parley/conversation/dedup"
 )
 
 // dedupWindowSize is the number of client ids that a session remembers by itself; the
@@ -210,7 +211,7 @@ func LookupKeys(st *State, c conversation.Command) []conversation.Key {
 		}
 		return keys
 	}
-	key, ok := conversation.ClientKey(c)
+	key, ok := dedup.ClientKey(c)
 	if !ok || !st.Forgotten {
 		return nil
 	}

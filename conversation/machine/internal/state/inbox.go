@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"parley/conversation"
+	"parley/conversation/attached"
 	"parley/conversation/machine/internal/receipts"
 )
 
@@ -41,7 +42,7 @@ func (st *State) applyAccepted(e conversation.Event, t *Task, b conversation.Mes
 	n := conversation.Ordinal(string(b.Message), 'm')
 	st.Messages, st.Activity = max(st.Messages, n), e.At
 	if b.ClientMsgID != "" {
-		st.remember(dedupEntry{Key: clientKey(b.Author, b.ClientMsgID), Text: TextKey(b.Text), Message: n, Seq: uint32(e.Seq)})
+		st.remember(dedupEntry{Key: clientKey(b.Author, b.ClientMsgID), Text: TextKey(attached.Fingerprint(b.Text, b.Files)), Message: n, Seq: uint32(e.Seq)})
 	}
 	if b.Via != conversation.ViaDelegation { // there the parent speaks for all
 		st.Voices.Say(uint64(e.Seq), string(b.Author))

@@ -1248,7 +1248,8 @@ type MessageAccepted struct {
 	First     bool  `protobuf:"varint,12,opt,name=first,proto3" json:"first,omitempty"`
 	Kept      bool  `protobuf:"varint,13,opt,name=kept,proto3" json:"kept,omitempty"`
 	// of the frame again
-	AuthorName    string `protobuf:"bytes,14,opt,name=author_name,json=authorName,proto3" json:"author_name,omitempty"`
+	AuthorName    string          `protobuf:"bytes,14,opt,name=author_name,json=authorName,proto3" json:"author_name,omitempty"`
+	Files         []*AttachedFile `protobuf:"bytes,15,rep,name=files,proto3" json:"files,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1381,6 +1382,82 @@ func (x *MessageAccepted) GetAuthorName() string {
 	return ""
 }
 
+func (x *MessageAccepted) GetFiles() []*AttachedFile {
+	if x != nil {
+		return x.Files
+	}
+	return nil
+}
+
+// AttachedFile is what is attached to a message; the bytes are kept beside the log.
+type AttachedFile struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Hash          string                 `protobuf:"bytes,1,opt,name=hash,proto3" json:"hash,omitempty"`
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Type          string                 `protobuf:"bytes,3,opt,name=type,proto3" json:"type,omitempty"`
+	Size          uint64                 `protobuf:"varint,4,opt,name=size,proto3" json:"size,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AttachedFile) Reset() {
+	*x = AttachedFile{}
+	mi := &file_conversation_wire_events_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AttachedFile) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AttachedFile) ProtoMessage() {}
+
+func (x *AttachedFile) ProtoReflect() protoreflect.Message {
+	mi := &file_conversation_wire_events_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AttachedFile.ProtoReflect.Descriptor instead.
+func (*AttachedFile) Descriptor() ([]byte, []int) {
+	return file_conversation_wire_events_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *AttachedFile) GetHash() string {
+	if x != nil {
+		return x.Hash
+	}
+	return ""
+}
+
+func (x *AttachedFile) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *AttachedFile) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *AttachedFile) GetSize() uint64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
 type MessageEdited struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Message       string                 `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
@@ -1391,7 +1468,7 @@ type MessageEdited struct {
 
 func (x *MessageEdited) Reset() {
 	*x = MessageEdited{}
-	mi := &file_conversation_wire_events_proto_msgTypes[12]
+	mi := &file_conversation_wire_events_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1403,7 +1480,7 @@ func (x *MessageEdited) String() string {
 func (*MessageEdited) ProtoMessage() {}
 
 func (x *MessageEdited) ProtoReflect() protoreflect.Message {
-	mi := &file_conversation_wire_events_proto_msgTypes[12]
+	mi := &file_conversation_wire_events_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1416,7 +1493,7 @@ func (x *MessageEdited) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MessageEdited.ProtoReflect.Descriptor instead.
 func (*MessageEdited) Descriptor() ([]byte, []int) {
-	return file_conversation_wire_events_proto_rawDescGZIP(), []int{12}
+	return file_conversation_wire_events_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *MessageEdited) GetMessage() string {
@@ -1443,7 +1520,7 @@ type MessageWithdrawn struct {
 
 func (x *MessageWithdrawn) Reset() {
 	*x = MessageWithdrawn{}
-	mi := &file_conversation_wire_events_proto_msgTypes[13]
+	mi := &file_conversation_wire_events_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1455,7 +1532,7 @@ func (x *MessageWithdrawn) String() string {
 func (*MessageWithdrawn) ProtoMessage() {}
 
 func (x *MessageWithdrawn) ProtoReflect() protoreflect.Message {
-	mi := &file_conversation_wire_events_proto_msgTypes[13]
+	mi := &file_conversation_wire_events_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1468,7 +1545,7 @@ func (x *MessageWithdrawn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MessageWithdrawn.ProtoReflect.Descriptor instead.
 func (*MessageWithdrawn) Descriptor() ([]byte, []int) {
-	return file_conversation_wire_events_proto_rawDescGZIP(), []int{13}
+	return file_conversation_wire_events_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *MessageWithdrawn) GetMessage() string {
@@ -1496,7 +1573,7 @@ type MessageMoved struct {
 
 func (x *MessageMoved) Reset() {
 	*x = MessageMoved{}
-	mi := &file_conversation_wire_events_proto_msgTypes[14]
+	mi := &file_conversation_wire_events_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1508,7 +1585,7 @@ func (x *MessageMoved) String() string {
 func (*MessageMoved) ProtoMessage() {}
 
 func (x *MessageMoved) ProtoReflect() protoreflect.Message {
-	mi := &file_conversation_wire_events_proto_msgTypes[14]
+	mi := &file_conversation_wire_events_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1521,7 +1598,7 @@ func (x *MessageMoved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MessageMoved.ProtoReflect.Descriptor instead.
 func (*MessageMoved) Descriptor() ([]byte, []int) {
-	return file_conversation_wire_events_proto_rawDescGZIP(), []int{14}
+	return file_conversation_wire_events_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *MessageMoved) GetMessage() string {
@@ -1558,7 +1635,7 @@ type MessageResolved struct {
 
 func (x *MessageResolved) Reset() {
 	*x = MessageResolved{}
-	mi := &file_conversation_wire_events_proto_msgTypes[15]
+	mi := &file_conversation_wire_events_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1570,7 +1647,7 @@ func (x *MessageResolved) String() string {
 func (*MessageResolved) ProtoMessage() {}
 
 func (x *MessageResolved) ProtoReflect() protoreflect.Message {
-	mi := &file_conversation_wire_events_proto_msgTypes[15]
+	mi := &file_conversation_wire_events_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1583,7 +1660,7 @@ func (x *MessageResolved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MessageResolved.ProtoReflect.Descriptor instead.
 func (*MessageResolved) Descriptor() ([]byte, []int) {
-	return file_conversation_wire_events_proto_rawDescGZIP(), []int{15}
+	return file_conversation_wire_events_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *MessageResolved) GetMessage() string {
@@ -1635,7 +1712,7 @@ type TaskStatusChanged struct {
 
 func (x *TaskStatusChanged) Reset() {
 	*x = TaskStatusChanged{}
-	mi := &file_conversation_wire_events_proto_msgTypes[16]
+	mi := &file_conversation_wire_events_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1647,7 +1724,7 @@ func (x *TaskStatusChanged) String() string {
 func (*TaskStatusChanged) ProtoMessage() {}
 
 func (x *TaskStatusChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_conversation_wire_events_proto_msgTypes[16]
+	mi := &file_conversation_wire_events_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1660,7 +1737,7 @@ func (x *TaskStatusChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskStatusChanged.ProtoReflect.Descriptor instead.
 func (*TaskStatusChanged) Descriptor() ([]byte, []int) {
-	return file_conversation_wire_events_proto_rawDescGZIP(), []int{16}
+	return file_conversation_wire_events_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *TaskStatusChanged) GetTrigger() string {
@@ -1721,7 +1798,7 @@ type TaskCancelling struct {
 
 func (x *TaskCancelling) Reset() {
 	*x = TaskCancelling{}
-	mi := &file_conversation_wire_events_proto_msgTypes[17]
+	mi := &file_conversation_wire_events_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1733,7 +1810,7 @@ func (x *TaskCancelling) String() string {
 func (*TaskCancelling) ProtoMessage() {}
 
 func (x *TaskCancelling) ProtoReflect() protoreflect.Message {
-	mi := &file_conversation_wire_events_proto_msgTypes[17]
+	mi := &file_conversation_wire_events_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1746,7 +1823,7 @@ func (x *TaskCancelling) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskCancelling.ProtoReflect.Descriptor instead.
 func (*TaskCancelling) Descriptor() ([]byte, []int) {
-	return file_conversation_wire_events_proto_rawDescGZIP(), []int{17}
+	return file_conversation_wire_events_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *TaskCancelling) GetBy() uint32 {
@@ -1816,7 +1893,7 @@ type StepStarted struct {
 
 func (x *StepStarted) Reset() {
 	*x = StepStarted{}
-	mi := &file_conversation_wire_events_proto_msgTypes[18]
+	mi := &file_conversation_wire_events_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1828,7 +1905,7 @@ func (x *StepStarted) String() string {
 func (*StepStarted) ProtoMessage() {}
 
 func (x *StepStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_conversation_wire_events_proto_msgTypes[18]
+	mi := &file_conversation_wire_events_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1841,7 +1918,7 @@ func (x *StepStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepStarted.ProtoReflect.Descriptor instead.
 func (*StepStarted) Descriptor() ([]byte, []int) {
-	return file_conversation_wire_events_proto_rawDescGZIP(), []int{18}
+	return file_conversation_wire_events_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *StepStarted) GetStep() uint32 {
@@ -1929,7 +2006,7 @@ type StepFinished struct {
 
 func (x *StepFinished) Reset() {
 	*x = StepFinished{}
-	mi := &file_conversation_wire_events_proto_msgTypes[19]
+	mi := &file_conversation_wire_events_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1941,7 +2018,7 @@ func (x *StepFinished) String() string {
 func (*StepFinished) ProtoMessage() {}
 
 func (x *StepFinished) ProtoReflect() protoreflect.Message {
-	mi := &file_conversation_wire_events_proto_msgTypes[19]
+	mi := &file_conversation_wire_events_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1954,7 +2031,7 @@ func (x *StepFinished) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepFinished.ProtoReflect.Descriptor instead.
 func (*StepFinished) Descriptor() ([]byte, []int) {
-	return file_conversation_wire_events_proto_rawDescGZIP(), []int{19}
+	return file_conversation_wire_events_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *StepFinished) GetStep() uint32 {
@@ -2050,7 +2127,7 @@ type PartialResponse struct {
 
 func (x *PartialResponse) Reset() {
 	*x = PartialResponse{}
-	mi := &file_conversation_wire_events_proto_msgTypes[20]
+	mi := &file_conversation_wire_events_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2062,7 +2139,7 @@ func (x *PartialResponse) String() string {
 func (*PartialResponse) ProtoMessage() {}
 
 func (x *PartialResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_conversation_wire_events_proto_msgTypes[20]
+	mi := &file_conversation_wire_events_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2075,7 +2152,7 @@ func (x *PartialResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartialResponse.ProtoReflect.Descriptor instead.
 func (*PartialResponse) Descriptor() ([]byte, []int) {
-	return file_conversation_wire_events_proto_rawDescGZIP(), []int{20}
+	return file_conversation_wire_events_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *PartialResponse) GetPart() *Part {
@@ -2096,7 +2173,7 @@ type Response struct {
 
 func (x *Response) Reset() {
 	*x = Response{}
-	mi := &file_conversation_wire_events_proto_msgTypes[21]
+	mi := &file_conversation_wire_events_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2108,7 +2185,7 @@ func (x *Response) String() string {
 func (*Response) ProtoMessage() {}
 
 func (x *Response) ProtoReflect() protoreflect.Message {
-	mi := &file_conversation_wire_events_proto_msgTypes[21]
+	mi := &file_conversation_wire_events_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2121,7 +2198,7 @@ func (x *Response) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Response.ProtoReflect.Descriptor instead.
 func (*Response) Descriptor() ([]byte, []int) {
-	return file_conversation_wire_events_proto_rawDescGZIP(), []int{21}
+	return file_conversation_wire_events_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Response) GetPart() *Part {
@@ -2167,7 +2244,7 @@ type Asked struct {
 
 func (x *Asked) Reset() {
 	*x = Asked{}
-	mi := &file_conversation_wire_events_proto_msgTypes[22]
+	mi := &file_conversation_wire_events_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2179,7 +2256,7 @@ func (x *Asked) String() string {
 func (*Asked) ProtoMessage() {}
 
 func (x *Asked) ProtoReflect() protoreflect.Message {
-	mi := &file_conversation_wire_events_proto_msgTypes[22]
+	mi := &file_conversation_wire_events_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2192,7 +2269,7 @@ func (x *Asked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Asked.ProtoReflect.Descriptor instead.
 func (*Asked) Descriptor() ([]byte, []int) {
-	return file_conversation_wire_events_proto_rawDescGZIP(), []int{22}
+	return file_conversation_wire_events_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Asked) GetQuestion() string {
@@ -2284,7 +2361,7 @@ type QuestionAnswered struct {
 
 func (x *QuestionAnswered) Reset() {
 	*x = QuestionAnswered{}
-	mi := &file_conversation_wire_events_proto_msgTypes[23]
+	mi := &file_conversation_wire_events_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2296,7 +2373,7 @@ func (x *QuestionAnswered) String() string {
 func (*QuestionAnswered) ProtoMessage() {}
 
 func (x *QuestionAnswered) ProtoReflect() protoreflect.Message {
-	mi := &file_conversation_wire_events_proto_msgTypes[23]
+	mi := &file_conversation_wire_events_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2309,7 +2386,7 @@ func (x *QuestionAnswered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuestionAnswered.ProtoReflect.Descriptor instead.
 func (*QuestionAnswered) Descriptor() ([]byte, []int) {
-	return file_conversation_wire_events_proto_rawDescGZIP(), []int{23}
+	return file_conversation_wire_events_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *QuestionAnswered) GetQuestion() string {
@@ -2350,7 +2427,7 @@ type QuestionClosed struct {
 
 func (x *QuestionClosed) Reset() {
 	*x = QuestionClosed{}
-	mi := &file_conversation_wire_events_proto_msgTypes[24]
+	mi := &file_conversation_wire_events_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2362,7 +2439,7 @@ func (x *QuestionClosed) String() string {
 func (*QuestionClosed) ProtoMessage() {}
 
 func (x *QuestionClosed) ProtoReflect() protoreflect.Message {
-	mi := &file_conversation_wire_events_proto_msgTypes[24]
+	mi := &file_conversation_wire_events_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2375,7 +2452,7 @@ func (x *QuestionClosed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuestionClosed.ProtoReflect.Descriptor instead.
 func (*QuestionClosed) Descriptor() ([]byte, []int) {
-	return file_conversation_wire_events_proto_rawDescGZIP(), []int{24}
+	return file_conversation_wire_events_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *QuestionClosed) GetQuestion() string {
@@ -2408,7 +2485,7 @@ type ToolStarted struct {
 
 func (x *ToolStarted) Reset() {
 	*x = ToolStarted{}
-	mi := &file_conversation_wire_events_proto_msgTypes[25]
+	mi := &file_conversation_wire_events_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2420,7 +2497,7 @@ func (x *ToolStarted) String() string {
 func (*ToolStarted) ProtoMessage() {}
 
 func (x *ToolStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_conversation_wire_events_proto_msgTypes[25]
+	mi := &file_conversation_wire_events_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2433,7 +2510,7 @@ func (x *ToolStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolStarted.ProtoReflect.Descriptor instead.
 func (*ToolStarted) Descriptor() ([]byte, []int) {
-	return file_conversation_wire_events_proto_rawDescGZIP(), []int{25}
+	return file_conversation_wire_events_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ToolStarted) GetCall() string {
@@ -2497,7 +2574,7 @@ type ToolFinished struct {
 
 func (x *ToolFinished) Reset() {
 	*x = ToolFinished{}
-	mi := &file_conversation_wire_events_proto_msgTypes[26]
+	mi := &file_conversation_wire_events_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2509,7 +2586,7 @@ func (x *ToolFinished) String() string {
 func (*ToolFinished) ProtoMessage() {}
 
 func (x *ToolFinished) ProtoReflect() protoreflect.Message {
-	mi := &file_conversation_wire_events_proto_msgTypes[26]
+	mi := &file_conversation_wire_events_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2522,7 +2599,7 @@ func (x *ToolFinished) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolFinished.ProtoReflect.Descriptor instead.
 func (*ToolFinished) Descriptor() ([]byte, []int) {
-	return file_conversation_wire_events_proto_rawDescGZIP(), []int{26}
+	return file_conversation_wire_events_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ToolFinished) GetCall() string {
@@ -2568,7 +2645,7 @@ type DelegationStarted struct {
 
 func (x *DelegationStarted) Reset() {
 	*x = DelegationStarted{}
-	mi := &file_conversation_wire_events_proto_msgTypes[27]
+	mi := &file_conversation_wire_events_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2580,7 +2657,7 @@ func (x *DelegationStarted) String() string {
 func (*DelegationStarted) ProtoMessage() {}
 
 func (x *DelegationStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_conversation_wire_events_proto_msgTypes[27]
+	mi := &file_conversation_wire_events_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2593,7 +2670,7 @@ func (x *DelegationStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DelegationStarted.ProtoReflect.Descriptor instead.
 func (*DelegationStarted) Descriptor() ([]byte, []int) {
-	return file_conversation_wire_events_proto_rawDescGZIP(), []int{27}
+	return file_conversation_wire_events_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *DelegationStarted) GetDelegation() string {
@@ -2650,7 +2727,7 @@ type DelegationFinished struct {
 
 func (x *DelegationFinished) Reset() {
 	*x = DelegationFinished{}
-	mi := &file_conversation_wire_events_proto_msgTypes[28]
+	mi := &file_conversation_wire_events_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2662,7 +2739,7 @@ func (x *DelegationFinished) String() string {
 func (*DelegationFinished) ProtoMessage() {}
 
 func (x *DelegationFinished) ProtoReflect() protoreflect.Message {
-	mi := &file_conversation_wire_events_proto_msgTypes[28]
+	mi := &file_conversation_wire_events_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2675,7 +2752,7 @@ func (x *DelegationFinished) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DelegationFinished.ProtoReflect.Descriptor instead.
 func (*DelegationFinished) Descriptor() ([]byte, []int) {
-	return file_conversation_wire_events_proto_rawDescGZIP(), []int{28}
+	return file_conversation_wire_events_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *DelegationFinished) GetDelegation() string {
@@ -2717,7 +2794,7 @@ type CoverageNudge struct {
 
 func (x *CoverageNudge) Reset() {
 	*x = CoverageNudge{}
-	mi := &file_conversation_wire_events_proto_msgTypes[29]
+	mi := &file_conversation_wire_events_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2729,7 +2806,7 @@ func (x *CoverageNudge) String() string {
 func (*CoverageNudge) ProtoMessage() {}
 
 func (x *CoverageNudge) ProtoReflect() protoreflect.Message {
-	mi := &file_conversation_wire_events_proto_msgTypes[29]
+	mi := &file_conversation_wire_events_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2742,7 +2819,7 @@ func (x *CoverageNudge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoverageNudge.ProtoReflect.Descriptor instead.
 func (*CoverageNudge) Descriptor() ([]byte, []int) {
-	return file_conversation_wire_events_proto_rawDescGZIP(), []int{29}
+	return file_conversation_wire_events_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *CoverageNudge) GetMessages() []string {
@@ -2779,7 +2856,7 @@ type ContextCompacted struct {
 
 func (x *ContextCompacted) Reset() {
 	*x = ContextCompacted{}
-	mi := &file_conversation_wire_events_proto_msgTypes[30]
+	mi := &file_conversation_wire_events_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2791,7 +2868,7 @@ func (x *ContextCompacted) String() string {
 func (*ContextCompacted) ProtoMessage() {}
 
 func (x *ContextCompacted) ProtoReflect() protoreflect.Message {
-	mi := &file_conversation_wire_events_proto_msgTypes[30]
+	mi := &file_conversation_wire_events_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2804,7 +2881,7 @@ func (x *ContextCompacted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContextCompacted.ProtoReflect.Descriptor instead.
 func (*ContextCompacted) Descriptor() ([]byte, []int) {
-	return file_conversation_wire_events_proto_rawDescGZIP(), []int{30}
+	return file_conversation_wire_events_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ContextCompacted) GetUpto() uint64 {
@@ -2852,7 +2929,7 @@ type RuntimeStatus struct {
 
 func (x *RuntimeStatus) Reset() {
 	*x = RuntimeStatus{}
-	mi := &file_conversation_wire_events_proto_msgTypes[31]
+	mi := &file_conversation_wire_events_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2864,7 +2941,7 @@ func (x *RuntimeStatus) String() string {
 func (*RuntimeStatus) ProtoMessage() {}
 
 func (x *RuntimeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_conversation_wire_events_proto_msgTypes[31]
+	mi := &file_conversation_wire_events_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2877,7 +2954,7 @@ func (x *RuntimeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RuntimeStatus.ProtoReflect.Descriptor instead.
 func (*RuntimeStatus) Descriptor() ([]byte, []int) {
-	return file_conversation_wire_events_proto_rawDescGZIP(), []int{31}
+	return file_conversation_wire_events_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *RuntimeStatus) GetMessage() string {
@@ -2945,7 +3022,7 @@ type ContextCleared struct {
 
 func (x *ContextCleared) Reset() {
 	*x = ContextCleared{}
-	mi := &file_conversation_wire_events_proto_msgTypes[32]
+	mi := &file_conversation_wire_events_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2957,7 +3034,7 @@ func (x *ContextCleared) String() string {
 func (*ContextCleared) ProtoMessage() {}
 
 func (x *ContextCleared) ProtoReflect() protoreflect.Message {
-	mi := &file_conversation_wire_events_proto_msgTypes[32]
+	mi := &file_conversation_wire_events_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2970,7 +3047,7 @@ func (x *ContextCleared) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContextCleared.ProtoReflect.Descriptor instead.
 func (*ContextCleared) Descriptor() ([]byte, []int) {
-	return file_conversation_wire_events_proto_rawDescGZIP(), []int{32}
+	return file_conversation_wire_events_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ContextCleared) GetBy() string {
@@ -3082,7 +3159,7 @@ const file_conversation_wire_events_proto_rawDesc = "" +
 	"\x06_titleB\t\n" +
 	"\a_access\"'\n" +
 	"\rSessionClosed\x12\x16\n" +
-	"\x06reason\x18\x01 \x01(\tR\x06reason\"\xff\x02\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\"\xb0\x03\n" +
 	"\x0fMessageAccepted\x12\x18\n" +
 	"\amessage\x18\x01 \x01(\tR\amessage\x12\"\n" +
 	"\rclient_msg_id\x18\x02 \x01(\tR\vclientMsgId\x12\x16\n" +
@@ -3100,7 +3177,13 @@ const file_conversation_wire_events_proto_rawDesc = "" +
 	"\x05first\x18\f \x01(\bR\x05first\x12\x12\n" +
 	"\x04kept\x18\r \x01(\bR\x04kept\x12\x1f\n" +
 	"\vauthor_name\x18\x0e \x01(\tR\n" +
-	"authorName\"=\n" +
+	"authorName\x12/\n" +
+	"\x05files\x18\x0f \x03(\v2\x19.parley.wire.AttachedFileR\x05files\"^\n" +
+	"\fAttachedFile\x12\x12\n" +
+	"\x04hash\x18\x01 \x01(\tR\x04hash\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
+	"\x04type\x18\x03 \x01(\tR\x04type\x12\x12\n" +
+	"\x04size\x18\x04 \x01(\x04R\x04size\"=\n" +
 	"\rMessageEdited\x12\x18\n" +
 	"\amessage\x18\x01 \x01(\tR\amessage\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\"@\n" +
@@ -3263,7 +3346,7 @@ func file_conversation_wire_events_proto_rawDescGZIP() []byte {
 	return file_conversation_wire_events_proto_rawDescData
 }
 
-var file_conversation_wire_events_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
+var file_conversation_wire_events_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
 var file_conversation_wire_events_proto_goTypes = []any{
 	(*Record)(nil),             // 0: parley.wire.Record
 	(*Event)(nil),              // 1: parley.wire.Event
@@ -3277,30 +3360,31 @@ var file_conversation_wire_events_proto_goTypes = []any{
 	(*SessionUpdated)(nil),     // 9: parley.wire.SessionUpdated
 	(*SessionClosed)(nil),      // 10: parley.wire.SessionClosed
 	(*MessageAccepted)(nil),    // 11: parley.wire.MessageAccepted
-	(*MessageEdited)(nil),      // 12: parley.wire.MessageEdited
-	(*MessageWithdrawn)(nil),   // 13: parley.wire.MessageWithdrawn
-	(*MessageMoved)(nil),       // 14: parley.wire.MessageMoved
-	(*MessageResolved)(nil),    // 15: parley.wire.MessageResolved
-	(*TaskStatusChanged)(nil),  // 16: parley.wire.TaskStatusChanged
-	(*TaskCancelling)(nil),     // 17: parley.wire.TaskCancelling
-	(*StepStarted)(nil),        // 18: parley.wire.StepStarted
-	(*StepFinished)(nil),       // 19: parley.wire.StepFinished
-	(*PartialResponse)(nil),    // 20: parley.wire.PartialResponse
-	(*Response)(nil),           // 21: parley.wire.Response
-	(*Asked)(nil),              // 22: parley.wire.Asked
-	(*QuestionAnswered)(nil),   // 23: parley.wire.QuestionAnswered
-	(*QuestionClosed)(nil),     // 24: parley.wire.QuestionClosed
-	(*ToolStarted)(nil),        // 25: parley.wire.ToolStarted
-	(*ToolFinished)(nil),       // 26: parley.wire.ToolFinished
-	(*DelegationStarted)(nil),  // 27: parley.wire.DelegationStarted
-	(*DelegationFinished)(nil), // 28: parley.wire.DelegationFinished
-	(*CoverageNudge)(nil),      // 29: parley.wire.CoverageNudge
-	(*ContextCompacted)(nil),   // 30: parley.wire.ContextCompacted
-	(*RuntimeStatus)(nil),      // 31: parley.wire.RuntimeStatus
-	(*ContextCleared)(nil),     // 32: parley.wire.ContextCleared
-	nil,                        // 33: parley.wire.SessionCreated.PolicyEntry
-	nil,                        // 34: parley.wire.SessionUpdated.PolicyEntry
-	nil,                        // 35: parley.wire.SessionUpdated.MembersEntry
+	(*AttachedFile)(nil),       // 12: parley.wire.AttachedFile
+	(*MessageEdited)(nil),      // 13: parley.wire.MessageEdited
+	(*MessageWithdrawn)(nil),   // 14: parley.wire.MessageWithdrawn
+	(*MessageMoved)(nil),       // 15: parley.wire.MessageMoved
+	(*MessageResolved)(nil),    // 16: parley.wire.MessageResolved
+	(*TaskStatusChanged)(nil),  // 17: parley.wire.TaskStatusChanged
+	(*TaskCancelling)(nil),     // 18: parley.wire.TaskCancelling
+	(*StepStarted)(nil),        // 19: parley.wire.StepStarted
+	(*StepFinished)(nil),       // 20: parley.wire.StepFinished
+	(*PartialResponse)(nil),    // 21: parley.wire.PartialResponse
+	(*Response)(nil),           // 22: parley.wire.Response
+	(*Asked)(nil),              // 23: parley.wire.Asked
+	(*QuestionAnswered)(nil),   // 24: parley.wire.QuestionAnswered
+	(*QuestionClosed)(nil),     // 25: parley.wire.QuestionClosed
+	(*ToolStarted)(nil),        // 26: parley.wire.ToolStarted
+	(*ToolFinished)(nil),       // 27: parley.wire.ToolFinished
+	(*DelegationStarted)(nil),  // 28: parley.wire.DelegationStarted
+	(*DelegationFinished)(nil), // 29: parley.wire.DelegationFinished
+	(*CoverageNudge)(nil),      // 30: parley.wire.CoverageNudge
+	(*ContextCompacted)(nil),   // 31: parley.wire.ContextCompacted
+	(*RuntimeStatus)(nil),      // 32: parley.wire.RuntimeStatus
+	(*ContextCleared)(nil),     // 33: parley.wire.ContextCleared
+	nil,                        // 34: parley.wire.SessionCreated.PolicyEntry
+	nil,                        // 35: parley.wire.SessionUpdated.PolicyEntry
+	nil,                        // 36: parley.wire.SessionUpdated.MembersEntry
 }
 var file_conversation_wire_events_proto_depIdxs = []int32{
 	1,  // 0: parley.wire.Record.events:type_name -> parley.wire.Event
@@ -3308,46 +3392,47 @@ var file_conversation_wire_events_proto_depIdxs = []int32{
 	9,  // 2: parley.wire.Event.session_updated:type_name -> parley.wire.SessionUpdated
 	10, // 3: parley.wire.Event.session_closed:type_name -> parley.wire.SessionClosed
 	11, // 4: parley.wire.Event.message_accepted:type_name -> parley.wire.MessageAccepted
-	12, // 5: parley.wire.Event.message_edited:type_name -> parley.wire.MessageEdited
-	13, // 6: parley.wire.Event.message_withdrawn:type_name -> parley.wire.MessageWithdrawn
-	14, // 7: parley.wire.Event.message_moved:type_name -> parley.wire.MessageMoved
-	15, // 8: parley.wire.Event.message_resolved:type_name -> parley.wire.MessageResolved
-	16, // 9: parley.wire.Event.task_status:type_name -> parley.wire.TaskStatusChanged
-	17, // 10: parley.wire.Event.task_cancelling:type_name -> parley.wire.TaskCancelling
-	18, // 11: parley.wire.Event.step_started:type_name -> parley.wire.StepStarted
-	19, // 12: parley.wire.Event.step_finished:type_name -> parley.wire.StepFinished
-	20, // 13: parley.wire.Event.partial_response:type_name -> parley.wire.PartialResponse
-	21, // 14: parley.wire.Event.response:type_name -> parley.wire.Response
-	22, // 15: parley.wire.Event.question:type_name -> parley.wire.Asked
-	23, // 16: parley.wire.Event.question_answered:type_name -> parley.wire.QuestionAnswered
-	24, // 17: parley.wire.Event.question_closed:type_name -> parley.wire.QuestionClosed
-	25, // 18: parley.wire.Event.tool_started:type_name -> parley.wire.ToolStarted
-	26, // 19: parley.wire.Event.tool_finished:type_name -> parley.wire.ToolFinished
-	27, // 20: parley.wire.Event.delegation_started:type_name -> parley.wire.DelegationStarted
-	28, // 21: parley.wire.Event.delegation_finished:type_name -> parley.wire.DelegationFinished
-	29, // 22: parley.wire.Event.coverage_nudge:type_name -> parley.wire.CoverageNudge
-	30, // 23: parley.wire.Event.context_compacted:type_name -> parley.wire.ContextCompacted
-	31, // 24: parley.wire.Event.runtime_status:type_name -> parley.wire.RuntimeStatus
-	32, // 25: parley.wire.Event.context_cleared:type_name -> parley.wire.ContextCleared
-	33, // 26: parley.wire.SessionCreated.policy:type_name -> parley.wire.SessionCreated.PolicyEntry
-	34, // 27: parley.wire.SessionUpdated.policy:type_name -> parley.wire.SessionUpdated.PolicyEntry
-	35, // 28: parley.wire.SessionUpdated.members:type_name -> parley.wire.SessionUpdated.MembersEntry
-	2,  // 29: parley.wire.TaskStatusChanged.error:type_name -> parley.wire.Failure
-	2,  // 30: parley.wire.TaskCancelling.error:type_name -> parley.wire.Failure
-	2,  // 31: parley.wire.StepStarted.error:type_name -> parley.wire.Failure
-	3,  // 32: parley.wire.StepStarted.usage:type_name -> parley.wire.Usage
-	3,  // 33: parley.wire.StepFinished.usage:type_name -> parley.wire.Usage
-	2,  // 34: parley.wire.StepFinished.error:type_name -> parley.wire.Failure
-	4,  // 35: parley.wire.StepFinished.items:type_name -> parley.wire.Item
-	5,  // 36: parley.wire.StepFinished.results:type_name -> parley.wire.CallResult
-	6,  // 37: parley.wire.PartialResponse.part:type_name -> parley.wire.Part
-	6,  // 38: parley.wire.Response.part:type_name -> parley.wire.Part
-	7,  // 39: parley.wire.Asked.approval:type_name -> parley.wire.Approval
-	40, // [40:40] is the sub-list for method output_type
-	40, // [40:40] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	13, // 5: parley.wire.Event.message_edited:type_name -> parley.wire.MessageEdited
+	14, // 6: parley.wire.Event.message_withdrawn:type_name -> parley.wire.MessageWithdrawn
+	15, // 7: parley.wire.Event.message_moved:type_name -> parley.wire.MessageMoved
+	16, // 8: parley.wire.Event.message_resolved:type_name -> parley.wire.MessageResolved
+	17, // 9: parley.wire.Event.task_status:type_name -> parley.wire.TaskStatusChanged
+	18, // 10: parley.wire.Event.task_cancelling:type_name -> parley.wire.TaskCancelling
+	19, // 11: parley.wire.Event.step_started:type_name -> parley.wire.StepStarted
+	20, // 12: parley.wire.Event.step_finished:type_name -> parley.wire.StepFinished
+	21, // 13: parley.wire.Event.partial_response:type_name -> parley.wire.PartialResponse
+	22, // 14: parley.wire.Event.response:type_name -> parley.wire.Response
+	23, // 15: parley.wire.Event.question:type_name -> parley.wire.Asked
+	24, // 16: parley.wire.Event.question_answered:type_name -> parley.wire.QuestionAnswered
+	25, // 17: parley.wire.Event.question_closed:type_name -> parley.wire.QuestionClosed
+	26, // 18: parley.wire.Event.tool_started:type_name -> parley.wire.ToolStarted
+	27, // 19: parley.wire.Event.tool_finished:type_name -> parley.wire.ToolFinished
+	28, // 20: parley.wire.Event.delegation_started:type_name -> parley.wire.DelegationStarted
+	29, // 21: parley.wire.Event.delegation_finished:type_name -> parley.wire.DelegationFinished
+	30, // 22: parley.wire.Event.coverage_nudge:type_name -> parley.wire.CoverageNudge
+	31, // 23: parley.wire.Event.context_compacted:type_name -> parley.wire.ContextCompacted
+	32, // 24: parley.wire.Event.runtime_status:type_name -> parley.wire.RuntimeStatus
+	33, // 25: parley.wire.Event.context_cleared:type_name -> parley.wire.ContextCleared
+	34, // 26: parley.wire.SessionCreated.policy:type_name -> parley.wire.SessionCreated.PolicyEntry
+	35, // 27: parley.wire.SessionUpdated.policy:type_name -> parley.wire.SessionUpdated.PolicyEntry
+	36, // 28: parley.wire.SessionUpdated.members:type_name -> parley.wire.SessionUpdated.MembersEntry
+	12, // 29: parley.wire.MessageAccepted.files:type_name -> parley.wire.AttachedFile
+	2,  // 30: parley.wire.TaskStatusChanged.error:type_name -> parley.wire.Failure
+	2,  // 31: parley.wire.TaskCancelling.error:type_name -> parley.wire.Failure
+	2,  // 32: parley.wire.StepStarted.error:type_name -> parley.wire.Failure
+	3,  // 33: parley.wire.StepStarted.usage:type_name -> parley.wire.Usage
+	3,  // 34: parley.wire.StepFinished.usage:type_name -> parley.wire.Usage
+	2,  // 35: parley.wire.StepFinished.error:type_name -> parley.wire.Failure
+	4,  // 36: parley.wire.StepFinished.items:type_name -> parley.wire.Item
+	5,  // 37: parley.wire.StepFinished.results:type_name -> parley.wire.CallResult
+	6,  // 38: parley.wire.PartialResponse.part:type_name -> parley.wire.Part
+	6,  // 39: parley.wire.Response.part:type_name -> parley.wire.Part
+	7,  // 40: parley.wire.Asked.approval:type_name -> parley.wire.Approval
+	41, // [41:41] is the sub-list for method output_type
+	41, // [41:41] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_conversation_wire_events_proto_init() }
@@ -3383,15 +3468,15 @@ func file_conversation_wire_events_proto_init() {
 		(*Event_ContextCleared)(nil),
 	}
 	file_conversation_wire_events_proto_msgTypes[9].OneofWrappers = []any{}
-	file_conversation_wire_events_proto_msgTypes[15].OneofWrappers = []any{}
-	file_conversation_wire_events_proto_msgTypes[22].OneofWrappers = []any{}
+	file_conversation_wire_events_proto_msgTypes[16].OneofWrappers = []any{}
+	file_conversation_wire_events_proto_msgTypes[23].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_conversation_wire_events_proto_rawDesc), len(file_conversation_wire_events_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   36,
+			NumMessages:   37,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

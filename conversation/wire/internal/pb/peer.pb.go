@@ -410,6 +410,7 @@ type SayCommand struct {
 	Text          string                 `protobuf:"bytes,5,opt,name=text,proto3" json:"text,omitempty"`
 	InReplyTo     string                 `protobuf:"bytes,6,opt,name=in_reply_to,json=inReplyTo,proto3" json:"in_reply_to,omitempty"`
 	Mode          uint32                 `protobuf:"varint,7,opt,name=mode,proto3" json:"mode,omitempty"` // Mode
+	Files         []*AttachedFile        `protobuf:"bytes,8,rep,name=files,proto3" json:"files,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -491,6 +492,13 @@ func (x *SayCommand) GetMode() uint32 {
 		return x.Mode
 	}
 	return 0
+}
+
+func (x *SayCommand) GetFiles() []*AttachedFile {
+	if x != nil {
+		return x.Files
+	}
+	return nil
 }
 
 type AnswerCommand struct {
@@ -2765,7 +2773,7 @@ const file_conversation_wire_peer_proto_rawDesc = "" +
 	"\x05admin\x18\x06 \x01(\bR\x05admin\x1a9\n" +
 	"\vPolicyEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc3\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xf4\x01\n" +
 	"\n" +
 	"SayCommand\x12\x16\n" +
 	"\x06author\x18\x01 \x01(\tR\x06author\x12\x1f\n" +
@@ -2775,7 +2783,8 @@ const file_conversation_wire_peer_proto_rawDesc = "" +
 	"\rclient_msg_id\x18\x04 \x01(\tR\vclientMsgId\x12\x12\n" +
 	"\x04text\x18\x05 \x01(\tR\x04text\x12\x1e\n" +
 	"\vin_reply_to\x18\x06 \x01(\tR\tinReplyTo\x12\x12\n" +
-	"\x04mode\x18\a \x01(\rR\x04mode\"\xae\x01\n" +
+	"\x04mode\x18\a \x01(\rR\x04mode\x12/\n" +
+	"\x05files\x18\b \x03(\v2\x19.parley.wire.AttachedFileR\x05files\"\xae\x01\n" +
 	"\rAnswerCommand\x12\x16\n" +
 	"\x06author\x18\x01 \x01(\tR\x06author\x12\x1f\n" +
 	"\vauthor_name\x18\x02 \x01(\tR\n" +
@@ -3051,8 +3060,9 @@ var file_conversation_wire_peer_proto_goTypes = []any{
 	nil,                        // 35: parley.wire.Receipt.PolicyEntry
 	nil,                        // 36: parley.wire.View.MembersEntry
 	nil,                        // 37: parley.wire.View.PolicyEntry
-	(*Asked)(nil),              // 38: parley.wire.Asked
-	(*Claim)(nil),              // 39: parley.wire.Claim
+	(*AttachedFile)(nil),       // 38: parley.wire.AttachedFile
+	(*Asked)(nil),              // 39: parley.wire.Asked
+	(*Claim)(nil),              // 40: parley.wire.Claim
 }
 var file_conversation_wire_peer_proto_depIdxs = []int32{
 	1,  // 0: parley.wire.Command.create:type_name -> parley.wire.CreateCommand
@@ -3071,28 +3081,29 @@ var file_conversation_wire_peer_proto_depIdxs = []int32{
 	14, // 13: parley.wire.Command.hand_out:type_name -> parley.wire.HandOutCommand
 	15, // 14: parley.wire.Command.runtime_says:type_name -> parley.wire.RuntimeSaysCommand
 	32, // 15: parley.wire.CreateCommand.policy:type_name -> parley.wire.CreateCommand.PolicyEntry
-	33, // 16: parley.wire.UpdateCommand.policy:type_name -> parley.wire.UpdateCommand.PolicyEntry
-	34, // 17: parley.wire.UpdateCommand.members:type_name -> parley.wire.UpdateCommand.MembersEntry
-	35, // 18: parley.wire.Receipt.policy:type_name -> parley.wire.Receipt.PolicyEntry
-	19, // 19: parley.wire.Shown.delta:type_name -> parley.wire.ShownDelta
-	20, // 20: parley.wire.Shown.draft_dropped:type_name -> parley.wire.ShownDraftDropped
-	21, // 21: parley.wire.Shown.progress:type_name -> parley.wire.ShownProgress
-	22, // 22: parley.wire.Shown.thinking:type_name -> parley.wire.ShownThinking
-	36, // 23: parley.wire.View.members:type_name -> parley.wire.View.MembersEntry
-	37, // 24: parley.wire.View.policy:type_name -> parley.wire.View.PolicyEntry
-	24, // 25: parley.wire.View.tasks:type_name -> parley.wire.TaskView
-	25, // 26: parley.wire.View.inbox:type_name -> parley.wire.InboxView
-	26, // 27: parley.wire.View.questions:type_name -> parley.wire.QuestionView
-	27, // 28: parley.wire.View.calls:type_name -> parley.wire.CallView
-	28, // 29: parley.wire.View.drafts:type_name -> parley.wire.DraftView
-	38, // 30: parley.wire.QuestionView.asked:type_name -> parley.wire.Asked
-	30, // 31: parley.wire.Claimed.messages:type_name -> parley.wire.HandedOut
-	39, // 32: parley.wire.Claimable.claim:type_name -> parley.wire.Claim
-	33, // [33:33] is the sub-list for method output_type
-	33, // [33:33] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	38, // 16: parley.wire.SayCommand.files:type_name -> parley.wire.AttachedFile
+	33, // 17: parley.wire.UpdateCommand.policy:type_name -> parley.wire.UpdateCommand.PolicyEntry
+	34, // 18: parley.wire.UpdateCommand.members:type_name -> parley.wire.UpdateCommand.MembersEntry
+	35, // 19: parley.wire.Receipt.policy:type_name -> parley.wire.Receipt.PolicyEntry
+	19, // 20: parley.wire.Shown.delta:type_name -> parley.wire.ShownDelta
+	20, // 21: parley.wire.Shown.draft_dropped:type_name -> parley.wire.ShownDraftDropped
+	21, // 22: parley.wire.Shown.progress:type_name -> parley.wire.ShownProgress
+	22, // 23: parley.wire.Shown.thinking:type_name -> parley.wire.ShownThinking
+	36, // 24: parley.wire.View.members:type_name -> parley.wire.View.MembersEntry
+	37, // 25: parley.wire.View.policy:type_name -> parley.wire.View.PolicyEntry
+	24, // 26: parley.wire.View.tasks:type_name -> parley.wire.TaskView
+	25, // 27: parley.wire.View.inbox:type_name -> parley.wire.InboxView
+	26, // 28: parley.wire.View.questions:type_name -> parley.wire.QuestionView
+	27, // 29: parley.wire.View.calls:type_name -> parley.wire.CallView
+	28, // 30: parley.wire.View.drafts:type_name -> parley.wire.DraftView
+	39, // 31: parley.wire.QuestionView.asked:type_name -> parley.wire.Asked
+	30, // 32: parley.wire.Claimed.messages:type_name -> parley.wire.HandedOut
+	40, // 33: parley.wire.Claimable.claim:type_name -> parley.wire.Claim
+	34, // [34:34] is the sub-list for method output_type
+	34, // [34:34] is the sub-list for method input_type
+	34, // [34:34] is the sub-list for extension type_name
+	34, // [34:34] is the sub-list for extension extendee
+	0,  // [0:34] is the sub-list for field type_name
 }
 
 func init() { file_conversation_wire_peer_proto_init() }

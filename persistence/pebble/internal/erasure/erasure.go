@@ -25,6 +25,7 @@ type Erasure struct {
 	Sessions []conversation.SessionKey // that are gone: the session, and those below it
 	Ranges   int                       // range tombstones; 0 if every key was deleted by itself
 	Chats    bool                      // with what channels remember of it
+	Blobs    int64                     // bytes of what was attached to its messages
 }
 
 // Fill writes the deletion of a session with the head h, and of all below it, into b.
@@ -43,6 +44,9 @@ func Fill(b *pebble.Batch, from pebble.Reader, key conversation.SessionKey, h *l
 		if err := taskTimes(b, from, key); err != nil {
 			return e, err
 		}
+	}
+	if e.Blobs, err = unlistBlobs(b, from, key); err != nil {
+		return e, err
 	}
 	ranges := [][]byte{layout.SessionPrefix(nil, key), layout.SubsPrefix(nil, key)}
 	if e.Chats, err = unlistChats(b, from, key); err != nil {
@@ -140,6 +144,27 @@ func unlistChats(b *pebble.Batch, from pebble.Reader, key conversation.SessionKe
 		some = true
 	}
 	return some, it.Error()
+}
+
+// unlistBlobs takes what is attached to the messages of a session out of the lists of it.
+func unlistBlobs(b *pebble.Batch, from pebble.Reader, key conversation.SessionKey) (bytes int64, err error) {
+	prefix := layout.BlobsPrefix(nil, key)
+	it, err := from.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: layout.After(prefix)})
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, it.Close()) }()
+	for ok := it.First(); ok; ok = it.Next() {
+		hash, _, fits := layout.CutBlob(it.Key()[len(prefix)-1:])
+		is, err := layout.CutBlobValue(hash, it.Value())
+		if !fits || err != nil {
+			return bytes, fmt.Errorf("%w: key %x of an attachment cannot be read", conversation.ErrDamaged, it.Key())
+		}
+		bytes += is.Size
+		_ = b.Delete(layout.KeyHolder(nil, key, hash), nil)
+		_ = b.Delete(layout.KeyLoan(nil, is.At, key, hash), nil)
+	}
+	return bytes, it.Error()
 }
 
 // few lists all keys with the prefixes. ok is false if there are more than most, or if

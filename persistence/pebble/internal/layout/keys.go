@@ -37,6 +37,11 @@ import (
 //	0a tenant channel chat                       u64 revision, session: where the row of a chat is, and how often it was written
 //	0b tenant number:u64                         session: where an entry is, all in order
 //	0c tenant                                    u64 the newest number that there ever was
+//	02 tenant session 50 hash                    what is attached to messages: time of the loan, u64 size, type, name (since layout 5)
+//	02 tenant session 51 hash                    –   a message names it
+//	02 tenant session 52 hash n:u32              a chunk of it
+//	14 tenant hash session                       u64 size: which sessions have it
+//	15 loan tenant session hash                  –   those that no message may name yet, the oldest loan first
 //
 // A string (tenant, session, source, author, client, task, user, channel, chat) is its bytes
 // with 00 written as 00 FF, ended by 00 01: order is kept and no encoded string
@@ -60,6 +65,8 @@ const (
 	TableChatRows  = 0x0a
 	TableFeed      = 0x0b
 	TableFeedEnd   = 0x0c
+	TableBlobs     = 0x14
+	TableLoans     = 0x15
 
 	KindHead     = 0x01
 	KindSnapshot = 0x02
@@ -70,6 +77,10 @@ const (
 	KindCursor   = 0x31
 	KindSaid     = 0x40
 	KindSaidTo   = 0x41
+
+	KindBlob      = 0x50
+	KindBlobNamed = 0x51
+	KindBlobChunk = 0x52
 
 	KindChatRow   = 0x01 // of table 09
 	KindChatEntry = 0x02

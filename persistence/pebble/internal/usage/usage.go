@@ -2,6 +2,8 @@ package usage
 
 import (
 	"context"
+	"encoding/binary"
+	"errors"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -96,7 +98,22 @@ func (t *Tenants) count(ctx context.Context, p *pebble.DB, at *pebble.Snapshot) 
 	if err := it.Close(); err != nil {
 		return err
 	}
-	return ctx.Err()
+	return errors.Join(t.countBlobs(ctx, at), ctx.Err())
+}
+
+// countBlobs adds what is attached to messages.
+func (t *Tenants) countBlobs(ctx context.Context, at *pebble.Snapshot) error {
+	table := []byte{layout.TableBlobs}
+	it, err := at.NewIter(&pebble.IterOptions{LowerBound: table, UpperBound: layout.After(table)})
+	if err != nil {
+		return err
+	}
+	for ok := it.First(); ok && ctx.Err() == nil; ok = it.Next() {
+		if key, _, fits := layout.CutHolder(it.Key()); fits && len(it.Value()) == 8 {
+			t.Add(key, int64(binary.BigEndian.Uint64(it.Value())), false)
+		}
+	}
+	return it.Close()
 }
 
 // Of is what a session with the head h counts for.
@@ -165,6 +182,11 @@ func (t *Tenants) Make(key conversation.SessionKey) bool {
 	}
 	u.bytes.Add(Session)
 	return true
+}
+
+// Fits is false for more bytes than a tenant may still store.
+func (t *Tenants) Fits(id conversation.TenantID, bytes int64) bool {
+	return t == nil || t.limits.Bytes == 0 || !t.counted.Load() || t.tenant(id).bytes.Load()+bytes <= t.limits.Bytes
 }
 
 // Full is true while a tenant has stored as much as it may.

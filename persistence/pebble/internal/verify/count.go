@@ -71,6 +71,8 @@ func (c *Counts) add(k []byte) {
 			c.Tasks++
 		case layout.KindCursor:
 			c.Cursors++
+		case layout.KindBlob:
+			c.Blobs++
 		}
 	}
 }

@@ -36,6 +36,7 @@ type Counts struct {
 	Tombstones  int64 `json:"tombstones"`
 	Chats       int64 `json:"chats,omitempty"`   // of which channels remember something
 	Entries     int64 `json:"entries,omitempty"` // of feeds
+	Blobs       int64 `json:"blobs,omitempty"`   // attachments
 }
 
 // Problem is one contradiction.
@@ -71,6 +72,7 @@ const (
 	RuleTree       Rule = "tree"       // a sub-session has its root
 	RuleTombstones Rule = "tombstones" // nothing is left of an erased session
 	RuleChats      Rule = "chats"      // what channels remember, and the lists of it
+	RuleBlobs      Rule = "blobs"      // what is attached to messages, and the lists of it
 	RuleUnknown    Rule = "unknown"    // no key belongs to nothing
 )
 

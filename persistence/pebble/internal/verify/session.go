@@ -61,6 +61,8 @@ func (s *session) see(k, v []byte) {
 		if through, ok := cutSeq(v); !ok || len(rest) != 1 || s.head != nil && through > s.head.Row.Last {
 			s.problem(RuleUnknown, key, "it can be searched up to event %d, but its log ends before", through)
 		}
+	case layout.KindBlob, layout.KindBlobNamed, layout.KindBlobChunk:
+		s.seeBlob(rest, v)
 	default:
 		s.problem(RuleUnknown, key, "key %x is of no known kind", k)
 	}
@@ -172,6 +174,7 @@ func (s *session) seeRecord(rest, v []byte) {
 	}
 	s.next = max(s.next, named+1, last+1)
 	s.report.Counts.Events += int64(len(record.Events))
+	s.seeAttached(record.Events)
 	if s.o.Keys != nil {
 		s.bring(s.o.Keys(record.Events))
 	}

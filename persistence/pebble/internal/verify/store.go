@@ -43,6 +43,7 @@ func Store(ctx context.Context, p *pebble.DB, o How) (Report, error) {
 	c.walk([]byte{layout.TableUncleared}, c.uncleared)
 	c.walk([]byte{layout.TableClaims}, c.claim)
 	c.chats()
+	c.blobs()
 	c.strangers()
 	return c.report, ctx.Err()
 }
@@ -204,5 +205,6 @@ func (c *check) strangers() {
 		c.problem(RuleUnknown, conversation.SessionKey{}, "key %x belongs to no table", k)
 	}
 	c.between([]byte{layout.TableMeta + 1}, []byte{layout.TableSession}, stranger)
-	c.between([]byte{layout.TableFeedEnd + 1}, nil, stranger)
+	c.between([]byte{layout.TableFeedEnd + 1}, []byte{layout.TableBlobs}, stranger)
+	c.between([]byte{layout.TableLoans + 1}, nil, stranger)
 }

@@ -308,3 +308,11 @@ func (c *Cache) Keep(sessions []conversation.SessionKey) (release func()) {
 func Root(key conversation.SessionKey) conversation.SessionKey {
 	return conversation.SessionKey{Tenant: key.Tenant, Session: key.Session.Root()}
 }
+
+// Shut keeps everybody from writing to a root session, and to what is below it, until open
+// is called.
+func (c *Cache) Shut(root conversation.SessionKey) (open func()) {
+	slot := c.Use(root)
+	slot.Tree.Lock()
+	return func() { slot.Tree.Unlock(); c.Release(root, slot) }
+}

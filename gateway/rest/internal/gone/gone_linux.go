@@ -1,4 +1,4 @@
-package rest
+package gone
 
 import "golang.org/x/sys/unix"
 

@@ -1,4 +1,4 @@
-package rest
+package gone
 
 import (
 	"net"
@@ -29,10 +29,10 @@ func socketOf(conn net.Conn) syscall.RawConn {
 	return nil
 }
 
-// watchClient calls gone, on a goroutine of its own, when the client has closed its side
+// Watch calls gone, on a goroutine of its own, when the client has closed its side
 // of the connection. stop ends the watch and waits for its goroutine; until then nobody
 // else may read from the connection.
-func watchClient(conn net.Conn, gone func()) (stop func()) {
+func Watch(conn net.Conn, gone func()) (stop func()) {
 	socket := socketOf(conn)
 	if socket == nil || conn.SetReadDeadline(time.Time{}) != nil {
 		return func() {}

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package rest
+package gone
 
 // hasLeft is not known here: a stream notices it when it writes its next comment, and
 // ?wait ends in time.

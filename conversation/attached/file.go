@@ -1,0 +1,64 @@
+package attached
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+)
+
+// Hash names a file by what is in it: its SHA-256, 64 small hexadecimal digits.
+type Hash string
+
+// HashOf is the hash of a file's bytes.
+func HashOf(body []byte) Hash {
+	sum := sha256.Sum256(body)
+	return Hash(hex.EncodeToString(sum[:]))
+}
+
+// Valid is true for what can be a Hash.
+func (h Hash) Valid() bool {
+	if len(h) != 2*sha256.Size {
+		return false
+	}
+	for i := range len(h) {
+		if c := h[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
+}
+
+// File is one attachment of a message.
+type File struct {
+	Hash Hash
+	Name string // as its sender called it, made safe by Name; never ""
+	Type string // a media type, checked against the bytes: "image/png"
+	Size int64
+}
+
+// Image is true for a picture: what only some models can see.
+func (f File) Image() bool { return strings.HasPrefix(f.Type, "image/") }
+
+// Fingerprint is the text by which a second delivery of a message is known: its own text,
+// and what was attached to it.
+func Fingerprint(text string, files []File) string {
+	for _, f := range files {
+		text += "\x00" + string(f.Hash)
+	}
+	return text
+}
+
+// What files are counted for.
+const (
+	ImageTokens = 1600     // about the most that a provider counts for one picture
+	MaxText     = 64 << 10 // bytes of a text that a model is shown
+)
+
+// Tokens estimates what a model is shown of the file at most.
+func (f File) Tokens() int {
+	const line = 40
+	if f.Image() {
+		return line + ImageTokens
+	}
+	return line + int(min(f.Size, MaxText))/3
+}

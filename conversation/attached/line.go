@@ -1,0 +1,90 @@
+package attached
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// head begins a line that says what is attached to a message.
+const head = "[attachment"
+
+// Line is what a model is told of a file: [attachment: NAME, TYPE, SIZE; why].
+func (f File) Line(why string) string {
+	if why != "" {
+		why = "; " + why
+	}
+	return fmt.Sprintf("%s: %s, %s, %s%s]", head, f.Name, f.Type, Size(f.Size), why)
+}
+
+// Unseen says why a model was only told of a picture.
+const Unseen = "this model cannot see it"
+
+// Size is a number of bytes as people read it.
+func Size(n int64) string {
+	switch {
+	case n < 1<<10:
+		return fmt.Sprintf("%d bytes", n)
+	case n < 1<<20:
+		return fmt.Sprintf("%d KB", (n+1<<9)>>10)
+	default:
+		return fmt.Sprintf("%.1f MB", float64(n)/(1<<20))
+	}
+}
+
+// Escape puts a space before each line of a text that could be taken for a Line. What has
+// been escaped stays as it is.
+func Escape(text string) string {
+	if !strings.Contains(text, "[") {
+		return text // as nearly all
+	}
+	var b strings.Builder
+	done := 0
+	for at := 0; at < len(text); {
+		if looksLike(text[at:]) {
+			b.WriteString(text[done:at])
+			b.WriteByte(' ')
+			done = at
+		}
+		next := strings.IndexFunc(text[at:], breaks)
+		if next < 0 {
+			break
+		}
+		_, n := utf8.DecodeRuneInString(text[at+next:])
+		at += next + n
+	}
+	if done == 0 && b.Len() == 0 {
+		return text
+	}
+	return b.String() + text[done:]
+}
+
+// breaks is true for the characters that end a line, for whoever reads it.
+func breaks(r rune) bool {
+	switch r {
+	case '\n', '\v', '\f', '\r', '\x1c', '\x1d', '\x1e', '\u0085', '\u2028', '\u2029':
+		return true
+	}
+	return false
+}
+
+// looksLike is true for a line that begins as a Line does, in any case and with anything
+// that one does not see in between.
+func looksLike(line string) bool {
+	want := head
+	for _, r := range line {
+		switch {
+		case breaks(r):
+			return false
+		case !unicode.IsGraphic(r), unicode.Is(unicode.Mn, r), unicode.Is(unicode.Cf, r), r == '\u3164', r == '\u115f', r == '\u1160', r == '\uffa0':
+			continue
+		case unicode.ToLower(r) != rune(want[0]):
+			return false
+		}
+		if want = want[1:]; want == "" {
+			return true
+		}
+	}
+	return false
+}

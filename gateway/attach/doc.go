@@ -1,0 +1,6 @@
+// Package attach takes files that clients upload, finds them again for messages and for who
+// wants to see them, and takes away those that no message has named in time.
+//
+// What a file is, its bytes say: a type that they do not have is refused. Files has one
+// goroutine while Run runs: the sweeper. In a cluster each node has one, which is harmless.
+package attach
