@@ -34,9 +34,6 @@ func (e *Entry) Tokens() int {
 	if e.Text != "" {
 		n += tokens.Of(e.Text)
 	}
-	for _, f := range e.Files {
-		n += f.Tokens()
-	}
 	for i := range e.Items {
 		item := &e.Items[i]
 		n += tokens.Of(item.Text) + tokens.Of(item.Opaque)

@@ -47,18 +47,3 @@ func Fingerprint(text string, files []File) string {
 	}
 	return text
 }
-
-// What files are counted for.
-const (
-	ImageTokens = 1600     // about the most that a provider counts for one picture
-	MaxText     = 64 << 10 // bytes of a text that a model is shown
-)
-
-// Tokens estimates what a model is shown of the file at most.
-func (f File) Tokens() int {
-	const line = 40
-	if f.Image() {
-		return line + ImageTokens
-	}
-	return line + int(min(f.Size, MaxText))/3
-}

@@ -77,6 +77,19 @@ func told(text string, files []attached.File) string {
 	return text
 }
 
+// shown is the message with the names of what is attached to it, which no text can forge.
+func (m accepted) shown() string {
+	text := attached.Escape(m.text)
+	for _, f := range m.file {
+		why := "its text is not shown here"
+		if f.Image() {
+			why = attached.Unseen
+		}
+		text = strings.TrimPrefix(text+"\n"+f.Line(why), "\n")
+	}
+	return text
+}
+
 // fromPlatform is true for what came by a chat platform.
 func fromPlatform(v conversation.Via) bool {
 	return v == conversation.ViaSlack || v == conversation.ViaDiscord || v == conversation.ViaTelegram
@@ -423,7 +436,7 @@ func (t *Transcript) Pin(e conversation.Event) {
 		t.origin = t.pinned
 		t.ended[e.Task] = e.Seq // a task whose request is pinned like this has ended
 		m := t.pinning[t.origin]
-		t.append(e.Seq, pinOrigin, m.from, conversation.Entry{Role: conversation.RoleUser, Task: e.Task, Message: t.origin, Text: m.text, Files: m.file, Free: m.free})
+		t.append(e.Seq, pinOrigin, m.from, conversation.Entry{Role: conversation.RoleUser, Task: e.Task, Message: t.origin, Text: m.shown(), Files: m.file, Free: m.free})
 		t.pinning = nil
 	}
 }
@@ -457,7 +470,7 @@ func (t *Transcript) stepStarted(task conversation.TaskID, b conversation.StepSt
 		if t.origin == "" && m.seq > t.cleared && (b.Step == 1 || t.cleared > 0) {
 			pin, t.origin = pinOrigin, id
 		}
-		t.append(m.seq, pin, m.from, conversation.Entry{Role: conversation.RoleUser, Task: task, Message: id, Text: m.text, Files: m.file, Free: m.free})
+		t.append(m.seq, pin, m.from, conversation.Entry{Role: conversation.RoleUser, Task: task, Message: id, Text: m.shown(), Files: m.file, Free: m.free})
 		t.open[task] = append(t.open[task], openEntry{id, m.text, m.seq, b.Step})
 	}
 	t.trim()

@@ -323,15 +323,15 @@ func (t *reading) writePrograms() {
 		e := &t.request.Entries[at]
 		p := &program{message: e.Message, at: at}
 		delegated := t.request.Depth > 0
-		if lines, ok := t.script.language.program(e.Text, delegated); ok && !e.Free {
+		if len(e.Files) > 0 {
+			p.actions = []action{{verb: verbSay, line: 1, text: got(e.Files)}}
+			p.plain = true
+			plain = plain || first == nil
+		} else if lines, ok := t.script.language.program(e.Text, delegated); ok && !e.Free {
 			p.actions = t.script.language.compile(lines, 1)
 		} else if delegated && first != nil {
 			changes = append(changes, *e) // a delegate's later messages change its objective
 			continue
-		} else if len(e.Files) > 0 {
-			p.actions = []action{{verb: verbSay, line: 1, text: got(e.Files)}}
-			p.plain = true
-			plain = plain || first == nil
 		} else {
 			t.rule(p, strings.TrimSpace(e.Text))
 			p.plain = true
