@@ -73,7 +73,7 @@ var arrows = map[string][]string{
 	"conversation/wire/internal/pb":          {},
 	"metrics":                                {},
 	"persistence":                            {},
-	"persistence/move":                       {"conversation", "conversation/chats", "conversation/wire"},
+	"persistence/move":                       {"conversation", "conversation/chats", "conversation/wire", "conversation/blobs"},
 	"persistence/pebble":                     {"conversation", "conversation/option", "conversation/wire", "metrics", "persistence/pebble/internal/activity", "persistence/pebble/internal/backup", "persistence/pebble/internal/erasure", "persistence/pebble/internal/group", "persistence/pebble/internal/inspect", "persistence/pebble/internal/layout", "persistence/pebble/internal/ondisk", "persistence/pebble/internal/opening", "persistence/internal/seen", "persistence/pebble/internal/space", "persistence/pebble/internal/synced", "persistence/pebble/internal/upgrade", "persistence/pebble/internal/upkeep", "persistence/pebble/internal/verify", "persistence/pebble/internal/writers", "persistence/pebble/internal/usage", "persistence/move", "persistence/pebble/internal/carry", "conversation/chats", "persistence/pebble/internal/chatrows", "conversation/search", "persistence/pebble/internal/findable", "conversation/blobs", "persistence/pebble/internal/blobrows"},
 	"persistence/postgres":                   {"persistence/postgres/internal/held", "persistence/postgres/internal/lanes", "persistence/postgres/internal/members", "persistence/postgres/internal/opening", "persistence/postgres/internal/outcome", "persistence/postgres/internal/schema", "conversation", "conversation/living", "conversation/member", "conversation/wire", "metrics", "persistence/move", "conversation/chats"},
 	"persistence/postgres/internal/held":     {"conversation", "persistence/internal/seen"},
@@ -225,7 +225,7 @@ var arrows = map[string][]string{
 
 // testArrows are the imports that only tests of a room may have, beside its own.
 var testArrows = map[string][]string{
-	"persistence/move":                   {"persistence/pebble", "persistence/postgres", "persistence/postgres/pgtest"},
+	"persistence/move":                   {"persistence/blobstest", "persistence/pebble", "persistence/postgres", "persistence/postgres/pgtest"},
 	"actors/cluster":                     {"actors", "actors/actorstest", "conversation/policy", "persistence/persistencetest", "gateway/fanout", "gateway/protocol", "gateway/list"},
 	"actors/cluster/internal/membership": {"conversation"},
 	"actors/cluster/internal/singleton":  {"actors/cluster/internal/membership", "actors/placement", "persistence/persistencetest"},

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"iter"
 	"os"
 	"slices"
@@ -18,6 +19,7 @@ import (
 	"parley/conversation"
 	"parley/conversation/chats"
 	"parley/conversation/wire"
+	"parley/persistence/blobstest"
 	"parley/persistence/move"
 	"parley/persistence/pebble"
 	"parley/persistence/postgres"
@@ -490,3 +492,26 @@ func TestOtherBeginning(t *testing.T) {
 type sameLog struct{ move.Installation }
 
 func (sameLog) Adopt(context.Context, conversation.LogID) error { return nil }
+
+// A store in which messages have files is not moved without them.
+func TestFilesAreNotLeftBehind(t *testing.T) {
+	db, err := pebble.OpenEphemeral(pebble.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	both := blobstest.Pair{Sessions: db, Blobs: pebble.Blobs(db)}
+	body := []byte("x")
+	if err := both.Make(t.Context(), key("s1")); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := both.Blobs.Put(t.Context(), key("s1"), blobstest.File(body), noon, body); err != nil {
+		t.Fatal(err)
+	}
+	if err := both.Name(t.Context(), key("s1"), blobstest.File(body)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := move.Out(t.Context(), pebble.Installation(db), io.Discard, "test", quiet); !errors.Is(err, move.ErrAttachments) {
+		t.Errorf("%v", err)
+	}
+}

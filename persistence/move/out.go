@@ -2,12 +2,14 @@ package move
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
 	"unicode/utf8"
 
 	"parley/conversation"
+	"parley/conversation/blobs"
 	"parley/conversation/wire"
 )
 
@@ -92,6 +94,9 @@ func (o *out) session(ctx context.Context, s conversation.Summary) error {
 		if err != nil {
 			return err
 		}
+		if len(blobs.Named(rec.Events)) > 0 {
+			return ErrAttachments
+		}
 		body = wire.AppendRecord(body[:0], rec)
 		if err := o.w.frame(kindRecord, body); err != nil {
 			return err
@@ -108,6 +113,9 @@ func (o *out) session(ctx context.Context, s conversation.Summary) error {
 	end.Sum = sumOf(o.w.sums.session)
 	return o.w.json(kindEnd, end)
 }
+
+// ErrAttachments refuses to carry a session whose messages would lose their files.
+var ErrAttachments = errors.New("a message has attachments, which are not carried yet: nothing was moved")
 
 // readEntries is how many entries of a feed are read at once.
 const readEntries = 64
