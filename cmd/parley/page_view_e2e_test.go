@@ -157,15 +157,32 @@ func TestPageLongConversation(t *testing.T) {
 		})()`))
 	}
 	part("nothing moves", ``, `gaps.length > 60`) // what this machine gives to anybody now
-	part("up, 500 px a frame", `document.querySelector('#scroller').scrollTop -= 500`, `document.querySelector('#scroller').scrollTop === 0 && document.querySelector('#older').hidden`)
-	if n := eval[int](b, `document.querySelectorAll('#log .row.mine').length`); n != rows/2 {
-		t.Errorf("%d messages are there, want %d", n, rows/2)
+	// Which messages, and how many rows at once, have been there: looked at in each fourth frame.
+	b.run(`(window.came = new Set(), window.most = 0, window.frames = 0, window.look = () => {
+		if (frames++ % 4) return;
+		most = Math.max(most, document.querySelectorAll('#log .row').length);
+		for (const e of document.querySelectorAll('#log .row.mine')) came.add(e.dataset.message);
+	})`)
+	whole := func(way string) {
+		t.Helper()
+		if n := eval[int](b, `came.size`); n != rows/2 {
+			t.Errorf("%s: %d messages came by, want %d", way, n, rows/2)
+		}
+		if n := eval[int](b, `most`); n > 300 {
+			t.Errorf("%s: %d rows were elements at once", way, n)
+		}
+		b.run(`(came.clear())`)
 	}
+	part("up, 500 px a frame", `document.querySelector('#scroller').scrollTop -= 500; look()`, `document.querySelector('#scroller').scrollTop === 0 && document.querySelector('#older').hidden`)
+	b.run(`(frames = 0, look())`)
+	whole("up")
 	if text := eval[string](b, `document.querySelector('#log .row').innerText`); !strings.Contains(text, "/say answer 1") {
 		t.Errorf("at the top is %q", text)
 	}
 	const atEnd = `(s => s.scrollHeight - s.scrollTop - s.clientHeight < 2)(document.querySelector('#scroller'))`
-	part("down, 500 px a frame", `document.querySelector('#scroller').scrollTop += 500`, atEnd)
+	part("down, 500 px a frame", `document.querySelector('#scroller').scrollTop += 500; look()`, atEnd+` && document.querySelector('#jump').hidden`)
+	b.run(`(frames = 0, look())`)
+	whole("down")
 	b.say("/stream 300 word")
 	part("an answer is written", ``, `!!document.querySelector('.draft') && document.querySelector('.draft').textContent.length > 900`)
 	b.wait(idle)

@@ -4,9 +4,12 @@ import { clock, h, reconcile } from './dom.js';
 import { fold, partRow, questionRow, userRow } from './rows.js';
 import { openDrafts, visibleRows, waitingMessages, working } from './store.js';
 import { waitingItem } from './tray.js';
+import { Heights, around, keeping } from './window.js';
 
 const SPOKEN = new Set(['user', 'part', 'question']); // what counts as new
 const NEAR = 60; // px from the end that still count as being there
+const SCREEN = 12; // rows that a screen is thought to show before it was looked at
+const CLOSE = 80; // rows to go to smoothly; farther ones are jumped to
 
 /**
  * Conversation draws one view into its parts of the page. actions: retry(row),
@@ -18,8 +21,13 @@ export class Conversation {
   constructor(parts, actions) {
     Object.assign(this, parts);
     this.actions = actions;
-    this.rows = new Map();      // key -> {el, item}
-    this.keys = [];             // of the elements of the log, in their order
+    this.rows = new Map();      // key -> {el, item}, of those that are elements of the log
+    this.items = [];            // all rows in their order, then the drafts
+    [this.from, this.to] = [0, 0]; // which of them are elements
+    [this.above, this.below] = [0, 0]; // px for the others
+    this.heights = new Heights();
+    this.left = new Map();      // key -> {el, item}, which left the log and hold what somebody did in them
+    this.quiet = new Set();     // elements that came back: nobody has to hear them again
     this.arriving = new Set();
     this.waitingCache = new Map();
     this.stick = true;
@@ -33,13 +41,17 @@ export class Conversation {
     this.observer.observe(this.scroller);
     this.observer.observe(this.scroller.firstElementChild);
     this.jump.addEventListener('click', () => { this.stick = true; this.toEnd(); this.scrolled(); });
+    addEventListener('beforeprint', () => { this.printing = true; this.move([0, this.items.length], this.place()); });
+    addEventListener('afterprint', () => { this.printing = false; this.slide(); });
   }
 
   /** Forgets the elements of another conversation. */
   reset() {
     for (const e of [this.log, this.activity, this.tray]) e.replaceChildren();
-    for (const cache of [this.rows, this.waitingCache]) cache.clear();
-    this.keys = [];
+    for (const cache of [this.rows, this.waitingCache, this.heights, this.left, this.quiet]) cache.clear();
+    this.items = [];
+    [this.from, this.to] = [0, 0];
+    this.space(0, 0);
     this.view = null;
     this.lastLines = null;
     this.stick = true;
@@ -50,7 +62,7 @@ export class Conversation {
   }
 
   update(view) {
-    const opening = this.rows.size === 0;
+    const opening = this.items.length === 0;
     const place = this.stick ? null : this.place();
     const drafts = openDrafts(view);
     const { added, finished } = this.streams(view, drafts) ? this.write(drafts) : this.draw(view, drafts, opening);
@@ -74,13 +86,14 @@ export class Conversation {
   streams(view, drafts) {
     const was = this.view;
     return !!was && was.session === view.session && was.rows === view.rows && was.order === view.order && was.pending === view.pending && drafts.length === this.writing
-      && drafts.every((d) => this.rows.has(d.key));
+      && drafts.every((d, i) => this.items[this.items.length - drafts.length + i].key === d.key);
   }
 
   write(drafts) {
+    this.items.splice(this.items.length - drafts.length, drafts.length, ...drafts);
     for (const d of drafts) {
       const entry = this.rows.get(d.key);
-      if (entry.item === d) continue;
+      if (!entry || entry.item === d) continue;
       entry.el.patch(d);
       entry.item = d;
     }
@@ -92,17 +105,159 @@ export class Conversation {
     const all = [...rows, ...drafts];
     const added = opening ? [] : this.added(rows);
     this.arriving = new Set(opening ? [] : [...added, ...all.slice(rows.length)].map((r) => r.key));
+    this.fresh = opening && !!this.view; // begun here, not loaded
     const finished = this.finish(added);
-    reconcile(this.log, all, this.rows, (r) => r.key, (r) => this.build(r), (el, r, old) => el.patch?.(r, old));
-    this.keys = all.map((r) => r.key);
+    this.measure();
+    const [first, last] = this.again(all);
+    if (!all.length) this.left.clear();
+    this.items = all;
     this.writing = drafts.length;
-    return { added, finished };
+    const range = this.printing ? [0, all.length] : this.pinned(around(first, last, all.length, this.from, this.to));
+    this.elements(range);
+    this.fresh = false;
+    this.space(this.heights.sum(all, 0, this.from), this.heights.sum(all, this.to, all.length));
+    // Who has scrolled up hears what comes, though it is no element.
+    return { added, finished: [...finished, ...added.filter((r) => !r.mine && SPOKEN.has(r.type) && !this.rows.has(r.key))] };
+  }
+
+  // Where the rows that are elements, and those on the screen, stand among all; gives
+  // the first and the last one of the screen.
+  again(all) {
+    if (this.stick || !this.items.length) {
+      this.from = Math.max(0, this.from + Math.min(0, all.length - this.items.length));
+      this.to = all.length;
+      return [Math.max(0, all.length - SCREEN), all.length - 1];
+    }
+    const [first, last] = this.onScreen();
+    const next = new Map(this.items.slice(first, this.to).map((r, i) => [r.key, first + i]));
+    const at = all.findIndex((r) => next.has(r.key));
+    const by = at < 0 ? 0 : at - next.get(all[at].key);
+    const within = (i) => Math.max(0, Math.min(all.length - 1, i + by));
+    [this.from, this.to] = [Math.max(0, this.from + by), Math.max(0, Math.min(all.length, this.to + by))];
+    return [within(first), within(last)];
+  }
+
+  // ---- which rows are elements ------------------------------------------------
+
+  /** Brings the elements to where the screen is. */
+  slide() {
+    if (!this.items.length || this.printing) return;
+    const [first, last, y] = this.onScreen();
+    const range = this.pinned(around(first, last, this.items.length, this.from, this.to));
+    if (range[0] === this.from && range[1] === this.to) return;
+    const far = range[0] >= this.to || range[1] <= this.from;
+    this.move(range, far ? [{ key: this.items[first].key, y }] : this.place());
+  }
+
+  // The first and the last row on the screen, also where they are no elements, and how
+  // high the first one stands.
+  onScreen() {
+    const screen = this.scroller.getBoundingClientRect();
+    const list = this.log.children;
+    const n = this.items.length;
+    if (!list.length) return [Math.max(0, n - SCREEN), n - 1, screen.top];
+    let i = this.from + this.firstBelow(screen.top);
+    let y;
+    if (i < this.to) {
+      y = list[i - this.from].getBoundingClientRect().top;
+      while (i > 0 && i <= this.from && y > screen.top) y -= this.heights.of(this.items[--i]);
+    } else {
+      y = list[list.length - 1].getBoundingClientRect().bottom;
+      while (i < n - 1 && y + this.heights.of(this.items[i]) < screen.top) y += this.heights.of(this.items[i++]);
+      i = Math.min(i, n - 1);
+    }
+    let last = i;
+    const height = (k) => (k >= this.from && k < this.to ? list[k - this.from].offsetHeight : this.heights.of(this.items[k]));
+    for (let bottom = y + height(i); bottom < screen.bottom && last < n - 1;) bottom += height(++last);
+    return [i, last, y];
+  }
+
+  // With what is marked and what has the focus, as long as that is near.
+  pinned(range) {
+    const marks = getSelection();
+    const held = marks.isCollapsed ? [document.activeElement] : [marks.anchorNode, marks.focusNode, document.activeElement];
+    for (const node of held) {
+      if (!node || node === this.log || !this.log.contains(node)) continue;
+      const at = [...this.log.children].findIndex((el) => el.contains(node));
+      if (at >= 0 && this.from + at < this.items.length) range = keeping(range, this.from + at);
+    }
+    return range;
+  }
+
+  // Makes other rows elements; what is at place stays where it is.
+  move(range, place) {
+    const [from, to] = [this.from, this.to];
+    const spare = this.above;
+    this.measure();
+    this.elements(range);
+    const sum = (a, b) => this.heights.sum(this.items, a, b);
+    if (range[0] >= to || range[1] <= from) this.space(sum(0, this.from), sum(this.to, this.items.length));
+    else {
+      this.space(this.from > from ? spare + sum(from, this.from) : spare - sum(this.from, from),
+        this.to < to ? this.below + sum(this.to, to) : this.below - sum(to, this.to));
+    }
+    this.restore(place, true);
+  }
+
+  space(above, below) {
+    this.above = this.from > 0 ? Math.max(0, above) : 0;
+    this.below = this.to < this.items.length ? Math.max(0, below) : 0;
+    this.log.style.paddingTop = `${this.above}px`;
+    this.log.style.paddingBottom = `${this.below}px`;
+  }
+
+  // Each row with the space below it, so that the sum is what the log loses without them.
+  measure() {
+    const list = this.log.children;
+    if (!list.length) return;
+    let top = list[0].getBoundingClientRect().top;
+    for (let i = 0; i < list.length; i++) {
+      const next = i + 1 < list.length ? list[i + 1].getBoundingClientRect().top : this.log.getBoundingClientRect().bottom - this.below;
+      const row = this.items[this.from + i];
+      if (row && this.rows.get(row.key)?.el === list[i]) this.heights.set(row, next - top);
+      top = next;
+    }
+  }
+
+  elements([from, to]) {
+    const shown = this.items.slice(from, to);
+    const stay = new Set(shown.map((r) => r.key));
+    const focus = document.activeElement;
+    for (const [key, entry] of this.rows) {
+      if (stay.has(key)) continue;
+      const focused = entry.el.contains(focus) ? focus : null;
+      if (focused || entry.item.type === 'question' || entry.el.querySelector('details[open], .more-text[aria-expanded="true"]:not([hidden])')) this.left.set(key, { ...entry, focused });
+    }
+    reconcile(this.log, shown, this.rows, (r) => r.key, (r) => this.build(r), (el, r, old) => el.patch?.(r, old));
+    [this.from, this.to] = [from, to];
+    for (const [key, { el, focused }] of this.left) {
+      if (this.rows.get(key)?.el !== el) continue;
+      this.left.delete(key);
+      if (focused && document.activeElement === document.body) focused.focus({ preventScroll: true });
+    }
   }
 
   build(row) {
+    const was = this.left.get(row.key);
+    if (was && (was.item === row || was.el.patch?.(row, was.item))) return was.el;
+    this.left.delete(row.key);
     const el = this.element(row);
-    if (this.arriving.has(row.key)) el.classList.add('arrives');
+    if (this.arriving.has(row.key)) {
+      this.arriving.delete(row.key);
+      el.classList.add('arrives');
+    } else if (!this.fresh && !this.rows.has(row.key)) this.hush(el);
     return el;
+  }
+
+  // What was loaded, and what comes back because somebody scrolls, is no news.
+  hush(el) {
+    el.setAttribute('aria-live', 'off');
+    this.quiet.add(el);
+    clearTimeout(this.loud);
+    this.loud = setTimeout(() => {
+      for (const e of this.quiet) if (!e.classList.contains('draft')) e.removeAttribute('aria-live');
+      this.quiet.clear();
+    }, 1000);
   }
 
   element(row) {
@@ -118,9 +273,12 @@ export class Conversation {
   // What came at the end since the last time: not what came above, because somebody
   // scrolled up.
   added(rows) {
+    const was = this.view;
+    const sent = new Set([...was?.pending.values() ?? []].map((r) => r.key));
     const out = [];
     for (let i = rows.length - 1; i >= 0; i--) {
-      if (!this.rows.has(rows[i].key)) out.push(rows[i]);
+      const { key } = rows[i];
+      if (!was?.rows.has(key) && !sent.has(key)) out.push(rows[i]);
       else if (!rows[i].pending) break;
     }
     return out.reverse();
@@ -149,24 +307,34 @@ export class Conversation {
   // Where the reader is: the first rows on the screen, and how high they stand. Some
   // of them may go; the first that is still there counts.
   place() {
-    const top = this.scroller.getBoundingClientRect().top;
     const list = this.log.children;
-    let [from, to] = [0, list.length];
-    while (from < to) { // the first one that ends below the upper edge
-      const mid = (from + to) >> 1;
-      if (list[mid].getBoundingClientRect().bottom > top) to = mid; else from = mid + 1;
-    }
     const out = [];
-    for (let i = from; i < Math.min(list.length, from + 12); i++) out.push({ el: list[i], key: this.keys[i], y: list[i].getBoundingClientRect().top });
+    const from = this.firstBelow(this.scroller.getBoundingClientRect().top);
+    for (let i = from; i < Math.min(list.length, from + 12); i++) out.push({ el: list[i], key: this.items[this.from + i].key, y: list[i].getBoundingClientRect().top });
     return out;
   }
 
-  restore(place) {
+  // The first element that ends below this height.
+  firstBelow(top) {
+    const list = this.log.children;
+    let [from, to] = [0, list.length];
+    while (from < to) {
+      const mid = (from + to) >> 1;
+      if (list[mid].getBoundingClientRect().bottom > top) to = mid; else from = mid + 1;
+    }
+    return from;
+  }
+
+  // spare: the space above takes up what rows are higher than thought, so that nothing
+  // is scrolled under a finger or a wheel.
+  restore(place, spare = false) {
     for (const { el, key, y } of place) {
-      const now = el.parentNode === this.log ? el : this.rows.get(key)?.el;
+      const now = el?.parentNode === this.log ? el : this.rows.get(key)?.el;
       if (!now) continue;
       const by = now.getBoundingClientRect().top - y;
-      if (by) this.scroller.scrollTop += by;
+      if (!by) return;
+      if (spare && this.from > 0 && by <= this.above) this.space(this.above - by, this.below);
+      else this.scroller.scrollTop += by;
       return;
     }
   }
@@ -236,13 +404,21 @@ export class Conversation {
   }
 
   // The page of a conversation without rows is read from its top.
-  toEnd() { this.scroller.scrollTop = this.keys.length ? this.scroller.scrollHeight : 0; }
+  toEnd() {
+    const n = this.items.length;
+    if (this.to < n) this.move(around(Math.max(0, n - SCREEN), n - 1, n, this.from, this.to), []);
+    this.scroller.scrollTop = n ? this.scroller.scrollHeight : 0;
+  }
 
   scrolled() {
     const s = this.scroller;
     // The browser scrolls, too, when a size changes; nobody left the end by that.
-    if (s.scrollHeight !== this.inner || s.clientHeight !== this.outer) return;
+    const resized = s.scrollHeight !== this.inner || s.clientHeight !== this.outer;
     const end = s.scrollHeight - s.scrollTop - s.clientHeight < NEAR;
+    const ended = this.to === this.items.length;
+    this.slide();
+    if (resized) return;
+    if (end && !ended) this.toEnd();
     if (end !== this.stick) { this.stick = end; this.actions.atEnd(end); }
     if (end) this.unread = 0;
     this.showJump();
@@ -273,9 +449,18 @@ export class Conversation {
   }
 
   show(key) {
-    const el = this.rows.get(key)?.el;
-    if (!el) return;
-    el.scrollIntoView({ block: 'center', behavior: matchMedia('(prefers-reduced-motion: reduce)').matches ? 'auto' : 'smooth' });
+    const n = this.items.length;
+    const at = this.items.findIndex((r) => r.key === key);
+    if (at < 0) return;
+    const [first, last] = this.onScreen();
+    const close = Math.max(first - at, at - last) < CLOSE;
+    if (!this.rows.has(key) || close) {
+      const [from, to] = close ? around(Math.min(at, first), Math.max(at, last), n, this.from, this.to) : around(at, at, n, 0, 0);
+      if (!close) this.stick = false;
+      this.move([from, to], close ? this.place() : []);
+    }
+    const { el } = this.rows.get(key);
+    el.scrollIntoView({ block: 'center', behavior: !close || matchMedia('(prefers-reduced-motion: reduce)').matches ? 'auto' : 'smooth' });
     el.classList.remove('flash');
     void el.offsetWidth; // starts the animation anew
     el.classList.add('flash');
