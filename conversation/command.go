@@ -140,10 +140,11 @@ type Cancel struct {
 	Duplicate   *Duplicate
 }
 
-// Update changes what a session is called, who may do what in it and its policies.
+// Update changes what a session is called, who may do what in it, who answers and its policies.
 type Update struct {
 	By      UserID // who says it: anybody may end his own membership
 	Title   *string
+	Agent   AgentName // "" = as it is
 	Access  *Access
 	Policy  Overrides              // a nil value in it removes the override
 	Members map[UserID]access.Role // access.None removes a member

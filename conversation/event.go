@@ -94,6 +94,7 @@ type SessionCreated struct {
 // SessionUpdated names what changed; nil fields did not.
 type SessionUpdated struct {
 	Title   *string
+	Agent   AgentName // "" = as it was
 	Access  *Access
 	Policy  Overrides              // only the keys that changed; nil = none
 	Lifted  []string               // private: those of them that hold above what is configured

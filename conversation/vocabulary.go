@@ -84,7 +84,7 @@ func (c Cancel) Class() Class {
 	return Class{Stops: true, MayStart: true, Bytes: len(c.Reason), Needs: access.Write}
 }
 func (c Update) Class() Class {
-	class := Class{AddsWork: c.Title != nil || c.Policy != nil || c.Access != nil && *c.Access != AccessPrivate, Bytes: c.Policy.bytes(), Needs: access.Write}
+	class := Class{AddsWork: c.Title != nil || c.Agent != "" || c.Policy != nil || c.Access != nil && *c.Access != AccessPrivate, Bytes: len(c.Agent) + c.Policy.bytes(), Needs: access.Write}
 	for _, role := range c.Members {
 		class.AddsWork = class.AddsWork || role > access.Reader
 	}
@@ -94,7 +94,7 @@ func (c Update) Class() Class {
 	switch {
 	case c.leaves():
 		class.Needs = access.Read
-	case c.Access != nil || c.Policy != nil || c.Members != nil:
+	case c.Agent != "" || c.Access != nil || c.Policy != nil || c.Members != nil:
 		class.Needs = access.Own
 	}
 	return class
@@ -103,7 +103,7 @@ func (c Update) Class() Class {
 // leaves is true for a member who wants nothing but not to be one any more.
 func (c Update) leaves() bool {
 	role, named := c.Members[c.By]
-	return named && role == access.None && len(c.Members) == 1 && c.Title == nil && c.Access == nil && c.Policy == nil
+	return named && role == access.None && len(c.Members) == 1 && c.Title == nil && c.Agent == "" && c.Access == nil && c.Policy == nil
 }
 func (c Close) Class() Class {
 	return Class{MayStart: true, Bytes: len(c.Reason), Needs: access.Own}

@@ -126,6 +126,7 @@ var routes = []act{
 // more are further things that a route of the list takes: each needs a right of its own.
 var more = []act{
 	{"PATCH /api/sessions/{id}", "chat", access.Own, false, `{"access":"private"}`},
+	{"PATCH /api/sessions/{id}", "chat", access.Own, false, `{"agent":"developer"}`},
 	{"PATCH /api/sessions/{id}", "chat", access.Own, false, `{"policy":{"inbox.mode":"queue"}}`},
 	{"PATCH /api/sessions/{id}", "chat", access.Own, false, `{"closed":true}`},
 	{"GET /api/tasks?session={id}", "chat", access.Read, false, ``},

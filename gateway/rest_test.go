@@ -74,7 +74,11 @@ func TestSessionsRoutes(t *testing.T) {
 	if state := patched.get(t, "state"); !strings.Contains(state, `"title":"two"`) || !strings.Contains(state, `"access":"tenant"`) || !strings.Contains(state, `"task.max_steps":3`) {
 		t.Errorf("state %s", state)
 	}
-	for _, bad := range []string{`{}`, `{"title":1}`, `{"access":"all"}`, `{"access":""}`, `{"closed":false}`, `{"policy":{"x":1}}`, `{"title":"` + strings.Repeat("x", 600) + `"}`} {
+	if state := r.call("PATCH", "/api/sessions/"+id, `{"agent":"developer"}`).want(t, 200).get(t, "state"); !strings.Contains(state, `"agent":"developer"`) {
+		t.Errorf("state %s", state)
+	}
+	r.call("PATCH", "/api/sessions/"+id, `{"agent":"outside"}`).problem(t, 409, "conflict")
+	for _, bad := range []string{`{}`, `{"title":1}`, `{"agent":1}`, `{"agent":""}`, `{"agent":"nobody"}`, `{"access":"all"}`, `{"access":""}`, `{"closed":false}`, `{"policy":{"x":1}}`, `{"title":"` + strings.Repeat("x", 600) + `"}`} {
 		r.call("PATCH", "/api/sessions/"+id, bad).problem(t, 400, "bad_request")
 	}
 	r.call("PATCH", "/api/sessions/"+id, `{"closed":true,"reason":"done"}`).want(t, 200)

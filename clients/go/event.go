@@ -129,6 +129,7 @@ type (
 	// SessionUpdated has what changed. A member with an empty role is none any more.
 	SessionUpdated struct {
 		Title   *string            `json:"title,omitempty"`
+		Agent   string             `json:"agent,omitempty"`
 		Access  string             `json:"access,omitempty"`
 		Policy  Policy             `json:"policy,omitempty"`
 		Members map[string]*string `json:"members,omitempty"`

@@ -644,6 +644,8 @@ export type EventSessionUpdated = {
   /** What changed. */
   data: {
     access?: Access;
+    /** Who answers, from the next step on. */
+    agent?: string;
     /** The new roles of users; null: not a member any more. */
     members?: { [name: string]: 'reader' | 'approver' | 'writer' | 'owner' | null };
     policy?: Policy;

@@ -1,6 +1,8 @@
 package machine
 
 import (
+	"cmp"
+
 	"parley/conversation"
 	"parley/conversation/machine/internal/settings"
 	"parley/conversation/policy"
@@ -27,7 +29,7 @@ func (d *decision) decideCreate(c conversation.Create) *conversation.Error {
 }
 
 func (d *decision) decideUpdate(c conversation.Update) *conversation.Error {
-	up, some, err := settings.Changes(&d.state, d.rules, d.configured(d.state.Agent), c)
+	up, some, err := settings.Changes(&d.state, d.rules, d.configured(cmp.Or(c.Agent, d.state.Agent)), c)
 	if err != nil {
 		return err
 	}

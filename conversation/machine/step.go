@@ -59,7 +59,7 @@ func (d *decision) modelAnswered(c conversation.ModelAnswered) {
 		return
 	}
 	asked := plan.Calls(plan.Situation{
-		Task: t, Agent: d.state.Agent, Depth: d.state.Key.Session.Depth(), Rules: d.rules, Policy: d.policy, Now: d.now,
+		Task: t, Agent: t.Step.Agent, Depth: d.state.Key.Session.Depth(), Rules: d.rules, Policy: d.policy, Now: d.now,
 		Questions: d.state.OpenQuestions(), Shown: c.Shown,
 	}, c.Answer.Items)
 	if asked == nil && len(texts) > 0 {

@@ -328,7 +328,7 @@ func (w *scene) run(out *strings.Builder, line string) {
 		}
 		w.decide(out, c)
 	case "update":
-		w.decide(out, conversation.Update{By: by, Policy: overrides(w.t, opts["policy"]), Admin: opts["admin"] != ""})
+		w.decide(out, conversation.Update{By: by, Agent: conversation.AgentName(opts["agent"]), Policy: overrides(w.t, opts["policy"]), Admin: opts["admin"] != ""})
 	case "members": // "USER ROLE", "-" for none
 		members := map[conversation.UserID]access.Role{}
 		for _, arg := range args {

@@ -250,7 +250,7 @@ func (u client) answer() {
 
 // settings are what a user does to the session itself.
 func (u client) settings() {
-	switch u.r.IntN(8) {
+	switch u.r.IntN(9) {
 	case 0:
 		if u.r.IntN(6) == 0 {
 			u.give("s", conversation.Close{Reason: "enough"})
@@ -262,6 +262,10 @@ func (u client) settings() {
 	case 3:
 		title := fmt.Sprintf("title %d", u.r.IntN(3))
 		u.give("s", conversation.Update{Title: &title})
+	case 4:
+		u.give("s", conversation.Update{Agent: oneOf(u.world, []conversation.AgentName{
+			conversation.Coordinator, conversation.Coordinator, "developer", "researcher", "mute", conversation.External, "nobody",
+		})})
 	default:
 		u.give("s", conversation.Update{Policy: u.overrides()})
 	}

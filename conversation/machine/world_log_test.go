@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -211,7 +212,7 @@ func (j *logJudge) updated(b conversation.SessionUpdated) {
 			delete(next, key)
 		}
 	}
-	j.own = next
+	j.own, j.agent = next, cmp.Or(b.Agent, j.agent)
 	j.policies()
 }
 
@@ -390,11 +391,11 @@ func (j *logJudge) stepOpens(e conversation.Event, t *taskLog, b conversation.St
 	}
 }
 
-// changed is true when the session itself has said a policy of its own at any
-// time: what counts across events is judged by one value alone.
+// changed is true when the session itself has said a policy of its own, or another
+// agent, at any time: what counts across events is judged by one value alone.
 func (n *node) changed(key string) bool {
 	for _, e := range n.durable {
-		if b, ok := e.Body.(conversation.SessionUpdated); ok && b.Policy[key] != nil {
+		if b, ok := e.Body.(conversation.SessionUpdated); ok && (b.Policy[key] != nil || b.Agent != "") {
 			return true
 		}
 	}

@@ -145,6 +145,10 @@ func worldRules(r *rand.Rand) *policy.Rules {
 	rules := testRules()
 	p := &rules.Policy
 	p.MaxSteps = 1 + r.IntN(8)
+	if a := rules.Agents["developer"]; r.IntN(2) == 0 {
+		a.MaxSteps = 1 + r.IntN(p.MaxSteps)
+		rules.Agents["developer"] = a
+	}
 	p.MaxAttempts = 1 + r.IntN(3)
 	p.MaxInterrupts = 1 + r.IntN(4)
 	p.MaxNudges = r.IntN(3)

@@ -222,6 +222,7 @@ func commandUpdate(f fields, c *conversation.Update) {
 	fOverrides(f, 4, &c.Policy)
 	fMembers(f, 5, &c.Members)
 	fBool(f, 6, &c.Admin)
+	fText(f, 7, &c.Agent)
 }
 
 func commandClose(f fields, c *conversation.Close) { fText(f, 1, &c.Reason) }

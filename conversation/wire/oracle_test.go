@@ -151,6 +151,7 @@ func (r *oracle) sessionUpdated(p *pb.SessionUpdated) conversation.SessionUpdate
 		Policy:  oracleOverrides(p.Policy),
 		Lifted:  p.Lifted,
 		Members: r.members(p.Members),
+		Agent:   conversation.AgentName(p.Agent),
 	}
 }
 

@@ -56,6 +56,7 @@ func samples() []conversation.EventBody {
 			Policy:  conversation.Overrides{"inbox.mode": nil, "retry.max_attempts": json.RawMessage(`2`)},
 			Members: map[conversation.UserID]access.Role{"bob": access.Approver, "eve": access.None, "": access.Owner},
 			Lifted:  []string{"retry.max_attempts"},
+			Agent:   "tutor",
 		},
 		conversation.SessionClosed{Reason: "done with it"},
 		conversation.MessageAccepted{

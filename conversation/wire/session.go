@@ -48,6 +48,7 @@ func (w *writer) sessionUpdated(b conversation.SessionUpdated) {
 	w.overrides(3, b.Policy)
 	w.members(4, b.Members)
 	appendTexts(w, 5, b.Lifted)
+	w.text(6, string(b.Agent))
 }
 
 func (r *reader) sessionUpdated(earlier conversation.EventBody) conversation.EventBody {
@@ -67,6 +68,8 @@ func (r *reader) sessionUpdated(earlier conversation.EventBody) conversation.Eve
 			r.members(&b.Members)
 		case 5:
 			textList(r, &b.Lifted)
+		case 6:
+			text(r, &b.Agent)
 		}
 	}
 	return b

@@ -22,7 +22,7 @@ func Samples() map[string]conversation.Event {
 		"session_created": conversation.SessionCreated{Title: "T", Agent: "coordinator", Owner: "local", Access: conversation.AccessTenant,
 			Policy: conversation.Overrides{"task.max_steps": json.RawMessage("5"), "inbox.mode": json.RawMessage(`"queue"`)}},
 		"session_created.empty": conversation.SessionCreated{Agent: "outside", Owner: "local"},
-		"session_updated": conversation.SessionUpdated{Title: Ptr("New"), Access: Ptr(conversation.AccessPrivate),
+		"session_updated": conversation.SessionUpdated{Title: Ptr("New"), Agent: "tutor", Access: Ptr(conversation.AccessPrivate),
 			Policy: conversation.Overrides{"inbox.mode": nil}},
 		"session_updated.members": conversation.SessionUpdated{Members: map[conversation.UserID]access.Role{"bob": access.Approver, `d"ora`: access.None}},
 		"session_updated.title":   conversation.SessionUpdated{Title: Ptr("")},

@@ -153,6 +153,7 @@ func sessionUpdated(o *Object, b conversation.SessionUpdated) {
 	if b.Title != nil {
 		o.Text("title", *b.Title)
 	}
+	o.Optional("agent", string(b.Agent))
 	if b.Access != nil {
 		o.Text("access", b.Access.String())
 	}

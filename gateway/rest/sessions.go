@@ -149,11 +149,13 @@ func (s *API) patchSession(c *fiber.Ctx) error {
 	update := conversation.Update{By: principal(c).User}
 	var level *string
 	var closed *bool
-	var reason string
+	var agent, reason string
 	err = readBody(c, func(m protocol.Member) error {
 		switch string(m.Name) {
 		case "title":
 			return m.LinePointer(&update.Title)
+		case "agent":
+			return m.Word(&agent)
 		case "access":
 			return m.TextPointer(&level)
 		case "policy":
@@ -178,13 +180,13 @@ func (s *API) patchSession(c *fiber.Ctx) error {
 		}
 		update.Access = &word
 	}
-	switch {
-	case closed != nil && !*closed:
+	if closed != nil && !*closed {
 		return conversation.Errorf(conversation.BadRequest, "a session cannot be opened again: closed must be true or absent")
 	}
-	changes := update.Title != nil || update.Access != nil || len(update.Policy) > 0
+	update.Agent = conversation.AgentName(agent)
+	changes := update.Title != nil || agent != "" || update.Access != nil || len(update.Policy) > 0
 	if !changes && closed == nil {
-		return conversation.Errorf(conversation.BadRequest, "the body names nothing to change: title, access, policy or closed")
+		return conversation.Errorf(conversation.BadRequest, "the body names nothing to change: title, agent, access, policy or closed")
 	}
 	ctx, cancel := s.deadline()
 	defer cancel()

@@ -182,6 +182,29 @@ func TestPool(t *testing.T) {
 	}
 }
 
+// A session whose agent is another one is counted in that one's pool from its next task on.
+func TestAnotherPool(t *testing.T) {
+	node, first, next := New(3, metrics.NewActors(prometheus.NewRegistry())), NewPlaces(1), NewPlaces(1)
+	s := &Slot{}
+	for _, pools := range [][2]*Places{{first, next}, {next, nil}, {nil, first}} {
+		s.In(pools[0])
+		if !s.Reserve(node, WantPlace) {
+			t.Fatal("no place is free")
+		}
+		s.In(pools[1])
+		s.Update(node, true, 1)
+		s.In(pools[1])
+		if pools[0] != nil && pools[0].used != 1 || pools[1] != nil && pools[1].used != 0 {
+			t.Errorf("a task that runs has changed its pool: %d and %d are used", first.used, next.used)
+		}
+		s.Update(node, false, 2)
+		s.In(pools[1])
+		if s.Durable(node, false, 2); first.used+next.used != 0 {
+			t.Errorf("at the end of a task %d and %d are used", first.used, next.used)
+		}
+	}
+}
+
 // A full pool keeps nobody back who would not be refused; he is counted all the same.
 func TestFullPoolOfWhoWaits(t *testing.T) {
 	node, pool := New(2, metrics.NewActors(prometheus.NewRegistry())), NewPlaces(1)

@@ -13,9 +13,10 @@ type Slot struct {
 	pool     *Places          // of the session's agent; nil = none
 }
 
-// In says which pool the session's tasks are counted in; once, before any is.
+// In says which pool the session's tasks are counted in. While one is counted, or waits to
+// be, that pool stays.
 func (s *Slot) In(pool *Places) {
-	if s.pool == nil && !s.held && !s.reserved && s.request == nil {
+	if !s.held && !s.reserved && s.request == nil {
 		s.pool = pool
 	}
 }

@@ -14,9 +14,9 @@ import (
 )
 
 // Changes are those of the things said that differ from what the session is set to; none is
-// false. configured are the policies that hold for it without its own. An error refuses all
-// of it.
-// Rules 9.2a, 9.17.
+// false. configured are the policies that hold for it without its own, with the agent that is
+// said. An error refuses all of it.
+// Rules 9.2a, 9.2b, 9.17.
 func Changes(st *state.State, rules *policy.Rules, configured policy.Policy, c conversation.Update) (up conversation.SessionUpdated, some bool, err *conversation.Error) {
 	policies, lifted, err := configured.Changes(st.Policy, st.Lifted, c.Policy, c.Admin)
 	if err != nil {
@@ -27,13 +27,19 @@ func Changes(st *state.State, rules *policy.Rules, configured policy.Policy, c c
 		return up, false, err
 	}
 	up = conversation.SessionUpdated{Policy: policies, Lifted: lifted, Members: members}
+	if c.Agent != "" && c.Agent != st.Agent {
+		if err := takesOver(rules, st.Agent, c.Agent); err != nil {
+			return conversation.SessionUpdated{}, false, err
+		}
+		up.Agent = c.Agent
+	}
 	if c.Title != nil && *c.Title != st.Title {
 		up.Title = c.Title
 	}
 	if c.Access != nil && *c.Access != st.Access {
 		up.Access = c.Access
 	}
-	return up, up.Title != nil || up.Access != nil || up.Policy != nil || up.Members != nil, nil
+	return up, up.Title != nil || up.Agent != "" || up.Access != nil || up.Policy != nil || up.Members != nil, nil
 }
 
 // maxUser bounds a member's user id, in bytes.
@@ -80,4 +86,20 @@ func Agent(rules *policy.Rules, agent conversation.AgentName) (conversation.Agen
 		return agent, conversation.Errorf(conversation.BadRequest, "there is no agent %q", agent)
 	}
 	return agent, nil
+}
+
+// takesOver says whether one agent may answer from now on where another one has. What a
+// runtime outside answers has no steps, and the other way round.
+// Rule 9.2b.
+func takesOver(rules *policy.Rules, from, to conversation.AgentName) *conversation.Error {
+	switch _, err := Agent(rules, to); {
+	case err != nil:
+		return err
+	case from.Outside():
+		return conversation.Errorf(conversation.Conflict, "a session that a runtime outside answers keeps its agent")
+	case to.Outside():
+		return conversation.Errorf(conversation.Conflict, "a session cannot be given to a runtime outside: make one with that agent")
+	default:
+		return nil
+	}
 }

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -113,7 +114,7 @@ func (st *State) Apply(e conversation.Event) error {
 }
 
 func (st *State) applyUpdated(b conversation.SessionUpdated) {
-
+	st.Agent = cmp.Or(b.Agent, st.Agent)
 	if b.Title != nil {
 		st.Title = *b.Title
 	}

@@ -1117,7 +1117,9 @@ type SessionUpdated struct {
 	Policy  map[string]string      `protobuf:"bytes,3,rep,name=policy,proto3" json:"policy,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`    // dotted key → JSON; "" = the override is gone
 	Members map[string]uint32      `protobuf:"bytes,4,rep,name=members,proto3" json:"members,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // user → Role; 0 = not a member any more
 	// private
-	Lifted        []string `protobuf:"bytes,5,rep,name=lifted,proto3" json:"lifted,omitempty"` // keys of policy that hold above what is configured
+	Lifted []string `protobuf:"bytes,5,rep,name=lifted,proto3" json:"lifted,omitempty"` // keys of policy that hold above what is configured
+	// of the frame again
+	Agent         string `protobuf:"bytes,6,opt,name=agent,proto3" json:"agent,omitempty"` // "" = as it was
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1185,6 +1187,13 @@ func (x *SessionUpdated) GetLifted() []string {
 		return x.Lifted
 	}
 	return nil
+}
+
+func (x *SessionUpdated) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
 }
 
 type SessionClosed struct {
@@ -3143,13 +3152,14 @@ const file_conversation_wire_events_proto_rawDesc = "" +
 	"\x06lifted\x18\x06 \x03(\tR\x06lifted\x1a9\n" +
 	"\vPolicyEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xf1\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x87\x03\n" +
 	"\x0eSessionUpdated\x12\x19\n" +
 	"\x05title\x18\x01 \x01(\tH\x00R\x05title\x88\x01\x01\x12\x1b\n" +
 	"\x06access\x18\x02 \x01(\rH\x01R\x06access\x88\x01\x01\x12?\n" +
 	"\x06policy\x18\x03 \x03(\v2'.parley.wire.SessionUpdated.PolicyEntryR\x06policy\x12B\n" +
 	"\amembers\x18\x04 \x03(\v2(.parley.wire.SessionUpdated.MembersEntryR\amembers\x12\x16\n" +
-	"\x06lifted\x18\x05 \x03(\tR\x06lifted\x1a9\n" +
+	"\x06lifted\x18\x05 \x03(\tR\x06lifted\x12\x14\n" +
+	"\x05agent\x18\x06 \x01(\tR\x05agent\x1a9\n" +
 	"\vPolicyEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a:\n" +
