@@ -6,7 +6,7 @@
 // query is found where a word begins with it. Scripts without spaces between words (Chinese,
 // Japanese, Thai, Lao, Khmer, Burmese) are found anywhere.
 //
-// An Index keeps the folded texts of a session's messages, newest first, so that a search
-// need not read its log. It is derived: it may be behind the log or lost, never ahead of it
+// An Index keeps the folded texts of a session's messages, newest first, and by their words,
+// so that a search need not read its log. It is derived: it may be behind the log or lost, never ahead of it
 // or of another session.
 package search

@@ -72,10 +72,10 @@ func (p Place) Behind(o Place) bool { return p.At < o.At || p.At == o.At && p.Se
 // Index keeps what can be found of sessions. Its methods may be called from any goroutine.
 // Errors are conversation.ErrClosed, the context's, or something else.
 type Index interface {
-	// Said lists what is kept of a session behind a place, the newest first, at most n of it.
-	// through is the seq up to which the log is kept, 0 = nothing is: an erased session
-	// has nothing, in the same step in which it is erased.
-	Said(ctx context.Context, key conversation.SessionKey, behind Place, n int) (all []Said, through conversation.Seq, err error)
+	// Said lists what is kept of a session behind a place and has all words of a query, the
+	// newest first, at most n of it. through is the seq up to which the log is kept, 0 = nothing
+	// is: an erased session has nothing, in the same step in which it is erased.
+	Said(ctx context.Context, key conversation.SessionKey, q Query, behind Place, n int) (all []Said, through conversation.Seq, err error)
 	// Keep takes what the log of a root session says behind from. It does nothing, and is no
 	// error, where another seq than from is what through was, and where the session is gone. It
 	// need not be durable when it returns; but what is durable of it is all of one news.

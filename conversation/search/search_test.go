@@ -122,6 +122,31 @@ func marked(line string, marks []Span) string {
 	return strings.Join(all, " ")
 }
 
+// What an index keeps of a text leads to it by whatever query finds it.
+func TestTermsMissNothing(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		word := rapid.SampledFrom([]string{"a", "Ab", "ß", "東", "京都", "か\u3099", "ー", "2024", " ", "-", "한", "ก็", "\u3099", strings.Repeat("z", 23), strings.Repeat("京", 4)})
+		folded := Fold(strings.Join(rapid.SliceOfN(word, 0, 60).Draw(rt, "text"), ""))
+		q, err := Read(strings.Join(rapid.SliceOfN(word, 1, 5).Draw(rt, "query"), ""), 100)
+		if err != nil || !q.In(folded) {
+			return
+		}
+		for _, want := range q.Terms() {
+			found := false
+			Terms(folded, func(term string) bool {
+				if len(term) > mostTerm {
+					rt.Fatalf("a term of %d bytes", len(term))
+				}
+				found = strings.HasPrefix(term, want)
+				return !found
+			})
+			if !found {
+				rt.Fatalf("%q is in %q, but no term begins with %q", q.needles, folded, want)
+			}
+		}
+	})
+}
+
 // Whatever a text and a query are: a snippet is short, whole characters of the text, and its
 // marks lie in it one behind the other; what is found has a mark.
 func TestSnippetsOfAnything(t *testing.T) {

@@ -72,7 +72,7 @@ func (f *Finder) build(ctx context.Context, from string) (reached string, err er
 
 // take brings the index of one session up to its log.
 func (f *Finder) take(ctx context.Context, row conversation.Summary) error {
-	_, through, err := f.index.Said(ctx, row.Key, search.Newest, 0)
+	_, through, err := f.index.Said(ctx, row.Key, search.Query{}, search.Newest, 0)
 	for err == nil && through < row.Last {
 		var news search.News
 		for r, err := range f.logs.Records(ctx, row.Key, conversation.Range{After: through, Limit: buildRecords}) {

@@ -114,7 +114,7 @@ func (w *world) withdraw(t *talk, i int) {
 }
 
 // Said implements search.Index: it has what was said up to upto.
-func (w *world) Said(_ context.Context, k conversation.SessionKey, behind search.Place, n int) ([]search.Said, conversation.Seq, error) {
+func (w *world) Said(_ context.Context, k conversation.SessionKey, q search.Query, behind search.Place, n int) ([]search.Said, conversation.Seq, error) {
 	t, through := w.of[k], w.upto[k]
 	var all []search.Said
 	if t == nil {
@@ -134,7 +134,7 @@ func (w *world) Said(_ context.Context, k conversation.SessionKey, behind search
 		}
 	}
 	slices.Reverse(all)
-	all = slices.DeleteFunc(all, func(s search.Said) bool { return !s.Place().Behind(behind) })
+	all = slices.DeleteFunc(all, func(s search.Said) bool { return !s.Place().Behind(behind) || !q.In(s.Folded) })
 	return all[:min(n, len(all))], through, nil
 }
 

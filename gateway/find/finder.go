@@ -120,7 +120,7 @@ func (s *scan) open(ctx context.Context) error {
 		}
 		last = row.PageCursor()
 		if row.Reads(s.ask.User) {
-			s.walks = append(s.walks, begin(row, s.from.after))
+			s.walks = append(s.walks, begin(row, s.from.after, s.ask.Query))
 		}
 	}
 	heap.Init(&s.walks)

@@ -26,10 +26,11 @@ type walk struct {
 	begun   bool
 	inIndex bool
 	through conversation.Seq
-	before  conversation.Seq // in the log it goes on before this one
-	at      search.Place     // in the index it goes on behind this
-	some    int              // as much of it as is read at once
-	later   map[conversation.MessageID]reworded
+	before  conversation.Seq                    // in the log it goes on before this one
+	at      search.Place                        // in the index it goes on behind this
+	some    int                                 // as much of it as is read at once
+	later   map[conversation.MessageID]reworded // of what the walk has not come to yet
+	query   search.Query                        // what it asks the index for
 }
 
 // reworded is what became of a message later than it was said.
@@ -39,8 +40,8 @@ type reworded struct {
 }
 
 // begin is the walk through a session, for what is behind a spot.
-func begin(of conversation.Summary, after spot) *walk {
-	w := &walk{of: of, from: search.Place{At: after.at, Seq: after.seq}, before: math.MaxInt64}
+func begin(of conversation.Summary, after spot, q search.Query) *walk {
+	w := &walk{of: of, from: search.Place{At: after.at, Seq: after.seq}, before: math.MaxInt64, query: q}
 	switch id := of.Key.Session; {
 	case id > after.session:
 		w.from.Seq = math.MaxInt64
@@ -60,7 +61,7 @@ func (w *walk) next(ctx context.Context, f *Finder) (some []search.Said, cost in
 	if !w.begun {
 		w.begun = true
 		if f.index != nil {
-			if some, w.through, err = f.index.Said(ctx, w.of.Key, w.at, w.some); err != nil {
+			if some, w.through, err = f.index.Said(ctx, w.of.Key, w.query, w.at, w.some); err != nil {
 				return nil, 0, false, err
 			}
 			if w.inIndex = w.through >= w.of.Last; w.inIndex { // nothing has to be read in the log
@@ -70,7 +71,7 @@ func (w *walk) next(ctx context.Context, f *Finder) (some []search.Said, cost in
 		}
 	}
 	if w.inIndex {
-		if some, _, err = f.index.Said(ctx, w.of.Key, w.at, w.some); err != nil {
+		if some, _, err = f.index.Said(ctx, w.of.Key, w.query, w.at, w.some); err != nil {
 			return nil, 0, false, err
 		}
 		return w.indexed(some)
@@ -100,6 +101,11 @@ func (w *walk) next(ctx context.Context, f *Finder) (some []search.Said, cost in
 	}
 	if records < mostRecords {
 		w.inIndex, done = true, w.through == 0
+		for _, c := range w.later {
+			if c.What == search.Rewords { // the index has it with its words of before
+				w.query = search.Query{}
+			}
+		}
 	}
 	return some, cost, done, nil
 }
@@ -117,7 +123,8 @@ func (w *walk) read(some []search.Said, e conversation.Event, at search.Place) [
 		}
 	case search.Speaks:
 		said := search.Said{Message: c.Message, Seq: e.Seq, At: e.At, Text: e.Seq}
-		if !at.Behind(w.from) || w.changed(&said) {
+		gone := w.changed(&said)
+		if delete(w.later, said.Message); gone || !at.Behind(w.from) {
 			break
 		}
 		if said.Text == e.Seq {

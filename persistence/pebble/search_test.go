@@ -1,14 +1,18 @@
 package pebble
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"pgregory.net/rapid"
 
 	"parley/conversation"
 	"parley/conversation/search"
+	"parley/persistence/pebble/internal/layout"
 	"parley/persistence/searchtest"
 )
 
@@ -35,6 +39,7 @@ func TestIndexAfterPowerLoss(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	text, _ := search.Read("text", 1)
 	for i := range 40 {
 		c := turn(key, &h, crashTime0(h.Last), fmt.Sprint("text ", i))
 		if err := db.Commit(t.Context(), key, c); err != nil {
@@ -56,7 +61,7 @@ func TestIndexAfterPowerLoss(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all, through, err := Index(left).Said(t.Context(), key, search.Newest, 1000)
+		all, through, err := Index(left).Said(t.Context(), key, text, search.Newest, 1000)
 		if err != nil || through > head.Last || len(all) != int(through)/3 {
 			t.Errorf("%d texts up to %d of %d, %v", len(all), through, head.Last, err)
 		}
@@ -66,5 +71,116 @@ func TestIndexAfterPowerLoss(t *testing.T) {
 		if err := left.Close(); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// keep takes what a session says next into the index.
+func keep(t *testing.T, db *DB, key conversation.SessionKey, texts ...string) {
+	t.Helper()
+	h, err := db.Acquire(t.Context(), key, conversation.AcquireHow{Create: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range texts {
+		c := turn(key, &h, crashTime0(h.Last), text)
+		var news search.News
+		for _, e := range c.Events {
+			news.Add(e)
+		}
+		if err := errors.Join(db.Commit(t.Context(), key, c), Index(db).Keep(t.Context(), key, h.Last, news)); err != nil {
+			t.Fatal(err)
+		}
+		h.Last = news.Through
+	}
+}
+
+// The words of an erased session leave the disk with its texts, from the log, memory and tables.
+func TestErasedWordsLeaveTheDisk(t *testing.T) {
+	dir, o := t.TempDir(), testOptions(t)
+	o.ErasePause = time.Millisecond
+	db, err := Open(dir, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := conversation.SessionKey{Tenant: "acme", Session: "s1"}
+	ended := clearings(db)
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	keep(t, db, key, secret, "other words")
+	flushed(t, db)
+	keep(t, db, key, secret)
+	word := strings.TrimSpace(search.Fold(secret))[:24]
+	if kinds := filesWith(t, dir, word); len(kinds) == 0 {
+		t.Fatalf("before the erasure the words are in %q", kinds)
+	}
+	if err := errors.Join(db.Delete(t.Context(), key), <-ended); err != nil {
+		t.Fatal(err)
+	}
+	deleted(t, db)
+	if kinds := filesWith(t, dir, word); len(kinds) > 0 {
+		t.Errorf("after the clearing the words are in %q", kinds)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A session has few blocks of words, however many news there were, and finds by all of them;
+// what an index of another version kept is no index, and is made anew.
+func TestBlocksAreJoined(t *testing.T) {
+	db := openMem(t, vfs.NewMem(), testOptions(t))
+	key := conversation.SessionKey{Tenant: "acme", Session: "s1"}
+	var texts []string
+	for i := range 600 {
+		texts = append(texts, fmt.Sprintf("common w%d", i))
+	}
+	keep(t, db, key, texts...)
+	blocks := func() (n int) {
+		prefix := layout.WordsPrefix(nil, key)
+		if err := walk(db.p, prefix, layout.After(prefix), func(_, _ []byte) (bool, error) { n++; return true, nil }); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if n := blocks(); n > 25 {
+		t.Errorf("%d blocks", n)
+	}
+	finds := func(text string, want int) {
+		t.Helper()
+		q, err := search.Read(text, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if all, _, err := Index(db).Said(t.Context(), key, q, search.Newest, 1000); err != nil || len(all) != want {
+			t.Errorf("%q is found %d times instead of %d, %v", text, len(all), want, err)
+		}
+	}
+	finds("comm", 600)
+	finds("w7", 1+10)
+	finds("w599 common", 1)
+	finds("absent", 0)
+	if err := db.p.Set(layout.KeySaidTo(nil, key), layout.AppendU64(nil, 1800), nil); err != nil {
+		t.Fatal(err)
+	}
+	finds("comm", 0)
+	var news search.News
+	for r, err := range db.Records(t.Context(), key, conversation.Range{Limit: 100}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range r.Events {
+			news.Add(e)
+		}
+	}
+	if err := Index(db).Keep(t.Context(), key, 0, news); err != nil {
+		t.Fatal(err)
+	}
+	finds("comm", 100)
+	if n := blocks(); n != 1 {
+		t.Errorf("%d blocks after it was made anew", n)
+	}
+	if err := whole(db, false); err != nil {
+		t.Error(err)
 	}
 }

@@ -44,7 +44,7 @@ func Model(rt *rapid.T, again func() Kept, check func(Kept) error) {
 	for range rapid.IntRange(1, 60).Draw(rt, "steps") {
 		key := rapid.SampledFrom(keys).Draw(rt, "session")
 		if gone[key] {
-			if _, through, err := k.Index.Said(ctx, key, search.Newest, 1); err != nil || through != 0 {
+			if _, through, err := k.Index.Said(ctx, key, search.Query{}, search.Newest, 1); err != nil || through != 0 {
 				rt.Fatalf("an erased session is kept up to %d, %v", through, err)
 			}
 			fine(k.Index.Keep(ctx, key, 0, search.News{Through: 1, Said: []search.Said{{Message: "m1", Seq: 1, At: now}}}))
@@ -61,9 +61,9 @@ func Model(rt *rapid.T, again func() Kept, check func(Kept) error) {
 		case "say":
 			now = now.Add(time.Duration(rapid.IntRange(0, 2).Draw(rt, "later")) * time.Millisecond)
 			l.n++
-			fine(l.commit(ctx, k.Store, key, now, conversation.MessageAccepted{Message: id(l.n), Author: "ann", Text: rapid.StringN(0, 9, -1).Draw(rt, "text")}))
+			fine(l.commit(ctx, k.Store, key, now, conversation.MessageAccepted{Message: id(l.n), Author: "ann", Text: said(rt)}))
 		case "edit":
-			fine(l.commit(ctx, k.Store, key, now, conversation.MessageEdited{Message: id(rapid.IntRange(0, l.n).Draw(rt, "which")), Text: "edited"}))
+			fine(l.commit(ctx, k.Store, key, now, conversation.MessageEdited{Message: id(rapid.IntRange(0, l.n).Draw(rt, "which")), Text: said(rt)}))
 		case "unsay":
 			fine(l.commit(ctx, k.Store, key, now, conversation.MessageWithdrawn{Message: id(rapid.IntRange(0, l.n).Draw(rt, "which"))}))
 		case "keep":
@@ -91,6 +91,14 @@ func Model(rt *rapid.T, again func() Kept, check func(Kept) error) {
 	fine(check(k))
 }
 
+// said is a text: words that queries ask for, and anything else.
+func said(rt *rapid.T) string {
+	word := rapid.OneOf(rapid.SampledFrom([]string{"alpha", "Álpaca", "beta", "bet", "東京タワー", "京都", strings.Repeat("z", 40)}), rapid.StringN(0, 9, -1))
+	return strings.Join(rapid.SliceOfN(word, 0, 6).Draw(rt, "text"), " ")
+}
+
+var queries = []string{"", "alp", "alpha", "bet", "beta alp", "京", "京タワー", "東京 bet", "nothing", strings.Repeat("z", 39), strings.Repeat("z", 41), "a"}
+
 func id(n int) conversation.MessageID { return conversation.MessageID(fmt.Sprintf("m%d", n)) }
 
 func (l *log) commit(ctx context.Context, s conversation.Store, key conversation.SessionKey, now time.Time, body conversation.EventBody) error {
@@ -109,12 +117,16 @@ func compare(rt *rapid.T, x search.Index, key conversation.SessionKey, l *log) {
 	for _, e := range l.events[:l.upto] {
 		is.Add(e)
 	}
-	want := is.Said
+	var q search.Query
+	if text := rapid.SampledFrom(queries).Draw(rt, "query"); text != "" {
+		q, _ = search.Read(text, 9)
+	}
+	want := slices.DeleteFunc(is.Said, func(s search.Said) bool { return !q.In(s.Folded) })
 	slices.Reverse(want)
 	var got []search.Said
 	at, n := search.Newest, rapid.IntRange(1, 5).Draw(rt, "page")
 	for {
-		some, through, err := x.Said(context.Background(), key, at, n)
+		some, through, err := x.Said(context.Background(), key, q, at, n)
 		if err != nil || through != conversation.Seq(l.upto) || len(some) > n {
 			rt.Fatalf("%d kept up to %d instead of %d, %v", len(some), through, l.upto, err)
 		}

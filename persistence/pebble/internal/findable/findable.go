@@ -2,7 +2,6 @@ package findable
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"sync"
@@ -39,14 +38,17 @@ var _ search.Index = (*Index)(nil)
 func New(g Ground) *Index { return &Index{Ground: g} }
 
 // Said implements search.Index.
-func (x *Index) Said(ctx context.Context, key conversation.SessionKey, behind search.Place, n int) (all []search.Said, through conversation.Seq, err error) {
+func (x *Index) Said(ctx context.Context, key conversation.SessionKey, q search.Query, behind search.Place, n int) (all []search.Said, through conversation.Seq, err error) {
 	if err := x.Enter(ctx); err != nil {
 		return nil, 0, err
 	}
 	defer x.Leave()
-	through, err = x.through(key)
-	if err != nil || through == 0 || n == 0 {
-		return nil, through, err
+	if terms := q.Terms(); n > 0 && len(terms) > 0 {
+		return x.find(key, q, terms, behind, n)
+	}
+	to, _, err := x.reached(key)
+	if err != nil || to.Through == 0 || n == 0 {
+		return nil, to.Through, err
 	}
 	prefix := layout.SaidPrefix(nil, key)
 	err = x.scan(key, layout.KeySaid(nil, key, behind), layout.After(prefix), func(_ []byte, s search.Said) bool {
@@ -55,7 +57,7 @@ func (x *Index) Said(ctx context.Context, key conversation.SessionKey, behind se
 		}
 		return len(all) < n
 	})
-	return all, through, err
+	return all, to.Through, err
 }
 
 // scan shows what is kept between two keys, the newest first, until see says no.
@@ -82,20 +84,17 @@ func (x *Index) scan(key conversation.SessionKey, lower, upper []byte, see func(
 	return it.Error()
 }
 
-// through is the seq up to which the log is kept.
-func (x *Index) through(key conversation.SessionKey) (conversation.Seq, error) {
+// reached is up to where the log is kept; there is false if the session has nothing.
+func (x *Index) reached(key conversation.SessionKey) (to layout.SaidTo, there bool, err error) {
 	v, closer, err := x.Store.Get(layout.KeySaidTo(nil, key))
 	if errors.Is(err, pebble.ErrNotFound) {
-		return 0, nil
+		return to, false, nil
 	}
 	if err != nil {
-		return 0, err
+		return to, false, err
 	}
-	if len(v) != 8 {
-		err = fmt.Errorf("%w: up to where %s can be searched", conversation.ErrDamaged, key)
-		return 0, errors.Join(err, closer.Close())
-	}
-	return conversation.Seq(binary.BigEndian.Uint64(v)), closer.Close()
+	to, err = layout.CutSaidTo(v)
+	return to, true, errors.Join(err, closer.Close())
 }
 
 // Keep implements search.Index.
@@ -110,7 +109,8 @@ func (x *Index) Keep(ctx context.Context, key conversation.SessionKey, from conv
 	defer x.Hold([]conversation.SessionKey{key})()
 	x.keeping.Lock()
 	defer x.keeping.Unlock()
-	if through, err := x.through(key); err != nil || through != from {
+	to, there, err := x.reached(key)
+	if err != nil || to.Through != from {
 		return err
 	}
 	if _, closer, err := x.Store.Get(layout.KeyHead(nil, key)); errors.Is(err, pebble.ErrNotFound) {
@@ -121,18 +121,39 @@ func (x *Index) Keep(ctx context.Context, key conversation.SessionKey, from conv
 		return err
 	}
 	b := x.Store.NewBatch()
-	if err := x.change(b, key, news); err != nil {
-		return errors.Join(err, b.Close())
+	if there && from == 0 {
+		if err := x.drop(b, key); err != nil { // of another version
+			return errors.Join(err, b.Close())
+		}
 	}
+	w := newWords(news.Through)
 	for _, s := range news.Said {
 		_ = b.Set(layout.KeySaid(nil, key, s.Place()), layout.AppendSaid(nil, s), nil)
+		w.add(s)
 	}
-	_ = b.Set(layout.KeySaidTo(nil, key), layout.AppendU64(nil, uint64(news.Through)), nil)
+	if err := errors.Join(x.change(b, key, news, w), w.write(x.Store, b, key, &to)); err != nil {
+		return errors.Join(err, b.Close())
+	}
+	to.Through = news.Through
+	_ = b.Set(layout.KeySaidTo(nil, key), layout.AppendSaidTo(nil, to), nil)
 	return errors.Join(x.Store.Apply(b, pebble.NoSync), b.Close())
 }
 
+// drop takes out all that is kept of a session.
+func (x *Index) drop(b *pebble.Batch, key conversation.SessionKey) (err error) {
+	it, err := x.Store.NewIter(&pebble.IterOptions{LowerBound: layout.SaidPrefix(nil, key), UpperBound: layout.After(layout.WordsPrefix(nil, key))})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, it.Close()) }()
+	for ok := it.First(); ok; ok = it.Next() {
+		_ = b.Delete(it.Key(), nil)
+	}
+	return it.Error()
+}
+
 // change writes over what was said before, or takes it out.
-func (x *Index) change(b *pebble.Batch, key conversation.SessionKey, news search.News) error {
+func (x *Index) change(b *pebble.Batch, key conversation.SessionKey, news search.News, w *words) error {
 	left := map[conversation.MessageID]*search.Said{} // nil = it is taken out
 	for _, id := range news.Unsaid {
 		left[id] = nil
@@ -156,6 +177,7 @@ func (x *Index) change(b *pebble.Batch, key conversation.SessionKey, news search
 		}
 		s.Text, s.Folded = new.Text, new.Folded
 		_ = b.Set(k, layout.AppendSaid(nil, s), nil)
+		w.add(s) // its words of before stay, and lead to it in vain
 		return len(left) > 0
 	})
 }

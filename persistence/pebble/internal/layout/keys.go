@@ -23,7 +23,9 @@ import (
 //	02 tenant session 30 ↓ordinal:u32 task       task row
 //	02 tenant session 31 user                    u64 seq: how far the user has read
 //	02 tenant session 40 ↓time ↓seq:u64          what can be found of one message or part, see search.go (since layout 5)
-//	02 tenant session 41                         u64 seq: up to which the log is in 40; derived, and lost without harm
+//	02 tenant session 41                         u64 seq: up to which the log is in 40 and 42; the version of the index, its small
+//	                                             blocks; derived, and lost without harm
+//	02 tenant session 42 ↓time ↓seq ↓through:u64 a block of words of some of 40, the newest of which is there; see wordblock
 //	03 tenant ↓activity session                  –   root sessions, newest activity first, up to a second behind (ActivityLag)
 //	04 due tenant session                        –   sessions with something to do, the longest due first
 //	05 tenant ↓created ↓ordinal:u32 task         status byte, session: tasks of root sessions, newest first
@@ -77,6 +79,7 @@ const (
 	KindCursor   = 0x31
 	KindSaid     = 0x40
 	KindSaidTo   = 0x41
+	KindWords    = 0x42
 
 	KindBlob      = 0x50
 	KindBlobNamed = 0x51

@@ -24,6 +24,82 @@ func KeySaidTo(b []byte, key conversation.SessionKey) []byte {
 	return append(SessionPrefix(b, key), KindSaidTo)
 }
 
+// WordsPrefix is the common prefix of the blocks of words of a session.
+func WordsPrefix(b []byte, key conversation.SessionKey) []byte {
+	return append(SessionPrefix(b, key), KindWords)
+}
+
+// A WordsKey is what stands behind a session in a key of KindWords.
+type WordsKey struct {
+	Newest  search.Place     // of its texts
+	Through conversation.Seq // of the newest news in it
+}
+
+// KeyWords is the key of a block of words.
+func KeyWords(b []byte, key conversation.SessionKey, k WordsKey) []byte {
+	return AppendWordsKey(WordsPrefix(b, key), k)
+}
+
+// AppendWordsKey appends 24 bytes.
+func AppendWordsKey(b []byte, k WordsKey) []byte {
+	return AppendU64(AppendU64(AppendU64(b, ^Ordered(k.Newest.At)), ^uint64(k.Newest.Seq)), ^uint64(k.Through))
+}
+
+// CutWordsKey reads 24 bytes.
+func CutWordsKey(b []byte) (k WordsKey, ok bool) {
+	if len(b) != 24 {
+		return k, false
+	}
+	k.Newest = search.Place{At: Unordered(^binary.BigEndian.Uint64(b)), Seq: conversation.Seq(^binary.BigEndian.Uint64(b[8:]))}
+	k.Through = conversation.Seq(^binary.BigEndian.Uint64(b[16:]))
+	return k, true
+}
+
+// IndexVersion is the version of what KindSaid and KindWords hold: a session of another one is
+// taken anew. It covers how texts are folded, too.
+const IndexVersion = 1
+
+// SaidTo is the value of a key of KindSaidTo.
+type SaidTo struct {
+	Through conversation.Seq
+	Small   []SmallWords // blocks that others will be joined with, in the order in which they came
+}
+
+// SmallWords is a block of words that others will be joined with.
+type SmallWords struct {
+	WordsKey
+	Texts int
+}
+
+// AppendSaidTo encodes s.
+func AppendSaidTo(b []byte, s SaidTo) []byte {
+	b = append(AppendU64(b, uint64(s.Through)), IndexVersion)
+	for _, w := range s.Small {
+		b = binary.BigEndian.AppendUint16(AppendWordsKey(b, w.WordsKey), uint16(w.Texts))
+	}
+	return b
+}
+
+// CutSaidTo reads the value of a key of KindSaidTo. Of another version nothing is kept.
+func CutSaidTo(v []byte) (s SaidTo, err error) {
+	bad := fmt.Errorf("%w: up to where a session can be searched", conversation.ErrDamaged)
+	if len(v) < 8 {
+		return s, bad
+	}
+	if len(v) == 8 || v[8] != IndexVersion {
+		return s, nil
+	}
+	s.Through = conversation.Seq(binary.BigEndian.Uint64(v))
+	for v = v[9:]; len(v) > 0; v = v[26:] {
+		if len(v) < 26 {
+			return s, bad
+		}
+		k, _ := CutWordsKey(v[:24])
+		s.Small = append(s.Small, SmallWords{k, int(binary.BigEndian.Uint16(v[24:]))})
+	}
+	return s, nil
+}
+
 // AppendSaid encodes what can be found: the seq of its text, its message, the folded text.
 func AppendSaid(b []byte, s search.Said) []byte {
 	b = binary.AppendUvarint(b, uint64(s.Text))

@@ -9,6 +9,7 @@ import (
 	"parley/conversation"
 	"parley/conversation/wire"
 	"parley/persistence/pebble/internal/layout"
+	"parley/persistence/pebble/internal/wordblock"
 )
 
 // session checks the keys of one session after the other, in the order in which
@@ -58,11 +59,13 @@ func (s *session) see(k, v []byte) {
 			s.problem(RuleUnknown, key, "what can be found of it is not of its log: event %d", said.Seq)
 		}
 	case layout.KindSaidTo:
-		if through, ok := cutSeq(v); !ok || len(rest) != 1 || s.head != nil && through > s.head.Row.Last {
-			s.problem(RuleUnknown, key, "it can be searched up to event %d, but its log ends before", through)
+		if to, err := layout.CutSaidTo(v); err != nil || len(rest) != 1 || s.head != nil && to.Through > s.head.Row.Last {
+			s.problem(RuleUnknown, key, "it can be searched up to event %d, but its log ends before", to.Through)
 		}
-	case layout.KindBlob, layout.KindBlobNamed, layout.KindBlobChunk:
-		s.seeBlob(rest, v)
+	case layout.KindWords:
+		if at, ok := layout.CutWordsKey(rest[1:]); !ok || wordblock.Check(v) != nil || s.head != nil && at.Through > s.head.Row.Last {
+			s.problem(RuleUnknown, key, "a block of its words cannot be read, or is not of its log")
+		}
 	default:
 		s.problem(RuleUnknown, key, "key %x is of no known kind", k)
 	}
