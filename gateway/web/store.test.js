@@ -20,7 +20,7 @@ function screen(v) {
     const quote = r.quote ? ` > ${JSON.stringify(r.quote.text)}` : '';
     const under = r.lines?.length ? ` {${lines(r.lines)}}` : '';
     switch (r.type) {
-      case 'user': return `${r.mine ? 'me' : r.author}${r.edited ? ' (edited)' : ''}: ${r.text} [${became(r).text}]${quote}`;
+      case 'user': return `${r.mine ? 'me' : r.author}${r.edited ? ' (edited)' : ''}: ${r.text}${r.attachments.length ? ` +${r.attachments.map((a) => a.name + (a.hash ? '' : '?'))}` : ''} [${became(r).text}]${quote}`;
       case 'part': return `${r.final ? 'final' : 'part'}${r.kind ? ` (${r.kind})` : ''}: ${r.text}${r.cut ? ` (cut: ${r.cut})` : ''}${quote}${under}`;
       case 'question': return `ask ${r.question}${r.blocking ? '' : ' (open)'}${r.working ? ' (still working)' : ''}: ${r.text} [${r.state}${r.answer !== null ? ` ${r.answer}` : ''}${r.reason ? ` ${r.reason}` : ''}]${r.choices.length ? ` ${r.choices.join('/')}` : ''}${quote}${under}`;
       case 'activity': return `did: {${lines(r.lines)}}`;

@@ -32,7 +32,7 @@ export const actions = {
     const m = state.view.messages.get(row.in_reply_to || row.source);
     return m && !m.excerpt ? m : null;
   },
-  again(row) { send(actions.asked(row).text, { in_reply_to: row.in_reply_to || row.source }); },
+  again(row) { send(actions.asked(row).text, { attachments: actions.asked(row).attachments, in_reply_to: row.in_reply_to || row.source }); },
   answer: (question, text) => command('The answer was not taken.', 'answer', { client_msg_id: newID(), question, text }),
   edit: (message, text) => command('The message was not changed.', 'edit', { message, text }),
   withdraw: (message) => command('The message was not withdrawn.', 'withdraw', { message }),

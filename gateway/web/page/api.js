@@ -34,6 +34,19 @@ export async function request(method, path, body, { key, signal } = {}) {
   return data;
 }
 
+/** The bytes of something that is no JSON. Nothing of it stays in the browser. */
+async function bytes(path) {
+  const token = credential.token();
+  let res;
+  try {
+    res = await fetch(path, { headers: token ? { Authorization: `Bearer ${token}` } : {}, cache: 'no-store' });
+    if (res.ok) return await res.blob();
+  } catch {
+    throw new APIError(0, {});
+  }
+  throw new APIError(res.status, await res.json().catch(() => ({})));
+}
+
 const seg = encodeURIComponent;
 
 export const sessions = {
@@ -43,6 +56,7 @@ export const sessions = {
   patch: (id, fields) => request('PATCH', `/api/sessions/${seg(id)}`, fields),
   remove: (id) => request('DELETE', `/api/sessions/${seg(id)}`),
   events: (id, since, limit) => request('GET', `/api/sessions/${seg(id)}/events?since=${since}&limit=${limit}`),
+  blob: (id, hash) => bytes(`/api/blobs/${seg(hash)}?session=${seg(id)}`),
   call: (id, call) => request('GET', `/api/sessions/${seg(id)}/calls/${seg(call)}`),
 };
 

@@ -2,6 +2,7 @@
 // it, and what the browser tells (address, visibility, keys) likewise.
 
 import { actions } from './actions.js';
+import { forgetFiles } from './attachments.js';
 import { banner, client, handlers } from './connection.js';
 import { duration, h, icon } from './dom.js';
 import './keys.js';
@@ -17,6 +18,7 @@ import './settings.js';
 import './starters.js';
 import { $, state } from './state.js';
 import { working } from './store.js';
+import { resume } from './uploads.js';
 import { apply, flush, markSeen, paint, push } from './view.js';
 
 const { watched } = state;
@@ -33,6 +35,7 @@ const TASK_HINTS = new Set(['task_status', 'response', 'partial_response', 'ques
 Object.assign(handlers, {
   hello(data) {
     state.hello = data;
+    resume();
     $('demo').hidden = data.model !== 'scripted';
     if (state.view) state.view = { ...state.view, me: data.user };
     route();
@@ -51,13 +54,13 @@ Object.assign(handlers, {
   unfollowed({ session, error }) {
     if (state.view?.session !== session) return;
     apply({ type: 'gone', session, data: { reason: error.code === 'not_found' ? 'This conversation does not exist, or it was erased.' : error.message } });
-    if (error.code === 'not_found') erased(session);
+    if (error.code === 'not_found') { erased(session); forgetFiles(session); }
     paint();
   },
   frame(f) {
     listHint(f);
     if (TASK_HINTS.has(f.type)) state.tasks.hint();
-    if (f.type === 'gone') erased(f.session);
+    if (f.type === 'gone') { erased(f.session); forgetFiles(f.session); }
     if (state.view?.session === f.session) push(f);
   },
   given_up: failPending,

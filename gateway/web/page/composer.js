@@ -7,9 +7,10 @@ import { h, icon } from './dom.js';
 /**
  * Returns {element, input, button, value, clear(), refresh(), focus()}.
  * submit(text) gets the trimmed text; if it returns a promise, the box is busy
- * until it ends, and keeps its text unless the promise gives true.
+ * until it ends, and keeps its text unless the promise gives true. more() says
+ * whether there is something to send beside the text.
  */
-export function composer({ label, placeholder, submit, onInput, sendLabel = 'Send', compact = false, multiline = false, value = '', id, onEscape }) {
+export function composer({ label, placeholder, submit, onInput, more, sendLabel = 'Send', compact = false, multiline = false, value = '', id, onEscape }) {
   let busy = false;
   let taken = false; // an Enter that is down was used for sending
   const input = h('textarea', { rows: 1, placeholder, 'aria-label': label, class: 'composer-input', id, dir: 'auto', enterkeyhint: multiline ? 'enter' : 'send', autocomplete: 'off', spellcheck: multiline ? 'false' : null });
@@ -27,10 +28,11 @@ export function composer({ label, placeholder, submit, onInput, sendLabel = 'Sen
     const max = parseFloat(getComputedStyle(input).maxHeight) || Infinity;
     input.style.overflowY = input.scrollHeight + border > max ? 'auto' : 'hidden';
   }
-  function refresh() { button.disabled = busy || !input.value.trim(); }
+  const nothing = (text) => !text && !more?.();
+  function refresh() { button.disabled = busy || nothing(input.value.trim()); }
   async function go() {
     const text = input.value.trim();
-    if (!text || busy) return;
+    if (nothing(text) || busy) return;
     busy = true;
     if (document.activeElement === button) input.focus(); // a disabled button would lose the focus
     refresh();

@@ -1,6 +1,7 @@
 // What can be done with a conversation as a whole, wherever it is asked for: in
 // its row, above it, in the palette.
 
+import { forgetFiles } from './attachments.js';
 import { sessions as api } from './api.js';
 import { client } from './connection.js';
 import { confirmed } from './dialogs.js';
@@ -41,6 +42,7 @@ export async function remove(id) {
     if (open) client.unfollow(id);
     await api.remove(id);
     erased(id);
+    forgetFiles(id);
     if (state.view?.session === id) location.hash = '#/';
     removed(id);
   } catch (err) {

@@ -1,6 +1,7 @@
 // The box below the conversation: what is written, how it joins the work, and
 // the button that stops the work.
 
+import { attachTo, filesSent, filesToSend, hasFiles } from './attachments.js';
 import { composer } from './composer.js';
 import { h, icon } from './dom.js';
 import { command } from './actions.js';
@@ -13,7 +14,7 @@ import { $, state } from './state.js';
 import { onPaint, readonly } from './view.js';
 
 export const box = composer({
-  label: 'Message', placeholder: 'Message…', id: 'message', submit,
+  label: 'Message', placeholder: 'Message…', id: 'message', submit, more: hasFiles,
   onInput: (t) => { remember(state.view?.session || '', t); typing(!!t.trim()); },
 });
 export const stop = h('button', { type: 'button', class: 'stop', 'aria-label': 'Stop', title: 'Stop (Esc)', hidden: true, onclick: () => cancel() }, icon('stop'));
@@ -37,10 +38,13 @@ function setMode(value) {
 setMode('');
 box.button.before(modeButton, stop);
 $('composer-slot').append(box.element);
+attachTo(box);
 
 function submit(text) {
-  const sent = send(text, { mode, in_reply_to: replyingTo() });
-  if (sent) { setMode(''); reply(null); }
+  const attachments = filesToSend();
+  if (!attachments) return false;
+  const sent = send(text, { mode, in_reply_to: replyingTo(), attachments });
+  if (sent) { setMode(''); reply(null); filesSent(); }
   return sent;
 }
 

@@ -1,6 +1,7 @@
 // What the next message replies to: a line above the message box, until it is sent.
 
 import { h, iconButton } from './dom.js';
+import { wordsOf } from './files.js';
 import { excerpt } from './store.js';
 import { $, state } from './state.js';
 import { onPaint } from './view.js';
@@ -12,7 +13,7 @@ $('composer-slot').before(line);
 
 /** The next message of this conversation replies to a row; null = to nothing. */
 export function reply(row) {
-  to = row && { session: state.view.session, message: row.message, text: row.text, key: row.key };
+  to = row && { session: state.view.session, message: row.message, text: wordsOf(row.text, row.attachments), key: row.key };
   draw(state.view);
 }
 

@@ -7,6 +7,7 @@ import { duration, h, time } from './dom.js';
 import { causeOf } from './causes.js';
 import { paint } from './markdown.js';
 import { activitySummary, became, excerpt, outcome } from './store.js';
+import { attachment } from './pictures.js';
 import { toolsOf } from './tools.js';
 
 // lead stands before the quote where its place does not say what it is.
@@ -22,7 +23,9 @@ export function userRow(row, actions) {
   const controls = h('span', { class: 'controls' });
   const who = h('div', { class: 'who' });
   const chip = h('div', { class: 'chip-slot' });
-  const bubble = h('div', { class: 'bubble' }, chip, ...text.nodes);
+  const files = h('ul', { class: 'attached', 'aria-label': 'Attached files', hidden: true });
+  const why = h('p', { class: 'why', hidden: true });
+  const bubble = h('div', { class: 'bubble' }, chip, ...text.nodes, files, why);
   let shown = {};
   const tools = toolsOf(() => shown, actions);
   const el = h('article', { class: 'row user' }, who, bubble, h('div', { class: 'meta' }, state, controls, stamp, tools));
@@ -35,7 +38,13 @@ export function userRow(row, actions) {
     }
     if (shown.text !== r.text) text.set(r.text);
     if (JSON.stringify(shown.quote) !== JSON.stringify(r.quote)) chip.replaceChildren(...[quoteChip(r.quote, actions, r.question ? 'Answers the question' : 'In reply to')].filter(Boolean));
+    if (shown.attachments !== r.attachments) {
+      files.hidden = !r.attachments.length;
+      if (JSON.stringify(shown.attachments || []) !== JSON.stringify(r.attachments)) files.replaceChildren(...r.attachments.map(attachment));
+    }
     if (shown.ts !== r.ts) stamp.replaceChildren(time(r.ts));
+    why.hidden = !(r.pending && r.state === 'failed' && r.attachments.length && r.error);
+    why.textContent = why.hidden ? '' : r.error;
     const b = became(r);
     const said = (b.text + (r.edited ? ' · edited' : '') + (r.via && !['websocket', 'http', 'delegation'].includes(r.via) ? ` · via ${r.via}` : ''));
     if (state.textContent !== said) state.textContent = said;

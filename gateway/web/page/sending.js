@@ -7,14 +7,15 @@ import { complain, newID, toast } from './dom.js';
 import { remember, remembered } from './memory.js';
 import { emptyView, reduce } from './store.js';
 import { state, stored } from './state.js';
+import { again, allStored, giveUp, lostThere } from './uploads.js';
 import { apply, keep, paint, push } from './view.js';
 
 const created = [];
 /** Calls f after a conversation was created by its first message. */
 export function onCreated(f) { created.push(f); }
 
-/** Sends a text to the open conversation; false if it cannot be sent at all. */
-export function send(text, { mode = '', in_reply_to = '' } = {}) {
+/** Sends a text and files to the open conversation; false if it cannot be sent at all. */
+export function send(text, { mode = '', in_reply_to = '', attachments = [] } = {}) {
   const limit = state.hello?.limits?.text_bytes || 0;
   if (limit && new TextEncoder().encode(text).length > limit) {
     toast(`This message is too long: at most ${Math.floor(limit / 1024)} KiB.`, { tone: 'bad' });
@@ -24,7 +25,7 @@ export function send(text, { mode = '', in_reply_to = '' } = {}) {
     state.view = emptyView('', state.hello?.user || '');
     state.view.create = newID();
   }
-  const input = { type: '@send', session: state.view.session, client_msg_id: newID(), text, mode, in_reply_to, ts: new Date().toISOString() };
+  const input = { type: '@send', session: state.view.session, client_msg_id: newID(), text, mode, in_reply_to, attachments, ts: new Date().toISOString() };
   state.chat.stick = true;
   apply(input);
   if (state.view.session) keep();
@@ -71,14 +72,29 @@ async function deliver(session, p) {
   if (p.mode) data.mode = p.mode;
   if (p.in_reply_to) data.in_reply_to = p.in_reply_to;
   try {
-    const ok = await client.command('send', session, data);
+    const ok = await sent(session, p, data);
     local(session, { type: '@sent', client_msg_id: p.client_msg_id, message: ok.message });
+    for (const a of p.attachments) giveUp(a.local);
   } catch (err) {
     if (err.code === 'disconnected' && !client.stopped) return; // sent again after the next follow
     local(session, { type: '@send_failed', client_msg_id: p.client_msg_id, error: err.message });
     complain('The message was not sent.', err);
   } finally {
     inFlight.delete(p.client_msg_id);
+  }
+}
+
+// The message, behind its files. Those that the server has taken away again, because no
+// message has named them for long, are uploaded once more.
+async function sent(session, p, data) {
+  if (!p.attachments.length) return client.command('send', session, data);
+  const got = (local_, hash) => local(session, { type: '@uploaded', client_msg_id: p.client_msg_id, local: local_, hash });
+  const named = (list) => ({ ...data, attachments: list.map(({ hash, name }) => ({ hash, name })) });
+  try {
+    return await client.command('send', session, named(await allStored(session, p.attachments, got)));
+  } catch (err) {
+    if (err.code !== 'not_found' || !lostThere(p.attachments)) throw err;
+    return client.command('send', session, named(await allStored(session, p.attachments.map((a) => ({ ...a, hash: '' })), got)));
   }
 }
 
@@ -107,13 +123,17 @@ export function failPending(reason) {
 }
 
 export function retry(row) {
-  apply({ type: '@send', session: state.view.session, client_msg_id: row.client_msg_id, text: row.text, mode: row.mode, in_reply_to: row.in_reply_to, ts: row.ts });
+  const attachments = row.attachments.filter((a) => !a.lost);
+  if (!row.text.trim() && !attachments.length) { toast('Nothing is left of this message: discard it, and attach the files again.', { tone: 'bad' }); return; }
+  for (const a of attachments) again(a.local);
+  apply({ type: '@send', session: state.view.session, client_msg_id: row.client_msg_id, text: row.text, mode: row.mode, in_reply_to: row.in_reply_to, attachments, ts: row.ts });
   paint();
   if (client.stopped) client.start();
   dispatch(row.client_msg_id);
 }
 
 export function discard(row) {
+  for (const a of row.attachments) giveUp(a.local);
   apply({ type: '@discard', session: state.view.session, client_msg_id: row.client_msg_id });
   if (state.view.session) keep();
   paint();
@@ -123,7 +143,17 @@ export function discard(row) {
 export function restoreOutbox() {
   let out = [];
   try { out = JSON.parse(stored('tab', `parley.outbox.${state.view.session}`) || '[]'); } catch { /* not ours */ }
-  if (Array.isArray(out) && out.length) apply(...out.map((p) => ({ ...p, type: '@send' })));
+  if (!Array.isArray(out)) return;
+  for (const p of out) {
+    // A file that was not uploaded is not here any more: its message waits for a person.
+    const attachments = (p.attachments || []).map((a) => (a.hash ? a : { ...a, lost: true }));
+    apply({ ...p, attachments, type: '@send' });
+    const lost = attachments.filter((a) => a.lost).map((a) => a.name).join(', ');
+    if (!lost) continue;
+    const error = `${lost}: not uploaded before the page was loaded again. Retry sends the message without it.`;
+    apply({ type: '@send_failed', client_msg_id: p.client_msg_id, error });
+    toast(`The message was not sent. ${error}`, { tone: 'bad' });
+  }
 }
 
 let typingOn = false;

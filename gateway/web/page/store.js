@@ -10,10 +10,15 @@
 //   @resumed     {data}                      the answer to follow, when the view goes on
 //   @older       {frames}                    events from before the first one held
 //   @send        {client_msg_id, text, ...}  the user sent a message; nobody confirmed it yet
+//   @uploaded    {client_msg_id, local, hash} one of its files is on the server
 //   @sent        {client_msg_id, ...}        the server's answer to it
 //   @send_failed {client_msg_id, error}      it could not be sent; the user may try again
 //   @discard     {client_msg_id}             the user gave it up
 //   @quiet       {user}                      that user has stopped typing
+
+import { wordsOf } from './files.js';
+
+const NONE = [];   // the files of a message without files
 
 /** A conversation of which nothing is known yet. */
 export function emptyView(session, me = '') {
@@ -114,11 +119,11 @@ const durable = {
     const state = d.disposition === 'answered' ? 'read' : 'queued';
     insert(v, {
       key, type: 'user', message: d.message, client_msg_id: d.client_msg_id, author: d.author, mine,
-      text: spoken(v, d.question, d.text), via: d.via, mode: d.mode || '', disposition: d.disposition, state, ts: f.ts, task: f.task || '',
+      text: spoken(v, d.question, d.text), attachments: d.attachments || NONE, via: d.via, mode: d.mode || '', disposition: d.disposition, state, ts: f.ts, task: f.task || '',
       question: d.question || '', quote: d.question ? questionQuote(v, d.question) : quoteOf(v, d.in_reply_to),
     });
-    v.messages.set(d.message, { key, text: d.text, author: d.author, disposition: d.disposition, state });
-    if (!v.title && d.disposition !== 'answered') called(v, excerpt(d.text, 60), d.message);
+    v.messages.set(d.message, { key, text: d.text, attachments: d.attachments || NONE, author: d.author, disposition: d.disposition, state });
+    if (!v.title && d.disposition !== 'answered') called(v, excerpt(wordsOf(d.text, d.attachments), 60), d.message);
     if (state === 'queued' && !v.waiting.includes(d.message)) v.waiting.push(d.message);
     if (f.task && (d.disposition === 'started' || d.disposition === 'queued') && !v.tasks.has(f.task)) {
       v.tasks.set(f.task, { task: f.task, status: 'QUEUED', trigger: d.message, cancelling: false, since: f.ts });
@@ -352,9 +357,13 @@ const local = {
   '@send'(v, f) {
     v.pending.set(f.client_msg_id, {
       key: userKey(v.me, f.client_msg_id), type: 'user', client_msg_id: f.client_msg_id, author: v.me, mine: true,
-      text: f.text, mode: f.mode || '', in_reply_to: f.in_reply_to || '', state: 'sending', ts: f.ts, pending: true,
+      text: f.text, attachments: f.attachments || NONE, mode: f.mode || '', in_reply_to: f.in_reply_to || '', state: 'sending', ts: f.ts, pending: true,
       quote: quoteOf(v, f.in_reply_to),
     });
+  },
+  '@uploaded'(v, f) {
+    const p = v.pending.get(f.client_msg_id);
+    if (p) v.pending.set(f.client_msg_id, { ...p, attachments: p.attachments.map((a) => (a.local === f.local ? { ...a, hash: f.hash } : a)) });
   },
   '@sent'(v, f) {
     const p = v.pending.get(f.client_msg_id);
@@ -469,7 +478,7 @@ function quoteOf(v, id, above = '') {
 
 function messageQuote(v, id) {
   const m = v.messages.get(id);
-  if (m) return { key: m.key, text: excerpt(m.text) };
+  if (m) return { key: m.key, text: excerpt(wordsOf(m.text, m.attachments)) };
   const part = v.rows.get(`p:${id}`);
   if (!part) miss(v);
   return { key: part ? part.key : '', text: part ? excerpt(part.text) : 'an earlier message' };

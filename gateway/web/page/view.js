@@ -48,7 +48,9 @@ export function keep() {
   if (view.gone) return;
   views.set(view.session, view);
   for (const key of views.keys()) { if (views.size <= VIEWS_KEPT) break; views.delete(key); }
-  const out = [...view.pending.values()].map(({ client_msg_id, text, mode, in_reply_to, ts }) => ({ client_msg_id, text, mode, in_reply_to, ts }));
+  const out = [...view.pending.values()].map(({ client_msg_id, text, mode, in_reply_to, attachments, ts }) => ({
+    client_msg_id, text, mode, in_reply_to, ts, attachments: attachments.map(({ hash, name, type, size }) => ({ hash, name, type, size })),
+  }));
   stored('tab', `parley.outbox.${view.session}`, out.length ? JSON.stringify(out) : '');
 }
 
