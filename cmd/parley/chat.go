@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"unicode"
 
 	"github.com/charmbracelet/x/term"
 
@@ -31,6 +32,25 @@ func (chatCmd) Help() string {
 		`3 a question is open (it is printed; the next message in that session answers it). docs/CHAT.md has examples.`
 }
 
+// again are the flags that lead to the same server, as the same user, for a shell.
+func (c chatCmd) again() string {
+	var flags []string
+	for _, f := range []struct{ name, value, usual string }{
+		{"--server", c.Server, "http://127.0.0.1:8080"}, {"--token-env", c.TokenEnv, ""}, {"--token-file", c.TokenFile, ""},
+	} {
+		if f.value == f.usual {
+			continue
+		}
+		if strings.ContainsFunc(f.value, func(r rune) bool {
+			return !strings.ContainsRune("-_./:@%+=", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)
+		}) {
+			f.value = "'" + strings.ReplaceAll(f.value, "'", `'\''`) + "'"
+		}
+		flags = append(flags, f.name+" "+f.value)
+	}
+	return strings.Join(flags, " ")
+}
+
 // exitCode is the end of a command that has said itself what there is to say.
 type exitCode int
 
@@ -40,7 +60,7 @@ func (m *Main) chat(ctx context.Context) error {
 	line := m.line.Chat
 	o := chat.Options{
 		Server: line.Server, Session: line.Session, Agent: line.Agent, Mode: line.Mode, Text: strings.Join(line.Text, " "),
-		Version: version(), JSON: line.JSON, Lines: line.Lines, Plain: line.Plain,
+		Version: version(), Again: line.again(), JSON: line.JSON, Lines: line.Lines, Plain: line.Plain,
 		In: m.Stdin, Out: m.Stdout, Err: m.Stderr, Terminal: atTerminal(m.Stdin) && atTerminal(m.Stdout),
 	}
 	switch {

@@ -55,7 +55,11 @@ func TestChatInAPipe(t *testing.T) {
 			}
 		})
 	}
-	code, _, errs := chatting(t, strings.NewReader("hi"), "--server", "http://127.0.0.1:1")
+	code, _, errs := chatting(t, strings.NewReader("hi"), "--server", "foo://x")
+	if code != exitFailed || strings.Count(errs, "parley:") != 1 {
+		t.Errorf("a wrong address: %d, %s", code, errs)
+	}
+	code, _, errs = chatting(t, strings.NewReader("hi"), "--server", "http://127.0.0.1:1")
 	if code != exitFailed || !strings.Contains(errs, `"parley serve" starts one`) {
 		t.Errorf("without a server: %d, %s", code, errs)
 	}
@@ -68,7 +72,7 @@ func TestChatAsks(t *testing.T) {
 	session := l.user().create(nil)
 	args := []string{"--server", "http://" + l.addr, "--session", session}
 	code, out, errs := chatting(t, strings.NewReader("/ask Which colour?\n/say so $reply"), args...)
-	if code != 3 || !strings.Contains(out, "? Which colour?") || !strings.Contains(errs, "--session "+session) {
+	if code != 3 || !strings.Contains(out, "? Which colour?") || !strings.Contains(errs, "parley chat --server http://"+l.addr+" --session "+session) {
 		t.Fatalf("%d, %q, %q", code, out, errs)
 	}
 	code, out, errs = chatting(t, strings.NewReader("green"), args...)
@@ -160,6 +164,19 @@ func TestChatSurvivesItsServer(t *testing.T) {
 	}
 }
 
+// What is shown to come back leads to the same server as the same user, in a shell.
+func TestChatComesBackToItsServer(t *testing.T) {
+	for want, line := range map[string]chatCmd{
+		"": {Server: "http://127.0.0.1:8080"},
+		"--server https://p.example --token-env KEY":            {Server: "https://p.example", TokenEnv: "KEY"},
+		`--server 'http://h/a b;c' --token-file 'it'\''s here'`: {Server: "http://h/a b;c", TokenFile: "it's here"},
+	} {
+		if got := line.again(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 // At a terminal: an answer, a question by its key, and two Ctrl+C.
 func TestChatAtATerminal(t *testing.T) {
 	l := spawn(t, t.TempDir())
@@ -215,7 +232,7 @@ func TestChatAtATerminal(t *testing.T) {
 	press("\x03")
 	until("again")
 	press("\x03")
-	until("parley chat --session")
+	until("parley chat --server http://" + l.addr + " --session")
 	for range screen { // until the program has ended
 	}
 	if err := cmd.Wait(); err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"strings"
 	"syscall"
 	"time"
 
@@ -29,6 +30,7 @@ type Options struct {
 	Text    string // what to say; "" = what comes in
 	Token   func(context.Context) (string, error)
 	Version string
+	Again   string // the flags that lead to the same server, as the same user
 
 	JSON  bool // frames out and commands in, one a line
 	Lines bool // each line that comes in is a message
@@ -78,7 +80,7 @@ func connect(ctx context.Context, o Options, connection chan<- parley.Connection
 }
 
 func (o Options) fail(err error) int {
-	fmt.Fprintf(o.Err, "parley: %s\n", Clean(err.Error()))
+	fmt.Fprintf(o.Err, "parley: %s\n", strings.TrimPrefix(Clean(err.Error()), "parley: "))
 	return Failed
 }
 
@@ -103,7 +105,7 @@ func explain(server string, err error) error {
 	return err
 }
 
-// comeBack says how to go on with a session.
+// comeBack says how to go on with a session, at the same server and as the same user.
 func (o Options) comeBack(session string) string {
-	return "parley chat --session " + session
+	return line(strings.TrimSpace("parley chat "+o.Again) + " --session " + session)
 }

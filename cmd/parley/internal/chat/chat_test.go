@@ -206,3 +206,20 @@ func TestModelFitsTheTerminal(t *testing.T) {
 		}
 	}
 }
+
+// A part that becomes the last one of its task is printed once; a last part that was
+// never shown here is printed too.
+func TestPlainPrintsAPartOnce(t *testing.T) {
+	var out strings.Builder
+	printed := make(map[string]bool)
+	for _, b := range []parley.Body{
+		&parley.PartialResponse{Part: parley.Part{Message: "p1", Text: "once"}},
+		&parley.Response{Part: parley.Part{Message: "p1", Text: "once"}, Promoted: true},
+		&parley.Response{Part: parley.Part{Message: "p2", Text: "from before"}, Promoted: true},
+	} {
+		printPlain(Options{Out: &out}, parley.Event{Body: b}, printed)
+	}
+	if got := out.String(); got != "once\nfrom before\n" {
+		t.Errorf("%q", got)
+	}
+}

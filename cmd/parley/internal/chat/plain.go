@@ -93,6 +93,7 @@ func runPlain(ctx context.Context, client *parley.Client, session string, o Opti
 	in := texts(ctx, o)
 	t := newTurns()
 	ready, more, spoke := false, true, false
+	printed := make(map[string]bool)
 	for {
 		if !more && t.done() {
 			break
@@ -120,7 +121,7 @@ func runPlain(ctx context.Context, client *parley.Client, session string, o Opti
 				ready = true
 			}
 			t.apply(e)
-			printPlain(o, e)
+			printPlain(o, e, printed)
 		case s := <-next:
 			if s.err != nil {
 				if s.err != io.EOF {
@@ -158,13 +159,15 @@ func runPlain(ctx context.Context, client *parley.Client, session string, o Opti
 	return code
 }
 
-// printPlain prints what people read.
-func printPlain(o Options, e parley.Event) {
+// printPlain prints what people read. A part that becomes the last one of its task comes
+// again; printed are those that are there already.
+func printPlain(o Options, e parley.Event, printed map[string]bool) {
 	switch b := e.Body.(type) {
 	case *parley.PartialResponse:
 		fmt.Fprintln(o.Out, Clean(b.Text))
+		printed[b.Message] = true
 	case *parley.Response:
-		if b.Kind != "error" {
+		if b.Kind != "error" && !printed[b.Message] {
 			fmt.Fprintln(o.Out, Clean(b.Text))
 		}
 	case *parley.Question:

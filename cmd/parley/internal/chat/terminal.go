@@ -58,7 +58,13 @@ func runTerminal(ctx context.Context, client *parley.Client, session string, o O
 	}()
 	last, err := program.Run()
 	m, _ := last.(model)
-	fmt.Fprintf(o.Out, "What was asked goes on at the server. To come back: %s\n", o.comeBack(a.session))
+	if m.err != nil {
+		err = m.err
+	}
+	var refused *parley.Error
+	if !errors.As(err, &refused) || refused.Code != parley.NotFound {
+		fmt.Fprintf(o.Out, "What was asked goes on at the server. To come back: %s\n", o.comeBack(a.session))
+	}
 	switch {
 	case m.err != nil:
 		return o.fail(explain(o.Server, m.err))
