@@ -3,6 +3,7 @@ package conform
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"time"
 )
 
@@ -59,7 +60,7 @@ func trials() []trial {
 			}},
 		{name: "shut", does: fmt.Sprintf("for %v every connection is cut before it begins", shut), fault: closedDoor, judge: notTooOften,
 			between: func(p *proxy) { p.noted("shut"); p.each((*link).drop) }},
-		{name: "other log", does: "the log becomes another one, as after a restore", fault: otherLog, reset: true,
+		{name: "other log", does: "the log becomes another one, as after a restore", fault: otherLog, reset: true, judge: beganAnew,
 			between: func(p *proxy) { p.noted("restored"); p.each((*link).drop) }},
 	}
 	for _, code := range comesBack {
@@ -226,7 +227,27 @@ func notTooOften(p *proxy, _ []line) string {
 	return ""
 }
 
-const newLog = "another-log"
+const (
+	newLog  = "another-log"
+	newTail = 3 // events that come behind the news
+)
+
+// beganAnew: behind a reset a client begins with the tail or with the first event, and not
+// behind the place that it had in the log of before.
+func beganAnew(p *proxy, heard []line) string {
+	begins, _ := p.state["the tail begins at"].(int64)
+	reset := false
+	for _, l := range heard {
+		if reset && l.Seq > begins {
+			return fmt.Sprintf("behind the reset it began at event %d, although the tail began at %d: as if its place of before counted", l.Seq, begins)
+		}
+		if reset && l.Seq > 0 {
+			return ""
+		}
+		reset = reset || l.Reset != ""
+	}
+	return ""
+}
 
 func otherLog() fault {
 	return fault{
@@ -245,7 +266,7 @@ func otherLog() fault {
 				l.proxy.mistake("it follows since an event and does not say of which log")
 			}
 			l.proxy.state["anew "+m.text("id")+fmt.Sprint(l.n)] = true
-			return []message{m.with(map[string]any{"log": nil, "since": nil, "tail": 3})}
+			return []message{m.with(map[string]any{"log": nil, "since": nil, "tail": newTail})}
 		},
 		down: func(l *link, m message) []message {
 			if m.text("type") != "ok" || l.asked[m.text("re")].text("type") != "follow" || l.proxy.when("restored").IsZero() {
@@ -254,6 +275,9 @@ func otherLog() fault {
 			changes := map[string]any{"log": newLog}
 			if l.proxy.state["anew "+m.text("re")+fmt.Sprint(l.n)] != nil {
 				changes["resumed"], changes["reason"] = false, "other_log"
+				data, _ := m.object["data"].(map[string]any)
+				head, _ := strconv.ParseInt(fmt.Sprint(data["head"]), 10, 64)
+				l.proxy.state["the tail begins at"] = max(1, head-newTail+1)
 			}
 			return []message{m.with(changes)}
 		},

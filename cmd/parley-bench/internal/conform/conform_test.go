@@ -58,6 +58,7 @@ func TestWrongClientsFail(t *testing.T) {
 		"never doubts":    {"frozen", "it did not come back"},
 		"forgets the log": {"other log", "does not say of which log"},
 		"mixes logs":      {"other log", "it told 0 times that the log is another one"},
+		"keeps its place": {"other log", "as if its place of before counted"},
 		"stays away":      {"close 4000", "it told that the connection ended for good with 4000, want 0"},
 		"comes back":      {"close 4502", "want 4502"},
 	} {

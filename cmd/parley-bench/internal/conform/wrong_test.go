@@ -230,7 +230,9 @@ func (c *smallClient) frame(ws *websocket.Conn, m message) (wait time.Duration) 
 			c.following = false
 			if log, _ := data["log"].(string); log != c.log {
 				if c.log != "" && c.mistake != "mixes logs" {
-					c.last = 0
+					if c.mistake != "keeps its place" {
+						c.last = 0
+					}
 					c.say(map[string]any{"reset": c.session, "reason": data["reason"]})
 					c.log = log
 					c.follow(ws)
