@@ -221,3 +221,14 @@ test('questions are told apart in a window, too', () => {
   v = reduce(v, [{ type: '@older', session: 's', frames: all.slice(0, 2) }]);
   assert.deepEqual(quotes(), ['one', 'two']);
 });
+
+test('who answers and who may read change while a conversation goes on', () => {
+  const at = (seq, type, data) => ({ type, session: 's', seq, ts: '2026-01-01T00:00:00Z', data });
+  const v = reduce(emptyView('s', 'me'), [
+    at(1, 'session_created', { title: '', agent: 'coordinator', owner: 'me', access: 'private', policy: {} }),
+    at(2, 'session_updated', { agent: 'tutor', members: { max: 'reader', eve: 'writer' } }),
+    at(3, 'session_updated', { members: { eve: null } }),
+  ]);
+  assert.equal(v.agent, 'tutor');
+  assert.deepEqual(v.members, { max: 'reader' });
+});

@@ -6,9 +6,11 @@ import { rename } from './head.js';
 import { entryFor } from './list.js';
 import { archive, pin, remove } from './manage.js';
 import { box, cancel, stop } from './messagebox.js';
+import { openPanel } from './panel.js';
 import { calls, nextTheme, setCalls } from './settings.js';
 import { focusSearch } from './search.js';
 import { $, state } from './state.js';
+import { fresh } from './view.js';
 
 const mac = /Mac|iPhone|iPad/.test(navigator.platform);
 /** The key that commands go with on this system. */
@@ -25,6 +27,7 @@ export const COMMANDS = [
   { name: () => 'Go to tasks', icon: 'tasks', run: () => { location.hash = '#/tasks'; } },
   { name: () => 'Stop the work', keys: ['Esc'], icon: 'stop', when: () => !stop.hidden && !stop.disabled, run: cancel },
   { name: () => 'Write a message', icon: 'send', when: () => !!current() && !box.element.hidden, run: () => box.focus() },
+  { name: () => (current() ? 'Settings of this conversation' : 'Settings of the new conversation'), icon: 'settings', when: () => !!current() || (!$('conversation').hidden && fresh(state.view)), run: openPanel },
   { name: () => 'Rename this conversation', icon: 'edit', when: () => !!current(), run: rename },
   { name: () => (entry()?.pinned ? 'Unpin this conversation' : 'Pin this conversation on top'), icon: 'pin', when: () => !!entry(), run: () => pin(current(), !entry().pinned) },
   { name: () => (entry()?.archived ? 'Put this conversation back into the list' : 'Archive this conversation'), icon: 'archive', when: () => !!entry(), run: () => archive(current(), !entry().archived) },

@@ -2,12 +2,14 @@
 // with it as a whole.
 
 import { command } from './actions.js';
+import { called } from './choices.js';
 import { confirmed } from './dialogs.js';
 import { icon, iconButton } from './dom.js';
 import { save } from './export.js';
 import { entries, entryFor, onList, titleInput } from './list.js';
 import { waiting } from './listing.js';
 import { remove, retitle } from './manage.js';
+import { openPanel } from './panel.js';
 import { $, state } from './state.js';
 import { onPaint } from './view.js';
 
@@ -19,7 +21,7 @@ function draw() {
   if (!renaming && $('title').textContent !== name) $('title').textContent = name;
   const sub = [];
   if (view?.session.includes('/')) sub.push(`Delegated to ${view.agent || 'an agent'}, read only`);
-  else if (view?.agent) sub.push(...who(view.agent));
+  else if (view?.agent) sub.push(...called(view.agent));
   if (view?.closed) sub.push('closed');
   if (view?.access === 'tenant') sub.push('shared with everyone of the tenant');
   if (view?.owner && hello && view.owner !== hello.user) sub.push(`owned by ${view.owner}`);
@@ -34,13 +36,6 @@ function draw() {
 }
 onPaint(draw);
 onList(draw);
-
-// The agent and what it runs on; that the scripted model is one, the badge says.
-function who(agent) {
-  const model = (state.hello?.agents || []).find((a) => a.name === agent)?.model || '';
-  return !model || model === 'scripted' || model === agent ? [agent] : [agent, model];
-}
-
 
 let renaming = false;
 /** Another conversation is opened: a title that is being typed is given up. */
@@ -68,6 +63,7 @@ async function clear() {
 $('parent').append(icon('back'));
 $('head-tools').append(
   iconButton('edit', 'Rename', rename),
+  iconButton('settings', 'Settings of this conversation', openPanel),
   iconButton('save', 'Export this conversation', save),
   iconButton('clear', 'Clear: the agent forgets what is above', clear),
   iconButton('trash', 'Delete this conversation', () => remove(state.view.session)));

@@ -2,6 +2,7 @@
 // the button that stops the work.
 
 import { attachTo, filesSent, filesToSend, hasFiles } from './attachments.js';
+import { MODES } from './choices.js';
 import { composer } from './composer.js';
 import { h, icon } from './dom.js';
 import { command } from './actions.js';
@@ -19,18 +20,20 @@ export const box = composer({
 });
 export const stop = h('button', { type: 'button', class: 'stop', 'aria-label': 'Stop', title: 'Stop (Esc)', hidden: true, onclick: () => cancel() }, icon('stop'));
 
-// What a message does while work goes on; the protocol's modes in words.
-const MODES = [
-  ['', 'Join in', 'The work goes on and takes your message in.'],
-  ['queue', 'Wait for its turn', 'Your message is read when the work is done.'],
-  ['interrupt', 'Interrupt', 'The work stops, and your message is read at once.'],
-];
+// What a message does while work goes on; first what it does if nothing is said.
+function modes() {
+  const usual = MODES[state.view?.policy['inbox.mode']] || MODES.steer;
+  return [['', ...usual], ...['steer', 'queue', 'interrupt'].filter((m) => MODES[m] !== usual && state.hello?.modes?.includes(m)).map((m) => [m, ...MODES[m]])];
+}
 let mode = '';
+let said = null;
 const modeButton = h('button', { type: 'button', class: 'mode-button', hidden: true });
-menuButton(modeButton, 'What your message does while work goes on', () => MODES.map(([value, label, hint]) => ({ label, hint, checked: mode === value, run: () => { setMode(value); toInput(); } })));
+menuButton(modeButton, 'What your message does while work goes on', () => modes().map(([value, label, hint]) => ({ label, hint, checked: mode === value, run: () => { setMode(value); toInput(); } })));
 function setMode(value) {
-  mode = value;
-  const [, label, hint] = MODES.find(([v]) => v === value);
+  const [now, label, hint] = modes().find(([v]) => v === value) || modes()[0];
+  mode = now;
+  if (said === label) return;
+  said = label;
   modeButton.replaceChildren(h('span', {}, label), icon('down'));
   modeButton.title = hint;
   modeButton.setAttribute('aria-label', `What your message does: ${label}`);
@@ -76,6 +79,7 @@ function draw(view) {
   stop.hidden = !w || ro;
   stop.disabled = w?.state === 'stopping';
   modeButton.hidden = !busy || ro;
+  setMode(mode);
   const open = view ? openQuestions(view).filter((q) => q.blocking && !q.approval) : [];
   const place = open.length ? 'Type your answer…' : busy ? 'Add something, it joins the work…' : 'Message…';
   if (box.input.placeholder !== place) box.input.placeholder = place;

@@ -2,6 +2,7 @@
 // and is sent again after a lost connection. A conversation is created by its
 // first message.
 
+import { choose, chosenFields } from './choices.js';
 import { client } from './connection.js';
 import { complain, newID, toast } from './dom.js';
 import { remember, remembered } from './memory.js';
@@ -45,9 +46,10 @@ function dispatch(id) {
 export async function create(p) {
   const draft = state.view;
   try {
-    const { session } = await client.command('create', '', { client_session_id: draft.create });
+    const { session } = await client.command('create', '', { client_session_id: draft.create, ...chosenFields() });
     if (state.view?.create !== draft.create || state.view.session) return;
     state.view = { ...state.view, session, create: '' };
+    choose({ agent: '', mode: '' });
     // What was typed meanwhile belongs here, not to the next new conversation.
     remember(session, remembered(''));
     remember('', '');

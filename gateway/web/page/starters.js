@@ -1,6 +1,7 @@
 // What is there before the first message, and where a conversation is gone.
 
 import { h } from './dom.js';
+import { chooserLine } from './panel.js';
 import { send } from './sending.js';
 import { $, state } from './state.js';
 import { fresh, onPaint } from './view.js';
@@ -26,12 +27,14 @@ function starters() {
 }
 
 function draw(list) {
-  const of = list.map(([, text]) => text).join('\n') || 'none';
+  const line = chooserLine();
+  const of = `${line ? 'who' : ''}\n${list.map(([, text]) => text).join('\n')}`;
   if ($('empty').dataset.of === of && $('empty').querySelector('h2')) return;
   $('empty').dataset.of = of;
   $('empty').replaceChildren(
     h('h2', {}, 'What can I do for you?'),
     h('p', { class: 'hint' }, 'Write at any time, also while something is being worked on. Each message gets its own answer.'),
+    line,
     h('ul', { class: 'examples', hidden: list.length === 0 }, list.map(([name, text, why]) => h('li', {}, h('button', { type: 'button', class: 'example', onclick: () => send(text) },
       name ? h('span', { class: 'example-name' }, name) : null, h('span', { class: 'example-text' }, text), why ? h('span', { class: 'example-why' }, why) : null)))));
 }

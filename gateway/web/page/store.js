@@ -26,7 +26,7 @@ export function emptyView(session, me = '') {
     session, me,
     log: '', head: 0, first: 0, last: 0, synced: false, gone: null,
     title: '', opening: '', // the message that gives a conversation without a title its name
-    agent: '', owner: '', access: 'private', policy: {}, closed: false,
+    agent: '', owner: '', access: 'private', policy: {}, members: {}, closed: false,
     order: [],             // keys of rows, as shown
     rows: new Map(),       // key -> row: user, part, question, activity, note
     messages: new Map(),   // message id -> {key, text, author, disposition, state}
@@ -98,6 +98,14 @@ const durable = {
   session_updated(v, f, d) {
     if (d.title !== undefined) called(v, d.title || '');
     if (d.access !== undefined) v.access = d.access;
+    if (d.agent) {
+      v.agent = d.agent;
+      note(v, f, 'info', `Answered by ${d.agent} from here on`);
+    }
+    if (d.members) {
+      v.members = { ...v.members };
+      for (const [user, role] of Object.entries(d.members)) if (role === null) delete v.members[user]; else v.members[user] = role;
+    }
     if (d.policy) {
       v.policy = { ...v.policy };
       for (const [key, value] of Object.entries(d.policy)) {
@@ -426,6 +434,7 @@ function about(v, d) {
   v.owner = d.owner || '';
   v.access = d.access || 'private';
   v.policy = d.policy || {};
+  v.members = d.members || {};
   if (d.closed !== undefined) v.closed = !!d.closed;
 }
 

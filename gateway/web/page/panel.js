@@ -1,0 +1,120 @@
+// What the open conversation is set to: who answers, and what messages do while
+// work goes on. A choice counts at once; what others choose is shown as it comes.
+
+import { sessions as api } from './api.js';
+import { MODES, called, choose, chosen, outside } from './choices.js';
+import { dialog } from './dialogs.js';
+import { h, icon } from './dom.js';
+import { state } from './state.js';
+import { onPaint, paint } from './view.js';
+
+let shown = null; // the panel that is open
+
+/** Opens the panel of the open conversation, or of the new one. */
+export function openPanel() {
+  const session = state.view?.session || '';
+  if (shown || state.view?.gone) return;
+  const waits = {};  // key -> {value, head}: said here, and not seen in the conversation yet
+  let asked = Promise.resolve();
+  const wrong = h('p', { class: 'form-error', role: 'alert', hidden: true });
+  const why = h('p', { class: 'hint' });
+  const who = h('p', { class: 'panel-who' });
+  const groups = [
+    group('mode', 'While work is going on, a message will', [['', 'As the server is set up', ''], ...(state.hello?.modes || []).map((m) => [m, ...(MODES[m] || [m, ''])])]),
+    group('agent', 'Who answers', agents().map((a) => [a.name, called(a.name).join(' · '), a.description || ''])),
+  ].filter((g) => g.choices.length > (g.key === 'mode' ? 2 : 1));
+
+  function group(key, title, choices) {
+    const inputs = choices.map(([value]) => h('input', { type: 'radio', name: `panel-${key}`, value, onchange: () => change(key, value) }));
+    const set = h('fieldset', { class: 'panel-group' }, h('legend', {}, title), choices.map(([, label, hint], i) => h('label', { class: 'panel-choice' }, inputs[i],
+      h('span', { class: 'menu-text' }, h('span', {}, label), hint ? h('span', { class: 'menu-hint' }, hint) : null))));
+    return { key, choices, inputs, set };
+  }
+
+  // One after the other: the last one chosen is the one that stays.
+  function change(key, value) {
+    wrong.hidden = true;
+    if (!session) {
+      choose({ [key]: value });
+      draw();
+      paint();
+      return;
+    }
+    const mine = waits[key] = { value, head: Infinity };
+    asked = asked.then(async () => {
+      try {
+        const { head } = await api.patch(session, key === 'agent' ? { agent: value } : { policy: { 'inbox.mode': value || null } });
+        mine.head = head;
+      } catch (err) {
+        if (waits[key] === mine) delete waits[key];
+        wrong.textContent = `It was not changed. ${err.message}`;
+        wrong.hidden = false;
+        wrong.scrollIntoView({ block: 'nearest' }); // the panel may be scrolled
+      }
+      draw();
+    });
+  }
+
+  function draw() {
+    const view = session ? state.view : null;
+    if (session && (view?.session !== session || view.gone)) { element.close(); return; }
+    for (const [key, w] of Object.entries(waits)) if (view.last >= w.head) delete waits[key];
+    const now = session ? { agent: view.agent, mode: view.policy['inbox.mode'] || '' } : { ...chosen() };
+    if (!session) now.agent ||= agents()[0]?.name || '';
+    const reason = session ? forbidden(view) : '';
+    for (const { key, inputs } of groups) {
+      const value = waits[key] ? waits[key].value : now[key];
+      for (const input of inputs) {
+        if (input.checked !== (input.value === value)) input.checked = input.value === value;
+        input.disabled = !!reason || (key === 'agent' && outside(now.agent) && !!session);
+      }
+    }
+    set(why, reason || (session ? 'A change counts from the next step of the work on.' : 'It counts for the conversation that your next message begins.'));
+    set(who, session ? seers(view) : '');
+  }
+
+  const { element, closed } = dialog({ class: 'panel', 'aria-labelledby': 'panel-title' },
+    h('h2', { id: 'panel-title' }, session ? 'Settings of this conversation' : 'Settings of the new conversation'),
+    wrong, groups.map((g) => g.set), why, who,
+    h('div', { class: 'dialog-actions' }, h('button', { type: 'submit', class: 'plain-button' }, 'Close')));
+  shown = { draw };
+  closed.then(() => { shown = null; });
+  draw();
+  element.querySelector('input:checked:enabled')?.focus();
+}
+
+function set(element, text) {
+  element.hidden = !text;
+  if (element.textContent !== text) element.textContent = text;
+}
+
+// A runtime outside neither gives nor takes a conversation, but a new one may be its own.
+function agents() {
+  const { hello, view } = state;
+  return (hello?.agents || []).filter((a) => !view?.session || a.name === view.agent || !outside(a.name));
+}
+
+function forbidden(view) {
+  if (view.session.includes('/')) return 'A delegated conversation can only be read.';
+  if (view.closed) return 'This conversation is closed.';
+  return view.owner === view.me || view.members[view.me] === 'owner' ? '' : `Only its owner${view.owner ? `, ${view.owner},` : ''} can change this.`;
+}
+
+function seers(view) {
+  if (view.access === 'tenant') return 'Who can see this: everyone of the tenant.';
+  const members = Object.entries(view.members).map(([user, role]) => `${user} (${role})`);
+  const owner = view.owner === view.me ? 'you' : view.owner;
+  return `Who can see this: ${members.length ? [owner, ...members].join(', ') : `only ${owner}`}.`;
+}
+
+const name = h('span');
+const chooser = h('button', { type: 'button', class: 'chooser', 'aria-haspopup': 'dialog', title: 'Settings of the new conversation', onclick: openPanel }, name, icon('down'));
+
+/** The line of a new conversation that says who will answer, and opens the panel; null where there is no choice. */
+export function chooserLine() {
+  if (agents().length < 2) return null;
+  set(name, `Answered by ${called(chosen().agent || agents()[0].name).join(' · ')}`);
+  return chooser;
+}
+
+onPaint(() => shown?.draw());
