@@ -10,6 +10,7 @@ import (
 
 	"parley/actors/actorstest"
 	"parley/conversation"
+	"parley/conversation/listing"
 	"parley/conversation/machine"
 	"parley/persistence/persistencetest"
 )
@@ -302,6 +303,34 @@ func TestSeenIsCoalesced(t *testing.T) {
 			if err != nil || s.Seen != 1 {
 				t.Errorf("seen %d, %v", s.Seen, err)
 			}
+		}
+	})
+}
+
+// What a user marks the session with is stored before the answer, and waits for no other
+// commit; a read cursor that waits goes along.
+func TestMarksAreStoredAtOnce(t *testing.T) {
+	withHarness(t, nil, func(t *testing.T, h *harness) {
+		h.create(mainKey)
+		before, at := len(h.store.Commits()), time.Now()
+		seen := h.tell(mainKey, conversation.Seen{User: ada, Seq: 1})
+		h.silent(seen)
+		for range 2 {
+			h.ok(h.tell(mainKey, conversation.Mark{User: ada, Marking: listing.Marking{Set: listing.Pinned}}))
+			h.ok(seen)
+		}
+		if n := len(h.store.Commits()) - before; n != 2 || time.Since(at) >= h.cfg.SeenEvery {
+			t.Errorf("%d commits, after %s", n, time.Since(at))
+		}
+		h.ok(h.tell(mainKey, conversation.Close{}))
+		h.ok(h.tell(mainKey, conversation.Mark{User: ada, Marking: listing.Marking{Set: listing.Archived, Unset: listing.Pinned}}))
+		for s, err := range h.store.Sessions(t.Context(), conversation.Page{Tenant: mainKey.Tenant, For: ada}) {
+			if err != nil || s.Seen != 1 || s.Marks != listing.Archived {
+				t.Errorf("seen %d, marks %b, %v", s.Seen, s.Marks, err)
+			}
+		}
+		if v := h.view(mainKey); v.Head != 2 {
+			t.Errorf("head %d: marks are no events", v.Head)
 		}
 	})
 }

@@ -358,7 +358,7 @@ func (s *session) decide(t *envelope) {
 	}
 	t.receipt, t.err = d.Receipt, d.Err
 	observe.Refused(s.e.m, t.cmd, d.Err)
-	if len(d.Cursors) > 0 && len(d.Events) == 0 {
+	if d.JustRead() {
 		s.cursors = s.cursors.add(d.Cursors, t, s.e.cfg.SeenEvery)
 	} else {
 		b.add(d, t.addsWork)

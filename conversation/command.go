@@ -6,6 +6,7 @@ import (
 
 	"parley/conversation/access"
 	"parley/conversation/attached"
+	"parley/conversation/listing"
 )
 
 // Command is an input to a session: what a person said, what a model answered,
@@ -158,6 +159,13 @@ type Close struct{ Reason string }
 type Seen struct {
 	User UserID
 	Seq  Seq
+}
+
+// Mark changes what a user has marked the session with, for himself alone. It is stored at
+// once, but is no event.
+type Mark struct {
+	User UserID
+	listing.Marking
 }
 
 // Clear makes tasks that begin from now on see nothing of what was before.

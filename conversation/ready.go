@@ -1,6 +1,10 @@
 package conversation
 
-import "time"
+import (
+	"time"
+
+	"parley/conversation/listing"
+)
 
 // Inputs are handed to Decide with each command, because the
 // machine has no clock and cannot see the rest of the node.
@@ -47,6 +51,12 @@ type Decided struct {
 
 	Summary Summary // the session's entry in lists, as of the last event
 	Standing
+}
+
+// JustRead is true where nothing was decided but how far somebody has read: that may wait for
+// a commit of something else.
+func (d Decided) JustRead() bool {
+	return len(d.Events) == 0 && len(d.Cursors) == 1 && d.Cursors[0].Marking == listing.Marking{}
 }
 
 // Standing is the state of a session's work after a command. It holds until the next one.

@@ -249,11 +249,18 @@ type KeyAt struct {
 	Seq Seq
 }
 
-// Cursor says how far a user has read. It is the user's own, is no event, and tells
-// the machine nothing.
+// Cursor says how far a user has read, and what he marks a session with. It is the user's
+// own, is no event, and tells the machine nothing. A Seq moves forward or not at all: 0
+// leaves it where it is. As a store reads it, it sets what is marked.
 type Cursor struct {
 	User UserID
 	Seq  Seq
+	listing.Marking
+}
+
+// Then is both cursors of one user as one.
+func (c Cursor) Then(next Cursor) Cursor {
+	return Cursor{c.User, max(c.Seq, next.Seq), c.Marking.Then(next.Marking)}
 }
 
 // Record holds the events of one commit: the unit in which logs are read. A commit
@@ -288,7 +295,8 @@ type Summary struct {
 	Open      int // tasks that have not ended
 	Awaiting  int // tasks AWAITING_RESPONSE
 	listing.Work
-	Seen Seq // filled on reading: the cursor of Page.For
+	Seen  Seq           // filled on reading: the cursor of Page.For
+	Marks listing.Marks // filled on reading: what Page.For has marked it with
 }
 
 // Role is what a user of the session's tenant is to it.

@@ -10,7 +10,7 @@ import "parley/conversation/access"
 // cover them all.
 func Commands() []Command {
 	return []Command{
-		Create{}, Say{}, Answer{}, Reply{}, Edit{}, Withdraw{}, Move{}, Cancel{}, Update{}, Close{}, Seen{}, Clear{}, AddPart{}, HandOut{}, RuntimeSays{}, Tell{}, Recovered{}, Tick{},
+		Create{}, Say{}, Answer{}, Reply{}, Edit{}, Withdraw{}, Move{}, Cancel{}, Update{}, Close{}, Seen{}, Mark{}, Clear{}, AddPart{}, HandOut{}, RuntimeSays{}, Tell{}, Recovered{}, Tick{},
 		SlotGranted{}, Drain{}, ModelAnswered{}, ModelFailed{}, ModelStopped{}, Triaged{}, ToolDone{}, ToolAsks{}, ToolAskEnds{}, DelegationAsked{}, DelegationQuestions{}, DelegationQuestionClosed{}, DelegationDone{}, Compacted{},
 	}
 }
@@ -44,6 +44,7 @@ func (Cancel) Name() string                   { return "cancel" }
 func (Update) Name() string                   { return "update" }
 func (Close) Name() string                    { return "close" }
 func (Seen) Name() string                     { return "seen" }
+func (Mark) Name() string                     { return "mark" }
 func (Clear) Name() string                    { return "clear" }
 func (AddPart) Name() string                  { return "add_part" }
 func (HandOut) Name() string                  { return "hand_out" }
@@ -109,6 +110,7 @@ func (c Close) Class() Class {
 	return Class{MayStart: true, Bytes: len(c.Reason), Needs: access.Own}
 }
 func (Seen) Class() Class          { return Class{AddsWork: true, Needs: access.Read} }
+func (Mark) Class() Class          { return Class{AddsWork: true, Needs: access.Read} }
 func (Clear) Class() Class         { return Class{AddsWork: true, Needs: access.Write} }
 func (HandOut) Class() Class       { return Class{} }
 func (c RuntimeSays) Class() Class { return Class{Bytes: len(c.Error), Needs: access.Write} }
@@ -144,6 +146,7 @@ func (Cancel) isCommand()                   {}
 func (Update) isCommand()                   {}
 func (Close) isCommand()                    {}
 func (Seen) isCommand()                     {}
+func (Mark) isCommand()                     {}
 func (Clear) isCommand()                    {}
 func (AddPart) isCommand()                  {}
 func (HandOut) isCommand()                  {}

@@ -120,6 +120,9 @@ func (d *decision) command(c conversation.Command) *conversation.Error {
 		return d.decideClose(c)
 	case conversation.Seen:
 		return d.decideSeen(c)
+	case conversation.Mark:
+		d.out.Cursors = append(d.out.Cursors, conversation.Cursor{User: c.User, Marking: c.Marking})
+		return nil
 	case conversation.AddPart:
 		return d.outsiders().decideAddPart(c)
 	case conversation.HandOut:

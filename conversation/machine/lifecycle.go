@@ -69,7 +69,7 @@ func (d *decision) decideSeen(c conversation.Seen) *conversation.Error {
 	if c.Seq > d.state.Head {
 		return conversation.Errorf(conversation.BadRequest, "seq %d is beyond the session's head %d", c.Seq, d.state.Head)
 	}
-	d.out.Cursors = append(d.out.Cursors, conversation.Cursor(c))
+	d.out.Cursors = append(d.out.Cursors, conversation.Cursor{User: c.User, Seq: c.Seq})
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/listing"
 )
 
 // What users, models and tools do, at random.
@@ -257,6 +258,7 @@ func (u client) settings() {
 			return
 		}
 		u.give("s", conversation.Clear{By: "u"})
+		u.give("s", conversation.Mark{User: "u", Marking: listing.Marking{Set: listing.Pinned}})
 	case 1, 2:
 		u.give("s", conversation.Seen{User: "u", Seq: conversation.Seq(u.r.IntN(int(u.v.Head) + 2))})
 	case 3:

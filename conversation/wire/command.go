@@ -5,6 +5,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/access"
+	"parley/conversation/listing"
 )
 
 // commandNumber is the number of a command that crosses between nodes: those that clients
@@ -42,6 +43,8 @@ func commandNumber(c conversation.Command) fieldNumber {
 		return 14
 	case conversation.RuntimeSays:
 		return 15
+	case conversation.Mark:
+		return 16
 	default:
 		return 0
 	}
@@ -127,6 +130,8 @@ func crossing(f fields, n fieldNumber, c conversation.Command) conversation.Comm
 		return crossingAs(f, c, commandHandOut)
 	case 15:
 		return crossingAs(f, c, commandRuntimeSays)
+	case 16:
+		return crossingAs(f, c, commandMark)
 	default:
 		return nil
 	}
@@ -230,6 +235,12 @@ func commandClose(f fields, c *conversation.Close) { fText(f, 1, &c.Reason) }
 func commandSeen(f fields, c *conversation.Seen) {
 	fText(f, 1, &c.User)
 	fUint(f, 2, &c.Seq)
+}
+
+func commandMark(f fields, c *conversation.Mark) {
+	fText(f, 1, &c.User)
+	fEnum(f, 2, &c.Set, listing.AllMarks)
+	fEnum(f, 3, &c.Unset, listing.AllMarks)
 }
 
 func commandClear(f fields, c *conversation.Clear) { fText(f, 1, &c.By) }

@@ -22,6 +22,7 @@ func commands() []conversation.Command {
 		conversation.Create{}, conversation.Say{}, conversation.Answer{}, conversation.Reply{}, conversation.Edit{},
 		conversation.Withdraw{}, conversation.Move{}, conversation.Cancel{}, conversation.Update{}, conversation.Close{},
 		conversation.Seen{}, conversation.Clear{}, conversation.AddPart{}, conversation.HandOut{}, conversation.RuntimeSays{},
+		conversation.Mark{},
 	}
 }
 

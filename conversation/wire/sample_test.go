@@ -290,6 +290,7 @@ var enums = map[reflect.Type]enumType{
 	reflect.TypeFor[conversation.StopReason]():   {uint8(conversation.StopRefused), named[conversation.StopReason]},
 	reflect.TypeFor[conversation.RuntimeState](): {uint8(conversation.RuntimeFailed), named[conversation.RuntimeState]},
 	reflect.TypeFor[access.Role]():               {uint8(access.Owner), named[access.Role]},
+	reflect.TypeFor[listing.Marks]():             {uint8(listing.AllMarks), nil},
 	reflect.TypeFor[conversation.ItemKind]():     {uint8(conversation.ItemCall), nil},
 }
 

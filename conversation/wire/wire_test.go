@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"parley/conversation"
+	"parley/conversation/listing"
 	"parley/conversation/wire/internal/pb"
 )
 
@@ -141,7 +142,7 @@ func TestRowsComeBackExactly(t *testing.T) {
 	comesBack(t, AppendTaskRow, DecodeTaskRow, conversation.TaskRow{})
 
 	summary := sampleSummary()
-	summary.Seen = 7 // each reader has another: it is left out
+	summary.Seen, summary.Marks = 7, listing.Pinned // each reader has others: they are left out
 	everyFieldSet(t, reflect.ValueOf(summary), "Summary")
 	got, err := DecodeSummary(AppendSummary(nil, summary))
 	if want := sampleSummary(); err != nil || !reflect.DeepEqual(got, want) {

@@ -16,6 +16,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/chats"
+	"parley/conversation/listing"
 )
 
 // The kinds of frames.
@@ -69,8 +70,9 @@ type sessionFrame struct {
 }
 
 type cursorFrame struct {
-	User conversation.UserID `json:"user"`
-	Seq  conversation.Seq    `json:"seq"`
+	User  conversation.UserID `json:"user"`
+	Seq   conversation.Seq    `json:"seq"`
+	Marks listing.Marks       `json:"marks,omitempty"`
 }
 
 type chatRowFrame struct {

@@ -11,6 +11,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/chats"
+	"parley/conversation/listing"
 	"parley/conversation/wire"
 )
 
@@ -369,7 +370,7 @@ func (a *arriving) arrive(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			a.cursors = append(a.cursors, conversation.Cursor(c))
+			a.cursors = append(a.cursors, conversation.Cursor{User: c.User, Seq: c.Seq, Marking: listing.Marking{Set: c.Marks}})
 		case kindRecord:
 			if err := a.record(ctx, body); err != nil {
 				return err

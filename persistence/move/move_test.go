@@ -18,6 +18,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/chats"
+	"parley/conversation/listing"
 	"parley/conversation/wire"
 	"parley/persistence/blobstest"
 	"parley/persistence/move"
@@ -101,7 +102,7 @@ func filled(t *testing.T, s move.Installation) move.Installation {
 		c.Claim = &conversation.Claimable{Task: "t1-busy", Agent: "outside", Since: noon, Runtime: "r1", From: noon.Add(time.Minute)}
 		for i := range 600 { // more than one commit brings
 			c.Tasks = append(c.Tasks, conversation.TaskRow{Key: key("busy"), Task: conversation.TaskID(fmt.Sprintf("t%d-busy", i+1)), Status: conversation.TaskRunning, Agent: "outside", Owner: "alice", Trigger: "m1-s", CreatedAt: noon, UpdatedAt: noon, First: 1, Last: 2})
-			c.Cursors = append(c.Cursors, conversation.Cursor{User: conversation.UserID(fmt.Sprintf("u%03d", i)), Seq: conversation.Seq(i%12 + 1)})
+			c.Cursors = append(c.Cursors, conversation.Cursor{User: conversation.UserID(fmt.Sprintf("u%03d", i)), Seq: conversation.Seq(i%12 + 1), Marking: listing.Marking{Set: listing.Marks(i % 4)}})
 		}
 	})
 	wrote(t, s, key("busy/t1"), 1, nil)

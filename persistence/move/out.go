@@ -171,7 +171,7 @@ func (o *out) rows(ctx context.Context, key conversation.SessionKey) (end endFra
 	}
 	for c, err := range o.from.ReadCursors(ctx, key) {
 		if err == nil {
-			err = o.w.json(kindCursor, cursorFrame(c))
+			err = o.w.json(kindCursor, cursorFrame{c.User, c.Seq, c.Set})
 		}
 		if err != nil {
 			return end, err

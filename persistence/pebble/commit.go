@@ -15,6 +15,7 @@ import (
 	"parley/persistence/pebble/internal/erasure"
 	"parley/persistence/pebble/internal/group"
 	"parley/persistence/pebble/internal/layout"
+	"parley/persistence/pebble/internal/readers"
 	"parley/persistence/pebble/internal/usage"
 	"parley/persistence/pebble/internal/writers"
 )
@@ -282,7 +283,7 @@ func (db *DB) fill(b *pebble.Batch, buf *[]byte, key conversation.SessionKey, h 
 				func(v []byte) []byte { return append(append(v, byte(row.Status)), key.Session...) })
 		}
 	}
-	if err := db.fillCursors(put, seq, buf, key, c.Cursors); err != nil {
+	if err := readers.Put(b, db.p, key, c.Cursors); err != nil {
 		return err
 	}
 	if !c.Summary.CreatedAt.IsZero() {
@@ -326,28 +327,6 @@ func storedClaim(c *conversation.Claimable) *conversation.Claimable {
 	is := *c
 	is.Since, is.From = truncated(c.Since), truncated(c.From)
 	return &is
-}
-
-// fillCursors writes the cursors that move forward.
-func (db *DB) fillCursors(put func(k, v func([]byte) []byte), seq func(conversation.Seq) func([]byte) []byte, buf *[]byte, key conversation.SessionKey, cursors []conversation.Cursor) error {
-	var far map[conversation.UserID]conversation.Seq
-	if len(cursors) > 0 {
-		far = make(map[conversation.UserID]conversation.Seq, len(cursors))
-	}
-	for _, cur := range cursors {
-		was, known := far[cur.User]
-		if !known {
-			*buf = layout.KeyCursor((*buf)[:0], key, cur.User)
-			var err error
-			if was, err = db.seqAt(*buf); err != nil {
-				return err
-			}
-		}
-		if far[cur.User] = max(was, cur.Seq); cur.Seq > was {
-			put(func(k []byte) []byte { return layout.KeyCursor(k, key, cur.User) }, seq(cur.Seq))
-		}
-	}
-	return nil
 }
 
 // truncated is the time as it is stored.

@@ -16,6 +16,7 @@ import (
 	"parley/conversation/wire"
 	"parley/persistence/pebble/internal/activity"
 	"parley/persistence/pebble/internal/layout"
+	"parley/persistence/pebble/internal/readers"
 	"parley/persistence/pebble/internal/writers"
 )
 
@@ -431,15 +432,9 @@ func (db *DB) listEntry(from *pebble.Snapshot, f activity.Found, reader conversa
 	if reader == "" {
 		return sum, nil
 	}
-	v, closer, err := from.Get(layout.KeyCursor(nil, f.Key, reader))
-	if errors.Is(err, pebble.ErrNotFound) {
-		return sum, nil
-	}
-	if err != nil {
-		return conversation.Summary{}, err
-	}
-	sum.Seen, err = cutSeq(v)
-	return sum, errors.Join(err, closer.Close())
+	has, err := readers.Of(from, f.Key, reader)
+	sum.Seen, sum.Marks = has.Seq, has.Set
+	return sum, err
 }
 
 // walk calls each for every key in [lower, upper) until it says no.

@@ -57,7 +57,7 @@ type session struct {
 	keys      map[conversation.Key]conversation.Seq
 	legacy    map[conversation.SourceID]conversation.Seq
 	tasks     map[conversation.TaskID][]byte
-	cursors   map[conversation.UserID]conversation.Seq
+	cursors   map[conversation.UserID]conversation.Cursor
 	summary   []byte // nil = never committed
 	activity  int64  // milliseconds: where the list has it
 	due       int64  // milliseconds; only if hasDue
@@ -231,7 +231,7 @@ func (m *Memory) Acquire(ctx context.Context, key conversation.SessionKey, how c
 			keys:    map[conversation.Key]conversation.Seq{},
 			legacy:  map[conversation.SourceID]conversation.Seq{},
 			tasks:   map[conversation.TaskID][]byte{},
-			cursors: map[conversation.UserID]conversation.Seq{},
+			cursors: map[conversation.UserID]conversation.Cursor{},
 		}
 		m.sessions[key] = s
 	}
@@ -413,11 +413,11 @@ func (m *Memory) apply(s *session, key conversation.SessionKey, c conversation.C
 		s.tasks[row.Task] = wire.AppendTaskRow(nil, row)
 	}
 	for _, cur := range c.Cursors {
-		s.cursors[cur.User] = max(s.cursors[cur.User], cur.Seq)
+		s.cursors[cur.User] = s.cursors[cur.User].Then(cur)
 	}
 	if !c.Summary.CreatedAt.IsZero() {
 		sum := c.Summary
-		sum.Key, sum.Seen = key, 0
+		sum.Key, sum.Seen, sum.Marks = key, 0, 0
 		s.summary = wire.AppendSummary(nil, sum)
 		if at := sum.Activity.UnixMilli(); !s.hasListed || at > s.activity {
 			s.activity, s.hasListed = at, true
@@ -531,7 +531,7 @@ func (m *Memory) Summary(ctx context.Context, key conversation.SessionKey) (conv
 
 func (s *session) read(key conversation.SessionKey) (conversation.Summary, error) {
 	sum, err := wire.DecodeSummary(s.summary)
-	sum.Key, sum.Last, sum.Seen = key, s.head.Last, 0
+	sum.Key, sum.Last, sum.Seen, sum.Marks = key, s.head.Last, 0, 0
 	return sum, err
 }
 
@@ -575,7 +575,7 @@ func (m *Memory) list(ctx context.Context, p conversation.Page) ([]conversation.
 		}
 		sum.Activity = time.UnixMilli(s.activity).UTC()
 		if p.For != "" {
-			sum.Seen = s.cursors[p.For]
+			sum.Seen, sum.Marks = s.cursors[p.For].Seq, s.cursors[p.For].Set
 		}
 		all = append(all, sum)
 	}

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"parley/conversation"
+	"parley/conversation/listing"
 )
 
 // RunModel does the same random things to a Memory and to a store, with few sessions,
@@ -153,6 +154,8 @@ func (p *pair) aCommit(t *rapid.T, k conversation.SessionKey, h conversation.Hea
 	}
 	for range rapid.IntRange(0, 2).Draw(t, "cursors") {
 		c.Cursors = append(c.Cursors, conversation.Cursor{User: rapid.SampledFrom(modelUsers).Draw(t, "user"), Seq: conversation.Seq(rapid.IntRange(0, 20).Draw(t, "seen"))})
+		mark := rapid.SampledFrom([]listing.Marks{0, listing.Pinned, listing.Archived}).Draw(t, "mark")
+		c.Cursors[len(c.Cursors)-1].Marking = listing.Marking{}.With(mark, rapid.Bool().Draw(t, "on"))
 	}
 	if rapid.IntRange(0, 3).Draw(t, "snapshot") == 0 {
 		c.Snapshot = []byte(fmt.Sprint(rapid.Byte().Draw(t, "snapshot byte")))

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/listing"
 )
 
 // Run proves a store. open makes an empty one for each sub-test and closes it
@@ -51,6 +52,7 @@ func Run(t *testing.T, open func(t *testing.T) conversation.Store) {
 		{"sessions in pages", sessionPages},
 		{"sessions, oldest first", sessionsOldestFirst},
 		{"read cursors never move back", cursors},
+		{"marks are each reader's own", marks},
 		{"a list of one session", onlyOne},
 		{"summaries", summaries},
 		{"task rows", taskRows},
@@ -842,6 +844,63 @@ func cursors(f *fixture) {
 	if s, err := f.Summary(f.ctx, k); err != nil || s.Seen != 0 {
 		f.Errorf("Summary fills Seen of nobody: %+v, %v", s, err)
 	}
+}
+
+// marks changes what readers have marked a session with: it moves no read cursor, and one that
+// moves takes no mark away.
+func marks(f *fixture) {
+	k, pinned, archived := key("s1"), listing.Pinned, listing.Archived
+	h := f.acquire(k)
+	f.commit(k, &h, 9, nil)
+	type has struct {
+		Seen  conversation.Seq
+		Marks listing.Marks
+	}
+	of := func(user conversation.UserID) has {
+		f.Helper()
+		list := collect(f, f.Sessions(f.ctx, conversation.Page{Tenant: tenant, For: user}))
+		if len(list) != 1 {
+			f.Fatalf("%d sessions", len(list))
+		}
+		one := collect(f, f.Sessions(f.ctx, conversation.Page{Tenant: tenant, For: user, Only: "s1"}))
+		f.equal(one, list, "the row of one")
+		return has{list[0].Seen, list[0].Marks}
+	}
+	change := func(user conversation.UserID, set, unset listing.Marks) conversation.Cursor {
+		return conversation.Cursor{User: user, Marking: listing.Marking{Set: set, Unset: unset}}
+	}
+	for _, x := range []struct {
+		name       string
+		cursors    []conversation.Cursor
+		alice, bob has
+	}{
+		{"nothing", nil, has{}, has{}},
+		{"what is not marked is unmarked", []conversation.Cursor{change(alice, 0, pinned)}, has{}, has{}},
+		{"before anything is read", []conversation.Cursor{change(alice, pinned, 0)}, has{0, pinned}, has{}},
+		{"again", []conversation.Cursor{change(alice, pinned, 0)}, has{0, pinned}, has{}},
+		{"another one", []conversation.Cursor{change(alice, archived, 0), change(bob, archived, 0)}, has{0, pinned | archived}, has{0, archived}},
+		{"reading", []conversation.Cursor{{User: alice, Seq: 5}, {User: bob, Seq: 2}}, has{5, pinned | archived}, has{2, archived}},
+		{"one of two is taken away", []conversation.Cursor{change(alice, 0, archived)}, has{5, pinned}, has{2, archived}},
+		{"one for the other", []conversation.Cursor{change(alice, archived, pinned)}, has{5, archived}, has{2, archived}},
+		{
+			"several in one commit",
+			[]conversation.Cursor{change(bob, pinned, 0), {User: bob, Seq: 7}, change(bob, 0, pinned|archived), change(bob, pinned, 0), {User: bob, Seq: 6}},
+			has{5, archived}, has{7, pinned},
+		},
+		{"the last one counts", []conversation.Cursor{change(bob, 0, pinned), change(bob, pinned, 0), change(bob, 0, pinned)}, has{5, archived}, has{7, 0}},
+	} {
+		f.commit(k, &h, 0, func(c *conversation.Commit) { c.Cursors = x.cursors })
+		f.equal([]has{of(alice), of(bob), of("")}, []has{x.alice, x.bob, {}}, x.name)
+	}
+	f.commit(k, &h, 1, func(c *conversation.Commit) { c.Summary.Marks = pinned })
+	f.equal([]has{of(alice), of(bob)}, []has{{5, archived}, {7, 0}}, "a summary has none of its own")
+	if s, err := f.Summary(f.ctx, k); err != nil || s.Marks != 0 {
+		f.Errorf("Summary fills Marks of nobody: %+v, %v", s, err)
+	}
+	f.want(f.Delete(f.ctx, k), nil, "delete")
+	again := f.acquire(key("s2"))
+	f.commit(key("s2"), &again, 1, nil)
+	f.equal(collect(f, f.Sessions(f.ctx, conversation.Page{Tenant: tenant, For: alice}))[0].Marks, listing.Marks(0), "another session")
 }
 
 // onlyOne reads the row of one session as a list shows it to a reader.

@@ -272,9 +272,11 @@ const writeCommits = `with input as materialized (
   join good g on g.n = t.n
   on conflict (session, task) do update set status = excluded.status, body = excluded.body
 ), seen as (
-  insert into read_cursors as c (session, reader, seq)
-  select g.id, r.reader, r.seq from unnest($25::bigint[], $26::bytea[], $27::bigint[]) as r(n, reader, seq) join good g on g.n = r.n
-  on conflict (session, reader) do update set seq = greatest(c.seq, excluded.seq)
+  insert into read_cursors as c (session, reader, seq, marks)
+  select g.id, r.reader, r.seq, coalesce(o.marks, 0) & ~r.gone | r.marks
+  from unnest($25::bigint[], $26::bytea[], $27::bigint[], $28::smallint[], $29::smallint[]) as r(n, reader, seq, marks, gone) join good g on g.n = r.n
+  left join lateral (select o.marks from read_cursors o where o.session = g.id and o.reader = r.reader limit 1) o on true
+  on conflict (session, reader) do update set seq = greatest(c.seq, excluded.seq), marks = excluded.marks
 ), snapped as (
   insert into snapshots (session, body) select g.id, g.snapshot from good g where g.snapshot is not null
   on conflict (session) do update set body = excluded.body
@@ -345,7 +347,7 @@ func arrays(all []*commit) []any {
 	var id, record, summary, claim, snapshot [][]byte
 	var refused []bool
 	var keyOf, keyAt, keySeq, taskOf, created, ordinals, readOf, read []int64
-	var status []int16
+	var status, marks, gone []int16
 	var key, row, reader [][]byte
 	for i, c := range all {
 		n := int64(i + 1)
@@ -365,11 +367,12 @@ func arrays(all []*commit) []any {
 		}
 		for _, r := range c.cursors {
 			readOf, reader, read = append(readOf, n), append(reader, []byte(r.User)), append(read, int64(r.Seq))
+			marks, gone = append(marks, int16(r.Set)), append(gone, int16(r.Unset))
 		}
 	}
 	return []any{
 		tenant, session, epoch, after, last, id, record, summary, activity, wake, claim, since, snapshot, refused,
-		keyOf, key, keyAt, keySeq, taskOf, task, created, ordinals, status, row, readOf, reader, read,
+		keyOf, key, keyAt, keySeq, taskOf, task, created, ordinals, status, row, readOf, reader, read, marks, gone,
 	}
 }
 

@@ -80,7 +80,7 @@ func (s *Store) encode(ctx context.Context, key conversation.SessionKey, c *conv
 	}
 	if !c.Summary.CreatedAt.IsZero() {
 		sum := c.Summary
-		sum.Key, sum.Last, sum.Seen = key, out.last, 0
+		sum.Key, sum.Last, sum.Seen, sum.Marks = key, out.last, 0, 0
 		out.summary, out.activity = wire.AppendSummary(nil, sum), sum.Activity.UnixMilli()
 	}
 	if !c.WakeAt.IsZero() {
@@ -100,7 +100,7 @@ func (s *Store) encode(ctx context.Context, key conversation.SessionKey, c *conv
 	}
 	for _, cur := range c.Cursors {
 		if i := slices.IndexFunc(out.cursors, func(o conversation.Cursor) bool { return o.User == cur.User }); i >= 0 {
-			out.cursors[i].Seq = max(out.cursors[i].Seq, cur.Seq)
+			out.cursors[i] = out.cursors[i].Then(cur)
 			continue
 		}
 		out.cursors = append(out.cursors, cur)

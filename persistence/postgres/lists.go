@@ -88,7 +88,7 @@ func (s *Store) leftOut(key conversation.SessionKey, err error) bool {
 }
 
 // listSessions begins with $1 tenant, $2 reader, $3 and $4 the cursor, $5 whether there is one.
-const listSessions = `select s.tenant, s.session, s.summary, s.last_seq, s.activity, coalesce(c.seq, 0)
+const listSessions = `select s.tenant, s.session, s.summary, s.last_seq, s.activity, coalesce(c.seq, 0), coalesce(c.marks, 0)
 from sessions s left join read_cursors c on c.session = s.id and c.reader = $2 `
 
 const newestSessions = listSessions + `where s.tenant = $1 and s.listed is not null
@@ -126,8 +126,9 @@ func (s *Store) Sessions(ctx context.Context, p conversation.Page) iter.Seq2[con
 			more, err = s.list(ctx, "sessions", n, sql, []any{string(p.Tenant), []byte(p.For), at, name, begun}, func() { all = nil }, func(row pgx.CollectableRow) error {
 				var key conversation.SessionKey
 				var body []byte
-				var last, seen conversation.Seq
-				if err := row.Scan(&key.Tenant, &key.Session, &body, &last, &at, &seen); err != nil {
+				var last conversation.Seq
+				var has conversation.Cursor
+				if err := row.Scan(&key.Tenant, &key.Session, &body, &last, &at, &has.Seq, &has.Set); err != nil {
 					return err
 				}
 				name = string(key.Session)
@@ -138,7 +139,7 @@ func (s *Store) Sessions(ctx context.Context, p conversation.Page) iter.Seq2[con
 					}
 					return err
 				}
-				sum.Key, sum.Last, sum.Seen, sum.Activity = key, last, seen, time.UnixMilli(at).UTC()
+				sum.Key, sum.Last, sum.Seen, sum.Marks, sum.Activity = key, last, has.Seq, has.Set, time.UnixMilli(at).UTC()
 				all = append(all, sum)
 				return nil
 			})

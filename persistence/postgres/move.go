@@ -96,7 +96,7 @@ where (tenant, session) > ($1, $2) and erased is not null order by tenant, sessi
 }
 
 func (r relocating) ReadCursors(ctx context.Context, key conversation.SessionKey) iter.Seq2[conversation.Cursor, error] {
-	const sql = `select c.reader, c.seq from read_cursors c
+	const sql = `select c.reader, c.seq, c.marks from read_cursors c
 where c.session = (select id from sessions where tenant = $1 and session = $2 and erased is null) and c.reader > $3 order by c.reader limit $4`
 	return eachPage(ctx, r.Store, "cursors", sql, func(last *conversation.Cursor) []any {
 		from := []byte{}
@@ -106,7 +106,7 @@ where c.session = (select id from sessions where tenant = $1 and session = $2 an
 		return []any{string(key.Tenant), string(key.Session), from}
 	}, func(row pgx.CollectableRow) (c conversation.Cursor, err error) {
 		var reader []byte
-		err = row.Scan(&reader, &c.Seq)
+		err = row.Scan(&reader, &c.Seq, &c.Set)
 		c.User = conversation.UserID(reader)
 		return c, err
 	})

@@ -238,7 +238,7 @@ func (s *Store) Summary(ctx context.Context, key conversation.SessionKey) (sum c
 				return err
 			}
 			sum, err = wire.DecodeSummary(body)
-			sum.Key, sum.Last, sum.Seen = key, last, 0
+			sum.Key, sum.Last, sum.Seen, sum.Marks = key, last, 0, 0
 			return err
 		})
 	return sum, err

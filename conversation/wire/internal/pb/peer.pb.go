@@ -46,6 +46,7 @@ type Command struct {
 	//	*Command_AddPart
 	//	*Command_HandOut
 	//	*Command_RuntimeSays
+	//	*Command_Mark
 	Command       isCommand_Command `protobuf_oneof:"command"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -223,6 +224,15 @@ func (x *Command) GetRuntimeSays() *RuntimeSaysCommand {
 	return nil
 }
 
+func (x *Command) GetMark() *MarkCommand {
+	if x != nil {
+		if x, ok := x.Command.(*Command_Mark); ok {
+			return x.Mark
+		}
+	}
+	return nil
+}
+
 type isCommand_Command interface {
 	isCommand_Command()
 }
@@ -287,6 +297,10 @@ type Command_RuntimeSays struct {
 	RuntimeSays *RuntimeSaysCommand `protobuf:"bytes,15,opt,name=runtime_says,json=runtimeSays,proto3,oneof"`
 }
 
+type Command_Mark struct {
+	Mark *MarkCommand `protobuf:"bytes,16,opt,name=mark,proto3,oneof"`
+}
+
 func (*Command_Create) isCommand_Command() {}
 
 func (*Command_Say) isCommand_Command() {}
@@ -316,6 +330,8 @@ func (*Command_AddPart) isCommand_Command() {}
 func (*Command_HandOut) isCommand_Command() {}
 
 func (*Command_RuntimeSays) isCommand_Command() {}
+
+func (*Command_Mark) isCommand_Command() {}
 
 type CreateCommand struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1113,6 +1129,66 @@ func (x *SeenCommand) GetSeq() uint64 {
 	return 0
 }
 
+type MarkCommand struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	User          string                 `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
+	Set           uint32                 `protobuf:"varint,2,opt,name=set,proto3" json:"set,omitempty"`     // Marks: 1 pinned, 2 archived
+	Unset         uint32                 `protobuf:"varint,3,opt,name=unset,proto3" json:"unset,omitempty"` // Marks
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MarkCommand) Reset() {
+	*x = MarkCommand{}
+	mi := &file_conversation_wire_peer_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MarkCommand) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MarkCommand) ProtoMessage() {}
+
+func (x *MarkCommand) ProtoReflect() protoreflect.Message {
+	mi := &file_conversation_wire_peer_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MarkCommand.ProtoReflect.Descriptor instead.
+func (*MarkCommand) Descriptor() ([]byte, []int) {
+	return file_conversation_wire_peer_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *MarkCommand) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *MarkCommand) GetSet() uint32 {
+	if x != nil {
+		return x.Set
+	}
+	return 0
+}
+
+func (x *MarkCommand) GetUnset() uint32 {
+	if x != nil {
+		return x.Unset
+	}
+	return 0
+}
+
 type ClearCommand struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	By            string                 `protobuf:"bytes,1,opt,name=by,proto3" json:"by,omitempty"`
@@ -1122,7 +1198,7 @@ type ClearCommand struct {
 
 func (x *ClearCommand) Reset() {
 	*x = ClearCommand{}
-	mi := &file_conversation_wire_peer_proto_msgTypes[12]
+	mi := &file_conversation_wire_peer_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1134,7 +1210,7 @@ func (x *ClearCommand) String() string {
 func (*ClearCommand) ProtoMessage() {}
 
 func (x *ClearCommand) ProtoReflect() protoreflect.Message {
-	mi := &file_conversation_wire_peer_proto_msgTypes[12]
+	mi := &file_conversation_wire_peer_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1147,7 +1223,7 @@ func (x *ClearCommand) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearCommand.ProtoReflect.Descriptor instead.
 func (*ClearCommand) Descriptor() ([]byte, []int) {
-	return file_conversation_wire_peer_proto_rawDescGZIP(), []int{12}
+	return file_conversation_wire_peer_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ClearCommand) GetBy() string {
@@ -1173,7 +1249,7 @@ type AddPartCommand struct {
 
 func (x *AddPartCommand) Reset() {
 	*x = AddPartCommand{}
-	mi := &file_conversation_wire_peer_proto_msgTypes[13]
+	mi := &file_conversation_wire_peer_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1185,7 +1261,7 @@ func (x *AddPartCommand) String() string {
 func (*AddPartCommand) ProtoMessage() {}
 
 func (x *AddPartCommand) ProtoReflect() protoreflect.Message {
-	mi := &file_conversation_wire_peer_proto_msgTypes[13]
+	mi := &file_conversation_wire_peer_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1198,7 +1274,7 @@ func (x *AddPartCommand) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddPartCommand.ProtoReflect.Descriptor instead.
 func (*AddPartCommand) Descriptor() ([]byte, []int) {
-	return file_conversation_wire_peer_proto_rawDescGZIP(), []int{13}
+	return file_conversation_wire_peer_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *AddPartCommand) GetAuthor() string {
@@ -1266,7 +1342,7 @@ type HandOutCommand struct {
 
 func (x *HandOutCommand) Reset() {
 	*x = HandOutCommand{}
-	mi := &file_conversation_wire_peer_proto_msgTypes[14]
+	mi := &file_conversation_wire_peer_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1278,7 +1354,7 @@ func (x *HandOutCommand) String() string {
 func (*HandOutCommand) ProtoMessage() {}
 
 func (x *HandOutCommand) ProtoReflect() protoreflect.Message {
-	mi := &file_conversation_wire_peer_proto_msgTypes[14]
+	mi := &file_conversation_wire_peer_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1291,7 +1367,7 @@ func (x *HandOutCommand) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HandOutCommand.ProtoReflect.Descriptor instead.
 func (*HandOutCommand) Descriptor() ([]byte, []int) {
-	return file_conversation_wire_peer_proto_rawDescGZIP(), []int{14}
+	return file_conversation_wire_peer_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *HandOutCommand) GetRuntime() string {
@@ -1314,7 +1390,7 @@ type RuntimeSaysCommand struct {
 
 func (x *RuntimeSaysCommand) Reset() {
 	*x = RuntimeSaysCommand{}
-	mi := &file_conversation_wire_peer_proto_msgTypes[15]
+	mi := &file_conversation_wire_peer_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1326,7 +1402,7 @@ func (x *RuntimeSaysCommand) String() string {
 func (*RuntimeSaysCommand) ProtoMessage() {}
 
 func (x *RuntimeSaysCommand) ProtoReflect() protoreflect.Message {
-	mi := &file_conversation_wire_peer_proto_msgTypes[15]
+	mi := &file_conversation_wire_peer_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1339,7 +1415,7 @@ func (x *RuntimeSaysCommand) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RuntimeSaysCommand.ProtoReflect.Descriptor instead.
 func (*RuntimeSaysCommand) Descriptor() ([]byte, []int) {
-	return file_conversation_wire_peer_proto_rawDescGZIP(), []int{15}
+	return file_conversation_wire_peer_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RuntimeSaysCommand) GetMessage() string {
@@ -1404,7 +1480,7 @@ type Receipt struct {
 
 func (x *Receipt) Reset() {
 	*x = Receipt{}
-	mi := &file_conversation_wire_peer_proto_msgTypes[16]
+	mi := &file_conversation_wire_peer_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1416,7 +1492,7 @@ func (x *Receipt) String() string {
 func (*Receipt) ProtoMessage() {}
 
 func (x *Receipt) ProtoReflect() protoreflect.Message {
-	mi := &file_conversation_wire_peer_proto_msgTypes[16]
+	mi := &file_conversation_wire_peer_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1429,7 +1505,7 @@ func (x *Receipt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Receipt.ProtoReflect.Descriptor instead.
 func (*Receipt) Descriptor() ([]byte, []int) {
-	return file_conversation_wire_peer_proto_rawDescGZIP(), []int{16}
+	return file_conversation_wire_peer_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Receipt) GetMessage() string {
@@ -1574,7 +1650,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_conversation_wire_peer_proto_msgTypes[17]
+	mi := &file_conversation_wire_peer_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1586,7 +1662,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_conversation_wire_peer_proto_msgTypes[17]
+	mi := &file_conversation_wire_peer_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1599,7 +1675,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_conversation_wire_peer_proto_rawDescGZIP(), []int{17}
+	return file_conversation_wire_peer_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Refusal) GetCode() string {
@@ -1667,7 +1743,7 @@ type Shown struct {
 
 func (x *Shown) Reset() {
 	*x = Shown{}
-	mi := &file_conversation_wire_peer_proto_msgTypes[18]
+	mi := &file_conversation_wire_peer_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1679,7 +1755,7 @@ func (x *Shown) String() string {
 func (*Shown) ProtoMessage() {}
 
 func (x *Shown) ProtoReflect() protoreflect.Message {
-	mi := &file_conversation_wire_peer_proto_msgTypes[18]
+	mi := &file_conversation_wire_peer_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1692,7 +1768,7 @@ func (x *Shown) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shown.ProtoReflect.Descriptor instead.
 func (*Shown) Descriptor() ([]byte, []int) {
-	return file_conversation_wire_peer_proto_rawDescGZIP(), []int{18}
+	return file_conversation_wire_peer_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Shown) GetShown() isShown_Shown {
@@ -1778,7 +1854,7 @@ type ShownDelta struct {
 
 func (x *ShownDelta) Reset() {
 	*x = ShownDelta{}
-	mi := &file_conversation_wire_peer_proto_msgTypes[19]
+	mi := &file_conversation_wire_peer_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1790,7 +1866,7 @@ func (x *ShownDelta) String() string {
 func (*ShownDelta) ProtoMessage() {}
 
 func (x *ShownDelta) ProtoReflect() protoreflect.Message {
-	mi := &file_conversation_wire_peer_proto_msgTypes[19]
+	mi := &file_conversation_wire_peer_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1803,7 +1879,7 @@ func (x *ShownDelta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShownDelta.ProtoReflect.Descriptor instead.
 func (*ShownDelta) Descriptor() ([]byte, []int) {
-	return file_conversation_wire_peer_proto_rawDescGZIP(), []int{19}
+	return file_conversation_wire_peer_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ShownDelta) GetTask() string {
@@ -1844,7 +1920,7 @@ type ShownDraftDropped struct {
 
 func (x *ShownDraftDropped) Reset() {
 	*x = ShownDraftDropped{}
-	mi := &file_conversation_wire_peer_proto_msgTypes[20]
+	mi := &file_conversation_wire_peer_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1856,7 +1932,7 @@ func (x *ShownDraftDropped) String() string {
 func (*ShownDraftDropped) ProtoMessage() {}
 
 func (x *ShownDraftDropped) ProtoReflect() protoreflect.Message {
-	mi := &file_conversation_wire_peer_proto_msgTypes[20]
+	mi := &file_conversation_wire_peer_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1869,7 +1945,7 @@ func (x *ShownDraftDropped) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShownDraftDropped.ProtoReflect.Descriptor instead.
 func (*ShownDraftDropped) Descriptor() ([]byte, []int) {
-	return file_conversation_wire_peer_proto_rawDescGZIP(), []int{20}
+	return file_conversation_wire_peer_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ShownDraftDropped) GetTask() string {
@@ -1898,7 +1974,7 @@ type ShownProgress struct {
 
 func (x *ShownProgress) Reset() {
 	*x = ShownProgress{}
-	mi := &file_conversation_wire_peer_proto_msgTypes[21]
+	mi := &file_conversation_wire_peer_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1910,7 +1986,7 @@ func (x *ShownProgress) String() string {
 func (*ShownProgress) ProtoMessage() {}
 
 func (x *ShownProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_conversation_wire_peer_proto_msgTypes[21]
+	mi := &file_conversation_wire_peer_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1923,7 +1999,7 @@ func (x *ShownProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShownProgress.ProtoReflect.Descriptor instead.
 func (*ShownProgress) Descriptor() ([]byte, []int) {
-	return file_conversation_wire_peer_proto_rawDescGZIP(), []int{21}
+	return file_conversation_wire_peer_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ShownProgress) GetTask() string {
@@ -1965,7 +2041,7 @@ type ShownThinking struct {
 
 func (x *ShownThinking) Reset() {
 	*x = ShownThinking{}
-	mi := &file_conversation_wire_peer_proto_msgTypes[22]
+	mi := &file_conversation_wire_peer_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1977,7 +2053,7 @@ func (x *ShownThinking) String() string {
 func (*ShownThinking) ProtoMessage() {}
 
 func (x *ShownThinking) ProtoReflect() protoreflect.Message {
-	mi := &file_conversation_wire_peer_proto_msgTypes[22]
+	mi := &file_conversation_wire_peer_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1990,7 +2066,7 @@ func (x *ShownThinking) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShownThinking.ProtoReflect.Descriptor instead.
 func (*ShownThinking) Descriptor() ([]byte, []int) {
-	return file_conversation_wire_peer_proto_rawDescGZIP(), []int{22}
+	return file_conversation_wire_peer_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ShownThinking) GetTask() string {
@@ -2040,7 +2116,7 @@ type View struct {
 
 func (x *View) Reset() {
 	*x = View{}
-	mi := &file_conversation_wire_peer_proto_msgTypes[23]
+	mi := &file_conversation_wire_peer_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2052,7 +2128,7 @@ func (x *View) String() string {
 func (*View) ProtoMessage() {}
 
 func (x *View) ProtoReflect() protoreflect.Message {
-	mi := &file_conversation_wire_peer_proto_msgTypes[23]
+	mi := &file_conversation_wire_peer_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2065,7 +2141,7 @@ func (x *View) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use View.ProtoReflect.Descriptor instead.
 func (*View) Descriptor() ([]byte, []int) {
-	return file_conversation_wire_peer_proto_rawDescGZIP(), []int{23}
+	return file_conversation_wire_peer_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *View) GetTenant() string {
@@ -2201,7 +2277,7 @@ type TaskView struct {
 
 func (x *TaskView) Reset() {
 	*x = TaskView{}
-	mi := &file_conversation_wire_peer_proto_msgTypes[24]
+	mi := &file_conversation_wire_peer_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2213,7 +2289,7 @@ func (x *TaskView) String() string {
 func (*TaskView) ProtoMessage() {}
 
 func (x *TaskView) ProtoReflect() protoreflect.Message {
-	mi := &file_conversation_wire_peer_proto_msgTypes[24]
+	mi := &file_conversation_wire_peer_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2226,7 +2302,7 @@ func (x *TaskView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskView.ProtoReflect.Descriptor instead.
 func (*TaskView) Descriptor() ([]byte, []int) {
-	return file_conversation_wire_peer_proto_rawDescGZIP(), []int{24}
+	return file_conversation_wire_peer_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *TaskView) GetTask() string {
@@ -2284,7 +2360,7 @@ type InboxView struct {
 
 func (x *InboxView) Reset() {
 	*x = InboxView{}
-	mi := &file_conversation_wire_peer_proto_msgTypes[25]
+	mi := &file_conversation_wire_peer_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2296,7 +2372,7 @@ func (x *InboxView) String() string {
 func (*InboxView) ProtoMessage() {}
 
 func (x *InboxView) ProtoReflect() protoreflect.Message {
-	mi := &file_conversation_wire_peer_proto_msgTypes[25]
+	mi := &file_conversation_wire_peer_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2309,7 +2385,7 @@ func (x *InboxView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InboxView.ProtoReflect.Descriptor instead.
 func (*InboxView) Descriptor() ([]byte, []int) {
-	return file_conversation_wire_peer_proto_rawDescGZIP(), []int{25}
+	return file_conversation_wire_peer_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *InboxView) GetMessage() string {
@@ -2358,7 +2434,7 @@ type QuestionView struct {
 
 func (x *QuestionView) Reset() {
 	*x = QuestionView{}
-	mi := &file_conversation_wire_peer_proto_msgTypes[26]
+	mi := &file_conversation_wire_peer_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2370,7 +2446,7 @@ func (x *QuestionView) String() string {
 func (*QuestionView) ProtoMessage() {}
 
 func (x *QuestionView) ProtoReflect() protoreflect.Message {
-	mi := &file_conversation_wire_peer_proto_msgTypes[26]
+	mi := &file_conversation_wire_peer_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2383,7 +2459,7 @@ func (x *QuestionView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuestionView.ProtoReflect.Descriptor instead.
 func (*QuestionView) Descriptor() ([]byte, []int) {
-	return file_conversation_wire_peer_proto_rawDescGZIP(), []int{26}
+	return file_conversation_wire_peer_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *QuestionView) GetTask() string {
@@ -2421,7 +2497,7 @@ type CallView struct {
 
 func (x *CallView) Reset() {
 	*x = CallView{}
-	mi := &file_conversation_wire_peer_proto_msgTypes[27]
+	mi := &file_conversation_wire_peer_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2433,7 +2509,7 @@ func (x *CallView) String() string {
 func (*CallView) ProtoMessage() {}
 
 func (x *CallView) ProtoReflect() protoreflect.Message {
-	mi := &file_conversation_wire_peer_proto_msgTypes[27]
+	mi := &file_conversation_wire_peer_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2446,7 +2522,7 @@ func (x *CallView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallView.ProtoReflect.Descriptor instead.
 func (*CallView) Descriptor() ([]byte, []int) {
-	return file_conversation_wire_peer_proto_rawDescGZIP(), []int{27}
+	return file_conversation_wire_peer_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *CallView) GetTask() string {
@@ -2502,7 +2578,7 @@ type DraftView struct {
 
 func (x *DraftView) Reset() {
 	*x = DraftView{}
-	mi := &file_conversation_wire_peer_proto_msgTypes[28]
+	mi := &file_conversation_wire_peer_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2514,7 +2590,7 @@ func (x *DraftView) String() string {
 func (*DraftView) ProtoMessage() {}
 
 func (x *DraftView) ProtoReflect() protoreflect.Message {
-	mi := &file_conversation_wire_peer_proto_msgTypes[28]
+	mi := &file_conversation_wire_peer_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2527,7 +2603,7 @@ func (x *DraftView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DraftView.ProtoReflect.Descriptor instead.
 func (*DraftView) Descriptor() ([]byte, []int) {
-	return file_conversation_wire_peer_proto_rawDescGZIP(), []int{28}
+	return file_conversation_wire_peer_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *DraftView) GetTask() string {
@@ -2561,7 +2637,7 @@ type Claimed struct {
 
 func (x *Claimed) Reset() {
 	*x = Claimed{}
-	mi := &file_conversation_wire_peer_proto_msgTypes[29]
+	mi := &file_conversation_wire_peer_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2573,7 +2649,7 @@ func (x *Claimed) String() string {
 func (*Claimed) ProtoMessage() {}
 
 func (x *Claimed) ProtoReflect() protoreflect.Message {
-	mi := &file_conversation_wire_peer_proto_msgTypes[29]
+	mi := &file_conversation_wire_peer_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2586,7 +2662,7 @@ func (x *Claimed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Claimed.ProtoReflect.Descriptor instead.
 func (*Claimed) Descriptor() ([]byte, []int) {
-	return file_conversation_wire_peer_proto_rawDescGZIP(), []int{29}
+	return file_conversation_wire_peer_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Claimed) GetMessages() []*HandedOut {
@@ -2613,7 +2689,7 @@ type HandedOut struct {
 
 func (x *HandedOut) Reset() {
 	*x = HandedOut{}
-	mi := &file_conversation_wire_peer_proto_msgTypes[30]
+	mi := &file_conversation_wire_peer_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2625,7 +2701,7 @@ func (x *HandedOut) String() string {
 func (*HandedOut) ProtoMessage() {}
 
 func (x *HandedOut) ProtoReflect() protoreflect.Message {
-	mi := &file_conversation_wire_peer_proto_msgTypes[30]
+	mi := &file_conversation_wire_peer_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2638,7 +2714,7 @@ func (x *HandedOut) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HandedOut.ProtoReflect.Descriptor instead.
 func (*HandedOut) Descriptor() ([]byte, []int) {
-	return file_conversation_wire_peer_proto_rawDescGZIP(), []int{30}
+	return file_conversation_wire_peer_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *HandedOut) GetTenant() string {
@@ -2714,7 +2790,7 @@ type Claimable struct {
 
 func (x *Claimable) Reset() {
 	*x = Claimable{}
-	mi := &file_conversation_wire_peer_proto_msgTypes[31]
+	mi := &file_conversation_wire_peer_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2726,7 +2802,7 @@ func (x *Claimable) String() string {
 func (*Claimable) ProtoMessage() {}
 
 func (x *Claimable) ProtoReflect() protoreflect.Message {
-	mi := &file_conversation_wire_peer_proto_msgTypes[31]
+	mi := &file_conversation_wire_peer_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2739,7 +2815,7 @@ func (x *Claimable) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Claimable.ProtoReflect.Descriptor instead.
 func (*Claimable) Descriptor() ([]byte, []int) {
-	return file_conversation_wire_peer_proto_rawDescGZIP(), []int{31}
+	return file_conversation_wire_peer_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Claimable) GetClaim() *Claim {
@@ -2753,7 +2829,7 @@ var File_conversation_wire_peer_proto protoreflect.FileDescriptor
 
 const file_conversation_wire_peer_proto_rawDesc = "" +
 	"\n" +
-	"\x1cconversation/wire/peer.proto\x12\vparley.wire\x1a\x1econversation/wire/events.proto\x1a\x1dconversation/wire/store.proto\"\xb8\x06\n" +
+	"\x1cconversation/wire/peer.proto\x12\vparley.wire\x1a\x1econversation/wire/events.proto\x1a\x1dconversation/wire/store.proto\"\xe8\x06\n" +
 	"\aCommand\x124\n" +
 	"\x06create\x18\x01 \x01(\v2\x1a.parley.wire.CreateCommandH\x00R\x06create\x12+\n" +
 	"\x03say\x18\x02 \x01(\v2\x17.parley.wire.SayCommandH\x00R\x03say\x124\n" +
@@ -2770,7 +2846,8 @@ const file_conversation_wire_peer_proto_rawDesc = "" +
 	"\x05clear\x18\f \x01(\v2\x19.parley.wire.ClearCommandH\x00R\x05clear\x128\n" +
 	"\badd_part\x18\r \x01(\v2\x1b.parley.wire.AddPartCommandH\x00R\aaddPart\x128\n" +
 	"\bhand_out\x18\x0e \x01(\v2\x1b.parley.wire.HandOutCommandH\x00R\ahandOut\x12D\n" +
-	"\fruntime_says\x18\x0f \x01(\v2\x1f.parley.wire.RuntimeSaysCommandH\x00R\vruntimeSaysB\t\n" +
+	"\fruntime_says\x18\x0f \x01(\v2\x1f.parley.wire.RuntimeSaysCommandH\x00R\vruntimeSays\x12.\n" +
+	"\x04mark\x18\x10 \x01(\v2\x18.parley.wire.MarkCommandH\x00R\x04markB\t\n" +
 	"\acommand\"\xfa\x01\n" +
 	"\rCreateCommand\x12\x14\n" +
 	"\x05title\x18\x01 \x01(\tR\x05title\x12\x14\n" +
@@ -2847,7 +2924,11 @@ const file_conversation_wire_peer_proto_rawDesc = "" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\"3\n" +
 	"\vSeenCommand\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12\x10\n" +
-	"\x03seq\x18\x02 \x01(\x04R\x03seq\"\x1e\n" +
+	"\x03seq\x18\x02 \x01(\x04R\x03seq\"I\n" +
+	"\vMarkCommand\x12\x12\n" +
+	"\x04user\x18\x01 \x01(\tR\x04user\x12\x10\n" +
+	"\x03set\x18\x02 \x01(\rR\x03set\x12\x14\n" +
+	"\x05unset\x18\x03 \x01(\rR\x05unset\"\x1e\n" +
 	"\fClearCommand\x12\x0e\n" +
 	"\x02by\x18\x01 \x01(\tR\x02by\"\xde\x01\n" +
 	"\x0eAddPartCommand\x12\x16\n" +
@@ -3029,7 +3110,7 @@ func file_conversation_wire_peer_proto_rawDescGZIP() []byte {
 	return file_conversation_wire_peer_proto_rawDescData
 }
 
-var file_conversation_wire_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
+var file_conversation_wire_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
 var file_conversation_wire_peer_proto_goTypes = []any{
 	(*Command)(nil),            // 0: parley.wire.Command
 	(*CreateCommand)(nil),      // 1: parley.wire.CreateCommand
@@ -3043,35 +3124,36 @@ var file_conversation_wire_peer_proto_goTypes = []any{
 	(*UpdateCommand)(nil),      // 9: parley.wire.UpdateCommand
 	(*CloseCommand)(nil),       // 10: parley.wire.CloseCommand
 	(*SeenCommand)(nil),        // 11: parley.wire.SeenCommand
-	(*ClearCommand)(nil),       // 12: parley.wire.ClearCommand
-	(*AddPartCommand)(nil),     // 13: parley.wire.AddPartCommand
-	(*HandOutCommand)(nil),     // 14: parley.wire.HandOutCommand
-	(*RuntimeSaysCommand)(nil), // 15: parley.wire.RuntimeSaysCommand
-	(*Receipt)(nil),            // 16: parley.wire.Receipt
-	(*Refusal)(nil),            // 17: parley.wire.Refusal
-	(*Shown)(nil),              // 18: parley.wire.Shown
-	(*ShownDelta)(nil),         // 19: parley.wire.ShownDelta
-	(*ShownDraftDropped)(nil),  // 20: parley.wire.ShownDraftDropped
-	(*ShownProgress)(nil),      // 21: parley.wire.ShownProgress
-	(*ShownThinking)(nil),      // 22: parley.wire.ShownThinking
-	(*View)(nil),               // 23: parley.wire.View
-	(*TaskView)(nil),           // 24: parley.wire.TaskView
-	(*InboxView)(nil),          // 25: parley.wire.InboxView
-	(*QuestionView)(nil),       // 26: parley.wire.QuestionView
-	(*CallView)(nil),           // 27: parley.wire.CallView
-	(*DraftView)(nil),          // 28: parley.wire.DraftView
-	(*Claimed)(nil),            // 29: parley.wire.Claimed
-	(*HandedOut)(nil),          // 30: parley.wire.HandedOut
-	(*Claimable)(nil),          // 31: parley.wire.Claimable
-	nil,                        // 32: parley.wire.CreateCommand.PolicyEntry
-	nil,                        // 33: parley.wire.UpdateCommand.PolicyEntry
-	nil,                        // 34: parley.wire.UpdateCommand.MembersEntry
-	nil,                        // 35: parley.wire.Receipt.PolicyEntry
-	nil,                        // 36: parley.wire.View.MembersEntry
-	nil,                        // 37: parley.wire.View.PolicyEntry
-	(*AttachedFile)(nil),       // 38: parley.wire.AttachedFile
-	(*Asked)(nil),              // 39: parley.wire.Asked
-	(*Claim)(nil),              // 40: parley.wire.Claim
+	(*MarkCommand)(nil),        // 12: parley.wire.MarkCommand
+	(*ClearCommand)(nil),       // 13: parley.wire.ClearCommand
+	(*AddPartCommand)(nil),     // 14: parley.wire.AddPartCommand
+	(*HandOutCommand)(nil),     // 15: parley.wire.HandOutCommand
+	(*RuntimeSaysCommand)(nil), // 16: parley.wire.RuntimeSaysCommand
+	(*Receipt)(nil),            // 17: parley.wire.Receipt
+	(*Refusal)(nil),            // 18: parley.wire.Refusal
+	(*Shown)(nil),              // 19: parley.wire.Shown
+	(*ShownDelta)(nil),         // 20: parley.wire.ShownDelta
+	(*ShownDraftDropped)(nil),  // 21: parley.wire.ShownDraftDropped
+	(*ShownProgress)(nil),      // 22: parley.wire.ShownProgress
+	(*ShownThinking)(nil),      // 23: parley.wire.ShownThinking
+	(*View)(nil),               // 24: parley.wire.View
+	(*TaskView)(nil),           // 25: parley.wire.TaskView
+	(*InboxView)(nil),          // 26: parley.wire.InboxView
+	(*QuestionView)(nil),       // 27: parley.wire.QuestionView
+	(*CallView)(nil),           // 28: parley.wire.CallView
+	(*DraftView)(nil),          // 29: parley.wire.DraftView
+	(*Claimed)(nil),            // 30: parley.wire.Claimed
+	(*HandedOut)(nil),          // 31: parley.wire.HandedOut
+	(*Claimable)(nil),          // 32: parley.wire.Claimable
+	nil,                        // 33: parley.wire.CreateCommand.PolicyEntry
+	nil,                        // 34: parley.wire.UpdateCommand.PolicyEntry
+	nil,                        // 35: parley.wire.UpdateCommand.MembersEntry
+	nil,                        // 36: parley.wire.Receipt.PolicyEntry
+	nil,                        // 37: parley.wire.View.MembersEntry
+	nil,                        // 38: parley.wire.View.PolicyEntry
+	(*AttachedFile)(nil),       // 39: parley.wire.AttachedFile
+	(*Asked)(nil),              // 40: parley.wire.Asked
+	(*Claim)(nil),              // 41: parley.wire.Claim
 }
 var file_conversation_wire_peer_proto_depIdxs = []int32{
 	1,  // 0: parley.wire.Command.create:type_name -> parley.wire.CreateCommand
@@ -3085,34 +3167,35 @@ var file_conversation_wire_peer_proto_depIdxs = []int32{
 	9,  // 8: parley.wire.Command.update:type_name -> parley.wire.UpdateCommand
 	10, // 9: parley.wire.Command.close:type_name -> parley.wire.CloseCommand
 	11, // 10: parley.wire.Command.seen:type_name -> parley.wire.SeenCommand
-	12, // 11: parley.wire.Command.clear:type_name -> parley.wire.ClearCommand
-	13, // 12: parley.wire.Command.add_part:type_name -> parley.wire.AddPartCommand
-	14, // 13: parley.wire.Command.hand_out:type_name -> parley.wire.HandOutCommand
-	15, // 14: parley.wire.Command.runtime_says:type_name -> parley.wire.RuntimeSaysCommand
-	32, // 15: parley.wire.CreateCommand.policy:type_name -> parley.wire.CreateCommand.PolicyEntry
-	38, // 16: parley.wire.SayCommand.files:type_name -> parley.wire.AttachedFile
-	33, // 17: parley.wire.UpdateCommand.policy:type_name -> parley.wire.UpdateCommand.PolicyEntry
-	34, // 18: parley.wire.UpdateCommand.members:type_name -> parley.wire.UpdateCommand.MembersEntry
-	35, // 19: parley.wire.Receipt.policy:type_name -> parley.wire.Receipt.PolicyEntry
-	19, // 20: parley.wire.Shown.delta:type_name -> parley.wire.ShownDelta
-	20, // 21: parley.wire.Shown.draft_dropped:type_name -> parley.wire.ShownDraftDropped
-	21, // 22: parley.wire.Shown.progress:type_name -> parley.wire.ShownProgress
-	22, // 23: parley.wire.Shown.thinking:type_name -> parley.wire.ShownThinking
-	36, // 24: parley.wire.View.members:type_name -> parley.wire.View.MembersEntry
-	37, // 25: parley.wire.View.policy:type_name -> parley.wire.View.PolicyEntry
-	24, // 26: parley.wire.View.tasks:type_name -> parley.wire.TaskView
-	25, // 27: parley.wire.View.inbox:type_name -> parley.wire.InboxView
-	26, // 28: parley.wire.View.questions:type_name -> parley.wire.QuestionView
-	27, // 29: parley.wire.View.calls:type_name -> parley.wire.CallView
-	28, // 30: parley.wire.View.drafts:type_name -> parley.wire.DraftView
-	39, // 31: parley.wire.QuestionView.asked:type_name -> parley.wire.Asked
-	30, // 32: parley.wire.Claimed.messages:type_name -> parley.wire.HandedOut
-	40, // 33: parley.wire.Claimable.claim:type_name -> parley.wire.Claim
-	34, // [34:34] is the sub-list for method output_type
-	34, // [34:34] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	13, // 11: parley.wire.Command.clear:type_name -> parley.wire.ClearCommand
+	14, // 12: parley.wire.Command.add_part:type_name -> parley.wire.AddPartCommand
+	15, // 13: parley.wire.Command.hand_out:type_name -> parley.wire.HandOutCommand
+	16, // 14: parley.wire.Command.runtime_says:type_name -> parley.wire.RuntimeSaysCommand
+	12, // 15: parley.wire.Command.mark:type_name -> parley.wire.MarkCommand
+	33, // 16: parley.wire.CreateCommand.policy:type_name -> parley.wire.CreateCommand.PolicyEntry
+	39, // 17: parley.wire.SayCommand.files:type_name -> parley.wire.AttachedFile
+	34, // 18: parley.wire.UpdateCommand.policy:type_name -> parley.wire.UpdateCommand.PolicyEntry
+	35, // 19: parley.wire.UpdateCommand.members:type_name -> parley.wire.UpdateCommand.MembersEntry
+	36, // 20: parley.wire.Receipt.policy:type_name -> parley.wire.Receipt.PolicyEntry
+	20, // 21: parley.wire.Shown.delta:type_name -> parley.wire.ShownDelta
+	21, // 22: parley.wire.Shown.draft_dropped:type_name -> parley.wire.ShownDraftDropped
+	22, // 23: parley.wire.Shown.progress:type_name -> parley.wire.ShownProgress
+	23, // 24: parley.wire.Shown.thinking:type_name -> parley.wire.ShownThinking
+	37, // 25: parley.wire.View.members:type_name -> parley.wire.View.MembersEntry
+	38, // 26: parley.wire.View.policy:type_name -> parley.wire.View.PolicyEntry
+	25, // 27: parley.wire.View.tasks:type_name -> parley.wire.TaskView
+	26, // 28: parley.wire.View.inbox:type_name -> parley.wire.InboxView
+	27, // 29: parley.wire.View.questions:type_name -> parley.wire.QuestionView
+	28, // 30: parley.wire.View.calls:type_name -> parley.wire.CallView
+	29, // 31: parley.wire.View.drafts:type_name -> parley.wire.DraftView
+	40, // 32: parley.wire.QuestionView.asked:type_name -> parley.wire.Asked
+	31, // 33: parley.wire.Claimed.messages:type_name -> parley.wire.HandedOut
+	41, // 34: parley.wire.Claimable.claim:type_name -> parley.wire.Claim
+	35, // [35:35] is the sub-list for method output_type
+	35, // [35:35] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_conversation_wire_peer_proto_init() }
@@ -3138,23 +3221,24 @@ func file_conversation_wire_peer_proto_init() {
 		(*Command_AddPart)(nil),
 		(*Command_HandOut)(nil),
 		(*Command_RuntimeSays)(nil),
+		(*Command_Mark)(nil),
 	}
 	file_conversation_wire_peer_proto_msgTypes[9].OneofWrappers = []any{}
-	file_conversation_wire_peer_proto_msgTypes[17].OneofWrappers = []any{}
-	file_conversation_wire_peer_proto_msgTypes[18].OneofWrappers = []any{
+	file_conversation_wire_peer_proto_msgTypes[18].OneofWrappers = []any{}
+	file_conversation_wire_peer_proto_msgTypes[19].OneofWrappers = []any{
 		(*Shown_Delta)(nil),
 		(*Shown_DraftDropped)(nil),
 		(*Shown_Progress)(nil),
 		(*Shown_Thinking)(nil),
 	}
-	file_conversation_wire_peer_proto_msgTypes[21].OneofWrappers = []any{}
+	file_conversation_wire_peer_proto_msgTypes[22].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_conversation_wire_peer_proto_rawDesc), len(file_conversation_wire_peer_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   38,
+			NumMessages:   39,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

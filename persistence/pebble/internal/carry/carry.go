@@ -2,7 +2,6 @@ package carry
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"iter"
@@ -49,10 +48,12 @@ func Cursors(ctx context.Context, p *pebble.DB, key conversation.SessionKey) ite
 	prefix := append(layout.SessionPrefix(nil, key), layout.KindCursor)
 	return under(ctx, p, prefix, func(rest, value []byte) (c conversation.Cursor, err error) {
 		user, left, ok := layout.CutString(rest)
-		if !ok || len(left) > 0 || len(value) != 8 {
+		c, fits := layout.CutCursor(value)
+		if !ok || len(left) > 0 || !fits {
 			return c, fmt.Errorf("%w: a read cursor", conversation.ErrDamaged)
 		}
-		return conversation.Cursor{User: conversation.UserID(user), Seq: conversation.Seq(binary.BigEndian.Uint64(value))}, nil
+		c.User = conversation.UserID(user)
+		return c, nil
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/listing"
 )
 
 // The layout. Every key starts with the byte of its table; a session is one
@@ -247,6 +248,26 @@ func KeyTask(b []byte, key conversation.SessionKey, task conversation.TaskID) []
 // KeyCursor is the key of a user's read cursor.
 func KeyCursor(b []byte, key conversation.SessionKey, user conversation.UserID) []byte {
 	return AppendString(append(SessionPrefix(b, key), KindCursor), string(user))
+}
+
+// AppendCursor is the value behind KeyCursor: the seq, and a byte of marks if there are any.
+func AppendCursor(b []byte, c conversation.Cursor) []byte {
+	if b = AppendU64(b, uint64(c.Seq)); c.Set != 0 {
+		b = append(b, byte(c.Set))
+	}
+	return b
+}
+
+// CutCursor reads the value behind KeyCursor.
+func CutCursor(v []byte) (c conversation.Cursor, ok bool) {
+	if len(v) != 8 && len(v) != 9 {
+		return c, false
+	}
+	c.Seq = conversation.Seq(binary.BigEndian.Uint64(v))
+	if len(v) == 9 {
+		c.Set = listing.Marks(v[8])
+	}
+	return c, true
 }
 
 // TenantPrefix is the common prefix of all keys of a tenant in a table.

@@ -257,12 +257,12 @@ func (s *session) seeTask(rest, v []byte) {
 func (s *session) seeCursor(rest, v []byte) {
 	s.report.Counts.Cursors++
 	user, left, ok := layout.CutString(rest[1:])
-	seq, fits := cutSeq(v)
+	cur, fits := layout.CutCursor(v)
 	switch {
 	case !ok || !fits || len(left) > 0:
 		s.problem(RuleUnknown, s.key, "the cursor of a reader cannot be read")
-	case s.head != nil && seq > s.head.Row.Last:
-		s.problem(RuleCursors, s.key, "%q has read up to event %d, but the log ends at %d", user, seq, s.head.Row.Last)
+	case s.head != nil && cur.Seq > s.head.Row.Last:
+		s.problem(RuleCursors, s.key, "%q has read up to event %d, but the log ends at %d", user, cur.Seq, s.head.Row.Last)
 	}
 }
 
