@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"reflect"
+	"strings"
 	"testing"
 
 	"parley/conversation"
@@ -88,6 +89,14 @@ func TestWatchOfTheList(t *testing.T) {
 		t.Fatalf("%s", f.Raw)
 	}
 	until(ann, "ann", "read on another device")
+	patch(`{"pinned":true}`)
+	until(ann, "ann", "pinned")
+	patch(`{"archived":true}`)
+	if err := r.call("GET", "/api/sessions?archived=only", "", "Authorization", "Bearer ann").want(t, http.StatusOK).body; !strings.Contains(string(err), id) {
+		t.Errorf("archived: %s", err)
+	}
+	patch(`{"archived":false,"pinned":false}`)
+	until(ann, "ann", "neither")
 	patch(`{"access":"private"}`)
 	until(bob, "bob", "private again")
 	r.call("DELETE", "/api/sessions/"+id, "", "Authorization", "Bearer ann").want(t, http.StatusNoContent)

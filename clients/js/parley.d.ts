@@ -1058,6 +1058,8 @@ export type SessionSummary = {
   access: Access;
   activity_at: Time;
   agent: string;
+  /** The reader has put it out of the list. */
+  archived: boolean;
   /** Questions that are open. */
   awaiting: number;
   awaiting_tasks: number;
@@ -1068,6 +1070,8 @@ export type SessionSummary = {
   last_seq: Seq;
   open_tasks: number;
   owner: string;
+  /** The reader has it on top. */
+  pinned: boolean;
   seen: Seq;
   session: SessionId;
   /** What the session does: the first of these that a task of it is; "" = nothing. */

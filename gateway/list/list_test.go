@@ -16,6 +16,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/access"
+	"parley/conversation/listing"
 	"parley/gateway/list"
 	"parley/persistence/persistencetest"
 )
@@ -96,6 +97,12 @@ func (b *bench) erase(id string) {
 func seen(user conversation.UserID, seq conversation.Seq) func(c *conversation.Commit) {
 	return func(c *conversation.Commit) {
 		c.Events, c.Cursors = nil, []conversation.Cursor{{User: user, Seq: seq}}
+	}
+}
+
+func marked(user conversation.UserID, mark listing.Marks, on bool) func(c *conversation.Commit) {
+	return func(c *conversation.Commit) {
+		c.Events, c.Cursors = nil, []conversation.Cursor{{User: user, Marking: listing.Marking{}.With(mark, on)}}
 	}
 }
 
@@ -199,6 +206,8 @@ func TestWatchesEndWithTheList(t *testing.T) {
 					}
 				case k < 7:
 					b.must(b.commit(id, seen(users[r.IntN(len(users))], conversation.Seq(r.IntN(int(o.head.Last)+1)))))
+				case k < 8 && r.IntN(2) == 0:
+					b.must(b.commit(id, marked(users[r.IntN(len(users))], []listing.Marks{listing.Pinned, listing.Archived}[r.IntN(2)], r.IntN(2) == 0)))
 				case k < 8:
 					b.must(b.commit(id, shared([]conversation.Access{conversation.AccessPrivate, conversation.AccessTenant}[r.IntN(2)])))
 				case k < 10:
@@ -259,6 +268,7 @@ func TestWhoIsShownAChange(t *testing.T) {
 			{"a message in it", say("s1"), []string{"s1"}, []string{"s1"}},
 			{"read by bob", with("s1", seen("bob", 2)), nil, []string{"s1"}},
 			{"read by ann on another device", with("s1", seen("ann", 3)), []string{"s1"}, nil},
+			{"archived by bob", with("s1", marked("bob", listing.Archived, true)), nil, []string{"s1"}},
 			{"private again", with("s1", shared(conversation.AccessPrivate)), []string{"s1"}, []string{"-s1"}},
 			{"a message that bob must not see", say("s1"), []string{"s1"}, nil},
 			{"bob is made a member", with("s1", member("bob", access.Reader)), []string{"s1"}, []string{"s1"}},

@@ -187,6 +187,13 @@ func appendSummary(o *Object, row conversation.Summary) {
 	o.Uint("last_seq", uint64(row.Last))
 	o.Time("last_at", row.Activity)
 	o.Int("unread", int64(row.Parts.Unread(uint64(row.Seen))))
+	AppendMarks(o, row)
+}
+
+// AppendMarks says what the reader of the row has marked the session with.
+func AppendMarks(o *Object, row conversation.Summary) {
+	o.Bool("pinned", row.Marks.Pinned())
+	o.Bool("archived", row.Marks.Archived())
 }
 
 // listStatus is what a session does, in the words of its tasks' states; "" = nothing.

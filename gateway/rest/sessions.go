@@ -5,6 +5,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/access"
+	"parley/conversation/listing"
 	"parley/gateway/find"
 	"parley/gateway/protocol"
 	"parley/gateway/service"
@@ -78,6 +79,10 @@ func (s *API) listSessions(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
+	shows, err := protocol.ReadArchived(c.Query("archived"))
+	if err != nil {
+		return err
+	}
 	who := principal(c)
 	ctx, cancel := s.deadline()
 	defer cancel()
@@ -98,7 +103,7 @@ func (s *API) listSessions(c *fiber.Ctx) error {
 			next = last.PageCursor()
 			break
 		}
-		if row.Role(who.User) == access.None || !query.Fits(row.Title) {
+		if row.Role(who.User) == access.None || !shows(row.Marks) || !query.Fits(row.Title) {
 			last = row
 			continue
 		}
@@ -131,12 +136,17 @@ func (s *API) showSession(c *fiber.Ctx, key conversation.SessionKey) error {
 	if err != nil {
 		return err
 	}
+	row, err := s.Row(ctx, who, key)
+	if err != nil {
+		return err
+	}
 	return reply(c, fiber.StatusOK, func(o *protocol.Object) {
 		o.Text("session", string(key.Session))
 		o.Text("log", string(v.Log))
 		o.Uint("head", uint64(v.Head))
 		o.Bool("closed", v.Closed)
 		o.Time("created_at", v.CreatedAt)
+		protocol.AppendMarks(o, row)
 		protocol.AppendState(o, v, who.Redact())
 	})
 }
@@ -150,8 +160,13 @@ func (s *API) patchSession(c *fiber.Ctx) error {
 	var level *string
 	var closed *bool
 	var agent, reason string
+	var marking listing.Marking
 	err = readBody(c, func(m protocol.Member) error {
 		switch string(m.Name) {
+		case "pinned":
+			return m.Mark(listing.Pinned, &marking)
+		case "archived":
+			return m.Mark(listing.Archived, &marking)
 		case "title":
 			return m.LinePointer(&update.Title)
 		case "agent":
@@ -185,8 +200,9 @@ func (s *API) patchSession(c *fiber.Ctx) error {
 	}
 	update.Agent = conversation.AgentName(agent)
 	changes := update.Title != nil || agent != "" || update.Access != nil || len(update.Policy) > 0
-	if !changes && closed == nil {
-		return conversation.Errorf(conversation.BadRequest, "the body names nothing to change: title, agent, access, policy or closed")
+	marks := marking != listing.Marking{}
+	if !changes && closed == nil && !marks {
+		return conversation.Errorf(conversation.BadRequest, "the body names nothing to change: title, agent, access, policy, closed, pinned or archived")
 	}
 	ctx, cancel := s.deadline()
 	defer cancel()
@@ -205,6 +221,11 @@ func (s *API) patchSession(c *fiber.Ctx) error {
 	}
 	if closed != nil {
 		if _, err := s.tell(ctx, key, who.User, conversation.Close{Reason: reason}); err != nil {
+			return err
+		}
+	}
+	if marks {
+		if _, err := s.tell(ctx, key, who.User, conversation.Mark{User: who.User, Marking: marking}); err != nil {
 			return err
 		}
 	}
