@@ -312,6 +312,24 @@ func TestCancelIsSentOnce(t *testing.T) {
 	})
 }
 
+// A text that is too long for the server is refused here: the server would end the connection,
+// again each time it is sent. Other messages are not harmed.
+func TestTooLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		c := s.client(s.options())
+		p := s.accept()
+		_, err := c.Send(t.Context(), Message{Session: "s1", Text: strings.Repeat("a", 1<<16)})
+		if CodeOf(err) != TooLarge {
+			t.Errorf("%v", err)
+		}
+		if _, err := c.Post(Message{Session: "s1", Text: "short"}); err != nil {
+			t.Fatal(err)
+		}
+		p.expect("send")
+	})
+}
+
 // Sixty messages at once stay within the server's limits, without a refusal.
 func TestPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -46,6 +46,8 @@ type Limits struct {
 	ConnectionsBeforeHelloByAddress int     `json:"connections_before_hello_per_address"`
 	ReplayPage                      int     `json:"replay_page"`
 	MembersPerSession               int     `json:"members_per_session"`
+	AttachmentBytes                 int     `json:"attachment_bytes"`
+	AttachmentsPerMessage           int     `json:"attachments_per_message"`
 }
 
 // State is what is open in a session.
@@ -122,7 +124,7 @@ type Message struct {
 	Mode        string `json:"mode,omitempty"`     // steer, queue, collect, interrupt, reject; "" = the session's
 	Question    string `json:"question,omitempty"` // what it answers; "" = it is a message
 
-	Attachments []string `json:"attachments,omitempty"` // hashes of blobs
+	Attachments []Attachment `json:"attachments,omitempty"`
 }
 
 // Receipt says what became of a message when it was accepted.
@@ -170,18 +172,19 @@ type Changed struct {
 	Policy Policy `json:"policy"` // all overrides that count now
 }
 
-// Listed is a changed row of the list of sessions, see [Client.Watch].
+// Listed is a changed row of the list of sessions, see [Client.Watch]; of one that is Gone
+// only Session is known.
 type Listed struct {
-	Session  string    `json:"session"`
-	Title    string    `json:"title"`
-	Status   string    `json:"status"` // RUNNING, AWAITING_RESPONSE, QUEUED or ""
-	Awaiting int       `json:"awaiting"`
-	LastSeq  uint64    `json:"last_seq"`
-	LastAt   time.Time `json:"last_at"`
-	Unread   int       `json:"unread"`
-	Gone     bool      `json:"gone,omitempty"`
-	Pinned   bool      `json:"pinned,omitempty"`
-	Archived bool      `json:"archived,omitempty"`
+	Summary
+	Gone bool `json:"gone,omitempty"`
+}
+
+// Attachment is a file of a message; to send one, Hash is enough.
+type Attachment struct {
+	Hash string `json:"hash"`
+	Name string `json:"name,omitempty"`
+	Type string `json:"type,omitempty"` // as in Content-Type
+	Size int64  `json:"size,omitempty"` // bytes
 }
 
 // Claim asks for messages of outside sessions (scope runtime).
@@ -204,7 +207,7 @@ type Claimed struct {
 	NextPart   int       `json:"next_part"`
 	ContextURL string    `json:"context_url"`
 
-	Attachments json.RawMessage `json:"attachments,omitempty"`
+	Attachments []Attachment `json:"attachments,omitempty"`
 }
 
 // ChatEntry is what has happened in a chat of a platform, see [Client.WatchChats].

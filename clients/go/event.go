@@ -151,7 +151,7 @@ type (
 		InReplyTo   string `json:"in_reply_to,omitempty"`
 		Question    string `json:"question,omitempty"`
 
-		Attachments json.RawMessage `json:"attachments,omitempty"`
+		Attachments []Attachment `json:"attachments,omitempty"`
 	}
 	// MessageEdited is the new text of a message that nothing has read yet.
 	MessageEdited struct {

@@ -91,7 +91,7 @@ func (s *server) client(o Options) *Client {
 	return c
 }
 
-const limitsJSON = `{"commands_per_second":20,"commands_burst":40}`
+const limitsJSON = `{"commands_per_second":20,"commands_burst":40,"frame_bytes":65536}`
 
 // accept takes the next connection, with hello.
 func (s *server) accept() *peer {

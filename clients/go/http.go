@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// Summary is a session in the list of one's sessions.
+// Summary is a session in the list of one's sessions. LastSeq and LastAt are Head and
+// ActivityAt by the names that a row of [Client.Watch] has.
 type Summary struct {
 	Session       string    `json:"session"`
 	Title         string    `json:"title"`
@@ -27,6 +28,11 @@ type Summary struct {
 	Seen          uint64    `json:"seen"`
 	OpenTasks     int       `json:"open_tasks"`
 	AwaitingTasks int       `json:"awaiting_tasks"`
+	Status        string    `json:"status"`   // RUNNING, AWAITING_RESPONSE, QUEUED or ""
+	Awaiting      int       `json:"awaiting"` // open questions
+	LastSeq       uint64    `json:"last_seq"`
+	LastAt        time.Time `json:"last_at"`
+	Unread        int       `json:"unread"`
 	Pinned        bool      `json:"pinned,omitempty"`
 	Archived      bool      `json:"archived,omitempty"`
 }

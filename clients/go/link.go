@@ -248,6 +248,9 @@ func (l *link) write(f frameOut) error {
 	if err != nil {
 		return &Error{Code: BadRequest, Message: err.Error()}
 	}
+	if most := l.hello.Limits.FrameBytes; most > 0 && len(b) > most { // the server would end the connection, each time
+		return &Error{Code: TooLarge, Message: fmt.Sprintf("this is longer than the %d bytes that the server takes at once", most)}
+	}
 	ctx, cancel := context.WithTimeout(l.ctx, writeTimeout)
 	defer cancel()
 	if err := l.ws.Write(ctx, websocket.MessageText, b); err != nil {

@@ -100,7 +100,7 @@ func (c *Client) Post(m Message) (*Sent, error) {
 	switch {
 	case m.Session == "":
 		return nil, &Error{Code: BadRequest, Message: "a message needs a session"}
-	case strings.TrimSpace(m.Text) == "":
+	case strings.TrimSpace(m.Text) == "" && len(m.Attachments) == 0:
 		return nil, &Error{Code: BadRequest, Message: "the text is blank"}
 	}
 	return c.post(m, true)

@@ -218,6 +218,7 @@ export class Client {
     this.attempt = 0;
     this.conn = hello.conn || '';
     this.heartbeat = hello.heartbeat_ms || 25000;
+    this.most = hello.limits?.frame_bytes || 0;
     this.pace.set(hello.limits?.commands_per_second || 0, hello.limits?.commands_burst || 0);
     this.watch();
   }
@@ -378,6 +379,13 @@ export class Client {
   }
 
   write(frame) {
-    try { this.socket.send(JSON.stringify(frame)); } catch { /* closing: onclose tells */ }
+    const text = JSON.stringify(frame);
+    // The server would end the connection, and would do so each time it is sent again.
+    if (this.most && text.length * 3 > this.most && new TextEncoder().encode(text).length > this.most) {
+      this.waiting.get(frame.id)?.reject(new CommandError({ code: 'too_large', message: `This is longer than the ${this.most} bytes that the server takes at once.` }));
+      this.waiting.delete(frame.id);
+      return;
+    }
+    try { this.socket.send(text); } catch { /* closing: onclose tells */ }
   }
 }

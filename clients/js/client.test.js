@@ -231,6 +231,19 @@ test('an error without a close, as in Node 22, is a lost connection, and so is o
   assert.equal(w.of('status').at(-1).state, 'waiting');
 });
 
+test('a frame that is too long for the server is refused here, and harms no other', async () => {
+  const w = world();
+  w.client.start();
+  const s = w.socket();
+  s.accept();
+  s.say({ type: 'ok', re: s.last('hello').id, data: { conn: 'c1', heartbeat_ms: 25000, limits: { frame_bytes: 200 } } });
+  await settle();
+  const long = assert.rejects(w.client.command('send', 's', { text: 'é'.repeat(80) }), { name: 'CommandError', code: 'too_large', retryable: false });
+  w.client.command('send', 's', { text: 'e'.repeat(80) }).catch(() => {});
+  await long;
+  assert.deepEqual(s.sent.filter((f) => f.type === 'send').map((f) => f.data.text), ['e'.repeat(80)]);
+});
+
 test('it sends as fast as the limits of hello allow, and in order', async () => {
   const w = world();
   w.client.start();

@@ -22,6 +22,21 @@ export type Approval = {
 /** JSON as it is, a string if it is no JSON or was cut, or {"redacted": true}. */
 export type Arguments = unknown;
 
+export type Attachment = {
+  /** SHA-256 of its bytes; GET /api/blobs/{hash} has them. */
+  hash: string;
+  name: string;
+  size: number;
+  type: string;
+};
+
+/** A file that was uploaded to this session (POST /api/sessions/{id}/blobs). */
+export type AttachmentNamed = {
+  hash: string;
+  /** absent = as it was uploaded. */
+  name?: string | null;
+};
+
 /** What the author is called; absent = by the user id alone. */
 export type AuthorName = string;
 
@@ -234,11 +249,12 @@ export type CommandSeen = {
 
 export type CommandSend = {
   data: {
+    attachments?: Array<AttachmentNamed> | null;
     client_msg_id: ClientMsgId;
     /** A message or part that this refers to, which is a hint; or an open question, which this answers. */
     in_reply_to?: string | null;
     mode?: null | Mode;
-    text: Spoken;
+    text?: SaidText;
   };
   id: CommandId;
   session: SessionId;
@@ -432,6 +448,7 @@ export type EventDelegationStarted = {
 
 export type EventMessageAccepted = {
   data: {
+    attachments?: Array<Attachment>;
     author: string;
     client_msg_id: string;
     disposition: Disposition;
@@ -806,6 +823,8 @@ export type Hb = {
 
 /** 0 = none. */
 export type Limits = {
+  attachment_bytes: number;
+  attachments_per_message: number;
   commands_burst: number;
   commands_per_second: number;
   /** TCP connections of the server; sockets are among them */
@@ -1048,6 +1067,9 @@ export type Resolution = 'answered' | 'merged' | 'dismissed' | 'withdrawn' | 'ca
 
 /** A response that is not the model's own final answer. */
 export type ResponseKind = 'error' | 'limit' | 'empty';
+
+/** At most limits.text_bytes bytes; may be blank or absent only with attachments. */
+export type SaidText = string | null;
 
 export type Seq = number;
 

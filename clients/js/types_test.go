@@ -176,7 +176,7 @@ func typeOf(schema map[string]any, indent string) string {
 	switch {
 	case schema["$ref"] != nil:
 		return typeName(last(schema["$ref"]))
-	case schema["anyOf"] != nil:
+	case schema["anyOf"] != nil && schema["properties"] == nil: // with properties it only says which of them go together
 		return list("anyOf", " | ")
 	case schema["oneOf"] != nil:
 		return list("oneOf", " | ")
