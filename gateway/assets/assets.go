@@ -77,7 +77,7 @@ func (p *Page) Find(place string) (f *File, fixed bool) {
 var (
 	named   = regexp.MustCompile(`((?:src|href)=")/assets/`)
 	script  = regexp.MustCompile(`<script type="module" src="/assets/([^"]+)"`)
-	imports = regexp.MustCompile(`(?m)^import (?:[^;']*? from )?'(\./[^']+)';`)
+	imports = regexp.MustCompile(`(?m)(?:^|;)import\s*(?:[^;'"()]*?\bfrom\s*)?["'](\./[^'"]+)["']`) // also as a bundler writes it
 )
 
 // placed is index.html with the places of this version, and with the modules that its

@@ -18,8 +18,8 @@ func page(t *testing.T, app string) *assets.Page {
 	p, err := assets.New(fstest.MapFS{
 		"index.html":    {Data: []byte(`<head><link rel="stylesheet" href="/assets/s.css"><script type="module" src="/assets/app.js"></script></head><a href="/other">`)},
 		"app.js":        {Data: []byte(app)},
-		"a.js":          {Data: []byte("import { b } from './lib/b.js';\nimport './app.js';\nimport('./late.js');")},
-		"lib/b.js":      {Data: []byte("import {\n  c,\n} from './c.js';")},
+		"a.js":          {Data: []byte("import {\n  b,\n} from './lib/b.js';\nimport './app.js';\nimport('./late.js');")},
+		"lib/b.js":      {Data: []byte(`"use strict";import{c as d}from"./c.js";import("./later.js")`)},
 		"lib/c.js":      {Data: []byte("export const c = 1;")},
 		"late.js":       {Data: []byte("export {};")},
 		"assets/s.css":  {Data: []byte("body{}")},
