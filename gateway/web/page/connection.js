@@ -12,7 +12,17 @@ credential.token = () => stored('tab', 'parley.token');
 /** What the client tells, by its kind; each part of the page adds what it wants to hear. */
 export const handlers = { status: show, latency(ms) { $('connection').title = `${state.hello?.user || ''} · ${ms} ms`; } };
 
+// The first one is the socket that early.js made, if it is still good for something.
+function Socket(url, protocol) {
+  const early = globalThis.earlySocket;
+  globalThis.earlySocket = null;
+  if (!early || early.readyState > WebSocket.OPEN) return new WebSocket(url, protocol);
+  if (early.readyState === WebSocket.OPEN) queueMicrotask(() => early.onopen?.()); // whoever takes it, listens by then
+  return early;
+}
+
 export const client = new Client({
+  WebSocket: Socket,
   url: `${location.protocol === 'https:' ? 'wss:' : 'ws:'}//${location.host}/ws`,
   token: credential.token,
   on: (kind, p) => handlers[kind]?.(p),
