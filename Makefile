@@ -10,7 +10,7 @@ GO ?= go
 # and a second pass over them would buy nothing for its minutes.
 CONCURRENT := ./actors/... ./gateway/... ./persistence/... ./tools/... ./models/... ./cmd/...
 
-.PHONY: help run build test race lint generate golden bench bench-once bench-peers bench-record bench-rooms bench-start hostile receipts model-receipts shape crash cluster chaos chaos-runtimes damage mutants e2e claude ci fuzz setup soak vendor
+.PHONY: page help run build test race lint generate golden bench bench-once bench-peers bench-record bench-rooms bench-start hostile receipts model-receipts shape crash cluster chaos chaos-runtimes damage mutants e2e claude ci fuzz setup soak vendor
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,9 +60,18 @@ bench-once: ## every benchmark once, so that none of them rots
 	@echo "== go test -bench, one iteration each"
 	$(GO) test -short -run '^$$' -bench . -benchtime 1x -timeout 5m ./...
 
-generate: ## protobuf code again (protoc; protoc-gen-go is built at its pinned version)
+generate: page ## protobuf code (protoc; protoc-gen-go is built at its pinned version) and the page's bundle again
 	GOBIN=$(CURDIR)/.tools $(GO) install google.golang.org/protobuf/cmd/protoc-gen-go
 	PATH="$(CURDIR)/.tools:$$PATH" $(GO) generate ./...
+
+# esbuild is a tool of a module of its own, as the linter is. A module that is loaded by import() is named here
+# too, so that its file has its name. bundle.txt has the checksums of what went in and of what came out; a test compares.
+page: ## the page's bundle again, after a change of its files (esbuild, built once in 20 s)
+	@rm -rf gateway/web/bundle .tools/page && mkdir -p .tools && cp -R gateway/web/page .tools/page && cp clients/js/client.js .tools/page
+	@$(GO) tool -modfile=.ci/bundle/go.mod esbuild $(addprefix .tools/page/,app.js early.js grammar.js colours.js style.css) \
+		--bundle --splitting --format=esm --minify --target=es2023 \
+		--chunk-names=shared-[hash] --outdir=gateway/web/bundle --log-level=warning
+	@LC_ALL=C sha256sum .ci/bundle/go.mod clients/js/client.js $$(find gateway/web/page -name '*.js' -o -name '*.css' | LC_ALL=C sort) gateway/web/bundle/* > gateway/web/bundle.txt
 
 # npm only fetches: a file of the page is a file of the package, and the test compares its checksum.
 vendor: ## the page's libraries again, as gateway/web/vendor.txt pins them (npm)

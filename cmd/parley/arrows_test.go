@@ -130,7 +130,7 @@ var arrows = map[string][]string{
 	"gateway/chat":               {"conversation", "conversation/chats", "gateway/fanout", "gateway/protocol", "gateway/service", "metrics"},
 	"gateway/telegram":           {"conversation", "gateway/chat"},
 	"gateway/slack":              {"conversation", "gateway/chat"},
-	"gateway/web":                {"clients/js"},
+	"gateway/web":                {},
 	"clients/js":                 {},
 	"gateway/webhook":            {"conversation", "conversation/chats", "conversation/option", "gateway/feed", "metrics"},
 	"gateway/ws":                 {"conversation", "gateway/fanout", "gateway/protocol", "gateway/service", "conversation/chats", "gateway/feed", "gateway/list"},

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io/fs"
 	"net/http"
 	"os"
 	"os/exec"
@@ -21,7 +20,6 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"parley/conversation"
-	"parley/gateway/web"
 )
 
 // The page in a real browser on the whole server, with the scripted model. Run
@@ -619,7 +617,7 @@ func TestPageHeaders(t *testing.T) {
 
 // Every durable event has a place in the page.
 func TestPageKnowsEveryEvent(t *testing.T) {
-	store, err := fs.ReadFile(web.Files, "store.js")
+	store, err := os.ReadFile("../../gateway/web/page/store.js")
 	if err != nil {
 		t.Fatal(err)
 	}

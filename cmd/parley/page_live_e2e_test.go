@@ -8,7 +8,7 @@ import "testing"
 func TestPageLive(t *testing.T) {
 	b := newBench(t, askingTools(t))
 	b.open("")
-	b.run(`import('/assets/list.js').then(m => { window.live = m.isLive(); })`)
+	b.run(`` + thePage + `.then(m => { window.live = m.isLive(); })`)
 	b.wait(`window.live !== undefined`)
 	t.Log("live:", eval[bool](b, `window.live`))
 	b.say("Set up auth")

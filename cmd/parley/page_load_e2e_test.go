@@ -63,7 +63,7 @@ func TestPageLoad(t *testing.T) {
 		}))
 		b.open(session)
 		b.wait(`[...document.querySelectorAll('.assistant .text')].some(e => e.textContent.includes('hello there')) && (window.messageAt ||= performance.now()) > 0`)
-		b.wait(`performance.getEntriesByType('resource').some(e => e.name.endsWith('/vendor/markdown-it.js'))`)
+		b.wait(`performance.getEntriesByType('resource').some(e => e.name.endsWith('/grammar.js'))`)
 		l := eval[loading](b, measured)
 		t.Logf("%-24s %2d requests, %6d bytes, first paint %5.0f ms, first message %5.0f ms, late %v", name, l.Requests, l.Bytes, l.Paint, l.Message, l.Late)
 		return l
@@ -72,7 +72,10 @@ func TestPageLoad(t *testing.T) {
 	warm := visit("again", false, false)
 	visit("slow link, first visit", true, true)
 	visit("slow link, again", true, false)
-	late := map[string]bool{"grammar.js": true, "vendor/markdown-it.js": true}
+	if !eval[bool](b, `globalThis.earlySocket === null`) {
+		t.Error("nobody took over the connection that was made early")
+	}
+	late := map[string]bool{"grammar.js": true}
 	for _, name := range cold.Late {
 		if !late[name] {
 			t.Errorf("%s is asked for by a module: the page should name it", name)
@@ -82,7 +85,7 @@ func TestPageLoad(t *testing.T) {
 		what      string
 		got, most int
 	}{
-		{"bytes of a first visit", cold.Bytes, 160 << 10}, {"requests of a first visit", cold.Requests, 50},
+		{"bytes of a first visit", cold.Bytes, 112 << 10}, {"requests of a first visit", cold.Requests, 8},
 		{"bytes of another visit", warm.Bytes, 16 << 10}, {"requests of another visit", warm.Requests, 6},
 	} {
 		if limit.got > limit.most || limit.got == 0 {

@@ -48,10 +48,13 @@ func (b *bench) stroke(key string) {
 	b.run(`document.activeElement.dispatchEvent(new KeyboardEvent('keydown', {key: ` + inJS(key) + `, bubbles: true, cancelable: true}))`)
 }
 
+// thePage is the module that runs, with what it shows to tests.
+const thePage = `import(document.querySelector('script[type=module]').src)`
+
 // listed tells the page a row of its list, as the server does.
 func (b *bench) listed(row string) {
 	b.t.Helper()
-	b.run(`(window.told = false, import('/assets/connection.js').then(m => { m.handlers.notice({type: 'listed', data: ` + row + `}); window.told = true; }))`)
+	b.run(`(window.told = false, ` + thePage + `.then(m => { m.handlers.notice({type: 'listed', data: ` + row + `}); window.told = true; }))`)
 	b.wait(`window.told`)
 }
 
@@ -77,13 +80,7 @@ const marksFake = `(() => {
 		if (path.includes('q=')) return Response.json(path.includes('q=nowhere') ? {items: [], next_cursor: null} : {items: [{session: 's1', title: 'Needle work', last_at: '2026-03-04T05:06:07Z', archived: true}], next_cursor: null});
 		return real(url, o);
 	};
-	// Its list, too, is told and not loaded again.
-	Promise.all([import('/assets/connection.js'), import('/assets/list.js')]).then(async ([c, l]) => {
-		const ask = c.client.command.bind(c.client);
-		c.client.command = (type, ...rest) => (type === 'watch' ? Promise.resolve({}) : ask(type, ...rest));
-		await l.watchList();
-		window.faked = true;
-	});
+	window.faked = true;
 })()`
 
 // The list, the search, the palette, the keys and what calls a person.
@@ -100,7 +97,7 @@ func TestPageShell(t *testing.T) {
 		b.wait(finals + ` === 1 && ` + idle)
 		b.wait(`[...document.querySelectorAll('#sessions .session-title')].some(e => e.textContent === 'first words')`)
 		loads := `performance.getEntriesByType('resource').filter(e => e.name.includes('/api/sessions?limit=100') && !e.name.includes('archived=')).length`
-		b.run(`import('/assets/list.js').then(m => { window.live = m.isLive(); })`)
+		b.run(`` + thePage + `.then(m => { window.live = m.isLive(); })`)
 		b.wait(`window.live !== undefined`)
 		if n := eval[int](b, loads); n != 1 && eval[bool](b, `window.live`) {
 			t.Errorf("the list was loaded %d times", n)
@@ -331,7 +328,7 @@ func TestPageShell(t *testing.T) {
 		b.fresh()
 		b.run(`(d => { d.items.add(new File(['x'], 'x.txt')); window.kept = !document.body.dispatchEvent(new DragEvent('drop', {dataTransfer: d, bubbles: true, cancelable: true})); })(new DataTransfer())`)
 		b.wait(`window.kept`)
-		b.run(`import('/assets/dom.js').then(m => m.toast('A notice of some length, so that it is as wide as it can be'))`)
+		b.run(`` + thePage + `.then(m => m.toast('A notice of some length, so that it is as wide as it can be'))`)
 		b.wait(`(r => { const s = document.querySelector('.send').getBoundingClientRect(); return r && (r.bottom < s.top || r.right < s.left); })([...document.querySelectorAll('.toast')].at(-1)?.getBoundingClientRect())`)
 	})
 

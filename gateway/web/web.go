@@ -4,17 +4,14 @@ import (
 	"embed"
 	"errors"
 	"io/fs"
-
-	"parley/clients/js"
 )
 
-//go:embed page
+//go:embed bundle page/index.html page/icon.svg page/vendor/licences.txt
 var page embed.FS
 
 // Files holds index.html and, beside it, everything that it loads. index.html
-// belongs at /, the other files under /assets/, where it looks for them. What
-// the page shares with other clients lies in clients/js.
-var Files fs.FS = beside{root(), js.Page}
+// belongs at /, the other files under /assets/, where it looks for them.
+var Files fs.FS = beside{folder("page"), folder("bundle")}
 
 // beside shows the files of several file systems as those of one; no name is in
 // two of them.
@@ -47,10 +44,10 @@ func (b beside) ReadDir(name string) ([]fs.DirEntry, error) {
 	return all, nil
 }
 
-// root strips the folder's name. The folder is part of the binary, so a failure
+// folder strips the folder's name. The folder is part of the binary, so a failure
 // here is a mistake in this file and not something that a caller could handle.
-func root() fs.FS {
-	files, err := fs.Sub(page, "page")
+func folder(name string) fs.FS {
+	files, err := fs.Sub(page, name)
 	if err != nil {
 		panic(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"parley/gateway/web"
 )
@@ -59,19 +60,43 @@ func TestPageModules(t *testing.T) {
 	}
 }
 
-func read(t *testing.T, name string) string {
+// sources is the page as it is written; client.js is beside it.
+var sources = func() fs.FS {
+	files := fstest.MapFS{}
+	for _, dir := range []string{"page", "page/vendor", "../../clients/js"} {
+		entries, _ := os.ReadDir(dir) // TestFilesAreComplete misses what is not there
+		for _, e := range entries {
+			if e.IsDir() || dir == "../../clients/js" && e.Name() != "client.js" {
+				continue
+			}
+			text, _ := os.ReadFile(filepath.Join(dir, e.Name()))
+			name := e.Name()
+			if dir == "page/vendor" {
+				name = "vendor/" + name
+			}
+			files[name] = &fstest.MapFile{Data: text}
+		}
+	}
+	return files
+}()
+
+func read(t *testing.T, name string) string { t.Helper(); return readOf(t, sources, name) }
+
+func readOf(t *testing.T, files fs.FS, name string) string {
 	t.Helper()
-	b, err := fs.ReadFile(web.Files, name)
+	b, err := fs.ReadFile(files, name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return string(b)
 }
 
-func names(t *testing.T) []string {
+func names(t *testing.T) []string { t.Helper(); return namesOf(t, sources) }
+
+func namesOf(t *testing.T, files fs.FS) []string {
 	t.Helper()
 	var out []string
-	err := fs.WalkDir(web.Files, ".", func(p string, d fs.DirEntry, err error) error {
+	err := fs.WalkDir(files, ".", func(p string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
 			out = append(out, p)
 		}
@@ -83,11 +108,22 @@ func names(t *testing.T) []string {
 	return out
 }
 
-// Everything that the page loads is in the binary, and everything in the binary
-// is loaded.
+// Everything that the page loads is there, and everything that is there is loaded: of what
+// is written, and of what is made of it and lies in the binary.
 func TestFilesAreComplete(t *testing.T) {
-	loaded := map[string]bool{"index.html": true}
-	for _, m := range regexp.MustCompile(`(?:src|href)="(/[^"]*)"`).FindAllStringSubmatch(read(t, "index.html"), -1) {
+	for kind, files := range map[string]fs.FS{"source": sources, "bundle": web.Files} {
+		t.Run(kind, func(t *testing.T) { complete(t, files) })
+	}
+}
+
+var (
+	places  = regexp.MustCompile(`(?:src|href)="(/[^"]*)"`)
+	imports = regexp.MustCompile(`(?:\bfrom\s*|\bimport\s*\(?)["'](\.[^"']*)["']`)
+)
+
+func complete(t *testing.T, files fs.FS) {
+	loaded := map[string]bool{"index.html": true, "vendor/licences.txt": true} // nobody loads these, and they have to be there
+	for _, m := range places.FindAllStringSubmatch(readOf(t, files, "index.html"), -1) {
 		name, ok := strings.CutPrefix(m[1], "/assets/")
 		if !ok {
 			t.Errorf("index.html loads %s, which is not under /assets/", m[1])
@@ -95,28 +131,25 @@ func TestFilesAreComplete(t *testing.T) {
 		}
 		loaded[name] = true
 	}
-	imports := regexp.MustCompile(`(?m)(?:^import (?:[^;]*? from )?|\bimport\()'([^']+)'\)?`)
-	licences := "vendor/licences.txt" // nobody loads it, and it has to be there
-	loaded[licences] = true
-	for _, name := range names(t) {
+	for _, name := range namesOf(t, files) {
 		if path.Ext(name) != ".js" || strings.HasPrefix(name, "vendor/") {
 			continue
 		}
-		for _, m := range imports.FindAllStringSubmatch(read(t, name), -1) {
+		for _, m := range imports.FindAllStringSubmatch(readOf(t, files, name), -1) {
 			if !strings.HasPrefix(m[1], "./") {
 				t.Errorf("%s imports %s, which is not beside it", name, m[1])
 			}
 			loaded[path.Join(path.Dir(name), m[1])] = true
 		}
 	}
-	for _, name := range names(t) {
+	for _, name := range namesOf(t, files) {
 		if !loaded[name] {
-			t.Errorf("%s is embedded and never loaded", name)
+			t.Errorf("%s is there and never loaded", name)
 		}
 		delete(loaded, name)
 	}
 	for name := range loaded {
-		t.Errorf("%s is loaded and not embedded", name)
+		t.Errorf("%s is loaded and not there", name)
 	}
 }
 
@@ -136,15 +169,20 @@ func TestPageNeedsNoInlineCodeAndMakesNoMarkup(t *testing.T) {
 		{".js", "a style attribute", regexp.MustCompile(`setAttribute\('style'|\bstyle: '`)},
 		{".css", "something from elsewhere", regexp.MustCompile(`@import|url\(`)},
 	}
-	for _, name := range names(t) {
-		text := read(t, name)
+	texts := make(map[string]string)
+	for kind, files := range map[string]fs.FS{"source": sources, "bundle": web.Files} {
+		for _, name := range namesOf(t, files) {
+			texts[kind+" "+name] = readOf(t, files, name)
+		}
+	}
+	for name, text := range texts {
 		for _, r := range rules {
 			if path.Ext(name) != r.ext {
 				continue
 			}
-			// The library can put its colours into an element by itself. The page never asks it to, and
+			// highlight.js can put its colours into an element by itself. The page never asks it to, and
 			// the policy's trusted types would stop it.
-			if name == "vendor/highlight.js" && r.why == "markup from a string" {
+			if (name == "source vendor/highlight.js" || name == "bundle colours.js") && r.why == "markup from a string" {
 				continue
 			}
 			if m := r.re.FindString(text); m != "" {

@@ -4,9 +4,9 @@
 import { actions } from './actions.js';
 import { forgetFiles } from './attachments.js';
 import { banner, client, handlers } from './connection.js';
-import { duration, h, icon } from './dom.js';
+import { duration, h, icon, toast } from './dom.js';
 import './keys.js';
-import { listHint, watchList } from './list.js';
+import { isLive, listHint, watchList } from './list.js';
 import { box } from './messagebox.js';
 import { erased } from './memory.js';
 import './notify.js';
@@ -105,3 +105,6 @@ setInterval(() => {
 
 paint();
 client.start();
+
+// For tests in a browser: of the page that runs there is this file alone.
+export { handlers, isLive, toast };

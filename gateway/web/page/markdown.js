@@ -16,8 +16,7 @@ let loading = null;
  * nothing of it is in the way of the page and of the text itself.
  */
 export function ready() {
-  // The library is asked for at the same time, not after the file that imports it.
-  loading ??= Promise.all([import('./grammar.js'), import('./vendor/markdown-it.js')]).then(([g]) => {
+  loading ??= import('./grammar.js').then((g) => {
     grammar = g;
     for (const ref of early) {
       const el = ref.deref();
@@ -197,7 +196,7 @@ function colour(node) {
   queue.push(node);
   if (running) return;
   running = true;
-  colours ??= Promise.all([import('./colours.js'), import('./vendor/highlight.js')]).then(([c]) => c);
+  colours ??= import('./colours.js');
   colours.then((c) => {
     const step = () => {
       const n = queue.shift();

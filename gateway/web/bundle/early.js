@@ -1,0 +1,1 @@
+(()=>{let t="";try{t=localStorage.getItem("parley.theme")||""}catch{}(t==="dark"||t==="light")&&(document.documentElement.dataset.theme=t);try{globalThis.earlySocket=new WebSocket(`${location.protocol==="https:"?"wss:":"ws:"}//${location.host}/ws`,"parley.v1")}catch{}})();
