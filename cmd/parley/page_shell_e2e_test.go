@@ -292,6 +292,7 @@ func TestPageShell(t *testing.T) {
 		b.key(kb.Escape)
 		b.do(chromedp.Focus("#message"))
 		b.run(`document.querySelector('#tray .link-button').click()`)
+		b.run(`document.querySelector('dialog .danger').click()`)
 		b.wait(idle)
 	})
 

@@ -170,7 +170,7 @@ func (s *API) patchSession(c *fiber.Ctx) error {
 		case "title":
 			return m.LinePointer(&update.Title)
 		case "agent":
-			return m.Word(&agent)
+			return m.ID(&agent)
 		case "access":
 			return m.TextPointer(&level)
 		case "policy":
