@@ -20,7 +20,7 @@ func TestPageBar(t *testing.T) {
 	if eval[bool](b, `!`+bar+`.hidden`) {
 		t.Error("the bar is there although the card is on the screen")
 	}
-	b.say("Say it " + strings.Repeat("again and again ", 400))
+	b.paste("Say it " + strings.Repeat("again and again ", 400))
 	b.wait(`!` + bar + `.hidden`)
 	if text := eval[string](b, bar+`.textContent`); !strings.Contains(text, "1 question waits: Which provider shall it be?") || !strings.Contains(text, "OAuthJWT") {
 		t.Errorf("the bar says %q", text)
