@@ -40,6 +40,7 @@ func TestChatInAPipe(t *testing.T) {
 	}{
 		{"one message", "/say hello\n", nil, exitOK, "hello", ""},
 		{"lines", "/say one\n\n/say two\n", []string{"--lines"}, exitOK, "two", ""},
+		{"two sums at once", "what is 2+2?\nwhat is 12*12?\n", []string{"--lines"}, exitOK, "The calculator says: 144", ""},
 		{"the command line", "", []string{"/say", "from", "here"}, exitOK, "from here", ""},
 		{"control characters", "/say a\x1b[2Jb\u202ec", nil, exitOK, "a[2Jbc", ""},
 		{"nothing", " \n", nil, exitUsage, "", "nothing to say"},

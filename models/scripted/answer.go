@@ -305,10 +305,10 @@ func (t *reading) do(d *decision, p *program, a *action) (more bool) {
 }
 
 // say answers with text: as the final answer, or as a part on the way. A plain message
-// whose answer another one has got already is answered by name at the end, too: the
-// same text without a name would be taken for a repetition.
+// whose answer is like one that another has got already is answered by name at the end,
+// too: without a name it would be taken for a repetition.
 func (t *reading) say(d *decision, p *program, mark, text string, final bool) {
-	if final && (t.request.WrapUp || !p.plain || !t.parts[text]) {
+	if final && (t.request.WrapUp || !p.plain || !t.parts.like(text)) {
 		d.text(t, mark, text)
 		return
 	}

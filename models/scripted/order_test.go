@@ -14,9 +14,13 @@ func TestOrder(t *testing.T) {
 		welcome = "You are welcome."
 		bye     = "Goodbye!"
 		sum     = "The calculator says: <1+1>"
+		other   = "The calculator says: <2+2>"
 		weather = "I cannot tell you the weather: no weather tool is configured here."
 		fixed   = "The login bug is fixed: the session is renewed after sign-in. (The scripted developer changed no code.)"
 	)
+	said := func(quote string) string {
+		return "You said: " + quote + `. I am a scripted demo model: rules, not AI. Say "help" to see what I understand.`
+	}
 	cases := []struct {
 		name string
 		say  []string
@@ -29,6 +33,14 @@ func TestOrder(t *testing.T) {
 		{"D-01 the same message again", []string{"hello", "hello", "hello"}, []string{
 			"partial m1: " + hello, "m1 answered", "partial m2: " + hello, "m2 answered",
 			"partial m3: " + hello, "m3 answered", "response again m3: " + hello, "COMPLETE",
+		}},
+		{"D-01 two sums: half of what the second answer says stands in the first", []string{"1+1", "2+2"}, []string{
+			"partial m1: " + sum, "m1 answered", "partial m2: " + other, "m2 answered",
+			"response again m2: " + other, "COMPLETE",
+		}},
+		{"D-01 two texts that no rule knows", []string{"foo", "bar"}, []string{
+			"partial m1: " + said("foo"), "m1 answered", "partial m2: " + said("bar"), "m2 answered",
+			"response again m2: " + said("bar"), "COMPLETE",
 		}},
 		{"D-01 the last one is answered by a part", []string{"thanks", "What's the weather?"}, []string{
 			"partial m1: " + welcome, "m1 answered", "partial m2: " + weather, "m2 answered",

@@ -22,7 +22,7 @@ type reading struct {
 	turns    []*program          // in the order in which they may go
 	marks    map[string]bool     // "<message>:<line>" of every line that was answered
 	begun    map[string]int      // the place of the first answer to a message
-	parts    map[string]bool     // the texts that were said by name
+	parts    saying              // what was said by name
 	calls    map[string][]*call  // by the mark of their line, in order
 	asks     []*ask              // in order
 	used     map[string]int      // how many items carry a mark
@@ -74,7 +74,7 @@ func (s *script) read(shown *conversation.Request) *reading {
 	r := unheaded(shown)
 	t := &reading{
 		script: s, shown: shown, request: r,
-		marks: map[string]bool{}, begun: map[string]int{}, parts: map[string]bool{}, used: map[string]int{},
+		marks: map[string]bool{}, begun: map[string]int{}, parts: saying{}, used: map[string]int{},
 	}
 	var (
 		byID     map[string]*call
@@ -166,7 +166,7 @@ func (t *reading) record(mark string, at int) {
 func (t *reading) recordPart(c *call) {
 	var args respondArgs
 	if json.Unmarshal([]byte(c.args), &args) == nil {
-		t.parts[args.Message] = true
+		t.parts.add(args.Message)
 	}
 }
 
