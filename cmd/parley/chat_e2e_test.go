@@ -178,21 +178,21 @@ func TestChatComesBackToItsServer(t *testing.T) {
 	}
 }
 
-// At a terminal: an answer, a question by its key, and two Ctrl+C.
-func TestChatAtATerminal(t *testing.T) {
-	l := spawn(t, t.TempDir())
+// atPty runs "parley chat" at a terminal of its own. What it writes comes on screen,
+// which is closed with the program.
+func atPty(t *testing.T, args ...string) (terminal *os.File, screen chan []byte, wait func() error) {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(self, "chat", "--server", "http://"+l.addr)
+	cmd := exec.Command(self, append([]string{"chat"}, args...)...)
 	cmd.Env = append(os.Environ(), serveVariable+"=1", "TERM=xterm-256color")
-	terminal, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 24, Cols: 80})
-	if err != nil {
+	if terminal, err = pty.StartWithSize(cmd, &pty.Winsize{Rows: 24, Cols: 80}); err != nil {
 		t.Fatal(err)
 	}
-	defer terminal.Close()
-	screen := make(chan []byte)
+	t.Cleanup(func() { terminal.Close() })
+	screen = make(chan []byte)
 	go func() { // ends with the program
 		defer close(screen)
 		for {
@@ -204,6 +204,27 @@ func TestChatAtATerminal(t *testing.T) {
 			screen <- b[:n]
 		}
 	}()
+	return terminal, screen, cmd.Wait
+}
+
+// A session that is not there is said in words alone: a terminal that was asked something
+// would answer into the shell.
+func TestChatAsksTheTerminalNothingForNoSession(t *testing.T) {
+	l := spawn(t, t.TempDir())
+	_, screen, wait := atPty(t, "--server", "http://"+l.addr, "--session", "aaaaaaaaaaaaaaaa")
+	var seen bytes.Buffer
+	for b := range screen {
+		seen.Write(b)
+	}
+	if err := wait(); err == nil || !strings.Contains(seen.String(), "no such session") || strings.Contains(seen.String(), "\x1b") {
+		t.Errorf("%v, %q", err, seen.String())
+	}
+}
+
+// At a terminal: an answer, a question by its key, and two Ctrl+C.
+func TestChatAtATerminal(t *testing.T) {
+	l := spawn(t, t.TempDir())
+	terminal, screen, wait := atPty(t, "--server", "http://"+l.addr)
 	var seen bytes.Buffer
 	late := time.After(patience)
 	until := func(text string) {
@@ -236,7 +257,7 @@ func TestChatAtATerminal(t *testing.T) {
 	until("parley chat --server http://" + l.addr + " --session")
 	for range screen { // until the program has ended
 	}
-	if err := cmd.Wait(); err != nil {
+	if err := wait(); err != nil {
 		t.Error(err)
 	}
 }

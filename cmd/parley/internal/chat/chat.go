@@ -59,6 +59,13 @@ func Run(ctx context.Context, o Options) int {
 	case o.JSON:
 		return runJSON(ctx, client, session, o)
 	case o.Terminal && !o.Plain && o.Text == "":
+		// Looked at before the terminal is changed and asked what it can: what it answers
+		// to a program that has ended already stands in the shell.
+		if session == o.Session {
+			if _, err := client.Session(ctx, session); err != nil {
+				return o.fail(explain(o.Server, err))
+			}
+		}
 		return runTerminal(ctx, client, session, o, connection)
 	default:
 		return runPlain(ctx, client, session, o)
