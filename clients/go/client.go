@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+
+	"parley/clients/go/internal/pace"
 )
 
 // Options say how a client connects. The zero value is fine for a server on this
@@ -234,14 +236,14 @@ func (c *Client) run(l *link) {
 			break
 		}
 		if retryIn < 0 {
-			retryIn = jitter(c.options.LeastPause, c.options.MostPause, attempt)
+			retryIn = pace.Jitter(c.options.LeastPause, c.options.MostPause, attempt)
 			if refused != nil {
 				retryIn = max(retryIn, refused.RetryAfter)
 			}
 		}
 		attempt++
 		c.tell(Connection{Err: err, RetryIn: retryIn})
-		if pause(c.ctx, retryIn) != nil {
+		if pace.Wait(c.ctx, retryIn) != nil {
 			break
 		}
 	}
@@ -386,7 +388,7 @@ func (c *Client) do(ctx context.Context, typ, session string, data, out any, h h
 		if err != nil {
 			return err
 		}
-		if err := pause(ctx, l.pace.take(time.Now())); err != nil {
+		if err := pace.Wait(ctx, l.pace.Take(time.Now())); err != nil {
 			return err
 		}
 		answer, lost, err := l.ask(ctx, typ, session, data, c.options.Answer+h.extra)
@@ -407,9 +409,9 @@ func (c *Client) do(ctx context.Context, typ, session string, data, out any, h h
 		case lost:
 			continue
 		case errors.As(err, &refused) && again(refused, h, failures):
-			wait := max(refused.RetryAfter, jitter(c.options.LeastPause, c.options.MostPause, failures))
+			wait := max(refused.RetryAfter, pace.Jitter(c.options.LeastPause, c.options.MostPause, failures))
 			failures++
-			if err := pause(ctx, wait); err != nil {
+			if err := pace.Wait(ctx, wait); err != nil {
 				return errors.Join(err, refused)
 			}
 		default:
@@ -503,7 +505,7 @@ func (c *Client) SetTyping(session string, on bool) {
 	c.mu.Lock()
 	l := c.link
 	c.mu.Unlock()
-	if l == nil || l.pace.take(time.Now()) > 0 {
+	if l == nil || l.pace.Take(time.Now()) > 0 {
 		return
 	}
 	_ = l.write(frameOut{Type: "typing", Session: session, Data: map[string]bool{"on": on}}) // it is only for display

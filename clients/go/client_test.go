@@ -2,6 +2,7 @@ package parley
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,8 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+
+	"parley/clients/go/internal/pace"
 )
 
 // trail reads events until one fits and shows what came: numbers of durable events,
@@ -467,7 +470,7 @@ func TestJitter(t *testing.T) {
 	for attempt := range 100 {
 		for range 100 {
 			bound := min(15*time.Second, 250*time.Millisecond<<min(attempt, 20))
-			if d := jitter(250*time.Millisecond, 15*time.Second, attempt); d < 0 || d > bound {
+			if d := pace.Jitter(250*time.Millisecond, 15*time.Second, attempt); d < 0 || d > bound {
 				t.Fatalf("attempt %d: %s", attempt, d)
 			}
 		}
@@ -507,7 +510,7 @@ func TestPausesGrowWithoutProgress(t *testing.T) {
 func TestTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		token := func(until time.Duration) string {
-			return "e30." + base64JSON(fmt.Sprintf(`{"exp":%d}`, time.Now().Add(until).Unix())) + ".sig"
+			return "e30." + base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, `{"exp":%d}`, time.Now().Add(until).Unix())) + ".sig"
 		}
 		s := newServer(t)
 		o := s.options()

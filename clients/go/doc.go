@@ -17,5 +17,7 @@
 // connection and for its turn (the server's limits are kept), so its context should
 // have a deadline where nobody can wait. Refusals of the server are an [*Error].
 //
+// A message names files that were uploaded to its session before: [Client.Upload].
+//
 // The package imports nothing of the server.
 package parley

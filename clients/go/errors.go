@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"parley/clients/go/internal/refusal"
 )
 
 // A Code says which kind of refusal an [*Error] is, the same over the socket and HTTP.
@@ -92,20 +94,10 @@ var (
 	errGaps     = errors.New("parley: the events have a gap that does not close")
 )
 
-// refusal is an error as frames have it.
-type refusal struct {
-	Code         Code   `json:"code"`
-	Message      string `json:"message"`
-	Retryable    bool   `json:"retryable"`
-	RetryAfterMS int64  `json:"retry_after_ms"`
-	TaskStatus   string `json:"task_status"`
-	NextPart     *int   `json:"next_part"`
-	Generation   int    `json:"generation"`
-}
-
-func (r *refusal) err() *Error {
+// refusedBy is a refusal of a frame or an answer of HTTP as an error.
+func refusedBy(r *refusal.Refusal) *Error {
 	return &Error{
-		Code: r.Code, Message: r.Message, Retryable: r.Retryable, RetryAfter: time.Duration(r.RetryAfterMS) * time.Millisecond,
-		TaskStatus: r.TaskStatus, NextPart: r.NextPart, Generation: r.Generation,
+		Code: Code(r.Code), Message: r.Message, Retryable: r.Retryable, RetryAfter: time.Duration(r.RetryAfterMS) * time.Millisecond,
+		Status: r.Status, TaskStatus: r.TaskStatus, NextPart: r.NextPart, Generation: r.Generation,
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
+
+	"parley/clients/go/internal/refusal"
 )
 
 // An Event is what happened in a session that is followed, or what this package
@@ -436,15 +438,15 @@ func Decode(frame []byte) (Event, error) {
 
 // frameIn is any frame of the server.
 type frameIn struct {
-	Type    string          `json:"type"`
-	Re      *string         `json:"re"`
-	Session string          `json:"session"`
-	Seq     uint64          `json:"seq"`
-	After   uint64          `json:"after"`
-	TS      *time.Time      `json:"ts"`
-	Task    string          `json:"task"`
-	Data    json.RawMessage `json:"data"`
-	Error   *refusal        `json:"error"`
+	Type    string           `json:"type"`
+	Re      *string          `json:"re"`
+	Session string           `json:"session"`
+	Seq     uint64           `json:"seq"`
+	After   uint64           `json:"after"`
+	TS      *time.Time       `json:"ts"`
+	Task    string           `json:"task"`
+	Data    json.RawMessage  `json:"data"`
+	Error   *refusal.Refusal `json:"error"`
 }
 
 // event is the frame as an event. Data that do not fit the type's struct are kept as they are.

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+
+	"parley/clients/go/internal/pace"
 )
 
 // server is a server of the tests: they play its side of each connection, over pipes
@@ -159,7 +161,7 @@ func (p *peer) event(seqs ...int) {
 
 // beat sends heartbeats until the test ends.
 func (p *peer) beat(t *testing.T) {
-	for pause(t.Context(), 20*time.Second) == nil {
+	for pace.Wait(t.Context(), 20*time.Second) == nil {
 		p.write(`{"type":"hb","data":{"ts":"2026-11-21T08:30:05.007Z"}}`)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"iter"
 	"sync"
 	"time"
+
+	"parley/clients/go/internal/pace"
 )
 
 // From says where a follow begins.
@@ -259,7 +261,7 @@ func (f *Following) followed(l *link, frame *frameIn, err error) {
 		return
 	}
 	if frame.Error != nil {
-		refused := frame.Error.err()
+		refused := refusedBy(frame.Error)
 		if !refused.Retryable {
 			f.stop(refused)
 			f.client.drop(f)
@@ -267,7 +269,7 @@ func (f *Following) followed(l *link, frame *frameIn, err error) {
 		}
 		f.mu.Lock()
 		f.need = f.err == nil
-		wait := max(refused.RetryAfter, jitter(f.client.options.LeastPause, f.client.options.MostPause, f.repairs))
+		wait := max(refused.RetryAfter, pace.Jitter(f.client.options.LeastPause, f.client.options.MostPause, f.repairs))
 		f.repairs++
 		f.mu.Unlock()
 		time.AfterFunc(wait, l.nudge)
@@ -313,7 +315,7 @@ func (c *Client) keepFollowing(l *link) {
 			if send == nil {
 				break
 			}
-			if pause(l.ctx, l.pace.take(time.Now())) != nil || send() != nil {
+			if pace.Wait(l.ctx, l.pace.Take(time.Now())) != nil || send() != nil {
 				return
 			}
 		}

@@ -11,6 +11,9 @@ import (
 	"net/url"
 	"strconv"
 	"time"
+
+	"parley/clients/go/internal/pace"
+	"parley/clients/go/internal/refusal"
 )
 
 // Summary is a session in the list of one's sessions. LastSeq and LastAt are Head and
@@ -175,7 +178,7 @@ func (c *Client) request(ctx context.Context, method string, to *url.URL, query 
 		if !ok || !refused.Retryable || try == httpTries-1 || refused.Code == SessionBusy || refused.Code == StorageFull {
 			return err
 		}
-		if pause(ctx, max(refused.RetryAfter, jitter(c.options.LeastPause, c.options.MostPause, try))) != nil {
+		if pace.Wait(ctx, max(refused.RetryAfter, pace.Jitter(c.options.LeastPause, c.options.MostPause, try))) != nil {
 			return err
 		}
 	}
@@ -208,65 +211,16 @@ func (c *Client) requestOnce(ctx context.Context, method string, to *url.URL, qu
 	case err != nil:
 		return fmt.Errorf("parley: %w", err)
 	case response.StatusCode >= 300:
-		return problem(response, got)
+		return refusedBy(refusal.Of(response, got))
 	case out == nil || len(got) == 0:
+		return nil
+	}
+	if content, is := out.(*[]byte); is { // a file
+		*content = got
 		return nil
 	}
 	if err := json.Unmarshal(got, out); err != nil {
 		return fmt.Errorf("parley: the answer of %s %s: %w", method, to.Path, err)
 	}
 	return nil
-}
-
-// problem is the refusal in an answer of HTTP; without one of parley's, its status.
-func problem(response *http.Response, body []byte) *Error {
-	var p struct {
-		Code       Code   `json:"code"`
-		Detail     string `json:"detail"`
-		Title      string `json:"title"`
-		Retryable  *bool  `json:"retryable"`
-		TaskStatus string `json:"task_status"`
-		NextPart   *int   `json:"next_part"`
-		Generation int    `json:"generation"`
-	}
-	_ = json.Unmarshal(body, &p) // what it does not say stays empty
-	status := response.StatusCode
-	e := &Error{
-		Code: p.Code, Message: p.Detail, Status: status, TaskStatus: p.TaskStatus, NextPart: p.NextPart, Generation: p.Generation,
-		Retryable: status == http.StatusTooManyRequests || status >= 500,
-	}
-	if p.Retryable != nil {
-		e.Retryable = *p.Retryable
-	}
-	if e.Message == "" {
-		e.Message = p.Title
-	}
-	if e.Message == "" {
-		e.Message = "the server answered " + response.Status
-	}
-	if e.Code == "" {
-		e.Code = byStatus(status)
-	}
-	if seconds, err := strconv.Atoi(response.Header.Get("Retry-After")); err == nil {
-		e.RetryAfter = time.Duration(seconds) * time.Second
-	}
-	return e
-}
-
-// byStatus is the code of an answer that has none: a proxy's.
-func byStatus(status int) Code {
-	switch {
-	case status == http.StatusUnauthorized:
-		return Unauthenticated
-	case status == http.StatusForbidden:
-		return Forbidden
-	case status == http.StatusNotFound:
-		return NotFound
-	case status == http.StatusTooManyRequests:
-		return RateLimited
-	case status >= 500:
-		return Unavailable
-	default:
-		return BadRequest
-	}
 }

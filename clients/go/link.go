@@ -12,6 +12,9 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+
+	"parley/clients/go/internal/pace"
+	"parley/clients/go/internal/refusal"
 )
 
 const (
@@ -26,7 +29,7 @@ type link struct {
 	ws    *websocket.Conn
 	hello Hello
 	token string // that it said hello with
-	pace  *pace
+	pace  *pace.Pace
 	kick  chan struct{} // capacity 1: a follow or a watch is to be sent
 	used  bool          // it has brought something; of its reader
 
@@ -94,12 +97,12 @@ func (l *link) greet(ctx context.Context, o Options) error {
 		}
 		switch {
 		case f.Type == "error" && f.Error != nil:
-			return f.Error.err()
+			return refusedBy(f.Error)
 		case f.Type == "ok":
 			if err := json.Unmarshal(f.Data, &l.hello); err != nil {
 				return fmt.Errorf("parley: the answer to hello: %w", err)
 			}
-			l.pace = newPace(l.hello.Limits, time.Now())
+			l.pace = pace.New(l.hello.Limits.CommandsPerSecond, l.hello.Limits.CommandsBurst, time.Now())
 			return nil
 		}
 	}
@@ -111,7 +114,7 @@ func refusedUpgrade(response *http.Response, err error) error {
 		return fmt.Errorf("parley: no connection: %w", err)
 	}
 	body, _ := io.ReadAll(io.LimitReader(response.Body, 4<<10))
-	return problem(response, body)
+	return refusedBy(refusal.Of(response, body))
 }
 
 // closeError is the server's close code, if there is one.
@@ -282,7 +285,7 @@ func (l *link) ask(ctx context.Context, typ, session string, data any, within ti
 		case r.err != nil:
 			return nil, true, r.err
 		case r.f.Error != nil:
-			return nil, false, r.f.Error.err()
+			return nil, false, refusedBy(r.f.Error)
 		}
 		return r.f.Data, false, nil
 	}

@@ -197,10 +197,10 @@ func (w *watch) send(l *link) error {
 		switch {
 		case err != nil: // the next connection watches again
 		case f.Error != nil && f.Error.Retryable:
-			wait := max(f.Error.err().RetryAfter, w.client.options.LeastPause)
+			wait := max(refusedBy(f.Error).RetryAfter, w.client.options.LeastPause)
 			time.AfterFunc(wait, func() { w.client.again(w) })
 		case f.Error != nil:
-			w.stop(f.Error.err())
+			w.stop(refusedBy(f.Error))
 		default:
 			if _, err := w.ok(f.Data); err != nil {
 				w.stop(err)

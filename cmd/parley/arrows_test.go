@@ -220,9 +220,12 @@ var arrows = map[string][]string{
 	"cmd/parley-mutants": {}, // it knows the code as text
 
 	// For other people's programs: they know the server by its protocol.
-	"clients/go":                  {},
-	"clients/go/examples/ask":     {"clients/go"},
-	"clients/go/examples/conform": {"clients/go"},
+	"clients/go":                     {"clients/go/internal/credential", "clients/go/internal/pace", "clients/go/internal/refusal"},
+	"clients/go/internal/credential": {},
+	"clients/go/internal/pace":       {},
+	"clients/go/internal/refusal":    {},
+	"clients/go/examples/ask":        {"clients/go"},
+	"clients/go/examples/conform":    {"clients/go"},
 }
 
 // testArrows are the imports that only tests of a room may have, beside its own.

@@ -1,4 +1,4 @@
-package parley
+package credential
 
 import (
 	"encoding/base64"
@@ -16,7 +16,7 @@ func TestExpiry(t *testing.T) {
 		"e30." + base64JSON(`{"exp":"x"}`) + ".s":        0,
 		"e30." + base64JSON(`{"exp":1795253405}`) + ".s": 1795253405,
 	} {
-		at, expires := expiry(token)
+		at, expires := Expiry(token)
 		if expires != (want > 0) || expires && at.Unix() != want {
 			t.Errorf("%q: %v %v", token, at, expires)
 		}
