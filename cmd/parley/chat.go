@@ -15,15 +15,16 @@ import (
 type chatCmd struct {
 	Text []string `arg:"" optional:"" help:"What to say; without it, what comes in is said (one message), and at a terminal you type."`
 
-	Server    string `placeholder:"URL" default:"http://127.0.0.1:8080" help:"Address of the server (default http://127.0.0.1:8080)."`
-	Session   string `placeholder:"ID" default:"new" help:"The session to go on with; \"new\" opens one (default new)."`
-	Agent     string `placeholder:"NAME" help:"Agent of a new session (default: the server's)."`
-	Mode      string `placeholder:"MODE" enum:"steer,queue,collect,interrupt,reject," default:"" help:"What a message does while a task runs: steer, queue, collect, interrupt, reject (default: the session's)."`
-	TokenEnv  string `placeholder:"NAME" xor:"token" help:"Environment variable that holds the key or token."`
-	TokenFile string `placeholder:"FILE" xor:"token" help:"File that holds it; it is read again for each connection."`
-	JSON      bool   `name:"json" help:"Print frames, one JSON object a line, and take commands the same way."`
-	Lines     bool   `help:"Each line that comes in is a message."`
-	Plain     bool   `help:"No terminal mode, also at a terminal: lines in, answers out."`
+	Server    string   `placeholder:"URL" default:"http://127.0.0.1:8080" help:"Address of the server (default http://127.0.0.1:8080)."`
+	Session   string   `placeholder:"ID" default:"new" help:"The session to go on with; \"new\" opens one (default new)."`
+	Attach    []string `placeholder:"FILE" type:"path" sep:"none" help:"A file that goes with the first message; may be repeated."`
+	Agent     string   `placeholder:"NAME" help:"Agent of a new session (default: the server's)."`
+	Mode      string   `placeholder:"MODE" enum:"steer,queue,collect,interrupt,reject," default:"" help:"What a message does while a task runs: steer, queue, collect, interrupt, reject (default: the session's)."`
+	TokenEnv  string   `placeholder:"NAME" xor:"token" help:"Environment variable that holds the key or token."`
+	TokenFile string   `placeholder:"FILE" xor:"token" help:"File that holds it; it is read again for each connection."`
+	JSON      bool     `name:"json" help:"Print frames, one JSON object a line, and take commands the same way."`
+	Lines     bool     `help:"Each line that comes in is a message."`
+	Plain     bool     `help:"No terminal mode, also at a terminal: lines in, answers out."`
 }
 
 // Help is shown by "parley chat --help".
@@ -60,6 +61,7 @@ func (m *Main) chat(ctx context.Context) error {
 	line := m.line.Chat
 	o := chat.Options{
 		Server: line.Server, Session: line.Session, Agent: line.Agent, Mode: line.Mode, Text: strings.Join(line.Text, " "),
+		Attach:  line.Attach,
 		Version: version(), Again: line.again(), JSON: line.JSON, Lines: line.Lines, Plain: line.Plain,
 		In: m.Stdin, Out: m.Stdout, Err: m.Stderr, Terminal: atTerminal(m.Stdin) && atTerminal(m.Stdout),
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -136,6 +137,53 @@ no json
 	}
 	if code != exitOK {
 		t.Errorf("exit code %d, %s", code, errs)
+	}
+}
+
+// Files go with the first message, by the command line and by the command upload of a
+// script; what cannot be attached is said before anything is sent.
+func TestChatAttaches(t *testing.T) {
+	l := start(t, t.TempDir())
+	defer l.stop()
+	notes := filepath.Join(t.TempDir(), "notes, of us.md")
+	if err := os.WriteFile(notes, []byte("# Notes\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(t.TempDir(), "program")
+	if err := os.WriteFile(program, []byte("\x7fELF\x00"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	server := []string{"--server", "http://" + l.addr}
+	for _, c := range []struct {
+		name, in  string
+		args      []string
+		code      int
+		out, errs string
+	}{
+		{"with a text", "look", []string{"--attach", notes}, exitOK, "notes of us.md", ""},
+		{"alone, and twice the same", "", []string{"--attach", notes, "--attach", notes}, exitOK, "notes of us.md", ""},
+		{"the first of some lines", "look\n/say two\n", []string{"--attach", notes, "--lines"}, exitOK, "two", ""},
+		{"a script", `{"type":"upload","id":"f","data":{"file":` + strconv.Quote(notes) + "}}\n", []string{"--json"}, exitOK, `"type":"text/markdown"`, ""},
+		{"a script without a file", `{"type":"upload","id":"f","data":{"file":"` + filepath.Dir(notes) + `"}}` + "\n", []string{"--json"}, exitOK, "only a regular file", ""},
+		{"no file", "look", []string{"--attach", notes + "x"}, exitUsage, "", "no such file"},
+		{"a directory", "look", []string{"--attach", filepath.Dir(notes)}, exitUsage, "", "only a regular file"},
+		{"neither picture nor text", "look", []string{"--attach", program}, exitFailed, "", "program: files of the type application/octet-stream are not taken"},
+		{"the flag in a script", "", []string{"--attach", notes, "--json"}, exitUsage, "", `"type":"upload"`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			code, out, errs := chatting(t, strings.NewReader(c.in), append(server, c.args...)...)
+			if code != c.code || !strings.Contains(out, c.out) || !strings.Contains(errs, c.errs) {
+				t.Errorf("exit code %d, %q, %q", code, out, errs)
+			}
+		})
+	}
+	session := l.user().create(nil)
+	if code, _, errs := chatting(t, strings.NewReader("look"), append(server, "--attach", notes, "--session", session)...); code != exitOK {
+		t.Fatalf("%d, %s", code, errs)
+	}
+	_, body := l.do("GET", "/api/sessions/"+session+"/messages", "")
+	if !strings.Contains(string(body), `"name":"notes of us.md","type":"text/markdown","size":8`) {
+		t.Errorf("%s", body)
 	}
 }
 

@@ -24,10 +24,11 @@ const (
 // Options say what to talk to, and how.
 type Options struct {
 	Server  string
-	Session string // "" or "new" = a new one
-	Agent   string // of a new session
-	Mode    string // of every message
-	Text    string // what to say; "" = what comes in
+	Session string   // "" or "new" = a new one
+	Agent   string   // of a new session
+	Mode    string   // of every message
+	Text    string   // what to say; "" = what comes in
+	Attach  []string // files that go with the first message
 	Token   func(context.Context) (string, error)
 	Version string
 	Again   string // the flags that lead to the same server, as the same user
@@ -43,6 +44,19 @@ type Options struct {
 
 // Run talks until there is nothing left to say, or ctx ends, and returns the exit code.
 func Run(ctx context.Context, o Options) int {
+	if o.JSON && len(o.Attach) > 0 {
+		fmt.Fprintln(o.Err, `parley: with --json the command {"type":"upload","data":{"file":"…"}} uploads a file, and a send names what it answers`)
+		return Usage
+	}
+	var files []file // read before anything is sent
+	for _, path := range o.Attach {
+		f, err := readFile(path)
+		if err != nil {
+			o.fail(err)
+			return Usage
+		}
+		files = append(files, f)
+	}
 	connection := make(chan parley.Connection, 16)
 	client, err := connect(ctx, o, connection)
 	if err != nil {
@@ -55,6 +69,10 @@ func Run(ctx context.Context, o Options) int {
 			return o.fail(explain(o.Server, err))
 		}
 	}
+	attached, err := upload(ctx, client, session, files)
+	if err != nil {
+		return o.fail(explain(o.Server, err))
+	}
 	switch {
 	case o.JSON:
 		return runJSON(ctx, client, session, o)
@@ -66,9 +84,9 @@ func Run(ctx context.Context, o Options) int {
 				return o.fail(explain(o.Server, err))
 			}
 		}
-		return runTerminal(ctx, client, session, o, connection)
+		return runTerminal(ctx, client, session, o, connection, attached)
 	default:
-		return runPlain(ctx, client, session, o)
+		return runPlain(ctx, client, session, o, attached)
 	}
 }
 

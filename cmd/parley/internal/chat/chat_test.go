@@ -51,7 +51,14 @@ func (a *asked) note(format string, args ...any) tea.Cmd {
 	a.all = append(a.all, fmt.Sprintf(format, args...))
 	return nil
 }
-func (a *asked) say(m parley.Message) tea.Cmd { return a.note("say %q %s", m.Text, m.Question) }
+func (a *asked) say(m parley.Message) tea.Cmd {
+	files := ""
+	for _, f := range m.Attachments {
+		files += " with " + Clean(f.Name)
+	}
+	return a.note("say %q %s%s", m.Text, m.Question, files)
+}
+func (a *asked) attach(path string) tea.Cmd { return a.note("attach %s", path) }
 func (a *asked) approve(q string, yes bool, args string) tea.Cmd {
 	return a.note("approve %s %v %s", q, yes, args)
 }
@@ -115,6 +122,9 @@ func TestModel(t *testing.T) {
 	choices := &parley.Question{ID: "q2", Text: "Which?", Blocking: true, Choices: []string{"red", "green"}}
 	loose := &parley.Question{ID: "q3", Text: "By the way?"}
 	running := &parley.TaskStatus{Task: "t1", NewStatus: "RUNNING"}
+	photo := parley.Attachment{Hash: "ab", Name: "a\x1b.png", Type: "image/png", Size: 1234}
+	shown := accepted("m1", "one")
+	shown.Attachments = []parley.Attachment{photo}
 	for _, test := range []struct {
 		name  string
 		msgs  []tea.Msg
@@ -156,8 +166,16 @@ func TestModel(t *testing.T) {
 		{"lost", happens(&parley.Interrupted{Err: fmt.Errorf("gone")}), "", "connecting again", "", false},
 		{"found", happens(&parley.Interrupted{Err: fmt.Errorf("gone")}, &parley.Followed{Again: true, Resumed: true}), "", "/help", "connecting", false},
 		{"restored", happens(accepted("m1", "old"), &parley.Followed{Again: true}), "", "shown anew", "old", false},
+		{"attach", press("/attach my photo.png", "enter"), "attach my photo.png", "uploading", "", false},
+		{"say with a file", together([]tea.Msg{attachedMsg{photo}}, press("look", "enter", "and", "enter")), `say "look"  with a.png, say "and" `, "", "[file", false},
+		{"a file that waits", []tea.Msg{attachedMsg{photo}}, "", "[file a.png, 1.2 kB]", "\x1b.png", false},
+		{"a file alone", together([]tea.Msg{attachedMsg{photo}}, press("enter")), `say ""  with a.png`, "", "[file", false},
+		{"no file after all", together([]tea.Msg{attachedMsg{photo}}, press("esc", "enter")), "", "", "[file", false},
+		{"a file is no answer", together(happens(choices), []tea.Msg{attachedMsg{photo}}, press("look", "enter")), `say "look"  with a.png`, "", "", false},
+		{"files of messages", happens(shown, &parley.MessageEdited{Message: "m1", Text: "two"}), "", "two|[file a.png, 1.2 kB]", "one|\x1b.png", false},
+		{"could not be sent with its file", []tea.Msg{backMsg{"my words", []parley.Attachment{photo}}}, "", "my words|[file a.png", "", false},
 		{"another session's", []tea.Msg{eventMsg(parley.Event{Session: "s0", Body: accepted("m1", "old")})}, "", "", "old", false},
-		{"could not be sent", []tea.Msg{backMsg{"my words"}, noticeMsg("no\x1b")}, "", "my words|no", "", false},
+		{"could not be sent", []tea.Msg{backMsg{text: "my words"}, noticeMsg("no\x1b")}, "", "my words|no", "", false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			a := &asked{}

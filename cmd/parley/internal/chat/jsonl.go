@@ -136,6 +136,22 @@ func do(ctx context.Context, client *parley.Client, session string, o Options, t
 			t.sent(receipt)
 		}
 		return receipt, err
+	case "upload":
+		var what struct {
+			File string `json:"file"`
+		}
+		if err := json.Unmarshal(c.Data, &what); err != nil || what.File == "" {
+			return nil, &parley.Error{Code: parley.BadRequest, Message: `the data of upload are {"file":"…"}`}
+		}
+		f, err := readFile(what.File)
+		if err != nil {
+			return nil, &parley.Error{Code: parley.BadRequest, Message: err.Error()}
+		}
+		made, err := upload(ctx, client, session, []file{f})
+		if err != nil {
+			return nil, err
+		}
+		return made[0], nil
 	case "hello", "follow", "unfollow", "create", "refresh":
 		return nil, &parley.Error{Code: parley.BadRequest, Message: c.Type + " is done by parley chat itself"}
 	}

@@ -26,6 +26,7 @@ type model struct {
 	user    string
 
 	rows      []row
+	attached  map[string][]parley.Attachment // by message
 	drafts    parley.Drafts
 	waiting   []parley.Waiting // in their order; Excerpt is the whole text where it is known
 	questions []parley.Question
@@ -35,6 +36,7 @@ type model struct {
 	notice    string
 	sessions  []parley.Summary // of the last /sessions
 
+	files   []parley.Attachment // that go with the next message
 	input   editor
 	editing string // the message whose text is in the input
 	args    string // the question whose arguments are in the input
@@ -46,7 +48,7 @@ type model struct {
 }
 
 func newModel(a actions, session string) model {
-	return model{actions: a, session: session, width: 80, height: 24}
+	return model{actions: a, session: session, attached: map[string][]parley.Attachment{}, width: 80, height: 24}
 }
 
 func (m model) Init() tea.Cmd { return nil }
@@ -66,7 +68,10 @@ func (m model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case backMsg:
 		if m.input.empty() {
 			m.input.set(Clean(msg.text))
+			m.files = append(m.files, msg.files...)
 		}
+	case attachedMsg:
+		m.files = append(m.files, msg...)
 	case endedMsg:
 		if msg.session == m.session {
 			m.err = msg.err
@@ -136,15 +141,18 @@ func (m *model) apply(e parley.Event) {
 			}
 			text = line(name) + ": " + text
 		}
-		m.add(kind, b.Message, text)
+		m.add(kind, b.Message, withFiles(text, b.Attachments))
 		if b.Disposition != "answered" {
 			m.unwait(b.Message)
 			m.waiting = append(m.waiting, parley.Waiting{Message: b.Message, Task: e.Task, Author: b.Author, Excerpt: b.Text})
 		}
+		if len(b.Attachments) > 0 {
+			m.attached[b.Message] = b.Attachments
+		}
 	case *parley.MessageEdited:
 		for i := range m.rows {
 			if m.rows[i].id == b.Message {
-				m.rows[i].text = Clean(b.Text)
+				m.rows[i].text = Clean(withFiles(b.Text, m.attached[b.Message]))
 			}
 		}
 		for i := range m.waiting {
@@ -284,7 +292,7 @@ func (m model) key(k tea.KeyPressMsg) (tea.Model, tea.Cmd) {
 			return m, tea.Quit
 		}
 	case "esc":
-		m.editing, m.args = "", ""
+		m.editing, m.args, m.files = "", "", nil
 		m.input.set("")
 	case "enter":
 		return m.enter()
@@ -339,7 +347,7 @@ func compact(raw json.RawMessage) string {
 // enter does what stands in the input.
 func (m model) enter() (tea.Model, tea.Cmd) {
 	text := strings.TrimSpace(m.input.text())
-	if text == "" {
+	if text == "" && (len(m.files) == 0 || m.editing != "" || m.args != "") {
 		return m, nil
 	}
 	if m.args != "" && !json.Valid([]byte(text)) {
@@ -358,16 +366,23 @@ func (m model) enter() (tea.Model, tea.Cmd) {
 		m.editing = ""
 		return m, m.actions.edit(message, text)
 	case strings.HasPrefix(text, "//"): // a message that begins with a slash
-		return m, m.actions.say(parley.Message{Text: text[1:]})
+		return m.say(text[1:])
 	case strings.HasPrefix(text, "/"):
 		return m.command(text)
 	}
 	for _, q := range m.questions {
-		if q.Blocking {
+		if q.Blocking && len(m.files) == 0 { // a message with files is no answer
 			return m, m.actions.say(parley.Message{Question: q.ID, Text: text})
 		}
 	}
-	return m, m.actions.say(parley.Message{Text: text})
+	return m.say(text)
+}
+
+// say sends a message, with the files that wait for it.
+func (m model) say(text string) (tea.Model, tea.Cmd) {
+	files := m.files
+	m.files = nil
+	return m, m.actions.say(parley.Message{Text: text, Attachments: files})
 }
 
 const help = `Enter sends, also while an answer is written. Alt+Enter begins a line. Page Up and Page Down scroll.
@@ -377,6 +392,7 @@ Up, in an empty line, edits the newest message that waits. Ctrl+C stops what run
 /open ID        one of them, or its number /stop           stop what runs
 /edit N TEXT    change what waits          /withdraw N     take it back
 /clear          models forget what was     /say TEXT       a message, not the answer to the question
+/attach FILE    a file for the next message; Esc takes the files away again
 /quit           leave; work goes on at the server
 A scripted demo model has commands of its own: begin those with two slashes, //say hello.`
 
@@ -408,8 +424,15 @@ func (m model) command(text string) (tea.Model, tea.Cmd) {
 		return m, m.actions.clear()
 	case "/say":
 		if rest != "" {
-			return m, m.actions.say(parley.Message{Text: rest})
+			return m.say(rest)
 		}
+	case "/attach":
+		if rest == "" {
+			m.notice = "/attach needs a file"
+			return m, nil
+		}
+		m.notice = "uploading"
+		return m, m.actions.attach(rest)
 	case "/edit", "/withdraw":
 		number, words, _ := strings.Cut(rest, " ")
 		n, err := strconv.Atoi(number)

@@ -58,6 +58,14 @@ func texts(ctx context.Context, o Options) <-chan said {
 	return in
 }
 
+// only is what comes in: one thing, and the end.
+func only(s said) <-chan said {
+	in := make(chan said, 2)
+	in <- s
+	in <- said{err: io.EOF}
+	return in
+}
+
 // events reads a follow into a channel, which is closed at its end; err is why then.
 func events(ctx context.Context, f *parley.Following) (all <-chan parley.Event, err *error) {
 	out, end := make(chan parley.Event), new(error)
@@ -85,8 +93,9 @@ func begin(client *parley.Client, session string) *parley.Following {
 	return client.Follow(session, parley.From{Tail: &none})
 }
 
-// runPlain prints what is answered to what comes in, and ends with the last answer.
-func runPlain(ctx context.Context, client *parley.Client, session string, o Options) int {
+// runPlain prints what is answered to what comes in, and ends with the last answer. The
+// files go with the first message.
+func runPlain(ctx context.Context, client *parley.Client, session string, o Options, files []parley.Attachment) int {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	shown, ended := events(ctx, begin(client, session))
@@ -127,6 +136,10 @@ func runPlain(ctx context.Context, client *parley.Client, session string, o Opti
 				if s.err != io.EOF {
 					return o.fail(s.err)
 				}
+				if len(files) > 0 && !spoke { // they are the message
+					in = only(said{})
+					continue
+				}
 				if !spoke {
 					fmt.Fprintln(o.Err, "parley: nothing to say: the input is empty; \"parley chat --help\" shows how to use it")
 					return Usage
@@ -135,10 +148,11 @@ func runPlain(ctx context.Context, client *parley.Client, session string, o Opti
 				continue
 			}
 			spoke = true
-			message := parley.Message{Session: session, Text: s.text, Mode: o.Mode}
-			if len(t.questions) > 0 {
+			message := parley.Message{Session: session, Text: s.text, Mode: o.Mode, Attachments: files}
+			if len(t.questions) > 0 && len(files) == 0 { // a message with files is no answer
 				message.Question, message.Mode = t.questions[0].ID, ""
 			}
+			files = nil
 			receipt, err := client.Send(ctx, message)
 			if err != nil {
 				return o.fail(explain(o.Server, err))

@@ -21,7 +21,11 @@ type (
 	}
 	openedMsg string // another session is shown from now on
 	listMsg   []parley.Summary
-	backMsg   struct{ text string } // what could not be sent, back into the input
+	backMsg   struct { // what could not be sent, back into the input
+		text  string
+		files []parley.Attachment
+	}
+	attachedMsg []parley.Attachment // they go with the next message
 )
 
 // actions are what the model asks of the server; each is a command of Bubble Tea, so
@@ -36,14 +40,17 @@ type actions interface {
 	open(session string) tea.Cmd // "" = a new one; openedMsg comes of it
 	follow(session string)
 	list() tea.Cmd
+	attach(path string) tea.Cmd // attachedMsg comes of it
 }
 
 // runTerminal shows a session on the whole terminal.
-func runTerminal(ctx context.Context, client *parley.Client, session string, o Options, connection <-chan parley.Connection) int {
+func runTerminal(ctx context.Context, client *parley.Client, session string, o Options, connection <-chan parley.Connection, files []parley.Attachment) int {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	a := &remote{ctx: ctx, client: client, options: o}
-	program := tea.NewProgram(newModel(a, session), tea.WithContext(ctx), tea.WithInput(o.In), tea.WithOutput(o.Out), tea.WithoutSignalHandler())
+	first := newModel(a, session)
+	first.files = files
+	program := tea.NewProgram(first, tea.WithContext(ctx), tea.WithInput(o.In), tea.WithOutput(o.Out), tea.WithoutSignalHandler())
 	a.send = program.Send
 	a.follow(session)
 	go func() { // ends with ctx
@@ -132,7 +139,7 @@ func (r *remote) say(m parley.Message) tea.Cmd {
 			_, err = sent.Wait(r.ctx)
 		}
 		if err != nil && r.ctx.Err() == nil {
-			r.send(backMsg{m.Text})
+			r.send(backMsg{m.Text, m.Attachments})
 			return noticeMsg(explain(r.options.Server, err).Error())
 		}
 		return nil
@@ -185,6 +192,21 @@ func (r *remote) open(session string) tea.Cmd {
 			return noticeMsg(explain(r.options.Server, err).Error())
 		}
 		return openedMsg(session)
+	}
+}
+
+func (r *remote) attach(path string) tea.Cmd {
+	session := r.session
+	return func() tea.Msg {
+		f, err := readFile(path)
+		if err != nil {
+			return noticeMsg(err.Error())
+		}
+		made, err := upload(r.ctx, r.client, session, []file{f})
+		if err != nil {
+			return noticeMsg(explain(r.options.Server, err).Error())
+		}
+		return attachedMsg(made)
 	}
 }
 

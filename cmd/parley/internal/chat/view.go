@@ -7,6 +7,8 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
+
+	parley "parley/clients/go"
 )
 
 // What this package says to a terminal; nothing else does.
@@ -76,6 +78,9 @@ func (m model) below() []string {
 			break
 		}
 		lines = append(lines, ansi.Truncate(dim+fmt.Sprintf("  waits %d. ", i+1)+line(w.Excerpt)+plain, m.width, "…"))
+	}
+	for _, f := range m.files {
+		lines = append(lines, ansi.Truncate("  "+withFiles("", []parley.Attachment{f}), m.width, "…"))
 	}
 	if len(m.questions) > 0 {
 		q := m.questions[0]
