@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"math"
 	"slices"
@@ -16,7 +15,6 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/chats"
-	"parley/persistence/postgres/internal/outcome"
 )
 
 // Chats is what channels remember. It counts for no quota. An erasure takes it along by
@@ -85,49 +83,9 @@ func (c chatStore) Save(ctx context.Context, tenant conversation.TenantID, rows 
 	})
 }
 
-// change runs a transaction, again while it has certainly written nothing and may succeed.
+// change runs what writes, as Store.change does.
 func (c chatStore) change(ctx context.Context, what string, check func() error, run func(ctx context.Context) error) error {
-	s := c.s
-	if err := s.enter(ctx); err != nil {
-		return err
-	}
-	defer s.running.Done()
-	if err := check(); err != nil {
-		return err
-	}
-	ctx, cancel := s.within(ctx)
-	defer cancel()
-	select {
-	case s.chatting <- struct{}{}:
-		defer func() { <-s.chatting }()
-	case <-ctx.Done():
-		return fmt.Errorf("%s: %w", what, s.noted(ctx, ctx.Err()))
-	}
-	err := s.noted(ctx, run(ctx))
-	for tries := 0; err != nil && !own(err) && ctx.Err() == nil && tries < 5; tries++ {
-		kind := outcome.Of(err)
-		if kind == outcome.Unknown || kind == outcome.Elsewhere {
-			s.acquiring.Reset()
-		}
-		if kind == outcome.Full {
-			s.noteFull()
-			return fmt.Errorf("%s: %w", what, conversation.ErrFull)
-		}
-		if kind != outcome.Again && kind != outcome.Elsewhere {
-			break
-		}
-		pause := time.NewTimer(20 * time.Millisecond << tries)
-		select {
-		case <-pause.C:
-			err = s.noted(ctx, run(ctx))
-		case <-ctx.Done():
-			pause.Stop()
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", what, err)
-	}
-	return nil
+	return c.s.change(ctx, what, check, run, c.s.chatting)
 }
 
 // fits holds what a save compares itself with, and compares. last is the feed's end, if

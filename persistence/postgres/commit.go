@@ -12,6 +12,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"parley/conversation"
+	"parley/conversation/blobs"
+	"parley/persistence/postgres/internal/blobtable"
 	"parley/persistence/postgres/internal/outcome"
 )
 
@@ -249,9 +251,9 @@ const writeCommits = `with input as materialized (
   from unnest($15::bigint[], $16::bytea[], $17::bigint[]) as k(n, key, i) join found f on f.n = k.n
   cross join lateral (select o.seq from event_keys o where o.session = f.id and o.key = k.key limit 1) o
   order by k.n, k.i
-), good as materialized (
-  select f.* from found f where f.fits and not exists (select from dup d where d.n = f.n)
-), head as (
+)/*named*/, good as materialized (
+  select f.* from found f where f.fits and not exists (select from dup d where d.n = f.n)/*fits*/
+)/*kept*/, head as (
   update sessions s set last_seq = g.last, last_commit = g.commit, summary = coalesce(g.summary, s.summary),
     activity = greatest(s.activity, nullif(g.activity, -9223372036854775808)),
     listed = case when s.root then greatest(s.listed, nullif(g.activity, -9223372036854775808) >> 10) end,
@@ -290,25 +292,35 @@ const writeCommits = `with input as materialized (
   insert into due (wake, tenant, session)
   select g.wake_is, g.tenant, g.session from good g where g.wake_is is not null and g.wake_was is distinct from g.wake_is
 )
-select f.n, f.epoch_now, f.last_now, f.commit_now, d.i, d.seq from found f left join dup d on d.n = f.n`
+select f.n, f.epoch_now, f.last_now, f.commit_now, d.i, d.seq, false/*gone*/ from found f left join dup d on d.n = f.n`
+
+// writeNaming also keeps the files that the commits name. It is a statement of its own
+// because nearly no commit names any.
+var writeNaming = blobtable.Naming(writeCommits, "$30", "$31")
 
 // send is one round trip: a transaction that locks the sessions, and then writes.
 func (s *Store) send(ctx context.Context, all []*commit) error {
-	a := arrays(all)
-	for _, c := range all {
+	a, sql := arrays(all), writeCommits
+	var named blobtable.Names
+	for i, c := range all {
 		c.answer = verdict{dup: -1}
+		named.Add(int64(i+1), c.named)
+	}
+	if len(named.N) > 0 {
+		a, sql = append(a, named.N, named.Hash), writeNaming
 	}
 	var b pgx.Batch
 	b.Queue(lockSessions, a[0], a[1])
-	b.Queue(writeCommits, a...).Query(func(rows pgx.Rows) error {
+	b.Queue(sql, a...).Query(func(rows pgx.Rows) error {
 		for rows.Next() {
 			var n, epoch, last int64
 			var commit []byte
 			var dup, seq *int64
-			if err := rows.Scan(&n, &epoch, &last, &commit, &dup, &seq); err != nil {
+			var gone bool
+			if err := rows.Scan(&n, &epoch, &last, &commit, &dup, &seq, &gone); err != nil {
 				return err
 			}
-			v := verdict{true, conversation.Epoch(epoch), conversation.Seq(last), string(commit), -1, 0}
+			v := verdict{true, conversation.Epoch(epoch), conversation.Seq(last), string(commit), -1, 0, gone}
 			if dup != nil {
 				v.dup, v.dupSeq = int(*dup), conversation.Seq(*seq)
 			}
@@ -336,6 +348,8 @@ func (c *commit) verdict() error {
 	case c.twice < len(c.keys):
 		first := slices.IndexFunc(c.stored, func(o []byte) bool { return string(o) == string(c.stored[c.twice]) })
 		return &conversation.DuplicateError{Key: c.keys[c.twice].Key, Seq: c.keys[first].Seq}
+	case v.gone:
+		return blobs.ErrGone
 	}
 	return nil
 }

@@ -11,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	"parley/conversation"
+	"parley/conversation/attached"
+	"parley/conversation/blobs"
 	"parley/conversation/wire"
 )
 
@@ -40,6 +42,7 @@ type commit struct {
 	stored      [][]byte // of keys
 	tasks       []taskRow
 	cursors     []conversation.Cursor
+	named       []attached.Hash
 	size        int
 
 	gap    bool // its events do not follow each other
@@ -64,12 +67,13 @@ type verdict struct {
 	lastCommit string
 	dup        int // which of its keys was there already, from 0; -1 = none
 	dupSeq     conversation.Seq
+	gone       bool // a file that it names is not there
 }
 
 func (s *Store) encode(ctx context.Context, key conversation.SessionKey, c *conversation.Commit, done func(error)) *commit {
 	out := &commit{
 		ctx: ctx, key: key, begun: time.Now(), events: len(c.Events), done: done,
-		epoch: c.Epoch, after: c.After, last: c.After + conversation.Seq(len(c.Events)), id: []byte(c.ID),
+		named: blobs.Named(c.Events), epoch: c.Epoch, after: c.After, last: c.After + conversation.Seq(len(c.Events)), id: []byte(c.ID),
 		activity: none, wake: none, since: none, keys: slices.Clone(c.Keys),
 	}
 	for i, e := range c.Events {

@@ -13,8 +13,10 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"parley/conversation"
+	"parley/conversation/blobs"
 	"parley/conversation/chats"
 	"parley/metrics"
+	"parley/persistence/postgres/internal/blobtable"
 	"parley/persistence/postgres/internal/held"
 	"parley/persistence/postgres/internal/lanes"
 	"parley/persistence/postgres/internal/opening"
@@ -33,8 +35,9 @@ type Store struct {
 
 	// However much is acquired or read, what is committed does not wait for it.
 	committing, acquiring, reading *pgxpool.Pool
-	chatting                       chan struct{} // as much of acquiring as chats may take
+	chatting                       chan struct{} // as much of acquiring as chats and files may take
 
+	files   *blobtable.Files
 	lanes   lanes.Lanes[conversation.SessionKey] // all that one session's writer does, in its order
 	held    held.Sessions                        // which keys the sessions have that this process writes to
 	usage   *usage                               // nil = nothing is limited
@@ -66,6 +69,7 @@ func Open(ctx context.Context, o StoreOptions) (*Store, error) {
 	s.ended, s.stop = context.WithCancel(context.WithoutCancel(ctx))
 	others := max(2, o.Connections-writers)
 	s.chatting = make(chan struct{}, max(1, others/2-1))
+	s.files = newFiles(s)
 	for _, kind := range []struct {
 		pool **pgxpool.Pool
 		most int
@@ -138,13 +142,16 @@ func (s *Store) clock(asked, said time.Time) {
 // keeps the time that was said, where clocks are as they should be.
 const sameClock = 500 * time.Millisecond
 
-// theirs is a time of this node by the clock of the database.
-func (s *Store) theirs(t time.Time) time.Time {
+// ahead is by how much the clock of the database is before that of this node.
+func (s *Store) ahead() time.Duration {
 	if skew := time.Duration(s.skew.Load()); skew > sameClock || skew < -sameClock {
-		return t.Add(skew)
+		return skew
 	}
-	return t
+	return 0
 }
+
+// theirs is a time of this node by the clock of the database.
+func (s *Store) theirs(t time.Time) time.Time { return t.Add(s.ahead()) }
 
 // LogID implements conversation.Store.
 func (s *Store) LogID() conversation.LogID { return s.log }
@@ -233,9 +240,9 @@ func isOfConnection(err error) bool {
 	return false
 }
 
-// own is true for an error that says something about a session or chat, not about the database.
+// own is true for an error that says something about a session, chat or file, not about the database.
 func own(err error) bool {
-	for _, e := range []error{conversation.ErrNotFound, conversation.ErrFenced, conversation.ErrClosed, conversation.ErrDamaged, conversation.ErrTooNew, conversation.ErrFull, chats.ErrStale, chats.ErrErased, pgx.ErrNoRows} {
+	for _, e := range []error{conversation.ErrNotFound, conversation.ErrFenced, conversation.ErrClosed, conversation.ErrDamaged, conversation.ErrTooNew, conversation.ErrFull, conversation.ErrQuota, blobs.ErrNone, chats.ErrStale, chats.ErrErased, pgx.ErrNoRows} {
 		if errors.Is(err, e) {
 			return true
 		}

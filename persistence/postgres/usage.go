@@ -56,12 +56,42 @@ func (u *usage) tenant(id conversation.TenantID) *used {
 	return u.of[id]
 }
 
+// fits is true if a tenant may store so much more, as of the last sum and what keep has added
+// to it. It waits for the first sum, a moment only.
+func (u *usage) fits(ctx context.Context, id conversation.TenantID, size int64) bool {
+	if u == nil || u.bytes == 0 {
+		return true
+	}
+	t := u.summed(ctx, id)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return t.bytes+size <= u.bytes
+}
+
+// keep counts what a tenant has stored until the next sum does.
+func (u *usage) keep(id conversation.TenantID, size int64) {
+	if u == nil || u.bytes == 0 {
+		return
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.tenant(id).bytes += size
+}
+
 // tooMany is true if a tenant has as many sessions as it may have, as of the last sum: what
 // was made since then is not counted. It waits for the first one, a moment only.
 func (u *usage) tooMany(ctx context.Context, id conversation.TenantID) bool {
 	if u == nil || u.sessions == 0 {
 		return false
 	}
+	t := u.summed(ctx, id)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return t.sessions >= u.sessions
+}
+
+// summed is what a tenant has stored, after its first sum or a moment. It is read with u.mu.
+func (u *usage) summed(ctx context.Context, id conversation.TenantID) *used {
 	u.mu.Lock()
 	t := u.tenant(id)
 	u.mu.Unlock()
@@ -73,9 +103,7 @@ func (u *usage) tooMany(ctx context.Context, id conversation.TenantID) bool {
 	case <-ctx.Done():
 	case <-u.end:
 	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return t.sessions >= u.sessions
+	return t
 }
 
 // tooMuch is true if a tenant has stored as much as it may. Those who ask must not wait: it
@@ -108,6 +136,9 @@ func (u *usage) run(ctx context.Context, s *Store) {
 	}
 }
 
+const sumOfTenant = `select count(*) filter (where root), (coalesce(sum(stored), 0) + (select coalesce(sum(size), 0) from blobs where tenant = $1))::bigint
+from sessions where tenant = $1 and erased is null`
+
 // sum sums up all tenants, or those alone that have no sum yet.
 func (u *usage) sum(ctx context.Context, s *Store, unknown bool) {
 	u.mu.Lock()
@@ -121,8 +152,7 @@ func (u *usage) sum(ctx context.Context, s *Store, unknown bool) {
 	for _, id := range tenants {
 		within, cancel := s.within(ctx)
 		var now used
-		err := s.reading.QueryRow(within, "select count(*) filter (where root), coalesce(sum(stored), 0)::bigint from sessions where tenant = $1 and erased is null",
-			string(id)).Scan(&now.sessions, &now.bytes)
+		err := s.reading.QueryRow(within, sumOfTenant, string(id)).Scan(&now.sessions, &now.bytes)
 		cancel()
 		if err != nil {
 			return // the sums of before count on

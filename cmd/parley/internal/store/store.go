@@ -13,6 +13,7 @@ import (
 	"parley/conversation/chats"
 	"parley/conversation/search"
 	"parley/persistence/pebble"
+	"parley/persistence/postgres"
 )
 
 // A Store is the store of a run, with the method that ends it.
@@ -74,8 +75,11 @@ func Index(s Store) search.Index {
 
 // Blobs is what is attached to messages; nil = this store keeps none.
 func Blobs(s Store) blobs.Store {
-	if db, ok := s.(*pebble.DB); ok {
+	switch db := s.(type) {
+	case *pebble.DB:
 		return pebble.Blobs(db)
+	case *Shared:
+		return postgres.Blobs(db.Store)
 	}
 	return nil
 }

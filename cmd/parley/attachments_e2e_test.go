@@ -1,0 +1,103 @@
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"parley/persistence/postgres/pgtest"
+)
+
+// upload posts a file to a session; hash is "" if it was not taken.
+func (l *live) upload(session, kind string, body []byte) (hash string, status int, err error) {
+	request, err := http.NewRequestWithContext(l.t.Context(), "POST", "http://"+l.addr+"/api/sessions/"+session+"/blobs?name=a", bytes.NewReader(body))
+	if err != nil {
+		return "", 0, err
+	}
+	request.Header.Set("Content-Type", kind)
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return "", 0, err
+	}
+	defer response.Body.Close()
+	var got struct{ Hash string }
+	err = json.NewDecoder(response.Body).Decode(&got)
+	if err == nil && response.StatusCode/100 == 2 && got.Hash != fmt.Sprintf("%x", sha256.Sum256(body)) {
+		err = fmt.Errorf("the hash is %s", got.Hash)
+	}
+	return got.Hash, response.StatusCode, err
+}
+
+// session makes one.
+func (l *live) session() string {
+	l.t.Helper()
+	status, body := l.do("POST", "/api/sessions", "{}")
+	var made struct{ Session string }
+	if err := json.Unmarshal(body, &made); err != nil || made.Session == "" {
+		l.t.Fatalf("%d %s: %v", status, body, err)
+	}
+	return made.Session
+}
+
+// A file is uploaded at one node of a cluster, named by a message at another one and read at
+// a third, wherever the session lives; it goes with the last session that has it.
+func TestAttachmentsInACluster(t *testing.T) {
+	dsn := filepath.Join(t.TempDir(), "dsn")
+	if err := os.WriteFile(dsn, []byte(pgtest.Open(t, pgtest.Settings{}).NewDatabase(t)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var nodes [3]*live
+	for i := range nodes {
+		port, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = port.Close()
+		nodes[i] = start(t, t.TempDir(), "--set", "store.postgres=file:"+dsn, "--set", "cluster.listen="+port.Addr().String(),
+			"--set", "cluster.insecure=true", "--set", fmt.Sprint("cluster.node=n", i))
+	}
+	body := append([]byte("\x89PNG\r\n\x1a\n"), bytes.Repeat([]byte("pixel"), 1<<17)...) // several chunks
+	var hash string
+	var sessions []string
+	for n := range 6 { // wherever they live
+		s := nodes[n%3].session()
+		sessions = append(sessions, s)
+		h, status, err := nodes[n%3].upload(s, "image/png", body)
+		if err != nil || status != 201 {
+			t.Fatalf("upload %d: %d %v", n, status, err)
+		}
+		hash = h
+		say := fmt.Sprintf(`{"client_msg_id":"a","text":"/say seen","attachments":[{"hash":%q}]}`, hash)
+		if status, got := nodes[(n+1)%3].do("POST", "/api/sessions/"+s+"/messages?wait=20s", say); status != 200 {
+			t.Fatalf("message %d: %d %s", n, status, got)
+		}
+		if status, got := nodes[(n+2)%3].do("GET", "/api/blobs/"+hash+"?session="+s, ""); status != 200 || !bytes.Equal(got, body) {
+			t.Fatalf("read %d: %d, %d bytes of %d", n, status, len(got), len(body))
+		}
+		if status, got := nodes[(n+2)%3].do("GET", "/api/sessions/"+s+"/messages", ""); status != 200 || !bytes.Contains(got, []byte(`"attachments":[{"hash":"`+hash)) {
+			t.Errorf("messages %d: %d %s", n, status, got)
+		}
+	}
+	if status, got := nodes[1].do("POST", "/api/sessions/"+nodes[0].session()+"/messages", `{"text":"x","attachments":[{"hash":"`+hash+`"}]}`); status != 404 {
+		t.Errorf("a file of other sessions: %d %s", status, got)
+	}
+	for n, s := range sessions {
+		if status, _ := nodes[n%3].do("GET", "/api/blobs/"+hash, ""); status != 200 {
+			t.Errorf("%d sessions before the last: %d", len(sessions)-n, status)
+		}
+		if status, got := nodes[(n+1)%3].do("DELETE", "/api/sessions/"+s, ""); status != 204 {
+			t.Fatalf("erase: %d %s", status, got)
+		}
+	}
+	for _, node := range nodes {
+		if status, _ := node.do("GET", "/api/blobs/"+hash, ""); status != 404 {
+			t.Errorf("after the last session: %d", status)
+		}
+	}
+}
