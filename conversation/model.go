@@ -164,8 +164,16 @@ type Entry struct {
 	Delegation CallID          // RoleUser, generated: the delegation that finished
 	Nudge      []MessageID     // RoleUser, generated: the messages that a coverage nudge names
 	Pinned     bool            // RoleUser: the original request, or the summary; it is never left out
-	Files      []attached.File // RoleUser: what is attached to the message
+	Files      []attached.File // RoleUser, RoleTool: what is attached to the message or the answer
+	FileTokens int             // of Files as a model is given them, estimated (FileTokens)
+	Pictures   []Picture       // of Files, those that this model is shown, in order; no transcript has any
 	Free       bool            // RoleUser: it came by a chat platform, and nothing in it is meant for the model's program
+}
+
+// Picture is a file that a model sees.
+type Picture struct {
+	Type string // as attached.File has it
+	Body []byte
 }
 
 // OpenMessage is a line of the note "Open messages".

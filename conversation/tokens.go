@@ -1,6 +1,9 @@
 package conversation
 
-import "parley/conversation/tokens"
+import (
+	"parley/conversation/attached"
+	"parley/conversation/tokens"
+)
 
 // Counts are what entries of a transcript come to. The engine counts each entry once, when
 // it is made: nobody needs to read a whole conversation for each call of a model.
@@ -30,7 +33,7 @@ func (r *Request) EntryCounts() Counts {
 
 // Tokens estimates the entry.
 func (e *Entry) Tokens() int {
-	n := tokens.PerEntry
+	n := tokens.PerEntry + e.FileTokens
 	if e.Text != "" {
 		n += tokens.Of(e.Text)
 	}
@@ -39,6 +42,22 @@ func (e *Entry) Tokens() int {
 		n += tokens.Of(item.Text) + tokens.Of(item.Opaque)
 		if item.Kind == ItemCall {
 			n += tokens.PerEntry + tokens.Of(item.Tool) + tokens.Of(item.Args)
+		}
+	}
+	return n
+}
+
+// FileTokens estimates files as a model is given them that is shown so many bytes of the text
+// of each. A picture counts the same for each model, also for one that cannot see it.
+func FileTokens(files []attached.File, text int) int {
+	n := 0
+	for _, f := range files {
+		n += 2*tokens.PerEntry + tokens.Of(f.Line(""))
+		switch {
+		case f.Image():
+			n += tokens.PerPicture
+		case f.Text():
+			n += int(min(f.Size, int64(text))+tokens.BytesEach-1) / tokens.BytesEach
 		}
 	}
 	return n

@@ -39,6 +39,9 @@ type File struct {
 // Image is true for a picture: what only some models can see.
 func (f File) Image() bool { return strings.HasPrefix(f.Type, "image/") }
 
+// Text is true for a file that a model can read as text.
+func (f File) Text() bool { return strings.HasPrefix(f.Type, "text/") || f.Type == "application/json" }
+
 // Fingerprint is the text by which a second delivery of a message is known: its own text,
 // and what was attached to it.
 func Fingerprint(text string, files []File) string {

@@ -13,6 +13,10 @@ const (
 	BytesEach = 4
 	// PerEntry are added by a provider's format to an entry, an item or a tool.
 	PerEntry = 4
+	// PerPicture is the most that a picture costs at Anthropic's standard resolution (1568
+	// pixels on its long edge, 1,600 tokens) and about the most at OpenAI's (1536 patches of 32
+	// pixels). Some models take more: smaller pictures than can be known here take less.
+	PerPicture = 1600
 )
 
 func words(text string) int {

@@ -61,6 +61,9 @@ func (q *request) markAt(i, without int, c *cacheMark) {
 			case textBlock:
 				b.Cache = c
 				blocks[k] = b
+			case imageBlock:
+				b.Cache = c
+				blocks[k] = b
 			case callBlock:
 				b.Cache = c
 				blocks[k] = b

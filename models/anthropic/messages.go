@@ -50,6 +50,18 @@ type textBlock struct {
 	Cache *cacheMark `json:"cache_control,omitempty"` // nil inside of a result
 }
 
+type imageBlock struct {
+	Source imageSource `json:"source"`
+	Type   string      `json:"type"`
+	Cache  *cacheMark  `json:"cache_control,omitempty"`
+}
+
+type imageSource struct {
+	Data      string `json:"data"`
+	MediaType string `json:"media_type"`
+	Type      string `json:"type"`
+}
+
 type callBlock struct {
 	ID    string          `json:"id"`
 	Input json.RawMessage `json:"input"` // an object
@@ -81,12 +93,17 @@ type redactedBlock struct {
 	prefix string
 }
 
-// textBlocks are a text, and a note in a block of its own.
-func textBlocks(text, note string) []any {
-	if note == "" {
-		return []any{textOf(text)}
+// userBlocks are a text, its pictures, and a note in a block of its own.
+func userBlocks(t *httpmodel.Turn) []any {
+	blocks := []any{textOf(t.Text)}
+	for i := range t.Shown {
+		p := &t.Shown[i]
+		blocks = append(blocks, imageBlock{Source: imageSource{httpmodel.Base64(p), p.Type, "base64"}, Type: "image"})
 	}
-	return []any{textOf(text), textOf(note)}
+	if t.Note != "" {
+		blocks = append(blocks, textOf(t.Note))
+	}
+	return blocks
 }
 
 func resultBlocks(r *httpmodel.Result) []textBlock {
@@ -223,7 +240,7 @@ func messages(r *conversation.Request, n *httpmodel.Names, origin string) []*tur
 	}
 	for _, t := range httpmodel.Turns(r, origin) {
 		if t.Role == conversation.RoleUser {
-			say(roleUser, textBlocks(t.Text, t.Note)...)
+			say(roleUser, userBlocks(&t)...)
 			continue
 		}
 		if len(list) == 0 {

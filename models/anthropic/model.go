@@ -24,6 +24,9 @@ const askPath = "v1/messages"
 // DefaultMaxOutputTokens bounds an answer, in tokens. The API requires such a bound.
 const DefaultMaxOutputTokens = 8192
 
+// MaxPicture is the size of the largest picture that the API takes: 5 MiB as base64.
+const MaxPicture = 5 << 20 / 4 * 3
+
 // DefaultCacheTTL is how long the API keeps what a mark asks it to keep.
 const DefaultCacheTTL = "5m"
 

@@ -41,14 +41,16 @@ func TestGoldenRequests(t *testing.T) {
 	}, hello)
 	cached := full
 	cached.Step = 2
-	cases = append(cases, modelstest.RequestCase{Name: "cached", Request: cached, Answer: empty, Model: func(t *testing.T, url string) conversation.Model {
-		o := DefaultOptions()
-		o.Model, o.BaseURL, o.APIKey = "model-1", url, "key"
-		m, err := New(o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return m
-	}})
+	for name, r := range map[string]conversation.Request{"cached": cached, "pictures": modelstest.PicturesRequest()} {
+		cases = append(cases, modelstest.RequestCase{Name: name, Request: r, Answer: empty, Model: func(t *testing.T, url string) conversation.Model {
+			o := DefaultOptions()
+			o.Model, o.BaseURL, o.APIKey = "model-1", url, "key"
+			m, err := New(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return m
+		}})
+	}
 	modelstest.GoldenRequests(t, *rewrite, cases)
 }

@@ -71,6 +71,7 @@ func RunUpstream(t *testing.T, wire Wire, dial Dial) Column {
 	col.run(t, "request", p.request)
 	col.run(t, "transcript", p.transcript)
 	col.run(t, "note", p.note)
+	col.run(t, "pictures", p.pictures)
 	col.run(t, "last step", p.lastStep)
 	col.run(t, "foreign ids and names", p.foreign)
 	col.run(t, "usage", p.usage)

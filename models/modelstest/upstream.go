@@ -308,7 +308,9 @@ func words(content any) string {
 	}
 	var texts []string
 	for _, block := range array(content) {
-		texts = append(texts, str(object(block)["text"]))
+		if text, is := object(block)["text"]; is {
+			texts = append(texts, str(text))
+		}
 	}
 	return strings.Join(texts, "\n\n")
 }

@@ -177,7 +177,8 @@ func readResponses(body map[string]any) (a Asked, wrong []string) {
 			if words(item["content"]) == "" {
 				wrong = append(wrong, "a message without content")
 			}
-			a.Said = append(a.Said, role+": "+words(item["content"]))
+			said, no := saidBy(role, item["content"], responsesPicture)
+			a.Said, wrong = append(a.Said, said...), append(wrong, no...)
 		default:
 			wrong = append(wrong, "an item of type "+str(item["type"]))
 		}
@@ -351,7 +352,8 @@ func readChat(body map[string]any) (a Asked, wrong []string) {
 			}
 			a.System = words(m["content"])
 		case "user":
-			a.Said = append(a.Said, "user: "+words(m["content"]))
+			said, no := saidBy(role, m["content"], chatPicture)
+			a.Said, wrong = append(a.Said, said...), append(wrong, no...)
 		case "assistant":
 			if said := words(m["content"]); said != "" {
 				a.Said = append(a.Said, "assistant: "+said)
@@ -491,6 +493,10 @@ func readMessages(body map[string]any) (a Asked, wrong []string) {
 					wrong = append(wrong, "text content blocks must contain non-whitespace text")
 				}
 				a.Said = append(a.Said, role+": "+str(block["text"]))
+			case "image":
+				others = true
+				said, no := saidBy(role, []any{block}, messagesPicture)
+				a.Said, wrong = append(a.Said, said...), append(wrong, no...)
 			case "tool_use":
 				args, _ := json.Marshal(block["input"])
 				if object(block["input"]) == nil || role != "assistant" {

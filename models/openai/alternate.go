@@ -16,7 +16,7 @@ const (
 // blank line; between a result and the user's words the assistant says "OK.".
 func alternating(messages []*chatMessage) []*chatMessage {
 	var list []*chatMessage
-	say := func(role, text string) { list = append(list, &chatMessage{Role: role, Content: &text}) }
+	say := func(role, text string) { list = append(list, &chatMessage{Role: role, Content: textContent(text)}) }
 	last := ""
 	for _, m := range messages {
 		switch {
@@ -48,7 +48,7 @@ func joined(a, b *chatMessage) *chatMessage {
 	case a.Content == nil:
 		one.Content = b.Content
 	case b.Content != nil:
-		one.Content = new(*a.Content + "\n\n" + *b.Content)
+		one.Content = a.Content.and(b.Content)
 	}
 	one.keep(a.kept)
 	one.keep(b.kept)

@@ -58,7 +58,7 @@ func TestAlternate(t *testing.T) {
 			for _, message := range m.chatMessages(&r, httpmodel.NewNames(&r)) {
 				line := message.Role + ":"
 				if message.Content != nil {
-					line += " " + *message.Content
+					line += " " + message.Content.text
 				}
 				for _, call := range message.ToolCalls {
 					line += " call " + call.ID

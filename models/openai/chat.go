@@ -30,12 +30,70 @@ type streamOptions struct {
 }
 
 type chatMessage struct {
-	Content    *string    `json:"content,omitempty"` // nil = only calls
-	ToolCalls  []chatCall `json:"tool_calls,omitempty"`
-	ToolCallID string     `json:"tool_call_id,omitempty"`
-	Role       string     `json:"role"`
+	Content    *chatContent `json:"content,omitempty"` // nil = only calls
+	ToolCalls  []chatCall   `json:"tool_calls,omitempty"`
+	ToolCallID string       `json:"tool_call_id,omitempty"`
+	Role       string       `json:"role"`
 
 	kept map[string]json.RawMessage
+}
+
+// chatContent is a text, or parts where there are pictures.
+type chatContent struct {
+	text  string
+	parts []chatPart
+}
+
+type chatPart struct {
+	Text     string        `json:"text,omitempty"`
+	ImageURL *chatImageURL `json:"image_url,omitempty"`
+	Type     string        `json:"type"`
+}
+
+type chatImageURL struct {
+	URL string `json:"url"`
+}
+
+// MarshalJSON writes the text as a string where there is nothing else: many servers take no
+// parts.
+func (c *chatContent) MarshalJSON() ([]byte, error) {
+	if c.parts == nil {
+		return httpmodel.Encode(c.text, nil)
+	}
+	return httpmodel.Encode(c.parts, nil)
+}
+
+func textContent(text string) *chatContent { return &chatContent{text: text} }
+
+func textPart(text string) chatPart { return chatPart{Text: text, Type: "text"} }
+
+func contentOf(t *httpmodel.Turn) *chatContent {
+	if len(t.Shown) == 0 {
+		return textContent(t.Whole())
+	}
+	c := &chatContent{parts: []chatPart{textPart(t.Text)}}
+	for i := range t.Shown {
+		c.parts = append(c.parts, chatPart{ImageURL: &chatImageURL{httpmodel.DataURL(&t.Shown[i])}, Type: "image_url"})
+	}
+	if t.Note != "" {
+		c.parts = append(c.parts, textPart(t.Note))
+	}
+	return c
+}
+
+// and joins two contents: texts with a blank line.
+func (c *chatContent) and(other *chatContent) *chatContent {
+	if c.parts == nil && other.parts == nil {
+		return textContent(c.text + "\n\n" + other.text)
+	}
+	return &chatContent{parts: slices.Concat(c.asParts(), other.asParts())}
+}
+
+func (c *chatContent) asParts() []chatPart {
+	if c.parts == nil {
+		return []chatPart{textPart(c.text)}
+	}
+	return c.parts
 }
 
 // The roles of messages.
@@ -137,7 +195,7 @@ func (m *Model) chatMessages(r *conversation.Request, n *httpmodel.Names) []*cha
 	var list []*chatMessage
 	for _, t := range httpmodel.Turns(r, m.Origin()) {
 		if t.Role == conversation.RoleUser {
-			list = append(list, &chatMessage{Role: roleUser, Content: new(t.Whole())})
+			list = append(list, &chatMessage{Role: roleUser, Content: contentOf(&t)})
 			continue
 		}
 		// One message holds one text; its parts were shown apart, so they stay
@@ -155,18 +213,18 @@ func (m *Model) chatMessages(r *conversation.Request, n *httpmodel.Names) []*cha
 			said.ToolCalls = append(said.ToolCalls, chatCall{ID: m.chatCallID(item.ID), Function: f, Type: "function", kept: k.Call})
 		}
 		if len(texts) > 0 {
-			said.Content = new(strings.Join(texts, "\n\n"))
+			said.Content = textContent(strings.Join(texts, "\n\n"))
 		}
 		list = append(list, said)
 		for _, result := range t.Results {
-			list = append(list, &chatMessage{Role: roleTool, Content: new(result.Whole()), ToolCallID: m.chatCallID(result.ID)})
+			list = append(list, &chatMessage{Role: roleTool, Content: textContent(result.Whole()), ToolCallID: m.chatCallID(result.ID)})
 		}
 	}
 	if m.o.Alternate {
 		list = alternating(list)
 	}
 	if r.System != "" {
-		list = slices.Insert(list, 0, &chatMessage{Role: "system", Content: &r.System})
+		list = slices.Insert(list, 0, &chatMessage{Role: "system", Content: textContent(r.System)})
 	}
 	m.giveReasoning(list)
 	m.giveSignatures(list)

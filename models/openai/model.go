@@ -28,6 +28,9 @@ const DefaultBaseURL = "https://api.openai.com/v1"
 // one type for all adapters, so that one value serves whichever is chosen.
 type Connection = httpmodel.Options
 
+// MaxPicture is the size of the largest picture that OpenAI's own service takes.
+const MaxPicture = 20 << 20
+
 // Defaults of Connection: the time to dial and shake hands, each, and the bytes
 // that are read of one answer.
 const (

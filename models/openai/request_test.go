@@ -45,6 +45,13 @@ func TestGoldenRequests(t *testing.T) {
 			APIKey: "key", Headers: map[string]string{"X-Extra": "more", "OpenAI-Organization": "org"}, MaxOutputTokens: 900, Temperature: new(0.25),
 			Extra: map[string]any{"reasoning": map[string]any{"effort": "low", "a": "<b>"}},
 		}}, true)
+		for name, alternate := range map[string]bool{"pictures": false, "pictures-alternate": true} {
+			if alternate && api != Chat {
+				continue
+			}
+			add(name, api, Options{Alternate: alternate}, false)
+			cases[len(cases)-1].Request = modelstest.PicturesRequest()
+		}
 		add("replaced", api, Options{Connection: Connection{
 			APIKey: "key", Headers: map[string]string{"Authorization": "Basic more"}, Extra: map[string]any{"user": "else & <more>"}, Temperature: new(1.0),
 		}}, false)

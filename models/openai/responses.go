@@ -34,10 +34,32 @@ type responsesTool struct {
 
 // inputText is a message of a user or of the assistant.
 type inputText struct {
-	Content string `json:"content"`
+	Content any    `json:"content"` // a string, or []inputPart where there are pictures
 	Role    string `json:"role"`
 
 	kept map[string]json.RawMessage
+}
+
+// inputPart is a text, or a picture.
+type inputPart struct {
+	Text     string `json:"text,omitempty"`
+	Detail   string `json:"detail,omitempty"`
+	ImageURL string `json:"image_url,omitempty"`
+	Type     string `json:"type"`
+}
+
+func inputOf(t *httpmodel.Turn) any {
+	if len(t.Shown) == 0 {
+		return t.Whole()
+	}
+	parts := []inputPart{{Text: t.Text, Type: "input_text"}}
+	for i := range t.Shown {
+		parts = append(parts, inputPart{Detail: "auto", ImageURL: httpmodel.DataURL(&t.Shown[i]), Type: "input_image"})
+	}
+	if t.Note != "" {
+		parts = append(parts, inputPart{Text: t.Note, Type: "input_text"})
+	}
+	return parts
 }
 
 // MarshalJSON writes the message, then what was kept of it.
@@ -82,7 +104,7 @@ func (m *Model) inputItems(r *conversation.Request, n *httpmodel.Names) []any {
 	var list []any
 	for _, t := range httpmodel.Turns(r, m.Origin()) {
 		if t.Role == conversation.RoleUser {
-			list = append(list, inputText{Content: t.Whole(), Role: roleUser})
+			list = append(list, inputText{Content: inputOf(&t), Role: roleUser})
 			continue
 		}
 		for _, item := range t.Items {

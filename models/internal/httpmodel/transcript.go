@@ -13,7 +13,8 @@ import (
 type Turn struct {
 	Role    conversation.EntryRole // RoleUser or RoleAssistant
 	Text    string
-	Note    string // of the last turn: the engine's note behind Text
+	Shown   []conversation.Picture // of a user, behind Text
+	Note    string                 // of the last turn: the engine's note behind Text and Shown
 	Items   []conversation.Item
 	Results []Result
 }
@@ -78,8 +79,8 @@ func turns(r *conversation.Request, origin string) []Turn {
 		e := &entries[i]
 		switch e.Role {
 		case conversation.RoleUser:
-			if strings.TrimSpace(e.Text) != "" {
-				list = append(list, Turn{Role: conversation.RoleUser, Text: e.Text})
+			if strings.TrimSpace(e.Text) != "" || len(e.Pictures) > 0 {
+				list = append(list, userTurn(e.Text, ofMessage, e.Pictures))
 			}
 		case conversation.RoleAssistant:
 			t := Turn{Role: conversation.RoleAssistant}
@@ -100,8 +101,11 @@ func turns(r *conversation.Request, origin string) []Turn {
 			}
 			var strays []Turn
 			for ; i+1 < len(entries) && entries[i+1].Role == conversation.RoleTool; i++ {
-				if stray := t.setResult(&entries[i+1]); stray != nil {
+				result := &entries[i+1]
+				if stray := t.setResult(result); stray != nil {
 					strays = append(strays, *stray)
+				} else if len(result.Pictures) > 0 {
+					strays = append(strays, userTurn("", ofResult, result.Pictures))
 				}
 			}
 			if len(t.Items) > 0 {
@@ -130,5 +134,20 @@ func (t *Turn) setResult(e *conversation.Entry) *Turn {
 }
 
 func orphanResult(e *conversation.Entry) *Turn {
-	return &Turn{Role: conversation.RoleUser, Text: fmt.Sprintf("[result of call %s: %s]", e.CallID, e.Text)}
+	t := userTurn(fmt.Sprintf("[result of call %s: %s]", e.CallID, e.Text), ofResult, e.Pictures)
+	return &t
+}
+
+// Texts for pictures that have none. Those of a result stand behind all results: not all
+// wires have pictures in results, but all have them in what users say.
+const (
+	ofResult  = "[the pictures that the result above tells of]"
+	ofMessage = "[pictures]"
+)
+
+func userTurn(text, blank string, shown []conversation.Picture) Turn {
+	if strings.TrimSpace(text) == "" {
+		text = blank
+	}
+	return Turn{Role: conversation.RoleUser, Text: text, Shown: shown}
 }
