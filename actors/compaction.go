@@ -45,7 +45,7 @@ func (s *session) compact() {
 	}
 	self := s.self
 	c := &compaction{plan: plan}
-	c.cancel = modelcall.Once(e.models, "a summary", e.cfg.ModelLimit, model, plan.Request, func(answer *conversation.ModelAnswer, err error) {
+	c.cancel = modelcall.Once(e.models, s.key, "a summary", e.cfg.ModelLimit, model, plan.Request, func(answer *conversation.ModelAnswer, err error) {
 		e.send(self, &compactEnd{c: c, answer: answer, err: err})
 	})
 	s.compaction = c

@@ -43,7 +43,7 @@ func (s *session) triage(f conversation.Triage) {
 		Entries: []conversation.Entry{{Role: conversation.RoleUser, Text: triagecall.Ask(f.Waiting)}},
 	}
 	t := &triage{about: f}
-	t.cancel = modelcall.Once(e.models, "triage", e.cfg.ModelIdle, model, request, func(answer *conversation.ModelAnswer, _ error) {
+	t.cancel = modelcall.Once(e.models, s.key, "triage", e.cfg.ModelIdle, model, request, func(answer *conversation.ModelAnswer, _ error) {
 		e.send(self, &triageEnd{t: t, answer: answer})
 	})
 	s.triaging = t

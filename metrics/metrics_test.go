@@ -55,6 +55,7 @@ func TestGoldenNames(t *testing.T) {
 	NewChats(d)
 	WatchModelLimits(d, func() []ModelLimits { return nil })
 	WatchModelFallbacks(d, func() []ModelFallback { return nil })
+	WatchModelFiles(d, func() []ModelFiles { return nil })
 	WatchCommandAgents(d, func() []CommandAgent { return nil })
 	WatchMCPServers(d, func() []MCPServer { return nil })
 	slices.Sort(d.lines)

@@ -62,6 +62,22 @@ func WatchModelWindows(r prometheus.Registerer, read func() []ModelWindow) {
 	}})
 }
 
+// ModelFiles counts what became of files that are attached to messages, for a model.
+type ModelFiles struct {
+	Model   string // the configuration's name
+	Outcome string
+	Files   int64
+}
+
+// WatchModelFiles shows with every scrape what models were given of what is attached to messages.
+func WatchModelFiles(r prometheus.Registerer, read func() []ModelFiles) {
+	type row = ModelFiles
+	r.MustRegister(&rows[row]{read: read, labels: func(m row) []string { return []string{m.Model, m.Outcome} }, columns: []column[row]{
+		counterOf("model_files_total", "Files of messages in requests to a model, each time one is made: shown as a picture or text (text_cut: of these, head and tail), or only named, and why.",
+			func(m row) int64 { return m.Files }, "model", "outcome"),
+	}})
+}
+
 // CommandAgent are the counts of a command-line agent.
 type CommandAgent struct {
 	Model    string // the configuration's name

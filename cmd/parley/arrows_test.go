@@ -140,6 +140,7 @@ var arrows = map[string][]string{
 	"models/command":            {"conversation", "conversation/option", "models/command/internal/guard", "models/internal/gate", "conversation/author"},
 	"models/internal/gate":      {},
 	"models/internal/httpmodel": {"conversation", "conversation/option", "models/internal/gate"},
+	"models/given":              {"conversation", "conversation/attached", "conversation/author", "conversation/fit"},
 	"models/limit":              {"conversation", "models/internal/gate"},
 	"models/openai":             {"conversation", "conversation/option", "models/internal/httpmodel"},
 	"models/window":             {"conversation", "conversation/fit"},
@@ -190,7 +191,7 @@ var arrows = map[string][]string{
 	},
 	"cmd/parley/internal/assemble": {
 		"actors", "cmd/parley/internal/config", "conversation", "conversation/policy", "conversation/transcript", "gateway", "gateway/protocol", "metrics",
-		"models/command", "models/fallback", "models/limit", "models/window", "tools/mcp", "gateway/auth", "gateway/listener", "actors/cluster", "persistence/postgres", "cmd/parley/internal/store", "conversation/member", "tools/mcp/shared", "conversation/chats", "gateway/chat", "gateway/discord", "gateway/service", "gateway/slack", "gateway/telegram", "conversation/attached", "conversation/blobs", "gateway/attach",
+		"models/anthropic", "models/command", "models/fallback", "models/given", "models/limit", "models/openai", "models/window", "tools/mcp", "gateway/auth", "gateway/listener", "actors/cluster", "persistence/postgres", "cmd/parley/internal/store", "conversation/member", "tools/mcp/shared", "conversation/chats", "gateway/chat", "gateway/discord", "gateway/service", "gateway/slack", "gateway/telegram", "conversation/attached", "conversation/blobs", "gateway/attach",
 	},
 	"cmd/parley/internal/config": {
 		"actors", "cmd/parley/internal/store", "conversation", "conversation/option", "conversation/policy", "conversation/transcript", "gateway", "models/anthropic", "models/command", "models/openai",

@@ -18,8 +18,21 @@ func (f File) Line(why string) string {
 	return fmt.Sprintf("%s: %s, %s, %s%s]", head, f.Name, f.Type, Size(f.Size), why)
 }
 
-// Unseen says why a model was only told of a picture.
-const Unseen = "this model cannot see it"
+// What a Line says of what became of the file.
+const (
+	Shown    = "shown below" // a picture
+	Follows  = "its text follows"
+	Unseen   = "this model cannot see it" // a picture
+	Unread   = "its text is not shown here"
+	NoRoom   = "not shown: newer files take the room"
+	TooLarge = "not shown: it is too large for this model"
+	Refused  = "not shown: the model's provider refused the request with it"
+	Gone     = "not shown: it is not there any more, or cannot be read"
+	Unknown  = "not shown: it is neither a picture nor a text that this model takes"
+)
+
+// CutTo goes behind Follows where head and tail of the text are shown, of so many bytes.
+func CutTo(limit int64) string { return ", cut to " + Size(limit) }
 
 // Size is a number of bytes as people read it.
 func Size(n int64) string {
@@ -77,7 +90,7 @@ func looksLike(line string) bool {
 		switch {
 		case breaks(r):
 			return false
-		case !unicode.IsGraphic(r), unicode.Is(unicode.Mn, r), unicode.Is(unicode.Cf, r), r == '\u3164', r == '\u115f', r == '\u1160', r == '\uffa0':
+		case hidden(r):
 			continue
 		case unicode.ToLower(r) != rune(want[0]):
 			return false

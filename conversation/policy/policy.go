@@ -75,6 +75,28 @@ type Context struct {
 	Keep       int `key:"context.keep" min:"0"`                     // of ended tasks, what stays verbatim when the rest is summarised
 	Summary    int `key:"context.summary" min:"0"`                  // a longer summary is cut
 	ToolResult int `key:"context.tool_result" min:"0" unit:"bytes"` // bytes of a call's result that are shown; 0 = all of it
+
+	FileText     int `key:"context.file_text" min:"0" unit:"bytes"`     // bytes of one file's text that are shown; 0 = files are only named
+	FileTexts    int `key:"context.file_texts" min:"0" unit:"bytes"`    // of all files' texts in a request, the newest
+	Pictures     int `key:"context.pictures" min:"0"`                   // pictures in a request, the newest; 0 = they are only named
+	PictureBytes int `key:"context.picture_bytes" min:"0" unit:"bytes"` // of all of them
+}
+
+// FileLimits bound what a model is given of what is attached to messages, as Context says it.
+type FileLimits struct {
+	Text, Texts            int
+	Pictures, PictureBytes int
+}
+
+// Files are the limits for a model that holds so many tokens, 0 = any number: texts and
+// pictures take at most a third of them each.
+func (c Context) Files(holds int) FileLimits {
+	f := FileLimits{c.FileText, c.FileTexts, c.Pictures, c.PictureBytes}
+	if holds > 0 {
+		f.Texts, f.Pictures = min(f.Texts, holds/3*tokens.BytesEach), min(f.Pictures, holds/3/tokens.PerPicture)
+	}
+	f.Text = min(f.Text, f.Texts)
+	return f
 }
 
 // Texts are the sentences that the engine itself says to users. All else that
@@ -247,7 +269,7 @@ func DefaultPolicy() Policy {
 		DelegateTime:  10 * time.Minute,
 		MaxDepth:      3,
 		MaxParallel:   8,
-		Context:       Context{Budget: 100_000, Threshold: 80_000, Keep: 20_000, Summary: 2_000, ToolResult: 16 << 10},
+		Context:       Context{Budget: 100_000, Threshold: 80_000, Keep: 20_000, Summary: 2_000, ToolResult: 16 << 10, FileText: 64 << 10, FileTexts: 128 << 10, Pictures: 20, PictureBytes: 10 << 20},
 		Texts: Texts{
 			Busy:       "Please wait, I'm still thinking…",
 			Overloaded: "AI is busy, please try again in a moment",

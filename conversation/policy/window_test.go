@@ -12,7 +12,8 @@ import (
 func TestContextOf(t *testing.T) {
 	def := DefaultPolicy().Context
 	within := func(request int) Context { c, _ := def.within(request); return c }
-	small := Context{Budget: 6144, Threshold: 4915, Keep: 1228, Summary: 122, ToolResult: def.ToolResult}
+	small := def
+	small.Budget, small.Threshold, small.Keep, small.Summary = 6144, 4915, 1228, 122
 	for name, c := range map[string]struct {
 		policy Context
 		window Window

@@ -194,7 +194,7 @@ func (t *Transcript) condensed(upto conversation.Seq) []conversation.Entry {
 		}
 		switch e := &t.entries[i]; e.Role {
 		case conversation.RoleUser:
-			entries = append(entries, conversation.Entry{Role: conversation.RoleUser, Message: e.Message, Text: e.Text, Files: e.Files})
+			entries = append(entries, conversation.Entry{Role: conversation.RoleUser, Message: e.Message, Text: e.Text, Files: e.Files, FileTokens: e.FileTokens})
 		case conversation.RoleAssistant:
 			var said []string
 			for _, item := range e.Items {
@@ -213,7 +213,7 @@ func (t *Transcript) condensed(upto conversation.Seq) []conversation.Entry {
 				entries = append(entries, conversation.Entry{Role: conversation.RoleAssistant, Items: []conversation.Item{{Kind: conversation.ItemText, Text: strings.Join(said, "\n")}}})
 			}
 		case conversation.RoleTool:
-			entries = append(entries, conversation.Entry{Role: conversation.RoleUser, Text: fmt.Sprintf("[result of %s: %s]", tools[e.CallID], shorten(e.Text))})
+			entries = append(entries, conversation.Entry{Role: conversation.RoleUser, Text: fmt.Sprintf("[result of %s: %s]", tools[e.CallID], shorten(e.Text)), Files: e.Files, FileTokens: e.FileTokens})
 		}
 	}
 	for _, n := range t.news[""] {

@@ -30,6 +30,7 @@ import (
 type Transcript struct {
 	session                        conversation.SessionID // for the address of whole results; "" = not known
 	limit                          int                    // bytes of a call's result
+	fileText                       int                    // bytes that are shown of a file's text
 	head                           conversation.Seq
 	base                           conversation.Seq // what lies before was never added, or is summarised
 	cleared                        conversation.Seq // what lies up to here is shown to its own task only
@@ -69,26 +70,8 @@ type accepted struct {
 	file []attached.File
 }
 
-// told is an answer to a question with the names of what was attached to it.
-func told(text string, files []attached.File) string {
-	for _, f := range files {
-		text = strings.TrimPrefix(text+"\n"+f.Line("with the answer"), "\n")
-	}
-	return text
-}
-
-// shown is the message with the names of what is attached to it, which no text can forge.
-func (m accepted) shown() string {
-	text := attached.Escape(m.text)
-	for _, f := range m.file {
-		why := "its text is not shown here"
-		if f.Image() {
-			why = attached.Unseen
-		}
-		text = strings.TrimPrefix(text+"\n"+f.Line(why), "\n")
-	}
-	return text
-}
+// shown is the message's text, which cannot say what is attached to it.
+func (m accepted) shown() string { return attached.Escape(m.text) }
 
 // fromPlatform is true for what came by a chat platform.
 func fromPlatform(v conversation.Via) bool {
@@ -180,7 +163,8 @@ func New() *Transcript {
 // Of makes an empty transcript that cuts the results of calls as the policy says.
 func Of(key conversation.SessionKey, rules *policy.Rules) *Transcript {
 	t := New()
-	t.session, t.limit = key.Session, rules.Policy.Context.ToolResult
+	limits := rules.Policy.Context
+	t.session, t.limit, t.fileText = key.Session, limits.ToolResult, limits.Files(limits.Budget).Text
 	return t
 }
 
@@ -257,13 +241,14 @@ func (t *Transcript) take(e conversation.Event) {
 			t.startCall(&openCall{call: b.Approval.Call, modelCall: b.ModelCall, task: e.Task, tool: b.Approval.Tool})
 		}
 	case conversation.QuestionAnswered:
-		t.questionEnded(b.Question, b.Message, t.messages[b.Message].from, told(b.Text, t.messages[b.Message].file), fmt.Sprintf("[answer to question %s: %s]", b.Question, told(b.Text, t.messages[b.Message].file)))
+		text := attached.Escape(b.Text)
+		t.questionEnded(b.Question, b.Message, t.messages[b.Message], text, fmt.Sprintf("[answer to question %s: %s]", b.Question, text))
 	case conversation.QuestionClosed:
 		news := ""
 		if b.Reason == conversation.QuestionExpired {
 			news = fmt.Sprintf("[question %s expired: no answer]", b.Question)
 		}
-		t.questionEnded(b.Question, "", "", "no answer", news)
+		t.questionEnded(b.Question, "", accepted{}, "no answer", news)
 	case conversation.ToolStarted:
 		if c := t.calls[b.Call]; c == nil {
 			t.startCall(&openCall{call: b.Call, modelCall: b.ModelCall, task: e.Task, tool: b.Tool})
@@ -359,7 +344,7 @@ func (t *Transcript) inWindow(news []noted) []noted {
 }
 
 func (t *Transcript) append(seq conversation.Seq, pin pinned, from string, e conversation.Entry) {
-	e.Pinned = pin != pinNone
+	e.Pinned, e.FileTokens = pin != pinNone, conversation.FileTokens(e.Files, t.fileText)
 	if t.voices.Named {
 		name(&e, from)
 	}
@@ -503,13 +488,14 @@ func (t *Transcript) stepFinished(task conversation.TaskID, b conversation.StepF
 
 // setResult fills a call's place: the newest of its task with that id.
 // Rule 2.15.
-func (t *Transcript) setResult(task conversation.TaskID, modelCall, from, text string) {
+func (t *Transcript) setResult(task conversation.TaskID, modelCall, from, text string, files []attached.File) {
 	for i := len(t.entries) - 1; i >= 0; i-- {
 		if e := &t.entries[i]; e.Role == conversation.RoleTool && e.Task == task && e.CallID == modelCall {
 			if t.shared { // a request still shows the old one
 				t.entries, t.shared = slices.Clone(t.entries), false
 			}
 			t.entries[i].Text, t.traces[i].from = text, from
+			t.entries[i].Files, t.entries[i].FileTokens = files, conversation.FileTokens(files, t.fileText)
 			if t.voices.Named {
 				name(&t.entries[i], from)
 			}
@@ -524,7 +510,7 @@ func (t *Transcript) startCall(c *openCall) {
 	t.running = append(t.running, c.call)
 	if sl := t.slots[slotKey{c.task, c.modelCall}]; sl != nil {
 		c.slot, sl.jobs = sl, append(sl.jobs, c)
-		t.setResult(c.task, c.modelCall, "", sl.text())
+		t.setResult(c.task, c.modelCall, "", sl.text(), nil)
 	}
 }
 
@@ -540,7 +526,7 @@ func (t *Transcript) callEnded(id conversation.CallID, result string) {
 	c.done, c.result = true, result
 	sl := c.slot
 	if sl != nil && !sl.sealed {
-		t.setResult(c.task, c.modelCall, "", sl.text())
+		t.setResult(c.task, c.modelCall, "", sl.text(), nil)
 	} else {
 		t.tell(c.task, conversation.Entry{
 			Role: conversation.RoleUser, Task: c.task, Delegation: id, Text: fmt.Sprintf("[delegation %s (%s) finished: %s]", id, c.agent, result),
@@ -573,7 +559,7 @@ func (sl *slot) text() string {
 // questionEnded pairs a blocking question's call with its answer; the answer to
 // a non-blocking one is news, unless the model gave it by a message that it had
 // read.
-func (t *Transcript) questionEnded(id conversation.QuestionID, by conversation.MessageID, from, result, news string) {
+func (t *Transcript) questionEnded(id conversation.QuestionID, by conversation.MessageID, m accepted, result, news string) {
 	q := t.asked[id]
 	if q == nil {
 		return
@@ -581,18 +567,18 @@ func (t *Transcript) questionEnded(id conversation.QuestionID, by conversation.M
 	delete(t.asked, id)
 	if q.blocking && q.modelCall == "" { // asked in plain text
 		if news != "" {
-			t.tellFrom(q.task, from, conversation.Entry{Role: conversation.RoleUser, Task: q.task, Question: id, Text: result})
+			t.tellFrom(q.task, m.from, conversation.Entry{Role: conversation.RoleUser, Task: q.task, Question: id, Text: result, Files: m.file})
 		}
 		return
 	}
 	if q.blocking {
-		t.setResult(q.task, q.modelCall, from, result)
+		t.setResult(q.task, q.modelCall, m.from, result, m.file)
 		delete(t.slots, slotKey{q.task, q.modelCall})
 		return
 	}
 	read := slices.ContainsFunc(t.open[q.task], func(o openEntry) bool { return o.id == by })
 	if news != "" && !read {
-		t.tellFrom(q.task, from, conversation.Entry{Role: conversation.RoleUser, Task: q.task, Question: id, CallID: q.modelCall, Text: news})
+		t.tellFrom(q.task, m.from, conversation.Entry{Role: conversation.RoleUser, Task: q.task, Question: id, CallID: q.modelCall, Text: news, Files: m.file})
 	}
 }
 

@@ -52,6 +52,14 @@ func (e *Env) parent() context.Context {
 	return e.parents[e.next.Add(1)%uint32(len(e.parents))]
 }
 
+// file is Request.File for a session.
+func (e *Env) file(key conversation.SessionKey) func(context.Context, attached.File) ([]byte, error) {
+	if e.Files == nil {
+		return nil
+	}
+	return func(ctx context.Context, f attached.File) ([]byte, error) { return e.Files(ctx, key, f) }
+}
+
 // Options say what one call is for.
 type Options struct {
 	Key       conversation.SessionKey
@@ -107,9 +115,7 @@ func Start(env *Env, o Options) *Call {
 		return c
 	}
 	c.o.Request.Waits = c.wait
-	if env.Files != nil {
-		c.o.Request.File = func(ctx context.Context, f attached.File) ([]byte, error) { return env.Files(ctx, o.Key, f) }
-	}
+	c.o.Request.File = env.file(o.Key)
 	ctx, cancel := context.WithCancel(env.parent())
 	c.cancel = cancel
 	env.Go("a model call", func() {

@@ -16,7 +16,8 @@ var errCut = errors.New("the model's answer ended in the middle")
 // with the context's when limit is over or the caller has cancelled. A model that
 // ignores its context is not waited for. name says in a log line what was asked.
 // done only hands the outcome on: nothing there may block or panic.
-func Once(env *Env, name string, limit time.Duration, model conversation.Model, r conversation.Request, done func(*conversation.ModelAnswer, error)) (cancel context.CancelFunc) {
+func Once(env *Env, key conversation.SessionKey, name string, limit time.Duration, model conversation.Model, r conversation.Request, done func(*conversation.ModelAnswer, error)) (cancel context.CancelFunc) {
+	r.File = env.file(key)
 	ctx, cancel := context.WithTimeout(env.Context, limit)
 	var once sync.Once
 	end := func(answer *conversation.ModelAnswer, err error) { once.Do(func() { done(answer, err) }) }

@@ -38,6 +38,21 @@ func (s *Models) Watch(r prometheus.Registerer) {
 		}
 		return list
 	})
+	metrics.WatchModelFiles(r, func() (list []metrics.ModelFiles) {
+		for _, name := range sortedKeys(s.given) {
+			n := s.given[name].Stats()
+			for _, one := range []struct {
+				outcome string
+				files   int64
+			}{
+				{"picture", n.Pictures}, {"text", n.Texts}, {"text_cut", n.Cut}, {"unseen", n.Unseen},
+				{"no_room", n.NoRoom}, {"too_large", n.TooLarge}, {"gone", n.Gone}, {"refused", n.Refused},
+			} {
+				list = append(list, metrics.ModelFiles{Model: name, Outcome: one.outcome, Files: one.files})
+			}
+		}
+		return list
+	})
 	metrics.WatchCommandAgents(r, func() (list []metrics.CommandAgent) {
 		for _, name := range sortedKeys(s.commands) {
 			n := s.commands[name].Stats()

@@ -10,6 +10,7 @@ import (
 	"parley/conversation"
 	"parley/models/command"
 	"parley/models/fallback"
+	"parley/models/given"
 	"parley/models/limit"
 	"parley/models/window"
 )
@@ -22,6 +23,7 @@ type Models struct {
 	Routes    map[string]conversation.Model // by name, "" being the default
 	limited   map[string]*limit.Model       // by name, those that have limits
 	windows   map[string]*window.Model      // by name, those that say what they hold
+	given     map[string]*given.Model       // by name, all
 	commands  map[string]*command.Model     // by name, command-line agents
 	fallbacks map[string]fallbacks          // by the name of the model that has them
 	made      map[string]conversation.Model // by name, within their limits, without fallbacks
@@ -56,7 +58,7 @@ func (s *Models) Label(name string) string {
 func OpenModels(c *config.Config, look config.Lookup, log *slog.Logger, wrap func(conversation.Model) conversation.Model) (*Models, error) {
 	s := &Models{
 		Routes: map[string]conversation.Model{}, limited: map[string]*limit.Model{}, windows: map[string]*window.Model{}, commands: map[string]*command.Model{},
-		fallbacks: map[string]fallbacks{}, made: map[string]conversation.Model{},
+		given: map[string]*given.Model{}, fallbacks: map[string]fallbacks{}, made: map[string]conversation.Model{},
 	}
 	get := func(name string) (conversation.Model, error) {
 		if m := s.made[name]; m != nil {
@@ -72,7 +74,9 @@ func OpenModels(c *config.Config, look config.Lookup, log *slog.Logger, wrap fun
 		if agent := config.CommandAgent(m); agent != nil {
 			s.commands[name] = agent
 		}
-		if m = newTold(m, c, name, log); wrap != nil {
+		g := given.New(m, attachments(c, name, log))
+		s.given[name] = g
+		if m = newTold(g, c, name, log); wrap != nil {
 			m = wrap(m)
 		}
 		if b := c.Block(name); b != nil && b.Context > 0 {

@@ -10,12 +10,12 @@ import (
 
 // The limits of the context reach the machine as they stand in the file.
 func TestContextLimitsReachTheMachine(t *testing.T) {
-	path := write(t, "[context]\nbudget = 9000\nthreshold = 8000\nkeep = 700\nsummary = 60\ntool_result = \"5 KiB\"\n")
+	path := write(t, "[context]\nbudget = 9000\nthreshold = 8000\nkeep = 700\nsummary = 60\ntool_result = \"5 KiB\"\nfile_text = \"1 KiB\"\nfile_texts = \"3 KiB\"\npictures = 2\npicture_bytes = \"1 MiB\"\n")
 	c, err := Load(Sources{Path: path, Required: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := policy.Context{Budget: 9000, Threshold: 8000, Keep: 700, Summary: 60, ToolResult: 5 << 10}
+	want := policy.Context{Budget: 9000, Threshold: 8000, Keep: 700, Summary: 60, ToolResult: 5 << 10, FileText: 1 << 10, FileTexts: 3 << 10, Pictures: 2, PictureBytes: 1 << 20}
 	if got := c.Policy().Context; !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}

@@ -38,6 +38,9 @@ const (
 	AutoName     = "auto"
 )
 
+// Image is in ModelBlock.Sees of a model that sees pictures.
+const Image = "image"
+
 // ModelBlock is a [models.NAME] block: the options of its provider's models, the
 // routing keys of any model, and where its secrets are to be found; these are never
 // in it. The tag for names the providers whose blocks have a key or a struct;
@@ -61,6 +64,7 @@ type ModelBlock struct {
 	Script  string            `key:"script" for:"scripted"`                          // a file; "" = the built-in rules
 
 	Context  int          `key:"context" for:"openai,anthropic" after:"max_output_tokens" min:"0"` // tokens that the model holds; 0 = not said
+	Sees     []string     `key:"sees" for:"openai,anthropic" after:"context"`                      // what it takes beside text: Image
 	Order    int          `key:"order"`                                                            // for model.default = "auto": the lowest first
 	Fallback []string     `key:"fallback"`                                                         // models to ask when this one fails
 	Acts     bool         `key:"acts"`                                                             // it acts on the world by itself: it is asked once
@@ -73,9 +77,9 @@ func modelBlock(name, provider string) ModelBlock {
 	b := ModelBlock{Name: name, Provider: provider, Fallback: []string{}}
 	switch provider {
 	case ProviderOpenAI:
-		b.OpenAI = openai.DefaultOptions()
+		b.OpenAI, b.Sees = openai.DefaultOptions(), []string{}
 	case ProviderAnthropic:
-		b.Anthropic = anthropic.DefaultOptions()
+		b.Anthropic, b.Sees = anthropic.DefaultOptions(), []string{}
 	case ProviderCommand:
 		b.Command = command.DefaultOptions()
 		b.Command.Args, b.Bounds.MaxConcurrent = []string{}, b.Command.MaxConcurrent // a list as it is read back
@@ -335,6 +339,11 @@ func (l *loader) modelBlock(c *Config, b *ModelBlock) {
 			say("fallback", "fallback: %q is the model itself or there twice", f)
 		}
 		seen[f] = true
+	}
+	for i, what := range b.Sees {
+		if what != Image || slices.Contains(b.Sees[:i], what) {
+			say("sees", "sees: %q: a model sees %q, each once; text it reads anyway", what, Image)
+		}
 	}
 	if _, _, err := parseRate(b.Rate); err != nil {
 		say("rate", "rate = %q: %v", b.Rate, err)

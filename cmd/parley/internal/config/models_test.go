@@ -311,7 +311,7 @@ config.toml:16: model "c": "user" is in no request; what can be left out is: met
 // A key that changes nothing would be a lie: each one of a block reaches its
 // adapter or its limits, or is used as said here.
 func TestEveryKeyOfBlocksIsUsed(t *testing.T) {
-	elsewhere := map[string]string{"provider": "build", "order": "TestModelIsChosen", "fallback": "TestFallbackAnswers", "burst": "goes with rate", "acts": "TestWhichModelsAct", "context": "TestSmallModel", "inherit": "TestEnvironmentOfAgent"}
+	elsewhere := map[string]string{"provider": "build", "order": "TestModelIsChosen", "fallback": "TestFallbackAnswers", "burst": "goes with rate", "acts": "TestWhichModelsAct", "context": "TestSmallModel", "sees": "TestSees", "inherit": "TestEnvironmentOfAgent"}
 	for _, provider := range []string{ProviderOpenAI, ProviderAnthropic, ProviderCommand, ProviderScripted} {
 		start := modelBlock("x", provider)
 		start.Rate = "1/s"
@@ -429,5 +429,36 @@ func TestPromptsOfCommandAgents(t *testing.T) {
 	}
 	if _, err := Load(Sources{Path: write(t, agents(strings.Repeat("x", 120<<10)))}); err != nil {
 		t.Error(err)
+	}
+}
+
+// What a model sees is a list of what is known, each once; models of other providers see
+// nothing.
+func TestSees(t *testing.T) {
+	path := write(t, `
+[models.a]
+provider = "openai"
+model = "m"
+sees = ["image", "audio", "image"]
+[models.b]
+provider = "scripted"
+sees = ["image"]
+`)
+	_, err := Load(Sources{Path: path, Required: true})
+	if err == nil {
+		t.Fatal("it is taken")
+	}
+	said := err.Error()
+	for _, want := range []string{
+		`:5: model "a": sees: "audio": a model sees "image", each once`, `:5: model "a": sees: "image": a model sees "image", each once`, `:8: model "b" has no key sees`,
+	} {
+		if !strings.Contains(said, want) {
+			t.Errorf("%q is not in\n%s", want, said)
+		}
+	}
+	path = write(t, "[models.a]\nprovider = \"anthropic\"\nmodel = \"m\"\nsees = [\"image\"]\n")
+	c, err := Load(Sources{Path: path, Required: true})
+	if err != nil || len(c.Block("a").Sees) != 1 {
+		t.Errorf("%+v, %v", c, err)
 	}
 }
