@@ -68,7 +68,7 @@ generate: page ## protobuf code (protoc; protoc-gen-go is built at its pinned ve
 # too, so that its file has its name. bundle.txt has the checksums of what went in and of what came out; a test compares.
 page: ## the page's bundle again, after a change of its files (esbuild, built once in 20 s)
 	@rm -rf gateway/web/bundle .tools/page && mkdir -p .tools && cp -R gateway/web/page .tools/page && cp clients/js/client.js .tools/page
-	@$(GO) tool -modfile=.ci/bundle/go.mod esbuild $(addprefix .tools/page/,app.js early.js grammar.js colours.js style.css) \
+	@$(GO) tool -modfile=.ci/bundle/go.mod esbuild $(addprefix .tools/page/,app.js early.js grammar.js colours.js later.js style.css) \
 		--bundle --splitting --format=esm --minify --target=es2023 \
 		--chunk-names=shared-[hash] --outdir=gateway/web/bundle --log-level=warning
 	@LC_ALL=C sha256sum .ci/bundle/go.mod clients/js/client.js $$(find gateway/web/page -name '*.js' -o -name '*.css' | LC_ALL=C sort) gateway/web/bundle/* > gateway/web/bundle.txt

@@ -53,6 +53,7 @@ func TestPageExport(t *testing.T) {
 	export := func(form string) (name, text string) {
 		t.Helper()
 		b.run(`(saved.length = 0, document.querySelector('[aria-label="Export this conversation"]').click())`)
+		b.wait(`!!document.querySelector('dialog[open]')`)
 		b.none("without a name", nameless)
 		b.run(`[...document.querySelectorAll('dialog button')].find(e => e.textContent === '` + form + `').click()`)
 		b.wait(`saved.length === 1 && !document.querySelector('dialog')`)

@@ -88,7 +88,7 @@ model = "fast"
 	b.wait(panel + `.querySelector('[role=alert]').hidden && ` + sub + `.startsWith('tutor')`)
 
 	// Another one's conversation, as a reader has it.
-	b.run(`Promise.all(['state', 'view'].map(n => import(performance.getEntriesByType('resource').map(e => e.name).find(u => new RegExp('/' + n + '[^/]*[.]js$').test(u))))).then(([s, v]) => { s.state.view = {...s.state.view, owner: 'ann', members: {[s.state.view.me]: 'reader'}}; v.paint(); })`)
+	b.run(thePage + `.then(p => { p.state.view = {...p.state.view, owner: 'ann', members: {[p.state.view.me]: 'reader'}}; p.paint(); })`)
 	b.wait(panel + `.innerText.includes('Only its owner, ann, can change this.') && ` + panel + `.innerText.includes('(reader)')`)
 	if !eval[bool](b, `[...`+panel+`.querySelectorAll('input')].every(e => e.disabled)`) {
 		t.Error("a reader is offered changes")

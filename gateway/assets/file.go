@@ -52,7 +52,7 @@ func NewFile(content []byte, kind string) *File {
 
 const (
 	smallest    = 512 // bytes; what is smaller fits into a packet as it is
-	brotliLevel = 9   // 11 saves 8 % more and takes ten times as long
+	brotliLevel = 10  // once for each file: 0.3 s for 100 KB; 9 is quick and 5 % larger, 11 saves 2 % more and takes twice as long
 )
 
 func packed(content []byte, to func(io.Writer) io.WriteCloser) []byte {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { dayOf, entryOf, groups, marksOf, matches, news, pieces, stampOf, take, waiting } from './page/listing.js';
+import { dayOf, entryOf, groups, news, stampOf, take, waiting } from './page/listing.js';
+import { marksOf, matches, pieces } from './page/words.js';
 
 const now = new Date(2026, 10, 23, 12, 0).getTime();
 const at = (...d) => new Date(...d).toISOString();

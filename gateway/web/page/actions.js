@@ -2,14 +2,16 @@
 
 import { sessions as api } from './api.js';
 import { client } from './connection.js';
-import { confirmed, showCall } from './dialogs.js';
 import { complain, newID } from './dom.js';
+import { use } from './lazy.js';
 import { box, keepText, toInput } from './messagebox.js';
 import { reply } from './replying.js';
 import { discard, retry, send } from './sending.js';
 import { waitingMessages } from './store.js';
 import { state } from './state.js';
 import { apply, markSeen, paint, readonly } from './view.js';
+
+const [confirmed, showCall] = ['confirmed', 'showCall'].map(use);
 
 /** Asks the server for something in the open conversation; what went wrong is said. */
 export async function command(what, type, data) {

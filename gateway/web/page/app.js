@@ -6,10 +6,11 @@ import { forgetFiles } from './attachments.js';
 import { banner, client, handlers } from './connection.js';
 import { duration, h, icon, toast } from './dom.js';
 import './keys.js';
+import { later } from './lazy.js';
 import { isLive, listHint, watchList } from './list.js';
+import { ready } from './markdown.js';
 import { box } from './messagebox.js';
 import { erased } from './memory.js';
-import './notify.js';
 import { Conversation } from './render.js';
 import { route, startNew } from './routes.js';
 import { deliverAll, failPending } from './sending.js';
@@ -19,7 +20,7 @@ import './starters.js';
 import { $, state } from './state.js';
 import { working } from './store.js';
 import { resume } from './uploads.js';
-import { apply, flush, markSeen, paint, push } from './view.js';
+import { apply, flush, fresh, markSeen, onPaint, paint, push } from './view.js';
 
 const { watched } = state;
 
@@ -74,6 +75,16 @@ $('new').prepend(icon('plus'));
 $('new').addEventListener('click', startNew);
 $('skip').addEventListener('click', () => box.focus());
 
+$('search').addEventListener('focus', () => later().catch(() => {}), { once: true });
+
+// Once it can be answered: what reads Markdown, and then the rest of the page.
+let complete = false;
+onPaint((view) => {
+  if (complete || !state.hello || !(fresh(view) || view?.synced)) return;
+  complete = true;
+  setTimeout(() => ready().then(later).catch(() => { complete = false; }));
+});
+
 // A file that is dropped beside its place must not take the page's place.
 for (const type of ['dragover', 'drop']) {
   addEventListener(type, (e) => {
@@ -107,4 +118,4 @@ paint();
 client.start();
 
 // For tests in a browser: of the page that runs there is this file alone.
-export { handlers, isLive, toast };
+export { handlers, isLive, paint, state, toast };

@@ -15,6 +15,15 @@ export const MODES = {
 /** Whether a runtime outside of the server answers. */
 export const outside = (agent) => /^outside(:|$)/.test(agent);
 
+/**
+ * Who can answer here. A runtime outside neither gives nor takes a conversation, but
+ * a new one may be its own.
+ */
+export function agents() {
+  const { hello, view } = state;
+  return (hello?.agents || []).filter((a) => !view?.session || a.name === view.agent || !outside(a.name));
+}
+
 /** An agent and what it runs on; that the scripted model is one, the badge says. */
 export function called(name) {
   const model = (state.hello?.agents || []).find((a) => a.name === name)?.model || '';

@@ -1,29 +1,24 @@
 // What a person can ask the page for by name or by key, in one table: the
-// palette lists it, the keys run it, the sheet of shortcuts shows it.
+// palette lists it, the sheet of shortcuts shows it.
 
-import { drawer } from './drawer.js';
 import { rename } from './head.js';
+import { COMMAND, newConversation, toSearch } from './keys.js';
+import { use } from './lazy.js';
 import { entryFor } from './list.js';
 import { archive, pin, remove } from './manage.js';
 import { box, cancel, stop } from './messagebox.js';
 import { openPanel } from './panel.js';
 import { calls, nextTheme, setCalls } from './settings.js';
-import { focusSearch } from './search.js';
 import { $, state } from './state.js';
 import { fresh } from './view.js';
-
-const mac = /Mac|iPhone|iPad/.test(navigator.platform);
-/** The key that commands go with on this system. */
-export const COMMAND = mac ? '⌘' : 'Ctrl';
-export const commandKey = (e) => (mac ? e.metaKey && !e.ctrlKey : e.ctrlKey && !e.metaKey);
 
 const current = () => (!$('conversation').hidden && state.view?.session && !state.view.gone && !state.view.session.includes('/') ? state.view.session : '');
 const entry = () => entryFor(current());
 
 /** Every command {name, keys?, when?, run}; name may depend on what is open. */
 export const COMMANDS = [
-  { name: () => 'New conversation', keys: [COMMAND, 'Shift', 'O'], icon: 'plus', run: () => $('new').click() },
-  { name: () => 'Search conversations and messages', keys: ['/'], icon: 'search', run: () => { if ($('sidebar').checkVisibility({ visibilityProperty: true })) focusSearch(); else { drawer(true, document.querySelector('.menu-button')); focusSearch(); } } },
+  { name: () => 'New conversation', keys: [COMMAND, 'Shift', 'O'], icon: 'plus', run: newConversation },
+  { name: () => 'Search conversations and messages', keys: ['/'], icon: 'search', run: toSearch },
   { name: () => 'Go to tasks', icon: 'tasks', run: () => { location.hash = '#/tasks'; } },
   { name: () => 'Stop the work', keys: ['Esc'], icon: 'stop', when: () => !stop.hidden && !stop.disabled, run: cancel },
   { name: () => 'Write a message', icon: 'send', when: () => !!current() && !box.element.hidden, run: () => box.focus() },
@@ -34,4 +29,5 @@ export const COMMANDS = [
   { name: () => 'Delete this conversation…', icon: 'trash', when: () => !!current(), run: () => remove(current()) },
   { name: () => 'Change theme: light, dark, as the system', icon: 'moon', run: nextTheme },
   { name: () => (calls() ? 'Turn notifications off' : 'Turn notifications on'), icon: 'bell', run: () => setCalls(!calls()) },
+  { name: () => 'Show the keyboard shortcuts', keys: ['?'], icon: 'keys', run: use('openSheet') },
 ];

@@ -3,8 +3,9 @@
 
 import { credential } from './api.js';
 import { Client } from './client.js';
-import { askKey } from './dialogs.js';
 import { h } from './dom.js';
+import { handOver } from './handover.js';
+import { use } from './lazy.js';
 import { $, state, stored } from './state.js';
 
 credential.token = () => stored('tab', 'parley.token');
@@ -14,11 +15,9 @@ export const handlers = { status: show, latency(ms) { $('connection').title = `$
 
 // The first one is the socket that early.js made, if it is still good for something.
 function Socket(url, protocol) {
-  const early = globalThis.earlySocket;
-  globalThis.earlySocket = null;
-  if (!early || early.readyState > WebSocket.OPEN) return new WebSocket(url, protocol);
-  if (early.readyState === WebSocket.OPEN) queueMicrotask(() => early.onopen?.()); // whoever takes it, listens by then
-  return early;
+  const { early } = globalThis;
+  globalThis.early = null;
+  return early?.socket.readyState <= WebSocket.OPEN ? handOver(early) : new WebSocket(url, protocol);
 }
 
 export const client = new Client({
@@ -54,9 +53,15 @@ function show(s) {
   }
 }
 
+const askKey = use('askKey');
 async function signIn(reason) {
   $('banner').hidden = true;
-  stored('tab', 'parley.token', await askKey(stored('tab', 'parley.token') ? reason : null));
+  const key = await askKey(stored('tab', 'parley.token') ? reason : null);
+  if (key === undefined) { // the dialog could not be loaded
+    banner(['Not signed in.', h('button', { type: 'button', class: 'link-button', onclick: () => signIn(reason) }, 'Try again')], 'bad');
+    return;
+  }
+  stored('tab', 'parley.token', key);
   client.start();
 }
 

@@ -1,7 +1,8 @@
 // What a search has found, as elements: the words are marked in it.
 
 import { h } from './dom.js';
-import { marksOf, pieces, stampOf } from './listing.js';
+import { stampOf } from './listing.js';
+import { marksOf, pieces } from './words.js';
 
 export function marked(text, marks) {
   return pieces(text, marks).map((p) => (p.marked ? h('mark', {}, p.text) : p.text));

@@ -3,15 +3,14 @@
 
 import { command } from './actions.js';
 import { called } from './choices.js';
-import { confirmed } from './dialogs.js';
 import { icon, iconButton } from './dom.js';
-import { save } from './export.js';
+import { use } from './lazy.js';
 import { entries, entryFor, onList, titleInput } from './list.js';
 import { waiting } from './listing.js';
-import { remove, retitle } from './manage.js';
-import { openPanel } from './panel.js';
 import { $, state } from './state.js';
 import { onPaint } from './view.js';
+
+const [confirmed, openPanel, remove, retitle, save] = ['confirmed', 'openPanel', 'remove', 'retitle', 'save'].map(use);
 
 let title = '';
 function draw() {
@@ -63,7 +62,7 @@ async function clear() {
 $('parent').append(icon('back'));
 $('head-tools').append(
   iconButton('edit', 'Rename', rename),
-  iconButton('settings', 'Settings of this conversation', openPanel),
-  iconButton('save', 'Export this conversation', save),
+  iconButton('settings', 'Settings of this conversation', () => openPanel()),
+  iconButton('save', 'Export this conversation', () => save()),
   iconButton('clear', 'Clear: the agent forgets what is above', clear),
   iconButton('trash', 'Delete this conversation', () => remove(state.view.session)));

@@ -1,39 +1,48 @@
-// The keyboard: what works everywhere, and the sheet that shows it. A key that a
-// box of text could want is left to it, and so is everything that an input
-// method is composing.
+// The keyboard: what works everywhere. A key that a box of text could want is left
+// to it, and so is everything that an input method is composing.
 
-import { COMMAND, COMMANDS, commandKey } from './commands.js';
-import { dialog } from './dialogs.js';
-import { h } from './dom.js';
 import { drawer, drawerOpen } from './drawer.js';
+import { later, use } from './lazy.js';
 import { menuOpen } from './menu.js';
 import { box, cancel, stop } from './messagebox.js';
-import { keysOf, openPalette } from './palette.js';
 import { $, state } from './state.js';
 import { waitingMessages } from './store.js';
 
-const MORE = [
-  { name: () => 'Show the keyboard shortcuts', keys: ['?'], icon: 'keys', run: () => openSheet() },
-];
+const mac = /Mac|iPhone|iPad/.test(navigator.platform);
+/** The key that commands go with on this system. */
+export const COMMAND = mac ? '⌘' : 'Ctrl';
+const commandKey = (e) => (mac ? e.metaKey && !e.ctrlKey : e.ctrlKey && !e.metaKey);
 
-const SHEET = [
-  ['Everywhere', [
-    [[COMMAND, 'K'], 'Search and commands'],
-    ...COMMANDS.filter((c) => c.keys && c.keys[0] !== 'Esc').map((c) => [c.keys, c.name()]),
-    [['?'], 'This sheet'],
-  ]],
-  ['In the message box', [
-    [['Enter'], 'Send'], [['Shift', 'Enter'], 'A new line'], [['↑'], 'Edit your last waiting message, if the box is empty'], [['Esc'], 'Stop the work, if the box is empty'],
-  ]],
-  ['In lists and menus', [[['↑', '↓'], 'Go through them'], [['Enter'], 'Open'], [['Esc'], 'Close, or clear the search']]],
-];
+export const newConversation = () => $('new').click();
 
-export function openSheet() {
-  if (document.querySelector('dialog[open]')) return;
-  dialog({ class: 'sheet', 'aria-labelledby': 'sheet-title' },
-    h('h2', { id: 'sheet-title' }, 'Keyboard shortcuts'),
-    SHEET.map(([name, rows]) => [h('h3', {}, name), h('dl', { class: 'shortcuts' }, rows.map(([keys, what]) => h('div', {}, h('dt', {}, keysOf(keys)), h('dd', {}, what))))]).flat(),
-    h('div', { class: 'dialog-actions' }, h('button', { type: 'submit', class: 'plain-button', autofocus: true }, 'Close')));
+export function toSearch() {
+  if (!$('sidebar').checkVisibility({ visibilityProperty: true })) drawer(true, document.querySelector('.menu-button'));
+  $('search').focus();
+  $('search').select();
+}
+
+const openSheet = use('openSheet');
+const openPalette = use('openPalette');
+
+// What is typed before the palette is there, is typed in it then.
+let holding = null;
+async function palette() {
+  if (holding) return;
+  const typed = holding = [];
+  const hold = (e) => {
+    if (e.isComposing || e.ctrlKey || e.metaKey || e.altKey) return;
+    e.preventDefault();
+    e.stopPropagation();
+    typed.push(e.key);
+  };
+  const nothing = (e) => e.preventDefault();
+  addEventListener('keydown', hold, true);
+  addEventListener('keypress', nothing, true); // of some keyboards it comes by itself
+  await later().catch(() => {}); // openPalette says it
+  removeEventListener('keydown', hold, true);
+  removeEventListener('keypress', nothing, true);
+  holding = null;
+  if (!typed.includes('Escape')) await openPalette(typed);
 }
 
 const editable = (e) => !!e.closest?.('input, textarea, select, [contenteditable]');
@@ -49,9 +58,9 @@ function editWaiting() {
 document.addEventListener('keydown', (e) => {
   if (e.isComposing || e.keyCode === 229 || e.defaultPrevented) return;
   const key = e.key.toLowerCase();
-  if (commandKey(e) && !e.altKey && !e.shiftKey && key === 'k') { e.preventDefault(); openPalette(MORE); return; }
+  if (commandKey(e) && !e.altKey && !e.shiftKey && key === 'k') { e.preventDefault(); palette(); return; }
   if (document.querySelector('dialog[open]') || menuOpen()) return;
-  if (commandKey(e) && !e.altKey && e.shiftKey && key === 'o') { e.preventDefault(); COMMANDS[0].run(); return; }
+  if (commandKey(e) && !e.altKey && e.shiftKey && key === 'o') { e.preventDefault(); newConversation(); return; }
   if (e.key === 'Escape') {
     if (drawerOpen()) drawer(false);
     else if (e.target === box.input && !box.value && !stop.hidden && !stop.disabled) cancel();
@@ -60,6 +69,6 @@ document.addEventListener('keydown', (e) => {
   if (e.ctrlKey || e.metaKey || e.altKey) return;
   if (e.target === box.input && e.key === 'ArrowUp' && !e.shiftKey && !box.value && editWaiting()) { e.preventDefault(); return; }
   if (editable(e.target)) return;
-  if (e.key === '/') { e.preventDefault(); COMMANDS[1].run(); }
+  if (e.key === '/') { e.preventDefault(); toSearch(); }
   if (e.key === '?') { e.preventDefault(); openSheet(); }
 });

@@ -4,13 +4,15 @@
 import { sessions as api } from './api.js';
 import { client, handlers } from './connection.js';
 import { h, iconButton, reconcile } from './dom.js';
+import { use } from './lazy.js';
 import { groups, stampOf, take } from './listing.js';
-import { archive, pin, remove, retitle } from './manage.js';
 import { menuButton } from './menu.js';
 import { onCreated } from './sending.js';
 import { working } from './store.js';
 import { $, state } from './state.js';
 import { onPaint, onSeen, seen } from './view.js';
+
+const [archive, pin, remove, retitle] = ['archive', 'pin', 'remove', 'retitle'].map(use);
 
 /** id -> row, as the server told it last. */
 export const entries = new Map();

@@ -23,13 +23,15 @@ async function dot(on) {
 }
 
 let shown = 0;
-onList(() => {
+function count() {
   const n = waiting(entries.values());
   if (n === shown) return;
   shown = n;
   dot(n > 0);
   (n ? navigator.setAppBadge?.(n) : navigator.clearAppBadge?.())?.catch?.(() => {}); // not installed as an app
-});
+}
+onList(count);
+count(); // the list may have been drawn before this was there
 
 // ---- notifications -----------------------------------------------------------
 

@@ -7,12 +7,14 @@ import { h, icon } from './dom.js';
 import { Finder, outcomeOf } from './finder.js';
 import { marked, resultsOf } from './found.js';
 import { entries } from './list.js';
-import { marksOf, matches, stampOf } from './listing.js';
+import { stampOf } from './listing.js';
+import { marksOf, matches } from './words.js';
 
 const RECENT = 6;
 let palette = null;
 
-export function openPalette(more = []) {
+/** Opens it, or closes it; typed are keys that were pressed while it was on its way. */
+export function openPalette(typed = []) {
   if (palette) { palette.close(); return; }
   if (document.querySelector('dialog[open]')) return;
   const input = h('input', {
@@ -28,7 +30,7 @@ export function openPalette(more = []) {
 
   function all(found) {
     const query = input.value.trim();
-    const commands = [...COMMANDS, ...more].filter((c) => (!c.when || c.when()) && matches(c.name(), query))
+    const commands = COMMANDS.filter((c) => (!c.when || c.when()) && matches(c.name(), query))
       .map((c) => ({ key: `c:${c.name()}`, section: 'Commands', run: c.run, icon: c.icon, body: [h('span', { class: 'palette-name' }, marked(c.name(), marksOf(c.name(), query))), keysOf(c.keys)] }));
     const go = (href) => () => { location.hash = href; };
     if (query) return [...commands, ...resultsOf(found).map((r) => ({ ...r, run: go(r.href) }))];
@@ -92,6 +94,15 @@ export function openPalette(more = []) {
   document.body.append(element);
   element.showModal();
   draw(finder.found);
+  for (const key of typed) type(input, key);
+}
+
+// A key that was pressed before the box was there.
+function type(input, key) {
+  if ([...key].length === 1) input.value += key;
+  else if (key === 'Backspace') input.value = [...input.value].slice(0, -1).join('');
+  else { input.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true, cancelable: true })); return; }
+  input.dispatchEvent(new Event('input', { bubbles: true }));
 }
 
 /** Keys as they stand on a keyboard. */

@@ -2,9 +2,9 @@
 // work goes on. A choice counts at once; what others choose is shown as it comes.
 
 import { sessions as api } from './api.js';
-import { MODES, called, choose, chosen, outside } from './choices.js';
+import { MODES, agents, called, choose, chosen, outside } from './choices.js';
 import { dialog } from './dialogs.js';
-import { h, icon } from './dom.js';
+import { h } from './dom.js';
 import { state } from './state.js';
 import { onPaint, paint } from './view.js';
 
@@ -88,12 +88,6 @@ function set(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-// A runtime outside neither gives nor takes a conversation, but a new one may be its own.
-function agents() {
-  const { hello, view } = state;
-  return (hello?.agents || []).filter((a) => !view?.session || a.name === view.agent || !outside(a.name));
-}
-
 function forbidden(view) {
   if (view.session.includes('/')) return 'A delegated conversation can only be read.';
   if (view.closed) return 'This conversation is closed.';
@@ -105,16 +99,6 @@ function seers(view) {
   const members = Object.entries(view.members).map(([user, role]) => `${user} (${role})`);
   const owner = view.owner === view.me ? 'you' : view.owner;
   return `Who can see this: ${members.length ? [owner, ...members].join(', ') : `only ${owner}`}.`;
-}
-
-const name = h('span');
-const chooser = h('button', { type: 'button', class: 'chooser', 'aria-haspopup': 'dialog', title: 'Settings of the new conversation', onclick: openPanel }, name, icon('down'));
-
-/** The line of a new conversation that says who will answer, and opens the panel; null where there is no choice. */
-export function chooserLine() {
-  if (agents().length < 2) return null;
-  set(name, `Answered by ${called(chosen().agent || agents()[0].name).join(' · ')}`);
-  return chooser;
 }
 
 onPaint(() => shown?.draw());

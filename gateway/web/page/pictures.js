@@ -3,16 +3,15 @@
 // request for one has to carry the key, so they are loaded and drawn here.
 
 import { sessions as api } from './api.js';
-import { dialog } from './dialogs.js';
-import { complain, h, icon } from './dom.js';
+import { h, icon } from './dom.js';
 import { isPicture, sizeOf } from './files.js';
+import { use } from './lazy.js';
 import { state } from './state.js';
 import { item, onUpload } from './uploads.js';
 
 const WIDE = 480;
 const HIGH = 320;
 const KEPT = 100;          // small pictures, of some 10 KB each
-const SHOWN = 200_000;     // characters of a text in its dialog
 const small = new Map();   // session/hash or local -> data: address
 
 /** The small picture of bytes as an address. */
@@ -67,49 +66,15 @@ export function thumbnail(session, a) {
   return img;
 }
 
+const showFile = use('showFile');
+
 /** A file of a message: a picture that can be opened, or a chip; lost = it never came to the server. */
 export function attachment(a) {
   const { session } = state.view;
   const words = [h('bdi', { class: 'file-name' }, a.name), h('span', { class: 'file-size' }, a.lost ? 'was not uploaded; attach it again' : sizeOf(a.size))];
   if (a.lost || !(a.hash || a.local)) return h('li', {}, h('span', { class: 'attachment file lost' }, icon('file'), ...words));
   const label = `Open ${a.name}, ${sizeOf(a.size)}`;
-  const open = () => show(session, a);
+  const open = () => showFile(session, a);
   if (!isPicture(a.type)) return h('li', {}, h('button', { type: 'button', class: 'attachment file', 'aria-label': label, onclick: open }, icon('file'), ...words));
   return h('li', {}, h('button', { type: 'button', class: 'attachment picture', title: label, onclick: open }, thumbnail(session, a), h('span', { class: 'caption' }, ...words)));
-}
-
-const bytes = async (session, a) => item(a.local)?.body || api.blob(session, a.hash);
-
-async function show(session, a) {
-  if (document.querySelector('dialog[open]')) return; // it may be pressed twice
-  let body;
-  try { body = await bytes(session, a); } catch (err) { complain(`${a.name} could not be loaded.`, err); return; }
-  if (document.querySelector('dialog[open]')) return;
-  const picture = isPicture(a.type);
-  let content;
-  if (picture) content = h('div', { class: 'viewer-picture' }, h('img', { alt: a.name, src: await address(body) }));
-  else {
-    const text = await body.text();
-    content = h('pre', { tabIndex: 0, 'aria-label': a.name }, text.length > SHOWN ? `${text.slice(0, SHOWN)}…` : text);
-  }
-  dialog({ class: 'wide viewer', 'aria-label': a.name },
-    h('h2', {}, h('bdi', {}, a.name)), content,
-    h('div', { class: 'dialog-actions' },
-      h('button', { type: 'button', class: 'plain-button', onclick: () => save(a.name, body) }, 'Download'),
-      h('button', { type: 'submit', class: 'plain-button', autofocus: true }, 'Close')));
-}
-
-function address(body) {
-  return new Promise((resolve, reject) => {
-    const r = new FileReader();
-    r.addEventListener('load', () => resolve(r.result));
-    r.addEventListener('error', () => reject(r.error));
-    r.readAsDataURL(body);
-  });
-}
-
-function save(name, body) {
-  const url = URL.createObjectURL(body);
-  h('a', { href: url, download: name }).click();
-  setTimeout(() => URL.revokeObjectURL(url), 60000);
 }

@@ -2,28 +2,42 @@
 // address says it, so that back, forward and a link work.
 
 import { client } from './connection.js';
+import { complain } from './dom.js';
 import { drawer } from './drawer.js';
 import { aim } from './goal.js';
 import { endRename } from './head.js';
+import { later } from './lazy.js';
 import { drawList } from './list.js';
 import { box, toInput } from './messagebox.js';
 import { remembered } from './memory.js';
 import { createAgain, restoreOutbox } from './sending.js';
 import { emptyView } from './store.js';
 import { $, state } from './state.js';
-import { Tasks } from './tasks.js';
 import { flush, forget, paint, tellSeen } from './view.js';
 
 const { watched } = state;
 
-state.tasks = new Tasks({
-  root: $('tasks'),
-  menu: (from) => drawer(true, from),
-  watch(sessions) {
-    for (const s of watched) if (!sessions.includes(s)) { watched.delete(s); if (state.view?.session !== s) client.unfollow(s); }
-    for (const s of sessions) if (!watched.has(s)) { watched.add(s); client.follow(s, { tail: 1 }); }
+// Stands for the view of the tasks, which comes later.
+state.tasks = {
+  visible: false,
+  id: '',
+  coming: null,
+  hint() {},
+  hide() { this.visible = false; },
+  show(id) {
+    Object.assign(this, { visible: true, id });
+    this.coming ||= later().then(({ Tasks }) => {
+      state.tasks = new Tasks({ root: $('tasks'), menu: (from) => drawer(true, from), watch });
+      if (this.visible) state.tasks.show(this.id);
+    }, () => { this.coming = null; complain('The tasks could not be loaded.', { message: 'Try again.' }); });
   },
-});
+};
+
+// Asks to be told when these sessions change.
+function watch(sessions) {
+  for (const s of watched) if (!sessions.includes(s)) { watched.delete(s); if (state.view?.session !== s) client.unfollow(s); }
+  for (const s of sessions) if (!watched.has(s)) { watched.add(s); client.follow(s, { tail: 1 }); }
+}
 
 export function route() {
   let [, kind = '', id = ''] = /^#\/([^/]*)\/?(.*)$/.exec(location.hash) || [];

@@ -28,8 +28,6 @@ function draw(found) {
   if (focused) $('found-list').querySelector(`[data-found="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
 }
 
-export function focusSearch() { input.focus(); input.select(); }
-
 input.addEventListener('input', () => finder.ask(input.value));
 $('found-more').addEventListener('click', () => { input.focus(); finder.more(); });
 
@@ -55,3 +53,5 @@ $('rows').addEventListener('keydown', (e) => {
   const to = { ArrowDown: all[i + 1], ArrowUp: i > 0 ? all[i - 1] : input, Home: all[0], End: all.at(-1) }[e.key];
   if (to) { e.preventDefault(); to.focus(); }
 });
+
+if (input.value) finder.ask(input.value); // typed before this was there

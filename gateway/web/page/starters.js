@@ -1,7 +1,8 @@
 // What is there before the first message, and where a conversation is gone.
 
-import { h } from './dom.js';
-import { chooserLine } from './panel.js';
+import { agents, called, chosen } from './choices.js';
+import { h, icon } from './dom.js';
+import { use } from './lazy.js';
 import { send } from './sending.js';
 import { $, state } from './state.js';
 import { fresh, onPaint } from './view.js';
@@ -37,4 +38,16 @@ function draw(list) {
     line,
     h('ul', { class: 'examples', hidden: list.length === 0 }, list.map(([name, text, why]) => h('li', {}, h('button', { type: 'button', class: 'example', onclick: () => send(text) },
       name ? h('span', { class: 'example-name' }, name) : null, h('span', { class: 'example-text' }, text), why ? h('span', { class: 'example-why' }, why) : null)))));
+}
+
+const name = h('span');
+const openPanel = use('openPanel');
+const chooser = h('button', { type: 'button', class: 'chooser', 'aria-haspopup': 'dialog', title: 'Settings of the new conversation', onclick: () => openPanel() }, name, icon('down'));
+
+// The line that says who will answer, and opens the panel; null where there is no choice.
+function chooserLine() {
+  if (agents().length < 2) return null;
+  const text = `Answered by ${called(chosen().agent || agents()[0].name).join(' · ')}`;
+  if (name.textContent !== text) name.textContent = text;
+  return chooser;
 }
