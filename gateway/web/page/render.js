@@ -419,10 +419,15 @@ export class Conversation {
     this.slide();
     if (resized) return;
     if (end && !ended) this.toEnd();
+    this.stays(end);
+    this.wantOlder();
+  }
+
+  // Whoever is at the end stays there when it grows.
+  stays(end = this.scroller.scrollHeight - this.scroller.scrollTop - this.scroller.clientHeight < NEAR) {
     if (end !== this.stick) { this.stick = end; this.actions.atEnd(end); }
     if (end) this.unread = 0;
     this.showJump();
-    this.wantOlder();
   }
 
   // Near the top, or in a window that does not fill the screen, older rows are
@@ -460,7 +465,9 @@ export class Conversation {
       this.move([from, to], close ? this.place() : []);
     }
     const { el } = this.rows.get(key);
-    el.scrollIntoView({ block: 'center', behavior: !close || matchMedia('(prefers-reduced-motion: reduce)').matches ? 'auto' : 'smooth' });
+    // At once: while the view still glided away from the end, whatever grew there took it back.
+    el.scrollIntoView({ block: 'center' });
+    this.stays();
     el.classList.remove('flash');
     void el.offsetWidth; // starts the animation anew
     el.classList.add('flash');
