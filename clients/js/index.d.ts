@@ -1,6 +1,6 @@
 // What index.js has. The frames are in parley.d.ts, which is written from the protocol's own document.
 import type {
-  AnswerReceipt, CancelData, CommandSend, CreateData, DurableEvent, EphemeralEvent, ErrorCode, OkFollow, OkHello, Policy, Receipt, Resolution, State,
+  AnswerReceipt, Attachment, CancelData, CommandSend, CreateData, DurableEvent, EphemeralEvent, ErrorCode, OkFollow, OkHello, Policy, Receipt, Resolution, State,
 } from './parley.js';
 
 export * from './parley.js';
@@ -76,12 +76,16 @@ export class Parley {
   command(type: string, session: string, data?: object): Promise<{ [name: string]: unknown }>;
   watch(f: (row: { session: string; [name: string]: unknown }) => void): Promise<() => void>;
   pending(): OutboxEntry[];
-  request<T = any>(method: string, path: string, body?: unknown, options?: { key?: string; type?: string }): Promise<T>;
+  url(path: string): string;
+  request<T = any>(method: string, path: string, body?: unknown, options?: { key?: string; type?: string; read?: 'json' | 'blob' }): Promise<T>;
+  upload(session: string, file: Blob | BufferSource | string, options?: { name?: string; type?: string }): Promise<Attachment>;
+  blob(hash: string, options?: { session?: string }): Promise<Blob>;
+  blobURL(hash: string, options?: { session?: string }): string;
   list(page?: { limit?: number; cursor?: string }): Promise<Page<{ session: string; [name: string]: unknown }>>;
   search(q: string, options?: { where?: 'titles' | 'messages'; limit?: number; cursor?: string }): Promise<Page<{ session: string; [name: string]: unknown }>>;
 }
 
-export type SendOptions = { id?: string } & Partial<Pick<CommandSend['data'], 'in_reply_to' | 'mode'>>;
+export type SendOptions = { id?: string } & Partial<Pick<CommandSend['data'], 'in_reply_to' | 'mode' | 'attachments'>>;
 
 export class Session {
   readonly id: string;
@@ -102,6 +106,8 @@ export class Session {
   send(text: string, options?: SendOptions): Promise<Receipt>;
   answer(question: string, text: string | boolean | { approve: boolean; args?: unknown }, options?: { id?: string }): Promise<AnswerReceipt>;
   ask(text: string, options?: SendOptions): Promise<{ how: Resolution; text: string; parts: string[]; receipt: Receipt }>;
+  upload(file: Blob | BufferSource | string, options?: { name?: string; type?: string }): Promise<Attachment>;
+  blob(hash: string): Promise<Blob>;
   edit(message: string, text: string): Promise<{ seq: number }>;
   withdraw(message: string): Promise<{ seq: number }>;
   move(message: string, before?: string): Promise<{ seq: number }>;

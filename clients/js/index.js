@@ -57,7 +57,8 @@ export class Parley {
   constructor(url, { storage = memory(), token = () => '', WebSocket = globalThis.WebSocket, fetch = globalThis.fetch, name = 'parley-js', ...options } = {}) {
     if (!WebSocket) throw new Error('This platform has no WebSocket. Use Node 22, or give one: connect(url, { WebSocket }), such as that of the package ws.');
     this.base = new URL(url, globalThis.location?.href);
-    const socket = new URL('ws', this.base.href.endsWith('/') ? this.base : `${this.base}/`);
+    if (!this.base.pathname.endsWith('/')) this.base.pathname += '/'; // a server may live below a path
+    const socket = new URL('ws', this.base);
     socket.protocol = this.base.protocol.replace('http', 'ws');
     this.fetch = fetch;
     this.token = typeof token === 'function' ? token : () => token;
@@ -259,8 +260,11 @@ export class Parley {
 
   // ---- HTTP ---------------------------------------------------------------
 
-  /** A request of the HTTP API; JSON in and out. */
-  async request(method, path, body, { key, type = 'application/json' } = {}) {
+  /** The address of a route of the HTTP API: url('/api/blobs/…'). */
+  url(path) { return new URL(path.replace(/^\//, ''), this.base).href; }
+
+  /** A request of the HTTP API; JSON in and out, or, with read: 'blob', a file out. */
+  async request(method, path, body, { key, type = 'application/json', read = 'json' } = {}) {
     const { token } = this.client.credential(await this.token());
     const headers = { Accept: 'application/json' };
     if (body !== undefined) headers['Content-Type'] = type;
@@ -268,13 +272,45 @@ export class Parley {
     if (token) headers.Authorization = `Bearer ${token}`;
     let res;
     try {
-      res = await this.fetch.call(globalThis, new URL(path, this.base), { method, headers, body: type === 'application/json' && body !== undefined ? JSON.stringify(body) : body });
+      res = await this.fetch.call(globalThis, this.url(path), { method, headers, body: type === 'application/json' && body !== undefined ? JSON.stringify(body) : body });
     } catch (err) { throw new RequestError(0, {}, err); }
+    if (res.ok && read === 'blob') {
+      try { return await res.blob(); } catch (err) { throw new RequestError(0, {}, err); }
+    }
     let data = {};
     try { data = JSON.parse(await res.text() || '{}'); } catch { /* not ours: the status says enough */ }
     if (!res.ok) throw new RequestError(res.status, data);
     return data;
   }
+
+  /**
+   * Stores a file (a Blob or File, bytes, or a text) in a session and resolves with what
+   * send names: {hash, name, type, size}. One that a lost connection breaks off is made
+   * again; the same bytes are one file.
+   */
+  async upload(session, file, { name = file.name ?? '', type = file.type || 'text/plain' } = {}) {
+    const path = `/api/sessions/${encodeURIComponent(session)}/blobs?${new URLSearchParams(name ? { name } : {})}`;
+    const size = typeof file === 'string' ? new TextEncoder().encode(file).length : file.size ?? file.byteLength;
+    for (let attempt = 0; ; attempt++) {
+      const most = (await this.ready()).limits?.attachment_bytes;
+      if (most && size > most) throw new RequestError(413, { code: 'too_large', detail: `The file is longer than the ${most} bytes that the server takes.` });
+      try {
+        return await this.request('POST', path, file, { type });
+      } catch (err) {
+        const passes = err.problem?.retryable ?? [0, 502, 503, 504].includes(err.status);
+        if (!(err instanceof RequestError) || !passes) throw err;
+        await this.pause(err.problem.retry_after_ms || backoff(attempt, this.random));
+      }
+    }
+  }
+
+  /** The bytes of a file, as a Blob; session: look there only. */
+  blob(hash, { session = '' } = {}) { return this.request('GET', this.blobPath(hash, session), undefined, { read: 'blob' }); }
+
+  blobPath(hash, session) { return `/api/blobs/${encodeURIComponent(hash)}${session ? `?${new URLSearchParams({ session })}` : ''}`; }
+
+  /** Where a browser that is signed in by itself finds it: <img src>. */
+  blobURL(hash, { session = '' } = {}) { return this.url(this.blobPath(hash, session)); }
 
   /** A page of one's sessions, those with the newest activity first: {items, next_cursor}. */
   list({ limit = 50, cursor = '' } = {}) { return this.request('GET', `/api/sessions?${new URLSearchParams({ limit, cursor })}`); }
@@ -406,6 +442,12 @@ export class Session {
     }
     throw this.error;
   }
+
+  /** Stores a file here, for send(text, { attachments: [it] }); see Parley.upload. */
+  upload(file, options) { return this.parley.upload(this.id, file, options); }
+
+  /** The bytes of a file of this session, as a Blob. */
+  blob(hash) { return this.parley.blob(hash, { session: this.id }); }
 
   edit(message, text) { return this.parley.command('edit', this.id, { message, text }); }
   withdraw(message) { return this.parley.command('withdraw', this.id, { message }); }

@@ -187,3 +187,53 @@ test('a watch goes on after a reconnect', async () => {
 test('a platform without WebSocket is told what to do', () => {
   assert.throws(() => connect('http://x', { WebSocket: undefined, ...(globalThis.WebSocket ? { WebSocket: null } : {}) }), /Node 22/);
 });
+
+const answered = (status, body) => ({ ok: status < 300, status, text: async () => (typeof body === 'string' ? body : JSON.stringify(body)), blob: async () => new Blob([body]) });
+
+test('an upload is made again after a lost connection and a busy server, and its file is named by a message', async () => {
+  const asked = [];
+  const file = { hash: 'ab', name: 'a b.txt', type: 'text/plain', size: 2 };
+  const answers = [() => { throw new TypeError('reset'); }, () => answered(503, 'a proxy'), () => answered(503, { code: 'overloaded', retryable: true, retry_after_ms: 900 }), () => answered(201, file)];
+  const w = await world({ fetch: async (url, { method, headers, body }) => { asked.push([method, url, headers['Content-Type'], body]); return answers.shift()(); } });
+  const s = w.parley.session('s/d1');
+  const stored = s.upload('hi', { name: 'a b.txt' });
+  await settle();
+  await w.run(100);
+  await w.run(100);
+  await w.run(900);
+  assert.deepEqual(await stored, file);
+  assert.deepEqual(asked, Array(4).fill(['POST', 'http://x/api/sessions/s%2Fd1/blobs?name=a+b.txt', 'text/plain', 'hi']));
+  s.send('', { id: 'a', attachments: [file] }).catch(() => {});
+  await settle();
+  assert.deepEqual(w.socket.last('send').data, { client_msg_id: 'a', text: '', attachments: [file] });
+  w.parley.close();
+});
+
+test('an upload that is refused, too long, or given up ends with its reason', async () => {
+  let answer = () => answered(415, { code: 'unsupported_media_type', detail: 'no', retryable: false });
+  const w = await world({ fetch: async () => answer() });
+  await assert.rejects(w.parley.upload('s', new Blob(['x'], { type: 'image/png' })), { code: 'unsupported_media_type', status: 415 });
+  w.parley.info = { limits: { attachment_bytes: 3 } };
+  await assert.rejects(w.parley.upload('s', 'four'), { code: 'too_large' });
+  await assert.rejects(w.parley.upload('s', new Uint8Array(4)), { code: 'too_large' });
+  await assert.rejects(w.parley.upload('s', 'éé'), { code: 'too_large' });
+  answer = () => { throw new TypeError('reset'); };
+  const stored = assert.rejects(w.parley.upload('s', 'x'), { code: 'closed' });
+  await settle();
+  w.parley.close();
+  await w.run(100);
+  await stored;
+});
+
+test('a file is read as it is, below the path of the server', async () => {
+  const w = await world({ fetch: async (url) => { assert.equal(url, 'http://x/api/blobs/ab?session=s'); return answered(200, 'bytes'); } });
+  assert.equal(await (await w.parley.session('s').blob('ab')).text(), 'bytes');
+  w.parley.close();
+  const { connect: at } = await import('./index.js');
+  class Socket { constructor(url) { Socket.url = url; } close() {} }
+  const below = at('https://h.example/chat', { WebSocket: Socket });
+  await settle();
+  assert.equal(Socket.url, 'wss://h.example/chat/ws');
+  assert.equal(below.blobURL('ab', { session: 's/d' }), 'https://h.example/chat/api/blobs/ab?session=s%2Fd');
+  below.close();
+});

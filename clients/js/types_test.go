@@ -51,6 +51,8 @@ const parley = connect('http://127.0.0.1:8080', { token: async () => 'x' });
 const session = await parley.create({ title: 'Login' });
 const receipt = await session.send('Fix the login bug', { mode: 'queue' });
 const where: string = receipt.message;
+const photo = await session.upload(new Blob(['x']), { name: 'x.txt', type: 'text/plain' });
+await session.send('', { attachments: [photo] });
 session.on('draft', ({ draft, text }) => console.log(draft.length, text.length));
 for await (const event of session.events()) {
   if (event.type === 'response') console.log(event.data.text.length, event.data.kind === 'limit');
@@ -64,6 +66,7 @@ export {};
 	wrong := [][2]string{
 		{"mode: 'queue'", "mode: 'quick'"}, {"event.data.how === 'answered'", "event.data.how === 'solved'"},
 		{"receipt.message", "receipt.massage"}, {"await session.answer('q1',", "await session.answer(1,"},
+		{"attachments: [photo]", "attachments: [photo.size]"},
 	}
 	dir := t.TempDir()
 	programs := map[string]string{"right.mts": right}

@@ -157,6 +157,98 @@ func TestJSClientSurvivesItsServer(t *testing.T) {
 	l.stop()
 }
 
+// The program of clients/js/README.md, as it stands there, in a folder where the package
+// is installed from the sources; its exports are those that the README names.
+func TestJSPackage(t *testing.T) {
+	npm, err := exec.LookPath("npm")
+	if err != nil {
+		t.Skip("NOT TESTED: the installation of clients/js. There is no npm in PATH")
+	}
+	readme, err := os.ReadFile(filepath.Join(root, "clients", "js", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, program, _ := strings.Cut(string(readme), "```js\n")
+	program, _, found := strings.Cut(program, "```\n")
+	if !found || strings.Count(program, "\n") > 20 {
+		t.Fatalf("the README has no program of at most 20 lines:\n%s", program)
+	}
+	sources, err := filepath.Abs(filepath.Join(root, "clients", "js"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	install := exec.CommandContext(t.Context(), npm, "install", "--offline", "--no-audit", "--no-fund", sources)
+	install.Dir = dir
+	if out, err := install.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	l := start(t, t.TempDir())
+	defer l.stop()
+	run := func(program string) string {
+		node := nodeCommand(t, "--input-type=module")
+		node.Dir, node.Env, node.Stdin = dir, append(os.Environ(), "PARLEY_URL=http://"+l.addr), strings.NewReader(program)
+		out, err := node.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return string(out)
+	}
+	out := run(program)
+	for _, want := range []string{"open", "message_accepted", "answered I got 1 file: notes.md", "# Notes"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q:\n%s", want, out)
+		}
+	}
+	out = run(`import * as all from '@parley/client';
+import { Client } from '@parley/client/client.js';
+const hidden = await import('@parley/client/conform.mjs').then(() => 'found', (err) => err.code);
+console.log(Object.keys(all).sort().join(), all.Client === Client, hidden);`)
+	if want := "Client,CommandError,Parley,RequestError,Session,backoff,browserStorage,connect,memory true ERR_PACKAGE_PATH_NOT_EXPORTED"; strings.TrimSpace(out) != want {
+		t.Errorf("%s, want %s", out, want)
+	}
+	// What npm would hand on is all that it needs.
+	pack := exec.CommandContext(t.Context(), npm, "pack", "--dry-run", "--json", sources)
+	pack.Dir = dir
+	list, err := pack.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{"index.js", "client.js", "index.d.ts", "parley.d.ts", "README.md", "package.json"} {
+		if !strings.Contains(string(list), `"path": "`+file+`"`) {
+			t.Errorf("the package has no %s: %s", file, list)
+		}
+	}
+}
+
+// kill -9 in the middle of an upload from Node: it is made again, the message names it,
+// and its bytes come back as they were (N-01).
+func TestJSClientUploadsThroughAKill(t *testing.T) {
+	data := t.TempDir()
+	l := spawn(t, data)
+	killed := false
+	addr := behindUpload(t, l.addr, 4<<20, func() {
+		killed = true
+		l.kill()
+		l = spawn(t, data, "--listen", l.addr)
+	})
+	node := nodeCommand(t, "--input-type=module")
+	node.Dir, node.Env = root, append(os.Environ(), "PARLEY_URL=http://"+addr)
+	node.Stdin = strings.NewReader(`import { connect } from './clients/js/index.js';
+const parley = connect(process.env.PARLEY_URL);
+const session = await parley.create();
+const text = '0123456789abcde\n'.repeat(8 << 16);
+const file = await session.upload(new Blob([text], { type: 'text/plain' }), { name: 'numbers.txt' });
+const { how } = await session.ask('', { attachments: [file] });
+console.log(how, file.name, file.size, await (await session.blob(file.hash)).text() === text);
+parley.close();`)
+	out, err := node.CombinedOutput()
+	if want := "answered numbers.txt 8388608 true"; err != nil || strings.TrimSpace(string(out)) != want || !killed {
+		t.Errorf("%v, killed: %v, %s, want %s", err, killed, out, want)
+	}
+	l.stop()
+}
+
 // The client of the README, as it stands there: it talks to a server, shows the answers, and ends.
 func TestReadmeClient(t *testing.T) {
 	readme, err := os.ReadFile(filepath.Join(root, "README.md"))

@@ -15,6 +15,7 @@ type trial struct {
 	between    func(p *proxy)                      // what happens between two rounds; nil = there is one round only
 	final      int                                 // the close code behind which the client must not come back
 	asks       bool                                // a question is answered, too
+	files      bool                                // another device says something with files, before each round
 	renamed    bool                                // events have types that the log does not have
 	reset      bool                                // the log becomes another one
 	judge      func(p *proxy, heard []line) string // more that must hold; "" = it does
@@ -46,6 +47,8 @@ func trials() []trial {
 		{name: "repeats", does: "events come again", fault: repeats},
 		{name: "gap", does: "events are missing", fault: gap},
 		{name: "unknown", does: "events, frames and fields of a later version", fault: unknown, renamed: true},
+		{name: "files", does: "another device says something with a file, once without a text; the connection is lost between", fault: none, files: true,
+			between: func(p *proxy) { p.each((*link).drop) }},
 		{name: "refusals", does: "each message is refused first, as rate_limited or unavailable", fault: refusals},
 		{name: "swallowed", does: "the server takes each message, and its answer is lost", fault: swallows},
 		{name: "frozen", does: "the connection stays open and nothing comes any more", fault: none,

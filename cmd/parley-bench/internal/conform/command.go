@@ -2,6 +2,7 @@ package conform
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -173,6 +174,9 @@ func (c *Conform) try(ctx context.Context, server string, t trial) (r result) {
 	h := &hearing{trial: t, proxy: p, client: s, server: server, session: session, deadline: time.Now().Add(c.Patience)}
 	h.hold(ctx)
 	ended := s.stop()
+	if h.failed != nil {
+		r.wrong = append(r.wrong, "the server: "+h.failed.Error())
+	}
 	log, err := events(ctx, server, session)
 	if err != nil {
 		r.wrong = append(r.wrong, "the server: "+err.Error())
@@ -195,10 +199,12 @@ type hearing struct {
 	server, session string
 	deadline        time.Time
 	sent            []string
+	failed          error // the server's, not the client's
 }
 
 func (h *hearing) hold(ctx context.Context) {
 	h.client.tell(map[string]any{"follow": h.session})
+	h.show(ctx)
 	h.say()
 	if h.asks {
 		h.ask(ctx)
@@ -215,8 +221,33 @@ func (h *hearing) hold(ctx context.Context) {
 		h.wait(ctx, func() bool { return time.Now().After(quiet) })
 		return
 	}
+	h.show(ctx)
 	h.say()
 	h.wait(ctx, h.caughtUp(ctx))
+}
+
+// another begins the ids of what another device says.
+const another = "another-device-"
+
+// show lets another device say something with a file, and then nothing but a file.
+func (h *hearing) show(ctx context.Context) {
+	if !h.files {
+		return
+	}
+	at := "http://" + h.server + "/api/sessions/" + h.session
+	var file struct{ Hash string }
+	if err := exchange(ctx, http.MethodPost, at+"/blobs?name=notes.json", `{"of":"us"}`, &file); err != nil {
+		h.failed = err
+		return
+	}
+	for _, text := range []string{"/say seen", ""} {
+		said, err := json.Marshal(map[string]any{"client_msg_id": another + rand.Text(), "text": text,
+			"attachments": []any{map[string]any{"hash": file.Hash}}})
+		if err == nil {
+			err = exchange(ctx, http.MethodPost, at+"/messages", string(said), &struct{}{})
+		}
+		h.failed = errors.Join(h.failed, err)
+	}
 }
 
 // say lets the client send a round of messages.

@@ -20,10 +20,10 @@ type event struct {
 	} `json:"data"`
 }
 
-// accepted are the client's own names of the messages in the log, in its order.
+// accepted are the client's own names of its messages in the log, in their order.
 func accepted(log []event) (ids []string) {
 	for _, e := range log {
-		if e.Type == "message_accepted" {
+		if e.Type == "message_accepted" && !strings.HasPrefix(e.Data.ClientMsgID, another) {
 			ids = append(ids, e.Data.ClientMsgID)
 		}
 	}

@@ -295,6 +295,9 @@ func (c *smallClient) event(ws *websocket.Conn, m message) {
 	if c.mistake == "stumbles" && strings.HasPrefix(m.text("type"), "from_a_later") {
 		return
 	}
+	if data, _ := m.object["data"].(map[string]any); c.mistake == "knows no files" && data["attachments"] != nil {
+		return
+	}
 	c.last = max(seq, c.last)
 	c.say(map[string]any{"seq": seq, "type": m.text("type"), "session": c.session})
 }
