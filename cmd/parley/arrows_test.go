@@ -270,7 +270,7 @@ var testArrows = map[string][]string{
 	"cmd/parley": {
 		"conversation/machine/machinetest", "conversation/search", "gateway/find", "conversation/policy",
 		"conversation/wire", "persistence/pebble", "persistence/persistencetest",
-		"models/anthropic", "models/modelstest", "models/openai", "models/scripted", "conversation/tokens", "persistence/postgres/pgtest", "gateway/slack/slacktest", "gateway/telegram/telegramtest", "gateway/discord/discordtest", "clients/go",
+		"models/anthropic", "models/given", "models/modelstest", "models/openai", "models/scripted", "conversation/attached", "conversation/tokens", "persistence/postgres/pgtest", "gateway/slack/slacktest", "gateway/telegram/telegramtest", "gateway/discord/discordtest", "clients/go",
 	},
 }
 

@@ -1,18 +1,23 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"parley/cmd/parley/internal/config"
 	"parley/conversation"
+	"parley/conversation/attached"
 	"parley/conversation/machine/machinetest"
 	"parley/conversation/tokens"
 	"parley/models/anthropic"
+	"parley/models/given"
 	"parley/models/modelstest"
 	"parley/models/openai"
 	"parley/persistence/persistencetest"
@@ -24,8 +29,52 @@ import (
 // steps with tools, with a message that comes meanwhile, a question and its answer, a
 // delegation that goes on beside the steps, a reminder, and from one task to the next.
 func TestStepsShareTheirPrefix(t *testing.T) {
-	requests := conversationSteps(t)
-	for name, dial := range wires() {
+	shareTheirPrefix(t, wires(), conversationSteps(t))
+}
+
+// So it is with files: of the first message, and of one that comes meanwhile.
+func TestStepsWithFilesShareTheirPrefix(t *testing.T) {
+	var files []attached.File
+	for name, kind := range map[string]string{"a.png": "image/png", "b.txt": "text/plain", "gone.txt": "text/plain"} {
+		files = append(files, attached.File{Name: name, Type: kind, Hash: attached.HashOf(bodyOf(name)), Size: int64(len(bodyOf(name)))})
+	}
+	requests := conversationSteps(t, files...)
+	for i := range requests {
+		requests[i].File = func(_ context.Context, f attached.File) ([]byte, error) {
+			if f.Name == "gone.txt" {
+				return nil, errors.New("no such file")
+			}
+			return bodyOf(f.Name), nil
+		}
+	}
+	for _, sees := range []bool{true, false} {
+		seeing := wires()
+		for name, dial := range seeing {
+			seeing[name] = func(c openai.Connection) (conversation.Model, error) {
+				m, err := dial(c)
+				return given.New(m, given.Options{Sees: sees, Pictures: 20, PictureBytes: 1 << 20, Text: 1 << 10, Texts: 1 << 20}), err
+			}
+		}
+		for name, body := range shareTheirPrefix(t, seeing, requests) {
+			for text, times := range map[string]int{"what is in b.txt": 2, "a.png, image/png": 2, "gone.txt, text/plain, 19 bytes; not shown": 2, "d2hhdCBpcyBpbiBhLnBuZw==": 2} {
+				if !sees && strings.HasPrefix(text, "d2") {
+					times = 0
+				}
+				if n := strings.Count(body, text); n != times {
+					t.Errorf("%s, sees %v: %q is %d times in the last request", name, sees, text, n)
+				}
+			}
+		}
+	}
+}
+
+func bodyOf(name string) []byte { return []byte("what is in " + name) }
+
+// shareTheirPrefix returns the last request of each wire.
+func shareTheirPrefix(t *testing.T, wires map[string]func(openai.Connection) (conversation.Model, error), requests []conversation.Request) map[string]string {
+	t.Helper()
+	last := map[string]string{}
+	for name, dial := range wires {
 		t.Run(name, func(t *testing.T) {
 			var before wireRequest
 			for i, body := range send(t, dial, requests) {
@@ -40,10 +89,11 @@ func TestStepsShareTheirPrefix(t *testing.T) {
 				if shown = strings.TrimRight(shown, `"]}`); !strings.HasPrefix(now.messages, shown) {
 					t.Errorf("step %d shows\n%s\nwhich does not begin with\n%s", i+1, now.messages, shown)
 				}
-				before = now
+				before, last[name] = now, body
 			}
 		})
 	}
+	return last
 }
 
 // upToNote is what stands before the note, at the end of a JSON text or in a block behind it.
@@ -84,12 +134,13 @@ func TestStepsAreCached(t *testing.T) {
 }
 
 // conversationSteps are the requests of the steps of two tasks, with the prompt and the tools of
-// the default configuration.
-func conversationSteps(t *testing.T) []conversation.Request {
+// the default configuration. Two messages have the files.
+func conversationSteps(t *testing.T, files ...attached.File) []conversation.Request {
 	t.Helper()
 	c := config.Default()
 	rules := config.Rules(&c, builtin.New(builtin.Options{Log: persistencetest.NewMemory()}), "")
-	w := machinetest.New(persistencetest.NewMemory())
+	store := persistencetest.NewMemory()
+	w := machinetest.New(store)
 	w.Rules = &rules
 	key := conversation.SessionKey{Tenant: "t", Session: "s1"}
 	do := func(command conversation.Command) {
@@ -136,7 +187,7 @@ func conversationSteps(t *testing.T) []conversation.Request {
 		}
 		requests = append(requests, r)
 		if len(requests) == 2 { // a message comes while the model thinks
-			w.Tell(key, conversation.Say{Author: "ann", ClientMsgID: "b", Text: "And a window seat, please."}, nil)
+			w.Tell(key, conversation.Say{Author: "ann", ClientMsgID: "b", Text: "And a window seat, please.", Files: files}, nil)
 		}
 		return conversation.ModelAnswered{
 			Step: r.Step, Attempt: r.Attempt, Model: "m", Shown: r.Open,
@@ -144,7 +195,12 @@ func conversationSteps(t *testing.T) []conversation.Request {
 		}
 	}
 	do(conversation.Create{Owner: "ann"})
-	do(conversation.Say{Author: "ann", ClientMsgID: "a", Text: "Book me a seat on the train to the meeting, and tell me when it leaves."})
+	for _, f := range files {
+		if _, _, err := store.Blobs().Put(t.Context(), key, f, time.Now(), bodyOf(f.Name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	do(conversation.Say{Author: "ann", ClientMsgID: "a", Text: "Book me a seat on the train to the meeting, and tell me when it leaves.", Files: files})
 	do(conversation.Say{Author: "ann", ClientMsgID: "c", Text: "Is it under way?"}) // the delegation still runs
 	researcher.Answer(machinetest.Text("The 3rd and the 4th."))
 	do(conversation.Say{Author: "ann", ClientMsgID: "d", Text: "yes"})

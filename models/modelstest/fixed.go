@@ -30,14 +30,14 @@ func Fixed(t *testing.T, media, body string) (url string, asked *map[string]any)
 	return server.URL, asked
 }
 
-// Bodies returns a provider that refuses whatever it is asked; each body that comes is
-// handed over.
+// Bodies returns a provider that has no money left for whatever it is asked: nothing in the
+// request is the cause. Each body that comes is handed over.
 func Bodies(t *testing.T, take func(body string)) (url string) {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		raw, _ := io.ReadAll(req.Body)
 		take(string(raw))
-		w.WriteHeader(http.StatusBadRequest)
+		w.WriteHeader(http.StatusPaymentRequired)
 	}))
 	t.Cleanup(server.Close)
 	return server.URL
