@@ -15,6 +15,7 @@ type Search struct {
 	Kept        prometheus.Counter // messages and parts taken into the index
 	Sessions    prometheus.Counter // times that a session was looked at for the index
 	Reached     prometheus.Gauge   // the activity of the last one
+	Behind      prometheus.Gauge   // sessions that had gone on when it was looked last
 	Complete    prometheus.Gauge   // 1: all sessions were looked at since the start
 	BuildErrors prometheus.Counter
 }
@@ -31,6 +32,7 @@ func NewSearch(r prometheus.Registerer) *Search {
 		Kept:        f.counter("index_texts_total", "Messages and parts that were taken into the index."),
 		Sessions:    f.counter("index_sessions_total", "Times that a session was brought up to its log in the index: after a start each one once, then those that go on."),
 		Reached:     f.gauge("index_reached_timestamp_seconds", "Sessions that were active last before this are in the index; how far behind it is, searches read in the logs."),
+		Behind:      f.gauge("index_behind_sessions", "Sessions that had gone on behind the index when it was looked last, at most 256; searches read them in their logs."),
 		Complete:    f.gauge("index_complete", "1 when all sessions have been looked at since the start."),
 		BuildErrors: f.counter("index_errors_total", "Times that the index could not be brought up to the logs, and was tried again."),
 	}

@@ -85,7 +85,7 @@ var arrows = map[string][]string{
 	"persistence/postgres/internal/schema":    {},
 	"persistence/postgres/pgtest":             {},
 	"persistence/clustertest":                 {"conversation", "conversation/member"},
-	"persistence/searchtest":                  {"conversation", "conversation/search"},
+	"persistence/searchtest":                  {"conversation", "conversation/search", "conversation/access"},
 	"persistence/blobstest":                   {"conversation", "conversation/attached", "conversation/blobs"},
 	"persistence/chatstest":                   {"conversation", "conversation/chats"},
 	"persistence/persistencetest":             {"conversation", "conversation/wire", "conversation/living", "conversation/member", "conversation/chats", "persistence/chatstest", "persistence/blobstest", "conversation/listing"},
@@ -165,7 +165,7 @@ var arrows = map[string][]string{
 	"models/command/internal/guard":         {},
 	"persistence/pebble/internal/activity":  {"conversation", "persistence/pebble/internal/layout"},
 	"persistence/pebble/internal/chatrows":  {"conversation", "conversation/chats", "persistence/pebble/internal/erasure", "persistence/pebble/internal/layout"},
-	"persistence/pebble/internal/findable":  {"conversation", "conversation/search", "persistence/pebble/internal/layout", "persistence/pebble/internal/wordblock"},
+	"persistence/pebble/internal/findable":  {"conversation", "conversation/search", "conversation/wire", "persistence/pebble/internal/layout", "persistence/pebble/internal/wordblock"},
 	"persistence/pebble/internal/layout":    {"conversation", "conversation/chats", "conversation/wire", "conversation/search", "conversation/attached", "conversation/blobs", "conversation/listing"},
 	"persistence/pebble/internal/inspect":   {"conversation", "persistence/pebble/internal/layout", "persistence/pebble/internal/ondisk", "persistence/pebble/internal/synced"},
 	"persistence/pebble/internal/ondisk":    {},
@@ -268,7 +268,7 @@ var testArrows = map[string][]string{
 
 	"cmd/parley/internal/assemble": {"conversation/machine/machinetest", "models/modelstest", "models/modelstest/vendors", "persistence/persistencetest"},
 	"cmd/parley": {
-		"conversation/machine/machinetest", "conversation/search", "gateway/find", "conversation/policy",
+		"conversation/machine/machinetest", "conversation/search", "conversation/access", "gateway/find", "conversation/policy",
 		"conversation/wire", "persistence/pebble", "persistence/persistencetest",
 		"models/anthropic", "models/given", "models/modelstest", "models/openai", "models/scripted", "conversation/attached", "conversation/tokens", "persistence/postgres/pgtest", "gateway/slack/slacktest", "gateway/telegram/telegramtest", "gateway/discord/discordtest", "clients/go",
 	},

@@ -14,12 +14,14 @@ const (
 	buildEvery = 2 * time.Second
 	// buildRecords is how much of a log is taken into the index at once.
 	buildRecords = 256
+	// mostBehind is how many sessions are asked for at once that have gone on.
+	mostBehind = 256
 )
 
-// Run brings the index up to the logs, and keeps it there, until ctx ends. The list of
-// sessions by their activity says which have gone on: the first time all have. What it has not
-// done yet is searched in the logs, so nothing depends on when it comes round, and what ends
-// in between is begun again.
+// Run brings the index up to the logs, and keeps it there, until ctx ends. A guide knows itself
+// which sessions have gone on; where there is none, the list of sessions by their activity says
+// it: the first time all have. What Run has not done yet is searched in the logs, so nothing
+// depends on when it comes round, and what ends in between is begun again.
 func (f *Finder) Run(ctx context.Context) {
 	if f.index == nil || !f.o.Messages {
 		return
@@ -33,7 +35,7 @@ func (f *Finder) Run(ctx context.Context) {
 		case <-pause.C:
 		}
 		var err error
-		if reached, err = f.build(ctx, reached); err == nil {
+		if reached, err = f.goOn(ctx, reached); err == nil {
 			f.metrics.Complete.Set(1)
 		} else if ctx.Err() == nil {
 			f.metrics.BuildErrors.Inc()
@@ -44,8 +46,47 @@ func (f *Finder) Run(ctx context.Context) {
 
 // Build brings the index up to the logs once.
 func (f *Finder) Build(ctx context.Context) error {
-	_, err := f.build(ctx, "")
+	_, err := f.goOn(ctx, "")
 	return err
+}
+
+// goOn brings the index up to the logs: what a guide knows to be behind them, or the sessions
+// from a place of the list on.
+func (f *Finder) goOn(ctx context.Context, from string) (reached string, err error) {
+	if f.guide == nil {
+		return f.build(ctx, from)
+	}
+	for {
+		some, whole, err := f.guide.Behind(ctx, mostBehind)
+		if err != nil {
+			return from, err
+		}
+		if !whole {
+			break
+		}
+		for _, key := range some {
+			row, err := f.logs.Summary(ctx, key)
+			if err == nil {
+				err = f.taken(ctx, row)
+			}
+			if err != nil && !errors.Is(err, conversation.ErrNotFound) {
+				return "", err
+			}
+		}
+		f.metrics.Behind.Set(float64(len(some)))
+		if len(some) < mostBehind {
+			return "", ctx.Err()
+		}
+	}
+	if from == "" {
+		f.metrics.Complete.Set(0)
+		f.guide.Follow()
+	}
+	if reached, err = f.build(ctx, from); err != nil {
+		return reached, err
+	}
+	f.guide.Whole()
+	return "", nil
 }
 
 // build takes the sessions that have been active since a place of the list, and says how far
@@ -56,18 +97,30 @@ func (f *Finder) build(ctx context.Context, from string) (reached string, err er
 		if err != nil {
 			return reached, err
 		}
-		switch err := f.take(ctx, row); {
-		case err == nil, errors.Is(err, conversation.ErrNotFound):
-		case ctx.Err() == nil && (errors.Is(err, conversation.ErrDamaged) || errors.Is(err, conversation.ErrTooNew)):
-			f.metrics.LeftOut.Inc()
-		default:
+		if err := f.taken(ctx, row); err != nil {
 			return reached, err
 		}
 		reached = row.PageCursor()
-		f.metrics.Sessions.Inc()
 		f.metrics.Reached.Set(float64(row.Activity.UnixMilli()) / 1000)
 	}
 	return reached, ctx.Err()
+}
+
+// taken brings the index of one session up to its log, if that can be read.
+func (f *Finder) taken(ctx context.Context, row conversation.Summary) error {
+	f.metrics.Sessions.Inc()
+	err := f.take(ctx, row)
+	switch {
+	case err == nil, errors.Is(err, conversation.ErrNotFound):
+		return nil
+	case ctx.Err() == nil && (errors.Is(err, conversation.ErrDamaged) || errors.Is(err, conversation.ErrTooNew)):
+		f.metrics.LeftOut.Inc()
+		if f.guide != nil {
+			f.guide.Unread(row.Key)
+		}
+		return nil
+	}
+	return err
 }
 
 // take brings the index of one session up to its log.

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"parley/conversation"
+	"parley/conversation/search"
 	"parley/metrics"
 )
 
@@ -67,4 +68,82 @@ func TestRunBringsTheIndexUpToTheLogs(t *testing.T) {
 		cancel()
 		synctest.Wait()
 	})
+}
+
+// follower is a guide that notes what goes on; it does not know where to look.
+type follower struct {
+	*world
+	followed, whole int
+	noted           map[conversation.SessionKey]bool // true = it cannot be kept
+}
+
+func (f *follower) Follow() {
+	f.followed, f.whole, f.noted = f.followed+1, 0, map[conversation.SessionKey]bool{}
+}
+func (f *follower) Whole() { f.whole++ }
+
+func (f *follower) Unread(k conversation.SessionKey) { f.noted[k] = true }
+
+func (f *follower) Behind(_ context.Context, most int) (all []conversation.SessionKey, whole bool, err error) {
+	for k, t := range f.of {
+		if f.upto[k] < t.last && !f.noted[k] && len(all) < most {
+			all = append(all, k)
+		}
+	}
+	return all, f.whole > 0, nil
+}
+
+func (f *follower) Where(context.Context, conversation.TenantID, conversation.UserID, search.Query, string, int) (w search.Where, ok bool, err error) {
+	return w, false, nil
+}
+
+// With a guide all sessions are looked at once, then those that it names, until it has lost them.
+func TestBuildFollowsAGuide(t *testing.T) {
+	w := newWorld()
+	for i := range 600 {
+		w.say(w.session(key("acme", fmt.Sprintf("s%03d", i)), "ann"), "text")
+	}
+	broken := key("acme", "s003")
+	w.store.FailReads(broken, conversation.ErrDamaged)
+	m := metrics.NewSearch(prometheus.NewRegistry())
+	g := &follower{world: w}
+	f := New(w.store, g, Options{Messages: true}, m)
+	round := func(looked float64, behind int) {
+		t.Helper()
+		before := count(m.Sessions)
+		if err := f.Build(t.Context()); err != nil {
+			t.Error(err)
+		}
+		n := 0
+		for k, t := range w.of {
+			if w.upto[k] < t.last {
+				n++
+			}
+		}
+		if is := count(m.Sessions) - before; is != looked || n != behind || g.whole != 1 {
+			t.Errorf("%v sessions were looked at instead of %v, %d are behind, whole %d", is, looked, n, g.whole)
+		}
+	}
+	round(600, 1)
+	if !g.noted[broken] {
+		t.Error("a session that cannot be read is not noted")
+	}
+	round(0, 1)
+	for i := 4; i < 300; i++ {
+		w.do(w.session(key("acme", fmt.Sprintf("s%03d", i)), "ann"), conversation.SessionUpdated{}) // the list does not show it
+	}
+	round(296, 1)
+	g.whole = 0 // it has lost them
+	w.store.FailReads(broken, nil)
+	round(600, 0)
+	if g.followed != 2 {
+		t.Errorf("it was followed %d times", g.followed)
+	}
+	w.say(w.of[broken], "more")
+	w.store.FailReads(broken, conversation.ErrUnread)
+	if err := f.Build(t.Context()); err == nil {
+		t.Error("a store that cannot be asked is no error")
+	}
+	w.store.FailReads(broken, nil)
+	round(1, 0)
 }

@@ -146,6 +146,58 @@ func (w *world) Keep(_ context.Context, k conversation.SessionKey, from conversa
 	return nil
 }
 
+// guide is an index that knows where to look: where there is something, and by chance elsewhere.
+type guide struct {
+	*world
+	chance func() bool
+	size   func() int // how many sessions it looks at, of those that it is asked to
+}
+
+func (g guide) Follow()                        {}
+func (g guide) Whole()                         {}
+func (g guide) Unread(conversation.SessionKey) {}
+
+func (g guide) Behind(context.Context, int) (all []conversation.SessionKey, whole bool, err error) {
+	return nil, true, nil
+}
+
+func (g guide) Where(ctx context.Context, tenant conversation.TenantID, user conversation.UserID, q search.Query, cursor string, most int) (w search.Where, ok bool, err error) {
+	if g.chance() {
+		return w, false, nil
+	}
+	var all []search.Candidate
+	for row, err := range g.store.Sessions(ctx, conversation.Page{Tenant: tenant, Cursor: cursor}) {
+		if err != nil {
+			return w, false, err
+		}
+		if len(all) == most {
+			last := all[most-1]
+			w.Next = fmt.Sprintf("%d.%s", last.Latest, last.Session)
+			break
+		}
+		all = append(all, search.Candidate{Session: row.Key.Session, Latest: row.Activity.UnixMilli(), Kept: g.upto[row.Key] == row.Last})
+	}
+	w.Left = func() (int64, bool) {
+		if len(all) == 0 {
+			return 0, false
+		}
+		return all[0].Latest, true
+	}
+	w.Some = func(_ context.Context, n int) (some []search.Candidate, err error) {
+		n = min(n, len(all), g.size())
+		for _, c := range all[:n] {
+			t := g.of[conversation.SessionKey{Tenant: tenant, Session: c.Session}]
+			has := slices.ContainsFunc(t.said, func(l line) bool { return !l.gone && q.Fits(l.text) })
+			if !c.Kept || t.sum.Reads(user) && has || g.chance() {
+				some = append(some, c)
+			}
+		}
+		all = all[n:]
+		return some, nil
+	}
+	return w, true, nil
+}
+
 // want is what a user should find, the newest first.
 func (w *world) want(tenant conversation.TenantID, user conversation.UserID, q search.Query) (all []string) {
 	var found []Found
@@ -263,6 +315,9 @@ func TestFindsWhatAModelFinds(t *testing.T) {
 					w.upto[k] = s.last
 				}
 			}
+		}
+		if index != nil && rapid.Bool().Draw(rt, "guided") {
+			index = guide{w, func() bool { return rapid.IntRange(0, 3).Draw(rt, "chance") == 0 }, func() int { return rapid.IntRange(1, 3).Draw(rt, "some") }}
 		}
 		o := Options{Messages: true, Sessions: 100, Texts: rapid.SampledFrom([]int{1, 20, 1000}).Draw(rt, "texts")}
 		q := reading(rt, rapid.SampledFrom([]string{"alp", "alpha", "bet", "beta gam", "京", "delta", "nothing"}).Draw(rt, "q"))

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"math"
 	"slices"
 	"time"
 
@@ -17,12 +18,14 @@ import (
 type Logs interface {
 	Sessions(ctx context.Context, p conversation.Page) iter.Seq2[conversation.Summary, error]
 	Records(ctx context.Context, key conversation.SessionKey, r conversation.Range) iter.Seq2[conversation.Record, error]
+	Summary(ctx context.Context, key conversation.SessionKey) (conversation.Summary, error)
 }
 
 // Finder searches. It owns no goroutine.
 type Finder struct {
 	logs    Logs
 	index   search.Index // nil = there is none
+	guide   search.Guide // the same, if it is one
 	o       Options
 	metrics *metrics.Search
 	running chan struct{} // holds one for each search that runs
@@ -31,7 +34,8 @@ type Finder struct {
 // New makes a Finder. index may be nil.
 func New(logs Logs, index search.Index, o Options, m *metrics.Search) *Finder {
 	o = o.filled()
-	return &Finder{logs: logs, index: index, o: o, metrics: m, running: make(chan struct{}, o.AtOnce)}
+	guide, _ := index.(search.Guide)
+	return &Finder{logs: logs, index: index, guide: guide, o: o, metrics: m, running: make(chan struct{}, o.AtOnce)}
 }
 
 // Ask is one request to search messages.
@@ -105,10 +109,25 @@ type scan struct {
 	walks  walks
 	hits   []Found // not given yet, in order
 	behind string  // the cursor of the next window; "" = there is none
+	where  search.Where
+	rest   *walk // stands for the sessions that where has not looked at yet; nil = there are none
+	some   int   // of them are looked at next
 }
 
-// open takes the sessions of the window that the user may read.
+// open takes the sessions of the window that the user may read, or begins to ask for those
+// that have something.
 func (s *scan) open(ctx context.Context) error {
+	if guide := s.finder.guide; guide != nil {
+		where, ok, err := guide.Where(ctx, s.ask.Tenant, s.ask.User, s.ask.Query, s.from.window, s.finder.o.Sessions)
+		if err != nil {
+			return err
+		}
+		if ok {
+			s.where, s.behind, s.rest, s.some = where, where.Next, &walk{}, leastSessions
+			s.wait()
+			return nil
+		}
+	}
 	looked, last := 0, ""
 	for row, err := range s.finder.logs.Sessions(ctx, conversation.Page{Tenant: s.ask.Tenant, Cursor: s.from.window}) {
 		if err != nil {
@@ -125,6 +144,57 @@ func (s *scan) open(ctx context.Context) error {
 	}
 	heap.Init(&s.walks)
 	return nil
+}
+
+// wait puts what where has not looked at yet where its newest text may be.
+func (s *scan) wait() {
+	latest, ok := s.where.Left()
+	if !ok {
+		s.rest = nil
+		return
+	}
+	if s.rest.bound = (spot{latest, "", first.seq}); compare(s.rest.bound, s.from.after) < 0 {
+		s.rest.bound = s.from.after
+	}
+	heap.Push(&s.walks, s.rest)
+}
+
+// more looks at some more sessions.
+func (s *scan) more(ctx context.Context) error {
+	heap.Pop(&s.walks)
+	some, err := s.where.Some(ctx, s.some)
+	if err != nil {
+		return err
+	}
+	s.some *= 2
+	for _, c := range some {
+		row := conversation.Summary{Key: conversation.SessionKey{Tenant: s.ask.Tenant, Session: c.Session}, Activity: time.UnixMilli(c.Latest)}
+		w := begin(row, s.from.after, s.ask.Query)
+		w.unseen = true
+		if c.Kept {
+			w.begun, w.inIndex, w.through = true, true, math.MaxInt64
+		}
+		heap.Push(&s.walks, w)
+	}
+	s.wait()
+	return nil
+}
+
+// admits reads the row of a session that was not listed; false = the user may not read it,
+// or it is gone.
+func (s *scan) admits(ctx context.Context, w *walk) (bool, error) {
+	if !w.unseen {
+		return true, nil
+	}
+	row, err := s.finder.logs.Summary(ctx, w.of.Key)
+	if errors.Is(err, conversation.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	w.of, w.unseen = row, false
+	return row.Reads(s.ask.User), nil
 }
 
 // run looks at the newest texts first, until there is enough or nothing more may be looked at.
@@ -164,7 +234,24 @@ func (s *scan) run(ctx context.Context) (all []Found, next string, err error) {
 // step reads on in the session that may have the newest text.
 func (s *scan) step(ctx context.Context) error {
 	w := s.walks[0]
-	some, cost, done, err := w.next(ctx, s.finder)
+	if w == s.rest {
+		return s.more(ctx)
+	}
+	var some []search.Said
+	cost, done := 0, true
+	admitted, err := true, error(nil)
+	if !w.begun { // of what the index has, only who has a text is asked for his row
+		admitted, err = s.admits(ctx, w)
+	}
+	if admitted && err == nil {
+		some, cost, done, err = w.next(ctx, s.finder)
+	}
+	some = slices.DeleteFunc(some, func(said search.Said) bool { return !s.ask.Query.In(said.Folded) })
+	if len(some) > 0 && err == nil {
+		if admitted, err = s.admits(ctx, w); !admitted {
+			some, done = nil, true
+		}
+	}
 	if err != nil && !errors.Is(err, conversation.ErrNotFound) { // erased meanwhile
 		if ctx.Err() != nil || !errors.Is(err, conversation.ErrDamaged) && !errors.Is(err, conversation.ErrTooNew) {
 			return err
@@ -173,11 +260,9 @@ func (s *scan) step(ctx context.Context) error {
 	}
 	s.left -= cost
 	for _, said := range some {
-		if s.ask.Query.In(said.Folded) {
-			hit := Found{Session: w.of, Said: said}
-			i, _ := slices.BinarySearchFunc(s.hits, hit, func(a, b Found) int { return compare(a.spot(), b.spot()) })
-			s.hits = slices.Insert(s.hits, i, hit)
-		}
+		hit := Found{Session: w.of, Said: said}
+		i, _ := slices.BinarySearchFunc(s.hits, hit, func(a, b Found) int { return compare(a.spot(), b.spot()) })
+		s.hits = slices.Insert(s.hits, i, hit)
 	}
 	if done || err != nil {
 		heap.Pop(&s.walks)

@@ -13,6 +13,8 @@ const (
 	leastSaid   = 16
 	mostSaid    = 256
 	mostRecords = 32
+	// leastSessions are those that a guide looks at first; then each time twice as many.
+	leastSessions = 64
 	// costOfRecord is what reading a record counts for, in texts that the index keeps.
 	costOfRecord = 8
 )
@@ -23,6 +25,7 @@ type walk struct {
 	of      conversation.Summary
 	from    search.Place // only what is behind it is wanted
 	bound   spot         // all that is wanted and that the walk has not read yet is behind it
+	unseen  bool         // its row has not been read: only Key and, as a bound, Activity are known
 	begun   bool
 	inIndex bool
 	through conversation.Seq
@@ -48,10 +51,12 @@ func begin(of conversation.Summary, after spot, q search.Query) *walk {
 	case id < after.session:
 		w.from.Seq = 0
 	}
-	w.at, w.some = w.from, leastSaid
 	if w.bound = (spot{of.Activity.UnixMilli(), of.Key.Session, first.seq}); compare(w.bound, after) < 0 {
 		w.bound = after
+	} else { // what is said from now on is not wanted: something older may have been given
+		w.from = search.Place{At: w.bound.at, Seq: w.bound.seq}
 	}
+	w.at, w.some = w.from, leastSaid
 	return w
 }
 

@@ -26,7 +26,7 @@ func newChats(db *DB) *chatrows.Chats {
 }
 
 // Index keeps what can be found of the sessions of a store. It counts for no quota.
-func Index(db *DB) search.Index { return db.said }
+func Index(db *DB) search.Guide { return db.said }
 
 // Blobs is what is attached to messages. It counts for the quota of its tenant.
 func Blobs(db *DB) blobs.Store { return db.blobs }

@@ -225,6 +225,7 @@ func (f *flight) End(err error) {
 		db.cache.SetKeys(key, own, seen.Keys{}) // they may be stored or not
 		err = db.failed(key, err)
 	}
+	db.said.Goes(key)
 	f.w.Unlock()
 	done(err)
 	f.land() // Close returns when all has been told

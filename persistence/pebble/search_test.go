@@ -184,3 +184,132 @@ func TestBlocksAreJoined(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A store of layout 5 has no gates and sieves. A start takes it over; what can be found is made
+// again, and until then nothing of before is found or in the way.
+func TestUpgradeOfLayout5(t *testing.T) {
+	fs := vfs.NewMem()
+	db := openMem(t, fs, testOptions(t))
+	key := conversation.SessionKey{Tenant: "acme", Session: "s1"}
+	keep(t, db, key, "one", "two")
+	at := layout.KeySaidTo(nil, key)
+	v, closer, err := db.p.Get(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := append([]byte{}, v...)
+	before[8] = 1 // the version of the index of layout 5
+	sieves := layout.SievesPrefix(nil, key)
+	if err := errors.Join(closer.Close(), db.p.Set(at, before, nil), db.p.Delete(layout.KeyGate(nil, key), nil),
+		db.p.DeleteRange(sieves, layout.After(sieves), nil), db.p.Set(layout.KeySchema, layout.AppendU32(nil, 5), nil), db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if db, err = openOn(fs, "store", testOptions(t)); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	if v, err := db.Layout(); err != nil || v != layout.Version {
+		t.Errorf("layout %d, %v", v, err)
+	}
+	if err := whole(db, false); err != nil {
+		t.Error(err)
+	}
+	q, _ := search.Read("two", 1)
+	if _, ok, err := Index(db).Where(t.Context(), "acme", "alice", q, "", 9); ok || err != nil {
+		t.Errorf("a guide that has looked at nothing knows where to look, %v", err)
+	}
+	if _, through, err := Index(db).Said(t.Context(), key, q, search.Newest, 9); err != nil || through != 0 {
+		t.Errorf("kept up to %d, %v", through, err)
+	}
+	var news search.News
+	for r, err := range db.Records(t.Context(), key, conversation.Range{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range r.Events {
+			news.Add(e)
+		}
+	}
+	Index(db).Follow()
+	if err := Index(db).Keep(t.Context(), key, 0, news); err != nil {
+		t.Fatal(err)
+	}
+	Index(db).Whole()
+	w, ok, err := Index(db).Where(t.Context(), "acme", "alice", q, "", 9)
+	if err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	if some, err := w.Some(t.Context(), 9); err != nil || len(some) != 1 || !some[0].Kept {
+		t.Errorf("%+v, %v", some, err)
+	}
+	if err := whole(db, false); err != nil {
+		t.Error(err)
+	}
+}
+
+// What too many sessions have said is not noted without end: then nobody is guided until all have
+// been looked at again.
+func TestTooManyAreBehind(t *testing.T) {
+	db := openMem(t, vfs.NewMem(), testOptions(t))
+	key := conversation.SessionKey{Tenant: "acme", Session: "s1"}
+	keep(t, db, key, "one")
+	x, q := Index(db), search.Query{}
+	knows := func(want bool) {
+		t.Helper()
+		_, ok, err := x.Where(t.Context(), "acme", "alice", q, "", 9)
+		_, whole, err2 := x.Behind(t.Context(), 9)
+		if ok != want || whole != want || errors.Join(err, err2) != nil {
+			t.Errorf("guided: %v, %v instead of %v, %v", ok, whole, want, errors.Join(err, err2))
+		}
+	}
+	x.Whole()
+	knows(false) // before Follow
+	x.Follow()
+	knows(false)
+	x.Whole()
+	knows(true)
+	for n := range 1<<16 + 1 {
+		x.Unread(conversation.SessionKey{Tenant: "acme", Session: conversation.SessionID(fmt.Sprint(n))})
+	}
+	knows(false)
+	x.Whole()
+	knows(false)
+	x.Follow()
+	x.Whole()
+	knows(true)
+}
+
+// Gates and sieves that contradict what can be found are seen.
+func TestVerifySeesGatesAndSieves(t *testing.T) {
+	key := conversation.SessionKey{Tenant: "acme", Session: "s1"}
+	other := conversation.SessionKey{Tenant: "acme", Session: "s2"}
+	var block layout.WordsKey
+	for says, damage := range map[string]func(db *DB) error{
+		"gate 16":                    func(db *DB) error { return db.p.Set(layout.KeyGate(nil, key), []byte{layout.IndexVersion}, nil) },
+		"but nothing of it":          func(db *DB) error { return db.p.Set(layout.KeyGate(nil, other), []byte{0}, nil) },
+		"sieve 17":                   func(db *DB) error { return db.p.Set(layout.SievesPrefix(nil, key), nil, nil) },
+		"a sieve without a block":    func(db *DB) error { return db.p.Set(layout.KeySieve(nil, other, block), nil, nil) },
+		"that its sieve keeps back":  func(db *DB) error { return db.p.Set(layout.KeySieve(nil, key, block), []byte{1, 0, 0}, nil) },
+		"words that its sieve keeps": func(db *DB) error { return db.p.Delete(layout.KeySieve(nil, key, block), nil) },
+	} {
+		db := openMem(t, vfs.NewMem(), testOptions(t))
+		keep(t, db, key, "one two")
+		prefix := layout.WordsPrefix(nil, key)
+		if err := walk(db.p, prefix, layout.After(prefix), func(k, _ []byte) (bool, error) {
+			block, _ = layout.CutWordsKey(k[len(prefix):])
+			return false, nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if err := damage(db); err != nil {
+			t.Fatal(err)
+		}
+		report, err := db.Verify(t.Context(), VerifyHow{})
+		if err != nil || len(report.Problems) != 1 || !strings.Contains(report.Problems[0].String(), says) {
+			t.Errorf("%q: %v, %v", says, report.Problems, err)
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"parley/conversation"
+	"parley/conversation/access"
 	"parley/conversation/search"
 )
 
@@ -20,10 +21,12 @@ type Kept struct {
 }
 
 type log struct {
-	epoch  conversation.Epoch
-	events []conversation.Event
-	n      int
-	upto   int // what the index should have
+	epoch   conversation.Epoch
+	events  []conversation.Event
+	n       int
+	upto    int                   // what the index should have
+	readers []conversation.UserID // besides the owner
+	open    bool
 }
 
 // Model does anything to sessions and their index, and compares what is kept with what the
@@ -32,8 +35,9 @@ func Model(rt *rapid.T, again func() Kept, check func(Kept) error) {
 	ctx := context.Background()
 	k := again()
 	defer func() { _ = k.Store.Close() }()
-	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	logs := map[conversation.SessionKey]*log{}
+	follow(k.Index, logs)
+	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	gone := map[conversation.SessionKey]bool{}
 	keys := []conversation.SessionKey{{Tenant: "acme", Session: "s1"}, {Tenant: "acme", Session: "s10"}, {Tenant: "zeus", Session: "s1"}, {Tenant: "acme", Session: "s1\x00"}}
 	fine := func(err error) {
@@ -57,11 +61,15 @@ func Model(rt *rapid.T, again func() Kept, check func(Kept) error) {
 			l = &log{epoch: h.Epoch}
 			logs[key] = l
 		}
-		switch rapid.SampledFrom([]string{"say", "say", "say", "edit", "unsay", "keep", "keep", "wrong", "erase", "again"}).Draw(rt, "do") {
+		switch rapid.SampledFrom([]string{"say", "say", "say", "edit", "unsay", "keep", "keep", "wrong", "erase", "again", "share", "share"}).Draw(rt, "do") {
 		case "say":
 			now = now.Add(time.Duration(rapid.IntRange(0, 2).Draw(rt, "later")) * time.Millisecond)
 			l.n++
 			fine(l.commit(ctx, k.Store, key, now, conversation.MessageAccepted{Message: id(l.n), Author: "ann", Text: said(rt)}))
+		case "share":
+			l.readers = rapid.SliceOfDistinct(rapid.SampledFrom([]conversation.UserID{"bob", "cleo"}), rapid.ID).Draw(rt, "readers")
+			l.open = rapid.IntRange(0, 3).Draw(rt, "open") == 0
+			fine(l.commit(ctx, k.Store, key, now, conversation.SessionUpdated{}))
 		case "edit":
 			fine(l.commit(ctx, k.Store, key, now, conversation.MessageEdited{Message: id(rapid.IntRange(0, l.n).Draw(rt, "which")), Text: said(rt)}))
 		case "unsay":
@@ -85,8 +93,12 @@ func Model(rt *rapid.T, again func() Kept, check func(Kept) error) {
 		case "again":
 			fine(k.Store.Close())
 			k = again()
+			follow(k.Index, logs)
 		}
 		compare(rt, k.Index, key, l)
+		if guide, is := k.Index.(search.Guide); is {
+			guided(rt, guide, logs)
+		}
 	}
 	fine(check(k))
 }
@@ -107,8 +119,109 @@ func (l *log) commit(ctx context.Context, s conversation.Store, key conversation
 	l.events = append(l.events, e)
 	return s.Commit(ctx, key, conversation.Commit{
 		Epoch: l.epoch, After: last, ID: conversation.CommitID(fmt.Sprint(e.Seq)), Events: []conversation.Event{e},
-		Summary: conversation.Summary{Key: key, Owner: "ann", Agent: "a", CreatedAt: now, Activity: now},
+		Summary: l.summary(key, now),
 	})
+}
+
+func (l *log) summary(key conversation.SessionKey, now time.Time) conversation.Summary {
+	s := conversation.Summary{Key: key, Owner: "ann", Agent: "a", CreatedAt: now, Activity: now, Access: conversation.AccessPrivate}
+	if l.open {
+		s.Access = conversation.AccessTenant
+	}
+	for _, user := range l.readers {
+		if s.Members == nil {
+			s.Members = map[conversation.UserID]access.Role{}
+		}
+		s.Members[user] = access.Reader
+	}
+	return s
+}
+
+// follow begins what a guide notes anew, as if all sessions had been looked at.
+func follow(x search.Index, logs map[conversation.SessionKey]*log) {
+	guide, is := x.(search.Guide)
+	if !is {
+		return
+	}
+	guide.Follow()
+	for key, l := range logs {
+		if l.upto < len(l.events) {
+			guide.Unread(key)
+		}
+	}
+	guide.Whole()
+}
+
+// guided asks a guide where to look, and for what is behind.
+func guided(rt *rapid.T, guide search.Guide, logs map[conversation.SessionKey]*log) {
+	ctx := context.Background()
+	q, err := search.Read(rapid.SampledFrom(queries[1:]).Draw(rt, "for"), 9)
+	if err != nil {
+		rt.Fatal(err)
+	}
+	tenant := rapid.SampledFrom([]conversation.TenantID{"acme", "zeus"}).Draw(rt, "tenant")
+	user := rapid.SampledFrom([]conversation.UserID{"ann", "bob", "cleo", "eve"}).Draw(rt, "user")
+	window, page := rapid.IntRange(1, 3).Draw(rt, "window"), rapid.IntRange(1, 3).Draw(rt, "some")
+	named := map[conversation.SessionID]search.Candidate{}
+	for cursor := ""; ; {
+		w, ok, err := guide.Where(ctx, tenant, user, q, cursor, window)
+		if err != nil || !ok {
+			rt.Fatalf("the guide does not know: %v", err)
+		}
+		for {
+			latest, more := w.Left()
+			if !more {
+				break
+			}
+			some, err := w.Some(ctx, page)
+			if err != nil || len(some) > page {
+				rt.Fatalf("%d sessions instead of %d, %v", len(some), page, err)
+			}
+			for _, c := range some {
+				if _, twice := named[c.Session]; twice || c.Latest > latest {
+					rt.Fatalf("%+v is named twice, or later than %d", c, latest)
+				}
+				named[c.Session] = c
+			}
+		}
+		if cursor = w.Next; cursor == "" {
+			break
+		}
+	}
+	for key, l := range logs {
+		if key.Tenant != tenant || len(l.events) == 0 {
+			continue
+		}
+		var is search.News
+		for _, e := range l.events {
+			is.Add(e)
+		}
+		c, there := named[key.Session]
+		delete(named, key.Session)
+		found := slices.ContainsFunc(is.Said, func(s search.Said) bool { return q.In(s.Folded) })
+		switch may := l.summary(key, time.Time{}).Reads(user); {
+		case !there && may && found:
+			rt.Fatalf("%s is left out for %s, %+v, kept up to %d of %d", key, user, q, l.upto, len(l.events))
+		case there && c.Kept && l.upto < len(l.events):
+			rt.Fatalf("%s is kept up to %d of %d, which is not all", key, l.upto, len(l.events))
+		case there && c.Latest < l.events[len(l.events)-1].At.UnixMilli():
+			rt.Fatalf("%s was active later than %d", key, c.Latest)
+		case there && c.Kept && !may:
+			rt.Fatalf("%s is not for %s", key, user)
+		}
+	}
+	if len(named) > 0 {
+		rt.Fatalf("%v are not there", named)
+	}
+	behind, whole, err := guide.Behind(ctx, 100)
+	if err != nil || !whole {
+		rt.Fatalf("the guide does not know what is behind: %v", err)
+	}
+	for _, key := range behind {
+		if l := logs[key]; l == nil || l.upto >= len(l.events) {
+			rt.Fatalf("%s is not behind", key)
+		}
+	}
 }
 
 // compare reads an index from the newest on, some at a time.

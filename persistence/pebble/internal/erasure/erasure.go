@@ -55,6 +55,11 @@ func Fill(b *pebble.Batch, from pebble.Reader, key conversation.SessionKey, h *l
 	if e.Chats {
 		ranges = append(ranges, layout.ChatsPrefix(nil, key))
 	}
+	_ = b.Delete(layout.KeyGate(nil, key), nil)
+	sieves := layout.SievesPrefix(nil, key)
+	if _, none := few(from, [][]byte{sieves}, 0); !none {
+		ranges = append(ranges, sieves)
+	}
 	keys, few := few(from, ranges, points)
 	if few {
 		for _, k := range keys {

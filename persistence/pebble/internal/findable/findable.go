@@ -10,6 +10,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/search"
+	"parley/conversation/wire"
 	"parley/persistence/pebble/internal/layout"
 )
 
@@ -30,9 +31,10 @@ type Ground struct {
 type Index struct {
 	Ground
 	keeping sync.Mutex
+	behind  behind
 }
 
-var _ search.Index = (*Index)(nil)
+var _ search.Guide = (*Index)(nil)
 
 // New makes an Index.
 func New(g Ground) *Index { return &Index{Ground: g} }
@@ -113,11 +115,13 @@ func (x *Index) Keep(ctx context.Context, key conversation.SessionKey, from conv
 	if err != nil || to.Through != from {
 		return err
 	}
-	if _, closer, err := x.Store.Get(layout.KeyHead(nil, key)); errors.Is(err, pebble.ErrNotFound) {
-		return nil // erased
-	} else if err != nil {
+	time := x.behind.time(key)
+	h, err := x.head(key)
+	if err != nil || h == nil { // erased
 		return err
-	} else if err := closer.Close(); err != nil {
+	}
+	sum, err := wire.DecodeSummary(h.Summary)
+	if err != nil {
 		return err
 	}
 	b := x.Store.NewBatch()
@@ -136,12 +140,40 @@ func (x *Index) Keep(ctx context.Context, key conversation.SessionKey, from conv
 	}
 	to.Through = news.Through
 	_ = b.Set(layout.KeySaidTo(nil, key), layout.AppendSaidTo(nil, to), nil)
-	return errors.Join(x.Store.Apply(b, pebble.NoSync), b.Close())
+	_ = b.Set(layout.KeyGate(nil, key), layout.AppendGate(nil, sum), nil)
+	if err := errors.Join(x.Store.Apply(b, pebble.NoSync), b.Close()); err != nil {
+		return err
+	}
+	if h.Row.Last == to.Through {
+		x.behind.caughtUp(key, time)
+	}
+	return nil
+}
+
+// head is the head of a session; nil = it is gone.
+func (x *Index) head(key conversation.SessionKey) (*layout.Head, error) {
+	v, closer, err := x.Store.Get(layout.KeyHead(nil, key))
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	h, err := layout.DecodeHead(v)
+	return h, errors.Join(err, closer.Close())
 }
 
 // drop takes out all that is kept of a session.
-func (x *Index) drop(b *pebble.Batch, key conversation.SessionKey) (err error) {
-	it, err := x.Store.NewIter(&pebble.IterOptions{LowerBound: layout.SaidPrefix(nil, key), UpperBound: layout.After(layout.WordsPrefix(nil, key))})
+func (x *Index) drop(b *pebble.Batch, key conversation.SessionKey) error {
+	sieves := layout.SievesPrefix(nil, key)
+	return errors.Join(
+		x.dropAll(b, layout.SaidPrefix(nil, key), layout.After(layout.WordsPrefix(nil, key))),
+		x.dropAll(b, sieves, layout.After(sieves)),
+	)
+}
+
+func (x *Index) dropAll(b *pebble.Batch, lower, upper []byte) (err error) {
+	it, err := x.Store.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
 	if err != nil {
 		return err
 	}

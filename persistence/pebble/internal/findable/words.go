@@ -56,6 +56,7 @@ func (w *words) write(from *pebble.DB, b *pebble.Batch, key conversation.Session
 					return err
 				}
 				_ = b.Delete(k, nil)
+				_ = b.Delete(layout.KeySieve(nil, key, old.WordsKey), nil)
 			}
 			if err := all.Join(m.Bytes()); err != nil {
 				return err
@@ -64,6 +65,7 @@ func (w *words) write(from *pebble.DB, b *pebble.Batch, key conversation.Session
 		}
 		k := layout.WordsKey{Newest: m.Newest(), Through: w.through}
 		_ = b.Set(layout.KeyWords(nil, key, k), m.Bytes(), nil)
+		_ = b.Set(layout.KeySieve(nil, key, k), m.Sieve(), nil)
 		if !large(m) {
 			to.Small = append(to.Small, layout.SmallWords{WordsKey: k, Texts: m.Texts()})
 		}

@@ -45,6 +45,8 @@ import (
 //	02 tenant session 52 hash n:u32              a chunk of it
 //	14 tenant hash session                       u64 size: which sessions have it
 //	15 loan tenant session hash                  –   those that no message may name yet, the oldest loan first
+//	16 tenant session                            a gate: who may be allowed to read the session, as of 41 (since layout 6)
+//	17 tenant session ↓time ↓seq ↓through:u64    the sieve of a block of 42: which words it certainly does not have
 //
 // A string (tenant, session, source, author, client, task, user, channel, chat) is its bytes
 // with 00 written as 00 FF, ended by 00 01: order is kept and no encoded string
@@ -70,6 +72,8 @@ const (
 	TableFeedEnd   = 0x0c
 	TableBlobs     = 0x14
 	TableLoans     = 0x15
+	TableGates     = 0x16
+	TableSieves    = 0x17
 
 	KindHead     = 0x01
 	KindSnapshot = 0x02
@@ -92,7 +96,7 @@ const (
 
 // Version is the version of the layout. A program refuses a store of
 // a newer one.
-const Version = 5
+const Version = 6
 
 // The keys of table 00.
 var (

@@ -3,6 +3,7 @@ package layout
 import (
 	"encoding/binary"
 	"fmt"
+	"hash/fnv"
 	"time"
 
 	"parley/conversation"
@@ -55,9 +56,69 @@ func CutWordsKey(b []byte) (k WordsKey, ok bool) {
 	return k, true
 }
 
-// IndexVersion is the version of what KindSaid and KindWords hold: a session of another one is
-// taken anew. It covers how texts are folded, too.
-const IndexVersion = 1
+// Beside the sessions two tables say of all of a tenant which ones a search can leave out. They
+// have neither words nor names, so an erasure need not clear them off the disk.
+
+// KeyGate is a key of table 16.
+func KeyGate(b []byte, key conversation.SessionKey) []byte {
+	return AppendString(TenantPrefix(b, TableGates, key.Tenant), string(key.Session))
+}
+
+// SievesPrefix is the common prefix of the sieves of a session.
+func SievesPrefix(b []byte, key conversation.SessionKey) []byte {
+	return AppendString(TenantPrefix(b, TableSieves, key.Tenant), string(key.Session))
+}
+
+// KeySieve is the key of the sieve of a block of words.
+func KeySieve(b []byte, key conversation.SessionKey, k WordsKey) []byte {
+	return AppendWordsKey(SievesPrefix(b, key), k)
+}
+
+// AppendGate encodes who may read a session: the version of the index, 1 = all of the tenant,
+// and a hash of each reader.
+func AppendGate(b []byte, s conversation.Summary) []byte {
+	const nobody = "\x00"
+	open := byte(0)
+	if s.Reads(nobody) {
+		open = 1
+	}
+	b = AppendU32(append(b, IndexVersion, open), reader(s.Owner))
+	for user := range s.Members {
+		if s.Reads(user) {
+			b = AppendU32(b, reader(user))
+		}
+	}
+	return b
+}
+
+// Opens is false for a gate of this version that certainly does not let a user in.
+func Opens(gate []byte, user conversation.UserID) bool {
+	if len(gate) < 2 || gate[0] != IndexVersion || gate[1] != 0 {
+		return true
+	}
+	is := reader(user)
+	for left := gate[2:]; len(left) >= 4; left = left[4:] {
+		if binary.BigEndian.Uint32(left) == is {
+			return true
+		}
+	}
+	return false
+}
+
+// IsGate says whether a gate can be read.
+func IsGate(v []byte) bool {
+	return len(v) > 0 && (v[0] != IndexVersion || len(v) >= 6 && len(v)%4 == 2)
+}
+
+func reader(user conversation.UserID) uint32 {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(user))
+	return h.Sum32()
+}
+
+// IndexVersion is the version of what KindSaid, KindWords and the tables of gates and sieves
+// hold: a session of another one is taken anew. It covers how texts are folded, too.
+const IndexVersion = 2
 
 // SaidTo is the value of a key of KindSaidTo.
 type SaidTo struct {

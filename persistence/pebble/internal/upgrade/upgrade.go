@@ -19,11 +19,12 @@ var steps = map[uint32]func(p *pebble.DB, now time.Time) error{
 	2: listClaims,
 	3: nothing,
 	4: nothing, // what can be found is made behind the start, and there were no attachments
+	5: nothing, // what can be found is made again behind the start
 }
 
-// nothing is the step from layout 3, which had no tables of what channels remember, and
-// from layout 4, which had none of what is attached to messages: a program that does not
-// know them would erase a session and leave them.
+// nothing is the step from layout 3, which had no tables of what channels remember, from
+// layout 4, which had none of what is attached to messages, and from layout 5, which had none of
+// gates and sieves: a program that does not know them would erase a session and leave them.
 func nothing(*pebble.DB, time.Time) error { return nil }
 
 // Layout is the version of the layout that a store has; 0 = it names none.

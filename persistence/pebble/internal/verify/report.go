@@ -73,6 +73,7 @@ const (
 	RuleTombstones Rule = "tombstones" // nothing is left of an erased session
 	RuleChats      Rule = "chats"      // what channels remember, and the lists of it
 	RuleBlobs      Rule = "blobs"      // what is attached to messages, and the lists of it
+	RuleSearch     Rule = "search"     // what can be found, and the lists of who can find it
 	RuleUnknown    Rule = "unknown"    // no key belongs to nothing
 )
 

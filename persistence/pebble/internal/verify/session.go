@@ -65,6 +65,8 @@ func (s *session) see(k, v []byte) {
 	case layout.KindWords:
 		if at, ok := layout.CutWordsKey(rest[1:]); !ok || wordblock.Check(v) != nil || s.head != nil && at.Through > s.head.Row.Last {
 			s.problem(RuleUnknown, key, "a block of its words cannot be read, or is not of its log")
+		} else {
+			s.sieved(at, v)
 		}
 	case layout.KindBlob, layout.KindBlobNamed, layout.KindBlobChunk:
 		s.seeBlob(rest, v)

@@ -44,6 +44,8 @@ func Store(ctx context.Context, p *pebble.DB, o How) (Report, error) {
 	c.walk([]byte{layout.TableClaims}, c.claim)
 	c.chats()
 	c.blobs()
+	c.walk([]byte{layout.TableGates}, c.gate)
+	c.walk([]byte{layout.TableSieves}, c.sieve)
 	c.strangers()
 	return c.report, ctx.Err()
 }
@@ -166,7 +168,7 @@ func (c *check) tombstone(k, v []byte) {
 		c.problem(RuleUnknown, conversation.SessionKey{}, "tombstone %x cannot be read", k)
 		return
 	}
-	for _, prefix := range [][]byte{layout.SessionPrefix(nil, key), layout.SubsPrefix(nil, key), layout.ChatsPrefix(nil, key)} {
+	for _, prefix := range [][]byte{layout.SessionPrefix(nil, key), layout.SubsPrefix(nil, key), layout.ChatsPrefix(nil, key), layout.KeyGate(nil, key), layout.SievesPrefix(nil, key)} {
 		left := 0
 		c.between(prefix, layout.After(prefix), func(_, _ []byte) { left++ })
 		if left > 0 {
@@ -206,5 +208,5 @@ func (c *check) strangers() {
 	}
 	c.between([]byte{layout.TableMeta + 1}, []byte{layout.TableSession}, stranger)
 	c.between([]byte{layout.TableFeedEnd + 1}, []byte{layout.TableBlobs}, stranger)
-	c.between([]byte{layout.TableLoans + 1}, nil, stranger)
+	c.between([]byte{layout.TableSieves + 1}, nil, stranger)
 }

@@ -95,3 +95,50 @@ func FuzzBlock(f *testing.F) {
 		}
 	})
 }
+
+// A sieve lets through whatever its block finds, and keeps most other words back.
+func TestSievesKeepNothingBack(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		word := rapid.OneOf(rapid.SampledFrom([]string{"alpha", "alps", "b", "東京タワー", "京", strings.Repeat("z", 40)}), rapid.StringMatching(`[a-e]{1,20}`))
+		m := &Maker{}
+		var texts []string
+		for n := range rapid.IntRange(0, 30).Draw(rt, "texts") {
+			text := search.Fold(strings.Join(rapid.SliceOfN(word, 0, 8).Draw(rt, "text"), " "))
+			texts = append(texts, text)
+			m.Add(search.Place{Seq: conversation.Seq(n)}, text)
+		}
+		sieve := m.Sieve()
+		if !Sieved(m.Bytes(), sieve) {
+			rt.Fatal("a term of the block does not pass")
+		}
+		q, err := search.Read(strings.Join(rapid.SliceOfN(word, 1, 3).Draw(rt, "query"), " "), 30)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		if slices.ContainsFunc(texts, q.In) && !Passes(sieve, q.Terms()) {
+			rt.Fatalf("%q does not pass", q.Terms())
+		}
+	})
+	m, passed := &Maker{}, 0
+	for n := range 100 {
+		m.Add(search.Place{Seq: conversation.Seq(n)}, fmt.Sprintf(" has%d word%d", n*7919, n*104729))
+	}
+	sieve := m.Sieve()
+	for n := range 1000 {
+		if Passes(sieve, []string{fmt.Sprintf("other%d", n*15485863)}) {
+			passed++
+		}
+	}
+	if passed > 60 || len(sieve) > 100*len(lengths)*2 {
+		t.Errorf("%d of 1000 other words pass a sieve of %d bytes", passed, len(sieve))
+	}
+	many := &Maker{}
+	var long strings.Builder
+	for n := range mostTerms + 1 {
+		fmt.Fprintf(&long, " w%d", n)
+	}
+	many.Add(search.Place{}, long.String())
+	if !Passes(many.Sieve(), []string{"whatever"}) || !Passes(nil, []string{"whatever"}) || Passes((&Maker{}).Sieve(), []string{"whatever"}) {
+		t.Error("a text with too many terms is kept back, or one that is not there is found")
+	}
+}

@@ -25,7 +25,16 @@ type Maker struct {
 	places []search.Place
 	any    []uint64 // texts that have too many terms
 	terms  map[string][]uint64
+	order  []string // the terms, once they are asked for
 	size   int
+}
+
+// sorted are the terms in order.
+func (m *Maker) sorted() []string {
+	if len(m.order) != len(m.terms) {
+		m.order = slices.Sorted(maps.Keys(m.terms))
+	}
+	return m.order
 }
 
 // Add takes a text at a place; the same place may come again.
@@ -115,7 +124,7 @@ func (m *Maker) Bytes() []byte {
 	part = part[:0]
 	var at []uint32
 	before := ""
-	for i, term := range slices.Sorted(maps.Keys(m.terms)) {
+	for i, term := range m.sorted() {
 		same := 0
 		if i%whole == 0 {
 			at = append(at, uint32(len(part)))
