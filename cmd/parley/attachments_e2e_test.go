@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 
 	"parley/persistence/postgres/pgtest"
@@ -100,4 +102,74 @@ func TestAttachmentsInACluster(t *testing.T) {
 			t.Errorf("after the last session: %d", status)
 		}
 	}
+}
+
+// A backup has the files: a restored server gives what messages name, byte for byte, and a
+// message may still name what was uploaded before.
+func TestAttachmentsInABackup(t *testing.T) {
+	root := t.TempDir()
+	data, dest, place := filepath.Join(root, "data"), filepath.Join(root, "backup"), filepath.Join(root, "new")
+	l := spawn(t, data)
+	s := l.session()
+	named, lent := bytes.Repeat([]byte("named"), 1<<17), []byte("lent")
+	var hashes []string
+	for _, body := range [][]byte{named, lent} {
+		hash, status, err := l.upload(s, "text/plain", body)
+		if err != nil || status != 201 {
+			t.Fatal(status, err)
+		}
+		hashes = append(hashes, hash)
+	}
+	send := func(hash string) {
+		t.Helper()
+		if status, got := l.do("POST", "/api/sessions/"+s+"/messages?wait=20s", `{"text":"/say seen","attachments":[{"hash":"`+hash+`"}]}`); status != 200 {
+			t.Fatalf("%d %s", status, got)
+		}
+	}
+	send(hashes[0])
+	over := make(chan struct{})
+	var uploads sync.WaitGroup
+	for n := range 4 { // files come while it is made
+		uploads.Go(func() {
+			for i := 0; ; i++ {
+				select {
+				case <-over:
+					return
+				default:
+				}
+				if _, status, err := l.upload(s, "text/plain", bytes.Repeat(fmt.Appendf(nil, "%d of %d", i, n), 10_000)); err != nil || status != 201 {
+					t.Errorf("%d %v", status, err)
+					return
+				}
+			}
+		})
+	}
+	code, out, errs := run("backup", dest, "--config", emptyConfig(t), "--server", "http://"+l.addr)
+	close(over)
+	uploads.Wait()
+	if code != exitOK {
+		t.Fatalf("backup: %d %s%s", code, out, errs)
+	}
+	l.kill()
+	if code, out, errs := run("restore", dest, "--config", emptyConfig(t), "--data", place); code != exitOK {
+		t.Fatalf("restore: %d %s%s", code, out, errs)
+	}
+	clean := func() {
+		t.Helper()
+		for _, dir := range []string{dest, place, data} {
+			if code, out, errs := run("verify", dir, "--config", emptyConfig(t)); code != exitOK || !strings.Contains(out, "no problem found") {
+				t.Errorf("verify %s: %d %s%s", dir, code, out, errs)
+			}
+		}
+	}
+	clean()
+	l = start(t, place)
+	send(hashes[1])
+	for i, want := range [][]byte{named, lent} {
+		if status, got := l.do("GET", "/api/blobs/"+hashes[i], ""); status != 200 || !bytes.Equal(got, want) {
+			t.Errorf("file %d: %d, %d bytes of %d", i, status, len(got), len(want))
+		}
+	}
+	l.stop()
+	clean()
 }

@@ -132,6 +132,9 @@ func (m *Main) moveIn(ctx context.Context) (err error) {
 
 func (m *Main) printMoved(t move.Totals, log conversation.LogID) {
 	fmt.Fprintf(m.Stdout, "  log %s, %d sessions with %d records, %d erased ones\n", log, t.Sessions, t.Records, t.Erased)
+	if t.Files > 0 {
+		fmt.Fprintf(m.Stdout, "  %d attachments\n", t.Files)
+	}
 	if t.Chats+t.Entries > 0 {
 		fmt.Fprintf(m.Stdout, "  what channels remember of %d chats, %d entries of feeds\n", t.Chats, t.Entries)
 	}

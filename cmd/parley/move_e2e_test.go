@@ -59,6 +59,25 @@ func TestMoveUpAndBack(t *testing.T) {
 	u.until(is("synced"))
 	u.send(talked, "a", "/say hello")
 	u.until(done)
+	picture, text := append([]byte("\x89PNG\r\n\x1a\n"), bytes.Repeat([]byte("pixel"), 1<<17)...), []byte("notes")
+	upload := func(kind string, body []byte) string {
+		t.Helper()
+		hash, status, err := l.upload(talked, kind, body)
+		if err != nil || status != 201 {
+			t.Fatal(status, err)
+		}
+		return hash
+	}
+	named, lent := upload("image/png", picture), upload("text/plain", text)
+	attach := func(l *live, id, hash string) {
+		t.Helper()
+		body := fmt.Sprintf(`{"client_msg_id":%q,"text":"/say seen","attachments":[{"hash":%q}]}`, id, hash)
+		if status, got := l.do("POST", "/api/sessions/"+talked+"/messages?wait=20s", body); status != 200 {
+			t.Fatalf("%d %s", status, got)
+		}
+	}
+	attach(l, "with a picture", named)
+	u.until(done)
 	u.send(talked, "b", "/ask Which city?\n/say done")
 	u.until(func(f frame) bool { return f.text("new_status") == "AWAITING_RESPONSE" })
 	if status, body := l.do("DELETE", "/api/sessions/"+gone, ""); status/100 != 2 {
@@ -70,6 +89,11 @@ func TestMoveUpAndBack(t *testing.T) {
 		events := l.user().follow(talked, 0)
 		gapless(t, events, 1)
 		_, list := l.do("GET", "/api/sessions", "")
+		for hash, want := range map[string][]byte{named: picture, lent: text} {
+			if status, got := l.do("GET", "/api/blobs/"+hash, ""); status != 200 || !bytes.Equal(got, want) {
+				t.Errorf("%d, %d bytes of %d", status, len(got), len(want))
+			}
+		}
 		return shown(events) + string(list)
 	}
 	before := look(l)
@@ -113,9 +137,11 @@ func TestMoveUpAndBack(t *testing.T) {
 	if again := u.send(talked, "a", "/say hello"); again["duplicate"] != true {
 		t.Errorf("a message of before is sent again: %v", again)
 	}
-	if status, body := l.do("POST", "/api/tasks/t2-"+talked+"/reply", `{"reply":"Berlin"}`); status != 200 {
+	if status, body := l.do("POST", "/api/tasks/t3-"+talked+"/reply", `{"reply":"Berlin"}`); status != 200 {
 		t.Errorf("the open question: %d %s", status, body)
 	}
+	u.until(done)
+	attach(l, "with what was uploaded before", lent)
 	u.until(done)
 	before = look(l)
 

@@ -4,7 +4,7 @@
 // Out writes the file, Check reads it without a store, In reads it into one. Whatever is
 // on the way out is in memory for one frame, one page of a list and one snapshot at most. In
 // writes 64 sessions side by side, each in its order, on a goroutine each that ends before
-// In returns; it has read at most 16 MiB ahead of them, and a snapshot for each. cmd/parley calls
+// In returns; it has read at most 16 MiB ahead of them (one attachment may be more), and a snapshot for each. cmd/parley calls
 // them; the stores implement Installation.
 //
 // The file begins with a line of JSON (type, version, log, program, time). Frames follow:
@@ -14,18 +14,20 @@
 //	t  an erased session                JSON: tenant, session, epoch, erased
 //	s  a session begins                 JSON: tenant, session, last, commit, summary, wake, claim, snapshot_at
 //	p  its snapshot, if it has one      the bytes of the store
+//	b  a file that is attached to its messages, or waits to be   JSON: hash, name, type, size, at, named
+//	d  the next 256 KiB of that file    bytes
 //	k  one of its tasks                 a task row of conversation/wire
 //	c  how far a user has read          JSON: user, seq
 //	r  one of its records, in order     a record of conversation/wire
-//	e  it ends                          JSON: records, tasks, cursors, sha256 of its frames
+//	e  it ends                          JSON: records, tasks, cursors, files, sha256 of its frames
 //	w  what a channel remembers of a chat  JSON: tenant, channel, chat, revision, session, value
 //	f  the feed of a tenant begins      JSON: tenant, last
 //	n  one of its entries, in order     JSON: number, at, session, value
-//	z  the file ends                    JSON: sessions, erased, records, chats, entries, sha256 of the file until here
+//	z  the file ends                    JSON: sessions, erased, records, files, chats, entries, sha256 of the file until here
 //
 // Erased sessions come first, so that a next session of a name finds its place. Commit ids,
 // summaries, claims and values are base64 in JSON, summaries and claims in the encoding of
-// conversation/wire. Chats and feeds come last, and only where there are any: a program that
+// conversation/wire. Files come before the records that name them; chats and feeds come last. A program that
 // does not know these kinds refuses such a file before it writes anything (ErrNewer), and
 // reads one without.
 // The keys of parts and messages are not in the file: they follow from the records. Epochs

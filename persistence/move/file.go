@@ -26,6 +26,8 @@ const (
 	kindSnapshot = 'p'
 	kindTask     = 'k'
 	kindCursor   = 'c'
+	kindFile     = 'b'
+	kindPiece    = 'd'
 	kindRecord   = 'r'
 	kindEnd      = 'e'
 	kindChatRow  = 'w'
@@ -95,6 +97,7 @@ type endFrame struct {
 	Records int    `json:"records"`
 	Tasks   int    `json:"tasks"`
 	Cursors int    `json:"cursors"`
+	Files   int    `json:"files,omitempty"`
 	Sum     string `json:"sha256"`
 }
 

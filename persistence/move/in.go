@@ -35,6 +35,7 @@ func Check(ctx context.Context, from io.Reader) (Opening, Totals, error) {
 	var end endFrame
 	open := false
 	var feed checkedFeed
+	var file checkedFile
 	for {
 		kind, body, err := r.next()
 		if err == nil {
@@ -43,8 +44,8 @@ func Check(ctx context.Context, from io.Reader) (Opening, Totals, error) {
 		if err != nil {
 			return r.opening, got, err
 		}
-		inside := kind == kindSnapshot || kind == kindTask || kind == kindCursor || kind == kindRecord || kind == kindEnd
-		if inside != open {
+		inside := kind == kindSnapshot || kind == kindTask || kind == kindCursor || kind == kindRecord || kind == kindEnd || kind == kindFile || kind == kindPiece
+		if inside != open || file.sum != nil && kind != kindPiece {
 			return r.opening, got, fmt.Errorf("%w: a frame %q is out of place", ErrDamaged, kind)
 		}
 		switch kind {
@@ -56,6 +57,15 @@ func Check(ctx context.Context, from io.Reader) (Opening, Totals, error) {
 			end.Tasks++
 		case kindCursor:
 			end.Cursors++
+		case kindFile, kindPiece:
+			ended, err := file.see(kind, body)
+			if err != nil {
+				return r.opening, got, err
+			}
+			if ended {
+				end.Files++
+				got.Files++
+			}
 		case kindRecord:
 			end.Records++
 			got.Records++
@@ -141,7 +151,10 @@ var errStopped = errors.New("stopped")
 type frame struct {
 	kind byte
 	body []byte
+	file []byte // of a kindFile: all pieces
 }
+
+func (f frame) size() int { return len(f.body) + len(f.file) }
 
 // In reads a file into an installation that nobody else writes to: an empty one, which takes
 // the identity of the file's logs, or one that has read some or all of it before. It checks
@@ -245,11 +258,15 @@ func (i *in) session(ctx context.Context, s sessionFrame) bool {
 		if err == nil {
 			err = ctx.Err()
 		}
+		f := frame{kind: kind, body: body}
+		if err == nil && kind == kindFile {
+			f, err = i.whole(ctx, body)
+		}
 		if err != nil {
 			i.fail(err)
 			return false
 		}
-		if !a.give(frame{kind, body}) {
+		if !a.give(f) {
 			return false
 		}
 		if kind == kindEnd {
@@ -311,13 +328,13 @@ type arriving struct {
 func (a *arriving) give(f frame) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for a.ahead > 0 && a.ahead+len(f.body) > aheadMost && a.failed == nil {
+	for a.ahead > 0 && a.ahead+f.size() > aheadMost && a.failed == nil {
 		a.room.Wait()
 	}
 	if a.failed != nil {
 		return false
 	}
-	a.ahead += len(f.body)
+	a.ahead += f.size()
 	a.frames = append(a.frames, f)
 	a.more.Signal()
 	return true
@@ -336,8 +353,10 @@ func (a *arriving) next() (frame, error) {
 	f := a.frames[0]
 	a.frames[0] = frame{}
 	a.frames = a.frames[1:]
-	a.ahead -= len(f.body)
-	a.room.Signal()
+	if f.kind != kindFile { // that is in memory until it is written
+		a.ahead -= f.size()
+		a.room.Signal()
+	}
 	return f, nil
 }
 
@@ -371,6 +390,15 @@ func (a *arriving) arrive(ctx context.Context) error {
 				return err
 			}
 			a.cursors = append(a.cursors, conversation.Cursor{User: c.User, Seq: c.Seq, Marking: listing.Marking{Set: c.Marks}})
+		case kindFile:
+			err := a.file(ctx, f)
+			a.mu.Lock()
+			a.ahead -= f.size()
+			a.room.Signal()
+			a.mu.Unlock()
+			if err != nil {
+				return err
+			}
 		case kindRecord:
 			if err := a.record(ctx, body); err != nil {
 				return err

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/blobs"
 	"parley/conversation/chats"
 )
 
@@ -21,6 +22,12 @@ type Installation interface {
 
 	// Awaits is what a session waits for.
 	Awaits(ctx context.Context, key conversation.SessionKey) (Awaited, error)
+
+	// Attached lists what is attached to messages of a session, and what waits to be.
+	Attached(ctx context.Context, key conversation.SessionKey) iter.Seq2[blobs.Stored, error]
+
+	// Blobs reads and writes what is attached.
+	Blobs() blobs.Store
 
 	// ReadCursors lists how far the users of a session have read.
 	ReadCursors(ctx context.Context, key conversation.SessionKey) iter.Seq2[conversation.Cursor, error]
@@ -87,6 +94,7 @@ type Totals struct {
 	Sessions int `json:"sessions"`
 	Erased   int `json:"erased"`
 	Records  int `json:"records"`
+	Files    int `json:"files,omitempty"` // that are attached to messages
 	Chats    int `json:"chats,omitempty"`
 	Entries  int `json:"entries,omitempty"` // of feeds
 	Skipped  int `json:"-"`                 // of Sessions: they were there already, and equal

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/attached"
+	"parley/conversation/blobs"
 	"parley/conversation/chats"
 	"parley/conversation/listing"
 	"parley/conversation/wire"
@@ -110,6 +112,8 @@ func filled(t *testing.T, s move.Installation) move.Installation {
 	if err == nil {
 		err = s.Commit(t.Context(), key("plain"), conversation.Commit{Epoch: h.Epoch, After: h.Last, ID: "read on", Cursors: []conversation.Cursor{{User: "bob", Seq: 4}}})
 	}
+	attachedTo(t, s, key("plain"))
+	attachedTo(t, s, key("busy"))
 	for _, gone := range []string{"gone", "gone_2"} {
 		wrote(t, s, key(gone), 1, nil)
 		err = errors.Join(err, s.Delete(t.Context(), key(gone)))
@@ -202,6 +206,11 @@ func shown(t *testing.T, s move.Installation) string {
 		for _, row := range each(t, s.Tasks(ctx, conversation.TaskFilter{Tenant: sum.Key.Tenant, Session: sum.Key.Session})) {
 			say("task %x", wire.AppendTaskRow(nil, row))
 		}
+		for _, f := range each(t, s.Attached(ctx, sum.Key)) {
+			body, err := blobs.Read(ctx, s.Blobs(), sum.Key, f.File)
+			held, wrong := s.Blobs().Holders(ctx, sum.Key.Tenant, f.Hash, "", 10)
+			say("file %+v, %d bytes, %v, %v %v", f, len(body), held, err, wrong)
+		}
 		say("cursors %v", each(t, s.ReadCursors(ctx, sum.Key)))
 		a, err := s.Awaits(ctx, sum.Key)
 		say("awaits %v %x %v", a.WakeAt, wire.AppendClaimable(nil, a.Claim), err)
@@ -259,7 +268,7 @@ func TestThereAndBack(t *testing.T) {
 				want, file := shown(t, source), written(t, source)
 				for i, skipped := range []int{0, 4} {
 					got, err := move.In(t.Context(), bytes.NewReader(file), target, quiet)
-					if err != nil || got != (move.Totals{Sessions: 4, Erased: 3, Records: 10, Chats: 84, Entries: 152, Skipped: skipped}) {
+					if err != nil || got != (move.Totals{Sessions: 4, Erased: 3, Records: 12, Files: 4, Chats: 84, Entries: 152, Skipped: skipped}) {
 						t.Fatalf("time %d: %+v, %v", i, got, err)
 					}
 					same(t, fmt.Sprint("time ", i), shown(t, target), want)
@@ -291,6 +300,21 @@ type breaking struct {
 	move.Installation
 	left  atomic.Int64
 	chats atomic.Int64 // that it takes of rows and feeds
+	files atomic.Int64 // that it takes
+}
+
+func (b *breaking) Blobs() blobs.Store { return breakingFiles{b.Installation.Blobs(), b} }
+
+type breakingFiles struct {
+	blobs.Store
+	of *breaking
+}
+
+func (b breakingFiles) Put(ctx context.Context, key conversation.SessionKey, f attached.File, at time.Time, body []byte) (attached.File, bool, error) {
+	if b.of.files.Add(-1) < 0 {
+		return f, false, errBroken
+	}
+	return b.Store.Put(ctx, key, f, at, body)
 }
 
 func (b *breaking) Commit(ctx context.Context, k conversation.SessionKey, c conversation.Commit) error {
@@ -328,6 +352,7 @@ func TestGoesOn(t *testing.T) {
 			for ; ; breaks++ {
 				b := &breaking{Installation: target}
 				b.left.Store(60)
+				b.files.Store(int64(breaks))     // the first times it does not come far
 				b.chats.Store(int64(breaks) - 8) // the first times it does not come so far
 				_, err := move.In(t.Context(), bytes.NewReader(file), b, quiet)
 				if err == nil {
@@ -397,6 +422,19 @@ func TestFramesOfChats(t *testing.T) {
 			f[first(f, 'f')] = feed
 			return f
 		}, move.ErrDamaged, "out of place"},
+		"a piece less": {func(f [][]byte) [][]byte { return slices.Delete(f, first(f, 'd'), first(f, 'd')+1) }, move.ErrDamaged, "has"},
+		"no piece": {func(f [][]byte) [][]byte {
+			return slices.DeleteFunc(f, func(f []byte) bool { return f[0] == 'd' })
+		}, move.ErrDamaged, "out of place"},
+		"a piece without its file": {func(f [][]byte) [][]byte { return slices.Delete(f, first(f, 'b'), first(f, 'b')+1) }, move.ErrDamaged, "out of place"},
+		"a piece with other bytes": {func(f [][]byte) [][]byte {
+			f[first(f, 'd')][100]++
+			return f
+		}, move.ErrDamaged, "not what its hash says"},
+		"a file less": {func(f [][]byte) [][]byte {
+			n, end := first(f, 'b'), first(f, 'k')
+			return slices.Delete(f, n, end)
+		}, move.ErrDamaged, "other content"},
 		"a row less": {func(f [][]byte) [][]byte { return slices.Delete(f, first(f, 'w'), first(f, 'w')+1) }, move.ErrDamaged, "other content"},
 	} {
 		_, _, err := move.Check(t.Context(), bytes.NewReader(reframed(file, c.change)))
@@ -494,25 +532,68 @@ type sameLog struct{ move.Installation }
 
 func (sameLog) Adopt(context.Context, conversation.LogID) error { return nil }
 
-// A store in which messages have files is not moved without them.
-func TestFilesAreNotLeftBehind(t *testing.T) {
-	db, err := pebble.OpenEphemeral(pebble.Options{})
+// attachedTo gives a session files: one that a message names, and one that waits for that.
+func attachedTo(t *testing.T, s move.Installation, k conversation.SessionKey) {
+	t.Helper()
+	named, lent := bytes.Repeat([]byte("named \x00\xff"), 3*blobs.ChunkBytes/7), []byte("of "+k.Session)
+	_, _, err := s.Blobs().Put(t.Context(), k, blobstest.File(named), noon, named)
+	var h conversation.Head
+	if err == nil {
+		h, err = s.Acquire(t.Context(), k, conversation.AcquireHow{})
+	}
+	if err == nil {
+		err = s.Commit(t.Context(), k, conversation.Commit{Epoch: h.Epoch, After: h.Last, ID: "with a file", Events: []conversation.Event{{Seq: h.Last + 1, At: noon, Body: conversation.MessageAccepted{
+			Message: "m-file", Author: "alice", Text: "look", Disposition: conversation.Joined, Via: conversation.ViaHTTP, Files: []attached.File{blobstest.File(named)},
+		}}}})
+	}
+	if err == nil {
+		_, _, err = s.Blobs().Put(t.Context(), k, blobstest.File(lent), noon.Add(time.Minute), lent)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = db.Close() }()
-	both := blobstest.Pair{Sessions: db, Blobs: pebble.Blobs(db)}
-	body := []byte("x")
-	if err := both.Make(t.Context(), key("s1")); err != nil {
+}
+
+// A session that is there without a file that its messages name is not what the file has.
+func TestAFileIsMissing(t *testing.T) {
+	file := written(t, filled(t, embedded(t)))
+	target := embedded(t)
+	if _, err := move.In(t.Context(), bytes.NewReader(file), target, quiet); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := both.Blobs.Put(t.Context(), key("s1"), blobstest.File(body), noon, body); err != nil {
-		t.Fatal(err)
-	}
-	if err := both.Name(t.Context(), key("s1"), blobstest.File(body)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := move.Out(t.Context(), pebble.Installation(db), io.Discard, "test", quiet); !errors.Is(err, move.ErrAttachments) {
+	if _, err := move.In(t.Context(), bytes.NewReader(file), without{target}, quiet); !errors.Is(err, move.ErrDiffers) {
 		t.Errorf("%v", err)
 	}
+}
+
+// without is a store that has lost its files.
+type without struct{ move.Installation }
+
+func (without) Blobs() blobs.Store { return lost{} }
+
+type lost struct{ blobs.Store }
+
+func (lost) Stat(context.Context, conversation.SessionKey, attached.Hash) (blobs.Stored, error) {
+	return blobs.Stored{}, blobs.ErrNone
+}
+
+// What is not what its hash says does not leave its store.
+func TestADamagedFileStays(t *testing.T) {
+	if _, err := move.Out(t.Context(), garbled{filled(t, embedded(t))}, io.Discard, "test", quiet); !errors.Is(err, conversation.ErrDamaged) {
+		t.Errorf("%v", err)
+	}
+}
+
+type garbled struct{ move.Installation }
+
+func (g garbled) Blobs() blobs.Store { return garbling{g.Installation.Blobs()} }
+
+type garbling struct{ blobs.Store }
+
+func (g garbling) Chunk(ctx context.Context, key conversation.SessionKey, hash attached.Hash, n int) ([]byte, error) {
+	c, err := g.Store.Chunk(ctx, key, hash, n)
+	if len(c) > 0 {
+		c[0]++
+	}
+	return c, err
 }

@@ -2,14 +2,12 @@ package move
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"time"
 	"unicode/utf8"
 
 	"parley/conversation"
-	"parley/conversation/blobs"
 	"parley/conversation/wire"
 )
 
@@ -84,18 +82,20 @@ func (o *out) session(ctx context.Context, s conversation.Summary) error {
 			return err
 		}
 	}
+	files, err := o.files(ctx, key) // before the records that name them
+	if err != nil {
+		return err
+	}
 	end, err := o.rows(ctx, key)
 	if err != nil {
 		return err
 	}
+	end.Files = files
 	var body []byte
 	last := conversation.Seq(0)
 	for rec, err := range o.from.Records(ctx, key, conversation.Range{}) {
 		if err != nil {
 			return err
-		}
-		if len(blobs.Named(rec.Events)) > 0 {
-			return ErrAttachments
 		}
 		body = wire.AppendRecord(body[:0], rec)
 		if err := o.w.frame(kindRecord, body); err != nil {
@@ -113,9 +113,6 @@ func (o *out) session(ctx context.Context, s conversation.Summary) error {
 	end.Sum = sumOf(o.w.sums.session)
 	return o.w.json(kindEnd, end)
 }
-
-// ErrAttachments refuses to carry a session whose messages would lose their files.
-var ErrAttachments = errors.New("a message has attachments, which are not carried yet: nothing was moved")
 
 // readEntries is how many entries of a feed are read at once.
 const readEntries = 64

@@ -5,6 +5,7 @@ import (
 	"iter"
 
 	"parley/conversation"
+	"parley/conversation/blobs"
 	"parley/persistence/move"
 	"parley/persistence/pebble/internal/carry"
 )
@@ -26,6 +27,12 @@ func (m movable) Awaits(ctx context.Context, key conversation.SessionKey) (move.
 	a, err := carry.Awaits(m.p, key)
 	return a, wrap("what is awaited by", key, err)
 }
+
+func (m movable) Attached(ctx context.Context, key conversation.SessionKey) iter.Seq2[blobs.Stored, error] {
+	return carry.Attached(ctx, m.p, key)
+}
+
+func (m movable) Blobs() blobs.Store { return Blobs(m.DB) }
 
 func (m movable) ReadCursors(ctx context.Context, key conversation.SessionKey) iter.Seq2[conversation.Cursor, error] {
 	return carry.Cursors(ctx, m.p, key)

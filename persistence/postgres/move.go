@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"parley/conversation"
+	"parley/conversation/blobs"
 	"parley/conversation/chats"
 	"parley/conversation/member"
 	"parley/conversation/wire"
@@ -94,6 +95,25 @@ where (tenant, session) > ($1, $2) and erased is not null order by tenant, sessi
 		return t, err
 	})
 }
+
+func (r relocating) Attached(ctx context.Context, key conversation.SessionKey) iter.Seq2[blobs.Stored, error] {
+	const sql = `select b.hash, b.name, b.type, b.size, b.at, b.named from blobs b
+where b.session = (select id from sessions where tenant = $1 and session = $2 and erased is null) and b.hash > $3 order by b.hash limit $4`
+	return eachPage(ctx, r.Store, "attached", sql, func(last *blobs.Stored) []any {
+		from := ""
+		if last != nil {
+			from = string(last.Hash)
+		}
+		return []any{string(key.Tenant), string(key.Session), from}
+	}, func(row pgx.CollectableRow) (f blobs.Stored, err error) {
+		var at int64
+		err = row.Scan(&f.Hash, &f.Name, &f.Type, &f.Size, &at, &f.Named)
+		f.At = time.UnixMilli(at).UTC().Add(-r.ahead())
+		return f, err
+	})
+}
+
+func (r relocating) Blobs() blobs.Store { return Blobs(r.Store) }
 
 func (r relocating) ReadCursors(ctx context.Context, key conversation.SessionKey) iter.Seq2[conversation.Cursor, error] {
 	const sql = `select c.reader, c.seq, c.marks from read_cursors c
