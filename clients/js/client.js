@@ -81,13 +81,14 @@ function expiry(token) {
  *
  * token() gives the token, or {token, expiresAt}, or a promise of either; it is
  * asked again before that time. quiet is how long the server may be silent before
- * it is asked for a sign of life, patience how long that may take, in ms.
+ * it is asked for a sign of life, patience how long that may take, in ms. parse reads
+ * frames; JSON.parse makes doubles of numbers, so one that keeps more may be given.
  */
 export class Client {
   constructor({ url, on, token = () => '', WebSocket = globalThis.WebSocket, random = Math.random, now = Date.now,
-    name = 'parley-page', version = '1', caps = ['deltas'], quiet = 0, patience = 0, opening = 15000, wait = {},
+    name = 'parley-page', version = '1', caps = ['deltas'], quiet = 0, patience = 0, opening = 15000, wait = {}, parse = JSON.parse,
     setTimeout = (f, ms) => globalThis.setTimeout(f, ms), clearTimeout = (t) => globalThis.clearTimeout(t) }) {
-    Object.assign(this, { url, on, token, WebSocket, random, now, name, version, caps, quiet, patience, opening, wait, setTimeout, clearTimeout });
+    Object.assign(this, { url, on, token, WebSocket, random, now, name, version, caps, quiet, patience, opening, wait, parse, setTimeout, clearTimeout });
     this.pace = new Pace(now);
     this.unsent = [];         // frames that the pace holds back
     this.socket = null;
@@ -258,7 +259,7 @@ export class Client {
 
   receive(text) {
     let f;
-    try { f = JSON.parse(text); } catch { return; }
+    try { f = this.parse(text); } catch { return; }
     if (this.open) this.watch();
     switch (f.type) {
       case 'ok': case 'error': {

@@ -33,6 +33,8 @@ export interface Options {
   opening?: number;
   /** Bounds of the time between two attempts, in ms. */
   wait?: { least?: number; min?: number; max?: number };
+  /** Reads frames; JSON.parse makes doubles of numbers, so one that keeps more may be given. */
+  parse?: (text: string) => any;
 }
 
 export interface Status { state: 'connecting' | 'open' | 'waiting' | 'stopped'; retryAt?: number; code?: number; reason?: string; attempt?: number }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -17,12 +18,17 @@ const mcpVariable = "PARLEY_TEST_MCP"
 
 type greeting struct {
 	Name string `json:"name"`
+	ID   int64  `json:"id,omitempty"`
 }
 
 func serveMCP() {
 	server := sdk.NewServer(&sdk.Implementation{Name: "greeter", Version: "1"}, nil)
-	greet := func(_ context.Context, _ *sdk.CallToolRequest, in greeting) (*sdk.CallToolResult, any, error) {
+	greet := func(_ context.Context, r *sdk.CallToolRequest, in greeting) (*sdk.CallToolResult, any, error) {
 		text := fmt.Sprintf("Hello %s, the token has %d characters.", in.Name, len(os.Getenv("GREETER_TOKEN")))
+		var exact greeting // what the library makes of the arguments has doubles for numbers
+		if err := json.Unmarshal(r.Params.Arguments, &exact); err == nil && exact.ID != 0 {
+			text += fmt.Sprintf(" You are %d.", exact.ID)
+		}
 		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text}}}, nil, nil
 	}
 	sdk.AddTool(server, &sdk.Tool{Name: "greet", Description: "Greets."}, greet)

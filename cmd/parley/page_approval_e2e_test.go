@@ -4,6 +4,7 @@ package main
 
 import (
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -149,6 +150,29 @@ func TestPageApprovals(t *testing.T) {
 			t.Errorf("the focus is lost on %q", eval[string](b, `document.activeElement.outerHTML.slice(0, 80)`))
 		}
 		b.run(`(WebSocket.prototype.send = realSend, document.querySelectorAll('.toast button').forEach(e => e.click()))`)
+	})
+
+	t.Run("digit for digit: shown, approved and told to the tool", func(t *testing.T) {
+		b := b.in(t)
+		const long = "9007199254740993"
+		b.ask("/tool hi_greet {\"name\":\"Max\",\"id\":" + long + "}\n/say $result")
+		if text := eval[string](b, openCard+`.querySelector('pre').textContent`); !strings.Contains(text, `"id": `+long+"\n") {
+			t.Errorf("the card shows %q", text)
+		}
+		b.press("Edit arguments")
+		b.wait(`document.activeElement.getAttribute('aria-label') === 'Arguments'`)
+		if v := eval[string](b, `document.activeElement.value`); !strings.Contains(v, long) {
+			t.Errorf("the box starts with %q", v)
+		}
+		b.fill(`{"name":"Eve","id":` + long + `}`)
+		b.key(kb.Enter, kb.ModifierCtrl)
+		b.ended("Approved with other arguments", "Hello Eve, the token has 0 characters. You are "+long+".")
+		b.wait(`[...document.querySelectorAll('.activity .line-text')].some(e => e.textContent.includes('` + long + `'))`)
+		b.run(`[...document.querySelectorAll('.activity button')].find(e => e.textContent === 'Details').click()`)
+		b.wait(`document.querySelector('dialog pre')?.textContent.includes('` + long + `')`)
+		b.run(`document.querySelector('dialog button[type=submit]').click()`)
+		b.do(chromedp.Reload())
+		b.wait(`[...document.querySelectorAll('.row.mine .text')].some(e => e.textContent.includes('"id": ` + long + `'))`)
 	})
 
 	t.Run("a delegate's call needs an approval here", func(t *testing.T) {

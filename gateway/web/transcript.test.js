@@ -53,5 +53,5 @@ I am on it
 test('what is approved is exported whole, whatever it holds', () => {
   const args = '{"text":"```` a fence"}';
   const text = markdownOf('t', frames(['question', { question: 'q1', text: 'May I?', approval: { call: 'c1', tool: 'write', args } }]));
-  assert.ok(text.includes(`write:\n\n\`\`\`\`\`json\n${args}\n\`\`\`\`\`\n`), text);
+  assert.ok(text.includes(`write:\n\n\`\`\`\`\`json\n{\n  "text": "\`\`\`\` a fence"\n}\n\`\`\`\`\`\n`), text);
 });

@@ -1,5 +1,7 @@
 // The HTTP side: JSON in, JSON out, errors as RFC 9457 says.
 
+import { exact } from './exact.js';
+
 /** A request that was refused or could not be made. */
 export class APIError extends Error {
   constructor(status, body) {
@@ -29,7 +31,7 @@ export async function request(method, path, body, { key, signal } = {}) {
   }
   const text = await res.text();
   let data = {};
-  try { data = text ? JSON.parse(text) : {}; } catch { /* not ours: the status says enough */ }
+  try { data = text ? exact(text) : {}; } catch { /* not ours: the status says enough */ }
   if (!res.ok) throw new APIError(res.status, { request_id: res.headers.get('X-Request-ID') || '', ...data });
   return data;
 }

@@ -4,6 +4,7 @@
 import { credential } from './api.js';
 import { Client } from './client.js';
 import { h } from './dom.js';
+import { exact } from './exact.js';
 import { handOver } from './handover.js';
 import { use } from './lazy.js';
 import { $, state, stored } from './state.js';
@@ -24,6 +25,7 @@ export const client = new Client({
   WebSocket: Socket,
   url: `${location.protocol === 'https:' ? 'wss:' : 'ws:'}//${location.host}/ws`,
   token: credential.token,
+  parse: exact,
   on: (kind, p) => handlers[kind]?.(p),
 });
 

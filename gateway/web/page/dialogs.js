@@ -1,6 +1,7 @@
 // The dialogs: they ask, and give the answer to whoever opened them.
 
 import { h } from './dom.js';
+import { pretty } from './exact.js';
 
 /** Opens a dialog and closes it for good; its returnValue says how it ended. */
 export function dialog(props, ...content) {
@@ -43,6 +44,6 @@ export function showCall(call, id) {
 }
 
 function text(x) {
-  if (x && typeof x === 'object') return x.redacted ? '(hidden)' : JSON.stringify(x, null, 2);
+  if (x && typeof x === 'object') return x.redacted ? '(hidden)' : pretty(x);
   return String(x ?? '');
 }

@@ -5,6 +5,7 @@
 import { composer } from './composer.js';
 import { duration, h, time } from './dom.js';
 import { causeOf } from './causes.js';
+import { pretty, wrongArguments } from './exact.js';
 import { paint } from './markdown.js';
 import { activitySummary, became, excerpt, outcome } from './store.js';
 import { attachment } from './pictures.js';
@@ -239,8 +240,8 @@ export function questionRow(row, actions) {
       const c = composer({
         label: 'Arguments', placeholder: 'Arguments', value: pretty(r.approval.args), compact: true, multiline: true, sendLabel: 'Approve',
         submit: async (text) => {
-          const [args, problem] = readArguments(text);
-          if (!problem) return actions.answer(r.question, JSON.stringify({ approve: true, args }));
+          const problem = wrongArguments(text);
+          if (!problem) return actions.answer(r.question, `{"approve":true,"args":${text}}`);
           wrong.textContent = problem;
           wrong.hidden = false;
           c.input.setAttribute('aria-invalid', 'true');
@@ -294,27 +295,6 @@ export function questionRow(row, actions) {
 /** The call that an approval is about: its tool and its arguments. */
 export function callBlock({ tool, args }) {
   return h('div', { class: 'code call' }, h('div', { class: 'code-head' }, h('span', {}, tool)), h('pre', { tabIndex: 0, 'aria-label': `Arguments of ${tool}` }, h('code', {}, pretty(args))));
-}
-
-// The arguments that a person typed: [object, ''] or [null, what is wrong].
-function readArguments(text) {
-  try {
-    const args = JSON.parse(text);
-    if (args && typeof args === 'object' && !Array.isArray(args)) return [args, ''];
-  } catch (err) { return [null, `This is not valid JSON, nothing was sent. ${err.message}`]; }
-  return [null, 'The arguments must be a JSON object, {…}. Nothing was sent.'];
-}
-
-function pretty(args) {
-  if (args && typeof args === 'object') return plain(JSON.stringify(args, null, 2));
-  try { return plain(JSON.stringify(JSON.parse(args), null, 2)); } catch { return String(args ?? ''); }
-}
-
-// Characters that have no looks of their own, or turn others round, are written out:
-// JSON means the same with them, and nobody approves what cannot be seen.
-function plain(json) {
-  return json.replace(/[\u00ad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff]|\udb40[\udc00-\udc7f]/g,
-    (c) => Array.from({ length: c.length }, (_, i) => `\\u${c.charCodeAt(i).toString(16).padStart(4, '0')}`).join(''));
 }
 
 const ENDINGS = { ok: 'done', error: 'failed', failed: 'failed', timeout: 'timed out', cancelled: 'cancelled', denied: 'declined', unknown: 'outcome unknown', started: 'started', running: 'running' };

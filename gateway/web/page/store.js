@@ -16,6 +16,7 @@
 //   @discard     {client_msg_id}             the user gave it up
 //   @quiet       {user}                      that user has stopped typing
 
+import { Json, exact, pretty } from './exact.js';
 import { wordsOf } from './files.js';
 
 const NONE = [];   // the files of a message without files
@@ -557,10 +558,10 @@ function line(v, f, l) { v.lines.push({ task: f.task || '', ts: f.ts, within: ''
 function spoken(v, question, text) {
   if (!question || text[0] !== '{' || !v.rows.get(questionKey(question))?.approval) return text;
   try {
-    const card = JSON.parse(text);
-    const args = typeof card.approve === 'boolean' ? card.args : card;
+    const card = exact(text);
+    const args = typeof card.approve === 'boolean' ? card.args : new Json(text);
     if (card.approve === false) return 'no';
-    return args === undefined ? 'yes' : `yes, with these arguments:\n\`\`\`json\n${JSON.stringify(args, null, 2)}\n\`\`\``;
+    return args === undefined ? 'yes' : `yes, with these arguments:\n\`\`\`json\n${pretty(args)}\n\`\`\``;
   } catch { return text; }
 }
 
@@ -625,7 +626,7 @@ function payload(x) {
   if (x === undefined || x === null) return '';
   if (typeof x === 'string') return x;
   if (x.redacted) return '(hidden)';
-  return JSON.stringify(x);
+  return x instanceof Json ? x.text : JSON.stringify(x);
 }
 
 function same(a, b) { return JSON.stringify(a) === JSON.stringify(b); }

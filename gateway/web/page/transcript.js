@@ -1,5 +1,7 @@
 // A conversation as Markdown: what people and agents said, in the order of the log.
 
+import { pretty } from './exact.js';
+
 /** title and the stored events, from the first one on -> a Markdown document. */
 export function markdownOf(title, frames) {
   const edited = new Map();   // message -> its last text
@@ -36,7 +38,7 @@ export function markdownOf(title, frames) {
 }
 
 function call({ tool, args }) {
-  const text = typeof args === 'string' ? args : JSON.stringify(args, null, 2);
+  const text = pretty(args);
   const fence = '`'.repeat(Math.max(3, ...[...text.matchAll(/`+/g)].map((m) => m[0].length + 1)));
   return `${oneLine(tool)}:\n\n${fence}json\n${text}\n${fence}`;
 }
