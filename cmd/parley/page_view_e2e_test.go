@@ -282,11 +282,21 @@ func TestPageErased(t *testing.T) {
 	session = server.talk("/say the second secret")
 	b.run(`location.hash = '#/s/` + session + `'`)
 	b.wait(lastText + ` === 'the second secret'`)
+	b.put("and this was not sent")
 	b.run(`location.hash = '#/s/` + kept + `'`)
 	b.wait(lastText + ` === 'the other one'`)
 	if status, body := server.do("DELETE", "/api/sessions/"+session, ""); status/100 != 2 {
 		t.Fatalf("%d %s", status, body)
 	}
+	// The list says so: nothing of it stays, and what was written there is not lost.
+	b.wait(`[...document.querySelectorAll('.toast')].some(e => e.textContent.includes('What you were writing there waits in a new conversation'))`)
+	b.run(thePage + `.then(p => { window.views = [...p.state.views.keys()]; })`)
+	b.wait(`window.views && !views.includes('` + session + `')`)
+	if stored := eval[string](b, `JSON.stringify({...sessionStorage})`); strings.Contains(stored, session) {
+		t.Errorf("the tab keeps %s", stored)
+	}
+	b.run(`document.querySelector('#new').click()`)
+	b.wait(`document.querySelector('#message').value === 'and this was not sent'`)
 	b.run(`location.hash = '#/s/` + session + `'`)
 	b.wait(`document.querySelector('#empty').textContent.includes('was erased') && document.querySelectorAll('#log .row').length === 0`)
 	b.quiet()

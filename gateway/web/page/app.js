@@ -2,15 +2,14 @@
 // it, and what the browser tells (address, visibility, keys) likewise.
 
 import { actions } from './actions.js';
-import { forgetFiles } from './attachments.js';
 import { banner, client, handlers } from './connection.js';
 import { duration, h, icon, toast } from './dom.js';
+import { gone } from './gone.js';
 import './keys.js';
 import { later } from './lazy.js';
-import { isLive, listHint, watchList } from './list.js';
+import { entryFor, isLive, listHint, watchList } from './list.js';
 import { ready } from './markdown.js';
 import { box } from './messagebox.js';
-import { erased } from './memory.js';
 import { Conversation } from './render.js';
 import { route, startNew } from './routes.js';
 import { deliverAll, failPending } from './sending.js';
@@ -55,13 +54,13 @@ Object.assign(handlers, {
   unfollowed({ session, error }) {
     if (state.view?.session !== session) return;
     apply({ type: 'gone', session, data: { reason: error.code === 'not_found' ? 'This conversation does not exist, or it was erased.' : error.message } });
-    if (error.code === 'not_found') { erased(session); forgetFiles(session); }
+    if (error.code === 'not_found') gone(session);
     paint();
   },
   frame(f) {
     listHint(f);
     if (TASK_HINTS.has(f.type)) state.tasks.hint();
-    if (f.type === 'gone') { erased(f.session); forgetFiles(f.session); }
+    if (f.type === 'gone') gone(f.session, entryFor(f.session)?.title);
     if (state.view?.session === f.session) push(f);
   },
   given_up: failPending,

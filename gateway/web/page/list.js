@@ -4,6 +4,7 @@
 import { sessions as api } from './api.js';
 import { client, handlers } from './connection.js';
 import { h, iconButton, reconcile } from './dom.js';
+import { gone, isOpen } from './gone.js';
 import { use } from './lazy.js';
 import { groups, stampOf, take } from './listing.js';
 import { menuButton } from './menu.js';
@@ -67,6 +68,7 @@ async function load() {
 
 function tell(row) {
   const before = take(entries, row);
+  if (row.gone && !isOpen(row.session)) gone(row.session, before?.title);
   if (before === undefined) return false;
   for (const f of hearers) f(before, entries.get(row.session));
   return true;

@@ -1,13 +1,12 @@
 // What can be done with a conversation as a whole, wherever it is asked for: in
 // its row, above it, in the palette.
 
-import { forgetFiles } from './attachments.js';
 import { sessions as api } from './api.js';
 import { client } from './connection.js';
 import { confirmed } from './dialogs.js';
 import { complain, h, toast } from './dom.js';
+import { gone } from './gone.js';
 import { changed, entryFor, removed } from './list.js';
-import { erased } from './memory.js';
 import { state } from './state.js';
 
 const titleOf = (id) => entryFor(id)?.title || (state.view?.session === id && state.view.title) || 'Untitled conversation';
@@ -41,8 +40,7 @@ export async function remove(id) {
   try {
     if (open) client.unfollow(id);
     await api.remove(id);
-    erased(id);
-    forgetFiles(id);
+    gone(id, entryFor(id)?.title);
     if (state.view?.session === id) location.hash = '#/';
     removed(id);
   } catch (err) {

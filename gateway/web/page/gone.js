@@ -1,0 +1,21 @@
+// A conversation that was erased, or that this user may not see any more: what the
+// page kept of it goes, whether it is open, was open lately, or is in the list only.
+
+import { forgetFiles } from './attachments.js';
+import { toast } from './dom.js';
+import { box } from './messagebox.js';
+import { erased, remembered } from './memory.js';
+import { state } from './state.js';
+import { seen } from './view.js';
+
+export function gone(session, title = '') {
+  const kept = erased(session);
+  forgetFiles(session);
+  seen.delete(session);
+  if (!kept) return;
+  if (!state.view?.session) box.value = remembered('');
+  toast(`${title ? `“${title}”` : 'A conversation'} was erased. What you were writing there waits in a new conversation.`, { ms: 12000 });
+}
+
+/** Whether it is open, or one that was delegated from it: then its own frames say that it is gone. */
+export const isOpen = (session) => state.view?.session === session || !!state.view?.session.startsWith(`${session}/`);
