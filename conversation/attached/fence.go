@@ -9,7 +9,7 @@ import (
 const fence = "```"
 
 // Ends is the line behind the text of a file: [attachment ends: NAME].
-func (f File) Ends() string { return head + " ends: " + f.Name + "]" }
+func (f File) Ends() string { return head + " ends: " + Name(f.Name) + "]" }
 
 // Inside is the text of a file as a model is shown it: between two fences and before the line
 // that ends it. No text can have either: a fence is longer than any run of its characters in

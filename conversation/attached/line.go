@@ -10,12 +10,14 @@ import (
 // head begins a line that says what is attached to a message.
 const head = "[attachment"
 
-// Line is what a model is told of a file: [attachment: NAME, TYPE, SIZE; why].
+// Line is what a model is told of a file: [attachment: NAME, TYPE, SIZE; why]. It is one line,
+// whatever the file is called.
 func (f File) Line(why string) string {
 	if why != "" {
 		why = "; " + why
 	}
-	return fmt.Sprintf("%s: %s, %s, %s%s]", head, f.Name, f.Type, Size(f.Size), why)
+	kind, sub, _ := strings.Cut(f.Type, "/")
+	return fmt.Sprintf("%s: %s, %s/%s, %s%s]", head, Name(f.Name), Name(kind), Name(sub), Size(f.Size), why)
 }
 
 // What a Line says of what became of the file.

@@ -56,6 +56,8 @@ type Model struct {
 	model conversation.Model
 	o     Options
 	n     [kinds]atomic.Int64
+
+	taken, refused seen // pictures that the provider is known to take, and to refuse
 }
 
 var _ conversation.Model = (*Model)(nil)
@@ -78,42 +80,82 @@ func (m *Model) Stats() Stats {
 }
 
 // Stream asks once. If the provider refuses a request with pictures for good, it is asked
-// again without them: a damaged picture, or a model that does not see, would else let every
-// later step of the session fail.
+// again without those that it has never taken, and then without any: a damaged picture, or a
+// model that does not see, would else let every later step of the session fail.
 func (m *Model) Stream(ctx context.Context, r conversation.Request) iter.Seq2[conversation.Output, error] {
 	if !slices.ContainsFunc(r.Entries, hasFiles) && !slices.ContainsFunc(r.Last, hasFiles) {
 		return m.model.Stream(ctx, r) // as nearly all
 	}
 	return func(yield func(conversation.Output, error) bool) {
-		s := &showing{m: m, ctx: ctx, request: &r, sees: m.o.Sees, why: attached.Unseen}
-		shown, said := s.shown(), false
-		for out, err := range m.model.Stream(ctx, shown) {
-			if err != nil && !said && s.pictures > 0 && forPictures(err) {
-				m.o.Log.Warn("the model's provider refused a request with pictures; it is asked again without them",
-					"model", m.Label(), "session", r.Session, "task", r.Task, "step", r.Step, "pictures", s.pictures, "err", cause(err))
-				break
+		s := &showing{m: m, ctx: ctx, request: &r, sees: m.o.Sees}
+		var left []attached.Hash // out of the first request, because it was refused
+		for {
+			refusal, said := error(nil), false
+			for out, err := range m.model.Stream(ctx, s.shown()) {
+				if err != nil && !said && len(s.pictures) > 0 && forPictures(err) {
+					refusal = err
+					break
+				}
+				if !said && (out.Done != nil || out.Delta != "") {
+					said = true
+					m.taken.note(s.pictures)
+					m.refused.note(left)
+				}
+				if !yield(out, err) {
+					return
+				}
 			}
-			said = said || err != nil || out.Done != nil || out.Delta != ""
-			if !yield(out, err) || err != nil || out.Done != nil {
+			if refusal == nil {
 				return
 			}
-		}
-		if said || s.pictures == 0 || ctx.Err() != nil {
-			return
-		}
-		s.sees, s.why, s.pictures = false, attached.Refused, 0
-		for out, err := range m.model.Stream(ctx, s.shown()) {
-			if !yield(out, err) {
-				return
+			suspects := s.suspects()
+			m.o.Log.Warn("the model's provider refused a request with pictures; it is asked again without them", "model", m.Label(),
+				"session", r.Session, "task", r.Task, "step", r.Step, "pictures", len(s.pictures), "left_out", suspects, "err", cause(refusal))
+			if left = suspects; s.without != nil || code(refusal) == conversation.TooLarge {
+				left = nil // nobody knows which of them it was, or whether it was one of them
 			}
+			s.leaveOut(suspects)
 		}
+	}
+}
+
+// suspects are pictures of a request that was refused: those that the provider has never
+// taken, but for the older ones if it has taken none. Of a second refusal all are.
+func (s *showing) suspects() []attached.Hash {
+	if s.without != nil {
+		return s.pictures
+	}
+	unknown := slices.DeleteFunc(slices.Clone(s.pictures), s.m.taken.has)
+	if len(unknown) == len(s.pictures) {
+		return s.newest
+	}
+	if len(unknown) == 0 {
+		return s.pictures
+	}
+	return unknown
+}
+
+func (s *showing) leaveOut(pictures []attached.Hash) {
+	if s.without == nil {
+		s.without = map[attached.Hash]bool{}
+	}
+	for _, hash := range pictures {
+		s.without[hash] = true
 	}
 }
 
 // forPictures is true for a refusal that pictures may be the cause of.
 func forPictures(err error) bool {
+	return code(err) == conversation.BadRequest || code(err) == conversation.TooLarge
+}
+
+// code is that of a failure for good, "" of another one.
+func code(err error) conversation.Code {
 	var known *conversation.ModelError
-	return errors.As(err, &known) && known.Permanent && (known.Failure.Code == conversation.BadRequest || known.Failure.Code == conversation.TooLarge)
+	if errors.As(err, &known) && known.Permanent {
+		return known.Failure.Code
+	}
+	return ""
 }
 
 func cause(err error) error {
@@ -132,8 +174,9 @@ type showing struct {
 	ctx      context.Context
 	request  *conversation.Request
 	sees     bool
-	why      string // why no picture is shown to who does not see
-	pictures int    // that are shown
+	pictures []attached.Hash        // that are shown
+	newest   []attached.Hash        // of pictures, those of the last message that has some
+	without  map[attached.Hash]bool // pictures that are left out, because the provider refused a request with them
 	read     map[attached.Hash][]byte
 }
 
@@ -141,6 +184,7 @@ type showing struct {
 // they are not written to.
 func (s *showing) shown() conversation.Request {
 	r := *s.request
+	s.pictures, s.newest = nil, nil
 	r.Entries, r.Last = slices.Clone(r.Entries), slices.Clone(r.Last)
 	var with []*conversation.Entry
 	for _, list := range [][]conversation.Entry{r.Entries, r.Last} {
@@ -152,7 +196,7 @@ func (s *showing) shown() conversation.Request {
 	}
 	o := &s.m.o
 	pictures := newest(with, room{o.Pictures, o.PictureBytes}, func(f attached.File) int64 {
-		if !s.sees || !picture(f.Type) || o.Picture > 0 && f.Size > o.Picture || f.Size > o.PictureBytes {
+		if !s.sees || s.refused(f) || !picture(f.Type) || o.Picture > 0 && f.Size > o.Picture || f.Size > o.PictureBytes {
 			return 0
 		}
 		return f.Size
@@ -164,10 +208,14 @@ func (s *showing) shown() conversation.Request {
 		return min(f.Size, int64(o.Text))
 	})
 	for i, e := range with {
+		before := len(s.pictures)
 		lines := make([]string, 0, len(e.Files))
 		for k, f := range e.Files {
 			at := place{i, k}
 			lines = append(lines, s.file(e, f, pictures[at], texts[at]))
+		}
+		if before < len(s.pictures) {
+			s.newest = s.pictures[before:]
 		}
 		text := strings.Join(lines, "\n")
 		if e.Text != "" && !strings.HasSuffix(e.Text, "\n") {
@@ -190,11 +238,9 @@ func (s *showing) file(e *conversation.Entry, f attached.File, seen, told bool) 
 	}
 	switch {
 	case f.Image() && !s.sees:
-		kind := unseen
-		if s.why == attached.Refused {
-			kind = refused
-		}
-		return say(kind, s.why)
+		return say(unseen, attached.Unseen)
+	case f.Image() && s.refused(f):
+		return say(refused, attached.Refused)
 	case f.Image() && !picture(f.Type), !f.Image() && !f.Text():
 		return say(unseen, attached.Unknown)
 	case f.Image() && s.m.o.Picture > 0 && f.Size > s.m.o.Picture, f.Image() && f.Size > s.m.o.PictureBytes:
@@ -211,7 +257,7 @@ func (s *showing) file(e *conversation.Entry, f attached.File, seen, told bool) 
 		return say(gone, attached.Gone)
 	}
 	if seen {
-		s.pictures++
+		s.pictures = append(s.pictures, f.Hash)
 		e.Pictures = append(e.Pictures, conversation.Picture{Type: f.Type, Body: body})
 		return say(shownPicture, attached.Shown)
 	}
@@ -225,6 +271,9 @@ func (s *showing) file(e *conversation.Entry, f attached.File, seen, told bool) 
 	}
 	return say(shownText, why) + "\n" + f.Inside(text)
 }
+
+// refused is true for a picture that the provider does not take.
+func (s *showing) refused(f attached.File) bool { return s.without[f.Hash] || s.m.refused.has(f.Hash) }
 
 var errNobody = errors.New("nothing can be read here")
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,6 +17,7 @@ import (
 type looker struct {
 	asked   []conversation.Request
 	refuses error
+	only    string // a picture that it refuses; "" = any
 }
 
 func (l *looker) Label() string { return "looker" }
@@ -24,9 +26,11 @@ func (l *looker) Stream(_ context.Context, r conversation.Request) iter.Seq2[con
 	return func(yield func(conversation.Output, error) bool) {
 		l.asked = append(l.asked, r)
 		for _, e := range r.Entries {
-			if len(e.Pictures) > 0 && l.refuses != nil {
-				yield(conversation.Output{}, l.refuses)
-				return
+			for _, p := range e.Pictures {
+				if l.refuses != nil && (l.only == "" || l.only == string(p.Body)) {
+					_ = yield(conversation.Output{}, nil) && yield(conversation.Output{}, l.refuses) // a sign of life before
+					return
+				}
 			}
 		}
 		yield(conversation.Output{Done: &conversation.ModelAnswer{}}, nil)
@@ -245,5 +249,96 @@ func TestNothingAttached(t *testing.T) {
 	}
 	if &l.asked[0].Entries[0] != &entries[0] {
 		t.Error("it was copied")
+	}
+}
+
+// A damaged picture goes alone: those that the provider has taken before stay, and it is not
+// tried again. Where the provider knows none of them, the newest message's go first, then all.
+func TestDamagedPictureGoesAlone(t *testing.T) {
+	s := shelf{"a.png": "good", "b.png": "fine", "c.png": "damaged", "d.png": "new"}
+	entry := func(name string) conversation.Entry { return user(name, s.file(name, "image/png")) }
+	wide := all
+	wide.Pictures, wide.PictureBytes = 10, 1000
+	refusal := &conversation.ModelError{Failure: conversation.Failure{Code: conversation.BadRequest}, Permanent: true}
+	seen := func(l *looker, from int) (list []string) {
+		for _, r := range l.asked[from:] {
+			var names []string
+			for _, e := range r.Entries {
+				for _, p := range e.Pictures {
+					names = append(names, string(p.Body))
+				}
+			}
+			list = append(list, strings.Join(names, " "))
+		}
+		return list
+	}
+	type step struct {
+		entries []string
+		want    []string // the pictures of each request
+	}
+	for name, steps := range map[string][]step{
+		"as it comes": {
+			{[]string{"a.png", "b.png"}, []string{"good fine"}},
+			{[]string{"a.png", "b.png", "c.png"}, []string{"good fine damaged", "good fine"}},
+			{[]string{"a.png", "b.png", "c.png", "d.png"}, []string{"good fine new"}},
+		},
+		"among those that nobody knows": {
+			{[]string{"a.png", "b.png", "c.png"}, []string{"good fine damaged", "good fine"}},
+			{[]string{"a.png", "b.png", "c.png"}, []string{"good fine"}},
+		},
+		"before those that nobody knows": {
+			{[]string{"c.png", "a.png"}, []string{"damaged good", "damaged", ""}},
+			{[]string{"c.png", "a.png"}, []string{"damaged good", "damaged", ""}}, // nobody knows which it was
+			{[]string{"a.png"}, []string{"good"}},
+			{[]string{"c.png", "a.png"}, []string{"damaged good", "good"}},
+			{[]string{"c.png", "a.png"}, []string{"good"}},
+		},
+		"beside another one": {
+			{[]string{"c.png", "c.png"}, []string{"damaged damaged", ""}},
+			{[]string{"c.png", "d.png"}, []string{"new"}},
+		},
+	} {
+		l := &looker{refuses: refusal, only: "damaged"}
+		m := New(l, wide)
+		for i, st := range steps {
+			var entries []conversation.Entry
+			for _, name := range st.entries {
+				entries = append(entries, entry(name))
+			}
+			from := len(l.asked)
+			if err := ask(t, m, conversation.Request{File: s.read, Entries: entries}); err != nil {
+				t.Errorf("%s, step %d: %v", name, i, err)
+			}
+			if got := seen(l, from); !slices.Equal(got, st.want) {
+				t.Errorf("%s, step %d: the requests show %q, want %q", name, i, got, st.want)
+			}
+		}
+	}
+	// A request that is refused without any picture is the caller's.
+	l := &looker{refuses: refusal}
+	never := refuser{l}
+	if err := ask(t, New(never, wide), conversation.Request{File: s.read, Entries: []conversation.Entry{entry("a.png")}}); err != error(refusal) || len(l.asked) != 2 {
+		t.Errorf("%v, asked %d times", err, len(l.asked))
+	}
+}
+
+// refuser refuses all.
+type refuser struct{ *looker }
+
+func (r refuser) Stream(_ context.Context, q conversation.Request) iter.Seq2[conversation.Output, error] {
+	return func(yield func(conversation.Output, error) bool) {
+		r.asked = append(r.asked, q)
+		yield(conversation.Output{}, r.refuses)
+	}
+}
+
+// What is remembered of pictures is bounded.
+func TestSeenIsBounded(t *testing.T) {
+	var s seen
+	for i := range mostSeen + 10 {
+		s.note([]attached.Hash{attached.Hash(fmt.Sprint(i))})
+	}
+	if len(s.files) != 10 || !s.has(attached.Hash(fmt.Sprint(mostSeen))) || s.has("0") {
+		t.Errorf("%d are remembered", len(s.files))
 	}
 }
