@@ -273,7 +273,8 @@ func TestRefusals(t *testing.T) {
 					p.ok(second.ID, `{"message":"m1","seq":1,"duplicate":false,"disposition":"started"}`)
 				}
 				_, err = sent.Wait(t.Context())
-				if test.again != (err == nil) || !test.again && (CodeOf(err) != test.code || err.(*Error).Retryable != test.retryable) {
+				var refused *Error
+				if test.again != (err == nil) || !test.again && (!errors.As(err, &refused) || refused.Code != test.code || refused.Retryable != test.retryable) {
 					t.Errorf("%v", err)
 				}
 				if left, _ := c.options.Outbox.Waiting(); len(left) > 0 {

@@ -23,7 +23,6 @@ type server struct {
 	http  *http.Server
 
 	refuse func(w http.ResponseWriter) bool // of the upgrade; nil = no
-	dials  chan struct{}                    // each attempt to connect; nil = not counted
 	down   func() bool                      // nobody listens
 }
 

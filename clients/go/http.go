@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -174,8 +175,8 @@ const httpTries = 4
 func (c *Client) request(ctx context.Context, method string, to *url.URL, query url.Values, body []byte, kind string, out any) error {
 	for try := 0; ; try++ {
 		err := c.requestOnce(ctx, method, to, query, body, kind, out)
-		refused, ok := err.(*Error)
-		if !ok || !refused.Retryable || try == httpTries-1 || refused.Code == SessionBusy || refused.Code == StorageFull {
+		var refused *Error
+		if !errors.As(err, &refused) || !refused.Retryable || try == httpTries-1 || refused.Code == SessionBusy || refused.Code == StorageFull {
 			return err
 		}
 		if pace.Wait(ctx, max(refused.RetryAfter, pace.Jitter(c.options.LeastPause, c.options.MostPause, try))) != nil {
@@ -205,7 +206,7 @@ func (c *Client) requestOnce(ctx context.Context, method string, to *url.URL, qu
 	if err != nil {
 		return fmt.Errorf("parley: %w", err)
 	}
-	defer response.Body.Close()
+	defer func() { _ = response.Body.Close() }()
 	got, err := io.ReadAll(io.LimitReader(response.Body, maxFrame))
 	switch {
 	case err != nil:

@@ -3,6 +3,7 @@ package listing
 // Marks are what one user has marked a session with, for himself alone.
 type Marks uint8
 
+// What a session can be marked with, and all of it.
 const (
 	Pinned   Marks = 1 << iota // on top of the list
 	Archived                   // out of the list, until the user puts it back

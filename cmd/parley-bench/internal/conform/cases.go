@@ -122,10 +122,7 @@ func repeats() fault {
 		}
 		before, _ := l.proxy.state["before"].([]message)
 		l.proxy.state["before"] = append(before, m)
-		out := []message{m}
-		for _, old := range before[max(0, len(before)-l.proxy.random.IntN(4)):] {
-			out = append(out, old)
-		}
+		out := append([]message{m}, before[max(0, len(before)-l.proxy.random.IntN(4)):]...)
 		return append(out, m)
 	}}
 }

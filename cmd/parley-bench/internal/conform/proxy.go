@@ -1,6 +1,7 @@
 package conform
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -251,7 +252,8 @@ func (l *link) fromServer() {
 	for {
 		kind, raw, err := l.server.ReadMessage()
 		if err != nil {
-			if closed, ok := err.(*websocket.CloseError); ok && closed.Code != websocket.CloseAbnormalClosure {
+			var closed *websocket.CloseError
+			if errors.As(err, &closed) && closed.Code != websocket.CloseAbnormalClosure {
 				l.end(closed.Code, closed.Text)
 				<-l.over
 			}

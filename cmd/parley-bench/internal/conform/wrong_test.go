@@ -3,6 +3,7 @@ package conform
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -145,7 +146,8 @@ func (c *smallClient) connect() (wait time.Duration, code int) {
 		case <-quiet.C:
 			return 0, 0
 		case err := <-ended:
-			if closed, ok := err.(*websocket.CloseError); ok && closed.Code != websocket.CloseAbnormalClosure {
+			var closed *websocket.CloseError
+			if errors.As(err, &closed) && closed.Code != websocket.CloseAbnormalClosure {
 				return wait, closed.Code
 			}
 			return wait, 0

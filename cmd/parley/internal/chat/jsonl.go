@@ -62,7 +62,7 @@ func runJSON(ctx context.Context, client *parley.Client, session string, o Optio
 			printFrame(o.Out, e)
 		case s := <-next:
 			switch {
-			case s.err == io.EOF:
+			case errors.Is(s.err, io.EOF):
 				more = false
 			case s.err != nil:
 				return o.fail(s.err)

@@ -3,6 +3,7 @@ package chat
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -103,10 +104,7 @@ func runPlain(ctx context.Context, client *parley.Client, session string, o Opti
 	t := newTurns()
 	ready, more, spoke := false, true, false
 	printed := make(map[string]bool)
-	for {
-		if !more && t.done() {
-			break
-		}
+	for more || !t.done() {
 		if !more && len(t.questions) > 0 && ready {
 			break // nothing will answer it here
 		}
@@ -133,7 +131,7 @@ func runPlain(ctx context.Context, client *parley.Client, session string, o Opti
 			printPlain(o, e, printed)
 		case s := <-next:
 			if s.err != nil {
-				if s.err != io.EOF {
+				if !errors.Is(s.err, io.EOF) {
 					return o.fail(s.err)
 				}
 				if len(files) > 0 && !spoke { // they are the message
