@@ -1,9 +1,12 @@
 package gateway_test
 
 import (
+	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -261,4 +264,83 @@ func TestAttachmentsOfOthers(t *testing.T) {
 	}
 	r.call("POST", "/api/sessions/"+s+"/blobs", `{"b":1}`, as("reader")...).problem(t, 403, conversation.Forbidden)
 	r.call("POST", "/api/sessions/"+s+"/blobs", `{"b":1}`, as("stranger")...).problem(t, 404, conversation.NotFound)
+}
+
+// Who may not upload to a session takes no place, and hears why he may not; the wrong
+// credentials of an address count as everywhere else.
+func TestOnlySendersTakePlaces(t *testing.T) {
+	r := start(t, withAuth(credentials{}), limits(func(l *gateway.Limits) { l.UploadsAtOnce = 1 }))
+	as := func(name string) []string { return []string{"Authorization", "Bearer " + name} }
+	s := r.call("POST", "/api/sessions", "{}", as("owner")...).want(t, 201).get(t, "session")
+	r.call("PUT", "/api/sessions/"+s+"/members/rea", `{"role":"reader"}`, as("owner")...).want(t, 200)
+	head := func(session, name string) string {
+		return fmt.Sprintf("POST /api/sessions/%s/blobs HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: 7\r\nAuthorization: Bearer %s\r\n\r\n", session, r.addr, name)
+	}
+	for _, c := range []struct{ session, name, status string }{
+		{s, "nobody", "401"}, {s, "reader", "403"}, {s, "stranger", "404"}, {s, "watcher of chats", "403"}, {"nosuch", "owner", "404"}, {s + "%2Ft1", "owner", "404"}, {"%zz", "owner", "404"},
+	} {
+		_, answered := r.raw(t, head(c.session, c.name)) // and not a byte of the file
+		if line, err := answered.ReadString('\n'); err != nil || !strings.Contains(line, c.status) {
+			t.Errorf("%s in %s: %q, %v", c.name, c.session, line, err)
+		}
+		r.call("POST", "/api/sessions/"+s+"/blobs", `{"a":1}`, as("owner")...)
+		if n := r.metric("parley_gateway_refused_total", "limit", "uploads_at_once"); n != 0 {
+			t.Fatalf("%s has taken a place", c.name)
+		}
+	}
+	for range 20 {
+		_, answered := r.raw(t, head(s, "prl_abc_guess"))
+		line, err := answered.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(line, "429") {
+			return
+		}
+	}
+	t.Error("nobody counts the keys that are tried")
+}
+
+// One user gets no more places than are left for others.
+func TestUploadsLeavePlacesToOthers(t *testing.T) {
+	r := start(t, withAuth(credentials{}), limits(func(l *gateway.Limits) { l.UploadsAtOnce = 4 }))
+	sessions := map[string]string{}
+	for _, name := range []string{"owner", "owner's name in another tenant"} {
+		sessions[name] = r.call("POST", "/api/sessions", "{}", "Authorization", "Bearer "+name).want(t, 201).get(t, "session")
+	}
+	var slow []struct {
+		net.Conn
+		in *bufio.Reader
+	}
+	for n, c := range []struct {
+		name  string
+		place bool
+	}{
+		{"owner", true}, {"owner", true}, {"owner", false},
+		{"owner's name in another tenant", true}, {"owner's name in another tenant", false}, {"owner", false},
+	} {
+		conn, in := r.raw(t, fmt.Sprintf("POST /api/sessions/%s/blobs HTTP/1.1\r\nHost: %s\r\nContent-Type: text/plain\r\nContent-Length: 9\r\n", sessions[c.name], r.addr)+
+			"Expect: 100-continue\r\nAuthorization: Bearer "+c.name+"\r\n\r\n")
+		if line, err := in.ReadString('\n'); err != nil || !strings.Contains(line, "100") {
+			t.Fatalf("%d: %q, %v", n, line, err)
+		}
+		_, _ = in.ReadString('\n')
+		if c.place {
+			slow = append(slow, struct {
+				net.Conn
+				in *bufio.Reader
+			}{conn, in})
+			continue // its file does not come yet
+		}
+		if line, err := in.ReadString('\n'); err != nil || !strings.Contains(line, "503") {
+			t.Errorf("%d: %s: %q, %v", n, c.name, line, err)
+		}
+	}
+	for n, c := range slow {
+		_, err := fmt.Fprintf(c, "the file%d", n)
+		line, wrong := c.in.ReadString('\n')
+		if err := errors.Join(err, wrong); err != nil || !strings.Contains(line, "201") {
+			t.Errorf("slow one %d: %q, %v", n, line, err)
+		}
+	}
 }

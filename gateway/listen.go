@@ -86,6 +86,8 @@ func (s *Server) guarded(inner net.Listener, encrypted *tls.Config) *listener.Bo
 		TLS:         encrypted,
 		Connections: s.cfg.Limits.Connections,
 		PerAddress:  s.cfg.Limits.ConnectionsPerAddress,
+		Slowest:     slowestUpload,
+		Patience:    otherRequests,
 		Group: func(address string) string {
 			if s.services.Proxies.TrustsRemote(address) {
 				return "" // all clients come from there

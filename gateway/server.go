@@ -132,7 +132,7 @@ func New(cfg Config, d Deps) (*Server, error) {
 	s.ws = ws.New(s.services)
 	s.rest = rest.New(s.services, page)
 	s.operator = admin.New(s.services, d.Gatherer, d.CommandLine)
-	taken := newUploads(cfg.Limits, d.Metrics)
+	taken := newUploads(s.services, d.Authenticator)
 	s.app = fiber.New(fiber.Config{
 		AppName:                      "parley",
 		DisableStartupMessage:        true,

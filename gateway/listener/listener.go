@@ -21,6 +21,11 @@ type Settings struct {
 
 	TLS *tls.Config // nil = no TLS
 
+	// What a client has more time to send than Patience must come at so many bytes a second,
+	// from 15 s on; 0 = at any pace.
+	Slowest  int
+	Patience time.Duration
+
 	// What is told, by the goroutine that accepts; each may be nil.
 	Open    func(change int)         // a connection has come or gone; by any goroutine
 	Refused func(limit, from string) // a connection was closed at once: the limit's name, the group or address
@@ -218,11 +223,16 @@ type conn struct {
 	group string // that it counts for; "" = none
 	used  atomic.Bool
 	gone  atomic.Bool
+	pace  atomic.Pointer[pace] // nil = any
 }
 
 // Read notes that the client has said something. Under TLS its handshake is not that.
 func (c *conn) Read(b []byte) (int, error) {
+	p := c.pace.Load()
 	n, err := c.Conn.Read(b)
+	if p != nil && n > 0 {
+		c.came(p, n)
+	}
 	if n > 0 && c.of.o.TLS == nil && !c.used.Load() {
 		c.used.Store(true)
 	}
