@@ -17,7 +17,7 @@ import (
 
 // Settings are the configuration of what is attached to messages.
 type Settings struct {
-	MaxAge time.Duration `key:"limits.upload_max_age" min:"1m"` // how long a file waits for a message that names it
+	MaxAge time.Duration `key:"limits.upload_max_age" min:"1s"` // how long a file waits for a message that names it
 }
 
 // Defaults are those of a configuration that says nothing.
