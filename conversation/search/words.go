@@ -1,6 +1,7 @@
 package search
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -101,3 +102,6 @@ func accented(text string, all []Span) {
 		n++
 	}
 }
+
+// Needles are what a folded text must contain, each of them.
+func (q Query) Needles() []string { return slices.Clone(q.needles) }

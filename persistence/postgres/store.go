@@ -21,6 +21,7 @@ import (
 	"parley/persistence/postgres/internal/lanes"
 	"parley/persistence/postgres/internal/opening"
 	"parley/persistence/postgres/internal/outcome"
+	"parley/persistence/postgres/internal/wordtable"
 )
 
 // writers is how many goroutines join commits.
@@ -38,6 +39,7 @@ type Store struct {
 	chatting                       chan struct{} // as much of acquiring as chats and files may take
 
 	files   *blobtable.Files
+	words   *wordtable.Words
 	lanes   lanes.Lanes[conversation.SessionKey] // all that one session's writer does, in its order
 	held    held.Sessions                        // which keys the sessions have that this process writes to
 	usage   *usage                               // nil = nothing is limited
@@ -69,7 +71,7 @@ func Open(ctx context.Context, o StoreOptions) (*Store, error) {
 	s.ended, s.stop = context.WithCancel(context.WithoutCancel(ctx))
 	others := max(2, o.Connections-writers)
 	s.chatting = make(chan struct{}, max(1, others/2-1))
-	s.files = newFiles(s)
+	s.files, s.words = newFiles(s), newWords(s)
 	for _, kind := range []struct {
 		pool **pgxpool.Pool
 		most int

@@ -55,7 +55,7 @@ func TestStore(t *testing.T) {
 // database for each.
 func empty(t testing.TB, s *Store) {
 	t.Helper()
-	if _, err := s.acquiring.Exec(t.Context(), "truncate sessions, due, records, event_keys, snapshots, tasks, read_cursors, members, member_clusters, chat_rows, chat_feeds, chat_entries, blobs, blob_chunks"); err != nil {
+	if _, err := s.acquiring.Exec(t.Context(), "truncate sessions, due, records, event_keys, snapshots, tasks, read_cursors, members, member_clusters, chat_rows, chat_feeds, chat_entries, blobs, blob_chunks, said, said_words, said_to"); err != nil {
 		t.Fatal(err)
 	}
 }

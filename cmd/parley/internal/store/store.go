@@ -67,8 +67,11 @@ func Quota(s Store, tenant conversation.TenantID) error {
 
 // Index keeps what can be found of the sessions of a store; nil = it keeps nothing of it.
 func Index(s Store) search.Index {
-	if db, is := s.(*pebble.DB); is {
+	switch db := s.(type) {
+	case *pebble.DB:
 		return pebble.Index(db)
+	case *Shared:
+		return postgres.Index(db.Store)
 	}
 	return nil
 }
