@@ -18,6 +18,9 @@ func searched(s *API, c *fiber.Ctx) (q search.Query, messages bool, err error) {
 		return q, false, conversation.Errorf(conversation.BadRequest, "in must be titles or messages")
 	}
 	if !c.Context().QueryArgs().Has("q") {
+		if in == "messages" { // its items are not rows of the list
+			return q, false, conversation.Errorf(conversation.BadRequest, "q has to say what to search for with in=messages")
+		}
 		return q, false, nil
 	}
 	q, err = s.Find.Read(c.Query("q"))
