@@ -30,11 +30,12 @@ const root = "../.."
 // A new arrow is a decision about the architecture: write it down in
 // docs/ARCHITECTURE.md first.
 var arrows = map[string][]string{
-	"conversation/attached":                   {},
+	"conversation/attached":                   {"conversation/ownline"},
 	"conversation/access":                     {},
 	"conversation/tokens":                     {},
 	"conversation/listing":                    {},
-	"conversation/author":                     {},
+	"conversation/author":                     {"conversation/ownline"},
+	"conversation/ownline":                    {},
 	"conversation/dedup":                      {"conversation", "conversation/attached"},
 	"conversation/living":                     {"conversation"},
 	"conversation/blobs":                      {"conversation", "conversation/attached"},

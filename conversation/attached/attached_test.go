@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"parley/conversation/ownline"
+
 	"pgregory.net/rapid"
 )
 
@@ -31,7 +33,7 @@ func TestHostileNames(t *testing.T) {
 	for _, name := range []string{"a]\n[attachment: b.png, image/png, 1 KB", "\r\u2028\u0085x", "a`\x00\x1b[31m]", "]]]", "\u202e]gnp.exe"} {
 		f := File{Name: name, Type: "text/" + name, Size: 1}
 		for _, line := range []string{f.Line(Follows), f.Ends()} {
-			if strings.ContainsFunc(line, breaks) || strings.Count(line, "[") != 1 || strings.Count(line, "]") != 1 || !strings.HasPrefix(line, head) {
+			if strings.ContainsFunc(line, ownline.Ends) || strings.Count(line, "[") != 1 || strings.Count(line, "]") != 1 || !strings.HasPrefix(line, head) {
 				t.Errorf("%q has the line %q", name, line)
 			}
 		}
@@ -54,40 +56,20 @@ func TestNothingLeavesItsFence(t *testing.T) {
 			if r == '\uff40' {
 				return '`'
 			}
-			if hidden(r) {
+			if ownline.Unseen(r) {
 				return -1
 			}
 			return r
 		}, inside); strings.Contains(bare, around) {
 			t.Fatalf("%q has its fence %q inside", text, around)
 		}
-		for _, line := range strings.FieldsFunc(inside, breaks) {
-			if looksLike(line) {
+		for _, line := range strings.FieldsFunc(inside, ownline.Ends) {
+			if ownline.Like(line, head) {
 				t.Fatalf("%q has the line %q", text, line)
 			}
 		}
 		if again := strings.TrimSuffix(inside, "\n"); strings.ReplaceAll(again, " ", "") != strings.ReplaceAll(strings.TrimSuffix(strings.ToValidUTF8(text, "\uFFFD"), "\n"), " ", "") {
 			t.Fatalf("%q became %q", text, inside)
-		}
-	})
-}
-
-// Whatever a text is: no line of it looks like that of an attachment, nothing but spaces is
-// added, and a second time changes nothing.
-func TestNothingForgesALine(t *testing.T) {
-	piece := rapid.OneOf(rapid.SampledFrom([]string{
-		"[attachment: ", "[ATTACHMENT", "[", "attach", "ment", "\n", "\r", "\u2028", "\u0085", "\u200b", "\u00ad", "\ufeff", " ", "]", "\x00", "\xff",
-	}), rapid.String())
-	rapid.Check(t, func(t *rapid.T) {
-		text := strings.Join(rapid.SliceOfN(piece, 0, 8).Draw(t, "pieces"), "")
-		got := Escape(text)
-		for _, line := range strings.FieldsFunc(got, breaks) {
-			if strings.HasPrefix(strings.ToLower(line), head) || looksLike(line) {
-				t.Fatalf("%q has the line %q", text, line)
-			}
-		}
-		if Escape(got) != got || strings.ReplaceAll(got, " ", "") != strings.ReplaceAll(text, " ", "") {
-			t.Fatalf("%q became %q", text, got)
 		}
 	})
 }

@@ -2,7 +2,8 @@ package attached
 
 import (
 	"strings"
-	"unicode"
+
+	"parley/conversation/ownline"
 )
 
 // fence is what the text of a file stands between, at least.
@@ -32,15 +33,10 @@ func longestRun(text string) (longest int) {
 		case r == rune(fence[0]), r == '\uff40': // the wide one, too
 			n++
 			longest = max(longest, n)
-		case hidden(r):
+		case ownline.Unseen(r):
 		default:
 			n = 0
 		}
 	}
 	return longest
-}
-
-// hidden is true for what nobody sees, but for ends of lines.
-func hidden(r rune) bool {
-	return !breaks(r) && (!unicode.IsGraphic(r) || unicode.Is(unicode.Mn, r) || unicode.Is(unicode.Cf, r) || r == '\u3164' || r == '\u115f' || r == '\u1160' || r == '\uffa0')
 }

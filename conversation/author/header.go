@@ -5,6 +5,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"parley/conversation/ownline"
 )
 
 // head begins the line that says who has said what follows it.
@@ -52,60 +54,7 @@ func userID(user string) string {
 
 // Escape puts a space before each line of a text that could be taken for a Header. What
 // has been escaped stays as it is.
-func Escape(text string) string {
-	if !strings.Contains(text, "[") {
-		return text // as nearly all
-	}
-	var b strings.Builder
-	done := 0
-	for at := 0; at < len(text); {
-		if looksLike(text[at:]) {
-			b.WriteString(text[done:at])
-			b.WriteByte(' ')
-			done = at
-		}
-		next := strings.IndexFunc(text[at:], breaks)
-		if next < 0 {
-			break
-		}
-		_, n := utf8.DecodeRuneInString(text[at+next:])
-		at += next + n
-	}
-	if done == 0 && b.Len() == 0 {
-		return text
-	}
-	b.WriteString(text[done:])
-	return b.String()
-}
-
-// breaks is true for the characters that end a line, for whoever reads it.
-func breaks(r rune) bool {
-	switch r {
-	case '\n', '\v', '\f', '\r', '\x1c', '\x1d', '\x1e', '\u0085', '\u2028', '\u2029':
-		return true
-	}
-	return false
-}
-
-// looksLike is true for a line that begins as a header does, in any case and with anything
-// invisible in between.
-func looksLike(line string) bool {
-	want := strings.TrimSuffix(head, " ")
-	for _, r := range line {
-		switch {
-		case breaks(r):
-			return false
-		case hidden(r):
-			continue
-		case unicode.ToLower(r) != rune(want[0]):
-			return false
-		}
-		if want = want[1:]; want == "" {
-			return true
-		}
-	}
-	return false
-}
+func Escape(text string) string { return ownline.Escape(text, strings.TrimSpace(head)) }
 
 // Cut takes the header off a text that has one: of a text that was escaped no other line
 // looks like it.

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"parley/conversation/ownline"
+
 	"pgregory.net/rapid"
 )
 
@@ -65,11 +67,11 @@ func TestNothingForgesAHeader(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		name, user, text := forging().Draw(t, "name"), forging().Draw(t, "user"), forging().Draw(t, "text")
 		header := Header(name, user)
-		if strings.ContainsFunc(header, breaks) || strings.ContainsFunc(header, hidden) || strings.Count(header, "[")+strings.Count(header, "]") != 2 || strings.Count(header, "(") != 1 || !strings.HasSuffix(header, ")]") {
+		if strings.ContainsFunc(header, ownline.Ends) || strings.ContainsFunc(header, hidden) || strings.Count(header, "[")+strings.Count(header, "]") != 2 || strings.Count(header, "(") != 1 || !strings.HasSuffix(header, ")]") {
 			t.Fatalf("a header that can be read otherwise: %q", header)
 		}
 		escaped := Escape(text)
-		for i, line := range strings.FieldsFunc(header+"\n"+escaped, breaks) {
+		for i, line := range strings.FieldsFunc(header+"\n"+escaped, ownline.Ends) {
 			seen := strings.ToLower(strings.Map(func(r rune) rune {
 				if hidden(r) {
 					return -1
