@@ -2,11 +2,12 @@ package actors
 
 import (
 	"context"
-	"errors"
 
+	"parley/actors/internal/calls"
 	"parley/actors/internal/mail"
 	"parley/actors/internal/modelcall"
 	"parley/actors/internal/observe"
+	"parley/actors/internal/titling"
 	"parley/conversation"
 	"parley/conversation/transcript"
 )
@@ -62,10 +63,7 @@ func (s *session) compacted(m *compactEnd) {
 	if m.err != nil {
 		s.compaction, s.compactionFailed = nil, true
 		e.m.Compactions.WithLabelValues("failed").Inc()
-		var known *conversation.ModelError
-		if errors.As(m.err, &known) && known.Usage != nil {
-			observe.Tokens(e.m, *known.Usage)
-		}
+		observe.Failed(e.m, m.err)
 		log.Warn("the conversation could not be summarised; it is tried again after the next task", "err", m.err)
 		return
 	}
@@ -99,6 +97,9 @@ func (s *session) contextChanged(events []conversation.Event) {
 			s.compaction, s.compactionFailed = nil, false
 		case conversation.TaskStatusChanged:
 			ended = ended || b.New.Ended()
+			if b.New == conversation.TaskComplete && titling.Early(events[i].Task) {
+				askTitle(s)
+			}
 		}
 	}
 	if ended {
@@ -112,5 +113,14 @@ func (c *compaction) stop(s *session) {
 	if c != nil {
 		c.cancel()
 		s.e.m.Compactions.WithLabelValues("stopped").Inc()
+	}
+}
+
+// askTitle asks the model of titles what the session is to be called, if nobody has said it.
+// Rule 9.2c.
+func askTitle(s *session) {
+	if e, self := s.e, s.self; e.cfg.TitleModel != "" && !s.machine.Titled() && s.cache != nil && s.cache.Transcript != nil {
+		titling.Ask(e.models, s.key, s.machine.Summary().Owner, e.cfg.ModelIdle, e.deps.Models[e.cfg.TitleModel], s.cache.Transcript,
+			func(c conversation.Command) { e.send(self, &calls.End{Command: c}) })
 	}
 }

@@ -38,10 +38,7 @@ func (s *session) triage(f conversation.Triage) {
 	if !ok || len(f.Waiting) == 0 {
 		return
 	}
-	request := conversation.Request{
-		Session: s.key.Session, Agent: f.Agent, System: e.rules.Agents[f.Agent].Prompt,
-		Entries: []conversation.Entry{{Role: conversation.RoleUser, Text: triagecall.Ask(f.Waiting)}},
-	}
+	request := triagecall.Request(s.key, f, e.rules.Agents[f.Agent].Prompt)
 	t := &triage{about: f}
 	t.cancel = modelcall.Once(e.models, s.key, "triage", e.cfg.ModelIdle, model, request, func(answer *conversation.ModelAnswer, _ error) {
 		e.send(self, &triageEnd{t: t, answer: answer})

@@ -150,6 +150,7 @@ type Update struct {
 	Policy  Overrides              // a nil value in it removes the override
 	Members map[UserID]access.Role // access.None removes a member
 	Admin   bool                   // who says it may set policies above what the operator has configured
+	Unnamed bool                   // Title counts only while nobody has given one
 }
 
 // Close ends a session: it takes no more messages.

@@ -29,6 +29,7 @@ type Actors struct {
 	ModelTokens   *prometheus.CounterVec   // by direction
 	RequestTokens prometheus.Histogram     // estimated tokens of what models were shown
 	CutRequests   prometheus.Counter       // requests of steps that were shown less than the whole conversation
+	Titles        *prometheus.CounterVec   // titles that a model was asked for, by outcome
 	Compactions   *prometheus.CounterVec   // summaries of conversations by outcome
 	ToolCalls     *prometheus.CounterVec   // by outcome
 	CallsRefused  *prometheus.CounterVec   // calls of an answer that a limit has refused, by limit
@@ -96,6 +97,7 @@ func NewActors(r prometheus.Registerer) *Actors {
 		ModelTokens:   f.counters("model_tokens_total", "Tokens of model calls, by direction.", "direction"),
 		CutRequests:   f.counter("model_requests_cut_total", "Requests of steps from which entries were left out, at context.budget or a model's context."),
 		RequestTokens: f.histogram("model_request_tokens", "Estimated tokens of a step's request: prompt, tools and transcript.", tokens),
+		Titles:        f.counters("titles_total", "Titles of sessions that a model was asked for (titles.model), by outcome.", "outcome"),
 		Compactions:   f.counters("compactions_total", "Summaries of conversations, by outcome.", "outcome"),
 		ToolCalls:     f.counters("tool_calls_total", "Tool calls ended, by outcome.", "outcome"),
 		CallsRefused:  f.counters("calls_refused_total", "Calls of a model's answer that a limit has refused, by limit.", "limit"),

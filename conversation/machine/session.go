@@ -101,6 +101,9 @@ func (s *Session) Head() conversation.Seq { return s.state.Head }
 // Key names the session.
 func (s *Session) Key() conversation.SessionKey { return s.state.Key }
 
+// Titled is true when somebody has given the session a title.
+func (s *Session) Titled() bool { return s.state.Title != "" }
+
 // Policy is the session's effective policy.
 func (s *Session) Policy() policy.Policy { return *s.policy }
 

@@ -328,7 +328,11 @@ func (w *scene) run(out *strings.Builder, line string) {
 		}
 		w.decide(out, c)
 	case "update":
-		w.decide(out, conversation.Update{By: by, Agent: conversation.AgentName(opts["agent"]), Policy: overrides(w.t, opts["policy"]), Admin: opts["admin"] != ""})
+		up := conversation.Update{By: by, Agent: conversation.AgentName(opts["agent"]), Policy: overrides(w.t, opts["policy"]), Admin: opts["admin"] != "", Unnamed: opts["unnamed"] != ""}
+		if title, given := opts["title"]; given {
+			up.Title = &title
+		}
+		w.decide(out, up)
 	case "members": // "USER ROLE", "-" for none
 		members := map[conversation.UserID]access.Role{}
 		for _, arg := range args {

@@ -228,6 +228,7 @@ func commandUpdate(f fields, c *conversation.Update) {
 	fMembers(f, 5, &c.Members)
 	fBool(f, 6, &c.Admin)
 	fText(f, 7, &c.Agent)
+	fBool(f, 8, &c.Unnamed)
 }
 
 func commandClose(f fields, c *conversation.Close) { fText(f, 1, &c.Reason) }

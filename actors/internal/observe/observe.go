@@ -2,6 +2,7 @@ package observe
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"strconv"
 	"strings"
@@ -261,6 +262,14 @@ func Tokens(m *metrics.Actors, u conversation.Usage) {
 	m.ModelTokens.WithLabelValues("input").Add(float64(u.InputTokens))
 	m.ModelTokens.WithLabelValues("output").Add(float64(u.OutputTokens))
 	m.ModelTokens.WithLabelValues("cached").Add(float64(u.CachedTokens))
+}
+
+// Failed counts what a model call has cost that has failed, where its error says so.
+func Failed(m *metrics.Actors, err error) {
+	var known *conversation.ModelError
+	if errors.As(err, &known) && known.Usage != nil {
+		Tokens(m, *known.Usage)
+	}
 }
 
 // Unused counts what a model call has cost whose end came too late to change anything,

@@ -9,6 +9,13 @@ import (
 	"parley/conversation"
 )
 
+// Request asks the agent of an effect, whose prompt is given.
+func Request(key conversation.SessionKey, f conversation.Triage, prompt string) conversation.Request {
+	return conversation.Request{
+		Session: key.Session, Agent: f.Agent, System: prompt, Entries: []conversation.Entry{{Role: conversation.RoleUser, Text: Ask(f.Waiting)}},
+	}
+}
+
 // Ask is what the agent is told: which messages wait, and how it is to answer.
 func Ask(waiting []conversation.InboxView) string {
 	var list strings.Builder

@@ -272,6 +272,9 @@ func (c *Config) AgentModels() []string {
 			names = append(names, a.Model)
 		}
 	}
+	if c.Engine.TitleModel != "" {
+		names = append(names, c.Engine.TitleModel)
+	}
 	return names
 }
 

@@ -275,6 +275,12 @@ func (l *loader) modelList(c *Config) {
 		}
 		l.unready(c, where, fmt.Sprintf("agent %q", a.Name), a.Model)
 	}
+	if name := c.Engine.TitleModel; name != "" {
+		if name != ScriptedName && c.Block(name) == nil && !l.failed("models."+name) {
+			l.wrong("titles.model", "must be "+c.modelNames()+`, or ""`)
+		}
+		l.unready(c, l.origin["titles.model"], "titles.model", name)
+	}
 	l.windows(c)
 }
 

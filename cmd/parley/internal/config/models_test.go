@@ -462,3 +462,24 @@ sees = ["image"]
 		t.Errorf("%+v, %v", c, err)
 	}
 }
+
+// The model of titles is one that there is, and that has what it needs.
+func TestTitleModel(t *testing.T) {
+	for text, want := range map[string]string{
+		"[titles]\nmodel = \"x\"\n": `titles.model = "x": must be "scripted", or ""`,
+		"[titles]\nmodel = \"a\"\n[models.a]\nprovider = \"anthropic\"\nmodel = \"m\"\nkey_env = \"NOT_THERE\"\n":        `titles.model asks for the model "a", which cannot be used`,
+		"[titles]\nmodel = \"a\"\n[models.a]\nprovider = \"openai\"\nmodel = \"m\"\nbase_url = \"http://127.0.0.1:1\"\n": "",
+	} {
+		path := write(t, text)
+		c, err := Load(Sources{Path: path, Required: true})
+		if want == "" {
+			if err != nil || !slices.Contains(c.AgentModels(), "a") {
+				t.Errorf("%s: %v", text, err)
+			}
+			continue
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+}

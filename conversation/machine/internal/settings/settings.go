@@ -33,7 +33,7 @@ func Changes(st *state.State, rules *policy.Rules, configured policy.Policy, c c
 		}
 		up.Agent = c.Agent
 	}
-	if c.Title != nil && *c.Title != st.Title {
+	if c.Title != nil && *c.Title != st.Title && (st.Title == "" || !c.Unnamed) {
 		up.Title = c.Title
 	}
 	if c.Access != nil && *c.Access != st.Access {

@@ -950,6 +950,7 @@ type UpdateCommand struct {
 	Members       map[string]uint32      `protobuf:"bytes,5,rep,name=members,proto3" json:"members,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // user → Role; 0 = is to be no member any more
 	Admin         bool                   `protobuf:"varint,6,opt,name=admin,proto3" json:"admin,omitempty"`
 	Agent         string                 `protobuf:"bytes,7,opt,name=agent,proto3" json:"agent,omitempty"` // "" = as it is
+	Unnamed       bool                   `protobuf:"varint,8,opt,name=unnamed,proto3" json:"unnamed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1031,6 +1032,13 @@ func (x *UpdateCommand) GetAgent() string {
 		return x.Agent
 	}
 	return ""
+}
+
+func (x *UpdateCommand) GetUnnamed() bool {
+	if x != nil {
+		return x.Unnamed
+	}
+	return false
 }
 
 type CloseCommand struct {
@@ -2903,7 +2911,7 @@ const file_conversation_wire_peer_proto_rawDesc = "" +
 	"\x06author\x18\x03 \x01(\tR\x06author\x12\"\n" +
 	"\rclient_msg_id\x18\x04 \x01(\tR\vclientMsgId\x12\x16\n" +
 	"\x06reason\x18\x05 \x01(\tR\x06reason\x12\x12\n" +
-	"\x04drop\x18\x06 \x01(\bR\x04drop\"\x92\x03\n" +
+	"\x04drop\x18\x06 \x01(\bR\x04drop\"\xac\x03\n" +
 	"\rUpdateCommand\x12\x0e\n" +
 	"\x02by\x18\x01 \x01(\tR\x02by\x12\x19\n" +
 	"\x05title\x18\x02 \x01(\tH\x00R\x05title\x88\x01\x01\x12\x1b\n" +
@@ -2911,7 +2919,8 @@ const file_conversation_wire_peer_proto_rawDesc = "" +
 	"\x06policy\x18\x04 \x03(\v2&.parley.wire.UpdateCommand.PolicyEntryR\x06policy\x12A\n" +
 	"\amembers\x18\x05 \x03(\v2'.parley.wire.UpdateCommand.MembersEntryR\amembers\x12\x14\n" +
 	"\x05admin\x18\x06 \x01(\bR\x05admin\x12\x14\n" +
-	"\x05agent\x18\a \x01(\tR\x05agent\x1a9\n" +
+	"\x05agent\x18\a \x01(\tR\x05agent\x12\x18\n" +
+	"\aunnamed\x18\b \x01(\bR\aunnamed\x1a9\n" +
 	"\vPolicyEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a:\n" +

@@ -1,0 +1,78 @@
+package titling
+
+import (
+	"strings"
+	"time"
+	"unicode"
+
+	"parley/actors/internal/modelcall"
+	"parley/actors/internal/observe"
+	"parley/conversation"
+	"parley/conversation/transcript"
+)
+
+// Early is true for the first tasks of a session: behind them it may be given a title. There
+// are several, because one may fail, or its model.
+func Early(task conversation.TaskID) bool { return conversation.Ordinal(string(task), 't') <= 3 }
+
+// Ask asks a model for a title; give is called with the command that brings it, from any
+// goroutine, or never. model may be nil.
+func Ask(env *modelcall.Env, key conversation.SessionKey, owner conversation.UserID, limit time.Duration, model conversation.Model, t *transcript.Transcript, give func(conversation.Command)) {
+	r, ok := t.Naming(key)
+	if model == nil || !ok {
+		return
+	}
+	modelcall.Once(env, key, "a title", limit, model, r, func(answer *conversation.ModelAnswer, err error) {
+		title := ""
+		if err == nil {
+			observe.Tokens(env.Metrics, answer.Usage)
+			title = Read(answer.Items)
+		}
+		outcome := "ok"
+		switch {
+		case err != nil:
+			outcome = "failed"
+			observe.Failed(env.Metrics, err)
+			env.Log.Warn("a session could not be named by its model", "session", key.Session, "tenant", key.Tenant, "model", model.Label(), "err", err)
+		case title == "":
+			outcome = "empty"
+		default:
+			give(conversation.Update{By: owner, Title: &title, Unnamed: true})
+		}
+		env.Metrics.Titles.WithLabelValues(outcome).Inc()
+	})
+}
+
+// MaxTitle is the longest title that is taken from a model, in code points.
+const MaxTitle = 80
+
+// Read is the title in an answer: its first line that says something, without what models
+// put around a name. What moves the text around it on a screen is left out.
+func Read(items []conversation.Item) string {
+	for _, item := range items {
+		if item.Kind != conversation.ItemText {
+			continue
+		}
+		for line := range strings.Lines(strings.ToValidUTF8(item.Text, "")) {
+			line = strings.Map(func(r rune) rune {
+				switch {
+				case unicode.IsSpace(r):
+					return ' '
+				case unicode.IsControl(r), unicode.Is(unicode.Cf, r):
+					return -1
+				}
+				return r
+			}, line)
+			line = strings.Join(strings.Fields(line), " ")
+			line = strings.Trim(strings.TrimPrefix(line, "Title:"), " \"'*#_`.“”„«»")
+			if line == "" {
+				continue
+			}
+			if runes := []rune(line); len(runes) > MaxTitle {
+				line = strings.TrimSpace(string(runes[:MaxTitle])) + "…"
+			}
+			return line
+		}
+	}
+	return ""
+}
