@@ -48,7 +48,7 @@ func TestPageModules(t *testing.T) {
 		t.Fatalf("node %s --test: %v\n%s", bytes.TrimSpace(version), err, out)
 	}
 	// A runner that found no test would be content, too.
-	for _, name := range []string{"two-tasks.json", "amendment.json", "questions.json", "hostile texts end", "the examples of CommonMark 0.31.2", "a text that grew is shown as the same text at once"} {
+	for _, name := range []string{"two-tasks.json", "amendment.json", "questions.json", "hostile texts end", "the examples of CommonMark 0.31.2", "the examples of GitHub Flavored Markdown 0.29", "a text that grew is shown as the same text at once"} {
 		if !bytes.Contains(out, []byte(name)) {
 			t.Errorf("no test about %q ran:\n%s", name, out)
 		}

@@ -18,7 +18,7 @@ md.linkify.add('www.', {
   validate(text, pos) {
     WWW.lastIndex = pos;
     const found = WWW.exec(text)?.[0] || '';
-    let n = found.replace(/[.,;:!?'*_~]+$/, '').length;
+    let n = found.replace(/&[a-z0-9]+;$/i, '').replace(/[.,;:!?'*_~]+$/, '').length;
     while (n && found[n - 1] === ')' && found.slice(0, n).split('(').length < found.slice(0, n).split(')').length) n--;
     return n;
   },
