@@ -67,6 +67,20 @@ func TestOrder(t *testing.T) {
 			w.named()
 		})
 	}
+	t.Run("D-01 one that comes while the first is answered in words like its own", func(t *testing.T) {
+		w := newPlay(t, false)
+		w.manual = true
+		w.say("foo")
+		w.say("bar")
+		for range 3 {
+			w.step()
+		}
+		w.happened("partial m1: "+said("foo"), "m1 answered", "partial m2: "+said("bar"), "m2 answered",
+			"response again m2: "+said("bar"), "COMPLETE")
+		if n := w.nudges(); n > 0 {
+			t.Errorf("%d nudges were needed", n)
+		}
+	})
 	t.Run("D-01 one that comes while others wait goes behind them", func(t *testing.T) {
 		w := newPlay(t, false)
 		w.manual = true

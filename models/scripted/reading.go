@@ -22,7 +22,7 @@ type reading struct {
 	turns    []*program          // in the order in which they may go
 	marks    map[string]bool     // "<message>:<line>" of every line that was answered
 	begun    map[string]int      // the place of the first answer to a message
-	parts    saying              // what was said by name
+	parts    saying              // what was said
 	calls    map[string][]*call  // by the mark of their line, in order
 	asks     []*ask              // in order
 	used     map[string]int      // how many items carry a mark
@@ -99,6 +99,7 @@ func (s *script) read(shown *conversation.Request) *reading {
 				t.record(mark, at)
 				t.used[mark]++
 				if item.Kind != conversation.ItemCall {
+					t.parts.add(item.Text)
 					continue
 				}
 				c := &call{id: item.ID, tool: item.Tool, args: item.Args, at: at}
