@@ -235,6 +235,7 @@ var arrows = map[string][]string{
 
 // testArrows are the imports that only tests of a room may have, beside its own.
 var testArrows = map[string][]string{
+	"gateway/attach":                     {"persistence/blobstest"},
 	"persistence/move":                   {"persistence/blobstest", "persistence/pebble", "persistence/postgres", "persistence/postgres/pgtest"},
 	"actors/cluster":                     {"actors", "actors/actorstest", "conversation/policy", "persistence/persistencetest", "gateway/fanout", "gateway/protocol", "gateway/list"},
 	"actors/cluster/internal/membership": {"conversation"},
