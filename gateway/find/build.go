@@ -3,6 +3,7 @@ package find
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"parley/conversation"
@@ -101,7 +102,6 @@ func (f *Finder) build(ctx context.Context, from string) (reached string, err er
 			return reached, err
 		}
 		reached = row.PageCursor()
-		f.metrics.Reached.Set(float64(row.Activity.UnixMilli()) / 1000)
 	}
 	return reached, ctx.Err()
 }
@@ -109,6 +109,7 @@ func (f *Finder) build(ctx context.Context, from string) (reached string, err er
 // taken brings the index of one session up to its log, if that can be read.
 func (f *Finder) taken(ctx context.Context, row conversation.Summary) error {
 	f.metrics.Sessions.Inc()
+	f.metrics.Reached.Set(float64(row.Activity.UnixMilli()) / 1000)
 	err := f.take(ctx, row)
 	switch {
 	case err == nil, errors.Is(err, conversation.ErrNotFound):
@@ -144,6 +145,9 @@ func (f *Finder) take(ctx context.Context, row conversation.Summary) error {
 		err = f.index.Keep(ctx, row.Key, through, news)
 		through = news.Through
 		f.metrics.Kept.Add(float64(len(news.Said)))
+		for _, s := range slices.Concat(news.Said, news.Reworded) {
+			f.metrics.KeptBytes.Add(float64(len(s.Folded)))
+		}
 	}
 	return err
 }
