@@ -34,7 +34,7 @@ test: setup ## everything but -race: vet, gofmt, all tests
 	@echo "== go test"
 	$(GO) test -timeout 15m ./...
 	@echo "== the page in a browser"
-	$(GO) test -tags e2e -timeout 5m -run '^TestPage' ./cmd/parley
+	$(GO) test -tags e2e -timeout 10m -run '^TestPage' ./cmd/parley
 
 race: ## the tests of the concurrent rooms under the race detector
 	@echo "== go test -race"
