@@ -17,6 +17,8 @@ const (
 	buildRecords = 256
 	// mostBehind is how many sessions are asked for at once that have gone on.
 	mostBehind = 256
+	// mostRounds is how often, before there is a pause.
+	mostRounds = 64
 )
 
 // Run brings the index up to the logs, and keeps it there, until ctx ends. A guide knows itself
@@ -57,28 +59,31 @@ func (f *Finder) goOn(ctx context.Context, from string) (reached string, err err
 	if f.guide == nil {
 		return f.build(ctx, from)
 	}
-	for {
+	for range mostRounds {
 		some, whole, err := f.guide.Behind(ctx, mostBehind)
 		if err != nil {
 			return from, err
 		}
 		if !whole {
-			break
+			return f.begin(ctx, from)
 		}
 		for _, key := range some {
 			row, err := f.logs.Summary(ctx, key)
-			if err == nil {
-				err = f.taken(ctx, row)
-			}
-			if err != nil && !errors.Is(err, conversation.ErrNotFound) {
+			row.Key = key
+			if err := f.taken(ctx, row, err); err != nil {
 				return "", err
 			}
 		}
 		f.metrics.Behind.Set(float64(len(some)))
 		if len(some) < mostBehind {
-			return "", ctx.Err()
+			break
 		}
 	}
+	return "", ctx.Err()
+}
+
+// begin has a guide follow all sessions, once each was looked at from a place of the list on.
+func (f *Finder) begin(ctx context.Context, from string) (reached string, err error) {
 	if from == "" {
 		f.metrics.Complete.Set(0)
 		f.guide.Follow()
@@ -98,7 +103,7 @@ func (f *Finder) build(ctx context.Context, from string) (reached string, err er
 		if err != nil {
 			return reached, err
 		}
-		if err := f.taken(ctx, row); err != nil {
+		if err := f.taken(ctx, row, nil); err != nil {
 			return reached, err
 		}
 		reached = row.PageCursor()
@@ -106,11 +111,13 @@ func (f *Finder) build(ctx context.Context, from string) (reached string, err er
 	return reached, ctx.Err()
 }
 
-// taken brings the index of one session up to its log, if that can be read.
-func (f *Finder) taken(ctx context.Context, row conversation.Summary) error {
+// taken brings the index of one session up to its log, if that and its row can be read.
+func (f *Finder) taken(ctx context.Context, row conversation.Summary, err error) error {
 	f.metrics.Sessions.Inc()
-	f.metrics.Reached.Set(float64(row.Activity.UnixMilli()) / 1000)
-	err := f.take(ctx, row)
+	if err == nil {
+		f.metrics.Reached.Set(float64(row.Activity.UnixMilli()) / 1000)
+		err = f.take(ctx, row)
+	}
 	switch {
 	case err == nil, errors.Is(err, conversation.ErrNotFound):
 		return nil

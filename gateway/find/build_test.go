@@ -139,7 +139,15 @@ func TestBuildFollowsAGuide(t *testing.T) {
 	if g.followed != 2 {
 		t.Errorf("it was followed %d times", g.followed)
 	}
+	unread := count(m.LeftOut)
 	w.say(w.of[broken], "more")
+	w.say(w.of[key("acme", "s001")], "more")
+	w.store.FailReads(broken, conversation.ErrDamaged)
+	round(2, 1)
+	if count(m.LeftOut) != unread+1 {
+		t.Error("a session that cannot be read any more is not counted")
+	}
+	delete(g.noted, broken)
 	w.store.FailReads(broken, conversation.ErrUnread)
 	if err := f.Build(t.Context()); err == nil {
 		t.Error("a store that cannot be asked is no error")
