@@ -179,6 +179,10 @@ func TestPageLongConversation(t *testing.T) {
 	if text := eval[string](b, `document.querySelector('#log .row').innerText`); !strings.Contains(text, "/say answer 1") {
 		t.Errorf("at the top is %q", text)
 	}
+	// Nothing is among the rows but what was said: a row for each message and each answer.
+	b.run(thePage + `.then(p => { const v = p.state.view, n = {}; for (const k of v.order) { const { type } = v.rows.get(k); n[type] = (n[type] || 0) + 1; } window.kinds = JSON.stringify(n); })`)
+	b.wait(`!!window.kinds`)
+	t.Logf("rows by type: %s", eval[string](b, `kinds`))
 	const atEnd = `(s => s.scrollHeight - s.scrollTop - s.clientHeight < 2)(document.querySelector('#scroller'))`
 	part("down, 500 px a frame", `document.querySelector('#scroller').scrollTop += 500; look()`, atEnd+` && document.querySelector('#jump').hidden`)
 	b.run(`(frames = 0, look())`)

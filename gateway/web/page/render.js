@@ -2,13 +2,15 @@
 
 import { clock, h, reconcile } from './dom.js';
 import { fold, partRow, questionRow, userRow } from './rows.js';
-import { openDrafts, visibleRows, waitingMessages, working } from './store.js';
+import { Shown, emptyView, openDrafts, waitingMessages, working } from './store.js';
 import { waitingItem } from './tray.js';
 import { Heights, around, keeping } from './window.js';
 
 const SPOKEN = new Set(['user', 'part', 'question']); // what counts as new
 const NEAR = 60; // px from the end that still count as being there
 const SCREEN = 12; // rows that a screen is thought to show before it was looked at
+const NOTHING = new Shown(emptyView(''), []);
+const KEPT = 600; // rows that left the log and are not made again when they come back
 const CLOSE = 80; // rows to go to smoothly; farther ones are jumped to
 
 /**
@@ -22,11 +24,11 @@ export class Conversation {
     Object.assign(this, parts);
     this.actions = actions;
     this.rows = new Map();      // key -> {el, item}, of those that are elements of the log
-    this.items = [];            // all rows in their order, then the drafts
+    this.items = NOTHING;       // all rows in their order, then the drafts
     [this.from, this.to] = [0, 0]; // which of them are elements
     [this.above, this.below] = [0, 0]; // px for the others
     this.heights = new Heights();
-    this.left = new Map();      // key -> {el, item}, which left the log and hold what somebody did in them
+    this.left = new Map();      // key -> {el, item, held?}, which left the log; held: somebody did something in them
     this.quiet = new Set();     // elements that came back: nobody has to hear them again
     this.arriving = new Set();
     this.waitingCache = new Map();
@@ -49,7 +51,7 @@ export class Conversation {
   reset() {
     for (const e of [this.log, this.activity, this.tray]) e.replaceChildren();
     for (const cache of [this.rows, this.waitingCache, this.heights, this.left, this.quiet]) cache.clear();
-    this.items = [];
+    this.items = NOTHING;
     [this.from, this.to] = [0, 0];
     this.space(0, 0);
     this.view = null;
@@ -65,7 +67,7 @@ export class Conversation {
     const opening = this.items.length === 0;
     const place = this.stick ? null : this.place();
     const drafts = openDrafts(view);
-    const { added, finished } = this.streams(view, drafts) ? this.write(drafts) : this.draw(view, drafts, opening);
+    const { added, finished } = this.streams(view, drafts) ? this.write(view, drafts) : this.draw(view, drafts, opening);
     this.view = view;
     this.showActivity(view);
     this.showWaiting(view);
@@ -85,12 +87,12 @@ export class Conversation {
   // Nothing has changed but what drafts say: the rows need not be looked at, however many.
   streams(view, drafts) {
     const was = this.view;
-    return !!was && was.session === view.session && was.rows === view.rows && was.order === view.order && was.pending === view.pending && drafts.length === this.writing
-      && drafts.every((d, i) => this.items[this.items.length - drafts.length + i].key === d.key);
+    return !!was && was.session === view.session && was.rows === view.rows && was.order === view.order && was.pending === view.pending && drafts.length === this.items.drafts
+      && drafts.every((d, i) => this.items.at(this.items.length - drafts.length + i).key === d.key);
   }
 
-  write(drafts) {
-    this.items.splice(this.items.length - drafts.length, drafts.length, ...drafts);
+  write(view, drafts) {
+    this.items = new Shown(view, drafts);
     for (const d of drafts) {
       const entry = this.rows.get(d.key);
       if (!entry || entry.item === d) continue;
@@ -101,37 +103,43 @@ export class Conversation {
   }
 
   draw(view, drafts, opening) {
-    const rows = visibleRows(view);
-    const all = [...rows, ...drafts];
-    const added = opening ? [] : this.added(rows);
-    this.arriving = new Set(opening ? [] : [...added, ...all.slice(rows.length)].map((r) => r.key));
+    const all = new Shown(view, drafts);
+    const added = opening ? [] : this.added(all);
+    this.arriving = new Set(opening ? [] : [...added, ...drafts].map((r) => r.key));
     this.fresh = opening && !!this.view; // begun here, not loaded
     const finished = this.finish(added);
     this.measure();
-    const [first, last] = this.again(all);
+    const was = { above: this.above, below: this.below, from: this.from, to: this.to, n: this.items.length };
+    // Nothing came above: what stood there still does, and need not be added up.
+    const on = !opening && this.view?.session === view.session && this.view.first === view.first && all.logged >= this.items.logged && all.length >= this.items.length;
+    const [first, last] = this.again(all, on);
     if (!all.length) this.left.clear();
     this.items = all;
-    this.writing = drafts.length;
     const range = this.printing ? [0, all.length] : this.pinned(around(first, last, all.length, this.from, this.to));
     this.elements(range);
     this.fresh = false;
-    this.space(this.heights.sum(all, 0, this.from), this.heights.sum(all, this.to, all.length));
+    if (on) {
+      this.space(was.above + this.between(was.from, this.from),
+        was.to < was.n ? was.below + this.between(this.to, was.to) + this.between(was.n, all.length) : this.between(this.to, all.length));
+    } else this.space(this.heights.sum(all, 0, this.from), this.heights.sum(all, this.to, all.length));
     // Who has scrolled up hears what comes, though it is no element.
     return { added, finished: [...finished, ...added.filter((r) => !r.mine && SPOKEN.has(r.type) && !this.rows.has(r.key))] };
   }
 
   // Where the rows that are elements, and those on the screen, stand among all; gives
   // the first and the last one of the screen.
-  again(all) {
+  again(all, on) {
     if (this.stick || !this.items.length) {
       this.from = Math.max(0, this.from + Math.min(0, all.length - this.items.length));
       this.to = all.length;
       return [Math.max(0, all.length - SCREEN), all.length - 1];
     }
     const [first, last] = this.onScreen();
-    const next = new Map(this.items.slice(first, this.to).map((r, i) => [r.key, first + i]));
-    const at = all.findIndex((r) => next.has(r.key));
-    const by = at < 0 ? 0 : at - next.get(all[at].key);
+    let by = 0;
+    for (let i = first; i < this.to && !on; i++) {
+      const at = all.indexOf(this.items.at(i).key);
+      if (at >= 0) { by = at - i; break; }
+    }
     const within = (i) => Math.max(0, Math.min(all.length - 1, i + by));
     [this.from, this.to] = [Math.max(0, this.from + by), Math.max(0, Math.min(all.length, this.to + by))];
     return [within(first), within(last)];
@@ -146,7 +154,7 @@ export class Conversation {
     const range = this.pinned(around(first, last, this.items.length, this.from, this.to));
     if (range[0] === this.from && range[1] === this.to) return;
     const far = range[0] >= this.to || range[1] <= this.from;
-    this.move(range, far ? [{ key: this.items[first].key, y }] : this.place());
+    this.move(range, far ? [{ key: this.items.at(first).key, y }] : this.place());
   }
 
   // The first and the last row on the screen, also where they are no elements, and how
@@ -160,14 +168,14 @@ export class Conversation {
     let y;
     if (i < this.to) {
       y = list[i - this.from].getBoundingClientRect().top;
-      while (i > 0 && i <= this.from && y > screen.top) y -= this.heights.of(this.items[--i]);
+      while (i > 0 && i <= this.from && y > screen.top) y -= this.heights.of(this.items.at(--i));
     } else {
       y = list[list.length - 1].getBoundingClientRect().bottom;
-      while (i < n - 1 && y + this.heights.of(this.items[i]) < screen.top) y += this.heights.of(this.items[i++]);
+      while (i < n - 1 && y + this.heights.of(this.items.at(i)) < screen.top) y += this.heights.of(this.items.at(i++));
       i = Math.min(i, n - 1);
     }
     let last = i;
-    const height = (k) => (k >= this.from && k < this.to ? list[k - this.from].offsetHeight : this.heights.of(this.items[k]));
+    const height = (k) => (k >= this.from && k < this.to ? list[k - this.from].offsetHeight : this.heights.of(this.items.at(k)));
     for (let bottom = y + height(i); bottom < screen.bottom && last < n - 1;) bottom += height(++last);
     return [i, last, y];
   }
@@ -190,14 +198,13 @@ export class Conversation {
     const spare = this.above;
     this.measure();
     this.elements(range);
-    const sum = (a, b) => this.heights.sum(this.items, a, b);
-    if (range[0] >= to || range[1] <= from) this.space(sum(0, this.from), sum(this.to, this.items.length));
-    else {
-      this.space(this.from > from ? spare + sum(from, this.from) : spare - sum(this.from, from),
-        this.to < to ? this.below + sum(this.to, to) : this.below - sum(to, this.to));
-    }
+    if (range[0] >= to || range[1] <= from) this.space(this.between(0, this.from), this.between(this.to, this.items.length));
+    else this.space(spare + this.between(from, this.from), this.below + this.between(this.to, to));
     this.restore(place, true);
   }
+
+  // How high the rows [a, b) are; below zero if b is first.
+  between(a, b) { return a <= b ? this.heights.sum(this.items, a, b) : -this.heights.sum(this.items, b, a); }
 
   space(above, below) {
     this.above = this.from > 0 ? Math.max(0, above) : 0;
@@ -213,7 +220,7 @@ export class Conversation {
     let top = list[0].getBoundingClientRect().top;
     for (let i = 0; i < list.length; i++) {
       const next = i + 1 < list.length ? list[i + 1].getBoundingClientRect().top : this.log.getBoundingClientRect().bottom - this.below;
-      const row = this.items[this.from + i];
+      const row = this.items.at(this.from + i);
       if (row && this.rows.get(row.key)?.el === list[i]) this.heights.set(row, next - top);
       top = next;
     }
@@ -226,7 +233,14 @@ export class Conversation {
     for (const [key, entry] of this.rows) {
       if (stay.has(key)) continue;
       const focused = entry.el.contains(focus) ? focus : null;
-      if (focused || entry.item.type === 'question' || entry.el.querySelector('details[open], .more-text[aria-expanded="true"]:not([hidden])')) this.left.set(key, { ...entry, focused });
+      const held = focused || entry.item.type === 'question' || entry.el.querySelector('details[open], .more-text[aria-expanded="true"]:not([hidden])');
+      this.left.delete(key); // who left last, stands last
+      this.left.set(key, { ...entry, focused, held: !!held });
+    }
+    let spare = this.left.size - KEPT;
+    for (const [key, { held }] of this.left) {
+      if (spare-- <= 0) break;
+      if (!held) this.left.delete(key);
     }
     reconcile(this.log, shown, this.rows, (r) => r.key, (r) => this.build(r), (el, r, old) => el.patch?.(r, old));
     [this.from, this.to] = [from, to];
@@ -239,7 +253,11 @@ export class Conversation {
 
   build(row) {
     const was = this.left.get(row.key);
-    if (was && (was.item === row || was.el.patch?.(row, was.item))) return was.el;
+    if (was && (was.item === row || was.el.patch?.(row, was.item))) {
+      was.el.classList.remove('arrives', 'flash'); // else they would move once more
+      this.hush(was.el);
+      return was.el;
+    }
     this.left.delete(row.key);
     const el = this.element(row);
     if (this.arriving.has(row.key)) {
@@ -272,14 +290,14 @@ export class Conversation {
 
   // What came at the end since the last time: not what came above, because somebody
   // scrolled up.
-  added(rows) {
+  added(all) {
     const was = this.view;
     const sent = new Set([...was?.pending.values() ?? []].map((r) => r.key));
     const out = [];
-    for (let i = rows.length - 1; i >= 0; i--) {
-      const { key } = rows[i];
-      if (!was?.rows.has(key) && !sent.has(key)) out.push(rows[i]);
-      else if (!rows[i].pending) break;
+    for (let i = all.length - all.drafts - 1; i >= 0; i--) {
+      const row = all.at(i);
+      if (!was?.rows.has(row.key) && !sent.has(row.key)) out.push(row);
+      else if (!row.pending) break;
     }
     return out.reverse();
   }
@@ -310,7 +328,7 @@ export class Conversation {
     const list = this.log.children;
     const out = [];
     const from = this.firstBelow(this.scroller.getBoundingClientRect().top);
-    for (let i = from; i < Math.min(list.length, from + 12); i++) out.push({ el: list[i], key: this.items[this.from + i].key, y: list[i].getBoundingClientRect().top });
+    for (let i = from; i < Math.min(list.length, from + 12); i++) out.push({ el: list[i], key: this.items.at(this.from + i).key, y: list[i].getBoundingClientRect().top });
     return out;
   }
 
@@ -455,7 +473,7 @@ export class Conversation {
 
   show(key) {
     const n = this.items.length;
-    const at = this.items.findIndex((r) => r.key === key);
+    const at = this.items.indexOf(key);
     if (at < 0) return;
     const [first, last] = this.onScreen();
     const close = Math.max(first - at, at - last) < CLOSE;

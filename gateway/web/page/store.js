@@ -18,6 +18,7 @@
 
 import { Json, exact, pretty } from './exact.js';
 import { wordsOf } from './files.js';
+import { Layers } from './layers.js';
 
 const NONE = [];   // the files of a message without files
 
@@ -29,8 +30,8 @@ export function emptyView(session, me = '') {
     title: '', opening: '', // the message that gives a conversation without a title its name
     agent: '', owner: '', access: 'private', policy: {}, members: {}, closed: false,
     order: [],             // keys of rows, as shown
-    rows: new Map(),       // key -> row: user, part, question, activity, note
-    messages: new Map(),   // message id -> {key, text, author, disposition, state}
+    rows: new Layers(),    // key -> row: user, part, question, activity, note
+    messages: new Layers(), // message id -> {key, text, author, disposition, state}
     asked: [],             // keys of open questions, newest last
     waiting: [],           // ids of accepted messages that no model call has seen, in their order
     tasks: new Map(),      // open tasks
@@ -44,7 +45,7 @@ export function emptyView(session, me = '') {
     typing: new Map(),     // user -> ts
     pending: new Map(),    // client_msg_id -> what the user sent and the log does not show yet
     frames: [],            // the durable frames held, for folding again under older ones
-    begun: new Set(),      // tasks whose begin is among them
+    begun: new Layers(),   // tasks whose begin is among them
     rests: [],             // where nothing was open: {seq, frames, rows} that came up to there
     missed: 0,             // the last seq that spoke of something from before the first frame
     base: null,            // the state that came with follow
@@ -64,8 +65,8 @@ export function reduce(view, inputs) {
 function fork(v) {
   return {
     ...v,
-    order: v.order.slice(), asked: v.asked.slice(), waiting: v.waiting.slice(), lines: v.lines.slice(), frames: v.frames.slice(), rests: v.rests.slice(), begun: new Set(v.begun),
-    rows: new Map(v.rows), messages: new Map(v.messages), tasks: new Map(v.tasks), runtimes: new Map(v.runtimes), calls: new Map(v.calls),
+    order: v.order.slice(), asked: v.asked.slice(), waiting: v.waiting.slice(), lines: v.lines.slice(), frames: v.frames.slice(), rests: v.rests.slice(), begun: v.begun.copy(),
+    rows: v.rows.copy(), messages: v.messages.copy(), tasks: new Map(v.tasks), runtimes: new Map(v.runtimes), calls: new Map(v.calls),
     drafts: new Map(v.drafts), typing: new Map(v.typing), pending: new Map(v.pending),
   };
 }
@@ -83,7 +84,7 @@ function step(v, f) {
     v.head = Math.max(v.head, f.seq);
     v.frames.push(f);
     const task = f.task || f.data?.task;
-    if (f.type === 'message_accepted' && (f.data?.disposition === 'started' || f.data?.disposition === 'queued')) v.begun.add(task);
+    if (f.type === 'message_accepted' && (f.data?.disposition === 'started' || f.data?.disposition === 'queued')) v.begun.set(task, true);
     else if (task && !v.begun.has(task)) miss(v);
     durable[f.type]?.(v, f, f.data || {});
     if (atRest(v)) v.rests.push({ seq: f.seq, frames: v.frames.length, rows: v.order.length });
@@ -358,7 +359,7 @@ const local = {
       const old = v.rows.get(key);
       if (old && same(old, row)) fresh.rows.set(key, old);
     }
-    for (const [id, m] of v.messages) if (!fresh.messages.has(id)) fresh.messages.set(id, m);
+    fresh.messages = v.messages.under(fresh.messages);
     if (rest) joinAt(rest, v, fresh);
     v.first = fresh.first;
     for (const held of ['order', 'asked', 'rows', 'messages', 'lines', 'frames', 'runtimes', 'begun', 'rests', 'missed']) v[held] = fresh[held];
@@ -415,13 +416,13 @@ function foldOn(v, fresh) {
 // Puts behind the fresh rows those that came after the place of rest.
 function joinAt(rest, v, fresh) {
   const [frames, rows] = [fresh.frames.length - rest.frames, fresh.order.length - rest.rows];
-  for (let i = rest.rows; i < v.order.length; i++) {
-    fresh.order.push(v.order[i]);
-    fresh.rows.set(v.order[i], v.rows.get(v.order[i]));
-  }
-  for (let i = rest.frames; i < v.frames.length; i++) fresh.frames.push(v.frames[i]);
+  const joined = v.rows.under(fresh.rows);
+  for (let i = 0; i < rest.rows; i++) if (!fresh.rows.has(v.order[i])) joined.delete(v.order[i]);
+  fresh.rows = joined;
+  fresh.order = fresh.order.concat(v.order.slice(rest.rows));
+  fresh.frames = fresh.frames.concat(v.frames.slice(rest.frames));
   for (const r of v.rests) if (r.seq > rest.seq) fresh.rests.push({ seq: r.seq, frames: r.frames + frames, rows: r.rows + rows });
-  for (const task of v.begun) fresh.begun.add(task);
+  fresh.begun = v.begun.under(fresh.begun);
   Object.assign(fresh, { asked: v.asked, lines: v.lines, runtimes: v.runtimes });
 }
 
@@ -646,6 +647,34 @@ export function visibleRows(v) {
   const rows = v.order.map((key) => v.rows.get(key));
   for (const p of v.pending.values()) if (!v.rows.has(p.key)) rows.push(p);
   return rows;
+}
+
+/**
+ * The same as a list that is not made: at(i), slice(a, b), length. It costs nothing
+ * however long the conversation is, and stays as it is.
+ */
+export class Shown {
+  constructor(v, drafts) {
+    const pending = [...v.pending.values()].filter((p) => !v.rows.has(p.key));
+    Object.assign(this, { order: v.order, rows: v.rows, rest: [...pending, ...drafts], logged: v.order.length });
+    this.length = this.logged + this.rest.length;
+    this.drafts = drafts.length;
+  }
+
+  at(i) { return i < this.logged ? this.rows.get(this.order[i]) : this.rest[i - this.logged]; }
+
+  slice(from, to) {
+    const out = [];
+    for (let i = Math.max(0, from); i < Math.min(to, this.length); i++) out.push(this.at(i));
+    return out;
+  }
+
+  indexOf(key) {
+    const i = this.order.lastIndexOf(key);
+    if (i >= 0) return i;
+    const k = this.rest.findIndex((r) => r.key === key);
+    return k < 0 ? -1 : this.logged + k;
+  }
 }
 
 /** Answers that are being written, as rows below all others. */

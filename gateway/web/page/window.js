@@ -46,7 +46,7 @@ export class Heights {
 
   sum(rows, from, to) {
     let px = 0;
-    for (let i = from; i < to; i++) px += this.of(rows[i]);
+    for (let i = from; i < to; i++) px += this.of(rows.at(i));
     return px;
   }
 }
