@@ -252,7 +252,7 @@ function build(tokens, env) {
         if (t.nesting > 0) {
           const e = opened(t, open.length === 1);
           if (!e) { open.push(into); break; }
-          into.kids.push(t.type === 'table_open' ? el('div', { class: 'table', role: 'region', tabindex: '0', 'aria-label': 'Table' }, e) : e);
+          into.kids.push(t.type === 'table_open' ? el('div', { class: 'table', role: 'group', tabindex: '0', 'aria-label': 'Table' }, e) : e);
           open.push(e);
         } else if (t.nesting < 0) open.pop();
     }

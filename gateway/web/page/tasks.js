@@ -151,7 +151,7 @@ export class Tasks {
     this.task = task;
     if (!ENDED.has(task.status)) this.watch([sessionOf(task)].filter(Boolean)); else this.watch([]);
     this.fact.replaceChildren(
-      h('div', {}, h('dt', {}, 'Status'), h('dd', { role: 'status' }, pill(task.status))),
+      h('div', {}, h('dt', {}, 'Status'), h('dd', {}, h('span', { role: 'status' }, pill(task.status)))),
       h('div', {}, h('dt', {}, 'Created'), h('dd', {}, time(task.created_at))),
       h('div', {}, h('dt', {}, 'Updated'), h('dd', {}, time(task.updated_at))),
       h('div', {}, h('dt', {}, 'Conversation'), h('dd', {}, h('a', { href: `#/s/${encodeURIComponent(sessionOf(task))}` }, 'Open'))));
