@@ -81,7 +81,7 @@ function draw(view) {
   modeButton.hidden = !busy || ro;
   setMode(mode);
   const open = view ? openQuestions(view).filter((q) => q.blocking && !q.approval) : [];
-  const place = open.length ? 'Type your answer…' : busy ? 'Add something, it joins the work…' : 'Message…';
+  const place = open.length ? 'Type your answer…' : busy ? (matchMedia('(max-width: 560px)').matches ? 'Add…' : 'Add something, it joins the work…') : 'Message…';
   if (box.input.placeholder !== place) box.input.placeholder = place;
   const hint = ro ? (view.gone ? '' : view.closed ? 'This conversation is closed.' : 'A delegated conversation can only be read.') : 'Enter to send, Shift+Enter for a new line';
   if ($('composer-hint').textContent !== hint) $('composer-hint').textContent = hint;
