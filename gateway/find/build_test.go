@@ -35,6 +35,8 @@ func TestRunBringsTheIndexUpToTheLogs(t *testing.T) {
 		go f.Run(ctx)
 		behind := func() (all []string) {
 			synctest.Wait()
+			w.mu.Lock()
+			defer w.mu.Unlock()
 			for name, s := range talks {
 				if w.upto[s.sum.Key] != s.last {
 					all = append(all, name)

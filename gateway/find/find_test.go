@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -26,6 +27,7 @@ var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
 // world is a store, and what is said in it.
 type world struct {
+	mu    sync.Mutex // held by what others than the test may call, and by what they read
 	store *persistencetest.Memory
 	now   time.Time
 	of    map[conversation.SessionKey]*talk
@@ -77,6 +79,8 @@ func (w *world) session(k conversation.SessionKey, owner string) *talk {
 func (w *world) do(t *talk, body conversation.EventBody) conversation.Seq {
 	e := conversation.Event{Seq: t.last + 1, At: w.now, Body: body}
 	t.sum.Activity = w.now
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	c := conversation.Commit{Epoch: t.epoch, After: t.last, ID: conversation.CommitID(fmt.Sprint(e.Seq)), Events: []conversation.Event{e}, Summary: t.sum}
 	if err := w.store.Commit(context.Background(), t.sum.Key, c); err != nil {
 		panic(err)
@@ -115,6 +119,8 @@ func (w *world) withdraw(t *talk, i int) {
 
 // Said implements search.Index: it has what was said up to upto.
 func (w *world) Said(_ context.Context, k conversation.SessionKey, q search.Query, behind search.Place, n int) ([]search.Said, conversation.Seq, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	t, through := w.of[k], w.upto[k]
 	var all []search.Said
 	if t == nil {
@@ -140,6 +146,8 @@ func (w *world) Said(_ context.Context, k conversation.SessionKey, q search.Quer
 
 // Keep implements search.Index: it takes whatever comes.
 func (w *world) Keep(_ context.Context, k conversation.SessionKey, from conversation.Seq, news search.News) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if w.upto[k] == from && w.of[k] != nil {
 		w.upto[k] = news.Through
 	}
