@@ -182,16 +182,18 @@ func TestAttachmentLimits(t *testing.T) {
 func TestUploadsAtOnce(t *testing.T) {
 	r := start(t, limits(func(l *gateway.Limits) { l.UploadsAtOnce = 1 }))
 	s := r.session(t)
-	head := fmt.Sprintf("POST /api/sessions/%s/blobs HTTP/1.1\r\nHost: %s\r\nContent-Type: text/plain\r\nContent-Length: 4\r\n\r\n", s, r.addr)
-	first, answered := r.raw(t, head+"ab")
-	defer first.Close()
-	for refused := false; !refused; { // until the first one's head was read
-		second, in := r.raw(t, head)
-		line, err := in.ReadString('\n')
-		if refused = strings.Contains(line, "503"); !refused {
-			t.Logf("%q, %v", line, err)
-		}
-		_ = second.Close()
+	head := fmt.Sprintf("POST /api/sessions/%s/blobs HTTP/1.1\r\nHost: %s\r\nContent-Type: text/plain\r\nContent-Length: 4\r\n", s, r.addr)
+	first, answered := r.raw(t, head+"Expect: 100-continue\r\n\r\n")
+	if line, err := answered.ReadString('\n'); err != nil || !strings.Contains(line, "100") { // it has its place
+		t.Fatalf("%q, %v", line, err)
+	}
+	_, _ = answered.ReadString('\n')
+	if _, err := first.Write([]byte("ab")); err != nil {
+		t.Fatal(err)
+	}
+	_, refused := r.raw(t, head+"\r\n")
+	if line, err := refused.ReadString('\n'); err != nil || !strings.Contains(line, "503") {
+		t.Errorf("%q, %v", line, err)
 	}
 	if _, err := first.Write([]byte("cd")); err != nil {
 		t.Fatal(err)
