@@ -82,6 +82,13 @@ func TestAttachments(t *testing.T) {
 		}
 	}
 
+	task := send("a", `,"text":"look"`+both).want(t, 202).get(t, "task")
+	for _, path := range []string{"/api/tasks/" + task, "/api/tasks?session=" + s} {
+		if got := r.call("GET", path, "").want(t, 200); !bytes.Contains(got.body, []byte(`"prompt":"look",`+want)) {
+			t.Errorf("%s shows %s", path, got.body)
+		}
+	}
+
 	got := r.call("GET", "/api/blobs/"+hash, "").want(t, 200)
 	if !bytes.Equal(got.body, pixel) {
 		t.Errorf("%q", got.body)

@@ -18,6 +18,8 @@ type Task struct {
 	Replies   []ReplyEntry
 	Unread    string // the reply that no step has seen yet; "" = none
 
+	Trigger conversation.MessageAccepted // its trigger as it was accepted
+
 	prompted bool // Prompt is known
 	edited   bool // by events before the task
 }
@@ -49,7 +51,7 @@ func (t *Task) Add(e *conversation.Event) {
 			t.Unread = b.Text
 		}
 		if b.Message == t.Row.Trigger {
-			t.Prompt, t.prompted = b.Text, true
+			t.Prompt, t.Trigger, t.prompted = b.Text, b, true
 		}
 	case conversation.MessageEdited:
 		if b.Message == t.Row.Trigger {
@@ -113,7 +115,7 @@ func (t *Task) AddBefore(e *conversation.Event) (done bool) {
 			if t.Prompt == "" {
 				t.Prompt = b.Text
 			}
-			t.prompted = true
+			t.Trigger, t.prompted = b, true
 			return true
 		}
 	}

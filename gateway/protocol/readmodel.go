@@ -73,6 +73,7 @@ func AppendTask(o *Object, t *readmodel.Task, redact bool) {
 	o.Text("status", t.Row.Status.String())
 	o.Optional("agent", string(t.Row.Agent))
 	o.Text("prompt", t.Prompt)
+	appendFiles(o, t.Trigger.Files)
 	o.Text("output", t.Output())
 	if q := t.Question(); q != nil {
 		o.Key("question")
