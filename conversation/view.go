@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"parley/conversation/access"
+	"parley/conversation/attached"
 )
 
 // View is a session as of its durable head, for follow and for reads. It holds
@@ -52,6 +53,7 @@ type InboxView struct {
 	Author     UserID
 	Excerpt    string
 	AcceptedAt time.Time
+	Files      []attached.File
 }
 
 // QuestionView is an open question and the task that waits for it.

@@ -1123,6 +1123,7 @@ export type State = {
   /** Accepted messages that no model call has seen yet. */
   inbox: Array<{
     accepted_at: Time;
+    attachments?: Array<Attachment>;
     author: string;
     excerpt: string;
     message: string;

@@ -58,7 +58,7 @@ func TestViewIsNotShared(t *testing.T) {
 	w.feed(conversation.Edit{By: "u", Message: "m2-s", Text: "Two!"})
 	w.feed(conversation.Update{Policy: conversation.Overrides{"inbox.mode": []byte(`"steer"`)}})
 	w.feed(conversation.Withdraw{By: "u", Message: "m2-s"})
-	if len(before.Inbox) != 1 || before.Inbox[0] != inbox || string(before.Policy["inbox.mode"]) != policy {
+	if len(before.Inbox) != 1 || !reflect.DeepEqual(before.Inbox[0], inbox) || string(before.Policy["inbox.mode"]) != policy {
 		t.Errorf("the view has changed: %+v", before)
 	}
 }

@@ -35,6 +35,7 @@ func view(f fields, v *conversation.View) {
 		fText(f, 3, &v.Author)
 		fText(f, 4, &v.Excerpt)
 		fTime(f, 5, &v.AcceptedAt)
+		fFiles(f, 6, &v.Files)
 	})
 	fMessages(f, 15, &v.Questions, func(f fields, v *conversation.QuestionView) {
 		fText(f, 1, &v.Task)

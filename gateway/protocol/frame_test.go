@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"parley/conversation"
+	"parley/conversation/attached"
 	"parley/conversation/listing"
 	"parley/gateway/gatewaytest"
 )
@@ -128,9 +129,10 @@ func followed() []byte {
 	asked, _ := gatewaytest.Samples()["question"].Body.(conversation.Asked)
 	v := conversation.View{
 		Key: conversation.SessionKey{Tenant: "default", Session: "s1"}, Log: "l1", Head: 9, Title: "T", Agent: "coordinator", Owner: "local",
-		Policy:    conversation.Overrides{"inbox.mode": json.RawMessage(`"queue"`)},
-		Tasks:     []conversation.TaskView{{Task: "t1-s1", Status: conversation.TaskRunning, Trigger: "m1-s1", Steps: 2, CreatedAt: gatewaytest.SampleTime, Cancelling: true}},
-		Inbox:     []conversation.InboxView{{Message: "m2-s1", Task: "t1-s1", Author: "local", Excerpt: "And…", AcceptedAt: gatewaytest.SampleTime}},
+		Policy: conversation.Overrides{"inbox.mode": json.RawMessage(`"queue"`)},
+		Tasks:  []conversation.TaskView{{Task: "t1-s1", Status: conversation.TaskRunning, Trigger: "m1-s1", Steps: 2, CreatedAt: gatewaytest.SampleTime, Cancelling: true}},
+		Inbox: []conversation.InboxView{{Message: "m2-s1", Task: "t1-s1", Author: "local", Excerpt: "And…", AcceptedAt: gatewaytest.SampleTime,
+			Files: []attached.File{{Hash: attached.HashOf([]byte("x")), Name: "a.png", Type: "image/png", Size: 1}}}},
 		Questions: []conversation.QuestionView{{Task: "t1-s1", Asked: asked, At: gatewaytest.SampleTime}},
 		Calls: []conversation.CallView{{Task: "t1-s1", Call: "c1", Tool: "clock", Deadline: gatewaytest.SampleTime},
 			{Task: "t1-s1", Call: "d1", Agent: "developer", Session: "s1/d1", Deadline: gatewaytest.SampleTime}},

@@ -28,6 +28,7 @@ func AppendState(o *Object, v conversation.View, redact bool) {
 		o.Text("author", string(m.Author))
 		o.Text("excerpt", m.Excerpt)
 		o.Time("accepted_at", m.AcceptedAt)
+		appendFiles(o, m.Files)
 	})
 	AppendList(&s, "questions", v.Questions, func(o *Object, q conversation.QuestionView) {
 		AppendOpenQuestion(o, q, redact)

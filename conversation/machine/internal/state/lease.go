@@ -27,7 +27,7 @@ func (st *State) applyRuntimeStatus(e conversation.Event, t *Task, b conversatio
 		return
 	}
 	if m := t.Message(b.Message); m != nil && m.Read == 0 {
-		m.Read = e.Seq
+		m.Read, m.Files = e.Seq, nil
 		t.readFirst()
 	}
 	if b.Status == conversation.RuntimeHandedOut {

@@ -69,7 +69,7 @@ func (st *State) applyPart(e conversation.Event, t *Task, p conversation.Part, p
 		return
 	}
 	if m := t.Message(t.Trigger); m != nil && m.Read == 0 && st.Agent.Outside() {
-		m.Read = e.Seq // no step says so where none of our models runs: its runtime has begun to answer it
+		m.Read, m.Files = e.Seq, nil // no step says so where none of our models runs: its runtime has begun to answer it
 		t.readFirst()
 	}
 	if t.Lease.Held() {

@@ -8,6 +8,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/access"
+	"parley/conversation/attached"
 	"parley/conversation/author"
 	"parley/conversation/listing"
 	"parley/conversation/machine/internal/receipts"
@@ -153,6 +154,7 @@ type Message struct {
 	Nudged    int                     `json:",omitempty"` // how often the model was reminded of it
 	Clarified bool                    `json:",omitempty"` // the model was asked whether it answers an open question
 	Words     receipts.Words          `json:",omitempty"` // its significant words
+	Files     []attached.File         `json:",omitempty"` // until it is read
 }
 
 // Step is an open step.

@@ -31,7 +31,7 @@ func (st *State) applyStepStarted(e conversation.Event, t *Task, b conversation.
 				next++
 			}
 			if inOrder || slices.Contains(b.Read[next:], m.ID) {
-				m.Read, m.ReadBy = e.Seq, b.Step
+				m.Read, m.ReadBy, m.Files = e.Seq, b.Step, nil
 			}
 		}
 		t.readFirst()

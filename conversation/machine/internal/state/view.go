@@ -22,7 +22,7 @@ func (st *State) View() conversation.View {
 		})
 		for _, m := range t.Messages {
 			if m.Read == 0 {
-				v.Inbox = append(v.Inbox, conversation.InboxView{Message: m.ID, Task: id, Author: m.Author, Excerpt: conversation.Excerpt(m.Text, ExcerptLength), AcceptedAt: m.At})
+				v.Inbox = append(v.Inbox, conversation.InboxView{Message: m.ID, Task: id, Author: m.Author, Excerpt: conversation.Excerpt(m.Text, ExcerptLength), AcceptedAt: m.At, Files: m.Files})
 			}
 		}
 		for _, q := range t.Questions {

@@ -2362,6 +2362,7 @@ type InboxView struct {
 	Author        string                 `protobuf:"bytes,3,opt,name=author,proto3" json:"author,omitempty"`
 	Excerpt       string                 `protobuf:"bytes,4,opt,name=excerpt,proto3" json:"excerpt,omitempty"`
 	AcceptedAt    int64                  `protobuf:"varint,5,opt,name=accepted_at,json=acceptedAt,proto3" json:"accepted_at,omitempty"`
+	Files         []*AttachedFile        `protobuf:"bytes,6,rep,name=files,proto3" json:"files,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2429,6 +2430,13 @@ func (x *InboxView) GetAcceptedAt() int64 {
 		return x.AcceptedAt
 	}
 	return 0
+}
+
+func (x *InboxView) GetFiles() []*AttachedFile {
+	if x != nil {
+		return x.Files
+	}
+	return nil
 }
 
 type QuestionView struct {
@@ -3066,14 +3074,15 @@ const file_conversation_wire_peer_proto_rawDesc = "" +
 	"cancelling\x12\x14\n" +
 	"\x05steps\x18\x05 \x01(\x03R\x05steps\x12\x1d\n" +
 	"\n" +
-	"created_at\x18\x06 \x01(\x03R\tcreatedAt\"\x8c\x01\n" +
+	"created_at\x18\x06 \x01(\x03R\tcreatedAt\"\xbd\x01\n" +
 	"\tInboxView\x12\x18\n" +
 	"\amessage\x18\x01 \x01(\tR\amessage\x12\x12\n" +
 	"\x04task\x18\x02 \x01(\tR\x04task\x12\x16\n" +
 	"\x06author\x18\x03 \x01(\tR\x06author\x12\x18\n" +
 	"\aexcerpt\x18\x04 \x01(\tR\aexcerpt\x12\x1f\n" +
 	"\vaccepted_at\x18\x05 \x01(\x03R\n" +
-	"acceptedAt\"\\\n" +
+	"acceptedAt\x12/\n" +
+	"\x05files\x18\x06 \x03(\v2\x19.parley.wire.AttachedFileR\x05files\"\\\n" +
 	"\fQuestionView\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12(\n" +
 	"\x05asked\x18\x02 \x01(\v2\x12.parley.wire.AskedR\x05asked\x12\x0e\n" +
@@ -3197,14 +3206,15 @@ var file_conversation_wire_peer_proto_depIdxs = []int32{
 	27, // 29: parley.wire.View.questions:type_name -> parley.wire.QuestionView
 	28, // 30: parley.wire.View.calls:type_name -> parley.wire.CallView
 	29, // 31: parley.wire.View.drafts:type_name -> parley.wire.DraftView
-	40, // 32: parley.wire.QuestionView.asked:type_name -> parley.wire.Asked
-	31, // 33: parley.wire.Claimed.messages:type_name -> parley.wire.HandedOut
-	41, // 34: parley.wire.Claimable.claim:type_name -> parley.wire.Claim
-	35, // [35:35] is the sub-list for method output_type
-	35, // [35:35] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	39, // 32: parley.wire.InboxView.files:type_name -> parley.wire.AttachedFile
+	40, // 33: parley.wire.QuestionView.asked:type_name -> parley.wire.Asked
+	31, // 34: parley.wire.Claimed.messages:type_name -> parley.wire.HandedOut
+	41, // 35: parley.wire.Claimable.claim:type_name -> parley.wire.Claim
+	36, // [36:36] is the sub-list for method output_type
+	36, // [36:36] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_conversation_wire_peer_proto_init() }
