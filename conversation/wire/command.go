@@ -12,10 +12,13 @@ import (
 // and runtimes say. It is 0 for the others, which a session is told by its own node.
 // The numbers are those of peer.proto, and are never used again.
 func commandNumber(c conversation.Command) fieldNumber {
-	switch c.(type) {
+	switch c := c.(type) {
 	case conversation.Create:
 		return 1
 	case conversation.Say:
+		if len(c.Files) > 0 {
+			return 17 // a program that knows no files must not take the text alone
+		}
 		return 2
 	case conversation.Answer:
 		return 3
@@ -30,6 +33,9 @@ func commandNumber(c conversation.Command) fieldNumber {
 	case conversation.Cancel:
 		return 8
 	case conversation.Update:
+		if c.Agent != "" {
+			return 18 // nor say that it is done when it was passed over
+		}
 		return 9
 	case conversation.Close:
 		return 10
@@ -132,6 +138,10 @@ func crossing(f fields, n fieldNumber, c conversation.Command) conversation.Comm
 		return crossingAs(f, c, commandRuntimeSays)
 	case 16:
 		return crossingAs(f, c, commandMark)
+	case 17:
+		return crossingAs(f, c, commandSay)
+	case 18:
+		return crossingAs(f, c, commandUpdate)
 	default:
 		return nil
 	}

@@ -9,10 +9,12 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	"parley/conversation"
 	"parley/conversation/access"
+	"parley/conversation/attached"
 	"parley/conversation/wire/internal/pb"
 )
 
@@ -24,6 +26,19 @@ func commands() []conversation.Command {
 		conversation.Seen{}, conversation.Clear{}, conversation.AddPart{}, conversation.HandOut{}, conversation.RuntimeSays{},
 		conversation.Mark{},
 	}
+}
+
+// older is a command without what gives it another number.
+func older(c conversation.Command) conversation.Command {
+	switch c := c.(type) {
+	case conversation.Say:
+		c.Files = nil
+		return c
+	case conversation.Update:
+		c.Agent = ""
+		return c
+	}
+	return c
 }
 
 // set gives every field a value that is not zero, the same one each time.
@@ -102,10 +117,14 @@ func clean(v reflect.Value) reflect.Value {
 // What crosses between nodes of two versions is the same bytes: these never change.
 func TestPeerGolden(t *testing.T) {
 	for _, c := range commands() {
-		c = full(c)
-		t.Run(c.Name(), func(t *testing.T) {
-			golden(t, "command_"+c.Name(), AppendCommand, DecodeCommand, c, &pb.Command{})
-		})
+		name := c.Name()
+		switch c := full(c).(type) {
+		case conversation.Say:
+			golden(t, "command_"+name+"_with_files", AppendCommand, DecodeCommand, conversation.Command(c), &pb.Command{})
+		case conversation.Update:
+			golden(t, "command_"+name+"_of_agent", AppendCommand, DecodeCommand, conversation.Command(c), &pb.Command{})
+		}
+		golden(t, "command_"+name, AppendCommand, DecodeCommand, older(full(c)), &pb.Command{})
 	}
 	golden(t, "receipt", AppendReceipt, DecodeReceipt, full(conversation.Receipt{}), &pb.Receipt{})
 	refused := full(conversation.Error{})
@@ -186,6 +205,24 @@ func TestPeerRefusals(t *testing.T) {
 		}
 	}()
 	AppendCommand(nil, conversation.Tick{})
+}
+
+// What an older program would pass over and yet say that it is done has a number that it
+// does not know; without it the command is the one it knows.
+func TestWhatMustNotBePassedOver(t *testing.T) {
+	hash := attached.HashOf(nil)
+	for number, cs := range map[protowire.Number][]conversation.Command{
+		2:  {conversation.Say{Text: "look"}},
+		9:  {conversation.Update{By: "ann", Unnamed: true}},
+		17: {conversation.Say{Text: "look", Files: []attached.File{{Hash: hash}}}, full(conversation.Say{})},
+		18: {conversation.Update{By: "ann", Agent: "tutor"}, full(conversation.Update{})},
+	} {
+		for _, c := range cs {
+			if got, _, _ := protowire.ConsumeTag(AppendCommand(nil, c)[1:]); got != number {
+				t.Errorf("%+v has the number %d, want %d", c, got, number)
+			}
+		}
+	}
 }
 
 // No bytes of a peer end the node that reads them.

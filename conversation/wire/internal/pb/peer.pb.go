@@ -47,6 +47,8 @@ type Command struct {
 	//	*Command_HandOut
 	//	*Command_RuntimeSays
 	//	*Command_Mark
+	//	*Command_SayWithFiles
+	//	*Command_UpdateOfAgent
 	Command       isCommand_Command `protobuf_oneof:"command"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -233,6 +235,24 @@ func (x *Command) GetMark() *MarkCommand {
 	return nil
 }
 
+func (x *Command) GetSayWithFiles() *SayCommand {
+	if x != nil {
+		if x, ok := x.Command.(*Command_SayWithFiles); ok {
+			return x.SayWithFiles
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetUpdateOfAgent() *UpdateCommand {
+	if x != nil {
+		if x, ok := x.Command.(*Command_UpdateOfAgent); ok {
+			return x.UpdateOfAgent
+		}
+	}
+	return nil
+}
+
 type isCommand_Command interface {
 	isCommand_Command()
 }
@@ -301,6 +321,14 @@ type Command_Mark struct {
 	Mark *MarkCommand `protobuf:"bytes,16,opt,name=mark,proto3,oneof"`
 }
 
+type Command_SayWithFiles struct {
+	SayWithFiles *SayCommand `protobuf:"bytes,17,opt,name=say_with_files,json=sayWithFiles,proto3,oneof"` // not 2: an older program would take the text alone
+}
+
+type Command_UpdateOfAgent struct {
+	UpdateOfAgent *UpdateCommand `protobuf:"bytes,18,opt,name=update_of_agent,json=updateOfAgent,proto3,oneof"` // not 9: an older program would change nothing
+}
+
 func (*Command_Create) isCommand_Command() {}
 
 func (*Command_Say) isCommand_Command() {}
@@ -332,6 +360,10 @@ func (*Command_HandOut) isCommand_Command() {}
 func (*Command_RuntimeSays) isCommand_Command() {}
 
 func (*Command_Mark) isCommand_Command() {}
+
+func (*Command_SayWithFiles) isCommand_Command() {}
+
+func (*Command_UpdateOfAgent) isCommand_Command() {}
 
 type CreateCommand struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2845,7 +2877,7 @@ var File_conversation_wire_peer_proto protoreflect.FileDescriptor
 
 const file_conversation_wire_peer_proto_rawDesc = "" +
 	"\n" +
-	"\x1cconversation/wire/peer.proto\x12\vparley.wire\x1a\x1econversation/wire/events.proto\x1a\x1dconversation/wire/store.proto\"\xe8\x06\n" +
+	"\x1cconversation/wire/peer.proto\x12\vparley.wire\x1a\x1econversation/wire/events.proto\x1a\x1dconversation/wire/store.proto\"\xef\a\n" +
 	"\aCommand\x124\n" +
 	"\x06create\x18\x01 \x01(\v2\x1a.parley.wire.CreateCommandH\x00R\x06create\x12+\n" +
 	"\x03say\x18\x02 \x01(\v2\x17.parley.wire.SayCommandH\x00R\x03say\x124\n" +
@@ -2863,7 +2895,9 @@ const file_conversation_wire_peer_proto_rawDesc = "" +
 	"\badd_part\x18\r \x01(\v2\x1b.parley.wire.AddPartCommandH\x00R\aaddPart\x128\n" +
 	"\bhand_out\x18\x0e \x01(\v2\x1b.parley.wire.HandOutCommandH\x00R\ahandOut\x12D\n" +
 	"\fruntime_says\x18\x0f \x01(\v2\x1f.parley.wire.RuntimeSaysCommandH\x00R\vruntimeSays\x12.\n" +
-	"\x04mark\x18\x10 \x01(\v2\x18.parley.wire.MarkCommandH\x00R\x04markB\t\n" +
+	"\x04mark\x18\x10 \x01(\v2\x18.parley.wire.MarkCommandH\x00R\x04mark\x12?\n" +
+	"\x0esay_with_files\x18\x11 \x01(\v2\x17.parley.wire.SayCommandH\x00R\fsayWithFiles\x12D\n" +
+	"\x0fupdate_of_agent\x18\x12 \x01(\v2\x1a.parley.wire.UpdateCommandH\x00R\rupdateOfAgentB\t\n" +
 	"\acommand\"\xfa\x01\n" +
 	"\rCreateCommand\x12\x14\n" +
 	"\x05title\x18\x01 \x01(\tR\x05title\x12\x14\n" +
@@ -3190,31 +3224,33 @@ var file_conversation_wire_peer_proto_depIdxs = []int32{
 	15, // 13: parley.wire.Command.hand_out:type_name -> parley.wire.HandOutCommand
 	16, // 14: parley.wire.Command.runtime_says:type_name -> parley.wire.RuntimeSaysCommand
 	12, // 15: parley.wire.Command.mark:type_name -> parley.wire.MarkCommand
-	33, // 16: parley.wire.CreateCommand.policy:type_name -> parley.wire.CreateCommand.PolicyEntry
-	39, // 17: parley.wire.SayCommand.files:type_name -> parley.wire.AttachedFile
-	34, // 18: parley.wire.UpdateCommand.policy:type_name -> parley.wire.UpdateCommand.PolicyEntry
-	35, // 19: parley.wire.UpdateCommand.members:type_name -> parley.wire.UpdateCommand.MembersEntry
-	36, // 20: parley.wire.Receipt.policy:type_name -> parley.wire.Receipt.PolicyEntry
-	20, // 21: parley.wire.Shown.delta:type_name -> parley.wire.ShownDelta
-	21, // 22: parley.wire.Shown.draft_dropped:type_name -> parley.wire.ShownDraftDropped
-	22, // 23: parley.wire.Shown.progress:type_name -> parley.wire.ShownProgress
-	23, // 24: parley.wire.Shown.thinking:type_name -> parley.wire.ShownThinking
-	37, // 25: parley.wire.View.members:type_name -> parley.wire.View.MembersEntry
-	38, // 26: parley.wire.View.policy:type_name -> parley.wire.View.PolicyEntry
-	25, // 27: parley.wire.View.tasks:type_name -> parley.wire.TaskView
-	26, // 28: parley.wire.View.inbox:type_name -> parley.wire.InboxView
-	27, // 29: parley.wire.View.questions:type_name -> parley.wire.QuestionView
-	28, // 30: parley.wire.View.calls:type_name -> parley.wire.CallView
-	29, // 31: parley.wire.View.drafts:type_name -> parley.wire.DraftView
-	39, // 32: parley.wire.InboxView.files:type_name -> parley.wire.AttachedFile
-	40, // 33: parley.wire.QuestionView.asked:type_name -> parley.wire.Asked
-	31, // 34: parley.wire.Claimed.messages:type_name -> parley.wire.HandedOut
-	41, // 35: parley.wire.Claimable.claim:type_name -> parley.wire.Claim
-	36, // [36:36] is the sub-list for method output_type
-	36, // [36:36] is the sub-list for method input_type
-	36, // [36:36] is the sub-list for extension type_name
-	36, // [36:36] is the sub-list for extension extendee
-	0,  // [0:36] is the sub-list for field type_name
+	2,  // 16: parley.wire.Command.say_with_files:type_name -> parley.wire.SayCommand
+	9,  // 17: parley.wire.Command.update_of_agent:type_name -> parley.wire.UpdateCommand
+	33, // 18: parley.wire.CreateCommand.policy:type_name -> parley.wire.CreateCommand.PolicyEntry
+	39, // 19: parley.wire.SayCommand.files:type_name -> parley.wire.AttachedFile
+	34, // 20: parley.wire.UpdateCommand.policy:type_name -> parley.wire.UpdateCommand.PolicyEntry
+	35, // 21: parley.wire.UpdateCommand.members:type_name -> parley.wire.UpdateCommand.MembersEntry
+	36, // 22: parley.wire.Receipt.policy:type_name -> parley.wire.Receipt.PolicyEntry
+	20, // 23: parley.wire.Shown.delta:type_name -> parley.wire.ShownDelta
+	21, // 24: parley.wire.Shown.draft_dropped:type_name -> parley.wire.ShownDraftDropped
+	22, // 25: parley.wire.Shown.progress:type_name -> parley.wire.ShownProgress
+	23, // 26: parley.wire.Shown.thinking:type_name -> parley.wire.ShownThinking
+	37, // 27: parley.wire.View.members:type_name -> parley.wire.View.MembersEntry
+	38, // 28: parley.wire.View.policy:type_name -> parley.wire.View.PolicyEntry
+	25, // 29: parley.wire.View.tasks:type_name -> parley.wire.TaskView
+	26, // 30: parley.wire.View.inbox:type_name -> parley.wire.InboxView
+	27, // 31: parley.wire.View.questions:type_name -> parley.wire.QuestionView
+	28, // 32: parley.wire.View.calls:type_name -> parley.wire.CallView
+	29, // 33: parley.wire.View.drafts:type_name -> parley.wire.DraftView
+	39, // 34: parley.wire.InboxView.files:type_name -> parley.wire.AttachedFile
+	40, // 35: parley.wire.QuestionView.asked:type_name -> parley.wire.Asked
+	31, // 36: parley.wire.Claimed.messages:type_name -> parley.wire.HandedOut
+	41, // 37: parley.wire.Claimable.claim:type_name -> parley.wire.Claim
+	38, // [38:38] is the sub-list for method output_type
+	38, // [38:38] is the sub-list for method input_type
+	38, // [38:38] is the sub-list for extension type_name
+	38, // [38:38] is the sub-list for extension extendee
+	0,  // [0:38] is the sub-list for field type_name
 }
 
 func init() { file_conversation_wire_peer_proto_init() }
@@ -3241,6 +3277,8 @@ func file_conversation_wire_peer_proto_init() {
 		(*Command_HandOut)(nil),
 		(*Command_RuntimeSays)(nil),
 		(*Command_Mark)(nil),
+		(*Command_SayWithFiles)(nil),
+		(*Command_UpdateOfAgent)(nil),
 	}
 	file_conversation_wire_peer_proto_msgTypes[9].OneofWrappers = []any{}
 	file_conversation_wire_peer_proto_msgTypes[18].OneofWrappers = []any{}
