@@ -70,6 +70,7 @@ func Run(t *testing.T, open func(t *testing.T) Pair) {
 		"tenants never meet":                              tenants,
 		"an absent session, and one that was erased":      noSession,
 		"the same bytes twice are one, and named no loan": twice,
+		"the same bytes at the same time are added once":  together,
 	} {
 		t.Run(name, func(t *testing.T) { run(t, open(t)) })
 	}
@@ -298,6 +299,45 @@ func twice(t *testing.T, s Pair) {
 	}
 	if swept, err := s.Blobs.Sweep(t.Context(), noon.Add(2*time.Hour), 10); err != nil || swept.Blobs > 0 {
 		t.Errorf("what a message names was swept: %+v, %v", swept, err)
+	}
+}
+
+// However many bring the same bytes at the same time: one of them adds them, and all are told
+// what is stored.
+func together(t *testing.T, s Pair) {
+	if err := s.Make(t.Context(), session("s1")); err != nil {
+		t.Fatal(err)
+	}
+	for round := range 20 {
+		body := fmt.Appendf(nil, "%d", round)
+		var (
+			done  sync.WaitGroup
+			begin = make(chan struct{})
+			mu    sync.Mutex
+			adds  int
+			names = map[string]bool{}
+		)
+		for n := range 8 {
+			done.Go(func() {
+				f := File(body)
+				f.Name = fmt.Sprintf("%d.png", n)
+				<-begin
+				got, added, err := s.Blobs.Put(t.Context(), session("s1"), f, noon, body)
+				if err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				if names[got.Name] = true; added {
+					adds++
+				}
+			})
+		}
+		close(begin)
+		done.Wait()
+		if adds != 1 || len(names) != 1 {
+			t.Fatalf("round %d: added %d times, as %v", round, adds, names)
+		}
 	}
 }
 

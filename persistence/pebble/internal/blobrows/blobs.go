@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
+	"sync"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -36,12 +38,26 @@ type Needed struct {
 }
 
 // Blobs is a blobs.Store.
-type Blobs struct{ Needed }
+type Blobs struct {
+	Needed
+	seed maphash.Seed
+	puts [64]sync.Mutex // one Put of the same bytes to the same session at a time, by their hash
+}
 
 var _ blobs.Store = (*Blobs)(nil)
 
 // New makes the store of what is attached to messages.
-func New(n Needed) *Blobs { return &Blobs{n} }
+func New(n Needed) *Blobs { return &Blobs{Needed: n, seed: maphash.MakeSeed()} }
+
+// alone waits until no other Put may store the same: each would add it, and count it.
+func (s *Blobs) alone(key conversation.SessionKey, hash attached.Hash) (done func()) {
+	one := &s.puts[maphash.Comparable(s.seed, struct {
+		key  conversation.SessionKey
+		hash attached.Hash
+	}{key, hash})%uint64(len(s.puts))]
+	one.Lock()
+	return one.Unlock
+}
 
 // get reads a value; nil = the key is not there.
 func get(from pebble.Reader, k []byte) ([]byte, error) {
@@ -81,6 +97,7 @@ func (s *Blobs) Put(ctx context.Context, key conversation.SessionKey, f attached
 	if err := cmp.Or(s.Ready(), s.Room()); err != nil {
 		return attached.File{}, false, err
 	}
+	defer s.alone(key, f.Hash)()
 	defer s.Cache.Keep([]conversation.SessionKey{key})()
 	head, err := get(s.Store, layout.KeyHead(nil, key))
 	if err != nil {
