@@ -176,6 +176,19 @@ func TestAttachmentLimits(t *testing.T) {
 	if line, err := in.ReadString('\n'); err != nil || !strings.Contains(line, "413") {
 		t.Errorf("%q, %v", line, err)
 	}
+	if rest, err := io.ReadAll(in); err != nil || !strings.Contains(string(rest), "at most 3145728 bytes") {
+		t.Errorf("%q, %v", rest, err)
+	}
+	// Nor is more than that read of one that does not say it.
+	chunked := fmt.Sprintf("POST /api/sessions/%s/blobs HTTP/1.1\r\nHost: %s\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n1\r\n", s, r.addr, 3<<20, body)
+	more, in := r.raw(t, chunked)
+	defer more.Close()
+	if all, err := io.ReadAll(in); err != nil || !strings.Contains(string(all), "at most 3145728 bytes") {
+		t.Errorf("%q, %v", all, err)
+	}
+	if n := r.metric("parley_attachments_refused_total", "code", "too_large"); n != 2 {
+		t.Errorf("%v refusals were counted", n)
+	}
 	names := func(n int) string {
 		return `{"text":"x","attachments":[` + strings.TrimSuffix(strings.Repeat(`{"hash":"`+hash+`"},`, n), ",") + `]}`
 	}

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"net/url"
 	"strings"
 	"sync"
@@ -132,16 +133,17 @@ func (u *uploads) sender(by service.Authenticator, c service.Credential, path st
 	return who, u.Uploads(ctx, who, key)
 }
 
-// end gives a place back, and says why there was none.
-func (u *uploads) end(c *fiber.Ctx) (full, other bool) {
+// end gives a place back, if there was one, and says why there was none.
+func (u *uploads) end(c *fiber.Ctx) (had, full, other bool) {
 	h := &c.Context().Request.Header
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	_, had = u.taken[h]
 	full, other = u.full[h], u.others[h]
 	delete(u.taken, h)
 	delete(u.full, h)
 	delete(u.others, h)
-	return full, other
+	return had, full, other
 }
 
 // around is around every request that could be read.
@@ -156,7 +158,10 @@ func (u *uploads) around(c *fiber.Ctx) error {
 // problem answers a request that could not be read.
 func (u *uploads) problem(answer fiber.ErrorHandler) fiber.ErrorHandler {
 	return func(c *fiber.Ctx, err error) error {
-		full, other := u.end(c)
+		had, full, other := u.end(c)
+		if library := new(fiber.Error); had && errors.As(err, &library) && library.Code == fiber.StatusRequestEntityTooLarge {
+			err = u.Files.TooLarge() // by its Content-Length, or when so much of it had come
+		}
 		if other {
 			_, refused := u.sender(u.Auth, rest.CredentialOf(u.Services, c), c.Path())
 			if full = refused == nil; !full { // else he may since a moment

@@ -69,7 +69,7 @@ func (f *Files) Upload(ctx context.Context, key conversation.SessionKey, u Uploa
 	case len(body) == 0:
 		return file, false, conversation.Errorf(conversation.BadRequest, "the file is empty")
 	case len(body) > f.Limits.AttachmentBytes:
-		return file, false, TooLarge(f.Limits)
+		return file, false, tooLarge(f.Limits)
 	}
 	kind, err := typeOf(u.Type, u.Body)
 	if err != nil {
@@ -83,8 +83,16 @@ func (f *Files) Upload(ctx context.Context, key conversation.SessionKey, u Uploa
 	return file, added, err
 }
 
-// TooLarge refuses a file that is too large.
-func TooLarge(l protocol.Limits) *conversation.Error {
+// TooLarge refuses a file that is too large, and of which not all was read.
+func (f *Files) TooLarge() error {
+	if f == nil {
+		return errNowhere
+	}
+	f.Metrics.Refused.WithLabelValues(string(conversation.TooLarge)).Inc()
+	return tooLarge(f.Limits)
+}
+
+func tooLarge(l protocol.Limits) error {
 	return conversation.Errorf(conversation.TooLarge, "a file must be at most %d bytes", l.AttachmentBytes)
 }
 
