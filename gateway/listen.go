@@ -86,7 +86,7 @@ func (s *Server) guarded(inner net.Listener, encrypted *tls.Config) *listener.Bo
 		TLS:         encrypted,
 		Connections: s.cfg.Limits.Connections,
 		PerAddress:  s.cfg.Limits.ConnectionsPerAddress,
-		Slowest:     slowestUpload,
+		Slowest:     s.cfg.Limits.UploadSlowest,
 		Patience:    otherRequests,
 		Group: func(address string) string {
 			if s.services.Proxies.TrustsRemote(address) {
@@ -101,6 +101,7 @@ func (s *Server) guarded(inner net.Listener, encrypted *tls.Config) *listener.Bo
 				log.Warn("a connection was refused; more are counted, and said once a minute", "limit", limit, "from", from)
 			}
 		},
+		Slow: func() { m.Refused.WithLabelValues("upload_slowest").Inc() },
 		Failed: func(err error) {
 			m.AcceptErrors.Inc()
 			if failed.now() {

@@ -25,11 +25,11 @@ import (
 // credentials.
 //
 // A user gets no more places than he leaves to others, and what comes more slowly than
-// slowestUpload is cut off by the listener: so nobody keeps all places.
+// limits.upload_slowest is cut off by the listener: so nobody keeps all places.
 
 const (
-	slowestUpload = 16 << 10    // bytes per second
-	otherRequests = time.Minute // no other request has more time to come
+	otherRequests = time.Minute      // no other request has more time to come
+	anyPace       = 10 * time.Minute // an upload has, without a slowest pace
 )
 
 // uploads are the places.
@@ -88,9 +88,12 @@ func (u *uploads) begin(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
 	if bytes < 0 || bytes > u.Limits.AttachmentBytes {
 		bytes = u.Limits.AttachmentBytes
 	}
-	time := otherRequests + 15*time.Second + time.Duration(bytes/slowestUpload)*time.Second // the pace decides
-	u.taken[h] = place{by, now.Add(time + otherRequests)}
-	return fasthttp.RequestConfig{MaxRequestBodySize: u.Limits.AttachmentBytes, ReadTimeout: time}
+	within := anyPace
+	if slowest := u.Limits.UploadSlowest; slowest > 0 {
+		within = otherRequests + 15*time.Second + time.Duration(bytes/slowest)*time.Second // the pace decides
+	}
+	u.taken[h] = place{by, now.Add(within + otherRequests)}
+	return fasthttp.RequestConfig{MaxRequestBodySize: u.Limits.AttachmentBytes, ReadTimeout: within}
 }
 
 // credential is what a head says of its sender. Who sends it is not known yet, so headers of

@@ -29,6 +29,7 @@ type Settings struct {
 	// What is told, by the goroutine that accepts; each may be nil.
 	Open    func(change int)         // a connection has come or gone; by any goroutine
 	Refused func(limit, from string) // a connection was closed at once: the limit's name, the group or address
+	Slow    func()                   // something came more slowly than Slowest; by any goroutine
 	Failed  func(err error)          // no connection could be taken; it is tried again
 }
 
@@ -230,8 +231,8 @@ type conn struct {
 func (c *conn) Read(b []byte) (int, error) {
 	p := c.pace.Load()
 	n, err := c.Conn.Read(b)
-	if p != nil && n > 0 {
-		c.came(p, n)
+	if p != nil {
+		c.came(p, n, err)
 	}
 	if n > 0 && c.of.o.TLS == nil && !c.used.Load() {
 		c.used.Store(true)

@@ -1,6 +1,8 @@
 package listener
 
 import (
+	"errors"
+	"os"
 	"sync/atomic"
 	"time"
 )
@@ -36,10 +38,15 @@ func (c *conn) SetReadDeadline(t time.Time) error {
 	return c.Conn.SetReadDeadline(p.end(c.of.o.Slowest))
 }
 
-// came notes that something has come at a pace.
-func (c *conn) came(p *pace, n int) {
-	p.got.Add(int64(n))
-	if c.pace.Load() == p {
-		_ = c.Conn.SetReadDeadline(p.end(c.of.o.Slowest))
+// came notes that something has come at a pace, or not in time.
+func (c *conn) came(p *pace, n int, err error) {
+	switch {
+	case n > 0:
+		p.got.Add(int64(n))
+		if c.pace.Load() == p {
+			_ = c.Conn.SetReadDeadline(p.end(c.of.o.Slowest))
+		}
+	case errors.Is(err, os.ErrDeadlineExceeded) && p.end(c.of.o.Slowest).Before(p.until) && c.of.o.Slow != nil:
+		c.of.o.Slow()
 	}
 }

@@ -16,19 +16,21 @@ func TestPace(t *testing.T) {
 		within time.Duration // the deadline
 		bytes  int           // that come each second
 		want   time.Duration // until the end
+		slow   int           // how often it was too slow
 	}{
-		"a byte a second":       {10 * time.Minute, 1, 15 * time.Second},
-		"nothing":               {10 * time.Minute, 0, 15 * time.Second},
-		"half the pace":         {10 * time.Minute, 50, 30 * time.Second},
-		"a little too slow":     {10 * time.Minute, 99, 10 * time.Minute},
-		"as fast as it must be": {10 * time.Minute, 100, 10 * time.Minute},
-		"fast":                  {10 * time.Minute, 10_000, 10 * time.Minute},
-		"a short time":          {time.Minute, 1, time.Minute},
+		"a byte a second":       {10 * time.Minute, 1, 15 * time.Second, 1},
+		"nothing":               {10 * time.Minute, 0, 15 * time.Second, 1},
+		"half the pace":         {10 * time.Minute, 50, 30 * time.Second, 1},
+		"a little too slow":     {10 * time.Minute, 99, 10 * time.Minute, 0},
+		"as fast as it must be": {10 * time.Minute, 100, 10 * time.Minute, 0},
+		"fast":                  {10 * time.Minute, 10_000, 10 * time.Minute, 0},
+		"a short time":          {time.Minute, 1, time.Minute, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				client, server := net.Pipe()
-				of := &Bounded{o: Settings{Slowest: 100, Patience: time.Minute}}
+				slow := 0
+				of := &Bounded{o: Settings{Slowest: 100, Patience: time.Minute, Slow: func() { slow++ }}}
 				at := &conn{Conn: server, of: of}
 				over := make(chan struct{})
 				go func() {
@@ -59,6 +61,9 @@ func TestPace(t *testing.T) {
 				}
 				if took := time.Since(begun); !errors.Is(err, os.ErrDeadlineExceeded) || took < c.want-time.Second || took > c.want+time.Second {
 					t.Errorf("after %v, want %v: %v", took, c.want, err)
+				}
+				if slow != c.slow {
+					t.Errorf("too slow %d times, want %d", slow, c.slow)
 				}
 				close(over)
 				_, _ = client.Close(), server.Close()

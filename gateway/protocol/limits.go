@@ -43,7 +43,8 @@ type Limits struct {
 
 	AttachmentBytes       int `key:"limits.attachment_bytes" min:"1" max:"67108864" unit:"bytes"` // one uploaded file; at least 1
 	AttachmentsPerMessage int `key:"limits.attachments_per_message" min:"0" max:"100"`
-	UploadsAtOnce         int `key:"limits.uploads_at_once" min:"1"` // each is in memory as a whole; at least 1
+	UploadsAtOnce         int `key:"limits.uploads_at_once" min:"1"`             // each is in memory as a whole; at least 1
+	UploadSlowest         int `key:"limits.upload_slowest" min:"0" unit:"bytes"` // bytes a second, from 15 s on; 0 = at any pace
 
 	MembersPerSession int `key:"limits.members_per_session" min:"0" max:"10000"` // besides the owner
 }
@@ -86,6 +87,6 @@ func DefaultLimits() Limits {
 		RequestsPerSecond: 200, RequestsBurst: 400, RequestsPerSecondPerAddress: 500, RequestsBurstPerAddress: 2000,
 		StreamsPerUser: 100, StreamsPerAddress: 1000, WaitsPerSession: 100, WaitsPerAddress: 1000,
 		PageBytes: 2 << 20, WriteBytesPerSecond: 32 << 10,
-		MembersPerSession: 100, AttachmentBytes: 10 << 20, AttachmentsPerMessage: 10, UploadsAtOnce: 16,
+		MembersPerSession: 100, AttachmentBytes: 10 << 20, AttachmentsPerMessage: 10, UploadsAtOnce: 16, UploadSlowest: 16 << 10,
 	}
 }
