@@ -90,13 +90,20 @@ export function complain(what, err) {
   toast(`${what} ${err?.message || 'Something went wrong.'}`.trim(), { tone: 'bad', where: err?.where });
 }
 
-/** A short time for lists, the whole one as a title. */
+/** When it was, in short: today the time of day, else the day before it, and the year of another one. */
+export function stamp(ts, now = Date.now(), locale = []) {
+  const [t, today] = [new Date(ts), new Date(now)];
+  if (!ts || Number.isNaN(t.getTime())) return '';
+  const hour = t.toLocaleTimeString(locale, { hour: '2-digit', minute: '2-digit' });
+  if (today.toDateString() === t.toDateString()) return hour;
+  const year = t.getFullYear() === today.getFullYear() ? {} : { year: 'numeric' };
+  return `${t.toLocaleDateString(locale, { day: 'numeric', month: 'short', ...year })}, ${hour}`;
+}
+
+/** The same as an element, with the whole time as a title. */
 export function time(ts) {
-  const t = new Date(ts);
-  if (!ts || Number.isNaN(t.getTime())) return h('time');
-  const today = new Date().toDateString() === t.toDateString();
-  const text = today ? t.toLocaleTimeString([], { hour: '2-digit', minute: '2-digit' }) : t.toLocaleDateString([], { day: 'numeric', month: 'short' });
-  return h('time', { datetime: ts, title: t.toLocaleString() }, text);
+  const text = stamp(ts);
+  return text ? h('time', { datetime: ts, title: new Date(ts).toLocaleString() }, text) : h('time');
 }
 
 /** The time of day, to the second. */
