@@ -130,7 +130,7 @@ const durable = {
     insert(v, {
       key, type: 'user', message: d.message, client_msg_id: d.client_msg_id, author: d.author, mine,
       text: spoken(v, d.question, d.text), attachments: d.attachments || NONE, via: d.via, mode: d.mode || '', disposition: d.disposition, state, ts: f.ts, task: f.task || '',
-      question: d.question || '', quote: d.question ? questionQuote(v, d.question) : quoteOf(v, d.in_reply_to),
+      question: d.question || '', quote: d.question ? questionQuote(v, d.question, v.rows.has(key) ? key : '') : quoteOf(v, d.in_reply_to),
     });
     v.messages.set(d.message, { key, text: d.text, attachments: d.attachments || NONE, author: d.author, disposition: d.disposition, state });
     if (!v.title && d.disposition !== 'answered') called(v, excerpt(wordsOf(d.text, d.attachments), 60), d.message);
@@ -218,7 +218,7 @@ const durable = {
     if (d.message) {
       const m = v.messages.get(d.message);
       if (!m) miss(v);
-      if (m && !v.rows.get(m.key)?.quote) change(v, m.key, { quote: questionQuote(v, d.question), question: d.question });
+      if (m && !v.rows.get(m.key)?.quote) change(v, m.key, { quote: questionQuote(v, d.question, m.key), question: d.question });
     }
   },
   question_closed(v, f, d) { settled(v, d.question); change(v, questionKey(d.question), { state: 'closed', working: false, reason: d.reason }); },
@@ -507,8 +507,11 @@ function proven(v, task, index, message) {
   miss(v);
 }
 
-function questionQuote(v, id) {
+// Right below its question an answer need not repeat it. key is the answer's row, if it is one yet.
+function questionQuote(v, id, key = '') {
   const q = v.rows.get(questionKey(id));
+  const at = key ? v.order.lastIndexOf(key) : v.order.length;
+  if (q && v.order[at - 1] === q.key) return null;
   if (!q) miss(v);
   return { key: questionKey(id), text: q ? excerpt(q.text) : 'an earlier question' };
 }
