@@ -6,6 +6,7 @@ import { choose, chosenFields } from './choices.js';
 import { client } from './connection.js';
 import { complain, newID, toast } from './dom.js';
 import { remember, remembered } from './memory.js';
+import { patiently } from './patience.js';
 import { emptyView, reduce } from './store.js';
 import { state, stored } from './state.js';
 import { again, allStored, giveUp, lostThere } from './uploads.js';
@@ -46,7 +47,7 @@ function dispatch(id) {
 export async function create(p) {
   const draft = state.view;
   try {
-    const { session } = await client.command('create', '', { client_session_id: draft.create, ...chosenFields() });
+    const { session } = await patiently(() => client.command('create', '', { client_session_id: draft.create, ...chosenFields() }));
     if (state.view?.create !== draft.create || state.view.session) return;
     state.view = { ...state.view, session, create: '' };
     choose({ agent: '', mode: '' });
@@ -74,7 +75,7 @@ async function deliver(session, p) {
   if (p.mode) data.mode = p.mode;
   if (p.in_reply_to) data.in_reply_to = p.in_reply_to;
   try {
-    const ok = await sent(session, p, data);
+    const ok = await patiently(() => sent(session, p, data));
     local(session, { type: '@sent', client_msg_id: p.client_msg_id, message: ok.message });
     for (const a of p.attachments) giveUp(a.local);
   } catch (err) {
