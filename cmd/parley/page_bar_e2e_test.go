@@ -30,6 +30,9 @@ func TestPageBar(t *testing.T) {
 	b.none("hard to read", faint)
 	b.size(360, 700)
 	b.none("cut off on a phone", cut)
+	if width := eval[int](b, `document.querySelector('.head-title').clientWidth`); width < 140 {
+		t.Errorf("the title has %d px on a phone", width)
+	}
 	b.picture("bar-360")
 	b.size(1200, 800)
 
