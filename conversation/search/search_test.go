@@ -101,7 +101,11 @@ func TestSnippet(t *testing.T) {
 			t.Errorf("%q in %q: %q, %q", c.q, c.text, line, got)
 		}
 	}
-	q, _ := Read("needle", 1)
+	q, _ := Read(strings.Repeat("x", MostQuery), 1)
+	if line, marks := q.Snippet(strings.Repeat("x", 300)); len(marks) != 1 || marks[0] != (Span{0, utf8.RuneCountInString(line) - 1}) {
+		t.Errorf("a word that is longer than the line: %q, %v", line, marks)
+	}
+	q, _ = Read("needle", 1)
 	for _, text := range []string{"needle " + long, long + "needle", long + "needle " + long} {
 		line, marks := q.Snippet(text)
 		if n := utf8.RuneCountInString(line); n > MostSnippet || n < MostSnippet/4 || marked(line, marks) != "needle" {

@@ -41,7 +41,7 @@ func (q Query) Snippet(text string) (line string, marks []Span) {
 		line += "…"
 	}
 	for _, m := range found {
-		if m.From >= from && m.To <= to {
+		if m.From, m.To = max(m.From, from), min(m.To, to); m.From < m.To { // of a very long word what is shown
 			marks = append(marks, Span{m.From - shift, m.To - shift})
 		}
 	}
