@@ -43,6 +43,8 @@ func Ask(env *modelcall.Env, key conversation.SessionKey, owner conversation.Use
 	})
 }
 
+const zwnj, zwj = '\u200c', '\u200d'
+
 // MaxTitle is the longest title that is taken from a model, in code points.
 const MaxTitle = 80
 
@@ -58,18 +60,20 @@ func Read(items []conversation.Item) string {
 				switch {
 				case unicode.IsSpace(r):
 					return ' '
+				case r == zwnj, r == zwj: // spelling in some scripts, and one sign of several emoji
+					return r
 				case unicode.IsControl(r), unicode.Is(unicode.Cf, r):
 					return -1
 				}
 				return r
 			}, line)
 			line = strings.Join(strings.Fields(line), " ")
-			line = strings.Trim(strings.TrimPrefix(line, "Title:"), " \"'*#_`.“”„«»")
+			line = strings.Trim(strings.TrimPrefix(line, "Title:"), " \"'*#_`.“”„«»\u200c\u200d")
 			if line == "" {
 				continue
 			}
 			if runes := []rune(line); len(runes) > MaxTitle {
-				line = strings.TrimSpace(string(runes[:MaxTitle])) + "…"
+				line = strings.TrimRight(string(runes[:MaxTitle-1]), " \u200c\u200d") + "…"
 			}
 			return line
 		}
