@@ -1,6 +1,9 @@
 package pebble
 
 import (
+	"errors"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -88,5 +91,50 @@ func TestBlobsCountForTheQuota(t *testing.T) {
 	}
 	if err := put(room, 5); err != nil {
 		t.Errorf("what was erased is no room: %v", err)
+	}
+}
+
+// Uploads at the same time have no more room together than one behind the other.
+func TestBlobsAtOnceKeepTheQuota(t *testing.T) {
+	const size = 10_000
+	db, err := openOn(vfs.NewMem(), "store", Options{StoredBytesPerTenant: 512 + 3*size}) // 512: a session
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	if !db.usage.Counted() {
+		t.Fatal("what is stored was not counted")
+	}
+	key := conversation.SessionKey{Tenant: "acme", Session: "s1"}
+	if err := withBlobs(db).Make(t.Context(), key); err != nil {
+		t.Fatal(err)
+	}
+	for round := range 10 {
+		var (
+			done   sync.WaitGroup
+			begin  = make(chan struct{})
+			stored atomic.Int64
+		)
+		for n := range 8 {
+			done.Go(func() {
+				body := make([]byte, size)
+				body[0], body[1] = byte(round), byte(n)
+				<-begin
+				switch _, _, err := Blobs(db).Put(t.Context(), key, blobstest.File(body), crashTime0(1), body); {
+				case err == nil:
+					stored.Add(1)
+				case !errors.Is(err, conversation.ErrQuota):
+					t.Error(err)
+				}
+			})
+		}
+		close(begin)
+		done.Wait()
+		if n := stored.Load(); n != 3 {
+			t.Errorf("round %d: %d files were stored where 3 have room", round, n)
+		}
+		if swept, err := Blobs(db).Sweep(t.Context(), crashTime0(2), 10); err != nil || swept.Blobs != int(stored.Load()) {
+			t.Fatal(swept, err)
+		}
 	}
 }

@@ -119,7 +119,7 @@ func (s *Blobs) Put(ctx context.Context, key conversation.SessionKey, f attached
 		return attached.File{}, false, errors.Join(err, b.Close())
 	}
 	f.Size = int64(len(body))
-	if !s.Usage.Fits(key.Tenant, f.Size) {
+	if !s.Usage.Take(key.Tenant, f.Size) {
 		return attached.File{}, false, errors.Join(conversation.ErrQuota, b.Close())
 	}
 	for n := range blobs.Chunks(f.Size) {
@@ -128,9 +128,9 @@ func (s *Blobs) Put(ctx context.Context, key conversation.SessionKey, f attached
 	_ = b.Set(layout.KeyHolder(nil, key, f.Hash), layout.AppendU64(nil, uint64(f.Size)), nil)
 	s.lend(b, key, f, at)
 	if err := s.apply(key, b); err != nil {
+		s.Usage.Add(key, -f.Size, false)
 		return attached.File{}, false, err
 	}
-	s.Usage.Add(key, f.Size, false)
 	return f, true, nil
 }
 

@@ -184,9 +184,18 @@ func (t *Tenants) Make(key conversation.SessionKey) bool {
 	return true
 }
 
-// Fits is false for more bytes than a tenant may still store.
-func (t *Tenants) Fits(id conversation.TenantID, bytes int64) bool {
-	return t == nil || t.limits.Bytes == 0 || !t.counted.Load() || t.tenant(id).bytes.Load()+bytes <= t.limits.Bytes
+// Take counts more bytes of a tenant, or says that there is no room for them. Who then does
+// not store them gives them back with Add.
+func (t *Tenants) Take(id conversation.TenantID, bytes int64) bool {
+	if t == nil {
+		return true
+	}
+	u := t.tenant(id)
+	if n := u.bytes.Add(bytes); t.limits.Bytes > 0 && n > t.limits.Bytes && t.counted.Load() {
+		u.bytes.Add(-bytes)
+		return false
+	}
+	return true
 }
 
 // Full is true while a tenant has stored as much as it may.
