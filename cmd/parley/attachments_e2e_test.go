@@ -48,7 +48,8 @@ func (l *live) session() string {
 }
 
 // A file is uploaded at one node of a cluster, named by a message at another one and read at
-// a third, wherever the session lives; it goes with the last session that has it.
+// a third, wherever the session lives; it goes with the last session that has it. The nodes
+// are processes: one that finds that it is no member any more ends at once.
 func TestAttachmentsInACluster(t *testing.T) {
 	dsn := filepath.Join(t.TempDir(), "dsn")
 	if err := os.WriteFile(dsn, []byte(pgtest.Open(t, pgtest.Settings{}).NewDatabase(t)), 0o600); err != nil {
@@ -61,7 +62,7 @@ func TestAttachmentsInACluster(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = port.Close()
-		nodes[i] = start(t, t.TempDir(), "--set", "store.postgres=file:"+dsn, "--set", "cluster.listen="+port.Addr().String(),
+		nodes[i] = spawn(t, t.TempDir(), "--set", "store.postgres=file:"+dsn, "--set", "cluster.listen="+port.Addr().String(),
 			"--set", "cluster.insecure=true", "--set", fmt.Sprint("cluster.node=n", i))
 	}
 	body := append([]byte("\x89PNG\r\n\x1a\n"), bytes.Repeat([]byte("pixel"), 1<<17)...) // several chunks
