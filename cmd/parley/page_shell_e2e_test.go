@@ -232,6 +232,9 @@ func TestPageShell(t *testing.T) {
 		b.run(`[...document.querySelectorAll('#found-list a')].at(-1).click()`)
 		b.wait(`(e => !!e && e.textContent.includes('needle') && e.getBoundingClientRect().top > 0 && e.getBoundingClientRect().bottom < innerHeight)(document.querySelector('#log .flash'))`)
 		b.wait(`!location.hash.includes('/at/')`)
+		if y := eval[float64](b, `(document.querySelector('#log').lastElementChild.scrollIntoView({block: 'center'}), document.documentElement.scrollTo(0, 90), scrollY)`); y != 0 {
+			t.Errorf("the page itself has scrolled by %v px", y)
+		}
 		b.run(`(s => { s.value = ''; s.dispatchEvent(new Event('input')); })(document.querySelector('#search'))`)
 	})
 
