@@ -29,6 +29,13 @@ const PATHS = {
 
 /** A line icon; it says nothing to screen readers, its button has the label. */
 export function icon(name) {
+  if (!icons.has(name)) icons.set(name, drawn(name));
+  return icons.get(name).cloneNode(true);
+}
+
+const icons = new Map(); // a copy costs less than one made of its attributes
+
+function drawn(name) {
   const svg = document.createElementNS(SVG, 'svg');
   for (const [k, v] of Object.entries({ viewBox: '0 0 24 24', width: '18', height: '18', fill: 'none', stroke: 'currentColor', 'stroke-width': name === 'more' ? '3' : '2', 'stroke-linecap': 'round', 'stroke-linejoin': 'round', 'aria-hidden': 'true' })) svg.setAttribute(k, v);
   const path = document.createElementNS(SVG, 'path');
@@ -90,20 +97,29 @@ export function complain(what, err) {
   toast(`${what} ${err?.message || 'Something went wrong.'}`.trim(), { tone: 'bad', where: err?.where });
 }
 
+// One formatter for each way to write a time: to make it costs more than the rest of a row's words.
+const formatters = new Map();
+function written(t, locale, options) {
+  const way = JSON.stringify([locale, options]);
+  if (!formatters.has(way)) formatters.set(way, new Intl.DateTimeFormat(locale, options));
+  return formatters.get(way).format(t);
+}
+const WHOLE = { year: 'numeric', month: 'numeric', day: 'numeric', hour: 'numeric', minute: 'numeric', second: 'numeric' };
+
 /** When it was, in short: today the time of day, else the day before it, and the year of another one. */
 export function stamp(ts, now = Date.now(), locale = []) {
   const [t, today] = [new Date(ts), new Date(now)];
   if (!ts || Number.isNaN(t.getTime())) return '';
-  const hour = t.toLocaleTimeString(locale, { hour: '2-digit', minute: '2-digit' });
+  const hour = written(t, locale, { hour: '2-digit', minute: '2-digit' });
   if (today.toDateString() === t.toDateString()) return hour;
   const year = t.getFullYear() === today.getFullYear() ? {} : { year: 'numeric' };
-  return `${t.toLocaleDateString(locale, { day: 'numeric', month: 'short', ...year })}, ${hour}`;
+  return `${written(t, locale, { day: 'numeric', month: 'short', ...year })}, ${hour}`;
 }
 
 /** The same as an element, with the whole time as a title. */
 export function time(ts) {
   const text = stamp(ts);
-  return text ? h('time', { datetime: ts, title: new Date(ts).toLocaleString() }, text) : h('time');
+  return text ? h('time', { datetime: ts, title: written(new Date(ts), [], WHOLE) }, text) : h('time');
 }
 
 /** The time of day, to the second. */
