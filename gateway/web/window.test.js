@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { Heights, around, keeping } from './page/window.js';
+import { Heights, around, keeping, step } from './page/window.js';
 
 const cases = [
   { name: 'a short conversation is there whole', at: [0, 10, 50, 0, 50], want: [0, 50] },
@@ -28,6 +28,15 @@ test('no walk through ten thousand rows makes more than 300 of them elements', (
       assert.ok(from <= i && i + 9 < to && to - from <= 300, `${i}: ${from} to ${to}`);
     }
   }
+});
+
+test('rows ahead come a few at a time, those on the screen at once', () => {
+  assert.deepEqual(step([60, 181], 100, 110, 100, 181), [84, 181]);
+  assert.deepEqual(step([60, 181], 100, 110, 84, 181), [68, 181]);
+  assert.deepEqual(step([60, 181], 100, 110, 68, 181), [60, 181]);
+  assert.deepEqual(step([60, 151], 100, 110, 105, 181), [84, 151], 'a screen above the first one');
+  assert.deepEqual(step([460, 551], 500, 510, 60, 181), [484, 527], 'a far place');
+  assert.deepEqual(step([10, 101], 50, 60, 70, 181), [34, 77], 'nothing of the screen was there');
 });
 
 test('what is marked stays, as long as it is near', () => {

@@ -4,13 +4,14 @@ import { clock, h, reconcile } from './dom.js';
 import { fold, partRow, questionRow, userRow } from './rows.js';
 import { Shown, emptyView, openDrafts, waitingMessages, working } from './store.js';
 import { waitingItem } from './tray.js';
-import { Heights, around, keeping } from './window.js';
+import { Heights, around, keeping, step } from './window.js';
 
 const SPOKEN = new Set(['user', 'part', 'question']); // what counts as new
 const NEAR = 60; // px from the end that still count as being there
 const SCREEN = 12; // rows that a screen is thought to show before it was looked at
 const NOTHING = new Shown(emptyView(''), []);
 const KEPT = 600; // rows that left the log and are not made again when they come back
+const SOON = 25; // ms until more rows are made ahead of the screen
 const CLOSE = 80; // rows to go to smoothly; farther ones are jumped to
 
 /**
@@ -115,7 +116,8 @@ export class Conversation {
     const [first, last] = this.again(all, on);
     if (!all.length) this.left.clear();
     this.items = all;
-    const range = this.printing ? [0, all.length] : this.pinned(around(first, last, all.length, this.from, this.to));
+    const wanted = this.printing ? [0, all.length] : around(first, last, all.length, this.from, this.to);
+    const range = this.printing ? wanted : this.stick || opening ? this.pinned(wanted) : this.stepped(wanted, first, last);
     this.elements(range);
     this.fresh = false;
     if (on) {
@@ -151,10 +153,18 @@ export class Conversation {
   slide() {
     if (!this.items.length || this.printing) return;
     const [first, last, y] = this.onScreen();
-    const range = this.pinned(around(first, last, this.items.length, this.from, this.to));
+    const range = this.stepped(around(first, last, this.items.length, this.from, this.to), first, last);
     if (range[0] === this.from && range[1] === this.to) return;
     const far = range[0] >= this.to || range[1] <= this.from;
     this.move(range, far ? [{ key: this.items.at(first).key, y }] : this.place());
+  }
+
+  // A frame makes but a few of the rows that are wanted; the next ones make the others.
+  stepped(wanted, first, last) {
+    const out = this.pinned(step(wanted, first, last, this.from, this.to));
+    clearTimeout(this.soon);
+    if (out[0] > wanted[0] || out[1] < wanted[1]) this.soon = setTimeout(() => this.slide(), SOON);
+    return out;
   }
 
   // The first and the last row on the screen, also where they are no elements, and how
@@ -196,7 +206,7 @@ export class Conversation {
   move(range, place) {
     const [from, to] = [this.from, this.to];
     const spare = this.above;
-    this.measure();
+    this.measure(range);
     this.elements(range);
     if (range[0] >= to || range[1] <= from) this.space(this.between(0, this.from), this.between(this.to, this.items.length));
     else this.space(spare + this.between(from, this.from), this.below + this.between(this.to, to));
@@ -214,15 +224,15 @@ export class Conversation {
   }
 
   // Each row with the space below it, so that the sum is what the log loses without them.
-  measure() {
-    const list = this.log.children;
-    if (!list.length) return;
-    let top = list[0].getBoundingClientRect().top;
+  // Those that stay elements are measured when they leave.
+  measure([from, to] = [0, 0]) {
+    const list = [...this.log.children];
     for (let i = 0; i < list.length; i++) {
+      const at = this.from + i;
+      const row = this.items.at(at);
+      if (!row || this.rows.get(row.key)?.el !== list[i] || (at >= from && at < to && this.heights.known.has(row.key))) continue;
       const next = i + 1 < list.length ? list[i + 1].getBoundingClientRect().top : this.log.getBoundingClientRect().bottom - this.below;
-      const row = this.items.at(this.from + i);
-      if (row && this.rows.get(row.key)?.el === list[i]) this.heights.set(row, next - top);
-      top = next;
+      this.heights.set(row, next - list[i].getBoundingClientRect().top);
     }
   }
 

@@ -7,6 +7,7 @@
 
 const AHEAD = 40;  // so many rows beyond the screen are there before it comes to them,
 const BEHIND = 80; // and no more than so many stay when it has left them
+const STEP = 16;   // made at once at each end, the rest in the frames that follow
 const MOST = 300;  // rows in all, however many are kept for a mark or a focus
 
 /** The rows [from, to) of n, for a screen that shows first to last; from and to are what there was. */
@@ -15,6 +16,12 @@ export function around(first, last, n, from, to) {
   if (far || first - from < AHEAD || first - from > BEHIND) from = Math.max(0, first - AHEAD);
   if (far || to - 1 - last < AHEAD || to - 1 - last > BEHIND) to = Math.min(n, last + 1 + AHEAD);
   return [from, Math.min(n, to)];
+}
+
+/** On the way from [from, to) to the rows wanted: all that the screen shows, and a few more at each end. */
+export function step([a, b], first, last, from, to) {
+  const [top, end] = from >= to || to <= first || from > last ? [first, last + 1] : [Math.min(from, first), Math.max(to, last + 1)];
+  return [Math.max(a, top - STEP), Math.min(b, end + STEP)];
 }
 
 /** The same with the row kept, unless it is too far away. */
