@@ -91,7 +91,11 @@ func startWith(t *testing.T, data string, change func(*Main), args ...string) *l
 		change(m)
 	}
 	full := append([]string{"serve", "--config", emptyConfig(t), "--listen", "127.0.0.1:0", "--data", data}, quick...)
-	go func() { l.ended <- m.Execute(ctx, append(full, args...)) }()
+	over := make(chan struct{})
+	go func() {
+		l.ended <- m.Execute(ctx, append(full, args...))
+		close(over)
+	}()
 	select {
 	case <-m.Listening():
 		l.addr = m.Addr()
@@ -104,6 +108,12 @@ func startWith(t *testing.T, data string, change func(*Main), args ...string) *l
 	}
 	t.Cleanup(func() {
 		cancel()
+		// Its directory goes next, and a store that cannot write ends the process: this one.
+		select {
+		case <-over:
+		case <-time.After(patience):
+			t.Error("the server does not end")
+		}
 		if t.Failed() {
 			t.Logf("the end of the server's log:\n%s", l.end())
 		}

@@ -48,4 +48,5 @@ func TestSessionsAreNamedByAModel(t *testing.T) {
 	if n := len(u.Asked()); n != 1 {
 		t.Errorf("asked %d times", n)
 	}
+	l.stop()
 }
