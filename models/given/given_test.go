@@ -317,7 +317,7 @@ func TestDamagedPictureGoesAlone(t *testing.T) {
 	// A request that is refused without any picture is the caller's.
 	l := &looker{refuses: refusal}
 	never := refuser{l}
-	if err := ask(t, New(never, wide), conversation.Request{File: s.read, Entries: []conversation.Entry{entry("a.png")}}); err != error(refusal) || len(l.asked) != 2 {
+	if err := ask(t, New(never, wide), conversation.Request{File: s.read, Entries: []conversation.Entry{entry("a.png")}}); !errors.Is(err, refusal) || len(l.asked) != 2 {
 		t.Errorf("%v, asked %d times", err, len(l.asked))
 	}
 }
