@@ -60,7 +60,7 @@ func TestPageAxe(t *testing.T) {
 		{"a menu", `document.querySelector('.row-more').click()`, `!!document.querySelector('.menu')`, `document.querySelector('.row-more').click()`},
 		{"settings", click("Settings of this conversation"), `!!document.querySelector('dialog.panel')`, `document.querySelector('dialog').close()`},
 		{"export", click("Export this conversation"), `!!document.querySelector('dialog')`, `document.querySelector('dialog').close()`},
-		{"deletion", click("Delete this conversation"), `!!document.querySelector('dialog')`, `document.querySelector('dialog').close()`},
+		{"deletion", `(document.querySelector('.row-more').click(), [...document.querySelectorAll('.menu [role=menuitem]')].find(e => e.textContent.startsWith('Delete')).click())`, `!!document.querySelector('dialog')`, `document.querySelector('dialog').close()`},
 		{"an approval", approval, `!!document.querySelector('.question.approval[data-state=open]')`, ``},
 		{"other arguments", `[...document.querySelectorAll('.question button')].find(e => e.textContent === 'Edit arguments').click()`, `document.activeElement.getAttribute('aria-label') === 'Arguments'`, ``},
 		{"tasks", `location.hash = '#/tasks'`, `document.querySelectorAll('.task-list a').length > 2`, ``},
