@@ -87,7 +87,7 @@ func (s *Server) guarded(inner net.Listener, encrypted *tls.Config) *listener.Bo
 		Connections: s.cfg.Limits.Connections,
 		PerAddress:  s.cfg.Limits.ConnectionsPerAddress,
 		Slowest:     s.cfg.Limits.UploadSlowest,
-		Patience:    otherRequests,
+		Patience:    othersTime(s.cfg.Times),
 		Group: func(address string) string {
 			if s.services.Proxies.TrustsRemote(address) {
 				return "" // all clients come from there

@@ -32,6 +32,10 @@ const (
 	anyPace       = 10 * time.Minute // an upload has, without a slowest pace
 )
 
+// othersTime is the most that anything but an upload is given to come: the listener knows uploads by
+// their longer time. A quiet client of a socket has its read deadline.
+func othersTime(t service.Times) time.Duration { return max(otherRequests, t.ReadDeadline) }
+
 // uploads are the places.
 type uploads struct {
 	*service.Services
@@ -88,11 +92,12 @@ func (u *uploads) begin(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
 	if bytes < 0 || bytes > u.Limits.AttachmentBytes {
 		bytes = u.Limits.AttachmentBytes
 	}
-	within := anyPace
+	within, paced := anyPace, anyPace
 	if slowest := u.Limits.UploadSlowest; slowest > 0 {
-		within = otherRequests + 15*time.Second + time.Duration(bytes/slowest)*time.Second // the pace decides
+		paced = 15*time.Second + time.Duration(bytes/slowest)*time.Second
+		within = othersTime(u.Times) + paced // the pace decides
 	}
-	u.taken[h] = place{by, now.Add(within + otherRequests)}
+	u.taken[h] = place{by, now.Add(paced + otherRequests)}
 	return fasthttp.RequestConfig{MaxRequestBodySize: u.Limits.AttachmentBytes, ReadTimeout: within}
 }
 
