@@ -179,7 +179,7 @@ func (m *model) apply(e parley.Event) {
 	case *parley.TaskStatus:
 		switch {
 		case b.NewStatus == "RUNNING":
-			m.task, m.armed = b.Task, false
+			m.task = b.Task
 		case m.task == b.Task || m.task == "":
 			m.task, m.doing = "", ""
 		}
