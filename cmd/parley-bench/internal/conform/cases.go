@@ -50,6 +50,7 @@ func trials() []trial {
 		{name: "files", does: "another device says something with a file, once without a text; the connection is lost between", fault: none, files: true,
 			between: func(p *proxy) { p.each((*link).drop) }},
 		{name: "refusals", does: "each message is refused first, as rate_limited or unavailable", fault: refusals},
+		{name: "lost", does: "the connection ends before the server has seen the message, each message once", fault: loses},
 		{name: "swallowed", does: "the server takes each message, and its answer is lost", fault: swallows},
 		{name: "frozen", does: "the connection stays open and nothing comes any more", fault: none,
 			between: func(p *proxy) { p.each((*link).freeze) }},
@@ -180,6 +181,16 @@ func refusals() fault {
 			"code": code, "message": "not now", "retryable": true, "retry_after_ms": refusalWait.Milliseconds(),
 		}}))
 		return nil
+	}}
+}
+
+func loses() fault {
+	return fault{up: func(l *link, m message) []message {
+		if m.text("type") == "send" && l.proxy.first("lost "+m.data("client_msg_id")) {
+			l.drop()
+			return nil
+		}
+		return []message{m}
 	}}
 }
 
