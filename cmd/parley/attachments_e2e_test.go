@@ -47,24 +47,34 @@ func (l *live) session() string {
 	return made.Session
 }
 
-// A file is uploaded at one node of a cluster, named by a message at another one and read at
-// a third, wherever the session lives; it goes with the last session that has it. The nodes
-// are processes: one that finds that it is no member any more ends at once.
-func TestAttachmentsInACluster(t *testing.T) {
+// clustered starts so many nodes of a cluster, with a database of their own. They are processes:
+// one that finds that it is no member any more ends at once.
+func clustered(t *testing.T, n int, args ...string) []*live {
+	t.Helper()
+	if pgtest.Missing() != "" {
+		t.Skip("NOT RUN: ", pgtest.Missing())
+	}
 	dsn := filepath.Join(t.TempDir(), "dsn")
 	if err := os.WriteFile(dsn, []byte(pgtest.Open(t, pgtest.Settings{}).NewDatabase(t)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	var nodes [3]*live
-	for i := range nodes {
+	var nodes []*live
+	for i := range n {
 		port, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
 		}
 		_ = port.Close()
-		nodes[i] = spawn(t, t.TempDir(), "--set", "store.postgres=file:"+dsn, "--set", "cluster.listen="+port.Addr().String(),
-			"--set", "cluster.insecure=true", "--set", fmt.Sprint("cluster.node=n", i))
+		nodes = append(nodes, spawn(t, t.TempDir(), append([]string{"--set", "store.postgres=file:" + dsn, "--set", "cluster.listen=" + port.Addr().String(),
+			"--set", "cluster.insecure=true", "--set", fmt.Sprint("cluster.node=n", i)}, args...)...))
 	}
+	return nodes
+}
+
+// A file is uploaded at one node of a cluster, named by a message at another one and read at
+// a third, wherever the session lives; it goes with the last session that has it.
+func TestAttachmentsInACluster(t *testing.T) {
+	nodes := clustered(t, 3)
 	body := append([]byte("\x89PNG\r\n\x1a\n"), bytes.Repeat([]byte("pixel"), 1<<17)...) // several chunks
 	var hash string
 	var sessions []string

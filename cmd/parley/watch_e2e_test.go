@@ -4,17 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	parley "parley/clients/go"
-	"parley/persistence/postgres/pgtest"
 )
 
 // mirror is a list of sessions as a client keeps it: read when the watch begins, and
@@ -99,23 +95,7 @@ func (m *mirror) until(ctx context.Context, what string, is func(rows map[string
 // renamed, pinned, archived and erased at the other one, which is then killed: in the end
 // it is what GET /api/sessions says (N-01, N-03).
 func TestWatchedListIsTheListAfterAKill(t *testing.T) {
-	if pgtest.Missing() != "" {
-		t.Skip("NOT RUN: ", pgtest.Missing())
-	}
-	dsn := filepath.Join(t.TempDir(), "dsn")
-	if err := os.WriteFile(dsn, []byte(pgtest.Open(t, pgtest.Settings{}).NewDatabase(t)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	var nodes [2]*live
-	for i := range nodes {
-		port, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = port.Close()
-		nodes[i] = spawn(t, t.TempDir(), "--set", "store.postgres=file:"+dsn, "--set", "cluster.listen="+port.Addr().String(),
-			"--set", "cluster.insecure=true", "--set", fmt.Sprint("cluster.node=n", i), "--set", "cluster.lease=2s")
-	}
+	nodes := clustered(t, 2, "--set", "cluster.lease=2s")
 	here, there := nodes[0], nodes[1]
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -128,12 +108,7 @@ func TestWatchedListIsTheListAfterAKill(t *testing.T) {
 
 	var sessions []string
 	for range 12 {
-		var made struct{ Session string }
-		status, body := there.do("POST", "/api/sessions", "{}")
-		if err := json.Unmarshal(body, &made); err != nil || made.Session == "" {
-			t.Fatalf("%d %s: %v", status, body, err)
-		}
-		sessions = append(sessions, made.Session)
+		sessions = append(sessions, there.session())
 	}
 	m.until(ctx, "new sessions", func(rows map[string]string) string {
 		return map[bool]string{false: fmt.Sprintf("%d rows", len(rows))}[len(rows) == len(sessions)]
