@@ -153,10 +153,14 @@ func (c *crashing) check(sessions []string, swept bool) (acked, named, half int)
 	}
 	for hash, f := range c.files {
 		is := by[f.session][hash]
-		status, got := c.at.Load().do("GET", "/api/blobs/"+hash+"?session="+f.session, "")
-		for until := time.Now().Add(patience); swept && !is && status == 200 && time.Now().Before(until); {
+		url, method := "/api/blobs/"+hash+"?session="+f.session, "GET"
+		if swept && !is {
+			method = "HEAD" // what is swept while it is read breaks off
+		}
+		status, got := c.at.Load().do(method, url, "")
+		for until := time.Now().Add(patience); method == "HEAD" && status == 200 && time.Now().Before(until); {
 			<-time.After(20 * time.Millisecond)
-			status, _ = c.at.Load().do("HEAD", "/api/blobs/"+hash+"?session="+f.session, "") // until it is swept
+			status, _ = c.at.Load().do(method, url, "") // until it is swept
 		}
 		switch {
 		case f.settled && !is:
