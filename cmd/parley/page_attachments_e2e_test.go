@@ -178,7 +178,7 @@ func TestPageAttachmentsWithKeys(t *testing.T) {
 	b.wait(chipCount + ` === 1`)
 	b.do(chromedp.Focus("#message"))
 	b.key(kb.Enter) // a file alone, and the first message of a new conversation
-	b.wait(`document.querySelectorAll('#log .row.mine').length === 1 && ` + idle + ` && ` + drawnSmall)
+	b.wait(`[...document.querySelectorAll('#log .row.mine')].map(e => e.dataset.state).join() === 'answered' && ` + idle + ` && ` + drawnSmall)
 	b.wait(`location.hash.startsWith('#/s/')`)
 	b.do(chromedp.Reload())
 	b.wait(drawnSmall)
