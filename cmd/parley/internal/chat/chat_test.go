@@ -155,6 +155,7 @@ func TestModel(t *testing.T) {
 		{"stop, then leave", together(happens(running), press("ctrl+c", "ctrl+c")), "stop", "", "", true},
 		{"leave", press("ctrl+c", "ctrl+c"), "", "", "", true},
 		{"leave as work begins", together(press("ctrl+c"), happens(running), press("ctrl+c")), "", "", "", true},
+		{"the stop found nothing", together(happens(running), press("ctrl+c"), []tea.Msg{noticeMsg("nothing runs")}), "stop", "Ctrl+C again leaves; nothing runs", "", false},
 		{"not yet", press("ctrl+c", "x", "ctrl+c"), "", "Ctrl+C again leaves", "", false},
 		{"commands", press("/new", "enter", "/sessions", "enter", "/stop", "enter", "/clear", "enter", "/open abc", "enter"), "open , list, stop, clear, open abc", "", "", false},
 		{"open by number", together([]tea.Msg{listMsg{{Session: "s7", Title: "T\x1b[2J"}}}, press("/open 1", "enter")), "open s7", "T[2J", "\x1b[2J", false},

@@ -280,12 +280,11 @@ func (m model) key(k tea.KeyPressMsg) (tea.Model, tea.Cmd) {
 		if m.armed || m.err != nil {
 			return m, tea.Quit
 		}
-		m.armed = true
+		m.armed, m.notice = true, ""
 		if m.task == "" {
-			m.notice = "Ctrl+C again leaves"
 			return m, nil
 		}
-		m.notice = "stopping; Ctrl+C again leaves, and the work goes on at the server"
+		m.notice = "stopping; who leaves before lets the work go on at the server"
 		return m, m.actions.stop()
 	case "ctrl+d":
 		if m.input.empty() {

@@ -102,6 +102,12 @@ func (m model) below() []string {
 	case m.task != "":
 		state = m.doing + " (Ctrl+C stops it)"
 	}
+	if m.armed { // whatever the server says meanwhile, the key that leaves stays named
+		state = "Ctrl+C again leaves"
+		if m.notice != "" {
+			state += "; " + m.notice
+		}
+	}
 	lines = append(lines, ansi.Truncate(dim+"── "+state+plain, m.width, "…"))
 	input := m.wrap(bold + "> " + plain + m.input.before + "\x1b[7m" + cursorOn(m.input.behind))
 	if most := max(1, m.height/3); len(input) > most {
