@@ -93,18 +93,21 @@ func (h *Hints) others() []*outbox {
 }
 
 // Moved says that other nodes live than before. What those that are gone had not said is
-// looked for in the store.
+// looked for in the store, also if nothing has come from them yet.
 func (h *Hints) Moved() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.others() // who has come has an outbox from now on, so that it is missed when it goes
 	living := h.o.Others()
+	gone := func(m conversation.Member) bool { return !slices.Contains(living, m) }
 	for m := range h.out {
-		if !slices.Contains(living, m) {
+		if gone(m) {
 			delete(h.out, m)
+			wake(h.again)
 		}
 	}
 	for m := range h.in {
-		if !slices.Contains(living, m) {
+		if gone(m) {
 			delete(h.in, m)
 			wake(h.again)
 		}
