@@ -28,7 +28,7 @@ type Settings struct {
 
 	// What is told, by the goroutine that accepts; each may be nil.
 	Open    func(change int)         // a connection has come or gone; by any goroutine
-	Refused func(limit, from string) // a connection was closed at once: the limit's name, the group or address
+	Refused func(limit, from string) // a connection is closed at once: the limit's name, the group or address
 	Slow    func()                   // something came more slowly than Slowest; by any goroutine
 	Failed  func(err error)          // no connection could be taken; it is tried again
 }
@@ -92,10 +92,11 @@ func (l *Bounded) Accept() (net.Conn, error) {
 		rest = 0
 		c, limit := l.admit(raw)
 		if c == nil {
-			_ = raw.Close()
+			// Told of first: who sees the end of the connection finds it counted.
 			if l.o.Refused != nil && limit != "" {
 				l.o.Refused(limit, l.name(raw))
 			}
+			_ = raw.Close()
 			continue
 		}
 		if l.o.TLS != nil {

@@ -164,7 +164,12 @@ func TestLimits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			closed, open := 0, 0
 			var refused []string
-			x.o.Refused = func(limit, from string) { refused = append(refused, limit+" "+from) }
+			x.o.Refused = func(limit, from string) {
+				if early := closed - len(refused); len(refused) < len(x.refused) && early != 0 {
+					t.Errorf("%s from %s is told of when the connection is closed already", limit, from)
+				}
+				refused = append(refused, limit+" "+from)
+			}
 			x.o.Open = func(change int) { open += change }
 			q := newQueue()
 			for _, f := range x.from {
