@@ -67,9 +67,12 @@ func (s *script) answer(r *conversation.Request) decision {
 		if p == nil {
 			return d
 		}
-		if a.verb != verbLoop || !t.marks[lineMark(p.message, a.line)] { // a loop waits and fails once
+		if a.verb != verbLoop || !t.marks[lineMark(p.message, a.line)] { // what stands before a loop counts once
 			d.delay += a.delay
 			d.fails = append(d.fails, a.fails...)
+			for _, text := range a.beside {
+				d.text(t, lineMark(p.message, a.line), t.fill(p, a, text, false))
+			}
 		}
 		if n := r.Attempt; n >= 1 && n <= len(d.fails) {
 			d.fail = d.fails[n-1]
@@ -118,6 +121,9 @@ func (t *reading) ready(p *program, a *action) bool {
 
 // needs reports whether an action uses the variable in a place that is filled.
 func (t *reading) needs(a *action, name string) bool {
+	if slices.ContainsFunc(a.beside, func(text string) bool { return uses(text, name) }) {
+		return true
+	}
 	visible := func(objective string) bool {
 		return uses(objective[:t.script.language.visible(objective, name)], name)
 	}

@@ -76,6 +76,15 @@ func TestDirectives(t *testing.T) {
 		{"fail at the end", []string{"/say A", "/fail 500"}, []string{"fail 500", "text A", "nudge", "nothing", "end"}},
 		{"fail at the end is over", []string{"/fail 500"}, []string{"fail 500", "nothing", "nudge", "nothing", "end"}},
 		{"fail of an unknown kind", []string{"/fail often"}, []string{"text I cannot follow line 1: it is used as /fail KIND [N], KIND being 429, 500, timeout or truncated and N at most 1000.", "end"}},
+		// D-07: what a model says beside its calls is shown, and goes on with them.
+		{"preamble", []string{"/preamble I look\n/tool clock {}\n/say $result"}, []string{"text I look", "tool clock {} -> 12:00", "text 12:00", "end"}},
+		{"preambles of a part", []string{"/preamble A\n/preamble B\n/partial C\n/say D"}, []string{"text A", "text B", "partial m1: C", "text D", "end"}},
+		{"preamble of a text", []string{"/preamble A\n/say B"}, []string{"text A", "text B", "end"}},
+		{"preamble of a delegation", []string{"/preamble I ask around\n/delegate researcher /say found it\n/say $result"}, []string{"text I ask around", "delegate d1 researcher: /say found it", "text found it", "end"}},
+		{"preamble with a result", []string{"/tool clock {}\n/preamble it is $result\n/tool echo {}\n/say $result"}, []string{"tool clock {} -> 12:00", "text it is 12:00", "tool echo {} -> a\"b\\c\n<d>", "text a\"b\\c\n<d>", "end"}},
+		{"preamble of an attempt that fails", []string{"/preamble A\n/fail 500\n/tool clock {}\n/say B"}, []string{"fail 500", "text A", "tool clock {} -> 12:00", "text B", "end"}},
+		{"preamble at the end", []string{"/partial A\n/preamble B"}, []string{"partial m1: A", "text B", "end"}},
+		{"preamble of nothing", []string{"/preamble"}, []string{"text I cannot follow line 1: it is used as /preamble TEXT.", "end"}},
 		{"wait at the end has no call of its own", []string{"/say A\n/wait 1s"}, []string{"text A", "end"}},
 		{"wait for something else", []string{"/wait long"}, []string{"text I cannot follow line 1: it is used as /wait DURATION, for example /wait 2s.", "end"}},
 	}

@@ -28,7 +28,7 @@ const (
 	verbEmpty         // an answer without items
 	verbNoReply       // NO_REPLY
 	verbLoop          // tool calls without end
-	verbPass          // nothing: carries the failures of a /fail without a next line
+	verbPass          // nothing: carries what stands before the end, without a next line
 	verbChange        // scripts only: the message changes what is being worked on
 	verbAnswer        // no directive: the message answers an open question
 	verbRedo          // no directive: the change came too late, the work is done again
@@ -51,18 +51,24 @@ type action struct {
 	n       int      // verbCover, verbAmend: which one; verbStream: how often
 	choices []string // verbAsk, verbAskOpen
 	jobs    []job    // verbParallel
-	delay   time.Duration
-	fails   []string // a kind for each attempt that fails first
+	modifier
 }
 
 // job is one delegation of a /parallel.
 type job struct{ agent, objective string }
 
-// modifier is the effect of /wait, /fail or /ignore on the lines after it.
+// modifier is the effect of /wait, /fail and /preamble on the next line, or of /ignore
+// on the lines after it.
 type modifier struct {
 	delay  time.Duration
-	fails  []string
+	fails  []string // a kind for each attempt that fails first
+	beside []string // plain texts that stand before what the line is answered with: templates
 	ignore bool
+}
+
+// and adds what another modifier does to the same line.
+func (m modifier) and(n modifier) modifier {
+	return modifier{m.delay + n.delay, append(m.fails, n.fails...), append(m.beside, n.beside...), m.ignore || n.ignore}
 }
 
 // The kinds of /fail.
@@ -83,6 +89,7 @@ func directives() language {
 		"say":      withText(verbSay, "/say TEXT"),
 		"partial":  withText(verbPartial, "/partial TEXT"),
 		"parts":    parseParts,
+		"preamble": parsePreamble,
 		"ask":      question(verbAsk, "/ask TEXT [A/B]"),
 		"askopen":  question(verbAskOpen, "/askopen TEXT [A/B]"),
 		"tool":     parseTool,
@@ -164,7 +171,7 @@ func (l language) compile(lines []string, first int) []action {
 		before  modifier
 	)
 	add := func(a action, line int) {
-		a.line, a.delay, a.fails = line, before.delay, before.fails
+		a.line, a.modifier = line, before
 		actions, before = append(actions, a), modifier{}
 	}
 	for i, line := range lines {
@@ -175,8 +182,7 @@ func (l language) compile(lines []string, first int) []action {
 		case m.ignore:
 			lines = lines[:i+1]
 		case a.verb == 0:
-			before.delay += m.delay
-			before.fails = append(before.fails, m.fails...)
+			before = before.and(m)
 		default:
 			add(a, first+i)
 		}
@@ -184,7 +190,7 @@ func (l language) compile(lines []string, first int) []action {
 			break
 		}
 	}
-	if len(before.fails) > 0 {
+	if len(before.fails)+len(before.beside) > 0 {
 		add(action{verb: verbPass}, first+len(lines)-1)
 	}
 	return actions
@@ -212,6 +218,13 @@ func alone(m modifier, a action, usage string) parser {
 // nothing of it has been replaced, so that a result with a bar in it stays one part.
 func parseParts(rest string) (action, modifier, error) {
 	return action{verb: verbParts, text: rest}, modifier{}, nil
+}
+
+func parsePreamble(rest string) (action, modifier, error) {
+	if rest == "" {
+		return action{}, modifier{}, usageError("/preamble TEXT")
+	}
+	return action{}, modifier{beside: []string{rest}}, nil
 }
 
 var trailingChoices = regexp.MustCompile(`\s*\[([^\[\]/]+(?:/[^\[\]/]+)+)\]$`)

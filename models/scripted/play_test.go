@@ -280,12 +280,11 @@ func (p *play) log() (lines []string) {
 
 type jobArgs struct{ Agent, Objective string }
 
-// answered is what an answer holds: its calls, then its texts.
+// answered is what an answer holds, in its order.
 func answered(b conversation.StepFinished, delegations *int) (lines []string) {
 	if len(b.Items) == 0 {
 		return []string{"nothing"}
 	}
-	var texts []string
 	for _, item := range b.Items {
 		var args struct {
 			Message, InReplyTo, Question, As, Delegation, Text, MessageID string
@@ -301,8 +300,6 @@ func answered(b conversation.StepFinished, delegations *int) (lines []string) {
 			if line = "text " + item.Text; item.Text == "NO_REPLY" {
 				line = "no reply"
 			}
-			texts = append(texts, line)
-			continue
 		case conversation.ToolRespond:
 			line = fmt.Sprintf("partial %s: %s", ordinal(conversation.MessageID(args.InReplyTo)), args.Message)
 		case conversation.ToolCover:
@@ -331,7 +328,7 @@ func answered(b conversation.StepFinished, delegations *int) (lines []string) {
 			lines = append(lines, line)
 		}
 	}
-	return append(lines, texts...)
+	return lines
 }
 
 func ordinal(id conversation.MessageID) string {

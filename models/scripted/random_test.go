@@ -13,7 +13,7 @@ func TestRandomPrograms(t *testing.T) {
 	lines := []string{
 		"/say A", "/partial B", "/parts C | D", "/ask E?", "/askopen What is F?", "/askopen Which? [A/B]", "/say $reply", "/partial $result",
 		"/tool clock {}", "/tool none", "/delegate researcher /say G", "/delegate developer fix it", "/parallel researcher /ask H? && /say $reply || developer /partial I",
-		"/stream 3 x", "/cover 1 duplicate", "/cover 2 dismissed", "/amend 1 /say J", "/ignore", "/empty", "/noreply", "/fail 500 2", "/fail 429", "/wait 1s", "/loop", "nonsense",
+		"/stream 3 x", "/preamble K $result", "/cover 1 duplicate", "/cover 2 dismissed", "/amend 1 /say J", "/ignore", "/empty", "/noreply", "/fail 500 2", "/fail 429", "/wait 1s", "/loop", "nonsense",
 	}
 	plain := []string{"Fix the login bug", "Actually use OAuth instead", "Set up auth", "JWT", "Send the report to Max", "What's the weather?", "1+1", "hello", "blue"}
 	seed := rand.Uint64()

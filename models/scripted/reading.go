@@ -581,7 +581,7 @@ func (t *reading) change(first *program, changes []conversation.Entry) {
 	for i := len(first.actions) - 1; i >= 0; i-- {
 		if last := first.actions[i]; uses(last.text, "changes") {
 			newest := first.changed[len(first.changed)-1]
-			last.line, last.delay, last.fails = 1, 0, nil
+			last.line, last.modifier = 1, modifier{}
 			t.programs = append(t.programs, &program{
 				message: newest, at: first.at, actions: []action{last}, vars: first.vars, changed: first.changed,
 			})
