@@ -2,7 +2,12 @@
 
 package main
 
-import "testing"
+import (
+	"slices"
+	"testing"
+
+	"github.com/chromedp/chromedp/kb"
+)
 
 // What can be done with one message: copy it, ask it again, reply to it.
 func TestPageActions(t *testing.T) {
@@ -29,6 +34,27 @@ func TestPageActions(t *testing.T) {
 	if n := eval[int](b, `[...document.querySelectorAll('.row.mine')].filter(e => e.querySelector('.text').textContent === 'What is 17 * 23?').length`); n != 2 {
 		t.Errorf("the message was asked %d times", n)
 	}
+
+	// Also an answer that was not the last word of its task, and one that was stopped; not
+	// what was only said on the way.
+	const offered = `[...document.querySelectorAll('#log .assistant')].filter(e => !e.querySelector('[aria-label="Ask this again"]').hidden).map(e => e.querySelector('.text').textContent)`
+	b.fresh()
+	b.say("/preamble I look at the clock\n/tool clock {}\n/partial It is late\n/say Good night")
+	b.wait(finals + ` === 1 && ` + idle)
+	if got := eval[[]string](b, offered); !slices.Equal(got, []string{"It is late", "Good night"}) {
+		t.Errorf("can be asked again: %q", got)
+	}
+	b.fresh()
+	b.say("/stream 2000 word")
+	b.wait(`document.querySelector('#log .draft')?.textContent.includes('word word')`)
+	b.key(kb.Escape)
+	b.wait(idle + ` && document.querySelector('#log .stopped')?.textContent === 'Stopped here'`)
+	if got := eval[[]string](b, offered); len(got) != 1 {
+		t.Errorf("can be asked again after a stop: %d answers", len(got))
+	}
+	b.fresh()
+	b.say("What is 17 * 23?")
+	b.wait(finals + ` === 1 && ` + idle)
 
 	const line = `document.querySelector('.replying')`
 	tool("#log .assistant", "Reply to this message")

@@ -33,7 +33,7 @@ func axe(t *testing.T) string {
 
 // Each view of the page, on a desktop, on a phone and in the dark, has nothing that axe-core
 // calls a violation. What order the headings of a message have is left to who wrote it. A new
-// view is a new line here.
+// view is a new line here, and PAGE_SCREENSHOTS names a folder for a picture of each.
 func TestPageAxe(t *testing.T) {
 	judge := axe(t)
 	b := newBench(t, askingTools(t))
@@ -86,7 +86,7 @@ func TestPageAxe(t *testing.T) {
 					b.run(v.open)
 				}
 				b.wait(v.there)
-				b.run(`document.getAnimations().filter(a => a.effect.getTiming().iterations !== Infinity).forEach(a => a.finish())`)
+				b.picture(strings.ReplaceAll(mode+" "+v.name, " ", "-"))
 				if !eval[bool](b, `!!globalThis.axe`) {
 					eval[bool](b, judge+"\n;true")
 				}

@@ -278,17 +278,20 @@ func (b *bench) fresh() {
 	b.wait(`!!document.querySelector('.examples') && document.querySelectorAll('#log .row').length === 0 && document.activeElement.id === 'message' && !document.activeElement.value`)
 }
 
+// picture brings movements to their end and, where PAGE_SCREENSHOTS names a folder, makes a picture.
 func (b *bench) picture(name string) {
 	b.t.Helper()
 	b.run(`document.getAnimations().filter(a => a.effect.getTiming().iterations !== Infinity).forEach(a => a.finish())`)
+	dir := os.Getenv("PAGE_SCREENSHOTS")
+	if dir == "" {
+		return
+	}
 	png, err := chromedp.Run(b.tab, chromedp.CaptureScreenshot())
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	if dir := os.Getenv("PAGE_SCREENSHOTS"); dir != "" {
-		if err := os.WriteFile(dir+"/"+name+".png", png, 0o644); err != nil {
-			b.t.Fatal(err)
-		}
+	if err := os.WriteFile(dir+"/"+name+".png", png, 0o644); err != nil {
+		b.t.Fatal(err)
 	}
 }
 

@@ -157,7 +157,7 @@ export function partRow(row, actions) {
       kind.textContent = r.kind ? KINDS[r.kind] || r.kind : '';
       if (shown.error !== r.error) why.replaceChildren(...r.error ? cause(r, actions) : []);
       why.hidden = !r.error;
-      tools.offer({ reply: !actions.readonly(), again: r.final && !actions.readonly() && actions.asked(r) });
+      tools.offer({ reply: !actions.readonly(), again: answers(r) && !actions.readonly() && actions.asked(r) });
       sign.hidden = !r.cut;
       sign.textContent = SIGNS[r.cut] || '';
       if (shown.lines !== r.lines) under = refold(under, r.lines, stamp, actions);
@@ -171,6 +171,10 @@ export function partRow(row, actions) {
   el.patch(row);
   return el;
 }
+
+// Whether a part is what became of a message: the last word on it, an answer that is known
+// to be one, or one that somebody stopped. Words on the way to an answer are not.
+function answers(row) { return row.final || row.cut !== '' || (row.in_reply_to !== '' && !row.guessed); }
 
 // Why there is no answer and what to do about it, with a way to try again where that can help.
 function cause(row, actions) {
