@@ -20,6 +20,8 @@ import (
 	"strings"
 	"syscall"
 	"unicode"
+
+	"parley/conversation/option"
 )
 
 // maxList bounds what is read of a list of models, in bytes.
@@ -112,7 +114,7 @@ func (c *Client) inList(body []byte) (string, error) {
 	case strings.HasSuffix(c.base.Hostname(), ".azure.com"):
 		return "not listed: Azure lists models, not deployments", nil
 	}
-	slices.SortStableFunc(names, func(a, b string) int { return distance(a, c.o.Model) - distance(b, c.o.Model) })
+	slices.SortStableFunc(names, func(a, b string) int { return option.Distance(a, c.o.Model) - option.Distance(b, c.o.Model) })
 	near := names[:min(5, len(names))]
 	for i := range near {
 		near[i] = shown(near[i])
@@ -206,24 +208,4 @@ func (c *Client) target(res *http.Response) string {
 func isHTML(res *http.Response) bool {
 	media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	return media == "text/html"
-}
-
-// distance is how many letters make one text of the other.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for k := range row {
-		row[k] = k
-	}
-	for i := range len(a) {
-		before := row[0]
-		row[0] = i + 1
-		for k := range len(b) {
-			cost := before
-			if a[i] != b[k] {
-				cost++
-			}
-			before, row[k+1] = row[k+1], min(cost, row[k]+1, row[k+1]+1)
-		}
-	}
-	return row[len(b)]
 }

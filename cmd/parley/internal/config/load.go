@@ -13,6 +13,7 @@ import (
 
 	"github.com/pelletier/go-toml/v2"
 
+	"parley/conversation/option"
 	"parley/models/command"
 )
 
@@ -169,7 +170,7 @@ func (l *loader) isSection(key string) bool {
 }
 
 func (l *loader) unknown(where problem, key string) {
-	if near := nearest(key, slices.Sorted(maps.Keys(l.fields))); near != "" {
+	if near := option.Nearest(key, slices.Sorted(maps.Keys(l.fields))); near != "" {
 		l.complain(where, "there is no key %s; did you mean %s?", key, near)
 		return
 	}
@@ -265,7 +266,7 @@ func (l *loader) environ(environ []string) {
 		where := problem{where: name}
 		f, ok := byName[name]
 		if !ok {
-			if near := nearest(name, slices.Sorted(maps.Keys(byName))); near != "" {
+			if near := option.Nearest(name, slices.Sorted(maps.Keys(byName))); near != "" {
 				l.complain(where, "no key belongs to this variable; did you mean %s?", near)
 				continue
 			}

@@ -1,18 +1,18 @@
-package config
+package option
 
-// nearest is the candidate within two or three letters of s, "" if none is.
-func nearest(s string, candidates []string) string {
+// Nearest is the candidate within two or three letters of s, "" if none is.
+func Nearest(s string, candidates []string) string {
 	best, least := "", 1+min(3, len(s)/4)
 	for _, c := range candidates {
-		if d := distance(s, c); d < least {
+		if d := Distance(s, c); d < least {
 			best, least = c, d
 		}
 	}
 	return best
 }
 
-// distance is Levenshtein's.
-func distance(a, b string) int {
+// Distance is how many bytes make one text of the other: Levenshtein's.
+func Distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
