@@ -36,7 +36,7 @@ func (s *session) compact() {
 		return
 	}
 	agent := s.machine.Summary().Agent
-	model, ok := e.deps.Models[e.rules.Agents[agent].Model]
+	model, ok := e.deps.Models[e.rules.Agent(agent).Model]
 	if !ok || agent.Outside() {
 		return
 	}

@@ -15,7 +15,7 @@ func (s *session) startModel(ask conversation.AskModel) {
 	e, self := s.e, s.self
 	o := modelcall.Options{
 		Key: s.key, Ask: ask, Published: s.published, HeldBack: s.machine.Policy().SentinelPrefix,
-		Model:  e.deps.Models[e.rules.Agents[ask.Agent].Model],
+		Model:  e.deps.Models[e.rules.Agent(ask.Agent).Model],
 		Report: func(end *modelcall.End) { e.send(self, end) },
 	}
 	if o.Model != nil {

@@ -43,6 +43,15 @@ func (a AgentName) Kind() AgentName {
 	return a
 }
 
+// On names the agent that is like a, but answers with another model: coordinator@claude.
+func (a AgentName) On(model string) AgentName { return a + AgentName("@"+model) }
+
+// Like is the agent that a is like, apart from its model: itself, if it is nobody's like.
+func (a AgentName) Like() AgentName {
+	name, _, _ := strings.Cut(string(a), "@")
+	return AgentName(name)
+}
+
 // Named is false for a name of an outside agent that cannot be one: at most 64
 // letters, digits, dots, dashes and underscores.
 func (a AgentName) Named() bool {

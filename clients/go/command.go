@@ -26,7 +26,8 @@ type Hello struct {
 type Agent struct {
 	Name        string `json:"name"`
 	Description string `json:"description,omitempty"`
-	Model       string `json:"model"` // its label
+	Model       string `json:"model"`          // its label
+	Like        string `json:"like,omitempty"` // the agent that it is like, on another model; "" = it is one of its own
 }
 
 // Limits are those of the server; 0 = none.

@@ -915,6 +915,8 @@ export type OkHello = {
     /** whom a session may be made for, the default one first */
     agents: Array<{
       description?: string;
+      /** the agent that this one is like, on another model */
+      like?: string;
       /** its label */
       model: string;
       name: string;

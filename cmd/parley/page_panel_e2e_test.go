@@ -9,7 +9,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// Who answers and what messages do meanwhile are chosen in a small panel: for the new
+// Who answers, on which model, and what messages do meanwhile are chosen in a small panel: for the new
 // conversation before it is there, for one that goes on at once, seen by whoever else has it
 // open. Who may not, reads it.
 func TestPagePanel(t *testing.T) {
@@ -28,6 +28,9 @@ name = "tutor"
 description = "Explains things step by step."
 prompt = "You explain."
 model = "fast"
+models = ["slow"]
+[models.slow]
+provider = "scripted"
 `))
 	b.open("")
 	choose := func(b *bench, value string) {
@@ -57,7 +60,7 @@ model = "fast"
 	other := b.second()
 	other.open(eval[string](b, `location.hash`))
 	b.run(tool + `.click()`)
-	b.wait(checked + ` === 'queue,tutor' && document.activeElement.value === 'queue'`)
+	b.wait(checked + ` === 'queue,tutor,tutor' && document.activeElement.value === 'queue'`)
 	if text := eval[string](b, panel+`.innerText`); !strings.Contains(text, "Explains things step by step.") || !strings.Contains(text, "Who can see this: only you.") {
 		t.Errorf("the panel says %q", text)
 	}
@@ -86,6 +89,23 @@ model = "fast"
 	b.run(`window.fetch = window.real`)
 	choose(b, "tutor")
 	b.wait(panel + `.querySelector('[role=alert]').hidden && ` + sub + `.startsWith('tutor')`)
+
+	// Each of an agent's models is one more choice, for this conversation only; whoever else has it
+	// open sees it, and the next answer comes from there.
+	b.wait(checked + ` === ',tutor,tutor'`)
+	choose(b, "tutor@slow")
+	b.wait(sub + ` === 'tutor · slow' && ` + checked + ` === ',tutor,tutor@slow'`)
+	other.wait(sub + ` === 'tutor · slow'`)
+	b.accessible("panel with models")
+	done(b)
+	b.say("What is 2 * 3?")
+	b.wait(`[...document.querySelectorAll('#log .text')].at(-1).textContent.includes('6') && ` + idle)
+	b.run(tool + `.click()`)
+	b.wait(checked + ` === ',tutor,tutor@slow'`)
+	choose(b, "coordinator")
+	b.wait(sub + ` === 'coordinator' && ` + checked + ` === ',coordinator'`)
+	choose(b, "tutor")
+	b.wait(sub + `.startsWith('tutor') && ` + checked + ` === ',tutor,tutor'`)
 
 	// Another one's conversation, as a reader has it.
 	b.run(thePage + `.then(p => { p.state.view = {...p.state.view, owner: 'ann', members: {[p.state.view.me]: 'reader'}}; p.paint(); })`)

@@ -208,7 +208,7 @@ func (d ends) grace(t *state.Task) time.Duration {
 	if t.Step == nil {
 		return grace
 	}
-	if kill := d.rules.Agents[t.Step.Agent].KillTime; kill > 0 {
+	if kill := d.rules.Agent(t.Step.Agent).KillTime; kill > 0 {
 		grace = max(grace, kill+killMargin)
 	}
 	return grace

@@ -75,7 +75,7 @@ func (s *Session) refreshPolicy() {
 // Rule 9.2a.
 func (s *Session) configured(agent conversation.AgentName) policy.Policy {
 	p := s.rules.Policy
-	if own := s.rules.Agents[agent].MaxSteps; own > 0 {
+	if own := s.rules.Agent(agent).MaxSteps; own > 0 {
 		p.MaxSteps = own
 	}
 	return p
@@ -122,7 +122,7 @@ func (s *Session) Lifted() []string { return s.state.Lifted }
 
 // maxSteps is the agent's own limit, or the policy's; the session's is no more.
 func (s *Session) maxSteps() int {
-	if own := s.rules.Agents[s.state.Agent].MaxSteps; own > 0 && s.policy == &s.rules.Policy {
+	if own := s.rules.Agent(s.state.Agent).MaxSteps; own > 0 && s.policy == &s.rules.Policy {
 		return own
 	}
 	return s.policy.MaxSteps

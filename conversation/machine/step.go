@@ -279,7 +279,7 @@ func (d *decision) resumeStep(t *state.Task, lost conversation.Recovered) {
 
 // acts is true for the steps of a model that acts on the world.
 // Rule 1.13.
-func (s *Session) acts(st *state.Step) bool { return s.rules.Agents[st.Agent].Acts }
+func (s *Session) acts(st *state.Step) bool { return s.rules.Agent(st.Agent).Acts }
 
 // drain parks the open step: its attempt was stopped, the next one begins after
 // the restart. A model that acts, and that was asked, is never asked again.

@@ -43,7 +43,7 @@ func (r *Rules) AlwaysOf(agent conversation.AgentName, depth int, list func(r *R
 			return kept.Always
 		}
 	}
-	p := r.Agents[agent]
+	p := r.Agent(agent)
 	a := Always{Tools: list(r, p, depth)}
 	a.Tokens = tokens.Of(p.Prompt) + conversation.ToolTokens(a.Tools)
 	if r.Always != nil {

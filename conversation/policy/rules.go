@@ -48,6 +48,15 @@ type ToolRule struct {
 	Check func(args json.RawMessage) error // pure; nil = anything goes
 }
 
+// Agent is the profile of an agent. Where a session's agent answers with a model that the
+// configuration does not offer any more, it is that of the agent with its own model.
+func (r *Rules) Agent(name conversation.AgentName) Profile {
+	if p, ok := r.Agents[name]; ok {
+		return p
+	}
+	return r.Agents[name.Like()]
+}
+
 // Allows is true when the profile may use a tool of the tools room.
 func (p Profile) Allows(tool string) bool {
 	return slices.Contains(p.Tools, "*") || slices.Contains(p.Tools, tool)
@@ -56,7 +65,7 @@ func (p Profile) Allows(tool string) bool {
 // CoverageOf is the coverage mode of an agent at a depth of delegations, in a session
 // whose policy says own.
 func (r *Rules) CoverageOf(agent conversation.AgentName, depth int, own Coverage) Coverage {
-	p := r.Agents[agent]
+	p := r.Agent(agent)
 	switch {
 	case depth > 0 || !p.EngineTools:
 		return CoverageSeen

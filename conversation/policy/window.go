@@ -27,7 +27,7 @@ func (w Window) Request() int {
 // ContextOf are the limits for what an agent's own model is shown: those of the policy,
 // and where the model holds less than the budget (small), as much less.
 func (r *Rules) ContextOf(agent conversation.AgentName) (limits Context, small bool) {
-	for _, w := range r.Agents[agent].Windows {
+	for _, w := range r.Agent(agent).Windows {
 		if w.Own {
 			return r.Policy.Context.within(w.Request())
 		}
@@ -76,7 +76,7 @@ func (r *Rules) CheckRoom(agent conversation.AgentName, fixed int) error {
 // take so many tokens, and a conversation beside them.
 func (r *Rules) CheckWindows(agent conversation.AgentName, fixed int) []option.FieldError {
 	var wrong []option.FieldError
-	for _, w := range r.Agents[agent].Windows {
+	for _, w := range r.Agent(agent).Windows {
 		if r.holds(w, fixed) {
 			continue
 		}

@@ -714,7 +714,7 @@ const openExcerpt = 10
 // except that a summary may have come, which is of other tasks. A request that is
 // over the budget is shown less: see fit.
 func (t *Transcript) Request(key conversation.SessionKey, rules *policy.Rules, ask conversation.AskModel) conversation.Request {
-	profile := rules.Agents[ask.Agent]
+	profile := rules.Agent(ask.Agent)
 	t.shared = true
 	r := conversation.Request{
 		Session: key.Session, Task: ask.Task, Agent: ask.Agent, Depth: key.Session.Depth(), System: profile.Prompt,

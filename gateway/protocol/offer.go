@@ -13,6 +13,7 @@ type OfferedAgent struct {
 	Name        string
 	Description string
 	Model       string // its label
+	Like        string // the agent that it is like, on another model; "" = it is one of its own
 }
 
 // Append writes the members of the answer to hello.
@@ -21,6 +22,7 @@ func (f Offer) Append(o *Object) {
 		o.Text("name", a.Name)
 		o.Optional("description", a.Description)
 		o.Text("model", a.Model)
+		o.Optional("like", a.Like)
 	})
 	o.Key("modes")
 	o.Bytes = appendStrings(o.Bytes, f.Modes)

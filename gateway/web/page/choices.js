@@ -24,10 +24,23 @@ export function agents() {
   return (hello?.agents || []).filter((a) => !view?.session || a.name === view.agent || !outside(a.name));
 }
 
+/** The agent that this one is like, on another model; itself, if it is one of its own. */
+export const like = (name) => (state.hello?.agents || []).find((a) => a.name === name)?.like || name;
+
+/** Those that are like an agent, each on its model, the agent itself first: [{name, label}]. */
+export function models(name) {
+  const of = like(name);
+  const all = agents().filter((a) => a.name === of || a.like === of);
+  const one = (a) => all.filter((b) => b.model === a.model).length === 1;
+  // Two that are labelled the same go by their names in the configuration.
+  return all.map((a) => ({ name: a.name, label: one(a) || !a.like ? a.model : a.name.slice(of.length + 1) }));
+}
+
 /** An agent and what it runs on; that the scripted model is one, the badge says. */
 export function called(name) {
-  const model = (state.hello?.agents || []).find((a) => a.name === name)?.model || '';
-  return !model || model === 'scripted' || model === name ? [name] : [name, model];
+  const of = like(name);
+  const label = models(name).find((m) => m.name === name)?.label || '';
+  return !label || (label === 'scripted' && of === name) || label === of ? [of] : [of, label];
 }
 
 /** {agent?, mode?} for the new conversation, as far as the server still has them. */

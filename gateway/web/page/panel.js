@@ -1,8 +1,8 @@
-// What the open conversation is set to: who answers, and what messages do while
-// work goes on. A choice counts at once; what others choose is shown as it comes.
+// What the open conversation is set to: who answers, on which model, and what messages do
+// while work goes on. A choice counts at once; what others choose is shown as it comes.
 
 import { sessions as api } from './api.js';
-import { MODES, agents, called, choose, chosen, outside } from './choices.js';
+import { MODES, agents, called, choose, chosen, like, models, outside } from './choices.js';
 import { dialog } from './dialogs.js';
 import { h } from './dom.js';
 import { state } from './state.js';
@@ -21,14 +21,25 @@ export function openPanel() {
   const who = h('p', { class: 'panel-who' });
   const groups = [
     group('mode', 'While work is going on, a message will', [['', 'As the server is set up', ''], ...(state.hello?.modes || []).map((m) => [m, ...(MODES[m] || [m, ''])])]),
-    group('agent', 'Who answers', agents().map((a) => [a.name, called(a.name).join(' · '), a.description || ''])),
-  ].filter((g) => g.choices.length > (g.key === 'mode' ? 2 : 1));
+    group('agent', 'Who answers', agents().filter((a) => !a.like).map((a) => [a.name, (models(a.name).length > 1 ? [a.name] : called(a.name)).join(' · '), a.description || ''])),
+    group('model', 'On which model', []),
+  ];
 
   function group(key, title, choices) {
-    const inputs = choices.map(([value]) => h('input', { type: 'radio', name: `panel-${key}`, value, onchange: () => change(key, value) }));
-    const set = h('fieldset', { class: 'panel-group' }, h('legend', {}, title), choices.map(([, label, hint], i) => h('label', { class: 'panel-choice' }, inputs[i],
+    const g = { key, inputs: [], set: h('fieldset', { class: 'panel-group' }, h('legend', {}, title)) };
+    fill(g, choices);
+    return g;
+  }
+
+  // Nothing to choose from is not shown; a mode has its server's beside it.
+  function fill(g, choices) {
+    g.of = JSON.stringify(choices);
+    for (const input of g.inputs) input.parentNode.remove();
+    // An agent on another model is another agent to the server.
+    g.inputs = choices.map(([value]) => h('input', { type: 'radio', name: `panel-${g.key}`, value, onchange: () => change(g.key === 'mode' ? 'mode' : 'agent', value) }));
+    g.set.append(...choices.map(([, label, hint], i) => h('label', { class: 'panel-choice' }, g.inputs[i],
       h('span', { class: 'menu-text' }, h('span', {}, label), hint ? h('span', { class: 'menu-hint' }, hint) : null))));
-    return { key, choices, inputs, set };
+    g.set.hidden = choices.length <= (g.key === 'mode' ? 2 : 1);
   }
 
   // One after the other: the last one chosen is the one that stays.
@@ -62,11 +73,15 @@ export function openPanel() {
     const now = session ? { agent: view.agent, mode: view.policy['inbox.mode'] || '' } : { ...chosen() };
     if (!session) now.agent ||= agents()[0]?.name || '';
     const reason = session ? forbidden(view) : '';
-    for (const { key, inputs } of groups) {
-      const value = waits[key] ? waits[key].value : now[key];
-      for (const input of inputs) {
-        if (input.checked !== (input.value === value)) input.checked = input.value === value;
-        input.disabled = !!reason || (key === 'agent' && outside(now.agent) && !!session);
+    for (const [key, w] of Object.entries(waits)) now[key] = w.value;
+    const of = { mode: now.mode, agent: like(now.agent), model: now.agent };
+    for (const g of groups) {
+      const others = g.key === 'model' ? models(now.agent) : [];
+      const choices = others.length > 1 ? others.map(({ name, label }) => [name, label, '']) : [];
+      if (g.key === 'model' && JSON.stringify(choices) !== g.of) fill(g, choices);
+      for (const input of g.inputs) {
+        if (input.checked !== (input.value === of[g.key])) input.checked = input.value === of[g.key];
+        input.disabled = !!reason || (g.key !== 'mode' && outside(now.agent) && !!session);
       }
     }
     set(why, reason || (session ? 'A change counts from the next step of the work on.' : 'It counts for the conversation that your next message begins.'));
@@ -80,7 +95,7 @@ export function openPanel() {
   shown = { draw };
   closed.then(() => { shown = null; });
   draw();
-  element.querySelector('input:checked:enabled')?.focus();
+  element.querySelector('fieldset:not([hidden]) input:checked:enabled')?.focus();
 }
 
 function set(element, text) {

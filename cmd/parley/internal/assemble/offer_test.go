@@ -2,6 +2,7 @@ package assemble
 
 import (
 	"reflect"
+	"slices"
 	"testing"
 
 	"parley/cmd/parley/internal/config"
@@ -19,11 +20,15 @@ page.starters = ["Plan my week"]
 [models.fast]
 provider = "scripted"
 
+[models.slow]
+provider = "scripted"
+
 [[agents]]
 name = "tutor"
 description = "Explains."
 prompt = "You explain."
 model = "fast"
+models = ["slow", "scripted"]
 `)})
 	if err != nil {
 		t.Fatal(err)
@@ -32,8 +37,13 @@ model = "fast"
 	if first := o.Agents[0]; first.Name != "coordinator" || first.Model != "label of " {
 		t.Errorf("first %+v", first)
 	}
-	if last, want := o.Agents[len(o.Agents)-1], (protocol.OfferedAgent{Name: "tutor", Description: "Explains.", Model: "label of fast"}); last != want {
-		t.Errorf("last %+v, want %+v", last, want)
+	tutors := []protocol.OfferedAgent{
+		{Name: "tutor", Description: "Explains.", Model: "label of fast"},
+		{Name: "tutor@slow", Description: "Explains.", Model: "label of slow", Like: "tutor"},
+		{Name: "tutor@scripted", Description: "Explains.", Model: "label of scripted", Like: "tutor"},
+	}
+	if last := o.Agents[len(o.Agents)-3:]; !slices.Equal(last, tutors) {
+		t.Errorf("last %+v, want %+v", last, tutors)
 	}
 	if want := []string{"steer", "queue"}; !reflect.DeepEqual(o.Modes, want) {
 		t.Errorf("modes %q, want %q", o.Modes, want)

@@ -33,8 +33,8 @@ func Gateway(c *config.Config, node conversation.NodeID, version string, label f
 // offer is what clients may choose from.
 func offer(c *config.Config, label func(model string) string) protocol.Offer {
 	o := protocol.Offer{Starters: c.Gateway.Starters}
-	for _, a := range c.Agents {
-		o.Agents = append(o.Agents, protocol.OfferedAgent{Name: a.Name, Description: a.Description, Model: label(a.Model)})
+	for _, a := range c.All() {
+		o.Agents = append(o.Agents, protocol.OfferedAgent{Name: a.Name, Description: a.Description, Model: label(a.Model), Like: a.Like()})
 	}
 	for m := conversation.ModeSteer; m <= conversation.ModeReject; m++ {
 		if c.Policy().CheckMode(m) == nil {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"embed"
 	"slices"
 	"strings"
@@ -18,19 +19,19 @@ func builtinAgents() []Agent {
 	return []Agent{
 		{
 			Name: "coordinator", Description: "Talks to the user, answers, and hands work to the other agents.",
-			Prompt: prompt("coordinator"), Tools: []string{"*"}, MayAsk: true, Delegates: true,
+			Prompt: prompt("coordinator"), Models: []string{}, Tools: []string{"*"}, MayAsk: true, Delegates: true,
 		},
 		{
 			Name: "developer", Description: "Writes, changes and repairs software.",
-			Prompt: prompt("developer"), Tools: []string{"*"}, MayAsk: true, Delegates: true, Delegable: true,
+			Prompt: prompt("developer"), Models: []string{}, Tools: []string{"*"}, MayAsk: true, Delegates: true, Delegable: true,
 		},
 		{
 			Name: "researcher", Description: "Finds things out and reports what is known and how surely.",
-			Prompt: prompt("researcher"), Tools: []string{"*"}, MayAsk: true, Delegates: true, Delegable: true,
+			Prompt: prompt("researcher"), Models: []string{}, Tools: []string{"*"}, MayAsk: true, Delegates: true, Delegable: true,
 		},
 		{
 			Name: "communicator", Description: "Writes and delivers messages and reports to other people.",
-			Prompt: prompt("communicator"), Tools: []string{"*"}, MayAsk: true, Delegates: true, Delegable: true,
+			Prompt: prompt("communicator"), Models: []string{}, Tools: []string{"*"}, MayAsk: true, Delegates: true, Delegable: true,
 		},
 	}
 }
@@ -44,9 +45,38 @@ func prompt(agent string) string {
 	return strings.TrimSpace(string(text))
 }
 
+// All are the agents, each followed by those that are like it on its other models.
+func (c *Config) All() []Agent {
+	var all []Agent
+	for _, a := range c.Agents {
+		all = append(all, a.all()...)
+	}
+	return all
+}
+
+// all are the agent and those that are like it.
+func (a Agent) all() []Agent {
+	all := []Agent{a}
+	for _, model := range a.Models {
+		like := a
+		like.Name, like.Model, like.Models = string(conversation.AgentName(a.Name).On(model)), model, nil
+		like.Delegable = false // its work is given to the agent itself
+		all = append(all, like)
+	}
+	return all
+}
+
+// Like is the name of the agent that this one is like, on another model; "" = it is one of its own.
+func (a Agent) Like() string {
+	if like := string(conversation.AgentName(a.Name).Like()); like != a.Name {
+		return like
+	}
+	return ""
+}
+
 // HasBuiltinPrompt reports whether the agent's prompt is the built-in one.
 func (a Agent) HasBuiltinPrompt() bool {
-	return slices.ContainsFunc(builtinAgents(), func(b Agent) bool { return b.Name == a.Name && b.Prompt == a.Prompt })
+	return slices.ContainsFunc(builtinAgents(), func(b Agent) bool { return b.Name == cmp.Or(a.Like(), a.Name) && b.Prompt == a.Prompt })
 }
 
 // Profile is the agent as the machine knows it.

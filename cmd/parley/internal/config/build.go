@@ -267,7 +267,7 @@ func (c *Config) DefaultModel(look Lookup) (name, why string) {
 // AgentModels are the names of the models that agents ask for.
 func (c *Config) AgentModels() []string {
 	var names []string
-	for _, a := range c.Agents {
+	for _, a := range c.All() {
 		if a.Model != "" {
 			names = append(names, a.Model)
 		}

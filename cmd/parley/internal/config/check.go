@@ -142,7 +142,9 @@ func (l *loader) agentList(c *Config) {
 		if !agentName.MatchString(a.Name) {
 			l.complain(where, "agent %q: a name is lower-case letters, digits, - and _, and starts with a letter", a.Name)
 		}
-		l.agentPrompt(c, where, a)
+		for _, like := range a.all() {
+			l.agentPrompt(c, where, like)
+		}
 		for _, t := range a.Tools {
 			if !tools[t] && !c.mayExist(t) {
 				delete(tools, "*")

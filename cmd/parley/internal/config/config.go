@@ -100,6 +100,7 @@ type Agent struct {
 	Prompt      string   `key:"prompt"`                         // the system prompt
 	PromptFile  string   `key:"prompt_file"`                    // or a file that holds it, beside the configuration file
 	Model       string   `key:"model"`                          // a name of [models.NAME], or "scripted"; "" = model.default
+	Models      []string `key:"models"`                         // others that a session may have it answer with
 	Tools       []string `key:"tools"`                          // names of tools; "*" = all
 	MaxSteps    int      `key:"max_steps" min:"0" max:"100000"` // 0 = task.max_steps
 	MayAsk      bool     `key:"may_ask"`

@@ -218,7 +218,7 @@ func TestAgentsChangeAndAdd(t *testing.T) {
 	}
 	want := Default().Agents
 	want[1].MayAsk, want[1].Coverage = false, "off"
-	want = append(want, Agent{Name: "poet", Prompt: "You write poems.", PromptFile: "poet.md", Tools: []string{}, MayAsk: true})
+	want = append(want, Agent{Name: "poet", Prompt: "You write poems.", PromptFile: "poet.md", Models: []string{}, Tools: []string{}, MayAsk: true})
 	if !reflect.DeepEqual(c.Agents, want) {
 		t.Errorf("got %+v\nwant %+v", c.Agents, want)
 	}
@@ -232,7 +232,7 @@ func TestPrintedConfigReadsBack(t *testing.T) {
 	p.Mode, p.Texts.Busy, first.Gateway.PublicHosts = conversation.ModeQueue, "a \"b\"\\\n\tc \x01 …", []string{"a.example", "b.example:1"}
 	p.BackoffMin, l.FrameBytes, l.TextBytes = 90*time.Second, 123457, 1000
 	l.CommandsPerSecond = 2_000_000
-	first.Agents = append(first.Agents, Agent{Name: "x", Prompt: "p", Tools: []string{"clock"}, MaxSteps: 3})
+	first.Agents = append(first.Agents, Agent{Name: "x", Prompt: "p", Models: []string{}, Tools: []string{"clock"}, MaxSteps: 3})
 	p.BackoffMax = 3 * time.Hour
 	var out bytes.Buffer
 	if err := Print(&out, first); err != nil {

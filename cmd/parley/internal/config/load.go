@@ -203,7 +203,7 @@ func (l *loader) agents(at map[string]problem, value any) {
 			l.complain(at[prefix], "agent %q is there twice", name)
 		}
 		seen[name] = true
-		agent := Agent{MayAsk: true, Tools: []string{"*"}}
+		agent := Agent{Models: []string{}, MayAsk: true, Tools: []string{"*"}}
 		place := slices.IndexFunc(l.config.Agents, func(a Agent) bool { return a.Name == name })
 		if place >= 0 {
 			agent = l.config.Agents[place]

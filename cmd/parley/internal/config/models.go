@@ -263,17 +263,7 @@ func (l *loader) modelList(c *Config) {
 	}
 	l.unready(c, l.origin["model.default"], "model.default", c.Model.Default)
 	for _, a := range c.Agents {
-		if a.Model == "" {
-			continue
-		}
-		where := l.origin["agents."+a.Name]
-		if a.Model != ScriptedName && c.Block(a.Model) == nil {
-			if !l.failed("models." + a.Model) {
-				l.complain(where, `agent %q: model = %q: must be %s, or "" (model.default)`, a.Name, a.Model, c.modelNames())
-			}
-			continue
-		}
-		l.unready(c, where, fmt.Sprintf("agent %q", a.Name), a.Model)
+		l.agentModels(c, a)
 	}
 	if name := c.Engine.TitleModel; name != "" {
 		if name != ScriptedName && c.Block(name) == nil && !l.failed("models."+name) {
@@ -283,6 +273,36 @@ func (l *loader) modelList(c *Config) {
 	}
 	l.windows(c)
 }
+
+// agentModels complains about what an agent's model and its other models cannot be.
+func (l *loader) agentModels(c *Config, a Agent) {
+	where := l.origin["agents."+a.Name]
+	of := func(key, name, or string) {
+		switch {
+		case name == ScriptedName || c.Block(name) != nil:
+			l.unready(c, where, fmt.Sprintf("agent %q", a.Name), name)
+		case !l.failed("models." + name):
+			l.complain(where, "agent %q: %s = %q: must be %s%s", a.Name, key, name, c.modelNames(), or)
+		}
+	}
+	if a.Model != "" {
+		of("model", a.Model, `, or "" (model.default)`)
+	}
+	if len(a.Models) > maxModels {
+		l.complain(where, "agent %q: models: must be at most %d names", a.Name, maxModels)
+		return
+	}
+	for i, name := range a.Models {
+		if name == cmp.Or(a.Model, c.Model.Default) || slices.Contains(a.Models[:i], name) {
+			l.complain(where, "agent %q: models: %q answers for it already", a.Name, name)
+			continue
+		}
+		of("models", name, "")
+	}
+}
+
+// maxModels bounds the other models of an agent: all of them are in the answer to each hello.
+const maxModels = 16
 
 // windows complains about models that cannot hold what an agent always shows them. The
 // tools of MCP servers are not known yet: the engine looks again when they are.

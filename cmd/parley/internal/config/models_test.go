@@ -12,6 +12,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"parley/conversation"
+	"parley/conversation/policy"
 )
 
 const everyBlock = `
@@ -481,5 +484,63 @@ func TestTitleModel(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", text, err, want)
 		}
+	}
+}
+
+// A session may have an agent answer with its other models: each is one more agent, like it but
+// for the model, to which nothing is delegated.
+func TestModelsOfAnAgent(t *testing.T) {
+	const blocks = "[models.fast]\nprovider = \"scripted\"\n[models.shell]\nprovider = \"command\"\ncommand = \"sh\"\n"
+	load := func(agent string) (Config, error) {
+		return Load(Sources{Path: write(t, blocks+agent), Required: true})
+	}
+	c, err := load("[[agents]]\nname = \"developer\"\nmodels = [\"fast\", \"shell\"]\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := Rules(&c, nil, c.Model.Default)
+	for name, want := range map[conversation.AgentName]policy.Profile{
+		"developer":       {Model: "", Delegable: true, EngineTools: true},
+		"developer@fast":  {Model: "fast", EngineTools: true},
+		"developer@shell": {Model: "shell", Acts: true, Program: "shell"},
+	} {
+		p, ok := r.Agents[name]
+		if !ok || p.Name != name || p.Model != want.Model || p.Delegable != want.Delegable || p.EngineTools != want.EngineTools || p.Acts != want.Acts || p.Program != want.Program {
+			t.Errorf("%s: %+v", name, p)
+		}
+		if hasPrompt := p.Prompt != ""; hasPrompt != want.EngineTools {
+			t.Errorf("%s: has a prompt: %v", name, hasPrompt)
+		}
+	}
+	// A session whose model is not offered any more goes on with the agent's own.
+	if p := r.Agent("developer@gone"); p.Name != "developer" {
+		t.Errorf("developer@gone is %q", p.Name)
+	}
+	if p := r.Agent("nobody@fast"); p.Name != "" {
+		t.Errorf("nobody@fast is %q", p.Name)
+	}
+
+	many := `"fast"`
+	for i := range maxModels {
+		many += fmt.Sprintf(`, "m%d"`, i)
+	}
+	for list, want := range map[string]string{
+		`["nobody"]`:       `agent "developer": models = "nobody": must be "scripted", "fast", "shell"`,
+		`["fast", "fast"]`: `agent "developer": models: "fast" answers for it already`,
+		`["scripted"]`:     `agent "developer": models: "scripted" answers for it already`,
+		`["fast", "f@st"]`: `agent "developer": models = "f@st": must be`,
+		`[` + many + `]`:   `agent "developer": models: must be at most 16 names`,
+		`"fast"`:           `agent "developer": models = "fast": must be a list`,
+	} {
+		if _, err := load("[[agents]]\nname = \"developer\"\nmodels = " + list + "\n"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("models = %s: got %v, want %s", list, err, want)
+		}
+	}
+	if _, err := load("[[agents]]\nname = \"own\"\nprompt = \"p\"\nmodel = \"fast\"\nmodels = [\"fast\"]\n"); err == nil {
+		t.Error("an agent may have its own model a second time")
+	}
+	// Whatever answers somebody is made, asked for its key, and told of.
+	if used, _ := c.UsedModels(c.Model.Default); !used["fast"] || !used["shell"] {
+		t.Errorf("used are %v", used)
 	}
 }

@@ -36,7 +36,7 @@ func Rules(c *Config, tools []conversation.Tool, def string) policy.Rules {
 
 		MaxMembers: c.Gateway.Limits.MembersPerSession,
 	}
-	for _, a := range c.Agents {
+	for _, a := range c.All() {
 		p := a.Profile()
 		if b := c.Block(cmp.Or(a.Model, def)); b != nil && b.Provider == ProviderCommand {
 			p.EngineTools = false // a command-line agent cannot call them

@@ -208,7 +208,7 @@ type planner struct {
 }
 
 func (p *planner) plan(item conversation.Item) (Call, error) {
-	profile := p.Rules.Agents[p.Agent]
+	profile := p.Rules.Agent(p.Agent)
 	if agent, ok := AgentOf(p.Rules, item.Tool); ok {
 		return p.delegateTo(item, agent)
 	}
@@ -489,7 +489,7 @@ func (p *planner) delegateParallel(item conversation.Item) (Call, error) {
 // delegate checks all jobs before any of them is started: all or none.
 // Rule 5.10.
 func (p *planner) delegate(item conversation.Item, jobs []job) (Call, error) {
-	profile := p.Rules.Agents[p.Agent]
+	profile := p.Rules.Agent(p.Agent)
 	switch {
 	case !profile.Delegates:
 		return Call{}, fmt.Errorf("this agent may not delegate")
