@@ -7,12 +7,12 @@ import { duration, h, icon, toast } from './dom.js';
 import { gone } from './gone.js';
 import './keys.js';
 import { later } from './lazy.js';
-import { entryFor, isLive, listHint, watchList } from './list.js';
+import { drawList, entryFor, isLive, listHint, watchList } from './list.js';
 import { ready } from './markdown.js';
 import { box } from './messagebox.js';
 import { Conversation } from './render.js';
 import { route, startNew } from './routes.js';
-import { deliverAll, failPending } from './sending.js';
+import { giveUpSending, isAnyWaiting, sendAll } from './sending.js';
 import './bar.js';
 import './settings.js';
 import './starters.js';
@@ -32,13 +32,19 @@ state.chat = new Conversation({
 
 const TASK_HINTS = new Set(['task_status', 'response', 'partial_response', 'question']);
 
+const said = handlers.status;
 Object.assign(handlers, {
+  status(s) {
+    said(s);
+    drawList(); // what waits to be sent is marked there
+  },
   hello(data) {
     state.hello = data;
     resume();
     $('demo').hidden = data.model !== 'scripted';
     if (state.view) state.view = { ...state.view, me: data.user };
     route();
+    sendAll();
     watchList();
   },
   followed({ session, data, resumed }) {
@@ -49,7 +55,6 @@ Object.assign(handlers, {
       banner(resumed ? 'Back online. Nothing was missed.' : 'Back online. The conversation was loaded again.', 'good', 3500);
     }
     flush();
-    if (state.view?.session === session) deliverAll();
   },
   unfollowed({ session, error }) {
     if (state.view?.session !== session) return;
@@ -63,7 +68,7 @@ Object.assign(handlers, {
     if (f.type === 'gone') gone(f.session, entryFor(f.session)?.title);
     if (state.view?.session === f.session) push(f);
   },
-  given_up: failPending,
+  given_up: giveUpSending,
 });
 
 // ---- what the browser tells --------------------------------------------------
@@ -98,6 +103,8 @@ document.addEventListener('visibilitychange', () => {
   client.probe();
   markSeen();
 });
+// A reload keeps what was not sent, but a page that is closed does not.
+addEventListener('beforeunload', (e) => { if (!client.open && isAnyWaiting()) e.preventDefault(); });
 addEventListener('online', () => client.probe());
 addEventListener('hashchange', () => { if (state.hello) route(); });
 // Without it the browser would keep the socket half open until it times out.

@@ -170,7 +170,8 @@ onUpload((it) => {
 });
 
 // What was added while the conversation was created belongs to it.
-onCreated((session) => {
+onCreated((session, here) => {
+  if (!here) return;
   const list = listOf('');
   if (!list.length) return;
   change('', []);

@@ -5,16 +5,19 @@ import { forgetFiles } from './attachments.js';
 import { toast } from './dom.js';
 import { box } from './messagebox.js';
 import { erased, remembered } from './memory.js';
+import { forgetSent } from './sending.js';
 import { state } from './state.js';
 import { seen } from './view.js';
 
 export function gone(session, title = '') {
-  const kept = erased(session);
+  const unsent = forgetSent(session);
+  const kept = erased(session, unsent);
+  const files = unsent.some((m) => m.attachments.length) ? ' Its files have to be attached again.' : '';
   forgetFiles(session);
   seen.delete(session);
   if (!kept) return;
   if (!state.view?.session) box.value = remembered('');
-  toast(`${title ? `“${title}”` : 'A conversation'} was erased. What you were writing there waits in a new conversation.`, { ms: 12000 });
+  toast(`${title ? `“${title}”` : 'A conversation'} was erased. What you were writing there waits in a new conversation.${files}`, { ms: 12000 });
 }
 
 /** Whether it is open, or one that was delegated from it: then its own frames say that it is gone. */

@@ -8,7 +8,7 @@ import { gone, isOpen } from './gone.js';
 import { use } from './lazy.js';
 import { groups, stampOf, take } from './listing.js';
 import { menuButton } from './menu.js';
-import { onCreated } from './sending.js';
+import { isWaiting, onCreated } from './sending.js';
 import { working } from './store.js';
 import { $, state } from './state.js';
 import { onPaint, onSeen, seen } from './view.js';
@@ -117,6 +117,7 @@ export function removed(id) {
 let shownBadge = '';
 function badge(e) {
   const { view } = state;
+  if (e && !client.open && isWaiting(e.id)) return 'not sent';
   if (view?.synced && view.session === e?.id) {
     const w = working(view);
     return !w ? '' : w.state === 'awaiting' ? 'awaiting you' : 'working';

@@ -13,19 +13,14 @@ export const remembered = (session) => state.drafts.get(session) ?? stored('tab'
 
 /**
  * Of a conversation that was erased nothing stays, nor of those that were delegated
- * from it. What somebody was writing in it, or could not send, is theirs: it waits in
- * the new one, below what is there. Gives whether there was such a text.
+ * from it. What somebody was writing in it, or could not send (unsent), is theirs: it waits
+ * in the new one, below what is there. Gives whether there was such a text.
  */
-export function erased(session) {
+export function erased(session, unsent = []) {
   const of = (id) => id === session || id.startsWith(`${session}/`);
   for (const id of [...state.views.keys()]) if (of(id)) state.views.delete(id);
-  const text = [...unsent(session), remembered(session).trim()].filter(Boolean).join('\n');
+  const text = [...unsent.map((m) => m.text.trim()), remembered(session).trim()].filter(Boolean).join('\n');
   if (text) remember('', [remembered('').trim(), text].filter(Boolean).join('\n'));
   for (const id of [session, ...state.drafts.keys()]) if (of(id)) remember(id, '');
-  stored('tab', `parley.outbox.${session}`, '');
   return !!text;
-}
-
-function unsent(session) {
-  try { return JSON.parse(stored('tab', `parley.outbox.${session}`) || '[]').map((m) => String(m.text ?? '').trim()); } catch { return []; /* not ours */ }
 }

@@ -10,7 +10,7 @@ import { later } from './lazy.js';
 import { drawList } from './list.js';
 import { box, toInput } from './messagebox.js';
 import { remembered } from './memory.js';
-import { createAgain, restoreOutbox } from './sending.js';
+import { begun, showUnsent } from './sending.js';
 import { emptyView } from './store.js';
 import { $, state } from './state.js';
 import { flush, forget, paint, tellSeen } from './view.js';
@@ -63,11 +63,7 @@ function decode(s) { try { return decodeURIComponent(s); } catch { return s; } }
 function open(session) {
   const { view, views, hello } = state;
   if (view?.session && view.session === session) { paint(); return; }
-  if (view && !view.session && !session && view.pending.size) { // created again after a lost connection
-    createAgain();
-    paint();
-    return;
-  }
+  if (view && !view.session && !session && view.pending.size) { paint(); return; } // it is being created
   if (view?.session && !watched.has(view.session)) client.unfollow(view.session);
   flush();
   forget();
@@ -75,12 +71,15 @@ function open(session) {
   state.chat.reset();
   $('jump').hidden = true; // nobody has scrolled up here yet
   if (!session) {
-    state.view = null;
+    // One that could not be created yet is there, until another new one is wanted.
+    state.view = fresh ? null : begun();
+    if (state.view) showUnsent();
   } else {
+    fresh = false;
     const kept = views.get(session);
     state.view = kept && !kept.gone ? kept : emptyView(session, hello?.user || '');
     state.view.me = hello?.user || state.view.me;
-    if (!kept) restoreOutbox();
+    if (!kept) showUnsent();
     if (watched.has(session)) client.unfollow(session);
     client.follow(session, { last: state.view.last, log: state.view.log });
   }
@@ -89,8 +88,10 @@ function open(session) {
   toInput();
 }
 
+let fresh = false; // somebody wants another new conversation
 /** Leaves a new conversation that was begun, for another new one. */
 export function startNew() {
+  fresh = true;
   if (state.view && !state.view.session) { state.view = null; state.chat.reset(); $('jump').hidden = true; }
   setTimeout(() => box.focus());
 }

@@ -1,14 +1,14 @@
-// Sending: a message is on the screen at once, is sent until the server has it,
-// and is sent again after a lost connection. A conversation is created by its
-// first message.
+// Sending: a message is on the screen at once, and in the outbox until the server has
+// it. A conversation is created by its first message.
 
 import { choose, chosenFields } from './choices.js';
 import { client } from './connection.js';
 import { complain, newID, toast } from './dom.js';
 import { remember, remembered } from './memory.js';
+import { Outbox } from './outbox.js';
 import { patiently } from './patience.js';
 import { emptyView, reduce } from './store.js';
-import { state, stored } from './state.js';
+import { state, stored, storedWith } from './state.js';
 import { again, allStored, giveUp, lostThere } from './uploads.js';
 import { apply, keep, paint, push } from './view.js';
 
@@ -27,136 +27,145 @@ export function send(text, { mode = '', in_reply_to = '', attachments = [] } = {
     state.view = emptyView('', state.hello?.user || '');
     state.view.create = newID();
   }
-  const input = { type: '@send', session: state.view.session, client_msg_id: newID(), text, mode, in_reply_to, attachments, ts: new Date().toISOString() };
   state.chat.stick = true;
-  apply(input);
-  if (state.view.session) keep();
-  paint();
+  show({ client_msg_id: newID(), text, mode, in_reply_to, attachments, ts: new Date().toISOString() });
   state.chat.toEnd();
   typing(false);
-  dispatch(input.client_msg_id);
   return true;
 }
 
-function dispatch(id) {
-  const p = state.view.pending.get(id);
-  if (state.view.session) deliver(state.view.session, p); else create(p);
+// Shows a message in the open conversation, and has it sent.
+function show(m) {
+  const { session, create } = state.view;
+  apply({ type: '@send', session, ...m });
+  if (session) keep();
+  paint();
+  outbox.post(session ? { session } : { create, fields: chosenFields() }, m);
 }
 
-// A conversation exists from its first message on; nothing is created by looking.
-export async function create(p) {
-  const draft = state.view;
-  try {
-    const { session } = await patiently(() => client.command('create', '', { client_session_id: draft.create, ...chosenFields() }));
-    if (state.view?.create !== draft.create || state.view.session) return;
-    state.view = { ...state.view, session, create: '' };
-    choose({ agent: '', mode: '' });
-    // What was typed meanwhile belongs here, not to the next new conversation.
-    remember(session, remembered(''));
-    remember('', '');
-    keep();
-    history.replaceState(null, '', `#/s/${encodeURIComponent(session)}`);
-    client.follow(session);
-    for (const f of created) f(session);
-  } catch (err) {
-    if (state.view?.create !== draft.create) return;
-    if (err.code === 'disconnected' && !client.stopped) return; // the next hello tries again
-    apply({ type: '@send_failed', client_msg_id: p.client_msg_id, error: err.message });
-    paint();
-    complain('The conversation could not be created.', err);
-  }
-}
+const OUTBOX = 'parley.outbox.';
+const outbox = new Outbox({
+  create: (box) => patiently(() => client.command('create', '', { client_session_id: box.create, ...box.fields })).then((ok) => ok.session),
+  send: (box, m) => patiently(() => sent(box, m)),
+  keep: (key, text) => stored('tab', OUTBOX + key, text),
+  kept: storedWith(OUTBOX),
+  on: {
+    created(box) {
+      const here = isOpen({ session: '', create: box.create });
+      if (here) {
+        state.view = { ...state.view, session: box.session, create: '' };
+        choose({ agent: '', mode: '' });
+        // What was typed meanwhile belongs here, not to the next new conversation.
+        remember(box.session, remembered(''));
+        remember('', '');
+        keep();
+        history.replaceState(null, '', `#/s/${encodeURIComponent(box.session)}`);
+        client.follow(box.session);
+      }
+      for (const f of created) f(box.session, here);
+    },
+    sent(box, m, ok) {
+      tell(box, { type: '@sent', client_msg_id: m.client_msg_id, message: ok.message });
+      for (const a of m.attachments) giveUp(a.local);
+    },
+    failed(box, m, err) {
+      tell(box, { type: '@send_failed', client_msg_id: m.client_msg_id, error: m.error });
+      if (err.code === 'given_up') return; // the banner says it
+      complain(box.session ? 'The message was not sent.' : 'The conversation could not be created.', err);
+      if (box.session || isOpen(box)) return;
+      // Nowhere else would it be seen again.
+      remember('', [remembered('').trim(), m.text.trim()].filter(Boolean).join('\n'));
+      outbox.discard(box, m.client_msg_id);
+    },
+  },
+});
 
-const inFlight = new Set();
-async function deliver(session, p) {
-  if (inFlight.has(p.client_msg_id)) return;
-  inFlight.add(p.client_msg_id);
-  const data = { client_msg_id: p.client_msg_id, text: p.text };
-  if (p.mode) data.mode = p.mode;
-  if (p.in_reply_to) data.in_reply_to = p.in_reply_to;
-  try {
-    const ok = await patiently(() => sent(session, p, data));
-    local(session, { type: '@sent', client_msg_id: p.client_msg_id, message: ok.message });
-    for (const a of p.attachments) giveUp(a.local);
-  } catch (err) {
-    if (err.code === 'disconnected' && !client.stopped) return; // sent again after the next follow
-    local(session, { type: '@send_failed', client_msg_id: p.client_msg_id, error: err.message });
-    complain('The message was not sent.', err);
-  } finally {
-    inFlight.delete(p.client_msg_id);
-  }
-}
+/** Whether something that was sent to this conversation is still here. */
+export const isWaiting = (session) => !!outbox.of(session);
+export const isAnyWaiting = () => outbox.boxes.length > 0;
 
-// The message, behind its files. Those that the server has taken away again, because no
-// message has named them for long, are uploaded once more.
-async function sent(session, p, data) {
-  if (!p.attachments.length) return client.command('send', session, data);
-  const got = (local_, hash) => local(session, { type: '@uploaded', client_msg_id: p.client_msg_id, local: local_, hash });
-  const named = (list) => ({ ...data, attachments: list.map(({ hash, name }) => ({ hash, name })) });
-  try {
-    return await client.command('send', session, named(await allStored(session, p.attachments, got)));
-  } catch (err) {
-    if (err.code !== 'not_found' || !lostThere(p.attachments)) throw err;
-    return client.command('send', session, named(await allStored(session, p.attachments.map((a) => ({ ...a, hash: '' })), got)));
-  }
-}
+/** There is a connection: what has not been sent is sent, whichever conversation is open. */
+export const sendAll = () => outbox.workAll();
 
-function local(session, input) {
-  if (state.view?.session === session) { push({ ...input, session }); return; }
-  const other = state.views.get(session);
-  if (other) state.views.set(session, reduce(other, [{ ...input, session }]));
-}
-
-/** Sends what the open conversation has not sent yet. */
-export function deliverAll() {
-  const { view } = state;
-  for (const p of view.pending.values()) if (p.state === 'sending' || p.state === 'sent') deliver(view.session, p);
-}
-
-/** Creates the open conversation again if the connection was lost meanwhile. */
-export function createAgain() {
-  const p = state.view.pending.values().next().value;
-  if (client.open && p.state === 'sending') create(p);
-}
-
-export function failPending(reason) {
-  if (!state.view) return;
-  for (const p of state.view.pending.values()) apply({ type: '@send_failed', client_msg_id: p.client_msg_id, error: reason });
+/** There will be no connection: what has not been sent waits for a person. */
+export function giveUpSending(reason) {
+  outbox.failAll(Object.assign(new Error(reason), { code: 'given_up' }));
   paint();
 }
 
+/** A conversation was erased; gives the messages that were on their way there. */
+export const forgetSent = (session) => outbox.forget(session);
+
+const isOpen = ({ session, create }) => !!state.view && (session ? state.view.session === session : !state.view.session && state.view.create === create);
+
+// Tells the view of a box what became of a message, if there is one.
+function tell(box, input) {
+  const { session } = box;
+  if (isOpen(box)) {
+    if (session) { push({ ...input, session }); return; }
+    apply({ ...input, session });
+    paint();
+    return;
+  }
+  const other = session && state.views.get(session);
+  if (other) state.views.set(session, reduce(other, [{ ...input, session }]));
+}
+
+// A message, behind its files. Those that the server has taken away again, because no
+// message has named them for long, are uploaded once more.
+async function sent(box, m) {
+  const { session } = box;
+  const data = { client_msg_id: m.client_msg_id, text: m.text };
+  if (m.mode) data.mode = m.mode;
+  if (m.in_reply_to) data.in_reply_to = m.in_reply_to;
+  if (!m.attachments.length) return client.command('send', session, data);
+  const got = (local, hash) => {
+    outbox.uploaded(box, m.client_msg_id, local, hash);
+    tell(box, { type: '@uploaded', client_msg_id: m.client_msg_id, local, hash });
+  };
+  const named = (list) => ({ ...data, attachments: list.map(({ hash, name }) => ({ hash, name })) });
+  try {
+    return await client.command('send', session, named(await allStored(session, m.attachments, got)));
+  } catch (err) {
+    if (err.code !== 'not_found' || !lostThere(m.attachments)) throw err;
+    return client.command('send', session, named(await allStored(session, m.attachments.map((a) => ({ ...a, hash: '' })), got)));
+  }
+}
+
+/** Sends a message again that was refused, behind those that wait. */
 export function retry(row) {
   const attachments = row.attachments.filter((a) => !a.lost);
   if (!row.text.trim() && !attachments.length) { toast('Nothing is left of this message: discard it, and attach the files again.', { tone: 'bad' }); return; }
   for (const a of attachments) again(a.local);
-  apply({ type: '@send', session: state.view.session, client_msg_id: row.client_msg_id, text: row.text, mode: row.mode, in_reply_to: row.in_reply_to, attachments, ts: row.ts });
-  paint();
   if (client.stopped) client.start();
-  dispatch(row.client_msg_id);
+  const { client_msg_id, text, mode, in_reply_to, ts } = row;
+  show({ client_msg_id, text, mode, in_reply_to, attachments, ts });
 }
 
 export function discard(row) {
   for (const a of row.attachments) giveUp(a.local);
+  outbox.discard(outbox.of(state.view.session, state.view.create), row.client_msg_id);
   apply({ type: '@discard', session: state.view.session, client_msg_id: row.client_msg_id });
   if (state.view.session) keep();
   paint();
 }
 
-/** Brings back what this tab had not sent when it was loaded again. */
-export function restoreOutbox() {
-  let out = [];
-  try { out = JSON.parse(stored('tab', `parley.outbox.${state.view.session}`) || '[]'); } catch { /* not ours */ }
-  if (!Array.isArray(out)) return;
-  for (const p of out) {
-    // A file that was not uploaded is not here any more: its message waits for a person.
-    const attachments = (p.attachments || []).map((a) => (a.hash ? a : { ...a, lost: true }));
-    apply({ ...p, attachments, type: '@send' });
-    const lost = attachments.filter((a) => a.lost).map((a) => a.name).join(', ');
-    if (!lost) continue;
-    const error = `${lost}: not uploaded before the page was loaded again. Retry sends the message without it.`;
-    apply({ type: '@send_failed', client_msg_id: p.client_msg_id, error });
-    toast(`The message was not sent. ${error}`, { tone: 'bad' });
+/** Shows what was sent to the open conversation before this page was loaded, or before it was opened. */
+export function showUnsent() {
+  const { session, create } = state.view;
+  for (const m of outbox.of(session, create)?.list || []) {
+    apply({ ...m, type: '@send', session });
+    if (m.error) apply({ type: '@send_failed', session, client_msg_id: m.client_msg_id, error: m.error });
   }
+}
+
+/** The view of a new conversation that was begun here and could not be created yet; null = there is none. */
+export function begun() {
+  const box = outbox.begun.at(-1);
+  if (!box) return null;
+  const view = emptyView('', state.hello?.user || '');
+  view.create = box.create;
+  return view;
 }
 
 let typingOn = false;

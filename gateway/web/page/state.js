@@ -24,3 +24,8 @@ export function stored(kind, key, value) {
   } catch { /* private mode */ }
   return '';
 }
+
+/** What this tab has under keys that begin so: [[the rest of the key, text]]. */
+export function storedWith(prefix) {
+  try { return Object.entries(sessionStorage).filter(([key]) => key.startsWith(prefix)).map(([key, text]) => [key.slice(prefix.length), text]); } catch { return []; /* private mode */ }
+}

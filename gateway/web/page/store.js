@@ -365,6 +365,7 @@ const local = {
     for (const held of ['order', 'asked', 'rows', 'messages', 'lines', 'frames', 'runtimes', 'begun', 'rests', 'missed']) v[held] = fresh[held];
   },
   '@send'(v, f) {
+    v.pending.delete(f.client_msg_id); // one that is sent once more goes behind the others
     v.pending.set(f.client_msg_id, {
       key: userKey(v.me, f.client_msg_id), type: 'user', client_msg_id: f.client_msg_id, author: v.me, mine: true,
       text: f.text, attachments: f.attachments || NONE, mode: f.mode || '', in_reply_to: f.in_reply_to || '', state: 'sending', ts: f.ts, pending: true,

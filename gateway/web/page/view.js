@@ -3,7 +3,7 @@
 
 import { client } from './connection.js';
 import { reduce } from './store.js';
-import { $, state, stored } from './state.js';
+import { $, state } from './state.js';
 
 const VIEWS_KEPT = 6;
 const inputs = [];        // what came since the last frame that was painted
@@ -41,17 +41,13 @@ export function flush() {
 /** Changes the open conversation at once, without painting it. */
 export function apply(...batch) { state.view = reduce(state.view, batch); }
 
-/** Keeps the open conversation for when it is opened again, and what it has not sent. */
+/** Keeps the open conversation for when it is opened again. */
 export function keep() {
   const { view, views } = state;
   views.delete(view.session);
   if (view.gone) return;
   views.set(view.session, view);
   for (const key of views.keys()) { if (views.size <= VIEWS_KEPT) break; views.delete(key); }
-  const out = [...view.pending.values()].map(({ client_msg_id, text, mode, in_reply_to, attachments, ts }) => ({
-    client_msg_id, text, mode, in_reply_to, ts, attachments: attachments.map(({ hash, name, type, size }) => ({ hash, name, type, size })),
-  }));
-  stored('tab', `parley.outbox.${view.session}`, out.length ? JSON.stringify(out) : '');
 }
 
 export const readonly = () => !state.view || state.view.session.includes('/') || state.view.closed || !!state.view.gone;
