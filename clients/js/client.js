@@ -165,8 +165,13 @@ export class Client {
     this.clearTimeout(this.renewing);
     this.unsent = [];
     if (socket) {
-      socket.onopen = socket.onmessage = socket.onclose = socket.onerror = null;
+      socket.onopen = socket.onmessage = socket.onclose = null;
+      socket.onerror = () => {}; // ws tells that it was not open yet, and what nobody hears ends the process
       try { socket.close(1000); } catch { /* it never opened */ }
+      if (socket.terminate) {    // of ws, which else waits half a minute for a server that is frozen
+        const late = this.setTimeout(() => socket.terminate(), 1000);
+        socket.onclose = () => this.clearTimeout(late);
+      }
     }
     const waiting = [...this.waiting.values()];
     this.waiting.clear();

@@ -231,6 +231,39 @@ test('an error without a close, as in Node 22, is a lost connection, and so is o
   assert.equal(w.of('status').at(-1).state, 'waiting');
 });
 
+// The socket of the package ws tells of a connection that is given up before it was open, a moment
+// later, as an event of Node: an error that nobody hears is thrown.
+test('a socket that is given up may tell of an error, and one whose server is frozen is ended', async () => {
+  const sockets = [];
+  class Ws {
+    constructor() { sockets.push(this); }
+    send() {}
+    close() { this.closing = true; }
+    terminate() { this.terminated = true; }
+    tell() {
+      if (!this.onerror) throw new Error('WebSocket was closed before the connection was established');
+      this.onerror({ message: 'WebSocket was closed before the connection was established' });
+      this.onclose?.({ code: 1006 });
+    }
+  }
+  const w = world({ WebSocket: Ws });
+  w.client.start();
+  w.advance(15000);
+  assert.equal(sockets[0].closing, true);
+  sockets[0].tell();
+  w.advance(500);
+  assert.equal(sockets.length, 2);
+  assert.equal(w.of('status').at(-1).state, 'connecting');
+  w.client.stop();
+  const { length } = w.told;
+  assert.equal(sockets[1].terminated, undefined, 'a server that lives is given a moment to agree');
+  w.advance(1000);
+  assert.deepEqual(sockets.map((s) => !!s.terminated), [false, true]);
+  sockets[1].tell();
+  assert.equal(w.told.length, length, 'what is left behind tells nothing more');
+  assert.equal(w.timers.size, 0);
+});
+
 test('a frame that is too long for the server is refused here, and harms no other', async () => {
   const w = world();
   w.client.start();
