@@ -264,7 +264,12 @@ export class Parley {
   url(path) { return new URL(path.replace(/^\//, ''), this.base).href; }
 
   /** A request of the HTTP API; JSON in and out, or, with read: 'blob', a file out. */
-  async request(method, path, body, { key, type = 'application/json', read = 'json' } = {}) {
+  request(method, path, body, { type = 'application/json', ...options } = {}) {
+    return this.exchange(method, path, type === 'application/json' && body !== undefined ? JSON.stringify(body) : body, { type, ...options });
+  }
+
+  // The body goes as it is, whatever its type.
+  async exchange(method, path, body, { key, type, read = 'json' }) {
     const { token } = this.client.credential(await this.token());
     const headers = { Accept: 'application/json' };
     if (body !== undefined) headers['Content-Type'] = type;
@@ -272,7 +277,7 @@ export class Parley {
     if (token) headers.Authorization = `Bearer ${token}`;
     let res;
     try {
-      res = await this.fetch.call(globalThis, this.url(path), { method, headers, body: type === 'application/json' && body !== undefined ? JSON.stringify(body) : body });
+      res = await this.fetch.call(globalThis, this.url(path), { method, headers, body });
     } catch (err) { throw new RequestError(0, {}, err); }
     if (res.ok && read === 'blob') {
       try { return await res.blob(); } catch (err) { throw new RequestError(0, {}, err); }
@@ -295,7 +300,7 @@ export class Parley {
       const most = (await this.ready()).limits?.attachment_bytes;
       if (most && size > most) throw new RequestError(413, { code: 'too_large', detail: `The file is longer than the ${most} bytes that the server takes.` });
       try {
-        return await this.request('POST', path, file, { type });
+        return await this.exchange('POST', path, file, { type });
       } catch (err) {
         const passes = err.problem?.retryable ?? [0, 502, 503, 504].includes(err.status);
         if (!(err instanceof RequestError) || !passes) throw err;

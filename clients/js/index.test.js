@@ -209,6 +209,25 @@ test('an upload is made again after a lost connection and a busy server, and its
   w.parley.close();
 });
 
+test('a file is uploaded byte for byte, also one of JSON', async () => {
+  const bodies = [];
+  const fetch = async (url, { headers, body }) => { bodies.push([headers['Content-Type'], await new Response(body).text()]); return answered(201, {}); };
+  const w = await world({ fetch });
+  const text = '{"a": 1}';
+  for (const type of ['application/json', 'text/plain', undefined]) {
+    for (const file of [text, new Blob([text], { type }), new File([text], 'a', { type }), new TextEncoder().encode(text), new TextEncoder().encode(text).buffer]) {
+      bodies.length = 0;
+      await w.parley.upload('s', file, { type });
+      assert.deepEqual(bodies, [[type ?? 'text/plain', text]]);
+    }
+  }
+  bodies.length = 0;
+  await w.parley.upload('s', new Blob([text], { type: 'application/json' }));
+  await w.parley.request('POST', '/api/sessions', { title: 'x' });
+  assert.deepEqual(bodies, [['application/json', text], ['application/json', '{"title":"x"}']]);
+  w.parley.close();
+});
+
 test('an upload that is refused, too long, or given up ends with its reason', async () => {
   let answer = () => answered(415, { code: 'unsupported_media_type', detail: 'no', retryable: false });
   const w = await world({ fetch: async () => answer() });
