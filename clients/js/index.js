@@ -92,9 +92,10 @@ export class Parley {
   emit(kind, value) { this.deliver(() => call(this.listeners, kind, value)); }
 
   // An answer wakes whoever awaits it, some turns of promises later. What comes
-  // behind it in the same moment waits for that, so that the order is the wire's.
+  // behind it in the same moment waits for that, so that the order is the wire's;
+  // and so does what comes while something still waits.
   deliver(f) {
-    if (this.holding) this.held.push(f); else f();
+    if (this.holding || this.held.length) this.held.push(f); else attempt(f);
   }
 
   hold() {
@@ -102,7 +103,7 @@ export class Parley {
     this.holding = true;
     later(() => {
       this.holding = false;
-      while (this.held.length && !this.holding) this.held.shift()();
+      while (this.held.length && !this.holding) attempt(this.held.shift());
     });
   }
 
@@ -481,5 +482,10 @@ function listen(listeners, kind, f) {
 }
 
 function call(listeners, kind, value) {
-  for (const f of [...(listeners.get(kind) || [])]) f(value);
+  for (const f of [...(listeners.get(kind) || [])]) attempt(f, value);
+}
+
+// What f throws is told as if nobody had called it: its mistake must not keep from others what is theirs.
+function attempt(f, value) {
+  try { f(value); } catch (err) { queueMicrotask(() => { throw err; }); }
 }

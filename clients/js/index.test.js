@@ -55,6 +55,37 @@ test('the answer precedes the events of its commit, also for code that awaits it
   w.parley.close();
 });
 
+test('a listener that throws is heard of, and harms nobody else', async () => {
+  const w = await world();
+  const s = w.parley.session('s');
+  w.socket.say(follow(w.socket));
+  await settle();
+  const seen = []; const read = []; const broken = [];
+  s.on('event', ({ seq }) => { if (seq === 1 || seq === 4) throw new Error(`bug at ${seq}`); });
+  s.on('event', ({ seq }) => seen.push(seq));
+  (async () => { for await (const { seq } of s.events()) read.push(seq); })();
+  const heard = (err) => broken.push(err.message);
+  const others = process.listeners('uncaughtException');
+  process.removeAllListeners('uncaughtException').on('uncaughtException', heard);
+  try {
+    const sent = s.send('x');
+    await settle();
+    w.socket.say(w.socket.ok('send', { message: 'm1', seq: 1, duplicate: false, disposition: 'started' }), event(1), event(2), event(3));
+    await sent;
+    w.socket.say(event(4));
+    await settle();
+    await settle();
+    w.socket.say(event(5));
+    await settle();
+  } finally {
+    process.removeListener('uncaughtException', heard);
+    for (const f of others) process.on('uncaughtException', f);
+  }
+  assert.deepEqual([seen, read], [[1, 2, 3, 4, 5], [1, 2, 3, 4, 5]]);
+  assert.deepEqual(broken, ['bug at 1', 'bug at 4']);
+  w.parley.close();
+});
+
 test('what is not acknowledged is sent again under its id, one at a time, in order', async () => {
   const stored = [];
   const w = await world({ storage: { load: () => [], save: (all) => { stored.push(all.map((e) => e.id)); } } });
