@@ -43,6 +43,14 @@ const later = globalThis.setImmediate ? (f) => globalThis.setImmediate(f) : (() 
   return (f) => { queue.push(f); port2.postMessage(0); };
 })();
 
+// What f promises, or the signal's reason when it is aborted before.
+const within = (signal, f) => (!signal ? f() : new Promise((resolve, reject) => {
+  const end = () => reject(signal.reason);
+  if (signal.aborted) { end(); return; }
+  signal.addEventListener('abort', end);
+  f().then(resolve, reject).then(() => signal.removeEventListener('abort', end));
+}));
+
 /** Connects to the server at url; see Parley. */
 export function connect(url, options = {}) {
   return new Parley(url, options);
@@ -140,12 +148,12 @@ export class Parley {
   }
 
   /** Resolves with hello's answer once there is a connection. */
-  ready() {
+  ready({ signal } = {}) {
     if (this.client.open) return Promise.resolve(this.info);
     if (this.broken) return Promise.reject(this.broken);
-    return new Promise((resolve, reject) => {
-      const ends = [this.on('hello', (h) => { ends.forEach((f) => f()); resolve(h); }), this.on('error', (e) => { ends.forEach((f) => f()); reject(e); })];
-    });
+    const ends = [];
+    const told = () => new Promise((resolve, reject) => { ends.push(this.on('hello', resolve), this.on('error', reject)); });
+    return within(signal, told).finally(() => ends.forEach((f) => f()));
   }
 
   /** Ends the connection. What is not acknowledged stays in the storage. */
@@ -158,19 +166,22 @@ export class Parley {
 
   /**
    * Asks a command that may be asked twice: again after a lost connection, and
-   * after a refusal that is retryable, not before retry_after_ms.
+   * after a refusal that is retryable, not before retry_after_ms, until signal is aborted.
    */
-  async command(type, session, data = {}) {
-    for (let attempt = 0; ; attempt++) {
-      await this.ready();
-      try {
-        return await this.once(type, session, data);
-      } catch (err) {
-        if (!err.retryable) throw err;
-        if (err.code !== 'disconnected') await this.pause(err.retryAfter || backoff(attempt, this.random));
-        else await new Promise(later);
+  command(type, session, data = {}, { signal } = {}) {
+    return within(signal, async () => {
+      for (let attempt = 0; ; attempt++) {
+        await this.ready({ signal });
+        signal?.throwIfAborted();
+        try {
+          return await this.once(type, session, data);
+        } catch (err) {
+          if (!err.retryable) throw err;
+          if (err.code !== 'disconnected') await this.pause(err.retryAfter || backoff(attempt, this.random));
+          else await new Promise(later);
+        }
       }
-    }
+    });
   }
 
   /** Asks a command once. */
@@ -183,8 +194,8 @@ export class Parley {
   pause(ms) { return new Promise((r) => { this.setTimeout(r, ms); }); }
 
   /** Opens a session and follows it from its first event. */
-  async create(data = {}) {
-    const { session } = await this.command('create', '', { client_session_id: newID(), ...data });
+  async create(data = {}, options = {}) {
+    const { session } = await this.command('create', '', { client_session_id: newID(), ...data }, options);
     return this.session(session);
   }
 
@@ -270,7 +281,8 @@ export class Parley {
   }
 
   // The body goes as it is, whatever its type.
-  async exchange(method, path, body, { key, type, read = 'json' }) {
+  async exchange(method, path, body, { key, type, read = 'json', signal }) {
+    signal?.throwIfAborted();
     const { token } = this.client.credential(await this.token());
     const headers = { Accept: 'application/json' };
     if (body !== undefined) headers['Content-Type'] = type;
@@ -278,8 +290,11 @@ export class Parley {
     if (token) headers.Authorization = `Bearer ${token}`;
     let res;
     try {
-      res = await this.fetch.call(globalThis, this.url(path), { method, headers, body });
-    } catch (err) { throw new RequestError(0, {}, err); }
+      res = await this.fetch.call(globalThis, this.url(path), { method, headers, body, signal });
+    } catch (err) {
+      signal?.throwIfAborted();
+      throw new RequestError(0, {}, err);
+    }
     if (res.ok && read === 'blob') {
       try { return await res.blob(); } catch (err) { throw new RequestError(0, {}, err); }
     }
@@ -294,20 +309,22 @@ export class Parley {
    * send names: {hash, name, type, size}. One that a lost connection breaks off is made
    * again; the same bytes are one file.
    */
-  async upload(session, file, { name = file.name ?? '', type = file.type || 'text/plain' } = {}) {
+  upload(session, file, { name = file.name ?? '', type = file.type || 'text/plain', signal } = {}) {
     const path = `/api/sessions/${encodeURIComponent(session)}/blobs?${new URLSearchParams(name ? { name } : {})}`;
     const size = typeof file === 'string' ? new TextEncoder().encode(file).length : file.size ?? file.byteLength;
-    for (let attempt = 0; ; attempt++) {
-      const most = (await this.ready()).limits?.attachment_bytes;
-      if (most && size > most) throw new RequestError(413, { code: 'too_large', detail: `The file is longer than the ${most} bytes that the server takes.` });
-      try {
-        return await this.exchange('POST', path, file, { type });
-      } catch (err) {
-        const passes = err.problem?.retryable ?? [0, 502, 503, 504].includes(err.status);
-        if (!(err instanceof RequestError) || !passes) throw err;
-        await this.pause(err.problem.retry_after_ms || backoff(attempt, this.random));
+    return within(signal, async () => {
+      for (let attempt = 0; ; attempt++) {
+        const most = (await this.ready({ signal })).limits?.attachment_bytes;
+        if (most && size > most) throw new RequestError(413, { code: 'too_large', detail: `The file is longer than the ${most} bytes that the server takes.` });
+        try {
+          return await this.exchange('POST', path, file, { type, signal });
+        } catch (err) {
+          const passes = err.problem?.retryable ?? [0, 502, 503, 504].includes(err.status);
+          if (!(err instanceof RequestError) || !passes) throw err;
+          await this.pause(err.problem.retry_after_ms || backoff(attempt, this.random));
+        }
       }
-    }
+    });
   }
 
   /** The bytes of a file, as a Blob; session: look there only. */
@@ -436,17 +453,20 @@ export class Session {
     return this.parley.post('answer', this.id, { client_msg_id: id, question, text: typeof said === 'string' ? said : JSON.stringify(said) });
   }
 
-  /** Says something and waits for what becomes of it: {how, text, parts, receipt}. */
-  async ask(text, options) {
+  /** Says something and waits for what becomes of it: {how, text, parts, receipt}. A signal ends the wait, not what was said. */
+  async ask(text, { signal, ...options } = {}) {
     const events = this.events();
-    let receipt;
-    try { receipt = await this.send(text, options); } catch (err) { events.return(); throw err; }
-    const parts = [];
-    for await (const { type, data } of events) {
-      if ((type === 'partial_response' || type === 'response') && data.in_reply_to === receipt.message) parts.push(data.text);
-      if (type === 'message_resolved' && data.message === receipt.message) return { how: data.how, text: parts.join('\n\n'), parts, receipt };
-    }
-    throw this.error;
+    try {
+      return await within(signal, async () => {
+        const receipt = await this.send(text, options);
+        const parts = [];
+        for await (const { type, data } of events) {
+          if ((type === 'partial_response' || type === 'response') && data.in_reply_to === receipt.message) parts.push(data.text);
+          if (type === 'message_resolved' && data.message === receipt.message) return { how: data.how, text: parts.join('\n\n'), parts, receipt };
+        }
+        throw this.error;
+      });
+    } finally { events.return(); }
   }
 
   /** Stores a file here, for send(text, { attachments: [it] }); see Parley.upload. */

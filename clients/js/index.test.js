@@ -215,6 +215,43 @@ test('a watch goes on after a reconnect', async () => {
   w.parley.close();
 });
 
+test('whoever waits may give up: with a signal that is aborted', async () => {
+  const w = await world({ fetch: (url, { signal }) => new Promise((_, reject) => { signal.addEventListener('abort', () => reject(new TypeError('aborted'))); }) });
+  const s = w.parley.session('s');
+  w.socket.say(follow(w.socket));
+  for (const wait of [
+    (signal) => w.parley.create({}, { signal }), (signal) => s.ask('x', { signal }), (signal) => s.upload('x', { signal }),
+    (signal) => w.parley.request('GET', '/api/sessions', undefined, { signal }), (signal) => w.parley.command('policy', 's', {}, { signal }),
+  ]) {
+    const enough = new AbortController();
+    const given = wait(enough.signal);
+    await settle();
+    const why = new Error('enough');
+    enough.abort(why);
+    await assert.rejects(given, why);
+    await assert.rejects(wait(enough.signal), why, 'at once, if it was aborted before');
+  }
+  assert.equal(s.readers.size, 0);
+  assert.equal(w.socket.all('send').length, 1, 'what was aborted before is not sent');
+  const asked = w.socket.all('create').length;
+  w.socket.onclose({ code: 1006 });
+  await settle();
+  const given = w.parley.ready({ signal: AbortSignal.abort(new Error('no more')) });
+  await assert.rejects(given, /no more/);
+  await w.run(100);
+  await w.greet();
+  assert.equal(w.socket.all('create').length, asked, 'nor asked again');
+  const second = s.ask('y', { signal: new AbortController().signal });
+  const again = w.sockets.at(-1);
+  again.say(follow(again));
+  await settle();
+  again.say(again.ok('send', { message: 'm1', seq: 1 }));
+  await settle();
+  again.say(again.ok('send', { message: 'm2', seq: 2 }), event(1), event(2), event(3, 'message_resolved', { message: 'm2', how: 'answered' }));
+  assert.equal((await second).how, 'answered');
+  w.parley.close();
+});
+
 test('a platform without WebSocket is told what to do', () => {
   assert.throws(() => connect('http://x', { WebSocket: undefined, ...(globalThis.WebSocket ? { WebSocket: null } : {}) }), /Node 22/);
 });
