@@ -144,7 +144,8 @@ export class Parley {
     for (const { reject } of this.settled.values()) reject(err);
     this.settled.clear();
     for (const s of this.sessions.values()) s.ended(err);
-    this.emit('error', err);
+    this.emit('broken', err);
+    if (err.code !== 'closed') this.emit('error', err);
   }
 
   /** Resolves with hello's answer once there is a connection. */
@@ -152,7 +153,7 @@ export class Parley {
     if (this.client.open) return Promise.resolve(this.info);
     if (this.broken) return Promise.reject(this.broken);
     const ends = [];
-    const told = () => new Promise((resolve, reject) => { ends.push(this.on('hello', resolve), this.on('error', reject)); });
+    const told = () => new Promise((resolve, reject) => { ends.push(this.on('hello', resolve), this.on('broken', reject)); });
     return within(signal, told).finally(() => ends.forEach((f) => f()));
   }
 

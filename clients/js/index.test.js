@@ -198,6 +198,19 @@ test('a close code that is final ends readers and waiters with it', async () => 
   await assert.rejects(w.parley.ready(), { close: 4502 });
 });
 
+test('close() is no error; whoever waits hears of it', async () => {
+  const w = await world();
+  const errors = []; const states = [];
+  w.parley.on('error', (err) => errors.push(err.code ?? err.message));
+  w.parley.on('status', ({ state }) => states.push(state));
+  w.socket.onclose({ code: 1012 });
+  const waits = assert.rejects(w.parley.ready(), { code: 'closed' });
+  w.parley.told('refresh_failed', new Error('no token')); // what is no end of the connection ends no wait for one
+  w.parley.close();
+  await waits;
+  assert.deepEqual([errors, states], [['no token'], ['waiting', 'stopped']]);
+});
+
 test('a watch goes on after a reconnect', async () => {
   const w = await world();
   const rows = [];
