@@ -38,6 +38,83 @@ func TestTypesAreThoseOfTheProtocolGolden(t *testing.T) {
 
 // A program that uses the client is checked by TypeScript itself, and mistakes in it are seen.
 func TestTypesAreTypeScript(t *testing.T) {
+	right := `import { connect, CommandError } from '@parley/client';
+import { Client } from '@parley/client/client.js';
+const parley = connect('http://127.0.0.1:8080', { token: async () => 'x' });
+const session = await parley.create({ title: 'Login' }, { signal: new AbortController().signal });
+const receipt = await session.send('Fix the login bug', { mode: 'queue' });
+const where: string = receipt.message;
+const photo = await session.upload(new Blob(['x']), { name: 'x.txt', type: 'text/plain' });
+await session.send('', { attachments: [photo] });
+session.on('draft', ({ draft, text }) => console.log(draft.length, text.length));
+session.on('ended', (err) => console.log(err.code === 'gone'));
+parley.on('listed', (row) => console.log('gone' in row ? row.session : row.title.length));
+for (const row of (await parley.list()).items) console.log(row.unread + 1, row.pinned);
+for (const row of (await parley.search('x', { where: 'messages' })).items) console.log(row.snippet.length);
+for await (const event of session.events()) {
+  if (event.type === 'response') console.log(event.data.text.length, event.data.kind === 'limit');
+  if (event.type === 'message_resolved' && event.data.message === where && event.data.how === 'answered') break;
+}
+try { await session.answer('q1', { approve: true, args: { n: 1 } }); } catch (err) { if (err instanceof CommandError) console.log(err.code, err.retryAfter); }
+parley.close();
+const alone = new Client({ url: 'ws://127.0.0.1:8080/ws', on: (kind, told) => { if (kind === 'status') console.log(told.retryAt); } });
+alone.start();
+export {};
+`
+	wrong := [][2]string{
+		{"mode: 'queue'", "mode: 'quick'"}, {"event.data.how === 'answered'", "event.data.how === 'solved'"},
+		{"receipt.message", "receipt.massage"}, {"await session.answer('q1',", "await session.answer(1,"},
+		{"attachments: [photo]", "attachments: [photo.size]"}, {"err.code === 'gone'", "err.code === 'left'"},
+		{"row.unread + 1", "row.unraed + 1"}, {"told.retryAt", "told.retryIn"}, {"row.snippet", "row.unread"},
+	}
+	programs := map[string]string{"right.mts": right}
+	for i, w := range wrong {
+		programs[fmt.Sprintf("wrong%d.mts", i)] = strings.Replace(right, w[0], w[1], 1)
+	}
+	out := tsc(t, programs, "--lib", "es2023,dom")
+	for name := range programs {
+		if seen := strings.Contains(out, name); seen != (name != "right.mts") {
+			t.Errorf("%s: TypeScript finds a mistake: %v\n%s", name, seen, out)
+		}
+	}
+	if n := strings.Count(out, "error TS"); n != len(wrong) {
+		t.Errorf("%d mistakes, want %d:\n%s", n, len(wrong), out)
+	}
+}
+
+// Whatever index.js and client.js export has a type. The types use nothing of a browser that
+// Node lacks: what both have is declared here as the types of Node declare it.
+func TestEveryExportHasAType(t *testing.T) {
+	node, err := exec.LookPath("node")
+	if err != nil {
+		t.Skip("NOT TESTED: the types of clients/js. There is no node in PATH")
+	}
+	programs := map[string]string{"globals.d.ts": `interface Blob { size: number }
+interface URL { href: string }
+interface AbortSignal { aborted: boolean }
+declare function fetch(url: string): Promise<unknown>;
+`}
+	for module, file := range map[string]string{"@parley/client": "index.js", "@parley/client/client.js": "client.js"} {
+		list := exec.CommandContext(t.Context(), node, "-p", "import('./"+file+"').then((all) => console.log(Object.keys(all).join(' '))), ''")
+		out, err := list.Output()
+		names := strings.Fields(string(out))
+		if err != nil || len(names) < 3 {
+			t.Fatalf("%s exports %v (%v)", file, names, err)
+		}
+		program := "import * as all from '" + module + "';\n"
+		for _, name := range names {
+			program += "void all." + name + ";\n"
+		}
+		programs[strings.TrimSuffix(file, ".js")+".mts"] = program
+	}
+	if out := tsc(t, programs, "--lib", "es2023"); out != "" {
+		t.Error(out)
+	}
+}
+
+// tsc compiles programs that import @parley/client, and says what TypeScript says.
+func tsc(t *testing.T, programs map[string]string, options ...string) string {
+	t.Helper()
 	npx, err := exec.LookPath("npx")
 	if err != nil {
 		t.Skip("NOT TESTED: the types of clients/js. There is no npx in PATH")
@@ -46,35 +123,15 @@ func TestTypesAreTypeScript(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	right := `import { connect, CommandError } from 'CLIENT';
-const parley = connect('http://127.0.0.1:8080', { token: async () => 'x' });
-const session = await parley.create({ title: 'Login' });
-const receipt = await session.send('Fix the login bug', { mode: 'queue' });
-const where: string = receipt.message;
-const photo = await session.upload(new Blob(['x']), { name: 'x.txt', type: 'text/plain' });
-await session.send('', { attachments: [photo] });
-session.on('draft', ({ draft, text }) => console.log(draft.length, text.length));
-for await (const event of session.events()) {
-  if (event.type === 'response') console.log(event.data.text.length, event.data.kind === 'limit');
-  if (event.type === 'message_resolved' && event.data.message === where && event.data.how === 'answered') break;
-}
-try { await session.answer('q1', { approve: true, args: { n: 1 } }); } catch (err) { if (err instanceof CommandError) console.log(err.code, err.retryAfter); }
-parley.close();
-export {};
-`
-	right = strings.Replace(right, "CLIENT", filepath.Join(here, "index.js"), 1)
-	wrong := [][2]string{
-		{"mode: 'queue'", "mode: 'quick'"}, {"event.data.how === 'answered'", "event.data.how === 'solved'"},
-		{"receipt.message", "receipt.massage"}, {"await session.answer('q1',", "await session.answer(1,"},
-		{"attachments: [photo]", "attachments: [photo.size]"},
-	}
 	dir := t.TempDir()
-	programs := map[string]string{"right.mts": right}
-	for i, w := range wrong {
-		programs[fmt.Sprintf("wrong%d.mts", i)] = strings.Replace(right, w[0], w[1], 1)
+	if err := os.MkdirAll(filepath.Join(dir, "node_modules", "@parley"), 0o700); err != nil {
+		t.Fatal(err)
 	}
-	args := []string{"--yes", "--prefer-offline", "--package", "typescript@5.9.3", "--", "tsc",
-		"--noEmit", "--strict", "--target", "es2022", "--module", "nodenext", "--lib", "es2023,dom"}
+	if err := os.Symlink(here, filepath.Join(dir, "node_modules", "@parley", "client")); err != nil {
+		t.Fatal(err)
+	}
+	args := append([]string{"--yes", "--prefer-offline", "--package", "typescript@5.9.3", "--", "tsc",
+		"--noEmit", "--strict", "--target", "es2022", "--module", "nodenext"}, options...)
 	for name, text := range programs {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -87,14 +144,7 @@ export {};
 	if err != nil && !bytes.Contains(out, []byte("error TS")) {
 		t.Skipf("NOT TESTED: the types of clients/js. npx cannot get TypeScript: %v\n%s", err, out)
 	}
-	for name := range programs {
-		if seen := bytes.Contains(out, []byte(name)); seen != (name != "right.mts") {
-			t.Errorf("%s: TypeScript finds a mistake: %v\n%s", name, seen, out)
-		}
-	}
-	if n := bytes.Count(out, []byte("error TS")); n != len(wrong) {
-		t.Errorf("%d mistakes, want %d:\n%s", n, len(wrong), out)
-	}
+	return string(out)
 }
 
 // types writes the schemas of asyncapi.yaml as types of TypeScript.
