@@ -298,6 +298,7 @@ export class Client {
       follow.last = f.seq;
       follow.next = f.seq + 1;
     }
+    if (f.type === 'synced' && follow.next && f.data?.head >= follow.next) { this.ask(f.session); return; } // the last ones are missing
     if (f.type === 'gone') this.follows.delete(f.session);
     this.on('frame', f);
   }

@@ -106,6 +106,26 @@ test('a hole in the numbers is asked for again, once, and never shown', async ()
   assert.deepEqual(w.of('frame').map((f) => f.seq), [1, 2, 3, 4, 5]);
 });
 
+test('synced above the last event says that some are missing', async () => {
+  const w = world();
+  w.client.start();
+  const s = await greet(w);
+  const synced = (head) => s.say({ type: 'synced', session: 's', after: head, data: { head } });
+  w.client.follow('s', { whole: true });
+  s.say({ type: 'ok', re: s.last('follow').id, data: { log: 'l', head: 3, resumed: true } });
+  s.say(event(1)); synced(3);
+  assert.deepEqual(s.last('follow').data, { since: 1, log: 'l' });
+  s.say({ type: 'ok', re: s.last('follow').id, data: { log: 'l', head: 3, resumed: true } });
+  s.say(event(2)); s.say(event(3)); synced(3);
+  assert.equal(s.sent.filter((f) => f.type === 'follow').length, 2);
+  assert.deepEqual(w.of('frame').map((f) => f.seq ?? f.type), [1, 2, 3, 'synced']);
+  w.client.unfollow('s');
+  w.client.follow('s', { tail: 0 });
+  s.say({ type: 'ok', re: s.last('follow').id, data: { log: 'l', head: 3, resumed: false } });
+  synced(3);
+  assert.equal(s.sent.filter((f) => f.type === 'follow').length, 3, 'who asked for no tail misses nothing');
+});
+
 test('the positive answer is handled before the events behind it', async () => {
   const w = world();
   w.client.start();
