@@ -466,15 +466,24 @@ func TestFrozenServer(t *testing.T) {
 	})
 }
 
-// The pauses grow, are random, and never exceed their bound.
+// The pauses grow, are random, and never exceed their bounds.
 func TestJitter(t *testing.T) {
+	const least, most = 250 * time.Millisecond, 15 * time.Second
 	for attempt := range 100 {
+		bound, drawn := min(most, 2*least<<min(attempt, 20)), map[time.Duration]bool{}
 		for range 100 {
-			bound := min(15*time.Second, 250*time.Millisecond<<min(attempt, 20))
-			if d := pace.Jitter(250*time.Millisecond, 15*time.Second, attempt); d < 0 || d > bound {
-				t.Fatalf("attempt %d: %s", attempt, d)
+			d := pace.Jitter(least, most, attempt)
+			if d < least || d > bound {
+				t.Fatalf("attempt %d: %s, want %s to %s", attempt, d, least, bound)
 			}
+			drawn[d] = true
 		}
+		if len(drawn) < 50 {
+			t.Errorf("attempt %d: only %d different pauses", attempt, len(drawn))
+		}
+	}
+	if d := pace.Jitter(time.Second, time.Millisecond, 0); d != time.Second {
+		t.Errorf("a longest pause below the shortest: %s", d)
 	}
 }
 
@@ -499,7 +508,7 @@ func TestPausesGrowWithoutProgress(t *testing.T) {
 				p.ws.Close(4000, "cut")
 			}
 			synctest.Wait()
-			if useful && most > 250*time.Millisecond || !useful && sum < 20*time.Second {
+			if useful && most > 500*time.Millisecond || !useful && sum < 20*time.Second {
 				t.Errorf("useful %v: %s in all, the longest pause %s", useful, sum, most)
 			}
 			c.Close()

@@ -54,11 +54,12 @@ func Wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Jitter is a pause of full jitter: anything up to a bound that doubles with each attempt.
+// Jitter is a random pause between least and a bound that begins at twice that, doubles
+// with each attempt, and is most in the end.
 func Jitter(least, most time.Duration, attempt int) time.Duration {
 	bound := most
 	if attempt < 20 {
-		bound = min(most, least<<attempt)
+		bound = min(most, 2*least<<attempt)
 	}
-	return rand.N(bound + 1)
+	return least + rand.N(max(bound-least, 0)+1)
 }
