@@ -52,7 +52,7 @@ func main() {
 		case line.Stop:
 			return
 		case line.Follow != "":
-			go follow(client.Follow(line.Follow, parley.Start()))
+			go follow(client, client.Follow(line.Follow, parley.Start()))
 		case line.Send != "":
 			post(client, parley.Message{Session: line.Session, ClientMsgID: line.ID, Text: line.Send})
 		case line.Answer != "":
@@ -61,13 +61,19 @@ func main() {
 	}
 }
 
-func follow(f *parley.Following) {
+func follow(c *parley.Client, f *parley.Following) {
 	for e, err := range f.All(context.Background()) {
 		if err != nil {
 			return
 		}
 		if b, ok := e.Body.(*parley.Followed); ok && b.Again && !b.Resumed {
 			say(map[string]any{"reset": f.Session(), "reason": b.Reason})
+			if b.First > 1 { // what comes is the tail of the new log
+				from := parley.Start()
+				from.Log = b.Log
+				go follow(c, c.Follow(f.Session(), from))
+				return
+			}
 		}
 		if e.Seq > 0 {
 			say(map[string]any{"seq": e.Seq, "type": e.Type, "session": e.Session})
