@@ -3,7 +3,6 @@ package conform
 import (
 	"encoding/json"
 	"fmt"
-	"strconv"
 	"time"
 )
 
@@ -13,6 +12,8 @@ type trial struct {
 	fault      func() fault
 	messages   int                                 // in each round; 0 = 4
 	between    func(p *proxy)                      // what happens between two rounds; nil = there is one round only
+	quiet      bool                                // the client says nothing in the second round, which begins when the server has no more to do
+	stays      bool                                // what happens between two rounds is no reason to lose the connection
 	final      int                                 // the close code behind which the client must not come back
 	asks       bool                                // a question is answered, too
 	files      bool                                // another device says something with files, before each round
@@ -50,10 +51,17 @@ func trials() []trial {
 		{name: "files", does: "another device says something with a file, once without a text; the connection is lost between", fault: none, files: true,
 			between: func(p *proxy) { p.each((*link).drop) }},
 		{name: "refusals", does: "each message is refused first, as rate_limited or unavailable", fault: refusals},
+		{name: "overtaking", does: "every second message is refused first; no later one may overtake it", fault: overtaking},
 		{name: "lost", does: "the connection ends before the server has seen the message, each message once", fault: loses},
 		{name: "swallowed", does: "the server takes each message, and its answer is lost", fault: swallows},
 		{name: "frozen", does: "the connection stays open and nothing comes any more", fault: none,
 			between: func(p *proxy) { p.each((*link).freeze) }},
+		{name: "ping", does: "the server pings, as WebSockets do, and no answer would end the connection", fault: none, stays: true,
+			between: func(p *proxy) { p.each((*link).ping) }},
+		{name: "upgrade", does: "a connection is accepted, and the request to upgrade it is never answered", fault: never, judge: gaveUp,
+			between: func(p *proxy) { p.noted("silent"); p.each((*link).drop) }},
+		{name: "synced", does: "the last event before synced is missing, and then nothing happens", fault: beforeSynced, files: true, quiet: true,
+			between: func(p *proxy) { p.noted("shut"); p.each((*link).drop) }},
 		{name: "goaway", does: "the server goes away and says for how long", fault: none, judge: waitedAsAsked,
 			between: func(p *proxy) {
 				p.each(func(l *link) {
@@ -184,6 +192,55 @@ func refusals() fault {
 	}}
 }
 
+// overtaking refuses every second message at first, and lets the others pass.
+func overtaking() fault {
+	n := 0
+	return fault{up: func(l *link, m message) []message {
+		if m.text("type") != "send" || !l.proxy.first("seen "+m.data("client_msg_id")) {
+			return []message{m}
+		}
+		if n++; n%2 == 0 {
+			return []message{m}
+		}
+		l.say(made(map[string]any{"type": "error", "re": m.text("id"), "error": map[string]any{
+			"code": "unavailable", "message": "not now", "retryable": true, "retry_after_ms": refusalWait.Milliseconds(),
+		}}))
+		return nil
+	}}
+}
+
+// never leaves one request to upgrade without an answer.
+func never() fault {
+	return fault{hang: func(p *proxy, _ int) bool { return !p.when("silent").IsZero() && p.first("left without an answer") }}
+}
+
+func gaveUp(p *proxy, _ []line) string {
+	if p.connections() == 2 {
+		return "it waits for ever for the answer to its request to upgrade"
+	}
+	return ""
+}
+
+// beforeSynced lets nobody in until the server has no more to do, and then leaves out the
+// last event of the first replay.
+func beforeSynced() fault {
+	return fault{
+		open: func(p *proxy, _ int) bool { return p.when("shut").IsZero() || !p.when("idle").IsZero() },
+		down: func(l *link, m message) []message {
+			if l.proxy.when("idle").IsZero() {
+				return []message{m}
+			}
+			if m.text("type") == "ok" && l.asked[m.text("re")].text("type") == "follow" && l.proxy.first("replayed") {
+				l.proxy.state["head"] = m.number("head")
+			}
+			if head, _ := l.proxy.state["head"].(int64); m.seq() > 0 && m.seq() == head && l.proxy.first("left out") {
+				return nil
+			}
+			return []message{m}
+		},
+	}
+}
+
 func loses() fault {
 	return fault{up: func(l *link, m message) []message {
 		if m.text("type") == "send" && l.proxy.first("lost "+m.data("client_msg_id")) {
@@ -243,16 +300,18 @@ const (
 	newTail = 3 // events that come behind the news
 )
 
-// beganAnew: behind a reset a client begins with the tail or with the first event, and not
-// behind the place that it had in the log of before.
+// beganAnew: behind a reset a client that was told to follow from the first event does so
+// again, and counts neither from the place that it had in the log of before nor from the tail.
 func beganAnew(p *proxy, heard []line) string {
 	begins, _ := p.state["the tail begins at"].(int64)
 	reset := false
 	for _, l := range heard {
-		if reset && l.Seq > begins {
+		switch {
+		case reset && l.Seq > begins:
 			return fmt.Sprintf("behind the reset it began at event %d, although the tail began at %d: as if its place of before counted", l.Seq, begins)
-		}
-		if reset && l.Seq > 0 {
+		case reset && l.Seq > 1:
+			return fmt.Sprintf("behind the reset it began at event %d, the tail, although it was to follow from the first one", l.Seq)
+		case reset && l.Seq == 1:
 			return ""
 		}
 		reset = reset || l.Reset != ""
@@ -286,9 +345,7 @@ func otherLog() fault {
 			changes := map[string]any{"log": newLog}
 			if l.proxy.state["anew "+m.text("re")+fmt.Sprint(l.n)] != nil {
 				changes["resumed"], changes["reason"] = false, "other_log"
-				data, _ := m.object["data"].(map[string]any)
-				head, _ := strconv.ParseInt(fmt.Sprint(data["head"]), 10, 64)
-				l.proxy.state["the tail begins at"] = max(1, head-newTail+1)
+				l.proxy.state["the tail begins at"] = max(1, m.number("head")-newTail+1)
 			}
 			return []message{m.with(changes)}
 		},

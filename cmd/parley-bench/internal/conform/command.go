@@ -222,7 +222,15 @@ func (h *hearing) hold(ctx context.Context) {
 		return
 	}
 	h.show(ctx)
-	h.say()
+	if h.quiet {
+		h.wait(ctx, func() bool {
+			log, err := events(ctx, h.server, h.session)
+			return err == nil && settled(log)
+		})
+		h.proxy.noted("idle")
+	} else {
+		h.say()
+	}
 	h.wait(ctx, h.caughtUp(ctx))
 }
 

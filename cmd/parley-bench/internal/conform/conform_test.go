@@ -33,8 +33,8 @@ func TestARightClientPasses(t *testing.T) {
 	if err := c.run(t.Context(), &out); err != nil {
 		t.Fatalf("%v\n%s", err, out.String())
 	}
-	if !strings.Contains(out.String(), "All 34 cases passed") {
-		t.Errorf("not 34 cases:\n%s", out.String())
+	if !strings.Contains(out.String(), "All 38 cases passed") {
+		t.Errorf("not 38 cases:\n%s", out.String())
 	}
 }
 
@@ -43,25 +43,31 @@ func TestARightClientPasses(t *testing.T) {
 func TestWrongClientsFail(t *testing.T) {
 	program := server(t)
 	for mistake, want := range map[string]struct{ only, says string }{
-		"no hello":        {"plain", `its first frame was "follow", not hello`},
-		"numbers as ids":  {"plain", "the id of its follow is no string: 2"},
-		"takes the tail":  {"boundaries", "a gap|doubled, or out of order|it stopped at event"},
-		"shows doubles":   {"repeats", "doubled, or out of order"},
-		"skips gaps":      {"gap", "a gap"},
-		"stumbles":        {"unknown", "it stopped at event|a gap"},
-		"knows no files":  {"files", "a gap|it stopped at event"},
-		"sends once":      {"lost", "the server has accepted"},
-		"new ids":         {"swallowed", "the server has accepted"},
-		"gives up":        {"refusals", "it gave up id0: "},
-		"does not wait":   {"refusals", "although retry_after_ms was 400"},
-		"ignores goaway":  {"goaway", "goaway asked for 900"},
-		"hammers":         {"shut", "at most 20 is decent"},
-		"never doubts":    {"frozen", "it did not come back"},
-		"forgets the log": {"other log", "does not say of which log"},
-		"mixes logs":      {"other log", "it told 0 times that the log is another one"},
-		"keeps its place": {"other log", "as if its place of before counted"},
-		"stays away":      {"close 4000", "it told that the connection ended for good with 4000, want 0"},
-		"comes back":      {"close 4502", "want 4502"},
+		"no hello":         {"plain", `its first frame was "follow", not hello`},
+		"numbers as ids":   {"plain", "the id of its follow is no string: 2"},
+		"takes the tail":   {"boundaries", "a gap|doubled, or out of order|it stopped at event"},
+		"shows doubles":    {"repeats", "doubled, or out of order"},
+		"skips gaps":       {"gap", "a gap"},
+		"stumbles":         {"unknown", "it stopped at event|a gap"},
+		"knows no files":   {"files", "a gap|it stopped at event"},
+		"sends once":       {"lost", "the server has accepted"},
+		"new ids":          {"swallowed", "the server has accepted"},
+		"gives up":         {"refusals", "it gave up id0: "},
+		"does not wait":    {"refusals", "although retry_after_ms was 400"},
+		"ignores goaway":   {"goaway", "goaway asked for 900"},
+		"hammers":          {"shut", "at most 20 is decent"},
+		"never doubts":     {"frozen", "it did not come back"},
+		"forgets the log":  {"other log", "does not say of which log"},
+		"mixes logs":       {"other log", "it told 0 times that the log is another one"},
+		"keeps its place":  {"other log", "as if its place of before counted"},
+		"shows the tail":   {"other log", "although it was to follow from the first one"},
+		"lets others pass": {"overtaking", "the server has accepted [id1"},
+		"no pong":          {"ping", "it answers no WebSocket ping within 5s"},
+		"empty pong":       {"ping", "it has to say what the ping said"},
+		"waits for ever":   {"upgrade", "it waits for ever for the answer to its request to upgrade"},
+		"ignores synced":   {"synced", "it stopped at event"},
+		"stays away":       {"close 4000", "it told that the connection ended for good with 4000, want 0"},
+		"comes back":       {"close 4502", "want 4502"},
 	} {
 		t.Run(strings.ReplaceAll(mistake, " ", "_"), func(t *testing.T) {
 			t.Parallel()

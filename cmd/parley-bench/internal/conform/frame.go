@@ -48,6 +48,14 @@ func (m message) data(key string) string {
 	return s
 }
 
+// number is an integer of the frame's data; 0 = there is none.
+func (m message) number(key string) int64 {
+	data, _ := m.object["data"].(map[string]any)
+	n, _ := data[key].(json.Number)
+	i, _ := n.Int64()
+	return i
+}
+
 // with is the frame with some of its data changed; nil takes a field out.
 func (m message) with(changes map[string]any) message {
 	object := maps.Clone(m.object)

@@ -107,8 +107,11 @@ func verdict(t trial, p *proxy, log []event, sent []string, heard []line, ended 
 	if t.final != 0 && p.connections() != 1 {
 		say("it came back %d times", p.connections()-1)
 	}
-	if t.between != nil && t.final == 0 && p.connections() < 2 {
+	if t.between != nil && t.final == 0 && !t.stays && p.connections() < 2 {
 		say("it did not come back")
+	}
+	if t.stays && p.connections() != 1 {
+		say("it made %d connections, want one", p.connections())
 	}
 	if !ended {
 		say("it did not end when it was told to stop")

@@ -16,10 +16,13 @@ import (
 // proxy should.
 type fault struct {
 	open func(p *proxy, n int) bool // of the nth connection; false = it is cut before it begins
+	hang func(p *proxy, n int) bool // true = its request to upgrade gets no answer
 	up   func(l *link, m message) []message
 	down func(l *link, m message) []message
 	cut  bool // each frame goes to the client in small fragments
 }
+
+const pongWait = 5 * time.Second // for the answer to a ping of the WebSocket
 
 // proxy stands between a client and the server, and notes what comes by.
 type proxy struct {
@@ -95,7 +98,12 @@ func (p *proxy) serve(w http.ResponseWriter, r *http.Request) {
 	p.mu.Unlock()
 	p.turn.Lock()
 	cut := p.fault.open != nil && !p.fault.open(p, n)
+	hung := p.fault.hang != nil && p.fault.hang(p, n)
 	p.turn.Unlock()
+	if hung {
+		<-r.Context().Done() // the client has left, or the case is over
+		return
+	}
 	if cut {
 		if h, ok := w.(http.Hijacker); ok {
 			if c, _, err := h.Hijack(); err == nil {
@@ -127,7 +135,14 @@ func (p *proxy) serve(w http.ResponseWriter, r *http.Request) {
 	if client.Subprotocol() != "parley.v1" {
 		p.mistake("it does not offer the subprotocol parley.v1")
 	}
-	l := &link{proxy: p, n: n, client: client, server: server, asked: make(map[string]message), over: make(chan struct{}), thaw: make(chan struct{})}
+	l := &link{proxy: p, n: n, client: client, server: server, asked: make(map[string]message), over: make(chan struct{}), pong: make(chan string, 1)}
+	client.SetPongHandler(func(data string) error {
+		select {
+		case l.pong <- data:
+		default:
+		}
+		return nil
+	})
 	p.mu.Lock()
 	p.links = append(p.links, l)
 	p.mu.Unlock()
@@ -149,7 +164,7 @@ type link struct {
 	over           chan struct{}
 	freezing       sync.Mutex
 	frozen         bool
-	thaw           chan struct{}
+	pong           chan string // what the client has answered a ping with
 }
 
 // drop cuts the connection, as a network does.
@@ -178,6 +193,27 @@ func (l *link) freeze() {
 	l.freezing.Lock()
 	l.frozen = true
 	l.freezing.Unlock()
+}
+
+// ping sends a ping of the WebSocket, which is no frame of the protocol, and waits for its answer.
+func (l *link) ping() {
+	select {
+	case <-l.over: // this one was lost before
+		return
+	default:
+	}
+	const data = "are you there?"
+	_ = l.client.WriteControl(websocket.PingMessage, []byte(data), time.Now().Add(time.Second))
+	late := time.NewTimer(pongWait)
+	defer late.Stop()
+	select {
+	case got := <-l.pong:
+		if got != data {
+			l.proxy.mistake("its pong says %q; it has to say what the ping said, %q", got, data)
+		}
+	case <-late.C:
+		l.proxy.mistake("it answers no WebSocket ping within %v; the server closes such a connection with 4003", pongWait)
+	}
 }
 
 // stuck waits for the end of a frozen connection.

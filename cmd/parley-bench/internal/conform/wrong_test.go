@@ -106,12 +106,22 @@ func (c *smallClient) run() {
 // connect holds one connection; wait is how long the server has asked to stay away, code
 // why the connection ended.
 func (c *smallClient) connect() (wait time.Duration, code int) {
-	ws, _, err := (&websocket.Dialer{Subprotocols: []string{"parley.v1"}, HandshakeTimeout: 5 * time.Second}).
+	patience := 2 * time.Second
+	if c.mistake == "waits for ever" {
+		patience = 0
+	}
+	ws, _, err := (&websocket.Dialer{Subprotocols: []string{"parley.v1"}, HandshakeTimeout: patience}).
 		Dial(strings.Replace(os.Getenv("PARLEY_URL"), "http", "ws", 1)+"/ws", nil)
 	if err != nil {
 		return 0, 0
 	}
 	defer ws.Close()
+	switch c.mistake {
+	case "no pong":
+		ws.SetPingHandler(func(string) error { return nil })
+	case "empty pong":
+		ws.SetPingHandler(func(string) error { return ws.WriteControl(websocket.PongMessage, nil, time.Now().Add(time.Second)) })
+	}
 	c.asked, c.following, c.next, c.retry = make(map[string]string), false, 0, nil
 	frames, ended, over := make(chan message), make(chan error, 1), make(chan struct{})
 	defer close(over)
@@ -232,7 +242,11 @@ func (c *smallClient) frame(ws *websocket.Conn, m message) (wait time.Duration) 
 			c.following = false
 			if log, _ := data["log"].(string); log != c.log {
 				if c.log != "" && c.mistake != "mixes logs" {
-					if c.mistake != "keeps its place" {
+					switch c.mistake {
+					case "keeps its place":
+					case "shows the tail":
+						c.last = m.number("head") - newTail
+					default:
 						c.last = 0
 					}
 					c.say(map[string]any{"reset": c.session, "reason": data["reason"]})
@@ -270,6 +284,9 @@ func (c *smallClient) frame(ws *websocket.Conn, m message) (wait time.Duration) 
 		if c.mistake == "does not wait" {
 			ms = 1
 		}
+		if c.mistake == "lets others pass" {
+			c.unsent = append(c.unsent[1:], c.unsent[0])
+		}
 		c.retry = time.After(time.Duration(max(ms, 1)) * time.Millisecond)
 	case "goaway":
 		data, _ := m.object["data"].(map[string]any)
@@ -284,6 +301,9 @@ func (c *smallClient) frame(ws *websocket.Conn, m message) (wait time.Duration) 
 
 func (c *smallClient) event(ws *websocket.Conn, m message) {
 	seq := m.seq()
+	if m.text("type") == "synced" && m.number("head") > c.last && c.mistake != "ignores synced" {
+		c.follow(ws)
+	}
 	if seq == 0 || m.text("session") != c.session {
 		return
 	}
