@@ -1,8 +1,13 @@
 // What "parley-bench conform" starts to check this client: see docs/CLIENTS.md.
+// In Node 20: parley-bench conform -- node --experimental-websocket clients/js/conform.mjs
 
 import { createInterface } from 'node:readline';
 import { connect } from './index.js';
 
+if (!globalThis.WebSocket) {
+  console.error('This Node has no WebSocket: node --experimental-websocket clients/js/conform.mjs');
+  process.exit(2);
+}
 const say = (line) => process.stdout.write(`${JSON.stringify(line)}\n`);
 const parley = connect(process.env.PARLEY_URL);
 const acknowledged = (id) => [({ message }) => say({ sent: id, message }), (err) => say({ failed: id, code: err.code })];

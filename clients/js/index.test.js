@@ -1,7 +1,10 @@
 // What index.js builds on the connection, against a socket that the test holds in its hand.
 
 import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
 import test from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import { connect } from './index.js';
 
 const settle = () => new Promise((r) => { setTimeout(r, 0); });
@@ -267,6 +270,12 @@ test('whoever waits may give up: with a signal that is aborted', async () => {
 
 test('a platform without WebSocket is told what to do', () => {
   assert.throws(() => connect('http://x', { WebSocket: undefined, ...(globalThis.WebSocket ? { WebSocket: null } : {}) }), /Node 22/);
+});
+
+test('the program for conform says at once how Node 20 starts it', async () => {
+  const program = fileURLToPath(new URL('conform.mjs', import.meta.url));
+  await assert.rejects(promisify(execFile)(process.execPath, ['--no-experimental-websocket', program], { env: { PARLEY_URL: 'http://127.0.0.1:1' } }),
+    ({ code, stderr }) => code === 2 && stderr.trim() === 'This Node has no WebSocket: node --experimental-websocket clients/js/conform.mjs');
 });
 
 const answered = (status, body) => ({ ok: status < 300, status, text: async () => (typeof body === 'string' ? body : JSON.stringify(body)), blob: async () => new Blob([body]) });
