@@ -369,7 +369,7 @@ func TestPace(t *testing.T) {
 
 // The close codes decide whether the client comes back, and goaway says when.
 func TestClosesAndPauses(t *testing.T) {
-	for code, comes := range map[int]bool{1001: true, 1012: true, 4000: true, 4003: true, 4004: true, 4007: true, 4008: true, 4009: true,
+	for code, comes := range map[int]bool{1000: true, 1001: true, 1011: true, 1012: true, 4000: true, 4003: true, 4004: true, 4007: true, 4008: true, 4009: true,
 		1002: false, 1003: false, 1009: false, 4500: false, 4501: false, 4502: false, 4503: false, 4504: false} {
 		t.Run(fmt.Sprint(code), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -77,7 +77,7 @@ func (e *CloseError) Reconnect() bool { return !final[e.Code] }
 // final are the close codes after which a client must not come back: it would be
 // refused again, or what it sends is wrong. Codes that are not known come back.
 var final = map[int]bool{
-	1000: true, 1002: true, 1003: true, 1007: true, 1009: true,
+	1002: true, 1003: true, 1007: true, 1009: true,
 	4500: true, 4501: true, 4502: true, 4503: true, 4504: true,
 }
 

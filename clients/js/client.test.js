@@ -184,7 +184,7 @@ test('goaway says how long to wait', async () => {
 });
 
 test('it comes back after these codes and not after those', async () => {
-  for (const [code, state] of [[1001, 'waiting'], [1006, 'waiting'], [1012, 'waiting'], [4000, 'waiting'], [4002, 'waiting'], [4003, 'waiting'], [4004, 'waiting'], [4006, 'waiting'], [4007, 'waiting'], [4008, 'waiting'],
+  for (const [code, state] of [[1000, 'waiting'], [1001, 'waiting'], [1006, 'waiting'], [1012, 'waiting'], [4000, 'waiting'], [4002, 'waiting'], [4003, 'waiting'], [4004, 'waiting'], [4006, 'waiting'], [4007, 'waiting'], [4008, 'waiting'],
     [1003, 'stopped'], [1007, 'stopped'], [1009, 'stopped'], [4500, 'stopped'], [4501, 'stopped'], [4502, 'stopped'], [4503, 'stopped'], [4504, 'stopped']]) {
     const w = world();
     w.client.start();
