@@ -23,7 +23,7 @@ func (c *Client) Upload(ctx context.Context, session, name, kind string, content
 		query.Set("name", name)
 	}
 	for failures := 0; ; failures++ {
-		l, err := c.linked(ctx)
+		l, err := c.linked(ctx, "upload")
 		if err != nil {
 			return Attachment{}, err
 		}

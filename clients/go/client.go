@@ -77,6 +77,7 @@ type Client struct {
 	mu      sync.Mutex
 	link    *link         // nil while there is no connection
 	up      chan struct{} // closed when link is set; a new one when it is lost
+	why     error         // of the last connection or attempt: its end; nil = there was none
 	follows map[string]*Following
 	over    map[string]bool // sessions to be unfollowed
 	watches map[string]*watch
@@ -196,7 +197,7 @@ func (c *Client) Err() error { return context.Cause(c.ctx) }
 
 // Hello waits for a connection and says what the server said of itself.
 func (c *Client) Hello(ctx context.Context) (Hello, error) {
-	l, err := c.linked(ctx)
+	l, err := c.linked(ctx, "hello")
 	if err != nil {
 		return Hello{}, err
 	}
@@ -242,6 +243,9 @@ func (c *Client) run(l *link) {
 			}
 		}
 		attempt++
+		c.mu.Lock()
+		c.why = err
+		c.mu.Unlock()
 		c.tell(Connection{Err: err, RetryIn: retryIn})
 		if pace.Wait(c.ctx, retryIn) != nil {
 			break
@@ -349,8 +353,27 @@ func (c *Client) handle(l *link, e Event) {
 	}
 }
 
-// linked waits for a connection.
-func (c *Client) linked(ctx context.Context) (*link, error) {
+// givenUp is the error of a command whose context has ended while it waited: for a
+// connection, or for what the caller says.
+func (c *Client) givenUp(ctx context.Context, typ, waited string) error {
+	if c.ctx.Err() != nil {
+		return context.Cause(c.ctx)
+	}
+	c.mu.Lock()
+	l, why := c.link, c.why
+	c.mu.Unlock()
+	if l != nil {
+		return fmt.Errorf("parley: %s: %s: %w", typ, waited, context.Cause(ctx))
+	}
+	err := fmt.Errorf("parley: %s: there is no connection: %w", typ, context.Cause(ctx))
+	if why != nil { // as text: it is not the refusal of this command
+		err = fmt.Errorf("%w; the last attempt: %s", err, why.Error())
+	}
+	return err
+}
+
+// linked waits for a connection, for a command of this type.
+func (c *Client) linked(ctx context.Context, typ string) (*link, error) {
 	for {
 		c.mu.Lock()
 		l, up := c.link, c.up
@@ -364,7 +387,7 @@ func (c *Client) linked(ctx context.Context) (*link, error) {
 		select {
 		case <-up:
 		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+			return nil, c.givenUp(ctx, typ, "it came too late")
 		case <-c.ctx.Done():
 			return nil, context.Cause(c.ctx)
 		}
@@ -384,12 +407,12 @@ func (c *Client) do(ctx context.Context, typ, session string, data, out any, h h
 	defer context.AfterFunc(c.ctx, func() { cancel(context.Cause(c.ctx)) })()
 	failures := 0
 	for {
-		l, err := c.linked(ctx)
+		l, err := c.linked(ctx, typ)
 		if err != nil {
 			return err
 		}
-		if err := pace.Wait(ctx, l.pace.Take(time.Now())); err != nil {
-			return err
+		if pace.Wait(ctx, l.pace.Take(time.Now())) != nil {
+			return c.givenUp(ctx, typ, "its turn did not come")
 		}
 		answer, lost, err := l.ask(ctx, typ, session, data, c.options.Answer+h.extra)
 		var refused *Error
@@ -404,6 +427,8 @@ func (c *Client) do(ctx context.Context, typ, session string, data, out any, h h
 			return nil
 		case c.ctx.Err() != nil:
 			return context.Cause(c.ctx)
+		case ctx.Err() != nil && !lost && !errors.As(err, &refused):
+			return c.givenUp(ctx, typ, "no answer came")
 		case lost && h.once:
 			return errors.Join(ErrLost, err)
 		case lost:
@@ -411,8 +436,8 @@ func (c *Client) do(ctx context.Context, typ, session string, data, out any, h h
 		case errors.As(err, &refused) && again(refused, h, failures):
 			wait := max(refused.RetryAfter, pace.Jitter(c.options.LeastPause, c.options.MostPause, failures))
 			failures++
-			if err := pace.Wait(ctx, wait); err != nil {
-				return errors.Join(err, refused)
+			if pace.Wait(ctx, wait) != nil {
+				return errors.Join(c.givenUp(ctx, typ, "it was refused"), refused)
 			}
 		default:
 			return err
@@ -513,7 +538,7 @@ func (c *Client) SetTyping(session string, on bool) {
 
 // Ping measures the way to the server and back.
 func (c *Client) Ping(ctx context.Context) (time.Duration, error) {
-	l, err := c.linked(ctx)
+	l, err := c.linked(ctx, "ping")
 	if err != nil {
 		return 0, err
 	}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -463,6 +464,53 @@ func TestFrozenServer(t *testing.T) {
 		}
 		s.accept()
 		c.Close()
+	})
+}
+
+// A command that was given up says which one it was, what it waited for, and why there is no connection.
+func TestGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		var listens atomic.Bool
+		s.down = func() bool { return !listens.Load() }
+		c := s.client(s.options())
+		try := func(f func(ctx context.Context) error) string {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			err := f(ctx)
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("it is no end of its context: %v", err)
+			}
+			return fmt.Sprint(err)
+		}
+		const offline = "there is no connection: context deadline exceeded; the last attempt: "
+		for want, f := range map[string]func(ctx context.Context) error{
+			"parley: create: ": func(ctx context.Context) error { _, err := c.Create(ctx, NewSession{}); return err },
+			"parley: upload: ": func(ctx context.Context) error { _, err := c.Upload(ctx, "s1", "", "text/plain", nil); return err },
+			"parley: send: ":   func(ctx context.Context) error { _, err := c.Send(ctx, Message{Session: "s1", Text: "x"}); return err },
+			"parley: hello: ":  func(ctx context.Context) error { _, err := c.Hello(ctx); return err },
+			"parley: ping: ":   func(ctx context.Context) error { _, err := c.Ping(ctx); return err },
+		} {
+			if got := try(f); !strings.HasPrefix(got, want+offline) || !strings.Contains(got, "nobody listens") {
+				t.Errorf("%s", got)
+			}
+		}
+		listens.Store(true)
+		p := s.accept()
+		go func() { // reads all, and answers nothing
+			for _, err := p.read(); err == nil; _, err = p.read() {
+			}
+		}()
+		if got, want := try(func(ctx context.Context) error { return c.Clear(ctx, "s1") }), "parley: clear: no answer came: context deadline exceeded"; got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+		if _, err := c.Hello(t.Context()); err != nil {
+			t.Error(err)
+		}
+		c.Close()
+		if _, err := c.Create(t.Context(), NewSession{}); !errors.Is(err, ErrClosed) || err.Error() != ErrClosed.Error() {
+			t.Errorf("%v", err)
+		}
 	})
 }
 

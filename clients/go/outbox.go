@@ -43,6 +43,7 @@ type outbox struct {
 // Sent is a message on its way.
 type Sent struct {
 	Message Message
+	client  *Client
 	done    chan struct{}
 	receipt Receipt
 	err     error
@@ -58,7 +59,7 @@ func (s *Sent) Wait(ctx context.Context) (Receipt, error) {
 	case <-s.done:
 		return s.receipt, s.err
 	case <-ctx.Done():
-		return Receipt{}, context.Cause(ctx)
+		return Receipt{}, s.client.givenUp(ctx, "send", "no receipt came")
 	}
 }
 
@@ -118,7 +119,7 @@ func (c *Client) post(m Message, store bool) (*Sent, error) {
 			return nil, err
 		}
 	}
-	s := &Sent{Message: m, done: make(chan struct{}), watched: store}
+	s := &Sent{Message: m, client: c, done: make(chan struct{}), watched: store}
 	if o.lines == nil {
 		o.lines = map[string][]*Sent{}
 	}
