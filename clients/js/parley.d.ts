@@ -12,7 +12,7 @@ export type AnswerReceipt = {
   task?: TaskId;
 };
 
-/** The question is whether this call may run. */
+/** The question is whether this call may run. The text of the answer is yes or no in words, or a string of JSON: {"approve": true}, {"approve": false}, or {"approve": true, "args": {…}} to make the call with other arguments. An object without approve is such arguments itself, and so a yes. */
 export type Approval = {
   args: Arguments;
   call: string;
