@@ -207,6 +207,39 @@ func TestModel(t *testing.T) {
 	}
 }
 
+// The arguments that are edited are the bytes that came: numbers of any length, the
+// order of the keys, every character; unchanged ones are not sent at all.
+func TestEditsArgumentsAsTheyAre(t *testing.T) {
+	args := `{"id": 9007199254740993, "to": "<prod>", "b": 12345678901234567890, "a": [1.10], "x": "\u202e` + "\u202e\u2028" + `"}`
+	for _, test := range []struct{ name, args, typed, asks, shows string }{
+		{"unchanged", args, "", "approve q1 true ", ""},
+		{"changed", args, `,"n":1}`, `approve q1 true {"id":9007199254740993,"to":"<prod>","b":12345678901234567890,"a":[1.10],"x":"\u202e\u202e\u2028","n":1}`, ""},
+		{"kept back", `{"redacted":true}`, "", "", "can only be approved or refused"},
+		{"cut", `"{\"to\":\"ma…"`, "", "", "can only be approved or refused"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			a := &asked{}
+			var m tea.Model = newModel(a, "s1")
+			q := &parley.Question{ID: "q1", Text: "May it?", Blocking: true, Approval: &parley.Approval{Tool: "ops", Args: []byte(test.args)}}
+			msgs := together(happens(q), press("e"))
+			if test.typed != "" {
+				msgs = append(msgs, press("backspace", test.typed)...)
+			}
+			for _, msg := range msgs {
+				m, _ = m.Update(msg)
+			}
+			screen := strings.Join(m.(model).screen(), "\n")
+			if !strings.Contains(screen, test.shows) {
+				t.Errorf("%q is not on\n%s", test.shows, screen)
+			}
+			m.Update(press("enter")[0])
+			if got := strings.Join(a.all, ", "); got != test.asks {
+				t.Errorf("it asks for %s, want %s", got, test.asks)
+			}
+		})
+	}
+}
+
 // The screen has as many lines as the terminal, whatever its size, and none is wider.
 func TestModelFitsTheTerminal(t *testing.T) {
 	var m tea.Model = newModel(&asked{}, "s1")

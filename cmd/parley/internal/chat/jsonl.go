@@ -1,7 +1,6 @@
 package chat
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,15 +9,6 @@ import (
 
 	parley "parley/clients/go"
 )
-
-// indented is JSON for people.
-func indented(raw json.RawMessage) string {
-	var b bytes.Buffer
-	if json.Indent(&b, raw, "  ", "  ") != nil {
-		return string(raw)
-	}
-	return b.String()
-}
 
 // A command that comes in, as the protocol has it; session and client_msg_id may be
 // left out.

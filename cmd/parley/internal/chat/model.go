@@ -40,6 +40,7 @@ type model struct {
 	input   editor
 	editing string // the message whose text is in the input
 	args    string // the question whose arguments are in the input
+	shown   string // these, as they were put there
 	armed   bool   // the next Ctrl+C leaves
 	up      int    // lines that the transcript is scrolled up
 
@@ -325,22 +326,18 @@ func (m model) questionKey(text string) (tea.Model, tea.Cmd, bool) {
 	case q.Approval != nil && (text == "y" || text == "n"):
 		return m, m.actions.approve(q.ID, text == "y", ""), true
 	case q.Approval != nil && text == "e":
-		m.args = q.ID
-		m.input.set(Clean(compact(q.Approval.Args)))
+		if args := strings.TrimSpace(string(q.Approval.Args)); !strings.HasPrefix(args, "{") || redacted(q.Approval.Args) {
+			m.notice = "the whole arguments are not known here: they can only be approved or refused"
+			return m, nil, true
+		}
+		m.args, m.shown = q.ID, compact(q.Approval.Args)
+		m.input.set(m.shown)
 		m.notice = "the arguments: Enter approves them as they stand here, Esc goes back"
 		return m, nil, true
 	case err == nil && n >= 1 && n <= len(q.Choices):
 		return m, m.actions.say(parley.Message{Question: q.ID, Text: q.Choices[n-1]}), true
 	}
 	return m, nil, false
-}
-
-func compact(raw json.RawMessage) string {
-	var v any
-	if json.Unmarshal(raw, &v) != nil {
-		return string(raw)
-	}
-	return string(encode(v))
 }
 
 // enter does what stands in the input.
@@ -359,6 +356,9 @@ func (m model) enter() (tea.Model, tea.Cmd) {
 	case m.args != "":
 		question := m.args
 		m.args = ""
+		if text == m.shown { // the call as it is, not our copy of it
+			text = ""
+		}
 		return m, m.actions.approve(question, true, text)
 	case m.editing != "":
 		message := m.editing

@@ -194,7 +194,7 @@ func questionText(q *parley.Question) string {
 	var b strings.Builder
 	b.WriteString("? " + Clean(q.Text))
 	if a := q.Approval; a != nil {
-		fmt.Fprintf(&b, "\n  %s %s", line(a.Tool), Clean(indented(a.Args)))
+		fmt.Fprintf(&b, "\n  %s %s", line(a.Tool), indented(a.Args))
 	}
 	for i, choice := range q.Choices {
 		fmt.Fprintf(&b, "\n  %d. %s", i+1, line(choice))
