@@ -83,6 +83,10 @@ func press(keys ...string) []tea.Msg {
 			all = append(all, tea.KeyPressMsg{Code: tea.KeyEscape})
 		case "backspace":
 			all = append(all, tea.KeyPressMsg{Code: tea.KeyBackspace})
+		case "pgup":
+			all = append(all, tea.KeyPressMsg{Code: tea.KeyPgUp})
+		case "pgdown":
+			all = append(all, tea.KeyPressMsg{Code: tea.KeyPgDown})
 		case "ctrl+c":
 			all = append(all, tea.KeyPressMsg{Code: 'c', Mod: tea.ModCtrl})
 		case "ctrl+u":
@@ -257,6 +261,86 @@ func TestModelFitsTheTerminal(t *testing.T) {
 				t.Errorf("%v: a line of %d: %q", size, w, l)
 			}
 		}
+	}
+}
+
+// What was scrolled to stays where it is while more comes, also when a draft becomes a
+// row and the width changes; the top is the top, and Page Down comes back from it.
+func TestScrollingHolds(t *testing.T) {
+	var m tea.Model = newModel(&asked{}, "s1")
+	do := func(msgs ...tea.Msg) string {
+		for _, msg := range msgs {
+			m, _ = m.Update(msg)
+		}
+		return m.(model).screen()[0]
+	}
+	for i := range 60 {
+		do(happens(&parley.Response{Part: parley.Part{Text: fmt.Sprint("line ", i)}})...)
+	}
+	do(happens(&parley.Delta{Draft: "1.1.0", Text: "a\n"})...)
+	held := do(press("pgup")...)
+	for i := range 50 {
+		if top := do(happens(&parley.Delta{Draft: "1.1.0", At: 2 + 2*i, Text: "b\n"})...); top != held {
+			t.Fatalf("%q moved to %q while an answer was written", held, top)
+		}
+	}
+	if top := do(happens(&parley.Response{Part: parley.Part{Draft: "1.1.0", Text: strings.Repeat("b\n", 50)}})...); top != held {
+		t.Errorf("%q moved to %q with the answer", held, top)
+	}
+	if top := do(tea.WindowSizeMsg{Width: 40, Height: 12}); top != held {
+		t.Errorf("%q moved to %q with the window", held, top)
+	}
+	for range 60 {
+		do(press("pgup")...)
+	}
+	if top := do(); top != "line 0" {
+		t.Errorf("the top is %q", top)
+	}
+	if top := do(press("pgdown")...); top != "line 3" {
+		t.Errorf("one page below the top is %q", top)
+	}
+	for range 60 {
+		do(press("pgdown")...)
+	}
+	do(happens(&parley.Response{Part: parley.Part{Text: "the newest"}})...)
+	if screen := strings.Join(m.(model).screen(), "\n"); !strings.Contains(screen, "the newest") {
+		t.Errorf("the end does not follow what comes: %s", screen)
+	}
+}
+
+// A draft is shown as the text of its lines is, however it comes.
+func TestDraftsAreShownAsTheirText(t *testing.T) {
+	text := "# Head\nwords and words and more words\n```go\n# no head\n```\n- **b**\r\nx\u2028y\nend"
+	want := strings.Join(wrap(markdown(Clean(text))+"▌", 12), "\n")
+	var w writing
+	for i := range text {
+		w.show(text[:i], 12)
+	}
+	for range 2 { // what was shown is shown again
+		if got := strings.Join(w.show(text, 12), "\n"); got != want {
+			t.Errorf("%s\nwant\n%s", got, want)
+		}
+	}
+	if got := strings.Join(w.show("other", 12), "\n"); got != "other▌" {
+		t.Errorf("%q", got)
+	}
+}
+
+// A long conversation is not wrapped anew for each word that comes.
+func TestRowsAreWrappedOnce(t *testing.T) {
+	var m tea.Model = newModel(&asked{}, "s1")
+	for range 100 {
+		m, _ = m.Update(happens(&parley.Response{Part: parley.Part{Text: strings.Repeat("ten words ", 1000)}})[0])
+	}
+	m, _ = m.Update(happens(&parley.Delta{Draft: "1.1.0", Text: strings.Repeat("words\n", 10000)})[0])
+	_ = m.View()
+	at := 60000
+	if n := testing.AllocsPerRun(20, func() {
+		m, _ = m.Update(happens(&parley.Delta{Draft: "1.1.0", At: at, Text: "word "})[0])
+		at += 5
+		_ = m.View()
+	}); n > 300 {
+		t.Errorf("%v allocations for a word", n)
 	}
 }
 

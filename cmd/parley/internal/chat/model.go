@@ -11,13 +11,6 @@ import (
 	parley "parley/clients/go"
 )
 
-// A row is one thing in the transcript.
-type row struct {
-	kind string // you, other, agent, question, note
-	id   string // of a message or question
-	text string // clean
-}
-
 // model is what the terminal shows. It changes in Update only, and asks the server
 // for things by commands.
 type model struct {
@@ -25,10 +18,11 @@ type model struct {
 	session string
 	user    string
 
-	rows      []row
+	rows      []*row
 	attached  map[string][]parley.Attachment // by message
 	drafts    parley.Drafts
-	waiting   []parley.Waiting // in their order; Excerpt is the whole text where it is known
+	writing   map[string]*writing // how they are shown, by draft
+	waiting   []parley.Waiting    // in their order; Excerpt is the whole text where it is known
 	questions []parley.Question
 	task      string // the one that runs
 	doing     string // what it does, in a few words
@@ -42,14 +36,16 @@ type model struct {
 	args    string // the question whose arguments are in the input
 	shown   string // these, as they were put there
 	armed   bool   // the next Ctrl+C leaves
-	up      int    // lines that the transcript is scrolled up
+
+	held              bool // the transcript stays where it was scrolled to
+	heldRow, heldLine int  // there: the line at the top of the screen
 
 	width, height int
 	err           error
 }
 
 func newModel(a actions, session string) model {
-	return model{actions: a, session: session, attached: map[string][]parley.Attachment{}, width: 80, height: 24}
+	return model{actions: a, session: session, attached: map[string][]parley.Attachment{}, writing: map[string]*writing{}, width: 80, height: 24}
 }
 
 func (m model) Init() tea.Cmd { return nil }
@@ -105,7 +101,7 @@ func (m *model) connection(c parley.Connection) {
 }
 
 func (m *model) add(kind, id, text string) {
-	m.rows = append(m.rows, row{kind, id, strings.TrimRight(Clean(text), "\n")})
+	m.rows = append(m.rows, newRow(kind, id, text))
 }
 
 func (m *model) apply(e parley.Event) {
@@ -114,7 +110,7 @@ func (m *model) apply(e parley.Event) {
 	case *parley.Followed:
 		m.status = ""
 		if b.Again && !b.Resumed {
-			m.rows = nil
+			m.rows, m.held = nil, false
 			m.add("note", "", "the server has another log of this session (restored?): it is shown anew")
 		}
 		m.waiting, m.task, m.questions = b.State.Inbox, "", nil
@@ -151,9 +147,9 @@ func (m *model) apply(e parley.Event) {
 			m.attached[b.Message] = b.Attachments
 		}
 	case *parley.MessageEdited:
-		for i := range m.rows {
-			if m.rows[i].id == b.Message {
-				m.rows[i].text = Clean(withFiles(b.Text, m.attached[b.Message]))
+		for _, r := range m.rows {
+			if r.id == b.Message {
+				r.change(withFiles(b.Text, m.attached[b.Message]))
 			}
 		}
 		for i := range m.waiting {
@@ -299,9 +295,9 @@ func (m model) key(k tea.KeyPressMsg) (tea.Model, tea.Cmd) {
 	case "alt+enter", "shift+enter", "ctrl+j":
 		m.input.insert("\n")
 	case "pgup":
-		m.up += max(1, m.height/2)
+		m.scroll(-m.page())
 	case "pgdown":
-		m.up = max(0, m.up-max(1, m.height/2))
+		m.scroll(m.page())
 	case "up":
 		if m.input.empty() {
 			for i := len(m.waiting) - 1; i >= 0; i-- {
@@ -350,7 +346,7 @@ func (m model) enter() (tea.Model, tea.Cmd) {
 		m.notice = "this is no JSON"
 		return m, nil
 	}
-	m.up = 0
+	m.held = false
 	m.input.set("")
 	switch {
 	case m.args != "":

@@ -29,44 +29,14 @@ func (m model) screen() []string {
 	if len(below) > m.height-1 {
 		below = below[len(below)-(m.height-1):]
 	}
-	room := m.height - len(below)
-	above := m.transcript()
-	end := len(above) - min(m.up, max(0, len(above)-room))
-	above = above[max(0, end-room):end]
-	for len(above) < room {
-		above = append(above, "")
-	}
-	return append(above, below...)
-}
-
-func (m model) transcript() []string {
-	var lines []string
-	for _, r := range m.rows {
-		text := r.text
-		switch r.kind {
-		case "you":
-			text = bold + "> " + plain + text
-		case "agent":
-			text = markdown(text)
-		case "question":
-			text = bold + text + plain
-		case "note":
-			text = dim + text + plain
-		}
-		lines = append(lines, m.wrap(text)...)
-		lines = append(lines, "")
-	}
-	for _, d := range m.drafts.All() {
-		lines = append(lines, m.wrap(markdown(Clean(d.Text))+"▌")...)
-	}
-	return lines
+	return append(m.window(len(below)), below...)
 }
 
 // wrap breaks a text into lines of the terminal's width; wide characters count as two.
 // A style goes on behind the break.
-func (m model) wrap(text string) []string {
+func wrap(text string, width int) []string {
 	text = strings.ReplaceAll(text, "\t", "    ")
-	return strings.Split(ansi.Wrap(text, m.width, ""), "\n")
+	return strings.Split(ansi.Wrap(text, width, ""), "\n")
 }
 
 // below is what stays at the bottom.
@@ -109,7 +79,7 @@ func (m model) below() []string {
 		}
 	}
 	lines = append(lines, ansi.Truncate(dim+"── "+state+plain, m.width, "…"))
-	input := m.wrap(bold + "> " + plain + m.input.before + "\x1b[7m" + cursorOn(m.input.behind))
+	input := wrap(bold+"> "+plain+m.input.before+"\x1b[7m"+cursorOn(m.input.behind), m.width)
 	if most := max(1, m.height/3); len(input) > most {
 		input = input[len(input)-most:]
 	}
@@ -135,17 +105,25 @@ var (
 // markdown makes clean Markdown readable at a terminal: headings and strong words are
 // bold, code is set apart, lists have bullets. What it does not know stays as it is.
 func markdown(text string) string {
+	var m marks
+	return m.text(text)
+}
+
+// marks are what lines before have begun.
+type marks struct{ fence string }
+
+// text is the next lines.
+func (m *marks) text(text string) string {
 	lines := strings.Split(text, "\n")
-	fence := ""
 	for i, l := range lines {
 		trimmed := strings.TrimLeft(l, " ")
 		switch {
-		case fence != "" && strings.HasPrefix(trimmed, fence):
-			fence, lines[i] = "", dim+"└─"+plain
-		case fence != "":
+		case m.fence != "" && strings.HasPrefix(trimmed, m.fence):
+			m.fence, lines[i] = "", dim+"└─"+plain
+		case m.fence != "":
 			lines[i] = dim + "│ " + plain + l
 		case strings.HasPrefix(trimmed, "```"), strings.HasPrefix(trimmed, "~~~"):
-			fence = trimmed[:3]
+			m.fence = trimmed[:3]
 			lines[i] = dim + "┌─ " + strings.TrimSpace(trimmed[3:]) + plain
 		case heading.MatchString(l):
 			lines[i] = bold + heading.ReplaceAllString(l, "") + plain
