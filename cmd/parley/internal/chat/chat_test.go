@@ -83,6 +83,8 @@ func press(keys ...string) []tea.Msg {
 			all = append(all, tea.KeyPressMsg{Code: tea.KeyEscape})
 		case "backspace":
 			all = append(all, tea.KeyPressMsg{Code: tea.KeyBackspace})
+		case "tab":
+			all = append(all, tea.KeyPressMsg{Code: tea.KeyTab})
 		case "pgup":
 			all = append(all, tea.KeyPressMsg{Code: tea.KeyPgUp})
 		case "pgdown":
@@ -141,15 +143,29 @@ func TestModel(t *testing.T) {
 		{"wide characters", press("日本語", "backspace", "enter"), `say "日本" `, "", "", false},
 		{"nothing", press("   ", "enter"), "", "", "", false},
 		{"a slash", press("//say x", "enter"), `say "/say x" `, "", "", false},
-		{"answer with a key", together(happens(choices), press("2")), `say "green" q2`, "? Which?|2. green|1 to 2 choose", "", false},
+		{"answer with a key", together(happens(choices), press("2", "enter")), `say "green" q2`, "? Which?|2. green|1 to 2 choose", "", false},
 		{"answer in words", together(happens(choices), press("none of these", "enter")), `say "none of these" q2`, "", "", false},
 		{"no such choice", together(happens(choices), press("3", "enter")), `say "3" q2`, "", "", false},
 		{"a question that waits for nothing", together(happens(loose), press("hi", "enter")), `say "hi" `, "By the way?", "", false},
-		{"approve", together(happens(approval), press("y")), "approve q1 true ", `mail|"to": "max"|"text": "all of it"`, "", false},
-		{"refuse", together(happens(approval), press("n")), "approve q1 false ", "", "", false},
-		{"other arguments", together(happens(approval), press("e", "ctrl+u", `{"to":"eve"}`, "enter")), `approve q1 true {"to":"eve"}`, "", "", false},
-		{"wrong arguments", together(happens(approval), press("e", "x", "enter")), "", "this is no JSON", "", false},
-		{"answered elsewhere", together(happens(choices, &parley.QuestionAnswered{Question: "q2"}), press("2", "enter")), `say "2" `, "", "open:", false},
+		{"approve", together(happens(approval), press("y", "enter")), "approve q1 true ", `mail|"to": "max"|"text": "all of it"`, "", false},
+		{"refuse", together(happens(approval), press("n", "enter")), "approve q1 false ", "", "", false},
+		{"other arguments", together(happens(approval), press("e", "enter", "ctrl+u", `{"to":"eve"}`, "enter")), `approve q1 true {"to":"eve"}`, "", "", false},
+		{"wrong arguments", together(happens(approval), press("e", "enter", "x", "enter")), "", "this is no JSON", "", false},
+		{"answered elsewhere", together(happens(choices, &parley.QuestionAnswered{Question: "q2"}), press("2", "enter")), `say "2" `, "", "choose", false},
+		{"a letter alone approves nothing", together(happens(approval), press("you should not")), "", "you should not|y Enter approves", "", false},
+		{"words to an approval", together(happens(approval), press("note: no", "enter")), `say "note: no" q1`, "", "", false},
+		{"no digit alone", together(happens(choices), press("2 of them", "enter")), `say "2 of them" q2`, "", "", false},
+		{"typed before the approval", together(press("y"), happens(approval), press("enter", "enter")), "", "begun before the question came", "", false},
+		{"typed anew", together(press("y"), happens(approval), press("enter", "backspace", "y", "enter")), "approve q1 true ", "", "", false},
+		{"typed before the question", together(press("blue"), happens(choices), press("enter")), "", "begun before the question came|blue", "", false},
+		{"and meant for it", together(press("blue"), happens(choices), press("enter", "enter")), `say "blue" q2`, "", "", false},
+		{"and no answer", together(press("/say blue"), happens(choices), press("enter")), `say "blue" `, "", "", false},
+		{"for the one that was answered", together(happens(choices, approval), press("1"), happens(&parley.QuestionAnswered{Question: "q2"}), press("enter")), "", "begun before", "", false},
+		{"the oldest, by name", together(happens(choices, approval), press("2", "enter")), `say "green" q2`, "1 of 2, Tab chooses: " + plain + "Which?", "", false},
+		{"the next one", together(happens(choices, approval), press("tab", "n", "enter")), "approve q1 false ", "2 of 2, Tab chooses: " + plain + "May it? mail", "", false},
+		{"and round again", together(happens(choices, approval), press("tab", "tab", "1", "enter")), `say "red" q2`, "", "", false},
+		{"an answer to one that waits for nothing", together(happens(loose), press("tab", "hi", "enter", "tab")), `say "hi" q3`, "Tab, then", "", false},
+		{"arguments for a closed one", together(happens(approval), press("e", "enter"), happens(&parley.QuestionClosed{Question: "q1"}), press("enter")), "", "has its answer", "all of it\",\"", false},
 		{"queue", happens(accepted("m1", "one"), accepted("m2", "two")), "", "waits 1. one|waits 2. two", "", false},
 		{"read", happens(accepted("m1", "one"), &parley.StepStarted{Agent: "a", Read: []string{"m1"}}), "", "one", "waits", false},
 		{"edit with up", together(happens(accepted("m1", "one")), press("up", "!", "enter")), `edit m1 "one!"`, "", "", false},
@@ -225,7 +241,7 @@ func TestEditsArgumentsAsTheyAre(t *testing.T) {
 			a := &asked{}
 			var m tea.Model = newModel(a, "s1")
 			q := &parley.Question{ID: "q1", Text: "May it?", Blocking: true, Approval: &parley.Approval{Tool: "ops", Args: []byte(test.args)}}
-			msgs := together(happens(q), press("e"))
+			msgs := together(happens(q), press("e", "enter"))
 			if test.typed != "" {
 				msgs = append(msgs, press("backspace", test.typed)...)
 			}
@@ -305,6 +321,42 @@ func TestScrollingHolds(t *testing.T) {
 	do(happens(&parley.Response{Part: parley.Part{Text: "the newest"}})...)
 	if screen := strings.Join(m.(model).screen(), "\n"); !strings.Contains(screen, "the newest") {
 		t.Errorf("the end does not follow what comes: %s", screen)
+	}
+}
+
+// A call is approved by a key when all of its arguments have been on the screen.
+func TestApprovesWhatWasShown(t *testing.T) {
+	args := make([]string, 30)
+	for i := range args {
+		args[i] = fmt.Sprintf(`"key %d":"value %d"`, i, i)
+	}
+	long := &parley.Question{ID: "q1", Text: "May it?", Blocking: true,
+		Approval: &parley.Approval{Tool: "mail", Args: []byte("{" + strings.Join(args, ",") + "}")}}
+	for _, test := range []struct {
+		name string
+		keys []tea.Msg
+		asks string
+	}{
+		{"y", press("y", "enter"), ""},
+		{"yes", press("yes", "enter"), ""},
+		{"its number", press("1", "enter"), ""},
+		{"other words", press("ja", "enter"), ""},
+		{"its arguments", press("e", "enter", "enter"), ""},
+		{"twice", press("y", "enter", "y", "enter"), ""},
+		{"refused", press("n", "enter"), "approve q1 false "},
+		{"only the end", press("pgup", "y", "enter"), ""},
+		{"read from its beginning", press("y", "enter", "pgdown", "pgdown", "pgdown", "pgdown", "pgdown", "pgdown", "pgdown", "y", "enter"), "approve q1 true "},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			a := &asked{}
+			var m tea.Model = newModel(a, "s1")
+			for _, msg := range together([]tea.Msg{tea.WindowSizeMsg{Width: 60, Height: 12}}, happens(accepted("m1", "do it"), long), test.keys) {
+				m, _ = m.Update(msg)
+			}
+			if got := strings.Join(a.all, ", "); got != test.asks {
+				t.Errorf("it asks for %s, want %s", got, test.asks)
+			}
+		})
 	}
 }
 

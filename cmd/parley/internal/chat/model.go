@@ -24,9 +24,11 @@ type model struct {
 	writing   map[string]*writing // how they are shown, by draft
 	waiting   []parley.Waiting    // in their order; Excerpt is the whole text where it is known
 	questions []parley.Question
-	task      string // the one that runs
-	doing     string // what it does, in a few words
-	status    string // of the connection; "" = fine
+	chosen    string           // by Tab: the question that Enter answers; "" = see target
+	looks     map[string]*look // at approvals, by question
+	task      string           // the one that runs
+	doing     string           // what it does, in a few words
+	status    string           // of the connection; "" = fine
 	notice    string
 	sessions  []parley.Summary // of the last /sessions
 
@@ -35,6 +37,7 @@ type model struct {
 	editing string // the message whose text is in the input
 	args    string // the question whose arguments are in the input
 	shown   string // these, as they were put there
+	aim     string // the question that Enter answered when the line was begun
 	armed   bool   // the next Ctrl+C leaves
 
 	held              bool // the transcript stays where it was scrolled to
@@ -45,12 +48,23 @@ type model struct {
 }
 
 func newModel(a actions, session string) model {
-	return model{actions: a, session: session, attached: map[string][]parley.Attachment{}, writing: map[string]*writing{}, width: 80, height: 24}
+	return model{actions: a, session: session, attached: map[string][]parley.Attachment{}, writing: map[string]*writing{}, looks: map[string]*look{}, width: 80, height: 24}
 }
 
 func (m model) Init() tea.Cmd { return nil }
 
 func (m model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	begins, aim := m.input.empty(), m.targetID()
+	next, cmd := m.update(msg)
+	m = next.(model)
+	if begins {
+		m.aim = aim
+	}
+	m.look()
+	return m, cmd
+}
+
+func (m model) update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
 		m.width, m.height = max(msg.Width, 10), max(msg.Height, 5)
@@ -184,9 +198,9 @@ func (m *model) apply(e parley.Event) {
 			m.add("note", "", "failed: "+b.Error.Message)
 		}
 	case *parley.PartialResponse:
-		m.answer(b.Text, b.Cut)
+		m.said(b.Text, b.Cut)
 	case *parley.Response:
-		m.answer(b.Text, b.Cut)
+		m.said(b.Text, b.Cut)
 	case *parley.Question:
 		m.unask(b.ID)
 		m.questions = append(m.questions, *b)
@@ -204,34 +218,11 @@ func (m *model) apply(e parley.Event) {
 	}
 }
 
-func (m *model) answer(text string, cut bool) {
+func (m *model) said(text string, cut bool) {
 	if cut {
 		text += "\n(it ended before its end)"
 	}
 	m.add("agent", "", text)
-}
-
-// ask shows a question once, with all that is approved.
-func (m *model) ask(q *parley.Question) {
-	for _, r := range m.rows {
-		if r.kind == "question" && r.id == q.ID {
-			return
-		}
-	}
-	m.add("question", q.ID, questionText(q))
-}
-
-func (m *model) unask(id string) {
-	var left []parley.Question
-	for _, q := range m.questions {
-		if q.ID != id {
-			left = append(left, q)
-		}
-	}
-	m.questions = left
-	if m.args == id {
-		m.args = ""
-	}
 }
 
 func (m *model) unwait(id string) {
@@ -267,11 +258,6 @@ func (m model) key(k tea.KeyPressMsg) (tea.Model, tea.Cmd) {
 	if name != "ctrl+c" {
 		m.armed, m.notice = false, ""
 	}
-	if m.input.empty() && len(m.questions) > 0 && m.editing == "" && m.args == "" {
-		if next, cmd, taken := m.questionKey(k.Text); taken {
-			return next, cmd
-		}
-	}
 	switch name {
 	case "ctrl+c":
 		if m.armed || m.err != nil {
@@ -292,6 +278,8 @@ func (m model) key(k tea.KeyPressMsg) (tea.Model, tea.Cmd) {
 		m.input.set("")
 	case "enter":
 		return m.enter()
+	case "tab":
+		m.choose()
 	case "alt+enter", "shift+enter", "ctrl+j":
 		m.input.insert("\n")
 	case "pgup":
@@ -315,27 +303,6 @@ func (m model) key(k tea.KeyPressMsg) (tea.Model, tea.Cmd) {
 	return m, nil
 }
 
-// questionKey takes the keys that answer the oldest question.
-func (m model) questionKey(text string) (tea.Model, tea.Cmd, bool) {
-	q := m.questions[0]
-	switch n, err := strconv.Atoi(text); {
-	case q.Approval != nil && (text == "y" || text == "n"):
-		return m, m.actions.approve(q.ID, text == "y", ""), true
-	case q.Approval != nil && text == "e":
-		if args := strings.TrimSpace(string(q.Approval.Args)); !strings.HasPrefix(args, "{") || redacted(q.Approval.Args) {
-			m.notice = "the whole arguments are not known here: they can only be approved or refused"
-			return m, nil, true
-		}
-		m.args, m.shown = q.ID, compact(q.Approval.Args)
-		m.input.set(m.shown)
-		m.notice = "the arguments: Enter approves them as they stand here, Esc goes back"
-		return m, nil, true
-	case err == nil && n >= 1 && n <= len(q.Choices):
-		return m, m.actions.say(parley.Message{Question: q.ID, Text: q.Choices[n-1]}), true
-	}
-	return m, nil, false
-}
-
 // enter does what stands in the input.
 func (m model) enter() (tea.Model, tea.Cmd) {
 	text := strings.TrimSpace(m.input.text())
@@ -347,6 +314,12 @@ func (m model) enter() (tea.Model, tea.Cmd) {
 		return m, nil
 	}
 	m.held = false
+	slash := strings.HasPrefix(text, "/")
+	if m.args == "" && m.editing == "" && !slash {
+		if next, cmd, taken := m.answer(text); taken {
+			return next, cmd
+		}
+	}
 	m.input.set("")
 	switch {
 	case m.args != "":
@@ -362,13 +335,8 @@ func (m model) enter() (tea.Model, tea.Cmd) {
 		return m, m.actions.edit(message, text)
 	case strings.HasPrefix(text, "//"): // a message that begins with a slash
 		return m.say(text[1:])
-	case strings.HasPrefix(text, "/"):
+	case slash:
 		return m.command(text)
-	}
-	for _, q := range m.questions {
-		if q.Blocking && len(m.files) == 0 { // a message with files is no answer
-			return m, m.actions.say(parley.Message{Question: q.ID, Text: text})
-		}
 	}
 	return m.say(text)
 }
@@ -381,7 +349,7 @@ func (m model) say(text string) (tea.Model, tea.Cmd) {
 }
 
 const help = `Enter sends, also while an answer is written. Alt+Enter begins a line. Page Up and Page Down scroll.
-1 to 9 choose an answer; y and n approve or refuse a call, e changes its arguments first.
+1 to 9 and Enter choose an answer, Tab the question. y and Enter approve a call, n refuses it, e changes it first.
 Up, in an empty line, edits the newest message that waits. Ctrl+C stops what runs; twice leaves.
 /new            another session            /sessions       the newest ones
 /open ID        one of them, or its number /stop           stop what runs

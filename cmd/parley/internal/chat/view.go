@@ -26,9 +26,6 @@ func (m model) View() tea.View {
 // screen are the lines of the terminal: the transcript, and below it what is open.
 func (m model) screen() []string {
 	below := m.below()
-	if len(below) > m.height-1 {
-		below = below[len(below)-(m.height-1):]
-	}
 	return append(m.window(len(below)), below...)
 }
 
@@ -39,30 +36,20 @@ func wrap(text string, width int) []string {
 	return strings.Split(ansi.Wrap(text, width, ""), "\n")
 }
 
-// below is what stays at the bottom.
-func (m model) below() []string {
+// below is what stays at the bottom; a line of the transcript is left above it.
+func (m *model) below() []string {
 	var lines []string
 	for i, w := range m.waiting {
 		if i == 5 {
-			lines = append(lines, ansi.Truncate(dim+fmt.Sprintf("  and %d more wait", len(m.waiting)-5)+plain, m.width, "…"))
+			lines = append(lines, m.cut(dim+fmt.Sprintf("  and %d more wait", len(m.waiting)-5)+plain))
 			break
 		}
-		lines = append(lines, ansi.Truncate(dim+fmt.Sprintf("  waits %d. ", i+1)+line(w.Excerpt)+plain, m.width, "…"))
+		lines = append(lines, m.cut(dim+fmt.Sprintf("  waits %d. ", i+1)+line(w.Excerpt)+plain))
 	}
 	for _, f := range m.files {
-		lines = append(lines, ansi.Truncate("  "+withFiles("", []parley.Attachment{f}), m.width, "…"))
+		lines = append(lines, m.cut("  "+withFiles("", []parley.Attachment{f})))
 	}
-	if len(m.questions) > 0 {
-		q := m.questions[0]
-		keys := "type the answer"
-		switch {
-		case q.Approval != nil:
-			keys = "y approves, n refuses, e changes the arguments: " + line(q.Approval.Tool)
-		case len(q.Choices) > 0:
-			keys = fmt.Sprintf("1 to %d choose, or type the answer", min(9, len(q.Choices)))
-		}
-		lines = append(lines, ansi.Truncate(bold+fmt.Sprintf("? %d open: ", len(m.questions))+plain+keys, m.width, "…"))
-	}
+	lines = append(lines, m.asks()...)
 	state := "/help"
 	switch {
 	case m.notice != "":
@@ -78,13 +65,30 @@ func (m model) below() []string {
 			state += "; " + m.notice
 		}
 	}
-	lines = append(lines, ansi.Truncate(dim+"── "+state+plain, m.width, "…"))
+	lines = append(lines, m.few("── "+state, 3)...)
 	input := wrap(bold+"> "+plain+m.input.before+"\x1b[7m"+cursorOn(m.input.behind), m.width)
 	if most := max(1, m.height/3); len(input) > most {
 		input = input[len(input)-most:]
 	}
-	return append(lines, input...)
+	lines = append(lines, input...)
+	return lines[max(0, len(lines)-(m.height-1)):]
 }
+
+// few is a text on so many lines at most.
+func (m *model) few(text string, most int) []string {
+	lines := wrap(text, m.width)
+	if len(lines) > most {
+		lines[most-1] = m.cut(strings.Join(lines[most-1:], " "))
+		lines = lines[:most]
+	}
+	for i := range lines {
+		lines[i] = dim + lines[i] + plain
+	}
+	return lines
+}
+
+// cut is a text as one line of the terminal.
+func (m *model) cut(text string) string { return ansi.Truncate(text, m.width, "…") }
 
 // cursorOn shows the character under the cursor turned, and the rest behind it.
 func cursorOn(behind string) string {
