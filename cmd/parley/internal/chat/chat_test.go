@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
 
 	parley "parley/clients/go"
 )
@@ -357,6 +358,114 @@ func TestApprovesWhatWasShown(t *testing.T) {
 				t.Errorf("it asks for %s, want %s", got, test.asks)
 			}
 		})
+	}
+}
+
+// at is an event with its place in the log and its task.
+func at(seq uint64, task string, body parley.Body) tea.Msg {
+	return eventMsg(parley.Event{Session: "s1", Seq: seq, Task: task, Body: body})
+}
+
+// queue is what the model shows as waiting.
+func queue(m tea.Model) string {
+	var all []string
+	shown := m.(model)
+	for _, l := range shown.below() {
+		if _, text, waits := strings.Cut(strings.TrimSuffix(l, plain), "  waits "); waits {
+			all = append(all, text)
+		}
+	}
+	return strings.Join(all, " ")
+}
+
+// What waits is in the server's order, also when somebody moves it.
+func TestQueueIsTheServers(t *testing.T) {
+	waits := func(id, task string) tea.Msg { return at(0, task, accepted(id, id)) }
+	moved := func(id, before string) tea.Msg { return at(0, "", &parley.MessageMoved{Message: id, Before: before}) }
+	begin := []tea.Msg{at(0, "", &parley.TaskStatus{Task: "t1", NewStatus: "RUNNING"}), waits("a", "t1"), waits("b", "t2"), waits("c", "t3"), waits("d", "t3")}
+	for _, test := range []struct {
+		name string
+		msgs []tea.Msg
+		want string
+	}{
+		{"as they came", nil, "1. a 2. b 3. c 4. d"},
+		{"one for the task that runs", []tea.Msg{waits("e", "t1")}, "1. a 2. e 3. b 4. c 5. d"},
+		{"the first for it", []tea.Msg{at(0, "", &parley.MessageWithdrawn{Message: "a"}), waits("e", "t1")}, "1. e 2. b 3. c 4. d"},
+		{"one more for a task that waits", []tea.Msg{waits("e", "t2")}, "1. a 2. b 3. e 4. c 5. d"},
+		{"to the front, with its task", []tea.Msg{moved("d", "")}, "1. a 2. d 3. c 4. b"},
+		{"before another task", []tea.Msg{moved("c", "b")}, "1. a 2. c 3. d 4. b"},
+		{"in its task", []tea.Msg{moved("d", "c")}, "1. a 2. b 3. d 4. c"},
+		{"in the task that runs", []tea.Msg{waits("e", "t1"), moved("e", "")}, "1. e 2. a 3. b 4. c 5. d"},
+		{"one that does not wait", []tea.Msg{moved("x", "")}, "1. a 2. b 3. c 4. d"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var m tea.Model = newModel(&asked{}, "s1")
+			for _, msg := range together(begin, test.msgs) {
+				m, _ = m.Update(msg)
+			}
+			if got := queue(m); got != test.want {
+				t.Errorf("%s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
+// The state of a follow has what is open; the events up to it are history. It has only
+// beginnings of texts: what came whole stays whole, and no beginning is edited.
+func TestFollowsAgain(t *testing.T) {
+	long := strings.Repeat("words ", 100)
+	state := parley.State{
+		Inbox:     []parley.Waiting{{Message: "m2", Excerpt: "second…"}, {Message: "m1", Excerpt: long[:60] + "…"}},
+		Questions: []parley.OpenQuestion{{Question: parley.Question{ID: "q1", Text: "Which?", Blocking: true}}, {Question: parley.Question{ID: "q0", Text: "Older?"}}},
+	}
+	history := []tea.Msg{at(4, "t1", accepted("m1", long)), at(5, "t1", accepted("m3", "read")), at(6, "t1", &parley.StepStarted{Read: []string{"m3"}}),
+		at(7, "t1", &parley.Question{ID: "q2", Text: "Gone?", Blocking: true}), at(8, "t1", &parley.Question{ID: "q1", Text: "Which?", Blocking: true}),
+		at(9, "t1", &parley.QuestionClosed{Question: "q2"}), at(10, "t1", accepted("m9", "the end of the history")), at(11, "", &parley.Synced{Head: 10})}
+	a := &asked{}
+	var m tea.Model = newModel(a, "s1")
+	do := func(msgs ...tea.Msg) {
+		for _, msg := range msgs {
+			m, _ = m.Update(msg)
+		}
+	}
+	check := func(when, waits string, questions int) {
+		t.Helper()
+		if got := queue(m); got != waits || len(m.(model).questions) != questions {
+			t.Errorf("%s: %s and %d questions, want %s and %d", when, got, len(m.(model).questions), waits, questions)
+		}
+	}
+	whole := "1. second… 2. " + ansi.Truncate(strings.TrimSpace(long), 80-len("  waits 2. "), "…")
+	do(tea.WindowSizeMsg{Width: 80, Height: 60}, at(0, "", &parley.Followed{Head: 10, State: state}))
+	do(history...)
+	check("first", whole, 2)
+	if screen := strings.Join(m.(model).screen(), "\n"); strings.Index(screen, "? Which?") < strings.Index(screen, "words words") || strings.Index(screen, "? Older?") < strings.Index(screen, "the end of") {
+		t.Errorf("questions do not stand where they were asked: %s", screen)
+	}
+	do(at(0, "", &parley.Interrupted{}), at(0, "", &parley.Followed{Head: 10, Again: true, Resumed: true, State: state}), at(0, "", &parley.Synced{Head: 10}))
+	check("again", whole, 2)
+	do(press("up", "!", "enter")...)
+	do(press("/withdraw 2", "enter")...)
+	state.Inbox = state.Inbox[:1]
+	do(at(0, "", &parley.Followed{Head: 12, Again: true, Resumed: true, State: state}))
+	do(press("up", "!", "enter")...)
+	if got, want := strings.Join(a.all, ", "), fmt.Sprintf(`edit m1 %q, withdraw m1, say "!" q1`, strings.TrimSpace(long+"!")); got != want {
+		t.Errorf("it asks for %s, want %s", got, want)
+	}
+	do(press("up")...)
+	if screen := strings.Join(m.(model).screen(), "\n"); !strings.Contains(screen, "only the beginning of this text is known here") {
+		t.Errorf("a beginning is edited: %s", screen)
+	}
+}
+
+// A part that becomes the last one of its task changes its row.
+func TestShowsAPartOnce(t *testing.T) {
+	var m tea.Model = newModel(&asked{}, "s1")
+	for _, msg := range happens(&parley.PartialResponse{Part: parley.Part{Message: "p1", Text: "only this"}}, accepted("m2", "between"),
+		&parley.Response{Part: parley.Part{Message: "p1", Text: "only this"}, Promoted: true}) {
+		m, _ = m.Update(msg)
+	}
+	if screen := strings.Join(m.(model).screen(), "\n"); strings.Count(screen, "only this") != 1 {
+		t.Error(screen)
 	}
 }
 

@@ -3,6 +3,7 @@ package chat
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -19,6 +20,8 @@ type model struct {
 	user    string
 
 	rows      []*row
+	head      uint64                         // of the follow: what is open up to there is known from its state
+	texts     map[string]string              // of messages, whole
 	attached  map[string][]parley.Attachment // by message
 	drafts    parley.Drafts
 	writing   map[string]*writing // how they are shown, by draft
@@ -48,7 +51,7 @@ type model struct {
 }
 
 func newModel(a actions, session string) model {
-	return model{actions: a, session: session, attached: map[string][]parley.Attachment{}, writing: map[string]*writing{}, looks: map[string]*look{}, width: 80, height: 24}
+	return model{actions: a, session: session, attached: map[string][]parley.Attachment{}, writing: map[string]*writing{}, looks: map[string]*look{}, texts: map[string]string{}, width: 80, height: 24}
 }
 
 func (m model) Init() tea.Cmd { return nil }
@@ -120,25 +123,25 @@ func (m *model) add(kind, id, text string) {
 
 func (m *model) apply(e parley.Event) {
 	m.drafts.Apply(e)
+	m.tell(e)
+	if e.Seq == 0 || e.Seq > m.head { // else the state of the follow knows it
+		m.track(e)
+	}
+}
+
+// tell writes an event into the transcript.
+func (m *model) tell(e parley.Event) {
 	switch b := e.Body.(type) {
 	case *parley.Followed:
-		m.status = ""
 		if b.Again && !b.Resumed {
 			m.rows, m.held = nil, false
+			clear(m.texts)
 			m.add("note", "", "the server has another log of this session (restored?): it is shown anew")
 		}
-		m.waiting, m.task, m.questions = b.State.Inbox, "", nil
-		for _, q := range b.State.Questions {
-			m.questions = append(m.questions, q.Question)
-			m.ask(&q.Question)
+	case *parley.Synced: // of open questions that are older than what is shown
+		for i := range m.questions {
+			m.ask(&m.questions[i])
 		}
-		for _, t := range b.State.Tasks {
-			if t.Status == "RUNNING" {
-				m.task = t.Task
-			}
-		}
-	case *parley.Interrupted:
-		m.status = "the connection is lost; connecting again"
 	case *parley.MessageAccepted:
 		kind := "you"
 		if m.user != "" && b.Author != m.user {
@@ -153,31 +156,56 @@ func (m *model) apply(e parley.Event) {
 			text = line(name) + ": " + text
 		}
 		m.add(kind, b.Message, withFiles(text, b.Attachments))
-		if b.Disposition != "answered" {
-			m.unwait(b.Message)
-			m.waiting = append(m.waiting, parley.Waiting{Message: b.Message, Task: e.Task, Author: b.Author, Excerpt: b.Text})
-		}
 		if len(b.Attachments) > 0 {
 			m.attached[b.Message] = b.Attachments
 		}
+		m.learn(b.Message, b.Text)
 	case *parley.MessageEdited:
-		for _, r := range m.rows {
-			if r.id == b.Message {
-				r.change(withFiles(b.Text, m.attached[b.Message]))
-			}
+		if r := m.find(b.Message); r != nil {
+			r.change(withFiles(b.Text, m.attached[b.Message]))
 		}
-		for i := range m.waiting {
-			if m.waiting[i].Message == b.Message {
-				m.waiting[i].Excerpt = b.Text
-			}
+		m.learn(b.Message, b.Text)
+	case *parley.MessageResolved:
+		if word := map[string]string{"failed": "failed", "cancelled": "was stopped", "unanswered": "got no answer", "withdrawn": "was withdrawn"}[b.How]; word != "" {
+			m.add("note", "", "the message "+word)
 		}
+	case *parley.TaskStatus:
+		if b.NewStatus == "ERROR" && b.Error != nil {
+			m.add("note", "", "failed: "+b.Error.Message)
+		}
+	case *parley.PartialResponse:
+		m.said(b.Part)
+	case *parley.Response:
+		m.said(b.Part)
+	case *parley.Question:
+		m.ask(b)
+	case *parley.ContextCleared:
+		m.add("note", "", "from here on models do not see what was before")
+	case *parley.SessionClosed:
+		m.add("note", "", "the session is closed: it takes no more messages")
+	case *parley.Gone:
+		m.add("note", "", "the session was erased; /new opens another one")
+	}
+}
+
+// track keeps what is open.
+func (m *model) track(e parley.Event) {
+	switch b := e.Body.(type) {
+	case *parley.Followed:
+		m.status, m.head = "", b.Head
+		m.open(b.State)
+	case *parley.Interrupted:
+		m.status = "the connection is lost; connecting again"
+	case *parley.MessageAccepted:
+		if b.Disposition != "answered" {
+			m.wait(parley.Waiting{Message: b.Message, Task: e.Task, Author: b.Author, Excerpt: b.Text})
+		}
+	case *parley.MessageMoved:
+		m.move(b.Message, b.Before)
 	case *parley.MessageWithdrawn:
 		m.unwait(b.Message)
 	case *parley.MessageResolved:
 		m.unwait(b.Message)
-		if word := map[string]string{"failed": "failed", "cancelled": "was stopped", "unanswered": "got no answer", "withdrawn": "was withdrawn"}[b.How]; word != "" {
-			m.add("note", "", "the message "+word)
-		}
 	case *parley.StepStarted:
 		for _, id := range b.Read {
 			m.unwait(id)
@@ -194,45 +222,147 @@ func (m *model) apply(e parley.Event) {
 		case m.task == b.Task || m.task == "":
 			m.task, m.doing = "", ""
 		}
-		if b.NewStatus == "ERROR" && b.Error != nil {
-			m.add("note", "", "failed: "+b.Error.Message)
-		}
-	case *parley.PartialResponse:
-		m.said(b.Text, b.Cut)
-	case *parley.Response:
-		m.said(b.Text, b.Cut)
 	case *parley.Question:
 		m.unask(b.ID)
 		m.questions = append(m.questions, *b)
-		m.ask(b)
 	case *parley.QuestionAnswered:
 		m.unask(b.Question)
 	case *parley.QuestionClosed:
 		m.unask(b.Question)
-	case *parley.ContextCleared:
-		m.add("note", "", "from here on models do not see what was before")
-	case *parley.SessionClosed:
-		m.add("note", "", "the session is closed: it takes no more messages")
-	case *parley.Gone:
-		m.add("note", "", "the session was erased; /new opens another one")
 	}
 }
 
-func (m *model) said(text string, cut bool) {
-	if cut {
+// open takes what is open from the state of a follow. It has the beginnings of texts
+// only: those that came as events stay.
+func (m *model) open(state parley.State) {
+	m.task = ""
+	for _, t := range state.Tasks {
+		if t.Status == "RUNNING" {
+			m.task = t.Task
+		}
+	}
+	before := m.waiting
+	m.waiting = slices.Clone(state.Inbox)
+	for i, w := range m.waiting {
+		if text, known := m.texts[w.Message]; known {
+			m.waiting[i].Excerpt = text
+		}
+	}
+	for _, w := range before {
+		if !slices.ContainsFunc(m.waiting, func(now parley.Waiting) bool { return now.Message == w.Message }) {
+			m.unwait(w.Message)
+		}
+	}
+	asked := make([]parley.Question, 0, len(state.Questions))
+	for _, q := range state.Questions {
+		asked = append(asked, q.Question)
+	}
+	for _, q := range m.questions {
+		if !slices.ContainsFunc(asked, func(now parley.Question) bool { return now.ID == q.ID }) {
+			m.unask(q.ID)
+		}
+	}
+	m.questions = asked
+}
+
+// wait puts a message behind the others of its task; those of the task that runs come first.
+func (m *model) wait(w parley.Waiting) {
+	m.unwait(w.Message)
+	at := len(m.waiting)
+	for i, other := range m.waiting {
+		switch {
+		case other.Task == w.Task:
+			at = i + 1
+		case w.Task == m.task && other.Task != m.task && at == len(m.waiting):
+			at = i
+		}
+	}
+	m.waiting = slices.Insert(slices.Clone(m.waiting), at, w)
+}
+
+// learn keeps the whole text of a message.
+func (m *model) learn(message, text string) {
+	m.texts[message] = text
+	for i := range m.waiting {
+		if m.waiting[i].Message == message {
+			m.waiting[i].Excerpt = text
+		}
+	}
+}
+
+// whole says whether a waiting message is known with its whole text.
+func (m *model) whole(w parley.Waiting) bool {
+	_, known := m.texts[w.Message]
+	return known || !strings.HasSuffix(w.Excerpt, "…")
+}
+
+// move puts a waiting message before another one, "" = to the front; a task that has
+// not begun goes there with all its messages. So the server does it.
+func (m *model) move(message, before string) {
+	task := func(id string) string {
+		for _, w := range m.waiting {
+			if w.Message == id {
+				return w.Task
+			}
+		}
+		return ""
+	}
+	mine, other := task(message), task(before)
+	if !slices.ContainsFunc(m.waiting, func(w parley.Waiting) bool { return w.Message == message }) {
+		return
+	}
+	put := func(which, place func(parley.Waiting) bool) {
+		var moved, rest []parley.Waiting
+		for _, w := range m.waiting {
+			if which(w) {
+				moved = append(moved, w)
+			} else {
+				rest = append(rest, w)
+			}
+		}
+		if at := slices.IndexFunc(rest, place); at >= 0 {
+			m.waiting = slices.Insert(rest, at, moved...)
+		} else {
+			m.waiting = append(rest, moved...)
+		}
+	}
+	if before == "" || mine == other {
+		put(func(w parley.Waiting) bool { return w.Message == message },
+			func(w parley.Waiting) bool { return w.Task == mine && (before == "" || w.Message == before) })
+	}
+	if mine != m.task && mine != other {
+		put(func(w parley.Waiting) bool { return w.Task == mine },
+			func(w parley.Waiting) bool {
+				return before == "" && w.Task != m.task || before != "" && w.Task == other
+			})
+	}
+}
+
+// find is the row of a message; nil = it has none.
+func (m *model) find(message string) *row {
+	for _, r := range m.rows {
+		if r.id == message && r.kind != "question" {
+			return r
+		}
+	}
+	return nil
+}
+
+// said shows a part. One that becomes the last of its task comes again, under its name.
+func (m *model) said(p parley.Part) {
+	text := p.Text
+	if p.Cut {
 		text += "\n(it ended before its end)"
 	}
-	m.add("agent", "", text)
+	if r := m.find(p.Message); r != nil && p.Message != "" {
+		r.change(text)
+		return
+	}
+	m.add("agent", p.Message, text)
 }
 
 func (m *model) unwait(id string) {
-	var left []parley.Waiting
-	for _, w := range m.waiting {
-		if w.Message != id {
-			left = append(left, w)
-		}
-	}
-	m.waiting = left
+	m.waiting = slices.DeleteFunc(slices.Clone(m.waiting), func(w parley.Waiting) bool { return w.Message == id })
 	if m.editing == id {
 		m.editing, m.notice = "", "it was read already: Enter sends the text as another message"
 	}
@@ -290,6 +420,10 @@ func (m model) key(k tea.KeyPressMsg) (tea.Model, tea.Cmd) {
 		if m.input.empty() {
 			for i := len(m.waiting) - 1; i >= 0; i-- {
 				if w := m.waiting[i]; m.user == "" || w.Author == m.user {
+					if !m.whole(w) {
+						m.notice = fmt.Sprintf("only the beginning of this text is known here: /edit %d TEXT gives it another one", i+1)
+						break
+					}
 					m.editing = w.Message
 					m.input.set(Clean(w.Excerpt))
 					m.notice = "editing what waits: Enter changes it, Esc leaves it"
