@@ -269,43 +269,93 @@ func TestChatAsksTheTerminalNothingForNoSession(t *testing.T) {
 	}
 }
 
-// At a terminal: an answer, a question by its key, and two Ctrl+C.
+// typist is somebody at the terminal of a "parley chat".
+type typist struct {
+	t        *testing.T
+	terminal *os.File
+	screen   chan []byte
+	wait     func() error
+	seen     bytes.Buffer
+	late     <-chan time.Time
+}
+
+func sitDown(t *testing.T, args ...string) *typist {
+	t.Helper()
+	terminal, screen, wait := atPty(t, args...)
+	return &typist{t: t, terminal: terminal, screen: screen, wait: wait, late: time.After(patience)}
+}
+
+// until waits for a text on the screen.
+func (y *typist) until(text string) {
+	y.t.Helper()
+	for !strings.Contains(y.seen.String(), text) {
+		select {
+		case b, ok := <-y.screen:
+			if !ok {
+				y.t.Fatalf("the program ended; %q is not on %q", text, y.seen.String())
+			}
+			y.seen.Write(b)
+		case <-y.late:
+			y.t.Fatalf("%q is not on %q", text, y.seen.String())
+		}
+	}
+	y.seen.Reset()
+}
+
+func (y *typist) press(keys string) {
+	y.t.Helper()
+	if _, err := io.WriteString(y.terminal, keys); err != nil {
+		y.t.Fatal(err)
+	}
+}
+
+// end waits until the program has ended: what it said last, and its error.
+func (y *typist) end() (string, error) {
+	for b := range y.screen {
+		y.seen.Write(b)
+	}
+	return y.seen.String(), y.wait()
+}
+
+// At a terminal: an answer, and two Ctrl+C.
 func TestChatAtATerminal(t *testing.T) {
 	l := spawn(t, t.TempDir())
-	terminal, screen, wait := atPty(t, "--server", "http://"+l.addr)
-	var seen bytes.Buffer
-	late := time.After(patience)
-	until := func(text string) {
-		t.Helper()
-		for !strings.Contains(seen.String(), text) {
-			select {
-			case b, ok := <-screen:
-				if !ok {
-					t.Fatalf("the program ended; %q is not on %q", text, seen.String())
-				}
-				seen.Write(b)
-			case <-late:
-				t.Fatalf("%q is not on %q", text, seen.String())
-			}
-		}
-		seen.Reset()
-	}
-	press := func(keys string) {
-		t.Helper()
-		if _, err := io.WriteString(terminal, keys); err != nil {
-			t.Fatal(err)
-		}
-	}
-	until("/help")
-	press("//say hello-from-here\r")
-	until("hello-from-here")
-	press("\x03")
-	until("again")
-	press("\x03")
-	until("parley chat --server http://" + l.addr + " --session")
-	for range screen { // until the program has ended
-	}
-	if err := wait(); err != nil {
+	y := sitDown(t, "--server", "http://"+l.addr)
+	y.until("/help")
+	y.press("//say hello-from-here\r")
+	y.until("hello-from-here")
+	y.press("\x03")
+	y.until("again")
+	y.press("\x03")
+	y.until("parley chat --server http://" + l.addr + " --session")
+	if _, err := y.end(); err != nil {
 		t.Error(err)
+	}
+}
+
+// Who leaves without a connection is told what was not sent, and the exit code is 1; who
+// leaves at once after Enter has sent it.
+func TestChatSaysWhatWasNotSent(t *testing.T) {
+	l := spawn(t, t.TempDir())
+	session := l.user().create(nil)
+	args := []string{"--server", "http://" + l.addr, "--session", session}
+	y := sitDown(t, args...)
+	y.until("/help")
+	y.press("//say sent-at-the-last-moment\r/quit\r")
+	if said, err := y.end(); err != nil || strings.Contains(said, "not confirmed") {
+		t.Errorf("%v, %q", err, said)
+	}
+	if _, body := l.do("GET", "/api/sessions/"+session+"/messages", ""); !strings.Contains(string(body), "sent-at-the-last-moment") {
+		t.Errorf("%s", body)
+	}
+	y = sitDown(t, args...)
+	y.until("sent-at-the-last-moment")
+	l.kill()
+	y.until("connection")
+	y.press("IMPORTANT unsent\r")
+	y.until("not sent yet: ")
+	y.press("/quit\r")
+	if said, err := y.end(); err == nil || err.Error() != "exit status 1" || !strings.Contains(said, "has not confirmed this") || !strings.Contains(said, "  IMPORTANT unsent") {
+		t.Errorf("%v, %q", err, said)
 	}
 }

@@ -46,13 +46,17 @@ func FuzzClean(f *testing.F) {
 }
 
 // asked notes what the model asks for.
-type asked struct{ all []string }
+type asked struct {
+	all []string
+	id  string // of what was sent last
+}
 
 func (a *asked) note(format string, args ...any) tea.Cmd {
 	a.all = append(a.all, fmt.Sprintf(format, args...))
 	return nil
 }
 func (a *asked) say(m parley.Message) tea.Cmd {
+	a.id = m.ClientMsgID
 	files := ""
 	for _, f := range m.Attachments {
 		files += " with " + Clean(f.Name)
@@ -60,16 +64,20 @@ func (a *asked) say(m parley.Message) tea.Cmd {
 	return a.note("say %q %s%s", m.Text, m.Question, files)
 }
 func (a *asked) attach(path string) tea.Cmd { return a.note("attach %s", path) }
-func (a *asked) approve(q string, yes bool, args string) tea.Cmd {
+func (a *asked) approve(id, q string, yes bool, args string) tea.Cmd {
+	a.id = id
 	return a.note("approve %s %v %s", q, yes, args)
 }
-func (a *asked) edit(message, text string) tea.Cmd { return a.note("edit %s %q", message, text) }
-func (a *asked) withdraw(message string) tea.Cmd   { return a.note("withdraw %s", message) }
-func (a *asked) stop() tea.Cmd                     { return a.note("stop") }
-func (a *asked) clear() tea.Cmd                    { return a.note("clear") }
-func (a *asked) open(session string) tea.Cmd       { return a.note("open %s", session) }
-func (a *asked) list() tea.Cmd                     { return a.note("list") }
-func (a *asked) follow(session string)             { a.note("follow %s", session) }
+func (a *asked) edit(id, message, text string) tea.Cmd {
+	a.id = id
+	return a.note("edit %s %q", message, text)
+}
+func (a *asked) withdraw(message string) tea.Cmd { return a.note("withdraw %s", message) }
+func (a *asked) stop() tea.Cmd                   { return a.note("stop") }
+func (a *asked) clear() tea.Cmd                  { return a.note("clear") }
+func (a *asked) open(session string) tea.Cmd     { return a.note("open %s", session) }
+func (a *asked) list() tea.Cmd                   { return a.note("list") }
+func (a *asked) follow(session string)           { a.note("follow %s", session) }
 
 // press is a key by its name, or a text that is typed.
 func press(keys ...string) []tea.Msg {
@@ -190,15 +198,13 @@ func TestModel(t *testing.T) {
 		{"found", happens(&parley.Interrupted{Err: fmt.Errorf("gone")}, &parley.Followed{Again: true, Resumed: true}), "", "/help", "connecting", false},
 		{"restored", happens(accepted("m1", "old"), &parley.Followed{Again: true}), "", "shown anew", "old", false},
 		{"attach", press("/attach my photo.png", "enter"), "attach my photo.png", "uploading", "", false},
-		{"say with a file", together([]tea.Msg{attachedMsg{photo}}, press("look", "enter", "and", "enter")), `say "look"  with a.png, say "and" `, "", "[file", false},
+		{"say with a file", together([]tea.Msg{attachedMsg{photo}}, press("look", "enter", "and", "enter")), `say "look"  with a.png, say "and" `, "", "\n  [file", false},
 		{"a file that waits", []tea.Msg{attachedMsg{photo}}, "", "[file a.png, 1.2 kB]", "\x1b.png", false},
-		{"a file alone", together([]tea.Msg{attachedMsg{photo}}, press("enter")), `say ""  with a.png`, "", "[file", false},
+		{"a file alone", together([]tea.Msg{attachedMsg{photo}}, press("enter")), `say ""  with a.png`, "", "\n  [file", false},
 		{"no file after all", together([]tea.Msg{attachedMsg{photo}}, press("esc", "enter")), "", "", "[file", false},
 		{"a file is no answer", together(happens(choices), []tea.Msg{attachedMsg{photo}}, press("look", "enter")), `say "look"  with a.png`, "", "", false},
 		{"files of messages", happens(shown, &parley.MessageEdited{Message: "m1", Text: "two"}), "", "two|[file a.png, 1.2 kB]", "one|\x1b.png", false},
-		{"could not be sent with its file", []tea.Msg{backMsg{"my words", []parley.Attachment{photo}}}, "", "my words|[file a.png", "", false},
 		{"another session's", []tea.Msg{eventMsg(parley.Event{Session: "s0", Body: accepted("m1", "old")})}, "", "", "old", false},
-		{"could not be sent", []tea.Msg{backMsg{text: "my words"}, noticeMsg("no\x1b")}, "", "my words|no", "", false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			a := &asked{}
@@ -466,6 +472,72 @@ func TestShowsAPartOnce(t *testing.T) {
 	}
 	if screen := strings.Join(m.(model).screen(), "\n"); strings.Count(screen, "only this") != 1 {
 		t.Error(screen)
+	}
+}
+
+// What was sent is on the screen until the server has it; what it refuses comes back to
+// be changed, with the whole reason.
+func TestWhatIsNotSent(t *testing.T) {
+	approval := &parley.Question{ID: "q1", Text: "May it?", Blocking: true, Approval: &parley.Approval{Tool: "mail", Args: []byte(`{"to":"max"}`)}}
+	photo := parley.Attachment{Hash: "ab", Name: "a\x1b.png", Type: "image/png", Size: 1234}
+	reason := "the edited arguments do not fit the tool: " + strings.Repeat("to is no address, ", 10) + "so it is"
+	said := accepted("m1", "my words")
+	for _, test := range []struct {
+		name  string
+		msgs  []tea.Msg
+		why   string // of the server's refusal; "-" = it has not answered yet
+		then  []tea.Msg
+		asks  string // the last thing
+		shows string
+		hides string
+	}{
+		{"waits", press("my words", "enter"), "-", nil, `say "my words" `, "not sent yet: my words", ""},
+		{"is there", press("my words", "enter"), "", nil, `say "my words" `, "", "my words"},
+		{"in another session", press("my words", "enter"), "-", []tea.Msg{openedMsg("s2")}, "follow s2", "not sent yet: my words", ""},
+		{"leaving", press("my words", "enter", "ctrl+c"), "-", []tea.Msg{connectionMsg{}}, `say "my words" `, "Ctrl+C again leaves; no connection|not sent yet", ""},
+		{"refused", press("my words", "enter"), "no\x1b", press("!", "enter"), `say "my words!" `, "not sent: no", "\x1b["},
+		{"refused with a file", together([]tea.Msg{attachedMsg{photo}}, press("my words", "enter")), reason, press("enter"), `say "my words"  with a.png`, "so it is", ""},
+		{"refused while something else is typed", press("my words", "enter", "other"), "no", press("enter"), `say "other" `, "not sent: no|my words", ""},
+		{"arguments", together(happens(approval), press("e", "enter", "backspace", `,"n":1}`, "enter")), reason, press("backspace", `,"m":2}`, "enter"), `approve q1 true {"to":"max","n":1,"m":2}`, "so it is", ""},
+		{"arguments again", together(happens(approval), press("e", "enter", "backspace", `,"n":1}`, "enter")), reason, press("enter"), `approve q1 true {"to":"max","n":1}`, "", ""},
+		{"arguments of a closed question", together(happens(approval), press("e", "enter", "backspace", `,"n":1}`, "enter"), happens(&parley.QuestionClosed{Question: "q1"})), "closed", press("enter"), `approve q1 true {"to":"max","n":1}`, "not sent: closed", "not sent yet"},
+		{"an edit", together(happens(said), press("up", "!", "enter")), "no", press("!", "enter"), `edit m1 "my words!!"`, "not sent: no", ""},
+		{"an edit of what was read", together(happens(said), press("up", "!", "enter"), happens(&parley.StepStarted{Read: []string{"m1"}})), "read", press("enter"), `say "my words!" `, "not sent: read", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			a := &asked{}
+			var m tea.Model = newModel(a, "s1")
+			for _, msg := range test.msgs {
+				m, _ = m.Update(msg)
+			}
+			if test.why != "-" {
+				m, _ = m.Update(sentMsg{a.id, test.why})
+			}
+			for _, msg := range test.then {
+				m, _ = m.Update(msg)
+			}
+			if got := a.all[len(a.all)-1]; got != test.asks {
+				t.Errorf("it asks for %s, want %s", got, test.asks)
+			}
+			screen := strings.Join(m.(model).screen(), "\n")
+			for part := range strings.SplitSeq(test.shows, "|") {
+				if !strings.Contains(strings.ReplaceAll(screen, "\n", " "), part) {
+					t.Errorf("%q is not on\n%s", part, screen)
+				}
+			}
+			if test.hides != "" && strings.Contains(strings.NewReplacer(bold, "", dim, "", plain, "", "\x1b[7m", "").Replace(screen), test.hides) {
+				t.Errorf("%q is on\n%s", test.hides, screen)
+			}
+		})
+	}
+	a := &asked{} // the event may come before the answer
+	var m tea.Model = newModel(a, "s1")
+	for _, msg := range press("my words", "enter") {
+		m, _ = m.Update(msg)
+	}
+	said.ClientMsgID = a.id
+	if m, _ = m.Update(happens(said)[0]); len(m.(model).outgoing) > 0 {
+		t.Error("what is in the log is still shown as not sent")
 	}
 }
 

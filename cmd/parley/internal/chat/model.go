@@ -34,6 +34,7 @@ type model struct {
 	status    string           // of the connection; "" = fine
 	notice    string
 	sessions  []parley.Summary // of the last /sessions
+	outgoing  []outgoing
 
 	files   []parley.Attachment // that go with the next message
 	input   editor
@@ -79,11 +80,8 @@ func (m model) update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.connection(parley.Connection(msg))
 	case noticeMsg:
 		m.notice = line(string(msg))
-	case backMsg:
-		if m.input.empty() {
-			m.input.set(Clean(msg.text))
-			m.files = append(m.files, msg.files...)
-		}
+	case sentMsg:
+		m.arrived(msg.id, msg.why)
 	case attachedMsg:
 		m.files = append(m.files, msg...)
 	case endedMsg:
@@ -93,7 +91,7 @@ func (m model) update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		}
 	case openedMsg:
 		fresh := newModel(m.actions, string(msg))
-		fresh.width, fresh.height, fresh.user = m.width, m.height, m.user
+		fresh.width, fresh.height, fresh.user, fresh.status, fresh.outgoing = m.width, m.height, m.user, m.status, m.outgoing
 		m.actions.follow(fresh.session)
 		return fresh, nil
 	case listMsg:
@@ -113,7 +111,7 @@ func (m *model) connection(c parley.Connection) {
 	case c.Final:
 		m.err = c.Err
 	default:
-		m.status = fmt.Sprintf("no connection; the next attempt is in %.0f s at most. What you send waits here", c.RetryIn.Seconds()+1)
+		m.status = fmt.Sprintf("no connection; the next attempt is in %.0f s at most", c.RetryIn.Seconds()+1)
 	}
 }
 
@@ -197,6 +195,7 @@ func (m *model) track(e parley.Event) {
 	case *parley.Interrupted:
 		m.status = "the connection is lost; connecting again"
 	case *parley.MessageAccepted:
+		m.arrived(b.ClientMsgID, "")
 		if b.Disposition != "answered" {
 			m.wait(parley.Waiting{Message: b.Message, Task: e.Task, Author: b.Author, Excerpt: b.Text})
 		}
@@ -462,24 +461,17 @@ func (m model) enter() (tea.Model, tea.Cmd) {
 		if text == m.shown { // the call as it is, not our copy of it
 			text = ""
 		}
-		return m, m.actions.approve(question, true, text)
+		return m.approve(question, true, text)
 	case m.editing != "":
 		message := m.editing
 		m.editing = ""
-		return m, m.actions.edit(message, text)
+		return m.edit(message, text)
 	case strings.HasPrefix(text, "//"): // a message that begins with a slash
 		return m.say(text[1:])
 	case slash:
 		return m.command(text)
 	}
 	return m.say(text)
-}
-
-// say sends a message, with the files that wait for it.
-func (m model) say(text string) (tea.Model, tea.Cmd) {
-	files := m.files
-	m.files = nil
-	return m, m.actions.say(parley.Message{Text: text, Attachments: files})
 }
 
 const help = `Enter sends, also while an answer is written. Alt+Enter begins a line. Page Up and Page Down scroll.
@@ -544,7 +536,7 @@ func (m model) command(text string) (tea.Model, tea.Cmd) {
 			m.notice = "/edit needs a number and the new text"
 			return m, nil
 		}
-		return m, m.actions.edit(m.waiting[n-1].Message, strings.TrimSpace(words))
+		return m.edit(m.waiting[n-1].Message, strings.TrimSpace(words))
 	default:
 		m.notice = "there is no command " + name + "; /help shows them, and two slashes begin a message with one"
 		m.input.set(text)

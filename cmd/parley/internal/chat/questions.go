@@ -112,7 +112,8 @@ func (m model) answer(text string) (tea.Model, tea.Cmd, bool) {
 		switch {
 		case yes, no:
 			m.input.set("")
-			return m, m.actions.approve(q.ID, yes, ""), true
+			next, cmd := m.approve(q.ID, yes, "")
+			return next, cmd, true
 		case word == "e":
 			return m.arguments(q)
 		}
@@ -121,7 +122,8 @@ func (m model) answer(text string) (tea.Model, tea.Cmd, bool) {
 	if choice {
 		text = q.Choices[n-1]
 	}
-	return m, m.actions.say(parley.Message{Question: q.ID, Text: text}), true
+	next, cmd := m.reply(q.ID, text)
+	return next, cmd, true
 }
 
 // arguments puts those of an approval into the line.

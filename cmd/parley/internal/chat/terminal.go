@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -19,21 +20,17 @@ type (
 		session string
 		err     error
 	}
-	openedMsg string // another session is shown from now on
-	listMsg   []parley.Summary
-	backMsg   struct { // what could not be sent, back into the input
-		text  string
-		files []parley.Attachment
-	}
+	openedMsg   string // another session is shown from now on
+	listMsg     []parley.Summary
 	attachedMsg []parley.Attachment // they go with the next message
 )
 
 // actions are what the model asks of the server; each is a command of Bubble Tea, so
-// the model itself never waits.
+// the model itself never waits. What is sent under an id ends with a sentMsg.
 type actions interface {
 	say(parley.Message) tea.Cmd
-	approve(question string, yes bool, args string) tea.Cmd
-	edit(message, text string) tea.Cmd
+	approve(id, question string, yes bool, args string) tea.Cmd
+	edit(id, message, text string) tea.Cmd
 	withdraw(message string) tea.Cmd
 	stop() tea.Cmd
 	clear() tea.Cmd
@@ -47,7 +44,7 @@ type actions interface {
 func runTerminal(ctx context.Context, client *parley.Client, session string, o Options, connection <-chan parley.Connection, files []parley.Attachment) int {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	a := &remote{ctx: ctx, client: client, options: o}
+	a := &remote{ctx: ctx, client: client, options: o, sendings: map[string]*sending{}}
 	first := newModel(a, session)
 	first.files = files
 	program := tea.NewProgram(first, tea.WithContext(ctx), tea.WithInput(o.In), tea.WithOutput(o.Out), tea.WithoutSignalHandler())
@@ -68,9 +65,15 @@ func runTerminal(ctx context.Context, client *parley.Client, session string, o O
 	if m.err != nil {
 		err = m.err
 	}
+	lost := a.lost(m)
 	var refused *parley.Error
 	if !errors.As(err, &refused) || refused.Code != parley.NotFound {
-		fmt.Fprintf(o.Out, "What was asked goes on at the server. To come back: %s\n", o.comeBack(a.session))
+		fmt.Fprintf(o.Out, "What the server has taken goes on there. To come back: %s\n", o.comeBack(a.session))
+	}
+	code := Answered
+	if len(lost) > 0 {
+		printLost(o.Err, lost)
+		code = Failed
 	}
 	switch {
 	case m.err != nil:
@@ -78,7 +81,7 @@ func runTerminal(ctx context.Context, client *parley.Client, session string, o O
 	case err != nil && !errors.Is(err, tea.ErrProgramKilled):
 		return o.fail(err)
 	}
-	return Answered
+	return code
 }
 
 // remote does what the model asks, at the server.
@@ -89,6 +92,9 @@ type remote struct {
 	send    func(tea.Msg)
 	session string
 	end     context.CancelFunc
+
+	mu       sync.Mutex
+	sendings map[string]*sending
 }
 
 // follow shows a session from its beginning, a long one from its newest events.
@@ -134,29 +140,44 @@ func (r *remote) say(m parley.Message) tea.Cmd {
 		m.Mode = r.options.Mode
 	}
 	sent, err := r.client.Post(m) // here, so that the order is that of the keys
-	return func() tea.Msg {
+	return r.track(m.ClientMsgID, func() error {
 		if err == nil {
 			_, err = sent.Wait(r.ctx)
 		}
-		if err != nil && r.ctx.Err() == nil {
-			r.send(backMsg{m.Text, m.Attachments})
-			return noticeMsg(explain(r.options.Server, err).Error())
-		}
-		return nil
-	}
-}
-
-func (r *remote) approve(question string, yes bool, args string) tea.Cmd {
-	session := r.session
-	return r.try("", func(ctx context.Context) error {
-		_, err := r.client.Approve(ctx, session, question, yes, []byte(args))
 		return err
 	})
 }
 
-func (r *remote) edit(message, text string) tea.Cmd {
+// track does something outgoing, and is its end for the model and for who leaves.
+func (r *remote) track(id string, do func() error) tea.Cmd {
+	s := &sending{done: make(chan struct{})}
+	r.mu.Lock()
+	r.sendings[id] = s
+	r.mu.Unlock()
+	go func() { // ends with the answer or r.ctx
+		why := ""
+		if err := do(); err != nil {
+			why = explain(r.options.Server, err).Error()
+		}
+		s.end(why)
+	}()
+	return func() tea.Msg {
+		<-s.done
+		return sentMsg{id, s.why}
+	}
+}
+
+func (r *remote) approve(id, question string, yes bool, args string) tea.Cmd {
+	text := fmt.Sprintf(`{"approve":%v}`, yes)
+	if args != "" {
+		text = fmt.Sprintf(`{"approve":%v,"args":%s}`, yes, args)
+	}
+	return r.say(parley.Message{ClientMsgID: id, Question: question, Text: text})
+}
+
+func (r *remote) edit(id, message, text string) tea.Cmd {
 	session := r.session
-	return r.try("", func(ctx context.Context) error { return r.client.Edit(ctx, session, message, text) })
+	return r.track(id, func() error { return r.client.Edit(r.ctx, session, message, text) })
 }
 
 func (r *remote) withdraw(message string) tea.Cmd {

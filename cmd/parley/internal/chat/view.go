@@ -46,6 +46,13 @@ func (m *model) below() []string {
 		}
 		lines = append(lines, m.cut(dim+fmt.Sprintf("  waits %d. ", i+1)+line(w.Excerpt)+plain))
 	}
+	for i, o := range m.outgoing {
+		if i == 5 {
+			lines = append(lines, m.cut(dim+fmt.Sprintf("  and %d more are not sent yet", len(m.outgoing)-5)+plain))
+			break
+		}
+		lines = append(lines, m.cut(dim+"  not sent yet: "+o.shown()+plain))
+	}
 	for _, f := range m.files {
 		lines = append(lines, m.cut("  "+withFiles("", []parley.Attachment{f})))
 	}
@@ -61,8 +68,10 @@ func (m *model) below() []string {
 	}
 	if m.armed { // whatever the server says meanwhile, the key that leaves stays named
 		state = "Ctrl+C again leaves"
-		if m.notice != "" {
-			state += "; " + m.notice
+		for _, more := range []string{m.notice, m.status} {
+			if more != "" {
+				state += "; " + more
+			}
 		}
 	}
 	lines = append(lines, m.few("── "+state, 3)...)
