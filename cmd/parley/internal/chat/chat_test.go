@@ -150,6 +150,7 @@ func TestModel(t *testing.T) {
 	}{
 		{"say", press("hi there", "enter"), `say "hi there" `, "", "", false},
 		{"wide characters", press("日本語", "backspace", "enter"), `say "日本" `, "", "", false},
+		{"paste lines", together([]tea.Msg{tea.PasteMsg{Content: "one\rtwo\r\nthree\nfour\x1b"}}, press("enter")), `say "one\ntwo\nthree\nfour" `, "", "", false},
 		{"nothing", press("   ", "enter"), "", "", "", false},
 		{"a slash", press("//say x", "enter"), `say "/say x" `, "", "", false},
 		{"answer with a key", together(happens(choices), press("2", "enter")), `say "green" q2`, "? Which?|2. green|1 to 2 choose", "", false},

@@ -28,6 +28,12 @@ func Clean(text string) string {
 	}, text)
 }
 
+// pasted is Clean for what a terminal pastes: it sends a carriage return for the end of
+// each line, as the key Enter does.
+func pasted(text string) string {
+	return Clean(strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(text))
+}
+
 // line is Clean for what must stay on one line.
 func line(text string) string {
 	return strings.Join(strings.Fields(Clean(text)), " ")

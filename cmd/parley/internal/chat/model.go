@@ -97,7 +97,7 @@ func (m model) update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case listMsg:
 		m.list(msg)
 	case tea.PasteMsg:
-		m.input.insert(Clean(msg.Content))
+		m.input.insert(pasted(msg.Content))
 	case tea.KeyPressMsg:
 		return m.key(msg)
 	}
