@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -45,6 +46,10 @@ func TestChatInAPipe(t *testing.T) {
 		{"the command line", "", []string{"/say", "from", "here"}, exitOK, "from here", ""},
 		{"control characters", "/say a\x1b[2Jb\u202ec", nil, exitOK, "a[2Jbc", ""},
 		{"nothing", " \n", nil, exitUsage, "", "nothing to say"},
+		{"no text", "caf\xe9", nil, exitUsage, "", "no text in UTF-8"},
+		{"a line that is none", "caf\xe9\n", []string{"--lines"}, exitUsage, "", "no text in UTF-8"},
+		{"a line without end", strings.Repeat("x", 1<<20+1), []string{"--lines"}, exitUsage, "", "longer than 1 MiB"},
+		{"too much", strings.Repeat("x", 8<<20+1), nil, exitUsage, "", "longer than 8 MiB"},
 		{"no such session", "hi", []string{"--session", "aaaaaaaaaaaaaaaa"}, exitFailed, "", "no such session"},
 		{"no such agent", "hi", []string{"--agent", "nobody"}, exitFailed, "", "nobody"},
 		{"no such variable", "hi", []string{"--token-env", "NO_KEY"}, exitUsage, "", "NO_KEY"},
@@ -135,7 +140,7 @@ no json
 			t.Errorf("%d of %s in\n%s", types[want], want, out)
 		}
 	}
-	if code != exitOK {
+	if code != exitFailed {
 		t.Errorf("exit code %d, %s", code, errs)
 	}
 }
@@ -164,7 +169,7 @@ func TestChatAttaches(t *testing.T) {
 		{"alone, and twice the same", "", []string{"--attach", notes, "--attach", notes}, exitOK, "notes of us.md", ""},
 		{"the first of some lines", "look\n/say two\n", []string{"--attach", notes, "--lines"}, exitOK, "two", ""},
 		{"a script", `{"type":"upload","id":"f","data":{"file":` + strconv.Quote(notes) + "}}\n", []string{"--json"}, exitOK, `"type":"text/markdown"`, ""},
-		{"a script without a file", `{"type":"upload","id":"f","data":{"file":"` + filepath.Dir(notes) + `"}}` + "\n", []string{"--json"}, exitOK, "only a regular file", ""},
+		{"a script without a file", `{"type":"upload","id":"f","data":{"file":"` + filepath.Dir(notes) + `"}}` + "\n", []string{"--json"}, exitFailed, "only a regular file", ""},
 		{"no file", "look", []string{"--attach", notes + "x"}, exitUsage, "", "no such file"},
 		{"a directory", "look", []string{"--attach", filepath.Dir(notes)}, exitUsage, "", "only a regular file"},
 		{"neither picture nor text", "look", []string{"--attach", program}, exitFailed, "", "program: files of the type application/octet-stream are not taken"},
@@ -222,6 +227,57 @@ func TestChatComesBackToItsServer(t *testing.T) {
 	} {
 		if got := line.again(); got != want {
 			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// A command of a script that is answered by an error makes the exit code 1, and one for
+// another session is such a command.
+func TestChatRefusesInAScript(t *testing.T) {
+	l := start(t, t.TempDir())
+	defer l.stop()
+	mine, other := l.user().create(nil), l.user().create(nil)
+	for _, c := range []struct {
+		name, in, code string
+	}{
+		{"another session", `{"type":"send","session":"` + other + `","data":{"text":"/say hello"}}`, "bad_request"},
+		{"no JSON", "hi", "invalid_json"},
+		{"no text", `{"type":"send","data":{"text":"caf` + "\xe9" + `"}}`, "invalid_json"},
+		{"no such command", `{"type":"dance"}`, "unknown_type"},
+		{"nothing to stop", `{"type":"cancel"}`, "not_found"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			code, out, errs := chatting(t, strings.NewReader(c.in+"\n"), "--server", "http://"+l.addr, "--session", mine, "--json")
+			if code != exitFailed || !strings.Contains(out, `"code":"`+c.code+`"`) {
+				t.Errorf("exit code %d, %s, %s", code, out, errs)
+			}
+		})
+	}
+	for _, session := range []string{mine, other} {
+		if _, body := l.do("GET", "/api/sessions/"+session+"/messages", ""); strings.Contains(string(body), `"text"`) {
+			t.Errorf("something was sent: %s", body)
+		}
+	}
+}
+
+// full is a disk that is full.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+// What cannot be printed is no answer, in either form.
+func TestChatSaysThatNothingWasPrinted(t *testing.T) {
+	l := start(t, t.TempDir())
+	defer l.stop()
+	for in, args := range map[string][]string{
+		"/say hello": nil,
+		`{"type":"send","data":{"text":"/say hello"}}` + "\n": {"--json"},
+	} {
+		m := NewMain()
+		var errs syncBuffer
+		m.Stdin, m.Stdout, m.Stderr = strings.NewReader(in), full{}, &errs
+		if code := m.Execute(t.Context(), append([]string{"chat", "--server", "http://" + l.addr}, args...)); code != exitFailed || !strings.Contains(errs.String(), "no space left") {
+			t.Errorf("%v: exit code %d, %s", args, code, errs.String())
 		}
 	}
 }

@@ -16,8 +16,8 @@ import (
 // The exit codes.
 const (
 	Answered = 0 // every message has its answer
-	Failed   = 1 // one failed, or nothing could be sent; the error stream says why
-	Usage    = 2 // a wrong command line, or nothing to say
+	Failed   = 1 // one failed, or was not sent, or its answer could not be printed; the error stream says why
+	Usage    = 2 // a wrong command line, an input that cannot be sent, or nothing to say
 	Asked    = 3 // a question is open; it was printed
 )
 
@@ -73,6 +73,9 @@ func Run(ctx context.Context, o Options) int {
 	if err != nil {
 		return o.fail(explain(o.Server, err))
 	}
+	if o.Plain || !o.Terminal || o.JSON || o.Text != "" {
+		o.Out = &checked{to: o.Out}
+	}
 	switch {
 	case o.JSON:
 		return runJSON(ctx, client, session, o)
@@ -102,6 +105,27 @@ func connect(ctx context.Context, o Options, connection chan<- parley.Connection
 			}
 		},
 	})
+}
+
+// checked keeps the first error of a writer: a full disk is no answer.
+type checked struct {
+	to  io.Writer
+	err error
+}
+
+func (c *checked) Write(b []byte) (int, error) {
+	if c.err == nil {
+		_, c.err = c.to.Write(b)
+	}
+	return len(b), c.err
+}
+
+// written says whether everything that was printed went out.
+func (o Options) written() error {
+	if c, ok := o.Out.(*checked); ok && c.err != nil {
+		return fmt.Errorf("the output: %w", c.err)
+	}
+	return nil
 }
 
 func (o Options) fail(err error) int {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"unicode/utf8"
 
 	parley "parley/clients/go"
 )
@@ -13,9 +14,10 @@ import (
 // A command that comes in, as the protocol has it; session and client_msg_id may be
 // left out.
 type command struct {
-	Type string          `json:"type"`
-	ID   json.RawMessage `json:"id,omitempty"`
-	Data json.RawMessage `json:"data,omitempty"`
+	Type    string          `json:"type"`
+	ID      json.RawMessage `json:"id,omitempty"`
+	Session string          `json:"session,omitempty"`
+	Data    json.RawMessage `json:"data,omitempty"`
 }
 
 // runJSON prints frames and takes commands, one a line. It ends when the input has
@@ -33,6 +35,9 @@ func runJSON(ctx context.Context, client *parley.Client, session string, o Optio
 	t := newTurns()
 	ready, more := false, true
 	for more || !t.done() && len(t.questions) == 0 {
+		if err := o.written(); err != nil {
+			return o.fail(err)
+		}
 		next := in
 		if !ready || !more {
 			next = nil
@@ -55,11 +60,15 @@ func runJSON(ctx context.Context, client *parley.Client, session string, o Optio
 			case errors.Is(s.err, io.EOF):
 				more = false
 			case s.err != nil:
-				return o.fail(s.err)
+				o.fail(s.err)
+				return Usage
 			default:
 				runCommand(ctx, client, session, o, t, s.text)
 			}
 		}
+	}
+	if err := o.written(); err != nil {
+		return o.fail(err)
 	}
 	return t.code()
 }
@@ -88,7 +97,7 @@ func encode(v any) []byte {
 func runCommand(ctx context.Context, client *parley.Client, session string, o Options, t *turns, text string) {
 	var c command
 	answer, err := any(nil), error(nil)
-	if err = json.Unmarshal([]byte(text), &c); err != nil || c.Type == "" {
+	if err = json.Unmarshal([]byte(text), &c); err != nil || c.Type == "" || !utf8.ValidString(text) {
 		err = &parley.Error{Code: parley.InvalidJSON, Message: `a line is a command: {"type":"send","data":{"text":"…"}}`}
 	} else {
 		answer, err = do(ctx, client, session, o, t, c)
@@ -104,15 +113,16 @@ func runCommand(ctx context.Context, client *parley.Client, session string, o Op
 		}
 		fmt.Fprintf(o.Out, "%s\n", encode(map[string]any{"type": "error", "re": re,
 			"error": map[string]any{"code": refused.Code, "message": refused.Message, "retryable": refused.Retryable}}))
-		if c.Type == "send" || c.Type == "answer" {
-			t.failed, t.why = true, refused.Message
-		}
+		t.failed = true // a script that reads the exit code alone has to see it
 		return
 	}
 	fmt.Fprintf(o.Out, "%s\n", encode(map[string]any{"type": "ok", "re": re, "data": answer}))
 }
 
 func do(ctx context.Context, client *parley.Client, session string, o Options, t *turns, c command) (any, error) {
+	if c.Session != "" && c.Session != session {
+		return nil, &parley.Error{Code: parley.BadRequest, Message: "this is a chat with the session " + session + "; another one needs a chat of its own"}
+	}
 	switch c.Type {
 	case "send", "answer":
 		m := parley.Message{Mode: o.Mode}

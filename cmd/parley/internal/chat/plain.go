@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode/utf8"
 
 	parley "parley/clients/go"
 )
@@ -16,6 +17,13 @@ type said struct {
 	text string
 	err  error // io.EOF at the end
 }
+
+const (
+	longestLine  = 1 << 20 // with --lines and --json
+	longestInput = 8 << 20 // as one message
+)
+
+var errNoText = errors.New("what came in is no text in UTF-8, so it was not sent; --attach sends a file")
 
 // texts reads what is to be said: all of it as one message, or line by line.
 func texts(ctx context.Context, o Options) <-chan said {
@@ -34,18 +42,35 @@ func texts(ctx context.Context, o Options) <-chan said {
 			give(said{text: o.Text})
 		case o.Lines || o.JSON || o.Terminal:
 			lines := bufio.NewScanner(o.In)
-			lines.Buffer(nil, 1<<20)
+			lines.Buffer(nil, longestLine)
 			for lines.Scan() {
-				if strings.TrimSpace(lines.Text()) != "" && !give(said{text: lines.Text()}) {
+				if strings.TrimSpace(lines.Text()) == "" {
+					continue
+				}
+				if !o.JSON && !utf8.Valid(lines.Bytes()) { // of a command its answer says so
+					give(said{err: errNoText})
+					return
+				}
+				if !give(said{text: lines.Text()}) {
 					return
 				}
 			}
 			if err := lines.Err(); err != nil {
+				if errors.Is(err, bufio.ErrTooLong) {
+					err = fmt.Errorf("a line of what came in is longer than %d MiB", longestLine>>20)
+				}
 				give(said{err: err})
 				return
 			}
 		default:
-			all, err := io.ReadAll(io.LimitReader(o.In, 8<<20))
+			all, err := io.ReadAll(io.LimitReader(o.In, longestInput+1))
+			switch {
+			case err != nil:
+			case len(all) > longestInput:
+				err = fmt.Errorf("what came in is longer than %d MiB; --attach sends a file", longestInput>>20)
+			case !utf8.Valid(all):
+				err = errNoText
+			}
 			if err != nil {
 				give(said{err: err})
 				return
@@ -105,6 +130,9 @@ func runPlain(ctx context.Context, client *parley.Client, session string, o Opti
 	ready, more, spoke := false, true, false
 	printed := make(map[string]bool)
 	for more || !t.done() {
+		if err := o.written(); err != nil {
+			return o.fail(err)
+		}
 		if !more && len(t.questions) > 0 && ready {
 			break // nothing will answer it here
 		}
@@ -132,7 +160,8 @@ func runPlain(ctx context.Context, client *parley.Client, session string, o Opti
 		case s := <-next:
 			if s.err != nil {
 				if !errors.Is(s.err, io.EOF) {
-					return o.fail(s.err)
+					o.fail(s.err)
+					return Usage
 				}
 				if len(files) > 0 && !spoke { // they are the message
 					in = only(said{})
@@ -160,6 +189,9 @@ func runPlain(ctx context.Context, client *parley.Client, session string, o Opti
 			}
 			t.sent(receipt)
 		}
+	}
+	if err := o.written(); err != nil {
+		return o.fail(err)
 	}
 	code := t.code()
 	switch code {
