@@ -65,9 +65,11 @@ func (m *Main) chat(ctx context.Context) error {
 		Version: version(), Again: line.again(), JSON: line.JSON, Lines: line.Lines, Plain: line.Plain,
 		In: m.Stdin, Out: m.Stdout, Err: m.Stderr, Terminal: atTerminal(m.Stdin) && atTerminal(m.Stdout),
 	}
+	env := environment(m.Environ)
+	o.Plain = o.Plain || env["TERM"] == "dumb" // it shows what moves a cursor as text
 	switch {
 	case line.TokenEnv != "":
-		token, found := environment(m.Environ)[line.TokenEnv]
+		token, found := env[line.TokenEnv]
 		if !found {
 			return &UsageError{"the environment has no " + line.TokenEnv}
 		}

@@ -284,14 +284,14 @@ func TestChatSaysThatNothingWasPrinted(t *testing.T) {
 
 // atPty runs "parley chat" at a terminal of its own. What it writes comes on screen,
 // which is closed with the program.
-func atPty(t *testing.T, args ...string) (terminal *os.File, screen chan []byte, wait func() error) {
+func atPty(t *testing.T, term string, args ...string) (terminal *os.File, screen chan []byte, wait func() error) {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(self, append([]string{"chat"}, args...)...)
-	cmd.Env = append(os.Environ(), serveVariable+"=1", "TERM=xterm-256color")
+	cmd.Env = append(os.Environ(), serveVariable+"=1", "TERM="+term)
 	if terminal, err = pty.StartWithSize(cmd, &pty.Winsize{Rows: 24, Cols: 80}); err != nil {
 		t.Fatal(err)
 	}
@@ -315,12 +315,28 @@ func atPty(t *testing.T, args ...string) (terminal *os.File, screen chan []byte,
 // would answer into the shell.
 func TestChatAsksTheTerminalNothingForNoSession(t *testing.T) {
 	l := spawn(t, t.TempDir())
-	_, screen, wait := atPty(t, "--server", "http://"+l.addr, "--session", "aaaaaaaaaaaaaaaa")
+	_, screen, wait := atPty(t, "xterm-256color", "--server", "http://"+l.addr, "--session", "aaaaaaaaaaaaaaaa")
 	var seen bytes.Buffer
 	for b := range screen {
 		seen.Write(b)
 	}
 	if err := wait(); err == nil || !strings.Contains(seen.String(), "no such session") || strings.Contains(seen.String(), "\x1b") {
+		t.Errorf("%v, %q", err, seen.String())
+	}
+}
+
+// A terminal that knows no commands is sent none: lines in, answers out.
+func TestChatAtADumbTerminal(t *testing.T) {
+	l := spawn(t, t.TempDir())
+	terminal, screen, wait := atPty(t, "dumb", "--server", "http://"+l.addr)
+	if _, err := io.WriteString(terminal, "/say hello-from-here\n\x04"); err != nil {
+		t.Fatal(err)
+	}
+	var seen bytes.Buffer
+	for b := range screen {
+		seen.Write(b)
+	}
+	if err := wait(); err != nil || strings.Count(seen.String(), "hello-from-here") != 2 || strings.Contains(seen.String(), "\x1b") {
 		t.Errorf("%v, %q", err, seen.String())
 	}
 }
@@ -337,7 +353,7 @@ type typist struct {
 
 func sitDown(t *testing.T, args ...string) *typist {
 	t.Helper()
-	terminal, screen, wait := atPty(t, args...)
+	terminal, screen, wait := atPty(t, "xterm-256color", args...)
 	return &typist{t: t, terminal: terminal, screen: screen, wait: wait, late: time.After(patience)}
 }
 
