@@ -92,6 +92,8 @@ func press(keys ...string) []tea.Msg {
 			all = append(all, tea.KeyPressMsg{Code: tea.KeyEscape})
 		case "backspace":
 			all = append(all, tea.KeyPressMsg{Code: tea.KeyBackspace})
+		case "home":
+			all = append(all, tea.KeyPressMsg{Code: tea.KeyHome})
 		case "tab":
 			all = append(all, tea.KeyPressMsg{Code: tea.KeyTab})
 		case "pgup":
@@ -575,6 +577,17 @@ func TestRowsAreWrappedOnce(t *testing.T) {
 		_ = m.View()
 	}); n > 300 {
 		t.Errorf("%v allocations for a word", n)
+	}
+}
+
+// The cursor is on the screen, wherever it is in a long text.
+func TestTheCursorIsOnTheScreen(t *testing.T) {
+	var m tea.Model = newModel(&asked{}, "s1")
+	for _, msg := range together([]tea.Msg{tea.WindowSizeMsg{Width: 40, Height: 12}, tea.PasteMsg{Content: strings.Repeat("many words\n", 40)}}, press("x", "home")) {
+		m, _ = m.Update(msg)
+		if screen := strings.Join(m.(model).screen(), "\n"); strings.Count(screen, cursor) != 1 {
+			t.Errorf("%v: %q", msg, screen)
+		}
 	}
 }
 

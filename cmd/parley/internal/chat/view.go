@@ -3,6 +3,7 @@ package chat
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	tea "charm.land/bubbletea/v2"
@@ -14,6 +15,8 @@ import (
 // What this package says to a terminal; nothing else does.
 const (
 	bold, dim, italic, plain = "\x1b[1m", "\x1b[2m", "\x1b[3m", "\x1b[0m"
+
+	cursor = "\x1b[7m"
 )
 
 func (m model) View() tea.View {
@@ -75,9 +78,11 @@ func (m *model) below() []string {
 		}
 	}
 	lines = append(lines, m.few("── "+state, 3)...)
-	input := wrap(bold+"> "+plain+m.input.before+"\x1b[7m"+cursorOn(m.input.behind), m.width)
-	if most := max(1, m.height/3); len(input) > most {
-		input = input[len(input)-most:]
+	input := wrap(bold+"> "+plain+m.input.before+cursor+cursorOn(m.input.behind), m.width)
+	if most := max(1, m.height/3); len(input) > most { // the part with the cursor, and what is before it
+		at := slices.IndexFunc(input, func(l string) bool { return strings.Contains(l, cursor) })
+		from := max(0, at-most+1)
+		input = input[from : from+most]
 	}
 	lines = append(lines, input...)
 	return lines[max(0, len(lines)-(m.height-1)):]
