@@ -48,3 +48,20 @@ func visible(text string) string {
 
 // redacted says whether the server keeps arguments from this user.
 func redacted(raw json.RawMessage) bool { return compact(raw) == `{"redacted":true}` }
+
+// verdict says in words what the answer to an approval is; false = it is in words.
+func verdict(text string) (string, bool) {
+	var card struct {
+		Approve *bool           `json:"approve"`
+		Args    json.RawMessage `json:"args"`
+	}
+	switch err := json.Unmarshal([]byte(text), &card); {
+	case err != nil || card.Approve == nil:
+		return "", false
+	case !*card.Approve:
+		return "(refused)", true
+	case len(card.Args) > 0:
+		return "(approved with other arguments) " + compact(card.Args), true
+	}
+	return "(approved)", true
+}

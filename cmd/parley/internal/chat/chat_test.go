@@ -133,6 +133,11 @@ func accepted(id, text string) *parley.MessageAccepted {
 	return &parley.MessageAccepted{Message: id, Author: "ann", Text: text, Disposition: "queued"}
 }
 
+// decided is an answer to an approval.
+func decided(text string) *parley.MessageAccepted {
+	return &parley.MessageAccepted{Message: "m" + text, Author: "ann", Text: text, Disposition: "answered", Question: "q1"}
+}
+
 func TestModel(t *testing.T) {
 	approval := &parley.Question{ID: "q1", Text: "May it?", Blocking: true,
 		Approval: &parley.Approval{Call: "c1", Tool: "mail", Args: []byte(`{"to":"max","text":"all of it"}`)}}
@@ -201,6 +206,9 @@ func TestModel(t *testing.T) {
 		{"found", happens(&parley.Interrupted{Err: fmt.Errorf("gone")}, &parley.Followed{Again: true, Resumed: true}), "", "/help", "connecting", false},
 		{"restored", happens(accepted("m1", "old"), &parley.Followed{Again: true}), "", "shown anew", "old", false},
 		{"attach", press("/attach my photo.png", "enter"), "attach my photo.png", "uploading", "", false},
+		{"attached", together(press("/attach a.png", "enter"), []tea.Msg{attachedMsg{photo}}), "attach a.png", "[file a.png", "uploading", false},
+		{"an approval in words", happens(decided(`{"approve":true}`), decided(`{"approve":false}`), decided(`{"approve":true,"args":{"n":9007199254740993}}`), decided("yes"), accepted("m9", `{"approve":false}`)), "",
+			"(approved)|(refused)|(approved with other arguments) {\"n\":9007199254740993}|yes", `"approve":true`, false},
 		{"say with a file", together([]tea.Msg{attachedMsg{photo}}, press("look", "enter", "and", "enter")), `say "look"  with a.png, say "and" `, "", "\n  [file", false},
 		{"a file that waits", []tea.Msg{attachedMsg{photo}}, "", "[file a.png, 1.2 kB]", "\x1b.png", false},
 		{"a file alone", together([]tea.Msg{attachedMsg{photo}}, press("enter")), `say ""  with a.png`, "", "\n  [file", false},
@@ -541,6 +549,15 @@ func TestWhatIsNotSent(t *testing.T) {
 	said.ClientMsgID = a.id
 	if m, _ = m.Update(happens(said)[0]); len(m.(model).outgoing) > 0 {
 		t.Error("what is in the log is still shown as not sent")
+	}
+}
+
+func TestHome(t *testing.T) {
+	t.Setenv("HOME", "/home/ann")
+	for path, want := range map[string]string{"~/a.png": "/home/ann/a.png", "~": "/home/ann", "~bob/a": "~bob/a", "a~/b": "a~/b"} {
+		if got := home(path); got != want {
+			t.Errorf("%s is %s, want %s", path, got, want)
+		}
 	}
 }
 

@@ -42,6 +42,15 @@ func readFile(path string) (file, error) {
 	return file{name, kindOf(name, content), content}, nil
 }
 
+// home is a path as a shell would have it: ~ is the home directory.
+func home(path string) string {
+	rest, ours := strings.CutPrefix(path, "~")
+	if dir, err := os.UserHomeDir(); ours && err == nil && (rest == "" || rest[0] == '/' || rest[0] == filepath.Separator) {
+		return dir + rest
+	}
+	return path
+}
+
 // kindOf is the type of a file: of a picture by how it begins, of a text by its name.
 func kindOf(name string, content []byte) string {
 	kind := http.DetectContentType(content)

@@ -84,6 +84,9 @@ func (m model) update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.arrived(msg.id, msg.why)
 	case attachedMsg:
 		m.files = append(m.files, msg...)
+		if m.notice == uploading {
+			m.notice = ""
+		}
 	case endedMsg:
 		if msg.session == m.session {
 			m.err = msg.err
@@ -146,6 +149,9 @@ func (m *model) tell(e parley.Event) {
 			kind = "other"
 		}
 		text := b.Text
+		if words, is := verdict(text); is && b.Question != "" {
+			text = words
+		}
 		if kind == "other" {
 			name := b.Name
 			if name == "" {
@@ -474,6 +480,8 @@ func (m model) enter() (tea.Model, tea.Cmd) {
 	return m.say(text)
 }
 
+const uploading = "uploading"
+
 const help = `Enter sends, also while an answer is written. Alt+Enter begins a line. Page Up and Page Down scroll.
 1 to 9 and Enter choose an answer, Tab the question. y and Enter approve a call, n refuses it, e changes it first.
 Up, in an empty line, edits the newest message that waits. Ctrl+C stops what runs; twice leaves.
@@ -520,7 +528,7 @@ func (m model) command(text string) (tea.Model, tea.Cmd) {
 			m.notice = "/attach needs a file"
 			return m, nil
 		}
-		m.notice = "uploading"
+		m.notice = uploading
 		return m, m.actions.attach(rest)
 	case "/edit", "/withdraw":
 		number, words, _ := strings.Cut(rest, " ")

@@ -219,7 +219,7 @@ func (r *remote) open(session string) tea.Cmd {
 func (r *remote) attach(path string) tea.Cmd {
 	session := r.session
 	return func() tea.Msg {
-		f, err := readFile(path)
+		f, err := readFile(home(path))
 		if err != nil {
 			return noticeMsg(err.Error())
 		}
