@@ -383,10 +383,18 @@ func (y *typist) press(keys string) {
 
 // end waits until the program has ended: what it said last, and its error.
 func (y *typist) end() (string, error) {
-	for b := range y.screen {
-		y.seen.Write(b)
+	y.t.Helper()
+	for {
+		select {
+		case b, ok := <-y.screen:
+			if !ok {
+				return y.seen.String(), y.wait()
+			}
+			y.seen.Write(b)
+		case <-y.late:
+			y.t.Fatalf("the program does not end: %q", y.seen.String())
+		}
 	}
-	return y.seen.String(), y.wait()
 }
 
 // At a terminal: an answer, and two Ctrl+C.
@@ -402,6 +410,53 @@ func TestChatAtATerminal(t *testing.T) {
 	y.until("parley chat --server http://" + l.addr + " --session")
 	if _, err := y.end(); err != nil {
 		t.Error(err)
+	}
+}
+
+// A session is made with the first message, in a pipe too: who says nothing leaves none.
+// What is typed before it is there comes in its order.
+func TestChatMakesNoEmptySession(t *testing.T) {
+	l := spawn(t, t.TempDir())
+	server := []string{"--server", "http://" + l.addr}
+	sessions := func() (all []string) {
+		var page struct{ Items []struct{ Session string } }
+		if _, body := l.do("GET", "/api/sessions", ""); json.Unmarshal(body, &page) != nil {
+			t.Fatalf("%s", body)
+		}
+		for _, i := range page.Items {
+			all = append(all, i.Session)
+		}
+		return all
+	}
+	y := sitDown(t, server...)
+	y.until("/help")
+	y.press("/stop\r")
+	y.until("nothing was said here yet")
+	y.press("/new\r/quit\r")
+	if said, err := y.end(); err != nil || strings.Contains(said, "come back") {
+		t.Errorf("%v, %q", err, said)
+	}
+	chatting(t, strings.NewReader(" \n"), server...)
+	chatting(t, strings.NewReader("caf\xe9"), server...)
+	y = sitDown(t, append(server, "--agent", "nobody")...)
+	if said, err := y.end(); err == nil || !strings.Contains(said, "there is no agent \"nobody\"; there are: ") || strings.Contains(said, "\x1b") {
+		t.Errorf("%v, %q", err, said)
+	}
+	if all := sessions(); len(all) != 0 {
+		t.Fatalf("%v", all)
+	}
+	y = sitDown(t, server...)
+	y.until("/help")
+	y.press("//say one\r//say two\r//say three\r/quit\r")
+	said, err := y.end()
+	all := sessions()
+	if err != nil || len(all) != 1 || !strings.Contains(said, "--session "+all[0]) {
+		t.Fatalf("%v, %v, %q", err, all, said)
+	}
+	_, body := l.do("GET", "/api/sessions/"+all[0]+"/messages", "")
+	one, two, three := strings.Index(string(body), "/say one"), strings.Index(string(body), "/say two"), strings.Index(string(body), "/say three")
+	if one < 0 || two < one || three < two {
+		t.Errorf("%s", body)
 	}
 }
 

@@ -63,8 +63,36 @@ func Run(ctx context.Context, o Options) int {
 		return o.fail(explain(o.Server, err))
 	}
 	defer client.Close()
-	session := o.Session
-	if session == "" || session == "new" {
+	screen := o.Terminal && !o.Plain && !o.JSON && o.Text == ""
+	session, in := o.Session, (<-chan said)(nil)
+	if session == "new" {
+		session = ""
+	}
+	if o.Agent != "" && session == "" {
+		if err := knows(ctx, client, o.Agent); err != nil {
+			return o.fail(explain(o.Server, err))
+		}
+	}
+	if !screen {
+		o.Out = &checked{to: o.Out}
+		in = texts(ctx, o)
+	}
+	if session == "" && !screen && !o.JSON { // a session in which nothing is said is of no use
+		var nothing error
+		in, nothing = begun(ctx, in)
+		switch {
+		case nothing == nil, errors.Is(nothing, io.EOF) && len(files) > 0:
+		case errors.Is(nothing, io.EOF):
+			fmt.Fprintln(o.Err, emptyInput)
+			return Usage
+		case ctx.Err() != nil:
+			return o.fail(nothing)
+		default:
+			o.fail(nothing)
+			return Usage
+		}
+	}
+	if session == "" && (!screen || len(files) > 0) {
 		if session, err = client.Create(ctx, parley.NewSession{Agent: o.Agent}); err != nil {
 			return o.fail(explain(o.Server, err))
 		}
@@ -73,23 +101,20 @@ func Run(ctx context.Context, o Options) int {
 	if err != nil {
 		return o.fail(explain(o.Server, err))
 	}
-	if o.Plain || !o.Terminal || o.JSON || o.Text != "" {
-		o.Out = &checked{to: o.Out}
-	}
 	switch {
 	case o.JSON:
-		return runJSON(ctx, client, session, o)
-	case o.Terminal && !o.Plain && o.Text == "":
+		return runJSON(ctx, client, session, o, in)
+	case screen:
 		// Looked at before the terminal is changed and asked what it can: what it answers
 		// to a program that has ended already stands in the shell.
-		if session == o.Session {
+		if session != "" && session == o.Session {
 			if _, err := client.Session(ctx, session); err != nil {
 				return o.fail(explain(o.Server, err))
 			}
 		}
 		return runTerminal(ctx, client, session, o, connection, attached)
 	default:
-		return runPlain(ctx, client, session, o, attached)
+		return runPlain(ctx, client, session, o, in, attached)
 	}
 }
 
@@ -105,6 +130,22 @@ func connect(ctx context.Context, o Options, connection chan<- parley.Connection
 			}
 		},
 	})
+}
+
+// knows asks the server for an agent before anything is typed for it.
+func knows(ctx context.Context, client *parley.Client, agent string) error {
+	hello, err := client.Hello(ctx)
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, a := range hello.Agents {
+		if a.Name == agent {
+			return nil
+		}
+		names = append(names, line(a.Name))
+	}
+	return fmt.Errorf("there is no agent %q; there are: %s", agent, strings.Join(names, ", "))
 }
 
 // checked keeps the first error of a writer: a full disk is no answer.

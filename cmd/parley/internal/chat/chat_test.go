@@ -145,6 +145,7 @@ func TestModel(t *testing.T) {
 	loose := &parley.Question{ID: "q3", Text: "By the way?"}
 	running := &parley.TaskStatus{Task: "t1", NewStatus: "RUNNING"}
 	photo := parley.Attachment{Hash: "ab", Name: "a\x1b.png", Type: "image/png", Size: 1234}
+	title := "New"
 	shown := accepted("m1", "one")
 	shown.Attachments = []parley.Attachment{photo}
 	for _, test := range []struct {
@@ -215,6 +216,11 @@ func TestModel(t *testing.T) {
 		{"no file after all", together([]tea.Msg{attachedMsg{photo}}, press("esc", "enter")), "", "", "[file", false},
 		{"a file is no answer", together(happens(choices), []tea.Msg{attachedMsg{photo}}, press("look", "enter")), `say "look"  with a.png`, "", "", false},
 		{"files of messages", happens(shown, &parley.MessageEdited{Message: "m1", Text: "two"}), "", "two|[file a.png, 1.2 kB]", "one|\x1b.png", false},
+		{"typed while it opens", together(press("wo"), []tea.Msg{openedMsg("s2")}, press("rds", "enter")), `follow s2, say "words" `, "", "", false},
+		{"the session is made", []tea.Msg{openedMsg("a new session 2"), madeMsg{"a new session 2", "s1"}, happens(accepted("m1", "here"))[0]}, "follow a new session 2, follow s1", "here", "", false},
+		{"another one is made", []tea.Msg{madeMsg{"a new session 2", "s2"}, happens(accepted("m1", "here"))[0]}, "", "here", "", false},
+		{"its title", happens(&parley.Followed{State: parley.State{Title: "T\x1b[2J"}}), "", "T[2J; /help", "\x1b[2J", false},
+		{"another title", happens(&parley.Followed{State: parley.State{Title: "Old"}}, &parley.SessionUpdated{Title: &title}), "", "── New; /help", "Old", false},
 		{"another session's", []tea.Msg{eventMsg(parley.Event{Session: "s0", Body: accepted("m1", "old")})}, "", "", "old", false},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -22,7 +22,7 @@ type command struct {
 
 // runJSON prints frames and takes commands, one a line. It ends when the input has
 // ended and every message has its end.
-func runJSON(ctx context.Context, client *parley.Client, session string, o Options) int {
+func runJSON(ctx context.Context, client *parley.Client, session string, o Options, in <-chan said) int {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	from := parley.Start()
@@ -31,7 +31,6 @@ func runJSON(ctx context.Context, client *parley.Client, session string, o Optio
 		from = parley.From{Tail: &none}
 	}
 	shown, ended := events(ctx, client.Follow(session, from))
-	in := texts(ctx, o)
 	t := newTurns()
 	ready, more := false, true
 	for more || !t.done() && len(t.questions) == 0 {

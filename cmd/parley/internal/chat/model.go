@@ -17,6 +17,7 @@ import (
 type model struct {
 	actions actions
 	session string
+	title   string
 	user    string
 
 	rows      []*row
@@ -95,8 +96,16 @@ func (m model) update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case openedMsg:
 		fresh := newModel(m.actions, string(msg))
 		fresh.width, fresh.height, fresh.user, fresh.status, fresh.outgoing = m.width, m.height, m.user, m.status, m.outgoing
+		if m.editing == "" && m.args == "" { // typed since; these belong to the session before
+			fresh.input = m.input
+		}
 		m.actions.follow(fresh.session)
 		return fresh, nil
+	case madeMsg:
+		if msg.name == m.session {
+			m.session = msg.session
+			m.actions.follow(m.session)
+		}
 	case listMsg:
 		m.list(msg)
 	case tea.PasteMsg:
@@ -196,8 +205,12 @@ func (m *model) tell(e parley.Event) {
 func (m *model) track(e parley.Event) {
 	switch b := e.Body.(type) {
 	case *parley.Followed:
-		m.status, m.head = "", b.Head
+		m.status, m.head, m.title = "", b.Head, line(b.State.Title)
 		m.open(b.State)
+	case *parley.SessionUpdated:
+		if b.Title != nil {
+			m.title = line(*b.Title)
+		}
 	case *parley.Interrupted:
 		m.status = "the connection is lost; connecting again"
 	case *parley.MessageAccepted:

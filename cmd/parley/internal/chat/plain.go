@@ -23,6 +23,8 @@ const (
 	longestInput = 8 << 20 // as one message
 )
 
+const emptyInput = `parley: nothing to say: the input is empty; "parley chat --help" shows how to use it`
+
 var errNoText = errors.New("what came in is no text in UTF-8, so it was not sent; --attach sends a file")
 
 // texts reads what is to be said: all of it as one message, or line by line.
@@ -84,6 +86,31 @@ func texts(ctx context.Context, o Options) <-chan said {
 	return in
 }
 
+// begun waits for the first thing that comes in; all comes from the channel that it
+// returns. The error is why nothing came.
+func begun(ctx context.Context, in <-chan said) (<-chan said, error) {
+	var first said
+	select {
+	case first = <-in:
+	case <-ctx.Done():
+		first.err = context.Cause(ctx)
+	}
+	out := make(chan said)
+	go func() { // ends with what comes in, or with ctx
+		for s := first; ; s = <-in {
+			select {
+			case out <- s:
+			case <-ctx.Done():
+				return
+			}
+			if s.err != nil {
+				return
+			}
+		}
+	}()
+	return out, first.err
+}
+
 // only is what comes in: one thing, and the end.
 func only(s said) <-chan said {
 	in := make(chan said, 2)
@@ -121,11 +148,10 @@ func begin(client *parley.Client, session string) *parley.Following {
 
 // runPlain prints what is answered to what comes in, and ends with the last answer. The
 // files go with the first message.
-func runPlain(ctx context.Context, client *parley.Client, session string, o Options, files []parley.Attachment) int {
+func runPlain(ctx context.Context, client *parley.Client, session string, o Options, in <-chan said, files []parley.Attachment) int {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	shown, ended := events(ctx, begin(client, session))
-	in := texts(ctx, o)
 	t := newTurns()
 	ready, more, spoke := false, true, false
 	printed := make(map[string]bool)
@@ -168,7 +194,7 @@ func runPlain(ctx context.Context, client *parley.Client, session string, o Opti
 					continue
 				}
 				if !spoke {
-					fmt.Fprintln(o.Err, "parley: nothing to say: the input is empty; \"parley chat --help\" shows how to use it")
+					fmt.Fprintln(o.Err, emptyInput)
 					return Usage
 				}
 				more = false

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	tea "charm.land/bubbletea/v2"
@@ -20,7 +21,10 @@ type (
 		session string
 		err     error
 	}
-	openedMsg   string // another session is shown from now on
+	openedMsg string   // another session is shown from now on
+	madeMsg   struct { // the session that was shown by a name of ours is there
+		name, session string
+	}
 	listMsg     []parley.Summary
 	attachedMsg []parley.Attachment // they go with the next message
 )
@@ -35,7 +39,7 @@ type actions interface {
 	stop() tea.Cmd
 	clear() tea.Cmd
 	open(session string) tea.Cmd // "" = a new one; openedMsg comes of it
-	follow(session string)
+	follow(session string)       // also one that is to be made, by its name
 	list() tea.Cmd
 	attach(path string) tea.Cmd // attachedMsg comes of it
 }
@@ -45,6 +49,9 @@ func runTerminal(ctx context.Context, client *parley.Client, session string, o O
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	a := &remote{ctx: ctx, client: client, options: o, sendings: map[string]*sending{}}
+	if session == "" {
+		session = a.unmade()
+	}
 	first := newModel(a, session)
 	first.files = files
 	program := tea.NewProgram(first, tea.WithContext(ctx), tea.WithInput(o.In), tea.WithOutput(o.Out), tea.WithoutSignalHandler())
@@ -67,8 +74,8 @@ func runTerminal(ctx context.Context, client *parley.Client, session string, o O
 	}
 	lost := a.lost(m)
 	var refused *parley.Error
-	if !errors.As(err, &refused) || refused.Code != parley.NotFound {
-		fmt.Fprintf(o.Out, "What the server has taken goes on there. To come back: %s\n", o.comeBack(a.session))
+	if session := a.session(); session != "" && (!errors.As(err, &refused) || refused.Code != parley.NotFound) {
+		fmt.Fprintf(o.Out, "What the server has taken goes on there. To come back: %s\n", o.comeBack(session))
 	}
 	code := Answered
 	if len(lost) > 0 {
@@ -90,11 +97,69 @@ type remote struct {
 	client  *parley.Client
 	options Options
 	send    func(tea.Msg)
-	session string
-	end     context.CancelFunc
+	end     context.CancelFunc // of the follow
 
 	mu       sync.Mutex
+	room     *room
+	rooms    int // that were to be made
 	sendings map[string]*sending
+}
+
+// A room is the session that is shown. A new one is made with the first thing that is
+// said in it: who only looks leaves none behind.
+type room struct {
+	name    string // of the model, as long as there is no session
+	session string // "" = it is not made
+	making  bool
+	early   []func(session string, err error) // what waits for it, in order
+}
+
+const unmade = "a new session "
+
+// unmade is the name of a session that is to be made.
+func (r *remote) unmade() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.rooms++
+	return fmt.Sprint(unmade, r.rooms)
+}
+
+// session is the one that is shown; "" = it is not made.
+func (r *remote) session() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.room.session
+}
+
+// within does something in the session that is shown, in order and without waiting:
+// at once, or when the session is there. It must return soon.
+func (r *remote) within(do func(session string, err error)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	room := r.room
+	if room.session != "" {
+		do(room.session, nil)
+		return
+	}
+	room.early = append(room.early, do)
+	if !room.making {
+		room.making = true
+		go r.make(room) // ends with the answer or r.ctx
+	}
+}
+
+func (r *remote) make(room *room) {
+	session, err := r.client.Create(r.ctx, parley.NewSession{Agent: r.options.Agent})
+	r.mu.Lock()
+	early := room.early
+	room.session, room.making, room.early = session, false, nil
+	for _, do := range early {
+		do(session, err)
+	}
+	r.mu.Unlock()
+	if err == nil {
+		r.send(madeMsg{room.name, session})
+	}
 }
 
 // follow shows a session from its beginning, a long one from its newest events.
@@ -103,7 +168,19 @@ func (r *remote) follow(session string) {
 		r.end()
 	}
 	ctx, cancel := context.WithCancel(r.ctx)
-	r.session, r.end = session, cancel
+	r.end = cancel
+	r.mu.Lock()
+	switch {
+	case strings.HasPrefix(session, unmade):
+		r.room = &room{name: session}
+	case r.room == nil || r.room.session != session:
+		r.room = &room{session: session}
+	}
+	made := r.room.session != ""
+	r.mu.Unlock()
+	if !made {
+		return
+	}
 	tail := 1000
 	following := r.client.Follow(session, parley.From{Tail: &tail})
 	go func() { // ends with the follow
@@ -121,10 +198,14 @@ func (r *remote) follow(session string) {
 	}()
 }
 
-// try is an action whose error is a line for people.
-func (r *remote) try(done string, do func(ctx context.Context) error) tea.Cmd {
+// try is an action in a session that is there; its error is a line for people.
+func (r *remote) try(done string, do func(ctx context.Context, session string) error) tea.Cmd {
+	session := r.session()
 	return func() tea.Msg {
-		if err := do(r.ctx); err != nil {
+		if session == "" {
+			return noticeMsg("nothing was said here yet")
+		}
+		if err := do(r.ctx, session); err != nil {
 			return noticeMsg(explain(r.options.Server, err).Error())
 		}
 		if done == "" {
@@ -135,12 +216,20 @@ func (r *remote) try(done string, do func(ctx context.Context) error) tea.Cmd {
 }
 
 func (r *remote) say(m parley.Message) tea.Cmd {
-	m.Session = r.session
 	if m.Question == "" {
 		m.Mode = r.options.Mode
 	}
-	sent, err := r.client.Post(m) // here, so that the order is that of the keys
+	var sent *parley.Sent
+	posted := make(chan error, 1)
+	r.within(func(session string, err error) { // here, so that the order is that of the keys
+		if err == nil {
+			m.Session = session
+			sent, err = r.client.Post(m)
+		}
+		posted <- err
+	})
 	return r.track(m.ClientMsgID, func() error {
+		err := <-posted
 		if err == nil {
 			_, err = sent.Wait(r.ctx)
 		}
@@ -176,18 +265,16 @@ func (r *remote) approve(id, question string, yes bool, args string) tea.Cmd {
 }
 
 func (r *remote) edit(id, message, text string) tea.Cmd {
-	session := r.session
+	session := r.session()
 	return r.track(id, func() error { return r.client.Edit(r.ctx, session, message, text) })
 }
 
 func (r *remote) withdraw(message string) tea.Cmd {
-	session := r.session
-	return r.try("", func(ctx context.Context) error { return r.client.Withdraw(ctx, session, message) })
+	return r.try("", func(ctx context.Context, session string) error { return r.client.Withdraw(ctx, session, message) })
 }
 
 func (r *remote) stop() tea.Cmd {
-	session := r.session
-	return r.try("", func(ctx context.Context) error {
+	return r.try("", func(ctx context.Context, session string) error {
 		_, err := r.client.Cancel(ctx, session, parley.Cancel{})
 		if parley.CodeOf(err) == parley.NotFound {
 			return errors.New("nothing runs")
@@ -197,19 +284,15 @@ func (r *remote) stop() tea.Cmd {
 }
 
 func (r *remote) clear() tea.Cmd {
-	session := r.session
-	return r.try("models do not see what was before", func(ctx context.Context) error { return r.client.Clear(ctx, session) })
+	return r.try("models do not see what was before", func(ctx context.Context, session string) error { return r.client.Clear(ctx, session) })
 }
 
 func (r *remote) open(session string) tea.Cmd {
 	return func() tea.Msg {
 		if session == "" {
-			made, err := r.client.Create(r.ctx, parley.NewSession{Agent: r.options.Agent})
-			if err != nil {
-				return noticeMsg(explain(r.options.Server, err).Error())
-			}
-			session = made
-		} else if _, err := r.client.Session(r.ctx, session); err != nil {
+			return openedMsg(r.unmade())
+		}
+		if _, err := r.client.Session(r.ctx, session); err != nil {
 			return noticeMsg(explain(r.options.Server, err).Error())
 		}
 		return openedMsg(session)
@@ -217,13 +300,22 @@ func (r *remote) open(session string) tea.Cmd {
 }
 
 func (r *remote) attach(path string) tea.Cmd {
-	session := r.session
 	return func() tea.Msg {
 		f, err := readFile(home(path))
 		if err != nil {
 			return noticeMsg(err.Error())
 		}
-		made, err := upload(r.ctx, r.client, session, []file{f})
+		type place struct {
+			session string
+			err     error
+		}
+		found := make(chan place, 1)
+		r.within(func(session string, err error) { found <- place{session, err} })
+		to := <-found
+		var made []parley.Attachment
+		if err = to.err; err == nil {
+			made, err = upload(r.ctx, r.client, to.session, []file{f})
+		}
 		if err != nil {
 			return noticeMsg(explain(r.options.Server, err).Error())
 		}

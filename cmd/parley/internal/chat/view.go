@@ -22,7 +22,7 @@ const (
 func (m model) View() tea.View {
 	v := tea.NewView(strings.Join(m.screen(), "\n"))
 	v.AltScreen = true
-	v.WindowTitle = "parley " + line(m.session)
+	v.WindowTitle = strings.TrimSpace("parley " + m.title)
 	return v
 }
 
@@ -61,6 +61,9 @@ func (m *model) below() []string {
 	}
 	lines = append(lines, m.asks()...)
 	state := "/help"
+	if m.title != "" {
+		state = ansi.Truncate(m.title, max(1, m.width-12), "…") + "; /help"
+	}
 	switch {
 	case m.notice != "":
 		state = m.notice
