@@ -378,7 +378,7 @@ func TestApprovesWhatWasShown(t *testing.T) {
 				m, _ = m.Update(msg)
 			}
 			if got := strings.Join(a.all, ", "); got != test.asks {
-				t.Errorf("it asks for %s, want %s", got, test.asks)
+				t.Errorf("it asks for %s, want %s\n%s", got, test.asks, strings.Join(m.(model).screen(), "\n"))
 			}
 		})
 	}

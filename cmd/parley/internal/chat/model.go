@@ -403,7 +403,12 @@ func (m *model) list(rows []parley.Summary) {
 // key does what a key means now.
 func (m model) key(k tea.KeyPressMsg) (tea.Model, tea.Cmd) {
 	name := k.String()
-	if name != "ctrl+c" {
+	switch name {
+	case "pgup", "pgdown":
+		m.turn(name)
+		return m, nil
+	case "ctrl+c":
+	default:
 		m.armed, m.notice = false, ""
 	}
 	switch name {
@@ -430,10 +435,6 @@ func (m model) key(k tea.KeyPressMsg) (tea.Model, tea.Cmd) {
 		m.choose()
 	case "alt+enter", "shift+enter", "ctrl+j":
 		m.input.insert("\n")
-	case "pgup":
-		m.scroll(-m.page())
-	case "pgdown":
-		m.scroll(m.page())
 	case "up":
 		if m.input.empty() {
 			for i := len(m.waiting) - 1; i >= 0; i-- {

@@ -216,5 +216,5 @@ func (m *model) asks() []string {
 	case len(q.Choices) > 0:
 		keys = fmt.Sprintf("1 to %d choose, or type the answer; then Enter", min(9, len(q.Choices)))
 	}
-	return []string{m.cut(bold + "? " + which + plain + name), m.cut("  " + keys)}
+	return append([]string{m.cut(bold + "? " + which + plain + name)}, m.few("  "+keys, 2)...)
 }

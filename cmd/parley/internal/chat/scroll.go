@@ -128,17 +128,20 @@ func (w *writing) show(text string, width int) []string {
 	}
 }
 
-// scroll moves the screen over the transcript. What is shown then stays where it is,
-// whatever comes below, until the end is reached again.
-func (m *model) scroll(lines int) {
-	from, total, room := m.place(len(m.below()))
+// turn moves the screen over the transcript by a page, so that no line is passed over.
+// What is shown then stays where it is, whatever comes below, until the end is reached.
+func (m *model) turn(key string) {
+	from, _, room := m.place(len(m.below())) // as it is on the screen now
+	m.armed, m.notice = false, ""
+	page := max(1, min(m.height/2, room))
+	if key == "pgup" {
+		page = -page
+	}
+	_, total, room := m.place(len(m.below()))
 	end := max(0, total-room)
-	m.hold(min(max(0, from+lines), end))
-	m.held = from+lines < end
+	m.hold(min(max(0, from+page), end))
+	m.held = from+page < end
 }
-
-// page is how far one key scrolls: nothing is passed over.
-func (m *model) page() int { return max(1, min(m.height/2, m.height-len(m.below()))) }
 
 // hold keeps a line of the transcript at the top of the screen. It is named by its row:
 // with another width rows have other lines.

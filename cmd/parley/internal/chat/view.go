@@ -70,7 +70,7 @@ func (m *model) below() []string {
 	case m.status != "":
 		state = m.status
 	case m.task != "":
-		state = m.doing + " (Ctrl+C stops it)"
+		state = strings.TrimSpace(m.doing + " (Ctrl+C stops it)")
 	}
 	if m.armed { // whatever the server says meanwhile, the key that leaves stays named
 		state = "Ctrl+C again leaves"
@@ -80,7 +80,9 @@ func (m *model) below() []string {
 			}
 		}
 	}
-	lines = append(lines, m.few("── "+state, 3)...)
+	for _, l := range m.few("── "+state, 3) {
+		lines = append(lines, dim+l+plain)
+	}
 	input := wrap(bold+"> "+plain+m.input.before+cursor+cursorOn(m.input.behind), m.width)
 	if most := max(1, m.height/3); len(input) > most { // the part with the cursor, and what is before it
 		at := slices.IndexFunc(input, func(l string) bool { return strings.Contains(l, cursor) })
@@ -97,9 +99,6 @@ func (m *model) few(text string, most int) []string {
 	if len(lines) > most {
 		lines[most-1] = m.cut(strings.Join(lines[most-1:], " "))
 		lines = lines[:most]
-	}
-	for i := range lines {
-		lines[i] = dim + lines[i] + plain
 	}
 	return lines
 }
