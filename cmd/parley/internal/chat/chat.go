@@ -85,8 +85,8 @@ func Run(ctx context.Context, o Options) int {
 		case errors.Is(nothing, io.EOF):
 			fmt.Fprintln(o.Err, emptyInput)
 			return Usage
-		case ctx.Err() != nil:
-			return o.fail(nothing)
+		case ctx.Err() != nil: // stopped before anything was said
+			return Failed
 		default:
 			o.fail(nothing)
 			return Usage
