@@ -214,7 +214,7 @@ console.log(Object.keys(all).sort().join(), all.Client === Client, hidden);`)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range []string{"index.js", "client.js", "index.d.ts", "parley.d.ts", "README.md", "package.json"} {
+	for _, file := range []string{"index.js", "client.js", "index.d.ts", "client.d.ts", "parley.d.ts", "README.md", "package.json"} {
 		if !strings.Contains(string(list), `"path": "`+file+`"`) {
 			t.Errorf("the package has no %s: %s", file, list)
 		}
