@@ -25,6 +25,9 @@ func (n *News) Add(e conversation.Event) {
 	case Speaks:
 		n.Said = append(n.Said, Said{Message: c.Message, Seq: e.Seq, At: e.At, Text: e.Seq, Folded: Fold(c.Text)})
 	case Rewords:
+		if slices.Contains(n.Unsaid, c.Message) {
+			return // a store may take what is reworded first, or last
+		}
 		if i := at(n.Said); i >= 0 {
 			n.Said[i].Text, n.Said[i].Folded = e.Seq, Fold(c.Text)
 			return

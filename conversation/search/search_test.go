@@ -193,3 +193,14 @@ func TestSnippetsOfAnything(t *testing.T) {
 		}
 	})
 }
+
+// What was taken back stays so, whatever an edit behind it says: stores take what was reworded
+// in an order of their own.
+func TestNewsForgetEditsOfWhatWasTakenBack(t *testing.T) {
+	var n News
+	n.Add(conversation.Event{Seq: 2, Body: conversation.MessageWithdrawn{Message: "m1"}})
+	n.Add(conversation.Event{Seq: 3, Body: conversation.MessageEdited{Message: "m1", Text: "again"}})
+	if len(n.Reworded) > 0 || len(n.Unsaid) != 1 || n.Through != 3 {
+		t.Errorf("%+v", n)
+	}
+}
