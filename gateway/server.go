@@ -52,6 +52,7 @@ type Deps struct {
 	Searches      *metrics.Search       // nil = counts are thrown away
 	Lists         *list.Board           // who watches a list of sessions; nil = that is not possible
 	Members       func() []member.Peer  // of the cluster, as this node knows them; nil = it is alone
+	Secret        []byte                // what all nodes of these sessions know, also after a restart, and nobody else; nil = random
 	CommandLine   []string              // the process's, without secrets, for /debug/pprof/cmdline
 }
 
@@ -123,7 +124,7 @@ func New(cfg Config, d Deps) (*Server, error) {
 		Limits: cfg.Limits, Times: cfg.Times, Node: cfg.Node, Version: cfg.Version, Model: cfg.Model, Offer: cfg.Offer,
 		Sessions: d.Sessions, Hub: d.Hub, Auth: auth.NewDoor(d.Authenticator, cfg.SignIn, d.Tickets, d.Logger, d.Metrics), Connections: service.NewConnections(),
 		Log: d.Logger, Metrics: d.Metrics, Now: time.Now, Backup: d.Backup, Audit: d.Audit, Members: d.Members,
-		Inlets: d.Inlets, Feeds: d.Feeds, Files: d.Files, Lists: d.Lists, Find: find.New(d.Sessions, d.Index, cfg.Find, d.Searches),
+		Inlets: d.Inlets, Feeds: d.Feeds, Files: d.Files, Lists: d.Lists, Cursors: service.NewCursors(d.Secret), Find: find.New(d.Sessions, d.Index, cfg.Find, d.Searches),
 	}
 	s.services.Proxies, _ = service.ParseProxies(cfg.TrustedProxies) // validated above
 	d.Hub.RenderWith(render.NewPool(cfg.Render, d.Metrics))

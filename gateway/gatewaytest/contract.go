@@ -386,7 +386,7 @@ func (l *Listener) Received(b []byte) {
 // can say: hello said twice or not first, typing without a follow, a refresh
 // without tokens, an agent that the configuration does not have, a cursor beyond
 // the head, a policy above what is configured, an approval that is answered with neither
-// yes nor no.
+// yes nor no, a cursor of another list or user.
 func depends(command, message string) bool {
 	if command == "hello" || command == "typing" || command == "refresh" || strings.Contains(message, "which is what the server allows") {
 		return true
@@ -394,7 +394,7 @@ func depends(command, message string) bool {
 	return slices.ContainsFunc([]string{
 		"the first command must be hello", "there is no agent", "seq ", "a message cannot be moved before itself",
 		"the task waits for an approval", "this question asks for an approval", "the edited arguments do not fit",
-		"q has ", "messages are not searched here", "cursor must be a next_cursor of this search",
+		"q has ", "messages are not searched here", "cursor must be a next_cursor of this very list",
 	}, func(start string) bool { return strings.HasPrefix(message, start) })
 }
 

@@ -131,16 +131,6 @@ func paging(c *fiber.Ctx) (limit int, cursor string, err error) {
 // read through all that is others'.
 const maxLooked = 5000
 
-// activityCursor checks the cursor of a list that is ordered by time: what
-// Summary.PageCursor and TaskRow.PageCursor make.
-func activityCursor(cursor string) error {
-	ms, id, ok := strings.Cut(cursor, ".")
-	if _, err := strconv.ParseInt(ms, 10, 64); cursor != "" && (!ok || err != nil || id == "") {
-		return conversation.Errorf(conversation.BadRequest, "cursor must be a next_cursor of this list")
-	}
-	return nil
-}
-
 // sequence reads a seq of the query or a header; ok is false when there is none.
 func sequence(value, name string) (seq conversation.Seq, ok bool, err error) {
 	if value == "" {

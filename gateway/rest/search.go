@@ -28,6 +28,11 @@ func searched(s *API, c *fiber.Ctx) (q search.Query, messages bool, err error) {
 }
 
 func findMessages(ctx context.Context, s *API, c *fiber.Ctx, a find.Ask) error {
+	cursors := s.Cursors.For(principal(c), "messages")
+	var err error
+	if a.Cursor, err = cursors.Show(a.Cursor); err != nil {
+		return err
+	}
 	found, next, err := s.Find.Messages(ctx, a)
 	if err != nil {
 		return err
@@ -39,5 +44,5 @@ func findMessages(ctx context.Context, s *API, c *fiber.Ctx, a find.Ask) error {
 			break
 		}
 	}
-	return page.send(c, next)
+	return page.send(c, cursors.Hide(next))
 }

@@ -89,7 +89,8 @@ func (s *API) listSessions(c *fiber.Ctx) error {
 	if messages {
 		return findMessages(ctx, s, c, find.Ask{Tenant: who.Tenant, User: who.User, Query: query, Cursor: cursor, Limit: limit})
 	}
-	if err := activityCursor(cursor); err != nil {
+	cursors := s.Cursors.For(who, "sessions")
+	if cursor, err = cursors.Show(cursor); err != nil {
 		return err
 	}
 	var last conversation.Summary
@@ -113,7 +114,7 @@ func (s *API) listSessions(c *fiber.Ctx) error {
 		}
 		last = row
 	}
-	return page.send(c, next)
+	return page.send(c, cursors.Hide(next))
 }
 
 func (s *API) readSession(c *fiber.Ctx) error {

@@ -176,9 +176,10 @@ func (s *API) readTask(c *fiber.Ctx) error {
 
 func (s *API) listTasks(c *fiber.Ctx) error {
 	who := principal(c)
+	cursors := s.Cursors.For(who, "tasks")
 	limit, cursor, err := paging(c)
 	if err == nil {
-		err = activityCursor(cursor)
+		cursor, err = cursors.Show(cursor)
 	}
 	if err != nil {
 		return unseenTask(s, who, c.Query("session"), err)
@@ -225,7 +226,7 @@ func (s *API) listTasks(c *fiber.Ctx) error {
 	if n := len(tasks); n < len(rows) {
 		next = rows[n-1].PageCursor()
 	}
-	return page.send(c, next)
+	return page.send(c, cursors.Hide(next))
 }
 
 // visibleTasks collects a page of the rows that the caller may see. They are

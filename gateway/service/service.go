@@ -38,6 +38,7 @@ type Services struct {
 	Feeds       *feed.Feeds   // what happens in chats of platforms; nil = there are none
 	Find        *find.Finder
 	Lists       *list.Board // who watches a list of sessions; nil = that is not possible
+	Cursors     *Cursors
 	Auth        Authenticator
 	Connections *Connections
 	Log         *slog.Logger

@@ -29,6 +29,7 @@ type DB struct {
 	noOwners
 	p        *pebble.DB
 	log      conversation.LogID
+	secret   []byte
 	readOnly bool
 	cache    *writers.Cache
 	health   *health
@@ -79,6 +80,10 @@ func (db *DB) Space() Space {
 	}
 	return db.guard.Space()
 }
+
+// Secret is what the store of a directory alone knows, at every start. A store that is open for
+// reading may have none.
+func Secret(db *DB) []byte { return db.secret }
 
 // Quota is ErrQuota while a tenant has stored as much as it may.
 func Quota(db *DB, tenant conversation.TenantID) error {

@@ -188,6 +188,7 @@ func identify(p *pebble.DB, dir string) (log conversation.LogID, created bool, e
 	b := p.NewBatch()
 	_ = b.Set(layout.KeySchema, layout.AppendU32(nil, layout.Version), nil)
 	_ = b.Set(layout.KeyLog, []byte(log), nil)
+	_ = b.Set(layout.KeySecret, upgrade.NewSecret(), nil)
 	if err := p.Apply(b, pebble.Sync); err != nil {
 		return "", false, inspect.Explain(dir, err)
 	}

@@ -41,7 +41,7 @@ func TestOpenTwice(t *testing.T) {
 	}
 	_, err = Open(dir, testOptions(t))
 	wantOpenError(t, err, OpenInUse, fmt.Sprintf("data directory %s is in use by another process (pid %d)", dir, os.Getpid()))
-	log := db.LogID()
+	log, secret := db.LogID(), Secret(db)
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -53,6 +53,22 @@ func TestOpenTwice(t *testing.T) {
 	}
 	if db.LogID() != log {
 		t.Errorf("log id %q, was %q", db.LogID(), log)
+	}
+	if len(secret) != 32 || !bytes.Equal(Secret(db), secret) {
+		t.Errorf("the secret has %d bytes, the same %v", len(secret), bytes.Equal(Secret(db), secret))
+	}
+	// A store of an older program has none yet.
+	if err := db.p.Delete(layout.KeySecret, pebble.Sync); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if db, err = Open(dir, testOptions(t)); err != nil {
+		t.Fatal(err)
+	}
+	if made := Secret(db); len(made) != 32 || bytes.Equal(made, secret) {
+		t.Errorf("made %d bytes", len(made))
 	}
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
@@ -645,7 +661,7 @@ func TestLayoutIsPinned(t *testing.T) {
 	for _, e := range c.Events {
 		news.Add(e)
 	}
-	if err := errors.Join(Index(db).Keep(t.Context(), k, 0, news), db.p.Set(layout.KeyLog, []byte("thelog"), pebble.Sync)); err != nil {
+	if err := errors.Join(Index(db).Keep(t.Context(), k, 0, news), db.p.Set(layout.KeyLog, []byte("thelog"), pebble.Sync), db.p.Set(layout.KeySecret, []byte("thesecret"), pebble.Sync)); err != nil {
 		t.Fatal(err)
 	}
 	part := layout.KeyUnique(nil, k, c.Keys[0].Key)

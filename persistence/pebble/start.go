@@ -120,8 +120,12 @@ func (s *starting) start() (*DB, error) {
 	if err != nil {
 		return nil, errors.Join(inspect.Explain(s.dir, err), s.stop())
 	}
+	secret, err := upgrade.Secret(p)
+	if err != nil {
+		return nil, errors.Join(inspect.Explain(s.dir, err), p.Close(), s.stop())
+	}
 	db := &DB{
-		p: p, log: log, cache: writers.New(s.o.Heads), health: s.health, guard: s.guard, metrics: s.o.Metrics,
+		p: p, log: log, secret: secret, cache: writers.New(s.o.Heads), health: s.health, guard: s.guard, metrics: s.o.Metrics,
 		marks: s.marks, unlock: s.unlock, writes: pebble.Sync,
 	}
 	db.usage = usage.Start(usage.Source{Store: p, Views: &db.views, Log: s.o.Logger}, usage.Limits{Sessions: s.o.SessionsPerTenant, Bytes: s.o.StoredBytesPerTenant})

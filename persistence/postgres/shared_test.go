@@ -23,6 +23,15 @@ func TestTwoNodesShareAStore(t *testing.T) {
 	})
 }
 
+// All handles on a database know the same secret, and those on another one another.
+func TestSecretOfADatabase(t *testing.T) {
+	dsn := prepared(t)
+	a, b, other := Secret(openOn(t, dsn, nil)), Secret(openOn(t, dsn, nil)), Secret(openOn(t, prepared(t), nil))
+	if len(a) < 32 || string(a) != string(b) || string(a) == string(other) {
+		t.Errorf("%d bytes, the same %v, another one %v", len(a), string(a) == string(b), string(a) != string(other))
+	}
+}
+
 func listOn(t *testing.T, dsn string) Members {
 	t.Helper()
 	list, err := OpenMembers(dsn, "main")

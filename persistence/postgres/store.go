@@ -30,6 +30,7 @@ const writers = 2
 // Store is a conversation.Store in PostgreSQL. Open makes one.
 type Store struct {
 	log      conversation.LogID
+	secret   []byte
 	logger   *slog.Logger
 	metrics  *metrics.Persistence
 	patience time.Duration
@@ -126,7 +127,7 @@ func pool(ctx context.Context, dsn string, most int) (*pgxpool.Pool, error) {
 func (s *Store) begin(ctx context.Context) error {
 	asked := time.Now()
 	var now time.Time
-	if err := s.acquiring.QueryRow(ctx, "select log, clock_timestamp() from store").Scan(&s.log, &now); err != nil {
+	if err := s.acquiring.QueryRow(ctx, "select log, secret, clock_timestamp() from store").Scan(&s.log, &s.secret, &now); err != nil {
 		return err
 	}
 	s.clock(asked, now)
@@ -157,6 +158,9 @@ func (s *Store) theirs(t time.Time) time.Time { return t.Add(s.ahead()) }
 
 // LogID implements conversation.Store.
 func (s *Store) LogID() conversation.LogID { return s.log }
+
+// Secret is what the nodes of the database alone know.
+func Secret(s *Store) []byte { return s.secret }
 
 // probeTime is how long Health waits for a database that did not answer.
 const probeTime = time.Second

@@ -65,6 +65,17 @@ func Quota(s Store, tenant conversation.TenantID) error {
 	return nil
 }
 
+// Secret is what the nodes that share the sessions know, also after a restart, and nobody else.
+func Secret(s Store) []byte {
+	switch db := s.(type) {
+	case *pebble.DB:
+		return pebble.Secret(db)
+	case *Shared:
+		return postgres.Secret(db.Store)
+	}
+	return nil
+}
+
 // Index keeps what can be found of the sessions of a store; nil = it keeps nothing of it.
 func Index(s Store) search.Index {
 	switch db := s.(type) {

@@ -15,6 +15,7 @@ import (
 //	key                                          value
 //	00 "schema"                                  u32: the layout version, written at creation, checked at open
 //	00 "log"                                     the store's log id
+//	00 "secret"                                  32 random bytes, never sent; made at the first start that knows of them
 //	02 tenant session 01                         head: listed activity, head row (epoch, last, last commit, due), summary
 //	02 tenant session 02                         snapshot: the machine's state as of the head row's snapshot seq
 //	02 tenant session 10 seq:u64                 the record of one commit, under the LAST seq of its events
@@ -102,6 +103,7 @@ const Version = 6
 var (
 	KeySchema = []byte("\x00schema")
 	KeyLog    = []byte("\x00log")
+	KeySecret = []byte("\x00secret")
 )
 
 // AppendString appends s so that encoded strings sort like s and none is a

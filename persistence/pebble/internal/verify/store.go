@@ -1,9 +1,11 @@
 package verify
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -113,7 +115,7 @@ func (c *check) head(key conversation.SessionKey) (*layout.Head, bool) {
 }
 
 func (c *check) meta(k, _ []byte) {
-	if string(k) != string(layout.KeySchema) && string(k) != string(layout.KeyLog) {
+	if !slices.ContainsFunc([][]byte{layout.KeySchema, layout.KeyLog, layout.KeySecret}, func(known []byte) bool { return bytes.Equal(k, known) }) {
 		c.problem(RuleUnknown, conversation.SessionKey{}, "key %x belongs to nothing", k)
 	}
 }

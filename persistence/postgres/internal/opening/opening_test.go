@@ -210,7 +210,7 @@ func TestAFailedMigration(t *testing.T) {
 	if _, err := prepare(t.Context(), dsn, true); err != nil {
 		t.Fatal(err)
 	}
-	exec(t, dsn, "drop view members_now; drop function chats_erased cascade; drop function blobs_erased cascade; drop function said_erased cascade; drop table said, said_words, said_to, said_by, blobs, blob_chunks, chat_rows, chat_feeds, chat_entries, tickets, singletons, members, member_clusters, schema_oldest; drop sequence member_incarnations; alter table store drop column feature; alter table read_cursors drop column marks;"+
+	exec(t, dsn, "drop view members_now; drop function chats_erased cascade; drop function blobs_erased cascade; drop function said_erased cascade; drop table said, said_words, said_to, said_by, blobs, blob_chunks, chat_rows, chat_feeds, chat_entries, tickets, singletons, members, member_clusters, schema_oldest; drop sequence member_incarnations; alter table store drop column feature, drop column secret; alter table read_cursors drop column marks;"+
 		" delete from parley_migrations where version_id >= 2; insert into parley_migrations (version_id, is_applied) values (1, true); create table members (n int)")
 	_, err := prepare(t.Context(), dsn, true)
 	refused(t, err, opening.Failed, secret(t, dsn))
