@@ -78,6 +78,10 @@ func (s *Server) acme() (*tls.Config, error) {
 	return a.Config(), nil
 }
 
+// lingering is how many clients at once are read on whose request was refused: a bound for what
+// it costs, far above how many there are in a moment.
+const lingering = 64
+
 // guarded lets in only as many connections as the limits say.
 func (s *Server) guarded(inner net.Listener, encrypted *tls.Config) *listener.Bounded {
 	m, log := s.services.Metrics, s.services.Log
@@ -87,6 +91,7 @@ func (s *Server) guarded(inner net.Listener, encrypted *tls.Config) *listener.Bo
 		Connections: s.cfg.Limits.Connections,
 		PerAddress:  s.cfg.Limits.ConnectionsPerAddress,
 		Slowest:     s.cfg.Limits.UploadSlowest,
+		Lingering:   lingering,
 		Patience:    othersTime(s.cfg.Times),
 		Group: func(address string) string {
 			if s.services.Proxies.TrustsRemote(address) {

@@ -163,10 +163,23 @@ func (u *uploads) around(c *fiber.Ctx) error {
 	return c.Next()
 }
 
+// lingerOver lets a client hear why its request was not read: many send all of it before they
+// read a word. Who sends nothing more in time, or has gone, does not need it.
+func lingerOver(c *fiber.Ctx, err error) {
+	library := new(fiber.Error)
+	if !errors.As(err, &library) || library.Code == fiber.StatusRequestTimeout || library.Code == fiber.StatusBadGateway {
+		return
+	}
+	if conn, ok := c.Context().Conn().(interface{ Linger() }); ok {
+		conn.Linger()
+	}
+}
+
 // problem answers a request that could not be read.
 func (u *uploads) problem(answer fiber.ErrorHandler) fiber.ErrorHandler {
 	return func(c *fiber.Ctx, err error) error {
 		had, full, other := u.end(c)
+		lingerOver(c, err)
 		if library := new(fiber.Error); had && errors.As(err, &library) && library.Code == fiber.StatusRequestEntityTooLarge {
 			err = u.Files.TooLarge() // by its Content-Length, or when so much of it had come
 		}

@@ -8,6 +8,6 @@
 // inside, so that the connections that are kept and closed are those of the system:
 // closing one never waits for its client.
 //
-// Certificates come from files, or from an authority that speaks ACME; asking it is
-// the only goroutine that is started here.
+// Certificates come from files, or from an authority that speaks ACME. The goroutines that
+// are started here ask it, and read on what clients send that are answered already (Linger).
 package listener

@@ -26,6 +26,10 @@ type Settings struct {
 	Slowest  int
 	Patience time.Duration
 
+	// Lingering is how many connections there may be at once that are answered, and of which
+	// something is still read: see Linger. 0 = none.
+	Lingering int
+
 	// What is told, by the goroutine that accepts; each may be nil.
 	Open    func(change int)         // a connection has come or gone; by any goroutine
 	Refused func(limit, from string) // a connection is closed at once: the limit's name, the group or address
@@ -53,10 +57,11 @@ type Bounded struct {
 	once   sync.Once
 	err    error // of the close
 
-	mu      sync.Mutex
-	open    map[*conn]struct{}
-	address map[string]int // open ones by group
-	ended   bool           // CloseAll was called: what comes now is closed at once
+	mu        sync.Mutex
+	open      map[*conn]struct{}
+	address   map[string]int // open ones by group
+	lingering int            // open ones that are answered
+	ended     bool           // CloseAll was called: what comes now is closed at once
 }
 
 // New takes connections from inner.
@@ -186,10 +191,10 @@ func (l *Bounded) Close() error {
 	return l.err
 }
 
-// CloseUnused closes the connections on which nothing has come yet: browsers open such
-// ones, to have them at hand.
+// CloseUnused closes the connections on which nothing has come yet (browsers open such ones,
+// to have them at hand), and those that are answered.
 func (l *Bounded) CloseUnused() {
-	for _, c := range l.all(func(c *conn) bool { return !c.used.Load() }) {
+	for _, c := range l.all(func(c *conn) bool { return !c.used.Load() || c.answered }) {
 		_ = c.Close()
 	}
 }
@@ -221,11 +226,13 @@ func (l *Bounded) all(which func(*conn) bool) (all []*conn) {
 // conn is a connection that counts until it is closed.
 type conn struct {
 	net.Conn
-	of    *Bounded
-	group string // that it counts for; "" = none
-	used  atomic.Bool
-	gone  atomic.Bool
-	pace  atomic.Pointer[pace] // nil = any
+	of       *Bounded
+	group    string // that it counts for; "" = none
+	answered bool   // under the listener's lock: it lingers
+	used     atomic.Bool
+	gone     atomic.Bool
+	lingers  atomic.Bool          // as soon as it is closed
+	pace     atomic.Pointer[pace] // nil = any
 }
 
 // Read notes that the client has said something. Under TLS its handshake is not that.
@@ -243,6 +250,9 @@ func (c *conn) Read(b []byte) (int, error) {
 
 // Close closes the connection; only the first call counts.
 func (c *conn) Close() error {
+	if c.lingers.CompareAndSwap(true, false) && c.of.linger(c) {
+		return nil
+	}
 	if !c.gone.CompareAndSwap(false, true) {
 		return net.ErrClosed
 	}
