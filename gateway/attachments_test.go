@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +16,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/attached"
+	"parley/conversation/machine/machinetest"
 	"parley/gateway"
 )
 
@@ -365,4 +367,53 @@ func TestUploadsLeavePlacesToOthers(t *testing.T) {
 			t.Errorf("slow one %d: %q, %v", n, line, err)
 		}
 	}
+}
+
+// A file of one's own is found however many sessions of others have the same bytes; what they
+// have is not asked for one by one. PROTOCOL.md, rule 8.3b.
+func TestAFileThatManyHave(t *testing.T) {
+	reads := &countingRows{}
+	r := start(t, withAuth(credentials{}), func(_ *gateway.Config, d *gateway.Deps) { reads.engine, d.Sessions = d.Sessions, reads })
+	body := []byte(`{"a":1}`)
+	file := attached.File{Hash: attached.HashOf(body), Name: "a", Type: "application/json", Size: int64(len(body))}
+	r.sessions.Play(func(w *machinetest.World) {
+		for i := range 1100 {
+			w.Do(conversation.SessionKey{Tenant: acme, Session: conversation.SessionID(fmt.Sprintf("a%04d", i))}, conversation.Create{Owner: "ann"})
+		}
+		w.Do(conversation.SessionKey{Tenant: acme, Session: "z"}, conversation.Create{Owner: "str"})
+		for i := range 1100 {
+			w.Do(conversation.SessionKey{Tenant: acme, Session: conversation.SessionID(fmt.Sprintf("b%04d", i))}, conversation.Create{Owner: "ann"})
+		}
+	})
+	put := func(id string) {
+		t.Helper()
+		if _, _, err := r.sessions.Blobs().Put(t.Context(), conversation.SessionKey{Tenant: acme, Session: conversation.SessionID(id)}, file, time.Now(), body); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 1100 {
+		put(fmt.Sprintf("a%04d", i))
+		put(fmt.Sprintf("b%04d", i))
+	}
+	as := []string{"Authorization", "Bearer stranger"}
+	reads.summaries.Store(0)
+	r.call("GET", "/api/blobs/"+string(file.Hash), "", as...).problem(t, 404, conversation.NotFound)
+	if n := reads.summaries.Load(); n > 0 {
+		t.Errorf("%d sessions of others were looked at", n)
+	}
+	put("z")
+	r.call("GET", "/api/blobs/"+string(file.Hash), "", as...).want(t, 200)
+	r.call("GET", "/api/blobs/"+string(file.Hash)+"?session=z", "", as...).want(t, 200)
+	r.call("GET", "/api/blobs/"+string(file.Hash)+"?session=a0001", "", as...).problem(t, 404, conversation.NotFound)
+}
+
+// countingRows counts the rows of single sessions that are read.
+type countingRows struct {
+	engine
+	summaries atomic.Int64
+}
+
+func (s *countingRows) Summary(ctx context.Context, key conversation.SessionKey) (conversation.Summary, error) {
+	s.summaries.Add(1)
+	return s.engine.Summary(ctx, key)
 }

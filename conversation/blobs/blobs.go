@@ -52,6 +52,9 @@ type Store interface {
 	// Holders lists at most limit sessions of a tenant that have a blob, in the order of
 	// their ids, behind after.
 	Holders(ctx context.Context, tenant conversation.TenantID, hash attached.Hash, after conversation.SessionID, limit int) ([]conversation.SessionID, error)
+	// Holding says which of some sessions of a tenant have a blob, in their order. It costs by
+	// the number of these sessions, whoever else has it.
+	Holding(ctx context.Context, tenant conversation.TenantID, hash attached.Hash, of []conversation.SessionID) ([]conversation.SessionID, error)
 	// Sweep takes away at most limit blobs whose loan began before a time. Several may do it
 	// at once.
 	Sweep(ctx context.Context, before time.Time, limit int) (Swept, error)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"iter"
 	"log/slog"
 	"time"
 
@@ -124,27 +125,79 @@ func (f *Files) Named(ctx context.Context, key conversation.SessionKey, names []
 	return files, nil
 }
 
-// mostHolders bounds in how many sessions one request looks for a file that it may see.
-const mostHolders = 1000
+// Where to look for a file of which a request does not name the session. That others have the
+// same file must not hide that of a user, and what they have must not show in the time that
+// it takes: so it is looked for in what the user may read, the newest first.
+const (
+	mostRows    = 5000 // of the tenant's list are looked at, as for a page of it
+	atOnce      = 100  // sessions are asked for the file
+	mostHolders = 100  // are looked at where the list has more rows
+)
 
-// Find looks for a file in a session, or, if session is "", in those of a tenant that sees
-// says yes to.
-func (f *Files) Find(ctx context.Context, tenant conversation.TenantID, hash attached.Hash, session conversation.SessionID, sees func(conversation.SessionKey) bool) (Open, error) {
-	if f == nil || !hash.Valid() {
+// Wanted is a file that somebody wants to see.
+type Wanted struct {
+	Tenant  conversation.TenantID
+	Hash    attached.Hash
+	Session conversation.SessionID // "" = any that he may read
+
+	Sees  func(conversation.SessionKey) bool     // whether he may read a session
+	Rows  iter.Seq2[conversation.Summary, error] // of the tenant's sessions, the newest first
+	Reads func(conversation.Summary) bool        // the same of a row, which may have changed since
+}
+
+// Find looks for a file in a session, or, without one, in those that the user may read: of the
+// newest rows, and then, if there are more, of some that have it.
+func (f *Files) Find(ctx context.Context, w Wanted) (Open, error) {
+	if f == nil || !w.Hash.Valid() {
 		return Open{}, errNoFile
 	}
-	holders, err := []conversation.SessionID{session}, error(nil)
-	if session == "" {
-		if holders, err = f.Store.Holders(ctx, tenant, hash, "", mostHolders); err != nil {
+	if w.Session != "" {
+		return f.first(ctx, w, []conversation.SessionID{w.Session})
+	}
+	var some []conversation.SessionID
+	ask := func() (Open, error) {
+		held, err := f.Store.Holding(ctx, w.Tenant, w.Hash, some)
+		if some = some[:0]; err != nil {
 			return Open{}, err
 		}
+		return f.first(ctx, w, held)
 	}
-	for _, id := range holders {
-		key := conversation.SessionKey{Tenant: tenant, Session: id}
-		if !sees(key) {
+	rows, more := 0, false
+	for row, err := range w.Rows {
+		if err != nil {
+			return Open{}, err
+		}
+		if rows++; rows > mostRows {
+			more = true
+			break
+		}
+		if !w.Reads(row) {
 			continue
 		}
-		is, err := f.Store.Stat(ctx, key, hash)
+		if some = append(some, row.Key.Session); len(some) == atOnce {
+			if o, err := ask(); !errors.Is(err, errNoFile) {
+				return o, err
+			}
+		}
+	}
+	if o, err := ask(); !more || !errors.Is(err, errNoFile) {
+		return o, err
+	}
+	holders, err := f.Store.Holders(ctx, w.Tenant, w.Hash, "", mostHolders)
+	if err != nil {
+		return Open{}, err
+	}
+	return f.first(ctx, w, holders)
+}
+
+// first is the file of the first one of some sessions that has it and may be read.
+func (f *Files) first(ctx context.Context, w Wanted, sessions []conversation.SessionID) (Open, error) {
+	for _, id := range sessions {
+		key := conversation.SessionKey{Tenant: w.Tenant, Session: id}
+		if !w.Sees(key) {
+			continue
+		}
+		is, err := f.Store.Stat(ctx, key, w.Hash)
 		if err == nil {
 			return Open{is.File, key}, nil
 		}

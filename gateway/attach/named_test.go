@@ -46,10 +46,14 @@ func TestAFileIsRenewedWhenItIsNamed(t *testing.T) {
 	}
 	now = now.Add(10 * time.Minute)
 	f.Sweep(t.Context())
-	if _, err := f.Find(t.Context(), "acme", file.Hash, "s", func(conversation.SessionKey) bool { return true }); err != nil {
+	find := func(sees bool) error {
+		_, err := f.Find(t.Context(), attach.Wanted{Tenant: "acme", Hash: file.Hash, Session: "s", Sees: func(conversation.SessionKey) bool { return sees }})
+		return err
+	}
+	if err := find(true); err != nil {
 		t.Errorf("it was taken away ten minutes after it was named: %v", err)
 	}
-	if _, err := f.Find(t.Context(), "acme", file.Hash, "s", func(conversation.SessionKey) bool { return false }); !isCode(err, conversation.NotFound) {
+	if err := find(false); !isCode(err, conversation.NotFound) {
 		t.Errorf("who may not read the session finds it: %v", err)
 	}
 	now = now.Add(2 * time.Hour)

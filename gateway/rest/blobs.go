@@ -37,11 +37,7 @@ func postBlob(s *API, c *fiber.Ctx) error {
 func getBlob(s *API, c *fiber.Ctx) error {
 	ctx, cancel := s.deadline()
 	defer cancel()
-	who := principal(c)
-	o, err := s.Files.Find(ctx, who.Tenant, attached.Hash(c.Params("hash")), conversation.SessionID(c.Query("session")), func(key conversation.SessionKey) bool {
-		_, err := s.Visible(ctx, who, key)
-		return err == nil
-	})
+	o, err := s.File(ctx, principal(c), attached.Hash(c.Params("hash")), conversation.SessionID(c.Query("session")))
 	if err != nil {
 		return err
 	}

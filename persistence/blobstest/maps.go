@@ -154,6 +154,21 @@ func (m *BlobMaps) Holders(ctx context.Context, tenant conversation.TenantID, ha
 	return held[:min(limit, len(held))], nil
 }
 
+// Holding implements blobs.Store.
+func (m *BlobMaps) Holding(ctx context.Context, tenant conversation.TenantID, hash attached.Hash, of []conversation.SessionID) (held []conversation.SessionID, err error) {
+	m.of.Mutex.Lock()
+	defer m.of.Mutex.Unlock()
+	if err := m.of.Ready(ctx); err != nil {
+		return nil, err
+	}
+	for _, id := range of {
+		if m.held[place{conversation.SessionKey{Tenant: tenant, Session: id}, hash}] != nil {
+			held = append(held, id)
+		}
+	}
+	return held, nil
+}
+
 // Sweep implements blobs.Store.
 func (m *BlobMaps) Sweep(ctx context.Context, before time.Time, limit int) (swept blobs.Swept, err error) {
 	m.of.Mutex.Lock()

@@ -142,6 +142,14 @@ func lastHolder(t *testing.T, s Pair) {
 				t.Errorf("%v has it behind %q instead of %v, %v", held, after, want, err)
 			}
 		}
+		asked := []conversation.SessionID{"s3", "nosuch", "s", "s1", "s2", "s\x00", "s4"}
+		want := slices.DeleteFunc(slices.Clone(asked), func(id conversation.SessionID) bool { return !slices.Contains(left, id) })
+		if held, err := s.Blobs.Holding(t.Context(), acme, hash, asked); err != nil || !slices.Equal(held, want) {
+			t.Errorf("%v of %q have it instead of %v, %v", held, asked, want, err)
+		}
+		if held, err := s.Blobs.Holding(t.Context(), "zeus", hash, asked); err != nil || len(held) > 0 {
+			t.Errorf("%v of another tenant have it, %v", held, err)
+		}
 		if err := s.Sessions.Delete(t.Context(), session(id)); err != nil {
 			t.Fatal(err)
 		}

@@ -237,6 +237,23 @@ func (s *Blobs) Holders(ctx context.Context, tenant conversation.TenantID, hash 
 	return held, err
 }
 
+// Holding implements blobs.Store.
+func (s *Blobs) Holding(ctx context.Context, tenant conversation.TenantID, hash attached.Hash, of []conversation.SessionID) (held []conversation.SessionID, err error) {
+	err = s.View(ctx, "list_holders", func(at *pebble.Snapshot) error {
+		for _, id := range of {
+			v, err := get(at, layout.KeyHolder(nil, conversation.SessionKey{Tenant: tenant, Session: id}, hash))
+			if err != nil {
+				return err
+			}
+			if v != nil {
+				held = append(held, id)
+			}
+		}
+		return nil
+	})
+	return held, err
+}
+
 // scan calls see for each key between two, until it says no.
 func scan(from pebble.Reader, lower, upper []byte, see func(k []byte) (more bool, err error)) (err error) {
 	it, err := from.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})

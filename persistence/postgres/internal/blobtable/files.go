@@ -213,3 +213,28 @@ func (f *Files) Holders(ctx context.Context, tenant conversation.TenantID, hash 
 	})
 	return held, err
 }
+
+// holding is in the order of what is asked: $1 tenant, $2 hash, $3 sessions.
+const holding = `select o.id from unnest($3::text[]) with ordinality as o(id, n)
+where exists (select from blobs b where b.tenant = $1 and b.hash = $2 and b.holder = o.id) order by o.n`
+
+// Holding implements blobs.Store.
+func (f *Files) Holding(ctx context.Context, tenant conversation.TenantID, hash attached.Hash, of []conversation.SessionID) (held []conversation.SessionID, err error) {
+	var ids []string
+	for _, id := range of {
+		if named(conversation.SessionKey{Tenant: tenant, Session: id}) {
+			ids = append(ids, string(id))
+		}
+	}
+	if len(ids) == 0 || !hash.Valid() {
+		return nil, nil
+	}
+	err = f.Read(ctx, "list_holders", func(ctx context.Context, from *pgxpool.Pool) error {
+		rows, err := from.Query(ctx, holding, string(tenant), string(hash), ids)
+		if err == nil {
+			held, err = pgx.CollectRows(rows, pgx.RowTo[conversation.SessionID])
+		}
+		return err
+	})
+	return held, err
+}
