@@ -7,7 +7,8 @@ import (
 
 // Search are the collectors of searches in messages.
 type Search struct {
-	Searches *prometheus.CounterVec // by result: ok, part, refused, failed
+	Searches *prometheus.CounterVec // by result: ok, part, busy, refused, failed
+	Waiting  prometheus.Gauge       // that wait for a place
 	Seconds  prometheus.Histogram
 	Texts    prometheus.Histogram // looked at by one search
 	LeftOut  prometheus.Counter   // sessions that could not be read
@@ -25,8 +26,9 @@ type Search struct {
 func NewSearch(r prometheus.Registerer) *Search {
 	f := factory{promauto.With(r), "parley_search_"}
 	return &Search{
-		Searches: f.counters("requests_total", "Searches in messages, by result: ok, part (it ended at a bound and has a cursor), refused, failed.", "result"),
-		Seconds:  f.histogram("duration_seconds", "Time that a search in messages took.", prometheus.ExponentialBuckets(0.001, 2.5, 12)),
+		Searches: f.counters("requests_total", "Searches in messages, by result: ok, part (it ended at a bound and has a cursor), busy (too many of its user's wait), refused, failed.", "result"),
+		Waiting:  f.gauge("waiting", "Searches in messages that wait for a place."),
+		Seconds:  f.histogram("duration_seconds", "Time that a search in messages took, with its wait for a place.", prometheus.ExponentialBuckets(0.001, 2.5, 12)),
 		Texts:    f.histogram("texts_looked_at", "Messages and parts that one search has looked at; what was read in the log counts eight times.", prometheus.ExponentialBuckets(10, 4, 10)),
 		LeftOut:  f.counter("sessions_left_out_total", "Times that a search went on without a session that cannot be read."),
 

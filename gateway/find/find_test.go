@@ -385,13 +385,16 @@ func TestOneRequestIsBounded(t *testing.T) {
 func TestSearchesAtOnce(t *testing.T) {
 	f := New(newWorld().store, nil, Options{Messages: true, AtOnce: 1}, metrics.NewSearch(prometheus.NewRegistry()))
 	a := Ask{Tenant: "acme", User: "ann", Query: reading(t, "x"), Limit: 1}
-	f.running <- struct{}{}
+	done, err := f.turns.take(t.Context(), who{"acme", "bob"})
+	if err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, _, err := f.Messages(ctx, a); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
-	<-f.running
+	done()
 	if _, _, err := f.Messages(t.Context(), a); err != nil {
 		t.Errorf("%v", err)
 	}

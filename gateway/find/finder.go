@@ -28,14 +28,14 @@ type Finder struct {
 	guide   search.Guide // the same, if it is one
 	o       Options
 	metrics *metrics.Search
-	running chan struct{} // holds one for each search that runs
+	turns   *turns
 }
 
 // New makes a Finder. index may be nil.
 func New(logs Logs, index search.Index, o Options, m *metrics.Search) *Finder {
 	o = o.filled()
 	guide, _ := index.(search.Guide)
-	return &Finder{logs: logs, index: index, guide: guide, o: o, metrics: m, running: make(chan struct{}, o.AtOnce)}
+	return &Finder{logs: logs, index: index, guide: guide, o: o, metrics: m, turns: newTurns(o.AtOnce, func(n int) { m.Waiting.Add(float64(n)) })}
 }
 
 // Ask is one request to search messages.
@@ -70,6 +70,8 @@ func (f *Finder) Messages(ctx context.Context, a Ask) (all []Found, next string,
 		switch e := new(conversation.Error); {
 		case err == nil && next != "" && len(all) < a.Limit:
 			result = "part"
+		case errors.Is(err, errBusy):
+			result = "busy"
 		case errors.As(err, &e):
 			result = "refused"
 		case err != nil:
@@ -85,12 +87,11 @@ func (f *Finder) Messages(ctx context.Context, a Ask) (all []Found, next string,
 	if err != nil {
 		return nil, "", err
 	}
-	select {
-	case f.running <- struct{}{}:
-		defer func() { <-f.running }()
-	case <-ctx.Done():
-		return nil, "", ctx.Err()
+	done, err := f.turns.take(ctx, who{a.Tenant, a.User})
+	if err != nil {
+		return nil, "", err
 	}
+	defer done()
 	s := scan{finder: f, ask: a, from: c, left: f.o.Texts}
 	if err := s.open(ctx); err != nil {
 		return nil, "", err
