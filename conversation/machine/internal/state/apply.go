@@ -29,7 +29,7 @@ func (st *State) Apply(e conversation.Event) error {
 	case conversation.MessageAccepted:
 		st.applyAccepted(e, t, b)
 	case conversation.MessageEdited:
-		st.openingEdited(conversation.Ordinal(string(b.Message), 'm'), b.Text)
+		st.openingEdited(b.Message, b.Text)
 		if _, m := st.Message(b.Message); m != nil {
 			m.Words, m.Edited = receipts.OfMessage(b.Text), e.Seq
 			if m.Text = b.Text; !m.Deferred {

@@ -60,7 +60,7 @@ func (st *State) applyAccepted(e conversation.Event, t *Task, b conversation.Mes
 			}
 		}
 	}
-	st.opens(n, b.Text)
+	st.opens(n, b.Text, b.Files)
 	if t != nil {
 		m := &Message{
 			ID: b.Message, Author: b.Author, Via: b.Via, Seq: e.Seq, At: e.At, Deferred: b.Deferred,

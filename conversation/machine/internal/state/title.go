@@ -1,19 +1,27 @@
 package state
 
 import (
+	"cmp"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"parley/conversation"
+	"parley/conversation/attached"
 )
 
-// opening is the first message of a session: a session that nobody has given a title
-// is called by its first words. Stored in snapshots.
+// opening is the first message of a session that has words: a session that nobody has given
+// a title is called by them. Until there are words it is the first one with files, and their
+// names. Stored in snapshots.
 type opening struct {
-	Message uint32
-	Text    string // its first words
+	Message uint32 // with ofFiles
+	Text    string // its first words; "" in snapshots of before: none
 }
+
+// ofFiles marks the number of a message that has no words. It needs no field of its own, so
+// snapshots stay what they were.
+const ofFiles = 1 << 31
 
 // title is what the session is called in lists and views.
 func (st *State) title() string {
@@ -23,39 +31,58 @@ func (st *State) title() string {
 	return st.Title
 }
 
-// opens takes a message for the first one if there is none. A clear changes nothing:
-// it is still the conversation's first message.
-func (st *State) opens(n uint32, text string) {
-	if st.Opening == nil {
-		st.Opening = &opening{Message: n, Text: FirstWords(text)}
+// opens takes a message for the first one if there is none, or none with words. A clear
+// changes nothing: it is still the conversation's first message.
+func (st *State) opens(n uint32, text string, files []attached.File) {
+	unsaid := st.Opening == nil || st.Opening.Text == ""
+	if !unsaid && st.Opening.Message&ofFiles == 0 {
+		return
+	}
+	if words := FirstWords(text); words != "" {
+		st.Opening = &opening{Message: n, Text: words}
+		return
+	}
+	if unsaid && len(files) > 0 {
+		names := make([]string, len(files))
+		for i, f := range files {
+			names[i] = f.Name
+		}
+		st.Opening = &opening{Message: n | ofFiles, Text: FirstWords(strings.Join(names, ", "))}
 	}
 }
 
 // openingEdited takes that a message says something else.
-func (st *State) openingEdited(n uint32, text string) {
-	if st.Opening != nil && st.Opening.Message == n {
-		st.Opening = &opening{Message: n, Text: FirstWords(text)}
+func (st *State) openingEdited(id conversation.MessageID, text string) {
+	n := conversation.Ordinal(string(id), 'm')
+	if st.Opening != nil && st.Opening.Message&^ofFiles == n {
+		st.Opening = nil
 	}
+	var files []attached.File
+	if _, m := st.Message(id); m != nil {
+		files = m.Files
+	}
+	st.opens(n, text, files)
 }
 
 // openingWithdrawn takes that a message is withdrawn: what it said names nothing any
 // more. The oldest other one that waits or is worked on is the first then, else the
 // next to come.
 func (st *State) openingWithdrawn(n uint32) {
-	if st.Opening == nil || st.Opening.Message != n {
+	if st.Opening == nil || st.Opening.Message&^ofFiles != n {
 		return
 	}
 	st.Opening = nil
-	var oldest *Message
+	var others []*Message
 	for _, t := range st.Tasks {
 		for _, m := range t.Messages {
-			if other := conversation.Ordinal(string(m.ID), 'm'); other != n && (oldest == nil || m.Seq < oldest.Seq) {
-				oldest = m
+			if conversation.Ordinal(string(m.ID), 'm') != n {
+				others = append(others, m)
 			}
 		}
 	}
-	if oldest != nil {
-		st.opens(conversation.Ordinal(string(oldest.ID), 'm'), oldest.Text)
+	slices.SortFunc(others, func(a, b *Message) int { return cmp.Compare(a.Seq, b.Seq) })
+	for _, m := range others {
+		st.opens(conversation.Ordinal(string(m.ID), 'm'), m.Text, m.Files)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"parley/conversation"
+	"parley/conversation/attached"
 )
 
 func TestFirstWords(t *testing.T) {
@@ -88,4 +89,63 @@ func TestTitle(t *testing.T) {
 	called("")
 	said(3, "Hello", conversation.Joined)
 	called("Hello")
+}
+
+// A session whose first message is a file alone is called by its name until something is said,
+// then by that. What an older program has stored of such a message is no title either.
+func TestTitleOfFiles(t *testing.T) {
+	begin := func() (*State, func(body conversation.EventBody)) {
+		st := New(conversation.SessionKey{Tenant: "acme", Session: "s"})
+		apply := func(body conversation.EventBody) {
+			t.Helper()
+			if err := st.Apply(conversation.Event{Seq: st.Head + 1, Task: "t1-s", Body: body}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		apply(conversation.SessionCreated{Owner: "u"})
+		return &st, apply
+	}
+	said := func(n, text string, how conversation.Disposition, names ...string) conversation.MessageAccepted {
+		m := conversation.MessageAccepted{Message: conversation.MessageID("m" + n + "-s"), Author: "u", Text: text, Disposition: how}
+		for _, name := range names {
+			m.Files = append(m.Files, attached.File{Hash: attached.HashOf([]byte(name)), Name: name, Type: "image/png", Size: 1})
+		}
+		return m
+	}
+	edited := func(n, text string) conversation.EventBody {
+		return conversation.MessageEdited{Message: conversation.MessageID("m" + n + "-s"), Text: text}
+	}
+	gone := func(n string) conversation.EventBody {
+		return conversation.MessageWithdrawn{Message: conversation.MessageID("m" + n + "-s")}
+	}
+	first, queued, joined := said("1", " \n", conversation.Queued, "cat.png", "dog.png"), conversation.Queued, conversation.Joined
+	for _, c := range []struct {
+		what string
+		does []conversation.EventBody
+		want string
+	}{
+		{"files alone", []conversation.EventBody{first}, "cat.png, dog.png"},
+		{"other files", []conversation.EventBody{first, said("2", "", joined, "cow.png")}, "cat.png, dog.png"},
+		{"words behind them", []conversation.EventBody{first, said("2", "", joined, "cow.png"), said("3", "What is it?", joined), said("4", "Well?", joined)}, "What is it?"},
+		{"words of the same", []conversation.EventBody{first, edited("1", "My cat"), said("2", "What is it?", joined)}, "My cat"},
+		{"words of another one", []conversation.EventBody{first, said("2", "", joined, "cow.png"), edited("2", "My cow")}, "My cow"},
+		{"taken back", []conversation.EventBody{first, said("2", "", joined, "cow.png"), gone("1")}, "cow.png"},
+		{"taken back before words", []conversation.EventBody{first, said("2", "", joined, "cow.png"), said("3", "What?", joined), gone("3")}, "cat.png, dog.png"},
+		{"nothing but white space", []conversation.EventBody{said("1", " ", queued), said("2", "Hi", joined)}, "Hi"},
+	} {
+		st, apply := begin()
+		for _, e := range c.does {
+			apply(e)
+		}
+		if got := st.View().Title; got != c.want || st.Summary().Title != c.want {
+			t.Errorf("%s: %q and in the list %q, want %q", c.what, got, st.Summary().Title, c.want)
+		}
+	}
+	st, apply := begin()
+	apply(first)
+	st.Opening = &opening{Message: 1}
+	apply(said("2", "What is it?", joined))
+	if got := st.View().Title; got != "What is it?" {
+		t.Errorf("after an older program: %q", got)
+	}
 }
