@@ -1212,6 +1212,17 @@ func badCursors(f *fixture) {
 		}
 	}
 	f.equal(f.ids(conversation.Page{Tenant: tenant, Cursor: "0."}), "", "behind the end")
+	// A store may have no text for what no session is called: then it says so.
+	for _, cursor := range []string{"0.\xff", "0.a\x00b", "5.\xc3("} {
+		for what, err := range map[string]error{
+			"sessions": failure(f.Sessions(f.ctx, conversation.Page{Tenant: tenant, Cursor: cursor})),
+			"tasks":    failure(f.Tasks(f.ctx, conversation.TaskFilter{Tenant: tenant, Cursor: cursor})),
+		} {
+			if e := new(conversation.Error); err != nil && (!errors.As(err, &e) || e.Code != conversation.BadRequest) {
+				f.Errorf("%s behind %q: %v", what, cursor, err)
+			}
+		}
+	}
 }
 
 func endedContext(f *fixture) {

@@ -22,7 +22,7 @@ func parseCursor(cursor string) (ms int64, id string, err error) {
 	}
 	digits, id, ok := strings.Cut(cursor, ".")
 	ms, err = strconv.ParseInt(digits, 10, 64)
-	if !ok || err != nil {
+	if !ok || err != nil || !storable(conversation.SessionKey{Session: conversation.SessionID(id)}) {
 		return 0, "", conversation.Errorf(conversation.BadRequest, "the page cursor is not one of this server's")
 	}
 	return ms, id, nil
