@@ -10,6 +10,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/machine/machinetest"
+	"parley/conversation/search"
 	"parley/gateway"
 )
 
@@ -103,6 +104,13 @@ func TestSearch(t *testing.T) {
 		r.call("GET", "/api/sessions?"+good, "").want(t, 200)
 	}
 	wantFound(t, "no q", r.search(t, "in=titles"), r.search(t, "")...)
+}
+
+// What is taken by default is searched to its end.
+func TestAllOfAMessageIsSearched(t *testing.T) {
+	if most := gateway.DefaultConfig().Limits.TextBytes; most > search.MostText {
+		t.Errorf("a message of %d bytes is taken, and %d of it are searched", most, search.MostText)
+	}
 }
 
 // Nobody finds what they may not read, by title or by message; nobody finds what a

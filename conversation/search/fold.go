@@ -9,7 +9,8 @@ import (
 )
 
 // MostText bounds how much of one text is searched, in bytes; what comes behind is not found.
-const MostText = 64 << 10
+// It is the largest message that a server takes by default (limits.text_bytes).
+const MostText = 128 << 10
 
 // dense are the scripts that put no spaces between words.
 var dense = []*unicode.RangeTable{unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Bopomofo, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar}

@@ -204,3 +204,16 @@ func TestNewsForgetEditsOfWhatWasTakenBack(t *testing.T) {
 		t.Errorf("%+v", n)
 	}
 }
+
+// A word at the end of the largest message that is taken by default is found.
+func TestAllOfALargeMessageIsSearched(t *testing.T) {
+	const largest = 128 << 10 // limits.text_bytes
+	text := strings.Repeat("word ", largest/5-2) + "needle"
+	q, err := Read("needle", 1)
+	if err != nil || len(text) > largest || !q.Fits(text) {
+		t.Errorf("%d bytes, found %v, %v", len(text), q.Fits(text), err)
+	}
+	if line, marks := q.Snippet(text); len(marks) != 1 || !strings.HasSuffix(line, "needle") {
+		t.Errorf("%q, %v", line, marks)
+	}
+}

@@ -118,7 +118,7 @@ func reader(user conversation.UserID) uint32 {
 
 // IndexVersion is the version of what KindSaid, KindWords and the tables of gates and sieves
 // hold: a session of another one is taken anew. It covers how texts are folded, too.
-const IndexVersion = 2
+const IndexVersion = 3
 
 // SaidTo is the value of a key of KindSaidTo.
 type SaidTo struct {

@@ -42,7 +42,7 @@ func New(m Ways) *Words { return &Words{Ways: m, turn: newTurn()} }
 const (
 	// version is the version of what is kept: a session of another one is taken anew. It covers
 	// how texts are folded, too.
-	version = 1
+	version = 2
 	// mostTerms is when the words of more texts go into another row.
 	mostTerms = 4 << 10
 )
