@@ -88,6 +88,23 @@ func TestOpenWithoutPermission(t *testing.T) {
 	}
 }
 
+// A file where the directory should be, or one on the way to it, is called a file.
+func TestOpenAFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "notes")
+	if err := os.WriteFile(file, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{file, filepath.Join(file, "data")} {
+		_, err := Open(dir, testOptions(t))
+		wantOpenError(t, err, OpenFailed, file+" is a file, not a directory")
+		_, err = OpenReadOnly(dir, testOptions(t))
+		wantOpenError(t, err, OpenFailed, file+" is a file, not a directory")
+		if _, err = BackupStopped(t.Context(), dir, filepath.Join(t.TempDir(), "b"), "test"); err == nil || err.Error() != file+" is a file, not a directory" {
+			t.Errorf("a backup of %s: %v", dir, err)
+		}
+	}
+}
+
 func TestOpenForeignDirectory(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "thesis.tex"), []byte("x"), 0o600); err != nil {

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"syscall"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"parley/conversation"
+	"parley/persistence/pebble/internal/inspect"
 	"parley/persistence/pebble/internal/verify"
 )
 
@@ -42,6 +44,9 @@ func ReadInfo(fs vfs.FS, dir string) (*Info, error) {
 	f, err := fs.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
+	}
+	if errors.Is(err, syscall.ENOTDIR) { // there is a sentence for it
+		return nil, inspect.Explain(dir, err)
 	}
 	if err != nil {
 		return nil, err

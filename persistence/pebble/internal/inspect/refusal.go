@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 
 	crdb "github.com/cockroachdb/errors"
 	"github.com/cockroachdb/pebble/v2"
@@ -75,6 +77,8 @@ func Explain(dir string, err error) error {
 	case errors.Is(err, os.ErrPermission):
 		e.Reason = OpenPermission
 		e.Sentence = fmt.Sprintf("cannot write to %s: permission denied, running as uid %d", dir, os.Getuid())
+	case errors.Is(err, syscall.ENOTDIR) && fileAt(dir) != "":
+		e.Sentence = fileAt(dir) + " is a file, not a directory"
 	case errors.As(err, &damage):
 		e.Reason = OpenCorrupt
 		e.Sentence = damageSentence(dir, damage.Error())
@@ -89,6 +93,21 @@ func Explain(dir string, err error) error {
 		e.Sentence = fmt.Sprintf("cannot open %s: %s", dir, oneLine(err))
 	}
 	return e
+}
+
+// fileAt is what stands in the way of a directory: the file at its place, or at that of one it
+// should lie in; "" = none.
+func fileAt(dir string) string {
+	for {
+		info, err := os.Stat(dir)
+		switch {
+		case err == nil && !info.IsDir():
+			return dir
+		case err == nil, filepath.Dir(dir) == dir:
+			return ""
+		}
+		dir = filepath.Dir(dir)
+	}
 }
 
 func damageSentence(dir, what string) string {
