@@ -1,6 +1,7 @@
 package attached
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -72,4 +73,52 @@ func TestNothingLeavesItsFence(t *testing.T) {
 			t.Fatalf("%q became %q", text, inside)
 		}
 	})
+}
+
+// No two messages have the same fingerprint, whatever a text says; that of a usual message is
+// what programs of before have stored.
+func TestFingerprint(t *testing.T) {
+	a, b := HashOf([]byte("a")), HashOf([]byte("b"))
+	files := func(hashes ...Hash) (all []File) {
+		for _, h := range hashes {
+			all = append(all, File{Hash: h})
+		}
+		return all
+	}
+	for _, c := range []struct {
+		text  string
+		files []File
+		want  string
+	}{
+		{"hello", nil, "hello"}, {"", nil, ""}, {"a\x00b", nil, "a\x00b"}, {"hello", files(a), "hello\x00" + string(a)},
+		{"", files(a, b), "\x00" + string(a) + "\x00" + string(b)}, {string(a), nil, string(a)}, {"a\x00", files(b), "a\x00\x00" + string(b)},
+	} {
+		if got := Fingerprint(c.text, c.files); got != c.want {
+			t.Errorf("%q with %v: %q", c.text, c.files, got)
+		}
+	}
+	seen := map[string]string{}
+	endings := []string{"", "\x00", "\x00\x00", "x"}
+	for _, begins := range []string{"", "x", "\x00"} {
+		for _, first := range []Hash{"", a, b} {
+			for _, second := range []Hash{"", a} {
+				for _, ends := range endings {
+					text := begins
+					for _, h := range []Hash{first, second} {
+						if h != "" {
+							text += "\x00" + string(h)
+						}
+					}
+					text += ends
+					for _, f := range [][]File{nil, files(a), files(b), files(a, b), files(a, a)} {
+						is := fmt.Sprintf("%q with %v", text, f)
+						if other, there := seen[Fingerprint(text, f)]; there && other != is {
+							t.Errorf("%s is taken for %s", is, other)
+						}
+						seen[Fingerprint(text, f)] = is
+					}
+				}
+			}
+		}
+	}
 }

@@ -43,10 +43,21 @@ func (f File) Image() bool { return strings.HasPrefix(f.Type, "image/") }
 func (f File) Text() bool { return strings.HasPrefix(f.Type, "text/") || f.Type == "application/json" }
 
 // Fingerprint is the text by which a second delivery of a message is known: its own text,
-// and what was attached to it.
+// and what was attached to it. No two messages have the same one. It is stored: that of a text
+// which does not pretend to have files stays what it is.
 func Fingerprint(text string, files []File) string {
+	if pretends(text) {
+		text += "\x00" // so what is in front of the files ends like no file
+	}
 	for _, f := range files {
 		text += "\x00" + string(f.Hash)
 	}
 	return text
+}
+
+// pretends is true for a text that ends as a Fingerprint does, or as that of one that pretends.
+func pretends(text string) bool {
+	text = strings.TrimRight(text, "\x00")
+	at := len(text) - 2*sha256.Size
+	return at > 0 && text[at-1] == 0 && Hash(text[at:]).Valid()
 }
