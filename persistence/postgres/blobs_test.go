@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -274,5 +275,32 @@ func TestLoansByTheClockOfTheDatabase(t *testing.T) {
 		if swept, err := Blobs(ask.at).Sweep(t.Context(), ask.time, 10); err != nil || swept.Blobs != ask.want {
 			t.Errorf("before %v: %+v, %v", ask.time, swept, err)
 		}
+	}
+}
+
+// Files that one node stores at the same time keep the quota together.
+func TestBlobsAtOnceKeepTheQuota(t *testing.T) {
+	const most, size, files = 100_000, 10_000, 24
+	s := openOn(t, prepared(t), func(o *StoreOptions) { o.StoredBytesPerTenant = most })
+	if err := withFiles(s).Make(t.Context(), session1); err != nil {
+		t.Fatal(err)
+	}
+	var stored atomic.Int64
+	var all sync.WaitGroup
+	for n := range files {
+		all.Go(func() {
+			body := make([]byte, size)
+			body[0] = byte(n)
+			switch _, _, err := Blobs(s).Put(t.Context(), session1, blobstest.File(body), blobNoon, body); {
+			case err == nil:
+				stored.Add(1)
+			case !errors.Is(err, conversation.ErrQuota):
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if want := int64(most-512) / size; stored.Load() != want {
+		t.Errorf("%d files were stored, %d have room", stored.Load(), want)
 	}
 }

@@ -36,14 +36,12 @@ func newFiles(s *Store) *blobtable.Files {
 			return s.read(ctx, what, func(ctx context.Context) error { return ask(ctx, s.reading) })
 		},
 		Room: func() error { return s.Room(false) },
-		Fits: func(ctx context.Context, t conversation.TenantID, size int64) bool {
-			fits := s.usage.fits(ctx, t, size)
-			if !fits {
+		Take: func(ctx context.Context, t conversation.TenantID, size int64) (fits bool, done func(stored bool)) {
+			if fits, done = s.usage.take(ctx, t, size); !fits {
 				s.metrics.QuotaRefused.WithLabelValues("stored_bytes_per_tenant").Inc()
 			}
-			return fits
+			return fits, done
 		},
-		Keep: func(t conversation.TenantID, size int64) { s.usage.keep(t, size) },
 		Skew: s.ahead,
 	})
 }

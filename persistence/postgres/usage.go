@@ -32,6 +32,8 @@ type usage struct {
 
 type used struct {
 	sessions, bytes int64
+	taken           int64         // of the bytes that may be stored, by what is being stored
+	since           int64         // of bytes: what was stored since a sum began
 	known           chan struct{} // closed with the first sum
 }
 
@@ -56,26 +58,28 @@ func (u *usage) tenant(id conversation.TenantID) *used {
 	return u.of[id]
 }
 
-// fits is true if a tenant may store so much more, as of the last sum and what keep has added
-// to it. It waits for the first sum, a moment only.
-func (u *usage) fits(ctx context.Context, id conversation.TenantID, size int64) bool {
+// take is true if a tenant may store so much more, as of the last sum, what this node has
+// stored since and what it is storing. It waits for the first sum, a moment only. The room is
+// the caller's until he says with done whether it was stored.
+func (u *usage) take(ctx context.Context, id conversation.TenantID, size int64) (fits bool, done func(stored bool)) {
 	if u == nil || u.bytes == 0 {
-		return true
+		return true, func(bool) {}
 	}
 	t := u.summed(ctx, id)
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return t.bytes+size <= u.bytes
-}
-
-// keep counts what a tenant has stored until the next sum does.
-func (u *usage) keep(id conversation.TenantID, size int64) {
-	if u == nil || u.bytes == 0 {
-		return
+	if t.bytes+t.taken+size > u.bytes {
+		return false, func(bool) {}
 	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.tenant(id).bytes += size
+	t.taken += size
+	return true, func(stored bool) {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		if t.taken -= size; stored { // a sum that is being made may have it or not
+			t.bytes += size
+			t.since += size
+		}
+	}
 }
 
 // tooMany is true if a tenant has as many sessions as it may have, as of the last sum: what
@@ -150,6 +154,9 @@ func (u *usage) sum(ctx context.Context, s *Store, unknown bool) {
 	}
 	u.mu.Unlock()
 	for _, id := range tenants {
+		u.mu.Lock()
+		u.of[id].since = 0
+		u.mu.Unlock()
 		within, cancel := s.within(ctx)
 		var now used
 		err := s.reading.QueryRow(within, sumOfTenant, string(id)).Scan(&now.sessions, &now.bytes)
@@ -159,7 +166,7 @@ func (u *usage) sum(ctx context.Context, s *Store, unknown bool) {
 		}
 		u.mu.Lock()
 		t := u.tenant(id)
-		t.sessions, t.bytes = now.sessions, now.bytes
+		t.sessions, t.bytes = now.sessions, now.bytes+t.since // rather twice for some seconds than not at all
 		if !t.isKnown() {
 			close(t.known)
 		}

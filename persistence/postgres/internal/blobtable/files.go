@@ -23,10 +23,12 @@ type Means struct {
 	// Read asks a question, perhaps a second time.
 	Read func(ctx context.Context, what string, ask func(ctx context.Context, from *pgxpool.Pool) error) error
 
-	Room func() error                                                             // conversation.ErrFull, or nil
-	Fits func(ctx context.Context, tenant conversation.TenantID, size int64) bool // the tenant may store so much more
-	Keep func(tenant conversation.TenantID, size int64)                           // it has
-	Skew func() time.Duration                                                     // of the database's clock before this node's
+	Room func() error         // conversation.ErrFull, or nil
+	Skew func() time.Duration // of the database's clock before this node's
+
+	// Take is true if the tenant may store so much more; nobody else may use this room until done
+	// says whether it was stored.
+	Take func(ctx context.Context, tenant conversation.TenantID, size int64) (fits bool, done func(stored bool))
 }
 
 // Files is a blobs.Store.
@@ -75,7 +77,8 @@ func (f *Files) Put(ctx context.Context, key conversation.SessionKey, file attac
 		return is, false, conversation.ErrNotFound
 	}
 	file.Size = int64(len(body))
-	fits := f.Fits(ctx, key.Tenant, file.Size)
+	fits, done := f.Take(ctx, key.Tenant, file.Size)
+	defer func() { done(added) }()
 	err = f.Change(ctx, "store an attachment", func(tx pgx.Tx) error {
 		var id int64
 		err := tx.QueryRow(ctx, hold, string(key.Tenant), string(key.Session)).Scan(&id)
@@ -95,9 +98,6 @@ func (f *Files) Put(ctx context.Context, key conversation.SessionKey, file attac
 	})
 	if err != nil {
 		return attached.File{}, false, err
-	}
-	if added {
-		f.Keep(key.Tenant, file.Size)
 	}
 	return is, added, nil
 }
