@@ -217,3 +217,27 @@ func TestAllOfALargeMessageIsSearched(t *testing.T) {
 		t.Errorf("%q, %v", line, marks)
 	}
 }
+
+// What ends a word for a search ends it in the snippet, too; and of a letter with more accents
+// than fit something is shown.
+func TestSnippetsOfOddTexts(t *testing.T) {
+	accents := strings.Repeat("\u0301", 3000)
+	for _, c := range []struct{ q, text, line string }{
+		{"cd", "ab\ufffdcd", "ab cd"}, {"cd", "ab\xffcd", "ab cd"}, {"ab", "ab\ufffd", "ab"},
+		{"a", "a" + accents, ""}, {"a", "some words before it a" + accents + " and behind", ""}, {"it", "a" + accents + " it", ""},
+	} {
+		q, err := Read(c.q, 1)
+		if err != nil || !q.Fits(c.text) {
+			t.Fatalf("%q is not in %.20q: %v", c.q, c.text, err)
+		}
+		line, marks := q.Snippet(c.text)
+		runes := []rune(line)
+		if len(marks) != 1 || len(runes) > MostSnippet || c.line != "" && line != c.line {
+			t.Errorf("%q in %.20q: %q, %v", c.q, c.text, line, marks)
+			continue
+		}
+		if m := string(runes[marks[0].From:marks[0].To]); !strings.HasPrefix(m, c.q) {
+			t.Errorf("%q in %.20q: %q is marked", c.q, c.text, m)
+		}
+	}
+}

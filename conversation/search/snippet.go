@@ -49,7 +49,8 @@ func (q Query) Snippet(text string) (line string, marks []Span) {
 }
 
 // window is about room code points of a text from about one of them on, in whole characters;
-// at the front it begins with a word where one begins before first.
+// at the front it begins with a word where one begins before first. Of a character at first
+// that is too long there is a part.
 func window(text string, from, first, room int) (line string, begin, end int) {
 	var out strings.Builder
 	begin, n, space := -1, 0, false
@@ -63,6 +64,11 @@ func window(text string, from, first, room int) (line string, begin, end int) {
 		}
 		if begin >= 0 {
 			if n+size-begin > room {
+				if n <= first && first < n+size { // nobody writes so many accents, but it was found
+					part := string([]rune(g)[:room-(n-begin)])
+					out.WriteString(part)
+					n = begin + room
+				}
 				break
 			}
 			out.WriteString(g)
@@ -80,9 +86,9 @@ func oneLine(text string) string {
 	}
 	text = strings.Map(func(r rune) rune {
 		switch {
-		case unicode.IsSpace(r), unicode.IsControl(r):
+		case unicode.IsSpace(r), unicode.IsControl(r), r == utf8.RuneError: // which end a word, as in Fold
 			return ' '
-		case unicode.Is(unicode.Bidi_Control, r), r == utf8.RuneError:
+		case unicode.Is(unicode.Bidi_Control, r):
 			return -1
 		}
 		return r
