@@ -106,7 +106,12 @@ func TestAttachments(t *testing.T) {
 	if md := r.call("GET", "/api/blobs/"+text+"?session="+s, "").want(t, 200); md.header.Get("Content-Disposition") != "attachment; filename=a.md" || md.header.Get("Content-Type") != "text/markdown; charset=utf-8" {
 		t.Errorf("%v", md.header)
 	}
-	r.call("GET", "/api/blobs/"+hash, "", "If-None-Match", `"`+hash+`"`).want(t, 304)
+	for _, have := range []string{`"` + hash + `"`, `W/"` + hash + `"`, `"other", "` + hash + `"`, "*"} {
+		r.call("GET", "/api/blobs/"+hash, "", "If-None-Match", have).want(t, 304)
+	}
+	for _, have := range []string{hash, `"other"`, `W/"other"`} {
+		r.call("GET", "/api/blobs/"+hash, "", "If-None-Match", have).want(t, 200)
+	}
 	if head := r.call("HEAD", "/api/blobs/"+hash, "").want(t, 200); len(head.body) > 0 || head.header.Get("Content-Length") != "25" {
 		t.Errorf("%v %q", head.header, head.body)
 	}

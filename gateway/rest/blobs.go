@@ -3,6 +3,7 @@ package rest
 import (
 	"parley/conversation"
 	"parley/conversation/attached"
+	"parley/gateway/assets"
 	"parley/gateway/attach"
 	"parley/gateway/protocol"
 
@@ -43,7 +44,7 @@ func getBlob(s *API, c *fiber.Ctx) error {
 	}
 	attach.Head(o, c.Set)
 	switch {
-	case c.Get(fiber.HeaderIfNoneMatch) == c.GetRespHeader(fiber.HeaderETag):
+	case assets.Has(c.Get(fiber.HeaderIfNoneMatch), c.GetRespHeader(fiber.HeaderETag)):
 		return c.SendStatus(fiber.StatusNotModified)
 	case c.Method() == fiber.MethodHead:
 		c.Response().SkipBody = true
