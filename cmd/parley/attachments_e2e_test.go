@@ -168,7 +168,7 @@ func TestAttachmentsInABackup(t *testing.T) {
 	clean := func() {
 		t.Helper()
 		for _, dir := range []string{dest, place, data} {
-			if code, out, errs := run("verify", dir, "--config", emptyConfig(t)); code != exitOK || !strings.Contains(out, "no problem found") {
+			if code, out, errs := run("verify", dir, "--config", emptyConfig(t)); code != exitOK || !strings.Contains(out, "no problem found") || strings.Contains(out, ", 0 attachments\n") || !strings.Contains(out, " attachments\n") {
 				t.Errorf("verify %s: %d %s%s", dir, code, out, errs)
 			}
 		}

@@ -169,8 +169,8 @@ func (m *Main) verify(ctx context.Context) error {
 		return err
 	}
 	c := r.Counts
-	fmt.Fprintf(m.Stdout, "%s: %d sessions and %d below them, %d records with %d events, %d keys, %d tasks, %d snapshots, %d readers' cursors, %d due, %d erased, %d chats, %d entries of feeds\n",
-		dir, c.Sessions, c.SubSessions, c.Records, c.Events, c.Keys, c.Tasks, c.Snapshots, c.Cursors, c.Due, c.Tombstones, c.Chats, c.Entries)
+	fmt.Fprintf(m.Stdout, "%s: %d sessions and %d below them, %d records with %d events, %d keys, %d tasks, %d snapshots, %d readers' cursors, %d due, %d erased, %d chats, %d entries of feeds, %d attachments\n",
+		dir, c.Sessions, c.SubSessions, c.Records, c.Events, c.Keys, c.Tasks, c.Snapshots, c.Cursors, c.Due, c.Tombstones, c.Chats, c.Entries, c.Blobs)
 	if r.UnusedSnapshots > 0 {
 		fmt.Fprintf(m.Stdout, "%d snapshots are of no use to this program: those sessions are read from their logs\n", r.UnusedSnapshots)
 	}

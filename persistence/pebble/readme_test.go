@@ -1,11 +1,25 @@
 package pebble
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 )
+
+// The operator's table of layouts has each of them.
+func TestLayoutsAreDescribed(t *testing.T) {
+	doc, err := os.ReadFile("../../docs/OPERATIONS.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for version := 1; version <= LayoutVersion; version++ {
+		if !strings.Contains(string(doc), fmt.Sprintf("\n| %d | ", version)) {
+			t.Errorf("docs/OPERATIONS.md does not say what is new in layout %d", version)
+		}
+	}
+}
 
 // The directory explains itself: the file is there after a start, also if somebody
 // changed it, and not after one that was refused.
