@@ -3,9 +3,15 @@
 package main
 
 import (
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 )
 
 // Code in a message has its colours and a button that copies it, character for character, as
@@ -28,6 +34,53 @@ func TestPageCode(t *testing.T) {
 			t.Errorf("%s: copied %q", when, got)
 		}
 		b.do(chromedp.Reload())
+	}
+	b.quiet()
+}
+
+// What colours code may come late, while an answer with code is written: nothing of the code
+// is lost by that, on the screen or by the button that copies it. D-13.
+func TestPageCodeLate(t *testing.T) {
+	needBrowser(t)
+	server := spawn(t, t.TempDir(), "--set", "scripted.token_delay=5ms")
+	release := make(chan struct{})
+	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(&url.URL{Scheme: "http", Host: server.addr})
+		r.Out.Host = r.In.Host
+	}}
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/colours.js") {
+			select {
+			case <-release:
+			case <-r.Context().Done():
+			}
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(front.Close)
+	b := &bench{t: t, addr: strings.TrimPrefix(front.URL, "http://")}
+	b.browse()
+	b.open("")
+	lines := make([]string, 60)
+	for i := range lines {
+		lines[i] = "npm i foo   # comment"
+	}
+	source := strings.Join(lines, "\n")
+	const block = `document.querySelector('#log .row:is(.draft, .assistant) .code code')`
+	b.say("/ask Which code?\n/say $reply")
+	b.wait(`!!` + openCard)
+	b.run(`(e => { e.value = ` + inJS("```bash\n"+source+"\n```\nThat is all") + `; e.dispatchEvent(new Event('input')); e.focus(); })(` + openCard + `.querySelector('textarea'))`)
+	b.key(kb.Enter)
+	b.wait(block + `?.textContent.includes('comment')`)
+	close(release)
+	b.wait(`!!` + block + `?.querySelector('.hl-comment') && ` + finals + ` === 1 && ` + idle)
+	if got := eval[string](b, block+`.textContent`); got != source {
+		t.Errorf("live the code has %d characters and ends with %q, stored are %d", len(got), got[max(0, len(got)-40):], len(source))
+	}
+	b.run(`(window.copied = null, Object.defineProperty(navigator, 'clipboard', {configurable: true, value: {writeText: async (text) => { copied = text; }}}), document.querySelector('#log .assistant .copy').click())`)
+	b.wait(`copied !== null`)
+	if got := eval[string](b, `copied`); got != source {
+		t.Errorf("copied %d of %d characters", len(got), len(source))
 	}
 	b.quiet()
 }

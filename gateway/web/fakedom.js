@@ -29,9 +29,11 @@ class FakeElement extends FakeNode {
   }
   removeAttribute(name) { this.attributes.delete(name); }
   get textContent() { return this.childNodes.map((k) => k.textContent).join(''); }
+  get isConnected() { return true; }
   get firstChild() { return this.childNodes[0] ?? null; }
   append(...nodes) {
-    for (const n of nodes) {
+    for (const node of nodes) {
+      const n = typeof node === 'string' ? new FakeText(this.ownerDocument, node) : node;
       if (n.tag === '#fragment') { this.append(...n.childNodes); continue; }
       n.remove();
       n.parentNode = this;
@@ -55,6 +57,7 @@ class FakeElement extends FakeNode {
 }
 
 export const document = {
+  getSelection: () => null,
   createElement: (tag) => new FakeElement(document, tag),
   createTextNode: (data) => new FakeText(document, data),
   createDocumentFragment: () => new FakeElement(document, '#fragment'),

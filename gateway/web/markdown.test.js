@@ -129,6 +129,36 @@ test('what does not change keeps its elements and its text nodes', () => {
   assert.equal(first.data, 'a\nbcd');
 });
 
+// The colours come when there is time, maybe much later than the text: what they are put on
+// is the text of that moment, and what is added behind them is seen.
+test('colours that come late cut nothing off', async () => {
+  globalThis.requestAnimationFrame = () => {};
+  const e = document.createElement('div');
+  const [head, whole] = ['```bash\nnpm i foo   # com', '```bash\nnpm i foo   # comment'];
+  const code = () => e.firstChild.childNodes[1].firstChild;
+  const coloured = async () => {
+    for (let n = 0; n < 1e4 && code().firstChild.tag === undefined; n++) await new Promise(setImmediate);
+    return code().childNodes.some((k) => k.tag === 'span');
+  };
+  try {
+    for (let at = head.length - 4; at <= whole.length; at++) paint(e, whole.slice(0, at), { live: true });
+    paint(e, `${whole}\nls\n\`\`\`\n`, { live: true });
+    assert.ok(await coloured());
+    assert.equal(code().textContent, 'npm i foo   # comment\nls');
+    paint(e, `${whole}\nls -l\n\`\`\`\nend`);
+    assert.equal(code().textContent, 'npm i foo   # comment\nls -l');
+    assert.ok(await coloured());
+    assert.equal(code().textContent, 'npm i foo   # comment\nls -l');
+  } finally { delete globalThis.requestAnimationFrame; }
+});
+
+test('code is coloured while a text grows once its last line is there', () => {
+  const code = (nodes) => nodes.reduce((found, n) => found ?? (n.ready !== undefined ? n : n.kids && code(n.kids)), undefined);
+  const ready = (text) => code(blocks(text, { live: true }).at(-1).nodes).ready;
+  for (const text of ['```js\nlet x', '```js\nlet x\n', '```js\n', '```js', '> ```js\n> ', '> ```js\n> let x', '- ```js\n  let', '```js\n> ```', '````js\n```\n']) assert.equal(ready(text), false, text);
+  for (const text of ['```js\nlet x\n```\n', '```js\n```\n', '> ```js\n> let\n> ```\n', '- ~~~js\n  let\n  ~~~~\n', '    let x\n']) assert.equal(ready(text), true, text);
+});
+
 // A long text costs per word what its last block costs, not what all of it does.
 test('a growing text is not read from its beginning again', () => {
   const e = document.createElement('div');

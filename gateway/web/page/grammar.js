@@ -205,11 +205,20 @@ function code(t, env) {
   const info = t.type === 'fence' ? md.utils.unescapeAll(t.info).trim() : '';
   const lang = info.split(/\s+/)[0];
   const text = t.content.replace(/\n$/, '');
-  const ended = t.type !== 'fence' || t.map[1] - t.map[0] > t.content.split('\n').length;
+  const ended = t.type !== 'fence' || closed(t, env);
   return el('div', { class: 'code', dir: 'ltr' },
     el('div', { class: 'code-head' }, el('span', {}, leaf(lang || 'text')), el('button', { type: 'button', class: 'link-button copy' }, leaf('Copy'))),
     el('pre', { tabindex: '0', role: 'group', 'aria-label': lang ? `Code, ${lang}` : 'Code' },
       { ...el('code', {}, leaf(text)), lang, ready: ended || !env.live }));
+}
+
+const CLOSE = /^[\s>]*(`{3,}|~{3,})[ \t]*$/;
+
+// Whether a fenced block has come to its closing line: its last line is one, and is not
+// part of the code. A line without an end of its own counts as one of the code.
+function closed(t, env) {
+  const inside = t.content && t.content.replace(/\n$/, '').split('\n').length;
+  return t.map[1] - t.map[0] > 1 + inside && CLOSE.test(env.lines[t.map[1] - 1]);
 }
 
 // Elements that a block token opens; null is none of its own.
@@ -267,7 +276,9 @@ function build(tokens, env) {
  * {text} or {tag, attrs, kids}. live: the text is not at its end yet.
  */
 export function blocks(text, env = {}) {
-  const tokens = md.parse(env.live ? text.replace(MARKS, '$1') : text, env);
+  const src = env.live ? text.replace(MARKS, '$1') : text;
+  const tokens = md.parse(src, env);
+  const lines = src.split('\n');
   const out = [];
   for (let i = 0; i < tokens.length; i++) {
     const from = i;
@@ -278,7 +289,7 @@ export function blocks(text, env = {}) {
     out.push({
       at: group[0].map[0], end: group[0].map[1], pure: group[0].type === 'reference_definition', unsure: group[0].meta?.ended === false,
       defines: group.filter((t) => t.type === 'reference_definition').map((t) => t.meta.label),
-      nodes: build(group, env),
+      nodes: build(group, { ...env, lines }),
     });
   }
   return out;

@@ -130,6 +130,7 @@ function make(node, doc) {
   for (const [name, value] of Object.entries(node.attrs)) e.setAttribute(name, value);
   for (const k of node.kids) e.append(make(k, doc));
   if (node.tag === 'button') e.addEventListener('click', () => copy(e));
+  if (node.lang !== undefined) codes.set(e, node);
   if (node.ready) colour(node);
   return e;
 }
@@ -140,6 +141,7 @@ function update(a, b) {
   for (const name of Object.keys(a.attrs)) if (!(name in b.attrs)) b.dom.removeAttribute(name);
   for (const [name, value] of Object.entries(b.attrs)) if (a.attrs[name] !== value) b.dom.setAttribute(name, value);
   if (b.lang === undefined && a.lang === undefined) { patch(b.dom, a.kids, b.kids); return; }
+  codes.set(b.dom, b);
   // Code: colours stay for the same text, and go with it.
   if (a.coloured && a.kids[0].text === b.kids[0].text && a.lang === b.lang) {
     b.kids = a.kids;
@@ -187,28 +189,32 @@ async function copy(button) {
 const PLAIN = new Set(['', 'text', 'txt', 'plain', 'plaintext']);
 const LONGEST = 40000; // what is longer stays in one colour
 let colours = null;
-let queue = [];
+const codes = new WeakMap(); // element of a code -> the node that it shows now
+const queue = new Set();     // elements that wait for their colours
 let running = false;
 
-// Colours a block of code when there is time. Blocks wait for their turn one by one.
+// Colours a block of code when there is time. Blocks wait for their turn one by one; what
+// is coloured then is what the element shows then, for the text may have grown meanwhile.
 function colour(node) {
   if (PLAIN.has(node.lang) || node.kids[0].text.length > LONGEST || typeof requestAnimationFrame === 'undefined') return;
-  queue.push(node);
+  queue.add(node.dom);
   if (running) return;
   running = true;
   colours ??= import('./colours.js');
   colours.then((c) => {
     const step = () => {
-      const n = queue.shift();
-      if (!n) { running = false; return; }
-      if (n.dom.isConnected && n.dom.firstChild === n.kids[0].dom && !selected(n.dom)) {
-        const made = c.coloured(n.kids[0].text, n.lang, n.dom.ownerDocument);
-        if (made) { n.dom.replaceChildren(made); n.coloured = true; }
+      const [e] = queue;
+      if (!e) { running = false; return; }
+      queue.delete(e);
+      const n = codes.get(e);
+      if (n.ready && !n.coloured && e.isConnected && e.textContent === n.kids[0].text && !selected(e)) {
+        const made = c.coloured(n.kids[0].text, n.lang, e.ownerDocument);
+        if (made) { e.replaceChildren(made); n.coloured = true; }
       }
       setTimeout(step);
     };
     step();
-  }, () => { colours = null; queue = []; running = false; });
+  }, () => { colours = null; queue.clear(); running = false; });
 }
 
 function selected(e) {
