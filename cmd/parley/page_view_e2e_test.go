@@ -50,7 +50,7 @@ func turns(n int) []string {
 // wheel turns the mouse's wheel over the conversation and waits until that is on the screen.
 func (b *bench) wheel(by float64) {
 	b.t.Helper()
-	b.do(chromedp.MouseEvent(chromedp.MouseWheel, 700, 400, func(p *input.DispatchMouseEventParams) { p.DeltaX, p.DeltaY = 1e-6, by })) // none at all would be left out
+	b.do(chromedp.MouseEvent(chromedp.MouseWheel, 700, 200, func(p *input.DispatchMouseEventParams) { p.DeltaX, p.DeltaY = 1e-6, by })) // none at all would be left out
 	b.frame()
 }
 
@@ -193,6 +193,87 @@ func TestPageLongConversation(t *testing.T) {
 	if !eval[bool](b, atEnd) {
 		t.Error("the end was lost while an answer was written")
 	}
+	b.quiet()
+}
+
+// Whoever wants to see what stands above while an answer is written gets there, however
+// gently: by touchpad, wheel, finger or key; and stays there until they come back.
+func TestPageLeavesEnd(t *testing.T) {
+	needBrowser(t)
+	server := spawn(t, t.TempDir(), "--set", "scripted.token_delay=5ms")
+	b := &bench{t: t, addr: server.addr}
+	b.browse()
+	b.size(1000, 420)
+	const left = `(s => s.scrollHeight - s.scrollTop - s.clientHeight)(document.querySelector('#scroller'))`
+	written := func() {
+		t.Helper()
+		now := eval[int](b, `document.querySelector('.draft .text').textContent.length`)
+		b.wait(fmt.Sprintf(`document.querySelector('.draft .text').textContent.length > %d`, now+100))
+	}
+	touch := func(kind input.DispatchTouchEventType, at ...*input.TouchPoint) {
+		t.Helper()
+		b.do(chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+			_, err := cdp.Call(ctx, t, input.DispatchTouchEvent, input.DispatchTouchEventParams{Type: kind, TouchPoints: append([]*input.TouchPoint{}, at...)})
+			return err
+		}))
+	}
+	for name, up := range map[string]func(){
+		"a touchpad": func() {
+			for range 12 {
+				b.wheel(-4)
+			}
+		},
+		"a wheel that turns slowly": func() {
+			for range 12 {
+				b.wheel(-12)
+			}
+		},
+		"a finger": func() {
+			b.do(chromedp.EmulateViewport(1000, 420, chromedp.EmulateTouch))
+			touch("touchStart", &input.TouchPoint{X: 600, Y: 100})
+			for y := 110.0; y <= 280; y += 10 {
+				touch("touchMove", &input.TouchPoint{X: 600, Y: y})
+				b.frame()
+			}
+			touch("touchEnd")
+		},
+		"a key":       func() { b.do(chromedp.MouseClickXY(600, 200)); b.key(kb.PageUp) },
+		"a scrollbar": func() { b.run(`document.querySelector('#scroller').scrollTop -= 200`) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := b.in(t)
+			b.open("")
+			b.fresh()
+			b.paste("/stream 4000 word")
+			b.wait(`document.querySelector('.draft .text')?.textContent.length > 2500`)
+			b.wait(left + ` < 2 && document.querySelector('#jump').hidden`)
+			up()
+			b.wait(left + ` > 40 && !document.querySelector('#jump').hidden`)
+			at := eval[float64](b, `document.querySelector('#scroller').scrollTop`)
+			written()
+			if now := eval[float64](b, `document.querySelector('#scroller').scrollTop`); now != at && name != "a key" { // of which the browser makes a glide
+				t.Errorf("the reader was moved from %v to %v", at, now)
+			}
+			if eval[bool](b, left+` < 40`) {
+				t.Error("the reader was taken back to the end")
+			}
+			b.do(chromedp.MouseEvent(chromedp.MouseWheel, 600, 200, func(p *input.DispatchMouseEventParams) { p.DeltaX, p.DeltaY = 1e-6, 2000 }))
+			b.wait(left + ` < 2 && document.querySelector('#jump').hidden`)
+			written()
+			b.wait(left + ` < 2 && document.querySelector('#jump').hidden`)
+			b.do(chromedp.Focus("#message"))
+			b.key(kb.Escape)
+			b.wait(idle)
+		})
+	}
+
+	// Where nothing stands above, nobody can leave.
+	b.fresh()
+	b.paste("/stream 1500 word")
+	b.wait(`!!document.querySelector('.draft .text')`)
+	b.wheel(-100)
+	b.wait(`document.querySelector('.draft .text').textContent.length > 2000`)
+	b.wait(left + ` < 2 && document.querySelector('#jump').hidden`)
 	b.quiet()
 }
 

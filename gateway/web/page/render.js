@@ -4,10 +4,11 @@ import { clock, h, reconcile } from './dom.js';
 import { fold, partRow, questionRow, userRow } from './rows.js';
 import { Shown, emptyView, openDrafts, waitingMessages, working } from './store.js';
 import { waitingItem } from './tray.js';
+import { onUpward } from './upward.js';
 import { Heights, around, keeping, step } from './window.js';
 
 const SPOKEN = new Set(['user', 'part', 'question']); // what counts as new
-const NEAR = 60; // px from the end that still count as being there
+const NEAR = 60; // px from the end: who comes so close to it goes on with it
 const SCREEN = 12; // rows that a screen is thought to show before it was looked at
 const NOTHING = new Shown(emptyView(''), []);
 const KEPT = 600; // rows that left the log and are not made again when they come back
@@ -34,16 +35,19 @@ export class Conversation {
     this.arriving = new Set();
     this.waitingCache = new Map();
     this.stick = true;
+    this.top = 0;               // where the scroller was last, as far as the page has seen or made it
     this.unread = 0;
     this.scroller.addEventListener('scroll', () => this.scrolled(), { passive: true });
+    this.held = false;          // by a finger
+    onUpward(this.scroller, () => { if (this.stick) this.stays(false); }, (on) => { this.held = on; this.follow(); });
     // Late growth (fonts, unfolding, the keyboard of a phone) must not lose the end.
     this.observer = new ResizeObserver(() => {
       [this.inner, this.outer] = [this.scroller.scrollHeight, this.scroller.clientHeight];
-      if (this.stick) this.toEnd();
+      this.follow();
     });
     this.observer.observe(this.scroller);
     this.observer.observe(this.scroller.firstElementChild);
-    this.jump.addEventListener('click', () => { this.stick = true; this.toEnd(); this.scrolled(); });
+    this.jump.addEventListener('click', () => { this.toEnd(); this.stays(true); });
     addEventListener('beforeprint', () => { this.printing = true; this.move([0, this.items.length], this.place()); });
     addEventListener('afterprint', () => { this.printing = false; this.slide(); });
   }
@@ -75,7 +79,7 @@ export class Conversation {
     this.showWorking(view);
     this.showTyping(view);
     this.older.hidden = view.first <= 1 || !view.synced || view.order.length === 0;
-    if (this.stick) this.toEnd();
+    if (this.stick) this.follow();
     else {
       this.restore(place);
       this.unread += added.filter((r) => !r.mine && SPOKEN.has(r.type)).length;
@@ -362,7 +366,7 @@ export class Conversation {
       const by = now.getBoundingClientRect().top - y;
       if (!by) return;
       if (spare && this.from > 0 && by <= this.above) this.space(this.above - by, this.below);
-      else this.scroller.scrollTop += by;
+      else this.scrollTo(this.scroller.scrollTop + by);
       return;
     }
   }
@@ -435,24 +439,38 @@ export class Conversation {
   toEnd() {
     const n = this.items.length;
     if (this.to < n) this.move(around(Math.max(0, n - SCREEN), n - 1, n, this.from, this.to), []);
-    this.scroller.scrollTop = n ? this.scroller.scrollHeight : 0;
+    this.scrollTo(n ? this.scroller.scrollHeight : 0);
+  }
+
+  // With whoever is at the end, when that has moved.
+  follow() { if (this.stick && !this.held) this.toEnd(); }
+
+  // What the page scrolls itself is nobody's wish.
+  scrollTo(y) {
+    this.scroller.scrollTop = y;
+    this.top = this.scroller.scrollTop;
   }
 
   scrolled() {
     const s = this.scroller;
-    // The browser scrolls, too, when a size changes; nobody left the end by that.
     const resized = s.scrollHeight !== this.inner || s.clientHeight !== this.outer;
-    const end = s.scrollHeight - s.scrollTop - s.clientHeight < NEAR;
+    const left = s.scrollHeight - s.scrollTop - s.clientHeight;
+    const moved = s.scrollTop - this.top;
+    this.top = s.scrollTop;
     const ended = this.to === this.items.length;
     this.slide();
-    if (resized) return;
-    if (end && !ended) this.toEnd();
-    this.stays(end);
-    this.wantOlder();
+    // The browser scrolls, too, when a size changes, and then to the end: nobody left it by that.
+    if (this.stick && moved < -1 && left > 1) this.stays(false);
+    // Near the end is the end for those only who come down to it: else nobody could leave it slowly.
+    else if (!this.stick && left < NEAR && (moved > 0 || (left <= 1 && !resized))) {
+      if (!ended) this.toEnd();
+      this.stays(true);
+    }
+    if (!resized || !this.stick) this.wantOlder();
   }
 
   // Whoever is at the end stays there when it grows.
-  stays(end = this.scroller.scrollHeight - this.scroller.scrollTop - this.scroller.clientHeight < NEAR) {
+  stays(end) {
     if (end !== this.stick) { this.stick = end; this.actions.atEnd(end); }
     if (end) this.unread = 0;
     this.showJump();
@@ -495,7 +513,8 @@ export class Conversation {
     const { el } = this.rows.get(key);
     // At once: while the view still glided away from the end, whatever grew there took it back.
     el.scrollIntoView({ block: 'center' });
-    this.stays();
+    this.top = this.scroller.scrollTop;
+    this.stays(this.scroller.scrollHeight - this.top - this.scroller.clientHeight < NEAR);
     el.classList.remove('flash');
     void el.offsetWidth; // starts the animation anew
     el.classList.add('flash');
