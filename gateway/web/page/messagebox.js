@@ -6,7 +6,7 @@ import { MODES } from './choices.js';
 import { composer } from './composer.js';
 import { h, icon } from './dom.js';
 import { command } from './actions.js';
-import { remember } from './memory.js';
+import { remember, remembered } from './memory.js';
 import { menuButton } from './menu.js';
 import { reply, replyingTo } from './replying.js';
 import { send, typing } from './sending.js';
@@ -56,6 +56,10 @@ export function toInput() { if (!('ontouchstart' in window)) box.focus(); }
 
 /** Puts a text below what is in the box: it was written where it cannot be sent any more. */
 export function keepText(text) {
+  if (state.view?.gone) { // nothing stays in one that was erased
+    remember('', [remembered('').trim(), text.trim()].filter(Boolean).join('\n'));
+    return;
+  }
   box.value = [box.value.trim(), text.trim()].filter(Boolean).join('\n');
   remember(state.view?.session || '', box.value);
 }

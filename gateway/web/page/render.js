@@ -54,12 +54,14 @@ export class Conversation {
 
   /** Forgets the elements of another conversation. */
   reset() {
+    for (const [id, { el }] of this.waitingCache) el.leave(this.view?.messages.get(id)?.text ?? '', 'Another conversation was opened.');
     for (const e of [this.log, this.activity, this.tray]) e.replaceChildren();
     for (const cache of [this.rows, this.waitingCache, this.heights, this.left, this.quiet]) cache.clear();
     this.items = NOTHING;
     [this.from, this.to] = [0, 0];
     this.space(0, 0);
     this.view = null;
+    this.trayList = null;
     this.lastLines = null;
     this.stick = true;
     this.unread = 0;
@@ -385,6 +387,8 @@ export class Conversation {
     const waiting = waitingMessages(view);
     const readonly = view.session.includes('/') || view.closed;
     this.tray.hidden = waiting.length === 0;
+    const there = new Set(waiting.map((m) => m.message));
+    for (const [id, { el }] of this.waitingCache) if (!there.has(id)) el.leave(view.messages.get(id)?.text ?? '', 'The message that you were changing does not wait any more.');
     if (!waiting.length && this.tray.contains(document.activeElement)) this.actions.toInput();
     if (!waiting.length) { this.tray.replaceChildren(); this.waitingCache.clear(); this.trayList = null; return; }
     if (!this.trayList) {
@@ -398,8 +402,10 @@ export class Conversation {
     // Equal entries keep their element, so an edit in progress is not lost.
     const stable = items.map((m) => { const old = this.waitingCache.get(m.message)?.item; return old && old.sig === m.sig ? old : m; });
     const at = this.trayFocus();
-    reconcile(this.trayList, stable, this.waitingCache, (m) => m.message, (m) => waitingItem(m, this.actions, readonly), (el) => el.editing === true);
+    const focus = document.activeElement;
+    reconcile(this.trayList, stable, this.waitingCache, (m) => m.message, (m) => waitingItem(m, this.actions, readonly), (el, m) => el.patch(m));
     if (at) this.focusTray(at);
+    else if (this.trayList.contains(focus) && document.activeElement !== focus) focus.focus({ preventScroll: true }); // its entry has moved
   }
 
   // Entries that move are built anew; whoever works by keyboard stays on the
