@@ -13,10 +13,10 @@ import { apply, markSeen, paint, readonly } from './view.js';
 
 const [confirmed, showCall] = ['confirmed', 'showCall'].map(use);
 
-/** Asks the server for something in the open conversation; what went wrong is said. */
-export async function command(what, type, data) {
+/** Asks the server for something in the open conversation, or another one; what went wrong is said. */
+export async function command(what, type, data, session = state.view.session) {
   try {
-    await client.command(type, state.view.session, data);
+    await client.command(type, session, data);
     return true;
   } catch (err) {
     complain(what, err);
@@ -43,12 +43,16 @@ export const actions = {
     const i = ids.indexOf(message);
     return i > 0 && command('The message was not moved.', 'move', { message, before: ids[i - 1] });
   },
-  dropWaiting: async () => await confirmed('Stop the work, and throw away the messages that wait? They are not answered then.', 'Stop and throw away') && command('Nothing was stopped.', 'cancel', { waiting: 'drop' }),
+  async dropWaiting() {
+    const { session, title } = state.view; // while it is asked, another one may be opened
+    if (await confirmed(session, `Stop the work in “${title || 'Untitled conversation'}”, and throw away the messages that wait? They are not answered then.`, 'Stop and throw away')) command('Nothing was stopped.', 'cancel', { waiting: 'drop' }, session);
+  },
   openSession: (id) => { location.hash = `#/s/${encodeURIComponent(id)}`; },
   async showCall(call) {
+    const { session } = state.view;
     try {
-      const c = await api.call(state.view.session, call);
-      if (!document.querySelector('dialog')) showCall(c, call); // it may be pressed twice
+      const c = await api.call(session, call);
+      if (state.view?.session === session && !document.querySelector('dialog')) showCall(session, c, call); // it may be pressed twice
     } catch (err) { complain('The call could not be loaded.', err); }
   },
   atEnd: (end) => { if (end) markSeen(); },

@@ -12,7 +12,7 @@ const PAGE = 200; // the most that the route gives
 export async function save() {
   const { session, title } = state.view;
   const name = title || 'Untitled conversation';
-  const form = await ask();
+  const form = await ask(session);
   if (!form) return;
   try {
     const frames = await everything(session);
@@ -21,8 +21,8 @@ export async function save() {
   } catch (err) { complain('The conversation was not exported.', err); }
 }
 
-async function ask() {
-  const { closed } = dialog({ 'aria-label': 'Export this conversation' },
+async function ask(session) {
+  const { closed } = dialog({ 'aria-label': 'Export this conversation', 'data-session': session },
     h('h2', {}, 'Export this conversation'),
     h('p', {}, 'Markdown is for reading: what was said, by whom and when. JSON has every event, also those of tools, for programs.'),
     h('div', { class: 'dialog-actions' },

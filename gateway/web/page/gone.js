@@ -9,12 +9,17 @@ import { forgetSent } from './sending.js';
 import { state } from './state.js';
 import { seen } from './view.js';
 
+const hearers = [];
+/** Calls f(session) for each conversation that is gone, with those that were delegated from it. */
+export function onGone(f) { hearers.push(f); }
+
 export function gone(session, title = '') {
   const unsent = forgetSent(session);
   const kept = erased(session, unsent);
   const files = unsent.some((m) => m.attachments.length) ? ' Its files have to be attached again.' : '';
   forgetFiles(session);
   seen.delete(session);
+  for (const f of hearers) f(session);
   if (!kept) return;
   if (!state.view?.session) box.value = remembered('');
   toast(`${title ? `“${title}”` : 'A conversation'} was erased. What you were writing there waits in a new conversation.${files}`, { ms: 12000 });

@@ -55,8 +55,10 @@ export function rename() {
   input.select();
 }
 
-async function clear() {
-  if (await confirmed('From here on the agent sees nothing of what is above. The conversation itself stays.', 'Clear')) command('It was not cleared.', 'clear', {});
+/** Makes the agent forget what was said, after a question. */
+export async function clear() {
+  const { session, title: name } = state.view; // while it is asked, another one may be opened
+  if (await confirmed(session, `Clear “${name || 'Untitled conversation'}”? From here on the agent sees nothing of what is above. The conversation itself stays.`, 'Clear')) command('It was not cleared.', 'clear', {}, session);
 }
 
 $('parent').append(icon('back'));

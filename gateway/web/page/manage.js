@@ -35,7 +35,7 @@ export async function archive(id, on) {
 /** Erases a conversation after a question. */
 export async function remove(id) {
   const archived = entryFor(id)?.archived;
-  if (!(await confirmed(`Delete “${titleOf(id)}” with everything in it? Nothing of it can be brought back.${archived ? '' : ' To have it out of the way and keep it, archive it.'}`, 'Delete'))) return;
+  if (!(await confirmed(id, `Delete “${titleOf(id)}” with everything in it? Nothing of it can be brought back.${archived ? '' : ' To have it out of the way and keep it, archive it.'}`, 'Delete'))) return;
   const open = state.view?.session === id;
   try {
     if (open) client.unfollow(id);

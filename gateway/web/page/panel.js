@@ -88,7 +88,7 @@ export function openPanel() {
     set(who, session ? seers(view) : '');
   }
 
-  const { element, closed } = dialog({ class: 'panel', 'aria-labelledby': 'panel-title' },
+  const { element, closed } = dialog({ class: 'panel', 'aria-labelledby': 'panel-title', 'data-session': session || null },
     h('h2', { id: 'panel-title' }, session ? 'Settings of this conversation' : 'Settings of the new conversation'),
     wrong, groups.map((g) => g.set), why, who,
     h('div', { class: 'dialog-actions' }, h('button', { type: 'submit', class: 'plain-button' }, 'Close')));

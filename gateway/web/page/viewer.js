@@ -4,6 +4,7 @@ import { sessions as api } from './api.js';
 import { dialog } from './dialogs.js';
 import { complain, h } from './dom.js';
 import { isPicture } from './files.js';
+import { state } from './state.js';
 import { item } from './uploads.js';
 
 const SHOWN = 200_000; // characters of a text
@@ -15,7 +16,7 @@ export async function showFile(session, a) {
   if (document.querySelector('dialog[open]')) return; // it may be pressed twice
   let body;
   try { body = await bytes(session, a); } catch (err) { complain(`${a.name} could not be loaded.`, err); return; }
-  if (document.querySelector('dialog[open]')) return;
+  if (state.view?.session !== session || document.querySelector('dialog[open]')) return;
   const picture = isPicture(a.type);
   let content;
   if (picture) content = h('div', { class: 'viewer-picture' }, h('img', { alt: a.name, src: await address(body) }));
@@ -23,7 +24,7 @@ export async function showFile(session, a) {
     const text = await body.text();
     content = h('pre', { tabIndex: 0, 'aria-label': a.name }, text.length > SHOWN ? `${text.slice(0, SHOWN)}…` : text);
   }
-  dialog({ class: 'wide viewer', 'aria-label': a.name },
+  dialog({ class: 'wide viewer', 'aria-label': a.name, 'data-session': session },
     h('h2', {}, h('bdi', {}, a.name)), content,
     h('div', { class: 'dialog-actions' },
       h('button', { type: 'button', class: 'plain-button', onclick: () => save(a.name, body) }, 'Download'),

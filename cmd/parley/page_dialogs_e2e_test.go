@@ -1,0 +1,82 @@
+//go:build e2e
+
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// A question is about the conversation in which it was asked: it says which one, and is gone
+// when another one is opened or this one is erased.
+func TestPageDialogs(t *testing.T) {
+	needBrowser(t)
+	server := spawn(t, t.TempDir())
+	one, two := server.talk("/say the first"), server.talk("/say the second")
+	b := &bench{t: t, addr: server.addr}
+	b.browse()
+	b.open("#/s/" + two)
+	b.wait(lastText + ` === 'the second'`)
+	sent := func() string { return eval[string](b, `window.sent.filter(m => ['clear', 'cancel'].includes(m.type)).map(m => m.type + ' ' + m.session).join()`) }
+	b.run(`(window.sent = [], window.realSend = WebSocket.prototype.send, WebSocket.prototype.send = function (text) { sent.push(JSON.parse(text)); realSend.call(this, text); })`)
+	to := func(session, text string) {
+		t.Helper()
+		b.run(`location.hash = '#/s/` + session + `'`)
+		b.wait(lastText + ` === '` + text + `'`)
+	}
+	for _, button := range []string{"Clear: the agent forgets what is above", "Delete this conversation", "Export this conversation", "Settings of this conversation"} {
+		to(one, "the first")
+		b.run(`document.querySelector('[aria-label="` + button + `"]').click()`)
+		b.wait(`!!document.querySelector('dialog[open]')`)
+		if text := eval[string](b, `document.querySelector('dialog').textContent`); strings.HasPrefix(button, "Clear") && !strings.HasPrefix(text, "Clear “/say the first”?") {
+			t.Errorf("the question is %q", text)
+		}
+		b.run(`history.back()`)
+		b.wait(lastText + ` === 'the second' && !document.querySelector('dialog')`)
+	}
+	// Who answers at the same moment answers for the conversation that was asked about.
+	to(one, "the first")
+	b.run(`document.querySelector('[aria-label^="Clear"]').click()`)
+	b.wait(`!!document.querySelector('dialog[open]')`)
+	b.run(`(location.hash = '#/s/` + two + `', document.querySelector('dialog .danger').click())`)
+	b.wait(`window.sent.some(m => m.type === 'clear')`)
+	if got := sent(); got != "clear "+one {
+		t.Errorf("sent: %s", got)
+	}
+	b.wait(lastText + ` === 'the second'`)
+
+	b.run(`document.querySelector('[aria-label="Export this conversation"]').click()`)
+	b.wait(`!!document.querySelector('dialog[open]')`)
+	if status, body := server.do("DELETE", "/api/sessions/"+two, ""); status/100 != 2 {
+		t.Fatalf("%d %s", status, body)
+	}
+	b.wait(`!document.querySelector('dialog') && document.querySelector('#empty').textContent.includes('was erased')`)
+	b.quiet()
+}
+
+// "Stop and drop all" stops the work of the conversation in which it was pressed.
+func TestPageDropsWhereAsked(t *testing.T) {
+	b := newBench(t, emptyConfig(t))
+	b.open("")
+	b.hold("waits in the first")
+	one := eval[string](b, `location.hash`)
+	b.hold("waits in the second")
+	two := eval[string](b, `location.hash`)
+	b.run(`location.hash = '` + one + `'`)
+	b.wait(trayItems + ` === 1 && document.querySelector('#tray').textContent.includes('in the first')`)
+	b.run(`[...document.querySelectorAll('#tray button')].find(e => e.textContent === 'Stop and drop all').click()`)
+	b.wait(`document.querySelector('dialog[open]')?.textContent.includes('“/wait 60s /say over”')`)
+	b.run(`(history.back(), addEventListener('hashchange', () => { window.left = true; }, {once: true}))`)
+	b.wait(`window.left && !document.querySelector('dialog') && document.querySelector('#tray').textContent.includes('in the second')`)
+	b.run(`[...document.querySelectorAll('#tray button')].find(e => e.textContent === 'Stop and drop all').click()`)
+	b.wait(`!!document.querySelector('dialog[open]')`)
+	b.run(`(location.hash = '` + one + `', document.querySelector('dialog .danger').click())`)
+	b.wait(`document.querySelector('#tray').textContent.includes('in the first') && ` + working)
+	b.run(`location.hash = '` + two + `'`)
+	b.wait(mine("in the second", "cancelled") + ` && ` + idle)
+	b.run(`location.hash = '` + one + `'`)
+	b.wait(trayItems + ` === 1 && ` + working)
+	b.run(`document.querySelector('.composer .stop').click()`)
+	b.wait(idle)
+	b.quiet()
+}
