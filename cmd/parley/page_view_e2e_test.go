@@ -384,6 +384,28 @@ func TestPageErased(t *testing.T) {
 	b.wait(`document.querySelector('#message').value === 'and this was not sent'`)
 	b.run(`location.hash = '#/s/` + session + `'`)
 	b.wait(`document.querySelector('#empty').textContent.includes('was erased') && document.querySelectorAll('#log .row').length === 0`)
+
+	// Nothing of it stays in what was found before, above the list or in the palette.
+	const palette = `[...document.querySelectorAll('.palette .option')].map(e => e.textContent).join('|')`
+	for _, where := range []string{"the list", "the palette"} {
+		session = server.talk("/say the third secret")
+		if where == "the list" {
+			b.run(`(s => { s.value = 'third'; s.dispatchEvent(new Event('input')); })(document.querySelector('#search'))`)
+			b.wait(`document.querySelectorAll('#found-list a').length >= 2`)
+		} else {
+			b.key("k", kb.ModifierCtrl)
+			b.wait(`document.activeElement.matches('.palette-input')`)
+			b.key("third")
+			b.wait(palette + `.includes('third secret')`)
+		}
+		if status, body := server.do("DELETE", "/api/sessions/"+session, ""); status/100 != 2 {
+			t.Fatalf("%d %s", status, body)
+		}
+		b.wait(`document.querySelectorAll('#found-list a').length === 0 && !` + palette + `.includes('third secret')`)
+		if text := eval[string](b, `document.body.innerText`); strings.Contains(text, "third secret") {
+			t.Errorf("found in %s, an erased conversation still shows", where)
+		}
+	}
 	b.quiet()
 }
 

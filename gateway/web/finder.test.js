@@ -63,3 +63,18 @@ test('the search: says what is not found, and what did not work', async () => {
   await b.settle();
   assert.equal(outcomeOf(b.finder.found), 'The search did not work: the server is away');
 });
+
+test('the search: what was erased is not found any more, nor by an answer on its way', async () => {
+  const b = bench();
+  b.finder.ask('log');
+  await b.pass();
+  const [messages, titles] = b.asked;
+  titles.resolve({ items: [{ session: 's' }, { session: 's2' }] });
+  await b.settle();
+  b.finder.forget('s');
+  assert.deepEqual(b.finder.found.titles, [{ session: 's2' }]);
+  assert.equal(b.shown.at(-1), '1 title; searching on…');
+  messages.resolve({ items: [{ session: 's', message: 'm1' }, { session: 's/d1', message: 'm2' }, { session: 's2', message: 'm3' }], next_cursor: null });
+  await b.settle();
+  assert.deepEqual(b.finder.found.messages.map((m) => m.message), ['m3']);
+});

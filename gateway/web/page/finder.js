@@ -10,6 +10,7 @@ export class Finder {
   constructor({ titles, messages, show, wait = 200, setTimeout = (f, ms) => globalThis.setTimeout(f, ms), clearTimeout = (t) => globalThis.clearTimeout(t) }) {
     Object.assign(this, { titles, messages, show, wait, setTimeout, clearTimeout });
     this.found = nothing('');
+    this.erased = []; // since it was asked: an answer on its way may still have them
   }
 
   /** Asks for a query, once nothing was typed for a moment. */
@@ -19,6 +20,7 @@ export class Finder {
     this.clearTimeout(this.timer);
     this.asked?.abort();
     this.found = nothing(query);
+    this.erased = [];
     if (query) {
       this.found.busy = true;
       this.timer = this.setTimeout(() => this.go(), this.wait);
@@ -28,6 +30,12 @@ export class Finder {
 
   /** Asks for messages that are older than those found. */
   more() { return this.load((signal) => this.page(signal)); }
+
+  /** A conversation was erased: nothing of it is found any more. */
+  forget(session) {
+    this.erased.push(session);
+    this.change({});
+  }
 
   go() {
     return this.load(async (signal) => {
@@ -58,7 +66,9 @@ export class Finder {
   }
 
   change(what) {
+    const there = (row) => !this.erased.some((id) => `${row.session}/`.startsWith(`${id}/`));
     this.found = { ...this.found, ...what };
+    for (const list of ['titles', 'messages']) if (!this.found[list].every(there)) this.found[list] = this.found[list].filter(there);
     this.show(this.found);
   }
 }

@@ -6,12 +6,15 @@ import { COMMANDS } from './commands.js';
 import { h, icon } from './dom.js';
 import { Finder, outcomeOf } from './finder.js';
 import { marked, resultsOf } from './found.js';
+import { onGone } from './gone.js';
 import { entries } from './list.js';
 import { stampOf } from './listing.js';
 import { marksOf, matches } from './words.js';
 
 const RECENT = 6;
 let palette = null;
+let finder = null; // of the palette that is open
+onGone((session) => finder?.forget(session));
 
 /** Opens it, or closes it; typed are keys that were pressed while it was on its way. */
 export function openPalette(typed = []) {
@@ -24,7 +27,7 @@ export function openPalette(typed = []) {
   const listbox = h('div', { class: 'palette-list', role: 'listbox', id: 'palette-list', 'aria-label': 'Results' });
   const status = h('p', { class: 'hint palette-state', role: 'status' });
   palette = h('dialog', { class: 'dialog palette', 'aria-label': 'Commands and search' }, input, listbox, status);
-  const finder = new Finder({ titles: api.titled, messages: api.said, show: draw });
+  finder = new Finder({ titles: api.titled, messages: api.said, show: draw });
   let options = [];
   let active = 0;
 
@@ -89,7 +92,9 @@ export function openPalette(typed = []) {
     e.preventDefault();
   });
   const element = palette;
-  element.addEventListener('close', () => { finder.ask(''); element.remove(); palette = null; });
+  const away = () => element.close(); // another place is opened
+  addEventListener('hashchange', away);
+  element.addEventListener('close', () => { removeEventListener('hashchange', away); finder.ask(''); element.remove(); palette = finder = null; });
   element.addEventListener('click', (e) => { if (e.target === element) element.close(); }); // beside it
   document.body.append(element);
   element.showModal();

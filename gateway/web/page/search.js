@@ -5,10 +5,13 @@ import { sessions as api } from './api.js';
 import { h } from './dom.js';
 import { Finder, outcomeOf } from './finder.js';
 import { resultsOf } from './found.js';
+import { onGone } from './gone.js';
 import { $ } from './state.js';
 
 const input = $('search');
 const finder = new Finder({ titles: api.titled, messages: api.said, show: draw });
+
+onGone((session) => finder.forget(session));
 
 function draw(found) {
   const on = !!found.query;
