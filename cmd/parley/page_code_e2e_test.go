@@ -38,6 +38,48 @@ func TestPageCode(t *testing.T) {
 	b.quiet()
 }
 
+// answer has the agent answer with this text, of several lines if need be.
+func (b *bench) answer(text string) {
+	b.t.Helper()
+	b.say("/ask Which text?\n/say $reply")
+	b.wait(`!!` + openCard)
+	b.run(`(e => { e.value = ` + inJS(text) + `; e.dispatchEvent(new Event('input')); e.focus(); })(` + openCard + `.querySelector('textarea'))`)
+	b.key(kb.Enter)
+}
+
+// A word that is wider than its cell is broken there, and a table that is wider than the
+// screen is scrolled; the number of a list stands within its bubble.
+func TestPageTables(t *testing.T) {
+	b := newBench(t, emptyConfig(t))
+	b.open("")
+	b.fresh()
+	word := strings.Repeat("verylongword", 8)
+	b.answer("| one | two | three | four | five |\n|---|--:|---|---|---|\n| " + word + " | 2 | " + word + " | a<br>b | " + word + " |\n\n1986. The year\n1987. The next")
+	b.wait(finals + ` === 1 && ` + idle)
+	const over = `(() => {
+		const out = [], range = document.createRange();
+		for (const e of document.querySelectorAll('#log .assistant :is(th, td)')) {
+			range.selectNodeContents(e);
+			const box = e.getBoundingClientRect();
+			if ([...range.getClientRects()].some(r => r.right > box.right + 1 || r.left < box.left - 1)) out.push(e.textContent);
+		}
+		return out;
+	})()`
+	for _, width := range []int64{1200, 390} {
+		b.size(width, 800)
+		b.none("printed over its neighbour", over)
+		b.none("cut off", cut)
+	}
+	if !eval[bool](b, `(e => e.scrollWidth > e.clientWidth)(document.querySelector('#log .assistant .table'))`) {
+		t.Error("the table is squeezed, and not scrolled")
+	}
+	if gap := eval[float64](b, `(ol => parseFloat(getComputedStyle(ol).paddingInlineStart) / parseFloat(getComputedStyle(ol).fontSize))(document.querySelector('#log .assistant ol'))`); gap < 2.8 {
+		t.Errorf("a number of four digits has %v em", gap)
+	}
+	b.picture("tables")
+	b.quiet()
+}
+
 // What colours code may come late, while an answer with code is written: nothing of the code
 // is lost by that, on the screen or by the button that copies it. D-13.
 func TestPageCodeLate(t *testing.T) {
@@ -67,10 +109,7 @@ func TestPageCodeLate(t *testing.T) {
 	}
 	source := strings.Join(lines, "\n")
 	const block = `document.querySelector('#log .row:is(.draft, .assistant) .code code')`
-	b.say("/ask Which code?\n/say $reply")
-	b.wait(`!!` + openCard)
-	b.run(`(e => { e.value = ` + inJS("```bash\n"+source+"\n```\nThat is all") + `; e.dispatchEvent(new Event('input')); e.focus(); })(` + openCard + `.querySelector('textarea'))`)
-	b.key(kb.Enter)
+	b.answer("```bash\n" + source + "\n```\nThat is all")
 	b.wait(block + `?.textContent.includes('comment')`)
 	close(release)
 	b.wait(`!!` + block + `?.querySelector('.hl-comment') && ` + finals + ` === 1 && ` + idle)

@@ -49,6 +49,18 @@ test('only http, https and mailto become links', () => {
   assert.match(html(draw('[t](https://x.test)')), /<a href="https:\/\/x.test" rel="noopener noreferrer nofollow" target="_blank">t<\/a>/);
 });
 
+test('a line break is the only markup that a cell may have', () => {
+  assert.equal(shown('| a<br>b |\n|---|\n| c<br/>*d*<BR />e |\n| `<br>` <b>f</b> |'),
+    '<table><thead><tr><th>a<br>b</th></tr></thead><tbody><tr><td>c<br><em>d</em><br>e</td></tr><tr><td><code>&lt;br&gt;</code> &lt;b&gt;f&lt;/b&gt;</td></tr></tbody></table>');
+  assert.equal(shown('a<br>b'), '<p>a&lt;br&gt;b</p>');
+});
+
+test('a list says how wide its numbers are', () => {
+  assert.equal(shown('1986. a'), '<ol data-wide="4" start="1986"><li>a</li></ol>');
+  assert.match(shown(Array.from({ length: 100 }, (_, i) => `${i + 1}. a`).join('\n')), /^<ol data-wide="3">/);
+  assert.match(shown('98. a\n99. b'), /^<ol start="98">/);
+});
+
 test('a picture is loaded only if it is in the text', () => {
   assert.equal(shown('![alt](https://x.test/a.png)'), '<p><a href="https://x.test/a.png">alt</a></p>');
   assert.equal(shown('![alt](data:image/png;base64,AAAA)'), '<p><img alt="alt" src="data:image/png;base64,AAAA"></p>');
@@ -57,7 +69,7 @@ test('a picture is loaded only if it is in the text', () => {
 
 test('no element and no attribute but of the list', () => {
   const elements = new Set('div p h3 h4 h5 h6 ul ol li blockquote hr table thead tbody tr th td pre code em strong del a br span input button img'.split(' '));
-  const attributes = new Set('class dir href title rel target start scope data-align type disabled checked aria-label aria-level tabindex role src alt'.split(' '));
+  const attributes = new Set('class dir href title rel target start scope data-align data-wide type disabled checked aria-label aria-level tabindex role src alt'.split(' '));
   const walk = (n) => {
     if (n.tag === undefined) return;
     assert.ok(elements.has(n.tag), n.tag);

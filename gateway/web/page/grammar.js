@@ -168,12 +168,17 @@ function link(href, title, kids, env) {
   return [el('a', { href: to, ...(title && { title }), rel: 'noopener noreferrer nofollow', target: '_blank' }, ...kids)];
 }
 
+const BREAK = /<br *\/?>/i; // a cell has no other way to have lines
+
 function inline(tokens, env) {
   let kids = [];
   const open = [];
   for (const t of tokens || []) {
     switch (t.type) {
-      case 'text': case 'text_special': say(kids, t.content); break;
+      case 'text': case 'text_special':
+        if (env.cell) t.content.split(BREAK).forEach((s, i) => { if (i) kids.push(el('br')); say(kids, s); });
+        else say(kids, t.content);
+        break;
       case 'softbreak': say(kids, '\n'); break;
       case 'hardbreak': kids.push(el('br')); break;
       case 'code_inline': kids.push(el('code', {}, leaf(t.content))); break;
@@ -241,6 +246,12 @@ function opened(t, top) {
   }
 }
 
+// A list says how much room its longest number needs, if that is more than usual.
+function widen({ tag, attrs, kids }) {
+  const digits = tag === 'ol' ? String(Number(attrs.start ?? 1) + kids.length - 1).length : 0;
+  if (digits > 2) attrs['data-wide'] = digits < 5 ? String(digits) : 'more';
+}
+
 function build(tokens, env) {
   const root = el('root');
   const open = [root];
@@ -249,7 +260,7 @@ function build(tokens, env) {
     switch (t.type) {
       case 'reference_definition': break;
       case 'inline': {
-        const kids = inline(t.children, env);
+        const kids = inline(t.children, into.tag === 'td' || into.tag === 'th' ? { ...env, cell: true } : env);
         if (t.meta) into.kids.push(el('input', { type: 'checkbox', disabled: '', ...(t.meta.done && { checked: '' }), 'aria-label': t.meta.done ? 'Done' : 'To do' }), leaf(' '));
         for (const k of kids) if (k.tag) into.kids.push(k); else say(into.kids, k.text);
         break;
@@ -263,7 +274,7 @@ function build(tokens, env) {
           if (!e) { open.push(into); break; }
           into.kids.push(t.type === 'table_open' ? el('div', { class: 'table', role: 'group', tabindex: '0', 'aria-label': 'Table' }, e) : e);
           open.push(e);
-        } else if (t.nesting < 0) open.pop();
+        } else if (t.nesting < 0) widen(open.pop());
     }
   }
   return root.kids;
