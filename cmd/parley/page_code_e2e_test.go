@@ -123,3 +123,28 @@ func TestPageCodeLate(t *testing.T) {
 	}
 	b.quiet()
 }
+
+// What a person has typed is shown as it was typed; only code between fences is code. What
+// an agent says is Markdown.
+func TestPageTyped(t *testing.T) {
+	b := newBench(t, emptyConfig(t))
+	b.open("")
+	b.fresh()
+	const text = "# comment\n\ndef __init__(self):\n    return 2*3*4  # see https://example.org/a_b\n\t- tab\n> said"
+	b.paste(text + "\n\n```go\nfunc main() {}\n```")
+	const shown = `document.querySelector('.row.mine .text')`
+	for _, when := range []string{"live", "loaded again"} {
+		b.wait(`!!` + shown + `?.querySelector('.hl-keyword')`)
+		if got := eval[string](b, shown+`.firstChild.textContent`); got != text {
+			t.Errorf("%s: %q is shown as %q", when, text, got)
+		}
+		if !eval[bool](b, `(e => getComputedStyle(e).whiteSpace === 'pre-wrap' && e.children.length === 1 && e.querySelector('a').href === 'https://example.org/a_b')(`+shown+`.firstChild)`) {
+			t.Errorf("%s: %s", when, eval[string](b, shown+`.innerHTML`))
+		}
+		b.do(chromedp.Reload())
+	}
+	b.fresh()
+	b.answer("# heading\n\n2 *emphasised* words")
+	b.wait(finals + ` === 1 && !!document.querySelector('#log .assistant .text em') && !!document.querySelector('#log .assistant .text .heading')`)
+	b.quiet()
+}

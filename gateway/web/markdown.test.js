@@ -61,6 +61,17 @@ test('a list says how wide its numbers are', () => {
   assert.match(shown('98. a\n99. b'), /^<ol start="98">/);
 });
 
+test('what a person typed is shown as it was typed', () => {
+  const typed = (text) => shown(text, { typed: true }).replaceAll(' class="typed"', '');
+  for (const text of ['def __init__(self):\n    return 2*3*4', '# comment', '- a\n\n\n- b', '| a |\n|---|', '$x$ *a* `b` ~~c~~ @max &amp; \\*', '    indented', '```js\nnot closed', '> said\n\n\tthen']) {
+    assert.equal(typed(text), `<p>${text.replaceAll('&', '&amp;').replaceAll('>', '&gt;')}</p>`);
+  }
+  assert.equal(typed('see https://x.test/a_b_c, or javascript:x'), '<p>see <a href="https://x.test/a_b_c">https://x.test/a_b_c</a>, or javascript:x</p>');
+  assert.equal(typed('<b>\n\n```js\nlet *x*;\n\n  y\n```\n\n  after\n'), '<p>&lt;b&gt;</p><pre lang="js">let *x*;\n\n  y</pre><p>  after</p>');
+  assert.equal(typed('~~~~\n```\n~~~\n~~~~'), '<pre>```\n~~~</pre>');
+  assert.equal(typed(' \n '), '');
+});
+
 test('a picture is loaded only if it is in the text', () => {
   assert.equal(shown('![alt](https://x.test/a.png)'), '<p><a href="https://x.test/a.png">alt</a></p>');
   assert.equal(shown('![alt](data:image/png;base64,AAAA)'), '<p><img alt="alt" src="data:image/png;base64,AAAA"></p>');
@@ -252,8 +263,9 @@ function elements(text) {
 // A text of this size takes a few seconds at most; a quadratic reading would not end
 // within the test's own time limit.
 test('hostile texts end', { timeout: 60000 }, () => {
-  for (const s of ['`', '``a', '*', '**', '[', '[a](', '@', '> ', '- ', 'https://', '`a``', '`````````a ', '`\n', '_a ', '![', '~~a ', '|a', '<a ', '&amp', '\\', '$', '$a', '$$a\n', '\\(', '\\[', '\\[a\n', 'www.', 'www.a', 'a@', '[a]: b\n', '1. ']) {
+  for (const s of ['`', '``a', '```js\n', '~~~a\n', '*', '**', '[', '[a](', '@', '> ', '- ', 'https://', '`a``', '`````````a ', '`\n', '_a ', '![', '~~a ', '|a', '<a ', '&amp', '\\', '$', '$a', '$$a\n', '\\(', '\\[', '\\[a\n', 'www.', 'www.a', 'a@', '[a]: b\n', '1. ']) {
     draw(s.repeat(15000));
     draw(`${s.repeat(8000)}\n\nend`, { live: true });
+    draw(s.repeat(15000), { typed: true });
   }
 });

@@ -210,11 +210,15 @@ function code(t, env) {
   const info = t.type === 'fence' ? md.utils.unescapeAll(t.info).trim() : '';
   const lang = info.split(/\s+/)[0];
   const text = t.content.replace(/\n$/, '');
-  const ended = t.type !== 'fence' || closed(t, env);
+  return codeBlock(lang, text, !env.live || t.type !== 'fence' || closed(t, env));
+}
+
+// ready: all of it is there.
+function codeBlock(lang, text, ready) {
   return el('div', { class: 'code', dir: 'ltr' },
     el('div', { class: 'code-head' }, el('span', {}, leaf(lang || 'text')), el('button', { type: 'button', class: 'link-button copy' }, leaf('Copy'))),
     el('pre', { tabindex: '0', role: 'group', 'aria-label': lang ? `Code, ${lang}` : 'Code' },
-      { ...el('code', {}, leaf(text)), lang, ready: ended || !env.live }));
+      { ...el('code', {}, leaf(text)), lang, ready }));
 }
 
 const CLOSE = /^[\s>]*(`{3,}|~{3,})[ \t]*$/;
@@ -278,6 +282,50 @@ function build(tokens, env) {
     }
   }
   return root.kids;
+}
+
+// ---- what a person typed ---------------------------------------------------------
+
+const OPEN = /^(`{3,}|~{3,})(?![`~])[ \t]*([^\s`]*)[^`]*$/;
+const CLOSED = /^(`{3,}|~{3,})[ \t]*$/;
+
+/**
+ * A text as it was typed: each character stands where it stood. Addresses are links, and
+ * what stands between fences is code.
+ */
+export function typed(text) {
+  const out = [];
+  const lines = text.split('\n');
+  const unclosed = { '`': Infinity, '~': Infinity }; // so long a fence, and a longer one, has no end
+  let from = 0;
+  const say = (to) => {
+    const plain = lines.slice(from, to).join('\n').replace(/^\n+|\s+$/g, '');
+    if (plain) out.push(el('p', { class: 'typed', dir: 'auto' }, ...linked(plain)));
+  };
+  for (let i = 0; i < lines.length; i++) {
+    const [, fence, lang] = OPEN.exec(lines[i]) || [];
+    if (!fence || fence.length >= unclosed[fence[0]]) continue;
+    let end = i + 1;
+    while (end < lines.length && !CLOSED.exec(lines[end])?.[1].startsWith(fence)) end++;
+    if (end === lines.length) { unclosed[fence[0]] = fence.length; continue; }
+    say(i);
+    out.push(codeBlock(lang, lines.slice(i + 1, end).join('\n'), true));
+    from = (i = end) + 1;
+  }
+  say(lines.length);
+  return out;
+}
+
+function linked(text) {
+  const kids = [];
+  let at = 0;
+  for (const m of md.linkify.match(text) || []) {
+    say(kids, text.slice(at, m.index));
+    for (const k of link(m.url, '', [leaf(m.raw)], {})) if (k.tag) kids.push(k); else say(kids, k.text);
+    at = m.lastIndex;
+  }
+  say(kids, text.slice(at));
+  return kids;
 }
 
 /**

@@ -33,11 +33,12 @@ const states = new WeakMap();
 /**
  * Draws text into el, whose children are this module's own from then on.
  * live: more of the text is to come; what is half written at its end is held back.
+ * typed: a person wrote it, who did not think of Markdown.
  */
-export function paint(el, text, { live = false } = {}) {
+export function paint(el, text, { live = false, typed = false } = {}) {
   let s = states.get(el);
   if (!s) {
-    s = { text: null, live: false, stable: '', kept: 0, references: {}, known: '', nodes: [] };
+    s = { text: null, live: false, typed, stable: '', kept: 0, references: {}, known: '', nodes: [] };
     states.set(el, s);
     if (!grammar) { early.add(new WeakRef(el)); ready(); }
   }
@@ -47,10 +48,10 @@ export function paint(el, text, { live = false } = {}) {
 }
 
 /** A new element with a text that does not grow. */
-export function render(text, doc = document) {
-  const box = doc.createElement('div');
+export function render(text, options = {}) {
+  const box = document.createElement('div');
   box.className = 'text';
-  paint(box, text);
+  paint(box, text, options);
   return box;
 }
 
@@ -59,7 +60,9 @@ function draw(el, s, text, live) {
   s.live = live;
   let from = 0;
   let nodes;
-  if (!grammar) nodes = text.trim() ? text.trim().split(/\n{2,}/).map((p) => ({ tag: 'p', attrs: { dir: 'auto' }, kids: [{ text: p }] })) : [];
+  if (grammar && s.typed) nodes = grammar.typed(text);
+  else if (s.typed) nodes = text.trim() ? [{ tag: 'p', attrs: { class: 'typed', dir: 'auto' }, kids: [{ text: text.replace(/^\n+|\s+$/g, '') }] }] : [];
+  else if (!grammar) nodes = text.trim() ? text.trim().split(/\n{2,}/).map((p) => ({ tag: 'p', attrs: { dir: 'auto' }, kids: [{ text: p }] })) : [];
   else [from, nodes] = grow(s, text, live);
   patch(el, s.nodes, nodes, from);
   s.nodes.length = from;

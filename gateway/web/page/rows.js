@@ -19,7 +19,7 @@ function quoteChip(quote, actions, label, lead = '') {
 
 export function userRow(row, actions) {
   const state = h('span', { class: 'state', 'aria-live': 'off' });
-  const text = longText(FOLD_MINE);
+  const text = longText(FOLD_MINE, row.via !== 'delegation'); // an objective is a model's
   const stamp = h('span', { class: 'stamp' });
   const controls = h('span', { class: 'controls' });
   const who = h('div', { class: 'who' });
@@ -78,7 +78,8 @@ const FOLD_MINE = 4000;
 const FOLD_PART = 24000;
 
 // A text that may be long: {nodes, set(text)}. Once all of it is shown, it stays so.
-function longText(limit) {
+// typed: a person wrote it.
+function longText(limit, typed = false) {
   const body = h('div', { class: 'text' });
   const more = h('button', { type: 'button', class: 'link-button more-text', 'aria-expanded': 'false', hidden: true });
   let whole = '';
@@ -92,7 +93,7 @@ function longText(limit) {
   });
   function draw() {
     const short = cut > 0 && !opened;
-    paint(body, short ? `${whole.slice(0, cut).trimEnd()} …` : whole, { live });
+    paint(body, short ? `${whole.slice(0, cut).trimEnd()} …` : whole, { live, typed });
     more.hidden = cut === 0;
     more.setAttribute('aria-expanded', String(!short));
     more.textContent = short ? `Show more (${size(whole)})` : 'Show less';

@@ -157,7 +157,7 @@ export class Tasks {
       h('div', {}, h('dt', {}, 'Conversation'), h('dd', {}, h('a', { href: `#/s/${encodeURIComponent(sessionOf(task))}` }, 'Open'))));
     if (before?.prompt !== task.prompt) {
       this.name.textContent = excerpt(task.prompt, 80) || 'Task';
-      paint(this.prompt, task.prompt);
+      paint(this.prompt, task.prompt, { typed: true });
     }
     const q = typeof task.question === 'string' ? task.question : task.question?.text || '';
     const parts = (task.parts || []).map((p) => (typeof p === 'string' ? p : p.text));
@@ -171,7 +171,7 @@ export class Tasks {
     }
     const replies = task.reply_history || [];
     this.historyBox.hidden = replies.length === 0;
-    this.history.replaceChildren(...replies.map((r) => h('li', {}, render(r.content), time(r.timestamp))));
+    this.history.replaceChildren(...replies.map((r) => h('li', {}, render(r.content, { typed: true }), time(r.timestamp))));
     const awaiting = task.status === 'AWAITING_RESPONSE';
     const was = this.replyBox.hidden;
     this.replyBox.hidden = !awaiting;
