@@ -137,3 +137,24 @@ func TestPageTrayKeepsTexts(t *testing.T) {
 	})
 	b.quiet()
 }
+
+// How a message joins the work is chosen for the conversation in which it was chosen.
+func TestPageModeStays(t *testing.T) {
+	const mode = `document.querySelector('.mode-button:not([hidden])')?.textContent`
+	b := newBench(t, emptyConfig(t))
+	b.open("")
+	b.hold("waits in the first")
+	one := eval[string](b, `location.hash`)
+	b.hold("waits in the second")
+	two := eval[string](b, `location.hash`)
+	b.run(`document.querySelector('.mode-button').click()`)
+	b.run(`[...document.querySelectorAll('[role=menuitemradio]')].find(e => e.textContent.startsWith('Interrupt')).click()`)
+	b.wait(mode + ` === 'Interrupt'`)
+	b.run(`location.hash = '` + one + `'`)
+	b.wait(`document.querySelector('#tray').textContent.includes('in the first') && ` + mode + ` === 'Join in'`)
+	b.run(`location.hash = '` + two + `'`)
+	b.wait(mode + ` === 'Interrupt'`)
+	b.paste("/say now")
+	b.wait(mine("/wait 60s", "cancelled") + ` && ` + mine("/say now", "answered"))
+	b.quiet()
+}

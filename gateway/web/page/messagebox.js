@@ -25,13 +25,14 @@ function modes() {
   const usual = MODES[state.view?.policy['inbox.mode']] || MODES.steer;
   return [['', ...usual], ...['steer', 'queue', 'interrupt'].filter((m) => MODES[m] !== usual && state.hello?.modes?.includes(m)).map((m) => [m, ...MODES[m]])];
 }
-let mode = '';
+const chosen = new Map(); // conversation -> the mode of the next message in it
+const mode = () => chosen.get(state.view?.session || '') || '';
 let said = null;
 const modeButton = h('button', { type: 'button', class: 'mode-button', hidden: true });
-menuButton(modeButton, 'What your message does while work goes on', () => modes().map(([value, label, hint]) => ({ label, hint, checked: mode === value, run: () => { setMode(value); toInput(); } })));
+menuButton(modeButton, 'What your message does while work goes on', () => modes().map(([value, label, hint]) => ({ label, hint, checked: mode() === value, run: () => { setMode(value); toInput(); } })));
 function setMode(value) {
   const [now, label, hint] = modes().find(([v]) => v === value) || modes()[0];
-  mode = now;
+  if (now) chosen.set(state.view?.session || '', now); else chosen.delete(state.view?.session || '');
   if (said === label) return;
   said = label;
   modeButton.replaceChildren(h('span', {}, label), icon('down'));
@@ -46,7 +47,7 @@ attachTo(box);
 function submit(text) {
   const attachments = filesToSend();
   if (!attachments) return false;
-  const sent = send(text, { mode, in_reply_to: replyingTo(), attachments });
+  const sent = send(text, { mode: mode(), in_reply_to: replyingTo(), attachments });
   if (sent) { setMode(''); reply(null); filesSent(); }
   return sent;
 }
@@ -83,7 +84,7 @@ function draw(view) {
   stop.hidden = !w || ro;
   stop.disabled = w?.state === 'stopping';
   modeButton.hidden = !busy || ro;
-  setMode(mode);
+  setMode(mode());
   const open = view ? openQuestions(view).filter((q) => q.blocking && !q.approval) : [];
   const place = open.length ? 'Type your answer…' : busy ? (matchMedia('(max-width: 560px)').matches ? 'Add…' : 'Add something, it joins the work…') : 'Message…';
   if (box.input.placeholder !== place) box.input.placeholder = place;
