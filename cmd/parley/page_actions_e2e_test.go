@@ -82,6 +82,12 @@ func TestPageActions(t *testing.T) {
 	b.say("/fail 500\n/say not reached")
 	b.wait(finals + ` === 1 && ` + idle + ` && ` + why + `?.textContent === 'The model failed (500). Try again in a moment. Try again'`)
 	b.none("too faint", faint)
+	// And nothing beside it that says another thing.
+	if text := eval[string](b, `document.querySelector('#log .assistant[data-kind=error] .bubble').innerText`); text != "Error\n\nThe model failed (500). Try again in a moment. Try again" {
+		t.Errorf("the failure reads %q", text)
+	}
+	tool("#log .assistant[data-kind=error]", "Copy this message")
+	b.wait(`clips.at(-1) === 'The model failed (500). Try again in a moment.'`)
 	b.run(why + `.querySelector('button').click()`)
 	b.wait(finals + ` === 2 && ` + idle)
 	b.quiet()

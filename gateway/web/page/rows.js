@@ -138,7 +138,7 @@ export function partRow(row, actions) {
   const stamp = h('span', { class: 'stamp' });
   const why = h('p', { class: 'why', hidden: true });
   let shown = {};
-  const tools = toolsOf(() => shown, actions);
+  const tools = toolsOf(() => (shown.error ? { ...shown, text: causeOf(shown.error).text } : shown), actions);
   const meta = h('div', { class: 'meta' }, sign, stamp, tools);
   const el = h('article', { class: 'row', 'aria-label': 'Assistant' }, h('div', { class: 'bubble' }, chip, kind, ...text.nodes, why), meta);
   let under = null;
@@ -158,6 +158,8 @@ export function partRow(row, actions) {
       kind.textContent = r.kind ? KINDS[r.kind] || r.kind : '';
       if (shown.error !== r.error) why.replaceChildren(...r.error ? cause(r, actions) : []);
       why.hidden = !r.error;
+      // The server's sentence fits every failure; beside the cause it would say another thing.
+      text.body.hidden = !!r.error;
       tools.offer({ reply: !actions.readonly(), again: answers(r) && !actions.readonly() && actions.asked(r) });
       sign.hidden = !r.cut;
       sign.textContent = SIGNS[r.cut] || '';
