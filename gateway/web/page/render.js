@@ -422,7 +422,7 @@ export class Conversation {
     if (button.isConnected && this.trayList.contains(li)) return;
     const items = [...this.trayList.children];
     const to = items.find((x) => x.dataset.message === message) || items[Math.min(i, items.length - 1)];
-    const buttons = [...to.querySelectorAll('button:not(:disabled)')];
+    const buttons = [...to.querySelectorAll('button:not(:disabled, [hidden])')];
     (buttons.find((b) => b.getAttribute('aria-label') === label) || buttons[0])?.focus();
   }
 
