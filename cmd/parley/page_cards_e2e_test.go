@@ -197,3 +197,68 @@ func TestPageStop(t *testing.T) {
 	b.wait(stopped + ` && ` + lastText + ` === ` + quoted(text))
 	b.quiet()
 }
+
+// What is typed in a card is there again when its conversation is, and in the message box
+// when the question was answered elsewhere.
+func TestPageCardsKeepTexts(t *testing.T) {
+	b := newBench(t, askingTools(t))
+	b.open("")
+	b.fresh()
+	b.say("/ask Where to?\n/say Going to $reply")
+	b.wait(`!!` + openCard)
+	question := eval[string](b, `location.hash`)
+	other := b.second()
+	other.open(question)
+	other.wait(`!!` + openCard)
+	const box = openCard + `.querySelector('textarea')`
+	b.do(chromedp.Focus(".question textarea"))
+	b.key("to the far north")
+	b.ask(greetMax)
+	approval := eval[string](b, `location.hash`)
+	b.press("Edit arguments")
+	b.wait(`document.activeElement.getAttribute('aria-label') === 'Arguments'`)
+	b.fill(`{"name":"Eve"}`)
+	b.run(`location.hash = '` + question + `'`)
+	b.wait(box + `?.value === 'to the far north'`)
+	b.run(`location.hash = '` + approval + `'`)
+	b.wait(box + `?.value === '{"name":"Eve"}' && ` + box + `.checkVisibility()`)
+
+	// The question is answered while its card is not on the screen.
+	other.do(chromedp.Focus(".question textarea"))
+	other.key("south")
+	other.key(kb.Enter)
+	other.wait(finals + ` === 1`)
+	b.run(`location.hash = '` + question + `'`)
+	b.wait(outcome + ` === 'Answeredsouth' && document.querySelector('#message').value === 'to the far north'`)
+	b.put("")
+	b.run(`location.hash = '` + approval + `'`)
+	b.wait(`!!` + openCard)
+
+	// The call is declined in another tab.
+	other.run(`location.hash = '` + approval + `'`)
+	other.wait(`!!` + openCard)
+	other.press("Decline")
+	b.wait(outcome + ` === 'Declined' && document.querySelector('#message').value === '{"name":"Eve"}'`)
+	if v := eval[string](other, `document.querySelector('#message').value`); v != "" {
+		t.Errorf("who declined finds %q in the message box", v)
+	}
+	b.put("")
+
+	// Who edits and approves, or decides by a button, finds nothing there.
+	for _, by := range []string{"Decline", ""} {
+		b.ask(greetMax)
+		b.press("Edit arguments")
+		b.wait(`document.activeElement.getAttribute('aria-label') === 'Arguments'`)
+		b.fill(`{"name":"Eve"}`)
+		if by == "" {
+			b.key(kb.Enter, kb.ModifierCtrl)
+		} else {
+			b.press(by)
+		}
+		b.wait(idle + ` && ` + finals + ` === 1`)
+		if v := eval[string](b, `document.querySelector('#message').value`); v != "" {
+			t.Errorf("%q leaves %q in the message box", by, v)
+		}
+	}
+	b.quiet()
+}

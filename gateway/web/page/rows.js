@@ -9,7 +9,9 @@ import { pretty, wrongArguments } from './exact.js';
 import { paint } from './markdown.js';
 import { activitySummary, became, excerpt, outcome } from './store.js';
 import { attachment } from './pictures.js';
+import { state as page } from './state.js';
 import { toolsOf } from './tools.js';
+import { finished, unfinished } from './unfinished.js';
 
 // lead stands before the quote where its place does not say what it is.
 function quoteChip(quote, actions, label, lead = '') {
@@ -215,13 +217,15 @@ export function questionRow(row, actions) {
 
   // One answer at a time. A disabled button would lose the focus, so it is only said.
   let busy = false;
-  let reply = null; // the box for an answer in words
+  const { session } = page.view;
+  const kept = unfinished(session, row.question);
   const act = async (buttons, work) => {
     if (busy) return;
     busy = true;
     for (const b of buttons) b.setAttribute('aria-disabled', 'true');
     const ok = await work();
     busy = false;
+    if (ok) kept.args = ''; // who decides by a button does not want them
     if (!ok) for (const b of buttons) b.removeAttribute('aria-disabled');
   };
   function open(r) {
@@ -245,25 +249,29 @@ export function questionRow(row, actions) {
       } }, 'Edit arguments');
       controls.append(edit);
       const c = composer({
-        label: 'Arguments', placeholder: 'Arguments', value: pretty(r.approval.args), compact: true, multiline: true, sendLabel: 'Approve',
+        label: 'Arguments', placeholder: 'Arguments', value: kept.args || pretty(r.approval.args), compact: true, multiline: true, sendLabel: 'Approve',
         submit: async (text) => {
           const problem = wrongArguments(text);
-          if (!problem) return actions.answer(r.question, `{"approve":true,"args":${text}}`);
+          if (!problem) {
+            busy = true;
+            try { return await actions.answer(r.question, `{"approve":true,"args":${text}}`); } finally { busy = false; }
+          }
           wrong.textContent = problem;
           wrong.hidden = false;
           c.input.setAttribute('aria-invalid', 'true');
           c.focus();
           return false;
         },
-        onInput: () => { wrong.hidden = true; c.input.removeAttribute('aria-invalid'); },
+        onInput: (t) => { kept.args = t; wrong.hidden = true; c.input.removeAttribute('aria-invalid'); },
         onEscape: () => { editor.hidden = true; edit.setAttribute('aria-expanded', 'false'); edit.focus(); },
       });
       c.input.setAttribute('aria-describedby', wrong.id = `wrong-${r.question}`);
       editor.append(h('p', { class: 'hint' }, 'The call is made with these arguments instead.', h('span', { class: 'keys' }, ' Ctrl+Enter approves.')), c.element, wrong);
       under.push(editor);
+      if (kept.args) { editor.hidden = false; edit.setAttribute('aria-expanded', 'true'); }
     } else {
       for (const c of r.choices) choice(c, () => actions.answer(r.question, c));
-      reply = composer({ label: `Answer: ${excerpt(r.text, 60)}`, placeholder: 'Type your reply...', compact: true, sendLabel: 'Reply', submit: async (text) => { busy = true; try { return await actions.answer(r.question, text); } finally { busy = false; } } });
+      const reply = composer({ label: `Answer: ${excerpt(r.text, 60)}`, placeholder: 'Type your reply...', compact: true, value: kept.reply, onInput: (t) => { kept.reply = t; }, sendLabel: 'Reply', submit: async (text) => { busy = true; try { return await actions.answer(r.question, text); } finally { busy = false; } } });
       under.push(reply.element);
     }
     if (r.expires_at) under.push(h('p', { class: 'hint' }, 'Open until ', time(r.expires_at), r.default !== null ? `; then “${excerpt(r.default, 40)}” counts` : ''));
@@ -275,11 +283,13 @@ export function questionRow(row, actions) {
     // Whoever answered by keyboard stands on a control that goes away now; what somebody
     // was writing while another one answered is not lost.
     const inside = foot.contains(document.activeElement);
-    if (!busy && reply?.value.trim()) {
-      actions.keepText(reply.value);
+    const left = kept.reply.trim() || (kept.args && kept.args.trim() !== pretty(r.approval.args).trim() ? kept.args : '');
+    if (!busy && left) {
+      actions.keepText(left);
       foot.replaceChildren(line, h('p', { class: 'hint' }, 'What you were writing here is in the message box.'));
     } else foot.replaceChildren(line);
-    reply = null;
+    Object.assign(kept, { reply: '', args: '' });
+    finished(session, r.question);
     if (inside) line.focus({ preventScroll: true });
   }
   el.patch = (r, old) => {
