@@ -78,3 +78,16 @@ test('the search: what was erased is not found any more, nor by an answer on its
   await b.settle();
   assert.deepEqual(b.finder.found.messages.map((m) => m.message), ['m3']);
 });
+
+test('the search: what has no word, or is too long, is not asked', async () => {
+  const b = bench();
+  for (const q of ['"', '%', '*', '\u{1f600}', ' - ', 'a'.repeat(201)]) {
+    b.finder.ask(q);
+    await b.pass();
+    assert.match(b.shown.at(-1), /^(Nothing|Too long) to search for/);
+  }
+  assert.equal(b.asked.length, 0);
+  b.finder.ask('7');
+  await b.pass();
+  assert.equal(b.asked.length, 2);
+});

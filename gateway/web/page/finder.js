@@ -2,7 +2,7 @@
 // A newer question cancels an older one; an answer to an older one is forgotten.
 
 /**
- * Finder keeps {query, busy, titles, messages, next, error} in found and calls
+ * Finder keeps {query, busy, titles, messages, next, error, why} in found and calls
  * show(found) when it changes. titles(q, signal) and messages(q, cursor, signal)
  * give pages {items, next_cursor}.
  */
@@ -21,7 +21,8 @@ export class Finder {
     this.asked?.abort();
     this.found = nothing(query);
     this.erased = [];
-    if (query) {
+    if (query) this.found.why = cannot(query);
+    if (query && !this.found.why) {
       this.found.busy = true;
       this.timer = this.setTimeout(() => this.go(), this.wait);
     }
@@ -73,11 +74,20 @@ export class Finder {
   }
 }
 
-function nothing(query) { return { query, busy: false, titles: [], messages: [], next: '', error: '' }; }
+function nothing(query) { return { query, busy: false, titles: [], messages: [], next: '', error: '', why: '' }; }
+
+const LONGEST = 200; // characters that the server takes
+
+// Why the server need not be asked; '' = it is asked.
+function cannot(query) {
+  if (!/[\p{L}\p{N}]/u.test(query)) return 'Nothing to search for: a search needs a letter or a digit.';
+  return [...query].length > LONGEST ? `Too long to search for: at most ${LONGEST} characters.` : '';
+}
 
 /** What a search has come to, in words. */
-export function outcomeOf({ query, busy, titles, messages, next, error }) {
+export function outcomeOf({ query, busy, titles, messages, next, error, why }) {
   if (!query) return '';
+  if (why) return why;
   if (error) return `The search did not work: ${error}`;
   if (busy && !titles.length && !messages.length) return 'Searching…';
   const some = [];
