@@ -5,6 +5,9 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 )
 
 // A question is about the conversation in which it was asked: it says which one, and is gone
@@ -17,7 +20,9 @@ func TestPageDialogs(t *testing.T) {
 	b.browse()
 	b.open("#/s/" + two)
 	b.wait(lastText + ` === 'the second'`)
-	sent := func() string { return eval[string](b, `window.sent.filter(m => ['clear', 'cancel'].includes(m.type)).map(m => m.type + ' ' + m.session).join()`) }
+	sent := func() string {
+		return eval[string](b, `window.sent.filter(m => ['clear', 'cancel'].includes(m.type)).map(m => m.type + ' ' + m.session).join()`)
+	}
 	b.run(`(window.sent = [], window.realSend = WebSocket.prototype.send, WebSocket.prototype.send = function (text) { sent.push(JSON.parse(text)); realSend.call(this, text); })`)
 	to := func(session, text string) {
 		t.Helper()
@@ -78,5 +83,36 @@ func TestPageDropsWhereAsked(t *testing.T) {
 	b.wait(trayItems + ` === 1 && ` + working)
 	b.run(`document.querySelector('.composer .stop').click()`)
 	b.wait(idle)
+	b.quiet()
+}
+
+// A title may be as long as the server takes it, and whoever has typed one goes on where they were.
+func TestPageRename(t *testing.T) {
+	needBrowser(t)
+	server := spawn(t, t.TempDir())
+	session := server.talk("/say hello")
+	b := &bench{t: t, addr: server.addr}
+	b.browse()
+	b.open("#/s/" + session)
+	b.wait(lastText + ` === 'hello'`)
+	const pen = `document.querySelector('[aria-label="Rename"]')`
+	for _, key := range []string{"Enter", "Escape"} {
+		b.run(`(` + pen + `.focus(), ` + pen + `.click())`)
+		b.wait(`document.activeElement.matches('.rename')`)
+		b.stroke(key)
+		b.wait(`!document.querySelector('.rename') && document.activeElement === ` + pen)
+	}
+	b.do(chromedp.Focus("#message"))
+	b.key("k", kb.ModifierCtrl)
+	b.wait(`document.activeElement.matches('.palette-input')`)
+	b.key("rename")
+	b.wait(`document.querySelector('[aria-selected=true]')?.textContent.startsWith('Rename')`)
+	b.stroke("Enter")
+	b.wait(`document.activeElement.matches('.rename')`)
+	b.run(`(e => { e.value = 'é'.repeat(300); e.dispatchEvent(new Event('input', {bubbles: true})); })(document.activeElement)`)
+	b.wait(`document.activeElement.value === 'é'.repeat(256) && [...document.querySelectorAll('.toast')].some(e => e.textContent.includes('at most 512 bytes'))`)
+	b.stroke("Enter")
+	b.wait(`document.activeElement.id === 'message' && document.querySelector('#title').textContent === 'é'.repeat(256)`)
+	b.wait(`[...document.querySelectorAll('#sessions .session-title')].some(e => e.textContent === 'é'.repeat(256))`)
 	b.quiet()
 }

@@ -44,11 +44,13 @@ export function rename() {
   if (renaming || !state.view?.session || state.view.gone) return;
   renaming = true;
   const { session, title: before } = state.view;
-  const input = titleInput(before, (value) => {
+  const from = document.activeElement;
+  const input = titleInput(before, (value, typed) => {
     if (!renaming) return;
     renaming = false;
     $('title').textContent = '';
     draw();
+    if (typed) (from?.isConnected && from !== document.body ? from : $('message')).focus({ preventScroll: true });
     if (value !== null && value !== before) retitle(session, value);
   });
   $('title').replaceChildren(input);

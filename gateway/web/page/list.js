@@ -3,7 +3,7 @@
 
 import { sessions as api } from './api.js';
 import { client, handlers } from './connection.js';
-import { h, iconButton, reconcile } from './dom.js';
+import { h, iconButton, reconcile, toast } from './dom.js';
 import { gone, isOpen } from './gone.js';
 import { use } from './lazy.js';
 import { groups, stampOf, take } from './listing.js';
@@ -207,17 +207,28 @@ function renameRow(el, link, e) {
   input.select();
 }
 
-/** A box for a title; done gets the new one, or null if it was given up. */
+const LONGEST = 512; // bytes of a title, as the server takes it
+
+/**
+ * A box for a title; done(title, typed) gets the new one, or null if it was given up, and
+ * whether a key has ended it.
+ */
 export function titleInput(value, done) {
   let over = false;
-  const end = (title) => { if (!over) { over = true; done(title); } };
-  const input = h('input', { class: 'rename', 'aria-label': 'Title', maxlength: '200', value });
+  const end = (title, typed = true) => { if (!over) { over = true; done(title, typed); } };
+  const input = h('input', { class: 'rename', 'aria-label': 'Title', value });
+  input.addEventListener('input', () => {
+    const fits = new TextEncoder().encodeInto(input.value, new Uint8Array(LONGEST)).read;
+    if (fits === input.value.length) return;
+    input.value = input.value.slice(0, fits);
+    toast(`A title has at most ${LONGEST} bytes: its end was left out.`, { tone: 'bad' });
+  });
   input.addEventListener('keydown', (e) => {
     if (e.isComposing || e.keyCode === 229) return;
     if (e.key === 'Enter') { e.preventDefault(); end(input.value.trim()); }
     if (e.key === 'Escape') { e.stopPropagation(); end(null); }
   });
-  input.addEventListener('blur', () => end(input.value.trim()));
+  input.addEventListener('blur', () => end(input.value.trim(), false));
   return input;
 }
 
