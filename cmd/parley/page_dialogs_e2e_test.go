@@ -116,3 +116,24 @@ func TestPageRename(t *testing.T) {
 	b.wait(`[...document.querySelectorAll('#sessions .session-title')].some(e => e.textContent === 'é'.repeat(256))`)
 	b.quiet()
 }
+
+// The palette does not lead to where one is, and has what stands above the conversation.
+func TestPagePalette(t *testing.T) {
+	needBrowser(t)
+	server := spawn(t, t.TempDir())
+	session := server.talk("/say hello")
+	b := &bench{t: t, addr: server.addr}
+	b.browse()
+	b.open("#/s/" + session)
+	b.wait(lastText + ` === 'hello' && document.querySelectorAll('#sessions .session').length === 1`)
+	b.key("k", kb.ModifierCtrl)
+	b.wait(`document.activeElement.matches('.palette-input')`)
+	names := eval[[]string](b, `[...document.querySelectorAll('.palette .option')].map(e => e.innerText.split('\n')[0])`)
+	all := strings.Join(names, "|")
+	if !strings.Contains(all, "Export this conversation…") || !strings.Contains(all, "Clear: the agent forgets what is above…") || strings.Contains(all, "hello") {
+		t.Errorf("the palette has %q", all)
+	}
+	b.key(kb.Escape)
+	b.wait(`!document.querySelector('.palette')`)
+	b.quiet()
+}

@@ -1,7 +1,8 @@
 // What a person can ask the page for by name or by key, in one table: the
 // palette lists it, the sheet of shortcuts shows it.
 
-import { rename } from './head.js';
+import { save } from './export.js';
+import { clear, rename } from './head.js';
 import { COMMAND, newConversation, toSearch } from './keys.js';
 import { use } from './lazy.js';
 import { entryFor } from './list.js';
@@ -26,6 +27,8 @@ export const COMMANDS = [
   { name: () => 'Rename this conversation', icon: 'edit', when: () => !!current(), run: rename },
   { name: () => (entry()?.pinned ? 'Unpin this conversation' : 'Pin this conversation on top'), icon: 'pin', when: () => !!entry(), run: () => pin(current(), !entry().pinned) },
   { name: () => (entry()?.archived ? 'Put this conversation back into the list' : 'Archive this conversation'), icon: 'archive', when: () => !!entry(), run: () => archive(current(), !entry().archived) },
+  { name: () => 'Export this conversation…', icon: 'save', when: () => !!current(), run: save },
+  { name: () => 'Clear: the agent forgets what is above…', icon: 'clear', when: () => !!current(), run: clear },
   { name: () => 'Delete this conversation…', icon: 'trash', when: () => !!current(), run: () => remove(current()) },
   { name: () => 'Change theme: light, dark, as the system', icon: 'moon', run: nextTheme },
   { name: () => (calls() ? 'Turn notifications off' : 'Turn notifications on'), icon: 'bell', run: () => setCalls(!calls()) },

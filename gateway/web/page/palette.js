@@ -9,6 +9,7 @@ import { marked, resultsOf } from './found.js';
 import { onGone } from './gone.js';
 import { entries } from './list.js';
 import { stampOf } from './listing.js';
+import { $, state } from './state.js';
 import { marksOf, matches } from './words.js';
 
 const RECENT = 6;
@@ -37,7 +38,8 @@ export function openPalette(typed = []) {
       .map((c) => ({ key: `c:${c.name()}`, section: 'Commands', run: c.run, icon: c.icon, body: [h('span', { class: 'palette-name' }, marked(c.name(), marksOf(c.name(), query))), keysOf(c.keys)] }));
     const go = (href) => () => { location.hash = href; };
     if (query) return [...commands, ...resultsOf(found).map((r) => ({ ...r, run: go(r.href) }))];
-    const recent = [...entries.values()].filter((e) => !e.archived).sort((a, b) => (a.activity < b.activity ? 1 : -1)).slice(0, RECENT)
+    const here = $('conversation').hidden ? '' : state.view?.session; // nobody has to go there
+    const recent = [...entries.values()].filter((e) => !e.archived && e.id !== here).sort((a, b) => (a.activity < b.activity ? 1 : -1)).slice(0, RECENT)
       .map((e) => ({ key: `t:${e.id}`, section: 'Recent conversations', run: go(`#/s/${encodeURIComponent(e.id)}`), body: [h('span', { class: 'session-title' }, e.title || 'Untitled conversation'), h('span', { class: 'session-meta' }, stampOf(e.activity))] }));
     return [...recent, ...commands];
   }
