@@ -137,3 +137,38 @@ func TestPagePalette(t *testing.T) {
 	b.wait(`!document.querySelector('.palette')`)
 	b.quiet()
 }
+
+// Whoever comes back to a conversation finds the place where they were reading.
+func TestPageComesBack(t *testing.T) {
+	needBrowser(t)
+	server := spawn(t, t.TempDir())
+	long, other := server.talk(turns(90)...), server.talk("/say the other one")
+	b := &bench{t: t, addr: server.addr}
+	b.browse()
+	b.open("#/s/" + long)
+	b.wait(lastText + ` === 'answer 90'`)
+	for range 8 {
+		b.wheel(-240)
+	}
+	const place = `(() => { const top = document.querySelector('#scroller').getBoundingClientRect().top; const e = [...document.querySelectorAll('#log .row.assistant')].find(e => e.getBoundingClientRect().top >= top); return e.querySelector('.text').textContent + ' at ' + Math.round(e.getBoundingClientRect().top - top); })()`
+	was := eval[string](b, place)
+	b.run(`location.hash = '#/s/` + other + `'`)
+	b.wait(lastText + ` === 'the other one'`)
+	b.run(`history.back()`)
+	b.wait(lastText + ` !== 'the other one' && document.querySelectorAll('#log .row').length > 10`)
+	b.frame()
+	if now := eval[string](b, place); now != was {
+		t.Errorf("the place was %s, and is %s", was, now)
+	}
+	if eval[bool](b, `document.querySelector('#jump').hidden`) {
+		t.Error("there is no way to the end")
+	}
+	// Who was at the end finds the end.
+	b.run(`document.querySelector('#jump').click()`)
+	b.wait(`document.querySelector('#jump').hidden`)
+	b.run(`location.hash = '#/s/` + other + `'`)
+	b.wait(lastText + ` === 'the other one'`)
+	b.run(`history.back()`)
+	b.wait(lastText + ` === 'answer 90' && (s => s.scrollHeight - s.scrollTop - s.clientHeight < 2)(document.querySelector('#scroller'))`)
+	b.quiet()
+}

@@ -34,6 +34,7 @@ export class Conversation {
     this.quiet = new Set();     // elements that came back: nobody has to hear them again
     this.arriving = new Set();
     this.waitingCache = new Map();
+    this.places = new Map();    // conversation that was left while somebody had scrolled up -> {key, y} of the first row on the screen
     this.stick = true;
     this.top = 0;               // where the scroller was last, as far as the page has seen or made it
     this.unread = 0;
@@ -54,6 +55,9 @@ export class Conversation {
 
   /** Forgets the elements of another conversation. */
   reset() {
+    const [at] = this.view && !this.stick ? this.place() : [];
+    if (at) this.places.set(this.view.session, { key: at.key, y: at.y - this.scroller.getBoundingClientRect().top });
+    else if (this.view) this.places.delete(this.view.session);
     for (const [id, { el }] of this.waitingCache) el.leave(this.view?.messages.get(id)?.text ?? '', 'Another conversation was opened.');
     for (const e of [this.log, this.activity, this.tray]) e.replaceChildren();
     for (const cache of [this.rows, this.waitingCache, this.heights, this.left, this.quiet]) cache.clear();
@@ -72,10 +76,11 @@ export class Conversation {
 
   update(view) {
     const opening = this.items.length === 0;
-    const place = this.stick ? null : this.place();
+    let place = this.stick ? null : this.place();
     const drafts = openDrafts(view);
     const { added, finished } = this.streams(view, drafts) ? this.write(view, drafts) : this.draw(view, drafts, opening);
     this.view = view;
+    if (opening && this.comeBack()) place = this.place();
     this.showActivity(view);
     this.showWaiting(view);
     this.showWorking(view);
@@ -89,6 +94,17 @@ export class Conversation {
     this.speak(finished);
     this.showJump();
     this.fill();
+  }
+
+  // To where somebody was when they left this conversation for another one.
+  comeBack() {
+    const { key, y } = this.places.get(this.view.session) || {};
+    const at = key ? this.items.indexOf(key) : -1;
+    if (at < 0) return false;
+    this.stick = false;
+    this.places.delete(this.view.session);
+    this.move(around(at, Math.min(at + SCREEN, this.items.length - 1), this.items.length, 0, 0), [{ key, y: y + this.scroller.getBoundingClientRect().top }]);
+    return true;
   }
 
   // Nothing has changed but what drafts say: the rows need not be looked at, however many.
