@@ -3,6 +3,7 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -170,5 +171,31 @@ func TestPageComesBack(t *testing.T) {
 	b.wait(lastText + ` === 'the other one'`)
 	b.run(`history.back()`)
 	b.wait(lastText + ` === 'answer 90' && (s => s.scrollHeight - s.scrollTop - s.clientHeight < 2)(document.querySelector('#scroller'))`)
+	b.quiet()
+}
+
+// The list of tasks is loaded again when something has happened, and not by the clock.
+func TestPageTasksLive(t *testing.T) {
+	needBrowser(t)
+	server := spawn(t, t.TempDir())
+	server.talk("/say the first")
+	b := &bench{t: t, addr: server.addr}
+	b.browse()
+	b.open("")
+	b.run(thePage + `.then(p => { window.live = p.isLive; })`)
+	b.wait(`window.live?.()`)
+	b.run(`(window.clock = [], window.realInterval = window.setInterval, window.setInterval = (f, ms) => ms >= 2000 ? clock.push(f) : realInterval(f, ms))`)
+	b.run(`location.hash = '#/tasks'`)
+	const tasks = `document.querySelectorAll('.task-list a').length`
+	b.wait(tasks + ` === 1`)
+	const loads = `performance.getEntriesByType('resource').filter(e => e.name.includes('/api/tasks')).length`
+	was := eval[int](b, loads)
+	b.run(`clock.forEach(f => f())`)
+	b.frame()
+	server.talk("/say the second")
+	b.wait(fmt.Sprintf(`%s === 2 && %s > %d && document.querySelectorAll('.task-list [data-status=COMPLETE]').length === 2`, tasks, loads, was))
+	if text := eval[string](b, `document.querySelector('.task-list a').textContent`); !strings.Contains(text, "the second") {
+		t.Errorf("the first task is %q", text)
+	}
 	b.quiet()
 }

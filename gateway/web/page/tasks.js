@@ -4,6 +4,7 @@
 import { tasks as api } from './api.js';
 import { composer } from './composer.js';
 import { complain, h, iconButton, newID, time, icon } from './dom.js';
+import { isLive, onChange } from './list.js';
 import { paint, render } from './markdown.js';
 import { callBlock } from './rows.js';
 import { ENDED, excerpt } from './store.js';
@@ -28,6 +29,7 @@ export class Tasks {
     this.id = '';
     this.visible = false;
     this.items = [];
+    onChange(() => this.hint());
   }
 
   show(id) {
@@ -40,8 +42,8 @@ export class Tasks {
     }
     this.refresh();
     clearInterval(this.poll);
-    // What happens in the sessions shown is told at once; this finds the others.
-    this.poll = setInterval(() => { if (document.visibilityState === 'visible') this.refresh(); }, 5000);
+    // The list of conversations says where something happens; this is for a server that does not tell it.
+    this.poll = setInterval(() => { if (!isLive() && document.visibilityState === 'visible') this.refresh(); }, 5000);
   }
 
   hide() {
