@@ -46,6 +46,24 @@ func TestPageBar(t *testing.T) {
 	b.quiet()
 }
 
+// Of many choices the bar has as many as there is room for, and says how many more there are.
+func TestPageBarManyChoices(t *testing.T) {
+	const bar = `document.querySelector('.ask-bar')`
+	b := newBench(t, emptyConfig(t))
+	b.open("")
+	b.fresh()
+	b.say("/askopen Which provider? [one/two/three/four/five/six]\n/say You chose $reply")
+	b.wait(`!!` + openCard)
+	b.paste("Say it " + strings.Repeat("again and again ", 400))
+	b.wait(`!` + bar + `.hidden`)
+	if text := eval[string](b, `[...`+bar+`.querySelectorAll('button')].map(e => e.textContent).join()`); text != "one,two,three,3 more" {
+		t.Errorf("the bar has %q", text)
+	}
+	b.run(bar + `.querySelector('.ask-go').click()`)
+	b.wait(bar + `.hidden && ` + openCard + `.contains(document.activeElement)`)
+	b.quiet()
+}
+
 // A conversation can be saved: all of it, as text and as data.
 func TestPageExport(t *testing.T) {
 	b := newBench(t, emptyConfig(t))

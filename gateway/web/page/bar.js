@@ -8,6 +8,7 @@ import { $, state } from './state.js';
 import { onPaint, readonly } from './view.js';
 
 const MOST_CHOICES = 4;
+const ROOM = 120; // characters of them
 const text = h('span', { class: 'ask-text' });
 const choices = h('span', { class: 'ask-choices' });
 const go = h('button', { type: 'button', class: 'link-button ask-go' }, 'Show', icon('up'));
@@ -30,7 +31,9 @@ function draw(view) {
   text.replaceChildren(
     h('strong', {}, open.length > 1 ? `${open.length} questions wait` : `1 ${what} waits`), ': ', h('bdi', {}, excerpt(q.text, 140)));
   // What an approval is about has to be seen first.
-  const few = !q.approval && q.choices.length <= MOST_CHOICES ? q.choices : [];
+  const few = q.approval ? [] : fitting(q.choices);
+  const more = q.approval ? 0 : q.choices.length - few.length;
+  go.firstChild.data = few.length && more ? `${more} more` : 'Show';
   let busy = false;
   choices.replaceChildren(...few.map((c) => h('button', {
     type: 'button', class: 'choice', onclick: async () => {
@@ -39,8 +42,14 @@ function draw(view) {
       busy = await actions.answer(q.question, c);
     },
   }, c)));
-  go.setAttribute('aria-label', `Show the ${what}: ${excerpt(q.text, 60)}`);
+  go.setAttribute('aria-label', `${few.length && more ? `${more} more: show` : 'Show'} the ${what}: ${excerpt(q.text, 60)}`);
   go.onclick = () => { actions.show(q.key); focusCard(q.question); };
+}
+
+// As many as there is room for; the card has the others.
+function fitting(choices) {
+  let room = ROOM;
+  return choices.slice(0, choices.length > MOST_CHOICES ? MOST_CHOICES - 1 : MOST_CHOICES).filter((c) => (room -= c.length + 4) >= 0);
 }
 
 // The first thing in the card that can be pressed or filled in.
