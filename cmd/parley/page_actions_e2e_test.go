@@ -77,6 +77,19 @@ func TestPageActions(t *testing.T) {
 	b.fresh()
 	b.wait(line + `.hidden`)
 
+	// It goes with the message, and says so.
+	b.say("/wait 60s\n/say over")
+	b.wait(working)
+	b.paste("to be withdrawn")
+	b.wait(trayItems + ` === 1`)
+	b.run(`[...document.querySelectorAll('#log .row.mine')].at(-1).querySelector('[aria-label="Reply to this message"]').click()`)
+	b.wait(`!` + line + `.hidden`)
+	b.run(`document.querySelector('#tray [aria-label="Withdraw this message"]').click()`)
+	b.wait(line + `.hidden && [...document.querySelectorAll('.toast')].some(e => e.textContent === 'The message that you were replying to was withdrawn.')`)
+	b.run(`document.querySelector('.composer .stop').click()`)
+	b.wait(idle)
+	b.fresh()
+
 	// A failure says why, and offers what helps.
 	const why = `document.querySelector('#log .assistant[data-kind=error] .why')`
 	b.say("/fail 500\n/say not reached")

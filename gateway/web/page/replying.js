@@ -1,6 +1,6 @@
 // What the next message replies to: a line above the message box, until it is sent.
 
-import { h, iconButton } from './dom.js';
+import { h, iconButton, toast } from './dom.js';
 import { wordsOf } from './files.js';
 import { excerpt } from './store.js';
 import { $, state } from './state.js';
@@ -21,6 +21,10 @@ export function reply(row) {
 export function replyingTo() { return to && to.session === state.view?.session ? to.message : ''; }
 
 function draw(view) {
+  if (to && to.session === view?.session && view.messages.get(to.message)?.state === 'withdrawn') {
+    to = null;
+    toast('The message that you were replying to was withdrawn.');
+  }
   const here = to && to.session === view?.session && !view.gone;
   line.hidden = !here;
   if (here) words.replaceChildren(h('span', {}, 'In reply to: ', h('bdi', {}, excerpt(to.text, 80))));
