@@ -16,6 +16,7 @@
 //   @discard     {client_msg_id}             the user gave it up
 //   @quiet       {user}                      that user has stopped typing
 
+import { MODES } from './choices.js';
 import { Json, exact, pretty } from './exact.js';
 import { wordsOf } from './files.js';
 import { Layers } from './layers.js';
@@ -113,8 +114,8 @@ const durable = {
       for (const [key, value] of Object.entries(d.policy)) {
         if (value === null) delete v.policy[key]; else v.policy[key] = value;
       }
-      const keys = Object.keys(d.policy).map((k) => (d.policy[k] === null ? `${k} back to the default` : `${k} = ${d.policy[k]}`));
-      if (keys.length) note(v, f, 'info', `Policy changed: ${keys.join(', ')}`);
+      const said = Object.entries(d.policy).map(([k, value]) => (k === 'inbox.mode' ? inboxMode(value) : value === null ? `${k} is as the server has it` : `${k} is ${value}`));
+      if (said.length) note(v, f, 'info', `Settings changed: ${said.join('; ')}`);
     }
   },
   session_closed(v, f, d) {
@@ -468,6 +469,10 @@ function setState(v, id, state, fields = {}) {
 }
 
 function note(v, f, tone, text) { insert(v, { key: `n:${f.seq}`, type: 'note', tone, text, ts: f.ts }); }
+
+function inboxMode(value) {
+  return `messages that come during work: ${value === null ? 'as the server is set up' : `“${MODES[value]?.[0] || value}”`}`;
+}
 
 // Its own title, or the first words of its first message.
 function called(v, title, opening = '') { v.title = title; v.opening = opening; }
