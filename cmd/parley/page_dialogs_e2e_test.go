@@ -199,3 +199,21 @@ func TestPageTasksLive(t *testing.T) {
 	}
 	b.quiet()
 }
+
+// What went wrong is said in sentences, whoever wrote the second one.
+func TestPageComplains(t *testing.T) {
+	needBrowser(t)
+	server := spawn(t, t.TempDir())
+	session := server.talk("/say hello")
+	b := &bench{t: t, addr: server.addr}
+	b.browse()
+	b.open("#/s/" + session)
+	b.wait(lastText + ` === 'hello'`)
+	b.run(`(window.realFetch = window.fetch, window.fetch = async (url, o = {}) => (o.method === 'PATCH' ? Response.json({detail: 'title must be shorter'}, {status: 400}) : realFetch(url, o)))`)
+	b.run(`document.querySelector('[aria-label="Rename"]').click()`)
+	b.wait(`document.activeElement.matches('.rename')`)
+	b.key("other")
+	b.stroke("Enter")
+	b.wait(`document.querySelector('.toast.bad p')?.textContent === 'The title was not changed. Title must be shorter'`)
+	b.quiet()
+}

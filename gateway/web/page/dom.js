@@ -94,7 +94,8 @@ export function toast(text, { tone = 'info', where = '', ms } = {}) {
 
 /** Shows what went wrong in words a person can use. */
 export function complain(what, err) {
-  toast(`${what} ${err?.message || 'Something went wrong.'}`.trim(), { tone: 'bad', where: err?.where });
+  const why = String(err?.message || 'Something went wrong.');
+  toast(`${what} ${why[0].toUpperCase()}${why.slice(1)}`.trim(), { tone: 'bad', where: err?.where });
 }
 
 // One formatter for each way to write a time: to make it costs more than the rest of a row's words.
