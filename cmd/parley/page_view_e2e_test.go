@@ -267,6 +267,35 @@ func TestPageLeavesEnd(t *testing.T) {
 		})
 	}
 
+	// Nor is the end lost because what a finger has touched is not there any more.
+	b.open("")
+	b.fresh()
+	b.paste("/stream 4000 word")
+	b.wait(`!!document.querySelector('.draft .text')`)
+	b.run(`(e => {
+		document.querySelector('#scroller .column').append(e);
+		e.dispatchEvent(new TouchEvent('touchstart', {bubbles: true, touches: [new Touch({identifier: 1, target: e})]}));
+		e.remove();
+		e.dispatchEvent(new TouchEvent('touchend', {bubbles: true}));
+	})(document.createElement('p'))`)
+	b.wait(`document.querySelector('.draft .text').textContent.length > 2500`)
+	b.wait(left + ` < 2`)
+	b.do(chromedp.Focus("#message"))
+	b.key(kb.Escape)
+	b.wait(idle)
+
+	// The page of a new conversation has no end that could be left.
+	b.do(chromedp.EmulateViewport(360, 420))
+	b.fresh()
+	b.run(`document.querySelector('#scroller').scrollTop = 1e6`)
+	b.frame()
+	b.run(`document.querySelector('#scroller').scrollTop -= 30`)
+	b.frame()
+	if !eval[bool](b, `document.querySelector('#jump').hidden`) {
+		t.Error("the empty page offers its end")
+	}
+	b.size(1000, 420)
+
 	// Where nothing stands above, nobody can leave.
 	b.fresh()
 	b.paste("/stream 1500 word")

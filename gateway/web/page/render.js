@@ -493,6 +493,7 @@ export class Conversation {
 
   // Whoever is at the end stays there when it grows.
   stays(end) {
+    if (!end && !this.items.length) return; // the page of one without rows has no end
     if (end !== this.stick) { this.stick = end; this.actions.atEnd(end); }
     if (end) this.unread = 0;
     this.showJump();

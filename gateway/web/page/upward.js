@@ -12,7 +12,11 @@ export function onUpward(scroller, f, held) {
   // Of what a finger does while it scrolls the browser tells little, and late. So nothing may
   // move under it; where it has gone is seen by what it has scrolled.
   const touched = (e) => held(e.touches.length > 0);
-  for (const type of ['touchstart', 'touchend', 'touchcancel']) scroller.addEventListener(type, touched, { passive: true });
+  scroller.addEventListener('touchstart', (e) => {
+    touched(e);
+    // What was touched may leave the page while a finger is on it; it is still told the end.
+    for (const type of ['touchend', 'touchcancel']) e.target.addEventListener(type, touched, { passive: true, once: true });
+  }, { passive: true });
   // The keys scroll what has the focus, and where nothing has it, what was touched last.
   document.addEventListener('keydown', (e) => {
     if (e.defaultPrevented || e.altKey || editable(e.target) || !(e.target === document.body || scroller.contains(e.target))) return;
