@@ -126,6 +126,10 @@ test('a conversation without a title is called by its first message', () => {
   ), ['', 'Fix the login bug', 'Fix the login bug', 'Fix the logout', 'Fix the logout', 'Bugs', 'Bugs']);
   assert.deepEqual(titles({ type: 'session_created', data: { title: 'Own' } }, said('m1', 'Hello')), ['Own', 'Own']);
   assert.deepEqual(titles({ type: 'session_created', data: {} }, said('m1', 'Hello'), { type: 'message_withdrawn', data: { message: 'm1' } }, said('m2', 'Hi')), ['', 'Hello', '', 'Hi']);
+  // Files name it until there are words.
+  const shown = (message, name) => ({ type: 'message_accepted', data: { message, author: 'me', client_msg_id: message, text: '', disposition: 'started', attachments: [{ hash: 'h', name }] } });
+  assert.deepEqual(titles({ type: 'session_created', data: {} }, shown('m1', 'a.png'), shown('m2', 'b.png'), said('m3', 'Where is it?'), said('m4', 'And when?')), ['', 'a.png', 'a.png', 'Where is it?', 'Where is it?']);
+  assert.deepEqual(titles({ type: 'session_created', data: {} }, shown('m1', 'a.png'), shown('m2', 'b.png'), { type: 'message_edited', data: { message: 'm2', text: 'This one' } }, { type: 'message_edited', data: { message: 'm1', text: 'Or this' } }), ['', 'a.png', 'a.png', 'This one', 'This one']);
 });
 
 test('deltas count code points', () => {

@@ -18,7 +18,7 @@
 
 import { MODES } from './choices.js';
 import { Json, exact, pretty } from './exact.js';
-import { wordsOf } from './files.js';
+import { namesOf, wordsOf } from './files.js';
 import { Layers } from './layers.js';
 
 const NONE = [];   // the files of a message without files
@@ -29,6 +29,7 @@ export function emptyView(session, me = '') {
     session, me,
     log: '', head: 0, first: 0, last: 0, synced: false, gone: null,
     title: '', opening: '', // the message that gives a conversation without a title its name
+    ofFiles: false,          // it has no words, so its files do
     agent: '', owner: '', access: 'private', policy: {}, members: {}, closed: false,
     order: [],             // keys of rows, as shown
     rows: new Layers(),    // key -> row: user, part, question, activity, note
@@ -134,7 +135,7 @@ const durable = {
       question: d.question || '', quote: d.question ? questionQuote(v, d.question, v.rows.has(key) ? key : '') : quoteOf(v, d.in_reply_to),
     });
     v.messages.set(d.message, { key, text: d.text, attachments: d.attachments || NONE, author: d.author, disposition: d.disposition, state });
-    if (!v.title && d.disposition !== 'answered') called(v, excerpt(wordsOf(d.text, d.attachments), 60), d.message);
+    if (d.disposition !== 'answered') opens(v, d.message, d.text, d.attachments);
     if (state === 'queued' && !v.waiting.includes(d.message)) v.waiting.push(d.message);
     if (f.task && (d.disposition === 'started' || d.disposition === 'queued') && !v.tasks.has(f.task)) {
       v.tasks.set(f.task, { task: f.task, status: 'QUEUED', trigger: d.message, cancelling: false, since: f.ts });
@@ -145,7 +146,8 @@ const durable = {
     const m = v.messages.get(d.message);
     if (!m) { miss(v); return; }
     v.messages.set(d.message, { ...m, text: d.text });
-    if (v.opening === d.message) called(v, excerpt(d.text, 60), d.message);
+    if (v.opening === d.message && !v.ofFiles) v.title = '';
+    opens(v, d.message, d.text, m.attachments);
     change(v, m.key, { text: d.text, edited: true });
   },
   message_withdrawn(v, f, d) {
@@ -475,7 +477,13 @@ function inboxMode(value) {
 }
 
 // Its own title, or the first words of its first message.
-function called(v, title, opening = '') { v.title = title; v.opening = opening; }
+function called(v, title, opening = '', ofFiles = false) { v.title = title; v.opening = opening; v.ofFiles = ofFiles; }
+
+// The first message that has words names it; until there is one, the first that has files.
+function opens(v, message, text, attachments) {
+  const words = excerpt(text, 60).trim();
+  if (words ? !v.title || v.ofFiles : !v.title) called(v, words || excerpt(namesOf(attachments), 60), message, !words);
+}
 
 // A bubble names what it answers only when the last thing that a user said above
 // it is something else.
