@@ -44,6 +44,7 @@ var arrows = map[string][]string{
 	"conversation/member":                     {"conversation"},
 	"actors/placement":                        {"conversation"},
 	"actors/internal/due":                     {"conversation"},
+	"actors/internal/handover":                {},
 	"actors/internal/refusal":                 {"conversation", "actors/placement", "conversation/member"},
 	"actors/internal/window":                  {"conversation", "conversation/transcript"},
 	"actors/cluster":                          {"actors/cluster/internal/lanes", "actors/cluster/internal/link", "actors/cluster/internal/membership", "actors/cluster/internal/speech", "actors/placement", "conversation", "conversation/member", "metrics", "conversation/wire", "actors/cluster/internal/relay", "actors/cluster/internal/singleton", "conversation/living", "actors/cluster/internal/hints"},
@@ -92,7 +93,7 @@ var arrows = map[string][]string{
 	"persistence/chatstest":                   {"conversation", "conversation/chats"},
 	"persistence/persistencetest":             {"conversation", "conversation/wire", "conversation/living", "conversation/member", "conversation/chats", "persistence/chatstest", "persistence/blobstest", "conversation/listing"},
 	"actors": {
-		"conversation", "conversation/option", "conversation/policy", "conversation/machine", "conversation/transcript", "metrics",
+		"actors/internal/handover", "conversation", "conversation/option", "conversation/policy", "conversation/machine", "conversation/transcript", "metrics",
 		"actors/internal/admission", "actors/internal/calls", "actors/internal/claims", "actors/internal/delivery", "actors/internal/guard", "actors/internal/mail",
 		"actors/internal/modelcall", "actors/internal/observe", "actors/internal/registry", "actors/internal/retention",
 		"actors/internal/sessionlog", "actors/internal/titling", "actors/internal/triage", "actors/internal/unreadable", "actors/internal/workers", "conversation/access", "conversation/living", "actors/internal/shown", "actors/internal/due", "actors/placement", "actors/internal/refusal", "actors/internal/window", "conversation/member", "actors/internal/alarm", "actors/internal/losses", "conversation/dedup", "conversation/attached",
@@ -197,12 +198,13 @@ var arrows = map[string][]string{
 		"models/anthropic", "models/command", "models/fallback", "models/given", "models/limit", "models/openai", "models/window", "tools/mcp", "gateway/auth", "gateway/listener", "actors/cluster", "persistence/postgres", "cmd/parley/internal/store", "conversation/member", "tools/mcp/shared", "conversation/chats", "gateway/chat", "gateway/discord", "gateway/service", "gateway/slack", "gateway/telegram", "conversation/attached", "conversation/blobs", "gateway/attach",
 	},
 	"cmd/parley/internal/config": {
-		"actors", "cmd/parley/internal/store", "conversation", "conversation/option", "conversation/policy", "conversation/transcript", "gateway", "models/anthropic", "models/command", "models/openai",
+		"actors", "cmd/parley/internal/config/internal/written", "cmd/parley/internal/store", "conversation", "conversation/option", "conversation/policy", "conversation/transcript", "gateway", "models/anthropic", "models/command", "models/openai",
 		"models/limit", "models/scripted", "tools/builtin", "tools/mcp", "tools/mcp/secret", "gateway/audit", "gateway/auth", "gateway/chat", "gateway/feed", "gateway/webhook", "cmd/parley/internal/config/platforms", "gateway/attach",
 	},
-	"cmd/parley/internal/chat":             {"clients/go"}, // it knows the server from outside only
-	"cmd/parley/internal/config/platforms": {"conversation", "gateway/chat"},
-	"cmd/parley/internal/store":            {"conversation/search", "conversation", "conversation/policy", "conversation/machine", "persistence/pebble", "persistence/postgres", "conversation/member", "persistence/move", "conversation/chats", "conversation/blobs"}, // the one place that names a concrete store
+	"cmd/parley/internal/chat":                    {"clients/go"}, // it knows the server from outside only
+	"cmd/parley/internal/config/internal/written": {},
+	"cmd/parley/internal/config/platforms":        {"conversation", "gateway/chat"},
+	"cmd/parley/internal/store":                   {"conversation/search", "conversation", "conversation/policy", "conversation/machine", "persistence/pebble", "persistence/postgres", "conversation/member", "persistence/move", "conversation/chats", "conversation/blobs"}, // the one place that names a concrete store
 
 	// It knows the server from outside only.
 	"cmd/parley-bench":                   {"cmd/parley-bench/internal/load", "cmd/parley-bench/internal/checker", "cmd/parley-bench/internal/conform", "cmd/parley-bench/internal/chaos", "cmd/parley-bench/internal/hostile", "cmd/parley-bench/internal/peers", "cmd/parley-bench/internal/receipts", "cmd/parley-bench/internal/rooms", "cmd/parley-bench/internal/scaling", "cmd/parley-bench/internal/soak", "cmd/parley-bench/internal/nodes"},

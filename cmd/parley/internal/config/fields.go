@@ -14,6 +14,7 @@ import (
 
 	"github.com/pelletier/go-toml/v2"
 
+	"parley/cmd/parley/internal/config/internal/written"
 	"parley/tools/mcp/secret"
 )
 
@@ -244,13 +245,13 @@ func (f field) size(v any) (int64, error) {
 			return strconv.ParseInt(f.auto, 10, 64)
 		}
 		var ok bool
-		if b, ok = parseBytes(v); !ok {
+		if b, ok = written.ParseBytes(v); !ok {
 			return 0, f.mismatch()
 		}
 	default:
 		return 0, f.mismatch()
 	}
-	if !f.within(b, func(s string) int64 { b, _ := parseBytes(s); return b }) {
+	if !f.within(b, func(s string) int64 { b, _ := written.ParseBytes(s); return b }) {
 		return 0, f.mismatch()
 	}
 	return b, nil
@@ -304,33 +305,35 @@ func (f field) text(root reflect.Value) string {
 		return `"***"`
 	}
 	switch {
+	case f.bytes && f.auto != "" && f.auto == strconv.FormatInt(v.Int(), 10):
+		return `"auto"`
 	case f.bytes:
-		return f.sizeText(v.Int())
+		return written.Bytes(v.Int())
 	case v.Kind() == reflect.String && f.named():
-		return quoteTOML(v.String())
+		return written.String(v.String())
 	case v.Kind() == reflect.String:
-		return quoteTOML(secret.WithoutPasswords(v.String()))
+		return written.String(secret.WithoutPasswords(v.String()))
 	case f.named():
-		return quoteTOML(fmt.Sprint(v.Interface()))
+		return written.String(fmt.Sprint(v.Interface()))
 	}
 	switch v := v.Interface().(type) {
 	case time.Duration:
-		return strconv.Quote(shortDuration(v))
+		return strconv.Quote(written.Duration(v))
 	case []string:
 		quoted := make([]string, 0, len(v))
 		if f.key == "args" {
 			v = ShownArgs(v)
 		}
 		for _, s := range v {
-			quoted = append(quoted, quoteTOML(s))
+			quoted = append(quoted, written.String(s))
 		}
 		return "[" + strings.Join(quoted, ", ") + "]"
 	case map[string]string:
-		return inlineTable(v, func(name, value string) string { return quoteTOML(secret.Masked(name, value)) })
+		return written.Table(v, func(name, value string) string { return written.String(secret.Masked(name, value)) })
 	case map[string]any:
-		return inlineTable(v, func(_ string, value any) string { return tomlValue(value) })
+		return written.Table(v, func(_ string, value any) string { return written.Value(value) })
 	case *float64:
-		return tomlValue(*v)
+		return written.Value(*v)
 	case float64: // a whole number: with an exponent it would not be read again
 		return strconv.FormatFloat(v, 'f', -1, 64)
 	default:

@@ -1,32 +1,35 @@
-package config
+package written
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
-func inlineTable[V any](table map[string]V, text func(name string, value V) string) string {
+// Table is a table on one line, its keys in order; text writes a value.
+func Table[V any](table map[string]V, text func(name string, value V) string) string {
 	pairs := make([]string, 0, len(table))
-	for _, name := range sortedKeys(table) {
-		pairs = append(pairs, quoteTOML(name)+" = "+text(name, table[name]))
+	for _, name := range slices.Sorted(maps.Keys(table)) {
+		pairs = append(pairs, String(name)+" = "+text(name, table[name]))
 	}
 	return "{ " + strings.Join(pairs, ", ") + " }"
 }
 
-// tomlValue is any value of a document as TOML writes it.
-func tomlValue(v any) string {
+// Value is any value of a document as TOML writes it.
+func Value(v any) string {
 	switch v := v.(type) {
 	case string:
-		return quoteTOML(v)
+		return String(v)
 	case map[string]any:
-		return inlineTable(v, func(_ string, value any) string { return tomlValue(value) })
+		return Table(v, func(_ string, value any) string { return Value(value) })
 	case []any:
 		list := make([]string, 0, len(v))
 		for _, item := range v {
-			list = append(list, tomlValue(item))
+			list = append(list, Value(item))
 		}
 		return "[" + strings.Join(list, ", ") + "]"
 	case float64:
@@ -40,8 +43,8 @@ func tomlValue(v any) string {
 	}
 }
 
-// shortDuration is d without the zero units that time.Duration prints ("10m0s").
-func shortDuration(d time.Duration) string {
+// Duration is d without the zero units that time.Duration prints ("10m0s").
+func Duration(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {
 		s = strings.TrimSuffix(s, "0s")
@@ -57,7 +60,8 @@ var byteUnits = []struct {
 	size int64
 }{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"GB", 1e9}, {"MB", 1e6}, {"kB", 1e3}, {"B", 1}}
 
-func parseBytes(s string) (int64, bool) {
+// ParseBytes reads a size: bytes, or a number with a unit ("256 KiB").
+func ParseBytes(s string) (int64, bool) {
 	number, unit := strings.TrimSpace(s), int64(1)
 	for _, u := range byteUnits {
 		if rest, ok := strings.CutSuffix(number, u.name); ok {
@@ -72,10 +76,8 @@ func parseBytes(s string) (int64, bool) {
 	return n * unit, true
 }
 
-func (f field) sizeText(b int64) string {
-	if f.auto != "" && f.auto == strconv.FormatInt(b, 10) {
-		return `"auto"`
-	}
+// Bytes is a size with the largest unit that divides it.
+func Bytes(b int64) string {
 	for _, u := range byteUnits[:3] {
 		if b != 0 && b%u.size == 0 {
 			return fmt.Sprintf(`"%d %s"`, b/u.size, u.name)
@@ -84,8 +86,8 @@ func (f field) sizeText(b int64) string {
 	return strconv.FormatInt(b, 10)
 }
 
-// quoteTOML writes s as a basic string; Go's escapes beyond \uXXXX are not TOML's.
-func quoteTOML(s string) string {
+// String writes s as a basic string; Go's escapes beyond \uXXXX are not TOML's.
+func String(s string) string {
 	var b strings.Builder
 	b.WriteByte('"')
 	for _, r := range s {
