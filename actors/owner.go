@@ -3,10 +3,10 @@ package actors
 import (
 	"context"
 	"slices"
-	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"parley/actors/internal/handover"
 	"parley/actors/internal/mail"
 	"parley/actors/internal/refusal"
 	"parley/actors/internal/registry"
@@ -122,38 +122,17 @@ func (e *Engine) HandOver(ctx context.Context) error {
 	if e.deps.Placement == nil {
 		return nil
 	}
-	told := map[*actor.PID]time.Time{} // when each is to be told again
-	for {
-		began := time.Now()
-		here, leaving := e.registry.Where(func(root conversation.SessionKey) bool { return e.elsewhere(root) != nil })
-		for _, pid := range here {
-			if again, known := told[pid]; !known || !began.Before(again) {
-				e.send(pid, &drain{handOver: true})
-				told[pid] = began.Add(handOverAgain)
-				if !known {
-					told[pid] = began.Add(max(e.cfg.DrainTimeout, handOverAgain))
-				}
-			}
-		}
-		if len(here)+leaving == 0 {
-			if len(told) > 0 {
-				e.due.Now() // the placement may have changed its mind about some of them
-			}
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(min(max(handOverLook, 2*time.Since(began)), handOverRest)): // a look at very many takes a while
-		}
+	told, err := handover.Run(ctx, handover.Options[*actor.PID]{
+		Left: func() ([]*actor.PID, int) {
+			return e.registry.Where(func(root conversation.SessionKey) bool { return e.elsewhere(root) != nil })
+		},
+		Tell: func(pid *actor.PID) { e.send(pid, &drain{handOver: true}) }, Patience: e.cfg.DrainTimeout,
+	})
+	if err == nil && told {
+		e.due.Now() // the placement may have changed its mind about some of them
 	}
+	return err
 }
-
-const (
-	handOverLook  = 20 * time.Millisecond  // HandOver looks so often whether all have left
-	handOverRest  = 500 * time.Millisecond // or at least so often
-	handOverAgain = 100 * time.Millisecond // and tells one so often that has had its time
-)
 
 // Suspend has the engine start nothing: it refuses work, loads nothing and begins no effect,
 // while what runs goes on. It is for a node whose lease is over: another may have its

@@ -14,6 +14,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"parley/actors/actorstest"
+	"parley/actors/internal/handover"
 	"parley/actors/placement"
 	"parley/conversation"
 	"parley/conversation/member"
@@ -530,8 +531,8 @@ func TestHandOverOfALaterSession(t *testing.T) {
 		c.move(func() { c.at = "n2" })
 		ended := make(chan error, 1)
 		go func() { ended <- one.e.HandOver(t.Context()) }()
-		time.Sleep(one.cfg.DrainTimeout - time.Second + handOverLook/2) // between two looks
-		c.move(func() { c.at = "n1" })                                  // as the ring says for a moment
+		time.Sleep(one.cfg.DrainTimeout - time.Second + handover.Look/2) // between two looks
+		c.move(func() { c.at = "n1" })                                   // as the ring says for a moment
 		one.create(other)
 		one.ok(one.tell(other, say("m1", "hello")))
 		c.move(func() { c.at = "n2" })
