@@ -190,7 +190,7 @@ var arrows = map[string][]string{
 	"gateway/slack/slacktest":               {},
 
 	"cmd/parley": {
-		"actors", "cmd/parley/internal/assemble", "cmd/parley/internal/chat", "cmd/parley/internal/config", "cmd/parley/internal/store", "conversation",
+		"actors", "cmd/parley/internal/assemble", "cmd/parley/internal/build", "cmd/parley/internal/chat", "cmd/parley/internal/config", "cmd/parley/internal/store", "conversation",
 		"gateway", "gateway/list", "gateway/protocol", "gateway/web", "metrics", "tools/builtin", "gateway/audit", "gateway/auth", "gateway/service", "gateway/listener", "actors/cluster", "conversation/member", "persistence/move", "conversation/chats", "gateway/chat", "gateway/feed", "gateway/webhook",
 	},
 	"cmd/parley/internal/assemble": {
@@ -201,6 +201,7 @@ var arrows = map[string][]string{
 		"actors", "cmd/parley/internal/config/internal/written", "cmd/parley/internal/store", "conversation", "conversation/option", "conversation/policy", "conversation/transcript", "gateway", "models/anthropic", "models/command", "models/openai",
 		"models/limit", "models/scripted", "tools/builtin", "tools/mcp", "tools/mcp/secret", "gateway/audit", "gateway/auth", "gateway/chat", "gateway/feed", "gateway/webhook", "cmd/parley/internal/config/platforms", "gateway/attach",
 	},
+	"cmd/parley/internal/build":                   {},
 	"cmd/parley/internal/chat":                    {"clients/go"}, // it knows the server from outside only
 	"cmd/parley/internal/config/internal/written": {},
 	"cmd/parley/internal/config/platforms":        {"conversation", "gateway/chat"},

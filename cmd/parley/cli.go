@@ -4,13 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
 
+	"parley/cmd/parley/internal/build"
 	"parley/cmd/parley/internal/config"
 )
 
@@ -34,7 +33,11 @@ type commandLine struct {
 	Import  moveInCmd  `cmd:"" help:"Another name of \"move in\"."`
 	Move    moveCmd    `cmd:"" help:"Carry the whole store to another place: from a data directory to PostgreSQL, and back."`
 	Chat    chatCmd    `cmd:"" help:"Talk to a running server: at a terminal, in a pipe, or in a script."`
-	Ver     struct{}   `cmd:"" name:"version" help:"Print the version."`
+	Ver     versionCmd `cmd:"" name:"version" help:"Print the version, and what the program was built from."`
+}
+
+type versionCmd struct {
+	JSON bool `name:"json" help:"As a JSON object."`
 }
 
 type doctorCmd struct {
@@ -117,25 +120,5 @@ func (m *Main) sources() config.Sources {
 // readConfig reads the configuration as it is now.
 func (m *Main) readConfig() (config.Config, error) { return config.Load(m.sources()) }
 
-// version is the version of this program: the module's version, else the
-// commit that it was built from.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	v := info.Main.Version
-	if v == "" || v == "(devel)" {
-		v = "dev"
-	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" && !strings.Contains(v, s.Value[:min(12, len(s.Value))]) {
-			v += "+" + s.Value[:min(12, len(s.Value))]
-		}
-	}
-	return v
-}
-
-func (m *Main) printVersion() {
-	fmt.Fprintf(m.Stdout, "parley %s %s %s/%s\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
-}
+// version is the version of this program, as clients, backups and the log see it.
+func version() string { return build.This().Version }

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"syscall"
 
+	"parley/cmd/parley/internal/build"
 	"parley/cmd/parley/internal/config"
 	"parley/conversation"
 )
@@ -95,8 +96,7 @@ func (m *Main) Execute(ctx context.Context, args []string) int {
 func (m *Main) Run(ctx context.Context) error {
 	switch m.command {
 	case "version":
-		m.printVersion()
-		return nil
+		return build.This().Print(m.Stdout, m.line.Ver.JSON)
 	case "chat":
 		return m.chat(ctx)
 	case "config check":
