@@ -190,7 +190,7 @@ var arrows = map[string][]string{
 	"gateway/slack/slacktest":               {},
 
 	"cmd/parley": {
-		"actors", "cmd/parley/internal/assemble", "cmd/parley/internal/build", "cmd/parley/internal/chat", "cmd/parley/internal/config", "cmd/parley/internal/store", "conversation",
+		"actors", "cmd/parley/internal/assemble", "cmd/parley/internal/build", "cmd/parley/internal/chat", "cmd/parley/internal/config", "cmd/parley/internal/store", "cmd/parley/internal/supervise", "conversation",
 		"gateway", "gateway/list", "gateway/protocol", "gateway/web", "metrics", "tools/builtin", "gateway/audit", "gateway/auth", "gateway/service", "gateway/listener", "actors/cluster", "conversation/member", "persistence/move", "conversation/chats", "gateway/chat", "gateway/feed", "gateway/webhook",
 	},
 	"cmd/parley/internal/assemble": {
@@ -204,6 +204,7 @@ var arrows = map[string][]string{
 	"cmd/parley/internal/build":                   {},
 	"cmd/parley/internal/chat":                    {"clients/go"}, // it knows the server from outside only
 	"cmd/parley/internal/config/internal/written": {},
+	"cmd/parley/internal/supervise":               {"gateway"},
 	"cmd/parley/internal/config/platforms":        {"conversation", "gateway/chat"},
 	"cmd/parley/internal/store":                   {"conversation/search", "conversation", "conversation/policy", "conversation/machine", "persistence/pebble", "persistence/postgres", "conversation/member", "persistence/move", "conversation/chats", "conversation/blobs"}, // the one place that names a concrete store
 
@@ -318,6 +319,7 @@ var libraries = map[string][]string{
 	"github.com/slack-go/":               {"gateway/slack"},
 	"github.com/MicahParks/":             {"gateway/auth"},
 	"github.com/alecthomas/kong":         {"cmd/parley", "cmd/parley-bench"},
+	"github.com/coreos/go-systemd/":      {"cmd/parley/internal/supervise"},
 
 	// Generated code, and what it needs, is for the tests of wire only; profiles are in the same encoding.
 	"google.golang.org/protobuf/encoding/protowire": {"conversation/wire", "actors/cluster/internal/fields", "cmd/parley-bench/internal/rooms"},

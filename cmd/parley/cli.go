@@ -32,6 +32,7 @@ type commandLine struct {
 	Export  exportCmd  `cmd:"" help:"Write all sessions as JSON Lines, for people and scripts; nothing reads them back (\"move out\" writes what \"import\" reads)."`
 	Import  moveInCmd  `cmd:"" help:"Another name of \"move in\"."`
 	Move    moveCmd    `cmd:"" help:"Carry the whole store to another place: from a data directory to PostgreSQL, and back."`
+	Health  healthCmd  `cmd:"" help:"Ask a running server whether it is well: for containers and scripts."`
 	Chat    chatCmd    `cmd:"" help:"Talk to a running server: at a terminal, in a pipe, or in a script."`
 	Ver     versionCmd `cmd:"" name:"version" help:"Print the version, and what the program was built from."`
 }
@@ -85,7 +86,7 @@ func (m *Main) ParseFlags(args []string) error {
 	m.command, _, _ = strings.Cut(parsed.Command(), " <")
 	m.command, _, _ = strings.Cut(m.command, " [")
 	m.line = line
-	if m.command == "version" || m.command == "chat" {
+	if m.command == "version" || m.command == "chat" || line.Health.URL != "" {
 		return nil
 	}
 	if _, err := os.Stat(m.sources().Path); err == nil {

@@ -2,8 +2,9 @@
 // directory, one address. It joins the rooms; it decides nothing itself.
 //
 // main.go runs a command, cli.go reads the command line, serve.go starts and
-// drains the server, doctor.go looks at what a start needs, user_error.go turns
-// failures into sentences, gc.go keeps the smallest heap size, logging.go makes the log.
+// drains the server, health.go asks one how it is, doctor.go looks at what a start
+// needs, user_error.go turns failures into sentences, gc.go keeps the smallest heap
+// size, logging.go makes the log.
 // internal/config reads the configuration, internal/assemble makes of it what a run
 // needs, internal/store opens the store. The end-to-end tests of the program stand
 // here, and those that hold the architecture together (arrows_test.go).

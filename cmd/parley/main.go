@@ -110,6 +110,8 @@ func (m *Main) Run(ctx context.Context) error {
 		return config.Print(m.Stdout, m.Config)
 	case "migrate":
 		return m.migrate(ctx)
+	case "health":
+		return m.health(ctx)
 	case "doctor":
 		return m.doctor(ctx)
 	case "backup":

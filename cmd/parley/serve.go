@@ -12,6 +12,7 @@ import (
 	"parley/cmd/parley/internal/assemble"
 	"parley/cmd/parley/internal/config"
 	"parley/cmd/parley/internal/store"
+	"parley/cmd/parley/internal/supervise"
 	"parley/conversation"
 	"parley/gateway"
 	"parley/gateway/audit"
@@ -25,6 +26,10 @@ import (
 // closing is the time that the end may take beyond drain.timeout: parking steps,
 // saying goodbye to clients, closing the store.
 const closing = 15 * time.Second
+
+// letGo is what a service manager should wait longer than that: for the store, which
+// erases what it has begun to, and closes.
+const letGo = 15 * time.Second
 
 // serve joins the rooms, runs until ctx ends, and drains: readiness off and
 // a goodbye to clients, then the engine, then the sockets, then (by Close) the store.
@@ -59,6 +64,7 @@ func (m *Main) serve(ctx context.Context) error {
 		options.Metrics = metrics.NewPersistence(registry)
 		return store.Open(dir, options)
 	}
+	supervise.Tell(log, supervise.Status("opening "+m.dataName()))
 	var last lastMoment
 	m.closers = append(m.closers, last.forget) // the last one that is closed
 	db, err := m.openStore(ctx, open)
@@ -191,6 +197,8 @@ func (m *Main) serve(ctx context.Context) error {
 	notice := assemble.Notice(c, def, models.Routes[""])
 	m.announce(db.LogID(), server.AdminAddr(), notice)
 	close(m.listening)
+	supervise.Tell(log, supervise.Serving, supervise.Status("serves at "+m.addr+"; model: "+notice))
+	go supervise.Watch(running, log, alive(c.Gateway, addr, server.AdminAddr())) // ends with running
 	log.Info("parley serves", "address", m.addr, "data", m.dataName(), "model", notice, "version", version(), "config", m.configPath)
 
 	select {
@@ -198,6 +206,7 @@ func (m *Main) serve(ctx context.Context) error {
 		log.Info("stopping", "drain_timeout", c.Engine.DrainTimeout.String())
 	case err = <-fatal:
 	}
+	supervise.Tell(log, supervise.Stopping, supervise.Status("drains"), supervise.Within(c.Engine.DrainTimeout+closing+letGo))
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.Engine.DrainTimeout+closing)
 	defer cancel()
 	server.Announce()
@@ -228,6 +237,7 @@ func (m *Main) serve(ctx context.Context) error {
 	<-gatewayEnded
 	<-othersEnded
 	log.Info("stopped")
+	supervise.Tell(log, supervise.Status("closes the store"))
 	return err
 }
 
