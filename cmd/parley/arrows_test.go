@@ -160,7 +160,7 @@ var arrows = map[string][]string{
 	// Suites and kits for tests.
 	"actors/actorstest":                     {"conversation"},
 	"conversation/machine/machinetest":      {"conversation", "conversation/policy", "conversation/machine", "conversation/transcript", "conversation/dedup"},
-	"persistence/pebble/internal/backup":    {"conversation", "persistence/pebble/internal/inspect", "persistence/pebble/internal/layout", "persistence/pebble/internal/ondisk", "persistence/pebble/internal/verify"},
+	"persistence/pebble/internal/backup":    {"conversation", "persistence/pebble/internal/inspect", "persistence/pebble/internal/layout", "persistence/pebble/internal/ondisk", "persistence/pebble/internal/opening", "persistence/pebble/internal/verify"},
 	"persistence/pebble/internal/readers":   {"conversation", "persistence/pebble/internal/layout"},
 	"persistence/pebble/internal/carry":     {"conversation", "conversation/attached", "conversation/blobs", "conversation/chats", "persistence/move", "persistence/pebble/internal/chatrows", "persistence/pebble/internal/layout"},
 	"persistence/pebble/internal/group":     {"conversation"},

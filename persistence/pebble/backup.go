@@ -57,6 +57,7 @@ func (db *DB) Backup(ctx context.Context, dest, program string) (BackupInfo, err
 		}
 		return do()
 	}}
+	defer db.marks.Bind(ctx, dest)()
 	info, err := copies.Running(ctx, s, dest, program)
 	db.metrics.BackedUp(err == nil, time.Now(), time.Since(began))
 	return info, err
@@ -82,6 +83,14 @@ func Restore(ctx context.Context, src, dir string, replace bool) (Restored, erro
 		return Restored{}, err
 	}
 	return copies.Restore(ctx, vfs.Default, src, dir, replace, time.Now())
+}
+
+// ReadBackup is what the backup in dir says of itself; nil = there is none.
+func ReadBackup(dir string) (*BackupInfo, error) { return backup.ReadInfo(vfs.Default, dir) }
+
+// RemoveBackup removes the backup of a log in dir; CopyBusy while somebody reads it.
+func RemoveBackup(dir string, log conversation.LogID) error {
+	return copies.Remove(vfs.Default, dir, log)
 }
 
 // copies opens stores for backups and restores.

@@ -1,10 +1,8 @@
 package pebble
 
 import (
+	"context"
 	"errors"
-	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -62,7 +60,7 @@ func Check(dir string, progress func(done, total int64)) (Checked, error) {
 		return c, err
 	}
 	lock, found, err := inspectToRead(fs, dir, o, func(p *pebble.DB) (err error) {
-		if c, err = checkTables(fs, dir, o, p, progress); err == nil {
+		if c, err = checkTables(context.Background(), fs, dir, o, p, progress); err == nil {
 			c.Layout, err = upgrade.Layout(p)
 		}
 		return err
@@ -77,30 +75,12 @@ func Check(dir string, progress func(done, total int64)) (Checked, error) {
 	return c, lock.Close()
 }
 
-func checkTables(fs vfs.FS, dir string, o Options, p *pebble.DB, progress func(done, total int64)) (c Checked, err error) {
-	levels, err := p.SSTables()
-	if err != nil {
-		return c, err
-	}
-	tables := map[string]int64{} // two tables may be parts of one file
-	for _, level := range levels {
-		for _, t := range level {
-			tables[fmt.Sprintf("%06d.sst", uint64(t.BackingSSTNum))] = int64(t.Size)
-		}
-	}
-	for _, size := range tables {
-		c.Bytes += size
-	}
+func checkTables(ctx context.Context, fs vfs.FS, dir string, o Options, p *pebble.DB, progress func(done, total int64)) (c Checked, err error) {
 	opts := pebbleOptions(fs, o, &health{}, nil)
 	opts.EnsureDefaults()
-	done := int64(0)
-	for _, name := range slices.Sorted(maps.Keys(tables)) {
-		if err := ondisk.CheckTable(fs, fs.PathJoin(dir, name), opts.MakeReaderOptions()); err != nil {
-			return c, inspect.Explain(dir, &ondisk.Damage{File: name, What: "is damaged: " + err.Error()})
-		}
-		c.Tables++
-		done += tables[name]
-		progress(done, c.Bytes)
+	c.Tables, c.Bytes, err = ondisk.CheckTables(ctx, fs, dir, p, opts.MakeReaderOptions(), progress)
+	if damage := new(ondisk.Damage); errors.As(err, &damage) {
+		err = inspect.Explain(dir, err)
 	}
-	return c, nil
+	return c, err
 }

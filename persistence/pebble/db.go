@@ -43,11 +43,11 @@ type DB struct {
 	metrics  *metrics.Persistence
 	marks    *synced.FS // nil: in memory, or for reading only
 	unwatch  func()
-	unlock   func() error // gives the directory up
-	tables   func() error // of a store that is only read: reads each block of its tables
-	fs       vfs.FS       // of dir
-	dir      string       // "" for a store in memory or one that is only read
-	copying  sync.Mutex   // held while a backup is made
+	unlock   func() error                // gives the directory up
+	tables   func(context.Context) error // of a store that is only read: reads each block of its tables
+	fs       vfs.FS                      // of dir
+	dir      string                      // "" for a store in memory or one that is only read
+	copying  sync.Mutex                  // held while a backup is made
 
 	// life is held for reading while a call touches p, and never while a caller's
 	// code runs, so that Close waits for calls and not for loops.

@@ -1,6 +1,7 @@
 package pebble
 
 import (
+	"context"
 	"errors"
 	"os"
 	"slices"
@@ -96,8 +97,8 @@ func startReadOnly(fs vfs.FS, dir string, o Options, lock *pebble.Lock) (*DB, er
 		p: p, log: log, readOnly: true, cache: writers.New(o.Heads), health: h, metrics: o.Metrics,
 		unlock: lock.Close, writes: pebble.Sync,
 	}
-	db.tables = func() error {
-		_, err := checkTables(fs, dir, o, p, func(int64, int64) {})
+	db.tables = func(ctx context.Context) error {
+		_, err := checkTables(ctx, fs, dir, o, p, func(int64, int64) {})
 		return err
 	}
 	db.chats = newChats(db)

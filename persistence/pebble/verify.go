@@ -24,7 +24,7 @@ func (db *DB) Verify(ctx context.Context, how VerifyHow) (VerifyReport, error) {
 	defer db.leave()
 	if db.tables != nil {
 		// With a damaged filter no key is found, and each try takes long.
-		if err := db.tables(); err != nil {
+		if err := db.tables(ctx); err != nil {
 			problem := check.Problem{Rule: check.RuleLevels, Sentence: err.Error() + "; nothing else was checked"}
 			return VerifyReport{Problems: []check.Problem{problem}}, ctx.Err()
 		}

@@ -1,6 +1,8 @@
 package backup
 
 import (
+	"context"
+
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -12,7 +14,7 @@ import (
 type Reader struct {
 	Pebble *pebble.DB
 	Log    conversation.LogID
-	Tables func() error // reads each block of the tables, those of filters and indexes too
+	Tables func(context.Context) error // reads each block of the tables, those of filters and indexes too
 	Close  func() error
 }
 

@@ -105,6 +105,10 @@ func (o Opener) finish(ctx context.Context, fs vfs.FS, dest string, info Info, w
 	if info.Bytes, err = Size(fs, stage); err != nil {
 		return Info{}, err
 	}
+	// Whoever reads it locks this file, so that Remove notices.
+	if err := WriteFile(fs, stage, lockFile, nil); err != nil {
+		return Info{}, err
+	}
 	if err := WriteInfo(fs, stage, info); err != nil {
 		return Info{}, err
 	}
@@ -140,7 +144,7 @@ func (o Opener) readBack(ctx context.Context, fs vfs.FS, dir string, info *Info)
 		return err
 	}
 	// A walk over the keys does not read the filters, without which no key is found.
-	if err := db.Tables(); err != nil {
+	if err := db.Tables(ctx); err != nil {
 		return err
 	}
 	info.Counts, err = verify.Count(ctx, db.Pebble, nil)

@@ -8,7 +8,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-var errHeld = errors.New("lock held by current process")
+// ErrHeld says that this process has the lock already.
+var ErrHeld = errors.New("lock held by current process")
 
 // held are the locks of this process.
 var held places

@@ -60,7 +60,7 @@ type locks struct {
 func (l locks) Lock(name string) (io.Closer, error) {
 	at := place{vfs.Root(l.FS), name}
 	if !held.add(at) {
-		return nil, errHeld
+		return nil, ErrHeld
 	}
 	lock, err := l.lock(name)
 	if err != nil {

@@ -1,7 +1,9 @@
 package synced
 
 import (
+	"context"
 	"errors"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -25,6 +27,8 @@ type FS struct {
 	ended bool
 
 	naming uint64 // the manifest of a marker that is not durable yet; 0 = none
+
+	bound atomic.Pointer[bound] // see Bind
 }
 
 // Start writes the state anew, durable when it returns, and returns the file
@@ -182,6 +186,9 @@ func (f *FS) Create(path string, category vfs.DiskWriteCategory) (vfs.File, erro
 		f.mu.Unlock()
 	}
 	file, kept := f.fileOf(path)
+	if b := f.bound.Load(); b != nil && err == nil && !f.here(path) && strings.HasPrefix(path, b.prefix) {
+		return &boundFile{out, b.ctx}, nil
+	}
 	if err != nil || !kept {
 		return out, err
 	}
@@ -258,6 +265,35 @@ func (f *FS) Remove(path string) error {
 		}
 	}
 	return f.FS.Remove(path)
+}
+
+// Bind lets the writes of files that are made from now on below, or beside, a path whose name
+// begins with prefix fail once ctx has ended, until release. Pebble copies whole tables to
+// another disk without asking whether it still should. f may be nil.
+func (f *FS) Bind(ctx context.Context, prefix string) (release func()) {
+	if f == nil {
+		return func() {}
+	}
+	f.bound.Store(&bound{ctx, prefix})
+	return func() { f.bound.Store(nil) }
+}
+
+type bound struct {
+	ctx    context.Context //nolint:containedctx // a file's calls have none
+	prefix string
+}
+
+// boundFile is a file of which nothing more is written once ctx has ended.
+type boundFile struct {
+	vfs.File
+	ctx context.Context //nolint:containedctx // a file's calls have none
+}
+
+func (b *boundFile) Write(p []byte) (int, error) {
+	if err := b.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return b.File.Write(p)
 }
 
 // Unwrap implements vfs.FS.
