@@ -10,7 +10,7 @@ GO ?= go
 # and a second pass over them would buy nothing for its minutes.
 CONCURRENT := ./actors/... ./gateway/... ./persistence/... ./tools/... ./models/... ./cmd/...
 
-.PHONY: page help run build test race lint generate golden bench bench-once bench-peers bench-record bench-rooms bench-start hostile receipts model-receipts shape crash cluster chaos chaos-runtimes damage mutants e2e claude ci fuzz setup soak vendor
+.PHONY: page dashboards help run build test race lint generate golden bench bench-once bench-peers bench-record bench-rooms bench-start hostile receipts model-receipts shape crash cluster chaos chaos-runtimes damage mutants e2e claude ci fuzz setup soak vendor
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,6 +33,8 @@ test: setup ## everything but -race: vet, gofmt, all tests
 	if [ -n "$$unformatted" ]; then echo "not gofmt'ed:"; echo "$$unformatted"; exit 1; fi
 	@echo "== go test"
 	$(GO) test -timeout 15m ./...
+	@echo "== the dashboards are what their generator makes, and valid"
+	cd .ci/grafana && $(GO) vet . && $(GO) test .
 	@echo "== the page in a browser"
 	$(GO) test -tags e2e -timeout 10m -run '^TestPage' ./cmd/parley
 
@@ -81,6 +83,10 @@ vendor: ## the page's libraries again, as gateway/web/vendor.txt pins them (npm)
 		tar -xzOf ".tools/$$tarball" "package/$$path" > "gateway/web/page/vendor/$$file"; \
 		echo "$$sum  gateway/web/page/vendor/$$file" | sha256sum --check; \
 	done
+
+# The generator is a module of its own, so that Grafana's SDK is no dependency of the server.
+dashboards: ## metrics/grafana/*.json again, after a change of .ci/grafana (RUNBOOK=where operators read OPERATIONS.md)
+	cd .ci/grafana && $(GO) run . -dir $(CURDIR)/metrics/grafana $(if $(RUNBOOK),-runbook "$(RUNBOOK)")
 
 golden: ## rewrite the golden files; read the diff and explain it in the commit
 	$(GO) test ./conversation/machine ./conversation/wire ./gateway/... ./clients/js ./metrics/... ./cmd/parley ./cmd/parley-bench/internal/scaling -run 'Golden|Transcript|LinkedModules|HoldsTheTables' -rewrite

@@ -1,0 +1,195 @@
+package metrics
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Of a dashboard, what these tests look at. That it is valid is tested where it is
+// generated, .ci/grafana, with Grafana's own types.
+type dashboard struct {
+	file       string
+	UID        string
+	Title      string
+	Panels     []panel
+	Templating struct {
+		List []variable
+	}
+	Links []struct{ Title, URL string }
+}
+
+type variable struct {
+	Name              string
+	Multi, IncludeAll bool
+}
+
+type panel struct {
+	ID          int
+	Type        string
+	Title       string
+	Description string
+	GridPos     struct{ H, W, X, Y int }
+	Targets     []struct {
+		Expr, RefID, LegendFormat string
+		Exemplar, Range, Instant  bool
+	}
+	FieldConfig struct{ Defaults struct{ Unit string } }
+	Links       []struct{ Title, URL string }
+}
+
+func dashboards(t *testing.T) []dashboard {
+	t.Helper()
+	files, err := filepath.Glob("grafana/*.json")
+	if err != nil || len(files) != 5 {
+		t.Fatalf("%d dashboards, want 5: %v", len(files), err)
+	}
+	var list []dashboard
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := dashboard{file: file}
+		if err := json.Unmarshal(text, &d); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		list = append(list, d)
+	}
+	return list
+}
+
+// notDrawn are the families that no dashboard shows, each with the reason.
+var notDrawn = map[string]string{}
+
+// TestEverythingIsDrawn (N-14): every policy decision, nudge, resume, duplicate and refusal, and
+// every other metric of parley, has a place on a dashboard.
+func TestEverythingIsDrawn(t *testing.T) {
+	text, err := os.ReadFile("testdata/names.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var queries strings.Builder
+	for _, d := range dashboards(t) {
+		for _, p := range d.Panels {
+			for _, target := range p.Targets {
+				queries.WriteString(target.Expr + "\n")
+			}
+		}
+	}
+	families := regexp.MustCompile(`fqName: "([^"]+)"`).FindAllStringSubmatch(string(text), -1)
+	if len(families) < 150 {
+		t.Fatalf("only %d families in testdata/names.txt", len(families))
+	}
+	for _, family := range families {
+		drawn := regexp.MustCompile(`\b` + family[1] + `(_bucket|_count|_sum)?\b`).MatchString(queries.String())
+		reason, known := notDrawn[family[1]]
+		switch {
+		case !drawn && !known:
+			t.Errorf("%s is on no dashboard: add it to .ci/grafana/boards.go and run make dashboards", family[1])
+		case drawn && known:
+			t.Errorf("%s is drawn, and still stands in the list of what is not (%s)", family[1], reason)
+		}
+	}
+}
+
+// TestDashboards: what every dashboard and every panel must have.
+func TestDashboards(t *testing.T) {
+	uids := map[string]string{}
+	for _, d := range dashboards(t) {
+		if other := uids[d.UID]; other != "" || len(d.UID) < 8 {
+			t.Errorf("%s: the uid %q is that of %q, or too short", d.file, d.UID, other)
+		}
+		uids[d.UID] = d.file
+		for _, name := range []string{"datasource", "job", "instance", "runbook"} {
+			i := slices.IndexFunc(d.Templating.List, func(v variable) bool { return v.Name == name })
+			if i < 0 {
+				t.Errorf("%s: no variable $%s", d.file, name)
+			} else if v := d.Templating.List[i]; (name == "job" || name == "instance") && !(v.Multi && v.IncludeAll) {
+				t.Errorf("%s: $%s is not for some or all", d.file, name)
+			}
+		}
+		if len(d.Links) < 2 {
+			t.Errorf("%s: no links to the other dashboards and the runbook", d.file)
+		}
+		for _, fault := range faults(d) {
+			t.Errorf("%s: %s", d.file, fault)
+		}
+	}
+}
+
+// faults are the sentences about what is wrong with a dashboard's panels.
+func faults(d dashboard) (list []string) {
+	ids := map[int]bool{}
+	taken := map[[2]int]string{}
+	for _, p := range d.Panels {
+		say := func(what string) { list = append(list, p.Title+": "+what) }
+		if ids[p.ID] || p.ID == 0 {
+			say("its id is not its own")
+		}
+		ids[p.ID] = true
+		g := p.GridPos
+		if g.X < 0 || g.X+g.W > 24 || g.W < 1 || g.H < 1 {
+			say("it is not within the grid")
+		}
+		for x := g.X; x < g.X+g.W; x++ {
+			for y := g.Y; y < g.Y+g.H; y++ {
+				if other := taken[[2]int{x, y}]; other != "" {
+					say("it lies on " + other)
+				}
+				taken[[2]int{x, y}] = p.Title
+			}
+		}
+		if p.Type == "row" {
+			continue
+		}
+		if p.Title == "" || len(p.Description) < 20 || p.FieldConfig.Defaults.Unit == "" {
+			say("no title, no description of what it means, or no unit")
+		}
+		if len(p.Targets) == 0 {
+			say("no query")
+		}
+		for _, target := range p.Targets {
+			switch e := target.Expr; {
+			case strings.Contains(e, "rate(") && !regexp.MustCompile(`\[(\$__rate_interval|1h|24h)\]`).MatchString(e):
+				say("a rate without $__rate_interval: " + e)
+			case strings.Contains(e, "ALERTS{"): // also of what is down and has no job
+			case !strings.Contains(e, `job=~"$job"`):
+				say("not narrowed by $job: " + e)
+			case !strings.Contains(e, `instance=~"$instance"`) && !strings.Contains(e, "job:parley_"): // recorded for a whole job
+				say("not narrowed by $instance: " + e)
+			case strings.Contains(e, "histogram_quantile(") && !strings.Contains(e, "_bucket{"):
+				say("a quantile that is not of classic buckets: " + e)
+			case strings.Contains(e, "histogram_quantile(") && strings.Contains(e, "$__rate_interval") && !target.Exemplar:
+				say("a latency without exemplars: " + e)
+			}
+		}
+	}
+	return list
+}
+
+// TestFaultsAreSeen: the test above can fail.
+func TestFaultsAreSeen(t *testing.T) {
+	for name, spoil := range map[string]func(p *panel){
+		"overlap":        func(p *panel) { p.GridPos.X, p.GridPos.Y = 0, 0 },
+		"beyond":         func(p *panel) { p.GridPos.X = 20; p.GridPos.W = 8 },
+		"id":             func(p *panel) { p.ID = 1 },
+		"no unit":        func(p *panel) { p.FieldConfig.Defaults.Unit = "" },
+		"no description": func(p *panel) { p.Description = "" },
+		"no job":         func(p *panel) { p.Targets[0].Expr = "parley_sessions_active" },
+		"own interval":   func(p *panel) { p.Targets[0].Expr = `rate(parley_x_total{job=~"$job",instance=~"$instance"}[5m])` },
+	} {
+		d := dashboards(t)[0]
+		if list := faults(d); len(list) != 0 {
+			t.Fatal(list)
+		}
+		spoil(&d.Panels[1])
+		if len(faults(d)) == 0 {
+			t.Errorf("%s: not seen", name)
+		}
+	}
+}
