@@ -201,6 +201,7 @@ var arrows = map[string][]string{
 		"actors", "cmd/parley/internal/config/internal/written", "cmd/parley/internal/store", "conversation", "conversation/option", "conversation/policy", "conversation/transcript", "gateway", "models/anthropic", "models/command", "models/openai",
 		"models/limit", "models/scripted", "tools/builtin", "tools/mcp", "tools/mcp/secret", "gateway/audit", "gateway/auth", "gateway/chat", "gateway/feed", "gateway/webhook", "cmd/parley/internal/config/platforms", "gateway/attach",
 	},
+	"cmd/parley/deploy":                           {},
 	"cmd/parley/internal/build":                   {},
 	"cmd/parley/internal/chat":                    {"clients/go"}, // it knows the server from outside only
 	"cmd/parley/internal/config/internal/written": {},
