@@ -46,6 +46,7 @@ func TestGoldenNames(t *testing.T) {
 	NewActors(d)
 	NewCluster(d)
 	NewFeeds(d)
+	NewBackups(d)
 	NewSearch(d)
 	NewLists(d)
 	NewAttachments(d)

@@ -190,15 +190,16 @@ var arrows = map[string][]string{
 	"gateway/slack/slacktest":               {},
 
 	"cmd/parley": {
-		"actors", "cmd/parley/internal/assemble", "cmd/parley/internal/build", "cmd/parley/internal/chat", "cmd/parley/internal/config", "cmd/parley/internal/store", "cmd/parley/internal/supervise", "conversation",
+		"actors", "cmd/parley/internal/assemble", "cmd/parley/internal/build", "cmd/parley/internal/backups", "cmd/parley/internal/chat", "cmd/parley/internal/config", "cmd/parley/internal/store", "cmd/parley/internal/supervise", "conversation",
 		"gateway", "gateway/list", "gateway/protocol", "gateway/web", "metrics", "tools/builtin", "gateway/audit", "gateway/auth", "gateway/service", "gateway/listener", "actors/cluster", "conversation/member", "persistence/move", "conversation/chats", "gateway/chat", "gateway/feed", "gateway/webhook",
 	},
 	"cmd/parley/internal/assemble": {
 		"actors", "cmd/parley/internal/config", "conversation", "conversation/policy", "conversation/transcript", "gateway", "gateway/protocol", "metrics",
 		"models/anthropic", "models/command", "models/fallback", "models/given", "models/limit", "models/openai", "models/window", "tools/mcp", "gateway/auth", "gateway/listener", "actors/cluster", "persistence/postgres", "cmd/parley/internal/store", "conversation/member", "tools/mcp/shared", "conversation/chats", "gateway/chat", "gateway/discord", "gateway/service", "gateway/slack", "gateway/telegram", "conversation/attached", "conversation/blobs", "gateway/attach",
 	},
+	"cmd/parley/internal/backups": {"cmd/parley/internal/store", "conversation", "conversation/option", "metrics"},
 	"cmd/parley/internal/config": {
-		"actors", "cmd/parley/internal/config/internal/written", "cmd/parley/internal/store", "conversation", "conversation/option", "conversation/policy", "conversation/transcript", "gateway", "models/anthropic", "models/command", "models/openai",
+		"actors", "cmd/parley/internal/config/internal/written", "cmd/parley/internal/backups", "cmd/parley/internal/store", "conversation", "conversation/option", "conversation/policy", "conversation/transcript", "gateway", "models/anthropic", "models/command", "models/openai",
 		"models/limit", "models/scripted", "tools/builtin", "tools/mcp", "tools/mcp/secret", "gateway/audit", "gateway/auth", "gateway/chat", "gateway/feed", "gateway/webhook", "cmd/parley/internal/config/platforms", "gateway/attach",
 	},
 	"cmd/parley/deploy":                           {},

@@ -48,6 +48,7 @@ func (m *Main) doctor(ctx context.Context) error {
 	} else {
 		m.checkData(say, note)
 	}
+	m.checkBackups(say, note)
 	say("address", checkAddress(ctx, m.Config.Gateway.Listen), m.Config.Gateway.Listen)
 	if m.Config.Gateway.AdminListen != "" {
 		say("admin address", checkAddress(ctx, m.Config.Gateway.AdminListen), m.Config.Gateway.AdminListen)

@@ -201,6 +201,9 @@ func (m *Main) serve(ctx context.Context) error {
 	go supervise.Watch(running, log, alive(c.Gateway, addr, server.AdminAddr())) // ends with running
 	log.Info("parley serves", "address", m.addr, "data", m.dataName(), "model", notice, "version", version(), "config", m.configPath)
 
+	stopBackups, backupsEnded := m.keepBackups(running, db, metrics.NewBackups(registry), log.With("room", "backups"))
+	defer stopBackups()
+
 	select {
 	case <-ctx.Done():
 		log.Info("stopping", "drain_timeout", c.Engine.DrainTimeout.String())
@@ -210,6 +213,7 @@ func (m *Main) serve(ctx context.Context) error {
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.Engine.DrainTimeout+closing)
 	defer cancel()
 	server.Announce()
+	stopBackups()
 	parting := end
 	if others != nil { // a database may not answer at all
 		last.set(c.Engine.DrainTimeout+longest, log)
@@ -236,6 +240,7 @@ func (m *Main) serve(ctx context.Context) error {
 	<-engineEnded
 	<-gatewayEnded
 	<-othersEnded
+	<-backupsEnded
 	log.Info("stopped")
 	supervise.Tell(log, supervise.Status("closes the store"))
 	return err

@@ -93,6 +93,12 @@ func RemoveBackup(dir string, log conversation.LogID) error {
 	return copies.Remove(vfs.Default, dir, log)
 }
 
+// FreeBytes is how much room the disk of dir has; 0 = nobody can say.
+func FreeBytes(dir string) uint64 {
+	usage, _ := vfs.Default.GetDiskUsage(dir)
+	return usage.AvailBytes
+}
+
 // copies opens stores for backups and restores.
 var copies = backup.Opener{
 	Read: func(fs vfs.FS, dir string) (backup.Reader, error) {

@@ -159,6 +159,7 @@ func TestEveryKeyIsUsed(t *testing.T) {
 		"listen": "the gateway's", "data": "pebble.Open", "memory.mode": "Open or OpenEphemeral",
 		"model.default": "TestModelIsChosen", "model.stream": "TestStreamingCanBeTurnedOff", "scripted.token_delay": "scripted.Options",
 		"scripted.script": "scripted.Options", "command_agent.ask_marker": "TestAskMarkerOfAllAgents",
+		"backup.every": "TestScheduledBackups", "backup.keep": "TestScheduledBackups", "backup.dir": "TestScheduledBackups",
 		"log.level": "newLogger", "log.format": "newLogger",
 		"cluster.tls_key": "TestNodesKnowEachOther",
 		"cluster.tls_ca":  "TestNodesKnowEachOther", "cluster.insecure": "loader.cluster",

@@ -2,6 +2,7 @@ package config
 
 import (
 	"parley/actors"
+	"parley/cmd/parley/internal/backups"
 	"parley/cmd/parley/internal/config/platforms"
 	"parley/cmd/parley/internal/store"
 	"parley/conversation/policy"
@@ -40,6 +41,7 @@ type Config struct {
 	Scripted Scripted
 	Process  Process
 	Log      Log
+	Backup   backups.Settings
 	Channels platforms.Channels
 	Feeds    feed.Polling
 	Files    attach.Settings   // what is attached to messages
@@ -67,6 +69,14 @@ func (c *Config) Policy() *policy.Policy { return &c.Engine.Rules.Policy }
 
 // Ephemeral is true if nothing is kept on disk.
 func (c *Config) Ephemeral() bool { return c.Memory == "ephemeral" }
+
+// directory is where the sessions are; "" = in memory.
+func (c *Config) directory() string {
+	if c.Ephemeral() {
+		return ""
+	}
+	return c.Data
+}
 
 // Model is about the model that agents without one of their own use.
 type Model struct {
@@ -117,7 +127,7 @@ func Default() Config {
 		Model:    Model{Default: ScriptedName, Stream: true},
 		Scripted: Scripted{Options: scripted.DefaultOptions()},
 		Process:  Process{HeapFloor: 128 << 20},
-		Log:      Log{Level: "info", Format: "auto"},
+		Log:      Log{Level: "info", Format: "auto"}, Backup: backups.Defaults(),
 		Channels: platforms.Default(), Feeds: feed.DefaultPolling(), Files: attach.Defaults(), Kept: webhook.DefaultRetention(),
 		Agents: builtinAgents(),
 	}

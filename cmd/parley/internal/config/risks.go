@@ -55,6 +55,7 @@ func (c *Config) Risks() (risks []Risk) {
 	if unbounded := c.unbounded(); public {
 		add(len(unbounded) > 0, "no_limit", "others reach this server and these are without a limit: "+strings.Join(unbounded, ", "))
 		add(c.Store.StoredBytesPerTenant == 0, "no_quota", "others reach this server and limits.stored_bytes_per_tenant is 0: one tenant can fill the disk for all")
+		add(!c.Backup.On() && c.Shared.Postgres == "" && !c.Ephemeral(), "no_backup", "others reach this server and backup.every is 0: what is said is on one disk, unless something else copies it")
 		add(g.AdminListen == "", "no_admin_listen", "admin.listen is empty: /metrics, profiles and backups by the server are nowhere")
 	}
 	return risks

@@ -31,6 +31,19 @@ func Restore(ctx context.Context, src, dir string, replace bool) (Restored, erro
 	return pebble.Restore(ctx, src, dir, replace)
 }
 
+// ReadBackup is what the backup in dir says of itself; nil = it is none.
+func ReadBackup(dir string) (*BackupInfo, error) { return pebble.ReadBackup(dir) }
+
+// RemoveBackup removes the backup of a log in dir, and nothing else; not one that somebody
+// reads.
+func RemoveBackup(dir string, log conversation.LogID) error { return pebble.RemoveBackup(dir, log) }
+
+// Writable says why this process could not make files in dir; nil = it can.
+func Writable(dir string) error { return writable(dir) }
+
+// Free is how many bytes of the disk of dir are free; 0 = nobody can say.
+func Free(dir string) uint64 { return pebble.FreeBytes(dir) }
+
 // InUse says whether err is the refusal of a directory that a process has open.
 func InUse(err error) bool {
 	var open *pebble.OpenError

@@ -1,0 +1,135 @@
+package backups
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"parley/cmd/parley/internal/store"
+	"parley/conversation"
+)
+
+// nameFormat makes the names of backups; their times are UTC.
+const nameFormat = "parley-20060102T150405Z"
+
+// The ends of what lies beside backups: one that is being made, the file that says whose it
+// is, one that is being removed.
+const (
+	writing  = ".writing"
+	begun    = ".begun"
+	removing = ".removing"
+)
+
+// A copied backup is one that lies in the directory.
+type copied struct {
+	dir  string
+	info store.BackupInfo
+}
+
+// named says whether the schedule gives such a name.
+func named(name string) bool {
+	_, err := time.Parse(nameFormat, name)
+	return err == nil
+}
+
+// list finds the backups of the schedule in dir, the oldest first; log "" = of any log.
+// unread is told of those that do not say what they are.
+func list(dir string, log conversation.LogID, unread func(dir string, err error)) ([]copied, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var all []copied
+	for _, e := range entries {
+		if !e.IsDir() || !named(e.Name()) {
+			continue
+		}
+		path := filepath.Join(dir, e.Name())
+		info, err := store.ReadBackup(path)
+		if err != nil {
+			unread(path, err)
+		}
+		if info != nil && (log == "" || info.Log == log) {
+			all = append(all, copied{path, *info})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b copied) int {
+		return cmp.Or(a.info.Time.Compare(b.info.Time), strings.Compare(a.dir, b.dir))
+	})
+	return all, nil
+}
+
+// tidy removes what a process that has ended has left of its own: copies that it was making,
+// and backups that it was removing. Of other logs nothing is touched.
+func tidy(dir string, log conversation.LogID) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		if name, ok := strings.CutSuffix(e.Name(), removing); ok && e.IsDir() && named(name) && ofLog(path, log) {
+			errs = append(errs, store.RemoveBackup(path, log))
+		}
+		name, ok := strings.CutSuffix(e.Name(), begun)
+		if !ok || !named(name) {
+			continue
+		}
+		if whose, err := os.ReadFile(path); err != nil || strings.TrimSpace(string(whose)) != string(log) {
+			continue
+		}
+		err := os.RemoveAll(filepath.Join(dir, name+writing))
+		if err == nil {
+			err = os.Remove(path)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// ofLog is true for what is left of a backup of log, and for what is left of one that does
+// not even say any more that it is one.
+func ofLog(dir string, log conversation.LogID) bool {
+	info, err := store.ReadBackup(dir)
+	return err == nil && (info == nil || info.Log == log)
+}
+
+// begin says beside dest whose copy it is going to be, and end that there is none any more.
+func begin(dest string, log conversation.LogID) error {
+	return os.WriteFile(dest+begun, []byte(log+"\n"), 0o600)
+}
+
+func end(dest string) {
+	if _, err := os.Lstat(dest + writing); errors.Is(err, fs.ErrNotExist) {
+		_ = os.Remove(dest + begun) // what is left of it the next tidy removes
+	}
+}
+
+// Report is what doctor wants to know of a directory.
+type Report struct {
+	Kept  int       // whole backups, of any log
+	Last  time.Time // of the newest one; zero = none
+	Bytes int64     // of the newest one
+	Free  uint64    // bytes of the disk; 0 = not known
+}
+
+// Look looks at the directory of a schedule, and changes nothing. An error is why no backup
+// could be made there.
+func Look(s Settings) (Report, error) {
+	all, err := list(s.Dir, "", func(string, error) {})
+	if err != nil {
+		return Report{}, err
+	}
+	r := Report{Kept: len(all), Free: store.Free(s.Dir)}
+	if r.Kept > 0 {
+		newest := all[r.Kept-1].info
+		r.Last, r.Bytes = newest.Time, newest.Bytes
+	}
+	return r, store.Writable(s.Dir)
+}
