@@ -84,6 +84,8 @@ type Say struct {
 	Files       []attached.File // what the session has of them was looked up: see package blobs
 	Mode        Mode            // ModeDefault: the policy decides, and an open blocking question takes the message
 	Duplicate   *Duplicate
+	// TraceParent is the W3C's header of the client's own trace; "" = none. It is not stored.
+	TraceParent string
 }
 
 // Answer answers an open question by its id.

@@ -32,6 +32,8 @@ type RunTool struct {
 	Seq      Seq    // of tool_started: the arguments are in its record
 	Args     string // "" after a recovery
 	Deadline time.Time
+
+	TraceParent string // the shell's word for ToolCall.TraceParent
 }
 
 // StartDelegation tells a sub-session its objective, and keeps telling until it

@@ -114,6 +114,9 @@ type Request struct {
 	System  string
 	Step    StepNumber // 0 = beside the steps: a summary, a report of triage
 	Attempt int
+	// TraceParent goes to the provider as the W3C's header; "" = the task has no trace.
+	TraceParent string
+
 	WrapUp  bool          // the last answer of a task at its step limit; no tools
 	Stream  bool          // deltas are wanted
 	Entries []Entry       // the transcript; shared with the engine: read only

@@ -31,11 +31,13 @@ type Tool interface {
 
 // ToolCall describes one call to its tool.
 type ToolCall struct {
-	Key      SessionKey
-	Task     TaskID
-	Call     CallID
-	Args     json.RawMessage
-	Progress func(note string, percent *int) // never nil; may be called from any goroutine
+	Key  SessionKey
+	Task TaskID
+	Call CallID
+	Args json.RawMessage
+	// TraceParent goes to whoever does it as the W3C's header; "" = the task has no trace.
+	TraceParent string
+	Progress    func(note string, percent *int) // never nil; may be called from any goroutine
 	// Ask asks the session's user and waits for the answer; meanwhile the call's time
 	// stands still. Its error is ErrNoAnswer, or the context's. Never nil; one question
 	// of a call at a time.

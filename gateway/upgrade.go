@@ -47,7 +47,9 @@ func (s *Server) upgrade() fiber.Handler {
 			s.services.Metrics.Handshakes.WithLabelValues("unavailable").Inc()
 			return service.ErrDraining
 		}
-		c.Locals(rest.LocalCredential, rest.TicketOf(s.services, c))
+		credential := rest.TicketOf(s.services, c)
+		credential.Trace = service.TraceParent(c.Get(service.TraceHeader))
+		c.Locals(rest.LocalCredential, credential)
 		err := handshake(c)
 		if err != nil {
 			s.services.Metrics.Handshakes.WithLabelValues("not_websocket").Inc()

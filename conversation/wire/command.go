@@ -178,6 +178,7 @@ func commandSay(f fields, c *conversation.Say) {
 	fText(f, 6, &c.InReplyTo)
 	fEnum(f, 7, &c.Mode, conversation.ModeReject)
 	fFiles(f, 8, &c.Files)
+	fText(f, 9, &c.TraceParent)
 }
 
 func commandAnswer(f fields, c *conversation.Answer) {

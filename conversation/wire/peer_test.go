@@ -31,7 +31,7 @@ func commands() []conversation.Command {
 // older is a command without what gives it another number.
 func older(c conversation.Command) conversation.Command {
 	if say, ok := c.(conversation.Say); ok {
-		say.Files = nil
+		say.Files, say.TraceParent = nil, ""
 		return say
 	}
 	if update, ok := c.(conversation.Update); ok {
@@ -120,7 +120,10 @@ func TestPeerGolden(t *testing.T) {
 		c = full(c)
 		golden(t, "command_"+c.Name(), AppendCommand, DecodeCommand, older(c), &pb.Command{})
 	}
-	golden(t, "command_send_with_files", AppendCommand, DecodeCommand, full[conversation.Command](conversation.Say{}), &pb.Command{})
+	withFiles := full(conversation.Say{})
+	withFiles.TraceParent = ""
+	golden[conversation.Command](t, "command_send_with_files", AppendCommand, DecodeCommand, withFiles, &pb.Command{})
+	golden(t, "command_send_with_trace", AppendCommand, DecodeCommand, full[conversation.Command](conversation.Say{}), &pb.Command{})
 	golden(t, "command_update_of_agent", AppendCommand, DecodeCommand, full[conversation.Command](conversation.Update{}), &pb.Command{})
 	golden(t, "receipt", AppendReceipt, DecodeReceipt, full(conversation.Receipt{}), &pb.Receipt{})
 	refused := full(conversation.Error{})

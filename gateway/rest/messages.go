@@ -49,7 +49,7 @@ func (s *API) postMessage(c *fiber.Ctx) error {
 	who := principal(c)
 	say := conversation.Say{
 		Author: who.User, AuthorName: who.Name, Via: conversation.ViaHTTP, ClientMsgID: id, Text: *d.Text,
-		InReplyTo: conversation.MessageID(d.InReplyTo), Mode: d.Mode,
+		InReplyTo: conversation.MessageID(d.InReplyTo), Mode: d.Mode, TraceParent: service.TraceParent(c.Get(service.TraceHeader)),
 	}
 	if say.Files, err = s.Attached(key, d.Files); err != nil {
 		return err

@@ -56,6 +56,7 @@ func (s *API) postTask(c *fiber.Ctx) error {
 	defer cancel()
 	r, err := s.say(ctx, key, conversation.Say{
 		Author: who.User, AuthorName: who.Name, Via: conversation.ViaHTTP, ClientMsgID: id, Text: *prompt, Mode: conversation.ModeQueue,
+		TraceParent: service.TraceParent(c.Get(service.TraceHeader)),
 	})
 	if err != nil {
 		// The engine has refused the command, so nothing of it is stored. The session

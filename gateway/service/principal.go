@@ -94,6 +94,7 @@ type Credential struct {
 	Token   string // from hello, or "Authorization: Bearer"; "" = none
 	Ticket  string // from ?ticket= of a socket or a stream; counts only without a token
 	Address string // the client's network address, for an audit line
+	Trace   string // the TraceHeader of a socket's handshake; "" = none
 
 	// Headers are those that CredentialHeaders names, of a request that a trusted proxy has
 	// made; nil = it was another's.

@@ -186,7 +186,7 @@ func (c *handler) send(p responder, key conversation.SessionKey, data []byte) {
 	}
 	say := conversation.Say{
 		Author: c.who.User, AuthorName: c.who.Name, Via: conversation.ViaWebSocket, ClientMsgID: conversation.ClientMsgID(d.ClientID),
-		Text: *d.Text, InReplyTo: conversation.MessageID(d.InReplyTo), Mode: d.Mode,
+		Text: *d.Text, InReplyTo: conversation.MessageID(d.InReplyTo), Mode: d.Mode, TraceParent: c.credential.Trace,
 	}
 	var err error
 	if say.Files, err = c.Attached(key, d.Files); err != nil {

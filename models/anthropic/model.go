@@ -136,6 +136,7 @@ func (m *Model) Stream(ctx context.Context, r conversation.Request) iter.Seq2[co
 		if err != nil {
 			return nil, err
 		}
+		c.TraceParent = r.TraceParent
 		res, err := c.Post(ctx, askPath, "", body)
 		if err != nil {
 			return nil, err

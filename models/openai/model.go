@@ -132,6 +132,7 @@ func (m *Model) Stream(ctx context.Context, r conversation.Request) iter.Seq2[co
 		if err != nil {
 			return nil, err
 		}
+		c.TraceParent = r.TraceParent
 		res, err := c.Post(ctx, q.path, q.accept, body)
 		if err != nil {
 			return nil, err

@@ -83,6 +83,9 @@ func (t *tool) call(ctx context.Context, args json.RawMessage, call conversation
 		a = &asker{ctx: asking, ask: call.Ask}
 	}
 	params := &sdk.CallToolParams{Meta: sdk.Meta{}, Name: t.name, Arguments: args}
+	if call.TraceParent != "" { // where the protocol has it, whatever it is spoken over
+		params.Meta["traceparent"] = call.TraceParent
+	}
 	result, err := l.call(ctx, params, a, show)
 	if errors.Is(err, errNotTaken) {
 		switch l, redact, err = s.connectionAfter(ctx, t.name, l); {

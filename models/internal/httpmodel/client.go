@@ -103,6 +103,8 @@ type Call struct {
 	watch  *watch
 	// Show hands deltas and signs of life to the caller. Its error must end the call.
 	Show func(conversation.Output) error
+	// TraceParent is that of the request; "" = Post sends none.
+	TraceParent string
 }
 
 // Exchange sends a request with Call.Post and reads its answer in a provider's format.

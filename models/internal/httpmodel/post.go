@@ -23,6 +23,9 @@ func (c *Call) Post(ctx context.Context, path, accept string, body []byte) (*htt
 	if accept != "" {
 		req.Header.Set("Accept", accept)
 	}
+	if c.TraceParent != "" {
+		req.Header.Set("Traceparent", c.TraceParent)
+	}
 	res, err := c.client.http.Do(req)
 	if err != nil {
 		return nil, err

@@ -459,6 +459,7 @@ type SayCommand struct {
 	InReplyTo     string                 `protobuf:"bytes,6,opt,name=in_reply_to,json=inReplyTo,proto3" json:"in_reply_to,omitempty"`
 	Mode          uint32                 `protobuf:"varint,7,opt,name=mode,proto3" json:"mode,omitempty"` // Mode
 	Files         []*AttachedFile        `protobuf:"bytes,8,rep,name=files,proto3" json:"files,omitempty"`
+	TraceParent   string                 `protobuf:"bytes,9,opt,name=trace_parent,json=traceParent,proto3" json:"trace_parent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -547,6 +548,13 @@ func (x *SayCommand) GetFiles() []*AttachedFile {
 		return x.Files
 	}
 	return nil
+}
+
+func (x *SayCommand) GetTraceParent() string {
+	if x != nil {
+		return x.TraceParent
+	}
+	return ""
 }
 
 type AnswerCommand struct {
@@ -2908,7 +2916,7 @@ const file_conversation_wire_peer_proto_rawDesc = "" +
 	"\x05admin\x18\x06 \x01(\bR\x05admin\x1a9\n" +
 	"\vPolicyEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xf4\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x97\x02\n" +
 	"\n" +
 	"SayCommand\x12\x16\n" +
 	"\x06author\x18\x01 \x01(\tR\x06author\x12\x1f\n" +
@@ -2919,7 +2927,8 @@ const file_conversation_wire_peer_proto_rawDesc = "" +
 	"\x04text\x18\x05 \x01(\tR\x04text\x12\x1e\n" +
 	"\vin_reply_to\x18\x06 \x01(\tR\tinReplyTo\x12\x12\n" +
 	"\x04mode\x18\a \x01(\rR\x04mode\x12/\n" +
-	"\x05files\x18\b \x03(\v2\x19.parley.wire.AttachedFileR\x05files\"\xae\x01\n" +
+	"\x05files\x18\b \x03(\v2\x19.parley.wire.AttachedFileR\x05files\x12!\n" +
+	"\ftrace_parent\x18\t \x01(\tR\vtraceParent\"\xae\x01\n" +
 	"\rAnswerCommand\x12\x16\n" +
 	"\x06author\x18\x01 \x01(\tR\x06author\x12\x1f\n" +
 	"\vauthor_name\x18\x02 \x01(\tR\n" +
