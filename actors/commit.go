@@ -32,6 +32,7 @@ type batch struct {
 	e       *Engine
 	session *actor.PID
 	told    atomic.Bool        // how it has ended; a store that panics may tell it twice
+	began   time.Time          // of the commit, for its span; zero = there is none
 	epoch   conversation.Epoch // the writer's; higher than before if the outcome was not known at first
 	err     error
 }
@@ -96,7 +97,7 @@ func (s *session) commit(b *batch) {
 	}
 	s.e.m.CommitEvents.Observe(float64(len(c.Events)))
 	s.e.m.CommitWaiters.Observe(float64(len(b.waiters)))
-	b.e, b.session = s.e, s.self
+	b.e, b.session, b.began = s.e, s.self, s.observer.Began()
 	b.store(s.key)
 }
 
@@ -232,6 +233,7 @@ func (s *session) complete(b *batch) {
 		}
 		s.e.deps.Publisher.Publish(s.key, s.epoch, events)
 		s.published.Set(s.durable, s.epoch)
+		s.observer.Committed(b.began, events, len(b.waiters))
 		s.observer.Events(s.e.observe, observe.Session{
 			Key: s.key, Recovering: s.phase == phaseRecovering, Busy: s.standing.Busy, Warm: s.cache != nil,
 		}, events)

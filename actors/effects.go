@@ -16,6 +16,7 @@ func (s *session) acquire(effect conversation.Effect) {
 	case conversation.AskModel:
 		s.ask(f)
 	case conversation.RunTool:
+		f.TraceParent = s.observer.ToolParent(f.Task, f.Call)
 		s.calls.RunTool(s.e.calls, s.asParent(), f)
 	case conversation.StartDelegation:
 		summary := s.machine.Summary()

@@ -35,6 +35,7 @@ import (
 	"parley/conversation/member"
 	"parley/conversation/policy"
 	"parley/metrics"
+	"parley/metrics/tracing"
 )
 
 // Deps holds the parts that an Engine works with. Store, Publisher and Metrics are required.
@@ -46,6 +47,7 @@ type Deps struct {
 	Late      func(name string) (conversation.Tool, bool) // finds one of Rules.Late; nil = none joins
 	Logger    *slog.Logger                                // nil = no log
 	Metrics   *metrics.Actors
+	Tracer    *tracing.Tracer                                                                         // nil = no traces
 	Files     func(ctx context.Context, key conversation.SessionKey, f attached.File) ([]byte, error) // reads what is attached to messages; nil = models are given none
 	Health    func() error                                                                            // why the store needs a person, or nil; nil = it is always well
 	Quota     func(conversation.TenantID) error                                                       // refuses new work of a tenant that has stored too much; nil = none
@@ -198,7 +200,12 @@ func New(cfg Config, d Deps) (*Engine, error) {
 		Context: e.workCtx, Publisher: d.Publisher, Metrics: d.Metrics, Log: d.Logger, Go: e.workers.Go,
 		ShowEvery: cfg.DeltaEvery, IdleLimit: cfg.ModelIdle, Limit: cfg.ModelLimit, Files: d.Files,
 	}
-	e.observe = &observe.Env{Metrics: d.Metrics, Log: d.Logger}
+	e.observe = &observe.Env{Metrics: d.Metrics, Log: d.Logger, Tracer: d.Tracer, Model: func(agent conversation.AgentName) string {
+		if model := d.Models[e.rules.Agent(agent).Model]; model != nil {
+			return model.Label()
+		}
+		return ""
+	}}
 	e.sessions = &sessionlog.Log{
 		Store: d.Store, Rules: e.rules, Metrics: d.Metrics, Log: d.Logger, Owner: cfg.Member, Go: e.workers.Go, Full: e.refusedByStore, Pace: pace.Wait, ResolveTimeout: cfg.SettleTimeout,
 	}

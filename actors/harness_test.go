@@ -24,6 +24,7 @@ import (
 	"parley/conversation/member"
 	"parley/conversation/policy"
 	"parley/metrics"
+	"parley/metrics/tracing"
 	"parley/persistence/persistencetest"
 )
 
@@ -56,6 +57,8 @@ type harness struct {
 	models  map[string]conversation.Model // nil = model, for every agent
 	tools   map[string]conversation.Tool
 	journal *actorstest.Journal
+	traced  func() *tracing.Tracer // opens one for each start; nil = no traces
+	tracer  *tracing.Tracer
 	e       *Engine
 	m       *metrics.Actors
 	cancel  context.CancelFunc
@@ -116,8 +119,12 @@ func (h *harness) start() {
 	if h.models == nil {
 		h.models = map[string]conversation.Model{"": h.model}
 	}
+	if h.traced != nil {
+		h.tracer = h.traced()
+	}
 	e, err := New(h.cfg, Deps{
-		Store: h.through, Publisher: h.publish, Models: maps.Clone(h.models), Tools: h.tools,
+		Tracer: h.tracer,
+		Store:  h.through, Publisher: h.publish, Models: maps.Clone(h.models), Tools: h.tools,
 		Logger: slog.New(h.log), Metrics: h.m, Quota: h.quota, Placement: h.place, HandedOver: h.handed, Feature: h.feature, Holds: h.holds,
 	})
 	if err != nil {
@@ -134,6 +141,9 @@ func (h *harness) stop() {
 	h.t.Helper()
 	h.cancel()
 	if err := <-h.ran; err != nil {
+		h.t.Error(err)
+	}
+	if err := h.tracer.Close(context.Background()); err != nil {
 		h.t.Error(err)
 	}
 	time.Sleep(time.Minute) // what waits for time to pass must come to its end too

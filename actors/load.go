@@ -2,6 +2,7 @@ package actors
 
 import (
 	"errors"
+	"iter"
 	"math/rand/v2"
 	"time"
 
@@ -28,6 +29,9 @@ func (s *session) load(create bool) {
 	s.phase = phaseLoading
 	e, key, self := s.e, s.key, s.self
 	e.workers.Go("loading a session", func() {
+		e.deps.Tracer.Find(key, func(root conversation.SessionKey, r conversation.Range) iter.Seq2[conversation.Record, error] {
+			return e.Records(e.workCtx, root, r)
+		})
 		began := time.Now()
 		m := &loaded{create: create}
 		m.Loaded, m.err = e.sessions.Load(e.workCtx, key, create)
@@ -57,6 +61,7 @@ func (s *session) loaded(m *loaded) {
 	s.machine = m.Machine
 	s.standing = m.Machine.Standing()
 	s.durable, s.snapshotAt = s.standing.Head, m.Head.SnapshotAt
+	s.observer.Loaded(s.e.observe, s.key, s.machine)
 	if s.root() && s.machine.Exists() { // what the last activation stored may not have been told
 		s.e.deps.Publisher.Audience(s.key, s.epoch, s.machine.Summary())
 	}

@@ -358,6 +358,7 @@ func (s *session) decide(t *envelope) {
 	}
 	t.receipt, t.err = d.Receipt, d.Err
 	observe.Refused(s.e.m, t.cmd, d.Err)
+	s.observer.Said(t.cmd, t.receipt)
 	if d.JustRead() {
 		s.cursors = s.cursors.add(d.Cursors, t, s.e.cfg.SeenEvery)
 	} else {

@@ -246,7 +246,7 @@ func TestDelegationThatCannotStart(t *testing.T) {
 // M-29, M-30, N-14: parts are logged, and what happens is counted.
 func TestMeasured(t *testing.T) {
 	var log bytes.Buffer
-	withHarness(t, func(h *harness) { h.log = slog.NewJSONHandler(&log, nil) }, func(t *testing.T, h *harness) {
+	withHarness(t, func(h *harness) { h.log = slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}) }, func(t *testing.T, h *harness) {
 		h.create(mainKey)
 		h.ok(h.tell(mainKey, say("a", "hello")))
 		h.ok(h.tell(mainKey, say("a", "hello")))
@@ -297,7 +297,7 @@ func TestMeasured(t *testing.T) {
 				t.Errorf("%s is %v, not %v", name, v, n)
 			}
 		}
-		parts := 0
+		parts, tasks := 0, 0
 		for line := range strings.Lines(log.String()) {
 			var entry struct {
 				Msg       string `json:"msg"`
@@ -314,12 +314,30 @@ func TestMeasured(t *testing.T) {
 				}
 				parts++
 			}
+			if entry.Msg == "task ended" {
+				tasks++
+				var done map[string]any
+				if err := json.Unmarshal([]byte(line), &done); err != nil {
+					t.Fatal(err)
+				}
+				for key, want := range map[string]any{
+					"level": "INFO", "tenant": "acme", "session": string(mainKey.Session), "task": "t1-aaaaaaaaaaaaaaaa", "agent": "coordinator", "message_id": "m1-aaaaaaaaaaaaaaaa",
+					"status": "COMPLETE", "steps": 2.0, "model_calls": 3.0, "tool_calls": 0.0, "delegations": 0.0, "tokens_out": 10.0, "parts": 2.0,
+				} {
+					if done[key] != want {
+						t.Errorf("%s is %v, not %v: %s", key, done[key], want, line)
+					}
+				}
+				if took, _ := done["took"].(float64); took <= 0 {
+					t.Errorf("it took no time: %s", line)
+				}
+			}
 			if strings.Contains(line, "hello") || strings.Contains(line, `"two"`) {
 				t.Errorf("a text is in the log: %s", line)
 			}
 		}
-		if parts != 2 {
-			t.Errorf("%d parts are logged", parts)
+		if parts != 2 || tasks != 1 {
+			t.Errorf("%d parts and %d tasks are logged", parts, tasks)
 		}
 	})
 }

@@ -53,6 +53,7 @@ func TestGoldenNames(t *testing.T) {
 	NewGateway(d)
 	NewPersistence(d)
 	NewWebhooks(d)
+	NewTraces(d)
 	NewChats(d)
 	WatchModelLimits(d, func() []ModelLimits { return nil })
 	WatchModelFallbacks(d, func() []ModelFallback { return nil })

@@ -74,6 +74,7 @@ var arrows = map[string][]string{
 	"conversation/wire":                       {"conversation", "conversation/access", "conversation/listing", "conversation/attached"},
 	"conversation/wire/internal/pb":           {},
 	"metrics":                                 {},
+	"metrics/tracing":                         {"conversation", "conversation/option", "metrics"},
 	"persistence":                             {},
 	"persistence/move":                        {"conversation", "conversation/chats", "conversation/wire", "conversation/attached", "conversation/blobs", "conversation/listing"},
 	"persistence/pebble":                      {"conversation", "conversation/option", "conversation/wire", "metrics", "persistence/pebble/internal/activity", "persistence/pebble/internal/backup", "persistence/pebble/internal/erasure", "persistence/pebble/internal/group", "persistence/pebble/internal/inspect", "persistence/pebble/internal/layout", "persistence/pebble/internal/ondisk", "persistence/pebble/internal/opening", "persistence/internal/seen", "persistence/pebble/internal/space", "persistence/pebble/internal/synced", "persistence/pebble/internal/upgrade", "persistence/pebble/internal/upkeep", "persistence/pebble/internal/verify", "persistence/pebble/internal/writers", "persistence/pebble/internal/usage", "persistence/move", "persistence/pebble/internal/carry", "conversation/chats", "persistence/pebble/internal/chatrows", "conversation/search", "persistence/pebble/internal/findable", "conversation/blobs", "persistence/pebble/internal/blobrows", "persistence/pebble/internal/readers"},
@@ -93,7 +94,7 @@ var arrows = map[string][]string{
 	"persistence/chatstest":                   {"conversation", "conversation/chats"},
 	"persistence/persistencetest":             {"conversation", "conversation/wire", "conversation/living", "conversation/member", "conversation/chats", "persistence/chatstest", "persistence/blobstest", "conversation/listing"},
 	"actors": {
-		"actors/internal/handover", "conversation", "conversation/option", "conversation/policy", "conversation/machine", "conversation/transcript", "metrics",
+		"actors/internal/handover", "metrics/tracing", "conversation", "conversation/option", "conversation/policy", "conversation/machine", "conversation/transcript", "metrics",
 		"actors/internal/admission", "actors/internal/calls", "actors/internal/claims", "actors/internal/delivery", "actors/internal/guard", "actors/internal/mail",
 		"actors/internal/modelcall", "actors/internal/observe", "actors/internal/registry", "actors/internal/retention",
 		"actors/internal/sessionlog", "actors/internal/titling", "actors/internal/triage", "actors/internal/unreadable", "actors/internal/workers", "conversation/access", "conversation/living", "actors/internal/shown", "actors/internal/due", "actors/placement", "actors/internal/refusal", "actors/internal/window", "conversation/member", "actors/internal/alarm", "actors/internal/losses", "conversation/dedup", "conversation/attached",
@@ -107,7 +108,7 @@ var arrows = map[string][]string{
 	"actors/internal/losses":     {"conversation"},
 	"actors/internal/mail":       {},
 	"actors/internal/modelcall":  {"conversation", "metrics", "actors/internal/mail", "actors/internal/observe", "actors/internal/shown", "conversation/attached"},
-	"actors/internal/observe":    {"conversation", "metrics"},
+	"actors/internal/observe":    {"conversation", "metrics", "metrics/tracing"},
 	"actors/internal/registry":   {"conversation"},
 	"actors/internal/retention":  {"conversation", "metrics"},
 	"actors/internal/titling":    {"conversation", "conversation/transcript", "actors/internal/modelcall", "actors/internal/observe"},
@@ -159,6 +160,7 @@ var arrows = map[string][]string{
 
 	// Suites and kits for tests.
 	"actors/actorstest":                     {"conversation"},
+	"metrics/tracing/tracingtest":           {},
 	"conversation/machine/machinetest":      {"conversation", "conversation/policy", "conversation/machine", "conversation/transcript", "conversation/dedup"},
 	"persistence/pebble/internal/backup":    {"conversation", "persistence/pebble/internal/inspect", "persistence/pebble/internal/layout", "persistence/pebble/internal/ondisk", "persistence/pebble/internal/opening", "persistence/pebble/internal/verify"},
 	"persistence/pebble/internal/readers":   {"conversation", "persistence/pebble/internal/layout"},
@@ -190,7 +192,7 @@ var arrows = map[string][]string{
 	"gateway/slack/slacktest":               {},
 
 	"cmd/parley": {
-		"actors", "cmd/parley/internal/assemble", "cmd/parley/internal/build", "cmd/parley/internal/backups", "cmd/parley/internal/chat", "cmd/parley/internal/config", "cmd/parley/internal/store", "cmd/parley/internal/supervise", "conversation",
+		"metrics/tracing", "actors", "cmd/parley/internal/assemble", "cmd/parley/internal/build", "cmd/parley/internal/backups", "cmd/parley/internal/chat", "cmd/parley/internal/config", "cmd/parley/internal/store", "cmd/parley/internal/supervise", "conversation",
 		"gateway", "gateway/list", "gateway/protocol", "gateway/web", "metrics", "tools/builtin", "gateway/audit", "gateway/auth", "gateway/service", "gateway/listener", "actors/cluster", "conversation/member", "persistence/move", "conversation/chats", "gateway/chat", "gateway/feed", "gateway/webhook",
 	},
 	"cmd/parley/internal/assemble": {
@@ -199,7 +201,7 @@ var arrows = map[string][]string{
 	},
 	"cmd/parley/internal/backups": {"cmd/parley/internal/store", "conversation", "conversation/option", "metrics"},
 	"cmd/parley/internal/config": {
-		"actors", "cmd/parley/internal/config/internal/written", "cmd/parley/internal/backups", "cmd/parley/internal/store", "conversation", "conversation/option", "conversation/policy", "conversation/transcript", "gateway", "models/anthropic", "models/command", "models/openai",
+		"metrics/tracing", "actors", "cmd/parley/internal/config/internal/written", "cmd/parley/internal/backups", "cmd/parley/internal/store", "conversation", "conversation/option", "conversation/policy", "conversation/transcript", "gateway", "models/anthropic", "models/command", "models/openai",
 		"models/limit", "models/scripted", "tools/builtin", "tools/mcp", "tools/mcp/secret", "gateway/audit", "gateway/auth", "gateway/chat", "gateway/feed", "gateway/webhook", "cmd/parley/internal/config/platforms", "gateway/attach",
 	},
 	"cmd/parley/deploy":                           {},
@@ -255,7 +257,7 @@ var testArrows = map[string][]string{
 	"persistence/persistencetest":        {"persistence/clustertest"},
 	"persistence/postgres":               {"persistence/blobstest", "persistence/chatstest", "persistence/clustertest", "persistence/persistencetest", "persistence/postgres/pgtest", "persistence/searchtest"},
 	"persistence/postgres/internal/*":    {"persistence/clustertest", "persistence/postgres/internal/opening", "persistence/postgres/pgtest"},
-	"actors":                             {"actors/actorstest", "persistence/persistencetest", "models/scripted", "conversation/fit", "conversation/member", "conversation/listing"},
+	"actors":                             {"actors/actorstest", "metrics/tracing/tracingtest", "persistence/persistencetest", "models/scripted", "conversation/fit", "conversation/member", "conversation/listing"},
 	"actors/actorstest":                  {"persistence/persistencetest", "models/scripted"},
 	"gateway":                            {"conversation/attached", "conversation/policy", "conversation/chats", "conversation/machine/machinetest", "gateway/gatewaytest", "gateway/web", "conversation/access"},
 	"models/*":                           {"conversation/policy", "conversation/machine/machinetest", "models/modelstest", "persistence/persistencetest"},
@@ -263,6 +265,7 @@ var testArrows = map[string][]string{
 	"conversation/machine":               {"conversation/dedup", "conversation/transcript", "conversation/readmodel", "conversation/wire", "conversation/tokens", "conversation/member", "conversation/listing"},
 	"conversation/machine/machinetest":   {"persistence/persistencetest"},
 	"clients/js":                         {"gateway/gatewaytest"},
+	"metrics/tracing":                    {"metrics/tracing/tracingtest"},
 	"gateway/auth":                       {"persistence/clustertest"},
 	"gateway/chat":                       {"gateway/gatewaytest", "persistence/chatstest"},
 	"gateway/find":                       {"conversation/access", "persistence/persistencetest"},
@@ -314,7 +317,8 @@ var libraries = map[string][]string{
 	"database/sql":                       {},
 	"github.com/jackc/pgx/":              {"persistence/postgres", "persistence/postgres/internal/blobtable", "persistence/postgres/internal/wordtable", "persistence/postgres/internal/members", "persistence/postgres/internal/opening", "persistence/postgres/internal/outcome", "persistence/postgres/internal/schema"},
 	"github.com/pressly/goose/":          {"persistence/postgres/internal/schema"},
-	"github.com/prometheus/":             {"metrics", "persistence/pebble", "persistence/postgres", "gateway", "gateway/admin", "gateway/fanout", "actors", "cmd/parley/internal/assemble"},
+	"go.opentelemetry.io/":               {"metrics/tracing", "metrics/tracing/tracingtest"},
+	"github.com/prometheus/":             {"metrics", "metrics/tracing", "persistence/pebble", "persistence/postgres", "gateway", "gateway/admin", "gateway/fanout", "actors", "cmd/parley/internal/assemble"},
 	"github.com/pelletier/go-toml":       {"cmd/parley/internal/config", "gateway/auth", "models/scripted", "cmd/parley-bench/internal/history", "cmd/parley-bench/internal/receipts"},
 	"golang.org/x/crypto/":               {"gateway/listener"},
 	"github.com/golang-jwt/":             {"gateway/auth"},
@@ -325,7 +329,7 @@ var libraries = map[string][]string{
 
 	// Generated code, and what it needs, is for the tests of wire only; profiles are in the same encoding.
 	"google.golang.org/protobuf/encoding/protowire": {"conversation/wire", "actors/cluster/internal/fields", "cmd/parley-bench/internal/rooms"},
-	"google.golang.org/protobuf/proto":              {"conversation/wire/internal/pb"},
+	"google.golang.org/protobuf/proto":              {"conversation/wire/internal/pb", "metrics/tracing/tracingtest"},
 	"google.golang.org/protobuf/reflect":            {"conversation/wire/internal/pb"},
 	"google.golang.org/protobuf/runtime":            {"conversation/wire/internal/pb"},
 }

@@ -127,6 +127,9 @@ func (m *Main) serve(ctx context.Context) error {
 	}
 	files := assemble.Files(c, store.Blobs(db), &parts, metrics.NewAttachments(registry), log.With("room", "gateway"))
 	others.of(&engineOptions, &parts, hub)
+	if parts.Tracer, err = m.openTracing(ctx, look, node, metrics.NewTraces(registry), log.With("room", "tracing")); err != nil {
+		return err
+	}
 	engine, err := actors.New(engineOptions, parts)
 	if err != nil {
 		return err

@@ -122,7 +122,7 @@ func (e *Env) runTool(ctx context.Context, key conversation.SessionKey, f conver
 		args = started.Args
 	}
 	result, err := t.Run(ctx, conversation.ToolCall{
-		Key: key, Task: f.Task, Call: f.Call, Args: json.RawMessage(args),
+		Key: key, Task: f.Task, Call: f.Call, Args: json.RawMessage(args), TraceParent: f.TraceParent,
 		Progress: func(note string, percent *int) {
 			if ctx.Err() == nil {
 				e.progress(key, f, note, percent, published)

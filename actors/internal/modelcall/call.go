@@ -68,6 +68,7 @@ type Options struct {
 	Request   conversation.Request
 	HeldBack  func(text string) bool // true while a text may still become a no-reply sentinel, which is not shown
 	Published *shown.Position        // the session's last published event
+	TraceID   string                 // of the task's trace, for exemplars; "" = it has none
 	Report    func(*End)             // hands an end to the session; must not block
 }
 

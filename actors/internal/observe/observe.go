@@ -1,7 +1,6 @@
 package observe
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 	"strconv"
@@ -10,12 +9,15 @@ import (
 
 	"parley/conversation"
 	"parley/metrics"
+	"parley/metrics/tracing"
 )
 
 // Env holds the metrics and the log that get the observations.
 type Env struct {
 	Metrics *metrics.Actors
 	Log     *slog.Logger
+	Tracer  *tracing.Tracer                     // nil = no traces
+	Model   func(conversation.AgentName) string // the label of the model that an agent is configured with
 }
 
 // Session is the state of the session that matters to its metrics.
@@ -29,11 +31,17 @@ type Session struct {
 // Observer counts for one session, and remembers when its running work has begun.
 // That is lost when the session is unloaded: the numbers then lack that task. The
 // zero value remembers nothing.
-type Observer struct{ tally *tally }
+type Observer struct {
+	tally *tally
+	trace *tracing.Session // nil = no traces
+	lines lines
+}
 
 // Events counts and logs events that have become durable.
 func (o *Observer) Events(env *Env, s Session, events []conversation.Event) {
 	m := env.Metrics
+	o.lines.events(env, o, s, events)
+	o.trace.Events(events) // it forgets the tasks that have ended
 	for i := range events {
 		event := &events[i]
 		switch b := event.Body.(type) {
@@ -76,13 +84,13 @@ func (o *Observer) Events(env *Env, s Session, events []conversation.Event) {
 				m.Decisions.WithLabelValues(d.String()).Inc()
 			}
 		case conversation.PartialResponse:
-			o.part(env, s.Key, b.Part, "partial")
+			o.part(env, b.Part, "partial")
 		case conversation.Response:
 			kind := "final"
 			if b.Promoted {
 				kind = "promoted"
 			}
-			o.part(env, s.Key, b.Part, kind)
+			o.part(env, b.Part, kind)
 		case conversation.Asked:
 			m.Questions.WithLabelValues("opened").Inc()
 			o.remember().asked[b.Question] = event.At
@@ -178,15 +186,11 @@ type tally struct {
 	handed map[conversation.MessageID]uint32
 }
 
-func (o *Observer) part(env *Env, key conversation.SessionKey, p conversation.Part, kind string) {
+func (o *Observer) part(env *Env, p conversation.Part, kind string) {
 	m := env.Metrics
 	m.Parts.WithLabelValues(kind).Inc()
 	if kind == "promoted" {
 		return
-	}
-	if env.Log.Enabled(context.Background(), slog.LevelInfo) { // the values of a line cost memory also when it is not written
-		env.Log.Info("part persisted", "tenant", key.Tenant, "session", key.Session,
-			"source_id", p.Source, "part_index", p.Index, "message_id", p.Message)
 	}
 	if p.Source == "" {
 		return
@@ -244,6 +248,7 @@ func (o *Observer) taskEnded(m *metrics.Actors, s Session, task conversation.Tas
 
 // Forget drops what is remembered, unless a question is open.
 func (o *Observer) Forget() {
+	o.lines = lines{}
 	if o.tally != nil && len(o.tally.asked) == 0 {
 		o.tally = nil
 	}

@@ -226,6 +226,7 @@ func (c *Config) references(but string) (list []secret.Reference) {
 		}
 	}
 	note(c.Auth.Secret)
+	note(sortedValues(c.Tracing.Headers)...)
 	for _, k := range c.Auth.Keys {
 		note(k.Key)
 	}

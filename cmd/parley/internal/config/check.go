@@ -22,7 +22,7 @@ import (
 func (l *loader) check() {
 	c := &l.config
 	for _, wrong := range slices.Concat(
-		c.Gateway.Validate(), c.Auth.Validate(), c.Policy().Validate(), c.Engine.Validate(), c.Store.Validate(), c.MCPLimits.Validate(), c.Feeds.Validate(), c.Files.Validate(), c.Kept.Validate(), c.Backup.Validate(c.directory(), c.Shared.Postgres != ""),
+		c.Gateway.Validate(), c.Auth.Validate(), c.Policy().Validate(), c.Engine.Validate(), c.Store.Validate(), c.MCPLimits.Validate(), c.Feeds.Validate(), c.Files.Validate(), c.Kept.Validate(), c.Tracing.Validate(), c.Backup.Validate(c.directory(), c.Shared.Postgres != ""),
 	) {
 		l.fieldError(wrong)
 	}
@@ -46,6 +46,12 @@ func (l *loader) check() {
 		}
 		if err != nil {
 			l.wrong("scripted.script", "must be a file of rules: "+err.Error())
+		}
+	}
+	for _, name := range sortedKeys(c.Tracing.Headers) {
+		l.references(c.Tracing.Headers[name])
+		if err := inline(name, c.Tracing.Headers[name]); err != nil {
+			l.wrong("tracing.headers", name+": "+err.Error())
 		}
 	}
 	l.mcpList(c)

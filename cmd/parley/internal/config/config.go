@@ -12,6 +12,7 @@ import (
 	"parley/gateway/auth"
 	"parley/gateway/feed"
 	"parley/gateway/webhook"
+	"parley/metrics/tracing"
 	"parley/models/scripted"
 	"parley/tools/mcp"
 )
@@ -42,6 +43,7 @@ type Config struct {
 	Process  Process
 	Log      Log
 	Backup   backups.Settings
+	Tracing  tracing.Config
 	Channels platforms.Channels
 	Feeds    feed.Polling
 	Files    attach.Settings   // what is attached to messages
@@ -128,6 +130,7 @@ func Default() Config {
 		Scripted: Scripted{Options: scripted.DefaultOptions()},
 		Process:  Process{HeapFloor: 128 << 20},
 		Log:      Log{Level: "info", Format: "auto"}, Backup: backups.Defaults(),
+		Tracing:  tracing.DefaultConfig(),
 		Channels: platforms.Default(), Feeds: feed.DefaultPolling(), Files: attach.Defaults(), Kept: webhook.DefaultRetention(),
 		Agents: builtinAgents(),
 	}

@@ -372,6 +372,10 @@ func (f field) change(root reflect.Value) {
 		v.SetBool(!v.Bool())
 	case v.Kind() == reflect.Slice:
 		v.Set(reflect.ValueOf([]string{"changed"}))
+	case f.typ == textsType:
+		v.Set(reflect.ValueOf(map[string]string{"name": "changed"}))
+	case f.typ == numberType:
+		v.Set(reflect.ValueOf(new(float64)))
 	default:
 		v.SetInt(v.Int() + 12345)
 	}
