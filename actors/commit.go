@@ -235,7 +235,7 @@ func (s *session) complete(b *batch) {
 		s.published.Set(s.durable, s.epoch)
 		s.observer.Committed(b.began, events, len(b.waiters))
 		s.observer.Events(s.e.observe, observe.Session{
-			Key: s.key, Recovering: s.phase == phaseRecovering, Busy: s.standing.Busy, Warm: s.cache != nil,
+			Key: s.key, Recovering: s.phase == phaseRecovering, Busy: s.standing.Busy, Warm: s.cache != nil, At: s.lastActive,
 		}, events)
 		if s.cache != nil {
 			s.cache.Add(events)

@@ -10,6 +10,7 @@ import (
 	"parley/actors/internal/titling"
 	"parley/conversation"
 	"parley/conversation/transcript"
+	"parley/metrics"
 )
 
 // compaction is a summary that is being made, until it is stored: one model call
@@ -63,11 +64,11 @@ func (s *session) compacted(m *compactEnd) {
 	if m.err != nil {
 		s.compaction, s.compactionFailed = nil, true
 		e.m.Compactions.WithLabelValues("failed").Inc()
-		observe.Failed(e.m, m.err)
+		observe.Failed(meterOf(s), string(s.key.Tenant), m.err)
 		log.Warn("the conversation could not be summarised; it is tried again after the next task", "err", m.err)
 		return
 	}
-	observe.Tokens(e.m, m.answer.Usage)
+	observe.Tokens(meterOf(s), string(s.key.Tenant), m.answer.Usage)
 	cmd, ok := m.c.plan.Compacted(*m.answer)
 	if !ok {
 		s.compaction, s.compactionFailed = nil, true
@@ -108,6 +109,9 @@ func (s *session) contextChanged(events []conversation.Event) {
 	}
 }
 
+// meterOf counts what the model of the session's agent costs beside the steps.
+func meterOf(s *session) *metrics.Model { return s.e.observe.Model(s.machine.Summary().Agent) }
+
 // stop cancels the call; its end is ignored. c may be nil.
 func (c *compaction) stop(s *session) {
 	if c != nil {
@@ -120,7 +124,7 @@ func (c *compaction) stop(s *session) {
 // Rule 9.2c.
 func askTitle(s *session) {
 	if e, self := s.e, s.self; e.cfg.TitleModel != "" && !s.machine.Titled() && s.cache != nil && s.cache.Transcript != nil {
-		titling.Ask(e.models, s.key, s.machine.Summary().Owner, e.cfg.ModelIdle, e.deps.Models[e.cfg.TitleModel], s.cache.Transcript,
+		titling.Ask(e.models, e.m.Models.Of(e.cfg.TitleModel), s.key, s.machine.Summary().Owner, e.cfg.ModelIdle, e.deps.Models[e.cfg.TitleModel], s.cache.Transcript,
 			func(c conversation.Command) { e.send(self, &calls.End{Command: c}) })
 	}
 }

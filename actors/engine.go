@@ -19,6 +19,7 @@ import (
 	"parley/actors/internal/due"
 	"parley/actors/internal/guard"
 	"parley/actors/internal/losses"
+	"parley/actors/internal/mail"
 	"parley/actors/internal/modelcall"
 	"parley/actors/internal/observe"
 	"parley/actors/internal/refusal"
@@ -166,7 +167,7 @@ func New(cfg Config, d Deps) (*Engine, error) {
 		actor.WithDeadLetterRequestLogging(false),
 	)
 	e.props = actor.PropsFromProducer(func() actor.Actor { return &session{e: e} }, actor.WithDispatcher(e.workers),
-		actor.WithMailbox(actor.UnboundedLockfree()), actor.WithSupervisor(calls.StopOnFailure))
+		actor.WithMailbox(mail.Counting(d.Metrics.Mailbox, isCommand)), actor.WithSupervisor(calls.StopOnFailure))
 	e.root = e.system.Root.Copy().WithGuardian(&keepGoing{e})
 	e.registry = registry.New(e.spawn, e.send, cfg.MaxWaiting)
 	pace := delivery.NewPace(attemptEvery)
@@ -200,12 +201,13 @@ func New(cfg Config, d Deps) (*Engine, error) {
 		Context: e.workCtx, Publisher: d.Publisher, Metrics: d.Metrics, Log: d.Logger, Go: e.workers.Go,
 		ShowEvery: cfg.DeltaEvery, IdleLimit: cfg.ModelIdle, Limit: cfg.ModelLimit, Files: d.Files,
 	}
-	e.observe = &observe.Env{Metrics: d.Metrics, Log: d.Logger, Tracer: d.Tracer, Model: func(agent conversation.AgentName) string {
+	e.observe = &observe.Env{Metrics: d.Metrics, Log: d.Logger, Rules: e.rules, Tracer: d.Tracer, Label: func(agent conversation.AgentName) string {
 		if model := d.Models[e.rules.Agent(agent).Model]; model != nil {
 			return model.Label()
 		}
 		return ""
 	}}
+	d.Metrics.Watch(e.observe.Pulses.Now)
 	e.sessions = &sessionlog.Log{
 		Store: d.Store, Rules: e.rules, Metrics: d.Metrics, Log: d.Logger, Owner: cfg.Member, Go: e.workers.Go, Full: e.refusedByStore, Pace: pace.Wait, ResolveTimeout: cfg.SettleTimeout,
 	}

@@ -5,6 +5,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/access"
+	"parley/metrics"
 )
 
 // envelope is a message to a session: a command, a request for a view, or (with
@@ -20,6 +21,7 @@ type envelope struct {
 	addsWork         bool                        // of those: it is refused below the soft disk watermark
 	duplicateChecked bool                        // the store was asked for its key
 	drafts           []conversation.DraftDropped // of a model call's end: what it has shown
+	meter            *metrics.Model              // of that call; nil = it is none
 	bytes            int                         // of the text that a client has written
 	held             *int                        // what the session holds that has taken it, in bytes; nil = none has
 
@@ -30,6 +32,9 @@ type envelope struct {
 
 	answered bool
 }
+
+// isCommand is true for the messages of a mailbox that are commands.
+func isCommand(message any) bool { _, ok := message.(*envelope); return ok }
 
 func (t *envelope) name() string {
 	switch {
@@ -80,6 +85,7 @@ func (t *envelope) answer(e *Engine, err *conversation.Error) {
 	if !t.at.IsZero() {
 		e.m.Waiting.Dec()
 		e.m.WaitingBytes.Sub(float64(t.bytes))
+		e.m.CommandSeconds(t.name()).Observe(time.Since(t.at).Seconds())
 		if _, say := t.cmd.(conversation.Say); say && err == nil {
 			e.m.Ack.Observe(time.Since(t.at).Seconds())
 		}

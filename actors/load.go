@@ -61,7 +61,7 @@ func (s *session) loaded(m *loaded) {
 	s.machine = m.Machine
 	s.standing = m.Machine.Standing()
 	s.durable, s.snapshotAt = s.standing.Head, m.Head.SnapshotAt
-	s.observer.Loaded(s.e.observe, s.key, s.machine)
+	s.observer.Loaded(s.e.observe, s.key, s.machine, time.Now())
 	if s.root() && s.machine.Exists() { // what the last activation stored may not have been told
 		s.e.deps.Publisher.Audience(s.key, s.epoch, s.machine.Summary())
 	}

@@ -15,7 +15,7 @@ func (s *session) startModel(ask conversation.AskModel) {
 	e, self := s.e, s.self
 	o := modelcall.Options{
 		Key: s.key, Ask: ask, Published: s.published, HeldBack: s.machine.Policy().SentinelPrefix,
-		Model:  e.deps.Models[e.rules.Agent(ask.Agent).Model],
+		Model: e.deps.Models[e.rules.Agent(ask.Agent).Model], Meter: e.observe.Model(ask.Agent),
 		Report: func(end *modelcall.End) { e.send(self, end) },
 	}
 	if o.Model != nil {
@@ -40,19 +40,19 @@ func (s *session) modelEnded(m *modelcall.End) {
 	_, stopped := m.Command.(conversation.ModelStopped)
 	switch {
 	case s.phase == phaseUnloaded:
-		observe.Unused(s.e.m, m.Command)
+		observe.Unused(s.e.m, m.Call.Meter(), string(s.key.Tenant), m.Command)
 		return
 	case m.Call == s.model:
 		s.model = nil
 	case m.Call != s.stopping:
-		observe.Unused(s.e.m, m.Command)
+		observe.Unused(s.e.m, m.Call.Meter(), string(s.key.Tenant), m.Command)
 		return
 	case !stopped:
 		return
 	default:
 		s.stopping = nil
 	}
-	s.accept(&envelope{cmd: m.Command, drafts: m.Drafts})
+	s.accept(&envelope{cmd: m.Command, drafts: m.Drafts, meter: m.Call.Meter()})
 }
 
 // dropDrafts tells followers that drafts have ended without a part in their place.

@@ -354,7 +354,7 @@ func (s *session) decide(t *envelope) {
 	}
 	call.Resume()
 	if len(d.Events) == 0 {
-		observe.Unused(s.e.m, t.cmd)
+		observe.Unused(s.e.m, t.meter, string(s.key.Tenant), t.cmd)
 	}
 	t.receipt, t.err = d.Receipt, d.Err
 	observe.Refused(s.e.m, t.cmd, d.Err)
@@ -425,6 +425,7 @@ func (s *session) unload(reason string, err *conversation.Error) {
 	e.registry.Leave(s.key, s.self)
 	s.ctx.Poison(s.self)
 	s.slot.Return(e.slots)
+	s.observer.Leave()
 	s.alarm.Stop()
 	e.m.Active.Dec()
 	e.m.Passivations.WithLabelValues(reason).Inc()

@@ -23,6 +23,7 @@ type triageEnd struct {
 	mail.DeadLetterOK
 	t      *triage
 	answer *conversation.ModelAnswer
+	err    error
 }
 
 // triage asks an agent for the order of the waiting messages. The first line of its
@@ -40,8 +41,8 @@ func (s *session) triage(f conversation.Triage) {
 	}
 	request := triagecall.Request(s.key, f, e.rules.Agents[f.Agent].Prompt)
 	t := &triage{about: f}
-	t.cancel = modelcall.Once(e.models, s.key, "triage", e.cfg.ModelIdle, model, request, func(answer *conversation.ModelAnswer, _ error) {
-		e.send(self, &triageEnd{t: t, answer: answer})
+	t.cancel = modelcall.Once(e.models, s.key, "triage", e.cfg.ModelIdle, model, request, func(answer *conversation.ModelAnswer, err error) {
+		e.send(self, &triageEnd{t: t, answer: answer, err: err})
 	})
 	s.triaging = t
 }
@@ -55,8 +56,12 @@ func (s *session) triaged(m *triageEnd) {
 	t := s.triaging
 	s.triaging = nil
 	owner := s.machine.Summary().Owner
+	outcome := triagecall.Spent(s.e.observe.Model(t.about.Agent), s.key.Tenant, m.answer, m.err)
 	if m.answer != nil {
 		order, report := triagecall.Read(*m.answer, t.about.Waiting)
+		if len(order) == 0 && report == "" {
+			outcome = "empty"
+		}
 		// The last one first, each to the front: so they end in order.
 		for _, i := range slices.Backward(order) {
 			s.tellSelf(conversation.Move{By: owner, Message: t.about.Waiting[i].Message})
@@ -65,6 +70,7 @@ func (s *session) triaged(m *triageEnd) {
 			s.tellSelf(conversation.Triaged{Report: report})
 		}
 	}
+	s.e.m.Triages.WithLabelValues(outcome).Inc()
 	if t.next != nil && s.draining == drainNot {
 		s.triage(*t.next)
 	}

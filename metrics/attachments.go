@@ -2,7 +2,6 @@ package metrics
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 // Attachments holds the collectors of what is attached to messages.
@@ -16,7 +15,7 @@ type Attachments struct {
 
 // NewAttachments makes the collectors and registers them with r.
 func NewAttachments(r prometheus.Registerer) *Attachments {
-	f := factory{promauto.With(r), "parley_attachments_"}
+	f := newFactory(r, "parley_attachments_")
 	return &Attachments{
 		Uploads:       f.counter("uploads_total", "Files that were taken, also those that their session had already."),
 		UploadedBytes: f.counter("uploaded_bytes_total", "Bytes of files that were stored."),

@@ -1,9 +1,6 @@
 package metrics
 
-import (
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
-)
+import "github.com/prometheus/client_golang/prometheus"
 
 // Backups are the collectors of backups on a schedule. How many were made and how many
 // failed, parley_store_backups_total counts, with those that somebody has asked for.
@@ -16,7 +13,7 @@ type Backups struct {
 
 // NewBackups makes and registers them.
 func NewBackups(r prometheus.Registerer) *Backups {
-	f := factory{promauto.With(r), "parley_backup"}
+	f := newFactory(r, "parley_backup")
 	return &Backups{
 		Every:    f.gauge("_every_seconds", "How often a backup is made (backup.every); 0 = there is no schedule."),
 		LastGood: f.gauge("_last_good_timestamp_seconds", "When the newest whole backup in backup.dir was made, also before this start; 0 = there is none."),

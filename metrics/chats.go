@@ -2,7 +2,6 @@ package metrics
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 // Chats are the collectors of the channels to chat platforms. The label "channel" is the
@@ -23,7 +22,7 @@ type Chats struct {
 
 // NewChats makes and registers them.
 func NewChats(r prometheus.Registerer) *Chats {
-	f := factory{promauto.With(r), "parley_chat_"}
+	f := newFactory(r, "parley_chat_")
 	return &Chats{
 		Connected:  f.gauges("connected", "1 on the node that runs the channel; 0 between its tries to reach the platform.", "channel"),
 		Followed:   f.gauges("followed", "Chats that are shown what happens in their sessions.", "channel"),

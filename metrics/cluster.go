@@ -2,7 +2,6 @@ package metrics
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 // Cluster are the collectors of a node of a cluster: what it knows of the others, and what
@@ -31,7 +30,7 @@ type Cluster struct {
 // NewCluster makes the collectors and registers them with r; it panics if they are
 // registered there already.
 func NewCluster(r prometheus.Registerer) *Cluster {
-	f := factory{promauto.With(r), "parley_cluster_"}
+	f := newFactory(r, "parley_cluster_")
 	fast := prometheus.ExponentialBuckets(0.0001, 2, 16) // 0.1 ms to 3 s
 	slow := prometheus.ExponentialBuckets(0.001, 2.5, 12)
 	return &Cluster{

@@ -2,7 +2,6 @@ package metrics
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 // Feeds are the collectors of those who watch the feeds of chats.
@@ -14,7 +13,7 @@ type Feeds struct {
 
 // NewFeeds makes and registers them.
 func NewFeeds(r prometheus.Registerer) *Feeds {
-	f := factory{promauto.With(r), "parley_feed_"}
+	f := newFactory(r, "parley_feed_")
 	return &Feeds{
 		Watches: f.gauge("watches", "Watches of feeds of chats that are open on this node."),
 		Read:    f.counters("entries_read_total", "Entries read from the store: once for all who watch (shared), or for one that is behind (alone).", "for"),
@@ -38,7 +37,7 @@ type Webhooks struct {
 
 // NewWebhooks makes and registers them.
 func NewWebhooks(r prometheus.Registerer) *Webhooks {
-	f := factory{promauto.With(r), "parley_webhook_"}
+	f := newFactory(r, "parley_webhook_")
 	return &Webhooks{
 		Sent:    f.counters("sent_total", "Entries of feeds that a webhook's receiver has taken.", "webhook"),
 		Failed:  f.counters("failed_total", "Tries to send an entry that came to nothing, by reason.", "webhook", "reason"),

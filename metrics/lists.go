@@ -2,7 +2,6 @@ package metrics
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 // Lists are the collectors of those who watch their lists of sessions.
@@ -16,7 +15,7 @@ type Lists struct {
 
 // NewLists makes and registers them.
 func NewLists(r prometheus.Registerer) *Lists {
-	f := factory{promauto.With(r), "parley_list_"}
+	f := newFactory(r, "parley_list_")
 	return &Lists{
 		Watches: f.gauge("watches", "Watches of lists of sessions that are open on this node."),
 		Sent:    f.counters("rows_sent_total", "Rows that watches were sent: row, or gone.", "kind"),

@@ -13,15 +13,15 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write golden files instead of comparing with them")
 
-// described notes what is registered.
-type described struct {
+// noted notes what is registered.
+type noted struct {
 	prometheus.Registerer
 	lines []string
 }
 
-func (d *described) Register(c prometheus.Collector) error {
+func (d *noted) Register(c prometheus.Collector) error {
 	descs := make(chan *prometheus.Desc)
-	go func() { // ends when all are described
+	go func() { // ends when all are noted
 		defer close(descs)
 		c.Describe(descs)
 	}()
@@ -31,7 +31,7 @@ func (d *described) Register(c prometheus.Collector) error {
 	return d.Registerer.Register(c)
 }
 
-func (d *described) MustRegister(list ...prometheus.Collector) {
+func (d *noted) MustRegister(list ...prometheus.Collector) {
 	for _, c := range list {
 		if err := d.Register(c); err != nil {
 			panic(err)
@@ -42,8 +42,9 @@ func (d *described) MustRegister(list ...prometheus.Collector) {
 // Names, texts and labels are what dashboards and alerts are made of: they change
 // in testdata/names.txt or not at all. -rewrite writes it.
 func TestGoldenNames(t *testing.T) {
-	d := &described{Registerer: prometheus.NewRegistry()}
+	d := &noted{Registerer: prometheus.NewRegistry()}
 	NewActors(d)
+	Build(d, "")
 	NewCluster(d)
 	NewFeeds(d)
 	NewBackups(d)
@@ -57,6 +58,7 @@ func TestGoldenNames(t *testing.T) {
 	NewChats(d)
 	WatchModelLimits(d, func() []ModelLimits { return nil })
 	WatchModelFallbacks(d, func() []ModelFallback { return nil })
+	WatchModelWindows(d, func() []ModelWindow { return nil })
 	WatchModelFiles(d, func() []ModelFiles { return nil })
 	WatchCommandAgents(d, func() []CommandAgent { return nil })
 	WatchMCPServers(d, func() []MCPServer { return nil })

@@ -15,7 +15,7 @@ type ModelLimits struct {
 // WatchModelLimits shows the counts of models within limits with every scrape.
 func WatchModelLimits(r prometheus.Registerer, read func() []ModelLimits) {
 	type row = ModelLimits
-	r.MustRegister(&rows[row]{read: read, labels: func(m row) []string { return []string{m.Model} }, columns: []column[row]{
+	watch(r, &rows[row]{read: read, labels: func(m row) []string { return []string{m.Model} }, columns: []column[row]{
 		gaugeOf("model_limit_calls_running", "Calls of a model with limits that run.",
 			func(m row) float64 { return float64(m.Running) }, "model"),
 		gaugeOf("model_limit_calls_waiting", "Calls that wait for their turn at a model's limits.",
@@ -36,7 +36,7 @@ type ModelFallback struct {
 // WatchModelFallbacks shows with every scrape which fallbacks were used.
 func WatchModelFallbacks(r prometheus.Registerer, read func() []ModelFallback) {
 	type row = ModelFallback
-	r.MustRegister(&rows[row]{read: read, labels: func(m row) []string { return []string{m.Model, m.Fallback} }, columns: []column[row]{
+	watch(r, &rows[row]{read: read, labels: func(m row) []string { return []string{m.Model, m.Fallback} }, columns: []column[row]{
 		counterOf("model_fallback_calls_total", "Times that a fallback was asked instead of the model.",
 			func(m row) int64 { return m.Calls }, "model", "fallback"),
 		counterOf("model_fallback_answers_total", "Of those times, how often it gave a whole answer.",
@@ -54,7 +54,7 @@ type ModelWindow struct {
 // WatchModelWindows shows with every scrape which models were shown less than others.
 func WatchModelWindows(r prometheus.Registerer, read func() []ModelWindow) {
 	type row = ModelWindow
-	r.MustRegister(&rows[row]{read: read, labels: func(m row) []string { return []string{m.Model} }, columns: []column[row]{
+	watch(r, &rows[row]{read: read, labels: func(m row) []string { return []string{m.Model} }, columns: []column[row]{
 		counterOf("model_window_cuts_total", "Requests that were cut for a model that holds less than the agent's own.",
 			func(m row) int64 { return m.Cut }, "model"),
 		counterOf("model_window_over_total", "Of those, requests that were sent too large: nothing more could be left out.",
@@ -72,7 +72,7 @@ type ModelFiles struct {
 // WatchModelFiles shows with every scrape what models were given of what is attached to messages.
 func WatchModelFiles(r prometheus.Registerer, read func() []ModelFiles) {
 	type row = ModelFiles
-	r.MustRegister(&rows[row]{read: read, labels: func(m row) []string { return []string{m.Model, m.Outcome} }, columns: []column[row]{
+	watch(r, &rows[row]{read: read, labels: func(m row) []string { return []string{m.Model, m.Outcome} }, columns: []column[row]{
 		counterOf("model_files_total", "Files of messages in requests to a model, each time one is made: shown as a picture or text (text_cut: of these, head and tail), or only named, and why.",
 			func(m row) int64 { return m.Files }, "model", "outcome"),
 	}})
@@ -94,7 +94,7 @@ type CommandAgent struct {
 // WatchCommandAgents shows the counts of command-line agents with every scrape.
 func WatchCommandAgents(r prometheus.Registerer, read func() []CommandAgent) {
 	type row = CommandAgent
-	r.MustRegister(&rows[row]{read: read, labels: func(a row) []string { return []string{a.Model} }, columns: []column[row]{
+	watch(r, &rows[row]{read: read, labels: func(a row) []string { return []string{a.Model} }, columns: []column[row]{
 		gaugeOf("command_agent_processes", "Processes of a command-line agent that have not gone, or whose own processes have not.",
 			func(a row) float64 { return float64(a.Running) }, "model"),
 		gaugeOf("command_agent_calls_waiting", "Calls that wait because as many processes run as may.",

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 // Persistence holds the collectors of the store. The codes of CommitErrors are fenced,
@@ -30,7 +29,7 @@ type Persistence struct {
 
 // NewPersistence makes the store's metrics and registers them.
 func NewPersistence(r prometheus.Registerer) *Persistence {
-	f := factory{promauto.With(r), "parley_store_"}
+	f := newFactory(r, "parley_store_")
 	p := &Persistence{
 		CommitSeconds: f.histogram("commit_seconds", "Time of a successful commit, from the call until it is durable.", []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10}),
 		CommitEvents:  f.histogram("commit_events", "Events in a successful commit.", []float64{0, 1, 2, 4, 8, 16, 32, 64, 128}),

@@ -1,9 +1,26 @@
 package metrics
 
 import (
+	"runtime"
+	"runtime/debug"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 )
+
+// Build tells with every scrape which program this is.
+func Build(r prometheus.Registerer, version string) {
+	revision := "unknown"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				revision = s.Value
+			}
+		}
+	}
+	newFactory(r, "parley_").gauges("build_info", "1, with the version of the program, the commit that it was built from, and the version of Go.", "version", "revision", "go").
+		WithLabelValues(version, revision, runtime.Version()).Set(1)
+}
 
 // NewRegistry is a registry of our own, with the process, Go and build collectors.
 func NewRegistry() *prometheus.Registry {

@@ -11,21 +11,42 @@ type rows[T any] struct {
 }
 
 type column[T any] struct {
+	described
 	desc  *prometheus.Desc
 	kind  prometheus.ValueType
 	value func(T) float64
 }
 
+// described is what docs/METRICS.md says of a metric.
+type described struct {
+	name, word, help string
+	labels           []string // as label reads them
+}
+
+// register registers a collector of metrics that no factory has made.
+func register[T any](r prometheus.Registerer, c prometheus.Collector, columns []column[T]) {
+	if d, ok := r.(describer); ok {
+		for _, column := range columns {
+			d.describe(column.name, column.word, column.help, column.labels)
+		}
+	}
+	r.MustRegister(c)
+}
+
 func gaugeOf[T any](name, help string, value func(T) float64, labels ...string) column[T] {
-	return column[T]{prometheus.NewDesc("parley_"+name, help, labels, nil), prometheus.GaugeValue, value}
+	return columnOf(described{"parley_" + name, "gauge", help, labels}, prometheus.GaugeValue, value)
 }
 
 func counterOf[T any](name, help string, value func(T) int64, labels ...string) column[T] {
-	return column[T]{
-		prometheus.NewDesc("parley_"+name, help, labels, nil), prometheus.CounterValue,
-		func(row T) float64 { return float64(value(row)) },
-	}
+	return columnOf(described{"parley_" + name, "counter", help, labels}, prometheus.CounterValue, func(row T) float64 { return float64(value(row)) })
 }
+
+func columnOf[T any](d described, kind prometheus.ValueType, value func(T) float64) column[T] {
+	return column[T]{d, prometheus.NewDesc(d.name, d.help, labelNames(d.labels), nil), kind, value}
+}
+
+// watch registers a collector of rows.
+func watch[T any](r prometheus.Registerer, w *rows[T]) { register(r, w, w.columns) }
 
 // Describe implements prometheus.Collector.
 func (r *rows[T]) Describe(ch chan<- *prometheus.Desc) {

@@ -2,7 +2,6 @@ package metrics
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 // Search are the collectors of searches in messages.
@@ -24,7 +23,7 @@ type Search struct {
 
 // NewSearch makes and registers them.
 func NewSearch(r prometheus.Registerer) *Search {
-	f := factory{promauto.With(r), "parley_search_"}
+	f := newFactory(r, "parley_search_")
 	return &Search{
 		Searches: f.counters("requests_total", "Searches in messages, by result: ok, part (it ended at a bound and has a cursor), busy (too many of its user's wait), refused, failed.", "result"),
 		Waiting:  f.gauge("waiting", "Searches in messages that wait for a place."),

@@ -16,7 +16,7 @@ type MCPServer struct {
 // WatchMCPServers shows the state of MCP servers with every scrape.
 func WatchMCPServers(r prometheus.Registerer, read func() []MCPServer) {
 	type row = MCPServer
-	r.MustRegister(&rows[row]{read: read, labels: func(s row) []string { return []string{s.Name} }, columns: []column[row]{
+	watch(r, &rows[row]{read: read, labels: func(s row) []string { return []string{s.Name} }, columns: []column[row]{
 		gaugeOf("mcp_server_up", "1 = the MCP server is connected, 0 = it is not.", func(s row) float64 {
 			if s.Up {
 				return 1
@@ -28,7 +28,7 @@ func WatchMCPServers(r prometheus.Registerer, read func() []MCPServer) {
 		counterOf("mcp_connections_total", "Attempts that succeeded; all but the first are reconnections.", func(s row) int64 { return s.Connects }, "server"),
 	}})
 	byOutcome := func(what column[mcpCount], of func(MCPServer) map[string]int64) {
-		r.MustRegister(&rows[mcpCount]{
+		watch(r, &rows[mcpCount]{
 			read: func() []mcpCount {
 				var list []mcpCount
 				for _, s := range read() {

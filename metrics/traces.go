@@ -1,9 +1,6 @@
 package metrics
 
-import (
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
-)
+import "github.com/prometheus/client_golang/prometheus"
 
 // Traces are the collectors of what becomes of spans.
 type Traces struct {
@@ -12,8 +9,8 @@ type Traces struct {
 
 // NewTraces makes and registers them.
 func NewTraces(r prometheus.Registerer) *Traces {
-	f := factory{promauto.With(r), "parley_trace_"}
+	f := newFactory(r, "parley_trace_")
 	return &Traces{
-		Spans: f.counters("spans_total", "Spans of traces, by outcome: exported (the collector took them), dropped (it could not be reached in time, or refused them, or too many waited for it).", "outcome"),
+		Spans: f.counters("spans_total", "Spans of traces, by outcome: exported (the collector took them), dropped (it could not be reached in time, or refused them, or too many waited for it).", "outcome=exported|dropped"),
 	}
 }

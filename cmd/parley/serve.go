@@ -40,6 +40,7 @@ func (m *Main) serve(ctx context.Context) error {
 		log.Warn("risky configuration", "code", risk.Code, "risk", risk.Text)
 	}
 	registry := metrics.NewRegistry()
+	metrics.Build(registry, version())
 	node := conversation.NodeID(c.NodeName())
 	look := config.LookupIn(m.Environ)
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"parley/conversation"
 	"parley/gateway/protocol"
@@ -63,13 +64,16 @@ type Subscription struct {
 	synced  bool             // it was shown
 	drafts  drafts
 	refused bool // while it waits: its user may not read the session any more
+	level   bool // it has once been where the session was
+	begun   time.Time
+	from    conversation.Seq
 }
 
 // NewSubscription prepares a subscription whose events go into q. It follows
 // nothing until Follow is called.
 func (q *Queue) NewSubscription(o Options) *Subscription {
 	s := &Subscription{queue: q, key: o.Key, as: o.As, drafts: drafts{wanted: o.Drafts}, values: o.Values,
-		html: o.HTML && !o.Values && q.hub.renderer != nil}
+		html: o.HTML && !o.Values && q.hub.renderer != nil, begun: time.Now()}
 	s.redact.Store(o.Redact)
 	return s
 }
@@ -157,7 +161,7 @@ func (s *Subscription) start(start Start, v conversation.View) (live bool) {
 	if s.phase != phaseWaiting { // closed before it began: the command is answered all the same
 		return false
 	}
-	s.cursor, s.head = start.Since, v.Head
+	s.cursor, s.from, s.head = start.Since, start.Since, v.Head
 	if s.refused { // since begin was called
 		s.tellGone(ReasonForbidden)
 		return false
@@ -292,11 +296,21 @@ func (s *Subscription) goLive() bool {
 	}
 	if s.synced && s.cursor >= s.until {
 		s.phase = phaseLive
+		s.resumed()
 		s.drafts.asked = s.drafts.wanted && s.drafts.missed
 		s.drafts.missed = s.drafts.asked
 		return true
 	}
 	return false
+}
+
+// resumed counts how far behind the follower was, the first time that it is no more.
+func (s *Subscription) resumed() {
+	if !s.level {
+		s.level = true
+		s.queue.hub.metrics.ResumeEvents.Observe(float64(s.cursor - s.from))
+		s.queue.hub.metrics.ResumeSeconds.Observe(time.Since(s.begun).Seconds())
+	}
 }
 
 // gone shows that there is nothing to follow any more and ends the subscription.

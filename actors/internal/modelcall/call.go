@@ -65,6 +65,7 @@ type Options struct {
 	Key       conversation.SessionKey
 	Ask       conversation.AskModel
 	Model     conversation.Model // nil: the call fails, because none is configured
+	Meter     *metrics.Model     // counts the call
 	Request   conversation.Request
 	HeldBack  func(text string) bool // true while a text may still become a no-reply sentinel, which is not shown
 	Published *shown.Position        // the session's last published event
@@ -86,6 +87,7 @@ type Call struct {
 	ended      bool                // nothing more of it counts,
 	usage      *conversation.Usage // but what it has cost
 	stopped    bool                // by the session
+	spoken     bool                // the model has: something has come of it
 	returned   bool                // the model has: whatever it had started has ended
 	holding    bool                // text gathers, and none is shown
 	waits      bool                // the model does at a limit of its own: nothing has begun,
@@ -133,6 +135,9 @@ func Start(env *Env, o Options) *Call {
 	})
 	return c
 }
+
+// Meter counts what the call has cost, also after its end.
+func (c *Call) Meter() *metrics.Model { return c.o.Meter }
 
 // For returns the effect that started the call.
 func (c *Call) For() conversation.AskModel { return c.o.Ask }
@@ -254,6 +259,7 @@ func (c *Call) end(outcome string, cmd conversation.Command) {
 	defer c.mu.Unlock()
 	switch known := cmd.(type) {
 	case conversation.ModelAnswered:
+		c.spoke(time.Now())
 		usage := known.Answer.Usage // of its own: the answer may be long
 		c.usage = &usage
 	case conversation.ModelFailed:
@@ -261,7 +267,7 @@ func (c *Call) end(outcome string, cmd conversation.Command) {
 	}
 	if c.ended {
 		if !c.stopped { // else the session is told
-			observe.Unused(c.env.Metrics, cmd)
+			observe.Unused(c.env.Metrics, c.o.Meter, string(c.o.Key.Tenant), cmd)
 		}
 		return
 	}
@@ -344,8 +350,15 @@ func (c *Call) finish(outcome string) {
 	if c.timer != nil {
 		c.timer.Stop()
 	}
-	c.env.Metrics.ModelCalls.WithLabelValues(outcome).Inc()
-	c.env.Metrics.ModelSeconds.WithLabelValues(outcome).Observe(time.Since(c.began).Seconds())
+	c.o.Meter.Called(outcome, time.Since(c.began).Seconds(), c.o.TraceID)
+}
+
+// spoke notes that something has come of the model. The caller holds mu.
+func (c *Call) spoke(now time.Time) {
+	if !c.spoken && !c.ended {
+		c.spoken = true
+		metrics.Observe(c.o.Meter.FirstOutput, now.Sub(c.began).Seconds(), c.o.TraceID)
+	}
 }
 
 // delta gathers text and shows it: the first at once, then every so often. Without
@@ -354,6 +367,7 @@ func (c *Call) delta(item int, text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
+	c.spoke(now)
 	c.lastOutput = now
 	if c.ended || !c.drafts.add(item, text) || c.timer != nil { // with a timer it will be shown soon
 		return

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/policy"
 	"parley/metrics"
 	"parley/metrics/tracing"
 )
@@ -17,20 +18,43 @@ type Env struct {
 	Metrics *metrics.Actors
 	Log     *slog.Logger
 	Tracer  *tracing.Tracer                     // nil = no traces
-	Model   func(conversation.AgentName) string // the label of the model that an agent is configured with
+	Label   func(conversation.AgentName) string // the label of the model that an agent is configured with
+	Rules   *policy.Rules // which model an agent has, and which tools there are
+	Pulses  Pulses        // of the sessions that have open work
+}
+
+// Model are the metrics of the model that answers for an agent: by its name in the
+// configuration, and not by what its provider calls it.
+func (e *Env) Model(agent conversation.AgentName) *metrics.Model {
+	return e.Metrics.Models.Of(e.Rules.Agent(agent).Model)
+}
+
+// tool is the label of a tool's metrics. A model may call what there is not: such names are
+// its text, and no label.
+func (e *Env) tool(name string) string {
+	switch _, known := e.Rules.Tool(name); {
+	case known:
+		return name
+	case name == conversation.ToolRespond, name == conversation.ToolAsk, name == conversation.ToolDelegate, name == conversation.ToolDelegateParallel,
+		name == conversation.ToolAmend, name == conversation.ToolCover:
+		return name
+	}
+	return "unknown"
 }
 
 // Session is the state of the session that matters to its metrics.
 type Session struct {
 	Key        conversation.SessionKey
-	Recovering bool // it was loaded, and decides what becomes of what was open
-	Busy       bool // open work is left
-	Warm       bool // its transcript is in memory: the next task comes soon, or both go
+	Recovering bool      // it was loaded, and decides what becomes of what was open
+	Busy       bool      // open work is left
+	Warm       bool      // its transcript is in memory: the next task comes soon, or both go
+	At         time.Time // when the events have become durable
 }
 
-// Observer counts for one session, and remembers when its running work has begun.
-// That is lost when the session is unloaded: the numbers then lack that task. The
-// zero value remembers nothing.
+// Observer counts for one session, and remembers what is open in it and since when. What
+// the session's view says of that is there again after a load (Loaded); of what it does not
+// say, as of a message that was read, the numbers lack what happens then. The zero value
+// remembers nothing.
 type Observer struct {
 	tally *tally
 	trace *tracing.Session // nil = no traces
@@ -41,7 +65,8 @@ type Observer struct {
 func (o *Observer) Events(env *Env, s Session, events []conversation.Event) {
 	m := env.Metrics
 	o.lines.events(env, o, s, events)
-	o.trace.Events(events) // it forgets the tasks that have ended
+	defer o.trace.Events(events) // last: it forgets the tasks that have ended
+	tenant := string(s.Key.Tenant)
 	for i := range events {
 		event := &events[i]
 		switch b := event.Body.(type) {
@@ -52,60 +77,81 @@ func (o *Observer) Events(env *Env, s Session, events []conversation.Event) {
 				mode = "default"
 			}
 			m.Modes.WithLabelValues(mode).Inc()
-			if b.Disposition == conversation.Started || b.Disposition == conversation.Queued {
-				o.remember().acked[b.Message] = time.Now()
+			starts := b.Disposition == conversation.Started || b.Disposition == conversation.Queued
+			t := o.remember(env)
+			t.add(message{id: b.Message, accepted: event.At, durable: s.At, unread: b.Disposition != conversation.Answered || b.Deferred, trigger: starts})
+			if starts { // its task is born with it
+				t.begin(openTask{id: event.Task, trigger: b.Message, born: event.At})
+			}
+		case conversation.MessageWithdrawn:
+			if msg := o.remember(env).message(b.Message); msg != nil {
+				msg.trigger = false
 			}
 		case conversation.MessageResolved:
 			m.Resolutions.WithLabelValues(b.How.String(), b.Evidence.String()).Inc()
+			o.resolved(env, s, event.Task, b)
 		case conversation.TaskStatusChanged:
 			m.Tasks.WithLabelValues(b.New.String()).Inc()
-			if b.New.Ended() {
-				o.taskEnded(m, s, event.Task, b.Trigger)
-			}
+			o.task(env, s, event, b)
 		case conversation.StepStarted:
+			model := env.Model(b.Agent)
 			if b.Cause != 0 {
-				m.Retries.WithLabelValues(b.Cause.String()).Inc()
+				model.Retried(b.Cause.String())
 			}
 			if b.Cause == conversation.CauseInterrupted || b.Cause == conversation.CauseDrain && s.Recovering {
 				m.Recoveries.WithLabelValues("step").Inc()
 			}
 			if b.Usage != nil {
-				Tokens(m, *b.Usage)
+				Tokens(model, tenant, *b.Usage)
 			}
-			if b.Attempt == 1 {
-				o.remember().steps[event.Task]++
+			t := o.remember(env)
+			t.read(b.Read)
+			if open := t.task(event.Task); open != nil {
+				open.agent = b.Agent
+				if b.Attempt == 1 {
+					open.steps++
+				}
 			}
 		case conversation.StepFinished:
-			Tokens(m, b.Usage)
+			model := env.Model(o.remember(env).agentOf(event.Task))
+			Tokens(model, tenant, b.Usage)
 			if reason := stopped(b); reason != "" {
-				m.ModelStops.WithLabelValues(reason).Inc()
+				model.Stopped(reason)
 			}
 			for _, d := range b.Decisions {
 				m.Decisions.WithLabelValues(d.String()).Inc()
 			}
 		case conversation.PartialResponse:
-			o.part(env, b.Part, "partial")
+			o.part(env, s, event.Task, b.Part, "partial")
 		case conversation.Response:
 			kind := "final"
 			if b.Promoted {
 				kind = "promoted"
 			}
-			o.part(env, b.Part, kind)
+			o.part(env, s, event.Task, b.Part, kind)
 		case conversation.Asked:
 			m.Questions.WithLabelValues("opened").Inc()
-			o.remember().asked[b.Question] = event.At
+			t := o.remember(env)
+			t.asked[b.Question] = event.At
+			about := b.About
+			if about == "" {
+				about = t.triggerOf(event.Task)
+			}
+			o.told(m, t.message(about), event.Task, "question", s.At)
 		case conversation.QuestionAnswered:
 			how := "answered"
 			if b.By == "default" && b.Message == "" {
 				how = "default"
 			}
 			m.Questions.WithLabelValues(how).Inc()
-			o.questionEnded(m, b.Question, event.At)
+			o.questionEnded(env, b.Question, event.At)
 		case conversation.QuestionClosed:
 			m.Questions.WithLabelValues(b.Reason.String()).Inc()
-			o.questionEnded(m, b.Question, event.At)
+			o.questionEnded(env, b.Question, event.At)
+		case conversation.ToolStarted:
+			o.remember(env).calls[b.Call] = b.Tool
 		case conversation.ToolFinished:
-			m.ToolCalls.WithLabelValues(b.Status.String()).Inc()
+			m.Tools.Of(env.tool(o.remember(env).callEnded(b.Call))).Called(b.Status.String(), b.Took.Seconds(), "")
 			for refusal, limit := range map[string]string{conversation.TooManyTools: "tools.max_parallel", conversation.TooManyDelegations: "delegation.max_parallel"} {
 				if b.Status == conversation.CallError && strings.HasPrefix(b.Summary, "error: "+refusal) {
 					m.CallsRefused.WithLabelValues(limit).Inc()
@@ -116,13 +162,17 @@ func (o *Observer) Events(env *Env, s Session, events []conversation.Event) {
 			}
 		case conversation.DelegationStarted:
 			m.Depth.WithLabelValues(strconv.Itoa(b.Session.Depth())).Inc()
+			o.remember(env).calls[b.Delegation] = string(b.Agent.Kind())
 		case conversation.DelegationFinished:
-			m.Delegations.WithLabelValues(b.Status.String()).Inc()
+			m.Agents.Of(o.remember(env).callEnded(b.Delegation)).Ended(b.Status.String(), b.Took.Seconds(), "")
 		case conversation.CoverageNudge:
 			m.Nudges.Inc()
 		case conversation.RuntimeStatus:
-			o.runtime(m, b)
+			o.runtime(env, b)
 		}
+	}
+	if o.tally != nil {
+		o.tally.beat(s.At)
 	}
 }
 
@@ -140,21 +190,25 @@ func stopped(b conversation.StepFinished) string {
 }
 
 // runtime counts what happened between an outside runtime and a message.
-func (o *Observer) runtime(m *metrics.Actors, b conversation.RuntimeStatus) {
+func (o *Observer) runtime(env *Env, b conversation.RuntimeStatus) {
+	t := o.remember(env)
+	if msg := t.message(b.Message); msg != nil {
+		msg.unread = b.Status == conversation.RuntimeFailed && !b.Permanent // else a runtime has it
+	}
 	what := b.Status.String()
 	switch {
 	case b.Status == conversation.RuntimeFailed && b.Error == conversation.LeaseRanOut:
 		what = "lease_expired"
 	case b.Status != conversation.RuntimeHandedOut:
-	case o.remember().handed[b.Message] == b.Generation:
+	case t.handed[b.Message] == b.Generation:
 		what = "renewed"
 	case b.Generation > 1:
 		what = "handed_out_again"
 	}
 	if b.Status == conversation.RuntimeHandedOut {
-		o.remember().handed[b.Message] = b.Generation
+		t.handed[b.Message] = b.Generation
 	}
-	m.Runtimes.WithLabelValues(what).Inc()
+	env.Metrics.Runtimes.WithLabelValues(what).Inc()
 }
 
 // Refused counts a word of an outside runtime that was refused; other errors are
@@ -176,17 +230,7 @@ func Refused(m *metrics.Actors, c conversation.Command, e *conversation.Error) {
 	}
 }
 
-// tally is made when there is something to remember.
-type tally struct {
-	acked map[conversation.MessageID]time.Time // triggers whose task has shown nothing yet
-	parts map[conversation.SourceID]int
-	steps map[conversation.TaskID]int
-	asked map[conversation.QuestionID]time.Time
-	// The last generation that was handed out of a message, for as long as its task runs.
-	handed map[conversation.MessageID]uint32
-}
-
-func (o *Observer) part(env *Env, p conversation.Part, kind string) {
+func (o *Observer) part(env *Env, s Session, task conversation.TaskID, p conversation.Part, kind string) {
 	m := env.Metrics
 	m.Parts.WithLabelValues(kind).Inc()
 	if kind == "promoted" {
@@ -199,97 +243,180 @@ func (o *Observer) part(env *Env, p conversation.Part, kind string) {
 	if t == nil {
 		return
 	}
+	if p.InReplyTo != "" && p.InReplyTo != conversation.MessageID(p.Source) {
+		o.told(m, t.message(p.InReplyTo), task, "part", s.At)
+	}
 	// Only triggers are counted, from their first part on: another source has no end,
 	// so it would never be forgotten.
-	if at, ok := t.acked[conversation.MessageID(p.Source)]; ok {
-		delete(t.acked, conversation.MessageID(p.Source))
+	source := t.message(conversation.MessageID(p.Source))
+	o.told(m, source, task, "part", s.At)
+	if source != nil && source.trigger && !source.parted {
+		source.parted = true
 		t.parts[p.Source] = 1
-		m.FirstPart.Observe(time.Since(at).Seconds())
+		if !source.durable.IsZero() {
+			metrics.Observe(m.FirstPart, s.At.Sub(source.durable).Seconds(), o.TraceID(task))
+		}
 	} else if t.parts[p.Source] > 0 {
 		t.parts[p.Source]++
 	}
 }
 
-// remember makes the tally.
-func (o *Observer) remember() *tally {
-	if o.tally == nil {
-		o.tally = &tally{
-			acked: map[conversation.MessageID]time.Time{}, parts: map[conversation.SourceID]int{},
-			steps: map[conversation.TaskID]int{}, asked: map[conversation.QuestionID]time.Time{},
-			handed: map[conversation.MessageID]uint32{},
+// told notes that the author of a message has seen something of it. msg may be nil.
+func (o *Observer) told(m *metrics.Actors, msg *message, task conversation.TaskID, by string, at time.Time) {
+	if msg != nil && !msg.told {
+		msg.told = true
+		metrics.Observe(m.Told(by), since(msg.accepted, at), o.TraceID(task))
+	}
+}
+
+// since is the time between two moments in seconds, which are stamped in milliseconds.
+func since(from, to time.Time) float64 { return max(to.Sub(from).Seconds(), 0) }
+
+// resolved is the end of a message.
+func (o *Observer) resolved(env *Env, s Session, task conversation.TaskID, b conversation.MessageResolved) {
+	t := o.remember(env)
+	msg := t.message(b.Message)
+	if msg == nil {
+		return
+	}
+	o.told(env.Metrics, msg, task, "receipt", s.At)
+	metrics.Observe(env.Metrics.Resolved(b.How.String()), since(msg.accepted, s.At), o.TraceID(task))
+	msg.resolved, msg.unread = true, false
+	if !msg.trigger {
+		t.forget(b.Message)
+	}
+}
+
+// task notes a new status of a task.
+func (o *Observer) task(env *Env, s Session, event *conversation.Event, b conversation.TaskStatusChanged) {
+	t := o.remember(env)
+	if b.Old == 0 {
+		t.begin(openTask{id: event.Task, trigger: b.Trigger, born: event.At})
+	}
+	open := t.task(event.Task)
+	if open != nil {
+		open.running = b.New == conversation.TaskRunning
+	}
+	if b.New.Ended() {
+		if open != nil {
+			metrics.Observe(env.Metrics.TaskSeconds(b.New.String()), since(open.born, s.At), o.TraceID(event.Task))
 		}
+		o.taskEnded(env.Metrics, s, event.Task, b.Trigger)
+	}
+}
+
+// remember makes the tally.
+func (o *Observer) remember(env *Env) *tally {
+	if o.tally == nil {
+		o.tally = newTally(&env.Pulses)
 	}
 	return o.tally
 }
 
+// A Loadable is a session's machine that was loaded.
+type Loadable interface {
+	Exists() bool
+	Summary() conversation.Summary
+	View() conversation.View
+}
+
+// Loaded begins with a session that was loaded at a time, and notes what is open in it.
+func (o *Observer) Loaded(env *Env, key conversation.SessionKey, of Loadable, at time.Time) {
+	o.trace = env.Tracer.Session(key, env.Label)
+	if !of.Exists() || of.Summary().Open == 0 {
+		return
+	}
+	v := of.View()
+	if o.trace != nil {
+		o.trace.Resume(&v)
+	}
+	t := o.remember(env)
+	for _, known := range v.Tasks {
+		t.begin(openTask{id: known.Task, trigger: known.Trigger, born: known.CreatedAt, agent: v.Agent, running: known.Status == conversation.TaskRunning})
+	}
+	for _, known := range v.Inbox {
+		t.add(message{id: known.Message, accepted: known.AcceptedAt, unread: true, trigger: known.Message == t.triggerOf(known.Task)})
+	}
+	for _, known := range v.Questions {
+		t.asked[known.Asked.Question] = known.At
+	}
+	for _, known := range v.Calls {
+		t.calls[known.Call] = known.Tool
+		if known.Tool == "" {
+			t.calls[known.Call] = string(known.Agent.Kind())
+		}
+	}
+	t.beat(at)
+}
+
 func (o *Observer) taskEnded(m *metrics.Actors, s Session, task conversation.TaskID, trigger conversation.MessageID) {
-	t := o.remember()
-	if n := t.steps[task]; n > 0 {
-		m.TaskSteps.Observe(float64(n))
+	t := o.tally
+	if open := t.task(task); open != nil && open.steps > 0 {
+		m.TaskSteps.Observe(float64(open.steps))
 	}
 	if n := t.parts[conversation.SourceID(trigger)]; n > 0 {
 		m.SourceParts.Observe(float64(n))
 	}
-	delete(t.steps, task)
-	delete(t.parts, conversation.SourceID(trigger))
-	delete(t.acked, trigger)
-	delete(t.handed, trigger)
+	t.taskEnded(task, trigger)
 	switch {
-	case s.Busy || len(t.asked) > 0:
+	case s.Busy || t.open():
 	case s.Warm: // the maps stay as long as the transcript does
-		clear(t.acked)
-		clear(t.parts)
-		clear(t.steps)
-		clear(t.handed)
+		t.clear()
 	default:
-		o.tally = nil
+		o.Leave()
 	}
 }
 
-// Forget drops what is remembered, unless a question is open.
+// Forget drops what is remembered, unless something is open.
 func (o *Observer) Forget() {
 	o.lines = lines{}
-	if o.tally != nil && len(o.tally.asked) == 0 {
+	if o.tally != nil && !o.tally.open() {
+		o.Leave()
+	}
+}
+
+// Leave is the end of the session's time in memory: nothing of it waits or runs here.
+func (o *Observer) Leave() {
+	if o.tally != nil {
+		o.tally.leave()
 		o.tally = nil
 	}
 }
 
-func (o *Observer) questionEnded(m *metrics.Actors, q conversation.QuestionID, at time.Time) {
-	t := o.remember()
+func (o *Observer) questionEnded(env *Env, q conversation.QuestionID, at time.Time) {
+	t := o.remember(env)
 	if since, ok := t.asked[q]; ok {
 		delete(t.asked, q)
-		m.QuestionAge.Observe(at.Sub(since).Seconds())
+		env.Metrics.QuestionAge.Observe(at.Sub(since).Seconds())
 	}
 }
 
-// Tokens counts what a model call has cost.
-func Tokens(m *metrics.Actors, u conversation.Usage) {
-	m.ModelTokens.WithLabelValues("input").Add(float64(u.InputTokens))
-	m.ModelTokens.WithLabelValues("output").Add(float64(u.OutputTokens))
-	m.ModelTokens.WithLabelValues("cached").Add(float64(u.CachedTokens))
+// Tokens counts what a model call has cost a tenant.
+func Tokens(model *metrics.Model, tenant string, u conversation.Usage) {
+	model.Spent(tenant, u.InputTokens, u.OutputTokens, u.CachedTokens)
 }
 
 // Failed counts what a model call has cost that has failed, where its error says so.
-func Failed(m *metrics.Actors, err error) {
+func Failed(model *metrics.Model, tenant string, err error) {
 	var known *conversation.ModelError
 	if errors.As(err, &known) && known.Usage != nil {
-		Tokens(m, *known.Usage)
+		Tokens(model, tenant, *known.Usage)
 	}
 }
 
 // Unused counts what a model call has cost whose end came too late to change anything,
-// and a tool's question that is not asked; other commands cost nothing.
-func Unused(m *metrics.Actors, unused conversation.Command) {
+// and a tool's question that is not asked; other commands cost nothing. model is the call's.
+func Unused(m *metrics.Actors, model *metrics.Model, tenant string, unused conversation.Command) {
 	switch c := unused.(type) {
 	case conversation.ModelAnswered:
-		Tokens(m, c.Answer.Usage)
+		Tokens(model, tenant, c.Answer.Usage)
 	case conversation.ModelFailed:
 		if c.Usage != nil {
-			Tokens(m, *c.Usage)
+			Tokens(model, tenant, *c.Usage)
 		}
 	case conversation.ModelStopped:
 		if c.Usage != nil {
-			Tokens(m, *c.Usage)
+			Tokens(model, tenant, *c.Usage)
 		}
 	case conversation.ToolAsks:
 		m.Questions.WithLabelValues("refused").Inc()

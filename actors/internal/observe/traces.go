@@ -6,17 +6,6 @@ import (
 	"parley/conversation"
 )
 
-// Loaded begins the traces of a session that was loaded, with what was open in it.
-func (o *Observer) Loaded(env *Env, key conversation.SessionKey, of interface {
-	Exists() bool
-	View() conversation.View
-}) {
-	if o.trace = env.Tracer.Session(key, env.Model); o.trace != nil && of.Exists() {
-		open := of.View()
-		o.trace.Resume(&open)
-	}
-}
-
 // Said notes with which traceparent a client has sent a message that is new.
 func (o *Observer) Said(c conversation.Command, r conversation.Receipt) {
 	if o.trace == nil || r.Duplicate || r.Message == "" {

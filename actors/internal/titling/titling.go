@@ -9,6 +9,7 @@ import (
 	"parley/actors/internal/observe"
 	"parley/conversation"
 	"parley/conversation/transcript"
+	"parley/metrics"
 )
 
 // Early is true for the first tasks of a session: behind them it may be given a title. There
@@ -16,8 +17,8 @@ import (
 func Early(task conversation.TaskID) bool { return conversation.Ordinal(string(task), 't') <= 3 }
 
 // Ask asks a model for a title; give is called with the command that brings it, from any
-// goroutine, or never. model may be nil.
-func Ask(env *modelcall.Env, key conversation.SessionKey, owner conversation.UserID, limit time.Duration, model conversation.Model, t *transcript.Transcript, give func(conversation.Command)) {
+// goroutine, or never. model may be nil; meter counts what it costs.
+func Ask(env *modelcall.Env, meter *metrics.Model, key conversation.SessionKey, owner conversation.UserID, limit time.Duration, model conversation.Model, t *transcript.Transcript, give func(conversation.Command)) {
 	r, ok := t.Naming(key)
 	if model == nil || !ok {
 		return
@@ -25,14 +26,14 @@ func Ask(env *modelcall.Env, key conversation.SessionKey, owner conversation.Use
 	modelcall.Once(env, key, "a title", limit, model, r, func(answer *conversation.ModelAnswer, err error) {
 		title := ""
 		if err == nil {
-			observe.Tokens(env.Metrics, answer.Usage)
+			observe.Tokens(meter, string(key.Tenant), answer.Usage)
 			title = Read(answer.Items)
 		}
 		outcome := "ok"
 		switch {
 		case err != nil:
 			outcome = "failed"
-			observe.Failed(env.Metrics, err)
+			observe.Failed(meter, string(key.Tenant), err)
 			env.Log.Warn("a session could not be named by its model", "session", key.Session, "tenant", key.Tenant, "model", model.Label(), "err", err)
 		case title == "":
 			outcome = "empty"

@@ -6,7 +6,9 @@ import (
 	"strings"
 	"unicode"
 
+	"parley/actors/internal/observe"
 	"parley/conversation"
+	"parley/metrics"
 )
 
 // Request asks the agent of an effect, whose prompt is given.
@@ -76,4 +78,14 @@ func ordinals(text string, n int) []int {
 		}
 	}
 	return order
+}
+
+// Spent counts what a question has cost, and tells how it has ended: ok or failed.
+func Spent(model *metrics.Model, tenant conversation.TenantID, answer *conversation.ModelAnswer, err error) (outcome string) {
+	if answer == nil {
+		observe.Failed(model, string(tenant), err)
+		return "failed"
+	}
+	observe.Tokens(model, string(tenant), answer.Usage)
+	return "ok"
 }

@@ -1,0 +1,41 @@
+package mail
+
+import (
+	"sync/atomic"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Counting makes mailboxes that tell depth, with each message which counts, how many such
+// messages wait behind it.
+func Counting(depth prometheus.Observer, counts func(message any) bool) actor.MailboxProducer {
+	return func() actor.Mailbox { return actor.UnboundedLockfree(&counter{depth: depth, counts: counts})() }
+}
+
+// counter is of one mailbox.
+type counter struct {
+	depth   prometheus.Observer
+	counts  func(any) bool
+	waiting atomic.Int64
+}
+
+// MessagePosted implements actor.MailboxMiddleware.
+func (c *counter) MessagePosted(m any) {
+	if c.counts(m) {
+		c.waiting.Add(1)
+	}
+}
+
+// MessageReceived implements actor.MailboxMiddleware.
+func (c *counter) MessageReceived(m any) {
+	if c.counts(m) {
+		c.depth.Observe(float64(c.waiting.Add(-1)))
+	}
+}
+
+// MailboxStarted implements actor.MailboxMiddleware.
+func (c *counter) MailboxStarted() {}
+
+// MailboxEmpty implements actor.MailboxMiddleware.
+func (c *counter) MailboxEmpty() {}

@@ -1,0 +1,82 @@
+package observe
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"parley/metrics"
+)
+
+// Pulses are the signs of life of the sessions that have open work. Each session writes its
+// own, without a lock that others have; a scrape reads them all. The zero value is empty.
+type Pulses struct {
+	begin  sync.Once
+	base   time.Time // all times are counted from it
+	next   atomic.Uint32
+	shards [16]struct {
+		mu   sync.Mutex
+		list map[*pulse]struct{}
+	}
+}
+
+// pulse is one session's. Only the session writes it.
+type pulse struct {
+	shard   uint32
+	base    time.Time
+	waiting atomic.Int64 // messages that nobody has read
+	oldest  atomic.Int64 // when the oldest of them was accepted, since base
+	running atomic.Int64 // tasks
+	durable atomic.Int64 // when something became durable last, since base
+}
+
+func (p *pulse) set(waiting int64, oldest time.Time, running int64, durable time.Time) {
+	p.oldest.Store(int64(oldest.Sub(p.base)))
+	p.waiting.Store(waiting)
+	p.durable.Store(int64(durable.Sub(p.base)))
+	p.running.Store(running)
+}
+
+func (p *Pulses) add(one *pulse) {
+	p.begin.Do(func() { p.base = time.Now() })
+	one.base = p.base
+	one.shard = p.next.Add(1) % uint32(len(p.shards))
+	shard := &p.shards[one.shard]
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	if shard.list == nil {
+		shard.list = map[*pulse]struct{}{}
+	}
+	shard.list[one] = struct{}{}
+}
+
+func (p *Pulses) remove(one *pulse) {
+	shard := &p.shards[one.shard]
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	delete(shard.list, one)
+}
+
+// Now sums them up for a scrape.
+func (p *Pulses) Now() metrics.Sessions {
+	var s metrics.Sessions
+	p.begin.Do(func() { p.base = time.Now() })
+	now := time.Since(p.base)
+	age := func(at int64) float64 { return max((now - time.Duration(at)).Seconds(), 0) }
+	for i := range p.shards {
+		shard := &p.shards[i]
+		shard.mu.Lock()
+		for one := range shard.list {
+			if n := one.waiting.Load(); n > 0 {
+				s.Waiting += int(n)
+				s.Oldest = max(s.Oldest, age(one.oldest.Load()))
+			}
+			if n := one.running.Load(); n > 0 {
+				s.Running += int(n)
+				s.Silence = max(s.Silence, age(one.durable.Load()))
+			}
+		}
+		shard.mu.Unlock()
+	}
+	return s
+}

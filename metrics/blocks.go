@@ -1,0 +1,144 @@
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Model are the collectors of one model, by the name of its block in the configuration. What
+// a fallback of it has answered counts as its own.
+type Model struct {
+	FirstOutput prometheus.Observer // seconds from the start of a call to the first sign of life of the model
+
+	calls   closed[prometheus.Counter]
+	seconds closed[prometheus.Observer]
+	stops   closed[prometheus.Counter]
+	retries closed[prometheus.Counter]
+	spent   *Bounded[spent]
+	tenants *Bounded[string] // of all models
+	none    *spent           // what is spent without a tenant; nil = the label is wanted
+}
+
+// modelOutcomes are the ends of a model call.
+const modelOutcomes = "outcome=ok|cut|error|permanent|timeout|cancelled|panic"
+
+func modelsOf(f factory, o Options, slow []float64, folded *prometheus.CounterVec) *Bounded[Model] {
+	calls := f.counters("model_calls_total", "Model calls by outcome.", "model", modelOutcomes)
+	seconds := f.histograms("model_call_duration_seconds", "Duration of model calls by outcome.", slow, "model", modelOutcomes)
+	first := f.histograms("model_first_output_seconds", "Time from the start of a model call to the first thing that comes of the model.", slow, "model")
+	stops := f.counters("model_stops_total", "Answers of models, by why they ended: end, length (at the limit of tokens), filtered (the provider withheld it, or its rest), refused (by the model itself).", "model", "reason=end|length|filtered|refused")
+	retries := f.counters("model_retries_total", "Attempts after the first, by cause.", "model", "cause=error|interrupted|drain|moved")
+	tokens := f.counters("model_tokens_total", "Tokens of model calls, by direction: input (with those from the provider's cache), output, cached. tenant is empty unless metrics.tenant_label is on.", "model", "direction=input|output|cached", "tenant")
+	cost := f.counters("model_cost_total", "What model calls have cost, in the currency of the model's price; a model without one has no series. A call of a fallback counts at the price of the model that it stands in for.", "model", "tenant")
+	most := o.MaxTenants
+	if most <= 0 {
+		most = maxTenants
+	}
+	tenants := bounded(most, folded.WithLabelValues("tenant"), func(name string) *string { return &name })
+	return bounded(maxModels, folded.WithLabelValues("model"), func(name string) *Model {
+		_, outcomes := label(modelOutcomes)
+		of := func(tenant string) *spent {
+			s := &spent{
+				price: o.Prices[name],
+				input: tokens.WithLabelValues(name, "input", tenant), output: tokens.WithLabelValues(name, "output", tenant), cached: tokens.WithLabelValues(name, "cached", tenant),
+			}
+			if s.price != (Price{}) {
+				s.cost = cost.WithLabelValues(name, tenant)
+			}
+			return s
+		}
+		m := &Model{
+			FirstOutput: first.WithLabelValues(name),
+			calls:       closedOver(outcomes, func(v string) prometheus.Counter { return calls.WithLabelValues(name, v) }),
+			seconds:     closed[prometheus.Observer]{make: func(v string) prometheus.Observer { return seconds.WithLabelValues(name, v) }},
+			stops:       closedOver([]string{"end", "length"}, func(v string) prometheus.Counter { return stops.WithLabelValues(name, v) }),
+			retries:     closedOver([]string{"error"}, func(v string) prometheus.Counter { return retries.WithLabelValues(name, v) }),
+		}
+		m.seconds.known = map[string]prometheus.Observer{"ok": m.seconds.make("ok")}
+		if !o.TenantLabel {
+			m.none = of("")
+			return m
+		}
+		m.spent = &Bounded[spent]{most: most + 1, make: of, folded: prometheus.NewCounter(prometheus.CounterOpts{Name: "unused"})}
+		m.tenants = tenants
+		return m
+	})
+}
+
+// Called counts a call that has ended.
+func (m *Model) Called(outcome string, seconds float64, traceID string) {
+	m.calls.of(outcome).Inc()
+	Observe(m.seconds.of(outcome), seconds, traceID)
+}
+
+// Stopped counts an answer by why it has ended.
+func (m *Model) Stopped(reason string) { m.stops.of(reason).Inc() }
+
+// Retried counts an attempt after the first.
+func (m *Model) Retried(cause string) { m.retries.of(cause).Inc() }
+
+// Spent counts the tokens of a call for a tenant, and what they cost.
+func (m *Model) Spent(tenant string, input, output, cached int) {
+	s := m.none
+	if s == nil {
+		s = m.spent.Of(*m.tenants.Of(tenant))
+	}
+	s.input.Add(float64(input))
+	s.output.Add(float64(output))
+	s.cached.Add(float64(cached))
+	if s.cost != nil {
+		s.cost.Add(s.price.Cost(input, output, cached))
+	}
+}
+
+// spent are the collectors of what a tenant spends on a model.
+type spent struct {
+	price                 Price
+	input, output, cached prometheus.Counter
+	cost                  prometheus.Counter // nil = the model has no price
+}
+
+// Tool are the collectors of one tool.
+type Tool struct {
+	Seconds prometheus.Observer
+	calls   closed[prometheus.Counter]
+}
+
+// Called counts a call that has ended.
+func (t *Tool) Called(outcome string, seconds float64, traceID string) {
+	t.calls.of(outcome).Inc()
+	Observe(t.Seconds, seconds, traceID)
+}
+
+func toolsOf(f factory, slow []float64, folded prometheus.Counter) *Bounded[Tool] {
+	calls := f.counters("tool_calls_total", "Tool calls ended, by outcome. tool is unknown for names that models have made up.", "tool", "outcome=ok|error|timeout|cancelled|denied|unknown")
+	seconds := f.histograms("tool_call_duration_seconds", "Duration of tool calls that have ended.", slow, "tool")
+	return bounded(maxTools, folded, func(name string) *Tool {
+		return &Tool{
+			Seconds: seconds.WithLabelValues(name),
+			calls:   closedOver([]string{"ok", "error"}, func(v string) prometheus.Counter { return calls.WithLabelValues(name, v) }),
+		}
+	})
+}
+
+// Agent are the collectors of the delegations to one agent.
+type Agent struct {
+	Seconds prometheus.Observer
+	ended   closed[prometheus.Counter]
+}
+
+// Ended counts a delegation that has ended.
+func (a *Agent) Ended(outcome string, seconds float64, traceID string) {
+	a.ended.of(outcome).Inc()
+	Observe(a.Seconds, seconds, traceID)
+}
+
+func agentsOf(f factory, long []float64, folded prometheus.Counter) *Bounded[Agent] {
+	ended := f.counters("delegations_total", "Delegations ended, by the agent that they went to and by outcome.", "agent", "outcome=ok|error|timeout|cancelled|denied|unknown|failed")
+	seconds := f.histograms("delegation_duration_seconds", "Duration of delegations that have ended.", long, "agent")
+	return bounded(maxTools, folded, func(name string) *Agent {
+		return &Agent{
+			Seconds: seconds.WithLabelValues(name),
+			ended:   closedOver([]string{"ok", "failed"}, func(v string) prometheus.Counter { return ended.WithLabelValues(name, v) }),
+		}
+	})
+}
