@@ -137,10 +137,10 @@ func NewActors(r prometheus.Registerer) *Actors {
 		Mailbox:       f.histogram("session_mailbox_depth", "Commands that waited in a session's mailbox when one was taken, without that one.", append([]float64{0}, counts...)),
 		Deltas:        f.counter("deltas_total", "Pieces of streamed text shown."),
 	}
-	a.CommandSeconds = observers(f.histograms("command_duration_seconds", "Time from taking a command to its answer, by type; commands of the session itself have none.", fast, commandTypes), labelValues(commandTypes)...)
-	a.Told = observers(f.histograms("message_told_seconds", "Time from a message's acceptance to the first thing that its author sees of it: a part, a question, or its receipt. A message that was read before its session left memory is left out.", slow, "by=part|question|receipt"), "part", "question", "receipt")
-	a.Resolved = observers(f.histograms("message_resolved_seconds", "Time from a message's acceptance to its receipt, by how. A message that was read before its session left memory is left out.", slow, resolutions), labelValues(resolutions)...)
-	a.TaskSeconds = observers(f.histograms("task_duration_seconds", "Time from a task's birth to its end, with its waits for a slot and for answers.", slow, "status=COMPLETE|ERROR|CANCELLED"), "COMPLETE", "ERROR", "CANCELLED")
+	a.CommandSeconds = observers(f.histograms("command_duration_seconds", "Time from taking a command to its answer, by type; commands of the session itself have none.", fast, commandTypes))
+	a.Told = observers(f.histograms("message_told_seconds", "Time from a message's acceptance to the first thing that its author sees of it: a part, a question, or its receipt. A message that was read before its session left memory is left out.", slow, "by=part|question|receipt"))
+	a.Resolved = observers(f.histograms("message_resolved_seconds", "Time from a message's acceptance to its receipt, by how. A message that was read before its session left memory is left out.", slow, resolutions))
+	a.TaskSeconds = observers(f.histograms("task_duration_seconds", "Time from a task's birth to its end, with its waits for a slot and for answers.", slow, "status=COMPLETE|ERROR|CANCELLED"))
 	a.Models = modelsOf(f, optionsOf(r), slow, folded)
 	a.Tools = toolsOf(f, slow, folded.WithLabelValues("tool"))
 	a.Agents = agentsOf(f, long, folded.WithLabelValues("agent"))
@@ -148,8 +148,7 @@ func NewActors(r prometheus.Registerer) *Actors {
 	return a
 }
 
-// observers are the children of a histogram with one label. Those of known values take no
-// look-up in the histogram.
-func observers(v *prometheus.HistogramVec, known ...string) func(value string) prometheus.Observer {
-	return closedOver(known, func(value string) prometheus.Observer { return v.WithLabelValues(value) }).of
+// observers are the children of a histogram with one label, whose values are a closed set.
+func observers(v *prometheus.HistogramVec) func(value string) prometheus.Observer {
+	return lazily(func(value string) prometheus.Observer { return v.WithLabelValues(value) })
 }

@@ -9,10 +9,10 @@ import (
 type Model struct {
 	FirstOutput prometheus.Observer // seconds from the start of a call to the first sign of life of the model
 
-	calls   closed[prometheus.Counter]
-	seconds closed[prometheus.Observer]
-	stops   closed[prometheus.Counter]
-	retries closed[prometheus.Counter]
+	calls   func(string) prometheus.Counter
+	seconds func(string) prometheus.Observer
+	stops   func(string) prometheus.Counter
+	retries func(string) prometheus.Counter
 	spent   *Bounded[spent]
 	tenants *Bounded[string] // of all models
 	none    *spent           // what is spent without a tenant; nil = the label is wanted
@@ -35,7 +35,6 @@ func modelsOf(f factory, o Options, slow []float64, folded *prometheus.CounterVe
 	}
 	tenants := bounded(most, folded.WithLabelValues("tenant"), func(name string) *string { return &name })
 	return bounded(maxModels, folded.WithLabelValues("model"), func(name string) *Model {
-		_, outcomes := label(modelOutcomes)
 		of := func(tenant string) *spent {
 			s := &spent{
 				price: o.Prices[name],
@@ -48,17 +47,16 @@ func modelsOf(f factory, o Options, slow []float64, folded *prometheus.CounterVe
 		}
 		m := &Model{
 			FirstOutput: first.WithLabelValues(name),
-			calls:       closedOver(outcomes, func(v string) prometheus.Counter { return calls.WithLabelValues(name, v) }),
-			seconds:     closed[prometheus.Observer]{make: func(v string) prometheus.Observer { return seconds.WithLabelValues(name, v) }},
-			stops:       closedOver([]string{"end", "length"}, func(v string) prometheus.Counter { return stops.WithLabelValues(name, v) }),
-			retries:     closedOver([]string{"error"}, func(v string) prometheus.Counter { return retries.WithLabelValues(name, v) }),
+			calls:       lazily(func(v string) prometheus.Counter { return calls.WithLabelValues(name, v) }),
+			seconds:     lazily(func(v string) prometheus.Observer { return seconds.WithLabelValues(name, v) }),
+			stops:       lazily(func(v string) prometheus.Counter { return stops.WithLabelValues(name, v) }),
+			retries:     lazily(func(v string) prometheus.Counter { return retries.WithLabelValues(name, v) }),
 		}
-		m.seconds.known = map[string]prometheus.Observer{"ok": m.seconds.make("ok")}
 		if !o.TenantLabel {
 			m.none = of("")
 			return m
 		}
-		m.spent = &Bounded[spent]{most: most + 1, make: of, folded: prometheus.NewCounter(prometheus.CounterOpts{Name: "unused"})}
+		m.spent = &Bounded[spent]{most: most + 1, make: of}
 		m.tenants = tenants
 		return m
 	})
@@ -66,15 +64,15 @@ func modelsOf(f factory, o Options, slow []float64, folded *prometheus.CounterVe
 
 // Called counts a call that has ended.
 func (m *Model) Called(outcome string, seconds float64, traceID string) {
-	m.calls.of(outcome).Inc()
-	Observe(m.seconds.of(outcome), seconds, traceID)
+	m.calls(outcome).Inc()
+	Observe(m.seconds(outcome), seconds, traceID)
 }
 
 // Stopped counts an answer by why it has ended.
-func (m *Model) Stopped(reason string) { m.stops.of(reason).Inc() }
+func (m *Model) Stopped(reason string) { m.stops(reason).Inc() }
 
 // Retried counts an attempt after the first.
-func (m *Model) Retried(cause string) { m.retries.of(cause).Inc() }
+func (m *Model) Retried(cause string) { m.retries(cause).Inc() }
 
 // Spent counts the tokens of a call for a tenant, and what they cost.
 func (m *Model) Spent(tenant string, input, output, cached int) {
@@ -100,12 +98,12 @@ type spent struct {
 // Tool are the collectors of one tool.
 type Tool struct {
 	Seconds prometheus.Observer
-	calls   closed[prometheus.Counter]
+	calls   func(string) prometheus.Counter
 }
 
 // Called counts a call that has ended.
 func (t *Tool) Called(outcome string, seconds float64, traceID string) {
-	t.calls.of(outcome).Inc()
+	t.calls(outcome).Inc()
 	Observe(t.Seconds, seconds, traceID)
 }
 
@@ -115,7 +113,7 @@ func toolsOf(f factory, slow []float64, folded prometheus.Counter) *Bounded[Tool
 	return bounded(maxTools, folded, func(name string) *Tool {
 		return &Tool{
 			Seconds: seconds.WithLabelValues(name),
-			calls:   closedOver([]string{"ok", "error"}, func(v string) prometheus.Counter { return calls.WithLabelValues(name, v) }),
+			calls:   lazily(func(v string) prometheus.Counter { return calls.WithLabelValues(name, v) }),
 		}
 	})
 }
@@ -123,12 +121,12 @@ func toolsOf(f factory, slow []float64, folded prometheus.Counter) *Bounded[Tool
 // Agent are the collectors of the delegations to one agent.
 type Agent struct {
 	Seconds prometheus.Observer
-	ended   closed[prometheus.Counter]
+	ended   func(string) prometheus.Counter
 }
 
 // Ended counts a delegation that has ended.
 func (a *Agent) Ended(outcome string, seconds float64, traceID string) {
-	a.ended.of(outcome).Inc()
+	a.ended(outcome).Inc()
 	Observe(a.Seconds, seconds, traceID)
 }
 
@@ -138,7 +136,7 @@ func agentsOf(f factory, long []float64, folded prometheus.Counter) *Bounded[Age
 	return bounded(maxTools, folded, func(name string) *Agent {
 		return &Agent{
 			Seconds: seconds.WithLabelValues(name),
-			ended:   closedOver([]string{"ok", "failed"}, func(v string) prometheus.Counter { return ended.WithLabelValues(name, v) }),
+			ended:   lazily(func(v string) prometheus.Counter { return ended.WithLabelValues(name, v) }),
 		}
 	})
 }

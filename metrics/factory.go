@@ -27,11 +27,6 @@ func label(spec string) (name string, values []string) {
 	return name, values
 }
 
-func labelValues(spec string) []string {
-	_, values := label(spec)
-	return values
-}
-
 func labelNames(specs []string) []string {
 	names := make([]string, len(specs))
 	for i, spec := range specs {

@@ -7,39 +7,39 @@ import (
 // Gateway holds the collectors of the gateway: sockets, frames, commands,
 // replays, HTTP requests and everything that the gateway refuses.
 type Gateway struct {
-	Connections     *prometheus.GaugeVec     // state: before_hello, open
-	TCPConnections  prometheus.Gauge         // open connections of any kind
-	AcceptErrors    prometheus.Counter       // no connection could be taken, for want of files or memory
-	Handshakes      *prometheus.CounterVec   // result: ok, forbidden, unavailable, not_websocket
-	FramesIn        prometheus.Counter       // data frames read from sockets
-	FramesOut       prometheus.Counter       // frames written to sockets and SSE streams
-	BytesIn         prometheus.Counter       // payload bytes read
-	BytesOut        prometheus.Counter       // bytes written, headers included
-	Writes          prometheus.Counter       // write calls: frames out ÷ writes is how well coalescing works
-	Commands        *prometheus.CounterVec   // type, code ("ok" or an error code)
-	CommandSeconds  *prometheus.HistogramVec // from the frame to its answer in the queue: type
-	QueueFrames     prometheus.Histogram     // frames waiting when a writer comes for them
-	QueueBytes      prometheus.Histogram     // bytes waiting when a writer comes for them
-	LagDetaches     prometheus.Counter       // live feeds detached because a client was slow
-	DeltasMerged    prometheus.Counter       // deltas merged because a client was slow
-	Ephemeral       *prometheus.CounterVec   // type: delta, draft_state, draft_dropped, progress, thinking, typing
-	EphemeralDrops  prometheus.Counter       // typing, progress and deltas dropped because a client was slow
-	Follows         prometheus.Gauge         // feeds in the follow table
-	Resumes         *prometheus.CounterVec   // result: resumed, tail, other_log, ahead
-	ResumeEvents    prometheus.Histogram     // events that a follower has read from the log until it was level
-	ResumeSeconds   prometheus.Histogram     // from the beginning of a follow until then
-	ReplayedEvents  prometheus.Counter       // events read from the log for followers
-	ReplaysAgain    prometheus.Counter       // attempts to read a log that was out of reach
-	PublishedEvents prometheus.Counter       // events that somebody followed, encoded once each
-	CloseCodes      *prometheus.CounterVec   // code: the close codes of the protocol, or "other"
-	Requests        *prometheus.CounterVec   // route, method, status (class: 2xx …)
-	RequestSeconds  *prometheus.HistogramVec // route, method
-	Streams         prometheus.Gauge         // open SSE streams
-	RateLimited     prometheus.Counter       // commands refused by the token bucket
-	Refused         *prometheus.CounterVec   // limit: which of [limits] refused something
-	Rendered        *prometheus.CounterVec   // result: done, cached, long, busy, failed
-	SignIns         *prometheus.CounterVec   // result: "ok", an error code, "held_back"
-	Panics          prometheus.Counter       // recovered panics in handlers
+	Connections     *prometheus.GaugeVec                  // state: before_hello, open
+	TCPConnections  prometheus.Gauge                      // open connections of any kind
+	AcceptErrors    prometheus.Counter                    // no connection could be taken, for want of files or memory
+	Handshakes      *prometheus.CounterVec                // result: ok, forbidden, unavailable, not_websocket
+	FramesIn        prometheus.Counter                    // data frames read from sockets
+	FramesOut       prometheus.Counter                    // frames written to sockets and SSE streams
+	BytesIn         prometheus.Counter                    // payload bytes read
+	BytesOut        prometheus.Counter                    // bytes written, headers included
+	Writes          prometheus.Counter                    // write calls: frames out ÷ writes is how well coalescing works
+	Commands        *prometheus.CounterVec                // type, code ("ok" or an error code)
+	CommandSeconds  func(kind string) prometheus.Observer // from the frame to its answer in the queue: type
+	QueueFrames     prometheus.Histogram                  // frames waiting when a writer comes for them
+	QueueBytes      prometheus.Histogram                  // bytes waiting when a writer comes for them
+	LagDetaches     prometheus.Counter                    // live feeds detached because a client was slow
+	DeltasMerged    prometheus.Counter                    // deltas merged because a client was slow
+	Ephemeral       *prometheus.CounterVec                // type: delta, draft_state, draft_dropped, progress, thinking, typing
+	EphemeralDrops  prometheus.Counter                    // typing, progress and deltas dropped because a client was slow
+	Follows         prometheus.Gauge                      // feeds in the follow table
+	Resumes         *prometheus.CounterVec                // result: resumed, tail, other_log, ahead
+	ResumeEvents    prometheus.Histogram                  // events that a follower has read from the log until it was level
+	ResumeSeconds   prometheus.Histogram                  // from the beginning of a follow until then
+	ReplayedEvents  prometheus.Counter                    // events read from the log for followers
+	ReplaysAgain    prometheus.Counter                    // attempts to read a log that was out of reach
+	PublishedEvents prometheus.Counter                    // events that somebody followed, encoded once each
+	CloseCodes      *prometheus.CounterVec                // code: the close codes of the protocol, or "other"
+	Requests        *prometheus.CounterVec                // route, method, status (class: 2xx …)
+	RequestSeconds  *prometheus.HistogramVec              // route, method
+	Streams         prometheus.Gauge                      // open SSE streams
+	RateLimited     prometheus.Counter                    // commands refused by the token bucket
+	Refused         *prometheus.CounterVec                // limit: which of [limits] refused something
+	Rendered        *prometheus.CounterVec                // result: done, cached, long, busy, failed
+	SignIns         *prometheus.CounterVec                // result: "ok", an error code, "held_back"
+	Panics          prometheus.Counter                    // recovered panics in handlers
 }
 
 // The values of labels that several metrics have.
@@ -62,7 +62,7 @@ func NewGateway(r prometheus.Registerer) *Gateway {
 		BytesOut:        f.counter("out_bytes_total", "Bytes written to WebSockets and SSE streams."),
 		Writes:          f.counter("writes_total", "Write calls to WebSockets and SSE streams; each may carry many frames."),
 		Commands:        f.counters("commands_total", "Commands answered on WebSockets, by type and code.", frameTypes, codes),
-		CommandSeconds:  f.histograms("command_seconds", "Time from reading a command to queueing its answer, by type.", prometheus.ExponentialBuckets(0.0005, 2, 14), frameTypes),
+		CommandSeconds:  observers(f.histograms("command_seconds", "Time from reading a command to queueing its answer, by type.", prometheus.ExponentialBuckets(0.0005, 2, 14), frameTypes)),
 		QueueFrames:     f.histogram("queue_frames", "Frames that waited for a connection's writer when it came for them.", prometheus.ExponentialBuckets(1, 2, 11)),
 		QueueBytes:      f.histogram("queue_bytes", "Bytes that waited for a connection's writer when it came for them.", prometheus.ExponentialBuckets(256, 4, 8)),
 		LagDetaches:     f.counter("lag_detaches_total", "Live feeds detached from slow clients, which go on from the log."),

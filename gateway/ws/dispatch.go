@@ -86,7 +86,7 @@ func (p responder) refuse(key conversation.SessionKey, bad *conversation.Error) 
 
 func (p responder) count(code string) {
 	p.c.Metrics.Commands.WithLabelValues(p.kind, code).Inc()
-	p.c.Metrics.CommandSeconds.WithLabelValues(p.kind).Observe(p.c.Now().Sub(p.at).Seconds())
+	p.c.Metrics.CommandSeconds(p.kind).Observe(p.c.Now().Sub(p.at).Seconds())
 }
 
 // handle reads one frame and does what it asks for.
