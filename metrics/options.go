@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"errors"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -30,6 +31,24 @@ type Price struct {
 	Input  float64 // of those that the provider had not in its cache
 	Output float64
 	Cached float64 // of those that it had; 0 = Input
+}
+
+// ReadPrice reads a price as the configuration has it: a table of numbers that are not
+// negative. Without one it is zero.
+func ReadPrice(table map[string]any) (Price, error) {
+	var p Price
+	for name, value := range table {
+		into := map[string]*float64{"input": &p.Input, "output": &p.Output, "cached": &p.Cached}[name]
+		n, ok := value.(float64)
+		if whole, is := value.(int64); is {
+			n, ok = float64(whole), true
+		}
+		if into == nil || !ok || !(n >= 0 && n <= 1e9) {
+			return Price{}, errors.New("must be numbers from 0 to 1e9 for input, output and cached, such as { input = 2.5, output = 10.0, cached = 0.25 }")
+		}
+		*into = n
+	}
+	return p, nil
 }
 
 // Cost is what a call has cost.

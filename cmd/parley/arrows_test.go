@@ -202,7 +202,7 @@ var arrows = map[string][]string{
 	"cmd/parley/internal/backups": {"cmd/parley/internal/store", "conversation", "conversation/option", "metrics"},
 	"cmd/parley/internal/config": {
 		"metrics/tracing", "actors", "cmd/parley/internal/config/internal/written", "cmd/parley/internal/backups", "cmd/parley/internal/store", "conversation", "conversation/option", "conversation/policy", "conversation/transcript", "gateway", "models/anthropic", "models/command", "models/openai",
-		"models/limit", "models/scripted", "tools/builtin", "tools/mcp", "tools/mcp/secret", "gateway/audit", "gateway/auth", "gateway/chat", "gateway/feed", "gateway/webhook", "cmd/parley/internal/config/platforms", "gateway/attach",
+		"models/limit", "models/scripted", "tools/builtin", "tools/mcp", "tools/mcp/secret", "gateway/audit", "gateway/auth", "gateway/chat", "gateway/feed", "gateway/webhook", "cmd/parley/internal/config/platforms", "gateway/attach", "metrics",
 	},
 	"cmd/parley/deploy":                           {},
 	"cmd/parley/internal/build":                   {},

@@ -39,7 +39,8 @@ func (m *Main) serve(ctx context.Context) error {
 	for _, risk := range c.Risks() {
 		log.Warn("risky configuration", "code", risk.Code, "risk", risk.Text)
 	}
-	registry := metrics.NewRegistry()
+	gatherer := metrics.NewRegistry()
+	registry := assemble.Measured(c, gatherer)
 	metrics.Build(registry, version())
 	node := conversation.NodeID(c.NodeName())
 	look := config.LookupIn(m.Environ)
@@ -155,7 +156,7 @@ func (m *Main) serve(ctx context.Context) error {
 	}
 	server, err := gateway.New(assemble.Gateway(c, node, version(), models.Label), gateway.Deps{
 		Sessions: sessions, Hub: hub, Inlets: platforms.inlets, Feeds: feeds, Files: files, Lists: lists, Page: web.Files, Searches: metrics.NewSearch(registry), Index: store.Index(db),
-		Logger: log.With("room", "gateway"), Metrics: gatewayMetrics, Gatherer: registry, Backup: backupOf(db), Audit: auditLog, Authenticator: in.Authenticator, Members: others.members(), Tickets: ticketsOf(db), Secret: store.Secret(db),
+		Logger: log.With("room", "gateway"), Metrics: gatewayMetrics, Gatherer: gatherer, Backup: backupOf(db), Audit: auditLog, Authenticator: in.Authenticator, Members: others.members(), Tickets: ticketsOf(db), Secret: store.Secret(db),
 		CommandLine: config.ShownArgs(m.args),
 	})
 	if err != nil {

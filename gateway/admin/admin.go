@@ -35,7 +35,8 @@ func New(s *service.Services, gatherer prometheus.Gatherer, commandLine []string
 	a := &Routes{Services: s, commandLine: commandLine, profiling: make(chan struct{}, 1)}
 	if gatherer != nil {
 		a.metrics = promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{
-			ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: maxScrapes, Timeout: answerTime,
+			EnableOpenMetrics: true, // exemplars travel in it alone
+			ErrorHandling:     promhttp.ContinueOnError, MaxRequestsInFlight: maxScrapes, Timeout: answerTime,
 		})
 	}
 	return a

@@ -19,8 +19,8 @@ type Env struct {
 	Log     *slog.Logger
 	Tracer  *tracing.Tracer                     // nil = no traces
 	Label   func(conversation.AgentName) string // the label of the model that an agent is configured with
-	Rules   *policy.Rules // which model an agent has, and which tools there are
-	Pulses  Pulses        // of the sessions that have open work
+	Rules   *policy.Rules                       // which model an agent has, and which tools there are
+	Pulses  Pulses                              // of the sessions that have open work
 }
 
 // Model are the metrics of the model that answers for an agent: by its name in the

@@ -5,11 +5,22 @@ import (
 	"maps"
 	"slices"
 
+	"parley/cmd/parley/internal/config"
 	"parley/metrics"
 )
 
 // Models and tools know no metrics: they count, and what they have counted is
 // read here with every scrape. Labels are names of the configuration.
+
+// Measured is r, for collectors that the configuration has chosen.
+func Measured(c *config.Config, r prometheus.Registerer) prometheus.Registerer {
+	o := c.Metrics
+	o.Prices = map[string]metrics.Price{}
+	for _, b := range c.Models {
+		o.Prices[b.Name], _ = metrics.ReadPrice(b.Price) // it was checked
+	}
+	return metrics.With(r, o)
+}
 
 // Watch shows what the models of a run have counted.
 func (s *Models) Watch(r prometheus.Registerer) {

@@ -12,6 +12,7 @@ import (
 	"parley/gateway/auth"
 	"parley/gateway/feed"
 	"parley/gateway/webhook"
+	"parley/metrics"
 	"parley/metrics/tracing"
 	"parley/models/scripted"
 	"parley/tools/mcp"
@@ -44,6 +45,7 @@ type Config struct {
 	Log      Log
 	Backup   backups.Settings
 	Tracing  tracing.Config
+	Metrics  metrics.Options // internal/assemble adds Prices
 	Channels platforms.Channels
 	Feeds    feed.Polling
 	Files    attach.Settings   // what is attached to messages
@@ -131,6 +133,7 @@ func Default() Config {
 		Process:  Process{HeapFloor: 128 << 20},
 		Log:      Log{Level: "info", Format: "auto"}, Backup: backups.Defaults(),
 		Tracing:  tracing.DefaultConfig(),
+		Metrics:  metrics.Defaults(),
 		Channels: platforms.Default(), Feeds: feed.DefaultPolling(), Files: attach.Defaults(), Kept: webhook.DefaultRetention(),
 		Agents: builtinAgents(),
 	}

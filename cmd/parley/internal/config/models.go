@@ -16,6 +16,7 @@ import (
 
 	"parley/conversation/policy"
 	"parley/conversation/transcript"
+	"parley/metrics"
 	"parley/models/anthropic"
 	"parley/models/command"
 	"parley/models/limit"
@@ -63,13 +64,14 @@ type ModelBlock struct {
 	Inherit []string          `key:"inherit" for:"command" after:"env"`              // variables that it inherits though they hold another's secret
 	Script  string            `key:"script" for:"scripted"`                          // a file; "" = the built-in rules
 
-	Context  int          `key:"context" for:"openai,anthropic" after:"max_output_tokens" min:"0"` // tokens that the model holds; 0 = not said
-	Sees     []string     `key:"sees" for:"openai,anthropic" after:"context"`                      // what it takes beside text: Image
-	Order    int          `key:"order"`                                                            // for model.default = "auto": the lowest first
-	Fallback []string     `key:"fallback"`                                                         // models to ask when this one fails
-	Acts     bool         `key:"acts"`                                                             // it acts on the world by itself: it is asked once
-	Rate     string       `key:"rate"`                                                             // calls that may begin: "10/s", "60/m", "1000/h"; "" = no limit
-	Bounds   limit.Limits // without Calls and Per, which Rate says; a command-line agent needs a MaxConcurrent
+	Context  int            `key:"context" for:"openai,anthropic" after:"max_output_tokens" min:"0"` // tokens that the model holds; 0 = not said
+	Sees     []string       `key:"sees" for:"openai,anthropic" after:"context"`                      // what it takes beside text: Image
+	Order    int            `key:"order"`                                                            // for model.default = "auto": the lowest first
+	Fallback []string       `key:"fallback"`                                                         // models to ask when this one fails
+	Acts     bool           `key:"acts"`                                                             // it acts on the world by itself: it is asked once
+	Price    map[string]any `key:"price"`                                                            // input, output, cached: for a million tokens; see metrics.Price
+	Rate     string         `key:"rate"`                                                             // calls that may begin: "10/s", "60/m", "1000/h"; "" = no limit
+	Bounds   limit.Limits   // without Calls and Per, which Rate says; a command-line agent needs a MaxConcurrent
 }
 
 // modelBlock is a block of a provider that says nothing else.
@@ -356,6 +358,9 @@ func (l *loader) modelBlock(c *Config, b *ModelBlock) {
 		say("", "the name means a choice in model.default; choose another one")
 	case !agentName.MatchString(b.Name):
 		say("", "a name is lower-case letters, digits, - and _, and starts with a letter")
+	}
+	if _, err := metrics.ReadPrice(b.Price); err != nil {
+		say("price", "price: %v", err)
 	}
 	seen := map[string]bool{b.Name: true}
 	for _, f := range b.Fallback {

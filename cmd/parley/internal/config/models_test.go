@@ -314,7 +314,7 @@ config.toml:16: model "c": "user" is in no request; what can be left out is: met
 // A key that changes nothing would be a lie: each one of a block reaches its
 // adapter or its limits, or is used as said here.
 func TestEveryKeyOfBlocksIsUsed(t *testing.T) {
-	elsewhere := map[string]string{"provider": "build", "order": "TestModelIsChosen", "fallback": "TestFallbackAnswers", "burst": "goes with rate", "acts": "TestWhichModelsAct", "context": "TestSmallModel", "sees": "TestSees", "inherit": "TestEnvironmentOfAgent"}
+	elsewhere := map[string]string{"provider": "build", "order": "TestModelIsChosen", "price": "TestPriceOfModel", "fallback": "TestFallbackAnswers", "burst": "goes with rate", "acts": "TestWhichModelsAct", "context": "TestSmallModel", "sees": "TestSees", "inherit": "TestEnvironmentOfAgent"}
 	for _, provider := range []string{ProviderOpenAI, ProviderAnthropic, ProviderCommand, ProviderScripted} {
 		start := modelBlock("x", provider)
 		start.Rate = "1/s"

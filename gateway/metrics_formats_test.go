@@ -1,0 +1,58 @@
+package gateway_test
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	"google.golang.org/protobuf/encoding/protodelim"
+
+	"parley/gateway"
+	"parley/metrics"
+)
+
+// A scrape that asks for OpenMetrics gets exemplars, one that asks for protobuf native
+// histograms beside the classic buckets, and one that asks for nothing the plain text. N-14.
+func TestFormatsOfMetrics(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	actors := metrics.NewActors(metrics.With(registry, metrics.Options{NativeHistograms: true}))
+	metrics.Observe(actors.Ack, 0.003, "4bf92f3577b34da6a3ce929d0e0e4736")
+	metrics.Observe(actors.Ack, 0.004, "")
+	r := start(t, func(_ *gateway.Config, d *gateway.Deps) { d.Gatherer = registry })
+	const name = "parley_message_ack_duration_seconds"
+
+	status, text := ask(t, "GET", "http://"+r.addr+"/metrics", "Accept", "application/openmetrics-text; version=1.0.0")
+	if status != 200 || !strings.Contains(text, `# {trace_id="4bf92f3577b34da6a3ce929d0e0e4736"} 0.003`) || !strings.HasSuffix(text, "# EOF\n") {
+		t.Errorf("OpenMetrics: %d, no exemplar in\n%.2000s", status, text)
+	}
+	status, text = ask(t, "GET", "http://"+r.addr+"/metrics")
+	if status != 200 || !strings.Contains(text, name+`_bucket{le="0.004"} 2`) || strings.Contains(text, "trace_id") {
+		t.Errorf("plain text: %d\n%.2000s", status, text)
+	}
+	status, raw := ask(t, "GET", "http://"+r.addr+"/metrics", "Accept", "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited")
+	found := false
+	for in := bufio.NewReader(strings.NewReader(raw)); ; {
+		family := &dto.MetricFamily{}
+		err := protodelim.UnmarshalFrom(in, family)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if family.GetName() == name {
+			found = true
+			h := family.GetMetric()[0].GetHistogram()
+			if h.GetSchema() != 3 || len(h.GetPositiveSpan()) == 0 || h.GetSampleCount() != 2 || len(h.GetBucket()) == 0 {
+				t.Errorf("protobuf: schema %d, %d spans, %d values, %d classic buckets", h.GetSchema(), len(h.GetPositiveSpan()), h.GetSampleCount(), len(h.GetBucket()))
+			}
+		}
+	}
+	if status != 200 || !found {
+		t.Errorf("protobuf: %d, found: %v", status, found)
+	}
+}
