@@ -11,20 +11,38 @@ import (
 // Persistence holds the collectors of the store. The codes of CommitErrors are fenced,
 // conflict, duplicate, full, closed, cancelled and unknown.
 type Persistence struct {
-	CommitSeconds prometheus.Histogram   // from the call to durable
-	CommitEvents  prometheus.Histogram   // the batch size: events in one commit
-	WrittenKeys   prometheus.Counter     // keys that batches set or delete
-	WritesPerSync prometheus.Histogram   // what one sync made durable
-	CommitErrors  *prometheus.CounterVec // code
-	Duplicates    *prometheus.CounterVec // kind: part, message
-	Reads         *prometheus.CounterVec // op
-	QuotaRefused  *prometheus.CounterVec // limit: sessions_per_tenant, stored_bytes_per_tenant
-	LostBytes     prometheus.Gauge       // of the log, at the last start
-	Backups       *prometheus.CounterVec // result: ok, failed
-	BackupTime    prometheus.Gauge       // of the last one that succeeded
-	BackupSeconds prometheus.Gauge       // of the same one
+	CommitSeconds prometheus.Histogram     // from the call to durable
+	CommitEvents  prometheus.Histogram     // the batch size: events in one commit
+	WrittenKeys   prometheus.Counter       // keys that batches set or delete
+	WritesPerSync prometheus.Histogram     // what one sync made durable
+	CommitErrors  *prometheus.CounterVec   // code
+	Duplicates    *prometheus.CounterVec   // kind: part, message
+	Reads         *prometheus.CounterVec   // op
+	ReadSeconds   *prometheus.HistogramVec // op
+	QuotaRefused  *prometheus.CounterVec   // limit: sessions_per_tenant, stored_bytes_per_tenant
+	LostBytes     prometheus.Gauge         // of the log, at the last start
+	Backups       *prometheus.CounterVec   // result: ok, failed
+	BackupTime    prometheus.Gauge         // of the last one that succeeded
+	BackupSeconds prometheus.Gauge         // of the same one
 
 	store *storeCollector
+	read  func(op string) read
+}
+
+// read are the collectors of one operation.
+type read struct {
+	n    prometheus.Counter
+	took prometheus.Observer
+}
+
+// ops are the reads that either store has.
+const ops = "op"
+
+// Read counts a read that began then, and ends now.
+func (p *Persistence) Read(op string, begun time.Time) {
+	r := p.read(op)
+	r.n.Inc()
+	r.took.Observe(time.Since(begun).Seconds())
 }
 
 // NewPersistence makes the store's metrics and registers them.
@@ -35,25 +53,18 @@ func NewPersistence(r prometheus.Registerer) *Persistence {
 		CommitEvents:  f.histogram("commit_events", "Events in a successful commit.", []float64{0, 1, 2, 4, 8, 16, 32, 64, 128}),
 		WrittenKeys:   f.counter("written_keys_total", "Keys that batches of writes set or deleted: each is one insert into the memory table."),
 		WritesPerSync: f.histogram("writes_per_sync", "Commits, acquisitions and erasures that one sync made durable together.", []float64{1, 2, 4, 8, 16, 32, 64, 128, 256}),
-		CommitErrors:  f.counters("commit_errors_total", "Commits that failed, by reason.", "code"),
-		Duplicates:    f.counters("duplicates_total", "Commits refused because a key was stored already, by the key's kind.", "kind"),
-		Reads:         f.counters("reads_total", "Reads of the store, by operation.", "op"),
-		QuotaRefused:  f.counters("quota_refused_total", "Refusals because a tenant has stored as much as it may, by limit.", "limit"),
+		CommitErrors:  f.counters("commit_errors_total", "Commits that failed, by reason.", "code=fenced|conflict|duplicate|full|closed|cancelled|unknown"),
+		Duplicates:    f.counters("duplicates_total", "Commits refused because a key was stored already, by the key's kind.", "kind=part|message"),
+		Reads:         f.counters("reads_total", "Reads of the store, by operation.", ops),
+		ReadSeconds:   f.histograms("read_seconds", "Time of a read of the store, by operation; of records, of the first page.", []float64{.00001, .00005, .0001, .00025, .0005, .001, .0025, .005, .01, .05, .25, 1, 5}, ops),
+		QuotaRefused:  f.counters("quota_refused_total", "Refusals because a tenant has stored as much as it may, by limit.", "limit=sessions_per_tenant|stored_bytes_per_tenant"),
 		LostBytes:     f.gauge("lost_bytes", "Bytes at the end of the log that this start could not read after a power failure; 0 = none."),
-		Backups:       f.counters("backups_total", "Backups of the running store, by result; one that was refused is failed.", "result"),
+		Backups:       f.counters("backups_total", "Backups of the running store, by result; one that was refused is failed.", "result=ok|failed"),
 		BackupTime:    f.gauge("backup_last_success_timestamp_seconds", "When the last backup was made; 0 if none since the start."),
 		BackupSeconds: f.gauge("backup_last_success_seconds", "How long the last backup took, reading it back included."),
 		store:         &storeCollector{},
 	}
-	for _, result := range []string{"ok", "failed"} {
-		p.Backups.WithLabelValues(result)
-	}
-	for _, code := range []string{"fenced", "conflict", "duplicate", "full", "closed", "cancelled", "unknown"} {
-		p.CommitErrors.WithLabelValues(code)
-	}
-	for _, kind := range []string{"part", "message"} {
-		p.Duplicates.WithLabelValues(kind)
-	}
+	p.read = lazily(func(op string) read { return read{p.Reads.WithLabelValues(op), p.ReadSeconds.WithLabelValues(op)} })
 	r.MustRegister(p.store)
 	return p
 }

@@ -49,16 +49,13 @@ func (db *DB) reading(key conversation.SessionKey, open func(entry *writers.Slot
 	return open(entry)
 }
 
-// count counts a read.
-func (db *DB) count(op string) { db.metrics.Reads.WithLabelValues(op).Inc() }
-
 // Head implements conversation.Store.
 func (db *DB) Head(ctx context.Context, key conversation.SessionKey) (conversation.Head, error) {
 	if err := db.enter(ctx); err != nil {
 		return conversation.Head{}, err
 	}
 	defer db.leave()
-	db.count("head")
+	defer db.metrics.Read("head", time.Now())
 	var out conversation.Head
 	err := db.reading(key, func(*writers.Slot) error {
 		h, err := loadHead(db.p, key)
@@ -87,7 +84,7 @@ func (db *DB) Find(ctx context.Context, key conversation.SessionKey, keys []conv
 		return nil, err
 	}
 	defer db.leave()
-	db.count("find")
+	defer db.metrics.Read("find", time.Now())
 	found := make([]conversation.Seq, len(keys))
 	buf := db.buffer()
 	defer db.putBuffer(buf)
@@ -150,10 +147,12 @@ func (db *DB) recordPage(ctx context.Context, s *recordScan, limit int) (page []
 		return nil, err
 	}
 	defer db.leave()
+	if !s.begun {
+		defer db.metrics.Read("records", time.Now())
+	}
 	var it *pebble.Iterator
 	err = db.reading(s.key, func(entry *writers.Slot) error {
 		if !s.begun {
-			db.count("records")
 			last, ok, err := db.lastOf(s.key, entry)
 			if err != nil {
 				return err
@@ -251,7 +250,7 @@ func (db *DB) Summary(ctx context.Context, key conversation.SessionKey) (convers
 		return conversation.Summary{}, err
 	}
 	defer db.leave()
-	db.count("summary")
+	defer db.metrics.Read("summary", time.Now())
 	var out conversation.Summary
 	err := db.reading(key, func(*writers.Slot) error {
 		h, err := loadHead(db.p, key)
@@ -279,7 +278,7 @@ func (db *DB) Task(ctx context.Context, key conversation.SessionKey, task conver
 		return conversation.TaskRow{}, err
 	}
 	defer db.leave()
-	db.count("task")
+	defer db.metrics.Read("task", time.Now())
 	var row conversation.TaskRow
 	err := db.reading(key, func(*writers.Slot) error {
 		var err error
@@ -337,7 +336,7 @@ func (db *DB) view(ctx context.Context, op string, read func(s *pebble.Snapshot)
 		return err
 	}
 	defer db.leave()
-	db.count(op)
+	defer db.metrics.Read(op, time.Now())
 	if err := db.onSnapshot(read); err != nil {
 		return fmt.Errorf("%s: %w", op, asDamage(err))
 	}

@@ -397,6 +397,7 @@ func TestMetrics(t *testing.T) {
 	for _, want := range []struct{ name, label string }{
 		{"parley_store_commit_errors_total", "fenced"}, {"parley_store_commit_errors_total", "conflict"},
 		{"parley_store_commit_errors_total", "duplicate"}, {"parley_store_duplicates_total", "part"}, {"parley_store_reads_total", "records"},
+		{"parley_store_read_seconds", "records"},
 	} {
 		if n := counted(families, want.name, want.label); n != 1 {
 			t.Errorf("%s of %s is %v", want.name, want.label, n)
@@ -441,7 +442,7 @@ func counted(families []*dto.MetricFamily, name, label string) float64 {
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
 			if f.GetName() == name && (label == "" || m.GetLabel()[0].GetValue() == label) {
-				return m.GetCounter().GetValue()
+				return m.GetCounter().GetValue() + float64(m.GetHistogram().GetSampleCount())
 			}
 		}
 	}

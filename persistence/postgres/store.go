@@ -209,7 +209,7 @@ func (s *Store) read(ctx context.Context, what string, ask func(ctx context.Cont
 		return err
 	}
 	defer s.running.Done()
-	s.metrics.Reads.WithLabelValues(what).Inc()
+	defer s.metrics.Read(what, time.Now())
 	ctx, cancel := s.within(ctx)
 	defer cancel()
 	err := ask(ctx)
