@@ -36,12 +36,12 @@ func NewCluster(r prometheus.Registerer) *Cluster {
 	return &Cluster{
 		Members:  f.gauge("members", "Members of the cluster whose lease holds, as this node sees it."),
 		Lease:    f.gauge("lease_holds", "1 while this node's own lease holds; 0: it is suspended."),
-		Renewals: f.counters("renewals_total", "Renewals of this node's lease, by outcome.", "outcome"),
-		Changes:  f.counters("member_changes_total", "Changes of the list of members that this node has seen, by kind.", "kind"),
+		Renewals: f.counters("renewals_total", "Renewals of this node's lease, by outcome.", "outcome=ok|failed"),
+		Changes:  f.counters("member_changes_total", "Changes of the list of members that this node has seen, by kind.", "kind=joined|left|died|draining"),
 		Requests: f.counters("requests_total", "Requests to sessions, by where they were sent and how that ended.", "to", "outcome"),
 		Again:    f.counter("requests_again_total", "Requests that were sent again because a session had moved."),
 		Link:     f.histogram("link_duration_seconds", "Time until another node answered a request.", fast),
-		Bytes:    f.counters("link_bytes_total", "Bytes between nodes, by direction.", "direction"),
+		Bytes:    f.counters("link_bytes_total", "Bytes between nodes, by direction.", "direction=in|out"),
 		HandOver: f.histogram("hand_over_duration_seconds", "Time to give up the sessions that belong to other nodes.", slow),
 
 		Follows:        f.gauges("follows", "Sessions that are followed at other nodes (there), and by other nodes here, every two seconds.", "where"),

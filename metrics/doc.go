@@ -2,7 +2,7 @@
 // struct of collectors for each room, and the registry that they live in.
 //
 // Names start with parley_, use base units, and have closed label sets. No label
-// ever holds a session, a user or a text. testdata/names.txt lists them all.
+// ever holds a session, a user or a text. docs/METRICS.md lists them all.
 //
 // A room that counts as it goes is given a struct made by NewActors, NewGateway
 // or NewPersistence. Models and tools know no metrics: they count by themselves,

@@ -67,7 +67,7 @@ func NewGateway(r prometheus.Registerer) *Gateway {
 		QueueBytes:      f.histogram("queue_bytes", "Bytes that waited for a connection's writer when it came for them.", prometheus.ExponentialBuckets(256, 4, 8)),
 		LagDetaches:     f.counter("lag_detaches_total", "Live feeds detached from slow clients, which go on from the log."),
 		DeltasMerged:    f.counter("deltas_merged_total", "Deltas merged into a waiting one for slow clients."),
-		Ephemeral:       f.counters("ephemeral_total", "Ephemeral frames for followers, each counted once, by type; a draft_state for each follower.", "type"),
+		Ephemeral:       f.counters("ephemeral_total", "Ephemeral frames for followers, each counted once, by type; a draft_state for each follower.", "type=delta|draft_state|draft_dropped|progress|thinking|typing"),
 		EphemeralDrops:  f.counter("ephemeral_drops_total", "Ephemeral frames dropped for slow clients."),
 		Follows:         f.gauge("follows", "Followed sessions, each follower counted."),
 		Resumes:         f.counters("resumes_total", "Follows by how they began.", "result=resumed|tail|other_log|ahead"),
@@ -82,7 +82,7 @@ func NewGateway(r prometheus.Registerer) *Gateway {
 		Streams:         f.gauge("streams", "Open SSE streams."),
 		RateLimited:     f.counter("rate_limited_total", "Frames refused because a connection sent too many."),
 		Refused:         f.counters("refused_total", "Refusals by the limit that caused them.", "limit"),
-		Rendered:        f.counters("rendered_total", "Parts for clients that show HTML, by what became of them.", "result"),
+		Rendered:        f.counters("rendered_total", "Parts for clients that show HTML, by what became of them.", "result=done|cached|long|busy|failed"),
 		SignIns:         f.counters("sign_ins_total", "Credentials that were looked at, by result.", "result"),
 		Panics:          f.counter("panics_total", "Panics recovered in the gateway's handlers."),
 	}

@@ -65,6 +65,11 @@ func NewPersistence(r prometheus.Registerer) *Persistence {
 		store:         &storeCollector{},
 	}
 	p.read = lazily(func(op string) read { return read{p.Reads.WithLabelValues(op), p.ReadSeconds.WithLabelValues(op)} })
+	if d, ok := r.(describer); ok {
+		for _, m := range storeMetrics {
+			d.describe(m.name, m.word, m.help, m.labels)
+		}
+	}
 	r.MustRegister(p.store)
 	return p
 }
@@ -144,32 +149,37 @@ type storeCollector struct {
 	now *watched
 }
 
-func storeDesc(name, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc("parley_store_"+name, help, labels, nil)
+// storeMetrics are all of them, as docs/METRICS.md has them.
+var storeMetrics []described
+
+func storeDesc(kind, name, help string, labels ...string) *prometheus.Desc {
+	d := described{"parley_store_" + name, kind, help, labels}
+	storeMetrics = append(storeMetrics, d)
+	return prometheus.NewDesc(d.name, d.help, labelNames(d.labels), nil)
 }
 
 var (
-	descFsync       = storeDesc("wal_fsync_seconds", "Time of a write-ahead log sync.")
-	descWALBytes    = storeDesc("wal_bytes_total", "Bytes brought to (in) and written to (written) the write-ahead log.", "dir")
-	descWALFiles    = storeDesc("wal_files", "Live write-ahead log files.")
-	descLevelBytes  = storeDesc("level_bytes", "Bytes of table files, by level.", "level")
-	descLevelFiles  = storeDesc("level_files", "Table files, by level.", "level")
-	descReadAmp     = storeDesc("read_amplification", "Tables that a read may have to look at.")
-	descDebt        = storeDesc("compaction_debt_bytes", "Bytes that wait to be compacted.")
-	descCompactions = storeDesc("compactions_total", "Compactions.")
-	descFlushes     = storeDesc("flushes_total", "Memory tables written to disk.")
-	descMemTable    = storeDesc("memtable_bytes", "Bytes of memory tables.")
-	descCacheBytes  = storeDesc("block_cache_bytes", "Bytes in the block cache.")
-	descCache       = storeDesc("block_cache_requests_total", "Look-ups in the block cache, by result.", "result")
-	descFilter      = storeDesc("filter_requests_total", "Questions to bloom filters, by result; a hit saved a read.", "result")
-	descStalls      = storeDesc("write_stalls_total", "Times that writes had to wait for flushes or compactions.")
-	descStallTime   = storeDesc("write_stall_seconds_total", "Time that writes had to wait for flushes or compactions.")
-	descBackground  = storeDesc("background_errors_total", "Failed flushes and compactions; they are tried again.")
-	descHeads       = storeDesc("heads", "Sessions whose head is kept in memory.")
-	descFree        = storeDesc("disk_free_bytes", "Free space where the store lives.")
-	descWatermark   = storeDesc("disk_watermark_bytes", "Free space below which commands (soft) or all commits (hard) are refused; 0 = off.", "watermark")
-	descDiskState   = storeDesc("disk_state", "0 = enough space, 1 = below the soft watermark, 2 = below the hard one.")
-	descHealthy     = storeDesc("healthy", "1 = the store works, 0 = it reported a failure that needs a person.")
+	descFsync       = storeDesc("histogram", "wal_fsync_seconds", "Time of a write-ahead log sync.")
+	descWALBytes    = storeDesc("counter", "wal_bytes_total", "Bytes brought to (in) and written to (written) the write-ahead log.", "dir=in|written")
+	descWALFiles    = storeDesc("gauge", "wal_files", "Live write-ahead log files.")
+	descLevelBytes  = storeDesc("gauge", "level_bytes", "Bytes of table files, by level.", "level=0|1|2|3|4|5|6")
+	descLevelFiles  = storeDesc("gauge", "level_files", "Table files, by level.", "level=0|1|2|3|4|5|6")
+	descReadAmp     = storeDesc("gauge", "read_amplification", "Tables that a read may have to look at.")
+	descDebt        = storeDesc("gauge", "compaction_debt_bytes", "Bytes that wait to be compacted.")
+	descCompactions = storeDesc("counter", "compactions_total", "Compactions.")
+	descFlushes     = storeDesc("counter", "flushes_total", "Memory tables written to disk.")
+	descMemTable    = storeDesc("gauge", "memtable_bytes", "Bytes of memory tables.")
+	descCacheBytes  = storeDesc("gauge", "block_cache_bytes", "Bytes in the block cache.")
+	descCache       = storeDesc("counter", "block_cache_requests_total", "Look-ups in the block cache, by result.", "result=hit|miss")
+	descFilter      = storeDesc("counter", "filter_requests_total", "Questions to bloom filters, by result; a hit saved a read.", "result=hit|miss")
+	descStalls      = storeDesc("counter", "write_stalls_total", "Times that writes had to wait for flushes or compactions.")
+	descStallTime   = storeDesc("counter", "write_stall_seconds_total", "Time that writes had to wait for flushes or compactions.")
+	descBackground  = storeDesc("counter", "background_errors_total", "Failed flushes and compactions; they are tried again.")
+	descHeads       = storeDesc("gauge", "heads", "Sessions whose head is kept in memory.")
+	descFree        = storeDesc("gauge", "disk_free_bytes", "Free space where the store lives.")
+	descWatermark   = storeDesc("gauge", "disk_watermark_bytes", "Free space below which commands (soft) or all commits (hard) are refused; 0 = off.", "watermark=soft|hard")
+	descDiskState   = storeDesc("gauge", "disk_state", "0 = enough space, 1 = below the soft watermark, 2 = below the hard one.")
+	descHealthy     = storeDesc("gauge", "healthy", "1 = the store works, 0 = it reported a failure that needs a person.")
 )
 
 // Describe implements prometheus.Collector.

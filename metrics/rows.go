@@ -19,7 +19,7 @@ type column[T any] struct {
 
 // described is what docs/METRICS.md says of a metric.
 type described struct {
-	name, word, help string
+	name, word, help string   // word is the type: counter, gauge, histogram
 	labels           []string // as label reads them
 }
 

@@ -25,7 +25,7 @@ type Search struct {
 func NewSearch(r prometheus.Registerer) *Search {
 	f := newFactory(r, "parley_search_")
 	return &Search{
-		Searches: f.counters("requests_total", "Searches in messages, by result: ok, part (it ended at a bound and has a cursor), busy (too many of its user's wait), refused, failed.", "result"),
+		Searches: f.counters("requests_total", "Searches in messages, by result: ok, part (it ended at a bound and has a cursor), busy (too many of its user's wait), refused, failed.", "result=ok|part|busy|refused|failed"),
 		Waiting:  f.gauge("waiting", "Searches in messages that wait for a place."),
 		Seconds:  f.histogram("duration_seconds", "Time that a search in messages took, with its wait for a place.", prometheus.ExponentialBuckets(0.001, 2.5, 12)),
 		Texts:    f.histogram("texts_looked_at", "Messages and parts that one search has looked at; what was read in the log counts eight times.", prometheus.ExponentialBuckets(10, 4, 10)),
