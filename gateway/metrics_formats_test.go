@@ -3,7 +3,9 @@ package gateway_test
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -12,6 +14,7 @@ import (
 	"google.golang.org/protobuf/encoding/protodelim"
 
 	"parley/gateway"
+	"parley/gateway/gatewaytest"
 	"parley/metrics"
 )
 
@@ -54,5 +57,47 @@ func TestFormatsOfMetrics(t *testing.T) {
 	}
 	if status != 200 || !found {
 		t.Errorf("protobuf: %d, found: %v", status, found)
+	}
+}
+
+// Routes, methods, types and results are closed sets: what strangers send makes no series. N-14.
+func TestStrangersMakeNoSeries(t *testing.T) {
+	r := start(t)
+	series := func() (n int) {
+		t.Helper()
+		families, err := r.registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, family := range families {
+			if strings.HasPrefix(family.GetName(), "parley_") {
+				n += len(family.GetMetric())
+				for _, m := range family.GetMetric() {
+					for _, l := range m.GetLabel() {
+						if strings.Contains(strings.ToLower(l.GetValue()), "odd") {
+							t.Fatalf("%s has the label %s = %q", family.GetName(), l.GetName(), l.GetValue())
+						}
+					}
+				}
+			}
+		}
+		return n
+	}
+	c := gatewaytest.Dial(t, r.addr)
+	c.Do("hello", "", obj{"proto": 1})
+	odd := func(i int) {
+		for _, method := range []string{"GET", "ODD" + strconv.Itoa(i), "POST", "TRACE"} {
+			ask(t, method, fmt.Sprintf("http://%s/v1/odd-%d?odd=%d", r.addr, i, i))
+			ask(t, method, fmt.Sprintf("http://%s/v1/sessions/odd-%d", r.addr, i))
+		}
+		c.Do(fmt.Sprintf("odd-%d", i), "odd-session", nil)
+	}
+	odd(0)
+	before := series()
+	for i := 1; i < 10; i++ {
+		odd(i)
+	}
+	if after := series(); after != before {
+		t.Errorf("%d series after one stranger, %d after ten", before, after)
 	}
 }
