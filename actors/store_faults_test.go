@@ -278,6 +278,7 @@ func TestMeasured(t *testing.T) {
 			"parley_message_resolved_seconds{how=answered}":              1,
 			"parley_task_duration_seconds{status=COMPLETE}":              1,
 			"parley_model_first_output_seconds{model=}":                  2,
+			"parley_model_calls_running{model=}":                         0,
 			"parley_messages_waiting{}":                                  0,
 			"parley_tasks_running{}":                                     0,
 			"parley_task_steps{}":                                        1,

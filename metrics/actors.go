@@ -35,6 +35,9 @@ type Actors struct {
 	Modes         *prometheus.CounterVec // of accepted messages, as asked for
 	Decisions     *prometheus.CounterVec // of steps, by decision
 	Tasks         *prometheus.CounterVec // status changes, by new status
+	Cancels       *prometheus.CounterVec // tasks that somebody had cancelled, by who
+	Steps         *prometheus.CounterVec // ended, by outcome
+	Responses     *prometheus.CounterVec // last parts of tasks, by kind
 	TaskSteps     prometheus.Histogram   // steps of a task when it ends
 	Questions     *prometheus.CounterVec // by what happened: opened, answered, default, expired, superseded, cancelled, refused
 	QuestionAge   prometheus.Histogram   // seconds from opening to the answer
@@ -116,6 +119,9 @@ func NewActors(r prometheus.Registerer) *Actors {
 		Modes:         f.counters("message_modes_total", "Messages accepted, by the mode their author asked for.", "mode=default|steer|queue|collect|interrupt|reject"),
 		Decisions:     f.counters("decisions_total", "Decisions of steps.", "decision=ANSWER|ASK|DELEGATE|TOOL"),
 		Tasks:         f.counters("task_status_total", "Status changes of tasks, by new status.", "status=QUEUED|RUNNING|AWAITING_RESPONSE|COMPLETE|ERROR|CANCELLED"),
+		Cancels:       f.counters("task_cancels_total", "Cancels of tasks that have begun, by who or what has asked for it: a user, a message with the mode interrupt, an error, the parent session.", "by=user|interrupt|error|parent"),
+		Steps:         f.counters("steps_total", "Steps that have ended, by outcome: unknown is one that may have acted before a crash or its time limit.", "outcome=ok|error|cancelled|unknown"),
+		Responses:     f.counters("responses_total", "Last parts of tasks, by kind: plain, error (the engine says that it failed), limit (of task.max_steps), empty (the model had nothing to say).", "kind=plain|error|limit|empty"),
 		TaskSteps:     f.histogram("task_steps", "Steps of a task when it ends.", small),
 		Questions:     f.counters("questions_total", "Questions, by what happened to them.", "event=opened|answered|default|expired|superseded|cancelled|refused"),
 		QuestionAge:   f.histogram("question_age_seconds", "Time from a question to its answer.", long),

@@ -7,6 +7,7 @@ import (
 // Model are the collectors of one model, by the name of its block in the configuration. What
 // a fallback of it has answered counts as its own.
 type Model struct {
+	Running     prometheus.Gauge    // calls that have begun and not ended
 	FirstOutput prometheus.Observer // seconds from the start of a call to the first sign of life of the model
 
 	calls   func(string) prometheus.Counter
@@ -25,6 +26,7 @@ func modelsOf(f factory, o Options, slow []float64, folded *prometheus.CounterVe
 	calls := f.counters("model_calls_total", "Model calls by outcome.", "model", modelOutcomes)
 	seconds := f.histograms("model_call_duration_seconds", "Duration of model calls by outcome.", slow, "model", modelOutcomes)
 	first := f.histograms("model_first_output_seconds", "Time from the start of a model call to the first thing that comes of the model.", slow, "model")
+	running := f.gauges("model_calls_running", "Model calls of steps that have begun and not ended; those that wait at a model's own limits are among them.", "model")
 	stops := f.counters("model_stops_total", "Answers of models, by why they ended: end, length (at the limit of tokens), filtered (the provider withheld it, or its rest), refused (by the model itself).", "model", "reason=end|length|filtered|refused")
 	retries := f.counters("model_retries_total", "Attempts after the first, by cause.", "model", "cause=error|interrupted|drain|moved")
 	tokens := f.counters("model_tokens_total", "Tokens of model calls, by direction: input (with those from the provider's cache), output, cached. tenant is empty unless metrics.tenant_label is on.", "model", "direction=input|output|cached", "tenant")
@@ -47,6 +49,7 @@ func modelsOf(f factory, o Options, slow []float64, folded *prometheus.CounterVe
 		}
 		m := &Model{
 			FirstOutput: first.WithLabelValues(name),
+			Running:     running.WithLabelValues(name),
 			calls:       lazily(func(v string) prometheus.Counter { return calls.WithLabelValues(name, v) }),
 			seconds:     lazily(func(v string) prometheus.Observer { return seconds.WithLabelValues(name, v) }),
 			stops:       lazily(func(v string) prometheus.Counter { return stops.WithLabelValues(name, v) }),

@@ -11,6 +11,10 @@ type Sessions struct {
 	Waiting int     // accepted messages that no step has read
 	Oldest  float64 // seconds that the oldest of them waits; 0 = none does
 	Running int     // tasks that are RUNNING
+	Tools   int     // tool calls that have begun and not ended
+
+	Delegations int // the same
+
 	Silence float64 // the longest time in seconds since anything became durable in a session with such a task; 0 = none runs
 }
 
@@ -32,6 +36,10 @@ func newSessionsCollector(r prometheus.Registerer) *sessionsCollector {
 			func(s Sessions) float64 { return s.Oldest }),
 		gaugeOf("tasks_running", "Tasks that are RUNNING in the sessions in memory, those of delegations and of outside runtimes included.",
 			func(s Sessions) float64 { return float64(s.Running) }),
+		gaugeOf("tool_calls_running", "Tool calls that have begun and not ended, of the sessions in memory.",
+			func(s Sessions) float64 { return float64(s.Tools) }),
+		gaugeOf("delegations_running", "Delegations that have begun and not ended, of the sessions in memory that wait for them.",
+			func(s Sessions) float64 { return float64(s.Delegations) }),
 		gaugeOf("task_longest_silence_seconds", "The longest time since anything became durable in a session whose task is RUNNING; 0 = none runs. A model call that streams is silent until its end.",
 			func(s Sessions) float64 { return s.Silence }),
 	}}

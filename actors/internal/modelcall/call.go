@@ -110,6 +110,7 @@ type End struct {
 
 // Start begins a call. The start of its step must be durable.
 func Start(env *Env, o Options) *Call {
+	o.Meter.Running.Inc()
 	c := &Call{env: env, o: o, began: time.Now(), drafts: drafts{ask: o.Ask}}
 	c.lastOutput = c.began
 	if o.Model == nil {
@@ -350,6 +351,7 @@ func (c *Call) finish(outcome string) {
 	if c.timer != nil {
 		c.timer.Stop()
 	}
+	c.o.Meter.Running.Dec()
 	c.o.Meter.Called(outcome, time.Since(c.began).Seconds(), c.o.TraceID)
 }
 

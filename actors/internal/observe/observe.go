@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
 	"strconv"
@@ -112,7 +113,10 @@ func (o *Observer) Events(env *Env, s Session, events []conversation.Event) {
 					open.steps++
 				}
 			}
+		case conversation.TaskCancelling:
+			m.Cancels.WithLabelValues(b.By.String()).Inc()
 		case conversation.StepFinished:
+			m.Steps.WithLabelValues(b.Outcome.String()).Inc()
 			model := env.Model(o.remember(env).agentOf(event.Task))
 			Tokens(model, tenant, b.Usage)
 			if reason := stopped(b); reason != "" {
@@ -129,6 +133,7 @@ func (o *Observer) Events(env *Env, s Session, events []conversation.Event) {
 				kind = "promoted"
 			}
 			o.part(env, s, event.Task, b.Part, kind)
+			m.Responses.WithLabelValues(cmp.Or(b.ResponseKind.String(), "plain")).Inc()
 		case conversation.Asked:
 			m.Questions.WithLabelValues("opened").Inc()
 			t := o.remember(env)
@@ -149,7 +154,7 @@ func (o *Observer) Events(env *Env, s Session, events []conversation.Event) {
 			m.Questions.WithLabelValues(b.Reason.String()).Inc()
 			o.questionEnded(env, b.Question, event.At)
 		case conversation.ToolStarted:
-			o.remember(env).calls[b.Call] = b.Tool
+			o.remember(env).calls[b.Call] = openCall{name: b.Tool}
 		case conversation.ToolFinished:
 			m.Tools.Of(env.tool(o.remember(env).callEnded(b.Call))).Called(b.Status.String(), b.Took.Seconds(), "")
 			for refusal, limit := range map[string]string{conversation.TooManyTools: "tools.max_parallel", conversation.TooManyDelegations: "delegation.max_parallel"} {
@@ -162,7 +167,7 @@ func (o *Observer) Events(env *Env, s Session, events []conversation.Event) {
 			}
 		case conversation.DelegationStarted:
 			m.Depth.WithLabelValues(strconv.Itoa(b.Session.Depth())).Inc()
-			o.remember(env).calls[b.Delegation] = string(b.Agent.Kind())
+			o.remember(env).calls[b.Delegation] = openCall{name: string(b.Agent.Kind()), delegation: true}
 		case conversation.DelegationFinished:
 			m.Agents.Of(o.remember(env).callEnded(b.Delegation)).Ended(b.Status.String(), b.Took.Seconds(), "")
 		case conversation.CoverageNudge:
@@ -341,9 +346,9 @@ func (o *Observer) Loaded(env *Env, key conversation.SessionKey, of Loadable, at
 		t.asked[known.Asked.Question] = known.At
 	}
 	for _, known := range v.Calls {
-		t.calls[known.Call] = known.Tool
+		t.calls[known.Call] = openCall{name: known.Tool}
 		if known.Tool == "" {
-			t.calls[known.Call] = string(known.Agent.Kind())
+			t.calls[known.Call] = openCall{name: string(known.Agent.Kind()), delegation: true}
 		}
 	}
 	t.beat(at)

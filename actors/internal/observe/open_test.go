@@ -132,6 +132,11 @@ func TestByBlockToolAndAgent(t *testing.T) {
 		conversation.ToolStarted{Call: "c2", Tool: "transfer 100 to Mallory"}, conversation.ToolFinished{Call: "c2", Status: conversation.CallError},
 		conversation.DelegationStarted{Delegation: "d1", Agent: "researcher", Session: "s/d1"}, conversation.DelegationFinished{Delegation: "d1", Status: conversation.CallOK, Took: 5 * time.Second},
 	)
+	play("acme", "t1", conversation.ToolStarted{Call: "c3", Tool: "read_log"}, conversation.DelegationStarted{Delegation: "d2", Agent: "researcher", Session: "s/d2"},
+		conversation.TaskCancelling{By: conversation.ByUser}, conversation.Response{}, conversation.Response{ResponseKind: conversation.ResponseLimit})
+	if got := env.Pulses.Now(); got.Tools != 1 || got.Delegations != 1 {
+		t.Errorf("%d tools and %d delegations run, want one each", got.Tools, got.Delegations)
+	}
 	play("globex", "t2", status("m2", 0, conversation.TaskQueued), conversation.StepStarted{Step: 1, Attempt: 1, Agent: "researcher"},
 		conversation.StepFinished{Step: 1, Outcome: conversation.StepOK, Usage: usage, Stop: conversation.StopLength})
 	play("initech", "t1", conversation.StepFinished{Step: 2, Outcome: conversation.StepOK, Usage: usage})
@@ -143,6 +148,9 @@ func TestByBlockToolAndAgent(t *testing.T) {
 			"input large other": 1000, "output large other": 100, "cached large other": 400,
 		},
 		"parley_model_cost_total":            {"large acme": (600*2 + 400*0.5 + 100*10) / 1e6, "large other": (600*2 + 400*0.5 + 100*10) / 1e6},
+		"parley_task_cancels_total":          {"user": 1},
+		"parley_responses_total":             {"plain": 1, "limit": 1},
+		"parley_steps_total":                 {"ok": 3},
 		"parley_model_retries_total":         {"error large": 1},
 		"parley_model_stops_total":           {"large end": 2, "small length": 1},
 		"parley_tool_calls_total":            {"ok read_log": 1, "error unknown": 1},

@@ -28,6 +28,8 @@ type pulse struct {
 	oldest  atomic.Int64 // when the oldest of them was accepted, since base
 	running atomic.Int64 // tasks
 	durable atomic.Int64 // when something became durable last, since base
+
+	tools, delegations atomic.Int64 // calls that are open
 }
 
 func (p *pulse) set(waiting int64, oldest time.Time, running int64, durable time.Time) {
@@ -67,6 +69,8 @@ func (p *Pulses) Now() metrics.Sessions {
 		shard := &p.shards[i]
 		shard.mu.Lock()
 		for one := range shard.list {
+			s.Tools += int(one.tools.Load())
+			s.Delegations += int(one.delegations.Load())
 			if n := one.waiting.Load(); n > 0 {
 				s.Waiting += int(n)
 				s.Oldest = max(s.Oldest, age(one.oldest.Load()))

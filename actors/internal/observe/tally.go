@@ -14,7 +14,7 @@ type tally struct {
 	tasks    []openTask // few: those that are open
 	parts    map[conversation.SourceID]int
 	asked    map[conversation.QuestionID]time.Time
-	calls    map[conversation.CallID]string // open calls: the tool's name; delegations: the agent's
+	calls    map[conversation.CallID]openCall
 	// The last generation that was handed out of a message, for as long as its task runs.
 	handed map[conversation.MessageID]uint32
 
@@ -34,6 +34,12 @@ type message struct {
 	resolved bool
 }
 
+// openCall is a tool call or a delegation that has not ended.
+type openCall struct {
+	name       string // the tool's, or the agent's
+	delegation bool
+}
+
 // openTask is a task that has not ended.
 type openTask struct {
 	id      conversation.TaskID
@@ -47,7 +53,7 @@ type openTask struct {
 func newTally(pulses *Pulses) *tally {
 	t := &tally{
 		parts: map[conversation.SourceID]int{}, asked: map[conversation.QuestionID]time.Time{},
-		calls: map[conversation.CallID]string{}, handed: map[conversation.MessageID]uint32{}, pulses: pulses,
+		calls: map[conversation.CallID]openCall{}, handed: map[conversation.MessageID]uint32{}, pulses: pulses,
 	}
 	pulses.add(&t.pulse)
 	return t
@@ -115,7 +121,7 @@ func (t *tally) triggerOf(id conversation.TaskID) conversation.MessageID {
 
 // callEnded returns the name of a call and forgets it.
 func (t *tally) callEnded(id conversation.CallID) string {
-	name := cmp.Or(t.calls[id], "unknown")
+	name := cmp.Or(t.calls[id].name, "unknown")
 	delete(t.calls, id)
 	return name
 }
@@ -159,6 +165,14 @@ func (t *tally) beat(at time.Time) {
 			running++
 		}
 	}
+	delegations := int64(0)
+	for _, c := range t.calls {
+		if c.delegation {
+			delegations++
+		}
+	}
+	t.pulse.tools.Store(int64(len(t.calls)) - delegations)
+	t.pulse.delegations.Store(delegations)
 	t.pulse.set(waiting, oldest, running, at)
 }
 
