@@ -26,6 +26,7 @@ type Persistence struct {
 	BackupSeconds prometheus.Gauge         // of the same one
 
 	store *storeCollector
+	pools *pools
 	read  func(op string) read
 }
 
@@ -65,6 +66,7 @@ func NewPersistence(r prometheus.Registerer) *Persistence {
 		store:         &storeCollector{},
 	}
 	p.read = lazily(func(op string) read { return read{p.Reads.WithLabelValues(op), p.ReadSeconds.WithLabelValues(op)} })
+	p.pools = newPools(r)
 	if d, ok := r.(describer); ok {
 		for _, m := range storeMetrics {
 			d.describe(m.name, m.word, m.help, m.labels)

@@ -92,6 +92,7 @@ func Open(ctx context.Context, o StoreOptions) (*Store, error) {
 		}
 		return nil, opening.Explain(checked, err)
 	}
+	s.metrics.WatchPools(s.pools)
 	for range writers {
 		s.running.Go(s.write)
 	}
@@ -301,6 +302,16 @@ func (s *Store) Close() error {
 		s.closePools()
 	}
 	return nil
+}
+
+// pools tells a scrape how busy the connections are.
+func (s *Store) pools() []metrics.StorePool {
+	list := []metrics.StorePool{{Name: "committing"}, {Name: "acquiring"}, {Name: "reading"}}
+	for i, p := range []*pgxpool.Pool{s.committing, s.acquiring, s.reading} {
+		now := p.Stat()
+		list[i].InUse, list[i].Most, list[i].Waits, list[i].WaitSeconds = now.AcquiredConns(), now.MaxConns(), now.EmptyAcquireCount(), now.EmptyAcquireWaitTime().Seconds()
+	}
+	return list
 }
 
 func (s *Store) closePools() {
