@@ -132,7 +132,7 @@ func (s *session) addSnapshot(b *batch) {
 	data, err := member.Snapshot(s.machine, s.e.deps.Feature)
 	if err != nil {
 		s.snapshotAt = s.standing.Head
-		s.e.log.Error("no snapshot of the session can be made", "session", s.key.Session, "tenant", s.key.Tenant, "err", err)
+		s.e.log.Error("no snapshot of the session can be made", "session", s.key.Session, "tenant", s.key.Tenant, "error", err)
 		return
 	}
 	b.commit.Snapshot = data

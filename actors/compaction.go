@@ -65,7 +65,7 @@ func (s *session) compacted(m *compactEnd) {
 		s.compaction, s.compactionFailed = nil, true
 		e.m.Compactions.WithLabelValues("failed").Inc()
 		observe.Failed(meterOf(s), string(s.key.Tenant), m.err)
-		log.Warn("the conversation could not be summarised; it is tried again after the next task", "err", m.err)
+		log.Warn("the conversation could not be summarised; it is tried again after the next task", "error", m.err)
 		return
 	}
 	observe.Tokens(meterOf(s), string(s.key.Tenant), m.answer.Usage)

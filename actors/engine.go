@@ -327,7 +327,7 @@ func (e *Engine) unread(key conversation.SessionKey, stage unreadable.Stage, err
 	case unreadable.Cause(err):
 		e.unreadable.Failed(key, stage, err)
 	case !errors.Is(err, context.Canceled) && !errors.Is(err, conversation.ErrClosed):
-		e.log.Error("a session cannot be read", "session", key.Session, "tenant", key.Tenant, "err", err)
+		e.log.Error("a session cannot be read", "session", key.Session, "tenant", key.Tenant, "error", err)
 	}
 }
 

@@ -105,7 +105,7 @@ func giveUp(s *session, reason string, busy bool) {
 	}
 	e.deps.Store.Release(e.workCtx, key, s.epoch, func(err error) {
 		if err != nil {
-			e.log.Warn("a session could not be given up: its next owner has to wait for it", "session", key.Session, "tenant", key.Tenant, "err", err)
+			e.log.Warn("a session could not be given up: its next owner has to wait for it", "session", key.Session, "tenant", key.Tenant, "error", err)
 			return
 		}
 		if busy && e.deps.HandedOver != nil && e.elsewhere(key) != nil {

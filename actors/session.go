@@ -469,7 +469,7 @@ func (s *session) answerAll(err *conversation.Error) {
 func (s *session) fail(kind string, cause error, err *conversation.Error) {
 	s.e.m.FailedCommits.WithLabelValues(kind).Inc()
 	s.e.log.Error("a commit failed; the session starts again from its log",
-		"session", s.key.Session, "tenant", s.key.Tenant, "kind", kind, "err", cause)
+		"session", s.key.Session, "tenant", s.key.Tenant, "kind", kind, "error", cause)
 	due := isDue(s)
 	var pause time.Duration
 	if kind != "erased" {

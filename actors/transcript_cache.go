@@ -48,7 +48,7 @@ func (s *session) transcriptRead(m *transcriptRead) {
 		return
 	}
 	if m.err != nil {
-		s.e.log.Error("a transcript cannot be read", "session", s.key.Session, "tenant", s.key.Tenant, "err", m.err)
+		s.e.log.Error("a transcript cannot be read", "session", s.key.Session, "tenant", s.key.Tenant, "error", m.err)
 		s.cache = nil
 		for _, ask := range m.cache.Waiting() {
 			s.tellSelf(conversation.ModelFailed{

@@ -251,7 +251,7 @@ func (n *Node) forNewer(key conversation.SessionKey, err error) error {
 	if !ok {
 		return err
 	}
-	n.log.Warn("only a newer member can read a session", "session", key.Session, "tenant", key.Tenant, "member", at.String(), "err", err)
+	n.log.Warn("only a newer member can read a session", "session", key.Session, "tenant", key.Tenant, "member", at.String(), "error", err)
 	return errMoving(&placement.ElsewhereError{At: at})
 }
 

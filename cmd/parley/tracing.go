@@ -41,7 +41,7 @@ func (m *Main) openTracing(ctx context.Context, look config.Lookup, node convers
 		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTime)
 		defer cancel()
 		if err := tracer.Close(end); err != nil {
-			log.Warn("the last spans were not sent", "err", err)
+			log.Warn("the last spans were not sent", "error", err)
 		}
 		return nil
 	})

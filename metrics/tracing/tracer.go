@@ -165,7 +165,7 @@ func (t *Tracer) complain(err error, lost int) {
 	}
 	t.quiet.Unlock()
 	if !quiet {
-		t.log.Warn("the collector of traces does not take spans; sessions go on without", "spans", n, "err", err)
+		t.log.Warn("the collector of traces does not take spans; sessions go on without", "spans", n, "error", err)
 	}
 }
 

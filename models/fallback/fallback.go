@@ -142,7 +142,7 @@ func (m *Model) Stream(ctx context.Context, r conversation.Request) iter.Seq2[co
 				return // without an error: cut short, which the engine sees
 			}
 			m.log.Warn("a model failed; asking the next one", "route", m.name, "session", r.Session, "task", r.Task,
-				"step", r.Step, "attempt", r.Attempt, "model", m.models[i].Label(), "next", m.models[m.next(i+1)].Label(), "err", logText(err))
+				"step", r.Step, "attempt", r.Attempt, "model", m.models[i].Label(), "next", m.models[m.next(i+1)].Label(), "error", logText(err))
 			a.failures++
 		}
 	}

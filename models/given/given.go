@@ -110,7 +110,7 @@ func (m *Model) Stream(ctx context.Context, r conversation.Request) iter.Seq2[co
 			}
 			suspects := s.suspects()
 			m.o.Log.Warn("the model's provider refused a request with pictures; it is asked again without them", "model", m.Label(),
-				"session", r.Session, "task", r.Task, "step", r.Step, "pictures", len(s.pictures), "left_out", suspects, "err", cause(refusal))
+				"session", r.Session, "task", r.Task, "step", r.Step, "pictures", len(s.pictures), "left_out", suspects, "error", cause(refusal))
 			if left = suspects; s.without != nil || code(refusal) == conversation.TooLarge {
 				left = nil // nobody knows which of them it was, or whether it was one of them
 			}
@@ -253,7 +253,7 @@ func (s *showing) file(e *conversation.Entry, f attached.File, seen, told bool) 
 	body, err := s.body(f)
 	if err != nil {
 		s.m.o.Log.Warn("a file of a message could not be read for the model", "model", s.m.Label(), "session", s.request.Session,
-			"task", s.request.Task, "step", s.request.Step, "file", f.Hash, "err", err)
+			"task", s.request.Task, "step", s.request.Step, "file", f.Hash, "error", err)
 		return say(gone, attached.Gone)
 	}
 	if seen {

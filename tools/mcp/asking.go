@@ -101,7 +101,7 @@ func (s *server) fill(ctx context.Context, a *asker, p *sdk.ElicitParams) (*sdk.
 		}
 	}
 	if err != nil {
-		s.log.Warn("a user could not be asked for an MCP server", "err", s.reason(err))
+		s.log.Warn("a user could not be asked for an MCP server", "error", s.reason(err))
 		return nil, err
 	}
 	s.countForm(string(action))

@@ -228,7 +228,7 @@ func (s *server) run(ctx context.Context) {
 		reason := s.reason(err)
 		s.set(func(st *Status) { st.State, st.Err, st.Retry = StateWaiting, reason, time.Now().Add(wait) })
 		s.endFirstAttempt()
-		s.log.Warn("an MCP server is not connected", "err", reason, "retry_in", wait)
+		s.log.Warn("an MCP server is not connected", "error", reason, "retry_in", wait)
 		timer := time.NewTimer(wait)
 		select {
 		case <-timer.C:
@@ -300,7 +300,7 @@ func (s *server) serve(ctx context.Context, l *connection) error {
 		}
 		call, cancel := context.WithTimeout(ctx, s.ConnectTimeout)
 		if err := s.refresh(call, l); err != nil && ctx.Err() == nil {
-			s.log.Warn("the tools of an MCP server cannot be listed", "err", s.reason(err))
+			s.log.Warn("the tools of an MCP server cannot be listed", "error", s.reason(err))
 		}
 		cancel()
 		s.listed()

@@ -162,6 +162,6 @@ func (t *tool) failure(ctx context.Context, redact redactor, err error) (Outcome
 	case errors.As(err, &refused) && refused.Message != undelivered:
 		return CallError, errors.New(fit.Middle(fmt.Sprintf("the server %s refused the call: %s", t.server.Name, redact.clean(orElse(strings.TrimSpace(refused.Message), "it gives no reason"))), maxError))
 	}
-	t.server.log.Warn("a call of an MCP server's tool has no result", "tool", t.spec.Name, "err", t.server.reason(err))
+	t.server.log.Warn("a call of an MCP server's tool has no result", "tool", t.spec.Name, "error", t.server.reason(err))
 	return CallUnanswered, fmt.Errorf("the server %s gave no answer to the call; whether it was carried out is not known", t.server.Name)
 }

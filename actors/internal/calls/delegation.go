@@ -182,6 +182,6 @@ func (d *delegation) read(m *readTexts) {
 		d.tell()
 	default:
 		// The next tellAgain reads again.
-		d.env.Log.Error("the objective of a delegation cannot be read", "session", d.key.Session, "tenant", d.key.Tenant, "call", d.f.Call, "err", m.err)
+		d.env.Log.Error("the objective of a delegation cannot be read", "session", d.key.Session, "tenant", d.key.Tenant, "call", d.f.Call, "error", m.err)
 	}
 }

@@ -116,7 +116,7 @@ func (e *Env) runTool(ctx context.Context, key conversation.SessionKey, f conver
 		event, err := e.Event(key, f.Seq)
 		started, is := event.Body.(conversation.ToolStarted)
 		if err != nil || !is {
-			e.Log.Error("the arguments of a tool call cannot be read", "session", key.Session, "tenant", key.Tenant, "call", f.Call, "err", err)
+			e.Log.Error("the arguments of a tool call cannot be read", "session", key.Session, "tenant", key.Tenant, "call", f.Call, "error", err)
 			return conversation.CallError, "the arguments could not be read"
 		}
 		args = started.Args

@@ -54,7 +54,7 @@ func (u *Uplink) Report(env *Env, of Session, created time.Time, effect conversa
 				done.Summary = b.Text
 			}
 			if err != nil { // the parent tells again, and this is repeated
-				env.Log.Error("the result of a delegation cannot be read", "session", key.Session, "tenant", key.Tenant, "err", err)
+				env.Log.Error("the result of a delegation cannot be read", "session", key.Session, "tenant", key.Tenant, "error", err)
 				return
 			}
 			env.Send(up, &delivery.Delivery{ID: "done", Command: done})

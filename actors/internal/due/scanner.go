@@ -93,7 +93,7 @@ func (s *Scanner) scan(ctx context.Context, behind conversation.SessionKey) (bro
 	for key, err := range from(list, behind) {
 		if err != nil {
 			if ctx.Err() == nil {
-				s.o.Log.Error("the scan for due sessions failed", "err", err)
+				s.o.Log.Error("the scan for due sessions failed", "error", err)
 				outcome = "failed"
 			}
 			break

@@ -182,7 +182,7 @@ func (s *Sweeper) sweep(ctx context.Context) (outcome string) {
 
 func (s *Sweeper) failed(ctx context.Context, err error) string {
 	if ctx.Err() == nil {
-		s.o.Log.Error("the sweep for old sessions failed", "err", err)
+		s.o.Log.Error("the sweep for old sessions failed", "error", err)
 	}
 	return "failed"
 }
@@ -234,7 +234,7 @@ func (s *Sweeper) erase(ctx context.Context, limit time.Time) (outcome string) {
 				continue
 			}
 			if err := s.o.Erase(ctx, summary.Key, may); err != nil && ctx.Err() == nil {
-				s.o.Log.Warn("an old session was not erased", "session", summary.Key.Session, "tenant", summary.Key.Tenant, "err", err)
+				s.o.Log.Warn("an old session was not erased", "session", summary.Key.Session, "tenant", summary.Key.Tenant, "error", err)
 			}
 		}
 		if len(page) < pageSize {

@@ -113,7 +113,7 @@ func unclear(first, last error) error {
 // looks at the head. It gives up after a while; the caller then forgets its
 // memory, which is always safe.
 func (l *Log) resolve(ctx context.Context, key conversation.SessionKey, c *conversation.Commit, err error) (conversation.Epoch, error) {
-	l.Log.Warn("the outcome of a commit is not known; looking for it", "session", key.Session, "tenant", key.Tenant, "commit", c.ID, "err", err)
+	l.Log.Warn("the outcome of a commit is not known; looking for it", "session", key.Session, "tenant", key.Tenant, "commit", c.ID, "error", err)
 	l.Metrics.FailedCommits.WithLabelValues("unclear").Inc()
 	ctx, cancel := context.WithTimeout(ctx, l.ResolveTimeout)
 	defer cancel()

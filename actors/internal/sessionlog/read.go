@@ -85,7 +85,7 @@ func (l *Log) rebuild(ctx context.Context, key conversation.SessionKey, head con
 		restored, err := machine.Restore(key, l.Rules, head.Snapshot)
 		switch {
 		case err != nil:
-			l.Log.Warn("a snapshot cannot be used; reading the whole log", "session", key.Session, "tenant", key.Tenant, "err", err)
+			l.Log.Warn("a snapshot cannot be used; reading the whole log", "session", key.Session, "tenant", key.Tenant, "error", err)
 		case restored.Head() <= head.Last:
 			session = restored
 		}

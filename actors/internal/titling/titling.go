@@ -34,7 +34,7 @@ func Ask(env *modelcall.Env, meter *metrics.Model, key conversation.SessionKey, 
 		case err != nil:
 			outcome = "failed"
 			observe.Failed(meter, string(key.Tenant), err)
-			env.Log.Warn("a session could not be named by its model", "session", key.Session, "tenant", key.Tenant, "model", model.Label(), "err", err)
+			env.Log.Warn("a session could not be named by its model", "session", key.Session, "tenant", key.Tenant, "model", model.Label(), "error", err)
 		case title == "":
 			outcome = "empty"
 		default:

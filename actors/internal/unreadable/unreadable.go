@@ -100,7 +100,7 @@ func (s *Sessions) line(now time.Time, key conversation.SessionKey, err error) {
 		s.summaryAt = now
 	}
 	s.log.Error("what is stored of a session cannot be read; it is left as it is",
-		"session", key.Session, "tenant", key.Tenant, "others", s.unnamed, "err", err)
+		"session", key.Session, "tenant", key.Tenant, "others", s.unnamed, "error", err)
 	s.lastLine, s.unnamed = now, 0
 }
 

@@ -117,7 +117,7 @@ func OpenModels(c *config.Config, look config.Lookup, log *slog.Logger, wrap fun
 		for _, other := range b.Fallback {
 			if fb := c.Block(other); fb != nil {
 				if err := fb.Ready(look); err != nil {
-					log.Warn("a fallback cannot be used and is left out", "model", name, "fallback", other, "err", err)
+					log.Warn("a fallback cannot be used and is left out", "model", name, "fallback", other, "error", err)
 					continue
 				}
 			}
@@ -147,7 +147,7 @@ func one(c *config.Config, name string, look config.Lookup, log *slog.Logger) (c
 	}
 	if b.Provider == config.ProviderCommand {
 		if err := b.Ready(look); err != nil { // it may come: each call looks again
-			log.Warn("a command-line agent cannot be started as things are", "model", name, "err", err)
+			log.Warn("a command-line agent cannot be started as things are", "model", name, "error", err)
 		}
 	}
 	if b.SendsKeyInClear() {
