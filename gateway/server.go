@@ -40,6 +40,7 @@ type Deps struct {
 	Authenticator service.Authenticator // nil = NoAuth
 	Page          fs.FS                 // index.html and its assets; nil = no page
 	Logger        *slog.Logger          // nil = nothing is logged
+	Requests      *service.RequestLog   // nil = requests have no lines in the log
 	Metrics       *metrics.Gateway      // nil = counts are thrown away
 	Gatherer      prometheus.Gatherer   // what /metrics shows; nil = no /metrics
 	Backup        service.Backup        // copies the store; nil = no /admin/backup
@@ -123,7 +124,7 @@ func New(cfg Config, d Deps) (*Server, error) {
 	s.services = &service.Services{
 		Limits: cfg.Limits, Times: cfg.Times, Node: cfg.Node, Version: cfg.Version, Model: cfg.Model, Offer: cfg.Offer,
 		Sessions: d.Sessions, Hub: d.Hub, Auth: auth.NewDoor(d.Authenticator, cfg.SignIn, d.Tickets, d.Logger, d.Metrics), Connections: service.NewConnections(),
-		Log: d.Logger, Metrics: d.Metrics, Now: time.Now, Backup: d.Backup, Audit: d.Audit, Members: d.Members,
+		Log: d.Logger, Requests: d.Requests, Metrics: d.Metrics, Now: time.Now, Backup: d.Backup, Audit: d.Audit, Members: d.Members,
 		Inlets: d.Inlets, Feeds: d.Feeds, Files: d.Files, Lists: d.Lists, Cursors: service.NewCursors(d.Secret), Find: find.New(d.Sessions, d.Index, cfg.Find, d.Searches),
 	}
 	s.services.Proxies, _ = service.ParseProxies(cfg.TrustedProxies) // validated above

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"strconv"
+	"strings"
 	"time"
 
 	"parley/conversation"
@@ -53,7 +54,11 @@ func (s *API) Observe(c *fiber.Ctx) (err error) {
 			method = "other"
 		}
 		s.Metrics.Requests.WithLabelValues(route, method, strconv.Itoa(c.Response().StatusCode()/100)+"xx").Inc()
-		s.Metrics.RequestSeconds.WithLabelValues(route, method).Observe(s.Now().Sub(start).Seconds())
+		took := s.Now().Sub(start)
+		s.Metrics.RequestSeconds.WithLabelValues(route, method).Observe(took.Seconds())
+		if s.Requests != nil {
+			s.logged(c, service.RequestLine{ID: id, Method: method, Route: route, Took: took})
+		}
 	}()
 	if len(c.Request().Body()) > s.Limits.BodyBytes && !attach.IsUpload(c.Method(), c.Path()) {
 		s.Metrics.Refused.WithLabelValues("body_bytes").Inc()
@@ -111,4 +116,17 @@ func (s *API) Problem(c *fiber.Ctx, err error) error {
 	c.Status(status)
 	c.Set(fiber.HeaderContentType, "application/problem+json")
 	return c.Send(protocol.AppendProblem(nil, e, status, c.Path(), id))
+}
+
+// logged writes the line of a request that has been answered.
+func (s *API) logged(c *fiber.Ctx, r service.RequestLine) {
+	r.Status, r.In, r.Out = c.Response().StatusCode(), c.Request().Header.ContentLength(), -1
+	if !c.Response().IsBodyStream() && r.Status != fiber.StatusSwitchingProtocols {
+		r.Out = len(c.Response().Body())
+	}
+	r.In, r.Who, r.Address = max(r.In, 0), principal(c), addressOf(s.Services, c)
+	if strings.HasPrefix(r.Route, "/api/sessions/:id") {
+		r.Session = conversation.SessionID(c.Params("id"))
+	}
+	s.Requests.Write(&r)
 }

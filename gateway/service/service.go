@@ -42,6 +42,7 @@ type Services struct {
 	Auth        Authenticator
 	Connections *Connections
 	Log         *slog.Logger
+	Requests    *RequestLog // nil = requests have no lines in the log
 	Metrics     *metrics.Gateway
 	Backup      Backup               // nil = there is no route for it
 	Audit       Audit                // what administrators do

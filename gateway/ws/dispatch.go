@@ -53,6 +53,7 @@ type responder struct {
 	named bool
 	mute  bool // an unnamed command that gets no answer: not even a refusal
 	at    time.Time
+	asked *service.RequestLine // of the log of requests; nil = there is none
 }
 
 // ok gives the positive answer. A command without an id gets none.
@@ -86,13 +87,22 @@ func (p responder) refuse(key conversation.SessionKey, bad *conversation.Error) 
 
 func (p responder) count(code string) {
 	p.c.Metrics.Commands.WithLabelValues(p.kind, code).Inc()
-	p.c.Metrics.CommandSeconds(p.kind).Observe(p.c.Now().Sub(p.at).Seconds())
+	took := p.c.Now().Sub(p.at)
+	p.c.Metrics.CommandSeconds(p.kind).Observe(took.Seconds())
+	if p.asked != nil {
+		line := *p.asked // two goroutines may answer a command that the client says twice
+		line.Route, line.Code, line.Took = p.kind, code, took
+		p.c.Requests.Write(&line)
+	}
 }
 
 // handle reads one frame and does what it asks for.
 func (c *handler) handle(b []byte) {
 	cmd, bad := protocol.ReadCommand(b)
 	p := responder{c: c, kind: "unknown", id: cmd.ID, named: cmd.Named, at: c.Now()}
+	if c.Requests != nil {
+		p.asked = &service.RequestLine{ID: conversation.Excerpt(cmd.ID, 64), Conn: c.name, In: len(b), Session: conversation.SessionID(conversation.Excerpt(cmd.Session, 200)), Who: c.who, Address: c.credential.Address}
+	}
 	do, known := commandTable[cmd.Kind]
 	p.mute = bad == nil && do.silent && !cmd.Named && c.who != nil
 	if wait, flooded := c.bucket.allow(p.at); wait > 0 {
