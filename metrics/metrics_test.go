@@ -53,7 +53,10 @@ var rooms = []struct {
 	title, about string
 	register     func(r prometheus.Registerer)
 }{
-	{"The program", "", func(r prometheus.Registerer) { Build(r, "") }},
+	{"The program", "", func(r prometheus.Registerer) {
+		Build(r, "")
+		NewLog(r)
+	}},
 	{"Sessions, inbox, admission, machine, models, tools, delegates", "What the actors' room counts: commands at their answer, all else when it is durable.", func(r prometheus.Registerer) { NewActors(r) }},
 	{"Models within limits, fallbacks, files, command-line agents", "The adapters count, and a scrape reads their numbers. `model` is the name of a `[models.NAME]` block.", func(r prometheus.Registerer) {
 		WatchModelLimits(r, func() []ModelLimits { return nil })

@@ -191,8 +191,9 @@ var arrows = map[string][]string{
 	"gateway/telegram/telegramtest":         {},
 	"gateway/slack/slacktest":               {},
 
+	"cmd/parley/internal/logs": {"metrics"},
 	"cmd/parley": {
-		"metrics/tracing", "actors", "cmd/parley/internal/assemble", "cmd/parley/internal/build", "cmd/parley/internal/backups", "cmd/parley/internal/chat", "cmd/parley/internal/config", "cmd/parley/internal/store", "cmd/parley/internal/supervise", "conversation",
+		"cmd/parley/internal/logs", "metrics/tracing", "actors", "cmd/parley/internal/assemble", "cmd/parley/internal/build", "cmd/parley/internal/backups", "cmd/parley/internal/chat", "cmd/parley/internal/config", "cmd/parley/internal/store", "cmd/parley/internal/supervise", "conversation",
 		"gateway", "gateway/list", "gateway/protocol", "gateway/web", "metrics", "tools/builtin", "gateway/audit", "gateway/auth", "gateway/service", "gateway/listener", "actors/cluster", "conversation/member", "persistence/move", "conversation/chats", "gateway/chat", "gateway/feed", "gateway/webhook",
 	},
 	"cmd/parley/internal/assemble": {
@@ -281,7 +282,7 @@ var testArrows = map[string][]string{
 
 	"cmd/parley/internal/assemble": {"conversation/machine/machinetest", "models/modelstest", "models/modelstest/vendors", "persistence/persistencetest"},
 	"cmd/parley": {
-		"conversation/machine/machinetest", "conversation/search", "conversation/access", "gateway/find", "conversation/policy",
+		"metrics/tracing/tracingtest", "conversation/machine/machinetest", "conversation/search", "conversation/access", "gateway/find", "conversation/policy",
 		"conversation/wire", "persistence/pebble", "persistence/persistencetest",
 		"models/anthropic", "models/given", "models/modelstest", "models/openai", "models/scripted", "conversation/attached", "conversation/tokens", "persistence/postgres/pgtest", "gateway/slack/slacktest", "gateway/telegram/telegramtest", "gateway/discord/discordtest", "clients/go",
 	},

@@ -5,6 +5,7 @@ import (
 	"os"
 	"parley/cmd/parley/internal/config"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -40,4 +41,25 @@ func write(t *testing.T, text string) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// Errors stand under one key of the log, so that one question finds them all.
+func TestHouseErrorKey(t *testing.T) {
+	line := regexp.MustCompile(`(?s)\.(Debug|Info|Warn|Error|Log|With)\([^\n]*"(err|cause|failure)", `)
+	lines := 0
+	for _, p := range packages(t) {
+		for _, name := range p.GoFiles {
+			source, err := os.ReadFile(filepath.Join(p.Dir, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			lines += strings.Count(string(source), `"error", `)
+			if found := line.Find(source); found != nil {
+				t.Errorf("%s: the key of an error is \"error\": %s", filepath.Join(p.Dir, name), found)
+			}
+		}
+	}
+	if lines < 50 {
+		t.Errorf("only %d errors are looked at", lines)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"parley/actors"
 	"parley/cmd/parley/internal/assemble"
 	"parley/cmd/parley/internal/config"
+	"parley/cmd/parley/internal/logs"
 	"parley/cmd/parley/internal/store"
 	"parley/cmd/parley/internal/supervise"
 	"parley/conversation"
@@ -18,6 +20,7 @@ import (
 	"parley/gateway/audit"
 	"parley/gateway/feed"
 	"parley/gateway/list"
+	"parley/gateway/service"
 	"parley/gateway/web"
 	"parley/metrics"
 	"parley/tools/builtin"
@@ -35,13 +38,15 @@ const letGo = 15 * time.Second
 // a goodbye to clients, then the engine, then the sockets, then (by Close) the store.
 func (m *Main) serve(ctx context.Context) error {
 	c := &m.Config
-	log := newLogger(m.Stderr, c.Log)
-	for _, risk := range c.Risks() {
-		log.Warn("risky configuration", "code", risk.Code, "risk", risk.Text)
-	}
 	gatherer := metrics.NewRegistry()
 	registry := assemble.Measured(c, gatherer)
 	metrics.Build(registry, version())
+	lines := logs.New(newLogger(m.Stderr, c.Log).Handler(), c.Log.Repeat, metrics.NewLog(registry))
+	defer lines.Flush()
+	log := slog.New(lines)
+	for _, risk := range c.Risks() {
+		log.Warn("risky configuration", "code", risk.Code, "risk", risk.Text)
+	}
 	node := conversation.NodeID(c.NodeName())
 	look := config.LookupIn(m.Environ)
 
@@ -154,9 +159,13 @@ func (m *Main) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	var requests *service.RequestLog
+	if c.Log.Requests {
+		requests = &service.RequestLog{Log: log.With("room", "gateway")}
+	}
 	server, err := gateway.New(assemble.Gateway(c, node, version(), models.Label), gateway.Deps{
 		Sessions: sessions, Hub: hub, Inlets: platforms.inlets, Feeds: feeds, Files: files, Lists: lists, Page: web.Files, Searches: metrics.NewSearch(registry), Index: store.Index(db),
-		Logger: log.With("room", "gateway"), Metrics: gatewayMetrics, Gatherer: gatherer, Backup: backupOf(db), Audit: auditLog, Authenticator: in.Authenticator, Members: others.members(), Tickets: ticketsOf(db), Secret: store.Secret(db),
+		Logger: log.With("room", "gateway"), Requests: requests, Metrics: gatewayMetrics, Gatherer: gatherer, Backup: backupOf(db), Audit: auditLog, Authenticator: in.Authenticator, Members: others.members(), Tickets: ticketsOf(db), Secret: store.Secret(db),
 		CommandLine: config.ShownArgs(m.args),
 	})
 	if err != nil {

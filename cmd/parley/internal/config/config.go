@@ -105,6 +105,9 @@ type Process struct {
 type Log struct {
 	Level  string `key:"log.level" choices:"debug,info,warn,error"`
 	Format string `key:"log.format" choices:"auto,text,json"` // auto: text on a terminal, else JSON
+
+	Requests bool `key:"log.requests"`                     // a line for each HTTP request and each command of a WebSocket
+	Repeat   int  `key:"log.repeat" min:"0" max:"1000000"` // warnings and errors of the same message in ten seconds before the rest are left out; 0 = none are
 }
 
 // Agent is one agent.
@@ -131,7 +134,7 @@ func Default() Config {
 		Model:    Model{Default: ScriptedName, Stream: true},
 		Scripted: Scripted{Options: scripted.DefaultOptions()},
 		Process:  Process{HeapFloor: 128 << 20},
-		Log:      Log{Level: "info", Format: "auto"}, Backup: backups.Defaults(),
+		Log:      Log{Level: "info", Format: "auto", Repeat: 10}, Backup: backups.Defaults(),
 		Tracing:  tracing.DefaultConfig(),
 		Metrics:  metrics.Defaults(),
 		Channels: platforms.Default(), Feeds: feed.DefaultPolling(), Files: attach.Defaults(), Kept: webhook.DefaultRetention(),
