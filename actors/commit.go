@@ -225,6 +225,7 @@ func (s *session) complete(b *batch) {
 			withoutLease(s.e, s.key, t)
 			continue
 		}
+		t.trace = s.observer.TraceID(t.receipt.Task)
 		t.answer(s.e, nil)
 	}
 	if len(events) > 0 {

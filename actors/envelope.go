@@ -29,6 +29,7 @@ type envelope struct {
 	receipt conversation.Receipt
 	err     *conversation.Error
 	state   *conversation.View // of a view
+	trace   string             // of the receipt's task; "" = it has none
 
 	answered bool
 }
@@ -87,7 +88,7 @@ func (t *envelope) answer(e *Engine, err *conversation.Error) {
 		e.m.WaitingBytes.Sub(float64(t.bytes))
 		e.m.CommandSeconds(t.name()).Observe(time.Since(t.at).Seconds())
 		if _, say := t.cmd.(conversation.Say); say && err == nil {
-			e.m.Ack.Observe(time.Since(t.at).Seconds())
+			metrics.Observe(e.m.Ack, time.Since(t.at).Seconds(), t.trace)
 		}
 	}
 	switch {

@@ -64,6 +64,28 @@ func named(to *tracingtest.Receiver, name string) (list []tracingtest.Span) {
 	return list
 }
 
+// exemplar is the trace that a histogram names.
+func exemplar(t *testing.T, h *harness, metric string) string {
+	t.Helper()
+	families, err := h.metrics.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() != metric {
+			continue
+		}
+		for _, m := range family.GetMetric() {
+			for _, bucket := range m.GetHistogram().GetBucket() {
+				for _, label := range bucket.GetExemplar().GetLabel() {
+					return label.GetValue()
+				}
+			}
+		}
+	}
+	return ""
+}
+
 // traces are the different traces of spans.
 func traces(to *tracingtest.Receiver) map[string]bool {
 	all := map[string]bool{}
@@ -116,8 +138,10 @@ task coordinator
 		if call.Request.TraceParent != "00-"+chat.Trace+"-"+chat.ID+"-01" {
 			t.Errorf("the model is told %q", call.Request.TraceParent)
 		}
-		if h.e.deps.Tracer == nil {
-			t.Fatal("nothing is traced")
+		for _, name := range []string{"parley_first_part_duration_seconds", "parley_model_call_duration_seconds", "parley_message_ack_duration_seconds"} {
+			if got := exemplar(t, h, name); got != task.Trace {
+				t.Errorf("%s has an exemplar of the trace %q, not of %s", name, got, task.Trace)
+			}
 		}
 	})
 }

@@ -171,15 +171,12 @@ func (s *Session) accepted(id conversation.MessageID, m *message) {
 }
 
 // TraceID is the trace of a task, for logs and exemplars: "" when tracing is off, or the
-// task is not sampled, or nothing is known of it.
+// task is not sampled, or there is none.
 func (s *Session) TraceID(id conversation.TaskID) string {
-	if s == nil {
+	if s == nil || id == "" {
 		return ""
 	}
-	if t := s.tasks[id]; t != nil {
-		return t.text
-	}
-	return ""
+	return s.known(id).text
 }
 
 // ModelParent is the traceparent for the model call of an attempt, "" as in TraceID.

@@ -156,7 +156,7 @@ func (o *Observer) Events(env *Env, s Session, events []conversation.Event) {
 		case conversation.ToolStarted:
 			o.remember(env).calls[b.Call] = openCall{name: b.Tool}
 		case conversation.ToolFinished:
-			m.Tools.Of(env.tool(o.remember(env).callEnded(b.Call))).Called(b.Status.String(), b.Took.Seconds(), "")
+			m.Tools.Of(env.tool(o.remember(env).callEnded(b.Call))).Called(b.Status.String(), b.Took.Seconds(), o.TraceID(event.Task))
 			for refusal, limit := range map[string]string{conversation.TooManyTools: "tools.max_parallel", conversation.TooManyDelegations: "delegation.max_parallel"} {
 				if b.Status == conversation.CallError && strings.HasPrefix(b.Summary, "error: "+refusal) {
 					m.CallsRefused.WithLabelValues(limit).Inc()
@@ -169,7 +169,7 @@ func (o *Observer) Events(env *Env, s Session, events []conversation.Event) {
 			m.Depth.WithLabelValues(strconv.Itoa(b.Session.Depth())).Inc()
 			o.remember(env).calls[b.Delegation] = openCall{name: string(b.Agent.Kind()), delegation: true}
 		case conversation.DelegationFinished:
-			m.Agents.Of(o.remember(env).callEnded(b.Delegation)).Ended(b.Status.String(), b.Took.Seconds(), "")
+			m.Agents.Of(o.remember(env).callEnded(b.Delegation)).Ended(b.Status.String(), b.Took.Seconds(), o.TraceID(event.Task))
 		case conversation.CoverageNudge:
 			m.Nudges.Inc()
 		case conversation.RuntimeStatus:
