@@ -19,12 +19,12 @@ import (
 )
 
 // withTraces is withHarness with a collector, which is level when seen returns.
-func withTraces(t *testing.T, change func(*harness, *tracing.Options), f func(t *testing.T, h *harness, seen func() *tracingtest.Receiver)) {
+func withTraces(t *testing.T, change func(*harness, *tracing.Setup), f func(t *testing.T, h *harness, seen func() *tracingtest.Receiver)) {
 	t.Helper()
 	to := &tracingtest.Receiver{}
 	withHarness(t, func(h *harness) {
 		client := to.Pipe(h.t)
-		o := tracing.Options{URL: "http://collector:4318/v1/traces", Sample: 1, Metrics: metrics.NewTraces(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler), Client: client}
+		o := tracing.Setup{URL: "http://collector:4318/v1/traces", Sample: 1, Metrics: metrics.NewTraces(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler), Client: client}
 		if change != nil {
 			change(h, &o)
 		}
@@ -176,7 +176,7 @@ func TestTracedTools(t *testing.T) {
 		}
 		return "", context.DeadlineExceeded
 	}}
-	withTraces(t, func(h *harness, _ *tracing.Options) { h.tools = map[string]conversation.Tool{"hammer": tool} }, func(t *testing.T, h *harness, seen func() *tracingtest.Receiver) {
+	withTraces(t, func(h *harness, _ *tracing.Setup) { h.tools = map[string]conversation.Tool{"hammer": tool} }, func(t *testing.T, h *harness, seen func() *tracingtest.Receiver) {
 		h.create(mainKey)
 		h.ok(h.tell(mainKey, say("a", "hit it")))
 		h.reply(actorstest.Use("x", "hammer", `{}`))
@@ -393,7 +393,7 @@ task coordinator
 func TestTracedContent(t *testing.T) {
 	for _, content := range []bool{false, true} {
 		tool := &actorstest.Tool{Is: conversation.ToolSpec{Name: "hammer"}, Do: func(context.Context, conversation.ToolCall) (string, error) { return "marker-result", nil }}
-		withTraces(t, func(h *harness, o *tracing.Options) {
+		withTraces(t, func(h *harness, o *tracing.Setup) {
 			h.tools, o.Content = map[string]conversation.Tool{"hammer": tool}, content
 		}, func(t *testing.T, h *harness, seen func() *tracingtest.Receiver) {
 			h.createAs(mainKey, conversation.Create{Owner: ada, Agent: conversation.Coordinator, Title: "marker-title"})
@@ -424,7 +424,7 @@ func TestTracedContent(t *testing.T) {
 
 // What is sampled out sends nothing; the choice is the trace's, so it is the same after a kill.
 func TestTracedSample(t *testing.T) {
-	withTraces(t, func(_ *harness, o *tracing.Options) { o.Sample = 0 }, func(t *testing.T, h *harness, seen func() *tracingtest.Receiver) {
+	withTraces(t, func(_ *harness, o *tracing.Setup) { o.Sample = 0 }, func(t *testing.T, h *harness, seen func() *tracingtest.Receiver) {
 		h.delegated()
 		h.restart()
 		time.Sleep(time.Minute)

@@ -31,7 +31,7 @@ func (m *Main) openTracing(ctx context.Context, look config.Lookup, node convers
 		}
 		headers[name] = filled
 	}
-	tracer, err := tracing.Open(ctx, tracing.Options{
+	tracer, err := tracing.Open(ctx, tracing.Setup{
 		URL: url, Headers: headers, Sample: *c.Sample, Content: c.Content, Version: version(), Node: string(node), Metrics: metrics, Log: log,
 	})
 	if err != nil {

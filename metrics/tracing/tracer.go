@@ -34,8 +34,8 @@ const (
 	maxOrigins = 10_000           // delegations of root sessions whose task is remembered
 )
 
-// Options are what a Tracer works with.
-type Options struct {
+// Setup is what a Tracer works with.
+type Setup struct {
 	URL     string            // of the collector; see Config.URL
 	Headers map[string]string // of each request; secrets are read already
 	Sample  float64           // the share of tasks, from 0 to 1
@@ -78,7 +78,7 @@ type origin struct {
 
 // Open begins to send spans to a collector. It does not connect: a collector that is
 // not there is complained of when the first spans are to be sent.
-func Open(ctx context.Context, o Options) (*Tracer, error) {
+func Open(ctx context.Context, o Setup) (*Tracer, error) {
 	t := &Tracer{share: o.Sample, content: o.Content, metrics: o.Metrics, log: o.Log, origins: map[origin]conversation.TaskID{}}
 	if t.log == nil {
 		t.log = slog.New(slog.DiscardHandler)

@@ -132,7 +132,7 @@ func TestOffCostsNothing(t *testing.T) {
 func open(t *testing.T, to *tracingtest.Receiver, log *slog.Logger) (*Tracer, *metrics.Traces) {
 	t.Helper()
 	m := metrics.NewTraces(prometheus.NewRegistry())
-	tracer, err := Open(t.Context(), Options{
+	tracer, err := Open(t.Context(), Setup{
 		URL: "http://collector/v1/traces", Headers: map[string]string{"Authorization": "Bearer marker-secret"}, Sample: 1, Version: "v1", Node: "n1", Metrics: m, Log: log, Client: to.Pipe(t),
 	})
 	if err != nil {
@@ -314,7 +314,7 @@ func TestURL(t *testing.T) {
 
 // What a turn costs with traces, without the way to the collector.
 func BenchmarkTurn(b *testing.B) {
-	tracer, err := Open(b.Context(), Options{URL: "http://127.0.0.1:1/v1/traces", Sample: 1, Metrics: metrics.NewTraces(prometheus.NewRegistry())})
+	tracer, err := Open(b.Context(), Setup{URL: "http://127.0.0.1:1/v1/traces", Sample: 1, Metrics: metrics.NewTraces(prometheus.NewRegistry())})
 	if err != nil {
 		b.Fatal(err)
 	}
