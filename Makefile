@@ -10,7 +10,7 @@ GO ?= go
 # and a second pass over them would buy nothing for its minutes.
 CONCURRENT := ./actors/... ./gateway/... ./persistence/... ./tools/... ./models/... ./cmd/...
 
-.PHONY: page dashboards help release release-check run build test race lint generate golden bench bench-once bench-peers bench-record bench-rooms bench-start hostile receipts model-receipts shape crash cluster chaos chaos-runtimes damage mutants e2e claude ci fuzz setup soak vendor image
+.PHONY: page dashboards help release release-check run build test race lint generate golden bench bench-once bench-peers bench-record bench-rooms bench-start hostile receipts model-receipts shape crash cluster chaos chaos-runtimes damage mutants e2e claude ci fuzz setup soak vendor image chart
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +51,9 @@ image: ## the container image parley:VERSION (ENGINE=docker; podman and buildah 
 	version=$(or $(VERSION),$$(git describe --tags --always --dirty)); \
 	$(or $(ENGINE),docker) build -t parley:$$version --build-arg VERSION=$$version --build-arg REVISION=$$(git rev-parse HEAD) \
 		--build-arg DATE=$$(git log -1 --format=%cI) .
+
+chart: ## dist/: the Helm chart with the dashboards and rules (VERSION=v1.2.3)
+	@bash .ci/chart && ls dist/*.tgz
 
 release-check: ## the same, twice: are the bytes the same, do the archives hold what they should? (all platforms)
 	PARLEY_RELEASE=all $(GO) test ./cmd/parley/deploy -run '^TestRelease$$' -count=1 -v -timeout 30m
