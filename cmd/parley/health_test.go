@@ -46,7 +46,7 @@ func TestHealth(t *testing.T) {
 
 // What systemd hears of a real process: that it serves when it does, that it lives, and that it stops.
 func TestServiceManagerIsTold(t *testing.T) {
-	dir, err := os.MkdirTemp("", "notify") // a path of a socket may not be as long as those of t.TempDir
+	dir, err := os.MkdirTemp("", "notify") //nolint:usetesting // a path of a socket may not be as long as those of t.TempDir
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -111,7 +111,7 @@ func TestAsk(t *testing.T) {
 // manager is a service manager's end of the socket.
 func manager(t *testing.T) *net.UnixConn {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "notify") // a path of a socket may not be as long as those of t.TempDir
+	dir, err := os.MkdirTemp("", "notify") //nolint:usetesting // a path of a socket may not be as long as those of t.TempDir
 	if err != nil {
 		t.Fatal(err)
 	}
