@@ -151,11 +151,11 @@ func exportOf(t *testing.T, dir string) map[string][]string {
 			t.Fatalf("%v: %s", err, lines.Text())
 		}
 		types = append(types, line.Type)
-		if line.Type != "store" && line.Type != "session" {
+		if line.Type != "store" && line.Type != "session" && line.Type != "end" {
 			events[line.Session] = append(events[line.Session], lines.Text())
 		}
 	}
-	if len(types) < 2 || types[0] != "store" || types[1] != "session" {
+	if len(types) < 2 || types[0] != "store" || types[1] != "session" || types[len(types)-1] != "end" {
 		t.Errorf("the export begins with %v", types)
 	}
 	if code, _, errs := run("export", file, "--config", emptyConfig(t), "--data", dir); code != exitFailed {
@@ -163,7 +163,7 @@ func exportOf(t *testing.T, dir string) map[string][]string {
 	}
 	for s := range events {
 		code, out, _ := run("export", "--config", emptyConfig(t), "--data", dir, "--session", s)
-		if n := strings.Count(out, "\n"); code != exitOK || n != len(events[s])+2 {
+		if n := strings.Count(out, "\n"); code != exitOK || n != len(events[s])+3 {
 			t.Errorf("export of one session: %d lines, %d events", n, len(events[s]))
 		}
 		break

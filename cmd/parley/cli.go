@@ -29,7 +29,7 @@ type commandLine struct {
 	Verify  verifyCmd  `cmd:"" help:"Read a whole store and say where its parts contradict each other."`
 	Mig     struct{}   `cmd:"" name:"migrate" help:"Make or upgrade the tables of store.postgres, before a new version starts."`
 	Key     keyCmd     `cmd:"" help:"Make, show and take back the keys of auth.mode \"keys\"."`
-	Export  exportCmd  `cmd:"" help:"Write all sessions as JSON Lines, for people and scripts; nothing reads them back (\"move out\" writes what \"import\" reads)."`
+	Export  exportCmd  `cmd:"" help:"Write all sessions as JSON Lines, for people and scripts (--resume goes on after an interruption); nothing reads them back (\"move out\" writes what \"import\" reads)."`
 	Import  moveInCmd  `cmd:"" help:"Another name of \"move in\"."`
 	Move    moveCmd    `cmd:"" help:"Carry the whole store to another place: from a data directory to PostgreSQL, and back."`
 	Health  healthCmd  `cmd:"" help:"Ask a running server whether it is well: for containers and scripts."`

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,12 +19,17 @@ import (
 
 type exportCmd struct {
 	File    string `arg:"" optional:"" placeholder:"FILE" help:"File to make; it must not exist (default: standard output). What is exported is in --data: a data directory that no server uses, or a backup."`
+	Resume  bool   `help:"Go on with the FILE of an export that was interrupted, with the same --session and --tenant."`
 	Session string `placeholder:"ID" help:"This session and those below it only."`
 	Tenant  string `placeholder:"TENANT" help:"The sessions of this tenant only."`
 }
 
 // export writes the store as JSON Lines for people and scripts.
 func (m *Main) export(ctx context.Context) (err error) {
+	name, resume := m.line.Export.File, m.line.Export.Resume
+	if resume && name == "" {
+		return &UsageError{"--resume goes on with a FILE: name it"}
+	}
 	db, err := store.Read(m.Config.Data)
 	if store.InUse(err) {
 		return fmt.Errorf("%w; make a backup and export that with --data", m.explain(err))
@@ -32,57 +38,170 @@ func (m *Main) export(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	to := m.Stdout
-	if name := m.line.Export.File; name != "" {
-		f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	e := exporting{exportCmd: m.line.Export, db: db, out: bufio.NewWriterSize(m.Stdout, 1<<16), hint: ""}
+	if name != "" {
+		how := os.O_RDWR | os.O_CREATE | os.O_EXCL
+		if resume {
+			how = os.O_RDWR
+		}
+		f, err := os.OpenFile(name, how, 0o600)
 		if err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, f.Close()) }()
-		to = f
+		e.file, e.out, e.hint = f, bufio.NewWriterSize(f, 1<<16), "; the same command with --resume goes on"
+		if resume {
+			e.have = &earlier{r: bufio.NewReaderSize(f, 1<<16)}
+		}
 	}
-	out := bufio.NewWriterSize(to, 1<<16)
-	if err := m.exportTo(ctx, out, db); err != nil {
-		return fmt.Errorf("the export is not whole: %w", errors.Join(err, out.Flush()))
+	if err := e.all(ctx); err != nil {
+		var other *differs
+		if errors.As(err, &other) {
+			return fmt.Errorf("%s was not changed: %w", name, err)
+		}
+		return fmt.Errorf("the export is not whole: %w%s", errors.Join(err, e.out.Flush()), e.hint)
 	}
-	return out.Flush()
+	err = e.out.Flush()
+	if err == nil && e.file != nil {
+		err = e.file.Sync()
+	}
+	if err == nil && resume {
+		fmt.Fprintf(m.Stderr, "%s is whole: %d sessions, %d events, %d of them were there before\n", name, e.sessions, e.events, e.found)
+	}
+	return err
 }
 
-func (m *Main) exportTo(ctx context.Context, out *bufio.Writer, db store.Reading) error {
-	cmd, lines := m.line.Export, json.NewEncoder(out)
-	err := lines.Encode(struct {
-		Type    string             `json:"type"`
-		Version int                `json:"version"`
-		Log     conversation.LogID `json:"log"`
-		Program string             `json:"program"`
-		Time    time.Time          `json:"time"`
-	}{"store", 1, db.LogID(), version(), time.Now().UTC().Truncate(time.Millisecond)})
-	if err != nil {
+// differs says that a file to go on with is not of this export.
+type differs struct{ what string }
+
+func (d *differs) Error() string { return d.what }
+
+// exporting is an export on its way.
+type exporting struct {
+	exportCmd
+	db   store.Reading
+	out  *bufio.Writer
+	file *os.File // nil = standard output
+	hint string   // how to go on after a failure
+	have *earlier // what an interrupted export has written; nil = nothing, or no more
+
+	sessions, events, found int // found: events that were there before
+}
+
+type storeLine struct {
+	Type    string             `json:"type"`
+	Version int                `json:"version"`
+	Log     conversation.LogID `json:"log"`
+	Program string             `json:"program"`
+	Time    time.Time          `json:"time"`
+}
+
+func (e *exporting) all(ctx context.Context) error {
+	first := storeLine{"store", 1, e.db.LogID(), version(), time.Now().UTC().Truncate(time.Millisecond)}
+	if err := e.begin(first); err != nil {
 		return err
 	}
-	found := false
-	for s, err := range db.Everything(ctx) {
+	for s, err := range e.db.Everything(ctx) {
+		if err == nil {
+			err = ctx.Err()
+		}
 		if err != nil {
 			return err
 		}
 		id := string(s.Key.Session)
-		if cmd.Tenant != "" && string(s.Key.Tenant) != cmd.Tenant || cmd.Session != "" && id != cmd.Session && !strings.HasPrefix(id, cmd.Session+"/") {
+		if e.Tenant != "" && string(s.Key.Tenant) != e.Tenant || e.Session != "" && id != e.Session && !strings.HasPrefix(id, e.Session+"/") {
 			continue
 		}
-		found = true
-		if err := exportSession(ctx, out, lines, db, s); err != nil {
+		e.sessions++
+		if err := e.session(ctx, s); err != nil {
 			return fmt.Errorf("session %s: %w", s.Key, err)
 		}
 	}
-	if !found && cmd.Session != "" {
-		return fmt.Errorf("there is no session %s", cmd.Session)
+	if e.sessions == 0 && e.Session != "" {
+		return fmt.Errorf("there is no session %s", e.Session)
+	}
+	err := e.line(struct {
+		Type     string `json:"type"`
+		Sessions int    `json:"sessions"`
+		Events   int    `json:"events"`
+	}{"end", e.sessions, e.events})
+	if err != nil || e.have == nil {
+		return err
+	}
+	if more := e.have.peek(); more != nil {
+		return &differs{"it has more behind its end: " + short(more)}
+	}
+	return e.goOn()
+}
+
+// begin writes the first line, or compares it with the one that is there: its time stays.
+func (e *exporting) begin(first storeLine) error {
+	if e.have == nil {
+		return e.line(first)
+	}
+	text, ok := e.have.next()
+	if !ok {
+		if len(e.have.torn) > 0 && !bytes.HasPrefix([]byte(`{"type":"store","version":`), e.have.torn[:min(len(e.have.torn), 26)]) {
+			return &differs{"it does not begin as an export does"}
+		}
+		return errors.Join(e.goOn(), e.line(first))
+	}
+	var was storeLine
+	if json.Unmarshal(text, &was) != nil || was.Type != "store" {
+		return &differs{"it does not begin as an export does"}
+	}
+	was.Time = first.Time
+	if was != first {
+		return &differs{fmt.Sprintf("it is the export of the log %s by parley %s, and this one is of the log %s by %s: begin a new file", was.Log, was.Program, first.Log, first.Program)}
 	}
 	return nil
 }
 
-// exportSession writes a session's line and its events, each as clients get it.
-func exportSession(ctx context.Context, out io.Writer, lines *json.Encoder, db store.Reading, s conversation.Summary) error {
-	err := lines.Encode(struct {
+// line writes a line, or compares it with the one that is there.
+func (e *exporting) line(v any) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	text = append(text, '\n')
+	if e.have != nil {
+		was, ok := e.have.next()
+		if ok && !bytes.Equal(was, text) {
+			return &differs{fmt.Sprintf("it has %s where this store has %s: the store was written to since, or the export was of something else; begin a new file", short(was), short(text))}
+		}
+		if ok {
+			return nil
+		}
+		if err := e.goOn(); err != nil {
+			return err
+		}
+	}
+	_, err = e.out.Write(text)
+	return err
+}
+
+func short(line []byte) string {
+	line = bytes.TrimSpace(line)
+	if len(line) > 120 {
+		return string(line[:120]) + "…"
+	}
+	return string(line)
+}
+
+// goOn cuts the file behind its last whole line and writes on from there.
+func (e *exporting) goOn() error {
+	at := e.have.at
+	e.have = nil
+	if err := e.file.Truncate(at); err != nil {
+		return err
+	}
+	_, err := e.file.Seek(at, io.SeekStart)
+	return err
+}
+
+// session writes a session's line and its events, each as clients get it.
+func (e *exporting) session(ctx context.Context, s conversation.Summary) error {
+	err := e.line(struct {
 		Type      string                 `json:"type"`
 		Tenant    conversation.TenantID  `json:"tenant"`
 		Session   conversation.SessionID `json:"session"`
@@ -98,17 +217,94 @@ func exportSession(ctx context.Context, out io.Writer, lines *json.Encoder, db s
 	if err != nil {
 		return err
 	}
+	after := conversation.Seq(0)
+	if e.have != nil {
+		var n int
+		if n, after, err = e.have.events(s.Key.Session); err != nil {
+			return err
+		}
+		e.events, e.found = e.events+n, e.found+n
+		if e.have.over && after < s.Last {
+			err = e.goOn()
+		} else if after != s.Last {
+			err = &differs{fmt.Sprintf("it has events up to %d, and the session has %d: begin a new file", after, s.Last)}
+		}
+		if err != nil || after == s.Last {
+			return err
+		}
+	}
 	var line []byte
-	for record, err := range db.Records(ctx, s.Key, conversation.Range{}) {
+	for record, err := range e.db.Records(ctx, s.Key, conversation.Range{After: after}) {
+		if err == nil {
+			err = ctx.Err()
+		}
 		if err != nil {
 			return err
 		}
 		for i := range record.Events {
+			if record.Events[i].Seq <= after {
+				continue
+			}
 			line = append(protocol.AppendEvent(line[:0], s.Key.Session, &record.Events[i], false), '\n')
-			if _, err := out.Write(line); err != nil {
+			if _, err := e.out.Write(line); err != nil {
 				return err
 			}
+			e.events++
 		}
 	}
 	return nil
+}
+
+// earlier reads what an interrupted export has written, line by line.
+type earlier struct {
+	r    *bufio.Reader
+	at   int64  // behind the last line that was taken
+	back []byte // the next line, if it was read already
+	torn []byte // the rest behind the last whole line, once over
+	over bool   // there is no whole line any more
+}
+
+// next takes the next whole line. One that is not JSON was never wholly on the disk, and so
+// were all behind it.
+func (h *earlier) next() ([]byte, bool) {
+	line := h.peek()
+	if line == nil {
+		return nil, false
+	}
+	h.back = nil
+	h.at += int64(len(line))
+	return line, true
+}
+
+func (h *earlier) peek() []byte {
+	if h.back != nil || h.over {
+		return h.back
+	}
+	line, err := h.r.ReadBytes('\n')
+	if err != nil || !json.Valid(line) {
+		h.over, h.torn = true, line
+		return nil
+	}
+	h.back = line
+	return line
+}
+
+// events takes the events of a session, and says how many there are and which is the last.
+func (h *earlier) events(session conversation.SessionID) (n int, last conversation.Seq, err error) {
+	for line := h.peek(); line != nil; line = h.peek() {
+		if bytes.HasPrefix(line, []byte(`{"type":"session",`)) || bytes.HasPrefix(line, []byte(`{"type":"end",`)) {
+			return n, last, nil
+		}
+		var event struct {
+			Session conversation.SessionID
+			Seq     conversation.Seq
+		}
+		if json.Unmarshal(line, &event) != nil || event.Session != session || event.Seq <= last {
+			return n, last, &differs{fmt.Sprintf("%s is out of place in it: begin a new file", short(line))}
+		}
+		last = event.Seq
+		n++
+		h.next()
+	}
+	return n, last, nil
 }

@@ -131,7 +131,7 @@ func eventLines(t *testing.T, dir string) map[string][][]byte {
 			name, _, _ := bytes.Cut(rest, []byte(`"`))
 			session = string(name)
 			all[session] = [][]byte{}
-		case session != "":
+		case session != "" && !bytes.HasPrefix(line, []byte(`{"type":"end"`)):
 			all[session] = append(all[session], bytes.TrimSpace(line))
 		}
 	}
