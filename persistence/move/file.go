@@ -128,6 +128,7 @@ type fileWriter struct {
 	to   *bufio.Writer
 	sums sums
 	buf  []byte
+	have *earlier // what an interrupted one has written; nil = nothing, or no more
 }
 
 func newFileWriter(to io.Writer, first Opening) (*fileWriter, error) {
@@ -152,6 +153,19 @@ func (w *fileWriter) frame(kind byte, body []byte) error {
 	w.buf = b
 	if cap(b) > 1<<20 {
 		w.buf = nil
+	}
+	if w.have != nil {
+		was, ok := w.have.next()
+		if ok && !bytes.Equal(was, b) {
+			return ErrChanged
+		}
+		if ok {
+			w.sums.add(kind, b)
+			return nil
+		}
+		if err := w.goOn(); err != nil {
+			return err
+		}
 	}
 	w.sums.add(kind, b)
 	_, err := w.to.Write(b)

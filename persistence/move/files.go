@@ -33,8 +33,19 @@ func (o *out) files(ctx context.Context, key conversation.SessionKey) (n int, er
 		if err != nil {
 			return n, err
 		}
-		sum := sha256.New()
+		sum, had := sha256.New(), 0
+		err = o.w.taken(kindPiece, func(piece []byte) error {
+			had++
+			_, _ = sum.Write(piece)
+			return ctx.Err()
+		})
+		if err != nil {
+			return n, err
+		}
 		for i := range blobs.Chunks(f.Size) {
+			if i < had {
+				continue
+			}
 			piece, err := o.from.Blobs().Chunk(ctx, key, f.Hash, i)
 			if err == nil {
 				_, _ = sum.Write(piece)

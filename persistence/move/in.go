@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io"
 	"iter"
 	"sync"
@@ -27,6 +28,11 @@ const rowsCommit = conversation.CommitID("move-rows")
 
 // Check reads a file from its beginning and compares all its sums.
 func Check(ctx context.Context, from io.Reader) (Opening, Totals, error) {
+	return check(ctx, from, func(conversation.SessionKey) {})
+}
+
+// check is Check; named is told the sessions.
+func check(ctx context.Context, from io.Reader, named func(conversation.SessionKey)) (Opening, Totals, error) {
 	r, err := newFileReader(from)
 	if err != nil {
 		return Opening{}, Totals{}, err
@@ -53,6 +59,11 @@ func Check(ctx context.Context, from io.Reader) (Opening, Totals, error) {
 			got.Erased++
 		case kindSession:
 			open, end = true, endFrame{}
+			s, err := read[sessionFrame](body)
+			if err != nil {
+				return r.opening, got, err
+			}
+			named(conversation.SessionKey{Tenant: s.Tenant, Session: s.Session})
 		case kindTask:
 			end.Tasks++
 		case kindCursor:
@@ -161,7 +172,8 @@ func (f frame) size() int { return len(f.body) + len(f.file) }
 // the whole file first. progress is told now and then what has been read, by one goroutine
 // at a time.
 func In(ctx context.Context, from io.ReadSeeker, to Installation, progress func(Totals)) (Totals, error) {
-	opening, _, err := Check(ctx, from)
+	names := named{seed: maphash.MakeSeed(), all: map[uint64]struct{}{}}
+	opening, _, err := check(ctx, from, names.add)
 	if err != nil {
 		return Totals{}, err
 	}
@@ -170,6 +182,14 @@ func In(ctx context.Context, from io.ReadSeeker, to Installation, progress func(
 	}
 	if err := to.Adopt(ctx, opening.Log); err != nil {
 		return Totals{}, err
+	}
+	for s, err := range to.Everything(ctx) { // of an earlier time
+		if err != nil {
+			return Totals{}, err
+		}
+		if !names.has(s.Key) {
+			return Totals{}, fmt.Errorf("session %s: %w", s.Key, ErrMore)
+		}
 	}
 	r, err := newFileReader(from)
 	if err != nil {
@@ -180,6 +200,23 @@ func In(ctx context.Context, from io.ReadSeeker, to Installation, progress func(
 	i.fail(i.all(ctx))
 	i.working.Wait()
 	return i.done, i.failed
+}
+
+// named are the sessions of a file, by a hash: there may be millions of them.
+type named struct {
+	seed maphash.Seed
+	all  map[uint64]struct{}
+}
+
+func (n named) of(key conversation.SessionKey) uint64 {
+	return maphash.String(n.seed, string(key.Tenant)+"\x00"+string(key.Session))
+}
+
+func (n named) add(key conversation.SessionKey) { n.all[n.of(key)] = struct{}{} }
+
+func (n named) has(key conversation.SessionKey) bool {
+	_, ok := n.all[n.of(key)]
+	return ok
 }
 
 func (i *in) all(ctx context.Context) error {

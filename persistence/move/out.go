@@ -14,11 +14,19 @@ import (
 // Out writes everything in an installation, which nobody writes to, as one file. progress
 // is told now and then what has been written.
 func Out(ctx context.Context, from Installation, to io.Writer, program string, progress func(Totals)) (Totals, error) {
-	w, err := newFileWriter(to, Opening{opener, format, from.LogID(), program, time.Now().UTC().Truncate(time.Millisecond)})
+	w, err := newFileWriter(to, openingOf(from, program))
 	if err != nil {
 		return Totals{}, err
 	}
-	o := out{w: w, from: from, progress: progress}
+	return out{w: w, from: from, progress: progress}.all(ctx)
+}
+
+func openingOf(from Installation, program string) Opening {
+	return Opening{opener, format, from.LogID(), program, time.Now().UTC().Truncate(time.Millisecond)}
+}
+
+func (o out) all(ctx context.Context) (Totals, error) {
+	w, from, progress := o.w, o.from, o.progress
 	for t, err := range from.Tombstones(ctx) {
 		if err == nil {
 			err = o.w.json(kindErased, erasedFrame{t.Key.Tenant, t.Key.Session, t.Epoch, t.Erased})
@@ -43,6 +51,11 @@ func Out(ctx context.Context, from Installation, to io.Writer, program string, p
 	}
 	if err := w.json(kindFileEnd, fileEndFrame{o.done, sumOf(w.sums.file)}); err != nil {
 		return o.done, err
+	}
+	if w.have != nil { // it was whole already: what may lie behind it goes
+		if err := w.goOn(); err != nil {
+			return o.done, err
+		}
 	}
 	return o.done, w.to.Flush()
 }
@@ -93,7 +106,27 @@ func (o *out) session(ctx context.Context, s conversation.Summary) error {
 	end.Files = files
 	var body []byte
 	last := conversation.Seq(0)
-	for rec, err := range o.from.Records(ctx, key, conversation.Range{}) {
+	err = o.w.taken(kindRecord, func(body []byte) error {
+		rec, err := wire.DecodeRecord(body)
+		if err != nil {
+			return err
+		}
+		last = rec.Events[len(rec.Events)-1].Seq
+		end.Records++
+		o.done.Records++
+		return ctx.Err()
+	})
+	if err != nil {
+		return err
+	}
+	rest := func(func(conversation.Record, error) bool) {}
+	if last < h.Last {
+		rest = o.from.Records(ctx, key, conversation.Range{After: last})
+	}
+	for rec, err := range rest {
+		if err == nil {
+			err = ctx.Err()
+		}
 		if err != nil {
 			return err
 		}
