@@ -101,3 +101,29 @@ func TestStrangersMakeNoSeries(t *testing.T) {
 		t.Errorf("%d series after one stranger, %d after ten", before, after)
 	}
 }
+
+// The requests of the operator's own address are counted and timed as those of the main one,
+// by their routes. N-14.
+func TestOperatorsRequestsAreMeasured(t *testing.T) {
+	r := start(t, func(c *gateway.Config, _ *gateway.Deps) { c.AdminListen = "127.0.0.1:0" })
+	admin := "http://" + r.server.AdminAddr().String()
+	for _, path := range []string{"/livez", "/debug/pprof/symbol", "/debug/pprof/cmdline", "/odd", "/odd2"} {
+		ask(t, "GET", admin+path)
+	}
+	ask(t, "BREW", admin+"/livez")
+	_, text := ask(t, "GET", admin+"/metrics")
+	for _, want := range []string{
+		`parley_gateway_http_requests_total{method="GET",route="/livez",status="2xx"} 1`,
+		`parley_gateway_http_requests_total{method="GET",route="/debug/pprof/*",status="2xx"} 2`,
+		`parley_gateway_http_requests_total{method="GET",route="other",status="4xx"} 2`,
+		`parley_gateway_http_requests_total{method="other",route="/livez",status="4xx"} 1`,
+		`parley_gateway_http_request_seconds_count{method="GET",route="/livez"} 1`,
+	} {
+		if !strings.Contains(text, want+"\n") {
+			t.Errorf("no %s", want)
+		}
+	}
+	if strings.Contains(text, "odd") || strings.Contains(text, "BREW") {
+		t.Error("what a stranger has sent is a label")
+	}
+}
