@@ -59,7 +59,7 @@ type Actors struct {
 	Deltas        prometheus.Counter     // shown
 
 	CommandSeconds func(name string) prometheus.Observer   // seconds from taking a command of that name to its answer
-	Mailbox        prometheus.Histogram                    // messages that wait behind the one that is taken
+	Mailbox        prometheus.Histogram                    // commands that wait when one was worked off
 	Told           func(by string) prometheus.Observer     // seconds from a message's acceptance to the first thing that its author sees of it: part, question, receipt
 	Resolved       func(how string) prometheus.Observer    // seconds from a message's acceptance to its receipt
 	TaskSeconds    func(status string) prometheus.Observer // seconds from a task's birth to its end
@@ -140,7 +140,7 @@ func NewActors(r prometheus.Registerer) *Actors {
 		Sweeps:        f.counters("retention_sweeps_total", "Sweeps for sessions older than retention.max_age, by outcome; put_off and clock_moved have erased nothing.", "outcome=ok|put_off|clock_moved|stopped|failed"),
 		Erased:        f.counters("sessions_erased_total", "Sessions erased, by reason.", "reason"),
 		Panics:        f.counter("panics_total", "Panics recovered in sessions, models and tools."),
-		Mailbox:       f.histogram("session_mailbox_depth", "Commands that waited in a session's mailbox when one was taken, without that one.", append([]float64{0}, counts...)),
+		Mailbox:       f.histogram("session_mailbox_depth", "Commands that waited in a session's mailbox when one was worked off: those behind it, and those that came meanwhile.", append([]float64{0}, counts...)),
 		Deltas:        f.counter("deltas_total", "Pieces of streamed text shown."),
 	}
 	a.CommandSeconds = observers(f.histograms("command_duration_seconds", "Time from taking a command to its answer, by type; commands of the session itself have none.", fast, commandTypes))

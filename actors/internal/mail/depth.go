@@ -7,8 +7,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Counting makes mailboxes that tell depth, with each message which counts, how many such
-// messages wait behind it.
+// Counting makes mailboxes that tell depth, when a message which counts was worked off, how
+// many such messages wait then.
 func Counting(depth prometheus.Observer, counts func(message any) bool) actor.MailboxProducer {
 	return func() actor.Mailbox { return actor.UnboundedLockfree(&counter{depth: depth, counts: counts})() }
 }
@@ -27,7 +27,7 @@ func (c *counter) MessagePosted(m any) {
 	}
 }
 
-// MessageReceived implements actor.MailboxMiddleware.
+// MessageReceived implements actor.MailboxMiddleware. The library calls it behind the message.
 func (c *counter) MessageReceived(m any) {
 	if c.counts(m) {
 		c.depth.Observe(float64(c.waiting.Add(-1)))
