@@ -10,8 +10,8 @@ import (
 	"io"
 )
 
-// File is a file that can be gone on with, as *os.File.
-type File interface {
+// Begun is a file that can be gone on with, as *os.File.
+type Begun interface {
 	io.ReadWriteSeeker
 	Truncate(size int64) error
 }
@@ -23,7 +23,7 @@ type File interface {
 // for the time in its first line. ErrChanged says that the installation is another one, or
 // was written to since, or that another version of the program has begun the file; then
 // nothing was changed, and an empty file is to be begun.
-func OutAgain(ctx context.Context, from Installation, to File, program string, progress func(Totals)) (Totals, error) {
+func OutAgain(ctx context.Context, from Installation, to Begun, program string, progress func(Totals)) (Totals, error) {
 	have := &earlier{r: bufio.NewReaderSize(to, 1<<18), file: to}
 	w := &fileWriter{to: bufio.NewWriterSize(to, 1<<18), sums: newSums(), have: have}
 	opening := openingOf(from, program)
@@ -53,7 +53,7 @@ func OutAgain(ctx context.Context, from Installation, to File, program string, p
 // earlier reads the frames of a file that is gone on with.
 type earlier struct {
 	r    *bufio.Reader
-	file File
+	file Begun
 	at   int64  // behind the last frame that was taken
 	back []byte // the next frame, if it was read already
 	over bool   // there is no whole frame any more
