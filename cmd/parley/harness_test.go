@@ -307,6 +307,10 @@ func (l *live) measured(series ...string) {
 // promtoolLikes looks at the names and helps of metrics (N-14).
 func promtoolLikes(t *testing.T, page []byte) {
 	t.Helper()
+	if _, err := exec.LookPath("promtool"); err != nil && os.Getenv("CI") == "" {
+		t.Log("NOT TESTED: the names of metrics. There is no promtool in PATH; make setup installs it")
+		return
+	}
 	promtool := exec.Command("promtool", "check", "metrics")
 	promtool.Stdin = bytes.NewReader(page)
 	if out, err := promtool.CombinedOutput(); err != nil || len(bytes.TrimSpace(out)) > 0 {
