@@ -13,6 +13,9 @@ import (
 // The image as buildah makes it: without a daemon and without a network. Its builder stage would have to be
 // fetched, so its commands run on this machine's Go, and the final stage is the Dockerfile's own.
 func TestImage(t *testing.T) {
+	if testing.Short() {
+		t.Skip("NOT RUN: the container image. The program is built for it")
+	}
 	if _, err := exec.LookPath("buildah"); err != nil {
 		t.Skip("NOT RUN: the container image. There is no buildah in PATH (Debian: apt-get install buildah, as root)")
 	}

@@ -20,6 +20,9 @@ import (
 // What "make release" makes: an archive that unpacks, a program in it that says which one it is,
 // checksums that fit, a bill of materials with what is linked, and the same bytes again.
 func TestRelease(t *testing.T) {
+	if testing.Short() {
+		t.Skip("NOT RUN: the release archives. The program is built twice for them")
+	}
 	if _, err := command(t, nil, "git", "rev-parse", "HEAD"); err != nil {
 		t.Skip("NOT TESTED: the release archives. This is no clone, or git does not trust it: what is built is named by the commit")
 	}
