@@ -81,8 +81,9 @@ const (
 // registered there already.
 func NewActors(r prometheus.Registerer) *Actors {
 	f := newFactory(r, "parley_")
-	fast := prometheus.ExponentialBuckets(0.0005, 2, 15)     // 0.5 ms to 8 s
-	slow := prometheus.ExponentialBuckets(0.01, 2.5, 12)     // 10 ms to 4 min
+	// The promises that prometheus/rules.yml computes need a bucket that ends at 100 ms, and one at 60 s.
+	fast := []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
+	slow := []float64{.01, .025, .1, .25, .5, 1, 2.5, 5, 15, 30, 60, 240}
 	long := prometheus.ExponentialBuckets(1, 4, 10)          // 1 s to 3 days
 	counts := prometheus.ExponentialBuckets(1, 2, 11)        // 1 to 1,024
 	tokens := prometheus.ExponentialBuckets(128, 2, 14)      // 128 to 1 million

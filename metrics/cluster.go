@@ -46,7 +46,7 @@ func NewCluster(r prometheus.Registerer) *Cluster {
 
 		Follows:        f.gauges("follows", "Sessions that are followed at other nodes (there), and by other nodes here, every two seconds.", "where"),
 		FollowRenewals: f.counters("follow_renewals_total", "Messages to other nodes that say what is followed there, by outcome.", "outcome"),
-		FollowGaps:     f.counters("follow_gaps_total", "Followed sessions of which something may have been missed and is looked for, by what.", "of"),
+		FollowGaps:     f.counters("follow_gaps_total", "Followed sessions of which something may have been missed and is looked for, by what.", "of=events|text"),
 		FollowMessages: f.counters("follow_messages_total", "Messages between nodes about followed sessions, by direction.", "direction"),
 		FollowBytes:    f.counters("follow_bytes_total", "Bytes of the messages about followed sessions, by direction.", "direction"),
 		FollowDropped:  f.counters("follow_dropped_total", "Messages and text of followed sessions not sent or not shown, by reason.", "reason"),

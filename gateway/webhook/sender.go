@@ -69,7 +69,8 @@ var errGone = errors.New("the receiver is gone")
 func (s *sender) run(ctx context.Context) error {
 	defer s.idle()
 	m := s.d.n.Metrics
-	m.Sent.WithLabelValues(s.hook.Name) // there from the beginning
+	m.Sent.WithLabelValues(s.hook.Name)    // there from the beginning
+	m.Skipped.WithLabelValues(s.hook.Name) // and this one: an alert waits for its first
 	defer m.Age.WithLabelValues(s.hook.Name).Set(0)
 	defer m.Behind.WithLabelValues(s.hook.Name).Set(0)
 	watch, err := s.begin(ctx)
