@@ -110,9 +110,9 @@ func times(metric string) []query {
 	return []query{at("0.5", "p50"), at("0.9", "p90"), at("0.99", "p99")}
 }
 
-// slowest is the 99th percentile by labels.
+// slowest is the 99th percentile by labels, of those that have any (others are NaN).
 func slowest(metric string, by ...string) []query {
-	one := q("histogram_quantile(0.99, sum by (le, "+strings.Join(by, ", ")+") (rate("+metric+"_bucket[r])))", "{{"+strings.Join(by, "}} {{")+"}}")
+	one := q("histogram_quantile(0.99, sum by (le, "+strings.Join(by, ", ")+") (rate("+metric+"_bucket[r]))) >= 0", "{{"+strings.Join(by, "}} {{")+"}}")
 	one.exemplars = true
 	return []query{one}
 }
