@@ -10,7 +10,7 @@ GO ?= go
 # and a second pass over them would buy nothing for its minutes.
 CONCURRENT := ./actors/... ./gateway/... ./persistence/... ./tools/... ./models/... ./cmd/...
 
-.PHONY: page dashboards help release release-check run build test race lint generate golden bench bench-once bench-peers bench-record bench-rooms bench-start hostile receipts model-receipts shape crash cluster chaos chaos-runtimes damage mutants e2e claude ci fuzz setup soak vendor image chart
+.PHONY: page dashboards pictures help release release-check run build test race lint generate golden bench bench-once bench-peers bench-record bench-rooms bench-start hostile receipts model-receipts shape crash cluster chaos chaos-runtimes damage mutants e2e claude ci fuzz setup soak vendor image chart
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +42,7 @@ test: setup ## everything but -race: vet, gofmt, all tests (ROOMS=./metrics/...:
 	@$(GO) test -json -timeout 15m $(or $(ROOMS),./... ./.ci/tested) $(TESTED)
 	@$(if $(ROOMS),,echo "== the dashboards are what their generator makes, and valid"; cd .ci/grafana && $(GO) vet . && $(GO) test .)
 	@$(if $(ROOMS),,echo "== the page in a browser"; $(GO) test -json -tags e2e -timeout 10m -run '^TestPage' ./cmd/parley $(TESTED))
+	@$(if $(ROOMS),,echo "== every query of the dashboards and alerts, in a real Prometheus"; $(GO) test -json -tags e2e -timeout 5m -run '^TestDashboard' ./cmd/parley $(TESTED))
 	@$(GO) run ./.ci/tested -list .tools/not-tested.txt
 
 release: ## dist/: archives for linux and darwin, checksums, SBOMs (VERSION=v1.2.3; about 6 minutes, 1 from the cache)
@@ -107,6 +108,10 @@ vendor: ## the page's libraries again, as gateway/web/vendor.txt pins them (npm)
 # The generator is a module of its own, so that Grafana's SDK is no dependency of the server.
 dashboards: ## metrics/grafana/*.json again, after a change of .ci/grafana (RUNBOOK=where operators read OPERATIONS.md)
 	cd .ci/grafana && $(GO) run . -dir $(CURDIR)/metrics/grafana $(if $(RUNBOOK),-runbook "$(RUNBOOK)")
+
+pictures: setup ## docs/dashboards/*.png and the table of all queries again, from a server under load (about 2 minutes)
+	@mkdir -p bin
+	DASHBOARD_PICTURES=$(CURDIR)/docs/dashboards PARLEY_QUERY_TABLE=$(CURDIR)/bin/queries.md $(GO) test -tags e2e -count=1 -timeout 10m -run '^TestDashboard' ./cmd/parley
 
 golden: ## rewrite the golden files; read the diff and explain it in the commit
 	$(GO) test ./conversation/machine ./conversation/wire ./gateway/... ./clients/js ./metrics/... ./cmd/parley ./cmd/parley-bench/internal/scaling -run 'Golden|Transcript|LinkedModules|HoldsTheTables' -rewrite
