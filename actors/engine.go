@@ -168,7 +168,7 @@ func New(cfg Config, d Deps) (*Engine, error) {
 	)
 	e.props = actor.PropsFromProducer(func() actor.Actor { return &session{e: e} }, actor.WithDispatcher(e.workers),
 		actor.WithMailbox(mail.Counting(d.Metrics.Mailbox, isCommand)), actor.WithSupervisor(calls.StopOnFailure))
-	e.root = e.system.Root.Copy().WithGuardian(&keepGoing{e})
+	e.root = e.system.Root.Copy().WithGuardian(&calls.GoOnAfterFailure{Failed: func(reason any) { e.panicked("a session's actor", reason) }})
 	e.registry = registry.New(e.spawn, e.send, cfg.MaxWaiting)
 	pace := delivery.NewPace(attemptEvery)
 	e.repeater = delivery.NewRepeater(delivery.RepeaterOptions{
@@ -201,12 +201,7 @@ func New(cfg Config, d Deps) (*Engine, error) {
 		Context: e.workCtx, Publisher: d.Publisher, Metrics: d.Metrics, Log: d.Logger, Go: e.workers.Go,
 		ShowEvery: cfg.DeltaEvery, IdleLimit: cfg.ModelIdle, Limit: cfg.ModelLimit, Files: d.Files,
 	}
-	e.observe = &observe.Env{Metrics: d.Metrics, Log: d.Logger, Rules: e.rules, Tracer: d.Tracer, Label: func(agent conversation.AgentName) string {
-		if model := d.Models[e.rules.Agent(agent).Model]; model != nil {
-			return model.Label()
-		}
-		return ""
-	}}
+	e.observe = &observe.Env{Metrics: d.Metrics, Log: d.Logger, Rules: e.rules, Tracer: d.Tracer, Models: d.Models}
 	d.Metrics.Watch(e.observe.Pulses.Now)
 	e.sessions = &sessionlog.Log{
 		Store: d.Store, Rules: e.rules, Metrics: d.Metrics, Log: d.Logger, Owner: cfg.Member, Go: e.workers.Go, Full: e.refusedByStore, Pace: pace.Wait, ResolveTimeout: cfg.SettleTimeout,

@@ -1,10 +1,6 @@
 package actors
 
-import (
-	"runtime/debug"
-
-	"github.com/asynkron/protoactor-go/actor"
-)
+import "runtime/debug"
 
 // What the engine calls may panic: followers, the log, a store. None of that may
 // end a session or the process: who calls out here only tells something, and nobody
@@ -24,16 +20,4 @@ func (e *Engine) guarded(what string, f func()) {
 		}
 	}()
 	f()
-}
-
-// keepGoing supervises session actors. What fails outside of Receive is not the
-// session: it goes on without the one message. Restarted it would have no name, while
-// the registry and its mailbox still mean the one before; stopped it would answer
-// nothing that is in its mailbox.
-type keepGoing struct{ e *Engine }
-
-// HandleFailure implements actor.SupervisorStrategy.
-func (k *keepGoing) HandleFailure(_ *actor.ActorSystem, of actor.Supervisor, pid *actor.PID, _ *actor.RestartStatistics, reason, _ any) {
-	k.e.panicked("a session's actor", reason)
-	of.ResumeChildren(pid)
 }

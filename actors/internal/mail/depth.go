@@ -4,18 +4,17 @@ import (
 	"sync/atomic"
 
 	"github.com/asynkron/protoactor-go/actor"
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 // Counting makes mailboxes that tell depth, when a message which counts was worked off, how
 // many such messages wait then.
-func Counting(depth prometheus.Observer, counts func(message any) bool) actor.MailboxProducer {
+func Counting(depth interface{ Observe(float64) }, counts func(message any) bool) actor.MailboxProducer {
 	return func() actor.Mailbox { return actor.UnboundedLockfree(&counter{depth: depth, counts: counts})() }
 }
 
 // counter is of one mailbox.
 type counter struct {
-	depth   prometheus.Observer
+	depth   interface{ Observe(float64) }
 	counts  func(any) bool
 	waiting atomic.Int64
 }

@@ -18,16 +18,24 @@ import (
 type Env struct {
 	Metrics *metrics.Actors
 	Log     *slog.Logger
-	Tracer  *tracing.Tracer                     // nil = no traces
-	Label   func(conversation.AgentName) string // the label of the model that an agent is configured with
-	Rules   *policy.Rules                       // which model an agent has, and which tools there are
-	Pulses  Pulses                              // of the sessions that have open work
+	Tracer  *tracing.Tracer               // nil = no traces
+	Models  map[string]conversation.Model // by their names in the configuration
+	Rules   *policy.Rules                 // which model an agent has, and which tools there are
+	Pulses  Pulses                        // of the sessions that have open work
 }
 
 // Model are the metrics of the model that answers for an agent: by its name in the
 // configuration, and not by what its provider calls it.
 func (e *Env) Model(agent conversation.AgentName) *metrics.Model {
 	return e.Metrics.Models.Of(e.Rules.Agent(agent).Model)
+}
+
+// Label is what the model that answers for an agent calls itself; "" = there is none.
+func (e *Env) Label(agent conversation.AgentName) string {
+	if model := e.Models[e.Rules.Agent(agent).Model]; model != nil {
+		return model.Label()
+	}
+	return ""
 }
 
 // tool is the label of a tool's metrics. A model may call what there is not: such names are
