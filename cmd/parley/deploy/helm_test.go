@@ -261,13 +261,7 @@ drainSeconds: 60
 		starts(t, p, map[string]string{"DATABASE_URL": "postgres://secret-value@db/parley"})
 	})
 	t.Run("everything", func(t *testing.T) {
-		monitored := "serviceMonitor: {enabled: true}"
 		boards, rules := glob(t, root, "metrics", "grafana", "*.json"), glob(t, root, "metrics", "prometheus", "*.yml")
-		if len(boards)+len(rules) > 0 {
-			monitored += ", rules: {enabled: true, labels: {release: prometheus}}, dashboards: {enabled: true}"
-		} else {
-			t.Log("NOT TESTED: dashboards and rules of the Helm chart. There are none in metrics")
-		}
 		all := c.rendered(cluster + `
 config: |
   [inbox]
@@ -284,7 +278,7 @@ nodeSelector: {disk: fast}
 tolerations: [{operator: Exists}]
 podLabels: {team: chat}
 podAnnotations: {a: b}
-metrics: {enabled: true, keySecret: scrape, ` + monitored + `}
+metrics: {enabled: true, keySecret: scrape, serviceMonitor: {enabled: true}, rules: {enabled: true, labels: {release: prometheus}}, dashboards: {enabled: true}}
 `)
 		p := pod(t, all)
 		v := variables(t, p)
