@@ -1,6 +1,8 @@
 package metrics
 
 import (
+	"cmp"
+
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -20,7 +22,7 @@ type Model struct {
 }
 
 // modelOutcomes are the ends of a model call.
-const modelOutcomes = "outcome=ok|cut|error|permanent|timeout|cancelled|panic"
+const modelOutcomes = "outcome=ok|cut|error|rate_limited|permanent|timeout|cancelled|panic"
 
 func modelsOf(f factory, o Options, slow []float64, folded *prometheus.CounterVec) *Bounded[Model] {
 	calls := f.counters("model_calls_total", "Model calls by outcome.", "model", modelOutcomes)
@@ -37,6 +39,7 @@ func modelsOf(f factory, o Options, slow []float64, folded *prometheus.CounterVe
 	}
 	tenants := bounded(most, folded.WithLabelValues("tenant"), func(name string) *string { return &name })
 	return bounded(maxModels, folded.WithLabelValues("model"), func(name string) *Model {
+		name = cmp.Or(name, o.DefaultModel)
 		of := func(tenant string) *spent {
 			s := &spent{
 				price: o.Prices[name],

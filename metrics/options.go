@@ -19,7 +19,8 @@ type Options struct {
 	TenantLabel bool `key:"metrics.tenant_label"`                    // tokens and cost of models have the label tenant
 	MaxTenants  int  `key:"metrics.max_tenants" min:"1" max:"10000"` // names that it has; those that come later share "other"; 0 = 100
 
-	Prices map[string]Price // of models, by the configuration's name
+	Prices       map[string]Price // of models, by the configuration's name
+	DefaultModel string           // which of them agents without one have: it is "" to the engine
 }
 
 // Defaults are the options of someone who says nothing.

@@ -39,7 +39,7 @@ const letGo = 15 * time.Second
 func (m *Main) serve(ctx context.Context) error {
 	c := &m.Config
 	gatherer := metrics.NewRegistry()
-	registry := assemble.Measured(c, gatherer)
+	registry := assemble.Measured(c, config.LookupIn(m.Environ), gatherer)
 	metrics.Build(registry, version())
 	lines := logs.New(newLogger(m.Stderr, c.Log).Handler(), c.Log.Repeat, metrics.NewLog(registry))
 	defer lines.Flush()

@@ -157,7 +157,7 @@ func TestDocumentedModelsWork(t *testing.T) {
 func TestEveryKeyIsUsed(t *testing.T) {
 	byMain := map[string]string{
 		"listen": "the gateway's", "data": "pebble.Open", "memory.mode": "Open or OpenEphemeral",
-		"model.default": "TestModelIsChosen", "model.stream": "TestStreamingCanBeTurnedOff", "scripted.token_delay": "scripted.Options",
+		"model.stream": "TestStreamingCanBeTurnedOff", "scripted.token_delay": "scripted.Options",
 		"scripted.script": "scripted.Options", "command_agent.ask_marker": "TestAskMarkerOfAllAgents",
 		"backup.every": "TestScheduledBackups", "backup.keep": "TestScheduledBackups", "backup.dir": "TestScheduledBackups",
 		"log.level": "newLogger", "log.format": "newLogger", "log.requests": "TestTracesAndRequestLog", "log.repeat": "logs.New",
@@ -174,7 +174,7 @@ func TestEveryKeyIsUsed(t *testing.T) {
 			workspaces := map[conversation.Via][]string{conversation.ViaSlack: c.Channels.Slack.Allowed, conversation.ViaDiscord: c.Channels.Discord.Allowed}
 			platforms = append(platforms, ch.Enabled, ch.Settings(workspaces[via]))
 		}
-		platforms = append(platforms, slackOptions(&c), discordOptions(&c), telegramOptions(&c), c.Channels.Secrets(), c.Feeds, c.Kept, c.Files, Measured(&c, nil))
+		platforms = append(platforms, slackOptions(&c), discordOptions(&c), telegramOptions(&c), c.Channels.Secrets(), c.Feeds, c.Kept, c.Files, Measured(&c, func(string) (string, bool) { return "", false }, nil))
 		return fmt.Sprintf("%+v %+v %+v %+v %+v %+v %+v %+v %+v", platforms, node, shared, Engine(&c, "n", nil, config.ScriptedName), Gateway(&c, "n", "v", func(string) string { return "m" }), c.Auth, c.Audit, c.Store, mcpOptions(&c, nil, nil, nil))
 	}
 	before := reach(config.Default())

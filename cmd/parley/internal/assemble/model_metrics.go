@@ -13,8 +13,9 @@ import (
 // read here with every scrape. Labels are names of the configuration.
 
 // Measured is r, for collectors that the configuration has chosen.
-func Measured(c *config.Config, r prometheus.Registerer) prometheus.Registerer {
+func Measured(c *config.Config, look config.Lookup, r prometheus.Registerer) prometheus.Registerer {
 	o := c.Metrics
+	o.DefaultModel, _ = c.DefaultModel(look)
 	o.Prices = map[string]metrics.Price{}
 	for _, b := range c.Models {
 		o.Prices[b.Name], _ = metrics.ReadPrice(b.Price) // it was checked
