@@ -299,6 +299,9 @@ func TestModelFailures(t *testing.T) {
 				t.Error("the provider's advice is not taken")
 			}
 			retried(t, h, conversation.RateLimited)
+			if got := h.modelCalls("rate_limited"); got != 1 {
+				t.Errorf("%v calls met the provider's limit, want 1", got)
+			}
 		})
 	})
 	t.Run("permanent", func(t *testing.T) {
@@ -318,6 +321,23 @@ func TestModelFailures(t *testing.T) {
 			retried(t, h, conversation.Internal)
 		})
 	})
+}
+
+// modelCalls is how many model calls have had an outcome.
+func (h *harness) modelCalls(outcome string) (n float64) {
+	h.t.Helper()
+	families, err := h.metrics.Gather()
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			if labels := m.GetLabel(); family.GetName() == "parley_model_calls_total" && labels[1].GetValue() == outcome { // model, outcome
+				n += m.GetCounter().GetValue()
+			}
+		}
+	}
+	return n
 }
 
 // panicky panics in its first call.

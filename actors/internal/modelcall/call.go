@@ -248,8 +248,11 @@ func (c *Call) failed(err error) {
 	f := c.failure(known.Failure.Code, known.Failure.Message, known.Permanent)
 	f.Model, f.RetryAfter, f.Usage, f.NothingRan = cmp.Or(known.Model, c.label), known.RetryAfter, known.Usage, known.NothingRan
 	outcome := "error"
-	if known.Permanent {
+	switch {
+	case known.Permanent:
 		outcome = "permanent"
+	case known.Failure.Code == conversation.RateLimited: // the provider is well, and has enough of us
+		outcome = "rate_limited"
 	}
 	c.end(outcome, f)
 }
