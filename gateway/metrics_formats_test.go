@@ -33,7 +33,7 @@ func TestFormatsOfMetrics(t *testing.T) {
 		t.Errorf("OpenMetrics: %d, no exemplar in\n%.2000s", status, text)
 	}
 	status, text = ask(t, "GET", "http://"+r.addr+"/metrics")
-	if status != 200 || !strings.Contains(text, name+`_bucket{le="0.004"} 2`) || strings.Contains(text, "trace_id") {
+	if status != 200 || !strings.Contains(text, name+`_bucket{le="0.005"} 2`) || strings.Contains(text, "trace_id") {
 		t.Errorf("plain text: %d\n%.2000s", status, text)
 	}
 	status, raw := ask(t, "GET", "http://"+r.addr+"/metrics", "Accept", "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited")
