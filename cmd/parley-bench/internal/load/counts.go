@@ -52,8 +52,15 @@ func (s *Server) counted(ctx context.Context) (counts, error) {
 			return counts{}, fmt.Errorf("metric %s: %w", series, err)
 		}
 		c.metrics[series] = v
-		if name, _, labels := strings.Cut(series, "{"); labels {
-			c.metrics[name] += v
+		name, labels, found := strings.Cut(strings.TrimSuffix(series, "}"), "{")
+		if !found {
+			continue
+		}
+		c.metrics[name] += v
+		if several := strings.Split(labels, ","); len(several) > 1 && !strings.HasSuffix(name, "_bucket") { // the sum by each of them: a newer server may have more
+			for _, one := range several {
+				c.metrics[name+"{"+one+"}"] += v
+			}
 		}
 	}
 	c.cpu, c.calls, c.switches = s.CPU(), s.calls(), s.switches()

@@ -144,7 +144,8 @@ func (s *Server) Heap(ctx context.Context) (float64, error) {
 	return s.Metric(ctx, "go_memstats_heap_alloc_bytes")
 }
 
-// Metric is the sum of all series of a name at /metrics, or one series; an absent one is 0.
+// Metric is the sum of all series of a name at /metrics, of those with one label (name{label="value"}), or one
+// series; an absent one is 0.
 func (s *Server) Metric(ctx context.Context, name string) (float64, error) {
 	c, err := s.counted(ctx)
 	return c.metrics[name], err
