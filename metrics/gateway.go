@@ -77,7 +77,7 @@ func NewGateway(r prometheus.Registerer) *Gateway {
 		ReplaysAgain:    f.counter("replays_again_total", "Attempts to read the log for a follower while the store was out of reach; each is made again."),
 		PublishedEvents: f.counter("published_events_total", "Live events that were encoded because somebody followed."),
 		CloseCodes:      f.counters("closes_total", "Closed WebSockets by close code of docs/PROTOCOL.md, or other.", "code"),
-		Requests:        f.counters("http_requests_total", "HTTP requests by route, method and status class. Paths and methods that there are not are other.", "route", methods, "status=1xx|2xx|3xx|4xx|5xx"),
+		Requests:        f.counters("http_requests_total", "HTTP requests by route, method and status class. Paths and methods that are not served are other; what is no HTTP method at all is refused before and not counted.", "route", methods, "status=1xx|2xx|3xx|4xx|5xx"),
 		RequestSeconds:  f.histograms("http_request_seconds", "Time to answer HTTP requests; streams until their first byte.", prometheus.ExponentialBuckets(0.0005, 2, 16), "route", methods),
 		Streams:         f.gauge("streams", "Open SSE streams."),
 		RateLimited:     f.counter("rate_limited_total", "Frames refused because a connection sent too many."),
