@@ -42,7 +42,7 @@ COPY --from=build --chown=65532:65532 /image-data/ /data/
 # it is mounted, and each key of it a variable.
 ENV PATH=/usr/local/bin \
     ZONEINFO=/usr/share/go-time/zoneinfo.zip \
-    PARLEY_DATA=/data \
+    PARLEY_DATA=/data/parley \
     PARLEY_LISTEN=0.0.0.0:8080 \
     PARLEY_AUTH_MODE=keys
 WORKDIR /etc/parley

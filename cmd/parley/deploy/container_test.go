@@ -83,7 +83,7 @@ func TestImage(t *testing.T) {
 	if out, err := run("version"); err != nil || !strings.Contains(out, "parley v0.1.0-test commit 0123456789ab of 2026-01-02T03:04:05Z") {
 		t.Fatalf("the program in the image: %v\n%s", err, out)
 	}
-	if out, err := run("doctor", "--listen", "0.0.0.0:0", "--offline"); err != nil || !strings.Contains(out, "ok  data          /data") {
+	if out, err := run("doctor", "--listen", "0.0.0.0:0", "--offline"); err != nil || !strings.Contains(out, "ok  data          /data/parley") {
 		t.Errorf("doctor in the image: %v\n%s", err, out)
 	}
 	if out, err := run("key", "create", "--user", "me"); err != nil || !strings.Contains(out, "parley_") {
@@ -110,7 +110,7 @@ func stages(t *testing.T) (build, final string) {
 func TestDockerfile(t *testing.T) {
 	build, final := stages(t)
 	for _, want := range []string{
-		"\nUSER 65532:65532\n", "\nVOLUME /data\n", "\nEXPOSE 8080\n", "PARLEY_AUTH_MODE=keys", "PARLEY_LISTEN=0.0.0.0:8080", "PARLEY_DATA=/data", "--chown=65532:65532",
+		"\nUSER 65532:65532\n", "\nVOLUME /data\n", "\nEXPOSE 8080\n", "PARLEY_AUTH_MODE=keys", "PARLEY_LISTEN=0.0.0.0:8080", "PARLEY_DATA=/data/parley ", "--chown=65532:65532",
 		`CMD ["/usr/local/bin/parley", "health"]`, "org.opencontainers.image.licenses=\"Apache-2.0\"",
 	} {
 		if !strings.Contains(final, want) {
