@@ -12,6 +12,7 @@ type Options[Actor comparable] struct {
 	Patience time.Duration // an actor is told again after this long
 }
 
+// How Run waits.
 const (
 	Look  = 20 * time.Millisecond  // Run looks so often whether all have left
 	rest  = 500 * time.Millisecond // or at least so often

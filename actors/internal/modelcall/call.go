@@ -236,14 +236,14 @@ func (c *Call) failed(err error) {
 	var known *conversation.ModelError
 	if !errors.As(err, &known) {
 		if !errors.Is(err, context.Canceled) {
-			c.env.Log.Error("a model call failed", "session", c.o.Key.Session, "tenant", c.o.Key.Tenant, "model", c.label, c.traced(), "error", err)
+			c.log().Error("a model call failed", "session", c.o.Key.Session, "tenant", c.o.Key.Tenant, "model", c.label, "error", err)
 		}
 		c.end("error", c.failure(conversation.Unavailable, "the model could not be asked", false))
 		return
 	}
 	if known.Err != nil {
-		c.env.Log.Warn("a model call failed", "session", c.o.Key.Session, "tenant", c.o.Key.Tenant, "model", c.label,
-			c.traced(), "code", known.Failure.Code, "retry_after", known.RetryAfter, "error", known.Err)
+		c.log().Warn("a model call failed", "session", c.o.Key.Session, "tenant", c.o.Key.Tenant, "model", c.label,
+			"code", known.Failure.Code, "retry_after", known.RetryAfter, "error", known.Err)
 	}
 	f := c.failure(known.Failure.Code, known.Failure.Message, known.Permanent)
 	f.Model, f.RetryAfter, f.Usage, f.NothingRan = cmp.Or(known.Model, c.label), known.RetryAfter, known.Usage, known.NothingRan
@@ -257,12 +257,12 @@ func (c *Call) failed(err error) {
 	c.end(outcome, f)
 }
 
-// traced is the task's trace, for a line of the log; nothing if it has none.
-func (c *Call) traced() slog.Attr {
+// log is the log, with the task's trace if it has one.
+func (c *Call) log() *slog.Logger {
 	if c.o.TraceID == "" {
-		return slog.Attr{}
+		return c.env.Log
 	}
-	return slog.String("trace_id", c.o.TraceID)
+	return c.env.Log.With("trace_id", c.o.TraceID)
 }
 
 // end hands the outcome to the session, behind everything that was streamed.

@@ -99,9 +99,7 @@ func (w *work) spent(u *conversation.Usage) {
 func (l *lines) part(env *Env, key conversation.SessionKey, task conversation.TaskID, p *conversation.Part, written bool) {
 	l.change(task, func(w *work) { w.parts++ })
 	if written {
-		env.Log.LogAttrs(context.Background(), slog.LevelDebug, "part persisted",
-			slog.String("tenant", string(key.Tenant)), slog.String("session", string(key.Session)), slog.String("source_id", string(p.Source)),
-			slog.Uint64("part_index", uint64(p.Index)), slog.String("message_id", string(p.Message)))
+		env.Log.Debug("part persisted", "tenant", key.Tenant, "session", key.Session, "source_id", p.Source, "part_index", p.Index, "message_id", p.Message)
 	}
 }
 
