@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
+	"net"
 	"strconv"
 	"strings"
 	"testing"
@@ -15,6 +17,7 @@ import (
 
 	"parley/gateway"
 	"parley/gateway/gatewaytest"
+	"parley/gateway/service"
 	"parley/metrics"
 )
 
@@ -125,5 +128,30 @@ func TestOperatorsRequestsAreMeasured(t *testing.T) {
 	}
 	if strings.Contains(text, "odd") || strings.Contains(text, "BREW") {
 		t.Error("what a stranger has sent is a label")
+	}
+}
+
+// A line of the log of requests has the route of the operator's address, and never a path that
+// a stranger has made up: not where it is unknown, nor where a key is wanted before that is found.
+func TestOperatorsRequestsAreLogged(t *testing.T) {
+	for name, wantsKey := range map[string]bool{"open": false, "with keys": true} {
+		t.Run(name, func(t *testing.T) {
+			var lines logged
+			r := start(t, func(c *gateway.Config, d *gateway.Deps) {
+				c.AdminListen = "127.0.0.1:0"
+				if wantsKey {
+					c.AdminListen = "0.0.0.0:0"
+					d.Authenticator = twoKeys{}
+				}
+				d.Requests = &service.RequestLog{Log: slog.New(slog.NewJSONHandler(&lines, nil))}
+			})
+			_, port, _ := net.SplitHostPort(r.server.AdminAddr().String())
+			for _, path := range []string{"/debug/pprof/cmdline", "/marker", "/debug/pprof/marker", "/debug/pprof/%0amarker"} {
+				ask(t, "GET", "http://127.0.0.1:"+port+path)
+			}
+			if text := lines.String(); strings.Contains(text, "marker") || strings.Count(text, `"route":"/debug/pprof/*"`) != 3 || strings.Count(text, `"route":"other"`) != 1 {
+				t.Errorf("the log says\n%s", text)
+			}
+		})
 	}
 }

@@ -106,7 +106,7 @@ func (a *Routes) Handler(guard Guard, needsKey bool) http.Handler {
 // Server serves Handler on an address of its own.
 func (a *Routes) Server(guard Guard, needsKey bool) *http.Server {
 	return &http.Server{
-		Handler: a.logged(a.measured(a.Handler(guard, needsKey))), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 15 * time.Second,
+		Handler: a.observed(a.Handler(guard, needsKey)), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 15 * time.Second,
 		IdleTimeout: 60 * time.Second, MaxHeaderBytes: 16 << 10,
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"mime"
 	"net/http"
 	"strings"
+	"time"
 
 	"parley/conversation"
 	"parley/gateway/service"
@@ -28,7 +29,7 @@ func (a *Routes) backup(w http.ResponseWriter, r *http.Request) {
 		a.problem(w, r, a.Refusal(err))
 		return
 	}
-	a.Log.Info("backup made", "dest", made.Dest, "sessions", made.Sessions, "records", made.Records, "bytes", made.Bytes, "seconds", made.Seconds)
+	a.Log.Info("backup made", "dest", made.Dest, "sessions", made.Sessions, "records", made.Records, "bytes", made.Bytes, "took", time.Duration(made.Seconds*float64(time.Second)))
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusCreated)
 	_ = json.NewEncoder(w).Encode(made)

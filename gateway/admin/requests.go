@@ -2,29 +2,49 @@ package admin
 
 import (
 	"net/http"
+	"slices"
+	"strconv"
+	"strings"
 
 	"parley/gateway/service"
 )
 
-// logged writes a line for each request of the administration's own address; those at the
-// main address have theirs there.
-func (a *Routes) logged(to http.Handler) http.Handler {
-	if a.Requests == nil {
-		return to
+// routes are the paths of the operator's address, as metrics and the log have them; the
+// profiles are one.
+var routes = []string{"/livez", "/readyz", "/metrics", "/admin/backup", profilesRoute}
+
+const profilesRoute = "/debug/pprof/*"
+
+// routeOf is the route of a path: one of a closed set, for a path is a stranger's text.
+func routeOf(path string) string {
+	if strings.HasPrefix(path, strings.TrimSuffix(profilesRoute, "*")) {
+		return profilesRoute
 	}
+	if !slices.Contains(routes, path) {
+		return "other"
+	}
+	return path
+}
+
+// observed counts the requests of the operator's own address, and writes a line for each if
+// that is wanted, as the main address does for its own.
+func (a *Routes) observed(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		began, seen := a.Now(), &answer{ResponseWriter: w, status: http.StatusOK}
-		defer func() {
-			line := service.RequestLine{
-				Method: r.Method, Route: "other", Status: seen.status, Took: a.Now().Sub(began), In: int(max(r.ContentLength, 0)), Out: seen.bytes,
+		began := a.Now()
+		seen := &answer{ResponseWriter: w, status: http.StatusOK}
+		defer func() { // also when the handler panics
+			route, method, took := routeOf(r.URL.Path), r.Method, a.Now().Sub(began)
+			if method != http.MethodGet && method != http.MethodPost {
+				method = "other"
+			}
+			a.Metrics.Requests.WithLabelValues(route, method, strconv.Itoa(seen.status/100)+"xx").Inc()
+			a.Metrics.RequestSeconds.WithLabelValues(route, method).Observe(took.Seconds())
+			a.Requests.Write(&service.RequestLine{
+				Method: method, Route: route, Status: seen.status, Took: took, In: int(max(r.ContentLength, 0)), Out: seen.bytes,
 				Address: r.RemoteAddr,
-			}
-			if seen.status != http.StatusNotFound { // then it is one of the few paths that there are
-				line.Route = r.URL.Path
-			}
-			a.Requests.Write(&line)
+			})
 		}()
-		to.ServeHTTP(seen, r)
+		next.ServeHTTP(seen, r)
 	})
 }
 
