@@ -2,6 +2,8 @@ package backups
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"log/slog"
 	"path/filepath"
 	"time"
@@ -112,7 +114,7 @@ func (s Schedule) look() ([]copied, error) {
 
 // once makes a backup, and then removes what is too much.
 func (s Schedule) once(ctx context.Context) error {
-	if err := tidy(s.Dir, s.Log); err != nil {
+	if err := tidy(s.Dir, s.Log); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a directory that is not there the backup says it
 		s.Logger.Warn("what an earlier backup has left could not be removed", "code", "backup_left", "dir", s.Dir, "error", err)
 	}
 	dest := filepath.Join(s.Dir, s.Now().UTC().Format(nameFormat))
@@ -126,7 +128,7 @@ func (s Schedule) once(ctx context.Context) error {
 	}
 	took := time.Since(began)
 	s.Metrics.Seconds.Observe(took.Seconds())
-	s.Logger.Info("backup made", "dest", dest, "sessions", info.Counts.Sessions, "records", info.Counts.Records, "bytes", info.Bytes, "seconds", took.Seconds())
+	s.Logger.Info("backup made", "dest", dest, "sessions", info.Counts.Sessions, "records", info.Counts.Records, "bytes", info.Bytes, "took", took)
 	s.prune(dest)
 	return nil
 }
