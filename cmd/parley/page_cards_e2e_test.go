@@ -160,6 +160,7 @@ func TestPageKill(t *testing.T) {
 	b.open("")
 	b.say("/stream 300 word")
 	b.wait(`!!document.querySelector('.draft') && ` + working)
+	b.wait(`performance.getEntriesByType('resource').some(e => e.name.endsWith('/later.js'))`) // nothing is half loaded
 	server.kill()
 	b.wait(`!document.querySelector('#banner').hidden && document.querySelector('#banner').textContent.includes('Connection lost')`)
 	if n := eval[int](b, finals); n != 0 {

@@ -35,7 +35,9 @@ provider = "scripted"
 	b.open("")
 	choose := func(b *bench, value string) {
 		b.t.Helper()
-		b.run(`document.querySelector('dialog.panel input[value="` + value + `"]').click()`)
+		one := `document.querySelector('dialog.panel input[value="` + value + `"]')`
+		b.wait(`!!` + one) // the panel is loaded when it is opened for the first time
+		b.run(one + `.click()`)
 	}
 	done := func(b *bench) {
 		b.t.Helper()
