@@ -210,6 +210,14 @@ func TestPublicAdminListen(t *testing.T) {
 	}
 }
 
+// profiled is a server that may be asked without a pause: how often depends on how long a
+// profile takes.
+func profiled(t *testing.T) *rig {
+	return start(t, func(c *gateway.Config, _ *gateway.Deps) {
+		c.AdminListen, c.Limits.RequestsPerSecondPerAddress = "127.0.0.1:0", 0
+	})
+}
+
 // longProfile asks for a profile, again as long as another one runs, until leave is called.
 func longProfile(t *testing.T, addr, path string) (leave func(), left chan struct{}) {
 	ctx, leave := context.WithCancel(t.Context())
@@ -227,8 +235,11 @@ func longProfile(t *testing.T, addr, path string) (leave func(), left chan struc
 				return // it has left, or the server has
 			}
 			status = resp.StatusCode
-			_, _ = io.Copy(io.Discard, resp.Body)
+			text, _ := io.ReadAll(resp.Body)
 			_ = resp.Body.Close()
+			if status != http.StatusConflict && status != http.StatusOK {
+				t.Errorf("%s: %d %s", path, status, text)
+			}
 		}
 	}()
 	return leave, left
@@ -245,7 +256,7 @@ func busy(t *testing.T, addr string) {
 
 // A profile is bounded in time, alone, and ends with its client, on either address.
 func TestProfilesAreBounded(t *testing.T) {
-	r := start(t, func(c *gateway.Config, _ *gateway.Deps) { c.AdminListen = "127.0.0.1:0" })
+	r := profiled(t)
 	for name, addr := range map[string]string{"main": r.addr, "admin": r.server.AdminAddr().String()} {
 		t.Run(name, func(t *testing.T) {
 			for _, path := range []string{"trace?seconds=61", "profile?seconds=86400", "heap?seconds=61", "trace?seconds=x", "trace?seconds=-1", "profile?seconds=NaN", "profile?seconds=0"} {
@@ -276,7 +287,7 @@ func TestProfilesAreBounded(t *testing.T) {
 // A profile does not hold up the end of the server.
 func TestProfileEndsWithTheServer(t *testing.T) {
 	for _, which := range []string{"main", "admin"} {
-		r := start(t, func(c *gateway.Config, _ *gateway.Deps) { c.AdminListen = "127.0.0.1:0" })
+		r := profiled(t)
 		addr := r.addr
 		if which == "admin" {
 			addr = r.server.AdminAddr().String()
