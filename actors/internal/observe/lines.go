@@ -18,7 +18,8 @@ type lines struct {
 // lie in its map.
 type work struct {
 	agent            conversation.AgentName
-	began            time.Time // zero = before the session was loaded
+	began            time.Time // its first start
+	resumed          bool      // that was before the session was loaded
 	mode             conversation.Mode
 	steps, calls     uint32 // of models: steps, and attempts of them
 	tools, delegated uint32
@@ -68,10 +69,21 @@ func (l *lines) events(env *Env, o *Observer, s Session, events []conversation.E
 			switch {
 			case b.New.Ended():
 				l.ended(env, o, s, e, &b)
-			case b.New == conversation.TaskRunning && b.Old == 0 || b.Old == conversation.TaskQueued:
-				l.change(e.Task, func(w *work) { w.began = e.At })
+			case b.New == conversation.TaskRunning:
+				l.change(e.Task, func(w *work) {
+					if w.began.IsZero() {
+						w.began = e.At
+					}
+				})
 			}
 		}
+	}
+}
+
+// loaded takes a task that is open when the session was loaded.
+func (l *lines) loaded(t *conversation.TaskView) {
+	if t.Steps > 0 || t.Status != conversation.TaskQueued {
+		l.change(t.Task, func(w *work) { w.resumed = true })
 	}
 }
 
@@ -131,9 +143,10 @@ func (l *lines) ended(env *Env, o *Observer, s Session, e *conversation.Event, b
 	if b.Error != nil {
 		line = append(line, slog.String("code", string(b.Error.Code)))
 	}
-	if w.began.IsZero() {
+	switch {
+	case w.resumed:
 		line = append(line, slog.Bool("resumed", true)) // the numbers are those since then
-	} else {
+	case !w.began.IsZero(): // else it was cancelled before it could run
 		line = append(line, slog.Duration("took", e.At.Sub(w.began)))
 	}
 	line = append(line,

@@ -344,7 +344,9 @@ func (o *Observer) Loaded(env *Env, key conversation.SessionKey, of Loadable, at
 		o.trace.Resume(&v)
 	}
 	t := o.remember(env)
-	for _, known := range v.Tasks {
+	for i := range v.Tasks {
+		known := &v.Tasks[i]
+		o.lines.loaded(known)
 		t.begin(openTask{id: known.Task, trigger: known.Trigger, born: known.CreatedAt, agent: v.Agent, running: known.Status == conversation.TaskRunning})
 	}
 	for _, known := range v.Inbox {
@@ -382,9 +384,11 @@ func (o *Observer) taskEnded(m *metrics.Actors, s Session, task conversation.Tas
 
 // Forget drops what is remembered, unless something is open.
 func (o *Observer) Forget() {
-	o.lines = lines{}
 	if o.tally != nil && !o.tally.open() {
 		o.Leave()
+	}
+	if o.tally == nil {
+		o.lines = lines{}
 	}
 }
 
