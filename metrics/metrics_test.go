@@ -54,7 +54,7 @@ var rooms = []struct {
 	register     func(r prometheus.Registerer)
 }{
 	{"The program", "", func(r prometheus.Registerer) {
-		Build(r, "")
+		Build(r, "", "")
 		NewLog(r)
 	}},
 	{"Sessions, inbox, admission, machine, models, tools, delegates", "What the actors' room counts: commands at their answer, all else when it is durable.", func(r prometheus.Registerer) { NewActors(r) }},

@@ -1,25 +1,18 @@
 package metrics
 
 import (
+	"cmp"
 	"runtime"
-	"runtime/debug"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 )
 
-// Build tells with every scrape which program this is.
-func Build(r prometheus.Registerer, version string) {
-	revision := "unknown"
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" {
-				revision = s.Value
-			}
-		}
-	}
+// Build tells with every scrape which program this is. revision is the commit's; "" = it is
+// not known.
+func Build(r prometheus.Registerer, version, revision string) {
 	newFactory(r, "parley_").gauges("build_info", "1, with the version of the program, the commit that it was built from, and the version of Go.", "version", "revision", "go").
-		WithLabelValues(version, revision, runtime.Version()).Set(1)
+		WithLabelValues(version, cmp.Or(revision, "unknown"), runtime.Version()).Set(1)
 }
 
 // NewRegistry is a registry of our own, with the process, Go and build collectors.

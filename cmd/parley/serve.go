@@ -11,6 +11,7 @@ import (
 
 	"parley/actors"
 	"parley/cmd/parley/internal/assemble"
+	"parley/cmd/parley/internal/build"
 	"parley/cmd/parley/internal/config"
 	"parley/cmd/parley/internal/logs"
 	"parley/cmd/parley/internal/store"
@@ -40,7 +41,8 @@ func (m *Main) serve(ctx context.Context) error {
 	c := &m.Config
 	gatherer := metrics.NewRegistry()
 	registry := assemble.Measured(c, config.LookupIn(m.Environ), gatherer)
-	metrics.Build(registry, version())
+	program := build.This()
+	metrics.Build(registry, program.Version, program.Revision)
 	lines := logs.New(newLogger(m.Stderr, c.Log).Handler(), c.Log.Repeat, metrics.NewLog(registry))
 	defer lines.Flush()
 	log := slog.New(lines)

@@ -2,12 +2,14 @@ package deploy
 
 import (
 	"archive/tar"
+	"bufio"
 	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -78,6 +80,9 @@ func TestRelease(t *testing.T) {
 			if err != nil || json.Unmarshal(out, &is) != nil || is.Version != version || len(is.Revision) != 40 || is.Date == "" || is.Platform != platform {
 				t.Errorf("%s says that it is %s, %v", name, out, err)
 			}
+			if info := `revision="` + is.Revision + `",version="` + version + `"} 1`; !strings.Contains(scrape(t, program), info) {
+				t.Errorf("the metrics of %s do not say %s", name, info)
+			}
 			if out, err := exec.Command(program, "config", "check", "--config", filepath.Join(to, name, "config.toml")).CombinedOutput(); err != nil {
 				t.Errorf("the program refuses the config.toml beside it: %v %s", err, out)
 			}
@@ -94,6 +99,39 @@ func TestRelease(t *testing.T) {
 			t.Errorf("%s has other bytes the second time", name)
 		}
 	}
+}
+
+// scrape starts a program and returns its metrics.
+func scrape(t *testing.T, program string) string {
+	t.Helper()
+	server := exec.CommandContext(t.Context(), program, "--listen", "127.0.0.1:0", "--data", t.TempDir())
+	server.Dir = t.TempDir()
+	log, err := server.StderrPipe()
+	if err == nil {
+		err = server.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = server.Process.Kill(); _ = server.Wait() }()
+	for lines := bufio.NewScanner(log); lines.Scan(); {
+		var line struct{ Msg, Address string }
+		if json.Unmarshal(lines.Bytes(), &line) != nil || line.Msg != "parley serves" {
+			continue
+		}
+		resp, err := http.Get("http://" + line.Address + "/metrics")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		text, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	t.Fatal("it did not start")
+	return ""
 }
 
 // linkedModules are those of the program without cgo, as releases are built, and the standard library.
