@@ -152,6 +152,30 @@ func TestOperatorsRequestsAreLogged(t *testing.T) {
 			if text := lines.String(); strings.Contains(text, "marker") || strings.Count(text, `"route":"/debug/pprof/*"`) != 3 || strings.Count(text, `"route":"other"`) != 1 {
 				t.Errorf("the log says\n%s", text)
 			}
+			ask(t, "HEAD", "http://127.0.0.1:"+port+"/livez")
+			if n := r.metric("parley_gateway_http_requests_total", "route", "/livez", "method", "HEAD"); n != 1 {
+				t.Errorf("%v requests with HEAD are counted", n)
+			}
+			if text := lines.String(); strings.Contains(text, `"remote":"127.0.0.1:`) || strings.Count(text, `"request_id"`) == 0 {
+				t.Errorf("the log says\n%s", text)
+			}
 		})
+	}
+}
+
+// What a stranger names as a session is no part of the log.
+func TestStrangersSessionsAreNotLogged(t *testing.T) {
+	var lines logged
+	r := start(t, withAuth(twoKeys{}), func(_ *gateway.Config, d *gateway.Deps) {
+		d.Requests = &service.RequestLog{Log: slog.New(slog.NewJSONHandler(&lines, nil))}
+	})
+	ask(t, "GET", "http://"+r.addr+"/api/sessions/marker")
+	ask(t, "GET", "http://"+r.addr+"/api/sessions/marker%20"+strings.Repeat("x", 3000), "Authorization", "Bearer admin")
+	ask(t, "GET", "http://"+r.addr+"/api/sessions/known/events", "Authorization", "Bearer admin")
+	c := gatewaytest.Dial(t, r.addr)
+	c.Write(`{"type":"send","id":"1","session":"marker","data":{}}`)
+	c.Closed()
+	if text := lines.String(); strings.Contains(text, "marker") || strings.Count(text, `"session":"known"`) != 1 || !strings.Contains(text, `"msg":"command"`) {
+		t.Errorf("the log says\n%s", text)
 	}
 }

@@ -3,7 +3,6 @@ package admin
 import (
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 
 	"parley/gateway/service"
@@ -32,17 +31,18 @@ func (a *Routes) observed(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := a.Now()
 		seen := &answer{ResponseWriter: w, status: http.StatusOK}
-		defer func() { // also when the handler panics
-			route, method, took := routeOf(r.URL.Path), r.Method, a.Now().Sub(began)
-			if method != http.MethodGet && method != http.MethodPost {
-				method = "other"
+		defer func() {
+			failed := recover() // the library answers nothing then
+			if failed != nil {
+				seen.status = http.StatusInternalServerError
 			}
-			a.Metrics.Requests.WithLabelValues(route, method, strconv.Itoa(seen.status/100)+"xx").Inc()
-			a.Metrics.RequestSeconds.WithLabelValues(route, method).Observe(took.Seconds())
-			a.Requests.Write(&service.RequestLine{
-				Method: method, Route: route, Status: seen.status, Took: took, In: int(max(r.ContentLength, 0)), Out: seen.bytes,
-				Address: r.RemoteAddr,
+			a.Answered(&service.RequestLine{
+				ID: w.Header().Get("X-Request-Id"), Method: r.Method, Route: routeOf(r.URL.Path), Status: seen.status, Took: a.Now().Sub(began),
+				In: int(max(r.ContentLength, 0)), Out: seen.bytes, Address: credentialOf(r).Address,
 			})
+			if failed != nil {
+				panic(failed)
+			}
 		}()
 		next.ServeHTTP(seen, r)
 	})

@@ -47,18 +47,11 @@ func (s *API) Observe(c *fiber.Ctx) (err error) {
 		if route == "" {
 			route = "other"
 		}
-		method := c.Method()
-		switch method {
-		case "GET", "HEAD", "POST", "PATCH", "DELETE", "PUT", "OPTIONS":
-		default:
-			method = "other"
-		}
-		s.Metrics.Requests.WithLabelValues(route, method, strconv.Itoa(c.Response().StatusCode()/100)+"xx").Inc()
-		took := s.Now().Sub(start)
-		s.Metrics.RequestSeconds.WithLabelValues(route, method).Observe(took.Seconds())
+		line := service.RequestLine{ID: id, Method: c.Method(), Route: route, Status: c.Response().StatusCode(), Took: s.Now().Sub(start)}
 		if s.Requests != nil {
-			s.logged(c, service.RequestLine{ID: id, Method: method, Route: route, Took: took})
+			s.describe(c, &line)
 		}
+		s.Answered(&line)
 	}()
 	if len(c.Request().Body()) > s.Limits.BodyBytes && !attach.IsUpload(c.Method(), c.Path()) {
 		s.Metrics.Refused.WithLabelValues("body_bytes").Inc()
@@ -118,15 +111,14 @@ func (s *API) Problem(c *fiber.Ctx, err error) error {
 	return c.Send(protocol.AppendProblem(nil, e, status, c.Path(), id))
 }
 
-// logged writes the line of a request that has been answered.
-func (s *API) logged(c *fiber.Ctx, r service.RequestLine) {
-	r.Status, r.In, r.Out = c.Response().StatusCode(), c.Request().Header.ContentLength(), -1
+// describe completes the line of a request that has been answered.
+func (s *API) describe(c *fiber.Ctx, r *service.RequestLine) {
+	r.In, r.Out = max(c.Request().Header.ContentLength(), 0), -1
 	if !c.Response().IsBodyStream() && r.Status != fiber.StatusSwitchingProtocols {
 		r.Out = len(c.Response().Body())
 	}
-	r.In, r.Who, r.Address = max(r.In, 0), principal(c), addressOf(s.Services, c)
-	if strings.HasPrefix(r.Route, "/api/sessions/:id") {
-		r.Session = conversation.SessionID(c.Params("id"))
+	r.Who, r.Address = principal(c), addressOf(s.Services, c)
+	if id, err := param(c, "id"); err == nil && strings.HasPrefix(r.Route, "/api/sessions/:id") {
+		r.Session = r.Who.Named(id)
 	}
-	s.Requests.Write(&r)
 }

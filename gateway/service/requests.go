@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"log/slog"
+	"strconv"
 	"time"
 
 	"parley/conversation"
@@ -22,10 +23,35 @@ type RequestLine struct {
 	Status  int    // of HTTP
 	Code    string // of a command: "ok", or the error's
 	Took    time.Duration
-	In, Out int // bytes of the bodies; Out -1 = a stream, whose line comes when it begins
-	Session conversation.SessionID
-	Who     *Principal // nil = nobody said who he is
+	In, Out int                    // bytes of the bodies; Out -1 = a stream, whose line comes when it begins
+	Session conversation.SessionID // see Named
+	Who     *Principal             // nil = nobody said who he is
 	Address string
+}
+
+// Named is the session that p named, as lines have it: "" of one that is no session's
+// id, and where nobody has signed in, for it is a stranger's text then.
+func (p *Principal) Named(session string) conversation.SessionID {
+	if p == nil {
+		return ""
+	}
+	key, bad := SessionKey(p.Tenant, session)
+	if bad != nil {
+		return ""
+	}
+	return key.Session
+}
+
+// Answered counts and times a request of HTTP, and writes its line.
+func (s *Services) Answered(r *RequestLine) {
+	switch r.Method {
+	case "GET", "HEAD", "POST", "PATCH", "DELETE", "PUT", "OPTIONS":
+	default: // a stranger's text
+		r.Method = "other"
+	}
+	s.Metrics.Requests.WithLabelValues(r.Route, r.Method, strconv.Itoa(r.Status/100)+"xx").Inc()
+	s.Metrics.RequestSeconds.WithLabelValues(r.Route, r.Method).Observe(r.Took.Seconds())
+	s.Requests.Write(r)
 }
 
 // Write writes a line, at INFO. Routes for those who watch over the process are asked every

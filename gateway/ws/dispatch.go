@@ -101,7 +101,7 @@ func (c *handler) handle(b []byte) {
 	cmd, bad := protocol.ReadCommand(b)
 	p := responder{c: c, kind: "unknown", id: cmd.ID, named: cmd.Named, at: c.Now()}
 	if c.Requests != nil {
-		p.asked = &service.RequestLine{ID: conversation.Excerpt(cmd.ID, 64), Conn: c.name, In: len(b), Session: conversation.SessionID(conversation.Excerpt(cmd.Session, 200)), Who: c.who, Address: c.credential.Address}
+		p.asked = &service.RequestLine{ID: conversation.Excerpt(cmd.ID, 64), Conn: c.name, In: len(b), Session: c.who.Named(cmd.Session), Who: c.who, Address: c.credential.Address}
 	}
 	do, known := commandTable[cmd.Kind]
 	p.mute = bad == nil && do.silent && !cmd.Named && c.who != nil
