@@ -1,6 +1,8 @@
 package metrics
 
 import (
+	"sync/atomic"
+
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -31,6 +33,7 @@ type Actors struct {
 	Depth         *prometheus.CounterVec // started delegations, by depth
 	Nudges        prometheus.Counter
 	Resolutions   *prometheus.CounterVec // by how, and by what evidence
+	Promises      *prometheus.CounterVec // messages of users, by what became of the promise of an answer
 	Dispositions  *prometheus.CounterVec // of accepted messages
 	Modes         *prometheus.CounterVec // of accepted messages, as asked for
 	Decisions     *prometheus.CounterVec // of steps, by decision
@@ -67,7 +70,7 @@ type Actors struct {
 	Tools          *Bounded[Tool]                          // by name
 	Agents         *Bounded[Agent]                         // delegations, by the agent that they go to
 
-	sessions *sessionsCollector
+	sessions *atomic.Pointer[func() Sessions]
 }
 
 // The values of labels that several metrics have.
@@ -81,7 +84,7 @@ const (
 // registered there already.
 func NewActors(r prometheus.Registerer) *Actors {
 	f := newFactory(r, "parley_")
-	// The promises that prometheus/rules.yml computes need a bucket that ends at 100 ms, and one at 60 s.
+	// The promise that prometheus/rules.yml computes needs a bucket that ends at 100 ms.
 	fast := []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
 	slow := []float64{.01, .025, .1, .25, .5, 1, 2.5, 5, 15, 30, 60, 240}
 	long := prometheus.ExponentialBuckets(1, 4, 10)          // 1 s to 3 days
@@ -116,6 +119,7 @@ func NewActors(r prometheus.Registerer) *Actors {
 		Depth:         f.counters("delegations_started_total", "Delegations started, by depth.", "depth"),
 		Nudges:        f.counter("coverage_nudges_total", "Reminders of messages that were read and not answered."),
 		Resolutions:   f.counters("messages_resolved_total", "Messages resolved, by how, and those answered by what evidence.", resolutions, "evidence=|named|only|asked|words|seen"),
+		Promises:      f.counters("message_promises_total", "Messages of users, each counted once: kept, late (its author saw nothing of it for 60 s: no part, no question, no receipt), failed (in time, but its receipt says failed or unanswered). Messages within delegations are none.", "promise=kept|late|failed"),
 		Dispositions:  f.counters("messages_accepted_total", "Messages accepted, by disposition.", "disposition=started|queued|joined|answered"),
 		Modes:         f.counters("message_modes_total", "Messages accepted, by the mode their author asked for.", "mode=default|steer|queue|collect|interrupt|reject"),
 		Decisions:     f.counters("decisions_total", "Decisions of steps.", "decision=ANSWER|ASK|DELEGATE|TOOL"),
@@ -145,13 +149,13 @@ func NewActors(r prometheus.Registerer) *Actors {
 		Deltas:        f.counter("deltas_total", "Pieces of streamed text shown."),
 	}
 	a.CommandSeconds = observers(f.histograms("command_duration_seconds", "Time from taking a command to its answer, by type; commands of the session itself have none.", fast, commandTypes))
-	a.Told = observers(f.histograms("message_told_seconds", "Time from a message's acceptance to the first thing that its author sees of it: a part, a question, or its receipt. A message that was read before its session left memory is left out.", slow, "by=part|question|receipt"))
-	a.Resolved = observers(f.histograms("message_resolved_seconds", "Time from a message's acceptance to its receipt, by how. A message that was read before its session left memory is left out.", slow, resolutions))
+	a.Told = observers(f.histograms("message_told_seconds", "Time from a message's acceptance to the first thing that its author sees of it: a part, a question, or its receipt; within delegations nobody waits. A message that was read before its session left memory is left out.", slow, "by=part|question|receipt"))
+	a.Resolved = observers(f.histograms("message_resolved_seconds", "Time from a message's acceptance to its receipt, by how; not within delegations. A message that was read before its session left memory is left out.", slow, resolutions))
 	a.TaskSeconds = observers(f.histograms("task_duration_seconds", "Time from a task's birth to its end, with its waits for a slot and for answers.", slow, "status=COMPLETE|ERROR|CANCELLED"))
 	a.Models = modelsOf(f, optionsOf(r), slow, folded)
 	a.Tools = toolsOf(f, slow, folded.WithLabelValues("tool"))
 	a.Agents = agentsOf(f, long, folded.WithLabelValues("agent"))
-	a.sessions = newSessionsCollector(r)
+	a.sessions = newSessions(r)
 	return a
 }
 

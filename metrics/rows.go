@@ -23,16 +23,6 @@ type described struct {
 	labels           []string // as label reads them
 }
 
-// register registers a collector of metrics that no factory has made.
-func register[T any](r prometheus.Registerer, c prometheus.Collector, columns []column[T]) {
-	if d, ok := r.(describer); ok {
-		for _, column := range columns {
-			d.describe(column.name, column.word, column.help, column.labels)
-		}
-	}
-	r.MustRegister(c)
-}
-
 func gaugeOf[T any](name, help string, value func(T) float64, labels ...string) column[T] {
 	return columnOf(described{"parley_" + name, "gauge", help, labels}, prometheus.GaugeValue, value)
 }
@@ -46,7 +36,14 @@ func columnOf[T any](d described, kind prometheus.ValueType, value func(T) float
 }
 
 // watch registers a collector of rows.
-func watch[T any](r prometheus.Registerer, w *rows[T]) { register(r, w, w.columns) }
+func watch[T any](r prometheus.Registerer, w *rows[T]) {
+	if d, ok := r.(describer); ok {
+		for _, column := range w.columns {
+			d.describe(column.name, column.word, column.help, column.labels)
+		}
+	}
+	r.MustRegister(w)
+}
 
 // Describe implements prometheus.Collector.
 func (r *rows[T]) Describe(ch chan<- *prometheus.Desc) {

@@ -20,47 +20,33 @@ type Sessions struct {
 
 // Watch shows what waits and runs with every scrape. Engines of one process are watched one
 // at a time: the last one counts.
-func (a *Actors) Watch(read func() Sessions) { a.sessions.read.Store(&read) }
+func (a *Actors) Watch(read func() Sessions) { a.sessions.Store(&read) }
 
-type sessionsCollector struct {
-	read    atomic.Pointer[func() Sessions]
-	columns []column[Sessions]
-}
-
-// newSessionsCollector makes and registers it. Before an engine is watched it shows zeros.
-func newSessionsCollector(r prometheus.Registerer) *sessionsCollector {
-	c := &sessionsCollector{columns: []column[Sessions]{
-		gaugeOf("messages_waiting", "Accepted messages that no step has read yet, of the sessions in memory. One waits also while its session waits for a person's answer, for a slot, or for an outside runtime. A session with due work that left memory, or was there before a restart, is loaded again by the scan for due work, and counts again.",
-			func(s Sessions) float64 { return float64(s.Waiting) }),
-		gaugeOf("oldest_waiting_message_seconds", "Age of the oldest message of parley_messages_waiting; 0 = none waits.",
-			func(s Sessions) float64 { return s.Oldest }),
-		gaugeOf("tasks_running", "Tasks that are RUNNING in the sessions in memory, those of delegations and of outside runtimes included.",
-			func(s Sessions) float64 { return float64(s.Running) }),
-		gaugeOf("tool_calls_running", "Tool calls that have begun and not ended, of the sessions in memory.",
-			func(s Sessions) float64 { return float64(s.Tools) }),
-		gaugeOf("delegations_running", "Delegations that have begun and not ended, of the sessions in memory that wait for them.",
-			func(s Sessions) float64 { return float64(s.Delegations) }),
-		gaugeOf("task_longest_silence_seconds", "The longest time since anything became durable in a session whose task is RUNNING; 0 = none runs. A model call that streams is silent until its end.",
-			func(s Sessions) float64 { return s.Silence }),
-	}}
-	register(r, c, c.columns)
-	return c
-}
-
-// Describe implements prometheus.Collector.
-func (c *sessionsCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, column := range c.columns {
-		ch <- column.desc
-	}
-}
-
-// Collect implements prometheus.Collector.
-func (c *sessionsCollector) Collect(ch chan<- prometheus.Metric) {
-	var s Sessions
-	if read := c.read.Load(); read != nil {
-		s = (*read)()
-	}
-	for _, column := range c.columns {
-		ch <- prometheus.MustNewConstMetric(column.desc, column.kind, column.value(s))
-	}
+// newSessions shows what waits and runs. Before an engine is watched it shows zeros.
+func newSessions(r prometheus.Registerer) *atomic.Pointer[func() Sessions] {
+	now := &atomic.Pointer[func() Sessions]{}
+	watch(r, &rows[Sessions]{
+		read: func() []Sessions {
+			if read := now.Load(); read != nil {
+				return []Sessions{(*read)()}
+			}
+			return []Sessions{{}}
+		},
+		labels: func(Sessions) []string { return nil },
+		columns: []column[Sessions]{
+			gaugeOf("messages_waiting", "Accepted messages that no step has read yet, of the sessions in memory. One waits also while its session waits for a person's answer, for a slot, or for an outside runtime. A session with due work that left memory, or was there before a restart, is loaded again by the scan for due work, and counts again.",
+				func(s Sessions) float64 { return float64(s.Waiting) }),
+			gaugeOf("oldest_waiting_message_seconds", "Age of the oldest message of parley_messages_waiting; 0 = none waits.",
+				func(s Sessions) float64 { return s.Oldest }),
+			gaugeOf("tasks_running", "Tasks that are RUNNING in the sessions in memory, those of delegations and of outside runtimes included.",
+				func(s Sessions) float64 { return float64(s.Running) }),
+			gaugeOf("tool_calls_running", "Tool calls that have begun and not ended, of the sessions in memory.",
+				func(s Sessions) float64 { return float64(s.Tools) }),
+			gaugeOf("delegations_running", "Delegations that have begun and not ended, of the sessions in memory that wait for them.",
+				func(s Sessions) float64 { return float64(s.Delegations) }),
+			gaugeOf("task_longest_silence_seconds", "The longest time since anything became durable in a session whose task is RUNNING; 0 = none runs. A model call that streams is silent until its end.",
+				func(s Sessions) float64 { return s.Silence }),
+		},
+	})
+	return now
 }

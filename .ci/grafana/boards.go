@@ -117,6 +117,8 @@ func conversation() board {
 					queries: one(rate("parley_messages_accepted_total", "disposition"))},
 				{title: "Receipts by how", unit: "ops", stacked: true, alert: "ParleyAnswerBudgetBurnsFast", about: "Messages resolved a second, by what became of them. Normal: nearly all answered or merged; failed and unanswered are the promise broken.",
 					queries: one(rate("parley_messages_resolved_total", "how"))},
+				{title: "Promises", unit: "ops", stacked: true, alert: "ParleyAnswerBudgetBurnsFast", about: "Messages of users a second, each once: kept, late (nothing was seen of it for 60 s), failed (its receipt says failed or unanswered). Normal: all kept.",
+					queries: one(rate("parley_message_promises_total", "promise"))},
 				{title: "Answers by evidence", unit: "ops", stacked: true, about: "Answered messages by why the receipt says so: the model named it, it was the only one, it was asked, words match, or it was merely seen. Much \"seen\" says that the model does not address its answers.",
 					queries: one(rate(`parley_messages_resolved_total{how="answered"}`, "evidence"))},
 				{title: "Time to the receipt", unit: "s", about: "From acceptance to the receipt, 99th percentile by what became of the message.",

@@ -81,9 +81,9 @@ func (l *lines) events(env *Env, o *Observer, s Session, events []conversation.E
 }
 
 // loaded takes a task that is open when the session was loaded.
-func (l *lines) loaded(t *conversation.TaskView) {
+func (l *lines) loaded(t *conversation.TaskView, agent conversation.AgentName) {
 	if t.Steps > 0 || t.Status != conversation.TaskQueued {
-		l.change(t.Task, func(w *work) { w.resumed = true })
+		l.change(t.Task, func(w *work) { w.agent, w.resumed = agent, true })
 	}
 }
 

@@ -63,6 +63,13 @@ func TestTimesOfLines(t *testing.T) {
 		goesOn()
 		ended(map[string]any{"took": nil, "resumed": true, "steps": 1.0})
 
+		p.o = Observer{}
+		p.o.Loaded(env, conversation.SessionKey{}, stored{conversation.View{
+			Agent: "researcher", Tasks: []conversation.TaskView{{Task: "t1", Status: conversation.TaskAwaiting, Trigger: "m1", Steps: 1}},
+		}}, time.Now())
+		p.after(time.Second, "t1", status("m1", conversation.TaskAwaiting, conversation.TaskCancelled))
+		ended(map[string]any{"agent": "researcher", "resumed": true, "status": "CANCELLED"})
+
 		// One that never ran took no time.
 		p.after(0, "t1", accepted("m1", conversation.Queued))
 		p.after(time.Second, "t1", status("m1", conversation.TaskQueued, conversation.TaskCancelled))

@@ -150,7 +150,10 @@ func (o *Observer) Events(env *Env, s Session, events []conversation.Event) {
 			if about == "" {
 				about = t.triggerOf(event.Task)
 			}
-			o.told(m, t.message(about), event.Task, "question", s.At)
+			o.told(m, s, t.message(about), event.Task, "question")
+			if a := b.Approval; a != nil && b.Delegation == "" { // the call has not started, and may end so
+				t.calls[a.Call] = openCall{name: a.Tool, waits: true}
+			}
 		case conversation.QuestionAnswered:
 			how := "answered"
 			if b.By == "default" && b.Message == "" {
@@ -257,12 +260,12 @@ func (o *Observer) part(env *Env, s Session, task conversation.TaskID, p convers
 		return
 	}
 	if p.InReplyTo != "" && p.InReplyTo != conversation.MessageID(p.Source) {
-		o.told(m, t.message(p.InReplyTo), task, "part", s.At)
+		o.told(m, s, t.message(p.InReplyTo), task, "part")
 	}
 	// Only triggers are counted, from their first part on: another source has no end,
 	// so it would never be forgotten.
 	source := t.message(conversation.MessageID(p.Source))
-	o.told(m, source, task, "part", s.At)
+	o.told(m, s, source, task, "part")
 	if source != nil && source.trigger && !source.parted {
 		source.parted = true
 		t.parts[p.Source] = 1
@@ -274,11 +277,32 @@ func (o *Observer) part(env *Env, s Session, task conversation.TaskID, p convers
 	}
 }
 
-// told notes that the author of a message has seen something of it. msg may be nil.
-func (o *Observer) told(m *metrics.Actors, msg *message, task conversation.TaskID, by string, at time.Time) {
-	if msg != nil && !msg.told {
-		msg.told = true
-		metrics.Observe(m.Told(by), since(msg.accepted, at), o.TraceID(task))
+// soonEnough is how long the author of a message may see nothing of it: the promise that
+// prometheus/rules.yml watches.
+const soonEnough = 60.0
+
+// told notes that the author of a message has seen something of it. msg may be nil. What
+// an agent has asked another one in a delegation has no author who waits.
+func (o *Observer) told(m *metrics.Actors, s Session, msg *message, task conversation.TaskID, by string) {
+	if msg == nil || msg.told || s.Key.Session.Depth() > 0 {
+		return
+	}
+	msg.told = true
+	took := since(msg.accepted, s.At)
+	metrics.Observe(m.Told(by), took, o.TraceID(task))
+	if msg.late = took > soonEnough; msg.late {
+		m.Promises.WithLabelValues("late").Inc()
+	}
+}
+
+// promised counts a message at its end, unless it was late: then it has been.
+func promised(m *metrics.Actors, s Session, msg *message, how conversation.Resolution) {
+	switch failed := how == conversation.ResolvedFailed || how == conversation.ResolvedUnanswered; {
+	case s.Key.Session.Depth() > 0 || msg != nil && msg.late:
+	case failed:
+		m.Promises.WithLabelValues("failed").Inc()
+	case msg != nil: // else nobody knows
+		m.Promises.WithLabelValues("kept").Inc()
 	}
 }
 
@@ -289,11 +313,14 @@ func since(from, to time.Time) float64 { return max(to.Sub(from).Seconds(), 0) }
 func (o *Observer) resolved(env *Env, s Session, task conversation.TaskID, b conversation.MessageResolved) {
 	t := o.remember(env)
 	msg := t.message(b.Message)
+	o.told(env.Metrics, s, msg, task, "receipt")
+	promised(env.Metrics, s, msg, b.How)
 	if msg == nil {
 		return
 	}
-	o.told(env.Metrics, msg, task, "receipt", s.At)
-	metrics.Observe(env.Metrics.Resolved(b.How.String()), since(msg.accepted, s.At), o.TraceID(task))
+	if s.Key.Session.Depth() == 0 {
+		metrics.Observe(env.Metrics.Resolved(b.How.String()), since(msg.accepted, s.At), o.TraceID(task))
+	}
 	msg.resolved, msg.unread = true, false
 	if !msg.trigger {
 		t.forget(b.Message)
@@ -346,7 +373,7 @@ func (o *Observer) Loaded(env *Env, key conversation.SessionKey, of Loadable, at
 	t := o.remember(env)
 	for i := range v.Tasks {
 		known := &v.Tasks[i]
-		o.lines.loaded(known)
+		o.lines.loaded(known, v.Agent)
 		t.begin(openTask{id: known.Task, trigger: known.Trigger, born: known.CreatedAt, agent: v.Agent, running: known.Status == conversation.TaskRunning})
 	}
 	for _, known := range v.Inbox {
@@ -354,6 +381,9 @@ func (o *Observer) Loaded(env *Env, key conversation.SessionKey, of Loadable, at
 	}
 	for _, known := range v.Questions {
 		t.asked[known.Asked.Question] = known.At
+		if a := known.Asked.Approval; a != nil && known.Asked.Delegation == "" {
+			t.calls[a.Call] = openCall{name: a.Tool, waits: true}
+		}
 	}
 	for _, known := range v.Calls {
 		t.calls[known.Call] = openCall{name: known.Tool}

@@ -28,7 +28,8 @@ type message struct {
 	accepted time.Time // by the event
 	durable  time.Time // when that was on the disk; zero = before the session was loaded
 	unread   bool      // no step has read it, and no runtime has it
-	told     bool      // its author has seen something of it
+	told     bool      // its author has seen something of it,
+	late     bool      // and not soon enough
 	trigger  bool      // of a task that is open
 	parted   bool      // a trigger's first part is there
 	resolved bool
@@ -38,6 +39,7 @@ type message struct {
 type openCall struct {
 	name       string // the tool's, or the agent's
 	delegation bool
+	waits      bool // to be allowed: it does not run
 }
 
 // openTask is a task that has not ended.
@@ -165,13 +167,16 @@ func (t *tally) beat(at time.Time) {
 			running++
 		}
 	}
-	delegations := int64(0)
+	tools, delegations := int64(0), int64(0)
 	for _, c := range t.calls {
-		if c.delegation {
+		switch {
+		case c.delegation:
 			delegations++
+		case !c.waits:
+			tools++
 		}
 	}
-	t.pulse.tools.Store(int64(len(t.calls)) - delegations)
+	t.pulse.tools.Store(tools)
 	t.pulse.delegations.Store(delegations)
 	t.pulse.set(waiting, oldest, running, at)
 }
