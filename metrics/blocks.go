@@ -62,7 +62,7 @@ func modelsOf(f factory, o Options, slow []float64, folded *prometheus.CounterVe
 			m.none = of("")
 			return m
 		}
-		m.spent = &Bounded[spent]{most: most + 1, make: of}
+		m.spent = &Bounded[spent]{most: most, make: of}
 		m.tenants = tenants
 		return m
 	})

@@ -37,7 +37,7 @@ func (t *table[T]) add(name string, value T) {
 // Other is the label's value of all names that a bounded label has no place for.
 const Other = "other"
 
-// Bounded holds the collectors of names that others choose: tenants, tools, agents. The
+// Bounded holds the collectors of names that others choose: tenants, tools, agents, models. The
 // first names have collectors of their own, those that come later share those of "other".
 type Bounded[T any] struct {
 	most   int

@@ -36,9 +36,6 @@ type read struct {
 	took prometheus.Observer
 }
 
-// ops are the reads that either store has.
-const ops = "op"
-
 // Read counts a read that began then, and ends now.
 func (p *Persistence) Read(op string, begun time.Time) {
 	r := p.read(op)
@@ -56,8 +53,8 @@ func NewPersistence(r prometheus.Registerer) *Persistence {
 		WritesPerSync: f.histogram("writes_per_sync", "Commits, acquisitions and erasures that one sync made durable together.", []float64{1, 2, 4, 8, 16, 32, 64, 128, 256}),
 		CommitErrors:  f.counters("commit_errors_total", "Commits that failed, by reason.", "code=fenced|conflict|duplicate|full|closed|cancelled|unknown"),
 		Duplicates:    f.counters("duplicates_total", "Commits refused because a key was stored already, by the key's kind.", "kind=part|message"),
-		Reads:         f.counters("reads_total", "Reads of the store, by operation.", ops),
-		ReadSeconds:   f.histograms("read_seconds", "Time of a read of the store, by operation; of records, of the first page.", []float64{.00001, .00005, .0001, .00025, .0005, .001, .0025, .005, .01, .05, .25, 1, 5}, ops),
+		Reads:         f.counters("reads_total", "Reads of the store, by operation.", "op"),
+		ReadSeconds:   f.histograms("read_seconds", "Time of a read of the store, by operation; of records, of the first page.", []float64{.00001, .00005, .0001, .00025, .0005, .001, .0025, .005, .01, .05, .25, 1, 5}, "op"),
 		QuotaRefused:  f.counters("quota_refused_total", "Refusals because a tenant has stored as much as it may, by limit.", "limit=sessions_per_tenant|stored_bytes_per_tenant"),
 		LostBytes:     f.gauge("lost_bytes", "Bytes at the end of the log that this start could not read after a power failure; 0 = none."),
 		Backups:       f.counters("backups_total", "Backups of the running store, by result; one that was refused is failed.", "result=ok|failed"),

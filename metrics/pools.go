@@ -44,12 +44,9 @@ func newPools(r prometheus.Registerer) *pools {
 	return p
 }
 
-// WatchPools shows the pools of an open shared store with every scrape; nil = no more.
+// WatchPools shows the pools of an open shared store with every scrape, until stop is called.
 // Stores of one process are watched one at a time: the last one counts.
-func (p *Persistence) WatchPools(read func() []StorePool) {
-	if read == nil {
-		p.pools.now.Store(nil)
-		return
-	}
+func (p *Persistence) WatchPools(read func() []StorePool) (stop func()) {
 	p.pools.now.Store(&read)
+	return func() { p.pools.now.CompareAndSwap(&read, nil) }
 }

@@ -33,6 +33,7 @@ type Store struct {
 	secret   []byte
 	logger   *slog.Logger
 	metrics  *metrics.Persistence
+	unwatch  func() // the pools are not asked any more
 	patience time.Duration
 
 	// However much is acquired or read, what is committed does not wait for it.
@@ -92,7 +93,7 @@ func Open(ctx context.Context, o StoreOptions) (*Store, error) {
 		}
 		return nil, opening.Explain(checked, err)
 	}
-	s.metrics.WatchPools(s.pools)
+	s.unwatch = s.metrics.WatchPools(s.pools)
 	for range writers {
 		s.running.Go(s.write)
 	}
@@ -299,6 +300,7 @@ func (s *Store) Close() error {
 		s.running.Wait()
 		patience.Stop()
 		s.stop()
+		s.unwatch()
 		s.closePools()
 	}
 	return nil

@@ -14,7 +14,8 @@ import (
 	"parley/persistence/pebble/internal/opening"
 )
 
-// lockFile is in every backup, empty: whoever reads a backup locks it for reading.
+// lockFile is in a backup, empty: whoever reads the backup locks it for reading. One that a
+// version of before backups on a schedule has made has none, and nobody sees who reads it.
 const lockFile = ondisk.LockFile
 
 // removing is the end of the name of a backup that is being removed.
