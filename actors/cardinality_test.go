@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"parley/actors"
 	"parley/conversation"
@@ -48,7 +47,7 @@ func (m rogue) Stream(_ context.Context, r conversation.Request) iter.Seq2[conve
 }
 
 // The number of series does not grow with sessions, users, tenants, clients and what they or
-// models say, and no label holds any of it; a scrape of all that waits is fast. N-14.
+// models say, and no label holds any of it. N-14.
 func TestSeriesOfTenThousandSessions(t *testing.T) {
 	talker, err := scripted.New(scripted.Options{})
 	if err != nil {
@@ -129,10 +128,8 @@ func TestSeriesOfTenThousandSessions(t *testing.T) {
 	talk(0, 1000)
 	before, _ := series()
 	talk(1000, 10_000)
-	began := time.Now()
 	after, tenants := series()
-	took := time.Since(began)
-	t.Logf("%d series after 1,000 sessions, %d after 10,000, of %d tenants; a scrape takes %v", before, after, tenants, took)
+	t.Logf("%d series after 1,000 sessions, %d after 10,000, of %d tenants", before, after, tenants)
 	if after > before+20 { // codes and outcomes that come once under load
 		t.Errorf("%d series after 1,000 sessions, %d after 10,000", before, after)
 	}
@@ -141,8 +138,5 @@ func TestSeriesOfTenThousandSessions(t *testing.T) {
 	}
 	if n < 500 {
 		t.Errorf("models have made up %d tools only", n)
-	}
-	if took > 500*time.Millisecond { // it is 50 ms at most on a machine that does nothing else
-		t.Errorf("a scrape takes %v", took)
 	}
 }

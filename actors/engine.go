@@ -168,7 +168,7 @@ func New(cfg Config, d Deps) (*Engine, error) {
 	)
 	e.props = actor.PropsFromProducer(func() actor.Actor { return &session{e: e} }, actor.WithDispatcher(e.workers),
 		actor.WithMailbox(mail.Counting(d.Metrics.Mailbox, isCommand)), actor.WithSupervisor(calls.StopOnFailure))
-	e.root = e.system.Root.Copy().WithGuardian(&calls.GoOnAfterFailure{Failed: func(reason any) { e.panicked("a session's actor", reason) }})
+	e.root = e.system.Root.Copy().WithGuardian(&guard.GoOnAfterFailure{Failed: func(reason any) { e.panicked("a session's actor", reason) }})
 	e.registry = registry.New(e.spawn, e.send, cfg.MaxWaiting)
 	pace := delivery.NewPace(attemptEvery)
 	e.repeater = delivery.NewRepeater(delivery.RepeaterOptions{

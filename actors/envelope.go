@@ -34,7 +34,8 @@ type envelope struct {
 	answered bool
 }
 
-// isCommand is true for the messages of a mailbox that are commands.
+// isCommand is true for the messages of a mailbox that clients, or the session itself, wait
+// for: commands, and requests for a view.
 func isCommand(message any) bool { _, ok := message.(*envelope); return ok }
 
 func (t *envelope) name() string {

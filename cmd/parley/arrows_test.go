@@ -291,7 +291,7 @@ var testArrows = map[string][]string{
 // libraries says where the libraries live whose types must not travel: prefix
 // of the import path → rooms, or files, that may import it.
 var libraries = map[string][]string{
-	"github.com/asynkron/protoactor-go": {"actors", "actors/internal/alarm", "actors/internal/calls", "actors/internal/mail", "actors/internal/registry", "actors/cluster/internal/link"},
+	"github.com/asynkron/protoactor-go": {"actors", "actors/internal/alarm", "actors/internal/calls", "actors/internal/guard", "actors/internal/mail", "actors/internal/registry", "actors/cluster/internal/link"},
 	"google.golang.org/grpc":            {"actors/cluster/internal/link"},
 	// The load generator measures the bare store and the bare socket in the same
 	// run as the server; that is the point of a baseline.

@@ -62,18 +62,6 @@ type (
 // stopped, and the session gets actor.Terminated.
 var StopOnFailure = actor.NewOneForOneStrategy(0, 0, func(any) actor.Directive { return actor.StopDirective })
 
-// GoOnAfterFailure supervises session actors. What fails outside of Receive is not the
-// session: it goes on without the one message. Restarted it would have no name, while
-// the registry and its mailbox still mean the one before; stopped it would answer
-// nothing that is in its mailbox.
-type GoOnAfterFailure struct{ Failed func(reason any) }
-
-// HandleFailure implements actor.SupervisorStrategy.
-func (g *GoOnAfterFailure) HandleFailure(_ *actor.ActorSystem, of actor.Supervisor, pid *actor.PID, _ *actor.RestartStatistics, reason, _ any) {
-	g.Failed(reason)
-	of.ResumeChildren(pid)
-}
-
 // Set is the calls of one session that run. The zero value is empty.
 type Set struct {
 	children map[conversation.CallID]*actor.PID
