@@ -19,6 +19,7 @@ import (
 type Asked struct {
 	URL  string // http://HOST:PORT, or https
 	Name string // the name by which TLS asks for it; "" = the host of URL
+	Else string // HOST:PORT, connected to if that of URL cannot be; "" = nothing
 	Own  bool   // it is the server of this machine's own configuration
 }
 
@@ -41,10 +42,9 @@ func Configured(c gateway.Config) (Asked, error) {
 		return Asked{}, fmt.Errorf("the configuration does not say at which port the server listens (%q): name the server with --url", addr)
 	}
 	switch host {
-	case "", "0.0.0.0":
+	case "", "0.0.0.0", "::": // of both families, but a machine may have only one of them
 		host = "127.0.0.1"
-	case "::":
-		host = "::1"
+		s.Else = net.JoinHostPort("::1", port)
 	}
 	s.URL += net.JoinHostPort(host, port)
 	return s, nil
@@ -74,6 +74,7 @@ const maxAnswer = 64 << 10
 // is not checked: it is for the name that clients use, and there is nothing to betray.
 func Ask(ctx context.Context, s Asked, question string) (string, error) {
 	transport := &http.Transport{
+		DialContext:       s.dial,
 		DisableKeepAlives: true,
 		TLSClientConfig:   &tls.Config{ServerName: s.Name, InsecureSkipVerify: s.Own}, //nolint:gosec // only of this machine; no secret is sent
 	}
@@ -109,6 +110,18 @@ func Ask(ctx context.Context, s Asked, question string) (string, error) {
 		status += ": " + reason
 	}
 	return status, nil
+}
+
+// dial connects to the server. An error is that of the URL's own address.
+func (s Asked) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, network, addr)
+	if err != nil && s.Else != "" {
+		if other, otherErr := dialer.DialContext(ctx, network, s.Else); otherErr == nil {
+			return other, nil
+		}
+	}
+	return conn, err
 }
 
 // unwrapped is the reason of a request's failure without its method and address.

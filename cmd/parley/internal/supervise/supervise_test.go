@@ -21,22 +21,38 @@ import (
 func TestConfigured(t *testing.T) {
 	for name, c := range map[string]struct {
 		config gateway.Config
-		want   string // URL and name
+		want   string // URL, name and the other address
 	}{
-		"default":    {gateway.Config{Listen: "127.0.0.1:8080"}, "http://127.0.0.1:8080 "},
-		"everywhere": {gateway.Config{Listen: "0.0.0.0:8080"}, "http://127.0.0.1:8080 "},
-		"no host":    {gateway.Config{Listen: ":8080"}, "http://127.0.0.1:8080 "},
-		"IPv6":       {gateway.Config{Listen: "[::]:8080"}, "http://[::1]:8080 "},
-		"files":      {gateway.Config{Listen: "10.0.0.1:443", TLS: gateway.TLS{CertFile: "c.pem"}}, "https://10.0.0.1:443 "},
-		"ACME":       {gateway.Config{Listen: "0.0.0.0:443", TLS: gateway.TLS{ACMEHosts: []string{"chat.example"}}}, "https://127.0.0.1:443 chat.example"},
-		"admin":      {gateway.Config{Listen: "0.0.0.0:443", AdminListen: "127.0.0.1:9090", TLS: gateway.TLS{CertFile: "c.pem"}}, "http://127.0.0.1:9090 "},
-		"any port":   {gateway.Config{Listen: "127.0.0.1:0"}, ""},
-		"no address": {gateway.Config{Listen: "nowhere"}, ""},
+		"default":      {gateway.Config{Listen: "127.0.0.1:8080"}, "http://127.0.0.1:8080  "},
+		"everywhere":   {gateway.Config{Listen: "0.0.0.0:8080"}, "http://127.0.0.1:8080  [::1]:8080"},
+		"no host":      {gateway.Config{Listen: ":8080"}, "http://127.0.0.1:8080  [::1]:8080"},
+		"as Go has it": {gateway.Config{Listen: "[::]:8080"}, "http://127.0.0.1:8080  [::1]:8080"}, // also of 0.0.0.0
+		"IPv6":         {gateway.Config{Listen: "[::1]:8080"}, "http://[::1]:8080  "},
+		"files":        {gateway.Config{Listen: "10.0.0.1:443", TLS: gateway.TLS{CertFile: "c.pem"}}, "https://10.0.0.1:443  "},
+		"ACME":         {gateway.Config{Listen: "0.0.0.0:443", TLS: gateway.TLS{ACMEHosts: []string{"chat.example"}}}, "https://127.0.0.1:443 chat.example [::1]:443"},
+		"admin":        {gateway.Config{Listen: "0.0.0.0:443", AdminListen: "127.0.0.1:9090", TLS: gateway.TLS{CertFile: "c.pem"}}, "http://127.0.0.1:9090  "},
+		"any port":     {gateway.Config{Listen: "127.0.0.1:0"}, ""},
+		"no address":   {gateway.Config{Listen: "nowhere"}, ""},
 	} {
 		s, err := Configured(c.config)
-		if got := s.URL + " " + s.Name; (err != nil) != (c.want == "") || err == nil && (got != c.want || !s.Own) {
+		if got := s.URL + " " + s.Name + " " + s.Else; (err != nil) != (c.want == "") || err == nil && (got != c.want || !s.Own) {
 			t.Errorf("%s: %q, %v; want %q", name, got, err, c.want)
 		}
+	}
+}
+
+// Where one family of addresses does not exist, the server is found at the other.
+func TestAskElse(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"status":"alive"}`)) }))
+	defer server.Close()
+	there, nowhere := server.Listener.Addr().String(), "127.0.0.1:1"
+	for _, s := range []Asked{{URL: server.URL, Else: nowhere}, {URL: "http://" + nowhere, Else: there}} {
+		if got, err := Ask(t.Context(), s, Live); got != "alive" || err != nil {
+			t.Errorf("%+v: %q, %v", s, got, err)
+		}
+	}
+	if _, err := Ask(t.Context(), Asked{URL: "http://" + nowhere, Else: "127.0.0.1:2"}, Live); err == nil || !strings.Contains(err.Error(), "http://127.0.0.1:1 does not answer: dial tcp 127.0.0.1:1: ") {
+		t.Errorf("a server that is nowhere: %v", err)
 	}
 }
 
