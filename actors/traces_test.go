@@ -209,6 +209,31 @@ task coordinator
 	})
 }
 
+// A name that a model has made up costs no span of the others: one string that is not UTF-8
+// would have the whole batch refused.
+func TestTracedMadeUpTool(t *testing.T) {
+	withTraces(t, nil, func(t *testing.T, h *harness, seen func() *tracingtest.Receiver) {
+		h.create(mainKey)
+		h.ok(h.tell(mainKey, say("a", "hit it")))
+		for _, answer := range []conversation.Item{actorstest.Use("x", "h"+strings.Repeat("ä", 40), `{}`), actorstest.Use("y", "h\xff", `{}`), actorstest.Text("done")} {
+			time.Sleep(time.Second)
+			h.reply(answer)
+		}
+		tree(t, seen(), `
+task coordinator
+  message
+  step
+    chat fake
+  execute_tool h`+strings.Repeat("ä", 31)+`*
+  step
+    chat fake
+  execute_tool h`+"\uFFFD"+`*
+  step
+    chat fake
+`)
+	})
+}
+
 // The tasks of delegations, and of delegations of those, are in the trace of the task
 // that a user waits for.
 func TestTracedDelegations(t *testing.T) {

@@ -294,17 +294,22 @@ func (s *Session) event(e *conversation.Event) {
 
 // text is an excerpt of a text, if tracing.content lets any out.
 func (s *Session) text(text string) string {
-	if !s.t.content || len(text) <= excerpt {
-		if !s.t.content {
-			return ""
+	if !s.t.content {
+		return ""
+	}
+	return cut(text, excerpt)
+}
+
+// cut is the beginning of a text, at most n bytes and no part of a character. It is a
+// copy: what remembers it does not keep the text.
+func cut(text string, n int) string {
+	if len(text) > n {
+		for n > 0 && !utf8.RuneStart(text[n]) {
+			n--
 		}
-		return strings.Clone(text)
+		text = text[:n]
 	}
-	n := excerpt
-	for n > 0 && !utf8.RuneStart(text[n]) {
-		n--
-	}
-	return strings.Clone(text[:n])
+	return strings.Clone(text)
 }
 
 func (s *Session) part(id conversation.TaskID, text string) {
@@ -318,9 +323,7 @@ func (s *Session) began(id conversation.CallID, c call) {
 	if s.calls == nil {
 		s.calls = map[conversation.CallID]call{}
 	}
-	if len(c.tool) > maxName { // a model has made it up
-		c.tool = c.tool[:maxName]
-	}
+	c.tool = cut(c.tool, maxName) // a model may have made it up
 	s.calls[id] = c
 }
 

@@ -8,9 +8,11 @@ import (
 	"iter"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
@@ -182,6 +184,17 @@ type span struct {
 	caller     trace.SpanContext // of a message: the client's span is the parent
 }
 
+// valid makes the span's strings UTF-8: some are a model's or a provider's, and for one
+// that is not, the library would send nothing of the whole batch. Lists have only our own words.
+func (s *span) valid() {
+	s.name, s.failed = strings.ToValidUTF8(s.name, "\uFFFD"), strings.ToValidUTF8(s.failed, "\uFFFD")
+	for i, a := range s.attrs {
+		if a.Value.Type() == attribute.STRING && !utf8.ValidString(a.Value.AsString()) {
+			s.attrs[i] = a.Key.String(strings.ToValidUTF8(a.Value.AsString(), "\uFFFD"))
+		}
+	}
+}
+
 // emit queues a span, or drops it. It never waits.
 func (t *Tracer) emit(s *span) {
 	if t.queued.Add(1) > maxQueued {
@@ -195,6 +208,7 @@ func (t *Tracer) emit(s *span) {
 	} else if s.parent.IsValid() {
 		ctx = trace.ContextWithSpanContext(ctx, reference(s.trace, s.parent))
 	}
+	s.valid()
 	if s.end.Before(s.start) {
 		s.start = s.end
 	}

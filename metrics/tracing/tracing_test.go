@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -176,6 +177,40 @@ func TestAttributes(t *testing.T) {
 	})
 }
 
+// Whatever bytes a model, a tool or a provider gives, the spans of a batch arrive.
+func TestAnyBytes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const bad = "a\xffb"
+		to := &tracingtest.Receiver{}
+		tracer, m := open(t, to, nil)
+		tracer.content = true
+		s := tracer.Session(key, func(conversation.AgentName) string { return bad + "/" + bad })
+		events := turn(1)
+		task, failure := events[0].Task, &conversation.Failure{Code: bad}
+		accepted, started, finished, ended := events[0].Body.(conversation.MessageAccepted), events[2].Body.(conversation.StepStarted), events[3].Body.(conversation.StepFinished), events[4].Body.(conversation.TaskStatusChanged)
+		accepted.Text, started.Agent, finished.Model, finished.Outcome, finished.Error, ended.New, ended.Error = bad, bad, bad, conversation.StepError, failure, conversation.TaskError, failure
+		events[0].Body, events[2].Body, events[3].Body, events[4].Body = accepted, started, finished, ended
+		events = slices.Insert(events, 4,
+			conversation.Event{Task: task, Body: conversation.ToolStarted{Call: bad, Tool: bad, Args: bad}},
+			conversation.Event{Task: task, Body: conversation.ToolFinished{Call: bad, Summary: bad}},
+			conversation.Event{Task: task, Body: conversation.DelegationStarted{Delegation: "d1", Agent: bad, Objective: bad}},
+			conversation.Event{Task: task, Body: conversation.DelegationFinished{Delegation: "d1", Summary: bad}},
+		)
+		s.Events(events)
+		if err := tracer.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if sent, lost := outcome(m, "exported"), outcome(m, "dropped"); sent != spansOfTurn+2 || lost != 0 {
+			t.Errorf("%d spans are sent, %d lost", sent, lost)
+		}
+		for _, name := range []string{"task a\uFFFDb", "chat a\uFFFDb", "execute_tool a\uFFFDb", "invoke_agent a\uFFFDb"} {
+			if !strings.Contains(to.Tree(), name) {
+				t.Errorf("no %q in\n%s", name, to.Tree())
+			}
+		}
+	})
+}
+
 // A collector that is not there holds up nobody, is complained of once a minute, and what it
 // was to have is counted. The end does not wait for it.
 func TestCollectorIsAway(t *testing.T) {
@@ -224,13 +259,13 @@ func TestRemembersLittle(t *testing.T) {
 		for n := range 100 {
 			s.Events(turn(n))
 		}
-		approval := &conversation.Approval{Call: "c1", Tool: strings.Repeat("x", 1000)}
+		approval := &conversation.Approval{Call: "c1", Tool: "x" + strings.Repeat("ä", 1000)}
 		s.Events([]conversation.Event{
 			{Task: "t7", Body: conversation.TaskStatusChanged{New: conversation.TaskRunning}},
 			{Task: "t7", Body: conversation.Asked{Question: "q1", Approval: approval}},
 		})
-		if name := s.calls["c1"].tool; len(name) != maxName {
-			t.Errorf("%d bytes of a name", len(name))
+		if name := s.calls["c1"].tool; name != "x"+strings.Repeat("ä", 31) { // of 64 bytes the last would be half a character
+			t.Errorf("%d bytes of a name: %q", len(name), name)
 		}
 		s.Events([]conversation.Event{
 			{Task: "t7", Body: conversation.TaskStatusChanged{Old: conversation.TaskRunning, New: conversation.TaskCancelled}},
