@@ -102,6 +102,38 @@ func TestDeltas(t *testing.T) {
 	})
 }
 
+// A sign of life, as of a call that waits for its turn, is no output of the model.
+func TestFirstOutputIsText(t *testing.T) {
+	withHarness(t, nil, func(t *testing.T, h *harness) {
+		h.create(mainKey)
+		h.ok(h.tell(mainKey, say("a", "hello")))
+		call := h.call()
+		for range 3 {
+			time.Sleep(10 * time.Second)
+			call.Delta(0, "")
+		}
+		time.Sleep(10 * time.Second)
+		call.Delta(0, "Bonjour")
+		time.Sleep(10 * time.Second)
+		call.Answer(actorstest.Text("Bonjour."))
+		synctest.Wait()
+		families, err := h.metrics.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, family := range families {
+			if family.GetName() != "parley_model_first_output_seconds" {
+				continue
+			}
+			if first := family.GetMetric()[0].GetHistogram(); first.GetSampleCount() != 1 || first.GetSampleSum() != 40 {
+				t.Errorf("%d outputs, the first after %v s, want 40", first.GetSampleCount(), first.GetSampleSum())
+			}
+			return
+		}
+		t.Error("no first output")
+	})
+}
+
 // lateSpeaker is a model that goes on with its text a second after it was stopped.
 type lateSpeaker struct{}
 

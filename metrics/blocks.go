@@ -10,7 +10,7 @@ import (
 // a fallback of it has answered counts as its own.
 type Model struct {
 	Running     prometheus.Gauge    // calls that have begun and not ended
-	FirstOutput prometheus.Observer // seconds from the start of a call to the first sign of life of the model
+	FirstOutput prometheus.Observer // seconds from the start of a call to the first text, or to an answer without any
 
 	calls   func(string) prometheus.Counter
 	seconds func(string) prometheus.Observer
@@ -27,7 +27,7 @@ const modelOutcomes = "outcome=ok|cut|error|rate_limited|permanent|timeout|cance
 func modelsOf(f factory, o Options, slow []float64, folded *prometheus.CounterVec) *Bounded[Model] {
 	calls := f.counters("model_calls_total", "Model calls by outcome.", "model", modelOutcomes)
 	seconds := f.histograms("model_call_duration_seconds", "Duration of model calls by outcome.", slow, "model", modelOutcomes)
-	first := f.histograms("model_first_output_seconds", "Time from the start of a model call to the first thing that comes of the model.", slow, "model")
+	first := f.histograms("model_first_output_seconds", "Time from the start of a model call, with what it waits at the model's own limits, to the first text of the model, or to its answer if no text came before.", slow, "model")
 	running := f.gauges("model_calls_running", "Model calls of steps that have begun and not ended; those that wait at a model's own limits are among them.", "model")
 	stops := f.counters("model_stops_total", "Answers of models, by why they ended: end, length (at the limit of tokens), filtered (the provider withheld it, or its rest), refused (by the model itself).", "model", "reason=end|length|filtered|refused")
 	retries := f.counters("model_retries_total", "Attempts after the first, by cause.", "model", "cause=error|interrupted|drain|moved")

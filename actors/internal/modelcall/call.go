@@ -87,7 +87,7 @@ type Call struct {
 	ended      bool                // nothing more of it counts,
 	usage      *conversation.Usage // but what it has cost
 	stopped    bool                // by the session
-	spoken     bool                // the model has: something has come of it
+	spoken     bool                // the model has: text has come of it
 	returned   bool                // the model has: whatever it had started has ended
 	holding    bool                // text gathers, and none is shown
 	waits      bool                // the model does at a limit of its own: nothing has begun,
@@ -366,7 +366,7 @@ func (c *Call) finish(outcome string) {
 	c.o.Meter.Called(outcome, time.Since(c.began).Seconds(), c.o.TraceID)
 }
 
-// spoke notes that something has come of the model. The caller holds mu.
+// spoke notes that text, or an answer, has come of the model. The caller holds mu.
 func (c *Call) spoke(now time.Time) {
 	if !c.spoken && !c.ended {
 		c.spoken = true
@@ -380,7 +380,9 @@ func (c *Call) delta(item int, text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
-	c.spoke(now)
+	if text != "" {
+		c.spoke(now)
+	}
 	c.lastOutput = now
 	if c.ended || !c.drafts.add(item, text) || c.timer != nil { // with a timer it will be shown soon
 		return
