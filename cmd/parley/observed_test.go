@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -34,6 +35,28 @@ func (l *live) asked(method, path, body string, headers ...string) string {
 		l.t.Fatalf("%s %s: %d %s", method, path, res.StatusCode, answer)
 	}
 	return string(answer)
+}
+
+// An address of the environment is checked as one of the configuration is, and what it may
+// hold of secrets is not said.
+func TestTracesToNoCollector(t *testing.T) {
+	for _, address := range []string{"http://marker-user:marker-secret@collector:4318", "http://collector:4318/?token=marker-secret", "127.0.0.1:4318"} {
+		m, out := NewMain(), &syncBuffer{}
+		m.Stdout, m.Stderr, m.Environ = out, out, []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + address}
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			select {
+			case <-m.Listening():
+				cancel()
+			case <-ctx.Done():
+			}
+		}()
+		code := m.Execute(ctx, append([]string{"serve", "--config", emptyConfig(t), "--listen", "127.0.0.1:0", "--data", t.TempDir()}, quick...))
+		cancel()
+		if said := out.String(); code != exitUsage || !strings.Contains(said, "OTEL_EXPORTER_OTLP_ENDPOINT: must be ") || strings.Contains(said, "marker") {
+			t.Errorf("with %s it ended with %d and said\n%s", address, code, said)
+		}
+	}
 }
 
 // N-14: traces reach a collector with what it wants as a password; they and the log of

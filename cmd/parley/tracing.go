@@ -19,7 +19,10 @@ const flushTime = 3 * time.Second
 // has not been sent when the process ends is sent by the closer, behind the drain.
 func (m *Main) openTracing(ctx context.Context, look config.Lookup, node conversation.NodeID, metrics *metrics.Traces, log *slog.Logger) (*tracing.Tracer, error) {
 	c := &m.Config.Tracing
-	url := c.URL(look)
+	url, err := c.URL(look)
+	if err != nil {
+		return nil, config.NewError("the environment", err)
+	}
 	if url == "" {
 		return nil, nil
 	}

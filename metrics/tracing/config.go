@@ -28,35 +28,47 @@ func DefaultConfig() Config {
 
 // Validate reports an endpoint that is none.
 func (c Config) Validate() []option.FieldError {
-	if c.Endpoint == "" {
+	if c.Endpoint == "" || isCollector(c.Endpoint) {
 		return nil
 	}
-	u, err := url.Parse(c.Endpoint)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return []option.FieldError{{Key: "tracing.endpoint", Sentence: `must be the address of a collector such as "http://collector:4318"`}}
-	}
-	return nil
+	return []option.FieldError{{Key: "tracing.endpoint", Sentence: mustBeCollector}}
+}
+
+const mustBeCollector = `must be the address of a collector such as "http://collector:4318"`
+
+// isCollector is false also of an address that has a user or a query: they may be secrets,
+// and the address is said in the log.
+func isCollector(address string) bool {
+	u, err := url.Parse(address)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.User == nil && u.RawQuery == "" && u.Fragment == ""
 }
 
 // URL is where spans are sent to; "" = tracing is off. The environment's standard
-// variables hold where the configuration says nothing.
-func (c Config) URL(lookup func(string) (string, bool)) string {
+// variables hold where the configuration says nothing. An error names the variable
+// that is no such address, and does not say its value.
+func (c Config) URL(lookup func(string) (string, bool)) (string, error) {
 	if off, _ := lookup("OTEL_SDK_DISABLED"); strings.EqualFold(off, "true") {
-		return ""
+		return "", nil
 	}
 	if c.Endpoint != "" {
 		if strings.HasSuffix(c.Endpoint, tracesPath) {
-			return c.Endpoint
+			return c.Endpoint, nil
 		}
-		return strings.TrimRight(c.Endpoint, "/") + tracesPath
+		return strings.TrimRight(c.Endpoint, "/") + tracesPath, nil
 	}
-	if whole, _ := lookup("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"); whole != "" {
-		return whole
+	for _, variable := range []string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"} {
+		address, _ := lookup(variable)
+		switch {
+		case address == "":
+			continue
+		case !isCollector(address):
+			return "", option.FieldError{Key: variable, Sentence: mustBeCollector + ", without a user or a query"}
+		case variable == "OTEL_EXPORTER_OTLP_ENDPOINT": // of all signals
+			address = strings.TrimRight(address, "/") + tracesPath
+		}
+		return address, nil
 	}
-	if base, _ := lookup("OTEL_EXPORTER_OTLP_ENDPOINT"); base != "" {
-		return strings.TrimRight(base, "/") + tracesPath
-	}
-	return ""
+	return "", nil
 }
 
 const tracesPath = "/v1/traces"

@@ -336,13 +336,26 @@ func TestURL(t *testing.T) {
 			}
 			return "", false
 		}
-		if got := (Config{Endpoint: c.endpoint}).URL(look); got != c.want {
-			t.Errorf("%q with %q: %q, want %q", c.endpoint, c.env, got, c.want)
+		if got, err := (Config{Endpoint: c.endpoint}).URL(look); got != c.want || err != nil {
+			t.Errorf("%q with %q: %q, %v; want %q", c.endpoint, c.env, got, err, c.want)
 		}
 	}
-	for endpoint, fine := range map[string]bool{"": true, "http://c:4318": true, "c:4318": false, "ftp://c": false, "http://user:pass@c": false, "http://c/?a=b": false, "http://": false} {
+	for endpoint, fine := range map[string]bool{
+		"": true, "http://c:4318": true, "c:4318": false, "127.0.0.1:4318": false, "ftp://c": false, "http://marker:marker@c": false, "http://c/?marker=b": false, "http://": false, "http://[::1": false,
+	} {
 		if (len((Config{Endpoint: endpoint}).Validate()) == 0) != fine {
 			t.Errorf("%q", endpoint)
+		}
+		for _, variable := range []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"} {
+			url, err := Config{}.URL(func(name string) (string, bool) {
+				if name == variable {
+					return endpoint, true
+				}
+				return "", false
+			})
+			if (err == nil) != fine || err != nil && (url != "" || !strings.HasPrefix(err.Error(), variable+": must be ") || strings.Contains(err.Error(), "marker")) {
+				t.Errorf("%s=%q: %q, %v", variable, endpoint, url, err)
+			}
 		}
 	}
 }
