@@ -93,6 +93,24 @@ func TestWhatIsOpen(t *testing.T) {
 	})
 }
 
+// A message's age is by the clock that has stamped it, silence by the one that nobody sets:
+// also after the machine was suspended for an hour, or the clock was set.
+func TestAgesByTheirClocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		env, _ := newEnv(metrics.Options{})
+		p := &played{t: t, env: env}
+		p.after(0, "t1", accepted("m1", conversation.Started))
+		p.after(0, "t1", status("m1", conversation.TaskQueued, conversation.TaskRunning))
+		time.Sleep(time.Second)
+		for ahead, oldest := range map[time.Duration]float64{0: 1.02, time.Hour: 3601.02, -time.Hour: 0} {
+			got := env.Pulses.sum(time.Since(env.Pulses.base), time.Now().Add(ahead).Round(0))
+			if !near(got.Oldest, oldest) || !near(got.Silence, 1) {
+				t.Errorf("with a clock that goes %s ahead: %+v, want %v s and a silence of 1 s", ahead, got, oldest)
+			}
+		}
+	})
+}
+
 // How long the author of a message waits for a sign, and for the end. N-14.
 func TestTimesOfMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -25,7 +25,7 @@ type pulse struct {
 	shard   uint32
 	base    time.Time
 	waiting atomic.Int64 // messages that nobody has read
-	oldest  atomic.Int64 // when the oldest of them was accepted, since base
+	oldest  atomic.Int64 // when the oldest of them was accepted, Unix milliseconds: by the clock that stamps events
 	running atomic.Int64 // tasks
 	durable atomic.Int64 // when something became durable last, since base
 
@@ -33,7 +33,7 @@ type pulse struct {
 }
 
 func (p *pulse) set(waiting int64, oldest time.Time, running int64, durable time.Time) {
-	p.oldest.Store(int64(oldest.Sub(p.base)))
+	p.oldest.Store(oldest.UnixMilli())
 	p.waiting.Store(waiting)
 	p.durable.Store(int64(durable.Sub(p.base)))
 	p.running.Store(running)
@@ -61,10 +61,15 @@ func (p *Pulses) remove(one *pulse) {
 
 // Now sums them up for a scrape.
 func (p *Pulses) Now() metrics.Sessions {
-	var s metrics.Sessions
 	p.begin.Do(func() { p.base = time.Now() })
-	now := time.Since(p.base)
-	age := func(at int64) float64 { return max((now - time.Duration(at)).Seconds(), 0) }
+	return p.sum(time.Since(p.base), time.Now())
+}
+
+// sum is Now at a time since base, which stands still while the machine is suspended, and
+// by the clock, which may be set.
+func (p *Pulses) sum(since time.Duration, clock time.Time) metrics.Sessions {
+	var s metrics.Sessions
+	age := func(since time.Duration) float64 { return max(since.Seconds(), 0) }
 	for i := range p.shards {
 		shard := &p.shards[i]
 		shard.mu.Lock()
@@ -73,11 +78,11 @@ func (p *Pulses) Now() metrics.Sessions {
 			s.Delegations += int(one.delegations.Load())
 			if n := one.waiting.Load(); n > 0 {
 				s.Waiting += int(n)
-				s.Oldest = max(s.Oldest, age(one.oldest.Load()))
+				s.Oldest = max(s.Oldest, age(clock.Sub(time.UnixMilli(one.oldest.Load()))))
 			}
 			if n := one.running.Load(); n > 0 {
 				s.Running += int(n)
-				s.Silence = max(s.Silence, age(one.durable.Load()))
+				s.Silence = max(s.Silence, age(since-time.Duration(one.durable.Load())))
 			}
 		}
 		shard.mu.Unlock()
