@@ -369,8 +369,9 @@ func (s *Session) read(e *conversation.Event, id conversation.MessageID, by conv
 }
 
 func (s *Session) status(e *conversation.Event, b conversation.TaskStatusChanged) {
-	if s.tasks[e.Task] == nil && b.New.Ended() && b.Old == conversation.TaskQueued {
-		return // it has never begun
+	if known := s.tasks[e.Task]; b.New.Ended() && b.Old == conversation.TaskQueued && (known == nil || !known.begun) {
+		delete(s.tasks, e.Task) // it has never begun
+		return
 	}
 	t := s.task(e.Task)
 	t.trigger = cmp.Or(b.Trigger, t.trigger)

@@ -292,6 +292,36 @@ func TestRemembersLittle(t *testing.T) {
 	})
 }
 
+// A task that never ran has no span, also one of leftovers and one that waited already
+// when the session was loaded; one that waits for its turn again has run.
+func TestTaskThatNeverRan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		to := &tracingtest.Receiver{}
+		tracer, _ := open(t, to, nil)
+		s := tracer.Session(key, label)
+		s.Resume(&conversation.View{Tasks: []conversation.TaskView{
+			{Task: "found", Status: conversation.TaskQueued, CreatedAt: time.Now()}, {Task: "found-again", Status: conversation.TaskQueued, Steps: 1, CreatedAt: time.Now()},
+		}})
+		s.Events([]conversation.Event{
+			{Task: "leftover", Body: conversation.TaskStatusChanged{New: conversation.TaskQueued}},
+			{Task: "again", Body: conversation.TaskStatusChanged{New: conversation.TaskRunning}},
+			{Task: "again", Body: conversation.TaskStatusChanged{Old: conversation.TaskAwaiting, New: conversation.TaskQueued}},
+		})
+		for _, id := range []conversation.TaskID{"accepted", "leftover", "found", "found-again", "again"} {
+			s.Events([]conversation.Event{{Task: id, At: time.Now(), Body: conversation.TaskStatusChanged{Old: conversation.TaskQueued, New: conversation.TaskCancelled}}})
+		}
+		_ = tracer.Close(t.Context())
+		var ran []string
+		for _, span := range to.Spans() {
+			ran = append(ran, span.Attrs["parley.task.id"])
+		}
+		slices.Sort(ran)
+		if !slices.Equal(ran, []string{"again", "found-again"}) || len(s.tasks) > 0 {
+			t.Errorf("%q have spans; %d tasks are left", ran, len(s.tasks))
+		}
+	})
+}
+
 // A task is linked to at most as many messages as the library keeps links.
 func TestLinksAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
