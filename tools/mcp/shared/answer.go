@@ -69,7 +69,7 @@ func (s *Single) answerCall(ctx context.Context, c *callAsked, back Back) ([]byt
 	}
 	text, err := tool.Run(ctx, conversation.ToolCall{
 		Key:  conversation.SessionKey{Tenant: conversation.TenantID(c.Tenant), Session: conversation.SessionID(c.Session)},
-		Task: conversation.TaskID(c.Task), Call: conversation.CallID(c.Call), Args: c.Args,
+		Task: conversation.TaskID(c.Task), Call: conversation.CallID(c.Call), Args: c.Args, TraceParent: c.Trace,
 		Progress: func(note string, percent *int) {
 			back.Tell(encode(meanwhile{Progress: &progressShown{note, percent}}))
 		},
@@ -117,7 +117,7 @@ func (t *remote) Run(ctx context.Context, c conversation.ToolCall) (string, erro
 		args = json.RawMessage("{}")
 	}
 	out, err := s.o.Ask(ctx, encode(request{Call: &callAsked{
-		Tool: t.spec.Name, Tenant: string(c.Key.Tenant), Session: string(c.Key.Session), Task: string(c.Task), Call: string(c.Call), Args: args,
+		Tool: t.spec.Name, Tenant: string(c.Key.Tenant), Session: string(c.Key.Session), Task: string(c.Task), Call: string(c.Call), Args: args, Trace: c.TraceParent,
 	}}), askWait, func(ctx context.Context, body []byte) ([]byte, error) { return hear(ctx, c, body) })
 	var a answer
 	switch {

@@ -31,6 +31,7 @@ type callAsked struct {
 	Task    string          `json:"task"`
 	Call    string          `json:"call"`
 	Args    json.RawMessage `json:"args"`
+	Trace   string          `json:"trace,omitempty"` // ToolCall.TraceParent
 }
 
 // answer answers a request.

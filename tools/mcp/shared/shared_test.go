@@ -90,7 +90,11 @@ func serve(file string) {
 			say(map[string]any{"method": "notifications/progress", "params": map[string]any{"progressToken": m.Params.Meta["progressToken"], "progress": 1, "total": 2, "message": "half"}})
 			switch m.Params.Name {
 			case "echo", "more":
-				text(m.ID, fmt.Sprint("echo ", m.Params.Arguments["text"]))
+				answer := fmt.Sprint("echo ", m.Params.Arguments["text"])
+				if parent := m.Params.Meta["traceparent"]; parent != nil {
+					answer += fmt.Sprint(" in ", parent)
+				}
+				text(m.ID, answer)
 				say(map[string]any{"method": "notifications/tools/list_changed"})
 			case "ask":
 				waits = m.ID
@@ -263,6 +267,11 @@ func TestAllNodesCall(t *testing.T) {
 		if got, err := n.tool(i, "echo").Run(t.Context(), call(`{"text":"hi"}`)); err != nil || got != "echo hi" {
 			t.Errorf("%q, %v", got, err)
 		}
+		traced := call(`{"text":"hi"}`)
+		traced.TraceParent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+		if got, err := n.tool(i, "echo").Run(t.Context(), traced); err != nil || got != "echo hi in "+traced.TraceParent {
+			t.Errorf("with a trace: %q, %v", got, err)
+		}
 		c := call("{}")
 		c.Ask = func(_ context.Context, q conversation.ToolQuestion) (string, error) {
 			if !strings.Contains(q.Text, "Which?") && !strings.Contains(q.Text, "name") {
@@ -362,7 +371,8 @@ func TestCallsWithoutAnswer(t *testing.T) {
 func TestMessages(t *testing.T) {
 	for want, v := range map[string]any{
 		`{"list":{"known":"v"}}`: request{List: &listAsked{"v"}},
-		`{"call":{"tool":"t","tenant":"a","session":"s","task":"t1","call":"c","args":{"x":1}}}`:                                         request{Call: &callAsked{"t", "a", "s", "t1", "c", json.RawMessage(`{"x":1}`)}},
+		`{"call":{"tool":"t","tenant":"a","session":"s","task":"t1","call":"c","args":{"x":1}}}`:                                         request{Call: &callAsked{"t", "a", "s", "t1", "c", json.RawMessage(`{"x":1}`), ""}},
+		`{"call":{"tool":"t","tenant":"a","session":"s","task":"t1","call":"c","args":{},"trace":"00-1-2-01"}}`:                          request{Call: &callAsked{"t", "a", "s", "t1", "c", json.RawMessage(`{}`), "00-1-2-01"}},
 		`{"list":{"version":"v","tools":[{"name":"t","description":"d","schema":{},"approval":true,"idempotent":true,"timeout_ns":5}]}}`: answer{List: &listed{"v", []toolShown{{"t", "d", json.RawMessage(`{}`), true, true, 5}}}},
 		`{"text":"t","error":"e"}`:                  answer{Text: "t", Fail: "e"},
 		`{"progress":{"note":"n"}}`:                 meanwhile{Progress: &progressShown{Note: "n"}},
