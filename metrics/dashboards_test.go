@@ -164,6 +164,35 @@ func faults(d dashboard) (list []string) {
 	return list
 }
 
+// TestKeysExist: a key of the configuration that a panel's text names is one.
+func TestKeysExist(t *testing.T) {
+	text, err := os.ReadFile("../config.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, section := map[string]bool{}, ""
+	for line := range strings.Lines(string(text)) {
+		if m := regexp.MustCompile(`^\[([a-z_.]+)\]`).FindStringSubmatch(line); m != nil {
+			section = m[1]
+		} else if m := regexp.MustCompile(`^(?:# )?([a-z_]+) = `).FindStringSubmatch(line); m != nil {
+			keys[section+"."+m[1]] = true
+		}
+	}
+	named := 0
+	for _, d := range dashboards(t) {
+		for _, p := range d.Panels {
+			for _, key := range regexp.MustCompile(`\b[a-z_]+(?:\.[a-z_]+)+\b`).FindAllString(p.Description, -1) {
+				if named++; !keys[key] {
+					t.Errorf("%s: %s: config.toml has no key %s", d.file, p.Title, key)
+				}
+			}
+		}
+	}
+	if named == 0 {
+		t.Error("no text names a key")
+	}
+}
+
 // TestFaultsAreSeen: the test above can fail.
 func TestFaultsAreSeen(t *testing.T) {
 	for name, spoil := range map[string]func(p *panel){

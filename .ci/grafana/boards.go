@@ -141,7 +141,7 @@ func conversation() board {
 					queries: one(rate("parley_decisions_total", "decision"))},
 				{title: "Steps by outcome", unit: "ops", stacked: true, about: "Steps that have ended, by outcome. unknown: it may have acted before a crash or its time limit. Normal: ok.",
 					queries: one(rate("parley_steps_total", "outcome"))},
-				{title: "Steps of a task", unit: "none", about: "Steps that a task needed, when it ends. Normal: a few; the highest bucket near limits.steps_per_task says that tasks are cut off.",
+				{title: "Steps of a task", unit: "none", about: "Steps that a task needed, when it ends. Normal: a few; the highest bucket near task.max_steps says that tasks are cut off.",
 					queries: times("parley_task_steps")},
 				{title: "Triages", unit: "ops", about: "Times that a cheaper model put waiting messages in order (inbox.triage_agent), by outcome. Normal: few, all ok; without an order they keep the one in which they came.",
 					queries: one(rare("parley_triages_total", "outcome"))},
