@@ -193,6 +193,44 @@ func TestKeysExist(t *testing.T) {
 	}
 }
 
+// TestValuesExist: a value of a label that a query asks for, or leaves out, is one that
+// docs/METRICS.md lists.
+func TestValuesExist(t *testing.T) {
+	text, err := os.ReadFile("../docs/METRICS.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := map[string][]string{} // by family and label
+	for _, row := range regexp.MustCompile("(?m)^\\| `(parley_[a-z0-9_]+)` \\| [a-z]+ \\| ([^|]+) \\|").FindAllStringSubmatch(string(text), -1) {
+		for _, label := range regexp.MustCompile("`([a-z_]+)` \\(([^)]+)\\)").FindAllStringSubmatch(row[2], -1) {
+			listed[row[1]+" "+label[1]] = strings.Split(label[2], ", ")
+		}
+	}
+	asked := 0
+	for _, d := range dashboards(t) {
+		for _, p := range d.Panels {
+			for _, target := range p.Targets {
+				for _, series := range regexp.MustCompile(`(parley_[a-z0-9_]+?)(?:_bucket|_count|_sum)?\{([^}]*)\}`).FindAllStringSubmatch(target.Expr, -1) {
+					for _, matcher := range regexp.MustCompile(`([a-z_]+)(?:=|!=|=~|!~)"([^"]*)"`).FindAllStringSubmatch(series[2], -1) {
+						values, known := listed[series[1]+" "+matcher[1]]
+						if !known {
+							continue
+						}
+						for value := range strings.SplitSeq(matcher[2], "|") {
+							if asked++; !slices.Contains(values, value) {
+								t.Errorf("%s: %s: %s has no %s %q", d.file, p.Title, series[1], matcher[1], value)
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+	if asked == 0 || len(listed) < 30 {
+		t.Errorf("%d values are asked for, %d labels listed", asked, len(listed))
+	}
+}
+
 // TestFaultsAreSeen: the test above can fail.
 func TestFaultsAreSeen(t *testing.T) {
 	for name, spoil := range map[string]func(p *panel){
