@@ -96,7 +96,7 @@ func overview() board {
 					queries: []query{q("sum(increase(parley_panics_total[1h]))", "panics"), q("sum(increase(parley_gateway_panics_total[1h]))", "panics in the gateway"), q("sum(parley_sessions_unreadable)", "unreadable sessions"), q("sum(parley_store_lost_bytes)", "lost bytes")}},
 				{title: "Log lines", unit: "ops", alert: "ParleyLogErrors", about: "Lines of the log a second, by level. Normal: no error lines.",
 					queries: one(rate("parley_log_lines_total", "level"))},
-				{title: "Log lines not written", unit: "ops", alert: "ParleyLogSuppressed", about: "Lines that were like the one before, and were counted instead of written. Normal: 0; otherwise something fails again and again.",
+				{title: "Log lines not written", unit: "ops", alert: "ParleyLogSuppressed", about: "Warnings and errors of one level, room and message that came more than log.repeat times in ten seconds, and were counted instead of written. Normal: 0; otherwise something fails again and again.",
 					queries: one(rare("parley_log_suppressed_total", "level"))},
 				{title: "Folded labels", unit: "ops", about: "Values that were counted as \"other\", because a label has no place for more names: tenants, tools, agents, models. Normal: 0; else a name is made up by users or models.",
 					queries: one(rare("parley_metrics_folded_total", "label"))},
