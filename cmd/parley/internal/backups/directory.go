@@ -100,11 +100,43 @@ func ofLog(dir string, log conversation.LogID) bool {
 	return err == nil && (info == nil || info.Log == log)
 }
 
-// begin says beside dest whose copy it is going to be, and end that there is none any more.
-func begin(dest string, log conversation.LogID) error {
-	return os.WriteFile(dest+begun, []byte(log+"\n"), 0o600)
+// tries is how many names in a row may have been taken by others.
+const tries = 100
+
+// begin finds a name that nobody has, from that of at on, and says beside it whose copy it is
+// going to be: of servers that share the directory several may begin in one second.
+func begin(dir string, at time.Time, log conversation.LogID) (dest string, err error) {
+	for range tries {
+		dest = filepath.Join(dir, at.UTC().Format(nameFormat))
+		if err = take(dest, log); !errors.Is(err, fs.ErrExist) {
+			break
+		}
+		at = at.Add(time.Second)
+	}
+	return dest, err
 }
 
+// take is fs.ErrExist if somebody has dest, makes it, or has left something of it.
+func take(dest string, log conversation.LogID) error {
+	if _, err := os.Lstat(dest + writing); err == nil {
+		return fs.ErrExist
+	}
+	f, err := os.OpenFile(dest+begun, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(string(log) + "\n")
+	err = errors.Join(err, f.Close())
+	if _, missing := os.Lstat(dest); err == nil && missing == nil { // it is whole, for long or since just now
+		err = fs.ErrExist
+	}
+	if err != nil {
+		_ = os.Remove(dest + begun)
+	}
+	return err
+}
+
+// end says that no copy for dest is being made any more.
 func end(dest string) {
 	if _, err := os.Lstat(dest + writing); errors.Is(err, fs.ErrNotExist) {
 		_ = os.Remove(dest + begun) // what is left of it the next tidy removes

@@ -9,7 +9,8 @@
 // schedule gives and whose BACKUP.json names this log are counted or removed; a store that
 // was restored has another log, so what it was restored from is not removed by it. What was
 // begun has a file beside it (NAME.begun, with the log) until it has ended: by that a start
-// knows which NAME.writing is its own.
+// knows which NAME.writing is its own, and servers that share the directory never make two
+// of one name: NAME.begun is made by one of them, and the other takes the next second.
 //
 // While the process runs, time is that of its own clock of seconds, which no change of the
 // date touches. The date names the directories, and says after a start how old the last one is.

@@ -3,6 +3,7 @@ package backups
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"path/filepath"
@@ -117,12 +118,16 @@ func (s Schedule) once(ctx context.Context) error {
 	if err := tidy(s.Dir, s.Log); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a directory that is not there the backup says it
 		s.Logger.Warn("what an earlier backup has left could not be removed", "code", "backup_left", "dir", s.Dir, "error", err)
 	}
-	dest := filepath.Join(s.Dir, s.Now().UTC().Format(nameFormat))
+	dest, notBegun := begin(s.Dir, s.Now(), s.Log)
+	if errors.Is(notBegun, fs.ErrExist) {
+		return fmt.Errorf("the names of the next %d seconds are taken in %s: %w", tries, s.Dir, notBegun)
+	}
+	// Where that fails otherwise the backup does as well, and is counted and says why.
 	began := time.Now()
-	// Where this fails the backup does as well, and is counted and says why.
-	_ = begin(dest, s.Log)
 	info, err := s.Make(ctx, dest)
-	end(dest)
+	if notBegun == nil {
+		end(dest)
+	}
 	if err != nil {
 		return err
 	}

@@ -27,6 +27,7 @@ const ours = conversation.LogID("log_ours")
 type place struct {
 	t        *testing.T
 	dir      string
+	whose    conversation.LogID
 	registry *prometheus.Registry
 	metrics  *metrics.Backups
 	log      bytes.Buffer
@@ -38,7 +39,7 @@ type place struct {
 
 func newPlace(t *testing.T) *place {
 	r := prometheus.NewRegistry()
-	return &place{t: t, dir: t.TempDir(), registry: r, metrics: metrics.NewBackups(r)}
+	return &place{t: t, dir: t.TempDir(), whose: ours, registry: r, metrics: metrics.NewBackups(r)}
 }
 
 func (p *place) now() time.Time { return time.Now().Add(p.ahead) }
@@ -64,7 +65,7 @@ func (p *place) run(s Settings, long time.Duration) {
 	}
 	ctx, cancel := context.WithTimeout(p.t.Context(), long)
 	defer cancel()
-	Schedule{s, Deps{Log: ours, Now: p.now, Metrics: p.metrics, Logger: slog.New(slog.NewTextHandler(&p.log, nil)),
+	Schedule{s, Deps{Log: p.whose, Now: p.now, Metrics: p.metrics, Logger: slog.New(slog.NewTextHandler(&p.log, nil)),
 		Make: func(ctx context.Context, dest string) (store.BackupInfo, error) {
 			if p.during != nil {
 				if err := p.during(ctx, dest); err != nil {
@@ -75,7 +76,7 @@ func (p *place) run(s Settings, long time.Duration) {
 				return store.BackupInfo{}, p.fail
 			}
 			p.made = append(p.made, time.Now())
-			return p.put(dest, ours, p.now()), nil
+			return p.put(dest, p.whose, p.now()), nil
 		}}}.Run(ctx)
 }
 
@@ -212,6 +213,64 @@ func TestOnlyItsOwn(t *testing.T) {
 		}
 		if !strings.Contains(p.log.String(), "backup_unread") {
 			t.Errorf("nobody said that a backup cannot be read:\n%s", &p.log)
+		}
+	})
+}
+
+// Two servers that share a directory begin in the same second: each has a name of its own,
+// and neither takes the other's copy away while it is made.
+func TestSameSecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, q := newPlace(t), newPlace(t)
+		q.dir, q.whose = p.dir, "log_other"
+		began := time.Now()
+		p.during = func(_ context.Context, dest string) error {
+			if err := os.Mkdir(dest+writing, 0o700); err != nil {
+				t.Error(err)
+			}
+			q.run(Settings{Every: time.Hour, Keep: 9}, 2*time.Hour+time.Minute)
+			if whose, err := os.ReadFile(dest + begun); err != nil || string(whose) != string(ours)+"\n" {
+				t.Errorf("whose copy it is: %q, %v", whose, err)
+			}
+			if err := os.Remove(dest + writing); err != nil {
+				t.Errorf("what was being made is gone: %v", err)
+			}
+			return nil
+		}
+		p.run(Settings{Every: 24 * time.Hour, Keep: 9}, 3*time.Hour)
+		want := []string{p.at(began), p.at(began.Add(time.Second)), p.at(began.Add(time.Hour)), p.at(began.Add(2 * time.Hour))}
+		for i := range want {
+			want[i] = filepath.Base(want[i])
+		}
+		if got := p.names(); !slices.Equal(got, want) || len(p.made) != 1 || len(q.made) != 3 || q.made[0] != began {
+			t.Errorf("there is %v, want %v; made at %v and %v", got, want, p.made, q.made)
+		}
+		for _, log := range []string{p.log.String(), q.log.String()} {
+			if strings.Contains(log, "backup_failed") {
+				t.Error(log)
+			}
+		}
+	})
+}
+
+// A name that another server's whole backup has, or what is left of somebody's, is not taken.
+func TestTakenNames(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPlace(t)
+		began := time.Now()
+		p.put(p.at(began), "log_other", began)
+		for i, left := range []string{writing, begun, ""} { // the last one is a file
+			if err := os.WriteFile(p.at(began.Add(time.Duration(i+1)*time.Second))+left, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p.run(Settings{Every: time.Hour, Keep: 9}, time.Minute)
+		if len(p.made) != 1 || p.made[0] != began {
+			t.Errorf("made at %v, begun at %v:\n%s", p.made, began, &p.log)
+		}
+		mine := p.at(began.Add(4 * time.Second))
+		if info, err := store.ReadBackup(mine); err != nil || info == nil || info.Log != ours || len(p.names()) != 5 {
+			t.Errorf("%v, %v; there is %v", info, err, p.names())
 		}
 	})
 }
