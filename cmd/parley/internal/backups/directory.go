@@ -126,14 +126,25 @@ func take(dest string, log conversation.LogID) error {
 		return err
 	}
 	_, err = f.WriteString(string(log) + "\n")
-	err = errors.Join(err, f.Close())
-	if _, missing := os.Lstat(dest); err == nil && missing == nil { // it is whole, for long or since just now
+	// Not synced, it could be empty after a power failure, beside a copy that is there.
+	err = errors.Join(err, f.Sync(), f.Close(), syncDir(filepath.Dir(dest)))
+	// Somebody may have ended it, long ago or just now.
+	if _, missing := os.Lstat(dest); err == nil && missing == nil {
 		err = fs.ErrExist
 	}
 	if err != nil {
 		_ = os.Remove(dest + begun)
 	}
 	return err
+}
+
+// syncDir makes the names in dir durable.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
 }
 
 // end says that no copy for dest is being made any more.
