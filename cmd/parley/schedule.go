@@ -35,7 +35,7 @@ func (m *Main) checkBackups(say func(what string, err error, fine string), note 
 	if !s.On() {
 		return
 	}
-	found, err := backups.Look(s)
+	found, err := backups.Look(s, time.Now())
 	fine := fmt.Sprintf("every %s in %s, %d of them there", s.Every, s.Dir, found.Kept)
 	if found.Free > 0 {
 		fine += fmt.Sprintf(", %d MiB free", found.Free>>20)
@@ -43,12 +43,17 @@ func (m *Main) checkBackups(say func(what string, err error, fine string), note 
 	say("backups", err, fine)
 	switch age := time.Since(found.Last); {
 	case err != nil:
-	case found.Last.IsZero():
+	case found.Kept == 0:
 		note("backups", "there is none yet; the start makes one")
+	case found.Last.IsZero():
+		note("backups", fmt.Sprintf("all are of a time to come: was the date changed? The next one is made %s after the start", s.Every))
 	case age > s.Every+s.Every/2:
 		note("backups", fmt.Sprintf("the last good one is of %s, %s ago; the start makes one", found.Last.Format(time.RFC3339), age.Round(time.Second)))
 	default:
 		note("backups", fmt.Sprintf("the last good one is of %s, with %d MiB", found.Last.Format(time.RFC3339), found.Bytes>>20))
+	}
+	if err == nil && found.Ahead > 0 && !found.Last.IsZero() {
+		note("backups", fmt.Sprintf("%d of them are of a time to come and count as older than all others: was the date changed?", found.Ahead))
 	}
 	if err == nil && found.Free > 0 && found.Free < uint64(found.Bytes) {
 		note("backups", fmt.Sprintf("there are %d MiB free and the last backup has %d: on another disk than the data directory the next one may not find room", found.Free>>20, found.Bytes>>20))

@@ -27,9 +27,13 @@ const (
 
 // A copied backup is one that lies in the directory.
 type copied struct {
-	dir  string
-	info store.BackupInfo
+	dir   string
+	info  store.BackupInfo
+	ahead bool // of a time to come: the date was wrong when it was made, or it is wrong now
 }
+
+// skew is how far the date may have been put back without anybody's noticing.
+const skew = time.Minute
 
 // named says whether the schedule gives such a name.
 func named(name string) bool {
@@ -37,9 +41,10 @@ func named(name string) bool {
 	return err == nil
 }
 
-// list finds the backups of the schedule in dir, the oldest first; log "" = of any log.
+// list finds the backups of the schedule in dir, the oldest first; log "" = of any log. Those
+// of a time to come are older than all others: what is made from now on is to follow them.
 // unread is told of those that do not say what they are.
-func list(dir string, log conversation.LogID, unread func(dir string, err error)) ([]copied, error) {
+func list(dir string, log conversation.LogID, now time.Time, unread func(dir string, err error)) ([]copied, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, err
@@ -55,13 +60,27 @@ func list(dir string, log conversation.LogID, unread func(dir string, err error)
 			unread(path, err)
 		}
 		if info != nil && (log == "" || info.Log == log) {
-			all = append(all, copied{path, *info})
+			all = append(all, copied{path, *info, info.Time.After(now.Add(skew))})
 		}
 	}
 	slices.SortStableFunc(all, func(a, b copied) int {
+		switch {
+		case a.ahead && !b.ahead:
+			return -1
+		case b.ahead && !a.ahead:
+			return 1
+		}
 		return cmp.Or(a.info.Time.Compare(b.info.Time), strings.Compare(a.dir, b.dir))
 	})
 	return all, nil
+}
+
+// newest is the newest backup of a list that is not of a time to come; nil = there is none.
+func newest(all []copied) *copied {
+	if len(all) == 0 || all[len(all)-1].ahead {
+		return nil
+	}
+	return &all[len(all)-1]
 }
 
 // tidy removes what a process that has ended has left of its own: copies that it was making,
@@ -157,22 +176,25 @@ func end(dest string) {
 // Report is what doctor wants to know of a directory.
 type Report struct {
 	Kept  int       // whole backups, of any log
-	Last  time.Time // of the newest one; zero = none
-	Bytes int64     // of the newest one
+	Ahead int       // those of them that are of a time to come
+	Last  time.Time // of the newest other one; zero = none
+	Bytes int64     // of that one
 	Free  uint64    // bytes of the disk; 0 = not known
 }
 
 // Look looks at the directory of a schedule, and changes nothing. An error is why no backup
 // could be made there.
-func Look(s Settings) (Report, error) {
-	all, err := list(s.Dir, "", func(string, error) {})
+func Look(s Settings, now time.Time) (Report, error) {
+	all, err := list(s.Dir, "", now, func(string, error) {})
 	if err != nil {
 		return Report{}, err
 	}
 	r := Report{Kept: len(all), Free: store.Free(s.Dir)}
-	if r.Kept > 0 {
-		newest := all[r.Kept-1].info
-		r.Last, r.Bytes = newest.Time, newest.Bytes
+	for r.Ahead < r.Kept && all[r.Ahead].ahead {
+		r.Ahead++
+	}
+	if last := newest(all); last != nil {
+		r.Last, r.Bytes = last.info.Time, last.info.Bytes
 	}
 	return r, store.Writable(s.Dir)
 }

@@ -14,4 +14,6 @@
 //
 // While the process runs, time is that of its own clock of seconds, which no change of the
 // date touches. The date names the directories, and says after a start how old the last one is.
+// A backup of a time to come counts as older than all others: it was made while the date was
+// wrong, and good ones follow it.
 package backups

@@ -89,27 +89,30 @@ func (s Schedule) first() time.Duration {
 	if len(all) == 0 {
 		return 0
 	}
-	last := all[len(all)-1]
-	age := s.Now().Sub(last.info.Time)
-	if age < 0 {
-		s.Logger.Warn("the last backup is of a time to come: was the date of this machine changed?", "code", "backup_clock", "dir", last.dir, "time", last.info.Time)
-		age = 0
+	if all[0].ahead {
+		s.Logger.Warn("a backup is of a time to come: was the date of this machine changed? It counts as older than all others", "code", "backup_clock", "dir", all[0].dir, "time", all[0].info.Time)
 	}
-	return max(s.Every-age, 0)
+	last := newest(all)
+	if last == nil { // soon after its start a machine may not know the date yet
+		return s.Every
+	}
+	return min(max(s.Every-s.Now().Sub(last.info.Time), 0), s.Every)
 }
 
 // look finds what lies there, and shows it as metrics.
 func (s Schedule) look() ([]copied, error) {
-	all, err := list(s.Dir, s.Log, func(dir string, err error) {
+	all, err := list(s.Dir, s.Log, s.Now(), func(dir string, err error) {
 		s.Logger.Warn("a backup does not say what it is; it is neither counted nor removed", "code", "backup_unread", "dir", dir, "error", err)
 	})
 	if err != nil {
 		return nil, err
 	}
 	s.Metrics.Kept.Set(float64(len(all)))
-	if len(all) > 0 {
-		s.Metrics.LastGood.Set(float64(all[len(all)-1].info.Time.UnixMilli()) / 1000)
+	good := 0.0
+	if last := newest(all); last != nil {
+		good = float64(last.info.Time.UnixMilli()) / 1000
 	}
+	s.Metrics.LastGood.Set(good)
 	return all, nil
 }
 
@@ -129,6 +132,7 @@ func (s Schedule) once(ctx context.Context) error {
 		end(dest)
 	}
 	if err != nil {
+		_, _ = s.look() // the date may be another one by now, and so the last good one
 		return err
 	}
 	took := time.Since(began)
@@ -139,8 +143,8 @@ func (s Schedule) once(ctx context.Context) error {
 }
 
 // prune removes the oldest backups beyond Keep, by their number and never by their age, and
-// not the one that was just made: a clock that was wrong makes none of them old. One that
-// somebody reads stays until the next time.
+// not the one that was just made: a clock that was wrong makes none of them too old. Those of
+// a time to come go first. One that somebody reads stays until the next time.
 func (s Schedule) prune(made string) {
 	all, err := s.look()
 	if err != nil {

@@ -363,12 +363,71 @@ func TestDateJumps(t *testing.T) {
 		if n := len(p.names()); n < 3 || n > 4 { // the one just made may be the oldest by its date
 			t.Errorf("kept %v", p.names())
 		}
-		// A restart with a last one from the future waits as long as between two, not years.
+		// One from the future says nothing of when the next one is due.
 		p.ahead, p.during, p.made = 0, nil, nil
 		again := time.Now()
+		p.put(p.at(again.Add(1000*time.Hour)), ours, again.Add(1000*time.Hour))
 		p.run(s, 3*time.Hour+time.Minute)
-		if len(p.made) != 3 || p.made[0].Sub(again) != time.Hour || !strings.Contains(p.log.String(), "backup_clock") {
+		if len(p.made) != 3 || p.made[0].Sub(again) != 59*time.Minute || !strings.Contains(p.log.String(), "backup_clock") {
 			t.Errorf("made at %v, started at %v", p.made, again)
+		}
+	})
+}
+
+// Backups that were made while the date was ahead are older than all others when it is put
+// right: good new ones stay, and what the metric says of the last one is of one of them.
+func TestDateWasAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const metric, year, day = "parley_backup_last_good_timestamp_seconds", 365 * 24 * time.Hour, 24 * time.Hour
+		p := newPlace(t)
+		s := Settings{Every: day, Keep: 3}
+		p.ahead = year
+		p.run(s, 2*day+time.Minute)
+		ahead := p.names()
+		// The date is put right while nothing can be made.
+		p.ahead, p.fail = 0, errors.New("no room")
+		p.run(s, time.Minute)
+		if got := p.value(metric); got != 0 || p.value("parley_backups_kept") != 3 {
+			t.Errorf("of backups of a time to come it says %v", got)
+		}
+		p.fail, p.made = nil, nil
+		p.run(s, day+time.Minute)
+		if len(p.made) != 1 || p.value(metric) != float64(p.made[0].Unix()) {
+			t.Fatalf("made at %v, the last good one is of %v", p.made, p.value(metric))
+		}
+		if got, want := p.names(), []string{filepath.Base(p.at(p.made[0])), ahead[1], ahead[2]}; !slices.Equal(got, want) {
+			t.Errorf("there is %v, want %v", got, want)
+		}
+		p.run(s, 4*day) // the next ones are due when the last good one says it
+		if len(p.made) != 5 || p.made[1].Sub(p.made[0]) != day {
+			t.Errorf("made at %v", p.made)
+		}
+		var want []string
+		for _, at := range p.made[2:] {
+			want = append(want, filepath.Base(p.at(at)))
+		}
+		if got := p.names(); !slices.Equal(got, want) || !strings.Contains(p.log.String(), "backup_clock") {
+			t.Errorf("there is %v, want %v; the log says\n%s", got, want, &p.log)
+		}
+	})
+}
+
+// The date is put right in a server that runs, and from then on no backup can be made.
+func TestDateIsPutRight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPlace(t)
+		good := time.Now().Add(-time.Hour)
+		p.put(p.at(good), ours, good)
+		p.ahead = 365 * 24 * time.Hour
+		p.during = func(context.Context, string) error {
+			if len(p.made) == 1 {
+				p.ahead, p.fail = 0, errors.New("no room")
+			}
+			return nil
+		}
+		p.run(Settings{Every: time.Hour, Keep: 3}, 90*time.Minute)
+		if got := p.value("parley_backup_last_good_timestamp_seconds"); len(p.made) != 1 || got != float64(good.Unix()) {
+			t.Errorf("%d made; the last good one is of %v, want %v", len(p.made), got, good.Unix())
 		}
 	})
 }
@@ -460,15 +519,19 @@ func TestValidate(t *testing.T) {
 // Doctor hears how many there are, how old and large the last one is, and what is wrong.
 func TestLook(t *testing.T) {
 	p := newPlace(t)
-	if r, err := Look(Settings{Dir: p.dir}); err != nil || r.Kept != 0 || !r.Last.IsZero() || r.Free == 0 {
-		t.Errorf("%+v, %v", r, err)
-	}
 	at := time.Date(2026, 11, 24, 3, 0, 0, 0, time.UTC)
-	p.put(p.at(at), "log_any", at)
-	if r, err := Look(Settings{Dir: p.dir}); err != nil || r.Kept != 1 || r.Last != at || r.Bytes != 5 {
+	if r, err := Look(Settings{Dir: p.dir}, at); err != nil || r.Kept != 0 || !r.Last.IsZero() || r.Free == 0 {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if _, err := Look(Settings{Dir: filepath.Join(p.dir, "gone")}); !errors.Is(err, os.ErrNotExist) {
+	p.put(p.at(at), "log_any", at)
+	if r, err := Look(Settings{Dir: p.dir}, at); err != nil || r.Kept != 1 || r.Last != at || r.Bytes != 5 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	p.put(p.at(at.Add(2*time.Minute)), "log_any", at.Add(2*time.Minute))
+	if r, err := Look(Settings{Dir: p.dir}, at); err != nil || r.Kept != 2 || r.Ahead != 1 || r.Last != at {
+		t.Errorf("beside one of a time to come: %+v, %v", r, err)
+	}
+	if _, err := Look(Settings{Dir: filepath.Join(p.dir, "gone")}, at); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("%v", err)
 	}
 }
