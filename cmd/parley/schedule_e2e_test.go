@@ -99,6 +99,23 @@ func TestScheduledBackups(t *testing.T) {
 	if code != exitOK || !strings.Contains(out, "ok  backups") || !strings.Contains(out, "the last good one is of "+info.Time.Format(time.RFC3339)) {
 		t.Errorf("doctor: %d %s", code, out)
 	}
+	// A start counts those of its own store, so doctor does: a restored one has none of them.
+	restored := filepath.Join(root, "restored")
+	if code, out, errs := run("restore", filepath.Join(dir, names[0]), "--config", emptyConfig(t), "--data", restored); code != exitOK {
+		t.Fatalf("restore: %d %s%s", code, out, errs)
+	}
+	for place, want := range map[string][]string{
+		data:                        {fmt.Sprintf(", %d of them there,", len(names)), "the last good one is of"},
+		restored:                    {", 0 of them there,", "there is none yet; the start makes one"},
+		filepath.Join(root, "none"): {fmt.Sprintf(", %d of them there, of any store,", len(names)), "the last good one of any store is of"},
+	} {
+		_, out, _ := run(append([]string{"doctor", "--config", emptyConfig(t), "--data", place, "--listen", "127.0.0.1:0"}, every("24h")...)...)
+		for _, text := range want {
+			if !strings.Contains(out, text) {
+				t.Errorf("doctor does not say of %s %q:\n%s", place, text, out)
+			}
+		}
+	}
 	for set, says := range map[string]string{
 		"backup.dir=" + filepath.Join(data, "b"):          "must not lie in the data directory",
 		"backup.dir=":                                     "must name a directory",

@@ -175,17 +175,17 @@ func end(dest string) {
 
 // Report is what doctor wants to know of a directory.
 type Report struct {
-	Kept  int       // whole backups, of any log
+	Kept  int       // whole backups
 	Ahead int       // those of them that are of a time to come
 	Last  time.Time // of the newest other one; zero = none
 	Bytes int64     // of that one
 	Free  uint64    // bytes of the disk; 0 = not known
 }
 
-// Look looks at the directory of a schedule, and changes nothing. An error is why no backup
-// could be made there.
-func Look(s Settings, now time.Time) (Report, error) {
-	all, err := list(s.Dir, "", now, func(string, error) {})
+// Look looks at the directory of a schedule of log, "" = of any, and changes nothing. An error
+// is why no backup could be made there.
+func Look(s Settings, log conversation.LogID, now time.Time) (Report, error) {
+	all, err := list(s.Dir, log, now, func(string, error) {})
 	if err != nil {
 		return Report{}, err
 	}

@@ -520,18 +520,21 @@ func TestValidate(t *testing.T) {
 func TestLook(t *testing.T) {
 	p := newPlace(t)
 	at := time.Date(2026, 11, 24, 3, 0, 0, 0, time.UTC)
-	if r, err := Look(Settings{Dir: p.dir}, at); err != nil || r.Kept != 0 || !r.Last.IsZero() || r.Free == 0 {
+	if r, err := Look(Settings{Dir: p.dir}, "", at); err != nil || r.Kept != 0 || !r.Last.IsZero() || r.Free == 0 {
 		t.Errorf("%+v, %v", r, err)
 	}
 	p.put(p.at(at), "log_any", at)
-	if r, err := Look(Settings{Dir: p.dir}, at); err != nil || r.Kept != 1 || r.Last != at || r.Bytes != 5 {
+	if r, err := Look(Settings{Dir: p.dir}, "", at); err != nil || r.Kept != 1 || r.Last != at || r.Bytes != 5 {
 		t.Errorf("%+v, %v", r, err)
 	}
 	p.put(p.at(at.Add(2*time.Minute)), "log_any", at.Add(2*time.Minute))
-	if r, err := Look(Settings{Dir: p.dir}, at); err != nil || r.Kept != 2 || r.Ahead != 1 || r.Last != at {
+	if r, err := Look(Settings{Dir: p.dir}, "", at); err != nil || r.Kept != 2 || r.Ahead != 1 || r.Last != at {
 		t.Errorf("beside one of a time to come: %+v, %v", r, err)
 	}
-	if _, err := Look(Settings{Dir: filepath.Join(p.dir, "gone")}, at); !errors.Is(err, os.ErrNotExist) {
+	if r, err := Look(Settings{Dir: p.dir}, ours, at); err != nil || r.Kept != 0 {
+		t.Errorf("of another store: %+v, %v", r, err)
+	}
+	if _, err := Look(Settings{Dir: filepath.Join(p.dir, "gone")}, "", at); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("%v", err)
 	}
 }
