@@ -172,6 +172,18 @@ func TestTell(t *testing.T) {
 	}
 }
 
+// A service manager that reads nothing holds nobody up for long: its socket takes a number
+// of lines, and then a line is given up.
+func TestTellOneThatDoesNotRead(t *testing.T) {
+	manager(t)
+	for range 100_000 {
+		if err := notify("WATCHDOG=1", time.Now().Add(50*time.Millisecond)); err != nil {
+			return
+		}
+	}
+	t.Error("a socket that nobody reads takes every line")
+}
+
 // The watchdog is served as long as the server answers, and only then.
 func TestWatch(t *testing.T) {
 	conn := manager(t)

@@ -2,7 +2,10 @@ package supervise
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"net"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -27,12 +30,34 @@ func Within(d time.Duration) string {
 	return "EXTEND_TIMEOUT_USEC=" + strconv.FormatInt(d.Microseconds(), 10)
 }
 
+// readsWithin is how long a service manager may leave its socket full. One that reloads its
+// units reads nothing for seconds, and must not miss that the server serves.
+const readsWithin = 10 * time.Second
+
 // Tell tells the service manager, if one has started this process with a socket to tell
-// it by (NOTIFY_SOCKET). One that does not listen is a warning: the server serves all the same.
+// it by (NOTIFY_SOCKET). One that does not listen, or does not read for ten seconds, is a
+// warning: the server serves all the same.
 func Tell(log *slog.Logger, lines ...string) {
-	if _, err := daemon.SdNotify(false, strings.Join(lines, "\n")); err != nil {
+	if err := notify(strings.Join(lines, "\n"), time.Now().Add(readsWithin)); err != nil {
 		log.Warn("the service manager cannot be told", "lines", lines, "error", err)
 	}
+}
+
+// notify is daemon.SdNotify with an end: that one waits for ever for room in the socket.
+func notify(text string, until time.Time) error {
+	path := os.Getenv("NOTIFY_SOCKET") // "@name" is in the abstract namespace, which package net knows
+	if path == "" {
+		return nil
+	}
+	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		return err
+	}
+	err = conn.SetWriteDeadline(until)
+	if err == nil {
+		_, err = conn.Write([]byte(text))
+	}
+	return errors.Join(err, conn.Close())
 }
 
 // Watch tells the service manager that the server is alive, three times in the time after
