@@ -157,27 +157,33 @@ func (e *exporting) begin(first storeLine) error {
 	return nil
 }
 
-// line writes a line, or compares it with the one that is there.
+// line puts what is no event.
 func (e *exporting) line(v any) error {
 	text, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
-	text = append(text, '\n')
+	_, err = e.put(append(text, '\n'))
+	return err
+}
+
+// put writes a whole line, or compares it with the one that is there.
+func (e *exporting) put(text []byte) (there bool, err error) {
 	if e.have != nil {
+		at := e.have.at
 		was, ok := e.have.next()
 		if ok && !bytes.Equal(was, text) {
-			return &differs{fmt.Sprintf("it has %s where this store has %s: the store was written to since, or the export was of something else; begin a new file", short(was), short(text))}
+			return false, &differs{fmt.Sprintf("at byte %d it has %s where this store has %s: it was changed, the store was written to since, or the export was of something else; begin a new file", at, short(was), short(text))}
 		}
 		if ok {
-			return nil
+			return true, nil
 		}
 		if err := e.goOn(); err != nil {
-			return err
+			return false, err
 		}
 	}
 	_, err = e.out.Write(text)
-	return err
+	return false, err
 }
 
 func short(line []byte) string {
@@ -217,24 +223,8 @@ func (e *exporting) session(ctx context.Context, s conversation.Summary) error {
 	if err != nil {
 		return err
 	}
-	after := conversation.Seq(0)
-	if e.have != nil {
-		var n int
-		if n, after, err = e.have.events(s.Key.Session); err != nil {
-			return err
-		}
-		e.events, e.found = e.events+n, e.found+n
-		if e.have.over && after < s.Last {
-			err = e.goOn()
-		} else if after != s.Last {
-			err = &differs{fmt.Sprintf("it has events up to %d, and the session has %d: begin a new file", after, s.Last)}
-		}
-		if err != nil || after == s.Last {
-			return err
-		}
-	}
 	var line []byte
-	for record, err := range e.db.Records(ctx, s.Key, conversation.Range{After: after}) {
+	for record, err := range e.db.Records(ctx, s.Key, conversation.Range{}) {
 		if err == nil {
 			err = ctx.Err()
 		}
@@ -242,12 +232,13 @@ func (e *exporting) session(ctx context.Context, s conversation.Summary) error {
 			return err
 		}
 		for i := range record.Events {
-			if record.Events[i].Seq <= after {
-				continue
-			}
 			line = append(protocol.AppendEvent(line[:0], s.Key.Session, &record.Events[i], false), '\n')
-			if _, err := e.out.Write(line); err != nil {
+			there, err := e.put(line)
+			if err != nil {
 				return err
+			}
+			if there {
+				e.found++
 			}
 			e.events++
 		}
@@ -287,24 +278,4 @@ func (h *earlier) peek() []byte {
 	}
 	h.back = line
 	return line
-}
-
-// events takes the events of a session, and says how many there are and which is the last.
-func (h *earlier) events(session conversation.SessionID) (n int, last conversation.Seq, err error) {
-	for line := h.peek(); line != nil; line = h.peek() {
-		if bytes.HasPrefix(line, []byte(`{"type":"session",`)) || bytes.HasPrefix(line, []byte(`{"type":"end",`)) {
-			return n, last, nil
-		}
-		var event struct {
-			Session conversation.SessionID
-			Seq     conversation.Seq
-		}
-		if json.Unmarshal(line, &event) != nil || event.Session != session || event.Seq <= last {
-			return n, last, &differs{fmt.Sprintf("%s is out of place in it: begin a new file", short(line))}
-		}
-		last = event.Seq
-		n++
-		h.next()
-	}
-	return n, last, nil
 }

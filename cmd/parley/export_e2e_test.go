@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -100,6 +101,7 @@ func TestExportGoesOn(t *testing.T) {
 	}
 
 	lines := bytes.SplitAfter(want, []byte("\n"))
+	second := 2 + slices.IndexFunc(lines[2:], func(line []byte) bool { return bytes.HasPrefix(line, []byte(`{"type":"session"`)) })
 	swapped := bytes.Join([][]byte{lines[0], lines[1], lines[3], lines[2]}, nil)
 	for name, c := range map[string]struct {
 		had  []byte
@@ -110,7 +112,11 @@ func TestExportGoesOn(t *testing.T) {
 		"of another choice":     {bytes.Join(lines[:2], nil), []string{"--tenant", "none"}, "begin a new file"},
 		"no export":             {[]byte("Dear diary,\n"), nil, "does not begin as an export does"},
 		"no export, JSON":       {[]byte(`{"type":"parley-move"}` + "\n"), nil, "does not begin as an export does"},
-		"out of order":          {swapped, nil, "is out of place"},
+		"out of order":          {swapped, nil, "begin a new file"},
+		"an event was altered":  {bytes.Replace(want, []byte("/parts one | two"), []byte("/parts one | too"), 1), nil, "begin a new file"},
+		"an event is missing":   {slices.Concat(lines[0], lines[1], lines[2], bytes.Join(lines[4:second], nil)), nil, "begin a new file"},
+		"the last one is gone":  {slices.Concat(bytes.Join(lines[:second-1], nil), bytes.Join(lines[second:], nil)), nil, "begin a new file"},
+		"one event too many":    {slices.Concat(bytes.Join(lines[:second], nil), bytes.Replace(lines[2], []byte(`"seq":1`), []byte(`"seq":999`), 1)), nil, "begin a new file"},
 		"more behind its end":   {append(bytes.Clone(want), lines[2]...), nil, "more behind its end"},
 		"a title was different": {bytes.Replace(want, []byte("ä"), []byte("ö"), 1), nil, "begin a new file"},
 	} {
