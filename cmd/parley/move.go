@@ -127,7 +127,7 @@ func (m *Main) moveOut(ctx context.Context) (err error) {
 	at := &movedFile{File: f}
 	totals, err := move.OutAgain(ctx, from, at, version(), m.progress("written", at))
 	if errors.Is(err, move.ErrChanged) {
-		fmt.Fprintf(m.Stderr, "the store is not what it was when %s was begun: from the beginning\n", f.Name())
+		fmt.Fprintf(m.Stderr, "the store is not what it was when %s was begun, or another version of parley has begun it: from the beginning\n", f.Name())
 		_, back := f.Seek(0, io.SeekStart)
 		if err = errors.Join(f.Truncate(0), back); err == nil {
 			at.at.Store(0)

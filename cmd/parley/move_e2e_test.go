@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -159,5 +160,32 @@ func TestMoveUpAndBack(t *testing.T) {
 	}
 	if code, text := directory.move(t, "in", filepath.Join(root, "back")); code != exitFailed || !strings.Contains(text, "other content") {
 		t.Errorf("over the directory of before: %d %s", code, text)
+	}
+}
+
+// A file that another version of the program has begun is begun anew, and the line about it
+// does not blame the store alone.
+func TestMoveOutBegunByAnotherVersion(t *testing.T) {
+	root := t.TempDir()
+	from := at{data: filepath.Join(root, "source")}
+	many(t, from.data, 2)
+	whole, file := filepath.Join(root, "whole"), filepath.Join(root, "file")
+	if code, text := from.move(t, "out", whole); code != exitOK {
+		t.Fatal(code, text)
+	}
+	want, err := os.ReadFile(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	had := bytes.Replace(want, []byte(`"program":"`), []byte(`"program":"older-`), 1)
+	if err := os.WriteFile(file+".writing", had, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const says = "the store is not what it was when %[1]s.writing was begun, or another version of parley has begun it: from the beginning\n"
+	if code, text := from.move(t, "out", file); code != exitOK || !strings.Contains(text, fmt.Sprintf(says, file)) {
+		t.Errorf("%d %s", code, text)
+	}
+	if got, err := os.ReadFile(file); err != nil || len(afterFirst(got)) != len(afterFirst(want)) || bytes.Contains(got, []byte("older-")) {
+		t.Errorf("%d bytes, want %d; %v", len(got), len(want), err)
 	}
 }

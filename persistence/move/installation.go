@@ -84,7 +84,7 @@ var (
 	ErrOccupied = errors.New("the store has sessions of its own; a file is read into an empty one, or into one that has begun to read the same file")
 	ErrDiffers  = errors.New("the store has this session with other content: it was written to since, or comes from elsewhere")
 	ErrMore     = errors.New("the store has this session, and the file has not: it was used since it was begun to be filled")
-	ErrChanged  = errors.New("the store is not what it was when the file was begun")
+	ErrChanged  = errors.New("the store is not what it was when the file was begun, or another version of the program has begun it")
 	ErrOther    = errors.New("the store has other chats or another feed than the file: it was written to since, or comes from elsewhere")
 	ErrDamaged  = errors.New("the file is damaged")
 	ErrCut      = errors.New("the file is not whole: it ends too early")
