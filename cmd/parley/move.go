@@ -125,13 +125,13 @@ func (m *Main) moveOut(ctx context.Context) (err error) {
 		fmt.Fprintf(m.Stderr, "%s is there, with %d MB: going on with it\n", f.Name(), info.Size()/1e6)
 	}
 	at := &movedFile{File: f}
-	totals, err := move.OutAgain(ctx, from, at, version(), m.progress("written", at))
+	totals, err := move.Out(ctx, from, at, version(), m.progress("written", at))
 	if errors.Is(err, move.ErrChanged) {
 		fmt.Fprintf(m.Stderr, "the store is not what it was when %s was begun, or another version of parley has begun it: from the beginning\n", f.Name())
 		_, back := f.Seek(0, io.SeekStart)
 		if err = errors.Join(f.Truncate(0), back); err == nil {
 			at.at.Store(0)
-			totals, err = move.OutAgain(ctx, from, at, version(), m.progress("written", at))
+			totals, err = move.Out(ctx, from, at, version(), m.progress("written", at))
 		}
 	}
 	if err == nil {

@@ -3,52 +3,10 @@ package move
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/binary"
-	"encoding/json"
 	"hash/crc32"
 	"io"
 )
-
-// Begun is a file that can be gone on with, as *os.File.
-type Begun interface {
-	io.ReadWriteSeeker
-	Truncate(size int64) error
-}
-
-// OutAgain is Out into a file that an interrupted Out, or OutAgain, may have begun. What is
-// there is compared with the installation and not written again: of sessions all but their
-// records and attachments, which their last commit and hashes stand for. Behind the last
-// whole frame it goes on. The file is the same as that of an Out that nobody interrupts, but
-// for the time in its first line. ErrChanged says that the installation is another one, or
-// was written to since, or that another version of the program has begun the file; then
-// nothing was changed, and an empty file is to be begun.
-func OutAgain(ctx context.Context, from Installation, to Begun, program string, progress func(Totals)) (Totals, error) {
-	have := &earlier{r: bufio.NewReaderSize(to, 1<<18), file: to}
-	w := &fileWriter{to: bufio.NewWriterSize(to, 1<<18), sums: newSums(), have: have}
-	opening := openingOf(from, program)
-	line, err := have.r.ReadBytes('\n')
-	if err != nil { // not even that
-		if err := w.goOn(); err != nil {
-			return Totals{}, err
-		}
-		if w, err = newFileWriter(to, opening); err != nil {
-			return Totals{}, err
-		}
-		return out{w: w, from: from, progress: progress}.all(ctx)
-	}
-	var was Opening
-	if json.Unmarshal(line, &was) != nil {
-		return Totals{}, ErrChanged
-	}
-	was.Time = opening.Time
-	if was != opening {
-		return Totals{}, ErrChanged
-	}
-	have.at = int64(len(line))
-	_, _ = w.sums.file.Write(line)
-	return out{w: w, from: from, progress: progress}.all(ctx)
-}
 
 // earlier reads the frames of a file that is gone on with.
 type earlier struct {

@@ -18,7 +18,7 @@ import (
 )
 
 // begun is a file with these bytes.
-func begun(t *testing.T, b []byte) *os.File {
+func begun(t testing.TB, b []byte) *os.File {
 	t.Helper()
 	f, err := os.Create(filepath.Join(t.TempDir(), "file"))
 	if err != nil {
@@ -32,7 +32,7 @@ func begun(t *testing.T, b []byte) *os.File {
 	return f
 }
 
-func bytesOf(t *testing.T, f *os.File) []byte {
+func bytesOf(t testing.TB, f *os.File) []byte {
 	t.Helper()
 	b, err := os.ReadFile(f.Name())
 	if err != nil {
@@ -97,7 +97,7 @@ func TestOutGoesOn(t *testing.T) {
 				}
 				f := begun(t, left)
 				source.logs = 0
-				totals, err := move.OutAgain(t.Context(), source, f, "test", quiet)
+				totals, err := move.Out(t.Context(), source, f, "test", quiet)
 				if got := bytesOf(t, f); err != nil || !bytes.Equal(got, want) {
 					t.Fatalf("cut at %d of %d: %v; %d bytes", cut, len(want), err, len(got))
 				}
@@ -110,7 +110,7 @@ func TestOutGoesOn(t *testing.T) {
 			}
 			for _, left := range [][]byte{nil, want[:1], want[:first-1]} { // it has another time then
 				f := begun(t, left)
-				_, err := move.OutAgain(t.Context(), source, f, "test", quiet)
+				_, err := move.Out(t.Context(), source, f, "test", quiet)
 				if _, _, wrong := move.Check(t.Context(), bytes.NewReader(bytesOf(t, f))); errors.Join(err, wrong) != nil {
 					t.Errorf("without a first line: %v, %v", err, wrong)
 				}
@@ -119,7 +119,7 @@ func TestOutGoesOn(t *testing.T) {
 			refused := func(what string, from move.Installation, had []byte) {
 				t.Helper()
 				f := begun(t, had)
-				if _, err := move.OutAgain(t.Context(), from, f, "test", quiet); !errors.Is(err, move.ErrChanged) || !bytes.Equal(bytesOf(t, f), had) {
+				if _, err := move.Out(t.Context(), from, f, "test", quiet); !errors.Is(err, move.ErrChanged) || !bytes.Equal(bytesOf(t, f), had) {
 					t.Errorf("%s: %v", what, err)
 				}
 			}
@@ -128,7 +128,7 @@ func TestOutGoesOn(t *testing.T) {
 			wrote(t, source, key("more19"), 1, nil)
 			refused("the store was written to", source, want[:len(want)-10])
 			f := begun(t, want[:first+10]) // before that it does not matter
-			_, err := move.OutAgain(t.Context(), source, f, "test", quiet)
+			_, err := move.Out(t.Context(), source, f, "test", quiet)
 			if _, _, wrong := move.Check(t.Context(), bytes.NewReader(bytesOf(t, f))); errors.Join(err, wrong) != nil {
 				t.Errorf("%v, %v", err, wrong)
 			}

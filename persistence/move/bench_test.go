@@ -25,10 +25,7 @@ func BenchmarkIn(b *testing.B) {
 	for i := range 2000 {
 		wrote(b, source, key(fmt.Sprintf("s%015d", i)), 5, nil)
 	}
-	var file bytes.Buffer
-	if _, err := move.Out(b.Context(), source, &file, "bench", quiet); err != nil {
-		b.Fatal(err)
-	}
+	file := written(b, source)
 	server := pgtest.Open(b, pgtest.Settings{Sync: true})
 	for b.Loop() {
 		dsn := server.NewDatabase(b)
@@ -39,7 +36,7 @@ func BenchmarkIn(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		got, err := move.In(b.Context(), bytes.NewReader(file.Bytes()), postgres.Installation(s), quiet)
+		got, err := move.In(b.Context(), bytes.NewReader(file), postgres.Installation(s), quiet)
 		if err != nil || got != (move.Totals{Sessions: 2000, Records: 10000}) {
 			b.Fatal(got, err)
 		}

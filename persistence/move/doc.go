@@ -1,7 +1,7 @@
 // Package move carries a whole installation from one store to another, over a file: from
 // the embedded one to PostgreSQL and back.
 //
-// Out writes the file, OutAgain goes on with one that was interrupted, Check reads it without a
+// Out writes the file, or goes on with one that was interrupted, Check reads it without a
 // store, In reads it into one. Whatever is
 // on the way out is in memory for one frame, one page of a list and one snapshot at most. In
 // writes 64 sessions side by side, each in its order, on a goroutine each that ends before

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"io"
 	"iter"
 	"os"
 	"slices"
@@ -239,13 +238,13 @@ func shown(t *testing.T, s move.Installation) string {
 
 func quiet(move.Totals) {}
 
-func written(t *testing.T, from move.Installation) []byte {
+func written(t testing.TB, from move.Installation) []byte {
 	t.Helper()
-	var file bytes.Buffer
-	if _, err := move.Out(t.Context(), from, &file, "test", quiet); err != nil {
+	file := begun(t, nil)
+	if _, err := move.Out(t.Context(), from, file, "test", quiet); err != nil {
 		t.Fatal(err)
 	}
-	return file.Bytes()
+	return bytesOf(t, file)
 }
 
 func same(t *testing.T, what, got, want string) {
@@ -579,7 +578,7 @@ func (lost) Stat(context.Context, conversation.SessionKey, attached.Hash) (blobs
 
 // What is not what its hash says does not leave its store.
 func TestADamagedFileStays(t *testing.T) {
-	if _, err := move.Out(t.Context(), garbled{filled(t, embedded(t))}, io.Discard, "test", quiet); !errors.Is(err, conversation.ErrDamaged) {
+	if _, err := move.Out(t.Context(), garbled{filled(t, embedded(t))}, begun(t, nil), "test", quiet); !errors.Is(err, conversation.ErrDamaged) {
 		t.Errorf("%v", err)
 	}
 }
