@@ -2,13 +2,17 @@ package main
 
 import (
 	"bytes"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
-	"parley/cmd/parley/internal/config"
 	"path/filepath"
-	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"parley/cmd/parley/internal/config"
 )
 
 func TestLogFormats(t *testing.T) {
@@ -45,21 +49,52 @@ func write(t *testing.T, text string) string {
 
 // Errors stand under one key of the log, so that one question finds them all.
 func TestHouseErrorKey(t *testing.T) {
-	line := regexp.MustCompile(`(?s)\.(Debug|Info|Warn|Error|Log|With)\([^\n]*"(err|cause|failure)", `)
+	const sample = "package p\nfunc f() {\n\tlog.Warn(\"it failed\", \"code\", code(1),\n\t\t\"took\", took,\n\t\t\"cause\",\n\t\terr)\n\tlog.Warn(\"cause\")\n}\n"
+	if found := otherErrorKeys(t, "sample.go", []byte(sample)); !slices.Equal(found, []string{`sample.go:5:3: "cause"`}) {
+		t.Errorf("of a key in a later line of a call: %v", found)
+	}
 	lines := 0
 	for _, p := range packages(t) {
 		for _, name := range p.GoFiles {
-			source, err := os.ReadFile(filepath.Join(p.Dir, name))
+			path := filepath.Join(p.Dir, name)
+			source, err := os.ReadFile(path)
 			if err != nil {
 				t.Fatal(err)
 			}
 			lines += strings.Count(string(source), `"error", `)
-			if found := line.Find(source); found != nil {
-				t.Errorf("%s: the key of an error is \"error\": %s", filepath.Join(p.Dir, name), found)
+			for _, found := range otherErrorKeys(t, path, source) {
+				t.Errorf("the key of an error is \"error\": %s", found)
 			}
 		}
 	}
 	if lines < 50 {
 		t.Errorf("only %d errors are looked at", lines)
 	}
+}
+
+// otherErrorKeys finds other keys of errors in the calls of a logger.
+func otherErrorKeys(t *testing.T, name string, source []byte) (found []string) {
+	t.Helper()
+	files := token.NewFileSet()
+	file, err := parser.ParseFile(files, name, source, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok {
+			return true
+		}
+		f, ok := call.Fun.(*ast.SelectorExpr)
+		if !ok || !slices.Contains([]string{"Debug", "Info", "Warn", "Error", "Log", "With"}, f.Sel.Name) {
+			return true
+		}
+		for _, arg := range call.Args[:max(len(call.Args)-1, 0)] { // a value follows a key
+			if text, ok := arg.(*ast.BasicLit); ok && slices.Contains([]string{`"err"`, `"cause"`, `"failure"`}, text.Value) {
+				found = append(found, files.Position(text.Pos()).String()+": "+text.Value)
+			}
+		}
+		return true
+	})
+	return found
 }
