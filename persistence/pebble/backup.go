@@ -93,6 +93,15 @@ func RemoveBackup(dir string, log conversation.LogID) error {
 	return copies.Remove(vfs.Default, dir, log)
 }
 
+// The ends of the name of a backup that is being made, and of one that is being removed.
+const (
+	BackupWriting  = backup.Writing
+	BackupRemoving = backup.Removing
+)
+
+// Within is true for dir itself and everything below it, symbolic links followed.
+func Within(dir, path string) bool { return backup.Within(dir, path) }
+
 // FreeBytes is how much room the disk of dir has; 0 = nobody can say.
 func FreeBytes(dir string) uint64 {
 	usage, _ := vfs.Default.GetDiskUsage(dir)

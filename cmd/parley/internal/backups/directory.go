@@ -20,9 +20,9 @@ const nameFormat = "parley-20060102T150405Z"
 // The ends of what lies beside backups: one that is being made, the file that says whose it
 // is, one that is being removed.
 const (
-	writing  = ".writing"
+	writing  = store.BackupWriting
 	begun    = ".begun"
-	removing = ".removing"
+	removing = store.BackupRemoving
 )
 
 // A copied backup is one that lies in the directory.

@@ -1,10 +1,9 @@
 package backups
 
 import (
-	"path/filepath"
-	"strings"
 	"time"
 
+	"parley/cmd/parley/internal/store"
 	"parley/conversation/option"
 )
 
@@ -39,25 +38,6 @@ func (s Settings) Validate(data string, postgres bool) (wrong []option.FieldErro
 	add(postgres, "backup.every", "must be 0s with store.postgres: PostgreSQL's own tools make the backups of a database (pg_basebackup with an archive of the log, or pg_dump)")
 	add(data == "", "backup.every", `must be 0s with memory.mode = "ephemeral": there is nothing to back up`)
 	add(s.Dir == "", "backup.dir", "must name a directory while backup.every is set, best on another disk")
-	add(s.Dir != "" && within(data, s.Dir), "backup.dir", "must not lie in the data directory ("+data+"): what destroys the one would destroy the other; best is another disk")
+	add(s.Dir != "" && store.Within(data, s.Dir), "backup.dir", "must not lie in the data directory ("+data+"): what destroys the one would destroy the other; best is another disk")
 	return wrong
-}
-
-// within is true for dir itself and everything below it, symbolic links followed.
-func within(dir, path string) bool {
-	rel, err := filepath.Rel(followed(dir), followed(path))
-	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
-}
-
-// followed is a path without links, as far as it is there.
-func followed(path string) string {
-	path, err := filepath.Abs(path)
-	if err != nil {
-		return path
-	}
-	for p, rest := path, ""; ; p, rest = filepath.Dir(p), filepath.Join(filepath.Base(p), rest) {
-		if r, err := filepath.EvalSymlinks(p); err == nil || filepath.Dir(p) == p {
-			return filepath.Join(r, rest)
-		}
-	}
 }

@@ -38,6 +38,15 @@ func ReadBackup(dir string) (*BackupInfo, error) { return pebble.ReadBackup(dir)
 // reads.
 func RemoveBackup(dir string, log conversation.LogID) error { return pebble.RemoveBackup(dir, log) }
 
+// The ends of the name of a backup that is being made, and of one that is being removed.
+const (
+	BackupWriting  = pebble.BackupWriting
+	BackupRemoving = pebble.BackupRemoving
+)
+
+// Within is true for dir itself and everything below it, symbolic links followed.
+func Within(dir, path string) bool { return pebble.Within(dir, path) }
+
 // Writable says why this process could not make files in dir; nil = it can.
 func Writable(dir string) error { return writable(dir) }
 

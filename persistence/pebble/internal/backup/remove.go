@@ -18,8 +18,8 @@ import (
 // version of before backups on a schedule has made has none, and nobody sees who reads it.
 const lockFile = ondisk.LockFile
 
-// removing is the end of the name of a backup that is being removed.
-const removing = ".removing"
+// Removing is the end of the name of a backup that is being removed.
+const Removing = ".removing"
 
 // Remove removes the backup in dir, which has to be one of log: nothing else is touched.
 // One that somebody reads (restores, verifies, exports) is CopyBusy. It loses its name
@@ -29,7 +29,7 @@ func (o Opener) Remove(fs vfs.FS, dir string, log conversation.LogID) error {
 	switch {
 	case err != nil:
 		return o.failed(err, "cannot remove %s", dir)
-	case info == nil && strings.HasSuffix(dir, removing):
+	case info == nil && strings.HasSuffix(dir, Removing):
 		return o.failed(removeRest(fs, dir), "cannot remove %s", dir)
 	case info == nil:
 		return refuse(CopyRefused, "%s is not a backup: it stays", dir)
@@ -49,11 +49,11 @@ func (o Opener) Remove(fs vfs.FS, dir string, log conversation.LogID) error {
 
 // removeNow keeps what says that it is a backup until the last.
 func removeNow(fs vfs.FS, dir string) error {
-	if !strings.HasSuffix(dir, removing) {
-		if err := rename(fs, dir, dir+removing); err != nil {
+	if !strings.HasSuffix(dir, Removing) {
+		if err := rename(fs, dir, dir+Removing); err != nil {
 			return err
 		}
-		dir += removing
+		dir += Removing
 	}
 	names, err := fs.List(dir)
 	if err != nil {

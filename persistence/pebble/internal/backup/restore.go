@@ -38,7 +38,7 @@ func Absolute(src, dir string) (string, string, error) {
 
 // Restore makes dir a copy of src, as persistence/pebble says.
 func (o Opener) Restore(ctx context.Context, fs vfs.FS, src, dir string, replace bool, now time.Time) (r Restored, err error) {
-	if within(src, dir) || within(dir, src) {
+	if Within(src, dir) || Within(dir, src) {
 		return r, refuse(CopyRefused, "%s and %s lie in each other: restore to a directory beside", src, dir)
 	}
 	// The source is held for reading, the store to be replaced for nobody.

@@ -44,10 +44,10 @@ func (o Opener) checkDest(fs vfs.FS, dir, dest string) error {
 	if !filepath.IsAbs(dest) {
 		return refuse(CopyRefused, "the destination must be an absolute path, not %q", dest)
 	}
-	if dir, err := filepath.Abs(dir); err != nil || within(dir, dest) {
+	if dir, err := filepath.Abs(dir); err != nil || Within(dir, dest) {
 		return refuse(CopyRefused, "%s lies inside of the data directory %s: choose a place outside, best on another disk", dest, dir)
 	}
-	for _, path := range []string{dest, dest + writing} {
+	for _, path := range []string{dest, dest + Writing} {
 		there, err := Exists(fs, path)
 		if err != nil {
 			return o.failed(err, "cannot look at %s", path)
@@ -66,26 +66,32 @@ func (o Opener) checkDest(fs vfs.FS, dir, dest string) error {
 	return nil
 }
 
-// within is true for dir itself and everything below it, symbolic links followed.
-func within(dir, path string) bool {
-	real := func(p string) string {
-		for rest := ""; ; p, rest = filepath.Dir(p), filepath.Join(filepath.Base(p), rest) {
-			if r, err := filepath.EvalSymlinks(p); err == nil || filepath.Dir(p) == p {
-				return filepath.Join(r, rest)
-			}
-		}
-	}
-	rel, err := filepath.Rel(real(dir), real(path))
+// Within is true for dir itself and everything below it, symbolic links followed.
+func Within(dir, path string) bool {
+	rel, err := filepath.Rel(followed(dir), followed(path))
 	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
 }
 
-// writing is the end of a backup's name until it is whole.
-const writing = ".writing"
+// followed is a path without links, as far as it is there.
+func followed(path string) string {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return path
+	}
+	for p, rest := path, ""; ; p, rest = filepath.Dir(p), filepath.Join(filepath.Base(p), rest) {
+		if r, err := filepath.EvalSymlinks(p); err == nil || filepath.Dir(p) == p {
+			return filepath.Join(r, rest)
+		}
+	}
+}
+
+// Writing is the end of a backup's name until it is whole.
+const Writing = ".writing"
 
 // finish lets write fill a directory, reads it back, and gives it its name.
 // Whatever fails, nothing is left.
 func (o Opener) finish(ctx context.Context, fs vfs.FS, dest string, info Info, write func(stage string) error) (_ Info, err error) {
-	stage := dest + writing
+	stage := dest + Writing
 	defer func() {
 		if err == nil {
 			return
