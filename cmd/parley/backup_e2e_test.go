@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
@@ -107,6 +106,15 @@ func TestBackupUnderLoadAndRestore(t *testing.T) {
 		}
 	}
 	exported := exportOf(t, place)
+	for s, events := range exported {
+		code, out, _ := run("export", "--config", emptyConfig(t), "--data", place, "--session", s)
+		if n := strings.Count(out, "\n"); code != exitOK || n != len(events)+3 {
+			t.Errorf("export of session %s: %d lines, %d events", s, n, len(events))
+		}
+	}
+	if code, _, errs := run("export", emptyConfig(t), "--config", emptyConfig(t), "--data", place); code != exitFailed {
+		t.Errorf("an export over a file: %d %s", code, errs)
+	}
 
 	l = start(t, place)
 	u := l.user()
@@ -137,7 +145,7 @@ func exportOf(t *testing.T, dir string) map[string][]string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "all.jsonl")
 	if code, out, errs := run("export", file, "--config", emptyConfig(t), "--data", dir); code != exitOK || out != "" {
-		t.Fatalf("export: %d %s%s", code, out, errs)
+		t.Fatalf("export of %s: %d %s%s", dir, code, out, errs)
 	}
 	raw, err := os.ReadFile(file)
 	if err != nil {
@@ -145,28 +153,18 @@ func exportOf(t *testing.T, dir string) map[string][]string {
 	}
 	events := map[string][]string{}
 	var types []string
-	for lines := bufio.NewScanner(bytes.NewReader(raw)); lines.Scan(); {
-		var line struct{ Type, Session, Log string }
-		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
-			t.Fatalf("%v: %s", err, lines.Text())
+	for text := range strings.Lines(string(raw)) {
+		var line struct{ Type, Session string }
+		if err := json.Unmarshal([]byte(text), &line); err != nil {
+			t.Fatalf("%v: %s", err, text)
 		}
 		types = append(types, line.Type)
 		if line.Type != "store" && line.Type != "session" && line.Type != "end" {
-			events[line.Session] = append(events[line.Session], lines.Text())
+			events[line.Session] = append(events[line.Session], strings.TrimSpace(text))
 		}
 	}
 	if len(types) < 2 || types[0] != "store" || types[1] != "session" || types[len(types)-1] != "end" {
-		t.Errorf("the export begins with %v", types)
-	}
-	if code, _, errs := run("export", file, "--config", emptyConfig(t), "--data", dir); code != exitFailed {
-		t.Errorf("an export over a file: %d %s", code, errs)
-	}
-	for s := range events {
-		code, out, _ := run("export", "--config", emptyConfig(t), "--data", dir, "--session", s)
-		if n := strings.Count(out, "\n"); code != exitOK || n != len(events[s])+3 {
-			t.Errorf("export of one session: %d lines, %d events", n, len(events[s]))
-		}
-		break
+		t.Errorf("the export of %s has the lines %v", dir, types)
 	}
 	return events
 }

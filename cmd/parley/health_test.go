@@ -10,16 +10,6 @@ import (
 	"time"
 )
 
-// run runs a command of the program in this process.
-func runCommand(t *testing.T, args ...string) (code int, out, errs string) {
-	t.Helper()
-	m := NewMain()
-	stdout, stderr := &syncBuffer{}, &syncBuffer{}
-	m.Stdout, m.Stderr, m.Environ = stdout, stderr, nil
-	code = m.Execute(t.Context(), args)
-	return code, stdout.String(), stderr.String()
-}
-
 func TestHealth(t *testing.T) {
 	l := start(t, t.TempDir(), "--set", "admin.listen=127.0.0.1:0")
 	url := "http://" + l.addr
@@ -34,12 +24,12 @@ func TestHealth(t *testing.T) {
 		{[]string{"health", "--config", emptyConfig(t), "--listen", "127.0.0.1:0"}, exitUsage, "", "name the server with --url"},
 		{[]string{"health", "--url", l.addr}, exitUsage, "", "is not the address of a server"},
 	} {
-		if code, out, errs := runCommand(t, c.args...); code != c.code || out != c.out || !strings.Contains(errs, c.fails) || strings.Count(errs, "\n") > 1 {
+		if code, out, errs := run(c.args...); code != c.code || out != c.out || !strings.Contains(errs, c.fails) || strings.Count(errs, "\n") > 1 {
 			t.Errorf("%v: %d %q %q, want %d %q %q", c.args, code, out, errs, c.code, c.out, c.fails)
 		}
 	}
 	l.stop()
-	if code, out, errs := runCommand(t, "health", "--url", url); code != exitFailed || out != "" || !strings.Contains(errs, "does not answer") || strings.Count(errs, "\n") != 1 {
+	if code, out, errs := run("health", "--url", url); code != exitFailed || out != "" || !strings.Contains(errs, "does not answer") || strings.Count(errs, "\n") != 1 {
 		t.Errorf("of a server that has ended: %d %q %q", code, out, errs)
 	}
 }
@@ -88,7 +78,7 @@ func TestServiceManagerIsTold(t *testing.T) {
 		t.Errorf("told %q, want %q", got, want)
 	}
 	ready := told()
-	if code, out, errs := runCommand(t, "health", "--url", "http://"+l.addr); code != exitOK || out != "ready\n" {
+	if code, out, errs := run("health", "--url", "http://"+l.addr); code != exitOK || out != "ready\n" {
 		t.Errorf("the service manager hears that the server serves when it is %d %q %q", code, out, errs)
 	}
 	if want := "READY=1\nSTATUS=serves at " + l.addr; !strings.HasPrefix(ready, want) {

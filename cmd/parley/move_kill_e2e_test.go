@@ -141,12 +141,12 @@ func TestKilledMovesGoOn(t *testing.T) {
 		if code, text := (at{data: dir}).run(t, "verify"); code != exitOK || !strings.Contains(text, "no problem found") {
 			t.Errorf("%s: %d %s", what, code, text)
 		}
-		x, y := eventLines(t, source), eventLines(t, dir)
+		x, y := exportOf(t, source), exportOf(t, dir)
 		if len(x) != 500 || len(x) != len(y) {
 			t.Fatalf("%s: %d sessions, want %d", what, len(y), len(x))
 		}
 		for session := range x {
-			if !bytes.Equal(bytes.Join(x[session], nil), bytes.Join(y[session], nil)) || len(x[session]) != 20 {
+			if !slices.Equal(x[session], y[session]) || len(x[session]) != 20 {
 				t.Fatalf("%s: session %s has other events", what, session)
 			}
 		}

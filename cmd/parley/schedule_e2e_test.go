@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"net/http"
 	"os"
@@ -129,32 +128,6 @@ func TestScheduledBackups(t *testing.T) {
 	}
 }
 
-// lines are the events of an export, by session, in order.
-func eventLines(t *testing.T, dir string) map[string][][]byte {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "all.jsonl")
-	if code, out, errs := run("export", file, "--config", emptyConfig(t), "--data", dir); code != exitOK {
-		t.Fatalf("export of %s: %d %s%s", dir, code, out, errs)
-	}
-	raw, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all, session := map[string][][]byte{}, ""
-	for line := range bytes.Lines(raw) {
-		switch {
-		case bytes.HasPrefix(line, []byte(`{"type":"session"`)):
-			_, rest, _ := bytes.Cut(line, []byte(`"session":"`))
-			name, _, _ := bytes.Cut(rest, []byte(`"`))
-			session = string(name)
-			all[session] = [][]byte{}
-		case session != "" && !bytes.HasPrefix(line, []byte(`{"type":"end"`)):
-			all[session] = append(all[session], bytes.TrimSpace(line))
-		}
-	}
-	return all
-}
-
 // The drill of docs/OPERATIONS.md (M-31): a server under load makes its backups by itself and
 // is killed; the newest backup is restored, verified and served. Event by event it is what
 // the log of the killed server was when the backup was made, and nothing that clients had
@@ -222,7 +195,7 @@ func TestRestoreDrill(t *testing.T) {
 		}
 	}
 
-	backedUp, restored, original := eventLines(t, newest), eventLines(t, place), eventLines(t, data)
+	backedUp, restored, original := exportOf(t, newest), exportOf(t, place), exportOf(t, data)
 	events, more := 0, 0
 	if len(backedUp) != 10 || len(restored) != 10 {
 		t.Errorf("%d sessions in the backup, %d restored, of 10", len(backedUp), len(restored))
@@ -232,7 +205,7 @@ func TestRestoreDrill(t *testing.T) {
 			t.Fatalf("session %s: %d events in the backup, %d restored, %d in the original", s, len(lines), len(restored[s]), len(original[s]))
 		}
 		for i, line := range lines {
-			if !bytes.Equal(line, restored[s][i]) || !bytes.Equal(line, original[s][i]) {
+			if line != restored[s][i] || line != original[s][i] {
 				t.Fatalf("session %s, event %d:\n%s in the backup\n%s restored\n%s in the original", s, i+1, line, restored[s][i], original[s][i])
 			}
 		}
@@ -248,8 +221,8 @@ func TestRestoreDrill(t *testing.T) {
 	acknowledged := 0
 	for s, frames := range before.seen {
 		acknowledged += len(frames)
-		if len(restored[s]) < len(frames) || string(bytes.Join(restored[s][:len(frames)], []byte("\n")))+"\n" != shown(frames) {
-			t.Errorf("session %s: acknowledged before the backup:\n%s\nrestored:\n%s", s, shown(frames), bytes.Join(restored[s], []byte("\n")))
+		if len(restored[s]) < len(frames) || strings.Join(restored[s][:len(frames)], "\n")+"\n" != shown(frames) {
+			t.Errorf("session %s: acknowledged before the backup:\n%s\nrestored:\n%s", s, shown(frames), strings.Join(restored[s], "\n"))
 		}
 	}
 	if !before.at.Before(info.Time) || acknowledged == 0 {
