@@ -18,6 +18,7 @@ import (
 	"parley/gateway/assets"
 	"parley/gateway/attach"
 	"parley/gateway/auth"
+	"parley/gateway/door"
 	"parley/gateway/fanout"
 	"parley/gateway/feed"
 	"parley/gateway/find"
@@ -132,7 +133,8 @@ func New(cfg Config, d Deps) (*Server, error) {
 	s.services.Alive, s.endAll = context.WithCancel(context.Background())
 	s.services.Serving, s.stopWaiting = context.WithCancel(s.services.Alive)
 	s.ws = ws.New(s.services)
-	s.rest = rest.New(s.services, page)
+	way := door.New(s.services)
+	s.rest = rest.New(way, page)
 	s.operator = admin.New(s.services, d.Gatherer, d.CommandLine)
 	taken := newUploads(s.services, d.Authenticator)
 	s.app = fiber.New(fiber.Config{
@@ -152,7 +154,7 @@ func New(cfg Config, d Deps) (*Server, error) {
 	s.app.Server().KeepHijackedConns = true // see upgrade
 	s.app.Server().HeaderReceived = taken.begin
 	s.app.Server().ExpectHandler = rest.Expect(s.services)
-	s.app.Use(taken.around, s.rest.Observe, s.guard, rest.LimitAddress(s.rest))
+	s.app.Use(taken.around, s.rest.Observe, s.guard, way.LimitAddress())
 	s.app.Get("/ws", s.rest.Named("/ws"), s.upgrade())
 	var operator *admin.Routes // nil: strangers could come here
 	if cfg.administersOnMain() {

@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"parley/gateway/rest"
+	"parley/gateway/door"
 	"parley/gateway/service"
 
 	shim "github.com/gofiber/contrib/websocket"
@@ -22,7 +22,7 @@ import (
 // idle socket with one follow takes 11 KB, of which 4 are its goroutine (10,000 of them).
 func (s *Server) upgrade() fiber.Handler {
 	handshake := shim.New(func(ws *shim.Conn) {
-		credential, _ := ws.Locals(rest.LocalCredential).(service.Credential)
+		credential, _ := ws.Locals(door.LocalCredential).(service.Credential)
 		s.ws.Start(ws.Conn, credential)
 	}, shim.Config{
 		Subprotocols:    []string{"parley.v1"},
@@ -47,9 +47,9 @@ func (s *Server) upgrade() fiber.Handler {
 			s.services.Metrics.Handshakes.WithLabelValues("unavailable").Inc()
 			return service.ErrDraining
 		}
-		credential := rest.TicketOf(s.services, c)
+		credential := door.TicketOf(s.services, c)
 		credential.Trace = service.TraceParent(c.Get(service.TraceHeader))
-		c.Locals(rest.LocalCredential, credential)
+		c.Locals(door.LocalCredential, credential)
 		err := handshake(c)
 		if err != nil {
 			s.services.Metrics.Handshakes.WithLabelValues("not_websocket").Inc()

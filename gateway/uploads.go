@@ -10,7 +10,7 @@ import (
 
 	"parley/conversation"
 	"parley/gateway/attach"
-	"parley/gateway/rest"
+	"parley/gateway/door"
 	"parley/gateway/service"
 
 	"github.com/gofiber/fiber/v2"
@@ -184,7 +184,7 @@ func (u *uploads) problem(answer fiber.ErrorHandler) fiber.ErrorHandler {
 			err = u.Files.TooLarge() // by its Content-Length, or when so much of it had come
 		}
 		if other {
-			_, refused := u.sender(u.Auth, rest.CredentialOf(u.Services, c), c.Path())
+			_, refused := u.sender(u.Auth, door.CredentialOf(u.Services, c), c.Path())
 			if full = refused == nil; !full { // else he may since a moment
 				err = refused
 			}

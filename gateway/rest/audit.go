@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"parley/gateway/door"
 	"parley/gateway/protocol"
 	"parley/gateway/service"
 
@@ -13,9 +14,9 @@ func listActs(s *API, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := s.deadline()
+	ctx, cancel := s.Deadline()
 	defer cancel()
-	acts, next, err := s.Audit.Acts(ctx, principal(c).Tenant, cursor, limit)
+	acts, next, err := s.Audit.Acts(ctx, door.Principal(c).Tenant, cursor, limit)
 	if err != nil {
 		return err
 	}

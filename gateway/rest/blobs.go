@@ -5,6 +5,7 @@ import (
 	"parley/conversation/attached"
 	"parley/gateway/assets"
 	"parley/gateway/attach"
+	"parley/gateway/door"
 	"parley/gateway/protocol"
 
 	"github.com/gofiber/fiber/v2"
@@ -16,9 +17,9 @@ func postBlob(s *API, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := s.deadline()
+	ctx, cancel := s.Deadline()
 	defer cancel()
-	if err := s.Uploads(ctx, principal(c), key); err != nil {
+	if err := s.Uploads(ctx, door.Principal(c), key); err != nil {
 		return err
 	}
 	f, added, err := s.Files.Upload(ctx, key, attach.Upload{
@@ -36,9 +37,9 @@ func postBlob(s *API, c *fiber.Ctx) error {
 
 // getBlob shows a file to who may read a session that has it.
 func getBlob(s *API, c *fiber.Ctx) error {
-	ctx, cancel := s.deadline()
+	ctx, cancel := s.Deadline()
 	defer cancel()
-	o, err := s.File(ctx, principal(c), attached.Hash(c.Params("hash")), conversation.SessionID(c.Query("session")))
+	o, err := s.File(ctx, door.Principal(c), attached.Hash(c.Params("hash")), conversation.SessionID(c.Query("session")))
 	if err != nil {
 		return err
 	}

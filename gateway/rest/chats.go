@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"parley/conversation/chats"
+	"parley/gateway/door"
 	"parley/gateway/feed"
 	"parley/gateway/protocol"
 	"parley/gateway/service"
@@ -44,9 +45,9 @@ func listChats(s *API, c *fiber.Ctx) error {
 	if s.Feeds == nil {
 		return service.ErrNoChats
 	}
-	ctx, cancel := s.deadline()
+	ctx, cancel := s.Deadline()
 	defer cancel()
-	entries, err := s.Feeds.Entries(ctx, principal(c).Tenant, *after, limit+1)
+	entries, err := s.Feeds.Entries(ctx, door.Principal(c).Tenant, *after, limit+1)
 	if err != nil {
 		return err
 	}
@@ -71,18 +72,15 @@ func streamChats(s *API, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	switch {
-	case s.Connections.Draining():
-		return service.ErrDraining
-	case s.Feeds == nil:
+	if s.Feeds == nil {
 		return service.ErrNoChats
 	}
-	who := principal(c)
-	free, err := streamSlot(s, c, who)
+	who := door.Principal(c)
+	free, err := s.StreamSlot(c, who)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := s.deadline()
+	ctx, cancel := s.Deadline()
 	defer cancel()
 	watch, from, err := s.Feeds.Open(ctx, who.Tenant, after)
 	if err != nil {
@@ -96,7 +94,7 @@ func streamChats(s *API, c *fiber.Ctx) error {
 	w := &watching{watch: watch, ended: make(chan struct{})}
 	st.source = w
 	go w.run(st)
-	serveStream(s, c, who, st, free)
+	s.Stream(c, who, door.EventStream, st, free)
 	return nil
 }
 

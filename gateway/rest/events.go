@@ -3,6 +3,7 @@ package rest
 import (
 	"strconv"
 
+	"parley/gateway/door"
 	"parley/gateway/protocol"
 
 	"github.com/gofiber/fiber/v2"
@@ -27,9 +28,9 @@ func (s *API) listEvents(c *fiber.Ctx) error {
 	} else if given {
 		since = begin
 	}
-	ctx, cancel := s.deadline()
+	ctx, cancel := s.Deadline()
 	defer cancel()
-	who := principal(c)
+	who := door.Principal(c)
 	if _, err := s.Visible(ctx, who, key); err != nil {
 		return err
 	}

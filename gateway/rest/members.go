@@ -5,6 +5,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/access"
+	"parley/gateway/door"
 	"parley/gateway/protocol"
 	"parley/gateway/service"
 
@@ -25,9 +26,9 @@ func listMembers(s *API, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := s.deadline()
+	ctx, cancel := s.Deadline()
 	defer cancel()
-	who := principal(c)
+	who := door.Principal(c)
 	if _, err := s.Visible(ctx, who, key); err != nil {
 		return err
 	}
@@ -36,7 +37,7 @@ func listMembers(s *API, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	v, err := s.view(ctx, key, as)
+	v, err := s.View(ctx, key, as)
 	if err != nil {
 		return err
 	}
@@ -63,7 +64,7 @@ func listMembers(s *API, c *fiber.Ctx) error {
 
 func putMember(s *API, c *fiber.Ctx) error {
 	var word *string
-	err := readBody(c, func(m protocol.Member) error {
+	err := door.ReadBody(c, func(m protocol.Member) error {
 		if string(m.Name) == "role" {
 			return m.TextPointer(&word)
 		}
@@ -89,12 +90,12 @@ func setMember(s *API, c *fiber.Ctx, role access.Role) error {
 	if err != nil {
 		return err
 	}
-	user, err := param(c, "user")
+	user, err := door.Param(c, "user")
 	if err != nil {
 		return err
 	}
 	return s.change(c, key, conversation.Update{
-		By: principal(c).User, Members: map[conversation.UserID]access.Role{conversation.UserID(user): role},
-		Admin: principal(c).May(service.ScopeAdmin),
+		By: door.Principal(c).User, Members: map[conversation.UserID]access.Role{conversation.UserID(user): role},
+		Admin: door.Principal(c).May(service.ScopeAdmin),
 	})
 }

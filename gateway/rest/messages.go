@@ -8,29 +8,20 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/readmodel"
+	"parley/gateway/door"
 	"parley/gateway/fanout"
 	"parley/gateway/protocol"
-	"parley/gateway/rest/internal/gone"
 	"parley/gateway/service"
 
 	"github.com/gofiber/fiber/v2"
 )
-
-// say gives a session a message and completes the receipt of a repetition.
-func (s *API) say(ctx context.Context, key conversation.SessionKey, say conversation.Say) (conversation.Receipt, error) {
-	r, err := s.tell(ctx, key, say.Author, say)
-	if err == nil && r.Disposition == 0 {
-		err = s.Complete(ctx, key, &r)
-	}
-	return r, err
-}
 
 func (s *API) postMessage(c *fiber.Ctx) error {
 	key, err := writableSession(c)
 	if err != nil {
 		return err
 	}
-	b, err := body(c)
+	b, err := door.Body(c)
 	if err != nil {
 		return err
 	}
@@ -38,7 +29,7 @@ func (s *API) postMessage(c *fiber.Ctx) error {
 	if bad != nil {
 		return bad
 	}
-	id, err := clientMsgID(c, d.ClientID, "")
+	id, err := door.ClientMsgID(c, d.ClientID, "")
 	if err != nil {
 		return err
 	}
@@ -46,7 +37,7 @@ func (s *API) postMessage(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	who := principal(c)
+	who := door.Principal(c)
 	say := conversation.Say{
 		Author: who.User, AuthorName: who.Name, Via: conversation.ViaHTTP, ClientMsgID: id, Text: *d.Text,
 		InReplyTo: conversation.MessageID(d.InReplyTo), Mode: d.Mode, TraceParent: service.TraceParent(c.Get(service.TraceHeader)),
@@ -57,9 +48,9 @@ func (s *API) postMessage(c *fiber.Ctx) error {
 	if wait > 0 {
 		return s.sayAndWait(c, key, say, wait)
 	}
-	ctx, cancel := s.deadline()
+	ctx, cancel := s.Deadline()
 	defer cancel()
-	r, err := s.say(ctx, key, say)
+	r, err := s.Say(ctx, key, say)
 	if err != nil {
 		return err
 	}
@@ -83,35 +74,23 @@ func (s *API) waitOf(c *fiber.Ctx) (time.Duration, error) {
 // in time with what is known of it. It follows the session from the message on, so
 // nothing can be missed.
 func (s *API) sayAndWait(c *fiber.Ctx, key conversation.SessionKey, say conversation.Say, wait time.Duration) error {
-	ctx, cancel := s.deadline()
+	ctx, cancel := s.Deadline()
 	defer cancel()
-	r, err := s.say(ctx, key, say)
+	r, err := s.Say(ctx, key, say)
 	if err != nil {
 		return err
 	}
-	free, refusedBy := s.open.Take(
-		service.Most{Slot: service.Slot{Name: "waits_per_session", Of: key}, Most: s.Limits.WaitsPerSession},
-		service.Most{Slot: service.Slot{Name: "waits_per_address", Of: service.AddressGroup(addressOf(s.Services, c))}, Most: s.Limits.WaitsPerAddress},
-	)
+	waiting, refusedBy := s.Wait(c, door.Principal(c), key, wait)
 	if refusedBy != "" { // accepted all the same: as without ?wait
-		s.Metrics.Refused.WithLabelValues(refusedBy).Inc()
 		return reply(c, fiber.StatusAccepted, func(o *protocol.Object) { protocol.AppendReceipt(o, r) })
 	}
-	defer free()
-	ctx, cancelWait := context.WithTimeout(s.Serving, wait)
-	defer cancelWait()
-	lease := s.Lease(principal(c), func(*conversation.Error) { cancelWait() })
-	defer lease.Release()
-	defer gone.Watch(c.Context().Conn(), cancelWait)()
-	if lease.Over() != nil {
-		cancelWait()
-	}
+	defer waiting.End()
 	o := readmodel.NewOutcome(r.Message, r.Task)
-	err = s.await(ctx, key, say.Author, r.Seq, o)
+	err = s.await(waiting.Context, key, say.Author, r.Seq, o)
 	switch {
-	case err == nil && lease.Over() == nil:
-		return reply(c, fiber.StatusOK, func(out *protocol.Object) { protocol.AppendOutcome(out, o, principal(c).Redact()) })
-	case ctx.Err() != nil, lease.Over() != nil, notNow(err): // nothing has failed: it is accepted, as without ?wait
+	case err == nil && !waiting.Over():
+		return reply(c, fiber.StatusOK, func(out *protocol.Object) { protocol.AppendOutcome(out, o, door.Principal(c).Redact()) })
+	case waiting.Over(), notNow(err): // nothing has failed: it is accepted, as without ?wait
 		return reply(c, fiber.StatusAccepted, func(o *protocol.Object) { protocol.AppendReceipt(o, r) })
 	default:
 		return err
@@ -172,9 +151,9 @@ func (s *API) listMessages(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := s.deadline()
+	ctx, cancel := s.Deadline()
 	defer cancel()
-	if _, err := s.Visible(ctx, principal(c), key); err != nil {
+	if _, err := s.Visible(ctx, door.Principal(c), key); err != nil {
 		return err
 	}
 	h, err := s.history(ctx, key, after, limit)
@@ -202,7 +181,7 @@ func messageOf(c *fiber.Ctx) (conversation.SessionKey, conversation.MessageID, e
 	if err != nil {
 		return key, "", err
 	}
-	id, err := param(c, "message")
+	id, err := door.Param(c, "message")
 	return key, conversation.MessageID(id), err
 }
 
@@ -212,7 +191,7 @@ func (s *API) editMessage(c *fiber.Ctx) error {
 		return err
 	}
 	var text *string
-	err = readBody(c, func(m protocol.Member) error {
+	err = door.ReadBody(c, func(m protocol.Member) error {
 		if string(m.Name) == "text" {
 			return m.TextPointer(&text)
 		}
@@ -224,7 +203,7 @@ func (s *API) editMessage(c *fiber.Ctx) error {
 	if bad := protocol.CheckText("text", text, s.Limits); bad != nil {
 		return bad
 	}
-	return s.change(c, key, conversation.Edit{By: principal(c).User, Message: id, Text: *text})
+	return s.change(c, key, conversation.Edit{By: door.Principal(c).User, Message: id, Text: *text})
 }
 
 func (s *API) withdrawMessage(c *fiber.Ctx) error {
@@ -232,14 +211,14 @@ func (s *API) withdrawMessage(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	return s.change(c, key, conversation.Withdraw{By: principal(c).User, Message: id})
+	return s.change(c, key, conversation.Withdraw{By: door.Principal(c).User, Message: id})
 }
 
 // change gives the session a command whose answer is {seq}.
 func (s *API) change(c *fiber.Ctx, key conversation.SessionKey, cmd conversation.Command) error {
-	ctx, cancel := s.deadline()
+	ctx, cancel := s.Deadline()
 	defer cancel()
-	r, err := s.tell(ctx, key, principal(c).User, cmd)
+	r, err := s.Tell(ctx, key, door.Principal(c).User, cmd)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"parley/conversation"
 	"parley/gateway/attach"
+	"parley/gateway/door"
 	"parley/gateway/protocol"
 	"parley/gateway/service"
 
@@ -43,7 +44,7 @@ func (s *API) Observe(c *fiber.Ctx) (err error) {
 			s.Log.Error("panic", "where", c.Method()+" "+c.Path(), "request_id", id, "panic", r, "stack", service.Stack())
 			err = s.Problem(c, conversation.Errorf(conversation.Internal, "something went wrong on the server"))
 		}
-		route, _ := c.Locals(localRoute).(string)
+		route, _ := c.Locals(door.LocalRoute).(string)
 		if route == "" {
 			route = "other"
 		}
@@ -62,6 +63,8 @@ func (s *API) Observe(c *fiber.Ctx) (err error) {
 	}
 	return nil
 }
+
+const localRequestID = "request_id"
 
 // fitRequestID is true for an id that may be repeated in headers and logs.
 func fitRequestID(id string) bool {
@@ -117,8 +120,8 @@ func (s *API) describe(c *fiber.Ctx, r *service.RequestLine) {
 	if !c.Response().IsBodyStream() && r.Status != fiber.StatusSwitchingProtocols {
 		r.Out = len(c.Response().Body())
 	}
-	r.Who, r.Address = principal(c), addressOf(s.Services, c)
-	if id, err := param(c, "id"); err == nil && strings.HasPrefix(r.Route, "/api/sessions/:id") {
+	r.Who, r.Address = door.Principal(c), door.AddressOf(s.Services, c)
+	if id, err := door.Param(c, "id"); err == nil && strings.HasPrefix(r.Route, "/api/sessions/:id") {
 		r.Session = r.Who.Named(id)
 	}
 }

@@ -1,86 +1,31 @@
 package rest
 
 import (
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
-	"mime"
-	"net/url"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"parley/conversation"
-	"parley/gateway/protocol"
+	"parley/gateway/door"
 	"parley/gateway/service"
 
 	"github.com/gofiber/fiber/v2"
 )
 
-// body is a request's JSON; nil if there is none. Compressed bodies are refused:
-// what they become is bounded by nothing.
-func body(c *fiber.Ctx) ([]byte, error) {
-	b := c.Request().Body()
-	if len(b) == 0 {
-		return nil, nil
-	}
-	kind, _, err := mime.ParseMediaType(c.Get(fiber.HeaderContentType))
-	if err != nil || kind != fiber.MIMEApplicationJSON {
-		return nil, conversation.Errorf(conversation.UnsupportedMedia, "the body must be application/json")
-	}
-	if encoding := c.Get(fiber.HeaderContentEncoding); encoding != "" && encoding != "identity" {
-		return nil, conversation.Errorf(conversation.UnsupportedMedia, "the body must not be compressed")
-	}
-	if !utf8.Valid(b) {
-		return nil, conversation.Errorf(conversation.InvalidJSON, "the body is not valid UTF-8")
-	}
-	return b, nil
-}
-
-// readBody reads the members of a body, which must be an object if there is one.
-func readBody(c *fiber.Ctx, visit func(m protocol.Member) error) error {
-	b, err := body(c)
-	if err != nil || b == nil {
-		return err
-	}
-	if err := protocol.ReadObject(b, visit); err != nil {
-		return protocol.BadInput(err, "the body")
-	}
-	return nil
-}
-
-// asError keeps a nil *conversation.Error from becoming a non-nil error.
-func asError(e *conversation.Error) error {
-	if e == nil {
-		return nil
-	}
-	return e
-}
-
-// param is a part of the path, unescaped: the id of a sub-session holds "%2F".
-func param(c *fiber.Ctx, name string) (string, error) {
-	v, err := url.PathUnescape(c.Params(name))
-	if err != nil || !utf8.ValidString(v) {
-		return "", conversation.Errorf(conversation.NotFound, "there is nothing here")
-	}
-	return v, nil
-}
-
 // sessionOf is the session that a request names.
 func sessionOf(c *fiber.Ctx) (conversation.SessionKey, error) {
-	id, err := param(c, "id")
+	id, err := door.Param(c, "id")
 	if err != nil {
 		return conversation.SessionKey{}, err
 	}
-	key, bad := principal(c).Key(id)
-	return key, asError(bad)
+	key, bad := door.Principal(c).Key(id)
+	return key, door.AsError(bad)
 }
 
 // writableSession is the session that a request wants to change.
 func writableSession(c *fiber.Ctx) (conversation.SessionKey, error) {
 	key, err := sessionOf(c)
 	if err == nil {
-		err = asError(service.Writable(key))
+		err = door.AsError(service.Writable(key))
 	}
 	return key, err
 }
@@ -108,9 +53,9 @@ func unseen(s *API, path string, do fiber.Handler) fiber.Handler {
 		if err != nil {
 			return err
 		}
-		ctx, cancel := s.deadline()
+		ctx, cancel := s.Deadline()
 		defer cancel()
-		return absent(s.Unseen(ctx, principal(c), key, failed))
+		return absent(s.Unseen(ctx, door.Principal(c), key, failed))
 	}
 }
 
@@ -141,40 +86,4 @@ func sequence(value, name string) (seq conversation.Seq, ok bool, err error) {
 		return 0, false, conversation.Errorf(conversation.BadRequest, "%s must be a whole number of at least 0", name)
 	}
 	return conversation.Seq(n), true, nil
-}
-
-// idempotencyKey is the request's Idempotency-Key as a client id; "" if there is
-// none. The route is part of it, so that one key may be used on several: behind a byte that
-// no client can send (protocol.OwnMark), so that none of its own ids is ever the same.
-func idempotencyKey(c *fiber.Ctx, route string) (conversation.ClientMsgID, error) {
-	key := c.Get("Idempotency-Key")
-	if key == "" {
-		return "", nil
-	}
-	if len(key) > 255 {
-		return "", conversation.Errorf(conversation.BadRequest, "Idempotency-Key must be at most 255 bytes")
-	}
-	mark := ""
-	if route != "" {
-		mark = protocol.OwnMark
-		key = route + ":" + key
-	}
-	if len(mark+key) > protocol.MaxClientMsgID {
-		sum := sha256.Sum256([]byte(key))
-		key = "sha256:" + hex.EncodeToString(sum[:])
-	}
-	return conversation.ClientMsgID(mark + key), nil
-}
-
-// clientMsgID returns the client's id for its message: in the body, by its
-// Idempotency-Key, or not at all (then it cannot be repeated).
-func clientMsgID(c *fiber.Ctx, given, route string) (conversation.ClientMsgID, error) {
-	if given != "" {
-		return conversation.ClientMsgID(given), nil
-	}
-	key, err := idempotencyKey(c, route)
-	if err == nil && key == "" {
-		key = conversation.ClientMsgID("srv-" + rand.Text())
-	}
-	return key, err
 }

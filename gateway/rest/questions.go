@@ -2,6 +2,7 @@ package rest
 
 import (
 	"parley/conversation"
+	"parley/gateway/door"
 	"parley/gateway/protocol"
 
 	"github.com/gofiber/fiber/v2"
@@ -12,10 +13,10 @@ func (s *API) listQuestions(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	who := principal(c)
-	ctx, cancel := s.deadline()
+	who := door.Principal(c)
+	ctx, cancel := s.Deadline()
 	defer cancel()
-	v, err := s.view(ctx, key, who.User)
+	v, err := s.View(ctx, key, who.User)
 	if err != nil {
 		return err
 	}
@@ -35,11 +36,11 @@ func (s *API) postAnswer(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	question, err := param(c, "question")
+	question, err := door.Param(c, "question")
 	if err != nil {
 		return err
 	}
-	b, err := body(c)
+	b, err := door.Body(c)
 	if err != nil {
 		return err
 	}
@@ -47,14 +48,14 @@ func (s *API) postAnswer(c *fiber.Ctx) error {
 	if bad != nil {
 		return bad
 	}
-	id, err := clientMsgID(c, d.ClientID, "answer:"+question)
+	id, err := door.ClientMsgID(c, d.ClientID, "answer:"+question)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := s.deadline()
+	ctx, cancel := s.Deadline()
 	defer cancel()
-	who := principal(c)
-	r, err := s.tell(ctx, key, who.User, conversation.Answer{
+	who := door.Principal(c)
+	r, err := s.Tell(ctx, key, who.User, conversation.Answer{
 		Author: who.User, AuthorName: who.Name, Via: conversation.ViaHTTP, ClientMsgID: id,
 		Question: conversation.QuestionID(question), Text: *d.Text,
 	})
@@ -73,13 +74,13 @@ func (s *API) readCall(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	id, err := param(c, "call")
+	id, err := door.Param(c, "call")
 	if err != nil {
 		return err
 	}
-	ctx, cancel := s.deadline()
+	ctx, cancel := s.Deadline()
 	defer cancel()
-	who := principal(c)
+	who := door.Principal(c)
 	if _, err := s.Visible(ctx, who, key); err != nil {
 		return err
 	}

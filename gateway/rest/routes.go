@@ -3,6 +3,7 @@ package rest
 import (
 	"parley/gateway/admin"
 	"parley/gateway/assets"
+	"parley/gateway/door"
 	"parley/gateway/service"
 
 	"github.com/gofiber/fiber/v2"
@@ -10,16 +11,14 @@ import (
 
 // API is the HTTP side of the protocol.
 type API struct {
-	*service.Services
+	*door.HTTP
 	page   *assets.Page
 	router fiber.Router
-	open   *service.Slots // streams, and requests that wait
-	rates  *rates
 }
 
 // New makes the routes. page is the web page.
-func New(s *service.Services, page *assets.Page) *API {
-	return &API{Services: s, page: page, open: service.NewSlots(), rates: newRates(s)}
+func New(d *door.HTTP, page *assets.Page) *API {
+	return &API{HTTP: d, page: page}
 }
 
 // Register is the protocol's table of routes. With operator they include /metrics,
@@ -31,8 +30,8 @@ func (s *API) Register(router fiber.Router, operator *admin.Routes, guard admin.
 	s.route(fiber.MethodGet, "/version", s.version)
 	s.documents()
 
-	chat, runtime := s.authenticated(service.ScopeChat), s.authenticated(service.ScopeRuntime)
-	reader := s.authenticated(service.ScopeChat, service.ScopeRuntime)
+	chat, runtime := s.Authenticated(service.ScopeChat), s.Authenticated(service.ScopeRuntime)
+	reader := s.Authenticated(service.ScopeChat, service.ScopeRuntime)
 	s.route(fiber.MethodPost, "/api/sessions", chat, s.createSession)
 	s.route(fiber.MethodGet, "/api/sessions", chat, s.listSessions)
 	s.route(fiber.MethodGet, "/api/sessions/:id", reader, s.readSession)
@@ -48,8 +47,8 @@ func (s *API) Register(router fiber.Router, operator *admin.Routes, guard admin.
 	s.route(fiber.MethodPost, "/api/sessions/:id/messages/:message/runtime", runtime, s.postRuntimeStatus)
 	s.route(fiber.MethodPost, "/api/runtime/claim", runtime, s.postClaim)
 	s.route(fiber.MethodGet, "/api/sessions/:id/events", reader, s.listEvents)
-	s.route(fiber.MethodGet, "/api/sessions/:id/stream", authenticatedBy(s, TicketOf, []string{service.ScopeChat, service.ScopeRuntime}), s.stream)
-	s.route(fiber.MethodPost, "/api/tickets", s.authenticated(service.ScopeChat, service.ScopeRuntime, service.ScopeChats), func(c *fiber.Ctx) error { return postTicket(s.Services, c) })
+	s.route(fiber.MethodGet, "/api/sessions/:id/stream", s.AuthenticatedBy(door.TicketOf, service.ScopeChat, service.ScopeRuntime), s.stream)
+	s.route(fiber.MethodPost, "/api/tickets", s.Authenticated(service.ScopeChat, service.ScopeRuntime, service.ScopeChats), func(c *fiber.Ctx) error { return postTicket(s.Services, c) })
 	s.route(fiber.MethodGet, "/api/sessions/:id/calls/:call", chat, s.readCall)
 	s.route(fiber.MethodPost, "/api/sessions/:id/cancel", chat, s.cancelSession)
 	s.route(fiber.MethodPost, "/api/sessions/:id/clear", chat, func(c *fiber.Ctx) error { return clearSession(s, c) })
@@ -62,11 +61,11 @@ func (s *API) Register(router fiber.Router, operator *admin.Routes, guard admin.
 	s.route(fiber.MethodGet, "/api/tasks/:taskId", chat, s.readTask)
 	s.route(fiber.MethodPost, "/api/tasks/:taskId/reply", chat, s.postReply)
 	s.route(fiber.MethodPost, "/api/tasks/:taskId/cancel", chat, s.cancelTask)
-	s.route(fiber.MethodGet, "/api/chats", s.authenticated(service.ScopeChats), func(c *fiber.Ctx) error { return listChats(s, c) })
-	s.route(fiber.MethodGet, "/api/chats/stream", authenticatedBy(s, TicketOf, []string{service.ScopeChats}), func(c *fiber.Ctx) error { return streamChats(s, c) })
+	s.route(fiber.MethodGet, "/api/chats", s.Authenticated(service.ScopeChats), func(c *fiber.Ctx) error { return listChats(s, c) })
+	s.route(fiber.MethodGet, "/api/chats/stream", s.AuthenticatedBy(door.TicketOf, service.ScopeChats), func(c *fiber.Ctx) error { return streamChats(s, c) })
 
-	s.route(fiber.MethodGet, "/api/audit", s.authenticated(service.ScopeAdmin), func(c *fiber.Ctx) error { return listActs(s, c) })
-	s.route(fiber.MethodGet, "/api/cluster", s.authenticated(service.ScopeAdmin), func(c *fiber.Ctx) error { return cluster(s, c) })
+	s.route(fiber.MethodGet, "/api/audit", s.Authenticated(service.ScopeAdmin), func(c *fiber.Ctx) error { return listActs(s, c) })
+	s.route(fiber.MethodGet, "/api/cluster", s.Authenticated(service.ScopeAdmin), func(c *fiber.Ctx) error { return cluster(s, c) })
 	if operator != nil {
 		s.administration(operator, guard)
 	}
@@ -87,13 +86,3 @@ func (s *API) route(method, path string, handlers ...fiber.Handler) {
 	}
 	s.router.Add(method, path, chain...)
 }
-
-// Named gives a route its name in the metrics.
-func (s *API) Named(path string) fiber.Handler {
-	return func(c *fiber.Ctx) error {
-		c.Locals(localRoute, path)
-		return c.Next()
-	}
-}
-
-const localRoute = "route"

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/gateway/door"
 	"parley/gateway/protocol"
 	"parley/gateway/service"
 
@@ -18,7 +19,7 @@ func (s *API) postPart(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	b, err := body(c)
+	b, err := door.Body(c)
 	if err != nil {
 		return err
 	}
@@ -26,22 +27,22 @@ func (s *API) postPart(c *fiber.Ctx) error {
 	if bad != nil {
 		return bad
 	}
-	id, err := idempotencyKey(c, "part")
+	id, err := door.IdempotencyKey(c, "part")
 	if err != nil {
 		return err
 	}
 	if part.Source == "" { // a plain message: its Idempotency-Key alone makes it repeatable
 		part.ClientMsgID = id
 	}
-	ctx, cancel := s.deadline()
+	ctx, cancel := s.Deadline()
 	defer cancel()
-	who := principal(c)
+	who := door.Principal(c)
 	as, err := s.WritesAs(ctx, who, key)
 	if err != nil {
 		return err
 	}
 	part.Author = who.User
-	r, err := s.tell(ctx, key, as, part)
+	r, err := s.Tell(ctx, key, as, part)
 	if err != nil {
 		return err
 	}
@@ -62,7 +63,7 @@ func (s *API) postRuntimeStatus(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	b, err := body(c)
+	b, err := door.Body(c)
 	if err != nil {
 		return err
 	}
@@ -70,17 +71,17 @@ func (s *API) postRuntimeStatus(c *fiber.Ctx) error {
 	if bad != nil {
 		return bad
 	}
-	if _, err := idempotencyKey(c, "runtime"); err != nil {
+	if _, err := door.IdempotencyKey(c, "runtime"); err != nil {
 		return err
 	}
 	says.Message = message
-	ctx, cancel := s.deadline()
+	ctx, cancel := s.Deadline()
 	defer cancel()
-	as, err := s.WritesAs(ctx, principal(c), key)
+	as, err := s.WritesAs(ctx, door.Principal(c), key)
 	if err != nil {
 		return err
 	}
-	r, err := s.tell(ctx, key, as, says)
+	r, err := s.Tell(ctx, key, as, says)
 	if err != nil {
 		return err
 	}
@@ -91,7 +92,7 @@ func (s *API) postRuntimeStatus(c *fiber.Ctx) error {
 // lost is repeated by the next one under the same name, so an Idempotency-Key adds
 // nothing to it.
 func (s *API) postClaim(c *fiber.Ctx) error {
-	b, err := body(c)
+	b, err := door.Body(c)
 	if err != nil {
 		return err
 	}
@@ -99,10 +100,10 @@ func (s *API) postClaim(c *fiber.Ctx) error {
 	if bad != nil {
 		return bad
 	}
-	if _, err := idempotencyKey(c, "claim"); err != nil {
+	if _, err := door.IdempotencyKey(c, "claim"); err != nil {
 		return err
 	}
-	claim.Tenant = principal(c).Tenant
+	claim.Tenant = door.Principal(c).Tenant
 	ctx, cancel := context.WithTimeout(s.Alive, claim.Wait+s.Times.Request)
 	defer cancel()
 	waiting := &waitingClaim{end: cancel}
@@ -111,7 +112,7 @@ func (s *API) postClaim(c *fiber.Ctx) error {
 	if !open {
 		return service.ErrDraining
 	}
-	lease := s.Lease(principal(c), func(*conversation.Error) { cancel() })
+	lease := s.Lease(door.Principal(c), func(*conversation.Error) { cancel() })
 	defer lease.Release()
 	if over := lease.Over(); over != nil {
 		return over

@@ -5,6 +5,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/search"
+	"parley/gateway/door"
 	"parley/gateway/find"
 	"parley/gateway/protocol"
 
@@ -28,7 +29,7 @@ func searched(s *API, c *fiber.Ctx) (q search.Query, messages bool, err error) {
 }
 
 func findMessages(ctx context.Context, s *API, c *fiber.Ctx, a find.Ask) error {
-	cursors := s.Cursors.For(principal(c), "messages")
+	cursors := s.Cursors.For(door.Principal(c), "messages")
 	var err error
 	if a.Cursor, err = cursors.Show(a.Cursor); err != nil {
 		return err

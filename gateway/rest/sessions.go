@@ -6,6 +6,7 @@ import (
 	"parley/conversation"
 	"parley/conversation/access"
 	"parley/conversation/listing"
+	"parley/gateway/door"
 	"parley/gateway/find"
 	"parley/gateway/protocol"
 	"parley/gateway/service"
@@ -14,7 +15,7 @@ import (
 )
 
 func (s *API) createSession(c *fiber.Ctx) error {
-	b, err := body(c)
+	b, err := door.Body(c)
 	if err != nil {
 		return err
 	}
@@ -23,19 +24,19 @@ func (s *API) createSession(c *fiber.Ctx) error {
 		return bad
 	}
 	if d.ClientID == "" {
-		key, err := idempotencyKey(c, "")
+		key, err := door.IdempotencyKey(c, "")
 		if err != nil {
 			return err
 		}
 		d.ClientID = string(key)
 	}
-	who := principal(c)
-	key, created, err := s.openSession(who, d)
+	who := door.Principal(c)
+	key, created, err := s.Open(who, d)
 	if err != nil {
-		err = s.Lift(c.UserContext(), who, CredentialOf(s.Services, c).Address, key.Session, d.Create.Policy, err)
+		err = s.Lift(c.UserContext(), who, door.CredentialOf(s.Services, c).Address, key.Session, d.Create.Policy, err)
 		if err == nil {
 			d.Create.Admin = true
-			key, created, err = s.openSession(who, d)
+			key, created, err = s.Open(who, d)
 		}
 	}
 	if err != nil {
@@ -47,27 +48,6 @@ func (s *API) createSession(c *fiber.Ctx) error {
 	}
 	c.Set(fiber.HeaderLocation, "/api/sessions/"+string(key.Session))
 	return reply(c, status, func(o *protocol.Object) { o.Text("session", string(key.Session)) })
-}
-
-// openSession makes a session, or finds the one that the same request has made.
-func (s *API) openSession(who *service.Principal, d protocol.Create) (conversation.SessionKey, bool, error) {
-	key := service.NewSessionKey(who, d.ClientID)
-	d.Create.Owner = who.User
-	type made struct {
-		key     conversation.SessionKey
-		created bool
-		err     error
-	}
-	answer := make(chan made, 1)
-	s.Sessions.Create(key, d.Create, func(key conversation.SessionKey, created bool, err error) { answer <- made{key, created, err} })
-	ctx, cancel := s.deadline()
-	defer cancel()
-	select {
-	case m := <-answer:
-		return m.key, m.created, m.err
-	case <-ctx.Done():
-		return key, false, errNoAnswer
-	}
 }
 
 func (s *API) listSessions(c *fiber.Ctx) error {
@@ -83,8 +63,8 @@ func (s *API) listSessions(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	who := principal(c)
-	ctx, cancel := s.deadline()
+	who := door.Principal(c)
+	ctx, cancel := s.Deadline()
 	defer cancel()
 	if messages {
 		return findMessages(ctx, s, c, find.Ask{Tenant: who.Tenant, User: who.User, Query: query, Cursor: cursor, Limit: limit})
@@ -126,14 +106,14 @@ func (s *API) readSession(c *fiber.Ctx) error {
 }
 
 func (s *API) showSession(c *fiber.Ctx, key conversation.SessionKey) error {
-	who := principal(c)
-	ctx, cancel := s.deadline()
+	who := door.Principal(c)
+	ctx, cancel := s.Deadline()
 	defer cancel()
 	as, err := s.ReadsAs(ctx, who, key)
 	if err != nil {
 		return err
 	}
-	v, err := s.view(ctx, key, as)
+	v, err := s.View(ctx, key, as)
 	if err != nil {
 		return err
 	}
@@ -157,12 +137,12 @@ func (s *API) patchSession(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	update := conversation.Update{By: principal(c).User}
+	update := conversation.Update{By: door.Principal(c).User}
 	var level *string
 	var closed *bool
 	var agent, reason string
 	var marking listing.Marking
-	err = readBody(c, func(m protocol.Member) error {
+	err = door.ReadBody(c, func(m protocol.Member) error {
 		switch string(m.Name) {
 		case "pinned":
 			return m.Mark(listing.Pinned, &marking)
@@ -205,15 +185,15 @@ func (s *API) patchSession(c *fiber.Ctx) error {
 	if !changes && closed == nil && !marks {
 		return conversation.Errorf(conversation.BadRequest, "the body names nothing to change: title, agent, access, policy, closed, pinned or archived")
 	}
-	ctx, cancel := s.deadline()
+	ctx, cancel := s.Deadline()
 	defer cancel()
-	who := principal(c)
+	who := door.Principal(c)
 	if changes {
-		_, err := s.tell(ctx, key, who.User, update)
+		_, err := s.Tell(ctx, key, who.User, update)
 		if err != nil {
-			if err = s.Lift(ctx, who, CredentialOf(s.Services, c).Address, key.Session, update.Policy, err); err == nil {
+			if err = s.Lift(ctx, who, door.CredentialOf(s.Services, c).Address, key.Session, update.Policy, err); err == nil {
 				update.Admin = true
-				_, err = s.tell(ctx, key, who.User, update)
+				_, err = s.Tell(ctx, key, who.User, update)
 			}
 		}
 		if err != nil {
@@ -221,12 +201,12 @@ func (s *API) patchSession(c *fiber.Ctx) error {
 		}
 	}
 	if closed != nil {
-		if _, err := s.tell(ctx, key, who.User, conversation.Close{Reason: reason}); err != nil {
+		if _, err := s.Tell(ctx, key, who.User, conversation.Close{Reason: reason}); err != nil {
 			return err
 		}
 	}
 	if marks {
-		if _, err := s.tell(ctx, key, who.User, conversation.Mark{User: who.User, Marking: marking}); err != nil {
+		if _, err := s.Tell(ctx, key, who.User, conversation.Mark{User: who.User, Marking: marking}); err != nil {
 			return err
 		}
 	}
@@ -238,7 +218,7 @@ func (s *API) deleteSession(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := s.deadline()
+	ctx, cancel := s.Deadline()
 	defer cancel()
 	as, err := erasesAs(ctx, s, c, key)
 	if err != nil {
@@ -253,7 +233,7 @@ func (s *API) deleteSession(c *fiber.Ctx) error {
 // erasesAs is the user as whom the engine lets a request erase a session. An administrator
 // erases anybody's in the tenant, as "": that is written down before it is done.
 func erasesAs(ctx context.Context, s *API, c *fiber.Ctx, key conversation.SessionKey) (conversation.UserID, error) {
-	who := principal(c)
+	who := door.Principal(c)
 	if !who.May(service.ScopeAdmin) {
 		return who.User, nil
 	}
@@ -261,7 +241,7 @@ func erasesAs(ctx context.Context, s *API, c *fiber.Ctx, key conversation.Sessio
 	if err != nil || row.Role(who.User).May(access.Own) {
 		return who.User, err
 	}
-	return "", s.Audited(ctx, who, CredentialOf(s.Services, c).Address, service.ActErase, string(key.Session), "of "+string(row.Owner))
+	return "", s.Audited(ctx, who, door.CredentialOf(s.Services, c).Address, service.ActErase, string(key.Session), "of "+string(row.Owner))
 }
 
 func (s *API) cancelSession(c *fiber.Ctx) error {
@@ -269,7 +249,7 @@ func (s *API) cancelSession(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	b, err := body(c)
+	b, err := door.Body(c)
 	if err != nil {
 		return err
 	}
@@ -277,12 +257,12 @@ func (s *API) cancelSession(c *fiber.Ctx) error {
 	if bad != nil {
 		return bad
 	}
-	if cancelled.ClientMsgID, err = idempotencyKey(c, "cancel"); err != nil {
+	if cancelled.ClientMsgID, err = door.IdempotencyKey(c, "cancel"); err != nil {
 		return err
 	}
-	ctx, cancel := s.deadline()
+	ctx, cancel := s.Deadline()
 	defer cancel()
-	r, err := s.cancel(ctx, key, principal(c).User, cancelled)
+	r, err := s.cancel(ctx, key, door.Principal(c).User, cancelled)
 	if err != nil {
 		return err
 	}
@@ -297,13 +277,13 @@ func clearSession(s *API, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	if err := readBody(c, func(protocol.Member) error { return nil }); err != nil {
+	if err := door.ReadBody(c, func(protocol.Member) error { return nil }); err != nil {
 		return err
 	}
-	ctx, cancel := s.deadline()
+	ctx, cancel := s.Deadline()
 	defer cancel()
-	who := principal(c).User
-	r, err := s.tell(ctx, key, who, conversation.Clear{By: who})
+	who := door.Principal(c).User
+	r, err := s.Tell(ctx, key, who, conversation.Clear{By: who})
 	if err != nil {
 		return err
 	}
@@ -314,7 +294,7 @@ func clearSession(s *API, c *fiber.Ctx) error {
 // the first time: what runs by now is not what the client wanted to end.
 func (s *API) cancel(ctx context.Context, key conversation.SessionKey, as conversation.UserID, c conversation.Cancel) (conversation.Receipt, error) {
 	c.Author = as
-	r, err := s.tell(ctx, key, as, c)
+	r, err := s.Tell(ctx, key, as, c)
 	if err == nil && r.Duplicate {
 		r.OldStatus, err = s.StatusBefore(ctx, key, r.Task, r.Seq)
 	}

@@ -3,17 +3,15 @@ package rest
 import (
 	"bufio"
 	"context"
-	"math/rand/v2"
 	"net"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"parley/conversation"
+	"parley/gateway/door"
 	"parley/gateway/fanout"
 	"parley/gateway/protocol"
-	"parley/gateway/rest/internal/gone"
 	"parley/gateway/service"
 
 	"github.com/gofiber/fiber/v2"
@@ -31,7 +29,6 @@ type stream struct {
 	cancel context.CancelFunc
 	net    net.Conn // of the request, for deadlines only
 	once   sync.Once
-	lease  *service.Lease
 	retry  atomic.Int64 // when the client shall come back, once it was told that the server goes away
 }
 
@@ -56,11 +53,8 @@ func (s *API) stream(c *fiber.Ctx) error {
 		return err
 	}
 	log := c.Query("log")
-	if s.Connections.Draining() {
-		return service.ErrDraining
-	}
-	who := principal(c)
-	free, err := streamSlot(s, c, who)
+	who := door.Principal(c)
+	free, err := s.StreamSlot(c, who)
 	if err != nil {
 		return err
 	}
@@ -80,7 +74,7 @@ func (s *API) stream(c *fiber.Ctx) error {
 	}
 	st := newStream(s, c, sub.Queue())
 	st.key, st.source = key, sub
-	serveStream(s, c, who, st, free)
+	s.Stream(c, who, door.EventStream, st, free)
 	return nil
 }
 
@@ -91,80 +85,23 @@ func newStream(s *API, c *fiber.Ctx, out *fanout.Queue) *stream {
 	return st
 }
 
-// serveStream answers a request with a stream. Everything that the writer needs is taken out
-// of the request before it runs: the request is reused by then. free gives the stream's place back.
-func serveStream(s *API, c *fiber.Ctx, who *service.Principal, st *stream, free func()) {
-	if !s.Connections.Add(st) {
-		st.Close()
-	}
-	st.lease = s.Lease(who, st.leaseEnded)
-	if over := st.lease.Over(); over != nil {
-		st.leaseEnded(over)
-	}
-	stop := gone.Watch(st.net, st.ForceClose)
-	s.Metrics.Streams.Inc()
-	c.Set(fiber.HeaderContentType, "text/event-stream")
-	c.Set(fiber.HeaderCacheControl, "no-cache, no-transform")
-	c.Set("X-Accel-Buffering", "no")
-	c.Context().SetConnectionClose() // the deadlines set below must not meet another request
-	c.Context().SetBodyStreamWriter(func(w *bufio.Writer) {
-		defer func() {
-			stop()
-			st.lease.Release()
-			st.cancel()
-			st.source.Close()
-			st.out.Abandon()
-			free()
-			s.Metrics.Streams.Dec()
-			if r := recover(); r != nil {
-				s.Metrics.Panics.Inc()
-				s.Log.Error("panic", "where", "stream", "panic", r, "stack", service.Stack())
-			}
-			s.Connections.Remove(st) // last: a drain that finds no connection left may end the process
-		}()
-		st.write(w)
-	})
-}
-
-// streamSlot takes a place for a stream, before anything is done for it. free gives it back.
-func streamSlot(s *API, c *fiber.Ctx, who *service.Principal) (free func(), err error) {
-	limits := []service.Most{
-		{Slot: service.Slot{Name: "streams"}, Most: s.Limits.Streams},
-		{Slot: service.Slot{Name: "streams_per_address", Of: service.AddressGroup(addressOf(s.Services, c))}, Most: s.Limits.StreamsPerAddress},
-	}
-	if s.Auth.Mode() != "none" { // there everybody is the same user
-		limits = append(limits, service.Most{Slot: service.Slot{Name: "streams_per_user", Of: who.ID()}, Most: s.Limits.StreamsPerUser})
-	}
-	free, refusedBy := s.open.Take(limits...)
-	switch refusedBy {
-	case "":
-		return free, nil
-	case "streams":
-		err = conversation.Errorf(conversation.Overloaded, "there are too many streams open")
-	default:
-		err = conversation.Errorf(conversation.RateLimited, "you have too many streams open: limits.%s", refusedBy)
-	}
-	s.Metrics.Refused.WithLabelValues(refusedBy).Inc()
-	return nil, err
-}
-
 // subscribe follows a session, within the time that a request has.
 func (s *API) subscribe(who *service.Principal, o fanout.Options) (sub *fanout.Subscription, err error) {
-	ctx, cancel := s.deadline()
+	ctx, cancel := s.Deadline()
 	defer cancel()
 	if o.As, err = s.ReadsAs(ctx, who, o.Key); err != nil {
 		return nil, err
 	}
 	sub, _, err = s.Hub.Subscribe(ctx, s.Sessions, s.Limits, o)
 	if err != nil && ctx.Err() != nil {
-		err = errNoAnswer
+		err = door.ErrNoAnswer
 	}
 	return sub, err
 }
 
-// write is the stream's writer.
-func (st *stream) write(w *bufio.Writer) {
-	if !st.send(w, appendRetry(nil, time.Second+rand.N(2*time.Second))) { // not all at the same time
+// Write is the stream's writer.
+func (st *stream) Write(w *bufio.Writer) {
+	if !st.send(w, door.AppendRetry(nil, door.Retry())) {
 		return
 	}
 	quiet := time.NewTicker(st.Times.Comment)
@@ -232,7 +169,7 @@ func (st *stream) appendServerSent(dst, payload []byte) []byte {
 	}
 	kind, seq := protocol.Peek(payload)
 	if retry := st.retry.Load(); retry > 0 && string(kind) == "goaway" {
-		dst = appendRetry(dst, time.Duration(retry))
+		dst = door.AppendRetry(dst, time.Duration(retry))
 	}
 	if seq != nil {
 		dst = append(dst, "id: "...)
@@ -243,13 +180,6 @@ func (st *stream) appendServerSent(dst, payload []byte) []byte {
 	dst = append(dst, kind...)
 	dst = append(dst, "\ndata: "...)
 	dst = append(dst, payload...)
-	return append(dst, "\n\n"...)
-}
-
-// appendRetry tells a browser when to come back. It is an event of its own, without data.
-func appendRetry(dst []byte, after time.Duration) []byte {
-	dst = append(dst, "retry: "...)
-	dst = strconv.AppendInt(dst, after.Milliseconds(), 10)
 	return append(dst, "\n\n"...)
 }
 
@@ -270,13 +200,20 @@ func (st *stream) ForceClose() {
 	_ = st.net.Close()
 }
 
-// leaseEnded ends the stream: its credential has expired or was taken back. The client
+// LeaseEnded ends the stream: its credential has expired or was taken back. The client
 // learns why; when it comes back it is refused, and a browser does not try again then.
-func (st *stream) leaseEnded(why *conversation.Error) {
+func (st *stream) LeaseEnded(why *conversation.Error) {
 	code := protocol.CloseUnauthenticated
 	if why.Code == conversation.TokenExpired {
 		code = protocol.CloseTokenExpired
 	}
 	st.GoAway(code, why.Message, 0)
 	st.Close()
+}
+
+// Release gives back what the stream holds, after its last write.
+func (st *stream) Release() {
+	st.cancel()
+	st.source.Close()
+	st.out.Abandon()
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"parley/conversation"
+	"parley/gateway/door"
 	"parley/gateway/protocol"
 	"parley/gateway/service"
 
@@ -16,7 +17,7 @@ import (
 func (s *API) postTask(c *fiber.Ctx) error {
 	var prompt *string
 	var session, agent, clientID string
-	err := readBody(c, func(m protocol.Member) error {
+	err := door.ReadBody(c, func(m protocol.Member) error {
 		switch string(m.Name) {
 		case "prompt":
 			return m.TextPointer(&prompt)
@@ -32,7 +33,7 @@ func (s *API) postTask(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	who := principal(c)
+	who := door.Principal(c)
 	bad := protocol.CheckText("prompt", prompt, s.Limits)
 	if bad == nil {
 		bad = protocol.CheckClientID(clientID)
@@ -44,7 +45,7 @@ func (s *API) postTask(c *fiber.Ctx) error {
 		return unseenTask(s, who, session, bad)
 	}
 	repeatable := clientID != "" || c.Get("Idempotency-Key") != ""
-	id, err := clientMsgID(c, clientID, "task")
+	id, err := door.ClientMsgID(c, clientID, "task")
 	if err != nil {
 		return unseenTask(s, who, session, err)
 	}
@@ -52,9 +53,9 @@ func (s *API) postTask(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := s.deadline()
+	ctx, cancel := s.Deadline()
 	defer cancel()
-	r, err := s.say(ctx, key, conversation.Say{
+	r, err := s.Say(ctx, key, conversation.Say{
 		Author: who.User, AuthorName: who.Name, Via: conversation.ViaHTTP, ClientMsgID: id, Text: *prompt, Mode: conversation.ModeQueue,
 		TraceParent: service.TraceParent(c.Get(service.TraceHeader)),
 	})
@@ -93,7 +94,7 @@ func unseenTask(s *API, who *service.Principal, session string, refusal error) e
 	if bad != nil {
 		return bad
 	}
-	ctx, cancel := s.deadline()
+	ctx, cancel := s.Deadline()
 	defer cancel()
 	return s.Unseen(ctx, who, key, refusal)
 }
@@ -115,12 +116,12 @@ func (s *API) taskSession(who *service.Principal, session, agent string, id conv
 	if repeatable {
 		create.ClientID = "task:" + string(id)
 	}
-	return s.openSession(who, create)
+	return s.Open(who, create)
 }
 
 // taskOf is the task that a request names.
 func taskOf(c *fiber.Ctx) (conversation.SessionKey, conversation.TaskID, error) {
-	id, err := param(c, "taskId")
+	id, err := door.Param(c, "taskId")
 	if err != nil {
 		return conversation.SessionKey{}, "", err
 	}
@@ -129,7 +130,7 @@ func taskOf(c *fiber.Ctx) (conversation.SessionKey, conversation.TaskID, error) 
 	if !ok {
 		return conversation.SessionKey{}, "", errNoTask
 	}
-	key, bad := principal(c).Key(string(session))
+	key, bad := door.Principal(c).Key(string(session))
 	if bad != nil {
 		return key, "", errNoTask
 	}
@@ -161,9 +162,9 @@ func (s *API) readTask(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := s.deadline()
+	ctx, cancel := s.Deadline()
 	defer cancel()
-	who := principal(c)
+	who := door.Principal(c)
 	row, err := s.taskRow(ctx, who, key, task)
 	if err != nil {
 		return err
@@ -176,7 +177,7 @@ func (s *API) readTask(c *fiber.Ctx) error {
 }
 
 func (s *API) listTasks(c *fiber.Ctx) error {
-	who := principal(c)
+	who := door.Principal(c)
 	cursors := s.Cursors.For(who, "tasks")
 	limit, cursor, err := paging(c)
 	if err == nil {
@@ -193,7 +194,7 @@ func (s *API) listTasks(c *fiber.Ctx) error {
 		}
 		filter.Status = status
 	}
-	ctx, cancel := s.deadline()
+	ctx, cancel := s.Deadline()
 	defer cancel()
 	if session := c.Query("session"); session != "" {
 		key, bad := who.Key(session)
@@ -271,7 +272,7 @@ func (s *API) postReply(c *fiber.Ctx) error {
 	}
 	var text *string
 	var given string
-	err = readBody(c, func(m protocol.Member) error {
+	err = door.ReadBody(c, func(m protocol.Member) error {
 		switch string(m.Name) {
 		case "reply":
 			return m.TextPointer(&text)
@@ -289,17 +290,17 @@ func (s *API) postReply(c *fiber.Ctx) error {
 	if bad := protocol.CheckClientID(given); bad != nil {
 		return bad
 	}
-	id, err := clientMsgID(c, given, "reply:"+string(task))
+	id, err := door.ClientMsgID(c, given, "reply:"+string(task))
 	if err != nil {
 		return err
 	}
 	if bad := service.Writable(key); bad != nil {
 		return bad
 	}
-	ctx, cancel := s.deadline()
+	ctx, cancel := s.Deadline()
 	defer cancel()
-	who := principal(c)
-	r, err := s.tell(ctx, key, who.User, conversation.Reply{
+	who := door.Principal(c)
+	r, err := s.Tell(ctx, key, who.User, conversation.Reply{
 		Author: who.User, AuthorName: who.Name, Via: conversation.ViaHTTP, ClientMsgID: id, Task: task, Text: strings.TrimSpace(*text),
 	})
 	if err != nil {
@@ -335,7 +336,7 @@ func (s *API) cancelTask(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	b, err := body(c)
+	b, err := door.Body(c)
 	if err != nil {
 		return err
 	}
@@ -347,12 +348,12 @@ func (s *API) cancelTask(c *fiber.Ctx) error {
 		return bad
 	}
 	cancelled.Task = task
-	if cancelled.ClientMsgID, err = idempotencyKey(c, "cancel-task:"+string(task)); err != nil {
+	if cancelled.ClientMsgID, err = door.IdempotencyKey(c, "cancel-task:"+string(task)); err != nil {
 		return err
 	}
-	ctx, cancel := s.deadline()
+	ctx, cancel := s.Deadline()
 	defer cancel()
-	who := principal(c)
+	who := door.Principal(c)
 	r, err := s.cancel(ctx, key, who.User, cancelled)
 	if err != nil {
 		var e *conversation.Error

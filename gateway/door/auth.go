@@ -1,4 +1,4 @@
-package rest
+package door
 
 import (
 	"bytes"
@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"parley/conversation"
-	"parley/gateway/protocol"
 	"parley/gateway/service"
 
 	"github.com/gofiber/fiber/v2"
@@ -16,19 +15,18 @@ import (
 const (
 	LocalCredential = "credential"
 	localPrincipal  = "principal"
-	localRequestID  = "request_id"
 )
 
-// addressOf is the address of the client that a request comes from; what trusted proxies
+// AddressOf is the address of the client that a request comes from; what trusted proxies
 // say of it counts.
-func addressOf(s *service.Services, c *fiber.Ctx) string {
+func AddressOf(s *service.Services, c *fiber.Ctx) string {
 	forwarded := c.Request().Header.PeekAll(fiber.HeaderXForwardedFor)
 	return s.ClientAddress(c.Context().RemoteIP().String(), string(bytes.Join(forwarded, []byte(","))))
 }
 
 // CredentialOf returns the credential that a request carries.
 func CredentialOf(s *service.Services, c *fiber.Ctx) service.Credential {
-	credential := service.Credential{Address: addressOf(s, c)}
+	credential := service.Credential{Address: AddressOf(s, c)}
 	if scheme, token, ok := strings.Cut(c.Get(fiber.HeaderAuthorization), " "); ok && strings.EqualFold(scheme, "bearer") {
 		credential.Token = strings.TrimSpace(token)
 	}
@@ -54,21 +52,22 @@ func TicketOf(s *service.Services, c *fiber.Ctx) service.Credential {
 	return credential
 }
 
-// authenticated lets a request through whose credential has one of the scopes.
-func (s *API) authenticated(scopes ...string) fiber.Handler {
-	return authenticatedBy(s, CredentialOf, scopes)
+// Authenticated lets a request through whose credential has one of the scopes.
+func (d *HTTP) Authenticated(scopes ...string) fiber.Handler {
+	return d.AuthenticatedBy(CredentialOf, scopes...)
 }
 
-func authenticatedBy(s *API, credential func(*service.Services, *fiber.Ctx) service.Credential, scopes []string) fiber.Handler {
+// AuthenticatedBy is Authenticated for another way to bring a credential: TicketOf.
+func (d *HTTP) AuthenticatedBy(credential func(*service.Services, *fiber.Ctx) service.Credential, scopes ...string) fiber.Handler {
 	return func(c *fiber.Ctx) error {
-		who, err := s.Auth.Authenticate(c.UserContext(), credential(s.Services, c))
+		who, err := d.Auth.Authenticate(c.UserContext(), credential(d.Services, c))
 		if err != nil {
 			return err
 		}
 		if !slices.ContainsFunc(scopes, who.May) {
 			return conversation.Errorf(conversation.Forbidden, "this needs the scope %s", strings.Join(scopes, " or "))
 		}
-		if err := s.rates.take(c, who); err != nil {
+		if err := d.rates.take(c, who); err != nil {
 			return err
 		}
 		c.Locals(localPrincipal, who)
@@ -76,27 +75,8 @@ func authenticatedBy(s *API, credential func(*service.Services, *fiber.Ctx) serv
 	}
 }
 
-// postTicket makes a ticket for a socket or a stream.
-func postTicket(s *service.Services, c *fiber.Ctx) error {
-	if b, err := body(c); err != nil || len(b) > 0 && protocol.ReadObject(b, func(protocol.Member) error { return nil }) != nil {
-		return asError(conversation.Errorf(conversation.BadRequest, "the body must be an object, or empty"))
-	}
-	maker, ok := s.Auth.(service.TicketMaker)
-	if !ok {
-		return conversation.Errorf(conversation.NotFound, "there are no tickets here")
-	}
-	ticket, expires, err := maker.Ticket(c.UserContext(), principal(c))
-	if err != nil {
-		return err
-	}
-	return reply(c, fiber.StatusCreated, func(o *protocol.Object) {
-		o.Text("ticket", ticket)
-		o.OptionalTime("expires_at", expires)
-	})
-}
-
-// principal returns the user whom a request speaks for.
-func principal(c *fiber.Ctx) *service.Principal {
+// Principal returns the user whom a request speaks for.
+func Principal(c *fiber.Ctx) *service.Principal {
 	who, _ := c.Locals(localPrincipal).(*service.Principal)
 	return who
 }

@@ -1,4 +1,4 @@
-package rest
+package door
 
 import (
 	"math"
@@ -45,13 +45,13 @@ func policyOf(name string, rate float64, burst int) string {
 var unbounded = map[string]bool{"/livez": true, "/readyz": true, "/ws": true}
 
 // LimitAddress refuses requests of an address that sends too many.
-func LimitAddress(s *API) fiber.Handler {
-	r := s.rates
+func (d *HTTP) LimitAddress() fiber.Handler {
+	r := d.rates
 	return func(c *fiber.Ctx) error {
 		if !r.address.Bounded() || unbounded[c.Path()] {
 			return c.Next()
 		}
-		allowed := r.address.Take(service.AddressGroup(addressOf(r.Services, c)), r.Now())
+		allowed := r.address.Take(service.AddressGroup(AddressOf(r.Services, c)), r.Now())
 		showRate(c, "address", r.addressPolicy, allowed)
 		if allowed.Wait > 0 {
 			return r.refuse("requests_per_second_per_address", allowed.Wait)
@@ -67,7 +67,7 @@ func (r *rates) take(c *fiber.Ctx, who *service.Principal) error {
 		return nil
 	}
 	now := r.Now()
-	r.address.GiveBack(service.AddressGroup(addressOf(r.Services, c)), now)
+	r.address.GiveBack(service.AddressGroup(AddressOf(r.Services, c)), now)
 	allowed := r.user.Take(who.ID(), now)
 	showRate(c, "user", r.userPolicy, allowed)
 	if allowed.Wait > 0 {

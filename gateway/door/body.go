@@ -1,0 +1,100 @@
+package door
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"mime"
+	"net/url"
+	"unicode/utf8"
+
+	"parley/conversation"
+	"parley/gateway/protocol"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+// Body is a request's JSON; nil if there is none. Compressed bodies are refused:
+// what they become is bounded by nothing.
+func Body(c *fiber.Ctx) ([]byte, error) {
+	b := c.Request().Body()
+	if len(b) == 0 {
+		return nil, nil
+	}
+	kind, _, err := mime.ParseMediaType(c.Get(fiber.HeaderContentType))
+	if err != nil || kind != fiber.MIMEApplicationJSON {
+		return nil, conversation.Errorf(conversation.UnsupportedMedia, "the body must be application/json")
+	}
+	if encoding := c.Get(fiber.HeaderContentEncoding); encoding != "" && encoding != "identity" {
+		return nil, conversation.Errorf(conversation.UnsupportedMedia, "the body must not be compressed")
+	}
+	if !utf8.Valid(b) {
+		return nil, conversation.Errorf(conversation.InvalidJSON, "the body is not valid UTF-8")
+	}
+	return b, nil
+}
+
+// ReadBody reads the members of a body, which must be an object if there is one.
+func ReadBody(c *fiber.Ctx, visit func(m protocol.Member) error) error {
+	b, err := Body(c)
+	if err != nil || b == nil {
+		return err
+	}
+	if err := protocol.ReadObject(b, visit); err != nil {
+		return protocol.BadInput(err, "the body")
+	}
+	return nil
+}
+
+// AsError keeps a nil *conversation.Error from becoming a non-nil error.
+func AsError(e *conversation.Error) error {
+	if e == nil {
+		return nil
+	}
+	return e
+}
+
+// Param is a part of the path, unescaped: the id of a sub-session holds "%2F".
+func Param(c *fiber.Ctx, name string) (string, error) {
+	v, err := url.PathUnescape(c.Params(name))
+	if err != nil || !utf8.ValidString(v) {
+		return "", conversation.Errorf(conversation.NotFound, "there is nothing here")
+	}
+	return v, nil
+}
+
+// IdempotencyKey is the request's Idempotency-Key as a client id; "" if there is
+// none. The route is part of it, so that one key may be used on several: behind a byte that
+// no client can send (protocol.OwnMark), so that none of its own ids is ever the same.
+func IdempotencyKey(c *fiber.Ctx, route string) (conversation.ClientMsgID, error) {
+	key := c.Get("Idempotency-Key")
+	if key == "" {
+		return "", nil
+	}
+	if len(key) > 255 {
+		return "", conversation.Errorf(conversation.BadRequest, "Idempotency-Key must be at most 255 bytes")
+	}
+	mark := ""
+	if route != "" {
+		mark = protocol.OwnMark
+		key = route + ":" + key
+	}
+	if len(mark+key) > protocol.MaxClientMsgID {
+		sum := sha256.Sum256([]byte(key))
+		key = "sha256:" + hex.EncodeToString(sum[:])
+	}
+	return conversation.ClientMsgID(mark + key), nil
+}
+
+// ClientMsgID returns the client's id for its message: in the body, by its
+// Idempotency-Key, or not at all (then it cannot be repeated).
+func ClientMsgID(c *fiber.Ctx, given, route string) (conversation.ClientMsgID, error) {
+	if given != "" {
+		return conversation.ClientMsgID(given), nil
+	}
+	key, err := IdempotencyKey(c, route)
+	if err == nil && key == "" {
+		key = conversation.ClientMsgID("srv-" + rand.Text())
+	}
+	return key, err
+}
