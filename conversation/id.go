@@ -145,6 +145,13 @@ func (id DraftID) Of(a Attempt) bool {
 	return step == strconv.Itoa(int(a.Step)) && attempt == strconv.Itoa(a.N)
 }
 
+// Next is the draft of the next item of the same attempt.
+func (id DraftID) Next() DraftID {
+	dot := strings.LastIndexByte(string(id), '.')
+	item, _ := strconv.Atoi(string(id[dot+1:]))
+	return id[:dot+1] + DraftID(strconv.Itoa(item+1))
+}
+
 // Ordinal reads the number of an id such as "m12-<session>"; 0 when it is none.
 func Ordinal(id string, letter byte) uint32 {
 	if len(id) < 2 || id[0] != letter {

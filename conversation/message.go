@@ -15,9 +15,14 @@ const (
 	ViaOpenAI
 	ViaRuntime
 	ViaDelegation
+	ViaUIStream
+	ViaAGUI
+	ViaACP
+	ViaMCP
+	ViaA2A
 )
 
-var viaNames = [...]string{"", "websocket", "http", "slack", "discord", "telegram", "openai", "runtime", "delegation"}
+var viaNames = [...]string{"", "websocket", "http", "slack", "discord", "telegram", "openai", "runtime", "delegation", "ui_stream", "ag_ui", "acp", "mcp", "a2a"}
 
 func (v Via) String() string { return name(viaNames[:], int(v)) }
 

@@ -14,19 +14,26 @@ import (
 
 	"parley/conversation/member"
 	"parley/conversation/search"
+	"parley/gateway/a2a"
+	"parley/gateway/acp"
 	"parley/gateway/admin"
+	"parley/gateway/agui"
 	"parley/gateway/assets"
 	"parley/gateway/attach"
 	"parley/gateway/auth"
 	"parley/gateway/door"
+	"parley/gateway/exchange"
 	"parley/gateway/fanout"
 	"parley/gateway/feed"
 	"parley/gateway/find"
 	"parley/gateway/list"
 	"parley/gateway/listener"
+	"parley/gateway/mcp"
+	"parley/gateway/openai"
 	"parley/gateway/render"
 	"parley/gateway/rest"
 	"parley/gateway/service"
+	"parley/gateway/uistream"
 	"parley/gateway/ws"
 	"parley/metrics"
 
@@ -161,6 +168,13 @@ func New(cfg Config, d Deps) (*Server, error) {
 		operator = s.operator
 	}
 	s.rest.Register(s.app, operator, adminGuard(cfg, cfg.Listen))
+	others := exchange.New(way)
+	openai.Register(others, s.app)
+	uistream.Register(others, s.app)
+	agui.Register(others, s.app)
+	acp.Register(others, s.app)
+	mcp.Register(others, s.app)
+	a2a.Register(others, s.app)
 	return s, nil
 }
 

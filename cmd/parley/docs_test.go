@@ -213,7 +213,7 @@ func TestHouseTaskStates(t *testing.T) {
 func TestHouseArrowsAreDrawn(t *testing.T) {
 	drawn := map[string][]string{}
 	name := regexp.MustCompile("`([^`]+)`")
-	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z/*-]+)` \\| .* \\| (.*) \\|$").FindAllStringSubmatch(document(t, "ARCHITECTURE.md"), -1) {
+	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z0-9/*-]+)` \\| .* \\| (.*) \\|$").FindAllStringSubmatch(document(t, "ARCHITECTURE.md"), -1) {
 		drawn[m[1]] = []string{}
 		for _, to := range name.FindAllStringSubmatch(m[2], -1) {
 			drawn[m[1]] = append(drawn[m[1]], to[1])

@@ -172,7 +172,7 @@ func commandCreate(f fields, c *conversation.Create) {
 func commandSay(f fields, c *conversation.Say) {
 	fText(f, 1, &c.Author)
 	fText(f, 2, &c.AuthorName)
-	fEnum(f, 3, &c.Via, conversation.ViaDelegation)
+	fEnum(f, 3, &c.Via, conversation.ViaA2A)
 	fText(f, 4, &c.ClientMsgID)
 	fText(f, 5, &c.Text)
 	fText(f, 6, &c.InReplyTo)
@@ -184,7 +184,7 @@ func commandSay(f fields, c *conversation.Say) {
 func commandAnswer(f fields, c *conversation.Answer) {
 	fText(f, 1, &c.Author)
 	fText(f, 2, &c.AuthorName)
-	fEnum(f, 3, &c.Via, conversation.ViaDelegation)
+	fEnum(f, 3, &c.Via, conversation.ViaA2A)
 	fText(f, 4, &c.ClientMsgID)
 	fText(f, 5, &c.Question)
 	fText(f, 6, &c.Text)
@@ -193,7 +193,7 @@ func commandAnswer(f fields, c *conversation.Answer) {
 func commandReply(f fields, c *conversation.Reply) {
 	fText(f, 1, &c.Author)
 	fText(f, 2, &c.AuthorName)
-	fEnum(f, 3, &c.Via, conversation.ViaDelegation)
+	fEnum(f, 3, &c.Via, conversation.ViaA2A)
 	fText(f, 4, &c.ClientMsgID)
 	fText(f, 5, &c.Task)
 	fText(f, 6, &c.Text)

@@ -41,7 +41,7 @@ func (r *reader) messageAccepted(earlier conversation.EventBody) conversation.Ev
 		case 5:
 			enum(r, &b.Disposition, conversation.Answered)
 		case 6:
-			enum(r, &b.Via, conversation.ViaDelegation)
+			enum(r, &b.Via, conversation.ViaA2A)
 		case 7:
 			enum(r, &b.Mode, conversation.ModeReject)
 		case 8:

@@ -180,7 +180,7 @@ func (r *oracle) messageAccepted(p *pb.MessageAccepted) conversation.MessageAcce
 		Author:      conversation.UserID(p.Author),
 		Text:        p.Text,
 		Disposition: oracleEnum(r, p.Disposition, conversation.Answered),
-		Via:         oracleEnum(r, p.Via, conversation.ViaDelegation),
+		Via:         oracleEnum(r, p.Via, conversation.ViaA2A),
 		Mode:        oracleEnum(r, p.Mode, conversation.ModeReject),
 		InReplyTo:   conversation.MessageID(p.InReplyTo),
 		Question:    conversation.QuestionID(p.Question),

@@ -275,7 +275,7 @@ type enumType struct {
 var enums = map[reflect.Type]enumType{
 	reflect.TypeFor[conversation.Access]():       {uint8(conversation.AccessTenant), named[conversation.Access]},
 	reflect.TypeFor[conversation.Disposition]():  {uint8(conversation.Answered), named[conversation.Disposition]},
-	reflect.TypeFor[conversation.Via]():          {uint8(conversation.ViaDelegation), named[conversation.Via]},
+	reflect.TypeFor[conversation.Via]():          {uint8(conversation.ViaA2A), named[conversation.Via]},
 	reflect.TypeFor[conversation.Mode]():         {uint8(conversation.ModeReject), named[conversation.Mode]},
 	reflect.TypeFor[conversation.Resolution]():   {uint8(conversation.ResolvedUnanswered), named[conversation.Resolution]},
 	reflect.TypeFor[conversation.TaskStatus]():   {uint8(conversation.TaskCancelled), named[conversation.TaskStatus]},

@@ -1,0 +1,153 @@
+package exchange
+
+import (
+	"context"
+	"iter"
+	"unicode/utf8"
+
+	"parley/conversation"
+	"parley/gateway/door"
+	"parley/gateway/fanout"
+	"parley/gateway/service"
+)
+
+// Exchange is what ways in for other protocols work with. It may be used from any goroutine.
+type Exchange struct{ *door.HTTP }
+
+// New makes it.
+func New(d *door.HTTP) *Exchange { return &Exchange{d} }
+
+// From says what to follow, and from where.
+type From struct {
+	Key conversation.SessionKey
+	// Since is the event behind which the notes begin. A client that resumes needs those of its
+	// task from the beginning, so that it is known what it was shown.
+	Since   conversation.Seq
+	FromNow bool   // behind the last stored event; Since is ignored
+	After   Number // notes up to there are not told again; 0 = all are
+}
+
+// Follower tells what a session has to tell.
+type Follower struct {
+	View   conversation.View // when it began
+	sub    *fanout.Subscription
+	fold   *Fold
+	after  Number
+	next   []Note
+	i      int
+	buffer []Note // of several events
+}
+
+// Follow begins to follow a session. It fails with the engine's error where who may not see
+// the session, and with a conflict when Since is beyond the end of its log: then the log is
+// another one than the client knew.
+func (x *Exchange) Follow(ctx context.Context, who *service.Principal, a From) (*Follower, error) {
+	as, err := x.ReadsAs(ctx, who, a.Key)
+	if err != nil {
+		return nil, err
+	}
+	sub, view, err := x.Hub.Subscribe(ctx, x.Sessions, x.Limits, fanout.Options{
+		Key: a.Key, As: as, Since: a.Since, FromNow: a.FromNow, Values: true, Drafts: true,
+	})
+	if err != nil {
+		if ctx.Err() != nil {
+			err = door.ErrNoAnswer
+		}
+		return nil, err
+	}
+	since := a.Since
+	if a.FromNow {
+		since = view.Head
+	}
+	if a.After.Seq() > view.Head {
+		sub.Close()
+		return nil, conversation.Errorf(conversation.Conflict, "the number to go on from is beyond the end of the session's log")
+	}
+	return &Follower{View: view, sub: sub, fold: NewFold(view, since, a.After, who.Redact()), after: a.After}, nil
+}
+
+// Next is the next note. It fails with the context's error, and then may be called again;
+// with service.ErrNoSession when the session was erased, or may not be read any more; with
+// fanout.ErrEnded; and with that of reading the log.
+func (f *Follower) Next(ctx context.Context) (*Note, error) {
+	for {
+		for f.i < len(f.next) {
+			n := &f.next[f.i]
+			f.i++
+			if f.clip(n) {
+				return n, nil
+			}
+		}
+		d, err := f.sub.Next(ctx)
+		if err != nil {
+			return nil, err
+		}
+		f.i = 0
+		switch {
+		case d.Gone:
+			return nil, service.ErrNoSession
+		case d.Synced:
+			f.next = []Note{{Kind: Synced, At: f.fold.last}}
+		case d.Ephemeral != nil:
+			f.next = f.fold.Stream(d.Ephemeral)
+		case d.Draft != nil:
+			f.next = f.fold.Draft(*d.Draft)
+		default:
+			clear(f.buffer)
+			f.buffer = f.buffer[:0]
+			for i := range d.Events {
+				f.buffer = append(f.buffer, f.fold.Event(&d.Events[i])...)
+			}
+			f.next = f.buffer
+		}
+	}
+}
+
+// clip takes away what the client has been told already; false = all of it.
+func (f *Follower) clip(n *Note) bool {
+	if !n.Own || n.At.Seq() > f.after.Seq() {
+		return true
+	}
+	if n.Kind == TextGrew {
+		if n.At <= f.after {
+			return false
+		}
+		begins := n.At - Number(utf8.RuneCountInString(n.Delta))
+		if f.after.slot() == n.At.slot() && f.after.Seq() == n.At.Seq() && begins < f.after {
+			n.Delta = behind(n.Delta, int(f.after-begins))
+		}
+		return true
+	}
+	if slots := f.after.slot() - n.At.slot() + 1; f.after.Seq() > n.At.Seq() {
+		return false
+	} else if slots > 0 {
+		n.Seen = slots
+	}
+	return n.Seen < MaxNumbers
+}
+
+// Fold is what the follower knows of the session besides.
+func (f *Follower) Fold() *Fold { return f.fold }
+
+// Close ends the follower. It may be called again.
+func (f *Follower) Close() { f.sub.Close() }
+
+// Notes are those of what is stored behind an event and before another one; before 0 = to
+// the end. Who may see the session is for the caller to ask (Visible).
+func (x *Exchange) Notes(ctx context.Context, who *service.Principal, v conversation.View, since, before conversation.Seq) iter.Seq2[*Note, error] {
+	return func(yield func(*Note, error) bool) {
+		fold := NewFold(v, since, 0, who.Redact())
+		for e, err := range x.Events(ctx, v.Key, since, before) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			notes := fold.Event(e)
+			for i := range notes {
+				if !yield(&notes[i], nil) {
+					return
+				}
+			}
+		}
+	}
+}
