@@ -20,7 +20,7 @@ func (s *session) acquire(effect conversation.Effect) {
 		s.calls.RunTool(s.e.calls, s.asParent(), f)
 	case conversation.StartDelegation:
 		summary := s.machine.Summary()
-		s.calls.Delegate(s.e.calls, s.asParent(), conversation.Tell{Owner: summary.Owner, Access: summary.Access, Policy: s.machine.Overrides(), Lifted: s.machine.Lifted()}, f)
+		s.calls.Delegate(s.e.calls, s.asParent(), conversation.Tell{Owner: summary.Owner, Access: summary.Access, Policy: s.machine.Inherited(), Lifted: s.machine.Lifted()}, f)
 	case conversation.AmendDelegation:
 		if !s.calls.Amend(s.e.calls, f) {
 			s.send(&calls.End{Command: conversation.ToolDone{Call: f.Call, Status: conversation.CallError, Result: "the delegation has ended"}})

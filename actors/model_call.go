@@ -20,7 +20,7 @@ func (s *session) startModel(ask conversation.AskModel) {
 	}
 	if o.Model != nil {
 		o.TraceID = s.observer.TraceID(ask.Task)
-		o.Request = s.cache.Transcript.Request(s.key, e.rules, ask)
+		o.Request = s.cache.Transcript.RequestWith(s.key, e.rules, s.machine.Own(), ask)
 		o.Request.TraceParent = s.observer.ModelParent(ask.Task, conversation.Attempt{Step: ask.Step, N: ask.Attempt})
 		tokens, left := s.cache.Transcript.Shown()
 		e.m.RequestTokens.Observe(float64(tokens))

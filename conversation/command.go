@@ -2,6 +2,7 @@ package conversation
 
 import (
 	"encoding/json"
+	"maps"
 	"time"
 
 	"parley/conversation/access"
@@ -60,6 +61,23 @@ func (o Overrides) bytes() (n int) {
 		n += len(key) + len(value)
 	}
 	return n
+}
+
+// With is o after a change, in a map of its own: null and nil take one away. nil = none is left.
+func (o Overrides) With(changes Overrides) Overrides {
+	next := make(Overrides, len(o)+len(changes))
+	maps.Copy(next, o)
+	for key, value := range changes {
+		if value == nil || string(value) == "null" {
+			delete(next, key)
+		} else {
+			next[key] = value
+		}
+	}
+	if len(next) == 0 {
+		return nil
+	}
+	return next
 }
 
 // Create opens a root session. On a session that exists already it changes

@@ -440,13 +440,15 @@ var callStatusNames = [...]string{"", "ok", "error", "timeout", "cancelled", "de
 
 func (s CallStatus) String() string { return name(callStatusNames[:], int(s)) }
 
-// ToolStarted is durable before the tool runs.
+// ToolStarted is durable before the tool runs. One that the session's caller runs is
+// followed by the question to it, in the same commit.
 type ToolStarted struct {
 	Call       CallID
 	Tool       string
-	Args       string // JSON, whole; a frame shows at most 4 KiB of it
-	Deadline   time.Time
-	Delegation CallID // with a delegate's tool shown in the parent; "" otherwise
+	Args       string    // JSON, whole; a frame shows at most 4 KiB of it
+	Deadline   time.Time // zero = none: it waits for its caller
+	Delegation CallID    // with a delegate's tool shown in the parent; "" otherwise
+	Caller     bool      // the session's caller runs it: the question that names the call waits for the result
 
 	// private
 

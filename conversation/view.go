@@ -72,6 +72,7 @@ type CallView struct {
 	Agent    AgentName // "" for a tool
 	Session  SessionID // "" for a tool
 	Deadline time.Time
+	Caller   bool // the session's caller runs the tool
 }
 
 // DraftView is the text of a draft so far. It is not stored: a draft ends as a

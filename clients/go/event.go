@@ -249,6 +249,7 @@ type (
 		ExpiresAt  *time.Time `json:"expires_at,omitempty"`
 		Default    *string    `json:"default,omitempty"`
 		Delegation string     `json:"delegation,omitempty"`
+		Call       string     `json:"call,omitempty"` // the call of a tool that asks
 		Approval   *Approval  `json:"approval,omitempty"`
 	}
 	// QuestionAnswered is the answer that counts; By is a user, or "default".
@@ -268,8 +269,9 @@ type (
 		Call       string          `json:"call"`
 		Tool       string          `json:"tool"`
 		Args       json.RawMessage `json:"args"`
-		Deadline   time.Time       `json:"deadline"`
+		Deadline   time.Time       `json:"deadline,omitzero"` // zero = none
 		Delegation string          `json:"delegation,omitempty"`
+		Caller     bool            `json:"caller,omitempty"` // whoever talks to the session runs it: a question names the call, and its answer is the result
 	}
 	// ToolFinished is its end.
 	ToolFinished struct {

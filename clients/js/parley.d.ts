@@ -549,6 +549,8 @@ export type EventQuestion = {
     approval?: Approval;
     /** The task waits for the answer. */
     blocking: boolean;
+    /** The call of a tool that asks. */
+    call?: string;
     choices?: Array<string>;
     /** The answer if it expires. */
     default?: string;
@@ -761,11 +763,12 @@ export type EventToolFinished = {
 };
 
 export type EventToolStarted = {
-  /** Arguments of more than 4 KiB are cut; whole at GET /api/sessions/{id}/calls/{call}. */
+  /** Arguments of more than 4 KiB are cut; whole at GET /api/sessions/{id}/calls/{call}. With caller there is no deadline: the caller of the session runs the tool, and the result is the answer to the question that names the call. */
   data: {
     args: Arguments;
     call: string;
-    deadline: Time;
+    caller?: true;
+    deadline?: Time;
     /** The delegation whose tool it is. */
     delegation?: string;
     tool: string;
@@ -990,6 +993,8 @@ export type OpenQuestion = {
   approval?: Approval;
   asked_at?: Time;
   blocking: boolean;
+  /** The call of a tool that asks. */
+  call?: string;
   choices?: Array<string>;
   default?: string;
   delegation?: string;
@@ -1014,6 +1019,8 @@ export type Policy = {
   'inbox.max_queued'?: number | null;
   'inbox.mode'?: 'steer' | 'queue' | 'collect' | 'interrupt' | 'reject' | null;
   'inbox.triage_agent'?: string | null;
+  /** A text behind the system prompt, as the wish of the owner. */
+  instructions?: string | null;
   'no_reply.fallback'?: boolean | null;
   'no_reply.sentinels'?: Array<string> | null;
   'outside.lease'?: string | null;
@@ -1025,6 +1032,13 @@ export type Policy = {
   'retry.max_interrupted'?: number | null;
   'retry.max_moved'?: number | null;
   'task.max_steps'?: number | null;
+  /** Tools that whoever talks to the session runs itself. Each call of one is a question that names the call; the answer is its result. */
+  'tools.caller'?: Array<{
+    description?: string;
+    name: string;
+    /** A JSON Schema of the type object; without it, an object. */
+    parameters?: { [name: string]: unknown } | null;
+  }> | null;
   'tools.max_parallel'?: number | null;
   'tools.max_questions'?: number | null;
   'tools.timeout'?: string | null;
@@ -1116,6 +1130,8 @@ export type State = {
   calls: Array<{
     agent?: string;
     call: string;
+    /** The caller of the session runs the tool. */
+    caller?: true;
     deadline?: Time;
     session?: SessionId;
     task?: TaskId;

@@ -3,6 +3,7 @@ package machine
 import (
 	"parley/conversation"
 	"parley/conversation/attached"
+	"parley/conversation/machine/internal/asking"
 	"parley/conversation/machine/internal/state"
 )
 
@@ -42,7 +43,7 @@ func (s *Session) WouldStart(say conversation.Say) bool {
 	if before, _ := s.state.Repeated(say.Author, say.ClientMsgID, attached.Fingerprint(say.Text, say.Files), nil); before != nil {
 		return false
 	}
-	if say.Mode == conversation.ModeDefault && state.AsksBlocking(&s.state) {
+	if say.Mode == conversation.ModeDefault && asking.Blocks(&s.state) {
 		return false // it is taken as the answer
 	}
 	return s.mode(say) != conversation.ModeSteer || !state.Joinable(&s.state)

@@ -29,6 +29,19 @@ func (cs calls) startTool(t *state.Task, id conversation.CallID, tool, args, mod
 	cs.do(conversation.RunTool{Task: e.Task, Call: id, Tool: tool, Seq: e.Seq, Args: args, Deadline: b.Deadline})
 }
 
+// startCallers journals a call of a tool that the session's caller runs, and asks for its
+// result. Nothing of ours runs, so a crash changes nothing, nor does a change of the
+// session's tools: the log has the call and the question.
+// Rules 4.16, 5.13.
+func (cs calls) startCallers(t *state.Task, tool, args, modelCall string) {
+	id := cs.state.NextCall()
+	cs.emit(t, conversation.ToolStarted{Call: id, Tool: tool, Args: args, ModelCall: modelCall, Caller: true})
+	// The arguments are not in the text: not everybody who sees questions may see them.
+	cs.questions().ask(t, conversation.Asked{
+		Text: fmt.Sprintf("%s is yours to run. Its result is the answer.", tool), Blocking: true, Call: id,
+	})
+}
+
 // decideApproval starts or refuses the call that waited.
 func (cs calls) decideApproval(t *state.Task, a *conversation.Approval, approved bool, args string) {
 	c := t.Call(a.Call)
@@ -66,8 +79,8 @@ func (cs calls) toolDone(c conversation.ToolDone) {
 	}
 }
 
-// stopCalls tells every open call of a task to stop. One that waits for an
-// approval has not started and ends at once.
+// stopCalls tells every open call of a task to stop. One that waits for an approval, or
+// for its caller, ends at once: nothing of it runs.
 func (cs calls) stopCalls(t *state.Task) {
 	for _, c := range slices.Clone(t.Calls) {
 		if c.Held {
@@ -135,7 +148,11 @@ func (cs calls) carryOut(t *state.Task, call plan.Call) {
 		})
 		cs.do(conversation.AmendDelegation{Call: id, Delegation: a.Delegation, Text: a.Text, Seq: e.Seq})
 	case plan.CallTool:
-		if !a.Approval {
+		switch {
+		case a.Caller:
+			cs.startCallers(t, call.Item.Tool, a.Args, call.Item.ID)
+			return
+		case !a.Approval:
 			cs.startTool(t, cs.state.NextCall(), call.Item.Tool, a.Args, call.Item.ID)
 			return
 		}

@@ -30,7 +30,7 @@ func (in inbox) decideSay(c conversation.Say) *conversation.Error {
 			return conversation.Errorf(conversation.BadRequest, "mode %v", err)
 		}
 	}
-	if taken, err := in.questions().answerPlain(c); taken || err != nil {
+	if taken, err := in.questions().answerSaid(c); taken || err != nil {
 		return err
 	}
 	if in.state.Closed {

@@ -24,6 +24,9 @@ func (d *decision) decideCreate(c conversation.Create) *conversation.Error {
 	if err != nil {
 		return err
 	}
+	if err := d.rules.CheckOwn(agent, c.Policy); err != nil {
+		return err
+	}
 	d.emit(nil, conversation.SessionCreated{Title: c.Title, Agent: agent, Owner: c.Owner, Access: c.Access, Policy: policy.Canonical(c.Policy), Lifted: lifted})
 	return nil
 }

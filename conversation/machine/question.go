@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"parley/conversation"
+	"parley/conversation/machine/internal/asking"
 	"parley/conversation/machine/internal/intake"
 	"parley/conversation/machine/internal/state"
 	"parley/conversation/policy"
@@ -113,63 +114,24 @@ func (qs questions) clarify(t *state.Task) nudging {
 	if qs.coverage() != policy.CoverageStrict || qs.policy.MaxNudges == 0 {
 		return notNudged
 	}
-	nudge := conversation.CoverageNudge{Nudge: t.Nudges + 1}
-	var newest conversation.Seq
-	for _, m := range qs.obligations().openMessages(t) {
-		if t.MayAnswer(m) && !m.Clarified {
-			nudge.Messages, newest = append(nudge.Messages, m.ID), max(newest, m.Read)
-		}
-	}
+	nudge := asking.Unclear(t, qs.obligations().openMessages(t))
 	if len(nudge.Messages) == 0 {
 		return notNudged
-	}
-	for _, q := range t.Questions {
-		if q.Own() && !q.Asked.Blocking && q.Seq < newest {
-			nudge.Questions = append(nudge.Questions, q.Asked.Question)
-		}
 	}
 	qs.showPending(t)
 	qs.emit(t, nudge)
 	return nudged
 }
 
-// answerPlain gives a message to an open question: to the one that it names in its
-// in_reply_to; a plain one to the newest that takes it, or with "/answer" to the
-// newest question of any kind.
+// answerSaid gives a message that is sent to the open question that it answers, if it
+// answers one.
 // Rule 4.1.
-func (qs questions) answerPlain(c conversation.Say) (bool, *conversation.Error) {
-	kind, text := intake.Classify(c.Text, true)
-	if kind != intake.Answer {
-		text = c.Text
+func (qs questions) answerSaid(c conversation.Say) (bool, *conversation.Error) {
+	a, err := asking.By(&qs.state, c)
+	if err == nil && a.Question != nil {
+		err = qs.answerQuestion(a.Task, a.Question, c, a.Text)
 	}
-	if t, q := qs.state.Question(conversation.QuestionID(c.InReplyTo)); q != nil && intake.MayAnswer(q.Asked, text) {
-		if choice, is := intake.NumberedChoice(q.Asked.Choices, text); is && q.Asked.Approval == nil {
-			text = choice
-		}
-		return true, qs.answerQuestion(t, q, c, text)
-	}
-	if c.Mode != conversation.ModeDefault {
-		return false, nil
-	}
-	if kind == intake.Answer {
-		t, q := qs.state.NewestQuestion(func(_ *state.Task, q *state.Question) bool { return intake.MayAnswer(q.Asked, text) })
-		if q == nil { // an approval says what it takes
-			t, q = qs.state.NewestQuestion(func(*state.Task, *state.Question) bool { return true })
-		}
-		if q == nil {
-			return true, conversation.Errorf(conversation.QuestionNotOpen, "no question is open in this session")
-		}
-		return true, qs.answerQuestion(t, q, c, text)
-	}
-	t, q := qs.state.NewestQuestion(func(t *state.Task, q *state.Question) bool {
-		_, taken := intake.Takes(q.Asked, t.Status == conversation.TaskAwaiting, text)
-		return taken
-	})
-	if q == nil {
-		return false, nil
-	}
-	text, _ = intake.Takes(q.Asked, t.Status == conversation.TaskAwaiting, text)
-	return true, qs.answerQuestion(t, q, c, text)
+	return err != nil || a.Question != nil, err
 }
 
 // Rules 4.1, 4.4.
@@ -210,7 +172,7 @@ func (qs questions) decideReply(c conversation.Reply) *conversation.Error {
 		return conversation.Errorf(conversation.NotFound, "there is no such task")
 	}
 	if t.Status == conversation.TaskAwaiting && t.Cancelling == nil {
-		if _, q := qs.state.NewestQuestion(func(qt *state.Task, _ *state.Question) bool { return qt == t }); q != nil {
+		if q := asking.Of(&qs.state, t); q != nil {
 			if !intake.MayAnswer(q.Asked, text) {
 				return conversation.Errorf(conversation.BadRequest, "the task waits for an approval: reply yes or no")
 			}

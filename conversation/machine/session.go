@@ -68,6 +68,9 @@ func (s *Session) refreshPolicy() {
 		return // as nearly all: they share one
 	}
 	own := s.configured(s.state.Agent).WithStored(s.state.Policy, s.state.Lifted)
+	if s.state.Key.Session.Depth() > 0 {
+		own.Own = nil // as from a parent of before
+	}
 	s.policy = &own
 }
 
@@ -107,17 +110,20 @@ func (s *Session) Titled() bool { return s.state.Title != "" }
 // Policy is the session's effective policy.
 func (s *Session) Policy() policy.Policy { return *s.policy }
 
+// Own is what the session brings for the requests to its model; nil = nothing.
+func (s *Session) Own() *policy.Own { return s.policy.Own }
+
 // Exists is false until the first event was applied.
 func (s *Session) Exists() bool { return s.state.Exists() }
 
 // Role is what a user of the session's tenant is to it.
 func (s *Session) Role(user conversation.UserID) access.Role { return s.state.Role(user) }
 
-// Overrides are the session's own policies as they are stored; a delegation takes
+// Inherited are the session's own policies as they are stored, as far as a delegation takes
 // them with it.
-func (s *Session) Overrides() conversation.Overrides { return s.state.Policy }
+func (s *Session) Inherited() conversation.Overrides { return policy.Inherited(s.state.Policy) }
 
-// Lifted are the keys of Overrides that hold above what is configured.
+// Lifted are the keys of the session's own policies that hold above what is configured.
 func (s *Session) Lifted() []string { return s.state.Lifted }
 
 // maxSteps is the agent's own limit, or the policy's; the session's is no more.

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"parley/conversation"
+	"parley/conversation/machine/internal/asking"
 	"parley/conversation/machine/internal/plan"
 	"parley/conversation/machine/internal/state"
 	"parley/conversation/policy"
@@ -60,7 +61,7 @@ func (d *decision) modelAnswered(c conversation.ModelAnswered) {
 	}
 	asked := plan.Calls(plan.Situation{
 		Task: t, Agent: t.Step.Agent, Depth: d.state.Key.Session.Depth(), Rules: d.rules, Policy: d.policy, Now: d.now,
-		Questions: d.state.OpenQuestions(), Shown: c.Shown,
+		Questions: asking.People(&d.state), Shown: c.Shown,
 	}, c.Answer.Items)
 	if asked == nil && len(texts) > 0 {
 		finished.Decisions = []conversation.Decision{conversation.DecisionAnswer}

@@ -28,7 +28,7 @@ func (qs questions) toolAsks(c conversation.ToolAsks) {
 // toolAskEnds closes the question of a tool that does not wait for its answer any more.
 // Rule 4.15.
 func (qs questions) toolAskEnds(c conversation.ToolAskEnds) {
-	if t, call := qs.state.Call(c.Call); call != nil {
+	if t, call := qs.state.Call(c.Call); call != nil && !call.Held {
 		qs.closeOf(t, call)
 	}
 }
@@ -44,20 +44,25 @@ func (qs questions) closeOf(t *state.Task, c *state.Call) {
 }
 
 // handOver gives an answer to whom it is for, if that is not the model that asked: to
-// the tool or to the delegation. The question is closed by now.
-// Rule 4.13.
+// the tool or to the delegation. Where the session's caller runs the tool, the answer is
+// its result. The question is closed by now.
+// Rules 4.13, 4.16.
 func (qs questions) handOver(asked conversation.Asked, text string, by conversation.UserID) {
 	switch {
 	case asked.Delegation != "":
 		qs.do(conversation.RouteAnswer{Delegation: asked.Delegation, Question: state.Inner(asked.Question), Text: text, By: by})
 	case asked.Call != "":
+		if t, c := qs.state.Call(asked.Call); c != nil && c.Caller {
+			qs.calls().finishTool(t, c, conversation.CallOK, text, qs.at().Sub(c.At))
+			return
+		}
 		qs.answerTool(asked.Call, text, true)
 	}
 }
 
 // answerTool tells a tool what became of its question, and how long it may go on.
 func (qs questions) answerTool(id conversation.CallID, text string, answered bool) {
-	if _, c := qs.state.Call(id); c != nil {
+	if _, c := qs.state.Call(id); c != nil && !c.Caller {
 		qs.do(conversation.AnswerTool{Call: id, Text: text, Answered: answered, Deadline: c.Deadline})
 	}
 }

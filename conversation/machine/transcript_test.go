@@ -48,7 +48,7 @@ func (w *scene) shown() conversation.Request {
 	w.t.Helper()
 	for _, e := range w.s.Outstanding(w.now.Add(time.Hour)) {
 		if ask, ok := e.(conversation.AskModel); ok {
-			return w.tr.Request(w.key, w.rules, ask)
+			return w.tr.RequestWith(w.key, w.rules, w.s.Own(), ask)
 		}
 	}
 	w.t.Fatal("no model call is due")
@@ -299,7 +299,7 @@ func TestTranscriptWindow(t *testing.T) {
 
 	// A rebuilt transcript needs the window only, and what is open is the same.
 	ask := w.s.Outstanding(w.now)[0].(conversation.AskModel)
-	again := withNote(windowed(w.s, w.rules, w.log).Request(w.key, w.rules, ask))
+	again := withNote(windowed(w.s, w.rules, w.log).RequestWith(w.key, w.rules, w.s.Own(), ask))
 	if n := 100; !slices.Equal(again[len(again)-n:], got[len(got)-n:]) {
 		t.Error("the end of the rebuilt transcript differs")
 	}

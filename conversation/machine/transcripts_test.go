@@ -591,12 +591,12 @@ func (w *scene) check(d conversation.Decided, effects []conversation.Effect) {
 		for _, e := range w.log {
 			again.Add(e)
 		}
-		r := w.tr.Request(w.key, w.rules, ask)
-		if live, rebuilt := inWords(w.t, r), inWords(w.t, again.Request(w.key, w.rules, ask)); live != rebuilt {
+		r := w.tr.RequestWith(w.key, w.rules, w.s.Own(), ask)
+		if live, rebuilt := inWords(w.t, r), inWords(w.t, again.RequestWith(w.key, w.rules, w.s.Own(), ask)); live != rebuilt {
 			w.t.Fatalf("the rebuilt transcript differs:\nlive    %s\nrebuilt %s", live, rebuilt)
 		}
 		window := windowed(w.s, w.rules, w.log)
-		if live, rebuilt := inWords(w.t, r), inWords(w.t, window.Request(w.key, w.rules, ask)); live != rebuilt {
+		if live, rebuilt := inWords(w.t, r), inWords(w.t, window.RequestWith(w.key, w.rules, w.s.Own(), ask)); live != rebuilt {
 			w.t.Fatalf("the transcript rebuilt from %+v differs:\nlive    %s\nrebuilt %s", w.s.TranscriptRanges(), live, rebuilt)
 		}
 		results := map[string]int{}
@@ -672,7 +672,7 @@ func (w *scene) duration(text string) time.Duration {
 func (w *scene) openMessages() []conversation.OpenMessage {
 	for _, e := range w.s.Outstanding(w.now) {
 		if ask, ok := e.(conversation.AskModel); ok {
-			return w.tr.Request(w.key, w.rules, ask).Open
+			return w.tr.RequestWith(w.key, w.rules, w.s.Own(), ask).Open
 		}
 	}
 	return nil
@@ -685,7 +685,7 @@ func (w *scene) request(out *strings.Builder) {
 		if !ok {
 			continue
 		}
-		r := w.tr.Request(w.key, w.rules, ask)
+		r := w.tr.RequestWith(w.key, w.rules, w.s.Own(), ask)
 		for _, entry := range r.All() {
 			switch entry.Role {
 			case conversation.RoleUser:
@@ -710,6 +710,12 @@ func (w *scene) request(out *strings.Builder) {
 		}
 		if len(r.Tools) == 0 {
 			fmt.Fprintf(out, "no tools\n")
+		}
+		for _, tool := range r.Tools[max(0, len(r.Tools)-len(w.s.Own().Callers())):] {
+			fmt.Fprintf(out, "caller's  %s %q %s\n", tool.Name, tool.Description, tool.Schema)
+		}
+		if own := w.s.Own(); own != nil && strings.HasSuffix(r.System, own.Instructions) {
+			fmt.Fprintf(out, "system    %q\n", r.System)
 		}
 	}
 }

@@ -293,6 +293,8 @@ func (w *world) overrides() conversation.Overrides {
 		{"delegation.max_parallel", []string{`1`, `2`}},
 		{"delegation.max_depth", []string{`1`, `2`}},
 		{"retry.max_attempts", []string{`1`, `2`}},
+		{"tools.caller", []string{`[{"name":"clock"},{"name":"weather"}]`, `[{"name":"weather"}]`}},
+		{"instructions", []string{`"Be brief."`}},
 	}
 	o := conversation.Overrides{}
 	for range 1 + w.r.IntN(2) {
@@ -360,7 +362,7 @@ func (w *world) item(id string) conversation.Item {
 		return conversation.Item{Kind: conversation.ItemCall, ID: id, Tool: tool, Args: fmt.Sprintf(format, args...)}
 	}
 	k := 1 + w.r.IntN(3)
-	kind := w.r.IntN(17)
+	kind := w.r.IntN(18)
 	if w.deep && w.r.IntN(2) == 0 {
 		kind = 2 + w.r.IntN(5)
 	}
@@ -389,6 +391,8 @@ func (w *world) item(id string) conversation.Item {
 		return call("rm", `{"path":"/tmp/x"}`)
 	case 13:
 		return call("rm", `{}`)
+	case 17: // there is one while the session's caller brings it
+		return call("weather", `{"city":"Oslo"}`)
 	case 14:
 		return conversation.Item{Kind: conversation.ItemText, Text: oneOf(w, []string{"", "  ", "NO_REPLY", "@u NO_REPLY"})}
 	default:

@@ -340,7 +340,7 @@ func (w *world) tell(n *node, onlyNew bool) {
 	}
 	for _, d := range n.tells {
 		if n.live.stillToDo(d) {
-			post(d.Call, d.Session, conversation.Tell{Agent: d.Agent, Owner: "u", Policy: n.live.Overrides(), Objective: "objective of " + string(d.Session)})
+			post(d.Call, d.Session, conversation.Tell{Agent: d.Agent, Owner: "u", Policy: n.live.Inherited(), Objective: "objective of " + string(d.Session)})
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(n.stopped)) { // the order to stop may have been lost
@@ -376,9 +376,9 @@ func (w *world) request(n *node, ask conversation.AskModel) {
 	for _, e := range n.durable[n.shown.Head():] {
 		n.shown.Add(e)
 	}
-	r := n.shown.Request(n.key(), w.rules, ask)
+	r := n.shown.RequestWith(n.key(), w.rules, n.live.Own(), ask)
 	live := inWords(w.t, r)
-	if rebuilt := inWords(w.t, windowed(n.live, w.rules, n.durable).Request(n.key(), w.rules, ask)); live != rebuilt {
+	if rebuilt := inWords(w.t, windowed(n.live, w.rules, n.durable).RequestWith(n.key(), w.rules, n.live.Own(), ask)); live != rebuilt {
 		w.fatalf("%s: the rebuilt transcript of step %d differs, compacted %+v, ended %+v\nlive    %s\nrebuilt %s", n.id, ask.Step, n.live.state.Compacted, n.live.state.Ended, live, rebuilt)
 	}
 	w.paired(n, ask, r.All())

@@ -177,6 +177,8 @@ var overridable = map[string]override{
 	"tools.timeout":           duration(zeroIsLeast, func(p *Policy) *time.Duration { return &p.ToolTimeout }),
 	"tools.max_parallel":      count(1, zeroIsLeast, func(p *Policy) *int { return &p.MaxTools }),
 	"tools.max_questions":     count(0, zeroIsLeast, func(p *Policy) *int { return &p.MaxAsks }),
+	keyCaller:                 caller,
+	keyInstructions:           instructions,
 	"delegation.timeout":      duration(zeroIsLeast, func(p *Policy) *time.Duration { return &p.DelegateTime }),
 	"delegation.max_depth":    count(0, zeroIsLeast, func(p *Policy) *int { return &p.MaxDepth }),
 	"delegation.max_parallel": count(1, zeroIsLeast, func(p *Policy) *int { return &p.MaxParallel }),

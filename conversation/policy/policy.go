@@ -60,6 +60,12 @@ type Policy struct {
 	Context       Context
 	Texts         Texts
 
+	// What a session brings of its own is only bounded here (Own).
+	MaxCaller       int  `key:"tools.max_caller" min:"0" max:"1024" ceiling:"server"`                        // tools of its caller; 0 = none may be brought
+	MaxCallerBytes  int  `key:"tools.max_caller_bytes" min:"0" max:"1048576" unit:"bytes" ceiling:"server"`  // of their names, descriptions and parameters together
+	MaxInstructions int  `key:"session.max_instructions" min:"0" max:"262144" unit:"bytes" ceiling:"server"` // 0 = none may be brought
+	Own             *Own // by tools.caller and instructions; nil = nothing, as in the configuration
+
 	// Channels are the modes of messages by the channel that they come through,
 	// where a channel has one of its own: above Mode, below a session's inbox.mode
 	// and what the message itself says. Shared and never written; nil = none.
@@ -269,7 +275,10 @@ func DefaultPolicy() Policy {
 		DelegateTime:  10 * time.Minute,
 		MaxDepth:      3,
 		MaxParallel:   8,
-		Context:       Context{Budget: 100_000, Threshold: 80_000, Keep: 20_000, Summary: 2_000, ToolResult: 16 << 10, FileText: 64 << 10, FileTexts: 128 << 10, Pictures: 20, PictureBytes: 10 << 20},
+
+		MaxCaller: 64, MaxCallerBytes: 64 << 10, MaxInstructions: 16 << 10,
+
+		Context: Context{Budget: 100_000, Threshold: 80_000, Keep: 20_000, Summary: 2_000, ToolResult: 16 << 10, FileText: 64 << 10, FileTexts: 128 << 10, Pictures: 20, PictureBytes: 10 << 20},
 		Texts: Texts{
 			Busy:       "Please wait, I'm still thinking…",
 			Overloaded: "AI is busy, please try again in a moment",

@@ -47,8 +47,10 @@ func (f *RepeatedReply) Add(e *conversation.Event) (done bool) {
 		return b.Message != r.Message
 	case conversation.ToolStarted: // the call that it approved
 		return e.Task != r.Task
-	case conversation.ToolFinished: // the call that it refused
-		return e.Task != r.Task || b.Status != conversation.CallDenied
+	case conversation.ToolFinished:
+		// The call that it refused, or whose result it is. The end of another call may come
+		// here later, and moves nothing: the task waits for another question then.
+		return e.Task != r.Task || b.Status != conversation.CallDenied && b.Status != conversation.CallOK
 	case conversation.TaskStatusChanged:
 		if e.Task == r.Task {
 			f.moved = &b

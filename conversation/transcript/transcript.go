@@ -714,6 +714,12 @@ const openExcerpt = 10
 // except that a summary may have come, which is of other tasks. A request that is
 // over the budget is shown less: see fit.
 func (t *Transcript) Request(key conversation.SessionKey, rules *policy.Rules, ask conversation.AskModel) conversation.Request {
+	return t.RequestWith(key, rules, nil, ask)
+}
+
+// RequestWith is Request for a session that brings something of its own; nil = nothing. It
+// is what the session's policies say now: a transcript may begin after they were set.
+func (t *Transcript) RequestWith(key conversation.SessionKey, rules *policy.Rules, own *policy.Own, ask conversation.AskModel) conversation.Request {
 	profile := rules.Agent(ask.Agent)
 	t.shared = true
 	r := conversation.Request{
@@ -726,7 +732,7 @@ func (t *Transcript) Request(key conversation.SessionKey, rules *policy.Rules, a
 			r.Running = append(r.Running, conversation.RunningCall{Call: id, ID: c.modelCall, Tool: c.tool, Agent: c.agent})
 		}
 	}
-	always := rules.AlwaysOf(ask.Agent, r.Depth, ToolsFor)
+	always := own.Beside(rules.AlwaysOf(ask.Agent, r.Depth, ToolsFor), profile)
 	if r.Tools = always.Tools; ask.WrapUp {
 		r.Tools, r.Forbidden = nil, always.Tools
 		r.Last = append(r.Last, conversation.Entry{Role: conversation.RoleUser, Task: ask.Task, Text: "[wrap up: this is the last step of the task. Say in one answer what was done and what is left.]"})
@@ -734,6 +740,9 @@ func (t *Transcript) Request(key conversation.SessionKey, rules *policy.Rules, a
 	r.Note = t.note(ask, r.Open)
 	if r.Named = t.voices.Named; r.Named && r.System != "" {
 		r.System += whoSpeaks
+	}
+	if own != nil {
+		r.System = withWishes(r.System, own.Instructions)
 	}
 	t.fixed = always.Tokens + tokens.Of(r.System) - tokens.Of(profile.Prompt) + conversation.EntriesTokens(r.Last) + tokens.Of(r.Note)
 	limits, small := rules.ContextOf(ask.Agent)

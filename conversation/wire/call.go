@@ -12,6 +12,7 @@ func (w *writer) toolStarted(b conversation.ToolStarted) {
 	w.text(5, string(b.Delegation))
 	w.text(6, b.ModelCall)
 	w.bool(7, b.Idempotent)
+	w.bool(8, b.Caller)
 }
 
 func (r *reader) toolStarted(earlier conversation.EventBody) conversation.EventBody {
@@ -32,6 +33,8 @@ func (r *reader) toolStarted(earlier conversation.EventBody) conversation.EventB
 			text(r, &b.ModelCall)
 		case 7:
 			boolean(r, &b.Idempotent)
+		case 8:
+			boolean(r, &b.Caller)
 		}
 	}
 	return b

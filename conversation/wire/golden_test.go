@@ -43,6 +43,10 @@ func TestGolden(t *testing.T) {
 	for _, body := range samples() {
 		bodies[body.Kind()] = body
 	}
+	ofCaller := bodies[conversation.KindToolStarted].(conversation.ToolStarted)
+	older := ofCaller
+	older.Caller = false
+	bodies[conversation.KindToolStarted] = older
 	for _, kind := range conversation.EventKinds() {
 		t.Run("event/"+kind.String(), func(t *testing.T) {
 			if bodies[kind] == nil {
@@ -51,6 +55,9 @@ func TestGolden(t *testing.T) {
 			golden(t, "event_"+kind.String(), AppendRecord, DecodeRecord, one(bodies[kind]), &pb.Record{})
 		})
 	}
+	t.Run("event/tool_started of a caller", func(t *testing.T) {
+		golden(t, "event_tool_started_of_caller", AppendRecord, DecodeRecord, one(ofCaller), &pb.Record{})
+	})
 }
 
 // golden compares value and testdata/<name>.golden, both ways: a line of JSON for

@@ -382,6 +382,7 @@ func (*oracle) toolStarted(p *pb.ToolStarted) conversation.ToolStarted {
 		Delegation: conversation.CallID(p.Delegation),
 		ModelCall:  p.ModelCall,
 		Idempotent: p.Idempotent,
+		Caller:     p.Caller,
 	}
 }
 

@@ -128,7 +128,12 @@ func TestPeerGolden(t *testing.T) {
 	golden(t, "receipt", AppendReceipt, DecodeReceipt, full(conversation.Receipt{}), &pb.Receipt{})
 	refused := full(conversation.Error{})
 	golden(t, "refusal", AppendError, DecodeError, &refused, &pb.Refusal{})
-	golden(t, "view", AppendView, DecodeView, full(conversation.View{}), &pb.View{})
+	view := full(conversation.View{})
+	golden(t, "view_with_caller", AppendView, DecodeView, view, &pb.View{})
+	for i := range view.Calls {
+		view.Calls[i].Caller = false
+	}
+	golden(t, "view", AppendView, DecodeView, view, &pb.View{})
 	for _, e := range []conversation.Ephemeral{full(conversation.Delta{}), full(conversation.DraftDropped{}), full(conversation.Progress{}), full(conversation.Thinking{})} {
 		golden(t, fmt.Sprintf("shown_%s", reflect.TypeOf(e).Name()), AppendEphemeral, DecodeEphemeral, e, &pb.Shown{})
 	}

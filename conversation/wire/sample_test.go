@@ -158,6 +158,7 @@ func samples() []conversation.EventBody {
 			Delegation: "d1",
 			ModelCall:  "call_2",
 			Idempotent: true,
+			Caller:     true,
 		},
 		conversation.ToolFinished{
 			Call:    "c5",

@@ -49,6 +49,7 @@ func view(f fields, v *conversation.View) {
 		fText(f, 4, &v.Agent)
 		fText(f, 5, &v.Session)
 		fTime(f, 6, &v.Deadline)
+		fBool(f, 7, &v.Caller)
 	})
 	fMessages(f, 17, &v.Drafts, func(f fields, v *conversation.DraftView) {
 		fText(f, 1, &v.Task)

@@ -65,6 +65,8 @@ func Samples() map[string]conversation.Event {
 		"question_answered.bydef": conversation.QuestionAnswered{Question: "q1", Text: "A", By: "default"},
 		"question_closed":         conversation.QuestionClosed{Question: "q1", Reason: conversation.QuestionSuperseded},
 		"tool_started":            conversation.ToolStarted{Call: "c1", Tool: "clock", Args: "{ \"zone\" :\n \"UTC\" }", Deadline: SampleTime, Delegation: "d1", ModelCall: "private", Idempotent: true},
+		"tool_started.caller":     conversation.ToolStarted{Call: "c2", Tool: "get_weather", Args: `{"city":"Oslo"}`, ModelCall: "private", Caller: true},
+		"question.caller":         conversation.Asked{Question: "q2", Text: "get_weather is yours to run. Its result is the answer.", Blocking: true, About: "m1-s1", Call: "c2"},
 		"tool_started.nojson":     conversation.ToolStarted{Call: "c1", Tool: "clock", Args: "{zone", Deadline: SampleTime},
 		"tool_finished":           conversation.ToolFinished{Call: "c1", Status: conversation.CallOK, Summary: "09:30", Took: 12 * time.Millisecond},
 		"delegation_started":      conversation.DelegationStarted{Delegation: "d1", Agent: "developer", Objective: "fix", Session: "s1/d1", Deadline: SampleTime, ModelCall: "private"},

@@ -105,8 +105,9 @@ func appendBody(o *Object, e *conversation.Event, redact bool) {
 		o.Text("call", string(b.Call))
 		o.Text("tool", b.Tool)
 		arguments(o, b.Args, redact)
-		o.Time("deadline", b.Deadline)
+		o.OptionalTime("deadline", b.Deadline)
 		o.Optional("delegation", string(b.Delegation))
+		o.Flag("caller", b.Caller)
 	case conversation.ToolFinished:
 		callFinished(o, "call", b.Call, b.Status, b.Summary, b.Took.Milliseconds(), redact)
 	case conversation.DelegationStarted:
@@ -297,6 +298,7 @@ func question(o *Object, b conversation.Asked, redact bool) {
 		o.Text("default", *b.Default)
 	}
 	o.Optional("delegation", string(b.Delegation))
+	o.Optional("call", string(b.Call))
 	if a := b.Approval; a != nil {
 		o.Key("approval")
 		inner := NewObject(o.Bytes)

@@ -110,8 +110,9 @@ func AppendCall(o *Object, f *readmodel.Call, redact bool) {
 		default:
 			o.Text("args", b.Args)
 		}
-		o.Time("deadline", b.Deadline)
+		o.OptionalTime("deadline", b.Deadline)
 		o.Optional("delegation", string(b.Delegation))
+		o.Flag("caller", b.Caller)
 	case conversation.DelegationStarted:
 		o.Text("call", string(b.Delegation))
 		o.Text("agent", string(b.Agent))

@@ -40,6 +40,7 @@ func AppendState(o *Object, v conversation.View, redact bool) {
 		o.Optional("agent", string(c.Agent))
 		o.Optional("session", string(c.Session))
 		o.OptionalTime("deadline", c.Deadline)
+		o.Flag("caller", c.Caller)
 	})
 	o.Bytes = s.Close()
 }

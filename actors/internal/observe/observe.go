@@ -42,13 +42,24 @@ func (e *Env) Label(agent conversation.AgentName) string {
 // its text, and no label.
 func (e *Env) tool(name string) string {
 	switch _, known := e.Rules.Tool(name); {
-	case known:
+	case known, name == callersTool:
 		return name
 	case name == conversation.ToolRespond, name == conversation.ToolAsk, name == conversation.ToolDelegate, name == conversation.ToolDelegateParallel,
 		name == conversation.ToolAmend, name == conversation.ToolCover:
 		return name
 	}
 	return "unknown"
+}
+
+// callersTool is the one label of all tools that callers of sessions run: their names are
+// what a client says.
+const callersTool = "caller"
+
+func toolOf(name string, caller bool) string {
+	if caller {
+		return callersTool
+	}
+	return name
 }
 
 // Session is the state of the session that matters to its metrics.
@@ -165,7 +176,7 @@ func (o *Observer) Events(env *Env, s Session, events []conversation.Event) {
 			m.Questions.WithLabelValues(b.Reason.String()).Inc()
 			o.questionEnded(env, b.Question, event.At)
 		case conversation.ToolStarted:
-			o.remember(env).calls[b.Call] = openCall{name: b.Tool}
+			o.remember(env).calls[b.Call] = openCall{name: toolOf(b.Tool, b.Caller), waits: b.Caller}
 		case conversation.ToolFinished:
 			m.Tools.Of(env.tool(o.remember(env).callEnded(b.Call))).Called(b.Status.String(), b.Took.Seconds(), o.TraceID(event.Task))
 			for refusal, limit := range map[string]string{conversation.TooManyTools: "tools.max_parallel", conversation.TooManyDelegations: "delegation.max_parallel"} {
@@ -386,7 +397,7 @@ func (o *Observer) Loaded(env *Env, key conversation.SessionKey, of Loadable, at
 		}
 	}
 	for _, known := range v.Calls {
-		t.calls[known.Call] = openCall{name: known.Tool}
+		t.calls[known.Call] = openCall{name: toolOf(known.Tool, known.Caller), waits: known.Caller}
 		if known.Tool == "" {
 			t.calls[known.Call] = openCall{name: string(known.Agent.Kind()), delegation: true}
 		}

@@ -264,7 +264,7 @@ func (w *World) effect(s *Session, e conversation.Effect) {
 			w.tell(child, conversation.Cancel{By: conversation.ByParent})
 			break
 		}
-		w.tell(child, conversation.Tell{Agent: e.Agent, Owner: own.Owner, Access: own.Access, Policy: s.Machine.Overrides(), Lifted: s.Machine.Lifted(), Objective: e.Objective})
+		w.tell(child, conversation.Tell{Agent: e.Agent, Owner: own.Owner, Access: own.Access, Policy: s.Machine.Inherited(), Lifted: s.Machine.Lifted(), Objective: e.Objective})
 	case conversation.AmendDelegation:
 		w.later(func() { w.amend(s, below(e.Delegation), e) })
 	case conversation.RouteAnswer:

@@ -96,6 +96,7 @@ type (
 	CallTool struct {
 		Args     string // JSON, an object
 		Approval bool
+		Caller   bool // the session's caller runs it
 	}
 )
 
@@ -542,10 +543,16 @@ func (p *planner) amend(item conversation.Item) (Call, error) {
 	return Call{Decision: conversation.DecisionTool, Do: Amend{d.ID, args.Text, deadline}}, nil
 }
 
-// Rule 5.10.
+// Rules 5.10, 5.13.
 func (p *planner) tool(item conversation.Item, profile policy.Profile) (Call, error) {
-	rule, ok := p.Rules.Tool(item.Tool)
-	if !ok || !profile.Allows(item.Tool) {
+	rule, caller := p.Policy.Own.Tool(item.Tool)
+	caller = caller && profile.EngineTools
+	known := caller
+	if !caller {
+		rule, known = p.Rules.Tool(item.Tool)
+		known = known && profile.Allows(item.Tool)
+	}
+	if !known {
 		return Call{}, fmt.Errorf("there is no tool %q", item.Tool)
 	}
 	args := item.Args
@@ -564,7 +571,7 @@ func (p *planner) tool(item conversation.Item, profile policy.Profile) (Call, er
 		return Call{}, fmt.Errorf("%s: at most %d may run in a task, and %d do", conversation.TooManyTools, p.Policy.MaxTools, p.tools)
 	}
 	p.tools++
-	return Call{Decision: conversation.DecisionTool, Do: CallTool{args, rule.Spec.Approval}}, nil
+	return Call{Decision: conversation.DecisionTool, Do: CallTool{args, rule.Spec.Approval, caller}}, nil
 }
 
 // The results that the requirements fix (D-09, D-15; M-22 for what is not shown).

@@ -26,6 +26,11 @@ func Changes(st *state.State, rules *policy.Rules, configured policy.Policy, c c
 	if err != nil {
 		return up, false, err
 	}
+	if policies != nil || c.Agent != "" {
+		if err := rules.CheckOwn(cmp.Or(c.Agent, st.Agent), st.Policy.With(policies)); err != nil {
+			return up, false, err
+		}
+	}
 	up = conversation.SessionUpdated{Policy: policies, Lifted: lifted, Members: members}
 	if c.Agent != "" && c.Agent != st.Agent {
 		if err := takesOver(rules, st.Agent, c.Agent); err != nil {

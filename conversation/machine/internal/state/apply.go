@@ -134,21 +134,7 @@ func (st *State) applyUpdated(b conversation.SessionUpdated) {
 	if b.Policy == nil {
 		return
 	}
-	next := conversation.Overrides{} // a new map: receipts and views may still hold the old one
-	for key, value := range st.Policy {
-		next[key] = value
-	}
-	for key, value := range b.Policy {
-		if string(value) == "null" {
-			delete(next, key)
-		} else {
-			next[key] = value
-		}
-	}
-	if len(next) == 0 {
-		next = nil
-	}
-	st.Policy = next
+	st.Policy = st.Policy.With(b.Policy) // a new map: receipts and views may still hold the old one
 	lifted := slices.Clone(b.Lifted)
 	for _, key := range st.Lifted {
 		if _, said := b.Policy[key]; !said {

@@ -24,7 +24,7 @@ func (st *State) applyToolStarted(e conversation.Event, t *Task, b conversation.
 		c = &Call{ID: b.Call, Step: t.LastStep, Tool: b.Tool, Target: b.Delegation}
 		t.Calls = append(t.Calls, c)
 	}
-	c.Held, c.Idempotent, c.Seq, c.At, c.Deadline = false, b.Idempotent, e.Seq, e.At, b.Deadline
+	c.Held, c.Idempotent, c.Caller, c.Seq, c.At, c.Deadline = b.Caller, b.Idempotent, b.Caller, e.Seq, e.At, b.Deadline
 }
 
 func (st *State) applyDelegationStarted(e conversation.Event, t *Task, b conversation.DelegationStarted) {

@@ -143,6 +143,14 @@ func (st *State) Asking() *Task {
 	return newest
 }
 
+// OfCaller is true for a question of the task by which the session's caller is asked for the
+// result of a tool that it runs.
+// Rule 4.16.
+func (t *Task) OfCaller(q *Question) bool {
+	c := t.Call(q.Asked.Call)
+	return c != nil && c.Caller
+}
+
 // AskedBy is the open question of a tool call; nil if there is none.
 func (t *Task) AskedBy(call conversation.CallID) *Question {
 	for _, q := range t.Questions {
@@ -153,16 +161,11 @@ func (t *Task) AskedBy(call conversation.CallID) *Question {
 	return nil
 }
 
-// AsksBlocking is true while a blocking question is open in the session.
-func AsksBlocking(st *State) bool {
-	return slices.ContainsFunc(st.OpenQuestions(), func(q *Question) bool { return q.Asked.Blocking })
-}
-
-// NewestQuestion is the newest open question of the task, approvals aside; nil if there
-// is none.
+// NewestQuestion is the newest open question of the task that its users are asked, approvals
+// aside; nil if there is none.
 func (t *Task) NewestQuestion() *Question {
 	for i := len(t.Questions) - 1; i >= 0; i-- {
-		if q := t.Questions[i]; q.Asked.Approval == nil {
+		if q := t.Questions[i]; q.Asked.Approval == nil && !t.OfCaller(q) {
 			return q
 		}
 	}

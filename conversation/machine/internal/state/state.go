@@ -192,8 +192,9 @@ type Call struct {
 	Step       conversation.StepNumber
 	Tool       string                 `json:",omitempty"` // "" for a delegation
 	Agent      conversation.AgentName `json:",omitempty"`
-	Held       bool                   `json:",omitempty"` // waits for an approval; not started
+	Held       bool                   `json:",omitempty"` // waits for a question alone: for its approval, or for what its caller brings; nothing of ours runs
 	Idempotent bool                   `json:",omitempty"`
+	Caller     bool                   `json:",omitempty"` // the session's caller runs the tool
 	Seq        conversation.Seq
 	At         time.Time
 	Deadline   time.Time                         `json:",omitzero"`  // later by the time that it has stood still

@@ -44,7 +44,7 @@ func (t *Task) Asking() bool {
 	return false
 }
 
-// ToolOpen: rule 2.3. A call that waits for an approval is rule 2.2's business.
+// ToolOpen: rule 2.3. A call that waits for an approval, or for its caller, is rule 2.2's business.
 // Rule 2.3.
 func (t *Task) ToolOpen() bool {
 	for _, c := range t.Calls {

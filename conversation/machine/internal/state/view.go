@@ -29,10 +29,10 @@ func (st *State) View() conversation.View {
 			v.Questions = append(v.Questions, conversation.QuestionView{Task: id, Asked: q.Asked, At: q.At})
 		}
 		for _, c := range t.Calls {
-			if c.Held {
+			if c.Held && !c.Caller {
 				continue
 			}
-			cv := conversation.CallView{Task: id, Call: c.ID, Tool: c.Tool, Agent: c.Agent, Deadline: c.Deadline}
+			cv := conversation.CallView{Task: id, Call: c.ID, Tool: c.Tool, Agent: c.Agent, Deadline: c.Deadline, Caller: c.Caller}
 			if c.Delegation() {
 				cv.Session = st.Key.Session + "/" + conversation.SessionID(c.ID)
 			}

@@ -2488,6 +2488,7 @@ type ToolStarted struct {
 	// private
 	ModelCall     string `protobuf:"bytes,6,opt,name=model_call,json=modelCall,proto3" json:"model_call,omitempty"`
 	Idempotent    bool   `protobuf:"varint,7,opt,name=idempotent,proto3" json:"idempotent,omitempty"`
+	Caller        bool   `protobuf:"varint,8,opt,name=caller,proto3" json:"caller,omitempty"` // public: a tool that the session's caller runs
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2567,6 +2568,13 @@ func (x *ToolStarted) GetModelCall() string {
 func (x *ToolStarted) GetIdempotent() bool {
 	if x != nil {
 		return x.Idempotent
+	}
+	return false
+}
+
+func (x *ToolStarted) GetCaller() bool {
+	if x != nil {
+		return x.Caller
 	}
 	return false
 }
@@ -3284,7 +3292,7 @@ const file_conversation_wire_events_proto_rawDesc = "" +
 	"\x02by\x18\x04 \x01(\tR\x02by\"D\n" +
 	"\x0eQuestionClosed\x12\x1a\n" +
 	"\bquestion\x18\x01 \x01(\tR\bquestion\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\rR\x06reason\"\xc4\x01\n" +
+	"\x06reason\x18\x02 \x01(\rR\x06reason\"\xdc\x01\n" +
 	"\vToolStarted\x12\x12\n" +
 	"\x04call\x18\x01 \x01(\tR\x04call\x12\x12\n" +
 	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x12\n" +
@@ -3297,7 +3305,8 @@ const file_conversation_wire_events_proto_rawDesc = "" +
 	"model_call\x18\x06 \x01(\tR\tmodelCall\x12\x1e\n" +
 	"\n" +
 	"idempotent\x18\a \x01(\bR\n" +
-	"idempotent\"h\n" +
+	"idempotent\x12\x16\n" +
+	"\x06caller\x18\b \x01(\bR\x06caller\"h\n" +
 	"\fToolFinished\x12\x12\n" +
 	"\x04call\x18\x01 \x01(\tR\x04call\x12\x16\n" +
 	"\x06status\x18\x02 \x01(\rR\x06status\x12\x18\n" +

@@ -2547,6 +2547,7 @@ type CallView struct {
 	Agent         string                 `protobuf:"bytes,4,opt,name=agent,proto3" json:"agent,omitempty"`
 	Session       string                 `protobuf:"bytes,5,opt,name=session,proto3" json:"session,omitempty"`
 	Deadline      int64                  `protobuf:"varint,6,opt,name=deadline,proto3" json:"deadline,omitempty"`
+	Caller        bool                   `protobuf:"varint,7,opt,name=caller,proto3" json:"caller,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2621,6 +2622,13 @@ func (x *CallView) GetDeadline() int64 {
 		return x.Deadline
 	}
 	return 0
+}
+
+func (x *CallView) GetCaller() bool {
+	if x != nil {
+		return x.Caller
+	}
+	return false
 }
 
 type DraftView struct {
@@ -3129,14 +3137,15 @@ const file_conversation_wire_peer_proto_rawDesc = "" +
 	"\fQuestionView\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12(\n" +
 	"\x05asked\x18\x02 \x01(\v2\x12.parley.wire.AskedR\x05asked\x12\x0e\n" +
-	"\x02at\x18\x03 \x01(\x03R\x02at\"\x92\x01\n" +
+	"\x02at\x18\x03 \x01(\x03R\x02at\"\xaa\x01\n" +
 	"\bCallView\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x12\n" +
 	"\x04call\x18\x02 \x01(\tR\x04call\x12\x12\n" +
 	"\x04tool\x18\x03 \x01(\tR\x04tool\x12\x14\n" +
 	"\x05agent\x18\x04 \x01(\tR\x05agent\x12\x18\n" +
 	"\asession\x18\x05 \x01(\tR\asession\x12\x1a\n" +
-	"\bdeadline\x18\x06 \x01(\x03R\bdeadline\"I\n" +
+	"\bdeadline\x18\x06 \x01(\x03R\bdeadline\x12\x16\n" +
+	"\x06caller\x18\a \x01(\bR\x06caller\"I\n" +
 	"\tDraftView\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +
 	"\x05draft\x18\x02 \x01(\tR\x05draft\x12\x12\n" +
