@@ -1,7 +1,6 @@
 package exchange
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -24,39 +23,18 @@ type Fold struct {
 	ended   []*Item              // the last texts that have ended, for those that are made final later
 	asked   []*conversation.QuestionView
 	calls   []*CallState
-	callers map[string]bool // the names of the caller's own tools, as of now
-	resume  Number          // where a client stopped that goes on; 0 = none does
+	resume  Number // where a client stopped that goes on; 0 = none does
 	notes   []Note
 }
 
-// NewFold begins behind an event, with what the session is now: the caller's own tools are
-// known from it where the log is not read from its beginning. A client that has been told all
-// up to the number resumes; 0 = it has been told nothing.
-func NewFold(v conversation.View, since conversation.Seq, resumes Number, redact bool) *Fold {
-	f := &Fold{Redact: redact, seq: since, last: NumberAfter(since), resume: resumes}
-	f.takePolicy(v.Policy)
-	return f
+// NewFold begins behind an event. A client that has been told all up to a number resumes; 0 = it
+// has been told nothing.
+func NewFold(since conversation.Seq, resumes Number, redact bool) *Fold {
+	return &Fold{Redact: redact, seq: since, last: NumberAfter(since), resume: resumes}
 }
 
 // maxEnded is how many ended texts are kept in case that they are made final.
 const maxEnded = 64
-
-// CallerTools is the policy of a session that lists the tools which its caller runs itself.
-const CallerTools = "tools.caller"
-
-func (f *Fold) takePolicy(o conversation.Overrides) {
-	list, said := o[CallerTools]
-	if !said {
-		return
-	}
-	var tools []struct{ Name string }
-	f.callers = map[string]bool{}
-	if json.Unmarshal(list, &tools) == nil { // null is an empty list
-		for _, t := range tools {
-			f.callers[t.Name] = true
-		}
-	}
-}
 
 // Seq is the last event that the fold has taken.
 func (f *Fold) Seq() conversation.Seq { return f.seq }
@@ -72,12 +50,6 @@ func (f *Fold) Event(e *conversation.Event) []Note {
 	f.begin()
 	f.seq = e.Seq
 	switch b := e.Body.(type) {
-	case conversation.SessionCreated:
-		f.takePolicy(b.Policy)
-		f.say(Note{Kind: Other, Event: e})
-	case conversation.SessionUpdated:
-		f.takePolicy(b.Policy)
-		f.say(Note{Kind: Other, Event: e})
 	case conversation.MessageAccepted:
 		f.say(Note{Kind: Accepted, Event: e})
 	case conversation.MessageResolved:
@@ -106,7 +78,7 @@ func (f *Fold) Event(e *conversation.Event) []Note {
 	case conversation.QuestionClosed:
 		f.close(e, b.Question)
 	case conversation.ToolStarted:
-		f.callBegan(e, &CallState{ID: b.Call, Tool: b.Tool, Args: b.Args, Callers: f.callers[b.Tool], Begun: e.At})
+		f.callBegan(e, &CallState{ID: b.Call, Tool: b.Tool, Args: b.Args, Callers: b.Caller, Begun: e.At})
 	case conversation.ToolFinished:
 		f.callEnded(e, b.Call, b.Status, b.Summary)
 	case conversation.DelegationStarted:

@@ -30,7 +30,7 @@ func (p play) log() (events []conversation.Event) {
 // notes folds a play from step i of it on, as a follower does that comes then: what was
 // stored before, the texts that stream, and what comes.
 func (p play) notes(from int, after Number) (told []Note) {
-	f := &Follower{fold: NewFold(conversation.View{}, 0, after, false), after: after}
+	f := &Follower{fold: NewFold(0, after, false), after: after}
 	take := func(notes []Note) {
 		for i := range notes {
 			n := notes[i]
@@ -214,7 +214,7 @@ func TestResumeAnywhere(t *testing.T) {
 // first is the first step of a play at which a client that has seen a number may come back:
 // what it has seen has happened.
 func first(p play, seen Number) int {
-	f := NewFold(conversation.View{}, 0, 0, false)
+	f := NewFold(0, 0, false)
 	events, n := p.log(), 0
 	for i, x := range p {
 		var notes []Note

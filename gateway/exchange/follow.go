@@ -63,7 +63,7 @@ func (x *Exchange) Follow(ctx context.Context, who *service.Principal, a From) (
 		sub.Close()
 		return nil, conversation.Errorf(conversation.Conflict, "the number to go on from is beyond the end of the session's log")
 	}
-	return &Follower{View: view, sub: sub, fold: NewFold(view, since, a.After, who.Redact()), after: a.After}, nil
+	return &Follower{View: view, sub: sub, fold: NewFold(since, a.After, who.Redact()), after: a.After}, nil
 }
 
 // Next is the next note. It fails with the context's error, and then may be called again;
@@ -134,10 +134,10 @@ func (f *Follower) Close() { f.sub.Close() }
 
 // Notes are those of what is stored behind an event and before another one; before 0 = to
 // the end. Who may see the session is for the caller to ask (Visible).
-func (x *Exchange) Notes(ctx context.Context, who *service.Principal, v conversation.View, since, before conversation.Seq) iter.Seq2[*Note, error] {
+func (x *Exchange) Notes(ctx context.Context, who *service.Principal, key conversation.SessionKey, since, before conversation.Seq) iter.Seq2[*Note, error] {
 	return func(yield func(*Note, error) bool) {
-		fold := NewFold(v, since, 0, who.Redact())
-		for e, err := range x.Events(ctx, v.Key, since, before) {
+		fold := NewFold(since, 0, who.Redact())
+		for e, err := range x.Events(ctx, key, since, before) {
 			if err != nil {
 				yield(nil, err)
 				return

@@ -111,17 +111,10 @@ func (r *Run) saw(n *Note) {
 func (r *Run) Ended() bool { return r.Status.Ended() }
 
 // Waits are the blocking questions that the run waits for: it goes on when they are answered.
-// Empty while it works, also while a question is open that others' work goes on beside, and
-// while another call of the caller's own tools has still to ask for its result.
+// Empty while it works.
 func (r *Run) Waits() []*conversation.QuestionView {
 	if r.Status != conversation.TaskAwaiting {
 		return nil
-	}
-	for _, c := range r.Calls {
-		asks := func(q *conversation.QuestionView) bool { return q.Asked.Call == c.ID }
-		if c.Callers && !slices.ContainsFunc(r.Questions, asks) {
-			return nil
-		}
 	}
 	var open []*conversation.QuestionView
 	for _, q := range r.Questions {

@@ -21,9 +21,6 @@ const (
 	cancelled = conversation.TaskCancelled
 )
 
-// callers is a session whose caller brings a tool of its own.
-var callers = conversation.SessionCreated{Policy: conversation.Overrides{CallerTools: []byte(`[{"name":"weather"}]`)}}
-
 // A run rests when it has ended, or when nothing but an answer brings it on. What it waits for
 // are the blocking questions then.
 func TestRunRests(t *testing.T) {
@@ -43,14 +40,14 @@ func TestRunRests(t *testing.T) {
 		}, "wwrwww"},
 		{"a question that does not block", play{status(0, running), conversation.Asked{Question: "q1"}, status(running, complete)}, "wwr"},
 		{"of two the blocking one", play{status(0, running), conversation.Asked{Question: "q1"}, conversation.Asked{Question: "q2", Blocking: true}, status(running, awaiting)}, "wwwr q2"},
-		{"two calls of the caller's tools, the second of which has not asked yet", play{
-			callers, status(0, running), conversation.ToolStarted{Call: "c1", Tool: "weather"}, conversation.ToolStarted{Call: "c2", Tool: "weather"},
-			conversation.Asked{Question: "q1", Call: "c1", Blocking: true}, status(running, awaiting), conversation.Asked{Question: "q2", Call: "c2", Blocking: true},
-		}, "wwwwwwr q1 q2"},
+		{"two calls of the caller's tools", play{
+			status(0, running), conversation.ToolStarted{Call: "c1", Tool: "weather", Caller: true}, conversation.Asked{Question: "q1", Call: "c1", Blocking: true},
+			conversation.ToolStarted{Call: "c2", Tool: "weather", Caller: true}, conversation.Asked{Question: "q2", Call: "c2", Blocking: true}, status(running, awaiting),
+		}, "wwwwwr q1 q2"},
 		{"one of our own tools runs beside a question", play{
-			callers, status(0, running), conversation.ToolStarted{Call: "c1", Tool: "clock"}, conversation.ToolStarted{Call: "c2", Tool: "weather"},
+			status(0, running), conversation.ToolStarted{Call: "c1", Tool: "clock"}, conversation.ToolStarted{Call: "c2", Tool: "weather", Caller: true},
 			conversation.Asked{Question: "q2", Call: "c2", Blocking: true}, status(running, awaiting),
-		}, "wwwwwr q2"},
+		}, "wwwwr q2"},
 		{"the message was withdrawn before its task began", play{conversation.MessageResolved{Message: "m1-S", How: conversation.ResolvedWithdrawn}}, "r"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -104,7 +101,7 @@ func TestRunFollowsItsMessage(t *testing.T) {
 // who may see what tools are told and answer.
 func TestRedacted(t *testing.T) {
 	p := play{
-		callers, conversation.ToolStarted{Call: "c1", Tool: "clock", Args: `{"secret":1}`}, conversation.ToolStarted{Call: "c2", Tool: "weather", Args: `{"city":"Oslo"}`},
+		conversation.ToolStarted{Call: "c1", Tool: "clock", Args: `{"secret":1}`}, conversation.ToolStarted{Call: "c2", Tool: "weather", Caller: true, Args: `{"city":"Oslo"}`},
 		conversation.ToolFinished{Call: "c1", Summary: "secret"}, conversation.ToolFinished{Call: "c2", Summary: "cold"},
 		conversation.Asked{Question: "q1", Approval: &conversation.Approval{Tool: "deploy", Args: `{"secret":1}`}},
 		conversation.DelegationStarted{Delegation: "d1", Objective: "secret"},
