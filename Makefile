@@ -10,7 +10,7 @@ GO ?= go
 # and a second pass over them would buy nothing for its minutes.
 CONCURRENT := ./actors/... ./gateway/... ./persistence/... ./tools/... ./models/... ./cmd/...
 
-.PHONY: page dashboards pictures help release release-check run build test race lint generate golden bench bench-once bench-peers bench-record bench-rooms bench-start hostile receipts model-receipts shape crash cluster chaos chaos-runtimes damage mutants e2e claude ci fuzz setup soak vendor image chart
+.PHONY: page judges dashboards pictures help release release-check run build test race lint generate golden bench bench-once bench-peers bench-record bench-rooms bench-start hostile receipts model-receipts shape crash cluster chaos chaos-runtimes damage mutants e2e claude ci fuzz setup soak vendor image chart
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +43,7 @@ test: setup ## everything but -race: vet, gofmt, all tests (ROOMS=./metrics/...:
 	@$(if $(ROOMS),,echo "== the dashboards are what their generator makes, and valid"; cd .ci/grafana && $(GO) vet . && $(GO) test .)
 	@$(if $(ROOMS),,echo "== the page in a browser"; $(GO) test -json -tags e2e -timeout 10m -run '^TestPage' ./cmd/parley $(TESTED))
 	@$(if $(ROOMS),,echo "== every query of the dashboards and alerts, in a real Prometheus"; $(GO) test -json -tags e2e -timeout 5m -run '^TestDashboard' ./cmd/parley $(TESTED))
+	@$(if $(ROOMS),,echo "== the official SDKs of other protocols, and the examples"; $(GO) test -json -tags e2e -timeout 10m -run '^(TestJudge|TestExample)' ./cmd/parley $(TESTED))
 	@$(GO) run ./.ci/tested -list .tools/not-tested.txt
 
 release: ## dist/: archives for linux and darwin, checksums, SBOMs (VERSION=v1.2.3; about 6 minutes, 1 from the cache)
@@ -62,6 +63,9 @@ release-check: ## the same, twice: are the bytes the same, do the archives hold 
 race: ## the tests of the concurrent rooms under the race detector
 	@echo "== go test -race"
 	$(GO) test -race -short -timeout 20m $(CONCURRENT)
+
+judges: setup ## the official SDKs of other protocols against the server, and the examples
+	$(GO) test -tags e2e -count=1 -timeout 10m -v -run '^(TestJudge|TestExample)' ./cmd/parley | grep -E '^ *(---|ok|FAIL|PASS|.*judge )'
 
 # A target is a function Fuzz… of a test file; each runs alone, for FUZZTIME.
 fuzz: ## every fuzz target for a minute (about 20; FUZZTIME=10s, ROOMS=./gateway/...)
