@@ -25,6 +25,9 @@ type From struct {
 	Since   conversation.Seq
 	FromNow bool   // behind the last stored event; Since is ignored
 	After   Number // notes up to there are not told again; 0 = all are
+	// Whole tells them all the same, with Seen = MaxNumbers: to a way in that needs to know of
+	// them what it has made of them.
+	Whole bool
 }
 
 // Follower tells what a session has to tell.
@@ -33,6 +36,7 @@ type Follower struct {
 	sub    *fanout.Subscription
 	fold   *Fold
 	after  Number
+	whole  bool
 	next   []Note
 	i      int
 	buffer []Note // of several events
@@ -63,7 +67,7 @@ func (x *Exchange) Follow(ctx context.Context, who *service.Principal, a From) (
 		sub.Close()
 		return nil, conversation.Errorf(conversation.Conflict, "the number to go on from is beyond the end of the session's log")
 	}
-	return &Follower{View: view, sub: sub, fold: NewFold(since, a.After, who.Redact()), after: a.After}, nil
+	return &Follower{View: view, sub: sub, fold: NewFold(since, a.After, who.Redact()), after: a.After, whole: a.Whole}, nil
 }
 
 // Next is the next note. It fails with the context's error, and then may be called again;
@@ -108,22 +112,18 @@ func (f *Follower) clip(n *Note) bool {
 	if !n.Own || n.At.Seq() > f.after.Seq() {
 		return true
 	}
-	if n.Kind == TextGrew {
-		if n.At <= f.after {
-			return false
-		}
+	switch slots := f.after.slot() - n.At.slot() + 1; {
+	case n.Kind == TextGrew && n.At <= f.after, n.At.Seq() < f.after.Seq(), n.Kind != TextGrew && slots >= MaxNumbers:
+		n.Seen = MaxNumbers
+	case n.Kind == TextGrew:
 		begins := n.At - Number(utf8.RuneCountInString(n.Delta))
-		if f.after.slot() == n.At.slot() && f.after.Seq() == n.At.Seq() && begins < f.after {
+		if f.after.slot() == n.At.slot() && begins < f.after {
 			n.Delta = behind(n.Delta, int(f.after-begins))
 		}
-		return true
-	}
-	if slots := f.after.slot() - n.At.slot() + 1; f.after.Seq() > n.At.Seq() {
-		return false
-	} else if slots > 0 {
+	case slots > 0:
 		n.Seen = slots
 	}
-	return n.Seen < MaxNumbers
+	return f.whole || n.Seen < MaxNumbers
 }
 
 // Fold is what the follower knows of the session besides.
