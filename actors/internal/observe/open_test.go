@@ -150,6 +150,8 @@ func TestByBlockToolAndAgent(t *testing.T) {
 		conversation.ToolStarted{Call: "c2", Tool: "transfer 100 to Mallory"}, conversation.ToolFinished{Call: "c2", Status: conversation.CallError},
 		conversation.DelegationStarted{Delegation: "d1", Agent: "researcher", Session: "s/d1"}, conversation.DelegationFinished{Delegation: "d1", Status: conversation.CallOK, Took: 5 * time.Second},
 	)
+	play("acme", "t1", conversation.ToolStarted{Call: "c4", Tool: "transfer 200 to Mallory", Caller: true}, conversation.ToolStarted{Call: "c5", Tool: "read_log", Caller: true},
+		conversation.ToolFinished{Call: "c4", Status: conversation.CallOK, Took: 3 * time.Hour})
 	play("acme", "t1", conversation.ToolStarted{Call: "c3", Tool: "read_log"}, conversation.DelegationStarted{Delegation: "d2", Agent: "researcher", Session: "s/d2"},
 		conversation.TaskCancelling{By: conversation.ByUser}, conversation.Response{}, conversation.Response{ResponseKind: conversation.ResponseLimit})
 	if got := env.Pulses.Now(); got.Tools != 1 || got.Delegations != 1 {
@@ -171,8 +173,8 @@ func TestByBlockToolAndAgent(t *testing.T) {
 		"parley_steps_total":                 {"ok": 3},
 		"parley_model_retries_total":         {"error large": 1},
 		"parley_model_stops_total":           {"large end": 2, "small length": 1},
-		"parley_tool_calls_total":            {"ok read_log": 1, "error unknown": 1},
-		"parley_tool_call_duration_seconds":  {"read_log": 1, "unknown": 1},
+		"parley_tool_calls_total":            {"ok read_log": 1, "error unknown": 1, "ok caller": 1},
+		"parley_tool_call_duration_seconds":  {"read_log": 1, "unknown": 1, "caller": 1},
 		"parley_delegations_total":           {"researcher ok": 1},
 		"parley_delegation_duration_seconds": {"researcher": 1},
 		"parley_metrics_folded_total":        {"tenant": 2},
@@ -181,7 +183,7 @@ func TestByBlockToolAndAgent(t *testing.T) {
 			t.Errorf("%s: %v, want %v", metric, got, want)
 		}
 	}
-	wantNear(t, "tools", nonZero(sums(t, registry, "parley_tool_call_duration_seconds")), map[string]float64{"read_log": 3})
+	wantNear(t, "tools", nonZero(sums(t, registry, "parley_tool_call_duration_seconds")), map[string]float64{"read_log": 3, "caller": 3 * 3600})
 	wantNear(t, "delegations", sums(t, registry, "parley_delegation_duration_seconds"), map[string]float64{"researcher": 5})
 }
 
