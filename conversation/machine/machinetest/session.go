@@ -69,7 +69,7 @@ func (s *Session) begin(e conversation.AskModel) {
 		s.transcript = transcript.New()
 	}
 	s.each(conversation.Range{After: s.transcript.Head()}, s.transcript.Add)
-	s.request = s.transcript.Request(s.Key, s.world.Rules, e)
+	s.request = s.transcript.RequestWith(s.Key, s.world.Rules, s.Machine.Own(), e)
 	s.ask()
 }
 

@@ -262,6 +262,18 @@ var vendorCases = []struct {
 		p.say("read it")
 		p.answers("Read.")
 	}},
+	{"tools of the caller", func(t *testing.T, open func(moves ...vendors.Move) *play) {
+		p := open(calls(machinetest.Call("files-read", `{"path":"a"}`), machinetest.Call("bare", `{}`)), says("Read."))
+		p.do(conversation.Update{By: "ann", Policy: conversation.Overrides{
+			"instructions": json.RawMessage(`"Be brief."`),
+			"tools.caller": json.RawMessage(`[{"name":"bare"},{"name":"empty","parameters":{}},{"name":"files-read","description":"Reads <a> file.","parameters":` + mcpSchema + `}]`),
+		}})
+		p.say("read it")
+		for i, q := range p.world.Session(p.key).Machine.View().Questions {
+			p.do(conversation.Answer{Author: "ann", ClientMsgID: conversation.ClientMsgID(fmt.Sprint("r", i)), Question: q.Asked.Question, Text: `{"text": "<wet> \"é\""}`})
+		}
+		p.answers("Read.")
+	}},
 	{"wrap-up without tools", func(t *testing.T, open func(moves ...vendors.Move) *play) {
 		p := open(calls(lookup("a")), calls(lookup("b")), says("So far."))
 		p.world.Rules.Policy.MaxSteps = 2
