@@ -2,10 +2,12 @@ package machine
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/policy"
 )
 
 // A session's override that an older configuration allowed must not keep the
@@ -51,5 +53,39 @@ func TestBackoff(t *testing.T) {
 		if got := s.policy.Backoff(test.retries, test.jitter, test.retryAfter); got != test.want {
 			t.Errorf("backoff(%d, %v, %v) = %v, want %v", test.retries, test.jitter, test.retryAfter, got, test.want)
 		}
+	}
+}
+
+// What a session brings leaves room for a conversation, in each command that decides it: a
+// new session, other policies, another agent.
+func TestOwnHasRoom(t *testing.T) {
+	rules := testRules()
+	small := rules.Agents["researcher"]
+	small.Windows = []policy.Window{{Model: "m", Own: true, Context: 1000, Answer: 400}}
+	rules.Agents["researcher"] = small
+	long := conversation.Overrides{"instructions": json.RawMessage(`"` + strings.Repeat("word ", 250) + `"`)}
+	brief := conversation.Overrides{"instructions": json.RawMessage(`"Be brief."`)}
+	refused := func(s *Session, c conversation.Command) {
+		t.Helper()
+		if d := s.Decide(conversation.Inputs{}, c); d.Err == nil || d.Err.Code != conversation.BadRequest || !strings.Contains(d.Err.Message, "policy instructions") || len(d.Events) != 0 {
+			t.Errorf("%T: %v, %d events", c, d.Err, len(d.Events))
+		}
+	}
+	taken := func(s *Session, c conversation.Command) {
+		t.Helper()
+		if d := s.Decide(conversation.Inputs{}, c); d.Err != nil {
+			t.Errorf("%T: %v", c, d.Err)
+		}
+	}
+	key := conversation.SessionKey{Tenant: "t", Session: "s"}
+	s := New(key, rules)
+	refused(s, conversation.Create{Agent: "researcher", Policy: long})
+	taken(s, conversation.Create{Agent: "researcher", Policy: brief})
+	refused(s, conversation.Update{Policy: long})
+	taken(s, conversation.Update{Agent: "developer", Policy: long})
+	refused(s, conversation.Update{Agent: "researcher"})
+	taken(s, conversation.Update{Agent: "researcher", Policy: conversation.Overrides{"instructions": nil}})
+	if s.Own() != nil {
+		t.Errorf("%+v", s.Own())
 	}
 }

@@ -167,7 +167,7 @@ func callerTools(raw json.RawMessage) ([]ToolRule, error) {
 		Description string          `json:"description"`
 		Parameters  json.RawMessage `json:"parameters"`
 	}
-	d := json.NewDecoder(bytes.NewReader(raw))
+	d := json.NewDecoder(bytes.NewReader(canonical(raw))) // of two spellings of a name the same one counts as in the log
 	d.DisallowUnknownFields()
 	if err := d.Decode(&list); err != nil || list == nil {
 		return nil, errors.New(`must be a list of tools, each with "name", and perhaps with "description" and "parameters"`)
@@ -227,6 +227,9 @@ func parameters(raw json.RawMessage) (json.RawMessage, error) {
 		d.UseNumber() // numbers keep their digits
 		if err := d.Decode(&schema); err != nil || schema == nil {
 			return nil, errors.New("its parameters must be a JSON object")
+		}
+		if json.Unmarshal(raw, new(map[string]any)) != nil { // models read them so
+			return nil, errors.New("its parameters hold a number that is too large")
 		}
 	}
 	switch schema["type"] {

@@ -186,3 +186,32 @@ func TestOwnBeside(t *testing.T) {
 		}
 	}
 }
+
+// Whatever a client says, what is checked is what the log gives back.
+func FuzzOwn(f *testing.F) {
+	for _, value := range []string{
+		callers(2, 200), `[{"name":"a","NAME":"b","Name":"c"}]`, `[{"name":"a","parameters":{"type":"object","properties":{"é":{"maximum":1e400}}}}]`, `"Be \u2028 brief."`, `[null]`, `{`, "\"\xff\"",
+	} {
+		f.Add(value)
+	}
+	f.Fuzz(func(t *testing.T, value string) {
+		for _, key := range []string{"tools.caller", "instructions"} {
+			o := said(key, value)
+			p, lifted, err := DefaultPolicy().With(o, true)
+			if err != nil {
+				if err.Code != conversation.BadRequest || !strings.Contains(err.Message, key) || len(err.Message) > 1000 {
+					t.Errorf("%s: %v", key, err)
+				}
+				continue
+			}
+			if stored := DefaultPolicy().WithStored(Canonical(o), lifted); !reflect.DeepEqual(p, stored) {
+				t.Errorf("%s: said %+v, stored %+v", key, p.Own, stored.Own)
+			}
+			for _, rule := range p.Own.Callers() {
+				if !toolName(rule.Spec.Name) || engineTool(rule.Spec.Name) || !json.Valid(rule.Spec.Schema) {
+					t.Errorf("%+v", rule.Spec)
+				}
+			}
+		}
+	})
+}

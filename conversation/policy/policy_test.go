@@ -74,7 +74,7 @@ func TestOverrides(t *testing.T) {
 			`null`, `{}`, `"get_weather"`, `[1]`, `["get_weather"]`, `[null]`, `[{}]`, `[{"name":""}]`, `[{"name":"a b"}]`, `[{"name":"wetter\u00e4"}]`, `[{"name":1}]`,
 			`[{"name":"` + strings.Repeat("x", 65) + `"}]`, `[{"name":"a"},{"name":"a"}]`, `[{"name":"askUser"}]`, `[{"name":"delegateToTester"}]`,
 			`[{"name":"a","type":"function"}]`, `[{"name":"a","description":1}]`, `[{"name":"a","description":"\u0000"}]`,
-			`[{"name":"a","parameters":[]}]`, `[{"name":"a","parameters":"{}"}]`, `[{"name":"a","parameters":{"type":"array"}}]`,
+			`[{"name":"a","parameters":[]}]`, `[{"name":"a","parameters":{"maximum":1e400}}]`, `[{"name":"a","parameters":"{}"}]`, `[{"name":"a","parameters":{"type":"array"}}]`,
 			`[{"name":"a","parameters":{"type":["object","null"]}}]`, `[{"name":"a","parameters":{"properties":[]}}]`,
 		},
 		"retry.max_attempts":      {`0`},
