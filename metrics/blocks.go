@@ -114,7 +114,7 @@ func (t *Tool) Called(outcome string, seconds float64, traceID string) {
 }
 
 func toolsOf(f factory, slow []float64, folded prometheus.Counter) *Bounded[Tool] {
-	calls := f.counters("tool_calls_total", "Tool calls ended, by outcome. tool is unknown for names that models have made up.", "tool", "outcome=ok|error|timeout|cancelled|denied|unknown")
+	calls := f.counters("tool_calls_total", "Tool calls ended, by outcome. tool is unknown for names that models have made up, and caller for tools that the caller of a session runs.", "tool", "outcome=ok|error|timeout|cancelled|denied|unknown")
 	seconds := f.histograms("tool_call_duration_seconds", "Duration of tool calls that have ended.", slow, "tool")
 	return bounded(maxTools, folded, func(name string) *Tool {
 		return &Tool{
