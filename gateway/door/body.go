@@ -74,16 +74,25 @@ func IdempotencyKey(c *fiber.Ctx, route string) (conversation.ClientMsgID, error
 	if len(key) > 255 {
 		return "", conversation.Errorf(conversation.BadRequest, "Idempotency-Key must be at most 255 bytes")
 	}
-	mark := ""
 	if route != "" {
-		mark = protocol.OwnMark
-		key = route + ":" + key
+		return OwnID(route + ":" + key), nil
 	}
-	if len(mark+key) > protocol.MaxClientMsgID {
-		sum := sha256.Sum256([]byte(key))
-		key = "sha256:" + hex.EncodeToString(sum[:])
+	return conversation.ClientMsgID(fit(key, protocol.MaxClientMsgID)), nil
+}
+
+// OwnID is a client id that no client can send itself, of a text that says what is done: the same
+// for the same text.
+func OwnID(text string) conversation.ClientMsgID {
+	return conversation.ClientMsgID(protocol.OwnMark + fit(text, protocol.MaxClientMsgID-len(protocol.OwnMark)))
+}
+
+// fit is text, or its hash where that is too long.
+func fit(text string, most int) string {
+	if len(text) <= most {
+		return text
 	}
-	return conversation.ClientMsgID(mark + key), nil
+	sum := sha256.Sum256([]byte(text))
+	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
 // ClientMsgID returns the client's id for its message: in the body, by its

@@ -1,3 +1,12 @@
-// Package openai is a way in for clients that speak the OpenAI API: Responses, Conversations, Chat Completions and Models. It
-// shows them the sessions that all others see, over package exchange, and keeps nothing.
+// Package openai is a way in for clients of the OpenAI API: Responses (HTTP, server-sent events
+// and WebSocket), Conversations, Chat Completions and Models, as the official SDKs speak them
+// (github.com/openai/openai-openapi, https://openresponses.org). docs/CLIENTS.md says what of
+// parley is mapped, and how.
+//
+// A conversation is a session, and a response is a stretch of a task: from what began it, a
+// message or the answers that it waited for, to where the task rests ([exchange.Run]). The ids
+// say which ("conv_" and the session, "resp_" and the task, and the seq where the stretch is not
+// the first one), so nothing is kept here: what a client asks for is made of the log.
+//
+// A [stretch] is the fold of notes that makes a response, and writes its events.
 package openai

@@ -1,0 +1,398 @@
+package openai
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"parley/conversation"
+	"parley/gateway/attach"
+	"parley/gateway/door"
+	"parley/gateway/exchange"
+	"parley/gateway/protocol"
+	"parley/gateway/service"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+// api is the API over the sessions of a server.
+type api struct{ *exchange.Exchange }
+
+// The policies of a session that hold what a request brings.
+const (
+	policyTools        = "tools.caller"
+	policyInstructions = "instructions"
+)
+
+// begun is a response that has begun: what was said is stored.
+type begun struct {
+	key   conversation.SessionKey
+	ref   reference
+	row   conversation.TaskRow
+	model string
+}
+
+// clientID is the client's own id of a request; random if there is none.
+func clientID(c *fiber.Ctx, route string) (id conversation.ClientMsgID, repeatable bool, err error) {
+	id, err = door.ClientMsgID(c, "", "openai:"+route)
+	return id, c.Get("Idempotency-Key") != "", err
+}
+
+// begin says in a session what a request wants, once all of it is known to be possible.
+func (a *api) begin(ctx context.Context, who *service.Principal, w *wanted, id conversation.ClientMsgID, repeatable bool) (b begun, err error) {
+	agent, err := a.agent(w.model)
+	if err != nil {
+		return b, err
+	}
+	b.key, err = a.find(ctx, who, w)
+	opened := false
+	if errors.Is(err, errNewSession) {
+		opened = true
+		b.key, err = a.open(who, w, agent, id, repeatable)
+	}
+	if err != nil {
+		return b, err
+	}
+	if bad := service.Writable(b.key); bad != nil {
+		return b, bad
+	}
+	view, err := a.View(ctx, b.key, who.User)
+	if err != nil {
+		return b, err
+	}
+	var r conversation.Receipt
+	if len(w.answers) > 0 {
+		r, err = a.answer(ctx, who, view, w)
+	} else {
+		if !opened {
+			err = a.settings(ctx, who, view, w, agent)
+		}
+		if err == nil {
+			r, err = a.say(ctx, who, view, w, id)
+		}
+	}
+	if err != nil {
+		if opened && !repeatable && conversation.AsError(err).Code == conversation.Overloaded {
+			err = errors.Join(err, a.Sessions.Erase(ctx, b.key, who.User)) // nothing was said in it
+		}
+		return b, err
+	}
+	b.ref.task = r.Task
+	if r.Disposition != conversation.Started && r.Disposition != conversation.Queued {
+		b.ref.from = r.Seq // it goes on with a task that is there already
+	}
+	b.row, err = a.TaskRow(ctx, who, b.key, r.Task)
+	b.model = string(b.row.Agent)
+	return b, err
+}
+
+// agent is the agent that a model's name stands for; "" = the session's.
+func (a *api) agent(model string) (conversation.AgentName, error) {
+	if model == "" || model == anyModel {
+		return "", nil
+	}
+	for _, offered := range a.Offer.Agents {
+		if offered.Name == model {
+			return conversation.AgentName(model), nil
+		}
+	}
+	return "", &refusal{status: fiber.StatusNotFound, code: "model_not_found", param: "model",
+		message: "The model '" + excerpt(model) + "' does not exist. GET /v1/models lists those that do; '" + anyModel + "' is the agent that a session has."}
+}
+
+// errNewSession says that a request names no session.
+var errNewSession = errors.New("a new session")
+
+// find is the session that a request is about.
+func (a *api) find(ctx context.Context, who *service.Principal, w *wanted) (conversation.SessionKey, error) {
+	if len(w.answers) > 0 {
+		task, err := w.answered()
+		if err != nil {
+			return conversation.SessionKey{}, err
+		}
+		key, err := exchange.TaskKey(who, task)
+		if err == nil {
+			_, err = a.TaskRow(ctx, who, key, task)
+		}
+		if err != nil {
+			return key, refuse("input", "invalid_value", "No call or approval is open that the input answers: "+excerpt(w.answers[0].id))
+		}
+		return key, nil
+	}
+	switch {
+	case w.where.conversation != "":
+		key, err := sessionOf(who, w.where.conversation)
+		if err == nil {
+			_, err = a.Visible(ctx, who, key)
+		}
+		if err != nil {
+			return key, notFound("conversation", "Conversation with id '"+excerpt(w.where.conversation)+"' not found.", err)
+		}
+		return key, nil
+	case w.where.previous != "":
+		missing := refuse("previous_response_id", "previous_response_not_found", "Previous response with id '"+excerpt(w.where.previous)+"' not found.")
+		ref, ok := readReference(w.where.previous)
+		if !ok {
+			return conversation.SessionKey{}, missing
+		}
+		key, err := exchange.TaskKey(who, ref.task)
+		if err == nil {
+			_, err = a.TaskRow(ctx, who, key, ref.task)
+		}
+		if errors.Is(err, exchange.ErrNoTask) {
+			err = missing
+		}
+		return key, err
+	case w.where.name != "":
+		return a.named(ctx, who, w.where.name)
+	case w.where.user != "":
+		return a.named(ctx, who, "user:"+w.where.user)
+	}
+	return conversation.SessionKey{}, errNewSession
+}
+
+// named is the session of a name. There may be none yet.
+func (a *api) named(ctx context.Context, who *service.Principal, name string) (conversation.SessionKey, error) {
+	key, _, err := a.Find(ctx, who, name)
+	if errors.Is(err, service.ErrNoSession) {
+		if len(name) > protocol.MaxClientMsgID {
+			return key, refuse("metadata.session", "invalid_value", "The name of a session may have at most 128 bytes.")
+		}
+		err = errNewSession
+	}
+	return key, err
+}
+
+// notFound is an error's own status, and for what is not there the API's.
+func notFound(param, message string, err error) error {
+	if conversation.AsError(err).Code != conversation.NotFound {
+		return err
+	}
+	return &refusal{status: fiber.StatusNotFound, param: param, message: message}
+}
+
+// open makes the session for a request that names none, or one that there is not yet.
+func (a *api) open(who *service.Principal, w *wanted, agent conversation.AgentName, id conversation.ClientMsgID, repeatable bool) (conversation.SessionKey, error) {
+	create := protocol.Create{Create: conversation.Create{Agent: agent, Policy: conversation.Overrides{}}}
+	switch {
+	case w.where.name != "":
+		create.ClientID = w.where.name
+	case w.where.user != "":
+		create.ClientID = "user:" + w.where.user
+	case repeatable:
+		create.ClientID = "openai:" + string(id)
+	}
+	text := ""
+	if w.instructions != nil {
+		text = *w.instructions
+	}
+	if w.history != "" {
+		text = strings.TrimSpace(text + "\n\n" + historyHead + a.newest(w.history))
+	}
+	if text != "" {
+		create.Create.Policy[policyInstructions] = quote(text)
+	}
+	if len(w.tools) > 0 {
+		create.Create.Policy[policyTools] = callersTools(w.tools)
+	}
+	key, _, err := a.Open(who, create)
+	return key, err
+}
+
+// historyHead goes before what a client, which keeps its conversations itself, says of one.
+const historyHead = "The conversation so far, as the user's program tells it:\n"
+
+// maxHistory is how much of that is kept, in bytes; the newest of it.
+const maxHistory = 12 << 10
+
+func (a *api) newest(history string) string {
+	if len(history) <= maxHistory {
+		return history
+	}
+	history = history[len(history)-maxHistory:]
+	if i := strings.IndexByte(history, '\n'); i >= 0 {
+		history = history[i+1:]
+	}
+	return "(the beginning is left out)\n" + strings.ToValidUTF8(history, "")
+}
+
+func quote(s string) json.RawMessage {
+	b, err := json.Marshal(s)
+	if err != nil {
+		panic(err) // a text can always be said
+	}
+	return b
+}
+
+func callersTools(specs []conversation.ToolSpec) json.RawMessage {
+	type function struct {
+		Name        string          `json:"name"`
+		Description string          `json:"description,omitempty"`
+		Parameters  json.RawMessage `json:"parameters,omitempty"`
+	}
+	list := []function{}
+	for _, t := range specs {
+		if len(t.Schema) == 0 || string(t.Schema) == "null" {
+			t.Schema = nil
+		}
+		list = append(list, function{t.Name, t.Description, t.Schema})
+	}
+	b, err := json.Marshal(list)
+	if err != nil {
+		return json.RawMessage("0") // the policy says what is wrong with it
+	}
+	return b
+}
+
+// settings gives a session that there is the agent, the instructions and the tools of a request,
+// where they are others. Instructions that a request does not name stay; tools do not.
+func (a *api) settings(ctx context.Context, who *service.Principal, v conversation.View, w *wanted, agent conversation.AgentName) error {
+	u := conversation.Update{By: who.User, Policy: conversation.Overrides{}}
+	if agent != "" && agent != v.Agent {
+		u.Agent = agent
+	}
+	if w.instructions != nil {
+		u.Policy[policyInstructions] = quote(*w.instructions)
+		if *w.instructions == "" {
+			u.Policy[policyInstructions] = nil
+		}
+	}
+	_, has := v.Policy[policyTools]
+	switch {
+	case len(w.tools) > 0:
+		u.Policy[policyTools] = callersTools(w.tools)
+	case has && v.Owner == who.User: // others' tools are left to their owner
+		u.Policy[policyTools] = nil
+	}
+	if u.Agent == "" && len(u.Policy) == 0 {
+		return nil
+	}
+	_, err := a.Tell(ctx, v.Key, who.User, u)
+	return err
+}
+
+// say gives the session the message of a request. Where the session waits for an answer, it is that.
+func (a *api) say(ctx context.Context, who *service.Principal, v conversation.View, w *wanted, id conversation.ClientMsgID) (conversation.Receipt, error) {
+	mode := w.mode
+	for _, q := range v.Questions {
+		switch {
+		case q.Asked.Call != "" && callers(v, q.Asked.Call):
+			return conversation.Receipt{}, refuse("input", "missing_tool_output", "No tool output found for function call "+callID(q.Task, q.Asked.Call)+".")
+		case q.Asked.Approval != nil:
+			mode = conversation.ModeDefault // a yes or a no is taken as the answer
+		case q.Asked.Blocking && len(w.files) == 0 && mode == conversation.ModeQueue:
+			r, err := a.Answer(ctx, who, v.Key, exchange.Answered{Via: conversation.ViaOpenAI, ID: id, Question: q.Asked.Question, Text: w.said})
+			if code := conversation.AsError(err); err == nil || code.Code != conversation.BadRequest && code.Code != conversation.QuestionNotOpen {
+				r.Disposition = conversation.Answered
+				return r, err
+			}
+			// It is none of the answers that the question takes.
+		}
+	}
+	files, err := a.upload(ctx, who, v.Key, w.files)
+	if err != nil {
+		return conversation.Receipt{}, err
+	}
+	return a.Say(ctx, who, v.Key, exchange.Said{Via: conversation.ViaOpenAI, ID: id, Text: w.said, Files: files, Mode: mode})
+}
+
+func callers(v conversation.View, call conversation.CallID) bool {
+	for _, c := range v.Calls {
+		if c.Call == call {
+			return c.Caller
+		}
+	}
+	return false
+}
+
+func (a *api) upload(ctx context.Context, who *service.Principal, key conversation.SessionKey, uploads []attach.Upload) (files []protocol.NamedFile, err error) {
+	if len(uploads) == 0 {
+		return nil, nil
+	}
+	if err := a.Uploads(ctx, who, key); err != nil {
+		return nil, err
+	}
+	for _, u := range uploads {
+		f, _, err := a.Files.Upload(ctx, key, u)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, protocol.NamedFile{Hash: f.Hash, Name: u.Name})
+	}
+	return files, nil
+}
+
+// answered is the task whose questions a request answers. All are of one task.
+func (w *wanted) answered() (task conversation.TaskID, err error) {
+	for i, answer := range w.answers {
+		of, _, ok := readCallID(answer.id, answer.prefix)
+		if !ok || i > 0 && of != task {
+			return "", refuse("input", "invalid_value", "No call or approval is open that the input answers: "+excerpt(answer.id))
+		}
+		task = of
+	}
+	return task, nil
+}
+
+// answer answers the questions that a request has answers for, and says what else it says to
+// the same task. The receipt is that of the first answer.
+func (a *api) answer(ctx context.Context, who *service.Principal, v conversation.View, w *wanted) (first conversation.Receipt, err error) {
+	for i, answer := range w.answers {
+		task, what, _ := readCallID(answer.id, answer.prefix)
+		question := conversation.QuestionID(what)
+		if answer.prefix == callPrefix {
+			if question, err = a.asking(ctx, v, task, conversation.CallID(what)); err != nil {
+				return first, err
+			}
+		}
+		text := answer.text
+		if conversation.IsBlank(text) {
+			text = `""` // an answer is never blank
+		}
+		r, err := a.Answer(ctx, who, v.Key, exchange.Answered{Via: conversation.ViaOpenAI, ID: door.OwnID("openai:answer:" + answer.repeated), Question: question, Text: text})
+		if err != nil {
+			return first, err
+		}
+		if i == 0 {
+			first = r
+			first.Task, first.Disposition = task, conversation.Answered
+		}
+	}
+	if w.said != "" || len(w.files) > 0 {
+		files, err := a.upload(ctx, who, v.Key, w.files)
+		if err != nil {
+			return first, err
+		}
+		_, err = a.Say(ctx, who, v.Key, exchange.Said{
+			Via: conversation.ViaOpenAI, ID: door.OwnID("openai:beside:" + w.answers[0].repeated), Text: w.said, Files: files, Mode: conversation.ModeSteer,
+		})
+		if err != nil {
+			return first, err
+		}
+	}
+	return first, nil
+}
+
+// asking is the question by which a call of the caller's own tool waits. One that was answered
+// already is found in the log: the answer may be a repetition.
+func (a *api) asking(ctx context.Context, v conversation.View, task conversation.TaskID, call conversation.CallID) (conversation.QuestionID, error) {
+	for _, q := range v.Questions {
+		if q.Task == task && q.Asked.Call == call {
+			return q.Asked.Question, nil
+		}
+	}
+	row, err := a.Sessions.Task(ctx, v.Key, task)
+	if err != nil {
+		return "", err
+	}
+	for e, err := range a.Events(ctx, v.Key, max(row.First, 1)-1, 0) {
+		if err != nil {
+			return "", err
+		}
+		if b, is := e.Body.(conversation.Asked); is && b.Call == call && e.Task == task {
+			return b.Question, nil
+		}
+	}
+	return "", refuse("input", "invalid_value", "No tool call found for function call output with call_id "+callID(task, call)+".")
+}

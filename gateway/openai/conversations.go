@@ -1,0 +1,258 @@
+package openai
+
+import (
+	"context"
+
+	"parley/conversation"
+	"parley/gateway/door"
+	"parley/gateway/protocol"
+	"parley/gateway/service"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+// conversationRequest is the body of POST /v1/conversations and of its update.
+type conversationRequest struct {
+	Metadata map[string]string `json:"metadata"`
+	Items    []any             `json:"items"`
+}
+
+func readConversation(body []byte) (r conversationRequest, err error) {
+	if len(body) == 0 {
+		return r, nil
+	}
+	if err := decode(body, &r); err != nil {
+		return r, err
+	}
+	if len(r.Metadata) > maxMetadata {
+		return r, refuse("metadata", "invalid_value", "metadata may have at most 16 keys.")
+	}
+	if len(r.Items) > 0 {
+		return r, errItems
+	}
+	return r, nil
+}
+
+// errItems refuses items that are put into a conversation: nothing that nobody has said gets
+// into a log.
+var errItems = unsupported("items", "Items cannot be put into a conversation: what is in it was said in it. Give instructions with a response instead.")
+
+// createConversation is POST /v1/conversations. metadata.title is the session's title, and
+// metadata.session its name.
+func (a *api) createConversation(c *fiber.Ctx) error {
+	body, err := door.Body(c)
+	if err != nil {
+		return err
+	}
+	r, err := readConversation(body)
+	if err != nil {
+		return err
+	}
+	id, repeatable, err := clientID(c, "conversation")
+	if err != nil {
+		return err
+	}
+	create := protocol.Create{Create: conversation.Create{Title: protocol.Line(r.Metadata["title"])}}
+	if len(create.Create.Title) > protocol.MaxTitle {
+		return refuse("metadata.title", "invalid_value", "metadata.title is too long.")
+	}
+	switch name := r.Metadata["session"]; {
+	case len(name) > protocol.MaxClientMsgID:
+		return refuse("metadata.session", "invalid_value", "The name of a session may have at most 128 bytes.")
+	case name != "":
+		create.ClientID = name
+	case repeatable:
+		create.ClientID = "openai:" + string(id)
+	}
+	who := door.Principal(c)
+	key, _, err := a.Open(who, create)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := a.Deadline()
+	defer cancel()
+	return a.showConversation(ctx, c, who, key)
+}
+
+// conversationOf is the session of the conversation that a request names.
+func (a *api) conversationOf(ctx context.Context, c *fiber.Ctx) (key conversation.SessionKey, err error) {
+	id, err := door.Param(c, "id")
+	if err != nil {
+		return key, err
+	}
+	who := door.Principal(c)
+	if key, err = sessionOf(who, id); err == nil {
+		_, err = a.Visible(ctx, who, key)
+	}
+	if err != nil {
+		err = notFound("conversation_id", "Conversation with id '"+excerpt(id)+"' not found.", err)
+	}
+	return key, err
+}
+
+func (a *api) showConversation(ctx context.Context, c *fiber.Ctx, who *service.Principal, key conversation.SessionKey) error {
+	v, err := a.View(ctx, key, who.User)
+	if err != nil {
+		return err
+	}
+	m := map[string]string{"parley.session": string(key.Session), "parley.agent": string(v.Agent)}
+	if v.Title != "" {
+		m["title"] = v.Title
+	}
+	return c.JSON(conversationObject{ID: conversationID(key.Session), Object: "conversation", CreatedAt: v.CreatedAt.Unix(), Metadata: m})
+}
+
+func (a *api) getConversation(c *fiber.Ctx) error {
+	ctx, cancel := a.Deadline()
+	defer cancel()
+	key, err := a.conversationOf(ctx, c)
+	if err != nil {
+		return err
+	}
+	return a.showConversation(ctx, c, door.Principal(c), key)
+}
+
+// updateConversation is POST /v1/conversations/:id: metadata.title is the session's title, and
+// nothing else of it is kept.
+func (a *api) updateConversation(c *fiber.Ctx) error {
+	ctx, cancel := a.Deadline()
+	defer cancel()
+	key, err := a.conversationOf(ctx, c)
+	if err != nil {
+		return err
+	}
+	body, err := door.Body(c)
+	if err != nil {
+		return err
+	}
+	r, err := readConversation(body)
+	if err != nil {
+		return err
+	}
+	who := door.Principal(c)
+	if title, named := r.Metadata["title"]; named {
+		title = protocol.Line(title)
+		if len(title) > protocol.MaxTitle {
+			return refuse("metadata.title", "invalid_value", "metadata.title is too long.")
+		}
+		if _, err := a.Tell(ctx, key, who.User, conversation.Update{By: who.User, Title: &title}); err != nil {
+			return err
+		}
+	}
+	return a.showConversation(ctx, c, who, key)
+}
+
+// deleteConversation is DELETE /v1/conversations/:id: the session is erased.
+func (a *api) deleteConversation(c *fiber.Ctx) error {
+	ctx, cancel := a.Deadline()
+	defer cancel()
+	key, err := a.conversationOf(ctx, c)
+	if err != nil {
+		return err
+	}
+	if err := a.Sessions.Erase(ctx, key, door.Principal(c).User); err != nil {
+		return err
+	}
+	return c.JSON(deleted{ID: conversationID(key.Session), Object: "conversation.deleted", Deleted: true})
+}
+
+// all are the items of a conversation.
+func (a *api) all(ctx context.Context, who *service.Principal, key conversation.SessionKey) (*items, error) {
+	list := newItems()
+	for n, err := range a.Notes(ctx, who, key, 0, 0) {
+		if err != nil {
+			return nil, err
+		}
+		list.know(n)
+		list.add(n)
+	}
+	return list, nil
+}
+
+func (a *api) listItems(c *fiber.Ctx) error {
+	ctx, cancel := a.Deadline()
+	defer cancel()
+	key, err := a.conversationOf(ctx, c)
+	if err != nil {
+		return err
+	}
+	list, err := a.all(ctx, door.Principal(c), key)
+	if err != nil {
+		return err
+	}
+	return list.page(c)
+}
+
+func (a *api) getItem(c *fiber.Ctx) error {
+	ctx, cancel := a.Deadline()
+	defer cancel()
+	key, err := a.conversationOf(ctx, c)
+	if err != nil {
+		return err
+	}
+	id, err := door.Param(c, "item")
+	if err != nil {
+		return err
+	}
+	list, err := a.all(ctx, door.Principal(c), key)
+	if err != nil {
+		return err
+	}
+	for _, o := range list.list {
+		if o.id == id {
+			return c.JSON(o.item)
+		}
+	}
+	return &refusal{status: fiber.StatusNotFound, param: "item_id", message: "Item with id '" + excerpt(id) + "' not found."}
+}
+
+// createItems is POST /v1/conversations/:id/items, which is refused.
+func (a *api) createItems(c *fiber.Ctx) error {
+	ctx, cancel := a.Deadline()
+	defer cancel()
+	if _, err := a.conversationOf(ctx, c); err != nil {
+		return err
+	}
+	return errItems
+}
+
+// deleteItem is DELETE /v1/conversations/:id/items/:item, which is refused.
+func (a *api) deleteItem(c *fiber.Ctx) error {
+	ctx, cancel := a.Deadline()
+	defer cancel()
+	if _, err := a.conversationOf(ctx, c); err != nil {
+		return err
+	}
+	return &refusal{status: fiber.StatusMethodNotAllowed, code: "not_supported", message: "An item cannot be deleted by itself: delete its conversation, which erases all of it."}
+}
+
+// anyModel is the model of who does not choose: the agent that the session has, or the default one.
+const anyModel = "parley"
+
+func (a *api) models() []model {
+	models := []model{{ID: anyModel, Object: "model", OwnedBy: "parley"}}
+	for _, agent := range a.Offer.Agents {
+		models = append(models, model{ID: agent.Name, Object: "model", OwnedBy: "parley"})
+	}
+	return models
+}
+
+// listModels is GET /v1/models: the agents.
+func (a *api) listModels(c *fiber.Ctx) error {
+	p := map[string]any{"object": "list", "data": a.models()}
+	return c.JSON(p)
+}
+
+func (a *api) getModel(c *fiber.Ctx) error {
+	id, err := door.Param(c, "model")
+	if err != nil {
+		return err
+	}
+	for _, m := range a.models() {
+		if m.ID == id {
+			return c.JSON(m)
+		}
+	}
+	_, err = a.agent(id)
+	return err
+}

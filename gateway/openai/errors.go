@@ -1,0 +1,113 @@
+package openai
+
+import (
+	"errors"
+	"strconv"
+	"time"
+
+	"parley/conversation"
+	"parley/gateway/exchange"
+	"parley/gateway/protocol"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+// refusal is an error that the API has a code, a parameter or a status of its own for.
+type refusal struct {
+	status  int
+	code    string
+	param   string
+	message string
+}
+
+func (r *refusal) Error() string { return r.message }
+
+// refuse is a refusal of a parameter with the API's usual status.
+func refuse(param, code, message string) error {
+	return &refusal{status: fiber.StatusBadRequest, code: code, param: param, message: message}
+}
+
+// unsupported refuses what would change the meaning of a request and cannot be done.
+func unsupported(param, message string) error {
+	return refuse(param, "unsupported_parameter", message)
+}
+
+// failure is an error as the API says it.
+type failure struct {
+	Message string  `json:"message"`
+	Type    string  `json:"type"`
+	Param   *string `json:"param"`
+	Code    *string `json:"code"`
+}
+
+// failed makes of any error what the client is told, and the status.
+func failed(x *exchange.Exchange, err error) (f failure, status int, wait time.Duration) {
+	var own *refusal
+	var library *fiber.Error
+	var e *conversation.Error
+	switch {
+	case errors.As(err, &own):
+		return failure{Message: own.message, Type: kindOf(own.status), Param: optional(own.param), Code: optional(own.code)}, own.status, 0
+	case errors.As(err, &library):
+		code, sentence := protocol.CodeOf(library.Code)
+		e, status = &conversation.Error{Code: code, Message: sentence}, library.Code
+	default:
+		e = x.Refusal(err)
+		status = protocol.StatusOf(e.Code)
+	}
+	f = failure{Message: e.Message, Type: kindOf(status), Code: pointer(string(e.Code))}
+	switch e.Code {
+	case conversation.Unauthenticated, conversation.TokenExpired:
+		f.Code = pointer("invalid_api_key")
+	case conversation.RateLimited, conversation.InboxFull:
+		f.Code = pointer("rate_limit_exceeded")
+	}
+	return f, status, e.RetryAfter
+}
+
+// kindOf is the type of an error by its status.
+func kindOf(status int) string {
+	switch {
+	case status == fiber.StatusUnauthorized:
+		return "authentication_error"
+	case status == fiber.StatusForbidden:
+		return "permission_error"
+	case status == fiber.StatusNotFound:
+		return "not_found_error"
+	case status == fiber.StatusTooManyRequests:
+		return "rate_limit_error"
+	case status >= fiber.StatusInternalServerError:
+		return "server_error"
+	default:
+		return "invalid_request_error"
+	}
+}
+
+func optional(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// problems answers with errors in the API's shape.
+func problems(x *exchange.Exchange) fiber.Handler {
+	return func(c *fiber.Ctx) error {
+		err := c.Next()
+		if err == nil {
+			return nil
+		}
+		f, status, wait := failed(x, err)
+		switch {
+		case wait > 0:
+			c.Set(fiber.HeaderRetryAfter, strconv.Itoa(int((wait+time.Second-1)/time.Second)))
+		case status == fiber.StatusTooManyRequests || status == fiber.StatusServiceUnavailable:
+			c.Set(fiber.HeaderRetryAfter, "1")
+		case status == fiber.StatusUnauthorized:
+			c.Set(fiber.HeaderWWWAuthenticate, "Bearer")
+		case status == fiber.StatusGatewayTimeout:
+			c.Set("X-Should-Retry", "false") // what was said is accepted: said again it would be another message
+		}
+		return c.Status(status).JSON(map[string]any{"error": f})
+	}
+}

@@ -1,0 +1,342 @@
+package openai
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"parley/conversation"
+	"parley/gateway/door"
+	"parley/gateway/exchange"
+	"parley/gateway/service"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+// createResponse is POST /v1/responses.
+func (a *api) createResponse(c *fiber.Ctx) error {
+	body, err := door.Body(c)
+	if err != nil {
+		return err
+	}
+	r, w, err := readCreate(body)
+	if err != nil {
+		return err
+	}
+	id, repeatable, err := clientID(c, "response")
+	if err != nil {
+		return err
+	}
+	who := door.Principal(c)
+	var free func()
+	if r.Stream {
+		if free, err = a.StreamSlot(c, who); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := a.Deadline()
+	defer cancel()
+	b, err := a.begin(ctx, who, &w, id, repeatable)
+	if err != nil {
+		if free != nil {
+			free()
+		}
+		return err
+	}
+	echo := r.echo(w)
+	switch {
+	case r.Stream:
+		return a.stream(c, who, free, b, 0, echo)
+	case r.Background:
+		s, err := a.read(ctx, who, b)
+		if err != nil {
+			return err
+		}
+		return answerWith(c, s, echo)
+	}
+	s, err := a.wait(c, who, b)
+	if err != nil {
+		return err
+	}
+	return answerWith(c, s, echo)
+}
+
+// echo is what the answer to a request repeats of it. It is not stored, so who retrieves the
+// response later does not find it there.
+func (r createRequest) echo(w wanted) func(*response) {
+	return func(o *response) {
+		o.Background, o.Instructions = r.Background, r.Instructions
+		o.Previous, o.User = optional(r.Previous), optional(r.User)
+		o.Metadata = with(o.Metadata, r.Metadata)
+		for _, t := range w.tools {
+			o.Tools = append(o.Tools, map[string]any{"type": "function", "name": t.Name, "description": optional(t.Description), "parameters": t.Schema, "strict": false})
+		}
+	}
+}
+
+func answerWith(c *fiber.Ctx, s *stretch, echo func(*response)) error {
+	o := s.object()
+	if echo != nil {
+		echo(&o)
+	}
+	return c.JSON(o)
+}
+
+// from is where the notes of a response begin.
+func (b begun) from() exchange.From {
+	return exchange.From{Key: b.key, Since: max(b.row.First, 1) - 1, Whole: true}
+}
+
+func (b begun) stretch() *stretch { return newStretch(b.ref, b.row.Trigger, b.model) }
+
+// read makes a response of what is stored.
+func (a *api) read(ctx context.Context, who *service.Principal, b begun) (*stretch, error) {
+	s := b.stretch()
+	for n, err := range a.Notes(ctx, who, b.key, b.from().Since, 0) {
+		if err != nil {
+			return nil, err
+		}
+		if s.add(n); s.rests() {
+			break
+		}
+	}
+	if !s.begun {
+		return nil, notBegun(b.ref)
+	}
+	return s, nil
+}
+
+func notBegun(ref reference) error {
+	return &refusal{status: fiber.StatusNotFound, param: "response_id", message: "Response with id '" + ref.id() + "' not found."}
+}
+
+// wait waits until a response rests, for gateway.wait_max at most: then it is in progress still,
+// and can be retrieved.
+func (a *api) wait(c *fiber.Ctx, who *service.Principal, b begun) (*stretch, error) {
+	ctx, cancel := a.Deadline()
+	defer cancel()
+	waiting, refusedBy := a.Wait(c, who, b.key, a.Times.WaitMax)
+	if refusedBy != "" { // it is accepted all the same
+		return a.read(ctx, who, b)
+	}
+	defer waiting.End()
+	f, err := a.Follow(ctx, who, b.from())
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	s := b.stretch()
+	for !s.rests() {
+		n, err := f.Next(waiting.Context)
+		switch {
+		case waiting.Over():
+			return a.read(ctx, who, b)
+		case err != nil:
+			return nil, err
+		}
+		s.add(n)
+	}
+	return s, nil
+}
+
+// stream answers with the events of a response behind a number.
+func (a *api) stream(c *fiber.Ctx, who *service.Principal, free func(), b begun, after exchange.Number, echo func(*response)) error {
+	ctx, cancel := a.Deadline()
+	defer cancel()
+	from := b.from()
+	from.After = after
+	f, err := a.Follow(ctx, who, from)
+	if err != nil {
+		free()
+		return err
+	}
+	a.ServeEvents(c, who, free, func(ctx context.Context, out *door.EventWriter) {
+		defer f.Close()
+		var text []byte
+		s := b.stretch()
+		s.events = &events{echo: echo, send: func(event []byte) { text = appendEvent(text, event) }}
+		err := follow(ctx, f, a.Times.Comment, func(n *exchange.Note) bool {
+			s.add(n)
+			if len(text) > 0 && !out.Send(text) {
+				return false
+			}
+			text = text[:0]
+			return !s.rests()
+		}, out.Comment)
+		if err != nil && ctx.Err() == nil && !errors.Is(err, service.ErrNoSession) {
+			a.Log.Error("stream failed", "session", string(b.key.Session), "error", err)
+		}
+	})
+	return nil
+}
+
+// follow hands notes on until take returns false; quiet is called when nothing has come for a while.
+func follow(ctx context.Context, f *exchange.Follower, pause time.Duration, take func(*exchange.Note) bool, quiet func() bool) error {
+	for {
+		wait, cancel := context.WithTimeout(ctx, pause)
+		n, err := f.Next(wait)
+		cancel()
+		switch {
+		case err == nil:
+			if !take(n) {
+				return nil
+			}
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case !errors.Is(err, context.DeadlineExceeded):
+			return err
+		case !quiet():
+			return nil
+		}
+	}
+}
+
+// appendEvent appends a server-sent event. Its name is its type, the first member of its data.
+func appendEvent(dst, data []byte) []byte {
+	const before = `{"type":"`
+	kind := data[len(before):]
+	for i := range kind {
+		if kind[i] == '"' {
+			kind = kind[:i]
+			break
+		}
+	}
+	dst = append(dst, "event: "...)
+	dst = append(dst, kind...)
+	dst = append(dst, "\ndata: "...)
+	dst = append(dst, data...)
+	return append(dst, "\n\n"...)
+}
+
+// find is the response that a request names.
+func (a *api) responseOf(ctx context.Context, c *fiber.Ctx) (b begun, err error) {
+	id, err := door.Param(c, "id")
+	if err != nil {
+		return b, err
+	}
+	who := door.Principal(c)
+	missing := &refusal{status: fiber.StatusNotFound, param: "response_id", message: "Response with id '" + excerpt(id) + "' not found."}
+	ref, ok := readReference(id)
+	if !ok {
+		return b, missing
+	}
+	b.ref = ref
+	if b.key, err = exchange.TaskKey(who, ref.task); err == nil {
+		b.row, err = a.TaskRow(ctx, who, b.key, ref.task)
+	}
+	if errors.Is(err, exchange.ErrNoTask) {
+		return b, missing
+	}
+	b.model = string(b.row.Agent)
+	return b, err
+}
+
+// getResponse is GET /v1/responses/:id.
+func (a *api) getResponse(c *fiber.Ctx) error {
+	ctx, cancel := a.Deadline()
+	defer cancel()
+	b, err := a.responseOf(ctx, c)
+	if err != nil {
+		return err
+	}
+	who := door.Principal(c)
+	s, err := a.read(ctx, who, b)
+	if err != nil {
+		return err
+	}
+	if c.Query("stream") != "true" {
+		return answerWith(c, s, nil)
+	}
+	after := exchange.Number(0)
+	if q := c.Query("starting_after"); q != "" {
+		number, ok := exchange.ParseNumber(q)
+		if !ok {
+			return refuse("starting_after", "invalid_value", "starting_after must be the sequence_number of an event.")
+		}
+		after = number
+	}
+	free, err := a.StreamSlot(c, who)
+	if err != nil {
+		return err
+	}
+	return a.stream(c, who, free, b, after, nil)
+}
+
+// cancelResponse is POST /v1/responses/:id/cancel. It ends the task, and answers when that has
+// ended, or after a moment with what is known then.
+func (a *api) cancelResponse(c *fiber.Ctx) error {
+	ctx, cancel := a.Deadline()
+	defer cancel()
+	b, err := a.responseOf(ctx, c)
+	if err != nil {
+		return err
+	}
+	who := door.Principal(c)
+	id, err := door.IdempotencyKey(c, "openai:cancel:"+b.ref.name())
+	if err != nil {
+		return err
+	}
+	r, err := a.Cancel(ctx, who, b.key, b.ref.task, id, "")
+	if err != nil {
+		return err
+	}
+	if r.OldStatus.Ended() && r.OldStatus != conversation.TaskCancelled {
+		return refuse("", "response_not_cancellable", "Cannot cancel a response that has ended.")
+	}
+	s, err := a.wait(c, who, b)
+	if err != nil {
+		return err
+	}
+	return answerWith(c, s, nil)
+}
+
+// deleteResponse is DELETE /v1/responses/:id. Nothing is taken out of a log: a session is erased
+// as a whole, or not.
+func (a *api) deleteResponse(c *fiber.Ctx) error {
+	ctx, cancel := a.Deadline()
+	defer cancel()
+	if _, err := a.responseOf(ctx, c); err != nil {
+		return err
+	}
+	return &refusal{status: fiber.StatusMethodNotAllowed, code: "not_supported",
+		message: "A response cannot be deleted by itself: delete its conversation, which erases all of it."}
+}
+
+// inputItems is GET /v1/responses/:id/input_items: what was said to the response.
+func (a *api) inputItems(c *fiber.Ctx) error {
+	ctx, cancel := a.Deadline()
+	defer cancel()
+	b, err := a.responseOf(ctx, c)
+	if err != nil {
+		return err
+	}
+	who := door.Principal(c)
+	s, list := b.stretch(), newItems()
+	for n, err := range a.Notes(ctx, who, b.key, b.from().Since, 0) {
+		if err != nil {
+			return err
+		}
+		if s.add(n); s.rests() {
+			break
+		}
+		list.know(n)
+		if n.Kind == exchange.Accepted && s.begun && n.Task == b.ref.task {
+			list.add(n)
+		}
+	}
+	return list.page(c)
+}
+
+// atLeast reads a whole number of the query.
+func atLeast(c *fiber.Ctx, name string, least, usual, most int) (int, error) {
+	q := c.Query(name)
+	if q == "" {
+		return usual, nil
+	}
+	n, err := strconv.Atoi(q)
+	if err != nil || n < least || n > most {
+		return 0, refuse(name, "invalid_value", name+" must be a whole number from "+strconv.Itoa(least)+" to "+strconv.Itoa(most)+".")
+	}
+	return n, nil
+}
