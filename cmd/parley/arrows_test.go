@@ -131,6 +131,8 @@ var arrows = map[string][]string{
 	"gateway/rest":               {"gateway/assets", "conversation", "conversation/readmodel", "gateway/fanout", "gateway/protocol", "gateway/service", "conversation/access", "gateway/admin", "conversation/member", "conversation/chats", "gateway/feed", "gateway/find", "conversation/search", "conversation/attached", "gateway/attach", "conversation/listing", "gateway/door"},
 	"gateway/openai":             {"conversation", "gateway/attach", "gateway/door", "gateway/exchange", "gateway/protocol", "gateway/service"},
 	"gateway/uistream":           {"conversation", "gateway/door", "gateway/exchange", "gateway/protocol", "gateway/service"},
+	"gateway/openai":             {"conversation", "gateway/door", "gateway/exchange", "gateway/protocol", "gateway/service"},
+	"gateway/uistream":           {"conversation", "conversation/attached", "gateway/attach", "gateway/door", "gateway/exchange", "gateway/protocol", "gateway/service"},
 	"gateway/agui":               {"conversation", "gateway/door", "gateway/exchange", "gateway/protocol", "gateway/service"},
 	"gateway/acp":                {"conversation", "gateway/door", "gateway/exchange", "gateway/protocol", "gateway/service"},
 	"gateway/mcp":                {"conversation", "gateway/door", "gateway/exchange", "gateway/protocol", "gateway/service"},
