@@ -74,7 +74,8 @@ type teller struct {
 	step    bool    // one is open, for the client
 	works   bool    // a model is being asked
 	open    string  // the text that is open; "" = none
-	added   []chunk // parts of the step, without the text that is open
+	filled  bool    // the step has parts, beside a text that is open
+	added   []chunk // what was told of the step, without the text that is open
 	calls   map[string]*call
 	out     []chunk
 }
@@ -151,10 +152,16 @@ func (t *teller) add(n *exchange.Note) []chunk {
 
 func (t *teller) put(c chunk) { t.out = append(t.out, c) }
 
-// part tells what adds to the message's parts, or changes one.
-func (t *teller) part(c chunk) {
+// change tells what changes a part, which may be one of an earlier step.
+func (t *teller) change(c chunk) {
 	t.put(c)
 	t.added = append(t.added, c)
+}
+
+// part tells what adds a part.
+func (t *teller) part(c chunk) {
+	t.change(c)
+	t.filled = true
 }
 
 // first says what the message is, once.
@@ -198,6 +205,7 @@ func (t *teller) ended(item *exchange.Item) {
 	})}
 	t.put(end)
 	t.added = append(t.added, chunk{kind: textStart, id: item.ID}, chunk{kind: textDelta, id: item.ID, text: item.Text}, end)
+	t.filled = true
 }
 
 // noted is what a text has to say of itself.
@@ -225,13 +233,13 @@ func (t *teller) again() {
 // next begins another step of the message, unless this one has no parts yet. While a text is open
 // the step goes on: it may have to be told again.
 func (t *teller) next() {
-	if t.open != "" || t.step && len(t.added) == 0 {
+	if t.open != "" || t.step && !t.filled {
 		return
 	}
 	if t.step {
 		t.put(chunk{kind: finishStep})
 	}
-	t.step, t.added = true, nil
+	t.step, t.filled, t.added = true, false, nil
 	t.put(chunk{kind: startStep})
 }
 
@@ -263,7 +271,7 @@ func (t *teller) asked(n *exchange.Note) {
 		}
 		t.input(name, q.Approval.Tool, q.Approval.Args, true, true)
 		t.calls[name].approval = id
-		t.part(chunk{kind: approvalAsked, id: id, call: name})
+		t.change(chunk{kind: approvalAsked, id: id, call: name})
 	case n.Call != nil && n.Call.Callers:
 	default:
 		text := chunk{kind: textStart, id: id, json: noted(func(o *protocol.Object) { o.Text("question", id) })}
@@ -326,11 +334,11 @@ func (t *teller) closed(n *exchange.Note) {
 		}
 		if told := t.calls[c.call]; told != nil && !told.ended {
 			told.ended = true
-			t.part(c)
+			t.change(c)
 		}
 	case q.Approval != nil, n.Call != nil && n.Call.Callers: // the call goes on, or ends
 	default:
-		t.part(chunk{kind: data, tool: "question", id: string(q.Question), json: asData(q, func(o *protocol.Object) {
+		t.change(chunk{kind: data, tool: "question", id: string(q.Question), json: asData(q, func(o *protocol.Object) {
 			if !is {
 				o.Text("status", "closed")
 				o.Text("reason", reason)
@@ -375,7 +383,7 @@ func (t *teller) began(c *exchange.CallState) {
 // allowed tells what was said to a call that had to be allowed.
 func (t *teller) allowed(told *call, yes bool) {
 	if told.approval != "" {
-		t.part(chunk{kind: approvalGiven, id: told.approval, approved: yes})
+		t.change(chunk{kind: approvalGiven, id: told.approval, approved: yes})
 		told.approval = ""
 	}
 }
@@ -419,7 +427,7 @@ func (t *teller) callEnded(c *exchange.CallState) {
 			end.text = c.Status.String()
 		}
 	}
-	t.part(end)
+	t.change(end)
 }
 
 // end tells that nothing more comes for now: the task has ended, or it waits for an answer.
