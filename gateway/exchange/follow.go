@@ -107,6 +107,9 @@ func (f *Follower) Next(ctx context.Context) (*Note, error) {
 	}
 }
 
+// More is true while notes of the same commit are at hand: with Whole, Next does not wait then.
+func (f *Follower) More() bool { return f.i < len(f.next) }
+
 // clip takes away what the client has been told already; false = all of it.
 func (f *Follower) clip(n *Note) bool {
 	if !n.Own || n.At.Seq() > f.after.Seq() {

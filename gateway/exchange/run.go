@@ -30,6 +30,8 @@ type Run struct {
 	Usage     conversation.Usage // of the steps that have finished
 	Stop      conversation.StopReason
 	Model     string // that answered last
+
+	closed bool // a question was closed since Status came: with none that blocks the task goes on
 }
 
 // NewRun begins the run of a message that was accepted for a task.
@@ -60,7 +62,7 @@ func (r *Run) Add(n *Note) bool {
 	switch n.Kind {
 	case Status:
 		b := n.Event.Body.(conversation.TaskStatusChanged)
-		r.Status, r.Reason, r.Failure = b.New, b.Reason, b.Error
+		r.Status, r.Reason, r.Failure, r.closed = b.New, b.Reason, b.Error, false
 		if b.Trigger != "" {
 			r.Trigger = b.Trigger
 		}
@@ -73,6 +75,7 @@ func (r *Run) Add(n *Note) bool {
 	case Asked:
 		r.Questions = append(r.Questions, n.Question)
 	case Closed:
+		r.closed = true
 		var id conversation.QuestionID
 		switch b := n.Event.Body.(type) {
 		case conversation.QuestionAnswered:
@@ -110,8 +113,8 @@ func (r *Run) saw(n *Note) {
 // Ended is true when nothing more comes of the run.
 func (r *Run) Ended() bool { return r.Status.Ended() }
 
-// Waits are the blocking questions that the run waits for: it goes on when they are answered.
-// Empty while it works.
+// Waits are the questions that the run waits for: the blocking ones, and where there are none
+// those that its task has kept for its end (rule 4.5 of the machine). Empty while it works.
 func (r *Run) Waits() []*conversation.QuestionView {
 	if r.Status != conversation.TaskAwaiting {
 		return nil
@@ -121,6 +124,9 @@ func (r *Run) Waits() []*conversation.QuestionView {
 		if q.Asked.Blocking {
 			open = append(open, q)
 		}
+	}
+	if len(open) == 0 && !r.closed {
+		return r.Questions
 	}
 	return open
 }

@@ -39,6 +39,11 @@ func TestRunRests(t *testing.T) {
 			conversation.QuestionAnswered{Question: "q1"}, status(awaiting, queued), status(queued, running),
 		}, "wwrwww"},
 		{"a question that does not block", play{status(0, running), conversation.Asked{Question: "q1"}, status(running, complete)}, "wwr"},
+		{"one that does not block, when nothing else is left to do", play{status(0, running), conversation.Asked{Question: "q1"}, status(running, awaiting)}, "wwr q1"},
+		{"an answer to the one that blocks, with another open", play{
+			status(0, running), conversation.Asked{Question: "q1", Blocking: true}, conversation.Asked{Question: "q2"}, status(running, awaiting),
+			conversation.QuestionAnswered{Question: "q1"}, status(awaiting, queued), status(queued, running),
+		}, "wwwrwww"},
 		{"of two the blocking one", play{status(0, running), conversation.Asked{Question: "q1"}, conversation.Asked{Question: "q2", Blocking: true}, status(running, awaiting)}, "wwwr q2"},
 		{"two calls of the caller's tools", play{
 			status(0, running), conversation.ToolStarted{Call: "c1", Tool: "weather", Caller: true}, conversation.Asked{Question: "q1", Call: "c1", Blocking: true},
