@@ -134,6 +134,7 @@ var arrows = map[string][]string{
 	"gateway/openai":             {"conversation", "gateway/door", "gateway/exchange", "gateway/protocol", "gateway/service"},
 	"gateway/uistream":           {"conversation", "conversation/attached", "gateway/attach", "gateway/door", "gateway/exchange", "gateway/protocol", "gateway/service"},
 	"gateway/agui":               {"conversation", "gateway/door", "gateway/exchange", "gateway/protocol", "gateway/service"},
+	"gateway/agui":               {"conversation", "conversation/attached", "gateway/door", "gateway/exchange", "gateway/protocol", "gateway/service"},
 	"gateway/acp":                {"conversation", "gateway/door", "gateway/exchange", "gateway/protocol", "gateway/service"},
 	"gateway/mcp":                {"conversation", "gateway/door", "gateway/exchange", "gateway/protocol", "gateway/service"},
 	"gateway/a2a":                {"conversation", "gateway/door", "gateway/exchange", "gateway/protocol", "gateway/service"},

@@ -158,6 +158,12 @@ func (o *Object) Optional(name, s string) {
 	}
 }
 
+// AppendTexts appends a member that is a list of texts.
+func AppendTexts[T ~string](o *Object, name string, list []T) {
+	o.Key(name)
+	o.Bytes = appendStrings(o.Bytes, list)
+}
+
 func (o *Object) Uint(name string, n uint64) {
 	o.Key(name)
 	o.Bytes = strconv.AppendUint(o.Bytes, n, 10)

@@ -1,0 +1,442 @@
+package agui
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/url"
+	"reflect"
+
+	"parley/conversation"
+	"parley/gateway/door"
+	"parley/gateway/exchange"
+	"parley/gateway/protocol"
+	"parley/gateway/service"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+// The policies of a session that an input sets.
+const (
+	callerTools  = "tools.caller"
+	instructions = "instructions"
+)
+
+// The beginnings of the client ids of answers: an interrupt and a call are answered once.
+const (
+	markAnswer = "agui.answer:"
+	markResult = "agui.result:"
+)
+
+// postRun does what an input brings, and follows what comes of it.
+func (a *api) postRun(c *fiber.Ctx) error {
+	b, err := door.Body(c)
+	if err != nil {
+		return err
+	}
+	in, err := readInput(b)
+	if err != nil {
+		return err
+	}
+	who := door.Principal(c)
+	free, err := a.StreamSlot(c, who) // before anything is done
+	if err != nil {
+		return err
+	}
+	p, err := a.prepare(c, who, in)
+	if err != nil {
+		free()
+		return err
+	}
+	return a.stream(c, who, free, p)
+}
+
+// plan is what a stream tells, once it is known.
+type plan struct {
+	identity
+	key       conversation.SessionKey
+	session   conversation.SessionID
+	message   conversation.MessageID // that is followed
+	name      string                 // what its client calls it
+	task      conversation.TaskID
+	since     conversation.Seq // the event behind which the run's notes begin
+	after     exchange.Number  // notes up to there are not told
+	resumes   bool             // the client goes on with a stream: it is not begun again
+	idle      bool             // there is nothing to follow
+	snapshots [][]byte
+	ignored   []ignored
+}
+
+// prepare gives the session the commands of an input, and says what to follow.
+func (a *api) prepare(c *fiber.Ctx, who *service.Principal, in *input) (*plan, error) {
+	ctx, cancel := a.Deadline()
+	defer cancel()
+	r := request{api: a, who: who, in: in, trace: c.Get(service.TraceHeader)}
+	if err := r.open(ctx); err != nil {
+		return nil, err
+	}
+	if err := r.check(); err != nil {
+		return nil, err
+	}
+	for _, do := range []func(context.Context) error{r.settings, r.answer, r.say, r.leave} {
+		if err := do(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return r.plan(ctx)
+}
+
+// request is an input on its way to a session.
+type request struct {
+	*api
+	who     *service.Principal
+	in      *input
+	trace   string
+	key     conversation.SessionKey
+	opened  bool
+	view    conversation.View
+	own     map[string]conversation.CallID // calls of the client's tools that wait for their result
+	asks    map[string]conversation.QuestionView
+	start   *start                       // of the newest of what it brings
+	said    map[conversation.TaskID]bool // tasks of messages that were said before
+	new     bool                         // it brings something besides interrupts that are given up
+	ignored []ignored
+}
+
+// begins takes a beginning, if none is newer.
+func (r *request) begins(s start) {
+	if r.start == nil || s.seq > r.start.seq {
+		r.start = &s
+	}
+}
+
+// open finds the thread's session, or makes it.
+func (r *request) open(ctx context.Context) (err error) {
+	create := conversation.Create{Policy: conversation.Overrides{}}
+	r.wanted(func(key string, value json.RawMessage) { create.Policy[key] = value })
+	if r.key, r.opened, err = r.FindOrOpen(ctx, r.who, r.in.ThreadID, create); err != nil {
+		return err
+	}
+	if r.view, err = r.View(ctx, r.key, r.who.User); err != nil {
+		return err
+	}
+	r.said = map[conversation.TaskID]bool{}
+	r.own, r.asks = map[string]conversation.CallID{}, map[string]conversation.QuestionView{}
+	callers := map[conversation.CallID]bool{}
+	for _, c := range r.view.Calls {
+		callers[c.Call] = c.Caller
+	}
+	for _, q := range r.view.Questions {
+		r.asks[string(q.Asked.Question)] = q
+		if callers[q.Asked.Call] {
+			r.own[string(q.Asked.Question)] = q.Asked.Call
+		}
+	}
+	return nil
+}
+
+// check refuses what cannot be done, before anything is done.
+func (r *request) check() error {
+	if bad := service.Writable(r.key); bad != nil {
+		return bad
+	}
+	for _, e := range r.in.Resume {
+		if q, open := r.asks[e.InterruptID]; open && e.Status == resolved {
+			if _, err := e.answer(q.Asked.Approval != nil); err != nil {
+				return err
+			}
+		}
+	}
+	said := r.in.said()
+	if len(said) > maxSaid {
+		return conversation.Errorf(conversation.BadRequest, "at most %d messages may be said at once", maxSaid)
+	}
+	for i := range said {
+		m := &said[i]
+		if len(mark)+len(m.ID) > protocol.MaxClientMsgID {
+			return conversation.Errorf(conversation.BadRequest, "the id of a message must be at most %d bytes", protocol.MaxClientMsgID-len(mark))
+		}
+		if len(m.Content.Files) > 0 && m.Content.Text == "" {
+			continue
+		}
+		if bad := protocol.CheckText("content", &m.Content.Text, r.Limits); bad != nil {
+			return bad
+		}
+	}
+	return nil
+}
+
+// wanted are the policies that the input brings. What it does not bring stays as it is: others
+// talk to the session, too.
+func (r *request) wanted(set func(key string, value json.RawMessage)) {
+	if len(r.in.Tools) > 0 {
+		if list, err := json.Marshal(r.in.Tools); err == nil {
+			set(callerTools, list)
+		}
+	}
+	if text := r.in.instructions(); text != "" {
+		set(instructions, protocol.AppendString(nil, text))
+	}
+}
+
+// settings brings the session's policies to what the input brings. They are the owner's to set:
+// another member's tools are left out, and the client is told.
+func (r *request) settings(ctx context.Context) error {
+	if r.opened {
+		return nil
+	}
+	change := conversation.Overrides{}
+	r.wanted(func(key string, value json.RawMessage) {
+		if !sameJSON(value, r.view.Policy[key]) {
+			change[key] = value
+		}
+	})
+	if len(change) == 0 {
+		return nil
+	}
+	_, err := r.Tell(ctx, r.key, r.who.User, conversation.Update{By: r.who.User, Policy: change, Admin: r.who.May(service.ScopeAdmin)})
+	var refused *conversation.Error
+	if errors.As(err, &refused) && refused.Code == conversation.Forbidden {
+		for key := range change {
+			r.ignored = append(r.ignored, ignored{what: key, why: refused})
+		}
+		return nil
+	}
+	return err
+}
+
+func sameJSON(a, b json.RawMessage) bool {
+	var x, y any
+	return len(b) > 0 && json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
+}
+
+// answer gives the session the answers to interrupts, and what the client's tools have returned.
+func (r *request) answer(ctx context.Context) error {
+	for i := range r.in.Resume {
+		e := &r.in.Resume[i]
+		if e.Status != resolved {
+			continue
+		}
+		text, err := e.answer(r.asks[e.InterruptID].Asked.Approval != nil)
+		if err != nil {
+			return err
+		}
+		id := conversation.ClientMsgID(markAnswer + e.InterruptID)
+		if err := r.tell(ctx, "resume", e.InterruptID, conversation.QuestionID(e.InterruptID), id, text); err != nil {
+			return err
+		}
+	}
+	for i := range r.in.Messages {
+		m := &r.in.Messages[i]
+		if m.Role != "tool" {
+			continue
+		}
+		for question, call := range r.own {
+			if string(call) != m.ToolCallID {
+				continue
+			}
+			id := conversation.ClientMsgID(markResult + m.ToolCallID)
+			if err := r.tell(ctx, "tool", m.ToolCallID, conversation.QuestionID(question), id, m.result()); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// tell answers a question. One that is not open is passed over, as the protocol wants it: others
+// may have answered it, or this client before with other words.
+func (r *request) tell(ctx context.Context, what, name string, question conversation.QuestionID, id conversation.ClientMsgID, text string) error {
+	if len(id) > protocol.MaxClientMsgID {
+		return conversation.Errorf(conversation.BadRequest, "there is no interrupt with so long an id")
+	}
+	receipt, err := r.Answer(ctx, r.who, r.key, exchange.Answered{Via: conversation.ViaAGUI, ID: id, Question: question, Text: text})
+	var refused *conversation.Error
+	switch {
+	case errors.As(err, &refused) && (refused.Code == conversation.QuestionNotOpen || refused.Code == conversation.Conflict || refused.Code == conversation.NotFound):
+		r.ignored = append(r.ignored, ignored{what: what, id: name, why: refused})
+		return nil
+	case err != nil:
+		return err
+	}
+	r.new = true
+	r.begins(start{task: receipt.Task, seq: receipt.Seq})
+	return nil
+}
+
+// say gives the session what the user says.
+func (r *request) say(ctx context.Context) error {
+	for _, m := range r.in.said() {
+		if m.Content.Skipped > 0 {
+			r.ignored = append(r.ignored, ignored{what: "content", id: m.ID, why: conversation.Errorf(conversation.UnsupportedMedia, "%d parts that are neither text nor files of this server were left out", m.Content.Skipped)})
+		}
+		if conversation.Ordinal(m.ID, 'm') > 0 && r.ours(m.ID) {
+			continue // somebody has said it here, and a snapshot has shown it
+		}
+		receipt, err := r.Say(ctx, r.who, r.key, exchange.Said{
+			Via: conversation.ViaAGUI, ID: conversation.ClientMsgID(mark + m.ID), Text: m.Content.Text, Files: m.Content.Files,
+			Mode: r.in.Forwarded.Mode, TraceParent: r.trace,
+		})
+		if err != nil {
+			return err
+		}
+		if receipt.Duplicate {
+			r.said[receipt.Task] = true
+		} else {
+			r.new = true
+		}
+		r.begins(start{message: receipt.Message, task: receipt.Task, seq: receipt.Seq, said: true})
+	}
+	return nil
+}
+
+func (r *request) ours(id string) bool { return newHistory(r.key.Session, false).ours(id) }
+
+// leave ends what the client gives up: it abandons interrupts, answers none, and says nothing
+// that is new. Beside something else they stay open: one answer must not end other questions.
+func (r *request) leave(ctx context.Context) error {
+	if r.new {
+		return nil
+	}
+	left := map[conversation.TaskID]bool{}
+	for _, e := range r.in.Resume {
+		q, open := r.asks[e.InterruptID]
+		if e.Status != abandoned || !open || left[q.Task] {
+			continue
+		}
+		if len(r.said) > 0 && !r.said[q.Task] {
+			continue // it is sent again, and something else was said with it then
+		}
+		left[q.Task] = true
+		receipt, err := r.Cancel(ctx, r.who, r.key, q.Task, "", "the client has given up the question "+e.InterruptID)
+		if err != nil {
+			return err
+		}
+		r.begins(start{task: q.Task, seq: max(receipt.Seq, 1)})
+	}
+	return nil
+}
+
+// plan says what the run follows, and what the client's list of messages lacks.
+func (r *request) plan(ctx context.Context) (*plan, error) {
+	p := &plan{identity: identity{thread: r.in.ThreadID, run: r.in.RunID, parent: r.in.ParentRunID}, key: r.key, session: r.key.Session, ignored: r.ignored}
+	if err := r.find(ctx); err != nil {
+		return nil, err
+	}
+	if !r.opened && r.in.Forwarded.Snapshot {
+		h, err := r.history(ctx, r.start)
+		if err != nil {
+			return nil, err
+		}
+		h.bound(historyBytes)
+		p.snapshots = h.snapshots(r.in.Messages)
+	}
+	s := r.start
+	if s == nil {
+		p.idle = true
+		return p, nil
+	}
+	p.message, p.task, p.since = s.message, s.task, s.seq-1
+	if s.said {
+		if last := r.in.lastSaid(); last != nil {
+			p.name = last.ID
+		}
+	}
+	p.after = exchange.NumberAfter(s.seq - 1)
+	if err := r.from(ctx, r.who, p); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// from begins the notes of a plan at the first event of its task.
+func (a *api) from(ctx context.Context, who *service.Principal, p *plan) error {
+	if p.task == "" {
+		return nil
+	}
+	row, err := a.TaskRow(ctx, who, p.key, p.task)
+	if err != nil {
+		return err
+	}
+	if p.message == "" {
+		p.message = row.Trigger
+	}
+	if row.First > 0 {
+		p.since = min(p.since, row.First-1)
+	}
+	return nil
+}
+
+// find looks for what to follow, for an input that brings nothing new: what it brought before,
+// or what is going on.
+func (r *request) find(ctx context.Context) error {
+	if r.opened || r.start != nil && len(r.ignored) == 0 {
+		return nil
+	}
+	h, err := r.history(ctx, nil)
+	if err != nil {
+		return err
+	}
+	take := func(id string) {
+		if s, known := h.begins[id]; known {
+			r.begins(s)
+		}
+	}
+	if m := r.in.lastSaid(); m != nil {
+		take(m.ID)
+	}
+	for _, e := range r.in.Resume {
+		take(callMark + e.InterruptID)
+	}
+	for _, m := range r.in.Messages {
+		if m.Role == "tool" {
+			take(callMark + m.ToolCallID)
+		}
+	}
+	if r.start != nil || len(r.view.Tasks) == 0 {
+		return nil
+	}
+	r.start = &start{task: r.view.Tasks[0].Task, message: r.view.Tasks[0].Trigger}
+	row, err := r.TaskRow(ctx, r.who, r.key, r.start.task)
+	if err != nil {
+		return err
+	}
+	r.start.seq, r.start.said = max(row.First, 1), false
+	return nil
+}
+
+// history reads the session's newest messages, those of the run's beginning as the last. nil =
+// up to now.
+func (r *request) history(ctx context.Context, until *start) (*history, error) {
+	view, err := r.View(ctx, r.key, r.who.User)
+	if err != nil {
+		return nil, err
+	}
+	last := view.Head
+	if until != nil {
+		if last = until.seq; !until.said {
+			last--
+		}
+	}
+	since := max(last, historyEvents) - historyEvents
+	h := newHistory(r.key.Session, since == 0)
+	for n, err := range r.Notes(ctx, r.who, r.key, since, 0) {
+		if err != nil {
+			return nil, err
+		}
+		h.add(n, n.At.Seq() <= last)
+	}
+	return h, nil
+}
+
+// link is where a client comes back to a run that it follows.
+func (p *plan) link() string {
+	if p.task == "" {
+		return ""
+	}
+	q := url.Values{"runId": {p.run}}
+	if p.message != "" {
+		q.Set("message", string(p.message))
+	}
+	return "/agui/" + url.PathEscape(p.thread) + "/runs/" + url.PathEscape(string(p.task)) + "?" + q.Encode()
+}
