@@ -6,8 +6,12 @@ const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
 /** The server's address, without a slash at its end. */
 export const url = process.env.PARLEY_URL;
 
-/** A key of the server; any text where it has no sign-in. */
+/** A key of the server; any text where it has no sign-in (auth.mode is not "keys"). */
 export const key = process.env.PARLEY_KEY || 'none';
+
+/** With a sign-in: the key of a user of another tenant, and one that is not good for chats. */
+export const otherKey = process.env.PARLEY_OTHER_KEY;
+export const narrowKey = process.env.PARLEY_NARROW_KEY;
 
 /** One thing that must hold. */
 export function check(name, ok, detail) {
@@ -19,10 +23,10 @@ export function equal(name, got, want) {
   check(name, JSON.stringify(got) === JSON.stringify(want), `got ${JSON.stringify(got)}, want ${JSON.stringify(want)}`);
 }
 
-/** Asks the test for something: "kill" (as kill -9 does), "start" (on the same address and data), "stop". */
+/** Asks the test for something: "kill" (as kill -9 does), "start" (on the same address and data), "stop" (with time to drain). */
 export async function ask(what) {
   console.log('@' + what);
-  await lines.next();
+  if ((await lines.next()).done) throw new Error(`the test does not ${what}`);
 }
 
 /** Waits until what is asked holds; the test's own time ends a wait that never does. */
