@@ -37,7 +37,7 @@ func eachFile(t *testing.T, folders, endings []string, f func(path, text string)
 			switch {
 			case err != nil:
 				return err
-			case d.IsDir() && (name == "data" || name == "bin" || len(name) > 2 && name[0] == '.'):
+			case d.IsDir() && (name == "data" || name == "bin" || name == "node_modules" || len(name) > 2 && name[0] == '.'):
 				return filepath.SkipDir
 			case d.IsDir() || !slices.Contains(endings, filepath.Ext(name)):
 				return nil

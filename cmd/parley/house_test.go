@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"flag"
 	"fmt"
 	"go/ast"
@@ -374,5 +375,42 @@ func TestHouseMeasuresByTheProcessClock(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The SDKs of examples/ are pinned: each by one version, with its checksum, and without the address
+// of a registry, which is the business of who installs them.
+func TestHouseExamplesPin(t *testing.T) {
+	read := func(name string, into any) {
+		text, err := os.ReadFile(filepath.Join(root, "examples", name))
+		if err == nil {
+			err = json.Unmarshal(text, into)
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+	}
+	var wanted struct{ Dependencies map[string]string }
+	var locked struct {
+		Packages map[string]struct{ Version, Integrity, Resolved string }
+	}
+	read("package.json", &wanted)
+	read("package-lock.json", &locked)
+	reasons := document(t, "DEPENDENCIES.md")
+	for name, version := range wanted.Dependencies {
+		if got := locked.Packages["node_modules/"+name].Version; got != version {
+			t.Errorf("package.json wants %s %q, package-lock.json has %q; ranges are not for here", name, version, got)
+		}
+		if !strings.Contains(reasons, "`"+name+"`") {
+			t.Errorf("docs/DEPENDENCIES.md does not say what %s is for", name)
+		}
+	}
+	for path, p := range locked.Packages {
+		if path != "" && p.Integrity == "" || p.Resolved != "" {
+			t.Errorf("package-lock.json: %s has the checksum %q and the address %q; npm install --package-lock-only --omit-lockfile-registry-resolved=true", path, p.Integrity, p.Resolved)
+		}
+	}
+	if len(wanted.Dependencies) == 0 || len(locked.Packages) == 0 {
+		t.Error("nothing is pinned")
 	}
 }
