@@ -103,7 +103,10 @@ func ClientMsgID(c *fiber.Ctx, given, route string) (conversation.ClientMsgID, e
 	}
 	key, err := IdempotencyKey(c, route)
 	if err == nil && key == "" {
-		key = conversation.ClientMsgID("srv-" + rand.Text())
+		key = RandomID()
 	}
 	return key, err
 }
+
+// RandomID is a client id for what cannot be repeated.
+func RandomID() conversation.ClientMsgID { return conversation.ClientMsgID("srv-" + rand.Text()) }
