@@ -25,6 +25,7 @@ type told struct {
 	after  exchange.Number  // up to there the client has been told
 	goesOn bool             // the stream goes on with what the client has
 	begins bool             // with goesOn: it is another stream, which begins
+	has    map[string]bool  // with begins: the questions and calls that the client has of the message
 }
 
 // say gives the session what the user has said, and opens the session if there is none.
@@ -206,10 +207,10 @@ func (a *api) goOn(ctx context.Context, c *fiber.Ctx, who *service.Principal, r 
 	if err := a.bring(ctx, who, v, r.Tools); err != nil {
 		return t, err
 	}
-	questions, calls := map[conversation.QuestionID]bool{}, map[conversation.CallID]bool{}
+	m := &meant{questions: map[conversation.QuestionID]bool{}, calls: map[conversation.CallID]bool{}}
 	answer := func(q conversation.QuestionID, text string) error {
-		questions[q] = true
-		_, err := a.Answer(ctx, who, t.key, exchange.Answered{Via: conversation.ViaUIStream, ID: clientID(answerOf, string(q)), Question: q, Text: text})
+		receipt, err := a.Answer(ctx, who, t.key, exchange.Answered{Via: conversation.ViaUIStream, ID: clientID(answerOf, string(q)), Question: q, Text: text})
+		m.say(q, err == nil && !receipt.Duplicate)
 		return err
 	}
 	if r.Answer != nil {
@@ -220,10 +221,16 @@ func (a *api) goOn(ctx context.Context, c *fiber.Ctx, who *service.Principal, r 
 			return t, err
 		}
 	}
-	for i := range r.last.Parts {
-		p := &r.last.Parts[i]
-		if p.Type == "step-start" {
-			clear(calls) // what was answered before is told already
+	t.has = map[string]bool{}
+	parts := r.last.Parts
+	for len(parts) > 0 && parts[len(parts)-1].Type == stepPart {
+		parts = parts[:len(parts)-1]
+	}
+	for i := range parts {
+		p := &parts[i]
+		t.has[p.ID+p.ToolCallID] = true
+		if p.Type == stepPart {
+			m.forget() // what was said of the steps before was told already
 			continue
 		}
 		q, text, is := given(v, p)
@@ -234,17 +241,79 @@ func (a *api) goOn(ctx context.Context, c *fiber.Ctx, who *service.Principal, r 
 				return t, err
 			}
 		case p.Approval != nil && p.State == approvalResponded:
-			questions[conversation.QuestionID(p.Approval.ID)] = true
+			m.say(conversation.QuestionID(p.Approval.ID), false)
 		default:
-			calls[conversation.CallID(p.ToolCallID)] = true
+			m.calls[conversation.CallID(p.ToolCallID)] = true
 		}
 	}
-	first, err := a.answered(ctx, t, questions, calls)
-	if err == nil && first == 0 {
+	last, found, err := a.before(ctx, who, t, m)
+	if err == nil && !found {
 		err = conversation.Errorf(conversation.BadRequest, "nothing is asked that this message of the assistant answers: say something, or resume its stream")
 	}
-	t.goesOn, t.begins, t.after = true, true, exchange.NumberAfter(first-1)
+	t.goesOn, t.begins, t.after = true, true, exchange.NumberAfter(last)
 	return t, err
+}
+
+// stepPart is the part with which a step of a message begins.
+const stepPart = "step-start"
+
+// meant are the questions that a request answers.
+type meant struct {
+	now       bool // it is the first that answers them; else it is a repetition
+	questions map[conversation.QuestionID]bool
+	calls     map[conversation.CallID]bool // whose questions
+}
+
+// say takes a question that is answered, now or by a request before.
+func (m *meant) say(q conversation.QuestionID, now bool) {
+	if now && !m.now {
+		m.now = true
+		clear(m.questions)
+		clear(m.calls)
+	}
+	if now == m.now {
+		m.questions[q] = true
+	}
+}
+
+// forget leaves out what a request before has answered.
+func (m *meant) forget() {
+	if !m.now {
+		clear(m.questions)
+		clear(m.calls)
+	}
+}
+
+// is true for a question that is meant.
+func (m *meant) is(q *conversation.QuestionView) bool {
+	return q != nil && (m.questions[q.Asked.Question] || !m.now && m.calls[q.Asked.Call])
+}
+
+// before is the last event that a client has seen of a task when it answered what is meant: the one
+// with which the task began to wait, for then its stream has ended.
+func (a *api) before(ctx context.Context, who *service.Principal, t told, m *meant) (last conversation.Seq, found bool, err error) {
+	run := exchange.NewRun("", t.task)
+	rests := conversation.Seq(0)
+	for n, err := range a.Notes(ctx, who, t.key, t.since, 0) {
+		if err != nil {
+			return 0, false, err
+		}
+		switch {
+		case n.Kind == exchange.Asked && m.is(n.Question):
+			found = false // it is of a later time
+		case n.Kind == exchange.Closed && m.is(n.Question) && !found:
+			if last, found = rests, true; rests == 0 {
+				last = n.Event.Seq - 1
+			}
+		}
+		run.Add(n)
+		if !run.Rests() {
+			rests = 0
+		} else if rests == 0 {
+			rests = n.Event.Seq
+		}
+	}
+	return last, found, nil
 }
 
 // given is what the part of a tool says to a question that is open: q is "" if that was answered.
@@ -287,25 +356,4 @@ func result(p *uiPart) string {
 		return text
 	}
 	return string(protocol.AppendCompact(nil, p.Output))
-}
-
-// answered is the first event of a task with which one of some questions was answered; 0 = none was.
-func (a *api) answered(ctx context.Context, t told, questions map[conversation.QuestionID]bool, calls map[conversation.CallID]bool) (conversation.Seq, error) {
-	for e, err := range a.Events(ctx, t.key, t.since, 0) {
-		if err != nil {
-			return 0, err
-		}
-		if e.Task != t.task {
-			continue
-		}
-		switch b := e.Body.(type) {
-		case conversation.Asked:
-			questions[b.Question] = questions[b.Question] || calls[b.Call]
-		case conversation.QuestionAnswered:
-			if questions[b.Question] {
-				return e.Seq, nil
-			}
-		}
-	}
-	return 0, nil
 }

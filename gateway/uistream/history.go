@@ -212,7 +212,7 @@ func (w *window) page(name string, most int, active bool) []byte {
 				t.message.add(&c)
 			}
 		}
-		if len(t.message.parts) > 0 {
+		if !t.message.empty() {
 			all = append(all, entry{t.at, t.message.append(nil)})
 		}
 	}

@@ -2,6 +2,7 @@ package uistream
 
 import (
 	"encoding/json"
+	"slices"
 
 	"parley/gateway/protocol"
 )
@@ -42,6 +43,11 @@ const (
 	outputDenied      = "output-denied"
 )
 
+// empty is true of a message that shows nothing.
+func (m *message) empty() bool {
+	return !slices.ContainsFunc(m.parts, func(p part) bool { return p.kind != stepPart })
+}
+
 // add takes the next chunk.
 func (m *message) add(c *chunk) {
 	switch c.kind {
@@ -51,10 +57,10 @@ func (m *message) add(c *chunk) {
 	case metadata, finish:
 		m.know(c.json)
 	case startStep:
-		m.parts = append(m.parts, part{kind: "step-start"})
+		m.parts = append(m.parts, part{kind: stepPart})
 	case resetStep:
 		n := len(m.parts)
-		for n > 0 && m.parts[n-1].kind != "step-start" {
+		for n > 0 && m.parts[n-1].kind != stepPart {
 			n--
 		}
 		m.parts = m.parts[:n]

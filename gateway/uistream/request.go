@@ -52,6 +52,7 @@ type uiMessage struct {
 // uiPart is a part of it; what counts depends on its type.
 type uiPart struct {
 	Type             string          `json:"type"`
+	ID               string          `json:"id"` // of data
 	Text             string          `json:"text"`
 	State            string          `json:"state"`
 	ToolCallID       string          `json:"toolCallId"`

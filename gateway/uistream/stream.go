@@ -101,7 +101,7 @@ func (s *stream) add(n *exchange.Note) {
 	}
 	i := 0
 	for j := range chunks {
-		if i >= n.Seen {
+		if i >= n.Seen && !s.known(&chunks[j]) {
 			at := exchange.Number(0)
 			if n.Own {
 				at = n.Number(min(i, exchange.MaxNumbers-1))
@@ -112,6 +112,18 @@ func (s *stream) add(n *exchange.Note) {
 			i++
 		}
 	}
+}
+
+// known is true for a part that a client which goes on with a message has of it already: it may
+// have loaded the message since its stream has ended.
+func (s *stream) known(c *chunk) bool {
+	switch c.kind {
+	case toolInput:
+		return s.has[c.call]
+	case textStart, textDelta, textEnd, steering:
+		return s.has[c.id]
+	}
+	return false
 }
 
 // begin tells what the stream is of. A client that goes on with a message in which a model speaks

@@ -1,6 +1,7 @@
 package uistream
 
 import (
+	"cmp"
 	"strings"
 
 	"parley/conversation"
@@ -73,6 +74,7 @@ type teller struct {
 	begun   bool
 	step    bool    // one is open, for the client
 	works   bool    // a model is being asked
+	reason  string  // why it is cancelled
 	open    string  // the text that is open; "" = none
 	filled  bool    // the step has parts, beside a text that is open
 	added   []chunk // what was told of the step, without the text that is open
@@ -255,6 +257,8 @@ func (t *teller) other(n *exchange.Note) {
 		}
 	case conversation.StepFinished:
 		t.works = false
+	case conversation.TaskCancelling:
+		t.reason = b.Reason
 	}
 }
 
@@ -440,7 +444,7 @@ func (t *teller) end() []chunk {
 	last := chunk{kind: finish, json: t.summary()}
 	switch t.run.Status {
 	case conversation.TaskCancelled:
-		t.put(chunk{kind: abort, text: t.run.Reason})
+		t.put(chunk{kind: abort, text: cmp.Or(t.run.Reason, t.reason)})
 		last.text = "interrupted" // also: what the client would send by itself is not sent
 	case conversation.TaskError:
 		t.put(chunk{kind: metadata, json: last.json}) // a client reads nothing behind an error
@@ -480,9 +484,7 @@ func (t *teller) summary() string {
 		if t.run.Status != 0 {
 			o.Text("status", t.run.Status.String())
 		}
-		if t.run.Reason != "" {
-			o.Text("reason", t.run.Reason)
-		}
+		o.Optional("reason", cmp.Or(t.run.Reason, t.reason))
 		if t.run.Failure != nil {
 			o.Text("code", string(t.run.Failure.Code))
 		}

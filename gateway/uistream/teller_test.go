@@ -171,7 +171,7 @@ var plays = map[string]play{
 	"cancelled": of(begins, play{
 		delta("1.1.0", 0, "Half"), conversation.TaskCancelling{By: conversation.ByUser, Reason: "enough"},
 		conversation.MessageResolved{Message: "m1-S", How: conversation.ResolvedCancelled},
-		conversation.TaskStatusChanged{Trigger: "m1-S", Old: running, New: conversation.TaskCancelled, Reason: "enough"},
+		conversation.TaskStatusChanged{Trigger: "m1-S", Old: running, New: conversation.TaskCancelled},
 	}),
 	"failed": of(begins, play{
 		conversation.StepFinished{Step: 1, Attempt: 1, Outcome: conversation.StepError},
