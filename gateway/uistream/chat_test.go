@@ -272,6 +272,38 @@ func TestToolsOfTheClient(t *testing.T) {
 	r.call("POST", "/api/ui/chat", says("c1", "u3", "And?", `"tools":[{"name":"no good name"}],`)).want(400)
 }
 
+// What happens after the stream has ended, because the client's tool is waited for, is told when
+// the message goes on; what the client has loaded meanwhile is not told twice.
+func TestMeanwhile(t *testing.T) {
+	r := begin(t)
+	a := r.call("POST", "/api/ui/chat", says("c1", "u1", "Go", weather)).want(200)
+	told := a.until("start-step")
+	key := r.key("c1")
+	r.model(key, call("clock", `{}`), call("get_weather", `{}`))
+	told += a.all()
+	r.sessions.Play(func(w *machinetest.World) { w.Session(key).Return("c1", "12:30", time.Second) })
+	loaded := r.call("GET", "/api/ui/chat/c1", "").want(200).all()
+	b := r.call("POST", "/api/ui/chat", `{"id":"c1","messages":[{"id":"a-`+string(task(key, 1))+`","role":"assistant","parts":[{"type":"step-start"},`+
+		`{"type":"dynamic-tool","toolCallId":"c1","toolName":"clock","state":"input-available","providerExecuted":true},`+
+		`{"type":"tool-get_weather","toolCallId":"c2","state":"output-available","output":"rain"}]}]}`).want(200)
+	rest := b.until(`"output":"rain"`)
+	r.model(key, text("Done"))
+	rest += b.all()
+	if strings.Contains(rest, "tool-input") {
+		t.Errorf("it is told again: %s", rest)
+	}
+	var page struct{ Messages []json.RawMessage }
+	if err := json.Unmarshal([]byte(r.call("GET", "/api/ui/chat/c1", "").all()), &page); err != nil || len(page.Messages) != 2 {
+		t.Fatal(err, page.Messages)
+	}
+	if got := uistream.Rebuilt([]byte(told), []byte(rest)); got != string(page.Messages[1]) || !strings.Contains(got, `"output":"12:30"`) {
+		t.Errorf("it is\n%s\nand loaded again\n%s", got, page.Messages[1])
+	}
+	if !strings.Contains(loaded, `"output":"12:30"`) {
+		t.Errorf("loaded meanwhile it was %s", loaded)
+	}
+}
+
 // A call that must be allowed is answered by the part of its tool.
 func TestApprovals(t *testing.T) {
 	r := begin(t)
@@ -528,12 +560,12 @@ func TestRefusals(t *testing.T) {
 	}
 	// No more streams than limits.streams_per_user, and one that was refused has said nothing.
 	for i := range 2 {
-		r.call("POST", "/api/ui/chat", says("c3", fmt.Sprint("u", i), "Hello", ""), "Authorization", "Bearer ann").want(200).until("start")
+		r.call("POST", "/api/ui/chat", says("c3", fmt.Sprint("u", i), "Hello", ""), "Authorization", "Bearer bob").want(200).until("start")
 	}
-	if a := r.call("POST", "/api/ui/chat", says("c3", "u3", "Hello", ""), "Authorization", "Bearer ann").want(429); a.Header.Get("Retry-After") == "" {
+	if a := r.call("POST", "/api/ui/chat", says("c3", "u3", "Hello", ""), "Authorization", "Bearer bob").want(429); a.Header.Get("Retry-After") == "" {
 		t.Error("it does not say when to come back")
 	}
-	if told, _ := r.page("/api/ui/chat/c3", "Authorization", "Bearer ann"); len(told) != 2 {
+	if told, _ := r.page("/api/ui/chat/c3", "Authorization", "Bearer bob"); len(told) != 2 {
 		t.Errorf("the chat has %q", told)
 	}
 }

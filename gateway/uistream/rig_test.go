@@ -225,7 +225,9 @@ func (r *rig) model(key conversation.SessionKey, items ...conversation.Item) {
 	r.sessions.Model(key, items...)
 }
 
-var (
-	text = machinetest.Text
-	call = machinetest.Call
-)
+var call = machinetest.Call
+
+// text is a text of the model, which may have streamed.
+func text(s string) conversation.Item {
+	return conversation.Item{Kind: conversation.ItemText, Text: s, Streamed: true}
+}
