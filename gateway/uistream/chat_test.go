@@ -632,3 +632,31 @@ func TestOthersSpeak(t *testing.T) {
 		t.Errorf("%+v", page)
 	}
 }
+
+// The session of a delegation can be read, and watched, by who may see what tools do; nothing can be said to it.
+func TestDelegation(t *testing.T) {
+	r := begin(t, withKeys)
+	ann, low := []string{"Authorization", "Bearer ann"}, []string{"Authorization", "Bearer low"}
+	a := r.call("POST", "/api/ui/chat", says("c1", "u1", "Build it", ""), ann...).want(200)
+	a.until("start-step")
+	key := r.key("c1", ann...)
+	r.model(key, call(conversation.ToolDelegate, `{"agent":"developer","objective":"Build"}`))
+	a.until(`"toolName":"delegate"`)
+	below := conversation.SessionKey{Tenant: key.Tenant, Session: key.Session + "/d1"}
+	path := "/api/ui/chat/" + string(key.Session) + "%2Fd1"
+	b := r.call("GET", path+"/stream", "", ann...).want(200)
+	b.until("start-step")
+	r.model(below, text("Built"))
+	if told := b.all(); !strings.Contains(told, "Built") {
+		t.Errorf("it told %s", told)
+	}
+	r.model(key, text("Done"))
+	a.all()
+	told, _ := r.page(path, ann...)
+	if len(told) != 2 || !strings.HasSuffix(told[0], " Build") || !strings.HasSuffix(told[1], " Built") {
+		t.Errorf("it is %q", told)
+	}
+	r.call("GET", path, "", low...).want(404)
+	r.call("POST", "/api/ui/chat", says(string(below.Session), "u1", "Hello", ""), ann...).want(403)
+	r.call("POST", path+"/stop", "", ann...).want(403)
+}

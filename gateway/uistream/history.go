@@ -89,7 +89,9 @@ type window struct {
 	first   bool             // nothing was before
 	names   names
 	tasks   map[conversation.TaskID]*toldTask
+	any     bool // tasks are those that are met: a delegation's have no rows in lists
 	said    []*saidMessage
+	byID    map[conversation.MessageID]*saidMessage
 	asks    map[conversation.QuestionID]bool // open questions that are answered by a click, or by a program
 }
 
@@ -111,7 +113,7 @@ type saidMessage struct {
 func (a *api) window(ctx context.Context, v conversation.View, before place, limit int) (*window, error) {
 	w := &window{
 		session: v.Key.Session, before: before, first: true, names: names{},
-		tasks: map[conversation.TaskID]*toldTask{}, asks: map[conversation.QuestionID]bool{},
+		tasks: map[conversation.TaskID]*toldTask{}, any: v.Key.Session.Depth() > 0, byID: map[conversation.MessageID]*saidMessage{}, asks: map[conversation.QuestionID]bool{},
 	}
 	if before != 0 {
 		w.until = before.seq() + 1
@@ -150,7 +152,12 @@ func (a *api) window(ctx context.Context, v conversation.View, before place, lim
 // add takes the next note.
 func (w *window) add(n *exchange.Note) {
 	w.names.add(n)
-	if t := w.tasks[n.Task]; t != nil {
+	t := w.tasks[n.Task]
+	if t == nil && w.any && n.Task != "" && n.Event != nil {
+		t = &toldTask{at: toldAt(n.Event.Seq), teller: newTeller(w.session, n.Task, w.names)}
+		w.tasks[n.Task] = t
+	}
+	if t != nil {
 		if t.message.id == "" {
 			begin := t.teller.begin()
 			t.message.add(&begin)
@@ -173,25 +180,17 @@ func (w *window) add(n *exchange.Note) {
 		}
 		when := protocol.NewObject(nil)
 		when.Time("createdAt", n.Time)
-		w.said = append(w.said, &saidMessage{at: at, accepted: b, time: string(when.Bytes[len(`{"createdAt":`):])})
+		s := &saidMessage{at: at, accepted: b, time: string(when.Bytes[len(`{"createdAt":`):])}
+		w.said, w.byID[b.Message] = append(w.said, s), s
 	case conversation.MessageWithdrawn:
-		if s := w.saying(b.Message); s != nil {
+		if s := w.byID[b.Message]; s != nil {
 			s.withdrawn = true
 		}
 	case conversation.MessageResolved:
-		if s := w.saying(b.Message); s != nil {
+		if s := w.byID[b.Message]; s != nil {
 			s.how = b
 		}
 	}
-}
-
-func (w *window) saying(id conversation.MessageID) *saidMessage {
-	for _, s := range slices.Backward(w.said) {
-		if s.accepted.Message == id {
-			return s
-		}
-	}
-	return nil
 }
 
 // page is the answer, of at most so many bytes, but for one message; 0 = of any size.
