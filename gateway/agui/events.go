@@ -61,8 +61,9 @@ type events struct {
 	last    exchange.Number // what the client goes on behind
 	silent  bool            // of the note at hand nothing is told
 	note    *exchange.Note
-	told    int    // events of the note so far
-	open    string // the text that streams
+	told    int               // events of the note so far
+	open    string            // the text that streams
+	instead map[string]string // ids of texts that were dropped, and those of what came in their place
 	asks    map[conversation.QuestionID]openQuestion
 	names   map[conversation.MessageID]string // what their clients call messages
 	shown   map[conversation.CallID]bool      // calls that were shown when they asked for their approval
@@ -90,7 +91,7 @@ type usage struct {
 func newEvents(id identity, user conversation.UserID, run *exchange.Run) *events {
 	return &events{
 		identity: id, user: user, run: run,
-		asks:  map[conversation.QuestionID]openQuestion{},
+		instead: map[string]string{}, asks: map[conversation.QuestionID]openQuestion{},
 		names: map[conversation.MessageID]string{}, shown: map[conversation.CallID]bool{}, given: map[conversation.CallID]bool{},
 	}
 }
@@ -278,20 +279,28 @@ func (e *events) receipt(b conversation.MessageResolved) {
 }
 
 func (e *events) text(n *exchange.Note) {
+	id := n.Item.ID
+	if other, dropped := e.instead[id]; dropped {
+		if other == "" { // a message that is begun again goes on: what is told anew needs another id
+			other = string(n.Item.Part.Message)
+			e.instead[id] = other
+		}
+		id = other
+	}
 	switch n.Kind {
 	case exchange.TextBegan:
-		e.open = n.Item.ID
+		e.open = id
 		e.say(textStart, func(o *protocol.Object) {
-			o.Text("messageId", n.Item.ID)
+			o.Text("messageId", id)
 			o.Text("role", "assistant")
 		})
 	case exchange.TextGrew:
-		e.open = n.Item.ID
-		e.content(n.Item.ID, n.Delta)
+		e.open = id
+		e.content(id, n.Delta)
 	case exchange.TextEnded:
 		e.open = ""
 		e.say(textEnd, func(o *protocol.Object) {
-			o.Text("messageId", n.Item.ID)
+			o.Text("messageId", id)
 			about(o, func(o *protocol.Object) {
 				o.Text("message", string(n.Item.Part.Message))
 				if n.Item.Part.InReplyTo != "" {
@@ -302,12 +311,13 @@ func (e *events) text(n *exchange.Note) {
 		})
 	case exchange.TextDropped:
 		e.open = ""
+		e.instead[n.Item.ID] = ""
 		e.say(textEnd, func(o *protocol.Object) {
-			o.Text("messageId", n.Item.ID)
+			o.Text("messageId", id)
 			about(o, func(o *protocol.Object) { o.Bool("dropped", true) })
 		})
 		e.say(custom, func(o *protocol.Object) {
-			own(o, ownDropped, func(o *protocol.Object) { o.Text("messageId", n.Item.ID) })
+			own(o, ownDropped, func(o *protocol.Object) { o.Text("messageId", id) })
 		})
 	}
 }
@@ -408,6 +418,9 @@ func (e *events) ended(n *exchange.Note) {
 }
 
 func (e *events) used(b conversation.StepFinished) {
+	if b.Usage.InputTokens+b.Usage.OutputTokens == 0 {
+		return // it is not known
+	}
 	i := slices.IndexFunc(e.usage, func(u usage) bool { return u.model == b.Model })
 	if i < 0 {
 		i, e.usage = len(e.usage), append(e.usage, usage{model: b.Model})

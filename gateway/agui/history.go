@@ -190,15 +190,34 @@ func (h *history) snapshots(have []message) [][]byte {
 	if !changed {
 		return nil
 	}
-	same := 0
-	for same < len(list) && same < len(have) && list[same].ID == have[same].ID {
-		same++
-	}
 	all := [][]byte{appendMessages(nil, list)}
-	if same < len(list) && same < len(have) {
+	if !inOrder(have, list) {
+		same := 0
+		for same < len(list) && same < len(have) && list[same].ID == have[same].ID {
+			same++
+		}
 		all = append([][]byte{appendMessages(nil, list[:same])}, all...)
 	}
 	return all
+}
+
+// inOrder is true when a client that has some messages has all of list in its order, once it has
+// taken away what is not in it and put what it lacks at the end.
+func inOrder(have, list []message) bool {
+	place := map[string]int{}
+	for i, m := range list {
+		place[m.ID] = i
+	}
+	next := 0
+	for _, m := range have {
+		if i, is := place[m.ID]; is {
+			if i != next {
+				return false
+			}
+			next++
+		}
+	}
+	return true
 }
 
 // has is true for a message of the session.
