@@ -171,9 +171,10 @@ func TestSnapshotsSettle(t *testing.T) {
 		for _, m := range got {
 			id, text, _ := strings.Cut(m, "=")
 			role := "a"
-			if id[0] == 's' {
+			switch id[0] {
+			case 's':
 				role, own = "s", own+1
-			} else if id[0] == 'u' {
+			case 'u':
 				role = "u"
 			}
 			after = append(after, role+" "+id+" "+text)

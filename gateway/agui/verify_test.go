@@ -14,7 +14,6 @@ type event struct {
 	m  map[string]any
 }
 
-func (e event) is(kind string) bool       { return e.m["type"] == kind }
 func (e event) text(member string) string { s, _ := e.m[member].(string); return s }
 
 // parse reads a stream.

@@ -1,4 +1,5 @@
-// AG-UI 1.0, by HttpAgent of @ag-ui/client, unmodified: its verifier looks at every event of every run.
+// AG-UI 1.0, by HttpAgent of @ag-ui/client, unmodified: its verifier looks at every event of every run,
+// and it warns of each member that the protocol does not have.
 import { HttpAgent, buildResumeArray } from '@ag-ui/client';
 import { ask, check, equal, judge, until, url } from './check.mjs';
 
@@ -66,6 +67,9 @@ function resuming(count = { breaks: 0 }) {
   };
   return fetching;
 }
+
+const warnings = []; // of the client, about what it does not know
+console.warn = (...words) => void warnings.push(words.join(' '));
 
 judge(async () => {
   // A first answer.
@@ -172,11 +176,11 @@ judge(async () => {
 
   // Steering.
   const slow = open();
+  let works = false;
+  slow.subscribe({ onCustomEvent: ({ event }) => void (works ||= event.name === 'parley.run') });
   const running = say(slow, '/wait 400ms\n/say Waited');
-  await until(async () => (await api('GET', `/api/sessions`)).items?.some((s) => s.status?.running || s.running || true));
   const steering = open(slow.threadId);
-  await until(async () => slow.messages.length > 0);
-  await new Promise((go) => setTimeout(go, 100));
+  await until(() => works);
   const joined = await say(steering, '/say Steered', { forwardedProps: { parley: { mode: 'steer' } } });
   const held = await running;
   equal('a steer joins the task that runs', named(joined.events, 'parley.run')[0].task, named(held.events, 'parley.run')[0].task);
@@ -209,8 +213,7 @@ judge(async () => {
   const crashed = open(thread(), { fetch: fetching });
   const words = [];
   crashed.subscribe({ onRunFinishedEvent: () => void (fetching.ended = true), onTextMessageContentEvent: ({ event }) => void words.push(event.delta) });
-  const surviving = say(crashed, '/say before\n');
-  await surviving;
+  await say(crashed, '/say before');
   fetching.ended = false;
   const answering = say(crashed, '/stream 150 word');
   await until(async () => words.length > 20);
@@ -218,5 +221,6 @@ judge(async () => {
   await ask('start');
   r = await answering;
   equal('a crash leaves no gap and no double', texts(r.newMessages.slice(-1)), [Array(150).fill('word').join(' ')]);
+  equal('the client knows all that it was sent', warnings, []);
   check('it was one stream for the client', count.breaks > 0 && r.outcome === 'success' && r.types.filter((t) => t === 'RUN_STARTED').length === 1, { breaks: count.breaks, outcome: r.outcome });
 });
