@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 
 	"parley/conversation"
@@ -39,11 +40,34 @@ func clientID(c *fiber.Ctx, route string) (id conversation.ClientMsgID, repeatab
 	return id, c.Get("Idempotency-Key") != "", err
 }
 
+// accept begins a response for a request. A stream has its place then, which free gives back.
+func (a *api) accept(c *fiber.Ctx, w *wanted, route string, stream bool) (b begun, free func(), err error) {
+	id, repeatable, err := clientID(c, route)
+	if err != nil {
+		return b, nil, err
+	}
+	who := door.Principal(c)
+	if stream {
+		if free, err = a.StreamSlot(c, who); err != nil {
+			return b, nil, err
+		}
+	}
+	ctx, cancel := a.Deadline()
+	defer cancel()
+	if b, err = a.begin(ctx, who, w, id, repeatable); err != nil && free != nil {
+		free()
+	}
+	return b, free, err
+}
+
 // begin says in a session what a request wants, once all of it is known to be possible.
 func (a *api) begin(ctx context.Context, who *service.Principal, w *wanted, id conversation.ClientMsgID, repeatable bool) (b begun, err error) {
 	agent, err := a.agent(w.model)
 	if err != nil {
 		return b, err
+	}
+	if most := a.Limits.AttachmentsPerMessage; most > 0 && len(w.files) > most {
+		return b, conversation.Errorf(conversation.TooLarge, "a message may have at most %d attachments", most)
 	}
 	b.key, err = a.find(ctx, who, w)
 	opened := false
@@ -64,7 +88,7 @@ func (a *api) begin(ctx context.Context, who *service.Principal, w *wanted, id c
 	var r conversation.Receipt
 	if len(w.answers) > 0 {
 		r, err = a.answer(ctx, who, view, w)
-	} else {
+	} else if r, err = a.waits(ctx, view, id, repeatable); err == nil && r.Task == "" {
 		if !opened {
 			err = a.settings(ctx, who, view, w, agent)
 		}
@@ -191,7 +215,7 @@ func (a *api) open(who *service.Principal, w *wanted, agent conversation.AgentNa
 		text = strings.TrimSpace(text + "\n\n" + historyHead + a.newest(w.history))
 	}
 	if text != "" {
-		create.Create.Policy[policyInstructions] = quote(text)
+		create.Create.Policy[policyInstructions] = encode(text)
 	}
 	if len(w.tools) > 0 {
 		create.Create.Policy[policyTools] = callersTools(w.tools)
@@ -215,14 +239,6 @@ func (a *api) newest(history string) string {
 		history = history[i+1:]
 	}
 	return "(the beginning is left out)\n" + strings.ToValidUTF8(history, "")
-}
-
-func quote(s string) json.RawMessage {
-	b, err := json.Marshal(s)
-	if err != nil {
-		panic(err) // a text can always be said
-	}
-	return b
 }
 
 func callersTools(specs []conversation.ToolSpec) json.RawMessage {
@@ -253,7 +269,7 @@ func (a *api) settings(ctx context.Context, who *service.Principal, v conversati
 		u.Agent = agent
 	}
 	if w.instructions != nil {
-		u.Policy[policyInstructions] = quote(*w.instructions)
+		u.Policy[policyInstructions] = encode(*w.instructions)
 		if *w.instructions == "" {
 			u.Policy[policyInstructions] = nil
 		}
@@ -277,14 +293,15 @@ func (a *api) say(ctx context.Context, who *service.Principal, v conversation.Vi
 	mode := w.mode
 	for _, q := range v.Questions {
 		switch {
-		case q.Asked.Call != "" && callers(v, q.Asked.Call):
-			return conversation.Receipt{}, refuse("input", "missing_tool_output", "No tool output found for function call "+callID(q.Task, q.Asked.Call)+".")
 		case q.Asked.Approval != nil:
 			mode = conversation.ModeDefault // a yes or a no is taken as the answer
 		case q.Asked.Blocking && len(w.files) == 0 && mode == conversation.ModeQueue:
 			r, err := a.Answer(ctx, who, v.Key, exchange.Answered{Via: conversation.ViaOpenAI, ID: id, Question: q.Asked.Question, Text: w.said})
 			if code := conversation.AsError(err); err == nil || code.Code != conversation.BadRequest && code.Code != conversation.QuestionNotOpen {
-				r.Disposition = conversation.Answered
+				if r.Disposition = conversation.Answered; r.Duplicate { // perhaps it was no answer when it came first
+					r.Disposition = 0
+					err = a.Complete(ctx, v.Key, &r)
+				}
 				return r, err
 			}
 			// It is none of the answers that the question takes.
@@ -295,6 +312,33 @@ func (a *api) say(ctx context.Context, who *service.Principal, v conversation.Vi
 		return conversation.Receipt{}, err
 	}
 	return a.Say(ctx, who, v.Key, exchange.Said{Via: conversation.ViaOpenAI, ID: id, Text: w.said, Files: files, Mode: mode})
+}
+
+// waits refuses what is said while a call of the caller's own tool waits for its result. A request
+// that was said before is no new one: then the receipt names its task, which waits by now.
+func (a *api) waits(ctx context.Context, v conversation.View, id conversation.ClientMsgID, repeatable bool) (r conversation.Receipt, err error) {
+	for _, q := range v.Questions {
+		if !callers(v, q.Asked.Call) {
+			continue
+		}
+		if repeatable {
+			row, err := a.Sessions.Task(ctx, v.Key, q.Task)
+			if err != nil {
+				return r, err
+			}
+			for e, err := range a.Events(ctx, v.Key, max(row.First, 1)-1, row.First+1) {
+				if b, is := e.Body.(conversation.MessageAccepted); err != nil || is && b.ClientMsgID == id {
+					return conversation.Receipt{Task: q.Task, Disposition: conversation.Started}, err
+				}
+			}
+		}
+		return r, missingOutput(q)
+	}
+	return r, nil
+}
+
+func missingOutput(q conversation.QuestionView) error {
+	return refuse("input", "missing_tool_output", "No tool output found for function call "+callID(q.Task, q.Asked.Call)+".")
 }
 
 func callers(v conversation.View, call conversation.CallID) bool {
@@ -336,14 +380,21 @@ func (w *wanted) answered() (task conversation.TaskID, err error) {
 }
 
 // answer answers the questions that a request has answers for, and says what else it says to
-// the same task. The receipt is that of the first answer.
-func (a *api) answer(ctx context.Context, who *service.Principal, v conversation.View, w *wanted) (first conversation.Receipt, err error) {
-	for i, answer := range w.answers {
+// the same task. The receipt is that of the last answer: with that one the task goes on. Every
+// open call of the task must have its result.
+func (a *api) answer(ctx context.Context, who *service.Principal, v conversation.View, w *wanted) (last conversation.Receipt, err error) {
+	for _, q := range v.Questions {
+		has := func(an answer) bool { return an.id == callID(q.Task, q.Asked.Call) }
+		if of, _ := w.answered(); q.Task == of && callers(v, q.Asked.Call) && !slices.ContainsFunc(w.answers, has) {
+			return last, missingOutput(q)
+		}
+	}
+	for _, answer := range w.answers {
 		task, what, _ := readCallID(answer.id, answer.prefix)
 		question := conversation.QuestionID(what)
 		if answer.prefix == callPrefix {
 			if question, err = a.asking(ctx, v, task, conversation.CallID(what)); err != nil {
-				return first, err
+				return last, err
 			}
 		}
 		text := answer.text
@@ -352,26 +403,24 @@ func (a *api) answer(ctx context.Context, who *service.Principal, v conversation
 		}
 		r, err := a.Answer(ctx, who, v.Key, exchange.Answered{Via: conversation.ViaOpenAI, ID: door.OwnID("openai:answer:" + answer.repeated), Question: question, Text: text})
 		if err != nil {
-			return first, err
+			return last, err
 		}
-		if i == 0 {
-			first = r
-			first.Task, first.Disposition = task, conversation.Answered
-		}
+		last = r
+		last.Task, last.Disposition = task, conversation.Answered
 	}
 	if w.said != "" || len(w.files) > 0 {
 		files, err := a.upload(ctx, who, v.Key, w.files)
 		if err != nil {
-			return first, err
+			return last, err
 		}
 		_, err = a.Say(ctx, who, v.Key, exchange.Said{
 			Via: conversation.ViaOpenAI, ID: door.OwnID("openai:beside:" + w.answers[0].repeated), Text: w.said, Files: files, Mode: conversation.ModeSteer,
 		})
 		if err != nil {
-			return first, err
+			return last, err
 		}
 	}
-	return first, nil
+	return last, nil
 }
 
 // asking is the question by which a call of the caller's own tool waits. One that was answered

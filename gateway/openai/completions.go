@@ -1,15 +1,12 @@
 package openai
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 
 	"parley/gateway/door"
 	"parley/gateway/exchange"
-	"parley/gateway/service"
 
 	"github.com/gofiber/fiber/v2"
 )
@@ -161,51 +158,41 @@ func (a *api) createCompletion(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	id, repeatable, err := clientID(c, "completion")
+	b, free, err := a.accept(c, &w, "completion", r.Stream)
 	if err != nil {
 		return err
 	}
 	who := door.Principal(c)
-	var free func()
 	if r.Stream {
-		if free, err = a.StreamSlot(c, who); err != nil {
-			return err
-		}
-	}
-	ctx, cancel := a.Deadline()
-	defer cancel()
-	b, err := a.begin(ctx, who, &w, id, repeatable)
-	if err != nil {
-		if free != nil {
-			free()
-		}
-		return err
-	}
-	if r.Stream {
-		return a.chunks(c, who, free, b, r.StreamOptions != nil && r.StreamOptions.IncludeUsage)
+		w := &chunkWriter{s: b.stretch(), usage: r.StreamOptions != nil && r.StreamOptions.IncludeUsage}
+		return a.tell(c, who, free, b.from(), func(n *exchange.Note) ([]byte, bool) {
+			w.text = w.text[:0]
+			w.note(n)
+			return w.text, w.s.rests()
+		})
 	}
 	s, err := a.wait(c, who, b)
 	if err != nil {
 		return err
 	}
-	return completed(a, c, s)
+	return completed(c, s)
 }
 
 // completed answers with a response as a completion.
-func completed(a *api, c *fiber.Ctx, s *stretch) error {
+func completed(c *fiber.Ctx, s *stretch) error {
 	if !s.rests() {
 		return &refusal{status: fiber.StatusGatewayTimeout, code: "timeout",
 			message: "The answer takes longer than the server lets a request wait (gateway.wait_max). The message is accepted and worked on: response " + s.ref.id() + ". A stream has no such limit."}
 	}
-	if err := s.failure(); err != nil {
-		return err
+	if own := s.failure(); own != nil {
+		return own
 	}
 	said := chatSaid{Role: "assistant"}
 	var texts []string
 	for _, o := range s.output {
 		switch item := o.item.(type) {
 		case message:
-			if item.Status != statusIncomplete || s.cut() {
+			if item.Status != statusIncomplete || s.short() != "" {
 				texts = append(texts, item.Content[0].(outputText).Text)
 			}
 		case functionCall:
@@ -232,7 +219,7 @@ func approvalText(r approvalRequest) string {
 }
 
 // failure is the error of a response that has failed.
-func (s *stretch) failure() error {
+func (s *stretch) failure() *refusal {
 	switch {
 	case s.status == statusFailed:
 		message := "The task has failed."
@@ -252,7 +239,10 @@ func (s *stretch) finish() string {
 			return "tool_calls"
 		}
 	}
-	if s.status == statusIncomplete {
+	switch {
+	case s.short() == "content_filter":
+		return "content_filter"
+	case s.status == statusIncomplete:
 		return "length"
 	}
 	return "stop"
@@ -263,32 +253,8 @@ func (s *stretch) tokens() *completionUsage {
 	return &completionUsage{Prompt: u.InputTokens, Completion: u.OutputTokens, Total: u.InputTokens + u.OutputTokens, Details: map[string]int{"cached_tokens": u.CachedTokens}}
 }
 
-// chunks answers with a completion as it is written. A text that is dropped cannot be taken back:
-// the next one begins a paragraph.
-func (a *api) chunks(c *fiber.Ctx, who *service.Principal, free func(), b begun, withUsage bool) error {
-	ctx, cancel := a.Deadline()
-	defer cancel()
-	f, err := a.Follow(ctx, who, b.from())
-	if err != nil {
-		free()
-		return err
-	}
-	a.ServeEvents(c, who, free, func(ctx context.Context, out *door.EventWriter) {
-		defer f.Close()
-		w := &chunkWriter{s: b.stretch(), usage: withUsage}
-		err := follow(ctx, f, a.Times.Comment, func(n *exchange.Note) bool {
-			w.text = w.text[:0]
-			w.note(n)
-			return (len(w.text) == 0 || out.Send(w.text)) && !w.s.rests()
-		}, out.Comment)
-		if err != nil && ctx.Err() == nil && !errors.Is(err, service.ErrNoSession) {
-			a.Log.Error("stream failed", "session", string(b.key.Session), "error", err)
-		}
-	})
-	return nil
-}
-
-// chunkWriter writes the chunks of a completion.
+// chunkWriter writes the chunks of a completion. A text that is dropped cannot be taken back: the
+// next one begins a paragraph.
 type chunkWriter struct {
 	s     *stretch
 	usage bool
@@ -356,11 +322,7 @@ func (w *chunkWriter) delta(said chatSaid, finish string) {
 
 func (w *chunkWriter) chunk(c completion) {
 	c.ID, c.Object, c.Created, c.Model = completionPrefix+w.s.ref.name(), "chat.completion.chunk", w.s.at, w.s.model
-	b, err := json.Marshal(c)
-	if err != nil {
-		panic(err) // texts can always be said
-	}
-	w.data(b)
+	w.data(encode(c))
 }
 
 func (w *chunkWriter) data(b []byte) {
@@ -370,14 +332,8 @@ func (w *chunkWriter) data(b []byte) {
 }
 
 func (w *chunkWriter) end() {
-	if err := w.s.failure(); err != nil {
-		var own *refusal
-		_ = errors.As(err, &own)
-		b, err := json.Marshal(map[string]any{"error": failure{Message: own.message, Type: kindOf(own.status), Code: optional(own.code)}})
-		if err != nil {
-			panic(err)
-		}
-		w.data(b)
+	if own := w.s.failure(); own != nil {
+		w.data(encode(map[string]any{"error": failure{Message: own.message, Type: kindOf(own.status), Code: optional(own.code)}}))
 		return
 	}
 	w.delta(chatSaid{}, w.s.finish())

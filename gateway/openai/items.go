@@ -48,11 +48,7 @@ func (l *items) add(n *exchange.Note) {
 		}
 		l.put(itemID(n.Item), assistant(itemID(n.Item), status, n.Item.Text))
 	case exchange.Asked:
-		s := &stretch{}
-		s.asked(n)
-		for _, o := range s.output {
-			l.put(o.id, o.item)
-		}
+		l.put(asked(n.Question, n.Call))
 	}
 }
 

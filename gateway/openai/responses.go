@@ -24,38 +24,22 @@ func (a *api) createResponse(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	id, repeatable, err := clientID(c, "response")
+	b, free, err := a.accept(c, &w, "response", r.Stream)
 	if err != nil {
 		return err
 	}
-	who := door.Principal(c)
-	var free func()
+	who, echo := door.Principal(c), r.echo(w)
 	if r.Stream {
-		if free, err = a.StreamSlot(c, who); err != nil {
-			return err
-		}
-	}
-	ctx, cancel := a.Deadline()
-	defer cancel()
-	b, err := a.begin(ctx, who, &w, id, repeatable)
-	if err != nil {
-		if free != nil {
-			free()
-		}
-		return err
-	}
-	echo := r.echo(w)
-	switch {
-	case r.Stream:
 		return a.stream(c, who, free, b, 0, echo)
-	case r.Background:
-		s, err := a.read(ctx, who, b)
-		if err != nil {
-			return err
-		}
-		return answerWith(c, s, echo)
 	}
-	s, err := a.wait(c, who, b)
+	var s *stretch
+	if r.Background {
+		ctx, cancel := a.Deadline()
+		defer cancel()
+		s, err = a.read(ctx, who, b)
+	} else {
+		s, err = a.wait(c, who, b)
+	}
 	if err != nil {
 		return err
 	}
@@ -68,7 +52,11 @@ func (r createRequest) echo(w wanted) func(*response) {
 	return func(o *response) {
 		o.Background, o.Instructions = r.Background, r.Instructions
 		o.Previous, o.User = optional(r.Previous), optional(r.User)
-		o.Metadata = with(o.Metadata, r.Metadata)
+		for name, value := range r.Metadata {
+			if _, ours := o.Metadata[name]; !ours {
+				o.Metadata[name] = value
+			}
+		}
 		for _, t := range w.tools {
 			o.Tools = append(o.Tools, map[string]any{"type": "function", "name": t.Name, "description": optional(t.Description), "parameters": t.Schema, "strict": false})
 		}
@@ -142,10 +130,24 @@ func (a *api) wait(c *fiber.Ctx, who *service.Principal, b begun) (*stretch, err
 
 // stream answers with the events of a response behind a number.
 func (a *api) stream(c *fiber.Ctx, who *service.Principal, free func(), b begun, after exchange.Number, echo func(*response)) error {
+	var text []byte
+	s, from := b.stretch(), b.from()
+	from.After = after
+	s.events = &events{echo: echo, send: func(event []byte) { text = appendEvent(text, event) }}
+	return a.tell(c, who, free, from, func(n *exchange.Note) ([]byte, bool) {
+		text = text[:0]
+		if s.add(n); s.rests() {
+			text = append(text, "data: [DONE]\n\n"...) // as openresponses.org has it
+		}
+		return text, s.rests()
+	})
+}
+
+// tell answers with a stream: note says what a note becomes, and whether that is the end. One that
+// ends before is cut off, for an end would say that it is whole; its client comes back.
+func (a *api) tell(c *fiber.Ctx, who *service.Principal, free func(), from exchange.From, note func(*exchange.Note) (text []byte, end bool)) error {
 	ctx, cancel := a.Deadline()
 	defer cancel()
-	from := b.from()
-	from.After = after
 	f, err := a.Follow(ctx, who, from)
 	if err != nil {
 		free()
@@ -153,19 +155,18 @@ func (a *api) stream(c *fiber.Ctx, who *service.Principal, free func(), b begun,
 	}
 	a.ServeEvents(c, who, free, func(ctx context.Context, out *door.EventWriter) {
 		defer f.Close()
-		var text []byte
-		s := b.stretch()
-		s.events = &events{echo: echo, send: func(event []byte) { text = appendEvent(text, event) }}
+		ended := false
 		err := follow(ctx, f, a.Times.Comment, func(n *exchange.Note) bool {
-			s.add(n)
-			if len(text) > 0 && !out.Send(text) {
-				return false
-			}
-			text = text[:0]
-			return !s.rests()
+			text, end := note(n)
+			sent := len(text) == 0 || out.Send(text)
+			ended = end && sent
+			return sent && !end
 		}, out.Comment)
 		if err != nil && ctx.Err() == nil && !errors.Is(err, service.ErrNoSession) {
-			a.Log.Error("stream failed", "session", string(b.key.Session), "error", err)
+			a.Log.Error("stream failed", "session", string(from.Key.Session), "error", err)
+		}
+		if !ended {
+			out.ForceClose()
 		}
 	})
 	return nil

@@ -2,7 +2,6 @@ package openai
 
 import (
 	"encoding/json"
-	"maps"
 	"strconv"
 
 	"parley/conversation"
@@ -114,17 +113,27 @@ func (s *stretch) rest(n *exchange.Note) {
 	case conversation.TaskCancelled:
 		s.status, last = statusCancelled, "response.incomplete" // the API has no event of its own for it
 	default:
-		if s.status = statusCompleted; s.cut() {
+		if s.status = statusCompleted; s.short() != "" {
 			s.status, last = statusIncomplete, "response.incomplete"
+		}
+		for _, q := range s.run.Waits() { // also what was asked before, and not answered with the others
+			id, item := asked(q, s.run.CallOf(q))
+			s.put(id, item)
 		}
 	}
 	s.events.state(n, s, last)
 }
 
-// cut is true when the last text ended at the model's limit.
-func (s *stretch) cut() bool {
+// short says why the last text ended before its end, in the API's words; "" = it did not.
+func (s *stretch) short() string {
 	n := len(s.run.Texts)
-	return n > 0 && s.run.Texts[n-1].Part.Cut
+	switch {
+	case s.run.Stop == conversation.StopFiltered:
+		return "content_filter"
+	case n > 0 && s.run.Texts[n-1].Part.Cut:
+		return "max_output_tokens"
+	}
+	return ""
 }
 
 // place gives an item its place among the others, and says which it is.
@@ -156,21 +165,30 @@ func (s *stretch) end(n *exchange.Note, status, text string) {
 // asked is a call of the caller's own tool, a question whether a call may be made, or any other
 // question, which the API has no word for: it is what the assistant says then.
 func (s *stretch) asked(n *exchange.Note) {
-	q := n.Question.Asked
-	switch {
-	case n.Call != nil && n.Call.Callers:
-		call := functionCall{Type: "function_call", ID: functionPrefix + string(n.Call.ID) + "-" + string(n.Task), CallID: callID(n.Task, n.Call.ID), Name: n.Call.Tool, Arguments: n.Call.Args, Status: "completed"}
-		s.put(call.ID, call)
-		s.events.function(n, s, call)
-	case q.Approval != nil:
-		request := approvalRequest{Type: "mcp_approval_request", ID: approvalID(n.Task, q.Question), Arguments: q.Approval.Args, Name: q.Approval.Tool, Server: "parley"}
-		s.put(request.ID, request)
-		s.events.item(n, s, request.ID, request, request)
+	id, item := asked(n.Question, n.Call)
+	s.put(id, item)
+	switch item := item.(type) {
+	case functionCall:
+		s.events.function(n, s, item)
+	case approvalRequest:
+		s.events.item(n, s, id, item, item)
 	default:
-		id := messagePrefix + string(q.Question) + "-" + string(n.Task)
-		text := questionText(q)
-		s.put(id, assistant(id, "completed", text))
-		s.events.whole(n, s, id, text)
+		s.events.whole(n, s, id, questionText(n.Question.Asked))
+	}
+}
+
+// asked is a question as an item of a response.
+func asked(view *conversation.QuestionView, call *exchange.CallState) (id string, item any) {
+	switch q := view.Asked; {
+	case call != nil && call.Callers:
+		id = functionPrefix + string(call.ID) + "-" + string(view.Task)
+		return id, functionCall{Type: "function_call", ID: id, CallID: callID(view.Task, call.ID), Name: call.Tool, Arguments: call.Args, Status: statusCompleted}
+	case q.Approval != nil:
+		id = approvalID(view.Task, q.Question)
+		return id, approvalRequest{Type: "mcp_approval_request", ID: id, Arguments: q.Approval.Args, Name: q.Approval.Tool, Server: "parley"}
+	default:
+		id = messagePrefix + string(q.Question) + "-" + string(view.Task)
+		return id, assistant(id, statusCompleted, questionText(q))
 	}
 }
 
@@ -220,7 +238,7 @@ func (s *stretch) object() response {
 			r.Error = &responseError{errorCode(f.Code), f.Message}
 		}
 	case s.status == statusIncomplete:
-		r.IncompleteDetails = &incomplete{"max_output_tokens"}
+		r.IncompleteDetails = &incomplete{s.short()}
 	}
 	return r
 }
@@ -274,12 +292,15 @@ func (e *events) emit(n *exchange.Note, i int, kind string, write func(o *protoc
 	e.send(e.buffer)
 }
 
-func raw(o *protocol.Object, name string, v any) {
+func raw(o *protocol.Object, name string, v any) { o.Raw(name, string(encode(v))) }
+
+// encode is an object of this package as JSON.
+func encode(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil { // there is nothing in these objects that could not be said
 		panic(err)
 	}
-	o.Raw(name, string(b))
+	return b
 }
 
 func (e *events) state(n *exchange.Note, s *stretch, kind string) {
@@ -419,14 +440,4 @@ func (e *events) function(n *exchange.Note, s *stretch, call functionCall) {
 		o.Uint("output_index", uint64(index))
 		raw(o, "item", call)
 	})
-}
-
-// with adds what the caller asked for to what the log says.
-func with(m map[string]string, more map[string]string) map[string]string {
-	all := maps.Clone(more)
-	if all == nil {
-		all = map[string]string{}
-	}
-	maps.Copy(all, m)
-	return all
 }
