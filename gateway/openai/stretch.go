@@ -20,6 +20,7 @@ type stretch struct {
 	output []*output
 	at     int64 // created
 	ended  int64
+	shown  []byte  // of the text that streams, as far as it was seen
 	used   int     // events that the note which is being added has become
 	events *events // nil = it is not followed
 }
@@ -64,15 +65,17 @@ func (s *stretch) add(n *exchange.Note) {
 	case exchange.Status:
 		s.changed(n)
 	case exchange.TextBegan:
+		s.shown = s.shown[:0]
 		s.place(itemID(n.Item))
 		s.events.textBegan(n, s)
 	case exchange.TextGrew:
+		s.shown = append(s.shown, n.Delta...)
 		s.events.textGrew(n, s)
 	case exchange.TextEnded:
-		s.end(n, "completed", n.Item.Text)
-	case exchange.TextDropped:
+		s.end(n)
+	case exchange.TextDropped: // it is no part of the output: the log does not have it
 		s.place(itemID(n.Item)) // who comes back after a restart may have seen it begin
-		s.end(n, statusIncomplete, "")
+		s.events.textEnded(n, s, statusIncomplete, string(s.shown))
 	case exchange.Asked:
 		s.asked(n)
 	case exchange.Resolved, exchange.Closed:
@@ -153,13 +156,13 @@ func (s *stretch) put(id string, item any) int {
 	return i
 }
 
-func (s *stretch) end(n *exchange.Note, status, text string) {
-	id := itemID(n.Item)
-	if n.Kind == exchange.TextEnded && n.Item.Part.Cut {
+func (s *stretch) end(n *exchange.Note) {
+	id, status := itemID(n.Item), statusCompleted
+	if n.Item.Part.Cut {
 		status = statusIncomplete
 	}
-	s.put(id, assistant(id, status, text))
-	s.events.textEnded(n, s, status, text)
+	s.put(id, assistant(id, status, n.Item.Text))
+	s.events.textEnded(n, s, status, n.Item.Text)
 }
 
 // asked is a call of the caller's own tool, a question whether a call may be made, or any other
