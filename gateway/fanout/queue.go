@@ -315,7 +315,7 @@ type Taken struct {
 // subscription after the other, within ctx.
 func (q *Queue) Take(ctx context.Context, scratch []byte) Taken {
 	for {
-		if s, err := q.replayNext(ctx); err != nil {
+		if s, err := q.replayNext(ctx, false); err != nil {
 			return Taken{Err: err, Session: s.key.Session}
 		}
 		if t := q.take(scratch); !t.Behind {
@@ -335,8 +335,9 @@ func (q *Queue) TakeQueued(scratch []byte) Taken {
 
 // replayNext reads the log for the subscription that was chosen, if any. One whose
 // log cannot be read is closed, and returned with the error; one whose log is out of
-// reach for now waits, and is read for again. For the taker only.
-func (q *Queue) replayNext(ctx context.Context) (*Subscription, error) {
+// reach for now waits, and is read for again. With again, one for which ctx had no time
+// stays chosen: the taker comes again. For the taker only.
+func (q *Queue) replayNext(ctx context.Context, again bool) (*Subscription, error) {
 	s := q.next
 	if s == nil {
 		return nil, nil
@@ -347,7 +348,11 @@ func (q *Queue) replayNext(ctx context.Context) (*Subscription, error) {
 		s.replayLater(away.RetryAfter)
 		return nil, nil
 	}
-	if err != nil {
+	switch {
+	case err == nil:
+	case again && ctx.Err() != nil:
+		q.next = s
+	default:
 		s.Close()
 	}
 	return s, err

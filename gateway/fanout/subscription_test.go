@@ -209,6 +209,44 @@ func TestGoneBeforeTheBegin(t *testing.T) {
 	}
 }
 
+// patient is an engine whose log comes only to who waits for it.
+type patient struct{ *gatewaytest.Sessions }
+
+func (p *patient) Records(ctx context.Context, key conversation.SessionKey, r conversation.Range) iter.Seq2[conversation.Record, error] {
+	return func(yield func(conversation.Record, error) bool) {
+		if err := ctx.Err(); err != nil {
+			yield(conversation.Record{}, err)
+			return
+		}
+		for record, err := range p.Sessions.Records(ctx, key, r) {
+			if !yield(record, err) {
+				return
+			}
+		}
+	}
+}
+
+// Who takes may stop in the middle of reading the log, and come again.
+func TestNextGoesOnAfterItsContext(t *testing.T) {
+	h := NewHub(nil)
+	sessions := gatewaytest.NewSessions(h)
+	defer sessions.Close()
+	key := sessions.Open("s1", "local")
+	s, _, err := h.Subscribe(t.Context(), &patient{sessions}, protocol.DefaultLimits(), Options{Key: key, Values: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	hurried, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.Next(hurried); !errors.Is(err, context.Canceled) {
+		t.Fatalf("in a hurry: %v", err)
+	}
+	if d, err := s.Next(t.Context()); err != nil || len(d.Events) != 1 {
+		t.Errorf("and then %+v, %v", d, err)
+	}
+}
+
 // A queue without a taker of its own says once that there is something to take, and
 // again after a take that gave nothing. It never reads the log unasked.
 func TestNotifyingQueue(t *testing.T) {

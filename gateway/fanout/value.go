@@ -72,12 +72,12 @@ var ErrEnded = errors.New("the subscription has ended")
 
 // Next waits for the next thing that happens. It is for subscriptions with a queue
 // of their own, which Subscribe makes, and for one goroutine. It fails with the
-// context's error, with that of reading the log (which ends the subscription), and
-// with ErrEnded.
+// context's error, after which it may be called again, with that of reading the log
+// (which ends the subscription), and with ErrEnded.
 func (s *Subscription) Next(ctx context.Context) (Delivery, error) {
 	q := s.queue
 	for {
-		if _, err := q.replayNext(ctx); err != nil {
+		if _, err := q.replayNext(ctx, true); err != nil {
 			return Delivery{}, err
 		}
 		d, found, ended := q.takeOne(s)
