@@ -134,6 +134,8 @@ var arrows = map[string][]string{
 	"gateway/agui":               {"conversation", "gateway/door", "gateway/exchange", "gateway/protocol", "gateway/service", "conversation/attached"},
 	"gateway/acp":                {"conversation", "gateway/door", "gateway/exchange", "gateway/protocol", "gateway/service"},
 	"gateway/mcp":                {"conversation", "conversation/access", "gateway/door", "gateway/exchange", "gateway/protocol", "gateway/service"},
+	"gateway/acp":                {"conversation", "conversation/access", "gateway/door", "gateway/exchange", "gateway/protocol", "gateway/service"},
+	"gateway/mcp":                {"conversation", "gateway/door", "gateway/exchange", "gateway/protocol", "gateway/service"},
 	"gateway/a2a":                {"conversation", "gateway/door", "gateway/exchange", "gateway/protocol", "gateway/service"},
 	"gateway/exchange":           {"conversation", "gateway/door", "gateway/fanout", "gateway/protocol", "gateway/service"},
 	"gateway/door":               {"conversation", "gateway/protocol", "gateway/service", "gateway/door/internal/gone"},
@@ -202,7 +204,7 @@ var arrows = map[string][]string{
 
 	"cmd/parley/internal/logs": {"metrics"},
 	"cmd/parley": {
-		"cmd/parley/internal/logs", "metrics/tracing", "actors", "cmd/parley/internal/assemble", "cmd/parley/internal/build", "cmd/parley/internal/backups", "cmd/parley/internal/chat", "cmd/parley/internal/config", "cmd/parley/internal/store", "cmd/parley/internal/supervise", "conversation",
+		"cmd/parley/internal/logs", "metrics/tracing", "actors", "cmd/parley/internal/assemble", "cmd/parley/internal/build", "cmd/parley/internal/backups", "cmd/parley/internal/acp", "cmd/parley/internal/chat", "cmd/parley/internal/config", "cmd/parley/internal/store", "cmd/parley/internal/supervise", "conversation",
 		"gateway", "gateway/list", "gateway/protocol", "gateway/web", "metrics", "tools/builtin", "gateway/audit", "gateway/auth", "gateway/service", "gateway/listener", "actors/cluster", "conversation/member", "persistence/move", "conversation/chats", "gateway/chat", "gateway/feed", "gateway/webhook",
 	},
 	"cmd/parley/internal/assemble": {
@@ -216,6 +218,7 @@ var arrows = map[string][]string{
 	},
 	"cmd/parley/deploy":                           {},
 	"cmd/parley/internal/build":                   {},
+	"cmd/parley/internal/acp":                     {},             // it knows the server from outside only
 	"cmd/parley/internal/chat":                    {"clients/go"}, // it knows the server from outside only
 	"cmd/parley/internal/config/internal/written": {},
 	"cmd/parley/internal/supervise":               {"gateway"},
@@ -317,7 +320,7 @@ var libraries = map[string][]string{
 	"github.com/rivo/uniseg":             {"cmd/parley/internal/chat", "conversation/search", "gateway/chat", "models/command"},
 	"github.com/bwmarrin/discordgo":      {"gateway/discord"},
 	"github.com/gorilla/websocket":       {"gateway/discord"},
-	"github.com/coder/websocket":         {"clients/go", "gateway/discord/discordtest", "gateway/gatewaytest", "gateway/slack/slacktest"},
+	"github.com/coder/websocket":         {"clients/go", "cmd/parley/internal/acp", "gateway/discord/discordtest", "gateway/gatewaytest", "gateway/slack/slacktest"},
 	"github.com/andybalholm/brotli":      {"gateway/assets"},
 	"github.com/yuin/goldmark":           {"gateway/render"},
 	"github.com/microcosm-cc/bluemonday": {"gateway/render"},

@@ -34,6 +34,7 @@ type commandLine struct {
 	Move    moveCmd    `cmd:"" help:"Carry the whole store to another place: from a data directory to PostgreSQL, and back."`
 	Health  healthCmd  `cmd:"" help:"Ask a running server whether it is well: for containers and scripts."`
 	Chat    chatCmd    `cmd:"" help:"Talk to a running server: at a terminal, in a pipe, or in a script."`
+	ACP     acpCmd     `cmd:"" name:"acp" help:"Carry the Agent Client Protocol between an editor, which starts this, and a running server."`
 	Ver     versionCmd `cmd:"" name:"version" help:"Print the version, and what the program was built from."`
 }
 
@@ -86,7 +87,7 @@ func (m *Main) ParseFlags(args []string) error {
 	m.command, _, _ = strings.Cut(parsed.Command(), " <")
 	m.command, _, _ = strings.Cut(m.command, " [")
 	m.line = line
-	if m.command == "version" || m.command == "chat" || line.Health.URL != "" {
+	if m.command == "version" || m.command == "chat" || m.command == "acp" || line.Health.URL != "" {
 		return nil
 	}
 	if _, err := os.Stat(m.sources().Path); err == nil {

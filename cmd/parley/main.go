@@ -99,6 +99,8 @@ func (m *Main) Run(ctx context.Context) error {
 		return build.This().Print(m.Stdout, m.line.Ver.JSON)
 	case "chat":
 		return m.chat(ctx)
+	case "acp":
+		return m.acp(ctx)
 	case "config check":
 		source := "the defaults"
 		if m.configPath != "" {

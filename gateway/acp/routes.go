@@ -1,12 +1,16 @@
 package acp
 
 import (
+	"parley/gateway/door"
 	"parley/gateway/exchange"
+	"parley/gateway/service"
 
 	"github.com/gofiber/fiber/v2"
 )
 
 // Register adds the routes.
 func Register(x *exchange.Exchange, r fiber.Router) {
-	_, _ = x, r
+	r.Get("/acp", x.Named("/acp"), x.Authenticated(service.ScopeChat), x.ServeSocket(nil, func(s *door.Socket) {
+		newConn(x, s).serve()
+	}))
 }
