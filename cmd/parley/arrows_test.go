@@ -136,7 +136,7 @@ var arrows = map[string][]string{
 	"gateway/mcp":                {"conversation", "conversation/access", "gateway/door", "gateway/exchange", "gateway/protocol", "gateway/service"},
 	"gateway/acp":                {"conversation", "conversation/access", "gateway/door", "gateway/exchange", "gateway/protocol", "gateway/service"},
 	"gateway/mcp":                {"conversation", "gateway/door", "gateway/exchange", "gateway/protocol", "gateway/service"},
-	"gateway/a2a":                {"conversation", "gateway/door", "gateway/exchange", "gateway/protocol", "gateway/service"},
+	"gateway/a2a":                {"conversation", "gateway/attach", "gateway/door", "gateway/exchange", "gateway/protocol", "gateway/service"},
 	"gateway/exchange":           {"conversation", "gateway/door", "gateway/fanout", "gateway/protocol", "gateway/service"},
 	"gateway/door":               {"conversation", "gateway/protocol", "gateway/service", "gateway/door/internal/gone"},
 	"gateway/door/internal/gone": {},

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"mime"
 	"net/url"
+	"slices"
 	"unicode/utf8"
 
 	"parley/conversation"
@@ -15,14 +16,14 @@ import (
 )
 
 // Body is a request's JSON; nil if there is none. Compressed bodies are refused:
-// what they become is bounded by nothing.
-func Body(c *fiber.Ctx) ([]byte, error) {
+// what they become is bounded by nothing. A protocol may have media types of its own besides.
+func Body(c *fiber.Ctx, types ...string) ([]byte, error) {
 	b := c.Request().Body()
 	if len(b) == 0 {
 		return nil, nil
 	}
 	kind, _, err := mime.ParseMediaType(c.Get(fiber.HeaderContentType))
-	if err != nil || kind != fiber.MIMEApplicationJSON {
+	if err != nil || kind != fiber.MIMEApplicationJSON && !slices.Contains(types, kind) {
 		return nil, conversation.Errorf(conversation.UnsupportedMedia, "the body must be application/json")
 	}
 	if encoding := c.Get(fiber.HeaderContentEncoding); encoding != "" && encoding != "identity" {

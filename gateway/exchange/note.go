@@ -44,6 +44,10 @@ const MaxNumbers = 16
 // NumberAfter is the number behind all that an event has brought, and all that streamed behind it.
 func NumberAfter(seq conversation.Seq) Number { return place(seq, slotEnd, maxRunes) }
 
+// NumberAt is the number behind all that an event has brought, and before what streams behind it:
+// of who was told what is stored up to there, and no text that streams.
+func NumberAt(seq conversation.Seq) Number { return place(seq, slotStreams-1, 0) }
+
 func place(seq conversation.Seq, slot, runes int) Number {
 	return (Number(seq)<<slotBits|Number(slot))<<runeBits | Number(min(runes, maxRunes))
 }
