@@ -132,10 +132,8 @@ var arrows = map[string][]string{
 	"gateway/openai":             {"conversation", "gateway/attach", "gateway/door", "gateway/exchange", "gateway/protocol", "gateway/service"},
 	"gateway/uistream":           {"conversation", "gateway/door", "gateway/exchange", "gateway/protocol", "gateway/service", "conversation/attached", "gateway/attach"},
 	"gateway/agui":               {"conversation", "gateway/door", "gateway/exchange", "gateway/protocol", "gateway/service", "conversation/attached"},
-	"gateway/acp":                {"conversation", "gateway/door", "gateway/exchange", "gateway/protocol", "gateway/service"},
+	"gateway/acp":                {"conversation", "gateway/door", "gateway/exchange", "gateway/protocol", "gateway/service", "conversation/access"},
 	"gateway/mcp":                {"conversation", "conversation/access", "gateway/door", "gateway/exchange", "gateway/protocol", "gateway/service"},
-	"gateway/acp":                {"conversation", "conversation/access", "gateway/door", "gateway/exchange", "gateway/protocol", "gateway/service"},
-	"gateway/mcp":                {"conversation", "gateway/door", "gateway/exchange", "gateway/protocol", "gateway/service"},
 	"gateway/a2a":                {"conversation", "gateway/attach", "gateway/door", "gateway/exchange", "gateway/protocol", "gateway/service"},
 	"gateway/exchange":           {"conversation", "gateway/door", "gateway/fanout", "gateway/protocol", "gateway/service"},
 	"gateway/door":               {"conversation", "gateway/protocol", "gateway/service", "gateway/door/internal/gone"},
@@ -291,6 +289,13 @@ var testArrows = map[string][]string{
 	"gateway/telegram":                   {"gateway/telegram/telegramtest", "conversation/chats", "gateway/gatewaytest", "gateway/fanout", "gateway/protocol", "metrics"},
 	"gateway/discord":                    {"conversation/chats", "conversation/machine/machinetest", "gateway/discord/discordtest", "gateway/fanout", "gateway/gatewaytest", "gateway/protocol", "metrics"},
 	"gateway/slack":                      {"conversation/chats", "conversation/machine/machinetest", "gateway/fanout", "gateway/gatewaytest", "gateway/protocol", "gateway/slack/slacktest", "metrics"},
+
+	"gateway/openai":   {"conversation/attached", "conversation/machine/machinetest", "conversation/policy", "gateway", "gateway/gatewaytest", "metrics"},
+	"gateway/uistream": {"conversation/attached", "conversation/machine/machinetest", "conversation/policy", "gateway", "gateway/gatewaytest", "metrics"},
+	"gateway/agui":     {"conversation/attached", "conversation/machine/machinetest", "conversation/policy", "gateway", "gateway/gatewaytest", "metrics"},
+	"gateway/acp":      {"conversation/attached", "conversation/machine/machinetest", "conversation/policy", "gateway", "gateway/gatewaytest", "metrics"},
+	"gateway/mcp":      {"conversation/attached", "conversation/machine/machinetest", "conversation/policy", "gateway", "gateway/gatewaytest", "metrics"},
+	"gateway/a2a":      {"conversation/attached", "conversation/machine/machinetest", "conversation/policy", "gateway", "gateway/gatewaytest", "metrics"},
 
 	"cmd/parley/internal/assemble": {"conversation/machine/machinetest", "models/modelstest", "models/modelstest/vendors", "persistence/persistencetest"},
 	"cmd/parley": {
