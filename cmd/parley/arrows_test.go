@@ -131,7 +131,7 @@ var arrows = map[string][]string{
 	"gateway/rest":               {"gateway/assets", "conversation", "conversation/readmodel", "gateway/fanout", "gateway/protocol", "gateway/service", "conversation/access", "gateway/admin", "conversation/member", "conversation/chats", "gateway/feed", "gateway/find", "conversation/search", "conversation/attached", "gateway/attach", "conversation/listing", "gateway/door"},
 	"gateway/openai":             {"conversation", "gateway/attach", "gateway/door", "gateway/exchange", "gateway/protocol", "gateway/service"},
 	"gateway/uistream":           {"conversation", "gateway/door", "gateway/exchange", "gateway/protocol", "gateway/service", "conversation/attached", "gateway/attach"},
-	"gateway/agui":               {"conversation", "gateway/door", "gateway/exchange", "gateway/protocol", "gateway/service", "conversation/attached"},
+	"gateway/agui":               {"conversation", "gateway/door", "gateway/exchange", "gateway/protocol", "gateway/service", "conversation/attached", "gateway/attach"},
 	"gateway/acp":                {"conversation", "gateway/door", "gateway/exchange", "gateway/protocol", "gateway/service", "conversation/access"},
 	"gateway/mcp":                {"conversation", "conversation/access", "gateway/door", "gateway/exchange", "gateway/protocol", "gateway/service"},
 	"gateway/a2a":                {"conversation", "gateway/attach", "gateway/door", "gateway/exchange", "gateway/protocol", "gateway/service"},

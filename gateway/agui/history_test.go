@@ -69,14 +69,14 @@ func (p play) history(whole bool) *history {
 	return h
 }
 
-func part(n int, text string) conversation.PartialResponse {
+func partial(n int, text string) conversation.PartialResponse {
 	return conversation.PartialResponse{Part: says(n, text, "")}
 }
 
 // What a client has after the snapshots with which a run begins.
 func TestSnapshots(t *testing.T) {
 	three := play{
-		accepted("m1-S", "agui:u1", "one", agui), part(1, "ONE"), accepted("m2-S", "web", "two", native), part(2, "TWO"), accepted("m3-S", "agui:u3", "three", agui),
+		accepted("m1-S", "agui:u1", "one", agui), partial(1, "ONE"), accepted("m2-S", "web", "two", native), partial(2, "TWO"), accepted("m3-S", "agui:u3", "three", agui),
 	}
 	for _, c := range []struct {
 		name  string
@@ -113,7 +113,7 @@ func TestSnapshots(t *testing.T) {
 			weather, conversation.Asked{Question: "q3", Call: "c1-S", Text: "?"}, answer("m3-S", "z", "q3", "12", native),
 		}, want: "m1-S=JWT", count: 1},
 		{name: "calls that ran are left as the client has them", play: play{
-			accepted("m1-S", "agui:u1", "one", agui), weather, conversation.ToolFinished{Call: "c1-S", Status: conversation.CallOK}, part(1, "ONE"),
+			accepted("m1-S", "agui:u1", "one", agui), weather, conversation.ToolFinished{Call: "c1-S", Status: conversation.CallOK}, partial(1, "ONE"),
 		}, have: "u u1 one\na c1-S call\nt c1-S-result 12\na p1-S ONE"},
 		{name: "calls that are told again go", play: play{accepted("m1-S", "agui:u1", "one", agui)}, have: "u u1 one\na c1-S call\nt c1-S-result 12", want: "u1=one", count: 1},
 	} {
@@ -144,7 +144,7 @@ func TestSnapshotsSettle(t *testing.T) {
 				id, role = fmt.Sprint("u", n), "u"
 				p = append(p, accepted(fmt.Sprintf("m%d-S", n), "agui:"+id, text, agui))
 			} else {
-				p = append(p, part(n, text))
+				p = append(p, partial(n, text))
 			}
 			want = append(want, id+"="+text)
 			if r.IntN(4) > 0 {
@@ -191,7 +191,7 @@ func TestSnapshotsSettle(t *testing.T) {
 
 // A history is bounded: its oldest messages are left as the client has them.
 func TestSnapshotsAreBounded(t *testing.T) {
-	p := play{accepted("m1-S", "web", "one", native), part(1, "ONE"), accepted("m2-S", "web2", "two", native)}
+	p := play{accepted("m1-S", "web", "one", native), partial(1, "ONE"), accepted("m2-S", "web2", "two", native)}
 	h := p.history(true)
 	h.bound(6)
 	have := list("a 9.1.0-t0-S old\na p1-S ONE")

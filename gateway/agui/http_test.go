@@ -18,6 +18,7 @@ import (
 	"parley/conversation"
 	"parley/conversation/machine/machinetest"
 	"parley/gateway"
+	"parley/gateway/attach"
 	"parley/gateway/gatewaytest"
 	"parley/metrics"
 )
@@ -41,9 +42,11 @@ func start(t *testing.T, changes ...func(*gateway.Config, *gateway.Deps)) *rig {
 	cfg := gateway.DefaultConfig()
 	cfg.Listen, cfg.Version = "127.0.0.1:0", "test"
 	deps := gateway.Deps{Sessions: r.sessions, Hub: hub, Lists: r.sessions.Lists, Metrics: m, Gatherer: registry, Logger: slog.New(slog.DiscardHandler)}
+	deps.Files = &attach.Files{Settings: attach.Defaults(), Store: r.sessions.Blobs(), Metrics: metrics.NewAttachments(registry), Log: deps.Logger, Now: time.Now}
 	for _, change := range changes {
 		change(&cfg, &deps)
 	}
+	deps.Files.Limits = cfg.Limits
 	server, err := gateway.New(cfg, deps)
 	if err != nil {
 		t.Fatal(err)
@@ -461,7 +464,7 @@ func TestRefusals(t *testing.T) {
 		{"a long run", "", "POST", "/agui", `{"threadId":"t","runId":"` + strings.Repeat("x", 257) + `","messages":[]}`, 400, "bad_request"},
 		{"much at once", "", "POST", "/agui", `{"threadId":"t","runId":"r","messages":[` + many + `]}`, 400, "bad_request"},
 		{"an unknown mode", "", "POST", "/agui", `{"threadId":"t","runId":"r","messages":[],"forwardedProps":{"parley":{"mode":"shout"}}}`, 400, "bad_request"},
-		{"a bad tool", "", "POST", "/agui", `{"threadId":"t2","runId":"r","messages":[],"tools":[{"name":"no such name!"}]}`, 400, "bad_request"},
+		{"a bad tool", "", "POST", "/agui", `{"threadId":"t2","runId":"r","messages":[{"id":"x","role":"user","content":"y"}],"tools":[{"name":"no such name!"}]}`, 400, "bad_request"},
 		{"an unknown status", "", "POST", "/agui", entry(`{"interruptId":"q1","status":"maybe"}`), 400, "bad_request"},
 		{"no payload", "", "POST", "/agui", entry(`{"interruptId":"q1","status":"resolved"}`), 400, "bad_request"},
 		{"twice the same", "", "POST", "/agui", entry(`{"interruptId":"q1","status":"cancelled"},{"interruptId":"q1","status":"cancelled"}`), 400, "bad_request"},
@@ -518,6 +521,11 @@ func TestRefusals(t *testing.T) {
 	if all := s.rest(); s.status != 200 || len(texts(all)) != 0 || !slices.Equal(kinds(all), []string{"RUN_STARTED", "parley.run", "RUN_FINISHED"}) {
 		t.Errorf("%d %v", s.status, kinds(all))
 	}
+	// What is refused, and what says nothing, has made no session.
+	var mine struct{ Items []struct{ ID string } }
+	if s := r.request("GET", "/api/sessions", ""); json.NewDecoder(s.body).Decode(&mine) != nil || len(mine.Items) != 1 {
+		t.Errorf("%d %+v", s.status, mine)
+	}
 }
 
 // Whoever may write, but does not own the session, goes on without tools and context of his own,
@@ -540,6 +548,57 @@ func TestMembersSettings(t *testing.T) {
 	r.sessions.Model(session, machinetest.Text("You too"))
 	if all := s.rest(); len(all) == 0 || all[len(all)-1].kind != "RUN_FINISHED" {
 		t.Errorf("%v", kinds(all))
+	}
+}
+
+// Parts with bytes become attachments. What cannot be used is left out, and the client is told.
+func TestFiles(t *testing.T) {
+	r := start(t)
+	part := func(kind, value string) map[string]any {
+		return map[string]any{"type": "document", "source": map[string]any{"type": "data", "value": value, "mimeType": kind}, "metadata": map[string]any{"filename": "a.txt"}}
+	}
+	parts := []any{
+		map[string]any{"type": "text", "text": "Read "}, part("text/plain", "SGVsbG8="), map[string]any{"type": "text", "text": "this"}, part("text/plain", "no base64!"),
+		map[string]any{"type": "image", "source": map[string]any{"type": "url", "value": "http://127.0.0.1/x.png"}},
+	}
+	said := says(map[string]any{"id": "u1", "role": "user", "content": parts})
+	all := r.request("POST", "/agui", input("mine", said, nil)).until("parley.run")
+	if k := kinds(all); !slices.Equal(k, []string{"RUN_STARTED", "parley.ignored", "parley.ignored", "parley.run"}) {
+		t.Errorf("%v", k)
+	}
+	session, _ := key(t, all)
+	var text string
+	var names []string
+	r.sessions.Play(func(w *machinetest.World) {
+		for _, e := range w.Session(session).Events() {
+			if b, is := e.Body.(conversation.MessageAccepted); is {
+				for text = b.Text; len(names) < len(b.Files); {
+					names = append(names, b.Files[len(names)].Name)
+				}
+			}
+		}
+	})
+	if text != "Read this" || !slices.Equal(names, []string{"a.txt"}) {
+		t.Errorf("%q %q", text, names)
+	}
+	s := r.request("POST", "/agui", input("mine", says(map[string]any{"id": "u2", "role": "user", "content": parts[3:4]}), nil))
+	if e := s.refusal(); s.status != 400 || e["code"] != "bad_request" {
+		t.Errorf("%d %v", s.status, e)
+	}
+}
+
+// A client that wants no snapshots gets none.
+func TestNoSnapshot(t *testing.T) {
+	r := start(t)
+	s, _, session, _ := r.say("mine", "u1", "Go")
+	r.sessions.Model(session, machinetest.Text("Done"))
+	s.rest()
+	for want, parley := range map[bool]map[string]any{true: {}, false: {"snapshot": false}} {
+		props := map[string]any{"forwardedProps": map[string]any{"parley": parley, "theirs": 1}}
+		all := r.request("POST", "/agui", input("mine", nil, props)).rest()
+		if k := kinds(all); slices.Contains(k, "MESSAGES_SNAPSHOT") != want || k[len(k)-1] != "RUN_FINISHED" {
+			t.Errorf("%v: %v", parley, k)
+		}
 	}
 }
 

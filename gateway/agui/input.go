@@ -68,8 +68,30 @@ func (m *message) UnmarshalJSON(b []byte) error {
 // content is a text, or a list of parts.
 type content struct {
 	Text    string
-	Files   []protocol.NamedFile
+	Files   []file
 	Skipped int // parts that cannot be used
+}
+
+// file is a part that is no text: of an upload to the session, or with its bytes.
+type file struct {
+	protocol.NamedFile
+	kind, data string // its media type, and its bytes in base64; "" = it was uploaded
+}
+
+// part is one of a list of parts.
+type part struct {
+	Type   string `json:"type"`
+	Text   string `json:"text"`
+	Source struct {
+		Type     string `json:"type"`
+		Value    string `json:"value"`
+		Provider string `json:"provider"`
+		MimeType string `json:"mimeType"`
+	} `json:"source"`
+	Metadata struct {
+		Title    string `json:"title"`
+		Filename string `json:"filename"`
+	} `json:"metadata"`
 }
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -77,38 +99,27 @@ func (c *content) UnmarshalJSON(b []byte) error {
 	if len(b) == 0 || b[0] != '[' {
 		return json.Unmarshal(b, &c.Text)
 	}
-	var parts []struct {
-		Type   string `json:"type"`
-		Text   string `json:"text"`
-		Source struct {
-			Type     string `json:"type"`
-			Value    string `json:"value"`
-			Provider string `json:"provider"`
-		} `json:"source"`
-		Metadata struct {
-			Title    string `json:"title"`
-			Filename string `json:"filename"`
-		} `json:"metadata"`
-	}
+	var parts []part
 	if err := json.Unmarshal(b, &parts); err != nil {
 		return err
 	}
 	var text strings.Builder
 	for _, p := range parts {
+		hash := attached.Hash(p.Source.Value)
+		f := file{NamedFile: protocol.NamedFile{Name: p.Metadata.Filename}}
+		if f.Name == "" {
+			f.Name = p.Metadata.Title
+		}
 		switch {
 		case p.Type == "text":
 			text.WriteString(p.Text)
-		case p.Source.Type == "file" && p.Source.Provider == "parley":
-			name := p.Metadata.Filename
-			if name == "" {
-				name = p.Metadata.Title
-			}
-			hash := attached.Hash(p.Source.Value)
-			if !hash.Valid() {
-				return conversation.Errorf(conversation.BadRequest, "the value of a file of the provider parley must be the hash that its upload was answered with")
-			}
-			c.Files = append(c.Files, protocol.NamedFile{Hash: hash, Name: name})
-		default:
+		case p.Source.Type == "file" && p.Source.Provider == "parley" && hash.Valid():
+			f.Hash = hash
+			c.Files = append(c.Files, f)
+		case p.Source.Type == "data" && p.Source.Value != "":
+			f.kind, f.data = p.Source.MimeType, p.Source.Value
+			c.Files = append(c.Files, f)
+		default: // it is somewhere else, or nowhere
 			c.Skipped++
 		}
 	}
@@ -237,6 +248,10 @@ const (
 	resolved  = "resolved"
 	abandoned = "cancelled"
 )
+
+func (in *input) identity() identity {
+	return identity{thread: in.ThreadID, run: in.RunID, parent: in.ParentRunID}
+}
 
 // said are the messages of the user behind the last one of somebody else: those are new.
 func (in *input) said() []message {

@@ -2,12 +2,15 @@ package agui
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"net/url"
 	"reflect"
 
 	"parley/conversation"
+	"parley/conversation/attached"
+	"parley/gateway/attach"
 	"parley/gateway/door"
 	"parley/gateway/exchange"
 	"parley/gateway/protocol"
@@ -72,13 +75,13 @@ func (a *api) prepare(c *fiber.Ctx, who *service.Principal, in *input) (*plan, e
 	ctx, cancel := a.Deadline()
 	defer cancel()
 	r := request{api: a, who: who, in: in, trace: c.Get(service.TraceHeader)}
-	if err := r.open(ctx); err != nil {
-		return nil, err
-	}
 	if err := r.check(); err != nil {
 		return nil, err
 	}
-	for _, do := range []func(context.Context) error{r.settings, r.answer, r.say, r.leave} {
+	if here, err := r.open(ctx); err != nil || !here {
+		return &plan{identity: in.identity(), idle: true}, err
+	}
+	for _, do := range []func(context.Context) error{r.fits, r.settings, r.answer, r.say, r.leave} {
 		if err := do(ctx); err != nil {
 			return nil, err
 		}
@@ -110,15 +113,24 @@ func (r *request) begins(s start) {
 	}
 }
 
-// open finds the thread's session, or makes it.
-func (r *request) open(ctx context.Context) (err error) {
-	create := conversation.Create{Policy: conversation.Overrides{}}
-	r.wanted(func(key string, value json.RawMessage) { create.Policy[key] = value })
-	if r.key, r.opened, err = r.FindOrOpen(ctx, r.who, r.in.ThreadID, create); err != nil {
-		return err
+// open finds the thread's session, or makes it when something is to be said there. false = there
+// is none, and nothing to say.
+func (r *request) open(ctx context.Context) (here bool, err error) {
+	if len(r.in.said()) == 0 {
+		var refused *conversation.Error
+		if r.key, _, err = r.Find(ctx, r.who, r.in.ThreadID); errors.As(err, &refused) && refused.Code == conversation.NotFound {
+			return false, nil
+		}
+	} else {
+		create := conversation.Create{Policy: conversation.Overrides{}}
+		r.wanted(func(key string, value json.RawMessage) { create.Policy[key] = value })
+		r.key, r.opened, err = r.FindOrOpen(ctx, r.who, r.in.ThreadID, create)
+	}
+	if err != nil {
+		return false, err
 	}
 	if r.view, err = r.View(ctx, r.key, r.who.User); err != nil {
-		return err
+		return false, err
 	}
 	r.said = map[conversation.TaskID]bool{}
 	r.own, r.asks = map[string]conversation.CallID{}, map[string]conversation.QuestionView{}
@@ -132,20 +144,34 @@ func (r *request) open(ctx context.Context) (err error) {
 			r.own[string(q.Asked.Question)] = q.Asked.Call
 		}
 	}
-	return nil
+	return true, nil
 }
 
-// check refuses what cannot be done, before anything is done.
-func (r *request) check() error {
+// fits refuses what cannot be done in the session, before anything is done.
+func (r *request) fits(context.Context) error {
 	if bad := service.Writable(r.key); bad != nil {
 		return bad
 	}
 	for _, e := range r.in.Resume {
-		if q, open := r.asks[e.InterruptID]; open && e.Status == resolved {
-			if _, err := e.answer(q.Asked.Approval != nil); err != nil {
-				return err
-			}
+		q, open := r.asks[e.InterruptID]
+		if !open || e.Status != resolved {
+			continue
 		}
+		text, err := e.answer(q.Asked.Approval != nil)
+		if err != nil {
+			return err
+		}
+		if bad := protocol.CheckText("the payload", &text, r.Limits); bad != nil {
+			return bad
+		}
+	}
+	return nil
+}
+
+// check refuses what can be done nowhere.
+func (r *request) check() error {
+	if len(r.in.ThreadID) > protocol.MaxClientMsgID {
+		return conversation.Errorf(conversation.BadRequest, "threadId must be at most %d bytes", protocol.MaxClientMsgID)
 	}
 	said := r.in.said()
 	if len(said) > maxSaid {
@@ -267,14 +293,15 @@ func (r *request) tell(ctx context.Context, what, name string, question conversa
 // say gives the session what the user says.
 func (r *request) say(ctx context.Context) error {
 	for _, m := range r.in.said() {
-		if m.Content.Skipped > 0 {
-			r.ignored = append(r.ignored, ignored{what: "content", id: m.ID, why: conversation.Errorf(conversation.UnsupportedMedia, "%d parts that are neither text nor files of this server were left out", m.Content.Skipped)})
-		}
 		if conversation.Ordinal(m.ID, 'm') > 0 && r.ours(m.ID) {
 			continue // somebody has said it here, and a snapshot has shown it
 		}
+		files, err := r.attach(ctx, &m)
+		if err != nil {
+			return err
+		}
 		receipt, err := r.Say(ctx, r.who, r.key, exchange.Said{
-			Via: conversation.ViaAGUI, ID: conversation.ClientMsgID(mark + m.ID), Text: m.Content.Text, Files: m.Content.Files,
+			Via: conversation.ViaAGUI, ID: conversation.ClientMsgID(mark + m.ID), Text: m.Content.Text, Files: files,
 			Mode: r.in.Forwarded.Mode, TraceParent: r.trace,
 		})
 		if err != nil {
@@ -288,6 +315,51 @@ func (r *request) say(ctx context.Context) error {
 		r.begins(start{message: receipt.Message, task: receipt.Task, seq: receipt.Seq, said: true})
 	}
 	return nil
+}
+
+// attach stores what a message brings besides its text. What cannot be used is left out, as the
+// protocol wants it, and the client is told.
+func (r *request) attach(ctx context.Context, m *message) (files []protocol.NamedFile, err error) {
+	skip := func(why *conversation.Error) {
+		r.ignored = append(r.ignored, ignored{what: "content", id: m.ID, why: why})
+	}
+	if n := m.Content.Skipped; n > 0 {
+		skip(conversation.Errorf(conversation.UnsupportedMedia, "%d parts that are neither text, nor bytes, nor files of this server were left out", n))
+	}
+	if most := r.Limits.AttachmentsPerMessage; most > 0 && len(m.Content.Files) > most {
+		return nil, conversation.Errorf(conversation.TooLarge, "a message may have at most %d attachments", most)
+	}
+	for _, f := range m.Content.Files {
+		if f.data != "" {
+			stored, err := r.upload(ctx, f)
+			var refused *conversation.Error
+			switch {
+			case errors.As(err, &refused) && (refused.Code == conversation.UnsupportedMedia || refused.Code == conversation.TooLarge || refused.Code == conversation.BadRequest):
+				skip(refused)
+				continue
+			case err != nil:
+				return nil, err
+			}
+			f.Hash = stored
+		}
+		files = append(files, f.NamedFile)
+	}
+	if len(files) == 0 && m.Content.Text == "" {
+		return nil, conversation.Errorf(conversation.BadRequest, "nothing of the message %s can be used", m.ID)
+	}
+	return files, nil
+}
+
+func (r *request) upload(ctx context.Context, f file) (attached.Hash, error) {
+	body, err := base64.StdEncoding.DecodeString(f.data)
+	if err != nil {
+		return "", conversation.Errorf(conversation.BadRequest, "a part's bytes are not in base64")
+	}
+	if err := r.Uploads(ctx, r.who, r.key); err != nil {
+		return "", err
+	}
+	stored, _, err := r.Files.Upload(ctx, r.key, attach.Upload{Name: f.Name, Type: f.kind, Body: body})
+	return stored.Hash, err
 }
 
 func (r *request) ours(id string) bool { return newHistory(r.key.Session, false).ours(id) }
@@ -319,7 +391,7 @@ func (r *request) leave(ctx context.Context) error {
 
 // plan says what the run follows, and what the client's list of messages lacks.
 func (r *request) plan(ctx context.Context) (*plan, error) {
-	p := &plan{identity: identity{thread: r.in.ThreadID, run: r.in.RunID, parent: r.in.ParentRunID}, key: r.key, session: r.key.Session, ignored: r.ignored}
+	p := &plan{identity: r.in.identity(), key: r.key, session: r.key.Session, ignored: r.ignored}
 	if err := r.find(ctx); err != nil {
 		return nil, err
 	}
