@@ -1,6 +1,7 @@
 package agui
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -23,8 +24,9 @@ type play []any // conversation.EventBody, conversation.Event (of another task),
 // teller makes events of plays as a stream does that follows the message m1-S.
 type teller struct {
 	*events
-	fold *exchange.Fold
-	seq  conversation.Seq
+	fold  *exchange.Fold
+	seq   conversation.Seq
+	after exchange.Number // the client has been told all up to there
 }
 
 func newTeller() *teller {
@@ -47,7 +49,11 @@ func (t *teller) add(x any) {
 		notes = t.fold.Stream(b)
 	}
 	for i := range notes {
-		t.events.add(&notes[i])
+		n := &notes[i]
+		for n.Own && n.Seen < exchange.MaxNumbers && n.Number(n.Seen) <= t.after { // as a follower counts
+			n.Seen++
+		}
+		t.events.add(n)
 	}
 }
 
@@ -364,6 +370,42 @@ func TestVerified(t *testing.T) {
 		}
 		if !v.finished && !v.failed {
 			t.Fatalf("seed %d round %d: it does not end", seed, round)
+		}
+	}
+}
+
+// A client that was cut off behind any event is sent those behind it, byte for byte: what it was
+// told before is known, and not told again.
+func TestGoesOnBehindAnyEvent(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	for round := range uint64(30) {
+		r := rand.New(rand.NewPCG(seed, round))
+		p := slices.DeleteFunc(random(r), func(x any) bool { _, streams := x.(conversation.Ephemeral); return streams })
+		whole := newTeller()
+		for _, x := range p {
+			whole.add(x)
+		}
+		whole.finish()
+		events := bytes.SplitAfter(whole.buf, []byte("\n\n"))
+		for i, e := range events {
+			id, _, _ := bytes.Cut(bytes.TrimPrefix(e, []byte("id: ")), []byte("\n"))
+			n, ok := exchange.ParseNumber(string(id))
+			if !ok || i+1 < len(events) && bytes.HasPrefix(events[i+1], append([]byte("id: "), append(id, '\n')...)) {
+				continue // the last of those that share an id
+			}
+			s := newTeller()
+			s.after, s.last = n, n
+			for _, x := range p {
+				s.add(x)
+			}
+			s.finish()
+			rest := bytes.Join(events[i+1:], nil)
+			if len(rest) == 0 { // it has seen the end, which is told again
+				continue
+			}
+			if !bytes.Equal(s.buf, rest) {
+				t.Fatalf("seed %d round %d: behind %s it is\n%s\nand was\n%s", seed, round, e, s.buf, rest)
+			}
 		}
 	}
 }
