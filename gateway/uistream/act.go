@@ -25,7 +25,7 @@ type told struct {
 	after  exchange.Number  // up to there the client has been told
 	goesOn bool             // the stream goes on with what the client has
 	begins bool             // with goesOn: it is another stream, which begins
-	has    map[string]bool  // with begins: the questions and calls that the client has of the message
+	has    map[string]bool  // with begins: the questions and calls that the client has of the message; true = whole
 }
 
 // say gives the session what the user has said, and opens the session if there is none.
@@ -228,7 +228,7 @@ func (a *api) goOn(ctx context.Context, c *fiber.Ctx, who *service.Principal, r 
 	}
 	for i := range parts {
 		p := &parts[i]
-		t.has[p.ID+p.ToolCallID] = true
+		t.has[p.ToolCallID+p.ID] = p.State != inputStreaming
 		if p.Type == stepPart {
 			m.forget() // what was said of the steps before was told already
 			continue

@@ -146,7 +146,35 @@ func TestInTheMiddleOfAText(t *testing.T) {
 	if got := uistream.Rebuilt([]byte(cut), []byte(third)); got != want {
 		t.Errorf("cut off it is\n%s\nand was\n%s", got, want)
 	}
-	r.call("GET", "/api/ui/chat/c1/stream", "").want(204)
+	r.call("GET", "/api/ui/chat/c1/stream", "").want(204) // the clock of the engine is far behind: it is long ago
+}
+
+// A client that was cut off at the end of an answer does not say so when it comes back: it is told the
+// message that has ended last, for a while. It is not told to run a tool again.
+func TestEndedALittleAgo(t *testing.T) {
+	r := begin(t)
+	a := r.call("POST", "/api/ui/chat", says("c1", "u1", "Weather?", weather)).want(200)
+	a.until("start-step")
+	key := r.key("c1")
+	r.sessions.Play(func(w *machinetest.World) { w.Now = time.Now() })
+	r.model(key, call("get_weather", `{}`))
+	a.all()
+	waiting := r.call("GET", "/api/ui/chat/c1/stream", "").want(200).all()
+	if !strings.Contains(waiting, "tool-input-available") {
+		t.Errorf("it waits, and tells %s", waiting)
+	}
+	b := r.call("POST", "/api/ui/chat", `{"id":"c1","messages":[{"id":"a-`+string(task(key, 1))+`","role":"assistant","parts":[{"type":"tool-get_weather","toolCallId":"c1","state":"output-available","output":"rain"}]}]}`).want(200)
+	b.until(`"output":"rain"`)
+	r.model(key, text("Rain"))
+	b.all()
+	told := r.call("GET", "/api/ui/chat/c1/stream", "").want(200).all()
+	var page struct{ Messages []json.RawMessage }
+	if err := json.Unmarshal([]byte(r.call("GET", "/api/ui/chat/c1", "").all()), &page); err != nil {
+		t.Fatal(err)
+	}
+	if got := uistream.Rebuilt([]byte(told)); got != string(page.Messages[1]) || strings.Contains(told, "tool-input-available") {
+		t.Errorf("it is told as\n%s\nand loaded as\n%s", told, page.Messages[1])
+	}
 }
 
 // A chat that is not there, of others too, has nothing to resume: a page asks before it has said anything.
@@ -217,7 +245,7 @@ func TestToolsOfTheClient(t *testing.T) {
 	a.until("start-step")
 	key := r.key("c1")
 	r.model(key, call("get_weather", `{"city":"Oslo"}`), call("get_weather", `{"city":"Rome"}`))
-	if told := a.all(); !strings.Contains(told, `{"type":"tool-input-available","toolCallId":"c1","toolName":"get_weather","input":{"city":"Oslo"}}`) || !strings.Contains(told, `"finishReason":"tool-calls"`) {
+	if told := a.all(); !strings.Contains(told, `{"type":"tool-input-available","toolCallId":"c1","toolName":"get_weather","input":{"city":"Oslo"}}`) || strings.Count(told, "tool-input-available") != 2 || !strings.Contains(told, `"finishReason":"tool-calls"`) {
 		t.Fatalf("it told %s", told)
 	}
 	part := func(call, output string) string {
@@ -227,7 +255,8 @@ func TestToolsOfTheClient(t *testing.T) {
 		return `{` + weather + `"id":"c1","trigger":"submit-message","messageId":"a-` + string(task(key, 1)) + `","messages":[{"id":"u1","role":"user","parts":[]},{"id":"a-` +
 			string(task(key, 1)) + `","role":"assistant","parts":[{"type":"step-start"},` + strings.Join(parts, ",") + `]}]}`
 	}
-	b := r.call("POST", "/api/ui/chat", sends(part("c1", `{"sky": "blue"}`))).want(200)
+	waits := `{"type":"tool-get_weather","toolCallId":"c2","state":"input-available","input":{}}`
+	b := r.call("POST", "/api/ui/chat", sends(part("c1", `{"sky": "blue"}`), waits)).want(200)
 	if told := b.all(); !strings.Contains(told, `"toolCallId":"c1","output":{"sky":"blue"}`) || strings.Contains(told, `"toolCallId":"c2"`) {
 		t.Errorf("of one result it told %s", told)
 	}

@@ -39,6 +39,8 @@ const (
 	textStart     = "text-start"    // id, json: what is known of the text
 	textDelta     = "text-delta"    // id, text
 	textEnd       = "text-end"      // id, json: what is known of the text
+	toolBegins    = "tool-begins"   // call, tool: its input follows
+	toolGrows     = "tool-grows"    // call, text: the next piece of its input, as JSON
 	toolInput     = "tool-input"    // call, tool, json, ours, dynamic
 	toolOutput    = "tool-output"   // call, json, note, ours, dynamic, preliminary
 	toolError     = "tool-error"    // call, text, note, ours, dynamic
@@ -85,6 +87,14 @@ func (c *chunk) append(dst []byte) []byte {
 		o.Text("type", c.kind)
 		o.Text("id", c.id)
 		o.Text("delta", c.text)
+	case toolBegins:
+		o.Text("type", "tool-input-start")
+		o.Text("toolCallId", c.call)
+		o.Text("toolName", c.tool)
+	case toolGrows:
+		o.Text("type", "tool-input-delta")
+		o.Text("toolCallId", c.call)
+		o.Text("inputTextDelta", c.text)
 	case toolInput:
 		o.Text("type", "tool-input-available")
 		o.Text("toolCallId", c.call)

@@ -35,6 +35,7 @@ type part struct {
 
 // The states of a tool.
 const (
+	inputStreaming    = "input-streaming"
 	inputAvailable    = "input-available"
 	approvalRequested = "approval-requested"
 	approvalResponded = "approval-responded"
@@ -77,11 +78,18 @@ func (m *message) add(c *chunk) {
 				p.json = c.json
 			}
 		}
-	case toolInput:
-		p := part{kind: "dynamic-tool", call: c.call, tool: c.tool, json: c.json, ours: c.ours, state: inputAvailable}
-		if !c.dynamic {
-			p.kind, p.tool = "tool-"+c.tool, ""
+	case toolBegins:
+		m.parts = append(m.parts, part{kind: "tool-" + c.tool, call: c.call, state: inputStreaming})
+	case toolGrows:
+		if p := m.tool(c.call); p != nil {
+			p.json += c.text
 		}
+	case toolInput:
+		if p := m.tool(c.call); p != nil && !c.dynamic {
+			p.state, p.json = inputAvailable, c.json
+			return
+		}
+		p := part{kind: "dynamic-tool", call: c.call, tool: c.tool, json: c.json, ours: c.ours, state: inputAvailable}
 		m.parts = append(m.parts, p)
 	case toolOutput, toolError, toolDenied, approvalAsked:
 		if p := m.tool(c.call); p != nil {

@@ -141,8 +141,14 @@ func lastSeen(c *fiber.Ctx) exchange.Number {
 	return n
 }
 
-// active is the task that is worked on in a session, or will be next; "" = there is none, also
-// because there is no such session: a page asks before its first message.
+// recently is for how long a task that has ended, or waits for an answer, is told to a client that
+// comes back: it may have been cut off before it knew, and does not say what it has. A client that
+// comes later loads the messages anew.
+const recently = 5 * time.Minute
+
+// active is the task that is worked on in a session, or will be next, or the one that has ended a
+// little ago; "" = there is none, also because there is no such session: a page asks before its
+// first message.
 func (a *api) active(ctx context.Context, who *service.Principal, name string) (conversation.SessionKey, conversation.TaskID, error) {
 	key, _, err := a.Find(ctx, who, name)
 	if err != nil {
@@ -159,7 +165,19 @@ func (a *api) active(ctx context.Context, who *service.Principal, name string) (
 	if err != nil {
 		return key, "", err
 	}
-	return key, activeOf(v), nil
+	if task := activeOf(v); task != "" {
+		return key, task, nil
+	}
+	var last conversation.TaskRow
+	for row, err := range a.Sessions.Tasks(ctx, conversation.TaskFilter{Tenant: key.Tenant, Session: key.Session, Limit: 10}) {
+		if err != nil {
+			return key, "", err
+		}
+		if row.UpdatedAt.After(last.UpdatedAt) && a.Now().Sub(row.UpdatedAt) < recently {
+			last = row
+		}
+	}
+	return key, last.Task, nil
 }
 
 func activeOf(v conversation.View) conversation.TaskID {

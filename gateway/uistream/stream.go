@@ -41,7 +41,6 @@ type stream struct {
 	told
 	teller *teller
 	begun  bool
-	synced bool
 	held   []byte
 }
 
@@ -67,11 +66,11 @@ func (s *stream) write(ctx context.Context, a *api, f *exchange.Follower, out *d
 			return false
 		}
 		s.add(n)
-		if rests := s.teller.run.Ended() || s.synced && s.teller.run.Rests(); rests {
+		if rests := s.teller.run.Ended() || s.teller.synced && s.teller.run.Rests(); rests {
 			s.end()
 			return out.Send(s.held)
 		}
-		if len(s.held) > maxHeld || s.synced && len(s.held) > 0 {
+		if len(s.held) > maxHeld || s.teller.synced && len(s.held) > 0 {
 			if !out.Send(s.held) {
 				return false
 			}
@@ -89,7 +88,6 @@ func next(ctx context.Context, a *api, f *exchange.Follower) (*exchange.Note, er
 
 // add takes the next note.
 func (s *stream) add(n *exchange.Note) {
-	s.synced = s.synced || n.Kind == exchange.Synced
 	s.teller.names.add(n)
 	old := n.Seen >= exchange.MaxNumbers || !n.Own && n.At < s.after
 	if !old && !s.begun {
@@ -117,11 +115,11 @@ func (s *stream) add(n *exchange.Note) {
 // known is true for a part that a client which goes on with a message has of it already: it may
 // have loaded the message since its stream has ended.
 func (s *stream) known(c *chunk) bool {
-	switch c.kind {
+	switch whole, has := s.has[c.call+c.id]; c.kind {
 	case toolInput:
-		return s.has[c.call]
-	case textStart, textDelta, textEnd, steering:
-		return s.has[c.id]
+		return whole
+	case toolBegins, toolGrows, textStart, textDelta, textEnd, steering:
+		return has
 	}
 	return false
 }

@@ -72,6 +72,7 @@ type teller struct {
 	run     *exchange.Run
 	names   names
 	begun   bool
+	synced  bool    // what comes happens now
 	step    bool    // one is open, for the client
 	works   bool    // a model is being asked
 	reason  string  // why it is cancelled
@@ -79,14 +80,14 @@ type teller struct {
 	filled  bool    // the step has parts, beside a text that is open
 	added   []chunk // what was told of the step, without the text that is open
 	calls   map[string]*call
+	waiting []string // calls of the client's tools that it was not told to run
 	out     []chunk
 }
 
 // call is what was told of a call.
 type call struct {
 	tool     string
-	dynamic  bool
-	ours     bool
+	ours     bool // not the client's: it has not declared the tool, and does not run it
 	args     string
 	note     string // the arguments that it was made with, if others than it was shown with
 	approval string // the question that must allow it, while it is open
@@ -109,6 +110,10 @@ func (t *teller) begin() chunk {
 func (t *teller) add(n *exchange.Note) []chunk {
 	clear(t.out)
 	t.out = t.out[:0]
+	if n.Kind == exchange.Synced {
+		t.now()
+		return t.out
+	}
 	if !t.run.Add(n) {
 		return nil
 	}
@@ -273,7 +278,7 @@ func (t *teller) asked(n *exchange.Note) {
 		if q.Delegation != "" {
 			name = id // the call is one of another session
 		}
-		t.input(name, q.Approval.Tool, q.Approval.Args, true, true)
+		t.input(name, q.Approval.Tool, q.Approval.Args)
 		t.calls[name].approval = id
 		t.change(chunk{kind: approvalAsked, id: id, call: name})
 	case n.Call != nil && n.Call.Callers:
@@ -355,13 +360,38 @@ func (t *teller) closed(n *exchange.Note) {
 	}
 }
 
-// input shows a call, once.
-func (t *teller) input(id, tool, args string, ours, dynamic bool) {
+// input shows a call of ours, once.
+func (t *teller) input(id, tool, args string) {
 	if t.calls[id] != nil {
 		return
 	}
-	t.calls[id] = &call{tool: tool, args: args, ours: ours, dynamic: dynamic}
-	t.part(chunk{kind: toolInput, call: id, tool: tool, json: value(args, true), ours: ours, dynamic: dynamic})
+	t.calls[id] = &call{tool: tool, args: args, ours: true}
+	t.part(chunk{kind: toolInput, call: id, tool: tool, json: value(args, true), ours: true, dynamic: true})
+}
+
+// theirs shows a call of the client's own tool. The client runs it when its input is said to be
+// there: so that is not said of a call that has ended, when it is told again.
+func (t *teller) theirs(id, tool, args string) {
+	told := &call{tool: tool, args: args}
+	t.calls[id] = told
+	t.part(chunk{kind: toolBegins, call: id, tool: tool})
+	t.change(chunk{kind: toolGrows, call: id, text: value(args, true)})
+	if t.synced {
+		t.change(chunk{kind: toolInput, call: id, tool: tool, json: value(args, true)})
+		return
+	}
+	t.waiting = append(t.waiting, id)
+}
+
+// now is where what was stored before has been told: the client may run what is left to it.
+func (t *teller) now() {
+	t.synced = true
+	for _, id := range t.waiting {
+		if told := t.calls[id]; !told.ended {
+			t.change(chunk{kind: toolInput, call: id, tool: told.tool, json: value(told.args, true)})
+		}
+	}
+	t.waiting = nil
 }
 
 func (t *teller) began(c *exchange.CallState) {
@@ -378,10 +408,14 @@ func (t *teller) began(c *exchange.CallState) {
 			o.Text("agent", string(c.Agent))
 			o.Text("objective", c.Args)
 			o.Text("session", string(c.Session))
-		}), true, true)
+		}))
 		return
 	}
-	t.input(id, c.Tool, c.Args, !c.Callers, !c.Callers)
+	if c.Callers {
+		t.theirs(id, c.Tool, c.Args)
+		return
+	}
+	t.input(id, c.Tool, c.Args)
 }
 
 // allowed tells what was said to a call that had to be allowed.
@@ -397,7 +431,7 @@ func (t *teller) progress(c *exchange.CallState) {
 	if told == nil || told.ended {
 		return
 	}
-	t.put(chunk{kind: toolOutput, call: string(c.ID), ours: told.ours, dynamic: told.dynamic, preliminary: true, json: object(func(o *protocol.Object) {
+	t.put(chunk{kind: toolOutput, call: string(c.ID), ours: told.ours, dynamic: told.ours, preliminary: true, json: object(func(o *protocol.Object) {
 		o.Text("progress", c.Note)
 		if c.Percent != nil {
 			o.Int("percent", int64(*c.Percent))
@@ -412,7 +446,7 @@ func (t *teller) callEnded(c *exchange.CallState) {
 		return
 	}
 	told.ended = true
-	end := chunk{kind: toolOutput, call: id, note: told.note, ours: told.ours, dynamic: told.dynamic}
+	end := chunk{kind: toolOutput, call: id, note: told.note, ours: told.ours, dynamic: told.ours}
 	switch c.Status {
 	case conversation.CallOK:
 		t.allowed(told, true)
@@ -438,6 +472,7 @@ func (t *teller) callEnded(c *exchange.CallState) {
 func (t *teller) end() []chunk {
 	clear(t.out)
 	t.out = t.out[:0]
+	t.now()
 	if t.step {
 		t.put(chunk{kind: finishStep})
 	}

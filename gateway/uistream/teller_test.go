@@ -37,7 +37,7 @@ func (p play) stream() []byte {
 			add(f.Stream(b))
 		}
 	}
-	s.synced = true
+	s.add(&exchange.Note{Kind: exchange.Synced})
 	if s.teller.run.Rests() {
 		s.end()
 	}
