@@ -17,7 +17,7 @@ class Chat extends AbstractChat {
     });
   }
   last() { return this.messages.at(-1) ?? { parts: [], metadata: {} }; }
-  told() { return texts(this.last()); }
+  told() { return this.last().role === 'assistant' ? texts(this.last()) : ''; }
 }
 
 const api = url + '/api/ui/chat';
@@ -51,7 +51,8 @@ judge(async () => {
     equal('the receipt', [chat.last().metadata.receipts[said].how, chat.last().metadata.status], ['answered', 'COMPLETE']);
     await reloads('send', chat);
     const again = open({ id: chat.id, messages: (await read(chat.id)).messages });
-    equal('after the answer there is nothing to resume', await again.resumeStream().then(() => [again.status, again.messages.length]), ['ready', 2]);
+    equal('after the answer there is nothing new to resume', await again.resumeStream().then(() => [again.status, again.messages.length]), ['ready', 2]);
+    await reloads('resumed', again);
     await again.sendMessage({ text: '/say And again' });
     equal('a page that was loaded again goes on', again.messages.map((m) => m.role), ['user', 'assistant', 'user', 'assistant']);
     await reloads('go on', again);
@@ -126,7 +127,7 @@ judge(async () => {
     await until(() => chat.told().length > 20);
     await ask('stop');
     await sending;
-    equal('a server that stops does not end the answer', chat.status, 'error');
+    check('a server that stops does not end the answer in the middle', chat.status === 'error' || chat.told().endsWith('|End'), chat.told());
     await ask('start');
     await started();
     await chat.resumeStream();
@@ -241,6 +242,8 @@ judge(async () => {
     equal('the page ran them', ran, [['get_weather', { city: 'Oslo' }], ['get_weather', { city: 'Bergen' }]]);
     check('and the answer knows the result', /"sky":"blue"/.test(chat.told()), chat.told());
     equal('one message', [chat.messages.length, tools(chat.last()).map((t) => t.type)], [2, ['tool-get_weather', 'tool-get_weather']]);
+    await chat.resumeStream();
+    equal('told again, the page runs them no more', ran.length, 2);
     await reloads('tools of the page', chat);
   }
   // The call of a page's tool outlives the page and the server.
@@ -267,8 +270,8 @@ judge(async () => {
     await fetch(`${api}/${chat.id}/stop`, { method: 'POST' });
     requests = 0;
     await chat.addToolOutput({ tool: 'get_time', toolCallId: tools(chat.last())[0].toolCallId, output: 'late' });
-    await until(() => chat.status === 'error');
-    equal('a result that is too late is refused, once', [requests, chat.error.statusCode], [1, 400]);
+    await until(() => chat.last().metadata.status === 'CANCELLED' && chat.status === 'ready');
+    equal('a result that is too late is told so, and sent once', requests, 1);
   }
   // Another agent works: what it is given, and what it says, is a tool's call.
   {
