@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"strings"
@@ -177,5 +178,223 @@ func TestOpenAIOneOfTwoApprovals(t *testing.T) {
 	next := r.respond(`{"background":true,"input":[{"type":"mcp_approval_response","approval_request_id":"` + first.Output[0].ID + `","approve":true}]}`)
 	if next.Status != "completed" || len(next.Output) != 1 || next.Output[0].ID != first.Output[1].ID {
 		t.Errorf("%s: %+v", next.Status, next.Output)
+	}
+}
+
+// Every refusal has the API's shape, with the status by which SDKs choose their class.
+func TestOpenAIErrors(t *testing.T) {
+	r := startOpenAI(t, func(c *gateway.Config, d *gateway.Deps) {
+		d.Authenticator = openAIUsers{}
+		c.Limits.BodyBytes, c.Limits.TextBytes = 4096, 2048
+	})
+	ann := func(method, path, body string) answer {
+		return r.call(method, path, body, "Authorization", "Bearer ann")
+	}
+	mine := responseOf(t, ann("POST", "/v1/responses", `{"input":"Go","background":true}`))
+	user := func(body string) string { return `{"input":"x",` + body + `}` }
+	chat := func(body string) string { return `{"messages":[{"role":"user","content":"x"}],` + body + `}` }
+	for _, test := range []struct {
+		method, path, body, token string
+		status                    int
+		kind, code                string
+	}{
+		{"POST", "/v1/responses", user(`"model":"parley"`), "", 401, "authentication_error", "invalid_api_key"},
+		{"GET", "/v1/models", "", "nobody", 401, "authentication_error", "invalid_api_key"},
+		{"GET", "/v1/models", "", "narrow", 403, "permission_error", "forbidden"},
+		{"GET", "/v1/responses/" + mine.ID, "", "eve", 404, "not_found_error", "null"},
+		{"GET", "/v1/responses/" + mine.ID + "?stream=true", "", "eve", 404, "not_found_error", "null"},
+		{"GET", "/v1/responses/" + mine.ID + "/input_items", "", "eve", 404, "not_found_error", "null"},
+		{"POST", "/v1/responses/" + mine.ID + "/cancel", "", "eve", 404, "not_found_error", "null"},
+		{"DELETE", "/v1/responses/" + mine.ID, "", "eve", 404, "not_found_error", "null"},
+		{"GET", "/v1/conversations/" + mine.Conversation.ID, "", "eve", 404, "not_found_error", "null"},
+		{"POST", "/v1/conversations/" + mine.Conversation.ID, `{"metadata":{"title":"stolen"}}`, "eve", 404, "not_found_error", "null"},
+		{"DELETE", "/v1/conversations/" + mine.Conversation.ID, "", "eve", 404, "not_found_error", "null"},
+		{"GET", "/v1/conversations/" + mine.Conversation.ID + "/items", "", "eve", 404, "not_found_error", "null"},
+		{"GET", "/v1/conversations/" + mine.Conversation.ID + "/items/msg_m1", "", "eve", 404, "not_found_error", "null"},
+		{"POST", "/v1/conversations/" + mine.Conversation.ID + "/items", `{"items":[]}`, "eve", 404, "not_found_error", "null"},
+		{"DELETE", "/v1/conversations/" + mine.Conversation.ID + "/items/msg_m1", "", "eve", 404, "not_found_error", "null"},
+		{"POST", "/v1/responses", user(`"conversation":"` + mine.Conversation.ID + `"`), "eve", 404, "not_found_error", "null"},
+		{"POST", "/v1/responses", user(`"previous_response_id":"` + mine.ID + `"`), "eve", 400, "invalid_request_error", "previous_response_not_found"},
+		{"GET", "/v1/responses/" + mine.ID + ".99", "", "ann", 404, "not_found_error", "null"},
+		{"GET", "/v1/responses/" + mine.ID + "?stream=true&starting_after=x", "", "ann", 400, "invalid_request_error", "invalid_value"},
+		{"GET", "/v1/responses/" + mine.ID + "?stream=true&starting_after=9007199254740991", "", "ann", 409, "invalid_request_error", "conflict"},
+		{"GET", "/v1/responses", "", "ann", 426, "invalid_request_error", "upgrade_required"},
+		{"DELETE", "/v1/responses/" + mine.ID, "", "ann", 405, "invalid_request_error", "not_supported"},
+		{"GET", "/v1/models/gpt-0", "", "ann", 404, "not_found_error", "model_not_found"},
+		{"GET", "/v1/conversations/" + mine.Conversation.ID + "/items?limit=0", "", "ann", 400, "invalid_request_error", "invalid_value"},
+		{"GET", "/v1/conversations/" + mine.Conversation.ID + "/items?after=x", "", "ann", 400, "invalid_request_error", "invalid_value"},
+		{"GET", "/v1/conversations/" + mine.Conversation.ID + "/items?order=x", "", "ann", 400, "invalid_request_error", "invalid_value"},
+		{"POST", "/v1/conversations/" + mine.Conversation.ID + "/items", `{"items":[{"role":"user","content":"x"}]}`, "ann", 400, "invalid_request_error", "unsupported_parameter"},
+		{"DELETE", "/v1/conversations/" + mine.Conversation.ID + "/items/msg_m1", "", "ann", 405, "invalid_request_error", "not_supported"},
+		{"POST", "/v1/responses", `{"input":"x"`, "ann", 400, "invalid_request_error", "invalid_json"},
+		{"POST", "/v1/responses", `{"input":7}`, "ann", 400, "invalid_request_error", "invalid_type"},
+		{"POST", "/v1/responses", `{"input":"  "}`, "ann", 400, "invalid_request_error", "bad_request"},
+		{"POST", "/v1/responses", `{"input":"` + strings.Repeat("x", 3000) + `"}`, "ann", 413, "invalid_request_error", "too_large"},
+		{"POST", "/v1/responses", `{"input":"` + strings.Repeat("x", 5000) + `"}`, "ann", 413, "", ""},
+		{"POST", "/v1/responses", user(`"model":"gpt-0"`), "ann", 404, "not_found_error", "model_not_found"},
+		{"POST", "/v1/responses", user(`"prompt":{"id":"p"}`), "ann", 400, "invalid_request_error", "unsupported_parameter"},
+		{"POST", "/v1/responses", user(`"text":{"format":{"type":"json_schema","name":"x","schema":{}}}`), "ann", 400, "invalid_request_error", "unsupported_parameter"},
+		{"POST", "/v1/responses", user(`"tool_choice":"required"`), "ann", 400, "invalid_request_error", "unsupported_parameter"},
+		{"POST", "/v1/responses", user(`"tools":[{"type":"web_search"}]`), "ann", 400, "invalid_request_error", "unsupported_parameter"},
+		{"POST", "/v1/responses", user(`"tools":[{"type":"function","name":"not a name"}]`), "ann", 400, "invalid_request_error", "bad_request"},
+		{"POST", "/v1/responses", user(`"tools":[{"type":"function","name":"a"},{"type":"function","name":"a"}]`), "ann", 400, "invalid_request_error", "bad_request"},
+		{"POST", "/v1/responses", user(`"metadata":{"mode":"now"}`), "ann", 400, "invalid_request_error", "invalid_value"},
+		{"POST", "/v1/responses", user(`"metadata":{"session":"` + strings.Repeat("x", 200) + `"}`), "ann", 400, "invalid_request_error", "invalid_value"},
+		{"POST", "/v1/responses", user(`"conversation":"conv_a","previous_response_id":"resp_b"`), "ann", 400, "invalid_request_error", "mutually_exclusive_parameters"},
+		{"POST", "/v1/responses", `{"input":[{"role":"user","content":[{"type":"input_image","image_url":"https://example.org/a.png"}]}]}`, "ann", 400, "invalid_request_error", "unsupported_parameter"},
+		{"POST", "/v1/responses", `{"input":[{"role":"user","content":[{"type":"input_audio"}]}]}`, "ann", 400, "invalid_request_error", "unsupported_parameter"},
+		{"POST", "/v1/responses", `{"input":[{"type":"web_search_call"}]}`, "ann", 400, "invalid_request_error", "unsupported_parameter"},
+		{"POST", "/v1/responses", `{"input":[{"role":"assistant","content":"x"}]}`, "ann", 400, "invalid_request_error", "missing_required_parameter"},
+		{"POST", "/v1/responses", `{"input":[{"type":"function_call_output","call_id":"call_x","output":"y"}]}`, "ann", 400, "invalid_request_error", "invalid_value"},
+		{"POST", "/v1/responses", `{"input":[{"type":"function_call_output","call_id":"call_c9-` + strings.TrimPrefix(mine.ID, "resp_") + `","output":"y"}]}`, "ann", 400, "invalid_request_error", "invalid_value"},
+		{"POST", "/v1/chat/completions", chat(`"n":2`), "ann", 400, "invalid_request_error", "unsupported_parameter"},
+		{"POST", "/v1/chat/completions", chat(`"logprobs":true`), "ann", 400, "invalid_request_error", "unsupported_parameter"},
+		{"POST", "/v1/chat/completions", chat(`"response_format":{"type":"json_object"}`), "ann", 400, "invalid_request_error", "unsupported_parameter"},
+		{"POST", "/v1/chat/completions", `{"messages":[]}`, "ann", 400, "invalid_request_error", "missing_required_parameter"},
+		{"POST", "/v1/chat/completions", `{"messages":[{"role":"narrator","content":"x"}]}`, "ann", 400, "invalid_request_error", "invalid_value"},
+	} {
+		name := test.method + " " + test.path + " " + test.body
+		if len(name) > 160 {
+			name = name[:160]
+		}
+		var headers []string
+		if test.token != "" {
+			headers = []string{"Authorization", "Bearer " + test.token}
+		}
+		a := r.call(test.method, test.path, test.body, headers...)
+		if a.status != test.status {
+			t.Errorf("%s\nstatus %d, want %d: %s", name, a.status, test.status, a.body)
+			continue
+		}
+		if test.kind == "" { // refused before it came to the API
+			continue
+		}
+		var got struct {
+			Error struct {
+				Message, Type string
+				Code          json.RawMessage
+			}
+		}
+		if err := json.Unmarshal(a.body, &got); err != nil || got.Error.Message == "" {
+			t.Errorf("%s\n%s: %v", name, a.body, err)
+		}
+		if code := strings.Trim(string(got.Error.Code), `"`); got.Error.Type != test.kind || code != test.code {
+			t.Errorf("%s\n%s, want %s %s", name, a.body, test.kind, test.code)
+		}
+		if test.status == 401 && a.header.Get("Www-Authenticate") != "Bearer" {
+			t.Errorf("%s: no WWW-Authenticate", name)
+		}
+	}
+	if n := len(events(r, conversation.SessionKey{Tenant: "acme", Session: mine.key().Session})); n != 4 {
+		t.Errorf("of all that was refused the session has %d events", n)
+	}
+}
+
+// openAIUsers are ann of one tenant, eve of another, and one who may not chat.
+type openAIUsers struct{}
+
+func (openAIUsers) Mode() string { return "keys" }
+
+func (openAIUsers) Authenticate(_ context.Context, c gateway.Credential) (*gateway.Principal, error) {
+	switch c.Token {
+	case "ann":
+		return &gateway.Principal{Tenant: "acme", User: "ann", Scopes: []string{gateway.ScopeChat}}, nil
+	case "bob":
+		return &gateway.Principal{Tenant: "acme", User: "bob", Scopes: []string{gateway.ScopeChat}}, nil
+	case "eve":
+		return &gateway.Principal{Tenant: "other", User: "eve", Scopes: []string{gateway.ScopeChat}}, nil
+	case "narrow":
+		return &gateway.Principal{Tenant: "acme", User: "ann", Scopes: []string{gateway.ScopeRuntime}}, nil
+	}
+	return nil, conversation.Errorf(conversation.Unauthenticated, "who are you?")
+}
+
+// What is another user's, of the same tenant or another one, is answered as what is not there.
+func TestOpenAIOthersAreNotThere(t *testing.T) {
+	r := startOpenAI(t, func(_ *gateway.Config, d *gateway.Deps) { d.Authenticator = openAIUsers{} })
+	mine := responseOf(t, r.call("POST", "/v1/responses", `{"input":"Go","background":true}`, "Authorization", "Bearer ann"))
+	session := strings.TrimPrefix(mine.Conversation.ID, "conv_")
+	ask := func(token, session string) (all string) {
+		for _, route := range []string{
+			"GET /v1/responses/resp_t1-S", "GET /v1/responses/resp_t1-S?stream=true", "POST /v1/responses/resp_t1-S/cancel", "DELETE /v1/responses/resp_t1-S", "GET /v1/responses/resp_t1-S/input_items",
+			"GET /v1/conversations/conv_S", "DELETE /v1/conversations/conv_S", "GET /v1/conversations/conv_S/items", "GET /v1/conversations/conv_S/items/msg_m1-S", "DELETE /v1/conversations/conv_S/items/x",
+			`POST /v1/conversations/conv_S {"metadata":{"title":"x"}}`, `POST /v1/conversations/conv_S/items {"items":[{}]}`, `POST /v1/responses {"input":"x","conversation":"conv_S"}`,
+			`POST /v1/responses {"input":"x","previous_response_id":"resp_t1-S"}`, `POST /v1/responses {"input":[{"type":"function_call_output","call_id":"call_c1-t1-S","output":"x"}]}`,
+		} {
+			method, rest, _ := strings.Cut(strings.ReplaceAll(route, "-S", "-"+session), " ")
+			path, body, _ := strings.Cut(strings.ReplaceAll(rest, "conv_S", "conv_"+session), " ")
+			a := r.call(method, path, body, "Authorization", "Bearer "+token)
+			if a.status < 400 {
+				t.Errorf("%s is answered %d: %s", route, a.status, a.body)
+			}
+			all += route + "\n" + string(a.body) + "\n"
+		}
+		return strings.ReplaceAll(all, session, "S")
+	}
+	missing := ask("bob", "aaaaaaaaaaaaaaaa")
+	for _, token := range []string{"bob", "eve"} {
+		if got := ask(token, session); got != missing {
+			t.Errorf("%s is told\n%s\nand of what is not there\n%s", token, got, missing)
+		}
+	}
+}
+
+// Whichever event a client has seen last, it is told the rest, byte for byte as it was.
+func TestOpenAIResumesFromEveryEvent(t *testing.T) {
+	r := startOpenAI(t)
+	first := r.respond(`{"input":"Go","background":true,"tools":` + twoTools + `}`)
+	r.sessions.Model(first.key(), machinetest.Text("One"), machinetest.Text("Zwö\n"), machinetest.Call("a", `{"x":1}`), machinetest.Call("b", `{}`))
+	whole := string(r.call("GET", "/v1/responses/"+first.ID+"?stream=true", "").want(t, 200).body)
+	if !strings.HasSuffix(whole, "data: [DONE]\n\n") {
+		t.Fatalf("it has no end: %s", whole)
+	}
+	seen := 0
+	for event := range strings.SplitAfterSeq(whole, "\n\n") {
+		_, number, has := strings.Cut(event, `"sequence_number":`)
+		if !has {
+			continue
+		}
+		number, _, _ = strings.Cut(number, ",")
+		rest := r.call("GET", "/v1/responses/"+first.ID+"?stream=true&starting_after="+number, "").want(t, 200).body
+		if _, want, _ := strings.Cut(whole, event); string(rest) != want {
+			t.Errorf("behind %s it is\n%s\nwant\n%s", number, rest, want)
+		}
+		seen++
+	}
+	if seen < 20 {
+		t.Errorf("%d events: %s", seen, whole)
+	}
+}
+
+// What waits and what streams is bounded as everywhere: a wait that has no room is accepted all
+// the same, and a stream that has none is refused before anything is said.
+func TestOpenAILimits(t *testing.T) {
+	r := startOpenAI(t, func(c *gateway.Config, _ *gateway.Deps) { c.Limits.Streams = 1 })
+	first := r.respond(`{"input":"Go","background":true}`)
+	open, err := r.http.Get("http://" + r.addr + "/v1/responses/" + first.ID + "?stream=true")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer open.Body.Close()
+	before := len(events(r, first.key()))
+	refused := r.call("POST", "/v1/responses", `{"input":"x","stream":true,"conversation":"`+first.Conversation.ID+`"}`).want(t, 503)
+	if refused.header.Get("Retry-After") == "" || !strings.Contains(string(refused.body), `"server_error"`) {
+		t.Errorf("%v: %s", refused.header, refused.body)
+	}
+	if now := len(events(r, first.key())); now != before {
+		t.Errorf("what was refused was said: %d events became %d", before, now)
+	}
+}
+
+// A response takes longer than a request may wait: it is accepted, and in progress still. A
+// completion has no such word, and must not be said again by its client.
+func TestOpenAIWaitEnds(t *testing.T) {
+	r := startOpenAI(t, func(c *gateway.Config, _ *gateway.Deps) { c.Times.WaitMax = time.Millisecond })
+	if got := r.respond(`{"input":"Go"}`); got.Status != "in_progress" {
+		t.Errorf("%+v", got)
+	}
+	late := r.call("POST", "/v1/chat/completions", `{"messages":[{"role":"user","content":"Go"}]}`).want(t, 504)
+	if late.header.Get("X-Should-Retry") != "false" {
+		t.Errorf("%v: %s", late.header, late.body)
 	}
 }

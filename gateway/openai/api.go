@@ -190,7 +190,7 @@ func (a *api) named(ctx context.Context, who *service.Principal, name string) (c
 
 // notFound is an error's own status, and for what is not there the API's.
 func notFound(param, message string, err error) error {
-	if conversation.AsError(err).Code != conversation.NotFound {
+	if !errors.Is(err, conversation.ErrNotFound) && conversation.AsError(err).Code != conversation.NotFound {
 		return err
 	}
 	return &refusal{status: fiber.StatusNotFound, param: param, message: message}
