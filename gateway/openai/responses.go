@@ -2,6 +2,7 @@ package openai
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strconv"
 	"time"
@@ -246,8 +247,11 @@ func (a *api) getResponse(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	if c.Query("stream") != "true" {
-		return answerWith(c, s, nil)
+	var body struct{ Stream bool } // the SDK for Go says it there, also with GET
+	if json.Unmarshal(c.Request().Body(), &body) != nil || !body.Stream {
+		if c.Query("stream") != "true" {
+			return answerWith(c, s, nil)
+		}
 	}
 	after := exchange.Number(0)
 	if q := c.Query("starting_after"); q != "" {

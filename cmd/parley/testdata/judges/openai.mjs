@@ -145,6 +145,56 @@ async function questions() {
   equal('the next text answers it', done.output_text, 'You chose B');
 }
 
+async function approvals() {
+  const go = (input, rest) => client.responses.create({ model, input, ...rest });
+  const asked = await go('/tool hi_greet {"name":"Max"}\n/say At $result');
+  const request = asked.output.find((o) => o.type === 'mcp_approval_request');
+  equal('a call of ours that must be allowed is an approval', [asked.status, request?.name, request?.server_label], ['completed', 'hi_greet', 'parley']);
+  const allowed = await go([{ type: 'mcp_approval_response', approval_request_id: request.id, approve: true }], { previous_response_id: asked.id });
+  check('allowed, it goes on', allowed.output_text.startsWith('At ') && allowed.metadata['parley.task'] === asked.metadata['parley.task'], allowed.output_text);
+  check('our own calls are hidden', allowed.output.every((o) => o.type === 'message'), allowed.output);
+  const other = await go('/tool hi_greet {"name":"Max"}\n/say Then $result');
+  const declined = await go([{ type: 'mcp_approval_response', approval_request_id: other.output[0].id, approve: false }], { previous_response_id: other.id });
+  check('declined, too', declined.status === 'completed' && declined.output_text.startsWith('Then ') && declined.output_text !== allowed.output_text.replace('At', 'Then'), declined.output_text);
+  const items = await client.conversations.items.list(asked.conversation.id, { order: 'asc' });
+  equal('the conversation has both', items.data.map((i) => i.type), ['message', 'mcp_approval_request', 'mcp_approval_response', 'message']);
+  const chat = await client.chat.completions.create({ model, user: 'bea', messages: [{ role: 'user', content: '/tool hi_greet {"name":"Bea"}\n/say Well, $result' }] });
+  check('a completion asks in words', chat.choices[0].message.content.includes('hi_greet'), chat.choices[0].message);
+  const yes = await client.chat.completions.create({ model, user: 'bea', messages: [{ role: 'user', content: 'yes' }] });
+  check('and takes a yes', yes.choices[0].message.content.startsWith('Well, '), yes.choices[0].message);
+}
+
+async function chatTools() {
+  const body = { model, messages: [{ role: 'user', content: '/tool get_weather {"city":"Oslo"}\n/say It is $result' }], tools: [{ type: 'function', function: { name: 'get_weather', parameters: weather.parameters } }] };
+  const stream = client.chat.completions.stream({ ...body });
+  const first = (await stream.finalChatCompletion()).choices[0];
+  equal("the SDK's own stream has the call", [first.finish_reason, first.message.tool_calls[0].function.arguments], ['tool_calls', '{"city":"Oslo"}']);
+  const more = [...body.messages, first.message, { role: 'tool', tool_call_id: first.message.tool_calls[0].id, content: 'cold' }];
+  const text = await client.chat.completions.stream({ ...body, messages: more }).finalContent();
+  equal('its result finds the task by the id of the call', text, 'It is cold');
+}
+
+async function drained() {
+  const r = await client.responses.create({ model, input: '/stream 80 on', background: true });
+  const events = [];
+  let failed;
+  const reading = (async () => {
+    try {
+      for await (const e of await client.responses.retrieve(r.id, { stream: true })) events.push(e);
+    } catch (e) {
+      failed = e;
+    }
+  })();
+  await until(() => text(events).split(' ').length > 5);
+  await ask('stop');
+  await reading;
+  check('a stream that a drain cuts off does not look whole', failed !== undefined || events.at(-1).type === 'response.completed', events.at(-1)?.type);
+  await ask('start');
+  const rest = await collect(await client.responses.retrieve(r.id, { stream: true, starting_after: events.at(-1).sequence_number }));
+  const last = [...events, ...rest].at(-1);
+  equal('after it the response ends', last.response.status, 'completed');
+}
+
 async function completions() {
   const ask1 = { model, messages: [{ role: 'system', content: 'brief' }, { role: 'user', content: '/say Hi' }, { role: 'assistant', content: 'Hi' }, { role: 'user', content: '/say Hello again' }] };
   const c = await client.chat.completions.create(ask1);
@@ -206,7 +256,7 @@ async function socket() {
 }
 
 judge(async () => {
-  for (const part of [responses, background, conversations, questions, completions, others, socket, tools, killed]) {
+  for (const part of [responses, background, conversations, questions, approvals, completions, chatTools, others, socket, tools, drained, killed]) {
     try {
       await part();
     } catch (e) {
