@@ -250,6 +250,7 @@ var arrows = map[string][]string{
 	"clients/go/internal/refusal":    {},
 	"clients/go/examples/ask":        {"clients/go"},
 	"clients/go/examples/conform":    {"clients/go"},
+	"examples/openai-go":             {},
 }
 
 // testArrows are the imports that only tests of a room may have, beside its own.
@@ -317,7 +318,7 @@ var libraries = map[string][]string{
 	"github.com/go-json-experiment/json": {"gateway/protocol"},
 	"github.com/valyala/fasthttp":        {"gateway/rest", "gateway/uploads.go", "cmd/parley-bench/internal/load/baseline_socket.go"},
 	"github.com/fasthttp/websocket":      {"gateway/ws", "cmd/parley-bench/internal/conform", "cmd/parley-bench/internal/load"},
-	"github.com/openai/":                 {}, // tests only: the two link 58 MB (ADR 9)
+	"github.com/openai/":                 {"examples/openai-go"}, // no server: the two link 58 MB (ADR 9)
 	"github.com/anthropics/":             {},
 	"github.com/tmaxmax/go-sse":          {"models/internal/httpmodel"},
 	"github.com/expr-lang/":              {"tools/builtin"},

@@ -1,0 +1,2 @@
+// Openai-go has the OpenAI SDK for Go begin a response in the background, and follow it.
+package main
