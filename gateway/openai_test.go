@@ -13,6 +13,7 @@ import (
 	"parley/conversation/policy"
 	"parley/gateway"
 	"parley/gateway/gatewaytest"
+	"parley/gateway/protocol"
 )
 
 // startOpenAI is start, for requests of another protocol than that of the documents.
@@ -102,6 +103,7 @@ func TestOpenAITwoCallsAtOnce(t *testing.T) {
 	if again := r.respond(both); again.ID != next.ID {
 		t.Errorf("the same results again are %s, not %s", again.ID, next.ID)
 	}
+	r.call("POST", "/v1/responses", strings.ReplaceAll(both, "done", "other")).want(t, 409)
 }
 
 // A request that comes again under its Idempotency-Key is the same response, also when its task
@@ -336,6 +338,37 @@ func TestOpenAIOthersAreNotThere(t *testing.T) {
 		if got := ask(token, session); got != missing {
 			t.Errorf("%s is told\n%s\nand of what is not there\n%s", token, got, missing)
 		}
+	}
+}
+
+// Who may only speak in a session brings neither another agent nor instructions nor tools, and
+// leaves those of its owner as they are.
+func TestOpenAISettingsAreTheOwners(t *testing.T) {
+	r := startOpenAI(t, func(c *gateway.Config, d *gateway.Deps) {
+		d.Authenticator = openAIUsers{}
+		c.Offer.Agents = []protocol.OfferedAgent{{Name: "coordinator"}, {Name: "developer"}}
+	})
+	ask := func(token, body string) answer {
+		return r.call("POST", "/v1/responses", body, "Authorization", "Bearer "+token)
+	}
+	mine := responseOf(t, ask("ann", `{"input":"Go","background":true,"instructions":"Be brief","tools":`+twoTools+`}`))
+	key := conversation.SessionKey{Tenant: "acme", Session: mine.key().Session}
+	r.sessions.Model(key, machinetest.Text("Done"))
+	r.call("PATCH", "/api/sessions/"+string(key.Session), `{"access":"tenant"}`, "Authorization", "Bearer ann").want(t, 200)
+	in := `"background":true,"conversation":"` + mine.Conversation.ID + `","input":"x"`
+	for _, more := range []string{`"model":"developer"`, `"instructions":"Be long"`, `"tools":[{"type":"function","name":"c"}]`} {
+		ask("bob", `{`+in+`,`+more+`}`).want(t, 403)
+	}
+	ask("bob", `{`+in+`}`).want(t, 200)
+	view := string(r.call("GET", "/api/sessions/"+string(key.Session), "", "Authorization", "Bearer ann").want(t, 200).body)
+	if !strings.Contains(view, `"Be brief"`) || !strings.Contains(view, `"tools.caller"`) || !strings.Contains(view, `"agent":"coordinator"`) {
+		t.Errorf("%s", view)
+	}
+	// The owner's next request takes the tools away that it does not name, and leaves the instructions.
+	ask("ann", `{`+in+`,"model":"developer"}`).want(t, 200)
+	view = string(r.call("GET", "/api/sessions/"+string(key.Session), "", "Authorization", "Bearer ann").want(t, 200).body)
+	if !strings.Contains(view, `"Be brief"`) || strings.Contains(view, `"tools.caller"`) || !strings.Contains(view, `"agent":"developer"`) {
+		t.Errorf("%s", view)
 	}
 }
 
