@@ -4,7 +4,8 @@ import { spawn } from 'node:child_process';
 import { Readable, Writable } from 'node:stream';
 import * as acp from '@agentclientprotocol/sdk';
 import { createWebSocketStream } from '@agentclientprotocol/sdk/experimental/ws-client';
-import { ask, check, equal, judge, until, url } from './check.mjs';
+import WebSocket from 'ws';
+import { ask, check, equal, judge, key, narrowKey, otherKey, until, url } from './check.mjs';
 
 const { PARLEY_PROGRAM, PARLEY_SERVE_VARIABLE } = process.env;
 
@@ -16,10 +17,10 @@ class Editor {
   form = async () => ({ action: 'cancel' });
   errors = '';
 
-  constructor(name, { forms = true, stream } = {}) {
+  constructor(name, { forms = true, stream, as = key } = {}) {
     this.name = name;
     if (!stream) {
-      this.child = spawn(PARLEY_PROGRAM, ['acp', '--url', url], { env: { ...process.env, [PARLEY_SERVE_VARIABLE]: '1' }, stdio: ['pipe', 'pipe', 'pipe'] });
+      this.child = spawn(PARLEY_PROGRAM, ['acp', '--url', url], { env: { ...process.env, PARLEY_KEY: as, [PARLEY_SERVE_VARIABLE]: '1' } });
       this.child.stderr.on('data', (b) => { this.errors += b; });
       stream = acp.ndJsonStream(Writable.toWeb(this.child.stdin), Readable.toWeb(this.child.stdout));
     }
@@ -128,6 +129,33 @@ judge(async () => {
   const named = await plain.prompt(p, 'Max');
   equal('its answer is the next prompt', [named.stopReason, plain.texts(p).at(-1)], ['end_turn', 'hello Max']);
 
+  // Approvals.
+  const greet = '/tool hi_greet {"name":"Max"}\n/say $result';
+  editor.permission = async ({ params }) => ({ outcome: { outcome: 'selected', optionId: params.options.find((o) => o.kind === 'allow_once').optionId } });
+  const allowed = await editor.prompt(s, greet);
+  const permission = editor.asked.at(-1).params;
+  equal('an approval is a request for a permission', [allowed.stopReason, permission.toolCall.title, permission.toolCall.rawInput, permission.options.length], ['end_turn', 'hi_greet', { name: 'Max' }, 2]);
+  equal('the call waits, runs and ends', editor.calls(s).slice(-3).map((c) => [c.toolCallId === permission.toolCall.toolCallId, c.status]), [[true, 'pending'], [true, 'in_progress'], [true, 'completed']]);
+  editor.permission = async ({ params }) => ({ outcome: { outcome: 'selected', optionId: params.options.find((o) => o.kind === 'reject_once').optionId } });
+  const rejected = await editor.prompt(s, greet);
+  equal('it may be declined', [rejected.stopReason, editor.calls(s).at(-1).status, editor.texts(s).at(-1).includes('denied')], ['end_turn', 'failed', true]);
+  let withdrawn = false;
+  let begun = false;
+  editor.permission = ({ signal }) => new Promise((resolve) => {
+    begun = true;
+    signal.addEventListener('abort', () => { withdrawn = true; resolve({ outcome: { outcome: 'cancelled' } }); });
+  });
+  const elsewhere = editor.prompt(s, greet);
+  await until(() => begun);
+  const api = async (method, path, body) => await (await fetch(url + path, { method, headers: { 'Content-Type': 'application/json', Authorization: 'Bearer ' + key }, body: body && JSON.stringify(body) })).json();
+  const questions = (await api('GET', `/api/sessions/${s}/questions`)).items;
+  await api('POST', `/api/sessions/${s}/questions/${questions.at(-1).question}/answer`, { text: 'yes' });
+  equal('another client may answer', [(await elsewhere).stopReason, withdrawn], ['end_turn', true]);
+  editor.permission = async () => { throw new Error('there is no window'); };
+  const unanswered = await editor.prompt(s, greet);
+  equal('who cannot answer gets the turn back', [unanswered.stopReason, unanswered._meta.parley.status], ['end_turn', 'AWAITING_RESPONSE']);
+  equal('and may say yes', [(await editor.prompt(s, 'yes')).stopReason, editor.calls(s).at(-1).status], ['end_turn', 'completed']);
+
   // Cancelling.
   const long = editor.prompt(s, '/stream 500 long');
   await until(() => editor.texts(s).at(-1)?.includes('long'));
@@ -190,7 +218,14 @@ judge(async () => {
   equal('once', reader.texts(s, 'user_message_chunk').filter((t) => t.includes(`/stream ${count}`)).length, 1);
   equal('nothing of one\'s own is told back', editor.texts(s, 'user_message_chunk').filter((t) => t.startsWith('/')), []);
 
-  // The server stops and comes back while nothing happens, and while a question is open.
+  // It goes away in good order, too.
+  const drained = editor.prompt(s, '/stream 300 tock');
+  await until(() => editor.texts(s).at(-1)?.includes('tock'));
+  await ask('stop');
+  await ask('start');
+  equal('a prompt survives a restart', (await drained).stopReason, 'end_turn');
+
+  // The server is killed while a question is open.
   let answer;
   editor.form = () => new Promise((resolve) => { answer = resolve; });
   const before = editor.asked.length;
@@ -198,7 +233,7 @@ judge(async () => {
   await until(() => answer);
   await ask('kill');
   await ask('start');
-  await until(() => editor.errors.split('connected again').length > 2);
+  await until(() => editor.errors.split('connected again').length > 3);
   answer({ action: 'accept', content: { answer: 'here' } });
   equal('a question survives the server', [(await open).stopReason, editor.texts(s).at(-1), editor.asked.length - before], ['end_turn', 'yes: here', 1]);
 
@@ -214,19 +249,30 @@ judge(async () => {
   ], [-32002, -32002, -32601, -32601, -32602, -32602]);
   equal('a failed task is an error', (await failure(editor.prompt(s, '/fail 500 99'))).code, -32603);
 
+  // Other users.
+  const other = new Editor('other', { as: otherKey });
+  await other.begin();
+  const theirs = { sessionId: s, cwd: '/', mcpServers: [] };
+  equal('what belongs to others is not there', [(await failure(other.agent.request('session/load', theirs))).code, (await other.agent.request('session/list', {})).sessions], [-32002, []]);
+  for (const as of [narrowKey, 'parley_nobody']) {
+    const stranger = new Editor('stranger', { as });
+    equal('a key that is not good is refused', (await failure(stranger.begin())).code, -32000);
+    stranger.end();
+  }
+
   // Versions.
   const newer = new Editor('newer');
   equal('a newer client is told the version', (await newer.begin(7)).protocolVersion, 1);
 
   // Over the WebSocket itself.
-  const socket = new Editor('socket', { stream: createWebSocketStream(url.replace('http', 'ws') + '/acp') });
+  const socket = new Editor('socket', { stream: createWebSocketStream(url.replace('http', 'ws') + '/acp', { WebSocket, headers: { Authorization: 'Bearer ' + key } }) });
   await socket.begin();
   const w = await socket.open();
   equal('the SDK\'s own transport works', [(await socket.prompt(w, '/say by socket')).stopReason, socket.texts(w)], ['end_turn', ['by socket']]);
   await socket.agent.request('session/close', { sessionId: w });
   equal('a closed session is resumed', [await socket.agent.request('session/resume', { sessionId: w, cwd: '/' }).then((r) => typeof r), socket.texts(w)], ['object', ['by socket']]);
 
-  for (const e of [editor, plain, second, reader, newer, socket]) e.end();
+  for (const e of [editor, plain, second, reader, other, newer, socket]) e.end();
 
   // No server.
   const alone = spawn(PARLEY_PROGRAM, ['acp', '--url', 'http://127.0.0.1:1'], { env: { ...process.env, [PARLEY_SERVE_VARIABLE]: '1' } });
