@@ -18,9 +18,10 @@ import (
 type conn struct {
 	x      *exchange.Exchange
 	socket *door.Socket
-	client string // the name under which its ids are kept apart
-	ready  bool   // it has said initialize; of the goroutine that reads
-	elicit bool   // it shows forms; written before ready
+	send   func([]byte) // a message; from any goroutine
+	client string       // the name under which its ids are kept apart
+	ready  bool         // it has said initialize; of the goroutine that reads
+	elicit bool         // it shows forms; written before ready
 
 	mu       sync.Mutex
 	sessions map[string]*session // by what the client calls them
@@ -28,7 +29,7 @@ type conn struct {
 }
 
 func newConn(x *exchange.Exchange, s *door.Socket) *conn {
-	return &conn{x: x, socket: s, client: rand.Text(), sessions: map[string]*session{}}
+	return &conn{x: x, socket: s, send: func(b []byte) { s.Send(b) }, client: rand.Text(), sessions: map[string]*session{}}
 }
 
 // serve reads until the socket ends.
@@ -66,8 +67,6 @@ func (c *conn) start(do func()) {
 		do()
 	})
 }
-
-func (c *conn) send(b []byte) { c.socket.Send(b) }
 
 func (c *conn) refuse(id json.RawMessage, f *fault) {
 	if f.data != nil && f.data.Code == conversation.Internal {

@@ -25,10 +25,11 @@ type session struct {
 	wake  context.CancelFunc // ends a wait for the next note
 	gone  bool
 
-	f       *exchange.Follower // nil = it is not followed yet
-	since   conversation.Seq   // behind which a follower must begin to go on from here
-	at      exchange.Number    // what the client was told last
-	replay  bool               // the client gets what it has said itself, too
+	f       *exchange.Follower                 // nil = it is not followed yet
+	since   conversation.Seq                   // the beginning of the newest step, behind which a follower must begin to go on
+	seen    map[conversation.QuestionID]asking // questions that were asked while the session was followed, and are open
+	at      exchange.Number                    // what the client was told last
+	replay  bool                               // the client gets what it has said itself, too
 	synced  bool
 	begins  []attach // that are answered when all that was stored has been told
 	prompts []*pending
@@ -78,6 +79,12 @@ type question struct {
 	answered bool // it has answered, and the log is about to say so
 }
 
+// asking is when a question was asked.
+type asking struct {
+	before   conversation.Seq // a follower that goes on must begin behind it, so that it knows the question
+	approval bool
+}
+
 // maxQueue bounds what waits for a session.
 const maxQueue = 256
 
@@ -85,7 +92,7 @@ const maxQueue = 256
 var errLeft = errors.New("the session has ended")
 
 func newSessionOf(c *conn, name string) *session {
-	return &session{c: c, name: name, wake: func() {}, known: map[conversation.CallID]bool{}}
+	return &session{c: c, name: name, wake: func() {}, known: map[conversation.CallID]bool{}, seen: map[conversation.QuestionID]asking{}}
 }
 
 // push gives it something to do.
@@ -231,7 +238,7 @@ func (s *session) follow(a attach) error {
 	if err != nil {
 		return err
 	}
-	from := exchange.From{Key: key, Since: a.since, After: a.after, FromNow: !a.load && !a.made && a.after == 0}
+	from := exchange.From{Key: key, Since: a.since, After: a.after, Whole: true, FromNow: !a.load && !a.made && a.after == 0}
 	f, err := x.Follow(ctx, who, from)
 	if err != nil {
 		return err
@@ -243,6 +250,8 @@ func (s *session) follow(a attach) error {
 		s.f.Close()
 	}
 	s.f, s.key, s.since, s.synced, s.replay = f, key, f.Fold().Seq(), false, a.load || a.made
+	clear(s.seen)
+	clear(s.known)
 	if s.at = a.after; s.at == 0 {
 		s.at = exchange.NumberAfter(s.since)
 	}
@@ -274,7 +283,7 @@ func (s *session) began(a attach) {
 		}
 		own := beginOwn(o)
 		own.Key("cursor")
-		own.Bytes = append(appendCursor(append(own.Bytes, '"'), s.since, s.at), '"')
+		own.Bytes = append(s.cursor(append(own.Bytes, '"')), '"')
 		if a.ignored != nil {
 			own.Key("ignored")
 			own.Bytes = appendList(own.Bytes, a.ignored)
@@ -289,6 +298,15 @@ func (s *session) began(a attach) {
 		own.Bytes = appendList(own.Bytes, asks)
 		endOwn(o, own)
 	})
+}
+
+// cursor appends where the client stands.
+func (s *session) cursor(dst []byte) []byte {
+	since := min(s.since, s.at.Seq())
+	for _, q := range s.seen {
+		since = min(since, q.before)
+	}
+	return appendCursor(dst, since, s.at)
 }
 
 func appendList(dst []byte, list []string) []byte {
@@ -420,6 +438,9 @@ func (s *session) tell(n *exchange.Note) {
 			s.since = n.Event.Seq - 1
 		}
 	}
+	if n.Kind == exchange.Asked {
+		s.seen[n.Question.Asked.Question] = asking{n.Event.Seq - 1, n.Question.Asked.Approval != nil}
+	}
 	s.show(n)
 	switch n.Kind {
 	case exchange.Asked:
@@ -461,6 +482,7 @@ func (s *session) closed(n *exchange.Note) {
 	case conversation.QuestionClosed:
 		id = b.Question
 	}
+	delete(s.seen, id)
 	i := slices.IndexFunc(s.open, func(q *question) bool { return q.Asked.Question == id })
 	if i < 0 {
 		return

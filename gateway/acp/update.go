@@ -24,7 +24,7 @@ func (s *session) show(n *exchange.Note) {
 	case exchange.Asked:
 		s.showQuestion(n, n.Question)
 	case exchange.Closed:
-		s.update(n, 0, "session_info_update", nil, func(own *protocol.Object) { appendClosed(own, n.Event.Body) })
+		s.showClosed(n)
 	case exchange.CallBegan:
 		kind := "tool_call"
 		if s.known[n.Call.ID] {
@@ -101,7 +101,7 @@ func (s *session) update(n *exchange.Note, i int, kind string, members, own func
 	}
 	m := beginOwn(&o)
 	m.Key("cursor")
-	m.Bytes = append(appendCursor(append(m.Bytes, '"'), s.since, s.at), '"')
+	m.Bytes = append(s.cursor(append(m.Bytes, '"')), '"')
 	m.Optional("task", string(n.Task))
 	if own != nil {
 		own(&m)
@@ -159,14 +159,11 @@ func (s *session) showMessage(n *exchange.Note, b conversation.MessageAccepted) 
 	}
 }
 
-// approves is true for the answer to an approval.
+// approves is true for the answer to an approval. The fold is ahead of the notes, and does not
+// say what was open then.
 func (s *session) approves(b conversation.MessageAccepted) bool {
-	is := func(q *conversation.QuestionView) bool {
-		return q.Asked.Question == b.Question && q.Asked.Approval != nil
-	}
-	return slices.ContainsFunc(s.f.Fold().Questions(), is) ||
-		slices.ContainsFunc(s.open, func(q *question) bool { return is(&q.QuestionView) }) ||
-		strings.HasPrefix(b.Text, `{"approve":`)
+	return s.seen[b.Question].approval || strings.HasPrefix(b.Text, `{"approve":`) ||
+		slices.ContainsFunc(s.open, func(q *question) bool { return q.Asked.Question == b.Question && q.Asked.Approval != nil })
 }
 
 // showQuestion shows what is asked: an approval as a call that waits, and another question as
@@ -190,6 +187,22 @@ func (s *session) showQuestion(n *exchange.Note, q *conversation.QuestionView) {
 	})
 }
 
+// showClosed shows that a question is not open any more. A call that nobody has allowed ends with it.
+func (s *session) showClosed(n *exchange.Note) {
+	own := func(own *protocol.Object) { appendClosed(own, n.Event.Body) }
+	_, unanswered := n.Event.Body.(conversation.QuestionClosed)
+	if n.Question == nil || n.Question.Asked.Approval == nil || !unanswered {
+		s.update(n, 0, "session_info_update", nil, own)
+		return
+	}
+	call := n.Question.Asked.Approval.Call
+	delete(s.known, call)
+	s.update(n, 0, "tool_call_update", func(o *protocol.Object) {
+		o.Text("toolCallId", string(call))
+		o.Text("status", "failed")
+	}, own)
+}
+
 // appendWaiting appends a call that waits for an approval.
 func appendWaiting(o *protocol.Object, a *conversation.Approval) {
 	appendCallHead(o, a.Call, a.Tool, "pending")
@@ -209,8 +222,11 @@ const maxTitle = 120
 
 // titleOf is what a call does, in one line.
 func titleOf(c *exchange.CallState) string {
-	if c.Agent == "" {
+	switch {
+	case c.Agent == "":
 		return c.Tool
+	case c.Args == protocol.RedactedJSON:
+		return string(c.Agent)
 	}
 	title := string(c.Agent) + ": " + strings.Join(strings.Fields(c.Args), " ")
 	if r := []rune(title); len(r) > maxTitle {
@@ -336,7 +352,7 @@ func (s *session) result(p *pending) {
 		o.Text("stopReason", stopOf(r))
 		own := beginOwn(o)
 		own.Key("cursor")
-		own.Bytes = append(appendCursor(append(own.Bytes, '"'), s.since, s.at), '"')
+		own.Bytes = append(s.cursor(append(own.Bytes, '"')), '"')
 		own.Optional("message", string(r.Message))
 		own.Text("task", string(r.Task))
 		own.Optional("status", r.Status.String())
