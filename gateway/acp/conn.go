@@ -128,7 +128,8 @@ func (c *conn) do(m *message) *fault {
 		if m.Method == "session/close" {
 			return c.push(p.Session, leave{m.ID})
 		}
-		return c.push(p.Session, cancel{})
+		c.cancel(p.Session, nil)
+		return nil
 	case "$/cancel_request":
 		var p struct {
 			ID json.RawMessage `json:"requestId"`
@@ -136,15 +137,7 @@ func (c *conn) do(m *message) *fault {
 		if bad := m.params(&p); bad != nil {
 			return bad
 		}
-		c.mu.Lock()
-		all := make([]*session, 0, len(c.sessions))
-		for _, s := range c.sessions {
-			all = append(all, s)
-		}
-		c.mu.Unlock()
-		for _, s := range all {
-			s.push(cancel{prompt: p.ID})
-		}
+		c.cancel("", p.ID)
 		return nil
 	case "authenticate":
 		return &fault{Code: invalidParams, Message: "there is nothing to sign in to: the connection has brought its key"}
@@ -227,6 +220,18 @@ func (c *conn) newSession(m *message) *fault {
 		}
 	})
 	return nil
+}
+
+// cancel ends the work on the prompts of a session, or on a prompt wherever it is. Of a session
+// that is not open there are none.
+func (c *conn) cancel(session string, prompt json.RawMessage) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for name, s := range c.sessions {
+		if prompt != nil || name == session {
+			_ = s.push(cancel{prompt}) // one that has ended has no prompts, either
+		}
+	}
 }
 
 // push has a session do something; the session is opened for that.

@@ -73,7 +73,8 @@ func TestOwnIDs(t *testing.T) {
 	if len(long) > 128 || !strings.HasPrefix(string(long), own("ed")) || long != ownID("ed", strings.Repeat("x", 1000)) || long == ownID("ed", strings.Repeat("x", 1001)) {
 		t.Errorf("a long one is %s", long)
 	}
-	if ownID("ed", "") == ownID("ed", "") || ownID("ed", "1") != "acp:ed:1" {
+	one, other := ownID("ed", ""), ownID("ed", "")
+	if one == other || ownID("ed", "1") != "acp:ed:1" {
 		t.Error("ids")
 	}
 	if full := ownID(strings.Repeat("c", maxClient), strings.Repeat("x", 1000)); len(full) > 128 {

@@ -39,7 +39,6 @@ type rig struct {
 	t        testing.TB
 	sessions *gatewaytest.Sessions
 	addr     string
-	log      *strings.Builder
 }
 
 type setup func(*gateway.Config, *gateway.Deps)

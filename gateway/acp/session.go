@@ -102,7 +102,7 @@ func (s *session) push(do any) error {
 	if s.gone {
 		return errLeft
 	}
-	if len(s.queue) >= maxQueue {
+	if _, ends := do.(cancel); !ends && len(s.queue) >= maxQueue {
 		return conversation.Errorf(conversation.RateLimited, "too much waits for the session")
 	}
 	s.queue = append(s.queue, do)
