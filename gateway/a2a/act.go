@@ -39,12 +39,15 @@ func (a *api) say(ctx context.Context, c *fiber.Ctx, who *service.Principal, r *
 		receipt, err = a.toContext(ctx, who, r, &d, said)
 	}
 	if err != nil {
+		if conversation.AsError(err).Code == conversation.Conflict {
+			err = refuse(invalidParams, "message.messageId %q was used for another message", conversation.Excerpt(r.message.id, 64))
+		}
 		return d, err
 	}
 	if receipt.Task != "" {
 		d.task = receipt.Task
 	}
-	d.from = receipt.Seq
+	d.from = max(d.from, receipt.Seq)
 	d.row, err = a.TaskRow(ctx, who, d.key, d.task)
 	return d, err
 }
@@ -66,6 +69,13 @@ func (a *api) knows(tenant string) error {
 // comes again.
 func (a *api) toContext(ctx context.Context, who *service.Principal, r *sending, d *done, said exchange.Said) (receipt conversation.Receipt, err error) {
 	name := r.message.context
+	if r.message.question != "" {
+		if d.key, _, err = a.Find(ctx, who, name); err != nil {
+			return receipt, noQuestion(err)
+		}
+		d.context = name
+		return a.answerTo(ctx, who, r, d, said, conversation.QuestionID(r.message.question))
+	}
 	if name == "" {
 		name = string(said.ID)
 	} else if len(name) > protocol.MaxClientMsgID {
@@ -88,9 +98,6 @@ func (a *api) toContext(ctx context.Context, who *service.Principal, r *sending,
 		if row.Agent != agent {
 			return receipt, refuse(invalidParams, "the context is one of another agent than %s", agent)
 		}
-	}
-	if r.message.question != "" {
-		return a.Answer(ctx, who, d.key, exchange.Answered{Via: said.Via, ID: said.ID, Question: conversation.QuestionID(r.message.question), Text: said.Text})
 	}
 	if said.Mode == conversation.ModeDefault {
 		said.Mode = conversation.ModeQueue // each message has a task of its own
@@ -132,10 +139,7 @@ func (a *api) toTask(ctx context.Context, who *service.Principal, r *sending, d 
 	}
 	switch {
 	case question != "":
-		if len(r.message.files) > 0 {
-			return receipt, refuse(typeNotSupported, "an answer to a question cannot have files")
-		}
-		return a.Answer(ctx, who, d.key, exchange.Answered{Via: said.Via, ID: said.ID, Question: question, Text: said.Text})
+		return a.answerTo(ctx, who, r, d, said, question)
 	case status == conversation.TaskRunning:
 		if said.Mode != conversation.ModeDefault && said.Mode != conversation.ModeSteer {
 			return receipt, refuse(invalidParams, "a message for a task steers it: for another mode leave message.taskId out")
@@ -149,6 +153,43 @@ func (a *api) toTask(ctx context.Context, who *service.Principal, r *sending, d 
 		}
 		return receipt, err
 	}
+}
+
+// answerTo answers a question. What is told of the task begins when it has been closed: before that
+// the task would still be one that asks.
+func (a *api) answerTo(ctx context.Context, who *service.Principal, r *sending, d *done, said exchange.Said, question conversation.QuestionID) (receipt conversation.Receipt, err error) {
+	if len(r.message.files) > 0 {
+		return receipt, refuse(typeNotSupported, "an answer to a question cannot have files")
+	}
+	receipt, err = a.Answer(ctx, who, d.key, exchange.Answered{Via: said.Via, ID: said.ID, Question: question, Text: said.Text})
+	if err != nil {
+		return receipt, noQuestion(err)
+	}
+	for e, err := range a.Events(ctx, d.key, receipt.Seq-1, 0) {
+		if err != nil {
+			return receipt, err
+		}
+		switch b := e.Body.(type) {
+		case conversation.MessageAccepted:
+			if e.Seq > receipt.Seq { // it was no answer then
+				return receipt, nil
+			}
+		case conversation.QuestionAnswered:
+			if b.Message == receipt.Message {
+				d.from = e.Seq
+			}
+			return receipt, nil
+		}
+	}
+	return receipt, nil
+}
+
+// noQuestion names what is not there.
+func noQuestion(err error) error {
+	if conversation.AsError(err).Code == conversation.NotFound {
+		return refuse(invalidParams, "message.metadata.%s.question names no question of this context", noteOf)
+	}
+	return err
 }
 
 // asksFirst is the question of a task that is answered by a message which names none: the first

@@ -115,10 +115,10 @@ func count(m protocol.Member, dst *int) error {
 	return nil
 }
 
-// readSending reads the parameters of SendMessage and SendStreamingMessage.
-func readSending(b []byte) (*sending, error) {
+// readSending reads the parameters of SendMessage and SendStreamingMessage; what names them in errors.
+func readSending(b []byte, what string) (*sending, error) {
 	r, said := &sending{history: all}, false
-	err := readMembers(b, "params", func(m protocol.Member) error {
+	err := readMembers(b, what, func(m protocol.Member) error {
 		switch string(m.Name) {
 		case "tenant":
 			return m.ID(&r.tenant)

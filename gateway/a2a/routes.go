@@ -118,7 +118,7 @@ func (a *api) httpMessage(c *fiber.Ctx) (*sending, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := readSending(b)
+	r, err := readSending(b, "the body")
 	if err != nil {
 		return nil, err
 	}

@@ -87,7 +87,7 @@ func (a *api) rpc(c *fiber.Ctx) error {
 	var result []byte
 	switch r.method {
 	case "SendMessage", "SendStreamingMessage":
-		s, bad := readSending(r.params)
+		s, bad := readSending(r.params, "params")
 		if bad != nil {
 			return bad
 		}

@@ -20,6 +20,7 @@ type tale struct {
 	when time.Time // the status came then
 	said []entry
 	told []receipt
+	free bool // it waits for no answer any more, and for its turn
 }
 
 // place is where a task is, as a client calls it.
@@ -55,7 +56,9 @@ func (t *tale) add(n *exchange.Note) bool {
 	case exchange.Accepted:
 		t.hears(n.Event)
 	case exchange.Status:
-		t.when = n.Time
+		t.when, t.free = n.Time, false
+	case exchange.Closed:
+		t.free = t.run.Status == conversation.TaskAwaiting && len(t.questions()) == 0
 	case exchange.Asked:
 		t.said = append(t.said, entry{asked: &n.Question.Asked})
 	case exchange.Resolved:
@@ -197,10 +200,18 @@ func (r *receipt) append(dst []byte) []byte {
 // questions are those that the task waits for the answers to.
 func (t *tale) questions() []*conversation.QuestionView { return t.run.Waits() }
 
+// state is the word for the task's status.
+func (t *tale) state() string {
+	if t.free {
+		return stateOf(conversation.TaskQueued)
+	}
+	return stateOf(t.run.Status)
+}
+
 // appendStatus appends the task's status, with what is asked.
 func (t *tale) appendStatus(dst []byte, questions []*conversation.QuestionView) []byte {
 	return object(dst, func(o *protocol.Object) {
-		o.Text("state", stateOf(t.run.Status))
+		o.Text("state", t.state())
 		switch f := t.run.Failure; {
 		case len(questions) > 0:
 			o.Key("message")
