@@ -211,6 +211,51 @@ func TestResumeAnywhere(t *testing.T) {
 	}
 }
 
+// A client that was told all that is stored up to an event, and no text that streams, is told the
+// rest from there on: also a text that streamed then, from its beginning.
+func TestNumberAtAnEvent(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	for round := range uint64(100) {
+		p := write(rand.New(rand.NewPCG(seed, round)))
+		all := newScreen()
+		all.add(p.notes(0, 0))
+		events := p.log()
+		for seq := conversation.Seq(1); int(seq) <= len(events); seq++ {
+			for _, come := range []int{at(p, seq) + 1, len(p)} {
+				s, f := newScreen(), NewFold(0, 0, false)
+				for i := range events[:seq] {
+					s.add(f.Event(&events[i]))
+				}
+				if s.last > NumberAt(seq) {
+					t.Fatalf("seed %d round %d: a note of event %d has the number %d, behind %d", seed, round, seq, s.last, NumberAt(seq))
+				}
+				s.last = NumberAt(seq)
+				s.add(p.notes(come, NumberAt(seq)))
+				for id, state := range all.state {
+					if state == "ended" && (s.state[id] != "ended" || s.text[id] != all.text[id]) {
+						s.wrong = append(s.wrong, fmt.Sprintf("%s is %s %q, want %q", id, s.state[id], s.text[id], all.text[id]))
+					}
+				}
+				if len(s.wrong) > 0 {
+					t.Fatalf("seed %d round %d: told up to %d, back at %d of %d: %s", seed, round, seq, come, len(p), strings.Join(s.wrong, "; "))
+				}
+			}
+		}
+	}
+}
+
+// at is the step of a play that is an event.
+func at(p play, seq conversation.Seq) int {
+	for i, x := range p {
+		if _, is := x.(conversation.EventBody); is {
+			if seq--; seq == 0 {
+				return i
+			}
+		}
+	}
+	return len(p)
+}
+
 // first is the first step of a play at which a client that has seen a number may come back:
 // what it has seen has happened.
 func first(p play, seen Number) int {
