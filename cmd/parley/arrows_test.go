@@ -133,7 +133,6 @@ var arrows = map[string][]string{
 	"gateway/uistream":           {"conversation", "gateway/door", "gateway/exchange", "gateway/protocol", "gateway/service", "conversation/attached", "gateway/attach"},
 	"gateway/agui":               {"conversation", "gateway/door", "gateway/exchange", "gateway/protocol", "gateway/service", "conversation/attached", "gateway/attach"},
 	"gateway/acp":                {"conversation", "gateway/door", "gateway/exchange", "gateway/protocol", "gateway/service", "conversation/access"},
-	"gateway/agui":               {"conversation", "gateway/door", "gateway/exchange", "gateway/protocol", "gateway/service", "conversation/attached"},
 	"gateway/mcp":                {"conversation", "conversation/access", "gateway/door", "gateway/exchange", "gateway/protocol", "gateway/service"},
 	"gateway/a2a":                {"conversation", "gateway/attach", "gateway/door", "gateway/exchange", "gateway/protocol", "gateway/service"},
 	"gateway/exchange":           {"conversation", "gateway/door", "gateway/fanout", "gateway/protocol", "gateway/service"},

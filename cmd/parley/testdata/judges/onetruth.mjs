@@ -288,8 +288,8 @@ judge(async () => {
 
   // All speak at once: each has its own answer, and all see one order.
   const answers = await all((c) => c.say(`/say from ${c.name}`));
-  // An AG-UI client that is new is shown what others say, too, while it waits; its own answer ends its run.
-  clients.forEach((c, i) => equal(`${c.name} has its own answer`, [answers[i].texts.slice(c.name === 'ag-ui' ? -1 : 0), answers[i].receipt], [[`from ${c.name}`], 'answered']));
+  // An editor, and an AG-UI client that is new, are shown what others say, too, while they wait; their own answer is the last thing.
+  clients.forEach((c, i) => equal(`${c.name} has its own answer`, [answers[i].texts.slice(['ag-ui', 'acp'].includes(c.name) ? -1 : 0), answers[i].receipt], [[`from ${c.name}`], 'answered']));
   const truth = await log(session);
   console.log('the order of the log: ' + truth.users.join(', '));
   equal('the log has all', [truth.users.length, [...truth.agent].sort()], [6, clients.map((c) => `from ${c.name}`).sort()]);
