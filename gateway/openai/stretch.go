@@ -234,13 +234,13 @@ func (s *stretch) object() response {
 		Input: u.InputTokens, InputDetails: map[string]int{"cached_tokens": u.CachedTokens, "cache_write_tokens": 0},
 		Output: u.OutputTokens, OutputDetail: map[string]int{"reasoning_tokens": 0}, Total: u.InputTokens + u.OutputTokens,
 	}
-	switch {
-	case s.status == statusFailed:
+	switch s.status {
+	case statusFailed:
 		r.Error = &responseError{"server_error", "The task has failed."}
 		if f := s.run.Failure; f != nil {
 			r.Error = &responseError{errorCode(f.Code), f.Message}
 		}
-	case s.status == statusIncomplete:
+	case statusIncomplete:
 		r.IncompleteDetails = &incomplete{s.short()}
 	}
 	return r
