@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -339,6 +341,58 @@ func TestOpenAIOthersAreNotThere(t *testing.T) {
 			t.Errorf("%s is told\n%s\nand of what is not there\n%s", token, got, missing)
 		}
 	}
+}
+
+// A conversation is read page by page, in both orders: each item once, and no page is longer than asked.
+func TestOpenAIPages(t *testing.T) {
+	r := startOpenAI(t)
+	first := r.respond(`{"input":"0","background":true}`)
+	for i := range 4 {
+		r.sessions.Model(first.key(), machinetest.Text("answer"))
+		if i < 3 {
+			r.respond(`{"input":"` + strconv.Itoa(i+1) + `","background":true,"conversation":"` + first.Conversation.ID + `"}`)
+		}
+	}
+	walk := func(order string, limit int) (all []string) {
+		for after := ""; ; {
+			path := "/v1/conversations/" + first.Conversation.ID + "/items?order=" + order + "&limit=" + strconv.Itoa(limit) + "&after=" + after
+			var page struct {
+				Data    []struct{ ID string }
+				HasMore bool   `json:"has_more"`
+				FirstID string `json:"first_id"`
+				LastID  string `json:"last_id"`
+			}
+			if err := json.Unmarshal(r.call("GET", path, "").want(t, 200).body, &page); err != nil {
+				t.Fatal(err)
+			}
+			if n := len(page.Data); n == 0 || n > limit || page.FirstID != page.Data[0].ID || page.LastID != page.Data[n-1].ID {
+				t.Fatalf("%s: %+v", path, page)
+			}
+			for _, item := range page.Data {
+				all = append(all, item.ID)
+			}
+			if after = page.LastID; !page.HasMore {
+				return all
+			}
+		}
+	}
+	whole := walk("asc", 100)
+	if len(whole) != 8 {
+		t.Fatalf("%d items: %v", len(whole), whole)
+	}
+	for limit := 1; limit < 9; limit++ {
+		back := walk("desc", limit)
+		slices.Reverse(back)
+		if asc := walk("asc", limit); !slices.Equal(asc, whole) || !slices.Equal(back, whole) {
+			t.Errorf("pages of %d: %v and %v", limit, asc, back)
+		}
+	}
+	for _, id := range whole {
+		if got := r.call("GET", "/v1/conversations/"+first.Conversation.ID+"/items/"+id, "").want(t, 200); !strings.Contains(string(got.body), `"`+id+`"`) {
+			t.Errorf("%s", got.body)
+		}
+	}
+	r.call("GET", "/v1/conversations/"+first.Conversation.ID+"/items/msg_none", "").want(t, 404)
 }
 
 // Who may only speak in a session brings neither another agent nor instructions nor tools, and

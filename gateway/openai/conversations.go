@@ -27,6 +27,11 @@ func readConversation(body []byte) (r conversationRequest, err error) {
 	if len(r.Metadata) > maxMetadata {
 		return r, refuse("metadata", "invalid_value", "metadata may have at most 16 keys.")
 	}
+	if title, named := r.Metadata["title"]; named {
+		if r.Metadata["title"] = protocol.Line(title); len(r.Metadata["title"]) > protocol.MaxTitle {
+			return r, refuse("metadata.title", "invalid_value", "metadata.title is too long.")
+		}
+	}
 	if len(r.Items) > 0 {
 		return r, errItems
 	}
@@ -52,10 +57,7 @@ func (a *api) createConversation(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	create := protocol.Create{Create: conversation.Create{Title: protocol.Line(r.Metadata["title"])}}
-	if len(create.Create.Title) > protocol.MaxTitle {
-		return refuse("metadata.title", "invalid_value", "metadata.title is too long.")
-	}
+	create := protocol.Create{Create: conversation.Create{Title: r.Metadata["title"]}}
 	switch name := r.Metadata["session"]; {
 	case len(name) > protocol.MaxClientMsgID:
 		return refuse("metadata.session", "invalid_value", "The name of a session may have at most 128 bytes.")
@@ -131,10 +133,6 @@ func (a *api) updateConversation(c *fiber.Ctx) error {
 	}
 	who := door.Principal(c)
 	if title, named := r.Metadata["title"]; named {
-		title = protocol.Line(title)
-		if len(title) > protocol.MaxTitle {
-			return refuse("metadata.title", "invalid_value", "metadata.title is too long.")
-		}
 		if _, err := a.Tell(ctx, key, who.User, conversation.Update{By: who.User, Title: &title}); err != nil {
 			return err
 		}
@@ -156,27 +154,33 @@ func (a *api) deleteConversation(c *fiber.Ctx) error {
 	return c.JSON(deleted{ID: conversationID(key.Session), Object: "conversation.deleted", Deleted: true})
 }
 
-// all are the items of a conversation.
-func (a *api) all(ctx context.Context, who *service.Principal, key conversation.SessionKey) (*items, error) {
-	list := newItems()
-	for n, err := range a.Notes(ctx, who, key, 0, 0) {
+// items are those of the conversation that a request names; only is the id of one of them, "" = a page.
+func (a *api) items(c *fiber.Ctx, only string) (*items, error) {
+	ctx, cancel := a.Deadline()
+	defer cancel()
+	key, err := a.conversationOf(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	list, err := newItems(c)
+	if err != nil {
+		return nil, err
+	}
+	list.only = only
+	for n, err := range a.Notes(ctx, door.Principal(c), key, 0, 0) {
 		if err != nil {
 			return nil, err
 		}
-		list.know(n)
 		list.add(n)
+		if list.know(n); list.ended {
+			break
+		}
 	}
 	return list, nil
 }
 
 func (a *api) listItems(c *fiber.Ctx) error {
-	ctx, cancel := a.Deadline()
-	defer cancel()
-	key, err := a.conversationOf(ctx, c)
-	if err != nil {
-		return err
-	}
-	list, err := a.all(ctx, door.Principal(c), key)
+	list, err := a.items(c, "")
 	if err != nil {
 		return err
 	}
@@ -184,47 +188,34 @@ func (a *api) listItems(c *fiber.Ctx) error {
 }
 
 func (a *api) getItem(c *fiber.Ctx) error {
-	ctx, cancel := a.Deadline()
-	defer cancel()
-	key, err := a.conversationOf(ctx, c)
-	if err != nil {
-		return err
-	}
 	id, err := door.Param(c, "item")
 	if err != nil {
 		return err
 	}
-	list, err := a.all(ctx, door.Principal(c), key)
+	list, err := a.items(c, id)
 	if err != nil {
 		return err
 	}
-	for _, o := range list.list {
-		if o.id == id {
-			return c.JSON(o.item)
+	if len(list.list) == 0 {
+		return &refusal{status: fiber.StatusNotFound, param: "item_id", message: "Item with id '" + excerpt(id) + "' not found."}
+	}
+	return c.JSON(list.list[0].item)
+}
+
+// refused answers with a refusal, to who may see the conversation.
+func (a *api) refused(refusal error) fiber.Handler {
+	return func(c *fiber.Ctx) error {
+		ctx, cancel := a.Deadline()
+		defer cancel()
+		if _, err := a.conversationOf(ctx, c); err != nil {
+			return err
 		}
+		return refusal
 	}
-	return &refusal{status: fiber.StatusNotFound, param: "item_id", message: "Item with id '" + excerpt(id) + "' not found."}
 }
 
-// createItems is POST /v1/conversations/:id/items, which is refused.
-func (a *api) createItems(c *fiber.Ctx) error {
-	ctx, cancel := a.Deadline()
-	defer cancel()
-	if _, err := a.conversationOf(ctx, c); err != nil {
-		return err
-	}
-	return errItems
-}
-
-// deleteItem is DELETE /v1/conversations/:id/items/:item, which is refused.
-func (a *api) deleteItem(c *fiber.Ctx) error {
-	ctx, cancel := a.Deadline()
-	defer cancel()
-	if _, err := a.conversationOf(ctx, c); err != nil {
-		return err
-	}
-	return &refusal{status: fiber.StatusMethodNotAllowed, code: "not_supported", message: "An item cannot be deleted by itself: delete its conversation, which erases all of it."}
-}
+// errNoDelete refuses to take one item out of a log.
+var errNoDelete = &refusal{status: fiber.StatusMethodNotAllowed, code: "not_supported", message: "An item cannot be deleted by itself: delete its conversation, which erases all of it."}
 
 // anyModel is the model of who does not choose: the agent that the session has, or the default one.
 const anyModel = "parley"

@@ -10,11 +10,19 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// items are those of a conversation, oldest first. Each is made of one note.
+// items are a page of those of a conversation, or the one that is looked for. Each is made of one
+// note; no more of them than the page has are in memory, however long the log is.
 type items struct {
-	list  []listed
-	asked map[conversation.QuestionID]conversation.Asked // that were asked so far
-	calls map[conversation.CallID]bool                   // of the caller's own tools
+	list   []listed
+	only   string // an id: that one alone; "" = a page
+	limit  int
+	asc    bool
+	after  string
+	ended  bool // nothing more belongs to the page
+	more   bool
+	passed bool                                           // after was met
+	asked  map[conversation.QuestionID]conversation.Asked // that are open
+	calls  map[conversation.CallID]bool                   // of the caller's own tools
 }
 
 type listed struct {
@@ -22,8 +30,20 @@ type listed struct {
 	item any
 }
 
-func newItems() *items {
-	return &items{asked: map[conversation.QuestionID]conversation.Asked{}, calls: map[conversation.CallID]bool{}}
+// newItems is the page that a request asks for: the newest first, unless order=asc.
+func newItems(c *fiber.Ctx) (l *items, err error) {
+	l = &items{after: c.Query("after"), asked: map[conversation.QuestionID]conversation.Asked{}, calls: map[conversation.CallID]bool{}}
+	if l.limit, err = atLeast(c, "limit", 1, 20, 100); err != nil {
+		return nil, err
+	}
+	switch c.Query("order", "desc") {
+	case "asc":
+		l.asc = true
+	case "desc":
+	default:
+		return nil, refuse("order", "invalid_value", "order must be asc or desc.")
+	}
+	return l, nil
 }
 
 // know remembers what later notes refer to.
@@ -33,6 +53,8 @@ func (l *items) know(n *exchange.Note) {
 		if n.Call != nil && n.Call.Callers {
 			l.calls[n.Call.ID] = true
 		}
+	} else if n.Kind == exchange.Closed && n.Question != nil {
+		delete(l.asked, n.Question.Asked.Question)
 	}
 }
 
@@ -90,37 +112,39 @@ func verdict(text string) (approve, ok bool) {
 	return *card.Approve, true
 }
 
-func (l *items) put(id string, item any) { l.list = append(l.list, listed{id, item}) }
+func (l *items) put(id string, item any) {
+	full := len(l.list) == l.limit
+	switch {
+	case l.ended, l.only != "" && l.only != id:
+		return
+	case id == l.after: // asc begins behind it, and the others end before it
+		l.passed, l.ended = true, !l.asc
+		return
+	case l.asc && l.after != "" && !l.passed:
+		return
+	case full && l.asc:
+		l.more, l.ended = true, true
+		return
+	case full:
+		l.more, l.list = true, append(l.list[:0], l.list[1:]...)
+	}
+	l.list = append(l.list, listed{id, item})
+}
 
-// page answers with a page of the items, as the query has it: the newest first, unless
-// order=asc.
+// page answers with the page.
 func (l *items) page(c *fiber.Ctx) error {
-	limit, err := atLeast(c, "limit", 1, 20, 100)
-	if err != nil {
-		return err
+	if l.after != "" && !l.passed {
+		return refuse("after", "invalid_value", "after must be the id of an item of this list.")
 	}
-	list := l.list
-	switch c.Query("order", "desc") {
-	case "desc":
-		slices.Reverse(list)
-	case "asc":
-	default:
-		return refuse("order", "invalid_value", "order must be asc or desc.")
+	if !l.asc {
+		slices.Reverse(l.list)
 	}
-	if after := c.Query("after"); after != "" {
-		i := slices.IndexFunc(list, func(o listed) bool { return o.id == after })
-		if i < 0 {
-			return refuse("after", "invalid_value", "after must be the id of an item of this list.")
-		}
-		list = list[i+1:]
-	}
-	p := page{Object: "list", Data: []any{}, HasMore: len(list) > limit}
-	for _, o := range list[:min(limit, len(list))] {
+	p := page{Object: "list", Data: []any{}, HasMore: l.more}
+	for _, o := range l.list {
 		p.Data = append(p.Data, o.item)
-		if p.FirstID == nil {
-			p.FirstID = pointer(o.id)
-		}
-		p.LastID = pointer(o.id)
+	}
+	if n := len(l.list); n > 0 {
+		p.FirstID, p.LastID = &l.list[0].id, &l.list[n-1].id
 	}
 	return c.JSON(p)
 }

@@ -316,8 +316,11 @@ func (a *api) inputItems(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	who := door.Principal(c)
-	s, list := b.stretch(), newItems()
+	list, err := newItems(c)
+	if err != nil {
+		return err
+	}
+	who, s := door.Principal(c), b.stretch()
 	for n, err := range a.Notes(ctx, who, b.key, b.from().Since, 0) {
 		if err != nil {
 			return err

@@ -67,15 +67,15 @@ func (s *stretch) add(n *exchange.Note) {
 	case exchange.TextBegan:
 		s.shown = s.shown[:0]
 		s.place(itemID(n.Item))
-		s.events.textBegan(n, s)
+		s.events.begins(n, 0, s, itemID(n.Item))
 	case exchange.TextGrew:
 		s.shown = append(s.shown, n.Delta...)
-		s.events.textGrew(n, s)
+		s.events.delta(n, 0, s, itemID(n.Item), n.Delta)
 	case exchange.TextEnded:
 		s.end(n)
 	case exchange.TextDropped: // it is no part of the output: the log does not have it
 		s.place(itemID(n.Item)) // who comes back after a restart may have seen it begin
-		s.events.textEnded(n, s, statusIncomplete, string(s.shown))
+		s.events.ends(n, 0, s, itemID(n.Item), statusIncomplete, string(s.shown))
 	case exchange.Asked:
 		s.asked(n)
 	case exchange.Resolved, exchange.Closed:
@@ -162,7 +162,7 @@ func (s *stretch) end(n *exchange.Note) {
 		status = statusIncomplete
 	}
 	s.put(id, assistant(id, status, n.Item.Text))
-	s.events.textEnded(n, s, status, n.Item.Text)
+	s.events.ends(n, 0, s, id, status, n.Item.Text)
 }
 
 // asked is a call of the caller's own tool, a question whether a call may be made, or any other
@@ -321,9 +321,6 @@ func (e *events) state(n *exchange.Note, s *stretch, kind string) {
 }
 
 func (e *events) created(n *exchange.Note, s *stretch) {
-	if e == nil {
-		return
-	}
 	e.state(n, s, "response.created")
 	second := "response.in_progress"
 	if s.status == statusQueued {
@@ -333,21 +330,12 @@ func (e *events) created(n *exchange.Note, s *stretch) {
 }
 
 func (e *events) item(n *exchange.Note, s *stretch, id string, added, done any) {
-	if e == nil {
-		return
-	}
 	index := s.place(id)
 	for i, v := range []any{added, done} {
 		e.emit(n, i, []string{"response.output_item.added", "response.output_item.done"}[i], func(o *protocol.Object) {
 			o.Uint("output_index", uint64(index))
 			raw(o, "item", v)
 		})
-	}
-}
-
-func (e *events) textBegan(n *exchange.Note, s *stretch) {
-	if e != nil {
-		e.begins(n, 0, s, itemID(n.Item))
 	}
 }
 
@@ -370,24 +358,12 @@ func part(o *protocol.Object, id string, index int) {
 	o.Uint("content_index", 0)
 }
 
-func (e *events) textGrew(n *exchange.Note, s *stretch) {
-	if e != nil {
-		e.delta(n, 0, s, itemID(n.Item), n.Delta)
-	}
-}
-
 func (e *events) delta(n *exchange.Note, i int, s *stretch, id, text string) {
 	e.emit(n, i, "response.output_text.delta", func(o *protocol.Object) {
 		part(o, id, s.place(id))
 		o.Text("delta", text)
 		o.Raw("logprobs", "[]")
 	})
-}
-
-func (e *events) textEnded(n *exchange.Note, s *stretch, status, text string) {
-	if e != nil {
-		e.ends(n, 0, s, itemID(n.Item), status, text)
-	}
 }
 
 func (e *events) ends(n *exchange.Note, i int, s *stretch, id, status, text string) {
@@ -409,18 +385,12 @@ func (e *events) ends(n *exchange.Note, i int, s *stretch, id, status, text stri
 
 // whole is a text that does not stream.
 func (e *events) whole(n *exchange.Note, s *stretch, id, text string) {
-	if e == nil {
-		return
-	}
 	e.begins(n, 0, s, id)
 	e.delta(n, 2, s, id, text)
 	e.ends(n, 3, s, id, "completed", text)
 }
 
 func (e *events) function(n *exchange.Note, s *stretch, call functionCall) {
-	if e == nil {
-		return
-	}
 	index := s.place(call.ID)
 	begun := call
 	begun.Arguments, begun.Status = "", statusProgress
