@@ -42,7 +42,7 @@ func (a *api) list(c *fiber.Ctx, r *listing) ([]byte, error) {
 		switch {
 		case err == nil:
 			filter.Session = key.Session
-		case conversation.AsError(err).Code == conversation.NotFound, err == service.ErrNoSession:
+		case conversation.AsError(err).Code == conversation.NotFound:
 			there = false // and others' contexts are not there
 		default:
 			return nil, err

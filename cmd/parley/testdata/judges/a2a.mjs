@@ -121,7 +121,7 @@ async function binding(name) {
   const asked = await new Watched().all(client.sendMessageStream(said('/ask And now?\n/say Then $reply')));
   equal(is('a stream ends with a question'), [asked.states.at(-1), asksOf(asked.status)], ['TASK_STATE_INPUT_REQUIRED', ['And now?']]);
   const goesOn = await new Watched().all(client.sendMessageStream(said([data({ yes: true })], { taskId: asked.id, contextId: asked.context })));
-  equal(is('and goes on with the answer'), [goesOn.id, goesOn.states[0], goesOn.states.at(-1), goesOn.text()], [asked.id, 'TASK_STATE_INPUT_REQUIRED', 'TASK_STATE_COMPLETED', 'Then {"yes":true}']);
+  equal(is('and goes on with the answer'), [goesOn.id, goesOn.states[0], goesOn.states.at(-1), goesOn.text()], [asked.id, 'TASK_STATE_SUBMITTED', 'TASK_STATE_COMPLETED', 'Then {"yes":true}']);
 
   const greets = await client.sendMessage(said('/tool hi_greet {"name":"Max"}\n/say $result'));
   const [approval] = greets.status.message.metadata.parley.questions;
