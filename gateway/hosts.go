@@ -215,7 +215,7 @@ func (s *Server) allowOrigin(c *fiber.Ctx) error {
 	c.Set(fiber.HeaderAccessControlExposeHeaders, "X-Request-Id, Location, Retry-After, RateLimit, RateLimit-Policy")
 	if c.Method() == fiber.MethodOptions && c.Get(fiber.HeaderAccessControlRequestMethod) != "" {
 		c.Set(fiber.HeaderAccessControlAllowMethods, "GET, HEAD, POST, PUT, PATCH, DELETE")
-		c.Set(fiber.HeaderAccessControlAllowHeaders, "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, X-Request-Id")
+		c.Set(fiber.HeaderAccessControlAllowHeaders, "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, X-Request-Id, A2A-Version, A2A-Extensions")
 		c.Set(fiber.HeaderAccessControlMaxAge, "600")
 		return c.SendStatus(fiber.StatusNoContent)
 	}

@@ -950,7 +950,7 @@ func TestAllowedOriginReads(t *testing.T) {
 		t.Errorf("%v", a.header)
 	}
 	a = r.call("OPTIONS", "/api/sessions", "", "Origin", "https://chat.example", "Access-Control-Request-Method", "POST").want(t, 204)
-	if !strings.Contains(a.header.Get("Access-Control-Allow-Headers"), "Idempotency-Key") {
+	if allowed := a.header.Get("Access-Control-Allow-Headers"); !strings.Contains(allowed, "Idempotency-Key") || !strings.Contains(allowed, "A2A-Version") {
 		t.Errorf("%v", a.header)
 	}
 	a = r.call("OPTIONS", "/api/sessions", "", "Origin", "https://evil.example", "Access-Control-Request-Method", "POST").problem(t, 403, "forbidden")
