@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/gateway/door"
 	"parley/gateway/protocol"
 
 	"github.com/gofiber/fiber/v2"
@@ -82,16 +83,7 @@ func (a *api) toldOf(err error) told {
 	if errors.As(err, &own) {
 		return told{kind: *own.kind, domain: protocolsDomain, message: own.message}
 	}
-	var library *fiber.Error
-	var e *conversation.Error
-	status := 0
-	if errors.As(err, &library) {
-		code, sentence := protocol.CodeOf(library.Code)
-		e, status = &conversation.Error{Code: code, Message: sentence}, library.Code
-	} else {
-		e = a.Refusal(err)
-		status = protocol.StatusOf(e.Code)
-	}
+	e, status := a.Refused(err)
 	t := told{domain: protocolsDomain, message: e.Message, retryable: e.Retryable(), wait: e.RetryAfter}
 	if k := kinds[e.Code]; k != nil {
 		t.kind = *k
@@ -175,17 +167,8 @@ func (t *told) appendHTTP(dst []byte) []byte {
 
 // head sets what the headers say of an error.
 func (t *told) head(c *fiber.Ctx, status int) {
-	switch {
-	case t.wait > 0:
-		c.Set(fiber.HeaderRetryAfter, strconv.Itoa(int((t.wait+time.Second-1)/time.Second)))
-	case status == fiber.StatusTooManyRequests || status == fiber.StatusServiceUnavailable:
-		c.Set(fiber.HeaderRetryAfter, "1")
-	}
-	if status == fiber.StatusUnauthorized {
-		c.Set(fiber.HeaderWWWAuthenticate, "Bearer")
-	}
+	door.SetRefusal(c, status, t.wait)
 	c.Set(fiber.HeaderContentType, fiber.MIMEApplicationJSON)
-	c.Status(status)
 }
 
 // refuseHTTP answers with errors over HTTP+JSON.

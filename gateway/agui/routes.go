@@ -1,10 +1,6 @@
 package agui
 
 import (
-	"errors"
-	"strconv"
-	"time"
-
 	"parley/conversation"
 	"parley/gateway/door"
 	"parley/gateway/exchange"
@@ -36,29 +32,13 @@ func (a *api) problems(c *fiber.Ctx) error {
 	if err == nil {
 		return nil
 	}
-	var library *fiber.Error
-	var e *conversation.Error
-	status := 0
-	if errors.As(err, &library) {
-		code, sentence := protocol.CodeOf(library.Code)
-		e, status = &conversation.Error{Code: code, Message: sentence}, library.Code
-	} else {
-		e = a.Refusal(err)
-		status = protocol.StatusOf(e.Code)
-	}
-	switch {
-	case e.RetryAfter > 0:
-		c.Set(fiber.HeaderRetryAfter, strconv.Itoa(int((e.RetryAfter+time.Second-1)/time.Second)))
-	case status == fiber.StatusTooManyRequests || status == fiber.StatusServiceUnavailable:
-		c.Set(fiber.HeaderRetryAfter, "1")
-	case status == fiber.StatusUnauthorized:
-		c.Set(fiber.HeaderWWWAuthenticate, "Bearer")
-	}
+	e, status := a.Refused(err)
+	door.SetRefusal(c, status, e.RetryAfter)
 	o := protocol.NewObject(nil)
 	o.Text("type", runError)
 	o.Text("message", e.Message)
 	o.Text("code", string(e.Code))
-	c.Status(status).Set(fiber.HeaderContentType, fiber.MIMEApplicationJSON)
+	c.Set(fiber.HeaderContentType, fiber.MIMEApplicationJSON)
 	return c.Send(o.Close())
 }
 

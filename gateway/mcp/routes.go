@@ -9,14 +9,12 @@ import (
 	"encoding/json"
 	"log/slog"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
 	"parley/conversation"
 	"parley/gateway/door"
 	"parley/gateway/exchange"
-	"parley/gateway/protocol"
 	"parley/gateway/service"
 
 	"github.com/gofiber/fiber/v2"
@@ -67,17 +65,8 @@ func problems(x *exchange.Exchange) fiber.Handler {
 		if err == nil {
 			return nil
 		}
-		e := x.Refusal(err)
-		status := protocol.StatusOf(e.Code)
-		switch {
-		case e.RetryAfter > 0:
-			c.Set(fiber.HeaderRetryAfter, strconv.Itoa(int((e.RetryAfter+time.Second-1)/time.Second)))
-		case status == fiber.StatusTooManyRequests || status == fiber.StatusServiceUnavailable:
-			c.Set(fiber.HeaderRetryAfter, "1")
-		case status == fiber.StatusUnauthorized:
-			c.Set(fiber.HeaderWWWAuthenticate, "Bearer")
-		}
-		c.Status(status)
+		e, status := x.Refused(err)
+		door.SetRefusal(c, status, e.RetryAfter)
 		return c.JSON(map[string]any{"jsonrpc": "2.0", "id": nil, "error": map[string]any{
 			"code": -32000, "message": e.Message, "data": map[string]string{"code": string(e.Code)},
 		}})

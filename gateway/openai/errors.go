@@ -2,12 +2,11 @@ package openai
 
 import (
 	"errors"
-	"strconv"
 	"time"
 
 	"parley/conversation"
+	"parley/gateway/door"
 	"parley/gateway/exchange"
-	"parley/gateway/protocol"
 
 	"github.com/gofiber/fiber/v2"
 )
@@ -43,18 +42,10 @@ type failure struct {
 // failed makes of any error what the client is told, and the status.
 func failed(x *exchange.Exchange, err error) (f failure, status int, wait time.Duration) {
 	var own *refusal
-	var library *fiber.Error
-	var e *conversation.Error
-	switch {
-	case errors.As(err, &own):
+	if errors.As(err, &own) {
 		return failure{Message: own.message, Type: kindOf(own.status), Param: optional(own.param), Code: optional(own.code)}, own.status, 0
-	case errors.As(err, &library):
-		code, sentence := protocol.CodeOf(library.Code)
-		e, status = &conversation.Error{Code: code, Message: sentence}, library.Code
-	default:
-		e = x.Refusal(err)
-		status = protocol.StatusOf(e.Code)
 	}
+	e, status := x.Refused(err)
 	f = failure{Message: e.Message, Type: kindOf(status), Code: pointer(string(e.Code))}
 	switch e.Code {
 	case conversation.Unauthenticated, conversation.TokenExpired:
@@ -98,16 +89,10 @@ func problems(x *exchange.Exchange) fiber.Handler {
 			return nil
 		}
 		f, status, wait := failed(x, err)
-		switch {
-		case wait > 0:
-			c.Set(fiber.HeaderRetryAfter, strconv.Itoa(int((wait+time.Second-1)/time.Second)))
-		case status == fiber.StatusTooManyRequests || status == fiber.StatusServiceUnavailable:
-			c.Set(fiber.HeaderRetryAfter, "1")
-		case status == fiber.StatusUnauthorized:
-			c.Set(fiber.HeaderWWWAuthenticate, "Bearer")
-		case status == fiber.StatusGatewayTimeout:
+		door.SetRefusal(c, status, wait)
+		if status == fiber.StatusGatewayTimeout {
 			c.Set("X-Should-Retry", "false") // what was said is accepted: said again it would be another message
 		}
-		return c.Status(status).JSON(map[string]any{"error": f})
+		return c.JSON(map[string]any{"error": f})
 	}
 }

@@ -2,10 +2,7 @@ package rest
 
 import (
 	"crypto/rand"
-	"errors"
-	"strconv"
 	"strings"
-	"time"
 
 	"parley/conversation"
 	"parley/gateway/attach"
@@ -81,24 +78,8 @@ func fitRequestID(id string) bool {
 
 // Problem answers a request with an error, as application/problem+json.
 func (s *API) Problem(c *fiber.Ctx, err error) error {
-	var e *conversation.Error
-	var library *fiber.Error
-	status := 0
-	if errors.As(err, &library) {
-		code, sentence := protocol.CodeOf(library.Code)
-		e, status = &conversation.Error{Code: code, Message: sentence}, library.Code
-	} else {
-		e = s.Refusal(err)
-		status = protocol.StatusOf(e.Code)
-	}
-	if e.RetryAfter > 0 {
-		c.Set(fiber.HeaderRetryAfter, strconv.Itoa(int((e.RetryAfter+time.Second-1)/time.Second)))
-	} else if status == fiber.StatusTooManyRequests || status == fiber.StatusServiceUnavailable {
-		c.Set(fiber.HeaderRetryAfter, "1")
-	}
-	if status == fiber.StatusUnauthorized {
-		c.Set(fiber.HeaderWWWAuthenticate, "Bearer")
-	}
+	e, status := s.Refused(err)
+	door.SetRefusal(c, status, e.RetryAfter)
 	if status == fiber.StatusUpgradeRequired {
 		c.Set(fiber.HeaderUpgrade, "websocket")
 		c.Set(fiber.HeaderConnection, "Upgrade")
@@ -109,7 +90,6 @@ func (s *API) Problem(c *fiber.Ctx, err error) error {
 		c.Set(fiber.HeaderXRequestID, id)
 		limitWrite(s.Services, c.Context().Conn(), 0)
 	}
-	c.Status(status)
 	c.Set(fiber.HeaderContentType, "application/problem+json")
 	return c.Send(protocol.AppendProblem(nil, e, status, c.Path(), id))
 }

@@ -3,7 +3,6 @@ package uistream
 import (
 	"context"
 	"errors"
-	"strconv"
 	"strings"
 	"time"
 
@@ -42,20 +41,11 @@ func (a *api) refusals(c *fiber.Ctx) error {
 	if err == nil {
 		return nil
 	}
-	e := a.Refusal(err)
-	status := protocol.StatusOf(e.Code)
-	switch {
-	case e.RetryAfter > 0:
-		c.Set(fiber.HeaderRetryAfter, strconv.Itoa(int((e.RetryAfter+time.Second-1)/time.Second)))
-	case status == fiber.StatusTooManyRequests || status == fiber.StatusServiceUnavailable:
-		c.Set(fiber.HeaderRetryAfter, "1")
-	}
-	if status == fiber.StatusUnauthorized {
-		c.Set(fiber.HeaderWWWAuthenticate, "Bearer")
-	}
+	e, status := a.Refused(err)
+	door.SetRefusal(c, status, e.RetryAfter)
 	c.Set(HeaderCode, string(e.Code))
 	c.Set(fiber.HeaderContentType, fiber.MIMETextPlainCharsetUTF8)
-	return c.Status(status).SendString(e.Message)
+	return c.SendString(e.Message)
 }
 
 // chat is what a client sends: a message, or what a message of the assistant has asked for. It is
