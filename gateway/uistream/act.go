@@ -48,7 +48,12 @@ func (a *api) say(ctx context.Context, c *fiber.Ctx, who *service.Principal, r *
 		create.Policy = conversation.Overrides{callerTools: r.Tools}
 	}
 	opened := false
-	if t.key, opened, err = a.FindOrOpen(ctx, who, r.ID, create); err != nil {
+	if r.Answer != nil { // who answers does not open a chat
+		t.key, _, err = a.Find(ctx, who, r.ID)
+	} else {
+		t.key, opened, err = a.FindOrOpen(ctx, who, r.ID, create)
+	}
+	if err != nil {
 		return t, err
 	}
 	if bad := service.Writable(t.key); bad != nil {

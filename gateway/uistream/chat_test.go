@@ -556,6 +556,7 @@ func TestRefusals(t *testing.T) {
 		{"wrong tools", "ann", "POST", "", says("c2", "u1", "Hello", `"tools":{},`), 400, "bad_request"},
 		{"answer without question", "ann", "POST", "", says("c2", "u1", "Hello", `"answer":{},`), 400, "bad_request"},
 		{"answer to nothing", "ann", "POST", "", says("mine", "u9", "Hello", `"answer":{"question":"q7"},`), 404, "not_found"},
+		{"answer in a chat that is not there", "ann", "POST", "", says("c2", "u9", "Hello", `"answer":{"question":"q7"},`), 404, "not_found"},
 		{"of a chat that is not there", "ann", "POST", "", `{"id":"c2","messages":[{"id":"a-t1-c2","role":"assistant","parts":[]}]}`, 404, "not_found"},
 		{"regenerate what the assistant said", "ann", "POST", "", `{"id":"c2","trigger":"regenerate-message","messages":[{"role":"assistant","parts":[]}]}`, 400, "bad_request"},
 		{"another's session", "ann", "GET", "/s1", "", 404, "not_found"},
