@@ -2,6 +2,8 @@ package uistream
 
 import (
 	"cmp"
+	"encoding/json"
+	"slices"
 	"strings"
 
 	"parley/conversation"
@@ -336,15 +338,10 @@ func (t *teller) closed(n *exchange.Note) {
 		t.next() // the answer is behind the parts that asked for it: nothing of them is still to be answered
 	}
 	switch {
-	case q.Approval != nil && q.Delegation != "": // what the other session does with it is not told here
-		c := chunk{kind: toolOutput, call: string(q.Question), ours: true, dynamic: true, json: object(func(o *protocol.Object) { o.Text("answer", answered.Text) })}
-		if !is {
-			c.kind, c.text, c.json = toolError, "the question was closed: "+reason, ""
-		}
-		if told := t.calls[c.call]; told != nil && !told.ended {
-			told.ended = true
-			t.change(c)
-		}
+	case q.Approval != nil && q.Delegation != "":
+		t.decided(string(q.Question), is && yes(answered.Text), answered.Text)
+	case q.Approval != nil && !is:
+		t.decided(string(q.Approval.Call), false, "")
 	case q.Approval != nil, n.Call != nil && n.Call.Callers: // the call goes on, or ends
 	default:
 		t.change(chunk{kind: data, tool: "question", id: string(q.Question), json: asData(q, func(o *protocol.Object) {
@@ -358,6 +355,33 @@ func (t *teller) closed(n *exchange.Note) {
 			o.Text("by", answered.By)
 		})})
 	}
+}
+
+// decided ends a call of which nothing more is told: one of another session, or one that nobody
+// has allowed in time.
+func (t *teller) decided(id string, allowed bool, text string) {
+	told := t.calls[id]
+	if told == nil || told.ended {
+		return
+	}
+	told.ended = true
+	t.allowed(told, allowed)
+	end := chunk{kind: toolDenied, call: id}
+	if allowed {
+		end = chunk{kind: toolOutput, call: id, ours: true, dynamic: true, json: object(func(o *protocol.Object) { o.Text("answer", text) })}
+	}
+	t.change(end)
+}
+
+// yes is what an answer to an approval says. The engine has taken it for a yes or a no, so its
+// beginning is enough.
+func yes(text string) bool {
+	var card struct{ Approve *bool }
+	if strings.HasPrefix(strings.TrimSpace(text), "{") && json.Unmarshal([]byte(text), &card) == nil {
+		return card.Approve == nil || *card.Approve
+	}
+	text = strings.ToLower(strings.TrimSpace(text))
+	return slices.ContainsFunc([]string{"y", "ok", "sure", "appr", "allow", "go", "do it"}, func(word string) bool { return strings.HasPrefix(text, word) })
 }
 
 // input shows a call of ours, once.
@@ -445,25 +469,20 @@ func (t *teller) callEnded(c *exchange.CallState) {
 	if told == nil || told.ended {
 		return
 	}
+	if told.approval != "" && c.Status != conversation.CallOK {
+		t.decided(id, false, "")
+		return
+	}
 	told.ended = true
+	t.allowed(told, true)
 	end := chunk{kind: toolOutput, call: id, note: told.note, ours: told.ours, dynamic: told.ours}
-	switch c.Status {
-	case conversation.CallOK:
-		t.allowed(told, true)
+	switch {
+	case c.Status == conversation.CallOK:
 		end.json = value(c.Result, !told.ours)
-	case conversation.CallDenied:
-		denied := told.approval != ""
-		t.allowed(told, false)
-		if denied {
-			end = chunk{kind: toolDenied, call: id}
-			break
-		}
-		fallthrough
+	case strings.TrimSpace(c.Result) == "":
+		end.kind, end.text = toolError, c.Status.String()
 	default:
 		end.kind, end.text = toolError, c.Result
-		if strings.TrimSpace(end.text) == "" {
-			end.text = c.Status.String()
-		}
 	}
 	t.change(end)
 }

@@ -153,6 +153,12 @@ var plays = map[string]play{
 		step(2, 1), stepDone(2, 1), conversation.Response{Part: says(1, "Done", "")},
 	}, ends),
 	"approval_open": of(begins, play{stepDone(1, 1), approval("q1", "c1", ""), status(running, awaiting)}),
+	// Nobody says anything, and the task is cancelled.
+	"approval_closed": of(begins, play{
+		stepDone(1, 1), approval("q1", "c1", ""), status(running, awaiting), conversation.TaskCancelling{By: conversation.ByUser},
+		conversation.QuestionClosed{Question: "q1", Reason: conversation.QuestionCancelled}, conversation.ToolFinished{Call: "c1", Status: conversation.CallCancelled},
+		conversation.MessageResolved{Message: "m1-S", How: conversation.ResolvedCancelled}, status(awaiting, conversation.TaskCancelled),
+	}),
 	"callers_tools": of(begins, play{
 		stepDone(1, 1), conversation.ToolStarted{Call: "c1", Tool: "get_weather", Args: `{"city":"Oslo"}`, Caller: true},
 		conversation.Asked{Question: "q1", Text: "get_weather is yours to run. Its result is the answer.", Blocking: true, Call: "c1"}, status(running, awaiting),

@@ -1,6 +1,6 @@
 // The package ai, as a page has it: AbstractChat is what useChat keeps its state in, and
 // DefaultChatTransport what it speaks. Only where the state lies is ours.
-import { AbstractChat, DefaultChatTransport, lastAssistantMessageIsCompleteWithApprovalResponses, lastAssistantMessageIsCompleteWithToolCalls } from 'ai';
+import { AbstractChat, DefaultChatTransport, lastAssistantMessageIsCompleteWithApprovalResponses, lastAssistantMessageIsCompleteWithToolCalls, safeValidateUIMessages } from 'ai';
 import { ask, check, equal, judge, until, url } from './check.mjs';
 
 class Chat extends AbstractChat {
@@ -32,7 +32,12 @@ const tools = (m) => m.parts.filter((p) => p.toolCallId);
 // The members of an object in one order, and of a user's message only what the page knows itself.
 const sorted = (x) => (Array.isArray(x) ? x.map(sorted) : x && typeof x === 'object' ? Object.fromEntries(Object.keys(x).sort().map((k) => [k, sorted(x[k])])) : x);
 const shown = (messages) => sorted(JSON.parse(JSON.stringify(messages.map((m) => (m.role === 'user' ? { id: m.id, role: m.role, parts: m.parts } : m)))));
-const reloads = async (name, chat) => equal(name + ': a page that is loaded again shows the same', shown((await read(chat.id)).messages), shown(chat.messages));
+const reloads = async (name, chat) => {
+  const { messages } = await read(chat.id);
+  equal(name + ': a page that is loaded again shows the same', shown(messages), shown(chat.messages));
+  const valid = await safeValidateUIMessages({ messages });
+  check(name + ': and the SDK takes it', valid.success, valid.error?.message);
+};
 // A server that was killed refuses connections until it is there again.
 const started = () => until(async () => (await fetch(url + '/readyz').catch(() => ({}))).ok);
 
@@ -221,6 +226,12 @@ judge(async () => {
     await until(() => chat.last().metadata.status === 'COMPLETE' && chat.status === 'ready');
     equal('not allowed, it does not', tools(chat.last())[0].state, 'output-denied');
     await reloads('denied', chat);
+
+    await chat.sendMessage({ text: '/tool hi_greet {"name":"Ida"}\n/say $result' });
+    await fetch(`${api}/${chat.id}/stop`, { method: 'POST' });
+    await chat.resumeStream();
+    equal('what nobody has allowed is not left open', [tools(chat.last())[0].state, chat.last().metadata.status], ['output-denied', 'CANCELLED']);
+    await reloads('left open', chat);
   }
   // The page's own tools.
   {
