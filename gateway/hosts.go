@@ -212,14 +212,27 @@ func (s *Server) allowOrigin(c *fiber.Ctx) error {
 		return c.Next()
 	}
 	c.Set(fiber.HeaderAccessControlAllowOrigin, origin)
-	c.Set(fiber.HeaderAccessControlExposeHeaders, "X-Request-Id, Location, Retry-After, RateLimit, RateLimit-Policy")
+	c.Set(fiber.HeaderAccessControlExposeHeaders, "X-Request-Id, Location, Content-Location, Retry-After, RateLimit, RateLimit-Policy, Mcp-Session-Id, X-Should-Retry, X-Parley-Code")
 	if c.Method() == fiber.MethodOptions && c.Get(fiber.HeaderAccessControlRequestMethod) != "" {
 		c.Set(fiber.HeaderAccessControlAllowMethods, "GET, HEAD, POST, PUT, PATCH, DELETE")
-		c.Set(fiber.HeaderAccessControlAllowHeaders, "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, X-Request-Id, A2A-Version, A2A-Extensions")
+		// SDKs of other protocols send headers of their own, and ever new ones. An origin that the
+		// operator has named may send any; none of them is a credential that a browser adds by itself.
+		allowed := c.Get(fiber.HeaderAccessControlRequestHeaders)
+		if !headerNames(allowed) {
+			allowed = "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, X-Request-Id"
+		}
+		c.Set(fiber.HeaderAccessControlAllowHeaders, allowed)
 		c.Set(fiber.HeaderAccessControlMaxAge, "600")
 		return c.SendStatus(fiber.StatusNoContent)
 	}
 	return c.Next()
+}
+
+// headerNames is true for a list of names of headers.
+func headerNames(list string) bool {
+	return list != "" && !strings.ContainsFunc(list, func(r rune) bool {
+		return r != '-' && r != '_' && r != ',' && r != ' ' && !('a' <= r && r <= 'z') && !('A' <= r && r <= 'Z') && !('0' <= r && r <= '9')
+	})
 }
 
 func (s *Server) refuseSocket(c *fiber.Ctx) {

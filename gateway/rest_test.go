@@ -950,8 +950,18 @@ func TestAllowedOriginReads(t *testing.T) {
 		t.Errorf("%v", a.header)
 	}
 	a = r.call("OPTIONS", "/api/sessions", "", "Origin", "https://chat.example", "Access-Control-Request-Method", "POST").want(t, 204)
-	if allowed := a.header.Get("Access-Control-Allow-Headers"); !strings.Contains(allowed, "Idempotency-Key") || !strings.Contains(allowed, "A2A-Version") {
+	if allowed := a.header.Get("Access-Control-Allow-Headers"); !strings.Contains(allowed, "Idempotency-Key") {
 		t.Errorf("%v", a.header)
+	}
+	for asked, want := range map[string]string{ // SDKs of other protocols have headers of their own
+		"authorization,a2a-version,x-stainless-lang": "authorization,a2a-version,x-stainless-lang",
+		"mcp-session-id": "mcp-session-id",
+		"no<header>":     "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, X-Request-Id",
+	} {
+		a = r.call("OPTIONS", "/mcp", "", "Origin", "https://chat.example", "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", asked).want(t, 204)
+		if allowed := a.header.Get("Access-Control-Allow-Headers"); allowed != want {
+			t.Errorf("%q: %q", asked, allowed)
+		}
 	}
 	a = r.call("OPTIONS", "/api/sessions", "", "Origin", "https://evil.example", "Access-Control-Request-Method", "POST").problem(t, 403, "forbidden")
 	if a.header.Get("Access-Control-Allow-Origin") != "" {
