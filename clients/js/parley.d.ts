@@ -1207,7 +1207,7 @@ export type UserTyping = {
   type: 'typing';
 };
 
-export type Via = 'websocket' | 'http' | 'slack' | 'discord' | 'telegram' | 'openai' | 'runtime' | 'delegation';
+export type Via = 'websocket' | 'http' | 'slack' | 'discord' | 'telegram' | 'openai' | 'runtime' | 'delegation' | 'ui_stream' | 'ag_ui' | 'acp' | 'mcp' | 'a2a';
 
 /** What a client sends. */
 export type Command =
