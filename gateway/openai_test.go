@@ -485,3 +485,16 @@ func TestOpenAIWaitEnds(t *testing.T) {
 		t.Errorf("%v: %s", late.header, late.body)
 	}
 }
+
+// Who waits longer than a request may take is told how far the response is, for both times are
+// the operator's.
+func TestOpenAIWaitsLongerThanARequestTakes(t *testing.T) {
+	r := startOpenAI(t, times(func(times *gateway.Times) { times.Request, times.WaitMax = 500*time.Millisecond, 600*time.Millisecond }))
+	first := responseOf(t, r.call("POST", "/v1/responses", `{"input":"Go"}`))
+	if first.Status != "in_progress" {
+		t.Errorf("it is %s", first.Status)
+	}
+	if got := r.call("POST", "/v1/chat/completions", `{"messages":[{"role":"user","content":"Go"}]}`).want(t, 504); !strings.Contains(string(got.body), "resp_t1-") {
+		t.Errorf("%s", got.body)
+	}
+}

@@ -35,9 +35,7 @@ func (a *api) createResponse(c *fiber.Ctx) error {
 	}
 	var s *stretch
 	if r.Background {
-		ctx, cancel := a.Deadline()
-		defer cancel()
-		s, err = a.read(ctx, who, b)
+		s, err = a.readNow(who, b)
 	} else {
 		s, err = a.wait(c, who, b)
 	}
@@ -96,6 +94,13 @@ func (a *api) read(ctx context.Context, who *service.Principal, b begun) (*stret
 	return s, nil
 }
 
+// readNow is read with a request's time of its own: that of who has waited may be over.
+func (a *api) readNow(who *service.Principal, b begun) (*stretch, error) {
+	ctx, cancel := a.Deadline()
+	defer cancel()
+	return a.read(ctx, who, b)
+}
+
 func notBegun(ref reference) error {
 	return &refusal{status: fiber.StatusNotFound, param: "response_id", message: "Response with id '" + ref.id() + "' not found."}
 }
@@ -103,13 +108,13 @@ func notBegun(ref reference) error {
 // wait waits until a response rests, for gateway.wait_max at most: then it is in progress still,
 // and can be retrieved.
 func (a *api) wait(c *fiber.Ctx, who *service.Principal, b begun) (*stretch, error) {
-	ctx, cancel := a.Deadline()
-	defer cancel()
 	waiting, refusedBy := a.Wait(c, who, b.key, a.Times.WaitMax)
 	if refusedBy != "" { // it is accepted all the same
-		return a.read(ctx, who, b)
+		return a.readNow(who, b)
 	}
 	defer waiting.End()
+	ctx, cancel := a.Deadline()
+	defer cancel()
 	f, err := a.Follow(ctx, who, b.from())
 	if err != nil {
 		return nil, err
@@ -120,7 +125,7 @@ func (a *api) wait(c *fiber.Ctx, who *service.Principal, b begun) (*stretch, err
 		n, err := f.Next(waiting.Context)
 		switch {
 		case waiting.Over():
-			return a.read(ctx, who, b)
+			return a.readNow(who, b)
 		case err != nil:
 			return nil, err
 		}
