@@ -498,3 +498,48 @@ func TestOpenAIWaitsLongerThanARequestTakes(t *testing.T) {
 		t.Errorf("%s", got.body)
 	}
 }
+
+// What has become of a message is no reason to say it again: SDKs repeat a request by themselves
+// behind 409 and 500 unless they are told not to.
+func TestOpenAIKeptIsNotRepeated(t *testing.T) {
+	for name, test := range map[string]struct {
+		ends   func(r *rig, key conversation.SessionKey)
+		status int
+	}{
+		"failed": {func(r *rig, key conversation.SessionKey) {
+			r.sessions.Play(func(w *machinetest.World) {
+				w.Tell(key, conversation.ModelFailed{Step: 1, Attempt: 1, Failure: conversation.Failure{Code: conversation.Forbidden, Message: "no"}, Permanent: true}, nil)
+			})
+		}, 500},
+		"cancelled": {func(r *rig, key conversation.SessionKey) {
+			r.call("POST", "/v1/responses/resp_t1-"+string(key.Session)+"/cancel", "{}").want(t, 200)
+		}, 409},
+		"erased": {func(r *rig, key conversation.SessionKey) {
+			r.call("DELETE", "/v1/conversations/conv_"+string(key.Session), "").want(t, 200)
+		}, 404},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := startOpenAI(t)
+			key := gatewaytest.Key(strings.TrimPrefix(r.call("POST", "/v1/conversations", `{"metadata":{"session":"mine"}}`).want(t, 200).get(t, "id"), "conv_"))
+			begun := make(chan struct{})
+			r.sessions.Do(func() {
+				r.sessions.Script = func(told gatewaytest.Told) (o gatewaytest.Outcome, ok bool) {
+					if _, says := told.Command.(conversation.Say); says {
+						close(begun)
+					}
+					return o, false
+				}
+			})
+			answered := make(chan answer)
+			go func() {
+				answered <- r.call("POST", "/v1/chat/completions", `{"metadata":{"session":"mine"},"messages":[{"role":"user","content":"Go"}]}`)
+			}()
+			<-begun
+			test.ends(r, key)
+			a := (<-answered).want(t, test.status)
+			if got := a.header.Get("X-Should-Retry"); got != "false" {
+				t.Errorf("it may be repeated (%q): %s", got, a.body)
+			}
+		})
+	}
+}

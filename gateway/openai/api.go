@@ -108,7 +108,7 @@ func (a *api) begin(ctx context.Context, who *service.Principal, w *wanted, id c
 	}
 	b.row, err = a.TaskRow(ctx, who, b.key, r.Task)
 	b.model = string(b.row.Agent)
-	return b, err
+	return b, keeps(err)
 }
 
 // agent is the agent that a model's name stands for; "" = the session's.

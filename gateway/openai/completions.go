@@ -165,17 +165,17 @@ func (a *api) createCompletion(c *fiber.Ctx) error {
 	who := door.Principal(c)
 	if r.Stream {
 		w := &chunkWriter{s: b.stretch(), usage: r.StreamOptions != nil && r.StreamOptions.IncludeUsage}
-		return a.tell(c, who, free, b.from(), func(n *exchange.Note) ([]byte, bool) {
+		return keeps(a.tell(c, who, free, b.from(), func(n *exchange.Note) ([]byte, bool) {
 			w.text = w.text[:0]
 			w.note(n)
 			return w.text, w.s.rests()
-		})
+		}))
 	}
 	s, err := a.wait(c, who, b)
 	if err != nil {
-		return err
+		return keeps(err)
 	}
-	return completed(c, s)
+	return keeps(completed(c, s))
 }
 
 // completed answers with a response as a completion.

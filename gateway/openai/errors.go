@@ -31,6 +31,20 @@ func unsupported(param, message string) error {
 	return refuse(param, "unsupported_parameter", message)
 }
 
+// kept is the error of a request whose message is stored all the same. SDKs send a request again
+// by themselves after a conflict or an error of the server: it would be said a second time.
+type kept struct{ error }
+
+func (k kept) Unwrap() error { return k.error }
+
+// keeps is err for a request whose message is stored; nil stays nil.
+func keeps(err error) error {
+	if err == nil {
+		return nil
+	}
+	return kept{err}
+}
+
 // failure is an error as the API says it.
 type failure struct {
 	Message string  `json:"message"`
@@ -90,8 +104,8 @@ func problems(x *exchange.Exchange) fiber.Handler {
 		}
 		f, status, wait := failed(x, err)
 		door.SetRefusal(c, status, wait)
-		if status == fiber.StatusGatewayTimeout {
-			c.Set("X-Should-Retry", "false") // what was said is accepted: said again it would be another message
+		if errors.As(err, &kept{}) || status == fiber.StatusGatewayTimeout { // then it may be stored
+			c.Set("X-Should-Retry", "false")
 		}
 		return c.JSON(map[string]any{"error": f})
 	}

@@ -31,7 +31,7 @@ func (a *api) createResponse(c *fiber.Ctx) error {
 	}
 	who, echo := door.Principal(c), r.echo(w)
 	if r.Stream {
-		return a.stream(c, who, free, b, 0, echo)
+		return keeps(a.stream(c, who, free, b, 0, echo))
 	}
 	var s *stretch
 	if r.Background {
@@ -40,7 +40,7 @@ func (a *api) createResponse(c *fiber.Ctx) error {
 		s, err = a.wait(c, who, b)
 	}
 	if err != nil {
-		return err
+		return keeps(err)
 	}
 	return answerWith(c, s, echo)
 }
