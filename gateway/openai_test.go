@@ -543,3 +543,64 @@ func TestOpenAIKeptIsNotRepeated(t *testing.T) {
 		})
 	}
 }
+
+// A request that is refused leaves no session behind that nobody knows of.
+func TestOpenAIRefusedOpensNothing(t *testing.T) {
+	r := startOpenAI(t, limits(func(l *gateway.Limits) { l.TextBytes = 100 }))
+	for _, input := range []string{
+		`" "`, `"` + strings.Repeat("x", 101) + `"`,
+		`[{"role":"user","content":[{"type":"input_file","filename":"a.x","file_data":"data:application/x-none;base64,AAAA"}]}]`,
+	} {
+		if a := r.call("POST", "/v1/responses", `{"background":true,"input":`+input+`}`); a.status < 400 {
+			t.Errorf("%s: %d", input, a.status)
+		}
+	}
+	for _, code := range []conversation.Code{conversation.Overloaded, conversation.InboxFull} {
+		r.sessions.Do(func() {
+			r.sessions.Script = func(told gatewaytest.Told) (o gatewaytest.Outcome, is bool) {
+				_, is = told.Command.(conversation.Say)
+				return gatewaytest.Outcome{Err: conversation.Errorf(code, "no")}, is
+			}
+		})
+		r.call("POST", "/v1/chat/completions", `{"messages":[{"role":"user","content":"x"}]}`)
+	}
+	if a := r.call("GET", "/api/sessions", "").want(t, 200); a.get(t, "items") != "[]" {
+		t.Errorf("left behind: %s", a.body)
+	}
+}
+
+// While a request opens the session of a name, another one says something in it. That the first is
+// refused then does not take it away.
+func TestOpenAIRefusedErasesNothingOfOthers(t *testing.T) {
+	r := startOpenAI(t)
+	r.sessions.Play(func(w *machinetest.World) {
+		r.sessions.Script = func(told gatewaytest.Told) (o gatewaytest.Outcome, is bool) {
+			say, is := told.Command.(conversation.Say)
+			if is {
+				say.Text, say.ClientMsgID = "of the other", "another"
+				w.Tell(told.Key, say, nil)
+			}
+			return gatewaytest.Outcome{Err: conversation.Errorf(conversation.Overloaded, "no")}, is
+		}
+	})
+	r.call("POST", "/v1/responses", `{"background":true,"metadata":{"session":"mine"},"input":"Go"}`).want(t, 503)
+	if a := r.call("GET", "/api/sessions", "").want(t, 200); a.get(t, "items") == "[]" {
+		t.Error("the session is gone")
+	}
+}
+
+// Nothing of a session is changed for a message that is refused.
+func TestOpenAIRefusedKeepsSettings(t *testing.T) {
+	r := startOpenAI(t, limits(func(l *gateway.Limits) { l.TextBytes = 100 }))
+	first := r.respond(`{"input":"Go","background":true}`)
+	before := len(events(r, first.key()))
+	for _, input := range []string{
+		`" "`, `"` + strings.Repeat("x", 101) + `"`,
+		`[{"role":"user","content":[{"type":"input_file","filename":"a.x","file_data":"data:application/x-none;base64,AAAA"}]}]`,
+	} {
+		r.call("POST", "/v1/responses", `{"instructions":"Be brief","conversation":"`+first.Conversation.ID+`","input":`+input+`}`)
+	}
+	if now := len(events(r, first.key())); now != before {
+		t.Errorf("%d events became %d", before, now)
+	}
+}

@@ -66,39 +66,23 @@ func (a *api) begin(ctx context.Context, who *service.Principal, w *wanted, id c
 	if err != nil {
 		return b, err
 	}
-	if most := a.Limits.AttachmentsPerMessage; most > 0 && len(w.files) > most {
-		return b, conversation.Errorf(conversation.TooLarge, "a message may have at most %d attachments", most)
+	if err := a.fits(w); err != nil {
+		return b, err
 	}
 	b.key, err = a.find(ctx, who, w)
-	opened := false
+	opened, own := false, false
 	if errors.Is(err, errNewSession) {
 		opened = true
-		b.key, err = a.open(who, w, agent, id, repeatable)
+		b.key, own, err = a.open(who, w, agent, id, repeatable)
+		own = own && !repeatable && w.where == where{}
 	}
 	if err != nil {
 		return b, err
 	}
-	if bad := service.Writable(b.key); bad != nil {
-		return b, bad
-	}
-	view, err := a.View(ctx, b.key, who.User)
+	r, err := a.give(ctx, who, w, b.key, agent, id, repeatable, opened)
 	if err != nil {
-		return b, err
-	}
-	var r conversation.Receipt
-	if len(w.answers) > 0 {
-		r, err = a.answer(ctx, who, view, w)
-	} else if r, err = a.waits(ctx, view, id, repeatable); err == nil && r.Task == "" {
-		if !opened {
-			err = a.settings(ctx, who, view, w, agent)
-		}
-		if err == nil {
-			r, err = a.say(ctx, who, view, w, id)
-		}
-	}
-	if err != nil {
-		if opened && !repeatable && conversation.AsError(err).Code == conversation.Overloaded {
-			err = errors.Join(err, a.Sessions.Erase(ctx, b.key, who.User)) // nothing was said in it
+		if own && storesNothing(err) {
+			err = errors.Join(err, a.Sessions.Erase(ctx, b.key, who.User)) // nothing was said in it, and nobody knows of it
 		}
 		return b, err
 	}
@@ -109,6 +93,61 @@ func (a *api) begin(ctx context.Context, who *service.Principal, w *wanted, id c
 	b.row, err = a.TaskRow(ctx, who, b.key, r.Task)
 	b.model = string(b.row.Agent)
 	return b, keeps(err)
+}
+
+// give gives a session what a request has for it.
+func (a *api) give(ctx context.Context, who *service.Principal, w *wanted, key conversation.SessionKey, agent conversation.AgentName,
+	id conversation.ClientMsgID, repeatable, opened bool,
+) (r conversation.Receipt, err error) {
+	if bad := service.Writable(key); bad != nil {
+		return r, bad
+	}
+	view, err := a.View(ctx, key, who.User)
+	if err != nil {
+		return r, err
+	}
+	if len(w.answers) > 0 {
+		return a.answer(ctx, who, view, w)
+	}
+	if r, err = a.waits(ctx, view, id, repeatable); err != nil || r.Task != "" {
+		return r, err
+	}
+	files, err := a.upload(ctx, who, key, w.files)
+	if err == nil && !opened {
+		err = a.settings(ctx, who, view, w, agent)
+	}
+	if err != nil {
+		return r, err
+	}
+	return a.say(ctx, who, view, w, files, id)
+}
+
+// fits refuses what is too long, or blank, before anything is done for the request.
+func (a *api) fits(w *wanted) error {
+	if most := a.Limits.AttachmentsPerMessage; most > 0 && len(w.files) > most {
+		return conversation.Errorf(conversation.TooLarge, "a message may have at most %d attachments", most)
+	}
+	if len(w.answers) == 0 && len(w.files) == 0 || w.said != "" {
+		if bad := protocol.CheckText("the message", &w.said, a.Limits); bad != nil {
+			return bad
+		}
+	}
+	for _, answer := range w.answers {
+		text := answer.said()
+		if bad := protocol.CheckText("the answer", &text, a.Limits); bad != nil {
+			return bad
+		}
+	}
+	return nil
+}
+
+// storesNothing is true for an error after which nothing of a request can be stored.
+func storesNothing(err error) bool {
+	switch conversation.AsError(err).Code {
+	case conversation.Timeout, conversation.Unavailable, conversation.Internal:
+		return false
+	}
+	return true
 }
 
 // agent is the agent that a model's name stands for; "" = the session's.
@@ -196,8 +235,9 @@ func notFound(param, message string, err error) error {
 	return &refusal{status: fiber.StatusNotFound, param: param, message: message}
 }
 
-// open makes the session for a request that names none, or one that there is not yet.
-func (a *api) open(who *service.Principal, w *wanted, agent conversation.AgentName, id conversation.ClientMsgID, repeatable bool) (conversation.SessionKey, error) {
+// open makes the session for a request that names none, or one that there is not yet. created is
+// false when another request has just made it.
+func (a *api) open(who *service.Principal, w *wanted, agent conversation.AgentName, id conversation.ClientMsgID, repeatable bool) (key conversation.SessionKey, created bool, err error) {
 	create := protocol.Create{Create: conversation.Create{Agent: agent, Policy: conversation.Overrides{}}}
 	switch {
 	case w.where.name != "":
@@ -220,8 +260,7 @@ func (a *api) open(who *service.Principal, w *wanted, agent conversation.AgentNa
 	if len(w.tools) > 0 {
 		create.Create.Policy[policyTools] = callersTools(w.tools)
 	}
-	key, _, err := a.Open(who, create)
-	return key, err
+	return a.Open(who, create)
 }
 
 // historyHead goes before what a client, which keeps its conversations itself, says of one.
@@ -289,13 +328,13 @@ func (a *api) settings(ctx context.Context, who *service.Principal, v conversati
 }
 
 // say gives the session the message of a request. Where the session waits for an answer, it is that.
-func (a *api) say(ctx context.Context, who *service.Principal, v conversation.View, w *wanted, id conversation.ClientMsgID) (conversation.Receipt, error) {
+func (a *api) say(ctx context.Context, who *service.Principal, v conversation.View, w *wanted, files []protocol.NamedFile, id conversation.ClientMsgID) (conversation.Receipt, error) {
 	mode := w.mode
 	for _, q := range v.Questions {
 		switch {
 		case q.Asked.Approval != nil:
 			mode = conversation.ModeDefault // a yes or a no is taken as the answer
-		case q.Asked.Blocking && len(w.files) == 0 && mode == conversation.ModeQueue:
+		case q.Asked.Blocking && len(files) == 0 && mode == conversation.ModeQueue:
 			r, err := a.Answer(ctx, who, v.Key, exchange.Answered{Via: conversation.ViaOpenAI, ID: id, Question: q.Asked.Question, Text: w.said})
 			if code := conversation.AsError(err); err == nil || code.Code != conversation.BadRequest && code.Code != conversation.QuestionNotOpen {
 				if r.Disposition = conversation.Answered; r.Duplicate { // perhaps it was no answer when it came first
@@ -306,10 +345,6 @@ func (a *api) say(ctx context.Context, who *service.Principal, v conversation.Vi
 			}
 			// It is none of the answers that the question takes.
 		}
-	}
-	files, err := a.upload(ctx, who, v.Key, w.files)
-	if err != nil {
-		return conversation.Receipt{}, err
 	}
 	return a.Say(ctx, who, v.Key, exchange.Said{Via: conversation.ViaOpenAI, ID: id, Text: w.said, Files: files, Mode: mode})
 }
@@ -397,11 +432,7 @@ func (a *api) answer(ctx context.Context, who *service.Principal, v conversation
 				return last, err
 			}
 		}
-		text := answer.text
-		if conversation.IsBlank(text) {
-			text = `""` // an answer is never blank
-		}
-		r, err := a.Answer(ctx, who, v.Key, exchange.Answered{Via: conversation.ViaOpenAI, ID: door.OwnID("openai:answer:" + answer.repeated), Question: question, Text: text})
+		r, err := a.Answer(ctx, who, v.Key, exchange.Answered{Via: conversation.ViaOpenAI, ID: door.OwnID("openai:answer:" + answer.repeated), Question: question, Text: answer.said()})
 		if err != nil {
 			return last, err
 		}
@@ -421,6 +452,14 @@ func (a *api) answer(ctx context.Context, who *service.Principal, v conversation
 		}
 	}
 	return last, nil
+}
+
+// said is the text of the answer: one is never blank.
+func (an answer) said() string {
+	if conversation.IsBlank(an.text) {
+		return `""`
+	}
+	return an.text
 }
 
 // asking is the question by which a call of the caller's own tool waits. One that was answered
