@@ -128,6 +128,32 @@ func TestOpenAIRepeatedWhileItWaits(t *testing.T) {
 	}
 }
 
+// So is one that has answered a question, one of an earlier task, and one whose tools are not
+// those of the session any more.
+func TestOpenAIRepeatedLater(t *testing.T) {
+	r := startOpenAI(t)
+	send := func(key, text, more string) apiResponse {
+		return r.respond(`{"input":"`+text+`","background":true,"metadata":{"session":"mine"}`+more+`}`, "Idempotency-Key", key)
+	}
+	const tools = `,"tools":` + twoTools
+	first := send("1", "Hello", "")
+	r.sessions.Model(first.key(), machinetest.Text("Hello"))
+	second := send("2", "Go", tools)
+	r.sessions.Model(first.key(), machinetest.Call(conversation.ToolAsk, `{"question":"Where?"}`))
+	answer := send("3", "Here", tools)
+	r.sessions.Model(first.key(), machinetest.Call("a", `{}`))
+	before := len(events(r, first.key()))
+	for want, got := range map[string]apiResponse{first.ID: send("1", "Hello", ""), second.ID: send("2", "Go", tools), answer.ID: send("3", "Here", tools)} {
+		if got.ID != want || got.Status != "completed" {
+			t.Errorf("%s comes again as %s, %s", want, got.ID, got.Status)
+		}
+	}
+	if now := len(events(r, first.key())); now != before {
+		t.Errorf("%d events became %d", before, now)
+	}
+	r.call("POST", "/v1/responses", `{"input":"other","metadata":{"session":"mine"}}`, "Idempotency-Key", "3").want(t, 409)
+}
+
 // A request that is refused changes nothing of its session.
 func TestOpenAIRefusedChangesNothing(t *testing.T) {
 	r := startOpenAI(t)

@@ -109,7 +109,12 @@ func (a *api) give(ctx context.Context, who *service.Principal, w *wanted, key c
 	if len(w.answers) > 0 {
 		return a.answer(ctx, who, view, w)
 	}
-	if r, err = a.waits(ctx, view, id, repeatable); err != nil || r.Task != "" {
+	if repeatable {
+		if r, err = a.before(ctx, who, key, w, id); err != nil || r.Task != "" {
+			return r, err
+		}
+	}
+	if err := waits(view); err != nil {
 		return r, err
 	}
 	files, err := a.upload(ctx, who, key, w.files)
@@ -349,27 +354,32 @@ func (a *api) say(ctx context.Context, who *service.Principal, v conversation.Vi
 	return a.Say(ctx, who, v.Key, exchange.Said{Via: conversation.ViaOpenAI, ID: id, Text: w.said, Files: files, Mode: mode})
 }
 
-// waits refuses what is said while a call of the caller's own tool waits for its result. A request
-// that was said before is no new one: then the receipt names its task, which waits by now.
-func (a *api) waits(ctx context.Context, v conversation.View, id conversation.ClientMsgID, repeatable bool) (r conversation.Receipt, err error) {
-	for _, q := range v.Questions {
-		if !callers(v, q.Asked.Call) {
-			continue
-		}
-		if repeatable {
-			row, err := a.Sessions.Task(ctx, v.Key, q.Task)
-			if err != nil {
-				return r, err
-			}
-			for e, err := range a.Events(ctx, v.Key, max(row.First, 1)-1, row.First+1) {
-				if b, is := e.Body.(conversation.MessageAccepted); err != nil || is && b.ClientMsgID == id {
-					return conversation.Receipt{Task: q.Task, Disposition: conversation.Started}, err
-				}
-			}
-		}
-		return r, missingOutput(q)
+// before is the receipt of a request that comes again, whatever its session does by now; without
+// a task it was not said before. An answer to no question finds that out: the session knows its
+// id, or refuses it and stores nothing.
+func (a *api) before(ctx context.Context, who *service.Principal, key conversation.SessionKey, w *wanted, id conversation.ClientMsgID) (r conversation.Receipt, err error) {
+	if len(w.files) > 0 {
+		return r, nil // the session compares them, too: say does
 	}
-	return r, nil
+	r, err = a.Tell(ctx, key, who.User, conversation.Answer{Author: who.User, Via: conversation.ViaOpenAI, ClientMsgID: id, Text: w.said})
+	if err == nil && r.Duplicate {
+		return r, a.Complete(ctx, key, &r)
+	}
+	switch code := conversation.AsError(err); {
+	case err == nil, code.Code == conversation.NotFound, code.Code == conversation.Forbidden, code.Code == conversation.SessionIsClosed:
+		return conversation.Receipt{}, nil
+	}
+	return conversation.Receipt{}, err
+}
+
+// waits refuses what is said while a call of the caller's own tool waits for its result.
+func waits(v conversation.View) error {
+	for _, q := range v.Questions {
+		if callers(v, q.Asked.Call) {
+			return missingOutput(q)
+		}
+	}
+	return nil
 }
 
 func missingOutput(q conversation.QuestionView) error {
