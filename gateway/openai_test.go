@@ -108,6 +108,27 @@ func TestOpenAITwoCallsAtOnce(t *testing.T) {
 	r.call("POST", "/v1/responses", strings.ReplaceAll(both, "done", "other")).want(t, 409)
 }
 
+// A client that sends the results again with something new behind them, for the model had said
+// nothing to them, is answered what is new.
+func TestOpenAISaidBehindKnownResults(t *testing.T) {
+	r := startOpenAI(t)
+	first := r.respond(`{"input":"Go","background":true,"tools":` + twoTools + `}`)
+	r.sessions.Model(first.key(), machinetest.Call("a", `{}`))
+	output := `{"type":"function_call_output","call_id":"` + r.retrieve(first.ID).Output[0].CallID + `","output":"done"}`
+	r.respond(`{"background":true,"input":[` + output + `],"tools":` + twoTools + `}`)
+	r.sessions.Model(first.key(), machinetest.Text("Done"))
+	seen := map[string]bool{}
+	for _, text := range []string{"More", "Even more"} {
+		body := `{"background":true,"input":[` + output + `,{"role":"user","content":"` + text + `"}],"tools":` + twoTools + `}`
+		next := r.respond(body)
+		r.sessions.Model(first.key(), machinetest.Text("To "+text))
+		if again := r.respond(body); again.ID != next.ID || again.Status != "completed" || again.Output[0].Content[0].Text != "To "+text || seen[next.ID] {
+			t.Errorf("%s is answered by %s: %+v", text, next.ID, again)
+		}
+		seen[next.ID] = true
+	}
+}
+
 // A request that comes again under its Idempotency-Key is the same response, also when its task
 // waits for the caller by then.
 func TestOpenAIRepeatedWhileItWaits(t *testing.T) {

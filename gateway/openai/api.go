@@ -2,6 +2,8 @@ package openai
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -454,14 +456,29 @@ func (a *api) answer(ctx context.Context, who *service.Principal, v conversation
 		if err != nil {
 			return last, err
 		}
-		_, err = a.Say(ctx, who, v.Key, exchange.Said{
-			Via: conversation.ViaOpenAI, ID: door.OwnID("openai:beside:" + w.answers[0].repeated), Text: w.said, Files: files, Mode: conversation.ModeSteer,
+		beside, err := a.Say(ctx, who, v.Key, exchange.Said{
+			Via: conversation.ViaOpenAI, ID: besideID(w), Text: w.said, Files: files, Mode: conversation.ModeSteer,
 		})
 		if err != nil {
 			return last, err
 		}
+		if beside.Task != last.Task { // the results were known, and their task has ended: what is new is answered
+			return beside, nil
+		}
 	}
 	return last, nil
+}
+
+// besideID is the id of what is said beside answers. A client that sends its whole history each
+// time may say several things behind the same results.
+func besideID(w *wanted) conversation.ClientMsgID {
+	sum := sha256.New()
+	sum.Write([]byte(w.said))
+	for _, f := range w.files {
+		sum.Write([]byte{0})
+		sum.Write(f.Body)
+	}
+	return door.OwnID("openai:beside:" + w.answers[0].repeated + ":" + hex.EncodeToString(sum.Sum(nil)))
 }
 
 // said is the text of the answer: one is never blank.
