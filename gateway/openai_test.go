@@ -286,6 +286,13 @@ func TestOpenAIErrors(t *testing.T) {
 		{"POST", "/v1/responses", user(`"prompt":{"id":"p"}`), "ann", 400, "invalid_request_error", "unsupported_parameter"},
 		{"POST", "/v1/responses", user(`"text":{"format":{"type":"json_schema","name":"x","schema":{}}}`), "ann", 400, "invalid_request_error", "unsupported_parameter"},
 		{"POST", "/v1/responses", user(`"tool_choice":"required"`), "ann", 400, "invalid_request_error", "unsupported_parameter"},
+		{"POST", "/v1/responses", user(`"tool_choice":"any"`), "ann", 400, "invalid_request_error", "unsupported_parameter"},
+		{"POST", "/v1/responses", user(`"tool_choice":{"type":"function","name":"a"}`), "ann", 400, "invalid_request_error", "unsupported_parameter"},
+		{"POST", "/v1/responses", `{"input":"x"}]`, "ann", 400, "invalid_request_error", "invalid_json"},
+		{"POST", "/v1/responses", `{"input":"x"} {}`, "ann", 400, "invalid_request_error", "invalid_json"},
+		{"POST", "/v1/responses", `{"input":[{"type":"function_call_output","call_id":"call_c1-t1-x","output":[` + inputPicture + `]}]}`, "ann", 400, "invalid_request_error", "unsupported_parameter"},
+		{"POST", "/v1/responses", `{"input":[{"role":"system","content":[` + inputPicture + `]},{"role":"user","content":"x"}]}`, "ann", 400, "invalid_request_error", "unsupported_parameter"},
+		{"POST", "/v1/chat/completions", `{"messages":[{"role":"tool","tool_call_id":"call_c1-t1-x","content":[` + inputPicture + `]}]}`, "ann", 400, "invalid_request_error", "unsupported_parameter"},
 		{"POST", "/v1/responses", user(`"tools":[{"type":"web_search"}]`), "ann", 400, "invalid_request_error", "unsupported_parameter"},
 		{"POST", "/v1/responses", user(`"tools":[{"type":"function","name":"not a name"}]`), "ann", 400, "invalid_request_error", "bad_request"},
 		{"POST", "/v1/responses", user(`"tools":[{"type":"function","name":"a"},{"type":"function","name":"a"}]`), "ann", 400, "invalid_request_error", "bad_request"},
@@ -340,6 +347,8 @@ func TestOpenAIErrors(t *testing.T) {
 		t.Errorf("of all that was refused the session has %d events", n)
 	}
 }
+
+const inputPicture = `{"type":"input_image","image_url":"data:image/png;base64,AAAA"}`
 
 // openAIUsers are ann of one tenant, eve of another, and one who may not chat.
 type openAIUsers struct{}

@@ -83,6 +83,12 @@ func readCompletion(body []byte) (r completionRequest, w wanted, err error) {
 			return r, w, err
 		}
 		switch m.Role {
+		case "system", "developer", "tool":
+			if len(files) > 0 {
+				return r, w, errNoFiles(param)
+			}
+		}
+		switch m.Role {
 		case "user":
 			said, w.files = append(said, text), append(w.files, files...)
 		case "assistant":

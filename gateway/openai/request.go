@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"mime"
 	"strings"
 
@@ -115,7 +117,7 @@ func decode(body []byte, v any) error {
 	if err := d.Decode(v); err != nil {
 		return refuse("", "invalid_json", "The body could not be read as JSON of the expected shape: "+jsonTrouble(err))
 	}
-	if d.More() {
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return refuse("", "invalid_json", "The body must be one JSON object.")
 	}
 	return nil
@@ -167,7 +169,7 @@ func modeOf(metadata map[string]string) (conversation.Mode, error) {
 func functions(tools []tool, choice json.RawMessage) ([]conversation.ToolSpec, error) {
 	var word string
 	if len(choice) > 0 && string(choice) != "null" {
-		if json.Unmarshal(choice, &word) != nil || word == "required" {
+		if json.Unmarshal(choice, &word) != nil || word != "auto" && word != "none" {
 			return nil, unsupported("tool_choice", "tool_choice may be auto or none: which tools are called is the agent's decision.")
 		}
 	}
@@ -234,6 +236,9 @@ func readInput(raw json.RawMessage, w *wanted) error {
 				history = append(history, quoted("Assistant", []string{text})...)
 				said, w.files, w.answers = nil, nil, nil
 			case "system", "developer":
+				if len(files) > 0 {
+					return errNoFiles(param)
+				}
 				system = append(system, text)
 			default:
 				return refuse(param+".role", "invalid_value", "role must be user, assistant, system or developer.")
@@ -242,7 +247,7 @@ func readInput(raw json.RawMessage, w *wanted) error {
 			history = append(history, quoted("User", said)...)
 			said, w.files, w.answers = nil, nil, nil
 		case "function_call_output":
-			text, _, err := readContent(param+".output", item.Output)
+			text, err := readText(param+".output", item.Output)
 			if err != nil {
 				return err
 			}
@@ -338,6 +343,19 @@ func readContent(param string, raw json.RawMessage) (text string, files []attach
 		}
 	}
 	return strings.Join(texts, "\n\n"), files, nil
+}
+
+// readText is readContent for what holds no files.
+func readText(param string, raw json.RawMessage) (string, error) {
+	text, files, err := readContent(param, raw)
+	if err == nil && len(files) > 0 {
+		err = errNoFiles(param)
+	}
+	return text, err
+}
+
+func errNoFiles(param string) error {
+	return unsupported(param, "Files can come with messages of the user only.")
 }
 
 // imageURL is the address of a picture: in Chat Completions it is within an object.
