@@ -172,7 +172,16 @@ func TestOpenAIRepeatedLater(t *testing.T) {
 	if now := len(events(r, first.key())); now != before {
 		t.Errorf("%d events became %d", before, now)
 	}
-	r.call("POST", "/v1/responses", `{"input":"other","metadata":{"session":"mine"}}`, "Idempotency-Key", "3").want(t, 409)
+	for _, in := range []string{`,"metadata":{"session":"mine"}`, ``} {
+		a := r.call("POST", "/v1/responses", `{"background":true,"input":"other"`+in+`}`, "Idempotency-Key", "3")
+		if in == "" { // the key's own session
+			a.want(t, 200)
+			a = r.call("POST", "/v1/responses", `{"input":"another"}`, "Idempotency-Key", "3")
+		}
+		if a.want(t, 409); strings.Contains(string(a.body), `u0001`) || strings.Contains(string(a.body), "x01") {
+			t.Errorf("%s", a.body)
+		}
+	}
 }
 
 // A request that is refused changes nothing of its session.

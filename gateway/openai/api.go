@@ -83,6 +83,9 @@ func (a *api) begin(ctx context.Context, who *service.Principal, w *wanted, id c
 	}
 	r, err := a.give(ctx, who, w, b.key, agent, id, repeatable, opened)
 	if err != nil {
+		if conversation.AsError(err).Code == conversation.Conflict { // its words are of ids that the client does not know
+			err = usedBefore(w)
+		}
 		if own && storesNothing(err) {
 			err = errors.Join(err, a.Sessions.Erase(ctx, b.key, who.User)) // nothing was said in it, and nobody knows of it
 		}
@@ -95,6 +98,15 @@ func (a *api) begin(ctx context.Context, who *service.Principal, w *wanted, id c
 	b.row, err = a.TaskRow(ctx, who, b.key, r.Task)
 	b.model = string(b.row.Agent)
 	return b, keeps(err)
+}
+
+// usedBefore refuses what comes under the id of something else.
+func usedBefore(w *wanted) error {
+	r := &refusal{status: fiber.StatusConflict, code: "conflict", message: "The Idempotency-Key was used for another text."}
+	if len(w.answers) > 0 {
+		r.param, r.message = "input", "The call or the approval was answered before, with something else."
+	}
+	return r
 }
 
 // give gives a session what a request has for it.
@@ -185,10 +197,10 @@ func (a *api) find(ctx context.Context, who *service.Principal, w *wanted) (conv
 		if err == nil {
 			_, err = a.TaskRow(ctx, who, key, task)
 		}
-		if err != nil {
-			return key, refuse("input", "invalid_value", "No call or approval is open that the input answers: "+excerpt(w.answers[0].id))
+		if errors.Is(err, exchange.ErrNoTask) {
+			err = refuse("input", "invalid_value", "No call or approval is open that the input answers: "+excerpt(w.answers[0].id))
 		}
-		return key, nil
+		return key, err
 	}
 	switch {
 	case w.where.conversation != "":
@@ -215,19 +227,19 @@ func (a *api) find(ctx context.Context, who *service.Principal, w *wanted) (conv
 		}
 		return key, err
 	case w.where.name != "":
-		return a.named(ctx, who, w.where.name)
+		return a.named(ctx, who, "metadata.session", w.where.name)
 	case w.where.user != "":
-		return a.named(ctx, who, "user:"+w.where.user)
+		return a.named(ctx, who, "user", "user:"+w.where.user)
 	}
 	return conversation.SessionKey{}, errNewSession
 }
 
 // named is the session of a name. There may be none yet.
-func (a *api) named(ctx context.Context, who *service.Principal, name string) (conversation.SessionKey, error) {
+func (a *api) named(ctx context.Context, who *service.Principal, param, name string) (conversation.SessionKey, error) {
 	key, _, err := a.Find(ctx, who, name)
 	if errors.Is(err, service.ErrNoSession) {
 		if len(name) > protocol.MaxClientMsgID {
-			return key, refuse("metadata.session", "invalid_value", "The name of a session may have at most 128 bytes.")
+			return key, refuse(param, "invalid_value", param+" is too long to be the name of a session.")
 		}
 		err = errNewSession
 	}
