@@ -16,6 +16,8 @@ import (
 	"parley/gateway"
 	"parley/gateway/gatewaytest"
 	"parley/gateway/protocol"
+
+	"github.com/coder/websocket"
 )
 
 // startOpenAI is start, for requests of another protocol than that of the documents.
@@ -667,5 +669,54 @@ func TestOpenAIRefusedKeepsSettings(t *testing.T) {
 	}
 	if now := len(events(r, first.key())); now != before {
 		t.Errorf("%d events became %d", before, now)
+	}
+}
+
+// socketOf is a WebSocket of /v1/responses: say sends a message, next is the next one that comes.
+func (r *rig) socketOf() (say func(message string), next func() (string, error)) {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ws, _, err := websocket.Dial(ctx, "ws://"+r.addr+"/v1/responses", nil)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { cancel(); _ = ws.CloseNow() })
+	say = func(message string) {
+		if err := ws.Write(ctx, websocket.MessageText, []byte(message)); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	return say, func() (string, error) {
+		_, b, err := ws.Read(ctx)
+		return string(b), err
+	}
+}
+
+// What the client names comes back with each event, so that it is bounded.
+func TestOpenAISocketBounds(t *testing.T) {
+	r := startOpenAI(t)
+	say, next := r.socketOf()
+	for _, test := range []struct {
+		length int
+		want   string
+	}{{129, `{"type":"error","status":400,`}, {128, `{"type":"response.created",`}} {
+		say(`{"type":"response.create","input":"Go","stream_id":"` + strings.Repeat("x", test.length) + `"}`)
+		if got, err := next(); err != nil || !strings.HasPrefix(got, test.want) {
+			t.Errorf("%d: %s %v", test.length, got, err)
+		}
+	}
+}
+
+// A message that is no UTF-8 is refused: bytes of it that stay as they are, a tool's schema, would
+// end the sockets of clients that are shown them.
+func TestOpenAISocketWantsUTF8(t *testing.T) {
+	r := startOpenAI(t)
+	say, next := r.socketOf()
+	say("{\"type\":\"response.create\",\"input\":\"Go\",\"tools\":[{\"type\":\"function\",\"name\":\"a\",\"parameters\":{\"description\":\"\xff\"}}]}")
+	if got, err := next(); err != nil || !strings.Contains(got, `"invalid_json"`) {
+		t.Errorf("%s %v", got, err)
+	}
+	if a := r.call("GET", "/api/sessions", "").want(t, 200); a.get(t, "items") != "[]" {
+		t.Errorf("%s", a.body)
 	}
 }

@@ -5,7 +5,9 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"strconv"
 	"sync"
+	"unicode/utf8"
 
 	"parley/conversation"
 	"parley/gateway/door"
@@ -21,6 +23,9 @@ type clientEvent struct {
 	ID       string `json:"event_id"`
 }
 
+// maxStreamID bounds what each event of a response repeats.
+const maxStreamID = 128
+
 // socket serves GET /v1/responses as a WebSocket: response.create and response.steer in, the
 // events of the responses out.
 func (a *api) socket(s *door.Socket) {
@@ -33,8 +38,12 @@ func (a *api) socket(s *door.Socket) {
 		}
 		lane := &lane{api: a, socket: s}
 		var e clientEvent
-		if json.Unmarshal(b, &e) != nil {
-			lane.refuse(refuse("", "invalid_json", "A message must be a JSON object with a type."))
+		if !utf8.Valid(b) || json.Unmarshal(b, &e) != nil {
+			lane.refuse(refuse("", "invalid_json", "A message must be a JSON object with a type, in UTF-8."))
+			continue
+		}
+		if len(e.StreamID) > maxStreamID {
+			lane.refuse(refuse("stream_id", "invalid_value", "stream_id may have at most "+strconv.Itoa(maxStreamID)+" bytes."))
 			continue
 		}
 		lane.stream = e.StreamID
