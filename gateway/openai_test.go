@@ -720,3 +720,32 @@ func TestOpenAISocketWantsUTF8(t *testing.T) {
 		t.Errorf("%s", a.body)
 	}
 }
+
+// The history that a client sends gives way to its instructions, and to what the operator allows.
+func TestOpenAIHistoryGivesWay(t *testing.T) {
+	for _, test := range []struct{ system, most, status int }{{0, 16 << 10, 200}, {10_000, 16 << 10, 200}, {16_300, 16 << 10, 200}, {17_000, 16 << 10, 400}, {0, 600, 200}, {0, 0, 200}, {1, 0, 400}} {
+		r := startOpenAI(t, times(func(times *gateway.Times) { times.WaitMax = time.Millisecond }))
+		r.sessions.Play(func(w *machinetest.World) { w.Rules.Policy.MaxInstructions = test.most })
+		body := `{"messages":[{"role":"system","content":"` + strings.Repeat("s", test.system) + `"},{"role":"user","content":"` + strings.Repeat("u", 9000) + `"},` +
+			`{"role":"assistant","content":"` + strings.Repeat("a\\n", 4500) + `Goodbye"},{"role":"user","content":"Go"}]}`
+		want := test.status
+		if want == 200 {
+			want = 504 // nobody answers
+		}
+		r.call("POST", "/v1/chat/completions", body).want(t, want)
+		if want != 504 {
+			continue
+		}
+		var list struct{ Items []struct{ Session string } }
+		if err := json.Unmarshal(r.call("GET", "/api/sessions", "").body, &list); err != nil || len(list.Items) != 1 {
+			t.Fatalf("%+v %v", list, err)
+		}
+		view := string(r.call("GET", "/api/sessions/"+list.Items[0].Session, "").want(t, 200).body)
+		if has, room := strings.Contains(view, `Goodbye`), test.most > test.system+leastOfAHistory; has != room {
+			t.Errorf("with %d of %d bytes it has the end of the history: %v", test.system, test.most, has)
+		}
+	}
+}
+
+// leastOfAHistory is what is worth to be told, with the words around it.
+const leastOfAHistory = 400

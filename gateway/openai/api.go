@@ -266,33 +266,53 @@ func (a *api) open(who *service.Principal, w *wanted, agent conversation.AgentNa
 	case repeatable:
 		create.ClientID = "openai:" + string(id)
 	}
-	text := ""
-	if w.instructions != nil {
-		text = *w.instructions
-	}
-	if w.history != "" {
-		text = strings.TrimSpace(text + "\n\n" + historyHead + a.newest(w.history))
-	}
-	if text != "" {
-		create.Create.Policy[policyInstructions] = encode(text)
-	}
 	if len(w.tools) > 0 {
 		create.Create.Policy[policyTools] = callersTools(w.tools)
 	}
-	return a.Open(who, create)
+	// How much a session may be told (session.max_instructions) is the engine's to know: the
+	// history gives way.
+	for most := maxHistory; ; most /= 2 {
+		if most < leastHistory {
+			most = 0
+		}
+		if text := w.told(most); text != "" {
+			create.Create.Policy[policyInstructions] = encode(text)
+		} else {
+			delete(create.Create.Policy, policyInstructions)
+		}
+		key, created, err = a.Open(who, create)
+		if most == 0 || w.history == "" || err == nil || conversation.AsError(err).Code != conversation.BadRequest {
+			return key, created, err
+		}
+	}
+}
+
+// told is what a new session is told besides: the instructions, and of the history the newest
+// bytes, most at most.
+func (w *wanted) told(most int) (text string) {
+	if w.instructions != nil {
+		text = *w.instructions
+	}
+	if w.history != "" && most > 0 {
+		text = strings.TrimSpace(text + "\n\n" + historyHead + newest(w.history, most))
+	}
+	return text
 }
 
 // historyHead goes before what a client, which keeps its conversations itself, says of one.
 const historyHead = "The conversation so far, as the user's program tells it:\n"
 
-// maxHistory is how much of that is kept, in bytes; the newest of it.
-const maxHistory = 12 << 10
+// How much of that is kept, in bytes: the newest of it. Less than the least is not worth it.
+const (
+	maxHistory   = 12 << 10
+	leastHistory = 256
+)
 
-func (a *api) newest(history string) string {
-	if len(history) <= maxHistory {
+func newest(history string, most int) string {
+	if len(history) <= most {
 		return history
 	}
-	history = history[len(history)-maxHistory:]
+	history = history[len(history)-most:]
 	if i := strings.IndexByte(history, '\n'); i >= 0 {
 		history = history[i+1:]
 	}
