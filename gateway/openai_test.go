@@ -749,3 +749,26 @@ func TestOpenAIHistoryGivesWay(t *testing.T) {
 
 // leastOfAHistory is what is worth to be told, with the words around it.
 const leastOfAHistory = 400
+
+// Of a task that was answered the response before is over: to cancel it leaves the one that works alone.
+func TestOpenAICancelsNoLaterResponse(t *testing.T) {
+	r := startOpenAI(t)
+	asks := r.respond(`{"input":"Go","background":true}`)
+	r.sessions.Model(asks.key(), machinetest.Call(conversation.ToolAsk, `{"question":"Where?"}`))
+	works := r.respond(`{"input":"Here","background":true,"previous_response_id":"` + asks.ID + `"}`)
+	refused := r.call("POST", "/v1/responses/"+asks.ID+"/cancel", "").want(t, 400)
+	if now := r.retrieve(works.ID); now.Status != "in_progress" || !strings.Contains(string(refused.body), "response_not_cancellable") {
+		t.Errorf("%s: %s", now.Status, refused.body)
+	}
+	for range 2 {
+		if got := responseOf(t, r.call("POST", "/v1/responses/"+works.ID+"/cancel", "")); got.Status != "cancelled" {
+			t.Errorf("%+v", got)
+		}
+	}
+	// One that waits ends, and nothing else.
+	waits := r.respond(`{"input":"Go","background":true}`)
+	r.sessions.Model(waits.key(), machinetest.Call(conversation.ToolAsk, `{"question":"Where?"}`))
+	for range 2 {
+		r.call("POST", "/v1/responses/"+waits.ID+"/cancel", "").want(t, 200)
+	}
+}

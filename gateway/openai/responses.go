@@ -287,18 +287,44 @@ func (a *api) cancelResponse(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
+	over, err := a.wentOn(ctx, who, b)
+	if err != nil {
+		return err
+	}
+	if over {
+		return errCancel
+	}
 	r, err := a.Cancel(ctx, who, b.key, b.ref.task, id, "")
 	if err != nil {
 		return err
 	}
 	if r.OldStatus.Ended() && r.OldStatus != conversation.TaskCancelled {
-		return refuse("", "response_not_cancellable", "Cannot cancel a response that has ended.")
+		return errCancel
 	}
 	s, err := a.wait(c, who, b)
 	if err != nil {
 		return err
 	}
 	return answerWith(c, s, nil)
+}
+
+var errCancel = refuse("", "response_not_cancellable", "Cannot cancel a response that has ended.")
+
+// wentOn is true of a response whose task has gone on behind it: it was answered, and what works
+// now is another response.
+func (a *api) wentOn(ctx context.Context, who *service.Principal, b begun) (bool, error) {
+	s := b.stretch()
+	for n, err := range a.Notes(ctx, who, b.key, b.from().Since, 0) {
+		switch {
+		case err != nil:
+			return false, err
+		case !s.rests():
+			s.add(n)
+		case n.Kind == exchange.Status && n.Task == b.ref.task && n.Event.Body.(conversation.TaskStatusChanged).New == conversation.TaskRunning:
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // deleteResponse is DELETE /v1/responses/:id. Nothing is taken out of a log: a session is erased
