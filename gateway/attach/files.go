@@ -64,15 +64,7 @@ func (f *Files) Upload(ctx context.Context, key conversation.SessionKey, u Uploa
 			f.Metrics.UploadedBytes.Add(float64(file.Size))
 		}
 	}()
-	switch body := u.Body; {
-	case u.Encoding != "" && u.Encoding != "identity":
-		return file, false, conversation.Errorf(conversation.UnsupportedMedia, "the body must not be compressed")
-	case len(body) == 0:
-		return file, false, conversation.Errorf(conversation.BadRequest, "the file is empty")
-	case len(body) > f.Limits.AttachmentBytes:
-		return file, false, tooLarge(f.Limits)
-	}
-	kind, err := typeOf(u.Type, u.Body)
+	kind, err := f.check(u)
 	if err != nil {
 		return file, false, err
 	}
@@ -82,6 +74,30 @@ func (f *Files) Upload(ctx context.Context, key conversation.SessionKey, u Uploa
 		err = &conversation.Error{Code: conversation.StorageFull, Message: "this tenant has stored as much as it may", Err: err}
 	}
 	return file, added, err
+}
+
+// Check says why a file cannot be uploaded to any session; nil = its bytes are no reason.
+func (f *Files) Check(u Upload) error {
+	if f == nil {
+		return errNowhere
+	}
+	_, err := f.check(u)
+	if err != nil {
+		f.Metrics.Refused.WithLabelValues(string(conversation.AsError(err).Code)).Inc()
+	}
+	return err
+}
+
+func (f *Files) check(u Upload) (kind string, err error) {
+	switch {
+	case u.Encoding != "" && u.Encoding != "identity":
+		return "", conversation.Errorf(conversation.UnsupportedMedia, "the body must not be compressed")
+	case len(u.Body) == 0:
+		return "", conversation.Errorf(conversation.BadRequest, "the file is empty")
+	case len(u.Body) > f.Limits.AttachmentBytes:
+		return "", tooLarge(f.Limits)
+	}
+	return typeOf(u.Type, u.Body)
 }
 
 // TooLarge refuses a file that is too large, and of which not all was read.
