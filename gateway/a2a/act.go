@@ -30,6 +30,9 @@ func (a *api) say(ctx context.Context, c *fiber.Ctx, who *service.Principal, r *
 	if err := a.knows(r.tenant); err != nil {
 		return d, err
 	}
+	if err := a.takes(&r.message); err != nil {
+		return d, err
+	}
 	d.address = addressOf(a.Services, c)
 	var receipt conversation.Receipt
 	said := exchange.Said{Via: conversation.ViaA2A, ID: clientID(r.message.id), Text: r.message.text, Mode: mode, TraceParent: c.Get(service.TraceHeader)}
@@ -223,24 +226,41 @@ func (a *api) again(ctx context.Context, who *service.Principal, row conversatio
 	return conversation.Receipt{}, refuse(unsupported, "the task %s has ended, and takes no messages: leave message.taskId out to begin another one in its context", row.Task)
 }
 
+// takes refuses what no session takes, before one is opened for it.
+func (a *api) takes(m *message) error {
+	most := a.Limits.AttachmentsPerMessage // 0 = any number
+	switch n := len(m.files); {
+	case n > 0 && a.Files == nil:
+		return refuse(typeNotSupported, "this server takes no files")
+	case most > 0 && n > most:
+		return refuse(invalidParams, "a message may have at most %d files", most)
+	case n == 0 || m.text != "":
+		if bad := protocol.CheckText("the message", &m.text, a.Limits); bad != nil {
+			return bad
+		}
+	}
+	for i := range m.files {
+		if m.files[i].kind == "" {
+			return refuse(typeNotSupported, "the bytes of a file need a mediaType")
+		}
+		if err := a.Files.Check(m.files[i].upload()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *file) upload() attach.Upload { return attach.Upload{Name: f.name, Type: f.kind, Body: f.body} }
+
 // withFiles says a message, once its files are stored.
 func (a *api) withFiles(ctx context.Context, who *service.Principal, r *sending, d *done, said exchange.Said) (receipt conversation.Receipt, err error) {
-	if most := a.Limits.AttachmentsPerMessage; len(r.message.files) > most {
-		if most == 0 || a.Files == nil {
-			return receipt, refuse(typeNotSupported, "this server takes no files")
-		}
-		return receipt, refuse(invalidParams, "a message may have at most %d files", most)
-	}
 	if len(r.message.files) > 0 {
 		if err := a.Uploads(ctx, who, d.key); err != nil {
 			return receipt, err
 		}
 	}
-	for _, f := range r.message.files {
-		if f.kind == "" {
-			return receipt, refuse(typeNotSupported, "the bytes of a file need a mediaType")
-		}
-		stored, _, err := a.Files.Upload(ctx, d.key, attach.Upload{Name: f.name, Type: f.kind, Body: f.body})
+	for i := range r.message.files {
+		stored, _, err := a.Files.Upload(ctx, d.key, r.message.files[i].upload())
 		if err != nil {
 			return receipt, err
 		}
@@ -385,17 +405,22 @@ func (a *api) read(ctx context.Context, who *service.Principal, p place, row con
 // ended or waits for an answer.
 func (a *api) stream(c *fiber.Ctx, r *sending, rpc []byte) error {
 	who := door.Principal(c)
+	free, err := a.StreamSlot(c, who) // before anything is done
+	if err != nil {
+		return err
+	}
 	ctx, cancel := a.Deadline()
 	defer cancel()
+	var t *tale
 	d, err := a.say(ctx, c, who, r)
+	if err == nil {
+		t, err = a.tell(ctx, d.place, d.row)
+	}
 	if err != nil {
+		free()
 		return err
 	}
-	t, err := a.tell(ctx, d.place, d.row)
-	if err != nil {
-		return err
-	}
-	return a.follow(ctx, c, who, t, from{since: d.row.First - 1, upto: max(d.from, d.row.First), rests: true}, rpc)
+	return a.follow(ctx, c, who, free, t, from{since: d.row.First - 1, upto: max(d.from, d.row.First), rests: true}, rpc)
 }
 
 // getTask answers GetTask.
@@ -467,5 +492,9 @@ func (a *api) subscribe(c *fiber.Ctx, r *asked, rpc []byte) error {
 	if err != nil {
 		return err
 	}
-	return a.follow(ctx, c, who, t, f, rpc)
+	free, err := a.StreamSlot(c, who)
+	if err != nil {
+		return err
+	}
+	return a.follow(ctx, c, who, free, t, f, rpc)
 }

@@ -72,7 +72,7 @@ func (a *api) appendCard(dst []byte, c *fiber.Ctx, tenant string, agents []proto
 			o.Raw("securitySchemes", `{"bearer":{"httpAuthSecurityScheme":{"scheme":"Bearer","description":"a key or a token of this server"}}}`)
 			o.Raw("securityRequirements", `[{"schemes":{"bearer":{"list":[]}}}]`)
 		}
-		if a.Files != nil && a.Limits.AttachmentsPerMessage > 0 {
+		if a.Files != nil {
 			o.Raw("defaultInputModes", `["text/plain","application/json","text/*","image/png","image/jpeg","image/gif","image/webp"]`)
 		} else {
 			o.Raw("defaultInputModes", `["text/plain","application/json"]`)

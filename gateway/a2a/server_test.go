@@ -345,9 +345,58 @@ func TestFiles(t *testing.T) {
 		if got := r.call("GET", path, "").want(200).all(); !is || got != "a?b>c" {
 			t.Errorf("the file is %q", got)
 		}
-		none := start(t, binding, func(c *gateway.Config, _ *gateway.Deps) { c.Limits.AttachmentsPerMessage = 0 })
+		none := start(t, binding, func(_ *gateway.Config, d *gateway.Deps) { d.Files = nil })
 		if reason, _ := none.request("SendMessage", strings.Replace(atOnce("u1", "Look", ""), "]", file, 1)).refused(); reason != "CONTENT_TYPE_NOT_SUPPORTED" {
 			t.Errorf("where there are no files: %s", reason)
+		}
+		many := start(t, binding, func(c *gateway.Config, _ *gateway.Deps) { c.Limits.AttachmentsPerMessage = 0 })
+		if w := many.request("SendMessage", strings.Replace(atOnce("u1", "Look", ""), "]", file, 1)).task(); len(w.History) != 1 || len(w.History[0].Parts) != 2 {
+			t.Errorf("where there may be any number: %+v", w)
+		}
+	})
+}
+
+// What is refused has opened no context, and what has no room to be followed is not said.
+func TestRefusedAsAWhole(t *testing.T) {
+	both(t, func(t *testing.T, binding string) {
+		r := start(t, binding, func(c *gateway.Config, _ *gateway.Deps) {
+			c.Limits.TextBytes, c.Limits.AttachmentsPerMessage, c.Limits.Streams = 64, 1, 1
+		})
+		file := func(members string) string {
+			return `{"raw":"` + base64.StdEncoding.EncodeToString([]byte("a")) + `"` + members + `}`
+		}
+		for _, c := range []struct{ name, method, parts, reason string }{
+			{"blank", "SendMessage", `{"text":" "}`, "INVALID_PARAMS"},
+			{"blank, as a stream", "SendStreamingMessage", `{"text":" "}`, "INVALID_PARAMS"},
+			{"blank beside a file", "SendMessage", `{"text":" "},` + file(`,"mediaType":"text/plain"`), "INVALID_PARAMS"},
+			{"long", "SendMessage", `{"text":"` + strings.Repeat("x", 65) + `"}`, "INVALID_PARAMS"},
+			{"a file of no type", "SendMessage", file(""), "CONTENT_TYPE_NOT_SUPPORTED"},
+			{"a file of a type that is not taken", "SendMessage", file(`,"mediaType":"x/y"`), "CONTENT_TYPE_NOT_SUPPORTED"},
+			{"a file that is not what it says", "SendMessage", file(`,"mediaType":"image/png"`), "CONTENT_TYPE_NOT_SUPPORTED"},
+			{"an empty file", "SendMessage", `{"raw":"","mediaType":"text/plain"}`, "INVALID_PARAMS"},
+			{"many files", "SendMessage", file(`,"mediaType":"text/plain"`) + "," + file(`,"mediaType":"text/plain"`), "INVALID_PARAMS"},
+		} {
+			if reason, text := r.request(c.method, `{"message":{"messageId":"u1","role":"ROLE_USER","parts":[`+c.parts+`]}}`).refused(); reason != c.reason {
+				t.Errorf("%s: %s", c.name, text)
+			}
+		}
+		contexts := func() int {
+			var have struct{ Items []struct{ Session string } }
+			if err := json.Unmarshal([]byte(r.call("GET", "/api/sessions", "").want(200).all()), &have); err != nil {
+				t.Fatal(err)
+			}
+			return len(have.Items)
+		}
+		if n := contexts(); n != 0 {
+			t.Errorf("%d contexts were opened", n)
+		}
+		first := r.follows("SendStreamingMessage", says("u2", "Hello", ""))
+		first.until(`"task"`)
+		if reason, text := r.request("SendStreamingMessage", says("u3", "Hello", "")).refused(); reason != "OVERLOADED" {
+			t.Errorf("a second stream: %s", text)
+		}
+		if n := contexts(); n != 1 {
+			t.Errorf("there are %d contexts", n)
 		}
 	})
 }

@@ -179,13 +179,9 @@ func (s *stream) artifact(n *exchange.Note, piece string, more, ended bool) {
 	})
 }
 
-// follow answers a request with a stream. It is cut off where nothing more can be said, as when the
+// follow answers a request with a stream, and gives its place back (StreamSlot). It is cut off where nothing more can be said, as when the
 // server goes away: the end of a stream would be the end of what it tells.
-func (a *api) follow(ctx context.Context, c *fiber.Ctx, who *service.Principal, t *tale, f from, rpc []byte) error {
-	free, err := a.StreamSlot(c, who)
-	if err != nil {
-		return err
-	}
+func (a *api) follow(ctx context.Context, c *fiber.Ctx, who *service.Principal, free func(), t *tale, f from, rpc []byte) error {
 	follower, err := a.Follow(ctx, who, exchange.From{Key: t.key, Since: f.since, After: f.after, Whole: f.after > 0})
 	if err != nil {
 		free()
