@@ -418,6 +418,37 @@ func TestSettings(t *testing.T) {
 	}
 }
 
+// A result that cannot be taken refuses all of the input: also the tools that it brings.
+func TestResultThatIsTooLong(t *testing.T) {
+	r := start(t, func(c *gateway.Config, _ *gateway.Deps) { c.Limits.TextBytes = 64 })
+	tool := func(name string) map[string]any {
+		return map[string]any{"tools": []any{map[string]any{"name": name, "parameters": map[string]any{"type": "object"}}}}
+	}
+	messages := says(user("u1", "Go"))
+	s := r.request("POST", "/agui", input("mine", messages, tool("mine")))
+	session, _ := key(t, s.until("parley.run"))
+	r.sessions.Model(session, machinetest.Call("mine", `{}`))
+	finished := s.until("RUN_FINISHED")
+	outcome, _ := finished[len(finished)-1].m["outcome"].(map[string]any)
+	pending, _ := outcome["pendingToolCallIds"].([]any)
+	if len(pending) != 1 {
+		t.Fatalf("%v", outcome)
+	}
+	head := func() (seq conversation.Seq) {
+		r.sessions.Play(func(w *machinetest.World) { seq = w.Session(session).Machine.View().Head })
+		return seq
+	}
+	before := head()
+	result := map[string]any{"id": "t1", "role": "tool", "toolCallId": pending[0], "content": strings.Repeat("x", 65)}
+	s = r.request("POST", "/agui", input("mine", append(messages, result, user("u2", "And this")), tool("other")))
+	if e := s.refusal(); s.status != 413 || e["code"] != "too_large" {
+		t.Errorf("%d %v", s.status, e)
+	}
+	if now := head(); now != before {
+		t.Errorf("%d events came of it", now-before)
+	}
+}
+
 // everybody has a key with their name, in the tenant of its first letter.
 type everybody struct{ gateway.NoAuth }
 
@@ -441,6 +472,9 @@ func TestRefusals(t *testing.T) {
 	run := "/agui/mine/runs/" + string(task)
 	entry := func(members string) string {
 		return `{"threadId":"mine","runId":"r","messages":[],"resume":[` + members + `]}`
+	}
+	bytes := func(data, kind string) string {
+		return `{"type":"document","source":{"type":"data","value":"` + data + `","mimeType":"` + kind + `"}}`
 	}
 	many := strings.TrimSuffix(strings.Repeat(`{"id":"x","role":"user","content":"y"},`, 17), ",")
 	for _, c := range []struct {
@@ -469,6 +503,11 @@ func TestRefusals(t *testing.T) {
 		{"no payload", "", "POST", "/agui", entry(`{"interruptId":"q1","status":"resolved"}`), 400, "bad_request"},
 		{"twice the same", "", "POST", "/agui", entry(`{"interruptId":"q1","status":"cancelled"},{"interruptId":"q1","status":"cancelled"}`), 400, "bad_request"},
 		{"a blank answer", "", "POST", "/agui", entry(`{"interruptId":"q1-` + string(session.Session) + `","status":"resolved","payload":" "}`), 400, "bad_request"},
+		{"a long interrupt", "", "POST", "/agui", entry(`{"interruptId":"q1","status":"resolved","payload":"Berlin"},{"interruptId":"` + strings.Repeat("x", 128) + `","status":"resolved","payload":"y"}`), 400, "bad_request"},
+		{"a blank answer behind a good one", "", "POST", "/agui", entry(`{"interruptId":"q1","status":"resolved","payload":"Berlin"},{"interruptId":"q9","status":"resolved","payload":" "}`), 400, "bad_request"},
+		{"nothing but bytes that are none", "", "POST", "/agui", `{"threadId":"t","runId":"r","messages":[{"id":"x","role":"user","content":[` + bytes("!!", "text/plain") + `]}]}`, 400, "bad_request"},
+		{"nothing but what is no picture", "", "POST", "/agui", `{"threadId":"t","runId":"r","messages":[{"id":"x","role":"user","content":[` + bytes("AAAA", "image/png") + `]}]}`, 400, "bad_request"},
+		{"many files", "", "POST", "/agui", `{"threadId":"t","runId":"r","messages":[{"id":"x","role":"user","content":[` + bytes("QQ==", "text/plain") + strings.Repeat(","+bytes("QQ==", "text/plain"), 10) + `]}]}`, 413, "too_large"},
 		{"too large", "", "POST", "/agui", `{"threadId":"` + strings.Repeat("x", 65<<10) + `"}`, 413, "too_large"},
 		{"no such run", "", "GET", "/agui/mine/runs/t9-" + string(session.Session), "", 404, "not_found"},
 		{"no such thread", "", "GET", "/agui/theirs/runs/" + string(task), "", 404, "not_found"},
@@ -497,7 +536,7 @@ func TestRefusals(t *testing.T) {
 			if s.status != c.status || e["code"] != c.code {
 				t.Errorf("%d %v, want %d %s", s.status, e, c.status, c.code)
 			}
-			if c.status != 413 && e["type"] != "RUN_ERROR" { // which is refused before it is known whose it is
+			if c.name != "too large" && e["type"] != "RUN_ERROR" { // which is refused before it is known whose it is
 				t.Errorf("%v", e)
 			}
 			if c.status == 401 && s.header.Get("WWW-Authenticate") != "Bearer" {

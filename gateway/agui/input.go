@@ -76,6 +76,7 @@ type content struct {
 type file struct {
 	protocol.NamedFile
 	kind, data string // its media type, and its bytes in base64; "" = it was uploaded
+	body       []byte // these, once they are read
 }
 
 // part is one of a list of parts.

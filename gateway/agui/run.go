@@ -9,7 +9,6 @@ import (
 	"reflect"
 
 	"parley/conversation"
-	"parley/conversation/attached"
 	"parley/gateway/attach"
 	"parley/gateway/door"
 	"parley/gateway/exchange"
@@ -153,11 +152,10 @@ func (r *request) fits(context.Context) error {
 		return bad
 	}
 	for _, e := range r.in.Resume {
-		q, open := r.asks[e.InterruptID]
-		if !open || e.Status != resolved {
+		if e.Status != resolved {
 			continue
 		}
-		text, err := e.answer(q.Asked.Approval != nil)
+		text, err := e.answer(r.asks[e.InterruptID].Asked.Approval != nil)
 		if err != nil {
 			return err
 		}
@@ -165,13 +163,41 @@ func (r *request) fits(context.Context) error {
 			return bad
 		}
 	}
+	for i := range r.in.Messages {
+		m := &r.in.Messages[i]
+		if _, waits := r.waits(m); !waits {
+			continue
+		}
+		text := m.result()
+		if bad := protocol.CheckText("the result", &text, r.Limits); bad != nil {
+			return bad
+		}
+	}
 	return nil
+}
+
+// waits is the question that waits for what a message brings: the result of a client's own tool.
+func (r *request) waits(m *message) (conversation.QuestionID, bool) {
+	if m.Role != "tool" {
+		return "", false
+	}
+	for question, call := range r.own {
+		if string(call) == m.ToolCallID {
+			return conversation.QuestionID(question), true
+		}
+	}
+	return "", false
 }
 
 // check refuses what can be done nowhere.
 func (r *request) check() error {
 	if len(r.in.ThreadID) > protocol.MaxClientMsgID {
 		return conversation.Errorf(conversation.BadRequest, "threadId must be at most %d bytes", protocol.MaxClientMsgID)
+	}
+	for _, e := range r.in.Resume {
+		if len(markAnswer)+len(e.InterruptID) > protocol.MaxClientMsgID {
+			return conversation.Errorf(conversation.BadRequest, "there is no interrupt with so long an id")
+		}
 	}
 	said := r.in.said()
 	if len(said) > maxSaid {
@@ -182,11 +208,13 @@ func (r *request) check() error {
 		if len(mark)+len(m.ID) > protocol.MaxClientMsgID {
 			return conversation.Errorf(conversation.BadRequest, "the id of a message must be at most %d bytes", protocol.MaxClientMsgID-len(mark))
 		}
-		if len(m.Content.Files) > 0 && m.Content.Text == "" {
-			continue
+		if len(m.Content.Files) == 0 || m.Content.Text != "" {
+			if bad := protocol.CheckText("content", &m.Content.Text, r.Limits); bad != nil {
+				return bad
+			}
 		}
-		if bad := protocol.CheckText("content", &m.Content.Text, r.Limits); bad != nil {
-			return bad
+		if err := r.usable(m); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -254,17 +282,13 @@ func (r *request) answer(ctx context.Context) error {
 	}
 	for i := range r.in.Messages {
 		m := &r.in.Messages[i]
-		if m.Role != "tool" {
+		question, waits := r.waits(m)
+		if !waits {
 			continue
 		}
-		for question, call := range r.own {
-			if string(call) != m.ToolCallID {
-				continue
-			}
-			id := conversation.ClientMsgID(markResult + m.ToolCallID)
-			if err := r.tell(ctx, "tool", m.ToolCallID, conversation.QuestionID(question), id, m.result()); err != nil {
-				return err
-			}
+		id := conversation.ClientMsgID(markResult + m.ToolCallID)
+		if err := r.tell(ctx, "tool", m.ToolCallID, question, id, m.result()); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -273,9 +297,6 @@ func (r *request) answer(ctx context.Context) error {
 // tell answers a question. One that is not open is passed over, as the protocol wants it: others
 // may have answered it, or this client before with other words.
 func (r *request) tell(ctx context.Context, what, name string, question conversation.QuestionID, id conversation.ClientMsgID, text string) error {
-	if len(id) > protocol.MaxClientMsgID {
-		return conversation.Errorf(conversation.BadRequest, "there is no interrupt with so long an id")
-	}
 	receipt, err := r.Answer(ctx, r.who, r.key, exchange.Answered{Via: conversation.ViaAGUI, ID: id, Question: question, Text: text})
 	var refused *conversation.Error
 	switch {
@@ -317,9 +338,9 @@ func (r *request) say(ctx context.Context) error {
 	return nil
 }
 
-// attach stores what a message brings besides its text. What cannot be used is left out, as the
-// protocol wants it, and the client is told.
-func (r *request) attach(ctx context.Context, m *message) (files []protocol.NamedFile, err error) {
+// usable keeps of a message what can be used. The rest is left out, as the protocol wants it, and
+// the client is told.
+func (r *request) usable(m *message) error {
 	skip := func(why *conversation.Error) {
 		r.ignored = append(r.ignored, ignored{what: "content", id: m.ID, why: why})
 	}
@@ -327,39 +348,58 @@ func (r *request) attach(ctx context.Context, m *message) (files []protocol.Name
 		skip(conversation.Errorf(conversation.UnsupportedMedia, "%d parts that are neither text, nor bytes, nor files of this server were left out", n))
 	}
 	if most := r.Limits.AttachmentsPerMessage; most > 0 && len(m.Content.Files) > most {
-		return nil, conversation.Errorf(conversation.TooLarge, "a message may have at most %d attachments", most)
+		return conversation.Errorf(conversation.TooLarge, "a message may have at most %d attachments", most)
 	}
+	files := m.Content.Files[:0]
 	for _, f := range m.Content.Files {
-		if f.data != "" {
-			stored, err := r.upload(ctx, f)
-			var refused *conversation.Error
-			switch {
-			case errors.As(err, &refused) && (refused.Code == conversation.UnsupportedMedia || refused.Code == conversation.TooLarge || refused.Code == conversation.BadRequest):
-				skip(refused)
-				continue
-			case err != nil:
+		err := r.readFile(&f)
+		var refused *conversation.Error
+		switch {
+		case err == nil:
+			files = append(files, f)
+		case errors.As(err, &refused) && (refused.Code == conversation.UnsupportedMedia || refused.Code == conversation.TooLarge || refused.Code == conversation.BadRequest):
+			skip(refused)
+		default:
+			return err
+		}
+	}
+	if m.Content.Files = files; len(files) == 0 && m.Content.Text == "" {
+		return conversation.Errorf(conversation.BadRequest, "nothing of the message %s can be used", m.ID)
+	}
+	return nil
+}
+
+// readFile reads the bytes of a file that comes with them.
+func (r *request) readFile(f *file) (err error) {
+	if f.data == "" {
+		return nil
+	}
+	if f.body, err = base64.StdEncoding.DecodeString(f.data); err != nil {
+		return conversation.Errorf(conversation.BadRequest, "a part's bytes are not in base64")
+	}
+	f.data = ""
+	return r.Files.Check(f.upload())
+}
+
+func (f *file) upload() attach.Upload { return attach.Upload{Name: f.Name, Type: f.kind, Body: f.body} }
+
+// attach stores what a message brings besides its text.
+func (r *request) attach(ctx context.Context, m *message) (files []protocol.NamedFile, err error) {
+	for i := range m.Content.Files {
+		f := &m.Content.Files[i]
+		if f.body != nil {
+			if err := r.Uploads(ctx, r.who, r.key); err != nil {
 				return nil, err
 			}
-			f.Hash = stored
+			stored, _, err := r.Files.Upload(ctx, r.key, f.upload())
+			if err != nil {
+				return nil, err
+			}
+			f.Hash = stored.Hash
 		}
 		files = append(files, f.NamedFile)
 	}
-	if len(files) == 0 && m.Content.Text == "" {
-		return nil, conversation.Errorf(conversation.BadRequest, "nothing of the message %s can be used", m.ID)
-	}
 	return files, nil
-}
-
-func (r *request) upload(ctx context.Context, f file) (attached.Hash, error) {
-	body, err := base64.StdEncoding.DecodeString(f.data)
-	if err != nil {
-		return "", conversation.Errorf(conversation.BadRequest, "a part's bytes are not in base64")
-	}
-	if err := r.Uploads(ctx, r.who, r.key); err != nil {
-		return "", err
-	}
-	stored, _, err := r.Files.Upload(ctx, r.key, attach.Upload{Name: f.Name, Type: f.kind, Body: body})
-	return stored.Hash, err
 }
 
 func (r *request) ours(id string) bool { return newHistory(r.key.Session, false).ours(id) }
