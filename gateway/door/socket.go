@@ -27,6 +27,7 @@ type Socket struct {
 	rates  *service.Rates
 	write  sync.Mutex
 	closed sync.Once
+	silent sync.Mutex // the deadline of reads
 }
 
 // Close codes of RFC 6455, section 7.4.1.
@@ -45,10 +46,15 @@ func (d *HTTP) ServeSocket(subprotocols []string, serve func(s *Socket)) fiber.H
 	const slot = "door.slot"
 	handshake := shim.New(func(conn *shim.Conn) {
 		who, _ := conn.Locals(localPrincipal).(*service.Principal)
-		free, _ := conn.Locals(slot).(func())
+		place, _ := conn.Locals(slot).(*place)
 		address, _ := conn.Locals(localAddress).(string)
-		defer free()
-		s := &Socket{Services: d.Services, Who: who, Address: address, conn: conn, rates: service.NewRates(d.Limits.CommandsPerSecond, d.Limits.CommandsBurst)}
+		defer place.free()
+		if !place.unanswered.Stop() {
+			return
+		}
+		// The shim's own is used for another client as soon as this returns.
+		own := &shim.Conn{Conn: conn.Conn}
+		s := &Socket{Services: d.Services, Who: who, Address: address, conn: own, rates: service.NewRates(d.Limits.CommandsPerSecond, d.Limits.CommandsBurst)}
 		s.run(serve)
 	}, shim.Config{
 		Subprotocols: subprotocols,
@@ -58,6 +64,7 @@ func (d *HTTP) ServeSocket(subprotocols []string, serve func(s *Socket)) fiber.H
 				d.Log.Error("panic", "where", "socket", "panic", r, "stack", service.Stack())
 				_ = conn.WriteControl(shim.CloseMessage, shim.FormatCloseMessage(CloseInternal, "internal error"), time.Now().Add(time.Second))
 			}
+			_ = conn.Conn.Close() // the HTTP server leaves it open
 		},
 	})
 	return func(c *fiber.Ctx) error {
@@ -70,7 +77,8 @@ func (d *HTTP) ServeSocket(subprotocols []string, serve func(s *Socket)) fiber.H
 			d.Metrics.Handshakes.WithLabelValues("unavailable").Inc()
 			return err
 		}
-		c.Locals(slot, free)
+		// Nobody says so when the answer cannot be written, and then there is no socket.
+		c.Locals(slot, &place{free, time.AfterFunc(d.Times.Write, free)})
 		c.Locals(localAddress, AddressOf(d.Services, c))
 		if err := handshake(c); err != nil {
 			free()
@@ -82,20 +90,29 @@ func (d *HTTP) ServeSocket(subprotocols []string, serve func(s *Socket)) fiber.H
 	}
 }
 
+// place is that of a stream, which a client has while it gets the answer to its handshake.
+type place struct {
+	free       func()
+	unanswered *time.Timer
+}
+
 const localAddress = "door.address"
 
 func (s *Socket) run(serve func(s *Socket)) {
 	s.Context, s.cancel = context.WithCancel(s.Alive)
 	defer s.cancel()
-	if !s.Connections.Add(s) {
-		s.Close()
+	added := s.Connections.Add(s)
+	defer s.Connections.Remove(s)
+	if !added {
+		s.CloseWith(CloseAway, goingAway)
+		s.drop()
 		return
 	}
-	defer s.Connections.Remove(s)
 	lease := s.Lease(s.Who, func(*conversation.Error) { s.CloseWith(ClosePolicy, "the credential is not valid any more") })
 	defer lease.Release()
 	if lease.Over() != nil {
 		s.CloseWith(ClosePolicy, "the credential is not valid any more")
+		s.drop()
 		return
 	}
 	s.conn.SetReadLimit(int64(s.Limits.BodyBytes))
@@ -109,10 +126,27 @@ func (s *Socket) run(serve func(s *Socket)) {
 	serve(s)
 	s.CloseWith(CloseNormal, "")
 	<-pinged
+	s.drop()
 }
 
-// alive gives the client time until its next word or pong.
-func (s *Socket) alive() { _ = s.conn.SetReadDeadline(time.Now().Add(s.Times.ReadDeadline)) }
+// drop reads until the client has answered the close, or the time for that is over: what it has
+// sent and nobody has read would take the reason away from it.
+func (s *Socket) drop() {
+	for {
+		if _, _, err := s.conn.NextReader(); err != nil {
+			return
+		}
+	}
+}
+
+// alive gives the client time until its next word or pong, but for one whose socket is closed.
+func (s *Socket) alive() {
+	s.silent.Lock()
+	defer s.silent.Unlock()
+	if s.Context.Err() == nil {
+		_ = s.conn.SetReadDeadline(time.Now().Add(s.Times.ReadDeadline))
+	}
+}
 
 func (s *Socket) ping(ended chan struct{}) {
 	defer close(ended)
@@ -141,6 +175,8 @@ func (s *Socket) Read() ([]byte, error) {
 	case kind != shim.TextMessage:
 		s.CloseWith(CloseBadData, "messages must be text")
 		return nil, errors.New("a message that is no text")
+	case s.Context.Err() != nil: // it was closed, and the client has not heard of it, or does not care
+		return nil, s.Context.Err()
 	}
 	s.alive()
 	s.Metrics.BytesIn.Add(float64(len(message)))
@@ -183,6 +219,8 @@ func (s *Socket) CloseWith(code int, reason string) {
 	s.closed.Do(func() {
 		_ = s.conn.WriteControl(shim.CloseMessage, shim.FormatCloseMessage(code, reason), time.Now().Add(s.Times.Close))
 		s.cancel()
+		s.silent.Lock()
+		defer s.silent.Unlock()
 		_ = s.conn.SetReadDeadline(time.Now().Add(s.Times.Close)) // the answer to the close, and whoever reads
 	})
 }
@@ -190,8 +228,10 @@ func (s *Socket) CloseWith(code int, reason string) {
 // GoAway implements service.Connection. There is no word for it in protocols that are not ours.
 func (s *Socket) GoAway(int, string, time.Duration) {}
 
-// Close implements service.Connection.
-func (s *Socket) Close() { s.CloseWith(CloseAway, "the server is going away") }
+const goingAway = "the server is going away"
+
+// Close implements service.Connection. A client that takes nothing holds up nobody else's.
+func (s *Socket) Close() { go s.CloseWith(CloseAway, goingAway) }
 
 // ForceClose implements service.Connection.
 func (s *Socket) ForceClose() {
