@@ -45,7 +45,9 @@ func (c *conn) serve() {
 		case bad != nil:
 			c.refuse(m.ID, bad)
 		case m.Method == "":
-			c.answered(&m)
+			if c.ready { // before it was asked nothing
+				c.answered(&m)
+			}
 		default:
 			if bad := c.do(&m); bad != nil && m.request() {
 				c.refuse(m.ID, bad)
@@ -76,10 +78,17 @@ func (c *conn) refuse(id json.RawMessage, f *fault) {
 }
 
 // fail answers a request with an error of the engine.
-func (c *conn) fail(id json.RawMessage, err error) { c.refuse(id, faultOf(c.x.Refusal(err))) }
+func (c *conn) fail(id json.RawMessage, err error) {
+	if id != nil {
+		c.refuse(id, faultOf(c.x.Refusal(err)))
+	}
+}
 
-// reply answers a request with what write appends to its result.
+// reply answers a request with what write appends to its result; a notification (id nil) not at all.
 func (c *conn) reply(id json.RawMessage, write func(o *protocol.Object)) {
+	if id == nil {
+		return
+	}
 	o := protocol.NewObject(appendEnvelope(nil, id, "result"))
 	write(&o)
 	c.send(append(o.Close(), '}'))
@@ -215,7 +224,7 @@ func (c *conn) newSession(m *message) *fault {
 		if len(p.Roots) > 0 {
 			ignored = append(ignored, "additionalDirectories")
 		}
-		if bad := c.push(string(key.Session), attach{id: id, made: true, ignored: ignored}); bad != nil {
+		if bad := c.push(string(key.Session), attach{id: id, made: true, ignored: ignored}); bad != nil && id != nil {
 			c.refuse(id, bad)
 		}
 	})

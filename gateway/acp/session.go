@@ -69,6 +69,7 @@ type pending struct {
 	run    *exchange.Run
 	behind conversation.Seq // it may be answered when all up to there was seen
 	upto   conversation.Seq // the run has all up to there
+	ends   conversation.TaskID // that was cancelled, and the log is about to say so
 }
 
 // question is one that is open.
@@ -152,8 +153,14 @@ func (s *session) run() {
 		case err == nil:
 			s.tell(n)
 		case wait.Err() == nil:
+			for _, a := range s.begins {
+				s.c.fail(a.id, err)
+			}
 			for _, p := range s.prompts {
 				s.c.fail(p.id, err)
+			}
+			for _, id := range s.ending {
+				s.c.fail(id, err)
 			}
 			return
 		}
@@ -334,10 +341,14 @@ func (s *session) say(d say) {
 	id := ownID(s.c.client, own.ID)
 	var r conversation.Receipt
 	var err error
-	if q := s.answers(ctx, own); q != "" {
+	closed := false
+	q := s.answers(ctx, own)
+	if q != "" {
 		r, err = x.Answer(ctx, who, s.key, exchange.Answered{Via: conversation.ViaACP, ID: id, Question: q, Text: d.text})
 		r.Disposition = conversation.Answered
-	} else {
+		closed = own.Question == "" && err != nil && conversation.AsError(err).Code == conversation.QuestionNotOpen
+	}
+	if q == "" || closed { // the question that it would have answered is not open any more, and the client does not know
 		if own.Mode == conversation.ModeDefault {
 			own.Mode = conversation.ModeQueue
 		}
@@ -402,7 +413,9 @@ func (s *session) cancel(prompt json.RawMessage) {
 	for _, p := range s.prompts {
 		if prompt == nil || string(prompt) == string(p.id) {
 			// What cannot be cancelled goes on, and the prompt is answered when it rests.
-			_, _ = s.c.x.Cancel(ctx, s.c.socket.Who, s.key, p.run.Task, "", "cancelled by the client")
+			if _, err := s.c.x.Cancel(ctx, s.c.socket.Who, s.key, p.run.Task, "", "cancelled by the client"); err == nil {
+				p.ends = p.run.Task
+			}
 		}
 	}
 }
@@ -499,7 +512,7 @@ func (s *session) closed(n *exchange.Note) {
 func (s *session) check() {
 	for i := 0; i < len(s.prompts); {
 		p := s.prompts[i]
-		if s.f.Fold().Seq() <= p.behind || !s.rests(p.run) {
+		if s.f.Fold().Seq() <= p.behind || !s.rests(p) {
 			i++
 			continue
 		}
@@ -522,10 +535,13 @@ func (s *session) leaves() {
 
 // rests is true when a prompt may be answered: nothing is done for it, and nothing that the
 // client was asked holds it up.
-func (s *session) rests(r *exchange.Run) bool {
-	waits := r.Waits()
-	if len(waits) == 0 {
-		return r.Rests()
+func (s *session) rests(p *pending) bool {
+	waits := p.run.Waits()
+	switch {
+	case len(waits) == 0:
+		return p.run.Rests()
+	case p.ends == p.run.Task: // the client has dismissed what it was asked, too
+		return false
 	}
 	for _, w := range waits {
 		i := slices.IndexFunc(s.open, func(q *question) bool { return q.Asked.Question == w.Asked.Question })

@@ -345,7 +345,9 @@ func appendAbout(o *protocol.Object, q *question) {
 func (s *session) result(p *pending) {
 	r := p.run
 	if f := failed(r); f != nil {
-		s.c.refuse(p.id, f)
+		if p.id != nil {
+			s.c.refuse(p.id, f)
+		}
 		return
 	}
 	s.c.reply(p.id, func(o *protocol.Object) {
