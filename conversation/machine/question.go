@@ -124,10 +124,13 @@ func (qs questions) clarify(t *state.Task) nudging {
 }
 
 // answerSaid gives a message that is sent to the open question that it answers, if it
-// answers one.
-// Rule 4.1.
+// answers one. The result of a caller's tool is a text: no model would be shown a file of it.
+// Rules 4.1, 4.16.
 func (qs questions) answerSaid(c conversation.Say) (bool, *conversation.Error) {
 	a, err := asking.By(&qs.state, c)
+	if err == nil && a.Question != nil && a.Task.OfCaller(a.Question) && (strings.TrimSpace(a.Text) == "" || len(c.Files) > 0) {
+		err = conversation.Errorf(conversation.BadRequest, "the result of a call is a text that is not blank, without attachments")
+	}
 	if err == nil && a.Question != nil {
 		err = qs.answerQuestion(a.Task, a.Question, c, a.Text)
 	}
