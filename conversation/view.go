@@ -1,6 +1,7 @@
 package conversation
 
 import (
+	"slices"
 	"time"
 
 	"parley/conversation/access"
@@ -31,6 +32,12 @@ type View struct {
 // Role is what a user of the session's tenant is to it.
 func (v View) Role(user UserID) access.Role {
 	return access.Of(user, v.Owner, v.Access == AccessTenant, v.Members)
+}
+
+// AsksCaller is true for an open question by which the session's caller is asked for the
+// result of a tool that it runs. People are not asked it.
+func (v View) AsksCaller(q Asked) bool {
+	return q.Call != "" && slices.ContainsFunc(v.Calls, func(c CallView) bool { return c.Call == q.Call && c.Caller })
 }
 
 // TaskView is a task that has not ended. Views list tasks in the order in which

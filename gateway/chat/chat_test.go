@@ -551,3 +551,36 @@ func TestPanics(t *testing.T) {
 		}
 	})
 }
+
+// What a program is asked that brought tools to the session stands in no chat: neither a
+// message nor /answer gives the result of its call, also not beside a question that people are
+// asked, and not after a restart.
+func TestCallersQuestionIsNoPersons(t *testing.T) {
+	inPlace(t, func(p *place) { p.platform.traits.Limit = 2000 }, func(p *place) {
+		p.say("1", "Which weather?")
+		p.commit(conversation.Asked{Question: "q1", Text: "Where?"},
+			conversation.ToolStarted{Call: "c1", Tool: "get_weather", Args: "{}", Caller: true},
+			conversation.Asked{Question: "q2", Text: "get_weather is yours to run. Its result is the answer.", Blocking: true, Call: "c1"})
+		p.stop()
+		p.start()
+		synctest.Wait()
+		p.say("2", "/status")
+		if got, want := p.platform.texts(), []string{"Where?", "Tasks: 1 running, 0 waiting. Messages not read yet: 0.\nOpen question 1: Where?\nA program is to give the result of get_weather."}; !slices.Equal(got, want) {
+			t.Errorf("shown %q, want %q", got, want)
+		}
+		p.say("3", "/answer Oslo")
+		p.say("4", "/answer Bergen")
+		if got := p.platform.last().Text; got != chat.Texts.QuestionClosed {
+			t.Errorf("the second answer is answered %q", got)
+		}
+		answers := map[conversation.MessageID]string{}
+		for _, b := range p.bodies("42") {
+			if a, is := b.(conversation.MessageAccepted); is && a.Question != "" {
+				answers[conversation.MessageID(a.Question)] = a.Text
+			}
+		}
+		if len(answers) != 1 || answers["q1"] != "Oslo" {
+			t.Errorf("answered %v", answers)
+		}
+	})
+}

@@ -161,10 +161,21 @@ func (r *room) status(ctx context.Context, u Update, _ string) (Result, error) {
 	default:
 		fmt.Fprintf(&b, "Tasks: %d running, %d waiting. Messages not read yet: %d.", running, waiting, len(v.Inbox))
 	}
-	for i, q := range v.Questions {
+	for i, q := range asked(v) {
 		fmt.Fprintf(&b, "\nOpen question %d: %s", i+1, q.Asked.Text)
 	}
+	for _, c := range v.Calls {
+		if c.Caller {
+			fmt.Fprintf(&b, "\nA program is to give the result of %s.", c.Tool)
+		}
+	}
 	return Result{true, b.String()}, nil
+}
+
+// asked are the open questions that people are asked. What a program that brought tools is
+// asked stands in no chat, and nobody there answers it by accident.
+func asked(v conversation.View) []conversation.QuestionView {
+	return slices.DeleteFunc(slices.Clone(v.Questions), func(q conversation.QuestionView) bool { return v.AsksCaller(q.Asked) })
 }
 
 // shown is the chat's session, if there is one.
@@ -185,11 +196,12 @@ func (r *room) answerNewest(ctx context.Context, u Update, args string) (Result,
 	if err != nil {
 		return Result{}, err
 	}
-	if !is || len(v.Questions) == 0 {
+	open := asked(v)
+	if !is || len(open) == 0 {
 		return Result{Message: Texts.QuestionClosed}, nil
 	}
-	q := v.Questions[len(v.Questions)-1]
-	for _, other := range v.Questions { // a blocking one goes first, as with the reply route
+	q := open[len(open)-1]
+	for _, other := range open { // a blocking one goes first, as with the reply route
 		if other.Asked.Blocking {
 			q = other
 		}

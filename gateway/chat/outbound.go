@@ -74,6 +74,7 @@ func (r *room) deliver(ctx context.Context, session conversation.SessionID) {
 // deliverFrom shows everything that comes after the chat's cursor. nil = the session is gone.
 func (r *room) deliverFrom(ctx context.Context, session conversation.SessionID) error {
 	var log conversation.LogID
+	callers := map[conversation.CallID]bool{} // open calls of tools that a program runs, which brought them
 	o := fanout.Options{
 		Key: conversation.SessionKey{Tenant: r.row.key.Tenant, Session: session}, As: r.c.owner.User, Values: true,
 		Begin: func(v conversation.View) fanout.Start {
@@ -118,11 +119,33 @@ func (r *room) deliverFrom(ctx context.Context, session conversation.SessionID) 
 			if fresh && before && !e.At.After(shown) {
 				continue
 			}
+			if of(callers, e) {
+				continue
+			}
 			if err := r.show(ctx, e); err != nil {
 				return err
 			}
 		}
 	}
+}
+
+// of is true for what is between the session and a program that brought tools: a call of one,
+// and the question for its result. No chat is shown them, and the chat's cursor stays before
+// them until something else comes: whoever begins there again sees the call first, by which
+// the question is known.
+func of(callers map[conversation.CallID]bool, e conversation.Event) bool {
+	switch b := e.Body.(type) {
+	case conversation.ToolStarted:
+		if b.Caller {
+			callers[b.Call] = true
+		}
+		return b.Caller
+	case conversation.Asked:
+		return b.Call != "" && callers[b.Call]
+	case conversation.ToolFinished:
+		delete(callers, b.Call)
+	}
+	return false
 }
 
 // show shows one event. When it returns nil the chat's cursor is behind it, on disk if
