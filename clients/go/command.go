@@ -100,6 +100,7 @@ type OpenCall struct {
 	Agent    string     `json:"agent,omitempty"`
 	Session  string     `json:"session,omitempty"`
 	Deadline *time.Time `json:"deadline,omitempty"`
+	Caller   bool       `json:"caller,omitempty"` // as in ToolStarted
 }
 
 // NewSession is what a session is created with.

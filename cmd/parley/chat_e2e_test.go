@@ -88,6 +88,38 @@ func TestChatAsks(t *testing.T) {
 	}
 }
 
+// What a program is asked that brought tools to the session is no person's question: what is
+// typed is a message, and the command waits for the answer as for that of any tool.
+func TestChatBesideAProgramsTool(t *testing.T) {
+	l := start(t, t.TempDir())
+	defer l.stop()
+	status, made := l.do("POST", "/api/sessions", `{"policy":{"tools.caller":[{"name":"get_weather"}]}}`)
+	var s struct{ Session string }
+	if err := json.Unmarshal(made, &s); err != nil || status != 201 {
+		t.Fatalf("%d %s", status, made)
+	}
+	u := l.user()
+	u.follow(s.Session, 0)
+	u.send(s.Session, "1", "/tool get_weather {}\n/say It is $result")
+	u.until(func(f frame) bool { return f.Type == "task_status" && f.text("new_status") == "AWAITING_RESPONSE" })
+	args := []string{"--server", "http://" + l.addr, "--session", s.Session}
+	code, out, errs := chatting(t, strings.NewReader("/say hello"), args...)
+	if code != exitOK || !strings.Contains(out, "hello") || strings.Contains(out, "yours to run") {
+		t.Fatalf("%d, %q, %q", code, out, errs)
+	}
+	if status, open := l.do("GET", "/api/sessions/"+s.Session+"/questions", ""); status != 200 || !strings.Contains(string(open), `"q1"`) {
+		t.Errorf("%d %s", status, open)
+	}
+	go func() {
+		u.until(func(f frame) bool { return f.Type == "question" && f.text("question") == "q2" })
+		l.do("POST", "/api/sessions/"+s.Session+"/questions/q2/answer", `{"text":"wet","client_msg_id":"2"}`)
+	}()
+	code, out, errs = chatting(t, strings.NewReader("/tool get_weather {}\n/say So $result"), args...)
+	if code != exitOK || !strings.Contains(out, "So wet") || !strings.Contains(errs, "get_weather waits for its result") {
+		t.Errorf("%d, %q, %q", code, out, errs)
+	}
+}
+
 func TestChatWithKeys(t *testing.T) {
 	l := start(t, t.TempDir(), "--set", "auth.mode=jwt", "--set", "auth.tenant=acme", "--set", "auth.hs256_secret="+strings.Repeat("s", 40))
 	defer l.stop()

@@ -143,6 +143,9 @@ func TestModel(t *testing.T) {
 		Approval: &parley.Approval{Call: "c1", Tool: "mail", Args: []byte(`{"to":"max","text":"all of it"}`)}}
 	choices := &parley.Question{ID: "q2", Text: "Which?", Blocking: true, Choices: []string{"red", "green"}}
 	loose := &parley.Question{ID: "q3", Text: "By the way?"}
+	theirs := &parley.ToolStarted{Call: "c1", Tool: "get_weather", Caller: true}
+	result := parley.Question{ID: "q4", Text: "get_weather is yours to run.", Blocking: true, Call: "c1"}
+	waits := parley.State{Calls: []parley.OpenCall{{Call: "c1", Tool: "get_weather", Caller: true}}, Questions: []parley.OpenQuestion{{Question: result}}}
 	running := &parley.TaskStatus{Task: "t1", NewStatus: "RUNNING"}
 	photo := parley.Attachment{Hash: "ab", Name: "a\x1b.png", Type: "image/png", Size: 1234}
 	title := "New"
@@ -165,6 +168,9 @@ func TestModel(t *testing.T) {
 		{"answer in words", together(happens(choices), press("none of these", "enter")), `say "none of these" q2`, "", "", false},
 		{"no such choice", together(happens(choices), press("3", "enter")), `say "3" q2`, "", "", false},
 		{"a question that waits for nothing", together(happens(loose), press("hi", "enter")), `say "hi" `, "By the way?", "", false},
+		{"a program's question is no person's", together(happens(theirs, &result), press("hi", "enter")), `say "hi" `, "get_weather waits for its result", "yours to run", false},
+		{"nor is one that was open before", together(happens(&parley.Followed{State: waits}), press("hi", "enter")), `say "hi" `, "", "yours to run", false},
+		{"beside a person's", together(happens(theirs, &result, choices), press("2", "enter")), `say "green" q2`, "Which?", "yours to run|1 of 2", false},
 		{"approve", together(happens(approval), press("y", "enter")), "approve q1 true ", `mail|"to": "max"|"text": "all of it"`, "", false},
 		{"refuse", together(happens(approval), press("n", "enter")), "approve q1 false ", "", "", false},
 		{"other arguments", together(happens(approval), press("e", "enter", "ctrl+u", `{"to":"eve"}`, "enter")), `approve q1 true {"to":"eve"}`, "", "", false},

@@ -33,7 +33,7 @@ func runJSON(ctx context.Context, client *parley.Client, session string, o Optio
 	shown, ended := events(ctx, client.Follow(session, from))
 	t := newTurns()
 	ready, more := false, true
-	for more || !t.done() && len(t.questions) == 0 {
+	for more || !t.done() && len(t.questions) == 0 && len(t.results) == 0 { // the program that reads may be who gives them
 		if err := o.written(); err != nil {
 			return o.fail(err)
 		}
@@ -69,7 +69,10 @@ func runJSON(ctx context.Context, client *parley.Client, session string, o Optio
 	if err := o.written(); err != nil {
 		return o.fail(err)
 	}
-	return t.code()
+	if code := t.code(); code != Answered || t.done() {
+		return code
+	}
+	return Asked
 }
 
 // printFrame prints an event: the frame of the server, or one of the same shape.

@@ -27,12 +27,13 @@ type model struct {
 	drafts    parley.Drafts
 	writing   map[string]*writing // how they are shown, by draft
 	waiting   []parley.Waiting    // in their order; Excerpt is the whole text where it is known
-	questions []parley.Question
-	chosen    string           // by Tab: the question that Enter answers; "" = see target
-	looks     map[string]*look // at approvals, by question
-	task      string           // the one that runs
-	doing     string           // what it does, in a few words
-	status    string           // of the connection; "" = fine
+	questions []parley.Question   // without those of results
+	results   callers             // what a program is asked that brought tools
+	chosen    string              // by Tab: the question that Enter answers; "" = see target
+	looks     map[string]*look    // at approvals, by question
+	task      string              // the one that runs
+	doing     string              // what it does, in a few words
+	status    string              // of the connection; "" = fine
 	notice    string
 	sessions  []parley.Summary // of the last /sessions
 	outgoing  []outgoing
@@ -190,7 +191,15 @@ func (m *model) tell(e parley.Event) {
 		m.said(b.Part)
 	case *parley.Response:
 		m.said(b.Part)
+	case *parley.ToolStarted:
+		m.results.started(b)
+	case *parley.ToolFinished:
+		m.results.finished(b)
 	case *parley.Question:
+		if m.results.asked(b) {
+			m.add("note", "", m.results.note(b))
+			return
+		}
 		m.ask(b)
 	case *parley.ContextCleared:
 		m.add("note", "", "from here on models do not see what was before")
@@ -242,7 +251,9 @@ func (m *model) track(e parley.Event) {
 		}
 	case *parley.Question:
 		m.unask(b.ID)
-		m.questions = append(m.questions, *b)
+		if !m.results.asked(b) {
+			m.questions = append(m.questions, *b)
+		}
 	case *parley.QuestionAnswered:
 		m.unask(b.Question)
 	case *parley.QuestionClosed:
@@ -272,8 +283,11 @@ func (m *model) open(state parley.State) {
 		}
 	}
 	asked := make([]parley.Question, 0, len(state.Questions))
+	m.results.open(state)
 	for _, q := range state.Questions {
-		asked = append(asked, q.Question)
+		if !m.results.asked(&q.Question) {
+			asked = append(asked, q.Question)
+		}
 	}
 	for _, q := range m.questions {
 		if !slices.ContainsFunc(asked, func(now parley.Question) bool { return now.ID == q.ID }) {

@@ -182,6 +182,10 @@ func runPlain(ctx context.Context, client *parley.Client, session string, o Opti
 				ready = true
 			}
 			t.apply(e)
+			if q, is := e.Body.(*parley.Question); is && t.results.asked(q) {
+				fmt.Fprintln(o.Err, "parley: "+t.results.note(q))
+				continue
+			}
 			printPlain(o, e, printed)
 		case s := <-next:
 			if s.err != nil {

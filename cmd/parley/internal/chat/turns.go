@@ -11,7 +11,8 @@ type turns struct {
 	merged    map[string]bool   // tasks that have taken such a message in, and go on
 	ended     map[string]bool   // tasks
 	known     map[string]string // resolutions that came before their receipt
-	questions []parley.Question // open ones that a task waits for
+	questions []parley.Question // open ones that a task waits for, and that people are asked
+	results   callers           // what a program is asked that brought tools
 	why       string            // the sentence of what failed
 	failed    bool
 }
@@ -53,13 +54,18 @@ func (t *turns) apply(e parley.Event) {
 	switch b := e.Body.(type) {
 	case *parley.Followed:
 		t.questions = nil
+		t.results.open(b.State)
 		for _, q := range b.State.Questions {
-			if q.Blocking {
+			if q.Blocking && !t.results.asked(&q.Question) {
 				t.questions = append(t.questions, q.Question)
 			}
 		}
+	case *parley.ToolStarted:
+		t.results.started(b)
+	case *parley.ToolFinished:
+		t.results.finished(b)
 	case *parley.Question:
-		if b.Blocking {
+		if b.Blocking && !t.results.asked(b) {
 			t.closed(b.ID)
 			t.questions = append(t.questions, *b)
 		}
@@ -90,6 +96,47 @@ func (t *turns) apply(e parley.Event) {
 			delete(t.merged, b.Task)
 		}
 	}
+}
+
+// callers are the open calls of tools that a program runs, which brought them to the session:
+// their names, by call. The question for the result of one is no person's: what somebody
+// types here is not a result.
+type callers map[string]string
+
+// open takes them from the state of a follow.
+func (c *callers) open(state parley.State) {
+	*c = nil
+	for _, call := range state.Calls {
+		if call.Caller {
+			c.add(call.Call, call.Tool)
+		}
+	}
+}
+
+func (c *callers) started(b *parley.ToolStarted) {
+	if b.Caller {
+		c.add(b.Call, b.Tool)
+	}
+}
+
+func (c *callers) add(call, tool string) {
+	if *c == nil {
+		*c = callers{}
+	}
+	(*c)[call] = tool
+}
+
+func (c callers) finished(b *parley.ToolFinished) { delete(c, b.Call) }
+
+// asked is true for the question for the result of such a call.
+func (c callers) asked(q *parley.Question) bool {
+	_, is := c[q.Call]
+	return is && q.Call != ""
+}
+
+// note says what is waited for.
+func (c callers) note(q *parley.Question) string {
+	return line(c[q.Call]) + " waits for its result, which a program gives"
 }
 
 func (t *turns) closed(question string) {
