@@ -1,6 +1,7 @@
 package a2a
 
 import (
+	"cmp"
 	"context"
 
 	"parley/conversation"
@@ -196,17 +197,21 @@ func noQuestion(err error) error {
 }
 
 // asksFirst is the question of a task that is answered by a message which names none: the first
-// that blocks, else the first one.
-func asksFirst(v conversation.View, task conversation.TaskID) (first conversation.QuestionID) {
+// that blocks, else the first one. The result of a call is meant only where nothing else is asked.
+func asksFirst(v conversation.View, task conversation.TaskID) conversation.QuestionID {
+	var first, result conversation.QuestionID
 	for _, q := range v.Questions {
-		if q.Task == task && q.Asked.Blocking {
+		switch {
+		case q.Task != task:
+		case v.AsksCaller(q.Asked):
+			result = cmp.Or(result, q.Asked.Question)
+		case q.Asked.Blocking:
 			return q.Asked.Question
-		}
-		if q.Task == task && first == "" {
-			first = q.Asked.Question
+		default:
+			first = cmp.Or(first, q.Asked.Question)
 		}
 	}
-	return first
+	return cmp.Or(first, result)
 }
 
 // again finds a message that is said again to a task which takes no messages now: what came of the
