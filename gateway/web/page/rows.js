@@ -198,7 +198,7 @@ function refold(old, lines, before, actions) {
 }
 
 export function questionRow(row, actions) {
-  const title = row.approval ? (row.asker ? `${row.asker} needs your approval` : 'Approval needed') : row.asker ? `${row.asker} asks` : 'Question';
+  const title = row.result ? `A program gives the result of ${row.result}` : row.approval ? (row.asker ? `${row.asker} needs your approval` : 'Approval needed') : row.asker ? `${row.asker} asks` : 'Question';
   const badge = h('span', { class: 'badge working-badge' }, 'still working');
   const body = h('div', { class: 'text' });
   const box = h('div', { class: 'bubble' });
@@ -271,7 +271,7 @@ export function questionRow(row, actions) {
       if (kept.args) { editor.hidden = false; edit.setAttribute('aria-expanded', 'true'); }
     } else {
       for (const c of r.choices) choice(c, () => actions.answer(r.question, c));
-      const reply = composer({ label: `Answer: ${excerpt(r.text, 60)}`, placeholder: 'Type your reply...', compact: true, value: kept.reply, onInput: (t) => { kept.reply = t; }, sendLabel: 'Reply', submit: async (text) => { busy = true; try { return await actions.answer(r.question, text); } finally { busy = false; } } });
+      const reply = composer({ label: `Answer: ${excerpt(r.text, 60)}`, placeholder: r.result ? 'Type the result, if you give it...' : 'Type your reply...', compact: true, value: kept.reply, onInput: (t) => { kept.reply = t; }, sendLabel: 'Reply', submit: async (text) => { busy = true; try { return await actions.answer(r.question, text); } finally { busy = false; } } });
       under.push(reply.element);
     }
     if (r.expires_at) under.push(h('p', { class: 'hint' }, 'Open until ', time(r.expires_at), r.default !== null ? `; then “${excerpt(r.default, 40)}” counts` : ''));

@@ -115,7 +115,7 @@ const durable = {
       for (const [key, value] of Object.entries(d.policy)) {
         if (value === null) delete v.policy[key]; else v.policy[key] = value;
       }
-      const said = Object.entries(d.policy).map(([k, value]) => (k === 'inbox.mode' ? inboxMode(value) : value === null ? `${k} is as the server has it` : `${k} is ${value}`));
+      const said = Object.entries(d.policy).map(([k, value]) => (value !== null && BROUGHT[k] ? BROUGHT[k](value) : k === 'inbox.mode' ? inboxMode(value) : value === null ? `${k} is as the server has it` : `${k} is ${value}`));
       if (said.length) note(v, f, 'info', `Settings changed: ${said.join('; ')}`);
     }
   },
@@ -227,7 +227,7 @@ const durable = {
   question_closed(v, f, d) { settled(v, d.question); change(v, questionKey(d.question), { state: 'closed', working: false, reason: d.reason }); },
 
   tool_started(v, f, d) {
-    v.calls.set(d.call, { call: d.call, kind: 'tool', name: d.tool, within: d.delegation || '', task: f.task || '', since: f.ts, deadline: d.deadline });
+    v.calls.set(d.call, { call: d.call, kind: 'tool', name: d.tool, within: d.delegation || '', task: f.task || '', since: f.ts, deadline: d.deadline, caller: !!d.caller });
     line(v, f, { id: d.call, kind: 'tool', name: d.tool, within: d.delegation || '', text: payload(d.args), status: 'running', call: d.call });
   },
   tool_finished(v, f, d) { finishCall(v, f, d, d.call, 'tool'); },
@@ -293,7 +293,7 @@ const ephemeral = {
       const open = new Map();
       for (const c of s.calls) {
         const id = c.call;
-        open.set(id, v.calls.get(id) || { call: id, kind: c.tool ? 'tool' : 'delegation', name: c.tool || c.agent, task: c.task || '', since: '', deadline: c.deadline, sub: c.session });
+        open.set(id, v.calls.get(id) || { call: id, kind: c.tool ? 'tool' : 'delegation', name: c.tool || c.agent, task: c.task || '', since: '', deadline: c.deadline, sub: c.session, caller: !!c.caller });
       }
       v.calls = open;
     }
@@ -554,6 +554,8 @@ function ask(v, f, d, task) {
     key: questionKey(d.question), type: 'question', question: d.question, text: d.text, blocking: !!d.blocking,
     about: d.about || '', quote: quoteOf(v, d.about), choices: d.choices || [], expires_at: d.expires_at || '', default: d.default ?? null, delegation: d.delegation || '',
     asker: d.delegation ? v.calls.get(d.delegation)?.name || d.delegation : '',
+    // A tool that a program brought to the session and runs: people are not asked for its result.
+    result: (d.call && v.calls.get(d.call)?.caller && v.calls.get(d.call).name) || '',
     approval: d.approval || null, state: 'open', reason: '', answer: null, by: '', task, ts: f.ts,
     working: v.tasks.get(task)?.status === 'RUNNING', lines: d.delegation ? [] : freeze(v, task),
   });
@@ -744,7 +746,13 @@ export function working(v) {
     return { state: 'working', task: running.task, since: running.since, ...outside(v, running) };
   }
   const awaiting = tasks.filter((t) => t.status === 'AWAITING_RESPONSE');
-  if (awaiting.length) return { state: 'awaiting', task: awaiting[awaiting.length - 1].task, text: 'Waiting for your answer' };
+  if (awaiting.length) {
+    const open = openQuestions(v);
+    const yours = awaiting.filter((t) => open.some((q) => q.task === t.task));
+    const result = yours.length ? null : v.asked.map((key) => v.rows.get(key)).findLast((q) => q.result);
+    if (result) return { state: 'working', task: result.task, since: result.ts, text: `Waiting for a program, for the result of ${result.result}` };
+    return { state: 'awaiting', task: (yours.at(-1) || awaiting.at(-1)).task, text: 'Waiting for your answer' };
+  }
   const queued = tasks.find((t) => t.status === 'QUEUED');
   if (queued) return { state: 'queued', task: queued.task, text: 'Queued, starts as soon as there is room' };
   return null;
@@ -761,6 +769,12 @@ function outside(v, task) {
 
 function list(names) { return names.length < 2 ? names.join('') : `${names.slice(0, -1).join(', ')} and ${names[names.length - 1]}`; }
 
+// What a program brings to a session is long, and not for people: a sentence says that it did.
+const BROUGHT = {
+  'tools.caller': (tools) => (tools.length ? `a program brings ${list(tools.map((t) => t.name))}` : 'no program brings tools'),
+  instructions: () => 'other instructions for the model',
+};
+
 const CLOSED = { expired: 'Expired without an answer', superseded: 'No longer needed: a newer message took its place', cancelled: 'Cancelled' };
 const NO = /^(no?|nope|declined?|deny|denied|reject|don't|do not|stop)[.!]*$/i; // the server's words; what else it takes is a yes
 
@@ -773,9 +787,9 @@ export function outcome(row) {
   return { tone: 'good', label: row.answer.startsWith('yes, with') ? 'Approved with other arguments' : 'Approved', text: '' };
 }
 
-/** Open questions, newest last. */
+/** Open questions that people are asked, newest last: those for the results of a program's tools are none. */
 export function openQuestions(v) {
-  return v.asked.map((key) => v.rows.get(key));
+  return v.asked.map((key) => v.rows.get(key)).filter((q) => !q.result);
 }
 
 /** An entry of GET /api/sessions as the list shows it. */
